@@ -118,8 +118,10 @@ typedef struct tp_train_state {
     tp_hooked_session *hooked_session; /* runs training steps: every run of it is one */
     tp_monitors *monitors;             /* where to report numbers; from setup_graph on */
     tp_tower_func *tower_func;         /* NULL if the trainer has none */
-    tp_input_source *input;            /* of the training; may be NULL */
-    tp_callback *const *callbacks;     /* all of them, in order: what a saver asks for their state */
+    struct tp_trainer
+        *trainer; /* of tp_train.h: its train_op, run_step and user; NULL in a loop of your own [Callback.trainer] */
+    tp_input_source *input;        /* of the training; may be NULL */
+    tp_callback *const *callbacks; /* all of them, in order: what a saver asks for their state */
     int n_callbacks;
     char stop_reason[256];                           /* see tp_stop */
     tp_status (*poll)(struct tp_train_state *train); /* TP_INTR after Ctrl-C, asked after every hook; may be NULL */
@@ -281,6 +283,8 @@ struct tp_monitor {
     tp_status (*process_event)(tp_monitor *m, const tp_event *event);
     tp_status (*process_summary)(tp_monitor *m,
                                  const tp_summary *summary); /* scalars come here too, after process_scalar */
+    /* A key and a value; nothing here calls it but tp_monitors_process [MonitorBase.process] */
+    tp_status (*process)(tp_monitor *m, const char *name, const tp_stat *stat);
 };
 /* A monitor with `bytes` of zeroed memory at cb.user. NULL: out of memory. */
 TP_DEF tp_monitor *tp_monitor_new(const char *name, size_t bytes);
@@ -305,6 +309,8 @@ TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n); /* free 
  * kept. */
 TP_DEF tp_status tp_monitors_put_scalar(tp_monitors *m, const char *name, double value);
 TP_DEF tp_status tp_monitors_put_int(tp_monitors *m, const char *name, int64_t value);
+/* To the `process` of all monitors that have one, and to nothing else: no history, no summary. */
+TP_DEF tp_status tp_monitors_process(tp_monitors *m, const char *name, double value);
 /* (N,H,W,C), (H,W,C) with C of 1, 3, 4, else (N,H,W), or (H,W), 0..255, RGB: process_image, then
  * process_summary. */
 TP_DEF tp_status tp_monitors_put_image(tp_monitors *m, const char *name, const tp_tensor *image);
@@ -320,8 +326,7 @@ TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const
 
 /* ==== >>wrappers ====================================================================================== */
 /* Constructors take keyword arguments: tp_cb_periodic_trigger(cb, .every_k_steps = 100). What has no name
- * comes first and in the order of the fields. From C++ call the function with the underscore and a
- * descriptor. Zero means the default; booleans are tp_tri (TP_YES, TP_NO, unset). Lists are arrays that end
+ * comes first and in the order of the fields. See OPTIONS in tp_tensor.h. Lists are arrays that end
  * with the first NULL: .names = {"cost", "error"}. They hold TP_MAX_NAMES; compilers cut a longer one with a warning only, so one
  * place more is kept, and a list that fills it is refused with a sentence. */
 #define TP_MAX_NAMES 32
@@ -355,7 +360,7 @@ typedef struct tp_cb_periodic_trigger_desc {
     tp_callback *cb;
     int64_t every_k_steps;
     int64_t every_k_epochs;
-    int before_train; /* default TP_NO */
+    tp_tri before_train; /* default TP_NO */
 } tp_cb_periodic_trigger_desc;
 TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_trigger_desc *d);
 
@@ -388,6 +393,11 @@ TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n);
 /* A session hook as a callback: begin in setup_graph, after_create_session in before_train, end in
  * after_train. The hook is borrowed. chief_only is false. [callbacks: HookToCallback] */
 TP_DEF tp_callback *tp_cb_hook(tp_hook *hook);
+/* The other way: a hook that is cb's before_run and after_run, for a tp_hooked_session or an InferenceRunner. cb stays yours, the
+ * hook is a part of it. train NULL: that is all, as in the original; somebody else calls cb's other functions. Else the hook's
+ * begin is its setup_graph with this state, after_create_session its before_train, end its after_train: where the state has
+ * no graph and no session, it gets them from the hook. NULL: out of memory. [callbacks: CallbackToHook] */
+TP_DEF tp_hook *tp_callback_to_hook(tp_callback *cb, tp_train_state *train);
 
 /* ==== >>graph callbacks =============================================================================== */
 
@@ -400,10 +410,10 @@ typedef struct tp_cb_run_op_desc {
     tp_node *(*fn)(tp_graph *g, void *user);
     void *user;
     const char *op_name;
-    int run_before;     /* default TP_YES */
-    int run_as_trigger; /* default TP_YES */
-    int run_step;       /* default TP_NO */
-    int verbose;        /* log each time; default TP_NO */
+    tp_tri run_before;     /* default TP_YES */
+    tp_tri run_as_trigger; /* default TP_YES */
+    tp_tri run_step;       /* default TP_NO */
+    tp_tri verbose;        /* log each time; default TP_NO */
 } tp_cb_run_op_desc;
 TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d);
 
@@ -415,11 +425,14 @@ typedef struct tp_cb_run_update_ops_desc {
 } tp_cb_run_update_ops_desc;
 TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d);
 
-/* Updates, with every step, the moving averages that tp_add_moving_summary made. [callbacks:
- * MovingAverageSummary] */
+/* Updates, with every step, the moving averages that tp_add_moving_summary made. With a train_op they are updated instead
+ * whenever that op runs, in a step or not; an average that was made after that op is refused, for an op waits for older ones
+ * only. [callbacks: MovingAverageSummary] */
 typedef struct tp_cb_moving_average_summary_desc {
     tp_at at_;
     const char *collection; /* NULL = MOVING_SUMMARY_OPS */
+    tp_node *train_op;
+    const char *train_op_name; /* or this: found by name in setup_graph */
 } tp_cb_moving_average_summary_desc;
 TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_summary_desc *d);
 
@@ -428,9 +441,9 @@ TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_sum
  * should not depend on the input. [callbacks: MergeAllSummaries] */
 typedef struct tp_cb_merge_all_summaries_desc {
     tp_at at_;
-    int64_t period;  /* steps; 0: only the last step of an epoch */
-    int run_alone;   /* default TP_NO */
-    const char *key; /* NULL = SUMMARIES */
+    int64_t period;   /* steps; 0: only the last step of an epoch */
+    tp_tri run_alone; /* default TP_NO */
+    const char *key;  /* NULL = SUMMARIES */
 } tp_cb_merge_all_summaries_desc;
 TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d);
 
@@ -448,6 +461,7 @@ typedef struct tp_cb_dump_tensors_desc {
     tp_at at_;
     const char *names[TP_MAX_NAMES + 1];
 } tp_cb_dump_tensors_desc;
+typedef tp_cb_dump_tensors_desc tp_cb_tensor_printer_desc;
 TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d);
 /* Log the values of tensors at every step, "cost:0: 0.25": slow. [callbacks: TensorPrinter] */
 TP_DEF tp_callback *tp_cb_tensor_printer_(const tp_cb_dump_tensors_desc *d);
@@ -455,8 +469,8 @@ TP_DEF tp_callback *tp_cb_tensor_printer_(const tp_cb_dump_tensors_desc *d);
  * before training, at each trigger, and with run_step after every step. [callbacks: CheckNumerics] */
 typedef struct tp_cb_check_numerics_desc {
     tp_at at_;
-    int run_as_trigger; /* default TP_YES */
-    int run_step;       /* default TP_NO */
+    tp_tri run_as_trigger; /* default TP_YES */
+    tp_tri run_step;       /* default TP_NO */
 } tp_cb_check_numerics_desc;
 TP_DEF tp_callback *tp_cb_check_numerics_(const tp_cb_check_numerics_desc *d);
 /* Mean of the last window_size steps of scalars, reported as <name>/SMA when global_step % window_size == 0.
@@ -484,7 +498,7 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
 typedef struct tp_cb_estimated_time_left_desc {
     tp_at at_;
     int last_k_epochs; /* 0 = 5 */
-    int median;        /* TP_NO: mean; default TP_YES */
+    tp_tri median;     /* TP_NO: mean; default TP_YES */
 } tp_cb_estimated_time_left_desc;
 TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_desc *d);
 
@@ -500,6 +514,19 @@ TP_DEF tp_callback *tp_cb_host_memory_tracker(void);
 /* Runs a shell command at each trigger, {name} replaced by the newest value of that stat, {name:.3f} by it in Python's
  * format for numbers, {{ and }} by a brace. (The original's `names` are those in the command.) A missing stat fails the training, a failing command is logged. [callbacks: SendStat] */
 TP_DEF tp_callback *tp_cb_send_stat(const char *command);
+
+/* Ends the training, as success, when a stat was not better than its best by more than threshold for `patience` triggers at
+ * which it was new: smaller, with reverse larger. NaN is never better. It stands behind what reports the stat, whose absence at two triggers is
+ * an error. What it has seen travels in checkpoints; a training that it ended and that is resumed ends at once, unless patience is
+ * larger now. */
+typedef struct tp_cb_early_stopping_desc {
+    tp_at at_;
+    const char *monitor_stat;
+    int patience;     /* 0 = 5 */
+    double threshold; /* 0: any improvement counts */
+    tp_tri reverse;   /* TP_YES: larger is better, an accuracy; default TP_NO */
+} tp_cb_early_stopping_desc;
+TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d);
 
 /* ==== >>savers ======================================================================================== */
 
@@ -528,10 +555,11 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 typedef struct tp_cb_min_saver_desc {
     tp_at at_;
     const char *monitor_stat;
-    int reverse;                /* TP_YES: the maximum; default TP_NO */
+    tp_tri reverse;             /* TP_YES: the maximum; default TP_NO */
     const char *filename;       /* NULL = "min-<stat>"; a .npz at its end is dropped, the format's is added */
     const char *checkpoint_dir; /* NULL = the logger's */
 } tp_cb_min_saver_desc;
+typedef tp_cb_min_saver_desc tp_cb_max_saver_desc;
 TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d);
 TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d); /* .reverse is set for you */
 
@@ -591,7 +619,9 @@ TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classifi
 
 /* At each trigger, one pass over the input through a tower that is not training and shares the variables; the
  * inferencers report. The input is a dataflow (fed from this thread) or an input source; its size bounds the
- * pass. Each pass sees the same data and the same random numbers. [callbacks: InferenceRunner] */
+ * pass. Each pass sees the same data and the same random numbers. The tower is built on .device, a number of the session's
+ * devices as tp_device_enter has it (the CPU has one too, so there is no -1), with the variables of the training tower of that
+ * number where it has its own, else those of the first. [callbacks: InferenceRunner] */
 typedef struct tp_cb_inference_runner_desc {
     tp_at at_;
     tp_dataflow *df; /* or .input */
@@ -599,6 +629,7 @@ typedef struct tp_cb_inference_runner_desc {
     tp_input_source *input;
     const char *tower_name;    /* NULL = "InferenceTower" */
     tp_tower_func *tower_func; /* NULL = the trainer's */
+    int device;
 } tp_cb_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d);
 /* One more hook for the runs of an inference runner; borrowed. Before training.
@@ -619,11 +650,18 @@ struct tp_hyper_param {
     void (*close)(tp_hyper_param *p);
     tp_owner owner_;
     tp_arena mem_;
+    /* Of a parameter that is an array; these two then, and the two above may be NULL */
+    tp_status (*get_array)(tp_hyper_param *p, tp_tensor *value);
+    tp_status (*set_array)(tp_hyper_param *p, const tp_tensor *value);
 };
 TP_DEF tp_hyper_param *tp_hyper_param_new(const char *name, size_t bytes); /* name is copied */
 TP_DEF void tp_hyper_param_free(tp_hyper_param *p);
 /* A scalar variable of the graph, "learning_rate". [callbacks: GraphVarParam] */
 TP_DEF tp_hyper_param *tp_param_graph_var(const char *name);
+/* A variable of this shape, in which TP_ANY is any size: for get_array and set_array, which converts floats, and for
+ * tp_cb_hyper_param_setter with fn_array. The other setters compute with one number and refuse it, as Python's would when they
+ * log what they set. [callbacks: GraphVarParam(shape)] */
+TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape);
 /* A double, float, int32 or int64 of the program's, borrowed. [callbacks: ObjAttrParam] */
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype);
 
@@ -632,6 +670,8 @@ TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dt
  * that name, or `param`. Changes are logged, once an epoch. chief_only is false. [callbacks:
  * HyperParamSetter] */
 typedef tp_status (*tp_param_fn)(tp_callback *setter, void *user, double *value, bool *set);
+/* The same of an array: value is of the parameter's dtype and shape, and is changed in place. */
+typedef tp_status (*tp_param_array_fn)(tp_callback *setter, void *user, tp_tensor *value, bool *set);
 typedef struct tp_cb_hyper_param_setter_desc {
     tp_at at_;
     const char *name;
@@ -639,9 +679,12 @@ typedef struct tp_cb_hyper_param_setter_desc {
     void *user;
     tp_hyper_param *param;
     void (*release)(void *user);
+    tp_param_array_fn fn_array; /* instead of fn, where .param is an array */
 } tp_cb_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_desc *d);
 TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value);
+TP_DEF tp_status tp_setter_current_array(tp_callback *setter,
+                                         tp_tensor *value); /* of an array; value is the caller's */
 
 /* From a file in the logger's directory, read again each time: lines "name: value". As in the original it is
  * all or nothing: a line (an empty one too) that is not of this form makes the whole file be ignored, with a
@@ -668,10 +711,10 @@ typedef struct tp_cb_scheduled_hyper_param_setter_desc {
     tp_at at_;
     const char *name;
     tp_schedule_point schedule[TP_MAX_SCHEDULE + 1]; /* in any order: {{1, 0.1}, {30, 0.01}} */
-    int n_schedule;       /* 0: up to the last one that is not {0, 0}; say it where the last one is */
-    int interp;           /* tp_interp */
-    int step_based;       /* default TP_NO */
-    int set_at_beginning; /* default TP_YES */
+    int n_schedule;          /* 0: up to the last one that is not {0, 0}; say it where the last one is */
+    int interp;              /* tp_interp */
+    tp_tri step_based;       /* default TP_NO */
+    tp_tri set_at_beginning; /* default TP_YES */
     tp_hyper_param *param;
 } tp_cb_scheduled_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hyper_param_setter_desc *d);
@@ -699,7 +742,7 @@ typedef struct tp_cb_stat_monitor_param_setter_desc {
     void *user;
     double threshold;
     int last_k;
-    int reverse; /* default TP_NO */
+    tp_tri reverse; /* default TP_NO */
     tp_hyper_param *param;
 } tp_cb_stat_monitor_param_setter_desc;
 TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_param_setter_desc *d);
@@ -714,7 +757,7 @@ typedef struct tp_monitor_tf_event_writer_desc {
     const char *logdir; /* NULL = the logger's; must exist */
     int max_queue;      /* events kept in memory before they are written; 0 = 10; TP_NONE: none */
     double flush_secs;  /* 0 = 120; TP_ZERO for 0 */
-    int split_files;    /* a new file each epoch; default TP_NO */
+    tp_tri split_files; /* a new file each epoch; default TP_NO */
 } tp_monitor_tf_event_writer_desc;
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d);
 
@@ -726,6 +769,16 @@ TP_DEF tp_monitor *tp_monitor_json_writer(void);
  * is no list of JSON; *epoch is -1 when the list is empty or the record has none.
  * [JSONWriter.load_existing_epoch_number] */
 TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch);
+/* What <dir>/stats.json holds: each number of each record, in the order of the file; tp_free *entries, in whose block the names
+ * are. Errors as above, and *entries is NULL then.
+ *     for (int i = 0; i < n; i++)
+ *         if (strcmp(e[i].name, "cost") == 0) printf("%lld %g\n", (long long)e[i].epoch_num, e[i].value); */
+typedef struct tp_stat_entry {
+    const char *name;
+    int64_t epoch_num, global_step; /* of its record; -1 if it has none */
+    double value;
+} tp_stat_entry;
+TP_DEF tp_status tp_load_existing_stats(const char *dir, tp_stat_entry **entries, int *n);
 /* The text of <dir>/stats.json, checked; tp_free it. [JSONWriter.load_existing_json] */
 TP_DEF tp_status tp_load_existing_json(const char *dir, char **text);
 
@@ -734,8 +787,8 @@ TP_DEF tp_status tp_load_existing_json(const char *dir, char **text);
  * and no blacklist one hits. A mistake in one of them ends the training before it begins. [callbacks: ScalarPrinter] */
 typedef struct tp_monitor_scalar_printer_desc {
     tp_at at_;
-    int enable_step;                         /* default TP_NO */
-    int enable_epoch;                        /* default TP_YES */
+    tp_tri enable_step;                      /* default TP_NO */
+    tp_tri enable_epoch;                     /* default TP_YES */
     const char *whitelist[TP_MAX_NAMES + 1]; /* none: everything */
     const char *blacklist[TP_MAX_NAMES + 1];
 } tp_monitor_scalar_printer_desc;
@@ -753,56 +806,64 @@ TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS]);
  * in train->global_step. [MaintainStepCounter] */
 TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
 
+TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
+/* clang-format off */
 #ifndef __cplusplus
-#define tp_cb_lambda(...) tp_cb_lambda_(&(const tp_cb_lambda_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_periodic_trigger(...) \
-    tp_cb_periodic_trigger_(&(const tp_cb_periodic_trigger_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_enable_if(...) tp_cb_enable_if_(&(const tp_cb_enable_if_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_periodic_callback(...) \
-    tp_cb_periodic_callback_(&(const tp_cb_periodic_callback_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_run_op(...)         tp_cb_run_op_(&(const tp_cb_run_op_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_run_update_ops(...) tp_cb_run_update_ops_(&(const tp_cb_run_update_ops_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_moving_average_summary(...) \
-    tp_cb_moving_average_summary_(&(const tp_cb_moving_average_summary_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_merge_all_summaries(...) \
-    tp_cb_merge_all_summaries_(&(const tp_cb_merge_all_summaries_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_process_tensors(...) \
-    tp_cb_process_tensors_(&(const tp_cb_process_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_dump_tensors(...)   tp_cb_dump_tensors_(&(const tp_cb_dump_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_tensor_printer(...) tp_cb_tensor_printer_(&(const tp_cb_dump_tensors_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_check_numerics(...) tp_cb_check_numerics_(&(const tp_cb_check_numerics_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_simple_moving_average(...) \
-    tp_cb_simple_moving_average_(&(const tp_cb_simple_moving_average_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_progress_bar(...) tp_cb_progress_bar_(&(const tp_cb_progress_bar_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_estimated_time_left(...) \
-    tp_cb_estimated_time_left_(&(const tp_cb_estimated_time_left_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_throughput_tracker(...) \
-    tp_cb_throughput_tracker_(&(const tp_cb_throughput_tracker_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_model_saver(...)   tp_cb_model_saver_(&(const tp_cb_model_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_min_saver(...)     tp_cb_min_saver_(&(const tp_cb_min_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_max_saver(...)     tp_cb_max_saver_(&(const tp_cb_min_saver_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_inf_scalar_stats(...) tp_inf_scalar_stats_(&(const tp_inf_scalar_stats_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_inf_classification_error(...) \
-    tp_inf_classification_error_(&(const tp_inf_classification_error_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_inf_binary_classification(...) \
-    tp_inf_binary_classification_(&(const tp_inf_binary_classification_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_inference_runner(...) \
-    tp_cb_inference_runner_(&(const tp_cb_inference_runner_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_hyper_param_setter(...) \
-    tp_cb_hyper_param_setter_(&(const tp_cb_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_human_hyper_param_setter(...) \
-    tp_cb_human_hyper_param_setter_(&(const tp_cb_human_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_scheduled_hyper_param_setter(...) \
-    tp_cb_scheduled_hyper_param_setter_(&(const tp_cb_scheduled_hyper_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_hyper_param_setter_with_func(...) \
-    tp_cb_hyper_param_setter_with_func_(&(const tp_cb_hyper_param_setter_with_func_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_cb_stat_monitor_param_setter(...) \
-    tp_cb_stat_monitor_param_setter_(&(const tp_cb_stat_monitor_param_setter_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_monitor_tf_event_writer(...) \
-    tp_monitor_tf_event_writer_(&(const tp_monitor_tf_event_writer_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_monitor_scalar_printer(...) \
-    tp_monitor_scalar_printer_(&(const tp_monitor_scalar_printer_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_cb_periodic_trigger(...) TP__CALL(callbacks, tp_cb_periodic_trigger, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_enable_if(...) TP__CALL(callbacks, tp_cb_enable_if, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_periodic_callback(...) TP__CALL(callbacks, tp_cb_periodic_callback, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_run_op(...) TP__CALL(callbacks, tp_cb_run_op, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_process_tensors(...) TP__CALL(callbacks, tp_cb_process_tensors, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_dump_tensors(...) TP__CALL(callbacks, tp_cb_dump_tensors, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_tensor_printer(...) TP__CALL(callbacks, tp_cb_tensor_printer, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_simple_moving_average(...) TP__CALL(callbacks, tp_cb_simple_moving_average, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_early_stopping(...) TP__CALL(callbacks, tp_cb_early_stopping, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_min_saver(...) TP__CALL(callbacks, tp_cb_min_saver, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_max_saver(...) TP__CALL(callbacks, tp_cb_max_saver, #__VA_ARGS__, __VA_ARGS__)
+#define tp_inf_scalar_stats(...) TP__CALL(callbacks, tp_inf_scalar_stats, #__VA_ARGS__, __VA_ARGS__)
+#define tp_inf_binary_classification(...) TP__CALL(callbacks, tp_inf_binary_classification, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_inference_runner(...) TP__CALL(callbacks, tp_cb_inference_runner, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_hyper_param_setter(...) TP__CALL(callbacks, tp_cb_hyper_param_setter, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_human_hyper_param_setter(...) TP__CALL(callbacks, tp_cb_human_hyper_param_setter, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_scheduled_hyper_param_setter(...) TP__CALL(callbacks, tp_cb_scheduled_hyper_param_setter, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_hyper_param_setter_with_func(...) TP__CALL(callbacks, tp_cb_hyper_param_setter_with_func, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_stat_monitor_param_setter(...) TP__CALL(callbacks, tp_cb_stat_monitor_param_setter, #__VA_ARGS__, __VA_ARGS__)
+#elif __cplusplus >= 202002L
+#define tp_cb_periodic_trigger(cb_, ...) TP__CALL1(callbacks, tp_cb_periodic_trigger, cb, cb_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_enable_if(cb_, pred_, ...) TP__CALL2(callbacks, tp_cb_enable_if, cb, cb_, pred, pred_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_periodic_callback(cb_, ...) TP__CALL1(callbacks, tp_cb_periodic_callback, cb, cb_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_run_op(op_, ...) TP__CALL1(callbacks, tp_cb_run_op, op, op_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_process_tensors(names_, fn_, ...) TP__CALL2(callbacks, tp_cb_process_tensors, names, names_, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_dump_tensors(names_, ...) TP__CALL1(callbacks, tp_cb_dump_tensors, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_tensor_printer(names_, ...) TP__CALL1(callbacks, tp_cb_tensor_printer, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_simple_moving_average(names_, ...) TP__CALL1(callbacks, tp_cb_simple_moving_average, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_early_stopping(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_early_stopping, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_min_saver(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_min_saver, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_max_saver(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_max_saver, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_inf_scalar_stats(names_, ...) TP__CALL1(callbacks, tp_inf_scalar_stats, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_inf_binary_classification(pred_tensor_name_, label_tensor_name_, ...) TP__CALL2(callbacks, tp_inf_binary_classification, pred_tensor_name, pred_tensor_name_, label_tensor_name, label_tensor_name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_inference_runner(df_, ...) TP__CALL1(callbacks, tp_cb_inference_runner, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_hyper_param_setter(name_, ...) TP__CALL1(callbacks, tp_cb_hyper_param_setter, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_human_hyper_param_setter(name_, ...) TP__CALL1(callbacks, tp_cb_human_hyper_param_setter, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_scheduled_hyper_param_setter(name_, ...) TP__CALL1(callbacks, tp_cb_scheduled_hyper_param_setter, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_hyper_param_setter_with_func(name_, ...) TP__CALL1(callbacks, tp_cb_hyper_param_setter_with_func, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_stat_monitor_param_setter(name_, ...) TP__CALL1(callbacks, tp_cb_stat_monitor_param_setter, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
+#ifdef TP_KEYWORDS
+#define tp_cb_lambda(...) TP__CALL(callbacks, tp_cb_lambda, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_run_update_ops(...) TP__CALL(callbacks, tp_cb_run_update_ops, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_moving_average_summary(...) TP__CALL(callbacks, tp_cb_moving_average_summary, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_merge_all_summaries(...) TP__CALL(callbacks, tp_cb_merge_all_summaries, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_check_numerics(...) TP__CALL(callbacks, tp_cb_check_numerics, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_progress_bar(...) TP__CALL(callbacks, tp_cb_progress_bar, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_estimated_time_left(...) TP__CALL(callbacks, tp_cb_estimated_time_left, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_throughput_tracker(...) TP__CALL(callbacks, tp_cb_throughput_tracker, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_model_saver(...) TP__CALL(callbacks, tp_cb_model_saver, #__VA_ARGS__, __VA_ARGS__)
+#define tp_inf_classification_error(...) TP__CALL(callbacks, tp_inf_classification_error, #__VA_ARGS__, __VA_ARGS__)
+#define tp_monitor_tf_event_writer(...) TP__CALL(callbacks, tp_monitor_tf_event_writer, #__VA_ARGS__, __VA_ARGS__)
+#define tp_monitor_scalar_printer(...) TP__CALL(callbacks, tp_monitor_scalar_printer, #__VA_ARGS__, __VA_ARGS__)
+#endif
+/* clang-format on */
 
 #ifdef __cplusplus
 }
@@ -812,8 +873,31 @@ TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__CALLBACKS_IMPLEMENTED)
 #define TP__CALLBACKS_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__callbacks_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_cb_run_op_desc, run_before, NO),
+        TP__ZERO_OPTION(tp_cb_run_op_desc, run_as_trigger, NO),
+        TP__ZERO_OPTION(tp_cb_check_numerics_desc, run_as_trigger, NO),
+        TP__ZERO_OPTION(tp_cb_estimated_time_left_desc, median, NO),
+        TP__ZERO_OPTION(tp_cb_model_saver_desc, max_to_keep, NONE),
+        TP__ZERO_OPTION(tp_cb_model_saver_desc, keep_checkpoint_every_n_hours, ZERO),
+        TP__ZERO_OPTION(tp_cb_scheduled_hyper_param_setter_desc, set_at_beginning, NO),
+        TP__ZERO_OPTION(tp_monitor_tf_event_writer_desc, max_queue, NONE),
+        TP__ZERO_OPTION(tp_monitor_tf_event_writer_desc, flush_secs, ZERO),
+        TP__ZERO_OPTION(tp_monitor_scalar_printer_desc, enable_epoch, NO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>encoders ====================================================================================== */
 /* The formats that monitors write: TensorBoard's event records (protobuf inside TFRecord framing), PNG, JSON. */
@@ -1057,18 +1141,6 @@ static void tp__json_double(tp_buf *b, double v)
     char text[TP_NUMBER_TEXT];
     tp_format_double(text, v);
     tp_buf_printf(b, "%s", v != v ? "NaN" : tp__finite(v) ? text : v > 0 ? "Infinity" : "-Infinity");
-}
-
-static void tp__json_string(tp_buf *b, const char *s)
-{
-    tp_buf_printf(b, "\"");
-    for (; *s; s++) {
-        const unsigned char c = (unsigned char)*s;
-        if (c == '"' || c == '\\') tp_buf_printf(b, "\\%c", c);
-        else if (c < 32) tp_buf_printf(b, "\\u%04x", (unsigned)c);
-        else tp_buf_put(b, s, 1);
-    }
-    tp_buf_printf(b, "\"");
 }
 
 typedef struct tp__json {
@@ -1323,6 +1395,24 @@ static int tp__count_names(const char *const names[TP_MAX_NAMES + 1])
 }
 #define TP__TOO_MANY "%s: .%s holds at most %d: divide the list among several" /* who, option, how many */
 
+/* What is wrong with an option array of TP_MAX_NAMES + 1 places: too many, or one behind a NULL, which would be cut without a
+ * word. NULL: nothing. */
+static const char *tp__bad_list(const char *who, const char *option, const void *const *list, char text[192])
+{
+    int n = 0, next;
+    while (n <= TP_MAX_NAMES && list[n]) n++;
+    for (next = n; next <= TP_MAX_NAMES && !list[next];) next++;
+    if (n > TP_MAX_NAMES) snprintf(text, 192, TP__TOO_MANY, who, option, TP_MAX_NAMES);
+    else if (next <= TP_MAX_NAMES) snprintf(text, 192, "%s: .%s[%d] is NULL, but others follow it", who, option, n);
+    else return NULL;
+    return text;
+}
+static const char *tp__bad_names(const char *who, const char *option, const char *const names[TP_MAX_NAMES + 1],
+                                 char text[192])
+{
+    return tp__bad_list(who, option, (const void *const *)(const void *)names, text);
+}
+
 /* A constructor's sentence, "train.c:35: ..." where the place is known, into an arena. */
 static const char *tp__arena_sentence(tp_arena *a, const tp_at *at, const char *fmt, va_list ap)
 {
@@ -1442,6 +1532,7 @@ TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train)
         if (*c != '_') scope[n++] = *c;
     scope[n] = 0;
     if (train->graph) tp_name_scope_push(train->graph, scope);
+    if (train->graph) tp__graph_settle(train->graph);
     st = cb->setup_graph(cb);
     if (train->graph) tp_name_scope_pop(train->graph);
     if (st == TP_OK && train->graph && tp_graph_status(train->graph) != TP_OK)
@@ -1512,7 +1603,7 @@ TP_DEF tp_status tp_callback_load_state(tp_callback *cb, const tp_dict *d, const
 
 static tp_node *tp__train_find(tp_train_state *train, const char *name)
 {
-    tp_node *n = train->graph ? tp_graph_find(train->graph, name) : NULL;
+    tp_node *n = train->graph ? tp__node_named(train->graph, name) : NULL;
     for (int i = 0; !n && train->tower_func && i < tp_tower_func_n_towers(train->tower_func); i++) {
         const tp_tower_handle *h = tp_tower_func_tower(train->tower_func, i);
         if (!h->ctx.is_training) continue;
@@ -2041,6 +2132,20 @@ static tp_status tp__monitors_scalar(tp_monitors *m, const char *name, double va
     for (int i = 0; i < m->n_monitor && st == TP_OK; i++)
         if (m->monitor[i]->process_scalar) st = m->monitor[i]->process_scalar(m->monitor[i], name, &s);
     return st == TP_OK ? tp__history_add(m, name, &s) : st;
+}
+
+TP_DEF tp_status tp_monitors_process(tp_monitors *m, const char *name, double value)
+{
+    TP__REQUIRE(m && name, TP_ERR_ARG)
+
+    tp_stat s;
+    s.step = m->cb.train ? m->cb.train->global_step : 0;
+    s.value = value;
+    s.is_int = false;
+    tp_status st = TP_OK;
+    for (int i = 0; i < m->n_monitor && st == TP_OK; i++)
+        if (m->monitor[i]->process) st = m->monitor[i]->process(m->monitor[i], name, &s);
+    return st;
 }
 
 static tp_status tp__monitors_summary(tp_monitors *m, const tp_summary *s)
@@ -2696,6 +2801,61 @@ TP_DEF tp_callback *tp_cb_hook(tp_hook *hook)
     return cb;
 }
 
+/* -- a callback as a hook ------------------------------------------------------------ >>callback
+ * CallbackToHook */
+
+typedef struct tp__cb_hook {
+    tp_hook hook;
+    tp_callback *cb;
+    tp_train_state *train;
+} tp__cb_hook;
+
+static tp_status tp__cb_hook_begin(tp_hook *h, tp_graph *g)
+{
+    tp__cb_hook *c = (tp__cb_hook *)h->user;
+    if (!c->train->graph) c->train->graph = g;
+    return tp_callback_setup_graph(c->cb, c->train);
+}
+static tp_status tp__cb_hook_after_create_session(tp_hook *h, tp_session *s)
+{
+    tp__cb_hook *c = (tp__cb_hook *)h->user;
+    if (!c->train->session) c->train->session = s;
+    return tp_callback_before_train(c->cb);
+}
+static tp_status tp__cb_hook_before_run(tp_hook *h, tp_run_request *r)
+{
+    return tp_callback_before_run(((const tp__cb_hook *)h->user)->cb, r);
+}
+static tp_status tp__cb_hook_after_run(tp_hook *h, const tp_run_values *v)
+{
+    return tp_callback_after_run(((const tp__cb_hook *)h->user)->cb, v);
+}
+static void tp__cb_hook_end(tp_hook *h, tp_session *s)
+{
+    tp_callback *cb = ((const tp__cb_hook *)h->user)->cb;
+    (void)s;
+    if (tp_callback_after_train(cb) < 0) tp_log(TP_LOG_ERROR, "%s: after_train: %s", cb->name, tp_last_error());
+}
+
+TP_DEF tp_hook *tp_callback_to_hook(tp_callback *cb, tp_train_state *train)
+{
+    TP__REQUIRE(cb, NULL)
+
+    tp__cb_hook *c = (tp__cb_hook *)tp_arena_alloc(&cb->mem_, sizeof *c);
+    if (!c) return NULL;
+    c->cb = cb;
+    c->train = train;
+    c->hook.name = cb->name;
+    c->hook.user = c;
+    c->hook.before_run = tp__cb_hook_before_run;
+    c->hook.after_run = tp__cb_hook_after_run;
+    if (!train) return &c->hook;
+    c->hook.begin = tp__cb_hook_begin;
+    c->hook.after_create_session = tp__cb_hook_after_create_session;
+    c->hook.end = tp__cb_hook_end;
+    return &c->hook;
+}
+
 /* -- counting steps ----------------------------------------------------------------- >>callback
  * MaintainStepCounter */
 
@@ -2819,13 +2979,30 @@ TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d)
 typedef struct tp__collection_op {
     const char *key;
     tp_node *group; /* NULL: nothing to do */
+    tp_node *with;  /* not in each step, but with this op */
+    const char *with_name;
 } tp__collection_op;
+
+static tp_status tp__collection_with_op(tp_callback *cb, tp_node *const *ops, int n)
+{
+    const tp__collection_op *c = (const tp__collection_op *)cb->user;
+    tp_graph *g = cb->train->graph;
+    tp_node *with = c->with ? c->with : tp_callback_find(cb, c->with_name);
+    if (!with) return TP_ERR_NAME;
+    if (tp_is_poison(with) || tp_node_graph(with) != g)
+        return tp_fail(TP_ERR_ARG, "%s: the train_op is no op of this graph", cb->name);
+    for (int i = 0; i < n; i++) tp__add_control(with->op, ops[i]->op);
+    tp_log(TP_LOG_INFO, "%s: %d operations of the collection '%s' will be run together with '%s'.", cb->name, n, c->key,
+           tp_node_name(with));
+    return tp_graph_status(g) == TP_OK ? TP_OK : tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
+}
 
 static tp_status tp__collection_setup_graph(tp_callback *cb)
 {
     tp__collection_op *c = (tp__collection_op *)cb->user;
     int n = 0;
     tp_node *const *ops = tp_collection(cb->train->graph, c->key, &n);
+    if (c->with || c->with_name) return tp__collection_with_op(cb, ops, n);
     if (!n) return TP_OK;
     tp_log(TP_LOG_INFO, "%s: %d operations of the collection '%s' will be run with every step.", cb->name, n, c->key);
     c->group = tp_group(cb->train->graph, ops, n, NULL);
@@ -2860,7 +3037,17 @@ TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d)
 TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_summary_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
-    return tp__collection_op_new("MovingAverageSummary", d->collection, TP_KEY_MOVING_SUMMARY_OPS, true);
+    if (d->train_op && d->train_op_name)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "MovingAverageSummary: give .train_op or .train_op_name, not both");
+    tp_callback *cb = tp__collection_op_new("MovingAverageSummary", d->collection, TP_KEY_MOVING_SUMMARY_OPS, true);
+    tp__collection_op *c = cb ? (tp__collection_op *)cb->user : NULL;
+    if (c) c->with = d->train_op;
+    if (c && d->train_op_name && !(c->with_name = tp_arena_strdup(&cb->mem_, d->train_op_name))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    return cb;
 }
 
 /* -- summaries to the monitors ----------------------------------------------------------- >>callback
@@ -3000,9 +3187,10 @@ static tp_status tp__fetcher_after_run(tp_callback *cb, const tp_run_values *v)
 static tp_callback *tp__fetcher_new(const tp_at *at, const char *name, const char *const names[TP_MAX_NAMES + 1],
                                     tp_status (*fn)(tp_callback *, const tp_tensor *const *, int, void *), void *user)
 {
+    char wrong[192];
     const int n = tp__count_names(names);
+    if (tp__bad_names(name, "names", names, wrong)) return tp_callback_fail(at, TP_ERR_ARG, "%s", wrong);
     if (n < 1) return tp_callback_fail(at, TP_ERR_ARG, "%s: give at least one tensor name", name);
-    if (n > TP_MAX_NAMES) return tp_callback_fail(at, TP_ERR_ARG, TP__TOO_MANY, name, "names", TP_MAX_NAMES);
     if (!fn) return tp_callback_fail(at, TP_ERR_ARG, "%s: .fn is missing", name);
     tp_callback *cb = tp_callback_new(name, sizeof(tp__fetcher));
     tp__fetcher *f = cb ? (tp__fetcher *)cb->user : NULL;
@@ -3379,8 +3567,9 @@ static tp_status tp__progress_end(tp_callback *cb)
 TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
-    if (tp__count_names(d->names) > TP_MAX_NAMES)
-        return tp_callback_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ProgressBar", "names", TP_MAX_NAMES);
+    char wrong[192];
+    if (tp__bad_names("ProgressBar", "names", d->names, wrong))
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
     tp_callback *cb = tp_callback_new("ProgressBar", sizeof(tp__progress));
     tp__progress *p = cb ? (tp__progress *)cb->user : NULL;
     if (!p || !(p->names = tp__arena_names(&cb->mem_, d->names, tp__count_names(d->names)))) {
@@ -3928,8 +4117,9 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
         return tp_callback_fail(&d->at_, TP_ERR_ARG,
                                 "ModelSaver: .max_to_keep is %d and .keep_checkpoint_every_n_hours %g", d->max_to_keep,
                                 (double)d->keep_checkpoint_every_n_hours);
-    if (tp__count_names(d->var_collections) > TP_MAX_NAMES)
-        return tp_callback_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ModelSaver", "var_collections", TP_MAX_NAMES);
+    char wrong[192];
+    if (tp__bad_names("ModelSaver", "var_collections", d->var_collections, wrong))
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
     if ((int)d->format < 0 || (int)d->format >= TP_COUNT(tp__checkpoint_ends))
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "ModelSaver: .format is %d, not one of TP_CHECKPOINT_...",
                                 (int)d->format);
@@ -4210,6 +4400,94 @@ TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d)
     return tp__best_new(d, true);
 }
 
+/* -- early stopping */
+
+typedef struct tp__patience {
+    const char *stat;
+    double threshold, best;
+    int patience, missing;
+    int64_t since, step; /* triggers without progress; step of the newest value */
+    bool reverse, have;
+} tp__patience;
+
+static tp_status tp__patience_is_over(tp_callback *cb)
+{
+    const tp__patience *p = (const tp__patience *)cb->user;
+    if (p->since < p->patience) return TP_OK;
+    return tp_stop(cb->train, "%s was not better than %.6g %lld times", p->stat, p->best, (long long)p->since);
+}
+
+static tp_status tp__patience_trigger(tp_callback *cb)
+{
+    tp__patience *p = (tp__patience *)cb->user;
+    tp_stat stat;
+    memset(&stat, 0, sizeof stat);
+    if (tp_monitors_get_latest(cb->train->monitors, p->stat, &stat) != TP_OK)
+        return tp__stat_missing(cb, p->stat, &p->missing);
+    if (p->have && stat.step == p->step) return TP_OK; /* nothing new */
+    const double gain = p->reverse ? stat.value - p->best : p->best - stat.value;
+    const bool number = !tp__is_not_a_number(stat.value);
+    if (number && (!p->have || tp__is_not_a_number(p->best) || gain > p->threshold)) {
+        p->best = stat.value;
+        p->since = 0;
+    } else {
+        if (!p->have) p->best = stat.value;
+        p->since++;
+    }
+    p->have = true;
+    p->step = stat.step;
+    return tp__patience_is_over(cb);
+}
+
+static tp_status tp__patience_before_train(tp_callback *cb) { return cb->resumed ? tp__patience_is_over(cb) : TP_OK; }
+
+static tp_status tp__patience_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    const tp__patience *p = (const tp__patience *)cb->user;
+    int64_t seen[3];
+    seen[0] = p->have, seen[1] = p->since, seen[2] = p->step;
+    const tp_status st = tp_state_put_f64(d, prefix, "best", &p->best, 1);
+    return st == TP_OK ? tp_state_put_i64(d, prefix, "seen", seen, 3) : st;
+}
+
+static tp_status tp__patience_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__patience *p = (tp__patience *)cb->user;
+    int64_t seen[3];
+    double best;
+    if (!tp_state_get_f64(d, prefix, "best", &best, 1) || !tp_state_get_i64(d, prefix, "seen", seen, 3)) return TP_OK;
+    p->best = best;
+    p->have = seen[0] != 0, p->since = seen[1], p->step = seen[2];
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    if (!d->monitor_stat || !*d->monitor_stat)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "EarlyStopping: .monitor_stat is missing");
+    if (d->patience < 0 || !(d->threshold >= 0))
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "EarlyStopping: .patience is %d, .threshold %g: neither is below 0", d->patience,
+                                d->threshold);
+    tp_callback *cb = tp_callback_new("EarlyStopping", sizeof(tp__patience));
+    if (!cb) return NULL;
+    tp__patience *p = (tp__patience *)cb->user;
+    if (!(p->stat = tp_arena_strdup(&cb->mem_, d->monitor_stat))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    p->patience = d->patience ? d->patience : 5;
+    p->threshold = d->threshold;
+    p->reverse = d->reverse == TP_YES;
+    cb->id = p->stat;
+    cb->before_train = tp__patience_before_train;
+    cb->trigger = tp__patience_trigger;
+    cb->save_state = tp__patience_save_state;
+    cb->load_state = tp__patience_load_state;
+    return cb;
+}
+
 /* ==== >>inference ===================================================================================== */
 
 /* Stands for an inferencer that found no memory, because NULL ends a list of them. Nobody writes to it. */
@@ -4313,12 +4591,13 @@ static tp_status tp__scalars_end(tp_inferencer *inf)
 TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d)
 {
     if (!d) return tp_inferencer_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
+    char wrong[192];
     const int n = tp__count_names(d->names);
+    if (tp__bad_names("ScalarStats", "names", d->names, wrong))
+        return tp_inferencer_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
     if (n < 1)
         return tp_inferencer_fail(&d->at_, TP_ERR_ARG,
                                   "ScalarStats: give at least one name, tp_inf_scalar_stats({\"cost\"})");
-    if (n > TP_MAX_NAMES)
-        return tp_inferencer_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ScalarStats", "names", TP_MAX_NAMES);
     tp_inferencer *inf = tp_inferencer_new("ScalarStats", sizeof(tp__scalar_stats));
     if (!inf) return &tp__no_inferencer;
     tp__scalar_stats *s = (tp__scalar_stats *)inf->user;
@@ -4467,6 +4746,7 @@ typedef struct tp__runner {
     int n_extra;
     const char *tower_name;
     tp_tower_func *tower_func;
+    int device;
     tp_hooked_session *session;
     tp__bar bar;
 } tp__runner;
@@ -4499,13 +4779,17 @@ static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f)
     memset(&tower, 0, sizeof tower);
     reuse.reuse = TP_REUSE_YES; /* what training made is what is evaluated */
     tower.name = r->tower_name;
+    const tp_tower_handle *trained = tp_tower_handles_at(tp_tower_func_towers(f, TP_TOWERS_TRAINING), r->device);
+    if (trained) tower.vs_name = trained->ctx.vs_name;
     tp_name_scope_push(g, "");
     tp_variable_scope_push(g, &reuse);
+    tp_device_enter(g, r->device);
     if (tp_tower_enter(g, &tower)) {
         st = tp_input_get_tensors(r->input, in);
         if (st == TP_OK) tp_tower_func_call(f, in);
         tp_tower_leave(g);
     }
+    tp_device_leave(g);
     tp_variable_scope_pop(g);
     tp_name_scope_pop(g);
     if (st == TP_OK && tp_graph_status(g) != TP_OK) st = tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
@@ -4532,7 +4816,7 @@ static tp_status tp__runner_setup_graph(tp_callback *cb)
         if (!r->inf[i].node) return TP_ERR_NOMEM;
         for (int k = 0; k < inf->n_names; k++) {
             r->inf[i].node[k] = tp_tower_handle_get(h, inf->names[k]);
-            if (!r->inf[i].node[k]) r->inf[i].node[k] = tp_graph_find(cb->train->graph, inf->names[k]);
+            if (!r->inf[i].node[k]) r->inf[i].node[k] = tp__node_named(cb->train->graph, inf->names[k]);
             char text[TP__NEAREST_TEXT];
             if (!r->inf[i].node[k]) {
                 tp__node_near(cb->train->graph, inf->names[k], text);
@@ -4633,6 +4917,7 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     feed.at_ = d->at_;
     feed.df = d->df;
     feed.infinite = TP_NO;
+    feed.quiet_end = TP_YES; /* a pass over data of unknown size ends there; the others see that it came too early */
     if (d->df && d->input) {
         mistake = "InferenceRunner: give a dataflow or .input, not both";
         tp__df_drop(d->df);
@@ -4643,11 +4928,16 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     }
     int n = 0;
     bool ok = input != NULL;
-    for (; n <= TP_MAX_NAMES && d->inferencers[n]; n++) ok = ok && d->inferencers[n] != &tp__no_inferencer;
-    if (!mistake && n < 1) mistake = "InferenceRunner: give at least one inferencer";
-    if (!mistake && n > TP_MAX_NAMES)
+    char wrong[192];
+    for (int i = 0; i <= TP_MAX_NAMES; i++) { /* those behind a NULL too: it is a mistake, but they are to be freed */
+        if (d->inferencers[i]) n = i + 1;
+        ok = ok && d->inferencers[i] != &tp__no_inferencer;
+    }
+    if (!mistake)
         mistake =
-            "InferenceRunner: .inferencers holds at most " TP__STR(TP_MAX_NAMES) ": divide the list among several";
+            tp__bad_list("InferenceRunner", "inferencers", (const void *const *)(const void *)d->inferencers, wrong);
+    if (!mistake && n < 1) mistake = "InferenceRunner: give at least one inferencer";
+    if (!mistake && d->device < 0) mistake = "InferenceRunner: .device is a number of the session's devices, from 0";
     char twice[TP__ERROR_TEXT];
     int taken = 0;
     bool input_ours = !d->input || !d->input->owner_.who;
@@ -4678,7 +4968,7 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     if (!r || !ok) { /* nothing of what was handed over may leak */
         if (input_ours) tp_input_free(input);
         for (int i = 0; i < n; i++) /* but what others own, and nothing twice */
-            if (!tp__listed((const void *const *)(const void *)d->inferencers, i) &&
+            if (d->inferencers[i] && !tp__listed((const void *const *)(const void *)d->inferencers, i) &&
                 (i < taken || !d->inferencers[i]->owner_.who))
                 tp_inferencer_free(d->inferencers[i]);
         if (mistake) return cb;
@@ -4688,6 +4978,7 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     r->input = input;
     r->fed = d->df != NULL;
     r->tower_func = d->tower_func;
+    r->device = d->device;
     r->n_inf = n;
     for (int i = 0; i < r->n_inf; i++) r->inf[i].inf = d->inferencers[i];
     cb->setup_graph = tp__runner_setup_graph;
@@ -4743,6 +5034,7 @@ TP_DEF void tp_hyper_param_free(tp_hyper_param *p)
 typedef struct tp__graph_var {
     tp_variable *variable;
     tp_tensor value;
+    tp_shape shape; /* of an array */
 } tp__graph_var;
 
 static tp_status tp__graph_var_setup(tp_hyper_param *p)
@@ -4755,7 +5047,13 @@ static tp_status tp__graph_var_setup(tp_hyper_param *p)
         if (g) tp__variable_near(g, p->name, text);
         return tp_fail(TP_ERR_NAME, "%s:0 is not a variable in the graph%s", p->name, text[0] ? text : "!");
     }
-    if (v->variable->shape.ndim != 0) return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is not a scalar", p->name);
+    if (p->get_array && !tp_shape_compatible(&v->variable->shape, &v->shape)) {
+        char is[TP_SHAPE_TEXT], want[TP_SHAPE_TEXT];
+        return tp_fail(TP_ERR_SHAPE, "the parameter '%s' has shape %s, not %s", p->name,
+                       tp_shape_text(&v->variable->shape, is), tp_shape_text(&v->shape, want));
+    }
+    if (!p->get_array && v->variable->shape.ndim != 0)
+        return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is not a scalar: see tp_param_graph_var_array", p->name);
     return tp_tensor_resize(&v->value, v->variable->dtype, v->variable->shape);
 }
 
@@ -4782,6 +5080,22 @@ static tp_status tp__graph_var_set(tp_hyper_param *p, double value)
     return tp_session_load(p->train->session, v->variable, &v->value);
 }
 
+static tp_status tp__graph_var_get_array(tp_hyper_param *p, tp_tensor *value)
+{
+    const tp__graph_var *v = (const tp__graph_var *)p->user;
+    if (!v->variable || !p->train->session)
+        return tp_fail(TP_ERR_STATE, "the parameter '%s' has no value before training", p->name);
+    return tp_session_read(p->train->session, v->variable, value);
+}
+
+static tp_status tp__graph_var_set_array(tp_hyper_param *p, const tp_tensor *value)
+{
+    const tp__graph_var *v = (const tp__graph_var *)p->user;
+    if (!v->variable || !p->train->session)
+        return tp_fail(TP_ERR_STATE, "the parameter '%s' cannot be set before training", p->name);
+    return tp_session_load(p->train->session, v->variable, value);
+}
+
 static void tp__graph_var_close(tp_hyper_param *p) { tp_tensor_free(&((tp__graph_var *)p->user)->value); }
 
 TP_DEF tp_hyper_param *tp_param_graph_var(const char *name)
@@ -4796,6 +5110,18 @@ TP_DEF tp_hyper_param *tp_param_graph_var(const char *name)
     p->get_value = tp__graph_var_get;
     p->set_value = tp__graph_var_set;
     p->close = tp__graph_var_close;
+    return p;
+}
+
+TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape)
+{
+    tp_hyper_param *p = tp_param_graph_var(name);
+    if (!p) return NULL;
+    ((tp__graph_var *)p->user)->shape = shape;
+    p->get_value = NULL;
+    p->set_value = NULL;
+    p->get_array = tp__graph_var_get_array;
+    p->set_array = tp__graph_var_set_array;
     return p;
 }
 
@@ -4844,8 +5170,10 @@ TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dt
 typedef struct tp__setter {
     tp_hyper_param *param;
     tp_param_fn fn;
+    tp_param_array_fn fn_array; /* or this one */
     void *fn_user;
     void (*release)(void *user);
+    tp_tensor array;
     bool have;
     double last; /* what this setter produced last */
     int64_t logged_epoch;
@@ -4857,7 +5185,17 @@ TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value)
     TP__REQUIRE(setter && value && setter->setup_graph == tp__setter_setup_graph, TP_ERR_ARG)
 
     tp_hyper_param *p = ((const tp__setter *)setter->user)->param;
+    if (!p->get_value) return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is an array: tp_setter_current_array", p->name);
     return p->get_value(p, value);
+}
+
+TP_DEF tp_status tp_setter_current_array(tp_callback *setter, tp_tensor *value)
+{
+    TP__REQUIRE(setter && value && setter->setup_graph == tp__setter_setup_graph, TP_ERR_ARG)
+
+    tp_hyper_param *p = ((const tp__setter *)setter->user)->param;
+    if (!p->get_array) return tp_fail(TP_ERR_SHAPE, "the parameter '%s' is a scalar: tp_setter_current_value", p->name);
+    return p->get_array(p, value);
 }
 
 /* Remember and log a new value, then set it. */
@@ -4895,6 +5233,14 @@ static tp_status tp__setter_save_state(tp_callback *cb, tp_dict *d, const char *
     const tp__setter *s = (const tp__setter *)cb->user;
     double value = 0;
     if (s->param->setup_graph == tp__graph_var_setup) return TP_OK;
+    if (s->fn_array) {
+        tp_buf name;
+        memset(&name, 0, sizeof name);
+        tp_buf_printf(&name, "%svalue", prefix);
+        tp_tensor *t = name.failed ? NULL : tp_dict_add(d, name.data);
+        tp_buf_free(&name);
+        return t ? s->param->get_array(s->param, t) : TP_ERR_NOMEM;
+    }
     const tp_status st = s->param->get_value(s->param, &value);
     return st == TP_OK ? tp_state_put_f64(d, prefix, "value", &value, 1) : st;
 }
@@ -4903,7 +5249,34 @@ static tp_status tp__setter_load_state(tp_callback *cb, const tp_dict *d, const 
 {
     const tp__setter *s = (const tp__setter *)cb->user;
     double value = 0;
+    if (s->fn_array) {
+        tp_buf name;
+        memset(&name, 0, sizeof name);
+        tp_buf_printf(&name, "%svalue", prefix);
+        const tp_tensor *t = name.failed ? NULL : tp_dict_find(d, name.data);
+        const tp_status st = name.failed ? TP_ERR_NOMEM : t ? s->param->set_array(s->param, t) : TP_OK;
+        tp_buf_free(&name);
+        return st;
+    }
     return tp_state_get_f64(d, prefix, "value", &value, 1) ? s->param->set_value(s->param, value) : TP_OK;
+}
+
+/* Read, change, set; what is logged is that it was, not the values. */
+static tp_status tp__setter_trigger_array(tp_callback *cb)
+{
+    tp__setter *s = (tp__setter *)cb->user;
+    bool set = false;
+    tp_status st = tp_setter_current_array(cb, &s->array);
+    if (st == TP_OK) st = s->fn_array(cb, s->fn_user, &s->array, &set);
+    if (st != TP_OK || !set) return st;
+    for (int64_t i = 0; i < tp_tensor_size(&s->array); i++)
+        if (tp__is_not_a_number(tp_tensor_get(&s->array, i)))
+            return tp_fail(TP_ERR_NUMERIC, "%s would set %s to NaN", cb->name, s->param->name);
+    if (s->logged_epoch != cb->train->epoch_num)
+        tp_log(TP_LOG_INFO, "[HyperParamSetter] At global_step=%lld, %s is set", (long long)cb->train->global_step,
+               s->param->name);
+    s->logged_epoch = cb->train->epoch_num;
+    return s->param->set_array(s->param, &s->array);
 }
 
 static tp_status tp__setter_trigger(tp_callback *cb)
@@ -4911,6 +5284,7 @@ static tp_status tp__setter_trigger(tp_callback *cb)
     const tp__setter *s = (const tp__setter *)cb->user;
     double value = 0;
     bool set = false;
+    if (s->fn_array) return tp__setter_trigger_array(cb);
     tp_status st = tp_setter_current_value(cb, &value);
     if (st != TP_OK) return st;
     st = s->fn(cb, s->fn_user, &value, &set);
@@ -4922,21 +5296,30 @@ static tp_status tp__setter_before_train(tp_callback *cb) { return cb->resumed ?
 
 static void tp__setter_close(tp_callback *cb)
 {
-    const tp__setter *s = (const tp__setter *)cb->user;
+    tp__setter *s = (tp__setter *)cb->user;
+    tp_tensor_free(&s->array);
     tp_hyper_param_free(s->param);
     if (s->release) s->release(s->fn_user);
 }
 
 /* A setter whose user memory begins with tp__setter; takes param over, also on failure. */
 static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char *name, tp_hyper_param *param,
-                                   size_t bytes)
+                                   size_t bytes, bool array)
 {
     if (!name && !param)
         return tp_callback_fail(at, TP_ERR_ARG, "%s: which parameter? Give the name of a variable, or .param", kind);
     if (param && !tp__own(&param->owner_, param->name, kind, at)) return tp__cb_twice();
-    if (param && (!param->get_value || !param->set_value)) {
+    const bool fits = !param || (array ? param->get_array && param->set_array : param->get_value && param->set_value);
+    if (!fits) {
+        const bool other = array ? param->get_value != NULL : param->get_array != NULL;
         tp_hyper_param_free(param);
-        return tp_callback_fail(at, TP_ERR_ARG, "%s: a parameter needs get_value and set_value", kind);
+        return tp_callback_fail(at, TP_ERR_ARG,
+                                !other ? array ? "%s: a parameter that is an array needs get_array and set_array"
+                                               : "%s: a parameter needs get_value and set_value"
+                                : array
+                                    ? "%s: .fn_array sets an array, but the parameter is a number: give .fn"
+                                    : "%s: the parameter is an array: tp_cb_hyper_param_setter sets it, by .fn_array",
+                                kind);
     }
     tp_callback *cb = tp_callback_new(kind, bytes);
     if (!param && cb) param = tp_param_graph_var(name);
@@ -4963,11 +5346,14 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_des
 {
     if (!d) return tp__cb_no_options(__func__);
     tp_callback *cb = NULL;
-    if (!d->fn) {
+    if (!d->fn == !d->fn_array || (d->fn_array && !d->param)) {
         if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
-        cb = tp_callback_fail(&d->at_, TP_ERR_ARG, "HyperParamSetter: .fn is missing");
+        cb = tp_callback_fail(&d->at_, TP_ERR_ARG,
+                              d->fn         ? "HyperParamSetter: give .fn or .fn_array, not both"
+                              : d->fn_array ? "HyperParamSetter: .fn_array needs .param, see tp_param_graph_var_array"
+                                            : "HyperParamSetter: .fn is missing");
     } else {
-        cb = tp__setter_new(&d->at_, "HyperParamSetter", d->name, d->param, sizeof(tp__setter));
+        cb = tp__setter_new(&d->at_, "HyperParamSetter", d->name, d->param, sizeof(tp__setter), d->fn_array != NULL);
     }
     if (!cb || cb->status_ != TP_OK) {
         if (d->release) d->release(d->user);
@@ -4975,6 +5361,7 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_des
     }
     tp__setter *s = (tp__setter *)cb->user;
     s->fn = d->fn;
+    s->fn_array = d->fn_array;
     s->fn_user = d->user;
     s->release = d->release;
     return cb;
@@ -5077,7 +5464,7 @@ TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_para
             &d->at_, TP_ERR_STATE,
             "HumanHyperParamSetter: its file is in the logger's directory: call tp_logger_set_dir first");
     }
-    tp_callback *cb = tp__setter_new(&d->at_, "HumanHyperParamSetter", d->name, d->param, sizeof(tp__human));
+    tp_callback *cb = tp__setter_new(&d->at_, "HumanHyperParamSetter", d->name, d->param, sizeof(tp__human), false);
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__human *h = (tp__human *)cb->user;
     h->setter.fn = tp__human_value;
@@ -5204,7 +5591,8 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
                                 "ScheduledHyperParamSetter: give a .schedule, {{1, 0.1}, {30, 0.01}}, and no or "
                                 "linear interpolation");
     }
-    tp_callback *cb = tp__setter_new(&d->at_, "ScheduledHyperParamSetter", d->name, d->param, sizeof(tp__schedule));
+    tp_callback *cb =
+        tp__setter_new(&d->at_, "ScheduledHyperParamSetter", d->name, d->param, sizeof(tp__schedule), false);
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__schedule *s = (tp__schedule *)cb->user;
     s->point = (tp_schedule_point *)tp_arena_alloc(&cb->mem_, (size_t)n * sizeof *s->point);
@@ -5257,7 +5645,8 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
         if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "HyperParamSetterWithFunc: .fn is missing");
     }
-    tp_callback *cb = tp__setter_new(&d->at_, "HyperParamSetterWithFunc", d->name, d->param, sizeof(tp__func_setter));
+    tp_callback *cb =
+        tp__setter_new(&d->at_, "HyperParamSetterWithFunc", d->name, d->param, sizeof(tp__func_setter), false);
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__func_setter *f = (tp__func_setter *)cb->user;
     f->setter.fn = tp__func_value;
@@ -5289,7 +5678,9 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
     (void)user;
     memset(&stat, 0, sizeof stat);
     if (tp_monitors_get_latest(cb->train->monitors, s->stat, &stat) != TP_OK) {
-        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history!", s->stat);
+        const char *near = strstr(tp_last_error(), "; did you mean");
+        tp_log(TP_LOG_WARN, "[StatMonitorParamSetter] Key %s not found in monitor history%s", s->stat,
+               near ? near : "!");
         return tp__stat_missing(cb, s->stat, &s->missing);
     }
     if (s->n && stat.step == s->step) {
@@ -5341,7 +5732,8 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
         if (d->param && !d->param->owner_.who) tp_hyper_param_free(d->param);
         return tp_callback_fail(&d->at_, TP_ERR_ARG, "StatMonitorParamSetter: give .stat_name, .fn and .last_k");
     }
-    tp_callback *cb = tp__setter_new(&d->at_, "StatMonitorParamSetter", d->name, d->param, sizeof(tp__stat_setter));
+    tp_callback *cb =
+        tp__setter_new(&d->at_, "StatMonitorParamSetter", d->name, d->param, sizeof(tp__stat_setter), false);
     if (!cb || cb->status_ != TP_OK) return cb;
     tp__stat_setter *s = (tp__stat_setter *)cb->user;
     s->setter.fn = tp__stat_value;
@@ -5656,6 +6048,87 @@ TP_DEF tp_status tp_load_existing_json(const char *dir, char **text)
     return tp__stats_load(dir, text, &size, &epoch, 0, NULL);
 }
 
+/* The records of stats.json are read twice: counted, then kept. */
+typedef struct tp__stats_reader {
+    tp_stat_entry *entry; /* NULL: counting */
+    char *names;
+    size_t bytes;
+    int n, first; /* entries; the first one of the record */
+    int64_t epoch;
+    bool has_step;
+} tp__stats_reader;
+
+static tp_status tp__stats_number(void *user, const char *key, const tp_stat *stat)
+{
+    tp__stats_reader *r = (tp__stats_reader *)user;
+    const size_t size = strlen(key) + 1;
+    if (strcmp(key, "epoch_num") == 0 || strcmp(key, "global_step") == 0) {
+        if (*key == 'e' && stat->value >= 0 && stat->value < 9e15) r->epoch = (int64_t)stat->value;
+        if (*key == 'g') r->has_step = true;
+        return TP_OK;
+    }
+    if (r->entry) {
+        tp_stat_entry *e = &r->entry[r->n];
+        e->name = (const char *)memcpy(r->names + r->bytes, key, size);
+        e->value = stat->value;
+        e->epoch_num = e->global_step = -1;
+    }
+    r->bytes += size;
+    r->n++;
+    return TP_OK;
+}
+
+static tp_status tp__stats_record(void *user, int64_t step)
+{
+    tp__stats_reader *r = (tp__stats_reader *)user;
+    for (int i = r->first; r->entry && i < r->n; i++) {
+        r->entry[i].epoch_num = r->epoch;
+        if (r->has_step) r->entry[i].global_step = step;
+    }
+    r->first = r->n;
+    r->epoch = -1;
+    r->has_step = false;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_load_existing_stats(const char *dir, tp_stat_entry **entries, int *n)
+{
+    TP__REQUIRE(entries && n, TP_ERR_ARG)
+
+    char *text = NULL;
+    size_t size = 0;
+    int64_t epoch = 0;
+    tp__stats_reader r;
+    *entries = NULL;
+    *n = 0;
+    memset(&r, 0, sizeof r);
+    tp_status st = tp__stats_load(dir, &text, &size, &epoch, 0, NULL);
+    for (int pass = 0; pass < 2 && st == TP_OK; pass++) {
+        tp__json j;
+        memset(&j, 0, sizeof j);
+        j.p = text;
+        j.end = text + size;
+        j.limit = 9e15;
+        j.number_fn = tp__stats_number;
+        j.object_fn = tp__stats_record;
+        j.user = &r;
+        if (pass) {
+            r.entry = (tp_stat_entry *)tp_malloc((size_t)r.n * sizeof *r.entry + r.bytes + 1);
+            if (!r.entry) st = tp_fail(TP_ERR_NOMEM, "out of memory for the records of stats.json");
+            else r.names = (char *)(r.entry + r.n);
+            r.bytes = 0;
+            r.n = r.first = 0;
+        }
+        r.epoch = -1;
+        r.has_step = false;
+        if (st == TP_OK) tp__json_value(&j); /* it was good a moment ago */
+    }
+    tp_free(text);
+    *entries = r.entry;
+    *n = st == TP_OK ? r.n : 0;
+    return st;
+}
+
 static tp_status tp__json_setup_graph(tp_callback *cb)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
@@ -5964,9 +6437,10 @@ static tp_status tp__printer_wants(const tp__printer *p, const char *name, bool 
 TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d)
 {
     if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
-    if (tp__count_names(d->whitelist) > TP_MAX_NAMES || tp__count_names(d->blacklist) > TP_MAX_NAMES)
-        return tp_monitor_fail(&d->at_, TP_ERR_ARG, TP__TOO_MANY, "ScalarPrinter", "whitelist and .blacklist",
-                               TP_MAX_NAMES);
+    char wrong[192];
+    if (tp__bad_names("ScalarPrinter", "whitelist", d->whitelist, wrong) ||
+        tp__bad_names("ScalarPrinter", "blacklist", d->blacklist, wrong))
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
     tp_monitor *m = tp__printer_new();
     if (!m) return NULL;
     tp__printer *p = (tp__printer *)m->cb.user;
@@ -6017,4 +6491,6 @@ TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS])
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

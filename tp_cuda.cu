@@ -16,6 +16,7 @@
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <cudnn.h>
+#include <dlfcn.h>
 #include <math.h>
 #ifndef TP_NO_NCCL
 #include <nccl.h>
@@ -75,6 +76,7 @@ typedef struct tp__cuda {
     int ordinal, n_processor, generation; /* the larger number of the compute capability */
     cudaStream_t stream;
     cudaMemPool_t pool; /* all its memory; NULL: the driver knows no pools, it is cudaMalloc's */
+    size_t limit;       /* what may be taken from the pool */
     uint64_t open_to;   /* GPUs, by ordinal, that were asked whether they reach this one's memory */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
@@ -100,7 +102,8 @@ typedef struct tp__cuda {
     int n_late;
     tp_status status; /* the first failure of a kernel; wait() tells of it */
     char error[512];
-    tp__product *product; /* remembered choices of a product's algorithm, by hash; room for a power of two */
+    struct tp__nvml *nvml; /* asked for how busy it is; NULL: not yet */
+    tp__product *product;  /* remembered choices of a product's algorithm, by hash; room for a power of two */
     int64_t n_product, product_room;
     struct tp__conv_choice *convolution; /* what cuDNN was asked, and its answers */
 } tp__cuda;
@@ -154,11 +157,20 @@ static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
 
 /* Memory comes and goes in the order of a stream: there for what is queued on it afterwards, and gone for the next owner
  * when what is queued on it now is done. Nothing waits for that, as cudaMalloc and cudaFree do for the whole GPU. */
+static cudaError_t tp__memory_try(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
+{
+    const size_t limit = __atomic_load_n(&c->limit, __ATOMIC_RELAXED); /* another thread may stage */
+    uint64_t used = 0;
+    if (limit != SIZE_MAX && cudaMemPoolGetAttribute(c->pool, cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess &&
+        (used > limit || bytes > limit - used))
+        return cudaErrorMemoryAllocation;
+    return cudaMallocFromPoolAsync(p, bytes, c->pool, stream);
+}
 static cudaError_t tp__memory_take(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
 {
     *p = NULL;
     if (!c->pool) return cudaMalloc(p, bytes);
-    cudaError_t e = cudaMallocFromPoolAsync(p, bytes, c->pool, stream);
+    cudaError_t e = tp__memory_try(c, stream, bytes, p);
     if (e != cudaErrorMemoryAllocation) return e;
     /* What was freed has not had its turn yet, or lies there in other sizes: back to the driver with it, and again. */
     cudaStreamCaptureStatus recorded = cudaStreamCaptureStatusNone;
@@ -167,7 +179,7 @@ static cudaError_t tp__memory_take(tp__cuda *c, cudaStream_t stream, size_t byte
     if (recorded == cudaStreamCaptureStatusNone) cudaStreamSynchronize(c->stream);
     cudaStreamSynchronize(c->copying);
     cudaMemPoolTrimTo(c->pool, 0);
-    return cudaMallocFromPoolAsync(p, bytes, c->pool, stream);
+    return tp__memory_try(c, stream, bytes, p);
 }
 static void tp__memory_give(tp__cuda *c, cudaStream_t stream, void *p)
 {
@@ -208,6 +220,18 @@ static void tp__cuda_free(tp_device *d, void *p)
     tp__memory_give(c, c->stream, p);
 }
 
+static tp_status tp__cuda_limit_memory(tp_device *d, double part)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    size_t left = 0, all = 0;
+    if (!c->pool) return TP_OK;
+    cudaSetDevice(c->ordinal);
+    const tp_status st = tp__cuda_status(c, cudaMemGetInfo(&left, &all), "asking for its memory");
+    const size_t limit = part < 1 ? (size_t)(part * (double)all) : SIZE_MAX;
+    if (st == TP_OK && limit < c->limit) __atomic_store_n(&c->limit, limit, __ATOMIC_RELAXED);
+    return st;
+}
+
 /* What the pool has given out, now and at most. */
 extern "C" tp_status tp_cuda_memory(tp_device *d, size_t *now, size_t *most)
 {
@@ -219,6 +243,74 @@ extern "C" tp_status tp_cuda_memory(tp_device *d, size_t *now, size_t *most)
     *now = (size_t)used;
     *most = (size_t)high;
     return tp__cuda_status(c, e, "counting its memory");
+}
+
+static tp_status tp__cuda_memory_use(tp_device *d, tp_memory_use *m)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    size_t available = 0, total = 0;
+    cudaSetDevice(c->ordinal);
+    const cudaError_t e = cudaMemGetInfo(&available, &total);
+    if (e != cudaSuccess) return tp__cuda_status(c, e, "counting its memory");
+    m->total = (int64_t)total;
+    m->available = (int64_t)available;
+    size_t now = 0, most = 0;
+    if (!c->pool) return TP_OK;
+    const tp_status st = tp_cuda_memory(d, &now, &most);
+    m->used = (int64_t)now;
+    m->peak = (int64_t)most;
+    return st;
+}
+
+/* The driver's NVML, by name and not before somebody asks, so that programs link and run without it. Its functions return 0
+ * where all is well. */
+#pragma weak dlopen /* an older libc has them in a library of their own, which may not be linked */
+#pragma weak dlsym
+#pragma weak dlclose
+typedef struct tp__nvml {
+    void *library, *gpu;
+    struct {
+        unsigned kernels, memory; /* percent of the last moment in which there were such */
+    } busy;
+    int (*shutdown)(void);
+    int (*rates)(void *gpu, void *busy);
+} tp__nvml;
+
+static void tp__nvml_free(tp__nvml *n)
+{
+    if (!n) return;
+    if (n->gpu) n->shutdown();
+    if (n->library) dlclose(n->library);
+    free(n);
+}
+
+/* It stays as it is when something is missing: with no gpu. */
+static void tp__nvml_find(tp__nvml *n, int ordinal)
+{
+    char bus[32] = "";
+    if (!dlopen || !dlsym || !dlclose || !(n->library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL))) return;
+    int (*const init)(void) = reinterpret_cast<int (*)(void)>(dlsym(n->library, "nvmlInit_v2"));
+    int (*const find)(const char *, void **) =
+        reinterpret_cast<int (*)(const char *, void **)>(dlsym(n->library, "nvmlDeviceGetHandleByPciBusId_v2"));
+    n->shutdown = reinterpret_cast<int (*)(void)>(dlsym(n->library, "nvmlShutdown"));
+    n->rates = reinterpret_cast<int (*)(void *, void *)>(dlsym(n->library, "nvmlDeviceGetUtilizationRates"));
+    if (!init || !find || !n->shutdown || !n->rates) return;
+    if (cudaDeviceGetPCIBusId(bus, sizeof bus, ordinal) != cudaSuccess) {
+        cudaGetLastError();
+        return;
+    }
+    if (init() != 0) return;
+    if (find(bus, &n->gpu) == 0) return;
+    n->gpu = NULL;
+    n->shutdown();
+}
+
+static double tp__cuda_utilization(tp_device *d)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    if (!c->nvml && (c->nvml = (tp__nvml *)calloc(1, sizeof *c->nvml)) != NULL) tp__nvml_find(c->nvml, c->ordinal);
+    if (!c->nvml || !c->nvml->gpu || c->nvml->rates(c->nvml->gpu, &c->nvml->busy) != 0) return -1;
+    return c->nvml->busy.kernels;
 }
 
 /* The next piece of pinned memory, once the transfer that used it is over. */
@@ -9038,6 +9130,7 @@ static void tp__cuda_close(tp_device *d)
     cudaGetLastError();
     pthread_mutex_destroy(&c->staging);
     pthread_mutex_destroy(&c->filling);
+    tp__nvml_free(c->nvml);
     free(c->product);
     free(c);
 }
@@ -9080,6 +9173,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     snprintf(d->name, sizeof d->name, "cuda:%d", ordinal);
     d->alloc = tp__cuda_alloc;
     d->free = tp__cuda_free;
+    d->limit_memory = tp__cuda_limit_memory;
     d->upload = tp__cuda_upload;
     d->download = tp__cuda_download;
     d->copy = tp__cuda_copy;
@@ -9094,6 +9188,8 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     d->scratch = tp__cuda_scratch;
     d->make_current = tp__cuda_make_current;
     d->wait = tp__cuda_wait;
+    d->memory = tp__cuda_memory_use;
+    d->utilization = tp__cuda_utilization;
     d->record_begin = tp__cuda_record_begin;
     d->record_end = tp__cuda_record_end;
     d->replay = tp__cuda_replay;
@@ -9103,6 +9199,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     c->fail = fail;
     c->say = say;
     c->ordinal = ordinal;
+    c->limit = SIZE_MAX;
     c->workspace_bytes = (size_t)32 << 20; /* what Hopper's kernels want at most */
     pthread_mutex_init(&c->staging, NULL);
     pthread_mutex_init(&c->filling, NULL);

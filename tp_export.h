@@ -103,7 +103,8 @@ TP_DEF void tp_model_exporter_free(tp_model_exporter *x);           /* NULL is f
 TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x); /* its variables */
 
 typedef struct tp_export_compact_desc {
-    int optimize; /* tp_tri; 0 = TP_YES: batch norms and zero borders are folded into convolutions, identities left out */
+    tp_tri
+        optimize; /* tp_tri; 0 = TP_YES: batch norms and zero borders are folded into convolutions, identities left out */
     bool toco_compatible; /* for converters of few operators: nothing beyond opset 13; needs optimize */
 } tp_export_compact_desc;
 /* One ONNX file that needs nothing else: variables are constants in it. [export: ModelExporter.export_compact] */
@@ -121,6 +122,13 @@ typedef struct tp_export_serving_desc {
  * fit. [export: ModelExporter.export_serving] */
 TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const tp_export_serving_desc *d);
 
+/* For TP_OPTIONS: this header has these types. */
+TP_DEF const tp__zero_option *tp__export_zeros(void);
+#define TP__PART_tp_export_c_desc       export
+#define TP__PART_tp_export_onnx_desc    export
+#define TP__PART_tp_export_compact_desc export
+#define TP__PART_tp_export_serving_desc export
+
 #ifdef __cplusplus
 }
 #endif
@@ -129,6 +137,8 @@ TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__EXPORT_IMPLEMENTED)
 #define TP__EXPORT_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
@@ -140,6 +150,19 @@ static tp_status tp__export_write(const char *path, const tp_buf *b)
     if (st == TP_OK) st = tp_writer_commit(file);
     else tp_writer_abort(file);
     return st;
+}
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__export_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_export_compact_desc, optimize, NO),
+        TP__ZERO_OPTION(tp_export_serving_desc, max_batch_size, NONE),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
 }
 
 /* ==== >>c ============================================================================================= */
@@ -2725,4 +2748,6 @@ TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const 
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

@@ -32,16 +32,17 @@
  *     }
  *
  * CONTENTS   >>types >>optable >>graph >>names >>scopes >>variables >>towers >>gradients >>nodes >>summaries
- *            >>regex >>session >>hooks >>checkpoints >>predict   then, in the implementation: >>core >>ops >>plan >>run >>saver
+ *            >>regex >>session >>hooks >>checkpoints >>predict >>places   then, in the implementation: >>core >>ops >>plan >>run >>saver
  *
  * OWNERSHIP  the graph owns every node, name and copied option: they die with tp_graph_free. The session owns the
  *            variables' values and everything a run needs. A graph, its sessions and what runs in those (execs, hooked
- *            sessions, predictors, trainers) may be freed in any order: a graph stays until its last session is gone, a
- *            session until the last of those is. Devices of your own are closed after all of them. Freeing one of these
+ *            sessions, predictors, trainers) and devices of your own may be freed in any order: a graph stays until its last
+ *            session is gone, a session until the last of those is, a device until the last of all. Freeing one of these
  *            twice is seen, and refused with a sentence, as long as it stays.
- * THREADS    one graph is built by one thread. A session's run functions may be used by one thread per tp_exec.
+ * THREADS    one graph is built by one thread. A session's run functions may be used by one thread per tp_exec;
+ *            tp_session_cancel by any.
  * ERRORS     builders never return NULL: the first mistake sticks to the graph and later calls pass on a poison node;
- *            tp_graph_status / tp_graph_error (and whoever runs the graph) report it, with file:line and name scope.
+ *            tp_graph_status / tp_graph_error (and whoever runs the graph) report it, with file:line (>>places) and name scope.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, N elements; d<x> = d cost / d <x>.
  */
 #ifndef TP__F /* the whole file, but for the op pages at its end, which it includes by itself */
@@ -118,7 +119,7 @@ typedef struct tp_spec {
     tp_dtype dtype;
     tp_shape shape;
 } tp_spec;
-#ifndef __cplusplus
+#ifdef TP_KEYWORDS
 #define TP_SPEC(name_, ...)                                                                                       \
     {                                                                                                             \
         name_, TP__SPEC_TYPE(__VA_ARGS__, 0),                                                                     \
@@ -131,10 +132,15 @@ typedef struct tp_spec {
     {                           \
         0, { 0 }                \
     }
-#define TP__SPEC_DIMS(dtype_, ...)                                                 \
-    {                                                                              \
-        (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), { __VA_ARGS__ } \
+#define TP__SPEC_DIMS(dtype_, ...)                   \
+    {                                                \
+        TP__SPEC_COUNT(__VA_ARGS__), { __VA_ARGS__ } \
     }
+#ifdef __cplusplus
+#define TP__SPEC_COUNT(...) (int)sizeof(tp__cxx_count(__VA_ARGS__))
+#else
+#define TP__SPEC_COUNT(...) (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t))
+#endif
 #endif
 
 /* ==== >>optable ======================================================================================= */
@@ -263,7 +269,8 @@ TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, co
 TP_DEF bool tp_is_poison(const tp_node *n);
 TP_DEF tp_node *tp_poison(tp_graph *g);
 TP_DEF tp_graph *tp_node_graph(const tp_node *n);
-/* Errors and new nodes carry this place until it is set again (layers set it to their caller's line). */
+/* Errors and new nodes carry this place, instead of their builder's (>>places), until it is set again; layers set it to
+ * their caller's line while they build. */
 TP_DEF void tp_graph_set_at(tp_graph *g, tp_at at);
 TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size); /* zeroed, dies with the graph; NULL on no memory */
 TP_DEF char *tp_graph_strdup(tp_graph *g, const char *s);
@@ -287,12 +294,12 @@ TP_DEF const char *tp_node_name(const tp_node *n); /* the operation's name */
 TP_DEF tp_node *tp_named(tp_node *x, const char *name);
 
 /* ==== >>scopes ======================================================================================== */
-/* made unique (_1, _2); "x/" re-enters exactly x/; "" is the root */
-TP_DEF void tp_name_scope_push(tp_graph *g, const char *name);
-TP_DEF void tp_name_scope_pop(tp_graph *g);
+/* What opens or closes a scope returns the graph. Names are made unique (_1, _2); "x/" re-enters exactly x/; "" is the root. */
+TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name);
+TP_DEF tp_graph *tp_name_scope_pop(tp_graph *g);
 TP_DEF const char *tp_name_scope(const tp_graph *g); /* "" or "a/b" */
 /* Memoised scope: the same one at each entry [tfutils: cached_name_scope]. */
-TP_DEF void tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level);
+TP_DEF tp_graph *tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level);
 
 typedef enum { TP_REUSE_INHERIT = 0, TP_REUSE_NO, TP_REUSE_YES, TP_REUSE_AUTO } tp_reuse;
 typedef struct tp_getter_call tp_getter_call;
@@ -308,8 +315,8 @@ typedef struct tp_variable_scope_desc {
     bool no_name_scope;
 } tp_variable_scope_desc;
 /* opens a name scope of the same name too */
-TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d);
-TP_DEF void tp_variable_scope_pop(tp_graph *g);
+TP_DEF tp_graph *tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d);
+TP_DEF tp_graph *tp_variable_scope_pop(tp_graph *g);
 TP_DEF const char *tp_variable_scope(const tp_graph *g);
 TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _AUTO */
 #define TP__U(x) TP__CAT(x, __LINE__)
@@ -317,13 +324,21 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _
 #define TP_NAME_SCOPE(g, name_)                                                  \
     for (int TP__U(tp__i) = (tp_name_scope_push((g), (name_)), 1); TP__U(tp__i); \
          TP__U(tp__i) = (tp_name_scope_pop(g), 0))
+/* TP_VARIABLE_SCOPE(g, "gen") { ... }, TP_VARIABLE_SCOPE(g, "gen", .reuse = TP_REUSE_AUTO) { ... }: the name, then options of
+ * tp_variable_scope_desc. Leave the block at its end only. */
+#ifdef TP_KEYWORDS
+#define TP_VARIABLE_SCOPE(g_, ...)                                                                       \
+    for (int TP__U(tp__i) =                                                                              \
+             (tp_variable_scope_push((g_), TP_OPTIONS(tp_variable_scope_desc, .name = __VA_ARGS__)), 1); \
+         TP__U(tp__i); TP__U(tp__i) = (tp_variable_scope_pop(g_), 0))
+#endif
 
 /* What is made inside runs, and its variables live, on the session's device number `device`; outside it is device 0.
  * An op that writes variables runs where they live; what differentiates an op runs where that op runs. A value that is
  * needed on another device is copied there, once a run. A number that the session has no device for is a mistake when
  * the session is made or the op is run. */
-TP_DEF void tp_device_enter(tp_graph *g, int device);
-TP_DEF void tp_device_leave(tp_graph *g);
+TP_DEF tp_graph *tp_device_enter(tp_graph *g, int device);
+TP_DEF tp_graph *tp_device_leave(tp_graph *g);
 TP_DEF int tp_current_device(const tp_graph *g);
 /* The device on which a value lives: its op's, or of tp_all_reduce that of the input of the same index. */
 TP_DEF int tp_node_device(const tp_node *n);
@@ -337,18 +352,29 @@ TP_DEF int tp_node_device(const tp_node *n);
  * scope `name`, memoised within the current one and with a warning if another node took the name; name NULL: a fresh
  * scope called after the function; ends with tp_name_scope_pop. [scope_utils: auto_reuse_variable_scope,
  * under_variable_scope, under_name_scope] */
-TP_DEF void tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function);
-TP_DEF void tp_under_variable_scope_push(tp_graph *g, const char *function);
-TP_DEF void tp_under_name_scope_push(tp_graph *g, const char *function, const char *name);
+TP_DEF tp_graph *tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function);
+TP_DEF tp_graph *tp_under_variable_scope_push(tp_graph *g, const char *function);
+TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, const char *name);
 
 /* Getters, pushed like variable scopes and ended by tp_variable_scope_pop. */
 /* Every variable asked for inside is replaced by fn(variable): a tensor made of it, or the variable itself to leave it
  * alone. The variable stays what it is, and the gradient flows through fn. [varreplace: remap_variables] */
-TP_DEF void tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
+TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
 /* Variables that would be trained are not. stop_gradient: layers get freezed_<name>, through which no gradient flows; the
  * variable stays in TRAINABLE_VARIABLES, so that weight decay still moves it. skip_collection: it is not trainable and
  * joins MODEL_VARIABLES instead; this counts when it is made. [varreplace: freeze_variables] */
-TP_DEF void tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
+TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
+typedef struct tp_freeze_variables_desc {
+    tp_tri stop_gradient;   /* default TP_YES */
+    tp_tri skip_collection; /* default TP_NO */
+} tp_freeze_variables_desc;
+TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_desc *d); /* d NULL: the defaults */
+#ifdef TP_KEYWORDS
+/* TP_FREEZE_VARIABLES(g, .stop_gradient = true) { ... }  Leave the block at its end only. */
+#define TP_FREEZE_VARIABLES(g_, ...)                                                                            \
+    for (int TP__U(tp__z) = (tp_freeze_variables_((g_), TP_OPTIONS(tp_freeze_variables_desc, __VA_ARGS__)), 1); \
+         TP__U(tp__z); TP__U(tp__z) = (tp_variable_scope_pop(g_), 0))
+#endif
 
 /* Collections: named lists of nodes. [tfutils: collection; the standard keys] */
 #define TP_KEY_GLOBAL_VARIABLES      "variables"
@@ -359,7 +385,7 @@ TP_DEF void tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_
 #define TP_KEY_REGULARIZATION_LOSSES "regularization_losses"
 #define TP_KEY_SUMMARIES             "summaries"
 #define TP_KEY_MOVING_SUMMARY_OPS    "MOVING_SUMMARY_OPS"
-TP_DEF void tp_collection_add(tp_graph *g, const char *key, tp_node *n);
+TP_DEF tp_graph *tp_collection_add(tp_graph *g, const char *key, tp_node *n);
 TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n); /* valid until the next add */
 typedef struct tp_collection_backup tp_collection_backup;                         /* lives in the graph's arena */
 /* NULL keys: all, and restoring them empties those that came later. */
@@ -437,6 +463,7 @@ typedef struct tp_tower_context {
     const char *ns_name, *vs_name; /* "tower0", ""; names of its name scope and variable scope */
     bool is_training, is_main_training_tower, has_own_variables;
     int index, total;
+    tp_collection_backup *added_; /* what it had added to collections when it ended */
 } tp_tower_context;
 typedef struct tp_tower_desc {
     const char *name;    /* NULL or "": none */
@@ -502,16 +529,26 @@ TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i);   
 TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const char *ns_name); /* NULL if absent */
 /* [TowerTensorHandle.get_tensor] "ns_name/name", an input of that signature name, or a variable; NULL if none. */
 TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name);
+/* The variable of this name, without the tower's variable scope; NULL if none. [get_variable] */
+TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const char *name);
+/* n of them into nodes, NULL where there is none, which is TP_ERR_NAME with the first such name. [get_tensors, get_variables] */
+TP_DEF tp_status tp_tower_handle_get_tensors(const tp_tower_handle *h, const char *const *names, int n,
+                                             tp_node **nodes);
+TP_DEF tp_status tp_tower_handle_get_variables(const tp_tower_handle *h, const char *const *names, int n,
+                                               tp_node **nodes);
+/* What was added to a collection from the tower's beginning to its end, or until now while it is the current one; without what
+ * does not outlast it (summaries of a tower that is not the main one). The array lives as long as the graph. [get_collection] */
+TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, const char *key, int *n);
 
 /* ==== >>gradients ===================================================================================== */
 
-/* dxs[i] = d sum(y) / d xs[i], as new nodes (under name scope "gradients"); NULL where y does not depend on xs[i]. The
- * derivatives may be differentiated again, but for those of lstm, gru, attention and bilinear_sampler, which warn and let
+/* dxs[i] = d sum(y) / d xs[i], as new nodes (under name scope "gradients"); NULL where y does not depend on xs[i]. Returns y,
+ * or poison after a mistake. The derivatives may be differentiated again, but for those of lstm, gru, attention and bilinear_sampler, which warn and let
  * nothing through. Nothing flows through tp_stop_gradient. A value with several consumers gets
  * the sum of what they give, in the order in which they were made. */
-TP_DEF void tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs);
+TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs);
 /* The same with a seed: dy has y's shape (NULL: ones). */
-TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs);
+TP_DEF tp_node *tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs);
 
 /* [tfutils: dependency_of_targets] Does any target depend on this op (itself included)? */
 TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op);
@@ -519,7 +556,8 @@ TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op
 TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n, int n_lists, const tp_operation *op);
 
 /* ==== >>nodes ========================================================================================= */
-/* Functions that add one op (rarely two) to the graph of their inputs. Shapes are checked here. Axes may be negative. */
+/* Functions that add one op (rarely two) to the graph of their inputs. Shapes are checked here. Axes may be negative. What
+ * gives several values fills an array with them, and returns the first. */
 
 /* -- sources */
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype,
@@ -595,7 +633,7 @@ TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype);
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n); /* same shapes; added left to right */
 /* n values of one shape, each on its own device: ys[i] is their sum (or mean) in the order of xs, on the device of xs[i],
  * with the same bits on all of them. The mean is of floats only. tp_session_config.nccl_all_reduce: in another order. */
-TP_DEF void tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
+TP_DEF tp_node *tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
 
 /* -- reductions; n_axes 0 = all */
 TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims);
@@ -710,9 +748,9 @@ TP_DEF tp_node *tp_expand_dims(tp_node *x, int axis);
 TP_DEF tp_node *tp_squeeze(tp_node *x, int axis);
 TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n); /* n 0: reverse the axes */
 TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis);
-TP_DEF void tp_split(tp_node *x, int n, int axis, tp_node **out); /* n equal parts */
+TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out); /* n equal parts */
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis);
-TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out);
+TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out);
 TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes); /* last first along these axes; n_axes 0: all */
 /* one per dimension; size -1: to the end */
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size);
@@ -721,8 +759,18 @@ TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, 
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples);
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices); /* rows of axis 0; an index outside fails the run */
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off);
-#ifndef __cplusplus
-#define tp_reshape(x, ...) tp_reshape_to((x), tp_make_shape(__VA_ARGS__))
+/* Lists without arrays: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose axes are gone from the result. */
+#ifdef TP_KEYWORDS
+#define tp_reshape(x, ...)          tp_reshape_to((x), tp_make_shape(__VA_ARGS__))
+#define tp_concat_along(axis_, ...) tp_concat(TP__NODES(__VA_ARGS__), (axis_))
+#define tp_stack_along(axis_, ...)  tp_stack(TP__NODES(__VA_ARGS__), (axis_))
+#define tp_add_all(...)             tp_add_n(TP__NODES(__VA_ARGS__))
+#define tp_sum_over(x_, ...)        tp_reduce_sum((x_), TP__INTS(__VA_ARGS__), false)
+#define tp_mean_over(x_, ...)       tp_reduce_mean((x_), TP__INTS(__VA_ARGS__), false)
+#define tp_max_over(x_, ...)        tp_reduce_max((x_), TP__INTS(__VA_ARGS__), false)
+#define tp_min_over(x_, ...)        tp_reduce_min((x_), TP__INTS(__VA_ARGS__), false)
+#define tp_prod_over(x_, ...)       tp_reduce_prod((x_), TP__INTS(__VA_ARGS__), false)
+#define tp_permute(x_, ...)         tp_transpose((x_), TP__INTS(__VA_ARGS__))
 #endif
 
 /* -- random: fresh numbers each run, a function of (seed, op name, random step, index) */
@@ -794,30 +842,64 @@ typedef struct tp_summary_attrs {
     int kind; /* TP_SUMMARY_SCALAR, _HISTOGRAM or _IMAGE */
 } tp_summary_attrs;
 TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n); /* NULL if n is no summary */
-/* types is a sum of tp_summary_type; name NULL = the op's. Only in the main training tower, or outside towers. Tags:
- * <name>-summary, -histogram, -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that is taken gets _1 and so on.
- * Monitors leave out towerN/ and a last -summary. collection NULL = SUMMARIES. [tfutils: add_tensor_summary] */
+/* tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, "x", .main_tower_only = TP_NO). Tags: <name>-summary, -histogram,
+ * -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that is taken gets _1 and so on. Monitors leave out towerN/
+ * and a last -summary. What another tower adds to SUMMARIES is gone when the tower ends, in a collection of your own it stays.
+ * [tfutils: add_tensor_summary] */
+#define TP_NO_COLLECTION ""
+typedef struct tp_tensor_summary_desc {
+    tp_at at_;
+    int types;              /* a sum of tp_summary_type */
+    const char *name;       /* NULL = the op's */
+    const char *collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
+    int main_tower_only;    /* TP_NO: in all towers; default TP_YES: in the main training tower, or outside towers */
+    const char *const *collections; /* several instead, in a list that ends with NULL */
+} tp_tensor_summary_desc;
+TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d);
 TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection);
 /* Sparsity, rms and histogram of an activation (types 0), or a sum of tp_summary_type, under activation-summary/. A scalar
  * is refused with a warning. [tfutils: add_activation_summary] */
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection);
 typedef struct tp_moving_summary_desc {
     float decay;                    /* 0 = 0.95; TP_ZERO for 0 */
-    const char *collection;         /* NULL = MOVING_SUMMARY_OPS */
-    const char *summary_collection; /* NULL = SUMMARIES */
+    const char *collection;         /* NULL = MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run what is returned yourself */
+    const char *summary_collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
+    const char *const *summary_collections; /* several instead, in a list that ends with NULL */
 } tp_moving_summary_desc;
-/* Zero-debiased moving average of scalars, in local variables EMA/<name>. [tfutils: add_moving_summary] */
-TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *d);
+/* Zero-debiased moving average of scalars, in local variables EMA/<name>. Returns the n averages, each of which takes one more
+ * value in when it is run; NULL where there are none: in a tower that is not the main one, where variables are only reused,
+ * after a mistake. The array lives as long as the graph. [tfutils: add_moving_summary] */
+TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *d);
 /* For each trainable variable whose name matches the regex (>>regex) from the start, `$` appended; NULL: all. A regex that
- * matches none is warned about. [tfutils: add_param_summary] */
+ * matches none is warned about. Several pairs of regex and types are several calls. [tfutils: add_param_summary] */
+typedef struct tp_param_summary_desc {
+    tp_at at_;
+    const char *regex;
+    int types;                      /* a sum of tp_summary_type */
+    const char *collection;         /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
+    const char *const *collections; /* several instead, in a list that ends with NULL */
+} tp_param_summary_desc;
+TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d);
 TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
-TP_DEF void tp_add_param_summary_(tp_graph *g, const char *regex, int types, tp_at at);
+/* clang-format off */
 #ifndef __cplusplus
-#define tp_add_param_summary(g_, regex_, types_) tp_add_param_summary_(g_, regex_, types_, (tp_at)TP_AT)
-#define tp_add_moving_summary(...)                           \
-    tp_add_moving_summary_n((tp_node *const[]){__VA_ARGS__}, \
-                            (int)(sizeof((tp_node *const[]){__VA_ARGS__}) / sizeof(tp_node *)), NULL)
+#define tp_add_tensor_summary(x_, ...) tp_add_tensor_summary_(x_, TP__OPTIONS(graph, tp_tensor_summary_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_add_param_summary(g_, ...)  tp_add_param_summary_(g_, TP__OPTIONS(graph, tp_param_summary_desc, #__VA_ARGS__, __VA_ARGS__))
+#define TP__INTS(...)  (const int[]){__VA_ARGS__}, (int)(sizeof((const int[]){__VA_ARGS__}) / sizeof(int))
+#define TP__NODES(...) (tp_node *const[]){__VA_ARGS__}, (int)(sizeof((tp_node *const[]){__VA_ARGS__}) / sizeof(tp_node *))
+#elif __cplusplus >= 202002L
+#define tp_add_tensor_summary_with(x_, ...) tp_add_tensor_summary_(x_, TP__OPTIONS(graph, tp_tensor_summary_desc, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
+#define tp_add_param_summary_with(g_, ...)  tp_add_param_summary_(g_, TP__OPTIONS(graph, tp_param_summary_desc, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__INTS(...)  TP__LIST(int, __VA_ARGS__)
+#define TP__NODES(...) TP__LIST(tp_node *, __VA_ARGS__)
 #endif
+#ifdef TP_KEYWORDS
+#define TP__BARE(...) __VA_ARGS__
+/* tp_add_moving_summary(cost, error), or with options: tp_add_moving_summary_with((.decay = 0.9f), cost, error) */
+#define tp_add_moving_summary(...) tp_add_moving_summary_n(TP__NODES(__VA_ARGS__), NULL)
+#define tp_add_moving_summary_with(options_, ...) tp_add_moving_summary_n(TP__NODES(__VA_ARGS__), TP_OPTIONS(tp_moving_summary_desc, TP__BARE options_))
+#endif
+/* clang-format on */
 /* ==== >>regex ========================================================================================= */
 
 /* Regular expressions with the syntax and the results of Python's re (3.11) for str: literals, . ^ $ | * + ? {m,n}, lazy with a
@@ -848,18 +930,22 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
 typedef struct tp_session_config {
     int threads;     /* 0 = one a processor. One seed gives the same bits for any number. */
     const char *isa; /* NULL = the best; see tp_cpu_device_new */
-    /* The devices that tp_device_enter numbers: borrowed, they must outlive the session. NULL: one of its own, the CPU */
+    /* The devices that tp_device_enter numbers: borrowed; they may be closed before it is freed, or after. NULL: one of its own, the CPU */
     tp_device *const *devices;
     int n_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
     tp_precision precision; /* see tp_precision */
-    float memory_fraction;  /* of a GPU; 0 = 0.99 */
+    /* How much of a GPU's memory all sessions on it may take together: at most 1; 0 = 0.99. Of several sessions' the smallest
+     * counts, until the GPU is closed; NCCL's and cuDNN's own memory is not in it. [per_process_gpu_memory_fraction] */
+    float memory_fraction;
     /* tp_all_reduce of values on different GPUs by NCCL, which needs less memory and, with several GPUs that are linked, less
      * time. It adds in an order of its own, which depends on how many GPUs there are and how they are linked: the same bits
      * each time on the same machine, but not those of other devices. false: in the order of the inputs, the same bits anywhere */
     bool nccl_all_reduce;
 } tp_session_config;
-TP_DEF tp_session_config tp_default_session_config(void); /* [tfutils: get_default_sess_config] */
+/* The default, to be changed: with this memory_fraction (0 = 0.99), and without a choice. [tfutils: get_default_sess_config] */
+TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction);
+TP_DEF tp_session_config tp_default_session_config(void);
 
 /* A session owns the values of the graph's variables. It is initialised lazily: variables get their initial values at
  * creation; ones added to the graph later, at the next run. NULL on failure, the graph's own mistake included. */
@@ -868,6 +954,8 @@ TP_DEF void tp_session_free(tp_session *s);
 TP_DEF tp_graph *tp_session_graph(const tp_session *s);
 TP_DEF tp_device *tp_session_device(const tp_session *s, int i);
 
+/* value lies in host memory or (value.device, see tp_tensor) on a device of the session, which spares the way there: the one
+ * on which the node is read, else it is copied from device to device. A run reads it and leaves it as it is. */
 typedef struct tp_feed {
     tp_node *node;
     tp_tensor value;
@@ -876,8 +964,73 @@ typedef struct tp_feed {
  * the same exec (the session's own one here). values may be NULL. */
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                                 int n_fetches, const tp_tensor **values);
+/* -- what a run did, and when */
+
+typedef enum tp_trace_kind {
+    TP_TRACE_HOOKS = 1, /* before_run of a hooked session's hooks: data is read there, or waited for */
+    TP_TRACE_PLAN,      /* the plan was looked up; a first run of these fetches and shapes makes it */
+    TP_TRACE_FEED,      /* what is fed went to the devices */
+    TP_TRACE_KERNEL,    /* a kernel, with the threads of its device that help */
+    TP_TRACE_COPY,      /* a value went to another device */
+    TP_TRACE_FETCH,     /* what is fetched came back, and the devices were waited for */
+    TP_TRACE_WORK,      /* a thread of the device's pool helped with a kernel */
+    TP_TRACE_IDLE       /* it did nothing for this run */
+} tp_trace_kind;
+/* Times are nanoseconds of the clock of tp_time; texts are the trace's. name: of a kernel or work its op ("conv2d"; "fused" is
+ * a chain of element-wise ops), else the kind in a word. node and device: of a kernel, copy or work the operation
+ * ("conv0/Conv2D") and where ("cpu:0"), else "". bytes: what a kernel reads and writes by the shapes of its operands; what was
+ * copied, fed or fetched; else 0. flops: of a kernel, by its op's formula, as tp_plan_info counts them; else 0. */
+typedef struct tp_trace_record {
+    tp_trace_kind kind;
+    int thread;  /* 0: the one that runs; from 1: the others of its devices' pools */
+    int64_t run; /* which run of this trace, from 0 */
+    const char *name, *node, *device;
+    int64_t start, end;
+    double bytes, flops;
+} tp_trace_record;
+/* What traced runs left, one after the other, while there is memory: zero-initialise, read, free with tp_trace_free. Of one
+ * thread at a time; it needs neither session nor graph once a run is over. The records of a thread and run follow each other
+ * without gaps or overlap, those of thread 0 in the order of the plan, so that their durations add up to the run's wall time:
+ * from its beginning to what a caller of tp_session_run waits for, or to before after_run. A run that fails leaves what it did. */
+typedef struct tp_trace {
+    tp_trace_record *record;
+    int64_t n, cap;
+    int64_t n_run;
+    int64_t lost; /* records that there was no memory for */
+    const char **name_;
+    int64_t n_name_, cap_name_;
+    tp_arena mem_;
+} tp_trace;
+TP_DEF void tp_trace_free(tp_trace *t); /* what it holds; it is empty then. NULL is fine */
+/* As Chrome's trace format has it, for chrome://tracing and Perfetto: {"traceEvents": [...]}, an event (ph "X") a record but
+ * for TP_TRACE_IDLE, whose gaps are seen; ts and dur in microseconds, a process for each device, bytes and FLOPs in args. The
+ * file appears whole or not at all. */
+TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path);
+
+/* What one run is asked for beside its fetches. Zero: nothing. */
+typedef struct tp_run_options {
+    /* Add records of this run to it. Kernels are then waited for one by one, and a step that a GPU has recorded runs kernel by
+     * kernel, so that each has times of its own (with its launch); the run is slower for that, with the same bits. */
+    tp_trace *trace;
+    /* So many milliseconds after its beginning the run ends with TP_ERR_TIMEOUT, as a cancelled one does. 0: never */
+    int64_t timeout_ms;
+} tp_run_options;
+/* tp_session_run with options; NULL: none. */
+TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
+                                   tp_node *const *fetches, int n_fetches, const tp_tensor **values);
+/* Any thread, while the session lives: the runs that are going on in it, on all its execs, end with TP_ERR_CANCELLED and a
+ * sentence. Returns how many those are; a run that begins later is none of them. A run looks whether it is to end while an input
+ * waits for data (the session may be used on; what was read is fed to the next run) and before each kernel, until the first
+ * that writes a variable: from there it goes on and ends as if nothing had been said. So a run that is cancelled or out of
+ * time has changed no variable, and not the random step: run again, it gives the bits that it would have given. A kernel is
+ * never interrupted, nor is the making of a plan, a step that a GPU replays, or a dataflow or generator that a FeedInput
+ * reads. Other ranks of a collective op know nothing of it: cancel all of them. */
+TP_DEF int tp_session_cancel(tp_session *s);
 /* One fetch, no feeds, into a tensor of the caller's. */
 TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value);
+/* While the graph is being built: what x is, with the variables' initial values and what is fed, into *value; NULL: its shape
+ * and first elements are logged. On the CPU, in a session of its own, which takes a moment: to look at something. */
+TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_tensor *value);
 /* A variable's value now; load converts float dtypes, shapes must be equal. */
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value);
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value);
@@ -892,6 +1045,8 @@ TP_DEF void tp_exec_free(tp_exec *e);
 TP_DEF tp_exec *tp_session_exec(tp_session *s); /* the session's own, made at first use */
 TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                              const tp_tensor **values);
+TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
+                                tp_node *const *fetches, int n_fetches, const tp_tensor **values);
 TP_DEF uint64_t tp_exec_random_step(const tp_exec *e); /* rises by one per run */
 TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step);
 /* The plan of these fetches (must have been run once): each kernel, its output, bytes, FLOPs and, if timed, its
@@ -914,6 +1069,16 @@ typedef struct tp_run_request tp_run_request;
 TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n); /* index into the values; -1 and a sentence on failure */
 /* borrowed until the run is over */
 TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value);
+/* Trace this run, before_run of all hooks included. The hook reads it in its after_run. One trace a run: the second hook that
+ * asks is refused. */
+TP_DEF tp_status tp_request_trace(tp_run_request *r, tp_trace *trace);
+/* For inputs that feed several towers: how many datapoints this run takes, for as many towers from the first one on; 0: one for
+ * each tower. See tp_hooked_session_set_datapoints. */
+TP_DEF int tp_request_datapoints(const tp_run_request *r);
+/* For inputs that wait in before_run: as tp_cond_wait with the mutex locked, but no longer than the run may last. TP_OK: look
+ * again, there was a signal, or a little time has passed. TP_ERR_CANCELLED, TP_ERR_TIMEOUT: give up; the sentence ends with
+ * what the run did: "QueueInput waited for data". */
+TP_DEF tp_status tp_request_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, const char *what);
 typedef struct tp_run_values {
     const tp_tensor *const *value; /* of this hook's fetches, in its order */
     int n;
@@ -933,6 +1098,12 @@ typedef struct tp_hooked_session tp_hooked_session;
 TP_DEF tp_hooked_session *tp_hooked_session_new(tp_session *s, tp_hook *const *hooks, int n_hooks);
 TP_DEF void tp_hooked_session_free(tp_hooked_session *h);
 TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h);
+/* The time limit of each run from now on, its hooks' before_run included, as tp_run_options.timeout_ms; 0: none.
+ * [callbacks: SessionRunTimeout] */
+TP_DEF void tp_hooked_session_set_timeout(tp_hooked_session *h, int64_t timeout_ms);
+/* How many datapoints each run takes from now on, where its input feeds several towers: the first n of them are fed, and what is
+ * fetched must need no other; 0: one for each tower. So 7 datapoints on 3 towers are two runs of all, and one run of 1. */
+TP_DEF void tp_hooked_session_set_datapoints(tp_hooked_session *h, int n);
 TP_DEF void tp_hooked_session_request_stop(tp_hooked_session *h);
 TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h);
 /* All before_run in order, one run of the caller's and the hooks' fetches together, all after_run in order. */
@@ -989,14 +1160,26 @@ typedef struct tp_saver_restore_desc {
     const char *const *ignore;
     int n_ignore;
     bool relaxed; /* SaverRestoreRelaxed: reshape and cast with a warning, skip what cannot fit */
+    bool
+        strict; /* names that are in one side only are a mistake, TP_ERR_NAME, instead of a warning. Not with relaxed */
 } tp_saver_restore_desc;
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d);
 TP_DEF tp_session_init *tp_saver_restore(const char *path);
 TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch);   /* takes over the dict's content */
 TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n); /* owns them */
 TP_DEF tp_session_init *tp_just_current_session(void);
-/* "" or NULL: nothing; .npz, .safetensors: dict; else a checkpoint */
+/* "" or NULL: nothing; .npz, .safetensors: dict; else a checkpoint. "~" and "~/" at the beginning are $HOME ("~somebody" stays as
+ * it is). What Python tells apart by its type has names here: a dict is tp_dict_restore's, or one of a list. [SmartInit] */
 TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
+/* n of them, one after the other, so that the last one wins: each a path as above, or a dict, whose content is taken over, or a
+ * list in its turn; one with nothing set does nothing. [SmartInit of a dict and of a list] */
+typedef struct tp_smart_source {
+    const char *path;
+    tp_dict *dict;
+    const struct tp_smart_source *list;
+    int n; /* of the list */
+} tp_smart_source;
+TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, bool ignore_mismatch);
 
 /* Write all variables of the GLOBAL collection (or of `variables`, n of them) and the session's state, names without
  * ":0", whole or not at all: to path.safetensors, path.index (with its data file beside it), else to an npz. */
@@ -1046,7 +1229,8 @@ typedef struct tp_predict_config {
     tp_session_creator *session_creator; /* NULL: a new session with default options. See .borrowed there */
     bool
         allow_missing_variables; /* variables that session_init does not bring keep their initial values; else refused */
-    tp_graph *graph; /* NULL: a new one; else towers named tower-pred-<n> are added to it, and it is borrowed */
+    tp_graph *graph;   /* NULL: a new one; else towers named tower-pred-<n> are added to it, and it is borrowed */
+    tp_tri log_layers; /* TP_NO: no line for each layer. Default TP_YES */
 } tp_predict_config;
 /* Build the graph as a tower for inference, load its variables. NULL after a mistake, whose sentence tp_last_error() has.
  * [PredictConfig, OfflinePredictor] */
@@ -1056,12 +1240,205 @@ TP_DEF tp_predictor *tp_offline_predictor(const tp_predict_config *c);
 TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n);
 /* The i-th of them, owned by p; beyond the last one they come round again, with a warning. [get_predictor] */
 TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i);
-/* inputs: one tensor an input. outputs: gets a pointer an output, valid until the next call. */
-TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *inputs, const tp_tensor **outputs);
-TP_DEF int tp_predictor_n_inputs(const tp_predictor *p);
+/* Of a predictor with one input and one output: *output points to what is valid until the next call. For others
+ * TP_ERR_ARG. */
+TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *input, const tp_tensor **output);
+/* Of any: n_inputs tensors, one an input; n_outputs pointers, one an output. Another number of them is TP_ERR_ARG. */
+TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_inputs, const tp_tensor **outputs,
+                              int n_outputs);
+/* For recurrent networks, step by step: from now on input number `input` is what output number `output` was in the call before,
+ * zeros in the first one, and is not given any more: the arrays of tp_predict_n lack it, the others keep their order, and input
+ * numbers here stay those of the config. An unknown first dimension is the batch of the first input that is given. A call that fails changes no
+ * state. reset: zeros again. */
+TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input);
+TP_DEF void tp_predictor_reset(tp_predictor *p);
+TP_DEF int tp_predictor_n_inputs(const tp_predictor *p); /* those that are given */
 TP_DEF int tp_predictor_n_outputs(const tp_predictor *p);
 TP_DEF tp_session *tp_predictor_session(tp_predictor *p);
 TP_DEF void tp_predictor_free(tp_predictor *p); /* NULL is fine */
+
+/* ==== >>places ======================================================================================== */
+/* Where the user asked for an operation: its `at`, and what a sentence begins with. A builder's name, used as a function, is a
+ * macro around the function, which tells the graph, after the call, what file and line all that is new there came from; each
+ * argument is evaluated once. The name alone (.activation = tp_relu) and (tp_relu)(x) are the function itself, whose nodes
+ * and mistakes get the place of the builder called next; so do those of functions that give neither a node nor the graph. In
+ * a layer (tp_layers.h) all is at the layer's line, and what tp_gradients adds is where what it differentiates is. A builder
+ * of your own in a header gives its caller's line by a macro of this kind around it. */
+TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line);
+TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
+#define TP__PLACE(at_, ...)    at_(__VA_ARGS__, __FILE__, __LINE__)
+#define TP__UNPLACED(at_, ...) __VA_ARGS__ /* while an implementation is compiled */
+#define TP__PLACED             TP__PLACE
+/* clang-format off */
+#define tp_apply(...)                        TP__PLACED(tp__node_at, tp_apply(__VA_ARGS__))
+#define tp_apply_ex(...)                     TP__PLACED(tp__node_at, tp_apply_ex(__VA_ARGS__))
+#define tp_named(...)                        TP__PLACED(tp__node_at, tp_named(__VA_ARGS__))
+#define tp_get_variable(...)                 TP__PLACED(tp__node_at, tp_get_variable(__VA_ARGS__))
+#define tp_get_variable_as(...)              TP__PLACED(tp__node_at, tp_get_variable_as(__VA_ARGS__))
+#define tp_get_scalar_variable(...)          TP__PLACED(tp__node_at, tp_get_scalar_variable(__VA_ARGS__))
+#define tp_get_global_step_var(...)          TP__PLACED(tp__node_at, tp_get_global_step_var(__VA_ARGS__))
+#define tp_tower_func_call(...)              TP__PLACED(tp__node_at, tp_tower_func_call(__VA_ARGS__))
+#define tp_gradients(...)                    TP__PLACED(tp__node_at, tp_gradients(__VA_ARGS__))
+#define tp_gradients_from(...)               TP__PLACED(tp__node_at, tp_gradients_from(__VA_ARGS__))
+#define tp_placeholder(...)                  TP__PLACED(tp__node_at, tp_placeholder(__VA_ARGS__))
+#define tp_constant(...)                     TP__PLACED(tp__node_at, tp_constant(__VA_ARGS__))
+#define tp_const(...)                        TP__PLACED(tp__node_at, tp_const(__VA_ARGS__))
+#define tp_const_as(...)                     TP__PLACED(tp__node_at, tp_const_as(__VA_ARGS__))
+#define tp_fill_like(...)                    TP__PLACED(tp__node_at, tp_fill_like(__VA_ARGS__))
+#define tp_zeros_like(...)                   TP__PLACED(tp__node_at, tp_zeros_like(__VA_ARGS__))
+#define tp_ones_like(...)                    TP__PLACED(tp__node_at, tp_ones_like(__VA_ARGS__))
+#define tp_identity(...)                     TP__PLACED(tp__node_at, tp_identity(__VA_ARGS__))
+#define tp_stop_gradient(...)                TP__PLACED(tp__node_at, tp_stop_gradient(__VA_ARGS__))
+#define tp_group(...)                        TP__PLACED(tp__node_at, tp_group(__VA_ARGS__))
+#define tp_with_dependencies(...)            TP__PLACED(tp__node_at, tp_with_dependencies(__VA_ARGS__))
+#define tp_print(...)                        TP__PLACED(tp__node_at, tp_print(__VA_ARGS__))
+#define tp_check_numerics(...)               TP__PLACED(tp__node_at, tp_check_numerics(__VA_ARGS__))
+#define tp_add(...)                          TP__PLACED(tp__node_at, tp_add(__VA_ARGS__))
+#define tp_sub(...)                          TP__PLACED(tp__node_at, tp_sub(__VA_ARGS__))
+#define tp_mul(...)                          TP__PLACED(tp__node_at, tp_mul(__VA_ARGS__))
+#define tp_div(...)                          TP__PLACED(tp__node_at, tp_div(__VA_ARGS__))
+#define tp_pow(...)                          TP__PLACED(tp__node_at, tp_pow(__VA_ARGS__))
+#define tp_maximum(...)                      TP__PLACED(tp__node_at, tp_maximum(__VA_ARGS__))
+#define tp_minimum(...)                      TP__PLACED(tp__node_at, tp_minimum(__VA_ARGS__))
+#define tp_squared_difference(...)           TP__PLACED(tp__node_at, tp_squared_difference(__VA_ARGS__))
+#define tp_floordiv(...)                     TP__PLACED(tp__node_at, tp_floordiv(__VA_ARGS__))
+#define tp_mod(...)                          TP__PLACED(tp__node_at, tp_mod(__VA_ARGS__))
+#define tp_greater(...)                      TP__PLACED(tp__node_at, tp_greater(__VA_ARGS__))
+#define tp_greater_equal(...)                TP__PLACED(tp__node_at, tp_greater_equal(__VA_ARGS__))
+#define tp_less(...)                         TP__PLACED(tp__node_at, tp_less(__VA_ARGS__))
+#define tp_less_equal(...)                   TP__PLACED(tp__node_at, tp_less_equal(__VA_ARGS__))
+#define tp_equal(...)                        TP__PLACED(tp__node_at, tp_equal(__VA_ARGS__))
+#define tp_not_equal(...)                    TP__PLACED(tp__node_at, tp_not_equal(__VA_ARGS__))
+#define tp_logical_and(...)                  TP__PLACED(tp__node_at, tp_logical_and(__VA_ARGS__))
+#define tp_logical_or(...)                   TP__PLACED(tp__node_at, tp_logical_or(__VA_ARGS__))
+#define tp_logical_not(...)                  TP__PLACED(tp__node_at, tp_logical_not(__VA_ARGS__))
+#define tp_select(...)                       TP__PLACED(tp__node_at, tp_select(__VA_ARGS__))
+#define tp_neg(...)                          TP__PLACED(tp__node_at, tp_neg(__VA_ARGS__))
+#define tp_abs(...)                          TP__PLACED(tp__node_at, tp_abs(__VA_ARGS__))
+#define tp_sign(...)                         TP__PLACED(tp__node_at, tp_sign(__VA_ARGS__))
+#define tp_square(...)                       TP__PLACED(tp__node_at, tp_square(__VA_ARGS__))
+#define tp_sqrt(...)                         TP__PLACED(tp__node_at, tp_sqrt(__VA_ARGS__))
+#define tp_rsqrt(...)                        TP__PLACED(tp__node_at, tp_rsqrt(__VA_ARGS__))
+#define tp_reciprocal(...)                   TP__PLACED(tp__node_at, tp_reciprocal(__VA_ARGS__))
+#define tp_exp(...)                          TP__PLACED(tp__node_at, tp_exp(__VA_ARGS__))
+#define tp_ln(...)                           TP__PLACED(tp__node_at, tp_ln(__VA_ARGS__))
+#define tp_sin(...)                          TP__PLACED(tp__node_at, tp_sin(__VA_ARGS__))
+#define tp_cos(...)                          TP__PLACED(tp__node_at, tp_cos(__VA_ARGS__))
+#define tp_asin(...)                         TP__PLACED(tp__node_at, tp_asin(__VA_ARGS__))
+#define tp_acos(...)                         TP__PLACED(tp__node_at, tp_acos(__VA_ARGS__))
+#define tp_atan(...)                         TP__PLACED(tp__node_at, tp_atan(__VA_ARGS__))
+#define tp_erf(...)                          TP__PLACED(tp__node_at, tp_erf(__VA_ARGS__))
+#define tp_gelu(...)                         TP__PLACED(tp__node_at, tp_gelu(__VA_ARGS__))
+#define tp_gelu_tanh(...)                    TP__PLACED(tp__node_at, tp_gelu_tanh(__VA_ARGS__))
+#define tp_silu(...)                         TP__PLACED(tp__node_at, tp_silu(__VA_ARGS__))
+#define tp_tanh(...)                         TP__PLACED(tp__node_at, tp_tanh(__VA_ARGS__))
+#define tp_sigmoid(...)                      TP__PLACED(tp__node_at, tp_sigmoid(__VA_ARGS__))
+#define tp_softplus(...)                     TP__PLACED(tp__node_at, tp_softplus(__VA_ARGS__))
+#define tp_relu(...)                         TP__PLACED(tp__node_at, tp_relu(__VA_ARGS__))
+#define tp_leaky_relu(...)                   TP__PLACED(tp__node_at, tp_leaky_relu(__VA_ARGS__))
+#define tp_elu(...)                          TP__PLACED(tp__node_at, tp_elu(__VA_ARGS__))
+#define tp_selu(...)                         TP__PLACED(tp__node_at, tp_selu(__VA_ARGS__))
+#define tp_floor(...)                        TP__PLACED(tp__node_at, tp_floor(__VA_ARGS__))
+#define tp_ceil(...)                         TP__PLACED(tp__node_at, tp_ceil(__VA_ARGS__))
+#define tp_round(...)                        TP__PLACED(tp__node_at, tp_round(__VA_ARGS__))
+#define tp_is_finite(...)                    TP__PLACED(tp__node_at, tp_is_finite(__VA_ARGS__))
+#define tp_clip(...)                         TP__PLACED(tp__node_at, tp_clip(__VA_ARGS__))
+#define tp_affine(...)                       TP__PLACED(tp__node_at, tp_affine(__VA_ARGS__))
+#define tp_cast(...)                         TP__PLACED(tp__node_at, tp_cast(__VA_ARGS__))
+#define tp_add_n(...)                        TP__PLACED(tp__node_at, tp_add_n(__VA_ARGS__))
+#define tp_all_reduce(...)                   TP__PLACED(tp__node_at, tp_all_reduce(__VA_ARGS__))
+#define tp_reduce_sum(...)                   TP__PLACED(tp__node_at, tp_reduce_sum(__VA_ARGS__))
+#define tp_reduce_mean(...)                  TP__PLACED(tp__node_at, tp_reduce_mean(__VA_ARGS__))
+#define tp_reduce_max(...)                   TP__PLACED(tp__node_at, tp_reduce_max(__VA_ARGS__))
+#define tp_reduce_min(...)                   TP__PLACED(tp__node_at, tp_reduce_min(__VA_ARGS__))
+#define tp_reduce_prod(...)                  TP__PLACED(tp__node_at, tp_reduce_prod(__VA_ARGS__))
+#define tp_reduce_all(...)                   TP__PLACED(tp__node_at, tp_reduce_all(__VA_ARGS__))
+#define tp_reduce_any(...)                   TP__PLACED(tp__node_at, tp_reduce_any(__VA_ARGS__))
+#define tp_sum(...)                          TP__PLACED(tp__node_at, tp_sum(__VA_ARGS__))
+#define tp_mean(...)                         TP__PLACED(tp__node_at, tp_mean(__VA_ARGS__))
+#define tp_l2_loss(...)                      TP__PLACED(tp__node_at, tp_l2_loss(__VA_ARGS__))
+#define tp_zero_fraction(...)                TP__PLACED(tp__node_at, tp_zero_fraction(__VA_ARGS__))
+#define tp_global_norm(...)                  TP__PLACED(tp__node_at, tp_global_norm(__VA_ARGS__))
+#define tp_argmax(...)                       TP__PLACED(tp__node_at, tp_argmax(__VA_ARGS__))
+#define tp_cumsum(...)                       TP__PLACED(tp__node_at, tp_cumsum(__VA_ARGS__))
+#define tp_top_k(...)                        TP__PLACED(tp__node_at, tp_top_k(__VA_ARGS__))
+#define tp_in_top_k(...)                     TP__PLACED(tp__node_at, tp_in_top_k(__VA_ARGS__))
+#define tp_sum_to_like(...)                  TP__PLACED(tp__node_at, tp_sum_to_like(__VA_ARGS__))
+#define tp_broadcast_like(...)               TP__PLACED(tp__node_at, tp_broadcast_like(__VA_ARGS__))
+#define tp_matmul(...)                       TP__PLACED(tp__node_at, tp_matmul(__VA_ARGS__))
+#define tp_matmul_ex(...)                    TP__PLACED(tp__node_at, tp_matmul_ex(__VA_ARGS__))
+#define tp_nn_conv2d(...)                    TP__PLACED(tp__node_at, tp_nn_conv2d(__VA_ARGS__))
+#define tp_nn_conv2d_input_grad(...)         TP__PLACED(tp__node_at, tp_nn_conv2d_input_grad(__VA_ARGS__))
+#define tp_nn_conv2d_filter_grad(...)        TP__PLACED(tp__node_at, tp_nn_conv2d_filter_grad(__VA_ARGS__))
+#define tp_nn_bias_add(...)                  TP__PLACED(tp__node_at, tp_nn_bias_add(__VA_ARGS__))
+#define tp_nn_max_pool(...)                  TP__PLACED(tp__node_at, tp_nn_max_pool(__VA_ARGS__))
+#define tp_nn_avg_pool(...)                  TP__PLACED(tp__node_at, tp_nn_avg_pool(__VA_ARGS__))
+#define tp_resize_bilinear(...)              TP__PLACED(tp__node_at, tp_resize_bilinear(__VA_ARGS__))
+#define tp_resize_nearest(...)               TP__PLACED(tp__node_at, tp_resize_nearest(__VA_ARGS__))
+#define tp_bilinear_sampler(...)             TP__PLACED(tp__node_at, tp_bilinear_sampler(__VA_ARGS__))
+#define tp_nn_batch_norm_train(...)          TP__PLACED(tp__node_at, tp_nn_batch_norm_train(__VA_ARGS__))
+#define tp_nn_batch_norm_infer(...)          TP__PLACED(tp__node_at, tp_nn_batch_norm_infer(__VA_ARGS__))
+#define tp_nn_layer_norm(...)                TP__PLACED(tp__node_at, tp_nn_layer_norm(__VA_ARGS__))
+#define tp_softmax(...)                      TP__PLACED(tp__node_at, tp_softmax(__VA_ARGS__))
+#define tp_log_softmax(...)                  TP__PLACED(tp__node_at, tp_log_softmax(__VA_ARGS__))
+#define tp_sparse_softmax_cross_entropy(...) TP__PLACED(tp__node_at, tp_sparse_softmax_cross_entropy(__VA_ARGS__))
+#define tp_softmax_cross_entropy(...)        TP__PLACED(tp__node_at, tp_softmax_cross_entropy(__VA_ARGS__))
+#define tp_sigmoid_cross_entropy(...)        TP__PLACED(tp__node_at, tp_sigmoid_cross_entropy(__VA_ARGS__))
+#define tp_ctc_loss(...)                     TP__PLACED(tp__node_at, tp_ctc_loss(__VA_ARGS__))
+#define tp_nn_lstm(...)                      TP__PLACED(tp__node_at, tp_nn_lstm(__VA_ARGS__))
+#define tp_nn_gru(...)                       TP__PLACED(tp__node_at, tp_nn_gru(__VA_ARGS__))
+#define tp_nn_attention(...)                 TP__PLACED(tp__node_at, tp_nn_attention(__VA_ARGS__))
+#define tp_nn_dropout(...)                   TP__PLACED(tp__node_at, tp_nn_dropout(__VA_ARGS__))
+#define tp_reshape_to(...)                   TP__PLACED(tp__node_at, tp_reshape_to(__VA_ARGS__))
+#define tp_reshape_like(...)                 TP__PLACED(tp__node_at, tp_reshape_like(__VA_ARGS__))
+#define tp_batch_flatten(...)                TP__PLACED(tp__node_at, tp_batch_flatten(__VA_ARGS__))
+#define tp_flatten(...)                      TP__PLACED(tp__node_at, tp_flatten(__VA_ARGS__))
+#define tp_expand_dims(...)                  TP__PLACED(tp__node_at, tp_expand_dims(__VA_ARGS__))
+#define tp_squeeze(...)                      TP__PLACED(tp__node_at, tp_squeeze(__VA_ARGS__))
+#define tp_transpose(...)                    TP__PLACED(tp__node_at, tp_transpose(__VA_ARGS__))
+#define tp_concat(...)                       TP__PLACED(tp__node_at, tp_concat(__VA_ARGS__))
+#define tp_split(...)                        TP__PLACED(tp__node_at, tp_split(__VA_ARGS__))
+#define tp_stack(...)                        TP__PLACED(tp__node_at, tp_stack(__VA_ARGS__))
+#define tp_unstack(...)                      TP__PLACED(tp__node_at, tp_unstack(__VA_ARGS__))
+#define tp_reverse(...)                      TP__PLACED(tp__node_at, tp_reverse(__VA_ARGS__))
+#define tp_slice(...)                        TP__PLACED(tp__node_at, tp_slice(__VA_ARGS__))
+#define tp_pad(...)                          TP__PLACED(tp__node_at, tp_pad(__VA_ARGS__))
+#define tp_tile(...)                         TP__PLACED(tp__node_at, tp_tile(__VA_ARGS__))
+#define tp_gather(...)                       TP__PLACED(tp__node_at, tp_gather(__VA_ARGS__))
+#define tp_one_hot(...)                      TP__PLACED(tp__node_at, tp_one_hot(__VA_ARGS__))
+#define tp_rand_uniform(...)                 TP__PLACED(tp__node_at, tp_rand_uniform(__VA_ARGS__))
+#define tp_rand_normal(...)                  TP__PLACED(tp__node_at, tp_rand_normal(__VA_ARGS__))
+#define tp_rand_truncated_normal(...)        TP__PLACED(tp__node_at, tp_rand_truncated_normal(__VA_ARGS__))
+#define tp_rand_uniform_like(...)            TP__PLACED(tp__node_at, tp_rand_uniform_like(__VA_ARGS__))
+#define tp_rand_normal_like(...)             TP__PLACED(tp__node_at, tp_rand_normal_like(__VA_ARGS__))
+#define tp_assign(...)                       TP__PLACED(tp__node_at, tp_assign(__VA_ARGS__))
+#define tp_assign_add(...)                   TP__PLACED(tp__node_at, tp_assign_add(__VA_ARGS__))
+#define tp_assign_sub(...)                   TP__PLACED(tp__node_at, tp_assign_sub(__VA_ARGS__))
+#define tp_read_after(...)                   TP__PLACED(tp__node_at, tp_read_after(__VA_ARGS__))
+#define tp_assign_moving_average(...)        TP__PLACED(tp__node_at, tp_assign_moving_average(__VA_ARGS__))
+#define tp_apply_gradient_descent(...)       TP__PLACED(tp__node_at, tp_apply_gradient_descent(__VA_ARGS__))
+#define tp_apply_momentum(...)               TP__PLACED(tp__node_at, tp_apply_momentum(__VA_ARGS__))
+#define tp_apply_adam(...)                   TP__PLACED(tp__node_at, tp_apply_adam(__VA_ARGS__))
+#define tp_apply_adamw(...)                  TP__PLACED(tp__node_at, tp_apply_adamw(__VA_ARGS__))
+#define tp_apply_rmsprop(...)                TP__PLACED(tp__node_at, tp_apply_rmsprop(__VA_ARGS__))
+#define tp_apply_adagrad(...)                TP__PLACED(tp__node_at, tp_apply_adagrad(__VA_ARGS__))
+#define tp_apply_adadelta(...)               TP__PLACED(tp__node_at, tp_apply_adadelta(__VA_ARGS__))
+#define tp_apply_ftrl(...)                   TP__PLACED(tp__node_at, tp_apply_ftrl(__VA_ARGS__))
+#define tp_apply_lamb(...)                   TP__PLACED(tp__node_at, tp_apply_lamb(__VA_ARGS__))
+#define tp_name_scope_push(...)              TP__PLACED(tp__graph_at, tp_name_scope_push(__VA_ARGS__))
+#define tp_name_scope_pop(...)               TP__PLACED(tp__graph_at, tp_name_scope_pop(__VA_ARGS__))
+#define tp_cached_name_scope_push(...)       TP__PLACED(tp__graph_at, tp_cached_name_scope_push(__VA_ARGS__))
+#define tp_variable_scope_push(...)          TP__PLACED(tp__graph_at, tp_variable_scope_push(__VA_ARGS__))
+#define tp_variable_scope_pop(...)           TP__PLACED(tp__graph_at, tp_variable_scope_pop(__VA_ARGS__))
+#define tp_device_enter(...)                 TP__PLACED(tp__graph_at, tp_device_enter(__VA_ARGS__))
+#define tp_device_leave(...)                 TP__PLACED(tp__graph_at, tp_device_leave(__VA_ARGS__))
+#define tp_auto_reuse_variable_scope_push(...) TP__PLACED(tp__graph_at, tp_auto_reuse_variable_scope_push(__VA_ARGS__))
+#define tp_under_variable_scope_push(...)    TP__PLACED(tp__graph_at, tp_under_variable_scope_push(__VA_ARGS__))
+#define tp_under_name_scope_push(...)        TP__PLACED(tp__graph_at, tp_under_name_scope_push(__VA_ARGS__))
+#define tp_remap_variables_push(...)         TP__PLACED(tp__graph_at, tp_remap_variables_push(__VA_ARGS__))
+#define tp_freeze_variables_push(...)        TP__PLACED(tp__graph_at, tp_freeze_variables_push(__VA_ARGS__))
+#define tp_collection_add(...)               TP__PLACED(tp__graph_at, tp_collection_add(__VA_ARGS__))
+/* clang-format on */
 
 /* ==== >>kernels ======================================================================================= */
 /* What kernels of other devices read beyond tp_call: the attributes of each op, whose schemas stand on the op's page
@@ -1240,6 +1617,20 @@ typedef struct tp__program {
     int out_size[TP__MAX_EXT];
 } tp__program;
 
+/* For TP_OPTIONS: this header has these types. */
+TP_DEF const tp__zero_option *tp__graph_zeros(void);
+#define TP__PART_tp_apply_desc            graph
+#define TP__PART_tp_graph_config          graph
+#define TP__PART_tp_freeze_variables_desc graph
+#define TP__PART_tp_variable_scope_desc   graph
+#define TP__PART_tp_variable_desc         graph
+#define TP__PART_tp_tower_desc            graph
+#define TP__PART_tp_towers_desc           graph
+#define TP__PART_tp_moving_summary_desc   graph
+#define TP__PART_tp_session_config        graph
+#define TP__PART_tp_saver_restore_desc    graph
+#define TP__PART_tp_predict_config        graph
+
 #ifdef __cplusplus
 }
 #endif
@@ -1251,8 +1642,27 @@ typedef struct tp__program {
 #ifndef TP_GRAPH_FILE
 #define TP_GRAPH_FILE "tp_graph.h"
 #endif
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__graph_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_graph_config, seed, NONE),
+        TP__ZERO_OPTION(tp_variable_desc, trainable, NO),
+        TP__ZERO_OPTION(tp_freeze_variables_desc, stop_gradient, NO),
+        TP__ZERO_OPTION(tp_tensor_summary_desc, main_tower_only, NO),
+        TP__ZERO_OPTION(tp_moving_summary_desc, decay, ZERO),
+        TP__ZERO_OPTION(tp_predict_config, log_layers, NO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>core ========================================================================================== */
 
@@ -1384,6 +1794,8 @@ struct tp_graph {
     const char *error;
     bool finalized;
     tp_at at;
+    bool unplaced; /* its mistake has no place yet */
+    int n_placed;  /* operations whose places are settled, see tp__node_at */
     tp__list op, var, collection;
     tp__map by_name; /* operations */
     tp__map used;    /* names of operations and scopes -> how many suffixes were given out */
@@ -1411,6 +1823,7 @@ struct tp_graph {
     int n_query, query_op; /* query_op: operations there were */
     tp_mutex *lock;        /* around what runs change: scratch of type rules, the kept answer, these counts */
     int n_session;         /* that live */
+    bool quiet_layers;     /* no line for each layer */
     bool freed;            /* by its owner: gone when n_session is 0 */
 };
 
@@ -1511,6 +1924,17 @@ static const tp_operation tp__no_operation = {
 static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
 /* The last name that tp_graph_find did not find, and why the last such node was given, both of this thread. */
 static TP__THREAD_LOCAL char tp__not_found[96], tp__no_node_because[256];
+static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* that sentence has no place yet */
+
+#define TP__PLACE_TEXT 256
+/* "train.c:12: ", or "" */
+static const char *tp__place_text(const tp_at *at, char text[TP__PLACE_TEXT])
+{
+    const char *base = at && at->file ? strrchr(at->file, '/') : NULL;
+    text[0] = 0;
+    if (at && at->file) snprintf(text, TP__PLACE_TEXT, "%s:%d: ", base ? base + 1 : at->file, at->line);
+    return text;
+}
 
 /* Misuse that a graph keeps; see TP__REQUIRE. */
 #define TP__GRAPH_REQUIRE(g_, cond_, ret_)        \
@@ -1584,25 +2008,69 @@ TP_DEF const char *tp_node_name(const tp_node *n)
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...)
 {
     if (g && g->status != TP_OK) return &g->poison;
-    char text[768], place[256] = "";
+    char text[768], place[TP__PLACE_TEXT];
     va_list ap;
     va_start(ap, fmt);
     tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     va_end(ap);
     if ((!at || !at->file) && g) at = &g->at;
-    if (at && at->file) {
-        const char *base = strrchr(at->file, '/');
-        snprintf(place, sizeof place, "%s:%d: ", base ? base + 1 : at->file, at->line);
-    }
-    tp_fail(status, "%s%s", place, text);
+    tp_fail(status, "%s%s", tp__place_text(at, place), text);
     if (!g) {
+        tp__no_node_unplaced = !place[0];
         snprintf(tp__no_node_because, sizeof tp__no_node_because, "%.255s", tp_last_error());
         return tp_poison(NULL);
     }
     g->status = status;
+    g->unplaced = !place[0];
     g->error = tp_arena_strdup(&g->arena, tp_last_error());
     if (!g->error) g->error = "out of memory while an error was reported";
     return &g->poison;
+}
+
+/* The place that the graph's mistake, or else each operation that is new, has not got yet. */
+static void tp__graph_place(tp_graph *g, const tp_at *at)
+{
+    char place[TP__PLACE_TEXT];
+    if (g->status != TP_OK && g->unplaced) {
+        const bool last = strcmp(tp_last_error(), g->error) == 0;
+        const char *sentence = tp_arena_printf(&g->arena, "%s%s", tp__place_text(at, place), g->error);
+        if (sentence) g->error = sentence;
+        if (last) tp_fail(g->status, "%s", g->error);
+        g->unplaced = false;
+    }
+    for (; g->n_placed < g->op.n; g->n_placed++) {
+        tp_operation *o = (tp_operation *)g->op.item[g->n_placed];
+        if (!o->at.file) o->at = *at;
+    }
+}
+
+/* What is new so far was not asked for by the function that is called next. */
+TP__UNUSED static void tp__graph_settle(tp_graph *g) { g->n_placed = g->op.n; }
+
+TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line)
+{
+    tp_at at;
+    at.file = file;
+    at.line = line;
+    tp_graph *g = tp_node_graph(n);
+    if (g) tp__graph_place(g, &at);
+    if (n != tp_poison(NULL) || !tp__no_node_unplaced) return n;
+    char sentence[sizeof tp__no_node_because], place[TP__PLACE_TEXT];
+    const bool last = strcmp(tp_last_error(), tp__no_node_because) == 0;
+    memcpy(sentence, tp__no_node_because, sizeof sentence);
+    snprintf(tp__no_node_because, sizeof tp__no_node_because, "%.100s%.150s", tp__place_text(&at, place), sentence);
+    if (last) tp_fail(TP_ERR_ARG, "%s", tp__no_node_because);
+    tp__no_node_unplaced = false;
+    return n;
+}
+
+TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line)
+{
+    tp_at at;
+    at.file = file;
+    at.line = line;
+    if (g) tp__graph_place(g, &at);
+    return g;
 }
 
 static tp_node *tp__graph_nomem(tp_graph *g)
@@ -1705,9 +2173,9 @@ static void tp__name_scope_enter(tp_graph *g, const char *full)
     g->name_scope[g->n_name_scope++] = full;
 }
 
-TP_DEF void tp_name_scope_push(tp_graph *g, const char *name)
+TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     size_t n = name ? strlen(name) : 0;
     const char *full = "";
@@ -1727,22 +2195,24 @@ TP_DEF void tp_name_scope_push(tp_graph *g, const char *name)
         if (!full) full = "";
     }
     tp__name_scope_enter(g, full);
+    return g;
 }
 
-TP_DEF void tp_name_scope_pop(tp_graph *g)
+TP_DEF tp_graph *tp_name_scope_pop(tp_graph *g)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     if (g->n_name_scope <= 1) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "a name scope is closed that was never opened");
-        return;
+        return g;
     }
     g->n_name_scope--;
+    return g;
 }
 
-TP_DEF void tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level)
+TP_DEF tp_graph *tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level)
 {
-    TP__GRAPH_REQUIRE(g, g && name && *name, )
+    TP__GRAPH_REQUIRE(g, g && name && *name, g)
 
     const char *outer = top_level ? "" : tp_name_scope(g);
     const char *key = tp_arena_printf(&g->arena, "%s|%s", outer, name);
@@ -1753,21 +2223,23 @@ TP_DEF void tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_le
         if (!full || !tp__map_put(&g->cached_scope, key, (void *)(uintptr_t)full)) tp__graph_nomem(g), full = "";
     }
     tp__name_scope_enter(g, full);
+    return g;
 }
 
-TP_DEF void tp_under_name_scope_push(tp_graph *g, const char *function, const char *name)
+TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, const char *name)
 {
-    TP__GRAPH_REQUIRE(g, g && function, )
+    TP__GRAPH_REQUIRE(g, g && function, g)
 
     if (!name) {
         tp_name_scope_push(g, function);
-        return;
+        return g;
     }
     tp_cached_name_scope_push(g, name, false);
     const char *is = tp_name_scope(g);
     const size_t a = strlen(is), b = strlen(name);
     if (a < b || strcmp(is + a - b, name) != 0)
         tp_log(TP_LOG_WARN, "name scope '%s' is taken: %s runs in '%s'", name, function, is);
+    return g;
 }
 
 /* "op", "op:0": how long the operation's name is; the output's index. Only one digit counts, as in tensorpack. */
@@ -1861,6 +2333,34 @@ TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *n
     return tp__nearest_text(&n, text);
 }
 
+TP__UNUSED static tp_node *tp__node_named(const tp_graph *g, const char *name)
+{
+    int index;
+    const size_t n = tp__split_name(name, &index);
+    tp_operation *op = (tp_operation *)tp__map_get_n(&g->by_name, name, n);
+    return op && index < op->n_out ? &op->out[index] : NULL;
+}
+
+/* Why a node or a variable is NULL, if the last one asked for was not there: "; was 'cots' meant? There is no node of that name;
+ * did you mean 'cost'?", or "". What is told is forgotten. */
+#define TP__MISSING_TEXT (2 * TP__NEAREST_TEXT)
+static const char *tp__missing(const tp_graph *g, bool variable, char text[TP__MISSING_TEXT])
+{
+    char near[TP__NEAREST_TEXT];
+    text[0] = near[0] = 0;
+    if (!tp__not_found[0]) return text;
+    if (g && variable) tp__variable_near(g, tp__not_found, near);
+    else if (g) tp__node_near(g, tp__not_found, near);
+    snprintf(text, TP__MISSING_TEXT, "; was '%s' meant? There is no %s of that name%s", tp__not_found,
+             variable ? "variable" : "node", near);
+    tp__not_found[0] = 0;
+    return text;
+}
+static const char *tp__node_missing(const tp_graph *g, char text[TP__MISSING_TEXT])
+{
+    return tp__missing(g, false, text);
+}
+
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
@@ -1871,12 +2371,9 @@ TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name
 TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
-    int index;
-    const size_t n = tp__split_name(name, &index);
-    tp_operation *op = (tp_operation *)tp__map_get_n(&g->by_name, name, n);
-    if (op && index < op->n_out) return &op->out[index];
-    snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name); /* see tp__bad_input */
-    return NULL;
+    tp_node *n = tp__node_named(g, name);
+    if (!n) snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name); /* see tp__missing */
+    return n;
 }
 
 /* -- operations */
@@ -2010,13 +2507,8 @@ static bool tp__attrs_own_strings(tp_graph *g, const tp_op *row, void *attrs)
 static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node *x)
 {
     if (!x) {
-        char name[sizeof tp__not_found];
-        memcpy(name, tp__not_found, sizeof name);
-        tp__not_found[0] = 0;
-        return tp_graph_fail(g, NULL, TP_ERR_ARG,
-                             *name ? "%s: input %d is NULL; was '%s' meant? There is no node of that name"
-                                   : "%s: input %d is NULL",
-                             op, i, name);
+        char why[TP__MISSING_TEXT];
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d is NULL%s", op, i, tp__node_missing(g, why));
     }
     if (x->op->graph == g) return tp_is_poison(x) ? tp_poison(g) : NULL;
     if (!x->op->graph)
@@ -2165,6 +2657,8 @@ static void tp__add_control(tp_operation *op, tp_operation *before)
     if (op->n_ctrl) memcpy(c, op->ctrl, (size_t)op->n_ctrl * sizeof *c);
     c[op->n_ctrl++] = before;
     op->ctrl = c;
+    tp_free(g->ancestor); /* an answer from before may be another now */
+    g->ancestor = NULL;
 }
 
 /* -- what op pages are written with */
@@ -2316,14 +2810,14 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g)
     return tp__top_scope(g)->reuse;
 }
 
-TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d)
+TP_DEF tp_graph *tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d)
 {
-    TP__GRAPH_REQUIRE(g, g && d && d->reuse >= TP_REUSE_INHERIT && d->reuse <= TP_REUSE_AUTO, )
+    TP__GRAPH_REQUIRE(g, g && d && d->reuse >= TP_REUSE_INHERIT && d->reuse <= TP_REUSE_AUTO, g)
 
     if (g->n_var_scope == TP__MAX_SCOPES) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "variable scopes are nested more than %d deep: is one left open?",
                       TP__MAX_SCOPES);
-        return;
+        return g;
     }
     const tp__variable_scope *top = tp__top_scope(g);
     tp__variable_scope s;
@@ -2347,18 +2841,20 @@ TP_DEF void tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d)
         }
     }
     g->var_scope[g->n_var_scope++] = s;
+    return g;
 }
 
-TP_DEF void tp_variable_scope_pop(tp_graph *g)
+TP_DEF tp_graph *tp_variable_scope_pop(tp_graph *g)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     if (g->n_var_scope <= 1) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "a variable scope is closed that was never opened");
-        return;
+        return g;
     }
     if (tp__top_scope(g)->has_name_scope) tp_name_scope_pop(g);
     g->n_var_scope--;
+    return g;
 }
 
 /* -- devices */
@@ -2369,9 +2865,9 @@ TP_DEF int tp_current_device(const tp_graph *g)
     return g->device[g->n_device - 1];
 }
 
-TP_DEF void tp_device_enter(tp_graph *g, int device)
+TP_DEF tp_graph *tp_device_enter(tp_graph *g, int device)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     if (device < 0)
         tp_graph_fail(g, NULL, TP_ERR_ARG, "there is no device %d: the devices of a session are numbered from 0",
@@ -2379,20 +2875,22 @@ TP_DEF void tp_device_enter(tp_graph *g, int device)
     if (g->n_device == TP__MAX_SCOPES) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "device scopes are nested more than %d deep: is one left open?",
                       TP__MAX_SCOPES);
-        return;
+        return g;
     }
     g->device[g->n_device++] = device < 0 ? 0 : device;
+    return g;
 }
 
-TP_DEF void tp_device_leave(tp_graph *g)
+TP_DEF tp_graph *tp_device_leave(tp_graph *g)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     if (g->n_device <= 1) {
         tp_graph_fail(g, NULL, TP_ERR_STATE, "a device scope is closed that was never opened");
-        return;
+        return g;
     }
     g->n_device--;
+    return g;
 }
 
 /* -- collections */
@@ -2406,21 +2904,22 @@ static tp__collection *tp__find_collection(const tp_graph *g, const char *key)
     return NULL;
 }
 
-TP_DEF void tp_collection_add(tp_graph *g, const char *key, tp_node *n)
+TP_DEF tp_graph *tp_collection_add(tp_graph *g, const char *key, tp_node *n)
 {
-    TP__GRAPH_REQUIRE(g, g && key && n, )
+    TP__GRAPH_REQUIRE(g, g && key && n, g)
 
-    if (tp_is_poison(n)) return;
+    if (tp_is_poison(n)) return g;
     tp__collection *c = tp__find_collection(g, key);
     if (!c) {
         c = (tp__collection *)tp_graph_alloc(g, sizeof *c);
-        if (!c || !(c->key = tp_graph_strdup(g, key))) return;
+        if (!c || !(c->key = tp_graph_strdup(g, key))) return g;
         if (!tp__list_add(&g->collection, c)) {
             tp__graph_nomem(g);
-            return;
+            return g;
         }
     }
     if (!tp__list_add(&c->list, n)) tp__graph_nomem(g);
+    return g;
 }
 
 TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n)
@@ -2478,12 +2977,19 @@ TP_DEF tp_variable *tp_node_variable(const tp_node *n)
     return n && n->op->row == &tp__op_variable ? n->op->var[0] : NULL;
 }
 
-TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
+static tp_variable *tp__variable_named(const tp_graph *g, const char *name)
 {
-    TP__REQUIRE(g && name, NULL)
     int index;
     const size_t n = tp__split_name(name, &index);
     return index == 0 ? (tp_variable *)tp__map_get_n(&g->var_by_name, name, n) : NULL;
+}
+
+TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
+{
+    TP__REQUIRE(g && name, NULL)
+    tp_variable *v = tp__variable_named(g, name);
+    if (!v) snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name); /* see tp__missing */
+    return v;
 }
 
 static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const char *full)
@@ -2625,15 +3131,16 @@ static tp_node *tp__remap_getter(tp_getter_call *call, tp_variable_desc *d, void
     tp_node *v = tp_getter_next(call, d);
     return tp_is_poison(v) ? v : r->fn(v, r->user);
 }
-TP_DEF void tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user)
+TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user)
 {
-    TP__REQUIRE(g, )
+    TP__REQUIRE(g, g)
 
     tp__remap r;
     r.fn = fn;
     r.user = user;
     if (!fn) tp_graph_fail(g, NULL, TP_ERR_ARG, "remap_variables: the function is NULL");
     tp__getter_push(g, fn ? tp__remap_getter : NULL, &r, sizeof r);
+    return g;
 }
 
 static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
@@ -2657,18 +3164,24 @@ static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, voi
     const char *name = tp_arena_printf(&g->arena, "freezed_%s", tp_node_name(v));
     return name ? tp_named(tp_stop_gradient(v), name) : tp__graph_nomem(g);
 }
-TP_DEF void tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection)
+TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_desc *d)
 {
-    TP__REQUIRE(g, )
+    return tp_freeze_variables_push(g, !d || d->stop_gradient != TP_NO, d && d->skip_collection == TP_YES);
+}
+
+TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection)
+{
+    TP__REQUIRE(g, g)
 
     bool flags[2];
     flags[0] = stop_gradient, flags[1] = skip_collection;
     tp__getter_push(g, tp__freeze_getter, flags, sizeof flags);
+    return g;
 }
 
-TP_DEF void tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function)
+TP_DEF tp_graph *tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function)
 {
-    TP__GRAPH_REQUIRE(g, g && function, )
+    TP__GRAPH_REQUIRE(g, g && function, g)
 
     tp_variable_scope_desc d;
     memset(&d, 0, sizeof d);
@@ -2678,15 +3191,17 @@ TP_DEF void tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function)
     else if (tp__map_get(&g->auto_reuse, key)) d.reuse = TP_REUSE_YES;
     else if (!tp__map_put(&g->auto_reuse, key, g)) tp__graph_nomem(g);
     tp_variable_scope_push(g, &d);
+    return g;
 }
-TP_DEF void tp_under_variable_scope_push(tp_graph *g, const char *function)
+TP_DEF tp_graph *tp_under_variable_scope_push(tp_graph *g, const char *function)
 {
-    TP__GRAPH_REQUIRE(g, g && function, )
+    TP__GRAPH_REQUIRE(g, g && function, g)
 
     tp_variable_scope_desc d;
     memset(&d, 0, sizeof d);
     d.name = function;
     tp_variable_scope_push(g, &d);
+    return g;
 }
 
 TP_DEF tp_node *tp_get_variable(tp_graph *g, const tp_variable_desc *d)
@@ -2738,7 +3253,7 @@ TP_DEF tp_node *tp_get_global_step_var(tp_graph *g)
     TP__GRAPH_REQUIRE(g, g, tp_poison(g))
 
     if (g->status != TP_OK) return &g->poison;
-    const tp_variable *v = tp_find_variable(g, "global_step");
+    const tp_variable *v = tp__variable_named(g, "global_step");
     if (v) return v->node;
     tp_variable_desc d;
     memset(&d, 0, sizeof d);
@@ -3026,7 +3541,8 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
         tp__name_scope_enter(g, tp_name_scope(g));
     }
     g->tower_entry = tp_backup_collection(g, NULL, 0);
-    if (g->status != TP_OK || !g->tower_entry) {
+    g->tower.added_ = (tp_collection_backup *)tp_graph_alloc(g, sizeof *g->tower.added_);
+    if (g->status != TP_OK || !g->tower_entry || !g->tower.added_) {
         tp_name_scope_pop(g);
         tp_variable_scope_pop(g);
         return NULL;
@@ -3061,6 +3577,23 @@ TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n)
     return copy;
 }
 
+/* What the current tower added to all collections, for its handles. */
+static void tp__tower_added(tp_graph *g)
+{
+    tp_collection_backup *b = g->tower.added_;
+    const int n = g->collection.n;
+    b->key = (const char **)tp_graph_alloc(g, (size_t)n * sizeof *b->key);
+    b->item = (tp_node ***)tp_graph_alloc(g, (size_t)n * sizeof *b->item);
+    b->n_item = (int *)tp_graph_alloc(g, (size_t)n * sizeof *b->n_item);
+    if (!b->key || !b->item || !b->n_item) return;
+    b->n = n;
+    for (int i = 0; i < n; i++) {
+        b->key[i] = ((const tp__collection *)g->collection.item[i])->key;
+        tp_node *const *items = tp_tower_collection(g, b->key[i], &b->n_item[i]);
+        memcpy((void *)&b->item[i], (const void *)&items, sizeof items);
+    }
+}
+
 TP_DEF void tp_tower_leave(tp_graph *g)
 {
     TP__REQUIRE(g, )
@@ -3086,6 +3619,7 @@ TP_DEF void tp_tower_leave(tp_graph *g)
         const int before = tp__tower_entry_count(g, tp__frozen_keys[i]);
         if (c && c->list.n > before) c->list.n = before;
     }
+    tp__tower_added(g);
     g->in_tower = false;
     /* what was left open inside was reported above: close it too */
     while (g->n_name_scope > g->tower_scopes / 1000) g->n_name_scope--;
@@ -3536,6 +4070,7 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
     for (int i = 0; i < f->n_spec; i++) h->in[i] = in[i];
     h->ctx = g->tower;
     h->func = f;
+    tp__graph_settle(g);
     h->output = f->fn(g, in, f->user); /* in which other towers may be called, and end */
     tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
     if (!list) return &g->poison;
@@ -3617,15 +4152,69 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     tp_buf full;
     memset(&full, 0, sizeof full);
     tp_buf_printf(&full, "%s%s%s", h->ctx.ns_name, *h->ctx.ns_name ? "/" : "", name);
-    tp_node *n = full.data ? tp_graph_find(h->ctx.graph, full.data) : NULL;
-    full.len = 0;
-    tp_buf_printf(&full, "%s%s%.*s", h->ctx.vs_name, *h->ctx.vs_name ? "/" : "", (int)base, name);
-    const tp_variable *v = full.data ? tp_find_variable(h->ctx.graph, full.data) : NULL;
+    tp_node *n = full.data ? tp__node_named(h->ctx.graph, full.data) : NULL;
     const bool failed = full.failed;
     tp_buf_free(&full);
     if (failed) return tp__graph_nomem(h->ctx.graph); /* not "there is none": another may be found in its place */
-    if (n) return n;
+    return n ? n : tp_tower_handle_get_variable(h, name);
+}
+
+TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const char *name)
+{
+    TP__REQUIRE(h && name, NULL)
+    int index;
+    const size_t base = tp__split_name(name, &index);
+    tp_buf full;
+    memset(&full, 0, sizeof full);
+    tp_buf_printf(&full, "%s%s%.*s", h->ctx.vs_name, *h->ctx.vs_name ? "/" : "", (int)base, name);
+    const tp_variable *v = full.data ? tp__variable_named(h->ctx.graph, full.data) : NULL;
+    const bool failed = full.failed;
+    tp_buf_free(&full);
+    if (failed) return tp__graph_nomem(h->ctx.graph);
     return v ? v->node : NULL;
+}
+
+/* One of the two above, for a list. */
+static tp_status tp__tower_handle_list(const tp_tower_handle *h, const char *const *names, int n, tp_node **nodes,
+                                       tp_node *(*one)(const tp_tower_handle *h, const char *name), const char *what)
+{
+    tp_status st = TP_OK;
+    for (int i = 0; i < n; i++) nodes[i] = NULL;
+    for (int i = 0; i < n; i++) {
+        nodes[i] = names[i] ? one(h, names[i]) : NULL;
+        if (!nodes[i] && st == TP_OK)
+            st = tp_fail(TP_ERR_NAME, "tower '%s' has no %s '%s'", h->ctx.ns_name, what, names[i] ? names[i] : "NULL");
+    }
+    return st;
+}
+
+TP_DEF tp_status tp_tower_handle_get_tensors(const tp_tower_handle *h, const char *const *names, int n, tp_node **nodes)
+{
+    TP__REQUIRE(h && n >= 0 && ((names && nodes) || n == 0), TP_ERR_ARG)
+    return tp__tower_handle_list(h, names, n, nodes, tp_tower_handle_get, "tensor");
+}
+
+TP_DEF tp_status tp_tower_handle_get_variables(const tp_tower_handle *h, const char *const *names, int n,
+                                               tp_node **nodes)
+{
+    TP__REQUIRE(h && n >= 0 && ((names && nodes) || n == 0), TP_ERR_ARG)
+    return tp__tower_handle_list(h, names, n, nodes, tp_tower_handle_get_variable, "variable");
+}
+
+TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, const char *key, int *n)
+{
+    if (n) *n = 0;
+    TP__REQUIRE(h && key && n, NULL)
+
+    tp_graph *g = h->ctx.graph;
+    const tp_collection_backup *b = h->ctx.added_;
+    if (g->in_tower && g->tower.added_ == b) return tp_tower_collection(g, key, n);
+    for (int i = 0; i < b->n; i++)
+        if (strcmp(b->key[i], key) == 0) {
+            *n = b->n_item[i];
+            return b->item[i];
+        }
+    return NULL;
 }
 
 /* ==== >>gradients ===================================================================================== */
@@ -3676,7 +4265,7 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
     return sum;
 }
 
-TP_DEF void tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
+static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
 
@@ -3784,9 +4373,16 @@ done:
     tp_name_scope_pop(g);
 }
 
-TP_DEF void tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs)
+TP_DEF tp_node *tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
-    tp_gradients_from(y, NULL, xs, n, dxs);
+    tp_graph *g = y ? tp_node_graph(y) : tp__list_graph(xs, n);
+    tp__gradients_from(y, dy, xs, n, dxs);
+    return tp__is_broken(g) ? tp_poison(g) : y;
+}
+
+TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs)
+{
+    return tp_gradients_from(y, NULL, xs, n, dxs);
 }
 
 /* ==== >>regex ========================================================================================= */
@@ -4750,15 +5346,11 @@ TP__UNUSED static bool tp__filter_takes(tp__filter *f, const char *name)
 /* Warns, once, of a pattern that took no name. */
 TP__UNUSED static void tp__filter_close(tp__filter *f)
 {
-    char text[TP__NEAREST_TEXT], place[128] = "";
+    char text[TP__NEAREST_TEXT], place[TP__PLACE_TEXT];
     tp_regex_free(f->re);
     if (f->taken > 0 || tp_graph_status(f->g) != TP_OK) return;
-    if (f->at.file) {
-        const char *base = strrchr(f->at.file, '/');
-        snprintf(place, sizeof place, "%s:%d: ", base ? base + 1 : f->at.file, f->at.line);
-    }
     tp__nearest_text(&f->near, text);
-    tp_log_once(TP_LOG_WARN, "%s[%s] No match was found for regex %s%s", place, f->what,
+    tp_log_once(TP_LOG_WARN, "%s[%s] No match was found for regex %s%s", tp__place_text(&f->at, place), f->what,
                 f->near.wanted ? f->near.wanted : ".*", text[0] ? text : ".");
 }
 
@@ -4836,8 +5428,27 @@ static bool tp__summary_here(const tp_graph *g)
     return g->status == TP_OK && (!t || t->is_main_training_tower);
 }
 
+/* Where what was made is to be found: in each of a list that ends with NULL, or in one, or the usual one; "": in none. */
+typedef struct tp__keys {
+    const char *one;
+    const char *const *several;
+} tp__keys;
+static tp__keys tp__keys_of(const char *one, const char *const *several, const char *otherwise)
+{
+    tp__keys k;
+    k.one = one ? one : otherwise;
+    k.several = several;
+    return k;
+}
+static void tp__keys_add(tp_graph *g, const tp__keys *k, tp_node *n)
+{
+    for (int i = 0; k->several && k->several[i]; i++)
+        if (*k->several[i]) tp_collection_add(g, k->several[i], n);
+    if (!k->several && *k->one) tp_collection_add(g, k->one, n);
+}
+
 /* The tag is the node's name, with its name scope and unique in the graph, as TensorFlow has it. */
-static void tp__summary_node(tp_node *x, const char *name, int kind, const char *collection)
+static void tp__summary_node(tp_node *x, const char *name, int kind, const tp__keys *keys)
 {
     tp_graph *g = tp_node_graph(x);
     tp_summary_attrs a;
@@ -4854,7 +5465,7 @@ static void tp__summary_node(tp_node *x, const char *name, int kind, const char 
     tp_node *n = tp_apply_ex(g, &d);
     if (tp_is_poison(n)) return;
     ((tp_summary_attrs *)n->op->attrs)->tag = n->op->name;
-    tp_collection_add(g, collection ? collection : TP_KEY_SUMMARIES, n);
+    tp__keys_add(g, keys, n);
 }
 
 /* tag_base + suffix, both in the graph's arena */
@@ -4864,29 +5475,45 @@ static const char *tp__tag(tp_graph *g, const char *name, const char *suffix)
     return s ? s : (tp__graph_nomem(g), "");
 }
 
-TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection)
+static void tp__tensor_summary(tp_node *x, int types, const char *name, const tp__keys *k, const tp_at *at)
 {
-    TP__REQUIRE(x, )
-
-    if (tp_is_poison(x)) return;
     tp_graph *g = tp_node_graph(x);
-    if (!tp__summary_here(g)) return;
     const int known = TP_SUMMARY_SCALAR | TP_SUMMARY_HISTOGRAM | TP_SUMMARY_SPARSITY | TP_SUMMARY_MEAN |
                       TP_SUMMARY_RMS | TP_SUMMARY_IMAGE;
     if (types & ~known) {
-        tp_graph_fail(g, NULL, TP_ERR_ARG, "summary of '%s': %d is no sum of TP_SUMMARY_ types", x->op->name, types);
+        tp_graph_fail(g, at, TP_ERR_ARG, "summary of '%s': %d is no sum of TP_SUMMARY_ types", x->op->name, types);
         return;
     }
     if (!name) name = x->op->name;
-    if (types & TP_SUMMARY_SCALAR) tp__summary_node(x, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, collection);
-    if (types & TP_SUMMARY_HISTOGRAM)
-        tp__summary_node(x, tp__tag(g, name, "-histogram"), TP_SUMMARY_HISTOGRAM, collection);
-    if (types & TP_SUMMARY_IMAGE) tp__summary_node(x, name, TP_SUMMARY_IMAGE, collection);
+    if (types & TP_SUMMARY_SCALAR) tp__summary_node(x, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, k);
+    if (types & TP_SUMMARY_HISTOGRAM) tp__summary_node(x, tp__tag(g, name, "-histogram"), TP_SUMMARY_HISTOGRAM, k);
+    if (types & TP_SUMMARY_IMAGE) tp__summary_node(x, name, TP_SUMMARY_IMAGE, k);
     if (types & TP_SUMMARY_SPARSITY)
-        tp__summary_node(tp_zero_fraction(x), tp__tag(g, name, "-sparsity"), TP_SUMMARY_SCALAR, collection);
-    if (types & TP_SUMMARY_MEAN) tp__summary_node(tp_mean(x), tp__tag(g, name, "-mean"), TP_SUMMARY_SCALAR, collection);
+        tp__summary_node(tp_zero_fraction(x), tp__tag(g, name, "-sparsity"), TP_SUMMARY_SCALAR, k);
+    if (types & TP_SUMMARY_MEAN) tp__summary_node(tp_mean(x), tp__tag(g, name, "-mean"), TP_SUMMARY_SCALAR, k);
     if (types & TP_SUMMARY_RMS)
-        tp__summary_node(tp_sqrt(tp_mean(tp_square(x))), tp__tag(g, name, "-rms"), TP_SUMMARY_SCALAR, collection);
+        tp__summary_node(tp_sqrt(tp_mean(tp_square(x))), tp__tag(g, name, "-rms"), TP_SUMMARY_SCALAR, k);
+}
+
+TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d)
+{
+    TP__REQUIRE(x && d, )
+
+    if (tp_is_poison(x)) return;
+    const tp_graph *g = tp_node_graph(x);
+    const tp__keys k = tp__keys_of(d->collection, d->collections, TP_KEY_SUMMARIES);
+    if (d->main_tower_only == TP_NO ? g->status == TP_OK : tp__summary_here(g))
+        tp__tensor_summary(x, d->types, d->name, &k, &d->at_);
+}
+
+TP_DEF void(tp_add_tensor_summary)(tp_node *x, int types, const char *name, const char *collection)
+{
+    tp_tensor_summary_desc d;
+    memset(&d, 0, sizeof d);
+    d.types = types;
+    d.name = name;
+    d.collection = collection;
+    tp_add_tensor_summary_(x, &d);
 }
 
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection)
@@ -4901,7 +5528,7 @@ TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, c
     }
     if (types == 0) types = TP_SUMMARY_SPARSITY | TP_SUMMARY_RMS | TP_SUMMARY_HISTOGRAM;
     tp_cached_name_scope_push(g, "activation-summary", true);
-    tp_add_tensor_summary(x, types, name, collection);
+    (tp_add_tensor_summary)(x, types, name, collection);
     tp_name_scope_pop(g);
 }
 
@@ -4919,72 +5546,88 @@ static const char *tp__strip_towers(tp_graph *g, const char *name)
     return out;
 }
 
-TP_DEF void tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *desc)
+/* The average of one scalar; NULL: not here, or a mistake. */
+static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *averages, const tp__keys *summaries)
 {
-    TP__REQUIRE((scalars || n == 0) && n >= 0, )
-
-    const float decay = tp__float_option(desc ? desc->decay : 0.0f, 0.95f);
-    for (int i = 0; i < n; i++) {
-        tp_node *x = scalars[i];
-        if (tp_is_poison(x)) return;
-        tp_graph *g = tp_node_graph(x);
-        if (!tp__summary_here(g)) return;
-        if (tp_variable_scope_reuse(g) == TP_REUSE_YES) {
-            tp_log(TP_LOG_WARN, "the moving summary of '%s' is ignored: its variable scope only reuses variables",
-                   x->op->name);
-            return;
-        }
-        if (x->shape.ndim != 0) {
-            char t[TP_SHAPE_TEXT];
-            tp_graph_fail(g, NULL, TP_ERR_SHAPE, "moving summary of '%s': its shape is %s, a scalar is needed",
-                          x->op->name, tp_shape_text(&x->shape, t));
-            return;
-        }
-        const char *name = tp__strip_towers(g, x->op->name);
-        if (x->dtype != TP_F32) x = tp_cast(x, TP_F32);
-        tp_variable_desc vd;
-        memset(&vd, 0, sizeof vd);
-        vd.init = tp_init_zeros();
-        vd.trainable = TP_NO;
-        vd.local = true;
-        tp_node *vars[2];
-        const char *part[2] = {"biased", "local_step"};
-        for (int k = 0; k < 2; k++) { /* at the root: the name says all */
-            const char *full = tp_arena_printf(&g->arena, "EMA/%s/%s", name, part[k]);
-            if (!full) full = "EMA";
-            tp_variable *v = tp_find_variable(g, full);
-            vars[k] = v ? v->node : tp__new_variable(g, &vd, full);
-        }
-        const float attrs = decay;
-        tp_apply_desc d;
-        memset(&d, 0, sizeof d);
-        d.row = &tp__op_ema_debias;
-        d.in = &x;
-        d.n_in = 1;
-        d.attrs = &attrs;
-        d.vars = vars;
-        d.n_var = 2;
-        d.name = tp__tag(g, "EMA/", name);
-        tp_node *ema = tp_apply_ex(g, &d);
-        tp_name_scope_push(g, ""); /* the name has its scopes */
-        tp__summary_node(ema, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, desc ? desc->summary_collection : NULL);
-        tp_name_scope_pop(g);
-        tp_collection_add(g, desc && desc->collection ? desc->collection : TP_KEY_MOVING_SUMMARY_OPS, ema);
+    tp_graph *g = tp_node_graph(x);
+    if (tp_is_poison(x) || !tp__summary_here(g)) return NULL;
+    if (tp_variable_scope_reuse(g) == TP_REUSE_YES) {
+        tp_log(TP_LOG_WARN, "the moving summary of '%s' is ignored: its variable scope only reuses variables",
+               x->op->name);
+        return NULL;
     }
+    if (x->shape.ndim != 0) {
+        char t[TP_SHAPE_TEXT];
+        tp_graph_fail(g, NULL, TP_ERR_SHAPE, "moving summary of '%s': its shape is %s, a scalar is needed", x->op->name,
+                      tp_shape_text(&x->shape, t));
+        return NULL;
+    }
+    const char *name = tp__strip_towers(g, x->op->name);
+    if (x->dtype != TP_F32) x = tp_cast(x, TP_F32);
+    tp_variable_desc vd;
+    memset(&vd, 0, sizeof vd);
+    vd.init = tp_init_zeros();
+    vd.trainable = TP_NO;
+    vd.local = true;
+    tp_node *vars[2];
+    const char *part[2] = {"biased", "local_step"};
+    for (int k = 0; k < 2; k++) { /* at the root: the name says all */
+        const char *full = tp_arena_printf(&g->arena, "EMA/%s/%s", name, part[k]);
+        if (!full) full = "EMA";
+        tp_variable *v = tp__variable_named(g, full);
+        vars[k] = v ? v->node : tp__new_variable(g, &vd, full);
+    }
+    const float attrs = decay;
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    d.row = &tp__op_ema_debias;
+    d.in = &x;
+    d.n_in = 1;
+    d.attrs = &attrs;
+    d.vars = vars;
+    d.n_var = 2;
+    d.name = tp__tag(g, "EMA/", name);
+    tp_node *ema = tp_apply_ex(g, &d);
+    tp_name_scope_push(g, ""); /* the name has its scopes */
+    tp__summary_node(ema, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, summaries);
+    tp_name_scope_pop(g);
+    tp__keys_add(g, averages, ema);
+    return g->status == TP_OK ? ema : NULL;
 }
 
-TP_DEF void tp_add_param_summary_(tp_graph *g, const char *regex, int types, tp_at at)
+TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *desc)
 {
-    TP__GRAPH_REQUIRE(g, g, )
+    TP__REQUIRE((scalars || n == 0) && n >= 0, NULL)
+
+    tp_moving_summary_desc none;
+    memset(&none, 0, sizeof none);
+    if (!desc) desc = &none;
+    const tp__keys averages = tp__keys_of(desc->collection, NULL, TP_KEY_MOVING_SUMMARY_OPS),
+                   summaries = tp__keys_of(desc->summary_collection, desc->summary_collections, TP_KEY_SUMMARIES);
+    tp_node **ema = NULL;
+    for (int i = 0; i < n; i++) {
+        tp_node *y = tp__moving_summary(scalars[i], tp__float_option(desc->decay, 0.95f), &averages, &summaries);
+        if (!y) return NULL;
+        if (!ema) ema = (tp_node **)tp_graph_alloc(tp_node_graph(y), (size_t)n * sizeof *ema);
+        if (!ema) return NULL;
+        ema[i] = y;
+    }
+    return ema;
+}
+
+TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d)
+{
+    TP__GRAPH_REQUIRE(g, g && d, )
 
     int n = 0;
     if (!tp__summary_here(g)) return;
+    const tp__keys k = tp__keys_of(d->collection, d->collections, TP_KEY_SUMMARIES);
     tp_cached_name_scope_push(g, "param-summary", true);
     tp__filter f;
-    if (tp__filter_open(&f, g, &at, "add_param_summary", regex, false)) {
+    if (tp__filter_open(&f, g, &d->at_, "add_param_summary", d->regex, false)) {
         tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
         for (int i = 0; i < n; i++)
-            if (tp__filter_takes(&f, vars[i]->op->name)) tp_add_tensor_summary(vars[i], types, NULL, NULL);
+            if (tp__filter_takes(&f, vars[i]->op->name)) tp__tensor_summary(vars[i], d->types, NULL, &k, &d->at_);
         tp__filter_close(&f);
     }
     tp_name_scope_pop(g);
@@ -4992,9 +5635,11 @@ TP_DEF void tp_add_param_summary_(tp_graph *g, const char *regex, int types, tp_
 
 TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
 {
-    tp_at at;
-    memset(&at, 0, sizeof at);
-    tp_add_param_summary_(g, regex, types, at);
+    tp_param_summary_desc d;
+    memset(&d, 0, sizeof d);
+    d.regex = regex;
+    d.types = types;
+    tp_add_param_summary_(g, &d);
 }
 
 /* ==== >>plan ========================================================================================== */
@@ -5183,6 +5828,7 @@ typedef struct tp__plan {
     bool *used; /* device -> does a step of the plan run on it, or is something fed or fetched there? */
     uint64_t hash, used_at;
     int n_fetch, n_feed, n_step, n_buffer;
+    int first_write; /* the first step that writes a variable; n_step: none does */
     tp_node **fetch;
     tp_node **feed;
     tp_type *feed_type;
@@ -5218,12 +5864,14 @@ struct tp_session {
     tp_device *own_device;
     void **var_data; /* by variable id */
     int n_var, var_cap;
-    bool *loaded; /* by variable id, n_loaded of them: which ones tp_session_load gave a value; NULL: nobody asks */
+    bool predicts; /* what loads into it does so for a predictor */
+    bool *loaded;  /* by variable id, n_loaded of them: which ones tp_session_load gave a value; NULL: nobody asks */
     int n_loaded;
     tp_exec *exec;
     tp_dict state;
-    int n_exec; /* that live, its own among them; with the graph's lock */
-    bool freed; /* by its owner: gone when n_exec is 0 */
+    uint64_t runs; /* atomic: how many are going on, and in the upper half how often they were cancelled */
+    int n_exec;    /* that live, its own among them; with the graph's lock */
+    bool freed;    /* by its owner: gone when n_exec is 0 */
 };
 
 /* What an exec has on a device. */
@@ -5362,6 +6010,18 @@ static char *tp__marks(tp__compiler *c, int n, bool *ok)
 
 static tp_status tp__nomem_plan(void) { return tp_fail(TP_ERR_NOMEM, "out of memory while a plan was compiled"); }
 
+/* A run that cannot be: the sentence begins with the place of the operation. */
+static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
+static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...)
+{
+    char text[TP__ERROR_TEXT], place[TP__PLACE_TEXT];
+    va_list ap;
+    va_start(ap, fmt);
+    tp__vformat(text, sizeof text, fmt, ap);
+    va_end(ap);
+    return tp_fail(status, "%s%s", tp__place_text(&o->at, place), text);
+}
+
 /* 1. What is needed for its data, and what for its shape only. Inputs and control inputs are older than the op. */
 static tp_status tp__plan_reach(tp__compiler *c)
 {
@@ -5382,7 +6042,8 @@ static tp_status tp__plan_reach(tp__compiler *c)
             for (int i = 0; i < o->n_ctrl; i++) /* what is fed instead of being made does not run */
                 if (o->ctrl[i]->n_out > 1 || c->fed[c->first_value[o->ctrl[i]->id]] < 0) c->need[o->ctrl[i]->id] = 1;
             if (o->row == &tp__op_placeholder && c->fed[c->first_value[id]] < 0)
-                return tp_fail(TP_ERR_ARG, "placeholder '%s' must be fed: what is fetched depends on it", o->name);
+                return tp__plan_fail(o, TP_ERR_ARG, "placeholder '%s' must be fed: what is fetched depends on it",
+                                     o->name);
         }
         if (c->shape_need[id])
             for (int i = 0; i < o->n_in; i++)
@@ -5423,8 +6084,8 @@ static tp_status tp__plan_infer(tp__compiler *c)
             in[o->n_in + i].shape = o->var[i]->shape;
         }
         if (o->row == &tp__op_placeholder && c->fed[c->first_value[id]] < 0) {
-            st = tp_fail(TP_ERR_ARG, "placeholder '%s' must be fed: the shape of what is fetched depends on it",
-                         o->name);
+            st = tp__plan_fail(o, TP_ERR_ARG,
+                               "placeholder '%s' must be fed: the shape of what is fetched depends on it", o->name);
             break;
         }
         tp_infer s;
@@ -5438,21 +6099,26 @@ static tp_status tp__plan_infer(tp__compiler *c)
         s.n_var = o->n_var;
         s.var = o->n_var ? in + o->n_in : NULL;
         memset(s.out, 0, (size_t)o->n_out * sizeof *s.out);
-        if ((st = tp__infer_types(&s)) != TP_OK) break;
+        if ((st = tp__infer_types(&s)) != TP_OK) {
+            char text[TP__ERROR_TEXT];
+            snprintf(text, sizeof text, "%s", tp_last_error());
+            tp__plan_fail(o, st, "%s", text);
+            break;
+        }
         for (int i = 0; i < o->n_out; i++) {
             const int v = c->first_value[id] + i;
             if (c->fed[v] >= 0) continue;
             c->value[v].type = s.out[i];
             if (!tp_shape_known(&s.out[i].shape)) {
                 char t[TP_SHAPE_TEXT];
-                st = tp_fail(TP_ERR_SHAPE, "the shape of '%s' is still %s when everything is fed", o->name,
-                             tp_shape_text(&s.out[i].shape, t));
+                st = tp__plan_fail(o, TP_ERR_SHAPE, "the shape of '%s' is still %s when everything is fed", o->name,
+                                   tp_shape_text(&s.out[i].shape, t));
                 break;
             }
             if (tp_shape_size(&s.out[i].shape) > ((int64_t)1 << 40)) {
                 char t[TP_SHAPE_TEXT];
-                st = tp_fail(TP_ERR_SHAPE, "'%s' would have shape %s, too large for any memory", o->name,
-                             tp_shape_text(&s.out[i].shape, t));
+                st = tp__plan_fail(o, TP_ERR_SHAPE, "'%s' would have shape %s, too large for any memory", o->name,
+                                   tp_shape_text(&s.out[i].shape, t));
                 break;
             }
         }
@@ -6418,19 +7084,33 @@ static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_
     return tp__step_kernel(s);
 }
 
-/* A copy between two devices. */
-static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
+/* A copy between two devices. room: host memory for it, where neither is the host and they cannot reach each other. */
+static tp_status tp__copy_between(tp_device *to, void *dst, tp_device *from, const void *src, size_t bytes, void *room)
 {
-    tp_device *to = p->device[s->device], *from = p->device[s->from];
-    const size_t bytes = (size_t)tp_shape_size(&s->operand[0].shape) * tp_dtype_size(s->operand[0].dtype);
-    const void *src = s->operand[0].data;
-    void *dst = s->operand[1].data;
-    if (bytes == 0) return TP_OK;
     if (from->host) return to->upload(to, dst, src, bytes); /* the host's kernels are done when they return */
     if (!to->host && to->copy_from) return to->copy_from(to, dst, from, src, bytes);
-    tp_status st = from->download(from, to->host ? dst : p->room, src, bytes);
+    tp_status st = from->download(from, to->host ? dst : room, src, bytes);
     if (st == TP_OK) st = from->wait(from);
-    return st == TP_OK && !to->host ? to->upload(to, dst, p->room, bytes) : st;
+    return st == TP_OK && !to->host ? to->upload(to, dst, room, bytes) : st;
+}
+static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
+{
+    const size_t bytes = (size_t)tp_shape_size(&s->operand[0].shape) * tp_dtype_size(s->operand[0].dtype);
+    if (bytes == 0) return TP_OK;
+    return tp__copy_between(p->device[s->device], s->operand[1].data, p->device[s->from], s->operand[0].data, bytes,
+                            p->room);
+}
+/* What is fed lies on a device. */
+static tp_status tp__run_feed_device(tp_device *to, void *dst, const tp_tensor *value)
+{
+    const size_t bytes = tp_tensor_bytes(value);
+    tp_device *from = value->device;
+    if (from == to) return to->copy(to, dst, value->data, bytes);
+    void *room = NULL;
+    if (!to->host && !from->host && !to->copy_from && !(room = tp_malloc(bytes))) return TP_ERR_NOMEM;
+    const tp_status st = tp__copy_between(to, dst, from, value->data, bytes, room);
+    tp_free(room);
+    return st;
 }
 
 /* A sum of values on different devices, as their vendor's library makes it. */
@@ -7451,20 +8131,44 @@ static tp_status tp__plan_fetches(tp__compiler *c)
     return TP_OK;
 }
 
+/* What a step reads and writes, in bytes. */
+static double tp__step_bytes(const tp__step *s)
+{
+    double bytes = 0;
+    for (int q = 0; q < s->call.n_in + s->call.n_out + s->call.n_var; q++)
+        if (s->buffer[q] >= 0)
+            bytes += (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
+    return bytes;
+}
+static double tp__step_flops(const tp__step *s)
+{
+    const tp_call *k = &s->call;
+    if (k->op == &tp__op_copy) return 0;
+    if (k->op == &tp__op_fused)
+        return (double)((const tp__program *)k->attrs)->n * ((const tp__program *)k->attrs)->n_instr;
+    if (k->op->flops) return k->op->flops(k);
+    return k->n_out ? (double)tp_shape_size(&k->out[0].shape) : 0;
+}
+
+/* Does it write a variable? */
+static bool tp__step_writes(const tp__plan *p, const tp__step *s)
+{
+    const int n_in = s->call.n_in;
+    bool writes = s->call.n_var > 0;
+    for (int q = n_in; q < n_in + s->call.n_out && !writes; q++) {
+        int b = s->buffer[q];
+        while (b >= 0 && p->buffer[b].merged >= 0) b = p->buffer[b].merged;
+        writes = b >= 0 && p->buffer[b].where == TP__IN_VAR;
+    }
+    return writes;
+}
+
 /* What tp_exec_info says. */
 static void tp__plan_count(tp__plan *p)
 {
     for (int i = 0; i < p->n_step; i++) {
-        const tp__step *s = &p->step[i];
-        const tp_call *k = &s->call;
-        for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
-            if (s->buffer[q] >= 0)
-                p->info.bytes +=
-                    (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
-        if (k->op == &tp__op_fused)
-            p->info.flops += (double)((const tp__program *)k->attrs)->n * ((const tp__program *)k->attrs)->n_instr;
-        else if (k->op->flops) p->info.flops += k->op->flops(k);
-        else if (k->n_out) p->info.flops += (double)tp_shape_size(&k->out[0].shape);
+        p->info.bytes += tp__step_bytes(&p->step[i]);
+        p->info.flops += tp__step_flops(&p->step[i]);
     }
     p->info.n_steps = p->n_step;
     p->info.constant_bytes = p->constant_bytes;
@@ -7511,6 +8215,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
         for (int k = 0; k < s->call.n_in && s->together; k++) p->used[p->buffer[s->buffer[k]].device] = true;
     }
     p->record_on = tp__plan_record_on(p);
+    while (p->first_write < p->n_step && !tp__step_writes(p, &p->step[p->first_write])) p->first_write++;
     if (p->room_bytes && !(p->room = tp_arena_alloc(&p->arena, p->room_bytes))) return tp__nomem_plan();
     p->value = (tp_tensor *)tp_arena_alloc(&p->arena, (size_t)(p->n_fetch + 1) * sizeof *p->value);
     if (!p->value) return tp__nomem_plan();
@@ -7531,12 +8236,37 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
 
 /* ==== >>run =========================================================================================== */
 
-TP_DEF tp_session_config tp_default_session_config(void)
+TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction)
 {
     tp_session_config c;
     memset(&c, 0, sizeof c);
-    c.memory_fraction = 0.99f;
+    c.memory_fraction = mem_fraction != 0 ? mem_fraction : 0.99f;
     return c;
+}
+TP_DEF tp_session_config tp_default_session_config(void) { return tp_get_default_sess_config(0); }
+
+/* For a sentence about a device that is full: whether that is the session's own limit. */
+static const char *tp__memory_limit(const tp_session *s, const tp_device *d, char *text, size_t size)
+{
+    const double part = (double)tp__float_option(s->config.memory_fraction, 0.99f);
+    char number[TP_NUMBER_TEXT];
+    text[0] = 0;
+    if (!d->limit_memory || part >= 0.99) return text;
+    tp_format_float(number, (float)part);
+    snprintf(text, size, ", or raise memory_fraction, which is %s", number);
+    return text;
+}
+
+static tp_status tp__session_limits(tp_session *s)
+{
+    const double part = (double)tp__float_option(s->config.memory_fraction, 0.99f);
+    if (!(part >= 0 && part <= 1))
+        return tp_fail(TP_ERR_ARG, "a session's memory_fraction is %g: it is a part of a GPU's memory, at most 1",
+                       part);
+    tp_status st = TP_OK;
+    for (int i = 0; i < s->n_device && st == TP_OK; i++)
+        if (s->device[i]->limit_memory) st = s->device[i]->limit_memory(s->device[i], part);
+    return st;
 }
 
 /* Variables that the graph got since: their memory and initial values. */
@@ -7556,6 +8286,7 @@ static tp_status tp__session_grow(tp_session *s)
                            "variable '%s' is to live on device %d, but the session has %d device%s, numbered from 0",
                            v->name, v->device, s->n_device, s->n_device == 1 ? "" : "s");
         tp_device *d = s->device[v->device];
+        char more[80];
         tp_tensor t; /* the values, in the variable's own memory where the host can write there */
         memset(&t, 0, sizeof t);
         t.dtype = v->dtype;
@@ -7567,8 +8298,8 @@ static tp_status tp__session_grow(tp_session *s)
         if (!data)
             st = tp_fail(
                 TP_ERR_NOMEM,
-                "out of memory on %s for variable '%s' (%zu bytes): make the model smaller, or its device freer",
-                d->name, v->name, bytes);
+                "out of memory on %s for variable '%s' (%zu bytes): make the model smaller, or its device freer%s",
+                d->name, v->name, bytes, tp__memory_limit(s, d, more, sizeof more));
         else if (d->host) t.data = data;
         else st = tp_tensor_resize(&t, v->dtype, v->shape);
         if (st == TP_OK) st = tp__init_fill(d->host ? d : NULL, &v->init, s->graph->seed, v->name, &t);
@@ -7605,13 +8336,14 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
     if (s->config.devices && s->config.n_devices > 0) {
         for (int i = 0; i < s->n_device; i++) {
             s->device[i] = s->config.devices[i];
-            if (!s->device[i] || s->device[i]->abi != TP_ABI) {
-                tp_fail(TP_ERR_ARG, "device %d of the session is missing or was built with another version of tp", i);
-                s->n_device = 1;
-                s->device[0] = NULL;
+            if (!s->device[i] || s->device[i]->abi != TP_ABI || s->device[i]->closed_) {
+                tp_fail(TP_ERR_ARG,
+                        "device %d of the session is missing, was closed, or was built with another version of tp", i);
+                s->n_device = i;
                 tp_session_free(s);
                 return NULL;
             }
+            tp__device_use(s->device[i], 1);
         }
     } else {
         s->own_device = s->device[0] = tp_cpu_device_new(s->config.threads, s->config.isa);
@@ -7620,7 +8352,7 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
             return NULL;
         }
     }
-    if (tp__session_grow(s) != TP_OK) {
+    if (tp__session_limits(s) != TP_OK || tp__session_grow(s) != TP_OK) {
         tp_session_free(s);
         return NULL;
     }
@@ -7635,6 +8367,9 @@ static void tp__session_destroy(tp_session *s)
     }
     tp_free((void *)s->var_data);
     if (s->own_device) s->own_device->close(s->own_device);
+    else
+        for (int i = 0; i < s->n_device && s->device; i++)
+            if (s->device[i]) tp__device_use(s->device[i], -1);
     tp_free((void *)s->device);
     tp_dict_free(&s->state);
     tp__graph_sessions(s->graph, -1);
@@ -7851,6 +8586,16 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     return p;
 }
 
+/* Is x what y is, but for the batch dimension in front? */
+TP__UNUSED static bool tp__lacks_batch(const tp_shape *y, const tp_shape *x)
+{
+    tp_shape rest = *y;
+    if (y->ndim != x->ndim + 1) return false;
+    rest.ndim--;
+    for (int d = 0; d < rest.ndim; d++) rest.dim[d] = y->dim[d + 1];
+    return tp_shape_compatible(&rest, x);
+}
+
 static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                                int n_fetches)
 {
@@ -7861,35 +8606,355 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
         return tp_fail(g->status, "%s", text);
     }
     for (int i = 0; i < n_fetches; i++) {
-        if (!fetches[i]) return tp_fail(TP_ERR_ARG, "fetch %d is NULL: no node of that name, or no gradient", i);
+        if (!fetches[i]) {
+            char why[TP__MISSING_TEXT];
+            tp__node_missing(g, why);
+            return tp_fail(TP_ERR_ARG, "fetch %d is NULL%s", i, *why ? why : ": no node of that name, or no gradient");
+        }
         if (fetches[i]->op->graph != g || tp_is_poison(fetches[i]))
             return tp_fail(TP_ERR_ARG, "fetch %d ('%s') is not a node of this session's graph", i,
                            fetches[i]->op->name);
     }
     for (int i = 0; i < n_feeds; i++) {
         const tp_node *n = feeds[i].node;
-        if (!n || n->op->graph != g || tp_is_poison(n))
+        const tp_tensor *value = &feeds[i].value;
+        if (!n) {
+            char why[TP__MISSING_TEXT];
+            return tp_fail(TP_ERR_ARG, "feed %d has no node: it is NULL%s", i, tp__node_missing(g, why));
+        }
+        if (n->op->graph != g || tp_is_poison(n))
             return tp_fail(TP_ERR_ARG, "feed %d is not a node of this session's graph", i);
-        if (feeds[i].value.dtype != n->dtype)
+        if (value->dtype == TP_DTYPE_UNSET)
+            return tp_fail(
+                TP_ERR_DTYPE,
+                "'%s' is fed a tensor of zeros, with neither type nor shape nor data: tp_tensor_view makes one "
+                "of an array, tp_tensor_resize one with memory of its own",
+                n->op->name);
+        if (value->dtype != n->dtype)
             return tp_fail(TP_ERR_DTYPE, "'%s' is %s but is fed %s: convert it with tp_convert", n->op->name,
                            tp_dtype_name(n->dtype), tp_dtype_name(feeds[i].value.dtype));
         if (!tp_shape_compatible(&n->shape, &feeds[i].value.shape) || !tp_shape_known(&feeds[i].value.shape)) {
             char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-            return tp_fail(TP_ERR_SHAPE, "'%s' has shape %s but is fed %s", n->op->name, tp_shape_text(&n->shape, a),
-                           tp_shape_text(&feeds[i].value.shape, b));
+            return tp_fail(
+                TP_ERR_SHAPE, "'%s' has shape %s but is fed %s%s", n->op->name, tp_shape_text(&n->shape, a),
+                tp_shape_text(&value->shape, b),
+                tp__lacks_batch(&n->shape, &value->shape) ? ": one sample? A batch of one has the shape (1,...)" : "");
         }
+        const tp_device *d = feeds[i].value.device;
+        bool ours = d == NULL;
+        for (int k = 0; k < s->n_device && !ours; k++) ours = s->device[k] == d;
+        if (!ours)
+            return tp_fail(TP_ERR_ARG,
+                           "'%s' is fed a tensor that lies on a device (%s) which is none of this session's",
+                           n->op->name, d->name);
+        if (d && feeds[i].value.staged_)
+            return tp_fail(TP_ERR_STATE,
+                           "'%s' is fed a tensor that was staged and not taken: tp_tensor_unstage comes first",
+                           n->op->name);
         for (int j = 0; j < i; j++)
             if (feeds[j].node == n) return tp_fail(TP_ERR_ARG, "'%s' is fed twice", n->op->name);
     }
     return TP_OK;
 }
 
-/* Every step in order, each waited for and measured if asked. */
-static tp_status tp__run_steps(tp__plan *p, bool timing)
+/* -- traces */
+
+/* One copy of each text, in an open-addressed table. "": no memory. */
+static const char *tp__trace_text(tp_trace *t, const char *text)
+{
+    if (!text || !*text) return "";
+    if (t->n_name_ * 2 >= t->cap_name_) {
+        const int64_t cap = t->cap_name_ ? t->cap_name_ * 2 : 256;
+        const char **bigger = (const char **)tp_calloc((size_t)cap, sizeof *bigger);
+        if (!bigger) return "";
+        for (int64_t i = 0; i < t->cap_name_; i++) {
+            if (!t->name_[i]) continue;
+            uint64_t h = tp_hash_name(t->name_[i]) % (uint64_t)cap;
+            while (bigger[h]) h = (h + 1) % (uint64_t)cap;
+            bigger[h] = t->name_[i];
+        }
+        tp_free((void *)t->name_);
+        t->name_ = bigger;
+        t->cap_name_ = cap;
+    }
+    uint64_t h = tp_hash_name(text) % (uint64_t)t->cap_name_;
+    for (; t->name_[h]; h = (h + 1) % (uint64_t)t->cap_name_)
+        if (strcmp(t->name_[h], text) == 0) return t->name_[h];
+    const char *copy = tp_arena_strdup(&t->mem_, text);
+    if (!copy) return "";
+    t->n_name_++;
+    return t->name_[h] = copy;
+}
+
+/* A new record; NULL: no memory. */
+static tp_trace_record *tp__trace_add(tp_trace *t, tp_trace_kind kind, int thread, int64_t start, int64_t end)
+{
+    if (t->n == t->cap) {
+        const int64_t cap = t->cap ? t->cap * 2 : 256;
+        tp_trace_record *bigger = (tp_trace_record *)tp_realloc(t->record, (size_t)cap * sizeof *bigger);
+        if (!bigger) {
+            t->lost++;
+            return NULL;
+        }
+        t->record = bigger;
+        t->cap = cap;
+    }
+    static const char *const name[] = {"", "hooks", "plan", "feed", "kernel", "copy", "fetch", "work", "idle"};
+    tp_trace_record *r = &t->record[t->n++];
+    memset(r, 0, sizeof *r);
+    r->kind = kind;
+    r->thread = thread;
+    r->run = t->n_run;
+    r->name = name[kind];
+    r->node = r->device = "";
+    r->start = start;
+    r->end = end;
+    return r;
+}
+
+/* One run, from its first hook to its end. */
+typedef struct tp__running {
+    tp_session *session;
+    uint32_t cancels; /* of the session, when it began */
+    bool stopped;     /* by one of those, or by the time: */
+    int64_t timeout_ms;
+    double deadline;   /* as tp_time; 0: none */
+    tp_trace *trace;   /* NULL: nobody asks */
+    int64_t first;     /* its first record */
+    int64_t begun, at; /* nanoseconds: it began; until here there are records of thread 0 */
+    tp__watch *watch;  /* of the pools of its devices */
+} tp__running;
+
+static void tp__running_begin(tp__running *r, tp_session *s, int64_t timeout_ms)
+{
+    memset(r, 0, sizeof *r);
+    r->session = s;
+    r->cancels = (uint32_t)(__atomic_fetch_add(&s->runs, 1, __ATOMIC_ACQ_REL) >> 32);
+    r->timeout_ms = timeout_ms;
+    if (timeout_ms > 0) r->deadline = tp_time() + 1e-3 * (double)timeout_ms;
+}
+
+/* Is it to go on? doing: what it did until now, for the sentence. */
+static tp_status tp__running_stopped(tp__running *r, const char *doing, const char *name)
+{
+    const char *q = name ? "'" : "";
+    r->stopped = true;
+    if (!name) name = "";
+    if (r->cancels != (uint32_t)(__atomic_load_n(&r->session->runs, __ATOMIC_ACQUIRE) >> 32))
+        return tp_fail(TP_ERR_CANCELLED, "the run was cancelled and has changed no variable: %s%s%s%s%s", doing,
+                       *q ? " " : "", q, name, q);
+    return tp_fail(TP_ERR_TIMEOUT, "the run was not over after its %lld ms and has changed no variable: %s%s%s%s%s",
+                   (long long)r->timeout_ms, doing, *q ? " " : "", q, name, q);
+}
+static tp_status tp__running_check(tp__running *r, const char *doing, const char *name)
+{
+    if (r->cancels == (uint32_t)(__atomic_load_n(&r->session->runs, __ATOMIC_RELAXED) >> 32) &&
+        (r->deadline == 0 || tp_time() < r->deadline))
+        return TP_OK;
+    return tp__running_stopped(r, doing, name);
+}
+
+static void tp__running_trace(tp__running *r, tp_trace *t, int64_t begun)
+{
+    r->trace = t;
+    r->first = t->n;
+    r->begun = r->at = begun;
+}
+
+/* Thread 0 did this since its last record. */
+static void tp__running_did(tp__running *r, tp_trace_kind kind, double bytes)
+{
+    if (!r->trace) return;
+    const int64_t now = tp__clock_ns();
+    tp_trace_record *x = tp__trace_add(r->trace, kind, 0, r->at, now);
+    if (x) x->bytes = bytes;
+    r->at = now;
+}
+static void tp__running_did_step(tp__running *r, const tp__step *s)
+{
+    const int64_t now = tp__clock_ns();
+    tp_trace_record *x = tp__trace_add(r->trace, s->from >= 0 ? TP_TRACE_COPY : TP_TRACE_KERNEL, 0, r->at, now);
+    r->at = now;
+    if (!x) return;
+    x->name = s->row->name; /* the row's may be the program's: copied in the end, as are the others */
+    x->node = s->name;
+    x->device = s->call.device->name;
+    x->bytes = tp__step_bytes(s);
+    x->flops = tp__step_flops(s);
+}
+
+/* Watch the other threads of a run's devices. Without memory, they are not watched. */
+static void tp__running_watch(tp__running *r, const tp__plan *p)
+{
+    for (int i = 0; i < p->n_device; i++) {
+        const tp_pool *pool = p->used[i] ? p->device[i]->pool : NULL;
+        const int n = tp_pool_threads(pool) - 1;
+        bool known = !pool || n < 1;
+        for (const tp__watch *w = r->watch; w && !known; w = w->next) known = w->pool == pool;
+        tp__watch *w = known ? NULL : (tp__watch *)tp_calloc(1, sizeof *w);
+        if (w) w->worker = (tp__spans *)tp_calloc((size_t)n, sizeof *w->worker);
+        if (!w || !w->worker) {
+            if (!known) r->trace->lost += n;
+            tp_free(w);
+            continue;
+        }
+        w->pool = pool;
+        w->n_worker = n;
+        tp__watch **last = &r->watch;
+        while (*last) last = &(*last)->next;
+        *last = w;
+    }
+}
+
+/* What a worker did, and for which of the run's kernels; the rest of the time it was idle. */
+static void tp__running_worker(const tp__running *r, int64_t n, const tp__spans *s, int thread)
+{
+    tp_trace *t = r->trace;
+    int64_t at = r->begun, k = r->first;
+    for (int64_t i = 0; i < s->n; i++) {
+        while (k + 1 < n && t->record[k].end <= s->item[i].start) k++;
+        if (s->item[i].start > at) tp__trace_add(t, TP_TRACE_IDLE, thread, at, s->item[i].start);
+        tp_trace_record *x = tp__trace_add(t, TP_TRACE_WORK, thread, s->item[i].start, s->item[i].end);
+        if (x && k < n) {
+            x->name = t->record[k].name;
+            x->node = t->record[k].node;
+            x->device = t->record[k].device;
+        }
+        at = s->item[i].end;
+    }
+    if (r->at > at) tp__trace_add(t, TP_TRACE_IDLE, thread, at, r->at);
+    t->lost += s->lost;
+}
+
+/* The end of the run, and of what is traced. */
+static void tp__running_end(tp__running *r)
+{
+    tp_trace *t = r->trace;
+    __atomic_fetch_sub(&r->session->runs, 1, __ATOMIC_ACQ_REL);
+    if (!t) return;
+    const int64_t n = t->n;
+    for (int64_t i = r->first; i < n; i++) {
+        t->record[i].name = tp__trace_text(t, t->record[i].name);
+        t->record[i].node = tp__trace_text(t, t->record[i].node);
+        t->record[i].device = tp__trace_text(t, t->record[i].device);
+    }
+    int thread = 1;
+    while (r->watch) {
+        tp__watch *w = r->watch;
+        for (int i = 0; i < w->n_worker; i++) {
+            tp__running_worker(r, n, &w->worker[i], thread++);
+            tp_free(w->worker[i].item);
+        }
+        r->watch = w->next;
+        tp_free(w->worker);
+        tp_free(w);
+    }
+    t->n_run++;
+    r->trace = NULL;
+}
+
+TP_DEF void tp_trace_free(tp_trace *t)
+{
+    if (!t) return;
+    tp_free(t->record);
+    tp_free((void *)t->name_);
+    tp_arena_free(&t->mem_);
+    memset(t, 0, sizeof *t);
+}
+
+static void tp__json_string(tp_buf *b, const char *s)
+{
+    tp_buf_printf(b, "\"");
+    for (; *s; s++) {
+        const unsigned char c = (unsigned char)*s;
+        if (c == '"' || c == '\\') tp_buf_printf(b, "\\%c", c);
+        else if (c < 32) tp_buf_printf(b, "\\u%04x", (unsigned)c);
+        else tp_buf_put(b, s, 1);
+    }
+    tp_buf_printf(b, "\"");
+}
+
+/* The number of a device's process: 0 what is of none, then as they appear. */
+static int tp__trace_process(const char **device, int *n, int cap, const char *name)
+{
+    int i = 0;
+    while (i < *n && strcmp(device[i], name) != 0) i++;
+    if (i < *n || *n == cap) return i < *n ? i : 0;
+    device[(*n)++] = name;
+    return i;
+}
+
+static void tp__trace_event(tp_buf *b, const tp_trace_record *r, int process, int64_t zero)
+{
+    char number[TP_NUMBER_TEXT];
+    const int64_t ts = r->start - zero, dur = r->end - r->start;
+    tp_buf_printf(b, ",\n{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"ts\":%lld.%03d,\"dur\":%lld.%03d,\"name\":", process,
+                  r->thread, (long long)(ts / 1000), (int)(ts % 1000), (long long)(dur / 1000), (int)(dur % 1000));
+    tp__json_string(b, r->name);
+    tp_buf_printf(b, ",\"cat\":\"%s\",\"args\":{\"run\":%lld,\"node\":",
+                  r->kind == TP_TRACE_WORK     ? "work"
+                  : r->kind == TP_TRACE_KERNEL ? "kernel"
+                  : r->kind == TP_TRACE_COPY   ? "copy"
+                                               : "host",
+                  (long long)r->run);
+    tp__json_string(b, r->node);
+    tp_format_double(number, r->bytes);
+    tp_buf_printf(b, ",\"bytes\":%s", number);
+    tp_format_double(number, r->flops);
+    tp_buf_printf(b, ",\"flops\":%s}}", number);
+}
+
+TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path)
+{
+    TP__REQUIRE(t && path && (t->record || t->n == 0) && t->n >= 0, TP_ERR_ARG)
+
+    enum { MOST = 256 };
+    const char *device[MOST] = {""};
+    int n_device = 1;
+    tp_writer *w = NULL;
+    tp_buf b;
+    memset(&b, 0, sizeof b);
+    tp_status st = tp_writer_open(&w, path);
+    if (st != TP_OK) return st;
+    int64_t zero = t->n > 0 ? t->record[0].start : 0;
+    for (int64_t i = 0; i < t->n; i++) {
+        tp__trace_process(device, &n_device, MOST, t->record[i].device);
+        if (t->record[i].start < zero) zero = t->record[i].start;
+    }
+    tp_buf_printf(&b, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+    for (int i = 0; i < n_device; i++) {
+        tp_buf_printf(&b, "%s\n{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":", i ? "," : "",
+                      i);
+        tp__json_string(&b, i ? device[i] : "run");
+        tp_buf_printf(&b, "}}");
+    }
+    for (int64_t i = 0; i < t->n && st == TP_OK && !b.failed; i++) {
+        const tp_trace_record *r = &t->record[i];
+        if (r->kind != TP_TRACE_IDLE)
+            tp__trace_event(&b, r, tp__trace_process(device, &n_device, MOST, r->device), zero);
+        if (b.len < 65536) continue;
+        st = tp_writer_put(w, b.data, b.len);
+        b.len = 0;
+    }
+    tp_buf_printf(&b, "\n]}\n");
+    if (b.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory while the trace %s was written", path);
+    else if (st == TP_OK) st = tp_writer_put(w, b.data, b.len);
+    tp_buf_free(&b);
+    if (st == TP_OK) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return st;
+}
+
+/* -- a run */
+
+/* Every step in order, each waited for and measured if asked. r NULL: while they are recorded. */
+static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing)
 {
     tp_status st = TP_OK;
+    const bool traced = r && r->trace;
     for (int i = 0; i < p->n_step && st == TP_OK; i++) {
         tp__step *s = &p->step[i];
+        if (r && i <= p->first_write && (st = tp__running_check(r, "it stood before", s->name)) != TP_OK) break;
         const double t0 = timing ? tp_time() : 0;
         tp_device *d = s->call.device;
         if (d->make_current && (i == 0 || p->step[i - 1].device != s->device || p->step[i - 1].from >= 0))
@@ -7897,8 +8962,10 @@ static tp_status tp__run_steps(tp__plan *p, bool timing)
         if (s->from >= 0) st = tp__run_copy(p, s);
         else if (s->together) st = tp__run_together(p, s);
         else tp__run_step(s);
-        if (!timing || st != TP_OK) continue;
+        if (!(timing || traced) || st != TP_OK) continue;
         st = s->call.device->wait(s->call.device);
+        if (traced) tp__running_did_step(r, s);
+        if (!timing) continue;
         s->seconds += tp_time() - t0;
         s->runs++;
     }
@@ -7926,7 +8993,7 @@ static void tp__record(tp__plan *p)
     tp_status st = d->record_begin(d);
     if (st == TP_OK) {
         tp_status run = tp__plan_join(p, false);
-        if (run == TP_OK) run = tp__run_steps(p, false);
+        if (run == TP_OK) run = tp__run_steps(p, NULL, false);
         const tp_status back = tp__plan_join(p, true);
         st = d->record_end(d, &recording);
         if (back != TP_OK) st = back;
@@ -7944,13 +9011,15 @@ static void tp__record(tp__plan *p)
 
 /* What the plan does, by the fastest way that is open: the first run of a binding goes kernel by kernel, the second is
  * recorded, and from then on it is one replay. */
-static tp_status tp__plan_run(tp__plan *p, bool timing)
+static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 {
-    if (!timing && p->record_on >= 0 && p->bound_runs > 0 && !p->recording) tp__record(p);
+    const bool apart = timing || r->trace; /* each kernel has times of its own */
+    if (!apart && p->record_on >= 0 && p->bound_runs > 0 && !p->recording) tp__record(p);
     p->bound_runs = 1;
-    if (timing || !p->recording) return tp__run_steps(p, timing);
+    if (apart || !p->recording) return tp__run_steps(p, r, timing);
     tp_device *d = p->device[p->record_on];
-    tp_status st = tp__plan_join(p, true); /* after what was fed to the others */
+    tp_status st = tp__running_check(r, "it stood before its recorded step on", d->name);
+    if (st == TP_OK) st = tp__plan_join(p, true); /* after what was fed to the others */
     if (st == TP_OK) st = d->replay(d, p->recording);
     return st == TP_OK ? tp__plan_join(p, false) : st;
 }
@@ -7960,15 +9029,16 @@ static tp_status tp__plan_run(tp__plan *p, bool timing)
 /* What is fed, into its fixed place in the arena, where a recording finds it. A large value is staged: it travels beside what
  * its device still does, and its place is written in the device's order. With a StagingInput it will have been staged before,
  * by tp_device.stage while the last step ran, and only the second loop is left. */
-static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds)
+static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, double *moved)
 {
     tp_status st = TP_OK;
     for (int i = 0; i < p->n_upload; i++) {
         tp__upload *u = &p->upload[i];
         tp_device *d = p->device[p->buffer[u->buffer].device];
         const size_t bytes = tp_tensor_bytes(&feeds[u->feed].value);
+        *moved += (double)bytes;
         u->staged = -1;
-        if (st == TP_OK && d->stage && d->unstage && bytes >= TP__STAGE_LEAST)
+        if (st == TP_OK && !feeds[u->feed].value.device && d->stage && d->unstage && bytes >= TP__STAGE_LEAST)
             st = d->stage(d, feeds[u->feed].value.data, bytes, &u->staged);
     }
     for (int i = 0; i < p->n_upload; i++) {
@@ -7979,7 +9049,9 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds)
         if (u->staged >= 0) {
             const tp_status taken = d->unstage(d, u->staged, st == TP_OK ? place : NULL);
             if (st == TP_OK) st = taken;
-        } else if (st == TP_OK && bytes) st = d->upload(d, place, feeds[u->feed].value.data, bytes);
+        } else if (st == TP_OK && bytes && feeds[u->feed].value.device)
+            st = tp__run_feed_device(d, place, &feeds[u->feed].value);
+        else if (st == TP_OK && bytes) st = d->upload(d, place, feeds[u->feed].value.data, bytes);
     }
     return st;
 }
@@ -7988,11 +9060,12 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds)
 static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value)
 {
     const tp_operation *o = (const tp_operation *)g->op.item[id - 1];
-    char text[512];
+    char text[512], place[TP__PLACE_TEXT];
+    tp__place_text(&o->at, place);
     snprintf(text, sizeof text, o->row->fault ? o->row->fault : "bad data (%lld)", (long long)value);
     const char *message = o->row == &tp__op_check_numerics ? ((const tp__message_attrs *)o->attrs)->message : NULL;
-    return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s: '%s': %s", message, o->name, text)
-                               : tp_fail(TP_ERR_NUMERIC, "'%s': %s", o->name, text);
+    return message && *message ? tp_fail(TP_ERR_NUMERIC, "%s%s: '%s': %s", place, message, o->name, text)
+                               : tp_fail(TP_ERR_NUMERIC, "%s'%s': %s", place, o->name, text);
 }
 
 /* What a failed run has queued is waited for, so that it does not write into what the next run reads. The sentence stays. */
@@ -8005,12 +9078,34 @@ static tp_status tp__run_failed(const tp__plan *p, tp_status st)
     return tp_fail(st, "%s", sentence);
 }
 
-TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
-                             const tp_tensor **values)
+/* What is fetched, and the words of each device, to the host. */
+static tp_status tp__run_fetches(tp__plan *p, tp_exec *e, const tp_tensor **values, double *moved)
 {
-    TP__REQUIRE(e && (feeds || n_feeds == 0) && n_feeds >= 0 && (fetches || n_fetches == 0) && n_fetches >= 0,
-                TP_ERR_ARG)
+    tp_status st = TP_OK;
+    for (int i = 0; i < p->n_device; i++) { /* everything is asked for, then waited for once */
+        tp_device *d = p->device[i];
+        if (p->used[i] && st == TP_OK) st = d->download(d, e->on[i].words, e->on[i].step_word, sizeof e->on[i].words);
+    }
+    for (int i = 0; i < p->n_fetch; i++) {
+        const size_t bytes = tp_tensor_bytes(&p->value[i]);
+        const void *src = tp__buffer_data(p, e, p->fetch_buffer[i]);
+        if (bytes && src) {
+            tp_device *d = p->device[p->buffer[p->fetch_buffer[i]].device];
+            if (st == TP_OK) st = d->download(d, p->value[i].data, src, bytes);
+            *moved += (double)bytes;
+        }
+        if (values) values[i] = &p->value[i];
+    }
+    for (int i = 0; i < p->n_device; i++) {
+        const tp_status waited = p->used[i] ? p->device[i]->wait(p->device[i]) : TP_OK;
+        if (st == TP_OK) st = waited;
+    }
+    return st;
+}
 
+static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
+                              int n_fetches, const tp_tensor **values)
+{
     tp_session *s = e->session;
     tp_status st = tp__check_run(s, feeds, n_feeds, fetches, n_fetches);
     if (st != TP_OK) return st;
@@ -8022,36 +9117,30 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     if (!p) return st;
     p->used_at = ++e->clock;
     if (p->bound_to != e->arenas) tp__plan_bind(p, e);
+    tp__running_did(r, TP_TRACE_PLAN, 0);
     uint64_t words[3];
     words[0] = e->random_step++;
     words[1] = words[2] = 0;
+    double moved = 0;
     for (int i = 0; i < p->n_device; i++) {
         tp_device *d = p->device[i];
         if (p->used[i] && st == TP_OK) st = d->upload(d, e->on[i].step_word, words, sizeof words);
     }
-    if (st == TP_OK) st = tp__run_feeds(p, e, feeds);
+    if (st == TP_OK) st = tp__run_feeds(p, e, feeds, &moved);
     if (st != TP_OK) return tp__run_failed(p, st);
+    if (r->trace) tp__running_watch(r, p);
+    tp__running_did(r, TP_TRACE_FEED, moved);
     const unsigned mode = tp__float_mode_enter(); /* denormals are zero in every kernel, whatever the caller's mode */
-    st = tp__plan_run(p, e->timing);
+    tp__watch *const before = tp__watching;       /* of a run whose host op runs this */
+    if (r->watch) tp__watching = r->watch;
+    st = tp__plan_run(p, r, e->timing);
+    tp__watching = before;
     tp__float_mode_leave(mode);
+    if (r->stopped) e->random_step = words[0];
     if (st != TP_OK) return tp__run_failed(p, st);
-    for (int i = 0; i < p->n_device; i++) { /* everything is asked for, then waited for once */
-        tp_device *d = p->device[i];
-        if (p->used[i] && st == TP_OK) st = d->download(d, e->on[i].words, e->on[i].step_word, sizeof words);
-    }
-    for (int i = 0; i < n_fetches; i++) {
-        const size_t bytes = tp_tensor_bytes(&p->value[i]);
-        const void *src = tp__buffer_data(p, e, p->fetch_buffer[i]);
-        if (bytes && src) {
-            tp_device *d = p->device[p->buffer[p->fetch_buffer[i]].device];
-            if (st == TP_OK) st = d->download(d, p->value[i].data, src, bytes);
-        }
-        if (values) values[i] = &p->value[i];
-    }
-    for (int i = 0; i < p->n_device; i++) {
-        const tp_status waited = p->used[i] ? p->device[i]->wait(p->device[i]) : TP_OK;
-        if (st == TP_OK) st = waited;
-    }
+    moved = 0;
+    st = tp__run_fetches(p, e, values, &moved);
+    tp__running_did(r, TP_TRACE_FETCH, moved);
     if (st != TP_OK) return tp__run_failed(p, st);
     for (int i = 0; i < p->n_device && st == TP_OK; i++)
         if (p->used[i] && e->on[i].words[1] != 0)
@@ -8059,14 +9148,46 @@ TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_n
     return st;
 }
 
-TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
-                                int n_fetches, const tp_tensor **values)
+TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
+                                tp_node *const *fetches, int n_fetches, const tp_tensor **values)
+{
+    TP__REQUIRE(e && (feeds || n_feeds == 0) && n_feeds >= 0 && (fetches || n_fetches == 0) && n_fetches >= 0,
+                TP_ERR_ARG)
+
+    tp__running r;
+    if (o && o->timeout_ms < 0)
+        return tp_fail(TP_ERR_ARG, "a run's time limit of %lld ms makes no sense: 0 is none", (long long)o->timeout_ms);
+    tp__running_begin(&r, e->session, o ? o->timeout_ms : 0);
+    if (o && o->trace) tp__running_trace(&r, o->trace, tp__clock_ns());
+    const tp_status st = tp__exec_run(e, &r, feeds, n_feeds, fetches, n_fetches, values);
+    tp__running_end(&r);
+    return st;
+}
+TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
+                             const tp_tensor **values)
+{
+    return tp_exec_run_ex(e, NULL, feeds, n_feeds, fetches, n_fetches, values);
+}
+
+TP_DEF int tp_session_cancel(tp_session *s)
+{
+    TP__REQUIRE(s, 0)
+    return (int)(uint32_t)__atomic_fetch_add(&s->runs, (uint64_t)1 << 32, __ATOMIC_ACQ_REL);
+}
+
+TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
+                                   tp_node *const *fetches, int n_fetches, const tp_tensor **values)
 {
     TP__REQUIRE(s, TP_ERR_ARG)
 
     tp_exec *e = tp_session_exec(s);
     if (!e) return TP_ERR_NOMEM;
-    return tp_exec_run(e, feeds, n_feeds, fetches, n_fetches, values);
+    return tp_exec_run_ex(e, o, feeds, n_feeds, fetches, n_fetches, values);
+}
+TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
+                                int n_fetches, const tp_tensor **values)
+{
+    return tp_session_run_ex(s, NULL, feeds, n_feeds, fetches, n_fetches, values);
 }
 
 TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value)
@@ -8078,8 +9199,40 @@ TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value
     return st == TP_OK ? tp_tensor_copy(value, v) : st;
 }
 
+TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_tensor *value)
+{
+    tp_graph *g = tp_node_graph(x);
+    TP__REQUIRE(x && (feeds || n_feeds == 0) && n_feeds >= 0, TP_ERR_ARG)
+    if (tp__is_broken(g)) return tp_fail(g ? g->status : TP_ERR_ARG, "%s", g ? g->error : tp__no_node_because);
+    tp_session_config c;
+    memset(&c, 0, sizeof c);
+    c.threads = 1;
+    tp_session *s = tp_session_new(g, &c);
+    const tp_tensor *v = NULL;
+    tp_status st = s ? tp_session_run(s, feeds, n_feeds, &x, 1, &v) : TP_ERR_NOMEM;
+    if (st == TP_OK && value) st = tp_tensor_copy(value, v);
+    if (st == TP_OK && !value) {
+        char shape[TP_SHAPE_TEXT];
+        tp_buf text;
+        memset(&text, 0, sizeof text);
+        for (int64_t i = 0; i < tp_tensor_size(v) && i < 20; i++) tp_buf_printf(&text, " %.6g", tp_tensor_get(v, i));
+        tp_log(TP_LOG_INFO, "%s %s %s:%s%s", x->op->name, tp_dtype_name(v->dtype), tp_shape_text(&v->shape, shape),
+               text.data ? text.data : "", tp_tensor_size(v) > 20 ? " ..." : "");
+        tp_buf_free(&text);
+    }
+    tp_session_free(s);
+    return st;
+}
+
+static tp_status tp__no_variable(const tp_graph *g)
+{
+    char why[TP__MISSING_TEXT];
+    return tp_fail(TP_ERR_ARG, "there is no variable: it is NULL%s", tp__missing(g, true, why));
+}
+
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value)
 {
+    if (s && !v) return tp__no_variable(s->graph);
     TP__REQUIRE(s && v && value, TP_ERR_ARG)
 
     tp_status st = tp__session_grow(s);
@@ -8092,6 +9245,7 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
 {
+    if (s && !v) return tp__no_variable(s->graph);
     TP__REQUIRE(s && v && value, TP_ERR_ARG)
 
     tp_status st = tp__session_grow(s);
@@ -8104,6 +9258,10 @@ TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_t
     if (v->dtype != value->dtype && !(tp_dtype_is_float(v->dtype) && tp_dtype_is_float(value->dtype)))
         return tp_fail(TP_ERR_DTYPE, "variable '%s' is %s, the value to load is %s", v->name, tp_dtype_name(v->dtype),
                        tp_dtype_name(value->dtype));
+    if (value->device && !value->device->host)
+        return tp_fail(TP_ERR_ARG,
+                       "the value to load into variable '%s' lies on %s: bring it to the host, by tp_tensor_copy",
+                       v->name, value->device->name);
     if (v->id < s->n_loaded) s->loaded[v->id] = true;
     tp_device *d = s->device[v->device];
     if (v->dtype == value->dtype) {
@@ -8125,7 +9283,7 @@ TP_DEF int64_t tp_get_global_step_value(tp_session *s)
 {
     TP__REQUIRE(s, 0)
 
-    const tp_variable *v = tp_find_variable(s->graph, "global_step");
+    const tp_variable *v = tp__variable_named(s->graph, "global_step");
     tp_tensor t;
     memset(&t, 0, sizeof t);
     int64_t step = 0;
@@ -8171,10 +9329,6 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
     for (int i = 0; i < p->n_step; i++) {
         const tp__step *s = &p->step[i];
         const tp_call *k = &s->call;
-        double bytes = 0, flops = 0;
-        for (int q = 0; q < k->n_in + k->n_out + k->n_var; q++)
-            if (s->buffer[q] >= 0)
-                bytes += (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
         if (s->from >= 0) /* which way; what else runs where, the node says */
             snprintf(kernel, sizeof kernel, "copy %s to %s", p->device[s->from]->name, k->device->name);
         else snprintf(kernel, sizeof kernel, "%s", k->op->name);
@@ -8184,10 +9338,10 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
             for (int j = 0; j < prog->n_instr && at + 24 < sizeof kernel; j++)
                 at += (size_t)snprintf(kernel + at, sizeof kernel - at, "%s%.16s", j ? "+" : "",
                                        prog->instr[j].row->name);
-            flops = (double)prog->n * prog->n_instr;
-        } else if (k->op->flops) flops = k->op->flops(k);
+        }
         tp_buf_printf(out, "%4d  %-28s %-20s %12.1f %12.3f ", i, kernel,
-                      k->n_out ? tp_shape_text(&k->out[0].shape, t) : "", bytes / 1024.0, flops / 1e6);
+                      k->n_out ? tp_shape_text(&k->out[0].shape, t) : "", tp__step_bytes(s) / 1024.0,
+                      tp__step_flops(s) / 1e6);
         if (s->runs) tp_buf_printf(out, "%10.4f", s->seconds * 1e3 / (double)s->runs);
         else tp_buf_printf(out, "%10s", "-");
         tp_buf_printf(out, "  %s", s->name);
@@ -8210,6 +9364,9 @@ struct tp_run_request {
     tp_feed *feed;
     int n_feed, cap_feed;
     int first; /* the first fetch of the hook that is asking */
+    tp__running run;
+    int64_t begun; /* nanoseconds */
+    int n_datapoints;
     tp_graph *graph;
     tp_status status;
 };
@@ -8224,6 +9381,8 @@ struct tp_hooked_session {
     const tp_tensor **value;
     int cap_value;
     bool stop;
+    int64_t timeout_ms;
+    int n_datapoints;
 };
 
 TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n)
@@ -8265,7 +9424,38 @@ TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor 
     r->feed[r->n_feed].node = n;
     memset(&r->feed[r->n_feed].value, 0, sizeof r->feed[r->n_feed].value);
     tp_tensor_view(&r->feed[r->n_feed].value, value->dtype, value->shape, value->data);
+    r->feed[r->n_feed].value.device = value->device;
+    r->feed[r->n_feed].value.staged_ = value->staged_;
     r->n_feed++;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_request_trace(tp_run_request *r, tp_trace *trace)
+{
+    TP__REQUIRE(r && trace, TP_ERR_ARG)
+
+    if (r->run.trace && r->run.trace != trace)
+        return r->status = tp_fail(TP_ERR_ARG, "two hooks trace one run, each for itself: share one trace");
+    if (!r->run.trace) tp__running_trace(&r->run, trace, r->begun);
+    return TP_OK;
+}
+
+TP_DEF int tp_request_datapoints(const tp_run_request *r)
+{
+    TP__REQUIRE(r, 0)
+    return r->n_datapoints;
+}
+
+#define TP__WAIT_SLICE 0.01 /* seconds: a cancelled run that waits sees it after so long */
+
+TP_DEF tp_status tp_request_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, const char *what)
+{
+    TP__REQUIRE(r && c && m && what, TP_ERR_ARG)
+
+    const tp_status st = tp__running_check(&r->run, what, NULL);
+    if (st != TP_OK) return st;
+    const double left = r->run.deadline > 0 ? r->run.deadline - tp_time() : TP__WAIT_SLICE;
+    tp_cond_wait_for(c, m, left < TP__WAIT_SLICE ? left : TP__WAIT_SLICE);
     return TP_OK;
 }
 
@@ -8307,6 +9497,16 @@ TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h)
     TP__REQUIRE(h, NULL)
     return h->exec;
 }
+TP_DEF void tp_hooked_session_set_timeout(tp_hooked_session *h, int64_t timeout_ms)
+{
+    TP__REQUIRE(h && timeout_ms >= 0, )
+    h->timeout_ms = timeout_ms;
+}
+TP_DEF void tp_hooked_session_set_datapoints(tp_hooked_session *h, int n)
+{
+    TP__REQUIRE(h && n >= 0, )
+    h->n_datapoints = n;
+}
 TP_DEF void tp_hooked_session_request_stop(tp_hooked_session *h)
 {
     TP__REQUIRE(h, )
@@ -8318,6 +9518,28 @@ TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h)
     return h->stop;
 }
 
+/* What the caller and the hooks want of a run. */
+static tp_status tp__hooked_before(tp_hooked_session *h, tp_node *const *fetches, int n_fetches)
+{
+    tp_run_request *r = &h->request;
+    for (int i = 0; i < n_fetches; i++)
+        if (tp_request_fetch(r, fetches[i]) < 0) return r->status;
+    for (int i = 0; i < h->n_hook; i++) {
+        h->first[i] = r->first = r->n_fetch;
+        tp_status st = h->hook[i]->before_run ? h->hook[i]->before_run(h->hook[i], r) : TP_OK;
+        if (st == TP_OK) st = r->status;
+        if (st != TP_OK) return st;
+        h->count[i] = r->n_fetch - h->first[i];
+    }
+    if (r->n_fetch > h->cap_value) {
+        const tp_tensor **v = (const tp_tensor **)tp_realloc((void *)h->value, (size_t)r->n_fetch * 2 * sizeof *v);
+        if (!v) return TP_ERR_NOMEM;
+        h->value = v;
+        h->cap_value = r->n_fetch * 2;
+    }
+    return TP_OK;
+}
+
 TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, int n_fetches, const tp_tensor **values)
 {
     TP__REQUIRE(h && (fetches || n_fetches == 0) && n_fetches >= 0, TP_ERR_ARG)
@@ -8327,22 +9549,14 @@ TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, in
     r->graph = h->session->graph;
     r->status = TP_OK;
     r->first = 0;
-    tp_status st;
-    for (int i = 0; i < n_fetches; i++)
-        if (tp_request_fetch(r, fetches[i]) < 0) return r->status;
-    for (int i = 0; i < h->n_hook; i++) {
-        h->first[i] = r->first = r->n_fetch;
-        if (h->hook[i]->before_run && (st = h->hook[i]->before_run(h->hook[i], r)) != TP_OK) return st;
-        if (r->status != TP_OK) return r->status;
-        h->count[i] = r->n_fetch - h->first[i];
-    }
-    if (r->n_fetch > h->cap_value) {
-        const tp_tensor **v = (const tp_tensor **)tp_realloc((void *)h->value, (size_t)r->n_fetch * 2 * sizeof *v);
-        if (!v) return TP_ERR_NOMEM;
-        h->value = v;
-        h->cap_value = r->n_fetch * 2;
-    }
-    if ((st = tp_exec_run(h->exec, r->feed, r->n_feed, r->fetch, r->n_fetch, h->value)) != TP_OK) return st;
+    tp__running_begin(&r->run, h->session, h->timeout_ms);
+    r->begun = tp__clock_ns();
+    r->n_datapoints = h->n_datapoints;
+    tp_status st = tp__hooked_before(h, fetches, n_fetches);
+    tp__running_did(&r->run, TP_TRACE_HOOKS, 0);
+    if (st == TP_OK) st = tp__exec_run(h->exec, &r->run, r->feed, r->n_feed, r->fetch, r->n_fetch, h->value);
+    tp__running_end(&r->run);
+    if (st != TP_OK) return st;
     for (int i = 0; i < n_fetches && values; i++) values[i] = h->value[i];
     for (int i = 0; i < h->n_hook; i++) {
         if (!h->hook[i]->after_run) continue;
@@ -8906,7 +10120,7 @@ typedef struct tp__restore {
     char *path, *prefix;
     char **ignore;
     int n_ignore;
-    bool relaxed, from_dict;
+    bool relaxed, strict, from_dict;
     tp_dict dict;
 } tp__restore;
 
@@ -8921,6 +10135,35 @@ static void tp__restore_free(tp_session_init *i)
     tp_free(r);
 }
 
+/* What stands in one side only, or NULL: warned about, or refused. */
+static tp_status tp__restore_differences(const tp__restore *r, const char *graph_only, const char *file_only)
+{
+    const char *file = r->from_dict ? "dict" : "checkpoint";
+    if (r->strict && (graph_only || file_only))
+        return tp_fail(TP_ERR_NAME, "SaverRestore: .strict: %s%s%s%s%s%s%s",
+                       graph_only ? "in the graph, but not in the " : "", graph_only ? file : "",
+                       graph_only ? ": " : "", graph_only ? graph_only : "", graph_only && file_only ? "; " : "",
+                       file_only ? "not in the graph, but in it: " : "", file_only ? file_only : "");
+    if (graph_only)
+        tp_log(TP_LOG_WARN, "The following variables are in the graph, but not found in the %s: %s", file, graph_only);
+    if (file_only)
+        tp_log(TP_LOG_WARN, "The following variables are in the %s, but not found in the graph: %s", file, file_only);
+    return TP_OK;
+}
+
+/* Something that training alone needs: the slot of a variable that is there too (fc/W/Ftrl_1), or one number (learning_rate,
+ * beta1_power, loss_scale/good_steps). Predictors leave it, and nobody needs to hear of it. */
+static bool tp__is_left_over(const tp_dict *d, int k)
+{
+    const char *name = d->item[k].name;
+    if (tp_tensor_size(&d->item[k].value) == 1 && d->item[k].value.shape.ndim == 0) return true;
+    for (int i = 0; i < d->n; i++) {
+        const size_t n = strlen(d->item[i].name);
+        if (strncmp(name, d->item[i].name, n) == 0 && name[n] == '/') return true;
+    }
+    return false;
+}
+
 static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
 {
     tp__restore *r = (tp__restore *)(void *)i;
@@ -8928,6 +10171,8 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     tp_buf graph_only, file_only;
     tp_status st = TP_OK;
     int n = 0;
+    if (r->strict && r->relaxed)
+        return tp_fail(TP_ERR_ARG, "SaverRestore: .strict and .relaxed exclude each other: give one of them");
     memset(&loaded, 0, sizeof loaded);
     memset(&graph_only, 0, sizeof graph_only);
     memset(&file_only, 0, sizeof file_only);
@@ -8993,14 +10238,10 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
             st = t ? tp_tensor_copy(t, value) : TP_ERR_NOMEM;
             continue;
         }
-        if (!used[k] && !tp__is_training_name(name)) tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
+        if (!used[k] && !tp__is_training_name(name) && !(s->predicts && tp__is_left_over(d, k)))
+            tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
     }
-    if (st == TP_OK && graph_only.len)
-        tp_log(TP_LOG_WARN, "The following variables are in the graph, but not found in the %s: %s",
-               r->from_dict ? "dict" : "checkpoint", graph_only.data);
-    if (st == TP_OK && file_only.len)
-        tp_log(TP_LOG_WARN, "The following variables are in the %s, but not found in the graph: %s",
-               r->from_dict ? "dict" : "checkpoint", file_only.data);
+    if (st == TP_OK) st = tp__restore_differences(r, graph_only.data, file_only.data);
     tp_buf_free(&graph_only);
     tp_buf_free(&file_only);
     tp_free(used);
@@ -9016,6 +10257,7 @@ TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d)
     r->init.run = tp__restore_run;
     r->init.free = tp__restore_free;
     r->relaxed = d->relaxed;
+    r->strict = d->strict;
     bool ok = (r->path = tp_strdup(d->path ? d->path : "")) != NULL;
     if (d->prefix) ok = (r->prefix = tp_strdup(d->prefix)) != NULL && ok;
     if (d->n_ignore) {
@@ -9156,9 +10398,23 @@ static void tp__file_init_free(tp_session_init *i)
     tp_free(i);
 }
 
-TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
+/* "~" and "~/..." with the user's folder, else the path; tp_free it. NULL: out of memory. */
+static char *tp__expand_user(const char *path)
 {
-    if (!path || !*path) return tp_just_current_session();
+    const char *home = path[0] == '~' && (!path[1] || path[1] == '/') ? getenv("HOME") : NULL;
+    if (!home || !*home) return tp_strdup(path);
+    size_t n = strlen(home);
+    while (n > 1 && path[1] && home[n - 1] == '/') n--;
+    if (n == 1 && home[0] == '/' && path[1]) n = 0; /* of the user who lives at the root */
+    char *full = (char *)tp_malloc(n + strlen(path));
+    if (!full) return NULL;
+    memcpy(full, home, n);
+    memcpy(full + n, path + 1, strlen(path));
+    return full;
+}
+
+static tp_session_init *tp__smart_init(const char *path, bool ignore_mismatch)
+{
     if (tp__ends_with(path, ".npz") || tp__ends_with(path, ".safetensors")) {
         tp__file_init *z = (tp__file_init *)tp_calloc(1, sizeof *z);
         if (!z || !(z->path = tp_strdup(path))) {
@@ -9177,6 +10433,63 @@ TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
     return tp_saver_restore_ex(&d);
 }
 
+TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
+{
+    if (!path || !*path) return tp_just_current_session();
+    char *full = tp__expand_user(path);
+    tp_session_init *i = full ? tp__smart_init(full, ignore_mismatch) : NULL;
+    tp_free(full);
+    return i;
+}
+
+/* The dicts of a list were handed over: none of them may leak. */
+static void tp__smart_drop(const tp_smart_source *list, int n)
+{
+    for (int i = 0; i < n; i++) {
+        if (list[i].dict) tp_dict_free(list[i].dict);
+        if (list[i].list) tp__smart_drop(list[i].list, list[i].n);
+    }
+}
+
+/* One that fails when it is run: NULL would mean that there is nothing to do. */
+static tp_session_init *tp__smart_mistake(int number)
+{
+    tp_session_init *i = tp_just_current_session();
+    if (!i) return NULL;
+    tp__chain *c = (tp__chain *)(void *)i;
+    snprintf(c->mistake, sizeof c->mistake,
+             "tp_smart_init_list: number %d is to be one of these: a path, a dict, a list of .n", number);
+    return i;
+}
+
+TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, bool ignore_mismatch)
+{
+    TP__REQUIRE((list || n == 0) && n >= 0, NULL)
+
+    tp_session_init **item = (tp_session_init **)tp_calloc((size_t)n + 1, sizeof *item);
+    bool ok = item != NULL;
+    int done = 0;
+    for (; ok && done < n; done++) {
+        const tp_smart_source *s = &list[done];
+        const int set = (s->path != NULL) + (s->dict != NULL) + (s->list != NULL);
+        if (set > 1 || (s->list ? s->n < 0 : s->n != 0)) {
+            tp__smart_drop(s, 1);
+            item[done] = tp__smart_mistake(done);
+        } else if (s->dict) {
+            item[done] = tp_dict_restore(s->dict, ignore_mismatch);
+        } else {
+            item[done] =
+                s->list ? tp_smart_init_list(s->list, s->n, ignore_mismatch) : tp_smart_init(s->path, ignore_mismatch);
+        }
+        ok = item[done] != NULL;
+    }
+    tp_session_init *chain = ok ? tp_chain_init(item, n) : NULL; /* takes the items over, in any case */
+    for (int i = 0; i < done && !ok; i++) tp_session_init_free(item[i]);
+    if (!ok) tp__smart_drop(list, n); /* those that were taken are empty already */
+    tp_free((void *)item);
+    return chain;
+}
+
 /* ==== >>predict ======================================================================================= */
 
 struct tp_predictor {
@@ -9188,6 +10501,9 @@ struct tp_predictor {
     tp_node **in, **out;
     tp_feed *feed;
     int n_in, n_out;
+    int n_given;         /* inputs that are not carried */
+    int *carried;        /* of an input: 1 + the output that it was in the call before; 0: it is given. NULL: all are */
+    tp_tensor *state;    /* their values; a dtype of 0: zeros */
     tp_predictor **more; /* the other towers */
     int n_more;
 };
@@ -9195,7 +10511,7 @@ struct tp_predictor {
 TP_DEF int tp_predictor_n_inputs(const tp_predictor *p)
 {
     TP__REQUIRE(p, 0)
-    return p->n_in;
+    return p->n_given;
 }
 TP_DEF int tp_predictor_n_outputs(const tp_predictor *p)
 {
@@ -9213,6 +10529,9 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     if (!p) return;
     for (int i = 0; i < p->n_more; i++) tp_predictor_free(p->more[i]);
     tp_exec_free(p->exec);
+    for (int i = 0; p->state && i < p->n_in; i++) tp_tensor_free(&p->state[i]);
+    tp_free(p->state);
+    tp_free(p->carried);
     if (p->owns_session) tp_session_free(p->session);
     tp_session_init_free(p->init);
     tp_graph_free(p->graph); /* if it is its own */
@@ -9246,7 +10565,7 @@ TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, 
     tp_predictor *p = (tp_predictor *)tp_calloc(1, sizeof *p);
     if (!p) return NULL;
     p->session = s;
-    p->n_in = n_inputs;
+    p->n_in = p->n_given = n_inputs;
     p->n_out = n_outputs;
     p->in = (tp_node **)tp_calloc((size_t)n_inputs + 1, sizeof *p->in);
     p->out = (tp_node **)tp_calloc((size_t)n_outputs, sizeof *p->out);
@@ -9261,15 +10580,89 @@ TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, 
     return p;
 }
 
-TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *inputs, const tp_tensor **outputs)
+TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input)
 {
-    TP__REQUIRE(p && (inputs || p->n_in == 0) && outputs, TP_ERR_ARG)
+    TP__REQUIRE(p, TP_ERR_ARG)
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (input < 0 || input >= p->n_in || output < 0 || output >= p->n_out)
+        return tp_fail(TP_ERR_ARG,
+                       "tp_predictor_carry: output %d to input %d: the predictor has %d outputs and %d inputs", output,
+                       input, p->n_out, p->n_in);
+    const tp_node *x = p->in[input], *y = p->out[output];
+    if (x->dtype != y->dtype || !tp_shape_compatible(&x->shape, &y->shape))
+        return tp_fail(TP_ERR_SHAPE, "tp_predictor_carry: '%s' is %s %s, which the input '%s', %s %s, cannot be",
+                       y->op->name, tp_dtype_name(y->dtype), tp_shape_text(&y->shape, a), x->op->name,
+                       tp_dtype_name(x->dtype), tp_shape_text(&x->shape, b));
+    for (int d = 1; d < x->shape.ndim; d++)
+        if (x->shape.dim[d] < 0)
+            return tp_fail(TP_ERR_SHAPE,
+                           "tp_predictor_carry: the input '%s' has shape %s: only its first dimension may "
+                           "be unknown",
+                           x->op->name, tp_shape_text(&x->shape, a));
+    if (!p->carried) p->carried = (int *)tp_calloc((size_t)p->n_in + 1, sizeof *p->carried);
+    if (!p->state) p->state = (tp_tensor *)tp_calloc((size_t)p->n_in + 1, sizeof *p->state);
+    if (!p->carried || !p->state) return TP_ERR_NOMEM;
+    if (p->carried[input])
+        return tp_fail(TP_ERR_STATE, "tp_predictor_carry: the input '%s' is carried already", x->op->name);
+    p->carried[input] = output + 1;
+    p->n_given--;
+    return TP_OK;
+}
 
-    for (int i = 0; i < p->n_in; i++) {
-        p->feed[i].node = p->in[i];
-        p->feed[i].value = inputs[i];
+TP_DEF void tp_predictor_reset(tp_predictor *p)
+{
+    TP__REQUIRE(p, )
+    for (int i = 0; p->state && i < p->n_in; i++) tp_tensor_free(&p->state[i]);
+}
+
+/* What input i is, which is carried; `first` is what was given first, or NULL. */
+static tp_status tp__predict_state(tp_predictor *p, int i, const tp_tensor *first)
+{
+    tp_tensor *t = &p->state[i];
+    tp_shape shape = p->in[i]->shape;
+    const int64_t batch = first && first->shape.ndim ? first->shape.dim[0] : 1;
+    if (shape.ndim && shape.dim[0] < 0) shape.dim[0] = batch;
+    if (t->dtype == TP_DTYPE_UNSET) {
+        const tp_status st = tp_tensor_resize(t, p->in[i]->dtype, shape);
+        if (st != TP_OK) return st;
+        if (tp_tensor_bytes(t)) memset(t->data, 0, tp_tensor_bytes(t));
+    } else if (!tp_shape_equal(&t->shape, &shape)) {
+        char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+        return tp_fail(TP_ERR_SHAPE, "the state '%s' is %s, now %s is needed: tp_predictor_reset begins anew",
+                       p->in[i]->op->name, tp_shape_text(&t->shape, a), tp_shape_text(&shape, b));
     }
-    return tp_exec_run(p->exec, p->feed, p->n_in, p->out, p->n_out, outputs);
+    p->feed[i].value = *t;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *input, const tp_tensor **output)
+{
+    TP__REQUIRE(p && input && output, TP_ERR_ARG)
+    if (p->n_given == 1 && p->n_out == 1) return tp_predict_n(p, input, 1, output, 1);
+    return tp_fail(
+        TP_ERR_ARG,
+        "tp_predict: the predictor has %d inputs and %d outputs: tp_predict_n takes arrays and their lengths",
+        p->n_given, p->n_out);
+}
+
+TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_inputs, const tp_tensor **outputs,
+                              int n_outputs)
+{
+    TP__REQUIRE(p && (inputs || n_inputs == 0) && outputs, TP_ERR_ARG)
+    if (n_inputs != p->n_given || n_outputs != p->n_out)
+        return tp_fail(TP_ERR_ARG,
+                       "tp_predict_n: the predictor has %d inputs and %d outputs, the arrays have %d and %d entries",
+                       p->n_given, p->n_out, n_inputs, n_outputs);
+    tp_status st = TP_OK;
+    for (int i = 0, given = 0; i < p->n_in && st == TP_OK; i++) {
+        p->feed[i].node = p->in[i];
+        if (p->carried && p->carried[i]) st = tp__predict_state(p, i, n_inputs ? &inputs[0] : NULL);
+        else p->feed[i].value = inputs[given++];
+    }
+    if (st == TP_OK) st = tp_exec_run(p->exec, p->feed, p->n_in, p->out, p->n_out, outputs);
+    for (int i = 0; p->carried && i < p->n_in && st == TP_OK; i++)
+        if (p->carried[i]) st = tp_tensor_copy(&p->state[i], outputs[p->carried[i] - 1]);
+    return st;
 }
 
 /* A node of the tower: by the rules of its handle, else by its name in the graph. */
@@ -9277,7 +10670,7 @@ static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_hand
                                  const char *what)
 {
     tp_node *n = name ? tp_tower_handle_get(h, name) : NULL;
-    if (!n && name) n = tp_graph_find(h->ctx.graph, name);
+    if (!n && name) n = tp__node_named(h->ctx.graph, name);
     if (n) return n;
     tp_buf names;
     memset(&names, 0, sizeof names);
@@ -9334,19 +10727,26 @@ static bool tp__is_restore(const tp_session_init *i)
     return true;
 }
 
+static tp_status tp__predict_load_all(const tp_predict_config *c, tp_session *s)
+{
+    s->predicts = true;
+    const tp_status st = tp__session_init_load(c->session_init, s);
+    s->predicts = false;
+    return st;
+}
+
 /* Load what session_init has. A variable that the outputs need and that gets no value would be random. */
 static tp_status tp__predict_load(const tp_predict_config *c, tp_session *s, tp_node *const *out, int n_out)
 {
     int n = 0, missing = 0;
     tp_node *const *vars = tp_collection(s->graph, TP_KEY_GLOBAL_VARIABLES, &n);
     const bool fresh = !c->session_creator || c->session_creator->create == tp__create_new;
-    if (!fresh || c->allow_missing_variables || !tp__is_restore(c->session_init))
-        return tp__session_init_load(c->session_init, s);
+    if (!fresh || c->allow_missing_variables || !tp__is_restore(c->session_init)) return tp__predict_load_all(c, s);
     tp_buf names;
     memset(&names, 0, sizeof names);
     s->n_loaded = tp__session_grow(s) == TP_OK ? s->n_var : 0;
     s->loaded = (bool *)tp_calloc((size_t)s->n_loaded + 1, sizeof *s->loaded);
-    tp_status st = s->loaded ? tp__session_init_load(c->session_init, s) : TP_ERR_NOMEM;
+    tp_status st = s->loaded ? tp__predict_load_all(c, s) : TP_ERR_NOMEM;
     for (int i = 0; i < n && st == TP_OK; i++) {
         const tp_variable *v = tp_node_variable(vars[i]);
         if (!v || v->id >= s->n_loaded || s->loaded[v->id] || !tp_depends_on(out, n_out, v->node->op)) continue;
@@ -9371,6 +10771,7 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
 {
     const int n_in = c->input_names ? c->n_input_names : c->n_inputs, n_out = c->n_output_names;
     const int each = n_in + n_out;
+    g->quiet_layers = g->quiet_layers || c->log_layers == TP_NO;
     tp_tower_func *f = tp_tower_func_new(g, c->build_graph, c->user, c->inputs, c->n_inputs);
     tp_node **node = (tp_node **)tp_graph_alloc(g, (size_t)(towers * each + 1) * sizeof *node);
     if (!f || !node) {
@@ -9465,6 +10866,8 @@ TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i)
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif
 
 #else /* TP__F: the op pages, read once for each element type */
@@ -11475,11 +12878,12 @@ static void tp__all_reduce_grad(tp_grad *g)
     }
     if (d) tp__all_reduce_as(d, n, ((const tp__all_reduce_attrs *)g->op->attrs)->mean, NULL, g->din);
 }
-TP_DEF void tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys)
+TP_DEF tp_node *tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys)
 {
-    TP__GRAPH_REQUIRE(tp__list_graph(xs, n), xs && n > 0 && ys, )
+    TP__GRAPH_REQUIRE(tp__list_graph(xs, n), xs && n > 0 && ys, tp_poison(tp__list_graph(xs, n)))
 
-    if (n > 0) tp__all_reduce_as(xs, n, mean, NULL, ys);
+    tp__all_reduce_as(xs, n, mean, NULL, ys);
+    return ys[0];
 }
 #endif
 
@@ -12655,10 +14059,11 @@ static void tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **o
     tp_node *y = tp__op1(row, x, &t);
     for (int i = 0; i < n; i++) out[i] = tp_is_poison(y) ? y : &y->op->out[i];
 }
-TP_DEF void tp_split(tp_node *x, int n, int axis, tp_node **out)
+TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out)
 {
-    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, )
+    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, tp_poison(tp_node_graph(x)))
     tp__parts(&tp__op_split, x, n, axis, out);
+    return out[0];
 }
 #endif
 
@@ -12752,10 +14157,11 @@ TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis)
     t.axis = axis;
     return tp__opn(&tp__op_stack, xs, n, &t);
 }
-TP_DEF void tp_unstack(tp_node *x, int axis, int n, tp_node **out)
+TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out)
 {
-    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, )
+    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, tp_poison(tp_node_graph(x)))
     tp__parts(&tp__op_unstack, x, n, axis, out);
+    return out[0];
 }
 #endif
 

@@ -75,6 +75,10 @@ TP_DEF tp_status tp_import_onnx_parse(tp_graph *g, const void *data, size_t size
                                       const tp_import_onnx_desc *d, tp_onnx_model *m);
 TP_DEF const char *tp_import_onnx_operator(int i); /* names of the operators it knows; NULL past the end */
 
+/* For TP_OPTIONS: this header has these types. */
+TP_DEF const tp__zero_option *tp__import_zeros(void);
+#define TP__PART_tp_import_onnx_desc import
+
 #ifdef __cplusplus
 }
 #endif
@@ -83,8 +87,22 @@ TP_DEF const char *tp_import_onnx_operator(int i); /* names of the operators it 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__IMPORT_IMPLEMENTED)
 #define TP__IMPORT_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__import_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_import_onnx_desc, max_work, ZERO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>protobuf ======================================================================================= */
 
@@ -3510,6 +3528,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     tp_free((void *)c.symbols.item);
     tp__map_free(&c.values);
     tp_arena_free(&c.mem);
+    if (st == TP_OK) tp__graph_settle(g); /* its operations are of no line of the program's */
     return st == TP_OK ? TP_OK : tp_fail(st, "%s", c.sentence);
 }
 
@@ -3536,4 +3555,6 @@ TP_DEF tp_status tp_import_onnx(tp_graph *g, const char *path, const tp_import_o
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif /* TP_IMPLEMENTATION */

@@ -116,16 +116,15 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second); /* may be NULL */
 
 /* ==== >>sources of data =============================================================================== */
-/* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = TP_YES): what has no name comes first
- * and in the order of the fields. From C++ call the function with the underscore and a descriptor. Booleans
- * are tp_tri (TP_YES, TP_NO, unset). seed 0 means 42, (uint64_t)TP_NONE means 0. */
+/* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = true): what has no name comes first and in the order of the
+ * fields. See OPTIONS in tp_tensor.h. A seed that is not given is 42. */
 
 /* The datapoints of an array, copied. [dataflow: DataFromList] */
 typedef struct tp_df_from_list_desc {
     tp_at at_;
     const tp_datapoint *points;
     int64_t n;
-    int shuffle; /* another order each pass; default TP_YES */
+    tp_tri shuffle; /* another order each pass; default TP_YES */
     uint64_t seed;
 } tp_df_from_list_desc;
 TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d);
@@ -136,7 +135,7 @@ typedef struct tp_df_from_arrays_desc {
     tp_at at_;
     const tp_tensor *arrays;
     int n;
-    int shuffle; /* default TP_YES */
+    tp_tri shuffle; /* default TP_YES */
     uint64_t seed;
 } tp_df_from_arrays_desc;
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d);
@@ -160,7 +159,7 @@ typedef struct tp_df_fake_desc {
     const tp_spec *specs; /* names may be NULL; shapes must be known */
     int n;
     int64_t size;    /* 0 = 1000; TP_NONE: no datapoint */
-    int random;      /* TP_NO: one datapoint per pass, repeated; default TP_YES */
+    tp_tri random;   /* TP_NO: one datapoint per pass, repeated; default TP_YES */
     float low, high; /* both 0: [0,1); TP_ZERO for 0 */
     uint64_t seed;
 } tp_df_fake_desc;
@@ -174,7 +173,7 @@ typedef struct tp_df_mnist_desc {
     tp_at at_;
     const char *which; /* "train" or "test" */
     const char *dir;   /* NULL: the default place, see above */
-    int shuffle;       /* default TP_YES */
+    tp_tri shuffle;    /* default TP_YES */
     uint64_t seed;
 } tp_df_mnist_desc;
 TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d);
@@ -186,7 +185,7 @@ typedef struct tp_df_digits_desc {
     tp_at at_;
     const char *which; /* "train" or "test": different digits */
     int64_t size;      /* 0 = 12000 for train, 2000 for test; TP_NONE: no datapoint */
-    int shuffle;       /* default TP_YES */
+    tp_tri shuffle;    /* default TP_YES */
     uint64_t seed;
 } tp_df_digits_desc;
 TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d);
@@ -196,7 +195,7 @@ typedef struct tp_df_idx_desc {
     tp_at at_;
     const char *const *paths;
     int n;
-    int shuffle; /* default TP_YES */
+    tp_tri shuffle; /* default TP_YES */
     uint64_t seed;
 } tp_df_idx_desc;
 TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
@@ -209,7 +208,7 @@ typedef struct tp_df_batch_desc {
     tp_at at_;
     tp_dataflow *df;
     int64_t batch_size;
-    int remainder; /* default TP_NO */
+    tp_tri remainder; /* default TP_NO */
 } tp_df_batch_desc;
 TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d);
 
@@ -228,7 +227,7 @@ typedef struct tp_df_map_desc {
     tp_dataflow *df;
     tp_map_fn fn;
     void *user;
-    int keeps_all; /* TP_YES: fn never drops, so that seeking need not call it; default TP_NO */
+    tp_tri keeps_all; /* TP_YES: fn never drops, so that seeking need not call it; default TP_NO */
     uint64_t seed;
     void (*release)(void *user);
 } tp_df_map_desc;
@@ -242,7 +241,7 @@ typedef struct tp_df_map_component_desc {
     tp_map_component_fn fn;
     int index;
     void *user;
-    int keeps_all; /* default TP_NO */
+    tp_tri keeps_all; /* default TP_NO */
     uint64_t seed;
     void (*release)(void *user);
 } tp_df_map_component_desc;
@@ -254,13 +253,15 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
 /* Whole passes, num times; -1: for ever. Pass p is the passes p*num to p*num+num-1 below. [dataflow:
  * RepeatedData] */
 TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *df, int64_t num);
+/* The first n datapoints of each pass; all of them where there are fewer. */
+TP_DEF tp_dataflow *tp_df_take(tp_dataflow *df, int64_t n);
 /* Exactly `size` datapoints a pass, restarting df as needed. keep_state: the next pass goes on where this one
  * ended. [dataflow: FixedSizeData] */
 typedef struct tp_df_fixed_size_desc {
     tp_at at_;
     tp_dataflow *df;
     int64_t size;
-    int keep_state; /* default TP_YES */
+    tp_tri keep_state; /* default TP_YES */
 } tp_df_fixed_size_desc;
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
 /* Shuffles within a buffer; endless. Every shuffle_interval inputs the buffer is shuffled; each input goes in
@@ -284,21 +285,36 @@ TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
 /* Logs dtype, shape and range of the first num datapoints. name may be NULL. [dataflow: PrintData] */
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
 
+TP_DEF const tp__zero_option *tp__input_zeros(void);
+/* clang-format off */
 #ifndef __cplusplus
-#define tp_df_from_list(...)      tp_df_from_list_(&(const tp_df_from_list_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_from_arrays(...)    tp_df_from_arrays_(&(const tp_df_from_arrays_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_from_generator(...) tp_df_from_generator_(&(const tp_df_from_generator_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_fake(...)           tp_df_fake_(&(const tp_df_fake_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_mnist(...)          tp_df_mnist_(&(const tp_df_mnist_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_digits(...)         tp_df_digits_(&(const tp_df_digits_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_idx(...)            tp_df_idx_(&(const tp_df_idx_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_batch(...)          tp_df_batch_(&(const tp_df_batch_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_map(...)            tp_df_map_(&(const tp_df_map_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_map_component(...)  tp_df_map_component_(&(const tp_df_map_component_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_fixed_size(...)     tp_df_fixed_size_(&(const tp_df_fixed_size_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_df_locally_shuffle(...) \
-    tp_df_locally_shuffle_(&(const tp_df_locally_shuffle_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_df_from_list(...) TP__CALL(input, tp_df_from_list, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_from_arrays(...) TP__CALL(input, tp_df_from_arrays, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_from_generator(...) TP__CALL(input, tp_df_from_generator, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_fake(...) TP__CALL(input, tp_df_fake, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_mnist(...) TP__CALL(input, tp_df_mnist, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_digits(...) TP__CALL(input, tp_df_digits, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_idx(...) TP__CALL(input, tp_df_idx, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_batch(...) TP__CALL(input, tp_df_batch, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_map(...) TP__CALL(input, tp_df_map, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_map_component(...) TP__CALL(input, tp_df_map_component, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_fixed_size(...) TP__CALL(input, tp_df_fixed_size, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_locally_shuffle(...) TP__CALL(input, tp_df_locally_shuffle, #__VA_ARGS__, __VA_ARGS__)
+#elif __cplusplus >= 202002L
+#define tp_df_from_list(points_, n_, ...) TP__CALL2(input, tp_df_from_list, points, points_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_from_arrays(arrays_, n_, ...) TP__CALL2(input, tp_df_from_arrays, arrays, arrays_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_from_generator(fn_, ...) TP__CALL1(input, tp_df_from_generator, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_fake(specs_, n_, ...) TP__CALL2(input, tp_df_fake, specs, specs_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_mnist(which_, ...) TP__CALL1(input, tp_df_mnist, which, which_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_digits(which_, ...) TP__CALL1(input, tp_df_digits, which, which_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_idx(paths_, n_, ...) TP__CALL2(input, tp_df_idx, paths, paths_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_batch(df_, batch_size_, ...) TP__CALL2(input, tp_df_batch, df, df_, batch_size, batch_size_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_map(df_, fn_, ...) TP__CALL2(input, tp_df_map, df, df_, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_map_component(df_, fn_, ...) TP__CALL2(input, tp_df_map_component, df, df_, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_fixed_size(df_, size_, ...) TP__CALL2(input, tp_df_fixed_size, df, df_, size, size_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_locally_shuffle(df_, ...) TP__CALL1(input, tp_df_locally_shuffle, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
+/* clang-format on */
 
 /* ==== >>idx =========================================================================================== */
 
@@ -358,6 +374,9 @@ TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n);
 /* When the thread of a queue fails, what it had read is delivered first, then runs fail with its error. This says that it has
  * come to that. TP_OK: no failure; else the status, and the sentence if `sentence` is not NULL. */
 TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentence);
+/* For get_input_tensors and setup of your own: the name scope called after the source, "QueueInput", the same one at each
+ * entry; ends with tp_name_scope_pop. From setup on. [InputSource.cached_name_scope] */
+TP_DEF void tp_input_cached_name_scope_push(tp_input_source *s);
 TP_DEF void tp_input_free(tp_input_source *s); /* and its flow; NULL is fine */
 
 /* Only placeholders, one for each entry of the signature and of its name, at the root; one of the same name,
@@ -370,27 +389,56 @@ TP_DEF tp_input_source *tp_placeholder_input(void);
 typedef struct tp_feed_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    int infinite; /* TP_NO: one pass, then runs end with TP_END until reset_state; default TP_YES */
+    /* TP_NO: one pass, then runs fail with TP_ERR_STATE until reset_state, as StopIteration does; default TP_YES */
+    tp_tri infinite;
+    tp_tri quiet_end; /* TP_YES: they end with TP_END instead, which ends a training as success. Default TP_NO */
 } tp_feed_input_desc;
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
-/* A thread reads ahead into a queue; each tower of each run gets the next datapoint. The same data in the
- * same order as FeedInput. If the flow fails, what was read before is delivered, then runs fail with its error. The moving average (decay 0.5) of the number of waiting datapoints is summarised as
- * QueueInput/queue_size. Built with TP_NO_THREADS it reads when asked, with the same results. [input_source:
- * QueueInput] */
+/* A queue of datapoints of the program's own, for several threads at once. It lives until you and all sources that use it have
+ * freed it. Waiting is not for a program with TP_NO_THREADS, which gets TP_ERR_STATE instead. A flow
+ * that yields what others put in is tp_df_from_generator of a function that calls tp_queue_get. [QueueInput's queue] */
+typedef struct tp_queue tp_queue;
+TP_DEF tp_queue *tp_queue_new(int capacity); /* 0 = 50; NULL: out of memory, or no capacity */
+/* A copy of dp at the end, when there is room; TP_END when the queue is closed. Its types are checked by who takes it. */
+TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp);
+/* The front, when there is one; TP_END when the queue is closed and empty. */
+TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp);
+TP_DEF int tp_queue_size(tp_queue *q);   /* datapoints that wait in it */
+TP_DEF void tp_queue_close(tp_queue *q); /* nothing goes in any more; what is in comes out */
+TP_DEF void tp_queue_free(tp_queue *q);  /* NULL is fine */
+
+/* A thread reads ahead into a queue; each tower of each run gets the next datapoint, or, as tp_hooked_session_set_datapoints
+ * says, the first towers alone. The same data in the same order as FeedInput. A run that is cancelled or out of time waits for
+ * data no longer. If the flow fails, what was read before is delivered, then runs fail with its error. The moving average (decay
+ * 0.5) of the number of waiting datapoints is summarised as QueueInput/queue_size. Built with TP_NO_THREADS it reads when asked,
+ * with the same results. [input_source:
+ * QueueInput]
+ *
+ * With .queue it reads into and takes from that one, which several sources and tp_queue_put may share: each takes what is at
+ * the front, whoever brought it. Then the order depends on the threads: such a source has no position, a resume begins its data
+ * anew (with a warning), and reset_state starts the reading once and clears nothing. A flow that fails closes the queue for all, as in the
+ * original; the end of a finite one (.infinite = TP_NO) when it is the last. Without threads each source takes what was put, then
+ * what its own flow gives. */
 typedef struct tp_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    int capacity; /* datapoints; 0 = 50 */
-    int infinite; /* as above; default TP_YES */
+    int capacity;    /* datapoints; 0 = 50; that of .queue counts where there is one */
+    tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END, as a closed queue does; default TP_YES */
+    tp_queue *queue;
 } tp_queue_input_desc;
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */
 
+/* clang-format off */
 #ifndef __cplusplus
-#define tp_feed_input(...)  tp_feed_input_(&(const tp_feed_input_desc){.at_ = TP_AT, __VA_ARGS__})
-#define tp_queue_input(...) tp_queue_input_(&(const tp_queue_input_desc){.at_ = TP_AT, __VA_ARGS__})
+#define tp_feed_input(...) TP__CALL(input, tp_feed_input, #__VA_ARGS__, __VA_ARGS__)
+#define tp_queue_input(...) TP__CALL(input, tp_queue_input, #__VA_ARGS__, __VA_ARGS__)
+#elif __cplusplus >= 202002L
+#define tp_feed_input(df_, ...) TP__CALL1(input, tp_feed_input, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_queue_input(df_, ...) TP__CALL1(input, tp_queue_input, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
+/* clang-format on */
 
 #ifdef __cplusplus
 }
@@ -400,6 +448,8 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average o
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__INPUT_IMPLEMENTED)
 #define TP__INPUT_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 
 #include <limits.h>
@@ -408,6 +458,39 @@ TP__EXACT_BEGIN
 #include <string.h>
 
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__input_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_df_from_list_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_from_list_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_from_arrays_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_from_arrays_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_fake_desc, size, NONE),
+        TP__ZERO_OPTION(tp_df_fake_desc, random, NO),
+        TP__ZERO_OPTION(tp_df_fake_desc, low, ZERO),
+        TP__ZERO_OPTION(tp_df_fake_desc, high, ZERO),
+        TP__ZERO_OPTION(tp_df_fake_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_mnist_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_mnist_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_digits_desc, size, NONE),
+        TP__ZERO_OPTION(tp_df_digits_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_digits_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_idx_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_idx_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_map_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_map_component_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_fixed_size_desc, keep_state, NO),
+        TP__ZERO_OPTION(tp_df_locally_shuffle_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_feed_input_desc, infinite, NO),
+        TP__ZERO_OPTION(tp_queue_input_desc, infinite, NO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>datapoint ===================================================================================== */
 
@@ -436,7 +519,10 @@ TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of)
 
     tp_status st = tp_datapoint_resize(dp, of->n);
     if (st != TP_OK) return st;
-    for (int i = 0; i < of->n; i++) tp_tensor_view(&dp->c[i], of->c[i].dtype, of->c[i].shape, of->c[i].data);
+    for (int i = 0; i < of->n; i++) {
+        tp_tensor_view(&dp->c[i], of->c[i].dtype, of->c[i].shape, of->c[i].data);
+        dp->c[i].device = of->c[i].device;
+    }
     return TP_OK;
 }
 
@@ -470,7 +556,7 @@ static tp_status tp__datapoint_own(tp_datapoint *dp)
 
 enum { TP__DF_FRESH = 0, TP__DF_RUNNING, TP__DF_ENDED };
 
-static bool tp__yes(int tri, bool unset) { return tri == TP_UNSET ? unset : tri == TP_YES; }
+static bool tp__yes(int tri, bool unset) { return tri == TP_YES || (tri != TP_NO && unset); }
 
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
 {
@@ -1801,6 +1887,60 @@ TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *child, int64_t num)
     return df;
 }
 
+/* -- take ---- >>df take */
+
+typedef struct tp__take_flow {
+    tp_dataflow *df;
+    int64_t n, given;
+} tp__take_flow;
+
+static tp_status tp__take_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__take_flow *f = (tp__take_flow *)df->user;
+    if (f->given == f->n) return TP_END;
+    const tp_status st = tp_df_next(f->df, dp);
+    if (st == TP_OK) f->given++;
+    return st;
+}
+static tp_status tp__take_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__take_flow *f = (tp__take_flow *)df->user;
+    f->given = 0;
+    return tp_df_restart(f->df, pass);
+}
+static int64_t tp__take_size(tp_dataflow *df)
+{
+    const tp__take_flow *f = (const tp__take_flow *)df->user;
+    const int64_t all = tp_df_size(f->df);
+    return all < f->n ? all : f->n; /* -1: unknown */
+}
+static tp_status tp__take_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__take_flow *f = (tp__take_flow *)df->user;
+    const int64_t left = f->n - f->given, want = n < left ? n : left;
+    if (want == 0) return TP_OK;
+    const tp_status st = tp_df_seek(f->df, want, skipped);
+    f->given += *skipped;
+    return st;
+}
+static void tp__take_close(tp_dataflow *df) { tp_df_free(((tp__take_flow *)df->user)->df); }
+
+TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(NULL, below, "tp_df_take", sizeof(tp__take_flow), 0, &df)) return df;
+    tp__take_flow *f = (tp__take_flow *)df->user;
+    f->df = below;
+    f->n = n;
+    df->next = tp__take_next;
+    df->restart = tp__take_restart;
+    df->size = tp__take_size;
+    df->seek = tp__take_seek;
+    df->close = tp__take_close;
+    if (n < 1) return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_take: %lld datapoints: take at least 1", (long long)n);
+    return df;
+}
+
 /* -- fixed_size ---- >>df fixed_size */
 
 typedef struct tp__fixed_flow {
@@ -2187,6 +2327,10 @@ static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *nam
     if (!df) {
         for (int i = 0; i < n && dfs; i++)
             if (i != keep) tp_df_free(dfs[i]);
+        if (keep >= 0 && !dfs[keep]) {
+            tp_fail(TP_ERR_NOMEM, "%s: dataflow %d of %d is NULL: its constructor found no memory", name, keep, n);
+            return NULL;
+        }
         if (keep >= 0) {
             tp_df_status(dfs[keep]);
             return dfs[keep];
@@ -2441,6 +2585,16 @@ TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentenc
     return s->error;
 }
 
+TP_DEF void tp_input_cached_name_scope_push(tp_input_source *s)
+{
+    TP__REQUIRE(s, )
+    if (!s->graph) {
+        tp_fail(TP_ERR_STATE, "%s: it has a name scope once tp_input_setup told its graph", s->name);
+        return;
+    }
+    tp_cached_name_scope_push(s->graph, s->name ? s->name : "InputSource", true);
+}
+
 TP_DEF void tp_input_free(tp_input_source *s)
 {
     if (!s) return;
@@ -2454,7 +2608,7 @@ TP_DEF void tp_input_free(tp_input_source *s)
 /* A placeholder of this name at the root: the one that exists, if it is one and fits. */
 static tp_node *tp__placeholder_or_reuse(tp_graph *g, const tp_spec *spec)
 {
-    tp_node *n = tp_graph_find(g, spec->name);
+    tp_node *n = tp__node_named(g, spec->name);
     if (n && strcmp(n->op->row->name, "placeholder") == 0 && n->dtype == spec->dtype &&
         tp_shape_equal(&n->shape, &spec->shape))
         return n;
@@ -2493,6 +2647,158 @@ TP_DEF tp_input_source *tp_placeholder_input(void)
     return s;
 }
 
+/* -- a queue of the program's: a ring of datapoints, whose buffers go round with them */
+
+struct tp_queue {
+    tp_mutex *mutex;
+    tp_cond *room, *data; /* all are woken: one that gives up must not take a signal with it */
+    tp_datapoint *slot;
+    int capacity, head, filled;
+    bool closed;
+    int users, producers; /* who keeps it alive; flows that are not at their end */
+    tp_status error;      /* of the flow that closed it */
+    char error_text[2048];
+};
+
+TP_DEF tp_queue *tp_queue_new(int capacity)
+{
+    TP__REQUIRE(capacity >= 0 && capacity <= 1 << 24, NULL)
+
+    tp_queue *q = (tp_queue *)tp_calloc(1, sizeof *q);
+    if (!q) return NULL;
+    q->capacity = capacity ? capacity : 50;
+    q->users = 1;
+    q->slot = (tp_datapoint *)tp_calloc((size_t)q->capacity, sizeof *q->slot);
+    q->mutex = tp_mutex_new();
+    q->room = tp_cond_new();
+    q->data = tp_cond_new();
+    if (q->slot && q->mutex && q->room && q->data) return q;
+    tp_queue_free(q);
+    return NULL;
+}
+
+static void tp__queue_retain(tp_queue *q)
+{
+    tp_mutex_lock(q->mutex);
+    q->users++;
+    tp_mutex_unlock(q->mutex);
+}
+
+TP_DEF void tp_queue_free(tp_queue *q)
+{
+    if (!q) return;
+    tp_mutex_lock(q->mutex);
+    const bool last = --q->users == 0;
+    tp_mutex_unlock(q->mutex);
+    if (!last) return;
+    for (int i = 0; i < q->capacity && q->slot; i++) tp_datapoint_free(&q->slot[i]);
+    tp_free(q->slot);
+    tp_cond_free(q->room);
+    tp_cond_free(q->data);
+    tp_mutex_free(q->mutex);
+    tp_free(q);
+}
+
+TP_DEF void tp_queue_close(tp_queue *q)
+{
+    TP__REQUIRE(q, )
+    tp_mutex_lock(q->mutex);
+    q->closed = true;
+    tp_cond_broadcast(q->room);
+    tp_cond_broadcast(q->data);
+    tp_mutex_unlock(q->mutex);
+}
+
+TP_DEF int tp_queue_size(tp_queue *q)
+{
+    TP__REQUIRE(q, 0)
+    tp_mutex_lock(q->mutex);
+    const int n = q->filled;
+    tp_mutex_unlock(q->mutex);
+    return n;
+}
+
+static void tp__datapoint_swap(tp_datapoint *a, tp_datapoint *b)
+{
+    const tp_datapoint t = *a;
+    *a = *b;
+    *b = t;
+}
+
+/* Waits, with the mutex locked, until there is room, the queue is closed, or *stop. */
+static void tp__queue_wait_room(tp_queue *q, const bool *stop)
+{
+#ifdef TP_NO_THREADS
+    (void)q, (void)stop;
+#else
+    while (q->filled == q->capacity && !q->closed && !(stop && *stop)) tp_cond_wait(q->room, q->mutex);
+#endif
+}
+
+static tp_datapoint *tp__queue_place(tp_queue *q) { return &q->slot[(q->head + q->filled) % q->capacity]; }
+
+static void tp__queue_filled(tp_queue *q)
+{
+    q->filled++;
+    tp_cond_broadcast(q->data);
+}
+
+/* The front goes to dp, whose buffers take its place. The mutex is locked. */
+static void tp__queue_take(tp_queue *q, tp_datapoint *dp)
+{
+    tp__datapoint_swap(&q->slot[q->head], dp);
+    q->head = (q->head + 1) % q->capacity;
+    q->filled--;
+    tp_cond_broadcast(q->room);
+}
+
+TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp)
+{
+    TP__REQUIRE(q && dp, TP_ERR_ARG)
+
+    tp_mutex_lock(q->mutex);
+    tp__queue_wait_room(q, NULL);
+    tp_status st = TP_END;
+    if (!q->closed && q->filled == q->capacity)
+        st = tp_fail(TP_ERR_STATE, "tp_queue_put: the queue is full, and there are no threads to wait for");
+    else if (!q->closed) st = tp_datapoint_copy(tp__queue_place(q), dp);
+    if (st == TP_OK) tp__queue_filled(q);
+    tp_mutex_unlock(q->mutex);
+    return st;
+}
+
+TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp)
+{
+    TP__REQUIRE(q && dp, TP_ERR_ARG)
+
+    tp_mutex_lock(q->mutex);
+#ifndef TP_NO_THREADS
+    while (!q->filled && !q->closed) tp_cond_wait(q->data, q->mutex);
+#endif
+    tp_status st = TP_OK;
+    if (q->filled) tp__queue_take(q, dp);
+    else if (q->error != TP_OK) st = tp_fail(q->error, "%s", q->error_text);
+    else if (q->closed) st = TP_END;
+    else st = tp_fail(TP_ERR_STATE, "tp_queue_get: the queue is empty, and there are no threads to wait for");
+    tp_mutex_unlock(q->mutex);
+    return st;
+}
+
+/* A flow that fills the queue is at its end: by itself (st), or because it is to stop (TP_OK). */
+static void tp__queue_producer_ends(tp_queue *q, tp_status st)
+{
+    tp_mutex_lock(q->mutex);
+    q->producers--;
+    if (st < TP_OK && q->error == TP_OK) {
+        q->error = st;
+        snprintf(q->error_text, sizeof q->error_text, "%.2047s", tp_last_error());
+    }
+    if (st < TP_OK || (st > TP_OK && q->producers == 0)) q->closed = true;
+    tp_cond_broadcast(q->room);
+    tp_cond_broadcast(q->data);
+    tp_mutex_unlock(q->mutex);
+}
+
 /* -- FeedInput and QueueInput: one machine. A ring of datapoints lies between the reader and the runs. A run
  * holds as many of its front as there are towers, from before_run until after_run, so that the feeds can be
  * views of them; if the run fails, they are still held and are fed again. QueueInput's ring is filled by a
@@ -2501,7 +2807,9 @@ TP_DEF tp_input_source *tp_placeholder_input(void)
 typedef struct tp__feeder {
     tp__endless e;
     int64_t start; /* where reset_state goes */
-    bool queue, threaded;
+    bool queue, threaded, quiet_end;
+    tp_queue *shared; /* the caller's, instead of a ring of its own: then the slots are those that a run holds */
+    tp_datapoint fresh;
     int capacity;
     tp_node **node; /* n_tower * n_spec */
     int n_tower, cap_tower;
@@ -2509,6 +2817,7 @@ typedef struct tp__feeder {
 
     tp_datapoint *slot; /* the ring: `filled` ones from `head` on, the first `held` of them held by a run */
     int n_slot, head, filled, held;
+    int taken; /* of the held ones, by this run */
     bool closed, stop, prepared;
     tp_status error; /* the reader's; runs have it when the data before it are used up */
     char error_text[2048];
@@ -2522,6 +2831,14 @@ typedef struct tp__feeder {
     float biased, weight, ema;
     const char *scope; /* "QueueInput/", to enter it again */
 } tp__feeder;
+
+/* Zero-debiased average of what waits, decay 0.5. */
+static void tp__feeder_size_ema(tp__feeder *f, float waiting)
+{
+    f->biased = 0.5f * (f->biased + waiting);
+    f->weight = 0.5f * (f->weight + 1.0f);
+    f->ema = f->biased / f->weight;
+}
 
 static tp_status tp__feeder_read(tp__feeder *f, tp_datapoint *dp)
 {
@@ -2578,15 +2895,91 @@ static void tp__feeder_thread(void *user)
 static void tp__feeder_stop(tp__feeder *f)
 {
     if (f->thread) {
-        tp_mutex_lock(f->mutex);
+        tp_mutex *m = f->shared ? f->shared->mutex : f->mutex;
+        tp_mutex_lock(m);
         f->stop = true;
-        tp_cond_broadcast(f->room);
-        tp_mutex_unlock(f->mutex);
+        tp_cond_broadcast(f->shared ? f->shared->room : f->room);
+        tp_mutex_unlock(m);
         tp_thread_join(f->thread);
         f->thread = NULL;
     }
     f->stop = false;
     f->running = false;
+}
+
+/* Reads into the caller's queue. */
+static void tp__shared_thread(void *user)
+{
+    tp__feeder *f = (tp__feeder *)user;
+    tp_queue *q = f->shared;
+    tp_status st = TP_OK;
+    for (bool more = true; more;) {
+        st = tp__feeder_read(f, &f->fresh);
+        if (st != TP_OK) break;
+        tp_mutex_lock(q->mutex);
+        tp__queue_wait_room(q, &f->stop);
+        more = !q->closed && !f->stop;
+        if (more) {
+            tp__datapoint_swap(tp__queue_place(q), &f->fresh);
+            tp__queue_filled(q);
+        }
+        tp_mutex_unlock(q->mutex);
+    }
+    tp__queue_producer_ends(q, st);
+}
+
+/* The caller's queue: starts once, for others use it too. */
+static tp_status tp__shared_reset(tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    if (f->running) return TP_OK;
+    f->n_slot = f->n_tower > 0 ? f->n_tower : 1;
+    if (!f->slot && !(f->slot = (tp_datapoint *)tp_calloc((size_t)f->n_slot, sizeof *f->slot))) return TP_ERR_NOMEM;
+    tp_status st = tp__endless_start(&f->e, 0, 0);
+    if (st != TP_OK) return st;
+    tp_mutex_lock(f->shared->mutex);
+    f->shared->producers++;
+    tp_mutex_unlock(f->shared->mutex);
+    if (f->threaded) st = tp_thread_start(&f->thread, tp__shared_thread, f);
+    if (st != TP_OK) tp__queue_producer_ends(f->shared, TP_OK);
+    f->running = st == TP_OK;
+    return st;
+}
+
+/* One datapoint for each tower from the caller's queue. */
+static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    tp_queue *q = f->shared;
+    tp_status st = TP_OK;
+    tp_mutex_lock(q->mutex);
+    while (f->held < f->taken && st == TP_OK) {
+        tp_datapoint *place = &f->slot[(f->head + f->held) % f->n_slot];
+        if (q->filled) {
+            tp__queue_take(q, place);
+            f->held++;
+        } else if (q->closed) {
+            st = q->error != TP_OK ? tp_fail(q->error, "%s", q->error_text) : TP_END;
+            if (q->error != TP_OK) {
+                s->error = st;
+                memcpy(s->error_text, q->error_text, sizeof s->error_text);
+            }
+        } else if (f->threaded) {
+            st = tp_request_wait(r, q->data, q->mutex, "QueueInput waited for data");
+        } else {
+            tp_mutex_unlock(q->mutex); /* without threads: what there is to read is read now */
+            st = tp__feeder_read(f, place);
+            if (st == TP_OK) f->held++;
+            if (st < TP_OK) tp__queue_producer_ends(q, st);
+            if (st < TP_OK) st = TP_OK; /* the queue is closed now, and tells why */
+            tp_mutex_lock(q->mutex);
+        }
+    }
+    f->filled = f->held;
+    const float waiting = (float)q->filled;
+    tp_mutex_unlock(q->mutex);
+    if (st == TP_OK) tp__feeder_size_ema(f, waiting);
+    return st;
 }
 
 /* Clear the ring, go to `start`, and read from there. */
@@ -2624,12 +3017,12 @@ static tp_status tp__feeder_seek(tp_input_source *s, int64_t consumed)
 static int64_t tp__feeder_size(tp_input_source *s) { return tp_df_size(((tp__feeder *)s->user)->e.df); }
 
 /* Take one datapoint for each tower. TP_END: there are no more. */
-static tp_status tp__feeder_take(tp_input_source *s)
+static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     tp_status st = TP_OK;
     tp_mutex_lock(f->mutex);
-    while (f->held < f->n_tower) {
+    while (f->held < f->taken) {
         if (f->filled > f->held) {
             f->held++;
             if (f->threaded) tp_cond_signal(f->room);
@@ -2637,7 +3030,7 @@ static tp_status tp__feeder_take(tp_input_source *s)
             st = f->error != TP_OK ? f->error : TP_END;
             break;
         } else if (f->threaded) {
-            tp_cond_wait(f->data, f->mutex);
+            if ((st = tp_request_wait(r, f->data, f->mutex, "QueueInput waited for data")) != TP_OK) break;
         } else if ((st = tp__feeder_read(f, &f->slot[(f->head + f->filled) % f->n_slot])) == TP_OK) {
             f->filled++;
         } else if (f->queue || st == TP_END) {
@@ -2650,14 +3043,9 @@ static tp_status tp__feeder_take(tp_input_source *s)
         s->error = tp_fail(st, "%s", f->error_text);
         memcpy(s->error_text, f->error_text, sizeof s->error_text);
     }
-    /* Zero-debiased average of what waits, decay 0.5. */
     const float waiting = (float)(f->filled - f->held);
     tp_mutex_unlock(f->mutex);
-    if (st == TP_OK && f->queue) {
-        f->biased = 0.5f * (f->biased + waiting);
-        f->weight = 0.5f * (f->weight + 1.0f);
-        f->ema = f->biased / f->weight;
-    }
+    if (st == TP_OK && f->queue) tp__feeder_size_ema(f, waiting);
     return st;
 }
 
@@ -2677,9 +3065,10 @@ static tp_status tp__feeder_check(const tp_input_source *s, const tp_datapoint *
         if (dtype)
             return tp_fail(TP_ERR_SHAPE,
                            "%s: component %d ('%s') of datapoint %lld has shape %s, the input signature "
-                           "wants %s",
+                           "wants %s%s",
                            s->name, i, want->name, (long long)number, tp_shape_text(&x->shape, a),
-                           tp_shape_text(&want->shape, b));
+                           tp_shape_text(&want->shape, b),
+                           tp__lacks_batch(&want->shape, &x->shape) ? ": is tp_df_batch missing?" : "");
         return tp_fail(TP_ERR_DTYPE,
                        "%s: component %d ('%s') of datapoint %lld is %s %s, the input signature wants %s "
                        "%s: convert it with tp_df_cast or tp_df_map_component",
@@ -2700,9 +3089,17 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
 {
     tp_input_source *s = (tp_input_source *)h->user;
     tp__feeder *f = (tp__feeder *)s->user;
+    const int n = tp_request_datapoints(r);
+    f->taken = n > 0 && n < f->n_tower ? n : f->n_tower;
     tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
-    if (st == TP_OK) st = tp__feeder_take(s);
-    for (int t = 0; t < f->n_tower && st == TP_OK; t++) {
+    if (st == TP_OK) st = f->shared ? tp__shared_take(s, r) : tp__feeder_take(s, r);
+    if (st == TP_END && !f->queue && !f->quiet_end)
+        st = tp_fail(
+            TP_ERR_STATE,
+            "FeedInput: the data ended after %lld datapoints, and .infinite is TP_NO: run fewer steps, or end there "
+            "with .quiet_end = TP_YES",
+            (long long)s->consumed);
+    for (int t = 0; t < f->taken && st == TP_OK; t++) {
         tp_datapoint *dp = &f->slot[(f->head + t) % f->n_slot];
         st = tp__feeder_check(s, dp, s->consumed + t);
         for (int i = 0; i < s->n_spec && st == TP_OK; i++)
@@ -2721,10 +3118,11 @@ static tp_status tp__feeder_after(tp_hook *h, const tp_run_values *v)
     tp__feeder *f = (tp__feeder *)s->user;
     (void)v;
     tp_mutex_lock(f->mutex);
-    f->head = f->n_slot ? (f->head + f->held) % f->n_slot : 0;
-    f->filled -= f->held;
-    s->consumed += f->held;
-    f->held = 0;
+    f->head = f->n_slot ? (f->head + f->taken) % f->n_slot : 0;
+    f->filled -= f->taken;
+    s->consumed += f->taken;
+    f->held -= f->taken;
+    f->taken = 0;
     if (f->threaded) tp_cond_signal(f->room);
     tp_mutex_unlock(f->mutex);
     return TP_OK;
@@ -2792,7 +3190,7 @@ static tp_status tp__queue_setup(tp_input_source *s)
     d.local = true;
     f->size_node = tp_get_variable(g, &d);
     tp_name_scope_push(g, ""); /* the name has its scope */
-    if (tp_node_variable(f->size_node)) tp_add_tensor_summary(f->size_node, TP_SUMMARY_SCALAR, name, NULL);
+    if (tp_node_variable(f->size_node)) (tp_add_tensor_summary)(f->size_node, TP_SUMMARY_SCALAR, name, NULL);
     else f->size_node = NULL;
     tp_name_scope_pop(g);
     return TP_OK;
@@ -2818,7 +3216,9 @@ static void tp__feeder_close(tp_input_source *s)
     if (!f) return;
     tp__feeder_stop(f);
     tp_df_free(f->e.df);
-    for (int i = 0; i < f->n_slot; i++) tp_datapoint_free(&f->slot[i]);
+    for (int i = 0; i < f->n_slot && f->slot; i++) tp_datapoint_free(&f->slot[i]);
+    tp_datapoint_free(&f->fresh);
+    tp_queue_free(f->shared);
     tp_free(f->slot);
     tp_free((void *)f->node);
     tp_cond_free(f->room);
@@ -2828,7 +3228,8 @@ static void tp__feeder_close(tp_input_source *s)
 }
 
 /* The source takes over df also when it cannot be made; a poison flow is found out at setup. */
-static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int infinite, int capacity, bool queue)
+static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int infinite, int capacity, bool queue,
+                                       tp_queue *shared)
 {
     if (!df) {
         tp_df_status(df);
@@ -2860,6 +3261,12 @@ static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int inf
     f->threaded = queue;
 #endif
     f->capacity = capacity;
+    if (shared) {
+        tp__queue_retain(shared);
+        f->shared = shared;
+        s->reset_state = tp__shared_reset;
+        s->seek = NULL; /* it has no position of its own */
+    }
     f->mutex = tp_mutex_new();
     f->room = tp_cond_new();
     f->data = tp_cond_new();
@@ -2871,7 +3278,9 @@ static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int inf
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d)
 {
     TP__REQUIRE(d, NULL)
-    return tp__feeder_new(&d->at_, d->df, d->infinite, 1, false);
+    tp_input_source *s = tp__feeder_new(&d->at_, d->df, d->infinite, 1, false, NULL);
+    if (s) ((tp__feeder *)s->user)->quiet_end = tp__yes(d->quiet_end, false);
+    return s;
 }
 
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d)
@@ -2880,7 +3289,7 @@ TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d)
     tp_dataflow *df = d->df;
     if (df && !df->owner_.who && (d->capacity < 0 || d->capacity > 1 << 24))
         df = TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_queue_input: a capacity of %d datapoints", d->capacity);
-    return tp__feeder_new(&d->at_, df, d->infinite, d->capacity ? d->capacity : 50, true);
+    return tp__feeder_new(&d->at_, df, d->infinite, d->capacity ? d->capacity : 50, true, d->queue);
 }
 
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
@@ -2892,4 +3301,6 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

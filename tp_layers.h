@@ -398,38 +398,68 @@ typedef struct tp_multi_head_attention_desc {
 TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attention_desc *d);
 #endif
 
+TP_DEF const tp__zero_option *tp__layers_zeros(void);
 /* clang-format off */
 #ifndef __cplusplus
-#define TP__OPTIONS(type_, ...)         &(const type_){.at_ = TP_AT, __VA_ARGS__}
-#define tp_conv2d(x, ...)               tp_conv2d_((x), TP__OPTIONS(tp_conv2d_desc, __VA_ARGS__))
-#define tp_fully_connected(x, ...)      tp_fully_connected_((x), TP__OPTIONS(tp_fully_connected_desc, __VA_ARGS__))
-#define tp_max_pooling(x, ...)          tp_max_pooling_((x), TP__OPTIONS(tp_max_pooling_desc, __VA_ARGS__))
-#define tp_avg_pooling(x, ...)          tp_avg_pooling_((x), TP__OPTIONS(tp_avg_pooling_desc, __VA_ARGS__))
-#define tp_global_avg_pooling(x, ...)   tp_global_avg_pooling_((x), TP__OPTIONS(tp_global_avg_pooling_desc, __VA_ARGS__))
-#define tp_batch_norm(x, ...)           tp_batch_norm_((x), TP__OPTIONS(tp_batch_norm_desc, __VA_ARGS__))
-#define tp_dropout(x, ...)              tp_dropout_((x), TP__OPTIONS(tp_dropout_desc, __VA_ARGS__))
-#define tp_conv2d_transpose(x, ...)     tp_conv2d_transpose_((x), TP__OPTIONS(tp_conv2d_transpose_desc, __VA_ARGS__))
-#define tp_deconv2d(x, ...)             tp_conv2d_transpose_((x), TP__OPTIONS(tp_deconv2d_desc, __VA_ARGS__))
-#define tp_depthwise_conv2d(x, ...)     tp_depthwise_conv2d_((x), TP__OPTIONS(tp_depthwise_conv2d_desc, __VA_ARGS__))
-#define tp_fixed_unpooling(x, ...)      tp_fixed_unpooling_((x), TP__OPTIONS(tp_fixed_unpooling_desc, __VA_ARGS__))
-#define tp_caffe_bilinear_upsample(x, ...) tp_caffe_bilinear_upsample_((x), TP__OPTIONS(tp_caffe_bilinear_upsample_desc, __VA_ARGS__))
-#define tp_layer_norm(x, ...)           tp_layer_norm_((x), TP__OPTIONS(tp_layer_norm_desc, __VA_ARGS__))
-#define tp_instance_norm(x, ...)        tp_instance_norm_((x), TP__OPTIONS(tp_instance_norm_desc, __VA_ARGS__))
-#define tp_group_norm(x, ...)           tp_group_norm_((x), TP__OPTIONS(tp_group_norm_desc, __VA_ARGS__))
-#define tp_batch_renorm(x, ...)         tp_batch_renorm_((x), TP__OPTIONS(tp_batch_renorm_desc, __VA_ARGS__))
-#define tp_prelu(x, ...)                tp_prelu_((x), TP__OPTIONS(tp_prelu_desc, __VA_ARGS__))
-#define tp_maxout(x, ...)               tp_maxout_((x), TP__OPTIONS(tp_maxout_desc, __VA_ARGS__))
-#define tp_concat_with(x, ...)          tp_concat_with_((x), TP__OPTIONS(tp_concat_with_desc, __VA_ARGS__))
-#define tp_grid_sample(x, ...)          tp_grid_sample_((x), TP__OPTIONS(tp_grid_sample_desc, __VA_ARGS__))
-#define tp_softmax_layer(x, ...)        tp_softmax_layer_((x), TP__OPTIONS(tp_softmax_layer_desc, __VA_ARGS__))
-#define tp_embedding(x, ...)            tp_embedding_((x), TP__OPTIONS(tp_embedding_desc, __VA_ARGS__))
-#define tp_lstm(x, ...)                 tp_lstm_((x), TP__OPTIONS(tp_lstm_desc, __VA_ARGS__))
-#define tp_gru(x, ...)                  tp_gru_((x), TP__OPTIONS(tp_gru_desc, __VA_ARGS__))
-#define tp_basic_lstm_cell(x, ...)      tp_basic_lstm_cell_((x), TP__OPTIONS(tp_basic_lstm_cell_desc, __VA_ARGS__))
-#define tp_gru_cell(x, ...)             tp_gru_cell_((x), TP__OPTIONS(tp_gru_cell_desc, __VA_ARGS__))
-#define tp_multi_head_attention(x, ...) tp_multi_head_attention_((x), TP__OPTIONS(tp_multi_head_attention_desc, __VA_ARGS__))
+#define tp_conv2d(x, ...) TP__CALL_X(layers, tp_conv2d, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_fully_connected(x, ...) TP__CALL_X(layers, tp_fully_connected, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_max_pooling(x, ...) TP__CALL_X(layers, tp_max_pooling, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_avg_pooling(x, ...) TP__CALL_X(layers, tp_avg_pooling, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_global_avg_pooling(x, ...) TP__CALL_X(layers, tp_global_avg_pooling, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_batch_norm(x, ...) TP__CALL_X(layers, tp_batch_norm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_dropout(x, ...) TP__CALL_X(layers, tp_dropout, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_conv2d_transpose(x, ...) TP__CALL_X(layers, tp_conv2d_transpose, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_deconv2d(x, ...)             tp_conv2d_transpose_((x), TP__OPTIONS(layers, tp_deconv2d_desc, #__VA_ARGS__, __VA_ARGS__))
+#define tp_depthwise_conv2d(x, ...) TP__CALL_X(layers, tp_depthwise_conv2d, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_fixed_unpooling(x, ...) TP__CALL_X(layers, tp_fixed_unpooling, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_caffe_bilinear_upsample(x, ...) TP__CALL_X(layers, tp_caffe_bilinear_upsample, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_layer_norm(x, ...) TP__CALL_X(layers, tp_layer_norm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_instance_norm(x, ...) TP__CALL_X(layers, tp_instance_norm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_group_norm(x, ...) TP__CALL_X(layers, tp_group_norm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_batch_renorm(x, ...) TP__CALL_X(layers, tp_batch_renorm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_prelu(x, ...) TP__CALL_X(layers, tp_prelu, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_maxout(x, ...) TP__CALL_X(layers, tp_maxout, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_concat_with(x, ...) TP__CALL_X(layers, tp_concat_with, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_grid_sample(x, ...) TP__CALL_X(layers, tp_grid_sample, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_softmax_layer(x, ...) TP__CALL_X(layers, tp_softmax_layer, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_embedding(x, ...) TP__CALL_X(layers, tp_embedding, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_lstm(x, ...) TP__CALL_X(layers, tp_lstm, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_gru(x, ...) TP__CALL_X(layers, tp_gru, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_basic_lstm_cell(x, ...) TP__CALL_X(layers, tp_basic_lstm_cell, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_gru_cell(x, ...) TP__CALL_X(layers, tp_gru_cell, x, #__VA_ARGS__, __VA_ARGS__)
+#define tp_multi_head_attention(x, ...) TP__CALL_X(layers, tp_multi_head_attention, x, #__VA_ARGS__, __VA_ARGS__)
 #define tp_bn_relu(...)                 TP__BN_RELU(__VA_ARGS__, NULL, 0)
-#define TP__BN_RELU(x, name_, ...)      tp_bn_relu_((x), TP__OPTIONS(tp_bn_relu_desc, (name_)))
+#define TP__BN_RELU(x, name_, ...)      tp_bn_relu_((x), TP__OPTIONS(layers, tp_bn_relu_desc, "", (name_)))
+#elif __cplusplus >= 202002L
+#define TP__CXX_LAYER(T, name_, text_, ...) TP__CXX(layers, T, TP__WITH(T, name, name_), text_ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_conv2d(x, name_, ...) TP__CALL_X1(layers, tp_conv2d, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_fully_connected(x, name_, ...) TP__CALL_X1(layers, tp_fully_connected, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_max_pooling(x, name_, ...) TP__CALL_X1(layers, tp_max_pooling, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_avg_pooling(x, name_, ...) TP__CALL_X1(layers, tp_avg_pooling, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_global_avg_pooling(x, name_, ...) TP__CALL_X1(layers, tp_global_avg_pooling, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_batch_norm(x, name_, ...) TP__CALL_X1(layers, tp_batch_norm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_dropout(x, name_, ...) TP__CALL_X1(layers, tp_dropout, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_conv2d_transpose(x, name_, ...) TP__CALL_X1(layers, tp_conv2d_transpose, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_deconv2d(x, name_, ...) tp_conv2d_transpose_((x), TP__CXX_LAYER(tp_deconv2d_desc, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__))
+#define tp_depthwise_conv2d(x, name_, ...) TP__CALL_X1(layers, tp_depthwise_conv2d, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_fixed_unpooling(x, name_, ...) TP__CALL_X1(layers, tp_fixed_unpooling, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_caffe_bilinear_upsample(x, name_, ...) TP__CALL_X1(layers, tp_caffe_bilinear_upsample, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_layer_norm(x, name_, ...) TP__CALL_X1(layers, tp_layer_norm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_instance_norm(x, name_, ...) TP__CALL_X1(layers, tp_instance_norm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_group_norm(x, name_, ...) TP__CALL_X1(layers, tp_group_norm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_batch_renorm(x, name_, ...) TP__CALL_X1(layers, tp_batch_renorm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_prelu(x, name_, ...) TP__CALL_X1(layers, tp_prelu, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_maxout(x, name_, ...) TP__CALL_X1(layers, tp_maxout, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_concat_with(x, name_, ...) TP__CALL_X1(layers, tp_concat_with, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_grid_sample(x, name_, ...) TP__CALL_X1(layers, tp_grid_sample, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_softmax_layer(x, name_, ...) TP__CALL_X1(layers, tp_softmax_layer, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_embedding(x, name_, ...) TP__CALL_X1(layers, tp_embedding, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_lstm(x, name_, ...) TP__CALL_X1(layers, tp_lstm, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_gru(x, name_, ...) TP__CALL_X1(layers, tp_gru, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_basic_lstm_cell(x, name_, ...) TP__CALL_X1(layers, tp_basic_lstm_cell, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_gru_cell(x, name_, ...) TP__CALL_X1(layers, tp_gru_cell, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_multi_head_attention(x, name_, ...) TP__CALL_X1(layers, tp_multi_head_attention, x, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_bn_relu(x, ...) tp_bn_relu_((x), TP__CXX(layers, tp_bn_relu_desc, __VA_OPT__(TP__WITH(tp_bn_relu_desc, name, __VA_ARGS__)), ""))
 #endif
 /* clang-format on */
 
@@ -439,7 +469,7 @@ TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attenti
  *     TP_ARGSCOPE(g, conv2d, .filters = 32, .activation = tp_relu) { ... }
  *     TP_ARGSCOPE(g, (conv2d, max_pooling, batch_norm), .data_format = TP_NCHW) { ... }
  *
- * One layer, or up to six in parentheses; the compiler checks that each has the options. Scopes nest field by field: a
+ * One layer, or up to twelve in parentheses; the compiler checks that each has the options. Scopes nest field by field: a
  * call wins over the inner scope, the inner over the outer, and what is not given is inherited. They reach layers
  * inside layers: one for batch_norm reaches tp_bn_relu. Leave the block at its end only (no break, return or goto out
  * of it). Option values are written once for each layer, so they should have no side effects. */
@@ -454,10 +484,15 @@ TP_DEF void tp_argscope_end(tp_graph *g);
 TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer);
 TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *type, const char *layer);
 /* clang-format off */
-#ifndef __cplusplus
+#ifdef TP_KEYWORDS
+#ifdef __cplusplus
+#define TP__ARGSCOPE_AT std::initializer_list<tp_at>{TP_AT}.begin()
+#else
+#define TP__ARGSCOPE_AT &(const tp_at)TP_AT
+#endif
 #define TP_GET_ARGSCOPE(g, L) ((const tp_##L##_desc *)tp__get_argscope((g), TP__TYPE(L), #L))
 #define TP_ARGSCOPE(g, layers_, ...)                                                                            \
-    for (int TP__U(tp__a) = (tp_argscope_begin((g), &(const tp_at)TP_AT), TP__SET_ALL((g), layers_, __VA_ARGS__), 1); \
+    for (int TP__U(tp__a) = (tp_argscope_begin((g), TP__ARGSCOPE_AT), TP__SET_ALL((g), layers_, __VA_ARGS__), 1); \
          TP__U(tp__a); TP__U(tp__a) = (tp_argscope_end(g), 0))
 /* One layer or a list in parentheses? A list makes TP__IF_LIST a call, whose second argument is then 1. */
 #define TP__IF_LIST(...)            x_, 1
@@ -465,17 +500,23 @@ TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *typ
 #define TP__IS_LIST(...)            TP__SECOND(__VA_ARGS__, 0, x_)
 #define TP__SET_ALL(g, l, ...)      TP__CAT(TP__SET_, TP__IS_LIST(TP__IF_LIST l))(g, l, __VA_ARGS__)
 #define TP__SET_0(g, l, ...)        TP__SET1(g, l, __VA_ARGS__)
-#define TP__SET_1(g, l, ...)        TP__CALL(TP__CAT(TP__SET, TP__HOW_MANY l), g, TP__BARE l, __VA_ARGS__)
-#define TP__CALL(m, ...)            m(__VA_ARGS__)
+#define TP__SET_1(g, l, ...)        TP__EXPAND(TP__CAT(TP__SET, TP__HOW_MANY l), g, TP__BARE l, __VA_ARGS__)
+#define TP__EXPAND(m, ...)          m(__VA_ARGS__)
 #define TP__BARE(...)               __VA_ARGS__
-#define TP__HOW_MANY(...)           TP__SEVENTH(__VA_ARGS__, 6, 5, 4, 3, 2, 1, x_)
-#define TP__SEVENTH(a, b, c, d, e, f, n, ...) n
-#define TP__SET1(g, L, ...)         tp__argscope_set(g, TP__TYPE(L), #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__))
-#define TP__SET2(g, L, M, ...)      TP__SET1(g, L, __VA_ARGS__), TP__SET1(g, M, __VA_ARGS__)
-#define TP__SET3(g, L, M, N, ...)   TP__SET1(g, L, __VA_ARGS__), TP__SET2(g, M, N, __VA_ARGS__)
+#define TP__HOW_MANY(...)           TP__THIRTEENTH(__VA_ARGS__, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, x_)
+#define TP__THIRTEENTH(a, b, c, d, e, f, g, h, i, j, k, l, n, ...) n
+#define TP__SET1(g, L, ...)         tp__argscope_set(g, TP__TYPE(L), #L, TP__OPTIONS(layers, tp_##L##_desc, #__VA_ARGS__, __VA_ARGS__))
+#define TP__SET2(g, L, M, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET1(g, M, __VA_ARGS__)
+#define TP__SET3(g, L, M, N, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET2(g, M, N, __VA_ARGS__)
 #define TP__SET4(g, L, M, N, O, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET3(g, M, N, O, __VA_ARGS__)
 #define TP__SET5(g, L, M, N, O, P, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET4(g, M, N, O, P, __VA_ARGS__)
 #define TP__SET6(g, L, M, N, O, P, Q, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET5(g, M, N, O, P, Q, __VA_ARGS__)
+#define TP__SET7(g, L, M, N, O, P, Q, R, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET6(g, M, N, O, P, Q, R, __VA_ARGS__)
+#define TP__SET8(g, L, M, N, O, P, Q, R, S, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET7(g, M, N, O, P, Q, R, S, __VA_ARGS__)
+#define TP__SET9(g, L, M, N, O, P, Q, R, S, T, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET8(g, M, N, O, P, Q, R, S, T, __VA_ARGS__)
+#define TP__SET10(g, L, M, N, O, P, Q, R, S, T, U, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET9(g, M, N, O, P, Q, R, S, T, U, __VA_ARGS__)
+#define TP__SET11(g, L, M, N, O, P, Q, R, S, T, U, V, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET10(g, M, N, O, P, Q, R, S, T, U, V, __VA_ARGS__)
+#define TP__SET12(g, L, M, N, O, P, Q, R, S, T, U, V, W, ...) TP__SET1(g, L, __VA_ARGS__), TP__SET11(g, M, N, O, P, Q, R, S, T, U, V, W, __VA_ARGS__)
 #endif
 /* clang-format on */
 
@@ -498,12 +539,20 @@ TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers,
 /* Logs shape, mean, rms and first elements when the chain runs; user is the message. For TP_PRINT. */
 TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 /* clang-format off */
-#ifndef __cplusplus
+#ifdef TP_KEYWORDS
+#ifdef __cplusplus
+#define tp_linear(x, ...) tp__linear((x), std::initializer_list<tp_layer>{__VA_ARGS__}.begin(), (int)std::initializer_list<tp_layer>{__VA_ARGS__}.size())
+#else
 #define tp_linear(x, ...)                             \
     tp__linear((x), (const tp_layer[]){__VA_ARGS__}, \
                 (int)(sizeof((const tp_layer[]){__VA_ARGS__}) / sizeof(tp_layer)))
+#endif
 /* Of any layer, your own too: its C name, then what its call takes. */
-#define TP_LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(tp_##L##_desc, __VA_ARGS__), NULL, (void *)TP__TYPE(L), NULL }
+#ifdef __cplusplus
+#define TP_LAYER(L, name_, ...) tp_layer{ TP_AT, #L, TP__CXX_LAYER(tp_##L##_desc, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__), NULL, (void *)TP__TYPE(L), NULL }
+#else
+#define TP_LAYER(L, ...)          { TP_AT, #L, TP__OPTIONS(layers, tp_##L##_desc, #__VA_ARGS__, __VA_ARGS__), NULL, (void *)TP__TYPE(L), NULL }
+#endif
 #define TP_CONV2D(...)             TP_LAYER(conv2d, __VA_ARGS__)
 #define TP_FULLY_CONNECTED(...)    TP_LAYER(fully_connected, __VA_ARGS__)
 #define TP_MAX_POOLING(...)        TP_LAYER(max_pooling, __VA_ARGS__)
@@ -532,9 +581,9 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 #define TP_BASIC_LSTM_CELL(...)    TP_LAYER(basic_lstm_cell, __VA_ARGS__)
 #define TP_GRU_CELL(...)           TP_LAYER(gru_cell, __VA_ARGS__)
 #define TP_MULTI_HEAD_ATTENTION(...) TP_LAYER(multi_head_attention, __VA_ARGS__)
-#define TP_APPLY(fn_, user_)       { TP_AT, NULL, NULL, (fn_), (user_), NULL } /* fn(x, user) */
-#define TP_OP(fn_)                 { TP_AT, NULL, NULL, NULL, NULL, (fn_) }    /* fn(x): tp_relu, tp_flatten, ... */
-#define TP_PRINT(message_)         { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL }
+#define TP_APPLY(fn_, user_)       TP__BRACES(tp_layer) { TP_AT, NULL, NULL, (fn_), (user_), NULL } /* fn(x, user) */
+#define TP_OP(fn_)                 TP__BRACES(tp_layer) { TP_AT, NULL, NULL, NULL, NULL, (fn_) }    /* fn(x): tp_relu, tp_flatten, ... */
+#define TP_PRINT(message_)         TP__BRACES(tp_layer) { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL }
 #endif
 /* clang-format on */
 
@@ -590,7 +639,7 @@ TP__LAYER_ENTRY const tp_layer_type tp__embedding_type, tp__lstm_type, tp__gru_t
 #endif
 #undef TP__LAYER_ENTRY
 /* clang-format off */
-#ifndef __cplusplus
+#ifdef TP_KEYWORDS
 /* TP__TYPE(conv2d) is &tp__conv2d_type; of a name that is not in this list, your own layer's, it is NULL. */
 #define TP__TYPE(L)         TP__TYPE2(TP__TYPE_##L, NULL, x_)
 #define TP__TYPE2(...)      TP__SECOND(__VA_ARGS__)
@@ -642,7 +691,8 @@ TP_DEF void tp_layer_hold(tp_graph *g, const char *key, tp_node *n);
 /* A variable of the layer whose output y is: "W", "b"; BatchNorm has gamma, beta, mean, variance and the last two also
  * as moving_mean, moving_variance. Asking for what it lacks is a mistake. Works by name too: tp_find_variable. */
 TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key);
-TP_DEF void tp_disable_layer_logging(tp_graph *g);
+TP_DEF void tp_disable_layer_logging(
+    tp_graph *g); /* no line for each layer; in a tp_train_config .log_layers = TP_NO does it */
 
 /* ==== >>regularize ==================================================================================== */
 
@@ -653,8 +703,8 @@ TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* scale * sum(|w|) */
  * sees the variables made so far: call it at the end. Not training, or nothing found: 0, named empty_<name>. */
 TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name);
 TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at);
-#ifndef __cplusplus
-#define tp_regularize_cost(g_, regex_, r_, name_) tp_regularize_cost_(g_, regex_, r_, name_, (tp_at)TP_AT)
+#ifdef TP_KEYWORDS
+#define tp_regularize_cost(g_, regex_, r_, name_) tp_regularize_cost_(g_, regex_, r_, name_, TP_HERE)
 #endif
 /* The sum of REGULARIZATION_LOSSES, which the .kernel_regularizer options fill. */
 TP_DEF tp_node *tp_regularize_cost_from_collection(tp_graph *g, const char *name);
@@ -670,6 +720,18 @@ TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name); /* sqrt(mean(x^2)); NU
 TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name);
 /* 10*log10(maxp^2/mean((prediction-truth)^2)); maxp 0 = 1, the largest value that a pixel may have; NULL = "psnr" */
 TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, const char *name);
+/* mean((prediction-truth)^2), of any shape; NULL = "mse" */
+TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name);
+/* Of each row the divergence of two distributions given as logits (..,C): sum over C of p (log p - log q), p = softmax(p_logits), q alike;
+ * (..). NULL = "kl_divergence" */
+TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const char *name);
+/* Labels int (B) as distributions (B,classes) for tp_softmax_cross_entropy: 1 - epsilon + epsilon/classes for the label,
+ * epsilon/classes for the others; NULL = "smooth_labels" */
+TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float epsilon, const char *name);
+/* The mean of losses (B) weighted by class: sum of weights[labels] losses / sum of weights[labels]; labels int (B), of each of the
+ * classes a weight, which is copied. A label outside fails the run. NULL = "weighted_loss" */
+TP_DEF tp_node *tp_sym_weighted_loss(tp_node *losses, tp_node *labels, const float *weights, int classes,
+                                     const char *name);
 /* The identity; a run logs shape, mean, rms and first elements. message NULL: the node's name. */
 TP_DEF tp_node *tp_sym_print_stat(tp_node *x, const char *message);
 /* Losses of embeddings (B,N), scalars; similar (B) holds 1 for pairs that belong together and 0 for others. d is the
@@ -696,6 +758,65 @@ TP_DEF tp_node *tp_hard_swish(tp_node *x); /* x min(max(x+3, 0), 6)/6 */
 TP_DEF tp_node *tp_depth_to_space(tp_node *x, int n, tp_data_format format);
 TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 
+/* Where builders were called: >>places of tp_graph.h. */
+/* clang-format off */
+#define tp_linear_n(...)                                 TP__PLACED(tp__node_at, tp_linear_n(__VA_ARGS__))
+#define tp_layer_apply(...)                              TP__PLACED(tp__node_at, tp_layer_apply(__VA_ARGS__))
+#define tp_layer_variable(...)                           TP__PLACED(tp__node_at, tp_layer_variable(__VA_ARGS__))
+#define tp_regularize_cost_from_collection(...)          TP__PLACED(tp__node_at, tp_regularize_cost_from_collection(__VA_ARGS__))
+#define tp_sym_accuracy(...)                             TP__PLACED(tp__node_at, tp_sym_accuracy(__VA_ARGS__))
+#define tp_sym_prediction_incorrect(...)                 TP__PLACED(tp__node_at, tp_sym_prediction_incorrect(__VA_ARGS__))
+#define tp_sym_rms(...)                                  TP__PLACED(tp__node_at, tp_sym_rms(__VA_ARGS__))
+#define tp_sym_huber_loss(...)                           TP__PLACED(tp__node_at, tp_sym_huber_loss(__VA_ARGS__))
+#define tp_sym_psnr(...)                                 TP__PLACED(tp__node_at, tp_sym_psnr(__VA_ARGS__))
+#define tp_sym_mse(...)                                  TP__PLACED(tp__node_at, tp_sym_mse(__VA_ARGS__))
+#define tp_sym_kl_divergence(...)                        TP__PLACED(tp__node_at, tp_sym_kl_divergence(__VA_ARGS__))
+#define tp_sym_smooth_labels(...)                        TP__PLACED(tp__node_at, tp_sym_smooth_labels(__VA_ARGS__))
+#define tp_sym_weighted_loss(...)                        TP__PLACED(tp__node_at, tp_sym_weighted_loss(__VA_ARGS__))
+#define tp_sym_print_stat(...)                           TP__PLACED(tp__node_at, tp_sym_print_stat(__VA_ARGS__))
+#define tp_sym_contrastive_loss(...)                     TP__PLACED(tp__node_at, tp_sym_contrastive_loss(__VA_ARGS__))
+#define tp_sym_siamese_cosine_loss(...)                  TP__PLACED(tp__node_at, tp_sym_siamese_cosine_loss(__VA_ARGS__))
+#define tp_sym_triplet_loss(...)                         TP__PLACED(tp__node_at, tp_sym_triplet_loss(__VA_ARGS__))
+#define tp_sym_soft_triplet_loss(...)                    TP__PLACED(tp__node_at, tp_sym_soft_triplet_loss(__VA_ARGS__))
+#define tp_sym_class_balanced_sigmoid_cross_entropy(...) TP__PLACED(tp__node_at, tp_sym_class_balanced_sigmoid_cross_entropy(__VA_ARGS__))
+#define tp_relu6(...)                                    TP__PLACED(tp__node_at, tp_relu6(__VA_ARGS__))
+#define tp_hard_swish(...)                               TP__PLACED(tp__node_at, tp_hard_swish(__VA_ARGS__))
+#define tp_depth_to_space(...)                           TP__PLACED(tp__node_at, tp_depth_to_space(__VA_ARGS__))
+#define tp_space_to_depth(...)                           TP__PLACED(tp__node_at, tp_space_to_depth(__VA_ARGS__))
+/* with a description filled in by hand, which has no place */
+#define tp_conv2d_(...)                  TP__PLACED(tp__node_at, tp_conv2d_(__VA_ARGS__))
+#define tp_fully_connected_(...)         TP__PLACED(tp__node_at, tp_fully_connected_(__VA_ARGS__))
+#define tp_max_pooling_(...)             TP__PLACED(tp__node_at, tp_max_pooling_(__VA_ARGS__))
+#define tp_avg_pooling_(...)             TP__PLACED(tp__node_at, tp_avg_pooling_(__VA_ARGS__))
+#define tp_global_avg_pooling_(...)      TP__PLACED(tp__node_at, tp_global_avg_pooling_(__VA_ARGS__))
+#define tp_batch_norm_(...)              TP__PLACED(tp__node_at, tp_batch_norm_(__VA_ARGS__))
+#define tp_dropout_(...)                 TP__PLACED(tp__node_at, tp_dropout_(__VA_ARGS__))
+#define tp_bn_relu_(...)                 TP__PLACED(tp__node_at, tp_bn_relu_(__VA_ARGS__))
+#define tp_conv2d_transpose_(...)        TP__PLACED(tp__node_at, tp_conv2d_transpose_(__VA_ARGS__))
+#define tp_depthwise_conv2d_(...)        TP__PLACED(tp__node_at, tp_depthwise_conv2d_(__VA_ARGS__))
+#define tp_fixed_unpooling_(...)         TP__PLACED(tp__node_at, tp_fixed_unpooling_(__VA_ARGS__))
+#define tp_caffe_bilinear_upsample_(...) TP__PLACED(tp__node_at, tp_caffe_bilinear_upsample_(__VA_ARGS__))
+#define tp_layer_norm_(...)              TP__PLACED(tp__node_at, tp_layer_norm_(__VA_ARGS__))
+#define tp_instance_norm_(...)           TP__PLACED(tp__node_at, tp_instance_norm_(__VA_ARGS__))
+#define tp_group_norm_(...)              TP__PLACED(tp__node_at, tp_group_norm_(__VA_ARGS__))
+#define tp_batch_renorm_(...)            TP__PLACED(tp__node_at, tp_batch_renorm_(__VA_ARGS__))
+#define tp_prelu_(...)                   TP__PLACED(tp__node_at, tp_prelu_(__VA_ARGS__))
+#define tp_maxout_(...)                  TP__PLACED(tp__node_at, tp_maxout_(__VA_ARGS__))
+#define tp_concat_with_(...)             TP__PLACED(tp__node_at, tp_concat_with_(__VA_ARGS__))
+#define tp_grid_sample_(...)             TP__PLACED(tp__node_at, tp_grid_sample_(__VA_ARGS__))
+#define tp_softmax_layer_(...)           TP__PLACED(tp__node_at, tp_softmax_layer_(__VA_ARGS__))
+#define tp_embedding_(...)               TP__PLACED(tp__node_at, tp_embedding_(__VA_ARGS__))
+#define tp_lstm_(...)                    TP__PLACED(tp__node_at, tp_lstm_(__VA_ARGS__))
+#define tp_gru_(...)                     TP__PLACED(tp__node_at, tp_gru_(__VA_ARGS__))
+#define tp_basic_lstm_cell_(...)         TP__PLACED(tp__node_at, tp_basic_lstm_cell_(__VA_ARGS__))
+#define tp_gru_cell_(...)                TP__PLACED(tp__node_at, tp_gru_cell_(__VA_ARGS__))
+#define tp_multi_head_attention_(...)    TP__PLACED(tp__node_at, tp_multi_head_attention_(__VA_ARGS__))
+#ifndef TP_KEYWORDS
+#define tp_bn_relu(...)         TP__PLACED(tp__node_at, tp_bn_relu(__VA_ARGS__))
+#define tp_regularize_cost(...) TP__PLACED(tp__node_at, tp_regularize_cost(__VA_ARGS__))
+#endif
+/* clang-format on */
+
 #ifdef __cplusplus
 }
 #endif
@@ -704,8 +825,55 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__LAYERS_IMPLEMENTED)
 #define TP__LAYERS_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__layers_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_conv2d_desc, use_bias, NO),
+        TP__ZERO_OPTION(tp_fully_connected_desc, use_bias, NO),
+        TP__ZERO_OPTION(tp_batch_norm_desc, training, NO),
+        TP__ZERO_OPTION(tp_batch_norm_desc, momentum, ZERO),
+        TP__ZERO_OPTION(tp_batch_norm_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_batch_norm_desc, center, NO),
+        TP__ZERO_OPTION(tp_batch_norm_desc, scale, NO),
+        TP__ZERO_OPTION(tp_dropout_desc, rate, ZERO),
+        TP__ZERO_OPTION(tp_dropout_desc, training, NO),
+        TP__ZERO_OPTION(tp_conv2d_transpose_desc, use_bias, NO),
+        TP__ZERO_OPTION(tp_deconv2d_desc, use_bias, NO),
+        TP__ZERO_OPTION(tp_layer_norm_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_layer_norm_desc, center, NO),
+        TP__ZERO_OPTION(tp_layer_norm_desc, scale, NO),
+        TP__ZERO_OPTION(tp_instance_norm_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_instance_norm_desc, center, NO),
+        TP__ZERO_OPTION(tp_instance_norm_desc, scale, NO),
+        TP__ZERO_OPTION(tp_group_norm_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_group_norm_desc, center, NO),
+        TP__ZERO_OPTION(tp_group_norm_desc, scale, NO),
+        TP__ZERO_OPTION(tp_batch_renorm_desc, dmax, ZERO),
+        TP__ZERO_OPTION(tp_batch_renorm_desc, momentum, ZERO),
+        TP__ZERO_OPTION(tp_batch_renorm_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_batch_renorm_desc, center, NO),
+        TP__ZERO_OPTION(tp_batch_renorm_desc, scale, NO),
+        TP__ZERO_OPTION(tp_prelu_desc, init, ZERO),
+#ifndef TP_NO_SEQUENCE_LAYERS
+        TP__ZERO_OPTION(tp_rnn_desc, forget_bias, ZERO),
+        TP__ZERO_OPTION(tp_lstm_desc, forget_bias, ZERO),
+        TP__ZERO_OPTION(tp_gru_desc, forget_bias, ZERO),
+        TP__ZERO_OPTION(tp_basic_lstm_cell_desc, forget_bias, ZERO),
+        TP__ZERO_OPTION(tp_gru_cell_desc, forget_bias, ZERO),
+        TP__ZERO_OPTION(tp_multi_head_attention_desc, use_bias, NO),
+#endif
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>argscope, >>registry: state =================================================================== */
 /* What the layers keep in a graph. Everything is a list in the graph's arena, newest first. */
@@ -756,7 +924,6 @@ typedef struct tp__layers {
     tp__layer_use *use;
     tp__layer_name *logged; /* scope names whose shapes were logged */
     tp__layer_own_type *own;
-    bool quiet;
 } tp__layers;
 
 static tp__layers *tp__layers_of(tp_graph *g)
@@ -1068,7 +1235,7 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
         }
         u->input = x;
         u->outer = tp__layer_now(s);
-        u->logged = t->log_shape && (head.name || t->plain) && !s->quiet && !tp__layer_logged(g, s, u->scope);
+        u->logged = t->log_shape && (head.name || t->plain) && !g->quiet_layers && !tp__layer_logged(g, s, u->scope);
         if (u->logged) tp__layer_log_begin(u);
         s->current = u;
         y = t->build(x, merged.bytes);
@@ -1159,14 +1326,12 @@ TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key)
 TP_DEF void tp_disable_layer_logging(tp_graph *g)
 {
     TP__REQUIRE(g, )
-
-    tp__layers *s = tp__layers_of(g);
-    if (s) s->quiet = true;
+    g->quiet_layers = true;
 }
 
 /* ==== >>layers ======================================================================================== */
 
-static bool tp__tri_option(tp_tri v, bool otherwise) { return v == TP_UNSET ? otherwise : v == TP_YES; }
+static bool tp__tri_option(tp_tri v, bool otherwise) { return v == TP_YES || (v != TP_NO && otherwise); }
 
 /* He's initialisation, not truncated: what tensorpack's Conv2D and FullyConnected start from. */
 static tp_init tp__kernel_init(tp_init i)
@@ -1685,7 +1850,7 @@ static tp_node *tp__dropout_build(tp_node *x, const void *desc)
     if (!(rate >= 0.0f && rate < 1.0f))
         return tp__layer_fail(g, TP_ERR_ARG, "Dropout drops a fraction %g: .rate is at least 0 and less than 1",
                               (double)rate);
-    if (!tower && d->training == TP_UNSET)
+    if (!tower && d->training != TP_YES && d->training != TP_NO)
         return tp__layer_fail(g, TP_ERR_STATE,
                               "Dropout is used outside a tower, so it cannot know whether this is training: "
                               "tp_tower_enter first, or give .training");
@@ -2744,6 +2909,43 @@ TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, con
     return tp_named(tp_affine(tp_ln(mse), -4.34294482f, (float)peak), name ? name : "psnr");
 }
 
+TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name)
+{
+    return tp_named(tp_mean(tp_squared_difference(prediction, truth)), name ? name : "mse");
+}
+
+TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const char *name)
+{
+    const int last = -1;
+    tp_node *p = tp_log_softmax(p_logits), *q = tp_log_softmax(q_logits);
+    return tp_named(tp_reduce_sum(tp_mul(tp_exp(p), tp_sub(p, q)), &last, 1, false), name ? name : "kl_divergence");
+}
+
+TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float epsilon, const char *name)
+{
+    tp_graph *g = tp_node_graph(labels);
+    TP__GRAPH_REQUIRE(g, labels && classes > 0, tp_poison(g))
+    if (!(epsilon >= 0 && epsilon <= 1))
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "smooth_labels: epsilon is %g: it is a part of one", (double)epsilon);
+    const double others = (double)epsilon / (double)classes;
+    return tp_named(tp_one_hot(labels, classes, (float)(1.0 - (double)epsilon + others), (float)others),
+                    name ? name : "smooth_labels");
+}
+
+TP_DEF tp_node *tp_sym_weighted_loss(tp_node *losses, tp_node *labels, const float *weights, int classes,
+                                     const char *name)
+{
+    tp_graph *g = losses ? tp_node_graph(losses) : tp_node_graph(labels);
+    TP__GRAPH_REQUIRE(g, losses && labels && weights && classes > 0, tp_poison(g))
+    const int64_t n = classes;
+    tp_tensor table;
+    memset(&table, 0, sizeof table);
+    tp_tensor_view(&table, TP_F32, tp_make_shape_n(1, &n), weights);
+    tp_node *w = tp_gather(tp_constant(g, &table), labels);
+    if (!tp_is_poison(w) && !tp_is_poison(losses)) w = tp_cast(w, losses->dtype);
+    return tp_named(tp_div(tp_sum(tp_mul(losses, w)), tp_sum(w)), name ? name : "weighted_loss");
+}
+
 TP_DEF tp_node *tp_sym_print_stat(tp_node *x, const char *message)
 {
     return tp_print(x, message ? message : tp_node_name(x));
@@ -2843,4 +3045,6 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format)
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

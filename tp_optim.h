@@ -61,8 +61,8 @@ typedef struct tp_grad_var {
     tp_node *var;  /* a variable's node */
 } tp_grad_var;
 
-/* gvs[i] = {d cost / d vars[i], vars[i]}. cost is a floating scalar. */
-TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs);
+/* gvs[i] = {d cost / d vars[i], vars[i]}. cost is a floating scalar. Returns what was differentiated, or poison after a mistake. */
+TP_DEF tp_node *tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs);
 
 /* ==== >>optimizer ===================================================================================== */
 /* The protocol. An optimizer makes the node that updates variables from their gradients; it may wrap another one. Yours
@@ -90,10 +90,13 @@ TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn
 TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients, void *user);
 
 /* tp_compute_gradients of the cost as this optimizer wants it: times its loss scale, if it has one. */
-TP_DEF void tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
-                                           tp_grad_var *gvs);
+TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
+                                               tp_grad_var *gvs);
 /* One effect-only node that updates every variable of the list. Pairs without a gradient are skipped. */
 TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n);
+/* Gradients and update in one: of the trainable variables whose name has the regex (>>regex of tp_graph.h) match from its start,
+ * "gen/.*"; NULL: all. One that matches none, and none that the cost depends on, are mistakes: nothing would be trained. */
+TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex);
 /* The same where `pred` (scalar bool, or NULL) is true when it runs: for optimizers that wrap others. */
 TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred);
 
@@ -108,7 +111,7 @@ TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n);
 
 /* ==== >>optimizers ==================================================================================== */
 /* opt = tp_adam(lr, .epsilon = 1e-3f): lr is a scalar node, most often tp_get_scalar_variable(g, "learning_rate", 1e-3f),
- * which callbacks can set and checkpoints keep, or a schedule. From C++: tp_adam_(lr, &d). d may be NULL. */
+ * which callbacks can set and checkpoints keep, or a schedule. Of tp_adam_(lr, &d) d may be NULL. */
 
 /* w -= lr*g */
 typedef struct tp_sgd_desc {
@@ -195,19 +198,31 @@ typedef struct tp_lamb_desc {
 } tp_lamb_desc;
 TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d);
 
+TP_DEF const tp__zero_option *tp__optim_zeros(void);
 /* clang-format off */
 #ifndef __cplusplus
-#define TP__OPTIMIZER(fn_, lr_, ...) fn_##_((lr_), &(const fn_##_desc){__VA_ARGS__})
-#define tp_sgd(...)      TP__OPTIMIZER(tp_sgd, __VA_ARGS__, .at_ = TP_AT)
-#define tp_momentum(...) TP__OPTIMIZER(tp_momentum, __VA_ARGS__, .at_ = TP_AT)
-#define tp_nesterov(...) TP__OPTIMIZER(tp_nesterov, __VA_ARGS__, .at_ = TP_AT)
-#define tp_adam(...)     TP__OPTIMIZER(tp_adam, __VA_ARGS__, .at_ = TP_AT)
-#define tp_adamw(...)    TP__OPTIMIZER(tp_adamw, __VA_ARGS__, .at_ = TP_AT)
-#define tp_rmsprop(...)  TP__OPTIMIZER(tp_rmsprop, __VA_ARGS__, .at_ = TP_AT)
-#define tp_adagrad(...)  TP__OPTIMIZER(tp_adagrad, __VA_ARGS__, .at_ = TP_AT)
-#define tp_adadelta(...) TP__OPTIMIZER(tp_adadelta, __VA_ARGS__, .at_ = TP_AT)
-#define tp_ftrl(...)     TP__OPTIMIZER(tp_ftrl, __VA_ARGS__, .at_ = TP_AT)
-#define tp_lamb(...)     TP__OPTIMIZER(tp_lamb, __VA_ARGS__, .at_ = TP_AT)
+#define TP__OPTIMIZER(fn_, text_, lr_, ...) fn_##_((lr_), TP__NAMED(optim, fn_##_desc, text_, __VA_ARGS__))
+#define tp_sgd(...)      TP__OPTIMIZER(tp_sgd, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_momentum(...) TP__OPTIMIZER(tp_momentum, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_nesterov(...) TP__OPTIMIZER(tp_nesterov, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adam(...)     TP__OPTIMIZER(tp_adam, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adamw(...)    TP__OPTIMIZER(tp_adamw, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_rmsprop(...)  TP__OPTIMIZER(tp_rmsprop, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adagrad(...)  TP__OPTIMIZER(tp_adagrad, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_adadelta(...) TP__OPTIMIZER(tp_adadelta, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_ftrl(...)     TP__OPTIMIZER(tp_ftrl, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#define tp_lamb(...)     TP__OPTIMIZER(tp_lamb, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#elif __cplusplus >= 202002L
+#define tp_sgd(lr_, ...)      TP__CALL_X(optim, tp_sgd, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_momentum(lr_, ...) TP__CALL_X(optim, tp_momentum, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_nesterov(lr_, ...) TP__CALL_X(optim, tp_nesterov, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_adam(lr_, ...)     TP__CALL_X(optim, tp_adam, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_adamw(lr_, ...)    TP__CALL_X(optim, tp_adamw, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_rmsprop(lr_, ...)  TP__CALL_X(optim, tp_rmsprop, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_adagrad(lr_, ...)  TP__CALL_X(optim, tp_adagrad, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_adadelta(lr_, ...) TP__CALL_X(optim, tp_adadelta, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_ftrl(lr_, ...)     TP__CALL_X(optim, tp_ftrl, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_lamb(lr_, ...)     TP__CALL_X(optim, tp_lamb, lr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
 /* clang-format on */
 
@@ -238,7 +253,9 @@ typedef struct tp_loss_scale_desc {
 } tp_loss_scale_desc;
 TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d);
 #ifndef __cplusplus
-#define tp_loss_scale(...) TP__OPTIMIZER(tp_loss_scale, __VA_ARGS__, .at_ = TP_AT)
+#define tp_loss_scale(...) TP__OPTIMIZER(tp_loss_scale, #__VA_ARGS__, __VA_ARGS__, .at_ = TP_AT)
+#elif __cplusplus >= 202002L
+#define tp_loss_scale(opt_, ...) TP__CALL_X(optim, tp_loss_scale, opt_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
 
 /* ==== >>gradproc ====================================================================================== */
@@ -264,7 +281,8 @@ struct tp_gradproc {
     int n_rules;
     tp_node *(*map)(tp_node *grad, tp_node *var, void *user);
     bool quiet;
-    tp_at at_; /* where it was asked for; file may be NULL */
+    const char *const *collections; /* of SummaryGradient; ends with NULL */
+    tp_at at_;                      /* where it was asked for; file may be NULL */
 };
 
 /* Drop pairs without a gradient, with one warning that names them. [FilterNoneGrad] */
@@ -280,8 +298,10 @@ TP_DEF tp_gradproc tp_gradproc_map(tp_node *(*fn)(tp_node *grad, tp_node *var, v
                                    const char *regex);
 
 /* A histogram <var>-grad and a moving summary <var>/rms of the gradients of matching variables (regex NULL: all), once a
- * variable. [SummaryGradient] */
+ * variable. _to: the histograms go to these collections, which end with NULL, instead of SUMMARIES; they are copied when an
+ * optimizer takes the processor. [SummaryGradient] */
 TP_DEF tp_gradproc tp_gradproc_summary(const char *regex);
+TP_DEF tp_gradproc tp_gradproc_summary_to(const char *regex, const char *const *collections);
 /* Log shape, mean, rms and the first elements of each gradient when it is used, once a variable. [PrintGradient] */
 TP_DEF tp_gradproc tp_gradproc_print(const char *regex);
 /* A gradient with a NaN or an infinity fails the run, with a sentence that names the variable. [CheckGradient] */
@@ -289,12 +309,13 @@ TP_DEF tp_gradproc tp_gradproc_check(void);
 
 /* The same processor, asked for at `at`. */
 TP_DEF tp_gradproc tp_gradproc_at(tp_gradproc p, tp_at at);
-#ifndef __cplusplus
-#define tp_gradproc_scale(regex_, factor_)  tp_gradproc_at((tp_gradproc_scale)(regex_, factor_), (tp_at)TP_AT)
-#define tp_gradproc_scale_rules(rules_, n_) tp_gradproc_at((tp_gradproc_scale_rules)(rules_, n_), (tp_at)TP_AT)
-#define tp_gradproc_map(fn_, user_, regex_) tp_gradproc_at((tp_gradproc_map)(fn_, user_, regex_), (tp_at)TP_AT)
-#define tp_gradproc_summary(regex_)         tp_gradproc_at((tp_gradproc_summary)(regex_), (tp_at)TP_AT)
-#define tp_gradproc_print(regex_)           tp_gradproc_at((tp_gradproc_print)(regex_), (tp_at)TP_AT)
+#ifdef TP_KEYWORDS
+#define tp_gradproc_scale(regex_, factor_)  tp_gradproc_at((tp_gradproc_scale)(regex_, factor_), TP_HERE)
+#define tp_gradproc_scale_rules(rules_, n_) tp_gradproc_at((tp_gradproc_scale_rules)(rules_, n_), TP_HERE)
+#define tp_gradproc_map(fn_, user_, regex_) tp_gradproc_at((tp_gradproc_map)(fn_, user_, regex_), TP_HERE)
+#define tp_gradproc_summary(regex_)         tp_gradproc_at((tp_gradproc_summary)(regex_), TP_HERE)
+#define tp_gradproc_summary_to(regex_, ...) tp_gradproc_at((tp_gradproc_summary_to)(regex_, __VA_ARGS__), TP_HERE)
+#define tp_gradproc_print(regex_)           tp_gradproc_at((tp_gradproc_print)(regex_), TP_HERE)
 #endif
 
 /* Run one in its name scope; returns how many pairs are left. */
@@ -306,6 +327,8 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
 /* opt = tp_apply_grad_processors(opt, TP_GRADPROCS(tp_gradproc_filter_none(), tp_gradproc_global_norm_clip(5))) */
 #define TP_GRADPROCS(...) \
     (const tp_gradproc[]){__VA_ARGS__}, (int)(sizeof((const tp_gradproc[]){__VA_ARGS__}) / sizeof(tp_gradproc))
+#elif __cplusplus >= 202002L
+#define TP_GRADPROCS(...) TP__LIST(tp_gradproc, __VA_ARGS__)
 #endif
 /* clang-format on */
 
@@ -315,10 +338,30 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
 /* lr * rate^(step/decay_steps), or with staircase of the quotient rounded down */
 TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float rate,
                                      bool staircase);
+/* lr * (alpha + (1-alpha) (1 + cos(pi min(step, decay_steps)/decay_steps)) / 2): from lr down to alpha lr, where it stays */
+TP_DEF tp_node *tp_cosine_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float alpha);
+/* Before `steps` steps: lr times start + (1-start) step/steps, a straight line up to lr; then lr. lr is any scalar node, such
+ * as tp_cosine_decay's. */
+TP_DEF tp_node *tp_warm_up(tp_node *lr, tp_node *step, int64_t steps, float start);
 /* values[0] while step <= boundaries[0], values[1] while step <= boundaries[1], ... values[n] after the last of n
  * boundaries, which rise. */
 TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries, const float *values,
                                       int n);
+
+/* Where builders were called: >>places of tp_graph.h. */
+/* clang-format off */
+#define tp_compute_gradients(...) TP__PLACED(tp__node_at, tp_compute_gradients(__VA_ARGS__))
+#define tp_optimizer_compute_gradients(...) TP__PLACED(tp__node_at, tp_optimizer_compute_gradients(__VA_ARGS__))
+#define tp_apply_gradients(...)    TP__PLACED(tp__node_at, tp_apply_gradients(__VA_ARGS__))
+#define tp_minimize(...)           TP__PLACED(tp__node_at, tp_minimize(__VA_ARGS__))
+#define tp_cosine_decay(...)       TP__PLACED(tp__node_at, tp_cosine_decay(__VA_ARGS__))
+#define tp_warm_up(...)            TP__PLACED(tp__node_at, tp_warm_up(__VA_ARGS__))
+#define tp_apply_gradients_if(...) TP__PLACED(tp__node_at, tp_apply_gradients_if(__VA_ARGS__))
+#define tp_optimizer_slot(...)     TP__PLACED(tp__node_at, tp_optimizer_slot(__VA_ARGS__))
+#define tp_optimizer_scalar(...)   TP__PLACED(tp__node_at, tp_optimizer_scalar(__VA_ARGS__))
+#define tp_exponential_decay(...)  TP__PLACED(tp__node_at, tp_exponential_decay(__VA_ARGS__))
+#define tp_piecewise_constant(...) TP__PLACED(tp__node_at, tp_piecewise_constant(__VA_ARGS__))
+/* clang-format on */
 
 #ifdef __cplusplus
 }
@@ -328,15 +371,42 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__OPTIM_IMPLEMENTED)
 #define TP__OPTIM_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__optim_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_momentum_desc, momentum, ZERO),
+        TP__ZERO_OPTION(tp_nesterov_desc, momentum, ZERO),
+        TP__ZERO_OPTION(tp_adam_desc, beta1, ZERO),
+        TP__ZERO_OPTION(tp_adam_desc, beta2, ZERO),
+        TP__ZERO_OPTION(tp_adam_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_adamw_desc, beta1, ZERO),
+        TP__ZERO_OPTION(tp_adamw_desc, beta2, ZERO),
+        TP__ZERO_OPTION(tp_adamw_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_adamw_desc, weight_decay, ZERO),
+        TP__ZERO_OPTION(tp_rmsprop_desc, decay, ZERO),
+        TP__ZERO_OPTION(tp_rmsprop_desc, epsilon, ZERO),
+        TP__ZERO_OPTION(tp_adadelta_desc, rho, ZERO),
+        TP__ZERO_OPTION(tp_ftrl_desc, learning_rate_power, ZERO),
+        TP__ZERO_OPTION(tp_lamb_desc, beta1, ZERO),
+        TP__ZERO_OPTION(tp_lamb_desc, beta2, ZERO),
+        TP__ZERO_OPTION(tp_lamb_desc, epsilon, ZERO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
+
 /* ==== >>gradients ===================================================================================== */
 
-TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs)
+static void tp__compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs)
 {
-    TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, )
-
     for (int i = 0; i < n; i++) {
         gvs[i].grad = NULL;
         gvs[i].var = vars[i];
@@ -358,19 +428,27 @@ TP_DEF void tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_
     for (int i = 0; i < n; i++) gvs[i].grad = grad[i];
 }
 
+TP_DEF tp_node *tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs)
+{
+    tp_graph *g = cost ? tp_node_graph(cost) : vars && n > 0 ? tp__list_graph(vars, n) : NULL;
+    TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, tp_poison(g))
+    tp__compute_gradients(cost, vars, n, gvs);
+    return g && cost && tp_graph_status(g) == TP_OK ? cost : tp_poison(g);
+}
+
 static tp_node *tp__as_dtype(tp_node *x, tp_dtype dtype)
 {
     return tp_is_poison(x) || x->dtype == dtype ? x : tp_cast(x, dtype);
 }
 
-TP_DEF void tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
-                                           tp_grad_var *gvs)
+TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
+                                               tp_grad_var *gvs)
 {
-    TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, )
+    TP__REQUIRE(gvs && (vars || n == 0) && n >= 0, tp_poison(tp_node_graph(cost)))
 
     tp_node *scale = o ? o->loss_scale : NULL;
-    tp_compute_gradients(scale && !tp_is_poison(cost) ? tp_mul(cost, tp__as_dtype(scale, cost->dtype)) : cost, vars, n,
-                         gvs);
+    return tp_compute_gradients(scale && !tp_is_poison(cost) ? tp_mul(cost, tp__as_dtype(scale, cost->dtype)) : cost,
+                                vars, n, gvs);
 }
 
 /* ==== >>optimizer ===================================================================================== */
@@ -449,6 +527,33 @@ TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int 
     return tp_apply_gradients_if(o, gvs, n, NULL);
 }
 
+TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
+{
+    tp_graph *g = o ? o->graph : tp_node_graph(cost);
+    TP__GRAPH_REQUIRE(g, o && cost, tp_poison(g))
+    int n = 0, m = 0, reached = 0;
+    tp_node *const *all = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    tp_node **vars = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *vars);
+    tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, (size_t)n * sizeof *gvs);
+    tp__filter f;
+    if (!vars || !gvs || !tp__filter_open(&f, g, NULL, "minimize", regex, false)) return tp_poison(g);
+    for (int i = 0; i < n; i++)
+        if (tp__filter_takes(&f, tp_node_name(all[i]))) vars[m++] = all[i];
+    char near[TP__NEAREST_TEXT];
+    tp__nearest_text(&f.near, near);
+    f.taken = 1; /* what it would warn of is a mistake here */
+    tp__filter_close(&f);
+    if (m == 0)
+        return tp_graph_fail(g, NULL, TP_ERR_NAME, "minimize: there is no trainable variable '%s'%s",
+                             regex ? regex : ".*", near);
+    tp_optimizer_compute_gradients(o, cost, vars, m, gvs);
+    for (int i = 0; i < m; i++) reached += gvs[i].grad != NULL;
+    if (reached == 0 && tp_graph_status(g) == TP_OK)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "minimize: '%s' depends on none of the %d variables '%s'",
+                             tp_node_name(cost), m, regex ? regex : ".*");
+    return tp_apply_gradients(o, gvs, m);
+}
+
 static const struct tp__slot *tp__find_slot(const tp_optimizer *o, const tp_node *var, const char *slot)
 {
     for (const struct tp__slot *s = o->slots; s; s = s->next)
@@ -466,7 +571,7 @@ static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *s
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     char full[1024];
     int len = snprintf(full, sizeof full, "%s", wanted);
-    for (int i = 1; tp_find_variable(g, full); i++) len = snprintf(full, sizeof full, "%s_%d", wanted, i);
+    for (int i = 1; tp__variable_named(g, full); i++) len = snprintf(full, sizeof full, "%s_%d", wanted, i);
     if (len < 0 || (size_t)len >= sizeof full)
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "%s: the name of a slot is too long: '%s'", o->name, wanted);
     struct tp__slot *s = (struct tp__slot *)tp_graph_alloc(g, sizeof *s);
@@ -696,7 +801,7 @@ TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d)
     tp_nesterov_desc r;
     memset(&r, 0, sizeof r);
     if (d) r = *d;
-    if (r.use_nesterov == TP_UNSET) r.use_nesterov = TP_YES;
+    if (r.use_nesterov != TP_NO) r.use_nesterov = TP_YES;
     return tp_momentum_(lr, &r);
 }
 
@@ -1280,13 +1385,14 @@ static const char *tp__grad_name(tp_graph *g, tp_node *var, const char *suffix)
 static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
     tp__filter filter;
+    const tp__keys keys = tp__keys_of(NULL, p->collections, TP_KEY_SUMMARIES);
     if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
         tp_node *var = gvs[i].var, *grad = gvs[i].grad;
         if (!grad || !tp__filter_takes(&filter, tp_node_name(var)) || tp__in_numbered_tower(tp_node_name(var)) ||
             !tp__summary_here(g) || !tp__gradproc_first(g, "tp/summarised_gradients", var))
             continue;
-        tp__summary_node(grad, tp__grad_name(g, var, "-grad"), TP_SUMMARY_HISTOGRAM, NULL);
+        tp__summary_node(grad, tp__grad_name(g, var, "-grad"), TP_SUMMARY_HISTOGRAM, &keys);
         tp_node *rms = tp_named(tp_sqrt(tp_mean(tp_square(grad))), tp__grad_name(g, var, "/rms"));
         tp_add_moving_summary_n(&rms, 1, NULL);
     }
@@ -1294,12 +1400,14 @@ static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *
     return n;
 }
 
-TP_DEF tp_gradproc(tp_gradproc_summary)(const char *regex)
+TP_DEF tp_gradproc(tp_gradproc_summary_to)(const char *regex, const char *const *collections)
 {
     tp_gradproc p = tp__gradproc_make("SummaryGradient", tp__gradproc_summary);
     p.regex = regex;
+    p.collections = collections;
     return p;
 }
+TP_DEF tp_gradproc(tp_gradproc_summary)(const char *regex) { return (tp_gradproc_summary_to)(regex, NULL); }
 
 static int tp__gradproc_print(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
@@ -1361,6 +1469,15 @@ static bool tp__gradproc_copy(tp_graph *g, tp_gradproc *p)
 {
     if (p->name && !(p->name = tp_graph_strdup(g, p->name))) return false;
     if (p->regex && !(p->regex = tp_graph_strdup(g, p->regex))) return false;
+    if (p->collections) {
+        int n = 0;
+        while (p->collections[n]) n++;
+        const char **list = (const char **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *list);
+        if (!list) return false;
+        for (int i = 0; i < n; i++)
+            if (!(list[i] = tp_graph_strdup(g, p->collections[i]))) return false;
+        p->collections = list;
+    }
     if (!p->rules) return true;
     tp_grad_rule *rules = (tp_grad_rule *)tp_graph_alloc(g, (size_t)p->n_rules * sizeof *rules);
     if (!rules) return false;
@@ -1430,6 +1547,42 @@ TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64
     return y;
 }
 
+TP_DEF tp_node *tp_cosine_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float alpha)
+{
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g))
+
+    if (decay_steps < 1)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "cosine_decay: decay_steps is %lld: it must be 1 or more",
+                             (long long)decay_steps);
+    tp_name_scope_push(g, "CosineDecay");
+    tp_node *count = tp__schedule_step(g, step, "cosine_decay"), *y = tp_poison(g);
+    if (!tp_is_poison(count)) {
+        count = tp_cast(tp_minimum(count, tp_const_as(g, TP_I64, (double)decay_steps)), TP_F32);
+        tp_node *wave = tp_cos(tp_affine(count, (float)(3.14159265358979323846 / (double)decay_steps), 0.0f));
+        y = tp_affine(wave, 0.5f * lr * (1.0f - alpha), lr * (alpha + 0.5f * (1.0f - alpha)));
+    }
+    tp_name_scope_pop(g);
+    return y;
+}
+
+TP_DEF tp_node *tp_warm_up(tp_node *lr, tp_node *step, int64_t steps, float start)
+{
+    tp_graph *g = tp_node_graph(lr);
+    TP__GRAPH_REQUIRE(g, lr, tp_poison(g))
+    if (tp_is_poison(lr)) return lr;
+    if (steps < 1)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "warm_up: steps is %lld: it must be 1 or more", (long long)steps);
+    tp_name_scope_push(g, "WarmUp");
+    tp_node *count = tp__schedule_step(g, step, "warm_up"), *y = tp_poison(g);
+    if (!tp_is_poison(count)) {
+        tp_node *done = tp_less(count, tp_const_as(g, TP_I64, (double)steps));
+        tp_node *part = tp_affine(tp_cast(count, TP_F32), (float)((1.0 - (double)start) / (double)steps), start);
+        y = tp_select(done, tp_mul(lr, tp__as_dtype(part, lr->dtype)), lr);
+    }
+    tp_name_scope_pop(g);
+    return y;
+}
+
 TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries, const float *values, int n)
 {
     TP__GRAPH_REQUIRE(g, g && n >= 0 && (boundaries || n == 0) && values, tp_poison(g))
@@ -1452,4 +1605,6 @@ TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t 
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

@@ -23,7 +23,7 @@
  *         return 0;
  *     }
  *
- * CONTENTS   >>config >>os >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine >>files
+ * CONTENTS   >>config >>os >>options >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine >>files
  *
  * OPTIONS (define before the include)
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)
@@ -94,7 +94,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           5u /* rises when a public struct changes */
+#define TP_ABI           6u /* rises when a public struct changes */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -123,11 +123,15 @@ extern "C" {
 #define TP__CAT2(a, b) a##b
 #define TP__CAT(a, b)  TP__CAT2(a, b)
 
-/* Booleans in option structs are three-valued, so that a call can undo what its scope set. */
-typedef enum { TP_UNSET = 0, TP_YES = 1, TP_NO = 2 } tp_tri;
+/* Booleans in option structs are three-valued, so that a call can undo what its scope set. TP_UNSET is as if not given. */
+typedef int tp_tri;
+enum { TP_YES = 1, TP_NO = 2, TP_UNSET = 3 };
 
-/* In option structs zero means "the default". An explicit 0 is written TP_ZERO for a float, TP_NONE for a whole number (an option that
- * takes it says so; (uint64_t)TP_NONE for a seed), TP_NO for a tp_tri. tests/zero_options.tsv has a row for each option. */
+/* OPTIONS. In a struct that you fill in by hand zero means "the default". An explicit 0 is written TP_ZERO for a float, TP_NONE for a
+ * whole number (an option that takes it says so; (uint64_t)TP_NONE for a seed), TP_NO for a tp_tri.
+ * An option that a macro takes by name is what it says: .use_bias = false, .momentum = 0, .max_epoch = 0. The macro passes the text of
+ * its options on, and what is named there and zero becomes TP_NO, TP_ZERO or TP_NONE. (It has to be named in the call itself: not
+ * by a macro of yours that stands for several options.) tests/zero_options.tsv has a row for each option. */
 #define TP_ZERO 1.17549435e-38f
 #define TP_NONE (-1)
 
@@ -140,6 +144,91 @@ typedef struct tp_at {
     {                      \
         __FILE__, __LINE__ \
     }
+
+/* An option whose zero is not its default. Each header has a table of its own, which ends with a row of NULL. */
+typedef enum { TP__ZERO_NO, TP__ZERO_ZERO, TP__ZERO_NONE } tp__zero_spelling;
+typedef struct tp__zero_option {
+    const char *type, *field; /* "tp_dropout_desc", "rate" */
+    size_t offset, size;
+    tp__zero_spelling spelling;
+} tp__zero_option;
+#define TP__ZERO_OPTION(type_, field_, spelling_)                                                    \
+    {                                                                                                \
+#type_, #field_, offsetof(type_, field_), sizeof(((type_ *)0)->field_), TP__ZERO_##spelling_ \
+    }
+/* Returns desc, of the type that is named. text: its options as the caller wrote them. */
+TP_DEF void *tp__named(void *desc, const char *type, const tp__zero_option *options, const char *text);
+/* A struct of options, by name: tp_graph_new(TP_OPTIONS(tp_graph_config, .seed = 0)). It lives as long as the block, in C++ as long
+ * as the statement.
+ * C++20 has the same macros. Options are named in the order of the fields, with braces around them or without: tp_conv2d(x, "conv0",
+ * {.filters = 32, .kernel_size = 3}); what comes before them is said at the macro. Older C++ calls the functions with an underscore. */
+/* clang-format off */
+#if !defined(__cplusplus) || __cplusplus >= 202002L
+#define TP_KEYWORDS /* the macros with options by name are there */
+#endif
+#ifndef __cplusplus
+#define TP_HERE                                ((tp_at)TP_AT) /* where this line stands, a tp_at */
+#define TP__BRACES(type_)
+#define TP_NAMES(...)                          {__VA_ARGS__} /* a list of names that comes first: tp_inf_scalar_stats(TP_NAMES("cost", "error")) */
+#define TP_OPTIONS(type_, ...)                 TP__NAMED(TP__PART_##type_, type_, #__VA_ARGS__, __VA_ARGS__)
+#define TP__OPTIONS(part_, type_, text_, ...)  TP__NAMED(part_, type_, text_, .at_ = TP_AT, __VA_ARGS__)
+#define TP__NAMED(part_, type_, text_, ...)    ((const type_ *)tp__named(&(type_){__VA_ARGS__}, #type_, TP__CAT(TP__CAT(tp__, part_), _zeros)(), text_))
+/* tp_cb_model_saver(.max_to_keep = 3) calls tp_cb_model_saver_(&(tp_cb_model_saver_desc){..}) */
+#define TP__CALL(part_, fn_, text_, ...)       fn_##_(TP__OPTIONS(part_, fn_##_desc, text_, __VA_ARGS__))
+#define TP__CALL_X(part_, fn_, x_, text_, ...) fn_##_((x_), TP__OPTIONS(part_, fn_##_desc, text_, __VA_ARGS__))
+#elif __cplusplus >= 202002L
+#ifdef __GNUC__ /* g++ tells of each option that is not given */
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#endif
+extern "C++" {
+#include <initializer_list>
+#include <type_traits>
+#include <utility>
+template <class T> struct tp__cxx_one { T options; }; /* {{.filters = 32}}: the macro's braces around the caller's */
+template <class T> struct tp__cxx_call {
+    T options;
+    template <class M> tp__cxx_call &&with(M T::*field, std::type_identity_t<M> value) &&
+    {
+        options.*field = value;
+        return std::move(*this);
+    }
+    template <class E, size_t N> tp__cxx_call &&with(E (T::*list)[N], std::initializer_list<E> values) &&
+    {
+        size_t n = 0;
+        for (const E &value : values)
+            if (n < N) (options.*list)[n++] = value;
+        return std::move(*this);
+    }
+    const T *named(tp_at at, const char *type, const tp__zero_option *zeros, const char *text) &&
+    {
+        if constexpr (requires { options.at_; }) options.at_ = at;
+        return (const T *)tp__named(&options, type, zeros, text);
+    }
+};
+template <class T> tp__cxx_call<T> tp__cxx_options(int = 0) { return {}; }
+template <class T> tp__cxx_call<T> tp__cxx_options(int, T options) { return {options}; }
+template <class T> tp__cxx_call<T> tp__cxx_options(long, tp__cxx_one<T> one) { return {one.options}; }
+template <class... T> char (&tp__cxx_count(T &&...))[sizeof...(T)];
+}
+#define TP_HERE                                (tp_at TP_AT)
+#define TP__BRACES(type_)                      type_
+#define TP_NAMES(...)                          (std::initializer_list<const char *>{__VA_ARGS__})
+#define TP_OPTIONS(type_, ...)                 TP__CXX(TP__PART_##type_, type_, , #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define TP__OPTIONS(part_, type_, text_, ...)  TP__CXX(part_, type_, , text_ __VA_OPT__(, ) __VA_ARGS__)
+#define TP__WITH(type_, field_, ...)           .with(&type_::field_, __VA_ARGS__)
+#define TP__CXX(part_, type_, with_, text_, ...) \
+    (tp__cxx_options<type_>(0 __VA_OPT__(, {__VA_ARGS__})) with_.named(tp_at TP_AT, #type_, TP__CAT(TP__CAT(tp__, part_), _zeros)(), text_))
+#define TP__CALL(part_, fn_, text_, ...)       fn_##_(TP__OPTIONS(part_, fn_##_desc, text_ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__CALL1(part_, fn_, f_, v_, text_, ...) \
+    fn_##_(TP__CXX(part_, fn_##_desc, TP__WITH(fn_##_desc, f_, v_), text_ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__CALL2(part_, fn_, f_, v_, g_, w_, text_, ...) \
+    fn_##_(TP__CXX(part_, fn_##_desc, TP__WITH(fn_##_desc, f_, v_) TP__WITH(fn_##_desc, g_, w_), text_ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__CALL_X(part_, fn_, x_, text_, ...) fn_##_((x_), TP__OPTIONS(part_, fn_##_desc, text_ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__CALL_X1(part_, fn_, x_, f_, v_, text_, ...) \
+    fn_##_((x_), TP__CXX(part_, fn_##_desc, TP__WITH(fn_##_desc, f_, v_), text_ __VA_OPT__(, ) __VA_ARGS__))
+#define TP__LIST(type_, ...)                   std::initializer_list<type_>{__VA_ARGS__}.begin(), (int)sizeof(tp__cxx_count(__VA_ARGS__))
+#endif
+/* clang-format on */
 
 /* Who took a thing over that has one owner (a dataflow, an input, a callback, a parameter, a session_init), and where if that
  * is known. who NULL: nobody yet. A thing that is given away a second time is refused with both names, and not freed twice.
@@ -160,17 +249,18 @@ typedef enum tp_status {
     TP_END = 2,  /* the input has no more data */
     TP_INTR = 3, /* Ctrl-C */
     TP_ERR = -1,
-    TP_ERR_ARG = -2,      /* an argument or option makes no sense */
-    TP_ERR_SHAPE = -3,    /* shapes do not fit */
-    TP_ERR_DTYPE = -4,    /* element types do not fit */
-    TP_ERR_NOMEM = -5,    /* out of memory */
-    TP_ERR_IO = -6,       /* the operating system refused a file operation */
-    TP_ERR_FORMAT = -7,   /* a file is damaged or of another kind */
-    TP_ERR_NAME = -8,     /* no such name, or a name that is taken */
-    TP_ERR_STATE = -9,    /* called at the wrong time */
-    TP_ERR_NUMERIC = -10, /* NaN or infinity where a check was asked for */
-    TP_ERR_TIMEOUT = -11,
-    TP_ERR_UNSUPPORTED = -12 /* this build or device cannot do it */
+    TP_ERR_ARG = -2,          /* an argument or option makes no sense */
+    TP_ERR_SHAPE = -3,        /* shapes do not fit */
+    TP_ERR_DTYPE = -4,        /* element types do not fit */
+    TP_ERR_NOMEM = -5,        /* out of memory */
+    TP_ERR_IO = -6,           /* the operating system refused a file operation */
+    TP_ERR_FORMAT = -7,       /* a file is damaged or of another kind */
+    TP_ERR_NAME = -8,         /* no such name, or a name that is taken */
+    TP_ERR_STATE = -9,        /* called at the wrong time */
+    TP_ERR_NUMERIC = -10,     /* NaN or infinity where a check was asked for */
+    TP_ERR_TIMEOUT = -11,     /* the time that a run or a wait was given is over */
+    TP_ERR_UNSUPPORTED = -12, /* this build or device cannot do it */
+    TP_ERR_CANCELLED = -13    /* another thread cancelled the run */
 } tp_status;
 
 /* The sentence of this thread's last error; never NULL, "" if there was none. Valid until the next error. */
@@ -296,10 +386,13 @@ TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b); /* unknow
 /* "(?,28,28,1)" into a caller's buffer of at least TP_SHAPE_TEXT bytes; returns buf. */
 #define TP_SHAPE_TEXT (TP_MAX_DIMS * 21 + 4)
 TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf);
-#ifndef __cplusplus
 /* tp_make_shape(2, 3): a shape from its dimensions (at least one). */
+#ifndef __cplusplus
 #define tp_make_shape(...) \
     tp_make_shape_n((int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
+#elif __cplusplus >= 202002L
+#define tp_make_shape(...) \
+    tp_make_shape_n((int)sizeof(tp__cxx_count(__VA_ARGS__)), std::initializer_list<int64_t>{__VA_ARGS__}.begin())
 #endif
 
 /* What kind of value: an element type and a shape. */
@@ -311,20 +404,33 @@ typedef struct tp_type {
 /* ==== >>tensor ======================================================================================== */
 
 /* A contiguous row-major array in host memory. Zero-initialise; free with tp_tensor_free. `data` points into `own`
- * or, for a view, to memory of somebody else. The owned buffer is kept for reuse when the tensor becomes a view. */
+ * or, for a view, to memory of somebody else. The owned buffer is kept for reuse when the tensor becomes a view. With `device`
+ * it lies in that device's memory: tp_tensor_to_device and tp_tensor_stage make such, sessions and predictors take them as
+ * feeds, tp_tensor_copy brings them back, and all else wants host memory. The device stays until they are freed. */
 typedef struct tp_tensor {
     tp_dtype dtype;
     tp_shape shape;
     void *data;
     void *own;
-    size_t capacity; /* bytes of own */
+    size_t capacity;               /* bytes of own */
+    struct tp_device *device;      /* where data lies; NULL: the host */
+    struct tp_device *own_device_; /* where own lies */
+    int staged_;                   /* by tp_tensor_stage, and not taken yet: 1 + its number on own_device_ */
 } tp_tensor;
 
 /* Give t this type and own memory for it (contents undefined); reuses its buffer when that is large enough. */
 TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape);
 TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const void *data); /* borrows data */
-TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src); /* dst is resized and owns its copy */
+TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src); /* dst owns its copy, in host memory */
 TP_DEF void tp_tensor_free(tp_tensor *t);
+/* t owns a copy of `host` in the memory of d, whose kernels see it from now on; host is free again. By the thread that runs on
+ * d. What t had there before is used again if it is large enough. */
+TP_DEF tp_status tp_tensor_to_device(tp_tensor *t, struct tp_device *d, const tp_tensor *host);
+/* The same beside the kernels of d, by any thread: the next batch travels while a step runs. t may be fed once the thread that
+ * runs on d has called tp_tensor_unstage, which puts t in order with its kernels. Where d cannot stage, the copy is made at
+ * once; unstage does nothing to a tensor that does not wait for it. Some devices hold a limited number of staged tensors: see tp_device.stage. */
+TP_DEF tp_status tp_tensor_stage(tp_tensor *t, struct tp_device *d, const tp_tensor *host);
+TP_DEF tp_status tp_tensor_unstage(tp_tensor *t);
 TP_DEF size_t tp_tensor_bytes(const tp_tensor *t);
 TP_DEF int64_t tp_tensor_size(const tp_tensor *t);
 TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i);       /* element i as a double */
@@ -423,6 +529,13 @@ TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value);
  * its inputs, and gives the same bits for any number of threads. */
 typedef void (*tp_kernel_fn)(const tp_call *k);
 
+/* Bytes of a device's memory; -1: unknown. */
+typedef struct tp_memory_use {
+    int64_t total;      /* that it has; the CPU: the machine's */
+    int64_t available;  /* of these, that anybody may still have */
+    int64_t used, peak; /* what is allocated by alloc of this tp_device: now, and at most since it was opened */
+} tp_memory_use;
+
 /* A device: memory and a stream of kernels in order. All functions but those marked NULL are required; `host` says that
  * its memory can be read by the CPU. upload and download are in order with the kernels; upload is done with the host's
  * memory when it returns, download at the next wait. Between record_begin and record_end nothing runs: what is queued is kept in *recording, and runs at
@@ -434,6 +547,9 @@ struct tp_device {
     bool host;
     void *(*alloc)(tp_device *d, size_t bytes); /* 64-byte aligned; NULL when full */
     void (*free)(tp_device *d, void *p);
+    /* From now on alloc gives out no more than this part, 0 to 1, of all the memory that the device has; of several calls the
+     * smallest counts. NULL, and where the driver does not count: as much as there is. */
+    tp_status (*limit_memory)(tp_device *d, double part);
     tp_status (*upload)(tp_device *d, void *dst, const void *host_src, size_t bytes);
     tp_status (*download)(tp_device *d, void *host_dst, const void *src, size_t bytes);
     tp_status (*copy)(tp_device *d, void *dst, const void *src, size_t bytes);
@@ -462,12 +578,22 @@ struct tp_device {
     tp_status (*record_end)(tp_device *d, void **recording);
     tp_status (*replay)(tp_device *d, void *recording);
     void (*record_free)(tp_device *d, void *recording);
+    /* For tp_device_memory and tp_device_utilization. NULL: unknown. */
+    tp_status (*memory)(tp_device *d, tp_memory_use *m);
+    double (*utilization)(tp_device *d);
+    /* The caller needs it no longer. It stays until the sessions and tensors on it are freed, which may be before or after. */
     void (*close)(tp_device *d);
     tp_pool *pool;             /* host devices: the threads kernels run on */
     const struct tp__isa *isa; /* host devices: the chosen vector kernels, NULL under TP_NAIVE */
     bool amx;                  /* host devices: large products go through bf16 tiles ("amx" was asked for) */
     void *impl;
+    void (*destroy)(tp_device *d); /* gives everything back; tp_device_ready sets it */
+    int users_;                    /* the caller, the sessions and tensors on it */
+    bool closed_;
 };
+/* A device of your own, whose table is filled in and whose close gives everything back: close then waits for the last session
+ * or tensor that uses it. Devices that the library opens are ready. Returns d. */
+TP_DEF tp_device *tp_device_ready(tp_device *d);
 
 /* The CPU as a device. threads: 0 = one a processor. isa: NULL = the best this machine has (or $TP_ISA), else
  * "naive", "sse2", "avx2", "avx512", "neon"; unknown or absent ones are an error. Bit identity is promised per ISA.
@@ -480,12 +606,18 @@ TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa);
 TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_device **out);
 /* "avx512"; "naive" without vector kernels; of a device that is not the host its name */
 TP_DEF const char *tp_device_isa(const tp_device *d);
+/* How much memory a device has and holds. What it cannot tell is -1, and that is no error. Any thread. */
+TP_DEF tp_status tp_device_memory(tp_device *d, tp_memory_use *m);
+/* How busy it was, in percent; negative: unknown. By one thread at a time. The CPU: the time that processors have worked for
+ * this process since the device was last asked (or made), of what its threads could have; other threads of the program
+ * count too, so that it may be more than 100. A GPU: as its driver says (NVML, looked for at run time), of the last moment. */
+TP_DEF double tp_device_utilization(tp_device *d);
 /* An NVIDIA GPU, from 0, as a device: compile tp_cuda.cu with nvcc and link it. NULL on failure. Close with d->close(d). */
 typedef tp_status (*tp_fail_fn)(tp_status status, const char *fmt, ...);
 typedef void (*tp_say_fn)(tp_log_level level, const char *fmt, ...);
 tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, tp_say_fn say);
 int tp_cuda_count(void); /* GPUs of this machine; 0 without a driver */
-#define tp_cuda_open(ordinal_) tp_cuda_open_(ordinal_, TP_ABI, tp_fail, tp_log_once)
+#define tp_cuda_open(ordinal_) tp_device_ready(tp_cuda_open_(ordinal_, TP_ABI, tp_fail, tp_log_once))
 /* Bytes that a GPU's session and its own needs have of its memory: now, and at most since it was opened. */
 tp_status tp_cuda_memory(tp_device *gpu, size_t *now, size_t *most);
 /* NCCL between programs, one GPU each. Rank 0 makes an identity and sends it to the others (by MPI_Bcast, say); then all n make
@@ -1407,21 +1539,29 @@ static TP__UNUSED int tp__os_shell(const char *command)
 #endif
 }
 
-/* Bytes of memory that are free; negative where the system does not tell. */
-static TP__UNUSED double tp__os_free_memory(void)
+/* Bytes of memory that the machine has and that are free; -1 where the system does not tell. */
+static TP__UNUSED void tp__os_memory(int64_t *total, int64_t *available)
 {
+    *total = *available = -1;
 #ifdef _WIN32
     MEMORYSTATUSEX is;
     is.dwLength = sizeof is;
-    return GlobalMemoryStatusEx(&is) ? (double)is.ullAvailPhys : -1;
+    if (!GlobalMemoryStatusEx(&is)) return;
+    *total = (int64_t)is.ullTotalPhys;
+    *available = (int64_t)is.ullAvailPhys;
 #elif defined(__linux__)
     char text[1024];
     tp__os_peek("/proc/meminfo", text, sizeof text);
-    const char *line = strstr(text, "MemAvailable:");
-    return line ? 1024.0 * (double)strtoll(line + 13, NULL, 10) : -1;
-#else
-    return -1;
+    const char *all = strstr(text, "MemTotal:"), *line = strstr(text, "MemAvailable:");
+    if (all) *total = 1024 * strtoll(all + 9, NULL, 10);
+    if (line) *available = 1024 * strtoll(line + 13, NULL, 10);
 #endif
+}
+static TP__UNUSED double tp__os_free_memory(void)
+{
+    int64_t total, available;
+    tp__os_memory(&total, &available);
+    return (double)available;
 }
 
 /* Large pages for a block, please: advice. Without them a big arena is faulted in 4 KiB at a time. (The declaration is hidden
@@ -1458,6 +1598,22 @@ static double tp__os_clock(void) /* seconds since some moment; it never goes bac
 #else
     struct timespec ts;
     clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
+#endif
+}
+
+static double tp__os_cpu_clock(void) /* seconds that processors have worked for this process, all threads together */
+{
+#if defined(TP__NO_SYSTEM)
+    return (double)clock() / (double)CLOCKS_PER_SEC;
+#elif defined(_WIN32)
+    FILETIME made, ended, kernel, user;
+    if (!GetProcessTimes(GetCurrentProcess(), &made, &ended, &kernel, &user)) return 0;
+    return 1e-7 * ((double)((uint64_t)kernel.dwHighDateTime << 32 | kernel.dwLowDateTime) +
+                   (double)((uint64_t)user.dwHighDateTime << 32 | user.dwLowDateTime));
+#else
+    struct timespec ts;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &ts);
     return (double)ts.tv_sec + 1e-9 * (double)ts.tv_nsec;
 #endif
 }
@@ -1771,6 +1927,61 @@ static TP__UNUSED bool tp__os_interrupted(void)
 TP__UNUSED TP__SMALL static tp_status tp__misuse(const char *function, const char *needs)
 {
     return tp_fail(TP_ERR_ARG, "%s: an argument is NULL or out of its range: it needs %s", function, needs);
+}
+
+/* ==== >>options ======================================================================================= */
+
+/* Past a literal or what stands in parentheses, brackets or braces; s is at its first character. */
+static const char *tp__past(const char *s)
+{
+    const char first = *s++;
+    if (first == '"' || first == '\'') {
+        while (*s && *s != first) s += *s == '\\' && s[1] ? 2 : 1;
+        return *s ? s + 1 : s;
+    }
+    while (*s && !strchr(")]}", *s)) s = strchr("\"'([{", *s) ? tp__past(s) : s + 1;
+    return *s ? s + 1 : s;
+}
+
+/* Does the text of a call's options, `"conv0", .filters = 32, .use_bias = x ? a : b`, name the field? C++ has braces around. */
+static bool tp__names(const char *text, const char *field)
+{
+    const size_t n = strlen(field);
+    bool begins = true;
+    text += strspn(text, " {");
+    while (*text) {
+        if (begins && *text == '.') {
+            text += 1 + strspn(text + 1, " ");
+            if (strncmp(text, field, n) == 0 && text[n + strspn(text + n, " ")] == '=') return true;
+        }
+        begins = *text == ',' || (begins && *text == ' ');
+        text = strchr("\"'([{", *text) ? tp__past(text) : text + 1;
+    }
+    return false;
+}
+
+/* Is what stands there, a number or tp_tri of n bytes, zero? Not by its bits: -0.0f is zero. */
+static bool tp__zero_is_written(const tp__zero_option *o, const char *at)
+{
+    if (o->spelling == TP__ZERO_ZERO && o->size == sizeof(float)) return *(const float *)at == 0.0f;
+    if (o->spelling == TP__ZERO_ZERO) return *(const double *)at == 0.0;
+    return o->size == sizeof(int) ? *(const int *)at == 0 : *(const int64_t *)at == 0;
+}
+
+TP_DEF void *tp__named(void *desc, const char *type, const tp__zero_option *o, const char *text)
+{
+    for (; o->type; o++) {
+        if (strcmp(o->type, type) != 0) continue;
+        char *at = (char *)desc + o->offset;
+        if (o->spelling == TP__ZERO_NO && *(const int *)at == TP_UNSET) *(int *)at = 0;
+        else if (!tp__zero_is_written(o, at) || !tp__names(text, o->field)) continue;
+        else if (o->spelling == TP__ZERO_NO) *(int *)at = TP_NO;
+        else if (o->spelling == TP__ZERO_NONE && o->size == sizeof(int)) *(int *)at = TP_NONE;
+        else if (o->spelling == TP__ZERO_NONE) *(int64_t *)at = TP_NONE;
+        else if (o->size == sizeof(float)) *(float *)at = TP_ZERO;
+        else *(double *)at = (double)TP_ZERO;
+    }
+    return desc;
 }
 
 /* ==== >>numbers ======================================================================================= */
@@ -2365,6 +2576,7 @@ TP_DEF const char *tp_status_name(tp_status status)
     case TP_ERR_STATE: return "TP_ERR_STATE";
     case TP_ERR_NUMERIC: return "TP_ERR_NUMERIC";
     case TP_ERR_TIMEOUT: return "TP_ERR_TIMEOUT";
+    case TP_ERR_CANCELLED: return "TP_ERR_CANCELLED";
     case TP_ERR_UNSUPPORTED: return "TP_ERR_UNSUPPORTED";
     }
     return "unknown status";
@@ -2768,29 +2980,41 @@ TP_DEF char *tp_strdup(const char *s)
 #define TP__HUGE_PAGE  ((size_t)2 << 20)
 #define TP__HUGE_BLOCK TP__HUGE_PAGE /* from here on blocks are aligned to huge pages */
 
+/* What stands right before an aligned block: where malloc's begins, and how large it is itself. */
+typedef struct tp__aligned {
+    char *base;
+    size_t size;
+} tp__aligned;
+
 TP_DEF void *tp_alloc_aligned(size_t size)
 {
     size_t align = size >= TP__HUGE_BLOCK ? TP__HUGE_PAGE : TP__ALIGN;
-    size_t extra = align + sizeof(void *); /* the base pointer stands right before the block */
+    tp__aligned head;
+    size_t extra = align + sizeof head;
     if (size > PTRDIFF_MAX - extra) {
         tp_fail(TP_ERR_NOMEM, "out of memory: %zu bytes were asked for", size);
         return NULL;
     }
-    char *base = (char *)tp_malloc(size + extra);
-    if (!base) return NULL;
-    char *p = base + sizeof(void *);
+    head.base = (char *)tp_malloc(size + extra);
+    head.size = size;
+    if (!head.base) return NULL;
+    char *p = head.base + sizeof head;
     p += (align - (size_t)((uintptr_t)p % align)) % align;
-    memcpy(p - sizeof base, &base, sizeof base);
+    memcpy(p - sizeof head, &head, sizeof head);
     if (align == TP__HUGE_PAGE) tp__os_large_pages(p, size / TP__HUGE_PAGE * TP__HUGE_PAGE);
     return p;
 }
 
+static tp__aligned tp__aligned_head(const void *p)
+{
+    tp__aligned head;
+    memcpy(&head, (const char *)p - sizeof head, sizeof head);
+    return head;
+}
+
 TP_DEF void tp_free_aligned(void *p)
 {
-    if (!p) return;
-    char *base;
-    memcpy(&base, (char *)p - sizeof base, sizeof base);
-    tp_free(base);
+    if (p) tp_free(tp__aligned_head(p).base);
 }
 
 /* -- arena ---------------------------------------------------------------------------------------------- */
@@ -3256,6 +3480,22 @@ static tp_status tp__type_bytes(tp_dtype dtype, const tp_shape *shape, size_t *b
     return TP_OK;
 }
 
+static void tp__device_use(tp_device *d, int more);
+
+/* What t owns goes. */
+static void tp__tensor_drop(tp_tensor *t)
+{
+    tp_device *d = t->own_device_;
+    if (d && t->staged_) (void)d->unstage(d, t->staged_ - 1, NULL);
+    if (!d) tp_free_aligned(t->own);
+    else if (t->own) d->free(d, t->own);
+    if (d) tp__device_use(d, -1);
+    t->own = NULL;
+    t->own_device_ = NULL;
+    t->capacity = 0;
+    t->staged_ = 0;
+}
+
 TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
 {
     TP__REQUIRE(t, TP_ERR_ARG)
@@ -3263,17 +3503,18 @@ TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
     size_t bytes = 0;
     tp_status st = tp__type_bytes(dtype, &shape, &bytes);
     if (st != TP_OK) return st;
-    if (!t->own || t->capacity < bytes) { /* the old buffer goes last, so that a failure changes nothing */
+    if (t->own_device_ || !t->own || t->capacity < bytes) { /* a failure changes nothing */
         size_t capacity = bytes ? bytes : 1;
         void *own = tp_alloc_aligned(capacity);
         if (!own) return TP_ERR_NOMEM;
-        tp_free_aligned(t->own);
+        tp__tensor_drop(t);
         t->own = own;
         t->capacity = capacity;
     }
     t->dtype = dtype;
     t->shape = shape;
     t->data = t->own;
+    t->device = NULL;
     return TP_OK;
 }
 
@@ -3284,16 +3525,40 @@ TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const v
     t->dtype = dtype;
     t->shape = shape;
     t->data = (void *)(uintptr_t)data;
+    t->device = NULL;
+}
+
+/* dst is none of a device's. */
+static tp_status tp__tensor_download(tp_tensor *dst, const tp_tensor *src)
+{
+    tp_device *d = src->device;
+    if (src->staged_) /* there is no data yet */
+        return tp_fail(TP_ERR_STATE, "this tensor was staged on %s and not taken: tp_tensor_unstage comes first",
+                       d->name);
+    tp_status st = tp_tensor_resize(dst, src->dtype, src->shape);
+    if (st == TP_OK) st = d->download(d, dst->data, src->data, tp_tensor_bytes(src));
+    const tp_status waited = d->wait(d);
+    return st == TP_OK ? waited : st;
 }
 
 TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
 {
-    TP__REQUIRE(dst && src && (src->data || tp_tensor_bytes(src) == 0), TP_ERR_ARG)
+    TP__REQUIRE(dst && src && (src->data || src->staged_ || tp_tensor_bytes(src) == 0), TP_ERR_ARG)
 
     tp_tensor from = *src; /* src may be dst, or a view of dst's own memory */
     size_t bytes = 0;
     tp_status st = tp__type_bytes(from.dtype, &from.shape, &bytes);
     if (st != TP_OK) return st;
+    if (from.device || dst->own_device_) {
+        tp_tensor fresh;
+        memset(&fresh, 0, sizeof fresh);
+        st = from.device ? tp__tensor_download(&fresh, &from) : tp_tensor_copy(&fresh, &from);
+        if (st == TP_OK) {
+            tp_tensor_free(dst);
+            *dst = fresh;
+        } else tp_tensor_free(&fresh);
+        return st;
+    }
     void *old = NULL;
     if (!dst->own || dst->capacity < bytes) {
         size_t capacity = bytes ? bytes : 1;
@@ -3305,6 +3570,7 @@ TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
     }
     if (bytes) memmove(dst->own, from.data, bytes);
     tp_free_aligned(old);
+    dst->device = NULL;
     dst->dtype = from.dtype;
     dst->shape = from.shape;
     dst->data = dst->own;
@@ -3314,8 +3580,86 @@ TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src)
 TP_DEF void tp_tensor_free(tp_tensor *t)
 {
     if (!t) return;
-    tp_free_aligned(t->own);
+    tp__tensor_drop(t);
     memset(t, 0, sizeof *t);
+}
+
+/* Room on d for a value of this type; what it had on another device, or as the host's, goes. */
+static tp_status tp__tensor_room(tp_tensor *t, tp_device *d, tp_dtype dtype, const tp_shape *shape)
+{
+    size_t bytes = 0;
+    tp_status st = tp__type_bytes(dtype, shape, &bytes);
+    if (st != TP_OK) return st;
+    if (t->own_device_ != d || !t->own || t->capacity < bytes) {
+        void *own = d->alloc(d, bytes ? bytes : 1);
+        if (!own) return tp_fail(TP_ERR_NOMEM, "out of memory on %s for a tensor of %zu bytes", d->name, bytes);
+        tp__device_use(d, 1);
+        tp__tensor_drop(t);
+        t->own_device_ = d;
+        t->own = own;
+        t->capacity = bytes ? bytes : 1;
+    }
+    t->dtype = dtype;
+    t->shape = *shape;
+    t->data = t->own;
+    t->device = d;
+    return TP_OK;
+}
+
+static tp_status tp__tensor_may_leave(const tp_tensor *t, const tp_device *d, const tp_tensor *host)
+{
+    if (t == host || host->device)
+        return tp_fail(TP_ERR_ARG, "a tensor for %s must be copied from another one, in host memory", d->name);
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_tensor_to_device(tp_tensor *t, tp_device *d, const tp_tensor *host)
+{
+    TP__REQUIRE(t && d && host && (host->data || tp_tensor_bytes(host) == 0), TP_ERR_ARG)
+
+    tp_status st = tp__tensor_may_leave(t, d, host);
+    if (st == TP_OK && t->staged_) tp__tensor_drop(t);
+    if (st == TP_OK) st = tp__tensor_room(t, d, host->dtype, &host->shape);
+    if (st == TP_OK && tp_tensor_bytes(host)) st = d->upload(d, t->data, host->data, tp_tensor_bytes(host));
+    return st;
+}
+
+TP_DEF tp_status tp_tensor_stage(tp_tensor *t, tp_device *d, const tp_tensor *host)
+{
+    TP__REQUIRE(t && d && host && (host->data || tp_tensor_bytes(host) == 0), TP_ERR_ARG)
+
+    const size_t bytes = tp_tensor_bytes(host);
+    if (!d->stage || !d->unstage || !bytes) return tp_tensor_to_device(t, d, host);
+    tp_status st = tp__tensor_may_leave(t, d, host);
+    if (st == TP_OK && t->staged_)
+        st = tp_fail(TP_ERR_STATE, "this tensor was staged on %s already: tp_tensor_unstage comes first",
+                     t->own_device_->name);
+    int number = 0;
+    if (st == TP_OK) st = d->stage(d, host->data, bytes, &number);
+    if (st != TP_OK) return st;
+    if (t->own_device_ != d) {
+        tp__tensor_drop(t);
+        tp__device_use(d, 1);
+    }
+    t->dtype = host->dtype;
+    t->shape = host->shape;
+    t->data = NULL;
+    t->device = t->own_device_ = d;
+    t->staged_ = number + 1;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_tensor_unstage(tp_tensor *t)
+{
+    TP__REQUIRE(t, TP_ERR_ARG)
+
+    if (!t->device || !t->staged_) return TP_OK;
+    tp_device *d = t->device;
+    const int number = t->staged_ - 1;
+    t->staged_ = 0; /* it is not dropped with the memory that t had */
+    tp_status st = tp__tensor_room(t, d, t->dtype, &t->shape);
+    const tp_status taken = d->unstage(d, number, st == TP_OK ? t->data : NULL);
+    return st == TP_OK ? taken : st;
 }
 
 TP_DEF int64_t tp_tensor_size(const tp_tensor *t)
@@ -3334,7 +3678,7 @@ TP_DEF size_t tp_tensor_bytes(const tp_tensor *t)
 
 TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i)
 {
-    TP__REQUIRE(t && t->data && i >= 0 && i < tp_tensor_size(t), 0)
+    TP__REQUIRE(t && t->data && (!t->device || t->device->host) && i >= 0 && i < tp_tensor_size(t), 0)
 
     double x;
     tp_convert(&x, TP_F64, (const char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, 1);
@@ -3343,7 +3687,7 @@ TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i)
 
 TP_DEF void tp_tensor_set(tp_tensor *t, int64_t i, double value)
 {
-    TP__REQUIRE(t && t->data && i >= 0 && i < tp_tensor_size(t), )
+    TP__REQUIRE(t && t->data && (!t->device || t->device->host) && i >= 0 && i < tp_tensor_size(t), )
 
     tp_convert((char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, &value, TP_F64, 1);
 }
@@ -3547,6 +3891,25 @@ static void tp__run_here(int64_t n, tp_chunk_fn fn, void *user)
     for (int64_t i = 0; i < n; i++) fn(user, i);
 }
 
+TP__UNUSED static int64_t tp__clock_ns(void) { return (int64_t)(tp__os_clock() * 1e9); }
+
+/* When the workers of a pool were busy, while the thread that has one of these in tp__watching calls tp_pool_run. A worker
+ * writes into its own list, and before it says that its chunks are done; the caller reads when they all are. */
+typedef struct tp__span {
+    int64_t start, end; /* nanoseconds */
+} tp__span;
+typedef struct tp__spans {
+    tp__span *item;
+    int64_t n, cap, lost; /* lost: no memory for them */
+} tp__spans;
+typedef struct tp__watch {
+    const tp_pool *pool;
+    tp__spans *worker; /* one each; the caller is none */
+    int n_worker;
+    struct tp__watch *next; /* of another pool */
+} tp__watch;
+TP__UNUSED static TP__THREAD_LOCAL tp__watch *tp__watching; /* NULL: nobody asks */
+
 #ifdef TP_NO_THREADS
 
 struct tp_pool {
@@ -3612,6 +3975,8 @@ struct tp_pool {
     int caller_on;     /* atomic: the caller's processor, as of late */
     unsigned runs;     /* counted by the caller */
     int threads, started;
+    int numbered;     /* atomic: workers that have taken a number */
+    tp__watch *watch; /* of this run, as fn and user are; NULL: nobody asks */
     double spin;
     tp__os_mutex turn; /* held by the caller whose run it is */
     tp__os_mutex lock; /* around sleeping */
@@ -3649,18 +4014,36 @@ static bool tp__spin_until(const int64_t *value, bool equal, int64_t target, dou
  * fewer, so that all threads end together. */
 static int64_t tp__pool_share(const tp_pool *p, int64_t left) { return (left + 4 * p->threads - 1) / (4 * p->threads); }
 
-/* Claim and run chunks until none is left: how many those were. */
-static int64_t tp__pool_work(tp_pool *p)
+static void tp__watch_add(tp__spans *s, int64_t start)
 {
-    int64_t done = 0, left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
+    if (s->n == s->cap) {
+        const int64_t cap = s->cap ? s->cap * 2 : 64;
+        tp__span *item = (tp__span *)tp_realloc(s->item, (size_t)cap * sizeof *item);
+        if (!item) {
+            s->lost++;
+            return;
+        }
+        s->item = item;
+        s->cap = cap;
+    }
+    s->item[s->n].start = start;
+    s->item[s->n++].end = tp__clock_ns();
+}
+
+/* Claim and run chunks until none is left: how many those were. worker: its number, -1: the caller. */
+static int64_t tp__pool_work(tp_pool *p, int worker)
+{
+    int64_t done = 0, begun = 0, left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
     while (left > 0) {
         const int64_t share = tp__pool_share(p, left);
         if (!__atomic_compare_exchange_n(&p->left, &left, left - share, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
             continue; /* `left` is now what another thread made of it */
+        if (p->watch && done == 0) begun = tp__clock_ns();
         for (int64_t i = 0; i < share; i++) p->fn(p->user, p->n - left + i);
         done += share;
         left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
     }
+    if (begun && worker >= 0 && worker < p->watch->n_worker) tp__watch_add(&p->watch->worker[worker], begun);
     return done;
 }
 
@@ -3668,6 +4051,7 @@ TP__OS_THREAD(tp__pool_worker, user)
 {
     tp_pool *p = (tp_pool *)user;
     tp__float_mode_enter(); /* for good */
+    const int number = __atomic_fetch_add(&p->numbered, 1, __ATOMIC_RELAXED);
     unsigned turns = 0;
     while (!__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE)) {
         if (!tp__spin_until(&p->left, false, 0, p->spin)) {
@@ -3682,7 +4066,7 @@ TP__OS_THREAD(tp__pool_worker, user)
         }
         if (p->spin > 0 && turns++ % TP__LOOK_AROUND == 0)
             tp__os_leave_processor(__atomic_load_n(&p->caller_on, __ATOMIC_RELAXED));
-        const int64_t done = tp__pool_work(p);
+        const int64_t done = tp__pool_work(p, number);
         if (done == 0) continue;
         __atomic_add_fetch(&p->finished, done, __ATOMIC_SEQ_CST);
         if (__atomic_load_n(&p->caller_sleeps, __ATOMIC_SEQ_CST)) {
@@ -3758,6 +4142,8 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     p->fn = fn;
     p->user = user;
     p->n = n;
+    p->watch = tp__watching;
+    while (p->watch && p->watch->pool != p) p->watch = p->watch->next;
     const int64_t first = tp__pool_share(p, n);
     __atomic_store_n(&p->left, n - first, __ATOMIC_SEQ_CST);
 
@@ -3775,7 +4161,7 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 
     /* 3. Work, and wait for the chunks that others hold. */
     tp__run_here(first, fn, user);
-    p->claimed += n - first - tp__pool_work(p);
+    p->claimed += n - first - tp__pool_work(p, -1);
     if (__atomic_load_n(&p->finished, __ATOMIC_ACQUIRE) == p->claimed ||
         tp__spin_until(&p->finished, true, p->claimed, p->spin))
         return;
@@ -3950,6 +4336,8 @@ typedef struct tp__cpu_threads {
 
 typedef struct tp__cpu {
     tp__cpu_threads *threads; /* the ones made with the device; d->pool may be set to others */
+    int64_t used, peak;       /* atomic: bytes */
+    double asked, worked; /* when it was last asked how busy it was: tp_time, and the process's time on processors */
     int n;
     char name[TP__CPU_KERNELS][TP__KERNEL_NAME];
     tp_kernel_fn fn[TP__CPU_KERNELS];
@@ -3957,14 +4345,41 @@ typedef struct tp__cpu {
 
 static void *tp__cpu_alloc(tp_device *d, size_t bytes)
 {
-    (void)d;
-    return tp_alloc_aligned(bytes);
+    tp__cpu *cpu = (tp__cpu *)d->impl;
+    void *p = tp_alloc_aligned(bytes);
+    if (!p) return NULL;
+    const int64_t used = __atomic_add_fetch(&cpu->used, (int64_t)bytes, __ATOMIC_RELAXED);
+    int64_t peak = __atomic_load_n(&cpu->peak, __ATOMIC_RELAXED);
+    while (used > peak &&
+           !__atomic_compare_exchange_n(&cpu->peak, &peak, used, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    return p;
 }
 
 static void tp__cpu_free(tp_device *d, void *p)
 {
-    (void)d;
+    if (!p) return;
+    __atomic_sub_fetch(&((tp__cpu *)d->impl)->used, (int64_t)tp__aligned_head(p).size, __ATOMIC_RELAXED);
     tp_free_aligned(p);
+}
+
+static tp_status tp__cpu_memory(tp_device *d, tp_memory_use *m)
+{
+    const tp__cpu *cpu = (const tp__cpu *)d->impl;
+    tp__os_memory(&m->total, &m->available);
+    m->used = __atomic_load_n(&cpu->used, __ATOMIC_RELAXED);
+    m->peak = __atomic_load_n(&cpu->peak, __ATOMIC_RELAXED);
+    return TP_OK;
+}
+
+static double tp__cpu_utilization(tp_device *d)
+{
+    tp__cpu *cpu = (tp__cpu *)d->impl;
+    const double now = tp_time(), worked = tp__os_cpu_clock();
+    const double could = (now - cpu->asked) * tp_pool_threads(d->pool), did = worked - cpu->worked;
+    cpu->asked = now;
+    cpu->worked = worked;
+    return could > 0 && did > 0 ? 100 * did / could : 0;
 }
 
 static tp_status tp__cpu_copy(tp_device *d, void *dst, const void *src, size_t bytes)
@@ -4006,6 +4421,32 @@ static void tp__cpu_close(tp_device *d)
     tp_free(d);
 }
 
+/* One user less or more; the last one closes it. Devices that were not made ready are their owner's. */
+static void tp__device_use(tp_device *d, int more)
+{
+    if (d->destroy && __atomic_add_fetch(&d->users_, more, __ATOMIC_ACQ_REL) == 0) d->destroy(d);
+}
+static void tp__device_close(tp_device *d)
+{
+    if (!d) return;
+    if (d->closed_) {
+        tp_fail(TP_ERR_STATE, "%s was closed already; it stays until the sessions and tensors on it are freed",
+                d->name);
+        return;
+    }
+    d->closed_ = true;
+    tp__device_use(d, -1);
+}
+TP_DEF tp_device *tp_device_ready(tp_device *d)
+{
+    if (!d && !tp_last_error()[0]) tp_fail(TP_ERR_ARG, "there is no device"); /* else who found none has said why */
+    if (!d || d->destroy) return d;
+    d->destroy = d->close;
+    d->close = tp__device_close;
+    d->users_ = 1;
+    return d;
+}
+
 /* Device number `index`, on the threads of `share`, or on `threads` of its own. */
 static tp_device *tp__cpu_device_make(int index, const tp_device *share, int threads, const struct tp__isa *isa)
 {
@@ -4021,6 +4462,8 @@ static tp_device *tp__cpu_device_make(int index, const tp_device *share, int thr
     d->copy = tp__cpu_copy;
     d->find_kernel = tp__cpu_find_kernel;
     d->wait = tp__cpu_wait;
+    d->memory = tp__cpu_memory;
+    d->utilization = tp__cpu_utilization;
     d->close = tp__cpu_close;
     d->isa = isa;
 
@@ -4033,12 +4476,13 @@ static tp_device *tp__cpu_device_make(int index, const tp_device *share, int thr
         cpu->threads->users = 1;
         cpu->threads->pool = tp_pool_new(threads);
     }
+    if (cpu) cpu->asked = tp_time(), cpu->worked = tp__os_cpu_clock();
     if (cpu && cpu->threads) d->pool = cpu->threads->pool;
     if (!d->pool) {
         tp__cpu_close(d);
         return NULL;
     }
-    return d;
+    return tp_device_ready(d);
 }
 
 TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_device **out)
@@ -4081,11 +4525,25 @@ TP_DEF const char *tp_device_isa(const tp_device *d)
     return !d->host ? d->name : d->amx ? "amx" : d->isa ? tp__isa_name(d->isa) : "naive";
 }
 
+TP_DEF tp_status tp_device_memory(tp_device *d, tp_memory_use *m)
+{
+    TP__REQUIRE(d && m, TP_ERR_ARG)
+
+    m->total = m->available = m->used = m->peak = -1;
+    return d->memory ? d->memory(d, m) : TP_OK;
+}
+
+TP_DEF double tp_device_utilization(tp_device *d)
+{
+    TP__REQUIRE(d, -1)
+    return d->utilization ? d->utilization(d) : -1;
+}
+
 TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn fn)
 {
     TP__REQUIRE(d && op, TP_ERR_ARG)
 
-    if (d->close != tp__cpu_close)
+    if (d->close != tp__cpu_close && d->destroy != tp__cpu_close)
         return tp_fail(TP_ERR_UNSUPPORTED, "device %s: kernels can be added to CPU devices only", d->name);
     if (!op || !op[0] || strlen(op) >= TP__KERNEL_NAME || !fn)
         return tp_fail(TP_ERR_ARG, "device %s: a kernel needs a function and an op's name of 1 to %d bytes", d->name,

@@ -85,7 +85,7 @@
  *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
  *            What a model points at is borrowed.
  * THREADS    one training a thread; Ctrl-C is noticed by whichever is running.
- * ERRORS     tp_status: TP_OK also after TP_STOP or the end of the data; TP_INTR after Ctrl-C; else the
+ * ERRORS     tp_status: TP_OK also after TP_STOP or TP_END, the end of the data; TP_INTR after Ctrl-C; else the
  *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
  *            in each case. TP_ERR_IO: training came to its end, but the last checkpoint, a best model or
  *            stats.json is not on the disk as it should be; one line of the log for each says what, and why.
@@ -127,9 +127,22 @@ struct tp_trainer {
     tp_node *train_op;    /* may be set */
     tp_node *cost;        /* a scalar that is looked at after every step, see stop_on_nan; may be set; NULL: none */
     int stop_on_nan;      /* see tp_train_config; may be set before setup_callbacks */
-    tp_status (*build)(tp_trainer *t, const tp_model *m); /* towers and train_op; may be set */
-    tp_status (*run_step)(tp_trainer *t);                 /* one iteration; may be set: yours calls tp_hooked_run */
-    tp_session_creator creator;                           /* of the session; may be set before initialize */
+    /* Makes the training towers. May be set before setup_graph, which calls it once, last of all: state.input is set up for
+     * the graph and state.tower_func knows the model's inputs and build_graph. Yours, for each tower: tp_tower_enter,
+     * tp_input_get_tensors(t->state.input, in), tp_tower_func_call(t->state.tower_func, in), which gives the cost,
+     * tp_tower_leave; then gradients and updates, and it sets train_op, which the built-in run_step runs (not needed with
+     * a run_step of yours), and cost, if NaN is to end the training. It borrows *m for the call, owns nothing, and returns
+     * TP_OK or an error with its sentence; a mistake that sticks to the graph is one too. Callbacks may still add
+     * nodes behind it, the session comes later: it runs nothing. */
+    tp_status (*build)(tp_trainer *t, const tp_model *m);
+    /* One step. May be set before main_loop, which calls it steps_per_epoch times an epoch, after a look at Ctrl-C, and trigger_step
+     * of all callbacks after it. Yours calls tp_hooked_run(t->state.hooked_session, ..) once: before_run and after_run of the
+     * callbacks belong to that run, and it counts: each such run is one more in global_step. What else it wants to run it runs with
+     * tp_session_run on state.session, which no callback sees. TP_OK: go on; TP_STOP and TP_END end the training as success, at once;
+     * an error fails it, with the sentence that tp_fail was given. A step in which nothing was run counts in local_step alone. */
+    tp_status (*run_step)(tp_trainer *t);
+    tp_status (*initialize_hooks)(tp_trainer *t); /* see tp_trainer_initialize_hooks; may be set */
+    tp_session_creator creator;                   /* of the session; may be set before initialize */
     bool feed_dataflow;      /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
     void *user;              /* yours */
     tp_callback **callback_; /* registered, until they become the group */
@@ -137,7 +150,7 @@ struct tp_trainer {
     bool unsaved_is_ok; /* see tp_train_config */
     tp_node *learning_rate_;
     tp_callback *group_;
-    tp_hook hook_, *hooks_[1];
+    tp_hook *hooks_[1];
     tp_input_source *input_;
     bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
 };
@@ -159,11 +172,21 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
 /* Before setup_callbacks. A chief-only callback on another rank is freed, with a warning.
  * [Trainer.register_callback] */
 TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb);
-/* Calls setup_graph of all callbacks. Monitors among the callbacks are refused. [Trainer.setup_callbacks] */
+/* The same; *registered (may be NULL) says whether it was: false for one that was skipped, which is TP_OK, and after an error. */
+TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb, bool *registered);
+/* Calls setup_graph of all callbacks, in the order of the list: the input's, those that were registered before, the counter of
+ * steps, these, the monitors. In that order they have their turn in every phase: what reports stands before what acts on it. Monitors among the callbacks are refused. [Trainer.setup_callbacks] */
 TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                             tp_monitor *const *monitors, int n_monitors);
 TP_DEF tp_status tp_trainer_initialize(tp_trainer *t,
                                        tp_session_init *init); /* init may be NULL. [Trainer.initialize] */
+/* Makes state.hooked_session from state.session and tp_trainer_hooks: what initialize calls between the session and
+ * session_init, unless t->initialize_hooks is set. Yours may make several hooked sessions, for trainings with more than one
+ * op; it sets state.hooked_session to the one that the loop asks for a stop, which the trainer frees, and frees the others
+ * itself. Once. [Trainer.initialize_hooks] */
+TP_DEF tp_status tp_trainer_initialize_hooks(tp_trainer *t);
+/* The before_run and after_run of all callbacks, as hooks; from setup_callbacks on. [Callbacks.get_hooks] */
+TP_DEF tp_hook *const *tp_trainer_hooks(tp_trainer *t, int *n);
 /* Epochs starting_epoch to max_epoch of steps_per_epoch steps (0 is legal: hooks of epochs only).
  * [Trainer.main_loop] */
 TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch,
@@ -204,7 +227,9 @@ typedef struct tp_train_config {
     tp_model model;
     tp_dataflow *dataflow; /* one of these two */
     tp_input_source *data;
-    tp_callback *const *callbacks; /* TP_CALLBACKS(...) sets both */
+    /* TP_CALLBACKS(...) sets both. What reports a statistic stands before what acts on it, see IN WHICH ORDER in tp_callbacks.h;
+     * the extra ones come behind these, the monitors last */
+    tp_callback *const *callbacks;
     int n_callbacks;
     tp_callback *const *extra_callbacks; /* NULL = tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
     int n_extra_callbacks;               /* TP_NONE: none, not the default ones */
@@ -216,8 +241,8 @@ typedef struct tp_train_config {
     int64_t starting_epoch;  /* 0 = 1; TP_NONE: 0 */
     int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: none */
     int64_t max_epoch;       /* 0 = 99999; TP_NONE: no epoch at all */
-    int auto_resume;         /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
-    int always_resume;       /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
+    tp_tri auto_resume;      /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
+    tp_tri always_resume;    /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
     uint64_t seed;           /* of the graph; 0 = 42, (uint64_t)TP_NONE for 0 */
     int stop_on_nan; /* TP_NO: training goes on when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
                       * step, and the last checkpoint is one from before. A cost is that of the variables before its step's
@@ -225,6 +250,7 @@ typedef struct tp_train_config {
                       * tp_cb_check_numerics, which fails before it is written, keeps NaN out of checkpoints */
     int unsaved_is_ok; /* TP_YES: TP_OK though the last checkpoint, a best model or stats.json could not be written. Default TP_NO */
     const char *checkpoint; /* instead of session_init, as tp_smart_init takes it: a config that can be used again */
+    tp_tri log_layers;      /* TP_NO: no line for each layer. Default TP_YES */
 } tp_train_config;
 #ifndef __cplusplus
 #define TP_CALLBACKS(...)                             \
@@ -236,6 +262,12 @@ typedef struct tp_train_config {
 #define TP_MONITORS(...)                            \
     .monitors = (tp_monitor *const[]){__VA_ARGS__}, \
     .n_monitors = (int)(sizeof((tp_monitor *const[]){__VA_ARGS__}) / sizeof(tp_monitor *))
+#elif __cplusplus >= 202002L /* in a call: what they name is gone after the statement */
+#define TP_CALLBACKS(...)       TP__LIST_FIELDS(callbacks, n_callbacks, tp_callback *, __VA_ARGS__)
+#define TP_EXTRA_CALLBACKS(...) TP__LIST_FIELDS(extra_callbacks, n_extra_callbacks, tp_callback *, __VA_ARGS__)
+#define TP_MONITORS(...)        TP__LIST_FIELDS(monitors, n_monitors, tp_monitor *, __VA_ARGS__)
+#define TP__LIST_FIELDS(list_, n_, type_, ...) \
+    .list_ = std::initializer_list<type_>{__VA_ARGS__}.begin(), .n_ = (int)sizeof(tp__cxx_count(__VA_ARGS__))
 #endif
 
 /* Sets session_init and starting_epoch from the logger's directory: its latest checkpoint, and the epoch
@@ -251,6 +283,11 @@ TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trai
  * [launch_train_with_config] */
 TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_trainer *t);
 
+/* For TP_OPTIONS: this header has these types. */
+TP_DEF const tp__zero_option *tp__train_zeros(void);
+#define TP__PART_tp_train_desc   train
+#define TP__PART_tp_train_config train
+
 #ifdef __cplusplus
 }
 #endif
@@ -259,8 +296,35 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_traine
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__TRAIN_IMPLEMENTED)
 #define TP__TRAIN_IMPLEMENTED
+#undef TP__PLACED
+#define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
+
+/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+TP_DEF const tp__zero_option *tp__train_zeros(void)
+{
+    /* clang-format off */
+    static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_train_desc, n_extra_callbacks, NONE),
+        TP__ZERO_OPTION(tp_train_desc, n_monitors, NONE),
+        TP__ZERO_OPTION(tp_train_desc, starting_epoch, NONE),
+        TP__ZERO_OPTION(tp_train_desc, max_epoch, NONE),
+        TP__ZERO_OPTION(tp_train_desc, stop_on_nan, NO),
+        TP__ZERO_OPTION(tp_train_config, n_extra_callbacks, NONE),
+        TP__ZERO_OPTION(tp_train_config, n_monitors, NONE),
+        TP__ZERO_OPTION(tp_train_config, starting_epoch, NONE),
+        TP__ZERO_OPTION(tp_train_config, steps_per_epoch, NONE),
+        TP__ZERO_OPTION(tp_train_config, max_epoch, NONE),
+        TP__ZERO_OPTION(tp_train_config, always_resume, NO),
+        TP__ZERO_OPTION(tp_train_config, seed, NONE),
+        TP__ZERO_OPTION(tp_train_config, stop_on_nan, NO),
+        TP__ZERO_OPTION(tp_train_config, log_layers, NO),
+        {NULL, NULL, 0, 0, TP__ZERO_NO},
+    };
+    /* clang-format on */
+    return options;
+}
 
 /* ==== >>trainer ======================================================================================= */
 
@@ -325,6 +389,7 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
     tp_grad_var *gv = (tp_grad_var *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *gv);
     if (!var || !gv) return;                      /* sticks to the graph */
     for (int i = 0; i < n; i++) var[i] = vars[i]; /* building more nodes may move the collection */
+    tp__graph_settle(g);
     tp_optimizer *opt = m->optimizer ? m->optimizer(g, m->user) : NULL;
     if (!opt) {
         tp_graph_fail(g, NULL, TP_ERR_ARG,
@@ -371,12 +436,14 @@ static tp_trainer *tp__trainer_new(const char *name)
         return NULL;
     }
     t->state.graph = t->graph;
+    t->state.trainer = t;
     t->state.local_step = -1;
     t->state.is_chief = true;
     t->state.poll = tp__trainer_poll;
     t->creator = tp_new_session_creator(NULL);
     t->build = tp__simple_build;
     t->run_step = tp__step_train_op;
+    t->initialize_hooks = tp_trainer_initialize_hooks;
     return t;
 }
 
@@ -478,6 +545,7 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
     tp_status st = tp__graph_result(t->graph);
     if (st == TP_OK) st = tp_input_setup(input, t->graph, m->inputs, m->n_inputs);
     if (st == TP_OK) st = t->build(t, m);
+    if (st == TP_OK) st = tp__graph_result(t->graph);
     return st == TP_OK ? tp__register_input(t) : st;
 }
 
@@ -485,6 +553,12 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
 
 TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb)
 {
+    return tp_trainer_register_callback_ex(t, cb, NULL);
+}
+
+TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb, bool *registered)
+{
+    if (registered) *registered = false;
     tp_status st = tp_callback_status(cb);
     if (cb && cb->owner_.who)
         return tp__own(&cb->owner_, cb->name, t ? t->name : "a trainer", NULL) ? TP_OK : TP_ERR_ARG;
@@ -509,6 +583,7 @@ TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb)
     if (st == TP_OK) {
         t->callback_[t->n_callback_++] = cb;
         cb->owner_.who = t->name;
+        if (registered) *registered = true;
     } else {
         tp_callback_free(cb);
     }
@@ -577,6 +652,27 @@ static tp_status tp__register_cost(tp_trainer *t)
     return tp_trainer_register_callback(t, cb);
 }
 
+/* A list without a gap, or TP_ERR_NOMEM: constructors give NULL when there is no memory, and nothing else. */
+static tp_status tp__check_list(const char *name, const void *const *list, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (!list[i])
+            return tp_fail(
+                TP_ERR_NOMEM,
+                "%s[%d] of %d is NULL: its constructor found no memory, or the list is not there any more (one "
+                "written as a literal is gone with the { } that it stands in)",
+                name, i, n);
+    return TP_OK;
+}
+static tp_status tp__check_callbacks(const char *name, tp_callback *const *list, int n)
+{
+    return tp__check_list(name, (const void *const *)(const void *)list, n);
+}
+static tp_status tp__check_monitors(tp_monitor *const *list, int n)
+{
+    return tp__check_list("monitors", (const void *const *)(const void *)list, n);
+}
+
 /* Callbacks in order, then each monitor that is accepted, then the dispatcher over those. Takes all of them
  * over. */
 static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
@@ -596,10 +692,10 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     int n = 0;
     if (!accepted && st == TP_OK) st = TP_ERR_NOMEM;
     for (int i = 0; i < n_monitors; i++) {
-        const int before = t->n_callback_;
-        if (st == TP_OK) st = tp_trainer_register_callback(t, monitors[i] ? &monitors[i]->cb : NULL);
+        bool there = false;
+        if (st == TP_OK) st = tp_trainer_register_callback_ex(t, monitors[i] ? &monitors[i]->cb : NULL, &there);
         else tp__drop_listed((void *const *)(const void *)monitors, i);
-        if (st == TP_OK && t->n_callback_ > before) accepted[n++] = monitors[i];
+        if (there) accepted[n++] = monitors[i];
     }
     tp_monitors *all = st == TP_OK ? tp_monitors_new(accepted, n) : NULL;
     tp_free((void *)accepted);
@@ -611,15 +707,6 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     return TP_OK;
 }
 
-static tp_status tp__trainer_before_run(tp_hook *h, tp_run_request *r)
-{
-    return tp_callback_before_run((tp_callback *)h->user, r);
-}
-static tp_status tp__trainer_after_run(tp_hook *h, const tp_run_values *v)
-{
-    return tp_callback_after_run((tp_callback *)h->user, v);
-}
-
 TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                             tp_monitor *const *monitors, int n_monitors)
 {
@@ -629,8 +716,14 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
         TP__REQUIRE(t && lists, TP_ERR_ARG)
         return tp_fail(TP_ERR_STATE, "%s: the callbacks are set up once", t->name);
     }
+    tp_status st = tp__check_callbacks("callbacks", callbacks, n_callbacks);
+    if (st == TP_OK) st = tp__check_monitors(monitors, n_monitors);
+    if (st != TP_OK) {
+        tp__free_lists(callbacks, n_callbacks, monitors, n_monitors);
+        return st;
+    }
     tp__log_variables(t->graph);
-    tp_status st = tp__register_all(t, callbacks, n_callbacks, monitors, n_monitors);
+    st = tp__register_all(t, callbacks, n_callbacks, monitors, n_monitors);
     t->callbacks_ready_ = true;
     if (st != TP_OK) return st;
     const int n = t->n_callback_;
@@ -642,11 +735,7 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
     }
     t->state.callbacks = t->callback_;
     t->state.n_callbacks = n;
-    t->hook_.name = "callbacks";
-    t->hook_.user = t->group_;
-    t->hook_.before_run = tp__trainer_before_run;
-    t->hook_.after_run = tp__trainer_after_run;
-    t->hooks_[0] = &t->hook_;
+    if (!(t->hooks_[0] = tp_callback_to_hook(t->group_, NULL))) return TP_ERR_NOMEM;
     return tp_callback_setup_graph(t->group_, &t->state);
 }
 
@@ -667,6 +756,25 @@ static tp_status tp__read_global_step(tp_train_state *s)
 static void tp__drop_init(tp_session_init *init)
 {
     if (init && !init->owner_.who) tp_session_init_free(init);
+}
+
+TP_DEF tp_hook *const *tp_trainer_hooks(tp_trainer *t, int *n)
+{
+    if (n) *n = 0;
+    TP__REQUIRE(t && n, NULL)
+    *n = t->hooks_[0] ? 1 : 0;
+    return t->hooks_;
+}
+
+TP_DEF tp_status tp_trainer_initialize_hooks(tp_trainer *t)
+{
+    TP__REQUIRE(t, TP_ERR_ARG)
+    if (!t->state.session || t->state.hooked_session)
+        return tp_fail(TP_ERR_STATE, "%s: initialize_hooks comes once, when there is a session", t->name);
+    int n = 0;
+    tp_hook *const *hooks = tp_trainer_hooks(t, &n);
+    t->state.hooked_session = tp_hooked_session_new(t->state.session, hooks, n);
+    return t->state.hooked_session ? TP_OK : TP_ERR_NOMEM;
 }
 
 TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
@@ -690,10 +798,9 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         t->owns_session_ = t->state.session && !t->creator.borrowed;
         if (!t->state.session) st = TP_ERR;
     }
-    if (st == TP_OK) {
-        t->state.hooked_session = tp_hooked_session_new(t->state.session, t->hooks_, 1);
-        if (!t->state.hooked_session) st = TP_ERR_NOMEM;
-    }
+    if (st == TP_OK) st = t->initialize_hooks ? t->initialize_hooks(t) : tp_trainer_initialize_hooks(t);
+    if (st == TP_OK && !t->state.hooked_session)
+        st = tp_fail(TP_ERR_STATE, "%s: initialize_hooks set no state.hooked_session", t->name);
     if (st == TP_OK && init) {
         if (t->state.is_chief) st = tp__session_init_load(init, t->state.session);
         else tp_log(TP_LOG_WARN, "This is not the chief worker, 'session_init' was ignored!");
@@ -873,9 +980,9 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     tp_status st = tp__all_epochs(t);
     snprintf(sentence, sizeof sentence, "%s", st < 0 ? tp_last_error() : "");
     if (st == TP_STOP) {
-        tp_log(TP_LOG_INFO, "Training was stopped by exception %s.", *s->stop_reason ? s->stop_reason : "StopTraining");
+        tp_log(TP_LOG_INFO, "Training was stopped%s%s.", *s->stop_reason ? ": " : " by a callback", s->stop_reason);
     } else if (st == TP_END) {
-        tp_log(TP_LOG_INFO, "Training was stopped by exception: the input has no more data.");
+        tp_log(TP_LOG_INFO, "Training was stopped: the input has no more data.");
     } else if (st == TP_INTR) {
         tp_log(TP_LOG_INFO, "Detected Ctrl-C and exiting main loop.");
     } else if (st < 0) {
@@ -939,7 +1046,10 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
         monitors = default_monitor;
         n_monitors = TP_N_DEFAULT_MONITORS;
     }
-    tp_callback **all = (tp_callback **)tp_malloc(((size_t)n + (size_t)n_extra + 1) * sizeof *all);
+    tp_status st = tp__check_callbacks("callbacks", d->callbacks, n);
+    if (st == TP_OK) st = tp__check_callbacks("extra_callbacks", extra, n_extra);
+    if (st == TP_OK) st = tp__check_monitors(monitors, n_monitors);
+    tp_callback **all = st == TP_OK ? (tp_callback **)tp_malloc(((size_t)n + (size_t)n_extra + 1) * sizeof *all) : NULL;
     if (!all) {
         tp__free_lists(d->callbacks, n, monitors, n_monitors);
         tp__free_lists(extra, n_extra, NULL, 0);
@@ -948,7 +1058,7 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
     }
     for (int i = 0; i < n; i++) all[i] = d->callbacks[i];
     for (int i = 0; i < n_extra; i++) all[n + i] = extra[i];
-    const tp_status st = tp__train_with(t, d, all, n + n_extra, monitors, n_monitors);
+    st = tp__train_with(t, d, all, n + n_extra, monitors, n_monitors);
     tp_free((void *)all);
     return st;
 }
@@ -1115,6 +1225,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     if (st != TP_OK) return st;
     if (c->session_creator) t->creator = *c->session_creator;
     else if (c->session_config) t->creator = tp_new_session_creator(c->session_config);
+    t->graph->quiet_layers = c->log_layers == TP_NO;
     tp_input_source *input = c->data ? c->data : tp_apply_default_prefetch(c->dataflow, t);
     c->data = NULL;
     c->dataflow = NULL;
@@ -1161,4 +1272,6 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
 
 TP__COLD_END
 TP__EXACT_END
+#undef TP__PLACED
+#define TP__PLACED TP__PLACE
 #endif

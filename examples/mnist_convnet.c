@@ -96,9 +96,9 @@ int main(int argc, char **argv)
     }
     tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");
     tp_dataflow *test =
-        data ? tp_df_mnist("test", .dir = data, .shuffle = TP_NO) : tp_df_digits("test", .shuffle = TP_NO);
+        data ? tp_df_mnist("test", .dir = data, .shuffle = false) : tp_df_digits("test", .shuffle = false);
     train = tp_df_batch(train, BATCH);
-    test = tp_df_batch(test, 2 * BATCH, .remainder = TP_YES);
+    test = tp_df_batch(test, 2 * BATCH, .remainder = true);
     if (steps == 0) steps = (int)tp_df_size(train);
 
     tp_status st = tp_logger_set_dir("train_log/mnist_convnet", resume ? 'k' : 'd');
@@ -107,26 +107,23 @@ int main(int argc, char **argv)
         return 1;
     }
     st = tp_launch_train_with_config(
-        &(tp_train_config){
+        TP_OPTIONS(
+            tp_train_config,
             .model = {.inputs = inputs,
                       .n_inputs = TP_COUNT(inputs),
                       .build_graph = build_graph,
                       .optimizer = optimizer,
                       .user = &steps},
             .dataflow = train,
-            TP_CALLBACKS(
-                tp_cb_model_saver(),
-                tp_cb_inference_runner(
-                    test, .inferencers = {tp_inf_scalar_stats({"cross_entropy_loss", "accuracy"}),
-                                          tp_inf_classification_error("incorrect_vector", "validation_error")}),
-                tp_cb_max_saver("validation_accuracy"), /* savers may stand anywhere */
-                tp_cb_estimated_time_left()),
-            .session_config = &session,
-            .steps_per_epoch = steps,
-            .max_epoch = epochs,
-            .auto_resume = resume ? TP_YES : TP_NO,
-            .seed = (uint64_t)seed,
-        },
+            TP_CALLBACKS(tp_cb_model_saver(),
+                         tp_cb_inference_runner(
+                             test, .inferencers = {tp_inf_scalar_stats(TP_NAMES("cross_entropy_loss", "accuracy")),
+                                                   tp_inf_classification_error(.wrong_tensor_name = "incorrect_vector",
+                                                                               .summary_name = "validation_error")}),
+                         tp_cb_max_saver("validation_accuracy"), /* savers may stand anywhere */
+                         tp_cb_estimated_time_left()),
+            .session_config = &session, .steps_per_epoch = steps, .max_epoch = epochs, .auto_resume = resume,
+            .seed = (uint64_t)seed),
         tp_simple_trainer());
     if (device) device->close(device);
     return st == TP_OK ? 0 : 1;

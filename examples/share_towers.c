@@ -19,8 +19,8 @@
 static tp_node *network(tp_node *image)
 {
     tp_node *logits = NULL;
-    TP_ARGSCOPE(tp_node_graph(image), conv2d, .kernel_size = 3, .filters = 8, .use_bias = TP_NO,
-                .activation = tp_bn_relu)
+    TP_ARGSCOPE(tp_node_graph(image), conv2d, .filters = 8, .kernel_size = 3, .activation = tp_bn_relu,
+                .use_bias = false)
     {
         logits = tp_linear(image, TP_CONV2D("conv0"), TP_MAX_POOLING("pool0", .pool_size = 2), TP_CONV2D("conv1"),
                            TP_FULLY_CONNECTED("fc0", .units = 16, .activation = tp_relu),
@@ -110,7 +110,10 @@ int main(int argc, char **argv)
         config.n_devices = 1;
     }
     tp_session *s = tp_session_new(g, &config);
-    tp_feed feed[2] = {{image, {0}}, {label, {0}}};
+    tp_feed feed[2];
+    memset(feed, 0, sizeof feed);
+    feed[0].node = image;
+    feed[1].node = label;
     tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(BATCH, 8, 8, 1), pixels);
     tp_tensor_view(&feed[1].value, TP_I32, tp_make_shape(BATCH), labels);
     bool good = s != NULL;

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Layers and optimizers from C++: no keyword macros there, descriptors by name.
+# C++: before C++20 there are no keyword macros, but descriptors by name; C++20 has the macros, and the examples are C++20 too.
 set -eu
 cd "$(dirname "$0")/.."
 dir=build/test/cpp
@@ -62,5 +62,23 @@ done
 { echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_*.h; echo 'int main() { return 0; }'; } >"$dir/all.cpp"
 for cxx in "g++ -std=c++20" "g++ -std=c++23" "clang++ -std=c++20"; do
     $cxx -fsyntax-only -Wall -Wextra -Wpedantic -Werror -I. "$dir/all.cpp"
+done
+for cxx in "g++ -std=c++20" "clang++ -std=c++20"; do
+    for example in examples/*.c; do
+        $cxx -x c++ -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. "$example"
+    done
+done
+# the two spellings of C++20 make the same layer; options are in the order of the fields, and the compiler says so
+cat >"$dir/named.cpp" <<'CPP'
+#include "tp_train.h"
+#include "tp_layers.h"
+tp_node *both(tp_node *x)
+{
+    x = tp_conv2d(x, "conv0", {.filters = 32, .kernel_size = 3});
+    return tp_conv2d(x, "conv1", .filters = 32, .kernel_size = 3, .activation = tp_relu, .use_bias = false);
+}
+CPP
+for cxx in "g++ -std=c++20" "clang++ -std=c++20"; do
+    $cxx -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -I. "$dir/named.cpp"
 done
 echo ok

@@ -46,6 +46,19 @@ mkdir -p "$dir/vendored"
 cp tp_*.h "$dir/vendored/"
 awk '/^```c$/ {on = 1; next} /^```$/ {if (on) exit} on' README.md >"$dir/vendored/trainer.c"
 (cd "$dir/vendored" && gcc -std=c11 -O2 -Wall -Wextra -Wpedantic trainer.c -o trainer -lm -lpthread)
+# ... and as the README says under Vendoring: without its defines, beside the implementation that was compiled before
+sed '/^#define TP_/d' "$dir/vendored/trainer.c" >"$dir/edited.c"
+gcc -std=c11 -O2 -Wall -Wextra -Wpedantic -Wshadow -Wconversion -I. "$dir/edited.c" "$dir/library.o" -o "$dir/edited" -lm -lpthread
+# the README's short ways compile as they stand
+{
+    printf '#include "tp_train.h"\n#include "tp_layers.h"\ntp_node *generator(tp_node *z);\n'
+    printf 'void f(tp_graph *g, tp_node *y, tp_node *z, tp_node *a, tp_node *b, tp_node *c, tp_node *cost, tp_node *logits, tp_node *labels);\n'
+    printf 'void f(tp_graph *g, tp_node *y, tp_node *z, tp_node *a, tp_node *b, tp_node *c, tp_node *cost, tp_node *logits, tp_node *labels)\n{\n'
+    awk '/^## Short ways/ {here = 1} /^## Layers/ {here = 0} here && /^```c$/ {on = 1; next} /^```$/ {on = 0} here && on' README.md
+    printf '(void)y, (void)m, (void)train, (void)loss;\n}\n'
+} >"$dir/short.c"
+grep -q TP_VARIABLE_SCOPE "$dir/short.c"
+gcc -std=c11 -Wall -Wextra -Wpedantic -Wconversion -fsyntax-only -I. "$dir/short.c"
 # ... and without what it does not name: layers, ops, their kernels
 nm "$dir/vendored/trainer" | grep -E 'tp__(lstm|gru|ln_row|bn_sums|attention|batch_norm|avg_pool|bilinear)' && { echo "unused parts stay"; exit 1; }
 echo ok

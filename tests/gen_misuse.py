@@ -26,17 +26,18 @@ tp_trainer_run_step tp_thread_start""".split()
 MAY_FAIL = """tp_fail tp_infer_fail tp_graph_fail tp_df_fail tp_callback_fail tp_monitor_fail tp_inferencer_fail tp_poison tp_stop
 tp_name_scope_pop tp_variable_scope_pop tp_device_leave tp_tower_leave tp_argscope_end tp_getter_next tp_tower_all_reduce
 tp_tower_func_call tp_inflate tp_inflate_alloc tp_npy_load tp_npy_parse tp_safetensors_load tp_safetensors_parse
-tp_tf_checkpoint_load tp_exec_print_plan tp_exec_plan_info tp_request_feed tp_argscope_set tp_regularize_cost tp_regularize_cost_
+tp_tf_checkpoint_load tp_exec_print_plan tp_exec_plan_info tp_request_feed tp_request_trace tp_request_wait tp_request_datapoints tp_argscope_set tp_regularize_cost tp_regularize_cost_
 tp_regularize_cost_from_collection tp_df_mnist_ tp_df_idx_ tp_idx_load tp_idx_parse tp_input_get_tensors
 tp_input_reset_state tp_monitors_get_latest tp_cb_dump_tensors_ tp_cb_min_saver_ tp_cb_max_saver_ tp_import_onnx
 tp_inference_runner_register_hook tp_cb_human_hyper_param_setter_ tp_load_existing_epoch_number tp_export_serving
-tp_load_existing_json tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value
-tp_cb_model_saver_ tp_monitor_json_writer tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
+tp_load_existing_json tp_load_existing_stats tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value
+tp_cb_model_saver_ tp_monitor_json_writer tp_predictor_carry tp_minimize tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
+tp_tower_handle_get_tensors tp_tower_handle_get_variables tp_input_cached_name_scope_push tp_setter_current_array tp_trainer_initialize_hooks
 tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat""".split()
 
 # NULL is fine, as the header says. "function.parameter", "*.parameter" or "function.*".
 NULL_OK = """
-*.user *.at tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p
+*.user *.at tp_callback_to_hook.train tp_trainer_register_callback_ex.registered tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p tp_queue_free.q
 tp_thread_join.t tp_mutex_free.m tp_mutex_lock.m tp_mutex_unlock.m tp_cond_free.c tp_cond_wait_for.c tp_cond_wait_for.m
 tp_cond_signal.c tp_cond_broadcast.c tp_cpu_device_new.isa tp_cpu_devices_new.isa tp_writer_abort.w tp_npz_abort.w
 tp_dict_free.d tp_gemm.scratch tp_conv.scratch tp_tensor_view.data tp_fail.fmt tp_log.fmt tp_log_once.fmt tp_stop.fmt tp_infer_fail.fmt
@@ -48,7 +49,8 @@ tp_build_on_towers.outputs tp_gradients_from.dy tp_group.name tp_print.message t
 tp_top_k.indices tp_nn_batch_norm_train.out_mean tp_nn_batch_norm_train.out_var tp_ctc_loss.a tp_nn_lstm.last_h
 tp_nn_lstm.last_c tp_nn_gru.last_h *.pred tp_apply_rmsprop.mgs tp_add_tensor_summary.name
 tp_add_tensor_summary.collection tp_add_activation_summary.name tp_add_activation_summary.collection
-tp_add_moving_summary_n.d tp_session_new.c tp_session_free.s tp_exec_free.e tp_session_run.values tp_exec_run.values
+tp_add_moving_summary_n.d tp_session_new.c tp_session_free.s tp_exec_free.e tp_session_run.values tp_eval_now.value tp_sym_mse.name tp_sym_kl_divergence.name tp_sym_smooth_labels.name
+tp_sym_weighted_loss.name tp_freeze_variables_.d tp_minimize.regex tp_cosine_decay.step tp_warm_up.step tp_exec_run.values
 tp_hooked_run.values tp_hooked_session_free.h tp_new_session_creator.config tp_session_init_run.i
 tp_session_init_free.i tp_smart_init.path tp_saver_restore.path tp_predictor_free.p tp_save_checkpoint.variables
 tp_get_all_checkpoints.prefix tp_get_all_checkpoints.dir tp_regularize_cost.name tp_regularize_cost_from_collection.name
@@ -59,28 +61,29 @@ tp_loss_scale_.d tp_optimizer_compute_gradients.o tp_gradproc_scale.regex tp_gra
 tp_gradproc_summary.regex tp_gradproc_print.regex tp_exponential_decay.step tp_piecewise_constant.step
 tp_datapoint_free.dp tp_df_test_speed.per_second tp_df_seek.skipped tp_df_free.df tp_df_print.name tp_input_failure.sentence tp_input_free.s
 tp_callback_free.cb tp_monitor_free.m tp_inferencer_free.inf tp_hyper_param_free.p tp_load_existing_epoch_number.dir
-tp_load_existing_json.dir tp_trainer_free.t tp_trainer_initialize.init tp_export_c.d tp_export_c_text.d
+tp_load_existing_json.dir tp_load_existing_stats.dir tp_trainer_free.t tp_trainer_initialize.init tp_export_c.d tp_export_c_text.d
 tp_export_c_text.info tp_export_onnx.d tp_export_onnx_buf.d tp_export_compact.d tp_export_serving.d
 tp_import_onnx.d tp_import_onnx_parse.d tp_model_exporter_free.x tp_init_values.values tp_hash.p tp_crc32.data
 tp_crc32c.data tp_reduce_sum.axes tp_reverse.axes tp_transpose.perm tp_reuse_session_creator.s
-tp_session_creator_adapter.a tp_callback_set_unsaved.fmt tp_post_process.fn tp_variable_assignment.fn tp_regularize_cost_.name tp_regularize_cost_.regex tp_regex_free.re tp_regularize_cost.regex tp_add_param_summary.regex tp_add_param_summary_.regex tp_regex_search.spans
+tp_session_creator_adapter.a tp_callback_set_unsaved.fmt tp_post_process.fn tp_variable_assignment.fn tp_regularize_cost_.name tp_regularize_cost_.regex tp_regex_free.re tp_regularize_cost.regex tp_add_param_summary.regex tp_regex_search.spans
 tp_parse_double.end tp_parse_float.end tp_regex_match.spans tp_regex_fullmatch.spans tp_pool_threads.p tp_pool_run.p tp_device_parallel.d tp_npy_parse.what
 tp_safetensors_parse.what tp_logger_set_dir.dir tp_apply.g tp_apply_ex.g tp_placeholder.name tp_monitors_put_scalar.m
 tp_monitors_put_int.m tp_monitors_put_image.m tp_monitors_put_summary.m tp_monitors_put_event.m
 tp_sym_accuracy.name tp_sym_prediction_incorrect.name tp_sym_rms.name tp_sym_huber_loss.name tp_sym_psnr.name
 tp_sym_contrastive_loss.name tp_sym_siamese_cosine_loss.name tp_sym_triplet_loss.name tp_sym_soft_triplet_loss.name
 tp_sym_class_balanced_sigmoid_cross_entropy.name tp_tower_func_towers.f tp_export_c_text.out tp_session_run.feeds tp_exec_run.feeds
+tp_session_run_ex.o tp_session_run_ex.feeds tp_session_run_ex.values tp_exec_run_ex.o tp_exec_run_ex.feeds tp_exec_run_ex.values tp_trace_free.t
 """.split()
 # What the function takes over, also when it fails.
 TAKES = """
-tp_df_batch_.d tp_df_cast.df tp_df_repeated.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs
-tp_apply_default_prefetch.df tp_trainer_setup_graph.input tp_trainer_register_callback.cb
+tp_df_batch_.d tp_df_cast.df tp_df_repeated.df tp_df_take.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs
+tp_apply_default_prefetch.df tp_trainer_setup_graph.input tp_trainer_register_callback.cb tp_trainer_register_callback_ex.cb
 tp_trainer_setup_callbacks.callbacks tp_trainer_setup_callbacks.monitors tp_trainer_initialize.init
 tp_launch_train_with_config.t tp_launch_train_with_config.c tp_cb_proxy.cb tp_cb_group.cbs tp_chain_init.inits
 tp_callback_set_chief_only.cb
 tp_df_free.df tp_input_free.s tp_callback_free.cb tp_monitor_free.m tp_inferencer_free.inf tp_hyper_param_free.p
 tp_trainer_free.t tp_graph_free.g tp_session_free.s tp_exec_free.e tp_hooked_session_free.h tp_predictor_free.p
-tp_session_init_free.i tp_model_exporter_free.x tp_regex_free.re tp_pool_free.p tp_mutex_free.m tp_cond_free.c tp_writer_commit.w
+tp_session_init_free.i tp_model_exporter_free.x tp_regex_free.re tp_pool_free.p tp_queue_free.q tp_mutex_free.m tp_cond_free.c tp_writer_commit.w
 tp_writer_abort.w tp_npz_close.w tp_npz_abort.w tp_free.p tp_realloc.p tp_free_aligned.p tp_thread_join.t
 """.split()
 
@@ -112,7 +115,8 @@ BY_PARAM = {
     "tp_assign.var": "node_variable()", "tp_assign_add.var": "node_variable()", "tp_assign_sub.var": "node_variable()",
     "tp_read_after.var": "node_variable()", "tp_assign_moving_average.var": "node_variable()",
     "tp_optimizer_slot.var": "node_variable()", "tp_get_slot.var": "node_variable()",
-    "*.lr": "node_scalar()", "tp_exponential_decay.lr": "0.1f", "*.beta1_power": "node_scalar()",
+    "*.lr": "node_scalar()", "tp_exponential_decay.lr": "0.1f", "tp_cosine_decay.lr": "0.1f", "tp_predictor_carry.output": "0", "tp_predictor_carry.input": "0", "tp_sym_weighted_loss.losses": "node_labels_float()",
+     "tp_cosine_decay.step": "NULL", "tp_warm_up.step": "NULL", "*.beta1_power": "node_scalar()",
     "*.beta2_power": "node_scalar()", "tp_gradients.y": "node_scalar()", "tp_gradients_from.y": "node_scalar()",
     "tp_gradients_from.dy": "NULL", "*.cost": "node_cost()", "tp_exponential_decay.step": "NULL",
     "tp_piecewise_constant.step": "NULL", "*.similar": "node_labels_float()",
@@ -168,7 +172,7 @@ BY_PARAM = {
     "tp_param_field.field": "doubles", "tp_param_field.dtype": "TP_F64", "tp_init_values.n": "2",
     "tp_const_as.dtype": "TP_F32", "*.types": "0", "tp_enable_argscope_for_module.types": "a_layer_type()",
     "tp_enable_argscope_for_module.n": "1", "tp_slice.x": "node()", "tp_piecewise_constant.n": "1",
-    "tp_device_parallel.n": "2", "*.scratch": "scratch", "tp_request_fetch.r": "NULL", "tp_request_feed.r": "NULL",
+    "tp_device_parallel.n": "2", "*.scratch": "scratch", "tp_request_fetch.r": "NULL", "tp_request_feed.r": "NULL", "tp_request_trace.r": "NULL", "tp_request_wait.r": "NULL", "tp_request_datapoints.r": "NULL", "tp_trace_save.path": 'a_path("trace.json")',
     "tp_callback_before_run.r": "a_request()", "tp_getter_next.call": "NULL", "tp_thread_join.t": "NULL", "tp_free.p": "tp_malloc(4)", "tp_realloc.p": "tp_malloc(4)", "tp_free_aligned.p": "tp_alloc_aligned(4)", "tp_exec_free.e": "tp_exec_new(session())", "tp_make_dirs.path": 'a_path("made")', "tp_export_serving.dir": 'a_path("served")',
     "tp_kernel_fault.k": "a_call()", "tp_kernel_fault.value": "1", "tp_infer_fail.s": "an_infer()",
     "tp_export_c.path": 'a_path("x.c")', "tp_export_onnx.path": 'a_path("x.onnx")', "tp_import_onnx.path": 'a_path("in.onnx")',
@@ -184,19 +188,19 @@ BY_PARAM = {
     "tp_cast.dtype": "TP_F64", "tp_trainer_set_seed.seed": "1", "tp_philox.out": "u32s",
     "tp_load_checkpoint_vars.path": 'a_checkpoint()', "tp_npz_load.path": "a_checkpoint()",
     "tp_chain_init.inits": "list_inits()", "tp_load_existing_epoch_number.dir": "a_dir()",
-    "tp_predict.inputs": "tensors_in()", "tp_op_registry.i": "0", "tp_import_onnx_operator.i": "0",
+    "tp_predict.input": "tensors_in()", "tp_predict_n.inputs": "tensors_in()", "tp_predict_n.n_inputs": "1", "tp_predict_n.n_outputs": "1", "tp_op_registry.i": "0", "tp_import_onnx_operator.i": "0",
     "tp_default_callbacks.list": "callbacks_out", "tp_default_monitors.list": "monitors_out",
     "tp_init_fill.init": "an_initial()", "tp_init_fill.t": "a_tensor24()", "tp_tensor_get.t": "a_tensor24()",
     "tp_tensor_set.t": "a_tensor24()", "tp_npy_parse.data": "bytes", "tp_npy_parse.size": "sizeof bytes",
     "tp_rand_uniform.high": "1.0f", "tp_clip.high": "1.0f", "tp_nn_dropout.rate": "0.5f",
-    "tp_rand_uniform_like.high": "1.0f", "tp_df_repeated.num": "2",
+    "tp_smart_init_list.list": "smart_sources", "tp_rand_uniform_like.high": "1.0f", "tp_df_repeated.num": "2",
 }
 BY_TYPE = {
     "tp_node *": "node()", "const tp_node *": "node()", "tp_node *const *": "list_nodes()", "tp_node **": "node_out()",
     "tp_graph *": "graph()", "const tp_graph *": "graph()", "const char *": '"name"', "int": "2", "int64_t": "2",
     "size_t": "4", "float": "0.5f", "double": "0.5", "bool": "true", "uint64_t": "3", "uint32_t": "3",
     "uint16_t": "3", "char": "'k'", "tp_dtype": "TP_F32", "tp_shape": "shape_of(2, 4)", "tp_status": "TP_ERR",
-    "tp_at": "here", "const tp_at *": "&here", "tp_init": "tp_init_zeros()", "tp_log_level": "TP_LOG_DEBUG",
+    "const tp_smart_source *": "smart_sources", "tp_at": "here", "const tp_at *": "&here", "tp_init": "tp_init_zeros()", "tp_log_level": "TP_LOG_DEBUG",
     "tp_session *": "session()", "const tp_session *": "session()", "tp_exec *": "tp_session_exec(session())",
     "const tp_exec *": "tp_session_exec(session())", "tp_hooked_session *": "hooked()",
     "const tp_hooked_session *": "hooked()", "tp_device *": "device()", "const tp_device *": "device()",
@@ -205,7 +209,7 @@ BY_TYPE = {
     "const double *": "doubles", "const int *": "ints_zero()", "const int64_t *": "int64s_one()",
     "const tp_shape *": "a_shape()", "tp_tensor *": "tensor_out()", "const tp_tensor *": "a_tensor24()",
     "const tp_tensor **": "tensors_out", "tp_dict *": "dict()", "const tp_dict *": "dict()", "tp_buf *": "buf()",
-    "tp_arena *": "arena()", "tp_pool *": "pool()", "const tp_pool *": "pool()", "tp_chunk_fn": "no_chunk",
+    "tp_arena *": "arena()", "tp_queue *": "queue()", "tp_pool *": "pool()", "const tp_pool *": "pool()", "tp_chunk_fn": "no_chunk",
     "tp_thread **": "&thread_out", "tp_mutex *": "mutex()", "tp_cond *": "cond()", "tp_writer **": "&writer_out",
     "tp_writer *": "writer()", "tp_npz_writer **": "&npz_out", "tp_npz_writer *": "npz()",
     "const tp_gemm_args *": "&gemm_args", "const tp_conv_args *": "&conv_args", "tp_conv_what": "TP_CONV_FORWARD",
@@ -223,7 +227,7 @@ BY_TYPE = {
     "const tp_moving_summary_desc *": "NULL", "const tp_session_config *": "&one_thread", "const tp_feed *": "feeds()",
     "tp_plan_info *": "&plan_info", "tp_run_request *": "NULL", "tp_hook *const *": "list_hooks()", "tp_hook *": "a_hook()",
     "tp_session_adapter *": "adapter()", "tp_session_init *": "an_init()", "const tp_saver_restore_desc *": "&restore_desc",
-    "tp_session_init *const *": "list_inits()", "const char *const *": "names", "tp_checkpoint_entry **": "&entries_out",
+    "tp_session_init *const *": "list_inits()", "const char *const *": "names", "tp_checkpoint_entry **": "&entries_out", "tp_stat_entry **": "&records_out",
     "const tp_predict_config *": "predict_config()", "tp_predictor *": "predictor()", "const tp_predictor *": "predictor()",
     "const tp_collection_backup *": "a_backup()", "const tp_layer *": "&a_layer", "const tp_layer_type *": "a_layer_type()",
     "tp_regularizer": "tp_l2_regularizer(0.1f)", "tp_data_format": "TP_NHWC", "tp_grad_var *": "gvs()",
@@ -244,7 +248,7 @@ BY_TYPE = {
     "const tp_export_serving_desc *": "NULL", "const tp_import_onnx_desc *": "NULL", "tp_onnx_model *": "&onnx_model",
     "tp_node *const *const *": "list_of_lists()", "tp_callback **": "callbacks_out", "tp_monitor **": "monitors_out",
     "uint32_t *": "u32s", "tp_regex **": "&regex_out", "tp_regex *": "regex()", "const tp_regex *": "regex()",
-    "bool *": "&bool_out", "tp_span *": "spans", "tp_gradproc": "tp_gradproc_check()",
+    "bool *": "&bool_out", "tp_span *": "spans", "tp_trace *": "&trace_out", "const tp_trace *": "&trace_out", "const tp_run_options *": "&run_options", "tp_memory_use *": "&memory_out", "tp_gradproc": "tp_gradproc_check()",
 }
 # Fields of descriptors that a good call needs; the others stay zero.
 FIELDS = {
@@ -278,7 +282,7 @@ FIELDS = {
     "tp_cb_periodic_callback_desc": "d.cb = callback_given(), d.every_k_steps = 1",
     "tp_cb_run_op_desc": "d.op = node()", "tp_cb_process_tensors_desc": 'd.names[0] = "cost", d.fn = process_nothing',
     "tp_cb_dump_tensors_desc": 'd.names[0] = "cost"', "tp_cb_simple_moving_average_desc": 'd.names[0] = "cost", d.window_size = 2',
-    "tp_cb_min_saver_desc": 'd.monitor_stat = "cost"', "tp_inf_scalar_stats_desc": 'd.names[0] = "cost"',
+    "tp_cb_min_saver_desc": 'd.monitor_stat = "cost"', "tp_cb_early_stopping_desc": 'd.monitor_stat = "cost"', "tp_inf_scalar_stats_desc": 'd.names[0] = "cost"',
     "tp_inf_binary_classification_desc": 'd.pred_tensor_name = "p", d.label_tensor_name = "l"',
     "tp_cb_inference_runner_desc": "d.df = dataflow_given(), d.inferencers[0] = inferencer_given()",
     "tp_cb_hyper_param_setter_desc": 'd.name = "lr", d.fn = set_nothing',
@@ -304,7 +308,7 @@ BAD = {
 NOT_TRIED = """
 INT_MAX:*.n INT_MAX:*.n_inputs INT_MAX:*.n_outputs INT_MAX:*.n_feeds INT_MAX:*.n_fetches INT_MAX:*.n_hooks INT_MAX:*.n_keys
 INT_MAX:*.n_in INT_MAX:*.n_lists INT_MAX:*.n_axes INT_MAX:*.n_callbacks INT_MAX:*.n_monitors INT_MAX:*.threads INT_MAX:*.ndim
-INT_MAX:tp_df_print.num INT_MAX:*.n_spans 300:tp_send_stat.command
+INT_MAX:tp_sym_weighted_loss.classes INT_MAX:tp_df_print.num INT_MAX:*.n_spans 300:tp_send_stat.command
 """.split()
 # Bad values that must fail; others must only be survived.
 MUST_FAIL = """
@@ -390,19 +394,19 @@ def result_of(ret):
         "tp_inferencer *": "got_inferencer", "tp_dataflow *": "got_dataflow", "tp_input_source *": "got_input",
         "tp_session *": "got_pointer", "tp_predictor *": "got_predictor", "tp_session_init *": "got_init",
         "tp_hyper_param *": "got_hyper_param", "tp_monitors *": "got_monitors", "tp_trainer *": "got_trainer",
-        "tp_model_exporter *": "got_exporter", "tp_optimizer *": "got_pointer", "tp_pool *": "got_pool",
+        "tp_model_exporter *": "got_exporter", "tp_optimizer *": "got_pointer", "tp_pool *": "got_pool", "tp_queue *": "got_queue",
         "tp_mutex *": "got_mutex", "tp_cond *": "got_cond", "tp_device *": "got_device", "tp_exec *": "got_pointer",
-        "tp_hooked_session *": "got_hooked", "tp_graph *": "got_graph",
+        "tp_hooked_session *": "got_hooked",
     }.get(ret)
 
 
 # Pointers that only answer a question, or lie in something that is freed with the world.
-QUESTIONS = """tp_session_device tp_session_exec tp_hooked_session_exec tp_predictor_session tp_session_graph tp_node_graph
-tp_proxy_inner tp_model_exporter_session tp_predictor_tower tp_graph_find tp_get_slot tp_tower_handle_get tp_callback_find
+QUESTIONS = """tp_device_ready tp_session_device tp_session_exec tp_hooked_session_exec tp_predictor_session tp_session_graph tp_node_graph
+tp_proxy_inner tp_model_exporter_session tp_predictor_tower tp_graph_find tp_get_slot tp_tower_handle_get tp_tower_handle_get_variable tp_callback_find
 tp_trainer_monitors""".split()
 FREED = {"tp_malloc": "tp_free", "tp_calloc": "tp_free", "tp_realloc": "tp_free", "tp_strdup": "tp_free",
          "tp_alloc_aligned": "tp_free_aligned"}
-OWN = {"tp_session_new": "got_session", "tp_exec_new": "got_exec"}
+OWN = {"tp_session_new": "got_session", "tp_exec_new": "got_exec", "tp_graph_new": "got_graph"}
 
 
 def emit(ret, fn, params):
@@ -456,7 +460,7 @@ def emit(ret, fn, params):
         body = "%s(%s);\n    got_answer();" % (FREED[fn], call)
     elif done:
         body = "%s(%s);" % (done, call)
-    elif ret == "void":
+    elif ret == "void" or ret == "tp_graph *" and fn not in QUESTIONS:  # the graph that it was given
         body = "%s;\n    got_nothing();" % call
     else:
         body = "(void)%s;\n    got_answer();" % call

@@ -3,6 +3,7 @@
 
     python3 tests/gen_zero.py           says what is missing in the table
     python3 tests/gen_zero.py --check   the same, as tests/check_zero.sh runs it
+    python3 tests/gen_zero.py --write   writes tests/zero_named.h, from which tests/test_named.c is made
 
 A row is: struct.field, spelling, note. The spelling is how an explicit zero is written where zero can be meant and unset is
 something else: TP_ZERO, TP_NONE, (uint64_t)TP_NONE, TP_NO, or another field's name. It is "-" where no spelling is needed, and
@@ -36,6 +37,9 @@ def fields_of(body):
             yield re.search(r"(\w+)", other).group(1), kind.strip(), m.group(2) or ""
 
 
+header_of = {}  # of a struct
+
+
 def options():
     found = {}
     for h in HEADERS:
@@ -50,6 +54,7 @@ def options():
             for name, kind, comment in fields_of(body):
                 if name != "at_":
                     found["%s.%s" % (m.group(2), name)] = (kind, comment)
+                    header_of[m.group(2)] = h
     return found
 
 
@@ -65,8 +70,25 @@ def rows():
     return table
 
 
+NAMED = os.path.join(TESTS, "zero_named.h")
+
+
+def named(table):
+    """The options with a spelling, for the test that names them with a zero."""
+    lines = ["/* Each option of tests/zero_options.tsv whose zero has a spelling. Written by tests/gen_zero.py --write. */"]
+    for name, (spelling, _) in table.items():
+        if spelling in SPELLINGS:
+            struct, field = name.split(".")
+            lines.append("NAMED(%s, %s, %s, %s)" % (header_of[struct], struct, field, spelling))
+    return "\n".join(lines) + "\n"
+
+
 def main():
     there, table, wrong = options(), rows(), []
+    if sys.argv[1:] == ["--write"]:
+        open(NAMED, "w").write(named(table))
+    elif open(NAMED).read() != named(table):
+        wrong.append("tests/zero_named.h is not of this table: python3 tests/gen_zero.py --write")
     shown = set(re.findall(r"^ZERO\((\w+), (\w+)\)", open(os.path.join(TESTS, "test_zero.c")).read(), re.M))
     shown = {"%s.%s" % pair for pair in shown}
     for name, (kind, comment) in there.items():

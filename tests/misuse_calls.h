@@ -440,6 +440,34 @@ static void call_tp_tensor_free(int which)
 }
 static const char *const cases_tp_tensor_free[] = {"Ggood arguments", "?t = NULL", NULL};
 
+static void call_tp_tensor_to_device(int which)
+{
+    (void)which;
+    tp_tensor *t_ = which == 1 ? NULL : tensor_out();
+    struct tp_device *d_ = which == 2 ? NULL : device();
+    const tp_tensor *host_ = which == 3 ? NULL : a_tensor24();
+    got_status(tp_tensor_to_device(t_, d_, host_));
+}
+static const char *const cases_tp_tensor_to_device[] = {"Ggood arguments", "!t = NULL", "!d = NULL", "!host = NULL", NULL};
+
+static void call_tp_tensor_stage(int which)
+{
+    (void)which;
+    tp_tensor *t_ = which == 1 ? NULL : tensor_out();
+    struct tp_device *d_ = which == 2 ? NULL : device();
+    const tp_tensor *host_ = which == 3 ? NULL : a_tensor24();
+    got_status(tp_tensor_stage(t_, d_, host_));
+}
+static const char *const cases_tp_tensor_stage[] = {"Ggood arguments", "!t = NULL", "!d = NULL", "!host = NULL", NULL};
+
+static void call_tp_tensor_unstage(int which)
+{
+    (void)which;
+    tp_tensor *t_ = which == 1 ? NULL : tensor_out();
+    got_status(tp_tensor_unstage(t_));
+}
+static const char *const cases_tp_tensor_unstage[] = {"Ggood arguments", "!t = NULL", NULL};
+
 static void call_tp_tensor_bytes(int which)
 {
     (void)which;
@@ -727,6 +755,15 @@ static void call_tp_kernel_fault(int which)
 }
 static const char *const cases_tp_kernel_fault[] = {"Ggood arguments", "!k = NULL", "?value = INT64_MIN", "?value = 0", "?value = -1", NULL};
 
+static void call_tp_device_ready(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_device_ready(d_);
+    got_answer();
+}
+static const char *const cases_tp_device_ready[] = {"Ggood arguments", "!d = NULL", NULL};
+
 static void call_tp_cpu_device_new(int which)
 {
     (void)which;
@@ -755,6 +792,24 @@ static void call_tp_device_isa(int which)
     got_answer();
 }
 static const char *const cases_tp_device_isa[] = {"Ggood arguments", "!d = NULL", NULL};
+
+static void call_tp_device_memory(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    tp_memory_use *m_ = which == 2 ? NULL : &memory_out;
+    got_status(tp_device_memory(d_, m_));
+}
+static const char *const cases_tp_device_memory[] = {"Ggood arguments", "!d = NULL", "!m = NULL", NULL};
+
+static void call_tp_device_utilization(int which)
+{
+    (void)which;
+    tp_device *d_ = which == 1 ? NULL : device();
+    (void)tp_device_utilization(d_);
+    got_answer();
+}
+static const char *const cases_tp_device_utilization[] = {"Ggood arguments", "!d = NULL", NULL};
 
 static void call_tp_device_add_kernel(int which)
 {
@@ -1814,6 +1869,18 @@ static void call_tp_freeze_variables_push(int which)
 }
 static const char *const cases_tp_freeze_variables_push[] = {"Ggood arguments", "!g = NULL", NULL};
 
+static void call_tp_freeze_variables_(int which)
+{
+    (void)which;
+    tp_freeze_variables_desc desc;
+    memset(&desc, 0, sizeof desc);
+    tp_graph *g_ = which == 1 ? NULL : graph();
+    const tp_freeze_variables_desc *d_ = which == 2 ? NULL : &desc;
+    tp_freeze_variables_(g_, d_);
+    got_nothing();
+}
+static const char *const cases_tp_freeze_variables_[] = {"Ggood arguments", "!g = NULL", "?d = NULL", "?a descriptor of zeros", NULL};
+
 static void call_tp_collection_add(int which)
 {
     (void)which;
@@ -2194,6 +2261,49 @@ static void call_tp_tower_handle_get(int which)
 }
 static const char *const cases_tp_tower_handle_get[] = {"Ggood arguments", "!h = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
 
+static void call_tp_tower_handle_get_variable(int which)
+{
+    (void)which;
+    const tp_tower_handle *h_ = which == 1 ? NULL : tower_handle();
+    const char *name_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
+    (void)tp_tower_handle_get_variable(h_, name_);
+    got_answer();
+}
+static const char *const cases_tp_tower_handle_get_variable[] = {"Ggood arguments", "!h = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
+
+static void call_tp_tower_handle_get_tensors(int which)
+{
+    (void)which;
+    const tp_tower_handle *h_ = which == 1 ? NULL : tower_handle();
+    const char *const *names_ = which == 2 ? NULL : names;
+    int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 2;
+    tp_node **nodes_ = which == 6 ? NULL : node_out();
+    got_status(tp_tower_handle_get_tensors(h_, names_, n_, nodes_));
+}
+static const char *const cases_tp_tower_handle_get_tensors[] = {"?good arguments", "!h = NULL", "!names = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!nodes = NULL", NULL};
+
+static void call_tp_tower_handle_get_variables(int which)
+{
+    (void)which;
+    const tp_tower_handle *h_ = which == 1 ? NULL : tower_handle();
+    const char *const *names_ = which == 2 ? NULL : names;
+    int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 2;
+    tp_node **nodes_ = which == 6 ? NULL : node_out();
+    got_status(tp_tower_handle_get_variables(h_, names_, n_, nodes_));
+}
+static const char *const cases_tp_tower_handle_get_variables[] = {"?good arguments", "!h = NULL", "!names = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!nodes = NULL", NULL};
+
+static void call_tp_tower_handle_get_collection(int which)
+{
+    (void)which;
+    const tp_tower_handle *h_ = which == 1 ? NULL : tower_handle();
+    const char *key_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
+    int *n_ = which == 6 ? NULL : ints_out;
+    (void)tp_tower_handle_get_collection(h_, key_, n_);
+    got_answer();
+}
+static const char *const cases_tp_tower_handle_get_collection[] = {"Ggood arguments", "!h = NULL", "?key = \":/ \"", "?key = 300 letters", "?key = \"\"", "!key = NULL", "!n = NULL", NULL};
+
 static void call_tp_gradients(int which)
 {
     (void)which;
@@ -2201,8 +2311,7 @@ static void call_tp_gradients(int which)
     tp_node *const *xs_ = which == 5 ? NULL : which == 4 ? list_with_null() : list_scalar();
     int n_ = which == 8 ? -1 : which == 7 ? 0 : which == 6 ? INT_MIN : 1;
     tp_node **dxs_ = which == 9 ? NULL : nodes_out();
-    tp_gradients(y_, xs_, n_, dxs_);
-    got_nothing();
+    got_node(tp_gradients(y_, xs_, n_, dxs_));
 }
 static const char *const cases_tp_gradients[] = {"Ggood arguments", "?y = poison of no graph", "?y = a node of another graph", "!y = NULL", "?xs = a list with a NULL", "!xs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!dxs = NULL", NULL};
 
@@ -2214,8 +2323,7 @@ static void call_tp_gradients_from(int which)
     tp_node *const *xs_ = which == 8 ? NULL : which == 7 ? list_with_null() : list_scalar();
     int n_ = which == 11 ? -1 : which == 10 ? 0 : which == 9 ? INT_MIN : 1;
     tp_node **dxs_ = which == 12 ? NULL : nodes_out();
-    tp_gradients_from(y_, dy_, xs_, n_, dxs_);
-    got_nothing();
+    got_node(tp_gradients_from(y_, dy_, xs_, n_, dxs_));
 }
 static const char *const cases_tp_gradients_from[] = {"Ggood arguments", "?y = poison of no graph", "?y = a node of another graph", "!y = NULL", "?dy = poison of no graph", "?dy = a node of another graph", "?dy = NULL", "?xs = a list with a NULL", "!xs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!dxs = NULL", NULL};
 
@@ -2819,8 +2927,7 @@ static void call_tp_all_reduce(int which)
     int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 2;
     bool mean_ = true;
     tp_node **ys_ = which == 6 ? NULL : nodes_out();
-    tp_all_reduce(xs_, n_, mean_, ys_);
-    got_nothing();
+    got_node(tp_all_reduce(xs_, n_, mean_, ys_));
 }
 static const char *const cases_tp_all_reduce[] = {"Ggood arguments", "?xs = a list with a NULL", "!xs = NULL", "?n = INT_MIN", "!n = 0", "!n = -1", "!ys = NULL", NULL};
 
@@ -3334,8 +3441,7 @@ static void call_tp_split(int which)
     int n_ = which == 6 ? -1 : which == 5 ? 0 : which == 4 ? INT_MIN : 2;
     int axis_ = which == 10 ? -1 : which == 9 ? 0 : which == 8 ? INT_MIN : which == 7 ? INT_MAX : 0;
     tp_node **out_ = which == 11 ? NULL : nodes_out();
-    tp_split(x_, n_, axis_, out_);
-    got_nothing();
+    got_node(tp_split(x_, n_, axis_, out_));
 }
 static const char *const cases_tp_split[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", "?n = INT_MIN", "!n = 0", "!n = -1", "?axis = INT_MAX", "?axis = INT_MIN", "?axis = 0", "?axis = -1", "!out = NULL", NULL};
 
@@ -3356,8 +3462,7 @@ static void call_tp_unstack(int which)
     int axis_ = which == 7 ? -1 : which == 6 ? 0 : which == 5 ? INT_MIN : which == 4 ? INT_MAX : 0;
     int n_ = which == 10 ? -1 : which == 9 ? 0 : which == 8 ? INT_MIN : 2;
     tp_node **out_ = which == 11 ? NULL : nodes_out();
-    tp_unstack(x_, axis_, n_, out_);
-    got_nothing();
+    got_node(tp_unstack(x_, axis_, n_, out_));
 }
 static const char *const cases_tp_unstack[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", "?axis = INT_MAX", "?axis = INT_MIN", "?axis = 0", "?axis = -1", "?n = INT_MIN", "!n = 0", "!n = -1", "!out = NULL", NULL};
 
@@ -3685,6 +3790,18 @@ static void call_tp_summary_info(int which)
 }
 static const char *const cases_tp_summary_info[] = {"Ggood arguments", "!n = NULL", NULL};
 
+static void call_tp_add_tensor_summary_(int which)
+{
+    (void)which;
+    tp_tensor_summary_desc desc;
+    memset(&desc, 0, sizeof desc);
+    tp_node *x_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    const tp_tensor_summary_desc *d_ = which == 4 ? NULL : &desc;
+    tp_add_tensor_summary_(x_, d_);
+    got_nothing();
+}
+static const char *const cases_tp_add_tensor_summary_[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", "!d = NULL", "?a descriptor of zeros", NULL};
+
 static void call_tp_add_tensor_summary(int which)
 {
     (void)which;
@@ -3715,10 +3832,22 @@ static void call_tp_add_moving_summary_n(int which)
     tp_node *const *scalars_ = which == 2 ? NULL : which == 1 ? list_with_null() : list_scalar();
     int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 1;
     const tp_moving_summary_desc *d_ = NULL;
-    tp_add_moving_summary_n(scalars_, n_, d_);
-    got_nothing();
+    (void)tp_add_moving_summary_n(scalars_, n_, d_);
+    got_answer();
 }
 static const char *const cases_tp_add_moving_summary_n[] = {"Ggood arguments", "?scalars = a list with a NULL", "!scalars = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "?d = NULL", NULL};
+
+static void call_tp_add_param_summary_(int which)
+{
+    (void)which;
+    tp_param_summary_desc desc;
+    memset(&desc, 0, sizeof desc);
+    tp_graph *g_ = which == 1 ? NULL : graph();
+    const tp_param_summary_desc *d_ = which == 2 ? NULL : &desc;
+    tp_add_param_summary_(g_, d_);
+    got_nothing();
+}
+static const char *const cases_tp_add_param_summary_[] = {"Ggood arguments", "!g = NULL", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_add_param_summary(int which)
 {
@@ -3730,18 +3859,6 @@ static void call_tp_add_param_summary(int which)
     got_nothing();
 }
 static const char *const cases_tp_add_param_summary[] = {"Ggood arguments", "!g = NULL", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "?regex = NULL", "?types = INT_MAX", "?types = INT_MIN", "?types = 0", "?types = -1", NULL};
-
-static void call_tp_add_param_summary_(int which)
-{
-    (void)which;
-    tp_graph *g_ = which == 1 ? NULL : graph();
-    const char *regex_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "fc.*/W";
-    int types_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : which == 6 ? INT_MAX : 0;
-    tp_at at_ = here;
-    tp_add_param_summary_(g_, regex_, types_, at_);
-    got_nothing();
-}
-static const char *const cases_tp_add_param_summary_[] = {"Ggood arguments", "!g = NULL", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "?regex = NULL", "?types = INT_MAX", "?types = INT_MIN", "?types = 0", "?types = -1", NULL};
 
 static void call_tp_regex_new(int which)
 {
@@ -3816,6 +3933,15 @@ static void call_tp_regex_fullmatch(int which)
 }
 static const char *const cases_tp_regex_fullmatch[] = {"Ggood arguments", "!re = NULL", "?text = \":/ \"", "?text = 300 letters", "?text = \"\"", "!text = NULL", "!found = NULL", "?spans = NULL", "?n_spans = INT_MIN", "?n_spans = 0", "?n_spans = -1", NULL};
 
+static void call_tp_get_default_sess_config(int which)
+{
+    (void)which;
+    float mem_fraction_ = 0.5f;
+    (void)tp_get_default_sess_config(mem_fraction_);
+    got_answer();
+}
+static const char *const cases_tp_get_default_sess_config[] = {"Ggood arguments", NULL};
+
 static void call_tp_default_session_config(int which)
 {
     (void)which;
@@ -3874,6 +4000,47 @@ static void call_tp_session_run(int which)
 }
 static const char *const cases_tp_session_run[] = {"Ggood arguments", "!s = NULL", "?feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?fetches = a list with a NULL", "!fetches = NULL", "?n_fetches = INT_MIN", "?n_fetches = 0", "!n_fetches = -1", "?values = NULL", NULL};
 
+static void call_tp_trace_free(int which)
+{
+    (void)which;
+    tp_trace *t_ = which == 1 ? NULL : &trace_out;
+    tp_trace_free(t_);
+    got_nothing();
+}
+static const char *const cases_tp_trace_free[] = {"Ggood arguments", "?t = NULL", NULL};
+
+static void call_tp_trace_save(int which)
+{
+    (void)which;
+    const tp_trace *t_ = which == 1 ? NULL : &trace_out;
+    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : a_path("trace.json");
+    got_status(tp_trace_save(t_, path_));
+}
+static const char *const cases_tp_trace_save[] = {"Ggood arguments", "!t = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", NULL};
+
+static void call_tp_session_run_ex(int which)
+{
+    (void)which;
+    tp_session *s_ = which == 1 ? NULL : session();
+    const tp_run_options *o_ = which == 2 ? NULL : &run_options;
+    const tp_feed *feeds_ = which == 3 ? NULL : feeds();
+    int n_feeds_ = which == 6 ? -1 : which == 5 ? 0 : which == 4 ? INT_MIN : 2;
+    tp_node *const *fetches_ = which == 8 ? NULL : which == 7 ? list_with_null() : list_nodes();
+    int n_fetches_ = which == 11 ? -1 : which == 10 ? 0 : which == 9 ? INT_MIN : 2;
+    const tp_tensor **values_ = which == 12 ? NULL : tensors_out;
+    got_status(tp_session_run_ex(s_, o_, feeds_, n_feeds_, fetches_, n_fetches_, values_));
+}
+static const char *const cases_tp_session_run_ex[] = {"Ggood arguments", "!s = NULL", "?o = NULL", "?feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?fetches = a list with a NULL", "!fetches = NULL", "?n_fetches = INT_MIN", "?n_fetches = 0", "!n_fetches = -1", "?values = NULL", NULL};
+
+static void call_tp_session_cancel(int which)
+{
+    (void)which;
+    tp_session *s_ = which == 1 ? NULL : session();
+    (void)tp_session_cancel(s_);
+    got_answer();
+}
+static const char *const cases_tp_session_cancel[] = {"Ggood arguments", "!s = NULL", NULL};
+
 static void call_tp_session_eval(int which)
 {
     (void)which;
@@ -3883,6 +4050,17 @@ static void call_tp_session_eval(int which)
     got_status(tp_session_eval(s_, fetch_, value_));
 }
 static const char *const cases_tp_session_eval[] = {"Ggood arguments", "!s = NULL", "?fetch = poison of no graph", "?fetch = a node of another graph", "!fetch = NULL", "!value = NULL", NULL};
+
+static void call_tp_eval_now(int which)
+{
+    (void)which;
+    tp_node *x_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    const tp_feed *feeds_ = which == 4 ? NULL : feeds();
+    int n_feeds_ = which == 7 ? -1 : which == 6 ? 0 : which == 5 ? INT_MIN : 2;
+    tp_tensor *value_ = which == 8 ? NULL : tensor_out();
+    got_status(tp_eval_now(x_, feeds_, n_feeds_, value_));
+}
+static const char *const cases_tp_eval_now[] = {"Ggood arguments", "!x = poison of no graph", "?x = a node of another graph", "!x = NULL", "!feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?value = NULL", NULL};
 
 static void call_tp_session_read(int which)
 {
@@ -3961,6 +4139,20 @@ static void call_tp_exec_run(int which)
 }
 static const char *const cases_tp_exec_run[] = {"Ggood arguments", "!e = NULL", "?feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?fetches = a list with a NULL", "!fetches = NULL", "?n_fetches = INT_MIN", "?n_fetches = 0", "!n_fetches = -1", "?values = NULL", NULL};
 
+static void call_tp_exec_run_ex(int which)
+{
+    (void)which;
+    tp_exec *e_ = which == 1 ? NULL : tp_session_exec(session());
+    const tp_run_options *o_ = which == 2 ? NULL : &run_options;
+    const tp_feed *feeds_ = which == 3 ? NULL : feeds();
+    int n_feeds_ = which == 6 ? -1 : which == 5 ? 0 : which == 4 ? INT_MIN : 2;
+    tp_node *const *fetches_ = which == 8 ? NULL : which == 7 ? list_with_null() : list_nodes();
+    int n_fetches_ = which == 11 ? -1 : which == 10 ? 0 : which == 9 ? INT_MIN : 2;
+    const tp_tensor **values_ = which == 12 ? NULL : tensors_out;
+    got_status(tp_exec_run_ex(e_, o_, feeds_, n_feeds_, fetches_, n_fetches_, values_));
+}
+static const char *const cases_tp_exec_run_ex[] = {"Ggood arguments", "!e = NULL", "?o = NULL", "?feeds = NULL", "?n_feeds = INT_MIN", "?n_feeds = 0", "!n_feeds = -1", "?fetches = a list with a NULL", "!fetches = NULL", "?n_fetches = INT_MIN", "?n_fetches = 0", "!n_fetches = -1", "?values = NULL", NULL};
+
 static void call_tp_exec_random_step(int which)
 {
     (void)which;
@@ -4032,6 +4224,35 @@ static void call_tp_request_feed(int which)
 }
 static const char *const cases_tp_request_feed[] = {"?good arguments", "!r = NULL", "?n = poison of no graph", "?n = a node of another graph", "!n = NULL", "!value = NULL", NULL};
 
+static void call_tp_request_trace(int which)
+{
+    (void)which;
+    tp_run_request *r_ = NULL;
+    tp_trace *trace_ = which == 2 ? NULL : &trace_out;
+    got_status(tp_request_trace(r_, trace_));
+}
+static const char *const cases_tp_request_trace[] = {"?good arguments", "!r = NULL", "!trace = NULL", NULL};
+
+static void call_tp_request_datapoints(int which)
+{
+    (void)which;
+    const tp_run_request *r_ = NULL;
+    (void)tp_request_datapoints(r_);
+    got_answer();
+}
+static const char *const cases_tp_request_datapoints[] = {"?good arguments", "!r = NULL", NULL};
+
+static void call_tp_request_wait(int which)
+{
+    (void)which;
+    tp_run_request *r_ = NULL;
+    tp_cond *c_ = which == 2 ? NULL : cond();
+    tp_mutex *m_ = which == 3 ? NULL : mutex();
+    const char *what_ = which == 7 ? NULL : which == 6 ? "" : which == 5 ? long_text() : which == 4 ? ":/ " : "name";
+    got_status(tp_request_wait(r_, c_, m_, what_));
+}
+static const char *const cases_tp_request_wait[] = {"?good arguments", "!r = NULL", "!c = NULL", "!m = NULL", "?what = \":/ \"", "?what = 300 letters", "?what = \"\"", "!what = NULL", NULL};
+
 static void call_tp_hooked_session_new(int which)
 {
     (void)which;
@@ -4059,6 +4280,26 @@ static void call_tp_hooked_session_exec(int which)
     got_answer();
 }
 static const char *const cases_tp_hooked_session_exec[] = {"Ggood arguments", "!h = NULL", NULL};
+
+static void call_tp_hooked_session_set_timeout(int which)
+{
+    (void)which;
+    tp_hooked_session *h_ = which == 1 ? NULL : hooked();
+    int64_t timeout_ms_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT64_MIN : 2;
+    tp_hooked_session_set_timeout(h_, timeout_ms_);
+    got_nothing();
+}
+static const char *const cases_tp_hooked_session_set_timeout[] = {"Ggood arguments", "!h = NULL", "?timeout_ms = INT64_MIN", "?timeout_ms = 0", "?timeout_ms = -1", NULL};
+
+static void call_tp_hooked_session_set_datapoints(int which)
+{
+    (void)which;
+    tp_hooked_session *h_ = which == 1 ? NULL : hooked();
+    int n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : 2;
+    tp_hooked_session_set_datapoints(h_, n_);
+    got_nothing();
+}
+static const char *const cases_tp_hooked_session_set_datapoints[] = {"Ggood arguments", "!h = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
 
 static void call_tp_hooked_session_request_stop(int which)
 {
@@ -4184,6 +4425,16 @@ static void call_tp_smart_init(int which)
 }
 static const char *const cases_tp_smart_init[] = {"Ggood arguments", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "?path = NULL", NULL};
 
+static void call_tp_smart_init_list(int which)
+{
+    (void)which;
+    const tp_smart_source *list_ = which == 1 ? NULL : smart_sources;
+    int n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : 2;
+    bool ignore_mismatch_ = true;
+    got_init(tp_smart_init_list(list_, n_, ignore_mismatch_));
+}
+static const char *const cases_tp_smart_init_list[] = {"Ggood arguments", "!list = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
 static void call_tp_save_checkpoint(int which)
 {
     (void)which;
@@ -4296,11 +4547,42 @@ static void call_tp_predict(int which)
 {
     (void)which;
     tp_predictor *p_ = which == 1 ? NULL : predictor();
-    const tp_tensor *inputs_ = which == 2 ? NULL : tensors_in();
-    const tp_tensor **outputs_ = which == 3 ? NULL : tensors_out;
-    got_status(tp_predict(p_, inputs_, outputs_));
+    const tp_tensor *input_ = which == 2 ? NULL : tensors_in();
+    const tp_tensor **output_ = which == 3 ? NULL : tensors_out;
+    got_status(tp_predict(p_, input_, output_));
 }
-static const char *const cases_tp_predict[] = {"Ggood arguments", "!p = NULL", "!inputs = NULL", "!outputs = NULL", NULL};
+static const char *const cases_tp_predict[] = {"Ggood arguments", "!p = NULL", "!input = NULL", "!output = NULL", NULL};
+
+static void call_tp_predict_n(int which)
+{
+    (void)which;
+    tp_predictor *p_ = which == 1 ? NULL : predictor();
+    const tp_tensor *inputs_ = which == 2 ? NULL : tensors_in();
+    int n_inputs_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 1;
+    const tp_tensor **outputs_ = which == 6 ? NULL : tensors_out;
+    int n_outputs_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : 1;
+    got_status(tp_predict_n(p_, inputs_, n_inputs_, outputs_, n_outputs_));
+}
+static const char *const cases_tp_predict_n[] = {"Ggood arguments", "!p = NULL", "!inputs = NULL", "?n_inputs = INT_MIN", "?n_inputs = 0", "!n_inputs = -1", "!outputs = NULL", "?n_outputs = INT_MIN", "?n_outputs = 0", "?n_outputs = -1", NULL};
+
+static void call_tp_predictor_carry(int which)
+{
+    (void)which;
+    tp_predictor *p_ = which == 1 ? NULL : predictor();
+    int output_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 0;
+    int input_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : which == 6 ? INT_MAX : 0;
+    got_status(tp_predictor_carry(p_, output_, input_));
+}
+static const char *const cases_tp_predictor_carry[] = {"?good arguments", "!p = NULL", "?output = INT_MAX", "?output = INT_MIN", "?output = 0", "?output = -1", "?input = INT_MAX", "?input = INT_MIN", "?input = 0", "?input = -1", NULL};
+
+static void call_tp_predictor_reset(int which)
+{
+    (void)which;
+    tp_predictor *p_ = which == 1 ? NULL : predictor();
+    tp_predictor_reset(p_);
+    got_nothing();
+}
+static const char *const cases_tp_predictor_reset[] = {"Ggood arguments", "!p = NULL", NULL};
 
 static void call_tp_predictor_n_inputs(int which)
 {
@@ -4913,6 +5195,49 @@ static void call_tp_sym_psnr(int which)
 }
 static const char *const cases_tp_sym_psnr[] = {"Ggood arguments", "?prediction = poison of no graph", "?prediction = a node of another graph", "!prediction = NULL", "?truth = poison of no graph", "?truth = a node of another graph", "!truth = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", NULL};
 
+static void call_tp_sym_mse(int which)
+{
+    (void)which;
+    tp_node *prediction_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    tp_node *truth_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node();
+    const char *name_ = which == 10 ? NULL : which == 9 ? "" : which == 8 ? long_text() : which == 7 ? ":/ " : "name";
+    got_node(tp_sym_mse(prediction_, truth_, name_));
+}
+static const char *const cases_tp_sym_mse[] = {"Ggood arguments", "?prediction = poison of no graph", "?prediction = a node of another graph", "!prediction = NULL", "?truth = poison of no graph", "?truth = a node of another graph", "!truth = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", NULL};
+
+static void call_tp_sym_kl_divergence(int which)
+{
+    (void)which;
+    tp_node *p_logits_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node();
+    tp_node *q_logits_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node();
+    const char *name_ = which == 10 ? NULL : which == 9 ? "" : which == 8 ? long_text() : which == 7 ? ":/ " : "name";
+    got_node(tp_sym_kl_divergence(p_logits_, q_logits_, name_));
+}
+static const char *const cases_tp_sym_kl_divergence[] = {"Ggood arguments", "?p_logits = poison of no graph", "?p_logits = a node of another graph", "!p_logits = NULL", "?q_logits = poison of no graph", "?q_logits = a node of another graph", "!q_logits = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", NULL};
+
+static void call_tp_sym_smooth_labels(int which)
+{
+    (void)which;
+    tp_node *labels_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_labels();
+    int64_t classes_ = which == 6 ? -1 : which == 5 ? 0 : which == 4 ? INT64_MIN : 2;
+    float epsilon_ = 0.5f;
+    const char *name_ = which == 10 ? NULL : which == 9 ? "" : which == 8 ? long_text() : which == 7 ? ":/ " : "name";
+    got_node(tp_sym_smooth_labels(labels_, classes_, epsilon_, name_));
+}
+static const char *const cases_tp_sym_smooth_labels[] = {"Ggood arguments", "?labels = poison of no graph", "?labels = a node of another graph", "!labels = NULL", "?classes = INT64_MIN", "?classes = 0", "?classes = -1", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", NULL};
+
+static void call_tp_sym_weighted_loss(int which)
+{
+    (void)which;
+    tp_node *losses_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_labels_float();
+    tp_node *labels_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : node_labels();
+    const float *weights_ = which == 7 ? NULL : floats;
+    int classes_ = which == 10 ? -1 : which == 9 ? 0 : which == 8 ? INT_MIN : 2;
+    const char *name_ = which == 14 ? NULL : which == 13 ? "" : which == 12 ? long_text() : which == 11 ? ":/ " : "name";
+    got_node(tp_sym_weighted_loss(losses_, labels_, weights_, classes_, name_));
+}
+static const char *const cases_tp_sym_weighted_loss[] = {"Ggood arguments", "?losses = poison of no graph", "?losses = a node of another graph", "!losses = NULL", "?labels = poison of no graph", "?labels = a node of another graph", "!labels = NULL", "!weights = NULL", "?classes = INT_MIN", "?classes = 0", "?classes = -1", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", NULL};
+
 static void call_tp_sym_print_stat(int which)
 {
     (void)which;
@@ -5021,8 +5346,7 @@ static void call_tp_compute_gradients(int which)
     tp_node *const *vars_ = which == 5 ? NULL : which == 4 ? list_with_null() : list_variables();
     int n_ = which == 8 ? -1 : which == 7 ? 0 : which == 6 ? INT_MIN : 2;
     tp_grad_var *gvs_ = which == 9 ? NULL : gvs();
-    tp_compute_gradients(cost_, vars_, n_, gvs_);
-    got_nothing();
+    got_node(tp_compute_gradients(cost_, vars_, n_, gvs_));
 }
 static const char *const cases_tp_compute_gradients[] = {"Ggood arguments", "?cost = poison of no graph", "?cost = a node of another graph", "!cost = NULL", "?vars = a list with a NULL", "!vars = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!gvs = NULL", NULL};
 
@@ -5056,8 +5380,7 @@ static void call_tp_optimizer_compute_gradients(int which)
     tp_node *const *vars_ = which == 6 ? NULL : which == 5 ? list_with_null() : list_variables();
     int n_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : 2;
     tp_grad_var *gvs_ = which == 10 ? NULL : gvs();
-    tp_optimizer_compute_gradients(o_, cost_, vars_, n_, gvs_);
-    got_nothing();
+    got_node(tp_optimizer_compute_gradients(o_, cost_, vars_, n_, gvs_));
 }
 static const char *const cases_tp_optimizer_compute_gradients[] = {"Ggood arguments", "?o = NULL", "?cost = poison of no graph", "?cost = a node of another graph", "!cost = NULL", "?vars = a list with a NULL", "!vars = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!gvs = NULL", NULL};
 
@@ -5070,6 +5393,16 @@ static void call_tp_apply_gradients(int which)
     got_node(tp_apply_gradients(o_, gvs_, n_));
 }
 static const char *const cases_tp_apply_gradients[] = {"Ggood arguments", "!o = NULL", "!gvs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
+static void call_tp_minimize(int which)
+{
+    (void)which;
+    tp_optimizer *o_ = which == 1 ? NULL : optimizer();
+    tp_node *cost_ = which == 4 ? NULL : which == 3 ? node_of_another_graph() : which == 2 ? tp_relu(no_node) : node_cost();
+    const char *regex_ = which == 8 ? NULL : which == 7 ? "" : which == 6 ? long_text() : which == 5 ? ":/ " : "fc.*/W";
+    got_node(tp_minimize(o_, cost_, regex_));
+}
+static const char *const cases_tp_minimize[] = {"?good arguments", "!o = NULL", "?cost = poison of no graph", "?cost = a node of another graph", "!cost = NULL", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "?regex = NULL", NULL};
 
 static void call_tp_apply_gradients_if(int which)
 {
@@ -5332,6 +5665,16 @@ static void call_tp_gradproc_summary(int which)
 }
 static const char *const cases_tp_gradproc_summary[] = {"Ggood arguments", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "?regex = NULL", NULL};
 
+static void call_tp_gradproc_summary_to(int which)
+{
+    (void)which;
+    const char *regex_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : "fc.*/W";
+    const char *const *collections_ = which == 5 ? NULL : names;
+    (void)tp_gradproc_summary_to(regex_, collections_);
+    got_answer();
+}
+static const char *const cases_tp_gradproc_summary_to[] = {"Ggood arguments", "?regex = \":/ \"", "?regex = 300 letters", "?regex = \"\"", "!regex = NULL", "!collections = NULL", NULL};
+
 static void call_tp_gradproc_print(int which)
 {
     (void)which;
@@ -5393,6 +5736,29 @@ static void call_tp_exponential_decay(int which)
     got_node(tp_exponential_decay(g_, lr_, step_, decay_steps_, rate_, staircase_));
 }
 static const char *const cases_tp_exponential_decay[] = {"Ggood arguments", "!g = NULL", "?step = poison of no graph", "?step = a node of another graph", "?step = NULL", "?decay_steps = INT64_MIN", "?decay_steps = 0", "?decay_steps = -1", NULL};
+
+static void call_tp_cosine_decay(int which)
+{
+    (void)which;
+    tp_graph *g_ = which == 1 ? NULL : graph();
+    float lr_ = 0.1f;
+    tp_node *step_ = which == 4 ? NULL : which == 3 ? node_of_another_graph() : which == 2 ? tp_relu(no_node) : NULL;
+    int64_t decay_steps_ = which == 7 ? -1 : which == 6 ? 0 : which == 5 ? INT64_MIN : 10;
+    float alpha_ = 0.5f;
+    got_node(tp_cosine_decay(g_, lr_, step_, decay_steps_, alpha_));
+}
+static const char *const cases_tp_cosine_decay[] = {"Ggood arguments", "!g = NULL", "?step = poison of no graph", "?step = a node of another graph", "?step = NULL", "?decay_steps = INT64_MIN", "?decay_steps = 0", "?decay_steps = -1", NULL};
+
+static void call_tp_warm_up(int which)
+{
+    (void)which;
+    tp_node *lr_ = which == 3 ? NULL : which == 2 ? node_of_another_graph() : which == 1 ? tp_relu(no_node) : node_scalar();
+    tp_node *step_ = which == 6 ? NULL : which == 5 ? node_of_another_graph() : which == 4 ? tp_relu(no_node) : NULL;
+    int64_t steps_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT64_MIN : 2;
+    float start_ = 0.5f;
+    got_node(tp_warm_up(lr_, step_, steps_, start_));
+}
+static const char *const cases_tp_warm_up[] = {"Ggood arguments", "!lr = poison of no graph", "?lr = a node of another graph", "!lr = NULL", "?step = poison of no graph", "?step = a node of another graph", "?step = NULL", "?steps = INT64_MIN", "?steps = 0", "?steps = -1", NULL};
 
 static void call_tp_piecewise_constant(int which)
 {
@@ -5657,6 +6023,15 @@ static void call_tp_df_repeated(int which)
 }
 static const char *const cases_tp_df_repeated[] = {"Ggood arguments", "!df = NULL", "?num = INT64_MIN", "?num = 0", "?num = -1", NULL};
 
+static void call_tp_df_take(int which)
+{
+    (void)which;
+    tp_dataflow *df_ = which == 1 ? NULL : dataflow_given();
+    int64_t n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT64_MIN : 2;
+    got_dataflow(tp_df_take(df_, n_));
+}
+static const char *const cases_tp_df_take[] = {"Ggood arguments", "!df = NULL", "?n = INT64_MIN", "?n = 0", "?n = -1", NULL};
+
 static void call_tp_df_fixed_size_(int which)
 {
     (void)which;
@@ -5811,6 +6186,15 @@ static void call_tp_input_failure(int which)
 }
 static const char *const cases_tp_input_failure[] = {"Ggood arguments", "!s = NULL", "?sentence = NULL", NULL};
 
+static void call_tp_input_cached_name_scope_push(int which)
+{
+    (void)which;
+    tp_input_source *s_ = which == 1 ? NULL : input_ready();
+    tp_input_cached_name_scope_push(s_);
+    got_nothing();
+}
+static const char *const cases_tp_input_cached_name_scope_push[] = {"?good arguments", "!s = NULL", NULL};
+
 static void call_tp_input_free(int which)
 {
     (void)which;
@@ -5837,6 +6221,59 @@ static void call_tp_feed_input_(int which)
     got_input(tp_feed_input_(d_));
 }
 static const char *const cases_tp_feed_input_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_queue_new(int which)
+{
+    (void)which;
+    int capacity_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : which == 1 ? INT_MAX : 2;
+    got_queue(tp_queue_new(capacity_));
+}
+static const char *const cases_tp_queue_new[] = {"Ggood arguments", "?capacity = INT_MAX", "?capacity = INT_MIN", "?capacity = 0", "?capacity = -1", NULL};
+
+static void call_tp_queue_put(int which)
+{
+    (void)which;
+    tp_queue *q_ = which == 1 ? NULL : queue();
+    const tp_datapoint *dp_ = which == 2 ? NULL : datapoint();
+    got_status(tp_queue_put(q_, dp_));
+}
+static const char *const cases_tp_queue_put[] = {"Ggood arguments", "!q = NULL", "!dp = NULL", NULL};
+
+static void call_tp_queue_get(int which)
+{
+    (void)which;
+    tp_queue *q_ = which == 1 ? NULL : queue();
+    tp_datapoint *dp_ = which == 2 ? NULL : datapoint();
+    got_status(tp_queue_get(q_, dp_));
+}
+static const char *const cases_tp_queue_get[] = {"Ggood arguments", "!q = NULL", "!dp = NULL", NULL};
+
+static void call_tp_queue_size(int which)
+{
+    (void)which;
+    tp_queue *q_ = which == 1 ? NULL : queue();
+    (void)tp_queue_size(q_);
+    got_answer();
+}
+static const char *const cases_tp_queue_size[] = {"Ggood arguments", "!q = NULL", NULL};
+
+static void call_tp_queue_close(int which)
+{
+    (void)which;
+    tp_queue *q_ = which == 1 ? NULL : queue();
+    tp_queue_close(q_);
+    got_nothing();
+}
+static const char *const cases_tp_queue_close[] = {"Ggood arguments", "!q = NULL", NULL};
+
+static void call_tp_queue_free(int which)
+{
+    (void)which;
+    tp_queue *q_ = which == 1 ? NULL : queue_given();
+    tp_queue_free(q_);
+    got_nothing();
+}
+static const char *const cases_tp_queue_free[] = {"Ggood arguments", "?q = NULL", NULL};
 
 static void call_tp_queue_input_(int which)
 {
@@ -6186,6 +6623,16 @@ static void call_tp_monitors_put_int(int which)
 }
 static const char *const cases_tp_monitors_put_int[] = {"Ggood arguments", "?m = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", "?value = INT64_MIN", "?value = 0", "?value = -1", NULL};
 
+static void call_tp_monitors_process(int which)
+{
+    (void)which;
+    tp_monitors *m_ = which == 1 ? NULL : monitors();
+    const char *name_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
+    double value_ = 0.5;
+    got_status(tp_monitors_process(m_, name_, value_));
+}
+static const char *const cases_tp_monitors_process[] = {"Ggood arguments", "!m = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
+
 static void call_tp_monitors_put_image(int which)
 {
     (void)which;
@@ -6321,6 +6768,16 @@ static void call_tp_cb_hook(int which)
     got_callback(tp_cb_hook(hook_));
 }
 static const char *const cases_tp_cb_hook[] = {"Ggood arguments", "!hook = NULL", NULL};
+
+static void call_tp_callback_to_hook(int which)
+{
+    (void)which;
+    tp_callback *cb_ = which == 1 ? NULL : callback();
+    tp_train_state *train_ = which == 2 ? NULL : train_state();
+    (void)tp_callback_to_hook(cb_, train_);
+    got_answer();
+}
+static const char *const cases_tp_callback_to_hook[] = {"Ggood arguments", "!cb = NULL", "?train = NULL", NULL};
 
 static void call_tp_cb_run_op_(int which)
 {
@@ -6461,6 +6918,17 @@ static void call_tp_cb_send_stat(int which)
     got_callback(tp_cb_send_stat(command_));
 }
 static const char *const cases_tp_cb_send_stat[] = {"?good arguments", "?command = \":/ \"", "?command = 300 letters", "?command = \"\"", "!command = NULL", NULL};
+
+static void call_tp_cb_early_stopping_(int which)
+{
+    (void)which;
+    tp_cb_early_stopping_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.monitor_stat = "cost";
+    const tp_cb_early_stopping_desc *d_ = which == 1 ? NULL : &desc;
+    got_callback(tp_cb_early_stopping_(d_));
+}
+static const char *const cases_tp_cb_early_stopping_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_cb_model_saver_(int which)
 {
@@ -6610,6 +7078,15 @@ static void call_tp_param_graph_var(int which)
 }
 static const char *const cases_tp_param_graph_var[] = {"Ggood arguments", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
 
+static void call_tp_param_graph_var_array(int which)
+{
+    (void)which;
+    const char *name_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : "name";
+    tp_shape shape_ = which == 8 ? bad_shape(9, 1) : which == 7 ? bad_shape(-1, 1) : which == 6 ? bad_shape(2, -5) : which == 5 ? bad_shape(4, (int64_t)1 << 40) : shape_of(2, 4);
+    got_hyper_param(tp_param_graph_var_array(name_, shape_));
+}
+static const char *const cases_tp_param_graph_var_array[] = {"Ggood arguments", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", "?shape = dimensions of 2^40", "?shape = a dimension of -5", "?shape = -1 dimensions", "?shape = 9 dimensions", NULL};
+
 static void call_tp_param_field(int which)
 {
     (void)which;
@@ -6639,6 +7116,15 @@ static void call_tp_setter_current_value(int which)
     got_status(tp_setter_current_value(setter_, value_));
 }
 static const char *const cases_tp_setter_current_value[] = {"?good arguments", "!setter = NULL", "!value = NULL", NULL};
+
+static void call_tp_setter_current_array(int which)
+{
+    (void)which;
+    tp_callback *setter_ = which == 1 ? NULL : callback();
+    tp_tensor *value_ = which == 2 ? NULL : tensor_out();
+    got_status(tp_setter_current_array(setter_, value_));
+}
+static const char *const cases_tp_setter_current_array[] = {"?good arguments", "!setter = NULL", "!value = NULL", NULL};
 
 static void call_tp_cb_human_hyper_param_setter_(int which)
 {
@@ -6709,6 +7195,16 @@ static void call_tp_load_existing_epoch_number(int which)
     got_status(tp_load_existing_epoch_number(dir_, epoch_));
 }
 static const char *const cases_tp_load_existing_epoch_number[] = {"?good arguments", "?dir = \":/ \"", "?dir = 300 letters", "?dir = \"\"", "?dir = NULL", "!epoch = NULL", NULL};
+
+static void call_tp_load_existing_stats(int which)
+{
+    (void)which;
+    const char *dir_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : a_dir();
+    tp_stat_entry **entries_ = which == 5 ? NULL : &records_out;
+    int *n_ = which == 6 ? NULL : ints_out;
+    got_status(tp_load_existing_stats(dir_, entries_, n_));
+}
+static const char *const cases_tp_load_existing_stats[] = {"?good arguments", "?dir = \":/ \"", "?dir = 300 letters", "?dir = \"\"", "?dir = NULL", "!entries = NULL", "!n = NULL", NULL};
 
 static void call_tp_load_existing_json(int which)
 {
@@ -6812,6 +7308,16 @@ static void call_tp_trainer_register_callback(int which)
 }
 static const char *const cases_tp_trainer_register_callback[] = {"Ggood arguments", "!t = NULL", "!cb = NULL", NULL};
 
+static void call_tp_trainer_register_callback_ex(int which)
+{
+    (void)which;
+    tp_trainer *t_ = which == 1 ? NULL : trainer();
+    tp_callback *cb_ = which == 2 ? NULL : callback_given();
+    bool *registered_ = which == 3 ? NULL : &bool_out;
+    got_status(tp_trainer_register_callback_ex(t_, cb_, registered_));
+}
+static const char *const cases_tp_trainer_register_callback_ex[] = {"Ggood arguments", "!t = NULL", "!cb = NULL", "?registered = NULL", NULL};
+
 static void call_tp_trainer_setup_callbacks(int which)
 {
     (void)which;
@@ -6832,6 +7338,24 @@ static void call_tp_trainer_initialize(int which)
     got_status(tp_trainer_initialize(t_, init_));
 }
 static const char *const cases_tp_trainer_initialize[] = {"?good arguments", "!t = NULL", "?init = NULL", NULL};
+
+static void call_tp_trainer_initialize_hooks(int which)
+{
+    (void)which;
+    tp_trainer *t_ = which == 1 ? NULL : trainer();
+    got_status(tp_trainer_initialize_hooks(t_));
+}
+static const char *const cases_tp_trainer_initialize_hooks[] = {"?good arguments", "!t = NULL", NULL};
+
+static void call_tp_trainer_hooks(int which)
+{
+    (void)which;
+    tp_trainer *t_ = which == 1 ? NULL : trainer();
+    int *n_ = which == 2 ? NULL : ints_out;
+    (void)tp_trainer_hooks(t_, n_);
+    got_answer();
+}
+static const char *const cases_tp_trainer_hooks[] = {"Ggood arguments", "!t = NULL", "!n = NULL", NULL};
 
 static void call_tp_trainer_main_loop(int which)
 {
@@ -7112,6 +7636,9 @@ static const misuse_call misuse_calls[] = {
     {"tp_tensor_view", call_tp_tensor_view, cases_tp_tensor_view},
     {"tp_tensor_copy", call_tp_tensor_copy, cases_tp_tensor_copy},
     {"tp_tensor_free", call_tp_tensor_free, cases_tp_tensor_free},
+    {"tp_tensor_to_device", call_tp_tensor_to_device, cases_tp_tensor_to_device},
+    {"tp_tensor_stage", call_tp_tensor_stage, cases_tp_tensor_stage},
+    {"tp_tensor_unstage", call_tp_tensor_unstage, cases_tp_tensor_unstage},
     {"tp_tensor_bytes", call_tp_tensor_bytes, cases_tp_tensor_bytes},
     {"tp_tensor_size", call_tp_tensor_size, cases_tp_tensor_size},
     {"tp_tensor_get", call_tp_tensor_get, cases_tp_tensor_get},
@@ -7142,9 +7669,12 @@ static const misuse_call misuse_calls[] = {
     {"tp_cond_signal", call_tp_cond_signal, cases_tp_cond_signal},
     {"tp_cond_broadcast", call_tp_cond_broadcast, cases_tp_cond_broadcast},
     {"tp_kernel_fault", call_tp_kernel_fault, cases_tp_kernel_fault},
+    {"tp_device_ready", call_tp_device_ready, cases_tp_device_ready},
     {"tp_cpu_device_new", call_tp_cpu_device_new, cases_tp_cpu_device_new},
     {"tp_cpu_devices_new", call_tp_cpu_devices_new, cases_tp_cpu_devices_new},
     {"tp_device_isa", call_tp_device_isa, cases_tp_device_isa},
+    {"tp_device_memory", call_tp_device_memory, cases_tp_device_memory},
+    {"tp_device_utilization", call_tp_device_utilization, cases_tp_device_utilization},
     {"tp_device_add_kernel", call_tp_device_add_kernel, cases_tp_device_add_kernel},
     {"tp_device_parallel", call_tp_device_parallel, cases_tp_device_parallel},
     {"tp_gemm_scratch", call_tp_gemm_scratch, cases_tp_gemm_scratch},
@@ -7254,6 +7784,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_under_name_scope_push", call_tp_under_name_scope_push, cases_tp_under_name_scope_push},
     {"tp_remap_variables_push", call_tp_remap_variables_push, cases_tp_remap_variables_push},
     {"tp_freeze_variables_push", call_tp_freeze_variables_push, cases_tp_freeze_variables_push},
+    {"tp_freeze_variables_", call_tp_freeze_variables_, cases_tp_freeze_variables_},
     {"tp_collection_add", call_tp_collection_add, cases_tp_collection_add},
     {"tp_collection", call_tp_collection, cases_tp_collection},
     {"tp_backup_collection", call_tp_backup_collection, cases_tp_backup_collection},
@@ -7292,6 +7823,10 @@ static const misuse_call misuse_calls[] = {
     {"tp_tower_handles_at", call_tp_tower_handles_at, cases_tp_tower_handles_at},
     {"tp_tower_handles_find", call_tp_tower_handles_find, cases_tp_tower_handles_find},
     {"tp_tower_handle_get", call_tp_tower_handle_get, cases_tp_tower_handle_get},
+    {"tp_tower_handle_get_variable", call_tp_tower_handle_get_variable, cases_tp_tower_handle_get_variable},
+    {"tp_tower_handle_get_tensors", call_tp_tower_handle_get_tensors, cases_tp_tower_handle_get_tensors},
+    {"tp_tower_handle_get_variables", call_tp_tower_handle_get_variables, cases_tp_tower_handle_get_variables},
+    {"tp_tower_handle_get_collection", call_tp_tower_handle_get_collection, cases_tp_tower_handle_get_collection},
     {"tp_gradients", call_tp_gradients, cases_tp_gradients},
     {"tp_gradients_from", call_tp_gradients_from, cases_tp_gradients_from},
     {"tp_depends_on", call_tp_depends_on, cases_tp_depends_on},
@@ -7442,11 +7977,12 @@ static const misuse_call misuse_calls[] = {
     {"tp_apply_ftrl", call_tp_apply_ftrl, cases_tp_apply_ftrl},
     {"tp_apply_lamb", call_tp_apply_lamb, cases_tp_apply_lamb},
     {"tp_summary_info", call_tp_summary_info, cases_tp_summary_info},
+    {"tp_add_tensor_summary_", call_tp_add_tensor_summary_, cases_tp_add_tensor_summary_},
     {"tp_add_tensor_summary", call_tp_add_tensor_summary, cases_tp_add_tensor_summary},
     {"tp_add_activation_summary", call_tp_add_activation_summary, cases_tp_add_activation_summary},
     {"tp_add_moving_summary_n", call_tp_add_moving_summary_n, cases_tp_add_moving_summary_n},
-    {"tp_add_param_summary", call_tp_add_param_summary, cases_tp_add_param_summary},
     {"tp_add_param_summary_", call_tp_add_param_summary_, cases_tp_add_param_summary_},
+    {"tp_add_param_summary", call_tp_add_param_summary, cases_tp_add_param_summary},
     {"tp_regex_new", call_tp_regex_new, cases_tp_regex_new},
     {"tp_regex_free", call_tp_regex_free, cases_tp_regex_free},
     {"tp_regex_n_groups", call_tp_regex_n_groups, cases_tp_regex_n_groups},
@@ -7454,13 +7990,19 @@ static const misuse_call misuse_calls[] = {
     {"tp_regex_search", call_tp_regex_search, cases_tp_regex_search},
     {"tp_regex_match", call_tp_regex_match, cases_tp_regex_match},
     {"tp_regex_fullmatch", call_tp_regex_fullmatch, cases_tp_regex_fullmatch},
+    {"tp_get_default_sess_config", call_tp_get_default_sess_config, cases_tp_get_default_sess_config},
     {"tp_default_session_config", call_tp_default_session_config, cases_tp_default_session_config},
     {"tp_session_new", call_tp_session_new, cases_tp_session_new},
     {"tp_session_free", call_tp_session_free, cases_tp_session_free},
     {"tp_session_graph", call_tp_session_graph, cases_tp_session_graph},
     {"tp_session_device", call_tp_session_device, cases_tp_session_device},
     {"tp_session_run", call_tp_session_run, cases_tp_session_run},
+    {"tp_trace_free", call_tp_trace_free, cases_tp_trace_free},
+    {"tp_trace_save", call_tp_trace_save, cases_tp_trace_save},
+    {"tp_session_run_ex", call_tp_session_run_ex, cases_tp_session_run_ex},
+    {"tp_session_cancel", call_tp_session_cancel, cases_tp_session_cancel},
     {"tp_session_eval", call_tp_session_eval, cases_tp_session_eval},
+    {"tp_eval_now", call_tp_eval_now, cases_tp_eval_now},
     {"tp_session_read", call_tp_session_read, cases_tp_session_read},
     {"tp_session_load", call_tp_session_load, cases_tp_session_load},
     {"tp_get_global_step_value", call_tp_get_global_step_value, cases_tp_get_global_step_value},
@@ -7469,6 +8011,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_exec_free", call_tp_exec_free, cases_tp_exec_free},
     {"tp_session_exec", call_tp_session_exec, cases_tp_session_exec},
     {"tp_exec_run", call_tp_exec_run, cases_tp_exec_run},
+    {"tp_exec_run_ex", call_tp_exec_run_ex, cases_tp_exec_run_ex},
     {"tp_exec_random_step", call_tp_exec_random_step, cases_tp_exec_random_step},
     {"tp_exec_set_random_step", call_tp_exec_set_random_step, cases_tp_exec_set_random_step},
     {"tp_exec_print_plan", call_tp_exec_print_plan, cases_tp_exec_print_plan},
@@ -7476,9 +8019,14 @@ static const misuse_call misuse_calls[] = {
     {"tp_exec_plan_info", call_tp_exec_plan_info, cases_tp_exec_plan_info},
     {"tp_request_fetch", call_tp_request_fetch, cases_tp_request_fetch},
     {"tp_request_feed", call_tp_request_feed, cases_tp_request_feed},
+    {"tp_request_trace", call_tp_request_trace, cases_tp_request_trace},
+    {"tp_request_datapoints", call_tp_request_datapoints, cases_tp_request_datapoints},
+    {"tp_request_wait", call_tp_request_wait, cases_tp_request_wait},
     {"tp_hooked_session_new", call_tp_hooked_session_new, cases_tp_hooked_session_new},
     {"tp_hooked_session_free", call_tp_hooked_session_free, cases_tp_hooked_session_free},
     {"tp_hooked_session_exec", call_tp_hooked_session_exec, cases_tp_hooked_session_exec},
+    {"tp_hooked_session_set_timeout", call_tp_hooked_session_set_timeout, cases_tp_hooked_session_set_timeout},
+    {"tp_hooked_session_set_datapoints", call_tp_hooked_session_set_datapoints, cases_tp_hooked_session_set_datapoints},
     {"tp_hooked_session_request_stop", call_tp_hooked_session_request_stop, cases_tp_hooked_session_request_stop},
     {"tp_hooked_session_should_stop", call_tp_hooked_session_should_stop, cases_tp_hooked_session_should_stop},
     {"tp_hooked_run", call_tp_hooked_run, cases_tp_hooked_run},
@@ -7493,6 +8041,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_chain_init", call_tp_chain_init, cases_tp_chain_init},
     {"tp_just_current_session", call_tp_just_current_session, cases_tp_just_current_session},
     {"tp_smart_init", call_tp_smart_init, cases_tp_smart_init},
+    {"tp_smart_init_list", call_tp_smart_init_list, cases_tp_smart_init_list},
     {"tp_save_checkpoint", call_tp_save_checkpoint, cases_tp_save_checkpoint},
     {"tp_dump_session_params", call_tp_dump_session_params, cases_tp_dump_session_params},
     {"tp_load_checkpoint_vars", call_tp_load_checkpoint_vars, cases_tp_load_checkpoint_vars},
@@ -7505,6 +8054,9 @@ static const misuse_call misuse_calls[] = {
     {"tp_multi_tower_predictor", call_tp_multi_tower_predictor, cases_tp_multi_tower_predictor},
     {"tp_predictor_tower", call_tp_predictor_tower, cases_tp_predictor_tower},
     {"tp_predict", call_tp_predict, cases_tp_predict},
+    {"tp_predict_n", call_tp_predict_n, cases_tp_predict_n},
+    {"tp_predictor_carry", call_tp_predictor_carry, cases_tp_predictor_carry},
+    {"tp_predictor_reset", call_tp_predictor_reset, cases_tp_predictor_reset},
     {"tp_predictor_n_inputs", call_tp_predictor_n_inputs, cases_tp_predictor_n_inputs},
     {"tp_predictor_n_outputs", call_tp_predictor_n_outputs, cases_tp_predictor_n_outputs},
     {"tp_predictor_session", call_tp_predictor_session, cases_tp_predictor_session},
@@ -7561,6 +8113,10 @@ static const misuse_call misuse_calls[] = {
     {"tp_sym_rms", call_tp_sym_rms, cases_tp_sym_rms},
     {"tp_sym_huber_loss", call_tp_sym_huber_loss, cases_tp_sym_huber_loss},
     {"tp_sym_psnr", call_tp_sym_psnr, cases_tp_sym_psnr},
+    {"tp_sym_mse", call_tp_sym_mse, cases_tp_sym_mse},
+    {"tp_sym_kl_divergence", call_tp_sym_kl_divergence, cases_tp_sym_kl_divergence},
+    {"tp_sym_smooth_labels", call_tp_sym_smooth_labels, cases_tp_sym_smooth_labels},
+    {"tp_sym_weighted_loss", call_tp_sym_weighted_loss, cases_tp_sym_weighted_loss},
     {"tp_sym_print_stat", call_tp_sym_print_stat, cases_tp_sym_print_stat},
     {"tp_sym_contrastive_loss", call_tp_sym_contrastive_loss, cases_tp_sym_contrastive_loss},
     {"tp_sym_siamese_cosine_loss", call_tp_sym_siamese_cosine_loss, cases_tp_sym_siamese_cosine_loss},
@@ -7576,6 +8132,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_optimizer_proxy", call_tp_optimizer_proxy, cases_tp_optimizer_proxy},
     {"tp_optimizer_compute_gradients", call_tp_optimizer_compute_gradients, cases_tp_optimizer_compute_gradients},
     {"tp_apply_gradients", call_tp_apply_gradients, cases_tp_apply_gradients},
+    {"tp_minimize", call_tp_minimize, cases_tp_minimize},
     {"tp_apply_gradients_if", call_tp_apply_gradients_if, cases_tp_apply_gradients_if},
     {"tp_optimizer_slot", call_tp_optimizer_slot, cases_tp_optimizer_slot},
     {"tp_optimizer_scalar", call_tp_optimizer_scalar, cases_tp_optimizer_scalar},
@@ -7601,12 +8158,15 @@ static const misuse_call misuse_calls[] = {
     {"tp_gradproc_scale_rules", call_tp_gradproc_scale_rules, cases_tp_gradproc_scale_rules},
     {"tp_gradproc_map", call_tp_gradproc_map, cases_tp_gradproc_map},
     {"tp_gradproc_summary", call_tp_gradproc_summary, cases_tp_gradproc_summary},
+    {"tp_gradproc_summary_to", call_tp_gradproc_summary_to, cases_tp_gradproc_summary_to},
     {"tp_gradproc_print", call_tp_gradproc_print, cases_tp_gradproc_print},
     {"tp_gradproc_check", call_tp_gradproc_check, cases_tp_gradproc_check},
     {"tp_gradproc_at", call_tp_gradproc_at, cases_tp_gradproc_at},
     {"tp_gradproc_run", call_tp_gradproc_run, cases_tp_gradproc_run},
     {"tp_apply_grad_processors", call_tp_apply_grad_processors, cases_tp_apply_grad_processors},
     {"tp_exponential_decay", call_tp_exponential_decay, cases_tp_exponential_decay},
+    {"tp_cosine_decay", call_tp_cosine_decay, cases_tp_cosine_decay},
+    {"tp_warm_up", call_tp_warm_up, cases_tp_warm_up},
     {"tp_piecewise_constant", call_tp_piecewise_constant, cases_tp_piecewise_constant},
     {"tp_datapoint_resize", call_tp_datapoint_resize, cases_tp_datapoint_resize},
     {"tp_datapoint_view", call_tp_datapoint_view, cases_tp_datapoint_view},
@@ -7633,6 +8193,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_map_component_", call_tp_df_map_component_, cases_tp_df_map_component_},
     {"tp_df_cast", call_tp_df_cast, cases_tp_df_cast},
     {"tp_df_repeated", call_tp_df_repeated, cases_tp_df_repeated},
+    {"tp_df_take", call_tp_df_take, cases_tp_df_take},
     {"tp_df_fixed_size_", call_tp_df_fixed_size_, cases_tp_df_fixed_size_},
     {"tp_df_locally_shuffle_", call_tp_df_locally_shuffle_, cases_tp_df_locally_shuffle_},
     {"tp_df_select", call_tp_df_select, cases_tp_df_select},
@@ -7649,9 +8210,16 @@ static const misuse_call misuse_calls[] = {
     {"tp_input_size", call_tp_input_size, cases_tp_input_size},
     {"tp_input_hooks", call_tp_input_hooks, cases_tp_input_hooks},
     {"tp_input_failure", call_tp_input_failure, cases_tp_input_failure},
+    {"tp_input_cached_name_scope_push", call_tp_input_cached_name_scope_push, cases_tp_input_cached_name_scope_push},
     {"tp_input_free", call_tp_input_free, cases_tp_input_free},
     {"tp_placeholder_input", call_tp_placeholder_input, cases_tp_placeholder_input},
     {"tp_feed_input_", call_tp_feed_input_, cases_tp_feed_input_},
+    {"tp_queue_new", call_tp_queue_new, cases_tp_queue_new},
+    {"tp_queue_put", call_tp_queue_put, cases_tp_queue_put},
+    {"tp_queue_get", call_tp_queue_get, cases_tp_queue_get},
+    {"tp_queue_size", call_tp_queue_size, cases_tp_queue_size},
+    {"tp_queue_close", call_tp_queue_close, cases_tp_queue_close},
+    {"tp_queue_free", call_tp_queue_free, cases_tp_queue_free},
     {"tp_queue_input_", call_tp_queue_input_, cases_tp_queue_input_},
     {"tp_queue_input_size_ema", call_tp_queue_input_size_ema, cases_tp_queue_input_size_ema},
     {"tp_stop", call_tp_stop, cases_tp_stop},
@@ -7689,6 +8257,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_monitors_new", call_tp_monitors_new, cases_tp_monitors_new},
     {"tp_monitors_put_scalar", call_tp_monitors_put_scalar, cases_tp_monitors_put_scalar},
     {"tp_monitors_put_int", call_tp_monitors_put_int, cases_tp_monitors_put_int},
+    {"tp_monitors_process", call_tp_monitors_process, cases_tp_monitors_process},
     {"tp_monitors_put_image", call_tp_monitors_put_image, cases_tp_monitors_put_image},
     {"tp_monitors_put_summary", call_tp_monitors_put_summary, cases_tp_monitors_put_summary},
     {"tp_monitors_put_event", call_tp_monitors_put_event, cases_tp_monitors_put_event},
@@ -7703,6 +8272,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_cb_periodic_callback_", call_tp_cb_periodic_callback_, cases_tp_cb_periodic_callback_},
     {"tp_cb_group", call_tp_cb_group, cases_tp_cb_group},
     {"tp_cb_hook", call_tp_cb_hook, cases_tp_cb_hook},
+    {"tp_callback_to_hook", call_tp_callback_to_hook, cases_tp_callback_to_hook},
     {"tp_cb_run_op_", call_tp_cb_run_op_, cases_tp_cb_run_op_},
     {"tp_cb_run_update_ops_", call_tp_cb_run_update_ops_, cases_tp_cb_run_update_ops_},
     {"tp_cb_moving_average_summary_", call_tp_cb_moving_average_summary_, cases_tp_cb_moving_average_summary_},
@@ -7717,6 +8287,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_cb_throughput_tracker_", call_tp_cb_throughput_tracker_, cases_tp_cb_throughput_tracker_},
     {"tp_cb_host_memory_tracker", call_tp_cb_host_memory_tracker, cases_tp_cb_host_memory_tracker},
     {"tp_cb_send_stat", call_tp_cb_send_stat, cases_tp_cb_send_stat},
+    {"tp_cb_early_stopping_", call_tp_cb_early_stopping_, cases_tp_cb_early_stopping_},
     {"tp_cb_model_saver_", call_tp_cb_model_saver_, cases_tp_cb_model_saver_},
     {"tp_cb_min_saver_", call_tp_cb_min_saver_, cases_tp_cb_min_saver_},
     {"tp_cb_max_saver_", call_tp_cb_max_saver_, cases_tp_cb_max_saver_},
@@ -7732,9 +8303,11 @@ static const misuse_call misuse_calls[] = {
     {"tp_hyper_param_new", call_tp_hyper_param_new, cases_tp_hyper_param_new},
     {"tp_hyper_param_free", call_tp_hyper_param_free, cases_tp_hyper_param_free},
     {"tp_param_graph_var", call_tp_param_graph_var, cases_tp_param_graph_var},
+    {"tp_param_graph_var_array", call_tp_param_graph_var_array, cases_tp_param_graph_var_array},
     {"tp_param_field", call_tp_param_field, cases_tp_param_field},
     {"tp_cb_hyper_param_setter_", call_tp_cb_hyper_param_setter_, cases_tp_cb_hyper_param_setter_},
     {"tp_setter_current_value", call_tp_setter_current_value, cases_tp_setter_current_value},
+    {"tp_setter_current_array", call_tp_setter_current_array, cases_tp_setter_current_array},
     {"tp_cb_human_hyper_param_setter_", call_tp_cb_human_hyper_param_setter_, cases_tp_cb_human_hyper_param_setter_},
     {"tp_cb_scheduled_hyper_param_setter_", call_tp_cb_scheduled_hyper_param_setter_, cases_tp_cb_scheduled_hyper_param_setter_},
     {"tp_cb_hyper_param_setter_with_func_", call_tp_cb_hyper_param_setter_with_func_, cases_tp_cb_hyper_param_setter_with_func_},
@@ -7742,6 +8315,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_monitor_tf_event_writer_", call_tp_monitor_tf_event_writer_, cases_tp_monitor_tf_event_writer_},
     {"tp_monitor_json_writer", call_tp_monitor_json_writer, cases_tp_monitor_json_writer},
     {"tp_load_existing_epoch_number", call_tp_load_existing_epoch_number, cases_tp_load_existing_epoch_number},
+    {"tp_load_existing_stats", call_tp_load_existing_stats, cases_tp_load_existing_stats},
     {"tp_load_existing_json", call_tp_load_existing_json, cases_tp_load_existing_json},
     {"tp_monitor_scalar_printer_", call_tp_monitor_scalar_printer_, cases_tp_monitor_scalar_printer_},
     {"tp_default_callbacks", call_tp_default_callbacks, cases_tp_default_callbacks},
@@ -7754,8 +8328,11 @@ static const misuse_call misuse_calls[] = {
     {"tp_trainer_free", call_tp_trainer_free, cases_tp_trainer_free},
     {"tp_trainer_setup_graph", call_tp_trainer_setup_graph, cases_tp_trainer_setup_graph},
     {"tp_trainer_register_callback", call_tp_trainer_register_callback, cases_tp_trainer_register_callback},
+    {"tp_trainer_register_callback_ex", call_tp_trainer_register_callback_ex, cases_tp_trainer_register_callback_ex},
     {"tp_trainer_setup_callbacks", call_tp_trainer_setup_callbacks, cases_tp_trainer_setup_callbacks},
     {"tp_trainer_initialize", call_tp_trainer_initialize, cases_tp_trainer_initialize},
+    {"tp_trainer_initialize_hooks", call_tp_trainer_initialize_hooks, cases_tp_trainer_initialize_hooks},
+    {"tp_trainer_hooks", call_tp_trainer_hooks, cases_tp_trainer_hooks},
     {"tp_trainer_main_loop", call_tp_trainer_main_loop, cases_tp_trainer_main_loop},
     {"tp_trainer_run_step", call_tp_trainer_run_step, cases_tp_trainer_run_step},
     {"tp_trainer_monitors", call_tp_trainer_monitors, cases_tp_trainer_monitors},

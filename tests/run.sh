@@ -159,7 +159,8 @@ quick # gcc-c11 runs the long forms
 configuration tsan "test_tensor test_engine test_input test_train test_graph test_predict test_devices test_towers" \
     "gcc -std=gnu11 -O1 -g1 -fsanitize=thread"
 quick
-configuration g++-17 "test_ops test_graph test_train test_amx" "g++ -x c++ -std=c++17 -O1"
+configuration g++-17 "test_ops test_graph test_places test_train test_amx" "g++ -x c++ -std=c++17 -O1"
+configuration g++-20 test_named "g++ -x c++ -std=c++20 -O0"
 # clang's UBSan sees what gcc's does not: arithmetic on NULL, floats that do not fit the integer they become
 if echo 'int main(void) { return 0; }' | clang -fsanitize=undefined -x c -o "$out/clang-ubsan.runs" - 2>/dev/null; then
     ubsan="-fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all"

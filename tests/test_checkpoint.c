@@ -1271,6 +1271,125 @@ TEST(sessions_save_and_restore_each_format)
     tp_set_log(NULL, NULL);
 }
 
+/* A dict of w and b, -1: without. */
+static tp_dict two(double w, double b)
+{
+    tp_dict d = {NULL, 0, 0};
+    if (w >= 0) add(&d, "w", TP_F32, shape_of(0, 0, 0), w);
+    if (b >= 0) add(&d, "b", TP_F32, shape_of(0, 0, 0), b);
+    return d;
+}
+TEST(smart_init_of_dicts_and_lists)
+{
+    quiet();
+    const char *dir = tp_test_tmpdir();
+    tp_dict file = two(-1, 7), first = two(1, 2), second = two(-1, 4), third = two(5, -1), none = {NULL, 0, 0};
+    CHECK_OK(tp_npz_save(tp_test_path(dir, "file.npz"), &file, false));
+    char path[300];
+    snprintf(path, sizeof path, "%s", tp_test_path(dir, "file.npz"));
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = var(g, "w", TP_F32, shape_of(0, 0, 0), 0), *b = var(g, "b", TP_F32, shape_of(0, 0, 0), 0);
+    tp_session *s = tp_session_new(g, NULL);
+    CHECK_OK(restore(tp_smart_init_list(NULL, 0, false), s)); /* nothing */
+    CHECK(value_of(s, w, 0) == 0);
+    tp_smart_source inner[2], list[4];
+    memset(inner, 0, sizeof inner);
+    memset(list, 0, sizeof list);
+    list[0].dict = &first; /* the last one wins */
+    inner[0].dict = &second;
+    inner[1].path = path;
+    list[1].list = inner;
+    list[1].n = 2;
+    list[2].path = ""; /* nothing */
+    list[3].dict = &third;
+    tp_session_init *init = tp_smart_init_list(list, 4, false);
+    CHECK(first.n == 0 && second.n == 0 && third.n == 0); /* taken over */
+    CHECK_OK(restore(init, s));
+    CHECK(value_of(s, w, 0) == 5 && value_of(s, b, 0) == 7);
+    /* ignore_mismatch reaches each of them */
+    for (int relaxed = 0; relaxed < 2; relaxed++) {
+        tp_dict wide = {NULL, 0, 0};
+        add(&wide, "w", TP_F32, shape_of(1, 3, 0), 1);
+        list[0].dict = NULL;
+        list[1].list = NULL, list[1].n = 0;
+        list[3].dict = &wide;
+        const tp_status st = restore(tp_smart_init_list(list, 4, relaxed), s);
+        CHECK(relaxed ? st == TP_OK : st == TP_ERR_SHAPE);
+    }
+    /* mistakes: two at once, a list without a length, nothing with one */
+    for (int how = 0; how < 3; how++) {
+        tp_dict d = two(8, 8);
+        memset(list, 0, sizeof list);
+        list[0].dict = &d;
+        if (how == 0) list[0].path = path;
+        if (how == 1) list[1].list = inner, list[1].n = -1;
+        if (how == 2) list[1].n = 2;
+        CHECK_ERR(restore(tp_smart_init_list(list, 2, false), s), TP_ERR_ARG,
+                  how ? "number 1 is to be one" : "number 0 is");
+        CHECK(value_of(s, w, 0) != 8 && d.n == 0);
+        tp_dict_free(&d);
+    }
+    inner[0].dict = &none;
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_dict d = two(1, 1), e = two(2, 2);
+        list[0].dict = &d, list[0].path = NULL;
+        list[1].list = inner, list[1].n = 2;
+        list[2].dict = &e;
+        tp_test_fail_after(n);
+        init = tp_smart_init_list(list, 3, false);
+        failed = tp_test_alloc_failed();
+        tp_test_alloc_reset();
+        CHECK(failed ? init == NULL : init != NULL);
+        CHECK(d.n == 0 && e.n == 0);
+        tp_session_init_free(init);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    tp_dict_free(&file);
+    tp_set_log(NULL, NULL);
+}
+
+static tp_status loaded_into(tp_session_init *init, tp_graph *g)
+{
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_status st = restore(init, s);
+    tp_session_free(s);
+    return st;
+}
+TEST(smart_init_knows_the_users_folder)
+{
+    quiet();
+    const char *dir = tp_test_tmpdir(), *before = getenv("HOME");
+    char kept[300], home[320];
+    snprintf(kept, sizeof kept, "%s", before ? before : "");
+    tp_dict d = two(3, 4);
+    CHECK_OK(tp_npz_save(tp_test_path(dir, "model-1.npz"), &d, false));
+    CHECK_OK(tp_npz_save(tp_test_path(dir, "plain.npz"), &d, false));
+    tp_dict_free(&d);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = var(g, "w", TP_F32, shape_of(0, 0, 0), 0);
+    var(g, "b", TP_F32, shape_of(0, 0, 0), 0);
+    static const char *const names[] = {"~/model-1", "~/plain.npz"};
+    for (int slash = 0; slash < 2; slash++)
+        for (int i = 0; i < 2; i++) {
+            snprintf(home, sizeof home, "%s%s", dir, slash ? "//" : "");
+            CHECK(setenv("HOME", home, 1) == 0);
+            tp_session *s = tp_session_new(g, NULL);
+            CHECK_OK(restore(tp_smart_init(names[i], false), s));
+            CHECK(value_of(s, w, 0) == 3);
+            tp_session_free(s);
+        }
+    CHECK(setenv("HOME", "/", 1) == 0);
+    CHECK_ERR(loaded_into(tp_smart_init("~/no/such.npz", false), g), TP_ERR_NAME, "'/no/such.npz'");
+    CHECK_ERR(loaded_into(tp_smart_init("~somebody/such.npz", false), g), TP_ERR_NAME, "'~somebody/such.npz'");
+    CHECK_ERR(loaded_into(tp_smart_init("a~/such.npz", false), g), TP_ERR_NAME, "'a~/such.npz'");
+    CHECK(unsetenv("HOME") == 0);
+    CHECK_ERR(loaded_into(tp_smart_init("~/such.npz", false), g), TP_ERR_NAME, "'~/such.npz'");
+    if (before) setenv("HOME", kept, 1);
+    tp_graph_free(g);
+    tp_set_log(NULL, NULL);
+}
+
 static void set_time(const char *path, time_t t)
 {
     struct timespec times[2];

@@ -349,6 +349,53 @@ static remote *remote_new(bool peer)
     return r;
 }
 
+/* ==== >>memory ======================================================================================== */
+
+static double asked_part;
+static tp_status limit(tp_device *d, double part)
+{
+    asked_part = part;
+    return d->host ? TP_ERR : TP_OK;
+}
+static tp_status no_limit(tp_device *d, double part)
+{
+    (void)part;
+    return tp_fail(TP_ERR_IO, "%s cannot be asked", d->name);
+}
+TEST(sessions_limit_the_memory_of_devices)
+{
+    static const struct {
+        float asked;
+        double part; /* -1: refused */
+    } t[] = {{0, 0.99f}, {0.25f, 0.25}, {1, 1}, {1.5f, -1}, {-0.5f, -1}, {NAN, -1}};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_device *d[2] = {NULL, NULL};
+    remote *r = remote_new(false);
+    CHECK_OK(tp_cpu_devices_new(1, 1, NULL, d)); /* has no limit: it is not asked */
+    d[1] = &r->d;
+    r->d.limit_memory = limit;
+    for (int i = 0; i < TP_COUNT(t); i++) {
+        tp_session_config c = tp_get_default_sess_config(t[i].asked);
+        c.devices = d;
+        c.n_devices = 2;
+        asked_part = -1;
+        tp_session *s = tp_session_new(g, &c);
+        CHECK((s != NULL) == (t[i].part >= 0));
+        if (!s) CHECK_HAS(tp_last_error(), "memory_fraction is ");
+        CHECK_MSG(asked_part == t[i].part, "case %d: %g", i, asked_part);
+        tp_session_free(s);
+    }
+    r->d.limit_memory = no_limit;
+    tp_session_config c = tp_default_session_config();
+    CHECK(c.memory_fraction == 0.99f);
+    c.devices = d;
+    c.n_devices = 2;
+    CHECK(tp_session_new(g, &c) == NULL);
+    CHECK_STR(tp_last_error(), "remote:0 cannot be asked");
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+    tp_graph_free(g);
+}
+
 /* ==== >>net =========================================================================================== */
 
 enum { BATCH = 4, CLASSES = 3, STEPS = 6, MAX_VARS = 32 };
@@ -535,6 +582,95 @@ TEST(large_feeds_are_staged)
     tp_session_free(s);
     d->close(d);
     tp_graph_free(g);
+}
+
+/* y = the sum of 2 x over N elements, x fed from where `from` says: the way to it differs, the result does not. */
+TEST(what_lies_on_a_device_is_fed)
+{
+    enum { N = 5000, HOST, HERE, THERE, CPU };
+    static float x[N];
+    for (int peer = 0; peer < 2; peer++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *in = tp_placeholder(g, "x", TP_F32, tp_make_shape(N)), *sum = tp_sum(tp_mul(in, tp_const(g, 2)));
+        remote *r = remote_new(peer != 0), *other = remote_new(peer != 0);
+        tp_device *d[3] = {&r->d, &other->d, tp_cpu_device_new(1, NULL)};
+        r->d.stage = remote_stage;
+        r->d.unstage = remote_unstage;
+        tp_session *s = open_on(g, d, 3);
+        tp_tensor host, there, back;
+        tp_feed feed;
+        memset(&feed, 0, sizeof feed);
+        memset(&host, 0, sizeof host);
+        memset(&there, 0, sizeof there);
+        memset(&back, 0, sizeof back);
+        feed.node = in;
+        tp_tensor_view(&host, TP_F32, tp_make_shape(N), x);
+        static const int from[] = {HOST, HERE, HERE, CPU, THERE, HERE, HOST};
+        for (int run = 0; run < TP_COUNT(from); run++) {
+            double want = 0;
+            for (int i = 0; i < N; i++) want += 2 * (double)(x[i] = (float)(i % 7 + run));
+            const int where = from[run] == HERE ? 0 : from[run] == THERE ? 1 : 2;
+            if (from[run] == HOST) tp_tensor_view(&feed.value, TP_F32, host.shape, x);
+            else {
+                CHECK_OK(tp_tensor_to_device(&there, d[where], &host));
+                feed.value = there;
+                CHECK(there.device == d[where]);
+            }
+            const int uploads = r->uploads, stages = r->stages, peers = r->peer_copies, downloads = other->downloads;
+            const tp_tensor *value = NULL;
+            memset(x, 0, sizeof x); /* nobody looks here again */
+            if (from[run] == HOST)
+                for (int i = 0; i < N; i++) x[i] = (float)(i % 7 + run);
+            CHECK_OK(tp_session_run(s, &feed, 1, &sum, 1, &value));
+            CHECK_NEAR(tp_tensor_get(value, 0), want, 0, 1e-5);
+            /* beside the step word and, at first, the 2 */
+            const bool bounced = from[run] == CPU || (from[run] == THERE && !peer);
+            CHECK(r->uploads - uploads == 1 + (run == 0) + bounced && r->stages - stages == (from[run] == HOST));
+            CHECK(r->peer_copies - peers == (from[run] == THERE && peer));
+            CHECK(other->downloads - downloads == (from[run] == THERE && !peer));
+            if (from[run] == HOST) continue;
+            CHECK_OK(tp_tensor_copy(&back, &there));
+            CHECK(back.device == NULL && tp_tensor_get(&back, 6) == 6 + run);
+        }
+        CHECK(r->replays > 0); /* where a recorded step finds it */
+        /* staged by another thread, say; its old memory serves again */
+        const int live = r->live;
+        for (int run = 0; run < 3; run++) {
+            const tp_tensor *value = NULL;
+            for (int i = 0; i < N; i++) x[i] = (float)run;
+            CHECK_OK(tp_tensor_stage(&there, d[0], &host));
+            CHECK_ERR(tp_tensor_stage(&there, d[0], &host), TP_ERR_STATE, "was staged on remote:0 already");
+            CHECK_ERR(tp_tensor_copy(&back, &there), TP_ERR_STATE, "staged on remote:0 and not taken");
+            feed.value = there;
+            CHECK_ERR(tp_session_run(s, &feed, 1, &sum, 1, &value), TP_ERR_STATE,
+                      "'x' is fed a tensor that was staged and not taken");
+            CHECK(r->waiting == 1);
+            CHECK_OK(tp_tensor_unstage(&there));
+            CHECK_OK(tp_tensor_unstage(&there)); /* nothing is left to do */
+            feed.value = there;
+            for (int i = 0; i < 2; i++) { /* again: it stays */
+                CHECK_OK(tp_session_run(s, &feed, 1, &sum, 1, &value));
+                CHECK(tp_tensor_get(value, 0) == 2.0 * N * run && r->waiting == 0);
+            }
+            CHECK(tp_tensor_get(&there, 0) == 0);
+            CHECK_HAS(tp_last_error(), "tp_tensor_get");
+        }
+        CHECK(r->live == live);
+        CHECK_OK(tp_tensor_stage(&there, d[0], &host));
+        tp_tensor_free(&there); /* what was staged is let go */
+        CHECK(r->waiting == 0 && r->live == live - 1);
+        r->fail_alloc = 1;
+        CHECK_ERR(tp_tensor_to_device(&there, d[0], &host), TP_ERR_NOMEM,
+                  "out of memory on remote:0 for a tensor of 20000");
+        CHECK_OK(tp_tensor_stage(&there, d[0], &host));
+        CHECK_ERR(tp_tensor_unstage(&there), TP_ERR_NOMEM, "out of memory on remote:0");
+        CHECK(r->waiting == 0);
+        tp_tensor_free(&there);
+        tp_tensor_free(&back);
+        tp_session_free(s);
+        for (int i = 0; i < 3; i++) d[i]->close(d[i]);
+        tp_graph_free(g);
+    }
 }
 
 TEST(a_device_of_its_own_memory_trains_to_the_same_bits)
@@ -1146,11 +1282,13 @@ TEST(devices_that_lack_something)
     CHECK_STR(tp_last_error(), "device remote:0 has no kernel for 'fused' (node 'Tanh')");
     c.n_devices = 2;
     CHECK(tp_session_new(g, &c) == NULL);
-    CHECK_STR(tp_last_error(), "device 1 of the session is missing or was built with another version of tp");
+    CHECK_STR(tp_last_error(),
+              "device 1 of the session is missing, was closed, or was built with another version of tp");
     c.n_devices = 1;
     r->d.abi = TP_ABI + 1;
     CHECK(tp_session_new(g, &c) == NULL);
-    CHECK_STR(tp_last_error(), "device 0 of the session is missing or was built with another version of tp");
+    CHECK_STR(tp_last_error(),
+              "device 0 of the session is missing, was closed, or was built with another version of tp");
     r->d.close(&r->d);
     tp_graph_free(g);
 }

@@ -339,7 +339,8 @@ static void run_predictor(void)
         tp_tensor in[2] = {random_tensor(NULL), random_tensor(NULL)};
         const tp_tensor *out[2];
         if (tp_predictor_n_inputs(w.p[i]) <= 2)
-            tp_predict(bad() ? NULL : w.p[i], bad() ? NULL : in, bad() ? NULL : out);
+            tp_predict_n(bad() ? NULL : w.p[i], bad() ? NULL : in, tp_predictor_n_inputs(w.p[i]) + bad(),
+                         bad() ? NULL : out, tp_predictor_n_outputs(w.p[i]) - bad());
         tp_tensor_free(&in[0]);
         tp_tensor_free(&in[1]);
     } else if (w.s[k] && w.of[k] >= 0) {

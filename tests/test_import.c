@@ -224,6 +224,9 @@ TEST(inputs_outputs_and_names)
     memset(&d, 0, sizeof d);
     d.scope = "imported";
     if (CHECK_OK(tp_import_onnx_parse(g, file.b, file.n, "model.onnx", &d, &m))) {
+        const int n = tp_graph_n_operations(g);
+        CHECK(tp_neg(m.output[0].node)->op->at.file != NULL); /* this line's; the file's operations are of none */
+        for (int k = 0; k < n; k++) CHECK(tp_graph_operation(g, k)->at.file == NULL);
         CHECK(m.n_input == 1 && m.n_output == 1);
         CHECK(strcmp(m.input[0].name, "x") == 0 && strcmp(m.output[0].name, "y") == 0);
         CHECK(m.input[0].node->shape.ndim == 2 && m.input[0].node->shape.dim[0] == TP_ANY &&

@@ -10,7 +10,7 @@ static tp_dataflow *numbers(int n, int shuffle)
 {
     int32_t value[64];
     for (int i = 0; i < n; i++) value[i] = i;
-    tp_tensor t = {TP_I32, {1, {n}}, value, NULL, 0};
+    tp_tensor t = {TP_I32, {1, {n}}, value, NULL, 0, NULL, NULL, 0};
     return tp_df_from_arrays(&t, 1, .shuffle = shuffle);
 }
 
@@ -143,7 +143,7 @@ TEST(golden_others)
 TEST(list_copies_and_shapes_may_differ)
 {
     float a[2] = {1, 2}, b[3] = {3, 4, 5};
-    tp_tensor x = {TP_F32, {1, {2}}, a, NULL, 0}, y = {TP_F32, {1, {3}}, b, NULL, 0};
+    tp_tensor x = {TP_F32, {1, {2}}, a, NULL, 0, NULL, NULL, 0}, y = {TP_F32, {1, {3}}, b, NULL, 0, NULL, NULL, 0};
     tp_datapoint points[2] = {{1, &x, 1}, {1, &y, 1}};
     tp_dataflow *df = tp_df_from_list(points, 2, .shuffle = TP_NO);
     a[0] = b[0] = 99;
@@ -177,7 +177,7 @@ TEST(shuffles_are_functions_of_seed_and_pass)
     tp_df_free(df);
     int32_t value[20];
     for (int i = 0; i < 20; i++) value[i] = i;
-    tp_tensor t = {TP_I32, {1, {20}}, value, NULL, 0};
+    tp_tensor t = {TP_I32, {1, {20}}, value, NULL, 0, NULL, NULL, 0};
     df = tp_df_from_arrays(&t, 1, .seed = 43);
     CHECK(strcmp(walk_from(df, 0, 1, 99), pass0) != 0);
     tp_df_free(df);
@@ -248,6 +248,7 @@ static tp_dataflow *all_flows(int which)
     case 19: return tp_df_print(numbers(6, TP_YES), 0, NULL);
     case 20: return tp_df_digits("test", .size = 5);
     case 21: return tp_df_fixed_size(tp_df_repeated(numbers(4, TP_YES), -1), 6);
+    case 22: return tp_df_take(numbers(7, TP_YES), 5);
     default: return NULL;
     }
 }
@@ -394,7 +395,7 @@ TEST(steady_state_allocates_nothing)
 
 TEST(flows_survive_out_of_memory)
 {
-    for (int which = 0; which <= 21; which++)
+    for (int which = 0; which <= 22; which++)
         for (long n = 1, failed = 1; failed; n++) {
             tp_test_fail_after(n);
             tp_dataflow *df = all_flows(which);
@@ -573,8 +574,9 @@ static tp_dataflow *wrong_flow(int which)
     static const char *const path[] = {"/nowhere/at/all"};
     static int32_t value[] = {1, 2, 3};
     static const int minus = -1, zero = 0;
-    const tp_tensor t[2] = {{TP_I32, {1, {3}}, value, NULL, 0}, {TP_I32, {1, {2}}, value, NULL, 0}};
-    const tp_tensor single = {TP_I32, {0, {0}}, value, NULL, 0};
+    const tp_tensor t[2] = {{TP_I32, {1, {3}}, value, NULL, 0, NULL, NULL, 0},
+                            {TP_I32, {1, {2}}, value, NULL, 0, NULL, NULL, 0}};
+    const tp_tensor single = {TP_I32, {0, {0}}, value, NULL, 0, NULL, NULL, 0};
     switch (which) {
     case 0: return tp_df_from_list(NULL, -1);
     case 1: return tp_df_from_list(NULL, 2);
@@ -777,7 +779,7 @@ TEST(the_place_of_mnist)
 TEST(idx_reads_every_type)
 {
     unsigned char file[256];
-    tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+    tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
     const uint32_t two = 2, grid[3] = {1, 2, 2};
     size_t n = idx(file, 8, grid, 3, "\x00\x7f\x80\xff", 4);
     CHECK_OK(tp_idx_parse(file, n, "f", &t));
@@ -803,7 +805,7 @@ TEST(idx_reads_every_type)
 TEST(idx_hostile_files)
 {
     unsigned char file[256], *exact;
-    tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+    tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
     const uint32_t dim[3] = {2, 3, 4}, huge[3] = {0xffffffffu, 0xffffffffu, 0xffffffffu}, big[3] = {60000, 28, 28};
     unsigned char data[25] = {0};
     size_t n = idx(file, 8, dim, 3, data, 24);
@@ -1082,20 +1084,233 @@ TEST(resume_goes_on_where_the_steps_were)
 
 TEST(finite_sources_end_and_start_again)
 {
-    for (int queue = 0; queue < 2; queue++) {
+    for (int kind = 0; kind < 3; kind++) { /* a FeedInput's end is an error if nobody said that it is not */
         machine m;
         CHECK(machine_open(&m,
-                           queue ? tp_queue_input(numbers(3, TP_NO), .infinite = TP_NO)
-                                 : tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO),
+                           kind == 0   ? tp_queue_input(numbers(3, TP_NO), .infinite = TP_NO)
+                           : kind == 1 ? tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO, .quiet_end = TP_YES)
+                                       : tp_feed_input(numbers(3, TP_NO), .infinite = TP_NO),
                            1));
         for (int round = 0; round < 3; round++) {
-            CHECK_STR(machine_walk(&m, 9), "0 1 2 TP_END");
-            CHECK_STR(machine_walk(&m, 9), " TP_END");
+            CHECK_STR(machine_walk(&m, 9), kind == 2 ? "0 1 2 TP_ERR_STATE" : "0 1 2 TP_END");
+            CHECK_STR(machine_walk(&m, 9), kind == 2 ? " TP_ERR_STATE" : " TP_END");
             CHECK(tp_input_failure(m.s, NULL) == TP_OK && m.s->consumed == 3);
             CHECK_OK(tp_input_reset_state(m.s));
         }
         machine_close(&m);
     }
+}
+
+/* ==== >>a queue of the program's ====================================================================== */
+
+/* first, first + 1, ..., int32 scalars; at the 100th, if it comes to that, an error */
+typedef struct counting {
+    int first, n;
+    bool fails;
+} counting;
+static tp_status count_from(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const counting *c = (const counting *)user;
+    (void)pass;
+    if (index >= c->n) return c->fails ? tp_fail(TP_ERR_IO, "the disk of %d is gone", c->first) : TP_END;
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) *(int32_t *)dp->c[0].data = (int32_t)(c->first + index);
+    return st;
+}
+static tp_datapoint number(int32_t *v)
+{
+    static tp_tensor t; /* a view */
+    tp_datapoint dp = {1, &t, 1};
+    tp_tensor_view(&t, TP_I32, tp_make_shape_n(0, NULL), v);
+    return dp;
+}
+
+#ifndef TP_NO_THREADS
+TEST(a_queue_is_shared_by_sources)
+{
+    counting a = {0, 30, false}, b = {100, 20, false};
+    for (int freed = 0; freed < 2; freed++) { /* before the sources, after them */
+        tp_queue *q = tp_queue_new(3);
+        machine m[2];
+        CHECK(machine_open(&m[0], tp_queue_input(tp_df_from_generator(count_from, &a), .queue = q, .infinite = TP_NO),
+                           1));
+        CHECK(machine_open(&m[1], tp_queue_input(tp_df_from_generator(count_from, &b), .queue = q, .infinite = TP_NO),
+                           2));
+        if (!freed) tp_queue_free(q);
+        CHECK_ERR(tp_input_seek(m[0].s, 5), TP_ERR_UNSUPPORTED, "cannot go back");
+        int next[2] = {0, 100}, got[4], n = 0; /* each flow comes in its order, whoever takes it */
+        tp_status st = TP_OK;
+        while (st == TP_OK && n < 200) {
+            machine *k = &m[n % 3 == 0];
+            if (freed && n > 20) CHECK(tp_queue_size(q) <= 3);
+            if (n == 9) CHECK_OK(tp_input_reset_state(k->s)); /* clears nothing */
+            st = machine_run(k, got);
+            for (int i = 0; i < k->towers && st == TP_OK; i++, n++) {
+                const int flow = got[i] >= 100;
+                CHECK_MSG(got[i] == next[flow], "%d after %d", got[i], next[flow] - 1);
+                next[flow] = got[i] + 1;
+            }
+        }
+        /* two towers want two: one may be left over */
+        CHECK_MSG(st == TP_END && n >= 49, "%s after %d", tp_status_name(st), n);
+        CHECK(next[0] + next[1] - 100 == n);
+        CHECK(m[0].s->consumed + m[1].s->consumed == n);
+        machine_close(&m[0]);
+        machine_close(&m[1]);
+        if (freed) tp_queue_free(q);
+    }
+}
+#endif
+
+static tp_status from_queue(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)pass, (void)index;
+    return tp_queue_get((tp_queue *)user, dp);
+}
+TEST(a_queue_is_filled_by_hand)
+{
+    tp_queue *q = tp_queue_new(0);
+    machine m;
+    int32_t v = 0;
+    for (v = 5; v < 9; v++) {
+        const tp_datapoint dp = number(&v);
+        CHECK_OK(tp_queue_put(q, &dp));
+    }
+    CHECK(tp_queue_size(q) == 4);
+    tp_datapoint front = {0, NULL, 0};
+    CHECK_OK(tp_queue_get(q, &front));
+    CHECK(front.n == 1 && tp_tensor_get(&front.c[0], 0) == 5 && tp_queue_size(q) == 3);
+    tp_queue_close(q);
+    v = 10;
+    const tp_datapoint late = number(&v);
+    CHECK(tp_queue_put(q, &late) == TP_END);
+    CHECK(machine_open(&m, tp_queue_input(tp_df_from_generator(from_queue, q), .infinite = TP_NO), 1));
+    CHECK_STR(machine_walk(&m, 9), "6 7 8 TP_END");
+    CHECK(tp_queue_get(q, &front) == TP_END && tp_queue_size(q) == 0);
+    machine_close(&m);
+    tp_queue_free(q);
+    tp_queue_free(NULL);
+    CHECK(!tp_queue_new(-1));
+    tp_datapoint_free(&front);
+}
+
+TEST(what_is_put_into_a_shared_queue_is_checked_when_it_is_taken)
+{
+    counting none = {0, 0, false};
+    tp_queue *q = tp_queue_new(0);
+    machine m;
+    int got[4];
+    int32_t v = 3;
+    float wrong = 1;
+    tp_tensor t = tp_scalar_view(&wrong);
+    const tp_datapoint good = number(&v), bad = {1, &t, 1};
+    CHECK_OK(tp_queue_put(q, &good));
+    CHECK_OK(tp_queue_put(q, &good));
+    CHECK_OK(tp_queue_put(q, &bad));
+    CHECK(machine_open(&m, tp_queue_input(tp_df_from_generator(count_from, &none), .queue = q, .infinite = TP_NO), 1));
+    CHECK(machine_run(&m, got) == TP_OK && got[0] == 3);
+    CHECK(tp_queue_input_size_ema(m.s) == 2.0f); /* what waits behind the first */
+    CHECK(machine_run(&m, got) == TP_OK && got[0] == 3);
+    CHECK_ERR(machine_run(&m, got), TP_ERR_DTYPE, "float32");
+    machine_close(&m);
+    tp_queue_free(q);
+}
+
+#ifndef TP_NO_THREADS
+static void put_three(void *user)
+{
+    for (int32_t v = 1; v <= 3; v++) {
+        tp_tensor t;
+        memset(&t, 0, sizeof t);
+        tp_tensor_view(&t, TP_I32, tp_make_shape_n(0, NULL), &v);
+        const tp_datapoint dp = {1, &t, 1};
+        CHECK(tp_queue_put((tp_queue *)user, &dp) == (v < 3 ? TP_OK : TP_END));
+    }
+}
+TEST(a_full_queue_waits_until_it_is_closed)
+{
+    tp_queue *q = tp_queue_new(1);
+    tp_thread *t = NULL;
+    tp_datapoint front = {0, NULL, 0};
+    CHECK_OK(tp_thread_start(&t, put_three, q));
+    CHECK_OK(tp_queue_get(q, &front));
+    CHECK(tp_tensor_get(&front.c[0], 0) == 1);
+    while (tp_queue_size(q) == 0) {} /* the second is in, the third waits */
+    tp_queue_close(q);
+    tp_thread_join(t);
+    CHECK_OK(tp_queue_get(q, &front)); /* what is in comes out */
+    CHECK(tp_tensor_get(&front.c[0], 0) == 2 && tp_queue_get(q, &front) == TP_END);
+    tp_datapoint_free(&front);
+    tp_queue_free(q);
+}
+#endif
+
+TEST(a_failing_flow_closes_a_shared_queue)
+{
+    counting good = {0, 1 << 30, false}, fails = {100, 2, true};
+    tp_queue *q = tp_queue_new(2);
+    machine m[2];
+    int got[4], n = 0;
+    CHECK(machine_open(&m[0], tp_queue_input(tp_df_from_generator(count_from, &good), .queue = q), 1));
+    CHECK(machine_open(&m[1], tp_queue_input(tp_df_from_generator(count_from, &fails), .queue = q), 1));
+    tp_status st = TP_OK;
+    while (st == TP_OK && n++ < 100000) st = machine_run(&m[n % 2], got);
+    CHECK_MSG(st == TP_ERR_IO, "%s after %d", tp_status_name(st), n);
+    for (int i = 0; i < 2; i++) {
+        const char *why = NULL;
+        CHECK_ERR(machine_run(&m[i], got), TP_ERR_IO, "the disk of 100 is gone");
+        CHECK(tp_input_failure(m[i].s, &why) == TP_ERR_IO);
+        CHECK_HAS(why, "the disk of 100 is gone");
+    }
+    tp_datapoint front = {0, NULL, 0};
+    CHECK_ERR(tp_queue_get(q, &front), TP_ERR_IO, "the disk of 100 is gone");
+    machine_close(&m[0]);
+    machine_close(&m[1]);
+    tp_queue_free(q);
+}
+
+TEST(memory_for_a_shared_queue)
+{
+    counting c = {0, 3, false};
+    for (long n = 1, failed = 1; failed; n++) {
+        machine m;
+        int got[4];
+        tp_test_fail_after(n);
+        tp_queue *q = tp_queue_new(2);
+        tp_dataflow *df = q ? tp_df_from_generator(count_from, &c) : NULL;
+        const bool open = machine_open(&m, df ? tp_queue_input(df, .queue = q) : NULL, 1);
+        tp_status st = TP_OK;
+        for (int i = 0; i < 3 && open && st == TP_OK; i++) st = machine_run(&m, got);
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(failed ? !open || st == TP_ERR_NOMEM || st == TP_OK : open && st == TP_OK, "allocation %ld: %s", n,
+                  tp_status_name(st)); /* the thread may have read enough when its memory ends */
+        machine_close(&m);
+        tp_queue_free(q);
+        CHECK_MSG(tp_test_live_blocks() == 0, "allocation %ld leaks %ld", n, tp_test_live_blocks());
+    }
+    tp_test_alloc_reset();
+}
+
+TEST(sources_have_a_name_scope)
+{
+    const tp_spec specs[] = {TP_SPEC("image", TP_F32, TP_ANY, 2), TP_SPEC("label", TP_I32, TP_ANY)};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_input_source *s = tp_placeholder_input();
+    tp_input_cached_name_scope_push(s); /* before setup: nothing happens */
+    CHECK_OK(tp_input_setup(s, g, specs, 2));
+    TP_NAME_SCOPE(g, "tower0")
+    {
+        for (int i = 0; i < 2; i++) {
+            tp_input_cached_name_scope_push(s);
+            CHECK_STR(tp_name_scope(g), "PlaceholderInput"); /* the same one again, and not in tower0 */
+            tp_name_scope_pop(g);
+        }
+        CHECK_STR(tp_name_scope(g), "tower0");
+    }
+    CHECK_OK(tp_graph_status(g));
+    tp_input_free(s);
+    tp_graph_free(g);
 }
 
 static tp_status fail_at(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
@@ -1165,8 +1380,8 @@ TEST(signature_mismatches_are_sentences)
 {
     const int32_t v[6] = {0};
     const tp_spec specs[] = {TP_SPEC("image", TP_I32, TP_ANY), {"label", TP_I32, {0, {0}}}};
-    tp_tensor two[2] = {{TP_I32, {2, {2, 3}}, (void *)(uintptr_t)v, NULL, 0},
-                        {TP_F32, {1, {2}}, (void *)(uintptr_t)v, NULL, 0}};
+    tp_tensor two[2] = {{TP_I32, {2, {2, 3}}, (void *)(uintptr_t)v, NULL, 0, NULL, NULL, 0},
+                        {TP_F32, {1, {2}}, (void *)(uintptr_t)v, NULL, 0, NULL, NULL, 0}};
     for (int queue = 0; queue < 2; queue++)
         for (int wrong = 0; wrong < 3; wrong++) {
             tp_dataflow *df = tp_df_from_arrays(two, wrong == 2 ? 1 : 2);
@@ -1317,7 +1532,7 @@ TEST(queue_size_is_summarised)
         CHECK(ema >= 0 && ema <= 6);
         int n = 0;
         tp_node *const *summaries = tp_collection(m.g, TP_KEY_SUMMARIES, &n);
-        tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+        tp_tensor t = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
         if (!CHECK(n == 1)) break;
         CHECK_OK(tp_session_eval(m.session, summaries[0], &t)); /* any run can read it */
         CHECK_NEAR(tp_tensor_get(&t, 0), ema, 1e-6, 0);

@@ -669,7 +669,7 @@ static tp_node *negated_build(tp_node *x, const void *desc)
     (void)desc;
     return tp_neg(x);
 }
-#define tp_shifted(x, ...) tp_layer_apply((x), "shifted", TP__OPTIONS(tp_shifted_desc, __VA_ARGS__))
+#define tp_shifted(x, ...) tp_layer_apply((x), "shifted", (&(const tp_shifted_desc){.at_ = TP_AT, __VA_ARGS__}))
 
 TEST(functions_join_argscope)
 {
@@ -1953,7 +1953,7 @@ TEST(what_else_layers_are_called_with)
     memset(&step, 0, sizeof step);
     step.layer = "Nothing";
     CHECK(tp_is_poison(tp_linear_n(q, &step, 1)));
-    CHECK_STR(tp_graph_error(g), "there is no layer 'Nothing'");
+    CHECK_STR(TP_TEST_SAID(tp_graph_error(g)), "there is no layer 'Nothing'");
     done(g);
 }
 

@@ -85,7 +85,7 @@ TEST(a_reused_session_stays_with_its_owner_in_any_order)
             tp_trainer *t = trained(&s, adapted == 1);
             if (order == 0) {
                 tp_trainer_free(t);
-                tp_tensor value = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+                tp_tensor value = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
                 CHECK_OK(tp_session_read(s, tp_find_variable(tp_session_graph(s), "w"), &value)); /* still there */
                 CHECK(tp_tensor_size(&value) == 2);
                 tp_tensor_free(&value);
@@ -100,34 +100,145 @@ TEST(a_reused_session_stays_with_its_owner_in_any_order)
     tp_set_log(NULL, NULL);
 }
 
-/* A graph, its session and a predictor, freed in each order of the three. */
-TEST(graph_session_and_predictor_are_freed_in_any_order)
+/* The o-th of the n! orders of the letters, 0-terminated. */
+static void order_of(int o, const char *letters, char *order)
 {
-    static const char *const orders[6] = {"gsp", "gps", "sgp", "spg", "pgs", "psg"};
-    for (int o = 0; o < 6; o++) {
+    int n = (int)strlen(letters);
+    char left[16];
+    snprintf(left, sizeof left, "%s", letters);
+    for (; n > 0; n--) {
+        *order++ = left[o % n];
+        memmove(left + o % n, left + o % n + 1, strlen(left + o % n));
+        o /= (int)strlen(left) + 1;
+    }
+    *order = 0;
+}
+
+/* A device, a graph, its session and a predictor, freed in each order of the four. */
+TEST(device_graph_session_and_predictor_are_freed_in_any_order)
+{
+    for (int o = 0; o < 24; o++) {
+        char order[8];
+        order_of(o, "dgsp", order);
         tp_test_fail_after(0);
         tp_graph *g = tp_graph_new(NULL);
         tp_node *x = tp_placeholder(g, "x", TP_F32, shape_of(3, 2)), *y = build(g, &x, NULL);
-        tp_session *s = tp_session_new(g, NULL);
+        tp_device *d = tp_cpu_device_new(1, NULL);
+        tp_session_config config = tp_default_session_config();
+        config.devices = &d;
+        config.n_devices = 1;
+        tp_session *s = tp_session_new(g, &config);
         tp_predictor *p = tp_online_predictor(s, &x, 1, &y, 1);
         float data[6] = {1, 2, 3, 4, 5, 6};
-        tp_tensor in = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+        tp_tensor in = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
         tp_tensor_view(&in, TP_F32, shape_of(3, 2), data);
         const tp_tensor *out = NULL;
         CHECK_OK(tp_predict(p, &in, &out));
-        for (const char *c = orders[o]; *c; c++) {
+        for (const char *c = order; *c; c++) {
+            if (*c == 'd') d->close(d);
             if (*c == 'g') tp_graph_free(g);
             if (*c == 's') tp_session_free(s);
             if (*c == 'p') tp_predictor_free(p);
-            if (c == orders[o] && *c != 'p') CHECK_OK(tp_predict(p, &in, &out)); /* what runs in it goes on */
-            if (c == orders[o] && *c == 'g') {
+            if (c == order && *c != 'p') CHECK_OK(tp_predict(p, &in, &out)); /* what runs in it goes on */
+            if (c == order && *c == 'g') {
                 tp_graph_free(g); /* twice: seen as long as it stays */
                 CHECK_HAS(tp_last_error(), "freed already");
             }
+            if (c == order && *c == 'd') {
+                d->close(d);
+                CHECK_HAS(tp_last_error(),
+                          "cpu:0 was closed already; it stays until the sessions and tensors on it are freed");
+                CHECK(tp_session_new(g, &config) == NULL);
+                CHECK_HAS(tp_last_error(), "device 0 of the session is missing, was closed");
+            }
         }
-        CHECK_MSG(tp_test_live_blocks() == 0, "%s: %ld blocks", orders[o], tp_test_live_blocks());
+        CHECK_MSG(tp_test_live_blocks() == 0, "%s: %ld blocks", order, tp_test_live_blocks());
     }
     tp_test_alloc_reset();
+}
+
+/* What runs in a session, freed in each order with it, its graph and its device. */
+TEST(execs_and_hooked_sessions_are_freed_in_any_order)
+{
+    for (int o = 0; o < 120; o++) {
+        char order[8];
+        order_of(o, "dgseh", order);
+        tp_test_fail_after(0);
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *y = tp_mean(tp_get_variable_as(g, "w", TP_F32, shape_of(3, 2), tp_init_constant(2)));
+        tp_device *d = tp_cpu_device_new(1, NULL);
+        tp_session_config config = tp_default_session_config();
+        config.devices = &d;
+        config.n_devices = 1;
+        tp_session *s = tp_session_new(g, &config);
+        tp_exec *e = tp_exec_new(s);
+        tp_hooked_session *h = tp_hooked_session_new(s, NULL, 0);
+        const tp_tensor *out = NULL;
+        bool exec = true, hooked = true;
+        for (const char *c = order; *c; c++) {
+            if (*c == 'd') d->close(d);
+            if (*c == 'g') tp_graph_free(g);
+            if (*c == 's') tp_session_free(s);
+            if (*c == 'e') tp_exec_free(e), exec = false;
+            if (*c == 'h') tp_hooked_session_free(h), hooked = false;
+            if (exec) CHECK(tp_exec_run(e, NULL, 0, &y, 1, &out) == TP_OK && tp_tensor_get(out, 0) == 2);
+            if (hooked) CHECK(tp_hooked_run(h, &y, 1, &out) == TP_OK && tp_tensor_get(out, 0) == 2);
+        }
+        CHECK_MSG(tp_test_live_blocks() == 0, "%s: %ld blocks", order, tp_test_live_blocks());
+    }
+    tp_test_alloc_reset();
+}
+
+/* All that a program has at once: a trainer on its own device, an offline predictor with a session of its own, and an online one on
+ * the trainer's. Each order of the four. */
+TEST(trainer_predictors_and_device_are_freed_in_any_order)
+{
+    static const char *const outputs[1] = {"cost"};
+    tp_set_log(log_nothing, NULL);
+    for (int o = 0; o < 24; o++) {
+        char order[8];
+        order_of(o, "dtpq", order);
+        tp_test_fail_after(0);
+        tp_device *d = tp_cpu_device_new(1, NULL);
+        tp_session_config config = tp_default_session_config();
+        config.devices = &d;
+        config.n_devices = 1;
+        tp_trainer *t = tp_simple_trainer();
+        const tp_model m = model();
+        t->creator = tp_new_session_creator(&config);
+        CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
+        CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+        CHECK_OK(tp_trainer_initialize(t, NULL));
+        CHECK_OK(tp_trainer_main_loop(t, 2, 1, 1));
+        tp_node *in = tp_graph_find(t->graph, "x"), *cost = t->cost;
+        tp_predictor *p = tp_online_predictor(t->state.session, &in, 1, &cost, 1);
+        tp_session_creator creator = tp_new_session_creator(&config);
+        tp_predict_config c;
+        memset(&c, 0, sizeof c);
+        c.inputs = m.inputs;
+        c.n_inputs = 1;
+        c.build_graph = build;
+        c.output_names = outputs;
+        c.n_output_names = 1;
+        c.session_creator = &creator;
+        tp_predictor *q = tp_offline_predictor(&c);
+        if (!CHECK_MSG(p && q, "%s", tp_last_error())) return;
+        float data[6] = {1, 2, 3, 4, 5, 6};
+        tp_tensor value = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
+        tp_tensor_view(&value, TP_F32, shape_of(3, 2), data);
+        const tp_tensor *out = NULL;
+        for (const char *k = order; *k; k++) {
+            if (*k == 'd') d->close(d);
+            if (*k == 't') tp_trainer_free(t);
+            if (*k == 'p') tp_predictor_free(p), p = NULL;
+            if (*k == 'q') tp_predictor_free(q), q = NULL;
+            if (p) CHECK_OK(tp_predict(p, &value, &out));
+            if (q) CHECK_OK(tp_predict(q, &value, &out));
+        }
+        CHECK_MSG(tp_test_live_blocks() == 0, "%s: %ld blocks", order, tp_test_live_blocks());
+    }
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
 }
 
 TEST(a_predictor_does_not_free_a_session_that_is_reused)
@@ -151,7 +262,7 @@ TEST(a_predictor_does_not_free_a_session_that_is_reused)
     if (!CHECK_MSG(p && q, "%s", tp_last_error())) return;
     tp_predictor_free(p);
     float data[6] = {1, 2, 3, 4, 5, 6};
-    tp_tensor in = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+    tp_tensor in = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
     tp_tensor_view(&in, TP_F32, shape_of(3, 2), data);
     const tp_tensor *out = NULL;
     CHECK_OK(tp_predict(q, &in, &out));
@@ -303,7 +414,7 @@ static void one_session_init_for_two_predictors(void)
     c.n_output_names = 1;
     float ones[2] = {1, 1};
     tp_dict values = {NULL, 0, 0};
-    tp_tensor view = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0};
+    tp_tensor view = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0};
     tp_tensor_view(&view, TP_F32, shape_of(2, 1), ones);
     CHECK_OK(tp_tensor_copy(tp_dict_add(&values, "w"), &view));
     c.session_init = tp_dict_restore(&values, false);
@@ -337,7 +448,7 @@ TEST(a_config_with_a_checkpoint_is_used_again)
     const char *file = tp_test_path(tp_test_tmpdir(), "w.npz");
     float twos[2] = {2, 2}, data[6] = {1, 1, 1, 1, 1, 1};
     tp_dict values = {NULL, 0, 0};
-    tp_tensor view = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0}, in = view;
+    tp_tensor view = {TP_DTYPE_UNSET, {0, {0}}, NULL, NULL, 0, NULL, NULL, 0}, in = view;
     tp_tensor_view(&view, TP_F32, shape_of(2, 1), twos);
     tp_tensor_view(&in, TP_F32, shape_of(3, 2), data);
     CHECK_OK(tp_tensor_copy(tp_dict_add(&values, "w"), &view));

@@ -145,7 +145,7 @@ static int callbacks(const plan *p, tp_callback **cb)
 {
     int n = 0;
     tp_callback *saver = tp_cb_model_saver(.max_to_keep = p->every ? 5 : 2,
-                                           .keep_checkpoint_every_n_hours = p->for_ever ? TP_ZERO : 0),
+                                           .keep_checkpoint_every_n_hours = p->for_ever ? TP_ZERO : 0.5f),
                 *best = tp_cb_min_saver("score");
     if (p->every) saver = tp_cb_periodic_trigger(saver, .every_k_steps = p->every, .every_k_epochs = 1);
     if (p->without_best) {

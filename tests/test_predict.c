@@ -172,7 +172,7 @@ TEST(any_tensor_may_be_input_or_output)
         memset(x, 0, sizeof x);
         tp_tensor_view(&x[0], TP_F32, tp_make_shape(2, 2), logits);
         tp_tensor_view(&x[1], TP_I32, tp_make_shape(2), label);
-        CHECK_OK(tp_predict(p, x, y));
+        CHECK_OK(tp_predict_n(p, x, 2, y, 2));
         CHECK_NEAR(tp_tensor_get(y[0], 0), (log(2.0) + log(1 + exp(-2.0))) / 2, 1e-6, 0);
         CHECK_NEAR(tp_tensor_get(y[1], 3), 1 / (1 + exp(-2.0)), 1e-6, 0);
     }

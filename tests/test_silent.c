@@ -243,7 +243,7 @@ TEST(who_stops_in_an_epoch_keeps_it)
     CHECK_OK(RUN(5, tp_cb_lambda(.trigger = stop), saver(), source(), best("validation_error")));
     CHECK(step_of("model-2.npz") == 2 && step_of("model-3.npz") == -1);
     CHECK(step_of("best.npz") == 2); /* the others had their turn */
-    CHECK_HAS(said, "Training was stopped by exception enough.");
+    CHECK_HAS(said, "Training was stopped: enough.");
 }
 
 static int ends_with;

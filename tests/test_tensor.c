@@ -1758,4 +1758,68 @@ TEST(kernel_faults)
     tp_pool_free(p);
 }
 
+/* ==== >>what devices tell ============================================================================== */
+
+TEST(devices_count_their_memory)
+{
+    tp_device *d[2];
+    if (!CHECK_OK(tp_cpu_devices_new(2, 1, NULL, d))) return;
+    tp_memory_use m;
+    CHECK_OK(tp_device_memory(d[0], &m));
+    CHECK(m.used == 0 && m.peak == 0 && m.available <= m.total);
+#ifdef __linux__
+    CHECK_MSG(m.total == (int64_t)sysconf(_SC_PHYS_PAGES) * (int64_t)sysconf(_SC_PAGESIZE) && m.available > 0,
+              "%lld bytes", (long long)m.total);
+#endif
+    void *p = d[0]->alloc(d[0], 1000), *q = d[0]->alloc(d[0], 3 << 20), *other = d[1]->alloc(d[1], 64), *none;
+    CHECK((uintptr_t)p % 64 == 0 && (uintptr_t)q % 64 == 0);
+    d[0]->free(d[0], p);
+    d[0]->free(d[0], NULL);
+    p = d[0]->alloc(d[0], 0);
+    CHECK_OK(tp_device_memory(d[0], &m));
+    CHECK(m.used == 3 << 20 && m.peak == (3 << 20) + 1000);
+    CHECK((none = d[0]->alloc(d[0], SIZE_MAX / 2)) == NULL);
+    d[0]->free(d[0], p);
+    d[0]->free(d[0], q);
+    CHECK_OK(tp_device_memory(d[0], &m));
+    CHECK(m.used == 0 && m.peak == (3 << 20) + 1000);
+    CHECK_OK(tp_device_memory(d[1], &m));
+    CHECK(m.used == 64 && m.peak == 64);
+    d[1]->free(d[1], other);
+    tp_device mute; /* a table without these functions */
+    memset(&mute, 0, sizeof mute);
+    CHECK_OK(tp_device_memory(&mute, &m));
+    CHECK(m.total == -1 && m.available == -1 && m.used == -1 && m.peak == -1 && tp_device_utilization(&mute) < 0);
+    for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+}
+
+/* Against the processor time that C's clock() tells. */
+TEST(devices_tell_how_busy_they_are)
+{
+    enum { THREADS = 2 };
+    tp_device *d = tp_cpu_device_new(THREADS, NULL);
+    if (!CHECK(d != NULL)) return;
+    const int threads = tp_pool_threads(d->pool); /* 1 where there are none */
+    (void)tp_device_utilization(d);
+    for (int busy = 0; busy < 2; busy++) {
+        double told = -1, best = 100;
+        for (int try = 0; try < 20 && best > 2;
+             try++) { /* between two looks at a clock this thread may lose its processor */
+            const double begun = tp_time();
+            const clock_t worked = clock();
+            (void)tp_device_utilization(d);
+            const struct timespec t = {0, 10000000};
+            if (!busy) nanosleep(&t, NULL);
+            while (tp_time() < begun + 0.01)
+                ;
+            told = tp_device_utilization(d);
+            const double wall = tp_time() - begun, did = (double)(clock() - worked) / (double)CLOCKS_PER_SEC;
+            CHECK(told >= 0);
+            if (fabs(told - 100 * did / wall / threads) < best) best = fabs(told - 100 * did / wall / threads);
+        }
+        CHECK_MSG(best <= 2, "%s: %g %%, which is off by %g", busy ? "busy" : "idle", told, best);
+    }
+    d->close(d);
+}
+
 TEST_MAIN()

@@ -283,7 +283,7 @@ TEST(stop_in_a_step)
     const char *end = strstr(trace, "A.trigger_step B.trigger_step");
     CHECK_STR(end, "A.trigger_step B.trigger_step A.before_run B.before_run A.after_run B.after_run A.trigger_step "
                    "A.after_train B.after_train");
-    CHECK_HAS(logged, "Training was stopped by exception recorder wants it.");
+    CHECK_HAS(logged, "Training was stopped: recorder wants it.");
 }
 
 /* Why to stop is forgotten where the training begins: who stops it then gives no reason. */
@@ -341,7 +341,7 @@ TEST(end_of_data_is_success)
     quiet();
     tp_callback *cb = rec_fails("A", "before_run", TP_END, 3);
     CHECK_OK(run_noop(&cb, 1, 2, 1, 5));
-    CHECK_HAS(logged, "Training was stopped by exception");
+    CHECK_HAS(logged, "Training was stopped: the input has no more data");
 }
 
 TEST(failing_before_train)
@@ -541,7 +541,7 @@ TEST(monitors_are_not_callbacks)
     tp_callback *cb = &tp_monitor_new("Mine", 0)->cb;
     CHECK_ERR(run_noop(&cb, 1, 1, 1, 1), TP_ERR_ARG, "the monitor 'Mine' is among the callbacks");
     cb = NULL;
-    CHECK_ERR(run_noop(&cb, 1, 1, 1, 1), TP_ERR_NOMEM, "a callback is NULL");
+    CHECK_ERR(run_noop(&cb, 1, 1, 1, 1), TP_ERR_NOMEM, "callbacks[0] of 1 is NULL");
 }
 
 TEST(time_for_humans)
@@ -1932,7 +1932,7 @@ TEST(process_tensors)
     static const char *const part[] = {"at least one tensor name", ".fn is missing", "nothing"};
     for (int what = 0; what < 3; what++) {
         tp_cb_process_tensors_desc wrong = d;
-        if (what == 0) wrong.names[0] = NULL;
+        if (what == 0) wrong.names[0] = wrong.names[1] = NULL;
         if (what == 1) wrong.fn = NULL;
         if (what == 2) wrong.names[0] = "nothing";
         tp_callback *cb = tp_cb_process_tensors_(&wrong);

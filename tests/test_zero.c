@@ -1,11 +1,15 @@
-/* An explicit zero has a spelling: each option for which tests/zero_options.tsv has one is shown to do what zero means, and not what
- * unset does. tests/check_zero.sh compares this file with the table. */
+/* In a struct an explicit zero has a spelling: each option for which tests/zero_options.tsv has one is shown to do what zero means,
+ * and not what unset does. tests/check_zero.sh compares this file with the table. Calls by name are in test_named.c: here they
+ * fill the struct in as by hand, so that a 0 is unset. */
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
 #include "tp_layers.h"
 #include "tp_export.h"
 #include "tp_import.h"
 #include "tp_test.h"
+
+#undef TP__NAMED
+#define TP__NAMED(part_, type_, text_, ...) (&(const type_){__VA_ARGS__})
 
 #define ZERO(struct_, field_) TEST(struct_##__##field_)
 
@@ -87,6 +91,29 @@ static int trained(int trainable)
 }
 ZERO(tp_variable_desc, trainable) { CHECK(trained(TP_UNSET) == 1 && trained(TP_NO) == 0); }
 
+/* Does a gradient reach a frozen variable? */
+static bool reached(const tp_freeze_variables_desc *d)
+{
+    tp_graph *g = graph();
+    tp_variable_desc v;
+    memset(&v, 0, sizeof v);
+    v.name = "v";
+    v.shape = tp_make_shape(2);
+    tp_freeze_variables_(g, d);
+    tp_node *y = tp_sum(tp_get_variable(g, &v)), *dv = NULL, *x = tp_find_variable(g, "v")->node;
+    tp_variable_scope_pop(g);
+    tp_gradients(y, &x, 1, &dv);
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    const bool is = dv != NULL;
+    tp_graph_free(g);
+    return is;
+}
+ZERO(tp_freeze_variables_desc, stop_gradient)
+{
+    const tp_freeze_variables_desc unset = {TP_UNSET, TP_UNSET}, no = {TP_NO, TP_NO}, zero = {0, 0};
+    CHECK(!reached(NULL) && !reached(&unset) && !reached(&zero) && reached(&no));
+}
+
 /* What the average of a constant 3 is after one update, before it is made up for the 0 that it starts from. */
 static double average(float decay)
 {
@@ -105,6 +132,20 @@ static double average(float decay)
     tp_session_free(s);
     tp_graph_free(g);
     return v;
+}
+ZERO(tp_tensor_summary_desc, main_tower_only)
+{
+    for (int main_only = 0; main_only < 2; main_only++) {
+        int n = -1;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_named(tp_const(g, 3), "x");
+        CHECK(tp_tower_enter(g, &(tp_tower_desc){.name = "t", .is_training = true, .index = 1, .total = 2}));
+        tp_add_tensor_summary(x, TP_SUMMARY_MEAN, .main_tower_only = main_only ? TP_UNSET : TP_NO);
+        tp_collection(g, TP_KEY_SUMMARIES, &n);
+        CHECK(n == !main_only);
+        tp_tower_leave(g);
+        tp_graph_free(g);
+    }
 }
 ZERO(tp_moving_summary_desc, decay)
 {
@@ -640,7 +681,7 @@ static int64_t steps_of(tp_input_source *data)
 }
 ZERO(tp_feed_input_desc, infinite)
 {
-    CHECK(steps_of(tp_feed_input(arrays(0, 0), .infinite = TP_NO)) == POINTS);
+    CHECK(steps_of(tp_feed_input(arrays(0, 0), .infinite = TP_NO, .quiet_end = TP_YES)) == POINTS);
     CHECK(steps_of(tp_feed_input(arrays(0, 0))) == POINTS + 10);
 }
 ZERO(tp_queue_input_desc, infinite)
@@ -741,6 +782,39 @@ ZERO(tp_train_config, seed)
     const double zero = random_start(seed_0);
     CHECK(end.seed == 0 && zero == random_start(seed_0));
     CHECK(random_start(0) == random_start(42) && random_start(0) != zero);
+}
+static tp_node *one_layer(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    tp_node *x = tp_reshape(in[0], 1, 1);
+    return tp_mean(tp_fully_connected(x, "logged", 1));
+}
+static const int log_options[] = {TP_UNSET, TP_YES, TP_NO};
+ZERO(tp_train_config, log_layers)
+{
+    for (int i = 0; i < 3; i++) {
+        tp_train_config c = config();
+        c.model.build_graph = one_layer;
+        c.log_layers = (tp_tri)log_options[i];
+        CHECK_OK(train(c));
+        CHECK((strstr(said, "'logged'") != NULL) == (log_options[i] != TP_NO));
+    }
+}
+ZERO(tp_predict_config, log_layers)
+{
+    for (int i = 0; i < 3; i++) {
+        quiet();
+        tp_predictor *p =
+            tp_offline_predictor(&(tp_predict_config){.inputs = signature,
+                                                      .n_inputs = 1,
+                                                      .build_graph = one_layer,
+                                                      .output_names = (const char *const[]){"logged/output"},
+                                                      .n_output_names = 1,
+                                                      .log_layers = (tp_tri)log_options[i]});
+        CHECK_MSG(p != NULL, "%s", tp_last_error());
+        CHECK((strstr(said, "'logged'") != NULL) == (log_options[i] != TP_NO));
+        tp_predictor_free(p);
+    }
 }
 
 /* The same options of tp_train, where nothing is trained. */

@@ -114,6 +114,8 @@ static const char *tp_test__running; /* the test */
 
 #define CHECK(cond_)          tp_test__check((cond_) ? true : false, __FILE__, __LINE__, "%s", #cond_)
 #define CHECK_MSG(cond_, ...) tp_test__check((cond_) ? true : false, __FILE__, __LINE__, __VA_ARGS__)
+/* A sentence without the place of a test that it begins with: "test_graph.c:12: Add: ..." */
+#define TP_TEST_SAID(text_) tp_test__said(text_)
 /* |a-b| <= atol + rtol*|b|, or the same infinity; never true for a NaN. */
 #define CHECK_NEAR(a_, b_, atol_, rtol_) \
     tp_test__near((double)(a_), (double)(b_), (double)(atol_), (double)(rtol_), __FILE__, __LINE__, #a_ " ~ " #b_)
@@ -138,6 +140,13 @@ TP_TEST__UNUSED static bool tp_test__check(bool ok, const char *file, int line, 
     else printf("    %s:%d: %s\n", file, line, text);
     fflush(stdout);
     return false;
+}
+
+TP_TEST__UNUSED static const char *tp_test__said(const char *text)
+{
+    const char *end = strncmp(text, "test_", 5) == 0 ? strstr(text, ".c:") : NULL;
+    const size_t digits = end ? strspn(end + 3, "0123456789") : 0;
+    return digits && strncmp(end + 3 + digits, ": ", 2) == 0 ? end + 5 + digits : text;
 }
 
 TP_TEST__UNUSED static bool tp_test__near(double a, double b, double atol, double rtol, const char *file, int line,

@@ -9,6 +9,7 @@
 #include "../op_build.h"
 #ifdef TP_CUDA_SHIM
 #include "tp_shim.h"
+#include <dlfcn.h>
 #endif
 
 static void quiet(void *user, tp_log_level level, const char *message)
@@ -1933,6 +1934,81 @@ TEST(another_thread_stages)
     gpu->close(gpu);
 }
 
+/* A recorded step that is traced runs kernel by kernel, each with times of its own, and is replayed again afterwards. What is fed
+ * lies on the GPU, brought there at once or staged. */
+TEST(a_step_is_traced_and_fed_on_the_gpu)
+{
+    enum { N = 9000 };
+    static float x[N];
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *in = tp_placeholder(g, "x", TP_F32, tp_make_shape(N));
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, tp_make_shape(N), tp_init_zeros());
+    tp_node *fetch[2] = {tp_sum(tp_mul(in, in)), tp_assign_add(v, in, NULL)};
+    tp_session_config sc = tp_default_session_config();
+    sc.devices = &gpu;
+    sc.n_devices = 1;
+    tp_session *s = tp_session_new(g, &sc);
+    tp_tensor host, there;
+    tp_feed feed;
+    tp_trace t;
+    tp_run_options o;
+    memset(&host, 0, sizeof host);
+    memset(&there, 0, sizeof there);
+    memset(&feed, 0, sizeof feed);
+    memset(&t, 0, sizeof t);
+    memset(&o, 0, sizeof o);
+    o.trace = &t;
+    tp_tensor_view(&host, TP_F32, tp_make_shape(N), x);
+    tp_plan_info info;
+    for (int run = 0; run < 8; run++) {
+        const tp_tensor *out[2] = {NULL, NULL};
+        for (int i = 0; i < N; i++) x[i] = (float)(i % 3 + run);
+        double want = 0;
+        for (int i = 0; i < N; i++) want += (double)x[i] * x[i];
+        if (run % 2) {
+            CHECK_OK(tp_tensor_stage(&there, gpu, &host));
+            CHECK_OK(tp_tensor_unstage(&there));
+        } else CHECK_OK(tp_tensor_to_device(&there, gpu, &host));
+        memset(x, 0, sizeof x);
+        feed.node = in;
+        feed.value = there;
+        const int64_t first = t.n;
+        CHECK_OK(tp_session_run_ex(s, run == 5 ? &o : NULL, &feed, 1, fetch, 2, out));
+        if (out[0]) CHECK_NEAR(tp_tensor_get(out[0], 0), want, 0, 1e-5);
+        CHECK_OK(tp_exec_plan_info(tp_session_exec(s), fetch, 2, &info));
+        CHECK(info.recorded == (run > 0));
+        if (run != 5) continue;
+        int kernels = 0;
+        double fed = 0;
+        for (int64_t i = first; i < t.n; i++) {
+            const tp_trace_record *r = &t.record[i];
+            CHECK(r->start <= r->end && (i == first || r->start == t.record[i - 1].end));
+            if (r->kind == TP_TRACE_KERNEL) CHECK_STR(r->device, "cuda:0");
+            kernels += r->kind == TP_TRACE_KERNEL;
+            if (r->kind == TP_TRACE_FEED) fed += r->bytes;
+        }
+        CHECK_MSG(kernels == info.n_steps && fed == (double)sizeof x, "%d kernels, %d steps", kernels, info.n_steps);
+    }
+    tp_tensor sum;
+    memset(&sum, 0, sizeof sum);
+    CHECK_OK(tp_session_read(s, tp_find_variable(g, "v"), &sum));
+    for (int i = 0; i < N; i += 1000) CHECK(tp_tensor_get(&sum, i) == 8 * (i % 3) + 28);
+    CHECK_OK(tp_tensor_copy(&sum, &there));
+    CHECK(tp_tensor_get(&sum, 4) == 1 + 7);
+    tp_run_options late;
+    memset(&late, 0, sizeof late);
+    late.timeout_ms = 600000;
+    CHECK_OK(tp_session_run_ex(s, &late, &feed, 1, fetch, 2, NULL));
+    tp_tensor_free(&sum);
+    tp_tensor_free(&there);
+    tp_trace_free(&t);
+    tp_session_free(s);
+    tp_graph_free(g);
+    gpu->close(gpu);
+}
+
 TEST(memory_is_counted)
 {
     tp_device *gpu = tp_cuda_open(0);
@@ -1947,6 +2023,11 @@ TEST(memory_is_counted)
     gpu->free(gpu, p);
     CHECK_OK(gpu->wait(gpu));
     CHECK_OK(tp_cuda_memory(gpu, &later, &most));
+    tp_memory_use m;
+    CHECK_OK(tp_device_memory(gpu, &m));
+    CHECK(m.used == (int64_t)later && m.peak == (int64_t)most && m.total >= m.used && m.available <= m.total - m.used);
+    const double busy = tp_device_utilization(gpu); /* negative: the driver does not tell */
+    CHECK_MSG(busy < 0 || busy <= 100, "%g %%", busy);
     CHECK(later >= now + (20 << 20) && later < now + (30 << 20) && most >= now + (30 << 20) && most < now + (40 << 20));
     gpu->free(gpu, q);
     CHECK_OK(gpu->wait(gpu));
@@ -1956,6 +2037,38 @@ TEST(memory_is_counted)
 }
 
 #ifdef TP_CUDA_SHIM
+/* A session takes its part of the memory, and no more. */
+TEST(memory_fraction_is_a_limit)
+{
+    tp_set_log(quiet, NULL);
+    tp_shim_set_memory((size_t)100 << 20);
+    tp_device *gpu = tp_cuda_open(0);
+    if (CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) {
+        static const float part[] = {1.0f, 0, 0.6f, 0.5f, 0.6f}; /* the smallest counts */
+        for (int i = 0; i < 5; i++) { /* 32 MB are the workspace's, 20 the variable's: 52 of 100 */
+            tp_graph *g = tp_graph_new(NULL);
+            tp_get_variable_as(g, "w", TP_F32, tp_make_shape(5 << 20), tp_init_zeros());
+            tp_session_config sc = tp_get_default_sess_config(part[i]);
+            sc.devices = &gpu;
+            sc.n_devices = 1;
+            tp_session *s = tp_session_new(g, &sc);
+            if (i >= 3) {
+                CHECK(s == NULL);
+                CHECK_HAS(tp_last_error(), "for variable 'w' (20971520 bytes)");
+                CHECK_HAS(tp_last_error(), i == 3 ? "raise memory_fraction, which is 0.5" : "which is 0.6");
+            } else CHECK_MSG(s != NULL, "%s", tp_last_error());
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+        void *p = gpu->alloc(gpu, 16 << 20);
+        CHECK(p != NULL && gpu->alloc(gpu, 60 << 20) == NULL);
+        gpu->free(gpu, p);
+        gpu->close(gpu);
+    }
+    tp_shim_set_memory((size_t)8 << 30);
+    tp_set_log(NULL, NULL);
+}
+
 TEST(a_full_gpu_says_so)
 {
     char text[300];
@@ -2005,6 +2118,42 @@ TEST(a_full_gpu_says_so)
     tp_shim_set_memory((size_t)8 << 30);
     CHECK_MSG(tp_shim_live(text, sizeof text) == 0 && tp_shim_live_bytes(0) == 0, "%s", text);
     tp_set_log(NULL, NULL);
+}
+
+/* NVML, as the driver brings it: a library of that name that is loaded already is taken. */
+TEST(a_gpu_tells_how_busy_it_is)
+{
+    char path[256], command[1024];
+    snprintf(path, sizeof path, "%s/nvml.c", tp_test_tmpdir());
+    static const char source[] =
+        "#include <string.h>\n"
+        "static int up, asked;\n"
+        "int nvmlInit_v2(void) { return up++ == 0 ? 0 : 1; }\n"
+        "int nvmlShutdown(void) { return up-- == 1 ? 0 : 1; }\n"
+        "int nvmlDeviceGetHandleByPciBusId_v2(const char *id, void **gpu)\n"
+        "{ *gpu = &up; return up == 1 && strcmp(id, \"0000:01:00.0\") == 0 ? 0 : 6; }\n"
+        "int nvmlDeviceGetUtilizationRates(void *gpu, unsigned *busy)\n"
+        "{ busy[0] = 37 + asked++, busy[1] = 5; return gpu != &up || up != 1 ? 1 : asked == 3 ? 999 : 0; }\n";
+    CHECK(tp_test_write(path, source, sizeof source - 1));
+    snprintf(command, sizeof command, "cc -shared -fPIC -Wl,-soname,libnvidia-ml.so.1 %s -o %s.so", path, path);
+    if (system(command) != 0) TEST_SKIP("no compiler makes a library");
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    const double without = tp_device_utilization(gpu);
+    CHECK_MSG(without == -1, "%g %%: there is a driver", without);
+    gpu->close(gpu);
+    snprintf(command, sizeof command, "%s.so", path);
+    void *library = dlopen(command, RTLD_NOW | RTLD_LOCAL);
+    if (!CHECK_MSG(library != NULL, "%s", dlerror())) return;
+    for (int again = 0; again < 2; again++) { /* closed, it has shut NVML down */
+        gpu = tp_cuda_open(0);
+        if (!CHECK(gpu != NULL)) break;
+        if (!again) CHECK(tp_device_utilization(gpu) == 37 && tp_device_utilization(gpu) == 38);
+        if (!again) CHECK(tp_device_utilization(gpu) == -1); /* this time it fails */
+        else CHECK(tp_device_utilization(gpu) == 40);
+        gpu->close(gpu);
+    }
+    dlclose(library);
 }
 
 TEST(an_old_driver_has_no_pools)

@@ -1459,6 +1459,15 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp *p, int device)
     p->pciBusID = device + 1;
     return cudaSuccess;
 }
+cudaError_t cudaDeviceGetPCIBusId(char *id, int size, int device)
+{
+    cudaDeviceProp p;
+    cudaError_t e = cudaGetDeviceProperties(&p, device);
+    if (e != cudaSuccess) return e;
+    if (!id || size < 13) return failed(cudaErrorInvalidValue);
+    snprintf(id, (size_t)size, "0000:%02X:00.0", device + 1);
+    return cudaSuccess;
+}
 cudaError_t cudaDeviceGetAttribute(int *value, cudaDeviceAttr attr, int device)
 {
     cudaDeviceProp p;

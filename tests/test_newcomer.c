@@ -1,0 +1,875 @@
+/* What a newcomer runs into: mistakes that name their remedy, and the short ways of doing what is done often. */
+#define TP_IMPLEMENTATION
+#include "../tp_layers.h"
+#include "../tp_train.h"
+
+#include "tp_test.h"
+
+static char logged[1 << 14];
+static void keep_log(void *user, tp_log_level level, const char *line)
+{
+    (void)user;
+    const size_t n = strlen(logged);
+    if (level >= TP_LOG_WARN) snprintf(logged + n, sizeof logged - n, "%s\n", line);
+}
+static void listen(void)
+{
+    logged[0] = 0;
+    tp_set_log(keep_log, NULL);
+}
+
+/* ==== >>mistakes ====================================================================================== */
+
+TEST(names_of_nodes_that_are_not_there)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "image", TP_F32, tp_make_shape(2)), *cost = tp_named(tp_mean(x), "cost");
+    tp_session *s = tp_session_new(g, NULL);
+    float data[2] = {1, 2};
+    tp_feed feed = {x, {0}};
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(2), data);
+    tp_node *fetch = tp_graph_find(g, "cots");
+    CHECK_ERR(tp_session_run(s, &feed, 1, &fetch, 1, NULL), TP_ERR_ARG,
+              "fetch 0 is NULL; was 'cots' meant? There is no node of that name; did you mean 'cost'?");
+    CHECK_ERR(tp_session_run(s, &feed, 1, &fetch, 1, NULL), TP_ERR_ARG,
+              "fetch 0 is NULL: no node of that name, or no gradient"); /* said once */
+    feed.node = tp_graph_find(g, "imaeg:0");
+    CHECK_ERR(
+        tp_session_run(s, &feed, 1, &cost, 1, NULL), TP_ERR_ARG,
+        "feed 0 has no node: it is NULL; was 'imaeg:0' meant? There is no node of that name; did you mean 'image'?");
+    tp_session_free(s);
+    tp_add(x, tp_graph_find(g, "imag"));
+    CHECK_HAS(tp_graph_error(g),
+              "add: input 1 is NULL; was 'imag' meant? There is no node of that name; did you mean 'image'?");
+    tp_graph_free(g);
+}
+
+TEST(names_of_variables_that_are_not_there)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_variable_as(g, "conv0/W", TP_F32, tp_make_shape(2), tp_init_ones());
+    tp_session *s = tp_session_new(g, NULL);
+    tp_tensor t = {0};
+    CHECK_ERR(tp_session_read(s, tp_find_variable(g, "conv0/w"), &t), TP_ERR_ARG,
+              "there is no variable: it is NULL; was 'conv0/w' meant? There is no variable of that name; did you mean "
+              "'conv0/W'?");
+    CHECK_ERR(tp_session_load(s, tp_find_variable(g, "conv/W"), &t), TP_ERR_ARG, "did you mean 'conv0/W'?");
+    CHECK_ERR(tp_session_load(s, NULL, &t), TP_ERR_ARG, "there is no variable: it is NULL");
+    CHECK(tp_get_global_step_value(s) == 0); /* the library's own questions are not told */
+    CHECK_ERR(tp_session_read(s, NULL, &t), TP_ERR_ARG, "there is no variable: it is NULL");
+    CHECK(strstr(tp_last_error(), "meant") == NULL);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+TEST(a_tensor_that_was_never_set)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 28, 28)), *y = tp_mean(x);
+    tp_session *s = tp_session_new(g, NULL);
+    static float data[28 * 28];
+    tp_feed feed = {x, {0}};
+    CHECK_ERR(tp_session_run(s, &feed, 1, &y, 1, NULL), TP_ERR_DTYPE, "tp_tensor_view");
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(28, 28), data);
+    CHECK_ERR(tp_session_run(s, &feed, 1, &y, 1, NULL), TP_ERR_SHAPE,
+              "'x' has shape (?,28,28) but is fed (28,28): one sample? A batch of one has the shape (1,...)");
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(28, 14), data);
+    CHECK_ERR(tp_session_run(s, &feed, 1, &y, 1, NULL), TP_ERR_SHAPE, "but is fed (28,14)");
+    CHECK(strstr(tp_last_error(), "one sample") == NULL);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* One weight that should become 3. */
+static const tp_spec line_inputs[] = {TP_SPEC("x", TP_F32, TP_ANY, 1), TP_SPEC("y", TP_F32, TP_ANY, 1)};
+static tp_node *line_graph(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1, 1), tp_init_zeros());
+    return tp_named(tp_mean(tp_squared_difference(tp_named(tp_matmul(in[0], w), "prediction"), in[1])), "cost");
+}
+static tp_optimizer *line_optimizer(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_sgd(tp_get_scalar_variable(g, "learning_rate", 0.1f));
+}
+static tp_dataflow *line_data(void)
+{
+    static const float x[] = {1, 2, -1, 0.5f}, y[] = {3, 6, -3, 1.5f};
+    tp_tensor t[2];
+    memset(t, 0, sizeof t);
+    tp_tensor_view(&t[0], TP_F32, tp_make_shape(4, 1), (void *)(uintptr_t)x);
+    tp_tensor_view(&t[1], TP_F32, tp_make_shape(4, 1), (void *)(uintptr_t)y);
+    return tp_df_from_arrays(.arrays = t, .n = 2, .shuffle = TP_NO);
+}
+#define LINE_MODEL                                                                                   \
+    {                                                                                                \
+        .inputs = line_inputs, .n_inputs = 2, .build_graph = line_graph, .optimizer = line_optimizer \
+    }
+
+TEST(data_without_batches)
+{
+    TEST_MAY_ERROR("");
+    CHECK_ERR(
+        tp_launch_train_with_config(
+            &(tp_train_config){.model = LINE_MODEL, .dataflow = line_data(), .max_epoch = 1, .steps_per_epoch = 2},
+            tp_simple_trainer()),
+        TP_ERR_SHAPE, "has shape (1), the input signature wants (?,1): is tp_df_batch missing?");
+}
+
+static tp_status halve(double *value, void *user)
+{
+    (void)user;
+    *value /= 2;
+    return TP_OK;
+}
+static tp_status report(tp_callback *cb) { return tp_monitors_put_scalar(cb->train->monitors, "learning_rate", 0.5); }
+static tp_train_config line_config(int64_t epochs)
+{
+    tp_train_config c = {
+        .model = LINE_MODEL, .dataflow = tp_df_batch(line_data(), 4), .max_epoch = epochs, .steps_per_epoch = 1};
+    return c;
+}
+
+TEST(a_misspelled_statistic)
+{
+    listen();
+    tp_train_config c = line_config(2);
+    double field = 1;
+    tp_callback *cb[] = {tp_cb_stat_monitor_param_setter("f", "learning_rat", halve, .last_k = 2,
+                                                         .param = tp_param_field("f", &field, TP_F64)),
+                         tp_cb_lambda(.trigger = report)};
+    c.callbacks = cb, c.n_callbacks = 2;
+    TEST_MAY_ERROR("");
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_simple_trainer()), TP_ERR_NAME, "did you mean 'learning_rate'?");
+    CHECK_HAS(logged, "[StatMonitorParamSetter] Key learning_rat not found in monitor history; did you mean "
+                      "'learning_rate'?");
+    tp_set_log(NULL, NULL);
+}
+
+TEST(predictions_count_their_arrays)
+{
+    static const char *const out_names[] = {"prediction", "cost"};
+    tp_predict_config c = {.inputs = line_inputs,
+                           .n_inputs = 2,
+                           .build_graph = line_graph,
+                           .output_names = out_names,
+                           .n_output_names = 2};
+    tp_predictor *p = tp_offline_predictor(&c);
+    const float data[4] = {1, 2, 3, 4};
+    tp_tensor in[3];
+    const tp_tensor *out[3];
+    memset(in, 0, sizeof in);
+    for (int i = 0; i < 3; i++) tp_tensor_view(&in[i], TP_F32, tp_make_shape(4, 1), (void *)(uintptr_t)data);
+    if (!CHECK_MSG(p != NULL, "%s", tp_last_error())) return;
+    CHECK_ERR(tp_predict(p, in, out), TP_ERR_ARG,
+              "the predictor has 2 inputs and 2 outputs: tp_predict_n takes arrays and their lengths");
+    for (int i = 0; i <= 3; i++)
+        for (int k = 0; k <= 3; k++) {
+            if (i == 2 && k == 2) continue;
+            char want[128];
+            snprintf(want, sizeof want, "has 2 inputs and 2 outputs, the arrays have %d and %d entries", i, k);
+            CHECK_ERR(tp_predict_n(p, i ? in : NULL, i, out, k), TP_ERR_ARG, want);
+        }
+    if (CHECK_OK(tp_predict_n(p, in, 2, out, 2))) CHECK_NEAR(tp_tensor_get(out[1], 0), 7.5, 1e-6, 0); /* w is 0 */
+    tp_predictor_free(p);
+}
+
+/* One that a test is about to lose: nothing of what was given may be lost with it (the sanitizers look). */
+static tp_status run_with(tp_train_config c)
+{
+    c.model = (tp_model)LINE_MODEL;
+    c.dataflow = tp_df_batch(line_data(), 4);
+    c.max_epoch = c.steps_per_epoch = 1;
+    return tp_launch_train_with_config(&c, tp_simple_trainer());
+}
+
+TEST(lists_with_a_gap_name_the_place)
+{
+    TEST_MAY_ERROR("");
+    CHECK_ERR(run_with((tp_train_config){TP_CALLBACKS(tp_cb_maintain_step_counter(), NULL)}), TP_ERR_NOMEM,
+              "callbacks[1] of 2 is NULL: its constructor found no memory, or the list is not there any more");
+    CHECK_ERR(run_with((tp_train_config){TP_EXTRA_CALLBACKS(NULL, tp_cb_progress_bar())}), TP_ERR_NOMEM,
+              "extra_callbacks[0] of 2 is NULL");
+    CHECK_ERR(run_with((tp_train_config){TP_MONITORS(tp_monitor_scalar_printer(), tp_monitor_scalar_printer(), NULL)}),
+              TP_ERR_NOMEM, "monitors[2] of 3 is NULL");
+    CHECK_ERR(run_with((tp_train_config){TP_CALLBACKS(tp_cb_inference_runner(
+                  tp_df_batch(line_data(), 4),
+                  .inferencers = {tp_inf_scalar_stats({"cost"}), NULL, tp_inf_scalar_stats({"cost"})}))}),
+              TP_ERR_ARG, "InferenceRunner: .inferencers[1] is NULL, but others follow it");
+    CHECK_ERR(run_with((tp_train_config){TP_CALLBACKS(tp_cb_tensor_printer({"cost", NULL, "w"}))}), TP_ERR_ARG,
+              "TensorPrinter: .names[1] is NULL, but others follow it");
+    CHECK_ERR(run_with((tp_train_config){TP_CALLBACKS(tp_cb_progress_bar(.names = {NULL, "w"}))}), TP_ERR_ARG,
+              "ProgressBar: .names[0] is NULL, but others follow it");
+    CHECK_ERR(run_with((tp_train_config){
+                  TP_CALLBACKS(tp_cb_model_saver(.checkpoint_dir = ".", .var_collections = {NULL, "w"}))}),
+              TP_ERR_ARG, "ModelSaver: .var_collections[0] is NULL");
+    CHECK_ERR(run_with((tp_train_config){TP_MONITORS(tp_monitor_scalar_printer(.blacklist = {NULL, "w"}))}), TP_ERR_ARG,
+              "ScalarPrinter: .blacklist[0] is NULL");
+    tp_dataflow *flows[3] = {line_data(), line_data(), NULL};
+    CHECK(tp_df_join(flows, 3) == NULL);
+    CHECK_HAS(tp_last_error(), "tp_df_join: dataflow 2 of 3 is NULL");
+}
+
+/* ==== >>conveniences: graphs ========================================================================== */
+
+static double value_of(tp_node *x, int64_t i)
+{
+    tp_tensor t = {0};
+    if (!CHECK_OK(tp_eval_now(x, NULL, 0, &t))) return NAN;
+    const double v = tp_tensor_get(&t, i);
+    tp_tensor_free(&t);
+    return v;
+}
+static tp_node *constant(tp_graph *g, const float *values, tp_shape shape)
+{
+    tp_tensor t = {0};
+    tp_tensor_view(&t, TP_F32, shape, (void *)(uintptr_t)values);
+    return tp_constant(g, &t);
+}
+
+TEST(scopes_and_lists_without_ceremony)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    for (int i = 0; i < 2; i++) TP_VARIABLE_SCOPE(g, "gen", .reuse = TP_REUSE_AUTO)
+    tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1), tp_init_ones());
+    TP_VARIABLE_SCOPE(g, "dis")
+    {
+        CHECK_STR(tp_variable_scope(g), "dis");
+        TP_VARIABLE_SCOPE(g, "deep", .no_name_scope = true) CHECK_STR(tp_name_scope(g), "dis");
+        tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1), tp_init_ones());
+    }
+    CHECK_STR(tp_variable_scope(g), "");
+    CHECK(tp_graph_n_variables(g) == 2 && tp_find_variable(g, "gen/w") && tp_find_variable(g, "dis/w"));
+    float v[24];
+    for (int i = 0; i < 24; i++) v[i] = (float)(i * i % 17 - 5);
+    tp_node *x = constant(g, v, tp_make_shape(2, 3, 4));
+    tp_node *c = tp_concat_along(2, x, x, x), *s = tp_stack_along(0, x, x), *a = tp_add_all(x, x, x);
+    CHECK(c->shape.dim[2] == 12 && s->shape.ndim == 4 && s->shape.dim[0] == 2 && tp_graph_status(g) == TP_OK);
+    CHECK_NEAR(value_of(a, 7), 3 * v[7], 0, 0);
+    CHECK_NEAR(value_of(c, 12 + 5), v[4 + 1], 0, 0);
+    tp_node *over[5] = {tp_sum_over(x, 0, 2), tp_mean_over(x, 0, 2), tp_max_over(x, 0, 2), tp_min_over(x, 0, 2),
+                        tp_prod_over(x, 0, 2)};
+    for (int m = 0; m < 3; m++) {
+        double sum = 0, prod = 1, most = -1e9, least = 1e9;
+        for (int i = 0; i < 2; i++)
+            for (int k = 0; k < 4; k++) {
+                const double e = v[i * 12 + m * 4 + k];
+                sum += e, prod *= e, most = fmax(most, e), least = fmin(least, e);
+            }
+        const double want[5] = {sum, sum / 8, most, least, prod};
+        for (int k = 0; k < 5; k++) CHECK_NEAR(value_of(over[k], m), want[k], 1e-6, 1e-6);
+    }
+    tp_node *p = tp_permute(x, 2, 0, 1);
+    CHECK(p->shape.dim[0] == 4 && p->shape.dim[2] == 3);
+    CHECK_NEAR(value_of(p, (3 * 2 + 1) * 3 + 2), v[1 * 12 + 2 * 4 + 3], 0, 0);
+    tp_graph_free(g);
+}
+
+static char told[256];
+static void keep_info(void *user, tp_log_level level, const char *line)
+{
+    (void)user, (void)level;
+    snprintf(told, sizeof told, "%s", line);
+}
+
+TEST(a_node_is_looked_at_while_the_graph_is_built)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_constant(3));
+    tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape(TP_ANY, 2)), *y = tp_named(tp_mul(x, w), "y");
+    float data[2] = {1, 0.5f};
+    tp_feed feed = {x, {0}};
+    tp_tensor out = {0};
+    tp_tensor_view(&feed.value, TP_F32, tp_make_shape(1, 2), data);
+    CHECK_OK(tp_eval_now(y, &feed, 1, &out));
+    CHECK(out.shape.ndim == 2 && tp_tensor_get(&out, 0) == 3 && tp_tensor_get(&out, 1) == 1.5);
+    tp_set_log(keep_info, NULL);
+    CHECK_OK(tp_eval_now(y, &feed, 1, NULL));
+    tp_set_log(NULL, NULL);
+    CHECK_STR(told, "y float32 (1,2): 3 1.5");
+    CHECK_ERR(tp_eval_now(y, NULL, 0, &out), TP_ERR_ARG, "placeholder 'x' must be fed");
+    tp_node *z = tp_square(y); /* building goes on */
+    CHECK_OK(tp_eval_now(z, &feed, 1, &out));
+    CHECK(tp_tensor_get(&out, 0) == 9 && tp_graph_status(g) == TP_OK);
+    CHECK_ERR(tp_eval_now(tp_add(z, NULL), &feed, 1, &out), TP_ERR_ARG, "add: input 1 is NULL");
+    CHECK_ERR(tp_eval_now(tp_relu(NULL), NULL, 0, &out), TP_ERR_ARG, "relu: input 0 is NULL");
+    tp_tensor_free(&out);
+    tp_graph_free(g);
+}
+
+/* ==== >>conveniences: losses, schedules, optimizers =================================================== */
+
+/* d f / d x[i] of a scalar node against finite differences: `make` builds it of a variable. */
+static void check_gradient(tp_node *(*make)(tp_node *x, double *formula, const float *v), int64_t rows, int64_t columns)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    float v[16];
+    const int n = (int)(rows * columns);
+    for (int i = 0; i < n; i++) v[i] = (float)sin(1.7 * i + 0.3);
+    tp_node *x = tp_get_variable_as(g, "x", TP_F32, tp_make_shape(rows, columns), tp_init_values(v, n)), *dx = NULL;
+    double formula = NAN;
+    tp_node *y = make(x, &formula, v);
+    tp_gradients(y, &x, 1, &dx);
+    if (CHECK_MSG(dx != NULL && tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g))) {
+        CHECK_NEAR(value_of(y, 0), formula, 1e-6, 1e-5);
+        for (int i = 0; i < n; i++) {
+            float w[16];
+            double at[2];
+            for (int k = 0; k < 2; k++) { /* the formula is in double */
+                memcpy(w, v, sizeof w);
+                w[i] = v[i] + (k ? 1e-3f : -1e-3f);
+                tp_graph *h = tp_graph_new(NULL);
+                make(tp_get_variable_as(h, "x", TP_F32, tp_make_shape(rows, columns), tp_init_values(w, n)), &at[k], w);
+                tp_graph_free(h);
+            }
+            const double step = (double)(v[i] + 1e-3f) - (double)(v[i] - 1e-3f);
+            CHECK_NEAR(value_of(dx, i), (at[1] - at[0]) / step, 2e-5, 1e-4);
+        }
+    }
+    tp_graph_free(g);
+}
+static void log_softmax(const float *x, int n, double *out)
+{
+    double sum = 0;
+    for (int i = 0; i < n; i++) sum += exp((double)x[i]);
+    for (int i = 0; i < n; i++) out[i] = (double)x[i] - log(sum);
+}
+static const float fixed[12] = {0.5f, -1, 2, 0.25f, 1.5f, -0.5f, 0, 1, -2, 0.75f, 3, -1.25f};
+static const int32_t classes_of[4] = {2, 0, 1, 2};
+static tp_node *labels_of(tp_graph *g)
+{
+    tp_tensor t = {0};
+    tp_tensor_view(&t, TP_I32, tp_make_shape(4), (void *)(uintptr_t)classes_of);
+    return tp_constant(g, &t);
+}
+static tp_node *make_mse(tp_node *x, double *formula, const float *v)
+{
+    *formula = 0;
+    for (int i = 0; i < 12; i++) *formula += ((double)v[i] - fixed[i]) * ((double)v[i] - fixed[i]) / 12;
+    return tp_sym_mse(x, constant(tp_node_graph(x), fixed, tp_make_shape(4, 3)), NULL);
+}
+static double kl(const float *a, const float *b)
+{
+    double p[3], q[3], sum = 0;
+    log_softmax(a, 3, p), log_softmax(b, 3, q);
+    for (int i = 0; i < 3; i++) sum += exp(p[i]) * (p[i] - q[i]);
+    return sum;
+}
+static tp_node *make_kl(tp_node *x, double *formula, const float *v)
+{
+    *formula = 0;
+    for (int r = 0; r < 4; r++) *formula += kl(v + 3 * r, fixed + 3 * r);
+    return tp_sum(tp_sym_kl_divergence(x, constant(tp_node_graph(x), fixed, tp_make_shape(4, 3)), NULL));
+}
+static tp_node *make_kl_back(tp_node *x, double *formula, const float *v)
+{
+    *formula = 0;
+    for (int r = 0; r < 4; r++) *formula += kl(fixed + 3 * r, v + 3 * r);
+    return tp_sum(tp_sym_kl_divergence(constant(tp_node_graph(x), fixed, tp_make_shape(4, 3)), x, NULL));
+}
+static tp_node *make_smooth(tp_node *x, double *formula, const float *v)
+{
+    *formula = 0;
+    for (int r = 0; r < 4; r++) {
+        double p[3];
+        log_softmax(v + 3 * r, 3, p);
+        for (int i = 0; i < 3; i++) *formula -= (0.7 * (i == classes_of[r]) + 0.1) * p[i] / 4; /* epsilon 0.3 */
+    }
+    tp_node *labels = tp_sym_smooth_labels(labels_of(tp_node_graph(x)), 3, 0.3f, NULL);
+    return tp_mean(tp_softmax_cross_entropy(x, labels));
+}
+static tp_node *make_weighted(tp_node *x, double *formula, const float *v)
+{
+    static const float weight[3] = {0.5f, 2, 4};
+    double sum = 0, all = 0;
+    for (int r = 0; r < 4; r++) {
+        double p[3];
+        log_softmax(v + 3 * r, 3, p);
+        sum -= (double)weight[classes_of[r]] * p[classes_of[r]];
+        all += (double)weight[classes_of[r]];
+    }
+    *formula = sum / all;
+    tp_node *labels = labels_of(tp_node_graph(x));
+    return tp_sym_weighted_loss(tp_sparse_softmax_cross_entropy(x, labels), labels, weight, 3, NULL);
+}
+
+TEST(losses_and_their_gradients)
+{
+    check_gradient(make_mse, 4, 3);
+    check_gradient(make_kl, 4, 3);
+    check_gradient(make_kl_back, 4, 3);
+    check_gradient(make_smooth, 4, 3);
+    check_gradient(make_weighted, 4, 3);
+    tp_graph *g = tp_graph_new(NULL);
+    tp_sym_smooth_labels(labels_of(g), 3, 1.5f, NULL);
+    CHECK_HAS(tp_graph_error(g), "smooth_labels: epsilon is 1.5");
+    tp_graph_free(g);
+}
+
+TEST(cosine_decay_and_warm_up)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *step = tp_placeholder(g, "step", TP_I64, tp_make_shape_n(0, NULL));
+    tp_node *lr = tp_cosine_decay(g, 0.4f, step, 100, 0.1f), *both = tp_warm_up(lr, step, 10, 0.2f);
+    CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
+    tp_session *s = tp_session_new(g, NULL);
+    for (int64_t i = 0; i <= 130; i += i < 12 ? 1 : 11) {
+        tp_feed feed = {step, {0}};
+        tp_tensor_view(&feed.value, TP_I64, tp_make_shape_n(0, NULL), &i);
+        tp_node *fetch[2] = {lr, both};
+        const tp_tensor *out[2];
+        if (!CHECK_OK(tp_session_run(s, &feed, 1, fetch, 2, out))) break;
+        const double part = i < 100 ? (double)i / 100 : 1, wave = (1 + cos(3.14159265358979 * part)) / 2;
+        const double want = 0.4 * (0.1 + 0.9 * wave);
+        CHECK_NEAR(tp_tensor_get(out[0], 0), want, 1e-7, 1e-5);
+        CHECK_NEAR(tp_tensor_get(out[1], 0), want * (i < 10 ? 0.2 + 0.8 * (double)i / 10 : 1), 1e-7, 1e-5);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+    for (int i = 0; i < 2; i++) {
+        g = tp_graph_new(NULL);
+        if (i) tp_warm_up(tp_const(g, 1), NULL, 0, 0);
+        else tp_cosine_decay(g, 1, NULL, -3, 0);
+        CHECK_HAS(tp_graph_error(g), i ? "warm_up: steps is 0" : "cosine_decay: decay_steps is -3");
+        tp_graph_free(g);
+    }
+}
+
+TEST(minimize_trains_what_the_regex_names)
+{
+    for (int what = 0; what < 4; what++) {
+        static const char *const regex[] = {"gen/.*", NULL, "gen/v", "other"};
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *w[3];
+        static const char *const names[] = {"gen/w", "dis/w", "other"};
+        for (int i = 0; i < 3; i++)
+            w[i] = tp_get_variable_as(g, names[i], TP_F32, tp_make_shape(1), tp_init_constant((float)(i + 1)));
+        tp_node *cost = tp_sum(tp_mul(tp_square(w[0]), w[1])); /* gradients 2 a b, a^2 */
+        tp_node *train = tp_minimize(tp_sgd(tp_const(g, 0.1f)), cost, regex[what]);
+        if (what >= 2) {
+            CHECK_HAS(tp_graph_error(g), what == 2 ? "minimize: there is no trainable variable 'gen/v'; did you mean"
+                                                   : "depends on none of the 1 variables 'other'");
+            tp_graph_free(g);
+            continue;
+        }
+        tp_session *s = tp_session_new(g, NULL);
+        CHECK_OK(tp_session_run(s, NULL, 0, &train, 1, NULL));
+        tp_tensor t = {0};
+        CHECK_OK(tp_session_read(s, tp_find_variable(g, "gen/w"), &t));
+        CHECK_NEAR(tp_tensor_get(&t, 0), 1 - 0.1 * 2 * 1 * 2, 1e-6, 0);
+        CHECK_OK(tp_session_read(s, tp_find_variable(g, "dis/w"), &t));
+        CHECK_NEAR(tp_tensor_get(&t, 0), what == 0 ? 2 : 2 - 0.1, 1e-6, 0);
+        tp_tensor_free(&t);
+        tp_session_free(s);
+        tp_graph_free(g);
+    }
+}
+
+/* ==== >>conveniences: data, callbacks, loading ======================================================== */
+
+TEST(the_first_datapoints_of_each_pass)
+{
+    static const int64_t sizes[] = {1, 3, 4, 9};
+    for (size_t k = 0; k < sizeof sizes / sizeof *sizes; k++) {
+        const int64_t want = sizes[k] < 4 ? sizes[k] : 4;
+        tp_dataflow *df = tp_df_take(line_data(), sizes[k]);
+        static const double x[4] = {1, 2, -1, 0.5};
+        CHECK(tp_df_size(df) == want);
+        for (int pass = 0; pass < 2; pass++) {
+            CHECK_OK(tp_df_restart(df, pass));
+            tp_datapoint dp = {0};
+            int64_t n = 0;
+            tp_status st;
+            for (; (st = tp_df_next(df, &dp)) == TP_OK; n++) CHECK_NEAR(tp_tensor_get(&dp.c[0], 0), x[n], 0, 0);
+            CHECK(st == TP_END && n == want);
+            int64_t skipped = 0;
+            CHECK_OK(tp_df_restart(df, pass));
+            st = tp_df_seek(df, 2, &skipped);
+            CHECK(skipped == (want < 2 ? want : 2) && (st == TP_OK || st == TP_END));
+            for (n = 0; tp_df_next(df, &dp) == TP_OK;) n++;
+            CHECK(n == want - skipped);
+            tp_datapoint_free(&dp);
+        }
+        tp_df_free(df);
+    }
+    tp_dataflow *none = tp_df_take(line_data(), 0);
+    CHECK_ERR(tp_df_status(none), TP_ERR_ARG, "tp_df_take: 0 datapoints: take at least 1");
+    tp_df_free(none);
+}
+
+static const double *scores;
+static tp_status put_score(tp_callback *cb)
+{
+    return tp_monitors_put_scalar(cb->train->monitors, "score", scores[cb->train->epoch_num]);
+}
+static int64_t epochs_seen;
+static tp_status count_epoch(tp_callback *cb)
+{
+    epochs_seen = cb->train->epoch_num;
+    return TP_OK;
+}
+/* Runs at most `epochs`, with a checkpoint in dir after each; gives the last epoch. */
+static int64_t stops_at(tp_callback *early, const char *dir, bool resume, int64_t epochs)
+{
+    tp_callback *cb[] = {tp_cb_lambda(.trigger = put_score, .name = "Put"), early,
+                         tp_cb_lambda(.trigger = count_epoch, .name = "Count"),
+                         tp_cb_model_saver(.checkpoint_dir = dir)};
+    tp_trainer *t = tp_noop_trainer();
+    tp_train_desc d = {.callbacks = cb, .n_callbacks = 4, .steps_per_epoch = 1, .max_epoch = epochs};
+    char path[512];
+    snprintf(path, sizeof path, "%s/checkpoint", dir);
+    if (resume) d.session_init = tp_smart_init(path, false), d.starting_epoch = epochs_seen + 1;
+    epochs_seen = 0;
+    CHECK_OK(tp_train(t, &d));
+    tp_trainer_free(t);
+    return epochs_seen;
+}
+
+TEST(training_that_brings_nothing_any_more_ends)
+{
+    static const double falls[] = {0, 5, 4, 4.5, 3.9, 4, 4.1, 4.2, 4.3, 1, 1, 1};
+    const char *dir = tp_test_tmpdir();
+    scores = falls;
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, false, 11) == 7);
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 2), dir, false, 11) == 6);
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 2, .threshold = 0.3), dir, false, 11) == 4);
+    CHECK(stops_at(tp_cb_early_stopping("score"), dir, false, 11) == 11);
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 4, .reverse = TP_YES), dir, false, 11) == 5);
+    static const double nan_first[] = {0, NAN, 2, NAN, NAN, 1, 1, 1, 1};
+    scores = nan_first;
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 2), dir, false, 8) == 4);
+    static const double again[] = {0, 5, 4, 4.5, 4.5, 4.5, 4.5, 4.5};
+    scores = again; /* killed after epoch 3 and resumed: as if nothing had been */
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, false, 3) == 3);
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, true, 7) == 5);
+    epochs_seen = 5;
+    CHECK(stops_at(tp_cb_early_stopping("score", .patience = 3), dir, true, 7) == 0); /* it had ended */
+    tp_callback *wrong[2] = {tp_cb_early_stopping(.patience = 2), tp_cb_early_stopping("score", .patience = -2)};
+    CHECK_ERR(tp_callback_status(wrong[0]), TP_ERR_ARG, "EarlyStopping: .monitor_stat is missing");
+    CHECK_ERR(tp_callback_status(wrong[1]), TP_ERR_ARG, ".patience is -2");
+    tp_callback_free(wrong[0]);
+    tp_callback_free(wrong[1]);
+}
+
+TEST(strict_loading)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/strict.npz", tp_test_tmpdir());
+    for (int what = 0; what < 4; what++) { /* bit 0: one more in the graph, bit 1: in the file */
+        for (int side = 0; side < 2; side++) {
+            tp_graph *g = tp_graph_new(NULL);
+            tp_get_variable_as(g, "fc/W", TP_F32, tp_make_shape(2), tp_init_ones());
+            if (side == 0 && (what & 2)) tp_get_variable_as(g, "old/W", TP_F32, tp_make_shape(2), tp_init_ones());
+            if (side == 1 && (what & 1)) tp_get_variable_as(g, "new/W", TP_F32, tp_make_shape(2), tp_init_ones());
+            if (side == 1)
+                tp_get_variable_as(g, "fc/W/Momentum", TP_F32, tp_make_shape(2), tp_init_ones()); /* may lack */
+            tp_session *s = tp_session_new(g, NULL);
+            if (side == 0) CHECK_OK(tp_save_checkpoint(s, path, NULL, 0));
+            else {
+                tp_saver_restore_desc d = {.path = path, .strict = true};
+                tp_session_init *init = tp_saver_restore_ex(&d);
+                const tp_status st = tp_session_init_run(init, s);
+                CHECK(st == (what ? TP_ERR_NAME : TP_OK));
+                if (what & 1) CHECK_HAS(tp_last_error(), "in the graph, but not in the checkpoint: new/W");
+                if (what & 2) CHECK_HAS(tp_last_error(), "not in the graph, but in it: old/W");
+                tp_session_init_free(init);
+                d.relaxed = true;
+                init = tp_saver_restore_ex(&d);
+                CHECK_ERR(tp_session_init_run(init, s), TP_ERR_ARG, ".strict and .relaxed exclude each other");
+                tp_session_init_free(init);
+            }
+            tp_session_free(s);
+            tp_graph_free(g);
+        }
+    }
+}
+
+/* h' = h/2 + x, and twice that. */
+static tp_node *cell_graph(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user, (void)g;
+    tp_node *h = tp_named(tp_add(tp_affine(in[0], 0.5f, 0), in[1]), "next");
+    return tp_named(tp_affine(h, 2, 0), "out");
+}
+
+TEST(predictors_carry_their_state)
+{
+    static const tp_spec specs[] = {TP_SPEC("h", TP_F32, TP_ANY, 2), TP_SPEC("x", TP_F32, TP_ANY, 2)};
+    static const char *const outs[] = {"out", "next"};
+    const tp_predict_config c = {
+        .inputs = specs, .n_inputs = 2, .build_graph = cell_graph, .output_names = outs, .n_output_names = 2};
+    tp_predictor *p = tp_offline_predictor(&c);
+    if (!CHECK_MSG(p != NULL, "%s", tp_last_error())) return;
+    CHECK_ERR(tp_predictor_carry(p, 2, 0), TP_ERR_ARG, "output 2 to input 0: the predictor has 2 outputs and 2 inputs");
+    CHECK_OK(tp_predictor_carry(p, 1, 0));
+    CHECK_ERR(tp_predictor_carry(p, 0, 0), TP_ERR_STATE, "the input 'h' is carried already");
+    CHECK(tp_predictor_n_inputs(p) == 1);
+    for (int round = 0; round < 2; round++) {
+        double h[6] = {0};
+        const int batch = round ? 3 : 2;
+        for (int t = 0; t < 4; t++) {
+            float data[6];
+            tp_tensor x = {0};
+            const tp_tensor *out[2];
+            for (int i = 0; i < 6; i++) data[i] = (float)(i - t), h[i] = h[i] / 2 + i - t;
+            tp_tensor_view(&x, TP_F32, tp_make_shape(batch, 2), data);
+            if (!CHECK_OK(tp_predict_n(p, &x, 1, out, 2))) break;
+            for (int i = 0; i < 2 * batch; i++) CHECK_NEAR(tp_tensor_get(out[0], i), 2 * h[i], 1e-6, 0);
+            tp_tensor_view(&x, TP_F32, tp_make_shape(1, 2), data); /* refused: the state stays */
+            CHECK_ERR(tp_predict_n(p, &x, 1, out, 2), TP_ERR_SHAPE, "tp_predictor_reset begins anew");
+        }
+        tp_predictor_reset(p);
+    }
+    tp_predictor_free(p);
+}
+
+/* ==== >>training and prediction ======================================================================= */
+
+/* Every optimizer leaves something in the checkpoint that a predictor has no use for. */
+static tp_optimizer *any_optimizer(tp_graph *g, void *user)
+{
+    tp_node *lr = tp_get_scalar_variable(g, "learning_rate", 0.1f);
+    switch (*(int *)user) {
+    case 0: return tp_momentum(lr);
+    case 1: return tp_adam(lr);
+    case 2: return tp_adamw(lr);
+    case 3: return tp_rmsprop(lr);
+    case 4: return tp_adagrad(lr);
+    case 5: return tp_adadelta(lr);
+    case 6: return tp_ftrl(lr);
+    case 7: return tp_lamb(lr);
+    case 8: return tp_loss_scale(tp_adam(lr));
+    default: return tp_accum_grad(tp_nesterov(lr), 2);
+    }
+}
+
+TEST(a_trained_model_is_loaded_without_a_warning)
+{
+    for (int what = 0; what < 10; what++) {
+        char path[512];
+        const char *dir = tp_test_tmpdir();
+        tp_train_config c = line_config(1);
+        c.model.optimizer = any_optimizer, c.model.user = &what;
+        c.steps_per_epoch = 2;
+        CHECK_OK(tp_launch_train_with_config(&(tp_train_config){.model = c.model,
+                                                                .dataflow = c.dataflow,
+                                                                .max_epoch = 1,
+                                                                .steps_per_epoch = 2,
+                                                                .n_extra_callbacks = TP_NONE,
+                                                                .n_monitors = TP_NONE,
+                                                                TP_CALLBACKS(tp_cb_model_saver(.checkpoint_dir = dir))},
+                                             tp_simple_trainer()));
+        snprintf(path, sizeof path, "%s/checkpoint", dir);
+        listen();
+        static const char *const names[] = {"prediction"};
+        tp_predictor *p = tp_offline_predictor(&(tp_predict_config){.inputs = line_inputs,
+                                                                    .n_inputs = 1 + 1,
+                                                                    .build_graph = line_graph,
+                                                                    .output_names = names,
+                                                                    .n_output_names = 1,
+                                                                    .checkpoint = path});
+        CHECK_MSG(p != NULL, "%s", tp_last_error());
+        CHECK_MSG(logged[0] == 0, "%d: %s", what, logged);
+        tp_predictor_free(p);
+        tp_set_log(NULL, NULL);
+    }
+    /* what is of another model is still told */
+    char path[512];
+    tp_graph *g = tp_graph_new(NULL);
+    tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1, 1), tp_init_ones());
+    tp_get_variable_as(g, "other/w", TP_F32, tp_make_shape(1, 1), tp_init_ones());
+    tp_session *s = tp_session_new(g, NULL);
+    snprintf(path, sizeof path, "%s/two.npz", tp_test_tmpdir());
+    CHECK_OK(tp_save_checkpoint(s, path, NULL, 0));
+    listen();
+    static const char *const names[] = {"prediction"};
+    tp_predictor_free(tp_offline_predictor(&(tp_predict_config){.inputs = line_inputs,
+                                                                .n_inputs = 2,
+                                                                .build_graph = line_graph,
+                                                                .output_names = names,
+                                                                .n_output_names = 1,
+                                                                .session_init = tp_saver_restore(path)}));
+    CHECK_HAS(logged, "but not found in the graph: other/w");
+    tp_set_log(NULL, NULL);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+static int built, steps;
+static bool sticks;
+static tp_status my_build(tp_trainer *t, const tp_model *m)
+{
+    tp_node *in[2];
+    built++;
+    CHECK(m->n_inputs == 2 && t->state.tower_func != NULL && t->state.input != NULL && t->state.session == NULL);
+    tp_tower_enter(t->graph, &(tp_tower_desc){.is_training = true});
+    CHECK_OK(tp_input_get_tensors(t->state.input, in));
+    t->cost = tp_tower_func_call(t->state.tower_func, in);
+    t->train_op = tp_minimize(m->optimizer(t->graph, m->user), t->cost, NULL);
+    tp_tower_leave(t->graph);
+    if (sticks) tp_add(in[0], NULL);
+    return TP_OK;
+}
+static tp_status my_step(tp_trainer *t)
+{
+    tp_tensor w = {0};
+    const tp_variable *v = tp_find_variable(t->graph, "w");
+    if (++steps == 6) return TP_END; /* success */
+    const int64_t before = t->state.global_step;
+    CHECK_OK(tp_hooked_run(t->state.hooked_session, &t->train_op, 1, NULL));
+    CHECK(t->state.global_step == before + 1);
+    CHECK_OK(tp_session_eval(t->state.session, v->node, &w)); /* no callback sees it */
+    CHECK(t->state.global_step == before + 1);
+    tp_tensor_free(&w);
+    return TP_OK;
+}
+
+TEST(the_contract_of_build_and_run_step)
+{
+    for (int i = 0; i < 2; i++) {
+        tp_trainer *t = tp_simple_trainer();
+        tp_train_config c = line_config(4);
+        built = steps = 0, sticks = i == 1;
+        t->build = my_build, t->run_step = my_step;
+        c.steps_per_epoch = 2;
+        TEST_MAY_ERROR("input 1 is NULL");
+        const tp_status st = tp_launch_train_with_config(&c, t);
+        CHECK(st == (i ? TP_ERR_ARG : TP_OK) && built == 1 && steps == (i ? 0 : 6));
+        if (i) CHECK_HAS(tp_last_error(), "add: input 1 is NULL");
+        CHECK(strstr(tp_last_error(), "meant") == NULL); /* what the library looked for is not told */
+    }
+}
+
+TEST(statistics_are_read_as_numbers)
+{
+    char path[512];
+    const char *dir = tp_test_tmpdir();
+    tp_stat_entry *e = NULL;
+    int n = 0;
+    snprintf(path, sizeof path, "%s/stats.json", dir);
+    CHECK_ERR(tp_load_existing_stats(dir, &e, &n), TP_ERR_NAME, "there is no file");
+    CHECK(e == NULL && n == 0);
+    FILE *f = fopen(path, "wb");
+    fputs("[{\"cost\": 0.5, \"epoch_num\": 1, \"global_step\": 10, \"note\": \"x\", \"list\": [1, 2]},\n"
+          " {\"epoch_num\": 2, \"global_step\": 20, \"a/\\\"b\": -3e2, \"cost\": NaN}, {}, {\"cost\": 7}]",
+          f);
+    fclose(f);
+    static const char *const name[] = {"cost", "a/\"b", "cost", "cost"};
+    static const double value[] = {0.5, -300, NAN, 7};
+    static const int64_t epoch[] = {1, 2, 2, -1}, step[] = {10, 20, 20, -1};
+    if (CHECK_OK(tp_load_existing_stats(dir, &e, &n)) && CHECK(n == 4))
+        for (int i = 0; i < n; i++) {
+            CHECK_STR(e[i].name, name[i]);
+            CHECK(e[i].epoch_num == epoch[i] && e[i].global_step == step[i]);
+            CHECK(isnan(value[i]) ? isnan(e[i].value) : e[i].value == value[i]);
+        }
+    tp_free(e);
+    f = fopen(path, "wb");
+    fputs("[{\"cost\": 0.5}", f);
+    fclose(f);
+    CHECK_ERR(tp_load_existing_stats(dir, &e, &n), TP_ERR_FORMAT, "is no JSON");
+    CHECK(e == NULL && n == 0);
+    /* what JSONWriter writes */
+    CHECK_OK(tp_logger_set_dir(tp_test_tmpdir(), 'k'));
+    tp_train_config c = line_config(3);
+    c.n_extra_callbacks = TP_NONE;
+    tp_callback *cb[] = {tp_cb_lambda(.trigger = report)};
+    tp_monitor *m[] = {tp_monitor_json_writer()};
+    c.callbacks = cb, c.n_callbacks = 1, c.monitors = m, c.n_monitors = 1;
+    CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
+    if (CHECK_OK(tp_load_existing_stats(NULL, &e, &n)) && CHECK(n == 3))
+        for (int i = 0; i < 3; i++)
+            CHECK(strcmp(e[i].name, "learning_rate") == 0 && e[i].value == 0.5 && e[i].epoch_num == i + 1 &&
+                  e[i].global_step == i + 1);
+    tp_free(e);
+}
+
+/* ==== >>without memory ================================================================================ */
+
+static tp_status builds_much(void)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    if (!g) return TP_ERR_NOMEM;
+    static const float weight[3] = {1, 2, 3};
+    tp_node *step = tp_placeholder(g, "step", TP_I64, tp_make_shape_n(0, NULL));
+    tp_node *x = tp_get_variable_as(g, "x", TP_F32, tp_make_shape(4, 3), tp_init_ones()), *labels = labels_of(g);
+    tp_node *losses = tp_softmax_cross_entropy(x, tp_sym_smooth_labels(labels, 3, 0.1f, NULL));
+    tp_node *cost =
+        tp_add_all(tp_sym_mse(x, tp_zeros_like(x), NULL), tp_sym_weighted_loss(losses, labels, weight, 3, NULL),
+                   tp_sum_over(tp_sym_kl_divergence(x, tp_concat_along(0, x), NULL), 0));
+    tp_minimize(tp_sgd(tp_warm_up(tp_cosine_decay(g, 0.1f, step, 10, 0), step, 3, 0)), cost, "x|y");
+    TP_VARIABLE_SCOPE(g, "scope") tp_get_variable_as(g, "w", TP_F32, tp_make_shape(1), tp_init_ones());
+    const tp_status st = tp_graph_status(g);
+    tp_graph_free(g);
+    return st;
+}
+static tp_status looks_now(void)
+{
+    tp_tensor t = {0};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_status st = g ? tp_eval_now(tp_square(tp_const(g, 3)), NULL, 0, &t) : TP_ERR_NOMEM;
+    if (st == TP_OK) CHECK(tp_tensor_get(&t, 0) == 9);
+    tp_tensor_free(&t);
+    tp_graph_free(g);
+    return st;
+}
+static tp_status carries(void)
+{
+    static const tp_spec specs[] = {TP_SPEC("h", TP_F32, TP_ANY, 2), TP_SPEC("x", TP_F32, TP_ANY, 2)};
+    static const char *const outs[] = {"out", "next"};
+    static const float data[2] = {1, 2};
+    const tp_predict_config c = {
+        .inputs = specs, .n_inputs = 2, .build_graph = cell_graph, .output_names = outs, .n_output_names = 2};
+    tp_predictor *p = tp_offline_predictor(&c);
+    tp_status st = p ? tp_predictor_carry(p, 1, 0) : TP_ERR_NOMEM;
+    tp_tensor x = {0};
+    const tp_tensor *out[2];
+    tp_tensor_view(&x, TP_F32, tp_make_shape(1, 2), data);
+    for (int i = 0; i < 2 && st == TP_OK; i++) st = tp_predict_n(p, &x, 1, out, 2);
+    if (st == TP_OK) CHECK(tp_tensor_get(out[0], 1) == 6);
+    tp_predictor_free(p);
+    return st;
+}
+static const char *stats_dir;
+static tp_status reads_stats(void)
+{
+    tp_stat_entry *e = NULL;
+    int n = 0;
+    const tp_status st = tp_load_existing_stats(stats_dir, &e, &n);
+    CHECK((st == TP_OK) == (e != NULL) && n == (st == TP_OK ? 1 : 0));
+    tp_free(e);
+    return st;
+}
+static tp_status makes_early(void)
+{
+    tp_callback *cb = tp_cb_early_stopping("cost");
+    tp_callback_free(cb);
+    return cb ? TP_OK : TP_ERR_NOMEM;
+}
+
+TEST(each_of_them_may_find_no_memory)
+{
+    tp_status (*const all[])(void) = {builds_much, looks_now, carries, reads_stats, makes_early};
+    char path[512];
+    stats_dir = tp_test_tmpdir();
+    snprintf(path, sizeof path, "%s/stats.json", stats_dir);
+    FILE *f = fopen(path, "wb");
+    fputs("[{\"cost\": 1, \"epoch_num\": 1}]", f);
+    fclose(f);
+    listen();
+    for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+        for (long n = 1, failed = 1; failed; n++) {
+            tp_test_fail_after(n);
+            const tp_status st = all[k]();
+            failed = tp_test_alloc_failed();
+            CHECK_MSG(failed ? st == TP_ERR_NOMEM : st == TP_OK, "%d, allocation %ld: %s: %s", (int)k, n,
+                      tp_status_name(st), tp_last_error());
+            CHECK_MSG(tp_test_live_blocks() == 0, "%d, allocation %ld leaks", (int)k, n);
+            if (n > 2000) break;
+        }
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
+}
+
+TEST_MAIN()

@@ -148,12 +148,14 @@ typedef struct tp_spec {
  * under >>ops. Tests walk the table (tp_op_registry), so that a new entry is tested by being there. */
 
 enum {
-    TP_OP_PURE = 0,               /* may be merged, folded, pruned */
-    TP_OP_RANDOM = 1 << 0,        /* depends on the random step: never merged or folded */
-    TP_OP_READS_VAR = 1 << 1,     /* its value is a variable's */
-    TP_OP_WRITES_VAR = 1 << 2,    /* changes variables in place */
-    TP_OP_COLLECTIVE = 1 << 3,    /* all ranks must run it, in creation order */
-    TP_OP_HOST = 1 << 4,          /* runs on the host, has an outside effect (print, check) */
+    TP_OP_PURE = 0,            /* may be merged, folded, pruned */
+    TP_OP_RANDOM = 1 << 0,     /* depends on the random step: never merged or folded */
+    TP_OP_READS_VAR = 1 << 1,  /* its value is a variable's */
+    TP_OP_WRITES_VAR = 1 << 2, /* changes variables in place */
+    TP_OP_COLLECTIVE = 1 << 3, /* all ranks must run it, in creation order */
+    /* Has an effect outside (it prints, checks, talks to other processes): each run calls its kernel. A GPU records what comes
+     * before and after it; the kernel waits for what it reads (tp_device.download, wait). */
+    TP_OP_HOST = 1 << 4,
     TP_OP_DYNAMIC_SHAPE = 1 << 5, /* its output shape is not a function of input shapes and attributes */
     TP_OP_ELEMENTWISE = 1 << 6,   /* out[i] depends on in[][i] alone, after broadcasting: has block functions */
     TP_OP_ANY_DTYPE = 1 << 7,     /* moves elements without looking at them: naive[0] serves every dtype */
@@ -1056,7 +1058,7 @@ TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* measure each kernel from
 typedef struct tp_plan_info {
     int n_steps, n_fused, n_folded;     /* kernels; element-wise ops inside fused ones; ops folded to constants */
     int n_copies;                       /* of the steps: values brought to another device */
-    bool recorded;                      /* its runs are replays of a recording */
+    bool recorded;                      /* its runs are replays of a recording, or of several around host ops */
     size_t arena_bytes, constant_bytes; /* of all devices */
     double flops, bytes;
 } tp_plan_info;
@@ -5820,6 +5822,12 @@ typedef struct tp__upload {
     int staged; /* in a run: under this number; -1: it is not */
 } tp__upload;
 
+/* Steps that are recorded and replayed together, or (recording NULL) one host op or more, which run in each run. */
+typedef struct tp__plan_piece {
+    int from, to; /* steps, without the last */
+    void *recording;
+} tp__plan_piece;
+
 typedef struct tp__plan {
     struct tp__plan *next;
     tp_arena arena; /* everything below */
@@ -5852,7 +5860,9 @@ typedef struct tp__plan {
     int record_on;
     bool *joins;
     int bound_runs; /* runs since the pointers were resolved, as far as 1 */
-    void *recording;
+    tp__plan_piece *piece;
+    int n_piece;
+    bool recorded; /* the pieces without host ops have their recordings */
     tp_plan_info info;
 } tp__plan;
 
@@ -5899,8 +5909,12 @@ struct tp_exec {
 
 static void tp__forget_recording(tp__plan *p)
 {
-    if (p->recording) p->device[p->record_on]->record_free(p->device[p->record_on], p->recording);
-    p->recording = NULL;
+    for (int i = 0; i < p->n_piece; i++) {
+        tp__plan_piece *piece = &p->piece[i];
+        if (piece->recording) p->device[p->record_on]->record_free(p->device[p->record_on], piece->recording);
+        piece->recording = NULL;
+    }
+    p->recorded = false;
     p->bound_runs = 0;
 }
 
@@ -7799,28 +7813,44 @@ static tp_status tp__plan_devices(const tp__compiler *c)
     return TP_OK;
 }
 
-/* May the plan be recorded? Then its first device can do that, and the others can join it and need no help of the host. */
+/* An effect on the host, which no recording holds. One whose effect is a fault leaves it in the device's memory. */
+static bool tp__on_host(const tp__step *s) { return (s->row->flags & TP_OP_HOST) && !s->row->fault; }
+
+/* Which device records the plan; -1: none. It can do that, and the others can join it and need no help of the host. */
 static int tp__plan_record_on(tp__plan *p)
 {
+    int first = -1;
     for (int i = 0; i < p->n_step; i++) {
         const tp__step *s = &p->step[i];
         for (int k = 0; k < s->call.n_in && s->together; k++) p->joins[p->buffer[s->buffer[k]].device] = true;
         p->joins[s->device] = true;
+        if (first < 0 && !tp__on_host(s)) first = s->device;
         if (s->from < 0) continue;
         p->joins[s->from] = true;
         if (!p->device[s->device]->copy_from || p->device[s->from]->host) return -1;
     }
-    for (int i = 0; i < p->n_step; i++) {
-        const tp__step *s = &p->step[i];
-        /* an effect on the host; one whose effect is a fault leaves it in the device's memory */
-        if ((s->row->flags & TP_OP_HOST) && !s->row->fault) return -1;
-    }
-    if (p->n_step == 0) return -1;
-    const tp_device *d = p->device[p->step[0].device];
-    p->joins[p->step[0].device] = false;
+    if (first < 0) return -1;
+    const tp_device *d = p->device[first];
+    p->joins[first] = false;
     for (int i = 0; i < p->n_device; i++)
         if (p->joins[i] && (!d->after || p->device[i]->after != d->after)) return -1;
-    return d->record_begin && d->record_end && d->replay && d->record_free ? p->step[0].device : -1;
+    return d->record_begin && d->record_end && d->replay && d->record_free ? first : -1;
+}
+
+/* The plan in pieces: what is recorded, and between it the host ops. */
+static tp_status tp__plan_pieces(tp__plan *p)
+{
+    int n = 0;
+    p->record_on = tp__plan_record_on(p);
+    if (p->record_on < 0) return TP_OK;
+    for (int i = 0; i < p->n_step; i++) n += i == 0 || tp__on_host(&p->step[i]) != tp__on_host(&p->step[i - 1]);
+    p->piece = (tp__plan_piece *)tp_arena_alloc(&p->arena, (size_t)n * sizeof *p->piece);
+    if (!p->piece) return tp__nomem_plan();
+    for (int i = 0; i < p->n_step; i++) {
+        if (i == 0 || tp__on_host(&p->step[i]) != tp__on_host(&p->step[i - 1])) p->piece[p->n_piece++].from = i;
+        p->piece[p->n_piece - 1].to = i + 1;
+    }
+    return TP_OK;
 }
 
 static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
@@ -8214,7 +8244,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
         p->used[s->device] = true;
         for (int k = 0; k < s->call.n_in && s->together; k++) p->used[p->buffer[s->buffer[k]].device] = true;
     }
-    p->record_on = tp__plan_record_on(p);
+    if ((st = tp__plan_pieces(p)) != TP_OK) return st;
     while (p->first_write < p->n_step && !tp__step_writes(p, &p->step[p->first_write])) p->first_write++;
     if (p->room_bytes && !(p->room = tp_arena_alloc(&p->arena, p->room_bytes))) return tp__nomem_plan();
     p->value = (tp_tensor *)tp_arena_alloc(&p->arena, (size_t)(p->n_fetch + 1) * sizeof *p->value);
@@ -8947,17 +8977,17 @@ TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path)
 
 /* -- a run */
 
-/* Every step in order, each waited for and measured if asked. r NULL: while they are recorded. */
-static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing)
+/* Steps in order, each waited for and measured if asked. r NULL: while they are recorded. */
+static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int from, int to)
 {
     tp_status st = TP_OK;
     const bool traced = r && r->trace;
-    for (int i = 0; i < p->n_step && st == TP_OK; i++) {
+    for (int i = from; i < to && st == TP_OK; i++) {
         tp__step *s = &p->step[i];
         if (r && i <= p->first_write && (st = tp__running_check(r, "it stood before", s->name)) != TP_OK) break;
         const double t0 = timing ? tp_time() : 0;
         tp_device *d = s->call.device;
-        if (d->make_current && (i == 0 || p->step[i - 1].device != s->device || p->step[i - 1].from >= 0))
+        if (d->make_current && (i == from || p->step[i - 1].device != s->device || p->step[i - 1].from >= 0))
             d->make_current(d);
         if (s->from >= 0) st = tp__run_copy(p, s);
         else if (s->together) st = tp__run_together(p, s);
@@ -8985,43 +9015,59 @@ static tp_status tp__plan_join(const tp__plan *p, bool back)
     return st;
 }
 
-/* The plan as a recording, if the device takes it; what it could not record runs kernel by kernel for good. */
-static void tp__record(tp__plan *p)
+/* A piece as a recording, if the device takes it. */
+static tp_status tp__record_piece(tp__plan *p, tp__plan_piece *piece)
 {
     tp_device *d = p->device[p->record_on];
-    void *recording = NULL;
     tp_status st = d->record_begin(d);
-    if (st == TP_OK) {
-        tp_status run = tp__plan_join(p, false);
-        if (run == TP_OK) run = tp__run_steps(p, NULL, false);
-        const tp_status back = tp__plan_join(p, true);
-        st = d->record_end(d, &recording);
-        if (back != TP_OK) st = back;
-        if (run != TP_OK) st = run;
-    }
-    if (st == TP_OK && recording) {
-        p->recording = recording;
-        return;
-    }
-    if (recording) d->record_free(d, recording);
+    if (st != TP_OK) return st;
+    tp_status run = tp__plan_join(p, false);
+    if (run == TP_OK) run = tp__run_steps(p, NULL, false, piece->from, piece->to);
+    const tp_status back = tp__plan_join(p, true);
+    st = d->record_end(d, &piece->recording);
+    if (back != TP_OK) st = back;
+    if (run != TP_OK) st = run;
+    return st == TP_OK && !piece->recording ? tp_fail(TP_ERR, "it gave no recording") : st;
+}
+
+/* What could not be recorded runs kernel by kernel for good. */
+static void tp__record(tp__plan *p)
+{
+    tp_status st = TP_OK;
+    for (int i = 0; i < p->n_piece && st == TP_OK; i++)
+        if (!tp__on_host(&p->step[p->piece[i].from])) st = tp__record_piece(p, &p->piece[i]);
+    p->recorded = st == TP_OK;
+    if (p->recorded) return;
+    const char *name = p->device[p->record_on]->name;
+    tp_log_once(TP_LOG_WARN, "%s cannot record a plan, which runs kernel by kernel: %s", name, tp_last_error());
+    tp__forget_recording(p);
     p->record_on = -1;
-    tp_log_once(TP_LOG_WARN, "%s cannot record a plan, which runs kernel by kernel: %s", d->name,
-                st == TP_OK ? "it gave no recording" : tp_last_error());
+}
+
+static tp_status tp__replay(tp__plan *p, const tp__plan_piece *piece, tp__running *r)
+{
+    tp_device *d = p->device[p->record_on];
+    tp_status st = TP_OK;
+    if (piece->from <= p->first_write) st = tp__running_check(r, "it stood before its recorded step on", d->name);
+    if (st == TP_OK) st = tp__plan_join(p, true); /* after what was fed to the others, or done by a host op */
+    if (st == TP_OK) st = d->replay(d, piece->recording);
+    return st == TP_OK ? tp__plan_join(p, false) : st;
 }
 
 /* What the plan does, by the fastest way that is open: the first run of a binding goes kernel by kernel, the second is
- * recorded, and from then on it is one replay. */
+ * recorded, and from then on it is one replay, or several with the host ops between them. */
 static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 {
     const bool apart = timing || r->trace; /* each kernel has times of its own */
-    if (!apart && p->record_on >= 0 && p->bound_runs > 0 && !p->recording) tp__record(p);
+    if (!apart && p->record_on >= 0 && p->bound_runs > 0 && !p->recorded) tp__record(p);
     p->bound_runs = 1;
-    if (apart || !p->recording) return tp__run_steps(p, r, timing);
-    tp_device *d = p->device[p->record_on];
-    tp_status st = tp__running_check(r, "it stood before its recorded step on", d->name);
-    if (st == TP_OK) st = tp__plan_join(p, true); /* after what was fed to the others */
-    if (st == TP_OK) st = d->replay(d, p->recording);
-    return st == TP_OK ? tp__plan_join(p, false) : st;
+    if (apart || !p->recorded) return tp__run_steps(p, r, timing, 0, p->n_step);
+    tp_status st = TP_OK;
+    for (int i = 0; i < p->n_piece && st == TP_OK; i++) {
+        const tp__plan_piece *piece = &p->piece[i];
+        st = piece->recording ? tp__replay(p, piece, r) : tp__run_steps(p, r, false, piece->from, piece->to);
+    }
+    return st;
 }
 
 #define TP__STAGE_LEAST 16384 /* bytes: less is there sooner than the two streams have met */
@@ -9313,7 +9359,7 @@ TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fe
     const tp__plan *p = tp__latest_plan(e, fetches, n_fetches);
     if (!p) return TP_ERR_STATE;
     *info = p->info;
-    info->recorded = p->recording != NULL;
+    info->recorded = p->recorded;
     return TP_OK;
 }
 

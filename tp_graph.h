@@ -1873,8 +1873,18 @@ TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
     return g;
 }
 
+/* The last name that tp_graph_find or tp_find_variable did not find, and in which graph; of this thread. */
+static TP__THREAD_LOCAL char tp__not_found[96];
+static TP__THREAD_LOCAL const tp_graph *tp__not_found_in;
+static void tp__not_there(const tp_graph *g, const char *name)
+{
+    snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name);
+    tp__not_found_in = g;
+}
+
 static void tp__graph_destroy(tp_graph *g)
 {
+    if (tp__not_found_in == g) tp__not_found[0] = 0;
     for (int i = 0; i < g->collection.n; i++) {
         tp__collection *c = (tp__collection *)g->collection.item[i];
         tp_free((void *)c->list.item);
@@ -1924,8 +1934,8 @@ static const tp_operation tp__no_operation = {
     NULL, &tp__op_poison, "poison", -1, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, {NULL, 0},
 };
 static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
-/* The last name that tp_graph_find did not find, and why the last such node was given, both of this thread. */
-static TP__THREAD_LOCAL char tp__not_found[96], tp__no_node_because[256];
+/* Why the last such node was given, in this thread. */
+static TP__THREAD_LOCAL char tp__no_node_because[256];
 static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* that sentence has no place yet */
 
 #define TP__PLACE_TEXT 256
@@ -2343,19 +2353,28 @@ TP__UNUSED static tp_node *tp__node_named(const tp_graph *g, const char *name)
     return op && index < op->n_out ? &op->out[index] : NULL;
 }
 
-/* Why a node or a variable is NULL, if the last one asked for was not there: "; was 'cots' meant? There is no node of that name;
- * did you mean 'cost'?", or "". What is told is forgotten. */
+static tp_variable *tp__variable_named(const tp_graph *g, const char *name)
+{
+    int index;
+    const size_t n = tp__split_name(name, &index);
+    return index == 0 ? (tp_variable *)tp__map_get_n(&g->var_by_name, name, n) : NULL;
+}
+
+/* Why a node or a variable is NULL, if the last one asked for was not in this graph, and still is not: "; was 'cots' meant?
+ * There is no node of that name; did you mean 'cost'?", or "". The name is forgotten then. */
 #define TP__MISSING_TEXT (2 * TP__NEAREST_TEXT)
 static const char *tp__missing(const tp_graph *g, bool variable, char text[TP__MISSING_TEXT])
 {
-    char near[TP__NEAREST_TEXT];
+    char near[TP__NEAREST_TEXT], name[sizeof tp__not_found];
     text[0] = near[0] = 0;
-    if (!tp__not_found[0]) return text;
-    if (g && variable) tp__variable_near(g, tp__not_found, near);
-    else if (g) tp__node_near(g, tp__not_found, near);
-    snprintf(text, TP__MISSING_TEXT, "; was '%s' meant? There is no %s of that name%s", tp__not_found,
-             variable ? "variable" : "node", near);
+    snprintf(name, sizeof name, "%s", tp__not_found);
     tp__not_found[0] = 0;
+    if (!name[0] || (g && g != tp__not_found_in)) return text;
+    if (g && (variable ? tp__variable_named(g, name) != NULL : tp__node_named(g, name) != NULL)) return text;
+    if (g && variable) tp__variable_near(g, name, near);
+    else if (g) tp__node_near(g, name, near);
+    snprintf(text, TP__MISSING_TEXT, "; was '%s' meant? There is no %s of that name%s", name,
+             variable ? "variable" : "node", near);
     return text;
 }
 static const char *tp__node_missing(const tp_graph *g, char text[TP__MISSING_TEXT])
@@ -2374,7 +2393,7 @@ TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
     tp_node *n = tp__node_named(g, name);
-    if (!n) snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name); /* see tp__missing */
+    if (!n) tp__not_there(g, name); /* see tp__missing */
     return n;
 }
 
@@ -2979,18 +2998,11 @@ TP_DEF tp_variable *tp_node_variable(const tp_node *n)
     return n && n->op->row == &tp__op_variable ? n->op->var[0] : NULL;
 }
 
-static tp_variable *tp__variable_named(const tp_graph *g, const char *name)
-{
-    int index;
-    const size_t n = tp__split_name(name, &index);
-    return index == 0 ? (tp_variable *)tp__map_get_n(&g->var_by_name, name, n) : NULL;
-}
-
 TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
     tp_variable *v = tp__variable_named(g, name);
-    if (!v) snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name); /* see tp__missing */
+    if (!v) tp__not_there(g, name); /* see tp__missing */
     return v;
 }
 

@@ -44,6 +44,28 @@ TEST(names_of_nodes_that_are_not_there)
     tp_graph_free(g);
 }
 
+/* A name of another graph, of one that is gone, or that is there by now is not why something is NULL. */
+TEST(names_that_were_not_there_elsewhere)
+{
+    static const char *const plain = "fetch 0 is NULL: no node of that name, or no gradient";
+    tp_graph *g = tp_graph_new(NULL), *other = tp_graph_new(NULL);
+    tp_session *s = tp_session_new(g, NULL);
+    const tp_tensor *value = NULL;
+    tp_node *fetch = tp_graph_find(other, "cost");
+    CHECK_ERR(tp_session_run(s, NULL, 0, &fetch, 1, &value), TP_ERR_ARG, plain);
+    CHECK(strstr(tp_last_error(), "meant") == NULL);
+    tp_graph_find(other, "cost");
+    tp_graph_free(other);
+    CHECK(tp_is_poison(tp_relu(NULL)));
+    CHECK(strstr(tp_last_error(), "meant") == NULL);
+    tp_graph_find(g, "cost");
+    tp_named(tp_const(g, 1), "cost");
+    CHECK_ERR(tp_session_run(s, NULL, 0, &fetch, 1, &value), TP_ERR_ARG, plain);
+    CHECK(strstr(tp_last_error(), "meant") == NULL);
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 TEST(names_of_variables_that_are_not_there)
 {
     tp_graph *g = tp_graph_new(NULL);

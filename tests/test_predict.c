@@ -204,7 +204,7 @@ TEST(an_online_predictor_sees_what_training_writes)
     p = tp_online_predictor(s, NULL, 0, &w, 1); /* nothing goes in */
     if (CHECK_MSG(p != NULL, "%s", tp_last_error())) {
         const tp_tensor *out;
-        CHECK_OK(tp_predict(p, NULL, &out));
+        CHECK_OK(tp_predict_n(p, NULL, 0, &out, 1));
         CHECK(tp_tensor_get(out, 0) == 4);
     }
     tp_predictor_free(p);

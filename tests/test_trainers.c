@@ -522,7 +522,7 @@ TEST(lists_of_no_length)
     c.max_epoch = 0;
     quiet();
     CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
-    CHECK_HAS(logged, "Training was stopped by exception three are enough.");
+    CHECK_HAS(logged, "Training was stopped: three are enough.");
     CHECK(steps == 3 && others == 0);
     tp_callback_free(extra); /* they are still ours */
     tp_monitor_free(monitor);

@@ -8,6 +8,7 @@ dir=build/test/numbers
 rm -rf "$dir"; mkdir -p "$dir"
 cat >"$dir/bits.c" <<'C'
 #define TP_IMPLEMENTATION
+#define TP_STATIC /* what is not used is not compiled */
 #include "tp_optim.h"
 #include "tp_layers.h"
 

@@ -42,10 +42,14 @@ since() { local t=$((($(now) - $1) / 100000000)); echo "$((t / 10)).$((t % 10)) 
 
 # A configuration: its name, its tests, its compiler with flags; then, of the last one named, what is asked of it.
 configurations=()
-declare -A tests_of command_of runner_of quick_in judge_of
+declare -A tests_of command_of runner_of quick_in judge_of library_of
 configuration() {
+    local c
+    tests_of[$1]=$2 command_of[$1]="$3 $warn" library_of[$1]=$1
+    for c in ${configurations[@]+"${configurations[@]}"}; do # what is compiled alike is compiled once
+        if [ "${command_of[$c]}" = "${command_of[$1]}" ]; then library_of[$1]=${library_of[$c]}; fi
+    done
     configurations+=("$1")
-    tests_of[$1]=$2 command_of[$1]="$3 $warn"
 }
 quick() { quick_in[${configurations[-1]}]=1; }
 judged_with() { judge_of[${configurations[-1]}]=$1; } # flags of a test, beside those of the headers
@@ -83,9 +87,10 @@ one_test() {
     local exe=$out/$config-${name##*/} log=$out/$config-${name##*/}.log
     compile=${command_of[$config]}
     if ! looks_inside "$name"; then
-        until [ -s "$out/$config.library" ]; do sleep 0.1; done # its job was started before this one
-        if ! grep -q compiled "$out/$config.library"; then echo "FAIL $config/$name (without the headers)"; echo "0 1 0"; return; fi
-        compile="$compile ${judge_of[$config]:-} $implemented" library="-x none $out/$config-library.o"
+        local library_name=${library_of[$config]}
+        until [ -s "$out/$library_name.library" ]; do sleep 0.1; done # its job was started before this one
+        if ! grep -q compiled "$out/$library_name.library"; then echo "FAIL $config/$name (without the headers)"; echo "0 1 0"; return; fi
+        compile="$compile ${judge_of[$config]:-} $implemented" library="-x none $out/$library_name-library.o"
     fi
     t=$(now)
     if ! $compile -Itests -I. "$(source_of "$name")" $library -o "$exe" -lm -lpthread >"$log" 2>&1; then
@@ -212,27 +217,32 @@ fi
 # a program that has asked for a locale with a decimal comma
 rm -rf "$out/locale"
 if mkdir -p "$out/locale" && localedef -i de_DE -f UTF-8 "$out/locale/de_DE.UTF-8" 2>/dev/null; then
-    configuration locale "test_numbers test_train test_export test_files test_checkpoint test_import" "gcc -std=c11 -O1"
+    configuration locale "test_numbers test_train test_export test_files test_checkpoint test_import" "gcc -std=c11 -O2"
     run_with "env LOCPATH=$PWD/$out/locale TP_TEST_LOCALE=de_DE.UTF-8"
     quick
 else
     echo "     locale: not run (Debian package locales)"
 fi
-configuration zip64 test_files "gcc -std=c11 -O2 -DTP__ZIP64_FROM=200u"
+configuration zip64 test_files "gcc -std=c11 -O0 -DTP__ZIP64_FROM=200u"
 quick
 configuration processor test_amx "gcc -std=c11 -O2 -DAMX_REAL" # with its own instructions, where it has them
 quick
 configuration naive test_ops "gcc -std=c11 -O2 -DTP_NAIVE"
 quick
-configuration no-threads "test_train test_towers" "gcc -std=c11 -O2 -DTP_NO_THREADS"
+configuration no-threads "test_train test_towers" "gcc -std=c11 -O1 -DTP_NO_THREADS"
 quick
 
 # In an order that leaves the short ones for last, so that all processors end together: the headers, what compiles much
 # by itself, the tests that wait for a configuration's headers.
 rm -f "$out"/*.library
+declare -A begun
 for c in "${configurations[@]}"; do
+    l=${library_of[$c]}
     for t in ${tests_of[$c]}; do
-        if wanted "$c/$t" && ! looks_inside "$t"; then start "$c-library" one_library "$c"; break; fi
+        if [ -z "${begun[$l]:-}" ] && wanted "$c/$t" && ! looks_inside "$t"; then
+            begun[$l]=1
+            start "$l-library" one_library "$l"
+        fi
     done
 done
 for t in test_cuda test_shim; do wanted "shim/$t" && start "shim-$t" one_shim "$t"; done

@@ -179,7 +179,7 @@ TEST(gemm_threads_give_the_same_bits)
     for (int i = 0; i < TP_COUNT(shape); i++)
         for (int bits = quick ? i % 4 : 0; bits < 4; bits += quick ? 4 : 1)
             check_gemm(shape[i][0], shape[i][1], shape[i][2], bits | (i & 1 ? 28 : 0), d, n, thread_counts());
-    check_gemm(50, 48, 40, 4, d, n, thread_counts());      /* few k, added to what was there */
+    check_gemm(50, 48, 40, 4, d, n, thread_counts()); /* few k, added to what was there */
     /* several blocks of rows, each packs B for itself */
     check_gemm(650, quick ? 130 : 1030, 1000, 0, d, n, thread_counts());
     close_all(d, n);

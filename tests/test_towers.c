@@ -554,7 +554,7 @@ TEST(without_threads_statistics_of_all_towers_are_a_sentence)
     memset(&d, 0, sizeof d);
     memset(&p, 0, sizeof p);
     d.n = 2;
-    p.sync = TP_SYNC_TOWERS;
+    p.sync = TP_SYNC_TOWERS, p.training = TP_UNSET;
     CHECK_ERR(tp_build_on_towers(g, &d, normal, &p, NULL), TP_ERR_UNSUPPORTED,
               "BatchNorm asks for a value of all towers, which needs a thread for each: this program was built with "
               "TP_NO_THREADS");

@@ -28,7 +28,8 @@
  *         return st == TP_END ? 0 : 1;
  *     }
  *
- * CONTENTS   >>datapoint >>dataflow >>sources of data >>transformations >>idx >>input source
+ * CONTENTS   >>datapoint >>dataflow >>sources of data >>transformations >>parallel >>readers >>augmentors >>idx
+ *            >>input source >>more input sources >>zmq
  *
  * HOW IT WORKS
  *     A flow is walked in passes. restart(pass) goes to the start of pass number `pass`; next() fills a
@@ -316,6 +317,12 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
 #endif
 /* clang-format on */
 
+/* ==== >>parallel ======================================================================================= */
+
+/* ==== >>readers ======================================================================================== */
+
+/* ==== >>augmentors ===================================================================================== */
+
 /* ==== >>idx =========================================================================================== */
 
 /* The IDX format of MNIST, gzip'd or not: uint8, int8, int16, int32, float32, float64; int8 and int16 become
@@ -439,6 +446,10 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average o
 #define tp_queue_input(df_, ...) TP__CALL1(input, tp_queue_input, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
 /* clang-format on */
+
+/* ==== >>more input sources ============================================================================= */
+
+/* ==== >>zmq ============================================================================================ */
 
 #ifdef __cplusplus
 }
@@ -2409,6 +2420,12 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
     return df;
 }
 
+/* ==== >>parallel ======================================================================================= */
+
+/* ==== >>readers ======================================================================================== */
+
+/* ==== >>augmentors ===================================================================================== */
+
 /* ==== >>idx =========================================================================================== */
 /* 00 00 type rank, then `rank` big-endian 32-bit sizes, then the elements, big-endian, row-major. */
 
@@ -3298,6 +3315,10 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
 
     return s->close == tp__feeder_close ? ((const tp__feeder *)s->user)->ema : 0.0f;
 }
+
+/* ==== >>more input sources ============================================================================= */
+
+/* ==== >>zmq ============================================================================================ */
 
 TP__COLD_END
 TP__EXACT_END

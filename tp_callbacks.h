@@ -4937,6 +4937,9 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
         mistake =
             tp__bad_list("InferenceRunner", "inferencers", (const void *const *)(const void *)d->inferencers, wrong);
     if (!mistake && n < 1) mistake = "InferenceRunner: give at least one inferencer";
+    if (!mistake && d->input && tp__input_is_staging(d->input))
+        mistake =
+            "InferenceRunner: a StagingInput takes data ahead, which a round of inference must not: give what is in it";
     if (!mistake && d->device < 0) mistake = "InferenceRunner: .device is a number of the session's devices, from 0";
     char twice[TP__ERROR_TEXT];
     int taken = 0;

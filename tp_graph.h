@@ -9426,6 +9426,7 @@ struct tp_run_request {
     int64_t begun; /* nanoseconds */
     int n_datapoints;
     tp_graph *graph;
+    tp_exec *exec;
     tp_status status;
 };
 
@@ -9605,6 +9606,7 @@ TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, in
     tp_run_request *r = &h->request;
     r->n_fetch = r->n_feed = 0;
     r->graph = h->session->graph;
+    r->exec = h->exec;
     r->status = TP_OK;
     r->first = 0;
     tp__running_begin(&r->run, h->session, h->timeout_ms);

@@ -353,6 +353,7 @@ struct tp_input_source {
     tp_hook *const *hook; /* memoised */
     int n_hook;
     tp_arena mem_;
+    tp_input_source *inner_; /* of tp_remap_input_source: whose kind it is of */
     tp_status (*setup)(tp_input_source *s);
     tp_status (*get_input_tensors)(tp_input_source *s, tp_node **in);
     tp_status (*reset_state)(tp_input_source *s);                          /* NULL: nothing to do */
@@ -449,6 +450,108 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average o
 
 /* ==== >>more input sources ============================================================================= */
 
+/* A base for a source of your own that needs no feeding by the caller: a feed-free source makes new nodes for each tower that
+ * asks, so that it serves any number of them, and may stand in a StagingInput. Set the functions of tp_input_source that it
+ * has: get_input_tensors at least. Nodes may be computed, or be placeholders that a hook of yours feeds in before_run
+ * (tp_request_feed) from memory that stays until after_run; a hook that waits for data waits by tp_request_wait. Its
+ * reset_state is NULL: a reset does nothing, unless you set one. For a position in checkpoints, count `consumed` in after_run
+ * and set seek; without seek a resumed training begins its data anew, with a warning. user is `bytes` of zeroed memory, freed
+ * with the source. name is borrowed. NULL: out of memory. [input_source: FeedfreeInput] */
+TP_DEF tp_input_source *tp_feedfree_input(const char *name, size_t bytes);
+
+/* A QueueInput over single samples: each tower of each run gets the next batch_size of them, stacked on a new first axis,
+ * (batch_size, ...). The queue holds `capacity` samples. A batch may reach over the end of a pass; when the data end, an
+ * incomplete last batch is dropped. All dimensions of the signature but the first must be known. Size: that of the flow /
+ * batch_size. `consumed` counts samples. Errors, .infinite and .queue (whose datapoints are samples) as for QueueInput; its
+ * average is summarised as BatchQueueInput/queue_size. Takes df over. [input_source: BatchQueueInput] */
+typedef struct tp_batch_queue_input_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    int batch_size;
+    int capacity;    /* samples; 0 = 3000; that of .queue counts where there is one */
+    tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END; default TP_YES */
+    tp_queue *queue;
+} tp_batch_queue_input_desc;
+TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d);
+
+/* Of a QueueInput or BatchQueueInput, also inside others: drop what waits in its queue and read it again, from the datapoint
+ * that the next run is to use. For flows that behave differently from now on. The position in checkpoints stays exact. (The
+ * original begins a new pass instead.) With a queue of the program's: all that waits there is dropped, and this source's own
+ * flow begins anew. Between runs, by the thread that runs. [QueueInput.refill_queue] */
+TP_DEF tp_status tp_queue_input_refill_queue(tp_input_source *s);
+
+/* A data set is a flow whose datapoints have n components of these dtypes: each is checked, and one that differs is an error
+ * that names it. Finite if df is: tp_df_repeated(df, -1) is not. Takes df over; types are copied.
+ * [TFDatasetInput.dataflow_to_dataset] */
+TP_DEF tp_dataflow *tp_dataflow_to_dataset(tp_dataflow *df, const tp_dtype *types, int n);
+
+/* Each tower of each run takes the next datapoint of a flow, read when it is asked for, in the running thread. (Let the flow
+ * read ahead or map on threads of its own.) It walks one pass and is not repeated: at its end runs end with TP_END, which ends
+ * a training as success and a round of inference as it should; train on tp_df_repeated(df, -1). reset_state begins the pass
+ * again. Dtypes and shapes are checked against the signature; those of tp_dataflow_to_dataset at setup. Its size is unknown. A
+ * datapoint whose run failed is fed again. Takes df over. [input_source: TFDatasetInput] */
+TP_DEF tp_input_source *tp_dataset_input(tp_dataflow *df);
+
+/* The tensors are what a function makes, once for each tower, in its scopes: fill in[0] to in[n-1], n inputs of the signature,
+ * with nodes of these dtypes and of shapes that may be these. tower: 0, 1, ... */
+typedef tp_status (*tp_tensor_input_fn)(tp_graph *g, int tower, tp_node **in, int n, void *user);
+/* They are computed in each run. What comes from variables and random numbers alone is the same in a resumed training; where a
+ * host op makes it, give .seek, or a resume begins the data anew, with a warning. `consumed` counts one for each tower and run.
+ * [input_source: TensorInput] */
+typedef struct tp_tensor_input_desc {
+    tp_at at_;
+    tp_tensor_input_fn fn;
+    void *user;
+    int64_t size;                                    /* datapoints an epoch; 0: unknown */
+    tp_status (*seek)(void *user, int64_t consumed); /* the next datapoint is that one */
+    void (*release)(void *user);                     /* called once, when the source is freed */
+} tp_tensor_input_desc;
+TP_DEF tp_input_source *tp_tensor_input_(const tp_tensor_input_desc *d);
+
+/* Zeros of these shapes, one for each input, with the signature's dtypes: to see how fast a training is without its data. They
+ * are constants, "dummy-image-0" of tower 0; what depends on nothing else is computed once. Copies the shapes. Setup warns:
+ * "Using dummy input for debug!" [input_source: DummyConstantInput] */
+TP_DEF tp_input_source *tp_dummy_constant_input(const tp_shape *shapes, int n);
+
+/* Brings the next datapoints of a feed-free source to the towers' devices while a run works. A thread takes them from the
+ * source (its hooks' before_run and after_run are called there), and uploads them beside the kernels where the device can
+ * (tp_device.stage), else copies them in host memory. A run takes what lies ready, for all towers together. The same data in
+ * the same order as the source alone; errors and the end come when all before them is used up. What the source computes
+ * (TensorInput) cannot be taken so: it is computed in an earlier run and kept, as in the original, and the last nr_stage are
+ * not used when its data end. `consumed` counts what runs have used, not what lies ready, so that a resume is exact where the
+ * source's is; what is computed from variables or by host ops (without .seek) is not.
+ * Refused: a source that is fed, another StagingInput inside, use by InferenceRunner, runs of fewer datapoints than towers.
+ * Takes input over. [input_source: StagingInput, StagingCallback] */
+typedef struct tp_staging_input_desc {
+    tp_at at_;
+    tp_input_source *input;
+    int nr_stage; /* how many lie ready for each tower; 0 = 1; at most 64 */
+    int device;   /* the session's device to bring them to; 0: that of each tower; TP_NONE for number 0 */
+} tp_staging_input_desc;
+TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d);
+
+/* `input` provides the inputs of these names, in its order, whatever the signature's; the other inputs of the signature are
+ * placeholders, as PlaceholderInput makes them, for somebody else to feed. All else is as with input, whose kind it keeps: a
+ * QueueInput may be refilled, and staged. A name that the signature lacks is an error of setup. Takes input over; names are
+ * copied. [input_source: remap_input_source] */
+TP_DEF tp_input_source *tp_remap_input_source(tp_input_source *input, const char *const *names, int n);
+
+/* What a trainer on n_devices does with its source: on more than one, a QueueInput or BatchQueueInput, remapped or not, goes into
+ * a StagingInput; any other is returned as it is. Takes input over. [apply_default_prefetch] */
+TP_DEF tp_input_source *tp_input_default_prefetch(tp_input_source *input, int n_devices);
+
+/* clang-format off */
+#ifndef __cplusplus
+#define tp_batch_queue_input(...) TP__CALL(input, tp_batch_queue_input, #__VA_ARGS__, __VA_ARGS__)
+#define tp_tensor_input(...) TP__CALL(input, tp_tensor_input, #__VA_ARGS__, __VA_ARGS__)
+#define tp_staging_input(...) TP__CALL(input, tp_staging_input, #__VA_ARGS__, __VA_ARGS__)
+#elif __cplusplus >= 202002L
+#define tp_batch_queue_input(df_, batch_size_, ...) TP__CALL2(input, tp_batch_queue_input, df, df_, batch_size, batch_size_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_tensor_input(fn_, ...) TP__CALL1(input, tp_tensor_input, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_staging_input(input_, ...) TP__CALL1(input, tp_staging_input, input, input_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#endif
+/* clang-format on */
+
 /* ==== >>zmq ============================================================================================ */
 
 #ifdef __cplusplus
@@ -497,6 +600,8 @@ TP_DEF const tp__zero_option *tp__input_zeros(void)
         TP__ZERO_OPTION(tp_df_locally_shuffle_desc, seed, NONE),
         TP__ZERO_OPTION(tp_feed_input_desc, infinite, NO),
         TP__ZERO_OPTION(tp_queue_input_desc, infinite, NO),
+        TP__ZERO_OPTION(tp_batch_queue_input_desc, infinite, NO),
+        TP__ZERO_OPTION(tp_staging_input_desc, device, NONE),
         {NULL, NULL, 0, 0, TP__ZERO_NO},
     };
     /* clang-format on */
@@ -2598,6 +2703,7 @@ TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentenc
 {
     TP__REQUIRE(s, TP_ERR_ARG)
 
+    while (s->inner_) s = s->inner_;
     if (sentence) *sentence = s->error_text;
     return s->error;
 }
@@ -2816,10 +2922,11 @@ static void tp__queue_producer_ends(tp_queue *q, tp_status st)
     tp_mutex_unlock(q->mutex);
 }
 
-/* -- FeedInput and QueueInput: one machine. A ring of datapoints lies between the reader and the runs. A run
- * holds as many of its front as there are towers, from before_run until after_run, so that the feeds can be
- * views of them; if the run fails, they are still held and are fed again. QueueInput's ring is filled by a
- * thread; FeedInput's (and any without threads) has room for one run only and is filled when asked. */
+/* -- FeedInput, QueueInput, BatchQueueInput and TFDatasetInput: one machine. A ring of datapoints lies between the reader
+ * and the runs. A run holds as many of its front as there are towers, from before_run until after_run, so that the feeds can
+ * be views of them; if the run fails, they are still held and are fed again. A queue's ring is filled by a thread; the others'
+ * (and any without threads) has room for one run only and is filled when asked. BatchQueueInput's ring is one tensor for each
+ * component, a sample a row, and its number of rows is a multiple of the batch size: a batch is rows that follow each other. */
 
 typedef struct tp__feeder {
     tp__endless e;
@@ -2828,7 +2935,10 @@ typedef struct tp__feeder {
     tp_queue *shared; /* the caller's, instead of a ring of its own: then the slots are those that a run holds */
     tp_datapoint fresh;
     int capacity;
-    tp_node **node; /* n_tower * n_spec */
+    int batch;           /* BatchQueueInput: samples of a batch; else 0 */
+    tp_tensor *row;      /* its ring: n_spec tensors (n_slot, shape of a sample) */
+    tp_datapoint sample; /* on its way into the ring */
+    tp_node **node;      /* n_tower * n_spec */
     int n_tower, cap_tower;
     bool running;
 
@@ -2863,6 +2973,76 @@ static tp_status tp__feeder_read(tp__feeder *f, tp_datapoint *dp)
     return st == TP_OK && f->threaded ? tp__datapoint_own(dp) : st;
 }
 
+/* Datapoints that a run takes for each tower. */
+static int tp__feeder_each(const tp__feeder *f) { return f->batch ? f->batch : 1; }
+
+/* A sample into its row of the ring. number: which datapoint it is, for the sentence; -1: of a queue that others fill. */
+static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datapoint *dp, int64_t number)
+{
+    const tp__feeder *f = (const tp__feeder *)s->user;
+    char which[40] = "", a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (number >= 0) snprintf(which, sizeof which, " of datapoint %lld", (long long)number);
+    if (dp->n != s->n_spec)
+        return tp_fail(TP_ERR_SHAPE,
+                       "%s: a sample%s has %d components, the input signature has %d: choose with tp_df_select",
+                       s->name, which, dp->n, s->n_spec);
+    for (int i = 0; i < dp->n; i++) {
+        const tp_tensor *x = &dp->c[i], *row = &f->row[i];
+        tp_shape want = row->shape; /* of one row */
+        want.ndim--;
+        memmove(want.dim, want.dim + 1, (size_t)want.ndim * sizeof *want.dim);
+        if (x->dtype != row->dtype || !tp_shape_equal(&x->shape, &want))
+            return tp_fail(x->dtype != row->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
+                           "%s: component %d ('%s')%s is %s %s, a sample of the input signature is %s %s%s", s->name, i,
+                           s->spec[i].name, which, tp_dtype_name(x->dtype), tp_shape_text(&x->shape, a),
+                           tp_dtype_name(row->dtype), tp_shape_text(&want, b),
+                           x->shape.ndim == want.ndim + 1 ? ": it takes single samples, not batches" : "");
+        const size_t bytes = tp_tensor_bytes(x);
+        if (bytes) memcpy((char *)row->data + (size_t)at * bytes, x->data, bytes);
+    }
+    return TP_OK;
+}
+
+/* The next datapoint into place `at` of the ring. */
+static tp_status tp__feeder_fill(tp_input_source *s, int at)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    if (!f->batch) return tp__feeder_read(f, &f->slot[at]);
+    const tp_status st = tp__endless_next(&f->e, &f->sample);
+    return st == TP_OK ? tp__feeder_row(s, at, &f->sample, f->e.position - 1) : st;
+}
+
+/* Room for n places in the ring. */
+static tp_status tp__feeder_room(tp_input_source *s, int64_t n)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    if (f->batch) n = (n + f->batch - 1) / f->batch * f->batch;
+    if (n <= f->n_slot) return TP_OK;
+    if (n > 1 << 28) return tp_fail(TP_ERR_ARG, "%s: there cannot be %lld datapoints in it", s->name, (long long)n);
+    tp_status st = TP_OK;
+    if (f->batch && !f->row) {
+        f->row = (tp_tensor *)tp_calloc((size_t)s->n_spec, sizeof *f->row);
+        if (!f->row) return TP_ERR_NOMEM;
+    }
+    for (int i = 0; i < s->n_spec && f->batch && st == TP_OK; i++) {
+        tp_shape shape = s->spec[i].shape;
+        shape.dim[0] = n;
+        st = tp_tensor_resize(&f->row[i], s->spec[i].dtype, shape);
+    }
+    if (st != TP_OK) f->n_slot = 0; /* some have grown, some not */
+    if (f->batch) {
+        if (st == TP_OK) f->n_slot = (int)n;
+        return st;
+    }
+    tp_datapoint *slot = (tp_datapoint *)tp_realloc(f->slot, (size_t)n * sizeof *slot);
+    if (!slot) return TP_ERR_NOMEM;
+    memset(slot + f->n_slot, 0, (size_t)(n - f->n_slot) * sizeof *slot);
+    f->slot = slot;
+    f->n_slot = (int)n;
+    f->prepared = false;
+    return TP_OK;
+}
+
 /* The reader is at its end, of whatever kind. */
 static void tp__feeder_end(tp__feeder *f, tp_status st)
 {
@@ -2873,11 +3053,12 @@ static void tp__feeder_end(tp__feeder *f, tp_status st)
 }
 
 /* Give every place of the ring the memory that the first datapoint took, so that reading ahead allocates nothing later. */
-static tp_status tp__feeder_prepare(tp__feeder *f, const tp_datapoint *first)
+static tp_status tp__feeder_prepare(tp__feeder *f, int at)
 {
+    const tp_datapoint *first = f->batch ? NULL : &f->slot[at];
     tp_status st = TP_OK;
-    for (int i = 0; i < f->n_slot && st == TP_OK; i++) {
-        if (&f->slot[i] == first) continue;
+    for (int i = 0; i < f->n_slot && first && st == TP_OK; i++) {
+        if (i == at) continue;
         st = tp_datapoint_resize(&f->slot[i], first->n);
         for (int c = 0; c < first->n && st == TP_OK; c++)
             st = tp_tensor_resize(&f->slot[i].c[c], first->c[c].dtype, first->c[c].shape);
@@ -2887,19 +3068,20 @@ static tp_status tp__feeder_prepare(tp__feeder *f, const tp_datapoint *first)
 
 static void tp__feeder_thread(void *user)
 {
-    tp__feeder *f = (tp__feeder *)user;
+    tp_input_source *s = (tp_input_source *)user;
+    tp__feeder *f = (tp__feeder *)s->user;
     tp_mutex_lock(f->mutex);
     while (!f->stop && !f->closed) {
         if (f->filled - f->held >= f->capacity || f->filled == f->n_slot) {
             tp_cond_wait(f->room, f->mutex);
             continue;
         }
-        tp_datapoint *dp = &f->slot[(f->head + f->filled) % f->n_slot]; /* the same place, whatever runs release */
+        const int at = (f->head + f->filled) % f->n_slot; /* the same place, whatever runs release */
         tp_mutex_unlock(f->mutex);
-        tp_status st = tp__feeder_read(f, dp);
+        tp_status st = tp__feeder_fill(s, at);
         if (st == TP_OK && !f->prepared) {
             f->prepared = true; /* no run has seen the ring yet */
-            st = tp__feeder_prepare(f, dp);
+            st = tp__feeder_prepare(f, at);
         }
         tp_mutex_lock(f->mutex);
         if (st == TP_OK) f->filled++;
@@ -2950,9 +3132,8 @@ static tp_status tp__shared_reset(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     if (f->running) return TP_OK;
-    f->n_slot = f->n_tower > 0 ? f->n_tower : 1;
-    if (!f->slot && !(f->slot = (tp_datapoint *)tp_calloc((size_t)f->n_slot, sizeof *f->slot))) return TP_ERR_NOMEM;
-    tp_status st = tp__endless_start(&f->e, 0, 0);
+    tp_status st = tp__feeder_room(s, (int64_t)(f->n_tower > 0 ? f->n_tower : 1) * tp__feeder_each(f));
+    if (st == TP_OK) st = tp__endless_start(&f->e, 0, 0);
     if (st != TP_OK) return st;
     tp_mutex_lock(f->shared->mutex);
     f->shared->producers++;
@@ -2963,7 +3144,12 @@ static tp_status tp__shared_reset(tp_input_source *s)
     return st;
 }
 
-/* One datapoint for each tower from the caller's queue. */
+static const char *tp__feeder_waits(const tp__feeder *f)
+{
+    return f->batch ? "BatchQueueInput waited for data" : "QueueInput waited for data";
+}
+
+/* The datapoints of a run from the caller's queue. */
 static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -2971,10 +3157,11 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
     tp_status st = TP_OK;
     tp_mutex_lock(q->mutex);
     while (f->held < f->taken && st == TP_OK) {
-        tp_datapoint *place = &f->slot[(f->head + f->held) % f->n_slot];
+        const int at = (f->head + f->held) % f->n_slot;
         if (q->filled) {
-            tp__queue_take(q, place);
-            f->held++;
+            tp__queue_take(q, f->batch ? &f->sample : &f->slot[at]);
+            if (f->batch) st = tp__feeder_row(s, at, &f->sample, -1);
+            if (st == TP_OK) f->held++;
         } else if (q->closed) {
             st = q->error != TP_OK ? tp_fail(q->error, "%s", q->error_text) : TP_END;
             if (q->error != TP_OK) {
@@ -2982,10 +3169,10 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
                 memcpy(s->error_text, q->error_text, sizeof s->error_text);
             }
         } else if (f->threaded) {
-            st = tp_request_wait(r, q->data, q->mutex, "QueueInput waited for data");
+            st = tp_request_wait(r, q->data, q->mutex, tp__feeder_waits(f));
         } else {
             tp_mutex_unlock(q->mutex); /* without threads: what there is to read is read now */
-            st = tp__feeder_read(f, place);
+            st = tp__feeder_fill(s, at);
             if (st == TP_OK) f->held++;
             if (st < TP_OK) tp__queue_producer_ends(q, st);
             if (st < TP_OK) st = TP_OK; /* the queue is closed now, and tells why */
@@ -2995,7 +3182,9 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
     f->filled = f->held;
     const float waiting = (float)q->filled;
     tp_mutex_unlock(q->mutex);
+    tp_mutex_lock(f->mutex);
     if (st == TP_OK) tp__feeder_size_ema(f, waiting);
+    tp_mutex_unlock(f->mutex);
     return st;
 }
 
@@ -3009,17 +3198,10 @@ static tp_status tp__feeder_reset(tp_input_source *s)
     f->error = s->error = TP_OK;
     f->error_text[0] = s->error_text[0] = 0;
     s->consumed = f->start;
-    const int need = (f->threaded ? f->capacity : 0) + (f->n_tower > 0 ? f->n_tower : 1);
-    if (need > f->n_slot) {
-        tp_datapoint *slot = (tp_datapoint *)tp_realloc(f->slot, (size_t)need * sizeof *slot);
-        if (!slot) return TP_ERR_NOMEM;
-        memset(slot + f->n_slot, 0, (size_t)(need - f->n_slot) * sizeof *slot);
-        f->slot = slot;
-        f->n_slot = need;
-        f->prepared = false;
-    }
-    tp_status st = tp__endless_start(&f->e, 0, f->start);
-    if (st == TP_OK && f->threaded) st = tp_thread_start(&f->thread, tp__feeder_thread, f);
+    const int64_t towers = f->n_tower > 0 ? f->n_tower : 1;
+    tp_status st = tp__feeder_room(s, (f->threaded ? f->capacity : 0) + towers * tp__feeder_each(f));
+    if (st == TP_OK) st = tp__endless_start(&f->e, 0, f->start);
+    if (st == TP_OK && f->threaded) st = tp_thread_start(&f->thread, tp__feeder_thread, s);
     f->running = st == TP_OK;
     return st;
 }
@@ -3031,9 +3213,14 @@ static tp_status tp__feeder_seek(tp_input_source *s, int64_t consumed)
     return f->running ? tp__feeder_reset(s) : TP_OK;
 }
 
-static int64_t tp__feeder_size(tp_input_source *s) { return tp_df_size(((tp__feeder *)s->user)->e.df); }
+static int64_t tp__feeder_size(tp_input_source *s)
+{
+    const tp__feeder *f = (const tp__feeder *)s->user;
+    const int64_t n = tp_df_size(f->e.df);
+    return n < 0 ? n : n / tp__feeder_each(f);
+}
 
-/* Take one datapoint for each tower. TP_END: there are no more. */
+/* Take the datapoints of a run. TP_END: there are too few. */
 static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -3047,22 +3234,21 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
             st = f->error != TP_OK ? f->error : TP_END;
             break;
         } else if (f->threaded) {
-            if ((st = tp_request_wait(r, f->data, f->mutex, "QueueInput waited for data")) != TP_OK) break;
-        } else if ((st = tp__feeder_read(f, &f->slot[(f->head + f->filled) % f->n_slot])) == TP_OK) {
+            if ((st = tp_request_wait(r, f->data, f->mutex, tp__feeder_waits(f))) != TP_OK) break;
+        } else if ((st = tp__feeder_fill(s, (f->head + f->filled) % f->n_slot)) == TP_OK) {
             f->filled++;
         } else if (f->queue || st == TP_END) {
             tp__feeder_end(f, st);
         } else {
-            break; /* FeedInput: the next run reads again */
+            break; /* no queue: the next run reads again */
         }
     }
     if (st < TP_OK && st == f->error) { /* of the other thread, whose sentence is not ours */
         s->error = tp_fail(st, "%s", f->error_text);
         memcpy(s->error_text, f->error_text, sizeof s->error_text);
     }
-    const float waiting = (float)(f->filled - f->held);
+    if (st == TP_OK && f->queue) tp__feeder_size_ema(f, (float)(f->filled - f->held));
     tp_mutex_unlock(f->mutex);
-    if (st == TP_OK && f->queue) tp__feeder_size_ema(f, waiting);
     return st;
 }
 
@@ -3102,12 +3288,32 @@ static tp_status tp__feeder_created(tp_hook *h, tp_session *session)
     return TP_OK;
 }
 
+/* The batch of a tower: rows of the ring. */
+static tp_status tp__feeder_batch(const tp_input_source *s, tp_run_request *r, int tower)
+{
+    const tp__feeder *f = (const tp__feeder *)s->user;
+    const int at = (f->head + tower * f->batch) % f->n_slot;
+    tp_status st = TP_OK;
+    for (int i = 0; i < s->n_spec && st == TP_OK; i++) {
+        const tp_tensor *row = &f->row[i];
+        tp_tensor view;
+        memset(&view, 0, sizeof view);
+        tp_shape shape = row->shape;
+        shape.dim[0] = f->batch;
+        tp_tensor_view(&view, row->dtype, shape,
+                       (const char *)row->data + tp_tensor_bytes(row) / (size_t)f->n_slot * (size_t)at);
+        st = tp_request_feed(r, f->node[tower * s->n_spec + i], &view);
+    }
+    return st;
+}
+
 static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
 {
     tp_input_source *s = (tp_input_source *)h->user;
     tp__feeder *f = (tp__feeder *)s->user;
     const int n = tp_request_datapoints(r);
-    f->taken = n > 0 && n < f->n_tower ? n : f->n_tower;
+    const int towers = n > 0 && n < f->n_tower ? n : f->n_tower;
+    f->taken = towers * tp__feeder_each(f);
     tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
     if (st == TP_OK) st = f->shared ? tp__shared_take(s, r) : tp__feeder_take(s, r);
     if (st == TP_END && !f->queue && !f->quiet_end)
@@ -3116,7 +3322,8 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
             "FeedInput: the data ended after %lld datapoints, and .infinite is TP_NO: run fewer steps, or end there "
             "with .quiet_end = TP_YES",
             (long long)s->consumed);
-    for (int t = 0; t < f->taken && st == TP_OK; t++) {
+    for (int t = 0; t < towers && f->batch && st == TP_OK; t++) st = tp__feeder_batch(s, r, t);
+    for (int t = 0; t < towers && !f->batch && st == TP_OK; t++) {
         tp_datapoint *dp = &f->slot[(f->head + t) % f->n_slot];
         st = tp__feeder_check(s, dp, s->consumed + t);
         for (int i = 0; i < s->n_spec && st == TP_OK; i++)
@@ -3186,18 +3393,27 @@ static tp_status tp__feed_tensors(tp_input_source *s, tp_node **in)
     return TP_OK;
 }
 
+/* The name scope of its placeholders. */
+static tp_status tp__feeder_scope(tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    tp_graph *g = s->graph;
+    tp_name_scope_push(g, "");
+    tp_name_scope_push(g, s->name); /* a second queue's becomes QueueInput_1 */
+    f->scope = tp_arena_printf(&s->mem_, "%s/", tp_name_scope(g));
+    tp_name_scope_pop(g);
+    tp_name_scope_pop(g);
+    return f->scope ? TP_OK : TP_ERR_NOMEM;
+}
+
 static tp_status tp__queue_setup(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     tp_graph *g = s->graph;
     tp_status st = tp_df_status(f->e.df);
+    if (st == TP_OK) st = tp__feeder_scope(s);
     if (st != TP_OK) return st;
-    tp_name_scope_push(g, "");
-    tp_name_scope_push(g, "QueueInput"); /* a second queue's becomes QueueInput_1 */
-    f->scope = tp_arena_printf(&s->mem_, "%s/", tp_name_scope(g));
-    tp_name_scope_pop(g);
-    tp_name_scope_pop(g);
-    const char *name = f->scope ? tp_arena_printf(&s->mem_, "%squeue_size", f->scope) : NULL;
+    const char *name = tp_arena_printf(&s->mem_, "%squeue_size", f->scope);
     if (!name) return TP_ERR_NOMEM;
     tp_variable_desc d;
     memset(&d, 0, sizeof d);
@@ -3234,6 +3450,9 @@ static void tp__feeder_close(tp_input_source *s)
     tp__feeder_stop(f);
     tp_df_free(f->e.df);
     for (int i = 0; i < f->n_slot && f->slot; i++) tp_datapoint_free(&f->slot[i]);
+    for (int i = 0; i < s->n_spec && f->row; i++) tp_tensor_free(&f->row[i]);
+    tp_free(f->row);
+    tp_datapoint_free(&f->sample);
     tp_datapoint_free(&f->fresh);
     tp_queue_free(f->shared);
     tp_free(f->slot);
@@ -3245,14 +3464,14 @@ static void tp__feeder_close(tp_input_source *s)
 }
 
 /* The source takes over df also when it cannot be made; a poison flow is found out at setup. */
-static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int infinite, int capacity, bool queue,
-                                       tp_queue *shared)
+static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dataflow *df, int infinite, int capacity,
+                                       bool queue, tp_queue *shared)
 {
     if (!df) {
         tp_df_status(df);
         return NULL;
     }
-    if (!tp__own(&df->owner_, df->name, queue ? "QueueInput" : "FeedInput", at)) df = tp__df_twice();
+    if (!tp__own(&df->owner_, df->name, name, at)) df = tp__df_twice();
     if (!df) return NULL;
     tp_input_source *s = (tp_input_source *)tp_calloc(1, sizeof *s);
     tp__feeder *f = s ? (tp__feeder *)tp_calloc(1, sizeof *f) : NULL;
@@ -3262,7 +3481,7 @@ static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int inf
         return NULL;
     }
     s->user = f;
-    s->name = queue ? "QueueInput" : "FeedInput";
+    s->name = name;
     s->feedfree = queue;
     s->setup = queue ? tp__queue_setup : tp__feed_setup;
     s->get_input_tensors = queue ? tp__queue_tensors : tp__feed_tensors;
@@ -3295,7 +3514,7 @@ static tp_input_source *tp__feeder_new(const tp_at *at, tp_dataflow *df, int inf
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d)
 {
     TP__REQUIRE(d, NULL)
-    tp_input_source *s = tp__feeder_new(&d->at_, d->df, d->infinite, 1, false, NULL);
+    tp_input_source *s = tp__feeder_new("FeedInput", &d->at_, d->df, d->infinite, 1, false, NULL);
     if (s) ((tp__feeder *)s->user)->quiet_end = tp__yes(d->quiet_end, false);
     return s;
 }
@@ -3306,17 +3525,1118 @@ TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d)
     tp_dataflow *df = d->df;
     if (df && !df->owner_.who && (d->capacity < 0 || d->capacity > 1 << 24))
         df = TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_queue_input: a capacity of %d datapoints", d->capacity);
-    return tp__feeder_new(&d->at_, df, d->infinite, d->capacity ? d->capacity : 50, true, d->queue);
+    return tp__feeder_new("QueueInput", &d->at_, df, d->infinite, d->capacity ? d->capacity : 50, true, d->queue);
 }
+
+/* ==== >>more input sources ============================================================================= */
+
+TP_DEF tp_input_source *tp_feedfree_input(const char *name, size_t bytes)
+{
+    TP__REQUIRE(name, NULL)
+
+    const size_t head = (sizeof(tp_input_source) + 63) & ~(size_t)63; /* user begins behind it, well aligned */
+    if (bytes > SIZE_MAX - head) {
+        tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
+        return NULL;
+    }
+    tp_input_source *s = (tp_input_source *)tp_calloc(1, head + bytes);
+    if (!s) return NULL;
+    s->name = name;
+    s->feedfree = true;
+    s->user = (char *)s + head;
+    return s;
+}
+
+/* -- poison: a source that keeps the sentence of a failed constructor, and tells it at setup */
+
+static tp_status tp__poison_input_setup(tp_input_source *s) { return tp_fail(s->error, "%s", s->error_text); }
+static tp_status tp__poison_input_tensors(tp_input_source *s, tp_node **in)
+{
+    (void)in;
+    return tp__poison_input_setup(s);
+}
+
+static tp_input_source *tp__input_fail(const char *name, const tp_at *at, tp_status status, const char *fmt, ...)
+    TP_PRINTF(4, 5);
+static tp_input_source *tp__input_fail(const char *name, const tp_at *at, tp_status status, const char *fmt, ...)
+{
+    char text[900];
+    va_list ap;
+    va_start(ap, fmt);
+    tp__vformat(text, sizeof text, fmt, ap);
+    va_end(ap);
+    tp_input_source *s = tp_feedfree_input(name, 0);
+    if (!s) return NULL;
+    const char *file = at && at->file ? strrchr(at->file, '/') : NULL;
+    file = file ? file + 1 : at ? at->file : NULL;
+    if (file) snprintf(s->error_text, sizeof s->error_text, "%.60s:%d: %s", file, at->line, text);
+    else snprintf(s->error_text, sizeof s->error_text, "%s", text);
+    s->error = status;
+    s->setup = tp__poison_input_setup;
+    s->get_input_tensors = tp__poison_input_tensors;
+    tp_fail(status, "%s", s->error_text);
+    return s;
+}
+static bool tp__input_is_poison(const tp_input_source *s) { return s->setup == tp__poison_input_setup; }
+
+static void tp__input_drop(tp_input_source *s)
+{
+    if (s && !s->owner_.who) tp_input_free(s);
+}
+
+/* May `who` take this source over? If not, *s is what its constructor returns, and what is nobody's is freed. */
+static bool tp__input_around(const tp_at *at, tp_input_source **s, const char *who)
+{
+    tp_input_source *const input = *s;
+    if (!input) {
+        tp_fail(TP_ERR_ARG, "%s: the input source is NULL: none was given, or there was no memory for it", who);
+        return false;
+    }
+    if (tp__input_is_poison(input) && !input->owner_.who) return false;
+    if (tp__own(&input->owner_, input->name, who, at)) return true;
+    char text[TP__ERROR_TEXT];
+    snprintf(text, sizeof text, "%s", tp_last_error());
+    *s = tp__input_fail(who, NULL, TP_ERR_ARG, "%s", text);
+    return false;
+}
+
+/* The hooks of a source, or why there are none. */
+static tp_status tp__input_hooks_of(tp_input_source *s, tp_hook *const **hook, int *n)
+{
+    const tp_status st = s->hook || !s->hooks ? TP_OK : s->hooks(s, &s->hook, &s->n_hook);
+    *hook = s->hook;
+    *n = s->n_hook;
+    return st;
+}
+
+static const tp_input_source *tp__input_kind(const tp_input_source *s)
+{
+    while (s->inner_) s = s->inner_;
+    return s;
+}
+
+/* -- BatchQueueInput */
+
+static tp_status tp__batch_queue_setup(tp_input_source *s)
+{
+    const tp__feeder *f = (const tp__feeder *)s->user;
+    for (int i = 0; i < s->n_spec; i++) {
+        char a[TP_SHAPE_TEXT];
+        tp_shape shape = s->spec[i].shape;
+        if (shape.ndim < 1)
+            return tp_fail(TP_ERR_SHAPE, "%s: input '%s' is a scalar, and a batch has a first axis", s->name,
+                           s->spec[i].name);
+        if (shape.dim[0] >= 0 && shape.dim[0] != f->batch)
+            return tp_fail(TP_ERR_SHAPE, "%s: input '%s' has shape %s, and the batch size is %d", s->name,
+                           s->spec[i].name, tp_shape_text(&shape, a), f->batch);
+        shape.dim[0] = f->batch;
+        if (!tp_shape_known(&shape))
+            return tp_fail(TP_ERR_SHAPE, "%s: input '%s' has shape %s: all dimensions but the first must be known",
+                           s->name, s->spec[i].name, tp_shape_text(&s->spec[i].shape, a));
+    }
+    return tp__queue_setup(s);
+}
+
+TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d)
+{
+    TP__REQUIRE(d, NULL)
+    tp_dataflow *df = d->df;
+    const bool ours = df && !df->owner_.who;
+    if (ours && (d->capacity < 0 || d->capacity > 1 << 24))
+        df = TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_batch_queue_input: a capacity of %d samples", d->capacity);
+    else if (ours && (d->batch_size < 1 || d->batch_size > 1 << 24))
+        df = TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_batch_queue_input: batch_size is %d, it must be at least 1",
+                        d->batch_size);
+    tp_input_source *s =
+        tp__feeder_new("BatchQueueInput", &d->at_, df, d->infinite, d->capacity ? d->capacity : 3000, true, d->queue);
+    if (!s) return NULL;
+    s->setup = tp__batch_queue_setup;
+    ((tp__feeder *)s->user)->batch = d->batch_size < 1 ? 1 : d->batch_size;
+    return s;
+}
+
+/* -- TFDatasetInput */
+
+typedef struct tp__typed {
+    tp_dataflow *df;
+    int64_t pass, index;
+    int n;
+    tp_dtype *type; /* behind this struct */
+} tp__typed;
+
+static tp_status tp__typed_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__typed *t = (tp__typed *)df->user;
+    const tp_status st = tp_df_next(t->df, dp);
+    if (st != TP_OK) return st;
+    if (dp->n != t->n)
+        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld of pass %lld has %d components, the data set has %d", df->name,
+                       (long long)t->index, (long long)t->pass, dp->n, t->n);
+    for (int i = 0; i < dp->n; i++)
+        if (dp->c[i].dtype != t->type[i])
+            return tp_fail(
+                TP_ERR_DTYPE,
+                "%s: component %d of datapoint %lld of pass %lld is %s, in the data set it is %s: convert it "
+                "with tp_df_cast",
+                df->name, i, (long long)t->index, (long long)t->pass, tp_dtype_name(dp->c[i].dtype),
+                tp_dtype_name(t->type[i]));
+    t->index++;
+    return TP_OK;
+}
+static tp_status tp__typed_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__typed *t = (tp__typed *)df->user;
+    t->pass = pass;
+    t->index = 0;
+    return tp_df_restart(t->df, pass);
+}
+static tp_status tp__typed_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__typed *t = (tp__typed *)df->user;
+    const tp_status st = tp_df_seek(t->df, n, skipped);
+    t->index += *skipped;
+    return st;
+}
+static int64_t tp__typed_size(tp_dataflow *df) { return tp_df_size(((tp__typed *)df->user)->df); }
+static void tp__typed_close(tp_dataflow *df) { tp_df_free(((tp__typed *)df->user)->df); }
+
+TP_DEF tp_dataflow *tp_dataflow_to_dataset(tp_dataflow *df, const tp_dtype *types, int n)
+{
+    const char *const name = "tp_dataflow_to_dataset";
+    tp_dataflow *out;
+    if (df && !df->owner_.who && df->next != tp__poison_next) {
+        if (n < 1 || !types)
+            return TP__REFUSE(df, NULL, TP_ERR_ARG, "%s: it needs the dtype of at least one component", name);
+        for (int i = 0; i < n; i++)
+            if (tp_dtype_size(types[i]) == 0)
+                return TP__REFUSE(df, NULL, TP_ERR_DTYPE, "%s: type %d (%d) is not a dtype", name, i, (int)types[i]);
+    }
+    const size_t bytes = sizeof(tp__typed) + (n > 0 ? (size_t)n : 0) * sizeof(tp_dtype);
+    if (!tp__df_around(NULL, df, name, bytes, 0, &out)) return out;
+    tp__typed *t = (tp__typed *)out->user;
+    t->df = df;
+    t->n = n;
+    t->type = (tp_dtype *)(void *)(t + 1);
+    memcpy(t->type, types, (size_t)n * sizeof *types);
+    out->next = tp__typed_next;
+    out->restart = df->restart ? tp__typed_restart : NULL;
+    out->seek = tp__typed_seek;
+    out->size = tp__typed_size;
+    out->close = tp__typed_close;
+    return out;
+}
+
+static tp_status tp__dataset_setup(tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    const tp_dataflow *df = f->e.df;
+    const tp_status st = tp_df_status(df);
+    if (st != TP_OK) return st;
+    const tp__typed *t = df->next == tp__typed_next ? (const tp__typed *)df->user : NULL;
+    if (t && t->n != s->n_spec)
+        return tp_fail(TP_ERR_SHAPE, "%s: the data set has %d components, the input signature has %d", s->name, t->n,
+                       s->n_spec);
+    for (int i = 0; t && i < t->n; i++)
+        if (t->type[i] != s->spec[i].dtype)
+            return tp_fail(TP_ERR_DTYPE, "%s: component %d ('%s') of the data set is %s, the input signature wants %s",
+                           s->name, i, s->spec[i].name, tp_dtype_name(t->type[i]), tp_dtype_name(s->spec[i].dtype));
+    return tp__feeder_scope(s);
+}
+
+TP_DEF tp_input_source *tp_dataset_input(tp_dataflow *df)
+{
+    tp_input_source *s = tp__feeder_new("TFDatasetInput", NULL, df, TP_NO, 1, false, NULL);
+    if (!s) return NULL;
+    ((tp__feeder *)s->user)->quiet_end = true;
+    s->feedfree = true;
+    s->setup = tp__dataset_setup;
+    s->get_input_tensors = tp__queue_tensors;
+    s->size = NULL;
+    return s;
+}
+
+/* -- TensorInput, DummyConstantInput */
+
+typedef struct tp__tensor_source {
+    tp_tensor_input_fn fn;
+    void *user;
+    int64_t size;
+    tp_status (*seek)(void *user, int64_t consumed);
+    void (*release)(void *user);
+    int n_tower, taken;
+    unsigned effects; /* flags of all ops that its tensors come from */
+    tp_shape *shape;  /* DummyConstantInput: behind this struct, n_shape of them */
+    int n_shape;
+    tp_hook hook, *hooks[1];
+} tp__tensor_source;
+
+/* The flags of everything that nodes come from. */
+static tp_status tp__ancestor_flags(const tp_graph *g, tp_node *const *node, int n, unsigned *flags)
+{
+    const int n_op = tp_graph_n_operations(g);
+    size_t room = 0;
+    if (!tp_mul_size((size_t)n_op + 1, sizeof(tp_operation *), &room)) return TP_ERR_NOMEM;
+    bool *seen = (bool *)tp_calloc((size_t)n_op + 1, 1);
+    const tp_operation **todo = (const tp_operation **)tp_malloc(room);
+    int k = 0;
+    for (int i = 0; i < n && seen && todo; i++)
+        if (node[i] && !seen[node[i]->op->id]) {
+            seen[node[i]->op->id] = true;
+            todo[k++] = node[i]->op;
+        }
+    while (k > 0) {
+        const tp_operation *o = todo[--k];
+        *flags |= o->row->flags;
+        for (int i = 0; i < o->n_in + o->n_ctrl; i++) {
+            const tp_operation *p = i < o->n_in ? o->in[i]->op : o->ctrl[i - o->n_in];
+            if (seen[p->id]) continue;
+            seen[p->id] = true;
+            todo[k++] = p;
+        }
+    }
+    const bool ok = seen && todo;
+    tp_free(seen);
+    tp_free((void *)todo);
+    return ok ? TP_OK : TP_ERR_NOMEM;
+}
+
+static tp_status tp__tensor_tensors(tp_input_source *s, tp_node **in)
+{
+    tp__tensor_source *t = (tp__tensor_source *)s->user;
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    for (int i = 0; i < s->n_spec; i++) in[i] = NULL;
+    const tp_status st = t->fn(s->graph, t->n_tower, in, s->n_spec, t->user);
+    if (st != TP_OK || tp_graph_status(s->graph) != TP_OK) return st;
+    for (int i = 0; i < s->n_spec; i++) {
+        const tp_spec *want = &s->spec[i];
+        if (!in[i])
+            return tp_fail(TP_ERR_ARG, "%s: the function gave no tensor for input %d ('%s')", s->name, i, want->name);
+        if (in[i]->op->graph != s->graph)
+            return tp_fail(TP_ERR_ARG, "%s: the tensor for input %d ('%s') is of another graph", s->name, i,
+                           want->name);
+        if (in[i]->dtype != want->dtype)
+            return tp_fail(TP_ERR_DTYPE, "%s: the tensor for input %d ('%s') is %s, the input signature wants %s",
+                           s->name, i, want->name, tp_dtype_name(in[i]->dtype), tp_dtype_name(want->dtype));
+        if (!tp_shape_compatible(&in[i]->shape, &want->shape))
+            return tp_fail(TP_ERR_SHAPE,
+                           "%s: the tensor for input %d ('%s') has shape %s, the input signature wants %s", s->name, i,
+                           want->name, tp_shape_text(&in[i]->shape, a), tp_shape_text(&want->shape, b));
+    }
+    t->n_tower++;
+    return tp__ancestor_flags(s->graph, in, s->n_spec, &t->effects);
+}
+
+static tp_status tp__tensor_before(tp_hook *h, tp_run_request *r)
+{
+    tp__tensor_source *t = (tp__tensor_source *)((tp_input_source *)h->user)->user;
+    const int n = tp_request_datapoints(r);
+    t->taken = n > 0 && n < t->n_tower ? n : t->n_tower;
+    return TP_OK;
+}
+static tp_status tp__tensor_after(tp_hook *h, const tp_run_values *v)
+{
+    tp_input_source *s = (tp_input_source *)h->user;
+    (void)v;
+    s->consumed += ((tp__tensor_source *)s->user)->taken;
+    return TP_OK;
+}
+static tp_status tp__tensor_hooks(tp_input_source *s, tp_hook *const **hook, int *n)
+{
+    tp__tensor_source *t = (tp__tensor_source *)s->user;
+    t->hook.name = s->name;
+    t->hook.user = s;
+    t->hook.before_run = tp__tensor_before;
+    t->hook.after_run = tp__tensor_after;
+    t->hooks[0] = &t->hook;
+    *hook = t->hooks;
+    *n = 1;
+    return TP_OK;
+}
+
+static tp_status tp__tensor_seek(tp_input_source *s, int64_t consumed)
+{
+    const tp__tensor_source *t = (const tp__tensor_source *)s->user;
+    const tp_status st = t->seek ? t->seek(t->user, consumed) : TP_OK;
+    s->consumed = consumed; /* the count goes on */
+    if (t->seek || consumed == 0 || !(t->effects & TP_OP_HOST)) return st;
+    return tp_fail(TP_ERR_UNSUPPORTED,
+                   "%s cannot go back to datapoint %lld: its tensors come from an op of the host, and it has no .seek",
+                   s->name, (long long)consumed);
+}
+static int64_t tp__tensor_size(tp_input_source *s)
+{
+    const int64_t n = ((const tp__tensor_source *)s->user)->size;
+    return n > 0 ? n : -1;
+}
+static void tp__tensor_close(tp_input_source *s)
+{
+    const tp__tensor_source *t = (const tp__tensor_source *)s->user;
+    if (t->release) t->release(t->user);
+}
+
+static tp_input_source *tp__tensor_new(const char *name, size_t more)
+{
+    tp_input_source *s = tp_feedfree_input(name, sizeof(tp__tensor_source) + more);
+    if (!s) return NULL;
+    s->get_input_tensors = tp__tensor_tensors;
+    s->hooks = tp__tensor_hooks;
+    s->seek = tp__tensor_seek;
+    s->size = tp__tensor_size;
+    s->close = tp__tensor_close;
+    return s;
+}
+
+TP_DEF tp_input_source *tp_tensor_input_(const tp_tensor_input_desc *d)
+{
+    TP__REQUIRE(d, NULL)
+    const char *const name = "TensorInput";
+    tp_input_source *s = NULL;
+    if (!d->fn)
+        s = tp__input_fail(name, &d->at_, TP_ERR_ARG, "tp_tensor_input: it needs a function that gives tensors");
+    else if (d->size < 0)
+        s = tp__input_fail(name, &d->at_, TP_ERR_ARG, "tp_tensor_input: size is %lld, it must be at least 1",
+                           (long long)d->size);
+    else if ((s = tp__tensor_new(name, 0)) != NULL) {
+        tp__tensor_source *t = (tp__tensor_source *)s->user;
+        t->fn = d->fn;
+        t->user = d->user;
+        t->size = d->size;
+        t->seek = d->seek;
+        t->release = d->release;
+        return s;
+    }
+    if (d->release) d->release(d->user);
+    return s;
+}
+
+static tp_status tp__dummy_tensors(tp_graph *g, int tower, tp_node **in, int n, void *user)
+{
+    tp_input_source *s = (tp_input_source *)user;
+    const tp__tensor_source *t = (const tp__tensor_source *)s->user;
+    for (int i = 0; i < n; i++) {
+        tp_tensor zeros;
+        memset(&zeros, 0, sizeof zeros);
+        const tp_status st = tp_tensor_resize(&zeros, s->spec[i].dtype, t->shape[i]);
+        if (st != TP_OK) return st;
+        memset(zeros.data, 0, tp_tensor_bytes(&zeros));
+        in[i] = tp_constant(g, &zeros);
+        tp_tensor_free(&zeros);
+        const char *name = tp_arena_printf(&s->mem_, "dummy-%s-%d", s->spec[i].name, tower);
+        if (name) in[i] = tp_named(in[i], name);
+    }
+    return TP_OK;
+}
+static tp_status tp__dummy_setup(tp_input_source *s)
+{
+    const tp__tensor_source *t = (const tp__tensor_source *)s->user;
+    if (t->n_shape != s->n_spec)
+        return tp_fail(TP_ERR_SHAPE, "%s: it has %d shapes, the input signature has %d inputs", s->name, t->n_shape,
+                       s->n_spec);
+    tp_log(TP_LOG_WARN, "Using dummy input for debug!");
+    return TP_OK;
+}
+
+TP_DEF tp_input_source *tp_dummy_constant_input(const tp_shape *shapes, int n)
+{
+    const char *const name = "DummyConstantInput";
+    char text[TP_SHAPE_TEXT];
+    if (!shapes || n < 1 || n > 1 << 20)
+        return tp__input_fail(name, NULL, TP_ERR_ARG, "tp_dummy_constant_input: it needs at least one shape");
+    for (int i = 0; i < n; i++)
+        if (!tp_shape_known(&shapes[i]))
+            return tp__input_fail(name, NULL, TP_ERR_SHAPE,
+                                  "tp_dummy_constant_input: shape %d, %s, must be known in all dimensions", i,
+                                  tp_shape_text(&shapes[i], text));
+    tp_input_source *s = tp__tensor_new(name, (size_t)n * sizeof *shapes);
+    if (!s) return NULL;
+    tp__tensor_source *t = (tp__tensor_source *)s->user;
+    t->fn = tp__dummy_tensors;
+    t->user = s;
+    t->n_shape = n;
+    t->shape = (tp_shape *)(void *)(t + 1);
+    memcpy(t->shape, shapes, (size_t)n * sizeof *shapes);
+    s->setup = tp__dummy_setup;
+    return s;
+}
+
+/* -- remap_input_source */
+
+typedef struct tp__renamed {
+    const char **name;
+    int *index; /* in the signature */
+    int n;
+    tp_hook hook, **hooks;
+} tp__renamed;
+
+/* Does the source itself give input i? */
+static bool tp__input_provides(const tp_input_source *s, int i);
+
+static tp_status tp__remap_setup(tp_input_source *s)
+{
+    tp__renamed *m = (tp__renamed *)s->user;
+    tp_spec *spec = (tp_spec *)tp_arena_alloc(&s->mem_, (size_t)m->n * sizeof *spec);
+    m->index = (int *)tp_arena_alloc(&s->mem_, (size_t)m->n * sizeof *m->index);
+    if (!spec || !m->index) return TP_ERR_NOMEM;
+    for (int k = 0; k < m->n; k++) {
+        int i = 0;
+        while (i < s->n_spec && strcmp(s->spec[i].name, m->name[k]) != 0) i++;
+        if (i == s->n_spec)
+            return tp_fail(TP_ERR_NAME, "tp_remap_input_source: the model has no input '%s'", m->name[k]);
+        m->index[k] = i;
+        spec[k] = s->spec[i];
+    }
+    for (int i = 0; i < s->n_spec; i++) /* as PlaceholderInput, at once */
+        if (!tp__input_provides(s, i)) tp__placeholder_or_reuse(s->graph, &s->spec[i]);
+    return tp_input_setup(s->inner_, s->graph, spec, m->n);
+}
+
+static tp_status tp__remap_tensors(tp_input_source *s, tp_node **in)
+{
+    const tp__renamed *m = (const tp__renamed *)s->user;
+    tp_node **inner = (tp_node **)tp_arena_alloc(&s->mem_, (size_t)m->n * sizeof *inner);
+    if (!inner) return TP_ERR_NOMEM;
+    const tp_status st = tp_input_get_tensors(s->inner_, inner);
+    if (st != TP_OK) return st;
+    for (int i = 0; i < s->n_spec; i++) in[i] = NULL;
+    for (int k = 0; k < m->n; k++) in[m->index[k]] = inner[k];
+    for (int i = 0; i < s->n_spec; i++)
+        if (!in[i]) in[i] = tp__placeholder_or_reuse(s->graph, &s->spec[i]);
+    return TP_OK;
+}
+
+static tp_status tp__remap_did(tp_input_source *s, tp_status st)
+{
+    s->consumed = s->inner_->consumed;
+    return st;
+}
+static tp_status tp__remap_reset(tp_input_source *s) { return tp__remap_did(s, tp_input_reset_state(s->inner_)); }
+static tp_status tp__remap_seek(tp_input_source *s, int64_t n) { return tp__remap_did(s, tp_input_seek(s->inner_, n)); }
+static int64_t tp__remap_size(tp_input_source *s) { return tp_input_size(s->inner_); }
+static tp_status tp__remap_after(tp_hook *h, const tp_run_values *v)
+{
+    (void)v;
+    return tp__remap_did((tp_input_source *)h->user, TP_OK);
+}
+
+static tp_status tp__remap_hooks(tp_input_source *s, tp_hook *const **hook, int *n)
+{
+    tp__renamed *m = (tp__renamed *)s->user;
+    tp_hook *const *inner = NULL;
+    int n_inner = 0;
+    const tp_status st = tp__input_hooks_of(s->inner_, &inner, &n_inner);
+    if (st != TP_OK) return st;
+    m->hooks = (tp_hook **)tp_arena_alloc(&s->mem_, ((size_t)n_inner + 1) * sizeof *m->hooks);
+    if (!m->hooks) return TP_ERR_NOMEM;
+    for (int i = 0; i < n_inner; i++) m->hooks[i] = inner[i];
+    m->hook.name = s->name;
+    m->hook.user = s;
+    m->hook.after_run = tp__remap_after;
+    m->hooks[n_inner] = &m->hook;
+    *hook = m->hooks;
+    *n = n_inner + 1;
+    return TP_OK;
+}
+static void tp__remap_close(tp_input_source *s) { tp_input_free(s->inner_); }
+
+static bool tp__input_provides(const tp_input_source *s, int i)
+{
+    if (!s->inner_) return true;
+    const tp__renamed *m = (const tp__renamed *)s->user;
+    for (int k = 0; k < m->n; k++)
+        if (m->index[k] == i) return tp__input_provides(s->inner_, k);
+    return false;
+}
+
+TP_DEF tp_input_source *tp_remap_input_source(tp_input_source *input, const char *const *names, int n)
+{
+    const char *const who = "tp_remap_input_source";
+    if (!tp__input_around(NULL, &input, who)) return input;
+    const char *wrong = !names || n < 1 || n > 1 << 20 ? "it needs the name of at least one input" : NULL;
+    for (int i = 0; i < n && !wrong; i++) {
+        if (!names[i]) wrong = "a name is NULL";
+        for (int k = 0; k < i && !wrong; k++)
+            if (strcmp(names[k], names[i]) == 0) wrong = "a name is there twice";
+    }
+    tp_input_source *s = wrong ? tp__input_fail(who, NULL, TP_ERR_ARG, "%s: %s", who, wrong)
+                               : tp_feedfree_input(input->name, sizeof(tp__renamed));
+    tp__renamed *m = s && !wrong ? (tp__renamed *)s->user : NULL;
+    bool ok = m != NULL;
+    if (ok) ok = (m->name = (const char **)tp_arena_alloc(&s->mem_, (size_t)n * sizeof *m->name)) != NULL;
+    for (int i = 0; i < n && ok; i++) ok = (m->name[i] = tp_arena_strdup(&s->mem_, names[i])) != NULL;
+    if (!ok) {
+        tp_input_free(input);
+        if (wrong) return s;
+        tp_input_free(s);
+        return NULL;
+    }
+    m->n = n;
+    s->inner_ = input;
+    s->feedfree = input->feedfree;
+    s->setup = tp__remap_setup;
+    s->get_input_tensors = tp__remap_tensors;
+    s->reset_state = tp__remap_reset;
+    s->seek = tp__remap_seek;
+    s->size = tp__remap_size;
+    s->hooks = tp__remap_hooks;
+    s->close = tp__remap_close;
+    return s;
+}
+
+/* -- StagingInput: a ring of rounds; a round is what all towers take in one run. A thread calls the hooks of the source with a
+ * request of its own, keeps what they would have fed, and calls their after_run. Where the source's tensors are computed, its
+ * hooks take part in the runs, each of which computes a round, and the first is preceded by nr_stage runs of these tensors. */
+
+typedef struct tp__staging {
+    tp_input_source *input;
+    int nr_stage, device;
+    int n_tower;
+    bool computed;
+    tp_node **from, **node; /* n_tower * n_spec: the source's; what runs are fed, NULL where that is not ours */
+    int *on;                /* the device of each tower */
+    tp_device **to;         /* the same of the session, used; NULL: it stays in host memory */
+    tp_session *session;
+    tp_hook *const *inner;
+    int n_inner;
+    tp_hook hook, prime, **hooks;
+
+    tp_tensor *value; /* n_round * n_tower * n_spec */
+    int64_t *after;   /* n_round: where the source is behind this round */
+    int n_round, head, filled;
+    bool held; /* the first, by a run */
+    bool running, primed, closed, stop;
+    tp_status error; /* the thread's */
+    char error_text[2048];
+    tp_thread *thread;
+    tp_mutex *mutex;
+    tp_cond *room, *data;
+    tp_run_request ahead; /* the thread's */
+    tp_session token;     /* what its waits are cancelled by */
+} tp__staging;
+
+static void tp__staging_close(tp_input_source *s);
+
+static tp__staging *tp__input_staging(const tp_input_source *s)
+{
+    s = tp__input_kind(s);
+    return s->close == tp__staging_close ? (tp__staging *)s->user : NULL;
+}
+
+TP__UNUSED static bool tp__input_is_staging(const tp_input_source *s) { return tp__input_staging(s) != NULL; }
+
+/* The queue inside, if there is one, and its source. */
+static tp_input_source *tp__input_innermost(const tp_input_source *s)
+{
+    for (;;) {
+        s = tp__input_kind(s);
+        const tp__staging *g = tp__input_staging(s);
+        if (!g) return (tp_input_source *)(uintptr_t)s;
+        s = g->input;
+    }
+}
+static tp__feeder *tp__input_feeder(const tp_input_source *s)
+{
+    const tp_input_source *in = tp__input_innermost(s);
+    return in->close == tp__feeder_close ? (tp__feeder *)in->user : NULL;
+}
+
+/* -- its ring */
+
+/* A value, to where a run will read it. */
+static tp_status tp__staging_bring(const tp_input_source *s, tp_tensor *to, tp_device *d, const tp_tensor *value)
+{
+    if (value->device && !value->device->host)
+        return tp_fail(TP_ERR_ARG, "%s: %s feeds what lies on %s already", s->name,
+                       ((const tp__staging *)s->user)->input->name, value->device->name);
+    tp_tensor host = *value;
+    host.device = NULL;
+    return d && tp_tensor_bytes(value) ? tp_tensor_stage(to, d, &host) : tp_tensor_copy(to, &host);
+}
+
+/* The next round, by the thread: what the hooks of the source would feed. */
+static tp_status tp__staging_ahead(tp_input_source *s, int round)
+{
+    tp__staging *g = (tp__staging *)s->user;
+    tp_run_request *r = &g->ahead;
+    tp_status st = TP_OK;
+    r->n_fetch = r->n_feed = r->first = 0;
+    r->status = TP_OK;
+    for (int i = 0; i < g->n_inner && st == TP_OK; i++) {
+        if (g->inner[i]->before_run) st = g->inner[i]->before_run(g->inner[i], r);
+        if (st == TP_OK) st = r->status;
+    }
+    if (st == TP_OK && r->n_fetch)
+        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s fetch, and there is no run yet to fetch from", s->name,
+                     g->input->name);
+    const int n = g->n_tower * s->n_spec;
+    int taken = 0;
+    for (int k = 0; k < n && st == TP_OK; k++) {
+        int i = 0;
+        if (!g->node[k]) continue;
+        while (i < r->n_feed && r->feed[i].node != g->node[k]) i++;
+        if (i == r->n_feed)
+            st = tp_fail(TP_ERR_STATE, "%s: the hooks of %s do not feed its tensor '%s'", s->name, g->input->name,
+                         g->node[k]->op->name);
+        else st = tp__staging_bring(s, &g->value[round * n + k], g->to[k / s->n_spec], &r->feed[i].value);
+        taken++;
+    }
+    if (st == TP_OK && taken != r->n_feed)
+        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s feed what is none of its tensors", s->name,
+                     g->input->name);
+    const tp_run_values none = {NULL, 0};
+    for (int i = 0; i < g->n_inner && st == TP_OK; i++)
+        if (g->inner[i]->after_run) st = g->inner[i]->after_run(g->inner[i], &none);
+    if (st == TP_OK) g->after[round] = g->input->consumed;
+    return st;
+}
+
+static void tp__staging_end(tp__staging *g, tp_status st)
+{
+    g->closed = true;
+    g->error = st;
+    snprintf(g->error_text, sizeof g->error_text, "%.2047s", st < TP_OK ? tp_last_error() : "");
+}
+
+static void tp__staging_thread(void *user)
+{
+    tp_input_source *s = (tp_input_source *)user;
+    tp__staging *g = (tp__staging *)s->user;
+    tp_mutex_lock(g->mutex);
+    while (!g->stop && !g->closed) {
+        if (g->filled - g->held >= g->nr_stage) {
+            tp_cond_wait(g->room, g->mutex);
+            continue;
+        }
+        const int round = (g->head + g->filled) % g->n_round;
+        tp_mutex_unlock(g->mutex);
+        const tp_status st = tp__staging_ahead(s, round);
+        tp_mutex_lock(g->mutex);
+        if (st == TP_OK) g->filled++;
+        else tp__staging_end(g, st);
+        tp_cond_signal(g->data);
+    }
+    tp_mutex_unlock(g->mutex);
+}
+
+/* Nothing is under way and nothing lies ready. */
+static void tp__staging_stop(tp_input_source *s)
+{
+    tp__staging *g = (tp__staging *)s->user;
+    if (g->thread) {
+        tp_mutex_lock(g->mutex);
+        g->stop = true;
+        tp_cond_broadcast(g->room);
+        tp_mutex_unlock(g->mutex);
+        tp_session_cancel(&g->token);
+        tp_thread_join(g->thread);
+        g->thread = NULL;
+    }
+    for (int i = 0; i < g->n_round * g->n_tower * s->n_spec && g->value; i++)
+        if (g->value[i].staged_) tp_tensor_free(&g->value[i]);
+    g->stop = g->running = g->primed = g->held = g->closed = false;
+    g->head = g->filled = 0;
+    g->error = s->error = TP_OK;
+    g->error_text[0] = s->error_text[0] = 0;
+}
+
+static tp_status tp__staging_start(tp_input_source *s)
+{
+    tp__staging *g = (tp__staging *)s->user;
+    const int n = g->n_tower * s->n_spec;
+    g->n_round = g->nr_stage + 1; /* one is the run's */
+    if (!g->value) g->value = (tp_tensor *)tp_calloc((size_t)g->n_round * (size_t)n + 1, sizeof *g->value);
+    if (!g->after) g->after = (int64_t *)tp_calloc((size_t)g->n_round, sizeof *g->after);
+    if (!g->value || !g->after) return TP_ERR_NOMEM;
+    s->consumed = g->input->consumed;
+    tp_status st = TP_OK;
+#ifndef TP_NO_THREADS
+    tp__running_begin(&g->ahead.run, &g->token, 0);
+    if (!g->computed) st = tp_thread_start(&g->thread, tp__staging_thread, s);
+#endif
+    g->running = st == TP_OK;
+    return st;
+}
+
+static tp_status tp__staging_reset(tp_input_source *s)
+{
+    tp__staging *g = (tp__staging *)s->user;
+    if (g->running && !tp__input_kind(g->input)->reset_state) return TP_OK; /* it goes on */
+    if (!g->n_tower || !s->n_hook)
+        return tp_fail(TP_ERR_STATE, "%s: the towers ask for their tensors before, and then its hooks are asked for",
+                       s->name);
+    tp__staging_stop(s);
+    const tp_status st = tp_input_reset_state(g->input);
+    return st == TP_OK ? tp__staging_start(s) : st;
+}
+
+static tp_status tp__staging_seek(tp_input_source *s, int64_t consumed)
+{
+    tp__staging *g = (tp__staging *)s->user;
+    const tp_input_source *in = tp__input_kind(g->input);
+    const bool running = g->running;
+    tp__staging_stop(s);
+    tp_status st = tp_input_seek(g->input, consumed);
+    s->consumed = g->input->consumed;
+    char why[TP__ERROR_TEXT] = "";
+    if (st == TP_OK && consumed > 0 && in->close == tp__tensor_close) {
+        const tp__tensor_source *t = (const tp__tensor_source *)in->user;
+        if (!t->seek && t->effects & (TP_OP_READS_VAR | TP_OP_WRITES_VAR))
+            st = tp_fail(TP_ERR_UNSUPPORTED,
+                         "%s cannot go back to datapoint %lld: what %s computes comes from variables, and it has no "
+                         ".seek",
+                         s->name, (long long)consumed, in->name);
+    }
+    if (st != TP_OK) snprintf(why, sizeof why, "%s", tp_last_error());
+    const tp_status begun = running && (st == TP_OK || st == TP_ERR_UNSUPPORTED) ? tp__staging_start(s) : TP_OK;
+    if (begun != TP_OK) return begun;
+    return st == TP_OK ? TP_OK : tp_fail(st, "%s", why);
+}
+
+/* -- its hooks */
+
+static tp_status tp__staging_created(tp_hook *h, tp_session *session)
+{
+    tp_input_source *s = (tp_input_source *)h->user;
+    tp__staging *g = (tp__staging *)s->user;
+    tp_status st = TP_OK;
+    tp__staging_stop(s);
+    g->session = session;
+    for (int t = 0; t < g->n_tower; t++) {
+        const int k = g->device == TP_NONE ? 0 : g->device > 0 ? g->device : g->on[t];
+        if (g->to[t]) tp__device_use(g->to[t], -1);
+        g->to[t] = NULL;
+        if (k < 0 || k >= session->n_device)
+            return tp_fail(TP_ERR_ARG, "%s: there is no device %d to stage on: the session has %d", s->name, k,
+                           session->n_device);
+        tp_device *d = session->device[k];
+        if (d->host || !d->stage || !d->unstage) continue;
+        tp__device_use(d, 1); /* the session may be freed before */
+        g->to[t] = d;
+    }
+    for (int i = 0; i < g->n_inner && !g->computed && st == TP_OK; i++)
+        if (g->inner[i]->after_create_session) st = g->inner[i]->after_create_session(g->inner[i], session);
+    tp__feeder *f = tp__input_feeder(g->input);
+    if (f && !g->computed) f->session = NULL; /* its thread has no business there */
+    return st;
+}
+
+/* Before the first run of a source that computes: nr_stage rounds, with the random steps before that of the run. */
+static tp_status tp__staging_prime(tp_hook *h, tp_run_request *r)
+{
+    tp_input_source *s = (tp_input_source *)h->user;
+    tp__staging *g = (tp__staging *)s->user;
+    tp_status st = g->running ? TP_OK : tp_input_reset_state(s);
+    if (st != TP_OK || g->primed) return st;
+    if (!g->session) return tp_fail(TP_ERR_STATE, "%s: its hooks have not seen the session", s->name);
+    const int n = g->n_tower * s->n_spec;
+    tp_node **fetch = (tp_node **)tp_malloc((size_t)n * sizeof *fetch);
+    const tp_tensor **value = (const tp_tensor **)tp_malloc((size_t)n * sizeof *value);
+    tp_hooked_session *run = tp_hooked_session_new(g->session, g->inner, g->n_inner);
+    if (!fetch || !value || !run) st = TP_ERR_NOMEM;
+    int n_fetch = 0;
+    for (int k = 0; k < n && st == TP_OK; k++)
+        if (g->node[k]) fetch[n_fetch++] = g->from[k];
+    for (int i = 0; i < g->nr_stage && st == TP_OK; i++) {
+        tp_exec *e = tp_hooked_session_exec(run);
+        tp_exec_set_random_step(e, tp_exec_random_step(r->exec) - (uint64_t)(g->nr_stage - i));
+        st = tp_hooked_run(run, fetch, n_fetch, value);
+        for (int k = 0, j = 0; k < n && st == TP_OK; k++)
+            if (g->node[k]) st = tp__staging_bring(s, &g->value[i * n + k], g->to[k / s->n_spec], value[j++]);
+        if (st == TP_OK) g->after[i] = g->input->consumed;
+        if (st == TP_OK) g->filled = i + 1;
+    }
+    g->primed = st == TP_OK;
+    if (st != TP_OK) g->filled = 0;
+    tp_hooked_session_free(run);
+    tp_free((void *)fetch);
+    tp_free((void *)value);
+    return st;
+}
+
+/* A round for this run. */
+static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
+{
+    tp__staging *g = (tp__staging *)s->user;
+    tp_status st = TP_OK;
+    tp_mutex_lock(g->mutex);
+    while (!g->held) {
+        if (g->filled > 0) {
+            g->held = true;
+            tp_cond_signal(g->room);
+        } else if (g->closed) {
+            st = g->error < TP_OK ? tp_fail(g->error, "%s", g->error_text) : g->error;
+            if (st < TP_OK) {
+                s->error = st;
+                memcpy(s->error_text, g->error_text, sizeof s->error_text);
+            }
+            break;
+        } else if (g->thread) {
+            if ((st = tp_request_wait(r, g->data, g->mutex, "StagingInput waited for data")) != TP_OK) break;
+        } else {
+            tp_mutex_unlock(g->mutex); /* without threads: now */
+            g->ahead.run = r->run;
+            g->ahead.run.trace = NULL;
+            st = tp__staging_ahead(s, g->head);
+            tp_mutex_lock(g->mutex);
+            if (st == TP_OK) g->filled++;
+            else if (st == TP_ERR_CANCELLED || st == TP_ERR_TIMEOUT) break;
+            else tp__staging_end(g, st);
+        }
+    }
+    tp_mutex_unlock(g->mutex);
+    return st;
+}
+
+/* The summary of a queue inside, which is not for the thread to write. */
+static tp_status tp__staging_queue_size(const tp__staging *g)
+{
+    const tp__feeder *f = tp__input_feeder(g->input);
+    if (!f || g->computed || !f->size_node || !g->session) return TP_OK;
+    const float now = tp_queue_input_size_ema(g->input);
+    const tp_tensor ema = tp_scalar_view(&now);
+    return tp_session_load(g->session, tp_node_variable(f->size_node), &ema);
+}
+
+static tp_status tp__staging_before(tp_hook *h, tp_run_request *r)
+{
+    tp_input_source *s = (tp_input_source *)h->user;
+    tp__staging *g = (tp__staging *)s->user;
+    const int asked = tp_request_datapoints(r), n = g->n_tower * s->n_spec;
+    if (asked > 0 && asked < g->n_tower)
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: all %d towers take their datapoints together, and a run wants %d",
+                       s->name, g->n_tower, asked);
+    tp_status st = g->running ? TP_OK : tp_input_reset_state(s);
+    if (st == TP_OK) st = tp__staging_take(s, r);
+    for (int k = 0; k < n && st == TP_OK; k++) {
+        tp_tensor *value = &g->value[g->head * n + k];
+        if (!g->node[k]) continue;
+        st = tp_tensor_unstage(value);
+        if (st == TP_OK) st = tp_request_feed(r, g->node[k], value);
+        if (st == TP_OK && g->computed && tp_request_fetch(r, g->from[k]) < 0) st = r->status;
+    }
+    return st == TP_OK ? tp__staging_queue_size(g) : st;
+}
+
+static tp_status tp__staging_after(tp_hook *h, const tp_run_values *v)
+{
+    tp_input_source *s = (tp_input_source *)h->user;
+    tp__staging *g = (tp__staging *)s->user;
+    const int n = g->n_tower * s->n_spec;
+    tp_status st = TP_OK;
+    if (g->computed) {
+        const int round = (g->head + g->filled) % g->n_round;
+        for (int k = 0, j = 0; k < n && st == TP_OK; k++)
+            if (g->node[k]) st = tp__staging_bring(s, &g->value[round * n + k], g->to[k / s->n_spec], v->value[j++]);
+        g->after[round] = g->input->consumed;
+        if (st != TP_OK) return st;
+        g->filled++;
+    }
+    tp_mutex_lock(g->mutex);
+    s->consumed = g->after[g->head];
+    g->head = (g->head + 1) % g->n_round;
+    g->filled--;
+    g->held = false;
+    tp_cond_signal(g->room);
+    tp_mutex_unlock(g->mutex);
+    return TP_OK;
+}
+
+static tp_status tp__staging_hooks(tp_input_source *s, tp_hook *const **hook, int *n)
+{
+    tp__staging *g = (tp__staging *)s->user;
+    if (!g->n_tower)
+        return tp_fail(TP_ERR_STATE, "%s: its hooks are asked for after all towers have asked for their tensors",
+                       s->name);
+    tp_status st = tp__input_hooks_of(g->input, &g->inner, &g->n_inner);
+    if (st != TP_OK) return st;
+    g->hooks = (tp_hook **)tp_arena_alloc(&s->mem_, ((size_t)g->n_inner + 2) * sizeof *g->hooks);
+    g->to = (tp_device **)tp_arena_alloc(&s->mem_, (size_t)g->n_tower * sizeof *g->to);
+    if (!g->hooks || !g->to) return TP_ERR_NOMEM;
+    int m = 0;
+    g->prime.name = g->hook.name = s->name;
+    g->prime.user = g->hook.user = s;
+    g->prime.before_run = tp__staging_prime;
+    if (g->computed) g->hooks[m++] = &g->prime;
+    for (int i = 0; i < g->n_inner && g->computed; i++) g->hooks[m++] = g->inner[i];
+    g->hook.after_create_session = tp__staging_created;
+    g->hook.before_run = tp__staging_before;
+    g->hook.after_run = tp__staging_after;
+    g->hooks[m++] = &g->hook;
+    *hook = g->hooks;
+    *n = m;
+    return TP_OK;
+}
+
+/* -- its tensors */
+
+static tp_status tp__staging_setup(tp_input_source *s)
+{
+    return tp_input_setup(((tp__staging *)s->user)->input, s->graph, s->spec, s->n_spec);
+}
+
+/* Room for one more tower. */
+static bool tp__staging_tower(tp_input_source *s)
+{
+    tp__staging *g = (tp__staging *)s->user;
+    const size_t n = ((size_t)g->n_tower + 1) * (size_t)s->n_spec;
+    tp_node **from = (tp_node **)tp_realloc((void *)g->from, n * sizeof *from);
+    if (from) g->from = from;
+    tp_node **node = (tp_node **)tp_realloc((void *)g->node, n * sizeof *node);
+    if (node) g->node = node;
+    int *on = (int *)tp_realloc(g->on, ((size_t)g->n_tower + 1) * sizeof *on);
+    if (on) g->on = on;
+    return from && node && on;
+}
+
+static tp_status tp__staging_tensors(tp_input_source *s, tp_node **in)
+{
+    tp__staging *g = (tp__staging *)s->user;
+    if (s->n_hook || g->n_tower >= 1 << 12)
+        return tp_fail(TP_ERR_STATE, "%s: all towers must ask for their tensors before its hooks are asked for",
+                       s->name);
+    if (!tp__staging_tower(s)) return TP_ERR_NOMEM;
+    tp_node **from = g->from + g->n_tower * s->n_spec, **node = g->node + g->n_tower * s->n_spec;
+    tp_status st = tp_input_get_tensors(g->input, from);
+    if (st != TP_OK) return st;
+    bool computed = false;
+    for (int i = 0; i < s->n_spec; i++) {
+        node[i] = tp__input_provides(g->input, i) ? from[i] : NULL;
+        if (node[i] && strcmp(from[i]->op->row->name, "placeholder") != 0) computed = true;
+        for (int k = 0; k < g->n_tower * s->n_spec && node[i]; k++)
+            if (g->node[k] == node[i])
+                return tp_fail(TP_ERR_STATE, "%s: %s gave '%s' to two towers: a feed-free source makes new tensors",
+                               s->name, g->input->name, node[i]->op->name);
+    }
+    if (g->n_tower > 0 && computed != g->computed)
+        return tp_fail(TP_ERR_STATE, "%s: %s feeds the tensors of one tower and computes those of another", s->name,
+                       g->input->name);
+    g->computed = computed;
+    if (computed) { /* the value of an earlier run comes in their place */
+        tp_input_cached_name_scope_push(s);
+        for (int i = 0; i < s->n_spec; i++)
+            if (node[i]) node[i] = tp_placeholder(s->graph, s->spec[i].name, from[i]->dtype, from[i]->shape);
+        tp_name_scope_pop(s->graph);
+    }
+    for (int i = 0; i < s->n_spec; i++) in[i] = node[i] ? node[i] : from[i];
+    g->on[g->n_tower++] = tp_current_device(s->graph);
+    return TP_OK;
+}
+
+static int64_t tp__staging_size(tp_input_source *s) { return tp_input_size(((tp__staging *)s->user)->input); }
+
+static void tp__staging_close(tp_input_source *s)
+{
+    tp__staging *g = (tp__staging *)s->user;
+    tp__staging_stop(s);
+    tp_input_free(g->input);
+    for (int i = 0; i < g->n_round * g->n_tower * s->n_spec && g->value; i++) tp_tensor_free(&g->value[i]);
+    for (int t = 0; t < g->n_tower && g->to; t++)
+        if (g->to[t]) tp__device_use(g->to[t], -1);
+    tp_free(g->value);
+    tp_free(g->after);
+    tp_free((void *)g->from);
+    tp_free((void *)g->node);
+    tp_free(g->on);
+    tp_free((void *)g->ahead.fetch);
+    tp_free(g->ahead.feed);
+    tp_cond_free(g->room);
+    tp_cond_free(g->data);
+    tp_mutex_free(g->mutex);
+}
+
+TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d)
+{
+    TP__REQUIRE(d, NULL)
+    const char *const name = "StagingInput";
+    tp_input_source *input = d->input, *s = NULL;
+    if (!tp__input_around(&d->at_, &input, name)) return input;
+    if (!input->feedfree)
+        s = tp__input_fail(name, &d->at_, TP_ERR_ARG,
+                           "StagingInput: %s is fed by the program: it takes a feed-free source", input->name);
+    else if (tp__input_is_staging(input))
+        s = tp__input_fail(name, &d->at_, TP_ERR_ARG, "StagingInput: it holds a StagingInput already");
+    else if (d->nr_stage < 0 || d->nr_stage > 64)
+        s = tp__input_fail(name, &d->at_, TP_ERR_ARG, "StagingInput: nr_stage is %d, it must be 1 to 64", d->nr_stage);
+    else if (d->device < 0 && d->device != TP_NONE)
+        s = tp__input_fail(name, &d->at_, TP_ERR_ARG, "StagingInput: there is no device %d", d->device);
+    else s = tp_feedfree_input(name, sizeof(tp__staging));
+    if (!s || tp__input_is_poison(s)) {
+        tp_input_free(input);
+        return s;
+    }
+    tp__staging *g = (tp__staging *)s->user;
+    g->input = input;
+    g->nr_stage = d->nr_stage ? d->nr_stage : 1;
+    g->device = d->device;
+    g->mutex = tp_mutex_new();
+    g->room = tp_cond_new();
+    g->data = tp_cond_new();
+    s->setup = tp__staging_setup;
+    s->get_input_tensors = tp__staging_tensors;
+    s->reset_state = tp__staging_reset;
+    s->seek = tp__staging_seek;
+    s->size = tp__staging_size;
+    s->hooks = tp__staging_hooks;
+    s->close = tp__staging_close;
+    if (g->mutex && g->room && g->data) return s;
+    tp_input_free(s);
+    return NULL;
+}
+
+/* -- what looks inside */
 
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
 {
     TP__REQUIRE(s, 0)
 
-    return s->close == tp__feeder_close ? ((const tp__feeder *)s->user)->ema : 0.0f;
+    const tp__feeder *f = tp__input_feeder(s);
+    if (!f) return 0.0f;
+    tp_mutex_lock(f->mutex);
+    const float ema = f->ema;
+    tp_mutex_unlock(f->mutex);
+    return ema;
 }
 
-/* ==== >>more input sources ============================================================================= */
+TP_DEF tp_status tp_queue_input_refill_queue(tp_input_source *s)
+{
+    TP__REQUIRE(s, TP_ERR_ARG)
+
+    tp_input_source *in = tp__input_innermost(s), *staging = NULL;
+    tp__feeder *f = tp__input_feeder(s);
+    if (!f || !f->queue)
+        return tp_fail(TP_ERR_ARG, "tp_queue_input_refill_queue: %s has no queue", s->name ? s->name : "the source");
+    if (!f->running) return TP_OK; /* there is nothing in it */
+    const int64_t start = f->start, at = s->consumed;
+    for (tp_input_source *p = s; p != in; p = p->inner_ ? p->inner_ : tp__input_staging(p)->input)
+        if (!p->inner_) staging = p;
+    const bool staged = staging && ((tp__staging *)staging->user)->running;
+    if (staged) tp__staging_stop(staging);
+    if (f->shared) {
+        tp__feeder_stop(f);
+        tp_mutex_lock(f->shared->mutex);
+        f->shared->filled = 0;
+        tp_cond_broadcast(f->shared->room);
+        tp_mutex_unlock(f->shared->mutex);
+        f->head = f->filled = f->held = 0;
+    }
+    f->start = at;
+    tp_status st = tp_input_reset_state(in);
+    f->start = start;
+    if (st == TP_OK && staged) st = tp__staging_start(staging);
+    return st;
+}
+
+TP_DEF tp_input_source *tp_input_default_prefetch(tp_input_source *input, int n_devices)
+{
+    TP__REQUIRE(input, NULL)
+
+    const tp_input_source *kind = tp__input_kind(input);
+    if (n_devices < 2 || kind->close != tp__feeder_close || !((const tp__feeder *)kind->user)->queue) return input;
+    tp_log(TP_LOG_INFO, "Automatically applying StagingInput on the %s.", kind->name);
+    tp_staging_input_desc d;
+    memset(&d, 0, sizeof d);
+    d.input = input;
+    return tp_staging_input_(&d);
+}
 
 /* ==== >>zmq ============================================================================================ */
 

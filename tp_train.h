@@ -144,6 +144,7 @@ struct tp_trainer {
     tp_status (*initialize_hooks)(tp_trainer *t); /* see tp_trainer_initialize_hooks; may be set */
     tp_session_creator creator;                   /* of the session; may be set before initialize */
     bool feed_dataflow;      /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
+    int n_devices;           /* that it builds towers on; 0: one. With more, a QueueInput of a config is staged */
     void *user;              /* yours */
     tp_callback **callback_; /* registered, until they become the group */
     int n_callback_, cap_callback_;
@@ -1227,6 +1228,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     else if (c->session_config) t->creator = tp_new_session_creator(c->session_config);
     t->graph->quiet_layers = c->log_layers == TP_NO;
     tp_input_source *input = c->data ? c->data : tp_apply_default_prefetch(c->dataflow, t);
+    if (input && t->n_devices > 1) input = tp_input_default_prefetch(input, t->n_devices);
     c->data = NULL;
     c->dataflow = NULL;
     st = tp_trainer_setup_graph(t, &c->model, input);

@@ -554,6 +554,15 @@ TP_DEF tp_input_source *tp_input_default_prefetch(tp_input_source *input, int n_
 
 /* ==== >>zmq ============================================================================================ */
 
+/* A datapoint as the message of tensorpack's zmq_ops, appended to out: the number of components, then for each its dtype, its
+ * shape, its bytes. Little-endian on every machine. out grows at its end and is as before after a failure; set out->len = 0 to use
+ * its memory again. bfloat16 has TensorFlow's number 14, which zmq_ops' own sender never writes. [dataflow: send_dataflow_zmq] */
+TP_DEF tp_status tp_datapoint_pack(const tp_datapoint *dp, tp_buf *out);
+/* The datapoint of one whole message, copied into dp's own memory, which is used again. what: the message's name in error
+ * sentences. int8, int16 and uint16 become int32, uint32 and uint64 int64 (a larger number is refused), a bool is 0 or 1; complex
+ * numbers and strings are refused. A size is believed only if the bytes are there. After a failure dp has no components. */
+TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t size, const char *what);
+
 #ifdef __cplusplus
 }
 #endif
@@ -4639,6 +4648,180 @@ TP_DEF tp_input_source *tp_input_default_prefetch(tp_input_source *input, int n_
 }
 
 /* ==== >>zmq ============================================================================================ */
+
+/* -- the message: int32 n, then n times { int32 dtype, int32 ndim, int32 dim[ndim], int64 nbytes, data } ---- >>zmq message
+ * Little-endian, nothing aligned. The dtypes are numbered as in TensorFlow. */
+
+typedef struct tp__wire_type {
+    uint32_t code;
+    char kind; /* as in tp__npy */
+    int size;
+    tp_dtype dtype; /* what it becomes; unset: refused */
+    const char *name;
+} tp__wire_type;
+static const tp__wire_type tp__wire_types[] = {
+    {1, 'f', 4, TP_F32, "float32"},
+    {2, 'f', 8, TP_F64, "float64"},
+    {3, 'i', 4, TP_I32, "int32"},
+    {4, 'u', 1, TP_U8, "uint8"},
+    {9, 'i', 8, TP_I64, "int64"},
+    {10, 'b', 1, TP_BOOL, "bool"},
+    {14, 'f', 2, TP_BF16, "bfloat16"},
+    {19, 'f', 2, TP_F16, "float16"}, /* up to here: written too */
+    {5, 'i', 2, TP_I32, "int16"},
+    {6, 'i', 1, TP_I32, "int8"},
+    {17, 'u', 2, TP_I32, "uint16"},
+    {22, 'u', 4, TP_I64, "uint32"},
+    {23, 'u', 8, TP_I64, "uint64"},
+    {7, 'S', 0, TP_DTYPE_UNSET, "string"},
+    {8, 'c', 8, TP_DTYPE_UNSET, "complex64"},
+    {18, 'c', 16, TP_DTYPE_UNSET, "complex128"},
+};
+
+/* How many bytes dp's message has. */
+static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
+{
+    size_t all = 4;
+    for (int i = 0; i < dp->n; i++) {
+        const tp_tensor *t = &dp->c[i];
+        char what[64], text[TP_SHAPE_TEXT];
+        size_t bytes;
+        snprintf(what, sizeof what, "tp_datapoint_pack: component %d", i);
+        if (t->device)
+            return tp_fail(TP_ERR_ARG, "%s is in the memory of %s: bring it to the host with tp_tensor_copy", what,
+                           t->device->name);
+        const tp_status st = tp__npy_check(t, what, &bytes);
+        if (st != TP_OK) return st;
+        for (int k = 0; k < t->shape.ndim; k++)
+            if (t->shape.dim[k] > INT32_MAX)
+                return tp_fail(TP_ERR_SHAPE, "%s has the shape %s: a message can say sizes up to %d", what,
+                               tp_shape_text(&t->shape, text), INT32_MAX);
+        const size_t head = 16 + 4 * (size_t)t->shape.ndim;
+        bytes = tp_tensor_bytes(t);
+        if (bytes > PTRDIFF_MAX - head - all)
+            return tp_fail(TP_ERR_NOMEM, "%s: the message is larger than memory can be", what);
+        all += head + bytes;
+    }
+    *size = all;
+    return TP_OK;
+}
+
+/* The bytes that tp__wire_size counted. */
+static void tp__wire_write(const tp_datapoint *dp, void *to)
+{
+    uint8_t *p = tp__put_le((uint8_t *)to, (uint64_t)dp->n, 4);
+    for (int i = 0; i < dp->n; i++) {
+        const tp_tensor *t = &dp->c[i];
+        const tp__wire_type *type = tp__wire_types;
+        const size_t bytes = tp_tensor_bytes(t), size = tp_dtype_size(t->dtype);
+        while (type->dtype != t->dtype) type++;
+        p = tp__put_le(p, type->code, 4);
+        p = tp__put_le(p, (uint64_t)t->shape.ndim, 4);
+        for (int k = 0; k < t->shape.ndim; k++) p = tp__put_le(p, (uint64_t)t->shape.dim[k], 4);
+        p = tp__put_le(p, bytes, 8);
+        if (bytes) memcpy(p, t->data, bytes);
+        for (size_t k = 0; k < bytes && size > 1 && !tp__little_endian(); k++)
+            p[k] = ((const uint8_t *)t->data)[k - k % size + size - 1 - k % size];
+        p += bytes;
+    }
+}
+
+TP_DEF tp_status tp_datapoint_pack(const tp_datapoint *dp, tp_buf *out)
+{
+    TP__REQUIRE(dp && out && dp->n >= 0 && (dp->c || dp->n == 0), TP_ERR_ARG)
+
+    size_t size = 0;
+    const tp_status st = tp__wire_size(dp, &size);
+    if (st != TP_OK) return st;
+    if (!tp__buf_room(out, size))
+        return tp_fail(TP_ERR_NOMEM, "out of memory for a message of %zu bytes behind %zu", size, out->len);
+    tp__wire_write(dp, out->data + out->len);
+    out->len += size;
+    out->data[out->len] = 0;
+    return TP_OK;
+}
+
+/* What a component's head says, and *at behind it. what: the message, i: which component. */
+static tp_status tp__wire_head(tp__npy *h, const uint8_t *data, size_t size, size_t *at, const char *what, int i)
+{
+    if (size - *at < 8) return tp_fail(TP_ERR_FORMAT, "%s is truncated: it ends before its component %d", what, i);
+    const uint32_t code = tp__le32(data + *at), ndim = tp__le32(data + *at + 4);
+    const tp__wire_type *type = tp__wire_types, *end = type + TP_COUNT(tp__wire_types);
+    while (type < end && type->code != code) type++;
+    if (type == end)
+        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has the dtype %u, which is none of the format's", what, i,
+                       (unsigned)code);
+    if (type->dtype == TP_DTYPE_UNSET)
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: its component %d is %s: send numbers, complex ones as two floats", what,
+                       i, type->name);
+    if (ndim > TP_MAX_DIMS)
+        return tp_fail(TP_ERR_FORMAT, "%s: its component %d says %u dimensions, there may be %d", what, i,
+                       (unsigned)ndim, TP_MAX_DIMS);
+    *at += 8;
+    if (size - *at < 4 * (size_t)ndim + 8)
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated: it ends in the shape of its component %d", what, i);
+    memset(h, 0, sizeof *h);
+    h->kind = type->kind;
+    h->size = type->size;
+    h->dtype = type->dtype;
+    h->swap = !tp__little_endian();
+    h->shape.ndim = (int)ndim;
+    for (uint32_t k = 0; k < ndim; k++, *at += 4) {
+        const uint32_t dim = tp__le32(data + *at);
+        if (dim > INT32_MAX) return tp_fail(TP_ERR_FORMAT, "%s: a dimension of its component %d is negative", what, i);
+        h->shape.dim[k] = dim;
+    }
+    return TP_OK;
+}
+
+static tp_status tp__wire_component(tp_tensor *t, const uint8_t *data, size_t size, size_t *at, const char *what, int i)
+{
+    char text[TP_SHAPE_TEXT];
+    tp__npy h;
+    size_t n = 0;
+    tp_status st = tp__wire_head(&h, data, size, at, what, i);
+    if (st != TP_OK) return st;
+    const uint64_t bytes = tp__le64(data + *at);
+    *at += 8;
+    if (!tp__npy_count(&h, &n))
+        return tp_fail(TP_ERR_FORMAT, "%s: its component %d says the shape %s, which is larger than memory can be",
+                       what, i, tp_shape_text(&h.shape, text));
+    if (bytes != (uint64_t)n * (uint64_t)h.size)
+        return tp_fail(TP_ERR_FORMAT, "%s: its component %d says %llu bytes, its shape %s of %d-byte elements has %llu",
+                       what, i, (unsigned long long)bytes, tp_shape_text(&h.shape, text), h.size,
+                       (unsigned long long)n * (unsigned)h.size);
+    if (bytes > size - *at)
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated: its component %d has %llu bytes, %zu are there", what, i,
+                       (unsigned long long)bytes, size - *at);
+    st = tp_tensor_resize(t, h.dtype, h.shape);
+    if (st != TP_OK) return st;
+    if (!tp__npy_elements(&h, t->data, data + *at, n))
+        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has a uint64 that int64 does not hold", what, i);
+    *at += (size_t)bytes;
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t size, const char *what)
+{
+    TP__REQUIRE(dp && (data || size == 0) && what, TP_ERR_ARG)
+
+    dp->n = 0;
+    if (size < 4)
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated: it has %zu bytes, the number of its components alone 4", what,
+                       size);
+    const uint32_t n = tp__le32((const uint8_t *)data);
+    if (n > INT_MAX || n > (size - 4) / 16)
+        return tp_fail(TP_ERR_FORMAT, "%s says %u components, for which its %zu bytes are too few", what, (unsigned)n,
+                       size);
+    size_t at = 4;
+    tp_status st = tp_datapoint_resize(dp, (int)n);
+    for (int i = 0; i < (int)n && st == TP_OK; i++)
+        st = tp__wire_component(&dp->c[i], (const uint8_t *)data, size, &at, what, i);
+    if (st == TP_OK && at != size)
+        st = tp_fail(TP_ERR_FORMAT, "%s: %zu bytes follow after its %u components", what, size - at, (unsigned)n);
+    if (st != TP_OK) dp->n = 0;
+    return st;
+}
 
 TP__COLD_END
 TP__EXACT_END

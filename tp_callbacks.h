@@ -908,20 +908,6 @@ static void tp__pb_nonzero(tp_buf *b, unsigned field, int64_t v)
     if (v != 0) tp__pb_int(b, field, v);
 }
 
-/* -- TFRecord: length, its masked CRC-32C, data, their masked CRC-32C */
-
-/* Appends one record to `out`. [formats of TensorBoard: record framing] */
-static void tp__tfrecord(tp_buf *out, const void *data, size_t n)
-{
-    unsigned char head[12], tail[4];
-    tp__put_le(head, n, 8);
-    tp__put_le(head + 8, tp__crc_mask(tp_crc32c(0, head, 8)), 4);
-    tp_buf_put(out, head, 12);
-    tp_buf_put(out, data, n);
-    tp__put_le(tail, tp__crc_mask(tp_crc32c(0, data, n)), 4);
-    tp_buf_put(out, tail, 4);
-}
-
 /* Event{wall_time=1, step=2, file_version=3 | summary=5 | session_log=7}; `payload` NULL for none. */
 static void tp__event(tp_buf *out, double wall_time, int64_t step, unsigned field, const void *payload, size_t n)
 {
@@ -931,7 +917,7 @@ static void tp__event(tp_buf *out, double wall_time, int64_t step, unsigned fiel
     tp__pb_nonzero(&e, 2, step);
     if (payload) tp__pb_bytes(&e, field, payload, n);
     if (e.failed) out->failed = true;
-    else tp__tfrecord(out, e.data, e.len);
+    else tp_tfrecord_append(out, e.data, e.len);
     tp_buf_free(&e);
 }
 

@@ -320,6 +320,268 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
 /* ==== >>parallel ======================================================================================= */
 
 /* ==== >>readers ======================================================================================== */
+/* Datasets and file formats. What is read is not trusted: a file that is damaged, cut short or of another kind gives a
+ * sentence with its name and the place in it (line and column, record and byte). */
+
+#define TP_MAX_COMPONENTS 16 /* components of a datapoint that a reader takes by name */
+
+/* CIFAR-10 in its binary version: image uint8 (32,32,3) RGB, label int32 scalar. Files data_batch_1.bin to data_batch_5.bin, or
+ * test_batch.bin; each with or without .gz. They lie in .dir, or in its folder cifar-10-batches-bin, which the archive makes.
+ * The default .dir is $TP_DATA/cifar10, or else $TENSORPACK_DATASET/cifar10_data, or else ~/tensorpack_data/cifar10_data. A
+ * file may have fewer images than the original. [dataflow: Cifar10] */
+typedef struct tp_df_cifar10_desc {
+    tp_at at_;
+    const char *which; /* "train" or "test" */
+    const char *dir;   /* NULL: the default place, see above */
+    tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
+    uint64_t seed;
+} tp_df_cifar10_desc;
+TP_DEF tp_dataflow *tp_df_cifar10_(const tp_df_cifar10_desc *d);
+
+/* CIFAR-100: the same with train.bin, test.bin, cifar-100-binary and cifar100. [dataflow: Cifar100] */
+typedef struct tp_df_cifar100_desc {
+    tp_at at_;
+    const char *which; /* "train" or "test" */
+    const char *dir;   /* NULL: the default place */
+    tp_tri coarse;     /* TP_YES: the label is one of the 20 coarse ones, TP_NO: of the 100 fine ones; default TP_NO */
+    tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
+    uint64_t seed;
+} tp_df_cifar100_desc;
+TP_DEF tp_dataflow *tp_df_cifar100_(const tp_df_cifar100_desc *d);
+
+/* The mean of component `index` over pass 0 of any flow whose datapoints have one shape, as float32: of each element, in the
+ * component's shape (per pixel), or of each entry of its last axis (per channel). Sums are made in double. The flow stays yours
+ * and is left at the start of pass 0. [Cifar10.get_per_pixel_mean, get_per_channel_mean] */
+TP_DEF tp_status tp_df_per_pixel_mean(tp_dataflow *df, int index, tp_tensor *mean);
+TP_DEF tp_status tp_df_per_channel_mean(tp_dataflow *df, int index, tp_tensor *mean);
+
+/* The rows of arrays of an .npz file, which must be of one length: component j of datapoint i is row i of the array called
+ * names[j]. tp_df_npz("svhn.npz", .names = {"X", "y"}) */
+typedef struct tp_df_npz_desc {
+    tp_at at_;
+    const char *path;
+    const char *names[TP_MAX_COMPONENTS + 1]; /* none: all arrays, in the order of the file */
+    tp_tri shuffle;                           /* default TP_YES */
+    uint64_t seed;
+} tp_df_npz_desc;
+TP_DEF tp_dataflow *tp_df_npz_(const tp_df_npz_desc *d);
+
+/* -- TFRecord: a row of byte strings, each with the checksums of its length and of its bytes. */
+
+/* One more record at the end of `out` (an error sticks to it as .failed), or of a file that tp_writer_open has begun. */
+TP_DEF void tp_tfrecord_append(tp_buf *out, const void *data, size_t size);
+TP_DEF tp_status tp_tfrecord_put(tp_writer *w, const void *data, size_t size);
+/* Reads one record after the other. Errors name the file, the number of the record (from 0) and the byte where it begins. */
+typedef struct tp_tfrecord_reader tp_tfrecord_reader;
+TP_DEF tp_status tp_tfrecord_open(tp_tfrecord_reader **r, const char *path);
+/* TP_OK, TP_END after the last one, or an error. *data is valid until the next call. */
+TP_DEF tp_status tp_tfrecord_next(tp_tfrecord_reader *r, const void **data, size_t *size);
+TP_DEF void tp_tfrecord_close(tp_tfrecord_reader *r); /* NULL is fine */
+
+/* tf.train.Example. Writing: component i is the feature names[i]; float32 and other floats become a float list, int32, int64 and
+ * bool an int64 list, uint8 a bytes list with one value. The message is put at the end of `out`. */
+TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *names, tp_buf *out);
+/* Parsing: component i is the feature features[i].name in that dtype and shape. A dimension of TP_ANY (one a shape) is given by
+ * the number of values; a feature that is missing has none, an error unless its shape allows it. An int64 list can be read as any
+ * dtype that holds its values, a float list as any float. A bytes list must have one value: uint8 is its bytes, another dtype
+ * its bytes as little-endian elements. what: a name for sentences. */
+TP_DEF tp_status tp_example_parse(const void *data, size_t size, const char *what, const tp_spec *features, int n,
+                                  tp_datapoint *dp);
+
+/* The records of TFRecord files, one file after the other. The constructor passes over the files once, to find where records
+ * begin, so that the size is known and seeking and shuffling cost nothing. [dataflow: TFRecordSerializer.load] */
+typedef struct tp_df_tfrecord_desc {
+    tp_at at_;
+    const char *const *paths;
+    int n;
+    const tp_spec *features; /* of a tf.train.Example, see tp_example_parse; NULL: the record itself, uint8 (bytes) */
+    int n_features;
+    tp_tri shuffle; /* the records of all files together; default TP_NO */
+    uint64_t seed;
+} tp_df_tfrecord_desc;
+TP_DEF tp_dataflow *tp_df_tfrecord_(const tp_df_tfrecord_desc *d);
+/* Pass 0 of a flow as a TFRecord file of tf.train.Example messages, component i the feature names[i]; n is the number of
+ * components, 0: of each datapoint the bytes of its one component are the record. The flow stays yours. [dataflow:
+ * TFRecordSerializer.save] */
+TP_DEF tp_status tp_df_save_tfrecord(tp_dataflow *df, const char *path, const char *const *names, int n);
+
+/* -- CSV: fields between separators, in quotes where they hold separators, quotes (doubled) or line ends; lines that end with LF
+ *    or CRLF. Numbers are read alike under every locale. Empty lines are passed over. */
+
+typedef struct tp_csv_column {
+    const char *name; /* in the first line; NULL: by number */
+    int index;        /* the number, from 0 */
+    int count;        /* 0: a scalar; else this column and those after it, a vector (count) */
+    tp_dtype dtype;   /* TP_F32 (unset), TP_F64, TP_I32, TP_I64; TP_U8: text, its bytes (length) */
+} tp_csv_column;
+/* The lines of a CSV file (.gz too), held in memory: component j is what columns[j] says. Errors name the line and the column. */
+typedef struct tp_df_csv_desc {
+    tp_at at_;
+    const char *path;
+    const tp_csv_column *columns;
+    int n;
+    tp_tri header;  /* the first line has the names of the columns; default TP_YES */
+    char separator; /* 0 = ',' */
+    tp_tri shuffle; /* default TP_YES */
+    uint64_t seed;
+} tp_df_csv_desc;
+TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d);
+
+/* -- text */
+
+/* The different words or characters of a text, numbered by frequency. Zero-initialise. */
+typedef struct tp_vocabulary {
+    int n;
+    const char **word; /* word[id], UTF-8 */
+    int64_t *count;    /* how often it is in the text */
+    int unk;           /* id of "<unk>", which stands for what is in no other; -1: there is none */
+    tp_arena mem_;
+    int32_t *slot_;
+    size_t n_slot_;
+} tp_vocabulary;
+/* The characters of a UTF-8 text (a byte that is no UTF-8 is one of its own); among equals, the one that comes first in the text
+ * has the lower id, as in tensorpack's char-rnn. */
+TP_DEF tp_status tp_vocabulary_chars(tp_vocabulary *v, const char *path);
+/* The words between blanks, as for the Penn Treebank: a line end is the word "<eos>", equals are in the order of their bytes. What
+ * comes less often than min_count, and all beyond the max_words most frequent (0: no limit), is "<unk>". */
+TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t min_count, int max_words);
+/* The id of a word, or that of "<unk>", or -1. */
+TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t size);
+TP_DEF void tp_vocabulary_free(tp_vocabulary *v); /* NULL is fine */
+
+/* Pieces of a text for a character model: two components, int32 (sequence_length): ids, and the ids that follow them (the same
+ * piece one character later). Where a piece begins is random, a function of (seed, pass, index). [char-rnn's CharRNNData] */
+typedef struct tp_df_text_chars_desc {
+    tp_at at_;
+    const char *path;
+    const tp_vocabulary *vocabulary; /* needed during the call only; NULL: tp_vocabulary_chars of the file */
+    int sequence_length;             /* 0 = 50 */
+    int64_t size;                    /* datapoints of a pass; 0 = so many as lie side by side in the text */
+    tp_tri shuffle;                  /* TP_NO: side by side, from the beginning; default TP_YES */
+    uint64_t seed;
+} tp_df_text_chars_desc;
+TP_DEF tp_dataflow *tp_df_text_chars_(const tp_df_text_chars_desc *d);
+
+/* Batches of a text for a word model that keeps its state: two components, int32 (batch_size, sequence_length). The text is cut
+ * into batch_size equal pieces (what is left over is dropped); row b of datapoint i goes on where row b of datapoint i - 1
+ * ended. The second component is the first one word later. [PTB-LSTM's ptb_producer] */
+typedef struct tp_df_text_words_desc {
+    tp_at at_;
+    const char *path;
+    const tp_vocabulary *vocabulary; /* needed during the call only; NULL: tp_vocabulary_words(path, 1, 0) */
+    int batch_size;                  /* 0 = 20 */
+    int sequence_length;             /* 0 = 35 */
+} tp_df_text_words_desc;
+TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
+
+/* -- image files: JPEG, PNG and BMP, decoded by stb_image.h, which is taken from where it is installed (<stb/stb_image.h>), or from
+ *    TP_STB_IMAGE, "a path"; TP_NO_STB_IMAGE leaves it out. A program that includes it itself does so before the headers of tp,
+ *    which then use that copy, or in another unit. Without it images give TP_ERR_UNSUPPORTED. A JPEG without its end and a PNG
+ *    whose checksums do not match count as damaged. */
+
+/* A decoded image: uint8 (H,W,channels), 3: RGB, 1: grey. At most 64 Mi pixels, else TP_ERR_FORMAT. Any thread. */
+TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp_tensor *image);
+
+typedef enum { TP_REFUSE, TP_SKIP } tp_on_error; /* what to do with a file that cannot be read or decoded */
+
+/* Image files: image uint8 (H,W,channel). TP_SKIP leaves a bad file out of every pass and names it once in the log, as a warning;
+ * then seek has to decode what it passes over for the first time. [dataflow: ImageFromFile] */
+typedef struct tp_df_image_from_file_desc {
+    tp_at at_;
+    const char *const *files; /* copied */
+    int64_t n;
+    int channel;          /* 3 (0): RGB, 1: grey */
+    int64_t max_pixels;   /* a larger image is an error; 0 = 64 Mi */
+    tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
+    tp_tri shuffle;       /* default TP_NO */
+    uint64_t seed;
+} tp_df_image_from_file_desc;
+TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d);
+
+/* A folder with one folder per class: image as above, label int32 scalar. Classes are numbered in the order of their names' bytes,
+ * their files (all that do not begin with a dot, in deeper folders too) come in the order of their paths. */
+typedef struct tp_df_image_folder_desc {
+    tp_at at_;
+    const char *dir;
+    int channel;          /* 3 (0): RGB, 1: grey */
+    int64_t max_pixels;   /* 0 = 64 Mi */
+    tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
+    tp_tri decode;        /* TP_NO: the first component is the path, uint8 (length), for tp_map_image; default TP_YES */
+    tp_tri shuffle;       /* default TP_YES */
+    uint64_t seed;
+} tp_df_image_folder_desc;
+TP_DEF tp_dataflow *tp_df_image_folder_(const tp_df_image_folder_desc *d);
+/* The names of the classes of a tp_df_image_folder, in the order of their labels; they live as long as it. */
+TP_DEF const char *const *tp_df_image_classes(const tp_dataflow *df, int *n);
+
+/* A list of images: a text file with a path, a blank and a label in each line, as in ILSVRC12's train.txt. The same components.
+ * [dataflow: ILSVRC12Files] */
+typedef struct tp_df_image_list_desc {
+    tp_at at_;
+    const char *list;
+    const char *dir;      /* where paths begin that are not absolute; NULL: the current folder */
+    int channel;          /* 3 (0): RGB, 1: grey */
+    int64_t max_pixels;   /* 0 = 64 Mi */
+    tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
+    tp_tri decode;        /* TP_NO: the first component is the path, uint8 (length), for tp_map_image; default TP_YES */
+    tp_tri shuffle;       /* default TP_YES */
+    uint64_t seed;
+} tp_df_image_list_desc;
+TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d);
+
+/* A function for tp_df_map and its parallel forms: component 0, a path, becomes the image. The user of the map is a
+ * tp_image_options, or NULL. With TP_SKIP a bad file is dropped, with a warning once. */
+typedef struct tp_image_options {
+    int channel;          /* 3 (0): RGB, 1: grey */
+    int64_t max_pixels;   /* 0 = 64 Mi */
+    tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
+} tp_image_options;
+TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
+
+/* -- LMDB, with TP_LMDB defined, <lmdb.h> and -llmdb; without it TP_ERR_UNSUPPORTED. liblmdb itself trusts the pages of a file:
+ *    read files of people you trust. */
+
+/* The datapoints of an LMDB file or folder in the order of its keys, values in the encoding of tp_datapoint_pack. The entry
+ * "__keys__" is passed over. [dataflow: LMDBSerializer.load, LMDBData] */
+typedef struct tp_df_lmdb_desc {
+    tp_at at_;
+    const char *path;
+    tp_tri raw;     /* TP_YES: two components, the key and the value as they are, uint8 (length); default TP_NO */
+    tp_tri shuffle; /* default TP_YES */
+    uint64_t seed;
+} tp_df_lmdb_desc;
+TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d);
+/* Pass 0 of a flow as a new LMDB file, with keys "00000000", "00000001", ... and "__keys__", the list of them as Python pickles
+ * it. The file appears whole or not at all; one that exists is refused. The flow stays yours. [dataflow: LMDBSerializer.save] */
+TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
+
+/* clang-format off */
+#ifndef __cplusplus
+#define tp_df_cifar10(...) TP__CALL(input, tp_df_cifar10, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_cifar100(...) TP__CALL(input, tp_df_cifar100, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_npz(...) TP__CALL(input, tp_df_npz, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_tfrecord(...) TP__CALL(input, tp_df_tfrecord, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_csv(...) TP__CALL(input, tp_df_csv, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_text_chars(...) TP__CALL(input, tp_df_text_chars, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_text_words(...) TP__CALL(input, tp_df_text_words, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_image_from_file(...) TP__CALL(input, tp_df_image_from_file, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_image_folder(...) TP__CALL(input, tp_df_image_folder, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_image_list(...) TP__CALL(input, tp_df_image_list, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_lmdb(...) TP__CALL(input, tp_df_lmdb, #__VA_ARGS__, __VA_ARGS__)
+#elif __cplusplus >= 202002L
+#define tp_df_cifar10(which_, ...) TP__CALL1(input, tp_df_cifar10, which, which_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_cifar100(which_, ...) TP__CALL1(input, tp_df_cifar100, which, which_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_npz(path_, ...) TP__CALL1(input, tp_df_npz, path, path_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_tfrecord(paths_, n_, ...) TP__CALL2(input, tp_df_tfrecord, paths, paths_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_csv(path_, ...) TP__CALL1(input, tp_df_csv, path, path_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_text_chars(path_, ...) TP__CALL1(input, tp_df_text_chars, path, path_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_text_words(path_, ...) TP__CALL1(input, tp_df_text_words, path, path_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_image_from_file(files_, n_, ...) TP__CALL2(input, tp_df_image_from_file, files, files_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_image_folder(dir_, ...) TP__CALL1(input, tp_df_image_folder, dir, dir_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_image_list(list_, ...) TP__CALL1(input, tp_df_image_list, list, list_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_lmdb(path_, ...) TP__CALL1(input, tp_df_lmdb, path, path_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#endif
+/* clang-format on */
 
 /* ==== >>augmentors ===================================================================================== */
 
@@ -607,6 +869,27 @@ TP_DEF const tp__zero_option *tp__input_zeros(void)
         TP__ZERO_OPTION(tp_df_map_component_desc, seed, NONE),
         TP__ZERO_OPTION(tp_df_fixed_size_desc, keep_state, NO),
         TP__ZERO_OPTION(tp_df_locally_shuffle_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_cifar10_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_cifar10_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_cifar100_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_cifar100_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_npz_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_npz_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_tfrecord_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_csv_desc, header, NO),
+        TP__ZERO_OPTION(tp_df_csv_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_csv_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_text_chars_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_text_chars_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_image_from_file_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_image_folder_desc, decode, NO),
+        TP__ZERO_OPTION(tp_df_image_folder_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_image_folder_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_image_list_desc, decode, NO),
+        TP__ZERO_OPTION(tp_df_image_list_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_image_list_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_lmdb_desc, shuffle, NO),
+        TP__ZERO_OPTION(tp_df_lmdb_desc, seed, NONE),
         TP__ZERO_OPTION(tp_feed_input_desc, infinite, NO),
         TP__ZERO_OPTION(tp_queue_input_desc, infinite, NO),
         TP__ZERO_OPTION(tp_batch_queue_input_desc, infinite, NO),
@@ -1059,14 +1342,15 @@ TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d)
 
 /* -- rows of arrays: from_arrays, idx, mnist ---- >>df rows */
 
-/* What becomes of a row: itself, bytes to [0,1], bytes to int32. */
-enum { TP__ROW_AS_IS, TP__ROW_UNIT, TP__ROW_I32 };
+/* What becomes of a row: itself, bytes to [0,1], bytes to int32; (where, how long) to that part of the text. */
+enum { TP__ROW_AS_IS, TP__ROW_UNIT, TP__ROW_I32, TP__ROW_TEXT };
 
 typedef struct tp__rows_flow {
     tp__order order;
     tp_tensor *array;
     int *kind;
     int n;
+    char *text; /* of TP__ROW_TEXT */
 } tp__rows_flow;
 
 /* byte/255 as float32, into a component of its own. */
@@ -1098,6 +1382,9 @@ static tp_status tp__rows_next(tp_dataflow *df, tp_datapoint *dp)
         } else if (f->kind[j] == TP__ROW_I32) {
             st = tp_tensor_resize(&dp->c[j], TP_I32, shape);
             if (st == TP_OK) tp_convert(dp->c[j].data, TP_I32, row, a->dtype, tp_shape_size(&shape));
+        } else if (f->kind[j] == TP__ROW_TEXT) {
+            const int64_t *place = (const int64_t *)(const void *)row;
+            tp_tensor_view(&dp->c[j], TP_U8, tp_make_shape_n(1, &place[1]), f->text + place[0]);
         } else {
             tp_tensor_view(&dp->c[j], a->dtype, shape, row);
         }
@@ -1111,6 +1398,7 @@ static void tp__rows_close(tp_dataflow *df)
     for (int j = 0; j < f->n && f->array; j++) tp_tensor_free(&f->array[j]);
     tp_free(f->array);
     tp_free(f->kind);
+    tp_free(f->text);
     tp_free(f->order.at);
 }
 
@@ -2537,6 +2825,2390 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 /* ==== >>parallel ======================================================================================= */
 
 /* ==== >>readers ======================================================================================== */
+TP__COLD_BEGIN
+
+/* -- cifar ---- >>df cifar
+ * A record is one label byte (CIFAR-100: coarse, fine), then 32x32 bytes of red, of green, of blue. */
+
+enum { TP__CIFAR_SIDE = 32, TP__CIFAR_PIXELS = 32 * 32, TP__CIFAR_IMAGE = 3 * 32 * 32 };
+
+typedef struct tp__cifar_kind {
+    const char *name, *folder, *archive,
+        *variable; /* "tp_df_cifar10", "cifar10", its folder in the archive, "cifar10_data" */
+    const char *train[6], *test[2];
+    int labels, classes[2]; /* label bytes, and how many classes each has */
+} tp__cifar_kind;
+
+/* Append the records of one file to image (N,32,32,3) and label (N), which have room. */
+static tp_status tp__cifar_parse(const tp__cifar_kind *kind, int which_label, const void *data, size_t size,
+                                 const char *what, tp_tensor *image, tp_tensor *label, int64_t *at)
+{
+    const size_t record = (size_t)kind->labels + TP__CIFAR_IMAGE;
+    if (size == 0 || size % record)
+        return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, which is no number of records of %zu bytes", what, size,
+                       record);
+    const uint8_t *p = (const uint8_t *)data;
+    for (size_t i = 0; i < size / record; i++, p += record, ++*at) {
+        for (int k = 0; k < kind->labels; k++)
+            if (p[k] >= kind->classes[k])
+                return tp_fail(TP_ERR_FORMAT, "%s: record %zu at byte %zu has label %d, there are %d classes", what, i,
+                               i * record, p[k], kind->classes[k]);
+        ((int32_t *)label->data)[*at] = p[which_label];
+        const uint8_t *plane = p + kind->labels;
+        uint8_t *to = (uint8_t *)image->data + (size_t)*at * TP__CIFAR_IMAGE;
+        for (int j = 0; j < TP__CIFAR_PIXELS; j++)
+            for (int c = 0; c < 3; c++) *to++ = plane[c * TP__CIFAR_PIXELS + j];
+    }
+    return TP_OK;
+}
+
+/* Give t `rows` rows, and keep those it has. */
+static tp_status tp__rows_grow(tp_tensor *t, int64_t rows)
+{
+    tp_tensor more;
+    memset(&more, 0, sizeof more);
+    tp_shape shape = t->shape;
+    shape.dim[0] = rows;
+    const tp_status st = tp_tensor_resize(&more, t->dtype, shape);
+    if (st != TP_OK) return st;
+    if (tp_tensor_bytes(t)) memcpy(more.data, t->data, tp_tensor_bytes(t));
+    tp_tensor_free(t);
+    *t = more;
+    return TP_OK;
+}
+
+/* The default place of a data set, or dir: "$TP_DATA/cifar10", "$TENSORPACK_DATASET/cifar10_data". */
+static void tp__data_dir(tp_buf *b, const char *dir, const char *ours, const char *theirs)
+{
+    const char *data = getenv("TP_DATA"), *sets = getenv("TENSORPACK_DATASET"), *home = getenv("HOME");
+    if (dir) tp_buf_printf(b, "%s", dir);
+    else if (data && *data) tp_buf_printf(b, "%s/%s", data, ours);
+    else if (sets && *sets) tp_buf_printf(b, "%s/%s", sets, theirs);
+    else tp_buf_printf(b, "%s/tensorpack_data/%s", home ? home : ".", theirs);
+}
+
+/* dir/file, dir/file.gz, or the same in the folder that the archive makes. */
+static tp_status tp__cifar_read(const tp__cifar_kind *kind, const char *dir, const char *file, tp_buf *path,
+                                char **data, size_t *size)
+{
+    for (int i = 0; i < 4; i++) {
+        path->len = 0;
+        tp_buf_printf(path, "%s/%s%s%s%s", dir, i & 2 ? kind->archive : "", i & 2 ? "/" : "", file, i & 1 ? ".gz" : "");
+        if (path->failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
+        if (tp_file_exists(path->data)) return tp_file_read(path->data, true, 0, data, size);
+    }
+    return tp_fail(TP_ERR_IO, "%s: there is no %s in %s or in %s/%s: unpack the binary version of the data there",
+                   kind->name, file, dir, dir, kind->archive);
+}
+
+static tp_status tp__cifar_load(const tp__cifar_kind *kind, int which_label, const char *dir, bool train,
+                                tp_tensor *image, tp_tensor *label)
+{
+    tp_buf place = {NULL, 0, 0, false}, path = {NULL, 0, 0, false};
+    tp__data_dir(&place, dir, kind->folder, kind->variable);
+    tp_status st = place.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the name of a folder") : TP_OK;
+    const char *const *file = train ? kind->train : kind->test;
+    const int64_t none[4] = {0, TP__CIFAR_SIDE, TP__CIFAR_SIDE, 3};
+    int64_t rows = 0;
+    image->dtype = TP_U8;
+    image->shape = tp_make_shape_n(4, none);
+    label->dtype = TP_I32;
+    label->shape = tp_make_shape_n(1, none);
+    for (int i = 0; file[i] && st == TP_OK; i++) {
+        char *data = NULL;
+        size_t size = 0;
+        st = tp__cifar_read(kind, place.data, file[i], &path, &data, &size);
+        const int64_t more = (int64_t)(size / ((size_t)kind->labels + TP__CIFAR_IMAGE));
+        if (st == TP_OK) st = tp__rows_grow(image, rows + more);
+        if (st == TP_OK) st = tp__rows_grow(label, rows + more);
+        if (st == TP_OK) st = tp__cifar_parse(kind, which_label, data, size, path.data, image, label, &rows);
+        tp_free(data);
+    }
+    tp_buf_free(&place);
+    tp_buf_free(&path);
+    return st;
+}
+
+static const tp__cifar_kind tp__cifar10 = {
+    "tp_df_cifar10",
+    "cifar10",
+    "cifar-10-batches-bin",
+    "cifar10_data",
+    {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin", "data_batch_5.bin", NULL},
+    {"test_batch.bin", NULL},
+    1,
+    {10, 0}};
+static const tp__cifar_kind tp__cifar100 = {
+    "tp_df_cifar100",   "cifar100", "cifar-100-binary", "cifar100_data", {"train.bin", NULL, NULL, NULL, NULL, NULL},
+    {"test.bin", NULL}, 2,          {20, 100}};
+
+static tp_dataflow *tp__df_cifar(const tp__cifar_kind *kind, int which_label, const tp_df_cifar10_desc *d)
+{
+    bool train;
+    if (!tp__train_or_test(d->which, &train))
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "%s: \"%s\" is neither \"train\" nor \"test\"", kind->name,
+                          d->which ? d->which : "NULL");
+    tp_dataflow *df = tp__rows_new(kind->name, 2, d->seed);
+    if (!df) return NULL;
+    tp__rows_flow *f = (tp__rows_flow *)df->user;
+    tp_status st = tp__cifar_load(kind, which_label, d->dir, train, &f->array[0], &f->array[1]);
+    if (st == TP_OK) st = tp__rows_ready(df, NULL, tp__yes(d->shuffle, train) ? TP_YES : TP_NO);
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+TP_DEF tp_dataflow *tp_df_cifar10_(const tp_df_cifar10_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    return tp__df_cifar(&tp__cifar10, 0, d);
+}
+
+TP_DEF tp_dataflow *tp_df_cifar100_(const tp_df_cifar100_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    tp_df_cifar10_desc same;
+    memset(&same, 0, sizeof same);
+    same.at_ = d->at_;
+    same.which = d->which;
+    same.dir = d->dir;
+    same.shuffle = d->shuffle;
+    same.seed = d->seed;
+    return tp__df_cifar(&tp__cifar100, tp__yes(d->coarse, false) ? 0 : 1, &same);
+}
+
+/* -- means */
+
+static tp_status tp__df_mean(tp_dataflow *df, int index, bool channels, tp_tensor *mean)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    tp_shape shape = {0, {0}};
+    double *sum = NULL;
+    int64_t n = 0, count = 0;
+    tp_status st = tp_df_restart(df, 0);
+    for (; st == TP_OK && (st = tp_df_next(df, &dp)) == TP_OK; n++) {
+        char text[2][TP_SHAPE_TEXT];
+        if (index < 0 || index >= dp.n) {
+            st = tp_fail(TP_ERR_ARG, "the mean of component %d was asked for, datapoint %lld of %s has %d", index,
+                         (long long)n, df->name, dp.n);
+            break;
+        }
+        const tp_tensor *t = &dp.c[index];
+        if (n == 0) {
+            shape = t->shape;
+            count = channels ? shape.ndim ? shape.dim[shape.ndim - 1] : 1 : tp_tensor_size(t);
+            sum = (double *)tp_calloc(count ? (size_t)count : 1, sizeof *sum);
+            if (!sum) st = TP_ERR_NOMEM;
+        } else if (!tp_shape_equal(&shape, &t->shape)) {
+            st = tp_fail(TP_ERR_SHAPE,
+                         "component %d of datapoint %lld of %s is %s, in the first it is %s: there is no mean", index,
+                         (long long)n, df->name, tp_shape_text(&t->shape, text[0]), tp_shape_text(&shape, text[1]));
+        }
+        if (st != TP_OK) break;
+        const int64_t size = tp_tensor_size(t);
+        for (int64_t i = 0; i < size; i++) sum[i % count] += tp_tensor_get(t, i);
+    }
+    if (st == TP_END) st = n ? TP_OK : tp_fail(TP_ERR_STATE, "%s gave no datapoint to take a mean of", df->name);
+    tp_datapoint_free(&dp);
+    if (st == TP_OK) st = tp_tensor_resize(mean, TP_F32, channels ? tp_make_shape_n(1, &count) : shape);
+    if (st == TP_OK) st = tp_df_restart(df, 0);
+    const double per = st == TP_OK && count ? (double)n * (double)(tp_shape_size(&shape) / count) : 1;
+    for (int64_t i = 0; i < count && st == TP_OK; i++) ((float *)mean->data)[i] = (float)(sum[i] / per);
+    tp_free(sum);
+    return st;
+}
+
+TP_DEF tp_status tp_df_per_pixel_mean(tp_dataflow *df, int index, tp_tensor *mean)
+{
+    TP__REQUIRE(df && mean, TP_ERR_ARG)
+
+    return tp__df_mean(df, index, false, mean);
+}
+
+TP_DEF tp_status tp_df_per_channel_mean(tp_dataflow *df, int index, tp_tensor *mean)
+{
+    TP__REQUIRE(df && mean, TP_ERR_ARG)
+
+    return tp__df_mean(df, index, true, mean);
+}
+
+/* -- npz ---- >>df npz */
+
+static tp_status tp__npz_rows(tp_dataflow *df, tp_dict *dict, const tp_df_npz_desc *d, int n)
+{
+    tp__rows_flow *f = (tp__rows_flow *)df->user;
+    const char *name[TP_MAX_COMPONENTS];
+    for (int j = 0; j < n; j++) {
+        name[j] = d->names[0] ? d->names[j] : dict->item[j].name;
+        tp_tensor *t = tp_dict_find(dict, name[j]);
+        if (!t)
+            return tp_fail(TP_ERR_NAME, "%s has no array \"%s\"; its first is \"%s\"", d->path, name[j],
+                           dict->n ? dict->item[0].name : "none");
+        if (!t->data && tp_tensor_size(t))
+            return tp_fail(TP_ERR_ARG, "%s: \"%s\" is asked for twice", d->path, name[j]);
+        f->array[j] = *t; /* moved */
+        const tp_type type = {t->dtype, t->shape};
+        memset(t, 0, sizeof *t);
+        t->dtype = type.dtype;
+        t->shape = type.shape;
+    }
+    return tp__rows_ready(df, name, d->shuffle);
+}
+
+TP_DEF tp_dataflow *tp_df_npz_(const tp_df_npz_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    if (!d->path) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_npz: the path is NULL");
+    int n = 0;
+    while (n < TP_MAX_COMPONENTS && d->names[n]) n++;
+    if (d->names[n]) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_npz: at most %d names", TP_MAX_COMPONENTS);
+    tp_dict dict = {NULL, 0, 0};
+    tp_status st = tp_npz_load(d->path, &dict);
+    if (st == TP_OK && n == 0) n = dict.n;
+    if (st == TP_OK && (n < 1 || n > TP_MAX_COMPONENTS))
+        st = tp_fail(TP_ERR_FORMAT, "%s has %d arrays: name 1 to %d of them", d->path, n, TP_MAX_COMPONENTS);
+    tp_dataflow *df = st == TP_OK ? tp__rows_new("tp_df_npz", n, d->seed) : NULL;
+    if (st == TP_OK) st = df ? tp__npz_rows(df, &dict, d, n) : TP_ERR_NOMEM;
+    tp_dict_free(&dict);
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+/* -- tfrecord ---- >>tfrecord
+ * length (8 bytes, little-endian), its masked CRC-32C, the bytes, their masked CRC-32C. */
+
+enum { TP__TFRECORD_HEAD = 12, TP__TFRECORD_FRAME = 16 };
+
+static void tp__tfrecord_head(uint8_t head[TP__TFRECORD_HEAD], size_t size)
+{
+    tp__put_le(head, size, 8);
+    tp__put_le(head + 8, tp__crc_mask(tp_crc32c(0, head, 8)), 4);
+}
+static void tp__tfrecord_tail(uint8_t tail[4], const void *data, size_t size)
+{
+    tp__put_le(tail, tp__crc_mask(tp_crc32c(0, data, size)), 4);
+}
+
+TP_DEF void tp_tfrecord_append(tp_buf *out, const void *data, size_t size)
+{
+    TP__REQUIRE(out && (data || size == 0), )
+
+    uint8_t head[TP__TFRECORD_HEAD], tail[4];
+    tp__tfrecord_head(head, size);
+    tp__tfrecord_tail(tail, data, size);
+    tp_buf_put(out, head, sizeof head);
+    tp_buf_put(out, data, size);
+    tp_buf_put(out, tail, sizeof tail);
+}
+
+TP_DEF tp_status tp_tfrecord_put(tp_writer *w, const void *data, size_t size)
+{
+    TP__REQUIRE(w && (data || size == 0), TP_ERR_ARG)
+
+    uint8_t head[TP__TFRECORD_HEAD], tail[4];
+    tp__tfrecord_head(head, size);
+    tp__tfrecord_tail(tail, data, size);
+    tp_status st = tp_writer_put(w, head, sizeof head);
+    if (st == TP_OK && size) st = tp_writer_put(w, data, size);
+    return st == TP_OK ? tp_writer_put(w, tail, sizeof tail) : st;
+}
+
+/* A file that is read from. */
+typedef struct tp__tfrecord_file {
+    const char *path;
+    int fd;
+    uint64_t size;
+} tp__tfrecord_file;
+
+static tp_status tp__tfrecord_open_file(tp__tfrecord_file *f, const char *path)
+{
+    tp__os_info is;
+    f->path = path;
+    f->fd = tp__os_open(path, TP__OS_READ);
+    if (f->fd < 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, tp__os_error());
+    tp_status st = TP_OK;
+    if (tp__os_fstat(f->fd, &is) != 0) st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
+    else if (is.kind != TP__OS_FILE) st = tp_fail(TP_ERR_IO, "%s is not a file", path);
+    else f->size = is.size;
+    if (st == TP_OK) return TP_OK;
+    tp__os_close(f->fd);
+    f->fd = -1;
+    return st;
+}
+
+/* Exactly n bytes at `at`. */
+static tp_status tp__tfrecord_bytes(const tp__tfrecord_file *f, uint64_t at, void *to, size_t n)
+{
+    if (tp__os_seek(f->fd, (int64_t)at) != 0)
+        return tp_fail(TP_ERR_IO, "%s cannot be read: %s", f->path, tp__os_error());
+    const int64_t got = tp__os_read(f->fd, to, n);
+    if (got < 0) return tp_fail(TP_ERR_IO, "%s cannot be read: %s", f->path, tp__os_error());
+    if ((uint64_t)got != n) return tp_fail(TP_ERR_FORMAT, "%s has become shorter while it was read", f->path);
+    return TP_OK;
+}
+
+/* The size of the record that begins at `at`, which is not the end of the file. */
+static tp_status tp__tfrecord_size(const tp__tfrecord_file *f, int64_t record, uint64_t at, uint64_t *size)
+{
+    uint8_t head[TP__TFRECORD_HEAD];
+    const uint64_t left = f->size - at;
+    if (left < TP__TFRECORD_FRAME)
+        return tp_fail(TP_ERR_FORMAT, "%s: record %lld at byte %llu is cut short: %llu bytes are left", f->path,
+                       (long long)record, (unsigned long long)at, (unsigned long long)left);
+    const tp_status st = tp__tfrecord_bytes(f, at, head, sizeof head);
+    if (st != TP_OK) return st;
+    if (tp__le32(head + 8) != tp__crc_mask(tp_crc32c(0, head, 8))) {
+        if (at == 0 && head[0] == 0x1f && head[1] == 0x8b)
+            return tp_fail(TP_ERR_FORMAT, "%s is compressed by gzip: unpack it first", f->path);
+        return tp_fail(TP_ERR_FORMAT, "%s: record %lld at byte %llu: the checksum of its length does not match: %s",
+                       f->path, (long long)record, (unsigned long long)at,
+                       at ? "the file is damaged" : "this is no TFRecord file, or a damaged one");
+    }
+    *size = tp__le64(head);
+    if (*size > left - TP__TFRECORD_FRAME || *size > tp__file_limit(0))
+        return tp_fail(TP_ERR_FORMAT, "%s: record %lld at byte %llu is cut short: it has %llu bytes, %llu are left",
+                       f->path, (long long)record, (unsigned long long)at, (unsigned long long)*size,
+                       (unsigned long long)(left - TP__TFRECORD_FRAME));
+    return TP_OK;
+}
+
+/* Room for n bytes in b, whose contents go. */
+static bool tp__bytes_room(tp_buf *b, size_t n)
+{
+    if (n <= b->cap) return true;
+    char *p = (char *)tp_malloc(n);
+    if (!p) return false;
+    tp_free(b->data);
+    b->data = p;
+    b->cap = n;
+    return true;
+}
+
+/* The bytes of the record, whose size is known, into b. */
+static tp_status tp__tfrecord_data(const tp__tfrecord_file *f, int64_t record, uint64_t at, uint64_t size, tp_buf *b)
+{
+    if (!tp__bytes_room(b, (size_t)size + 4)) return TP_ERR_NOMEM;
+    const tp_status st = tp__tfrecord_bytes(f, at + TP__TFRECORD_HEAD, b->data, (size_t)size + 4);
+    if (st != TP_OK) return st;
+    if (tp__le32((const uint8_t *)b->data + size) != tp__crc_mask(tp_crc32c(0, b->data, (size_t)size)))
+        return tp_fail(TP_ERR_FORMAT,
+                       "%s: record %lld at byte %llu: the checksum of its data does not match: the file "
+                       "is damaged",
+                       f->path, (long long)record, (unsigned long long)at);
+    return TP_OK;
+}
+
+struct tp_tfrecord_reader {
+    tp__tfrecord_file file;
+    int64_t record;
+    uint64_t at;
+    tp_buf data;
+};
+
+TP_DEF tp_status tp_tfrecord_open(tp_tfrecord_reader **out, const char *path)
+{
+    if (out) *out = NULL;
+    TP__REQUIRE(out && path, TP_ERR_ARG)
+
+    const size_t length = strlen(path) + 1;
+    tp_tfrecord_reader *r = (tp_tfrecord_reader *)tp_calloc(1, sizeof *r + length);
+    if (!r) return TP_ERR_NOMEM;
+    memcpy(r + 1, path, length);
+    const tp_status st = tp__tfrecord_open_file(&r->file, (const char *)(r + 1));
+    if (st == TP_OK) *out = r;
+    else tp_free(r);
+    return st;
+}
+
+TP_DEF tp_status tp_tfrecord_next(tp_tfrecord_reader *r, const void **data, size_t *size)
+{
+    TP__REQUIRE(r && data && size, TP_ERR_ARG)
+
+    uint64_t n = 0;
+    if (r->at == r->file.size) return TP_END;
+    tp_status st = tp__tfrecord_size(&r->file, r->record, r->at, &n);
+    if (st == TP_OK) st = tp__tfrecord_data(&r->file, r->record, r->at, n, &r->data);
+    if (st != TP_OK) return st;
+    r->at += n + TP__TFRECORD_FRAME;
+    r->record++;
+    *data = r->data.data;
+    *size = (size_t)n;
+    return TP_OK;
+}
+
+TP_DEF void tp_tfrecord_close(tp_tfrecord_reader *r)
+{
+    if (!r) return;
+    tp__os_close(r->file.fd);
+    tp_free(r->data.data);
+    tp_free(r);
+}
+
+TP__COLD_END
+
+/* -- tf.train.Example ---- >>example
+ * Example { features = 1: Features { feature = 1, many: { key = 1, value = 2: Feature } } }
+ * Feature { bytes_list = 1, float_list = 2 or int64_list = 3: { value = 1, many } } */
+
+enum { TP__EXAMPLE_NOTHING, TP__EXAMPLE_BYTES, TP__EXAMPLE_FLOATS, TP__EXAMPLE_INTS };
+
+static void tp__example_list(const tp_tensor *t, tp_buf *list)
+{
+    const int64_t n = tp_tensor_size(t);
+    if (t->dtype == TP_U8) {
+        tp__pb_bytes(list, 1, t->data, (size_t)n);
+        return;
+    }
+    tp_buf packed = {NULL, 0, 0, false};
+    for (int64_t i = 0; i < n && !packed.failed; i++) {
+        if (tp_dtype_is_float(t->dtype)) {
+            const float v = (float)tp_tensor_get(t, i);
+            uint32_t bits;
+            memcpy(&bits, &v, sizeof bits);
+            tp__pb_fixed(&packed, bits, 4);
+        } else {
+            int64_t v = 0;
+            tp_convert(&v, TP_I64, (const char *)t->data + (size_t)i * tp_dtype_size(t->dtype), t->dtype, 1);
+            tp__pb_varint(&packed, (uint64_t)v);
+        }
+    }
+    if (n) tp__pb_message(list, 1, &packed);
+    else tp_buf_free(&packed);
+}
+
+TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *names, tp_buf *out)
+{
+    TP__REQUIRE(dp && names && out, TP_ERR_ARG)
+
+    tp_buf features = {NULL, 0, 0, false};
+    for (int i = 0; i < dp->n; i++) {
+        const tp_tensor *t = &dp->c[i];
+        tp_buf list = {NULL, 0, 0, false}, feature = {NULL, 0, 0, false}, entry = {NULL, 0, 0, false};
+        if (!names[i] || t->device || tp_dtype_size(t->dtype) == 0) {
+            tp_buf_free(&features);
+            return tp_fail(TP_ERR_ARG, "tp_example_write: component %d has no %s", i,
+                           !names[i]   ? "name"
+                           : t->device ? "data in host memory"
+                                       : "dtype");
+        }
+        tp__example_list(t, &list);
+        tp__pb_message(&feature,
+                       t->dtype == TP_U8             ? TP__EXAMPLE_BYTES
+                       : tp_dtype_is_float(t->dtype) ? TP__EXAMPLE_FLOATS
+                                                     : TP__EXAMPLE_INTS,
+                       &list);
+        tp__pb_text(&entry, 1, names[i]);
+        tp__pb_message(&entry, 2, &feature);
+        tp__pb_message(&features, 1, &entry);
+    }
+    tp__pb_message(out, 1, &features);
+    return out->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for a tf.train.Example") : TP_OK;
+}
+
+/* What stands in a Feature: which list, and the bytes of its message. */
+typedef struct tp__example_value {
+    int kind;
+    tp__pb list;
+    int64_t n;     /* values; of a bytes list, the strings */
+    tp__pb string; /* the last string */
+} tp__example_value;
+
+/* Count the values of a list; false: damaged. */
+static bool tp__example_count(tp__example_value *v)
+{
+    tp__pb p = v->list;
+    tp__pb_field f;
+    v->n = 0;
+    while (tp__pb_next(&p, &f)) {
+        const int64_t bytes = f.wire == 2 ? (int64_t)(f.sub.end - f.sub.at) : 0;
+        if (f.number != 1) continue;
+        if (v->kind == TP__EXAMPLE_BYTES) {
+            if (f.wire != 2) return false;
+            v->string = f.sub;
+            v->n++;
+        } else if (v->kind == TP__EXAMPLE_FLOATS) {
+            if (f.wire == 5) v->n++;
+            else if (f.wire != 2 || bytes % 4) return false;
+            else v->n += bytes / 4;
+        } else if (f.wire == 0) {
+            v->n++;
+        } else if (f.wire == 2) { /* the last byte of each varint has its high bit clear */
+            for (const uint8_t *b = f.sub.at; b < f.sub.end; b++) v->n += *b < 128;
+            if (bytes && f.sub.end[-1] >= 128) return false;
+        } else {
+            return false;
+        }
+    }
+    return !p.bad;
+}
+
+/* Find the feature; the last one of a name counts, as in protobuf. false: the message is damaged. */
+static bool tp__example_find(const void *data, size_t size, const char *name, tp__example_value *v)
+{
+    const size_t length = strlen(name);
+    tp__pb example = {(const uint8_t *)data, (const uint8_t *)data + size, false};
+    tp__pb_field f, e, k;
+    memset(v, 0, sizeof *v);
+    while (tp__pb_next(&example, &f)) {
+        if (f.number != 1 || f.wire != 2) continue;
+        while (tp__pb_next(&f.sub, &e)) {
+            if (e.number != 1 || e.wire != 2) continue;
+            tp__pb key = {NULL, NULL, false}, value = {NULL, NULL, false};
+            while (tp__pb_next(&e.sub, &k)) {
+                if (k.number == 1 && k.wire == 2) key = k.sub;
+                if (k.number == 2 && k.wire == 2) value = k.sub;
+            }
+            if (e.sub.bad) return false;
+            if ((size_t)(key.end - key.at) != length || (length && memcmp(key.at, name, length) != 0)) continue;
+            memset(v, 0, sizeof *v);
+            while (tp__pb_next(&value, &k))
+                if (k.number >= 1 && k.number <= 3 && k.wire == 2) {
+                    v->kind = k.number;
+                    v->list = k.sub;
+                }
+            if (value.bad) return false;
+        }
+        if (f.sub.bad) return false;
+    }
+    return !example.bad && tp__example_count(v);
+}
+
+/* One number of an int64 list; false: it does not fit into dtype. */
+static bool tp__example_int(tp_dtype dtype, void *to, int64_t v)
+{
+    if (dtype == TP_I32 && (v < INT32_MIN || v > INT32_MAX)) return false;
+    if (dtype == TP_U8 && (v < 0 || v > 255)) return false;
+    if (dtype == TP_BOOL && (v < 0 || v > 1)) return false;
+    tp_convert(to, dtype, &v, TP_I64, 1);
+    return true;
+}
+
+/* The values of a float or an int64 list; t has room for them. */
+static bool tp__example_numbers(const tp__example_value *v, tp_tensor *t)
+{
+    tp__pb p = v->list, many;
+    tp__pb_field f;
+    char *to = (char *)t->data;
+    const size_t width = tp_dtype_size(t->dtype);
+    while (tp__pb_next(&p, &f)) {
+        if (f.number != 1) continue;
+        many = f.sub;
+        const bool packed = f.wire == 2;
+        for (bool first = true; packed ? many.at < many.end && !many.bad : first; first = false, to += width) {
+            const uint64_t bits = !packed                         ? f.value
+                                  : v->kind == TP__EXAMPLE_FLOATS ? tp__pb_get_fixed(&many, 4)
+                                                                  : tp__pb_get_varint(&many);
+            if (many.bad) return false;
+            if (v->kind == TP__EXAMPLE_FLOATS) {
+                const uint32_t low = (uint32_t)bits;
+                float x;
+                memcpy(&x, &low, sizeof x);
+                tp_convert(to, t->dtype, &x, TP_F32, 1);
+            } else {
+                int64_t x;
+                memcpy(&x, &bits, sizeof x);
+                if (!tp__example_int(t->dtype, to, x)) return false;
+            }
+        }
+    }
+    return true;
+}
+
+/* The shape with its open dimension given by the number of values. */
+static bool tp__example_shape(tp_shape *shape, int64_t count)
+{
+    int64_t known = 1;
+    int open = -1;
+    for (int i = 0; i < shape->ndim; i++) {
+        const int64_t d = shape->dim[i];
+        if (d < 0 && open >= 0) return false;
+        if (d < 0) open = i;
+        else if (d && known > INT64_MAX / d) return false;
+        else known *= d;
+    }
+    if (open < 0) return known == count;
+    if (known == 0 || count % known) return false;
+    shape->dim[open] = count / known;
+    return true;
+}
+
+static tp_status tp__example_feature(const tp__example_value *v, const char *what, const tp_spec *spec, tp_tensor *t)
+{
+    static const char *const list[] = {"nothing", "a bytes list", "a float list", "an int64 list"};
+    const tp_dtype dtype = spec->dtype == TP_DTYPE_UNSET ? TP_F32 : spec->dtype;
+    const size_t width = tp_dtype_size(dtype);
+    tp_shape shape = spec->shape;
+    char text[TP_SHAPE_TEXT];
+    if (v->kind == TP__EXAMPLE_FLOATS && !tp_dtype_is_float(dtype))
+        return tp_fail(TP_ERR_DTYPE, "%s: feature \"%s\" is a float list, it cannot be read as %s", what, spec->name,
+                       tp_dtype_name(dtype));
+    int64_t count = v->n;
+    if (v->kind == TP__EXAMPLE_BYTES && v->n > 1)
+        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" has %lld strings, only one can be read", what, spec->name,
+                       (long long)v->n);
+    const size_t bytes = v->kind == TP__EXAMPLE_BYTES ? (size_t)(v->string.end - v->string.at) : 0;
+    if (bytes % width)
+        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" has %zu bytes, which is no number of %s elements", what,
+                       spec->name, bytes, tp_dtype_name(dtype));
+    if (v->kind == TP__EXAMPLE_BYTES) count = (int64_t)(bytes / width);
+    if (!tp__example_shape(&shape, count))
+        return tp_fail(TP_ERR_SHAPE, "%s: feature \"%s\" is %s, %lld elements, which are no %s", what, spec->name,
+                       list[v->kind], (long long)count, tp_shape_text(&spec->shape, text));
+    tp_status st = tp_tensor_resize(t, dtype, shape);
+    if (st != TP_OK || count == 0) return st;
+    if (v->kind == TP__EXAMPLE_BYTES) {
+        memcpy(t->data, v->string.at, bytes);
+        char *p = (char *)t->data;
+        for (size_t i = 0; i < bytes && !tp__little_endian(); i += width)
+            for (size_t k = 0; k < width / 2; k++) {
+                const char swap = p[i + k];
+                p[i + k] = p[i + width - 1 - k];
+                p[i + width - 1 - k] = swap;
+            }
+    } else if (!tp__example_numbers(v, t)) {
+        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" holds a number that is damaged or does not fit into %s", what,
+                       spec->name, tp_dtype_name(dtype));
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_status tp_example_parse(const void *data, size_t size, const char *what, const tp_spec *features, int n,
+                                  tp_datapoint *dp)
+{
+    TP__REQUIRE((data || size == 0) && what && features && n >= 0 && dp, TP_ERR_ARG)
+
+    tp_status st = tp_datapoint_resize(dp, n);
+    for (int i = 0; i < n && st == TP_OK; i++) {
+        tp__example_value v;
+        if (!features[i].name || (features[i].dtype != TP_DTYPE_UNSET && tp_dtype_size(features[i].dtype) == 0))
+            st = tp_fail(TP_ERR_ARG, "%s: feature %d has no name or no dtype", what, i);
+        else if (!tp__example_find(data, size, features[i].name, &v))
+            st = tp_fail(TP_ERR_FORMAT, "%s is no tf.train.Example, or a damaged one", what);
+        else if (v.kind == TP__EXAMPLE_NOTHING && tp_shape_known(&features[i].shape) &&
+                 tp_shape_size(&features[i].shape) != 0)
+            st = tp_fail(TP_ERR_NAME, "%s has no feature \"%s\"", what, features[i].name);
+        else st = tp__example_feature(&v, what, &features[i], &dp->c[i]);
+    }
+    return st;
+}
+
+TP__COLD_BEGIN
+
+/* -- a flow of records ---- >>df tfrecord */
+
+typedef struct tp__tfrecord_place {
+    uint64_t at, size;
+    int64_t number; /* in its file */
+    int file;
+} tp__tfrecord_place;
+
+enum { TP__TFRECORD_OPEN = 32 }; /* files that are kept open */
+
+typedef struct tp__tfrecord_flow {
+    tp__order order;
+    tp__tfrecord_place *record;
+    int64_t room;
+    char **path;
+    tp__tfrecord_file open[TP__TFRECORD_OPEN]; /* file i in place i % 32; path NULL: none */
+    tp_spec *feature;
+    int n_feature;
+    tp_arena mem;
+    tp_buf data, what;
+} tp__tfrecord_flow;
+
+/* The file, opened if it is not. */
+static tp_status tp__tfrecord_at(tp__tfrecord_flow *f, int file, tp__tfrecord_file **out)
+{
+    tp__tfrecord_file *o = &f->open[file % TP__TFRECORD_OPEN];
+    *out = o;
+    if (o->path == f->path[file]) return TP_OK;
+    if (o->path) tp__os_close(o->fd);
+    o->path = NULL;
+    const tp_status st = tp__tfrecord_open_file(o, f->path[file]);
+    if (st != TP_OK) o->path = NULL;
+    return st;
+}
+
+/* Where the records of a file begin. */
+static tp_status tp__tfrecord_scan(tp__tfrecord_flow *f, int file)
+{
+    tp__tfrecord_file *o;
+    tp_status st = tp__tfrecord_at(f, file, &o);
+    uint64_t at = 0;
+    for (int64_t number = 0; st == TP_OK && at < o->size; number++) {
+        uint64_t size = 0;
+        if ((st = tp__tfrecord_size(o, number, at, &size)) != TP_OK) break;
+        if (f->order.n == f->room) {
+            size_t bytes;
+            const int64_t room = f->room ? 2 * f->room : 64;
+            if (!tp_mul_size((size_t)room, sizeof(tp__tfrecord_place), &bytes))
+                return tp_fail(TP_ERR_NOMEM, "too many records");
+            tp__tfrecord_place *more = (tp__tfrecord_place *)tp_realloc(f->record, bytes);
+            if (!more) return TP_ERR_NOMEM;
+            f->record = more;
+            f->room = room;
+        }
+        const tp__tfrecord_place r = {at, size, number, file};
+        f->record[f->order.n++] = r;
+        at += size + TP__TFRECORD_FRAME;
+    }
+    return st;
+}
+
+static tp_status tp__tfrecord_flow_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__tfrecord_flow *f = (tp__tfrecord_flow *)df->user;
+    const int64_t i = tp__order_take(&f->order);
+    if (i < 0) return TP_END;
+    const tp__tfrecord_place *r = &f->record[i];
+    tp__tfrecord_file *o;
+    tp_status st = tp__tfrecord_at(f, r->file, &o);
+    if (st == TP_OK && o->size < r->at + r->size + TP__TFRECORD_FRAME)
+        st = tp_fail(TP_ERR_FORMAT, "%s has become shorter since the flow was made", o->path);
+    if (st == TP_OK) st = tp__tfrecord_data(o, r->number, r->at, r->size, &f->data);
+    if (st != TP_OK) return st;
+    if (f->feature) {
+        f->what.len = 0;
+        tp_buf_printf(&f->what, "%s: record %lld at byte %llu", o->path, (long long)r->number,
+                      (unsigned long long)r->at);
+        if (f->what.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a record");
+        return tp_example_parse(f->data.data, (size_t)r->size, f->what.data, f->feature, f->n_feature, dp);
+    }
+    if ((st = tp_datapoint_resize(dp, 1)) != TP_OK) return st;
+    const int64_t size = (int64_t)r->size;
+    tp_tensor_view(&dp->c[0], TP_U8, tp_make_shape_n(1, &size), f->data.data);
+    return TP_OK;
+}
+
+static void tp__tfrecord_flow_close(tp_dataflow *df)
+{
+    tp__tfrecord_flow *f = (tp__tfrecord_flow *)df->user;
+    for (int i = 0; i < TP__TFRECORD_OPEN; i++)
+        if (f->open[i].path) tp__os_close(f->open[i].fd);
+    tp_free(f->record);
+    tp_free(f->order.at);
+    tp_free(f->data.data);
+    tp_buf_free(&f->what);
+    tp_arena_free(&f->mem);
+}
+
+/* Copies of the paths and the features. */
+static tp_status tp__tfrecord_take(tp__tfrecord_flow *f, const tp_df_tfrecord_desc *d)
+{
+    f->path = (char **)tp_arena_alloc(&f->mem, (size_t)d->n * sizeof *f->path);
+    if (!f->path) return TP_ERR_NOMEM;
+    for (int i = 0; i < d->n; i++) {
+        if (!d->paths[i]) return tp_fail(TP_ERR_ARG, "tp_df_tfrecord: path %d is NULL", i);
+        if (!(f->path[i] = tp_arena_strdup(&f->mem, d->paths[i]))) return TP_ERR_NOMEM;
+    }
+    if (!d->features) return TP_OK;
+    f->feature = (tp_spec *)tp_arena_alloc(&f->mem, (size_t)d->n_features * sizeof *f->feature);
+    if (!f->feature) return TP_ERR_NOMEM;
+    f->n_feature = d->n_features;
+    for (int i = 0; i < d->n_features; i++) {
+        f->feature[i] = d->features[i];
+        if (!d->features[i].name) return tp_fail(TP_ERR_NAME, "tp_df_tfrecord: feature %d has no name", i);
+        if (!(f->feature[i].name = tp_arena_strdup(&f->mem, d->features[i].name))) return TP_ERR_NOMEM;
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_dataflow *tp_df_tfrecord_(const tp_df_tfrecord_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    if (d->n < 1 || !d->paths) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_tfrecord: needs at least one path");
+    if (d->features ? d->n_features < 1 : d->n_features != 0)
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_tfrecord: %d features%s", d->n_features,
+                          d->features ? "" : " at NULL");
+    tp_dataflow *df = tp_df_new("tp_df_tfrecord", sizeof(tp__tfrecord_flow), d->seed);
+    if (!df) return NULL;
+    tp__tfrecord_flow *f = (tp__tfrecord_flow *)df->user;
+    df->next = tp__tfrecord_flow_next;
+    df->restart = tp__ordered_restart;
+    df->size = tp__ordered_size;
+    df->seek = tp__ordered_seek;
+    df->close = tp__tfrecord_flow_close;
+    tp_status st = tp__tfrecord_take(f, d);
+    for (int i = 0; i < d->n && st == TP_OK; i++) st = tp__tfrecord_scan(f, i);
+    if (st == TP_OK) st = tp__order_init(&f->order, f->order.n, tp__yes(d->shuffle, false));
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+TP_DEF tp_status tp_df_save_tfrecord(tp_dataflow *df, const char *path, const char *const *names, int n)
+{
+    TP__REQUIRE(df && path && n >= 0 && (names || n == 0), TP_ERR_ARG)
+
+    tp_writer *w = NULL;
+    tp_datapoint dp = {0, NULL, 0};
+    tp_buf b = {NULL, 0, 0, false};
+    tp_status st = tp_df_restart(df, 0);
+    if (st == TP_OK) st = tp_writer_open(&w, path);
+    for (int64_t i = 0; st == TP_OK && (st = tp_df_next(df, &dp)) == TP_OK; i++) {
+        b.len = 0;
+        if (dp.n != (n ? n : 1))
+            st = tp_fail(TP_ERR_ARG, "datapoint %lld of %s has %d components, %d were to be saved to %s", (long long)i,
+                         df->name, dp.n, n ? n : 1, path);
+        else if (n) st = tp_example_write(&dp, names, &b);
+        if (st == TP_OK)
+            st = n ? tp_tfrecord_put(w, b.data, b.len) : tp_tfrecord_put(w, dp.c[0].data, tp_tensor_bytes(&dp.c[0]));
+    }
+    tp_datapoint_free(&dp);
+    tp_buf_free(&b);
+    if (st == TP_END) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return st;
+}
+
+TP__COLD_END
+
+TP__COLD_BEGIN
+
+/* -- csv ---- >>df csv
+ * The text is read in place: a field in quotes moves to the front of where it stood, and a 0 is put behind each. */
+
+typedef struct tp__csv {
+    char *at, *end; /* *end is 0 */
+    const char *what;
+    int64_t line; /* from 1, of what is at `at` */
+    char separator;
+} tp__csv;
+
+enum { TP__CSV_MORE, TP__CSV_LAST, TP__CSV_BAD }; /* another field follows in the row, none does, see the error */
+
+/* The next field of the row, and what follows it. */
+static int tp__csv_field(tp__csv *c, char **field, size_t *length)
+{
+    char *p = c->at, *to = c->at;
+    *field = p;
+    if (p < c->end && *p == '"') {
+        const int64_t began = c->line;
+        for (p++;; p++) {
+            if (p == c->end) {
+                tp_fail(TP_ERR_FORMAT, "%s:%lld: a quote is opened here and never closed", c->what, (long long)began);
+                return TP__CSV_BAD;
+            }
+            if (*p == '"' && p + 1 < c->end && p[1] == '"') p++;
+            else if (*p == '"') break;
+            if (*p == '\n') c->line++;
+            *to++ = *p;
+        }
+        p++;
+        if (p < c->end && *p != c->separator && *p != '\n' && !(*p == '\r' && p + 1 < c->end && p[1] == '\n')) {
+            tp_fail(TP_ERR_FORMAT,
+                    "%s:%lld: text follows after a closing quote: put the whole field in quotes, and a quote "
+                    "in it twice",
+                    c->what, (long long)c->line);
+            return TP__CSV_BAD;
+        }
+    } else {
+        while (p < c->end && *p != c->separator && *p != '\n') p++;
+        to = p;
+        if (p < c->end && *p == '\n' && to > c->at && to[-1] == '\r') to--;
+    }
+    if (p < c->end && *p == '\r') p++;
+    const char after = p < c->end ? *p : '\n';
+    *length = (size_t)(to - *field);
+    *to = 0;
+    c->at = p < c->end ? p + 1 : p;
+    if (after == '\n') c->line++;
+    return after == '\n' ? TP__CSV_LAST : TP__CSV_MORE;
+}
+
+/* Pass over empty lines; false at the end. */
+static bool tp__csv_row(tp__csv *c)
+{
+    for (;; c->line++) {
+        if (c->at < c->end && *c->at == '\n') c->at++;
+        else if (c->end - c->at > 1 && c->at[0] == '\r' && c->at[1] == '\n') c->at += 2;
+        else return c->at < c->end;
+    }
+}
+
+static bool tp__csv_blank(const char *p, const char *end)
+{
+    while (p < end && (*p == ' ' || *p == '\t')) p++;
+    return p == end;
+}
+
+/* A whole number in decimal digits, with blanks around it. */
+static bool tp__csv_int(const char *p, const char *end, int64_t *out)
+{
+    while (p < end && (*p == ' ' || *p == '\t')) p++;
+    const bool minus = p < end && *p == '-';
+    if (p < end && (*p == '-' || *p == '+')) p++;
+    const char *digits = p;
+    uint64_t v = 0;
+    for (; p < end && *p >= '0' && *p <= '9'; p++) {
+        const uint64_t digit = (uint64_t)(*p - '0');
+        if (v > ((uint64_t)INT64_MAX + 1 - digit) / 10) return false;
+        v = 10 * v + digit;
+    }
+    if (p == digits || !tp__csv_blank(p, end) || (!minus && v > INT64_MAX)) return false;
+    *out = minus ? (v ? -(int64_t)(v - 1) - 1 : 0) : (int64_t)v;
+    return true;
+}
+
+/* A field as element i of t; false: it is no such number. */
+static bool tp__csv_number(tp_tensor *t, int64_t i, const char *field, size_t length)
+{
+    const char *end = field + length, *after = field;
+    if (tp__csv_blank(field, end)) return false;
+    if (t->dtype == TP_F32) {
+        ((float *)t->data)[i] = tp_parse_float(field, &after);
+        return after > field && tp__csv_blank(after, end);
+    }
+    if (t->dtype == TP_F64) {
+        ((double *)t->data)[i] = tp_parse_double(field, &after);
+        return after > field && tp__csv_blank(after, end);
+    }
+    int64_t v;
+    if (!tp__csv_int(field, end, &v)) return false;
+    if (t->dtype == TP_I64) ((int64_t *)t->data)[i] = v;
+    else if (v < INT32_MIN || v > INT32_MAX) return false;
+    else ((int32_t *)t->data)[i] = (int32_t)v;
+    return true;
+}
+
+/* One that is to be read: which fields of a row become which component. */
+typedef struct tp__csv_take {
+    const tp_csv_column *column; /* n of them */
+    int n;
+    int64_t *first; /* field where each begins, -1: the header has not told yet */
+} tp__csv_take;
+
+static int64_t tp__csv_count(const tp_csv_column *c) { return c->count ? c->count : 1; }
+
+/* The first line, if there is a header: the numbers of the columns that have names. */
+static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_t *fields)
+{
+    char *field;
+    size_t length;
+    const int64_t line = c->line;
+    for (int j = 0; j < t->n; j++) t->first[j] = t->column[j].name ? -1 : t->column[j].index;
+    if (!header) return TP_OK;
+    if (!tp__csv_row(c))
+        return tp_fail(TP_ERR_FORMAT, "%s is empty: a line with the names of the columns was to come", c->what);
+    int more = TP__CSV_MORE;
+    for (*fields = 0; more == TP__CSV_MORE; ++*fields) {
+        if ((more = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
+        for (int j = 0; j < t->n; j++) {
+            const char *name = t->column[j].name;
+            if (!name || strlen(name) != length || memcmp(name, field, length) != 0) continue;
+            if (t->first[j] >= 0)
+                return tp_fail(TP_ERR_FORMAT, "%s:%lld: columns %lld and %lld are both called \"%s\": give the number",
+                               c->what, (long long)line, (long long)t->first[j], (long long)*fields, name);
+            t->first[j] = *fields;
+        }
+    }
+    for (int j = 0; j < t->n; j++)
+        if (t->first[j] < 0)
+            return tp_fail(TP_ERR_NAME, "%s:%lld: there is no column called \"%s\"", c->what, (long long)line,
+                           t->column[j].name);
+    return TP_OK;
+}
+
+/* One row into element `row` of the arrays. fields: how many a row has, 0: not known yet. */
+static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_flow *f, int64_t row, int64_t *fields)
+{
+    const int64_t line = c->line;
+    char *field;
+    size_t length;
+    int more = TP__CSV_MORE;
+    int64_t k = 0;
+    for (; more == TP__CSV_MORE; k++) {
+        const int64_t here = c->line;
+        if ((more = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
+        for (int j = 0; j < t->n; j++) {
+            const int64_t count = tp__csv_count(&t->column[j]), part = k - t->first[j];
+            if (part < 0 || part >= count) continue;
+            if (f->kind[j] == TP__ROW_TEXT) {
+                int64_t *place = (int64_t *)f->array[j].data + 2 * row;
+                place[0] = (int64_t)(field - f->text);
+                place[1] = (int64_t)length;
+            } else if (!tp__csv_number(&f->array[j], row * count + part, field, length)) {
+                tp__printable name;
+                return tp_fail(TP_ERR_FORMAT, "%s:%lld: column %lld%s%s%s: \"%s\" is no %s", c->what, (long long)here,
+                               (long long)k, t->column[j].name ? " (" : "", t->column[j].name ? t->column[j].name : "",
+                               t->column[j].name ? ")" : "", tp__make_printable(&name, field, length),
+                               tp_dtype_name(f->array[j].dtype));
+            }
+        }
+    }
+    if (*fields && k != *fields)
+        return tp_fail(TP_ERR_FORMAT, "%s:%lld: this line has %lld fields, those before it have %lld", c->what,
+                       (long long)line, (long long)k, (long long)*fields);
+    *fields = k;
+    for (int j = 0; j < t->n; j++)
+        if (t->first[j] + tp__csv_count(&t->column[j]) > k)
+            return tp_fail(TP_ERR_ARG, "%s:%lld: column %lld was asked for, there are %lld, numbered from 0", c->what,
+                           (long long)line, (long long)(t->first[j] + tp__csv_count(&t->column[j]) - 1), (long long)k);
+    return TP_OK;
+}
+
+/* f->text, `size` bytes and a 0, into f's arrays. */
+static tp_status tp__csv_parse(tp__rows_flow *f, size_t size, const char *what, const tp_csv_column *columns,
+                               bool header, char separator, int64_t *first)
+{
+    tp__csv c = {f->text, f->text + size, what, 1, separator};
+    const tp__csv_take take = {columns, f->n, first};
+    int64_t most = 1, rows = 0, fields = 0;
+    if (size >= 3 && memcmp(c.at, "\xEF\xBB\xBF", 3) == 0) c.at += 3; /* a byte order mark */
+    for (const char *p = c.at; (p = (const char *)memchr(p, '\n', (size_t)(c.end - p))) != NULL; p++) most++;
+    tp__csv_take names = take;
+    tp_status st = tp__csv_header(&c, &names, header, &fields);
+    for (int j = 0; j < f->n && st == TP_OK; j++) {
+        const tp_csv_column *column = &columns[j];
+        const int64_t dim[2] = {most, column->dtype == TP_U8 ? 2 : tp__csv_count(column)};
+        f->kind[j] = column->dtype == TP_U8 ? TP__ROW_TEXT : TP__ROW_AS_IS;
+        const tp_dtype dtype = column->dtype == TP_U8            ? TP_I64
+                               : column->dtype == TP_DTYPE_UNSET ? TP_F32
+                                                                 : column->dtype;
+        st = tp_tensor_resize(&f->array[j], dtype,
+                              tp_make_shape_n(column->count || column->dtype == TP_U8 ? 2 : 1, dim));
+    }
+    while (st == TP_OK && tp__csv_row(&c)) st = tp__csv_read_row(&c, &take, f, rows++, &fields);
+    for (int j = 0; j < f->n && st == TP_OK; j++) f->array[j].shape.dim[0] = rows;
+    return st;
+}
+
+TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    const char separator = d->separator ? d->separator : ',';
+    if (!d->path || d->n < 1 || !d->columns)
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_csv: needs a path and at least one column");
+    if (separator == '"' || separator == '\n' || separator == '\r')
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_csv: quotes and line ends cannot be the separator");
+    for (int j = 0; j < d->n; j++) {
+        const tp_csv_column *c = &d->columns[j];
+        const bool number = c->dtype == TP_DTYPE_UNSET || c->dtype == TP_F32 || c->dtype == TP_F64 ||
+                            c->dtype == TP_I32 || c->dtype == TP_I64;
+        if (c->index < 0 || c->count < 0 || (!number && c->dtype != TP_U8) || (!number && c->count))
+            return tp_df_fail(
+                &d->at_, TP_ERR_ARG,
+                "tp_df_csv: component %d: columns have a number from 0 and are float32, float64, int32, int64 or, "
+                "one at a time, text (TP_U8)",
+                j);
+        if (c->name && !tp__yes(d->header, true))
+            return tp_df_fail(&d->at_, TP_ERR_ARG,
+                              "tp_df_csv: column \"%s\" is asked for by name, but there is no header", c->name);
+    }
+    tp_dataflow *df = tp__rows_new("tp_df_csv", d->n, d->seed);
+    if (!df) return NULL;
+    tp__rows_flow *f = (tp__rows_flow *)df->user;
+    size_t size = 0;
+    int64_t *first = (int64_t *)tp_calloc((size_t)d->n, sizeof *first);
+    tp_status st = first ? tp_file_read(d->path, true, 0, &f->text, &size) : TP_ERR_NOMEM;
+    if (st == TP_OK) st = tp__csv_parse(f, size, d->path, d->columns, tp__yes(d->header, true), separator, first);
+    tp_free(first);
+    if (st == TP_OK) st = tp__rows_ready(df, NULL, d->shuffle);
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+/* -- text ---- >>vocabulary */
+
+/* The bytes of the character at p: one, where it is no UTF-8. */
+static size_t tp__utf8_length(const char *p, const char *end)
+{
+    const unsigned char c = (unsigned char)*p;
+    const size_t n = c >= 0xf0 && c < 0xf8 ? 4 : c >= 0xe0 && c < 0xf0 ? 3 : c >= 0xc2 && c < 0xe0 ? 2 : 1;
+    if ((size_t)(end - p) < n) return 1;
+    for (size_t i = 1; i < n; i++)
+        if (((unsigned char)p[i] & 0xc0) != 0x80) return 1;
+    return n;
+}
+
+static bool tp__text_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
+
+/* The next character or word from *p on, which moves behind it; NULL at the end. */
+static const char *tp__text_next(const char **p, const char *end, bool words, size_t *length)
+{
+    while (words && *p < end && tp__text_blank(**p)) ++*p;
+    const char *token = *p;
+    if (token == end) return NULL;
+    if (!words) *p += *length = tp__utf8_length(token, end);
+    else if (*token == '\n') {
+        ++*p;
+        *length = 5;
+        return "<eos>";
+    } else {
+        while (*p < end && !tp__text_blank(**p) && **p != '\n') ++*p;
+        *length = (size_t)(*p - token);
+    }
+    return token;
+}
+
+typedef struct tp__token { /* a different word of a text */
+    const char *at;
+    size_t length;
+    int64_t count, order;
+} tp__token;
+
+/* The words that are found so far, by their hashes: slot[] has the number of a token + 1, or 0. */
+typedef struct tp__tokens {
+    tp__token *token;
+    int32_t n, room;
+    int32_t *slot;
+    size_t n_slot; /* a power of two */
+} tp__tokens;
+
+static size_t tp__slot_of(uint64_t hash, size_t n_slot) { return (size_t)hash & (n_slot - 1); }
+
+/* Twice the room, and a table that fits it. */
+static tp_status tp__tokens_grow(tp__tokens *t)
+{
+    if (t->room > INT32_MAX / 4) return tp_fail(TP_ERR_FORMAT, "a text with more than %d different words", t->room);
+    const int32_t room = t->room ? 2 * t->room : 256;
+    tp__token *more = (tp__token *)tp_realloc(t->token, (size_t)room * sizeof *more);
+    if (!more) return TP_ERR_NOMEM;
+    t->token = more;
+    const size_t n_slot = 2 * (size_t)room;
+    int32_t *slot = (int32_t *)tp_calloc(n_slot, sizeof *slot);
+    if (!slot) return TP_ERR_NOMEM;
+    for (int32_t i = 0; i < t->n; i++) {
+        size_t s = tp__slot_of(tp_hash(t->token[i].at, t->token[i].length), n_slot);
+        while (slot[s]) s = (s + 1) & (n_slot - 1);
+        slot[s] = i + 1;
+    }
+    tp_free(t->slot);
+    t->slot = slot;
+    t->n_slot = n_slot;
+    t->room = room;
+    return TP_OK;
+}
+
+/* The number of a word, added if it is new; -1: out of memory. */
+static int32_t tp__tokens_add(tp__tokens *t, const char *at, size_t length)
+{
+    if (t->n == t->room && tp__tokens_grow(t) != TP_OK) return -1;
+    size_t s = tp__slot_of(tp_hash(at, length), t->n_slot);
+    for (; t->slot[s]; s = (s + 1) & (t->n_slot - 1)) {
+        const tp__token *is = &t->token[t->slot[s] - 1];
+        if (is->length == length && memcmp(is->at, at, length) == 0) return t->slot[s] - 1;
+    }
+    const tp__token fresh = {at, length, 0, t->n};
+    t->token[t->n++] = fresh;
+    t->slot[s] = t->n;
+    return t->n - 1;
+}
+
+static int tp__token_by_order(const void *a, const void *b) /* by count, then by where it came first */
+{
+    const tp__token *x = (const tp__token *)a, *y = (const tp__token *)b;
+    if (x->count != y->count) return x->count > y->count ? -1 : 1;
+    return x->order < y->order ? -1 : x->order > y->order;
+}
+static int tp__token_by_bytes(const void *a, const void *b) /* by count, then by bytes */
+{
+    const tp__token *x = (const tp__token *)a, *y = (const tp__token *)b;
+    if (x->count != y->count) return x->count > y->count ? -1 : 1;
+    const int c = memcmp(x->at, y->at, x->length < y->length ? x->length : y->length);
+    return c ? c : x->length < y->length ? -1 : x->length > y->length;
+}
+
+/* "<unk>" is first among the tokens: the rare words go, and what they counted is its. */
+static void tp__tokens_cut(tp__tokens *t, int64_t min_count, int max_words)
+{
+    int32_t kept = 1;
+    for (int32_t i = 1; i < t->n; i++) {
+        if (t->token[i].count < min_count) t->token[0].count += t->token[i].count;
+        else t->token[kept++] = t->token[i];
+    }
+    t->n = kept;
+    qsort(t->token + 1, (size_t)t->n - 1, sizeof *t->token, tp__token_by_bytes);
+    for (; max_words > 0 && t->n > max_words; t->n--) t->token[0].count += t->token[t->n - 1].count;
+    qsort(t->token, (size_t)t->n, sizeof *t->token, tp__token_by_bytes);
+}
+
+TP_DEF void tp_vocabulary_free(tp_vocabulary *v)
+{
+    if (!v) return;
+    tp_arena_free(&v->mem_);
+    memset(v, 0, sizeof *v);
+}
+
+static size_t tp__vocabulary_slot(const tp_vocabulary *v, const char *word, size_t size)
+{
+    size_t s = tp__slot_of(tp_hash(word, size), v->n_slot_);
+    for (; v->slot_[s]; s = (s + 1) & (v->n_slot_ - 1)) {
+        const char *is = v->word[v->slot_[s] - 1];
+        if (strlen(is) == size && memcmp(is, word, size) == 0) break;
+    }
+    return s;
+}
+
+TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t size)
+{
+    TP__REQUIRE(v && (word || size == 0), -1)
+
+    if (v->n < 1 || !v->slot_) return -1;
+    const int32_t is = v->slot_[tp__vocabulary_slot(v, word, size)];
+    return is ? is - 1 : v->unk;
+}
+
+/* Copies of the tokens. A 0 in a text is a character of no bytes to strlen; it is refused before. */
+static tp_status tp__vocabulary_take(tp_vocabulary *v, const tp__tokens *t, bool words)
+{
+    v->n_slot_ = 4;
+    while (v->n_slot_ < 2 * (size_t)t->n) v->n_slot_ *= 2;
+    v->word = (const char **)tp_arena_alloc(&v->mem_, ((size_t)t->n + 1) * sizeof *v->word);
+    v->count = (int64_t *)tp_arena_alloc(&v->mem_, ((size_t)t->n + 1) * sizeof *v->count);
+    v->slot_ = (int32_t *)tp_arena_alloc(&v->mem_, v->n_slot_ * sizeof *v->slot_);
+    if (!v->word || !v->count || !v->slot_) return TP_ERR_NOMEM;
+    for (int i = 0; i < t->n; i++) {
+        char *word = (char *)tp_arena_alloc(&v->mem_, t->token[i].length + 1);
+        if (!word) return TP_ERR_NOMEM;
+        memcpy(word, t->token[i].at, t->token[i].length);
+        v->word[i] = word;
+        v->count[i] = t->token[i].count;
+        v->slot_[tp__vocabulary_slot(v, word, t->token[i].length)] = i + 1;
+        v->n = i + 1;
+        if (words && strcmp(word, "<unk>") == 0) v->unk = i;
+    }
+    return TP_OK;
+}
+
+static tp_status tp__vocabulary_parse(tp_vocabulary *v, const char *text, size_t size, const char *what, bool words,
+                                      int64_t min_count, int max_words)
+{
+    tp__tokens t;
+    memset(&t, 0, sizeof t);
+    const char *p = text, *token;
+    size_t length;
+    tp_status st = TP_OK;
+    if (size && memchr(text, 0, size)) st = tp_fail(TP_ERR_FORMAT, "%s is no text: it has bytes of 0", what);
+    if (st == TP_OK && words && tp__tokens_add(&t, "<unk>", 5) < 0) st = TP_ERR_NOMEM;
+    while (st == TP_OK && (token = tp__text_next(&p, text + size, words, &length)) != NULL) {
+        const int32_t i = tp__tokens_add(&t, token, length);
+        if (i < 0) st = TP_ERR_NOMEM;
+        else t.token[i].count++;
+    }
+    if (st == TP_OK && t.n == (words ? 1 : 0) && size == 0) st = tp_fail(TP_ERR_FORMAT, "%s is empty", what);
+    if (st == TP_OK && words) tp__tokens_cut(&t, min_count, max_words);
+    else if (st == TP_OK && t.n) qsort(t.token, (size_t)t.n, sizeof *t.token, tp__token_by_order);
+    tp_vocabulary_free(v);
+    v->unk = -1;
+    if (st == TP_OK) st = tp__vocabulary_take(v, &t, words);
+    if (st != TP_OK) tp_vocabulary_free(v);
+    tp_free(t.token);
+    tp_free(t.slot);
+    return st;
+}
+
+static tp_status tp__vocabulary_load(tp_vocabulary *v, const char *path, bool words, int64_t min_count, int max_words)
+{
+    char *text = NULL;
+    size_t size = 0;
+    tp_status st = tp_file_read(path, true, 0, &text, &size);
+    if (st == TP_OK) st = tp__vocabulary_parse(v, text, size, path, words, min_count, max_words);
+    tp_free(text);
+    return st;
+}
+
+TP_DEF tp_status tp_vocabulary_chars(tp_vocabulary *v, const char *path)
+{
+    TP__REQUIRE(v && path, TP_ERR_ARG)
+
+    return tp__vocabulary_load(v, path, false, 0, 0);
+}
+
+TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t min_count, int max_words)
+{
+    TP__REQUIRE(v && path, TP_ERR_ARG)
+
+    if (max_words < 0) return tp_fail(TP_ERR_ARG, "tp_vocabulary_words: max_words is %d", max_words);
+    return tp__vocabulary_load(v, path, true, min_count, max_words);
+}
+
+/* -- flows of text ---- >>df text */
+
+typedef struct tp__text_flow {
+    tp__order order; /* next is the index; never at */
+    int32_t *id;
+    int64_t n; /* of them */
+    int64_t sequence, batch;
+    bool random;
+} tp__text_flow;
+
+/* The ids of a text; *out is tp_malloc'ed. */
+static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t size, const char *what, bool words,
+                              int32_t **out, int64_t *n)
+{
+    const char *p = text, *token;
+    size_t length, bytes;
+    int64_t many = 0;
+    while (tp__text_next(&p, text + size, words, &length)) many++;
+    if (!tp_mul_size((size_t)many + 1, sizeof **out, &bytes)) return tp_fail(TP_ERR_NOMEM, "%s is too long", what);
+    int32_t *id = (int32_t *)tp_malloc(bytes);
+    if (!id) return TP_ERR_NOMEM;
+    p = text;
+    *n = 0;
+    while ((token = tp__text_next(&p, text + size, words, &length)) != NULL) {
+        const int is = tp_vocabulary_find(v, token, length);
+        if (is < 0) {
+            tp__printable name;
+            tp_free(id);
+            return tp_fail(TP_ERR_NAME, "%s: \"%s\" before byte %zu is not in the vocabulary, and there is no <unk>",
+                           what, tp__make_printable(&name, token, length), (size_t)(p - text));
+        }
+        id[(*n)++] = is;
+    }
+    *out = id;
+    return TP_OK;
+}
+
+/* Read the file, and give f the ids of its text by the vocabulary, or by its own where that is NULL. */
+static tp_status tp__text_read(tp__text_flow *f, const char *path, const tp_vocabulary *vocabulary, bool words)
+{
+    tp_vocabulary own;
+    memset(&own, 0, sizeof own);
+    char *text = NULL;
+    size_t size = 0;
+    tp_status st = tp_file_read(path, true, 0, &text, &size);
+    if (st == TP_OK && !vocabulary) st = tp__vocabulary_parse(&own, text, size, path, words, 1, 0);
+    if (st == TP_OK) st = tp__text_ids(vocabulary ? vocabulary : &own, text, size, path, words, &f->id, &f->n);
+    tp_vocabulary_free(&own);
+    tp_free(text);
+    return st;
+}
+
+static tp_status tp__text_chars_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__text_flow *f = (tp__text_flow *)df->user;
+    const int64_t i = tp__order_take(&f->order);
+    if (i < 0) return TP_END;
+    int64_t start = i * f->sequence;
+    if (f->random) {
+        uint32_t r[4];
+        tp_philox(f->order.key, (uint64_t)i, 0, r);
+        start = (int64_t)(((uint64_t)r[0] << 32 | r[1]) % (uint64_t)(f->n - f->sequence));
+    }
+    const tp_status st = tp_datapoint_resize(dp, 2);
+    for (int j = 0; j < 2 && st == TP_OK; j++)
+        tp_tensor_view(&dp->c[j], TP_I32, tp_make_shape_n(1, &f->sequence), f->id + start + j);
+    return st;
+}
+
+static tp_status tp__text_words_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__text_flow *f = (tp__text_flow *)df->user;
+    const int64_t i = tp__order_take(&f->order), row = f->n / f->batch, dim[2] = {f->batch, f->sequence};
+    if (i < 0) return TP_END;
+    tp_status st = tp_datapoint_resize(dp, 2);
+    for (int j = 0; j < 2 && st == TP_OK; j++) {
+        if ((st = tp_tensor_resize(&dp->c[j], TP_I32, tp_make_shape_n(2, dim))) != TP_OK) break;
+        for (int64_t b = 0; b < f->batch; b++)
+            memcpy((int32_t *)dp->c[j].data + b * f->sequence, f->id + b * row + i * f->sequence + j,
+                   (size_t)f->sequence * sizeof(int32_t));
+    }
+    return st;
+}
+
+static void tp__text_close(tp_dataflow *df) { tp_free(((tp__text_flow *)df->user)->id); }
+
+static tp_dataflow *tp__text_new(const char *name, uint64_t seed, int64_t sequence, int64_t batch)
+{
+    tp_dataflow *df = tp_df_new(name, sizeof(tp__text_flow), seed);
+    if (!df) return NULL;
+    tp__text_flow *f = (tp__text_flow *)df->user;
+    f->sequence = sequence;
+    f->batch = batch;
+    df->restart = tp__ordered_restart;
+    df->size = tp__ordered_size;
+    df->seek = tp__ordered_seek;
+    df->close = tp__text_close;
+    return df;
+}
+
+TP_DEF tp_dataflow *tp_df_text_chars_(const tp_df_text_chars_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    const int64_t sequence = d->sequence_length ? d->sequence_length : 50;
+    if (!d->path || sequence < 1 || d->size < 0)
+        return tp_df_fail(&d->at_, TP_ERR_ARG,
+                          "tp_df_text_chars: path %s, sequence_length %lld, size %lld: a path and positive numbers",
+                          d->path ? d->path : "NULL", (long long)sequence, (long long)d->size);
+    tp_dataflow *df = tp__text_new("tp_df_text_chars", d->seed, sequence, 1);
+    if (!df) return NULL;
+    tp__text_flow *f = (tp__text_flow *)df->user;
+    df->next = tp__text_chars_next;
+    tp_status st = tp__text_read(f, d->path, d->vocabulary, false);
+    const int64_t most = (f->n - 1) / sequence;
+    f->random = tp__yes(d->shuffle, true);
+    f->order.n = d->size ? d->size : most;
+    if (st == TP_OK && f->n <= sequence)
+        st = tp_fail(TP_ERR_FORMAT, "%s has %lld characters, a sequence of %lld needs one more than that", d->path,
+                     (long long)f->n, (long long)sequence);
+    if (st == TP_OK && !f->random && f->order.n > most)
+        st = tp_fail(TP_ERR_ARG, "%s has %lld sequences of %lld characters side by side, .size asks for %lld", d->path,
+                     (long long)most, (long long)sequence, (long long)d->size);
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    const int64_t sequence = d->sequence_length ? d->sequence_length : 35, batch = d->batch_size ? d->batch_size : 20;
+    if (!d->path || sequence < 1 || batch < 1)
+        return tp_df_fail(
+            &d->at_, TP_ERR_ARG,
+            "tp_df_text_words: path %s, sequence_length %lld, batch_size %lld: a path and positive numbers",
+            d->path ? d->path : "NULL", (long long)sequence, (long long)batch);
+    tp_dataflow *df = tp__text_new("tp_df_text_words", 0, sequence, batch);
+    if (!df) return NULL;
+    tp__text_flow *f = (tp__text_flow *)df->user;
+    df->next = tp__text_words_next;
+    tp_status st = tp__text_read(f, d->path, d->vocabulary, true);
+    f->order.n = (f->n / batch - 1) / sequence;
+    if (st == TP_OK && f->order.n < 1)
+        st = tp_fail(TP_ERR_FORMAT, "%s has %lld words: a batch of %lld sequences of %lld needs at least %lld", d->path,
+                     (long long)f->n, (long long)batch, (long long)sequence, (long long)(batch * (sequence + 1)));
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+TP__COLD_END
+
+/* -- stb_image ---- >>stb
+ * Compiled for JPEG, PNG and BMP from memory alone, as static functions. Its memory comes from a block that is kept between images,
+ * as far as that reaches, then from tp_malloc; what one image may take is limited by its size in pixels. */
+
+typedef struct tp__stb {
+    char *block;
+    size_t cap, used, need, most; /* need: what would have been enough; most: what one allocation may have */
+    bool nomem, over;
+} tp__stb;
+
+#if !defined(TP_NO_STB_IMAGE) && !defined(STBI_INCLUDE_STB_IMAGE_H) && !defined(TP_STB_IMAGE) && defined(__has_include)
+#if __has_include(<stb/stb_image.h>)
+#define TP_STB_IMAGE <stb/stb_image.h>
+#endif
+#endif
+#if defined(TP_NO_STB_IMAGE)
+#undef TP_STB_IMAGE
+#elif defined(STBI_INCLUDE_STB_IMAGE_H)
+#define TP__STB
+#elif defined(TP_STB_IMAGE)
+#define TP__STB
+#define TP__STB_OURS
+
+static TP__THREAD_LOCAL tp__stb *tp__stb_now; /* while an image is decoded */
+
+static void *tp__stb_malloc(size_t size)
+{
+    tp__stb *s = tp__stb_now;
+    const size_t bytes = (size + 63) & ~(size_t)63;
+    if (bytes < size || bytes > s->most) {
+        s->over = true;
+        return NULL;
+    }
+    s->need += bytes;
+    if (s->cap - s->used >= bytes) {
+        void *p = s->block + s->used;
+        s->used += bytes;
+        return p;
+    }
+    void *p = tp_malloc(size);
+    if (!p) s->nomem = true;
+    return p;
+}
+static void tp__stb_free(void *p)
+{
+    const tp__stb *s = tp__stb_now;
+    const uintptr_t at = (uintptr_t)p, block = (uintptr_t)s->block;
+    if (!s->block || at < block || at >= block + s->cap) tp_free(p);
+}
+static void *tp__stb_realloc(void *p, size_t before, size_t size)
+{
+    void *q = tp__stb_malloc(size);
+    if (!q || !p) return q;
+    memcpy(q, p, before < size ? before : size);
+    tp__stb_free(p);
+    return q;
+}
+
+#define STB_IMAGE_STATIC
+#define STB_IMAGE_IMPLEMENTATION
+#define STBI_NO_STDIO
+#define STBI_NO_HDR
+#define STBI_NO_LINEAR
+#define STBI_NO_GIF
+#define STBI_NO_PIC
+#define STBI_NO_PNM
+#define STBI_NO_PSD
+#define STBI_NO_TGA
+#define STBI_ASSERT(x)                         ((void)0) /* what is damaged is told, not asserted */
+#define STBI_MALLOC(size_)                     tp__stb_malloc(size_)
+#define STBI_REALLOC_SIZED(p_, before_, size_) tp__stb_realloc(p_, before_, size_)
+#define STBI_FREE(p_)                          tp__stb_free(p_)
+#ifdef TP_NO_THREADS
+#define STBI_NO_THREAD_LOCALS
+#endif
+#ifdef __GNUC__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wunused-but-set-variable"
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wsign-compare"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wcast-qual"
+#pragma GCC diagnostic ignored "-Wcast-align"
+#pragma GCC diagnostic ignored "-Wdouble-promotion"
+#pragma GCC diagnostic ignored "-Wmissing-field-initializers"
+#pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
+#pragma GCC diagnostic ignored "-Wpedantic"
+#endif
+#include TP_STB_IMAGE
+#ifdef __GNUC__
+#pragma GCC diagnostic pop
+#endif
+#undef STB_IMAGE_IMPLEMENTATION /* for who includes it after us, in a program of one unit */
+#undef STB_IMAGE_STATIC
+#endif
+
+TP__COLD_BEGIN
+
+/* -- what an image file says of itself ---- >>image header */
+
+#define TP__MOST_PIXELS ((int64_t)64 << 20)
+
+typedef struct tp__image_look {
+    const char *kind; /* NULL: none of the three */
+    uint64_t w, h;
+    const char *damage; /* NULL: none that is seen without decoding */
+} tp__image_look;
+
+static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
+static uint32_t tp__be32(const uint8_t *p) { return tp__be16(p) << 16 | tp__be16(p + 2); }
+
+/* Segments: ff, a kind, a length, what it holds; behind "start of scan" the coded image, in which ff is followed by 0 or by a
+ * restart marker. The end has a marker of its own. */
+static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_look *look)
+{
+    look->kind = "JPEG";
+    look->damage = "it is cut short";
+    for (size_t at = 2; at < n;) {
+        const uint8_t *ff = (const uint8_t *)memchr(p + at, 0xff, n - at);
+        if (!ff) return;
+        at = (size_t)(ff - p);
+        while (at < n && p[at] == 0xff) at++;
+        if (at == n) return;
+        const int kind = p[at++];
+        if (kind == 0 || kind == 1 || (kind >= 0xd0 && kind <= 0xd8)) continue;
+        if (kind == 0xd9) {
+            look->damage = NULL;
+            return;
+        }
+        if (n - at < 2) return;
+        const size_t length = tp__be16(p + at);
+        if (length < 2 || length > n - at) return;
+        if (kind >= 0xc0 && kind <= 0xcf && kind != 0xc4 && kind != 0xc8 && kind != 0xcc && length >= 7 && !look->w) {
+            look->h = tp__be16(p + at + 3);
+            look->w = tp__be16(p + at + 5);
+        }
+        at += length;
+    }
+}
+
+/* 8 bytes, then chunks: length, kind, data, CRC. */
+static void tp__look_at_png(const uint8_t *p, size_t n, tp__image_look *look)
+{
+    look->kind = "PNG";
+    look->damage = "it is cut short";
+    for (size_t at = 8; n - at >= 12;) {
+        const size_t length = tp__be32(p + at);
+        if (length > n - at - 12) return;
+        if (tp_crc32(0, p + at + 4, length + 4) != tp__be32(p + at + 8 + length)) {
+            look->damage = "a checksum does not match";
+            return;
+        }
+        if (memcmp(p + at + 4, "IHDR", 4) == 0 && length >= 8 && !look->w) {
+            look->w = tp__be32(p + at + 8);
+            look->h = tp__be32(p + at + 12);
+        }
+        if (memcmp(p + at + 4, "IEND", 4) == 0) {
+            look->damage = NULL;
+            return;
+        }
+        at += length + 12;
+    }
+}
+
+static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_look *look)
+{
+    look->kind = "BMP";
+    look->damage = "it is cut short";
+    if (n < 26) return;
+    look->damage = NULL;
+    const bool old = tp__le32(p + 14) == 12;
+    const uint32_t h = tp__le32(p + 22);
+    look->w = old ? tp__le16(p + 18) : tp__le32(p + 18);
+    look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* from the top, if negative */
+}
+
+static tp__image_look tp__look_at_image(const uint8_t *p, size_t n)
+{
+    tp__image_look look = {NULL, 0, 0, NULL};
+    if (n >= 3 && p[0] == 0xff && p[1] == 0xd8 && p[2] == 0xff) tp__look_at_jpeg(p, n, &look);
+    else if (n >= 8 && memcmp(p, "\x89PNG\r\n\x1a\n", 8) == 0) tp__look_at_png(p, n, &look);
+    else if (n >= 2 && p[0] == 'B' && p[1] == 'M') tp__look_at_bmp(p, n, &look);
+    return look;
+}
+
+static tp_status tp__image_refuse(const tp__image_look *look, size_t size, const char *what, int64_t max_pixels)
+{
+    if (size == 0) return tp_fail(TP_ERR_FORMAT, "%s is empty", what);
+    if (!look->kind)
+        return tp_fail(TP_ERR_FORMAT, "%s is no image: it begins as neither JPEG nor PNG nor BMP does", what);
+    if (look->w && look->h > (uint64_t)max_pixels / look->w)
+        return tp_fail(TP_ERR_FORMAT, "%s is a %s of %llu x %llu pixels, more than the %lld allowed (.max_pixels)",
+                       what, look->kind, (unsigned long long)look->w, (unsigned long long)look->h,
+                       (long long)max_pixels);
+    if (look->damage) return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: %s", what, look->kind, look->damage);
+    if (!look->w || !look->h)
+        return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: it says nothing of its size", what, look->kind);
+    return TP_OK;
+}
+
+#ifdef TP__STB
+/* After an image: the next one like it finds room in the block. */
+static void tp__stb_settle(tp__stb *s, bool keep)
+{
+    const size_t want = s->need;
+    s->used = s->need = 0;
+    if (!keep || want <= s->cap || want > (size_t)256 << 20) return;
+    char *more = (char *)tp_malloc(want);
+    if (!more) return; /* it goes without */
+    tp_free(s->block);
+    s->block = more;
+    s->cap = want;
+}
+
+static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, const tp__image_look *look,
+                                  const char *what, int channels, tp_tensor *image)
+{
+    int w = 0, h = 0, have = 0;
+    const uint64_t most = (look->w + 64) * (look->h + 64) * 16 + ((uint64_t)1 << 20) + size;
+    s->most = most < SIZE_MAX / 2 ? (size_t)most : SIZE_MAX / 2;
+    s->nomem = s->over = false;
+#ifdef TP__STB_OURS
+    tp__stb_now = s;
+#endif
+    uint8_t *pixels = stbi_load_from_memory(data, (int)size, &w, &h, &have, channels);
+    tp_status st = TP_OK;
+    if (!pixels && s->nomem) st = TP_ERR_NOMEM;
+    else if (!pixels)
+        st = tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: %s", what, look->kind,
+                     s->over ? "it unpacks to more than its pixels" : stbi_failure_reason());
+    else if (w < 1 || h < 1 || (uint64_t)w * (uint64_t)h > look->w * look->h)
+        st = tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: it has %d x %d pixels, its header says %llu x %llu", what,
+                     look->kind, w, h, (unsigned long long)look->w, (unsigned long long)look->h);
+    const int64_t dim[3] = {h, w, channels};
+    if (st == TP_OK) st = tp_tensor_resize(image, TP_U8, tp_make_shape_n(3, dim));
+    if (st == TP_OK) memcpy(image->data, pixels, tp_tensor_bytes(image));
+    if (pixels) stbi_image_free(pixels);
+#ifdef TP__STB_OURS
+    tp__stb_now = NULL;
+#endif
+    return st;
+}
+#endif
+
+/* s keeps the memory; NULL: it is given back. */
+static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, const char *what, int channels,
+                                  int64_t max_pixels, tp_tensor *image)
+{
+    if (channels != 1 && channels != 3)
+        return tp_fail(TP_ERR_ARG, "%s: an image with %d channels was asked for: 3 (RGB) or 1 (grey)", what, channels);
+    const tp__image_look look = tp__look_at_image((const uint8_t *)data, size);
+    const tp_status st = tp__image_refuse(&look, size, what, max_pixels);
+    if (st != TP_OK) return st;
+    if (size > INT_MAX) return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file can", what, size);
+#ifdef TP__STB
+    tp__stb mine;
+    memset(&mine, 0, sizeof mine);
+    tp__stb *use = s ? s : &mine;
+    const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, what, channels, image);
+    tp__stb_settle(use, s != NULL);
+    return done;
+#else
+    (void)s, (void)image;
+    return tp_fail(
+        TP_ERR_UNSUPPORTED,
+        "%s is a %s, but this program was built without stb_image.h: install it (Debian: libstb-dev) or define "
+        "TP_STB_IMAGE as its path",
+        what, look.kind);
+#endif
+}
+
+TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp_tensor *image)
+{
+    TP__REQUIRE((data || size == 0) && image, TP_ERR_ARG)
+
+    return tp__image_decode(NULL, data, size, "the image", channels, TP__MOST_PIXELS, image);
+}
+
+/* The bytes of a file into b, whose memory is used again. Nothing but a file is opened: a pipe would be waited for. */
+static tp_status tp__file_into(const char *path, uint64_t limit, tp_buf *b)
+{
+    tp__os_info is;
+    if (tp__os_stat(path, true, &is) != 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, tp__os_error());
+    if (is.kind != TP__OS_FILE) return tp_fail(TP_ERR_IO, "%s is not a file", path);
+    if (is.size > limit)
+        return tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu that its pixels may have", path,
+                       (unsigned long long)is.size, (unsigned long long)limit);
+    const int fd = tp__os_open(path, TP__OS_READ);
+    if (fd < 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, tp__os_error());
+    tp_status st = tp__bytes_room(b, (size_t)is.size + 1) ? TP_OK : TP_ERR_NOMEM;
+    const int64_t got = st == TP_OK ? tp__os_read(fd, b->data, (size_t)is.size) : 0;
+    if (got < 0) st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
+    tp__os_close(fd);
+    b->len = got > 0 ? (size_t)got : 0;
+    return st;
+}
+
+static tp_status tp__image_read(tp__stb *s, const char *path, int channels, int64_t max_pixels, tp_buf *file,
+                                tp_tensor *image)
+{
+    const uint64_t limit =
+        (uint64_t)max_pixels > (UINT64_MAX >> 4) ? UINT64_MAX : (uint64_t)max_pixels * 8 + (1u << 20);
+    const tp_status st = tp__file_into(path, limit < SIZE_MAX / 2 ? limit : SIZE_MAX / 2, file);
+    return st == TP_OK ? tp__image_decode(s, file->data, file->len, path, channels, max_pixels, image) : st;
+}
+
+/* Whether a failure is one that TP_SKIP passes over: one of the file, not of the program. */
+static bool tp__image_skips(tp_status st) { return st == TP_ERR_IO || st == TP_ERR_FORMAT; }
+
+TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    TP__REQUIRE(in && out && call, TP_ERR_ARG)
+
+    const tp_image_options *o = (const tp_image_options *)call->user;
+    if (in->n < 1 || in->c[0].dtype != TP_U8 || in->c[0].shape.ndim != 1)
+        return tp_fail(TP_ERR_ARG, "tp_map_image: component 0 must be a path: uint8 (length)");
+    if (o && (o->max_pixels < 0 || (o->channel && o->channel != 1 && o->channel != 3)))
+        return tp_fail(TP_ERR_ARG, "tp_map_image: channel is %d and max_pixels %lld", o->channel,
+                       (long long)o->max_pixels);
+    tp_buf path = {NULL, 0, 0, false}, file = {NULL, 0, 0, false};
+    tp_buf_put(&path, in->c[0].data, (size_t)tp_tensor_size(&in->c[0]));
+    tp_buf_put(&path, "", 1);
+    tp_status st = path.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file") : TP_OK;
+    if (st == TP_OK && out->n < 1) st = tp_fail(TP_ERR_ARG, "tp_map_image: the datapoint has no components");
+    if (st == TP_OK)
+        st = tp__image_read(NULL, path.data, o && o->channel ? o->channel : 3,
+                            o && o->max_pixels ? o->max_pixels : TP__MOST_PIXELS, &file, &out->c[0]);
+    tp_buf_free(&path);
+    tp_buf_free(&file);
+    if (!o || o->on_error != TP_SKIP || !tp__image_skips(st)) return st;
+    tp_log_once(TP_LOG_WARN, "skipped: %s", tp_last_error());
+    call->drop = true;
+    return TP_OK;
+}
+
+/* -- flows of images ---- >>df image */
+
+enum { TP__IMAGE_NEW, TP__IMAGE_GOOD, TP__IMAGE_BAD }; /* what is known of a file */
+
+typedef struct tp__image_flow {
+    tp__order order;
+    char **path;
+    int32_t *label; /* NULL: there are none */
+    int64_t room;
+    uint8_t *known;
+    const char **class_name;
+    int n_class, channel;
+    int64_t max_pixels;
+    bool skip, decode;
+    tp_arena mem;
+    tp_buf file;
+    tp__stb stb;
+    tp_tensor passed; /* what seek decodes */
+} tp__image_flow;
+
+/* File i decoded; *good false: it is skipped. */
+static tp_status tp__image_take(tp__image_flow *f, int64_t i, tp_tensor *image, bool *good)
+{
+    const tp_status st = tp__image_read(&f->stb, f->path[i], f->channel, f->max_pixels, &f->file, image);
+    *good = st == TP_OK;
+    f->known[i] = *good ? TP__IMAGE_GOOD : TP__IMAGE_BAD;
+    if (*good || !f->skip || !tp__image_skips(st)) return st;
+    tp_log(TP_LOG_WARN, "skipped: %s", tp_last_error());
+    return TP_OK;
+}
+
+static tp_status tp__image_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__image_flow *f = (tp__image_flow *)df->user;
+    tp_status st = tp_datapoint_resize(dp, f->label ? 2 : 1);
+    for (bool good = false; !good && st == TP_OK;) {
+        const int64_t i = tp__order_take(&f->order);
+        if (i < 0) return TP_END;
+        if (f->label) tp_tensor_view(&dp->c[1], TP_I32, tp_make_shape_n(0, NULL), &f->label[i]);
+        if (!f->decode) {
+            const int64_t length = (int64_t)strlen(f->path[i]);
+            tp_tensor_view(&dp->c[0], TP_U8, tp_make_shape_n(1, &length), f->path[i]);
+            return TP_OK;
+        }
+        if (!f->skip || f->known[i] != TP__IMAGE_BAD) st = tp__image_take(f, i, &dp->c[0], &good);
+    }
+    return st;
+}
+
+static tp_status tp__image_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__image_flow *f = (tp__image_flow *)df->user;
+    if (!f->skip || !f->decode) return tp__ordered_seek(df, n, skipped);
+    tp_status st = TP_OK;
+    while (*skipped < n && st == TP_OK) {
+        const int64_t i = tp__order_take(&f->order);
+        if (i < 0) break;
+        bool good = f->known[i] == TP__IMAGE_GOOD;
+        if (f->known[i] == TP__IMAGE_NEW) st = tp__image_take(f, i, &f->passed, &good);
+        *skipped += good;
+    }
+    return st;
+}
+
+static void tp__image_close(tp_dataflow *df)
+{
+    tp__image_flow *f = (tp__image_flow *)df->user;
+    tp_free(f->order.at);
+    tp_free(f->path);
+    tp_free(f->label);
+    tp_free(f->known);
+    tp_free(f->class_name);
+    tp_arena_free(&f->mem);
+    tp_free(f->file.data);
+    tp_free(f->stb.block);
+    tp_tensor_free(&f->passed);
+}
+
+typedef struct tp__image_choice { /* what the three descriptors have in common */
+    tp_at at;
+    const char *name;
+    int channel;
+    int64_t max_pixels;
+    tp_on_error on_error;
+    bool decode, shuffle;
+    uint64_t seed;
+} tp__image_choice;
+
+static tp_dataflow *tp__image_new(const tp__image_choice *d)
+{
+    if (d->channel != 0 && d->channel != 1 && d->channel != 3)
+        return tp_df_fail(&d->at, TP_ERR_ARG, "%s: channel is %d: 3 (RGB) or 1 (grey)", d->name, d->channel);
+    if (d->max_pixels < 0 || (d->on_error != TP_REFUSE && d->on_error != TP_SKIP))
+        return tp_df_fail(&d->at, TP_ERR_ARG, "%s: max_pixels is %lld and on_error %d", d->name,
+                          (long long)d->max_pixels, (int)d->on_error);
+    tp_dataflow *df = tp_df_new(d->name, sizeof(tp__image_flow), d->seed);
+    if (!df) return NULL;
+    tp__image_flow *f = (tp__image_flow *)df->user;
+    f->channel = d->channel ? d->channel : 3;
+    f->max_pixels = d->max_pixels ? d->max_pixels : TP__MOST_PIXELS;
+    f->skip = d->on_error == TP_SKIP;
+    f->decode = d->decode;
+    df->next = tp__image_next;
+    df->restart = tp__ordered_restart;
+    df->size = tp__ordered_size;
+    df->seek = tp__image_seek;
+    df->close = tp__image_close;
+    return df;
+}
+
+/* One more file; dir NULL: path as it is. label -1: it has none. */
+static tp_status tp__image_add(tp__image_flow *f, const char *dir, const char *path, size_t length, int32_t label)
+{
+    if (f->order.n == f->room) {
+        const int64_t room = f->room ? 2 * f->room : 64;
+        size_t bytes;
+        if (!tp_mul_size((size_t)room, sizeof(char *), &bytes)) return tp_fail(TP_ERR_NOMEM, "too many images");
+        char **paths = (char **)tp_realloc(f->path, bytes);
+        if (!paths) return TP_ERR_NOMEM;
+        f->path = paths;
+        int32_t *labels = label < 0 ? NULL : (int32_t *)tp_realloc(f->label, (size_t)room * sizeof *labels);
+        if (label >= 0 && !labels) return TP_ERR_NOMEM;
+        f->label = labels;
+        f->room = room;
+    }
+    char *p = dir ? tp_arena_printf(&f->mem, "%s/%.*s", dir, (int)length, path)
+                  : tp_arena_printf(&f->mem, "%.*s", (int)length, path);
+    if (!p) return TP_ERR_NOMEM;
+    f->path[f->order.n] = p;
+    if (f->label) f->label[f->order.n] = label;
+    f->order.n++;
+    return TP_OK;
+}
+
+/* The end of the constructors: everything is added, or st says why not. */
+static tp_dataflow *tp__image_made(tp_dataflow *df, const tp__image_choice *d, tp_status st)
+{
+    tp__image_flow *f = (tp__image_flow *)df->user;
+    if (st == TP_OK) st = tp__order_init(&f->order, f->order.n, d->shuffle);
+    if (st == TP_OK && !(f->known = (uint8_t *)tp_calloc((size_t)f->order.n + 1, 1))) st = TP_ERR_NOMEM;
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at, st);
+}
+
+TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    if (d->n < 1 || !d->files) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_image_from_file: needs at least one file");
+    const tp__image_choice choice = {d->at_, "tp_df_image_from_file",    d->channel, d->max_pixels, d->on_error,
+                                     true,   tp__yes(d->shuffle, false), d->seed};
+    tp_dataflow *df = tp__image_new(&choice);
+    if (!df || df->next != tp__image_next) return df;
+    tp_status st = TP_OK;
+    for (int64_t i = 0; i < d->n && st == TP_OK; i++)
+        st = d->files[i] ? tp__image_add((tp__image_flow *)df->user, NULL, d->files[i], strlen(d->files[i]), -1)
+                         : tp_fail(TP_ERR_ARG, "tp_df_image_from_file: file %lld is NULL", (long long)i);
+    return tp__image_made(df, &choice, st);
+}
+
+/* The names in a folder, without those that begin with a dot, in the order of their bytes. */
+typedef struct tp__listing {
+    char **name;
+    int64_t n, room;
+    tp_arena mem;
+    bool nomem;
+} tp__listing;
+
+static bool tp__listing_add(void *user, const char *name)
+{
+    tp__listing *l = (tp__listing *)user;
+    if (name[0] == '.') return false;
+    if (l->n == l->room) {
+        const int64_t room = l->room ? 2 * l->room : 64;
+        char **more = (char **)tp_realloc(l->name, (size_t)room * sizeof *more);
+        l->nomem = !more;
+        if (!more) return true;
+        l->name = more;
+        l->room = room;
+    }
+    l->name[l->n] = tp_arena_strdup(&l->mem, name);
+    l->nomem = !l->name[l->n];
+    l->n += !l->nomem;
+    return l->nomem;
+}
+static int tp__name_order(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+static void tp__listing_free(tp__listing *l)
+{
+    tp_free(l->name);
+    tp_arena_free(&l->mem);
+}
+static tp_status tp__listing_of(tp__listing *l, const char *dir)
+{
+    memset(l, 0, sizeof *l);
+    if (tp__os_list(dir, tp__listing_add, l) != 0)
+        return tp_fail(TP_ERR_IO, "folder %s cannot be read: %s", dir, tp__os_error());
+    if (l->nomem) return TP_ERR_NOMEM;
+    if (l->n) qsort(l->name, (size_t)l->n, sizeof *l->name, tp__name_order);
+    return TP_OK;
+}
+
+enum { TP__IMAGE_DEPTH = 16 }; /* folders in folders; a link can lead in a circle */
+
+static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_t label, int depth)
+{
+    tp__listing l;
+    tp_status st = tp__listing_of(&l, dir);
+    for (int64_t i = 0; i < l.n && st == TP_OK; i++) {
+        tp_buf path = {NULL, 0, 0, false};
+        tp__os_info is;
+        tp_buf_printf(&path, "%s/%s", dir, l.name[i]);
+        if (path.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
+        else if (tp__os_stat(path.data, true, &is) != 0 || is.kind != TP__OS_DIR)
+            st = tp__image_add(f, NULL, path.data, path.len, label); /* what is no file is told when it is read */
+        else if (depth == TP__IMAGE_DEPTH)
+            st = tp_fail(TP_ERR_FORMAT, "%s lies %d folders deep: is it a link to a folder above?", path.data, depth);
+        else st = tp__image_add_folder(f, path.data, label, depth + 1);
+        tp_buf_free(&path);
+    }
+    tp__listing_free(&l);
+    return st;
+}
+
+static tp_status tp__image_add_classes(tp__image_flow *f, const char *dir)
+{
+    tp__listing l;
+    tp_status st = tp__listing_of(&l, dir);
+    if (st == TP_OK && !(f->class_name = (const char **)tp_calloc((size_t)l.n + 1, sizeof(char *)))) st = TP_ERR_NOMEM;
+    for (int64_t i = 0; i < l.n && st == TP_OK; i++) {
+        tp__os_info is;
+        const char *name = tp_arena_strdup(&f->mem, l.name[i]),
+                   *path = tp_arena_printf(&f->mem, "%s/%s", dir, l.name[i]);
+        if (!name || !path) st = TP_ERR_NOMEM;
+        else if (tp__os_stat(path, true, &is) == 0 && is.kind == TP__OS_DIR) {
+            f->class_name[f->n_class] = name;
+            st = tp__image_add_folder(f, path, f->n_class++, 1);
+        }
+    }
+    tp__listing_free(&l);
+    if (st == TP_OK && f->order.n == 0)
+        st = tp_fail(TP_ERR_FORMAT, "folder %s has no %s: each class is a folder in it, with its images", dir,
+                     f->n_class ? "images" : "folders");
+    return st;
+}
+
+TP_DEF tp_dataflow *tp_df_image_folder_(const tp_df_image_folder_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    if (!d->dir) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_image_folder: the folder is NULL");
+    const tp__image_choice choice = {d->at_,
+                                     "tp_df_image_folder",
+                                     d->channel,
+                                     d->max_pixels,
+                                     d->on_error,
+                                     tp__yes(d->decode, true),
+                                     tp__yes(d->shuffle, true),
+                                     d->seed};
+    tp_dataflow *df = tp__image_new(&choice);
+    if (!df || df->next != tp__image_next) return df;
+    return tp__image_made(df, &choice, tp__image_add_classes((tp__image_flow *)df->user, d->dir));
+}
+
+TP_DEF const char *const *tp_df_image_classes(const tp_dataflow *df, int *n)
+{
+    if (n) *n = 0;
+    TP__REQUIRE(df && n, NULL)
+
+    if (df->next != tp__image_next || !((const tp__image_flow *)df->user)->class_name) {
+        tp_fail(TP_ERR_ARG, "tp_df_image_classes: %s has no classes: ask the tp_df_image_folder itself", df->name);
+        return NULL;
+    }
+    const tp__image_flow *f = (const tp__image_flow *)df->user;
+    *n = f->n_class;
+    return f->class_name;
+}
+
+static bool tp__list_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
+
+static tp_status tp__image_list_parse(tp__image_flow *f, const char *text, size_t size, const char *what,
+                                      const char *dir)
+{
+    const char *p = text, *const end = text + size;
+    for (int64_t number = 1; p < end; number++) {
+        const char *line = p, *stop = (const char *)memchr(p, '\n', (size_t)(end - p));
+        if (!stop) stop = end;
+        p = stop + 1;
+        while (line < stop && tp__list_blank(*line)) line++;
+        while (stop > line && tp__list_blank(stop[-1])) stop--;
+        if (line == stop) continue;
+        const char *label = stop;
+        while (label > line && !tp__list_blank(label[-1])) label--;
+        int64_t v = -1;
+        const bool number_there = tp__csv_int(label, stop, &v) && v >= 0 && v <= INT32_MAX;
+        const char *path_end = label;
+        while (path_end > line && tp__list_blank(path_end[-1])) path_end--;
+        if (!number_there || path_end == line || path_end - line > 32767)
+            return tp_fail(TP_ERR_FORMAT, "%s:%lld: a line has a path, a blank and a label, which is a number from 0",
+                           what, (long long)number);
+        if (memchr(line, 0, (size_t)(path_end - line)))
+            return tp_fail(TP_ERR_FORMAT, "%s:%lld: a byte of 0 in a path", what, (long long)number);
+        const size_t length = (size_t)(path_end - line);
+        char first[4] = {0, 0, 0, 0};
+        memcpy(first, line, length < 3 ? length : 3);
+        const tp_status st = tp__image_add(f, tp__os_is_absolute(first) ? NULL : dir, line, length, (int32_t)v);
+        if (st != TP_OK) return st;
+    }
+    return f->order.n ? TP_OK : tp_fail(TP_ERR_FORMAT, "%s lists no image", what);
+}
+
+TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    if (!d->list) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_image_list: the list is NULL");
+    const tp__image_choice choice = {d->at_,
+                                     "tp_df_image_list",
+                                     d->channel,
+                                     d->max_pixels,
+                                     d->on_error,
+                                     tp__yes(d->decode, true),
+                                     tp__yes(d->shuffle, true),
+                                     d->seed};
+    tp_dataflow *df = tp__image_new(&choice);
+    if (!df || df->next != tp__image_next) return df;
+    char *text = NULL;
+    size_t size = 0;
+    tp_status st = tp_file_read(d->list, true, 0, &text, &size);
+    if (st == TP_OK) st = tp__image_list_parse((tp__image_flow *)df->user, text, size, d->list, d->dir);
+    tp_free(text);
+    return tp__image_made(df, &choice, st);
+}
+
+/* -- lmdb ---- >>df lmdb */
+
+#ifdef TP_LMDB
+#include <lmdb.h>
+
+typedef struct tp__lmdb_flow {
+    tp__order order;
+    MDB_env *env;
+    MDB_txn *txn;
+    MDB_dbi dbi;
+    MDB_cursor *cursor;
+    tp_buf keys;   /* one after the other */
+    uint64_t *key; /* where each begins; n + 1 */
+    int64_t room;
+    bool raw;
+    tp_buf what;
+    char *path;
+} tp__lmdb_flow;
+
+static tp_status tp__lmdb_fail(const char *path, const char *doing, int error)
+{
+    if (error == ENOMEM) return tp_fail(TP_ERR_NOMEM, "%s: out of memory in liblmdb", path);
+    return tp_fail(error == MDB_INVALID || error == MDB_CORRUPTED || error == MDB_PAGE_NOTFOUND ||
+                           error == MDB_VERSION_MISMATCH
+                       ? TP_ERR_FORMAT
+                       : TP_ERR_IO,
+                   "%s cannot be %s: %s", path, doing, mdb_strerror(error));
+}
+
+/* liblmdb maps the file, and a page behind its end would end the program. */
+static tp_status tp__lmdb_whole(tp__lmdb_flow *f, bool folder)
+{
+    MDB_envinfo info;
+    MDB_stat stat;
+    tp__os_info is;
+    tp_buf file = {NULL, 0, 0, false};
+    tp_buf_printf(&file, "%s%s", f->path, folder ? "/data.mdb" : "");
+    tp_status st = TP_OK;
+    if (file.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
+    else if (mdb_env_info(f->env, &info) != 0 || mdb_env_stat(f->env, &stat) != 0 ||
+             tp__os_stat(file.data, true, &is) != 0)
+        st = tp_fail(TP_ERR_IO, "%s cannot be read", file.data);
+    else if (is.size / stat.ms_psize <= info.me_last_pgno)
+        st = tp_fail(TP_ERR_FORMAT, "%s is cut short: it has %llu pages, its header says %llu", file.data,
+                     (unsigned long long)(is.size / stat.ms_psize), (unsigned long long)info.me_last_pgno + 1);
+    tp_buf_free(&file);
+    return st;
+}
+
+static tp_status tp__lmdb_add_key(tp__lmdb_flow *f, const MDB_val *k)
+{
+    if (f->order.n + 1 >= f->room) {
+        const int64_t room = f->room ? 2 * f->room : 256;
+        size_t bytes;
+        if (!tp_mul_size((size_t)room, sizeof *f->key, &bytes)) return tp_fail(TP_ERR_NOMEM, "too many keys");
+        uint64_t *more = (uint64_t *)tp_realloc(f->key, bytes);
+        if (!more) return TP_ERR_NOMEM;
+        f->key = more;
+        f->room = room;
+        if (f->order.n == 0) more[0] = 0;
+    }
+    tp_buf_put(&f->keys, k->mv_data, k->mv_size);
+    if (f->keys.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the keys of %s", f->path);
+    f->key[++f->order.n] = f->keys.len;
+    return TP_OK;
+}
+
+static tp_status tp__lmdb_open(tp__lmdb_flow *f)
+{
+    tp__os_info is;
+    const bool folder = tp__os_stat(f->path, true, &is) == 0 && is.kind == TP__OS_DIR;
+    int error = mdb_env_create(&f->env);
+    if (error) {
+        f->env = NULL;
+        return tp__lmdb_fail(f->path, "opened", error);
+    }
+    error = mdb_env_open(f->env, f->path, MDB_RDONLY | MDB_NOLOCK | MDB_NOTLS | (folder ? 0u : MDB_NOSUBDIR), 0644);
+    if (error) return tp__lmdb_fail(f->path, "opened", error);
+    tp_status st = tp__lmdb_whole(f, folder);
+    if (st != TP_OK) return st;
+    if ((error = mdb_txn_begin(f->env, NULL, MDB_RDONLY, &f->txn)) != 0) {
+        f->txn = NULL;
+        return tp__lmdb_fail(f->path, "read", error);
+    }
+    if ((error = mdb_dbi_open(f->txn, NULL, 0, &f->dbi)) != 0) return tp__lmdb_fail(f->path, "read", error);
+    if ((error = mdb_cursor_open(f->txn, f->dbi, &f->cursor)) != 0) {
+        f->cursor = NULL;
+        return tp__lmdb_fail(f->path, "read", error);
+    }
+    MDB_val k, v;
+    while (st == TP_OK && (error = mdb_cursor_get(f->cursor, &k, &v, MDB_NEXT)) == 0)
+        if (k.mv_size != 8 || memcmp(k.mv_data, "__keys__", 8) != 0) st = tp__lmdb_add_key(f, &k);
+    return st != TP_OK || error == MDB_NOTFOUND ? st : tp__lmdb_fail(f->path, "read", error);
+}
+
+static tp_status tp__lmdb_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__lmdb_flow *f = (tp__lmdb_flow *)df->user;
+    const int64_t i = tp__order_take(&f->order);
+    if (i < 0) return TP_END;
+    MDB_val k, v;
+    k.mv_data = f->keys.data + f->key[i];
+    k.mv_size = (size_t)(f->key[i + 1] - f->key[i]);
+    const int error = mdb_get(f->txn, f->dbi, &k, &v);
+    if (error) return tp__lmdb_fail(f->path, "read", error);
+    if (!f->raw) {
+        tp__printable name;
+        f->what.len = 0;
+        tp_buf_printf(&f->what, "%s: key \"%s\"", f->path,
+                      tp__make_printable(&name, (const char *)k.mv_data, k.mv_size));
+        if (f->what.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a key");
+        return tp_datapoint_unpack(dp, v.mv_data, v.mv_size, f->what.data);
+    }
+    const int64_t size[2] = {(int64_t)k.mv_size, (int64_t)v.mv_size};
+    const tp_status st = tp_datapoint_resize(dp, 2);
+    if (st != TP_OK) return st;
+    tp_tensor_view(&dp->c[0], TP_U8, tp_make_shape_n(1, &size[0]), k.mv_data);
+    tp_tensor_view(&dp->c[1], TP_U8, tp_make_shape_n(1, &size[1]), v.mv_data);
+    return TP_OK;
+}
+
+static void tp__lmdb_close(tp_dataflow *df)
+{
+    tp__lmdb_flow *f = (tp__lmdb_flow *)df->user;
+    if (f->cursor) mdb_cursor_close(f->cursor);
+    if (f->txn) mdb_txn_abort(f->txn);
+    if (f->env) mdb_env_close(f->env);
+    tp_buf_free(&f->keys);
+    tp_buf_free(&f->what);
+    tp_free(f->key);
+    tp_free(f->order.at);
+    tp_free(f->path);
+}
+
+TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    if (!d->path) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_lmdb: the path is NULL");
+    tp_dataflow *df = tp_df_new("tp_df_lmdb", sizeof(tp__lmdb_flow), d->seed);
+    if (!df) return NULL;
+    tp__lmdb_flow *f = (tp__lmdb_flow *)df->user;
+    df->next = tp__lmdb_next;
+    df->restart = tp__ordered_restart;
+    df->size = tp__ordered_size;
+    df->seek = tp__ordered_seek;
+    df->close = tp__lmdb_close;
+    f->raw = tp__yes(d->raw, false);
+    f->path = tp_strdup(d->path);
+    tp_status st = f->path ? tp__lmdb_open(f) : TP_ERR_NOMEM;
+    if (st == TP_OK) st = tp__order_init(&f->order, f->order.n, tp__yes(d->shuffle, true));
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+/* The list of the keys as pickle protocol 3 has it: a list, the marked items, each a short byte string. */
+static tp_status tp__lmdb_put_keys(MDB_txn *txn, MDB_dbi dbi, int64_t n, const char *path)
+{
+    tp_buf b = {NULL, 0, 0, false};
+    tp_buf_put(&b, "\x80\x03](", 4);
+    for (int64_t i = 0; i < n; i++) tp_buf_printf(&b, "C%c%08lld", i > 99999999 ? 9 : 8, (long long)i);
+    tp_buf_put(&b, "e.", 2);
+    char name[] = "__keys__";
+    MDB_val k, v;
+    k.mv_size = 8;
+    k.mv_data = name;
+    v.mv_size = b.len;
+    v.mv_data = b.data;
+    const int error = b.failed ? ENOMEM : mdb_put(txn, dbi, &k, &v, 0);
+    tp_buf_free(&b);
+    return error ? tp__lmdb_fail(path, "written", error) : TP_OK;
+}
+
+static tp_status tp__lmdb_put_all(tp_dataflow *df, MDB_txn **txn, MDB_env *env, MDB_dbi dbi, const char *path)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    tp_buf b = {NULL, 0, 0, false};
+    tp_status st = tp_df_restart(df, 0);
+    int64_t n = 0;
+    int error = 0;
+    for (; st == TP_OK && (st = tp_df_next(df, &dp)) == TP_OK; n++) {
+        char key[24];
+        MDB_val k, v;
+        b.len = 0;
+        if ((st = tp_datapoint_pack(&dp, &b)) != TP_OK) break;
+        k.mv_size = (size_t)snprintf(key, sizeof key, "%08lld", (long long)n);
+        k.mv_data = key;
+        v.mv_size = b.len;
+        v.mv_data = b.data;
+        error = mdb_put(*txn, dbi, &k, &v, n > 99999999 ? 0 : MDB_APPEND);
+        if (!error && n % 1024 == 1023) { /* a transaction keeps what it changed in memory */
+            error = mdb_txn_commit(*txn);
+            *txn = NULL;
+            if (!error) error = mdb_txn_begin(env, NULL, 0, txn);
+        }
+        if (error) st = tp__lmdb_fail(path, "written", error);
+    }
+    tp_datapoint_free(&dp);
+    tp_buf_free(&b);
+    return st == TP_END ? tp__lmdb_put_keys(*txn, dbi, n, path) : st;
+}
+
+static tp_status tp__lmdb_write(tp_dataflow *df, const char *path)
+{
+    MDB_env *env = NULL;
+    MDB_txn *txn = NULL;
+    MDB_dbi dbi = 0;
+    int error = mdb_env_create(&env);
+    /* room is an address range, not memory or disk */
+    if (!error)
+        error = mdb_env_set_mapsize(env,
+                                    sizeof(size_t) > 4 ? (size_t)1 << (sizeof(size_t) > 4 ? 40 : 30) : (size_t)1 << 30);
+    if (!error) error = mdb_env_open(env, path, MDB_NOSUBDIR | MDB_NOLOCK, 0666);
+    if (!error) error = mdb_txn_begin(env, NULL, 0, &txn);
+    if (!error) error = mdb_dbi_open(txn, NULL, 0, &dbi);
+    tp_status st = error ? tp__lmdb_fail(path, "written", error) : tp__lmdb_put_all(df, &txn, env, dbi, path);
+    if (st == TP_OK) {
+        error = mdb_txn_commit(txn);
+        txn = NULL;
+        if (!error) error = mdb_env_sync(env, 1);
+        if (error) st = tp__lmdb_fail(path, "written", error);
+    }
+    if (txn) mdb_txn_abort(txn);
+    if (env) mdb_env_close(env);
+    return st;
+}
+
+TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path)
+{
+    TP__REQUIRE(df && path, TP_ERR_ARG)
+
+    if (tp_file_exists(path)) return tp_fail(TP_ERR_IO, "%s exists: remove it first, or choose another name", path);
+    tp_buf temp = {NULL, 0, 0, false};
+    tp_buf_printf(&temp, "%s.tmp-%lld", path, (long long)tp__os_pid());
+    if (temp.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
+    tp__os_remove(temp.data); /* of a process that was killed */
+    tp_status st = tp__lmdb_write(df, temp.data);
+    if (st == TP_OK && tp__os_rename(temp.data, path) != 0)
+        st = tp_fail(TP_ERR_IO, "%s cannot be written: %s", path, tp__os_error());
+    if (st != TP_OK) tp__os_remove(temp.data);
+    tp_buf_free(&temp);
+    return st;
+}
+
+#else
+static const char tp__no_lmdb[] =
+    "this program was built without LMDB: define TP_LMDB before tp_input.h and link with -llmdb";
+
+TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    return tp_df_fail(&d->at_, TP_ERR_UNSUPPORTED, "tp_df_lmdb: %s", tp__no_lmdb);
+}
+
+TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path)
+{
+    TP__REQUIRE(df && path, TP_ERR_ARG)
+
+    return tp_fail(TP_ERR_UNSUPPORTED, "tp_lmdb_save: %s", tp__no_lmdb);
+}
+#endif
+
+TP__COLD_END
 
 /* ==== >>augmentors ===================================================================================== */
 

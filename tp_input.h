@@ -77,12 +77,20 @@ TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n);
 TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of); /* all components as views */
 TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of); /* all components owned */
 TP_DEF void tp_datapoint_free(tp_datapoint *dp);
+/* Bytes and text are components too: uint8 (N), N bytes. These make component `index` (the datapoint grows to have it) such a
+ * one, with a copy of the data. A text counts its letters, not the NUL behind them. */
+TP_DEF tp_status tp_datapoint_set_bytes(tp_datapoint *dp, int index, const void *data, size_t n);
+TP_DEF tp_status tp_datapoint_set_text(tp_datapoint *dp, int index, const char *text);
+/* A component of bytes as a text with a NUL behind it, which is not counted; a view becomes a copy, to have room for the NUL.
+ * It lives as long as the component stays as it is. NULL and a sentence: no such component, it is not uint8 (N), no memory. */
+TP_DEF const char *tp_datapoint_text(tp_datapoint *dp, int index);
 
 /* ==== >>dataflow ====================================================================================== */
 
 /* The protocol. To write your own flow, make one with tp_df_new, give it `next` and whatever else it has.
  * Call flows through the functions below, which see to order (restart first, TP_END until the next restart)
- * and to what a flow leaves out. [dataflow: DataFlow] */
+ * and to what a flow leaves out. The sentence of a failure ends with the flow and the datapoint that it would have given,
+ * [tp_df_map: pass 2, datapoint 17], counted from 0. [dataflow: DataFlow] */
 typedef struct tp_dataflow tp_dataflow;
 struct tp_dataflow {
     const char *name; /* for sentences: "tp_df_batch" */
@@ -96,8 +104,8 @@ struct tp_dataflow {
     void *user;
     uint64_t seed;
     tp_owner owner_;
-    int state_; /* from here on: the wrappers' own */
-    int64_t pass_;
+    int state_;            /* from here on: the wrappers' own */
+    int64_t pass_, index_; /* the pass, and how many of its datapoints were given or skipped */
     tp_datapoint skip_;
 };
 
@@ -283,8 +291,66 @@ TP_DEF tp_dataflow *tp_df_select(tp_dataflow *df, const int *indices, int n);
 TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n);
 /* A datapoint of each, components side by side; ends with the shortest. [dataflow: JoinData, ZipData] */
 TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
+TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n); /* the same by its other name */
 /* Logs dtype, shape and range of the first num datapoints. name may be NULL. [dataflow: PrintData] */
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
+
+/* The datapoints for which keep says true. Without keep: those that have components, so that a flow of your own can say by a
+ * datapoint of none that there is nothing. The size is that of df, as if none were dropped. [dataflow: FilterNULL] */
+typedef bool (*tp_filter_fn)(const tp_datapoint *dp, const tp_map_call *call);
+typedef struct tp_df_filter_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    tp_filter_fn keep;
+    void *user;
+    uint64_t seed; /* of call->key */
+    void (*release)(void *user);
+} tp_df_filter_desc;
+TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d);
+/* Each datapoint num times, one after the other. [dataflow: RepeatedDataPoint] */
+TP_DEF tp_dataflow *tp_df_repeated_point(tp_dataflow *df, int64_t num);
+/* A flow is chosen for each datapoint; the pass ends when a flow is chosen that is at its end. Choice i of pass p is a function
+ * of (seed, p, i). The size is not known. [dataflow: RandomChooseData] */
+typedef struct tp_df_random_choose_desc {
+    tp_at at_;
+    tp_dataflow *const *dfs;
+    int n;
+    const double *probabilities; /* one for each flow; their sum must be 1 (to 1e-6). NULL: all alike */
+    uint64_t seed;
+} tp_df_random_choose_desc;
+TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d);
+/* All datapoints of all flows, mixed at random; those of one flow stay in order. Every mixture is as likely as any other. The
+ * flows must know their sizes: one that ends earlier gives less, what one has beyond its size is left out. The mixture of pass p is
+ * a function of (seed, p). [dataflow: RandomMixData] */
+typedef struct tp_df_random_mix_desc {
+    tp_at at_;
+    tp_dataflow *const *dfs;
+    int n;
+    uint64_t seed;
+} tp_df_random_mix_desc;
+TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d);
+/* Keeps pass 0 of df in memory and gives it in every pass. It is read as it is asked for, whole before pass 1 begins. shuffle:
+ * pass 0 in the order in which it came, pass p in an order that is a function of (seed, p). [dataflow: CacheData] */
+typedef struct tp_df_cache_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    tp_tri shuffle; /* default TP_NO */
+    uint64_t seed;
+} tp_df_cache_desc;
+TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d);
+/* Batches of datapoints whose component idx has one shape: datapoints of each shape are collected, and a batch comes out as soon
+ * as batch_size of one shape are there. The other components must be alike within a batch. [dataflow: BatchDataByShape]
+ * With keep_state, as in tensorpack, what is left over at the end of a pass goes into the batches of the next one. Then pass p is
+ * what comes after passes 0 to p-1: going there directly reads those first, which makes a resumed program get the same
+ * batches. Without it each pass begins with nothing and its rest is dropped. Seeking reads the datapoints. */
+typedef struct tp_df_batch_by_shape_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    int64_t batch_size;
+    int idx;           /* which component decides */
+    tp_tri keep_state; /* default TP_YES */
+} tp_df_batch_by_shape_desc;
+TP_DEF tp_dataflow *tp_df_batch_by_shape_(const tp_df_batch_by_shape_desc *d);
 
 TP_DEF const tp__zero_option *tp__input_zeros(void);
 /* clang-format off */
@@ -301,6 +367,11 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
 #define tp_df_map_component(...) TP__CALL(input, tp_df_map_component, #__VA_ARGS__, __VA_ARGS__)
 #define tp_df_fixed_size(...) TP__CALL(input, tp_df_fixed_size, #__VA_ARGS__, __VA_ARGS__)
 #define tp_df_locally_shuffle(...) TP__CALL(input, tp_df_locally_shuffle, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_filter(...) TP__CALL(input, tp_df_filter, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_random_choose(...) TP__CALL(input, tp_df_random_choose, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_random_mix(...) TP__CALL(input, tp_df_random_mix, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_cache(...) TP__CALL(input, tp_df_cache, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_batch_by_shape(...) TP__CALL(input, tp_df_batch_by_shape, #__VA_ARGS__, __VA_ARGS__)
 #elif __cplusplus >= 202002L
 #define tp_df_from_list(points_, n_, ...) TP__CALL2(input, tp_df_from_list, points, points_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_from_arrays(arrays_, n_, ...) TP__CALL2(input, tp_df_from_arrays, arrays, arrays_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
@@ -314,6 +385,11 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
 #define tp_df_map_component(df_, fn_, ...) TP__CALL2(input, tp_df_map_component, df, df_, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_fixed_size(df_, size_, ...) TP__CALL2(input, tp_df_fixed_size, df, df_, size, size_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_locally_shuffle(df_, ...) TP__CALL1(input, tp_df_locally_shuffle, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_filter(df_, ...) TP__CALL1(input, tp_df_filter, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_random_choose(dfs_, n_, ...) TP__CALL2(input, tp_df_random_choose, dfs, dfs_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_random_mix(dfs_, n_, ...) TP__CALL2(input, tp_df_random_mix, dfs, dfs_, n, n_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_cache(df_, ...) TP__CALL1(input, tp_df_cache, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_batch_by_shape(df_, batch_size_, ...) TP__CALL2(input, tp_df_batch_by_shape, df, df_, batch_size, batch_size_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
 /* clang-format on */
 
@@ -667,7 +743,7 @@ TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
 /* A queue of datapoints of the program's own, for several threads at once. It lives until you and all sources that use it have
  * freed it. Waiting is not for a program with TP_NO_THREADS, which gets TP_ERR_STATE instead. A flow
- * that yields what others put in is tp_df_from_generator of a function that calls tp_queue_get. [QueueInput's queue] */
+ * that yields what others put in is tp_df_from_queue. [QueueInput's queue] */
 typedef struct tp_queue tp_queue;
 TP_DEF tp_queue *tp_queue_new(int capacity); /* 0 = 50; NULL: out of memory, or no capacity */
 /* A copy of dp at the end, when there is room; TP_END when the queue is closed. Its types are checked by who takes it. */
@@ -677,6 +753,10 @@ TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp);
 TP_DEF int tp_queue_size(tp_queue *q);   /* datapoints that wait in it */
 TP_DEF void tp_queue_close(tp_queue *q); /* nothing goes in any more; what is in comes out */
 TP_DEF void tp_queue_free(tp_queue *q);  /* NULL is fine */
+/* A flow that takes what is in a queue; it ends when the queue is closed and empty, and is walked once. The queue lives until the
+ * flow is freed too. Nobody can repeat what others put in: seeking takes nothing and warns that the data are not those of before.
+ * [dataflow: DataFromQueue] */
+TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q);
 
 /* A thread reads ahead into a queue; each tower of each run gets the next datapoint, or, as tp_hooked_session_set_datapoints
  * says, the first towers alone. The same data in the same order as FeedInput. A run that is cancelled or out of time waits for
@@ -890,6 +970,11 @@ TP_DEF const tp__zero_option *tp__input_zeros(void)
         TP__ZERO_OPTION(tp_df_image_list_desc, seed, NONE),
         TP__ZERO_OPTION(tp_df_lmdb_desc, shuffle, NO),
         TP__ZERO_OPTION(tp_df_lmdb_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_filter_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_random_choose_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_random_mix_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_cache_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_batch_by_shape_desc, keep_state, NO),
         TP__ZERO_OPTION(tp_feed_input_desc, infinite, NO),
         TP__ZERO_OPTION(tp_queue_input_desc, infinite, NO),
         TP__ZERO_OPTION(tp_batch_queue_input_desc, infinite, NO),
@@ -951,6 +1036,56 @@ TP_DEF void tp_datapoint_free(tp_datapoint *dp)
     memset(dp, 0, sizeof *dp);
 }
 
+TP_DEF tp_status tp_datapoint_set_bytes(tp_datapoint *dp, int index, const void *data, size_t n)
+{
+    TP__REQUIRE(dp && index >= 0 && index < INT_MAX && (data || n == 0), TP_ERR_ARG)
+
+    if (n >= PTRDIFF_MAX) return tp_fail(TP_ERR_NOMEM, "a component of %zu bytes does not fit into memory", n);
+    tp_status st = index < dp->n ? TP_OK : tp_datapoint_resize(dp, index + 1);
+    tp_tensor from, *to = st == TP_OK ? &dp->c[index] : NULL;
+    if (!to) return st;
+    memset(&from, 0, sizeof from);
+    const int64_t with_nul = (int64_t)n + 1, dim = (int64_t)n;
+    const bool inside = to->own && data && (uintptr_t)data - (uintptr_t)to->own < to->capacity;
+    if (!inside) st = tp_tensor_resize(to, TP_U8, tp_make_shape_n(1, &with_nul)); /* room for tp_datapoint_text */
+    if (st != TP_OK) return st;
+    tp_tensor_view(&from, TP_U8, tp_make_shape_n(1, &dim), n ? data : "");
+    return tp_tensor_copy(to, &from);
+}
+
+TP_DEF tp_status tp_datapoint_set_text(tp_datapoint *dp, int index, const char *text)
+{
+    TP__REQUIRE(dp && text, TP_ERR_ARG)
+
+    return tp_datapoint_set_bytes(dp, index, text, strlen(text));
+}
+
+TP_DEF const char *tp_datapoint_text(tp_datapoint *dp, int index)
+{
+    TP__REQUIRE(dp && index >= 0 && index < dp->n, NULL)
+
+    tp_tensor *t = &dp->c[index];
+    if (t->dtype != TP_U8 || t->shape.ndim != 1 || t->device) {
+        char shape[TP_SHAPE_TEXT];
+        tp_fail(TP_ERR_DTYPE, "component %d is %s %s%s: a text is uint8 (N) in host memory", index,
+                tp_dtype_name(t->dtype), tp_shape_text(&t->shape, shape), t->device ? " on a device" : "");
+        return NULL;
+    }
+    const size_t n = tp_tensor_bytes(t);
+    if (t->data != t->own || t->own_device_ || t->capacity < n + 1) {
+        const int64_t with_nul = (int64_t)n + 1;
+        tp_tensor fresh;
+        memset(&fresh, 0, sizeof fresh);
+        if (tp_tensor_resize(&fresh, TP_U8, tp_make_shape_n(1, &with_nul)) != TP_OK) return NULL;
+        if (n) memcpy(fresh.data, t->data, n);
+        fresh.shape = t->shape;
+        tp_tensor_free(t);
+        *t = fresh;
+    }
+    ((char *)t->data)[n] = 0;
+    return (const char *)t->data;
+}
+
 /* Views become copies, so that the datapoint outlives the flow's next step. */
 static tp_status tp__datapoint_own(tp_datapoint *dp)
 {
@@ -1005,7 +1140,16 @@ TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
     }
     df->state_ = TP__DF_RUNNING;
     df->pass_ = pass;
+    df->index_ = 0;
     return TP_OK;
+}
+
+/* A failure says which datapoint it would have been. The flow that failed first says it, the flows above pass it on. */
+static tp_status tp__df_named(const tp_dataflow *df, int64_t index, tp_status st)
+{
+    const char *text = tp_last_error(), *end = strrchr(text, '[');
+    if (end && strstr(end, ": pass ") && text[strlen(text) - 1] == ']') return st;
+    return tp_fail(st, "%s [%s: pass %lld, datapoint %lld]", text, df->name, (long long)df->pass_, (long long)index);
 }
 
 TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
@@ -1017,9 +1161,12 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
         if (st != TP_OK) return st;
     }
     if (df->state_ == TP__DF_ENDED) return TP_END;
+    const unsigned mode = tp__float_mode_enter(); /* the same numbers by this thread and by one that reads ahead */
     tp_status st = df->next(df, dp);
+    tp__float_mode_leave(mode);
+    if (st == TP_OK) df->index_++;
     if (st == TP_END) df->state_ = TP__DF_ENDED;
-    return st;
+    return st < TP_OK ? tp__df_named(df, df->index_, st) : st;
 }
 
 TP_DEF int64_t tp_df_size(tp_dataflow *df)
@@ -1043,7 +1190,11 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         if (st != TP_OK) return st;
     }
     if (df->state_ == TP__DF_ENDED || n == 0) return TP_OK;
-    if (df->seek) return df->seek(df, n, skipped);
+    if (df->seek) {
+        const tp_status st = df->seek(df, n, skipped);
+        df->index_ += *skipped;
+        return st;
+    }
     while (*skipped < n) { /* replay */
         tp_status st = tp_df_next(df, &df->skip_);
         if (st == TP_END) return TP_OK;
@@ -1973,23 +2124,24 @@ typedef struct tp__batch_flow {
     tp_datapoint in;
 } tp__batch_flow;
 
-static tp_status tp__batch_put(tp_dataflow *df, tp_datapoint *dp, int64_t row)
+/* `in` becomes row `row` of the `rows` of dp, which is batch number `index` of the flow `name`. */
+static tp_status tp__batch_put(const char *name, tp_datapoint *dp, const tp_datapoint *in, int64_t row, int64_t rows,
+                               int64_t index)
 {
-    tp__batch_flow *f = (tp__batch_flow *)df->user;
-    if (row > 0 && f->in.n != dp->n)
-        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld of batch %lld has %d components, the first has %d", df->name,
-                       (long long)row, (long long)f->index, f->in.n, dp->n);
-    tp_status st = row > 0 ? TP_OK : tp_datapoint_resize(dp, f->in.n);
-    for (int j = 0; j < f->in.n && st == TP_OK; j++) {
-        const tp_tensor *x = &f->in.c[j];
+    if (row > 0 && in->n != dp->n)
+        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld of batch %lld has %d components, the first has %d", name,
+                       (long long)row, (long long)index, in->n, dp->n);
+    tp_status st = row > 0 ? TP_OK : tp_datapoint_resize(dp, in->n);
+    for (int j = 0; j < in->n && st == TP_OK; j++) {
+        const tp_tensor *x = &in->c[j];
         tp_tensor *y = &dp->c[j];
         if (row == 0) {
             if (x->shape.ndim >= TP_MAX_DIMS)
-                return tp_fail(TP_ERR_SHAPE, "%s: component %d has %d dimensions already, %d is the most", df->name, j,
+                return tp_fail(TP_ERR_SHAPE, "%s: component %d has %d dimensions already, %d is the most", name, j,
                                x->shape.ndim, TP_MAX_DIMS);
             tp_shape s;
             s.ndim = x->shape.ndim + 1;
-            s.dim[0] = f->batch;
+            s.dim[0] = rows;
             for (int k = 0; k < x->shape.ndim; k++) s.dim[k + 1] = x->shape.dim[k];
             st = tp_tensor_resize(y, x->dtype, s);
             if (st != TP_OK) return st;
@@ -2000,7 +2152,7 @@ static tp_status tp__batch_put(tp_dataflow *df, tp_datapoint *dp, int64_t row)
                 return tp_fail(x->dtype != y->dtype ? TP_ERR_DTYPE : TP_ERR_SHAPE,
                                "%s: component %d of datapoint %lld of batch %lld is %s %s, in the first it is %s %s: "
                                "make them alike with tp_df_map_component",
-                               df->name, j, (long long)row, (long long)f->index, tp_dtype_name(x->dtype),
+                               name, j, (long long)row, (long long)index, tp_dtype_name(x->dtype),
                                tp_shape_text(&x->shape, a), tp_dtype_name(y->dtype), tp_shape_text(&want, b));
         }
         const size_t bytes = tp_tensor_bytes(x);
@@ -2016,7 +2168,7 @@ static tp_status tp__batch_next(tp_dataflow *df, tp_datapoint *dp)
     for (; row < f->batch; row++) {
         tp_status st = tp_df_next(f->df, &f->in);
         if (st == TP_END) break;
-        if (st == TP_OK) st = tp__batch_put(df, dp, row);
+        if (st == TP_OK) st = tp__batch_put(df->name, dp, &f->in, row, f->batch, f->index);
         if (st != TP_OK) return st;
     }
     if (row == 0 || (row < f->batch && !f->remainder)) return TP_END;
@@ -2106,6 +2258,7 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
             st = tp_fail(TP_ERR_ARG, "%s: component %d is to be mapped, but a datapoint has %d components", df->name,
                          f->component, f->in.n);
         }
+        if (st < TP_OK) tp__df_named(df, f->call.index, st); /* by its place in the flow below: others may be dropped */
         f->call.index++;
         if (st != TP_OK || !f->call.drop) return st;
     }
@@ -2613,6 +2766,10 @@ typedef struct tp__many_flow {
     tp_dataflow **df;
     tp_datapoint *in; /* join: one for each */
     int n, at;        /* concat: which one it is at */
+    double *upto;     /* choose: a number in [0,1) below this chooses flow i, if no flow before it */
+    int64_t *left;    /* mix: how many datapoints each has yet to give in this pass */
+    int64_t draws;    /* choose and mix: random numbers taken in this pass, the datapoints */
+    uint64_t key;     /* of this pass */
 } tp__many_flow;
 
 static tp_status tp__concat_next(tp_dataflow *df, tp_datapoint *dp)
@@ -2663,6 +2820,8 @@ static void tp__many_close(tp_dataflow *df)
     }
     tp_free((void *)f->df);
     tp_free(f->in);
+    tp_free(f->upto);
+    tp_free(f->left);
 }
 
 static tp_status tp__join_next(tp_dataflow *df, tp_datapoint *dp)
@@ -2765,6 +2924,531 @@ static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *nam
 
 TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_concat", false); }
 TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_join", true); }
+TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_zip", true); }
+
+/* -- random choose and random mix ---- >>df random_choose >>df random_mix */
+
+static int tp__choose_draw(const tp__many_flow *f)
+{
+    const double r = (double)tp_random_u32(f->key, (uint64_t)f->draws, 0) / 4294967296.0;
+    int i = 0;
+    while (!(r < f->upto[i])) i++; /* the last that can be chosen has 2 */
+    return i;
+}
+static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    const tp_status st = tp_df_next(f->df[tp__choose_draw(f)], dp);
+    if (st == TP_OK) f->draws++;
+    return st;
+}
+static tp_status tp__choose_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    f->key = tp__df_key(df, pass);
+    f->draws = 0;
+    return tp__many_restart(df, pass);
+}
+static tp_status tp__choose_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    for (; *skipped < n; ++*skipped, f->draws++) {
+        int64_t k = 0;
+        const tp_status st = tp_df_seek(f->df[tp__choose_draw(f)], 1, &k);
+        if (st == TP_OK && k == 0) df->state_ = TP__DF_ENDED;
+        if (st != TP_OK || k == 0) return st;
+    }
+    return TP_OK;
+}
+
+/* p NULL: all alike. False: it is refused, why. */
+static bool tp__choose_table(tp__many_flow *f, const double *p, char *why, size_t size)
+{
+    double sum = 0;
+    int last = 0;
+    for (int i = 0; i < f->n; i++) {
+        const double one = p ? p[i] : 1.0 / f->n;
+        if (!(one >= 0 && one <= 2)) {
+            snprintf(why, size, "probability %d is %g", i, one);
+            return false;
+        }
+        sum += one;
+        f->upto[i] = sum;
+        if (one > 0) last = i;
+    }
+    f->upto[last] = 2; /* rounding leaves no gap at the end */
+    snprintf(why, size, "the probabilities sum to %.9g", sum);
+    return fabs(sum - 1) <= 1e-6;
+}
+
+TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    tp_dataflow *df = tp__many_new(d->dfs, d->n, "tp_df_random_choose", false);
+    if (!df || df->next != tp__concat_next) return df;
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    char why[96];
+    df->seed = (uint64_t)tp__int_option((int64_t)d->seed, 42);
+    df->next = tp__choose_next;
+    df->restart = tp__choose_restart;
+    df->size = NULL;
+    df->seek = tp__choose_seek;
+    f->upto = (double *)tp_calloc((size_t)f->n, sizeof *f->upto);
+    if (!f->upto) {
+        tp_df_free(df);
+        return NULL;
+    }
+    if (!tp__choose_table(f, d->probabilities, why, sizeof why))
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_random_choose: %s: give %d of at least 0 that sum to 1", why,
+                          d->n);
+    return df;
+}
+
+/* Which flow is next, each with the chance that it has of what is left; -1: nothing is left. */
+static int tp__mix_draw(tp__many_flow *f)
+{
+    uint64_t total = 0;
+    uint32_t r[4];
+    for (int i = 0; i < f->n; i++) total += (uint64_t)f->left[i];
+    if (total == 0) return -1;
+    tp_philox(f->key, (uint64_t)f->draws++, 0, r);
+    uint64_t at = ((uint64_t)r[1] << 32 | r[0]) % total;
+    for (int i = 0;; i++) {
+        if (at < (uint64_t)f->left[i]) return i;
+        at -= (uint64_t)f->left[i];
+    }
+}
+static tp_status tp__mix_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    for (int i; (i = tp__mix_draw(f)) >= 0;) {
+        const tp_status st = tp_df_next(f->df[i], dp);
+        if (st == TP_OK) f->left[i]--;
+        if (st != TP_OK && st != TP_END) f->draws--;
+        if (st != TP_END) return st;
+        f->left[i] = 0;
+    }
+    return TP_END;
+}
+/* The sizes, for restart. */
+static tp_status tp__mix_sizes(tp__many_flow *f)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < f->n; i++) {
+        f->left[i] = tp_df_size(f->df[i]);
+        if (f->left[i] < 0 || f->left[i] > INT64_MAX - sum)
+            return tp_fail(TP_ERR_ARG,
+                           "tp_df_random_mix: it is not known how many datapoints flow %d (%s) has: use "
+                           "tp_df_random_choose, or give it a size with tp_df_fixed_size",
+                           i, f->df[i]->name);
+        sum += f->left[i];
+    }
+    return TP_OK;
+}
+static tp_status tp__mix_restart(tp_dataflow *df, int64_t pass)
+{
+    const tp_status st = tp__mix_sizes((tp__many_flow *)df->user);
+    return st == TP_OK ? tp__choose_restart(df, pass) : st;
+}
+static tp_status tp__mix_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    for (int i; *skipped < n && (i = tp__mix_draw(f)) >= 0;) {
+        int64_t k = 0;
+        const tp_status st = tp_df_seek(f->df[i], 1, &k);
+        if (st != TP_OK) {
+            f->draws--;
+            return st;
+        }
+        f->left[i] = k ? f->left[i] - 1 : 0;
+        *skipped += k;
+    }
+    return TP_OK;
+}
+
+TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    tp_dataflow *df = tp__many_new(d->dfs, d->n, "tp_df_random_mix", false);
+    if (!df || df->next != tp__concat_next) return df;
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    df->seed = (uint64_t)tp__int_option((int64_t)d->seed, 42);
+    df->next = tp__mix_next;
+    df->restart = tp__mix_restart;
+    df->seek = tp__mix_seek;
+    f->left = (int64_t *)tp_calloc((size_t)f->n, sizeof *f->left);
+    if (!f->left) {
+        tp_df_free(df);
+        return NULL;
+    }
+    const tp_status st = tp__mix_sizes(f);
+    if (st == TP_OK) return df;
+    tp_df_free(df);
+    return tp__df_failed(&d->at_, st);
+}
+
+/* -- filter ---- >>df filter */
+
+typedef struct tp__keep_flow {
+    tp_dataflow *df;
+    tp_filter_fn keep;
+    tp_map_call call;
+    void (*release)(void *user);
+} tp__keep_flow;
+
+static tp_status tp__keep_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__keep_flow *f = (tp__keep_flow *)df->user;
+    for (;;) {
+        const tp_status st = tp_df_next(f->df, dp);
+        if (st != TP_OK) return st;
+        const bool stays = f->keep ? f->keep(dp, &f->call) : dp->n > 0;
+        f->call.index++;
+        if (stays) return TP_OK;
+    }
+}
+static tp_status tp__keep_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__keep_flow *f = (tp__keep_flow *)df->user;
+    f->call.key = tp__df_key(df, pass);
+    f->call.pass = pass;
+    f->call.index = 0;
+    return tp_df_restart(f->df, pass);
+}
+static int64_t tp__keep_size(tp_dataflow *df) { return tp_df_size(((const tp__keep_flow *)df->user)->df); }
+static void tp__keep_close(tp_dataflow *df)
+{
+    tp__keep_flow *f = (tp__keep_flow *)df->user;
+    tp_df_free(f->df);
+    if (f->release) f->release(f->call.user);
+}
+
+TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    tp_dataflow *df;
+    if (!tp__df_around(&d->at_, d->df, "tp_df_filter", sizeof(tp__keep_flow), d->seed, &df)) {
+        if (d->release) d->release(d->user);
+        return df;
+    }
+    tp__keep_flow *f = (tp__keep_flow *)df->user;
+    f->df = d->df;
+    f->keep = d->keep;
+    f->call.user = d->user;
+    f->release = d->release;
+    df->next = tp__keep_next;
+    df->restart = tp__keep_restart;
+    df->size = tp__keep_size;
+    df->close = tp__keep_close;
+    return df;
+}
+
+/* -- repeated_point ---- >>df repeated_point */
+
+typedef struct tp__again_flow {
+    tp_dataflow *df;
+    int64_t num, left; /* how often the one in `in` is yet to be given */
+    tp_datapoint in;
+} tp__again_flow;
+
+static tp_status tp__again_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__again_flow *f = (tp__again_flow *)df->user;
+    tp_status st = TP_OK;
+    if (f->left == 0) {
+        st = tp_df_next(f->df, &f->in);
+        if (st == TP_OK) f->left = f->num;
+    }
+    if (st == TP_OK) st = tp_datapoint_view(dp, &f->in);
+    if (st == TP_OK) f->left--;
+    return st;
+}
+static tp_status tp__again_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__again_flow *f = (tp__again_flow *)df->user;
+    f->left = 0;
+    return tp_df_restart(f->df, pass);
+}
+static int64_t tp__again_size(tp_dataflow *df)
+{
+    const tp__again_flow *f = (const tp__again_flow *)df->user;
+    const int64_t n = tp_df_size(f->df);
+    return n < 0 || n > INT64_MAX / f->num ? -1 : n * f->num;
+}
+static tp_status tp__again_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__again_flow *f = (tp__again_flow *)df->user;
+    *skipped = n < f->left ? n : f->left;
+    f->left -= *skipped;
+    const int64_t rest = n - *skipped, whole = rest / f->num;
+    if (whole > 0) {
+        int64_t k = 0;
+        const tp_status st = tp_df_seek(f->df, whole, &k);
+        *skipped += k * f->num;
+        if (st != TP_OK || k < whole) return st;
+    }
+    if (rest % f->num == 0) return TP_OK;
+    const tp_status st = tp_df_next(f->df, &f->in); /* some of it: it is needed */
+    if (st == TP_END) return TP_OK;
+    if (st != TP_OK) return st;
+    f->left = f->num - rest % f->num;
+    *skipped = n;
+    return TP_OK;
+}
+static void tp__again_close(tp_dataflow *df)
+{
+    tp__again_flow *f = (tp__again_flow *)df->user;
+    tp_df_free(f->df);
+    tp_datapoint_free(&f->in);
+}
+
+TP_DEF tp_dataflow *tp_df_repeated_point(tp_dataflow *child, int64_t num)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(NULL, child, "tp_df_repeated_point", sizeof(tp__again_flow), 0, &df)) return df;
+    tp__again_flow *f = (tp__again_flow *)df->user;
+    f->df = child;
+    f->num = num;
+    df->next = tp__again_next;
+    df->restart = tp__again_restart;
+    df->size = tp__again_size;
+    df->seek = tp__again_seek;
+    df->close = tp__again_close;
+    if (num < 1)
+        return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_repeated_point: %lld times: give a positive number",
+                          (long long)num);
+    return df;
+}
+
+/* -- cache ---- >>df cache */
+
+typedef struct tp__cache_flow {
+    tp__order order; /* from pass 1 on, when all is there */
+    tp_dataflow *df;
+    tp_datapoint *point; /* n of them, and room */
+    int64_t n, cap, at;  /* at: the next of pass 0 */
+    bool shuffle, begun, complete;
+} tp__cache_flow;
+
+/* One more, TP_END when there was none. */
+static tp_status tp__cache_read(tp__cache_flow *f)
+{
+    tp_status st = TP_OK;
+    if (f->complete) return TP_END;
+    if (!f->begun && (st = tp_df_restart(f->df, 0)) != TP_OK) return st;
+    f->begun = true;
+    if (f->n == f->cap) {
+        const int64_t cap = f->cap ? f->cap * 2 : 64;
+        size_t bytes;
+        if (!tp_mul_size((size_t)cap, sizeof *f->point, &bytes))
+            return tp_fail(TP_ERR_NOMEM, "tp_df_cache: %lld datapoints do not fit into memory", (long long)cap);
+        tp_datapoint *p = (tp_datapoint *)tp_realloc(f->point, bytes);
+        if (!p) return TP_ERR_NOMEM;
+        memset(p + f->cap, 0, (size_t)(cap - f->cap) * sizeof *p);
+        f->point = p;
+        f->cap = cap;
+    }
+    st = tp_df_next(f->df, &f->point[f->n]);
+    if (st == TP_END) {
+        const tp_status made = tp__order_init(&f->order, f->n, f->shuffle);
+        f->complete = made == TP_OK;
+        return made == TP_OK ? TP_END : made;
+    }
+    if (st == TP_OK) st = tp__datapoint_own(&f->point[f->n]);
+    if (st == TP_OK) f->n++;
+    return st;
+}
+static tp_status tp__cache_complete(tp__cache_flow *f)
+{
+    tp_status st = TP_OK;
+    while (st == TP_OK) st = tp__cache_read(f);
+    return st == TP_END ? TP_OK : st;
+}
+
+static tp_status tp__cache_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__cache_flow *f = (tp__cache_flow *)df->user;
+    int64_t i = f->at;
+    tp_status st = df->pass_ > 0 ? tp__cache_complete(f) : f->at < f->n ? TP_OK : tp__cache_read(f);
+    if (st != TP_OK) return st;
+    if (df->pass_ > 0) i = tp__order_take(&f->order);
+    else f->at++;
+    return i < 0 ? TP_END : tp_datapoint_view(dp, &f->point[i]);
+}
+static tp_status tp__cache_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__cache_flow *f = (tp__cache_flow *)df->user;
+    f->at = 0;
+    tp__order_restart(&f->order, tp__df_key(df, pass));
+    return TP_OK;
+}
+static int64_t tp__cache_size(tp_dataflow *df)
+{
+    const tp__cache_flow *f = (const tp__cache_flow *)df->user;
+    return f->complete ? f->n : tp_df_size(f->df);
+}
+static tp_status tp__cache_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__cache_flow *f = (tp__cache_flow *)df->user;
+    tp_status st = TP_OK;
+    if (df->pass_ > 0) {
+        st = tp__cache_complete(f);
+        if (st == TP_OK) *skipped = tp__order_skip(&f->order, n);
+        return st;
+    }
+    while (*skipped < n && st == TP_OK) {
+        if (f->at == f->n) st = tp__cache_read(f);
+        if (st != TP_OK) break;
+        f->at++;
+        ++*skipped;
+    }
+    return st == TP_END ? TP_OK : st;
+}
+static void tp__cache_close(tp_dataflow *df)
+{
+    tp__cache_flow *f = (tp__cache_flow *)df->user;
+    tp_df_free(f->df);
+    for (int64_t i = 0; i < f->cap; i++) tp_datapoint_free(&f->point[i]);
+    tp_free(f->point);
+    tp_free(f->order.at);
+}
+
+TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    tp_dataflow *df;
+    if (!tp__df_around(&d->at_, d->df, "tp_df_cache", sizeof(tp__cache_flow), d->seed, &df)) return df;
+    tp__cache_flow *f = (tp__cache_flow *)df->user;
+    f->df = d->df;
+    f->shuffle = tp__yes(d->shuffle, false);
+    df->next = tp__cache_next;
+    df->restart = tp__cache_restart;
+    df->size = tp__cache_size;
+    df->seek = tp__cache_seek;
+    df->close = tp__cache_close;
+    return df;
+}
+
+/* -- batch_by_shape ---- >>df batch_by_shape */
+
+typedef struct tp__by_shape {
+    tp_shape shape;
+    int64_t filled; /* rows of the batch */
+    tp_datapoint batch;
+} tp__by_shape;
+
+typedef struct tp__by_shape_flow {
+    tp_dataflow *df;
+    int64_t batch, index;
+    int64_t done; /* the holders have what passes 0 to done-1 left over; -1: they are in the midst of a pass */
+    int idx, n, cap;
+    bool keep_state;
+    tp__by_shape *holder;
+    tp_datapoint in;
+} tp__by_shape_flow;
+
+static tp__by_shape *tp__by_shape_find(tp__by_shape_flow *f, const tp_shape *shape)
+{
+    for (int i = 0; i < f->n; i++)
+        if (tp_shape_equal(&f->holder[i].shape, shape)) return &f->holder[i];
+    if (f->n == f->cap) {
+        const int cap = f->cap ? f->cap * 2 : 8;
+        tp__by_shape *h = (tp__by_shape *)tp_realloc(f->holder, (size_t)cap * sizeof *h);
+        if (!h) return NULL;
+        memset(h + f->cap, 0, (size_t)(cap - f->cap) * sizeof *h);
+        f->holder = h;
+        f->cap = cap;
+    }
+    f->holder[f->n].shape = *shape;
+    return &f->holder[f->n++];
+}
+
+/* The next datapoint goes where it belongs: *full is that holder if it has a batch now. */
+static tp_status tp__by_shape_put(tp_dataflow *df, tp__by_shape **full)
+{
+    tp__by_shape_flow *f = (tp__by_shape_flow *)df->user;
+    *full = NULL;
+    tp_status st = tp_df_next(f->df, &f->in);
+    if (st != TP_OK) return st;
+    if (f->idx >= f->in.n)
+        return tp_fail(TP_ERR_ARG, "%s: component %d decides, but a datapoint has %d components", df->name, f->idx,
+                       f->in.n);
+    tp__by_shape *h = tp__by_shape_find(f, &f->in.c[f->idx].shape);
+    if (!h) return TP_ERR_NOMEM;
+    st = tp__batch_put(df->name, &h->batch, &f->in, h->filled, f->batch, f->index);
+    if (st != TP_OK || ++h->filled < f->batch) return st;
+    h->filled = 0;
+    f->index++;
+    *full = h;
+    return TP_OK;
+}
+static tp_status tp__by_shape_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__by_shape_flow *f = (tp__by_shape_flow *)df->user;
+    tp__by_shape *full = NULL;
+    tp_status st = TP_OK;
+    f->done = -1;
+    while (st == TP_OK && !full) st = tp__by_shape_put(df, &full);
+    if (st == TP_END) f->done = df->pass_ + 1;
+    return st == TP_OK ? tp_datapoint_view(dp, &full->batch) : st;
+}
+static tp_status tp__by_shape_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__by_shape_flow *f = (tp__by_shape_flow *)df->user;
+    tp_status st = TP_OK;
+    f->index = 0;
+    if (!f->keep_state || f->done != pass) {
+        for (int i = 0; i < f->n; i++) f->holder[i].filled = 0;
+        f->done = -1;
+        for (int64_t p = 0; f->keep_state && p < pass && st == TP_OK; p++) {
+            tp__by_shape *full;
+            st = tp_df_restart(f->df, p);
+            while (st == TP_OK) st = tp__by_shape_put(df, &full);
+            if (st == TP_END) st = TP_OK;
+        }
+        if (st != TP_OK) return st;
+    }
+    st = tp_df_restart(f->df, pass);
+    f->done = st == TP_OK ? pass : -1;
+    f->index = 0;
+    return st;
+}
+static int64_t tp__by_shape_size(tp_dataflow *df)
+{
+    const tp__by_shape_flow *f = (const tp__by_shape_flow *)df->user;
+    const int64_t n = tp_df_size(f->df);
+    return n < 0 ? -1 : n / f->batch;
+}
+static void tp__by_shape_close(tp_dataflow *df)
+{
+    tp__by_shape_flow *f = (tp__by_shape_flow *)df->user;
+    tp_df_free(f->df);
+    for (int i = 0; i < f->n; i++) tp_datapoint_free(&f->holder[i].batch);
+    tp_free(f->holder);
+    tp_datapoint_free(&f->in);
+}
+
+TP_DEF tp_dataflow *tp_df_batch_by_shape_(const tp_df_batch_by_shape_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    tp_dataflow *df;
+    if (!tp__df_around(&d->at_, d->df, "tp_df_batch_by_shape", sizeof(tp__by_shape_flow), 0, &df)) return df;
+    tp__by_shape_flow *f = (tp__by_shape_flow *)df->user;
+    f->df = d->df;
+    f->batch = d->batch_size;
+    f->idx = d->idx;
+    f->keep_state = tp__yes(d->keep_state, true);
+    df->next = tp__by_shape_next;
+    df->restart = tp__by_shape_restart;
+    df->size = tp__by_shape_size;
+    df->close = tp__by_shape_close;
+    if (d->batch_size < 1)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_batch_by_shape: batch_size is %lld, it must be at least 1",
+                          (long long)d->batch_size);
+    if (d->idx < 0)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_batch_by_shape: there is no component %d", d->idx);
+    return df;
+}
 
 /* -- print ---- >>df print */
 
@@ -5586,6 +6270,38 @@ TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp)
     else st = tp_fail(TP_ERR_STATE, "tp_queue_get: the queue is empty, and there are no threads to wait for");
     tp_mutex_unlock(q->mutex);
     return st;
+}
+
+typedef struct tp__queue_flow {
+    tp_queue *q;
+} tp__queue_flow;
+
+static tp_status tp__from_queue_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    return tp_queue_get(((tp__queue_flow *)df->user)->q, dp);
+}
+static tp_status tp__from_queue_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp_log_once(TP_LOG_WARN,
+                "%s: what was taken before cannot be had again: it goes on with what comes, not exactly where it "
+                "was",
+                df->name);
+    *skipped = n;
+    return TP_OK;
+}
+static void tp__from_queue_close(tp_dataflow *df) { tp_queue_free(((tp__queue_flow *)df->user)->q); }
+
+TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q)
+{
+    if (!q) return tp_df_fail(NULL, TP_ERR_ARG, "tp_df_from_queue: the queue is NULL");
+    tp_dataflow *df = tp_df_new("tp_df_from_queue", sizeof(tp__queue_flow), 0);
+    if (!df) return NULL;
+    ((tp__queue_flow *)df->user)->q = q;
+    tp__queue_retain(q);
+    df->next = tp__from_queue_next;
+    df->seek = tp__from_queue_seek;
+    df->close = tp__from_queue_close;
+    return df;
 }
 
 /* A flow that fills the queue is at its end: by itself (st), or because it is to stop (TP_OK). */

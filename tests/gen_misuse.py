@@ -76,7 +76,7 @@ tp_session_run_ex.o tp_session_run_ex.feeds tp_session_run_ex.values tp_exec_run
 """.split()
 # What the function takes over, also when it fails.
 TAKES = """
-tp_df_batch_.d tp_df_cast.df tp_df_repeated.df tp_df_take.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs
+tp_df_batch_.d tp_df_cast.df tp_df_repeated.df tp_df_take.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs tp_df_zip.dfs tp_df_repeated_point.df
 tp_apply_default_prefetch.df tp_trainer_setup_graph.input tp_trainer_register_callback.cb tp_trainer_register_callback_ex.cb
 tp_trainer_setup_callbacks.callbacks tp_trainer_setup_callbacks.monitors tp_trainer_initialize.init
 tp_launch_train_with_config.t tp_launch_train_with_config.c tp_cb_proxy.cb tp_cb_group.cbs tp_chain_init.inits
@@ -275,7 +275,9 @@ FIELDS = {
     "tp_df_map_desc": "d.df = dataflow_given(), d.fn = map_nothing",
     "tp_df_map_component_desc": "d.df = dataflow_given(), d.fn = map_component",
     "tp_df_fixed_size_desc": "d.df = dataflow_given(), d.size = 2",
-    "tp_df_locally_shuffle_desc": "d.df = dataflow_given(), d.buffer_size = 2",
+    "tp_df_locally_shuffle_desc": "d.df = dataflow_given(), d.buffer_size = 2", "tp_df_filter_desc": "d.df = dataflow_given()",
+    "tp_df_random_choose_desc": "d.dfs = list_dataflows_given(), d.n = 2", "tp_df_random_mix_desc": "d.dfs = list_dataflows_given(), d.n = 2",
+    "tp_df_cache_desc": "d.df = dataflow_given()", "tp_df_batch_by_shape_desc": "d.df = dataflow_given(), d.batch_size = 2",
     "tp_feed_input_desc": "d.df = dataflow_given()", "tp_queue_input_desc": "d.df = dataflow_given()",
     "tp_cb_lambda_desc": "d.trigger = trigger_nothing", "tp_cb_periodic_trigger_desc": "d.cb = callback_given(), d.every_k_steps = 1",
     "tp_cb_enable_if_desc": "d.cb = callback_given(), d.pred = always",

@@ -5808,6 +5808,37 @@ static void call_tp_datapoint_free(int which)
 }
 static const char *const cases_tp_datapoint_free[] = {"Ggood arguments", "?dp = NULL", NULL};
 
+static void call_tp_datapoint_set_bytes(int which)
+{
+    (void)which;
+    tp_datapoint *dp_ = which == 1 ? NULL : datapoint();
+    int index_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 2;
+    const void *data_ = which == 6 ? NULL : bytes;
+    size_t n_ = 4;
+    got_status(tp_datapoint_set_bytes(dp_, index_, data_, n_));
+}
+static const char *const cases_tp_datapoint_set_bytes[] = {"Ggood arguments", "!dp = NULL", "?index = INT_MAX", "?index = INT_MIN", "?index = 0", "?index = -1", "!data = NULL", NULL};
+
+static void call_tp_datapoint_set_text(int which)
+{
+    (void)which;
+    tp_datapoint *dp_ = which == 1 ? NULL : datapoint();
+    int index_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 2;
+    const char *text_ = which == 9 ? NULL : which == 8 ? "" : which == 7 ? long_text() : which == 6 ? ":/ " : "name";
+    got_status(tp_datapoint_set_text(dp_, index_, text_));
+}
+static const char *const cases_tp_datapoint_set_text[] = {"Ggood arguments", "!dp = NULL", "?index = INT_MAX", "?index = INT_MIN", "?index = 0", "?index = -1", "?text = \":/ \"", "?text = 300 letters", "?text = \"\"", "!text = NULL", NULL};
+
+static void call_tp_datapoint_text(int which)
+{
+    (void)which;
+    tp_datapoint *dp_ = which == 1 ? NULL : datapoint();
+    int index_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 2;
+    (void)tp_datapoint_text(dp_, index_);
+    got_answer();
+}
+static const char *const cases_tp_datapoint_text[] = {"Ggood arguments", "!dp = NULL", "?index = INT_MAX", "?index = INT_MIN", "?index = 0", "?index = -1", NULL};
+
 static void call_tp_df_next(int which)
 {
     (void)which;
@@ -6082,6 +6113,15 @@ static void call_tp_df_join(int which)
 }
 static const char *const cases_tp_df_join[] = {"Ggood arguments", "!dfs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
 
+static void call_tp_df_zip(int which)
+{
+    (void)which;
+    tp_dataflow *const *dfs_ = which == 1 ? NULL : (which == 2 || which == 3 || which == 4) ? NULL : list_dataflows_given();
+    int n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : 2;
+    got_dataflow(tp_df_zip(dfs_, n_));
+}
+static const char *const cases_tp_df_zip[] = {"Ggood arguments", "!dfs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
 static void call_tp_df_print(int which)
 {
     (void)which;
@@ -6091,6 +6131,70 @@ static void call_tp_df_print(int which)
     got_dataflow(tp_df_print(df_, num_, name_));
 }
 static const char *const cases_tp_df_print[] = {"Ggood arguments", "!df = NULL", "?num = INT_MIN", "?num = 0", "?num = -1", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "?name = NULL", NULL};
+
+static void call_tp_df_filter_(int which)
+{
+    (void)which;
+    tp_df_filter_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given();
+    const tp_df_filter_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_filter_(d_));
+}
+static const char *const cases_tp_df_filter_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_repeated_point(int which)
+{
+    (void)which;
+    tp_dataflow *df_ = which == 1 ? NULL : dataflow_given();
+    int64_t num_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT64_MIN : 2;
+    got_dataflow(tp_df_repeated_point(df_, num_));
+}
+static const char *const cases_tp_df_repeated_point[] = {"Ggood arguments", "!df = NULL", "?num = INT64_MIN", "?num = 0", "?num = -1", NULL};
+
+static void call_tp_df_random_choose_(int which)
+{
+    (void)which;
+    tp_df_random_choose_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.dfs = list_dataflows_given(), desc.n = 2;
+    const tp_df_random_choose_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_random_choose_(d_));
+}
+static const char *const cases_tp_df_random_choose_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_random_mix_(int which)
+{
+    (void)which;
+    tp_df_random_mix_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.dfs = list_dataflows_given(), desc.n = 2;
+    const tp_df_random_mix_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_random_mix_(d_));
+}
+static const char *const cases_tp_df_random_mix_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_cache_(int which)
+{
+    (void)which;
+    tp_df_cache_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given();
+    const tp_df_cache_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_cache_(d_));
+}
+static const char *const cases_tp_df_cache_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_batch_by_shape_(int which)
+{
+    (void)which;
+    tp_df_batch_by_shape_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.batch_size = 2;
+    const tp_df_batch_by_shape_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_batch_by_shape_(d_));
+}
+static const char *const cases_tp_df_batch_by_shape_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_idx_load(int which)
 {
@@ -6274,6 +6378,14 @@ static void call_tp_queue_free(int which)
     got_nothing();
 }
 static const char *const cases_tp_queue_free[] = {"Ggood arguments", "?q = NULL", NULL};
+
+static void call_tp_df_from_queue(int which)
+{
+    (void)which;
+    tp_queue *q_ = which == 1 ? NULL : queue();
+    got_dataflow(tp_df_from_queue(q_));
+}
+static const char *const cases_tp_df_from_queue[] = {"Ggood arguments", "!q = NULL", NULL};
 
 static void call_tp_queue_input_(int which)
 {
@@ -8172,6 +8284,9 @@ static const misuse_call misuse_calls[] = {
     {"tp_datapoint_view", call_tp_datapoint_view, cases_tp_datapoint_view},
     {"tp_datapoint_copy", call_tp_datapoint_copy, cases_tp_datapoint_copy},
     {"tp_datapoint_free", call_tp_datapoint_free, cases_tp_datapoint_free},
+    {"tp_datapoint_set_bytes", call_tp_datapoint_set_bytes, cases_tp_datapoint_set_bytes},
+    {"tp_datapoint_set_text", call_tp_datapoint_set_text, cases_tp_datapoint_set_text},
+    {"tp_datapoint_text", call_tp_datapoint_text, cases_tp_datapoint_text},
     {"tp_df_next", call_tp_df_next, cases_tp_df_next},
     {"tp_df_restart", call_tp_df_restart, cases_tp_df_restart},
     {"tp_df_size", call_tp_df_size, cases_tp_df_size},
@@ -8199,7 +8314,14 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_select", call_tp_df_select, cases_tp_df_select},
     {"tp_df_concat", call_tp_df_concat, cases_tp_df_concat},
     {"tp_df_join", call_tp_df_join, cases_tp_df_join},
+    {"tp_df_zip", call_tp_df_zip, cases_tp_df_zip},
     {"tp_df_print", call_tp_df_print, cases_tp_df_print},
+    {"tp_df_filter_", call_tp_df_filter_, cases_tp_df_filter_},
+    {"tp_df_repeated_point", call_tp_df_repeated_point, cases_tp_df_repeated_point},
+    {"tp_df_random_choose_", call_tp_df_random_choose_, cases_tp_df_random_choose_},
+    {"tp_df_random_mix_", call_tp_df_random_mix_, cases_tp_df_random_mix_},
+    {"tp_df_cache_", call_tp_df_cache_, cases_tp_df_cache_},
+    {"tp_df_batch_by_shape_", call_tp_df_batch_by_shape_, cases_tp_df_batch_by_shape_},
     {"tp_idx_load", call_tp_idx_load, cases_tp_idx_load},
     {"tp_idx_parse", call_tp_idx_parse, cases_tp_idx_parse},
     {"tp_input_setup", call_tp_input_setup, cases_tp_input_setup},
@@ -8220,6 +8342,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_queue_size", call_tp_queue_size, cases_tp_queue_size},
     {"tp_queue_close", call_tp_queue_close, cases_tp_queue_close},
     {"tp_queue_free", call_tp_queue_free, cases_tp_queue_free},
+    {"tp_df_from_queue", call_tp_df_from_queue, cases_tp_df_from_queue},
     {"tp_queue_input_", call_tp_queue_input_, cases_tp_queue_input_},
     {"tp_queue_input_size_ema", call_tp_queue_input_size_ema, cases_tp_queue_input_size_ema},
     {"tp_stop", call_tp_stop, cases_tp_stop},

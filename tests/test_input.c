@@ -1334,9 +1334,9 @@ TEST(a_failing_producer_delivers_the_rest_and_fails)
     machine m;
     CHECK(machine_open(&m, tp_queue_input(tp_df_from_generator(fail_at, (void *)(uintptr_t)&three)), 1));
     CHECK_STR(machine_walk(&m, 9), "0 1 2 TP_ERR_IO");
-    CHECK_STR(tp_last_error(), "the disk is gone");
+    CHECK_STR(tp_last_error(), "the disk is gone [tp_df_from_generator: pass 0, datapoint 3]");
     CHECK(tp_input_failure(m.s, &why) == TP_ERR_IO);
-    CHECK_STR(why, "the disk is gone");
+    CHECK_STR(why, "the disk is gone [tp_df_from_generator: pass 0, datapoint 3]");
     CHECK(m.s->consumed == 3);
     CHECK_STR(machine_walk(&m, 9), " TP_ERR_IO");
     CHECK_OK(tp_input_reset_state(m.s)); /* from the start: the same */
@@ -1349,7 +1349,7 @@ TEST(a_failing_producer_delivers_the_rest_and_fails)
     machine_close(&m);
     CHECK(machine_open(&m, tp_feed_input(tp_df_from_generator(fail_at, (void *)(uintptr_t)&three)), 1));
     CHECK_STR(machine_walk(&m, 9), "0 1 2 TP_ERR_IO");
-    CHECK_STR(tp_last_error(), "the disk is gone");
+    CHECK_STR(tp_last_error(), "the disk is gone [tp_df_from_generator: pass 0, datapoint 3]");
     machine_close(&m);
     CHECK(machine_open(&m, tp_queue_input(tp_df_from_list(NULL, 0)), 1)); /* nothing to repeat */
     CHECK_STR(machine_walk(&m, 9), " TP_ERR_STATE");

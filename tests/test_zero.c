@@ -604,6 +604,28 @@ static double second_pass(int keep_state)
 }
 ZERO(tp_df_fixed_size_desc, keep_state) { CHECK(second_pass(TP_UNSET) == 3 && second_pass(TP_NO) == 0); }
 
+ZERO(tp_df_filter_desc, seed) { SEEDED(tp_df_filter(arrays(0, 0), NULL, .seed = s)); }
+static tp_dataflow *one_of_two(uint64_t seed, bool mixed)
+{
+    tp_dataflow *two[2] = {arrays(0, 0), arrays(0, 0)};
+    return mixed ? tp_df_random_mix(two, 2, .seed = seed) : tp_df_random_choose(two, 2, .seed = seed);
+}
+ZERO(tp_df_random_choose_desc, seed) { SEEDED(one_of_two(s, false)); }
+ZERO(tp_df_random_mix_desc, seed) { SEEDED(one_of_two(s, true)); }
+ZERO(tp_df_cache_desc, seed) { SEEDED(tp_df_cache(arrays(0, 0), .seed = s)); }
+static int first_left_over(int keep_state) /* of 0 1 2 in twos: what begins pass 1 */
+{
+    tp_dataflow *df = tp_df_batch_by_shape(tp_df_take(arrays(TP_NO, 0), 3), 2, .keep_state = keep_state);
+    tp_datapoint dp = {0, NULL, 0};
+    CHECK_OK(tp_df_restart(df, 1));
+    CHECK_OK(tp_df_next(df, &dp));
+    const int first = (int)tp_tensor_get(&dp.c[dp.n - 1], 0);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    return first;
+}
+ZERO(tp_df_batch_by_shape_desc, keep_state) { CHECK(first_left_over(TP_UNSET) == 2 && first_left_over(TP_NO) == 0); }
+
 /* ==== >>training ====================================================================================== */
 
 /* A weight of 1 plus next to nothing of the input; a step takes 0.5 off. */

@@ -1,0 +1,621 @@
+/* test_flows.c - flows that filter, choose, mix, cache, repeat and sort by shape; text; who failed (tp_input.h) */
+#define TP_IMPLEMENTATION
+#include "../tp_input.h"
+#include "tp_test.h"
+
+/* ==== >>helpers ======================================================================================= */
+
+/* Datapoint i of pass p is the int32 100 p + i. The flow skips by itself if `seekable`. */
+static const int lengths[] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12};
+static tp_status pass_and_index(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    tp_status st = index < *(const int *)user ? tp_datapoint_resize(dp, 1) : TP_END;
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) *(int32_t *)dp->c[0].data = (int32_t)(100 * pass + index);
+    return st;
+}
+static tp_dataflow *passes_of(int n, bool seekable)
+{
+    return tp_df_from_generator(pass_and_index, (void *)(uintptr_t)&lengths[n], .size = n,
+                                .indexed = seekable && n ? TP_YES : TP_NO);
+}
+/* D(n) of the specification: 0 to n-1 in every pass, starting at `first`. */
+static tp_dataflow *numbers(int n, int first)
+{
+    int32_t value[64];
+    for (int i = 0; i < n; i++) value[i] = first + i;
+    tp_tensor t = {TP_I32, {1, {n}}, value, NULL, 0, NULL, NULL, 0};
+    return tp_df_from_arrays(&t, 1, .shuffle = TP_NO);
+}
+
+/* "0 1 2 | 3 4": what `passes` passes from `first` on give; the elements of a component with commas. */
+static const char *walk_from(tp_dataflow *df, int64_t first, int passes, int most)
+{
+    static char text[4096];
+    size_t n = 0;
+    tp_datapoint dp = {0, NULL, 0};
+    text[0] = 0;
+    for (int p = 0; p < passes; p++) {
+        tp_status st = tp_df_restart(df, first + p);
+        if (p > 0) n += (size_t)snprintf(text + n, sizeof text - n, " |");
+        for (int i = 0; st == TP_OK && i < most && (st = tp_df_next(df, &dp)) == TP_OK; i++) {
+            n += (size_t)snprintf(text + n, sizeof text - n, n ? " " : "");
+            for (int c = 0; c < dp.n && n < sizeof text - 64; c++)
+                for (int64_t k = 0; k < tp_tensor_size(&dp.c[c]); k++)
+                    n += (size_t)snprintf(text + n, sizeof text - n, c || k ? ",%g" : "%g", tp_tensor_get(&dp.c[c], k));
+        }
+        if (st < TP_OK) snprintf(text + n, sizeof text - n, " %s: %s", tp_status_name(st), tp_last_error());
+        if (st == TP_END) CHECK(tp_df_next(df, &dp) == TP_END); /* it stays */
+    }
+    tp_datapoint_free(&dp);
+    return text;
+}
+static void check_walk_(tp_dataflow *df, int passes, const char *want, int64_t size, int line)
+{
+    const int64_t got = tp_df_size(df);
+    const char *text = walk_from(df, 0, passes, 100);
+    CHECK_MSG(strcmp(text, want) == 0, "line %d: \"%s\", expected \"%s\"", line, text, want);
+    CHECK_MSG(got == size, "line %d: size %lld, expected %lld", line, (long long)got, (long long)size);
+    tp_df_free(df);
+}
+#define check_walk(df_, passes_, want_, size_) check_walk_((df_), (passes_), (want_), (size_), __LINE__)
+
+static bool is_even(const tp_datapoint *dp, const tp_map_call *call)
+{
+    (void)call;
+    return *(const int32_t *)dp->c[0].data % 2 == 0;
+}
+static bool by_chance(const tp_datapoint *dp, const tp_map_call *call)
+{
+    (void)dp;
+    return tp_random_uniform(call->key, (uint64_t)call->index, 0) < 0.5f;
+}
+
+/* Item i of "shapes 2,3,2,2,3,3,2,2" has that many elements, all of them 100 p + i. */
+static const int widths[8] = {2, 3, 2, 2, 3, 3, 2, 2};
+static tp_status of_two_shapes(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user;
+    if (index >= 8) return TP_END;
+    const int64_t n = widths[index];
+    tp_status st = tp_datapoint_resize(dp, 2);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_F32, tp_make_shape_n(1, &n));
+    if (st == TP_OK) *(int32_t *)dp->c[0].data = (int32_t)(100 * pass + index);
+    for (int64_t k = 0; k < n && st == TP_OK; k++) ((float *)dp->c[1].data)[k] = (float)(100 * pass + index);
+    return st;
+}
+static tp_dataflow *two_shapes(void) { return tp_df_from_generator(of_two_shapes, NULL, .size = 8); }
+
+/* Each kind of flow, over flows that skip by themselves or not. NULL: no more. */
+static tp_dataflow *flow_of(int which, bool seekable)
+{
+    static const double chances[3] = {0.25, 0, 0.75};
+    tp_dataflow *many[3];
+    switch (which) {
+    case 0: return tp_df_filter(passes_of(9, seekable), is_even);
+    case 1: return tp_df_filter(passes_of(9, seekable), by_chance, .seed = 3);
+    case 2: return tp_df_filter(passes_of(5, seekable));
+    case 3: return tp_df_repeated_point(passes_of(4, seekable), 3);
+    case 4: return tp_df_repeated_point(tp_df_filter(passes_of(7, seekable), is_even), 2);
+    case 5:
+        for (int i = 0; i < 3; i++) many[i] = passes_of(4 + 2 * i, seekable);
+        return tp_df_random_choose(many, 3, .probabilities = chances);
+    case 6:
+        for (int i = 0; i < 3; i++) many[i] = passes_of(4 + i, seekable);
+        return tp_df_random_choose(many, 3, .seed = 5);
+    case 7:
+        for (int i = 0; i < 3; i++) many[i] = passes_of(2 + 3 * i, seekable);
+        return tp_df_random_mix(many, 3);
+    case 8: /* one that is shorter than it says */
+        many[0] = tp_df_filter(passes_of(8, seekable), is_even), many[1] = passes_of(3, seekable);
+        return tp_df_random_mix(many, 2);
+    case 9: return tp_df_cache(passes_of(7, seekable));
+    case 10: return tp_df_cache(passes_of(9, seekable), .shuffle = TP_YES);
+    case 11: return tp_df_batch_by_shape(two_shapes(), 2, .idx = 1);
+    case 12: return tp_df_batch_by_shape(two_shapes(), 3, .idx = 1, .keep_state = TP_NO);
+    case 13: return tp_df_batch_by_shape(tp_df_repeated_point(two_shapes(), 2), 5, .idx = 1);
+    case 14: many[0] = passes_of(4, seekable), many[1] = passes_of(6, seekable); return tp_df_zip(many, 2);
+    default: return NULL;
+    }
+}
+
+/* ==== >>values ======================================================================================== */
+
+TEST(golden_values_of_the_specification)
+{
+    check_walk(tp_df_repeated_point(numbers(3, 0), 2), 2, "0 0 1 1 2 2 | 0 0 1 1 2 2", 6);
+    check_walk(tp_df_filter(numbers(5, 0), is_even), 2, "0 2 4 | 0 2 4", 5);
+    tp_dataflow *two[2] = {numbers(3, 0), numbers(2, 0)};
+    check_walk(tp_df_zip(two, 2), 2, "0,0 1,1 | 0,0 1,1", 2);
+    /* pass 1 of the specification is our pass 0, whose items are 0 to 7, those of ours 1 are 100 to 107 */
+    check_walk(tp_df_select(tp_df_batch_by_shape(two_shapes(), 2, .idx = 1), &(int){0}, 1), 2,
+               "0,2 1,4 3,6 | 7,100 5,101 102,103 104,105 106,107", 4);
+}
+
+/* A datapoint of no components is nothing. */
+static tp_status sometimes_nothing(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)pass;
+    tp_status st = pass_and_index((void *)(uintptr_t)user, 0, index, dp);
+    if (st == TP_OK && index % 3 == 1) st = tp_datapoint_resize(dp, 0);
+    return st;
+}
+TEST(filter_drops)
+{
+    check_walk(tp_df_filter(tp_df_from_generator(sometimes_nothing, (void *)(uintptr_t)&lengths[7])), 2,
+               "0 2 3 5 6 | 0 2 3 5 6", -1);
+    check_walk(tp_df_filter(passes_of(4, true), is_even), 3, "0 2 | 100 102 | 200 202", 4);
+    /* by chance: what stays is a function of (seed, pass, index) */
+    tp_dataflow *df = tp_df_filter(passes_of(12, true), by_chance, .seed = 9);
+    for (int pass = 0; pass < 3; pass++) {
+        const uint64_t key = tp_random_key(tp_random_key(9, tp_hash_name("tp_df_filter")), (uint64_t)pass);
+        char want[256] = "";
+        for (int i = 0; i < 12; i++)
+            if (tp_random_uniform(key, (uint64_t)i, 0) < 0.5f)
+                snprintf(want + strlen(want), sizeof want - strlen(want), "%s%d", *want ? " " : "", 100 * pass + i);
+        CHECK_STR(walk_from(df, pass, 1, 99), want);
+    }
+    tp_df_free(df);
+}
+
+TEST(choose_follows_its_probabilities)
+{
+    const double p[3] = {0.2, 0.5, 0.3};
+    tp_dataflow *many[3];
+    for (int i = 0; i < 3; i++) many[i] = tp_df_repeated(numbers(1, i), -1);
+    tp_dataflow *df = tp_df_random_choose(many, 3, .probabilities = p);
+    int count[3] = {0, 0, 0};
+    tp_datapoint dp = {0, NULL, 0};
+    CHECK(tp_df_size(df) == -1);
+    for (int i = 0; i < 20000 && tp_df_next(df, &dp) == TP_OK; i++) count[*(const int32_t *)dp.c[0].data]++;
+    for (int i = 0; i < 3; i++) /* five standard deviations of a binomial distribution */
+        CHECK_NEAR(count[i], 20000 * p[i], 5 * sqrt(20000 * p[i] * (1 - p[i])), 0);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+
+    /* It ends with the flow that is chosen when it has nothing left: so all of that one has come, in order. */
+    many[0] = numbers(3, 0), many[1] = numbers(4, 100);
+    df = tp_df_random_choose(many, 2);
+    for (int pass = 0; pass < 20; pass++) {
+        const char *text = walk_from(df, pass, 1, 99);
+        int a = 0, b = 0, v;
+        for (const char *s = text; *s; s += strcspn(s, " "), s += *s == ' ') {
+            v = atoi(s);
+            if (v < 100) CHECK(v == a++);
+            else CHECK(v == 100 + b++);
+        }
+        CHECK_MSG((a == 3 && b <= 4) || (b == 4 && a <= 3), "pass %d: %s", pass, text);
+    }
+    tp_df_free(df);
+
+    /* one that cannot be chosen is not */
+    many[0] = numbers(2, 0), many[1] = numbers(2, 50), many[2] = numbers(9, 70);
+    check_walk(tp_df_random_choose(many, 3, .probabilities = (const double[]){0, 1, 0}), 2, "50 51 | 50 51", -1);
+}
+
+/* All there, each flow in order; every interleaving of 2 and 2 as likely as any other. */
+TEST(mix_is_a_fair_interleaving)
+{
+    tp_dataflow *two[2] = {numbers(2, 0), numbers(2, 100)};
+    tp_dataflow *df = tp_df_random_mix(two, 2);
+    const char *const kind[6] = {"0 1 100 101", "0 100 1 101", "0 100 101 1",
+                                 "100 0 1 101", "100 0 101 1", "100 101 0 1"};
+    int count[6] = {0};
+    CHECK(tp_df_size(df) == 4);
+    for (int pass = 0; pass < 6000; pass++) {
+        const char *text = walk_from(df, pass, 1, 99);
+        int k = 0;
+        while (k < 6 && strcmp(text, kind[k]) != 0) k++;
+        if (!CHECK_MSG(k < 6, "pass %d: %s", pass, text)) break;
+        count[k]++;
+    }
+    for (int k = 0; k < 6; k++) CHECK_NEAR(count[k], 1000, 5 * sqrt(6000 * (1 / 6.0) * (5 / 6.0)), 0);
+    tp_df_free(df);
+
+    two[0] = tp_df_filter(numbers(6, 0), is_even), two[1] = numbers(1, 100); /* 3 of 6 do not come */
+    df = tp_df_random_mix(two, 2);
+    const char *text = walk_from(df, 0, 1, 99);
+    CHECK_MSG(strstr(text, "0") && strstr(text, "2") && strstr(text, "4") && strstr(text, "100"), "%s", text);
+    CHECK(strlen(text) == strlen("0 2 4 100"));
+    tp_df_free(df);
+}
+
+typedef struct counted {
+    int n, calls;
+} counted;
+static tp_status count_calls(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    counted *c = (counted *)user;
+    c->calls++;
+    return pass_and_index(&c->n, pass, index, dp);
+}
+
+TEST(cache_reads_once)
+{
+    counted c = {5, 0};
+    tp_dataflow *df = tp_df_cache(tp_df_from_generator(count_calls, &c, .size = 9));
+    CHECK(tp_df_size(df) == 9); /* as df says */
+    CHECK_STR(walk_from(df, 0, 1, 3), "0 1 2");
+    CHECK(c.calls == 3);
+    CHECK_STR(walk_from(df, 0, 1, 4), "0 1 2 3"); /* an unfinished pass is begun anew, not read anew */
+    CHECK(c.calls == 4);
+    CHECK_STR(walk_from(df, 2, 2, 99), "0 1 2 3 4 | 0 1 2 3 4");
+    CHECK(c.calls == 6 && tp_df_size(df) == 5); /* the sixth said that it is the end */
+    CHECK_STR(walk_from(df, 0, 2, 99), "0 1 2 3 4 | 0 1 2 3 4");
+    CHECK(c.calls == 6);
+    tp_df_free(df);
+
+    df = tp_df_cache(numbers(6, 0), .shuffle = TP_YES, .seed = 7);
+    char before[64];
+    snprintf(before, sizeof before, "%s", walk_from(df, 3, 1, 99)); /* at once */
+    CHECK_STR(walk_from(df, 0, 1, 99), "0 1 2 3 4 5");
+    for (int pass = 1; pass < 4; pass++) { /* a permutation by the key of (seed, pass) */
+        int64_t order[6];
+        char want[64] = "";
+        tp_random_permutation(tp_random_key(tp_random_key(7, tp_hash_name("tp_df_cache")), (uint64_t)pass), order, 6);
+        for (int i = 0; i < 6; i++)
+            snprintf(want + strlen(want), sizeof want - strlen(want), "%s%d", i ? " " : "", (int)order[i]);
+        CHECK_STR(walk_from(df, pass, 1, 99), want);
+        if (pass == 3) CHECK_STR(before, want);
+    }
+    tp_df_free(df);
+    check_walk(tp_df_cache(tp_df_from_list(NULL, 0)), 3, " | |", 0);
+}
+
+/* Naive: holders as lists. */
+static void by_shape_naive(int passes, int batch, bool keep, char *text, size_t size)
+{
+    int held[4][64], n[4] = {0, 0, 0, 0};
+    text[0] = 0;
+    for (int p = 0; p < passes; p++) {
+        if (p) snprintf(text + strlen(text), size - strlen(text), " |");
+        for (int i = 0; i < 8; i++) {
+            const int w = widths[i];
+            held[w][n[w]++] = 100 * p + i;
+            if (n[w] < batch) continue;
+            for (int k = 0; k < batch; k++)
+                snprintf(text + strlen(text), size - strlen(text), "%s%d", k ? "," : *text ? " " : "", held[w][k]);
+            n[w] = 0;
+        }
+        if (!keep) memset(n, 0, sizeof n);
+    }
+}
+
+TEST(batches_of_one_shape)
+{
+    char want[1024];
+    for (int batch = 1; batch <= 6; batch++)
+        for (int keep = 0; keep <= 1; keep++) {
+            const int first = 0;
+            tp_dataflow *df = tp_df_select(
+                tp_df_batch_by_shape(two_shapes(), batch, .idx = 1, .keep_state = keep ? TP_YES : TP_NO), &first, 1);
+            by_shape_naive(5, batch, keep, want, sizeof want);
+            CHECK_STR(walk_from(df, 0, 5, 99), want);
+            CHECK(tp_df_size(df) == 8 / batch);
+            /* straight to pass 4, which is what stands behind the last | */
+            CHECK_STR(walk_from(df, 4, 1, 99), strrchr(want, '|') + 1 + (strrchr(want, '|')[1] == ' '));
+            tp_df_free(df);
+        }
+    tp_dataflow *df = tp_df_batch_by_shape(two_shapes(), 2, .idx = 1);
+    tp_datapoint dp = {0, NULL, 0};
+    CHECK_OK(tp_df_next(df, &dp));
+    CHECK(dp.n == 2 && dp.c[1].dtype == TP_F32 && dp.c[1].shape.ndim == 2 && dp.c[1].shape.dim[0] == 2 &&
+          dp.c[1].shape.dim[1] == 2 && dp.c[0].shape.ndim == 1);
+    tp_df_free(df);
+    df = tp_df_batch_by_shape(two_shapes(), 2, .idx = 0); /* the other component is not alike then */
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE, "component 1 of datapoint 1 of batch 0 is float32 (3)");
+    tp_df_free(df);
+    df = tp_df_batch_by_shape(two_shapes(), 2, .idx = 2);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "a datapoint has 2 components");
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+/* ==== >>every flow ==================================================================================== */
+
+TEST(seek_is_walking)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int which = 0;; which++)
+        for (int seekable = 0; seekable < 2; seekable++) {
+            tp_dataflow *walked = flow_of(which, false), *sought = flow_of(which, seekable);
+            if (!walked) {
+                tp_datapoint_free(&dp);
+                return;
+            }
+            for (int64_t pass = 0; pass < 4; pass += pass ? 2 : 1)
+                for (int n = 0; n < 20; n++) {
+                    char all[2048];
+                    int64_t skipped = -1, taken = 0, there = 0;
+                    snprintf(all, sizeof all, "%s", walk_from(walked, pass, 1, 99));
+                    const char *rest = all;
+                    for (; *rest && there < n; there++) rest += strcspn(rest, " "), rest += *rest == ' ';
+                    CHECK_OK(tp_df_restart(sought, pass));
+                    if (n > 3) /* also from within a pass, by two steps */
+                        for (; taken < 1 && tp_df_next(sought, &dp) == TP_OK;) taken++;
+                    CHECK_OK(tp_df_seek(sought, (n - taken) / 2, &skipped));
+                    taken += skipped;
+                    CHECK_OK(tp_df_seek(sought, n - taken, &skipped));
+                    CHECK_MSG(taken + skipped == there, "flow %d pass %d: skipped %d of %d, there are %d", which,
+                              (int)pass, (int)(taken + skipped), n, (int)there);
+                    char got[2048] = "";
+                    tp_status st;
+                    while ((st = tp_df_next(sought, &dp)) == TP_OK)
+                        for (int c = 0, any = 0; c < dp.n; c++)
+                            for (int64_t k = 0; k < tp_tensor_size(&dp.c[c]); k++, any = 1)
+                                snprintf(got + strlen(got), sizeof got - strlen(got), "%s%g",
+                                         any    ? ","
+                                         : *got ? " "
+                                                : "",
+                                         tp_tensor_get(&dp.c[c], k));
+                    CHECK(st == TP_END);
+                    CHECK_MSG(strcmp(got, rest) == 0, "flow %d pass %d after %d: \"%s\", expected \"%s\"", which,
+                              (int)pass, n, got, rest);
+                }
+            tp_df_free(walked);
+            tp_df_free(sought);
+        }
+}
+
+TEST(steady_state_allocates_nothing)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int which = 0;; which++) {
+        tp_test_fail_after(0);
+        tp_dataflow *df = flow_of(which, true);
+        if (!df) break;
+        for (int pass = 0; pass < 6; pass++)
+            for (tp_df_restart(df, pass); tp_df_next(df, &dp) == TP_OK;) {}
+        const long before = tp_test_alloc_count();
+        for (int pass = 6; pass < 9; pass++)
+            for (tp_df_restart(df, pass); tp_df_next(df, &dp) == TP_OK;) {}
+        CHECK_MSG(tp_test_alloc_count() == before, "flow %d (%s) allocates", which, df->name);
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+    tp_test_alloc_reset();
+}
+
+TEST(out_of_memory_at_every_point)
+{
+    for (int which = 0; which < 15; which++)
+        for (long n = 1, failed = 1; failed; n++) {
+            tp_test_fail_after(n);
+            tp_dataflow *df = flow_of(which, true);
+            tp_datapoint dp = {0, NULL, 0};
+            tp_status st = df ? TP_OK : TP_ERR_NOMEM;
+            for (int i = 0; i < 12 && st == TP_OK; i++) st = tp_df_next(df, &dp);
+            if (st >= TP_OK && df) st = tp_df_restart(df, 2);
+            for (int i = 0; i < 12 && st == TP_OK; i++) st = tp_df_next(df, &dp);
+            failed = tp_test_alloc_failed();
+            CHECK_MSG(failed ? st == TP_ERR_NOMEM : st >= TP_OK, "flow %d, allocation %ld: %s: %s", which, n,
+                      tp_status_name(st), tp_last_error());
+            tp_datapoint_free(&dp);
+            tp_df_free(df);
+            CHECK_MSG(tp_test_live_blocks() == 0, "flow %d, allocation %ld leaks", which, n);
+        }
+    tp_test_alloc_reset();
+}
+
+/* ==== >>misuse ======================================================================================== */
+
+static void count_release(void *user) { ++*(int *)user; }
+
+TEST(wrong_arguments_are_sentences)
+{
+    tp_test_fail_after(0);
+    int released = 0;
+    tp_dataflow *two[2], *df;
+    const struct {
+        tp_dataflow *df;
+        tp_status st;
+        const char *text;
+    } wrong[] = {
+        {tp_df_repeated_point(numbers(3, 0), 0), TP_ERR_ARG, "tp_df_repeated_point: 0 times"},
+        {tp_df_repeated_point(numbers(3, 0), -1), TP_ERR_ARG, "-1 times"},
+        {tp_df_batch_by_shape(numbers(3, 0), 0), TP_ERR_ARG, "test_flows.c:"},
+        {tp_df_batch_by_shape(numbers(3, 0), 2, .idx = -1), TP_ERR_ARG, "there is no component -1"},
+        {tp_df_random_choose(NULL, 0), TP_ERR_ARG, "at least one dataflow"},
+        {tp_df_random_mix(NULL, 2), TP_ERR_ARG, "at least one dataflow"},
+        {tp_df_zip(NULL, 2), TP_ERR_ARG, "tp_df_zip: needs at least one dataflow"},
+        {tp_df_from_queue(NULL), TP_ERR_ARG, "the queue is NULL"},
+    };
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        CHECK_ERR(tp_df_status(wrong[i].df), wrong[i].st, wrong[i].text);
+        tp_df_free(wrong[i].df);
+    }
+    const double sums[5][2] = {{0.5, 0.4}, {-0.5, 1.5}, {0, 0}, {NAN, 1}, {INFINITY, 0}};
+    const char *const why[5] = {"sum to 0.9", "probability 0 is -0.5", "sum to 0:", "probability 0 is",
+                                "probability 0 is"};
+    for (int i = 0; i < 5; i++) {
+        two[0] = numbers(3, 0), two[1] = numbers(3, 0);
+        df = tp_df_random_choose(two, 2, .probabilities = sums[i]);
+        CHECK_ERR(tp_df_status(df), TP_ERR_ARG, why[i]);
+        tp_df_free(df);
+    }
+    two[0] = numbers(3, 0), two[1] = tp_df_from_generator(count_calls, NULL);
+    df = tp_df_random_mix(two, 2);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "flow 1 (tp_df_from_generator)");
+    tp_df_free(df);
+    /* poison and NULL below */
+    CHECK(tp_df_filter(NULL, is_even, .user = &released, .release = count_release) == NULL);
+    CHECK(tp_df_cache(NULL) == NULL && tp_df_batch_by_shape(NULL, 2) == NULL && tp_df_repeated_point(NULL, 2) == NULL);
+    df = tp_df_cache(
+        tp_df_filter(tp_df_repeated_point(numbers(3, 0), 0), is_even, .user = &released, .release = count_release));
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "tp_df_repeated_point");
+    CHECK(released == 2);
+    two[0] = df, two[1] = numbers(2, 0);
+    df = tp_df_random_choose(two, 2);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "tp_df_repeated_point");
+    tp_df_free(df);
+    /* given away twice */
+    two[0] = two[1] = numbers(2, 0);
+    df = tp_df_random_mix(two, 2);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "given away twice");
+    tp_df_free(df);
+    df = tp_df_filter(numbers(2, 0), is_even, .user = &released, .release = count_release);
+    tp_df_free(df);
+    CHECK(released == 3);
+    tp_dataflow *const none[5] = {tp_df_filter_(NULL), tp_df_cache_(NULL), tp_df_random_mix_(NULL),
+                                  tp_df_random_choose_(NULL), tp_df_batch_by_shape_(NULL)};
+    for (int i = 0; i < 5; i++) {
+        CHECK_ERR(tp_df_status(none[i]), TP_ERR_ARG, "the descriptor is NULL");
+        tp_df_free(none[i]);
+    }
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+/* ==== >>who failed ==================================================================================== */
+
+static tp_status fail_at_3(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)out;
+    if (*(const int32_t *)in->c[0].data % 100 == 3) return tp_fail(TP_ERR_IO, "cat.jpg cannot be read");
+    call->drop = *(const int32_t *)in->c[0].data % 100 == 1;
+    return TP_OK;
+}
+
+TEST(a_failure_names_its_datapoint)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    tp_status st;
+    tp_dataflow *df = tp_df_batch(tp_df_repeated_point(tp_df_map(passes_of(9, true), fail_at_3), 2), 3);
+    CHECK_OK(tp_df_restart(df, 2));
+    while ((st = tp_df_next(df, &dp)) == TP_OK) {}
+    CHECK_ERR(st, TP_ERR_IO, "cat.jpg cannot be read");
+    CHECK_STR(tp_last_error(), "cat.jpg cannot be read [tp_df_map: pass 2, datapoint 3]"); /* once, by who failed */
+    CHECK_OK(tp_df_next(df, &dp)); /* the others are still there */
+    tp_df_free(df);
+    /* a flow of one's own, and one that finds that its input is not what it takes */
+    const int64_t n[2] = {1, 2};
+    tp_datapoint list[2] = {{0, NULL, 0}, {0, NULL, 0}};
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(tp_datapoint_resize(&list[i], 1));
+        CHECK_OK(tp_tensor_resize(&list[i].c[0], TP_U8, tp_make_shape_n(1, &n[i])));
+        memset(list[i].c[0].data, 0, (size_t)n[i]);
+    }
+    df = tp_df_batch(tp_df_from_list(list, 2, .shuffle = TP_NO), 2);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE, "[tp_df_batch: pass 0, datapoint 0]");
+    tp_df_free(df);
+    df = tp_df_select(tp_df_from_list(list, 2, .shuffle = TP_NO), &(int){4}, 1);
+    CHECK_OK(tp_df_seek(df, 1, NULL));
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_ARG, "[tp_df_select: pass 0, datapoint 1]");
+    tp_df_free(df);
+    for (int i = 0; i < 2; i++) tp_datapoint_free(&list[i]);
+    tp_datapoint_free(&dp);
+}
+
+/* ==== >>text ========================================================================================== */
+
+TEST(text_is_a_component)
+{
+    tp_test_fail_after(0);
+    tp_datapoint dp = {0, NULL, 0}, view = {0, NULL, 0}, copy = {0, NULL, 0};
+    CHECK_OK(tp_datapoint_set_text(&dp, 0, "a cat"));
+    CHECK_OK(tp_datapoint_set_bytes(&dp, 2, "\0\1\2\3", 4));
+    CHECK(dp.n == 3 && dp.c[0].dtype == TP_U8 && dp.c[0].shape.ndim == 1 && dp.c[0].shape.dim[0] == 5);
+    CHECK(dp.c[2].shape.dim[0] == 4 && memcmp(dp.c[2].data, "\0\1\2\3", 4) == 0);
+    CHECK_STR(tp_datapoint_text(&dp, 0), "a cat");
+    CHECK_OK(tp_datapoint_set_text(&dp, 1, ""));
+    CHECK(dp.n == 3 && dp.c[1].shape.dim[0] == 0);
+    CHECK_STR(tp_datapoint_text(&dp, 1), "");
+    /* a view gets its NUL in memory of its own */
+    const char whole[] = "a cat and a dog";
+    const int64_t five = 5;
+    CHECK_OK(tp_datapoint_resize(&view, 1));
+    tp_tensor_view(&view.c[0], TP_U8, tp_make_shape_n(1, &five), whole);
+    CHECK_STR(tp_datapoint_text(&view, 0), "a cat");
+    CHECK_STR(whole, "a cat and a dog");
+    CHECK_OK(tp_datapoint_copy(&copy, &dp)); /* as queues and lists do */
+    CHECK_STR(tp_datapoint_text(&copy, 0), "a cat");
+    CHECK(memcmp(copy.c[2].data, "\0\1\2\3", 4) == 0);
+    /* from its own memory */
+    CHECK_OK(tp_datapoint_set_bytes(&dp, 0, (const char *)dp.c[0].data + 2, 3));
+    CHECK_STR(tp_datapoint_text(&dp, 0), "cat");
+    CHECK_OK(tp_datapoint_set_text(&dp, 0, "a much longer sentence than the one before"));
+    CHECK_STR(tp_datapoint_text(&dp, 0), "a much longer sentence than the one before");
+    const long before = tp_test_alloc_count();
+    for (int i = 0; i < 9; i++) {
+        CHECK_OK(tp_datapoint_set_text(&dp, 0, i % 2 ? "short" : "not so short"));
+        CHECK_STR(tp_datapoint_text(&dp, 0), i % 2 ? "short" : "not so short");
+    }
+    CHECK(tp_test_alloc_count() == before);
+    /* what is none */
+    const int64_t two[2] = {2, 2};
+    CHECK_OK(tp_tensor_resize(&copy.c[0], TP_U8, tp_make_shape_n(2, two)));
+    CHECK(tp_datapoint_text(&copy, 0) == NULL);
+    CHECK_HAS(tp_last_error(), "component 0 is uint8 (2,2)");
+    CHECK_OK(tp_tensor_resize(&copy.c[0], TP_F32, tp_make_shape_n(1, two)));
+    CHECK(tp_datapoint_text(&copy, 0) == NULL && tp_datapoint_text(&copy, 3) == NULL);
+    CHECK(tp_datapoint_text(NULL, 0) == NULL && tp_datapoint_text(&dp, -1) == NULL);
+    CHECK_ERR(tp_datapoint_set_text(&dp, 0, NULL), TP_ERR_ARG, "NULL");
+    CHECK_ERR(tp_datapoint_set_bytes(&dp, -1, "x", 1), TP_ERR_ARG, "index");
+    CHECK_OK(tp_datapoint_set_bytes(&dp, 0, NULL, 0));
+    tp_datapoint_free(&dp), tp_datapoint_free(&view), tp_datapoint_free(&copy);
+    CHECK(tp_test_live_blocks() == 0);
+    for (long n = 1, failed = 1; failed; n++) {
+        tp_test_fail_after(n);
+        tp_status st = tp_datapoint_set_text(&dp, 1, "abc");
+        if (st == TP_OK) tp_tensor_view(&dp.c[1], TP_U8, tp_make_shape_n(1, &five), whole);
+        if (st == TP_OK && !tp_datapoint_text(&dp, 1)) st = TP_ERR_NOMEM;
+        failed = tp_test_alloc_failed();
+        CHECK(failed ? st == TP_ERR_NOMEM : st == TP_OK);
+        tp_datapoint_free(&dp);
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+}
+
+/* Text goes through flows as any component does. */
+TEST(text_goes_through_flows)
+{
+    tp_datapoint list[3], dp = {0, NULL, 0};
+    const char *const word[3] = {"zero", "one", "two!"};
+    memset(list, 0, sizeof list);
+    for (int i = 0; i < 3; i++) CHECK_OK(tp_datapoint_set_text(&list[i], 0, word[i]));
+    tp_dataflow *df = tp_df_cache(tp_df_repeated_point(tp_df_from_list(list, 3, .shuffle = TP_NO), 2));
+    for (int pass = 0; pass < 2; pass++) {
+        CHECK_OK(tp_df_restart(df, pass));
+        for (int i = 0; i < 6; i++) {
+            CHECK_OK(tp_df_next(df, &dp));
+            CHECK_STR(tp_datapoint_text(&dp, 0), word[i / 2]);
+        }
+        CHECK(tp_df_next(df, &dp) == TP_END);
+    }
+    tp_df_free(df);
+    for (int i = 0; i < 3; i++) tp_datapoint_free(&list[i]);
+    tp_datapoint_free(&dp);
+}
+
+/* ==== >>queue ========================================================================================= */
+
+TEST(a_flow_from_a_queue)
+{
+    tp_test_fail_after(0);
+    tp_queue *q = tp_queue_new(8);
+    tp_dataflow *df = tp_df_repeated_point(tp_df_from_queue(q), 2);
+    tp_datapoint dp = {0, NULL, 0};
+    const float value[3] = {5, 6, 7};
+    for (int i = 0; i < 3; i++) {
+        tp_tensor t = tp_scalar_view(&value[i]);
+        tp_datapoint one = {1, &t, 0};
+        CHECK_OK(tp_queue_put(q, &one));
+    }
+    tp_queue_close(q);
+    tp_queue_free(q); /* the flow has it too */
+    CHECK(tp_df_size(df) == -1);
+    for (int i = 0; i < 6; i++) {
+        CHECK_OK(tp_df_next(df, &dp));
+        CHECK_NEAR(tp_tensor_get(&dp.c[0], 0), value[i / 2], 0, 0);
+    }
+    CHECK(tp_df_next(df, &dp) == TP_END);
+    CHECK_ERR(tp_df_restart(df, 1), TP_ERR_STATE, "walked only once");
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+TEST_MAIN()

@@ -6976,11 +6976,6 @@ static tp_input_source *tp__input_fail(const char *name, const tp_at *at, tp_sta
 }
 static bool tp__input_is_poison(const tp_input_source *s) { return s->setup == tp__poison_input_setup; }
 
-static void tp__input_drop(tp_input_source *s)
-{
-    if (s && !s->owner_.who) tp_input_free(s);
-}
-
 /* May `who` take this source over? If not, *s is what its constructor returns, and what is nobody's is freed. */
 static bool tp__input_around(const tp_at *at, tp_input_source **s, const char *who)
 {

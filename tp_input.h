@@ -660,6 +660,535 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 /* clang-format on */
 
 /* ==== >>augmentors ===================================================================================== */
+/* Changes of images, mostly random, as tensorpack's imgaug has them. [dataflow: imgaug]
+ *
+ *     tp_augmentor *aug = tp_aug_list(TP_AUGS(tp_aug_pad(.pad = 4), tp_aug_random_crop(32, 32), tp_aug_flip(.horiz = TP_YES),
+ *                                             tp_aug_brightness(.delta = 63), tp_aug_contrast(.factor_range = {0.2f, 1.8f})));
+ *     df = tp_df_augment_image(df, aug);
+ *
+ * An augmentor is made by a constructor and owned by the list or the flow that takes it. It keeps nothing between images.
+ * tp_aug_draw makes of it a tp_transform: the steps for one image, with all random numbers drawn. A transform can be applied to
+ * the image, to a second image, to a mask, to points and to boxes, as often as you like, always with the same numbers.
+ *
+ * IMAGES   uint8 or float32 tensors (H,W) or (H,W,C) in host memory, RGB. float32 images have values in [0,255] or [0,1];
+ *          where an option `clip` is on, values are limited to [0,255]. Brightness, BrightnessScale, Contrast, Saturation,
+ *          Lighting, GaussianNoise, Gamma and ToUint8 write into uint8 by dropping the fraction, as numpy's astype does; the
+ *          others round to the nearest. Colour augmentors need C = 3.
+ * RANDOM   number j of the augmentor at place p is tp_random_uniform(tp_random_key(key, p), index, j), or tp_random_u32 or
+ *          tp_random_normal at the same place. The places of a tree of augmentors are counted depth first from 0, so the list
+ *          itself is 0 and its first augmentor is 1. A flow takes `key` from its seed and the pass; index is the datapoint's
+ *          number in the pass. uniform(a,b) below is a + (b-a)*u; randint(a,b), b not included, is a + (u32*(b-a) >> 32).
+ * POINTS   have x, then y, in a plane in which pixel (i,j) covers [j,j+1) x [i,i+1); its centre is (j+0.5, i+0.5). Points and
+ *          boxes that leave the image are kept as they are.
+ * SIZES    heights and widths are at most 2^24.
+ * NOT LIKE TENSORPACK   nearest takes the pixel in which the centre falls (OpenCV's INTER_NEAREST_EXACT); points are turned
+ *          about the same centre as the image (tensorpack is off by half a pixel there); Hue on uint8 does not round hue and
+ *          saturation to bytes in between; warping takes exact weights (OpenCV's are multiples of 1/32). Left out:
+ *          GaussianDeform, and the wrappers of other Python libraries (IAAugmentor, Albumentations). */
+typedef struct tp_augmentor tp_augmentor;
+/* What a constructor with wrong arguments made: its status and sentence; TP_OK if it is fine. NULL: there was no memory. */
+TP_DEF tp_status tp_aug_status(const tp_augmentor *a);
+TP_DEF void tp_aug_free(tp_augmentor *a); /* and all it owns; NULL is fine. Not for what a list or a flow has taken */
+
+typedef struct tp__aug_taps { /* the library's own */
+    int64_t in, out;
+    int kind, taps;
+    double size;
+    tp_tensor start, weight;
+} tp__aug_taps;
+/* The steps for one image. Zero-initialise it, use it again for the next image, free it in the end: its buffers are kept, so that
+ * nothing is allocated once the largest image was seen. Its steps point into the augmentor, which must outlive them. One thread
+ * at a time; several transforms may be drawn from one augmentor at once. */
+typedef struct tp_transform {
+    int n;                      /* steps */
+    int64_t h, w;               /* the image that it was drawn for */
+    int64_t out_h, out_w;       /* what becomes of it */
+    struct tp__aug_step *step_; /* from here on: its own */
+    int cap_;
+    tp_tensor image_[2], work_, row_[2];
+    tp__aug_taps taps_[2];
+} tp_transform;
+/* Draw the steps for image number `index`, of h rows and w columns. TP_ERR_SHAPE: the image is too small for a crop, say. */
+TP_DEF tp_status tp_aug_draw(const tp_augmentor *a, int64_t h, int64_t w, uint64_t key, int64_t index, tp_transform *t);
+/* Apply all steps to an image of that size; out owns the result. out may be the image itself. Noise depends on the element's
+ * position alone, so a second image of the same shape gets the same noise. */
+TP_DEF tp_status tp_aug_apply_image(tp_transform *t, const tp_tensor *image, tp_tensor *out);
+/* The steps that move pixels, and no others, to a mask: (H,W) or (H,W,C) of any dtype. Pixels are moved, never mixed (nearest).
+ * Where a border or a background is filled, with `fill`. */
+TP_DEF tp_status tp_aug_apply_mask(tp_transform *t, const tp_tensor *mask, double fill, tp_tensor *out);
+/* Points: float32 (N,2). Boxes: float32 (N,4) as x0, y0, x1, y1; the result is the smallest upright box around the four corners.
+ * out may be the same tensor. */
+TP_DEF tp_status tp_aug_apply_coords(const tp_transform *t, const tp_tensor *points, tp_tensor *out);
+TP_DEF tp_status tp_aug_apply_boxes(const tp_transform *t, const tp_tensor *boxes, tp_tensor *out);
+/* "Crop(y0=3, x0=4, h=32, w=32), Flip(horiz=1)" into a caller's buffer, cut off where it is full; returns buf. */
+TP_DEF const char *tp_transform_text(const tp_transform *t, char *buf, size_t size);
+TP_DEF void tp_transform_free(tp_transform *t); /* NULL is fine */
+
+/* -- lists and choices. They take over the augmentors that they are given, also when they fail. TP_AUGS(a, b, ...) is a list and its
+ * length, for tp_aug_list, tp_aug_random_choose and tp_aug_random_order. */
+
+TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n); /* one after the other [imgaug: AugmentorList] */
+TP_DEF tp_augmentor *tp_aug_identity(void);                         /* nothing [imgaug: Identity] */
+/* With probability prob: number 0 < prob. [imgaug: RandomApplyAug] */
+TP_DEF tp_augmentor *tp_aug_random_apply(tp_augmentor *aug, double prob);
+/* One of them: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; it sums to 1. NULL: all alike. [imgaug:
+ * RandomChooseAug] */
+TP_DEF tp_augmentor *tp_aug_random_choose(tp_augmentor *const *augs, int n, const double *prob);
+/* All of them in a random order: tp_random_permutation of tp_random_key(tp_random_key(key, place), index). At most 64. [imgaug:
+ * RandomOrderAug] */
+TP_DEF tp_augmentor *tp_aug_random_order(tp_augmentor *const *augs, int n);
+
+/* Functions of yours. out begins as a view of in: tp_tensor_resize it and fill it, never write into in. call->key and
+ * call->index are those of RANDOM above, and the same each time this transform is applied. [imgaug: MapImage] */
+typedef struct tp_aug_call {
+    void *user;
+    uint64_t key;
+    int64_t index;
+} tp_aug_call;
+typedef tp_status (*tp_aug_image_fn)(const tp_tensor *in, tp_tensor *out, const tp_aug_call *call);
+typedef void (*tp_aug_point_fn)(float *x, float *y, const tp_aug_call *call);
+typedef void (*tp_aug_size_fn)(int64_t *h, int64_t *w, const tp_aug_call *call);
+typedef struct tp_aug_map_image_desc {
+    tp_at at_;
+    tp_aug_image_fn fn;
+    tp_aug_image_fn mask_fn;   /* NULL: applying it to a mask is refused */
+    tp_aug_point_fn coords_fn; /* one point; NULL: applying it to points is refused */
+    tp_aug_size_fn size_fn;    /* from the image's size to the result's; NULL: it stays */
+    void *user;
+    void (*release)(void *user); /* called once, when the augmentor is freed, also after a mistake */
+} tp_aug_map_image_desc;
+TP_DEF tp_augmentor *tp_aug_map_image_(const tp_aug_map_image_desc *d);
+
+/* -- sizes */
+
+/* How a resize finds the value of an output pixel. Its centre (x+0.5)*in/out is the place in the input; x and y are treated alike,
+ * one after the other. Weights are divided by their sum. Without `antialias` the kernel has its natural width at any scale, and
+ * beyond the edge the last pixel is repeated, as in OpenCV:
+ *     NEAREST  the input pixel in which the centre falls
+ *     LINEAR   the 2 nearest, 1-|d|
+ *     CUBIC    the 4 nearest, Keys' cubic with a = -0.75
+ *     LANCZOS  the 8 nearest, sinc(d)*sinc(d/4)
+ *     AREA     the mean over the part of the input that the output pixel covers
+ * With antialias the kernel is as many times wider as the image becomes smaller, and what lies beyond the edge is left out, as in
+ * PIL: a = -0.5 for CUBIC, sinc(d)*sinc(d/3) for LANCZOS. AREA and NEAREST are the same with and without.
+ * Warping (shift, rotation, affine) knows NEAREST, LINEAR and CUBIC (a = -0.75). */
+typedef enum tp_inter {
+    TP_INTER_DEFAULT = 0, /* LINEAR */
+    TP_INTER_NEAREST,
+    TP_INTER_LINEAR,
+    TP_INTER_CUBIC,
+    TP_INTER_AREA,
+    TP_INTER_LANCZOS
+} tp_inter;
+/* What lies beyond the edge of abcd: CONSTANT border_value, REPLICATE aaa|abcd|ddd, REFLECT cba|abcd|dcb, REFLECT_101
+ * dcb|abcd|cba, WRAP bcd|abcd|abc. */
+typedef enum tp_edge {
+    TP_EDGE_DEFAULT = 0, /* each constructor says which */
+    TP_EDGE_CONSTANT,
+    TP_EDGE_REPLICATE,
+    TP_EDGE_REFLECT,
+    TP_EDGE_REFLECT_101,
+    TP_EDGE_WRAP
+} tp_edge;
+
+/* To a size. [imgaug: Resize] */
+typedef struct tp_aug_resize_desc {
+    tp_at at_;
+    int h, w;         /* w 0 = h */
+    int interp;       /* tp_inter */
+    tp_tri antialias; /* default TP_NO */
+} tp_aug_resize_desc;
+TP_DEF tp_augmentor *tp_aug_resize_(const tp_aug_resize_desc *d);
+/* The shortest edge to `size`, the other in proportion (rounded). [imgaug: ResizeShortestEdge] */
+typedef struct tp_aug_resize_shortest_edge_desc {
+    tp_at at_;
+    int size;
+    int interp;       /* tp_inter */
+    tp_tri antialias; /* default TP_NO */
+} tp_aug_resize_shortest_edge_desc;
+TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_edge_desc *d);
+/* Width times uniform(xrange), height times uniform(yrange), drawn in this order, rounded; with pixels the ranges are of pixels.
+ * Drawn again, up to 50 times, while the aspect ratio changes by more than the threshold; then the size stays. [imgaug:
+ * RandomResize] */
+typedef struct tp_aug_random_resize_desc {
+    tp_at at_;
+    float xrange[2], yrange[2]; /* yrange not given: xrange */
+    tp_tri pixels;              /* default TP_NO */
+    int minimum[2];             /* least width and height in pixels */
+    float aspect_ratio_thres;   /* 0 = 0.15; TP_ZERO: the aspect ratio stays, only xrange is drawn */
+    int interp;                 /* tp_inter */
+    tp_tri antialias;           /* default TP_NO */
+} tp_aug_random_resize_desc;
+TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d);
+
+/* -- crops, borders, backgrounds */
+
+/* A part of h by w at y0 = randint(0, H-h+1), then x0 likewise; a larger one than the image is TP_ERR_SHAPE. [imgaug:
+ * RandomCrop] */
+TP_DEF tp_augmentor *tp_aug_random_crop(int h, int w);
+TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* at (H-h)/2, (W-w)/2, rounded down [imgaug: CenterCrop] */
+/* A part of random size: h = randint(hmin, hmax+1), w, then y0 = randint(0, H-h) (0 if H = h) and x0. [imgaug:
+ * RandomCropRandomShape] */
+typedef struct tp_aug_random_crop_random_shape_desc {
+    tp_at at_;
+    int wmin, hmin;
+    int wmax, hmax; /* 0 = the image's */
+} tp_aug_random_crop_random_shape_desc;
+TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_random_shape_desc *d);
+/* A part of random area and aspect ratio, resized: ImageNet's usual augmentation. Up to 10 times: area, aspect ratio, exchange
+ * sides if < 0.5; if it fits, x0 and y0. Else the shortest edge is resized and the middle taken. [imgaug:
+ * GoogleNetRandomCropAndResize] */
+typedef struct tp_aug_google_net_random_crop_and_resize_desc {
+    tp_at at_;
+    float crop_area_fraction[2]; /* default {0.08, 1} */
+    float aspect_ratio_range[2]; /* default {0.75, 1.333} */
+    int target_shape;            /* 0 = 224 */
+    int interp;                  /* tp_inter */
+    tp_tri antialias;            /* default TP_NO */
+} tp_aug_google_net_random_crop_and_resize_desc;
+TP_DEF tp_augmentor *tp_aug_google_net_random_crop_and_resize_(const tp_aug_google_net_random_crop_and_resize_desc *d);
+/* A rectangle is filled. Sides randint(range[0], range[1]), or range[0] if range[1] is 0; h, w, x0, y0 in this order. Masks and
+ * points stay. [imgaug: RandomCutout] */
+typedef struct tp_aug_random_cutout_desc {
+    tp_at at_;
+    int h_range[2], w_range[2];
+    float fill;
+} tp_aug_random_cutout_desc;
+TP_DEF tp_augmentor *tp_aug_random_cutout_(const tp_aug_random_cutout_desc *d);
+/* A border of `pad` pixels on each side, plus what a side has of its own. */
+typedef struct tp_aug_pad_desc {
+    tp_at at_;
+    int pad;
+    int top, bottom, left, right;
+    int border; /* tp_edge; default CONSTANT */
+    float border_value;
+} tp_aug_pad_desc;
+TP_DEF tp_augmentor *tp_aug_pad_(const tp_aug_pad_desc *d);
+/* Onto the middle, or onto a random place, of a background of h by w (background_shape) filled with `fill`
+ * (ConstantBackgroundFiller). RandomPaste: y0 = uniform(0, h-H) without fraction, then x0. [imgaug: CenterPaste, RandomPaste] */
+typedef struct tp_aug_paste_desc {
+    tp_at at_;
+    int h, w; /* w 0 = h */
+    float fill;
+} tp_aug_paste_desc;
+typedef tp_aug_paste_desc tp_aug_center_paste_desc;
+typedef tp_aug_paste_desc tp_aug_random_paste_desc;
+TP_DEF tp_augmentor *tp_aug_center_paste_(const tp_aug_paste_desc *d);
+TP_DEF tp_augmentor *tp_aug_random_paste_(const tp_aug_paste_desc *d);
+
+/* -- geometry */
+
+/* Mirrored with probability prob: horiz exchanges left and right, vert top and bottom; one of them. [imgaug: Flip] */
+typedef struct tp_aug_flip_desc {
+    tp_at at_;
+    tp_tri horiz, vert; /* default TP_NO */
+    float prob;         /* 0 = 0.5; TP_ZERO: never */
+} tp_aug_flip_desc;
+TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d);
+/* Rows and columns exchanged with probability prob. [imgaug: Transpose] */
+typedef struct tp_aug_transpose_desc {
+    tp_at at_;
+    float prob; /* 0 = 0.5; TP_ZERO: never */
+} tp_aug_transpose_desc;
+TP_DEF tp_augmentor *tp_aug_transpose_(const tp_aug_transpose_desc *d);
+/* By round(uniform(-f*W, f*W)) pixels to the right, then likewise down; a half is rounded to the even number. [imgaug: Shift] */
+typedef struct tp_aug_shift_desc {
+    tp_at at_;
+    float horiz_frac, vert_frac; /* below 1 */
+    int border;                  /* tp_edge; default REPLICATE */
+    float border_value;
+} tp_aug_shift_desc;
+TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d);
+/* Turned counter-clockwise by uniform(-max_deg, max_deg) degrees about the point (W,H)*uniform(center_range); x and y of the
+ * centre are drawn first. step_deg: rounded down to a multiple of it, for max_deg 180. [imgaug: Rotation] */
+typedef struct tp_aug_rotation_desc {
+    tp_at at_;
+    float max_deg;
+    float center_range[2]; /* default {0, 1} */
+    int interp;            /* tp_inter */
+    int border;            /* tp_edge; default REPLICATE */
+    float step_deg;        /* 0: none */
+    float border_value;
+} tp_aug_rotation_desc;
+TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d);
+/* Turned about the middle, then cut to the largest upright rectangle without border: results differ in size. [imgaug:
+ * RotationAndCropValid] */
+typedef struct tp_aug_rotation_and_crop_valid_desc {
+    tp_at at_;
+    float max_deg;
+    int interp;     /* tp_inter */
+    float step_deg; /* 0: none */
+} tp_aug_rotation_and_crop_valid_desc;
+TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_crop_valid_desc *d);
+/* Scaled, turned and sheared about the middle, then moved. Drawn in this order, each only if its option is given: scale, dx and dy
+ * (rounded, of W and H), shear in degrees; and always the angle. [imgaug: Affine] */
+typedef struct tp_aug_affine_desc {
+    tp_at at_;
+    float scale[2];          /* default: none */
+    float translate_frac[2]; /* default: none */
+    float rotate_max_deg;
+    float shear; /* most degrees */
+    int interp;  /* tp_inter */
+    int border;  /* tp_edge; default REPLICATE */
+    float border_value;
+} tp_aug_affine_desc;
+TP_DEF tp_augmentor *tp_aug_affine_(const tp_aug_affine_desc *d);
+
+/* -- colours. Each draws one number, uniform over its range, if nothing else is said. */
+
+/* Plus uniform(-delta, delta). [imgaug: Brightness] */
+typedef struct tp_aug_brightness_desc {
+    tp_at at_;
+    float delta;
+    tp_tri clip; /* default TP_YES */
+} tp_aug_brightness_desc;
+TP_DEF tp_augmentor *tp_aug_brightness_(const tp_aug_brightness_desc *d);
+typedef struct tp_aug_brightness_scale_desc { /* times */
+    tp_at at_;
+    float range[2];
+    tp_tri clip; /* default TP_YES */
+} tp_aug_brightness_scale_desc;
+TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d); /* [imgaug: BrightnessScale] */
+/* (x - mean)*r + mean. The mean is each channel's; with rgb TP_YES (or TP_NO: BGR) that of the grey image. [imgaug: Contrast] */
+typedef struct tp_aug_contrast_desc {
+    tp_at at_;
+    float factor_range[2];
+    tp_tri rgb;
+    tp_tri clip; /* default TP_YES */
+} tp_aug_contrast_desc;
+TP_DEF tp_augmentor *tp_aug_contrast_(const tp_aug_contrast_desc *d);
+/* x*v + grey*(1-v) with v = 1 + uniform(-alpha, alpha). [imgaug: Saturation] */
+typedef struct tp_aug_saturation_desc {
+    tp_at at_;
+    float alpha; /* 0 = 0.4; TP_ZERO: none */
+    tp_tri rgb;  /* default TP_YES */
+    tp_tri clip; /* default TP_YES */
+} tp_aug_saturation_desc;
+TP_DEF tp_augmentor *tp_aug_saturation_(const tp_aug_saturation_desc *d);
+/* Hue turned by twice that many degrees. [imgaug: Hue] */
+typedef struct tp_aug_hue_desc {
+    tp_at at_;
+    float range[2]; /* default {0, 180} */
+    tp_tri rgb;     /* default TP_YES */
+} tp_aug_hue_desc;
+TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d);
+/* 255 * (x/255)^(1/(1+g)) of whole x in 0..255; of float32 images the fraction is dropped. [imgaug: Gamma] */
+typedef struct tp_aug_gamma_desc {
+    tp_at at_;
+    float range[2]; /* default {-0.5, 0.5}; above -1 */
+} tp_aug_gamma_desc;
+TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d);
+typedef struct tp_aug_clip_desc { /* limited to [min, max] */
+    tp_at at_;
+    float min;
+    float max; /* 0 = 255; TP_ZERO: 0 */
+} tp_aug_clip_desc;
+TP_DEF tp_augmentor *tp_aug_clip_(const tp_aug_clip_desc *d); /* [imgaug: Clip] */
+/* Plus the eigenvectors of colour times their eigenvalues times 3 normal numbers of deviation std: AlexNet's noise. [imgaug:
+ * Lighting] */
+typedef struct tp_aug_lighting_desc {
+    tp_at at_;
+    float std;
+    float eigval[3]; /* default: ImageNet's, for RGB in 0..255 */
+    float eigvec[9]; /* (3,3), each column an eigenvector; default: ImageNet's */
+    tp_tri clip;     /* default TP_YES */
+} tp_aug_lighting_desc;
+TP_DEF tp_augmentor *tp_aug_lighting_(const tp_aug_lighting_desc *d);
+/* (x - mean) / max(deviation, 1/sqrt(H*W*C)), float32. [imgaug: MeanVarianceNormalize] */
+typedef struct tp_aug_mean_variance_normalize_desc {
+    tp_at at_;
+    tp_tri all_channel; /* TP_NO: each channel by itself; default TP_YES */
+} tp_aug_mean_variance_normalize_desc;
+TP_DEF tp_augmentor *tp_aug_mean_variance_normalize_(const tp_aug_mean_variance_normalize_desc *d);
+/* So that the least value becomes min and the greatest max, float32; an image of one value becomes min. [imgaug:
+ * MinMaxNormalize] */
+typedef struct tp_aug_min_max_normalize_desc {
+    tp_at at_;
+    float min;
+    float max;          /* 0 = 255; TP_ZERO: 0 */
+    tp_tri all_channel; /* TP_NO: each channel by itself; default TP_YES */
+} tp_aug_min_max_normalize_desc;
+TP_DEF tp_augmentor *tp_aug_min_max_normalize_(const tp_aug_min_max_normalize_desc *d);
+/* 0.299 R + 0.587 G + 0.114 B. [imgaug: Grayscale] */
+typedef struct tp_aug_grayscale_desc {
+    tp_at at_;
+    tp_tri keepdims;  /* (H,W,1), not (H,W); default TP_YES */
+    tp_tri rgb;       /* default TP_NO: the image is BGR, as in tensorpack */
+    tp_tri keepshape; /* three equal channels; default TP_NO */
+} tp_aug_grayscale_desc;
+TP_DEF tp_augmentor *tp_aug_grayscale_(const tp_aug_grayscale_desc *d);
+/* OpenCV's cvtColor. HSV of uint8: half degrees below 180, then 0..255 twice; of float32: degrees, 0..1, and V as the image. */
+typedef enum tp_color {
+    TP_COLOR_RGB2GRAY = 1,
+    TP_COLOR_BGR2GRAY,
+    TP_COLOR_GRAY2RGB,
+    TP_COLOR_RGB2BGR,
+    TP_COLOR_RGB2HSV,
+    TP_COLOR_BGR2HSV,
+    TP_COLOR_HSV2RGB,
+    TP_COLOR_HSV2BGR
+} tp_color;
+typedef struct tp_aug_color_space_desc {
+    tp_at at_;
+    int mode;        /* tp_color */
+    tp_tri keepdims; /* default TP_YES */
+} tp_aug_color_space_desc;
+TP_DEF tp_augmentor *tp_aug_color_space_(const tp_aug_color_space_desc *d); /* [imgaug: ColorSpace] */
+TP_DEF tp_augmentor *tp_aug_to_uint8(void);   /* limited to 0..255 and without fraction [imgaug: ToUint8] */
+TP_DEF tp_augmentor *tp_aug_to_float32(void); /* [imgaug: ToFloat32, MapToFloat] */
+
+/* -- blur and noise */
+
+/* A Gaussian window of 2*randint(size_range)+1 pixels; the edge is repeated. Drawn: size in x, in y, then sigma in x, in y. sigma 0:
+ * 0.3*((n-1)/2-1)+0.8 for n pixels, and up to 7 pixels OpenCV's small kernels (1 2 1)/4, (1 4 6 4 1)/16,
+ * (1 3.5 7 9 7 3.5 1)/32. [imgaug: GaussianBlur] */
+typedef struct tp_aug_gaussian_blur_desc {
+    tp_at at_;
+    int size_range[2];    /* default {0, 3} */
+    float sigma_range[2]; /* default {0, 0} */
+    tp_tri symmetric;     /* the numbers for x in y too; default TP_YES */
+} tp_aug_gaussian_blur_desc;
+TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d);
+/* What writing and reading a JPEG of quality randint(range) does to the pixels: the standard tables scaled as libjpeg does, colour at
+ * half the size (4:2:0) unless subsample is TP_NO (4:4:4), smooth upsampling. Values are limited to bytes. C is 1 or 3. [imgaug:
+ * JpegNoise] */
+typedef struct tp_aug_jpeg_noise_desc {
+    tp_at at_;
+    int quality_range[2]; /* default {40, 100}; 1 to 100 */
+    tp_tri subsample;     /* default TP_YES */
+} tp_aug_jpeg_noise_desc;
+TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d);
+/* Plus sigma times normal number i, for element i. [imgaug: GaussianNoise] */
+typedef struct tp_aug_gaussian_noise_desc {
+    tp_at at_;
+    float sigma; /* 0 = 1; TP_ZERO: none */
+    tp_tri clip; /* default TP_YES */
+} tp_aug_gaussian_noise_desc;
+TP_DEF tp_augmentor *tp_aug_gaussian_noise_(const tp_aug_gaussian_noise_desc *d);
+/* Element i becomes 0 where number i < black_prob and 255 where it is > 1 - white_prob. [imgaug: SaltPepperNoise] */
+typedef struct tp_aug_salt_pepper_noise_desc {
+    tp_at at_;
+    float white_prob; /* 0 = 0.05; TP_ZERO: none */
+    float black_prob; /* 0 = 0.05; TP_ZERO: none */
+} tp_aug_salt_pepper_noise_desc;
+TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_desc *d);
+
+/* -- flows. They own the augmentor and the flow below. Images of the flow below are not written to. An error names the datapoint;
+ * with catch_exceptions the datapoint is left out instead, and a line in the log says why: for the first 9, then each 100th. */
+
+/* [dataflow: AugmentImageComponent] */
+typedef struct tp_df_augment_image_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    tp_augmentor *augmentors; /* one, or a list */
+    int index;                /* the image's component */
+    tp_tri catch_exceptions;  /* default TP_NO */
+    uint64_t seed;
+} tp_df_augment_image_desc;
+TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d);
+/* An image and float32 points (N,2). [dataflow: AugmentImageCoordinates] */
+typedef struct tp_df_augment_coordinates_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    tp_augmentor *augmentors;
+    int img_index;
+    int coords_index;        /* 0 = 1; TP_NONE: component 0 */
+    tp_tri catch_exceptions; /* default TP_NO */
+    uint64_t seed;
+} tp_df_augment_coordinates_desc;
+TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_desc *d);
+/* Several images, masks, points and boxes with the same numbers, drawn for the first image. [dataflow: AugmentImageComponents] */
+typedef struct tp_df_augment_images_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    tp_augmentor *augmentors;
+    int index[8], n_index;               /* images; n_index 0: components 0 and 1 */
+    int mask_index[8], n_mask_index;     /* masks: see tp_aug_apply_mask */
+    int coords_index[8], n_coords_index; /* points */
+    int box_index[8], n_box_index;       /* boxes */
+    float mask_fill;
+    tp_tri catch_exceptions; /* default TP_NO */
+    uint64_t seed;
+} tp_df_augment_images_desc;
+TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d);
+
+/* clang-format off */
+#ifndef __cplusplus
+#define TP_AUGS(...) (tp_augmentor *const[]){__VA_ARGS__}, (int)(sizeof((tp_augmentor *const[]){__VA_ARGS__}) / sizeof(tp_augmentor *))
+#define tp_aug_map_image(...) TP__CALL(input, tp_aug_map_image, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_resize(...) TP__CALL(input, tp_aug_resize, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_resize_shortest_edge(...) TP__CALL(input, tp_aug_resize_shortest_edge, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_random_resize(...) TP__CALL(input, tp_aug_random_resize, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_random_crop_random_shape(...) TP__CALL(input, tp_aug_random_crop_random_shape, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_google_net_random_crop_and_resize(...) TP__CALL(input, tp_aug_google_net_random_crop_and_resize, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_random_cutout(...) TP__CALL(input, tp_aug_random_cutout, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_pad(...) TP__CALL(input, tp_aug_pad, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_center_paste(...) TP__CALL(input, tp_aug_center_paste, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_random_paste(...) TP__CALL(input, tp_aug_random_paste, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_flip(...) TP__CALL(input, tp_aug_flip, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_transpose(...) TP__CALL(input, tp_aug_transpose, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_shift(...) TP__CALL(input, tp_aug_shift, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_rotation(...) TP__CALL(input, tp_aug_rotation, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_rotation_and_crop_valid(...) TP__CALL(input, tp_aug_rotation_and_crop_valid, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_affine(...) TP__CALL(input, tp_aug_affine, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_brightness(...) TP__CALL(input, tp_aug_brightness, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_brightness_scale(...) TP__CALL(input, tp_aug_brightness_scale, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_contrast(...) TP__CALL(input, tp_aug_contrast, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_saturation(...) TP__CALL(input, tp_aug_saturation, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_hue(...) TP__CALL(input, tp_aug_hue, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_gamma(...) TP__CALL(input, tp_aug_gamma, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_clip(...) TP__CALL(input, tp_aug_clip, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_lighting(...) TP__CALL(input, tp_aug_lighting, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_mean_variance_normalize(...) TP__CALL(input, tp_aug_mean_variance_normalize, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_min_max_normalize(...) TP__CALL(input, tp_aug_min_max_normalize, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_grayscale(...) TP__CALL(input, tp_aug_grayscale, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_color_space(...) TP__CALL(input, tp_aug_color_space, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_gaussian_blur(...) TP__CALL(input, tp_aug_gaussian_blur, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_jpeg_noise(...) TP__CALL(input, tp_aug_jpeg_noise, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_gaussian_noise(...) TP__CALL(input, tp_aug_gaussian_noise, #__VA_ARGS__, __VA_ARGS__)
+#define tp_aug_salt_pepper_noise(...) TP__CALL(input, tp_aug_salt_pepper_noise, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_augment_image(...) TP__CALL(input, tp_df_augment_image, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_augment_coordinates(...) TP__CALL(input, tp_df_augment_coordinates, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_augment_images(...) TP__CALL(input, tp_df_augment_images, #__VA_ARGS__, __VA_ARGS__)
+#elif __cplusplus >= 202002L
+#define TP_AUGS(...) TP__LIST(tp_augmentor *, __VA_ARGS__)
+#define tp_aug_map_image(...) TP__CALL(input, tp_aug_map_image, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_resize(...) TP__CALL(input, tp_aug_resize, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_resize_shortest_edge(...) TP__CALL(input, tp_aug_resize_shortest_edge, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_random_resize(...) TP__CALL(input, tp_aug_random_resize, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_random_crop_random_shape(...) TP__CALL(input, tp_aug_random_crop_random_shape, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_google_net_random_crop_and_resize(...) TP__CALL(input, tp_aug_google_net_random_crop_and_resize, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_random_cutout(...) TP__CALL(input, tp_aug_random_cutout, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_pad(...) TP__CALL(input, tp_aug_pad, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_center_paste(...) TP__CALL(input, tp_aug_center_paste, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_random_paste(...) TP__CALL(input, tp_aug_random_paste, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_flip(...) TP__CALL(input, tp_aug_flip, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_transpose(...) TP__CALL(input, tp_aug_transpose, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_shift(...) TP__CALL(input, tp_aug_shift, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_rotation(...) TP__CALL(input, tp_aug_rotation, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_rotation_and_crop_valid(...) TP__CALL(input, tp_aug_rotation_and_crop_valid, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_affine(...) TP__CALL(input, tp_aug_affine, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_brightness(...) TP__CALL(input, tp_aug_brightness, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_brightness_scale(...) TP__CALL(input, tp_aug_brightness_scale, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_contrast(...) TP__CALL(input, tp_aug_contrast, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_saturation(...) TP__CALL(input, tp_aug_saturation, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_hue(...) TP__CALL(input, tp_aug_hue, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_gamma(...) TP__CALL(input, tp_aug_gamma, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_clip(...) TP__CALL(input, tp_aug_clip, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_lighting(...) TP__CALL(input, tp_aug_lighting, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_mean_variance_normalize(...) TP__CALL(input, tp_aug_mean_variance_normalize, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_min_max_normalize(...) TP__CALL(input, tp_aug_min_max_normalize, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_grayscale(...) TP__CALL(input, tp_aug_grayscale, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_color_space(...) TP__CALL(input, tp_aug_color_space, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_gaussian_blur(...) TP__CALL(input, tp_aug_gaussian_blur, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_jpeg_noise(...) TP__CALL(input, tp_aug_jpeg_noise, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_gaussian_noise(...) TP__CALL(input, tp_aug_gaussian_noise, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_aug_salt_pepper_noise(...) TP__CALL(input, tp_aug_salt_pepper_noise, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_augment_image(df_, augmentors_, ...) TP__CALL2(input, tp_df_augment_image, df, df_, augmentors, augmentors_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_augment_coordinates(df_, augmentors_, ...) TP__CALL2(input, tp_df_augment_coordinates, df, df_, augmentors, augmentors_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_augment_images(df_, augmentors_, ...) TP__CALL2(input, tp_df_augment_images, df, df_, augmentors, augmentors_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#endif
+/* clang-format on */
 
 /* ==== >>idx =========================================================================================== */
 
@@ -975,6 +1504,34 @@ TP_DEF const tp__zero_option *tp__input_zeros(void)
         TP__ZERO_OPTION(tp_df_random_mix_desc, seed, NONE),
         TP__ZERO_OPTION(tp_df_cache_desc, seed, NONE),
         TP__ZERO_OPTION(tp_df_batch_by_shape_desc, keep_state, NO),
+        TP__ZERO_OPTION(tp_aug_random_resize_desc, aspect_ratio_thres, ZERO),
+        TP__ZERO_OPTION(tp_aug_flip_desc, prob, ZERO),
+        TP__ZERO_OPTION(tp_aug_transpose_desc, prob, ZERO),
+        TP__ZERO_OPTION(tp_aug_brightness_desc, clip, NO),
+        TP__ZERO_OPTION(tp_aug_brightness_scale_desc, clip, NO),
+        TP__ZERO_OPTION(tp_aug_contrast_desc, rgb, NO),
+        TP__ZERO_OPTION(tp_aug_contrast_desc, clip, NO),
+        TP__ZERO_OPTION(tp_aug_saturation_desc, alpha, ZERO),
+        TP__ZERO_OPTION(tp_aug_saturation_desc, rgb, NO),
+        TP__ZERO_OPTION(tp_aug_saturation_desc, clip, NO),
+        TP__ZERO_OPTION(tp_aug_hue_desc, rgb, NO),
+        TP__ZERO_OPTION(tp_aug_clip_desc, max, ZERO),
+        TP__ZERO_OPTION(tp_aug_lighting_desc, clip, NO),
+        TP__ZERO_OPTION(tp_aug_mean_variance_normalize_desc, all_channel, NO),
+        TP__ZERO_OPTION(tp_aug_min_max_normalize_desc, max, ZERO),
+        TP__ZERO_OPTION(tp_aug_min_max_normalize_desc, all_channel, NO),
+        TP__ZERO_OPTION(tp_aug_grayscale_desc, keepdims, NO),
+        TP__ZERO_OPTION(tp_aug_color_space_desc, keepdims, NO),
+        TP__ZERO_OPTION(tp_aug_gaussian_blur_desc, symmetric, NO),
+        TP__ZERO_OPTION(tp_aug_jpeg_noise_desc, subsample, NO),
+        TP__ZERO_OPTION(tp_aug_gaussian_noise_desc, sigma, ZERO),
+        TP__ZERO_OPTION(tp_aug_gaussian_noise_desc, clip, NO),
+        TP__ZERO_OPTION(tp_aug_salt_pepper_noise_desc, white_prob, ZERO),
+        TP__ZERO_OPTION(tp_aug_salt_pepper_noise_desc, black_prob, ZERO),
+        TP__ZERO_OPTION(tp_df_augment_image_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_augment_coordinates_desc, coords_index, NONE),
+        TP__ZERO_OPTION(tp_df_augment_coordinates_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_augment_images_desc, seed, NONE),
         TP__ZERO_OPTION(tp_feed_input_desc, infinite, NO),
         TP__ZERO_OPTION(tp_queue_input_desc, infinite, NO),
         TP__ZERO_OPTION(tp_batch_queue_input_desc, infinite, NO),
@@ -5895,6 +6452,2959 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path)
 TP__COLD_END
 
 /* ==== >>augmentors ===================================================================================== */
+/* An augmentor holds its resolved options; drawing writes steps, numbers and no pixels; applying walks the steps. Steps that only cut
+ * (Crop) change the view; the others write into one of the transform's two buffers, or in place where the image lies in one
+ * already. At the end the buffer changes places with the caller's tensor. */
+
+#define TP__AUG_SIDE ((int64_t)1 << 24)
+
+typedef struct tp__aug_step tp__aug_step;
+typedef struct tp__aug_draw tp__aug_draw;
+
+struct tp_augmentor {
+    tp_owner owner_;
+    const char *name; /* the constructor's, for sentences */
+    tp_status (*draw)(tp__aug_draw *d, const tp_augmentor *a);
+    const void *desc; /* the options, with defaults filled in */
+    tp_augmentor **child;
+    double *prob; /* of the children, added up */
+    int n_child;
+    int places; /* of this one and all below */
+    void (*release)(void *user);
+    void *user;
+    tp_status poison; /* TP_OK: it is fine */
+    char text[512];
+};
+
+/* An image on its way through the steps. */
+typedef struct tp__pixels {
+    char *data;
+    tp_dtype dtype;
+    int64_t h, w, c;
+    int64_t stride; /* bytes from row to row */
+    int ndim;
+} tp__pixels;
+
+typedef struct tp__aug_run {
+    tp_transform *t;
+    tp__pixels x, y; /* the image, and what a step makes of it */
+    int buffer;      /* the transform's buffer in which x lies; -1: the caller's memory */
+    bool mask;
+    double fill;
+} tp__aug_run;
+
+typedef struct tp__aug_kind {
+    const char *name;
+    const char *numbers; /* names of number[], "y0 x0 h w" */
+    bool moves;          /* pixels: masks and points go through it */
+    tp_status (*image)(tp__aug_run *r, const tp__aug_step *s);
+    void (*point)(const tp__aug_step *s, float *x, float *y);
+} tp__aug_kind;
+
+struct tp__aug_step {
+    const tp__aug_kind *kind;
+    const tp_augmentor *a;
+    double number[12];
+    int64_t h, w; /* of the image that comes in */
+    uint64_t key;
+    int64_t index;
+};
+
+struct tp__aug_draw {
+    tp_transform *t;
+    const tp_augmentor *a;
+    uint64_t root, key;
+    int64_t index;
+    uint64_t drawn; /* numbers of this augmentor so far */
+    int place;
+    int64_t h, w; /* the image so far */
+};
+
+TP__COLD_BEGIN
+
+/* -- making and freeing ---- >>aug new */
+
+TP_DEF void tp_aug_free(tp_augmentor *a)
+{
+    if (!a) return;
+    for (int i = 0; i < a->n_child; i++) tp_aug_free(a->child[i]);
+    if (a->release) a->release(a->user);
+    tp_free(a->child);
+    tp_free(a->prob);
+    tp_free(a);
+}
+
+TP_DEF tp_status tp_aug_status(const tp_augmentor *a)
+{
+    if (!a) return tp_fail(TP_ERR_ARG, "the augmentor is NULL: its constructor found no memory");
+    return a->poison == TP_OK ? TP_OK : tp_fail(a->poison, "%s", a->text);
+}
+
+/* An augmentor with a copy of its options behind it. NULL: out of memory. */
+static tp_augmentor *tp__aug_new(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
+                                 const void *desc, size_t bytes)
+{
+    const size_t head = (sizeof(tp_augmentor) + 15) & ~(size_t)15;
+    tp_augmentor *a = (tp_augmentor *)tp_calloc(1, head + bytes);
+    if (!a) return NULL;
+    a->name = name;
+    a->draw = draw;
+    a->places = 1;
+    a->desc = (char *)a + head;
+    if (bytes) memcpy((char *)a + head, desc, bytes);
+    return a;
+}
+
+static tp_augmentor *tp__aug_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
+static tp_augmentor *tp__aug_fail(const tp_at *at, tp_status status, const char *fmt, ...)
+{
+    char text[400];
+    va_list ap;
+    va_start(ap, fmt);
+    tp__vformat(text, sizeof text, fmt, ap);
+    va_end(ap);
+    tp_augmentor *a = tp__aug_new("poison", NULL, NULL, 0);
+    if (!a) return NULL;
+    a->poison = status;
+    const char *file = at && at->file ? strrchr(at->file, '/') : NULL;
+    file = file ? file + 1 : at ? at->file : NULL;
+    if (file) snprintf(a->text, sizeof a->text, "%.60s:%d: %s", file, at->line, text);
+    else snprintf(a->text, sizeof a->text, "%s", text);
+    tp_fail(status, "%s", a->text);
+    return a;
+}
+static tp_augmentor *tp__aug_no_options(const char *function)
+{
+    return tp__aug_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", function);
+}
+
+/* -- drawing ---- >>aug draw */
+
+static double tp__aug_uniform(tp__aug_draw *d, double low, double high)
+{
+    return low + (high - low) * (double)tp_random_uniform(d->key, (uint64_t)d->index, d->drawn++);
+}
+/* low where high is not above it */
+static int64_t tp__aug_randint(tp__aug_draw *d, int64_t low, int64_t high)
+{
+    const uint64_t r = tp_random_u32(d->key, (uint64_t)d->index, d->drawn++);
+    return high > low ? low + (int64_t)(r * (uint64_t)(high - low) >> 32) : low;
+}
+
+/* A new step; NULL: out of memory, or the size is out of range. h, w: of what comes out. */
+static tp__aug_step *tp__aug_step_new(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, int64_t h,
+                                      int64_t w)
+{
+    tp_transform *t = d->t;
+    if (h < 1 || w < 1 || h > TP__AUG_SIDE || w > TP__AUG_SIDE) {
+        tp_fail(TP_ERR_SHAPE, "%s: the result would have %lld rows and %lld columns", a->name, (long long)h,
+                (long long)w);
+        return NULL;
+    }
+    if (t->n == t->cap_) {
+        const int cap = t->cap_ ? 2 * t->cap_ : 8;
+        tp__aug_step *more = (tp__aug_step *)tp_realloc(t->step_, (size_t)cap * sizeof *more);
+        if (!more) return NULL;
+        t->step_ = more;
+        t->cap_ = cap;
+    }
+    tp__aug_step *s = &t->step_[t->n++];
+    memset(s, 0, sizeof *s);
+    s->kind = kind;
+    s->a = a;
+    s->h = d->h;
+    s->w = d->w;
+    s->key = d->key;
+    s->index = d->index;
+    d->h = h;
+    d->w = w;
+    return s;
+}
+/* The status of the failure that made tp__aug_step_new return NULL. */
+static tp_status tp__aug_step_status(int64_t h, int64_t w)
+{
+    return h < 1 || w < 1 || h > TP__AUG_SIDE || w > TP__AUG_SIDE ? TP_ERR_SHAPE : TP_ERR_NOMEM;
+}
+
+/* A step of up to four numbers that keeps the size. */
+static tp_status tp__aug_plain(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, double p, double q)
+{
+    tp__aug_step *s = tp__aug_step_new(d, a, kind, d->h, d->w);
+    if (!s) return TP_ERR_NOMEM;
+    s->number[0] = p;
+    s->number[1] = q;
+    return TP_OK;
+}
+
+static tp_status tp__aug_draw_one(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const int place = d->place;
+    d->key = tp_random_key(d->root, (uint64_t)place);
+    d->drawn = 0;
+    d->place = place + 1;
+    const tp_status st = a->draw(d, a);
+    d->place = place + a->places;
+    return st;
+}
+
+TP_DEF tp_status tp_aug_draw(const tp_augmentor *a, int64_t h, int64_t w, uint64_t key, int64_t index, tp_transform *t)
+{
+    TP__REQUIRE(a && t, TP_ERR_ARG)
+
+    t->n = 0;
+    t->h = t->w = t->out_h = t->out_w = 0;
+    tp_status st = tp_aug_status(a);
+    if (st != TP_OK) return st;
+    if (h < 1 || w < 1 || h > TP__AUG_SIDE || w > TP__AUG_SIDE)
+        return tp_fail(TP_ERR_SHAPE, "an image of %lld rows and %lld columns cannot be augmented", (long long)h,
+                       (long long)w);
+    tp__aug_draw d;
+    memset(&d, 0, sizeof d);
+    d.t = t;
+    d.root = key;
+    d.index = index;
+    d.h = h;
+    d.w = w;
+    st = tp__aug_draw_one(&d, a);
+    if (st != TP_OK) {
+        t->n = 0;
+        return st;
+    }
+    t->h = h;
+    t->w = w;
+    t->out_h = d.h;
+    t->out_w = d.w;
+    return TP_OK;
+}
+
+TP_DEF const char *tp_transform_text(const tp_transform *t, char *buf, size_t size)
+{
+    TP__REQUIRE(t && buf && size, buf)
+
+    tp_buf b;
+    memset(&b, 0, sizeof b);
+    for (int i = 0; i < t->n; i++) {
+        const tp__aug_step *s = &t->step_[i];
+        const char *name = s->kind->numbers;
+        tp_buf_printf(&b, "%s%s(", i ? ", " : "", s->kind->name);
+        for (int k = 0; *name; k++) {
+            const size_t n = strcspn(name, " ");
+            tp_buf_printf(&b, "%s%.*s=%.6g", k ? ", " : "", (int)n, name, s->number[k]);
+            name += n + (name[n] == ' ');
+        }
+        tp_buf_printf(&b, ")");
+    }
+    snprintf(buf, size, "%s", b.len && !b.failed ? b.data : "");
+    tp_buf_free(&b);
+    return buf;
+}
+
+TP_DEF void tp_transform_free(tp_transform *t)
+{
+    if (!t) return;
+    tp_free(t->step_);
+    for (int i = 0; i < 2; i++) {
+        tp_tensor_free(&t->image_[i]);
+        tp_tensor_free(&t->row_[i]);
+        tp_tensor_free(&t->taps_[i].start);
+        tp_tensor_free(&t->taps_[i].weight);
+    }
+    tp_tensor_free(&t->work_);
+    memset(t, 0, sizeof *t);
+}
+
+/* -- applying ---- >>aug apply */
+
+/* Room for a result in the buffer in which the image does not lie. */
+static tp_status tp__aug_room(tp__aug_run *r, tp_dtype dtype, int64_t h, int64_t w, int64_t c, int ndim)
+{
+    tp_tensor *to = &r->t->image_[r->buffer == 0];
+    const int64_t dim[3] = {h, w, c};
+    const tp_status st = tp_tensor_resize(to, dtype, tp_make_shape_n(3, dim));
+    if (st != TP_OK) return st;
+    r->y.data = (char *)to->data;
+    r->y.dtype = dtype;
+    r->y.h = h;
+    r->y.w = w;
+    r->y.c = c;
+    r->y.ndim = ndim;
+    r->y.stride = w * c * (int64_t)tp_dtype_size(dtype);
+    return TP_OK;
+}
+/* Room of the image's own type, h by w. */
+static tp_status tp__aug_room_like(tp__aug_run *r, int64_t h, int64_t w)
+{
+    return tp__aug_room(r, r->x.dtype, h, w, r->x.c, r->x.ndim);
+}
+static void tp__aug_done(tp__aug_run *r) /* y is the image now */
+{
+    r->buffer = r->buffer == 0;
+    r->x = r->y;
+}
+static size_t tp__aug_row_bytes(const tp__pixels *x) { return (size_t)(x->w * x->c) * tp_dtype_size(x->dtype); }
+
+/* See to it that the image may be written to and its rows follow each other. */
+static tp_status tp__aug_own(tp__aug_run *r)
+{
+    const size_t bytes = tp__aug_row_bytes(&r->x);
+    if (r->buffer >= 0 && r->x.stride == (int64_t)bytes && r->x.data == (char *)r->t->image_[r->buffer].data)
+        return TP_OK;
+    const tp_status st = tp__aug_room_like(r, r->x.h, r->x.w);
+    if (st != TP_OK) return st;
+    for (int64_t i = 0; i < r->x.h; i++) memcpy(r->y.data + i * r->y.stride, r->x.data + i * r->x.stride, bytes);
+    tp__aug_done(r);
+    return TP_OK;
+}
+
+static tp_status tp__aug_start(tp__aug_run *r, tp_transform *t, const tp_tensor *in, bool mask, double fill)
+{
+    const int n = in->shape.ndim;
+    char text[TP_SHAPE_TEXT];
+    memset(r, 0, sizeof *r);
+    if (in->device && !in->device->host)
+        return tp_fail(TP_ERR_ARG, "an image on a device cannot be augmented: bring it to the host first");
+    if (!mask && in->dtype != TP_U8 && in->dtype != TP_F32)
+        return tp_fail(TP_ERR_DTYPE, "an image to be augmented is uint8 or float32, this one is %s",
+                       tp_dtype_name(in->dtype));
+    if (n < 2 || n > 3 || tp_shape_size(&in->shape) < 1 || !in->data || tp_dtype_size(in->dtype) == 0)
+        return tp_fail(TP_ERR_SHAPE, "an image to be augmented has shape (H,W) or (H,W,C), this one has %s",
+                       tp_shape_text(&in->shape, text));
+    if (t->h < 1) return tp_fail(TP_ERR_STATE, "the transform has no steps: tp_aug_draw comes first");
+    if (in->shape.dim[0] != t->h || in->shape.dim[1] != t->w)
+        return tp_fail(TP_ERR_SHAPE, "the transform was drawn for an image of %lldx%lld, this one has shape %s",
+                       (long long)t->h, (long long)t->w, tp_shape_text(&in->shape, text));
+    r->t = t;
+    r->mask = mask;
+    r->fill = fill;
+    r->buffer = -1;
+    r->x.data = (char *)in->data;
+    r->x.dtype = in->dtype;
+    r->x.h = t->h;
+    r->x.w = t->w;
+    r->x.c = n == 3 ? in->shape.dim[2] : 1;
+    r->x.ndim = n;
+    r->x.stride = (int64_t)tp__aug_row_bytes(&r->x);
+    return TP_OK;
+}
+
+/* The result changes places with the caller's tensor. */
+static tp_status tp__aug_finish(tp__aug_run *r, tp_tensor *out)
+{
+    const tp_status st = tp__aug_own(r);
+    if (st != TP_OK) return st;
+    const int64_t dim[3] = {r->x.h, r->x.w, r->x.c};
+    tp_tensor *from = &r->t->image_[r->buffer], keep = *out;
+    *out = *from;
+    out->shape = tp_make_shape_n(r->x.ndim, dim);
+    *from = keep;
+    return TP_OK;
+}
+
+static tp_status tp__aug_apply(tp_transform *t, const tp_tensor *in, bool mask, double fill, tp_tensor *out)
+{
+    tp__aug_run r;
+    tp_status st = tp__aug_start(&r, t, in, mask, fill);
+    for (int i = 0; i < t->n && st == TP_OK; i++)
+        if (!mask || t->step_[i].kind->moves) st = t->step_[i].kind->image(&r, &t->step_[i]);
+    return st == TP_OK ? tp__aug_finish(&r, out) : st;
+}
+
+TP_DEF tp_status tp_aug_apply_image(tp_transform *t, const tp_tensor *image, tp_tensor *out)
+{
+    TP__REQUIRE(t && image && out, TP_ERR_ARG)
+    return tp__aug_apply(t, image, false, 0, out);
+}
+TP_DEF tp_status tp_aug_apply_mask(tp_transform *t, const tp_tensor *mask, double fill, tp_tensor *out)
+{
+    TP__REQUIRE(t && mask && out, TP_ERR_ARG)
+    return tp__aug_apply(t, mask, true, fill, out);
+}
+
+/* n points, each `step` floats after the one before. */
+static tp_status tp__aug_points(const tp_transform *t, float *p, int64_t n, int64_t step)
+{
+    for (int i = 0; i < t->n; i++) {
+        const tp__aug_step *s = &t->step_[i];
+        if (!s->kind->moves) continue;
+        if (!s->kind->point)
+            return tp_fail(TP_ERR_UNSUPPORTED, "%s: without coords_fn it cannot be applied to points", s->a->name);
+        for (int64_t k = 0; k < n; k++) s->kind->point(s, p + k * step, p + k * step + 1);
+    }
+    return TP_OK;
+}
+
+/* out becomes a copy of `in`, if that is a float32 tensor of so many columns. */
+static tp_status tp__aug_points_start(const tp_transform *t, const tp_tensor *in, int64_t columns, const char *what,
+                                      tp_tensor *out)
+{
+    char text[TP_SHAPE_TEXT];
+    if (in->device && !in->device->host) return tp_fail(TP_ERR_ARG, "%s must be in host memory", what);
+    if (in->dtype != TP_F32)
+        return tp_fail(TP_ERR_DTYPE, "%s must be float32, these are %s", what, tp_dtype_name(in->dtype));
+    if (in->shape.ndim != 2 || in->shape.dim[1] != columns || in->shape.dim[0] < 0 || (!in->data && in->shape.dim[0]))
+        return tp_fail(TP_ERR_SHAPE, "%s must have shape (N,%lld), these have %s", what, (long long)columns,
+                       tp_shape_text(&in->shape, text));
+    if (t->h < 1) return tp_fail(TP_ERR_STATE, "the transform has no steps: tp_aug_draw comes first");
+    return tp_tensor_copy(out, in);
+}
+
+TP_DEF tp_status tp_aug_apply_coords(const tp_transform *t, const tp_tensor *points, tp_tensor *out)
+{
+    TP__REQUIRE(t && points && out, TP_ERR_ARG)
+    const tp_status st = tp__aug_points_start(t, points, 2, "points", out);
+    return st == TP_OK ? tp__aug_points(t, (float *)out->data, out->shape.dim[0], 2) : st;
+}
+
+TP_DEF tp_status tp_aug_apply_boxes(const tp_transform *t, const tp_tensor *boxes, tp_tensor *out)
+{
+    TP__REQUIRE(t && boxes && out, TP_ERR_ARG)
+    tp_status st = tp__aug_points_start(t, boxes, 4, "boxes", out);
+    if (st != TP_OK) return st;
+    float *box = (float *)out->data;
+    for (int64_t i = 0; i < out->shape.dim[0] && st == TP_OK; i++, box += 4) {
+        float corner[8] = {box[0], box[1], box[2], box[1], box[2], box[3], box[0], box[3]};
+        st = tp__aug_points(t, corner, 4, 2);
+        for (int k = 0; k < 2; k++) {
+            box[k] = box[k + 2] = corner[k];
+            for (int j = 1; j < 4; j++) {
+                if (corner[2 * j + k] < box[k]) box[k] = corner[2 * j + k];
+                if (corner[2 * j + k] > box[k + 2]) box[k + 2] = corner[2 * j + k];
+            }
+        }
+    }
+    return st;
+}
+
+TP__COLD_END
+
+/* -- moving pixels: crop, flip, transpose, pad, paste ---- >>aug move */
+
+/* Bytes of a pixel. */
+static int64_t tp__aug_pixel(const tp__pixels *x) { return x->c * (int64_t)tp_dtype_size(x->dtype); }
+
+static tp_status tp__aug_crop_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    r->x.data += (int64_t)s->number[0] * r->x.stride + (int64_t)s->number[1] * tp__aug_pixel(&r->x);
+    r->x.h = (int64_t)s->number[2];
+    r->x.w = (int64_t)s->number[3];
+    return TP_OK;
+}
+static void tp__aug_crop_point(const tp__aug_step *s, float *x, float *y)
+{
+    *x -= (float)s->number[1];
+    *y -= (float)s->number[0];
+}
+static const tp__aug_kind tp__aug_crop = {"Crop", "y0 x0 h w", true, tp__aug_crop_image, tp__aug_crop_point};
+
+static void tp__aug_reverse1(char *to, const char *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i] = from[n - 1 - i];
+}
+/* Three bytes a pixel, written as four: the next pixel covers the fourth. */
+static void tp__aug_reverse3(char *to, const char *from, int64_t n)
+{
+    int64_t i = 0;
+    const char *p = from + 3 * (n - 1);
+    if (n > 0) memcpy(to, p, 3); /* what stands behind the last pixel is not ours to read */
+    for (i = 1; i + 1 < n; i++) {
+        uint32_t four;
+        memcpy(&four, p - 3 * i, 4);
+        memcpy(to + 3 * i, &four, 4);
+    }
+    if (n > 1) memcpy(to + 3 * (n - 1), from, 3);
+}
+static void tp__aug_reverse4(char *to, const char *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) memcpy(to + 4 * i, from + 4 * (n - 1 - i), 4);
+}
+static void tp__aug_reverse12(char *to, const char *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) memcpy(to + 12 * i, from + 12 * (n - 1 - i), 12);
+}
+
+static tp_status tp__aug_flip_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const tp_status st = tp__aug_room_like(r, r->x.h, r->x.w);
+    if (st != TP_OK) return st;
+    const int64_t size = tp__aug_pixel(&r->x), w = r->x.w;
+    for (int64_t i = 0; i < r->x.h; i++) {
+        char *to = r->y.data + i * r->y.stride;
+        const char *from = r->x.data + (s->number[0] > 0 ? i : r->x.h - 1 - i) * r->x.stride;
+        if (!(s->number[0] > 0)) memcpy(to, from, (size_t)(w * size));
+        else if (size == 1) tp__aug_reverse1(to, from, w);
+        else if (size == 3) tp__aug_reverse3(to, from, w);
+        else if (size == 4) tp__aug_reverse4(to, from, w);
+        else if (size == 12) tp__aug_reverse12(to, from, w);
+        else
+            for (int64_t j = 0; j < w; j++) memcpy(to + j * size, from + (w - 1 - j) * size, (size_t)size);
+    }
+    tp__aug_done(r);
+    return TP_OK;
+}
+static void tp__aug_flip_point(const tp__aug_step *s, float *x, float *y)
+{
+    if (s->number[0] > 0) *x = (float)s->w - *x;
+    else *y = (float)s->h - *y;
+}
+static const tp__aug_kind tp__aug_flip = {"Flip", "horiz", true, tp__aug_flip_image, tp__aug_flip_point};
+
+/* Rows of the result from the image, pixel by pixel: row[i] and column[j] say which, -1: fill. */
+static void tp__aug_gather_row(char *to, const char *from, const int32_t *column, int64_t n, size_t size,
+                               const char *fill)
+{
+    if (size == 1)
+        for (int64_t j = 0; j < n; j++) to[j] = column[j] < 0 ? *fill : from[column[j]];
+    else
+        for (int64_t j = 0; j < n; j++)
+            memcpy(to + j * (int64_t)size, column[j] < 0 ? fill : from + column[j] * (int64_t)size, size);
+}
+
+static tp_status tp__aug_transpose_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    (void)s;
+    const tp_status st = tp__aug_room_like(r, r->x.w, r->x.h);
+    if (st != TP_OK) return st;
+    const int64_t size = tp__aug_pixel(&r->x);
+    for (int64_t i = 0; i < r->x.w; i++)
+        for (int64_t j = 0; j < r->x.h; j++)
+            memcpy(r->y.data + i * r->y.stride + j * size, r->x.data + j * r->x.stride + i * size, (size_t)size);
+    tp__aug_done(r);
+    return TP_OK;
+}
+static void tp__aug_transpose_point(const tp__aug_step *s, float *x, float *y)
+{
+    const float swap = *x;
+    (void)s;
+    *x = *y;
+    *y = swap;
+}
+static const tp__aug_kind tp__aug_transpose = {"Transpose", "", true, tp__aug_transpose_image, tp__aug_transpose_point};
+
+/* Which of n pixels stands at place i, which may lie outside; -1: none, a constant does. */
+static int64_t tp__aug_edge(int64_t i, int64_t n, int edge)
+{
+    if (i >= 0 && i < n) return i;
+    if (edge == TP_EDGE_CONSTANT) return -1;
+    if (edge == TP_EDGE_REPLICATE) return i < 0 ? 0 : n - 1;
+    const int64_t period = edge == TP_EDGE_WRAP ? n : edge == TP_EDGE_REFLECT ? 2 * n : n > 1 ? 2 * n - 2 : 1;
+    i %= period;
+    if (i < 0) i += period;
+    if (i < n) return i;
+    return edge == TP_EDGE_REFLECT ? 2 * n - 1 - i : 2 * n - 2 - i;
+}
+
+/* One element of the image's type; bytes are limited and rounded. */
+static size_t tp__aug_element(char out[8], tp_dtype dtype, double value)
+{
+    if (dtype == TP_U8) {
+        out[0] = (char)(unsigned char)(value >= 255 ? 255 : value > 0 ? value + 0.5 : 0);
+        return 1;
+    }
+    tp_convert(out, dtype, &value, TP_F64, 1);
+    return tp_dtype_size(dtype);
+}
+static void tp__aug_fill(char *to, int64_t n, const char *element, size_t size)
+{
+    if (size == 1) memset(to, *element, (size_t)n);
+    else
+        for (int64_t i = 0; i < n; i++) memcpy(to + i * (int64_t)size, element, size);
+}
+
+static tp_status tp__aug_pad_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const int64_t top = (int64_t)s->number[0], left = (int64_t)s->number[1], h = (int64_t)s->number[2],
+                  w = (int64_t)s->number[3];
+    const int edge = (int)s->number[4];
+    const tp_status st = tp__aug_room_like(r, h, w);
+    if (st != TP_OK) return st;
+    char element[8];
+    const size_t width = tp__aug_element(element, r->x.dtype, r->mask ? r->fill : s->number[5]);
+    const int64_t size = tp__aug_pixel(&r->x), end = left + r->x.w;
+    for (int64_t i = 0; i < h; i++) {
+        char *to = r->y.data + i * r->y.stride;
+        const int64_t at = tp__aug_edge(i - top, r->x.h, edge);
+        const char *from = r->x.data + at * r->x.stride;
+        if (at < 0) {
+            tp__aug_fill(to, w * r->x.c, element, width);
+            continue;
+        }
+        memcpy(to + left * size, from, (size_t)(r->x.w * size));
+        if (edge == TP_EDGE_CONSTANT) {
+            tp__aug_fill(to, left * r->x.c, element, width);
+            tp__aug_fill(to + end * size, (w - end) * r->x.c, element, width);
+            continue;
+        }
+        for (int64_t j = 0; j < w; j++) {
+            if (j == left) j = end;
+            if (j < w) memcpy(to + j * size, from + tp__aug_edge(j - left, r->x.w, edge) * size, (size_t)size);
+        }
+    }
+    tp__aug_done(r);
+    return TP_OK;
+}
+static void tp__aug_pad_point(const tp__aug_step *s, float *x, float *y)
+{
+    *x += (float)s->number[1];
+    *y += (float)s->number[0];
+}
+static const tp__aug_kind tp__aug_pad = {"Pad", "top left h w border value", true, tp__aug_pad_image,
+                                         tp__aug_pad_point};
+
+/* -- rows as float ---- >>aug rows */
+
+TP__HOT static void tp__aug_floats(float *to, const unsigned char *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) to[i] = (float)from[i];
+}
+/* Limited to 0..255; the fraction goes. NaN becomes 0. */
+TP__HOT static void tp__aug_bytes(unsigned char *to, const float *from, float plus, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float v = from[i] + plus;
+        v = v > 0.0f ? v : 0.0f;
+        v = v < 255.0f ? v : 255.0f;
+        to[i] = (unsigned char)(int)v;
+    }
+}
+TP__HOT static void tp__aug_limit(float *x, float low, float high, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) {
+        float v = x[i] > low ? x[i] : low;
+        x[i] = v < high ? v : high;
+    }
+}
+
+static void tp__aug_get_row(float *to, const tp__pixels *x, int64_t i)
+{
+    const int64_t n = x->w * x->c;
+    if (x->dtype == TP_U8) tp__aug_floats(to, (const unsigned char *)x->data + i * x->stride, n);
+    else memcpy(to, x->data + i * x->stride, (size_t)n * sizeof(float));
+}
+/* plus: 0.5 rounds bytes to the nearest, 0 drops the fraction. */
+static void tp__aug_put_row(const float *from, const tp__pixels *x, int64_t i, float plus)
+{
+    const int64_t n = x->w * x->c;
+    if (x->dtype == TP_U8) tp__aug_bytes((unsigned char *)x->data + i * x->stride, from, plus, n);
+    else memcpy(x->data + i * x->stride, from, (size_t)n * sizeof(float));
+}
+
+/* n floats of work space: 0 and 1 are rows, 2 is the large one. NULL: out of memory. */
+static float *tp__aug_work(tp__aug_run *r, int which, int64_t n)
+{
+    tp_tensor *t = which < 2 ? &r->t->row_[which] : &r->t->work_;
+    return tp_tensor_resize(t, TP_F32, tp_make_shape_n(1, &n)) == TP_OK ? (float *)t->data : NULL;
+}
+
+/* What happens to one row of n pixels of c channels. p: numbers of the step. */
+typedef void (*tp__aug_row_fn)(float *x, int64_t n, int64_t c, const float *p);
+
+/* The image, row by row through floats, in place. clip: floats are limited to 0..255 as well. */
+static tp_status tp__aug_rows(tp__aug_run *r, tp__aug_row_fn fn, const float *p, float plus, bool clip)
+{
+    const tp_status st = tp__aug_own(r);
+    const int64_t n = r->x.w * r->x.c;
+    float *row = st == TP_OK && r->x.dtype == TP_U8 ? tp__aug_work(r, 0, n) : NULL;
+    if (st != TP_OK) return st;
+    if (r->x.dtype == TP_U8 && !row) return TP_ERR_NOMEM;
+    for (int64_t i = 0; i < r->x.h; i++) {
+        float *x = row ? row : (float *)(void *)(r->x.data + i * r->x.stride);
+        if (row) tp__aug_get_row(x, &r->x, i);
+        fn(x, r->x.w, r->x.c, p);
+        if (row) tp__aug_put_row(x, &r->x, i, plus);
+        else if (clip) tp__aug_limit(x, 0.0f, 255.0f, n);
+    }
+    return TP_OK;
+}
+
+static tp_status tp__aug_need_rgb(const tp__aug_run *r, const tp__aug_step *s)
+{
+    if (r->x.c == 3) return TP_OK;
+    return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have 3", s->a->name, (long long)r->x.c);
+}
+
+/* -- resampling: resize and blur ---- >>aug resample */
+
+enum { TP__AUG_BLUR = 100, TP__AUG_ANTIALIAS = 16 };
+
+static double tp__aug_sinc(double x)
+{
+    if (x > -1e-9 && x < 1e-9) return 1;
+    return sin(3.14159265358979323846 * x) / (3.14159265358979323846 * x);
+}
+static double tp__aug_cubic(double x, double a)
+{
+    x = x < 0 ? -x : x;
+    if (x < 1) return ((a + 2) * x - (a + 3)) * x * x + 1;
+    return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
+}
+static double tp__aug_kernel(int inter, bool wide, double x)
+{
+    const double d = x < 0 ? -x : x, lobes = wide ? 3 : 4;
+    if (inter == TP_INTER_LINEAR) return d < 1 ? 1 - d : 0;
+    if (inter == TP_INTER_CUBIC) return tp__aug_cubic(x, wide ? -0.5 : -0.75);
+    return d < lobes ? tp__aug_sinc(x) * tp__aug_sinc(x / lobes) : 0;
+}
+
+/* The first pixel that counts for output pixel i, how many count, and the weight of pixel k. */
+typedef struct tp__aug_window {
+    int64_t first, n;
+    double center, scale, width;
+    int inter;
+    bool wide;
+} tp__aug_window;
+
+static int64_t tp__aug_support(int inter, bool wide) /* half the pixels of the kernel */
+{
+    return inter == TP_INTER_LINEAR ? 1 : inter == TP_INTER_CUBIC ? 2 : wide ? 3 : 4;
+}
+static void tp__aug_window_at(tp__aug_window *v, int64_t i, int64_t in)
+{
+    const int64_t support = v->inter == TP_INTER_AREA ? 0 : tp__aug_support(v->inter, v->wide);
+    v->center = ((double)i + 0.5) * v->scale;
+    if (v->inter == TP_INTER_AREA) {
+        v->first = (int64_t)floor((double)i * v->scale);
+        v->n = (int64_t)ceil((double)(i + 1) * v->scale - 1e-9) - v->first;
+    } else if (v->wide) {
+        const double radius = (double)support * v->width;
+        const int64_t low = (int64_t)floor(v->center - radius + 0.5), high = (int64_t)floor(v->center + radius + 0.5);
+        v->first = low < 0 ? 0 : low;
+        v->n = (high > in ? in : high) - v->first;
+    } else {
+        v->first = (int64_t)floor(v->center - 0.5) - support + 1;
+        v->n = 2 * support;
+    }
+}
+static double tp__aug_weight(const tp__aug_window *v, int64_t k)
+{
+    if (v->inter != TP_INTER_AREA) return tp__aug_kernel(v->inter, v->wide, ((double)k + 0.5 - v->center) / v->width);
+    const double low = v->center - 0.5 * v->scale, high = low + v->scale;
+    const double from = (double)k > low ? (double)k : low, to = (double)(k + 1) < high ? (double)(k + 1) : high;
+    return to > from ? to - from : 0;
+}
+
+/* Room for `out` windows of at most n pixels of `in`. */
+static tp_status tp__aug_taps_room(tp__aug_taps *t, int64_t in, int64_t out, int64_t n)
+{
+    const int64_t taps = n < in ? n : in, dim[2] = {out, taps};
+    t->in = 0; /* until it is filled */
+    tp_status st = tp_tensor_resize(&t->start, TP_I32, tp_make_shape_n(1, &out));
+    if (st == TP_OK) st = tp_tensor_resize(&t->weight, TP_F32, tp_make_shape_n(2, dim));
+    t->taps = (int)taps;
+    return st;
+}
+/* Window i begins at pixel `first`; weights of pixels beyond the edge count for the last one within. */
+static void tp__aug_taps_put(tp__aug_taps *t, int64_t in, int64_t i, int64_t first, const double *weight, int64_t n)
+{
+    int64_t start = first < 0 ? 0 : first;
+    if (start > in - t->taps) start = in - t->taps;
+    float *w = (float *)t->weight.data + i * t->taps;
+    double sum = 0;
+    for (int64_t k = 0; k < n; k++) sum += weight[k];
+    for (int64_t k = 0; k < t->taps; k++) w[k] = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const int64_t at = first + k < 0 ? 0 : first + k >= in ? in - 1 : first + k;
+        if (at - start >= 0 && at - start < t->taps) w[at - start] += (float)(weight[k] / sum);
+    }
+    ((int32_t *)t->start.data)[i] = (int32_t)start;
+}
+
+/* The windows of a resize from `in` to `out`. kind: a tp_inter, with antialias TP__AUG_ANTIALIAS more. */
+static tp_status tp__aug_taps_resize(tp__aug_taps *t, int64_t in, int64_t out, int kind, tp_tensor *work)
+{
+    if (t->in == in && t->out == out && t->kind == kind) return TP_OK;
+    tp__aug_window v;
+    memset(&v, 0, sizeof v);
+    v.inter = kind & (TP__AUG_ANTIALIAS - 1);
+    v.wide = kind >= TP__AUG_ANTIALIAS && v.inter != TP_INTER_AREA;
+    v.scale = (double)in / (double)out;
+    v.width = v.wide && v.scale > 1 ? v.scale : 1;
+    const int64_t most = v.inter == TP_INTER_AREA
+                             ? (int64_t)ceil(v.scale) + 1
+                             : 2 * (int64_t)ceil((double)tp__aug_support(v.inter, v.wide) * v.width) + 1;
+    const int64_t n = v.wide || v.inter == TP_INTER_AREA ? most : most - 1;
+    tp_status st = tp__aug_taps_room(t, in, out, n);
+    if (st == TP_OK) st = tp_tensor_resize(work, TP_F64, tp_make_shape_n(1, &most));
+    if (st != TP_OK) return st;
+    double *weight = (double *)work->data;
+    for (int64_t i = 0; i < out; i++) {
+        tp__aug_window_at(&v, i, in);
+        for (int64_t k = 0; k < v.n && k < most; k++) weight[k] = tp__aug_weight(&v, v.first + k);
+        tp__aug_taps_put(t, in, i, v.first, weight, v.n < most ? v.n : most);
+    }
+    t->in = in;
+    t->out = out;
+    t->kind = kind;
+    return TP_OK;
+}
+
+/* The windows of a Gaussian of n pixels (odd). */
+static tp_status tp__aug_taps_blur(tp__aug_taps *t, int64_t in, int64_t n, double sigma, tp_tensor *work)
+{
+    static const double small[4][7] = {
+        {1}, {1, 2, 1}, {1, 4, 6, 4, 1}, {1, 3.5, 7, 9, 7, 3.5, 1}}; /* sums 1, 4, 16, 32 */
+    const int kind = TP__AUG_BLUR + (int)n;
+    if (t->in == in && t->out == in && t->kind == kind && !(t->size < sigma || t->size > sigma)) return TP_OK;
+    tp_status st = tp__aug_taps_room(t, in, in, n);
+    if (st == TP_OK) st = tp_tensor_resize(work, TP_F64, tp_make_shape_n(1, &n));
+    if (st != TP_OK) return st;
+    double *weight = (double *)work->data;
+    const double deviation = sigma > 0 ? sigma : 0.3 * ((double)(n - 1) * 0.5 - 1) + 0.8;
+    for (int64_t k = 0; k < n; k++) {
+        const double d = ((double)k - (double)(n - 1) * 0.5) / deviation;
+        weight[k] = sigma > 0 || n > 7 ? exp(-0.5 * d * d) : small[n / 2][k];
+    }
+    for (int64_t i = 0; i < in; i++) tp__aug_taps_put(t, in, i, i - n / 2, weight, n);
+    t->in = t->out = in;
+    t->kind = kind;
+    t->size = sigma;
+    return TP_OK;
+}
+
+/* A weighted sum of rows. */
+TP__HOT static void tp__aug_mix_bytes(float *to, const unsigned char *from, int64_t stride, const float *w, int taps,
+                                      int64_t n)
+{
+    if (taps == 2) {
+        const unsigned char *a = from, *b = from + stride;
+        const float u = w[0], v = w[1];
+        for (int64_t j = 0; j < n; j++) to[j] = u * (float)a[j] + v * (float)b[j];
+        return;
+    }
+    for (int64_t j = 0; j < n; j++) to[j] = w[0] * (float)from[j];
+    for (int k = 1; k < taps; k++) {
+        const unsigned char *a = from + k * stride;
+        const float u = w[k];
+        for (int64_t j = 0; j < n; j++) to[j] += u * (float)a[j];
+    }
+}
+TP__HOT static void tp__aug_mix_floats(float *to, const float *from, int64_t stride, const float *w, int taps,
+                                       int64_t n)
+{
+    for (int64_t j = 0; j < n; j++) to[j] = w[0] * from[j];
+    for (int k = 1; k < taps; k++) {
+        const float *a = from + k * stride;
+        const float u = w[k];
+        for (int64_t j = 0; j < n; j++) to[j] += u * a[j];
+    }
+}
+/* A weighted sum of pixels, for each of n pixels of c channels. */
+static void tp__aug_mix_pixels(float *to, const float *from, const int32_t *start, const float *w, int taps, int64_t n,
+                               int64_t c)
+{
+    if (taps == 2 && c == 3) {
+        for (int64_t j = 0; j < n; j++) {
+            const float *a = from + 3 * (int64_t)start[j], u = w[2 * j], v = w[2 * j + 1];
+            to[3 * j] = u * a[0] + v * a[3];
+            to[3 * j + 1] = u * a[1] + v * a[4];
+            to[3 * j + 2] = u * a[2] + v * a[5];
+        }
+    } else if (c == 3) {
+        for (int64_t j = 0; j < n; j++) {
+            const float *a = from + 3 * (int64_t)start[j], *v = w + j * taps;
+            float s0 = 0, s1 = 0, s2 = 0;
+            for (int k = 0; k < taps; k++) {
+                s0 += v[k] * a[3 * k];
+                s1 += v[k] * a[3 * k + 1];
+                s2 += v[k] * a[3 * k + 2];
+            }
+            to[3 * j] = s0;
+            to[3 * j + 1] = s1;
+            to[3 * j + 2] = s2;
+        }
+    } else {
+        for (int64_t j = 0; j < n; j++)
+            for (int64_t i = 0; i < c; i++) {
+                const float *a = from + c * (int64_t)start[j] + i;
+                float sum = 0;
+                for (int k = 0; k < taps; k++) sum += w[j * taps + k] * a[k * c];
+                to[j * c + i] = sum;
+            }
+    }
+}
+
+/* To the size of the two tables: columns first, then rows, so that only one pass goes pixel by pixel. */
+static tp_status tp__aug_resample(tp__aug_run *r, const tp__aug_taps *tx, const tp__aug_taps *ty)
+{
+    const int64_t n = r->x.w * r->x.c;
+    const tp_status st = tp__aug_room_like(r, ty->out, tx->out);
+    if (st != TP_OK) return st;
+    float *wide = tp__aug_work(r, 0, n), *row = wide ? tp__aug_work(r, 1, tx->out * r->x.c) : NULL;
+    if (!row) return TP_ERR_NOMEM;
+    for (int64_t i = 0; i < ty->out; i++) {
+        const char *from = r->x.data + ((const int32_t *)ty->start.data)[i] * r->x.stride;
+        const float *w = (const float *)ty->weight.data + i * ty->taps;
+        if (r->x.dtype == TP_U8) {
+            tp__aug_mix_bytes(wide, (const unsigned char *)from, r->x.stride, w, ty->taps, n);
+        } else {
+            const float *floats = (const float *)(const void *)from;
+            tp__aug_mix_floats(wide, floats, r->x.stride / (int64_t)sizeof(float), w, ty->taps, n);
+        }
+        tp__aug_mix_pixels(row, wide, (const int32_t *)tx->start.data, (const float *)tx->weight.data, tx->taps,
+                           tx->out, r->x.c);
+        tp__aug_put_row(row, &r->y, i, 0.5f);
+    }
+    tp__aug_done(r);
+    return TP_OK;
+}
+
+static tp_status tp__aug_resize_nearest(tp__aug_run *r, int64_t h, int64_t w)
+{
+    tp_status st = tp__aug_room_like(r, h, w);
+    if (st == TP_OK) st = tp_tensor_resize(&r->t->row_[0], TP_I32, tp_make_shape_n(1, &w));
+    if (st != TP_OK) return st;
+    int32_t *column = (int32_t *)r->t->row_[0].data;
+    for (int64_t j = 0; j < w; j++) column[j] = (int32_t)((2 * j + 1) * r->x.w / (2 * w));
+    for (int64_t i = 0; i < h; i++)
+        tp__aug_gather_row(r->y.data + i * r->y.stride, r->x.data + (2 * i + 1) * r->x.h / (2 * h) * r->x.stride,
+                           column, w, (size_t)tp__aug_pixel(&r->x), NULL);
+    tp__aug_done(r);
+    return TP_OK;
+}
+
+static tp_status tp__aug_resize_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const int64_t h = (int64_t)s->number[0], w = (int64_t)s->number[1];
+    const int inter = (int)s->number[2], kind = inter + (s->number[3] > 0 ? TP__AUG_ANTIALIAS : 0);
+    tp__aug_taps *taps = r->t->taps_;
+    if (h == r->x.h && w == r->x.w) return TP_OK; /* every kernel is 1 at 0 and 0 at other whole numbers */
+    if (r->mask || inter == TP_INTER_NEAREST) return tp__aug_resize_nearest(r, h, w);
+    tp_status st = tp__aug_taps_resize(&taps[0], r->x.w, w, kind, &r->t->work_);
+    if (st == TP_OK) st = tp__aug_taps_resize(&taps[1], r->x.h, h, kind, &r->t->work_);
+    return st == TP_OK ? tp__aug_resample(r, &taps[0], &taps[1]) : st;
+}
+static void tp__aug_resize_point(const tp__aug_step *s, float *x, float *y)
+{
+    *x *= (float)(s->number[1] / (double)s->w);
+    *y *= (float)(s->number[0] / (double)s->h);
+}
+static const tp__aug_kind tp__aug_resize = {"Resize", "h w interp antialias", true, tp__aug_resize_image,
+                                            tp__aug_resize_point};
+
+static tp_status tp__aug_blur_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    tp__aug_taps *taps = r->t->taps_;
+    tp_status st = tp__aug_taps_blur(&taps[0], r->x.w, (int64_t)s->number[0], s->number[2], &r->t->work_);
+    if (st == TP_OK) st = tp__aug_taps_blur(&taps[1], r->x.h, (int64_t)s->number[1], s->number[3], &r->t->work_);
+    return st == TP_OK ? tp__aug_resample(r, &taps[0], &taps[1]) : st;
+}
+static const tp__aug_kind tp__aug_blur = {"GaussianBlur", "size_x size_y sigma_x sigma_y", false, tp__aug_blur_image,
+                                          NULL};
+
+/* -- warping ---- >>aug warp */
+/* The six numbers of the step say where a pixel's index goes; x' = a x + b y + c, y' = d x + e y + f. */
+
+/* The inverse. */
+static void tp__aug_invert(const double *m, double *v)
+{
+    const double det = m[0] * m[4] - m[1] * m[3];
+    v[0] = m[4] / det;
+    v[1] = -m[1] / det;
+    v[3] = -m[3] / det;
+    v[4] = m[0] / det;
+    v[2] = -(v[0] * m[2] + v[1] * m[5]);
+    v[5] = -(v[3] * m[2] + v[4] * m[5]);
+}
+
+/* Whole number below x, limited to what an image may have around it. */
+static int64_t tp__aug_floor(double x)
+{
+    const double limit = 1e12;
+    return (int64_t)floor(x > limit ? limit : x > -limit ? x : -limit);
+}
+
+/* The value at (x,y) from the n by n pixels around it, n = 2 or 4; ends: x is column x0 + tx. */
+static void tp__aug_sample(float *to, const float *image, const tp__pixels *x, int64_t x0, int64_t y0, const float *wx,
+                           const float *wy, int n, int edge, float value)
+{
+    for (int64_t c = 0; c < x->c; c++) to[c] = 0;
+    for (int i = 0; i < n; i++) {
+        const int64_t row = tp__aug_edge(y0 + i, x->h, edge);
+        for (int j = 0; j < n; j++) {
+            const int64_t column = tp__aug_edge(x0 + j, x->w, edge);
+            const float w = wy[i] * wx[j];
+            if (row < 0 || column < 0)
+                for (int64_t c = 0; c < x->c; c++) to[c] += w * value;
+            else
+                for (int64_t c = 0; c < x->c; c++) to[c] += w * image[(row * x->w + column) * x->c + c];
+        }
+    }
+}
+
+static void tp__aug_warp_row(float *to, const float *image, const tp__pixels *x, const double *v, double i, int inter,
+                             int edge, float value)
+{
+    for (int64_t j = 0; j < x->w; j++, to += x->c) {
+        const double sx = v[0] * (double)j + v[1] * i + v[2], sy = v[3] * (double)j + v[4] * i + v[5];
+        const int64_t x0 = tp__aug_floor(sx), y0 = tp__aug_floor(sy);
+        const float tx = (float)(sx - (double)x0), ty = (float)(sy - (double)y0);
+        if (inter == TP_INTER_CUBIC) {
+            float wx[4], wy[4];
+            for (int k = 0; k < 4; k++) {
+                wx[k] = (float)tp__aug_cubic((double)tx + 1 - k, -0.75);
+                wy[k] = (float)tp__aug_cubic((double)ty + 1 - k, -0.75);
+            }
+            tp__aug_sample(to, image, x, x0 - 1, y0 - 1, wx, wy, 4, edge, value);
+        } else if (x0 >= 0 && y0 >= 0 && x0 + 1 < x->w && y0 + 1 < x->h) {
+            const float *a = image + (y0 * x->w + x0) * x->c, *b = a + x->w * x->c;
+            const float w11 = tx * ty, w10 = ty - w11, w01 = tx - w11, w00 = 1 - tx - w10;
+            for (int64_t c = 0; c < x->c; c++) to[c] = w00 * a[c] + w01 * a[c + x->c] + w10 * b[c] + w11 * b[c + x->c];
+        } else {
+            const float wx[2] = {1 - tx, tx}, wy[2] = {1 - ty, ty};
+            tp__aug_sample(to, image, x, x0, y0, wx, wy, 2, edge, value);
+        }
+    }
+}
+
+static tp_status tp__aug_warp_nearest(tp__aug_run *r, const double *v, int edge, double value)
+{
+    const int64_t size = tp__aug_pixel(&r->x);
+    const tp_status st = tp__aug_room_like(r, r->x.h, r->x.w);
+    if (st != TP_OK) return st;
+    char element[8];
+    const size_t width = tp__aug_element(element, r->x.dtype, value);
+    for (int64_t i = 0; i < r->x.h; i++)
+        for (int64_t j = 0; j < r->x.w; j++) {
+            const double sx = v[0] * (double)j + v[1] * (double)i + v[2],
+                         sy = v[3] * (double)j + v[4] * (double)i + v[5];
+            const int64_t column = tp__aug_edge(tp__aug_floor(sx + 0.5), r->x.w, edge),
+                          row = tp__aug_edge(tp__aug_floor(sy + 0.5), r->x.h, edge);
+            char *to = r->y.data + i * r->y.stride + j * size;
+            if (row < 0 || column < 0) tp__aug_fill(to, r->x.c, element, width);
+            else memcpy(to, r->x.data + row * r->x.stride + column * size, (size_t)size);
+        }
+    tp__aug_done(r);
+    return TP_OK;
+}
+
+static tp_status tp__aug_warp_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    double v[6];
+    const int inter = (int)s->number[6], edge = (int)s->number[7];
+    tp__aug_invert(s->number, v);
+    if (r->mask || inter == TP_INTER_NEAREST) return tp__aug_warp_nearest(r, v, edge, r->mask ? r->fill : s->number[8]);
+    const int64_t n = r->x.w * r->x.c;
+    const tp_status st = tp__aug_room_like(r, r->x.h, r->x.w);
+    if (st != TP_OK) return st;
+    float *image = tp__aug_work(r, 2, n * r->x.h), *row = image ? tp__aug_work(r, 0, n) : NULL;
+    if (!row) return TP_ERR_NOMEM;
+    for (int64_t i = 0; i < r->x.h; i++) tp__aug_get_row(image + i * n, &r->x, i);
+    for (int64_t i = 0; i < r->x.h; i++) {
+        tp__aug_warp_row(row, image, &r->x, v, (double)i, inter, edge, (float)s->number[8]);
+        tp__aug_put_row(row, &r->y, i, 0.5f);
+    }
+    tp__aug_done(r);
+    return TP_OK;
+}
+static void tp__aug_warp_point(const tp__aug_step *s, float *x, float *y)
+{
+    const double *m = s->number, px = (double)*x - 0.5, py = (double)*y - 0.5;
+    *x = (float)(m[0] * px + m[1] * py + m[2] + 0.5);
+    *y = (float)(m[3] * px + m[4] * py + m[5] + 0.5);
+}
+static const tp__aug_kind tp__aug_warp = {"WarpAffine", "a b c d e f interp border value", true, tp__aug_warp_image,
+                                          tp__aug_warp_point};
+
+/* -- colours ---- >>aug colours */
+
+/* x = a x + b of the channel, over n elements of rows without gaps; bytes are limited and lose their fraction. The offsets repeat after
+ * 48 elements, for 1, 2, 3 or 4 channels, which suits vectors of any length. */
+enum { TP__AUG_PATTERN = 48 };
+TP__HOT static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_t n)
+{
+    float offset[TP__AUG_PATTERN];
+    int64_t i = 0;
+    for (int k = 0; k < TP__AUG_PATTERN; k++) offset[k] = b[k];
+    for (; i + TP__AUG_PATTERN <= n; i += TP__AUG_PATTERN)
+        for (int k = 0; k < TP__AUG_PATTERN; k++) {
+            float v = a * (float)x[i + k] + offset[k];
+            v = v > 0.0f ? v : 0.0f;
+            v = v < 255.0f ? v : 255.0f;
+            x[i + k] = (unsigned char)(int)v;
+        }
+    for (int k = 0; i < n; i++, k++) {
+        float v = a * (float)x[i] + offset[k];
+        v = v > 0.0f ? v : 0.0f;
+        v = v < 255.0f ? v : 255.0f;
+        x[i] = (unsigned char)(int)v;
+    }
+}
+/* The same for a = 1 and one whole offset: no more than an addition of bytes. */
+TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
+{
+    const unsigned char up = (unsigned char)(plus > 0 ? plus > 255 ? 255 : plus : 0);
+    const unsigned char down = (unsigned char)(plus < 0 ? plus < -255 ? 255 : -plus : 0);
+    for (int64_t i = 0; i < n; i++) {
+        const unsigned char more = (unsigned char)(255 - x[i] < up ? 255 : x[i] + up);
+        x[i] = (unsigned char)(more < down ? 0 : more - down);
+    }
+}
+TP__HOT static void tp__aug_line_floats(float *x, float a, const float *b, int64_t c, int64_t n)
+{
+    if (c == 1)
+        for (int64_t i = 0; i < n; i++) x[i] = a * x[i] + b[0];
+    else
+        for (int64_t i = 0; i < n; i += c)
+            for (int64_t k = 0; k < c; k++) x[i + k] = a * x[i + k] + b[k];
+}
+
+/* b: one offset for each channel. */
+static tp_status tp__aug_line(tp__aug_run *r, double a, const double *b, bool one, bool clip)
+{
+    const tp_status st = tp__aug_own(r);
+    if (st != TP_OK) return st;
+    const int64_t c = r->x.c, row = r->x.w * c, n = r->x.h * row;
+    if (r->x.dtype == TP_U8 && one && a >= 1 && a <= 1) {
+        const double whole = floor(b[0] > 1000 ? 1000 : b[0] < -1000 ? -1000 : b[0]);
+        tp__aug_add_bytes((unsigned char *)r->x.data, (int)whole, n);
+    } else if (r->x.dtype == TP_U8 && (one || TP__AUG_PATTERN % c == 0)) {
+        float pattern[TP__AUG_PATTERN];
+        for (int k = 0; k < TP__AUG_PATTERN; k++) pattern[k] = (float)b[one ? 0 : k % c];
+        tp__aug_line_bytes((unsigned char *)r->x.data, (float)a, pattern, n);
+    } else {
+        float *each = tp__aug_work(r, 1, c), *x = each ? tp__aug_work(r, 0, row) : NULL;
+        if (!x) return TP_ERR_NOMEM;
+        for (int64_t k = 0; k < c; k++) each[k] = (float)b[one ? 0 : k];
+        for (int64_t i = 0; i < r->x.h; i++) {
+            float *at = r->x.dtype == TP_U8 ? x : (float *)(void *)(r->x.data + i * r->x.stride);
+            if (at == x) tp__aug_get_row(at, &r->x, i);
+            tp__aug_line_floats(at, (float)a, each, one ? 1 : c, row);
+            if (at == x) tp__aug_put_row(at, &r->x, i, 0.0f);
+            else if (clip) tp__aug_limit(at, 0.0f, 255.0f, row);
+        }
+    }
+    return TP_OK;
+}
+
+/* number: factor, offset, clip */
+static tp_status tp__aug_brightness_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    return tp__aug_line(r, s->number[0], &s->number[1], true, s->number[2] > 0);
+}
+static const tp__aug_kind tp__aug_brightness = {"Brightness", "factor plus clip", false, tp__aug_brightness_image,
+                                                NULL};
+
+/* number: three offsets, clip */
+static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const tp_status st = tp__aug_need_rgb(r, s);
+    return st == TP_OK ? tp__aug_line(r, 1, s->number, false, s->number[3] > 0) : st;
+}
+static const tp__aug_kind tp__aug_lighting = {"Lighting", "plus0 plus1 plus2 clip", false, tp__aug_lighting_image,
+                                              NULL};
+
+/* Sums of each place in a pattern of 48 bytes. */
+TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, uint32_t *sum)
+{
+    uint32_t s[TP__AUG_PATTERN];
+    int64_t i = 0;
+    for (int k = 0; k < TP__AUG_PATTERN; k++) s[k] = 0;
+    for (; i + TP__AUG_PATTERN <= n; i += TP__AUG_PATTERN)
+        for (int k = 0; k < TP__AUG_PATTERN; k++) s[k] += x[i + k];
+    for (int k = 0; i < n; i++, k++) s[k] += x[i];
+    for (int k = 0; k < TP__AUG_PATTERN; k++) sum[k] = s[k];
+}
+
+/* The mean of each channel. */
+static void tp__aug_means(const tp__pixels *x, double *mean)
+{
+    const int64_t n = x->w * x->c;
+    for (int64_t k = 0; k < x->c; k++) mean[k] = 0;
+    for (int64_t i = 0; i < x->h; i++) {
+        const char *row = x->data + i * x->stride;
+        if (x->dtype == TP_U8 && TP__AUG_PATTERN % x->c == 0) {
+            uint32_t sum[TP__AUG_PATTERN]; /* of at most 2^24 bytes */
+            tp__aug_sum_bytes((const unsigned char *)row, n, sum);
+            for (int k = 0; k < TP__AUG_PATTERN; k++) mean[k % x->c] += sum[k];
+        } else {
+            for (int64_t j = 0; j < n; j += x->c)
+                for (int64_t k = 0; k < x->c; k++)
+                    mean[k] += x->dtype == TP_U8 ? (double)((const unsigned char *)row)[j + k]
+                                                 : (double)((const float *)(const void *)row)[j + k];
+        }
+    }
+    for (int64_t k = 0; k < x->c; k++) mean[k] /= (double)(x->h * x->w);
+}
+
+static const double tp__aug_grey[3] = {0.299, 0.587, 0.114};
+
+/* number: factor, clip, and the order of colours: 0 each channel by itself, 1 RGB, 2 BGR */
+static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const int rgb = (int)s->number[2];
+    const double factor = s->number[0];
+    tp_status st = rgb && r->x.c > 1 ? tp__aug_need_rgb(r, s) : TP_OK;
+    if (st == TP_OK) st = tp__aug_own(r);
+    if (st == TP_OK) st = tp_tensor_resize(&r->t->work_, TP_F64, tp_make_shape_n(1, &r->x.c));
+    if (st != TP_OK) return st;
+    double *b = (double *)r->t->work_.data;
+    tp__aug_means(&r->x, b);
+    if (rgb && r->x.c == 3) {
+        const double grey =
+            tp__aug_grey[0] * b[rgb == 1 ? 0 : 2] + tp__aug_grey[1] * b[1] + tp__aug_grey[2] * b[rgb == 1 ? 2 : 0];
+        b[0] = b[1] = b[2] = grey;
+    }
+    for (int64_t k = 0; k < r->x.c; k++) b[k] *= 1 - factor;
+    return tp__aug_line(r, factor, b, r->x.c == 1, s->number[1] > 0);
+}
+static const tp__aug_kind tp__aug_contrast = {"Contrast", "factor clip rgb", false, tp__aug_contrast_image, NULL};
+
+/* p: factor, weights of the three channels in the grey; bytes have a grey that is rounded to a byte */
+TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const float *p)
+{
+    (void)c;
+    for (int64_t i = 0; i < n; i++) {
+        float grey = p[1] * x[3 * i] + p[2] * x[3 * i + 1] + p[3] * x[3 * i + 2];
+        if (p[4] > 0.0f) grey = (float)(int)(grey + 0.5f);
+        grey *= 1.0f - p[0];
+        for (int k = 0; k < 3; k++) x[3 * i + k] = x[3 * i + k] * p[0] + grey;
+    }
+}
+static tp_status tp__aug_saturation_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const tp_status st = tp__aug_need_rgb(r, s);
+    const bool rgb = s->number[2] < 2;
+    const float p[5] = {(float)s->number[0], (float)tp__aug_grey[rgb ? 0 : 2], (float)tp__aug_grey[1],
+                        (float)tp__aug_grey[rgb ? 2 : 0], r->x.dtype == TP_U8 ? 1.0f : 0.0f};
+    return st == TP_OK ? tp__aug_rows(r, tp__aug_saturation_row, p, 0.0f, s->number[1] > 0) : st;
+}
+static const tp__aug_kind tp__aug_saturation = {"Saturation", "factor clip rgb", false, tp__aug_saturation_image, NULL};
+
+/* Hue in sixths of the circle, [0,6); 0 for grey. max and range are of the three. */
+static float tp__aug_hue_of(float red, float green, float blue, float max, float range)
+{
+    if (!(range > 0.0f)) return 0.0f;
+    const float h = red >= max     ? (green - blue) / range
+                    : green >= max ? 2.0f + (blue - red) / range
+                                   : 4.0f + (red - green) / range;
+    return h < 0.0f ? h + 6.0f : h;
+}
+static void tp__aug_extent(const float *x, float *max, float *range)
+{
+    const float high = x[0] > x[1] ? x[0] : x[1], low = x[0] < x[1] ? x[0] : x[1];
+    *max = high > x[2] ? high : x[2];
+    *range = *max - (low < x[2] ? low : x[2]);
+}
+/* max less the part of range that a colour lacks; at: its place on the circle of hues, red 5, green 3, blue 1. */
+static float tp__aug_colour(float hue, float at, float max, float range)
+{
+    float k = hue + at;
+    if (k >= 6.0f) k -= 6.0f;
+    const float far = 4.0f - k, less = k < far ? k : far;
+    return max - range * (less < 0.0f ? 0.0f : less > 1.0f ? 1.0f : less);
+}
+/* p: sixths to add; where red and blue stand */
+static void tp__aug_hue_row(float *x, int64_t n, int64_t c, const float *p)
+{
+    const int red = p[1] > 0.0f ? 2 : 0;
+    (void)c;
+    for (int64_t i = 0; i < n; i++, x += 3) {
+        float max, range;
+        tp__aug_extent(x, &max, &range);
+        float hue = tp__aug_hue_of(x[red], x[1], x[2 - red], max, range) + p[0];
+        if (hue >= 6.0f) hue -= 6.0f;
+        x[red] = tp__aug_colour(hue, 5, max, range);
+        x[1] = tp__aug_colour(hue, 3, max, range);
+        x[2 - red] = tp__aug_colour(hue, 1, max, range);
+    }
+}
+static tp_status tp__aug_hue_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const tp_status st = tp__aug_need_rgb(r, s);
+    double turn = s->number[0] / 30.0;
+    turn -= 6.0 * floor(turn / 6.0);
+    const float p[2] = {turn < 6.0 ? (float)turn : 0.0f, s->number[1] < 2 ? 0.0f : 1.0f};
+    return st == TP_OK ? tp__aug_rows(r, tp__aug_hue_row, p, 0.5f, false) : st;
+}
+static const tp__aug_kind tp__aug_hue = {"Hue", "hue rgb", false, tp__aug_hue_image, NULL};
+
+static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    unsigned char table[256];
+    const tp_status st = tp__aug_own(r);
+    if (st != TP_OK) return st;
+    for (int i = 0; i < 256; i++) {
+        /* in float32, as tensorpack: 255 stays 255, and the others fall on the same side of a whole number */
+        const float v = powf((float)i / 255.0f, (float)(1.0 / (1.0 + s->number[0]))) * 255.0f;
+        table[i] = (unsigned char)(v < 255.0f ? (int)v : 255);
+    }
+    const int64_t n = r->x.h * r->x.w * r->x.c;
+    if (r->x.dtype == TP_U8) {
+        unsigned char *x = (unsigned char *)r->x.data;
+        for (int64_t i = 0; i < n; i++) x[i] = table[x[i]];
+    } else {
+        float *x = (float *)(void *)r->x.data;
+        for (int64_t i = 0; i < n; i++) x[i] = (float)table[(int)(x[i] > 0 ? x[i] < 255 ? x[i] : 255.0f : 0.0f)];
+    }
+    return TP_OK;
+}
+static const tp__aug_kind tp__aug_gamma = {"Gamma", "gamma", false, tp__aug_gamma_image, NULL};
+
+/* number: min, max */
+static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const tp_status st = tp__aug_own(r);
+    const int64_t n = r->x.h * r->x.w * r->x.c;
+    if (st != TP_OK) return st;
+    if (r->x.dtype == TP_F32) {
+        tp__aug_limit((float *)(void *)r->x.data, (float)s->number[0], (float)s->number[1], n);
+        return TP_OK;
+    }
+    char low[8], high[8];
+    tp__aug_element(low, TP_U8, s->number[0]);
+    tp__aug_element(high, TP_U8, s->number[1]);
+    unsigned char *x = (unsigned char *)r->x.data;
+    const unsigned char least = (unsigned char)low[0], most = (unsigned char)high[0];
+    for (int64_t i = 0; i < n; i++) {
+        const unsigned char v = x[i] > least ? x[i] : least;
+        x[i] = v < most ? v : most;
+    }
+    return TP_OK;
+}
+static const tp__aug_kind tp__aug_clip = {"Clip", "min max", false, tp__aug_clip_image, NULL};
+
+/* To another type; float32 to bytes is limited and loses its fraction. number: 1 for float32 */
+static tp_status tp__aug_cast_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const tp_dtype dtype = s->number[0] > 0 ? TP_F32 : TP_U8;
+    const int64_t n = r->x.w * r->x.c;
+    if (r->x.dtype == dtype) return TP_OK;
+    const tp_status st = tp__aug_room(r, dtype, r->x.h, r->x.w, r->x.c, r->x.ndim);
+    if (st != TP_OK) return st;
+    for (int64_t i = 0; i < r->x.h; i++) {
+        char *to = r->y.data + i * r->y.stride;
+        if (dtype == TP_F32) tp__aug_get_row((float *)(void *)to, &r->x, i);
+        else tp__aug_bytes((unsigned char *)to, (const float *)(const void *)(r->x.data + i * r->x.stride), 0.0f, n);
+    }
+    tp__aug_done(r);
+    return TP_OK;
+}
+static const tp__aug_kind tp__aug_cast = {"Cast", "float32", false, tp__aug_cast_image, NULL};
+
+static tp_status tp__aug_to_floats(tp__aug_run *r)
+{
+    tp__aug_step s;
+    memset(&s, 0, sizeof s);
+    s.number[0] = 1;
+    const tp_status st = tp__aug_cast_image(r, &s);
+    return st == TP_OK ? tp__aug_own(r) : st;
+}
+
+/* What is subtracted and what divided by, of one channel or all: elements first, first + step, ... of n. */
+static void tp__aug_deviation(const float *x, int64_t first, int64_t step, int64_t n, double *mean, double *deviation)
+{
+    double sum = 0, square = 0, count = 0;
+    for (int64_t i = first; i < n; i += step, count++) sum += (double)x[i];
+    *mean = sum / count;
+    for (int64_t i = first; i < n; i += step) square += ((double)x[i] - *mean) * ((double)x[i] - *mean);
+    const double least = 1.0 / sqrt((double)n), d = sqrt(square / count);
+    *deviation = d > least ? d : least;
+}
+static void tp__aug_range(const float *x, int64_t first, int64_t step, int64_t n, double *low, double *range)
+{
+    float least = x[first], most = least;
+    for (int64_t i = first; i < n; i += step) {
+        if (x[i] < least) least = x[i];
+        if (x[i] > most) most = x[i];
+    }
+    *low = (double)least;
+    *range = most > least ? (double)most - (double)least : 1;
+}
+/* number: all_channel, scale, plus: (x - a)/b * scale + plus with a and b from the image */
+static tp_status tp__aug_normalize(tp__aug_run *r, const tp__aug_step *s,
+                                   void (*measure)(const float *, int64_t, int64_t, int64_t, double *, double *))
+{
+    const tp_status st = tp__aug_to_floats(r);
+    if (st != TP_OK) return st;
+    const int64_t n = r->x.h * r->x.w * r->x.c, step = s->number[0] > 0 ? 1 : r->x.c;
+    float *x = (float *)(void *)r->x.data;
+    for (int64_t k = 0; k < step; k++) {
+        double a, b;
+        measure(x, k, step, n, &a, &b);
+        for (int64_t i = k; i < n; i += step) x[i] = (float)(((double)x[i] - a) / b * s->number[1] + s->number[2]);
+    }
+    return TP_OK;
+}
+static tp_status tp__aug_mean_variance_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    return tp__aug_normalize(r, s, tp__aug_deviation);
+}
+static tp_status tp__aug_min_max_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    return tp__aug_normalize(r, s, tp__aug_range);
+}
+static const tp__aug_kind tp__aug_mean_variance = {"MeanVarianceNormalize", "all_channel", false,
+                                                   tp__aug_mean_variance_image, NULL};
+static const tp__aug_kind tp__aug_min_max = {"MinMaxNormalize", "all_channel scale plus", false, tp__aug_min_max_image,
+                                             NULL};
+
+/* -- colour spaces ---- >>aug color_space */
+
+/* One pixel, from 3 or 1 channels to 3 or 1; bytes: HSV as bytes. */
+static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool bytes)
+{
+    const float degrees = bytes ? 30.0f : 60.0f, full = bytes ? 255.0f : 1.0f;
+    const int red = mode == TP_COLOR_BGR2GRAY || mode == TP_COLOR_BGR2HSV || mode == TP_COLOR_HSV2BGR ? 2 : 0;
+    float max, range;
+    switch (mode) {
+    case TP_COLOR_RGB2GRAY:
+    case TP_COLOR_BGR2GRAY:
+        *to = (float)(tp__aug_grey[0] * (double)from[red] + tp__aug_grey[1] * (double)from[1] +
+                      tp__aug_grey[2] * (double)from[2 - red]);
+        break;
+    case TP_COLOR_GRAY2RGB: to[0] = to[1] = to[2] = *from; break;
+    case TP_COLOR_RGB2BGR: to[0] = from[2], to[1] = from[1], to[2] = from[0]; break;
+    case TP_COLOR_RGB2HSV:
+    case TP_COLOR_BGR2HSV:
+        tp__aug_extent(from, &max, &range);
+        to[0] = degrees * tp__aug_hue_of(from[red], from[1], from[2 - red], max, range);
+        if (bytes && to[0] >= 179.5f) to[0] = 0; /* 180 half degrees are none */
+        to[1] = max > 0.0f ? full * range / max : 0.0f;
+        to[2] = max;
+        break;
+    default: /* from HSV */
+        max = from[2];
+        range = max * from[1] / full;
+        const float sixths = from[0] / degrees, hue = sixths - 6.0f * floorf(sixths / 6.0f);
+        to[red] = tp__aug_colour(hue, 5, max, range);
+        to[1] = tp__aug_colour(hue, 3, max, range);
+        to[2 - red] = tp__aug_colour(hue, 1, max, range);
+    }
+}
+
+/* number: mode, keepdims, keepshape */
+static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const int mode = (int)s->number[0];
+    const bool grey = mode == TP_COLOR_RGB2GRAY || mode == TP_COLOR_BGR2GRAY, from_grey = mode == TP_COLOR_GRAY2RGB;
+    const bool thrice = grey && s->number[2] > 0;
+    const int64_t in = from_grey ? 1 : 3, out = grey && !thrice ? 1 : 3, w = r->x.w;
+    if (r->x.c != in)
+        return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have %lld", s->a->name,
+                       (long long)r->x.c, (long long)in);
+    const tp_status st = tp__aug_room(r, r->x.dtype, r->x.h, w, out, out == 1 && !(s->number[1] > 0) ? 2 : 3);
+    if (st != TP_OK) return st;
+    float *from = tp__aug_work(r, 0, w * in), *to = from ? tp__aug_work(r, 1, w * out) : NULL;
+    if (!to) return TP_ERR_NOMEM;
+    for (int64_t i = 0; i < r->x.h; i++) {
+        tp__aug_get_row(from, &r->x, i);
+        for (int64_t j = 0; j < w; j++) {
+            tp__aug_convert_pixel(to + j * out, from + j * in, mode, r->x.dtype == TP_U8);
+            if (thrice) to[3 * j + 1] = to[3 * j + 2] = to[3 * j];
+        }
+        tp__aug_put_row(to, &r->y, i, 0.5f);
+    }
+    tp__aug_done(r);
+    return TP_OK;
+}
+static const tp__aug_kind tp__aug_color = {"ColorSpace", "mode keepdims keepshape", false, tp__aug_color_image, NULL};
+
+/* -- cutout and noise ---- >>aug noise */
+
+/* number: y0 x0 h w fill */
+static tp_status tp__aug_cutout_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const tp_status st = tp__aug_own(r);
+    if (st != TP_OK) return st;
+    char element[8];
+    const size_t size = tp__aug_element(element, r->x.dtype, s->number[4]);
+    const int64_t y0 = (int64_t)s->number[0], h = (int64_t)s->number[2], w = (int64_t)s->number[3];
+    for (int64_t i = y0; i < y0 + h; i++)
+        tp__aug_fill(r->x.data + i * r->x.stride + (int64_t)s->number[1] * tp__aug_pixel(&r->x), w * r->x.c, element,
+                     size);
+    return TP_OK;
+}
+static const tp__aug_kind tp__aug_cutout = {"RandomCutout", "y0 x0 h w fill", false, tp__aug_cutout_image, NULL};
+
+/* number: sigma, clip */
+static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const tp_status st = tp__aug_own(r);
+    if (st != TP_OK) return st;
+    const int64_t n = r->x.w * r->x.c;
+    float *row = tp__aug_work(r, 0, n);
+    if (!row) return TP_ERR_NOMEM;
+    for (int64_t i = 0, k = 0; i < r->x.h; i++) {
+        tp__aug_get_row(row, &r->x, i);
+        for (int64_t j = 0; j < n;) {
+            uint32_t word[4];
+            double normal[2];
+            tp_philox(s->key, (uint64_t)k / 2, (uint64_t)s->index, word);
+            tp__normal_pair(word, normal);
+            for (int half = (int)(k & 1); half < 2 && j < n; half++, j++, k++)
+                row[j] = (float)((double)row[j] + normal[half] * s->number[0]);
+        }
+        if (s->number[1] > 0 && r->x.dtype == TP_F32) tp__aug_limit(row, 0.0f, 255.0f, n);
+        tp__aug_put_row(row, &r->x, i, 0.0f);
+    }
+    return TP_OK;
+}
+static const tp__aug_kind tp__aug_gaussian_noise = {"GaussianNoise", "sigma clip", false, tp__aug_gaussian_noise_image,
+                                                    NULL};
+
+/* number: white_prob, black_prob */
+static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    const tp_status st = tp__aug_own(r);
+    if (st != TP_OK) return st;
+    const float white = (float)(1.0 - s->number[0]), black = (float)s->number[1];
+    const int64_t n = r->x.h * r->x.w * r->x.c;
+    for (int64_t i = 0; i < n; i += 4) {
+        uint32_t word[4];
+        tp_philox(s->key, (uint64_t)i / 4, (uint64_t)s->index, word);
+        for (int64_t k = i; k < n && k < i + 4; k++) {
+            const float u = (float)(word[k - i] >> 8) * (1.0f / 16777216.0f);
+            if (!(u > white) && !(u < black)) continue;
+            const int value = u < black ? 0 : 255;
+            if (r->x.dtype == TP_U8) ((unsigned char *)r->x.data)[k] = (unsigned char)value;
+            else ((float *)(void *)r->x.data)[k] = (float)value;
+        }
+    }
+    return TP_OK;
+}
+static const tp__aug_kind tp__aug_salt_pepper = {"SaltPepperNoise", "white_prob black_prob", false,
+                                                 tp__aug_salt_pepper_image, NULL};
+
+/* -- JPEG noise ---- >>aug jpeg */
+/* YCbCr, half the colours, 8x8 cosine transforms, quantised and back. Entropy coding loses nothing and is left out. */
+
+/* Tables K.1 and K.2 of the JPEG standard, for luminance and chrominance at quality 50. */
+static const unsigned char tp__aug_jpeg_table[2][64] = {
+    {16, 11,  10,  16, 24, 40, 51, 61, 12,  12,  14,  19,  26, 58, 60, 55,  14,  13,  16,  24, 40, 57,
+     69, 56,  14,  17, 22, 29, 51, 87, 80,  62,  18,  22,  37, 56, 68, 109, 103, 77,  24,  35, 55, 64,
+     81, 104, 113, 92, 49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98,  112, 100, 103, 99},
+    {17, 18, 24, 47, 99, 99, 99, 99, 18, 21, 26, 66, 99, 99, 99, 99, 24, 26, 56, 99, 99, 99,
+     99, 99, 47, 66, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
+     99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99}};
+
+/* A plane of whole numbers as floats, with room for whole blocks. */
+typedef struct tp__aug_plane {
+    float *at;
+    int64_t h, w, stride, rows;
+} tp__aug_plane;
+
+static float tp__aug_whole(float x) { return floorf(x + 0.5f); }
+static float tp__aug_byte(float x)
+{
+    x = tp__aug_whole(x);
+    return x < 0.0f ? 0.0f : x > 255.0f ? 255.0f : x;
+}
+
+/* to = m from, or its transpose's product: 8x8 matrices */
+TP__HOT static void tp__aug_product8(float *to, const float *a, const float *b)
+{
+    for (int i = 0; i < 8; i++) {
+        float sum[8] = {0, 0, 0, 0, 0, 0, 0, 0};
+        for (int k = 0; k < 8; k++)
+            for (int j = 0; j < 8; j++) sum[j] += a[8 * i + k] * b[8 * k + j];
+        for (int j = 0; j < 8; j++) to[8 * i + j] = sum[j];
+    }
+}
+
+/* All blocks of a plane: transform, divide by the table, round, and back. c: the cosines, t: transposed. */
+static void tp__aug_jpeg_plane(const tp__aug_plane *p, const float *c, const float *t, const unsigned char *table,
+                               int quality)
+{
+    float q[64], x[64], y[64];
+    const int scale = quality < 50 ? 5000 / quality : 200 - 2 * quality;
+    for (int i = 0; i < 64; i++) {
+        const int v = (table[i] * scale + 50) / 100;
+        q[i] = (float)(v < 1 ? 1 : v > 255 ? 255 : v);
+    }
+    for (int64_t i = 0; i < p->rows; i += 8)
+        for (int64_t j = 0; j < p->stride; j += 8) {
+            float *block = p->at + i * p->stride + j;
+            for (int k = 0; k < 64; k++) x[k] = block[(k >> 3) * p->stride + (k & 7)] - 128.0f;
+            tp__aug_product8(y, c, x);
+            tp__aug_product8(x, y, t);
+            for (int k = 0; k < 64; k++) {
+                const float v = x[k] / q[k];
+                x[k] = q[k] * (v < 0.0f ? -floorf(0.5f - v) : floorf(v + 0.5f));
+            }
+            tp__aug_product8(y, t, x);
+            tp__aug_product8(x, y, c);
+            for (int k = 0; k < 64; k++) block[(k >> 3) * p->stride + (k & 7)] = tp__aug_byte(x[k] + 128.0f);
+        }
+}
+
+/* The last column and row repeated, to fill the blocks. */
+static void tp__aug_plane_extend(const tp__aug_plane *p)
+{
+    for (int64_t i = 0; i < p->rows; i++) {
+        float *row = p->at + i * p->stride;
+        if (i >= p->h) memcpy(row, row - p->stride, (size_t)p->stride * sizeof(float));
+        else
+            for (int64_t j = p->w; j < p->stride; j++) row[j] = row[j - 1];
+    }
+}
+
+/* Half the size: means of 2x2 pixels, rounded down and up in turn, as libjpeg does. */
+static void tp__aug_plane_halve(const tp__aug_plane *to, const tp__aug_plane *from)
+{
+    for (int64_t i = 0; i < to->h; i++)
+        for (int64_t j = 0; j < to->stride; j++) {
+            const float *a = from->at + 2 * i * from->stride + 2 * j, *b = a + from->stride;
+            to->at[i * to->stride + j] = floorf((a[0] + a[1] + b[0] + b[1] + (float)(1 + (j & 1))) * 0.25f);
+        }
+}
+/* Row i of twice the size: 3/4 of the nearer and 1/4 of the farther pixel, in both directions. work: a row of p. */
+static void tp__aug_plane_double_row(float *to, const tp__aug_plane *p, int64_t i, int64_t w, float *work)
+{
+    const int64_t near = i / 2, next = i & 1 ? near + 1 : near - 1;
+    const float *a = p->at + near * p->stride;
+    const float *b = p->at + (next < 0 ? 0 : next >= p->h ? p->h - 1 : next) * p->stride;
+    for (int64_t j = 0; j < p->w; j++) work[j] = 3.0f * a[j] + b[j];
+    for (int64_t j = 0; j < w; j++) {
+        const int64_t k = j / 2, other = j & 1 ? k + 1 : k - 1;
+        const float side = other < 0 || other >= p->w ? work[k] : work[other];
+        to[j] = floorf((3.0f * work[k] + side + (j & 1 ? 7.0f : 8.0f)) * 0.0625f);
+    }
+}
+
+/* The three planes of an RGB image, or the one of a grey image. */
+static void tp__aug_jpeg_planes(tp__aug_run *r, const tp__aug_plane *p, float *row)
+{
+    for (int64_t i = 0; i < r->x.h; i++) {
+        tp__aug_get_row(row, &r->x, i);
+        for (int64_t j = 0; j < r->x.w * r->x.c; j++) row[j] = tp__aug_byte(row[j]);
+        float *y = p[0].at + i * p[0].stride;
+        if (r->x.c == 1) {
+            memcpy(y, row, (size_t)r->x.w * sizeof(float));
+            continue;
+        }
+        float *cb = p[1].at + i * p[1].stride, *cr = p[2].at + i * p[2].stride;
+        for (int64_t j = 0; j < r->x.w; j++) {
+            const float red = row[3 * j], green = row[3 * j + 1], blue = row[3 * j + 2];
+            y[j] = tp__aug_byte(0.299f * red + 0.587f * green + 0.114f * blue);
+            cb[j] = tp__aug_byte(-0.168735892f * red - 0.331264108f * green + 0.5f * blue + 128.0f);
+            cr[j] = tp__aug_byte(0.5f * red - 0.418687589f * green - 0.081312411f * blue + 128.0f);
+        }
+    }
+    for (int k = 0; k < r->x.c; k++) tp__aug_plane_extend(&p[k]);
+}
+static void tp__aug_jpeg_row(float *row, const float *y, const float *cb, const float *cr, int64_t w)
+{
+    for (int64_t j = 0; j < w; j++) {
+        const float blue = cb[j] - 128.0f, red = cr[j] - 128.0f;
+        row[3 * j] = tp__aug_byte(y[j] + tp__aug_whole(1.402f * red));
+        row[3 * j + 1] = tp__aug_byte(y[j] + tp__aug_whole(-0.344136286f * blue - 0.714136286f * red));
+        row[3 * j + 2] = tp__aug_byte(y[j] + tp__aug_whole(1.772f * blue));
+    }
+}
+
+/* number: quality, subsample */
+static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
+{
+    if (r->x.c != 1 && r->x.c != 3)
+        return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have 1 or 3", s->a->name,
+                       (long long)r->x.c);
+    const tp_status st = tp__aug_own(r);
+    if (st != TP_OK) return st;
+    const bool colour = r->x.c == 3, half = colour && s->number[1] > 0;
+    const int64_t h = r->x.h, w = r->x.w, side = half ? 16 : 8;
+    const int64_t rows = (h + side - 1) / side * side, stride = (w + side - 1) / side * side, n = rows * stride;
+    float *at = tp__aug_work(r, 2, (colour ? 3 : 1) * n + (half ? n / 2 : 0) + 3 * stride);
+    float *row = at ? tp__aug_work(r, 0, w * r->x.c) : NULL;
+    if (!row) return TP_ERR_NOMEM;
+    tp__aug_plane p[3], small[2];
+    for (int k = 0; k < 3; k++) {
+        const tp__aug_plane plane = {at + (colour ? k : 0) * n, h, w, stride, rows};
+        p[k] = plane;
+    }
+    float c[64], t[64], *more = at + (colour ? 3 : 1) * n;
+    for (int i = 0; i < 64; i++) {
+        double cosine, sine;
+        tp__turn((double)((2 * (i & 7) + 1) * (i >> 3) % 32) / 32.0, &cosine, &sine);
+        c[i] = (float)(cosine * (i < 8 ? 0.35355339059327376 : 0.5));
+        t[(i & 7) * 8 + (i >> 3)] = c[i];
+    }
+    const int quality = (int)s->number[0];
+    tp__aug_jpeg_planes(r, p, row);
+    tp__aug_jpeg_plane(&p[0], c, t, tp__aug_jpeg_table[0], quality);
+    for (int k = 0; k < 2 && colour; k++) {
+        if (half) {
+            const tp__aug_plane plane = {more + k * (n / 4), (h + 1) / 2, (w + 1) / 2, stride / 2, rows / 2};
+            small[k] = plane;
+            tp__aug_plane_halve(&plane, &p[1 + k]); /* columns beyond the edge come from the large plane */
+            small[k].w = plane.stride;
+            tp__aug_plane_extend(&small[k]);
+            small[k].w = plane.w;
+        }
+        tp__aug_jpeg_plane(half ? &small[k] : &p[1 + k], c, t, tp__aug_jpeg_table[1], quality);
+    }
+    more += half ? n / 2 : 0;
+    for (int64_t i = 0; i < h; i++) {
+        const float *y = p[0].at + i * stride, *cb = p[1].at + i * stride, *cr = p[2].at + i * stride;
+        if (half) {
+            tp__aug_plane_double_row(more, &small[0], i, w, more + 2 * stride);
+            tp__aug_plane_double_row(more + stride, &small[1], i, w, more + 2 * stride);
+            cb = more, cr = more + stride;
+        }
+        if (colour) tp__aug_jpeg_row(row, y, cb, cr, w);
+        else memcpy(row, y, (size_t)w * sizeof(float));
+        tp__aug_put_row(row, &r->x, i, 0.5f);
+    }
+    return TP_OK;
+}
+static const tp__aug_kind tp__aug_jpeg = {"JpegNoise", "quality subsample", false, tp__aug_jpeg_image, NULL};
+
+TP__COLD_BEGIN
+
+/* -- functions of the program's own ---- >>aug map_image */
+
+static tp_aug_call tp__aug_map_call(const tp__aug_step *s)
+{
+    tp_aug_call call;
+    call.user = s->a->user;
+    call.key = s->key;
+    call.index = s->index;
+    return call;
+}
+/* number: rows and columns of the result */
+static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
+{
+    const tp_aug_map_image_desc *d = (const tp_aug_map_image_desc *)s->a->desc;
+    const tp_aug_image_fn fn = r->mask ? d->mask_fn : d->fn;
+    if (!fn) return tp_fail(TP_ERR_UNSUPPORTED, "%s: without mask_fn it cannot be applied to a mask", s->a->name);
+    tp_status st = tp__aug_own(r);
+    if (st != TP_OK) return st;
+    tp_tensor *to = &r->t->image_[r->buffer == 0], in;
+    const int64_t dim[3] = {r->x.h, r->x.w, r->x.c};
+    const tp_aug_call call = tp__aug_map_call(s);
+    memset(&in, 0, sizeof in);
+    tp_tensor_view(&in, r->x.dtype, tp_make_shape_n(r->x.ndim, dim), r->x.data);
+    tp_tensor_view(to, in.dtype, in.shape, in.data);
+    st = fn(&in, to, &call);
+    if (st == TP_END) st = TP_ERR; /* it means nothing here */
+    if (st != TP_OK) return st;
+    char text[TP_SHAPE_TEXT];
+    const int n = to->shape.ndim;
+    if (n < 2 || n > 3 || to->shape.dim[0] != (int64_t)s->number[0] || to->shape.dim[1] != (int64_t)s->number[1] ||
+        tp_shape_size(&to->shape) < 1 || !to->data || (!r->mask && to->dtype != TP_U8 && to->dtype != TP_F32))
+        return tp_fail(TP_ERR_SHAPE, "%s: the function made %s %s of an image, it must be uint8 or float32 of %gx%g",
+                       s->a->name, tp_dtype_name(to->dtype), tp_shape_text(&to->shape, text), s->number[0],
+                       s->number[1]);
+    r->y.data = (char *)to->data;
+    r->y.dtype = to->dtype;
+    r->y.h = to->shape.dim[0];
+    r->y.w = to->shape.dim[1];
+    r->y.c = n == 3 ? to->shape.dim[2] : 1;
+    r->y.ndim = n;
+    r->y.stride = (int64_t)tp__aug_row_bytes(&r->y);
+    if (to->own && to->data == to->own) {
+        tp__aug_done(r);
+    } else { /* a view: of the image, most likely */
+        r->x = r->y;
+        r->buffer = in.data == to->data ? r->buffer : -1;
+    }
+    return TP_OK;
+}
+static void tp__aug_map_point(const tp__aug_step *s, float *x, float *y)
+{
+    const tp_aug_map_image_desc *d = (const tp_aug_map_image_desc *)s->a->desc;
+    const tp_aug_call call = tp__aug_map_call(s);
+    d->coords_fn(x, y, &call);
+}
+static const tp__aug_kind tp__aug_map = {"MapImage", "h w", true, tp__aug_map_apply, tp__aug_map_point};
+static const tp__aug_kind tp__aug_map_no_points = {"MapImage", "h w", true, tp__aug_map_apply, NULL};
+
+static tp_status tp__aug_map_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_map_image_desc *o = (const tp_aug_map_image_desc *)a->desc;
+    int64_t h = d->h, w = d->w;
+    tp_aug_call call;
+    call.user = a->user;
+    call.key = d->key;
+    call.index = d->index;
+    if (o->size_fn) o->size_fn(&h, &w, &call);
+    tp__aug_step *s = tp__aug_step_new(d, a, o->coords_fn ? &tp__aug_map : &tp__aug_map_no_points, h, w);
+    if (!s) return tp__aug_step_status(h, w);
+    s->number[0] = (double)h;
+    s->number[1] = (double)w;
+    return TP_OK;
+}
+
+TP_DEF tp_augmentor *tp_aug_map_image_(const tp_aug_map_image_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    tp_augmentor *a = d->fn ? tp__aug_new("tp_aug_map_image", tp__aug_map_draw, d, sizeof *d)
+                            : tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_map_image: the function is NULL");
+    if (a) {
+        a->user = d->user;
+        a->release = d->release;
+    } else if (d->release) {
+        d->release(d->user);
+    }
+    return a;
+}
+
+/* -- lists and choices ---- >>aug list */
+
+static tp_status tp__aug_identity_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    (void)d;
+    (void)a;
+    return TP_OK;
+}
+TP_DEF tp_augmentor *tp_aug_identity(void) { return tp__aug_new("tp_aug_identity", tp__aug_identity_draw, NULL, 0); }
+
+/* The place of child k, if the parent's is one less than where drawing stands. */
+static int tp__aug_place_of(const tp_augmentor *a, int first, int k)
+{
+    for (int i = 0; i < k; i++) first += a->child[i]->places;
+    return first;
+}
+
+static tp_status tp__aug_list_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    tp_status st = TP_OK;
+    for (int i = 0; i < a->n_child && st == TP_OK; i++) st = tp__aug_draw_one(d, a->child[i]);
+    return st;
+}
+static tp_status tp__aug_apply_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    return tp__aug_uniform(d, 0, 1) < a->prob[0] ? tp__aug_draw_one(d, a->child[0]) : TP_OK;
+}
+static tp_status tp__aug_choose_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const double u = tp__aug_uniform(d, 0, 1);
+    int k = 0;
+    while (k + 1 < a->n_child && !(u < a->prob[k])) k++;
+    d->place = tp__aug_place_of(a, d->place, k);
+    return tp__aug_draw_one(d, a->child[k]);
+}
+#define TP__AUG_ORDERED 64
+static tp_status tp__aug_order_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    int64_t order[TP__AUG_ORDERED];
+    const int first = d->place;
+    tp_random_permutation(tp_random_key(d->key, (uint64_t)d->index), order, a->n_child);
+    tp_status st = TP_OK;
+    for (int i = 0; i < a->n_child && st == TP_OK; i++) {
+        d->place = tp__aug_place_of(a, first, (int)order[i]);
+        st = tp__aug_draw_one(d, a->child[order[i]]);
+    }
+    return st;
+}
+
+static void tp__aug_drop(tp_augmentor *a)
+{
+    if (a && !a->owner_.who) tp_aug_free(a);
+}
+
+/* An augmentor that owns n others. Those of a list that fails are freed; the first poison among them is passed on. */
+static tp_augmentor *tp__aug_parent(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
+                                    tp_augmentor *const *augs, int n)
+{
+    tp_augmentor *a = NULL, *bad = NULL;
+    bool missing = false;
+    for (int i = 0; i < n; i++) {
+        if (!augs[i]) missing = true;
+        else if (augs[i]->poison != TP_OK && !augs[i]->owner_.who && !bad) bad = augs[i];
+    }
+    if (!missing && !bad && n > 0) {
+        a = tp__aug_new(name, draw, NULL, 0);
+        if (a) a->child = (tp_augmentor **)tp_calloc((size_t)n, sizeof *a->child);
+        if (a) a->prob = (double *)tp_calloc((size_t)n, sizeof *a->prob);
+        if (a && (!a->child || !a->prob)) {
+            tp_aug_free(a);
+            a = NULL;
+        }
+    } else if (missing) {
+        tp_fail(TP_ERR_ARG, "%s: an augmentor is NULL: its constructor found no memory", name);
+    } else if (bad) {
+        tp_aug_status(bad);
+    } else {
+        return tp__aug_fail(NULL, TP_ERR_ARG, "%s: needs at least one augmentor", name);
+    }
+    for (int i = 0; i < n && a; i++) {
+        if (!tp__own(&augs[i]->owner_, augs[i]->name, name, NULL)) {
+            char text[TP__ERROR_TEXT];
+            snprintf(text, sizeof text, "%s", tp_last_error());
+            for (int k = i + 1; k < n; k++)
+                if (!tp__listed((const void *const *)augs, k)) tp__aug_drop(augs[k]);
+            tp_aug_free(a);
+            return tp__aug_fail(NULL, TP_ERR_ARG, "%.380s", text);
+        }
+        a->child[a->n_child++] = augs[i];
+        a->places += augs[i]->places;
+    }
+    for (int i = 0; i < n && !a; i++)
+        if (augs[i] != bad && !tp__listed((const void *const *)augs, i)) tp__aug_drop(augs[i]);
+    return a ? a : bad;
+}
+
+TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n)
+{
+    TP__REQUIRE(augs || n == 0, NULL)
+    return tp__aug_parent("tp_aug_list", tp__aug_list_draw, augs, n);
+}
+
+TP_DEF tp_augmentor *tp_aug_random_apply(tp_augmentor *aug, double prob)
+{
+    tp_augmentor *a = tp__aug_parent("tp_aug_random_apply", tp__aug_apply_draw, &aug, 1);
+    if (!a || a->poison != TP_OK) return a;
+    a->prob[0] = prob;
+    if (prob >= 0 && prob <= 1) return a;
+    tp_aug_free(a);
+    return tp__aug_fail(NULL, TP_ERR_ARG, "tp_aug_random_apply: the probability is %g, it must lie in 0 to 1", prob);
+}
+
+TP_DEF tp_augmentor *tp_aug_random_choose(tp_augmentor *const *augs, int n, const double *prob)
+{
+    TP__REQUIRE(augs || n == 0, NULL)
+    tp_augmentor *a = tp__aug_parent("tp_aug_random_choose", tp__aug_choose_draw, augs, n);
+    if (!a || a->poison != TP_OK) return a;
+    double sum = 0;
+    bool fine = true;
+    for (int i = 0; i < n; i++) {
+        fine = fine && (!prob || prob[i] >= 0);
+        sum += prob ? prob[i] : 1.0 / n;
+        a->prob[i] = sum;
+    }
+    if (fine && sum > 0.999999 && sum < 1.000001) return a;
+    tp_aug_free(a);
+    return tp__aug_fail(NULL, TP_ERR_ARG,
+                        "tp_aug_random_choose: the probabilities must not be negative and sum to 1, their sum is %g",
+                        sum);
+}
+
+TP_DEF tp_augmentor *tp_aug_random_order(tp_augmentor *const *augs, int n)
+{
+    TP__REQUIRE(augs || n == 0, NULL)
+    tp_augmentor *a = tp__aug_parent("tp_aug_random_order", tp__aug_order_draw, augs, n);
+    if (!a || a->poison != TP_OK || n <= TP__AUG_ORDERED) return a;
+    tp_aug_free(a);
+    return tp__aug_fail(NULL, TP_ERR_ARG, "tp_aug_random_order: %d augmentors, at most %d can be ordered", n,
+                        TP__AUG_ORDERED);
+}
+
+/* -- sizes ---- >>aug resize */
+
+static bool tp__aug_inter_fine(int inter, bool warp)
+{
+    return inter >= TP_INTER_DEFAULT && inter <= (warp ? TP_INTER_CUBIC : TP_INTER_LANCZOS);
+}
+static tp_augmentor *tp__aug_bad_inter(const tp_at *at, const char *name, int inter)
+{
+    return tp__aug_fail(at, TP_ERR_ARG, "%s: interp %d is no tp_inter, or not one for this augmentor", name, inter);
+}
+static tp_augmentor *tp__aug_bad_size(const tp_at *at, const char *name, int h, int w)
+{
+    return tp__aug_fail(at, TP_ERR_ARG, "%s: the size is %dx%d, it must be positive, at most 2^24 a side", name, h, w);
+}
+static bool tp__aug_size_fine(int n) { return n >= 1 && n <= TP__AUG_SIDE; }
+/* A range that was given, from low to high; both 0: it was not. */
+static bool tp__aug_given(const float *range)
+{
+    return !(range[0] >= 0 && range[0] <= 0 && range[1] >= 0 && range[1] <= 0);
+}
+static bool tp__aug_range_fine(const float *range, double least, double most)
+{
+    return (double)range[0] >= least && range[1] >= range[0] && (double)range[1] <= most;
+}
+static void tp__aug_range_default(float *range, float low, float high)
+{
+    if (tp__aug_given(range)) return;
+    range[0] = low;
+    range[1] = high;
+}
+static tp_augmentor *tp__aug_bad_range(const tp_at *at, const char *name, const char *option, const float *range)
+{
+    return tp__aug_fail(
+        at, TP_ERR_ARG,
+        "%s: %s is {%g, %g}: it must be given, its first number not above its second, both within sense", name, option,
+        (double)range[0], (double)range[1]);
+}
+
+static tp_status tp__aug_resize_step(tp__aug_draw *d, const tp_augmentor *a, int64_t h, int64_t w, int inter,
+                                     bool antialias)
+{
+    tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_resize, h, w);
+    if (!s) return tp__aug_step_status(h, w);
+    s->number[0] = (double)h;
+    s->number[1] = (double)w;
+    s->number[2] = inter == TP_INTER_DEFAULT ? TP_INTER_LINEAR : inter;
+    s->number[3] = antialias;
+    return TP_OK;
+}
+
+static tp_status tp__aug_resize_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_resize_desc *o = (const tp_aug_resize_desc *)a->desc;
+    return tp__aug_resize_step(d, a, o->h, o->w, o->interp, tp__yes(o->antialias, false));
+}
+TP_DEF tp_augmentor *tp_aug_resize_(const tp_aug_resize_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_resize_desc o = *d;
+    if (!o.w) o.w = o.h;
+    if (!tp__aug_size_fine(o.h) || !tp__aug_size_fine(o.w)) return tp__aug_bad_size(&d->at_, "tp_aug_resize", o.h, o.w);
+    if (!tp__aug_inter_fine(o.interp, false)) return tp__aug_bad_inter(&d->at_, "tp_aug_resize", o.interp);
+    return tp__aug_new("tp_aug_resize", tp__aug_resize_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_shortest_step(tp__aug_draw *d, const tp_augmentor *a, int size, int inter, bool antialias)
+{
+    const double scale = (double)size / (double)(d->h < d->w ? d->h : d->w);
+    const int64_t h = d->h < d->w ? size : (int64_t)(scale * (double)d->h + 0.5),
+                  w = d->h < d->w ? (int64_t)(scale * (double)d->w + 0.5) : size;
+    return tp__aug_resize_step(d, a, h, w, inter, antialias);
+}
+static tp_status tp__aug_shortest_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_resize_shortest_edge_desc *o = (const tp_aug_resize_shortest_edge_desc *)a->desc;
+    return tp__aug_shortest_step(d, a, o->size, o->interp, tp__yes(o->antialias, false));
+}
+TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_edge_desc *d)
+{
+    static const char name[] = "tp_aug_resize_shortest_edge";
+    if (!d) return tp__aug_no_options(__func__);
+    if (!tp__aug_size_fine(d->size)) return tp__aug_bad_size(&d->at_, name, d->size, d->size);
+    if (!tp__aug_inter_fine(d->interp, false)) return tp__aug_bad_inter(&d->at_, name, d->interp);
+    return tp__aug_new(name, tp__aug_shortest_draw, d, sizeof *d);
+}
+
+static int64_t tp__aug_rounded(double size, int minimum)
+{
+    const double most = (double)TP__AUG_SIDE + 1;
+    size = size > (double)minimum ? size : (double)minimum;
+    return (int64_t)((size < most ? size : most) + 0.5);
+}
+static tp_status tp__aug_random_resize_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_random_resize_desc *o = (const tp_aug_random_resize_desc *)a->desc;
+    const double h = (double)d->h, w = (double)d->w, threshold = (double)o->aspect_ratio_thres;
+    const bool pixels = tp__yes(o->pixels, false), keep = !(threshold > 0), antialias = tp__yes(o->antialias, false);
+    for (int i = 0; i <= 50; i++) {
+        double x = tp__aug_uniform(d, (double)o->xrange[0], (double)o->xrange[1]);
+        double y = keep ? pixels ? x / w * h : x : tp__aug_uniform(d, (double)o->yrange[0], (double)o->yrange[1]);
+        if (!pixels) x *= w, y *= h;
+        const int64_t to_w = tp__aug_rounded(x, o->minimum[0]), to_h = tp__aug_rounded(y, o->minimum[1]);
+        const double change = (double)to_w / (double)(to_h > 0 ? to_h : 1) / (w / h) - 1;
+        if (keep || (change < 0 ? -change : change) < threshold + 1e-5)
+            return tp__aug_resize_step(d, a, to_h, to_w, o->interp, antialias);
+    }
+    return tp__aug_resize_step(d, a, d->h, d->w, o->interp, antialias);
+}
+TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d)
+{
+    static const char name[] = "tp_aug_random_resize";
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_random_resize_desc o = *d;
+    if (!tp__aug_given(o.yrange)) memcpy(o.yrange, o.xrange, sizeof o.yrange);
+    o.aspect_ratio_thres = tp__float_option(d->aspect_ratio_thres, 0.15f);
+    if (!tp__aug_given(o.xrange) || !tp__aug_range_fine(o.xrange, 0, 1e6))
+        return tp__aug_bad_range(&d->at_, name, "xrange", o.xrange);
+    if (!tp__aug_range_fine(o.yrange, 0, 1e6)) return tp__aug_bad_range(&d->at_, name, "yrange", o.yrange);
+    if (!(o.aspect_ratio_thres >= 0) || o.minimum[0] < 0 || o.minimum[1] < 0)
+        return tp__aug_fail(&d->at_, TP_ERR_ARG,
+                            "%s: aspect_ratio_thres is %g and minimum {%d, %d}: none may be negative", name,
+                            (double)o.aspect_ratio_thres, o.minimum[0], o.minimum[1]);
+    if (!tp__aug_inter_fine(o.interp, false)) return tp__aug_bad_inter(&d->at_, name, o.interp);
+    return tp__aug_new(name, tp__aug_random_resize_draw, &o, sizeof o);
+}
+
+/* -- crops, borders, backgrounds ---- >>aug crop */
+
+static tp_status tp__aug_crop_step(tp__aug_draw *d, const tp_augmentor *a, int64_t y0, int64_t x0, int64_t h, int64_t w)
+{
+    tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_crop, h, w);
+    if (!s) return tp__aug_step_status(h, w);
+    s->number[0] = (double)y0;
+    s->number[1] = (double)x0;
+    s->number[2] = (double)h;
+    s->number[3] = (double)w;
+    return TP_OK;
+}
+static tp_status tp__aug_too_small(const tp__aug_draw *d, const tp_augmentor *a, int64_t h, int64_t w)
+{
+    return tp_fail(TP_ERR_SHAPE, "%s: a part of %lldx%lld was asked for, the image is %lldx%lld", a->name, (long long)h,
+                   (long long)w, (long long)d->h, (long long)d->w);
+}
+static tp_status tp__aug_random_crop_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const int *o = (const int *)a->desc;
+    if (o[0] > d->h || o[1] > d->w) return tp__aug_too_small(d, a, o[0], o[1]);
+    const int64_t y0 = tp__aug_randint(d, 0, d->h - o[0] + 1), x0 = tp__aug_randint(d, 0, d->w - o[1] + 1);
+    return tp__aug_crop_step(d, a, y0, x0, o[0], o[1]);
+}
+static tp_status tp__aug_center_crop_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const int *o = (const int *)a->desc;
+    if (o[0] > d->h || o[1] > d->w) return tp__aug_too_small(d, a, o[0], o[1]);
+    return tp__aug_crop_step(d, a, (d->h - o[0]) / 2, (d->w - o[1]) / 2, o[0], o[1]);
+}
+static tp_augmentor *tp__aug_crop_new(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *), int h,
+                                      int w)
+{
+    const int o[2] = {h, w};
+    if (!tp__aug_size_fine(h) || !tp__aug_size_fine(w)) return tp__aug_bad_size(NULL, name, h, w);
+    return tp__aug_new(name, draw, o, sizeof o);
+}
+TP_DEF tp_augmentor *tp_aug_random_crop(int h, int w)
+{
+    return tp__aug_crop_new("tp_aug_random_crop", tp__aug_random_crop_draw, h, w);
+}
+TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w)
+{
+    return tp__aug_crop_new("tp_aug_center_crop", tp__aug_center_crop_draw, h, w);
+}
+
+static tp_status tp__aug_random_shape_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_random_crop_random_shape_desc *o = (const tp_aug_random_crop_random_shape_desc *)a->desc;
+    const int64_t hmax = o->hmax ? o->hmax : d->h, wmax = o->wmax ? o->wmax : d->w;
+    const int64_t h = tp__aug_randint(d, o->hmin, hmax + 1), w = tp__aug_randint(d, o->wmin, wmax + 1);
+    if (h > d->h || w > d->w) return tp__aug_too_small(d, a, h, w);
+    const int64_t y0 = h == d->h ? 0 : tp__aug_randint(d, 0, d->h - h),
+                  x0 = w == d->w ? 0 : tp__aug_randint(d, 0, d->w - w);
+    return tp__aug_crop_step(d, a, y0, x0, h, w);
+}
+TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_random_shape_desc *d)
+{
+    static const char name[] = "tp_aug_random_crop_random_shape";
+    if (!d) return tp__aug_no_options(__func__);
+    if (!tp__aug_size_fine(d->hmin) || !tp__aug_size_fine(d->wmin))
+        return tp__aug_bad_size(&d->at_, name, d->hmin, d->wmin);
+    if ((d->hmax && d->hmax < d->hmin) || (d->wmax && d->wmax < d->wmin))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: the most, %dx%d, is less than the least, %dx%d", name, d->hmax,
+                            d->wmax, d->hmin, d->wmin);
+    return tp__aug_new(name, tp__aug_random_shape_draw, d, sizeof *d);
+}
+
+static tp_status tp__aug_google_net_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    typedef tp_aug_google_net_random_crop_and_resize_desc desc;
+    const desc *o = (const desc *)a->desc;
+    const double area = (double)d->h * (double)d->w;
+    const bool antialias = tp__yes(o->antialias, false);
+    tp_status st = TP_OK;
+    for (int i = 0; i < 10; i++) {
+        const double target =
+            tp__aug_uniform(d, (double)o->crop_area_fraction[0], (double)o->crop_area_fraction[1]) * area;
+        const double aspect = tp__aug_uniform(d, (double)o->aspect_ratio_range[0], (double)o->aspect_ratio_range[1]);
+        int64_t w = (int64_t)(sqrt(target * aspect) + 0.5), h = (int64_t)(sqrt(target / aspect) + 0.5);
+        if (tp__aug_uniform(d, 0, 1) < 0.5) {
+            const int64_t swap = w;
+            w = h;
+            h = swap;
+        }
+        if (h > d->h || w > d->w || h < 1 || w < 1) continue;
+        const int64_t x0 = tp__aug_randint(d, 0, d->w - w + 1), y0 = tp__aug_randint(d, 0, d->h - h + 1);
+        st = tp__aug_crop_step(d, a, y0, x0, h, w);
+        return st == TP_OK ? tp__aug_resize_step(d, a, o->target_shape, o->target_shape, o->interp, antialias) : st;
+    }
+    st = tp__aug_shortest_step(d, a, o->target_shape, o->interp, antialias);
+    if (st != TP_OK) return st;
+    const int64_t n = o->target_shape;
+    return tp__aug_crop_step(d, a, (d->h - n) / 2, (d->w - n) / 2, n, n);
+}
+TP_DEF tp_augmentor *tp_aug_google_net_random_crop_and_resize_(const tp_aug_google_net_random_crop_and_resize_desc *d)
+{
+    static const char name[] = "tp_aug_google_net_random_crop_and_resize";
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_google_net_random_crop_and_resize_desc o = *d;
+    tp__aug_range_default(o.crop_area_fraction, 0.08f, 1.0f);
+    tp__aug_range_default(o.aspect_ratio_range, 0.75f, 1.333f);
+    if (!o.target_shape) o.target_shape = 224;
+    if (!tp__aug_range_fine(o.crop_area_fraction, 1e-9, 1))
+        return tp__aug_bad_range(&d->at_, name, "crop_area_fraction", o.crop_area_fraction);
+    if (!tp__aug_range_fine(o.aspect_ratio_range, 1e-3, 1e3))
+        return tp__aug_bad_range(&d->at_, name, "aspect_ratio_range", o.aspect_ratio_range);
+    if (!tp__aug_size_fine(o.target_shape)) return tp__aug_bad_size(&d->at_, name, o.target_shape, o.target_shape);
+    if (!tp__aug_inter_fine(o.interp, false)) return tp__aug_bad_inter(&d->at_, name, o.interp);
+    return tp__aug_new(name, tp__aug_google_net_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_cutout_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_random_cutout_desc *o = (const tp_aug_random_cutout_desc *)a->desc;
+    const int64_t h = o->h_range[1] ? tp__aug_randint(d, o->h_range[0], o->h_range[1]) : o->h_range[0];
+    const int64_t w = o->w_range[1] ? tp__aug_randint(d, o->w_range[0], o->w_range[1]) : o->w_range[0];
+    if (h > d->h || w > d->w) return tp__aug_too_small(d, a, h, w);
+    const int64_t x0 = tp__aug_randint(d, 0, d->w + 1 - w), y0 = tp__aug_randint(d, 0, d->h + 1 - h);
+    tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_cutout, d->h, d->w);
+    if (!s) return TP_ERR_NOMEM;
+    s->number[0] = (double)y0;
+    s->number[1] = (double)x0;
+    s->number[2] = (double)h;
+    s->number[3] = (double)w;
+    s->number[4] = (double)o->fill;
+    return TP_OK;
+}
+TP_DEF tp_augmentor *tp_aug_random_cutout_(const tp_aug_random_cutout_desc *d)
+{
+    static const char name[] = "tp_aug_random_cutout";
+    if (!d) return tp__aug_no_options(__func__);
+    const int *h = d->h_range, *w = d->w_range;
+    if (!tp__aug_size_fine(h[0]) || !tp__aug_size_fine(w[0])) return tp__aug_bad_size(&d->at_, name, h[0], w[0]);
+    if ((h[1] && h[1] <= h[0]) || (w[1] && w[1] <= w[0]))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG,
+                            "%s: h_range is {%d, %d} and w_range {%d, %d}: the end must be above the begin", name, h[0],
+                            h[1], w[0], w[1]);
+    return tp__aug_new(name, tp__aug_cutout_draw, d, sizeof *d);
+}
+
+static bool tp__aug_edge_fine(int edge) { return edge >= TP_EDGE_DEFAULT && edge <= TP_EDGE_WRAP; }
+
+static tp_status tp__aug_pad_step(tp__aug_draw *d, const tp_augmentor *a, int64_t top, int64_t left, int64_t h,
+                                  int64_t w, int edge, float value)
+{
+    tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_pad, h, w);
+    if (!s) return tp__aug_step_status(h, w);
+    s->number[0] = (double)top;
+    s->number[1] = (double)left;
+    s->number[2] = (double)h;
+    s->number[3] = (double)w;
+    s->number[4] = edge == TP_EDGE_DEFAULT ? TP_EDGE_CONSTANT : edge;
+    s->number[5] = (double)value;
+    return TP_OK;
+}
+static tp_status tp__aug_pad_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_pad_desc *o = (const tp_aug_pad_desc *)a->desc;
+    const int64_t p = o->pad, h = d->h + 2 * p + o->top + o->bottom, w = d->w + 2 * p + o->left + o->right;
+    return tp__aug_pad_step(d, a, p + o->top, p + o->left, h, w, o->border, o->border_value);
+}
+TP_DEF tp_augmentor *tp_aug_pad_(const tp_aug_pad_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    const int n[5] = {d->pad, d->top, d->bottom, d->left, d->right};
+    for (int i = 0; i < 5; i++)
+        if (n[i] < 0 || n[i] > TP__AUG_SIDE)
+            return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_pad: a border of %d pixels: it must be 0 to 2^24", n[i]);
+    if (!tp__aug_edge_fine(d->border))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_pad: border %d is no tp_edge", d->border);
+    return tp__aug_new("tp_aug_pad", tp__aug_pad_draw, d, sizeof *d);
+}
+
+static tp_status tp__aug_paste_fits(const tp__aug_draw *d, const tp_augmentor *a, const tp_aug_paste_desc *o)
+{
+    if (o->h >= d->h && o->w >= d->w) return TP_OK;
+    return tp_fail(TP_ERR_SHAPE, "%s: the background is %dx%d, the image, %lldx%lld, does not fit into it", a->name,
+                   o->h, o->w, (long long)d->h, (long long)d->w);
+}
+static tp_status tp__aug_center_paste_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_paste_desc *o = (const tp_aug_paste_desc *)a->desc;
+    const tp_status st = tp__aug_paste_fits(d, a, o);
+    return st != TP_OK
+               ? st
+               : tp__aug_pad_step(d, a, (o->h - d->h) / 2, (o->w - d->w) / 2, o->h, o->w, TP_EDGE_CONSTANT, o->fill);
+}
+static tp_status tp__aug_random_paste_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_paste_desc *o = (const tp_aug_paste_desc *)a->desc;
+    const tp_status st = tp__aug_paste_fits(d, a, o);
+    if (st != TP_OK) return st;
+    const int64_t top = (int64_t)tp__aug_uniform(d, 0, (double)(o->h - d->h)),
+                  left = (int64_t)tp__aug_uniform(d, 0, (double)(o->w - d->w));
+    return tp__aug_pad_step(d, a, top, left, o->h, o->w, TP_EDGE_CONSTANT, o->fill);
+}
+static tp_augmentor *tp__aug_paste_new(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
+                                       const tp_aug_paste_desc *d)
+{
+    tp_aug_paste_desc o = *d;
+    if (!o.w) o.w = o.h;
+    if (!tp__aug_size_fine(o.h) || !tp__aug_size_fine(o.w)) return tp__aug_bad_size(&d->at_, name, o.h, o.w);
+    return tp__aug_new(name, draw, &o, sizeof o);
+}
+TP_DEF tp_augmentor *tp_aug_center_paste_(const tp_aug_paste_desc *d)
+{
+    return d ? tp__aug_paste_new("tp_aug_center_paste", tp__aug_center_paste_draw, d) : tp__aug_no_options(__func__);
+}
+TP_DEF tp_augmentor *tp_aug_random_paste_(const tp_aug_paste_desc *d)
+{
+    return d ? tp__aug_paste_new("tp_aug_random_paste", tp__aug_random_paste_draw, d) : tp__aug_no_options(__func__);
+}
+
+/* -- geometry ---- >>aug geometry */
+
+static bool tp__aug_prob_fine(float p) { return p >= 0 && p <= 1; }
+static tp_augmentor *tp__aug_bad_prob(const tp_at *at, const char *name, float p)
+{
+    return tp__aug_fail(at, TP_ERR_ARG, "%s: a probability is %g, it must lie in 0 to 1", name, (double)p);
+}
+
+static tp_status tp__aug_flip_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_flip_desc *o = (const tp_aug_flip_desc *)a->desc;
+    if (!(tp__aug_uniform(d, 0, 1) < (double)o->prob)) return TP_OK;
+    return tp__aug_plain(d, a, &tp__aug_flip, tp__yes(o->horiz, false), 0);
+}
+TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_flip_desc o = *d;
+    o.prob = tp__float_option(d->prob, 0.5f);
+    if (tp__yes(o.horiz, false) == tp__yes(o.vert, false))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_flip: say one of .horiz and .vert; for both take two flips");
+    if (!tp__aug_prob_fine(o.prob)) return tp__aug_bad_prob(&d->at_, "tp_aug_flip", o.prob);
+    return tp__aug_new("tp_aug_flip", tp__aug_flip_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_transpose_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_transpose_desc *o = (const tp_aug_transpose_desc *)a->desc;
+    if (!(tp__aug_uniform(d, 0, 1) < (double)o->prob)) return TP_OK;
+    return tp__aug_step_new(d, a, &tp__aug_transpose, d->w, d->h) ? TP_OK : TP_ERR_NOMEM;
+}
+TP_DEF tp_augmentor *tp_aug_transpose_(const tp_aug_transpose_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_transpose_desc o = *d;
+    o.prob = tp__float_option(d->prob, 0.5f);
+    if (!tp__aug_prob_fine(o.prob)) return tp__aug_bad_prob(&d->at_, "tp_aug_transpose", o.prob);
+    return tp__aug_new("tp_aug_transpose", tp__aug_transpose_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_warp_step(tp__aug_draw *d, const tp_augmentor *a, const double *m, int inter, int edge,
+                                   float value)
+{
+    tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_warp, d->h, d->w);
+    if (!s) return TP_ERR_NOMEM;
+    memcpy(s->number, m, 6 * sizeof *m);
+    s->number[6] = inter == TP_INTER_DEFAULT ? TP_INTER_LINEAR : inter;
+    s->number[7] = edge == TP_EDGE_DEFAULT ? TP_EDGE_REPLICATE : edge;
+    s->number[8] = (double)value;
+    return TP_OK;
+}
+/* Cosine and sine of an angle in degrees, the same bits everywhere. */
+static void tp__aug_angle(double degrees, double *cosine, double *sine)
+{
+    double turn = degrees / 360.0;
+    turn -= floor(turn);
+    tp__turn(turn < 1.0 ? turn : 0.0, cosine, sine);
+}
+/* Turned counter-clockwise and scaled about a point, OpenCV's getRotationMatrix2D. */
+static void tp__aug_rotation_matrix(double *m, double x, double y, double degrees, double scale)
+{
+    double cosine, sine;
+    tp__aug_angle(degrees, &cosine, &sine);
+    m[0] = m[4] = scale * cosine;
+    m[1] = scale * sine;
+    m[3] = -m[1];
+    m[2] = (1 - m[0]) * x - m[1] * y;
+    m[5] = m[1] * x + (1 - m[0]) * y;
+}
+/* Half to even, as numpy's round. */
+static double tp__aug_even(double x)
+{
+    const double low = floor(x), rest = x - low;
+    const double up = rest > 0.5 ? 1 : rest < 0.5 ? 0 : floor(low / 2) * 2 < low ? 1 : 0;
+    return low + up;
+}
+
+static tp_status tp__aug_shift_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_shift_desc *o = (const tp_aug_shift_desc *)a->desc;
+    const double x = (double)o->horiz_frac * (double)d->w, y = (double)o->vert_frac * (double)d->h;
+    double m[6] = {1, 0, 0, 0, 1, 0};
+    m[2] = tp__aug_even(tp__aug_uniform(d, -x, x));
+    m[5] = tp__aug_even(tp__aug_uniform(d, -y, y));
+    return tp__aug_warp_step(d, a, m, TP_INTER_NEAREST, o->border, o->border_value);
+}
+TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    if (!(d->horiz_frac >= 0 && d->horiz_frac < 1 && d->vert_frac >= 0 && d->vert_frac < 1))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG,
+                            "tp_aug_shift: the fractions are %g and %g, they must be at least 0 and below 1",
+                            (double)d->horiz_frac, (double)d->vert_frac);
+    if (!tp__aug_edge_fine(d->border))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_shift: border %d is no tp_edge", d->border);
+    return tp__aug_new("tp_aug_shift", tp__aug_shift_draw, d, sizeof *d);
+}
+
+static double tp__aug_degrees(tp__aug_draw *d, float most, float step)
+{
+    const double degrees = tp__aug_uniform(d, -(double)most, (double)most);
+    return step > 0 ? floor(degrees / (double)step) * (double)step : degrees;
+}
+static bool tp__aug_step_fine(float most, float step)
+{
+    if (!(most >= 0 && most <= 1e6f && step >= 0)) return false;
+    if (!(step > 0)) return true;
+    const double parts = 180.0 / (double)step;
+    return most >= 180 && most <= 180 && !(parts > floor(parts));
+}
+
+static tp_status tp__aug_rotation_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_rotation_desc *o = (const tp_aug_rotation_desc *)a->desc;
+    const double x = tp__aug_uniform(d, (double)o->center_range[0], (double)o->center_range[1]) * (double)d->w - 0.5;
+    const double y = tp__aug_uniform(d, (double)o->center_range[0], (double)o->center_range[1]) * (double)d->h - 0.5;
+    double m[6];
+    tp__aug_rotation_matrix(m, x, y, tp__aug_degrees(d, o->max_deg, o->step_deg), 1);
+    return tp__aug_warp_step(d, a, m, o->interp, o->border, o->border_value);
+}
+TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d)
+{
+    static const char name[] = "tp_aug_rotation";
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_rotation_desc o = *d;
+    tp__aug_range_default(o.center_range, 0, 1);
+    if (!tp__aug_step_fine(o.max_deg, o.step_deg))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG,
+                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and wants max_deg 180", name,
+                            (double)o.max_deg, (double)o.step_deg);
+    if (!tp__aug_range_fine(o.center_range, -1e6, 1e6))
+        return tp__aug_bad_range(&d->at_, name, "center_range", o.center_range);
+    if (!tp__aug_inter_fine(o.interp, true)) return tp__aug_bad_inter(&d->at_, name, o.interp);
+    if (!tp__aug_edge_fine(o.border))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: border %d is no tp_edge", name, o.border);
+    return tp__aug_new(name, tp__aug_rotation_draw, &o, sizeof o);
+}
+
+/* The largest upright rectangle within one of w by h that was turned. It touches either the two longer sides or all four. */
+static void tp__aug_largest_rectangle(double w, double h, double degrees, int64_t *width, int64_t *height)
+{
+    double c, s, x, y;
+    tp__aug_angle(degrees, &c, &s);
+    c = c < 0 ? -c : c;
+    s = s < 0 ? -s : s;
+    const double most = w > h ? w : h, least = w > h ? h : w;
+    if (least <= 2 * s * c * most) {
+        x = 0.5 * least / (w >= h ? s : c);
+        y = 0.5 * least / (w >= h ? c : s);
+    } else {
+        x = (w * c - h * s) / (c * c - s * s);
+        y = (h * c - w * s) / (c * c - s * s);
+    }
+    x = tp__aug_even(x < w ? x : w);
+    y = tp__aug_even(y < h ? y : h);
+    *width = x < 1 ? 1 : (int64_t)x;
+    *height = y < 1 ? 1 : (int64_t)y;
+}
+static tp_status tp__aug_rotation_and_crop_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_rotation_and_crop_valid_desc *o = (const tp_aug_rotation_and_crop_valid_desc *)a->desc;
+    const double degrees = tp__aug_degrees(d, o->max_deg, o->step_deg), x = (double)d->w * 0.5, y = (double)d->h * 0.5;
+    double m[6];
+    int64_t w, h;
+    tp__aug_rotation_matrix(m, x - 0.5, y - 0.5, degrees, 1);
+    tp__aug_largest_rectangle((double)d->w, (double)d->h, degrees, &w, &h);
+    const tp_status st = tp__aug_warp_step(d, a, m, o->interp, TP_EDGE_CONSTANT, 0);
+    return st != TP_OK ? st
+                       : tp__aug_crop_step(d, a, (int64_t)(y - (double)h * 0.5), (int64_t)(x - (double)w * 0.5), h, w);
+}
+TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_crop_valid_desc *d)
+{
+    static const char name[] = "tp_aug_rotation_and_crop_valid";
+    if (!d) return tp__aug_no_options(__func__);
+    if (!tp__aug_step_fine(d->max_deg, d->step_deg))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG,
+                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and wants max_deg 180", name,
+                            (double)d->max_deg, (double)d->step_deg);
+    if (!tp__aug_inter_fine(d->interp, true)) return tp__aug_bad_inter(&d->at_, name, d->interp);
+    return tp__aug_new(name, tp__aug_rotation_and_crop_draw, d, sizeof *d);
+}
+
+static tp_status tp__aug_affine_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_affine_desc *o = (const tp_aug_affine_desc *)a->desc;
+    const double x = (double)d->w * 0.5 - 0.5, y = (double)d->h * 0.5 - 0.5;
+    double m[6], dx = 0, dy = 0, shear = 0, c, s;
+    const double scale = tp__aug_given(o->scale) ? tp__aug_uniform(d, (double)o->scale[0], (double)o->scale[1]) : 1;
+    if (tp__aug_given(o->translate_frac)) {
+        const double most_x = (double)o->translate_frac[0] * (double)d->w,
+                     most_y = (double)o->translate_frac[1] * (double)d->h;
+        dx = tp__aug_even(tp__aug_uniform(d, -most_x, most_x));
+        dy = tp__aug_even(tp__aug_uniform(d, -most_y, most_y));
+    }
+    if (o->shear > 0) shear = tp__aug_uniform(d, -(double)o->shear, (double)o->shear);
+    tp__aug_rotation_matrix(m, x, y, tp__aug_degrees(d, o->rotate_max_deg, 0), scale);
+    if (o->shear > 0) {
+        tp__aug_angle(shear, &c, &s);
+        m[1] = m[1] * c + m[0] * s;
+        m[4] = m[4] * c + m[3] * s;
+        m[2] = x * (1 - m[0]) - y * m[1];
+        m[5] = -x * m[3] + y * (1 - m[4]);
+    }
+    m[2] += dx;
+    m[5] += dy;
+    return tp__aug_warp_step(d, a, m, o->interp, o->border, o->border_value);
+}
+TP_DEF tp_augmentor *tp_aug_affine_(const tp_aug_affine_desc *d)
+{
+    static const char name[] = "tp_aug_affine";
+    if (!d) return tp__aug_no_options(__func__);
+    const float *t = d->translate_frac;
+    if (tp__aug_given(d->scale) && !tp__aug_range_fine(d->scale, 1e-3, 1e3))
+        return tp__aug_bad_range(&d->at_, name, "scale", d->scale);
+    if (!(t[0] >= 0 && t[0] <= 100 && t[1] >= 0 && t[1] <= 100))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: translate_frac is {%g, %g}, each must lie in 0 to 100", name,
+                            (double)t[0], (double)t[1]);
+    if (!(d->rotate_max_deg >= 0 && d->rotate_max_deg <= 1e6f && d->shear >= 0 && d->shear < 90))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG,
+                            "%s: rotate_max_deg is %g and shear %g: neither may be negative, shear is below 90", name,
+                            (double)d->rotate_max_deg, (double)d->shear);
+    if (!tp__aug_inter_fine(d->interp, true)) return tp__aug_bad_inter(&d->at_, name, d->interp);
+    if (!tp__aug_edge_fine(d->border))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: border %d is no tp_edge", name, d->border);
+    return tp__aug_new(name, tp__aug_affine_draw, d, sizeof *d);
+}
+
+/* -- colours and noise ---- >>aug colour options */
+
+static tp_status tp__aug_brightness_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_brightness_desc *o = (const tp_aug_brightness_desc *)a->desc;
+    tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_brightness, d->h, d->w);
+    if (!s) return TP_ERR_NOMEM;
+    s->number[0] = 1;
+    s->number[1] = tp__aug_uniform(d, -(double)o->delta, (double)o->delta);
+    s->number[2] = tp__yes(o->clip, true);
+    return TP_OK;
+}
+TP_DEF tp_augmentor *tp_aug_brightness_(const tp_aug_brightness_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    if (!(d->delta > 0 && d->delta <= 1e6f))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_brightness: delta is %g, it must be positive",
+                            (double)d->delta);
+    return tp__aug_new("tp_aug_brightness", tp__aug_brightness_draw, d, sizeof *d);
+}
+
+static tp_status tp__aug_brightness_scale_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_brightness_scale_desc *o = (const tp_aug_brightness_scale_desc *)a->desc;
+    tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_brightness, d->h, d->w);
+    if (!s) return TP_ERR_NOMEM;
+    s->number[0] = tp__aug_uniform(d, (double)o->range[0], (double)o->range[1]);
+    s->number[2] = tp__yes(o->clip, true);
+    return TP_OK;
+}
+TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d)
+{
+    static const char name[] = "tp_aug_brightness_scale";
+    if (!d) return tp__aug_no_options(__func__);
+    if (!tp__aug_given(d->range) || !tp__aug_range_fine(d->range, -1e6, 1e6))
+        return tp__aug_bad_range(&d->at_, name, "range", d->range);
+    return tp__aug_new(name, tp__aug_brightness_scale_draw, d, sizeof *d);
+}
+
+/* A factor, clip, and the order of colours: 0 not said, 1 RGB, 2 BGR */
+static tp_status tp__aug_factor_step(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, double factor,
+                                     tp_tri clip, tp_tri rgb)
+{
+    tp__aug_step *s = tp__aug_step_new(d, a, kind, d->h, d->w);
+    if (!s) return TP_ERR_NOMEM;
+    s->number[0] = factor;
+    s->number[1] = tp__yes(clip, true);
+    s->number[2] = rgb == TP_YES ? 1 : rgb == TP_NO ? 2 : 0;
+    return TP_OK;
+}
+static tp_status tp__aug_contrast_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_contrast_desc *o = (const tp_aug_contrast_desc *)a->desc;
+    const double factor = tp__aug_uniform(d, (double)o->factor_range[0], (double)o->factor_range[1]);
+    return tp__aug_factor_step(d, a, &tp__aug_contrast, factor, o->clip, o->rgb);
+}
+TP_DEF tp_augmentor *tp_aug_contrast_(const tp_aug_contrast_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    if (!tp__aug_given(d->factor_range) || !tp__aug_range_fine(d->factor_range, -1e6, 1e6))
+        return tp__aug_bad_range(&d->at_, "tp_aug_contrast", "factor_range", d->factor_range);
+    return tp__aug_new("tp_aug_contrast", tp__aug_contrast_draw, d, sizeof *d);
+}
+
+static tp_status tp__aug_saturation_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_saturation_desc *o = (const tp_aug_saturation_desc *)a->desc;
+    const double factor = 1 + tp__aug_uniform(d, -(double)o->alpha, (double)o->alpha);
+    return tp__aug_factor_step(d, a, &tp__aug_saturation, factor, o->clip, o->rgb);
+}
+TP_DEF tp_augmentor *tp_aug_saturation_(const tp_aug_saturation_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_saturation_desc o = *d;
+    o.alpha = tp__float_option(d->alpha, 0.4f);
+    if (!(o.alpha >= 0 && o.alpha < 1))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_saturation: alpha is %g, it must be at least 0 and below 1",
+                            (double)o.alpha);
+    return tp__aug_new("tp_aug_saturation", tp__aug_saturation_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_hue_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_hue_desc *o = (const tp_aug_hue_desc *)a->desc;
+    const double hue = tp__aug_uniform(d, (double)o->range[0], (double)o->range[1]);
+    return tp__aug_plain(d, a, &tp__aug_hue, hue, o->rgb == TP_NO ? 2 : 1);
+}
+TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_hue_desc o = *d;
+    tp__aug_range_default(o.range, 0, 180);
+    if (!tp__aug_range_fine(o.range, -1e6, 1e6)) return tp__aug_bad_range(&d->at_, "tp_aug_hue", "range", o.range);
+    return tp__aug_new("tp_aug_hue", tp__aug_hue_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_gamma_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_gamma_desc *o = (const tp_aug_gamma_desc *)a->desc;
+    return tp__aug_plain(d, a, &tp__aug_gamma, tp__aug_uniform(d, (double)o->range[0], (double)o->range[1]), 0);
+}
+TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_gamma_desc o = *d;
+    tp__aug_range_default(o.range, -0.5f, 0.5f);
+    if (!tp__aug_range_fine(o.range, -0.999, 1e6)) return tp__aug_bad_range(&d->at_, "tp_aug_gamma", "range", o.range);
+    return tp__aug_new("tp_aug_gamma", tp__aug_gamma_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_clip_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_clip_desc *o = (const tp_aug_clip_desc *)a->desc;
+    return tp__aug_plain(d, a, &tp__aug_clip, (double)o->min, (double)o->max);
+}
+TP_DEF tp_augmentor *tp_aug_clip_(const tp_aug_clip_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_clip_desc o = *d;
+    o.max = tp__float_option(d->max, 255.0f);
+    if (!(o.min <= o.max))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_clip: min is %g and max %g", (double)o.min, (double)o.max);
+    return tp__aug_new("tp_aug_clip", tp__aug_clip_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_lighting_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_lighting_desc *o = (const tp_aug_lighting_desc *)a->desc;
+    tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_lighting, d->h, d->w);
+    if (!s) return TP_ERR_NOMEM;
+    for (int k = 0; k < 3; k++) {
+        const double v =
+            tp_random_normal(d->key, (uint64_t)d->index, d->drawn++) * (double)o->std * (double)o->eigval[k];
+        for (int i = 0; i < 3; i++) s->number[i] += (double)o->eigvec[3 * i + k] * v;
+    }
+    s->number[3] = tp__yes(o->clip, true);
+    return TP_OK;
+}
+TP_DEF tp_augmentor *tp_aug_lighting_(const tp_aug_lighting_desc *d)
+{
+    /* the principal components of ImageNet's colours, RGB (fb.resnet.torch) */
+    static const float value[3] = {0.2175f * 255, 0.0188f * 255, 0.0045f * 255};
+    static const float vector[9] = {-0.5675f, 0.7192f,  0.4009f,  -0.5808f, -0.0045f,
+                                    -0.8140f, -0.5836f, -0.6948f, 0.4203f};
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_lighting_desc o = *d;
+    bool values = false, vectors = false;
+    for (int i = 0; i < 3; i++) values = values || o.eigval[i] > 0 || o.eigval[i] < 0;
+    for (int i = 0; i < 9; i++) vectors = vectors || o.eigvec[i] > 0 || o.eigvec[i] < 0;
+    if (!values) memcpy(o.eigval, value, sizeof value);
+    if (!vectors) memcpy(o.eigvec, vector, sizeof vector);
+    if (!(o.std > 0 && o.std <= 1e6f))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_lighting: std is %g, it must be positive", (double)o.std);
+    return tp__aug_new("tp_aug_lighting", tp__aug_lighting_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_normalize_step(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, bool all,
+                                        double scale, double plus)
+{
+    tp__aug_step *s = tp__aug_step_new(d, a, kind, d->h, d->w);
+    if (!s) return TP_ERR_NOMEM;
+    s->number[0] = all;
+    s->number[1] = scale;
+    s->number[2] = plus;
+    return TP_OK;
+}
+static tp_status tp__aug_mean_variance_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_mean_variance_normalize_desc *o = (const tp_aug_mean_variance_normalize_desc *)a->desc;
+    return tp__aug_normalize_step(d, a, &tp__aug_mean_variance, tp__yes(o->all_channel, true), 1, 0);
+}
+TP_DEF tp_augmentor *tp_aug_mean_variance_normalize_(const tp_aug_mean_variance_normalize_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    return tp__aug_new("tp_aug_mean_variance_normalize", tp__aug_mean_variance_draw, d, sizeof *d);
+}
+static tp_status tp__aug_min_max_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_min_max_normalize_desc *o = (const tp_aug_min_max_normalize_desc *)a->desc;
+    const double low = (double)o->min, high = (double)o->max;
+    return tp__aug_normalize_step(d, a, &tp__aug_min_max, tp__yes(o->all_channel, true), high - low, low);
+}
+TP_DEF tp_augmentor *tp_aug_min_max_normalize_(const tp_aug_min_max_normalize_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_min_max_normalize_desc o = *d;
+    o.max = tp__float_option(d->max, 255.0f);
+    return tp__aug_new("tp_aug_min_max_normalize", tp__aug_min_max_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_color_step(tp__aug_draw *d, const tp_augmentor *a, int mode, bool keepdims, bool keepshape)
+{
+    tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_color, d->h, d->w);
+    if (!s) return TP_ERR_NOMEM;
+    s->number[0] = mode;
+    s->number[1] = keepdims;
+    s->number[2] = keepshape;
+    return TP_OK;
+}
+static tp_status tp__aug_grayscale_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_grayscale_desc *o = (const tp_aug_grayscale_desc *)a->desc;
+    const int mode = tp__yes(o->rgb, false) ? TP_COLOR_RGB2GRAY : TP_COLOR_BGR2GRAY;
+    return tp__aug_color_step(d, a, mode, tp__yes(o->keepdims, true), tp__yes(o->keepshape, false));
+}
+TP_DEF tp_augmentor *tp_aug_grayscale_(const tp_aug_grayscale_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    if (tp__yes(d->keepshape, false) && !tp__yes(d->keepdims, true))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_grayscale: .keepshape needs .keepdims");
+    return tp__aug_new("tp_aug_grayscale", tp__aug_grayscale_draw, d, sizeof *d);
+}
+static tp_status tp__aug_color_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_color_space_desc *o = (const tp_aug_color_space_desc *)a->desc;
+    return tp__aug_color_step(d, a, o->mode, tp__yes(o->keepdims, true), false);
+}
+TP_DEF tp_augmentor *tp_aug_color_space_(const tp_aug_color_space_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    if (d->mode < TP_COLOR_RGB2GRAY || d->mode > TP_COLOR_HSV2BGR)
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_color_space: mode %d is no tp_color", (int)d->mode);
+    return tp__aug_new("tp_aug_color_space", tp__aug_color_draw, d, sizeof *d);
+}
+
+static tp_status tp__aug_to_uint8_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    return tp__aug_plain(d, a, &tp__aug_cast, 0, 0);
+}
+static tp_status tp__aug_to_float32_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    return tp__aug_plain(d, a, &tp__aug_cast, 1, 0);
+}
+TP_DEF tp_augmentor *tp_aug_to_uint8(void) { return tp__aug_new("tp_aug_to_uint8", tp__aug_to_uint8_draw, NULL, 0); }
+TP_DEF tp_augmentor *tp_aug_to_float32(void)
+{
+    return tp__aug_new("tp_aug_to_float32", tp__aug_to_float32_draw, NULL, 0);
+}
+
+static tp_status tp__aug_blur_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_gaussian_blur_desc *o = (const tp_aug_gaussian_blur_desc *)a->desc;
+    const bool same = tp__yes(o->symmetric, true);
+    tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_blur, d->h, d->w);
+    if (!s) return TP_ERR_NOMEM;
+    for (int k = 0; k < 2; k++) s->number[k] = (double)(2 * tp__aug_randint(d, o->size_range[0], o->size_range[1]) + 1);
+    for (int k = 2; k < 4; k++) s->number[k] = tp__aug_uniform(d, (double)o->sigma_range[0], (double)o->sigma_range[1]);
+    if (same) s->number[1] = s->number[0];
+    if (same) s->number[3] = s->number[2];
+    return TP_OK;
+}
+TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d)
+{
+    static const char name[] = "tp_aug_gaussian_blur";
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_gaussian_blur_desc o = *d;
+    if (!o.size_range[0] && !o.size_range[1]) o.size_range[1] = 3;
+    if (o.size_range[0] < 0 || o.size_range[1] <= o.size_range[0] || o.size_range[1] > 10000)
+        return tp__aug_fail(&d->at_, TP_ERR_ARG,
+                            "%s: size_range is {%d, %d}: the end must be above the begin, at most 10000", name,
+                            o.size_range[0], o.size_range[1]);
+    if (!tp__aug_range_fine(o.sigma_range, 0, 1e6))
+        return tp__aug_bad_range(&d->at_, name, "sigma_range", o.sigma_range);
+    return tp__aug_new(name, tp__aug_blur_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_jpeg_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_jpeg_noise_desc *o = (const tp_aug_jpeg_noise_desc *)a->desc;
+    const int64_t quality = tp__aug_randint(d, o->quality_range[0], o->quality_range[1]);
+    return tp__aug_plain(d, a, &tp__aug_jpeg, (double)quality, tp__yes(o->subsample, true));
+}
+TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_jpeg_noise_desc o = *d;
+    if (!o.quality_range[0] && !o.quality_range[1]) o.quality_range[0] = 40, o.quality_range[1] = 100;
+    if (o.quality_range[0] < 1 || o.quality_range[1] <= o.quality_range[0] || o.quality_range[1] > 101)
+        return tp__aug_fail(
+            &d->at_, TP_ERR_ARG,
+            "tp_aug_jpeg_noise: quality_range is {%d, %d}: the end must be above the begin, 1 to 100 are known",
+            o.quality_range[0], o.quality_range[1]);
+    return tp__aug_new("tp_aug_jpeg_noise", tp__aug_jpeg_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_gaussian_noise_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_gaussian_noise_desc *o = (const tp_aug_gaussian_noise_desc *)a->desc;
+    return tp__aug_plain(d, a, &tp__aug_gaussian_noise, (double)o->sigma, tp__yes(o->clip, true));
+}
+TP_DEF tp_augmentor *tp_aug_gaussian_noise_(const tp_aug_gaussian_noise_desc *d)
+{
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_gaussian_noise_desc o = *d;
+    o.sigma = tp__float_option(d->sigma, 1.0f);
+    if (!(o.sigma >= 0 && o.sigma <= 1e6f))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_gaussian_noise: sigma is %g, it must not be negative",
+                            (double)o.sigma);
+    return tp__aug_new("tp_aug_gaussian_noise", tp__aug_gaussian_noise_draw, &o, sizeof o);
+}
+
+static tp_status tp__aug_salt_pepper_draw(tp__aug_draw *d, const tp_augmentor *a)
+{
+    const tp_aug_salt_pepper_noise_desc *o = (const tp_aug_salt_pepper_noise_desc *)a->desc;
+    return tp__aug_plain(d, a, &tp__aug_salt_pepper, (double)o->white_prob, (double)o->black_prob);
+}
+TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_desc *d)
+{
+    static const char name[] = "tp_aug_salt_pepper_noise";
+    if (!d) return tp__aug_no_options(__func__);
+    tp_aug_salt_pepper_noise_desc o = *d;
+    o.white_prob = tp__float_option(d->white_prob, 0.05f);
+    o.black_prob = tp__float_option(d->black_prob, 0.05f);
+    if (!tp__aug_prob_fine(o.white_prob) || !tp__aug_prob_fine(o.black_prob) || !(o.white_prob + o.black_prob <= 1))
+        return tp__aug_fail(&d->at_, TP_ERR_ARG,
+                            "%s: white_prob is %g and black_prob %g: they and their sum must lie in 0 to 1", name,
+                            (double)o.white_prob, (double)o.black_prob);
+    return tp__aug_new(name, tp__aug_salt_pepper_draw, &o, sizeof o);
+}
+
+/* -- flows ---- >>df augment */
+
+typedef struct tp__augment {
+    tp_augmentor *a;
+    tp_transform t;
+    int n[4], index[4][8]; /* images, masks, points, boxes */
+    double mask_fill;
+    bool catches;
+    int64_t caught;
+    const char *name;
+} tp__augment;
+
+static void tp__augment_release(void *user)
+{
+    tp__augment *f = (tp__augment *)user;
+    tp_aug_free(f->a);
+    tp_transform_free(&f->t);
+    tp_free(f);
+}
+
+static tp_status tp__augment_component(tp__augment *f, int kind, const tp_tensor *in, tp_tensor *out)
+{
+    if (kind == 0) return tp_aug_apply_image(&f->t, in, out);
+    if (kind == 1) return tp_aug_apply_mask(&f->t, in, f->mask_fill, out);
+    return kind == 2 ? tp_aug_apply_coords(&f->t, in, out) : tp_aug_apply_boxes(&f->t, in, out);
+}
+
+static tp_status tp__augment_all(tp__augment *f, const tp_datapoint *in, tp_datapoint *out, const tp_map_call *call)
+{
+    for (int kind = 0; kind < 4; kind++)
+        for (int i = 0; i < f->n[kind]; i++)
+            if (f->index[kind][i] >= in->n)
+                return tp_fail(TP_ERR_ARG, "component %d is to be augmented, the datapoint has %d components",
+                               f->index[kind][i], in->n);
+    const tp_tensor *first = &in->c[f->index[0][0]];
+    char text[TP_SHAPE_TEXT];
+    if (first->shape.ndim < 2 || first->shape.ndim > 3)
+        return tp_fail(TP_ERR_SHAPE, "an image to be augmented has shape (H,W) or (H,W,C), this one has %s",
+                       tp_shape_text(&first->shape, text));
+    tp_status st = tp_aug_draw(f->a, first->shape.dim[0], first->shape.dim[1], call->key, call->index, &f->t);
+    for (int kind = 0; kind < 4; kind++)
+        for (int i = 0; i < f->n[kind] && st == TP_OK; i++)
+            st = tp__augment_component(f, kind, &in->c[f->index[kind][i]], &out->c[f->index[kind][i]]);
+    return st;
+}
+
+static tp_status tp__augment_map(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    tp__augment *f = (tp__augment *)call->user;
+    const tp_status st = tp__augment_all(f, in, out, call);
+    if (st >= TP_OK || st == TP_ERR_NOMEM || !f->catches) return st;
+    call->drop = true;
+    if (++f->caught < 10 || f->caught % 100 == 0)
+        tp_log(TP_LOG_WARN, "%s [%s: pass %lld, datapoint %lld] was left out, %lld until now", tp_last_error(), f->name,
+               (long long)call->pass, (long long)call->index, (long long)f->caught);
+    return TP_OK;
+}
+
+/* What the three flows share: f's lists are filled in; the flow below and the augmentor are taken over. */
+static tp_dataflow *tp__augment_new(const tp_at *at, const char *name, tp_dataflow *df, tp_augmentor *a,
+                                    const tp__augment *lists, tp_tri catches, uint64_t seed)
+{
+    tp_df_map_desc m;
+    memset(&m, 0, sizeof m);
+    m.at_ = *at;
+    m.df = df;
+    m.seed = seed;
+    m.fn = tp__augment_map;
+    m.release = tp__augment_release;
+    m.keeps_all = tp__yes(catches, false) ? TP_NO : TP_YES;
+    tp_status st = tp_aug_status(a);
+    if (st == TP_OK && !tp__own(&a->owner_, a->name, name, at)) {
+        st = TP_ERR_ARG;
+        a = NULL;
+    }
+    for (int kind = 0; kind < 4 && st == TP_OK; kind++) {
+        if (lists->n[kind] < 0 || lists->n[kind] > 8)
+            st = tp_fail(TP_ERR_ARG, "a list of %d components", lists->n[kind]);
+        for (int i = 0; i < lists->n[kind] && st == TP_OK; i++)
+            if (lists->index[kind][i] < 0) st = tp_fail(TP_ERR_ARG, "there is no component %d", lists->index[kind][i]);
+    }
+    tp__augment *f = st == TP_OK ? (tp__augment *)tp_malloc(sizeof *f) : NULL;
+    if (st == TP_OK && !f) st = TP_ERR_NOMEM;
+    if (st != TP_OK) {
+        char text[900];
+        snprintf(text, sizeof text, "%.880s", tp_last_error());
+        if (a && (a->owner_.who == name || !a->owner_.who)) tp_aug_free(a);
+        if (df && df->owner_.who) return tp_df_fail(at, st, "%s: %s", name, text);
+        tp_df_free(df);
+        return tp_df_fail(at, st, "%s: %s", name, text);
+    }
+    *f = *lists;
+    f->a = a;
+    f->catches = tp__yes(catches, false);
+    f->name = name;
+    m.user = f;
+    return tp__map_new(&m, NULL, 0, name);
+}
+
+TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    tp__augment lists;
+    memset(&lists, 0, sizeof lists);
+    lists.n[0] = 1;
+    lists.index[0][0] = d->index;
+    return tp__augment_new(&d->at_, "tp_df_augment_image", d->df, d->augmentors, &lists, d->catch_exceptions, d->seed);
+}
+
+TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    tp__augment lists;
+    memset(&lists, 0, sizeof lists);
+    lists.n[0] = lists.n[2] = 1;
+    lists.index[0][0] = d->img_index;
+    lists.index[2][0] = (int)tp__int_option(d->coords_index, 1);
+    return tp__augment_new(&d->at_, "tp_df_augment_coordinates", d->df, d->augmentors, &lists, d->catch_exceptions,
+                           d->seed);
+}
+
+TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    tp__augment lists;
+    memset(&lists, 0, sizeof lists);
+    lists.n[0] = d->n_index ? d->n_index : 2;
+    lists.n[1] = d->n_mask_index;
+    lists.n[2] = d->n_coords_index;
+    lists.n[3] = d->n_box_index;
+    memcpy(lists.index[0], d->index, sizeof lists.index[0]);
+    memcpy(lists.index[1], d->mask_index, sizeof lists.index[0]);
+    memcpy(lists.index[2], d->coords_index, sizeof lists.index[0]);
+    memcpy(lists.index[3], d->box_index, sizeof lists.index[0]);
+    if (!d->n_index) lists.index[0][0] = 0, lists.index[0][1] = 1;
+    lists.mask_fill = (double)d->mask_fill;
+    return tp__augment_new(&d->at_, "tp_df_augment_images", d->df, d->augmentors, &lists, d->catch_exceptions, d->seed);
+}
+
+TP__COLD_END
 
 /* ==== >>idx =========================================================================================== */
 /* 00 00 type rank, then `rank` big-endian 32-bit sizes, then the elements, big-endian, row-major. */

@@ -5552,13 +5552,15 @@ static void *tp__stb_malloc(size_t size)
         return NULL;
     }
     s->need += bytes;
+    void *p;
     if (s->cap - s->used >= bytes) {
-        void *p = s->block + s->used;
+        p = s->block + s->used;
         s->used += bytes;
-        return p;
+    } else {
+        p = tp_malloc(size);
     }
-    void *p = tp_malloc(size);
-    if (!p) s->nomem = true;
+    if (p) memset(p, 0, size); /* parts of a damaged JPEG are never written */
+    else s->nomem = true;
     return p;
 }
 static void tp__stb_free(void *p)
@@ -5690,11 +5692,14 @@ static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_look *look)
     look->kind = "BMP";
     look->damage = "it is cut short";
     if (n < 26) return;
-    look->damage = NULL;
     const bool old = tp__le32(p + 14) == 12;
     const uint32_t h = tp__le32(p + 22);
     look->w = old ? tp__le16(p + 18) : tp__le32(p + 18);
     look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* from the top, if negative */
+    const uint64_t bits = old ? tp__le16(p + 24) : n < 30 ? 0 : tp__le16(p + 28), offset = tp__le32(p + 10);
+    const uint64_t row = (look->w * bits + 31) / 32 * 4; /* rows are multiples of four bytes */
+    if (offset > n || (look->h && row > (n - offset) / look->h)) return;
+    look->damage = NULL;
 }
 
 static tp__image_look tp__look_at_image(const uint8_t *p, size_t n)
@@ -5735,6 +5740,18 @@ static void tp__stb_settle(tp__stb *s, bool keep)
     s->cap = want;
 }
 
+/* A JPEG that is damaged behind its header can come back as an image of what was decoded until then. What went wrong is known all
+ * the same: PNG is tried first, so that each JPEG begins with the reason "bad png sig". */
+static bool tp__stb_gave_up(const tp__image_look *look)
+{
+#ifdef TP__STB_OURS
+    const char *why = look->kind[0] == 'J' ? stbi_failure_reason() : NULL;
+    return why && strcmp(why, "bad png sig") != 0;
+#else
+    return (void)look, false; /* another copy may know no PNG, or no reasons */
+#endif
+}
+
 static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, const tp__image_look *look,
                                   const char *what, int channels, tp_tensor *image)
 {
@@ -5754,6 +5771,8 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
     else if (w < 1 || h < 1 || (uint64_t)w * (uint64_t)h > look->w * look->h)
         st = tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: it has %d x %d pixels, its header says %llu x %llu", what,
                      look->kind, w, h, (unsigned long long)look->w, (unsigned long long)look->h);
+    else if (tp__stb_gave_up(look))
+        st = tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: %s", what, stbi_failure_reason());
     const int64_t dim[3] = {h, w, channels};
     if (st == TP_OK) st = tp_tensor_resize(image, TP_U8, tp_make_shape_n(3, dim));
     if (st == TP_OK) memcpy(image->data, pixels, tp_tensor_bytes(image));

@@ -1,0 +1,1267 @@
+/* test_readers.c - datasets and file formats (tp_input.h, >>readers). Files of other programs and what those read from them
+ * stand in ref_readers.h, which ref_readers.py writes. */
+#define TP_IMPLEMENTATION
+#include "../tp_input.h"
+#include "tp_test.h"
+
+#include "ref_readers.h"
+
+/* ==== >>helpers ======================================================================================= */
+
+static const char *write_file(const char *dir, const char *name, const void *data, size_t size)
+{
+    const char *path = tp_test_path(dir, name);
+    CHECK(tp_test_write(path, data, size));
+    return path;
+}
+
+static bool same_bytes(const tp_tensor *t, tp_dtype dtype, const void *data, size_t size)
+{
+    return t->dtype == dtype && tp_tensor_bytes(t) == size && (size == 0 || memcmp(t->data, data, size) == 0);
+}
+
+/* A number that stands for a datapoint: its bytes, dtypes and shapes. */
+static uint64_t digest(const tp_datapoint *dp)
+{
+    uint64_t h = 17;
+    for (int i = 0; i < dp->n; i++) {
+        const tp_tensor *t = &dp->c[i];
+        h = 31 * h + tp_hash(t->shape.dim, (size_t)t->shape.ndim * sizeof(int64_t)) + (uint64_t)t->dtype;
+        h = 31 * h + tp_hash(tp_tensor_bytes(t) ? t->data : "", tp_tensor_bytes(t));
+    }
+    return h;
+}
+
+enum { MOST = 128 };
+static int walk(tp_dataflow *df, int64_t pass, uint64_t *seen)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    int n = 0;
+    tp_status st = tp_df_restart(df, pass);
+    while (st == TP_OK && n < MOST && (st = tp_df_next(df, &dp)) == TP_OK) seen[n++] = digest(&dp);
+    CHECK_MSG(st == TP_END || n == MOST, "%s", tp_last_error());
+    tp_datapoint_free(&dp);
+    return n;
+}
+
+/* What every flow keeps: passes can be taken in any order and again, seek is as if so many had been taken, TP_END stays. The
+ * flow is freed. distinct: a pass has no datapoint twice, and shuffled ones differ in their order. */
+static void check_protocol_(tp_dataflow *df, int64_t size, bool shuffled, int line)
+{
+    uint64_t pass[3][MOST], again[MOST];
+    int n[3];
+    CHECK_MSG(tp_df_status(df) == TP_OK, "line %d: %s", line, tp_last_error());
+    CHECK_MSG(tp_df_size(df) == size, "line %d: size %lld", line, (long long)tp_df_size(df));
+    for (int p = 0; p < 3; p++) n[p] = walk(df, p, pass[p]);
+    CHECK_MSG(n[0] == size && n[1] == size && n[2] == size, "line %d: %d %d %d datapoints", line, n[0], n[1], n[2]);
+    CHECK(walk(df, 1, again) == n[1] && memcmp(again, pass[1], (size_t)n[1] * sizeof *again) == 0);
+    CHECK_MSG((memcmp(pass[0], pass[1], (size_t)n[0] * sizeof *again) != 0) == shuffled, "line %d: shuffled", line);
+    for (int64_t k = 0; k <= size + 1; k++) {
+        tp_datapoint dp = {0, NULL, 0};
+        int64_t skipped = -1;
+        tp_df_restart(df, 2);
+        CHECK_OK(tp_df_seek(df, k, &skipped));
+        CHECK_MSG(skipped == (k < size ? k : size), "line %d: seek(%lld) skipped %lld", line, (long long)k,
+                  (long long)skipped);
+        for (int64_t i = k; i < size; i++)
+            CHECK_MSG(tp_df_next(df, &dp) == TP_OK && digest(&dp) == pass[2][i], "line %d: %lld after seek(%lld)", line,
+                      (long long)i, (long long)k);
+        CHECK(tp_df_next(df, &dp) == TP_END && tp_df_next(df, &dp) == TP_END);
+        tp_datapoint_free(&dp);
+    }
+    tp_df_free(df);
+}
+#define check_protocol(df_, size_, shuffled_) check_protocol_((df_), (size_), (shuffled_), __LINE__)
+
+/* After a first pass nothing is allocated. The flow is freed. */
+static void check_no_allocation(tp_dataflow *df)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int pass = 0; pass < 2; pass++) {
+        CHECK_OK(tp_df_restart(df, 0));
+        while (tp_df_next(df, &dp) == TP_OK) continue;
+    }
+    tp_test_fail_after(1);
+    for (int pass = 0; pass < 2; pass++) {
+        CHECK_OK(tp_df_restart(df, 0));
+        tp_status st;
+        while ((st = tp_df_next(df, &dp)) == TP_OK) continue;
+        CHECK(st == TP_END);
+    }
+    CHECK(!tp_test_alloc_failed());
+    tp_test_alloc_reset();
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+}
+
+/* make() and a pass with each allocation failing once: TP_ERR_NOMEM or a whole pass, and nothing stays. */
+static void check_no_memory_(tp_dataflow *(*make)(void), int line)
+{
+    long n = 1;
+    for (long failed = 1; failed && n < 2000; n++) {
+        tp_test_fail_after(n);
+        tp_dataflow *df = make();
+        tp_datapoint dp = {0, NULL, 0};
+        tp_status st = df ? tp_df_status(df) : TP_ERR_NOMEM;
+        while (st == TP_OK) st = tp_df_next(df, &dp);
+        failed = tp_test_alloc_failed();
+        CHECK_MSG(st == TP_END || (failed && st == TP_ERR_NOMEM), "line %d: allocation %ld: %s: %s", line, n,
+                  tp_status_name(st), tp_last_error());
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+        CHECK_MSG(tp_test_live_blocks() == 0, "line %d: allocation %ld: %ld blocks stay", line, n,
+                  (long)tp_test_live_blocks());
+    }
+    CHECK_MSG(n > 3, "line %d: only %ld allocations", line, n);
+    tp_test_alloc_reset();
+}
+#define check_no_memory(make_) check_no_memory_((make_), __LINE__)
+
+static void check_refused_(tp_dataflow *df, tp_status st, const char *part, int line)
+{
+    const tp_status is = tp_df_status(df);
+    CHECK_MSG(is == st && strstr(tp_last_error(), part), "line %d: %s: %s", line, tp_status_name(is), tp_last_error());
+    tp_df_free(df);
+}
+#define check_refused(df_, st_, part_) check_refused_((df_), (st_), (part_), __LINE__)
+
+static char warnings[32][600];
+static int n_warnings;
+static void keep_warnings(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    if (level == TP_LOG_WARN && n_warnings < 32) snprintf(warnings[n_warnings++], sizeof warnings[0], "%s", message);
+}
+
+/* ==== >>cifar ========================================================================================= */
+
+/* Byte k of channel c, pixel j of image i of batch b: a number that tells them apart. */
+static unsigned char cifar_byte(int b, int i, int c, int j)
+{
+    return (unsigned char)(b * 37 + i * 11 + c * 83 + j % 251 + j / 251);
+}
+
+static void write_cifar(const char *dir, const char *name, int b, int images, int labels)
+{
+    static unsigned char record[4 * 3074];
+    unsigned char *p = record;
+    for (int i = 0; i < images; i++) {
+        for (int k = 0; k < labels; k++)
+            *p++ = (unsigned char)((b + i + 10 * k * (labels - 1)) % (k || labels == 1 ? 10 : 20));
+        for (int c = 0; c < 3; c++)
+            for (int j = 0; j < 1024; j++) *p++ = cifar_byte(b, i, c, j);
+    }
+    write_file(dir, name, record, (size_t)(p - record));
+}
+
+static const char *cifar_dir;
+static void make_cifar(void)
+{
+    const char *const batches[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin", "data_batch_4.bin",
+                                   "data_batch_5.bin"};
+    cifar_dir = tp_test_tmpdir();
+    for (int b = 0; b < 5; b++) write_cifar(cifar_dir, batches[b], b, 2, 1);
+    write_cifar(cifar_dir, "test_batch.bin", 7, 3, 1);
+    write_cifar(cifar_dir, "train.bin", 1, 4, 2);
+    write_cifar(cifar_dir, "test.bin", 2, 3, 2);
+}
+
+TEST(cifar_is_planar_in_the_file_and_interleaved_in_the_image)
+{
+    make_cifar();
+    tp_dataflow *df = tp_df_cifar10("train", .dir = cifar_dir, .shuffle = TP_NO);
+    tp_datapoint dp = {0, NULL, 0};
+    for (int n = 0; n < 10 && CHECK_OK(tp_df_next(df, &dp)); n++) {
+        const unsigned char *x = (const unsigned char *)dp.c[0].data;
+        char text[TP_SHAPE_TEXT];
+        CHECK_STR(tp_shape_text(&dp.c[0].shape, text), "(32,32,3)");
+        CHECK(dp.n == 2 && dp.c[0].dtype == TP_U8 && dp.c[1].dtype == TP_I32 && dp.c[1].shape.ndim == 0);
+        CHECK(tp_tensor_get(&dp.c[1], 0) == (n / 2 + n % 2) % 10);
+        int wrong = 0;
+        for (int y = 0; y < 32; y++)
+            for (int w = 0; w < 32; w++)
+                for (int c = 0; c < 3; c++) wrong += x[(y * 32 + w) * 3 + c] != cifar_byte(n / 2, n % 2, c, y * 32 + w);
+        CHECK(wrong == 0);
+    }
+    CHECK(tp_df_next(df, &dp) == TP_END);
+    tp_df_free(df);
+    df = tp_df_cifar100("test", .dir = cifar_dir);
+    for (int i = 0; i < 3 && CHECK_OK(tp_df_next(df, &dp)); i++)
+        CHECK(tp_tensor_get(&dp.c[1], 0) == (2 + i + 10) % 10); /* fine */
+    tp_df_free(df);
+    df = tp_df_cifar100("test", .dir = cifar_dir, .coarse = TP_YES);
+    for (int i = 0; i < 3 && CHECK_OK(tp_df_next(df, &dp)); i++) CHECK(tp_tensor_get(&dp.c[1], 0) == (2 + i) % 20);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+TEST(cifar_is_shuffled_for_training_alone)
+{
+    make_cifar();
+    check_protocol(tp_df_cifar10("train", .dir = cifar_dir), 10, true);
+    check_protocol(tp_df_cifar10("test", .dir = cifar_dir), 3, false);
+    check_protocol(tp_df_cifar100("train", .dir = cifar_dir, .seed = 5), 4, true);
+    check_protocol(tp_df_cifar100("test", .dir = cifar_dir, .shuffle = TP_YES, .seed = 3), 3, true);
+    check_no_allocation(tp_df_cifar10("train", .dir = cifar_dir));
+}
+
+TEST(cifar_is_looked_for_in_the_usual_places)
+{
+    make_cifar();
+    char data[600];
+    const char *root = tp_test_tmpdir();
+    snprintf(data, sizeof data, "%s/cifar10/cifar-10-batches-bin", root);
+    CHECK_OK(tp_make_dirs(data));
+    write_cifar(data, "test_batch.bin", 7, 3, 1);
+    setenv("TP_DATA", root, 1);
+    check_protocol(tp_df_cifar10("test"), 3, false);
+    check_refused(tp_df_cifar100("test"), TP_ERR_IO, "there is no test.bin in");
+    unsetenv("TP_DATA");
+    snprintf(data, sizeof data, "%s/cifar100_data", root);
+    CHECK_OK(tp_make_dirs(data));
+    write_cifar(data, "test.bin", 2, 3, 2);
+    setenv("TENSORPACK_DATASET", root, 1);
+    check_protocol(tp_df_cifar100("test"), 3, false);
+    unsetenv("TENSORPACK_DATASET");
+}
+
+TEST(cifar_files_are_not_trusted)
+{
+    make_cifar();
+    char record[3073] = {9}, two[3074] = {19, 99};
+    const char *dir = tp_test_tmpdir();
+    write_file(dir, "test_batch.bin", record, 3072);
+    check_refused(tp_df_cifar10("test", .dir = dir), TP_ERR_FORMAT,
+                  "has 3072 bytes, which is no number of records of 3073 bytes");
+    write_file(dir, "test_batch.bin", record, 0);
+    check_refused(tp_df_cifar10("test", .dir = dir), TP_ERR_FORMAT, "has 0 bytes");
+    write_file(dir, "test_batch.bin", record, 3073);
+    check_protocol(tp_df_cifar10("test", .dir = dir), 1, false);
+    record[0] = 10;
+    write_file(dir, "test_batch.bin", record, 3073);
+    check_refused(tp_df_cifar10("test", .dir = dir), TP_ERR_FORMAT,
+                  "record 0 at byte 0 has label 10, there are 10 classes");
+    write_file(dir, "test.bin", two, 3074);
+    check_protocol(tp_df_cifar100("test", .dir = dir), 1, false);
+    two[0] = 20;
+    write_file(dir, "test.bin", two, 3074);
+    check_refused(tp_df_cifar100("test", .dir = dir), TP_ERR_FORMAT, "label 20, there are 20 classes");
+    check_refused(tp_df_cifar10("validate", .dir = dir), TP_ERR_ARG, "neither \"train\" nor \"test\"");
+    check_refused(tp_df_cifar10("train", .dir = dir), TP_ERR_IO, "there is no data_batch_1.bin in");
+}
+
+static tp_dataflow *a_cifar(void) { return tp_df_cifar100("train", .dir = cifar_dir); }
+TEST(cifar_without_memory)
+{
+    make_cifar();
+    check_no_memory(a_cifar);
+}
+
+TEST(means_per_pixel_and_per_channel)
+{
+    make_cifar();
+    tp_dataflow *df = tp_df_cifar10("train", .dir = cifar_dir); /* shuffled: whole numbers add up alike in any order */
+    tp_tensor mean;
+    memset(&mean, 0, sizeof mean);
+    double all[3] = {0, 0, 0};
+    if (!CHECK_OK(tp_df_per_pixel_mean(df, 0, &mean))) return;
+    CHECK(mean.dtype == TP_F32 && tp_tensor_size(&mean) == 3072 && mean.shape.ndim == 3);
+    for (int j = 0; j < 1024; j++)
+        for (int c = 0; c < 3; c++) {
+            double sum = 0;
+            for (int n = 0; n < 10; n++) sum += cifar_byte(n / 2, n % 2, c, j);
+            all[c] += sum;
+            CHECK(((const float *)mean.data)[3 * j + c] == (float)(sum / 10));
+        }
+    CHECK_OK(tp_df_per_channel_mean(df, 0, &mean));
+    CHECK(tp_tensor_size(&mean) == 3 && mean.shape.ndim == 1);
+    for (int c = 0; c < 3; c++) CHECK(((const float *)mean.data)[c] == (float)(all[c] / 10240));
+    CHECK_OK(tp_df_per_channel_mean(df, 1, &mean)); /* of scalars */
+    CHECK_NEAR(((const float *)mean.data)[0], 2.5, 1e-6, 0);
+    CHECK_ERR(tp_df_per_pixel_mean(df, 2, &mean), TP_ERR_ARG, "component 2");
+    uint64_t first[MOST], then[MOST];
+    CHECK(walk(df, 0, first) == 10);
+    CHECK_OK(tp_df_per_channel_mean(df, 0, &mean));
+    tp_datapoint dp = {0, NULL, 0};
+    for (int i = 0; i < 10 && CHECK_OK(tp_df_next(df, &dp)); i++) then[i] = digest(&dp);
+    CHECK(memcmp(first, then, 10 * sizeof *first) == 0); /* the flow stands at the start again */
+    tp_datapoint_free(&dp);
+    tp_tensor_free(&mean);
+    tp_df_free(df);
+}
+
+/* ==== >>npz =========================================================================================== */
+
+static const char *npz_path;
+static void make_npz(void) { npz_path = write_file(tp_test_tmpdir(), "a.npz", ref_npz, sizeof ref_npz); }
+
+TEST(npz_of_numpy)
+{
+    make_npz();
+    tp_dataflow *df = tp_df_npz(npz_path, .names = {"X", "y"}, .shuffle = TP_NO);
+    tp_datapoint dp = {0, NULL, 0};
+    const int64_t y[5] = {3, 1, 4, 1, 5};
+    for (int i = 0; i < 5 && CHECK_OK(tp_df_next(df, &dp)); i++) {
+        unsigned char row[6];
+        for (int k = 0; k < 6; k++) row[k] = (unsigned char)((6 * i + k) * 7);
+        CHECK(same_bytes(&dp.c[0], TP_U8, row, 6) && dp.c[0].shape.ndim == 2 && dp.c[0].shape.dim[1] == 3);
+        CHECK(same_bytes(&dp.c[1], TP_I64, &y[i], 8) && dp.c[1].shape.ndim == 0);
+    }
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    check_protocol(tp_df_npz(npz_path, .names = {"y", "X"}, .seed = 1), 5, true);
+    check_protocol(tp_df_npz(npz_path, .names = {"other"}, .shuffle = TP_NO), 2, false);
+    check_no_allocation(tp_df_npz(npz_path, .names = {"X", "y"}));
+    check_refused(tp_df_npz(npz_path), TP_ERR_SHAPE, "y"); /* all three: of different lengths */
+    check_refused(tp_df_npz(npz_path, .names = {"X", "z"}), TP_ERR_NAME, "no array \"z\"; its first is \"X\"");
+    check_refused(tp_df_npz(npz_path, .names = {"X", "X"}), TP_ERR_ARG, "\"X\" is asked for twice");
+    check_refused(tp_df_npz(NULL), TP_ERR_ARG, "the path is NULL");
+    check_refused(tp_df_npz(tp_test_path(tp_test_tmpdir(), "none.npz")), TP_ERR_IO, "none.npz");
+}
+
+static tp_dataflow *an_npz(void) { return tp_df_npz(npz_path, .names = {"X", "y"}); }
+TEST(npz_without_memory)
+{
+    make_npz();
+    check_no_memory(an_npz);
+}
+
+/* ==== >>tfrecord ====================================================================================== */
+
+static const char *const feature_names[] = {"ids", "image", "label", "weights"}; /* sorted, as protobuf wrote them */
+static const tp_spec features[] = {TP_SPEC("image", TP_U8, 2, 3), TP_SPEC("label", TP_I32),
+                                   TP_SPEC("ids", TP_I64, TP_ANY), TP_SPEC("weights", TP_F32, 3)};
+
+static const unsigned char *ref_example(int i, size_t *size)
+{
+    *size = i == 0 ? sizeof ref_example0 : i == 1 ? sizeof ref_example1 : sizeof ref_example2;
+    return i == 0 ? ref_example0 : i == 1 ? ref_example1 : ref_example2;
+}
+
+static void check_example(const tp_datapoint *dp, int i)
+{
+    unsigned char image[6];
+    const int32_t label = i - 1;
+    const int64_t ids[3] = {-1, (int64_t)1 << 40, 300};
+    const float weights[3] = {0.5f, -1.25f * (float)i, 1e-3f};
+    for (int k = 0; k < 6; k++) image[k] = (unsigned char)(10 * i + k);
+    CHECK(dp->n == 4 && same_bytes(&dp->c[0], TP_U8, image, 6) && dp->c[0].shape.ndim == 2);
+    CHECK(same_bytes(&dp->c[1], TP_I32, &label, 4) && dp->c[1].shape.ndim == 0);
+    CHECK(same_bytes(&dp->c[2], TP_I64, ids, (size_t)i * 8) && dp->c[2].shape.dim[0] == i);
+    CHECK(same_bytes(&dp->c[3], TP_F32, weights, 12));
+}
+
+TEST(examples_of_protobuf_are_read_and_written_alike)
+{
+    tp_datapoint dp = {0, NULL, 0}, sorted = {0, NULL, 0};
+    for (int i = 0; i < 3; i++) {
+        size_t size;
+        const unsigned char *data = ref_example(i, &size);
+        tp_buf out = {NULL, 0, 0, false};
+        if (!CHECK_OK(tp_example_parse(data, size, "ref", features, 4, &dp))) continue;
+        check_example(&dp, i);
+        CHECK_OK(tp_datapoint_resize(&sorted, 4));
+        const int order[4] = {2, 0, 1, 3};
+        for (int k = 0; k < 4; k++)
+            tp_tensor_view(&sorted.c[k], dp.c[order[k]].dtype, dp.c[order[k]].shape, dp.c[order[k]].data);
+        CHECK_OK(tp_example_write(&sorted, feature_names, &out));
+        CHECK_MSG(out.len == size && memcmp(out.data, data, size) == 0, "example %d: other bytes than protobuf's", i);
+        tp_buf_free(&out);
+    }
+    tp_datapoint_free(&dp);
+    tp_datapoint_free(&sorted);
+}
+
+/* Example { features { feature { key: "x" value { <list> } } } } around the bytes of a list's message. */
+static tp_status parse_list(int kind, const void *list, size_t n, const tp_spec *spec, tp_datapoint *dp)
+{
+    unsigned char m[256];
+    const unsigned char k = (unsigned char)n;
+    size_t at = 0;
+    m[at++] = 0x0a, m[at++] = (unsigned char)(k + 9);
+    m[at++] = 0x0a, m[at++] = (unsigned char)(k + 7);
+    m[at++] = 0x0a, m[at++] = 1, m[at++] = 'x';
+    m[at++] = 0x12, m[at++] = (unsigned char)(k + 2);
+    m[at++] = (unsigned char)(kind << 3 | 2), m[at++] = k;
+    memcpy(m + at, list, n);
+    return tp_example_parse(m, at + n, "hand", spec, 1, dp);
+}
+
+TEST(example_lists_packed_and_unpacked)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    const tp_spec ints[1] = {TP_SPEC("x", TP_I32, TP_ANY)}, floats[1] = {TP_SPEC("x", TP_F64, TP_ANY)},
+                  raw[1] = {TP_SPEC("x", TP_F32, 1, TP_ANY)};
+    /* values 1 and 300, each with its key; then packed; then both ways in one list */
+    CHECK_OK(parse_list(3, "\x08\x01\x08\xac\x02", 5, ints, &dp));
+    CHECK(dp.c[0].shape.dim[0] == 2 && tp_tensor_get(&dp.c[0], 0) == 1 && tp_tensor_get(&dp.c[0], 1) == 300);
+    CHECK_OK(parse_list(3, "\x0a\x03\x01\xac\x02", 5, ints, &dp));
+    CHECK(dp.c[0].shape.dim[0] == 2 && tp_tensor_get(&dp.c[0], 0) == 1 && tp_tensor_get(&dp.c[0], 1) == 300);
+    CHECK_OK(parse_list(3, "\x08\x07\x0a\x03\x01\xac\x02\x08\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 18, ints, &dp));
+    CHECK(dp.c[0].shape.dim[0] == 4 && tp_tensor_get(&dp.c[0], 0) == 7 && tp_tensor_get(&dp.c[0], 3) == -1);
+    /* 1.5 is 00 00 c0 3f */
+    CHECK_OK(parse_list(2, "\x0d\0\0\xc0\x3f\x0a\x04\0\0\xc0\x3f", 11, floats, &dp));
+    CHECK(dp.c[0].dtype == TP_F64 && dp.c[0].shape.dim[0] == 2 && tp_tensor_get(&dp.c[0], 0) == 1.5 &&
+          tp_tensor_get(&dp.c[0], 1) == 1.5);
+    /* a string as little-endian elements */
+    CHECK_OK(parse_list(1, "\x0a\x04\0\0\xc0\x3f", 6, raw, &dp));
+    CHECK(dp.c[0].shape.ndim == 2 && dp.c[0].shape.dim[1] == 1 && tp_tensor_get(&dp.c[0], 0) == 1.5);
+    CHECK_OK(parse_list(3, "", 0, ints, &dp));
+    CHECK(dp.c[0].shape.dim[0] == 0);
+    /* what cannot be */
+    CHECK_ERR(parse_list(3, "\x0a\x02\x01\xac", 4, ints, &dp), TP_ERR_FORMAT, "no tf.train.Example");
+    CHECK_ERR(parse_list(2, "\x0a\x03\0\0\0", 5, floats, &dp), TP_ERR_FORMAT, "no tf.train.Example");
+    CHECK_ERR(parse_list(3, "\x0d\0\0\0\0", 5, ints, &dp), TP_ERR_FORMAT, "no tf.train.Example");
+    CHECK_ERR(parse_list(2, "\x0d\0\0\xc0\x3f", 5, ints, &dp), TP_ERR_DTYPE,
+              "hand: feature \"x\" is a float list, it cannot be read as int32");
+    CHECK_ERR(parse_list(1, "\x0a\x01g\x0a\x01h", 6, raw, &dp), TP_ERR_FORMAT, "has 2 strings");
+    CHECK_ERR(parse_list(1, "\x0a\x03ghi", 5, raw, &dp), TP_ERR_FORMAT, "has 3 bytes");
+    CHECK_ERR(parse_list(3, "\x08\x80\x80\x80\x80\x08", 6, ints, &dp), TP_ERR_FORMAT,
+              "does not fit into int32"); /* 2^31 */
+    const tp_spec two[1] = {TP_SPEC("x", TP_I32, 2)}, other[1] = {TP_SPEC("y", TP_I32)},
+                  small[1] = {TP_SPEC("x", TP_U8, TP_ANY)};
+    CHECK_ERR(parse_list(3, "\x08\x01", 2, two, &dp), TP_ERR_SHAPE, "an int64 list, 1 elements, which are no (2)");
+    CHECK_ERR(parse_list(3, "\x08\x01", 2, other, &dp), TP_ERR_NAME, "hand has no feature \"y\"");
+    CHECK_ERR(parse_list(3, "\x08\x80\x02", 3, small, &dp), TP_ERR_FORMAT, "does not fit into uint8"); /* 256 */
+    CHECK_OK(parse_list(3, "\x08\xff\x01", 3, small, &dp));
+    CHECK(tp_tensor_get(&dp.c[0], 0) == 255);
+    tp_datapoint_free(&dp);
+}
+
+static const char *record_paths[2];
+static void make_records(void)
+{
+    const char *dir = tp_test_tmpdir();
+    record_paths[0] = write_file(dir, "a.tfrecord", ref_tfrecord, sizeof ref_tfrecord - 16); /* without the empty one */
+    record_paths[1] = write_file(dir, "b.tfrecord", ref_tfrecord, sizeof ref_example0 + 16); /* the first */
+}
+
+TEST(tfrecords_of_tensorboard_are_read_and_written_alike)
+{
+    const char *dir = tp_test_tmpdir(), *path = write_file(dir, "r.tfrecord", ref_tfrecord, sizeof ref_tfrecord);
+    tp_tfrecord_reader *r = NULL;
+    tp_buf out = {NULL, 0, 0, false};
+    tp_writer *w = NULL;
+    const void *data;
+    size_t size, want;
+    if (!CHECK_OK(tp_tfrecord_open(&r, path))) return;
+    CHECK_OK(tp_writer_open(&w, tp_test_path(dir, "w.tfrecord")));
+    for (int i = 0; i < 4 && CHECK_OK(tp_tfrecord_next(r, &data, &size)); i++) {
+        const unsigned char *example = ref_example(i, &want);
+        if (i == 3) want = 0;
+        CHECK(size == want && (!want || memcmp(data, example, size) == 0));
+        tp_tfrecord_append(&out, data, size);
+        CHECK_OK(tp_tfrecord_put(w, data, size));
+    }
+    CHECK(tp_tfrecord_next(r, &data, &size) == TP_END && tp_tfrecord_next(r, &data, &size) == TP_END);
+    tp_tfrecord_close(r);
+    CHECK_OK(tp_writer_commit(w));
+    CHECK(out.len == sizeof ref_tfrecord && memcmp(out.data, ref_tfrecord, out.len) == 0);
+    tp_buf_free(&out);
+    char *whole = NULL;
+    CHECK_OK(tp_file_read(tp_test_path(dir, "w.tfrecord"), false, 0, &whole, &size));
+    CHECK(size == sizeof ref_tfrecord && memcmp(whole, ref_tfrecord, size) == 0);
+    tp_free(whole);
+}
+
+TEST(tfrecord_flows)
+{
+    make_records();
+    tp_dataflow *df = tp_df_tfrecord(record_paths, 2, .features = features, .n_features = 4);
+    tp_datapoint dp = {0, NULL, 0};
+    for (int i = 0; i < 4 && CHECK_OK(tp_df_next(df, &dp)); i++) check_example(&dp, i % 3);
+    CHECK(tp_df_next(df, &dp) == TP_END);
+    tp_df_free(df);
+    df = tp_df_tfrecord(record_paths, 1);
+    for (int i = 0; i < 3 && CHECK_OK(tp_df_next(df, &dp)); i++) {
+        size_t size;
+        const unsigned char *data = ref_example(i, &size);
+        CHECK(dp.n == 1 && same_bytes(&dp.c[0], TP_U8, data, size));
+    }
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    check_protocol(tp_df_tfrecord(record_paths, 2, .features = features, .n_features = 4), 4, false);
+    check_protocol(tp_df_tfrecord(record_paths, 1, .features = features, .n_features = 4, .shuffle = TP_YES), 3, true);
+    check_no_allocation(tp_df_tfrecord(record_paths, 2, .features = features, .n_features = 4));
+    const tp_spec missing[1] = {TP_SPEC("depth", TP_F32)};
+    df = tp_df_tfrecord(record_paths, 1, .features = missing, .n_features = 1);
+    CHECK_OK(tp_df_seek(df, 1, NULL));
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_NAME, "a.tfrecord: record 1 at byte 104 has no feature \"depth\"");
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    check_refused(tp_df_tfrecord(NULL, 0), TP_ERR_ARG, "at least one path");
+    check_refused(tp_df_tfrecord(record_paths, 1, .n_features = 2), TP_ERR_ARG, "2 features at NULL");
+}
+
+TEST(more_tfrecord_files_than_are_kept_open)
+{
+    const char *dir = tp_test_tmpdir(), *paths[70];
+    static char names[70][300];
+    for (int i = 0; i < 70; i++) {
+        const char c = (char)i;
+        tp_buf b = {NULL, 0, 0, false};
+        tp_tfrecord_append(&b, &c, 1);
+        snprintf(names[i], sizeof names[i], "%s/%d", dir, i);
+        char name[16];
+        snprintf(name, sizeof name, "%d", i);
+        write_file(dir, name, b.data, b.len);
+        paths[i] = names[i];
+        tp_buf_free(&b);
+    }
+    check_protocol(tp_df_tfrecord(paths, 70, .shuffle = TP_YES), 70, true);
+}
+
+TEST(damaged_tfrecords_are_named_by_number_and_byte)
+{
+    const char *dir = tp_test_tmpdir();
+    unsigned char bytes[sizeof ref_tfrecord];
+    tp_datapoint dp = {0, NULL, 0};
+    const size_t second = sizeof ref_example0 + 16; /* where record 1 begins */
+    for (size_t cut = second + 1; cut < second + sizeof ref_example1 + 16; cut += 7) {
+        const char *path = write_file(dir, "cut", ref_tfrecord, cut);
+        check_refused(tp_df_tfrecord(&path, 1), TP_ERR_FORMAT, "cut: record 1 at byte 104 is cut short");
+    }
+    for (size_t at = 0; at < 12; at++) { /* the length and its checksum */
+        memcpy(bytes, ref_tfrecord, sizeof bytes);
+        bytes[second + at] ^= 0x10;
+        const char *path = write_file(dir, "head", bytes, sizeof bytes);
+        check_refused(tp_df_tfrecord(&path, 1), TP_ERR_FORMAT,
+                      "record 1 at byte 104: the checksum of its length does not match");
+    }
+    for (size_t at = second + 12; at < second + 12 + sizeof ref_example1 + 4; at += 5) { /* the data and theirs */
+        memcpy(bytes, ref_tfrecord, sizeof bytes);
+        bytes[at] ^= 0x01;
+        const char *path = write_file(dir, "data", bytes, sizeof bytes);
+        tp_dataflow *df = tp_df_tfrecord(&path, 1);
+        CHECK_OK(tp_df_next(df, &dp));
+        CHECK_ERR(tp_df_next(df, &dp), TP_ERR_FORMAT,
+                  "data: record 1 at byte 104: the checksum of its data does not match");
+        CHECK_OK(tp_df_next(df, &dp)); /* the next one is whole */
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+    const char *path = write_file(dir, "gz", "\x1f\x8b\x08 and so on, for sixteen bytes", 30);
+    check_refused(tp_df_tfrecord(&path, 1), TP_ERR_FORMAT, "compressed by gzip");
+    check_refused(tp_df_tfrecord(&dir, 1), TP_ERR_IO, "is not a file");
+    path = tp_test_path(dir, "none");
+    check_refused(tp_df_tfrecord(&path, 1), TP_ERR_IO, "none cannot be opened");
+    tp_tfrecord_reader *r = NULL;
+    CHECK_ERR(tp_tfrecord_open(&r, path), TP_ERR_IO, "none cannot be opened");
+    CHECK(!r);
+}
+
+static tp_dataflow *records(void)
+{
+    return tp_df_tfrecord(record_paths, 2, .features = features, .n_features = 4, .shuffle = TP_YES);
+}
+TEST(tfrecord_without_memory)
+{
+    make_records();
+    check_no_memory(records);
+}
+
+TEST(a_flow_saved_as_tfrecords)
+{
+    make_records();
+    const char *dir = tp_test_tmpdir(), *path = tp_test_path(dir, "saved");
+    const int order[4] = {2, 0, 1, 3};
+    tp_dataflow *df = tp_df_select(tp_df_tfrecord(record_paths, 1, .features = features, .n_features = 4), order, 4);
+    char *data = NULL;
+    size_t size;
+    CHECK_OK(tp_df_save_tfrecord(df, path, feature_names, 4));
+    CHECK_OK(tp_file_read(path, false, 0, &data, &size));
+    CHECK(size == sizeof ref_tfrecord - 16 && memcmp(data, ref_tfrecord, size) == 0);
+    tp_free(data);
+    CHECK_ERR(tp_df_save_tfrecord(df, path, feature_names, 3), TP_ERR_ARG, "has 4 components, 3 were to be saved");
+    CHECK_OK(tp_file_read(path, false, 0, &data, &size)); /* the old file is there */
+    CHECK(size == sizeof ref_tfrecord - 16);
+    tp_free(data);
+    tp_df_free(df);
+    df = tp_df_tfrecord(record_paths, 1); /* bytes as they are */
+    CHECK_OK(tp_df_save_tfrecord(df, path, NULL, 0));
+    tp_df_free(df);
+    CHECK_OK(tp_file_read(path, false, 0, &data, &size));
+    CHECK(size == sizeof ref_tfrecord - 16 && memcmp(data, ref_tfrecord, size) == 0);
+    tp_free(data);
+}
+
+/* ==== >>csv =========================================================================================== */
+
+static const char *csv_path;
+static const char *make_csv(const char *text)
+{
+    return csv_path = write_file(tp_test_tmpdir(), "t.csv", text, strlen(text));
+}
+
+static bool same_text(const tp_tensor *t, const char *text)
+{
+    return same_bytes(t, TP_U8, text, strlen(text)) && t->shape.ndim == 1;
+}
+
+TEST(csv_of_python)
+{
+    const char *path = write_file(tp_test_tmpdir(), "python.csv", ref_csv, sizeof ref_csv);
+    const tp_csv_column columns[] = {{"big", 0, 0, TP_I64},
+                                     {"name", 0, 0, TP_U8},
+                                     {"weight", 0, 0, TP_F64},
+                                     {NULL, 1, 0, TP_I32},
+                                     {"age", 0, 2, TP_F32}};
+    const char *const names[] = {"plain", "a \"quoted\", field", "two\nlines", ""};
+    const int64_t big[] = {INT64_MIN, INT64_MAX, 0, 1};
+    const int32_t age[] = {1, INT32_MIN, INT32_MAX, 7};
+    const double weight[] = {0.1, 1e-300, 2.5};
+    tp_dataflow *df = tp_df_csv(path, columns, 5, .shuffle = TP_NO);
+    tp_datapoint dp = {0, NULL, 0};
+    for (int i = 0; i < 4 && CHECK_OK(tp_df_next(df, &dp)); i++) {
+        CHECK(dp.n == 5 && same_bytes(&dp.c[0], TP_I64, &big[i], 8) && dp.c[0].shape.ndim == 0);
+        CHECK(same_text(&dp.c[1], names[i]));
+        if (i < 3) CHECK(same_bytes(&dp.c[2], TP_F64, &weight[i], 8));
+        else CHECK(isnan(tp_tensor_get(&dp.c[2], 0)));
+        CHECK(same_bytes(&dp.c[3], TP_I32, &age[i], 4));
+        CHECK(dp.c[4].dtype == TP_F32 && dp.c[4].shape.ndim == 1 && dp.c[4].shape.dim[0] == 2);
+        CHECK(((const float *)dp.c[4].data)[0] == (float)age[i]);
+        if (i < 3) CHECK(((const float *)dp.c[4].data)[1] == (float)weight[i]);
+    }
+    CHECK(tp_df_next(df, &dp) == TP_END);
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    check_protocol(tp_df_csv(path, columns, 5, .shuffle = TP_NO), 4, false);
+    check_protocol(tp_df_csv(path, columns, 5), 4, true);
+    check_no_allocation(tp_df_csv(path, columns, 5));
+}
+
+/* "a|b|c;d|e|f": the fields that three columns of text give. */
+static const char *fields_of(const char *text, int n, int header, char separator)
+{
+    static char out[512];
+    const tp_csv_column columns[3] = {{NULL, 0, 0, TP_U8}, {NULL, 1, 0, TP_U8}, {NULL, 2, 0, TP_U8}};
+    tp_dataflow *df = tp_df_csv(make_csv(text), columns, n, .shuffle = TP_NO, .header = header, .separator = separator);
+    tp_datapoint dp = {0, NULL, 0};
+    size_t at = 0;
+    out[0] = 0;
+    if (tp_df_status(df) != TP_OK)
+        snprintf(out, sizeof out, "%s",
+                 strstr(tp_last_error(), "t.csv") ? strstr(tp_last_error(), "t.csv") : tp_last_error());
+    else
+        for (int row = 0; tp_df_next(df, &dp) == TP_OK; row++)
+            for (int i = 0; i < n; i++)
+                at += (size_t)snprintf(out + at, sizeof out - at, "%s%.*s",
+                                       i     ? "|"
+                                       : row ? ";"
+                                             : "",
+                                       (int)tp_tensor_size(&dp.c[i]), (const char *)dp.c[i].data);
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    return out;
+}
+
+TEST(csv_quotes_and_line_ends)
+{
+    CHECK_STR(fields_of("a,b,c\nd,e,f\n", 3, TP_NO, 0), "a|b|c;d|e|f");
+    CHECK_STR(fields_of("a,b,c\r\nd,e,f", 3, TP_NO, 0), "a|b|c;d|e|f"); /* CRLF, and no end of the last line */
+    CHECK_STR(fields_of("\xEF\xBB\xBF"
+                        "a,b,c\n\n\r\nd,e,f\n\n",
+                        3, TP_NO, 0),
+              "a|b|c;d|e|f"); /* a mark and empty lines */
+    CHECK_STR(fields_of("x,y,z\na,b,c\n", 3, TP_YES, 0), "a|b|c");
+    CHECK_STR(fields_of("\"a\"\"b\",\",\",\"\r\n\"\r\n\"\",,\n", 3, TP_NO, 0), "a\"b|,|\r\n;||");
+    CHECK_STR(fields_of("a;b,c;d\n", 3, TP_NO, ';'), "a|b,c|d");
+    CHECK_STR(fields_of("a\tb\tc\"c\"\n", 3, TP_NO, '\t'), "a|b|c\"c\"");
+    CHECK_STR(fields_of("a,b,\n,,c", 3, TP_NO, 0), "a|b|;||c");
+    CHECK_STR(fields_of("a\rb,c,d\n", 3, TP_NO, 0), "a\rb|c|d"); /* a lone CR ends no line */
+    CHECK_STR(fields_of("", 3, TP_NO, 0), "");
+    CHECK_STR(fields_of("x,y,z", 3, TP_YES, 0), "");
+}
+
+TEST(csv_errors_name_line_and_column)
+{
+    CHECK_STR(fields_of("a,b,c\nd,\"e,f\ng", 3, TP_NO, 0), "t.csv:2: a quote is opened here and never closed");
+    CHECK_HAS(fields_of("a,b,c\n\"d\"x,e,f\n", 3, TP_NO, 0), "t.csv:2: text follows after a closing quote");
+    CHECK_STR(fields_of("\"a\n\n\",b,c\n\nd,e\n", 3, TP_NO, 0),
+              "t.csv:5: this line has 2 fields, those before it have 3");
+    CHECK_STR(fields_of("a,b\n", 3, TP_NO, 0), "t.csv:1: column 2 was asked for, there are 2, numbered from 0");
+    CHECK_STR(fields_of("\n\n", 3, TP_YES, 0), "t.csv is empty: a line with the names of the columns was to come");
+    const char *const wrong[] = {"", " ", "abc", "1x", "--1", "1.5", "0x10", "9999999999", "1e3", "+", "1 2"};
+    const tp_csv_column whole[1] = {{"n", 0, 0, TP_I32}}, real[1] = {{"n", 0, 0, TP_F32}};
+    for (int i = 0; i < TP_COUNT(wrong); i++) {
+        char text[64], part[64];
+        snprintf(text, sizeof text, "m,n\n1,2\n1,%s\n", wrong[i]);
+        snprintf(part, sizeof part, "t.csv:3: column 1 (n): \"%s\" is no int32", wrong[i]);
+        check_refused(tp_df_csv(make_csv(text), whole, 1), TP_ERR_FORMAT, part);
+    }
+    check_refused(tp_df_csv(make_csv("m,n\n1,1,5\n"), real, 1), TP_ERR_FORMAT, "t.csv:2: this line has 3 fields");
+    check_refused(tp_df_csv(make_csv("m,n\n1,1;5\n"), real, 1), TP_ERR_FORMAT,
+                  "t.csv:2: column 1 (n): \"1;5\" is no float32");
+    check_refused(tp_df_csv(make_csv("m,n\n1,\n"), real, 1), TP_ERR_FORMAT, "\"\" is no float32");
+    check_refused(tp_df_csv(make_csv("m,o\n1,1\n"), real, 1), TP_ERR_NAME, "t.csv:1: there is no column called \"n\"");
+    check_refused(tp_df_csv(make_csv("n,n\n1,1\n"), real, 1), TP_ERR_FORMAT, "columns 0 and 1 are both called \"n\"");
+    check_refused(tp_df_csv(make_csv("n\n1\n"), real, 1, .header = TP_NO), TP_ERR_ARG, "there is no header");
+    check_refused(tp_df_csv(make_csv("n\n1\n"), real, 1, .separator = '"'), TP_ERR_ARG, "cannot be the separator");
+    check_refused(tp_df_csv(make_csv("n\n1\n"), NULL, 0), TP_ERR_ARG, "at least one column");
+    const tp_csv_column odd[1] = {{"n", 0, 0, TP_BOOL}};
+    check_refused(tp_df_csv(make_csv("n\n1\n"), odd, 1), TP_ERR_ARG, "component 0");
+}
+
+static tp_dataflow *a_csv(void)
+{
+    const tp_csv_column columns[2] = {{"b", 0, 0, TP_U8}, {"a", 0, 0, TP_I64}};
+    return tp_df_csv(csv_path, columns, 2);
+}
+TEST(csv_without_memory)
+{
+    make_csv("a,b\n1,\"x\"\n2,y\n3,z\n");
+    check_no_memory(a_csv);
+}
+
+/* ==== >>text ========================================================================================== */
+
+static const char *text_path;
+static void make_text(void) { text_path = write_file(tp_test_tmpdir(), "t.txt", ref_text, sizeof ref_text); }
+
+static void check_ids(const tp_tensor *t, const int *ids, int n)
+{
+    CHECK(t->dtype == TP_I32 && tp_tensor_size(t) == n);
+    for (int i = 0; i < n && i < tp_tensor_size(t); i++)
+        CHECK_MSG(tp_tensor_get(t, i) == ids[i], "id %d is %g, expected %d", i, tp_tensor_get(t, i), ids[i]);
+}
+
+TEST(characters_get_the_ids_of_char_rnn)
+{
+    make_text();
+    const int n = TP_COUNT(ref_char_ids);
+    tp_dataflow *df = tp_df_text_chars(text_path, .sequence_length = n - 1, .shuffle = TP_NO);
+    tp_datapoint dp = {0, NULL, 0};
+    if (CHECK_OK(tp_df_next(df, &dp))) {
+        check_ids(&dp.c[0], ref_char_ids, n - 1);
+        check_ids(&dp.c[1], ref_char_ids + 1, n - 1);
+    }
+    tp_df_free(df);
+    tp_vocabulary v;
+    memset(&v, 0, sizeof v);
+    CHECK_OK(tp_vocabulary_chars(&v, text_path));
+    CHECK(v.n == ref_char_count[0] && v.unk == -1);
+    CHECK(tp_vocabulary_find(&v, "\xc3\xa9", 2) >= 0 &&
+          tp_vocabulary_find(&v, "\xe2\x82\xac", 3) >= 0); /* each is one character */
+    CHECK(tp_vocabulary_find(&v, "Z", 1) == -1 && tp_vocabulary_find(&v, "", 0) == -1);
+    for (int i = 0; i < v.n; i++) {
+        int64_t count = 0;
+        for (int k = 0; k < n; k++) count += ref_char_ids[k] == i;
+        CHECK(v.count[i] == count && tp_vocabulary_find(&v, v.word[i], strlen(v.word[i])) == i);
+    }
+    /* pieces: any start gives its own ids and the next ones; two passes differ; a pass without .size covers the text once */
+    df = tp_df_text_chars(text_path, .vocabulary = &v, .sequence_length = 5, .size = 40);
+    tp_vocabulary_free(&v);
+    bool first = false, last = false;
+    for (int i = 0; i < 40 && CHECK_OK(tp_df_next(df, &dp)); i++) {
+        bool found = false;
+        for (int s = 0; s + 5 < n; s++) {
+            bool same = true;
+            for (int k = 0; k < 5; k++)
+                same = same && tp_tensor_get(&dp.c[0], k) == ref_char_ids[s + k] &&
+                       tp_tensor_get(&dp.c[1], k) == ref_char_ids[s + k + 1];
+            found = found || same;
+            if (same && s < 10) first = true;
+            if (same && s + 5 >= n - 10) last = true;
+        }
+        CHECK_MSG(found, "piece %d is not in the text", i);
+    }
+    CHECK(first && last);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    check_protocol(tp_df_text_chars(text_path, .sequence_length = 5), (n - 1) / 5, true);
+    check_protocol(tp_df_text_chars(text_path, .sequence_length = 5, .shuffle = TP_NO), (n - 1) / 5, false);
+    check_no_allocation(tp_df_text_chars(text_path, .sequence_length = 5));
+}
+
+TEST(words_get_the_ids_of_the_treebank_reader)
+{
+    make_text();
+    tp_vocabulary v;
+    memset(&v, 0, sizeof v);
+    for (int least = 1; least <= 2; least++) {
+        const int *ids = least == 1 ? ref_word_ids1 : ref_word_ids2, n = TP_COUNT(ref_word_ids1);
+        CHECK_OK(tp_vocabulary_words(&v, text_path, least, 0));
+        CHECK(v.n == (least == 1 ? ref_word_count1 : ref_word_count2)[0]);
+        tp_dataflow *df = tp_df_text_words(text_path, .vocabulary = &v, .batch_size = 1, .sequence_length = n - 1);
+        tp_datapoint dp = {0, NULL, 0};
+        if (CHECK_OK(tp_df_next(df, &dp))) {
+            check_ids(&dp.c[0], ids, n - 1);
+            check_ids(&dp.c[1], ids + 1, n - 1);
+        }
+        CHECK(tp_vocabulary_find(&v, "zebra", 5) == v.unk && strcmp(v.word[v.unk], "<unk>") == 0);
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+    }
+    /* v: words that come twice at least. Batches of 2 rows, 3 steps */
+    tp_dataflow *df = tp_df_text_words(text_path, .vocabulary = &v, .batch_size = 2, .sequence_length = 3);
+    tp_datapoint dp = {0, NULL, 0};
+    const int batches = TP_COUNT(ref_ptb_x) / 6;
+    for (int i = 0; i < batches && CHECK_OK(tp_df_next(df, &dp)); i++) {
+        CHECK(dp.c[0].shape.ndim == 2 && dp.c[0].shape.dim[0] == 2);
+        check_ids(&dp.c[0], ref_ptb_x + 6 * i, 6);
+        check_ids(&dp.c[1], ref_ptb_y + 6 * i, 6);
+    }
+    CHECK(tp_df_next(df, &dp) == TP_END);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    check_protocol(tp_df_text_words(text_path, .vocabulary = &v, .batch_size = 2, .sequence_length = 3), batches,
+                   false);
+    check_no_allocation(tp_df_text_words(text_path, .batch_size = 2, .sequence_length = 3));
+    CHECK_OK(tp_vocabulary_words(&v, text_path, 1, 3)); /* the two most frequent and <unk>, which the rest adds up to */
+    CHECK(v.n == 3 && v.unk == 0 && v.count[0] == TP_COUNT(ref_word_ids1) - 4 - 4);
+    CHECK_STR(v.word[1], "<eos>");
+    CHECK_STR(v.word[2], "the");
+    tp_vocabulary_free(&v);
+    tp_vocabulary_free(&v);
+}
+
+TEST(texts_that_cannot_be)
+{
+    make_text();
+    const char *dir = tp_test_tmpdir(), *empty = write_file(dir, "empty", "", 0),
+               *zero = write_file(dir, "zero", "ab\0c", 4), *short_one = write_file(dir, "short", "abcde", 5);
+    tp_vocabulary v;
+    memset(&v, 0, sizeof v);
+    check_refused(tp_df_text_chars(empty), TP_ERR_FORMAT, "empty is empty");
+    check_refused(tp_df_text_words(empty), TP_ERR_FORMAT, "empty is empty");
+    check_refused(tp_df_text_chars(zero), TP_ERR_FORMAT, "zero is no text");
+    check_refused(tp_df_text_chars(short_one, .sequence_length = 5), TP_ERR_FORMAT,
+                  "has 5 characters, a sequence of 5 needs one more");
+    check_protocol(tp_df_text_chars(short_one, .sequence_length = 4), 1, false);
+    check_refused(tp_df_text_chars(short_one, .sequence_length = 2, .size = 3, .shuffle = TP_NO), TP_ERR_ARG,
+                  "2 sequences of 2");
+    check_refused(tp_df_text_words(short_one, .batch_size = 2, .sequence_length = 3), TP_ERR_FORMAT,
+                  "needs at least 8");
+    check_refused(tp_df_text_chars(NULL), TP_ERR_ARG, "a path");
+    check_refused(tp_df_text_chars(text_path, .sequence_length = -1), TP_ERR_ARG, "sequence_length -1");
+    check_refused(tp_df_text_words(text_path, .batch_size = -1), TP_ERR_ARG, "batch_size -1");
+    CHECK_OK(tp_vocabulary_chars(&v, short_one));
+    check_refused(tp_df_text_chars(text_path, .vocabulary = &v), TP_ERR_NAME,
+                  "\"t\" before byte 1 is not in the vocabulary");
+    CHECK_ERR(tp_vocabulary_words(&v, text_path, 1, -1), TP_ERR_ARG, "max_words is -1");
+    tp_vocabulary_free(&v);
+    const char *broken =
+        write_file(dir, "broken", "\xc3(\xe2\x82\xff\xc3\xa9\xe2\x82", 9); /* UTF-8 that is cut in places */
+    CHECK_OK(tp_vocabulary_chars(&v, broken));
+    CHECK(v.n == 6); /* c3 ( e2 82 ff and é; e2 and 82 again */
+    tp_vocabulary_free(&v);
+}
+
+TEST(a_text_of_many_words)
+{
+    tp_buf b = {NULL, 0, 0, false};
+    tp_vocabulary v;
+    memset(&v, 0, sizeof v);
+    for (int i = 0; i < 5000; i++)
+        for (int k = 0; k <= i % 3; k++) tp_buf_printf(&b, "w%d ", i);
+    const char *path = write_file(tp_test_tmpdir(), "many", b.data, b.len);
+    CHECK_OK(tp_vocabulary_words(&v, path, 2, 0));
+    CHECK(v.n == 1 + 3333 && v.unk == 0 && v.count[0] == 1667); /* 1667 numbers are 0 mod 3 and come once */
+    for (int i = 0; i < 5000; i++) {
+        char word[16];
+        const int n = snprintf(word, sizeof word, "w%d", i), id = tp_vocabulary_find(&v, word, (size_t)n);
+        CHECK(i % 3 == 0 ? id == 0 : id > 0 && v.count[id] == i % 3 + 1);
+    }
+    tp_vocabulary_free(&v);
+    tp_buf_free(&b);
+}
+
+static tp_dataflow *chars_flow(void) { return tp_df_text_chars(text_path, .sequence_length = 5); }
+static tp_dataflow *words_flow(void) { return tp_df_text_words(text_path, .batch_size = 2, .sequence_length = 3); }
+TEST(texts_without_memory)
+{
+    make_text();
+    check_no_memory(chars_flow);
+    check_no_memory(words_flow);
+}
+
+/* ==== >>images ======================================================================================== */
+
+static bool no_stb(void)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    const tp_status st = tp_image_decode(ref_png_rgb, sizeof ref_png_rgb, 3, &t);
+    tp_tensor_free(&t);
+    return st == TP_ERR_UNSUPPORTED;
+}
+#define NEEDS_STB() \
+    if (no_stb()) TEST_SKIP("stb_image.h was not found (Debian: libstb-dev)")
+
+/* Decoded as by Pillow, up to `most` in each byte. */
+static void check_image_(const void *data, size_t size, int channels, const unsigned char *want, int most, int line)
+{
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if (tp_image_decode(data, size, channels, &t) != TP_OK) {
+        CHECK_MSG(false, "line %d: %s", line, tp_last_error());
+    } else {
+        int worst = 0;
+        char text[TP_SHAPE_TEXT];
+        CHECK_STR(tp_shape_text(&t.shape, text), channels == 3 ? "(17,23,3)" : "(17,23,1)");
+        for (int i = 0; i < 17 * 23 * channels; i++) {
+            const int off = abs(((const unsigned char *)t.data)[i] - want[i]);
+            worst = off > worst ? off : worst;
+        }
+        CHECK_MSG(worst <= most, "line %d: a byte differs by %d, %d allowed", line, worst, most);
+        CHECK(t.dtype == TP_U8);
+    }
+    tp_tensor_free(&t);
+}
+#define check_image(name_, channels_, want_, most_) \
+    check_image_(name_, sizeof name_, (channels_), (want_), (most_), __LINE__)
+
+TEST(images_decode_as_by_pillow)
+{
+    NEEDS_STB();
+    /* lossless formats: every bit */
+    check_image(ref_png_rgb, 3, ref_png_rgb_rgb, 0);
+    check_image(ref_png_grey, 3, ref_png_grey_rgb, 0);
+    check_image(ref_png_grey, 1, ref_png_grey_l, 0);
+    check_image(ref_png_palette, 3, ref_png_palette_rgb, 0);
+    check_image(ref_png_rgba, 3, ref_png_rgba_rgb, 0);
+    check_image(ref_bmp, 3, ref_bmp_rgb, 0);
+    check_image(ref_bmp_grey, 3, ref_bmp_grey_rgb, 0);
+    check_image(ref_bmp_grey, 1, ref_bmp_grey_l, 0);
+    /* JPEG leaves the rounding of the transform (1) and of the colours (1 each, blue times 1.772) to the decoder */
+    check_image(ref_jpeg_grey, 1, ref_jpeg_grey_l, 1);
+    check_image(ref_jpeg_grey, 3, ref_jpeg_grey_rgb, 1);
+    check_image(ref_jpeg444, 3, ref_jpeg444_rgb, 4);
+    check_image(ref_jpeg_progressive, 3, ref_jpeg_progressive_rgb, 4);
+    check_image(ref_jpeg420, 3, ref_jpeg420_rgb, 6); /* and how colours are spread over two pixels */
+}
+
+TEST(what_is_no_image_has_a_sentence)
+{
+    NEEDS_STB();
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    CHECK_ERR(tp_image_decode("", 0, 3, &t), TP_ERR_FORMAT, "is empty");
+    CHECK_ERR(tp_image_decode("hello", 5, 3, &t), TP_ERR_FORMAT,
+              "is no image: it begins as neither JPEG nor PNG nor BMP does");
+    CHECK_ERR(tp_image_decode(ref_gif, sizeof ref_gif, 3, &t), TP_ERR_FORMAT, "is no image");
+    CHECK_ERR(tp_image_decode(ref_bomb_head, sizeof ref_bomb_head, 3, &t), TP_ERR_FORMAT,
+              "is a PNG of 10000 x 10000 pixels, more than the 67108864");
+    CHECK_ERR(tp_image_decode(ref_png_rgb, sizeof ref_png_rgb, 2, &t), TP_ERR_ARG, "2 channels");
+    CHECK_ERR(tp_image_decode(NULL, 5, 3, &t), TP_ERR_ARG, "");
+    for (size_t n = 8; n < sizeof ref_png_rgb; n += 13)
+        CHECK_ERR(tp_image_decode(ref_png_rgb, n, 3, &t), TP_ERR_FORMAT, "is a damaged PNG: it is cut short");
+    for (size_t n = 3; n < sizeof ref_jpeg420; n += 7)
+        CHECK_ERR(tp_image_decode(ref_jpeg420, n, 3, &t), TP_ERR_FORMAT, "is a damaged JPEG: it is cut short");
+    for (size_t n = 2; n < sizeof ref_bmp; n += 61)
+        CHECK_ERR(tp_image_decode(ref_bmp, n, 3, &t), TP_ERR_FORMAT, "is a damaged BMP: it is cut short");
+    unsigned char png[sizeof ref_png_rgb];
+    for (size_t at = 16; at < sizeof png - 12; at += 5) { /* any changed bit of a chunk */
+        memcpy(png, ref_png_rgb, sizeof png);
+        png[at] ^= 4;
+        CHECK(tp_image_decode(png, sizeof png, 3, &t) == TP_ERR_FORMAT);
+    }
+    tp_tensor_free(&t);
+}
+
+/* A PNG of one pixel whose data inflate to 4 MiB is refused, and needs no such memory. */
+TEST(an_image_that_unpacks_to_too_much)
+{
+    NEEDS_STB();
+    const size_t many = (size_t)4 << 20;
+    char *zeros = (char *)calloc(many, 1);
+    if (!zeros) TEST_SKIP("no memory");
+    static const unsigned char ihdr[13] = {0, 0, 0, 1, 0, 0, 0, 1, 8, 0, 0, 0, 0};
+    tp_buf png = {NULL, 0, 0, false}, idat = {NULL, 0, 0, false};
+    tp_buf_put(&idat, "\x78\x01", 2);
+    CHECK_OK(tp_deflate(zeros, many, &idat));
+    tp_buf_put(&idat, "\0\0\0\0", 4);
+    free(zeros);
+    tp_buf_put(&png, "\x89PNG\r\n\x1a\n", 8);
+    for (int i = 0; i < 3; i++) {
+        const char *const type[] = {"IHDR", "IDAT", "IEND"};
+        const char *data = i == 0 ? (const char *)ihdr : idat.data;
+        const size_t n = i == 0 ? 13 : i == 1 ? idat.len : 0;
+        uint32_t crc = tp_crc32(tp_crc32(0, type[i], 4), data, n);
+        unsigned char word[4];
+        for (int k = 0; k < 4; k++) word[k] = (unsigned char)(n >> (24 - 8 * k));
+        tp_buf_put(&png, word, 4);
+        tp_buf_put(&png, type[i], 4);
+        tp_buf_put(&png, data, n);
+        for (int k = 0; k < 4; k++) word[k] = (unsigned char)(crc >> (24 - 8 * k));
+        tp_buf_put(&png, word, 4);
+    }
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    CHECK_ERR(tp_image_decode(png.data, png.len, 3, &t), TP_ERR_FORMAT, "it unpacks to more than its pixels");
+    tp_tensor_free(&t);
+    tp_buf_free(&png);
+    tp_buf_free(&idat);
+}
+
+static const char *image_dir, *image_files[4];
+static void make_images(void)
+{
+    image_dir = tp_test_tmpdir();
+    image_files[0] = write_file(image_dir, "0.jpg", ref_jpeg444, sizeof ref_jpeg444);
+    image_files[1] = write_file(image_dir, "1.png", ref_png_rgb, sizeof ref_png_rgb);
+    image_files[2] = write_file(image_dir, "2.bmp", ref_bmp_grey, sizeof ref_bmp_grey);
+    image_files[3] = write_file(image_dir, "3.png", ref_png_palette, sizeof ref_png_palette);
+}
+
+TEST(image_files)
+{
+    NEEDS_STB();
+    make_images();
+    tp_dataflow *df = tp_df_image_from_file(image_files, 4);
+    tp_datapoint dp = {0, NULL, 0};
+    const unsigned char *const want[4] = {NULL, ref_png_rgb_rgb, ref_bmp_grey_rgb, ref_png_palette_rgb};
+    for (int i = 0; i < 4 && CHECK_OK(tp_df_next(df, &dp)); i++)
+        CHECK(dp.n == 1 && (!want[i] || same_bytes(&dp.c[0], TP_U8, want[i], 17 * 23 * 3)));
+    tp_df_free(df);
+    df = tp_df_image_from_file(image_files + 2, 1, .channel = 1);
+    CHECK(CHECK_OK(tp_df_next(df, &dp)) && same_bytes(&dp.c[0], TP_U8, ref_bmp_grey_l, 17 * 23) &&
+          dp.c[0].shape.ndim == 3);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    check_protocol(tp_df_image_from_file(image_files, 4), 4, false);
+    check_protocol(tp_df_image_from_file(image_files, 4, .shuffle = TP_YES), 4, true);
+    check_no_allocation(tp_df_image_from_file(image_files, 4));
+    check_refused(tp_df_image_from_file(NULL, 0), TP_ERR_ARG, "at least one file");
+    check_refused(tp_df_image_from_file(image_files, 1, .channel = 4), TP_ERR_ARG, "channel is 4");
+    check_refused(tp_df_image_from_file(image_files, 1, .max_pixels = -1), TP_ERR_ARG, "max_pixels is -1");
+    df = tp_df_image_from_file(image_files, 1, .max_pixels = 17 * 23 - 1);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_FORMAT,
+              "0.jpg is a JPEG of 23 x 17 pixels, more than the 390 allowed (.max_pixels)");
+    tp_df_free(df);
+}
+
+/* Classes b, a with images, one of them deeper, and what else lies around. */
+static const char *make_folder(void)
+{
+    static char root[400];
+    char sub[500];
+    snprintf(root, sizeof root, "%s", tp_test_tmpdir());
+    snprintf(sub, sizeof sub, "%s/b/deep/er", root);
+    CHECK_OK(tp_make_dirs(sub));
+    write_file(sub, "x.png", ref_png_grey, sizeof ref_png_grey);
+    snprintf(sub, sizeof sub, "%s/b", root);
+    write_file(sub, "y.png", ref_png_rgb, sizeof ref_png_rgb);
+    write_file(sub, ".hidden", "no image", 8);
+    snprintf(sub, sizeof sub, "%s/a", root);
+    CHECK_OK(tp_make_dirs(sub));
+    write_file(sub, "z.bmp", ref_bmp, sizeof ref_bmp);
+    write_file(sub, "A.bmp", ref_bmp_grey, sizeof ref_bmp_grey);
+    write_file(root, "README", "not a class", 11);
+    return root;
+}
+
+TEST(image_folders)
+{
+    NEEDS_STB();
+    const char *root = make_folder();
+    tp_dataflow *df = tp_df_image_folder(root, .shuffle = TP_NO);
+    tp_datapoint dp = {0, NULL, 0};
+    const unsigned char *const want[4] = {ref_bmp_grey_rgb, ref_bmp_rgb, ref_png_grey_rgb, ref_png_rgb_rgb};
+    for (int i = 0; i < 4 && CHECK_OK(tp_df_next(df, &dp)); i++) {
+        CHECK(dp.n == 2 && same_bytes(&dp.c[0], TP_U8, want[i], 17 * 23 * 3));
+        CHECK(dp.c[1].dtype == TP_I32 && dp.c[1].shape.ndim == 0 && tp_tensor_get(&dp.c[1], 0) == i / 2);
+    }
+    int n = -1;
+    const char *const *classes = tp_df_image_classes(df, &n);
+    CHECK(n == 2 && classes && strcmp(classes[0], "a") == 0 && strcmp(classes[1], "b") == 0);
+    tp_df_free(df);
+    check_protocol(tp_df_image_folder(root), 4, true);
+    check_protocol(tp_df_image_folder(root, .shuffle = TP_NO), 4, false);
+    check_no_allocation(tp_df_image_folder(root));
+    check_no_allocation(tp_df_image_folder(root, .decode = TP_NO));
+    /* paths, decoded by a map */
+    df = tp_df_map(tp_df_image_folder(root, .shuffle = TP_NO, .decode = TP_NO), tp_map_image, .keeps_all = TP_YES);
+    for (int i = 0; i < 4 && CHECK_OK(tp_df_next(df, &dp)); i++)
+        CHECK(same_bytes(&dp.c[0], TP_U8, want[i], 17 * 23 * 3) && tp_tensor_get(&dp.c[1], 0) == i / 2);
+    CHECK(!tp_df_image_classes(df, &n) && n == 0);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    check_refused(tp_df_image_folder(tp_test_tmpdir()), TP_ERR_FORMAT, "has no folders: each class is a folder in it");
+    check_refused(tp_df_image_folder(tp_test_path(root, "none")), TP_ERR_IO, "none cannot be read");
+    check_refused(tp_df_image_folder(NULL), TP_ERR_ARG, "the folder is NULL");
+}
+
+TEST(image_lists)
+{
+    NEEDS_STB();
+    make_images();
+    char text[2048];
+    snprintf(text, sizeof text, "1.png 7\r\n\n  2.bmp\t0 \n%s 12\n", image_files[3]);
+    const char *list = write_file(image_dir, "list.txt", text, strlen(text));
+    tp_dataflow *df = tp_df_image_list(list, .dir = image_dir, .shuffle = TP_NO);
+    tp_datapoint dp = {0, NULL, 0};
+    const unsigned char *const want[3] = {ref_png_rgb_rgb, ref_bmp_grey_rgb, ref_png_palette_rgb};
+    const int label[3] = {7, 0, 12};
+    for (int i = 0; i < 3 && CHECK_OK(tp_df_next(df, &dp)); i++)
+        CHECK(same_bytes(&dp.c[0], TP_U8, want[i], 17 * 23 * 3) && tp_tensor_get(&dp.c[1], 0) == label[i]);
+    CHECK(tp_df_next(df, &dp) == TP_END);
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    check_protocol(tp_df_image_list(list, .dir = image_dir), 3, true);
+    const char *const wrong[] = {"a.png 1\nb.png\n", "a.png 1\nb.png -1\n", "a.png 1\n5\n", "a.png 1\nb.png x\n",
+                                 "a.png 1\nb.png 99999999999\n"};
+    for (int i = 0; i < TP_COUNT(wrong); i++) {
+        list = write_file(image_dir, "wrong.txt", wrong[i], strlen(wrong[i]));
+        check_refused(tp_df_image_list(list), TP_ERR_FORMAT, "wrong.txt:2: a line has a path, a blank and a label");
+    }
+    check_refused(tp_df_image_list(write_file(image_dir, "e", "\n\n", 2)), TP_ERR_FORMAT, "lists no image");
+    check_refused(tp_df_image_list(NULL), TP_ERR_ARG, "the list is NULL");
+}
+
+/* A folder with everything that can be wrong with an image file, and two good ones. */
+static const char *make_bad_folder(int *bad)
+{
+    static char root[400];
+    char sub[500];
+    unsigned char broken[sizeof ref_jpeg444];
+    snprintf(root, sizeof root, "%s", tp_test_tmpdir());
+    snprintf(sub, sizeof sub, "%s/c", root);
+    CHECK_OK(tp_make_dirs(sub));
+    write_file(sub, "a_good.png", ref_png_rgb, sizeof ref_png_rgb);
+    write_file(sub, "b_cut.jpg", ref_jpeg420, sizeof ref_jpeg420 / 2);
+    memcpy(broken, ref_jpeg444, sizeof broken);
+    for (size_t i = 0; i + 5 < sizeof broken; i++)
+        if (broken[i] == 0xff && broken[i + 1] == 0xc4) memset(broken + i + 5, 0xff, 16); /* codes of a Huffman table */
+    write_file(sub, "c_broken.jpg", broken, sizeof broken);
+    write_file(sub, "d_empty.jpg", "", 0);
+    write_file(sub, "e_text.txt", "a text\n", 7);
+    write_file(sub, "f_bomb.png", ref_bomb_head, sizeof ref_bomb_head);
+    *bad = 5;
+#ifndef _WIN32
+    const char *link = tp_test_path(sub, "g_unreadable.jpg");
+    if (symlink("nowhere", link) == 0) ++*bad;
+    const char *pipe = tp_test_path(sub, "h_pipe.jpg");
+    if (mkfifo(pipe, 0600) == 0) ++*bad;
+    if (geteuid() != 0) { /* root reads everything */
+        CHECK(chmod(write_file(sub, "i_secret.png", ref_png_rgb, sizeof ref_png_rgb), 0) == 0);
+        ++*bad;
+    }
+#endif
+    write_file(sub, "z_good.bmp", ref_bmp, sizeof ref_bmp);
+    return root;
+}
+
+TEST(bad_image_files_are_skipped_and_each_is_named_once)
+{
+    NEEDS_STB();
+    int bad;
+    const char *root = make_bad_folder(&bad);
+    tp_dataflow *df = tp_df_image_folder(root, .on_error = TP_SKIP);
+    tp_datapoint dp = {0, NULL, 0};
+    n_warnings = 0;
+    tp_set_log(keep_warnings, NULL);
+    for (int pass = 0; pass < 3; pass++) {
+        int good = 0;
+        CHECK_OK(tp_df_restart(df, pass));
+        while (tp_df_next(df, &dp) == TP_OK) good++;
+        CHECK(good == 2);
+    }
+    CHECK_MSG(n_warnings == bad, "%d warnings for %d files", n_warnings, bad);
+    const char *const named[] = {"b_cut.jpg is a damaged JPEG: it is cut short",
+                                 "c_broken.jpg is a damaged JPEG",
+                                 "d_empty.jpg is empty",
+                                 "e_text.txt is no image",
+                                 "f_bomb.png is a PNG of 10000 x 10000 pixels",
+                                 "g_unreadable.jpg cannot be opened",
+                                 "h_pipe.jpg is not a file"};
+    for (int i = 0; i < (bad < 7 ? 5 : 7); i++) {
+        int times = 0;
+        for (int k = 0; k < n_warnings; k++) times += strstr(warnings[k], named[i]) != NULL;
+        CHECK_MSG(times == 1, "\"%s\" stands %d times in the log", named[i], times);
+    }
+    tp_df_free(df);
+    /* refused: the first one that comes, with the same sentence */
+    df = tp_df_image_folder(root, .shuffle = TP_NO);
+    CHECK_OK(tp_df_next(df, &dp));
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_FORMAT, "b_cut.jpg is a damaged JPEG: it is cut short");
+    tp_df_free(df);
+    /* by the map function: dropped, named once */
+    n_warnings = 0;
+    const tp_image_options options = {0, 0, TP_SKIP};
+    df = tp_df_map(tp_df_image_folder(root, .decode = TP_NO), tp_map_image, (void *)(uintptr_t)&options);
+    for (int pass = 0; pass < 2; pass++) {
+        int good = 0;
+        CHECK_OK(tp_df_restart(df, pass));
+        while (tp_df_next(df, &dp) == TP_OK) good++;
+        CHECK(good == 2);
+    }
+    CHECK_MSG(n_warnings == bad, "%d warnings for %d files", n_warnings, bad);
+    tp_df_free(df);
+    tp_set_log(NULL, NULL);
+    tp_datapoint_free(&dp);
+}
+
+/* seek in a fresh flow passes over the same files as walking does. */
+TEST(seek_over_bad_image_files)
+{
+    NEEDS_STB();
+    int bad;
+    const char *root = make_bad_folder(&bad);
+    tp_set_log(keep_warnings, NULL);
+    uint64_t seen[MOST];
+    for (int pass = 0; pass < 3; pass++)
+        for (int64_t k = 0; k <= 3; k++) {
+            tp_dataflow *df = tp_df_image_folder(root, .on_error = TP_SKIP);
+            CHECK(walk(df, pass, seen) == 2);
+            tp_df_free(df);
+            df = tp_df_image_folder(root, .on_error = TP_SKIP);
+            tp_datapoint dp = {0, NULL, 0};
+            int64_t skipped = 0;
+            CHECK_OK(tp_df_restart(df, pass));
+            CHECK_OK(tp_df_seek(df, k, &skipped));
+            CHECK(skipped == (k < 2 ? k : 2));
+            for (int64_t i = skipped; i < 2; i++) CHECK(tp_df_next(df, &dp) == TP_OK && digest(&dp) == seen[i]);
+            CHECK(tp_df_next(df, &dp) == TP_END);
+            tp_datapoint_free(&dp);
+            tp_df_free(df);
+        }
+    tp_set_log(NULL, NULL);
+}
+
+static tp_dataflow *image_flow(void) { return tp_df_image_from_file(image_files, 4, .shuffle = TP_YES); }
+static const char *folder_root;
+static tp_dataflow *folder_flow(void) { return tp_df_image_folder(folder_root); }
+static tp_dataflow *decoding_flow(void)
+{
+    return tp_df_map(tp_df_image_folder(folder_root, .decode = TP_NO), tp_map_image);
+}
+TEST(images_without_memory)
+{
+    NEEDS_STB();
+    make_images();
+    check_no_memory(image_flow);
+    folder_root = make_folder();
+    check_no_memory(folder_flow);
+    check_no_memory(decoding_flow);
+}
+
+/* CIFAR-10's JPEG files, where a folder of them is there: TP_TEST_CIFAR10_JPEG=<folder of class folders>. */
+TEST(a_folder_of_jpeg_files)
+{
+    NEEDS_STB();
+    const char *dir = getenv("TP_TEST_CIFAR10_JPEG");
+    if (!dir) TEST_SKIP("TP_TEST_CIFAR10_JPEG is not set to a folder of class folders");
+    tp_dataflow *df = tp_df_image_folder(dir);
+    tp_datapoint dp = {0, NULL, 0};
+    if (!CHECK_OK(tp_df_status(df))) return;
+    int n;
+    CHECK(tp_df_image_classes(df, &n) && n == 10);
+    for (int i = 0; i < 1000 && CHECK_OK(tp_df_next(df, &dp)); i++) CHECK(tp_tensor_size(&dp.c[0]) == 3072);
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+}
+
+/* ==== >>lmdb ========================================================================================== */
+
+#ifndef TP_LMDB
+TEST(lmdb_is_an_optional_part)
+{
+    tp_dataflow *df = tp_df_digits("test", .size = 3);
+    check_refused(tp_df_lmdb("x"), TP_ERR_UNSUPPORTED, "define TP_LMDB");
+    CHECK_ERR(tp_lmdb_save(df, "x"), TP_ERR_UNSUPPORTED, "define TP_LMDB");
+    tp_df_free(df);
+}
+#endif
+
+TEST_MAIN()

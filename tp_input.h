@@ -9551,6 +9551,8 @@ TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in)
     TP__REQUIRE(s && in, TP_ERR_ARG)
 
     tp_status st = tp__input_ready(s, "tp_input_get_tensors");
+    if (st == TP_OK && !s->get_input_tensors)
+        st = tp_fail(TP_ERR_STATE, "%s: this source has no get_input_tensors: set it", s->name);
     if (st == TP_OK) st = s->get_input_tensors(s, in);
     if (st == TP_OK && tp_graph_status(s->graph) != TP_OK)
         st = tp_fail(tp_graph_status(s->graph), "%s", tp_graph_error(s->graph));

@@ -28,7 +28,7 @@ tp_name_scope_pop tp_variable_scope_pop tp_device_leave tp_tower_leave tp_argsco
 tp_tower_func_call tp_inflate tp_inflate_alloc tp_npy_load tp_npy_parse tp_safetensors_load tp_safetensors_parse
 tp_tf_checkpoint_load tp_exec_print_plan tp_exec_plan_info tp_request_feed tp_request_trace tp_request_wait tp_request_datapoints tp_argscope_set tp_regularize_cost tp_regularize_cost_
 tp_regularize_cost_from_collection tp_df_mnist_ tp_df_idx_ tp_idx_load tp_idx_parse tp_input_get_tensors
-tp_input_reset_state tp_monitors_get_latest tp_cb_dump_tensors_ tp_cb_min_saver_ tp_cb_max_saver_ tp_import_onnx
+tp_input_reset_state tp_feedfree_input tp_queue_input_refill_queue tp_monitors_get_latest tp_cb_dump_tensors_ tp_cb_min_saver_ tp_cb_max_saver_ tp_import_onnx
 tp_inference_runner_register_hook tp_cb_human_hyper_param_setter_ tp_load_existing_epoch_number tp_export_serving
 tp_load_existing_json tp_load_existing_stats tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value
 tp_cb_model_saver_ tp_monitor_json_writer tp_predictor_carry tp_minimize tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
@@ -76,7 +76,7 @@ tp_session_run_ex.o tp_session_run_ex.feeds tp_session_run_ex.values tp_exec_run
 """.split()
 # What the function takes over, also when it fails.
 TAKES = """
-tp_df_batch_.d tp_df_cast.df tp_df_repeated.df tp_df_take.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs tp_df_zip.dfs tp_df_repeated_point.df
+tp_df_batch_.d tp_dataflow_to_dataset.df tp_dataset_input.df tp_remap_input_source.input tp_input_default_prefetch.input tp_df_cast.df tp_df_repeated.df tp_df_take.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs tp_df_zip.dfs tp_df_repeated_point.df
 tp_apply_default_prefetch.df tp_trainer_setup_graph.input tp_trainer_register_callback.cb tp_trainer_register_callback_ex.cb
 tp_trainer_setup_callbacks.callbacks tp_trainer_setup_callbacks.monitors tp_trainer_initialize.init
 tp_launch_train_with_config.t tp_launch_train_with_config.c tp_cb_proxy.cb tp_cb_group.cbs tp_chain_init.inits
@@ -194,6 +194,8 @@ BY_PARAM = {
     "tp_tensor_set.t": "a_tensor24()", "tp_npy_parse.data": "bytes", "tp_npy_parse.size": "sizeof bytes",
     "tp_rand_uniform.high": "1.0f", "tp_clip.high": "1.0f", "tp_nn_dropout.rate": "0.5f",
     "tp_smart_init_list.list": "smart_sources", "tp_rand_uniform_like.high": "1.0f", "tp_df_repeated.num": "2",
+    "tp_remap_input_source.names": "names_x", "tp_remap_input_source.n": "1", "tp_remap_input_source.input": "input_ready()",
+    "tp_dummy_constant_input.n": "1", "tp_dataflow_to_dataset.n": "1",
 }
 BY_TYPE = {
     "tp_node *": "node()", "const tp_node *": "node()", "tp_node *const *": "list_nodes()", "tp_node **": "node_out()",
@@ -207,7 +209,7 @@ BY_TYPE = {
     "void *": "scratch", "const void *": "bytes", "char *": "text_out", "char **": "&chars_out", "size_t *": "sizes_out",
     "int *": "ints_out", "int64_t *": "int64s_out", "double *": "doubles", "float *": "floats", "const float *": "floats",
     "const double *": "doubles", "const int *": "ints_zero()", "const int64_t *": "int64s_one()",
-    "const tp_shape *": "a_shape()", "tp_tensor *": "tensor_out()", "const tp_tensor *": "a_tensor24()",
+    "const tp_shape *": "a_shape()", "const tp_dtype *": "dtypes", "tp_tensor *": "tensor_out()", "const tp_tensor *": "a_tensor24()",
     "const tp_tensor **": "tensors_out", "tp_dict *": "dict()", "const tp_dict *": "dict()", "tp_buf *": "buf()",
     "tp_arena *": "arena()", "tp_queue *": "queue()", "tp_pool *": "pool()", "const tp_pool *": "pool()", "tp_chunk_fn": "no_chunk",
     "tp_thread **": "&thread_out", "tp_mutex *": "mutex()", "tp_cond *": "cond()", "tp_writer **": "&writer_out",
@@ -278,6 +280,8 @@ FIELDS = {
     "tp_df_locally_shuffle_desc": "d.df = dataflow_given(), d.buffer_size = 2", "tp_df_filter_desc": "d.df = dataflow_given()",
     "tp_df_random_choose_desc": "d.dfs = list_dataflows_given(), d.n = 2", "tp_df_random_mix_desc": "d.dfs = list_dataflows_given(), d.n = 2",
     "tp_df_cache_desc": "d.df = dataflow_given()", "tp_df_batch_by_shape_desc": "d.df = dataflow_given(), d.batch_size = 2",
+    "tp_batch_queue_input_desc": "d.df = dataflow_given(), d.batch_size = 2", "tp_tensor_input_desc": "d.fn = give_tensors",
+    "tp_staging_input_desc": "d.input = input_queued_given()",
     "tp_feed_input_desc": "d.df = dataflow_given()", "tp_queue_input_desc": "d.df = dataflow_given()",
     "tp_cb_lambda_desc": "d.trigger = trigger_nothing", "tp_cb_periodic_trigger_desc": "d.cb = callback_given(), d.every_k_steps = 1",
     "tp_cb_enable_if_desc": "d.cb = callback_given(), d.pred = always",

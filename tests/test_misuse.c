@@ -612,6 +612,21 @@ static tp_input_source *input_ready_given(void)
     return tp_feed_input_(&d);
 }
 static tp_input_source *input_ready(void) { return (tp_input_source *)owned(input_ready_given(), free_tp_input_free); }
+static tp_input_source *input_queued_given(void)
+{
+    tp_queue_input_desc d;
+    memset(&d, 0, sizeof d);
+    d.df = dataflow_given();
+    return tp_queue_input_(&d);
+}
+static const char *const names_x[] = {"x", NULL};
+static const tp_dtype dtypes[] = {TP_F32, TP_I32};
+static tp_status give_tensors(tp_graph *g, int tower, tp_node **in, int n, void *user)
+{
+    (void)g, (void)tower, (void)user;
+    for (int i = 0; i < n; i++) in[i] = node();
+    return TP_OK;
+}
 
 static tp_status trigger_nothing(tp_callback *cb) { return (void)cb, TP_OK; }
 static bool always(tp_callback *cb, void *user) { return (void)cb, (void)user, true; }

@@ -711,6 +711,57 @@ ZERO(tp_queue_input_desc, infinite)
     CHECK(steps_of(tp_queue_input(arrays(0, 0), .infinite = TP_NO)) == POINTS);
     CHECK(steps_of(tp_queue_input(arrays(0, 0))) == POINTS + 10);
 }
+/* Runs of batches of one sample, of POINTS + 10 that are asked for. */
+static int64_t runs_of_batches(tp_input_source *s)
+{
+    const tp_spec spec = {"x", TP_F32, {1, {TP_ANY}}};
+    tp_node *x = NULL;
+    int n = 0, runs = 0;
+    tp_graph *g = tp_graph_new(NULL);
+    CHECK_OK(tp_input_setup(s, g, &spec, 1));
+    CHECK_OK(tp_input_get_tensors(s, &x));
+    tp_session *session = tp_session_new(g, NULL);
+    tp_hook *const *hooks = tp_input_hooks(s, &n);
+    tp_hooked_session *h = tp_hooked_session_new(session, hooks, n);
+    while (h && runs < POINTS + 10 && tp_hooked_run(h, &x, 1, NULL) == TP_OK) runs++;
+    tp_hooked_session_free(h);
+    tp_session_free(session);
+    tp_input_free(s);
+    tp_graph_free(g);
+    return runs;
+}
+ZERO(tp_batch_queue_input_desc, infinite)
+{
+    CHECK(runs_of_batches(tp_batch_queue_input(arrays(0, 0), 1, .infinite = TP_NO)) == POINTS);
+    CHECK(runs_of_batches(tp_batch_queue_input(arrays(0, 0), 1)) == POINTS + 10);
+}
+/* A tower on device 5, which the session lacks, is staged there, or on device 0. */
+ZERO(tp_staging_input_desc, device)
+{
+    for (int none = 0; none < 2; none++) {
+        tp_device *d[2] = {NULL, NULL};
+        const tp_spec spec = {"x", TP_F32, {1, {TP_ANY}}};
+        tp_node *x = NULL;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_input_source *s = tp_staging_input(tp_queue_input(arrays(0, 0)), .device = none ? TP_NONE : 0);
+        CHECK_OK(tp_input_setup(s, g, &spec, 1));
+        TP_DEVICE(g, 5) { CHECK_OK(tp_input_get_tensors(s, &x)); }
+        CHECK_OK(tp_cpu_devices_new(2, 1, NULL, d));
+        tp_session_config c = tp_default_session_config();
+        c.devices = d;
+        c.n_devices = 2;
+        tp_session *session = tp_session_new(g, &c);
+        int n = 0;
+        tp_hook *const *hooks = tp_input_hooks(s, &n);
+        if (!CHECK(session && n == 1)) return;
+        const tp_status st = hooks[0]->after_create_session(hooks[0], session);
+        CHECK(none ? st == TP_OK : st == TP_ERR_ARG && strstr(tp_last_error(), "there is no device 5"));
+        tp_session_free(session);
+        for (int i = 0; i < 2; i++) d[i]->close(d[i]);
+        tp_input_free(s);
+        tp_graph_free(g);
+    }
+}
 
 ZERO(tp_train_config, starting_epoch)
 {

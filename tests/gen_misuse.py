@@ -33,6 +33,8 @@ tp_inference_runner_register_hook tp_cb_human_hyper_param_setter_ tp_load_existi
 tp_load_existing_json tp_load_existing_stats tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value
 tp_cb_model_saver_ tp_monitor_json_writer tp_predictor_carry tp_minimize tp_bn_relu_ tp_bn_relu tp_batch_renorm_ tp_batch_norm_ tp_callback_before_run
 tp_tower_handle_get_tensors tp_tower_handle_get_variables tp_input_cached_name_scope_push tp_setter_current_array tp_trainer_initialize_hooks
+tp_df_cifar10_ tp_df_cifar100_ tp_df_npz_ tp_df_tfrecord_ tp_df_csv_ tp_df_text_chars_ tp_df_text_words_ tp_df_image_from_file_
+tp_df_image_folder_ tp_df_image_list_ tp_df_lmdb_ tp_lmdb_save tp_image_decode tp_map_image tp_example_parse tp_df_image_classes
 tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat""".split()
 
 # NULL is fine, as the header says. "function.parameter", "*.parameter" or "function.*".
@@ -72,6 +74,7 @@ tp_monitors_put_int.m tp_monitors_put_image.m tp_monitors_put_summary.m tp_monit
 tp_sym_accuracy.name tp_sym_prediction_incorrect.name tp_sym_rms.name tp_sym_huber_loss.name tp_sym_psnr.name
 tp_sym_contrastive_loss.name tp_sym_siamese_cosine_loss.name tp_sym_triplet_loss.name tp_sym_soft_triplet_loss.name
 tp_sym_class_balanced_sigmoid_cross_entropy.name tp_tower_func_towers.f tp_export_c_text.out tp_session_run.feeds tp_exec_run.feeds
+tp_tfrecord_append.data tp_tfrecord_put.data tp_tfrecord_close.r tp_vocabulary_free.v
 tp_session_run_ex.o tp_session_run_ex.feeds tp_session_run_ex.values tp_exec_run_ex.o tp_exec_run_ex.feeds tp_exec_run_ex.values tp_trace_free.t
 """.split()
 # What the function takes over, also when it fails.
@@ -84,7 +87,7 @@ tp_callback_set_chief_only.cb
 tp_df_free.df tp_input_free.s tp_callback_free.cb tp_monitor_free.m tp_inferencer_free.inf tp_hyper_param_free.p
 tp_trainer_free.t tp_graph_free.g tp_session_free.s tp_exec_free.e tp_hooked_session_free.h tp_predictor_free.p
 tp_session_init_free.i tp_model_exporter_free.x tp_regex_free.re tp_pool_free.p tp_queue_free.q tp_mutex_free.m tp_cond_free.c tp_writer_commit.w
-tp_writer_abort.w tp_npz_close.w tp_npz_abort.w tp_free.p tp_realloc.p tp_free_aligned.p tp_thread_join.t
+tp_tfrecord_close.r tp_writer_abort.w tp_npz_close.w tp_npz_abort.w tp_free.p tp_realloc.p tp_free_aligned.p tp_thread_join.t
 """.split()
 
 # How to make a good argument: by function and parameter, by parameter and type, by type.
@@ -193,6 +196,9 @@ BY_PARAM = {
     "tp_init_fill.init": "an_initial()", "tp_init_fill.t": "a_tensor24()", "tp_tensor_get.t": "a_tensor24()",
     "tp_tensor_set.t": "a_tensor24()", "tp_npy_parse.data": "bytes", "tp_npy_parse.size": "sizeof bytes",
     "tp_rand_uniform.high": "1.0f", "tp_clip.high": "1.0f", "tp_nn_dropout.rate": "0.5f",
+    "tp_df_per_pixel_mean.index": "0", "tp_df_per_channel_mean.index": "0", "tp_tfrecord_open.path": "a_tfrecord()",
+    "tp_vocabulary_chars.path": "a_text()", "tp_vocabulary_words.path": "a_text()", "tp_lmdb_save.path": 'a_path("x.mdb")',
+    "tp_df_save_tfrecord.n": "1", "*.channels": "3", "tp_vocabulary_words.max_words": "3", "tp_tfrecord_next.data": "&data_out",
     "tp_smart_init_list.list": "smart_sources", "tp_rand_uniform_like.high": "1.0f", "tp_df_repeated.num": "2",
     "tp_remap_input_source.names": "names_x", "tp_remap_input_source.n": "1", "tp_remap_input_source.input": "input_ready()",
     "tp_dummy_constant_input.n": "1", "tp_dataflow_to_dataset.n": "1",
@@ -249,7 +255,8 @@ BY_TYPE = {
     "tp_export_c_info *": "&export_info", "tp_model_exporter *": "exporter()", "const tp_export_compact_desc *": "NULL",
     "const tp_export_serving_desc *": "NULL", "const tp_import_onnx_desc *": "NULL", "tp_onnx_model *": "&onnx_model",
     "tp_node *const *const *": "list_of_lists()", "tp_callback **": "callbacks_out", "tp_monitor **": "monitors_out",
-    "uint32_t *": "u32s", "tp_regex **": "&regex_out", "tp_regex *": "regex()", "const tp_regex *": "regex()",
+    "tp_tfrecord_reader **": "&record_reader_out", "tp_tfrecord_reader *": "record_reader()", "tp_vocabulary *": "vocabulary()",
+    "const tp_vocabulary *": "vocabulary()", "tp_map_call *": "&a_map_call", "const void **": "&data_out", "uint32_t *": "u32s", "tp_regex **": "&regex_out", "tp_regex *": "regex()", "const tp_regex *": "regex()",
     "bool *": "&bool_out", "tp_span *": "spans", "tp_trace *": "&trace_out", "const tp_trace *": "&trace_out", "const tp_run_options *": "&run_options", "tp_memory_use *": "&memory_out", "tp_gradproc": "tp_gradproc_check()",
 }
 # Fields of descriptors that a good call needs; the others stay zero.
@@ -273,6 +280,11 @@ FIELDS = {
     "tp_df_from_list_desc": "d.points = datapoint(), d.n = 1", "tp_df_from_arrays_desc": "d.arrays = a_tensor24(), d.n = 1",
     "tp_df_from_generator_desc": "d.fn = generate", "tp_df_fake_desc": "d.specs = a_known_spec(), d.n = 1",
     "tp_df_mnist_desc": 'd.which = "train", d.dir = a_dir()', "tp_df_digits_desc": 'd.which = "train", d.size = 4',
+    "tp_df_cifar10_desc": 'd.which = "test", d.dir = a_dir()', "tp_df_cifar100_desc": 'd.which = "test", d.dir = a_dir()',
+    "tp_df_npz_desc": 'd.path = a_checkpoint()', "tp_df_tfrecord_desc": "d.paths = names, d.n = 1",
+    "tp_df_csv_desc": "d.path = a_text(), d.columns = &a_column, d.n = 1", "tp_df_text_chars_desc": "d.path = a_text(), d.sequence_length = 2",
+    "tp_df_text_words_desc": "d.path = a_text(), d.batch_size = 1, d.sequence_length = 2", "tp_df_image_from_file_desc": "d.files = names, d.n = 1",
+    "tp_df_image_folder_desc": "d.dir = a_dir()", "tp_df_image_list_desc": "d.list = a_text()", "tp_df_lmdb_desc": 'd.path = a_path("x.mdb")',
     "tp_df_idx_desc": "d.paths = names, d.n = 1", "tp_df_batch_desc": "d.df = dataflow_given(), d.batch_size = 2",
     "tp_df_map_desc": "d.df = dataflow_given(), d.fn = map_nothing",
     "tp_df_map_component_desc": "d.df = dataflow_given(), d.fn = map_component",

@@ -90,6 +90,8 @@ static tp_checkpoint_entry *entries_out;
 static tp_stat_entry *records_out;
 static tp_plan_info plan_info;
 static tp_regex *regex_out;
+static tp_tfrecord_reader *record_reader_out;
+static const void *data_out;
 static tp_span spans[2];
 static bool bool_out;
 static tp_export_c_info export_info;
@@ -572,6 +574,41 @@ static tp_datapoint *datapoint(void)
     if (tp_datapoint_resize(dp, 1) == TP_OK) tp_tensor_copy(&dp->c[0], a_tensor24());
     return dp;
 }
+static const char *a_tfrecord(void)
+{
+    const char *path = a_path("x.tfrecord");
+    tp_buf b = {NULL, 0, 0, false};
+    tp_tfrecord_append(&b, bytes, sizeof bytes);
+    tp_test_write(path, b.data, b.len);
+    tp_buf_free(&b);
+    return path;
+}
+static tp_tfrecord_reader *record_reader_given(void)
+{
+    tp_tfrecord_reader *r = NULL;
+    tp_tfrecord_open(&r, a_tfrecord());
+    return r;
+}
+static void free_record_reader(void *r) { tp_tfrecord_close((tp_tfrecord_reader *)r); }
+static tp_tfrecord_reader *record_reader(void)
+{
+    return (tp_tfrecord_reader *)owned(record_reader_given(), free_record_reader);
+}
+static const char *a_text(void)
+{
+    const char *path = a_path("x.txt");
+    tp_test_write(path, "1\n2\n3\n4\n", 8);
+    return path;
+}
+static void free_vocabulary(void *v) { tp_vocabulary_free((tp_vocabulary *)v); }
+static tp_vocabulary *vocabulary(void) /* with <unk>, so that every word is found */
+{
+    tp_vocabulary *v = (tp_vocabulary *)owned(room(sizeof *v), free_vocabulary);
+    tp_vocabulary_words(v, a_text(), 1, 0);
+    return v;
+}
+static const tp_csv_column a_column = {NULL, 0, 0, TP_F32};
+static tp_map_call a_map_call;
 static tp_status generate(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {
     (void)user, (void)pass;
@@ -858,6 +895,7 @@ static void world_end(void)
     tp_free(records_out), records_out = NULL;
     tp_thread_join(thread_out), thread_out = NULL;
     tp_regex_free(regex_out), regex_out = NULL;
+    tp_tfrecord_close(record_reader_out), record_reader_out = NULL;
     tp_writer_abort(writer_out), writer_out = NULL;
     tp_npz_abort(npz_out), npz_out = NULL;
     if (device_out) device_out->close(device_out);

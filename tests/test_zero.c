@@ -579,6 +579,158 @@ static tp_dataflow *mnist(int shuffle, uint64_t seed)
 ZERO(tp_df_mnist_desc, shuffle) { CHECK(same_passes(mnist(TP_NO, 0)) && !same_passes(mnist(TP_UNSET, 0))); }
 ZERO(tp_df_mnist_desc, seed) { SEEDED(mnist(0, s)); }
 
+/* Readers: what is read here is POINTS lines or records, numbered. */
+static tp_dataflow *cifar(int kind, int shuffle, uint64_t seed)
+{
+    const char *dir = tp_test_tmpdir(), *const file[] = {"data_batch_1.bin", "data_batch_2.bin", "data_batch_3.bin",
+                                                         "data_batch_4.bin", "data_batch_5.bin", "train.bin"};
+    static unsigned char record[10 * 3074];
+    for (int i = 0; i < 10; i++) record[i * (kind == 10 ? 3073 : 3074)] = (unsigned char)i;
+    for (int i = 0; i < 10 && kind == 100; i++) record[i * 3074 + 1] = (unsigned char)i;
+    for (int i = 0; i < 6; i++) tp_test_write(tp_test_path(dir, file[i]), record, i < 5 ? 10 * 3073 : 10 * 3074);
+    if (kind == 10) return tp_df_cifar10("train", .dir = dir, .shuffle = shuffle, .seed = seed);
+    return tp_df_cifar100("train", .dir = dir, .shuffle = shuffle, .seed = seed);
+}
+ZERO(tp_df_cifar10_desc, shuffle) { CHECK(same_passes(cifar(10, TP_NO, 0)) && !same_passes(cifar(10, TP_UNSET, 0))); }
+ZERO(tp_df_cifar10_desc, seed) { SEEDED(cifar(10, 0, s)); }
+ZERO(tp_df_cifar100_desc, shuffle)
+{
+    CHECK(same_passes(cifar(100, TP_NO, 0)) && !same_passes(cifar(100, TP_UNSET, 0)));
+}
+ZERO(tp_df_cifar100_desc, seed) { SEEDED(cifar(100, 0, s)); }
+static tp_dataflow *npz(int shuffle, uint64_t seed)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "x.npz");
+    tp_dict d = {0};
+    tp_tensor *t = tp_dict_add(&d, "x");
+    if (t && tp_tensor_resize(t, TP_F32, tp_make_shape(POINTS)) == TP_OK)
+        for (int i = 0; i < POINTS; i++) tp_tensor_set(t, i, i);
+    CHECK_OK(tp_npz_save(path, &d, false));
+    tp_dict_free(&d);
+    return tp_df_npz(path, .shuffle = shuffle, .seed = seed);
+}
+ZERO(tp_df_npz_desc, shuffle) { CHECK(same_passes(npz(TP_NO, 0)) && !same_passes(npz(TP_UNSET, 0))); }
+ZERO(tp_df_npz_desc, seed) { SEEDED(npz(0, s)); }
+static const char *number_file(void)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "numbers");
+    tp_buf b = {0};
+    for (int i = 0; i < POINTS; i++) tp_buf_printf(&b, "%d\n", i);
+    tp_test_write(path, b.data, b.len);
+    tp_buf_free(&b);
+    return path;
+}
+static tp_dataflow *csv(int header, int shuffle, uint64_t seed)
+{
+    static const tp_csv_column column = {.dtype = TP_F32};
+    return tp_df_csv(number_file(), &column, 1, .header = header, .shuffle = shuffle, .seed = seed);
+}
+ZERO(tp_df_csv_desc, header)
+{
+    tp_dataflow *with = csv(TP_UNSET, TP_NO, 0), *without = csv(TP_NO, TP_NO, 0);
+    CHECK(tp_df_size(with) == POINTS - 1 && next(with) == 1 && tp_df_size(without) == POINTS && next(without) == 0);
+    tp_df_free(with), tp_df_free(without);
+}
+ZERO(tp_df_csv_desc, shuffle) { CHECK(same_passes(csv(TP_NO, TP_NO, 0)) && !same_passes(csv(TP_NO, TP_UNSET, 0))); }
+ZERO(tp_df_csv_desc, seed) { SEEDED(csv(0, 0, s)); }
+static tp_dataflow *chars(int shuffle, uint64_t seed)
+{
+    return tp_df_text_chars(number_file(), .sequence_length = 1, .shuffle = shuffle, .seed = seed);
+}
+ZERO(tp_df_text_chars_desc, shuffle) { CHECK(same_passes(chars(TP_NO, 0)) && !same_passes(chars(TP_UNSET, 0))); }
+ZERO(tp_df_text_chars_desc, seed) { SEEDED(chars(0, s)); }
+ZERO(tp_df_tfrecord_desc, seed)
+{
+    const char *path = tp_test_path(tp_test_tmpdir(), "empty.tfrecord");
+    tp_test_write(path, "", 0);
+    SEEDED(tp_df_tfrecord(&path, 1, .seed = s));
+}
+/* No images: their paths are taken, decoding them fails. */
+static tp_dataflow *images(bool list, int decode, int shuffle, uint64_t seed)
+{
+    static char text[POINTS * 16];
+    const char *root = tp_test_tmpdir();
+    char dir[300], file[300];
+    size_t n = 0;
+    snprintf(dir, sizeof dir, "%s/class", root);
+    snprintf(file, sizeof file, "%s/list", root);
+    CHECK_OK(tp_make_dirs(dir));
+    for (int i = 0; i < POINTS; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "%02d.png", i);
+        tp_test_write(tp_test_path(dir, name), "x", 1);
+        n += (size_t)snprintf(text + n, sizeof text - n, "%s %d\n", name, i);
+    }
+    tp_test_write(file, text, n);
+    if (list) return tp_df_image_list(file, .dir = dir, .decode = decode, .shuffle = shuffle, .seed = seed);
+    return tp_df_select(tp_df_image_folder(root, .decode = decode, .shuffle = shuffle, .seed = seed), (const int[]){0},
+                        1);
+}
+/* Of paths. */
+static bool same_order(tp_dataflow *df)
+{
+    uint64_t hash[2] = {1, 1};
+    tp_datapoint dp = {0};
+    for (int pass = 0; pass < 2; pass++) {
+        CHECK_OK(tp_df_restart(df, pass));
+        while (tp_df_next(df, &dp) == TP_OK)
+            hash[pass] = 31 * hash[pass] + tp_hash(dp.c[0].data, tp_tensor_bytes(&dp.c[0]));
+    }
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    return hash[0] == hash[1];
+}
+static bool decodes(tp_dataflow *df)
+{
+    tp_datapoint dp = {0};
+    const bool failed = tp_df_next(df, &dp) < TP_OK;
+    tp_datapoint_free(&dp);
+    tp_df_free(df);
+    return failed;
+}
+ZERO(tp_df_image_folder_desc, decode)
+{
+    CHECK(decodes(images(false, TP_UNSET, 0, 0)) && !decodes(images(false, TP_NO, 0, 0)));
+}
+ZERO(tp_df_image_folder_desc, shuffle)
+{
+    CHECK(same_order(images(false, TP_NO, TP_NO, 0)) && !same_order(images(false, TP_NO, TP_UNSET, 0)));
+}
+ZERO(tp_df_image_folder_desc, seed)
+{
+    const char *root = tp_test_tmpdir();
+    CHECK_OK(tp_make_dirs(tp_test_path(root, "a")));
+    tp_test_write(tp_test_path(tp_test_path(root, "a"), "x"), "x", 1);
+    SEEDED(tp_df_image_folder(root, .seed = s));
+}
+ZERO(tp_df_image_list_desc, decode)
+{
+    CHECK(decodes(images(true, TP_UNSET, 0, 0)) && !decodes(images(true, TP_NO, 0, 0)));
+}
+ZERO(tp_df_image_list_desc, shuffle)
+{
+    CHECK(same_order(images(true, TP_NO, TP_NO, 0)) && !same_order(images(true, TP_NO, TP_UNSET, 0)));
+}
+ZERO(tp_df_image_list_desc, seed) { SEEDED(images(true, 0, 0, s)); }
+ZERO(tp_df_image_from_file_desc, seed)
+{
+    const char *const none[] = {"none.png"};
+    SEEDED(tp_df_image_from_file(none, 1, .seed = s));
+}
+/* Without LMDB there is no such flow; tests/test_lmdb.c shows the same of one. */
+ZERO(tp_df_lmdb_desc, shuffle)
+{
+    tp_dataflow *df = tp_df_lmdb("none", .shuffle = TP_NO);
+    CHECK(df && tp_df_status(df) != TP_OK);
+    tp_df_free(df);
+}
+ZERO(tp_df_lmdb_desc, seed)
+{
+    tp_dataflow *df = tp_df_lmdb("none", .seed = seed_0);
+    CHECK(df && tp_df_status(df) != TP_OK);
+    tp_df_free(df);
+}
+
 static tp_status keep(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
 {
     (void)call;

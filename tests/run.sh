@@ -92,8 +92,14 @@ one_test() {
         if ! grep -q compiled "$out/$library_name.library"; then echo "FAIL $config/$name (without the headers)"; echo "0 1 0"; return; fi
         compile="$compile ${judge_of[$config]:-} $implemented" library="-x none $out/$library_name-library.o"
     fi
+    # "/* needs: lmdb.h -DTP_LMDB -llmdb */" in a test's source: a header, and flags where it and its library are there. The test
+    # skips without them.
+    local needs flags=""
+    needs=$(sed -n 's|^/\* needs: \(.*\) \*/$|\1|p' "$(source_of "$name")")
+    if [ -n "$needs" ] && printf '#include <%s>\nint main(void) { return 0; }\n' "${needs%% *}" |
+        $compile -x c - -o "$exe" ${needs#* } >/dev/null 2>&1; then flags=${needs#* }; fi
     t=$(now)
-    if ! $compile -Itests -I. "$(source_of "$name")" $library -o "$exe" -lm -lpthread >"$log" 2>&1; then
+    if ! $compile -Itests -I. "$(source_of "$name")" $library -o "$exe" $flags -lm -lpthread >"$log" 2>&1; then
         echo "FAIL $config/$name (does not compile)"; head -n 20 "$log"; echo "0 1 0"; return
     fi
     compile=$(since "$t") t=$(now)

@@ -227,6 +227,7 @@ typedef struct tp_map_call {
     uint64_t key;        /* for augmentation: tp_random_uniform(key, index, i); a function of (seed, pass) */
     int64_t pass, index; /* which datapoint of the flow below this is */
     bool drop;           /* set it to leave this datapoint out */
+    int thread;          /* which thread of tp_df_parallel_map calls, from 0 on: for scratch memory of its own */
 } tp_map_call;
 /* out begins as a view of in. To change component i, tp_tensor_resize(&out->c[i], ...) and fill it from
  * in->c[i]; never write into in. */
@@ -394,6 +395,65 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
 /* clang-format on */
 
 /* ==== >>parallel ======================================================================================= */
+/* Flows that work ahead on threads of their own. Threads start at the first tp_df_next, wait from tp_df_restart or tp_df_seek until
+ * the next tp_df_next, and end with tp_df_free, which waits until the functions they are in have returned. The flow below, and the
+ * functions, run on these threads. Datapoints and failures come in the order, and with the bits, that the flow would give without
+ * threads, for any number of them; so seeking and resuming are exact. Built with TP_NO_THREADS they give the same on the
+ * caller's thread. */
+
+/* A thread reads df ahead: the same datapoints. [dataflow: PrefetchData with one worker] */
+typedef struct tp_df_prefetch_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    int num_prefetch; /* datapoints that wait at most; 0 = 8 */
+} tp_df_prefetch_desc;
+TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d);
+
+/* tp_df_map on num_thread threads: fn is called for several datapoints at a time, so what user points to must stand that (see
+ * tp_map_call.thread). df is read by one thread at a time. With the same seed it gives what tp_df_map gives. fn may drop datapoints.
+ * [dataflow: MultiThreadMapData]
+ * With .ordered = TP_NO they come as they are ready: of each pass exactly the same ones, in an order that nothing fixes. That is
+ * tensorpack's strict=True; for its endless strict=False put tp_df_repeated(df, -1) below. Which of them were given before cannot
+ * be told again, so seeking warns that it is not exact. */
+typedef struct tp_df_parallel_map_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    tp_map_fn fn;
+    void *user;
+    int num_thread;   /* 0: one a processor */
+    int buffer_size;  /* datapoints that are being mapped or wait; 0 = 200 */
+    tp_tri ordered;   /* default TP_YES */
+    tp_tri keeps_all; /* TP_YES: fn never drops, so that seeking need not call it; default TP_NO */
+    uint64_t seed;
+    void (*release)(void *user);
+} tp_df_parallel_map_desc;
+TP_DEF tp_dataflow *tp_df_parallel_map_(const tp_df_parallel_map_desc *d);
+
+/* Several flows, each on a thread of its own: get_df(user, i) makes flow i of num_thread, all of them in this constructor. Each is
+ * repeated for ever; they give in turn, datapoint k is the next one of flow k mod num_thread. A pass has as many datapoints as flow 0
+ * says that one of its passes has, and the next pass goes on behind it; if it does not know, the pass does not end. Give them
+ * different seeds or parts of the data, by i. [dataflow: MultiThreadRunner, MultiThreadPrefetchData] */
+typedef tp_dataflow *(*tp_get_df_fn)(void *user, int i);
+typedef struct tp_df_multi_thread_desc {
+    tp_at at_;
+    tp_get_df_fn get_df;
+    int num_thread;
+    void *user;       /* of get_df, which keeps what it needs of it */
+    int num_prefetch; /* datapoints of each that wait at most; 0 = 8 */
+} tp_df_multi_thread_desc;
+TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d);
+
+/* clang-format off */
+#ifndef __cplusplus
+#define tp_df_prefetch(...) TP__CALL(input, tp_df_prefetch, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_parallel_map(...) TP__CALL(input, tp_df_parallel_map, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_multi_thread(...) TP__CALL(input, tp_df_multi_thread, #__VA_ARGS__, __VA_ARGS__)
+#elif __cplusplus >= 202002L
+#define tp_df_prefetch(df_, ...) TP__CALL1(input, tp_df_prefetch, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_parallel_map(df_, fn_, ...) TP__CALL2(input, tp_df_parallel_map, df, df_, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_multi_thread(get_df_, num_thread_, ...) TP__CALL2(input, tp_df_multi_thread, get_df, get_df_, num_thread, num_thread_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#endif
+/* clang-format on */
 
 /* ==== >>readers ======================================================================================== */
 /* Datasets and file formats. What is read is not trusted: a file that is damaged, cut short or of another kind gives a
@@ -1532,6 +1592,8 @@ TP_DEF const tp__zero_option *tp__input_zeros(void)
         TP__ZERO_OPTION(tp_df_augment_coordinates_desc, coords_index, NONE),
         TP__ZERO_OPTION(tp_df_augment_coordinates_desc, seed, NONE),
         TP__ZERO_OPTION(tp_df_augment_images_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_parallel_map_desc, ordered, NO),
+        TP__ZERO_OPTION(tp_df_parallel_map_desc, seed, NONE),
         TP__ZERO_OPTION(tp_feed_input_desc, infinite, NO),
         TP__ZERO_OPTION(tp_queue_input_desc, infinite, NO),
         TP__ZERO_OPTION(tp_batch_queue_input_desc, infinite, NO),
@@ -3327,6 +3389,9 @@ typedef struct tp__many_flow {
     int64_t *left;    /* mix: how many datapoints each has yet to give in this pass */
     int64_t draws;    /* choose and mix: random numbers taken in this pass, the datapoints */
     uint64_t key;     /* of this pass */
+    int64_t size;     /* threads: datapoints of a pass, -1: no end; `draws` counts those of all passes */
+    int64_t given;    /* in this pass */
+    bool started;
 } tp__many_flow;
 
 static tp_status tp__concat_next(tp_dataflow *df, tp_datapoint *dp)
@@ -4064,6 +4129,465 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 }
 
 /* ==== >>parallel ======================================================================================= */
+
+/* -- a crew: threads that read the flow below, one of them at a time, and map what they have read, all at once ---- >>crew
+ *
+ * A datapoint has a slot, whose buffers are used again. Free slots wait in `spare`; `line` has the slots that the caller gets next, in
+ * order: a slot gets in line when it has been read (ordered) or when it is ready (not ordered). The caller views the slot that it
+ * got last, `held`, until it asks again. `paused`: nobody takes a new slot; when `busy` is 0 then too, the caller may do with all
+ * of it what it wants. */
+
+typedef struct tp__crew_slot {
+    tp_datapoint in, out;
+    int64_t index; /* of the pass below */
+    tp_status status;
+    bool unread; /* the flow below failed */
+    bool drop, ready;
+    char *text; /* the sentence of a failure; NULL: there was no memory for it */
+} tp__crew_slot;
+
+typedef struct tp__crew_ring {
+    int *item; /* numbers of slots */
+    int head, n;
+} tp__crew_ring;
+
+struct tp__crew;
+typedef struct tp__crew_worker {
+    struct tp__crew *crew;
+    tp_thread *thread;
+    int number;
+} tp__crew_worker;
+
+typedef struct tp__crew {
+    tp_dataflow *self, *df;
+    tp_map_fn fn; /* NULL: they only read */
+    tp_map_call call;
+    void (*release)(void *user);
+    bool ordered, keeps_all;
+    tp__crew_worker *worker;
+    int n_worker, n_started, n_slot; /* no worker: the caller does it all, in slot 0 */
+    tp_mutex *mutex;
+    tp_cond *work, *done; /* for the workers; for the caller */
+    tp__crew_slot *slot;
+    tp__crew_ring line, spare;
+    int held, busy; /* busy: workers that have a slot */
+    bool reading, ended, paused, quit;
+    int64_t index; /* of the next datapoint of the flow below */
+} tp__crew;
+
+static void tp__crew_push(const tp__crew *f, tp__crew_ring *r, int k) { r->item[(r->head + r->n++) % f->n_slot] = k; }
+static int tp__crew_pop(const tp__crew *f, tp__crew_ring *r)
+{
+    const int k = r->item[r->head];
+    r->head = (r->head + 1) % f->n_slot;
+    r->n--;
+    return k;
+}
+
+static void tp__crew_failed(const tp__crew *f, tp__crew_slot *s, tp_status st)
+{
+    s->status = st;
+    if (st >= TP_OK) return; /* a flow that asks to stop */
+    tp__df_named(f->self, s->index, st);
+    s->text = tp_strdup(tp_last_error());
+}
+
+static void tp__crew_map(const tp__crew *f, tp__crew_slot *s, int thread)
+{
+    tp_map_call call = f->call;
+    call.index = s->index;
+    call.thread = thread;
+    call.drop = false;
+    tp_status st = tp_datapoint_view(&s->out, &s->in);
+    if (st == TP_OK) st = f->fn(&s->in, &s->out, &call);
+    s->drop = call.drop;
+    if (st != TP_OK) tp__crew_failed(f, s, st);
+}
+
+/* The slot's turn with the flow below; the mutex is not locked, `reading` keeps the others away. */
+static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
+{
+    s->status = TP_OK;
+    s->drop = s->ready = s->unread = false;
+    s->index = f->index;
+    tp_status st = tp_df_next(f->df, &s->in);
+    if (st == TP_OK) st = tp__datapoint_own(&s->in);
+    if (st == TP_OK || st == TP_END) return st;
+    s->unread = true;
+    tp__crew_failed(f, s, st);
+    return st;
+}
+
+static void tp__crew_thread(void *user)
+{
+    const tp__crew_worker *w = (const tp__crew_worker *)user;
+    tp__crew *f = w->crew;
+    tp_mutex_lock(f->mutex);
+    for (;;) {
+        while (!f->quit && (f->paused || f->ended || f->reading || f->spare.n == 0)) tp_cond_wait(f->work, f->mutex);
+        if (f->quit) break;
+        const int k = tp__crew_pop(f, &f->spare);
+        tp__crew_slot *s = &f->slot[k];
+        f->reading = true;
+        f->busy++;
+        tp_mutex_unlock(f->mutex);
+        const tp_status st = tp__crew_read(f, s);
+        tp_mutex_lock(f->mutex);
+        f->reading = false;
+        if (st == TP_OK) f->index++;
+        else f->ended = true;
+        if (st == TP_END) tp__crew_push(f, &f->spare, k);
+        else if (f->ordered) tp__crew_push(f, &f->line, k);
+        tp_cond_signal(f->work); /* the next one reads */
+        if (st == TP_OK && f->fn) {
+            tp_mutex_unlock(f->mutex);
+            tp__crew_map(f, s, w->number);
+            tp_mutex_lock(f->mutex);
+        }
+        s->ready = true;
+        if (st != TP_END && !f->ordered) tp__crew_push(f, &f->line, k);
+        f->busy--;
+        tp_cond_signal(f->done);
+    }
+    tp_mutex_unlock(f->mutex);
+}
+
+/* A slot that has served; the mutex is locked, or nobody else is there. */
+static void tp__crew_spare(tp__crew *f, int k)
+{
+    tp_free(f->slot[k].text);
+    f->slot[k].text = NULL;
+    tp__crew_push(f, &f->spare, k);
+    tp_cond_signal(f->work);
+}
+
+/* What a slot of a failure says; the slot is spare then, and reading goes on. */
+static tp_status tp__crew_says(tp__crew *f, int k)
+{
+    const tp__crew_slot *s = &f->slot[k];
+    const tp_status st = s->status;
+    if (st < TP_OK) tp_fail(st, "%s", s->text ? s->text : "out of memory, also for the sentence that tells where");
+    if (s->unread) f->ended = false;
+    tp__crew_spare(f, k);
+    return st;
+}
+
+static tp_status tp__crew_start(tp__crew *f)
+{
+    tp_status st = TP_OK;
+    while (f->n_started < f->n_worker && st == TP_OK) {
+        tp__crew_worker *w = &f->worker[f->n_started];
+        w->crew = f;
+        w->number = f->n_started;
+        st = tp_thread_start(&w->thread, tp__crew_thread, w);
+        if (st == TP_OK) f->n_started++;
+    }
+    return st;
+}
+
+static tp_status tp__crew_next_here(tp__crew *f, tp_datapoint *dp)
+{
+    tp__crew_slot *s = &f->slot[0];
+    for (;;) {
+        if (!f->fn) return tp_df_next(f->df, dp);
+        const tp_status st = tp_df_next(f->df, &s->in);
+        if (st != TP_OK) return st;
+        s->status = TP_OK;
+        s->index = f->index++;
+        tp__crew_map(f, s, 0);
+        if (s->status != TP_OK) {
+            const tp_status failed = s->status;
+            if (failed < TP_OK && s->text) tp_fail(failed, "%s", s->text);
+            tp_free(s->text);
+            s->text = NULL;
+            return failed;
+        }
+        if (!s->drop) return tp_datapoint_view(dp, &s->out);
+    }
+}
+
+static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__crew *f = (tp__crew *)df->user;
+    if (f->n_worker == 0) return tp__crew_next_here(f, dp);
+    tp_status st = tp__crew_start(f);
+    if (st != TP_OK) return st;
+    tp_mutex_lock(f->mutex);
+    if (f->held >= 0) tp__crew_spare(f, f->held);
+    f->held = -1;
+    if (f->paused) {
+        f->paused = false;
+        tp_cond_signal(f->work); /* who has read wakes the next */
+    }
+    for (;;) {
+        while (f->line.n ? !f->slot[f->line.item[f->line.head]].ready : !f->ended || f->busy > 0)
+            tp_cond_wait(f->done, f->mutex);
+        if (f->line.n == 0) {
+            st = TP_END;
+            break;
+        }
+        const int k = tp__crew_pop(f, &f->line);
+        if (f->slot[k].status != TP_OK) {
+            st = tp__crew_says(f, k);
+            break;
+        }
+        if (!f->slot[k].drop) {
+            f->held = k;
+            break;
+        }
+        tp__crew_spare(f, k);
+    }
+    tp_mutex_unlock(f->mutex);
+    return st == TP_OK ? tp_datapoint_view(dp, f->fn ? &f->slot[f->held].out : &f->slot[f->held].in) : st;
+}
+
+/* Wait until the workers have nothing in their hands. The mutex is locked then. */
+static void tp__crew_pause(tp__crew *f)
+{
+    tp_mutex_lock(f->mutex);
+    f->paused = true;
+    while (f->busy > 0) tp_cond_wait(f->done, f->mutex);
+}
+
+static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__crew *f = (tp__crew *)df->user;
+    tp__crew_pause(f);
+    if (f->held >= 0) tp__crew_spare(f, f->held);
+    while (f->line.n) tp__crew_spare(f, tp__crew_pop(f, &f->line));
+    f->held = -1;
+    f->ended = false;
+    tp_mutex_unlock(f->mutex);
+    f->index = 0;
+    f->call.pass = pass;
+    /* that of tp_df_map, which gives the same datapoints */
+    f->call.key = tp_random_key(tp_random_key(df->seed, tp_hash_name("tp_df_map")), (uint64_t)pass);
+    return tp_df_restart(f->df, pass);
+}
+
+static int64_t tp__crew_size(tp_dataflow *df) { return tp_df_size(((const tp__crew *)df->user)->df); }
+
+static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__crew *f = (tp__crew *)df->user;
+    tp_status st = TP_OK;
+    if (!f->ordered)
+        tp_log_once(
+            TP_LOG_WARN,
+            "%s: datapoints come in no fixed order, so those that were given before are not exactly those that are "
+            "skipped now: make it .ordered",
+            df->name);
+    if (!f->keeps_all) { /* only fn knows which of them count */
+        while (*skipped < n && (st = tp_df_next(df, &df->skip_)) == TP_OK) ++*skipped;
+        df->index_ -= *skipped; /* tp_df_seek counts them */
+        return st == TP_END ? TP_OK : st;
+    }
+    tp__crew_pause(f);
+    while (*skipped < n && f->line.n) {
+        const int k = tp__crew_pop(f, &f->line);
+        if (f->slot[k].unread) {
+            st = tp__crew_says(f, k);
+            break;
+        }
+        tp__crew_spare(f, k);
+        ++*skipped;
+    }
+    const bool more = st == TP_OK && *skipped < n && !f->ended;
+    tp_mutex_unlock(f->mutex);
+    if (more) {
+        int64_t k = 0;
+        st = tp_df_seek(f->df, n - *skipped, &k);
+        f->index += k;
+        *skipped += k;
+    }
+    return st;
+}
+
+static void tp__crew_close(tp_dataflow *df)
+{
+    tp__crew *f = (tp__crew *)df->user;
+    tp_mutex_lock(f->mutex);
+    f->quit = true;
+    tp_cond_broadcast(f->work);
+    tp_mutex_unlock(f->mutex);
+    for (int i = 0; i < f->n_started; i++) tp_thread_join(f->worker[i].thread);
+    tp_df_free(f->df);
+    for (int k = 0; k < f->n_slot && f->slot; k++) {
+        tp_datapoint_free(&f->slot[k].in);
+        tp_datapoint_free(&f->slot[k].out);
+        tp_free(f->slot[k].text);
+    }
+    tp_free(f->slot);
+    tp_free(f->line.item);
+    tp_free(f->spare.item);
+    tp_free(f->worker);
+    tp_cond_free(f->work);
+    tp_cond_free(f->done);
+    tp_mutex_free(f->mutex);
+    if (f->release) f->release(f->call.user);
+}
+
+/* The flow d->df with this many threads and buffers; d->fn NULL: they only read. */
+static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *name, int threads, int buffers)
+{
+    tp_dataflow *df;
+    if (!tp__df_around(&d->at_, d->df, name, sizeof(tp__crew), d->seed, &df)) {
+        if (d->release) d->release(d->user);
+        return df;
+    }
+    tp__crew *f = (tp__crew *)df->user;
+    f->self = df;
+    f->df = d->df;
+    f->fn = d->fn;
+    f->call.user = d->user;
+    f->release = d->release;
+    f->ordered = tp__yes(d->ordered, true);
+    f->keeps_all = !d->fn || tp__yes(d->keeps_all, false);
+    f->held = -1;
+    f->paused = true;
+    df->next = tp__crew_next;
+    df->restart = tp__crew_restart;
+    df->size = tp__crew_size;
+    df->seek = tp__crew_seek;
+    df->close = tp__crew_close;
+#ifdef TP_NO_THREADS
+    threads = buffers = 0;
+#endif
+    f->n_worker = threads;
+    f->n_slot = buffers + 1; /* and the one that is held */
+    f->slot = (tp__crew_slot *)tp_calloc((size_t)f->n_slot, sizeof *f->slot);
+    f->line.item = (int *)tp_calloc((size_t)f->n_slot, sizeof(int));
+    f->spare.item = (int *)tp_calloc((size_t)f->n_slot, sizeof(int));
+    f->worker = (tp__crew_worker *)tp_calloc((size_t)threads + 1, sizeof *f->worker);
+    f->mutex = tp_mutex_new();
+    f->work = tp_cond_new();
+    f->done = tp_cond_new();
+    if (f->slot && f->line.item && f->spare.item && f->worker && f->mutex && f->work && f->done) {
+        for (int k = 0; k < f->n_slot; k++) tp__crew_push(f, &f->spare, k);
+        return df;
+    }
+    tp_df_free(df);
+    return NULL;
+}
+
+/* -- prefetch, parallel_map, multi_thread ---- >>df prefetch >>df parallel_map >>df multi_thread */
+
+enum { TP__MOST_BUFFERS = 1 << 24, TP__MOST_FLOW_THREADS = 1024 };
+
+TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    const bool good = d->num_prefetch >= 0 && d->num_prefetch <= TP__MOST_BUFFERS;
+    tp_df_parallel_map_desc m;
+    memset(&m, 0, sizeof m);
+    m.at_ = d->at_;
+    m.df = d->df;
+    tp_dataflow *df = tp__crew_new(&m, "tp_df_prefetch", 1, good && d->num_prefetch ? d->num_prefetch : 8);
+    if (good || !df || df->next != tp__crew_next) return df;
+    return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_prefetch: num_prefetch is %d: give 1 to %d, or 0 for 8",
+                      d->num_prefetch, (int)TP__MOST_BUFFERS);
+}
+
+TP_DEF tp_dataflow *tp_df_parallel_map_(const tp_df_parallel_map_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    const bool good = d->num_thread >= 0 && d->num_thread <= TP__MOST_FLOW_THREADS && d->buffer_size >= 0 &&
+                      d->buffer_size <= TP__MOST_BUFFERS;
+    int threads = good ? d->num_thread : 1, buffers = good && d->buffer_size ? d->buffer_size : 200;
+#ifndef TP_NO_THREADS
+    if (threads == 0) threads = tp__os_processors();
+    if (threads > TP__MOST_FLOW_THREADS) threads = TP__MOST_FLOW_THREADS;
+#endif
+    tp_dataflow *df = tp__crew_new(d, "tp_df_parallel_map", threads, buffers);
+    if (!df || df->next != tp__crew_next) return df;
+    if (!good)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
+                          "tp_df_parallel_map: num_thread is %d, buffer_size %d: give 0 to %d and 0 to %d",
+                          d->num_thread, d->buffer_size, (int)TP__MOST_FLOW_THREADS, (int)TP__MOST_BUFFERS);
+    if (!d->fn) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_parallel_map: the function is NULL");
+    return df;
+}
+
+static tp_status tp__turns_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    if (f->given == f->size) return TP_END;
+    const tp_status st = tp_df_next(f->df[f->draws % f->n], dp);
+    if (st != TP_OK) return st;
+    f->draws++;
+    if (f->size >= 0) f->given++;
+    return TP_OK;
+}
+/* n datapoints further, each flow by its share of them. */
+static tp_status tp__turns_skip(tp__many_flow *f, int64_t n)
+{
+    tp_status st = TP_OK;
+    const int first = (int)(f->draws % f->n);
+    for (int i = 0; i < f->n && st == TP_OK; i++) {
+        const int turn = (i - first + f->n) % f->n; /* it is the turn-th of the next n flows */
+        st = tp_df_seek(f->df[i], n / f->n + (turn < n % f->n), NULL);
+    }
+    f->draws += n;
+    if (st != TP_OK) f->started = false; /* the next restart begins anew */
+    return st;
+}
+static tp_status tp__turns_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    const bool endless = f->size < 0;
+    if (f->size > 0 && pass > INT64_MAX / f->size - 1)
+        return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
+    const int64_t want = endless ? 0 : pass * f->size;
+    f->given = 0;
+    if (!endless && f->started && f->draws == want) return TP_OK; /* the usual case: just go on */
+    const tp_status st = tp__many_restart(df, endless ? pass : 0);
+    f->draws = 0;
+    f->started = st == TP_OK;
+    return st == TP_OK ? tp__turns_skip(f, want) : st;
+}
+static int64_t tp__turns_size(tp_dataflow *df) { return ((const tp__many_flow *)df->user)->size; }
+static tp_status tp__turns_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__many_flow *f = (tp__many_flow *)df->user;
+    const int64_t m = f->size < 0 || n < f->size - f->given ? n : f->size - f->given;
+    const tp_status st = tp__turns_skip(f, m);
+    if (st != TP_OK) return st;
+    if (f->size >= 0) f->given += m;
+    *skipped = m;
+    return TP_OK;
+}
+
+TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    if (!d->get_df) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_multi_thread: the function get_df is NULL");
+    if (d->num_thread < 1 || d->num_thread > TP__MOST_FLOW_THREADS)
+        return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_multi_thread: num_thread is %d: give 1 to %d", d->num_thread,
+                          (int)TP__MOST_FLOW_THREADS);
+    tp_dataflow **list = (tp_dataflow **)tp_calloc((size_t)d->num_thread, sizeof *list);
+    if (!list) return NULL;
+    int64_t size = -1;
+    for (int i = 0; i < d->num_thread; i++) {
+        tp_df_prefetch_desc p;
+        memset(&p, 0, sizeof p);
+        p.at_ = d->at_;
+        p.df = d->get_df(d->user, i);
+        p.num_prefetch = d->num_prefetch;
+        if (i == 0 && p.df) size = tp_df_size(p.df);
+        p.df = tp_df_repeated(p.df, -1);
+        list[i] = p.df ? tp_df_prefetch_(&p) : NULL;
+        if (!list[i]) break; /* those behind it are NULL too */
+    }
+    tp_dataflow *df = tp__many_new(list, d->num_thread, "tp_df_multi_thread", false);
+    tp_free((void *)list);
+    if (!df || df->next != tp__concat_next) return df;
+    ((tp__many_flow *)df->user)->size = size;
+    df->next = tp__turns_next;
+    df->restart = tp__turns_restart;
+    df->size = tp__turns_size;
+    df->seek = tp__turns_seek;
+    return df;
+}
 
 /* ==== >>readers ======================================================================================== */
 TP__COLD_BEGIN

@@ -634,6 +634,11 @@ static tp_dataflow *dataflow_given(void)
     d.size = 8;
     return tp_df_from_generator_(&d);
 }
+static tp_dataflow *dataflow_of_thread(void *user, int i)
+{
+    (void)user, (void)i;
+    return dataflow_given();
+}
 static tp_dataflow *dataflow(void) { return (tp_dataflow *)owned(dataflow_given(), free_tp_df_free); }
 static tp_dataflow **list_dataflows_given(void)
 {

@@ -1,0 +1,591 @@
+/* test_parallel.c - flows that work ahead on threads and in processes of their own (tp_input.h) */
+#define TP_IMPLEMENTATION
+#include "../tp_input.h"
+#include "tp_test.h"
+
+#ifndef _WIN32
+#include <sys/wait.h>
+#endif
+
+/* ==== >>helpers ======================================================================================= */
+
+/* Datapoint i of pass p is the int32 100 p + i and i % 3 + 1 floats of it. */
+static tp_status pass_and_index(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const int64_t n = index % 3 + 1;
+    tp_status st = index < (int64_t)(intptr_t)user % 1000 ? tp_datapoint_resize(dp, 2) : TP_END;
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_F32, tp_make_shape_n(1, &n));
+    if (st == TP_OK) *(int32_t *)dp->c[0].data = (int32_t)((intptr_t)user / 1000 * 1000 + 100 * pass + index);
+    for (int64_t k = 0; k < n && st == TP_OK; k++) ((float *)dp->c[1].data)[k] = (float)(100 * pass + index + k);
+    return st;
+}
+/* n of them, 1000*base more; the flow skips by itself if seekable. */
+static tp_dataflow *passes_of(int base, int n, bool seekable)
+{
+    return tp_df_from_generator(pass_and_index, (void *)((intptr_t)1000 * base + n), .size = n,
+                                .indexed = seekable && n ? TP_YES : TP_NO);
+}
+
+/* Takes a while, which is another one for each datapoint. */
+static void dawdle(int64_t index)
+{
+    volatile double x = 1;
+    for (int64_t i = 0; i < index * 7919 % 13 * 400; i++) x = x * 1.000001;
+}
+/* Drops some, and makes random numbers of (key, index) of the others. */
+static tp_status shake(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    dawdle(call->index);
+    const int32_t v = *(const int32_t *)in->c[0].data;
+    if (call->user) call->drop = tp_random_uniform(call->key, (uint64_t)call->index, 99) < 0.3f;
+    tp_status st = tp_tensor_resize(&out->c[1], TP_F32, in->c[1].shape);
+    for (int64_t k = 0; k < tp_tensor_size(&out->c[1]) && st == TP_OK; k++)
+        ((float *)out->c[1].data)[k] = (float)v + tp_random_uniform(call->key, (uint64_t)call->index, (uint64_t)k) +
+                                       1e-42f * (float)v; /* a subnormal, which not all threads would keep */
+    return st;
+}
+static int yes; /* its address says: drop some */
+
+/* One number for all bits of a datapoint. */
+static uint64_t print_of(const tp_datapoint *dp)
+{
+    uint64_t h = (uint64_t)dp->n;
+    for (int c = 0; c < dp->n; c++) {
+        h = tp_random_key(h, (uint64_t)dp->c[c].dtype);
+        for (int k = 0; k < dp->c[c].shape.ndim; k++) h = tp_random_key(h, (uint64_t)dp->c[c].shape.dim[k]);
+        h = tp_random_key(h, tp_hash(dp->c[c].data, tp_tensor_bytes(&dp->c[c])));
+    }
+    return h;
+}
+
+enum { MOST = 512 };
+typedef struct stream {
+    int n;
+    uint64_t at[MOST];
+} stream;
+/* What `passes` passes from `first` on give; a number of its own at each end. */
+static stream walk_of(tp_dataflow *df, int64_t first, int passes)
+{
+    stream s;
+    tp_datapoint dp = {0, NULL, 0};
+    memset(&s, 0, sizeof s);
+    for (int p = 0; p < passes; p++) {
+        tp_status st = tp_df_restart(df, first + p);
+        while (st == TP_OK && s.n < MOST - 1 && (st = tp_df_next(df, &dp)) == TP_OK) s.at[s.n++] = print_of(&dp);
+        CHECK_MSG(st == TP_END, "%s: %s", tp_status_name(st), tp_last_error());
+        CHECK(tp_df_next(df, &dp) == TP_END);
+        s.at[s.n++] = (uint64_t)p;
+    }
+    tp_datapoint_free(&dp);
+    return s;
+}
+static void check_same_(const stream *got, const stream *want, const char *what, int line)
+{
+    int i = 0;
+    while (i < got->n && i < want->n && got->at[i] == want->at[i]) i++;
+    CHECK_MSG(got->n == want->n && i == want->n,
+              "line %d: %s: %d datapoints, expected %d; the first that differs is %d", line, what, got->n, want->n, i);
+}
+#define check_same(got_, want_, what_) check_same_((got_), (want_), (what_), __LINE__)
+
+/* The first number of each datapoint, in a text; failures with their sentence, after which it goes on. */
+static const char *tell(tp_dataflow *df, int64_t first, int passes, int most)
+{
+    static char text[8192];
+    tp_datapoint dp = {0, NULL, 0};
+    text[0] = 0;
+    for (int p = 0; p < passes; p++) {
+        tp_status st = tp_df_restart(df, first + p);
+        if (p) snprintf(text + strlen(text), sizeof text - strlen(text), " |");
+        for (int i = 0; i < most && st != TP_END; i++) {
+            st = tp_df_next(df, &dp);
+            if (st == TP_OK)
+                snprintf(text + strlen(text), sizeof text - strlen(text), "%s%d", *text ? " " : "",
+                         *(const int32_t *)dp.c[0].data);
+            else if (st < TP_OK)
+                snprintf(text + strlen(text), sizeof text - strlen(text), " (%s: %s)", tp_status_name(st),
+                         tp_last_error());
+        }
+    }
+    tp_datapoint_free(&dp);
+    return text;
+}
+
+static void rest_a_moment(double seconds)
+{
+    const struct timespec t = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
+    nanosleep(&t, NULL);
+}
+
+/* The flows of this file by number; those that have no threads are `plain` twins with the same stream. NULL: no more. */
+static tp_dataflow *flow_of(int which, bool plain, bool seekable)
+{
+    tp_dataflow *df = passes_of(0, 23, seekable);
+    switch (which) {
+    case 0: return plain ? df : tp_df_prefetch(df);
+    case 1: return plain ? df : tp_df_prefetch(df, .num_prefetch = 1);
+    case 2:
+        return plain ? tp_df_map(df, shake, .keeps_all = TP_YES)
+                     : tp_df_parallel_map(df, shake, .num_thread = 2, .buffer_size = 9, .keeps_all = TP_YES);
+    case 3:
+        return plain ? tp_df_map(df, shake, &yes, .seed = 8)
+                     : tp_df_parallel_map(df, shake, &yes, .num_thread = 3, .buffer_size = 4, .seed = 8);
+    case 4:
+        if (plain) return tp_df_batch(tp_df_select(tp_df_map(df, shake, &yes), &(int){0}, 1), 3);
+        return tp_df_prefetch(tp_df_batch(
+            tp_df_select(tp_df_parallel_map(tp_df_prefetch(df), shake, &yes, .num_thread = 2, .buffer_size = 9),
+                         &(int){0}, 1),
+            3));
+    case 5: return plain ? tp_df_repeated(df, 3) : tp_df_prefetch(tp_df_repeated(df, 3), .num_prefetch = 40);
+    default: tp_df_free(df); return NULL;
+    }
+}
+enum { FLOWS = 6 };
+
+/* ==== >>the same stream =============================================================================== */
+
+TEST(one_stream_for_any_number_of_threads)
+{
+    for (int drops = 0; drops < 2; drops++) {
+        tp_dataflow *df = tp_df_map(passes_of(0, 61, true), shake, drops ? &yes : NULL, .seed = 4);
+        const stream want = walk_of(df, 0, 3);
+        CHECK(want.n > 3 * 30 && (drops ? want.n < 3 * 60 : want.n == 3 * 62));
+        tp_df_free(df);
+        const int threads[] = {1, 2, 8}, buffers[] = {1, 5, 0};
+        for (int t = 0; t < 3; t++)
+            for (int b = 0; b < 3; b++) {
+                char what[64];
+                df = tp_df_parallel_map(passes_of(0, 61, true), shake, drops ? &yes : NULL, .num_thread = threads[t],
+                                        .buffer_size = buffers[b], .seed = 4);
+                snprintf(what, sizeof what, "%d threads, %d buffers", threads[t], buffers[b]);
+                const stream got = walk_of(df, 0, 3);
+                check_same(&got, &want, what);
+                CHECK(tp_df_size(df) == 61);
+                tp_df_free(df);
+            }
+    }
+    tp_dataflow *df = tp_df_parallel_map(passes_of(0, 9, true), shake); /* as many as there are processors */
+    CHECK_STR(tell(df, 1, 2, 99), "100 101 102 103 104 105 106 107 108 | 200 201 202 203 204 205 206 207 208");
+    tp_df_free(df);
+}
+
+TEST(prefetch_changes_nothing)
+{
+    const int buffers[] = {1, 2, 8, 100};
+    tp_dataflow *df = passes_of(0, 30, false);
+    const stream want = walk_of(df, 0, 3);
+    tp_df_free(df);
+    for (int b = 0; b < 4; b++) {
+        df = tp_df_prefetch(passes_of(0, 30, false), .num_prefetch = buffers[b]);
+        CHECK(tp_df_size(df) == 30);
+        const stream got = walk_of(df, 0, 3);
+        check_same(&got, &want, "prefetch");
+        tp_df_free(df);
+    }
+    df = tp_df_prefetch(passes_of(0, 0, false));
+    CHECK_STR(tell(df, 0, 3, 9), " | |");
+    tp_df_free(df);
+}
+
+/* Wherever the caller is, and however far the threads are ahead. */
+TEST(seek_is_walking)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int which = 0; which < FLOWS; which++) {
+        tp_dataflow *plain = flow_of(which, true, false), *df = flow_of(which, false, which % 2 == 0);
+        for (int64_t pass = 0; pass < 3; pass += 2) {
+            const stream want = walk_of(plain, pass, 1);
+            for (int n = 0; n < want.n + 3; n += 1 + n / 4)
+                for (int taken = 0; taken <= 2 && taken <= n; taken++) {
+                    int64_t skipped = 0;
+                    CHECK_OK(tp_df_restart(df, pass));
+                    int there = 0;
+                    while (there < taken && tp_df_next(df, &dp) == TP_OK) there++;
+                    CHECK_OK(tp_df_seek(df, n - taken, &skipped));
+                    const int past = want.n - 1 < n ? want.n - 1 : n;
+                    CHECK_MSG(there + skipped == past, "flow %d: %d of %d", which, (int)(there + skipped), past);
+                    tp_status st;
+                    int i = past;
+                    for (; (st = tp_df_next(df, &dp)) == TP_OK; i++)
+                        CHECK_MSG(i < want.n - 1 && print_of(&dp) == want.at[i],
+                                  "flow %d pass %d: after skipping %d, datapoint %d is another", which, (int)pass, n,
+                                  i);
+                    CHECK(st == TP_END && i == want.n - 1);
+                }
+        }
+        tp_df_free(plain);
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+}
+
+#ifndef _WIN32
+static tp_dataflow *a_pipeline(int threads)
+{
+    tp_dataflow *df = tp_df_from_generator(pass_and_index, (void *)(intptr_t)90, .size = 90);
+    df = tp_df_parallel_map(tp_df_locally_shuffle(df, 20, .seed = 3), shake, &yes, .num_thread = threads, .seed = 6);
+    return tp_df_prefetch(df, .num_prefetch = 4);
+}
+/* A process that is killed while its threads work; another one goes on where it had come to, with another number of threads. */
+TEST(killed_and_resumed)
+{
+    enum { ALL = 200 };
+    static uint64_t want[ALL];
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_prefetch(tp_df_map(
+        tp_df_locally_shuffle(tp_df_from_generator(pass_and_index, (void *)(intptr_t)90, .size = 90), 20, .seed = 3),
+        shake, &yes, .seed = 6));
+    for (int i = 0; i < ALL && CHECK_OK(tp_df_next(df, &dp)); i++) want[i] = print_of(&dp);
+    tp_df_free(df);
+    const int threads[] = {1, 2, 8};
+    for (int t = 0; t < 3; t++) {
+        int fd[2];
+        if (!CHECK(pipe(fd) == 0)) return;
+        const pid_t child = fork();
+        if (child == 0) {
+            df = a_pipeline(threads[t]);
+            for (;;) {
+                uint64_t one = 0;
+                if (tp_df_next(df, &dp) == TP_OK) one = print_of(&dp);
+                if (write(fd[1], &one, sizeof one) != sizeof one) _exit(1);
+            }
+        }
+        close(fd[1]);
+        int n = 0;
+        uint64_t one;
+        while (n < 37 + 20 * t && read(fd[0], &one, sizeof one) == sizeof one) CHECK(one == want[n++]);
+        kill(child, SIGKILL);
+        waitpid(child, NULL, 0);
+        close(fd[0]);
+        CHECK(n == 37 + 20 * t);
+        df = a_pipeline(threads[(t + 1) % 3]);
+        int64_t skipped = 0;
+        CHECK_OK(tp_df_seek(df, n, &skipped));
+        CHECK(skipped == n);
+        for (; n < ALL && tp_df_next(df, &dp) == TP_OK; n++)
+            if (!CHECK_MSG(print_of(&dp) == want[n], "datapoint %d", n)) break;
+        CHECK(n == ALL);
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+}
+#endif
+
+/* ==== >>as they come ================================================================================== */
+
+TEST(unordered_gives_exactly_one_pass)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    /* the specification's example: 20 items, 4 threads, 5 buffers, 3 passes */
+    tp_dataflow *df =
+        tp_df_parallel_map(passes_of(0, 20, true), shake, .num_thread = 4, .buffer_size = 5, .ordered = TP_NO);
+    for (int pass = 0; pass < 3; pass++) {
+        int seen[20] = {0}, n = 0;
+        CHECK_OK(tp_df_restart(df, pass));
+        for (; tp_df_next(df, &dp) == TP_OK; n++) {
+            const int i = *(const int32_t *)dp.c[0].data - 100 * pass;
+            if (CHECK(i >= 0 && i < 20)) seen[i]++;
+        }
+        CHECK(n == 20);
+        for (int i = 0; i < 20; i++) CHECK(seen[i] == 1);
+    }
+    tp_df_free(df);
+    /* one thread that is not strict: in order, on into the next pass */
+    df = tp_df_parallel_map(tp_df_repeated(passes_of(0, 4, true), -1), shake, .num_thread = 1, .ordered = TP_NO);
+    CHECK_STR(tell(df, 0, 1, 10), "0 1 2 3 100 101 102 103 200 201");
+    tp_df_free(df);
+    /* with drops: the same ones as in order */
+    df = tp_df_map(passes_of(0, 50, true), shake, &yes);
+    stream want = walk_of(df, 1, 1), got;
+    tp_df_free(df);
+    df = tp_df_parallel_map(passes_of(0, 50, true), shake, &yes, .num_thread = 3, .ordered = TP_NO);
+    got = walk_of(df, 1, 1);
+    tp_df_free(df);
+    uint64_t a = 0, b = 0;
+    for (int i = 0; i < want.n; i++) a += want.at[i];
+    for (int i = 0; i < got.n; i++) b += got.at[i];
+    CHECK(a == b && got.n == want.n && want.n < 50);
+    tp_datapoint_free(&dp);
+}
+
+static char said[512];
+static void keep_log(void *user, tp_log_level level, const char *text)
+{
+    (void)user, (void)level;
+    snprintf(said, sizeof said, "%s", text);
+}
+TEST(unordered_says_that_it_cannot_be_resumed)
+{
+    tp_dataflow *df = tp_df_parallel_map(passes_of(0, 20, true), shake, .num_thread = 2, .ordered = TP_NO);
+    tp_datapoint dp = {0, NULL, 0};
+    int64_t skipped = 0;
+    int n = 0;
+    tp_set_log(keep_log, NULL);
+    CHECK_OK(tp_df_seek(df, 12, &skipped));
+    tp_set_log(NULL, NULL);
+    CHECK(skipped == 12);
+    CHECK_HAS(said, "not exactly those that are skipped");
+    while (tp_df_next(df, &dp) == TP_OK) n++;
+    CHECK(n == 8);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+#ifndef TP_NO_THREADS
+/* Datapoint 0 waits until 3 others are in the function too, each on another thread. */
+typedef struct meeting {
+    tp_mutex *m;
+    tp_cond *all;
+    int in, most, thread[4];
+} meeting;
+static tp_status meet(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out;
+    meeting *x = (meeting *)call->user;
+    tp_mutex_lock(x->m);
+    if (call->thread >= 0 && call->thread < 4) x->thread[call->thread]++;
+    if (++x->in > x->most) x->most = x->in;
+    tp_cond_broadcast(x->all);
+    while (call->index < 4 && x->most < 4 && tp_cond_wait_for(x->all, x->m, 10)) {}
+    x->in--;
+    tp_mutex_unlock(x->m);
+    return TP_OK;
+}
+TEST(functions_run_at_the_same_time)
+{
+    meeting x = {tp_mutex_new(), tp_cond_new(), 0, 0, {0, 0, 0, 0}};
+    tp_dataflow *df = tp_df_parallel_map(passes_of(0, 8, true), meet, &x, .num_thread = 4, .buffer_size = 6);
+    CHECK_STR(tell(df, 0, 1, 99), "0 1 2 3 4 5 6 7");
+    tp_df_free(df);
+    CHECK(x.most == 4);
+    for (int i = 0; i < 4; i++) CHECK(x.thread[i] > 0);
+    tp_mutex_free(x.m);
+    tp_cond_free(x.all);
+}
+#endif
+
+/* ==== >>failures ====================================================================================== */
+
+static tp_status some_fail(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)out;
+    const int i = *(const int32_t *)in->c[0].data % 100;
+    dawdle(call->index);
+    call->drop = i == 1;
+    return i == 2 || i == 9 ? tp_fail(TP_ERR_FORMAT, "%d.jpg is broken", i) : TP_OK;
+}
+static tp_status sometimes(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    int *tried = (int *)user;
+    if (index == 5 && ++*tried % 2) return tp_fail(TP_ERR_IO, "the disk is busy");
+    return pass_and_index((void *)(intptr_t)12, pass, index, dp);
+}
+
+/* What fails fails in its place, by its name; the others come, as without threads. */
+TEST(failures_come_in_order)
+{
+    char want[4096];
+    for (int threads = 0; threads <= 8; threads += threads ? 7 : 1) {
+        int tried = 0;
+        tp_dataflow *df = tp_df_from_generator(sometimes, &tried);
+        df = threads ? tp_df_parallel_map(df, some_fail, .num_thread = threads) : tp_df_map(df, some_fail);
+        if (threads) df = tp_df_prefetch(df);
+        const char *text = tell(df, 0, 2, 99);
+        if (threads == 0) {
+            snprintf(want, sizeof want, "%s", text);
+            CHECK_HAS(want,
+                      "0 (TP_ERR_FORMAT: 2.jpg is broken [tp_df_map: pass 0, datapoint 2]) 3 4 (TP_ERR_IO: the disk is "
+                      "busy [tp_df_from_generator: pass 0, datapoint 5]) 5 6");
+            for (char *at; (at = strstr(want, "tp_df_map"));) { /* the other function has the longer name */
+                memmove(at + strlen("tp_df_parallel_map"), at + strlen("tp_df_map"),
+                        strlen(at) - strlen("tp_df_map") + 1);
+                memcpy(at, "tp_df_parallel_map", strlen("tp_df_parallel_map"));
+            }
+        } else {
+            CHECK_STR(text, want);
+        }
+        tp_df_free(df);
+    }
+}
+
+TEST(unordered_failures_all_come)
+{
+    tp_dataflow *df = tp_df_parallel_map(passes_of(0, 12, true), some_fail, .num_thread = 3, .ordered = TP_NO);
+    const char *text = tell(df, 3, 1, 99);
+    CHECK_HAS(text, "2.jpg is broken [tp_df_parallel_map: pass 3, datapoint 2]");
+    CHECK_HAS(text, "9.jpg is broken [tp_df_parallel_map: pass 3, datapoint 9]");
+    CHECK_HAS(text, "311");
+    tp_df_free(df);
+}
+
+/* ==== >>life and memory =============================================================================== */
+
+static tp_status slow(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    rest_a_moment(0.002);
+    return pass_and_index(user, pass, index, dp);
+}
+
+TEST(freed_at_any_moment)
+{
+    tp_test_fail_after(0);
+    tp_datapoint dp = {0, NULL, 0};
+    for (int which = 0; which < FLOWS; which++)
+        for (int n = 0; n < 30; n += 1 + n / 3)
+            for (int wait = 0; wait < 2; wait++) {
+                tp_dataflow *df = flow_of(which, false, true);
+                for (int i = 0; i < n && tp_df_next(df, &dp) == TP_OK; i++) {}
+                if (wait && n) rest_a_moment(0.001); /* until the buffers are full */
+                if (n % 2) CHECK_OK(tp_df_restart(df, 2));
+                tp_df_free(df);
+            }
+    for (int threads = 1; threads < 6; threads++) { /* the caller is faster than the flow below: workers wait for it */
+        tp_dataflow *df = tp_df_from_generator(slow, (void *)(intptr_t)50);
+        df = tp_df_prefetch(tp_df_parallel_map(df, shake, .num_thread = threads, .buffer_size = threads));
+        for (int i = 0; i < threads; i++) CHECK_OK(tp_df_next(df, &dp));
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+TEST(steady_state_allocates_nothing)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int which = 0; which < FLOWS; which++) {
+        tp_test_fail_after(0);
+        tp_dataflow *df = flow_of(which, false, true);
+        for (int pass = 0; pass < 40; pass++) /* each buffer has had the largest datapoint */
+            for (tp_df_restart(df, pass); tp_df_next(df, &dp) == TP_OK;) {}
+        const long before = tp_test_alloc_count();
+        for (int pass = 40; pass < 50; pass++)
+            for (tp_df_restart(df, pass); tp_df_next(df, &dp) == TP_OK;) {}
+        CHECK_MSG(tp_test_alloc_count() - before < 10, "flow %d (%s) allocates %ld times", which, df->name,
+                  tp_test_alloc_count() - before);
+        tp_df_free(df);
+    }
+    tp_datapoint_free(&dp);
+    tp_test_alloc_reset();
+}
+
+static tp_dataflow *third(void *user, int i)
+{
+    return user ? NULL : tp_df_map(passes_of(i, 5 + i, true), shake, .seed = (uint64_t)i + 1, .keeps_all = TP_YES);
+}
+
+/* A whole pass is walked, so that what failed ahead of the caller is heard of too. */
+TEST(out_of_memory_at_every_point)
+{
+    for (int which = 0; which <= FLOWS; which++)
+        for (long n = 1, failed = 1; failed; n++) {
+            tp_test_fail_after(n);
+            tp_dataflow *df = which < FLOWS ? flow_of(which, false, true) : tp_df_multi_thread(third, 3);
+            tp_datapoint dp = {0, NULL, 0};
+            tp_status st = df ? TP_OK : TP_ERR_NOMEM, worst = st;
+            for (int i = 0; i < 99 && df && st != TP_END; i++) {
+                st = tp_df_next(df, &dp);
+                if (st < worst) worst = st;
+            }
+            failed = tp_test_alloc_failed();
+            /* what multi_thread has read for its next pass nobody has asked for */
+            const bool told = worst == TP_ERR_NOMEM || (which == FLOWS && worst == TP_OK);
+            CHECK_MSG(failed ? told : worst == TP_OK, "flow %d, allocation %ld: %s: %s", which, n,
+                      tp_status_name(worst), tp_last_error());
+            tp_datapoint_free(&dp);
+            tp_df_free(df);
+            CHECK_MSG(tp_test_live_blocks() == 0, "flow %d, allocation %ld leaks", which, n);
+        }
+    tp_test_alloc_reset();
+}
+
+/* ==== >>a flow for each thread ======================================================================== */
+
+static tp_dataflow *get_df(void *user, int i) { return passes_of(i + 1, *(const int *)user, true); }
+
+TEST(multi_thread_takes_turns)
+{
+    int n = 4;
+    for (int threads = 1; threads <= 3; threads++) {
+        char want[1024] = "";
+        for (int k = 0; k < 12; k++) { /* 3 passes of 4 */
+            const int flow = k % threads, at = k / threads;
+            snprintf(want + strlen(want), sizeof want - strlen(want), "%s%s%d", k && k % 4 == 0 ? " |" : "",
+                     k ? " " : "", 1000 * (flow + 1) + 100 * (at / 4) + at % 4);
+        }
+        tp_dataflow *df = tp_df_multi_thread(get_df, threads, &n);
+        CHECK_OK(tp_df_status(df));
+        CHECK(tp_df_size(df) == 4);
+        CHECK_STR(tell(df, 0, 3, 99), want);
+        CHECK_STR(tell(df, 2, 1, 99), strrchr(want, '|') + 2); /* back */
+        tp_df_free(df);
+        df = tp_df_multi_thread(get_df, threads, &n, .num_prefetch = 1);
+        CHECK_STR(tell(df, 2, 1, 99), strrchr(want, '|') + 2); /* at once */
+        tp_df_free(df);
+    }
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_multi_thread(third, 3), *again = tp_df_multi_thread(third, 3);
+    for (int pass = 0; pass < 4; pass++) {
+        const stream want = walk_of(df, pass, 1);
+        CHECK(want.n == 6);
+        for (int k = 0; k <= 6; k++) {
+            int64_t skipped = 0;
+            CHECK_OK(tp_df_restart(again, pass));
+            CHECK_OK(tp_df_seek(again, k, &skipped));
+            CHECK(skipped == (k < 5 ? k : 5));
+            for (int i = k; i < 5 && CHECK_OK(tp_df_next(again, &dp)); i++) CHECK(print_of(&dp) == want.at[i]);
+            CHECK(tp_df_next(again, &dp) == TP_END);
+        }
+    }
+    tp_df_free(df), tp_df_free(again);
+    tp_datapoint_free(&dp);
+}
+
+/* ==== >>misuse ======================================================================================== */
+
+static tp_dataflow *the_same(void *user, int i)
+{
+    (void)i;
+    return *(tp_dataflow **)user;
+}
+static void count_release(void *user) { ++*(int *)user; }
+
+TEST(wrong_arguments_are_sentences)
+{
+    tp_test_fail_after(0);
+    int released = 0, n = 4;
+    tp_dataflow *one = passes_of(0, 4, true);
+    tp_dataflow *const wrong[] = {
+        tp_df_prefetch(passes_of(0, 4, true), .num_prefetch = -1),
+        tp_df_parallel_map(passes_of(0, 4, true), NULL),
+        tp_df_parallel_map(passes_of(0, 4, true), shake, &released, .num_thread = -1, .release = count_release),
+        tp_df_parallel_map(passes_of(0, 4, true), shake, .buffer_size = INT_MAX),
+        tp_df_multi_thread(NULL, 2),
+        tp_df_multi_thread(get_df, 0, &n),
+        tp_df_multi_thread(the_same, 2, &one),
+        tp_df_multi_thread(get_df, 2, &n, .num_prefetch = -4),
+        tp_df_prefetch_(NULL),
+        tp_df_parallel_map_(NULL),
+        tp_df_multi_thread_(NULL),
+        tp_df_prefetch(tp_df_parallel_map(tp_df_take(passes_of(0, 4, true), 0), shake)),
+    };
+    const char *const text[] = {"num_prefetch is -1",     "the function is NULL", "num_thread is -1",
+                                "buffer_size 2147483647", "get_df is NULL",       "num_thread is 0",
+                                "given away twice",       "num_prefetch is -4",   "descriptor is NULL",
+                                "descriptor is NULL",     "descriptor is NULL",   "tp_df_take: 0"};
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        CHECK_ERR(tp_df_status(wrong[i]), TP_ERR_ARG, text[i]);
+        tp_df_free(wrong[i]);
+    }
+    CHECK(released == 1);
+    CHECK(tp_df_prefetch(NULL) == NULL && tp_df_multi_thread(third, 2, &n) == NULL);
+    CHECK(tp_df_parallel_map(NULL, shake, &released, .release = count_release) == NULL);
+    CHECK(released == 2);
+    tp_df_free(tp_df_parallel_map(passes_of(0, 4, true), shake, &released, .release = count_release));
+    CHECK(released == 3);
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+TEST_MAIN()

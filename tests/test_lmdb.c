@@ -44,10 +44,10 @@ static bool is_number(const tp_datapoint *dp, int i)
 TEST(keys_and_values_are_those_of_the_serializer)
 {
     const char *path = saved(3);
-    MDB_env *env;
-    MDB_txn *txn;
-    MDB_dbi dbi;
-    MDB_cursor *cursor;
+    MDB_env *env = NULL;
+    MDB_txn *txn = NULL;
+    MDB_dbi dbi = 0;
+    MDB_cursor *cursor = NULL;
     MDB_val k, v;
     CHECK(mdb_env_create(&env) == 0 && mdb_env_open(env, path, MDB_NOSUBDIR | MDB_RDONLY | MDB_NOLOCK, 0644) == 0);
     CHECK(mdb_txn_begin(env, NULL, MDB_RDONLY, &txn) == 0 && mdb_dbi_open(txn, NULL, 0, &dbi) == 0);
@@ -148,9 +148,9 @@ TEST(zero_in_the_options)
 TEST(a_folder_of_another_program)
 {
     const char *dir = tp_test_tmpdir();
-    MDB_env *env;
-    MDB_txn *txn;
-    MDB_dbi dbi;
+    MDB_env *env = NULL;
+    MDB_txn *txn = NULL;
+    MDB_dbi dbi = 0;
     CHECK(mdb_env_create(&env) == 0 && mdb_env_open(env, dir, 0, 0644) == 0 && mdb_txn_begin(env, NULL, 0, &txn) == 0);
     CHECK(mdb_dbi_open(txn, NULL, 0, &dbi) == 0);
     char good[] = "\1\0\0\0"

@@ -120,6 +120,10 @@ TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fm
 /* A flow with `bytes` of zeroed memory as its user, freed with it. NULL: out of memory. */
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 
+/* For flows of your own that wait for something: true once the source whose thread walks this flow is to end. Look at it now and
+ * then while you wait, and return TP_STOP: whoever frees the source waits for that. Always false in other threads. */
+TP_DEF bool tp_df_stopping(void);
+
 /* Measure: walk n datapoints (endlessly repeated) after `warmup` others, log and return datapoints a second.
  * [dataflow: TestDataSpeed] */
 TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second); /* may be NULL */
@@ -1494,6 +1498,78 @@ TP_DEF tp_status tp_datapoint_pack(const tp_datapoint *dp, tp_buf *out);
  * numbers and strings are refused. A size is believed only if the bytes are there. After a failure dp has no components. */
 TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t size, const char *what);
 
+/* Datapoints between processes and machines, by ZeroMQ: define TP_ZMQ before the implementation, have zmq.h (Debian package
+ * libzmq3-dev), and link with -lzmq; without TP_ZMQ these functions say so and fail. Addresses are ZeroMQ's:
+ * "tcp://192.168.1.5:5555", "tcp://" and a star for all interfaces, "ipc:///run/train.sock", "ipc://@name" (Linux, no file).
+ * One end binds, the other connects; either may come first, and either may be started again. There is no encryption and no
+ * password: bind in networks that you trust.
+ * A datapoint that its receiver got is never lost. One that is under way is, when a process is killed: up to hwm of them wait at
+ * each end. */
+
+/* Each tower of each run takes the next message that arrives, received in the running thread: tensorpack's ZMQInput, and it
+ * receives from tensorpack's send_dataflow_zmq(format='zmq_ops') and from tp_df_send_zmq. The socket opens in setup, where a
+ * wrong argument is found out too. A run waits for data until it is cancelled or out of time, or until Ctrl-C where a
+ * training listens for it. What has arrived stays: a datapoint whose run failed is fed again, and reset_state does nothing.
+ * A message that does not fit the signature fails its run with a sentence and is dropped. Live data have no position: a resumed
+ * training goes on with what comes, and says so in the log. Its size is unknown. [input_source: ZMQInput] */
+typedef struct tp_zmq_input_desc {
+    tp_at at_;
+    const char *end_point; /* copied */
+    int hwm;               /* messages that may wait at this end, for each sender; 0 = 10 */
+    tp_tri bind;           /* TP_NO: it connects; default TP_YES */
+} tp_zmq_input_desc;
+TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d);
+/* A flow of what arrives at the end point of a ZMQInput, which stays yours and must not be set up beside it: two cannot bind to
+ * one address. Datapoints have n components of these dtypes and shapes; one that has not is an error, and dropped. Endless,
+ * where the original has one datapoint and needs repeat(). specs are copied. Else as tp_df_remote_zmq. [ZMQInput.to_dataset] */
+TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_spec *specs, int n);
+
+/* The flow of what arrives at one address, or at two (say, an ipc:// and a tcp:// one): whatever components come. Endless, and
+ * without position: restart goes on, and seek skips nothing and says so in the log, once. The sockets open when the first
+ * datapoint is asked for. next waits until there is one, or .timeout_ms are over (TP_ERR_TIMEOUT), or the source whose thread
+ * walks it is to end (TP_STOP). A damaged message is an error, and the next call takes the next message.
+ * [dataflow: RemoteDataZMQ] */
+typedef struct tp_df_remote_zmq_desc {
+    tp_at at_;
+    const char *addr1, *addr2; /* copied; addr2 NULL: there is one */
+    int hwm;                   /* messages that may wait at this end, for each sender; 0 = 50 */
+    tp_tri bind;               /* TP_NO: it connects; default TP_YES */
+    int64_t timeout_ms;        /* 0: it waits for ever */
+} tp_df_remote_zmq_desc;
+TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d);
+/* How many datapoints came from an address, 1 or 2, so far. Any thread. 0 for other flows. [RemoteDataZMQ.cnt1, cnt2] */
+TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address);
+
+/* Sends the datapoints of df to an address, pass after pass, and returns when all n are sent (TP_OK), *stop is not 0 (TP_STOP),
+ * or something failed. Sent is what the system has taken: where a receiver by ipc:// has no room when its sender returns, it loses
+ * what it had not read yet (libzmq drops it), so that its hwm should be n at least; by tcp:// nothing is lost. It waits while the receivers are busy or not there yet; several senders may share a receiver, and several
+ * receivers share what one sender sends. Any dtypes; df stays yours, and belongs to this call until it returns. The log says
+ * where it sends. [dataflow: send_dataflow_zmq] */
+typedef struct tp_df_send_zmq_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    const char *addr;
+    int hwm;         /* messages that may wait at this end; 0 = 50 */
+    tp_tri bind;     /* TP_YES: it binds; default TP_NO, it connects */
+    int64_t n;       /* datapoints; 0: for ever */
+    const int *stop; /* looked at all the time; set it from another thread or a signal's handler. NULL: none */
+    int64_t
+        linger_ms; /* after the last one: wait so long until the receivers have what waits here; 0 = 10000; TP_NONE: do not */
+} tp_df_send_zmq_desc;
+TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d);
+
+/* clang-format off */
+#ifndef __cplusplus
+#define tp_zmq_input(...) TP__CALL(input, tp_zmq_input, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_remote_zmq(...) TP__CALL(input, tp_df_remote_zmq, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_send_zmq(...) TP__CALL(input, tp_df_send_zmq, #__VA_ARGS__, __VA_ARGS__)
+#elif __cplusplus >= 202002L
+#define tp_zmq_input(end_point_, ...) TP__CALL1(input, tp_zmq_input, end_point, end_point_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_remote_zmq(addr1_, ...) TP__CALL1(input, tp_df_remote_zmq, addr1, addr1_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_send_zmq(df_, addr_, ...) TP__CALL2(input, tp_df_send_zmq, df, df_, addr, addr_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#endif
+/* clang-format on */
+
 #ifdef __cplusplus
 }
 #endif
@@ -1510,6 +1586,9 @@ TP__EXACT_BEGIN
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef TP_ZMQ
+#include <zmq.h>
+#endif
 
 TP__COLD_BEGIN
 
@@ -1598,6 +1677,9 @@ TP_DEF const tp__zero_option *tp__input_zeros(void)
         TP__ZERO_OPTION(tp_queue_input_desc, infinite, NO),
         TP__ZERO_OPTION(tp_batch_queue_input_desc, infinite, NO),
         TP__ZERO_OPTION(tp_staging_input_desc, device, NONE),
+        TP__ZERO_OPTION(tp_zmq_input_desc, bind, NO),
+        TP__ZERO_OPTION(tp_df_remote_zmq_desc, bind, NO),
+        TP__ZERO_OPTION(tp_df_send_zmq_desc, linger_ms, NONE),
         {NULL, NULL, 0, 0, TP__ZERO_NO},
     };
     /* clang-format on */
@@ -1828,6 +1910,11 @@ static uint64_t tp__df_key(const tp_dataflow *df, int64_t pass)
 {
     return tp_random_key(tp_random_key(df->seed, tp_hash_name(df->name)), (uint64_t)pass);
 }
+
+/* Set by a thread that walks a flow for a source: where it reads that it is to end. */
+static TP__THREAD_LOCAL const bool *tp__df_stop;
+
+TP_DEF bool tp_df_stopping(void) { return tp__df_stop && __atomic_load_n(tp__df_stop, __ATOMIC_ACQUIRE); }
 
 /* -- poison: a flow that keeps the sentence of a failed constructor */
 
@@ -10522,6 +10609,7 @@ static void tp__feeder_thread(void *user)
 {
     tp_input_source *s = (tp_input_source *)user;
     tp__feeder *f = (tp__feeder *)s->user;
+    tp__df_stop = &f->stop;
     tp_mutex_lock(f->mutex);
     while (!f->stop && !f->closed) {
         if (f->filled - f->held >= f->capacity || f->filled == f->n_slot) {
@@ -10548,7 +10636,7 @@ static void tp__feeder_stop(tp__feeder *f)
     if (f->thread) {
         tp_mutex *m = f->shared ? f->shared->mutex : f->mutex;
         tp_mutex_lock(m);
-        f->stop = true;
+        __atomic_store_n(&f->stop, true, __ATOMIC_RELEASE); /* tp_df_stopping reads it without the lock */
         tp_cond_broadcast(f->shared ? f->shared->room : f->room);
         tp_mutex_unlock(m);
         tp_thread_join(f->thread);
@@ -10564,6 +10652,7 @@ static void tp__shared_thread(void *user)
     tp__feeder *f = (tp__feeder *)user;
     tp_queue *q = f->shared;
     tp_status st = TP_OK;
+    tp__df_stop = &f->stop;
     for (bool more = true; more;) {
         st = tp__feeder_read(f, &f->fresh);
         if (st != TP_OK) break;
@@ -10576,7 +10665,7 @@ static void tp__shared_thread(void *user)
         }
         tp_mutex_unlock(q->mutex);
     }
-    tp__queue_producer_ends(q, st);
+    tp__queue_producer_ends(q, tp_df_stopping() ? TP_OK : st);
 }
 
 /* The caller's queue: starts once, for others use it too. */
@@ -12260,6 +12349,425 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
     if (st != TP_OK) dp->n = 0;
     return st;
 }
+
+/* -- sockets ---- >>zmq sockets
+ * A ZMQInput is a feeder (see >>input source) without a thread over the flow that tp_df_remote_zmq makes. That flow waits in short
+ * polls, between which it looks whether it is to give up. */
+
+#ifndef TP_ZMQ
+
+static tp_dataflow *tp__zmq_missing(const tp_at *at, const char *who)
+{
+    return tp_df_fail(
+        at, TP_ERR_UNSUPPORTED,
+        "%s: this program was built without ZeroMQ: define TP_ZMQ before the implementation of tp_input.h "
+        "and link with -lzmq (Debian package libzmq3-dev)",
+        who);
+}
+TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d)
+{
+    TP__REQUIRE(d, NULL)
+    return tp__feeder_new("ZMQInput", NULL, tp__zmq_missing(&d->at_, "tp_zmq_input"), TP_UNSET, 1, false, NULL);
+}
+TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_spec *specs, int n)
+{
+    (void)s, (void)specs, (void)n;
+    return tp__zmq_missing(NULL, "tp_zmq_input_to_dataset");
+}
+TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d)
+{
+    return tp__zmq_missing(d ? &d->at_ : NULL, "tp_df_remote_zmq");
+}
+TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address)
+{
+    (void)df, (void)address;
+    return 0;
+}
+TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
+{
+    TP__REQUIRE(d && d->df, TP_ERR_ARG)
+    tp_dataflow *df = tp__zmq_missing(&d->at_, "tp_df_send_zmq");
+    const tp_status st = tp_df_status(df);
+    tp_df_free(df);
+    return st;
+}
+
+#else
+
+/* One or two sockets. */
+typedef struct tp__zmq_end {
+    const char *who; /* for sentences: "ZMQInput" */
+    char *addr[2];
+    int n, hwm;
+    bool bind;
+    void *context, *socket[2]; /* NULL: not open */
+} tp__zmq_end;
+
+/* linger_ms: how long what was sent may wait for its receivers. */
+static void tp__zmq_close(tp__zmq_end *z, int linger_ms)
+{
+    for (int i = 0; i < z->n; i++) {
+        if (!z->socket[i]) continue;
+        zmq_setsockopt(z->socket[i], ZMQ_LINGER, &linger_ms, sizeof linger_ms);
+        zmq_close(z->socket[i]);
+        z->socket[i] = NULL;
+    }
+    while (z->context && zmq_ctx_term(z->context) != 0 && zmq_errno() == EINTR) {}
+    z->context = NULL;
+}
+
+static tp_status tp__zmq_fail(const tp__zmq_end *z, int i, const char *doing)
+{
+    const int error = zmq_errno();
+    return tp_fail(error == ENOMEM ? TP_ERR_NOMEM : TP_ERR_IO, "%s: cannot %s %s: %s", z->who, doing, z->addr[i],
+                   zmq_strerror(error));
+}
+
+static tp_status tp__zmq_open(tp__zmq_end *z, int type)
+{
+    const int linger = 0, which = type == ZMQ_PUSH ? ZMQ_SNDHWM : ZMQ_RCVHWM;
+    z->context = zmq_ctx_new();
+    tp_status st = z->context ? TP_OK : tp__zmq_fail(z, 0, "begin with");
+    for (int i = 0; i < z->n && st == TP_OK; i++) {
+        z->socket[i] = zmq_socket(z->context, type);
+        if (!z->socket[i]) st = tp__zmq_fail(z, i, "make a socket for");
+        else if (zmq_setsockopt(z->socket[i], ZMQ_LINGER, &linger, sizeof linger) != 0 ||
+                 zmq_setsockopt(z->socket[i], which, &z->hwm, sizeof z->hwm) != 0)
+            st = tp__zmq_fail(z, i, "set the options of the socket for");
+        while (st == TP_OK && (z->bind ? zmq_bind : zmq_connect)(z->socket[i], z->addr[i]) != 0)
+            if (zmq_errno() != EINTR) st = tp__zmq_fail(z, i, z->bind ? "bind to" : "connect to");
+    }
+    if (st != TP_OK) tp__zmq_close(z, 0);
+    return st;
+}
+
+/* What can be said against an address and a high-water mark; NULL: nothing. */
+static const char *tp__zmq_mistake(const char *addr, int hwm)
+{
+    if (!addr || !*addr) return "an address is missing: \"tcp://127.0.0.1:5555\", \"ipc:///run/train.sock\"";
+    return hwm < 0 ? ".hwm is negative: it is how many messages may wait" : NULL;
+}
+
+/* -- receiving */
+
+typedef struct tp__zmq_flow {
+    tp__zmq_end end; /* first */
+    int turn, from;  /* the socket that is asked first, so that none starves; the one that a message came from */
+    bool kept;       /* the message, for there was no memory to unpack it: the next call takes it again */
+    zmq_msg_t message;
+    bool told; /* that it has no position */
+    int64_t timeout_ms;
+    int64_t messages;            /* that came, the bad ones too */
+    int64_t received[2];         /* atomic: good ones */
+    tp_run_request *run;         /* ZMQInput: the run that waits */
+    const tp_input_source *like; /* whose signature they must have; NULL: anything */
+    tp_input_source own;         /* to_dataset: that, with a name and a signature alone */
+} tp__zmq_flow;
+
+/* Is it to wait on? */
+static tp_status tp__zmq_patience(const tp__zmq_flow *f, double until)
+{
+    if (f->run) {
+        const tp_status st = tp__running_check(&f->run->run, "ZMQInput waited for data", NULL);
+        return st == TP_OK && tp__os_interrupted() ? TP_INTR : st;
+    }
+    if (tp_df_stopping()) return TP_STOP;
+    if (until > 0 && tp_time() >= until)
+        return tp_fail(TP_ERR_TIMEOUT, "%s: no datapoint came to %s%s%s within %lld ms", f->end.who, f->end.addr[0],
+                       f->end.n > 1 ? " or " : "", f->end.n > 1 ? f->end.addr[1] : "", (long long)f->timeout_ms);
+    return TP_OK;
+}
+
+/* Wait until there is a message, and say at which socket. */
+static tp_status tp__zmq_wait(tp__zmq_flow *f, int *which)
+{
+    double until = f->timeout_ms > 0 ? tp_time() + 1e-3 * (double)f->timeout_ms : 0;
+    if (f->run && f->run->run.deadline > 0) until = f->run->run.deadline;
+    for (;;) {
+        zmq_pollitem_t item[2];
+        memset(item, 0, sizeof item);
+        for (int i = 0; i < f->end.n; i++) item[i].socket = f->end.socket[i], item[i].events = ZMQ_POLLIN;
+        double left = until > 0 ? until - tp_time() : TP__WAIT_SLICE;
+        left = left < 0 ? 0 : left > TP__WAIT_SLICE ? TP__WAIT_SLICE : left;
+        const int n = zmq_poll(item, f->end.n, (long)ceil(1e3 * left));
+        if (n < 0 && zmq_errno() != EINTR) return tp__zmq_fail(&f->end, 0, "wait for data at");
+        for (int i = 0; i < f->end.n && n > 0; i++) {
+            *which = (f->turn + i) % f->end.n;
+            if (item[*which].revents & ZMQ_POLLIN) return TP_OK;
+        }
+        const tp_status st = tp__zmq_patience(f, until);
+        if (st != TP_OK) return st;
+    }
+}
+
+static int tp__zmq_recv(zmq_msg_t *m, void *socket)
+{
+    int rc;
+    do rc = zmq_msg_recv(m, socket, ZMQ_DONTWAIT);
+    while (rc < 0 && zmq_errno() == EINTR);
+    return rc;
+}
+
+/* The message that waits at a socket. TP_STOP: there was none after all. */
+static tp_status tp__zmq_receive(tp__zmq_flow *f, int which, zmq_msg_t *m)
+{
+    int rc = tp__zmq_recv(m, f->end.socket[which]);
+    if (rc < 0 && zmq_errno() == EAGAIN) return TP_STOP;
+    if (rc < 0) return tp__zmq_fail(&f->end, which, "receive from");
+    f->messages++;
+    if (!zmq_msg_more(m)) return TP_OK;
+    while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[which]); /* they came together */
+    return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint is one", f->end.who,
+                   (long long)f->messages, f->end.addr[which]);
+}
+
+static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__zmq_flow *f = (tp__zmq_flow *)df->user;
+    char what[400];
+    tp_status st = f->end.context ? TP_OK : tp__zmq_open(&f->end, ZMQ_PULL);
+    if (st != TP_OK) return st;
+    if (!f->kept) {
+        zmq_msg_init(&f->message);
+        do {
+            st = tp__zmq_wait(f, &f->from);
+            if (st != TP_OK) break;
+            st = tp__zmq_receive(f, f->from, &f->message);
+        } while (st == TP_STOP);
+        f->turn = f->from + 1;
+    }
+    if (st == TP_OK) {
+        snprintf(what, sizeof what, "%s: message %lld from %.300s", f->end.who, (long long)f->messages,
+                 f->end.addr[f->from]);
+        st = tp_datapoint_unpack(dp, zmq_msg_data(&f->message), zmq_msg_size(&f->message), what);
+        f->kept = st == TP_ERR_NOMEM; /* it is not lost */
+        if (st == TP_OK && f->like) st = tp__feeder_check(f->like, dp, f->messages - 1);
+        if (st == TP_OK) __atomic_add_fetch(&f->received[f->from], 1, __ATOMIC_RELAXED);
+    }
+    if (!f->kept) zmq_msg_close(&f->message);
+    return st;
+}
+
+static tp_status tp__zmq_restart(tp_dataflow *df, int64_t pass)
+{
+    (void)df, (void)pass; /* it goes on */
+    return TP_OK;
+}
+
+static tp_status tp__zmq_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__zmq_flow *f = (tp__zmq_flow *)df->user;
+    if (!f->told)
+        tp_log(TP_LOG_WARN,
+               "%s: what arrives at %s has no position: it goes on with what comes, not with datapoint %lld",
+               f->end.who, f->end.addr[0], (long long)n);
+    f->told = true;
+    *skipped = n;
+    return TP_OK;
+}
+
+static void tp__zmq_flow_close(tp_dataflow *df)
+{
+    tp__zmq_flow *f = (tp__zmq_flow *)df->user;
+    if (f->kept) zmq_msg_close(&f->message);
+    tp__zmq_close(&f->end, 0);
+    for (int i = 0; i < 2; i++) tp_free(f->end.addr[i]);
+    tp_arena_free(&f->own.mem_);
+}
+
+static tp_dataflow *tp__zmq_flow_new(const tp_at *at, const char *who, const char *addr1, const char *addr2, int hwm,
+                                     bool bind, int64_t timeout_ms)
+{
+    const char *mistake = tp__zmq_mistake(addr1, hwm);
+    if (!mistake && addr2) mistake = tp__zmq_mistake(addr2, hwm);
+    if (!mistake && timeout_ms < 0) mistake = ".timeout_ms is negative";
+    if (mistake) return tp_df_fail(at, TP_ERR_ARG, "%s: %s", who, mistake);
+    tp_dataflow *df = tp_df_new("tp_df_remote_zmq", sizeof(tp__zmq_flow), 0);
+    if (!df) return NULL;
+    tp__zmq_flow *f = (tp__zmq_flow *)df->user;
+    df->next = tp__zmq_next;
+    df->restart = tp__zmq_restart;
+    df->seek = tp__zmq_seek;
+    df->close = tp__zmq_flow_close;
+    f->end.who = who;
+    f->end.n = addr2 ? 2 : 1;
+    f->end.hwm = hwm;
+    f->end.bind = bind;
+    f->timeout_ms = timeout_ms;
+    f->end.addr[0] = tp_strdup(addr1);
+    if (addr2) f->end.addr[1] = tp_strdup(addr2);
+    if (f->end.addr[0] && (!addr2 || f->end.addr[1])) return df;
+    tp_df_free(df);
+    return NULL;
+}
+
+TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    return tp__zmq_flow_new(&d->at_, "tp_df_remote_zmq", d->addr1, d->addr2, d->hwm ? d->hwm : 50,
+                            tp__yes(d->bind, true), d->timeout_ms);
+}
+
+TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address)
+{
+    TP__REQUIRE(df, 0)
+    if (df->next != tp__zmq_next || address < 1 || address > 2) return 0;
+    return __atomic_load_n(&((const tp__zmq_flow *)df->user)->received[address - 1], __ATOMIC_RELAXED);
+}
+
+/* -- ZMQInput */
+
+static tp__zmq_flow *tp__zmq_of(const tp_input_source *s)
+{
+    const tp_dataflow *df = ((const tp__feeder *)s->user)->e.df;
+    return df->next == tp__zmq_next ? (tp__zmq_flow *)df->user : NULL; /* else poison */
+}
+
+static tp_status tp__zmq_before(tp_hook *h, tp_run_request *r)
+{
+    tp_input_source *s = (tp_input_source *)h->user;
+    tp__feeder *f = (tp__feeder *)s->user;
+    tp__zmq_flow *z = tp__zmq_of(s);
+    tp_status st = f->running ? TP_OK : tp__feeder_room(s, f->n_tower);
+    if (st != TP_OK) return st;
+    f->running = true;
+    z->run = r;
+    st = tp__feeder_before(h, r);
+    z->run = NULL;
+    return st;
+}
+
+static tp_status tp__zmq_hooks(tp_input_source *s, tp_hook *const **hook, int *n)
+{
+    const tp_status st = tp__feeder_hooks(s, hook, n);
+    ((tp__feeder *)s->user)->hook.before_run = tp__zmq_before;
+    return st;
+}
+
+static tp_status tp__zmq_setup(tp_input_source *s)
+{
+    tp__feeder *f = (tp__feeder *)s->user;
+    tp__zmq_flow *z = tp__zmq_of(s);
+    tp_status st = tp_df_status(f->e.df);
+    if (st == TP_OK) st = tp__feeder_scope(s);
+    if (st != TP_OK) return st;
+    z->like = s;
+    return z->end.context ? TP_OK : tp__zmq_open(&z->end, ZMQ_PULL);
+}
+
+TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d)
+{
+    TP__REQUIRE(d, NULL)
+    tp_dataflow *df =
+        tp__zmq_flow_new(&d->at_, "ZMQInput", d->end_point, NULL, d->hwm ? d->hwm : 10, tp__yes(d->bind, true), 0);
+    tp_input_source *s = tp__feeder_new("ZMQInput", &d->at_, df, TP_YES, 1, false, NULL);
+    if (!s) return NULL;
+    s->feedfree = true;
+    s->setup = tp__zmq_setup;
+    s->get_input_tensors = tp__queue_tensors;
+    s->hooks = tp__zmq_hooks;
+    s->reset_state = NULL; /* it goes on */
+    s->seek = NULL;
+    s->size = NULL;
+    return s;
+}
+
+TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_spec *specs, int n)
+{
+    if (!s || s->setup != tp__zmq_setup)
+        return tp_df_fail(NULL, TP_ERR_ARG, "tp_zmq_input_to_dataset: %s is no ZMQInput", s ? s->name : "NULL");
+    if (!specs || n < 1) return tp_df_fail(NULL, TP_ERR_ARG, "tp_zmq_input_to_dataset: it needs a signature");
+    const tp__zmq_flow *z = tp__zmq_of(s);
+    const tp_status wrong = tp_df_status(((const tp__feeder *)s->user)->e.df);
+    if (wrong != TP_OK) return tp__df_failed(NULL, wrong);
+    if (z->end.context)
+        return tp_df_fail(NULL, TP_ERR_STATE, "tp_zmq_input_to_dataset: %s is set up and takes what comes to %s itself",
+                          s->name, z->end.addr[0]);
+    tp_dataflow *df = tp__zmq_flow_new(NULL, "ZMQInput", z->end.addr[0], NULL, z->end.hwm, z->end.bind, 0);
+    if (!df) return NULL;
+    tp__zmq_flow *f = (tp__zmq_flow *)df->user;
+    tp_spec *copy = (tp_spec *)tp_arena_alloc(&f->own.mem_, (size_t)n * sizeof *copy);
+    for (int i = 0; i < n && copy; i++) {
+        copy[i] = specs[i];
+        if (copy[i].dtype == TP_DTYPE_UNSET) copy[i].dtype = TP_F32;
+        copy[i].name = tp_arena_strdup(&f->own.mem_, specs[i].name ? specs[i].name : "");
+        if (!copy[i].name) copy = NULL;
+    }
+    if (!copy) {
+        tp_df_free(df);
+        return NULL;
+    }
+    f->own.name = "ZMQInput";
+    f->own.spec = copy;
+    f->own.n_spec = n;
+    f->like = &f->own;
+    return df;
+}
+
+/* -- sending */
+
+static bool tp__zmq_told_to_stop(const int *stop)
+{
+    return (stop && __atomic_load_n(stop, __ATOMIC_ACQUIRE) != 0) || tp_df_stopping();
+}
+
+static tp_status tp__zmq_send(tp__zmq_end *z, const tp_datapoint *dp, const int *stop)
+{
+    size_t size = 0;
+    zmq_msg_t m;
+    tp_status st = tp__wire_size(dp, &size);
+    if (st != TP_OK) return st;
+    if (zmq_msg_init_size(&m, size) != 0)
+        return tp_fail(TP_ERR_NOMEM, "%s: out of memory for a message of %zu bytes", z->who, size);
+    tp__wire_write(dp, zmq_msg_data(&m));
+    while (st == TP_OK) {
+        if (zmq_msg_send(&m, z->socket[0], ZMQ_DONTWAIT) >= 0) return TP_OK; /* ZeroMQ's now */
+        zmq_pollitem_t item;
+        memset(&item, 0, sizeof item);
+        item.socket = z->socket[0];
+        item.events = ZMQ_POLLOUT;
+        if (tp__zmq_told_to_stop(stop)) st = TP_STOP;
+        else if (zmq_errno() == EAGAIN) (void)zmq_poll(&item, 1, (long)(1e3 * TP__WAIT_SLICE));
+        else if (zmq_errno() != EINTR) st = tp__zmq_fail(z, 0, "send to");
+    }
+    zmq_msg_close(&m);
+    return st;
+}
+
+TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
+{
+    TP__REQUIRE(d && d->df, TP_ERR_ARG)
+
+    const char *mistake = tp__zmq_mistake(d->addr, d->hwm);
+    if (!mistake && d->n < 0) mistake = "a negative number of datapoints";
+    if (!mistake && (d->linger_ms < TP_NONE || d->linger_ms > INT_MAX)) mistake = ".linger_ms is out of range";
+    if (mistake) return tp_fail(TP_ERR_ARG, "tp_df_send_zmq: %s", mistake);
+    tp_status st = tp_df_status(d->df);
+    if (st != TP_OK) return st;
+    tp__zmq_end z;
+    memset(&z, 0, sizeof z);
+    z.who = "tp_df_send_zmq";
+    z.n = 1;
+    z.hwm = d->hwm ? d->hwm : 50;
+    z.bind = tp__yes(d->bind, false);
+    z.addr[0] = tp_strdup(d->addr);
+    if (!z.addr[0]) return TP_ERR_NOMEM;
+    tp__endless e = {d->df, 0, 0, false, false};
+    tp_datapoint dp = {0, NULL, 0};
+    st = tp__zmq_open(&z, ZMQ_PUSH);
+    if (st == TP_OK) tp_log(TP_LOG_INFO, "Serving data to %s with zmq_ops format ...", d->addr);
+    if (st == TP_OK) st = tp__endless_start(&e, 0, 0);
+    for (int64_t i = 0; st == TP_OK && (d->n == 0 || i < d->n); i++) {
+        st = tp__zmq_told_to_stop(d->stop) ? TP_STOP : tp__endless_next(&e, &dp);
+        if (st == TP_OK) st = tp__zmq_send(&z, &dp, d->stop);
+    }
+    tp__zmq_close(&z, st == TP_STOP ? 0 : (int)tp__int_option(d->linger_ms, 10000));
+    tp_free(z.addr[0]);
+    tp_datapoint_free(&dp);
+    return st;
+}
+
+#endif
 
 TP__COLD_END
 TP__EXACT_END

@@ -21,9 +21,11 @@ tests=("$@")
 export TP_TEST_QUICK=1
 [ -n "${TP_TEST_PYTHON:-}" ] || { [ -x build/venv/bin/python ] && export TP_TEST_PYTHON=$PWD/build/venv/bin/python; }
 for t in "${tests[@]}"; do
+    extra=$(sed -n 's|^/\* needs: \(.*\) \*/$|\1|p' "tests/$t.c") # as in run.sh: a header, then flags
+    [ -e "/usr/include/${extra%% *}" ] && extra=${extra#* } || extra=""
     if grep -qE '^#define (TP_STATIC|TP_NAIVE)' "tests/$t.c"; then
-        gcc $flags -c "tests/$t.c" -o "$dir/$t.o"
-        gcc "$dir/$t.o" --coverage -o "$dir/$t" -lm -lpthread
+        gcc $flags $extra -c "tests/$t.c" -o "$dir/$t.o"
+        gcc "$dir/$t.o" --coverage -o "$dir/$t" $extra -lm -lpthread
     else
         gcc -std=gnu11 -O0 -w $implemented -I. -Itests "tests/$t.c" "$dir/all.o" --coverage -o "$dir/$t" -lm -lpthread
     fi

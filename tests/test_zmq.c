@@ -1,13 +1,20 @@
+/* needs: zmq.h -DTP_ZMQ -lzmq */
 /* test_zmq.c - datapoints as messages of zmq_ops, and what sends and receives them (tp_input.h, >>zmq)
  *
- * With -DTP_ZMQ and -lzmq, as tests/run.sh has it where zmq.h is installed, sockets too. tests/zmq_vectors.h comes from
+ * Where zmq.h is there, sockets too. tests/zmq_vectors.h comes from
  * numpy (tests/gen_zmq.py). tests/zmq_peer.py speaks ZeroMQ's protocol without its library: it is the other end.
- * TP_TEST_ZMQ_SECONDS=300: so long runs the test whose sender is killed; 1 by default. */
+ * TP_TEST_ZMQ_SECONDS=300: so long runs the test whose sender is killed and begins anew, twice; 0.3 by default. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #include "../tp_input.h"
 #include "tp_test.h"
 #include "zmq_vectors.h"
+
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <netinet/in.h>
 
 /* ==== >>messages ====================================================================================== */
 
@@ -195,5 +202,1001 @@ TEST(messages_without_memory)
     tp_buf_free(&out);
     tp_datapoint_free(&dp);
 }
+
+#ifndef TP_ZMQ
+
+TEST(without_the_library_a_sentence)
+{
+    tp_datapoint dp = none();
+    tp_dataflow *df = tp_df_remote_zmq("tcp://127.0.0.1:5555");
+    CHECK_ERR(tp_df_status(df), TP_ERR_UNSUPPORTED, "define TP_ZMQ");
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_UNSUPPORTED, "test_zmq.c:");
+    CHECK(tp_df_remote_zmq_received(df, 1) == 0);
+    CHECK_ERR(tp_df_send_zmq(df, "tcp://127.0.0.1:5555"), TP_ERR_UNSUPPORTED, "-lzmq");
+    tp_df_free(df);
+    const tp_spec spec = {"x", TP_I32, {0, {0}}};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_input_source *s = tp_zmq_input("tcp://127.0.0.1:5555");
+    CHECK_ERR(tp_input_setup(s, g, &spec, 1), TP_ERR_UNSUPPORTED, "libzmq3-dev");
+    df = tp_zmq_input_to_dataset(s, &spec, 1);
+    CHECK_ERR(tp_df_status(df), TP_ERR_UNSUPPORTED, "define TP_ZMQ");
+    CHECK(!tp_df_stopping());
+    tp_df_free(df);
+    tp_input_free(s);
+    tp_graph_free(g);
+    tp_df_free(tp_df_remote_zmq_(NULL));
+    CHECK(tp_zmq_input_(NULL) == NULL && tp_df_send_zmq_(NULL) == TP_ERR_ARG);
+    TEST_SKIP("sockets: zmq.h (Debian package libzmq3-dev) was not there when this was compiled");
+}
+
+#else
+
+/* ==== >>helpers ======================================================================================= */
+
+static void nap(double seconds)
+{
+    const double end = tp_time() + seconds;
+    do {
+        struct timespec t = {0, 500000};
+        nanosleep(&t, NULL);
+    } while (tp_time() < end);
+}
+
+/* "ipc://@..." of this process, another one each time; good for the next 7 calls. */
+static const char *fresh_ipc(void)
+{
+    static char ring[8][64];
+    static int n;
+    char *text = ring[n % 8];
+    snprintf(text, sizeof ring[0], "ipc://@tp-test-%ld-%d", (long)getpid(), n++);
+    return text;
+}
+
+/* "tcp://127.0.0.1:port" of a port that is free now. */
+static const char *fresh_tcp(void)
+{
+    static char text[64];
+    struct sockaddr_in a;
+    socklen_t n = sizeof a;
+    memset(&a, 0, sizeof a);
+    a.sin_family = AF_INET;
+    a.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const int s = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK(bind(s, (struct sockaddr *)&a, n) == 0 && getsockname(s, (struct sockaddr *)&a, &n) == 0);
+    close(s);
+    snprintf(text, sizeof text, "tcp://127.0.0.1:%d", (int)ntohs(a.sin_port));
+    return text;
+}
+
+/* The datapoints [first], [first+1], ... as int32 scalars. */
+static tp_status count_from(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)pass;
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) *(int32_t *)dp->c[0].data = *(const int *)user + (int32_t)index;
+    return st;
+}
+
+/* A thread that sends. */
+typedef struct sender {
+    const char *addr;
+    int first, hwm;
+    int64_t n;
+    int bind, stop;
+    tp_thread *thread;
+    tp_status st;
+} sender;
+
+static void sender_main(void *user)
+{
+    sender *s = (sender *)user;
+    tp_dataflow *df = tp_df_from_generator(count_from, &s->first);
+    s->st = tp_df_send_zmq(df, s->addr, .hwm = s->hwm, .bind = s->bind, .n = s->n, .stop = &s->stop);
+    tp_df_free(df);
+}
+static void sender_start(sender *s, const char *addr, int first, int64_t n)
+{
+    memset(s, 0, sizeof *s);
+    s->addr = addr;
+    s->first = first;
+    s->n = n;
+    CHECK_OK(tp_thread_start(&s->thread, sender_main, s));
+}
+static tp_status sender_end(sender *s)
+{
+    __atomic_store_n(&s->stop, 1, __ATOMIC_RELEASE);
+    tp_thread_join(s->thread);
+    return s->st;
+}
+static tp_status sender_wait(sender *s) /* until all are sent */
+{
+    tp_thread_join(s->thread);
+    return s->st;
+}
+
+/* tests/zmq_peer.py with these arguments; NULL: left out. */
+static pid_t peer(const char *what, const char *addr, const char *file, const char *a, const char *b)
+{
+    const char *python = getenv("TP_TEST_PYTHON");
+    const pid_t child = fork();
+    if (child != 0) return child;
+    execlp(python ? python : "python3", "python3", "tests/zmq_peer.py", what, addr, file, a, b, (char *)NULL);
+    _exit(99);
+}
+static bool peer_is_there(void)
+{
+    return access("tests/zmq_peer.py", R_OK) == 0 &&
+           system(getenv("TP_TEST_PYTHON") ? "true" : "python3 -c 'import socket' 2>/dev/null") == 0;
+}
+static int peer_status(pid_t child)
+{
+    int status = -1;
+    CHECK(waitpid(child, &status, 0) == child);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+static void put_message(tp_buf *b, const void *data, size_t size)
+{
+    uint8_t head[8];
+    tp__put_le(head, size, 8);
+    tp_buf_put(b, head, 8);
+    if (size) tp_buf_put(b, data, size);
+}
+
+/* A little program: an input source of one int32, y = 2 x for each tower, a hooked session. */
+typedef struct machine {
+    tp_graph *g;
+    tp_input_source *s;
+    tp_session *session;
+    tp_hooked_session *hooked;
+    tp_node *y[4];
+    int towers;
+} machine;
+
+static bool machine_open(machine *m, tp_input_source *s, int towers)
+{
+    const tp_spec spec = {"x", TP_I32, {0, {0}}};
+    memset(m, 0, sizeof *m);
+    m->s = s;
+    m->towers = towers;
+    m->g = tp_graph_new(NULL);
+    if (!CHECK_OK(tp_input_setup(s, m->g, &spec, 1))) return false;
+    for (int t = 0; t < towers; t++) {
+        tp_node *x = NULL;
+        if (!CHECK_OK(tp_input_get_tensors(s, &x))) return false;
+        m->y[t] = tp_add(x, x);
+    }
+    int n = 0;
+    tp_hook *const *hooks = tp_input_hooks(s, &n);
+    m->session = tp_session_new(m->g, NULL);
+    for (int i = 0; i < n; i++)
+        if (hooks[i]->after_create_session) CHECK_OK(hooks[i]->after_create_session(hooks[i], m->session));
+    m->hooked = tp_hooked_session_new(m->session, hooks, n);
+    return CHECK(m->hooked != NULL) && CHECK_OK(tp_input_reset_state(s));
+}
+static tp_status machine_run(machine *m, int *got)
+{
+    const tp_tensor *value[4];
+    const tp_status st = tp_hooked_run(m->hooked, m->y, m->towers, value);
+    for (int t = 0; t < m->towers && st == TP_OK; t++) got[t] = (int)tp_tensor_get(value[t], 0) / 2;
+    return st;
+}
+static void machine_close(machine *m)
+{
+    tp_hooked_session_free(m->hooked);
+    tp_session_free(m->session);
+    tp_input_free(m->s);
+    tp_graph_free(m->g);
+}
+
+/* ==== >>another implementation ======================================================================== */
+
+/* All messages, good and damaged ones, from Python. */
+static void receives_from_peer(const char *addr, bool bind)
+{
+    const char *file = tp_test_path(tp_test_tmpdir(), "messages");
+    tp_buf b = no_bytes();
+    tp_datapoint dp = none();
+    for (int i = 0; i < TP_COUNT(zmq_vectors); i++) {
+        put_message(&b, zmq_vectors[i].bytes, zmq_vectors[i].size);
+        if (i < TP_COUNT(zmq_refusals)) put_message(&b, zmq_refusals[i].bytes, zmq_refusals[i].size);
+    }
+    tp_test_write(file, b.data, b.len);
+    tp_buf_free(&b);
+    tp_dataflow *df = tp_df_remote_zmq(addr, .bind = bind, .timeout_ms = 20000);
+    const pid_t child = peer("push", addr, file, bind ? NULL : "bind", NULL);
+    int64_t message = 0;
+    for (int i = 0; i < TP_COUNT(zmq_vectors); i++) {
+        message++;
+        if (!CHECK_OK(tp_df_next(df, &dp))) break;
+        check_equals(&dp, &zmq_vectors[i]);
+        if (i >= TP_COUNT(zmq_refusals)) continue;
+        char name[128];
+        snprintf(name, sizeof name, "tp_df_remote_zmq: message %lld from %s", (long long)++message, addr);
+        const tp_status st = tp_df_next(df, &dp);
+        CHECK_MSG((st == TP_ERR_FORMAT || st == TP_ERR_UNSUPPORTED) &&
+                      strncmp(tp_last_error(), name, strlen(name)) == 0 &&
+                      strstr(tp_last_error(), zmq_refusals[i].sentence),
+                  "%s: %s: %s", zmq_refusals[i].name, tp_status_name(st), tp_last_error());
+    }
+    CHECK(tp_df_remote_zmq_received(df, 1) == TP_COUNT(zmq_vectors) && tp_df_remote_zmq_received(df, 2) == 0);
+    tp_df_free(df);
+    CHECK(peer_status(child) == 0);
+    tp_datapoint_free(&dp);
+}
+
+TEST(receives_from_python_by_ipc)
+{
+    if (!peer_is_there()) TEST_SKIP("no python3, or not run in the repository's root");
+    char path[1100];
+    receives_from_peer(fresh_ipc(), true);
+    snprintf(path, sizeof path, "ipc://%s", tp_test_path(tp_test_tmpdir(), "s"));
+    receives_from_peer(path, true);
+}
+
+TEST(receives_from_python_by_tcp)
+{
+    if (!peer_is_there()) TEST_SKIP("no python3, or not run in the repository's root");
+    receives_from_peer(fresh_tcp(), true);
+    receives_from_peer(fresh_tcp(), false);
+}
+
+/* What we send is what numpy's bytes are, and nothing else. */
+static void sends_to_peer(const char *addr, bool bind)
+{
+    const char *file = tp_test_path(tp_test_tmpdir(), "messages");
+    tp_datapoint point[TP_COUNT(zmq_vectors)];
+    tp_buf want = no_bytes();
+    int n = 0;
+    memset(point, 0, sizeof point);
+    for (int i = 0; i < TP_COUNT(zmq_vectors); i++) {
+        if (!zmq_vectors[i].writes) continue;
+        CHECK_OK(tp_datapoint_unpack(&point[n++], zmq_vectors[i].bytes, zmq_vectors[i].size, "vector"));
+        put_message(&want, zmq_vectors[i].bytes, zmq_vectors[i].size);
+    }
+    char text[16];
+    snprintf(text, sizeof text, "%d", n);
+    const pid_t child = peer("pull", addr, file, text, bind ? NULL : "bind");
+    tp_dataflow *df = tp_df_from_list(point, n, .shuffle = TP_NO);
+    CHECK_OK(tp_df_send_zmq(df, addr, .bind = bind, .n = n));
+    CHECK(peer_status(child) == 0);
+    CHECK(tp_test_file_equals(file, want.data, want.len));
+    tp_df_free(df);
+    for (int i = 0; i < n; i++) tp_datapoint_free(&point[i]);
+    tp_buf_free(&want);
+}
+
+TEST(sends_to_python_by_ipc)
+{
+    if (!peer_is_there()) TEST_SKIP("no python3, or not run in the repository's root");
+    char path[1100];
+    sends_to_peer(fresh_ipc(), false);
+    snprintf(path, sizeof path, "ipc://%s", tp_test_path(tp_test_tmpdir(), "s"));
+    sends_to_peer(path, false);
+}
+
+TEST(sends_to_python_by_tcp)
+{
+    if (!peer_is_there()) TEST_SKIP("no python3, or not run in the repository's root");
+    sends_to_peer(fresh_tcp(), true);
+    sends_to_peer(fresh_tcp(), false);
+}
+
+/* ==== >>flows ========================================================================================= */
+
+TEST(a_remote_flow_is_live)
+{
+    tp_datapoint dp = none();
+    sender a;
+    const char *addr = fresh_ipc();
+    tp_dataflow *df = tp_df_remote_zmq(addr, .timeout_ms = 5000);
+    CHECK(tp_df_size(df) == -1);
+    sender_start(&a, addr, 0, 8);
+    for (int i = 0; i < 3; i++) CHECK(tp_df_next(df, &dp) == TP_OK && *(int32_t *)dp.c[0].data == i);
+    CHECK_OK(tp_df_restart(df, 5)); /* it goes on */
+    CHECK(tp_df_next(df, &dp) == TP_OK && *(int32_t *)dp.c[0].data == 3);
+    int64_t skipped = 0;
+    CHECK_OK(tp_df_seek(df, 1000, &skipped)); /* takes none */
+    CHECK(skipped == 1000);
+    for (int i = 4; i < 8; i++) CHECK(tp_df_next(df, &dp) == TP_OK && *(int32_t *)dp.c[0].data == i);
+    CHECK_OK(sender_wait(&a));
+    tp_df_free(df);
+    df = tp_df_remote_zmq(addr, .timeout_ms = 20); /* a socket of its own: nobody sends to it */
+    const double began = tp_time();
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_TIMEOUT, "within 20 ms");
+    CHECK(tp_time() - began < 2);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+static char warned[400];
+static int warnings;
+static void count_warnings(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    if (level != TP_LOG_WARN) return;
+    warnings++;
+    snprintf(warned, sizeof warned, "%s", message);
+}
+
+TEST(resume_is_given_up_in_the_log)
+{
+    sender a;
+    machine m;
+    const char *addr = fresh_ipc();
+    int got[1];
+    warnings = 0;
+    tp_set_log(count_warnings, NULL);
+    tp_dataflow *df = tp_df_remote_zmq(addr);
+    CHECK(tp_df_seek(df, 7, NULL) == TP_OK && tp_df_seek(df, 9, NULL) == TP_OK);
+    CHECK(warnings == 1);
+    CHECK_HAS(warned, "has no position");
+    tp_df_free(df);
+    tp_set_log(NULL, NULL);
+    sender_start(&a, addr, 40, 2);
+    if (machine_open(&m, tp_zmq_input(addr), 1)) {
+        CHECK_ERR(tp_input_seek(m.s, 5), TP_ERR_UNSUPPORTED, "ZMQInput cannot go back to datapoint 5");
+        CHECK_OK(tp_input_seek(m.s, 0));
+        CHECK(machine_run(&m, got) == TP_OK && got[0] == 40);
+        CHECK(m.s->consumed == 1 && tp_input_size(m.s) == -1);
+    }
+    machine_close(&m);
+    sender_end(&a);
+}
+
+TEST(two_addresses)
+{
+    tp_datapoint dp = none();
+    sender a, b;
+    const char *one = fresh_ipc(), *two = fresh_tcp();
+    int next[2] = {0, 1000}, seen[2] = {0, 0};
+    tp_dataflow *df = tp_df_remote_zmq(one, .addr2 = two, .timeout_ms = 5000);
+    sender_start(&a, one, next[0], 30);
+    sender_start(&b, two, next[1], 20);
+    for (int i = 0; i < 50 && CHECK_OK(tp_df_next(df, &dp)); i++) {
+        const int v = *(int32_t *)dp.c[0].data, which = v >= 1000;
+        CHECK(v == next[which]++);
+        seen[which]++;
+    }
+    CHECK(seen[0] == 30 && seen[1] == 20);
+    CHECK(tp_df_remote_zmq_received(df, 1) == 30 && tp_df_remote_zmq_received(df, 2) == 20);
+    CHECK(sender_wait(&a) == TP_OK && sender_wait(&b) == TP_OK);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+TEST(a_sender_stops)
+{
+    sender a;
+    sender_start(&a, fresh_ipc(), 0, 0); /* nobody is there, and never will be */
+    nap(0.03);
+    const double began = tp_time();
+    CHECK(sender_end(&a) == TP_STOP);
+    CHECK(tp_time() - began < 1);
+    int first = 0;
+    tp_dataflow *df = tp_df_from_generator(count_from, &first);
+    CHECK_OK(tp_df_send_zmq(df, fresh_ipc(), .n = 3, .linger_ms = 20)); /* as long as it may wait for somebody */
+    CHECK_OK(tp_df_send_zmq(df, fresh_ipc(), .n = 3, .linger_ms = 0));
+    CHECK(tp_time() - began < 2);
+    tp_df_free(df);
+}
+
+static tp_status fails_at_2(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    return index == 2 ? tp_fail(TP_ERR_IO, "the disk is gone") : count_from(user, pass, index, dp);
+}
+
+TEST(a_flow_that_fails_ends_the_sending)
+{
+    int first = 0;
+    tp_datapoint dp = none();
+    const char *addr = fresh_ipc();
+    tp_dataflow *df = tp_df_from_generator(fails_at_2, &first), *in = tp_df_remote_zmq(addr, .timeout_ms = 5000);
+    CHECK_ERR(tp_df_next(in, NULL), TP_ERR_ARG, "");
+    CHECK_ERR(tp_df_send_zmq(df, addr, .linger_ms = 1), TP_ERR_IO, "the disk is gone");
+    tp_df_free(in);
+    tp_df_free(df);
+    tp_datapoint empty = none(); /* numbers that a message cannot hold */
+    df = tp_df_from_list(&empty, 0);
+    CHECK_ERR(tp_df_send_zmq(df, addr), TP_ERR_STATE, "a whole pass gave no datapoint");
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+/* ==== >>ZMQInput ====================================================================================== */
+
+TEST(each_tower_gets_the_next_datapoint)
+{
+    machine m;
+    sender a;
+    const char *addr = fresh_tcp();
+    int got[2];
+    tp_input_source *s = tp_zmq_input(addr, .hwm = 3);
+    CHECK_STR(s->name, "ZMQInput");
+    CHECK(s->feedfree);
+    sender_start(&a, addr, 0, 0);
+    if (machine_open(&m, s, 2)) {
+        for (int i = 0; i < 20; i++) {
+            CHECK_OK(machine_run(&m, got));
+            CHECK(got[0] == 2 * i && got[1] == 2 * i + 1);
+            if (i == 10) CHECK_OK(tp_input_reset_state(s)); /* it goes on */
+        }
+        CHECK(s->consumed == 40);
+        tp_hooked_session_set_datapoints(m.hooked, 1); /* the first tower alone: the other gets what comes next */
+        const tp_tensor *value;
+        CHECK_OK(tp_hooked_run(m.hooked, m.y, 1, &value));
+        CHECK(tp_tensor_get(value, 0) == 80 && s->consumed == 41);
+    }
+    machine_close(&m);
+    CHECK(sender_end(&a) == TP_STOP);
+}
+
+static void cancel_soon(void *user)
+{
+    nap(0.02);
+    while (tp_session_cancel((tp_session *)user) == 0) nap(0.001);
+}
+
+TEST(a_run_stops_waiting)
+{
+    machine m;
+    sender a;
+    tp_thread *t = NULL;
+    const char *addr = fresh_ipc();
+    int got[2];
+    if (machine_open(&m, tp_zmq_input(addr), 2)) {
+        tp_hooked_session_set_timeout(m.hooked, 30);
+        CHECK_ERR(machine_run(&m, got), TP_ERR_TIMEOUT, "ZMQInput waited for data");
+        sender_start(&a, addr, 7, 1); /* one datapoint for two towers: it is kept */
+        CHECK_OK(sender_wait(&a));
+        CHECK_ERR(machine_run(&m, got), TP_ERR_TIMEOUT, "ZMQInput waited for data");
+        tp_hooked_session_set_timeout(m.hooked, 0);
+        CHECK_OK(tp_thread_start(&t, cancel_soon, m.session));
+        CHECK_ERR(machine_run(&m, got), TP_ERR_CANCELLED, "ZMQInput waited for data");
+        tp_thread_join(t);
+        CHECK(m.s->consumed == 0);
+        sender_start(&a, addr, 8, 1);
+        CHECK_OK(machine_run(&m, got));
+        CHECK(got[0] == 7 && got[1] == 8 && m.s->consumed == 2);
+        CHECK_OK(sender_wait(&a));
+    }
+    machine_close(&m);
+}
+
+static void interrupt_soon(void *user)
+{
+    nap(0.02);
+    kill(*(const pid_t *)user, SIGINT);
+}
+
+TEST(ctrl_c_ends_the_waiting)
+{
+    machine m;
+    tp_thread *t = NULL;
+    pid_t self = getpid();
+    int got[1];
+    if (machine_open(&m, tp_zmq_input(fresh_ipc()), 1)) {
+        tp__os_interrupt_listen(); /* as a training does */
+        CHECK_OK(tp_thread_start(&t, interrupt_soon, &self));
+        CHECK(machine_run(&m, got) == TP_INTR);
+        tp_thread_join(t);
+        tp__os_interrupt_ignore();
+        tp__os_interrupt_listen(); /* takes the flag down */
+        tp__os_interrupt_ignore();
+    }
+    machine_close(&m);
+}
+
+/* What does not fit the signature, or is damaged, fails its run and is gone. */
+TEST(bad_messages_fail_their_run)
+{
+    machine m;
+    const char *addr = fresh_ipc();
+    int got[1];
+    void *context = zmq_ctx_new(), *push = zmq_socket(context, ZMQ_PUSH);
+    CHECK(zmq_connect(push, addr) == 0);
+    if (machine_open(&m, tp_zmq_input(addr), 1)) {
+        const zmq_vector *five = &zmq_vectors[1];
+        CHECK(zmq_send(push, zmq_vectors[0].bytes, zmq_vectors[0].size, 0) > 0);   /* two components */
+        CHECK(zmq_send(push, zmq_vectors[2].bytes, zmq_vectors[2].size, 0) > 0);   /* float32 */
+        CHECK(zmq_send(push, zmq_vectors[12].bytes, zmq_vectors[12].size, 0) > 0); /* int32, of another shape */
+        CHECK(zmq_send(push, "abc", 3, 0) == 3);
+        CHECK(zmq_send(push, "", 0, 0) == 0);
+        CHECK(zmq_send(push, five->bytes, five->size, ZMQ_SNDMORE) > 0);
+        CHECK(zmq_send(push, five->bytes, five->size, ZMQ_SNDMORE) > 0);
+        CHECK(zmq_send(push, five->bytes, five->size, 0) > 0);
+        CHECK(zmq_send(push, five->bytes, five->size, 0) > 0);
+        CHECK_ERR(machine_run(&m, got), TP_ERR_SHAPE,
+                  "ZMQInput: datapoint 0 has 2 components, the input signature has 1");
+        CHECK_ERR(machine_run(&m, got), TP_ERR_DTYPE, "component 0 ('x') of datapoint 1 is float32");
+        CHECK_ERR(machine_run(&m, got), TP_ERR_SHAPE, "('x') of datapoint 2 has shape (6)");
+        CHECK_ERR(machine_run(&m, got), TP_ERR_FORMAT, "ZMQInput: message 4 from ipc://@tp-test-");
+        CHECK_ERR(machine_run(&m, got), TP_ERR_FORMAT, "it has 0 bytes");
+        CHECK_ERR(machine_run(&m, got), TP_ERR_FORMAT, "message 6 from");
+        CHECK_HAS(tp_last_error(), "several parts");
+        CHECK(machine_run(&m, got) == TP_OK && got[0] == 5);
+        CHECK(m.s->consumed == 1);
+    }
+    machine_close(&m);
+    const int no = 0;
+    zmq_setsockopt(push, ZMQ_LINGER, &no, sizeof no);
+    zmq_close(push);
+    zmq_ctx_term(context);
+}
+
+TEST(wrong_arguments)
+{
+    const tp_spec spec = {"x", TP_I32, {0, {0}}};
+    tp_datapoint dp = none();
+    struct {
+        const char *addr;
+        int hwm;
+        tp_status st;
+        const char *sentence;
+    } wrong[] = {{NULL, 0, TP_ERR_ARG, "an address is missing"},
+                 {"", 0, TP_ERR_ARG, "an address is missing"},
+                 {"tcp://127.0.0.1:1", -1, TP_ERR_ARG, ".hwm is negative"},
+                 {"nonsense", 0, TP_ERR_IO, "cannot bind to nonsense: Invalid argument"},
+                 {"smoke://signals", 0, TP_ERR_IO, "cannot bind to smoke://signals: Protocol not supported"},
+                 {"ipc:///no/such/folder/s", 0, TP_ERR_IO, "cannot bind to ipc:///no/such/folder/s"}};
+    for (int i = 0; i < TP_COUNT(wrong); i++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_input_source *s = tp_zmq_input(wrong[i].addr, .hwm = wrong[i].hwm);
+        CHECK_ERR(tp_input_setup(s, g, &spec, 1), wrong[i].st, wrong[i].sentence);
+        CHECK_HAS(tp_last_error(), "ZMQInput: ");
+        tp_input_free(s);
+        tp_graph_free(g);
+        tp_dataflow *df = tp_df_remote_zmq(wrong[i].addr, .hwm = wrong[i].hwm);
+        CHECK_ERR(tp_df_next(df, &dp), wrong[i].st, wrong[i].sentence);
+        CHECK_HAS(tp_last_error(), "tp_df_remote_zmq: ");
+        tp_df_free(df);
+        int first = 0;
+        df = tp_df_from_generator(count_from, &first);
+        CHECK_ERR(tp_df_send_zmq(df, wrong[i].addr, .hwm = wrong[i].hwm, .bind = TP_YES), wrong[i].st,
+                  wrong[i].sentence);
+        tp_df_free(df);
+    }
+    tp_dataflow *df = tp_df_remote_zmq("ipc://@a", .addr2 = "");
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "address is missing");
+    CHECK_ERR(tp_df_send_zmq(df, "ipc://@a"), TP_ERR_ARG, "test_zmq.c:"); /* a poison flow says what it is */
+    tp_df_free(df);
+    df = tp_df_remote_zmq("ipc://@a", .timeout_ms = -1);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "timeout_ms");
+    tp_df_free(df);
+    df = tp_df_remote_zmq("ipc://@a");
+    CHECK_ERR(tp_df_send_zmq(df, "ipc://@b", .n = -1), TP_ERR_ARG, "negative number");
+    CHECK_ERR(tp_df_send_zmq(df, "ipc://@b", .linger_ms = -2), TP_ERR_ARG, "linger_ms");
+    CHECK(tp_df_remote_zmq_received(df, 0) == 0 && tp_df_remote_zmq_received(df, 3) == 0);
+    tp_df_free(df);
+    CHECK(tp_df_remote_zmq_received(NULL, 1) == 0);
+    tp_df_free(tp_df_remote_zmq_(NULL));
+    CHECK(tp_zmq_input_(NULL) == NULL && tp_df_send_zmq_(NULL) == TP_ERR_ARG);
+    CHECK(tp_df_send_zmq(NULL, "ipc://@b") == TP_ERR_ARG);
+}
+
+TEST(one_address_has_one_receiver)
+{
+    const tp_spec spec = {"x", TP_I32, {0, {0}}};
+    const char *addr = fresh_tcp();
+    machine m;
+    if (machine_open(&m, tp_zmq_input(addr), 1)) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_input_source *s = tp_zmq_input(addr);
+        CHECK_ERR(tp_input_setup(s, g, &spec, 1), TP_ERR_IO, "Address already in use");
+        tp_input_free(s);
+        tp_graph_free(g);
+    }
+    machine_close(&m);
+}
+
+TEST(to_dataset)
+{
+    const tp_spec spec = {"x", TP_I32, {0, {0}}}, other = {NULL, TP_F32, {1, {TP_ANY}}};
+    const char *addr = fresh_ipc();
+    tp_datapoint dp = none();
+    sender a;
+    machine m;
+    int got[2];
+    tp_input_source *s = tp_zmq_input(addr, .hwm = 9);
+    sender_start(&a, addr, 0, 9);
+    tp_dataflow *df = tp_zmq_input_to_dataset(s, &spec, 1);
+    for (int i = 0; i < 3; i++) CHECK(tp_df_next(df, &dp) == TP_OK && *(int32_t *)dp.c[0].data == i);
+    if (machine_open(&m, tp_dataset_input(df), 2))
+        for (int i = 0; i < 3; i++) CHECK(machine_run(&m, got) == TP_OK && got[0] == 3 + 2 * i && got[1] == 4 + 2 * i);
+    CHECK_OK(sender_wait(&a));
+    machine_close(&m);
+    df = tp_zmq_input_to_dataset(s, &other, 1);
+    sender_start(&a, addr, 0, 1);
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_DTYPE, "component 0 ('') of datapoint 0 is int32");
+    CHECK_OK(sender_wait(&a));
+    tp_df_free(df);
+    df = tp_zmq_input_to_dataset(s, NULL, 1);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "signature");
+    tp_df_free(df);
+    tp_graph *g = tp_graph_new(NULL);
+    CHECK_OK(tp_input_setup(s, g, &spec, 1));
+    df = tp_zmq_input_to_dataset(s, &spec, 1);
+    CHECK_ERR(tp_df_status(df), TP_ERR_STATE, "is set up and takes what comes");
+    tp_df_free(df);
+    tp_input_free(s);
+    tp_graph_free(g);
+    s = tp_placeholder_input();
+    df = tp_zmq_input_to_dataset(s, &spec, 1);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "PlaceholderInput is no ZMQInput");
+    tp_df_free(df);
+    tp_input_free(s);
+    s = tp_zmq_input("");
+    df = tp_zmq_input_to_dataset(s, &spec, 1);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "address is missing");
+    tp_df_free(df);
+    df = tp_zmq_input_to_dataset(NULL, &spec, 1);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "NULL is no ZMQInput");
+    tp_df_free(df);
+    tp_input_free(s);
+    tp_datapoint_free(&dp);
+}
+
+/* ==== >>nothing hangs ================================================================================= */
+
+/* Sources whose threads wait for data that never come are freed at once. */
+TEST(sources_that_wait_are_freed)
+{
+    machine m;
+    int got[1];
+    const double began = tp_time();
+    for (int kind = 0; kind < 3; kind++) {
+        tp_queue *q = tp_queue_new(3);
+        tp_dataflow *df = kind < 2 ? tp_df_remote_zmq(fresh_ipc()) : NULL;
+        tp_input_source *s = kind == 0   ? tp_queue_input(df)
+                             : kind == 1 ? tp_queue_input(df, .queue = q)
+                                         : tp_staging_input(tp_zmq_input(fresh_ipc()));
+        if (machine_open(&m, s, 1)) {
+            tp_hooked_session_set_timeout(m.hooked, 30);
+            CHECK(machine_run(&m, got) == TP_ERR_TIMEOUT);
+        }
+        machine_close(&m);
+        if (kind == 1) CHECK(tp_queue_size(q) == 0 && !q->closed); /* one who stops does not close it for others */
+        tp_queue_free(q);
+    }
+    CHECK_MSG(tp_time() - began < 3, "it took %.1f s", tp_time() - began);
+    CHECK(!tp_df_stopping()); /* this thread walks for nobody */
+}
+
+TEST(a_queue_reads_ahead_of_what_arrives)
+{
+    machine m;
+    sender a;
+    const char *addr = fresh_ipc();
+    int got[1];
+    sender_start(&a, addr, 0, 30);
+    if (machine_open(&m, tp_queue_input(tp_df_remote_zmq(addr), 5), 1))
+        for (int i = 0; i < 30; i++) CHECK(machine_run(&m, got) == TP_OK && got[0] == i);
+    CHECK_OK(sender_wait(&a));
+    machine_close(&m);
+}
+
+TEST(staged_from_zmq)
+{
+    machine m;
+    sender a;
+    const char *addr = fresh_ipc();
+    int got[2];
+    sender_start(&a, addr, 0, 0);
+    if (machine_open(&m, tp_staging_input(tp_zmq_input(addr)), 2))
+        for (int i = 0; i < 10; i++) CHECK(machine_run(&m, got) == TP_OK && got[0] == 2 * i && got[1] == 2 * i + 1);
+    machine_close(&m);
+    CHECK(sender_end(&a) == TP_STOP);
+}
+
+static void on_alarm(int number) { (void)number; }
+
+/* Signals at any moment, without SA_RESTART: every call is made again. */
+TEST(interrupted_system_calls)
+{
+    struct sigaction action, before;
+    struct itimerval often, never;
+    memset(&action, 0, sizeof action);
+    memset(&often, 0, sizeof often);
+    memset(&never, 0, sizeof never);
+    action.sa_handler = on_alarm;
+    sigemptyset(&action.sa_mask);
+    often.it_interval.tv_usec = often.it_value.tv_usec = 300;
+    sigaction(SIGALRM, &action, &before);
+    tp_datapoint dp = none();
+    sender a;
+    const char *addr = fresh_tcp();
+    tp_dataflow *df = tp_df_remote_zmq(addr, .hwm = 2, .timeout_ms = 5000);
+    setitimer(ITIMER_REAL, &often, NULL);
+    sender_start(&a, addr, 0, 500);
+    for (int i = 0; i < 500; i++)
+        if (!CHECK_OK(tp_df_next(df, &dp)) ||
+            !CHECK_MSG(*(int32_t *)dp.c[0].data == i, "%d came, expected %d", *(int32_t *)dp.c[0].data, i))
+            break;
+    tp_df_free(df);
+    CHECK_OK(sender_wait(&a));
+    int first = 0; /* and in the thread that gets the signals, while it sends */
+    tp_dataflow *numbers = tp_df_from_generator(count_from, &first);
+    CHECK_OK(tp_df_send_zmq(numbers, fresh_ipc(), .n = 40, .linger_ms = 30));
+    tp_df_free(numbers);
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    tp_datapoint_free(&dp);
+}
+
+/* ==== >>memory ======================================================================================== */
+
+TEST(receiving_allocates_nothing)
+{
+    tp_datapoint dp = none();
+    machine m;
+    sender a;
+    const char *addr = fresh_ipc();
+    int got[2];
+    tp_dataflow *df = tp_df_remote_zmq(addr, .timeout_ms = 5000);
+    sender_start(&a, addr, 0, 0);
+    for (int i = 0; i < 50; i++) CHECK_OK(tp_df_next(df, &dp));
+    tp_test_fail_after(0); /* nor does sending */
+    for (int i = 50; i < 100; i++) CHECK_OK(tp_df_next(df, &dp));
+    CHECK(tp_test_alloc_count() == 0);
+    tp_test_alloc_reset();
+    CHECK(sender_end(&a) == TP_STOP);
+    tp_df_free(df);
+    addr = fresh_ipc();
+    sender_start(&a, addr, 0, 0);
+    if (machine_open(&m, tp_zmq_input(addr), 2)) {
+        for (int i = 0; i < 5; i++) CHECK_OK(machine_run(&m, got));
+        tp_test_fail_after(0);
+        for (int i = 5; i < 20; i++) CHECK_OK(machine_run(&m, got));
+        CHECK(tp_test_alloc_count() == 0 && got[1] == 39);
+        tp_test_alloc_reset();
+    }
+    CHECK(sender_end(&a) == TP_STOP);
+    machine_close(&m);
+    tp_datapoint_free(&dp);
+}
+
+TEST(sockets_without_memory)
+{
+    const tp_spec spec = {"x", TP_I32, {0, {0}}};
+    const char *addr = fresh_ipc();
+    for (long n = 1, failed = 1; failed; n++) { /* a flow, alone and of a ZMQInput */
+        tp_datapoint dp = none();
+        tp_test_fail_after(n);
+        tp_dataflow *df = tp_df_remote_zmq(addr, .addr2 = "ipc://@b", .timeout_ms = 1);
+        tp_status st = df ? tp_df_next(df, &dp) : TP_ERR_NOMEM;
+        tp_df_free(df);
+        tp_input_source *s = tp_zmq_input(addr);
+        df = tp_zmq_input_to_dataset(s, &spec, 1);
+        if (!s || !df) st = TP_ERR_NOMEM;
+        tp_df_free(df);
+        tp_input_free(s);
+        failed = tp_test_alloc_failed();
+        CHECK(st == (failed ? TP_ERR_NOMEM : TP_ERR_TIMEOUT));
+        CHECK(tp_test_live_blocks() == 0);
+        tp_datapoint_free(&dp);
+    }
+    for (long n = 1, failed = 1; failed; n++) { /* sending */
+        int first = 0;
+        tp_test_fail_after(n);
+        tp_dataflow *df = tp_df_from_generator(count_from, &first);
+        tp_status st = df ? tp_df_send_zmq(df, addr, .n = 2, .linger_ms = 0) : TP_ERR_NOMEM;
+        tp_df_free(df);
+        failed = tp_test_alloc_failed();
+        CHECK(st == (failed ? TP_ERR_NOMEM : TP_OK));
+        CHECK(tp_test_live_blocks() == 0);
+    }
+    tp_test_alloc_reset();
+    sender a; /* a run of a ZMQInput: what had arrived is not lost when memory comes back */
+    machine m;
+    int got[2] = {0, 0}, fails = 0;
+    if (machine_open(&m, tp_zmq_input(addr), 2)) {
+        sender_start(&a, addr, 0, 2);
+        CHECK_OK(sender_wait(&a));
+        for (long n = 1; n < 100; n++) {
+            tp_test_fail_after(n);
+            const tp_status st = machine_run(&m, got);
+            if (!tp_test_alloc_failed()) CHECK_OK(st);
+            tp_test_alloc_reset();
+            if (st == TP_OK) break;
+            CHECK(st == TP_ERR_NOMEM);
+            fails++;
+        }
+        CHECK(fails > 0 && got[0] == 0 && got[1] == 1);
+    }
+    machine_close(&m);
+}
+
+/* ==== >>killed ======================================================================================== */
+/* Senders are processes, forked before anything of ZeroMQ's is there, and told by a pipe when to begin. */
+
+enum { PAYLOAD = 3000 };
+
+/* Number, index, and floats that are a function of both. */
+static tp_status numbered(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const int32_t who = *(const int *)user;
+    (void)pass;
+    tp_status st = tp_datapoint_resize(dp, 3);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_I64, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[2], TP_F32, tp_make_shape(PAYLOAD));
+    if (st != TP_OK) return st;
+    *(int32_t *)dp->c[0].data = who;
+    *(int64_t *)dp->c[1].data = index;
+    for (int i = 0; i < PAYLOAD; i++) ((float *)dp->c[2].data)[i] = (float)((index * 7 + who * 1000 + i) % 65536);
+    return TP_OK;
+}
+
+typedef struct process {
+    pid_t pid;
+    int go; /* a byte here begins it */
+} process;
+
+static process process_start(const char *addr, int who, int64_t n)
+{
+    int pipes[2];
+    process p;
+    CHECK(pipe(pipes) == 0);
+    p.pid = fork();
+    p.go = pipes[1];
+    if (p.pid != 0) {
+        close(pipes[0]);
+        return p;
+    }
+    char byte;
+    close(pipes[1]);
+    if (read(pipes[0], &byte, 1) != 1) _exit(1);
+    tp_dataflow *df = tp_df_from_generator(numbered, &who);
+    if (tp_df_send_zmq(df, addr, .n = n) != TP_OK) _exit(2);
+    raise(SIGKILL); /* all are on their way: dead without a farewell */
+    _exit(3);
+}
+static void process_go(process *p) { CHECK(write(p->go, "g", 1) == 1); }
+static bool process_died(process *p)
+{
+    int status = 0;
+    close(p->go);
+    return waitpid(p->pid, &status, 0) == p->pid && WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
+}
+
+/* A machine that fetches its three inputs. */
+typedef struct trainer {
+    tp_graph *g;
+    tp_input_source *s;
+    tp_session *session;
+    tp_hooked_session *hooked;
+    tp_node *in[3];
+    int64_t next[8];
+} trainer;
+
+static bool trainer_open(trainer *t, tp_input_source *s)
+{
+    const tp_spec specs[3] = {{"who", TP_I32, {0, {0}}}, {"index", TP_I64, {0, {0}}}, {"data", TP_F32, {1, {PAYLOAD}}}};
+    memset(t, 0, sizeof *t);
+    t->s = s;
+    t->g = tp_graph_new(NULL);
+    if (!CHECK_OK(tp_input_setup(s, t->g, specs, 3)) || !CHECK_OK(tp_input_get_tensors(s, t->in))) return false;
+    for (int i = 0; i < 3; i++) t->in[i] = tp_identity(t->in[i]);
+    int n = 0;
+    tp_hook *const *hooks = tp_input_hooks(s, &n);
+    t->session = tp_session_new(t->g, NULL);
+    t->hooked = tp_hooked_session_new(t->session, hooks, n);
+    return CHECK(t->hooked != NULL);
+}
+/* One run; each sender's datapoints come without a gap, whole. */
+static tp_status trainer_run(trainer *t)
+{
+    const tp_tensor *value[3];
+    const tp_status st = tp_hooked_run(t->hooked, t->in, 3, value);
+    if (st != TP_OK) return st;
+    const int who = (int)*(const int32_t *)value[0]->data;
+    const int64_t index = *(const int64_t *)value[1]->data;
+    if (!CHECK(who >= 0 && who < 8)) return TP_ERR_STATE;
+    CHECK_MSG(index == t->next[who], "sender %d: datapoint %lld came, expected %lld", who, (long long)index,
+              (long long)t->next[who]);
+    t->next[who] = index + 1;
+    int wrong = 0;
+    for (int i = 0; i < PAYLOAD; i++)
+        wrong += ((const float *)value[2]->data)[i] != (float)((index * 7 + who * 1000 + i) % 65536);
+    CHECK(wrong == 0);
+    return TP_OK;
+}
+static void trainer_close(trainer *t)
+{
+    tp_hooked_session_free(t->hooked);
+    tp_session_free(t->session);
+    tp_input_free(t->s);
+    tp_graph_free(t->g);
+}
+
+/* What has arrived is there after its sender is dead. */
+static void reads_after_death(const char *addr, int n, int hwm)
+{
+    trainer t;
+    process p = process_start(addr, 0, n);
+    if (trainer_open(&t, tp_zmq_input(addr, .hwm = hwm))) {
+        process_go(&p);
+        CHECK(process_died(&p)); /* all were sent, and nothing was asked for yet */
+        tp_hooked_session_set_timeout(t.hooked, 5000);
+        for (int i = 0; i < n; i++)
+            if (!CHECK_OK(trainer_run(&t))) break;
+        CHECK(t.next[0] == n && t.s->consumed == n);
+        tp_hooked_session_set_timeout(t.hooked, 20);
+        CHECK(trainer_run(&t) == TP_ERR_TIMEOUT);
+    }
+    trainer_close(&t);
+}
+
+TEST(what_has_arrived_stays)
+{
+    reads_after_death(fresh_ipc(), 10, 10);
+    reads_after_death(fresh_tcp(), 10, 10);
+    reads_after_death(fresh_tcp(), 10, 2); /* the rest waits in the system */
+}
+
+/* Three senders, one after the other, each killed somewhere; runs go on with whoever is there. */
+static void survives_kills(const char *addr, double seconds)
+{
+    trainer t;
+    process p[3];
+    int64_t runs = 0, waits = 0;
+    for (int i = 0; i < 3; i++) p[i] = process_start(addr, i, 0);
+    if (!trainer_open(&t, tp_zmq_input(addr))) return;
+    tp_hooked_session_set_timeout(t.hooked, 100);
+    for (int i = 0; i < 3; i++) {
+        process_go(&p[i]);
+        const double end = tp_time() + seconds / 3;
+        const int64_t before = runs;
+        while (tp_time() < end || (runs == before && tp_time() < end + 20)) {
+            const tp_status st = trainer_run(&t);
+            runs += st == TP_OK;
+            waits += st == TP_ERR_TIMEOUT;
+            if (!CHECK(st == TP_OK || st == TP_ERR_TIMEOUT)) break;
+        }
+        CHECK(kill(p[i].pid, SIGKILL) == 0 && process_died(&p[i]));
+        CHECK_MSG(runs > before, "nothing came from sender %d", i);
+    }
+    tp_status st;
+    while ((st = trainer_run(&t)) == TP_OK) runs++; /* what had arrived */
+    CHECK(st == TP_ERR_TIMEOUT);
+    CHECK(t.next[0] + t.next[1] + t.next[2] == runs && t.s->consumed == runs);
+    CHECK(t.next[0] > 0 && t.next[1] > 0 && t.next[2] > 0);
+    if (seconds > 1)
+        printf("     %s: %.0f s, %lld + %lld + %lld datapoints of %d bytes, %lld runs waited in vain\n", addr, seconds,
+               (long long)t.next[0], (long long)t.next[1], (long long)t.next[2], 4 * PAYLOAD + 72, (long long)waits);
+    trainer_close(&t);
+}
+
+TEST(senders_are_killed_and_begin_anew)
+{
+    const char *seconds = getenv("TP_TEST_ZMQ_SECONDS");
+    const double each = seconds ? atof(seconds) / 2 : 0.15;
+    survives_kills(fresh_ipc(), each);
+    survives_kills(fresh_tcp(), each);
+}
+
+/* The receiver is killed and begins anew: the sender goes on with it, and never notices. */
+TEST(a_receiver_begins_anew)
+{
+    const char *addr = fresh_ipc();
+    sender a;
+    tp_datapoint dp = none();
+    int last = -1;
+    sender_start(&a, addr, 0, 0);
+    for (int round = 0; round < 2; round++) {
+        tp_dataflow *df = tp_df_remote_zmq(addr, .timeout_ms = 5000);
+        for (int i = 0; i < 50 && CHECK_OK(tp_df_next(df, &dp)); i++) {
+            const int v = *(int32_t *)dp.c[0].data;
+            CHECK(i == 0 ? v > last : v == last + 1);
+            last = v;
+        }
+        tp_df_free(df);
+    }
+    CHECK(sender_end(&a) == TP_STOP);
+    tp_datapoint_free(&dp);
+}
+
+#endif
 
 TEST_MAIN()

@@ -7578,15 +7578,17 @@ static void tp__aug_flip_point(const tp__aug_step *s, float *x, float *y)
 }
 static const tp__aug_kind tp__aug_flip = {"Flip", "horiz", true, tp__aug_flip_image, tp__aug_flip_point};
 
-/* Rows of the result from the image, pixel by pixel: row[i] and column[j] say which, -1: fill. */
-static void tp__aug_gather_row(char *to, const char *from, const int32_t *column, int64_t n, size_t size,
-                               const char *fill)
+/* A row of pixels, each from its column. */
+static void tp__aug_gather_row(char *to, const char *from, const int32_t *column, int64_t n, size_t size)
 {
     if (size == 1)
-        for (int64_t j = 0; j < n; j++) to[j] = column[j] < 0 ? *fill : from[column[j]];
+        for (int64_t j = 0; j < n; j++) to[j] = from[column[j]];
+    else if (size == 3)
+        for (int64_t j = 0; j < n; j++) memcpy(to + 3 * j, from + 3 * (int64_t)column[j], 3);
+    else if (size == 4)
+        for (int64_t j = 0; j < n; j++) memcpy(to + 4 * j, from + 4 * (int64_t)column[j], 4);
     else
-        for (int64_t j = 0; j < n; j++)
-            memcpy(to + j * (int64_t)size, column[j] < 0 ? fill : from + column[j] * (int64_t)size, size);
+        for (int64_t j = 0; j < n; j++) memcpy(to + j * (int64_t)size, from + column[j] * (int64_t)size, size);
 }
 
 static tp_status tp__aug_transpose_image(tp__aug_run *r, const tp__aug_step *s)
@@ -7986,7 +7988,7 @@ static tp_status tp__aug_resize_nearest(tp__aug_run *r, int64_t h, int64_t w)
     for (int64_t j = 0; j < w; j++) column[j] = (int32_t)((2 * j + 1) * r->x.w / (2 * w));
     for (int64_t i = 0; i < h; i++)
         tp__aug_gather_row(r->y.data + i * r->y.stride, r->x.data + (2 * i + 1) * r->x.h / (2 * h) * r->x.stride,
-                           column, w, (size_t)tp__aug_pixel(&r->x), NULL);
+                           column, w, (size_t)tp__aug_pixel(&r->x));
     tp__aug_done(r);
     return TP_OK;
 }
@@ -8161,12 +8163,12 @@ TP__HOT static void tp__aug_line_bytes(unsigned char *x, float a, const float *b
 /* The same for a = 1 and one whole offset: no more than an addition of bytes. */
 TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
 {
-    const unsigned char up = (unsigned char)(plus > 0 ? plus > 255 ? 255 : plus : 0);
-    const unsigned char down = (unsigned char)(plus < 0 ? plus < -255 ? 255 : -plus : 0);
-    for (int64_t i = 0; i < n; i++) {
-        const unsigned char more = (unsigned char)(255 - x[i] < up ? 255 : x[i] + up);
-        x[i] = (unsigned char)(more < down ? 0 : more - down);
-    }
+    const unsigned char by = (unsigned char)(plus > 255 || plus < -255 ? 255 : plus < 0 ? -plus : plus);
+    const unsigned char top = (unsigned char)(255 - by);
+    if (plus > 0)
+        for (int64_t i = 0; i < n; i++) x[i] = (unsigned char)((x[i] < top ? x[i] : top) + by);
+    else
+        for (int64_t i = 0; i < n; i++) x[i] = (unsigned char)((x[i] > by ? x[i] : by) - by);
 }
 TP__HOT static void tp__aug_line_floats(float *x, float a, const float *b, int64_t c, int64_t n)
 {
@@ -8222,8 +8224,8 @@ static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
 static const tp__aug_kind tp__aug_lighting = {"Lighting", "plus0 plus1 plus2 clip", false, tp__aug_lighting_image,
                                               NULL};
 
-/* Sums of each place in a pattern of 48 bytes. */
-TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, uint32_t *sum)
+/* Sums of each place in a pattern of 48 bytes, of at most 2^24 patterns. */
+TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, double *sum)
 {
     uint32_t s[TP__AUG_PATTERN];
     int64_t i = 0;
@@ -8231,28 +8233,27 @@ TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, uint32_
     for (; i + TP__AUG_PATTERN <= n; i += TP__AUG_PATTERN)
         for (int k = 0; k < TP__AUG_PATTERN; k++) s[k] += x[i + k];
     for (int k = 0; i < n; i++, k++) s[k] += x[i];
-    for (int k = 0; k < TP__AUG_PATTERN; k++) sum[k] = s[k];
+    for (int k = 0; k < TP__AUG_PATTERN; k++) sum[k] += s[k];
 }
 
-/* The mean of each channel. */
+/* The mean of each channel, of an image whose rows follow each other. */
 static void tp__aug_means(const tp__pixels *x, double *mean)
 {
-    const int64_t n = x->w * x->c;
-    for (int64_t k = 0; k < x->c; k++) mean[k] = 0;
-    for (int64_t i = 0; i < x->h; i++) {
-        const char *row = x->data + i * x->stride;
-        if (x->dtype == TP_U8 && TP__AUG_PATTERN % x->c == 0) {
-            uint32_t sum[TP__AUG_PATTERN]; /* of at most 2^24 bytes */
-            tp__aug_sum_bytes((const unsigned char *)row, n, sum);
-            for (int k = 0; k < TP__AUG_PATTERN; k++) mean[k % x->c] += sum[k];
-        } else {
-            for (int64_t j = 0; j < n; j += x->c)
-                for (int64_t k = 0; k < x->c; k++)
-                    mean[k] += x->dtype == TP_U8 ? (double)((const unsigned char *)row)[j + k]
-                                                 : (double)((const float *)(const void *)row)[j + k];
-        }
+    const int64_t n = x->h * x->w * x->c, c = x->c, most = (int64_t)TP__AUG_PATTERN << 24;
+    for (int64_t k = 0; k < c; k++) mean[k] = 0;
+    if (x->dtype == TP_U8 && TP__AUG_PATTERN % c == 0) {
+        double sum[TP__AUG_PATTERN] = {0};
+        for (int64_t i = 0; i < n; i += most)
+            tp__aug_sum_bytes((const unsigned char *)x->data + i, n - i < most ? n - i : most, sum);
+        for (int k = 0; k < TP__AUG_PATTERN; k++) mean[k % c] += sum[k];
+    } else if (x->dtype == TP_U8) {
+        for (int64_t i = 0; i < n; i++) mean[i % c] += (double)((const unsigned char *)x->data)[i];
+    } else {
+        const float *at = (const float *)(const void *)x->data;
+        for (int64_t i = 0; i < n; i += c)
+            for (int64_t k = 0; k < c; k++) mean[k] += (double)at[i + k];
     }
-    for (int64_t k = 0; k < x->c; k++) mean[k] /= (double)(x->h * x->w);
+    for (int64_t k = 0; k < c; k++) mean[k] /= (double)(x->h * x->w);
 }
 
 static const double tp__aug_grey[3] = {0.299, 0.587, 0.114};
@@ -8612,14 +8613,15 @@ typedef struct tp__aug_plane {
     int64_t h, w, stride, rows;
 } tp__aug_plane;
 
-static float tp__aug_whole(float x) { return floorf(x + 0.5f); }
+/* Rounded; |x| < 1024 */
+static float tp__aug_whole(float x) { return (float)((int)(x + 1024.5f) - 1024); }
 static float tp__aug_byte(float x)
 {
-    x = tp__aug_whole(x);
-    return x < 0.0f ? 0.0f : x > 255.0f ? 255.0f : x;
+    x = x > 0.0f ? x : 0.0f;
+    return (float)(int)((x < 255.0f ? x : 255.0f) + 0.5f);
 }
 
-/* to = m from, or its transpose's product: 8x8 matrices */
+/* The product of two 8x8 matrices. */
 TP__HOT static void tp__aug_product8(float *to, const float *a, const float *b)
 {
     for (int i = 0; i < 8; i++) {
@@ -8648,7 +8650,7 @@ static void tp__aug_jpeg_plane(const tp__aug_plane *p, const float *c, const flo
             tp__aug_product8(x, y, t);
             for (int k = 0; k < 64; k++) {
                 const float v = x[k] / q[k];
-                x[k] = q[k] * (v < 0.0f ? -floorf(0.5f - v) : floorf(v + 0.5f));
+                x[k] = q[k] * (float)(int)(v + (v < 0.0f ? -0.5f : 0.5f));
             }
             tp__aug_product8(y, t, x);
             tp__aug_product8(x, y, c);
@@ -8673,7 +8675,7 @@ static void tp__aug_plane_halve(const tp__aug_plane *to, const tp__aug_plane *fr
     for (int64_t i = 0; i < to->h; i++)
         for (int64_t j = 0; j < to->stride; j++) {
             const float *a = from->at + 2 * i * from->stride + 2 * j, *b = a + from->stride;
-            to->at[i * to->stride + j] = floorf((a[0] + a[1] + b[0] + b[1] + (float)(1 + (j & 1))) * 0.25f);
+            to->at[i * to->stride + j] = (float)(int)((a[0] + a[1] + b[0] + b[1] + (float)(1 + (j & 1))) * 0.25f);
         }
 }
 /* Row i of twice the size: 3/4 of the nearer and 1/4 of the farther pixel, in both directions. work: a row of p. */
@@ -8686,7 +8688,7 @@ static void tp__aug_plane_double_row(float *to, const tp__aug_plane *p, int64_t 
     for (int64_t j = 0; j < w; j++) {
         const int64_t k = j / 2, other = j & 1 ? k + 1 : k - 1;
         const float side = other < 0 || other >= p->w ? work[k] : work[other];
-        to[j] = floorf((3.0f * work[k] + side + (j & 1 ? 7.0f : 8.0f)) * 0.0625f);
+        to[j] = (float)(int)((3.0f * work[k] + side + (j & 1 ? 7.0f : 8.0f)) * 0.0625f);
     }
 }
 
@@ -9966,10 +9968,8 @@ static tp_dataflow *tp__augment_new(const tp_at *at, const char *name, tp_datafl
     m.release = tp__augment_release;
     m.keeps_all = tp__yes(catches, false) ? TP_NO : TP_YES;
     tp_status st = tp_aug_status(a);
-    if (st == TP_OK && !tp__own(&a->owner_, a->name, name, at)) {
-        st = TP_ERR_ARG;
-        a = NULL;
-    }
+    const bool mine = st == TP_OK && tp__own(&a->owner_, a->name, name, at);
+    if (st == TP_OK && !mine) st = TP_ERR_ARG;
     for (int kind = 0; kind < 4 && st == TP_OK; kind++) {
         if (lists->n[kind] < 0 || lists->n[kind] > 8)
             st = tp_fail(TP_ERR_ARG, "a list of %d components", lists->n[kind]);
@@ -9977,21 +9977,22 @@ static tp_dataflow *tp__augment_new(const tp_at *at, const char *name, tp_datafl
             if (lists->index[kind][i] < 0) st = tp_fail(TP_ERR_ARG, "there is no component %d", lists->index[kind][i]);
     }
     tp__augment *f = st == TP_OK ? (tp__augment *)tp_malloc(sizeof *f) : NULL;
-    if (st == TP_OK && !f) st = TP_ERR_NOMEM;
-    if (st != TP_OK) {
-        char text[900];
-        snprintf(text, sizeof text, "%.880s", tp_last_error());
-        if (a && (a->owner_.who == name || !a->owner_.who)) tp_aug_free(a);
-        if (df && df->owner_.who) return tp_df_fail(at, st, "%s: %s", name, text);
-        tp_df_free(df);
-        return tp_df_fail(at, st, "%s: %s", name, text);
+    if (f) {
+        *f = *lists;
+        f->a = a;
+        f->catches = tp__yes(catches, false);
+        f->name = name;
+        m.user = f;
+        return tp__map_new(&m, NULL, 0, name);
     }
-    *f = *lists;
-    f->a = a;
-    f->catches = tp__yes(catches, false);
-    f->name = name;
-    m.user = f;
-    return tp__map_new(&m, NULL, 0, name);
+    char text[900];
+    snprintf(text, sizeof text, "%.880s", tp_last_error());
+    const bool missing = !a || st == TP_OK;
+    if (mine) tp_aug_free(a);
+    else tp__aug_drop(a);
+    tp__df_drop(df);
+    tp_fail(TP_ERR_NOMEM, "%s: %s", name, text);
+    return missing ? NULL : tp_df_fail(at, st, "%s: %s", name, text);
 }
 
 TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d)

@@ -22,16 +22,18 @@ static void from_hex(void *to, const char *text, size_t n)
         ((unsigned char *)to)[i] = (unsigned char)(16 * digit(text[2 * i]) + digit(text[2 * i + 1]));
 }
 
+/* A view of static memory, which holds until the next call. */
 static tp_tensor vector_image(const augment_vector *v)
 {
-    tp_tensor t = new_image(TP_U8, v->in[0], v->in[1], v->in[2]), f;
-    from_hex(t.data, v->image, tp_tensor_bytes(&t));
-    if (!v->floats) return t;
-    f = new_image(TP_F32, v->in[0], v->in[1], v->in[2]);
-    for (int64_t i = 0; i < tp_tensor_size(&f); i++)
-        ((float *)f.data)[i] = (float)((unsigned char *)t.data)[i] * 0.75f + 0.125f;
-    tp_tensor_free(&t);
-    return f;
+    static unsigned char bytes[2048];
+    static float floats[2048];
+    tp_tensor t;
+    const int64_t dim[3] = {v->in[0], v->in[1], v->in[2]}, n = dim[0] * dim[1] * dim[2];
+    memset(&t, 0, sizeof t);
+    from_hex(bytes, v->image, (size_t)n);
+    for (int64_t i = 0; i < n; i++) floats[i] = (float)bytes[i] * 0.75f + 0.125f;
+    tp_tensor_view(&t, v->floats ? TP_F32 : TP_U8, tp_make_shape_n(3, dim), v->floats ? (void *)floats : (void *)bytes);
+    return t;
 }
 
 static void check_vector(int i, const tp_tensor *got, const char *steps)
@@ -78,6 +80,750 @@ TEST(augmentors_do_what_others_do)
         tp_aug_free(a);
     }
     tp_transform_free(&t);
+}
+
+/* ==== >>drawing ======================================================================================= */
+
+static tp_augmentor *usual(void)
+{
+    return tp_aug_list(TP_AUGS(tp_aug_pad(.pad = 4), tp_aug_random_crop(12, 10), tp_aug_flip(.horiz = TP_YES),
+                               tp_aug_brightness(.delta = 63), tp_aug_contrast(.factor_range = {0.2f, 1.8f})));
+}
+
+static const char *steps_of(const tp_augmentor *a, int64_t h, int64_t w, uint64_t key, int64_t index, char *text,
+                            size_t n)
+{
+    tp_transform t;
+    memset(&t, 0, sizeof t);
+    CHECK_OK(tp_aug_draw(a, h, w, key, index, &t));
+    tp_transform_text(&t, text, n);
+    tp_transform_free(&t);
+    return text;
+}
+
+/* What is drawn depends on the key, the index and the place; not on what was drawn before. */
+TEST(drawing_is_a_function_of_key_index_and_place)
+{
+    char a[256], b[256];
+    tp_augmentor *aug = usual();
+    tp_transform t;
+    memset(&t, 0, sizeof t);
+    for (int64_t i = 0; i < 8; i++) {
+        CHECK_OK(tp_aug_draw(aug, 12, 10, 1, i, &t));
+        CHECK_STR(tp_transform_text(&t, a, sizeof a), steps_of(aug, 12, 10, 1, i, b, sizeof b));
+    }
+    CHECK(strcmp(steps_of(aug, 12, 10, 1, 0, a, sizeof a), steps_of(aug, 12, 10, 1, 1, b, sizeof b)) != 0);
+    CHECK(strcmp(a, steps_of(aug, 12, 10, 2, 0, b, sizeof b)) != 0);
+    tp_aug_free(aug);
+    /* the second of a list, whatever the first does */
+    tp_augmentor *one = tp_aug_list(TP_AUGS(tp_aug_identity(), tp_aug_brightness(.delta = 9)));
+    tp_augmentor *two = tp_aug_list(TP_AUGS(tp_aug_flip(.vert = TP_YES, .prob = 1), tp_aug_brightness(.delta = 9)));
+    const double v = -9 + 18 * (double)tp_random_uniform(tp_random_key(77, 2), 3, 0);
+    snprintf(a, sizeof a, "Brightness(factor=1, plus=%.6g, clip=1)", v);
+    CHECK_STR(steps_of(one, 5, 5, 77, 3, b, sizeof b), a);
+    CHECK(strstr(steps_of(two, 5, 5, 77, 3, b, sizeof b), a) != NULL);
+    tp_aug_free(one);
+    tp_aug_free(two);
+    tp_transform_text(&t, a, 5); /* cut off where the buffer ends */
+    CHECK_STR(a, "Pad(");
+    tp_transform_free(&t);
+}
+
+/* How often one of the steps of n draws has this text in it. */
+static int count_draws(const tp_augmentor *a, const char *part, int n)
+{
+    char text[256];
+    int found = 0;
+    for (int i = 0; i < n; i++) found += strstr(steps_of(a, 20, 20, 5, i, text, sizeof text), part) != NULL;
+    return found;
+}
+
+TEST(choices_have_their_probabilities)
+{
+    const double prob[3] = {0.2, 0.5, 0.3};
+    tp_augmentor *a = tp_aug_flip(.horiz = TP_YES, .prob = 0.25f);
+    CHECK(abs(count_draws(a, "Flip", 4000) - 1000) < 110); /* four deviations */
+    tp_aug_free(a);
+    a = tp_aug_random_apply(tp_aug_flip(.vert = TP_YES, .prob = 1), 0.7);
+    CHECK(abs(count_draws(a, "Flip(horiz=0)", 4000) - 2800) < 116);
+    tp_aug_free(a);
+    a = tp_aug_random_choose(TP_AUGS(tp_aug_resize(.h = 3), tp_aug_resize(.h = 4), tp_aug_resize(.h = 5)), prob);
+    CHECK(abs(count_draws(a, "h=3", 4000) - 800) < 102);
+    CHECK(abs(count_draws(a, "h=4", 4000) - 2000) < 127);
+    CHECK(abs(count_draws(a, "h=5", 4000) - 1200) < 116);
+    tp_aug_free(a);
+    a = tp_aug_random_choose(TP_AUGS(tp_aug_resize(.h = 3), tp_aug_resize(.h = 4)), NULL);
+    CHECK(abs(count_draws(a, "h=3", 4000) - 2000) < 127);
+    tp_aug_free(a);
+    a = tp_aug_random_order(TP_AUGS(tp_aug_resize(.h = 3), tp_aug_resize(.h = 4), tp_aug_resize(.h = 5)));
+    static const char *const order[6] = {"h=3*h=4*h=5", "h=3*h=5*h=4", "h=4*h=3*h=5",
+                                         "h=4*h=5*h=3", "h=5*h=3*h=4", "h=5*h=4*h=3"};
+    int seen[6] = {0};
+    for (int i = 0; i < 3000; i++) {
+        char text[256];
+        steps_of(a, 20, 20, 5, i, text, sizeof text);
+        for (int k = 0; k < 6; k++) {
+            char first[4] = {0}, second[4] = {0};
+            memcpy(first, order[k], 3);
+            memcpy(second, order[k] + 4, 3);
+            const char *x = strstr(text, first), *y = strstr(text, second), *z = strstr(text, order[k] + 8);
+            seen[k] += x && y && z && x < y && y < z;
+        }
+    }
+    for (int k = 0; k < 6; k++) CHECK_MSG(abs(seen[k] - 500) < 82, "order %d came %d times of 3000", k, seen[k]);
+    tp_aug_free(a);
+    a = tp_aug_random_crop(18, 19); /* 3 by 2 places */
+    for (int y = 0; y < 3; y++)
+        for (int x = 0; x < 2; x++) {
+            char text[32];
+            snprintf(text, sizeof text, "y0=%d, x0=%d,", y, x);
+            CHECK(abs(count_draws(a, text, 3000) - 500) < 82);
+        }
+    tp_aug_free(a);
+}
+
+/* ==== >>masks and points ============================================================================== */
+
+/* All that moves pixels, each so that it does something. */
+static tp_augmentor *moving(int which)
+{
+    switch (which) {
+    case 0: return tp_aug_random_crop(25, 30);
+    case 1: return tp_aug_center_crop(33, 41);
+    case 2: return tp_aug_pad(.pad = 3, .left = 4);
+    case 3: return tp_aug_random_paste(.h = 60, .w = 70);
+    case 4: return tp_aug_flip(.horiz = TP_YES, .prob = 1);
+    case 5: return tp_aug_flip(.vert = TP_YES, .prob = 1);
+    case 6: return tp_aug_transpose(.prob = 1);
+    case 7: return tp_aug_shift(.horiz_frac = 0.2f, .vert_frac = 0.1f);
+    case 8: return tp_aug_resize(.h = 80, .w = 61);
+    case 9: return tp_aug_resize(.h = 31, .w = 77, .interp = TP_INTER_CUBIC);
+    case 10: return tp_aug_resize_shortest_edge(.size = 29, .interp = TP_INTER_AREA);
+    case 11: return tp_aug_random_resize(.xrange = {0.7f, 1.5f});
+    case 12: return tp_aug_rotation(.max_deg = 30, .center_range = {0.3f, 0.7f});
+    case 13: return tp_aug_rotation_and_crop_valid(.max_deg = 15);
+    case 14:
+        return tp_aug_affine(.scale = {0.7f, 1.2f}, .translate_frac = {0.1f, 0.1f}, .rotate_max_deg = 20, .shear = 15);
+    case 15: return tp_aug_center_paste(.h = 51, .w = 53);
+    case 16: return tp_aug_google_net_random_crop_and_resize(.crop_area_fraction = {0.5f, 1}, .target_shape = 40);
+    case 17: return tp_aug_random_crop_random_shape(.wmin = 30, .hmin = 30);
+    default: return NULL;
+    }
+}
+#define MOVING 18
+
+/* A bump of light at (x,y) of the plane of points. */
+static tp_tensor bump(int64_t h, int64_t w, double x, double y)
+{
+    tp_tensor t = new_image(TP_F32, h, w, 0);
+    for (int64_t i = 0; i < h; i++)
+        for (int64_t j = 0; j < w; j++) {
+            const double dx = (double)j + 0.5 - x, dy = (double)i + 0.5 - y;
+            ((float *)t.data)[i * w + j] = (float)(200 * exp(-(dx * dx + dy * dy) / 8));
+        }
+    return t;
+}
+static void middle_of_light(const tp_tensor *t, double *x, double *y)
+{
+    double sum = 0;
+    *x = *y = 0;
+    for (int64_t i = 0; i < t->shape.dim[0]; i++)
+        for (int64_t j = 0; j < t->shape.dim[1]; j++) {
+            const double v = tp_tensor_get(t, i * t->shape.dim[1] + j);
+            sum += v;
+            *x += v * ((double)j + 0.5);
+            *y += v * ((double)i + 0.5);
+        }
+    *x /= sum;
+    *y /= sum;
+}
+
+/* Where light goes in an image and in a mask, there goes its point. */
+TEST(points_and_masks_go_with_the_image)
+{
+    tp_transform t;
+    tp_tensor out, mask, points;
+    memset(&t, 0, sizeof t), memset(&out, 0, sizeof out), memset(&mask, 0, sizeof mask),
+        memset(&points, 0, sizeof points);
+    for (int which = 0; which < MOVING; which++)
+        for (int64_t index = 0; index < 4; index++) {
+            tp_augmentor *a = moving(which);
+            tp_tensor image = bump(40, 50, 24.7, 19.4);
+            float at[2] = {24.7f, 19.4f};
+            double x, y;
+            tp_tensor_view(&points, TP_F32, tp_make_shape(1, 2), at);
+            CHECK_OK(tp_aug_draw(a, 40, 50, 9, index, &t));
+            CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+            CHECK_OK(tp_aug_apply_mask(&t, &image, 0, &mask));
+            CHECK_OK(tp_aug_apply_coords(&t, &points, &points));
+            CHECK(t.out_h == out.shape.dim[0] && t.out_w == out.shape.dim[1] && out.shape.ndim == 2);
+            CHECK(tp_shape_equal(&mask.shape, &out.shape));
+            const double px = tp_tensor_get(&points, 0), py = tp_tensor_get(&points, 1);
+            middle_of_light(&out, &x, &y);
+            CHECK_MSG(fabs(x - px) < 0.03 && fabs(y - py) < 0.03,
+                      "augmentor %d: the light is at (%g,%g), the point at (%g,%g)", which, x, y, px, py);
+            middle_of_light(&mask, &x, &y);
+            CHECK_MSG(fabs(x - px) < 0.35 && fabs(y - py) < 0.35,
+                      "augmentor %d: in the mask it is at (%g,%g), the point at (%g,%g)", which, x, y, px, py);
+            for (int64_t i = 0; i < tp_tensor_size(&mask); i++) { /* nothing is mixed */
+                const float v = ((float *)mask.data)[i];
+                bool found = v == 0.0f;
+                for (int64_t k = 0; k < 2000 && !found; k++) found = v == ((float *)image.data)[k];
+                if (!CHECK(found)) break;
+            }
+            tp_tensor_free(&image);
+            tp_aug_free(a);
+        }
+    tp_transform_free(&t);
+    tp_tensor_free(&out);
+    tp_tensor_free(&mask);
+    tp_tensor_free(&points);
+}
+
+static void check_boxes(tp_augmentor *a, const float *from, const float *to)
+{
+    tp_transform t;
+    tp_tensor boxes, out;
+    memset(&t, 0, sizeof t), memset(&boxes, 0, sizeof boxes), memset(&out, 0, sizeof out);
+    tp_tensor_view(&boxes, TP_F32, tp_make_shape(1, 4), from);
+    CHECK_OK(tp_aug_draw(a, 10, 20, 3, 4, &t));
+    CHECK_OK(tp_aug_apply_boxes(&t, &boxes, &out));
+    for (int i = 0; i < 4; i++) CHECK_NEAR(((float *)out.data)[i], to[i], 1e-5, 0);
+    tp_transform_free(&t);
+    tp_tensor_free(&out);
+    tp_aug_free(a);
+}
+TEST(boxes_stay_upright)
+{
+    const float box[4] = {2, 3, 7, 8};
+    const float flipped[4] = {13, 3, 18, 8}, upside[4] = {2, 2, 7, 7}, doubled[4] = {4, 9, 14, 24};
+    const float transposed[4] = {3, 2, 8, 7}, padded[4] = {6, 5, 11, 10}, all[4] = {0, 0, 20, 10};
+    check_boxes(tp_aug_flip(.horiz = TP_YES, .prob = 1), box, flipped);
+    check_boxes(tp_aug_flip(.vert = TP_YES, .prob = 1), box, upside);
+    check_boxes(tp_aug_resize(.h = 30, .w = 40), box, doubled);
+    check_boxes(tp_aug_transpose(.prob = 1), box, transposed);
+    check_boxes(tp_aug_pad(.top = 2, .left = 4), box, padded);
+    /* a turn by d: the box around the box has sides w cos + h sin and w sin + h cos */
+    tp_augmentor *a = tp_aug_rotation(.max_deg = 80, .center_range = {0.5f, 0.5f});
+    const double d = (-80 + 160 * (double)tp_random_uniform(tp_random_key(3, 0), 4, 2)) * acos(-1.0) / 180;
+    const double w = 10 * fabs(cos(d)) + 5 * fabs(sin(d)), h = 10 * fabs(sin(d)) + 5 * fabs(cos(d));
+    const float turned[4] = {(float)(10 - w), (float)(5 - h), (float)(10 + w), (float)(5 + h)};
+    check_boxes(a, all, turned);
+}
+
+/* A mask of labels of any type: colours leave it alone, borders get the fill. */
+TEST(masks_keep_their_labels)
+{
+    tp_augmentor *a = tp_aug_list(TP_AUGS(tp_aug_to_float32(), tp_aug_brightness(.delta = 50), tp_aug_pad(.pad = 1),
+                                          tp_aug_grayscale(.rgb = TP_YES), tp_aug_gaussian_noise(.sigma = 9),
+                                          tp_aug_flip(.horiz = TP_YES, .prob = 1),
+                                          tp_aug_random_cutout(.h_range = {2}, .w_range = {2})));
+    tp_transform t;
+    tp_tensor mask = new_image(TP_I32, 3, 4, 0), out;
+    memset(&t, 0, sizeof t), memset(&out, 0, sizeof out);
+    for (int i = 0; i < 12; i++) ((int32_t *)mask.data)[i] = 1000 * i;
+    CHECK_OK(tp_aug_draw(a, 3, 4, 1, 2, &t));
+    CHECK_OK(tp_aug_apply_mask(&t, &mask, -1, &out));
+    CHECK(out.dtype == TP_I32 && out.shape.ndim == 2 && out.shape.dim[0] == 5 && out.shape.dim[1] == 6);
+    for (int i = 0; i < 5; i++)
+        for (int j = 0; j < 6; j++) {
+            const bool inside = i > 0 && i < 4 && j > 0 && j < 5;
+            CHECK(((int32_t *)out.data)[6 * i + j] == (inside ? 1000 * (4 * (i - 1) + 4 - j) : -1));
+        }
+    tp_aug_free(a);
+    tp_transform_free(&t);
+    tp_tensor_free(&mask);
+    tp_tensor_free(&out);
+}
+
+/* ==== >>functions of the program's own ================================================================ */
+
+static tp_status halve(const tp_tensor *in, tp_tensor *out, const tp_aug_call *call)
+{
+    const int64_t dim[3] = {in->shape.dim[0] / 2, in->shape.dim[1] / 2, 1};
+    tp_status st = tp_tensor_resize(out, TP_F32, tp_make_shape_n(3, dim));
+    for (int64_t i = 0; i < dim[0] && st == TP_OK; i++)
+        for (int64_t j = 0; j < dim[1]; j++)
+            ((float *)out->data)[i * dim[1] + j] = (float)tp_tensor_get(in, (2 * i * in->shape.dim[1] + 2 * j)) +
+                                                   tp_random_uniform(call->key, (uint64_t)call->index, 0);
+    ++*(int *)call->user;
+    return st;
+}
+static void halve_point(float *x, float *y, const tp_aug_call *call)
+{
+    (void)call;
+    *x /= 2, *y /= 2;
+}
+static void halve_size(int64_t *h, int64_t *w, const tp_aug_call *call)
+{
+    (void)call;
+    *h /= 2, *w /= 2;
+}
+static tp_status leave(const tp_tensor *in, tp_tensor *out, const tp_aug_call *call)
+{
+    (void)in, (void)out, (void)call;
+    return TP_OK;
+}
+static void count_release(void *user) { *(int *)user += 100; }
+
+TEST(functions_of_the_program)
+{
+    int calls = 0;
+    tp_transform t;
+    tp_tensor image = new_image(TP_U8, 6, 8, 0), out, points;
+    memset(&t, 0, sizeof t), memset(&out, 0, sizeof out), memset(&points, 0, sizeof points);
+    for (int i = 0; i < 48; i++) ((unsigned char *)image.data)[i] = (unsigned char)i;
+    tp_augmentor *a = tp_aug_list(TP_AUGS(tp_aug_map_image(.fn = halve, .coords_fn = halve_point, .size_fn = halve_size,
+                                                           .user = &calls, .release = count_release),
+                                          tp_aug_center_crop(3, 3)));
+    CHECK_OK(tp_aug_draw(a, 6, 8, 4, 11, &t));
+    CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+    CHECK(calls == 1 && out.dtype == TP_F32 && out.shape.ndim == 3 && out.shape.dim[0] == 3 && out.shape.dim[1] == 3);
+    const double u = (double)tp_random_uniform(tp_random_key(4, 1), 11, 0);
+    for (int i = 0; i < 9; i++) CHECK_NEAR(tp_tensor_get(&out, i), 16 * (i / 3) + 2 * (i % 3) + u, 1e-4, 0);
+    const float at[2] = {3, 5};
+    tp_tensor_view(&points, TP_F32, tp_make_shape(1, 2), at);
+    CHECK_OK(tp_aug_apply_coords(&t, &points, &points));
+    CHECK_NEAR(tp_tensor_get(&points, 0), 1.5, 0, 0);
+    CHECK_NEAR(tp_tensor_get(&points, 1), 2.5, 0, 0);
+    CHECK_ERR(tp_aug_apply_mask(&t, &image, 0, &out), TP_ERR_UNSUPPORTED, "without mask_fn");
+    tp_aug_free(a);
+    CHECK(calls == 101);
+    a = tp_aug_map_image(.fn = halve, .mask_fn = leave, .user = &calls); /* a size that was not announced */
+    CHECK_OK(tp_aug_draw(a, 6, 8, 4, 11, &t));
+    CHECK_ERR(tp_aug_apply_image(&t, &image, &out), TP_ERR_SHAPE, "(3,4,1) of an image");
+    CHECK_ERR(tp_aug_apply_coords(&t, &points, &points), TP_ERR_UNSUPPORTED, "without coords_fn");
+    CHECK_OK(tp_aug_apply_mask(&t, &image, 0, &out)); /* a function that does nothing leaves the image */
+    CHECK(memcmp(out.data, image.data, 48) == 0 && out.data != image.data);
+    tp_aug_free(a);
+    CHECK_ERR(tp_aug_status(a = tp_aug_map_image(.user = &calls, .release = count_release)), TP_ERR_ARG, "is NULL");
+    tp_aug_free(a);
+    CHECK(calls == 202);
+    tp_transform_free(&t);
+    tp_tensor_free(&image);
+    tp_tensor_free(&out);
+    tp_tensor_free(&points);
+}
+
+/* ==== >>memory ======================================================================================== */
+
+/* One transform for images of many kinds and sizes: once it has seen them, nothing is allocated. */
+TEST(nothing_is_allocated_after_the_first_images)
+{
+    tp_transform t;
+    tp_tensor out;
+    memset(&t, 0, sizeof t), memset(&out, 0, sizeof out);
+    tp_test_fail_after(0);
+    for (int i = 0; i < TP_COUNT(augment_vectors); i++) {
+        long after = 0;
+        tp_augmentor *a = vector_augmentor(i);
+        tp_tensor image = vector_image(&augment_vectors[i]);
+        for (int k = 0; k < 40; k++) {
+            const long before = tp_test_alloc_count();
+            CHECK_OK(tp_aug_draw(a, image.shape.dim[0], image.shape.dim[1], 8, k % 20, &t));
+            CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+            CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+            after += k < 20 ? 0 : tp_test_alloc_count() - before;
+        }
+        CHECK_MSG(after == 0, "case %d allocates %ld times", i, after);
+        tp_tensor_free(&image);
+        tp_aug_free(a);
+    }
+    tp_transform_free(&t);
+    tp_tensor_free(&out);
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+TEST(augmentors_survive_out_of_memory)
+{
+    for (int i = 0; i < TP_COUNT(augment_vectors); i++)
+        for (long n = 1, failed = 1; failed; n++) {
+            tp_transform t;
+            tp_tensor out, image = vector_image(&augment_vectors[i]);
+            memset(&t, 0, sizeof t), memset(&out, 0, sizeof out);
+            tp_test_fail_after(n);
+            tp_augmentor *a = vector_augmentor(i);
+            tp_status st = a ? tp_aug_status(a) : TP_ERR_NOMEM;
+            if (st == TP_OK) st = tp_aug_draw(a, image.shape.dim[0], image.shape.dim[1], 8, 1, &t);
+            if (st == TP_OK) st = tp_aug_apply_image(&t, &image, &out);
+            failed = tp_test_alloc_failed();
+            CHECK_MSG(failed ? st == TP_ERR_NOMEM : st == TP_OK, "case %d, allocation %ld: %s: %s", i, n,
+                      tp_status_name(st), tp_last_error());
+            tp_aug_free(a);
+            tp_transform_free(&t);
+            tp_tensor_free(&out);
+            tp_tensor_free(&image);
+            CHECK_MSG(tp_test_live_blocks() == 0, "case %d, allocation %ld leaks", i, n);
+        }
+    tp_test_alloc_reset();
+}
+
+/* Images of one pixel, of one row, of two and five channels: done, or refused with a sentence. */
+TEST(odd_images)
+{
+    static const int size[5][3] = {{1, 1, 3}, {1, 7, 3}, {9, 1, 1}, {3, 2, 2}, {5, 4, 5}};
+    tp_transform t;
+    memset(&t, 0, sizeof t);
+    int done = 0;
+    for (int i = 0; i < TP_COUNT(augment_vectors); i++)
+        for (int k = 0; k < 10; k++) {
+            tp_augmentor *a = vector_augmentor(i);
+            const int *s = size[k / 2];
+            tp_tensor image = new_image(k % 2 ? TP_F32 : TP_U8, s[0], s[1], s[2]), out;
+            memset(&out, 0, sizeof out);
+            for (int64_t j = 0; j < tp_tensor_size(&image); j++) tp_tensor_set(&image, j, (double)(j * 37 % 256));
+            tp_status st = tp_aug_draw(a, s[0], s[1], 8, 1, &t);
+            if (st == TP_OK) st = tp_aug_apply_image(&t, &image, &out);
+            CHECK_MSG(st == TP_OK || st == TP_ERR_SHAPE, "case %d: %s", i, tp_last_error());
+            done += st == TP_OK;
+            for (int64_t j = 0; j < tp_tensor_size(&out) && st == TP_OK; j++) /* no NaN */
+                if (!CHECK(fabs(tp_tensor_get(&out, j)) < 1e6)) break;
+            tp_tensor_free(&image);
+            tp_tensor_free(&out);
+            tp_aug_free(a);
+        }
+    CHECK(done > 400);
+    tp_transform_free(&t);
+}
+
+/* out may be the image, owned or a view of somebody's memory, which is not written to. */
+TEST(the_result_may_replace_the_image)
+{
+    tp_augmentor *a = usual();
+    tp_transform t;
+    tp_tensor image = vector_image(&augment_vectors[0]), out, own, view;
+    memset(&t, 0, sizeof t), memset(&out, 0, sizeof out), memset(&own, 0, sizeof own), memset(&view, 0, sizeof view);
+    CHECK_OK(tp_tensor_copy(&own, &image));
+    CHECK_OK(tp_tensor_copy(&view, &image));
+    CHECK_OK(tp_aug_draw(a, 12, 10, 1, 1, &t));
+    tp_tensor_view(&view, TP_U8, image.shape, image.data);
+    CHECK_OK(tp_aug_apply_image(&t, &image, &out));
+    CHECK_OK(tp_aug_apply_image(&t, &own, &own));
+    CHECK_OK(tp_aug_apply_image(&t, &view, &view));
+    CHECK(memcmp(out.data, own.data, 360) == 0 && memcmp(out.data, view.data, 360) == 0);
+    CHECK(view.data != image.data && memcmp(out.data, image.data, 360) != 0);
+    tp_aug_free(a);
+    tp_transform_free(&t);
+    tp_tensor_free(&image);
+    tp_tensor_free(&out);
+    tp_tensor_free(&own);
+    tp_tensor_free(&view);
+}
+
+/* ==== >>flows ========================================================================================= */
+
+/* Datapoint i: an image of 12x10x3 (every third is 5x10x3 if some are small), its red as a mask, a point and a box. */
+static tp_status scene(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)pass;
+    if (index >= 9) return TP_END;
+    const int64_t h = *(const int *)user && index % 3 == 2 ? 5 : 12;
+    const int64_t dim[3] = {h, 10, 3};
+    tp_status st = tp_datapoint_resize(dp, 4);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_U8, tp_make_shape_n(3, dim));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_U8, tp_make_shape_n(2, dim));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[2], TP_F32, tp_make_shape(1, 2));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[3], TP_F32, tp_make_shape(1, 4));
+    if (st != TP_OK) return st;
+    for (int64_t i = 0; i < 30 * h; i++) ((unsigned char *)dp->c[0].data)[i] = (unsigned char)(i * (index + 3));
+    for (int64_t i = 0; i < 10 * h; i++) ((unsigned char *)dp->c[1].data)[i] = (unsigned char)(3 * i * (index + 3));
+    for (int i = 0; i < 2; i++) ((float *)dp->c[2].data)[i] = (float)(i + index);
+    for (int i = 0; i < 4; i++) ((float *)dp->c[3].data)[i] = (float)(2 * i + 1);
+    return TP_OK;
+}
+static const int all_large = 0, some_small = 1;
+static tp_dataflow *scenes(const int *small)
+{
+    return tp_df_from_generator(scene, (void *)(uintptr_t)small, .size = 9, .indexed = TP_YES);
+}
+
+static tp_dataflow *augmented(int which)
+{
+    switch (which) {
+    case 0: return tp_df_augment_image(scenes(&all_large), usual());
+    case 1: return tp_df_augment_coordinates(scenes(&all_large), usual(), .coords_index = 2);
+    case 2:
+        return tp_df_augment_images(scenes(&all_large), usual(), .index = {0}, .n_index = 1, .mask_index = {1},
+                                    .n_mask_index = 1, .coords_index = {2}, .n_coords_index = 1, .box_index = {3},
+                                    .n_box_index = 1);
+    case 3: return tp_df_augment_images(scenes(&all_large), usual());
+    case 4: return tp_df_augment_image(scenes(&some_small), tp_aug_random_crop(8, 8), .catch_exceptions = TP_YES);
+    case 5: return tp_df_augment_image(scenes(&all_large), tp_aug_jpeg_noise(), .seed = 3);
+    default: return NULL;
+    }
+}
+
+static bool same_datapoints(const tp_datapoint *a, const tp_datapoint *b)
+{
+    if (a->n != b->n) return false;
+    for (int c = 0; c < a->n; c++)
+        if (a->c[c].dtype != b->c[c].dtype || !tp_shape_equal(&a->c[c].shape, &b->c[c].shape) ||
+            memcmp(a->c[c].data, b->c[c].data, tp_tensor_bytes(&a->c[c])) != 0)
+            return false;
+    return true;
+}
+
+static int warned;
+static void listen(void *user, tp_log_level level, const char *message)
+{
+    (void)user;
+    warned += level == TP_LOG_WARN &&
+              strstr(message, "tp_aug_random_crop: a part of 8x8 was asked for, the image is 5x10") &&
+              strstr(message, "tp_df_augment_image: pass 0, datapoint ");
+}
+
+/* The rest of the stream after seek, in any pass, is what walking gives: that is a resume. */
+TEST(a_flow_that_seeks_gives_what_walking_gives)
+{
+    tp_datapoint a = {0, NULL, 0}, b = {0, NULL, 0};
+    tp_set_log(listen, NULL);
+    for (int which = 0; which < 6; which++) {
+        tp_dataflow *walk = augmented(which), *seek = augmented(which);
+        for (int64_t pass = 0; pass < 5; pass += 2)
+            for (int64_t n = 0; n <= 10; n++) {
+                int64_t skipped = -1, taken = 0;
+                CHECK_OK(tp_df_restart(walk, pass));
+                CHECK_OK(tp_df_restart(seek, pass));
+                CHECK_OK(tp_df_seek(seek, n, &skipped));
+                while (taken < n && tp_df_next(walk, &a) == TP_OK) taken++;
+                CHECK(taken == skipped);
+                for (;;) {
+                    const tp_status sa = tp_df_next(walk, &a), sb = tp_df_next(seek, &b);
+                    if (!CHECK(sa == sb) || sa != TP_OK) break;
+                    CHECK_MSG(same_datapoints(&a, &b), "flow %d, pass %d, after %d", which, (int)pass, (int)n);
+                }
+            }
+        tp_df_free(walk);
+        tp_df_free(seek);
+    }
+    tp_set_log(NULL, NULL);
+    tp_datapoint_free(&a);
+    tp_datapoint_free(&b);
+}
+
+/* The components of a datapoint get the same numbers, those of tp_aug_draw with the flow's key. */
+TEST(components_are_augmented_alike)
+{
+    tp_dataflow *one = augmented(2), *two = augmented(3),
+                *other = tp_df_augment_image(scenes(&all_large), usual(), .seed = 5);
+    tp_datapoint a = {0, NULL, 0}, b = {0, NULL, 0}, c = {0, NULL, 0}, raw = {0, NULL, 0};
+    tp_dataflow *below = scenes(&all_large);
+    tp_augmentor *aug = usual();
+    tp_transform t;
+    tp_tensor want;
+    memset(&t, 0, sizeof t), memset(&want, 0, sizeof want);
+    int differ = 0;
+    for (int64_t i = 0; i < 9; i++) {
+        CHECK_OK(tp_df_next(one, &a));
+        CHECK_OK(tp_df_next(two, &b));
+        CHECK_OK(tp_df_next(other, &c));
+        CHECK_OK(tp_df_next(below, &raw));
+        CHECK_OK(
+            tp_aug_draw(aug, 12, 10, tp_random_key(tp_random_key(42, tp_hash_name("tp_df_augment_images")), 0), i, &t));
+        CHECK_OK(tp_aug_apply_image(&t, &raw.c[0], &want));
+        CHECK(memcmp(a.c[0].data, want.data, 360) == 0);
+        CHECK(memcmp(b.c[0].data, want.data, 360) == 0);
+        differ += memcmp(c.c[0].data, want.data, 360) != 0;
+        CHECK_OK(tp_aug_apply_mask(&t, &raw.c[1], 0, &want));
+        CHECK(memcmp(a.c[1].data, want.data, 120) == 0);
+        CHECK_OK(tp_aug_apply_image(&t, &raw.c[1], &want));
+        CHECK(memcmp(b.c[1].data, want.data, 120) == 0);
+        CHECK_OK(tp_aug_apply_coords(&t, &raw.c[2], &want));
+        CHECK(memcmp(a.c[2].data, want.data, 8) == 0);
+        CHECK_OK(tp_aug_apply_boxes(&t, &raw.c[3], &want));
+        CHECK(memcmp(a.c[3].data, want.data, 16) == 0);
+        CHECK(memcmp(b.c[3].data, raw.c[3].data, 16) == 0); /* not named: left alone */
+    }
+    CHECK(differ >= 8);
+    tp_df_free(one), tp_df_free(two), tp_df_free(other), tp_df_free(below);
+    tp_datapoint_free(&a), tp_datapoint_free(&b), tp_datapoint_free(&c), tp_datapoint_free(&raw);
+    tp_aug_free(aug);
+    tp_transform_free(&t);
+    tp_tensor_free(&want);
+}
+
+TEST(datapoints_that_fail_are_named_or_left_out)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    tp_dataflow *df = tp_df_augment_image(scenes(&some_small), tp_aug_random_crop(8, 8));
+    CHECK_OK(tp_df_next(df, &dp));
+    CHECK_OK(tp_df_next(df, &dp));
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE, "8x8");
+    CHECK(strstr(tp_last_error(), "pass 0, datapoint 2") != NULL);
+    tp_df_free(df);
+    df = tp_df_augment_image(scenes(&some_small), tp_aug_random_crop(8, 8), .catch_exceptions = TP_YES);
+    tp_set_log(listen, NULL);
+    warned = 0;
+    int n = 0;
+    while (tp_df_next(df, &dp) == TP_OK) {
+        n++;
+        CHECK(dp.c[0].shape.dim[0] == 8 && dp.c[0].shape.dim[1] == 8);
+    }
+    tp_set_log(NULL, NULL);
+    CHECK(n == 6 && warned == 3);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+}
+
+TEST(augmenting_flows_allocate_nothing_and_survive_out_of_memory)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int which = 0; which < 6; which++) {
+        if (which == 4) continue; /* its log lines */
+        tp_test_fail_after(0);
+        tp_dataflow *df = augmented(which);
+        for (int pass = 0; pass < 3; pass++)
+            for (tp_df_restart(df, pass); tp_df_next(df, &dp) == TP_OK;) {}
+        const long before = tp_test_alloc_count();
+        for (int pass = 3; pass < 6; pass++)
+            for (tp_df_restart(df, pass); tp_df_next(df, &dp) == TP_OK;) {}
+        CHECK_MSG(tp_test_alloc_count() == before, "flow %d allocates %ld times", which,
+                  tp_test_alloc_count() - before);
+        tp_df_free(df);
+        tp_datapoint_free(&dp);
+        for (long n = 1, failed = 1; failed; n++) {
+            tp_test_fail_after(n);
+            df = augmented(which);
+            tp_status st = df ? tp_df_status(df) : TP_ERR_NOMEM;
+            for (int i = 0; i < 4 && st == TP_OK; i++) st = tp_df_next(df, &dp);
+            failed = tp_test_alloc_failed();
+            CHECK_MSG(failed ? st == TP_ERR_NOMEM : st == TP_OK, "flow %d, allocation %ld: %s: %s", which, n,
+                      tp_status_name(st), tp_last_error());
+            tp_datapoint_free(&dp);
+            tp_df_free(df);
+            CHECK_MSG(tp_test_live_blocks() == 0, "flow %d, allocation %ld leaks", which, n);
+        }
+    }
+    tp_test_alloc_reset();
+}
+
+/* ==== >>misuse ======================================================================================== */
+
+static void refused(tp_augmentor *a, const char *why)
+{
+    CHECK_ERR(tp_aug_status(a), TP_ERR_ARG, why);
+    tp_aug_free(a);
+}
+TEST(wrong_options_are_refused)
+{
+    const double half[2] = {0.5, 0.6};
+    tp_test_fail_after(0);
+    refused(tp_aug_resize(.h = 0), "the size is 0x0");
+    refused(tp_aug_resize(.h = 3, .interp = 9), "interp 9");
+    refused(tp_aug_resize_shortest_edge(.size = -1), "the size is -1");
+    refused(tp_aug_random_resize(.xrange = {2, 1}), "xrange is {2, 1}");
+    refused(tp_aug_random_resize(.xrange = {1, 2}, .aspect_ratio_thres = -1), "aspect_ratio_thres is -1");
+    refused(tp_aug_random_crop(0, 3), "0x3");
+    refused(tp_aug_center_crop(3, -4), "3x-4");
+    refused(tp_aug_random_crop_random_shape(.wmin = 3, .hmin = 3, .hmax = 2), "less than the least");
+    refused(tp_aug_google_net_random_crop_and_resize(.crop_area_fraction = {0.5f, 2}), "crop_area_fraction");
+    refused(tp_aug_random_cutout(.h_range = {5, 5}, .w_range = {3}), "h_range is {5, 5}");
+    refused(tp_aug_pad(.left = -1), "-1 pixels");
+    refused(tp_aug_pad(.border = 6), "border 6");
+    refused(tp_aug_center_paste(.fill = 3), "0x0");
+    refused(tp_aug_flip(.prob = 0.5f), ".horiz and .vert");
+    refused(tp_aug_flip(.horiz = TP_YES, .vert = TP_YES), ".horiz and .vert");
+    refused(tp_aug_flip(.horiz = TP_YES, .prob = 1.5f), "1.5");
+    refused(tp_aug_transpose(.prob = -1), "-1");
+    refused(tp_aug_shift(.horiz_frac = 1), "1 and 0");
+    refused(tp_aug_rotation(.max_deg = 90, .step_deg = 45), "step_deg 45");
+    refused(tp_aug_rotation(.max_deg = 90, .interp = TP_INTER_AREA), "interp 4");
+    refused(tp_aug_rotation_and_crop_valid(.max_deg = -3), "max_deg is -3");
+    refused(tp_aug_affine(.scale = {-1, 1}), "scale is {-1, 1}");
+    refused(tp_aug_affine(.shear = 90), "shear 90");
+    refused(tp_aug_brightness(), "delta is 0");
+    refused(tp_aug_brightness_scale(), "range is {0, 0}");
+    refused(tp_aug_contrast(.factor_range = {2, 1}), "factor_range is {2, 1}");
+    refused(tp_aug_saturation(.alpha = 1), "alpha is 1");
+    refused(tp_aug_hue(.range = {3, 2}), "range is {3, 2}");
+    refused(tp_aug_gamma(.range = {-1, 0}), "range is {-1, 0}");
+    refused(tp_aug_clip(.min = 300), "min is 300");
+    refused(tp_aug_lighting(), "std is 0");
+    refused(tp_aug_grayscale(.keepshape = TP_YES, .keepdims = TP_NO), "needs .keepdims");
+    refused(tp_aug_color_space(), "mode 0");
+    refused(tp_aug_gaussian_blur(.size_range = {3, 2}), "size_range is {3, 2}");
+    refused(tp_aug_jpeg_noise(.quality_range = {0, 50}), "quality_range is {0, 50}");
+    refused(tp_aug_gaussian_noise(.sigma = -1), "sigma is -1");
+    refused(tp_aug_salt_pepper_noise(.white_prob = 0.6f, .black_prob = 0.6f), "black_prob 0.6");
+    refused(tp_aug_random_apply(tp_aug_identity(), 2), "is 2");
+    refused(tp_aug_random_choose(TP_AUGS(tp_aug_identity(), tp_aug_identity()), half), "their sum is 1.1");
+    refused(tp_aug_list(NULL, 0), "at least one");
+    /* the place is told, and what is wrong within goes to the top */
+    tp_augmentor *a =
+        tp_aug_list(TP_AUGS(tp_aug_identity(), tp_aug_random_apply(tp_aug_resize(.h = -1), 0.5), tp_aug_transpose()));
+    CHECK_ERR(tp_aug_status(a), TP_ERR_ARG, "test_augment.c:");
+    tp_dataflow *df = tp_df_augment_image(scenes(&all_large), a);
+    CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "tp_aug_resize");
+    tp_df_free(df);
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+TEST(augmentors_have_one_owner)
+{
+    tp_test_fail_after(0);
+    tp_augmentor *flip = tp_aug_flip(.horiz = TP_YES);
+    tp_augmentor *a = tp_aug_list(TP_AUGS(flip, flip));
+    CHECK_ERR(tp_aug_status(a), TP_ERR_ARG, "given away twice");
+    tp_aug_free(a);
+    flip = tp_aug_flip(.horiz = TP_YES);
+    a = tp_aug_list(&flip, 1);
+    tp_augmentor *b = tp_aug_random_order(TP_AUGS(tp_aug_identity(), flip, tp_aug_identity()));
+    CHECK_ERR(tp_aug_status(b), TP_ERR_ARG, "given away twice");
+    tp_dataflow *one = tp_df_augment_image(scenes(&all_large), a), *two = tp_df_augment_image(scenes(&all_large), a);
+    CHECK_OK(tp_df_status(one));
+    CHECK_ERR(tp_df_status(two), TP_ERR_ARG, "given away twice");
+    tp_dataflow *three = tp_df_augment_image(one, tp_aug_identity(), .index = -1);
+    CHECK_ERR(tp_df_status(three), TP_ERR_ARG, "no component -1");
+    tp_df_free(two), tp_df_free(three);
+    tp_aug_free(b);
+    CHECK(tp_df_augment_image(NULL, tp_aug_identity()) == NULL);
+    CHECK(tp_df_augment_image(scenes(&all_large), NULL) == NULL);
+    CHECK(tp_aug_list(TP_AUGS(tp_aug_identity(), NULL)) == NULL);
+    CHECK_ERR(tp_aug_status(NULL), TP_ERR_ARG, "NULL");
+    tp_aug_free(NULL);
+    tp_transform_free(NULL);
+    CHECK(tp_test_live_blocks() == 0);
+    tp_test_alloc_reset();
+}
+
+TEST(wrong_images_are_refused)
+{
+    tp_transform t;
+    tp_augmentor *a = usual();
+    tp_tensor image = new_image(TP_F64, 12, 10, 3), out, points = new_image(TP_F32, 4, 3, 0);
+    memset(&t, 0, sizeof t), memset(&out, 0, sizeof out);
+    CHECK_ERR(tp_aug_draw(NULL, 12, 10, 0, 0, &t), TP_ERR_ARG, "NULL");
+    CHECK_ERR(tp_aug_draw(a, 0, 10, 0, 0, &t), TP_ERR_SHAPE, "0 rows");
+    CHECK_ERR(tp_aug_draw(a, 3, 1, 0, 0, &t), TP_ERR_SHAPE, "the image is 11x9");
+    CHECK_ERR(tp_aug_apply_image(&t, &image, &out), TP_ERR_DTYPE, "float64");
+    image.dtype = TP_F32;
+    CHECK_ERR(tp_aug_apply_image(&t, &image, &out), TP_ERR_STATE, "tp_aug_draw comes first");
+    CHECK_ERR(tp_aug_apply_coords(&t, &points, &out), TP_ERR_SHAPE, "(4,3)");
+    CHECK_OK(tp_aug_draw(a, 12, 11, 0, 0, &t));
+    CHECK_ERR(tp_aug_apply_image(&t, &image, &out), TP_ERR_SHAPE, "drawn for an image of 12x11");
+    image.shape.ndim = 1;
+    CHECK_ERR(tp_aug_apply_image(&t, &image, &out), TP_ERR_SHAPE, "(H,W)");
+    points.dtype = TP_I32;
+    CHECK_ERR(tp_aug_apply_boxes(&t, &points, &out), TP_ERR_DTYPE, "int32");
+    CHECK_ERR(tp_aug_apply_mask(&t, NULL, 0, &out), TP_ERR_ARG, "NULL");
+    tp_aug_free(a);
+    a = tp_aug_hue();
+    image.shape = tp_make_shape(12, 10);
+    CHECK_OK(tp_aug_draw(a, 12, 10, 0, 0, &t));
+    CHECK_ERR(tp_aug_apply_image(&t, &image, &out), TP_ERR_SHAPE, "1 channels, it must have 3");
+    tp_aug_free(a);
+    a = tp_aug_pad(.pad = 1 << 24);
+    CHECK_ERR(tp_aug_draw(a, 12, 10, 0, 0, &t), TP_ERR_SHAPE, "33554444 rows");
+    tp_aug_free(a);
+    a = tp_aug_center_paste(.h = 11);
+    CHECK_ERR(tp_aug_draw(a, 12, 10, 0, 0, &t), TP_ERR_SHAPE, "does not fit into it");
+    tp_aug_free(a);
+    tp_transform_free(&t);
+    tp_tensor_free(&image);
+    tp_tensor_free(&out);
+    tp_tensor_free(&points);
 }
 
 TEST_MAIN()

@@ -11196,43 +11196,30 @@ TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d
 
 typedef struct tp__typed {
     tp_dataflow *df;
-    int64_t pass, index;
     int n;
     tp_dtype *type; /* behind this struct */
 } tp__typed;
 
 static tp_status tp__typed_next(tp_dataflow *df, tp_datapoint *dp)
 {
-    tp__typed *t = (tp__typed *)df->user;
+    const tp__typed *t = (const tp__typed *)df->user;
     const tp_status st = tp_df_next(t->df, dp);
     if (st != TP_OK) return st;
     if (dp->n != t->n)
-        return tp_fail(TP_ERR_SHAPE, "%s: datapoint %lld of pass %lld has %d components, the data set has %d", df->name,
-                       (long long)t->index, (long long)t->pass, dp->n, t->n);
+        return tp_fail(TP_ERR_SHAPE, "%s: a datapoint has %d components, the data set has %d", df->name, dp->n, t->n);
     for (int i = 0; i < dp->n; i++)
         if (dp->c[i].dtype != t->type[i])
-            return tp_fail(
-                TP_ERR_DTYPE,
-                "%s: component %d of datapoint %lld of pass %lld is %s, in the data set it is %s: convert it "
-                "with tp_df_cast",
-                df->name, i, (long long)t->index, (long long)t->pass, tp_dtype_name(dp->c[i].dtype),
-                tp_dtype_name(t->type[i]));
-    t->index++;
+            return tp_fail(TP_ERR_DTYPE, "%s: component %d is %s, in the data set it is %s: convert it with tp_df_cast",
+                           df->name, i, tp_dtype_name(dp->c[i].dtype), tp_dtype_name(t->type[i]));
     return TP_OK;
 }
 static tp_status tp__typed_restart(tp_dataflow *df, int64_t pass)
 {
-    tp__typed *t = (tp__typed *)df->user;
-    t->pass = pass;
-    t->index = 0;
-    return tp_df_restart(t->df, pass);
+    return tp_df_restart(((tp__typed *)df->user)->df, pass);
 }
 static tp_status tp__typed_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
-    tp__typed *t = (tp__typed *)df->user;
-    const tp_status st = tp_df_seek(t->df, n, skipped);
-    t->index += *skipped;
-    return st;
+    return tp_df_seek(((tp__typed *)df->user)->df, n, skipped);
 }
 static int64_t tp__typed_size(tp_dataflow *df) { return tp_df_size(((tp__typed *)df->user)->df); }
 static void tp__typed_close(tp_dataflow *df) { tp_df_free(((tp__typed *)df->user)->df); }
@@ -11505,8 +11492,21 @@ typedef struct tp__renamed {
     tp_hook hook, **hooks;
 } tp__renamed;
 
-/* Does the source itself give input i? */
-static bool tp__input_provides(const tp_input_source *s, int i);
+/* Which of the names is input i of the signature? -1: none. */
+static int tp__remap_find(const tp_input_source *s, int i)
+{
+    const tp__renamed *m = (const tp__renamed *)s->user;
+    int k = m->n - 1;
+    while (k >= 0 && m->index[k] != i) k--;
+    return k;
+}
+
+/* Does the source itself give input i? From setup on. */
+static bool tp__input_provides(const tp_input_source *s, int i)
+{
+    for (; s->inner_ && i >= 0; s = s->inner_) i = tp__remap_find(s, i);
+    return i >= 0;
+}
 
 static tp_status tp__remap_setup(tp_input_source *s)
 {
@@ -11523,7 +11523,7 @@ static tp_status tp__remap_setup(tp_input_source *s)
         spec[k] = s->spec[i];
     }
     for (int i = 0; i < s->n_spec; i++) /* as PlaceholderInput, at once */
-        if (!tp__input_provides(s, i)) tp__placeholder_or_reuse(s->graph, &s->spec[i]);
+        if (tp__remap_find(s, i) < 0) tp__placeholder_or_reuse(s->graph, &s->spec[i]);
     return tp_input_setup(s->inner_, s->graph, spec, m->n);
 }
 
@@ -11574,15 +11574,6 @@ static tp_status tp__remap_hooks(tp_input_source *s, tp_hook *const **hook, int 
     return TP_OK;
 }
 static void tp__remap_close(tp_input_source *s) { tp_input_free(s->inner_); }
-
-static bool tp__input_provides(const tp_input_source *s, int i)
-{
-    if (!s->inner_) return true;
-    const tp__renamed *m = (const tp__renamed *)s->user;
-    for (int k = 0; k < m->n; k++)
-        if (m->index[k] == i) return tp__input_provides(s->inner_, k);
-    return false;
-}
 
 TP_DEF tp_input_source *tp_remap_input_source(tp_input_source *input, const char *const *names, int n)
 {
@@ -11733,6 +11724,7 @@ static void tp__staging_end(tp__staging *g, tp_status st)
     snprintf(g->error_text, sizeof g->error_text, "%.2047s", st < TP_OK ? tp_last_error() : "");
 }
 
+#ifndef TP_NO_THREADS
 static void tp__staging_thread(void *user)
 {
     tp_input_source *s = (tp_input_source *)user;
@@ -11753,6 +11745,7 @@ static void tp__staging_thread(void *user)
     }
     tp_mutex_unlock(g->mutex);
 }
+#endif
 
 /* Nothing is under way and nothing lies ready. */
 static void tp__staging_stop(tp_input_source *s)

@@ -458,6 +458,25 @@ static void run_flow(void)
     }
 }
 
+static tp_status fuzz_tensors(tp_graph *g, int tower, tp_node **in, int n, void *user)
+{
+    (void)tower, (void)user;
+    if (bad()) return tp_fail(TP_ERR_ARG, "no tensors today");
+    for (int i = 0; i < n; i++) in[i] = bad() ? NULL : tp_rand_uniform(g, tp_make_shape(3, 2), 0, 1);
+    return TP_OK;
+}
+static tp_input_source *another_input(void)
+{
+    const tp_shape shape = tp_make_shape(3, 2);
+    const tp_dtype types[] = {TP_F32, TP_I32};
+    switch (draw(4)) {
+    case 0: return tp_batch_queue_input(.df = bad() ? NULL : flow(), .batch_size = bad() ? -2 : 3, .capacity = draw(9));
+    case 1: return tp_dataset_input(bad() ? tp_dataflow_to_dataset(flow(), types, draw(3)) : flow());
+    case 2: return tp_dummy_constant_input(&shape, bad() ? 0 : 1);
+    default: return tp_tensor_input(.fn = bad() ? NULL : fuzz_tensors, .size = bad() ? -1 : draw(3));
+    }
+}
+
 /* An input source without a trainer. */
 static void run_input(void)
 {
@@ -466,6 +485,15 @@ static void run_input(void)
                                ? tp_feed_input(.df = bad() ? NULL : flow(), .infinite = chance(50) ? TP_NO : TP_NONE)
                                : tp_queue_input(.df = bad() ? NULL : flow(), .capacity = bad() ? -1 : draw(4),
                                                 .infinite = chance(50) ? TP_NO : TP_YES);
+    if (chance(40)) {
+        tp_input_free(src);
+        src = another_input();
+    }
+    for (int k = draw(3); k > 0; k--) {
+        static const char *const names[] = {"first", "second"};
+        if (chance(50)) src = tp_remap_input_source(src, bad() ? NULL : names, bad() ? draw(3) : 1);
+        else src = tp_staging_input(.input = src, .nr_stage = bad() ? -1 : draw(4), .device = bad() ? draw(3) : 0);
+    }
     tp_graph *g = tp_graph_new(NULL);
     tp_spec specs[2];
     memset(specs, 0, sizeof specs);
@@ -497,9 +525,12 @@ static void run_input(void)
         tp_hooked_run(h, &y, 1, &value);
         if (chance(10)) tp_input_reset_state(src);
         if (chance(5)) tp_input_seek(src, draw(9));
+        if (chance(5)) tp_queue_input_refill_queue(src);
     }
     tp_input_failure(src, NULL);
     tp_queue_input_size_ema(src);
+    if (chance(20)) tp_queue_input_refill_queue(src);
+    src = tp_input_default_prefetch(src, draw(3));
     tp_hooked_session_free(h);
     if (chance(50)) tp_session_free(s), tp_input_free(src);
     else tp_input_free(src), tp_session_free(s);

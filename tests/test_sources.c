@@ -641,9 +641,8 @@ TEST(data_sets_have_types)
     machine_close(&m);
     CHECK_OK(machine_open(&m, tp_dataset_input(tp_dataflow_to_dataset(flow_of(&k), types, 1)), 1));
     CHECK_STR(machine_walk(&m, 9), "0 1 2 TP_ERR_DTYPE");
-    CHECK_HAS(tp_last_error(),
-              "tp_dataflow_to_dataset: component 0 of datapoint 3 of pass 0 is int64, in the data set it "
-              "is int32");
+    CHECK_HAS(tp_last_error(), "tp_dataflow_to_dataset: component 0 is int64, in the data set it is int32");
+    CHECK_HAS(tp_last_error(), "[tp_dataflow_to_dataset: pass 0, datapoint 3]");
     machine_close(&m);
     CHECK_OK(machine_open(&m, tp_dataset_input(flow_of(&k)), 1)); /* a plain flow is checked too */
     CHECK_STR(machine_walk(&m, 9), "0 1 2 TP_ERR_DTYPE");
@@ -654,7 +653,8 @@ TEST(data_sets_have_types)
     tp_datapoint dp = {0, NULL, 0};
     tp_dataflow *df = tp_dataflow_to_dataset(flow_of(&other), types, 2);
     CHECK_OK(tp_df_restart(df, 4));
-    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE, "datapoint 0 of pass 4 has 1 components, the data set has 2");
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_SHAPE,
+              "a datapoint has 1 components, the data set has 2 [tp_dataflow_to_dataset: pass 4, datapoint 0]");
     tp_df_free(df);
     df = tp_dataflow_to_dataset(flow_of(&k), types, 1);
     int64_t skipped = 0;
@@ -662,7 +662,7 @@ TEST(data_sets_have_types)
     CHECK_OK(tp_df_seek(df, 2, &skipped));
     CHECK_OK(tp_df_next(df, &dp));
     CHECK(skipped == 2 && tp_tensor_get(&dp.c[0], 0) == 2);
-    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_DTYPE, "datapoint 3 of pass 0"); /* what was skipped counts */
+    CHECK_ERR(tp_df_next(df, &dp), TP_ERR_DTYPE, "pass 0, datapoint 3"); /* what was skipped counts */
     tp_df_free(df);
     df = tp_dataflow_to_dataset(flow_of(&k), types, 0);
     CHECK_ERR(tp_df_status(df), TP_ERR_ARG, "tp_dataflow_to_dataset: it needs the dtype of at least one component");
@@ -936,9 +936,9 @@ TEST(staged_data_end_and_fail_when_they_are_used_up)
         machine_close(&m);
         CHECK_OK(machine_open(&m, tp_staging_input(tp_dataset_input(flow_of(&fails)), .nr_stage = nr), 1));
         CHECK_STR(machine_walk(&m, 9), "0 1 2 TP_ERR_IO");
-        CHECK_STR(tp_last_error(), "the disk is gone");
+        CHECK_HAS(tp_last_error(), "the disk is gone");
         CHECK(tp_input_failure(m.s, &why) == TP_ERR_IO);
-        CHECK_STR(why, "the disk is gone");
+        CHECK_HAS(why, "the disk is gone");
         CHECK_STR(machine_walk(&m, 1), "TP_ERR_IO");
         CHECK_OK(tp_input_reset_state(m.s));
         CHECK(tp_input_failure(m.s, NULL) == TP_OK);
@@ -1288,7 +1288,9 @@ TEST(inputs_are_remapped)
             CHECK(tp_tensor_get(v[1], 0) == (double)i / 2);
             CHECK(s->consumed == (kind ? 2 : 1) * (i + 1));
         }
+#ifndef TP_NO_THREADS
         if (kind) CHECK(tp_queue_input_size_ema(s) > 0);
+#endif
         CHECK(tp_input_failure(s, NULL) == TP_OK);
         tp_hooked_session_free(h);
         tp_session_free(session);
@@ -1320,7 +1322,7 @@ TEST(wrong_remaps_are_sentences)
     CHECK_STR(machine_walk(&m, 9), "0 1 TP_ERR_IO");
     const char *why = NULL;
     CHECK(tp_input_failure(m.s, &why) == TP_ERR_IO); /* of the queue inside */
-    CHECK_STR(why, "the disk is gone");
+    CHECK_HAS(why, "the disk is gone");
     machine_close(&m);
     tp_input_source *own = counter_new(0, NULL); /* what it cannot, the outer cannot */
     own->seek = NULL;
@@ -1470,7 +1472,7 @@ TEST(trainings_resume_exactly)
         load_weights(whole, 3 * STEPS, kind ? &w : &first, &consumed);
         CHECK_MSG(consumed == 3 * STEPS * (kind == 1 || kind == 2 ? BATCH : 1), "%d: %g", kind, consumed);
         if (kind) CHECK_MSG(memcmp(w.data, first.data, tp_tensor_bytes(&w)) == 0, "source %d trains otherwise", kind);
-        memset(w.own, 0, w.own ? w.capacity : 0);
+        if (w.own) memset(w.own, 0, w.capacity);
         CHECK_OK(train_epochs(broken, false, 1, train_source(kind)));
         CHECK_OK(train_epochs(broken, true, 3, train_source(kind)));
         load_weights(broken, 3 * STEPS, &w, &consumed);

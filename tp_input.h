@@ -6338,7 +6338,7 @@ static tp_status tp__image_refuse(const tp__image_look *look, size_t size, const
 }
 
 #ifdef TP__STB
-/* After an image: the next one like it finds room in the block. */
+/* After an image: the next one like it finds room in the block, if that is kept. */
 static void tp__stb_settle(tp__stb *s, bool keep)
 {
     const size_t want = s->need;
@@ -6410,7 +6410,7 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
     memset(&mine, 0, sizeof mine);
     tp__stb *use = s ? s : &mine;
     const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, what, channels, image);
-    tp__stb_settle(use, s != NULL);
+    tp__stb_settle(use, s != NULL && done == TP_OK); /* it may change the last error */
     return done;
 #else
     (void)s, (void)image;

@@ -9085,7 +9085,7 @@ static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 #define TP__STAGE_LEAST 16384 /* bytes: less is there sooner than the two streams have met */
 
 /* What is fed, into its fixed place in the arena, where a recording finds it. A large value is staged: it travels beside what
- * its device still does, and its place is written in the device's order. With a StagingInput it will have been staged before,
+ * its device still does, and its place is written in the device's order. With a StagingInput it was staged before,
  * by tp_device.stage while the last step ran, and only the second loop is left. */
 static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, double *moved)
 {

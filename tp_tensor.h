@@ -559,7 +559,7 @@ struct tp_device {
     /* A copy beside the kernels. stage begins it, into memory that the device has for this, and is done with the host's when
      * it returns; other threads than the one that runs plans may call it. unstage puts what was staged under that number to dst
      * (NULL: nowhere), in order with the kernels, so that a recorded step finds it where it always does. What a session is
-     * fed goes this way. A StagingInput will stage batch n + 1 while step n runs, and the run that is fed it will only unstage.
+     * fed goes this way. A StagingInput stages batch n + 1 while step n runs, and the run that is fed it only unstages.
      * Both may be NULL. */
     tp_status (*stage)(tp_device *d, const void *host_src, size_t bytes, int *number);
     tp_status (*unstage)(tp_device *d, int number, void *dst);

@@ -278,7 +278,8 @@ typedef struct tp_train_config {
  * of stats.json counts, and having such a checkpoint without stats.json is an error. Without a checkpoint training starts from
  * the beginning. [train: AutoResumeTrainConfig] */
 TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c);
-/* FeedInput for a SimpleTrainer, else QueueInput. Takes df over. [train: apply_default_prefetch] */
+/* FeedInput for a SimpleTrainer, else QueueInput. Takes df over. What a config gives to a trainer with n_devices > 1 then goes
+ * through tp_input_default_prefetch. [train: apply_default_prefetch] */
 TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trainer *t);
 /* Train. Takes over and frees everything: the trainer, and what the config points at.
  * [launch_train_with_config] */

@@ -904,8 +904,8 @@ TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_r
  * GoogleNetRandomCropAndResize] */
 typedef struct tp_aug_google_net_random_crop_and_resize_desc {
     tp_at at_;
-    float crop_area_fraction[2]; /* default {0.08, 1} */
-    float aspect_ratio_range[2]; /* default {0.75, 1.333} */
+    float crop_area_fraction[2]; /* default 0.08 to 1 */
+    float aspect_ratio_range[2]; /* default 0.75 to 1.333 */
     int target_shape;            /* 0 = 224 */
     int interp;                  /* tp_inter */
     tp_tri antialias;            /* default TP_NO */
@@ -968,7 +968,7 @@ TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d);
 typedef struct tp_aug_rotation_desc {
     tp_at at_;
     float max_deg;
-    float center_range[2]; /* default {0, 1} */
+    float center_range[2]; /* default 0 to 1 */
     int interp;            /* tp_inter */
     int border;            /* tp_edge; default REPLICATE */
     float step_deg;        /* 0: none */
@@ -1032,14 +1032,14 @@ TP_DEF tp_augmentor *tp_aug_saturation_(const tp_aug_saturation_desc *d);
 /* Hue turned by twice that many degrees. [imgaug: Hue] */
 typedef struct tp_aug_hue_desc {
     tp_at at_;
-    float range[2]; /* default {0, 180} */
+    float range[2]; /* default 0 to 180 */
     tp_tri rgb;     /* default TP_YES */
 } tp_aug_hue_desc;
 TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d);
 /* 255 * (x/255)^(1/(1+g)) of whole x in 0..255; of float32 images the fraction is dropped. [imgaug: Gamma] */
 typedef struct tp_aug_gamma_desc {
     tp_at at_;
-    float range[2]; /* default {-0.5, 0.5}; above -1 */
+    float range[2]; /* default -0.5 to 0.5; above -1 */
 } tp_aug_gamma_desc;
 TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d);
 typedef struct tp_aug_clip_desc { /* limited to [min, max] */
@@ -1108,8 +1108,8 @@ TP_DEF tp_augmentor *tp_aug_to_float32(void); /* [imgaug: ToFloat32, MapToFloat]
  * (1 3.5 7 9 7 3.5 1)/32. [imgaug: GaussianBlur] */
 typedef struct tp_aug_gaussian_blur_desc {
     tp_at at_;
-    int size_range[2];    /* default {0, 3} */
-    float sigma_range[2]; /* default {0, 0} */
+    int size_range[2];    /* default 0 to 3 */
+    float sigma_range[2]; /* default 0 to 0 */
     tp_tri symmetric;     /* the numbers for x in y too; default TP_YES */
 } tp_aug_gaussian_blur_desc;
 TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d);
@@ -1118,7 +1118,7 @@ TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d);
  * JpegNoise] */
 typedef struct tp_aug_jpeg_noise_desc {
     tp_at at_;
-    int quality_range[2]; /* default {40, 100}; 1 to 100 */
+    int quality_range[2]; /* default 40 to 100; 1 to 100 */
     tp_tri subsample;     /* default TP_YES */
 } tp_aug_jpeg_noise_desc;
 TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d);

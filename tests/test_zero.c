@@ -799,6 +799,170 @@ ZERO(tp_df_parallel_map_desc, ordered)
     }
 }
 
+/* ==== >>augmentors ==================================================================================== */
+
+/* In how many of 64 draws for a square image the text of the steps has this part; "square": the result is square. */
+static int drawn(tp_augmentor *a, const char *part)
+{
+    tp_transform t = {0};
+    char text[512];
+    int n = 0;
+    for (int i = 0; i < 64 && CHECK_OK(tp_aug_draw(a, 20, 20, 7, i, &t)); i++)
+        n += strcmp(part, "square") == 0 ? t.out_h == t.out_w
+                                         : strstr(tp_transform_text(&t, text, sizeof text), part) != NULL;
+    tp_transform_free(&t);
+    tp_aug_free(a);
+    return n;
+}
+#define ALWAYS(make_, part_)    CHECK(drawn(make_, part_) == 64)
+#define SOMETIMES(make_, part_) CHECK(drawn(make_, part_) % 64 != 0)
+#define NEVER(make_, part_)     CHECK(drawn(make_, part_) == 0)
+
+ZERO(tp_aug_random_resize_desc, aspect_ratio_thres)
+{
+    ALWAYS(tp_aug_random_resize(.xrange = {0.5f, 2}, .aspect_ratio_thres = TP_ZERO), "square");
+    SOMETIMES(tp_aug_random_resize(.xrange = {0.5f, 2}, .aspect_ratio_thres = 0), "square");
+}
+ZERO(tp_aug_flip_desc, prob)
+{
+    NEVER(tp_aug_flip(.horiz = TP_YES, .prob = TP_ZERO), "Flip");
+    SOMETIMES(tp_aug_flip(.horiz = TP_YES, .prob = 0), "Flip");
+}
+ZERO(tp_aug_transpose_desc, prob)
+{
+    NEVER(tp_aug_transpose(.prob = TP_ZERO), "Transpose");
+    SOMETIMES(tp_aug_transpose(.prob = 0), "Transpose");
+}
+ZERO(tp_aug_brightness_desc, clip)
+{
+    ALWAYS(tp_aug_brightness(.delta = 3, .clip = TP_NO), "clip=0");
+    ALWAYS(tp_aug_brightness(.delta = 3, .clip = TP_UNSET), "clip=1");
+}
+ZERO(tp_aug_brightness_scale_desc, clip)
+{
+    ALWAYS(tp_aug_brightness_scale(.range = {0.5f, 1}, .clip = TP_NO), "clip=0");
+    ALWAYS(tp_aug_brightness_scale(.range = {0.5f, 1}, .clip = TP_UNSET), "clip=1");
+}
+ZERO(tp_aug_contrast_desc, clip)
+{
+    ALWAYS(tp_aug_contrast(.factor_range = {0.5f, 1}, .clip = TP_NO), "clip=0");
+    ALWAYS(tp_aug_contrast(.factor_range = {0.5f, 1}, .clip = TP_UNSET), "clip=1");
+}
+ZERO(tp_aug_contrast_desc, rgb)
+{
+    ALWAYS(tp_aug_contrast(.factor_range = {0.5f, 1}, .rgb = TP_NO), "rgb=2");
+    ALWAYS(tp_aug_contrast(.factor_range = {0.5f, 1}, .rgb = TP_UNSET), "rgb=0");
+}
+ZERO(tp_aug_saturation_desc, clip)
+{
+    ALWAYS(tp_aug_saturation(.clip = TP_NO), "clip=0");
+    ALWAYS(tp_aug_saturation(.clip = TP_UNSET), "clip=1");
+}
+ZERO(tp_aug_saturation_desc, rgb)
+{
+    ALWAYS(tp_aug_saturation(.rgb = TP_NO), "rgb=2");
+    ALWAYS(tp_aug_saturation(.rgb = TP_UNSET), "rgb=0");
+}
+ZERO(tp_aug_saturation_desc, alpha)
+{
+    ALWAYS(tp_aug_saturation(.alpha = TP_ZERO), "factor=1,");
+    NEVER(tp_aug_saturation(.alpha = 0), "factor=1,");
+}
+ZERO(tp_aug_hue_desc, rgb)
+{
+    ALWAYS(tp_aug_hue(.rgb = TP_NO), "rgb=2");
+    ALWAYS(tp_aug_hue(.rgb = TP_UNSET), "rgb=1");
+}
+ZERO(tp_aug_clip_desc, max)
+{
+    ALWAYS(tp_aug_clip(.max = TP_ZERO), "max=0)");
+    ALWAYS(tp_aug_clip(.max = 0), "max=255)");
+}
+ZERO(tp_aug_lighting_desc, clip)
+{
+    ALWAYS(tp_aug_lighting(.std = 1, .clip = TP_NO), "clip=0");
+    ALWAYS(tp_aug_lighting(.std = 1, .clip = TP_UNSET), "clip=1");
+}
+ZERO(tp_aug_mean_variance_normalize_desc, all_channel)
+{
+    ALWAYS(tp_aug_mean_variance_normalize(.all_channel = TP_NO), "all_channel=0");
+    ALWAYS(tp_aug_mean_variance_normalize(.all_channel = TP_UNSET), "all_channel=1");
+}
+ZERO(tp_aug_min_max_normalize_desc, all_channel)
+{
+    ALWAYS(tp_aug_min_max_normalize(.all_channel = TP_NO), "all_channel=0");
+    ALWAYS(tp_aug_min_max_normalize(.all_channel = TP_UNSET), "all_channel=1");
+}
+ZERO(tp_aug_min_max_normalize_desc, max)
+{
+    ALWAYS(tp_aug_min_max_normalize(.min = -1, .max = TP_ZERO), "scale=1,");
+    ALWAYS(tp_aug_min_max_normalize(.min = -1, .max = 0), "scale=256,");
+}
+ZERO(tp_aug_grayscale_desc, keepdims)
+{
+    ALWAYS(tp_aug_grayscale(.keepdims = TP_NO), "keepdims=0");
+    ALWAYS(tp_aug_grayscale(.keepdims = TP_UNSET), "keepdims=1");
+}
+ZERO(tp_aug_color_space_desc, keepdims)
+{
+    ALWAYS(tp_aug_color_space(.mode = TP_COLOR_RGB2GRAY, .keepdims = TP_NO), "keepdims=0");
+    ALWAYS(tp_aug_color_space(.mode = TP_COLOR_RGB2GRAY, .keepdims = TP_UNSET), "keepdims=1");
+}
+ZERO(tp_aug_gaussian_blur_desc, symmetric)
+{
+    SOMETIMES(tp_aug_gaussian_blur(.symmetric = TP_NO), "size_x=3, size_y=1");
+    NEVER(tp_aug_gaussian_blur(.symmetric = TP_UNSET), "size_x=3, size_y=1");
+}
+ZERO(tp_aug_jpeg_noise_desc, subsample)
+{
+    ALWAYS(tp_aug_jpeg_noise(.subsample = TP_NO), "subsample=0");
+    ALWAYS(tp_aug_jpeg_noise(.subsample = TP_UNSET), "subsample=1");
+}
+ZERO(tp_aug_gaussian_noise_desc, sigma)
+{
+    ALWAYS(tp_aug_gaussian_noise(.sigma = TP_ZERO), "sigma=0,");
+    ALWAYS(tp_aug_gaussian_noise(.sigma = 0), "sigma=1,");
+}
+ZERO(tp_aug_gaussian_noise_desc, clip)
+{
+    ALWAYS(tp_aug_gaussian_noise(.clip = TP_NO), "clip=0");
+    ALWAYS(tp_aug_gaussian_noise(.clip = TP_UNSET), "clip=1");
+}
+ZERO(tp_aug_salt_pepper_noise_desc, white_prob)
+{
+    ALWAYS(tp_aug_salt_pepper_noise(.white_prob = TP_ZERO), "white_prob=0,");
+    ALWAYS(tp_aug_salt_pepper_noise(.white_prob = 0), "white_prob=0.05,");
+}
+ZERO(tp_aug_salt_pepper_noise_desc, black_prob)
+{
+    ALWAYS(tp_aug_salt_pepper_noise(.black_prob = TP_ZERO), "black_prob=0)");
+    ALWAYS(tp_aug_salt_pepper_noise(.black_prob = 0), "black_prob=0.05)");
+}
+ZERO(tp_df_augment_image_desc, seed) { SEEDED(tp_df_augment_image(arrays(0, 0), tp_aug_identity(), .seed = s)); }
+ZERO(tp_df_augment_images_desc, seed) { SEEDED(tp_df_augment_images(arrays(0, 0), tp_aug_identity(), .seed = s)); }
+ZERO(tp_df_augment_coordinates_desc, seed)
+{
+    SEEDED(tp_df_augment_coordinates(arrays(0, 0), tp_aug_identity(), .seed = s));
+}
+static tp_status points_of(int coords_index) /* a float image of 2x2 is two points as well */
+{
+    const float four[4] = {1, 2, 3, 4};
+    tp_tensor t = {0};
+    tp_datapoint dp = {0};
+    tp_tensor_view(&t, TP_F32, tp_make_shape(1, 2, 2), four);
+    tp_dataflow *df =
+        tp_df_augment_coordinates(tp_df_from_arrays(&t, 1), tp_aug_identity(), .coords_index = coords_index);
+    const tp_status st = tp_df_next(df, &dp);
+    tp_df_free(df);
+    tp_datapoint_free(&dp);
+    return st;
+}
+ZERO(tp_df_augment_coordinates_desc, coords_index)
+{
+    CHECK(points_of(TP_NONE) == TP_OK);
+    CHECK_ERR(points_of(0), TP_ERR_ARG, "component 1 is to be augmented");
+}
+
 /* ==== >>training ====================================================================================== */
 
 /* A weight of 1 plus next to nothing of the input; a step takes 0.5 off. */

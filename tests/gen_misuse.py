@@ -21,13 +21,13 @@ SKIP = {
 }
 # Called with bad arguments only: with good ones they wait, or do what test_train.c looks at.
 NO_GOOD_CALL = """tp_cond_wait_for tp_launch_train_with_config tp_train tp_train_with_defaults tp_trainer_main_loop
-tp_trainer_run_step tp_thread_start""".split()
+tp_trainer_run_step tp_thread_start tp_df_send_zmq_""".split()
 # What fails with good arguments too: because that is what it does, or because of what was not done before.
 MAY_FAIL = """tp_fail tp_infer_fail tp_graph_fail tp_df_fail tp_callback_fail tp_monitor_fail tp_inferencer_fail tp_poison tp_stop
 tp_name_scope_pop tp_variable_scope_pop tp_device_leave tp_tower_leave tp_argscope_end tp_getter_next tp_tower_all_reduce
 tp_tower_func_call tp_inflate tp_inflate_alloc tp_npy_load tp_npy_parse tp_safetensors_load tp_safetensors_parse
 tp_tf_checkpoint_load tp_exec_print_plan tp_exec_plan_info tp_request_feed tp_request_trace tp_request_wait tp_request_datapoints tp_argscope_set tp_regularize_cost tp_regularize_cost_
-tp_regularize_cost_from_collection tp_df_mnist_ tp_df_idx_ tp_idx_load tp_idx_parse tp_input_get_tensors
+tp_regularize_cost_from_collection tp_datapoint_unpack tp_df_remote_zmq_ tp_zmq_input_to_dataset tp_df_mnist_ tp_df_idx_ tp_idx_load tp_idx_parse tp_input_get_tensors
 tp_input_reset_state tp_feedfree_input tp_queue_input_refill_queue tp_monitors_get_latest tp_cb_dump_tensors_ tp_cb_min_saver_ tp_cb_max_saver_ tp_import_onnx
 tp_inference_runner_register_hook tp_cb_human_hyper_param_setter_ tp_load_existing_epoch_number tp_export_serving
 tp_load_existing_json tp_load_existing_stats tp_trainer_initialize tp_auto_resume_train_config tp_import_onnx_parse tp_setter_current_value

@@ -8,7 +8,7 @@
 A row is: struct.field, spelling, note. The spelling is how an explicit zero is written where zero can be meant and unset is
 something else: TP_ZERO, TP_NONE, (uint64_t)TP_NONE, TP_NO, or another field's name. It is "-" where no spelling is needed, and
 the note says why: zero is what unset does, or means nothing. Each spelling stands at its field in the header, and
-tests/test_zero.c has a ZERO(struct, field) that shows what it does."""
+tests/test_zero.c, or tests/test_zmq.c, has a ZERO(struct, field) that shows what it does."""
 import os
 import re
 import sys
@@ -89,7 +89,9 @@ def main():
         open(NAMED, "w").write(named(table))
     elif open(NAMED).read() != named(table):
         wrong.append("tests/zero_named.h is not of this table: python3 tests/gen_zero.py --write")
-    shown = set(re.findall(r"^ZERO\((\w+), (\w+)\)", open(os.path.join(TESTS, "test_zero.c")).read(), re.M))
+    shown = set()
+    for name in ("test_zero.c", "test_zmq.c"):  # what sockets show is in the second
+        shown |= set(re.findall(r"^ZERO\((\w+), (\w+)\)", open(os.path.join(TESTS, name)).read(), re.M))
     shown = {"%s.%s" % pair for pair in shown}
     for name, (kind, comment) in there.items():
         if name not in table:

@@ -775,6 +775,58 @@ TEST(wrong_arguments)
     CHECK(tp_df_send_zmq(NULL, "ipc://@b") == TP_ERR_ARG);
 }
 
+/* What tests/zero_options.tsv says of options whose zero is not their default; in a struct, where 0 is unset. */
+#define ZERO(struct_, field_) TEST(struct_##__##field_)
+
+/* Only one can bind to an address. */
+ZERO(tp_df_remote_zmq_desc, bind)
+{
+    const char *addr = fresh_tcp();
+    tp_datapoint dp = none();
+    tp_df_remote_zmq_desc d;
+    memset(&d, 0, sizeof d);
+    d.addr1 = addr;
+    d.timeout_ms = 1;
+    tp_dataflow *df[3];
+    for (int i = 0; i < 3; i++) {
+        d.bind = i == 2 ? TP_NO : TP_UNSET; /* what unset does: it binds */
+        df[i] = tp_df_remote_zmq_(&d);
+        CHECK(tp_df_next(df[i], &dp) == (i == 1 ? TP_ERR_IO : TP_ERR_TIMEOUT));
+    }
+    for (int i = 0; i < 3; i++) tp_df_free(df[i]);
+}
+ZERO(tp_zmq_input_desc, bind)
+{
+    const tp_spec spec = {"x", TP_I32, {0, {0}}};
+    tp_zmq_input_desc d;
+    memset(&d, 0, sizeof d);
+    d.end_point = fresh_tcp();
+    tp_graph *g = tp_graph_new(NULL);
+    tp_input_source *s[3];
+    for (int i = 0; i < 3; i++) {
+        d.bind = i == 2 ? TP_NO : 0;
+        s[i] = tp_zmq_input_(&d);
+        CHECK(tp_input_setup(s[i], g, &spec, 1) == (i == 1 ? TP_ERR_IO : TP_OK));
+    }
+    for (int i = 0; i < 3; i++) tp_input_free(s[i]);
+    tp_graph_free(g);
+}
+/* Nobody takes what is sent: unset would wait 10 seconds for somebody. */
+ZERO(tp_df_send_zmq_desc, linger_ms)
+{
+    int first = 0;
+    tp_df_send_zmq_desc d;
+    memset(&d, 0, sizeof d);
+    d.df = tp_df_from_generator(count_from, &first);
+    d.addr = fresh_ipc();
+    d.n = 1;
+    d.linger_ms = TP_NONE;
+    const double began = tp_time();
+    CHECK_OK(tp_df_send_zmq_(&d));
+    CHECK(tp_time() - began < 1);
+    tp_df_free(d.df);
+}
+
 TEST(one_address_has_one_receiver)
 {
     const tp_spec spec = {"x", TP_I32, {0, {0}}};

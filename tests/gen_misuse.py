@@ -39,7 +39,7 @@ tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_st
 
 # NULL is fine, as the header says. "function.parameter", "*.parameter" or "function.*".
 NULL_OK = """
-*.user *.at tp_callback_to_hook.train tp_trainer_register_callback_ex.registered tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p tp_queue_free.q
+*.user *.at tp_callback_to_hook.train tp_trainer_register_callback_ex.registered tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p tp_queue_free.q tp_aug_free.a tp_transform_free.t tp_aug_random_choose.prob
 tp_thread_join.t tp_mutex_free.m tp_mutex_lock.m tp_mutex_unlock.m tp_cond_free.c tp_cond_wait_for.c tp_cond_wait_for.m
 tp_cond_signal.c tp_cond_broadcast.c tp_cpu_device_new.isa tp_cpu_devices_new.isa tp_writer_abort.w tp_npz_abort.w
 tp_dict_free.d tp_gemm.scratch tp_conv.scratch tp_tensor_view.data tp_fail.fmt tp_log.fmt tp_log_once.fmt tp_stop.fmt tp_infer_fail.fmt
@@ -79,6 +79,7 @@ tp_session_run_ex.o tp_session_run_ex.feeds tp_session_run_ex.values tp_exec_run
 """.split()
 # What the function takes over, also when it fails.
 TAKES = """
+tp_aug_list.augs tp_aug_random_choose.augs tp_aug_random_order.augs tp_aug_random_apply.aug tp_aug_free.a
 tp_df_batch_.d tp_dataflow_to_dataset.df tp_dataset_input.df tp_remap_input_source.input tp_input_default_prefetch.input tp_df_cast.df tp_df_repeated.df tp_df_take.df tp_df_select.df tp_df_print.df tp_df_concat.dfs tp_df_join.dfs tp_df_zip.dfs tp_df_repeated_point.df
 tp_apply_default_prefetch.df tp_trainer_setup_graph.input tp_trainer_register_callback.cb tp_trainer_register_callback_ex.cb
 tp_trainer_setup_callbacks.callbacks tp_trainer_setup_callbacks.monitors tp_trainer_initialize.init
@@ -144,6 +145,7 @@ BY_PARAM = {
     "*.dxs": "nodes_out()", "*.ys": "nodes_out()", "tp_split.out": "nodes_out()", "tp_unstack.out": "nodes_out()",
     "tp_split.n": "2", "tp_unstack.n": "2", "tp_build_on_towers.outputs": "nodes_out()",
     "tp_input_get_tensors.in": "nodes_out()", "tp_reduce_sum.n_axes": "1", "*.n_axes": "1", "*.border": "0", "*.transpose_a": "false", "*.transpose_b": "false",
+    "tp_aug_random_choose.prob": "NULL", "tp_aug_apply_coords.points": "points()",
     # texts
     "*.path": 'a_path("x.npz")', "*.dir": "a_dir()", "*.isa": "NULL", "*.prefix": '"p/"', "*.regex": '"fc.*/W"',
     "tp_get_all_checkpoints.prefix": '"model"', "tp_tf_checkpoint_load.prefix": 'a_path("tf")',
@@ -257,10 +259,23 @@ BY_TYPE = {
     "tp_node *const *const *": "list_of_lists()", "tp_callback **": "callbacks_out", "tp_monitor **": "monitors_out",
     "tp_tfrecord_reader **": "&record_reader_out", "tp_tfrecord_reader *": "record_reader()", "tp_vocabulary *": "vocabulary()",
     "const tp_vocabulary *": "vocabulary()", "tp_map_call *": "&a_map_call", "const void **": "&data_out", "uint32_t *": "u32s", "tp_regex **": "&regex_out", "tp_regex *": "regex()", "const tp_regex *": "regex()",
+    "tp_augmentor *": "augmentor()", "const tp_augmentor *": "augmentor()", "tp_augmentor *const *": "list_augmentors()",
+    "tp_transform *": "transform()", "const tp_transform *": "transform()",
     "bool *": "&bool_out", "tp_span *": "spans", "tp_trace *": "&trace_out", "const tp_trace *": "&trace_out", "const tp_run_options *": "&run_options", "tp_memory_use *": "&memory_out", "tp_gradproc": "tp_gradproc_check()",
 }
 # Fields of descriptors that a good call needs; the others stay zero.
 FIELDS = {
+    "tp_aug_map_image_desc": "d.fn = map_pixels", "tp_aug_resize_desc": "d.h = 2",
+    "tp_aug_resize_shortest_edge_desc": "d.size = 2", "tp_aug_random_resize_desc": "d.xrange[0] = 1, d.xrange[1] = 2",
+    "tp_aug_random_crop_random_shape_desc": "d.wmin = d.hmin = 1",
+    "tp_aug_random_cutout_desc": "d.h_range[0] = d.w_range[0] = 1", "tp_aug_paste_desc": "d.h = 9",
+    "tp_aug_flip_desc": "d.horiz = TP_YES", "tp_aug_brightness_desc": "d.delta = 1",
+    "tp_aug_brightness_scale_desc": "d.range[0] = d.range[1] = 1",
+    "tp_aug_contrast_desc": "d.factor_range[0] = d.factor_range[1] = 1", "tp_aug_lighting_desc": "d.std = 1",
+    "tp_aug_color_space_desc": "d.mode = TP_COLOR_RGB2BGR",
+    "tp_df_augment_image_desc": "d.df = dataflow_given(), d.augmentors = augmentor_given()",
+    "tp_df_augment_coordinates_desc": "d.df = dataflow_given(), d.augmentors = augmentor_given()",
+    "tp_df_augment_images_desc": "d.df = dataflow_given(), d.augmentors = augmentor_given()",
     "tp_conv2d_desc": 'd.name = "layer", d.filters = 2, d.kernel_size = 1',
     "tp_fully_connected_desc": 'd.name = "layer", d.units = 2',
     "tp_pooling_desc": 'd.name = "layer", d.pool_size = 2', "tp_max_pooling_desc": 'd.name = "layer", d.pool_size = 2',
@@ -414,7 +429,7 @@ def result_of(ret):
         "tp_inferencer *": "got_inferencer", "tp_dataflow *": "got_dataflow", "tp_input_source *": "got_input",
         "tp_session *": "got_pointer", "tp_predictor *": "got_predictor", "tp_session_init *": "got_init",
         "tp_hyper_param *": "got_hyper_param", "tp_monitors *": "got_monitors", "tp_trainer *": "got_trainer",
-        "tp_model_exporter *": "got_exporter", "tp_optimizer *": "got_pointer", "tp_pool *": "got_pool", "tp_queue *": "got_queue",
+        "tp_model_exporter *": "got_exporter", "tp_optimizer *": "got_pointer", "tp_pool *": "got_pool", "tp_augmentor *": "got_augmentor", "tp_queue *": "got_queue",
         "tp_mutex *": "got_mutex", "tp_cond *": "got_cond", "tp_device *": "got_device", "tp_exec *": "got_pointer",
         "tp_hooked_session *": "got_hooked",
     }.get(ret)

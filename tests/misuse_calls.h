@@ -5913,6 +5913,14 @@ static void call_tp_df_new(int which)
 }
 static const char *const cases_tp_df_new[] = {"Ggood arguments", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
 
+static void call_tp_df_stopping(int which)
+{
+    (void)which;
+    (void)tp_df_stopping();
+    got_answer();
+}
+static const char *const cases_tp_df_stopping[] = {"Ggood arguments", NULL};
+
 static void call_tp_df_test_speed(int which)
 {
     (void)which;
@@ -6196,6 +6204,877 @@ static void call_tp_df_batch_by_shape_(int which)
 }
 static const char *const cases_tp_df_batch_by_shape_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
+static void call_tp_df_prefetch_(int which)
+{
+    (void)which;
+    tp_df_prefetch_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given();
+    const tp_df_prefetch_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_prefetch_(d_));
+}
+static const char *const cases_tp_df_prefetch_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_parallel_map_(int which)
+{
+    (void)which;
+    tp_df_parallel_map_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.fn = map_nothing;
+    const tp_df_parallel_map_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_parallel_map_(d_));
+}
+static const char *const cases_tp_df_parallel_map_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_multi_thread_(int which)
+{
+    (void)which;
+    tp_df_multi_thread_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.get_df = dataflow_of_thread, desc.num_thread = 2;
+    const tp_df_multi_thread_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_multi_thread_(d_));
+}
+static const char *const cases_tp_df_multi_thread_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_cifar10_(int which)
+{
+    (void)which;
+    tp_df_cifar10_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.which = "test", desc.dir = a_dir();
+    const tp_df_cifar10_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_cifar10_(d_));
+}
+static const char *const cases_tp_df_cifar10_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_cifar100_(int which)
+{
+    (void)which;
+    tp_df_cifar100_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.which = "test", desc.dir = a_dir();
+    const tp_df_cifar100_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_cifar100_(d_));
+}
+static const char *const cases_tp_df_cifar100_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_per_pixel_mean(int which)
+{
+    (void)which;
+    tp_dataflow *df_ = which == 1 ? NULL : dataflow();
+    int index_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 0;
+    tp_tensor *mean_ = which == 6 ? NULL : tensor_out();
+    got_status(tp_df_per_pixel_mean(df_, index_, mean_));
+}
+static const char *const cases_tp_df_per_pixel_mean[] = {"Ggood arguments", "!df = NULL", "?index = INT_MAX", "?index = INT_MIN", "?index = 0", "?index = -1", "!mean = NULL", NULL};
+
+static void call_tp_df_per_channel_mean(int which)
+{
+    (void)which;
+    tp_dataflow *df_ = which == 1 ? NULL : dataflow();
+    int index_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 0;
+    tp_tensor *mean_ = which == 6 ? NULL : tensor_out();
+    got_status(tp_df_per_channel_mean(df_, index_, mean_));
+}
+static const char *const cases_tp_df_per_channel_mean[] = {"Ggood arguments", "!df = NULL", "?index = INT_MAX", "?index = INT_MIN", "?index = 0", "?index = -1", "!mean = NULL", NULL};
+
+static void call_tp_df_npz_(int which)
+{
+    (void)which;
+    tp_df_npz_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.path = a_checkpoint();
+    const tp_df_npz_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_npz_(d_));
+}
+static const char *const cases_tp_df_npz_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_tfrecord_append(int which)
+{
+    (void)which;
+    tp_buf *out_ = which == 1 ? NULL : buf();
+    const void *data_ = bytes;
+    size_t size_ = 4;
+    tp_tfrecord_append(out_, data_, size_);
+    got_nothing();
+}
+static const char *const cases_tp_tfrecord_append[] = {"Ggood arguments", "!out = NULL", NULL};
+
+static void call_tp_tfrecord_put(int which)
+{
+    (void)which;
+    tp_writer *w_ = which == 1 ? NULL : writer();
+    const void *data_ = bytes;
+    size_t size_ = 4;
+    got_status(tp_tfrecord_put(w_, data_, size_));
+}
+static const char *const cases_tp_tfrecord_put[] = {"Ggood arguments", "!w = NULL", NULL};
+
+static void call_tp_tfrecord_open(int which)
+{
+    (void)which;
+    tp_tfrecord_reader **r_ = which == 1 ? NULL : &record_reader_out;
+    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : a_tfrecord();
+    got_status(tp_tfrecord_open(r_, path_));
+}
+static const char *const cases_tp_tfrecord_open[] = {"Ggood arguments", "!r = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", NULL};
+
+static void call_tp_tfrecord_next(int which)
+{
+    (void)which;
+    tp_tfrecord_reader *r_ = which == 1 ? NULL : record_reader();
+    const void **data_ = which == 2 ? NULL : &data_out;
+    size_t *size_ = which == 3 ? NULL : sizes_out;
+    got_status(tp_tfrecord_next(r_, data_, size_));
+}
+static const char *const cases_tp_tfrecord_next[] = {"Ggood arguments", "!r = NULL", "!data = NULL", "!size = NULL", NULL};
+
+static void call_tp_tfrecord_close(int which)
+{
+    (void)which;
+    tp_tfrecord_reader *r_ = which == 1 ? NULL : record_reader_given();
+    tp_tfrecord_close(r_);
+    got_nothing();
+}
+static const char *const cases_tp_tfrecord_close[] = {"Ggood arguments", "?r = NULL", NULL};
+
+static void call_tp_example_write(int which)
+{
+    (void)which;
+    const tp_datapoint *dp_ = which == 1 ? NULL : datapoint();
+    const char *const *names_ = which == 2 ? NULL : names;
+    tp_buf *out_ = which == 3 ? NULL : buf();
+    got_status(tp_example_write(dp_, names_, out_));
+}
+static const char *const cases_tp_example_write[] = {"Ggood arguments", "!dp = NULL", "!names = NULL", "!out = NULL", NULL};
+
+static void call_tp_example_parse(int which)
+{
+    (void)which;
+    const void *data_ = which == 1 ? NULL : bytes;
+    size_t size_ = 4;
+    const char *what_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
+    const tp_spec *features_ = which == 6 ? NULL : a_spec();
+    int n_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : 2;
+    tp_datapoint *dp_ = which == 10 ? NULL : datapoint();
+    got_status(tp_example_parse(data_, size_, what_, features_, n_, dp_));
+}
+static const char *const cases_tp_example_parse[] = {"?good arguments", "!data = NULL", "?what = \":/ \"", "?what = 300 letters", "?what = \"\"", "!what = NULL", "!features = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "!dp = NULL", NULL};
+
+static void call_tp_df_tfrecord_(int which)
+{
+    (void)which;
+    tp_df_tfrecord_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.paths = names, desc.n = 1;
+    const tp_df_tfrecord_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_tfrecord_(d_));
+}
+static const char *const cases_tp_df_tfrecord_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_save_tfrecord(int which)
+{
+    (void)which;
+    tp_dataflow *df_ = which == 1 ? NULL : dataflow();
+    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : a_path("x.npz");
+    const char *const *names_ = which == 6 ? NULL : names;
+    int n_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : 1;
+    got_status(tp_df_save_tfrecord(df_, path_, names_, n_));
+}
+static const char *const cases_tp_df_save_tfrecord[] = {"Ggood arguments", "!df = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", "!names = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
+static void call_tp_df_csv_(int which)
+{
+    (void)which;
+    tp_df_csv_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.path = a_text(), desc.columns = &a_column, desc.n = 1;
+    const tp_df_csv_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_csv_(d_));
+}
+static const char *const cases_tp_df_csv_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_vocabulary_chars(int which)
+{
+    (void)which;
+    tp_vocabulary *v_ = which == 1 ? NULL : vocabulary();
+    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : a_text();
+    got_status(tp_vocabulary_chars(v_, path_));
+}
+static const char *const cases_tp_vocabulary_chars[] = {"Ggood arguments", "!v = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", NULL};
+
+static void call_tp_vocabulary_words(int which)
+{
+    (void)which;
+    tp_vocabulary *v_ = which == 1 ? NULL : vocabulary();
+    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : a_text();
+    int64_t min_count_ = which == 8 ? -1 : which == 7 ? 0 : which == 6 ? INT64_MIN : 2;
+    int max_words_ = which == 12 ? -1 : which == 11 ? 0 : which == 10 ? INT_MIN : which == 9 ? INT_MAX : 3;
+    got_status(tp_vocabulary_words(v_, path_, min_count_, max_words_));
+}
+static const char *const cases_tp_vocabulary_words[] = {"Ggood arguments", "!v = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", "?min_count = INT64_MIN", "?min_count = 0", "?min_count = -1", "?max_words = INT_MAX", "?max_words = INT_MIN", "?max_words = 0", "?max_words = -1", NULL};
+
+static void call_tp_vocabulary_find(int which)
+{
+    (void)which;
+    const tp_vocabulary *v_ = which == 1 ? NULL : vocabulary();
+    const char *word_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
+    size_t size_ = 4;
+    (void)tp_vocabulary_find(v_, word_, size_);
+    got_answer();
+}
+static const char *const cases_tp_vocabulary_find[] = {"Ggood arguments", "!v = NULL", "?word = \":/ \"", "?word = 300 letters", "?word = \"\"", "!word = NULL", NULL};
+
+static void call_tp_vocabulary_free(int which)
+{
+    (void)which;
+    tp_vocabulary *v_ = which == 1 ? NULL : vocabulary();
+    tp_vocabulary_free(v_);
+    got_nothing();
+}
+static const char *const cases_tp_vocabulary_free[] = {"Ggood arguments", "?v = NULL", NULL};
+
+static void call_tp_df_text_chars_(int which)
+{
+    (void)which;
+    tp_df_text_chars_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.path = a_text(), desc.sequence_length = 2;
+    const tp_df_text_chars_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_text_chars_(d_));
+}
+static const char *const cases_tp_df_text_chars_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_text_words_(int which)
+{
+    (void)which;
+    tp_df_text_words_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.path = a_text(), desc.batch_size = 1, desc.sequence_length = 2;
+    const tp_df_text_words_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_text_words_(d_));
+}
+static const char *const cases_tp_df_text_words_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_image_decode(int which)
+{
+    (void)which;
+    const void *data_ = which == 1 ? NULL : bytes;
+    size_t size_ = 4;
+    int channels_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 3;
+    tp_tensor *image_ = which == 6 ? NULL : tensor_out();
+    got_status(tp_image_decode(data_, size_, channels_, image_));
+}
+static const char *const cases_tp_image_decode[] = {"?good arguments", "!data = NULL", "?channels = INT_MAX", "?channels = INT_MIN", "?channels = 0", "?channels = -1", "!image = NULL", NULL};
+
+static void call_tp_df_image_from_file_(int which)
+{
+    (void)which;
+    tp_df_image_from_file_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.files = names, desc.n = 1;
+    const tp_df_image_from_file_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_image_from_file_(d_));
+}
+static const char *const cases_tp_df_image_from_file_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_image_folder_(int which)
+{
+    (void)which;
+    tp_df_image_folder_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.dir = a_dir();
+    const tp_df_image_folder_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_image_folder_(d_));
+}
+static const char *const cases_tp_df_image_folder_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_image_classes(int which)
+{
+    (void)which;
+    const tp_dataflow *df_ = which == 1 ? NULL : dataflow();
+    int *n_ = which == 2 ? NULL : ints_out;
+    (void)tp_df_image_classes(df_, n_);
+    got_answer();
+}
+static const char *const cases_tp_df_image_classes[] = {"?good arguments", "!df = NULL", "!n = NULL", NULL};
+
+static void call_tp_df_image_list_(int which)
+{
+    (void)which;
+    tp_df_image_list_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.list = a_text();
+    const tp_df_image_list_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_image_list_(d_));
+}
+static const char *const cases_tp_df_image_list_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_map_image(int which)
+{
+    (void)which;
+    const tp_datapoint *in_ = which == 1 ? NULL : datapoint();
+    tp_datapoint *out_ = which == 2 ? NULL : datapoint();
+    tp_map_call *call_ = which == 3 ? NULL : &a_map_call;
+    got_status(tp_map_image(in_, out_, call_));
+}
+static const char *const cases_tp_map_image[] = {"?good arguments", "!in = NULL", "!out = NULL", "!call = NULL", NULL};
+
+static void call_tp_df_lmdb_(int which)
+{
+    (void)which;
+    tp_df_lmdb_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.path = a_path("x.mdb");
+    const tp_df_lmdb_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_lmdb_(d_));
+}
+static const char *const cases_tp_df_lmdb_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_lmdb_save(int which)
+{
+    (void)which;
+    tp_dataflow *df_ = which == 1 ? NULL : dataflow();
+    const char *path_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : a_path("x.mdb");
+    got_status(tp_lmdb_save(df_, path_));
+}
+static const char *const cases_tp_lmdb_save[] = {"?good arguments", "!df = NULL", "?path = \":/ \"", "?path = 300 letters", "?path = \"\"", "!path = NULL", NULL};
+
+static void call_tp_aug_status(int which)
+{
+    (void)which;
+    const tp_augmentor *a_ = which == 1 ? NULL : augmentor();
+    got_status(tp_aug_status(a_));
+}
+static const char *const cases_tp_aug_status[] = {"Ggood arguments", "!a = NULL", NULL};
+
+static void call_tp_aug_free(int which)
+{
+    (void)which;
+    tp_augmentor *a_ = which == 1 ? NULL : augmentor_given();
+    tp_aug_free(a_);
+    got_nothing();
+}
+static const char *const cases_tp_aug_free[] = {"Ggood arguments", "?a = NULL", NULL};
+
+static void call_tp_aug_draw(int which)
+{
+    (void)which;
+    const tp_augmentor *a_ = which == 1 ? NULL : augmentor();
+    int64_t h_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT64_MIN : 2;
+    int64_t w_ = which == 7 ? -1 : which == 6 ? 0 : which == 5 ? INT64_MIN : 2;
+    uint64_t key_ = 3;
+    int64_t index_ = which == 10 ? -1 : which == 9 ? 0 : which == 8 ? INT64_MIN : 2;
+    tp_transform *t_ = which == 11 ? NULL : transform();
+    got_status(tp_aug_draw(a_, h_, w_, key_, index_, t_));
+}
+static const char *const cases_tp_aug_draw[] = {"Ggood arguments", "!a = NULL", "?h = INT64_MIN", "?h = 0", "?h = -1", "?w = INT64_MIN", "?w = 0", "?w = -1", "?index = INT64_MIN", "?index = 0", "?index = -1", "!t = NULL", NULL};
+
+static void call_tp_aug_apply_image(int which)
+{
+    (void)which;
+    tp_transform *t_ = which == 1 ? NULL : transform();
+    const tp_tensor *image_ = which == 2 ? NULL : a_tensor24();
+    tp_tensor *out_ = which == 3 ? NULL : tensor_out();
+    got_status(tp_aug_apply_image(t_, image_, out_));
+}
+static const char *const cases_tp_aug_apply_image[] = {"Ggood arguments", "!t = NULL", "!image = NULL", "!out = NULL", NULL};
+
+static void call_tp_aug_apply_mask(int which)
+{
+    (void)which;
+    tp_transform *t_ = which == 1 ? NULL : transform();
+    const tp_tensor *mask_ = which == 2 ? NULL : a_tensor24();
+    double fill_ = 0.5;
+    tp_tensor *out_ = which == 3 ? NULL : tensor_out();
+    got_status(tp_aug_apply_mask(t_, mask_, fill_, out_));
+}
+static const char *const cases_tp_aug_apply_mask[] = {"Ggood arguments", "!t = NULL", "!mask = NULL", "!out = NULL", NULL};
+
+static void call_tp_aug_apply_coords(int which)
+{
+    (void)which;
+    const tp_transform *t_ = which == 1 ? NULL : transform();
+    const tp_tensor *points_ = which == 2 ? NULL : points();
+    tp_tensor *out_ = which == 3 ? NULL : tensor_out();
+    got_status(tp_aug_apply_coords(t_, points_, out_));
+}
+static const char *const cases_tp_aug_apply_coords[] = {"Ggood arguments", "!t = NULL", "!points = NULL", "!out = NULL", NULL};
+
+static void call_tp_aug_apply_boxes(int which)
+{
+    (void)which;
+    const tp_transform *t_ = which == 1 ? NULL : transform();
+    const tp_tensor *boxes_ = which == 2 ? NULL : a_tensor24();
+    tp_tensor *out_ = which == 3 ? NULL : tensor_out();
+    got_status(tp_aug_apply_boxes(t_, boxes_, out_));
+}
+static const char *const cases_tp_aug_apply_boxes[] = {"Ggood arguments", "!t = NULL", "!boxes = NULL", "!out = NULL", NULL};
+
+static void call_tp_transform_text(int which)
+{
+    (void)which;
+    const tp_transform *t_ = which == 1 ? NULL : transform();
+    char *buf_ = which == 2 ? NULL : text_out;
+    size_t size_ = 4;
+    (void)tp_transform_text(t_, buf_, size_);
+    got_answer();
+}
+static const char *const cases_tp_transform_text[] = {"Ggood arguments", "!t = NULL", "!buf = NULL", NULL};
+
+static void call_tp_transform_free(int which)
+{
+    (void)which;
+    tp_transform *t_ = which == 1 ? NULL : transform();
+    tp_transform_free(t_);
+    got_nothing();
+}
+static const char *const cases_tp_transform_free[] = {"Ggood arguments", "?t = NULL", NULL};
+
+static void call_tp_aug_list(int which)
+{
+    (void)which;
+    tp_augmentor *const *augs_ = which == 1 ? NULL : (which == 2 || which == 3 || which == 4) ? NULL : list_augmentors_given();
+    int n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : 2;
+    got_augmentor(tp_aug_list(augs_, n_));
+}
+static const char *const cases_tp_aug_list[] = {"Ggood arguments", "!augs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
+static void call_tp_aug_identity(int which)
+{
+    (void)which;
+    got_augmentor(tp_aug_identity());
+}
+static const char *const cases_tp_aug_identity[] = {"Ggood arguments", NULL};
+
+static void call_tp_aug_random_apply(int which)
+{
+    (void)which;
+    tp_augmentor *aug_ = which == 1 ? NULL : augmentor_given();
+    double prob_ = 0.5;
+    got_augmentor(tp_aug_random_apply(aug_, prob_));
+}
+static const char *const cases_tp_aug_random_apply[] = {"Ggood arguments", "!aug = NULL", NULL};
+
+static void call_tp_aug_random_choose(int which)
+{
+    (void)which;
+    tp_augmentor *const *augs_ = which == 1 ? NULL : (which == 2 || which == 3 || which == 4) ? NULL : list_augmentors_given();
+    int n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : 2;
+    const double *prob_ = NULL;
+    got_augmentor(tp_aug_random_choose(augs_, n_, prob_));
+}
+static const char *const cases_tp_aug_random_choose[] = {"Ggood arguments", "!augs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", "?prob = NULL", NULL};
+
+static void call_tp_aug_random_order(int which)
+{
+    (void)which;
+    tp_augmentor *const *augs_ = which == 1 ? NULL : (which == 2 || which == 3 || which == 4) ? NULL : list_augmentors_given();
+    int n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : 2;
+    got_augmentor(tp_aug_random_order(augs_, n_));
+}
+static const char *const cases_tp_aug_random_order[] = {"Ggood arguments", "!augs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
+static void call_tp_aug_map_image_(int which)
+{
+    (void)which;
+    tp_aug_map_image_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.fn = map_pixels;
+    const tp_aug_map_image_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_map_image_(d_));
+}
+static const char *const cases_tp_aug_map_image_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_resize_(int which)
+{
+    (void)which;
+    tp_aug_resize_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.h = 2;
+    const tp_aug_resize_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_resize_(d_));
+}
+static const char *const cases_tp_aug_resize_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_resize_shortest_edge_(int which)
+{
+    (void)which;
+    tp_aug_resize_shortest_edge_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.size = 2;
+    const tp_aug_resize_shortest_edge_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_resize_shortest_edge_(d_));
+}
+static const char *const cases_tp_aug_resize_shortest_edge_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_random_resize_(int which)
+{
+    (void)which;
+    tp_aug_random_resize_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.xrange[0] = 1, desc.xrange[1] = 2;
+    const tp_aug_random_resize_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_random_resize_(d_));
+}
+static const char *const cases_tp_aug_random_resize_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_random_crop(int which)
+{
+    (void)which;
+    int h_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : which == 1 ? INT_MAX : 2;
+    int w_ = which == 8 ? -1 : which == 7 ? 0 : which == 6 ? INT_MIN : which == 5 ? INT_MAX : 2;
+    got_augmentor(tp_aug_random_crop(h_, w_));
+}
+static const char *const cases_tp_aug_random_crop[] = {"Ggood arguments", "?h = INT_MAX", "?h = INT_MIN", "?h = 0", "?h = -1", "?w = INT_MAX", "?w = INT_MIN", "?w = 0", "?w = -1", NULL};
+
+static void call_tp_aug_center_crop(int which)
+{
+    (void)which;
+    int h_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : which == 1 ? INT_MAX : 2;
+    int w_ = which == 8 ? -1 : which == 7 ? 0 : which == 6 ? INT_MIN : which == 5 ? INT_MAX : 2;
+    got_augmentor(tp_aug_center_crop(h_, w_));
+}
+static const char *const cases_tp_aug_center_crop[] = {"Ggood arguments", "?h = INT_MAX", "?h = INT_MIN", "?h = 0", "?h = -1", "?w = INT_MAX", "?w = INT_MIN", "?w = 0", "?w = -1", NULL};
+
+static void call_tp_aug_random_crop_random_shape_(int which)
+{
+    (void)which;
+    tp_aug_random_crop_random_shape_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.wmin = desc.hmin = 1;
+    const tp_aug_random_crop_random_shape_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_random_crop_random_shape_(d_));
+}
+static const char *const cases_tp_aug_random_crop_random_shape_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_google_net_random_crop_and_resize_(int which)
+{
+    (void)which;
+    tp_aug_google_net_random_crop_and_resize_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_google_net_random_crop_and_resize_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_google_net_random_crop_and_resize_(d_));
+}
+static const char *const cases_tp_aug_google_net_random_crop_and_resize_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_random_cutout_(int which)
+{
+    (void)which;
+    tp_aug_random_cutout_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.h_range[0] = desc.w_range[0] = 1;
+    const tp_aug_random_cutout_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_random_cutout_(d_));
+}
+static const char *const cases_tp_aug_random_cutout_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_pad_(int which)
+{
+    (void)which;
+    tp_aug_pad_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_pad_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_pad_(d_));
+}
+static const char *const cases_tp_aug_pad_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_center_paste_(int which)
+{
+    (void)which;
+    tp_aug_paste_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.h = 9;
+    const tp_aug_paste_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_center_paste_(d_));
+}
+static const char *const cases_tp_aug_center_paste_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_random_paste_(int which)
+{
+    (void)which;
+    tp_aug_paste_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.h = 9;
+    const tp_aug_paste_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_random_paste_(d_));
+}
+static const char *const cases_tp_aug_random_paste_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_flip_(int which)
+{
+    (void)which;
+    tp_aug_flip_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.horiz = TP_YES;
+    const tp_aug_flip_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_flip_(d_));
+}
+static const char *const cases_tp_aug_flip_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_transpose_(int which)
+{
+    (void)which;
+    tp_aug_transpose_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_transpose_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_transpose_(d_));
+}
+static const char *const cases_tp_aug_transpose_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_shift_(int which)
+{
+    (void)which;
+    tp_aug_shift_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_shift_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_shift_(d_));
+}
+static const char *const cases_tp_aug_shift_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_rotation_(int which)
+{
+    (void)which;
+    tp_aug_rotation_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_rotation_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_rotation_(d_));
+}
+static const char *const cases_tp_aug_rotation_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_rotation_and_crop_valid_(int which)
+{
+    (void)which;
+    tp_aug_rotation_and_crop_valid_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_rotation_and_crop_valid_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_rotation_and_crop_valid_(d_));
+}
+static const char *const cases_tp_aug_rotation_and_crop_valid_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_affine_(int which)
+{
+    (void)which;
+    tp_aug_affine_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_affine_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_affine_(d_));
+}
+static const char *const cases_tp_aug_affine_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_brightness_(int which)
+{
+    (void)which;
+    tp_aug_brightness_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.delta = 1;
+    const tp_aug_brightness_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_brightness_(d_));
+}
+static const char *const cases_tp_aug_brightness_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_brightness_scale_(int which)
+{
+    (void)which;
+    tp_aug_brightness_scale_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.range[0] = desc.range[1] = 1;
+    const tp_aug_brightness_scale_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_brightness_scale_(d_));
+}
+static const char *const cases_tp_aug_brightness_scale_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_contrast_(int which)
+{
+    (void)which;
+    tp_aug_contrast_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.factor_range[0] = desc.factor_range[1] = 1;
+    const tp_aug_contrast_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_contrast_(d_));
+}
+static const char *const cases_tp_aug_contrast_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_saturation_(int which)
+{
+    (void)which;
+    tp_aug_saturation_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_saturation_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_saturation_(d_));
+}
+static const char *const cases_tp_aug_saturation_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_hue_(int which)
+{
+    (void)which;
+    tp_aug_hue_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_hue_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_hue_(d_));
+}
+static const char *const cases_tp_aug_hue_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_gamma_(int which)
+{
+    (void)which;
+    tp_aug_gamma_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_gamma_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_gamma_(d_));
+}
+static const char *const cases_tp_aug_gamma_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_clip_(int which)
+{
+    (void)which;
+    tp_aug_clip_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_clip_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_clip_(d_));
+}
+static const char *const cases_tp_aug_clip_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_lighting_(int which)
+{
+    (void)which;
+    tp_aug_lighting_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.std = 1;
+    const tp_aug_lighting_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_lighting_(d_));
+}
+static const char *const cases_tp_aug_lighting_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_mean_variance_normalize_(int which)
+{
+    (void)which;
+    tp_aug_mean_variance_normalize_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_mean_variance_normalize_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_mean_variance_normalize_(d_));
+}
+static const char *const cases_tp_aug_mean_variance_normalize_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_min_max_normalize_(int which)
+{
+    (void)which;
+    tp_aug_min_max_normalize_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_min_max_normalize_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_min_max_normalize_(d_));
+}
+static const char *const cases_tp_aug_min_max_normalize_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_grayscale_(int which)
+{
+    (void)which;
+    tp_aug_grayscale_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_grayscale_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_grayscale_(d_));
+}
+static const char *const cases_tp_aug_grayscale_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_color_space_(int which)
+{
+    (void)which;
+    tp_aug_color_space_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.mode = TP_COLOR_RGB2BGR;
+    const tp_aug_color_space_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_color_space_(d_));
+}
+static const char *const cases_tp_aug_color_space_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_to_uint8(int which)
+{
+    (void)which;
+    got_augmentor(tp_aug_to_uint8());
+}
+static const char *const cases_tp_aug_to_uint8[] = {"Ggood arguments", NULL};
+
+static void call_tp_aug_to_float32(int which)
+{
+    (void)which;
+    got_augmentor(tp_aug_to_float32());
+}
+static const char *const cases_tp_aug_to_float32[] = {"Ggood arguments", NULL};
+
+static void call_tp_aug_gaussian_blur_(int which)
+{
+    (void)which;
+    tp_aug_gaussian_blur_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_gaussian_blur_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_gaussian_blur_(d_));
+}
+static const char *const cases_tp_aug_gaussian_blur_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_jpeg_noise_(int which)
+{
+    (void)which;
+    tp_aug_jpeg_noise_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_jpeg_noise_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_jpeg_noise_(d_));
+}
+static const char *const cases_tp_aug_jpeg_noise_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_gaussian_noise_(int which)
+{
+    (void)which;
+    tp_aug_gaussian_noise_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_gaussian_noise_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_gaussian_noise_(d_));
+}
+static const char *const cases_tp_aug_gaussian_noise_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_aug_salt_pepper_noise_(int which)
+{
+    (void)which;
+    tp_aug_salt_pepper_noise_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_aug_salt_pepper_noise_desc *d_ = which == 1 ? NULL : &desc;
+    got_augmentor(tp_aug_salt_pepper_noise_(d_));
+}
+static const char *const cases_tp_aug_salt_pepper_noise_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_augment_image_(int which)
+{
+    (void)which;
+    tp_df_augment_image_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.augmentors = augmentor_given();
+    const tp_df_augment_image_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_augment_image_(d_));
+}
+static const char *const cases_tp_df_augment_image_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_augment_coordinates_(int which)
+{
+    (void)which;
+    tp_df_augment_coordinates_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.augmentors = augmentor_given();
+    const tp_df_augment_coordinates_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_augment_coordinates_(d_));
+}
+static const char *const cases_tp_df_augment_coordinates_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_augment_images_(int which)
+{
+    (void)which;
+    tp_df_augment_images_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.augmentors = augmentor_given();
+    const tp_df_augment_images_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_augment_images_(d_));
+}
+static const char *const cases_tp_df_augment_images_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
 static void call_tp_idx_load(int which)
 {
     (void)which;
@@ -6406,6 +7285,172 @@ static void call_tp_queue_input_size_ema(int which)
     got_answer();
 }
 static const char *const cases_tp_queue_input_size_ema[] = {"Ggood arguments", "!s = NULL", NULL};
+
+static void call_tp_feedfree_input(int which)
+{
+    (void)which;
+    const char *name_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : "name";
+    size_t bytes_ = 8;
+    got_input(tp_feedfree_input(name_, bytes_));
+}
+static const char *const cases_tp_feedfree_input[] = {"?good arguments", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
+
+static void call_tp_batch_queue_input_(int which)
+{
+    (void)which;
+    tp_batch_queue_input_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.batch_size = 2;
+    const tp_batch_queue_input_desc *d_ = which == 1 ? NULL : &desc;
+    got_input(tp_batch_queue_input_(d_));
+}
+static const char *const cases_tp_batch_queue_input_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_queue_input_refill_queue(int which)
+{
+    (void)which;
+    tp_input_source *s_ = which == 1 ? NULL : input_ready();
+    got_status(tp_queue_input_refill_queue(s_));
+}
+static const char *const cases_tp_queue_input_refill_queue[] = {"?good arguments", "!s = NULL", NULL};
+
+static void call_tp_dataflow_to_dataset(int which)
+{
+    (void)which;
+    tp_dataflow *df_ = which == 1 ? NULL : dataflow_given();
+    const tp_dtype *types_ = which == 2 ? NULL : dtypes;
+    int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 1;
+    got_dataflow(tp_dataflow_to_dataset(df_, types_, n_));
+}
+static const char *const cases_tp_dataflow_to_dataset[] = {"Ggood arguments", "!df = NULL", "!types = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
+static void call_tp_dataset_input(int which)
+{
+    (void)which;
+    tp_dataflow *df_ = which == 1 ? NULL : dataflow_given();
+    got_input(tp_dataset_input(df_));
+}
+static const char *const cases_tp_dataset_input[] = {"Ggood arguments", "!df = NULL", NULL};
+
+static void call_tp_tensor_input_(int which)
+{
+    (void)which;
+    tp_tensor_input_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.fn = give_tensors;
+    const tp_tensor_input_desc *d_ = which == 1 ? NULL : &desc;
+    got_input(tp_tensor_input_(d_));
+}
+static const char *const cases_tp_tensor_input_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_dummy_constant_input(int which)
+{
+    (void)which;
+    const tp_shape *shapes_ = which == 1 ? NULL : a_shape();
+    int n_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : 1;
+    got_input(tp_dummy_constant_input(shapes_, n_));
+}
+static const char *const cases_tp_dummy_constant_input[] = {"Ggood arguments", "!shapes = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
+static void call_tp_staging_input_(int which)
+{
+    (void)which;
+    tp_staging_input_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.input = input_queued_given();
+    const tp_staging_input_desc *d_ = which == 1 ? NULL : &desc;
+    got_input(tp_staging_input_(d_));
+}
+static const char *const cases_tp_staging_input_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_remap_input_source(int which)
+{
+    (void)which;
+    tp_input_source *input_ = which == 1 ? NULL : input_ready_given();
+    const char *const *names_ = which == 2 ? NULL : names_x;
+    int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 1;
+    got_input(tp_remap_input_source(input_, names_, n_));
+}
+static const char *const cases_tp_remap_input_source[] = {"Ggood arguments", "!input = NULL", "!names = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
+static void call_tp_input_default_prefetch(int which)
+{
+    (void)which;
+    tp_input_source *input_ = which == 1 ? NULL : input_ready_given();
+    int n_devices_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 2;
+    got_input(tp_input_default_prefetch(input_, n_devices_));
+}
+static const char *const cases_tp_input_default_prefetch[] = {"Ggood arguments", "!input = NULL", "?n_devices = INT_MAX", "?n_devices = INT_MIN", "?n_devices = 0", "?n_devices = -1", NULL};
+
+static void call_tp_datapoint_pack(int which)
+{
+    (void)which;
+    const tp_datapoint *dp_ = which == 1 ? NULL : datapoint();
+    tp_buf *out_ = which == 2 ? NULL : buf();
+    got_status(tp_datapoint_pack(dp_, out_));
+}
+static const char *const cases_tp_datapoint_pack[] = {"Ggood arguments", "!dp = NULL", "!out = NULL", NULL};
+
+static void call_tp_datapoint_unpack(int which)
+{
+    (void)which;
+    tp_datapoint *dp_ = which == 1 ? NULL : datapoint();
+    const void *data_ = which == 2 ? NULL : bytes;
+    size_t size_ = 4;
+    const char *what_ = which == 6 ? NULL : which == 5 ? "" : which == 4 ? long_text() : which == 3 ? ":/ " : "name";
+    got_status(tp_datapoint_unpack(dp_, data_, size_, what_));
+}
+static const char *const cases_tp_datapoint_unpack[] = {"Ggood arguments", "!dp = NULL", "!data = NULL", "?what = \":/ \"", "?what = 300 letters", "?what = \"\"", "!what = NULL", NULL};
+
+static void call_tp_zmq_input_(int which)
+{
+    (void)which;
+    tp_zmq_input_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_zmq_input_desc *d_ = which == 1 ? NULL : &desc;
+    got_input(tp_zmq_input_(d_));
+}
+static const char *const cases_tp_zmq_input_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_zmq_input_to_dataset(int which)
+{
+    (void)which;
+    const tp_input_source *s_ = which == 1 ? NULL : input_ready();
+    const tp_spec *specs_ = which == 2 ? NULL : a_spec();
+    int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 2;
+    got_dataflow(tp_zmq_input_to_dataset(s_, specs_, n_));
+}
+static const char *const cases_tp_zmq_input_to_dataset[] = {"Ggood arguments", "!s = NULL", "!specs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+
+static void call_tp_df_remote_zmq_(int which)
+{
+    (void)which;
+    tp_df_remote_zmq_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_df_remote_zmq_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_remote_zmq_(d_));
+}
+static const char *const cases_tp_df_remote_zmq_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_df_remote_zmq_received(int which)
+{
+    (void)which;
+    const tp_dataflow *df_ = which == 1 ? NULL : dataflow();
+    int address_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : which == 2 ? INT_MAX : 2;
+    (void)tp_df_remote_zmq_received(df_, address_);
+    got_answer();
+}
+static const char *const cases_tp_df_remote_zmq_received[] = {"Ggood arguments", "!df = NULL", "?address = INT_MAX", "?address = INT_MIN", "?address = 0", "?address = -1", NULL};
+
+static void call_tp_df_send_zmq_(int which)
+{
+    (void)which;
+    tp_df_send_zmq_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_df_send_zmq_desc *d_ = which == 1 ? NULL : &desc;
+    got_status(tp_df_send_zmq_(d_));
+}
+static const char *const cases_tp_df_send_zmq_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_stop(int which)
 {
@@ -8295,6 +9340,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_status", call_tp_df_status, cases_tp_df_status},
     {"tp_df_fail", call_tp_df_fail, cases_tp_df_fail},
     {"tp_df_new", call_tp_df_new, cases_tp_df_new},
+    {"tp_df_stopping", call_tp_df_stopping, cases_tp_df_stopping},
     {"tp_df_test_speed", call_tp_df_test_speed, cases_tp_df_test_speed},
     {"tp_df_from_list_", call_tp_df_from_list_, cases_tp_df_from_list_},
     {"tp_df_from_arrays_", call_tp_df_from_arrays_, cases_tp_df_from_arrays_},
@@ -8322,6 +9368,91 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_random_mix_", call_tp_df_random_mix_, cases_tp_df_random_mix_},
     {"tp_df_cache_", call_tp_df_cache_, cases_tp_df_cache_},
     {"tp_df_batch_by_shape_", call_tp_df_batch_by_shape_, cases_tp_df_batch_by_shape_},
+    {"tp_df_prefetch_", call_tp_df_prefetch_, cases_tp_df_prefetch_},
+    {"tp_df_parallel_map_", call_tp_df_parallel_map_, cases_tp_df_parallel_map_},
+    {"tp_df_multi_thread_", call_tp_df_multi_thread_, cases_tp_df_multi_thread_},
+    {"tp_df_cifar10_", call_tp_df_cifar10_, cases_tp_df_cifar10_},
+    {"tp_df_cifar100_", call_tp_df_cifar100_, cases_tp_df_cifar100_},
+    {"tp_df_per_pixel_mean", call_tp_df_per_pixel_mean, cases_tp_df_per_pixel_mean},
+    {"tp_df_per_channel_mean", call_tp_df_per_channel_mean, cases_tp_df_per_channel_mean},
+    {"tp_df_npz_", call_tp_df_npz_, cases_tp_df_npz_},
+    {"tp_tfrecord_append", call_tp_tfrecord_append, cases_tp_tfrecord_append},
+    {"tp_tfrecord_put", call_tp_tfrecord_put, cases_tp_tfrecord_put},
+    {"tp_tfrecord_open", call_tp_tfrecord_open, cases_tp_tfrecord_open},
+    {"tp_tfrecord_next", call_tp_tfrecord_next, cases_tp_tfrecord_next},
+    {"tp_tfrecord_close", call_tp_tfrecord_close, cases_tp_tfrecord_close},
+    {"tp_example_write", call_tp_example_write, cases_tp_example_write},
+    {"tp_example_parse", call_tp_example_parse, cases_tp_example_parse},
+    {"tp_df_tfrecord_", call_tp_df_tfrecord_, cases_tp_df_tfrecord_},
+    {"tp_df_save_tfrecord", call_tp_df_save_tfrecord, cases_tp_df_save_tfrecord},
+    {"tp_df_csv_", call_tp_df_csv_, cases_tp_df_csv_},
+    {"tp_vocabulary_chars", call_tp_vocabulary_chars, cases_tp_vocabulary_chars},
+    {"tp_vocabulary_words", call_tp_vocabulary_words, cases_tp_vocabulary_words},
+    {"tp_vocabulary_find", call_tp_vocabulary_find, cases_tp_vocabulary_find},
+    {"tp_vocabulary_free", call_tp_vocabulary_free, cases_tp_vocabulary_free},
+    {"tp_df_text_chars_", call_tp_df_text_chars_, cases_tp_df_text_chars_},
+    {"tp_df_text_words_", call_tp_df_text_words_, cases_tp_df_text_words_},
+    {"tp_image_decode", call_tp_image_decode, cases_tp_image_decode},
+    {"tp_df_image_from_file_", call_tp_df_image_from_file_, cases_tp_df_image_from_file_},
+    {"tp_df_image_folder_", call_tp_df_image_folder_, cases_tp_df_image_folder_},
+    {"tp_df_image_classes", call_tp_df_image_classes, cases_tp_df_image_classes},
+    {"tp_df_image_list_", call_tp_df_image_list_, cases_tp_df_image_list_},
+    {"tp_map_image", call_tp_map_image, cases_tp_map_image},
+    {"tp_df_lmdb_", call_tp_df_lmdb_, cases_tp_df_lmdb_},
+    {"tp_lmdb_save", call_tp_lmdb_save, cases_tp_lmdb_save},
+    {"tp_aug_status", call_tp_aug_status, cases_tp_aug_status},
+    {"tp_aug_free", call_tp_aug_free, cases_tp_aug_free},
+    {"tp_aug_draw", call_tp_aug_draw, cases_tp_aug_draw},
+    {"tp_aug_apply_image", call_tp_aug_apply_image, cases_tp_aug_apply_image},
+    {"tp_aug_apply_mask", call_tp_aug_apply_mask, cases_tp_aug_apply_mask},
+    {"tp_aug_apply_coords", call_tp_aug_apply_coords, cases_tp_aug_apply_coords},
+    {"tp_aug_apply_boxes", call_tp_aug_apply_boxes, cases_tp_aug_apply_boxes},
+    {"tp_transform_text", call_tp_transform_text, cases_tp_transform_text},
+    {"tp_transform_free", call_tp_transform_free, cases_tp_transform_free},
+    {"tp_aug_list", call_tp_aug_list, cases_tp_aug_list},
+    {"tp_aug_identity", call_tp_aug_identity, cases_tp_aug_identity},
+    {"tp_aug_random_apply", call_tp_aug_random_apply, cases_tp_aug_random_apply},
+    {"tp_aug_random_choose", call_tp_aug_random_choose, cases_tp_aug_random_choose},
+    {"tp_aug_random_order", call_tp_aug_random_order, cases_tp_aug_random_order},
+    {"tp_aug_map_image_", call_tp_aug_map_image_, cases_tp_aug_map_image_},
+    {"tp_aug_resize_", call_tp_aug_resize_, cases_tp_aug_resize_},
+    {"tp_aug_resize_shortest_edge_", call_tp_aug_resize_shortest_edge_, cases_tp_aug_resize_shortest_edge_},
+    {"tp_aug_random_resize_", call_tp_aug_random_resize_, cases_tp_aug_random_resize_},
+    {"tp_aug_random_crop", call_tp_aug_random_crop, cases_tp_aug_random_crop},
+    {"tp_aug_center_crop", call_tp_aug_center_crop, cases_tp_aug_center_crop},
+    {"tp_aug_random_crop_random_shape_", call_tp_aug_random_crop_random_shape_, cases_tp_aug_random_crop_random_shape_},
+    {"tp_aug_google_net_random_crop_and_resize_", call_tp_aug_google_net_random_crop_and_resize_, cases_tp_aug_google_net_random_crop_and_resize_},
+    {"tp_aug_random_cutout_", call_tp_aug_random_cutout_, cases_tp_aug_random_cutout_},
+    {"tp_aug_pad_", call_tp_aug_pad_, cases_tp_aug_pad_},
+    {"tp_aug_center_paste_", call_tp_aug_center_paste_, cases_tp_aug_center_paste_},
+    {"tp_aug_random_paste_", call_tp_aug_random_paste_, cases_tp_aug_random_paste_},
+    {"tp_aug_flip_", call_tp_aug_flip_, cases_tp_aug_flip_},
+    {"tp_aug_transpose_", call_tp_aug_transpose_, cases_tp_aug_transpose_},
+    {"tp_aug_shift_", call_tp_aug_shift_, cases_tp_aug_shift_},
+    {"tp_aug_rotation_", call_tp_aug_rotation_, cases_tp_aug_rotation_},
+    {"tp_aug_rotation_and_crop_valid_", call_tp_aug_rotation_and_crop_valid_, cases_tp_aug_rotation_and_crop_valid_},
+    {"tp_aug_affine_", call_tp_aug_affine_, cases_tp_aug_affine_},
+    {"tp_aug_brightness_", call_tp_aug_brightness_, cases_tp_aug_brightness_},
+    {"tp_aug_brightness_scale_", call_tp_aug_brightness_scale_, cases_tp_aug_brightness_scale_},
+    {"tp_aug_contrast_", call_tp_aug_contrast_, cases_tp_aug_contrast_},
+    {"tp_aug_saturation_", call_tp_aug_saturation_, cases_tp_aug_saturation_},
+    {"tp_aug_hue_", call_tp_aug_hue_, cases_tp_aug_hue_},
+    {"tp_aug_gamma_", call_tp_aug_gamma_, cases_tp_aug_gamma_},
+    {"tp_aug_clip_", call_tp_aug_clip_, cases_tp_aug_clip_},
+    {"tp_aug_lighting_", call_tp_aug_lighting_, cases_tp_aug_lighting_},
+    {"tp_aug_mean_variance_normalize_", call_tp_aug_mean_variance_normalize_, cases_tp_aug_mean_variance_normalize_},
+    {"tp_aug_min_max_normalize_", call_tp_aug_min_max_normalize_, cases_tp_aug_min_max_normalize_},
+    {"tp_aug_grayscale_", call_tp_aug_grayscale_, cases_tp_aug_grayscale_},
+    {"tp_aug_color_space_", call_tp_aug_color_space_, cases_tp_aug_color_space_},
+    {"tp_aug_to_uint8", call_tp_aug_to_uint8, cases_tp_aug_to_uint8},
+    {"tp_aug_to_float32", call_tp_aug_to_float32, cases_tp_aug_to_float32},
+    {"tp_aug_gaussian_blur_", call_tp_aug_gaussian_blur_, cases_tp_aug_gaussian_blur_},
+    {"tp_aug_jpeg_noise_", call_tp_aug_jpeg_noise_, cases_tp_aug_jpeg_noise_},
+    {"tp_aug_gaussian_noise_", call_tp_aug_gaussian_noise_, cases_tp_aug_gaussian_noise_},
+    {"tp_aug_salt_pepper_noise_", call_tp_aug_salt_pepper_noise_, cases_tp_aug_salt_pepper_noise_},
+    {"tp_df_augment_image_", call_tp_df_augment_image_, cases_tp_df_augment_image_},
+    {"tp_df_augment_coordinates_", call_tp_df_augment_coordinates_, cases_tp_df_augment_coordinates_},
+    {"tp_df_augment_images_", call_tp_df_augment_images_, cases_tp_df_augment_images_},
     {"tp_idx_load", call_tp_idx_load, cases_tp_idx_load},
     {"tp_idx_parse", call_tp_idx_parse, cases_tp_idx_parse},
     {"tp_input_setup", call_tp_input_setup, cases_tp_input_setup},
@@ -8345,6 +9476,23 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_from_queue", call_tp_df_from_queue, cases_tp_df_from_queue},
     {"tp_queue_input_", call_tp_queue_input_, cases_tp_queue_input_},
     {"tp_queue_input_size_ema", call_tp_queue_input_size_ema, cases_tp_queue_input_size_ema},
+    {"tp_feedfree_input", call_tp_feedfree_input, cases_tp_feedfree_input},
+    {"tp_batch_queue_input_", call_tp_batch_queue_input_, cases_tp_batch_queue_input_},
+    {"tp_queue_input_refill_queue", call_tp_queue_input_refill_queue, cases_tp_queue_input_refill_queue},
+    {"tp_dataflow_to_dataset", call_tp_dataflow_to_dataset, cases_tp_dataflow_to_dataset},
+    {"tp_dataset_input", call_tp_dataset_input, cases_tp_dataset_input},
+    {"tp_tensor_input_", call_tp_tensor_input_, cases_tp_tensor_input_},
+    {"tp_dummy_constant_input", call_tp_dummy_constant_input, cases_tp_dummy_constant_input},
+    {"tp_staging_input_", call_tp_staging_input_, cases_tp_staging_input_},
+    {"tp_remap_input_source", call_tp_remap_input_source, cases_tp_remap_input_source},
+    {"tp_input_default_prefetch", call_tp_input_default_prefetch, cases_tp_input_default_prefetch},
+    {"tp_datapoint_pack", call_tp_datapoint_pack, cases_tp_datapoint_pack},
+    {"tp_datapoint_unpack", call_tp_datapoint_unpack, cases_tp_datapoint_unpack},
+    {"tp_zmq_input_", call_tp_zmq_input_, cases_tp_zmq_input_},
+    {"tp_zmq_input_to_dataset", call_tp_zmq_input_to_dataset, cases_tp_zmq_input_to_dataset},
+    {"tp_df_remote_zmq_", call_tp_df_remote_zmq_, cases_tp_df_remote_zmq_},
+    {"tp_df_remote_zmq_received", call_tp_df_remote_zmq_received, cases_tp_df_remote_zmq_received},
+    {"tp_df_send_zmq_", call_tp_df_send_zmq_, cases_tp_df_send_zmq_},
     {"tp_stop", call_tp_stop, cases_tp_stop},
     {"tp_humanize_time_delta", call_tp_humanize_time_delta, cases_tp_humanize_time_delta},
     {"tp_callback_new", call_tp_callback_new, cases_tp_callback_new},

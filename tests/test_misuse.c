@@ -62,6 +62,8 @@ FREES(tp_model_exporter, tp_model_exporter_free)
 FREES(tp_regex, tp_regex_free)
 FREES(tp_pool, tp_pool_free)
 FREES(tp_queue, tp_queue_free)
+FREES(tp_augmentor, tp_aug_free)
+FREES(tp_transform, tp_transform_free)
 FREES(tp_mutex, tp_mutex_free)
 FREES(tp_cond, tp_cond_free)
 FREES(tp_writer, tp_writer_abort)
@@ -640,6 +642,27 @@ static tp_dataflow *dataflow_of_thread(void *user, int i)
     return dataflow_given();
 }
 static tp_dataflow *dataflow(void) { return (tp_dataflow *)owned(dataflow_given(), free_tp_df_free); }
+static tp_augmentor *augmentor_given(void) { return tp_aug_center_crop(1, 2); }
+static tp_augmentor *augmentor(void) { return (tp_augmentor *)owned(augmentor_given(), free_tp_aug_free); }
+static tp_augmentor **list_augmentors_given(void)
+{
+    static tp_augmentor *list[2];
+    list[0] = augmentor_given(), list[1] = augmentor_given();
+    return list;
+}
+static tp_transform *transform(void) /* for images of 2x4 */
+{
+    static tp_transform t;
+    tp_augmentor *a = augmentor();
+    tp_transform_free(&t);
+    if (tp_aug_draw(a, 2, 4, 1, 1, &t) != TP_OK) abort();
+    return (tp_transform *)owned(&t, free_tp_transform_free);
+}
+static tp_tensor *points(void) { return tensor_shaped(TP_F32, shape_of(4, 2)); }
+static tp_status map_pixels(const tp_tensor *in, tp_tensor *out, const tp_aug_call *call)
+{
+    return (void)in, (void)out, (void)call, TP_OK;
+}
 static tp_dataflow **list_dataflows_given(void)
 {
     static tp_dataflow *list[2];
@@ -831,6 +854,11 @@ static void got_monitors(tp_monitors *m)
 }
 static void got_trainer(tp_trainer *t) { judge(t == NULL), tp_trainer_free(t); }
 static void got_exporter(tp_model_exporter *x) { judge(x == NULL), tp_model_exporter_free(x); }
+static void got_augmentor(tp_augmentor *a)
+{
+    judge(tp_aug_status(a) != TP_OK);
+    tp_aug_free(a);
+}
 static void got_queue(tp_queue *q) { judge(q == NULL), tp_queue_free(q); }
 static void got_pool(tp_pool *p) { judge(p == NULL), tp_pool_free(p); }
 static void got_mutex(tp_mutex *m) { got_answer(), tp_mutex_free(m); }

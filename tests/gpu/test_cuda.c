@@ -1934,6 +1934,59 @@ TEST(another_thread_stages)
     gpu->close(gpu);
 }
 
+/* Datapoint i of a pass of 7: 5000 times i, then i. */
+static tp_status large_point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    if (i >= 7) return TP_END;
+    tp_status st = tp_datapoint_resize(dp, 2);
+    for (int c = 0; c < 2 && st == TP_OK; c++)
+        st = tp_tensor_resize(&dp->c[c], TP_F32, c ? tp_make_shape(1) : tp_make_shape(5000));
+    for (int c = 0; c < 2 && st == TP_OK; c++)
+        for (int64_t k = 0; k < tp_tensor_size(&dp->c[c]); k++) ((float *)dp->c[c].data)[k] = (float)i;
+    return st;
+}
+/* A StagingInput uploads while steps run, which are replays of a recording from the third on. */
+TEST(a_staging_input_feeds_the_gpu)
+{
+    const tp_spec specs[] = {TP_SPEC("large", TP_F32, 5000), TP_SPEC("small", TP_F32, 1)};
+    tp_device *gpu = tp_cuda_open(0);
+    if (!CHECK_MSG(gpu != NULL, "no GPU: %s", tp_last_error())) return;
+    for (int nr = 1; nr <= 3; nr += 2) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_input_source *s =
+            tp_staging_input(tp_queue_input(tp_df_from_generator(large_point, NULL), .capacity = 3), .nr_stage = nr);
+        tp_node *in[2] = {NULL, NULL};
+        CHECK_OK(tp_input_setup(s, g, specs, 2));
+        CHECK_OK(tp_input_get_tensors(s, in));
+        tp_node *y = tp_add(tp_mean(in[0]), tp_mean(tp_affine(in[1], 100, 0)));
+        tp_session_config c = tp_default_session_config();
+        c.devices = &gpu;
+        c.n_devices = 1;
+        tp_session *session = tp_session_new(g, &c);
+        int n = 0;
+        tp_hook *const *hooks = tp_input_hooks(s, &n);
+        for (int i = 0; i < n; i++)
+            if (hooks[i]->after_create_session) CHECK_OK(hooks[i]->after_create_session(hooks[i], session));
+        tp_hooked_session *h = tp_hooked_session_new(session, hooks, n);
+        CHECK_OK(tp_input_reset_state(s));
+        for (int i = 0; i < 25; i++) {
+            const tp_tensor *v = NULL;
+            if (i == 20) CHECK_OK(tp_input_seek(s, 20)); /* what was staged is let go */
+            if (!CHECK_OK(tp_hooked_run(h, &y, 1, &v))) break;
+            CHECK_MSG(tp_tensor_get(v, 0) == 101.0 * (i % 7), "step %d: %g", i, tp_tensor_get(v, 0));
+        }
+        tp_plan_info info;
+        CHECK_OK(tp_exec_plan_info(tp_hooked_session_exec(h), &y, 1, &info));
+        CHECK(info.recorded);
+        tp_hooked_session_free(h);
+        tp_session_free(session);
+        tp_input_free(s);
+        tp_graph_free(g);
+    }
+    gpu->close(gpu);
+}
+
 /* A recorded step that is traced runs kernel by kernel, each with times of its own, and is replayed again afterwards. What is fed
  * lies on the GPU, brought there at once or staged. */
 TEST(a_step_is_traced_and_fed_on_the_gpu)

@@ -7400,7 +7400,7 @@ static void call_tp_datapoint_unpack(int which)
     const char *what_ = which == 6 ? NULL : which == 5 ? "" : which == 4 ? long_text() : which == 3 ? ":/ " : "name";
     got_status(tp_datapoint_unpack(dp_, data_, size_, what_));
 }
-static const char *const cases_tp_datapoint_unpack[] = {"Ggood arguments", "!dp = NULL", "!data = NULL", "?what = \":/ \"", "?what = 300 letters", "?what = \"\"", "!what = NULL", NULL};
+static const char *const cases_tp_datapoint_unpack[] = {"?good arguments", "!dp = NULL", "!data = NULL", "?what = \":/ \"", "?what = 300 letters", "?what = \"\"", "!what = NULL", NULL};
 
 static void call_tp_zmq_input_(int which)
 {
@@ -7420,7 +7420,7 @@ static void call_tp_zmq_input_to_dataset(int which)
     int n_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 2;
     got_dataflow(tp_zmq_input_to_dataset(s_, specs_, n_));
 }
-static const char *const cases_tp_zmq_input_to_dataset[] = {"Ggood arguments", "!s = NULL", "!specs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
+static const char *const cases_tp_zmq_input_to_dataset[] = {"?good arguments", "!s = NULL", "!specs = NULL", "?n = INT_MIN", "?n = 0", "!n = -1", NULL};
 
 static void call_tp_df_remote_zmq_(int which)
 {
@@ -7430,7 +7430,7 @@ static void call_tp_df_remote_zmq_(int which)
     const tp_df_remote_zmq_desc *d_ = which == 1 ? NULL : &desc;
     got_dataflow(tp_df_remote_zmq_(d_));
 }
-static const char *const cases_tp_df_remote_zmq_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+static const char *const cases_tp_df_remote_zmq_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_df_remote_zmq_received(int which)
 {
@@ -7450,7 +7450,7 @@ static void call_tp_df_send_zmq_(int which)
     const tp_df_send_zmq_desc *d_ = which == 1 ? NULL : &desc;
     got_status(tp_df_send_zmq_(d_));
 }
-static const char *const cases_tp_df_send_zmq_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+static const char *const cases_tp_df_send_zmq_[] = {"Sgood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_stop(int which)
 {

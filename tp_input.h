@@ -447,15 +447,32 @@ typedef struct tp_df_multi_thread_desc {
 } tp_df_multi_thread_desc;
 TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d);
 
+/* df in num_proc processes, which are forked at the first tp_df_restart or tp_df_next: each has a copy of df and makes every
+ * num_proc-th datapoint, seeking past the others. So df comes as it is, bit for bit, for any number of processes, and resumes
+ * exactly; it is the faster the cheaper df skips: a map should say .keeps_all = TP_YES. Datapoints come through shared memory that
+ * has no name. A process that crashes or is killed makes tp_df_next fail with a sentence; tp_df_restart starts new ones. They end
+ * with the flow, and with this program however it ends. They are copies of this one: what functions of df change is not seen here, and
+ * they must not use its threads or its GPU. Where there is no fork, df is walked by the caller.
+ * [dataflow: MultiProcessRunner, MultiProcessRunnerZMQ, MultiProcessMapData] */
+typedef struct tp_df_multi_process_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    int num_proc;
+    int num_prefetch; /* datapoints of each process that wait at most; 0 = 8 */
+} tp_df_multi_process_desc;
+TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d);
+
 /* clang-format off */
 #ifndef __cplusplus
 #define tp_df_prefetch(...) TP__CALL(input, tp_df_prefetch, #__VA_ARGS__, __VA_ARGS__)
 #define tp_df_parallel_map(...) TP__CALL(input, tp_df_parallel_map, #__VA_ARGS__, __VA_ARGS__)
 #define tp_df_multi_thread(...) TP__CALL(input, tp_df_multi_thread, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_multi_process(...) TP__CALL(input, tp_df_multi_process, #__VA_ARGS__, __VA_ARGS__)
 #elif __cplusplus >= 202002L
 #define tp_df_prefetch(df_, ...) TP__CALL1(input, tp_df_prefetch, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_parallel_map(df_, fn_, ...) TP__CALL2(input, tp_df_parallel_map, df, df_, fn, fn_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_multi_thread(get_df_, num_thread_, ...) TP__CALL2(input, tp_df_multi_thread, get_df, get_df_, num_thread, num_thread_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_multi_process(df_, num_proc_, ...) TP__CALL2(input, tp_df_multi_process, df, df_, num_proc, num_proc_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
 /* clang-format on */
 
@@ -4674,6 +4691,501 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
     df->size = tp__turns_size;
     df->seek = tp__turns_seek;
     return df;
+}
+
+/* -- multi_process ---- >>df multi_process
+ *
+ * The parent and each worker speak through a socket. The parent gives orders; the worker says for each of its datapoints in which
+ * slot of the shared memory it lies, and may write there again when an order says that the slot is free. Each restart or seek is a new
+ * generation: what is said about an older one is not listened to. A socket that is closed tells of the other's death. */
+
+#ifdef TP__OS_FORK
+enum { TP__PROCS_BEGIN = -1, TP__PROCS_PROBE = -2 };
+typedef struct tp__procs_order {
+    int64_t generation, pass, skip;
+    int64_t
+        slot; /* this one is free; or BEGIN at datapoint `skip`; or PROBE: how many of `skip` datapoints are there? */
+} tp__procs_order;
+typedef struct tp__procs_said {
+    int64_t generation, slot, status;
+    int64_t at,
+        bytes; /* of the datapoint in the memory; of a failure: bytes of its sentence, which follows; PROBE: at is the answer */
+} tp__procs_said;
+typedef struct tp__procs_part { /* the head of a datapoint in the memory: so many of them */
+    int64_t dtype, ndim, dim[TP_MAX_DIMS];
+    int64_t at, parts; /* of the data, from the head on; how many components there are */
+} tp__procs_part;
+
+/* -- in the worker */
+
+typedef struct tp__procs_slot {
+    int64_t at, room;
+    bool taken;
+} tp__procs_slot;
+typedef struct tp__procs_self {
+    tp_dataflow *df;
+    int number, n, slots, fd, file;
+    tp__procs_slot *slot;
+    char *map;
+    int64_t size;                         /* of the file, all of it mapped */
+    int64_t generation, pass, here, next; /* where df is in its pass; the next datapoint that is mine */
+    bool running, fresh;                  /* fresh: df is to go to the start of the pass first */
+    tp_datapoint dp;
+} tp__procs_self;
+
+static void tp__procs_say(const tp__procs_self *me, int slot, tp_status st, int64_t at, int64_t bytes)
+{
+    tp__procs_said said;
+    const char *text = tp_last_error();
+    said.generation = me->generation;
+    said.slot = slot;
+    said.status = st;
+    said.at = at;
+    said.bytes = st < TP_OK ? (int64_t)strlen(text) : bytes;
+    if (tp__os_send(me->fd, &said, sizeof said) != 0) _exit(0);
+    if (st < TP_OK && tp__os_send(me->fd, text, (size_t)said.bytes) != 0) _exit(0);
+}
+
+/* How many bytes the datapoint takes with its head; parts say where its data go. -1: too large. */
+static int64_t tp__procs_layout(const tp_datapoint *dp, tp__procs_part *part)
+{
+    size_t at;
+    if (!tp_mul_size((size_t)dp->n, sizeof *part, &at)) return -1;
+    for (int i = 0; i < dp->n; i++) {
+        const size_t bytes = tp_tensor_bytes(&dp->c[i]);
+        at = (at + 63) & ~(size_t)63;
+        if (part) part[i].at = (int64_t)at;
+        if (bytes > PTRDIFF_MAX - at - 64) return -1;
+        at += bytes;
+    }
+    return at ? (int64_t)at : 1;
+}
+
+static tp_status tp__procs_room(tp__procs_self *me, tp__procs_slot *s, int64_t bytes)
+{
+    if (bytes <= s->room) return TP_OK;
+    const int64_t room = ((bytes > INT64_MAX / 4 ? bytes : bytes + bytes / 4) + 4095) & ~(int64_t)4095;
+    if (bytes < 0 || room > INT64_MAX - me->size)
+        return tp_fail(TP_ERR_NOMEM, "the datapoint does not fit into memory");
+    const int error = tp__os_grow_file(me->file, (uint64_t)(me->size + room));
+    if (error)
+        return tp_fail(TP_ERR_NOMEM, "there is no shared memory for %lld bytes: %s", (long long)bytes, strerror(error));
+    tp__os_unmap_file(me->map, (uint64_t)me->size);
+    me->map = tp__os_map_file(me->file, (uint64_t)(me->size + room));
+    if (!me->map) { /* nothing is where it was: this process cannot go on */
+        tp__procs_say(
+            me, 0, tp_fail(TP_ERR_NOMEM, "%lld bytes of shared memory cannot be mapped", (long long)(me->size + room)),
+            0, 0);
+        _exit(1);
+    }
+    s->at = me->size;
+    s->room = room;
+    me->size += room;
+    return TP_OK;
+}
+
+static tp_status tp__procs_pack(tp__procs_self *me, tp__procs_slot *s, int64_t *bytes)
+{
+    const tp_datapoint *dp = &me->dp;
+    for (int i = 0; i < dp->n; i++)
+        if (dp->c[i].device)
+            return tp_fail(TP_ERR_ARG, "component %d is in the memory of a device, which processes do not share", i);
+    *bytes = tp__procs_layout(dp, NULL);
+    const tp_status st = tp__procs_room(me, s, *bytes);
+    if (st != TP_OK) return st;
+    tp__procs_part *part = (tp__procs_part *)(void *)(me->map + s->at);
+    for (int i = 0; i < dp->n; i++) {
+        memset(&part[i], 0, sizeof part[i]);
+        part[i].parts = dp->n;
+        part[i].dtype = dp->c[i].dtype;
+        part[i].ndim = dp->c[i].shape.ndim;
+        for (int k = 0; k < dp->c[i].shape.ndim; k++) part[i].dim[k] = dp->c[i].shape.dim[k];
+    }
+    tp__procs_layout(dp, part);
+    for (int i = 0; i < dp->n; i++)
+        if (tp_tensor_bytes(&dp->c[i])) memcpy((char *)part + part[i].at, dp->c[i].data, tp_tensor_bytes(&dp->c[i]));
+    if (dp->n == 0) *bytes = 0;
+    return TP_OK;
+}
+
+/* My next datapoint. A failure takes the place of its datapoint; those of others' datapoints are theirs to tell. */
+static tp_status tp__procs_make(tp__procs_self *me)
+{
+    tp_status st = me->fresh ? tp_df_restart(me->df, me->pass) : TP_OK;
+    if (st != TP_OK) return st;
+    me->fresh = false;
+    while (me->here < me->next) {
+        int64_t k = 0;
+        st = tp_df_seek(me->df, me->next - me->here, &k);
+        me->here += k + (st < TP_OK);
+        if (st == TP_OK && me->here < me->next) return TP_END;
+        if (st > TP_OK) return st;
+    }
+    st = tp_df_next(me->df, &me->dp);
+    if (st == TP_END) return st;
+    me->here++;
+    me->next += me->n;
+    return st;
+}
+
+static void tp__procs_obey(tp__procs_self *me, const tp__procs_order *o)
+{
+    if (o->slot >= 0) {
+        if (o->generation == me->generation && o->slot < me->slots) me->slot[o->slot].taken = false;
+        return;
+    }
+    for (int k = 0; k < me->slots; k++) me->slot[k].taken = false;
+    me->generation = o->generation;
+    me->here = 0;
+    me->next = o->skip + (me->number - o->skip % me->n + me->n) % me->n;
+    me->pass = o->pass;
+    me->fresh = true;
+    me->running = o->slot == TP__PROCS_BEGIN;
+    if (me->running) return;
+    int64_t k = 0;
+    tp_status st = tp_df_restart(me->df, o->pass);
+    if (st == TP_OK) st = tp_df_seek(me->df, o->skip, &k);
+    tp__procs_say(me, 0, st, k, 0);
+}
+
+#ifndef TP_NO_THREADS
+static void tp__procs_watch(void *user)
+{
+    tp__os_wait_hang_up(*(const int *)user);
+    _exit(0);
+}
+#endif
+
+static void tp__procs_main(tp__procs_self *me)
+{
+#ifndef TP_NO_THREADS
+    tp_thread *watch; /* so that a function that takes long ends with the parent too */
+    (void)tp_thread_start(&watch, tp__procs_watch, &me->fd);
+#endif
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the parent, whose end is ours */
+    me->slot = (tp__procs_slot *)tp_calloc((size_t)me->slots, sizeof *me->slot);
+    if (!me->slot) _exit(1);
+    for (;;) {
+        int k = 0;
+        while (k < me->slots && me->slot[k].taken) k++;
+        if (!me->running || k == me->slots || tp__os_readable(me->fd, 0)) {
+            tp__procs_order order;
+            if (tp__os_read(me->fd, &order, sizeof order) != (int64_t)sizeof order) _exit(0);
+            tp__procs_obey(me, &order);
+            continue;
+        }
+        int64_t bytes = 0;
+        tp_status st = tp__procs_make(me);
+        if (st == TP_OK) st = tp__procs_pack(me, &me->slot[k], &bytes);
+        me->slot[k].taken = true;
+        if (st > TP_OK) me->running = false;
+        tp__procs_say(me, k, st, me->slot[k].at, bytes);
+    }
+}
+
+/* -- in the parent */
+
+typedef struct tp__procs_worker {
+    long pid;
+    int fd, file;
+    char *map;
+    uint64_t mapped;
+    bool ended; /* it has said that this pass is over */
+} tp__procs_worker;
+typedef struct tp__procs_flow {
+    tp_dataflow *df;
+    tp__procs_worker *worker;
+    int n, slots, started; /* started: workers that there are */
+    int64_t generation, position;
+    bool begun; /* this generation's orders are given */
+    int held;   /* the worker whose slot the caller views, -1 */
+    int64_t held_slot;
+    char broken[256]; /* why no more can come until the next restart */
+} tp__procs_flow;
+
+static void tp__procs_stop(tp__procs_flow *f)
+{
+    for (int i = 0; i < f->started; i++) tp__os_close(f->worker[i].fd); /* they end when they see that */
+    for (int i = 0; i < f->started; i++) {
+        tp__procs_worker *w = &f->worker[i];
+        char why[64];
+        const double end = tp_time() + 2;
+        bool gone = w->pid == 0 || tp__os_child_ended(w->pid, false, why, sizeof why);
+        while (!gone && tp_time() < end) {
+            tp__os_readable(-1, 0.001);
+            gone = tp__os_child_ended(w->pid, false, why, sizeof why);
+        }
+        if (!gone) {
+            kill((pid_t)w->pid, SIGKILL);
+            tp__os_child_ended(w->pid, true, why, sizeof why);
+        }
+        tp__os_unmap_file(w->map, w->mapped);
+        tp__os_close(w->file);
+        memset(w, 0, sizeof *w);
+    }
+    f->started = 0;
+    f->held = -1;
+}
+
+static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
+{
+    tp__procs_worker *w = &f->worker[i];
+    int fd[2];
+    const int file = tp__os_nameless_file();
+    if (file < 0) return tp_fail(TP_ERR, "tp_df_multi_process: no shared memory can be made: %s", strerror(errno));
+    if (tp__os_socket_pair(fd) != 0) {
+        tp__os_close(file);
+        return tp_fail(TP_ERR, "tp_df_multi_process: no socket can be made: %s", strerror(errno));
+    }
+    tp__os_lock(&tp__log_mutex); /* nobody may hold it in the copy */
+    const pid_t pid = fork();
+    tp__os_unlock(&tp__log_mutex);
+    if (pid == 0) {
+        tp__procs_self me;
+        for (int k = 0; k < i; k++) tp__os_close(f->worker[k].fd), tp__os_close(f->worker[k].file);
+        tp__os_close(fd[0]);
+        memset(&me, 0, sizeof me);
+        me.df = f->df;
+        me.number = i;
+        me.n = f->n;
+        me.slots = f->slots;
+        me.fd = fd[1];
+        me.file = file;
+        tp__procs_main(&me);
+    }
+    tp__os_close(fd[1]);
+    if (pid < 0) {
+        tp__os_close(fd[0]);
+        tp__os_close(file);
+        return tp_fail(TP_ERR, "tp_df_multi_process: process %d of %d cannot be started: %s", i + 1, f->n,
+                       strerror(errno));
+    }
+    memset(w, 0, sizeof *w);
+    w->pid = (long)pid;
+    w->fd = fd[0];
+    w->file = file;
+    f->started++;
+    return TP_OK;
+}
+
+/* A worker is gone, `why` if that is known; the others are of no use without it. */
+static tp_status tp__procs_lost(tp_dataflow *df, int i, const char *why)
+{
+    tp__procs_flow *f = (tp__procs_flow *)df->user;
+    char told[64];
+    const long pid = f->worker[i].pid;
+    if (!why && pid && !tp__os_child_ended(pid, false, told, sizeof told)) {
+        tp__os_readable(-1, 0.05); /* its socket is closed before it has quite ended */
+        if (!tp__os_child_ended(pid, false, told, sizeof told)) {
+            kill((pid_t)pid, SIGKILL); /* it has only closed its socket */
+            tp__os_child_ended(pid, true, told, sizeof told);
+        }
+    }
+    if (!why) why = pid ? told : "is gone";
+    f->worker[i].pid = 0;
+    snprintf(f->broken, sizeof f->broken,
+             "%s: process %d of %d (%ld) %s while it made a datapoint: see what its function does; tp_df_restart "
+             "starts it again",
+             df->name, i + 1, f->n, pid, why);
+    return tp_fail(TP_ERR, "%s", f->broken);
+}
+
+static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_t skip)
+{
+    const tp__procs_flow *f = (const tp__procs_flow *)df->user;
+    tp__procs_order o;
+    o.generation = f->generation;
+    o.pass = df->pass_;
+    o.skip = skip;
+    o.slot = slot;
+    return tp__os_send(f->worker[i].fd, &o, sizeof o) == 0 ? TP_OK : tp__procs_lost(df, i, NULL);
+}
+
+/* What worker i says next about this generation. A failure's sentence is set then. */
+static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
+{
+    tp__procs_flow *f = (tp__procs_flow *)df->user;
+    const tp__procs_worker *w = &f->worker[i];
+    for (;;) {
+        char text[TP__ERROR_TEXT], why[64];
+        while (!tp__os_readable(w->fd, 1.0)) /* its socket may live on in a copy of this process */
+            if (tp__os_child_ended(w->pid, false, why, sizeof why)) return tp__procs_lost(df, i, why);
+        if (tp__os_read(w->fd, said, sizeof *said) != (int64_t)sizeof *said) return tp__procs_lost(df, i, NULL);
+        if (said->status < TP_OK) {
+            if (said->bytes < 0 || said->bytes >= (int64_t)sizeof text ||
+                tp__os_read(w->fd, text, (size_t)said->bytes) != said->bytes)
+                return tp__procs_lost(df, i, NULL);
+            text[said->bytes] = 0;
+        }
+        if (said->generation != f->generation) continue;
+        if (said->status < TP_OK) tp_fail((tp_status)said->status, "%s", text);
+        return TP_OK;
+    }
+}
+
+/* The memory of worker i as views. It was written by a copy of this program, which may have crashed. */
+static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_said *said, tp_datapoint *dp)
+{
+    const char *const wrong = "tp_df_multi_process: a process has left no datapoint in the memory that it named";
+    if (said->bytes == 0) return tp_datapoint_resize(dp, 0);
+    if (said->at < 0 || said->bytes < (int64_t)sizeof(tp__procs_part) || said->bytes > INT64_MAX - said->at)
+        return tp_fail(TP_ERR_FORMAT, "%s", wrong);
+    if ((uint64_t)(said->at + said->bytes) > w->mapped) {
+        tp__os_unmap_file(w->map, w->mapped);
+        w->mapped = (uint64_t)(said->at + said->bytes);
+        w->map = tp__os_map_file(w->file, w->mapped);
+        if (!w->map) w->mapped = 0;
+        if (!w->map)
+            return tp_fail(TP_ERR_NOMEM, "tp_df_multi_process: %lld bytes of shared memory cannot be mapped",
+                           (long long)(said->at + said->bytes));
+    }
+    const tp__procs_part *part = (const tp__procs_part *)(const void *)(w->map + said->at);
+    const int64_t n = part->parts;
+    if (n < 1 || n > INT_MAX || n > said->bytes / (int64_t)sizeof *part) return tp_fail(TP_ERR_FORMAT, "%s", wrong);
+    tp_status st = tp_datapoint_resize(dp, (int)n);
+    for (int i = 0; i < (int)n && st == TP_OK; i++) {
+        tp_shape shape;
+        size_t bytes = 0;
+        memset(&shape, 0, sizeof shape);
+        if (part[i].ndim < 0 || part[i].ndim > TP_MAX_DIMS || part[i].dtype < 0 || part[i].dtype >= TP_DTYPE_COUNT)
+            return tp_fail(TP_ERR_FORMAT, "%s", wrong);
+        shape.ndim = (int)part[i].ndim;
+        for (int k = 0; k < shape.ndim; k++) shape.dim[k] = part[i].dim[k];
+        st = tp__type_bytes((tp_dtype)part[i].dtype, &shape, &bytes);
+        if (st == TP_OK && (part[i].at < 0 || part[i].at > said->bytes || (uint64_t)(said->bytes - part[i].at) < bytes))
+            st = tp_fail(TP_ERR_FORMAT, "%s", wrong);
+        if (st == TP_OK) tp_tensor_view(&dp->c[i], (tp_dtype)part[i].dtype, shape, (const char *)part + part[i].at);
+    }
+    return st;
+}
+
+static tp_status tp__procs_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__procs_flow *f = (tp__procs_flow *)df->user;
+    tp_status st = TP_OK;
+    tp__procs_said said;
+    if (f->broken[0]) return tp_fail(TP_ERR, "%s", f->broken);
+    for (int i = 0; i < f->n && !f->begun && st == TP_OK; i++)
+        st = tp__procs_order_to(df, i, TP__PROCS_BEGIN, f->position);
+    if (st == TP_OK && f->begun && f->held >= 0) st = tp__procs_order_to(df, f->held, f->held_slot, 0);
+    f->held = -1;
+    if (st != TP_OK) return st;
+    f->begun = true;
+    const int i = (int)(f->position % f->n);
+    if (f->worker[i].ended) return TP_END;
+    st = tp__procs_listen(df, i, &said);
+    if (st != TP_OK) return st;
+    st = (tp_status)said.status;
+    if (st > TP_OK) f->worker[i].ended = st == TP_END;
+    else f->position++;
+    f->held = i;
+    f->held_slot = said.slot;
+    return st == TP_OK ? tp__procs_unpack(&f->worker[i], &said, dp) : st;
+}
+
+/* What is ahead is dropped; the next call of next tells the workers where to go on. */
+static void tp__procs_anew(tp__procs_flow *f, int64_t position)
+{
+    f->generation++;
+    f->position = position;
+    f->begun = false;
+    f->held = -1;
+    for (int i = 0; i < f->n; i++) f->worker[i].ended = false;
+}
+
+static tp_status tp__procs_restart(tp_dataflow *df, int64_t pass)
+{
+    tp__procs_flow *f = (tp__procs_flow *)df->user;
+    tp_status st = TP_OK;
+    (void)pass; /* tp_df_restart keeps it */
+    if (f->broken[0]) tp__procs_stop(f);
+    f->broken[0] = 0;
+    while (f->started < f->n && st == TP_OK) st = tp__procs_start_one(f, f->started);
+    if (st != TP_OK) {
+        char text[TP__ERROR_TEXT];
+        snprintf(text, sizeof text, "%s", tp_last_error());
+        tp__procs_stop(f);
+        return tp_fail(st, "%s", text);
+    }
+    tp__procs_anew(f, 0);
+    return TP_OK;
+}
+
+static tp_status tp__procs_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    tp__procs_flow *f = (tp__procs_flow *)df->user;
+    tp__procs_said said;
+    if (f->broken[0]) return tp_fail(TP_ERR, "%s", f->broken);
+    const int64_t target = n > INT64_MAX - f->position ? INT64_MAX : f->position + n;
+    tp__procs_anew(f, f->position);
+    tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* this process has a flow that nobody walks */
+    if (st == TP_OK) st = tp__procs_listen(df, 0, &said);
+    if (st != TP_OK) return st;
+    if (said.status != TP_OK) return (tp_status)said.status;
+    *skipped = said.at > f->position ? said.at - f->position : 0;
+    tp__procs_anew(f, f->position + *skipped);
+    return TP_OK;
+}
+
+static void tp__procs_close(tp_dataflow *df)
+{
+    tp__procs_flow *f = (tp__procs_flow *)df->user;
+    tp__procs_stop(f);
+    tp_free(f->worker);
+    tp_df_free(f->df);
+}
+#else
+typedef struct tp__procs_flow {
+    tp_dataflow *df;
+    void *worker;
+    int n, slots, held;
+} tp__procs_flow;
+typedef char tp__procs_worker;
+static tp_status tp__procs_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    return tp_df_next(((tp__procs_flow *)df->user)->df, dp);
+}
+static tp_status tp__procs_restart(tp_dataflow *df, int64_t pass)
+{
+    return tp_df_restart(((tp__procs_flow *)df->user)->df, pass);
+}
+static tp_status tp__procs_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+{
+    return tp_df_seek(((tp__procs_flow *)df->user)->df, n, skipped);
+}
+static void tp__procs_close(tp_dataflow *df)
+{
+    tp_df_free(((tp__procs_flow *)df->user)->df);
+    tp_free(((tp__procs_flow *)df->user)->worker);
+}
+#endif
+
+static int64_t tp__procs_size(tp_dataflow *df) { return tp_df_size(((const tp__procs_flow *)df->user)->df); }
+
+TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    tp_dataflow *df;
+    if (!tp__df_around(&d->at_, d->df, "tp_df_multi_process", sizeof(tp__procs_flow), 0, &df)) return df;
+    tp__procs_flow *f = (tp__procs_flow *)df->user;
+    f->df = d->df;
+    f->held = -1;
+    df->next = tp__procs_next;
+    df->restart = tp__procs_restart;
+    df->size = tp__procs_size;
+    df->seek = tp__procs_seek;
+    df->close = tp__procs_close;
+    if (d->num_proc < 1 || d->num_proc > TP__MOST_FLOW_THREADS || d->num_prefetch < 0 ||
+        d->num_prefetch > TP__MOST_BUFFERS)
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
+                          "tp_df_multi_process: num_proc is %d, num_prefetch %d: give 1 to %d and 0 to %d", d->num_proc,
+                          d->num_prefetch, (int)TP__MOST_FLOW_THREADS, (int)TP__MOST_BUFFERS);
+    f->n = d->num_proc;
+    f->slots = d->num_prefetch ? d->num_prefetch : 8;
+    f->worker = (tp__procs_worker *)tp_calloc((size_t)f->n, sizeof(tp__procs_worker));
+    if (f->worker) return df;
+    tp_df_free(df);
+    return NULL;
 }
 
 /* ==== >>readers ======================================================================================== */

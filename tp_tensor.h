@@ -1847,6 +1847,140 @@ static void tp__os_leave_processor(int cpu) { (void)cpu; }
 #endif
 #endif
 
+/* -- processes: POSIX ------------------------------------------------------------------------------------ */
+/* Processes that this one forks, a socket to each, and memory that both see: a file without a name, gone when both have closed
+ * it. TP__OS_FORK: they are there. */
+
+#if !defined(TP_NO_FILES) && !defined(_WIN32)
+#define TP__OS_FORK 1
+#include <poll.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#ifdef __linux__
+#include <sys/syscall.h>
+#endif
+
+/* Two ends of a socket, closed where another program is executed. */
+static TP__UNUSED int tp__os_socket_pair(int fd[2])
+{
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd) != 0) return -1;
+    for (int i = 0; i < 2; i++) {
+        fcntl(fd[i], F_SETFD, FD_CLOEXEC);
+#ifdef SO_NOSIGPIPE
+        const int on = 1;
+        setsockopt(fd[i], SOL_SOCKET, SO_NOSIGPIPE, &on, sizeof on);
+#endif
+    }
+    return 0;
+}
+
+/* All n bytes, or -1: the other side is gone. No signal comes. */
+static TP__UNUSED int tp__os_send(int fd, const void *data, size_t n)
+{
+#ifdef MSG_NOSIGNAL
+    const int flags = MSG_NOSIGNAL;
+#else
+    const int flags = 0;
+#endif
+    for (const char *p = (const char *)data; n > 0;) {
+        const ssize_t put = send(fd, p, n, flags);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return -1;
+        p += put;
+        n -= (size_t)put;
+    }
+    return 0;
+}
+
+/* 1: there is something to read, or the other side is gone; 0: the time is over. fd -1 only waits. */
+static TP__UNUSED int tp__os_readable(int fd, double seconds)
+{
+    struct pollfd p;
+    p.fd = fd;
+    p.events = POLLIN;
+    p.revents = 0;
+    return poll(&p, 1, (int)(1000 * seconds)) > 0;
+}
+
+/* Returns when the other side is gone. */
+static TP__UNUSED void tp__os_wait_hang_up(int fd)
+{
+    struct pollfd p;
+    p.fd = fd;
+    p.events = 0;
+    do p.revents = 0;
+    while (poll(&p, 1, -1) <= 0 || !(p.revents & (POLLHUP | POLLERR | POLLNVAL)));
+}
+
+/* A file that has no name and no bytes, -1: none could be made. */
+static TP__UNUSED int tp__os_nameless_file(void)
+{
+#if defined(__linux__) && defined(__GNUC__) && defined(SYS_memfd_create)
+#ifdef __cplusplus
+    extern long tp__syscall(long number, ...) __asm__("syscall");
+#else
+    extern long tp__syscall(long number, ...) __asm__("syscall");
+#endif
+    const int memory = (int)tp__syscall(SYS_memfd_create, "tp", 1u /* MFD_CLOEXEC */);
+    if (memory >= 0) return memory;
+#endif
+    const char *dir = getenv("TMPDIR");
+    char path[1024];
+    int fd = -1;
+    for (int i = 0; i < 100 && fd < 0; i++) {
+        if (snprintf(path, sizeof path, "%s/tp-%ld-%d", dir && *dir ? dir : "/tmp", (long)getpid(), i) >=
+            (int)sizeof path)
+            return -1;
+        fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (fd < 0 && errno != EEXIST) return -1;
+    }
+    if (fd >= 0) unlink(path);
+    return fd;
+}
+
+/* The file gets this size, and room on its device for it. 0, or an error for strerror. */
+static TP__UNUSED int tp__os_grow_file(int fd, uint64_t size)
+{
+    int failed;
+    TP__OS_AGAIN(failed, ftruncate(fd, (off_t)size));
+    if (failed) return errno;
+#ifdef __linux__
+    do failed = posix_fallocate(fd, 0, (off_t)size);
+    while (failed == EINTR);
+    if (failed == EOPNOTSUPP || failed == EINVAL) failed = 0;
+#endif
+    return failed;
+}
+
+/* Its first bytes, shared with whoever else maps it; NULL: it has less, or there is no room. */
+static TP__UNUSED char *tp__os_map_file(int fd, uint64_t size)
+{
+    struct stat st;
+    if (size == 0 || size > PTRDIFF_MAX || fstat(fd, &st) != 0 || (uint64_t)st.st_size < size) return NULL;
+    void *p = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    return p == MAP_FAILED ? NULL : (char *)p;
+}
+static TP__UNUSED void tp__os_unmap_file(char *p, uint64_t size)
+{
+    if (p) munmap(p, (size_t)size);
+}
+
+/* Has this child ended (waits for it if `wait`)? Why it did, in words. */
+static TP__UNUSED bool tp__os_child_ended(long pid, bool wait, char *why, size_t size)
+{
+    int status = 0;
+    pid_t got;
+    TP__OS_AGAIN(got, waitpid((pid_t)pid, &status, wait ? 0 : WNOHANG));
+    if (got == 0) return false;
+    if (got < 0) snprintf(why, size, "is gone");
+    else if (WIFSIGNALED(status)) snprintf(why, size, "was killed by signal %d", WTERMSIG(status));
+    else snprintf(why, size, "ended with status %d", WEXITSTATUS(status));
+    return true;
+}
+#endif
+
 TP__COLD_BEGIN
 /* -- signals: Ctrl-C ------------------------------------------------------------------------------------- */
 /* Between listen and ignore Ctrl-C sets a flag, the first time; who presses it twice does not want to wait. Several may listen

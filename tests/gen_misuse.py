@@ -308,6 +308,7 @@ FIELDS = {
     "tp_df_random_choose_desc": "d.dfs = list_dataflows_given(), d.n = 2", "tp_df_random_mix_desc": "d.dfs = list_dataflows_given(), d.n = 2",
     "tp_df_prefetch_desc": "d.df = dataflow_given()", "tp_df_parallel_map_desc": "d.df = dataflow_given(), d.fn = map_nothing",
     "tp_df_multi_thread_desc": "d.get_df = dataflow_of_thread, d.num_thread = 2",
+    "tp_df_multi_process_desc": "d.df = dataflow_given(), d.num_proc = 2",
     "tp_df_cache_desc": "d.df = dataflow_given()", "tp_df_batch_by_shape_desc": "d.df = dataflow_given(), d.batch_size = 2",
     "tp_batch_queue_input_desc": "d.df = dataflow_given(), d.batch_size = 2", "tp_tensor_input_desc": "d.fn = give_tensors",
     "tp_staging_input_desc": "d.input = input_queued_given()",

@@ -90,7 +90,7 @@ static void check_same_(const stream *got, const stream *want, const char *what,
 #define check_same(got_, want_, what_) check_same_((got_), (want_), (what_), __LINE__)
 
 /* The first number of each datapoint, in a text; failures with their sentence, after which it goes on. */
-static const char *tell(tp_dataflow *df, int64_t first, int passes, int most)
+static const char *told_by(tp_dataflow *df, int64_t first, int passes, int most)
 {
     static char text[8192];
     tp_datapoint dp = {0, NULL, 0};
@@ -137,11 +137,20 @@ static tp_dataflow *flow_of(int which, bool plain, bool seekable)
             tp_df_select(tp_df_parallel_map(tp_df_prefetch(df), shake, &yes, .num_thread = 2, .buffer_size = 9),
                          &(int){0}, 1),
             3));
+    case 6:
+        if (plain) return tp_df_map(df, shake, .keeps_all = TP_YES);
+        return tp_df_multi_process(tp_df_map(df, shake, .keeps_all = TP_YES), 3);
+    case 7:
+        if (plain) return tp_df_batch(tp_df_select(tp_df_map(df, shake, &yes), &(int){0}, 1), 2);
+        return tp_df_prefetch(tp_df_multi_process(
+            tp_df_batch(
+                tp_df_select(tp_df_parallel_map(df, shake, &yes, .num_thread = 2, .buffer_size = 9), &(int){0}, 1), 2),
+            2, .num_prefetch = 3));
     case 5: return plain ? tp_df_repeated(df, 3) : tp_df_prefetch(tp_df_repeated(df, 3), .num_prefetch = 40);
     default: tp_df_free(df); return NULL;
     }
 }
-enum { FLOWS = 6 };
+enum { THREADED = 6, FLOWS = 8 }; /* the last two have processes */
 
 /* ==== >>the same stream =============================================================================== */
 
@@ -166,7 +175,7 @@ TEST(one_stream_for_any_number_of_threads)
             }
     }
     tp_dataflow *df = tp_df_parallel_map(passes_of(0, 9, true), shake); /* as many as there are processors */
-    CHECK_STR(tell(df, 1, 2, 99), "100 101 102 103 104 105 106 107 108 | 200 201 202 203 204 205 206 207 208");
+    CHECK_STR(told_by(df, 1, 2, 99), "100 101 102 103 104 105 106 107 108 | 200 201 202 203 204 205 206 207 208");
     tp_df_free(df);
 }
 
@@ -184,7 +193,7 @@ TEST(prefetch_changes_nothing)
         tp_df_free(df);
     }
     df = tp_df_prefetch(passes_of(0, 0, false));
-    CHECK_STR(tell(df, 0, 3, 9), " | |");
+    CHECK_STR(told_by(df, 0, 3, 9), " | |");
     tp_df_free(df);
 }
 
@@ -293,7 +302,7 @@ TEST(unordered_gives_exactly_one_pass)
     tp_df_free(df);
     /* one thread that is not strict: in order, on into the next pass */
     df = tp_df_parallel_map(tp_df_repeated(passes_of(0, 4, true), -1), shake, .num_thread = 1, .ordered = TP_NO);
-    CHECK_STR(tell(df, 0, 1, 10), "0 1 2 3 100 101 102 103 200 201");
+    CHECK_STR(told_by(df, 0, 1, 10), "0 1 2 3 100 101 102 103 200 201");
     tp_df_free(df);
     /* with drops: the same ones as in order */
     df = tp_df_map(passes_of(0, 50, true), shake, &yes);
@@ -356,7 +365,7 @@ TEST(functions_run_at_the_same_time)
 {
     meeting x = {tp_mutex_new(), tp_cond_new(), 0, 0, {0, 0, 0, 0}};
     tp_dataflow *df = tp_df_parallel_map(passes_of(0, 8, true), meet, &x, .num_thread = 4, .buffer_size = 6);
-    CHECK_STR(tell(df, 0, 1, 99), "0 1 2 3 4 5 6 7");
+    CHECK_STR(told_by(df, 0, 1, 99), "0 1 2 3 4 5 6 7");
     tp_df_free(df);
     CHECK(x.most == 4);
     for (int i = 0; i < 4; i++) CHECK(x.thread[i] > 0);
@@ -391,7 +400,7 @@ TEST(failures_come_in_order)
         tp_dataflow *df = tp_df_from_generator(sometimes, &tried);
         df = threads ? tp_df_parallel_map(df, some_fail, .num_thread = threads) : tp_df_map(df, some_fail);
         if (threads) df = tp_df_prefetch(df);
-        const char *text = tell(df, 0, 2, 99);
+        const char *text = told_by(df, 0, 2, 99);
         if (threads == 0) {
             snprintf(want, sizeof want, "%s", text);
             CHECK_HAS(want,
@@ -412,7 +421,7 @@ TEST(failures_come_in_order)
 TEST(unordered_failures_all_come)
 {
     tp_dataflow *df = tp_df_parallel_map(passes_of(0, 12, true), some_fail, .num_thread = 3, .ordered = TP_NO);
-    const char *text = tell(df, 3, 1, 99);
+    const char *text = told_by(df, 3, 1, 99);
     CHECK_HAS(text, "2.jpg is broken [tp_df_parallel_map: pass 3, datapoint 2]");
     CHECK_HAS(text, "9.jpg is broken [tp_df_parallel_map: pass 3, datapoint 9]");
     CHECK_HAS(text, "311");
@@ -478,10 +487,10 @@ static tp_dataflow *third(void *user, int i)
 /* A whole pass is walked, so that what failed ahead of the caller is heard of too. */
 TEST(out_of_memory_at_every_point)
 {
-    for (int which = 0; which <= FLOWS; which++)
+    for (int which = 0; which <= THREADED; which++)
         for (long n = 1, failed = 1; failed; n++) {
             tp_test_fail_after(n);
-            tp_dataflow *df = which < FLOWS ? flow_of(which, false, true) : tp_df_multi_thread(third, 3);
+            tp_dataflow *df = which < THREADED ? flow_of(which, false, true) : tp_df_multi_thread(third, 3);
             tp_datapoint dp = {0, NULL, 0};
             tp_status st = df ? TP_OK : TP_ERR_NOMEM, worst = st;
             for (int i = 0; i < 99 && df && st != TP_END; i++) {
@@ -490,7 +499,7 @@ TEST(out_of_memory_at_every_point)
             }
             failed = tp_test_alloc_failed();
             /* what multi_thread has read for its next pass nobody has asked for */
-            const bool told = worst == TP_ERR_NOMEM || (which == FLOWS && worst == TP_OK);
+            const bool told = worst == TP_ERR_NOMEM || (which == THREADED && worst == TP_OK);
             CHECK_MSG(failed ? told : worst == TP_OK, "flow %d, allocation %ld: %s: %s", which, n,
                       tp_status_name(worst), tp_last_error());
             tp_datapoint_free(&dp);
@@ -517,11 +526,11 @@ TEST(multi_thread_takes_turns)
         tp_dataflow *df = tp_df_multi_thread(get_df, threads, &n);
         CHECK_OK(tp_df_status(df));
         CHECK(tp_df_size(df) == 4);
-        CHECK_STR(tell(df, 0, 3, 99), want);
-        CHECK_STR(tell(df, 2, 1, 99), strrchr(want, '|') + 2); /* back */
+        CHECK_STR(told_by(df, 0, 3, 99), want);
+        CHECK_STR(told_by(df, 2, 1, 99), strrchr(want, '|') + 2); /* back */
         tp_df_free(df);
         df = tp_df_multi_thread(get_df, threads, &n, .num_prefetch = 1);
-        CHECK_STR(tell(df, 2, 1, 99), strrchr(want, '|') + 2); /* at once */
+        CHECK_STR(told_by(df, 2, 1, 99), strrchr(want, '|') + 2); /* at once */
         tp_df_free(df);
     }
     tp_datapoint dp = {0, NULL, 0};
@@ -541,6 +550,187 @@ TEST(multi_thread_takes_turns)
     tp_df_free(df), tp_df_free(again);
     tp_datapoint_free(&dp);
 }
+
+/* ==== >>processes ===================================================================================== */
+
+TEST(one_stream_for_any_number_of_processes)
+{
+    for (int drops = 0; drops < 2; drops++) {
+        tp_dataflow *df = tp_df_map(passes_of(0, 31, true), shake, drops ? &yes : NULL, .seed = 4);
+        const stream want = walk_of(df, 0, 3);
+        tp_df_free(df);
+        for (int n = 1; n <= 5; n += 2) {
+            df = tp_df_map(passes_of(0, 31, true), shake, drops ? &yes : NULL, .seed = 4,
+                           .keeps_all = drops ? TP_NO : TP_YES);
+            df = tp_df_multi_process(df, n, .num_prefetch = n);
+            const stream got = walk_of(df, 0, 3);
+            check_same(&got, &want, "processes");
+            CHECK(tp_df_size(df) == 31);
+            tp_df_free(df);
+        }
+    }
+    for (int n = 1; n <= 2; n++) { /* the specification's example */
+        tp_dataflow *df = tp_df_multi_process(passes_of(0, 6, true), n);
+        CHECK_STR(told_by(df, 0, 1, 99), "0 1 2 3 4 5");
+        CHECK_STR(told_by(df, 3, 2, 99), "300 301 302 303 304 305 | 400 401 402 403 404 405");
+        tp_df_free(df);
+    }
+}
+
+/* No components, none with elements, text, and data that need ever more room. */
+static tp_status of_all_sizes(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    if (index >= 9) return TP_END;
+    tp_status st = tp_datapoint_resize(dp, index == 4 ? 0 : 3);
+    if (st != TP_OK || dp->n == 0) return st;
+    const int64_t shape[2] = {(int64_t)1 << 2 * index, index == 2 ? 0 : 3};
+    st = tp_datapoint_set_text(dp, 0, index % 2 ? "a cat" : "");
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_F64, tp_make_shape_n(2, shape));
+    for (int64_t i = 0; st == TP_OK && i < tp_tensor_size(&dp->c[1]); i++)
+        ((double *)dp->c[1].data)[i] = (double)(i * (index + 1)) / 7;
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[2], TP_BOOL, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) tp_tensor_set(&dp->c[2], 0, (double)(index % 2));
+    return st;
+}
+TEST(datapoints_of_all_sizes_cross_over)
+{
+    tp_dataflow *df = tp_df_from_generator(of_all_sizes, NULL);
+    const stream want = walk_of(df, 0, 2);
+    CHECK(want.n == 20);
+    tp_df_free(df);
+    df = tp_df_multi_process(tp_df_from_generator(of_all_sizes, NULL), 2, .num_prefetch = 2);
+    const stream got = walk_of(df, 0, 2);
+    check_same(&got, &want, "all sizes");
+    tp_df_free(df);
+    df = tp_df_prefetch(tp_df_from_generator(of_all_sizes, NULL), .num_prefetch = 2);
+    const stream again = walk_of(df, 0, 2);
+    check_same(&again, &want, "all sizes, by a thread");
+    tp_df_free(df);
+}
+
+static tp_status some_break(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out;
+    return call->index == 2 || call->index == 9 ? tp_fail(TP_ERR_FORMAT, "%d.jpg is broken", (int)call->index) : TP_OK;
+}
+TEST(failures_cross_over_in_order)
+{
+    for (int keeps_all = 0; keeps_all < 2; keeps_all++)
+        for (int n = 1; n <= 3; n++) {
+            tp_dataflow *df = tp_df_map(passes_of(0, 12, true), some_break, .keeps_all = keeps_all ? TP_YES : TP_NO);
+            char want[1024];
+            snprintf(want, sizeof want, "%s", told_by(df, 0, 2, 99));
+            CHECK_HAS(want, "1 (TP_ERR_FORMAT: 2.jpg is broken [tp_df_map: pass 0, datapoint 2]) 3");
+            tp_df_free(df);
+            df = tp_df_map(passes_of(0, 12, true), some_break, .keeps_all = keeps_all ? TP_YES : TP_NO);
+            df = tp_df_multi_process(df, n);
+            CHECK_STR(told_by(df, 0, 2, 99), want);
+            tp_df_free(df);
+        }
+    tp_queue *q = tp_queue_new(1); /* a flow that is walked once */
+    tp_queue_close(q);
+    tp_dataflow *df = tp_df_multi_process(tp_df_from_queue(q), 2);
+    tp_queue_free(q);
+    CHECK_STR(told_by(df, 0, 1, 5), "");
+    const char *text = told_by(df, 1, 1, 3);
+    CHECK_HAS(text, "can be walked only once"); /* each time: nobody waits */
+    tp_df_free(df);
+}
+
+#if !defined(_WIN32) && !defined(TP_NO_FILES)
+static tp_status die(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out;
+    if (call->pass == 0 && call->index == 5) {
+        if (call->user) _exit(3);
+        kill(getpid(), SIGKILL);
+    }
+    return TP_OK;
+}
+TEST(a_process_that_dies_is_a_sentence)
+{
+    tp_datapoint dp = {0, NULL, 0};
+    for (int how = 0; how < 2; how++)
+        for (int n = 1; n <= 3; n++) {
+            tp_dataflow *df = tp_df_map(passes_of(0, 9, true), die, how ? &yes : NULL, .keeps_all = TP_YES);
+            df = tp_df_multi_process(df, n);
+            int given = 0;
+            tp_status st;
+            while ((st = tp_df_next(df, &dp)) == TP_OK) given++;
+            CHECK(given <= 5); /* what it had made and not told is lost with it */
+            CHECK_ERR(st, TP_ERR, how ? "ended with status 3" : "was killed by signal 9");
+            CHECK_HAS(tp_last_error(), "[tp_df_multi_process: pass 0, datapoint ");
+            CHECK_ERR(tp_df_next(df, &dp), TP_ERR, "tp_df_restart starts it again");
+            CHECK_ERR(tp_df_seek(df, 1, NULL), TP_ERR, "process ");
+            CHECK_STR(told_by(df, 1, 1, 99), "100 101 102 103 104 105 106 107 108");
+            tp_df_free(df);
+        }
+    CHECK(waitpid(-1, NULL, WNOHANG) == -1); /* no child is left */
+    tp_datapoint_free(&dp);
+}
+
+static tp_status sleep_in_turn(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    const int *fd = (const int *)call->user;
+    char one = 'x';
+    (void)in, (void)out;
+    if (call->index == 1 && write(fd[1], &one, 1) == 1) rest_a_moment(30); /* one is in its function, */
+    return TP_OK;                                                          /* the others wait for room or orders */
+}
+TEST(processes_die_with_their_parent)
+{
+    int fd[2];
+    char c;
+    if (!CHECK(pipe(fd) == 0)) return;
+    const pid_t child = fork();
+    if (child == 0) {
+        tp_datapoint dp = {0, NULL, 0};
+        tp_dataflow *df = tp_df_map(passes_of(0, 900, true), sleep_in_turn, fd, .keeps_all = TP_YES);
+        df = tp_df_multi_process(df, 4, .num_prefetch = 2);
+        while (tp_df_next(df, &dp) == TP_OK) {}
+        _exit(0);
+    }
+    close(fd[1]);
+    CHECK(read(fd[0], &c, 1) == 1);
+    rest_a_moment(0.02);
+    kill(child, SIGKILL);
+    waitpid(child, NULL, 0);
+    const double start = tp_time();
+    CHECK(read(fd[0], &c, 1) == 0); /* all that held the other end are gone */
+#ifndef TP_NO_THREADS
+    CHECK_MSG(tp_time() - start < 5, "it took %g s", tp_time() - start);
+#endif
+    close(fd[0]);
+}
+
+TEST(a_flow_that_is_freed_leaves_no_process_and_no_file)
+{
+    int fd[2];
+    char c;
+    for (int i = 0; i < 3; i++) {
+        if (!CHECK(pipe(fd) == 0)) return;
+        tp_datapoint dp = {0, NULL, 0};
+        tp_dataflow *df =
+            tp_df_map(passes_of(0, 900, true), i == 2 ? sleep_in_turn : shake, i == 2 ? fd : NULL, .keeps_all = TP_YES);
+        df = tp_df_multi_process(df, 3, .num_prefetch = 2);
+        CHECK_OK(tp_df_restart(df, 0));
+        if (i) CHECK_OK(tp_df_next(df, &dp));
+        DIR *shm = opendir("/dev/shm");
+        for (const struct dirent *e; shm && (e = readdir(shm));)
+            CHECK_MSG(strncmp(e->d_name, "tp-", 3) != 0, "%s", e->d_name);
+        if (shm) closedir(shm);
+        const double start = tp_time();
+        tp_df_free(df);
+        CHECK_MSG(tp_time() - start < 5, "it took %g s", tp_time() - start);
+        close(fd[1]);
+        while (read(fd[0], &c, 1) == 1) {} /* ends when nobody holds the other end */
+        close(fd[0]);
+        tp_datapoint_free(&dp);
+    }
+    CHECK(waitpid(-1, NULL, WNOHANG) == -1);
+}
+#endif
 
 /* ==== >>misuse ======================================================================================== */
 
@@ -565,21 +755,25 @@ TEST(wrong_arguments_are_sentences)
         tp_df_multi_thread(get_df, 0, &n),
         tp_df_multi_thread(the_same, 2, &one),
         tp_df_multi_thread(get_df, 2, &n, .num_prefetch = -4),
+        tp_df_multi_process(passes_of(0, 4, true), 0),
+        tp_df_multi_process(passes_of(0, 4, true), 2, .num_prefetch = -1),
+        tp_df_multi_process_(NULL),
         tp_df_prefetch_(NULL),
         tp_df_parallel_map_(NULL),
         tp_df_multi_thread_(NULL),
         tp_df_prefetch(tp_df_parallel_map(tp_df_take(passes_of(0, 4, true), 0), shake)),
     };
-    const char *const text[] = {"num_prefetch is -1",     "the function is NULL", "num_thread is -1",
-                                "buffer_size 2147483647", "get_df is NULL",       "num_thread is 0",
-                                "given away twice",       "num_prefetch is -4",   "descriptor is NULL",
-                                "descriptor is NULL",     "descriptor is NULL",   "tp_df_take: 0"};
+    const char *const text[] = {
+        "num_prefetch is -1", "the function is NULL", "num_thread is -1",   "buffer_size 2147483647", "get_df is NULL",
+        "num_thread is 0",    "given away twice",     "num_prefetch is -4", "num_proc is 0",          "num_prefetch -1",
+        "descriptor is NULL", "descriptor is NULL",   "descriptor is NULL", "descriptor is NULL",     "tp_df_take: 0"};
     for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
         CHECK_ERR(tp_df_status(wrong[i]), TP_ERR_ARG, text[i]);
         tp_df_free(wrong[i]);
     }
     CHECK(released == 1);
-    CHECK(tp_df_prefetch(NULL) == NULL && tp_df_multi_thread(third, 2, &n) == NULL);
+    CHECK(tp_df_prefetch(NULL) == NULL && tp_df_multi_process(NULL, 2) == NULL &&
+          tp_df_multi_thread(third, 2, &n) == NULL);
     CHECK(tp_df_parallel_map(NULL, shake, &released, .release = count_release) == NULL);
     CHECK(released == 2);
     tp_df_free(tp_df_parallel_map(passes_of(0, 4, true), shake, &released, .release = count_release));

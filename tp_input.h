@@ -45,8 +45,9 @@
  * OWNERSHIP  a flow owns the flows it was made from, a source owns its flow: free the outermost only. That
  *            holds on failure too.
  * THREADS    a flow belongs to one thread at a time; QueueInput hands its flow to its thread from
- *            tp_input_reset_state until tp_input_free. Functions given to tp_df_map and tp_df_from_generator
- *            run on that thread.
+ *            tp_input_reset_state until tp_input_free, and the flows of >>parallel hand what is below them to
+ *            theirs. Functions given to tp_df_map and tp_df_from_generator run on that thread. Flows run with
+ *            the numeric kernels' floating-point mode (denormals are zero) on any thread.
  * ERRORS     constructors check their arguments. After a mistake they return a poison flow, which keeps the
  *            sentence, is passed on by the constructors around it and fails at the first use; NULL only
  *            without memory (and for a NULL child). tp_df_status asks.

@@ -6237,6 +6237,17 @@ static void call_tp_df_multi_thread_(int which)
 }
 static const char *const cases_tp_df_multi_thread_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
+static void call_tp_df_multi_process_(int which)
+{
+    (void)which;
+    tp_df_multi_process_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.num_proc = 2;
+    const tp_df_multi_process_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_multi_process_(d_));
+}
+static const char *const cases_tp_df_multi_process_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
 static void call_tp_df_cifar10_(int which)
 {
     (void)which;
@@ -9371,6 +9382,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_prefetch_", call_tp_df_prefetch_, cases_tp_df_prefetch_},
     {"tp_df_parallel_map_", call_tp_df_parallel_map_, cases_tp_df_parallel_map_},
     {"tp_df_multi_thread_", call_tp_df_multi_thread_, cases_tp_df_multi_thread_},
+    {"tp_df_multi_process_", call_tp_df_multi_process_, cases_tp_df_multi_process_},
     {"tp_df_cifar10_", call_tp_df_cifar10_, cases_tp_df_cifar10_},
     {"tp_df_cifar100_", call_tp_df_cifar100_, cases_tp_df_cifar100_},
     {"tp_df_per_pixel_mean", call_tp_df_per_pixel_mean, cases_tp_df_per_pixel_mean},

@@ -3,6 +3,8 @@
 #include "../tp_input.h"
 #include "tp_test.h"
 
+#include <limits.h>
+
 #ifndef _WIN32
 #include <sys/wait.h>
 #endif

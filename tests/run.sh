@@ -176,7 +176,7 @@ quick
 configuration gcc-c11 "$tests" "gcc -std=c11 -O2"
 configuration clang-c99 "$tests" "clang -std=c99 -O2"
 quick # gcc-c11 runs the long forms
-configuration tsan "test_tensor test_engine test_input test_train test_graph test_predict test_devices test_towers" \
+configuration tsan "test_tensor test_engine test_input test_parallel test_train test_graph test_predict test_devices test_towers" \
     "gcc -std=gnu11 -O1 -g1 -fsanitize=thread"
 quick
 configuration g++-17 "test_ops test_graph test_places test_train test_amx" "g++ -x c++ -std=c++17 -O1"

@@ -1934,6 +1934,15 @@ static TP__THREAD_LOCAL const bool *tp__df_stop;
 
 TP_DEF bool tp_df_stopping(void) { return tp__df_stop && __atomic_load_n(tp__df_stop, __ATOMIC_ACQUIRE); }
 
+/* As tp_cond_wait, for a flow. False: it is to wait no longer and to return TP_STOP. */
+TP__UNUSED static bool tp__df_wait(tp_cond *c, tp_mutex *m)
+{
+    if (tp_df_stopping()) return false;
+    if (tp__df_stop) tp_cond_wait_for(c, m, TP__WAIT_SLICE);
+    else tp_cond_wait(c, m);
+    return true;
+}
+
 /* -- poison: a flow that keeps the sentence of a failed constructor */
 
 typedef struct tp__poison_flow {
@@ -4277,6 +4286,7 @@ typedef struct tp__crew {
     tp__crew_ring line, spare;
     int held, busy; /* busy: workers that have a slot */
     bool reading, ended, paused, quit;
+    bool stopping; /* atomic: paused or quit, for a flow below that waits for something */
     int64_t index; /* of the next datapoint of the flow below */
 } tp__crew;
 
@@ -4317,7 +4327,7 @@ static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
     s->index = f->index;
     tp_status st = tp_df_next(f->df, &s->in);
     if (st == TP_OK) st = tp__datapoint_own(&s->in);
-    if (st == TP_OK || st == TP_END) return st;
+    if (st == TP_OK || st == TP_END || (st == TP_STOP && tp_df_stopping())) return st;
     s->unread = true;
     tp__crew_failed(f, s, st);
     return st;
@@ -4327,6 +4337,7 @@ static void tp__crew_thread(void *user)
 {
     const tp__crew_worker *w = (const tp__crew_worker *)user;
     tp__crew *f = w->crew;
+    tp__df_stop = &f->stopping;
     tp_mutex_lock(f->mutex);
     for (;;) {
         while (!f->quit && (f->paused || f->ended || f->reading || f->spare.n == 0)) tp_cond_wait(f->work, f->mutex);
@@ -4339,9 +4350,10 @@ static void tp__crew_thread(void *user)
         const tp_status st = tp__crew_read(f, s);
         tp_mutex_lock(f->mutex);
         f->reading = false;
+        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* which goes on after a pause */
         if (st == TP_OK) f->index++;
-        else f->ended = true;
-        if (st == TP_END) tp__crew_push(f, &f->spare, k);
+        else if (st == TP_END || !none) f->ended = true;
+        if (none) tp__crew_push(f, &f->spare, k);
         else if (f->ordered) tp__crew_push(f, &f->line, k);
         tp_cond_signal(f->work); /* the next one reads */
         if (st == TP_OK && f->fn) {
@@ -4350,7 +4362,7 @@ static void tp__crew_thread(void *user)
             tp_mutex_lock(f->mutex);
         }
         s->ready = true;
-        if (st != TP_END && !f->ordered) tp__crew_push(f, &f->line, k);
+        if (!none && !f->ordered) tp__crew_push(f, &f->line, k);
         f->busy--;
         tp_cond_signal(f->done);
     }
@@ -4422,13 +4434,15 @@ static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
     f->held = -1;
     if (f->paused) {
         f->paused = false;
+        __atomic_store_n(&f->stopping, false, __ATOMIC_RELEASE);
         tp_cond_signal(f->work); /* who has read wakes the next */
     }
     for (;;) {
-        while (f->line.n ? !f->slot[f->line.item[f->line.head]].ready : !f->ended || f->busy > 0)
-            tp_cond_wait(f->done, f->mutex);
-        if (f->line.n == 0) {
-            st = TP_END;
+        bool waits = true;
+        while (waits && (f->line.n ? !f->slot[f->line.item[f->line.head]].ready : !f->ended || f->busy > 0))
+            waits = tp__df_wait(f->done, f->mutex);
+        if (!waits || f->line.n == 0) {
+            st = waits ? TP_END : TP_STOP;
             break;
         }
         const int k = tp__crew_pop(f, &f->line);
@@ -4451,6 +4465,7 @@ static void tp__crew_pause(tp__crew *f)
 {
     tp_mutex_lock(f->mutex);
     f->paused = true;
+    __atomic_store_n(&f->stopping, true, __ATOMIC_RELEASE);
     while (f->busy > 0) tp_cond_wait(f->done, f->mutex);
 }
 
@@ -4513,6 +4528,7 @@ static void tp__crew_close(tp_dataflow *df)
     tp__crew *f = (tp__crew *)df->user;
     tp_mutex_lock(f->mutex);
     f->quit = true;
+    __atomic_store_n(&f->stopping, true, __ATOMIC_RELEASE);
     tp_cond_broadcast(f->work);
     tp_mutex_unlock(f->mutex);
     for (int i = 0; i < f->n_started; i++) tp_thread_join(f->worker[i].thread);
@@ -10915,12 +10931,14 @@ TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp)
 {
     TP__REQUIRE(q && dp, TP_ERR_ARG)
 
+    bool waits = true;
     tp_mutex_lock(q->mutex);
 #ifndef TP_NO_THREADS
-    while (!q->filled && !q->closed) tp_cond_wait(q->data, q->mutex);
+    while (!q->filled && !q->closed && waits) waits = tp__df_wait(q->data, q->mutex);
 #endif
     tp_status st = TP_OK;
     if (q->filled) tp__queue_take(q, dp);
+    else if (!waits) st = TP_STOP;
     else if (q->error != TP_OK) st = tp_fail(q->error, "%s", q->error_text);
     else if (q->closed) st = TP_END;
     else st = tp_fail(TP_ERR_STATE, "tp_queue_get: the queue is empty, and there are no threads to wait for");

@@ -891,28 +891,66 @@ TEST(to_dataset)
 
 /* ==== >>nothing hangs ================================================================================= */
 
-/* Sources whose threads wait for data that never come are freed at once. */
+static tp_status as_it_is(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out, (void)call;
+    return TP_OK;
+}
+static tp_status from_queue(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)pass, (void)index;
+    return tp_queue_get((tp_queue *)user, dp);
+}
+
+/* Sources whose threads wait for data that never come are reset and freed at once. */
 TEST(sources_that_wait_are_freed)
 {
     machine m;
     int got[1];
     const double began = tp_time();
-    for (int kind = 0; kind < 3; kind++) {
+    tp_queue *empty = tp_queue_new(3);
+    for (int kind = 0; kind < 7; kind++) {
         tp_queue *q = tp_queue_new(3);
-        tp_dataflow *df = kind < 2 ? tp_df_remote_zmq(fresh_ipc()) : NULL;
-        tp_input_source *s = kind == 0   ? tp_queue_input(df)
-                             : kind == 1 ? tp_queue_input(df, .queue = q)
-                                         : tp_staging_input(tp_zmq_input(fresh_ipc()));
+        tp_dataflow *df = kind < 5 ? tp_df_remote_zmq(fresh_ipc()) : NULL;
+        if (kind == 2) df = tp_df_prefetch(df, 2);
+        if (kind == 3) df = tp_df_parallel_map(df, as_it_is, .num_thread = 3);
+        if (kind == 4) df = tp_df_prefetch(tp_df_parallel_map(df, as_it_is, .num_thread = 2, .ordered = TP_YES), 2);
+        if (kind == 5) df = tp_df_from_generator(from_queue, empty);
+        tp_input_source *s = kind == 1   ? tp_queue_input(df, .queue = q)
+                             : kind == 6 ? tp_staging_input(tp_zmq_input(fresh_ipc()))
+                                         : tp_queue_input(df);
         if (machine_open(&m, s, 1)) {
-            tp_hooked_session_set_timeout(m.hooked, 30);
+            tp_hooked_session_set_timeout(m.hooked, 20);
+            CHECK(machine_run(&m, got) == TP_ERR_TIMEOUT);
+            CHECK_OK(tp_input_reset_state(s));
             CHECK(machine_run(&m, got) == TP_ERR_TIMEOUT);
         }
         machine_close(&m);
         if (kind == 1) CHECK(tp_queue_size(q) == 0 && !q->closed); /* one who stops does not close it for others */
         tp_queue_free(q);
     }
+    tp_queue_free(empty);
     CHECK_MSG(tp_time() - began < 3, "it took %.1f s", tp_time() - began);
     CHECK(!tp_df_stopping()); /* this thread walks for nobody */
+}
+
+/* Threads that were told to wait no longer go on where they were. */
+TEST(what_was_stopped_goes_on)
+{
+    machine m;
+    sender a;
+    const char *addr = fresh_ipc();
+    int got[1];
+    if (machine_open(&m, tp_queue_input(tp_df_prefetch(tp_df_remote_zmq(addr), 2)), 1)) {
+        tp_hooked_session_set_timeout(m.hooked, 20);
+        CHECK(machine_run(&m, got) == TP_ERR_TIMEOUT);
+        CHECK_OK(tp_input_reset_state(m.s));
+        sender_start(&a, addr, 0, 20);
+        tp_hooked_session_set_timeout(m.hooked, 5000);
+        for (int i = 0; i < 20; i++) CHECK(machine_run(&m, got) == TP_OK && got[0] == i);
+        CHECK_OK(sender_wait(&a));
+    }
+    machine_close(&m);
 }
 
 TEST(a_queue_reads_ahead_of_what_arrives)

@@ -4286,7 +4286,7 @@ typedef struct tp__crew {
     tp__crew_ring line, spare;
     int held, busy; /* busy: workers that have a slot */
     bool reading, ended, paused, quit;
-    bool stopping; /* atomic: paused or quit, for a flow below that waits for something */
+    bool stopping; /* atomic: restarted or freed, so that a flow below is to wait for nothing */
     int64_t index; /* of the next datapoint of the flow below */
 } tp__crew;
 
@@ -4465,13 +4465,13 @@ static void tp__crew_pause(tp__crew *f)
 {
     tp_mutex_lock(f->mutex);
     f->paused = true;
-    __atomic_store_n(&f->stopping, true, __ATOMIC_RELEASE);
     while (f->busy > 0) tp_cond_wait(f->done, f->mutex);
 }
 
 static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
 {
     tp__crew *f = (tp__crew *)df->user;
+    __atomic_store_n(&f->stopping, true, __ATOMIC_RELEASE);
     tp__crew_pause(f);
     if (f->held >= 0) tp__crew_spare(f, f->held);
     while (f->line.n) tp__crew_spare(f, tp__crew_pop(f, &f->line));

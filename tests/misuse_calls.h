@@ -7421,7 +7421,7 @@ static void call_tp_zmq_input_(int which)
     const tp_zmq_input_desc *d_ = which == 1 ? NULL : &desc;
     got_input(tp_zmq_input_(d_));
 }
-static const char *const cases_tp_zmq_input_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+static const char *const cases_tp_zmq_input_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_zmq_input_to_dataset(int which)
 {

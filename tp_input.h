@@ -6769,6 +6769,10 @@ typedef struct tp__image_look {
     const char *kind; /* NULL: none of the three */
     uint64_t w, h;
     const char *damage; /* NULL: none that is seen without decoding */
+    /* A palette with less entries than a pixel can name: stb_image would show what its stack held. `pad` bytes of black are to be put
+     * in at pad_at, and a number of the header at patch_at becomes patch. */
+    size_t pad, pad_at, patch_at;
+    uint8_t patch[4];
 } tp__image_look;
 
 static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
@@ -6806,6 +6810,7 @@ static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_look *look)
 /* 8 bytes, then chunks: length, kind, data, CRC. */
 static void tp__look_at_png(const uint8_t *p, size_t n, tp__image_look *look)
 {
+    size_t palette = 0; /* bytes that it needs, 3 for each colour */
     look->kind = "PNG";
     look->damage = "it is cut short";
     for (size_t at = 8; n - at >= 12;) {
@@ -6815,9 +6820,17 @@ static void tp__look_at_png(const uint8_t *p, size_t n, tp__image_look *look)
             look->damage = "a checksum does not match";
             return;
         }
-        if (memcmp(p + at + 4, "IHDR", 4) == 0 && length >= 8 && !look->w) {
+        if (memcmp(p + at + 4, "IHDR", 4) == 0 && length >= 10 && !look->w) {
             look->w = tp__be32(p + at + 8);
             look->h = tp__be32(p + at + 12);
+            if (p[at + 17] == 3 && p[at + 16] <= 8) palette = (size_t)3 << p[at + 16];
+        }
+        if (memcmp(p + at + 4, "PLTE", 4) == 0 && length < palette) {
+            look->pad = palette - length;
+            look->pad_at = at + 8 + length;
+            look->patch_at = at;
+            for (int i = 0; i < 4; i++) look->patch[i] = (uint8_t)(palette >> (24 - 8 * i));
+            palette = 0;
         }
         if (memcmp(p + at + 4, "IEND", 4) == 0) {
             look->damage = NULL;
@@ -6840,11 +6853,21 @@ static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_look *look)
     const uint64_t row = (look->w * bits + 31) / 32 * 4; /* rows are multiples of four bytes */
     if (offset > n || (look->h && row > (n - offset) / look->h)) return;
     look->damage = NULL;
+    const uint64_t head = 14 + (uint64_t)tp__le32(p + 14), entry = old ? 3 : 4;
+    if (offset < head) look->damage = "its pixels begin inside its header";
+    /* stb_image counts the entries from there on; of the old kind, from 12 bytes later */
+    const uint64_t whole = head + (old ? 12 : 0) + (entry << (bits & 15));
+    if (look->damage || bits < 1 || bits > 8 || offset >= whole) return;
+    look->pad = (size_t)(whole - offset);
+    look->pad_at = (size_t)offset;
+    look->patch_at = 10;
+    tp__put_le(look->patch, offset + look->pad, 4);
 }
 
 static tp__image_look tp__look_at_image(const uint8_t *p, size_t n)
 {
-    tp__image_look look = {NULL, 0, 0, NULL};
+    tp__image_look look;
+    memset(&look, 0, sizeof look);
     if (n >= 3 && p[0] == 0xff && p[1] == 0xd8 && p[2] == 0xff) tp__look_at_jpeg(p, n, &look);
     else if (n >= 8 && memcmp(p, "\x89PNG\r\n\x1a\n", 8) == 0) tp__look_at_png(p, n, &look);
     else if (n >= 2 && p[0] == 'B' && p[1] == 'M') tp__look_at_bmp(p, n, &look);
@@ -6901,6 +6924,19 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
     s->nomem = s->over = false;
 #ifdef TP__STB_OURS
     tp__stb_now = s;
+    if (look->pad) {
+        uint8_t *padded = (uint8_t *)tp__stb_malloc(size + look->pad); /* zeros */
+        if (!padded) return TP_ERR_NOMEM;
+        memcpy(padded, data, look->pad_at);
+        memcpy(padded + look->pad_at + look->pad, data + look->pad_at, size - look->pad_at);
+        memcpy(padded + look->patch_at, look->patch, 4);
+        const tp__image_look whole = {look->kind, look->w, look->h, NULL, 0, 0, 0, {0, 0, 0, 0}};
+        const tp_status st = tp__image_unpack(s, padded, size + look->pad, &whole, what, channels, image);
+        tp__stb_now = s;
+        tp__stb_free(padded);
+        tp__stb_now = NULL;
+        return st;
+    }
 #endif
     uint8_t *pixels = stbi_load_from_memory(data, (int)size, &w, &h, &have, channels);
     tp_status st = TP_OK;

@@ -11,6 +11,7 @@ import csv
 import io
 import os
 import pickle
+import struct
 
 import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -101,6 +102,21 @@ def images():
         if mode == "L":
             put("ref_%s_l" % name, np.asarray(read).ravel())
         names.append(name)
+    # palettes: one with less entries than four bits name, and one of OS/2, whose header is shorter
+    f = io.BytesIO()
+    im = Image.fromarray(rgb).quantize(12)
+    im.save(f, "PNG")
+    assert b"PLTE" in f.getvalue() and f.getvalue()[f.getvalue().index(b"PLTE") - 1] == 36
+    put("ref_png_palette12", f.getvalue())
+    put("ref_png_palette12_rgb", np.asarray(Image.open(f).convert("RGB")).ravel())
+    h, w, index = 17, 23, (picture(17, 23, 1)[:, :, 0] // 2 + 128)  # uses the upper half of the palette
+    index[0, :4] = [252, 253, 254, 255]
+    colours = np.stack([np.arange(256), np.arange(256)[::-1], np.arange(256) * 7 % 256], 1).astype(np.uint8)
+    rows = b"".join(bytes(r) + b"\0" * (-w % 4) for r in index[::-1].astype(np.uint8))
+    head = struct.pack("<2sIHHIIHHHH", b"BM", 26 + 768 + len(rows), 0, 0, 26 + 768, 12, w, h, 1, 8)
+    data = head + colours.tobytes() + rows
+    put("ref_bmp_os2", data)
+    put("ref_bmp_os2_rgb", np.asarray(Image.open(io.BytesIO(data)).convert("RGB")).ravel())
     f = io.BytesIO()  # a bomb: 100 megapixels of one colour, in 100 kilobytes; only its beginning is kept
     Image.new("L", (10000, 10000)).save(f, "PNG")
     put("ref_bomb_head", f.getvalue()[:64])

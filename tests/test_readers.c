@@ -919,6 +919,8 @@ TEST(images_decode_as_by_pillow)
     check_image(ref_png_grey, 3, ref_png_grey_rgb, 0);
     check_image(ref_png_grey, 1, ref_png_grey_l, 0);
     check_image(ref_png_palette, 3, ref_png_palette_rgb, 0);
+    check_image(ref_png_palette12, 3, ref_png_palette12_rgb, 0);
+    check_image(ref_bmp_os2, 3, ref_bmp_os2_rgb, 0);
     check_image(ref_png_rgba, 3, ref_png_rgba_rgb, 0);
     check_image(ref_bmp, 3, ref_bmp_rgb, 0);
     check_image(ref_bmp_grey, 3, ref_bmp_grey_rgb, 0);
@@ -950,7 +952,11 @@ TEST(what_is_no_image_has_a_sentence)
         CHECK_ERR(tp_image_decode(ref_jpeg420, n, 3, &t), TP_ERR_FORMAT, "is a damaged JPEG: it is cut short");
     for (size_t n = 2; n < sizeof ref_bmp; n += 61)
         CHECK_ERR(tp_image_decode(ref_bmp, n, 3, &t), TP_ERR_FORMAT, "is a damaged BMP: it is cut short");
-    unsigned char png[sizeof ref_png_rgb];
+    unsigned char png[sizeof ref_png_rgb], bmp[sizeof ref_bmp_grey];
+    memcpy(bmp, ref_bmp_grey, sizeof bmp);
+    memset(bmp + 10, 0, 4);
+    CHECK_ERR(tp_image_decode(bmp, sizeof bmp, 3, &t), TP_ERR_FORMAT,
+              "a damaged BMP: its pixels begin inside its header");
     for (size_t at = 16; at < sizeof png - 12; at += 5) { /* any changed bit of a chunk */
         memcpy(png, ref_png_rgb, sizeof png);
         png[at] ^= 4;
@@ -1029,6 +1035,7 @@ TEST(image_files)
     CHECK_ERR(tp_df_next(df, &dp), TP_ERR_FORMAT,
               "0.jpg is a JPEG of 23 x 17 pixels, more than the 390 allowed (.max_pixels)");
     tp_df_free(df);
+    tp_datapoint_free(&dp);
 }
 
 /* Classes b, a with images, one of them deeper, and what else lies around. */

@@ -565,7 +565,7 @@ static bool same_datapoints(const tp_datapoint *a, const tp_datapoint *b)
 }
 
 static int warned;
-static void listen(void *user, tp_log_level level, const char *message)
+static void hear(void *user, tp_log_level level, const char *message)
 {
     (void)user;
     warned += level == TP_LOG_WARN &&
@@ -577,7 +577,7 @@ static void listen(void *user, tp_log_level level, const char *message)
 TEST(a_flow_that_seeks_gives_what_walking_gives)
 {
     tp_datapoint a = {0, NULL, 0}, b = {0, NULL, 0};
-    tp_set_log(listen, NULL);
+    tp_set_log(hear, NULL);
     for (int which = 0; which < 6; which++) {
         tp_dataflow *walk = augmented(which), *seek = augmented(which);
         for (int64_t pass = 0; pass < 5; pass += 2)
@@ -653,7 +653,7 @@ TEST(datapoints_that_fail_are_named_or_left_out)
     CHECK(strstr(tp_last_error(), "pass 0, datapoint 2") != NULL);
     tp_df_free(df);
     df = tp_df_augment_image(scenes(&some_small), tp_aug_random_crop(8, 8), .catch_exceptions = TP_YES);
-    tp_set_log(listen, NULL);
+    tp_set_log(hear, NULL);
     warned = 0;
     int n = 0;
     while (tp_df_next(df, &dp) == TP_OK) {

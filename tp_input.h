@@ -5506,7 +5506,7 @@ static tp_status tp__tfrecord_open_file(tp__tfrecord_file *f, const char *path)
 {
     tp__os_info is;
     f->path = path;
-    f->fd = tp__os_open(path, TP__OS_READ);
+    f->fd = tp__os_open(path, TP__OS_READ_NOW);
     if (f->fd < 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, tp__os_error());
     tp_status st = TP_OK;
     if (tp__os_fstat(f->fd, &is) != 0) st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
@@ -6994,20 +6994,22 @@ TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp
     return tp__image_decode(NULL, data, size, "the image", channels, TP__MOST_PIXELS, image);
 }
 
-/* The bytes of a file into b, whose memory is used again. Nothing but a file is opened: a pipe would be waited for. */
+/* The bytes of a file into b, whose memory is used again. What is no file is not read from: a pipe would be waited for. */
 static tp_status tp__file_into(const char *path, uint64_t limit, tp_buf *b)
 {
     tp__os_info is;
-    if (tp__os_stat(path, true, &is) != 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, tp__os_error());
-    if (is.kind != TP__OS_FILE) return tp_fail(TP_ERR_IO, "%s is not a file", path);
-    if (is.size > limit)
-        return tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu that its pixels may have", path,
-                       (unsigned long long)is.size, (unsigned long long)limit);
-    const int fd = tp__os_open(path, TP__OS_READ);
+    const int fd = tp__os_open(path, TP__OS_READ_NOW);
     if (fd < 0) return tp_fail(TP_ERR_IO, "%s cannot be opened: %s", path, tp__os_error());
-    tp_status st = tp__bytes_room(b, (size_t)is.size + 1) ? TP_OK : TP_ERR_NOMEM;
-    const int64_t got = st == TP_OK ? tp__os_read(fd, b->data, (size_t)is.size) : 0;
-    if (got < 0) st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
+    tp_status st = TP_OK;
+    int64_t got = 0;
+    if (tp__os_fstat(fd, &is) != 0) st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
+    else if (is.kind != TP__OS_FILE) st = tp_fail(TP_ERR_IO, "%s is not a file", path);
+    else if (is.size > limit)
+        st = tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu that its pixels may have", path,
+                     (unsigned long long)is.size, (unsigned long long)limit);
+    else if (!tp__bytes_room(b, (size_t)is.size + 1)) st = TP_ERR_NOMEM;
+    else if ((got = tp__os_read(fd, b->data, (size_t)is.size)) < 0)
+        st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
     tp__os_close(fd);
     b->len = got > 0 ? (size_t)got : 0;
     return st;

@@ -944,7 +944,8 @@ typedef struct tp__os_info {
 } tp__os_info;
 /* Is told each name in a directory but . and ..; true ends the listing. */
 typedef bool (*tp__os_name_fn)(void *user, const char *name);
-enum { TP__OS_READ, TP__OS_NEW, TP__OS_APPEND }; /* how to open: NEW fails if there is something of that name */
+/* How to open: NEW fails if there is something of that name, READ_NOW does not wait for the other end of a pipe. */
+enum { TP__OS_READ, TP__OS_NEW, TP__OS_APPEND, TP__OS_READ_NOW };
 
 TP__COLD_BEGIN
 /* -- files: POSIX ---------------------------------------------------------------------------------------- */
@@ -987,7 +988,8 @@ TP__COLD_BEGIN
 /* Never one of the first three: where a program was started without stdout, what it prints would go into the file. */
 static int tp__os_open(const char *path, int how)
 {
-    static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_APPEND};
+    static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_APPEND,
+                                O_RDONLY | O_NONBLOCK};
     int fd, low;
     TP__OS_AGAIN(fd, TP_OS_OPEN(path, flags[how] | O_CLOEXEC, 0666));
     if (fd < 0 || fd > 2) return fd;
@@ -1227,7 +1229,7 @@ static int tp__os_fail(void)
 
 static int tp__os_open(const char *path, int how)
 {
-    static const int flags[] = {_O_RDONLY, _O_WRONLY | _O_CREAT | _O_EXCL, _O_WRONLY | _O_CREAT | _O_APPEND};
+    static const int flags[] = {_O_RDONLY, _O_WRONLY | _O_CREAT | _O_EXCL, _O_WRONLY | _O_CREAT | _O_APPEND, _O_RDONLY};
     wchar_t *wide = tp__os_wide(path);
     const int fd = wide ? _wopen(wide, flags[how] | _O_BINARY | _O_NOINHERIT, _S_IREAD | _S_IWRITE) : -1;
     tp__hook_free(wide);

@@ -6,7 +6,7 @@
  *     build/fuzz_data for 1200 7 csv         1200 seconds from seed 7 on, one reader; without a name all of them in turn
  *     build/fuzz_data seed 123 csv           one case again
  *     build/fuzz_data file csv fuzz-csv-123  replays files
- *     clang -g -O1 -DFUZZ_LIBFUZZER='"csv"' -fsanitize=fuzzer,address,undefined -I. -Itests tests/test_fuzz_data.c -lm -lpthread
+ *     clang -g -O1 -DFUZZ_LIBFUZZER='getenv("READER")' -fsanitize=fuzzer,address,undefined -I. -Itests tests/test_fuzz_data.c -lm -lpthread
  *
  * A seed is the same case everywhere. A case that fails prints its seed and writes fuzz-<reader>-<seed> into the current folder.
  * A case fails when

@@ -6752,6 +6752,11 @@ static void *tp__stb_realloc(void *p, size_t before, size_t size)
 #pragma GCC diagnostic ignored "-Wpedantic"
 #endif
 #include TP_STB_IMAGE
+#ifdef TP_NO_THREADS /* it declares these then as well, and leaves them out */
+static void stbi_set_unpremultiply_on_load_thread(int flag) { (void)flag; }
+static void stbi_convert_iphone_png_to_rgb_thread(int flag) { (void)flag; }
+static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
+#endif
 #ifdef __GNUC__
 #pragma GCC diagnostic pop
 #endif

@@ -945,7 +945,8 @@ typedef struct tp_session_config {
      * each time on the same machine, but not those of other devices. false: in the order of the inputs, the same bits anywhere */
     bool nccl_all_reduce;
 } tp_session_config;
-/* The default, to be changed: with this memory_fraction (0 = 0.99), and without a choice. [tfutils: get_default_sess_config] */
+/* Default configurations, whose fields you may change: with this memory_fraction (0 = 0.99), and with 0.99. [tfutils:
+ * get_default_sess_config] */
 TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction);
 TP_DEF tp_session_config tp_default_session_config(void);
 
@@ -1014,7 +1015,7 @@ typedef struct tp_run_options {
     /* Add records of this run to it. Kernels are then waited for one by one, and a step that a GPU has recorded runs kernel by
      * kernel, so that each has times of its own (with its launch); the run is slower for that, with the same bits. */
     tp_trace *trace;
-    /* So many milliseconds after its beginning the run ends with TP_ERR_TIMEOUT, as a cancelled one does. 0: never */
+    /* The run's time limit in milliseconds; 0: none. A run that exceeds it stops where a cancelled run stops, with TP_ERR_TIMEOUT. */
     int64_t timeout_ms;
 } tp_run_options;
 /* tp_session_run with options; NULL: none. */

@@ -378,8 +378,8 @@ TEST(conv_of_nothing)
     close_all(d, n);
 }
 
-/* Kernels of one and two pixels a side, with stride 1 and 2, padded at the bottom and right alone (as "same" pads them): of these only
- * one is a plain product of matrices. */
+/* Kernels of 1 or 2 pixels a side with stride 1 or 2. Their "same" padding is at the bottom and at the right only. The 1x1 kernel with
+ * stride 1 is computed as a matrix product, and no other may be. */
 TEST(conv_of_small_kernels)
 {
     tp_device *d[MAX_DEVICES];

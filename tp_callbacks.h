@@ -658,9 +658,9 @@ TP_DEF tp_hyper_param *tp_hyper_param_new(const char *name, size_t bytes); /* na
 TP_DEF void tp_hyper_param_free(tp_hyper_param *p);
 /* A scalar variable of the graph, "learning_rate". [callbacks: GraphVarParam] */
 TP_DEF tp_hyper_param *tp_param_graph_var(const char *name);
-/* A variable of this shape, in which TP_ANY is any size: for get_array and set_array, which converts floats, and for
- * tp_cb_hyper_param_setter with fn_array. The other setters compute with one number and refuse it, as Python's would when they
- * log what they set. [callbacks: GraphVarParam(shape)] */
+/* An array variable of the graph. A dimension of `shape` that is TP_ANY fits any size. It is read by get_array, written by set_array
+ * (which converts between float types) and changed by tp_cb_hyper_param_setter with fn_array. The other setters work with one
+ * number and refuse it; tensorpack's fail when they log the value. [callbacks: GraphVarParam(shape)] */
 TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape);
 /* A double, float, int32 or int64 of the program's, borrowed. [callbacks: ObjAttrParam] */
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype);

@@ -945,7 +945,8 @@ typedef struct tp_session_config {
      * each time on the same machine, but not those of other devices. false: in the order of the inputs, the same bits anywhere */
     bool nccl_all_reduce;
 } tp_session_config;
-/* The default, to be changed: with this memory_fraction (0 = 0.99), and without a choice. [tfutils: get_default_sess_config] */
+/* Default configurations, whose fields you may change: with this memory_fraction (0 = 0.99), and with 0.99. [tfutils:
+ * get_default_sess_config] */
 TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction);
 TP_DEF tp_session_config tp_default_session_config(void);
 
@@ -1014,7 +1015,7 @@ typedef struct tp_run_options {
     /* Add records of this run to it. Kernels are then waited for one by one, and a step that a GPU has recorded runs kernel by
      * kernel, so that each has times of its own (with its launch); the run is slower for that, with the same bits. */
     tp_trace *trace;
-    /* So many milliseconds after its beginning the run ends with TP_ERR_TIMEOUT, as a cancelled one does. 0: never */
+    /* The run's time limit in milliseconds; 0: none. A run that exceeds it stops where a cancelled run stops, with TP_ERR_TIMEOUT. */
     int64_t timeout_ms;
 } tp_run_options;
 /* tp_session_run with options; NULL: none. */
@@ -5803,7 +5804,8 @@ typedef struct tp__buffer {
 /* One value of the plan. */
 typedef struct tp__value {
     tp_type type;
-    int buffer; /* -1: nobody needs it */
+    tp_type made; /* of a value that is fed: what its op makes, which may have another shape */
+    int buffer;   /* -1: nobody needs it */
 } tp__value;
 
 typedef struct tp__step {
@@ -5990,6 +5992,11 @@ typedef struct tp__compiler {
 
 static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->first_value[n->op->id] + n->index; }
 
+static const tp_type *tp__made_type(const tp__compiler *c, int v)
+{
+    return c->fed[v] >= 0 ? &c->value[v].made : &c->value[v].type;
+}
+
 static bool tp__shape_only(const tp_op *row, int i) { return i < 32 && ((row->shape_only >> i) & 1u); }
 
 static bool tp__is_writer(const tp_operation *o) { return (o->row->flags & TP_OP_WRITES_VAR) != 0; }
@@ -6133,6 +6140,7 @@ static tp_status tp__plan_infer(tp__compiler *c)
         }
         for (int i = 0; i < o->n_out; i++) {
             const int v = c->first_value[id] + i;
+            c->value[v].made = s.out[i];
             if (c->fed[v] >= 0) continue;
             c->value[v].type = s.out[i];
             if (!tp_shape_known(&s.out[i].shape)) {
@@ -7627,10 +7635,11 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
             s->operand[i].dtype = o->in[i]->dtype;
             s->buffer[i] = tp__buffer_as(c, in, once ? on : device, o->in[i]->dtype);
             tp__touch(p, s->buffer[i], p->n_step - 1);
-            s->operand[n + i] = tp__operand(&c->value[v0 + i].type);
+            const tp_type *made = tp__made_type(c, v0 + i);
+            s->operand[n + i] = tp__operand(made);
             const bool fed = c->fed[v0 + i] >= 0, dead = fed || (!c->fetched[v0 + i] && c->use_head[v0 + i] < 0);
             if (!together && (dead || (!host && on != device))) continue;
-            s->buffer[n + i] = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v0 + i].type), on);
+            s->buffer[n + i] = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(made), on);
             if (s->buffer[n + i] < 0) return tp__nomem_plan();
             if (!fed) c->value[v0 + i].buffer = s->buffer[n + i];
             tp__touch(p, s->buffer[n + i], p->n_step - 1);
@@ -7735,12 +7744,12 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogu
         const int v = i == o->n_out ? c->first_value[joined->id]
                       : i == 0      ? c->first_value[last_op]
                                     : c->first_value[o->id] + i;
-        s->operand[n_in + i] = tp__operand(&c->value[v].type);
+        const tp_type *made = tp__made_type(c, v);
+        s->operand[n_in + i] = tp__operand(made);
         if (i == 0 && in_var) continue; /* below */
         const bool dead = c->fed[v] >= 0 || (!c->fetched[v] && c->use_head[v] < 0);
         if ((i > 0 || back) && dead) continue;
-        const int64_t bytes =
-            i == 0 && unmade ? 3 * 4 * c->value[v].type.shape.dim[3] : tp__bytes_of(&c->value[v].type);
+        const int64_t bytes = i == 0 && unmade ? 3 * 4 * made->shape.dim[3] : tp__bytes_of(made);
         const int b = tp__new_buffer(c, TP__IN_ARENA, bytes, device);
         if (b < 0) return tp__nomem_plan();
         if (c->fed[v] < 0) c->value[v].buffer = b;

@@ -340,8 +340,8 @@ TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64
                                      bool staircase);
 /* lr * (alpha + (1-alpha) (1 + cos(pi min(step, decay_steps)/decay_steps)) / 2): from lr down to alpha lr, where it stays */
 TP_DEF tp_node *tp_cosine_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float alpha);
-/* Before `steps` steps: lr times start + (1-start) step/steps, a straight line up to lr; then lr. lr is any scalar node, such
- * as tp_cosine_decay's. */
+/* A learning rate that rises along a straight line in the first `steps` steps, from lr * start to lr:
+ * lr * (start + (1-start) * step/steps). After them it is lr. lr is any scalar node, such as the result of tp_cosine_decay. */
 TP_DEF tp_node *tp_warm_up(tp_node *lr, tp_node *step, int64_t steps, float start);
 /* values[0] while step <= boundaries[0], values[1] while step <= boundaries[1], ... values[n] after the last of n
  * boundaries, which rise. */

@@ -175,8 +175,9 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
 TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb);
 /* The same; *registered (may be NULL) says whether it was: false for one that was skipped, which is TP_OK, and after an error. */
 TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb, bool *registered);
-/* Calls setup_graph of all callbacks, in the order of the list: the input's, those that were registered before, the counter of
- * steps, these, the monitors. In that order they have their turn in every phase: what reports stands before what acts on it. Monitors among the callbacks are refused. [Trainer.setup_callbacks] */
+/* Calls setup_graph of all callbacks. Their order is the same in every phase: the input's callbacks, those registered before, the
+ * step counter, `callbacks`, the monitors. List a callback that reports a value before one that uses it. A monitor among the
+ * callbacks is an error. [Trainer.setup_callbacks] */
 TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                             tp_monitor *const *monitors, int n_monitors);
 TP_DEF tp_status tp_trainer_initialize(tp_trainer *t,

@@ -2953,7 +2953,8 @@ TEST(records_become_history)
     tp_set_log(NULL, NULL);
 }
 
-/* The checkpoint holds records that were not yet written to stats.json. They replace what the file has for those epochs now. */
+/* A checkpoint holds the records that stats.json does not have yet. After a resume they replace the records that the file has of
+ * the same epochs. */
 TEST(unwritten_records_replace_those_of_the_file)
 {
     static const char first[] = "[{\"k\": 1, \"epoch_num\": 1, \"global_step\": 3}",

@@ -1271,7 +1271,7 @@ TEST(sessions_save_and_restore_each_format)
     tp_set_log(NULL, NULL);
 }
 
-/* A dict of w and b, -1: without. */
+/* A dict with the entries w and b. An entry whose value is -1 is left out. */
 static tp_dict two(double w, double b)
 {
     tp_dict d = {NULL, 0, 0};

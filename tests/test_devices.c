@@ -372,7 +372,7 @@ TEST(sessions_limit_the_memory_of_devices)
     tp_graph *g = tp_graph_new(NULL);
     tp_device *d[2] = {NULL, NULL};
     remote *r = remote_new(false);
-    CHECK_OK(tp_cpu_devices_new(1, 1, NULL, d)); /* has no limit: it is not asked */
+    CHECK_OK(tp_cpu_devices_new(1, 1, NULL, d)); /* a CPU device has no limit_memory */
     d[1] = &r->d;
     r->d.limit_memory = limit;
     for (int i = 0; i < TP_COUNT(t); i++) {
@@ -895,7 +895,7 @@ TEST(what_other_processes_do_stands_between_recordings)
         CHECK_OK(tp_exec_plan_info(tp_session_exec(s), fetch, 2, &info));
         CHECK(info.recorded == (run > 0));
         if (run == 0) continue;
-        CHECK(r->replays >= 2 * run && r->replays == run * r->records); /* before, between or after the two */
+        CHECK(r->replays >= 2 * run && r->replays == run * r->records); /* two pieces or more */
         if (run > 1) CHECK(r->launches - launches == 2);
     }
     tp_session_free(s);

@@ -378,6 +378,24 @@ TEST(conv_of_nothing)
     close_all(d, n);
 }
 
+/* Kernels of 1 or 2 pixels a side with stride 1 or 2. Their "same" padding is at the bottom and at the right only. The 1x1 kernel with
+ * stride 1 is computed as a matrix product, and no other may be. */
+TEST(conv_of_small_kernels)
+{
+    tp_device *d[MAX_DEVICES];
+    int n = open_all(d, false);
+    for (int bits = 0; bits < 64; bits++) {
+        const int h = bits & 1 ? 1 : 5, w = bits & 2 ? 1 : 6;
+        tp_conv_args a = conv_shape(2, h, w, 8, 16, bits & 4 ? 2 : 1, bits & 8 ? 2 : 1, 1, 1, 0, 1);
+        a.stride_h = bits & 16 ? 2 : 1, a.stride_w = bits & 32 ? 2 : 1;
+        a.OH = (h + a.stride_h - 1) / a.stride_h, a.OW = (w + a.stride_w - 1) / a.stride_w;
+        check_conv(&a, d, n, 1);
+        a.groups = 2;
+        check_conv(&a, d, n, 1);
+    }
+    close_all(d, n);
+}
+
 /* 3x3 over multiples of 16 channels: fewer multiplications, and any output size, padding and rest of a tile */
 TEST(conv_winograd_random_shapes)
 {

@@ -2277,6 +2277,50 @@ TEST(towers_of_every_kind)
 }
 
 /* A run is refused in whole sentences, and changes nothing. */
+/* One result of an op is fed, as the first feed, and another is computed: what is fed has its own shape. */
+TEST(one_of_several_results_is_fed)
+{
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_placeholder(g, "x", TP_F32, shape2(TP_ANY, TP_ANY)), *part[2], *fetch[2];
+    static const float six[6] = {1, 2, 3, 4, 5, 6}, four[4] = {10, 20, 30, 40};
+    tp_split(x, 2, 0, part);
+    fetch[0] = tp_affine(part[0], 2, 0), fetch[1] = tp_affine(part[1], 1, 1);
+    tp_session *s = tp_session_new(g, NULL);
+    for (int first = 0; first < 2; first++) {
+        tp_feed f[2];
+        f[first] = feed_f32(part[0], shape2(3, 2), six);
+        f[1 - first] = feed_f32(x, shape2(2, 2), four);
+        const tp_tensor *out[2] = {NULL, NULL};
+        if (!CHECK_OK(tp_session_run(s, f, 2, fetch, 2, out))) continue;
+        CHECK(out[0]->shape.dim[0] == 3 && out[0]->shape.dim[1] == 2 && tp_tensor_size(out[1]) == 2);
+        for (int i = 0; i < 6; i++) CHECK(tp_tensor_get(out[0], i) == 2 * (i + 1));
+        CHECK(tp_tensor_get(out[1], 0) == 31 && tp_tensor_get(out[1], 1) == 41);
+    }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
+/* The gradient of a concatenation is one op, with an output for each part. */
+TEST(a_concatenation_of_as_many_parts_as_an_op_has_outputs)
+{
+    for (int n = TP_MAX_OUTPUTS; n <= TP_MAX_OUTPUTS + 1; n++) {
+        tp_graph *g = tp_graph_new(NULL);
+        tp_node *x = tp_placeholder(g, "x", TP_F32, shape1(1)), *part[TP_MAX_OUTPUTS + 1], *dx = NULL;
+        for (int i = 0; i < n; i++) part[i] = tp_affine(x, (float)i, 0);
+        tp_gradients(tp_sum(tp_concat(part, n, 0)), &x, 1, &dx);
+        if (n > TP_MAX_OUTPUTS) CHECK_HAS(tp_graph_error(g), "257 parts are more than the 256 outputs of one op");
+        else {
+            static const float one = 1;
+            tp_session *s = tp_session_new(g, NULL);
+            tp_feed f = feed_f32(x, shape1(1), &one);
+            const tp_tensor *out = NULL;
+            if (CHECK_OK(tp_session_run(s, &f, 1, &dx, 1, &out))) CHECK(tp_tensor_get(out, 0) == 255 * 256 / 2);
+            tp_session_free(s);
+        }
+        tp_graph_free(g);
+    }
+}
+
 TEST(runs_that_are_refused_in_full)
 {
     tp_graph *g = tp_graph_new(NULL), *h = tp_graph_new(NULL);

@@ -179,7 +179,7 @@ TEST(summaries_of_gradients_in_collections)
         tp_optimizer_compute_gradients(opt, tp_mean(tp_square(tp_add(w, b))), vars, 2, gv);
         tp_apply_gradients(opt, gv, 2);
         CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
-        /* histograms go where they are told; the averages of the rms where averages go */
+        /* the collections given are for the histograms; moving averages of the rms stay in MOVING_SUMMARY_OPS */
         CHECK(in_collection(g, "one") == own && in_collection(g, "two") == own);
         CHECK(in_collection(g, TP_KEY_SUMMARIES) == (own ? 1 : 4));
         CHECK(in_collection(g, TP_KEY_MOVING_SUMMARY_OPS) == (own ? 1 : 2));
@@ -594,7 +594,7 @@ TEST(a_callback_is_a_hook)
 
 /* ==== >>the trainer =================================================================================== */
 
-/* As a GAN's: two train ops in turn, which a callback chooses between and whose counts it reports. */
+/* A trainer like a GAN's: it has two train ops. A callback chooses which of them runs and reports how often each did. */
 typedef struct gan {
     tp_node *op[2];
     int period, ran[2];

@@ -235,7 +235,17 @@ TEST(the_other_threads_of_a_device_are_in_the_trace)
         works++;
     }
     CHECK(works == 3 && t.n_run == 3);
-    for (int64_t run = 0; run < 3; run++) left_out(&t, run, 2, 1e9);
+    for (int64_t run = 0; run < 3; run++) {
+        left_out(&t, run, 2, 1e9);
+        int64_t begun[2] = {0}, ended[2] = {0}; /* of a run each thread has the same time */
+        for (int64_t i = 0; i < t.n; i++) {
+            const tp_trace_record *r = &t.record[i];
+            if (r->run != run) continue;
+            if (!begun[r->thread]) begun[r->thread] = r->start;
+            ended[r->thread] = r->end;
+        }
+        CHECK(begun[0] == begun[1] && ended[0] == ended[1] && begun[0] < ended[0]);
+    }
     tp_trace_free(&t);
 }
 #endif

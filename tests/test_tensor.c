@@ -1793,6 +1793,16 @@ TEST(devices_count_their_memory)
     for (int i = 0; i < 2; i++) d[i]->close(d[i]);
 }
 
+/* What is wider than a long, where a long has 32 bits, and what comes after it. */
+TEST(sentences_have_numbers_of_every_width)
+{
+    const long long much = -1234567890123456789ll;
+    tp_fail(TP_ERR, "%lld %d %llx %ju %zu %td %ld %hd|%20lld|%-21lld|%s", much, 7, 0xfedcba9876543210ull,
+            (uintmax_t)18446744073709551615u, (size_t)4000000000u, (ptrdiff_t)-5, -6L, (short)-7, much, much, "end");
+    CHECK_STR(tp_last_error(), "-1234567890123456789 7 fedcba9876543210 18446744073709551615 4000000000 -5 -6 "
+                               "-7|-1234567890123456789|-1234567890123456789 |end");
+}
+
 /* Against the processor time that C's clock() tells. */
 TEST(devices_tell_how_busy_they_are)
 {

@@ -6750,6 +6750,9 @@ static void *tp__stb_realloc(void *p, size_t before, size_t size)
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
 #pragma GCC diagnostic ignored "-Wpedantic"
+#ifndef __clang__
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* with -Ofast */
+#endif
 #endif
 #include TP_STB_IMAGE
 #ifdef TP_NO_THREADS /* it declares these then as well, and leaves them out */

@@ -3705,7 +3705,7 @@ static bool tp__choose_table(tp__many_flow *f, const double *p, char *why, size_
     for (int i = 0; i < f->n; i++) {
         const double one = p ? p[i] : 1.0 / f->n;
         if (!(one >= 0 && one <= 2)) {
-            snprintf(why, size, "probability %d is %g", i, one);
+            tp__format(why, size, "probability %d is %g", i, one);
             return false;
         }
         sum += one;
@@ -3713,7 +3713,7 @@ static bool tp__choose_table(tp__many_flow *f, const double *p, char *why, size_
         if (one > 0) last = i;
     }
     f->upto[last] = 2; /* rounding leaves no gap at the end */
-    snprintf(why, size, "the probabilities sum to %.9g", sum);
+    tp__format(why, size, "the probabilities sum to %.9g", sum);
     return fabs(sum - 1) <= 1e-6;
 }
 

@@ -174,7 +174,9 @@ int main(int argc, char **argv)
     if (!sheet) return 1;
     memset(sheet, 255, (size_t)(3 * w * h));
 
-    tp_tensor image = {0}, out = {0};
+    tp_tensor image, out;
+    memset(&image, 0, sizeof image);
+    memset(&out, 0, sizeof out);
     tp_transform t = {0};
     tp_status st = paths[1] ? read_picture(paths[1], &image) : draw_picture(&image);
     for (int i = 0; i < n && st == TP_OK; i++) {

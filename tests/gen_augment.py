@@ -36,12 +36,12 @@ def random_key(seed, stream):
 class Draw:
     """The numbers of the augmentor at a place."""
 
-    def __init__(self, place=0):
-        self.key, self.n = random_key(KEY, place), 0
+    def __init__(self, place=0, index=INDEX):
+        self.key, self.n, self.index = random_key(KEY, place), 0, index
 
     def u32(self):
         self.n += 1
-        return philox(self.key, (self.n - 1) // 4, INDEX)[(self.n - 1) % 4]
+        return philox(self.key, (self.n - 1) // 4, self.index)[(self.n - 1) % 4]
 
     def uniform(self, low=0.0, high=1.0):
         return low + (high - low) * ((self.u32() >> 8) / 16777216.0)
@@ -50,10 +50,10 @@ class Draw:
         return low + (self.u32() * (high - low) >> 32)
 
     def element(self, i):
-        return (philox(self.key, i // 4, INDEX)[i % 4] >> 8) / 16777216.0
+        return (philox(self.key, i // 4, self.index)[i % 4] >> 8) / 16777216.0
 
     def normal(self, i):
-        r = philox(self.key, i // 2, INDEX)
+        r = philox(self.key, i // 2, self.index)
         a, b = (r[1] << 32 | r[0]) >> 11, (r[3] << 32 | r[2]) >> 11
         radius, angle = math.sqrt(-2 * math.log((a + 1) / 2**53)), 2 * math.pi * b / 2**53
         return radius * (math.sin(angle) if i % 2 else math.cos(angle))
@@ -70,8 +70,9 @@ def picture(h, w, c, seed):
     return np.clip(np.stack(planes, -1), 0, 255).astype(np.uint8)
 
 
-IMAGES = [("rgb", picture(12, 10, 3, 0)), ("grey", picture(9, 14, 1, 2)), ("large", picture(23, 19, 3, 1))]
+IMAGES = [("rgb", picture(9, 7, 3, 0)), ("grey", picture(9, 14, 1, 2)), ("large", picture(19, 17, 3, 1))]
 RGB, GREY, LARGE = (i[1] for i in IMAGES)
+H, W = RGB.shape[:2]
 FLOATS = RGB.astype(np.float32) * np.float32(0.75) + np.float32(0.125)
 
 
@@ -241,17 +242,17 @@ def case(expression, image, result, most=1, mean=0.02):
 
 def crops():
     d = Draw()
-    y, x = d.randint(0, 12 - 8 + 1), d.randint(0, 10 - 7 + 1)
-    case("tp_aug_random_crop(8, 7)", RGB, RGB[y:y + 8, x:x + 7], 0, 0)
-    case("tp_aug_center_crop(7, 6)", RGB, RGB[2:9, 2:8], 0, 0)
+    y, x = d.randint(0, H - 5 + 1), d.randint(0, W - 4 + 1)
+    case("tp_aug_random_crop(5, 4)", RGB, RGB[y:y + 5, x:x + 4], 0, 0)
+    case("tp_aug_center_crop(5, 4)", RGB, RGB[2:7, 1:5], 0, 0)
     d = Draw()
-    h, w = d.randint(3, 13), d.randint(4, 10)
-    y = 0 if h == 12 else d.randint(0, 12 - h)
-    x = 0 if w == 10 else d.randint(0, 10 - w)
-    case("tp_aug_random_crop_random_shape(.wmin = 4, .hmin = 3, .wmax = 9)", RGB, RGB[y:y + h, x:x + w], 0, 0)
+    h, w = d.randint(3, H + 1), d.randint(2, 6)
+    y = 0 if h == H else d.randint(0, H - h)
+    x = 0 if w == W else d.randint(0, W - w)
+    case("tp_aug_random_crop_random_shape(.wmin = 2, .hmin = 3, .wmax = 5)", RGB, RGB[y:y + h, x:x + w], 0, 0)
     d = Draw()
     h, w = d.randint(2, 6), 4
-    x, y = d.randint(0, 10 + 1 - w), d.randint(0, 12 + 1 - h)
+    x, y = d.randint(0, W + 1 - w), d.randint(0, H + 1 - h)
     out = RGB.copy()
     out[y:y + h, x:x + w] = 77
     case("tp_aug_random_cutout(.h_range = {2, 6}, .w_range = {4}, .fill = 77)", RGB, out, 0, 0)
@@ -259,51 +260,51 @@ def crops():
         case("tp_aug_pad(.pad = 1, .top = 2, .right = 4, .border = TP_EDGE_%s)" % name, RGB,
              np.pad(RGB, ((3, 1), (1, 5), (0, 0)), mode=mode), 0, 0)
     case("tp_aug_pad(.pad = 2, .border_value = 9)", RGB, np.pad(RGB, ((2, 2), (2, 2), (0, 0)), constant_values=9), 0, 0)
-    case("tp_aug_center_paste(.h = 17, .w = 11, .fill = 30)", RGB,
+    case("tp_aug_center_paste(.h = 14, .w = 8, .fill = 30)", RGB,
          np.pad(RGB, ((2, 3), (0, 1), (0, 0)), constant_values=30), 0, 0)
     d = Draw()
     y, x = int(d.uniform(0, 5)), int(d.uniform(0, 4))
-    case("tp_aug_random_paste(.h = 17, .w = 14)", RGB, np.pad(RGB, ((y, 5 - y), (x, 4 - x), (0, 0))), 0, 0)
+    case("tp_aug_random_paste(.h = 14, .w = 11)", RGB, np.pad(RGB, ((y, 5 - y), (x, 4 - x), (0, 0))), 0, 0)
     d = Draw()  # googlenet
     for _ in range(10):
-        area = d.uniform(f32(0.08), 1.0) * 23 * 19
+        area = d.uniform(f32(0.08), 1.0) * LARGE[..., 0].size
         ratio = d.uniform(f32(0.75), f32(1.333))
         w, h = int(math.sqrt(area * ratio) + 0.5), int(math.sqrt(area / ratio) + 0.5)
         if d.uniform() < 0.5:
             w, h = h, w
-        if h <= 23 and w <= 19:
-            x, y = d.randint(0, 19 - w + 1), d.randint(0, 23 - h + 1)
+        if h <= 19 and w <= 17:
+            x, y = d.randint(0, 17 - w + 1), d.randint(0, 19 - h + 1)
             break
-    case("tp_aug_google_net_random_crop_and_resize(.target_shape = 14)", LARGE,
-         nearest(resize(LARGE[y:y + h, x:x + w], 14, 14, "linear")))
+    case("tp_aug_google_net_random_crop_and_resize(.target_shape = 9)", LARGE,
+         nearest(resize(LARGE[y:y + h, x:x + w], 9, 9, "linear")))
 
 
 def sizes():
     how = Image.Resampling
-    case("tp_aug_resize(.h = 5, .w = 17, .interp = TP_INTER_NEAREST)", RGB, pil_resize(RGB, 5, 17, how.NEAREST), 0, 0)
+    case("tp_aug_resize(.h = 5, .w = 11, .interp = TP_INTER_NEAREST)", RGB, pil_resize(RGB, 5, 11, how.NEAREST), 0, 0)
     for kind in ("linear", "cubic", "lanczos", "area"):
         name = "TP_INTER_" + kind.upper()
-        case("tp_aug_resize(.h = 7, .w = 15, .interp = %s)" % name, RGB, nearest(resize(RGB, 7, 15, kind)), 1, 0.04)
+        case("tp_aug_resize(.h = 5, .w = 11, .interp = %s)" % name, RGB, nearest(resize(RGB, 5, 11, kind)), 1, 0.04)
         case("tp_aug_resize(.h = 20, .w = 6, .interp = %s)" % name, GREY, nearest(resize(GREY, 20, 6, kind)))
-    case("tp_aug_resize(.h = 7, .w = 15)", FLOATS, resize(FLOATS, 7, 15, "linear").astype(np.float32), 1e-3, 1e-4)
-    case("tp_aug_resize(.h = 4, .w = 5, .interp = TP_INTER_AREA)", RGB, pil_resize(RGB, 4, 5, how.BOX))
+    case("tp_aug_resize(.h = 5, .w = 11)", FLOATS, resize(FLOATS, 5, 11, "linear").astype(np.float32), 1e-3, 1e-4)
+    case("tp_aug_resize(.h = 3, .w = 1, .interp = TP_INTER_AREA)", RGB, pil_resize(RGB, 3, 1, how.BOX))
     for kind, pillow in (("LINEAR", how.BILINEAR), ("CUBIC", how.BICUBIC), ("LANCZOS", how.LANCZOS)):
         case("tp_aug_resize(.h = 7, .w = 13, .interp = TP_INTER_%s, .antialias = TP_YES)" % kind, LARGE,
              pil_resize(LARGE, 7, 13, pillow))
-        case("tp_aug_resize(.h = 16, .w = 23, .interp = TP_INTER_%s, .antialias = TP_YES)" % kind, RGB,
-             pil_resize(RGB, 16, 23, pillow))
+        case("tp_aug_resize(.h = 12, .w = 16, .interp = TP_INTER_%s, .antialias = TP_YES)" % kind, RGB,
+             pil_resize(RGB, 12, 16, pillow))
     case("tp_aug_resize_shortest_edge(.size = 6)", GREY, nearest(resize(GREY, 6, int(6 / 9 * 14 + 0.5), "linear")))
     d = Draw()
     low, high = f32(0.7), f32(1.4)
     while True:
-        w, h = int(d.uniform(low, high) * 10 + 0.5), int(d.uniform(low, high) * 12 + 0.5)
-        if abs(w / h - 10 / 12) / (10 / 12) < f32(0.15) + 1e-5:
+        w, h = int(d.uniform(low, high) * W + 0.5), int(d.uniform(low, high) * H + 0.5)
+        if abs(w / h - W / H) / (W / H) < f32(0.15) + 1e-5:
             break
     case("tp_aug_random_resize(.xrange = {0.7f, 1.4f})", RGB, nearest(resize(RGB, h, w, "linear")))
     d = Draw()
     x = d.uniform(5, 9)
     case("tp_aug_random_resize(.xrange = {5, 9}, .pixels = TP_YES, .aspect_ratio_thres = 0)", RGB,
-         nearest(resize(RGB, int(x / 10 * 12 + 0.5), int(x + 0.5), "linear")))
+         nearest(resize(RGB, int(x / W * H + 0.5), int(x + 0.5), "linear")))
 
 
 def geometry():
@@ -316,37 +317,37 @@ def geometry():
     case("tp_aug_transpose(.prob = 1)", RGB, unpil(pil(RGB).transpose(how.TRANSPOSE)), 0, 0)
     for c_border, border in (("TP_EDGE_REPLICATE", "replicate"), ("TP_EDGE_WRAP", "wrap"), ("TP_EDGE_CONSTANT", "constant")):
         d = Draw()
-        dx, dy = even(d.uniform(-f32(0.4) * 10, f32(0.4) * 10)), even(d.uniform(-f32(0.3) * 12, f32(0.3) * 12))
+        dx, dy = even(d.uniform(-f32(0.4) * W, f32(0.4) * W)), even(d.uniform(-f32(0.3) * H, f32(0.3) * H))
         m = np.array([[1, 0, dx], [0, 1, dy], [0, 0, 1]])
         case("tp_aug_shift(.horiz_frac = 0.4f, .vert_frac = 0.3f, .border = %s, .border_value = 50)" % c_border, RGB,
              nearest(warp(RGB, m, "nearest", border, 50)), 0, 0)
     for name, kind, border in (("LINEAR", "linear", "replicate"), ("CUBIC", "cubic", "reflect_101"),
                                ("LINEAR", "linear", "constant"), ("LINEAR", "linear", "reflect")):
         d = Draw()
-        cx, cy = d.uniform() * 10 - 0.5, d.uniform() * 12 - 0.5
+        cx, cy = d.uniform() * W - 0.5, d.uniform() * H - 0.5
         m = rotation(cx, cy, d.uniform(-50, 50), 1)
         case("tp_aug_rotation(.max_deg = 50, .interp = TP_INTER_%s, .border = TP_EDGE_%s, .border_value = 200)"
              % (name, border.upper()), RGB, nearest(warp(RGB, m, kind, border, 200)))
-    case("tp_aug_list(TP_AUGS(tp_aug_center_crop(19, 19), tp_aug_identity()))", LARGE, LARGE[2:21], 0, 0)
+    case("tp_aug_list(TP_AUGS(tp_aug_center_crop(13, 13), tp_aug_identity()))", LARGE, LARGE[3:16, 2:15], 0, 0)
     d = Draw(2)  # a square turned by right angles about its middle
     d.uniform(), d.uniform()
     turns = math.floor(d.uniform(-180, 180) / 90)
-    case("tp_aug_list(TP_AUGS(tp_aug_center_crop(19, 19), tp_aug_rotation(.max_deg = 180, .center_range = {0.5f, 0.5f}, "
-         ".step_deg = 90)))", LARGE, np.rot90(LARGE[2:21], turns), 0, 0)
+    case("tp_aug_list(TP_AUGS(tp_aug_center_crop(13, 13), tp_aug_rotation(.max_deg = 180, .center_range = {0.5f, 0.5f}, "
+         ".step_deg = 90)))", LARGE, np.rot90(LARGE[3:16, 2:15], turns), 0, 0)
     d = Draw()
-    m = rotation(4.5, 5.5, d.uniform(-40, 40), 1)
+    m = rotation((W - 1) / 2, (H - 1) / 2, d.uniform(-40, 40), 1)
     degrees = Draw().uniform(-40, 40)
-    w, h = largest(10, 12, degrees)
-    y, x = int(6 - h * 0.5), int(5 - w * 0.5)
+    w, h = largest(W, H, degrees)
+    y, x = int(H / 2 - h * 0.5), int(W / 2 - w * 0.5)
     case("tp_aug_rotation_and_crop_valid(.max_deg = 40)", RGB,
          nearest(warp(RGB, m, "linear", "constant"))[y:y + h, x:x + w])
     d = Draw()
     scale = d.uniform(f32(0.8), f32(1.3))
-    dx, dy = even(d.uniform(-f32(0.2) * 10, f32(0.2) * 10)), even(d.uniform(-f32(0.1) * 12, f32(0.1) * 12))
+    dx, dy = even(d.uniform(-f32(0.2) * W, f32(0.2) * W)), even(d.uniform(-f32(0.1) * H, f32(0.1) * H))
     shear, degrees = math.radians(d.uniform(-20, 20)), d.uniform(-30, 30)
     # about the middle: scale and turn after a shear along x
     to, back = np.eye(3), np.eye(3)
-    to[:2, 2], back[:2, 2] = (4.5, 5.5), (-4.5, -5.5)
+    to[:2, 2], back[:2, 2] = ((W - 1) / 2, (H - 1) / 2), ((1 - W) / 2, (1 - H) / 2)
     turn = rotation(0, 0, degrees, scale)
     m = to @ turn @ np.array([[1, math.sin(shear), 0], [0, math.cos(shear), 0], [0, 0, 1]]) @ back
     m[0, 2], m[1, 2] = m[0, 2] + dx, m[1, 2] + dy
@@ -460,12 +461,12 @@ def lists():
     x = np.pad(RGB, ((4, 4), (4, 4), (0, 0)))
     d = Draw(2)
     i, j = d.randint(0, 9), d.randint(0, 9)
-    x = x[i:i + 12, j:j + 10]
+    x = x[i:i + H, j:j + W]
     if Draw(3).uniform() < 0.7 and Draw(4).uniform() < 0.5:
         x = x[:, ::-1]
     x = x[::-1] if Draw(5).uniform() < 0.25 else cut(x * Draw(7).uniform(0.5, 1.5))
     x = cut(x + Draw(8).uniform(-30, 30))
-    case("tp_aug_list(TP_AUGS(tp_aug_pad(.pad = 4), tp_aug_random_crop(12, 10), tp_aug_random_apply(tp_aug_flip(.horiz = TP_YES), 0.7), "
+    case("tp_aug_list(TP_AUGS(tp_aug_pad(.pad = 4), tp_aug_random_crop(9, 7), tp_aug_random_apply(tp_aug_flip(.horiz = TP_YES), 0.7), "
          "tp_aug_random_choose(TP_AUGS(tp_aug_flip(.vert = TP_YES, .prob = 1), tp_aug_brightness_scale(.range = {0.5f, 1.5f})), quarters), "
          "tp_aug_brightness(.delta = 30)))", RGB, x)
 
@@ -508,4 +509,5 @@ def text(a):
     return lines
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -5,7 +5,8 @@
 #   make mnist        train the MNIST convnet on generated digits; DATA=<folder of IDX files> EPOCHS=n; CUDA=1: on a GPU
 #   make test         everything that needs a compiler and Debian packages; TP_TEST_MNIST=<folder of IDX files>: MNIST too
 #   make gpu          what proves the GPU, on a machine that has one: tests, training, sanitizers, benchmarks against PyTorch
-#   make interop      what we write, read by numpy, TensorBoard and ONNX Runtime (in a Python environment under build/)
+#   make interop      what we write, read by numpy, TensorBoard and ONNX Runtime (in a Python environment under build/); augmentors
+#                     against Pillow and numpy, on photographs: TP_TEST_IMAGES=<folder or .tar.gz of JPEG files>
 #   make coverage     lines and branches of each header that the tests run through
 #   make bench        W=mlp.b128 T=1: ours and, with Python and PyTorch, the peer in turn
 #   make format       clang-format

@@ -8861,8 +8861,8 @@ TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const
     for (int64_t i = 0; i < n; i++) {
         float grey = p[1] * x[3 * i] + p[2] * x[3 * i + 1] + p[3] * x[3 * i + 2];
         if (p[4] > 0.0f) grey = (float)(int)(grey + 0.5f);
-        grey *= 1.0f - p[0];
-        for (int k = 0; k < 3; k++) x[3 * i + k] = x[3 * i + k] * p[0] + grey;
+        for (int k = 0; k < 3; k++)
+            x[3 * i + k] = grey + (x[3 * i + k] - grey) * p[0]; /* a grey pixel stays as it is */
     }
 }
 static tp_status tp__aug_saturation_image(tp__aug_run *r, const tp__aug_step *s)

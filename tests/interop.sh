@@ -3,13 +3,15 @@
 # checkpoints, TensorBoard's own reader for event files, Python's json for stats.json, onnx's checker, its operator cases
 # and ONNX Runtime for models. They are installed by pip into build/venv; without them this fails. Where
 # TensorFlow is found too (TP_INTEROP_PYTHON may name a Python that has all of them), it reads and writes checkpoints.
+# Augmentors are held against Pillow and numpy, and OpenCV where it is found, on the photographs that TP_TEST_IMAGES names (a folder
+# or a .tar.gz) or on generated ones.
 set -eu
 cd "$(dirname "$0")/.."
 mkdir -p build
 venv=build/venv
 py=${TP_INTEROP_PYTHON:-$venv/bin/python}
-packages="numpy safetensors tensorboard setuptools onnx onnxruntime"
-if ! "$py" -c 'import numpy, safetensors, tensorboard, onnx, onnxruntime' 2>/dev/null; then
+packages="numpy pillow safetensors tensorboard setuptools onnx onnxruntime"
+if ! "$py" -c 'import numpy, PIL, safetensors, tensorboard, onnx, onnxruntime' 2>/dev/null; then
     py=$venv/bin/python
     python=python3
     command -v python3 >/dev/null || python=""
@@ -42,3 +44,8 @@ TP_ONNX_DIR=$dir/onnx "$dir/test_export_onnx" >"$dir/export_onnx.log" 2>&1 || { 
 # ... and read back by tp itself; then the ONNX project's own operator cases
 "$py" tests/onnx_cases.py exported "$dir/onnx" "$dir/onnx_cases"
 "$py" tests/onnx_cases.py operators "$dir/onnx_operators" "$dir/onnx_cases"
+# augmentors on photographs
+"$py" tests/interop_augment.py rows "$dir"
+gcc -std=c11 -O1 -I. "-I$dir" tests/interop_augment.c -o "$dir/interop_augment" -lm -lpthread
+"$dir/interop_augment" "$dir"
+"$py" tests/interop_augment.py check "$dir"

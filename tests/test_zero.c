@@ -779,13 +779,13 @@ static int first_left_over(int keep_state) /* of 0 1 2 in twos: what begins pass
 ZERO(tp_df_batch_by_shape_desc, keep_state) { CHECK(first_left_over(TP_UNSET) == 2 && first_left_over(TP_NO) == 0); }
 
 ZERO(tp_df_parallel_map_desc, seed) { SEEDED(tp_df_parallel_map(arrays(0, 0), keep, NULL, .seed = s)); }
-static tp_status wait_for_the_second(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+static tp_status wait_for_the_third(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
 {
-    int *second = (int *)call->user;
+    int *third = (int *)call->user; /* the thread that comes to it has delivered the second */
     (void)in, (void)out;
-    if (call->index == 1) __atomic_store_n(second, 1, __ATOMIC_RELEASE);
+    if (call->index == 2) __atomic_store_n(third, 1, __ATOMIC_RELEASE);
     for (double end = tp_time() + 10;
-         call->index == 0 && tp_time() < end && !__atomic_load_n(second, __ATOMIC_ACQUIRE);) {}
+         call->index == 0 && tp_time() < end && !__atomic_load_n(third, __ATOMIC_ACQUIRE);) {}
     return TP_OK;
 }
 ZERO(tp_df_parallel_map_desc, ordered)
@@ -794,8 +794,8 @@ ZERO(tp_df_parallel_map_desc, ordered)
     TEST_SKIP("there are no threads, so the order is always the same");
 #endif
     for (int ordered = 0; ordered < 2; ordered++) {
-        int second = 0;
-        tp_dataflow *df = tp_df_parallel_map(arrays(TP_NO, 0), wait_for_the_second, &second, .num_thread = 2,
+        int third = 0;
+        tp_dataflow *df = tp_df_parallel_map(arrays(TP_NO, 0), wait_for_the_third, &third, .num_thread = 2,
                                              .ordered = ordered ? TP_UNSET : TP_NO);
         CHECK(next(df) == (ordered ? 0 : 1)); /* not ordered: the second is ready first */
         tp_df_free(df);

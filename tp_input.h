@@ -4249,7 +4249,14 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
  * A datapoint has a slot, whose buffers are used again. Free slots wait in `spare`; `line` has the slots that the caller gets next, in
  * order: a slot gets in line when it has been read (ordered) or when it is ready (not ordered). The caller views the slot that it
  * got last, `held`, until it asks again. `paused`: nobody takes a new slot; when `busy` is 0 then too, the caller may do with all
- * of it what it wants. */
+ * of it what it wants.
+ *
+ * Waking a thread takes longer than decoding a small image, so it is not done for each datapoint. A caller that has to wait is woken
+ * when there is work for it for about TP__CREW_NAP seconds, `want` datapoints, or when it has waited for TP__CREW_STALL seconds.
+ * Workers that found no free slot are woken when a quarter of the slots is free. */
+
+#define TP__CREW_NAP   100e-6
+#define TP__CREW_STALL 1e-3
 
 typedef struct tp__crew_slot {
     tp_datapoint in, out;
@@ -4278,6 +4285,7 @@ typedef struct tp__crew {
     tp_map_call call;
     void (*release)(void *user);
     bool ordered, keeps_all;
+    const char *key_name; /* of the flow that gives the same datapoints without threads */
     tp__crew_worker *worker;
     int n_worker, n_started, n_slot; /* no worker: the caller does it all, in slot 0 */
     tp_mutex *mutex;
@@ -4285,6 +4293,9 @@ typedef struct tp__crew {
     tp__crew_slot *slot;
     tp__crew_ring line, spare;
     int held, busy; /* busy: workers that have a slot */
+    int n_ready;    /* slots in line that are ready */
+    int want, taken; /* taken: datapoints since `since`, when the caller began to wait the last time */
+    double since;
     bool reading, ended, paused, quit;
     bool stopping; /* atomic: restarted or freed, so that a flow below is to wait for nothing */
     int64_t index; /* of the next datapoint of the flow below */
@@ -4355,7 +4366,7 @@ static void tp__crew_thread(void *user)
         else if (st == TP_END || !none) f->ended = true;
         if (none) tp__crew_push(f, &f->spare, k);
         else if (f->ordered) tp__crew_push(f, &f->line, k);
-        tp_cond_signal(f->work); /* the next one reads */
+        if (f->spare.n) tp_cond_signal(f->work); /* the next one reads */
         if (st == TP_OK && f->fn) {
             tp_mutex_unlock(f->mutex);
             tp__crew_map(f, s, w->number);
@@ -4363,8 +4374,9 @@ static void tp__crew_thread(void *user)
         }
         s->ready = true;
         if (!none && !f->ordered) tp__crew_push(f, &f->line, k);
+        if (!none) f->n_ready++;
         f->busy--;
-        tp_cond_signal(f->done);
+        if (f->paused || f->ended || f->n_ready >= f->want) tp_cond_signal(f->done);
     }
     tp_mutex_unlock(f->mutex);
 }
@@ -4375,7 +4387,14 @@ static void tp__crew_spare(tp__crew *f, int k)
     tp_free(f->slot[k].text);
     f->slot[k].text = NULL;
     tp__crew_push(f, &f->spare, k);
-    tp_cond_signal(f->work);
+    if (4 * (int64_t)f->spare.n >= f->n_slot) tp_cond_signal(f->work);
+}
+/* The first one in line, which is ready; the mutex is locked. */
+static int tp__crew_take(tp__crew *f)
+{
+    f->n_ready--;
+    f->taken++;
+    return tp__crew_pop(f, &f->line);
 }
 
 /* What a slot of a failure says; the slot is spare then, and reading goes on. */
@@ -4386,6 +4405,7 @@ static tp_status tp__crew_says(tp__crew *f, int k)
     if (st < TP_OK) tp_fail(st, "%s", s->text ? s->text : "out of memory, also for the sentence that tells where");
     if (s->unread) f->ended = false;
     tp__crew_spare(f, k);
+    tp_cond_signal(f->work);
     return st;
 }
 
@@ -4423,6 +4443,25 @@ static tp_status tp__crew_next_here(tp__crew *f, tp_datapoint *dp)
     }
 }
 
+/* Wait until the first in line is ready, or the line is empty and stays so. False: the flow is to stop. The mutex is locked. */
+static bool tp__crew_await(tp__crew *f)
+{
+    bool waits = true;
+    for (bool first = true;; first = false) {
+        if (f->line.n ? f->slot[f->line.item[f->line.head]].ready : f->ended && f->busy == 0) return true;
+        if (!waits) return false;
+        if (first) {
+            const double now = tp_time(), each = (now - f->since) / (f->taken + 1.0), most = 0.25 * f->n_slot;
+            const double nap = each > 0 ? TP__CREW_NAP / each : 1;
+            f->want = 1 + (int)(nap < most ? nap : most);
+            f->since = now;
+            f->taken = 0;
+        }
+        if (tp_df_stopping() || f->want < 2) waits = tp__df_wait(f->done, f->mutex);
+        else if (!tp_cond_wait_for(f->done, f->mutex, TP__CREW_STALL)) f->want = 1;
+    }
+}
+
 static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__crew *f = (tp__crew *)df->user;
@@ -4438,14 +4477,12 @@ static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
         tp_cond_signal(f->work); /* who has read wakes the next */
     }
     for (;;) {
-        bool waits = true;
-        while (waits && (f->line.n ? !f->slot[f->line.item[f->line.head]].ready : !f->ended || f->busy > 0))
-            waits = tp__df_wait(f->done, f->mutex);
-        if (!waits || f->line.n == 0) {
-            st = waits ? TP_END : TP_STOP;
+        const bool waited = tp__crew_await(f);
+        if (!waited || f->line.n == 0) {
+            st = waited ? TP_END : TP_STOP;
             break;
         }
-        const int k = tp__crew_pop(f, &f->line);
+        const int k = tp__crew_take(f);
         if (f->slot[k].status != TP_OK) {
             st = tp__crew_says(f, k);
             break;
@@ -4474,14 +4511,13 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     __atomic_store_n(&f->stopping, true, __ATOMIC_RELEASE);
     tp__crew_pause(f);
     if (f->held >= 0) tp__crew_spare(f, f->held);
-    while (f->line.n) tp__crew_spare(f, tp__crew_pop(f, &f->line));
+    while (f->line.n) tp__crew_spare(f, tp__crew_take(f));
     f->held = -1;
     f->ended = false;
     tp_mutex_unlock(f->mutex);
     f->index = 0;
     f->call.pass = pass;
-    /* that of tp_df_map, which gives the same datapoints */
-    f->call.key = tp_random_key(tp_random_key(df->seed, tp_hash_name("tp_df_map")), (uint64_t)pass);
+    f->call.key = tp_random_key(tp_random_key(df->seed, tp_hash_name(f->key_name)), (uint64_t)pass);
     return tp_df_restart(f->df, pass);
 }
 
@@ -4504,7 +4540,7 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     tp__crew_pause(f);
     while (*skipped < n && f->line.n) {
-        const int k = tp__crew_pop(f, &f->line);
+        const int k = tp__crew_take(f);
         if (f->slot[k].unread) {
             st = tp__crew_says(f, k);
             break;
@@ -4548,8 +4584,9 @@ static void tp__crew_close(tp_dataflow *df)
     if (f->release) f->release(f->call.user);
 }
 
-/* The flow d->df with this many threads and buffers; d->fn NULL: they only read. */
-static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *name, int threads, int buffers)
+/* The flow d->df with this many threads and buffers; d->fn NULL: they only read. key_name: see tp__crew. */
+static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *name, const char *key_name, int threads,
+                                 int buffers)
 {
     tp_dataflow *df;
     if (!tp__df_around(&d->at_, d->df, name, sizeof(tp__crew), d->seed, &df)) {
@@ -4562,6 +4599,7 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     f->fn = d->fn;
     f->call.user = d->user;
     f->release = d->release;
+    f->key_name = key_name;
     f->ordered = tp__yes(d->ordered, true);
     f->keeps_all = !d->fn || tp__yes(d->keeps_all, false);
     f->held = -1;
@@ -4603,30 +4641,35 @@ TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
     memset(&m, 0, sizeof m);
     m.at_ = d->at_;
     m.df = d->df;
-    tp_dataflow *df = tp__crew_new(&m, "tp_df_prefetch", 1, good && d->num_prefetch ? d->num_prefetch : 8);
+    tp_dataflow *df = tp__crew_new(&m, "tp_df_prefetch", "tp_df_prefetch", 1, good && d->num_prefetch ? d->num_prefetch : 8);
     if (good || !df || df->next != tp__crew_next) return df;
     return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_prefetch: num_prefetch is %d: give 1 to %d, or 0 for 8",
                       d->num_prefetch, (int)TP__MOST_BUFFERS);
 }
 
-TP_DEF tp_dataflow *tp_df_parallel_map_(const tp_df_parallel_map_desc *d)
+/* The same under the name of another flow, which says in sentences what it is. d->num_thread 0: one a processor. */
+static tp_dataflow *tp__parallel_map(const tp_df_parallel_map_desc *d, const char *name, const char *key_name)
 {
-    if (!d) return tp__df_no_options(__func__);
     const bool good = d->num_thread >= 0 && d->num_thread <= TP__MOST_FLOW_THREADS && d->buffer_size >= 0 &&
                       d->buffer_size <= TP__MOST_BUFFERS;
-    int threads = good ? d->num_thread : 1, buffers = good && d->buffer_size ? d->buffer_size : 200;
+    int threads = good ? d->num_thread : 1;
 #ifndef TP_NO_THREADS
     if (threads == 0) threads = tp__os_processors();
     if (threads > TP__MOST_FLOW_THREADS) threads = TP__MOST_FLOW_THREADS;
 #endif
-    tp_dataflow *df = tp__crew_new(d, "tp_df_parallel_map", threads, buffers);
+    tp_dataflow *df = tp__crew_new(d, name, key_name, threads, good && d->buffer_size ? d->buffer_size : 200);
     if (!df || df->next != tp__crew_next) return df;
     if (!good)
-        return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
-                          "tp_df_parallel_map: num_thread is %d, buffer_size %d: give 0 to %d and 0 to %d",
-                          d->num_thread, d->buffer_size, (int)TP__MOST_FLOW_THREADS, (int)TP__MOST_BUFFERS);
-    if (!d->fn) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_parallel_map: the function is NULL");
+        return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: num_thread is %d, buffer_size %d: give 0 to %d and 0 to %d",
+                          name, d->num_thread, d->buffer_size, (int)TP__MOST_FLOW_THREADS, (int)TP__MOST_BUFFERS);
+    if (!d->fn) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: the function is NULL", name);
     return df;
+}
+
+TP_DEF tp_dataflow *tp_df_parallel_map_(const tp_df_parallel_map_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    return tp__parallel_map(d, "tp_df_parallel_map", "tp_df_map");
 }
 
 static tp_status tp__turns_next(tp_dataflow *df, tp_datapoint *dp)
@@ -6666,6 +6709,7 @@ typedef struct tp__stb {
     char *block;
     size_t cap, used, need, most; /* need: what would have been enough; most: what one allocation may have */
     bool nomem, over;
+    struct tp__jpeg *jpeg; /* of >>jpeg; NULL: not used yet */
 } tp__stb;
 
 #if !defined(TP_NO_STB_IMAGE) && !defined(STBI_INCLUDE_STB_IMAGE_H) && !defined(TP_STB_IMAGE) && defined(__has_include)
@@ -6767,6 +6811,501 @@ static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
 #undef STB_IMAGE_STATIC
 #endif
 
+static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
+static uint32_t tp__be32(const uint8_t *p) { return tp__be16(p) << 16 | tp__be16(p + 2); }
+
+#ifdef TP__STB_OURS
+/* -- baseline JPEG ---- >>jpeg
+ * Most JPEG files are baseline, of one scan, grey or YCbCr with colour at full size, at half the width, or at half of both. These are
+ * decoded here, to the bits that stb_image gives. Everything else (progressive, restart markers, Adobe's colours, damage of any
+ * kind) is left to stb_image. What is kept between files: memory, and the tables of Huffman codes, which are made again only
+ * if a file has other ones. */
+
+enum {
+    TP__JPEG_FAST = 9,   /* codes of so many bits are found in one step */
+    TP__JPEG_PAD = 264,  /* bytes, more than one block can take */
+    TP__JPEG_MOST = 5800 /* magnitudes of a block's coefficients, added up: 16 bits hold what is made of them */
+};
+
+typedef struct tp__jpeg_codes {
+    uint8_t spec[16 + 256]; /* as in the file: how many codes have 1, 2, .. 16 bits, then their symbols */
+    bool made, here;        /* what follows belongs to spec; this file has it */
+    uint32_t fast[1 << TP__JPEG_FAST];
+    uint32_t limit[17]; /* the first code that is longer than so many bits, at the left end of 16 */
+    int32_t symbol[17]; /* code c of so many bits has the symbol number symbol[] + c */
+} tp__jpeg_codes;
+
+typedef struct tp__jpeg_plane {
+    int id, h, v, quant; /* h, v: blocks of it in a unit of the scan */
+    const tp__jpeg_codes *dc, *ac;
+    int32_t last; /* DC coefficient of the block before */
+    uint8_t *data;
+    int64_t stride, rows; /* rows: that belong to the image */
+} tp__jpeg_plane;
+
+typedef struct tp__jpeg {
+    tp__jpeg_codes codes[8]; /* four for DC, four for AC */
+    uint8_t quant[4][64];    /* in zigzag order */
+    bool quant_here[4];
+    tp__jpeg_plane plane[3];
+    int n_plane;
+    int64_t h, w;
+    size_t scan; /* where the coded image begins */
+    const uint8_t *next, *end;
+    uint64_t bits; /* the next ones, from the left */
+    int n_bits;
+    tp_buf work;
+} tp__jpeg;
+
+/* What a symbol says, as a word: bits of its code (5 bits), bits of its value (4), coefficients to pass over (7; 127: to the end of the
+ * block). 0: there is no such symbol. */
+enum { TP__JPEG_RUN = 9, TP__JPEG_VALUE = 16, TP__JPEG_END = 127 };
+static uint32_t tp__jpeg_word(int symbol, int length, bool dc)
+{
+    const uint32_t size = (uint32_t)symbol & 15, run = (uint32_t)symbol >> 4;
+    if (dc && run) return 0;
+    if (!dc && size == 0 && run != 0 && run != 15) return 0;
+    const uint32_t skip = !dc && symbol == 0 ? TP__JPEG_END : run;
+    return (uint32_t)length | size << 5 | skip << TP__JPEG_RUN;
+}
+/* The value whose `size` bits are v: the first half of them are negative. */
+static int32_t tp__jpeg_value(uint32_t v, int size)
+{
+    return size && !(v >> (size - 1)) ? (int32_t)v - (int32_t)((1u << size) - 1) : (int32_t)v;
+}
+
+/* Tables for t->spec. A code whose value fits into the 9 bits as well has it in its word already. */
+static bool tp__jpeg_make(tp__jpeg_codes *t, bool dc)
+{
+    uint32_t code = 0;
+    int k = 0;
+    t->made = false;
+    memset(t->fast, 0, sizeof t->fast);
+    for (int n = 1; n <= 16; n++) {
+        t->symbol[n] = k - (int32_t)code;
+        if (code + t->spec[n - 1] > 1u << n || k + t->spec[n - 1] > 256) return false;
+        for (int i = 0; i < t->spec[n - 1]; i++, code++, k++) {
+            const uint32_t word = tp__jpeg_word(t->spec[16 + k], n, dc);
+            const int size = (int)(word >> 5 & 15), rest = TP__JPEG_FAST - n;
+            for (uint32_t j = 0; rest >= 0 && j < 1u << rest; j++) {
+                uint32_t *to = &t->fast[(code << rest) + j];
+                *to = word;
+                if (!word || size == 0 || size > rest) continue;
+                const int32_t value = tp__jpeg_value(j >> (rest - size), size);
+                *to = (word & ~0x1ffu) | (uint32_t)(n + size) | (uint32_t)value << TP__JPEG_VALUE;
+            }
+        }
+        t->limit[n] = code << (16 - n);
+        code <<= 1;
+    }
+    t->made = true;
+    return true;
+}
+
+/* The word of a code that has more than 9 bits, which `next` (16 bits) begins with. */
+static uint32_t tp__jpeg_long(const tp__jpeg_codes *t, uint32_t next, bool dc)
+{
+    int n = TP__JPEG_FAST + 1;
+    if (next < t->limit[TP__JPEG_FAST]) return 0;
+    while (n <= 16 && next >= t->limit[n]) n++;
+    if (n > 16) return 0;
+    const int32_t k = t->symbol[n] + (int32_t)(next >> (16 - n));
+    return k < 0 || k > 255 ? 0 : tp__jpeg_word(t->spec[16 + k], n, dc);
+}
+
+static bool tp__jpeg_quants(tp__jpeg *j, const uint8_t *p, size_t n)
+{
+    for (; n >= 65 && p[0] < 4; p += 65, n -= 65) {
+        if (memchr(p + 1, 0, 64)) return false;
+        memcpy(j->quant[p[0]], p + 1, 64);
+        j->quant_here[p[0]] = true;
+    }
+    return n == 0;
+}
+
+static bool tp__jpeg_tables(tp__jpeg *j, const uint8_t *p, size_t n)
+{
+    while (n >= 17 && (p[0] & 0xef) < 4) {
+        tp__jpeg_codes *t = &j->codes[(p[0] >> 4) * 4 + (p[0] & 15)];
+        size_t symbols = 0;
+        for (int i = 1; i <= 16; i++) symbols += p[i];
+        if (symbols > 256 || n < 17 + symbols) return false;
+        if (!t->made || memcmp(t->spec, p + 1, 16 + symbols) != 0) {
+            memcpy(t->spec, p + 1, 16 + symbols);
+            if (!tp__jpeg_make(t, t < j->codes + 4)) return false;
+        }
+        t->here = true;
+        p += 17 + symbols;
+        n -= 17 + symbols;
+    }
+    return n == 0;
+}
+
+static bool tp__jpeg_frame(tp__jpeg *j, const uint8_t *p, size_t n)
+{
+    if (j->n_plane || n < 9 || p[0] != 8 || (p[5] != 1 && p[5] != 3) || n != 6 + 3 * (size_t)p[5]) return false;
+    j->h = tp__be16(p + 1);
+    j->w = tp__be16(p + 3);
+    j->n_plane = p[5];
+    for (int k = 0; k < j->n_plane; k++) {
+        tp__jpeg_plane *x = &j->plane[k];
+        const uint8_t *q = p + 6 + 3 * k;
+        x->id = q[0];
+        x->h = q[1] >> 4;
+        x->v = q[1] & 15;
+        x->quant = q[2];
+        if (x->h < 1 || x->h > 4 || x->v < 1 || x->v > 4 || x->quant > 3) return false;
+        if (k > 0 && (x->h != 1 || x->v != 1)) return false;
+    }
+    tp__jpeg_plane *first = j->plane;
+    if (j->n_plane == 1) first->h = first->v = 1; /* one plane is as large as the image, whatever it says */
+    if (first->h > 2 || first->v > first->h) return false;
+    const bool rgb = first[0].id == 'R' && first[1].id == 'G' && first[2].id == 'B';
+    return j->n_plane == 1 || (first[0].id != first[1].id && first[0].id != first[2].id && first[1].id != first[2].id && !rgb);
+}
+
+static bool tp__jpeg_scan(tp__jpeg *j, const uint8_t *p, size_t n)
+{
+    const int planes = j->n_plane;
+    if (planes == 0 || n != 4 + 2 * (size_t)planes || p[0] != planes || p[n - 3] != 0 || p[n - 2] != 63 || p[n - 1] != 0)
+        return false;
+    for (int k = 0; k < planes; k++) {
+        tp__jpeg_plane *x = &j->plane[k];
+        const int dc = p[2 + 2 * k] >> 4, ac = p[2 + 2 * k] & 15;
+        if (p[1 + 2 * k] != x->id || dc > 3 || ac > 3 || !j->quant_here[x->quant]) return false;
+        x->dc = &j->codes[dc];
+        x->ac = &j->codes[4 + ac];
+        x->last = 0;
+        if (!x->dc->here || !x->ac->here) return false;
+    }
+    return true;
+}
+
+/* All segments up to the coded image. False: there is something that is not decoded here. */
+static bool tp__jpeg_head(tp__jpeg *j, const uint8_t *p, size_t n)
+{
+    for (int i = 0; i < 8; i++) j->codes[i].here = false;
+    memset(j->quant_here, 0, sizeof j->quant_here);
+    j->n_plane = 0;
+    for (size_t at = 2; n - at >= 4;) {
+        const int kind = p[at + 1];
+        const size_t length = tp__be16(p + at + 2);
+        const uint8_t *in = p + at + 4;
+        if (p[at] != 0xff || length < 2 || length > n - at - 2) return false;
+        at += 2 + length;
+        j->scan = at;
+        if (kind == 0xda) return tp__jpeg_scan(j, in, length - 2);
+        const bool skip = ((kind & 0xf0) == 0xe0 && kind != 0xee) || kind == 0xfe;
+        if (!skip && !(kind == 0xdb && tp__jpeg_quants(j, in, length - 2)) &&
+            !(kind == 0xc4 && tp__jpeg_tables(j, in, length - 2)) && !(kind == 0xc0 && tp__jpeg_frame(j, in, length - 2)))
+            return false;
+    }
+    return false;
+}
+
+/* Memory for planes, bits and a row; and the coded bits, without the zeros that stand behind each byte of ff. The end of the image
+ * must come next. */
+static tp_status tp__jpeg_room(tp__jpeg *j, const uint8_t *p, size_t n)
+{
+    const int64_t mh = 8 * j->plane[0].v, mw = 8 * j->plane[0].h, units_h = (j->h + mh - 1) / mh,
+                  units_w = (j->w + mw - 1) / mw;
+    uint64_t need = (uint64_t)(n - j->scan) + TP__JPEG_PAD + (uint64_t)units_w * (uint64_t)mw * 8 + 64;
+    uint64_t at[3] = {0, 0, 0};
+    for (int k = 0; k < j->n_plane; k++) {
+        tp__jpeg_plane *x = &j->plane[k];
+        x->stride = units_w * x->h * 8;
+        x->rows = (j->h * x->v + j->plane[0].v - 1) / j->plane[0].v;
+        at[k] = need;
+        need += (uint64_t)(units_h * x->v * 8) * (uint64_t)x->stride;
+    }
+    if (need > SIZE_MAX / 2) return TP_END;
+    if (!tp__bytes_room(&j->work, (size_t)need)) return TP_ERR_NOMEM;
+    for (int k = 0; k < j->n_plane; k++) j->plane[k].data = (uint8_t *)j->work.data + at[k];
+    uint8_t *to = (uint8_t *)j->work.data + (size_t)units_w * (size_t)mw * 8 + 64;
+    j->next = to;
+    for (size_t i = j->scan; i < n;) {
+        const uint8_t *ff = (const uint8_t *)memchr(p + i, 0xff, n - i);
+        if (!ff || (size_t)(ff - p) + 1 >= n) return TP_END;
+        const size_t piece = (size_t)(ff - p) - i;
+        memcpy(to, p + i, piece);
+        to += piece;
+        i += piece + 2;
+        if (ff[1] == 0xd9) {
+            j->end = to;
+            memset(to, 0, TP__JPEG_PAD);
+            j->bits = 0;
+            j->n_bits = 0;
+            return TP_OK;
+        }
+        if (ff[1] != 0) return TP_END;
+        *to++ = 0xff;
+    }
+    return TP_END;
+}
+
+static const uint8_t tp__jpeg_zigzag[64] = {0,  1,  8,  16, 9,  2,  3,  10, 17, 24, 32, 25, 18, 11, 4,  5,
+                                            12, 19, 26, 33, 40, 48, 41, 34, 27, 20, 13, 6,  7,  14, 21, 28,
+                                            35, 42, 49, 56, 57, 50, 43, 36, 29, 22, 15, 23, 30, 37, 44, 51,
+                                            58, 59, 52, 45, 38, 31, 39, 46, 53, 60, 61, 54, 47, 55, 62, 63};
+
+/* The coefficients of a block, times their quantum, row by row. -1: not decoded here; else the number of the last one. */
+static int tp__jpeg_block(tp__jpeg *j, tp__jpeg_plane *x, int16_t c[64])
+{
+    const uint8_t *quant = j->quant[x->quant];
+    const tp__jpeg_codes *t = x->dc;
+    int32_t sum = 0;
+    int last = 0;
+    for (int k = 0; k < 64; k++, t = x->ac) {
+        if (j->n_bits < 32) {
+            j->bits |= (uint64_t)tp__be32(j->next) << (32 - j->n_bits);
+            j->next += 4;
+            j->n_bits += 32;
+        }
+        uint32_t word = t->fast[j->bits >> (64 - TP__JPEG_FAST)];
+        if (!word && !(word = tp__jpeg_long(t, (uint32_t)(j->bits >> 48), k == 0))) return -1;
+        const int code = (int)(word & 31), size = (int)(word >> 5 & 15);
+        int32_t value = (int32_t)word >> TP__JPEG_VALUE;
+        j->bits <<= code;
+        j->n_bits -= code;
+        if (size) {
+            value = tp__jpeg_value((uint32_t)(j->bits >> (64 - size)), size);
+            j->bits <<= size;
+            j->n_bits -= size;
+        }
+        if (k == 0) {
+            x->last = value += x->last;
+        } else {
+            k += (int)(word >> TP__JPEG_RUN & 127);
+            if (k > 63) {
+                if (k > TP__JPEG_END) break;
+                return -1;
+            }
+            last = k;
+        }
+        value *= quant[k];
+        sum += value < 0 ? -value : value;
+        c[tp__jpeg_zigzag[k]] = (int16_t)value;
+    }
+    return sum > TP__JPEG_MOST || j->next - j->n_bits / 8 > j->end ? -1 : last;
+}
+
+/* The inverse cosine transform of 8 numbers s, in steps of 1/4096:
+ *     even  4096 (s0 + s4) + (5352 s2 + 2217 s6)     odd  5683 s1 + 4816 s3 + 3219 s5 + 1131 s7
+ *           4096 (s0 - s4) + (2217 s2 - 5350 s6)          4816 s1 - 1129 s3 - 5681 s5 - 3218 s7
+ *           4096 (s0 - s4) - (2217 s2 - 5350 s6)          3219 s1 - 5681 s3 + 1132 s5 + 4816 s7
+ *           4096 (s0 + s4) - (5352 s2 + 2217 s6)          1131 s1 - 3218 s3 + 4816 s5 - 5680 s7
+ * The first four results are even + odd, the last four even - odd, backwards. Columns come first and keep two bits of fraction, then
+ * rows. */
+#ifdef TP__SSE2
+static __m128i tp__jpeg_pair(int a, int b) { return _mm_set1_epi32((int)((uint32_t)b << 16 | (uint16_t)a)); }
+/* Half of the 8 transforms: s04 holds s0 and s4 of four of them, and so on. */
+static void tp__jpeg_half(__m128i s04, __m128i s26, __m128i s13, __m128i s57, __m128i round, int shift, __m128i out[8])
+{
+    const __m128i sum = _mm_add_epi32(_mm_madd_epi16(s04, tp__jpeg_pair(4096, 4096)), round),
+                  less = _mm_add_epi32(_mm_madd_epi16(s04, tp__jpeg_pair(4096, -4096)), round),
+                  a = _mm_madd_epi16(s26, tp__jpeg_pair(5352, 2217)),
+                  b = _mm_madd_epi16(s26, tp__jpeg_pair(2217, -5350));
+    const __m128i even[4] = {_mm_add_epi32(sum, a), _mm_add_epi32(less, b), _mm_sub_epi32(less, b), _mm_sub_epi32(sum, a)};
+    const __m128i odd[4] = {_mm_add_epi32(_mm_madd_epi16(s13, tp__jpeg_pair(5683, 4816)),
+                                          _mm_madd_epi16(s57, tp__jpeg_pair(3219, 1131))),
+                            _mm_add_epi32(_mm_madd_epi16(s13, tp__jpeg_pair(4816, -1129)),
+                                          _mm_madd_epi16(s57, tp__jpeg_pair(-5681, -3218))),
+                            _mm_add_epi32(_mm_madd_epi16(s13, tp__jpeg_pair(3219, -5681)),
+                                          _mm_madd_epi16(s57, tp__jpeg_pair(1132, 4816))),
+                            _mm_add_epi32(_mm_madd_epi16(s13, tp__jpeg_pair(1131, -3218)),
+                                          _mm_madd_epi16(s57, tp__jpeg_pair(4816, -5680)))};
+    for (int i = 0; i < 4; i++) {
+        out[i] = _mm_srai_epi32(_mm_add_epi32(even[i], odd[i]), shift);
+        out[7 - i] = _mm_srai_epi32(_mm_sub_epi32(even[i], odd[i]), shift);
+    }
+}
+/* r[i] holds number i of the 8 transforms. */
+static void tp__jpeg_eight(__m128i r[8], int round, int shift)
+{
+    const __m128i by = _mm_set1_epi32(round);
+    __m128i low[8], high[8];
+    tp__jpeg_half(_mm_unpacklo_epi16(r[0], r[4]), _mm_unpacklo_epi16(r[2], r[6]), _mm_unpacklo_epi16(r[1], r[3]),
+                  _mm_unpacklo_epi16(r[5], r[7]), by, shift, low);
+    tp__jpeg_half(_mm_unpackhi_epi16(r[0], r[4]), _mm_unpackhi_epi16(r[2], r[6]), _mm_unpackhi_epi16(r[1], r[3]),
+                  _mm_unpackhi_epi16(r[5], r[7]), by, shift, high);
+    for (int i = 0; i < 8; i++) r[i] = _mm_packs_epi32(low[i], high[i]);
+}
+/* Rows and columns exchanged: each round mixes the halves of two rows that are four apart. */
+static void tp__jpeg_exchange(__m128i r[8])
+{
+    for (int round = 0; round < 3; round++) {
+        __m128i x[8];
+        for (int i = 0; i < 4; i++) {
+            x[2 * i] = _mm_unpacklo_epi16(r[i], r[i + 4]);
+            x[2 * i + 1] = _mm_unpackhi_epi16(r[i], r[i + 4]);
+        }
+        for (int i = 0; i < 8; i++) r[i] = x[i];
+    }
+}
+TP__HOT static void tp__jpeg_idct(const int16_t c[64], uint8_t *to, int64_t stride)
+{
+    __m128i r[8];
+    for (int i = 0; i < 8; i++) r[i] = _mm_loadu_si128((const __m128i *)(const void *)(c + 8 * i));
+    tp__jpeg_eight(r, 512, 10);
+    tp__jpeg_exchange(r);
+    tp__jpeg_eight(r, 65536 + (128 << 17), 17);
+    tp__jpeg_exchange(r);
+    for (int i = 0; i < 8; i++) _mm_storel_epi64((__m128i *)(void *)(to + i * stride), _mm_packus_epi16(r[i], r[i]));
+}
+#else
+static void tp__jpeg_one(const int32_t *s, int step, int32_t round, int shift, int32_t *out)
+{
+    const int32_t s0 = s[0], s1 = s[step], s2 = s[2 * step], s3 = s[3 * step], s4 = s[4 * step], s5 = s[5 * step],
+                  s6 = s[6 * step], s7 = s[7 * step], sum = 4096 * (s0 + s4) + round, less = 4096 * (s0 - s4) + round,
+                  a = 5352 * s2 + 2217 * s6, b = 2217 * s2 - 5350 * s6;
+    const int32_t even[4] = {sum + a, less + b, less - b, sum - a};
+    const int32_t odd[4] = {5683 * s1 + 4816 * s3 + 3219 * s5 + 1131 * s7, 4816 * s1 - 1129 * s3 - 5681 * s5 - 3218 * s7,
+                            3219 * s1 - 5681 * s3 + 1132 * s5 + 4816 * s7, 1131 * s1 - 3218 * s3 + 4816 * s5 - 5680 * s7};
+    for (int i = 0; i < 4; i++) {
+        out[i * step] = (even[i] + odd[i]) >> shift;
+        out[(7 - i) * step] = (even[i] - odd[i]) >> shift;
+    }
+}
+TP__HOT static void tp__jpeg_idct(const int16_t c[64], uint8_t *to, int64_t stride)
+{
+    int32_t x[64], y[64];
+    for (int i = 0; i < 64; i++) x[i] = c[i];
+    for (int i = 0; i < 8; i++) tp__jpeg_one(x + i, 8, 512, 10, y + i);
+    for (int i = 0; i < 8; i++) tp__jpeg_one(y + 8 * i, 1, 65536 + (128 << 17), 17, x + 8 * i);
+    for (int i = 0; i < 64; i++) to[(i >> 3) * stride + (i & 7)] = (uint8_t)(x[i] < 0 ? 0 : x[i] > 255 ? 255 : x[i]);
+}
+#endif
+
+/* All blocks, in units of v by h of the first plane and one of each other. Colour is not transformed where nobody wants it. */
+static bool tp__jpeg_blocks(tp__jpeg *j, int channels)
+{
+    const int64_t mh = 8 * j->plane[0].v, mw = 8 * j->plane[0].h;
+    int16_t c[64];
+    memset(c, 0, sizeof c);
+    for (int64_t y = 0; y * mh < j->h; y++)
+        for (int64_t x = 0; x * mw < j->w; x++)
+            for (int k = 0; k < j->n_plane; k++) {
+                tp__jpeg_plane *p = &j->plane[k];
+                for (int b = 0; b < p->v * p->h; b++) {
+                    uint8_t *to = p->data + (y * p->v + b / p->h) * 8 * p->stride + (x * p->h + b % p->h) * 8;
+                    const int last = tp__jpeg_block(j, p, c);
+                    if (last < 0) return false;
+                    if (last == 0) {
+                        const int v = (c[0] + 4) >> 3;
+                        for (int i = 0; i < 8 && (k == 0 || channels == 3); i++)
+                            memset(to + i * p->stride, v < -128 ? 0 : v > 127 ? 255 : v + 128, 8);
+                        continue;
+                    }
+                    if (k == 0 || channels == 3) tp__jpeg_idct(c, to, p->stride);
+                    memset(c, 0, sizeof c);
+                }
+            }
+    return (j->end - j->next) * 8 + j->n_bits >= 0 && (j->end - j->next) * 8 + j->n_bits < 8;
+}
+
+/* A row of colour at twice its width: three parts of the nearest, one of the next. w: of what comes in. */
+TP__HOT static void tp__jpeg_wider(uint8_t *to, const uint8_t *x, int64_t w)
+{
+    to[0] = x[0];
+    to[2 * w - 1] = x[w - 1];
+    for (int64_t i = 1; i < w; i++) {
+        to[2 * i - 1] = (uint8_t)((3 * x[i - 1] + x[i] + 2) >> 2);
+        to[2 * i] = (uint8_t)((3 * x[i] + x[i - 1] + 2) >> 2);
+    }
+    /* stb_image takes the last but one for the nearer of the last two */
+    if (w > 1) to[2 * w - 2] = (uint8_t)((3 * x[w - 2] + x[w - 1] + 2) >> 2);
+}
+/* The same at twice the height too: three parts of the near row and one of the far. t: room for w numbers. */
+TP__HOT static void tp__jpeg_larger(uint8_t *to, const uint8_t *near_row, const uint8_t *far_row, int64_t w, int16_t *t)
+{
+    for (int64_t i = 0; i < w; i++) t[i] = (int16_t)(3 * near_row[i] + far_row[i]);
+    to[0] = (uint8_t)((t[0] + 2) >> 2);
+    to[2 * w - 1] = (uint8_t)((t[w - 1] + 2) >> 2);
+    for (int64_t i = 1; i < w; i++) {
+        to[2 * i - 1] = (uint8_t)((3 * t[i - 1] + t[i] + 8) >> 4);
+        to[2 * i] = (uint8_t)((3 * t[i] + t[i - 1] + 8) >> 4);
+    }
+}
+/* Where byte k of a word that lies in memory is. */
+static int tp__jpeg_shift(int k)
+{
+    const uint32_t one = 1;
+    uint8_t first;
+    memcpy(&first, &one, 1);
+    return first ? 8 * k : 24 - 8 * k;
+}
+/* red = y + 1.402 cr, green = y - 0.34414 cb - 0.71414 cr, blue = y + 1.772 cb, in steps of 1/4096. */
+TP__HOT static void tp__jpeg_colours(uint32_t *to, const uint8_t *y, const uint8_t *cb, const uint8_t *cr, int64_t w)
+{
+    for (int64_t i = 0; i < w; i++) {
+        const int16_t b = (int16_t)(cb[i] - 128), r = (int16_t)(cr[i] - 128);
+        const int32_t light = ((int32_t)y[i] << 12) + 2048;
+        int32_t red = (light + r * (int16_t)5743) >> 12;
+        int32_t green = (light - r * (int16_t)2925 + ((b * (int16_t)-1410) & ~255)) >> 12;
+        int32_t blue = (light + b * (int16_t)7258) >> 12;
+        red = red < 0 ? 0 : red > 255 ? 255 : red;
+        green = green < 0 ? 0 : green > 255 ? 255 : green;
+        blue = blue < 0 ? 0 : blue > 255 ? 255 : blue;
+        to[i] = (uint32_t)red << tp__jpeg_shift(0) | (uint32_t)green << tp__jpeg_shift(1) |
+                (uint32_t)blue << tp__jpeg_shift(2);
+    }
+}
+/* The first three bytes of each word; all but the last are written as four, of which the next one covers the fourth. */
+static void tp__jpeg_triples(uint8_t *to, const uint32_t *from, int64_t w)
+{
+    for (int64_t i = 0; i + 1 < w; i++) memcpy(to + 3 * i, &from[i], 4);
+    memcpy(to + 3 * (w - 1), &from[w - 1], 3);
+}
+
+static void tp__jpeg_image(const tp__jpeg *j, uint8_t *to, int channels)
+{
+    const tp__jpeg_plane *y = j->plane;
+    const int64_t w = j->w, wide = y->stride;
+    const uint32_t grey = 1u << tp__jpeg_shift(0) | 1u << tp__jpeg_shift(1) | 1u << tp__jpeg_shift(2);
+    uint32_t *triple = (uint32_t *)(void *)j->work.data; /* rows of work space: triples, then cb, cr and sums */
+    uint8_t *row[2] = {(uint8_t *)(triple + wide), (uint8_t *)(triple + wide) + wide};
+    for (int64_t i = 0; i < j->h; i++, to += w * channels) {
+        const uint8_t *light = y->data + i * y->stride, *colour[2] = {NULL, NULL};
+        if (channels == 1) {
+            memcpy(to, light, (size_t)w);
+            continue;
+        }
+        for (int k = 0; k < 2 && j->n_plane == 3; k++) {
+            const tp__jpeg_plane *c = &j->plane[1 + k];
+            const int64_t at = i / y->v, next = i & 1 ? at + 1 : at - 1, other = next < 0 ? 0 : next < c->rows ? next : at;
+            colour[k] = c->data + at * c->stride;
+            if (y->h == 1) continue;
+            const int64_t n = (w + 1) / 2;
+            if (y->v == 1) tp__jpeg_wider(row[k], colour[k], n);
+            else tp__jpeg_larger(row[k], colour[k], c->data + other * c->stride, n, (int16_t *)(void *)(row[1] + wide));
+            colour[k] = row[k];
+        }
+        if (j->n_plane == 1)
+            for (int64_t x = 0; x < w; x++) triple[x] = light[x] * grey;
+        else tp__jpeg_colours(triple, light, colour[0], colour[1], w);
+        tp__jpeg_triples(to, triple, w);
+    }
+}
+
+/* TP_OK; TP_END: this file is left to stb_image; or there is no memory. */
+static tp_status tp__jpeg_decode(tp__jpeg *j, const uint8_t *data, size_t size, int channels, tp_tensor *image)
+{
+    if (!tp__jpeg_head(j, data, size)) return TP_END;
+    tp_status st = tp__jpeg_room(j, data, size);
+    if (st == TP_OK && !tp__jpeg_blocks(j, channels)) st = TP_END;
+    const int64_t dim[3] = {j->h, j->w, channels};
+    if (st == TP_OK) st = tp_tensor_resize(image, TP_U8, tp_make_shape_n(3, dim));
+    if (st == TP_OK) tp__jpeg_image(j, (uint8_t *)image->data, channels);
+    return st;
+}
+
+static void tp__jpeg_free(tp__jpeg *j)
+{
+    if (j) tp_buf_free(&j->work);
+    tp_free(j);
+}
+#endif
+
 TP__COLD_BEGIN
 
 /* -- what an image file says of itself ---- >>image header */
@@ -6782,9 +7321,6 @@ typedef struct tp__image_look {
     size_t pad, pad_at, patch_at;
     uint8_t patch[4];
 } tp__image_look;
-
-static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
-static uint32_t tp__be32(const uint8_t *p) { return tp__be16(p) << 16 | tp__be16(p + 2); }
 
 /* Segments: ff, a kind, a length, what it holds; behind "start of scan" the coded image, in which ff is followed by 0 or by a
  * restart marker. The end has a marker of its own. */
@@ -6911,6 +7447,17 @@ static void tp__stb_settle(tp__stb *s, bool keep)
     s->cap = want;
 }
 
+static void tp__stb_close(tp__stb *s)
+{
+    tp_free(s->block);
+    s->block = NULL;
+    s->cap = 0;
+#ifdef TP__STB_OURS
+    tp__jpeg_free(s->jpeg);
+    s->jpeg = NULL;
+#endif
+}
+
 /* A JPEG that is damaged behind its header can come back as an image of what was decoded until then. What went wrong is known all
  * the same: PNG is tried first, so that each JPEG begins with the reason "bad png sig". */
 static bool tp__stb_gave_up(const tp__image_look *look)
@@ -6922,6 +7469,17 @@ static bool tp__stb_gave_up(const tp__image_look *look)
     return (void)look, false; /* another copy may know no PNG, or no reasons */
 #endif
 }
+
+#ifdef TP__STB_OURS
+static tp_status tp__jpeg_try(tp__stb *s, const uint8_t *data, size_t size, int channels, tp_tensor *image)
+{
+    if (!s->jpeg) s->jpeg = (tp__jpeg *)tp_calloc(1, sizeof *s->jpeg);
+    if (!s->jpeg) return TP_ERR_NOMEM;
+    const tp_status st = tp__jpeg_decode(s->jpeg, data, size, channels, image);
+    if (s->jpeg->work.cap > (size_t)256 << 20) tp_buf_free(&s->jpeg->work); /* of one image that is larger than others */
+    return st;
+}
+#endif
 
 static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, const tp__image_look *look,
                                   const char *what, int channels, tp_tensor *image)
@@ -6982,8 +7540,15 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
     tp__stb mine;
     memset(&mine, 0, sizeof mine);
     tp__stb *use = s ? s : &mine;
-    const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, what, channels, image);
-    tp__stb_settle(use, s != NULL && done == TP_OK); /* it may change the last error */
+    tp_status done = TP_END;
+#ifdef TP__STB_OURS
+    if (look.kind[0] == 'J') done = tp__jpeg_try(use, (const uint8_t *)data, size, channels, image);
+#endif
+    if (done == TP_END) {
+        done = tp__image_unpack(use, (const uint8_t *)data, size, &look, what, channels, image);
+        tp__stb_settle(use, s != NULL && done == TP_OK); /* it may change the last error */
+    }
+    if (!s) tp__stb_close(use);
     return done;
 #else
     (void)s, (void)image;
@@ -7135,7 +7700,7 @@ static void tp__image_close(tp_dataflow *df)
     tp_free(f->class_name);
     tp_arena_free(&f->mem);
     tp_free(f->file.data);
-    tp_free(f->stb.block);
+    tp__stb_close(&f->stb);
     tp_tensor_free(&f->passed);
 }
 

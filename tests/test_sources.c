@@ -43,7 +43,7 @@ static tp_status give_number(void *user, int64_t pass, int64_t index, tp_datapoi
     tp_status st = tp_datapoint_resize(dp, 1);
     const tp_dtype dtype = k->other_at && index == k->other_at ? TP_I64 : TP_I32;
     if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], dtype, k->elements ? tp_make_shape(k->elements) : NO_SHAPE);
-    for (int64_t i = 0; i < tp_tensor_size(&dp->c[0]) && st == TP_OK; i++)
+    for (int64_t i = 0; st == TP_OK && i < tp_tensor_size(&dp->c[0]); i++)
         tp_tensor_set(&dp->c[0], i, (double)(pass * 100 + index + i));
     return st;
 }

@@ -1,0 +1,135 @@
+/* cifar10_resnet.c - tensorpack's cifar10-resnet: ResNet-20 on JPEG files, the whole program
+ *
+ *   gcc -std=c11 -O2 -I.. cifar10_resnet.c -lm -lpthread -o cifar10_resnet && ./cifar10_resnet --data cifar10
+ *
+ * --data names a folder with train/<class>/... and test/<class>/..., images of 32x32 as JPEG or PNG; stb_image (Debian: libstb-dev)
+ * decodes them. New here, compared with mnist_convnet.c: image folders, augmentation, residual blocks, a schedule.
+ *   --epochs n (30)   --n blocks of each width (3: ResNet-20, 5: ResNet-32, 18: ResNet-110)   --resume   --seed n   --threads n */
+#define TP_IMPLEMENTATION
+#define TP_STATIC /* all is in this file: what is not used falls away */
+#include "tp_train.h"
+#include "tp_layers.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define BATCH 128
+
+static const tp_spec inputs[] = {
+    TP_SPEC("input", TP_U8, TP_ANY, 32, 32, 3),
+    TP_SPEC("label", TP_I32, TP_ANY),
+};
+
+/* Two 3x3 convolutions beside a shortcut, each behind its BNReLU (pre-activation). A block that widens halves height and width;
+ * its shortcut is pooled, and padded with channels of zeros. first: the input went through a BNReLU already. */
+static tp_node *residual(tp_graph *g, tp_node *x, const char *name, bool first, bool widens)
+{
+    const int in = (int)x->shape.dim[3], out = widens ? 2 * in : in;
+    tp_node *y = x;
+    TP_VARIABLE_SCOPE(g, name)
+    {
+        if (!first) y = tp_bn_relu(y, "bnrelu");
+        y = tp_conv2d(y, "conv1", .filters = out, .strides = widens ? 2 : 1, .activation = tp_bn_relu);
+        y = tp_conv2d(y, "conv2", .filters = out);
+        if (widens) {
+            const int64_t channels[] = {0, 0, 0, in / 2};
+            x = tp_avg_pooling(x, "pool", .pool_size = 2);
+            x = tp_pad(x, channels, channels, TP_PAD_CONSTANT, 0);
+        }
+        y = tp_add(x, y);
+    }
+    return y;
+}
+
+static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
+{
+    const int n = *(const int *)user;
+    tp_node *label = in[1], *logits = NULL;
+    tp_node *l = tp_affine(tp_cast(in[0], TP_F32), 1 / 64.0f, -2.0f); /* 0 to 255: -2 to 2 */
+    TP_ARGSCOPE(g, conv2d, .kernel_size = 3, .use_bias = TP_NO,
+                .kernel_initializer = tp_init_variance_scaling(2.0f, TP_FAN_OUT, TP_DIST_NORMAL))
+    {
+        char name[32];
+        l = tp_conv2d(l, "conv0", .filters = 16, .activation = tp_bn_relu);
+        for (int stage = 1; stage <= 3; stage++) /* 32x32x16, 16x16x32, 8x8x64 */
+            for (int k = 0; k < n; k++) {
+                snprintf(name, sizeof name, "res%d.%d", stage, k);
+                l = residual(g, l, name, stage == 1 && k == 0, stage > 1 && k == 0);
+            }
+        l = tp_global_avg_pooling(tp_bn_relu(l, "bnlast"), "gap");
+        logits = tp_fully_connected(l, "linear", .units = 10);
+    }
+    tp_node *cost = tp_named(tp_mean(tp_sparse_softmax_cross_entropy(logits, label)), "cross_entropy_loss");
+    tp_node *wrong = tp_sym_prediction_incorrect(logits, label, 1, "incorrect_vector");
+    tp_add_moving_summary(cost, tp_named(tp_mean(wrong), "train_error"));
+    return tp_named(tp_add(cost, tp_regularize_cost(g, ".*/W", tp_l2_regularizer(2e-4f), "regularize_loss")), "cost");
+}
+
+static tp_optimizer *optimizer(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_momentum(tp_get_scalar_variable(g, "learning_rate", 0.1f), .momentum = 0.9f);
+}
+
+/* Files in, batches out: decoded on all cores; a training image is moved by up to 4 pixels and flipped. */
+static tp_dataflow *images(const char *folder, const char *part, bool training, uint64_t seed)
+{
+    char dir[1024];
+    snprintf(dir, sizeof dir, "%s/%s", folder, part);
+    tp_dataflow *df = tp_df_image_folder(dir, .decode = TP_NO, .shuffle = training ? TP_YES : TP_NO, .seed = seed);
+    df = tp_df_parallel_map(df, tp_map_image, NULL);
+    if (training)
+        df = tp_df_augment_image(
+            df,
+            tp_aug_list(TP_AUGS(tp_aug_center_paste(40, 40), tp_aug_random_crop(32, 32), tp_aug_flip(.horiz = TP_YES))),
+            .seed = seed);
+    return tp_df_batch(df, BATCH, .remainder = training ? TP_NO : TP_YES);
+}
+
+int main(int argc, char **argv)
+{
+    const char *data = NULL;
+    int epochs = 30, n = 3, resume = 0;
+    long seed = 1;
+    tp_session_config session = tp_default_session_config();
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--data") == 0) data = value, i++;
+        else if (strcmp(argv[i], "--epochs") == 0) epochs = atoi(value), i++;
+        else if (strcmp(argv[i], "--n") == 0) n = atoi(value), i++;
+        else if (strcmp(argv[i], "--seed") == 0) seed = atol(value), i++;
+        else if (strcmp(argv[i], "--threads") == 0) session.threads = atoi(value), i++;
+        else if (strcmp(argv[i], "--resume") == 0) resume = 1;
+        else data = NULL, i = argc;
+    }
+    if (!data || epochs < 1 || n < 1) {
+        fprintf(stderr, "usage: %s --data folder [--epochs n] [--n blocks] [--seed n] [--threads n] [--resume]\n",
+                argv[0]);
+        return 2;
+    }
+    if (tp_logger_set_dir("train_log/cifar10_resnet", resume ? 'k' : 'd') != TP_OK) {
+        fprintf(stderr, "%s\n", tp_last_error());
+        return 1;
+    }
+    /* Half of the epochs with 0.1, a quarter with 0.01, a quarter with 0.001. */
+    const tp_schedule_point half = {epochs / 2, 0.01}, quarter = {epochs * 3 / 4 + 1, 0.001};
+    tp_status st = tp_launch_train_with_config(
+        TP_OPTIONS(tp_train_config,
+                   .model = {.inputs = inputs,
+                             .n_inputs = TP_COUNT(inputs),
+                             .build_graph = build_graph,
+                             .optimizer = optimizer,
+                             .user = &n},
+                   .dataflow = images(data, "train", true, (uint64_t)seed),
+                   TP_CALLBACKS(tp_cb_model_saver(),
+                                tp_cb_inference_runner(
+                                    images(data, "test", false, 0),
+                                    .inferencers = {tp_inf_scalar_stats(TP_NAMES("cross_entropy_loss")),
+                                                    tp_inf_classification_error(.wrong_tensor_name = "incorrect_vector",
+                                                                                .summary_name = "validation_error")}),
+                                tp_cb_min_saver("validation_error"),
+                                tp_cb_scheduled_hyper_param_setter("learning_rate", .schedule = {half, quarter}),
+                                tp_cb_estimated_time_left()),
+                   .session_config = &session, .max_epoch = epochs, .auto_resume = resume, .seed = (uint64_t)seed),
+        tp_simple_trainer());
+    return st == TP_OK ? 0 : 1;
+}

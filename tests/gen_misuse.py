@@ -199,7 +199,7 @@ BY_PARAM = {
     "tp_tensor_set.t": "a_tensor24()", "tp_npy_parse.data": "bytes", "tp_npy_parse.size": "sizeof bytes",
     "tp_rand_uniform.high": "1.0f", "tp_clip.high": "1.0f", "tp_nn_dropout.rate": "0.5f",
     "tp_df_per_pixel_mean.index": "0", "tp_df_per_channel_mean.index": "0", "tp_tfrecord_open.path": "a_tfrecord()",
-    "tp_vocabulary_chars.path": "a_text()", "tp_vocabulary_words.path": "a_text()", "tp_lmdb_save.path": 'a_path("x.mdb")',
+    "tp_vocabulary_find.size": "word_ ? strlen(word_) : 4", "tp_vocabulary_chars.path": "a_text()", "tp_vocabulary_words.path": "a_text()", "tp_lmdb_save.path": 'a_path("x.mdb")',
     "tp_df_save_tfrecord.n": "1", "*.channels": "3", "tp_vocabulary_words.max_words": "3", "tp_tfrecord_next.data": "&data_out",
     "tp_smart_init_list.list": "smart_sources", "tp_rand_uniform_like.high": "1.0f", "tp_df_repeated.num": "2",
     "tp_remap_input_source.names": "names_x", "tp_remap_input_source.n": "1", "tp_remap_input_source.input": "input_ready()",

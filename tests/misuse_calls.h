@@ -6431,7 +6431,7 @@ static void call_tp_vocabulary_find(int which)
     (void)which;
     const tp_vocabulary *v_ = which == 1 ? NULL : vocabulary();
     const char *word_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
-    size_t size_ = 4;
+    size_t size_ = word_ ? strlen(word_) : 4;
     (void)tp_vocabulary_find(v_, word_, size_);
     got_answer();
 }

@@ -10761,39 +10761,6 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
     return st;
 }
 
-/* A tower for inference on a device, which uses the variables of the training tower there where that has its own, else those of
- * the first one. Returns whether it was entered; to be left in either case. */
-static bool tp__predict_tower_enter(const tp_tower_func *f, const char *name, int device)
-{
-    tp_graph *g = f->graph;
-    tp_variable_scope_desc reuse;
-    tp_tower_desc tower;
-    const tp_tower_handles trained = tp_tower_func_towers(f, TP_TOWERS_TRAINING);
-    const tp_tower_handle *h;
-    memset(&reuse, 0, sizeof reuse);
-    memset(&tower, 0, sizeof tower);
-    reuse.reuse = TP_REUSE_YES; /* what training made is what is evaluated */
-    tower.name = name;
-    for (int i = 0; (h = tp_tower_handles_at(trained, i)) != NULL; i++)
-        if (h->ctx.device == device) {
-            tower.vs_name = h->ctx.vs_name;
-            break;
-        }
-    tp_name_scope_push(g, "");
-    tp_variable_scope_push(g, &reuse);
-    tp_device_enter(g, device);
-    return tp_tower_enter(g, &tower) != NULL;
-}
-
-static void tp__predict_tower_leave(const tp_tower_func *f)
-{
-    tp_graph *g = f->graph;
-    if (g->in_tower) tp_tower_leave(g);
-    tp_device_leave(g);
-    tp_variable_scope_pop(g);
-    tp_name_scope_pop(g);
-}
-
 /* A node of the tower: by the rules of its handle, else by its name in the graph. */
 static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_handle *h, const char *name,
                                  const char *what)

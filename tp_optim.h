@@ -1402,6 +1402,13 @@ static const char *tp__grad_name(tp_graph *g, tp_node *var, const char *suffix)
     return s ? s : suffix;
 }
 
+/* Does the name begin with "towerN/"? */
+static bool tp__in_numbered_tower(const char *name)
+{
+    const size_t digits = strncmp(name, "tower", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
+    return digits > 0 && name[5 + digits] == '/';
+}
+
 static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
     tp__filter filter;
@@ -1409,8 +1416,8 @@ static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *
     if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
         tp_node *var = gvs[i].var, *grad = gvs[i].grad;
-        if (!grad || !tp__filter_takes(&filter, tp__rule_name(var)) || !tp__summary_here(g) ||
-            !tp__gradproc_first(g, "tp/summarised_gradients", var))
+        if (!grad || !tp__filter_takes(&filter, tp__rule_name(var)) || tp__in_numbered_tower(tp_node_name(var)) ||
+            !tp__summary_here(g) || !tp__gradproc_first(g, "tp/summarised_gradients", var))
             continue;
         tp__summary_node(grad, tp__grad_name(g, var, "-grad"), TP_SUMMARY_HISTOGRAM, &keys);
         tp_node *rms = tp_named(tp_sqrt(tp_mean(tp_square(grad))), tp__grad_name(g, var, "/rms"));

@@ -854,14 +854,6 @@ static void tp__async_update(tp__multi *b)
     if (tp_graph_status(g) == TP_OK) t->train_op = n == 1 ? update[0] : tp_group(g, update, n, "train_op");
 }
 
-/* Is the name one of a tower with variables of its own: "tower<k>/..."? */
-static bool tp__in_copied_tower(const char *name)
-{
-    size_t digits = 0;
-    if (strncmp(name, "tower", 5) == 0) digits = strspn(name + 5, "0123456789");
-    return digits > 0 && name[5 + digits] == '/';
-}
-
 /* Every copy becomes what the first tower's variable is. [SyncVariables] */
 static tp_node *tp__sync_variables(tp_graph *g, void *user)
 {
@@ -872,7 +864,7 @@ static tp_node *tp__sync_variables(tp_graph *g, void *user)
     for (int i = 0; i < n_var && ops; i++) {
         const tp_variable *v = tp_graph_variable(g, i);
         if (v->copy_of) ops[n++] = tp_assign(v->node, v->copy_of->node, NULL);
-        else if (v->local && tp__in_copied_tower(v->name))
+        else if (v->local && tp__in_numbered_tower(v->name))
             tp_log(TP_LOG_WARN, "The variable '%s' has no partner in the first tower: it is not made equal to one.",
                    v->name);
     }
@@ -955,44 +947,40 @@ static tp_status tp__multi_session(tp_trainer *t)
                    t->name, towers - 1, have, have == 1 ? "" : "s");
 }
 
-/* What the three have in common. NULL: out of memory, or a mistake, whose sentence was logged. */
+/* What the three have in common. A mistake sticks to its graph, so that setup_graph gives the sentence. NULL: out of memory. */
 static tp_trainer *tp__multi_new(const char *name, tp_at at, int n, const int *devices)
 {
-    char place[600];
-    place[0] = 0;
-    if (at.file) snprintf(place, sizeof place, "%s:%d: ", at.file, at.line);
-    if (n < 1 || n > TP_MAX_OUTPUTS) {
-        tp_fail(TP_ERR_ARG, "%s%s: .n_devices is %d: it is 1 to %d", place, name, n, TP_MAX_OUTPUTS);
-        return NULL;
-    }
-    for (int i = 0; i < n && devices; i++)
-        if (devices[i] < 0) {
-            tp_fail(TP_ERR_ARG, "%s%s: .devices[%d] is %d: devices are numbered from 0", place, name, i, devices[i]);
-            return NULL;
-        }
+    const bool ok = n >= 1 && n <= TP_MAX_OUTPUTS;
     tp_trainer *t = tp__trainer_new(name);
-    tp__multi *b = (tp__multi *)tp_calloc(1, sizeof *b + (size_t)n * sizeof(int));
+    tp__multi *b = (tp__multi *)tp_calloc(1, sizeof *b + (size_t)(ok ? n : 1) * sizeof(int));
     if (!t || !b) {
         tp_free(b);
         tp_trainer_free(t);
         return NULL;
     }
     int *copy = (int *)(void *)(b + 1);
-    for (int i = 0; i < n; i++) copy[i] = devices ? devices[i] : i;
     b->host = -1;
     t->multi_ = b;
     t->devices = copy;
-    t->n_devices = n;
+    t->n_devices = ok ? n : 1;
     t->build = tp__multi_build;
+    if (!ok) tp_graph_fail(t->graph, &at, TP_ERR_ARG, "%s: .n_devices is %d: it is 1 to %d", name, n, TP_MAX_OUTPUTS);
+    for (int i = 0; i < n && ok; i++) {
+        copy[i] = devices ? devices[i] : i;
+        if (copy[i] >= 0) continue;
+        tp_graph_fail(t->graph, &at, TP_ERR_ARG, "%s: .devices[%d] is %d: devices are numbered from 0", name, i,
+                      copy[i]);
+        copy[i] = 0;
+    }
     return t;
 }
 
 TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_replicated_(const tp_sync_multi_gpu_trainer_replicated_desc *d)
 {
     TP__REQUIRE(d, NULL)
-    const int n = d->n_devices;
-    tp_trainer *t = tp__multi_new("SyncMultiGPUTrainerReplicated", d->at_, n, d->devices);
+    tp_trainer *t = tp__multi_new("SyncMultiGPUTrainerReplicated", d->at_, d->n_devices, d->devices);
     if (!t) return NULL;
+    const int n = t->n_devices;
     tp__multi *b = t->multi_;
     b->own_variables = true;
     b->average = d->average != TP_NO;
@@ -1143,6 +1131,7 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     memset(&c, 0, sizeof c);
     if (t->graph_ready_ || t->callbacks_ready_ || tp_graph_n_operations(t->graph) > 0)
         return tp_fail(TP_ERR_STATE, "%s: the seed is set before anything is built", t->name);
+    if (tp_graph_status(t->graph) != TP_OK) return tp__graph_result(t->graph); /* a mistake of its constructor */
     c.seed = seed;
     tp_graph *g = tp_graph_new(&c);
     if (!g) return TP_ERR_NOMEM;

@@ -632,6 +632,21 @@ typedef struct tp_cb_inference_runner_desc {
     int device;
 } tp_cb_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d);
+/* The same on n_devices devices, which take a datapoint each in one run: towers <tower_name>0, <tower_name>1, ... Where what is
+ * left is less than a datapoint for each, the rest runs one by one on the first tower, so that the inferencers see each
+ * datapoint once, in the order of the data: the numbers are those of an InferenceRunner. The input is a dataflow, which goes
+ * through a QueueInput, or a QueueInput, of known size. [callbacks: DataParallelInferenceRunner] */
+typedef struct tp_cb_data_parallel_inference_runner_desc {
+    tp_at at_;
+    tp_dataflow *df; /* or .input */
+    tp_inferencer *inferencers[TP_MAX_NAMES + 1];
+    int n_devices;      /* how many towers; required */
+    const int *devices; /* of each, numbers of the session's devices; NULL: 0, 1, .. */
+    tp_input_source *input;
+    const char *tower_name;    /* NULL = "InferenceTower" */
+    tp_tower_func *tower_func; /* NULL = the trainer's */
+} tp_cb_data_parallel_inference_runner_desc;
+TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_parallel_inference_runner_desc *d);
 /* One more hook for the runs of an inference runner; borrowed. Before training.
  * [InferenceRunner.register_hook] */
 TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook *hook);
@@ -823,6 +838,7 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #define tp_inf_scalar_stats(...) TP__CALL(callbacks, tp_inf_scalar_stats, #__VA_ARGS__, __VA_ARGS__)
 #define tp_inf_binary_classification(...) TP__CALL(callbacks, tp_inf_binary_classification, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_inference_runner(...) TP__CALL(callbacks, tp_cb_inference_runner, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_data_parallel_inference_runner(...) TP__CALL(callbacks, tp_cb_data_parallel_inference_runner, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_hyper_param_setter(...) TP__CALL(callbacks, tp_cb_hyper_param_setter, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_human_hyper_param_setter(...) TP__CALL(callbacks, tp_cb_human_hyper_param_setter, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_scheduled_hyper_param_setter(...) TP__CALL(callbacks, tp_cb_scheduled_hyper_param_setter, #__VA_ARGS__, __VA_ARGS__)
@@ -843,6 +859,7 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #define tp_inf_scalar_stats(names_, ...) TP__CALL1(callbacks, tp_inf_scalar_stats, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_inf_binary_classification(pred_tensor_name_, label_tensor_name_, ...) TP__CALL2(callbacks, tp_inf_binary_classification, pred_tensor_name, pred_tensor_name_, label_tensor_name, label_tensor_name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_inference_runner(df_, ...) TP__CALL1(callbacks, tp_cb_inference_runner, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_data_parallel_inference_runner(df_, ...) TP__CALL1(callbacks, tp_cb_data_parallel_inference_runner, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_hyper_param_setter(name_, ...) TP__CALL1(callbacks, tp_cb_hyper_param_setter, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_human_hyper_param_setter(name_, ...) TP__CALL1(callbacks, tp_cb_human_hyper_param_setter, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_scheduled_hyper_param_setter(name_, ...) TP__CALL1(callbacks, tp_cb_scheduled_hyper_param_setter, name, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
@@ -1772,42 +1789,71 @@ static tp_status tp__save_one(tp_callback *cb, void *user)
     return tp_callback_save_state(cb, s->d, cb->state_prefix_);
 }
 
-/* Does an operation change it? What only the program sets, as a queue's length, is no state of the training. */
-static bool tp__is_written(const tp_graph *g, const tp_variable *v)
+/* By variable id: does an operation change it? What only the program sets, as a queue's length, is no state of the training.
+ * The caller frees it; NULL: out of memory. */
+static bool *tp__written_variables(const tp_graph *g)
 {
-    for (int i = 0; i < tp_graph_n_operations(g); i++) {
+    bool *written = (bool *)tp_calloc((size_t)tp_graph_n_variables(g) + 1, sizeof *written);
+    for (int i = 0; written && i < tp_graph_n_operations(g); i++) {
         const tp_operation *op = tp_graph_operation(g, i);
-        for (int k = 0; k < op->n_var; k++)
-            if (op->var[k] == v && (op->row->flags & TP_OP_WRITES_VAR)) return true;
+        for (int k = 0; k < op->n_var && (op->row->flags & TP_OP_WRITES_VAR); k++) written[op->var[k]->id] = true;
     }
-    return false;
+    return written;
 }
 
-/* Variables that no saver saves: moving averages of summaries, copies of towers. Into d, or out of it. */
+/* The value of v, and whether it is that of the first tower's variable, bit for bit. */
+static tp_status tp__read_copy(tp_session *s, const tp_variable *v, tp_tensor *value, bool *same)
+{
+    tp_tensor first;
+    memset(&first, 0, sizeof first);
+    tp_status st = tp_session_read(s, v, value);
+    if (st == TP_OK && v->copy_of) st = tp_session_read(s, v->copy_of, &first);
+    *same = st == TP_OK && v->copy_of && tp_tensor_bytes(&first) == tp_tensor_bytes(value) &&
+            memcmp(first.data, value->data, tp_tensor_bytes(value)) == 0;
+    tp_tensor_free(&first);
+    return st;
+}
+
+/* A copy that was not saved is what the first tower's variable is. */
+static tp_status tp__load_copy(tp_session *s, const tp_variable *v, const tp_tensor *saved)
+{
+    tp_tensor first;
+    memset(&first, 0, sizeof first);
+    if (saved && saved->dtype == v->dtype && tp_shape_equal(&saved->shape, &v->shape))
+        return tp_session_load(s, v, saved);
+    tp_status st = v->copy_of ? tp_session_read(s, v->copy_of, &first) : TP_OK;
+    if (st == TP_OK && v->copy_of) st = tp_session_load(s, v, &first);
+    tp_tensor_free(&first);
+    return st;
+}
+
+/* Variables that no saver saves: moving averages of summaries, copies of towers where they differ from the first tower's. Into
+ * d, or out of it. */
 static tp_status tp__local_variables(tp_train_state *train, tp_dict *d, bool save)
 {
     tp_tensor value;
-    tp_status st = TP_OK;
     int n = 0;
     tp_node *const *local = train->graph ? tp_collection(train->graph, TP_KEY_LOCAL_VARIABLES, &n) : NULL;
+    if (n == 0) return TP_OK;
+    bool *written = tp__written_variables(train->graph);
+    tp_status st = written ? TP_OK : TP_ERR_NOMEM;
     memset(&value, 0, sizeof value);
     for (int i = 0; i < n && st == TP_OK; i++) {
         const tp_variable *v = tp_node_variable(local[i]);
-        if (v && !tp__is_written(train->graph, v)) continue;
-        char *name = v ? tp__prefixed("tp:local/", v->name) : NULL;
-        if (v && !name) st = TP_ERR_NOMEM;
-        if (name && save) {
-            st = tp_session_read(train->session, v, &value);
-            tp_tensor *t = st == TP_OK ? tp_dict_add(d, name) : NULL;
-            if (st == TP_OK) st = t ? tp_tensor_copy(t, &value) : TP_ERR_NOMEM;
-        } else if (name) {
-            const tp_tensor *t = tp_dict_find(d, name);
-            if (t && t->dtype == v->dtype && tp_shape_equal(&t->shape, &v->shape))
-                st = tp_session_load(train->session, v, t);
+        if (!v || !written[v->id]) continue;
+        bool same = false;
+        char *name = tp__prefixed("tp:local/", v->name);
+        if (!name) st = TP_ERR_NOMEM;
+        else if (!save) st = tp__load_copy(train->session, v, tp_dict_find(d, name));
+        else st = tp__read_copy(train->session, v, &value, &same);
+        if (st == TP_OK && save && !same) {
+            tp_tensor *t = tp_dict_add(d, name);
+            st = t ? tp_tensor_copy(t, &value) : TP_ERR_NOMEM;
         }
         tp_free(name);
     }
     tp_tensor_free(&value);
+    tp_free(written);
     return st;
 }
 
@@ -4720,96 +4766,135 @@ TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classifi
 typedef struct tp__inf_hook {
     tp_hook hook;
     tp_inferencer *inf;
-    tp_node **node;
+    tp_node **node; /* n_names of each tower, tower by tower */
+    int n_tower;    /* that this run is for */
 } tp__inf_hook;
 
 typedef struct tp__runner {
+    const char *name; /* for sentences */
     tp_input_source *input;
     bool fed; /* made from a dataflow */
     tp__inf_hook *inf;
     int n_inf;
     tp_hook **extra;
     int n_extra;
-    const char *tower_name;
+    const char *tower_name; /* of a single tower */
+    const char **tower;     /* the names of all n_tower of them */
+    int *device, n_tower;   /* where each is */
     tp_tower_func *tower_func;
-    int device;
     tp_hooked_session *session;
     tp__bar bar;
 } tp__runner;
 
 static tp_status tp__inf_before_run(tp_hook *h, tp_run_request *r)
 {
-    const tp__inf_hook *i = (const tp__inf_hook *)h->user;
-    return tp__request_all(r, i->node, i->inf->n_names);
+    tp__inf_hook *i = (tp__inf_hook *)h->user;
+    const int n = tp_request_datapoints(r);
+    if (n > 0 && n < i->n_tower) i->n_tower = n;
+    return tp__request_all(r, i->node, i->n_tower * i->inf->n_names);
 }
 
 static tp_status tp__inf_after_run(tp_hook *h, const tp_run_values *v)
 {
     const tp__inf_hook *i = (const tp__inf_hook *)h->user;
-    return i->inf->on_fetches ? i->inf->on_fetches(i->inf, v->value, v->n) : TP_OK;
+    const int each = i->inf->n_names;
+    tp_status st = TP_OK;
+    for (int t = 0; t < i->n_tower && i->inf->on_fetches && st == TP_OK; t++)
+        st = i->inf->on_fetches(i->inf, v->value + t * each, each);
+    return st;
 }
 
-static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f)
+/* A tower for inference on a device, which uses the variables of the training tower there where that has its own, else those of
+ * the first one. Returns whether it was entered; to be left in either case. */
+static bool tp__predict_tower_enter(const tp_tower_func *f, const char *name, int device)
 {
-    tp__runner *r = (tp__runner *)cb->user;
-    tp_graph *g = cb->train->graph;
+    tp_graph *g = f->graph;
     tp_variable_scope_desc reuse;
     tp_tower_desc tower;
-    int n = 0;
-    const tp_spec *specs = tp_tower_func_signature(f, &n);
-    tp_status st = tp_input_setup(r->input, g, specs, n);
-    if (st != TP_OK) return st;
-    tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *in);
-    if (!in) return TP_ERR_NOMEM;
+    const tp_tower_handles trained = tp_tower_func_towers(f, TP_TOWERS_TRAINING);
+    const tp_tower_handle *h;
     memset(&reuse, 0, sizeof reuse);
     memset(&tower, 0, sizeof tower);
     reuse.reuse = TP_REUSE_YES; /* what training made is what is evaluated */
-    tower.name = r->tower_name;
-    const tp_tower_handle *trained = tp_tower_handles_at(tp_tower_func_towers(f, TP_TOWERS_TRAINING), r->device);
-    if (trained) tower.vs_name = trained->ctx.vs_name;
+    tower.name = name;
+    for (int i = 0; (h = tp_tower_handles_at(trained, i)) != NULL; i++)
+        if (h->ctx.device == device) {
+            tower.vs_name = h->ctx.vs_name;
+            break;
+        }
     tp_name_scope_push(g, "");
     tp_variable_scope_push(g, &reuse);
-    tp_device_enter(g, r->device);
-    if (tp_tower_enter(g, &tower)) {
-        st = tp_input_get_tensors(r->input, in);
-        if (st == TP_OK) tp_tower_func_call(f, in);
-        tp_tower_leave(g);
-    }
+    tp_device_enter(g, device);
+    return tp_tower_enter(g, &tower) != NULL;
+}
+
+static void tp__predict_tower_leave(const tp_tower_func *f)
+{
+    tp_graph *g = f->graph;
+    if (g->in_tower) tp_tower_leave(g);
     tp_device_leave(g);
     tp_variable_scope_pop(g);
     tp_name_scope_pop(g);
+}
+
+static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f, int i)
+{
+    tp__runner *r = (tp__runner *)cb->user;
+    tp_graph *g = cb->train->graph;
+    int n = 0;
+    tp_tower_func_signature(f, &n);
+    tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *in);
+    if (!in) return TP_ERR_NOMEM;
+    tp_status st = TP_OK;
+    if (tp__predict_tower_enter(f, r->tower[i], r->device[i])) {
+        st = tp_input_get_tensors(r->input, in);
+        if (st == TP_OK) tp_tower_func_call(f, in);
+    }
+    tp__predict_tower_leave(f);
     if (st == TP_OK && tp_graph_status(g) != TP_OK) st = tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
+    if (st == TP_OK && !tp_tower_func_find(f, r->tower[i]))
+        st = tp_fail(TP_ERR, "%s: the tower '%s' was not built", r->name, r->tower[i]);
     return st;
+}
+
+/* What an inferencer fetches of one tower. */
+static tp_status tp__runner_find(tp_callback *cb, const tp_tower_handle *h, const tp_inferencer *inf, tp_node **node)
+{
+    char text[TP__NEAREST_TEXT];
+    for (int k = 0; k < inf->n_names; k++) {
+        node[k] = tp_tower_handle_get(h, inf->names[k]);
+        if (!node[k]) node[k] = tp__node_named(cb->train->graph, inf->names[k]);
+        if (node[k]) continue;
+        tp__node_near(cb->train->graph, inf->names[k], text);
+        return tp_fail(TP_ERR_NAME, "%s: in tower '%s': Tensor %s not found in the graph%s", inf->name, h->ctx.ns_name,
+                       inf->names[k], text[0] ? text : "!");
+    }
+    return TP_OK;
 }
 
 static tp_status tp__runner_setup_graph(tp_callback *cb)
 {
     tp__runner *r = (tp__runner *)cb->user;
     tp_tower_func *f = r->tower_func ? r->tower_func : cb->train->tower_func;
-    if (!f) return tp_fail(TP_ERR_STATE, "InferenceRunner: the trainer has no tower function: give .tower_func");
-    if (tp_tower_func_find(f, r->tower_name))
-        return tp_fail(TP_ERR_NAME, "InferenceRunner: a tower '%s' exists: a second runner needs another .tower_name",
-                       r->tower_name);
-    tp_status st = tp__runner_tower(cb, f);
-    const tp_tower_handle *h = st == TP_OK ? tp_tower_func_find(f, r->tower_name) : NULL;
-    if (st == TP_OK && !h) st = tp_fail(TP_ERR, "InferenceRunner: the tower '%s' was not built", r->tower_name);
+    if (!f) return tp_fail(TP_ERR_STATE, "%s: the trainer has no tower function: give .tower_func", r->name);
+    int n = 0;
+    const tp_spec *specs = tp_tower_func_signature(f, &n);
+    for (int t = 0; t < r->n_tower; t++)
+        if (tp_tower_func_find(f, r->tower[t]))
+            return tp_fail(TP_ERR_NAME, "%s: a tower '%s' exists: a second runner needs another .tower_name", r->name,
+                           r->tower[t]);
+    tp_status st = tp_input_setup(r->input, cb->train->graph, specs, n);
+    for (int t = 0; t < r->n_tower && st == TP_OK; t++) st = tp__runner_tower(cb, f, t);
     for (int i = 0; i < r->n_inf && st == TP_OK; i++) {
         tp_inferencer *inf = r->inf[i].inf;
         inf->train = cb->train;
         if (inf->setup_graph) st = inf->setup_graph(inf);
         if (st != TP_OK) break;
-        r->inf[i].node = (tp_node **)tp_arena_alloc(&cb->mem_, ((size_t)inf->n_names + 1) * sizeof(tp_node *));
+        r->inf[i].node =
+            (tp_node **)tp_arena_alloc(&cb->mem_, ((size_t)(inf->n_names * r->n_tower) + 1) * sizeof(tp_node *));
         if (!r->inf[i].node) return TP_ERR_NOMEM;
-        for (int k = 0; k < inf->n_names; k++) {
-            r->inf[i].node[k] = tp_tower_handle_get(h, inf->names[k]);
-            if (!r->inf[i].node[k]) r->inf[i].node[k] = tp__node_named(cb->train->graph, inf->names[k]);
-            char text[TP__NEAREST_TEXT];
-            if (!r->inf[i].node[k]) {
-                tp__node_near(cb->train->graph, inf->names[k], text);
-                return tp_fail(TP_ERR_NAME, "%s: in tower '%s': Tensor %s not found in the graph%s", inf->name,
-                               r->tower_name, inf->names[k], text[0] ? text : "!");
-            }
-        }
+        for (int t = 0; t < r->n_tower && st == TP_OK; t++)
+            st = tp__runner_find(cb, tp_tower_func_find(f, r->tower[t]), inf, r->inf[i].node + t * inf->n_names);
     }
     return st;
 }
@@ -4839,9 +4924,24 @@ static tp_status tp__runner_before_train(tp_callback *cb)
     tp_hooked_session_free(r->session);
     if (!(r->session = tp_hooked_session_new(cb->train->session, all, n))) return TP_ERR_NOMEM;
     const int64_t size = tp_input_size(r->input);
-    if (size > 0) tp_log(TP_LOG_INFO, "[InferenceRunner] Will eval %lld iterations", (long long)size);
-    else tp_log(TP_LOG_WARN, "[InferenceRunner] The size of the input is unknown: each pass goes on until it ends.");
+    if (size > 0) tp_log(TP_LOG_INFO, "[%s] Will eval %lld iterations", r->name, (long long)size);
+    else tp_log(TP_LOG_WARN, "[%s] The size of the input is unknown: each pass goes on until it ends.", r->name);
+    if (size <= 0 && r->n_tower > 1)
+        return tp_fail(TP_ERR_ARG, "%s: the input must tell its size: wrap its dataflow with tp_df_fixed_size",
+                       r->name);
     return TP_OK;
+}
+
+/* One run for the first n towers. */
+static tp_status tp__runner_run(tp_callback *cb, int n)
+{
+    tp__runner *r = (tp__runner *)cb->user;
+    for (int i = 0; i < r->n_inf; i++) r->inf[i].n_tower = n;
+    tp_hooked_session_set_datapoints(r->session, n);
+    tp_status st = tp_hooked_run(r->session, NULL, 0, NULL);
+    if (st == TP_OK) st = tp__poll(cb->train);
+    for (int i = 0; i < n && st == TP_OK; i++) tp__bar_step(&r->bar);
+    return st;
 }
 
 static tp_status tp__runner_trigger(tp_callback *cb)
@@ -4855,21 +4955,21 @@ static tp_status tp__runner_trigger(tp_callback *cb)
     if (st != TP_OK) return st;
     tp_exec_set_random_step(tp_hooked_session_exec(r->session), 0); /* every pass is the same */
     tp__bar_open(&r->bar, size > 0 ? size : 0);
-    for (int64_t k = 0; (size <= 0 || k < size) && st == TP_OK; k++) {
-        st = tp_hooked_run(r->session, NULL, 0, NULL);
-        if (st == TP_OK) st = tp__poll(cb->train);
-        if (st == TP_OK) tp__bar_step(&r->bar);
+    for (int64_t k = 0; (size <= 0 || k < size) && st == TP_OK;) { /* what is left after runs of all: one by one */
+        const int n = r->n_tower > 1 && size - k < r->n_tower ? 1 : r->n_tower;
+        st = tp__runner_run(cb, n);
+        k += n;
     }
     tp__bar_close(&r->bar);
     const char *why = "";
-    if (st < TP_OK && st == tp_input_failure(r->input, &why)) return tp_fail(st, "InferenceRunner: %s", why);
+    if (st < TP_OK && st == tp_input_failure(r->input, &why)) return tp_fail(st, "%s: %s", r->name, why);
     if (st == TP_END) {
         if (r->fed && size > 0)
             return tp_fail(TP_ERR_STATE,
-                           "[InferenceRunner] input stopped before reaching its size of %lld datapoints. "
+                           "[%s] input stopped before reaching its size of %lld datapoints. "
                            "Make the dataflow tell "
                            "its real size, or wrap it with tp_df_fixed_size",
-                           (long long)size);
+                           r->name, (long long)size);
         st = TP_OK;
     }
     for (int i = 0; i < r->n_inf && st == TP_OK; i++)
@@ -4891,70 +4991,116 @@ static void tp__runner_close(tp_callback *cb)
     for (int i = 0; i < r->n_inf; i++) tp_inferencer_free(r->inf[i].inf);
 }
 
-TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d)
+/* What a runner is made of, whichever it is. */
+typedef struct tp__runner_options {
+    const char *name;
+    tp_at at;
+    tp_dataflow *df;
+    tp_input_source *input;
+    tp_inferencer *const *inferencers; /* TP_MAX_NAMES + 1 */
+    const char *tower_name;
+    tp_tower_func *tower_func;
+    const int *devices;
+    int n_devices;
+    bool parallel;
+} tp__runner_options;
+
+/* The dataflow as an input source, which takes it over also when it fails. */
+static tp_input_source *tp__runner_input(const tp__runner_options *d)
 {
-    if (!d) return tp__cb_no_options(__func__);
-    tp_callback *cb = NULL;
-    const char *mistake = NULL;
-    tp_status status = TP_ERR_ARG;
-    tp_input_source *input = d->input;
     tp_feed_input_desc feed;
+    tp_queue_input_desc queue;
     memset(&feed, 0, sizeof feed);
-    feed.at_ = d->at_;
-    feed.df = d->df;
+    memset(&queue, 0, sizeof queue);
+    feed.at_ = queue.at_ = d->at;
+    feed.df = queue.df = d->df;
     feed.infinite = TP_NO;
     feed.quiet_end = TP_YES; /* a pass over data of unknown size ends there; the others see that it came too early */
-    if (d->df && d->input) {
-        mistake = "InferenceRunner: give a dataflow or .input, not both";
-        tp__df_drop(d->df);
-    } else if (!d->df && !d->input) {
-        mistake = "InferenceRunner: the data are missing: give a dataflow or .input (one that is NULL found no memory)";
-    } else if (d->df) {
-        input = tp_feed_input_(&feed); /* takes the dataflow over, also when it fails */
+    return d->parallel ? tp_queue_input_(&queue) : tp_feed_input_(&feed);
+}
+
+/* What is wrong with the options but for the inferencers; NULL: nothing. */
+static const char *tp__runner_mistake(const tp__runner_options *d)
+{
+    const bool wrong_device = d->n_devices < 1 || (!d->parallel && d->devices[0] < 0);
+    if (d->df && d->input) return "give a dataflow or .input, not both";
+    if (!d->df && !d->input)
+        return "the data are missing: give a dataflow or .input (one that is NULL found no memory)";
+    if (d->input && tp__input_is_staging(d->input))
+        return "a StagingInput takes data ahead, which a round of inference must not: give what is in it";
+    if (d->input && d->parallel && !d->input->feedfree)
+        return "the input feeds one tower only: give the dataflow, or a QueueInput";
+    if (wrong_device && d->parallel) return ".n_devices is how many towers there are: 1 or more";
+    if (wrong_device) return ".device is a number of the session's devices, from 0";
+    for (int i = 0; d->devices && i < d->n_devices; i++)
+        if (d->devices[i] < 0) return ".devices are numbers of the session's devices, from 0";
+    return NULL;
+}
+
+/* Copies of what the options point to. */
+static bool tp__runner_fill(tp_callback *cb, const tp__runner_options *d, int n_inf)
+{
+    tp__runner *r = (tp__runner *)cb->user;
+    r->name = d->name;
+    r->tower_func = d->tower_func;
+    r->fed = d->df != NULL;
+    r->n_tower = d->n_devices;
+    r->tower_name = tp__arena_copy(&cb->mem_, d->tower_name, "InferenceTower");
+    r->inf = (tp__inf_hook *)tp_arena_alloc(&cb->mem_, (size_t)n_inf * sizeof *r->inf);
+    r->tower = (const char **)tp_arena_alloc(&cb->mem_, (size_t)r->n_tower * sizeof *r->tower);
+    r->device = (int *)tp_arena_alloc(&cb->mem_, (size_t)r->n_tower * sizeof *r->device);
+    bool ok = r->tower_name && r->inf && r->tower && r->device;
+    for (int i = 0; i < r->n_tower && ok; i++) {
+        r->device[i] = d->devices ? d->devices[i] : i;
+        r->tower[i] = d->parallel ? tp_arena_printf(&cb->mem_, "%s%d", r->tower_name, i) : r->tower_name;
+        ok = r->tower[i] != NULL;
     }
+    return ok;
+}
+
+static tp_callback *tp__runner_new(const tp__runner_options *d)
+{
+    tp_callback *cb = NULL;
+    tp_status status = TP_ERR_ARG;
+    char text[TP__ERROR_TEXT], wrong[192];
+    const char *mistake = tp__runner_mistake(d), *list = NULL;
+    tp_input_source *input = d->input;
+    if (d->df && d->input) tp__df_drop(d->df);
+    else if (d->df) input = tp__runner_input(d);
+    if (mistake) snprintf(text, sizeof text, "%s: %s", d->name, mistake);
     int n = 0;
     bool ok = input != NULL;
-    char wrong[192];
     for (int i = 0; i <= TP_MAX_NAMES; i++) { /* those behind a NULL too: it is a mistake, but they are to be freed */
         if (d->inferencers[i]) n = i + 1;
         ok = ok && d->inferencers[i] != &tp__no_inferencer;
     }
     if (!mistake)
-        mistake =
-            tp__bad_list("InferenceRunner", "inferencers", (const void *const *)(const void *)d->inferencers, wrong);
-    if (!mistake && n < 1) mistake = "InferenceRunner: give at least one inferencer";
-    if (!mistake && d->input && tp__input_is_staging(d->input))
-        mistake =
-            "InferenceRunner: a StagingInput takes data ahead, which a round of inference must not: give what is in it";
-    if (!mistake && d->device < 0) mistake = "InferenceRunner: .device is a number of the session's devices, from 0";
-    char twice[TP__ERROR_TEXT];
+        list = mistake = tp__bad_list(d->name, "inferencers", (const void *const *)(const void *)d->inferencers, wrong);
+    if (!mistake && n < 1) {
+        snprintf(text, sizeof text, "%s: give at least one inferencer", d->name);
+        mistake = text;
+    }
     int taken = 0;
-    bool input_ours = !d->input || !d->input->owner_.who;
-    if (!mistake && d->input && !tp__own(&d->input->owner_, d->input->name, "InferenceRunner", &d->at_)) {
-        snprintf(twice, sizeof twice, "%s", tp_last_error());
-        mistake = twice;
+    const bool input_ours = !d->input || !d->input->owner_.who;
+    if (!mistake && d->input && !tp__own(&d->input->owner_, d->input->name, d->name, &d->at)) {
+        snprintf(text, sizeof text, "%s", tp_last_error());
+        mistake = text;
     }
     for (; ok && !mistake && taken < n; taken++) {
         tp_inferencer *const inf = d->inferencers[taken];
-        if (tp__own(&inf->owner_, inf->name, "InferenceRunner", &d->at_)) continue;
-        snprintf(twice, sizeof twice, "%s", tp_last_error());
-        mistake = twice;
+        if (tp__own(&inf->owner_, inf->name, d->name, &d->at)) continue;
+        snprintf(text, sizeof text, "%s", tp_last_error());
+        mistake = text;
         break;
     }
     for (int i = 0; !mistake && i < n; i++)
         if (d->inferencers[i]->status_ != TP_OK) {
-            mistake = d->inferencers[i]->error_ ? d->inferencers[i]->error_ : "out of memory";
+            list = mistake = d->inferencers[i]->error_ ? d->inferencers[i]->error_ : "out of memory";
             status = d->inferencers[i]->status_;
         }
-    if (mistake) cb = tp_callback_fail(status == TP_ERR_ARG ? &d->at_ : NULL, status, "%s", mistake);
-    else if (ok) cb = tp_callback_new("InferenceRunner", sizeof(tp__runner));
-    tp__runner *r = cb && !mistake ? (tp__runner *)cb->user : NULL;
-    if (r) {
-        r->tower_name = tp__arena_copy(&cb->mem_, d->tower_name, "InferenceTower");
-        r->inf = (tp__inf_hook *)tp_arena_alloc(&cb->mem_, (size_t)n * sizeof *r->inf);
-        ok = r->tower_name && r->inf;
-    }
-    if (!r || !ok) { /* nothing of what was handed over may leak */
+    if (mistake) cb = tp_callback_fail(status == TP_ERR_ARG ? &d->at : NULL, status, "%s", list ? list : text);
+    else if (ok) cb = tp_callback_new(d->name, sizeof(tp__runner));
+    if (mistake || !cb || !tp__runner_fill(cb, d, n)) { /* nothing of what was handed over may leak */
         if (input_ours) tp_input_free(input);
         for (int i = 0; i < n; i++) /* but what others own, and nothing twice */
             if (d->inferencers[i] && !tp__listed((const void *const *)(const void *)d->inferencers, i) &&
@@ -4964,10 +5110,8 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
         tp_callback_free(cb);
         return NULL;
     }
+    tp__runner *r = (tp__runner *)cb->user;
     r->input = input;
-    r->fed = d->df != NULL;
-    r->tower_func = d->tower_func;
-    r->device = d->device;
     r->n_inf = n;
     for (int i = 0; i < r->n_inf; i++) r->inf[i].inf = d->inferencers[i];
     cb->setup_graph = tp__runner_setup_graph;
@@ -4978,13 +5122,48 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
     return cb;
 }
 
+TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    tp__runner_options o;
+    memset(&o, 0, sizeof o);
+    o.name = "InferenceRunner";
+    o.at = d->at_;
+    o.df = d->df;
+    o.input = d->input;
+    o.inferencers = d->inferencers;
+    o.tower_name = d->tower_name;
+    o.tower_func = d->tower_func;
+    o.devices = &d->device;
+    o.n_devices = 1;
+    return tp__runner_new(&o);
+}
+
+TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_parallel_inference_runner_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    tp__runner_options o;
+    memset(&o, 0, sizeof o);
+    o.name = "DataParallelInferenceRunner";
+    o.at = d->at_;
+    o.df = d->df;
+    o.input = d->input;
+    o.inferencers = d->inferencers;
+    o.tower_name = d->tower_name;
+    o.tower_func = d->tower_func;
+    o.devices = d->devices;
+    o.n_devices = d->n_devices;
+    o.parallel = true;
+    return tp__runner_new(&o);
+}
+
 TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook *hook)
 {
     const tp_status st = tp_callback_status(runner);
     if (st != TP_OK) return st;
     if (runner->close != tp__runner_close) return tp_fail(TP_ERR_ARG, "'%s' is no InferenceRunner", runner->name);
     tp__runner *r = (tp__runner *)runner->user;
-    if (r->session) return tp_fail(TP_ERR_STATE, "InferenceRunner: hooks are registered before training");
+    if (r->session) return tp_fail(TP_ERR_STATE, "%s: hooks are registered before training", r->name);
     tp_hook **extra = (tp_hook **)tp_arena_alloc(&runner->mem_, (size_t)(r->n_extra + 1) * sizeof *extra);
     if (!extra) return TP_ERR_NOMEM;
     for (int i = 0; i < r->n_extra; i++) extra[i] = r->extra[i];

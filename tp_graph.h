@@ -416,6 +416,8 @@ struct tp_variable {
     tp_init init;
     bool trainable, local; /* local: not saved */
     int id, device;
+    tp_variable
+        *copy_of; /* the first tower's variable, or its slot, of which this is another tower's copy; else NULL */
 };
 
 typedef struct tp_variable_desc {
@@ -464,7 +466,7 @@ typedef struct tp_tower_context {
     tp_graph *graph;
     const char *ns_name, *vs_name; /* "tower0", ""; names of its name scope and variable scope */
     bool is_training, is_main_training_tower, has_own_variables;
-    int index, total;
+    int index, total, device;     /* device: where it was entered */
     tp_collection_backup *added_; /* what it had added to collections when it ended */
 } tp_tower_context;
 typedef struct tp_tower_desc {
@@ -932,9 +934,12 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
 typedef struct tp_session_config {
     int threads;     /* 0 = one a processor. One seed gives the same bits for any number. */
     const char *isa; /* NULL = the best; see tp_cpu_device_new */
-    /* The devices that tp_device_enter numbers: borrowed; they may be closed before it is freed, or after. NULL: one of its own, the CPU */
+    /* The devices that tp_device_enter numbers: borrowed; they may be closed before it is freed, or after. NULL: none */
     tp_device *const *devices;
     int n_devices;
+    /* CPU devices of the session's own, numbered behind those: each has memory of its own, and they share `threads`.
+     * 0: one where .devices is NULL, else none */
+    int n_cpu_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
     tp_precision precision; /* see tp_precision */
     /* How much of a GPU's memory all sessions on it may take together: at most 1; 0 = 0.99. Of several sessions' the smallest
@@ -3541,6 +3546,7 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
     g->tower.is_training = d->is_training;
     g->tower.index = d->index;
     g->tower.total = total;
+    g->tower.device = tp_current_device(g);
     g->tower.is_main_training_tower = d->is_training && d->index == 0;
     g->tower.has_own_variables = reuse ? false : d->is_training ? d->index == 0 || *vs : true;
     tp_variable_scope_desc sd;
@@ -3796,12 +3802,17 @@ static void tp__towers_pass(tp__towers *t, int to, int self)
     tp_mutex_unlock(t->lock);
 }
 
-/* Variables of a tower that has its own are copies: not saved. */
+/* Variables of a tower that has its own are copies: not saved. user: the tower's name. */
 static tp_node *tp__local_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
 {
-    (void)user;
+    const char *tower = (const char *)user;
+    const size_t skip = strlen(tower) + 1;
     d->local = true;
-    return tp_getter_next(call, d);
+    tp_node *n = tp_getter_next(call, d);
+    tp_variable *v = tp_node_variable(n);
+    if (v && !v->copy_of && strncmp(v->name, tower, skip - 1) == 0 && v->name[skip - 1] == '/')
+        v->copy_of = (tp_variable *)tp__map_get(&v->graph->var_by_name, v->name + skip);
+    return n;
 }
 
 /* One tower, from its beginning to its end. */
@@ -3817,7 +3828,7 @@ static void tp__tower_body(tp__tower_build *b)
     memset(&d, 0, sizeof d);
     snprintf(name, sizeof name, "tower%d", b->index);
     vs.no_name_scope = true;
-    if (own) vs.getter = tp__local_getter;
+    if (own) vs.getter = tp__local_getter, vs.getter_user = name;
     else if (b->index > 0) vs.reuse = TP_REUSE_YES;
     d.name = name;
     d.vs_name = own ? name : NULL;
@@ -5885,7 +5896,7 @@ struct tp_session {
     tp_session_config config;
     tp_device **device;
     int n_device;
-    tp_device *own_device;
+    int n_given;     /* of these, that are borrowed: the first ones */
     void **var_data; /* by variable id */
     int n_var, var_cap;
     bool predicts; /* what loads into it does so for a predictor */
@@ -8365,6 +8376,29 @@ static tp_status tp__session_grow(tp_session *s)
     return TP_OK;
 }
 
+/* Those that were given, then its own. */
+static tp_status tp__session_devices(tp_session *s)
+{
+    const int given = s->config.devices && s->config.n_devices > 0 ? s->config.n_devices : 0;
+    const int own = s->config.n_cpu_devices > 0 || given ? s->config.n_cpu_devices : 1;
+    if (own < 0) return tp_fail(TP_ERR_ARG, "a session cannot have %d CPU devices", own);
+    s->device = (tp_device **)tp_calloc((size_t)given + (size_t)own, sizeof *s->device);
+    if (!s->device) return TP_ERR_NOMEM;
+    for (int i = 0; i < given; i++) {
+        tp_device *d = s->config.devices[i];
+        if (!d || d->abi != TP_ABI || d->closed_)
+            return tp_fail(TP_ERR_ARG,
+                           "device %d of the session is missing, was closed, or was built with another version of tp",
+                           i);
+        s->device[i] = d;
+        tp__device_use(d, 1);
+        s->n_given = s->n_device = i + 1;
+    }
+    const tp_status st = own ? tp_cpu_devices_new(own, s->config.threads, s->config.isa, s->device + given) : TP_OK;
+    if (st == TP_OK) s->n_device = given + own;
+    return st;
+}
+
 TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
 {
     if (!g) return tp_fail(TP_ERR_ARG, "a session needs a graph"), (tp_session *)NULL;
@@ -8378,32 +8412,7 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
     s->graph = g;
     tp__graph_sessions(g, 1);
     s->config = c ? *c : tp_default_session_config();
-    s->n_device = s->config.devices && s->config.n_devices > 0 ? s->config.n_devices : 1;
-    s->device = (tp_device **)tp_calloc((size_t)s->n_device, sizeof *s->device);
-    if (!s->device) {
-        tp_session_free(s);
-        return NULL;
-    }
-    if (s->config.devices && s->config.n_devices > 0) {
-        for (int i = 0; i < s->n_device; i++) {
-            s->device[i] = s->config.devices[i];
-            if (!s->device[i] || s->device[i]->abi != TP_ABI || s->device[i]->closed_) {
-                tp_fail(TP_ERR_ARG,
-                        "device %d of the session is missing, was closed, or was built with another version of tp", i);
-                s->n_device = i;
-                tp_session_free(s);
-                return NULL;
-            }
-            tp__device_use(s->device[i], 1);
-        }
-    } else {
-        s->own_device = s->device[0] = tp_cpu_device_new(s->config.threads, s->config.isa);
-        if (!s->own_device) {
-            tp_session_free(s);
-            return NULL;
-        }
-    }
-    if (tp__session_limits(s) != TP_OK || tp__session_grow(s) != TP_OK) {
+    if (tp__session_devices(s) != TP_OK || tp__session_limits(s) != TP_OK || tp__session_grow(s) != TP_OK) {
         tp_session_free(s);
         return NULL;
     }
@@ -8417,10 +8426,9 @@ static void tp__session_destroy(tp_session *s)
         d->free(d, s->var_data[i]);
     }
     tp_free((void *)s->var_data);
-    if (s->own_device) s->own_device->close(s->own_device);
-    else
-        for (int i = 0; i < s->n_device && s->device; i++)
-            if (s->device[i]) tp__device_use(s->device[i], -1);
+    for (int i = 0; i < s->n_device; i++)
+        if (i < s->n_given) tp__device_use(s->device[i], -1);
+        else s->device[i]->close(s->device[i]);
     tp_free((void *)s->device);
     tp_dict_free(&s->state);
     tp__graph_sessions(s->graph, -1);
@@ -10575,6 +10583,7 @@ struct tp_predictor {
     tp_tensor *state;    /* their values; a dtype of 0: zeros */
     tp_predictor **more; /* the other towers */
     int n_more;
+    tp_predictor *next; /* in the list of the trainer that made it */
 };
 
 TP_DEF int tp_predictor_n_inputs(const tp_predictor *p)
@@ -10611,13 +10620,10 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     tp_free(p);
 }
 
-TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
-                                         int n_outputs)
+/* Without a session: it cannot be called until it gets one. */
+static tp_predictor *tp__predictor_new(const tp_graph *g, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                                       int n_outputs)
 {
-    if (!s || n_inputs < 0 || (n_inputs > 0 && !inputs) || n_outputs < 1 || !outputs) {
-        tp_fail(TP_ERR_ARG, "a predictor needs a session and at least one output");
-        return NULL;
-    }
     for (int i = 0; i < n_inputs + n_outputs; i++) {
         const tp_node *n = i < n_inputs ? inputs[i] : outputs[i - n_inputs];
         const char *what = i < n_inputs ? "input" : "output";
@@ -10626,27 +10632,45 @@ TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, 
             tp_fail(TP_ERR_ARG, "predictor: %s %d is no node", what, k);
             return NULL;
         }
-        if (n->op->graph != s->graph) {
+        if (n->op->graph != g) {
             tp_fail(TP_ERR_ARG, "predictor: %s %d, '%s', is of another graph than the session", what, k, n->op->name);
             return NULL;
         }
     }
     tp_predictor *p = (tp_predictor *)tp_calloc(1, sizeof *p);
     if (!p) return NULL;
-    p->session = s;
     p->n_in = p->n_given = n_inputs;
     p->n_out = n_outputs;
     p->in = (tp_node **)tp_calloc((size_t)n_inputs + 1, sizeof *p->in);
     p->out = (tp_node **)tp_calloc((size_t)n_outputs, sizeof *p->out);
     p->feed = (tp_feed *)tp_calloc((size_t)n_inputs + 1, sizeof *p->feed);
-    if (p->in && p->out && p->feed) p->exec = tp_exec_new(s);
-    if (!p->exec) {
+    if (!p->in || !p->out || !p->feed) {
         tp_predictor_free(p);
         return NULL;
     }
     for (int i = 0; i < n_inputs; i++) p->in[i] = inputs[i];
     for (int i = 0; i < n_outputs; i++) p->out[i] = outputs[i];
     return p;
+}
+
+static tp_status tp__predictor_attach(tp_predictor *p, tp_session *s)
+{
+    p->session = s;
+    p->exec = tp_exec_new(s);
+    return p->exec ? TP_OK : TP_ERR_NOMEM;
+}
+
+TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
+                                         int n_outputs)
+{
+    if (!s || n_inputs < 0 || (n_inputs > 0 && !inputs) || n_outputs < 1 || !outputs) {
+        tp_fail(TP_ERR_ARG, "a predictor needs a session and at least one output");
+        return NULL;
+    }
+    tp_predictor *p = tp__predictor_new(s->graph, inputs, n_inputs, outputs, n_outputs);
+    if (!p || tp__predictor_attach(p, s) == TP_OK) return p;
+    tp_predictor_free(p);
+    return NULL;
 }
 
 TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input)
@@ -10722,6 +10746,9 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
         return tp_fail(TP_ERR_ARG,
                        "tp_predict_n: the predictor has %d inputs and %d outputs, the arrays have %d and %d entries",
                        p->n_given, p->n_out, n_inputs, n_outputs);
+    if (!p->exec)
+        return tp_fail(TP_ERR_STATE, "tp_predict_n: the predictor's trainer has no session yet: call it after "
+                                     "tp_trainer_initialize");
     tp_status st = TP_OK;
     for (int i = 0, given = 0; i < p->n_in && st == TP_OK; i++) {
         p->feed[i].node = p->in[i];

@@ -81,6 +81,8 @@ struct tp_optimizer {
     tp_node *loss_scale; /* scalar: gradients are expected to be so many times too large; NULL: they are not */
     tp_optimizer *inner; /* what a proxy wraps, else NULL */
     tp_node *pred;       /* during apply_gradients: a scalar bool, update only where it is true; NULL: always */
+    tp_node
+        *after; /* during apply_gradients: the update of the same variables that comes before it in a run; NULL: none */
     void *user;
     struct tp__slot *slots; /* made by tp_optimizer_slot */
 };
@@ -105,6 +107,8 @@ TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, i
 TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slot, const char *suffix, tp_init init);
 /* The same for a scalar float32 that belongs to no variable: named `name` at the root. */
 TP_DEF tp_node *tp_optimizer_scalar(tp_optimizer *o, const char *name, float init);
+/* What a slot or scalar is when this update begins: its value at the start of the run, or after the update `after`. */
+TP_DEF tp_node *tp_optimizer_read(const tp_optimizer *o, tp_node *slot);
 /* NULL if there is none. */
 TP_DEF tp_node *tp_get_slot(const tp_optimizer *o, const tp_node *var, const char *slot);
 TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n);
@@ -261,7 +265,9 @@ TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc 
 /* ==== >>gradproc ====================================================================================== */
 /* A gradient processor maps a list of pairs to a list of pairs. [gradproc: GradientProcessor] Rules that name variables
  * are regular expressions (>>regex of tp_graph.h) matched from the start of the name, with `$` appended: of a|b it is b that must
- * end there. A regex that matches no variable is warned about. */
+ * end there. A regex that matches no variable is warned about. Where each tower has variables of its own, the processors run
+ * once for each tower, with that tower's pairs, after the gradients were reduced: they see one copy of each gradient. The
+ * rules use the names of the first tower (tp_variable.copy_of); gradients are summarised and printed for that tower alone. */
 
 typedef struct tp_grad_rule {
     const char *regex;
@@ -602,8 +608,19 @@ TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slo
     d.dtype = var->dtype;
     d.shape = var->shape;
     d.init = init;
-    d.local = tp_node_variable(var) && tp_node_variable(var)->local;
-    return tp__make_slot(o, var, slot, name, &d);
+    const tp_variable *v = tp_node_variable(var);
+    d.local = v && v->local;
+    tp_node *n = tp__make_slot(o, var, slot, name, &d);
+    tp_variable *made = tp_node_variable(n);
+    const struct tp__slot *first = v && v->copy_of ? tp__find_slot(o, v->copy_of->node, slot) : NULL;
+    if (made && first) made->copy_of = tp_node_variable(first->node);
+    return n;
+}
+
+TP_DEF tp_node *tp_optimizer_read(const tp_optimizer *o, tp_node *slot)
+{
+    TP__GRAPH_REQUIRE(o ? o->graph : NULL, o && slot, tp_poison(o ? o->graph : NULL))
+    return o->after ? tp_read_after(slot, o->after) : slot;
 }
 
 TP_DEF tp_node *tp_optimizer_scalar(tp_optimizer *o, const char *name, float init)
@@ -1116,10 +1133,11 @@ static tp_node *tp__accum_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_node *due =
         tp_equal(tp_mod(count, tp_const_as(g, TP_I64, (double)*(const int *)o->user)), tp_const_as(g, TP_I64, 0));
     if (o->pred) due = tp_logical_and(due, o->pred);
-    for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) { /* all reads are of what was there before this run */
+    for (int i = 0; i < n && tp_graph_status(g) == TP_OK;
+         i++) { /* all reads are of what was there before this update */
         tp_node *slot = tp_optimizer_slot(o, gvs[i].var, "grad", "AccumGrad", tp_init_zeros());
         sums[i].var = gvs[i].var;
-        sums[i].grad = tp_add(slot, tp__as_dtype(gvs[i].grad, slot->dtype));
+        sums[i].grad = tp_add(tp_optimizer_read(o, slot), tp__as_dtype(gvs[i].grad, slot->dtype));
         ops[i] = tp_assign(slot, tp_select(due, tp_zeros_like(slot), sums[i].grad), o->pred);
     }
     ops[n] = tp_assign(counter, count, o->pred);
@@ -1162,9 +1180,10 @@ static tp_node *tp__loss_scale_apply(tp_optimizer *o, const tp_grad_var *gvs, in
         tp_name_scope_pop(g);
         return tp_poison(g);
     }
-    tp_node *more = tp_affine(good, 1.0f, 1.0f), *due = tp_greater_equal(more, tp_const_as(g, TP_F32, q->interval));
-    tp_node *kept = tp_select(due, tp_affine(scale, 2.0f, 0.0f), scale);
-    tp_node *less = tp_maximum(tp_affine(scale, 0.5f, 0.0f), tp_const_as(g, TP_F32, (double)q->minimum));
+    tp_node *now = tp_optimizer_read(o, scale), *more = tp_affine(tp_optimizer_read(o, good), 1.0f, 1.0f),
+            *due = tp_greater_equal(more, tp_const_as(g, TP_F32, q->interval));
+    tp_node *kept = tp_select(due, tp_affine(now, 2.0f, 0.0f), now);
+    tp_node *less = tp_maximum(tp_affine(now, 0.5f, 0.0f), tp_const_as(g, TP_F32, (double)q->minimum));
     tp_node *zero = tp_zeros_like(good);
     tp_node *ops[3];
     ops[0] = tp_assign(scale, tp_select(finite, kept, less), o->pred);
@@ -1196,6 +1215,14 @@ TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc 
 }
 
 /* ==== >>gradproc ====================================================================================== */
+
+/* A variable of which several towers have a copy is known by the first one's name, and looked at once. */
+static tp_node *tp__first_copy(tp_node *var)
+{
+    const tp_variable *v = tp_node_variable(var);
+    return v && v->copy_of ? v->copy_of->node : var;
+}
+static const char *tp__rule_name(tp_node *var) { return tp_node_name(tp__first_copy(var)); }
 
 static tp_gradproc tp__gradproc_make(const char *name,
                                      int (*process)(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n))
@@ -1292,14 +1319,15 @@ static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
         if (!tp__filter_open(&filter[n_open], g, &p->at_, p->name, regex, false)) break;
     }
     for (int i = 0; i < n && n_open == n_rules; i++) {
-        const char *name = tp_node_name(gvs[i].var);
+        const char *name = tp__rule_name(gvs[i].var);
         float multiplier = 1.0f;
         bool matched = false;
         for (int r = 0; r < n_rules && !matched; r++) {
             matched = tp__filter_takes(&filter[r], name);
             if (matched) multiplier = rules[r].multiplier;
         }
-        if (matched && !p->quiet) tp_log(TP_LOG_INFO, "Gradient of '%s' is multiplied by %g", name, (double)multiplier);
+        if (matched && !p->quiet && tp__first_copy(gvs[i].var) == gvs[i].var)
+            tp_log(TP_LOG_INFO, "Gradient of '%s' is multiplied by %g", name, (double)multiplier);
         if (multiplier == 0.0f) continue;
         gvs[left] = gvs[i];
         if (matched && gvs[i].grad) gvs[left].grad = tp_affine(gvs[i].grad, multiplier, 0.0f);
@@ -1334,7 +1362,7 @@ static int tp__gradproc_map(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs,
     if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n; i++) {
         tp_grad_var gv = gvs[i];
-        if (gv.grad && tp__filter_takes(&filter, tp_node_name(gv.var))) {
+        if (gv.grad && tp__filter_takes(&filter, tp__rule_name(gv.var))) {
             gv.grad = p->map(gv.grad, gv.var, p->user);
             if (!gv.grad) continue;
         }
@@ -1361,25 +1389,24 @@ static bool tp__gradproc_first(tp_graph *g, const char *key, tp_node *var)
 {
     int n = 0;
     tp_node *const *seen = tp_collection(g, key, &n);
+    var = tp__first_copy(var);
     for (int i = 0; i < n; i++)
         if (seen[i] == var) return false;
     tp_collection_add(g, key, var);
     return true;
 }
 
-/* Does the name begin with "towerN/"? */
-static bool tp__in_numbered_tower(const char *name)
-{
-    if (strncmp(name, "tower", 5) != 0) return false;
-    const char *p = name + 5;
-    while (*p >= '0' && *p <= '9') p++;
-    return p > name + 5 && *p == '/';
-}
-
 static const char *tp__grad_name(tp_graph *g, tp_node *var, const char *suffix)
 {
     const char *s = tp_arena_printf(&g->arena, "%s%s", tp_node_name(var), suffix);
     return s ? s : suffix;
+}
+
+/* Does the name begin with "towerN/"? */
+static bool tp__in_numbered_tower(const char *name)
+{
+    const size_t digits = strncmp(name, "tower", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
+    return digits > 0 && name[5 + digits] == '/';
 }
 
 static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
@@ -1389,7 +1416,7 @@ static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *
     if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
         tp_node *var = gvs[i].var, *grad = gvs[i].grad;
-        if (!grad || !tp__filter_takes(&filter, tp_node_name(var)) || tp__in_numbered_tower(tp_node_name(var)) ||
+        if (!grad || !tp__filter_takes(&filter, tp__rule_name(var)) || tp__in_numbered_tower(tp_node_name(var)) ||
             !tp__summary_here(g) || !tp__gradproc_first(g, "tp/summarised_gradients", var))
             continue;
         tp__summary_node(grad, tp__grad_name(g, var, "-grad"), TP_SUMMARY_HISTOGRAM, &keys);
@@ -1414,7 +1441,7 @@ static int tp__gradproc_print(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
     tp__filter filter;
     if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++)
-        if (gvs[i].grad && tp__filter_takes(&filter, tp_node_name(gvs[i].var)) &&
+        if (gvs[i].grad && tp__filter_takes(&filter, tp__rule_name(gvs[i].var)) &&
             tp__gradproc_first(g, "tp/printed_gradients", gvs[i].var))
             gvs[i].grad = tp_print(gvs[i].grad, tp__grad_name(g, gvs[i].var, "-grad"));
     tp__filter_close(&filter);

@@ -46,7 +46,7 @@
  *         return st == TP_OK ? 0 : 1;
  *     }
  *
- * CONTENTS   >>model >>trainer >>config
+ * CONTENTS   >>model >>trainer >>devices >>config
  *
  * HOW IT WORKS
  *     Four calls, each once for a trainer:
@@ -119,6 +119,14 @@ typedef struct tp_model {
 /* ==== >>trainer ======================================================================================= */
 
 typedef struct tp_trainer tp_trainer;
+/* How the derivatives that the consumers of one value give are added. TensorFlow has several ways, of different memory use; here the
+ * planner adds them in the order in which the consumers were made, in place where that is possible, whichever is asked for. */
+typedef enum tp_aggregation {
+    TP_AGGREGATION_DEFAULT = 0,
+    TP_AGGREGATION_ADD_N,
+    TP_AGGREGATION_EXPERIMENTAL_TREE,
+    TP_AGGREGATION_EXPERIMENTAL_ACCUMULATE_N
+} tp_aggregation;
 /* Read the fields; set those that say so, before the call that uses them. */
 struct tp_trainer {
     const char *name;     /* "SimpleTrainer" */
@@ -143,8 +151,15 @@ struct tp_trainer {
     tp_status (*run_step)(tp_trainer *t);
     tp_status (*initialize_hooks)(tp_trainer *t); /* see tp_trainer_initialize_hooks; may be set */
     tp_session_creator creator;                   /* of the session; may be set before initialize */
-    bool feed_dataflow;      /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
-    int n_devices;           /* that it builds towers on; 0: one. With more, a QueueInput of a config is staged */
+    bool feed_dataflow; /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
+    int n_devices;      /* that it builds towers on; 0: one. With more, a QueueInput of a config is staged */
+    const int *devices; /* of each tower, n_devices numbers of the session's devices; NULL: 0, 1, .. */
+    /* Options of setup_graph for trainings with one cost, to be set before it. [SingleCostTrainer] */
+    tp_aggregation aggregation_method; /* see there */
+    tp_tri
+        colocate_gradients_with_ops; /* TP_YES, the default: gradients run where their ops do; there is no other way */
+    tp_tri gate_gradients;   /* TP_YES: no update begins before all gradients are there; the same bits. Default TP_NO */
+    tp_tri xla_compile;      /* TP_NO: each op is a kernel, none are fused; the same bits. Default TP_YES */
     void *user;              /* yours */
     tp_callback **callback_; /* registered, until they become the group */
     int n_callback_, cap_callback_;
@@ -154,6 +169,8 @@ struct tp_trainer {
     tp_hook *hooks_[1];
     tp_input_source *input_;
     bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
+    struct tp__multi *multi_; /* of trainers with several towers */
+    tp_predictor *predictors_;
 };
 
 /* One device, one tower, whose name is "". [train: SimpleTrainer] NULL: out of memory. */
@@ -196,6 +213,22 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
 TP_DEF tp_status tp_trainer_run_step(tp_trainer *t);
 TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t);
 
+/* The function that makes its towers. setup_graph sets it; a trainer whose graph is built by hand may set one of its graph, once,
+ * before the callbacks are set up. [TowerTrainer.tower_func] */
+TP_DEF tp_status tp_trainer_set_tower_func(tp_trainer *t, tp_tower_func *f);
+/* Its towers so far, for training and inference; none without a tower function. [TowerTrainer.towers] */
+TP_DEF tp_tower_handles tp_trainer_towers(tp_trainer *t);
+/* The inputs of its tower function, *n of them; NULL without one. [TowerTrainer.inputs_desc] */
+TP_DEF const tp_spec *tp_trainer_inputs_desc(tp_trainer *t, int *n);
+/* A function of the trained model: the tower function is built as the tower tower-pred-<device> for inference, once for a
+ * device, with the variables of the training tower of that device where it has its own, else those of the first. Inputs
+ * are named as in the signature (NULL: all of it), or any tensor of that tower, outputs without the tower's name. Made
+ * after setup_graph, in a callback's setup_graph say, it can be called from tp_trainer_initialize on; made later, at once, but
+ * then nothing else may run in the session while it is made. Each has memory of its own, so that as many threads may
+ * call as many predictors. It belongs to the trainer and is freed with it. NULL after a mistake. [TowerTrainer.get_predictor] */
+TP_DEF tp_predictor *tp_trainer_get_predictor(tp_trainer *t, const char *const *input_names, int n_inputs,
+                                              const char *const *output_names, int n_outputs, int device);
+
 /* Options of a training that is set up by hand. */
 #define TP_NO_STEPS (-1)
 typedef struct tp_train_desc {
@@ -221,6 +254,87 @@ TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d);
 TP_DEF int tp_rank(void);
 TP_DEF int tp_size(void);
 TP_DEF int tp_local_rank(void);
+
+/* ==== >>devices ======================================================================================= */
+/* Data-parallel training in one process: a tower on each of several devices of the session (tp_device_enter), which may be GPUs, or
+ * CPU devices, each with memory of its own, that share the threads. Each tower takes a datapoint of its own in each step, so a
+ * step is of n_devices batches, and steps_per_epoch is not divided. The input serves several towers (QueueInput, StagingInput;
+ * not FeedInput). All towers are one plan, whose step is the same bits for any number of threads.
+ *
+ * devices: numbers of the session's devices, n_devices of them; NULL: 0, 1, .... Where the session's config names no
+ * devices, the session gets as many CPU devices as the trainer needs. A value of the host (ps_device TP_ON_CPU, mode
+ * TP_ALL_REDUCE_CPU) is one of the device with the next number: a CPU device that the session gets too, if it has no such one.
+ *
+ * Only the first tower's summaries and moving averages of batch norm count. Checkpoints hold each variable once, under the
+ * name that it has without towers, and load into any number of devices. With one device nothing is scaled or reduced. */
+
+/* How gradients of several towers become one. The sum is the same but for rounding. */
+typedef enum tp_all_reduce_mode {
+    TP_ALL_REDUCE_AUTO = 0, /* HIERARCHICAL for 8 devices, else NCCL */
+    TP_ALL_REDUCE_NCCL,     /* between GPUs by NCCL, in its order; else in the order of the towers */
+    TP_ALL_REDUCE_HIERARCHICAL, /* 8 devices: the sums of the first four and the last four, then of both. Else AUTO, with a warning */
+    TP_ALL_REDUCE_CPU /* in the order of the towers, on a CPU device */
+} tp_all_reduce_mode;
+
+/* Each tower has variables of its own; their gradients are all-reduced, and every tower makes the same update. Those of the
+ * first tower are the model; the others are copies of it, named tower<k>/... and not saved, like their slots. They are made
+ * equal to it before training and, with broadcast_every_epoch, at the end of each epoch (batch norm's averages too, which only
+ * the first tower computes). The same optimizer makes the updates of all towers: what belongs to no variable (Adam's powers)
+ * exists once. [train: SyncMultiGPUTrainerReplicated] */
+typedef struct tp_sync_multi_gpu_trainer_replicated_desc {
+    tp_at at_;
+    int n_devices;      /* required */
+    const int *devices; /* copied */
+    tp_tri average;     /* TP_NO: gradients are summed. Default TP_YES */
+    tp_all_reduce_mode mode;
+    tp_tri broadcast_every_epoch; /* default TP_YES */
+} tp_sync_multi_gpu_trainer_replicated_desc;
+TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_replicated_(const tp_sync_multi_gpu_trainer_replicated_desc *d);
+
+/* Where shared variables live. */
+typedef enum tp_ps_device {
+    TP_ON_AUTO = 0, /* TP_ON_GPU for at most 2 devices, else TP_ON_CPU */
+    TP_ON_GPU,      /* spread over the towers' devices: each goes where there are the fewest elements yet */
+    TP_ON_CPU       /* on a CPU device, with the updates */
+} tp_ps_device;
+
+/* The towers share one set of variables, which each reads once a step. The mean of the towers' gradients is taken where the
+ * variable lives, and applied once. [train: SyncMultiGPUTrainerParameterServer] */
+typedef struct tp_sync_multi_gpu_trainer_parameter_server_desc {
+    tp_at at_;
+    int n_devices;      /* required */
+    const int *devices; /* copied */
+    tp_ps_device ps_device;
+} tp_sync_multi_gpu_trainer_parameter_server_desc;
+TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_parameter_server_(
+    const tp_sync_multi_gpu_trainer_parameter_server_desc *d);
+
+/* The towers share one set of variables (on the host with 4 devices or more, else spread), and each tower's gradient makes an
+ * update of its own: n_devices updates in a step, in the order of the towers, none of which waits for an average. As in
+ * the original a step is one run and ends when all towers are through. There each tower reads whichever updates happen to be
+ * done; here all of them read the variables as they are when the step begins, one of the orders that can occur there, so that
+ * training is deterministic. Counters of the optimizer that belong to no variable advance once a step. [train:
+ * AsyncMultiGPUTrainer] */
+typedef struct tp_async_multi_gpu_trainer_desc {
+    tp_at at_;
+    int n_devices;         /* required */
+    const int *devices;    /* copied */
+    tp_tri scale_gradient; /* each gradient is divided by n_devices. Default TP_YES */
+} tp_async_multi_gpu_trainer_desc;
+TP_DEF tp_trainer *tp_async_multi_gpu_trainer_(const tp_async_multi_gpu_trainer_desc *d);
+
+/* For whoever does not care: a parameter server with ps_device TP_ON_CPU. devices NULL: 0, 1, .... [train: the default
+ * multi-GPU trainer] */
+TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *devices);
+
+/* tp_sync_multi_gpu_trainer_replicated(.n_devices = 4, .average = TP_NO) */
+#ifdef TP_KEYWORDS
+#define tp_sync_multi_gpu_trainer_replicated(...) \
+    TP__CALL(train, tp_sync_multi_gpu_trainer_replicated, #__VA_ARGS__, __VA_ARGS__)
+#define tp_sync_multi_gpu_trainer_parameter_server(...) \
+    TP__CALL(train, tp_sync_multi_gpu_trainer_parameter_server, #__VA_ARGS__, __VA_ARGS__)
+#define tp_async_multi_gpu_trainer(...) TP__CALL(train, tp_async_multi_gpu_trainer, #__VA_ARGS__, __VA_ARGS__)
+#endif
 
 /* ==== >>config ======================================================================================== */
 
@@ -288,8 +402,11 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_traine
 
 /* For TP_OPTIONS: this header has these types. */
 TP_DEF const tp__zero_option *tp__train_zeros(void);
-#define TP__PART_tp_train_desc   train
-#define TP__PART_tp_train_config train
+#define TP__PART_tp_sync_multi_gpu_trainer_replicated_desc       train
+#define TP__PART_tp_sync_multi_gpu_trainer_parameter_server_desc train
+#define TP__PART_tp_async_multi_gpu_trainer_desc                 train
+#define TP__PART_tp_train_desc                                   train
+#define TP__PART_tp_train_config                                 train
 
 #ifdef __cplusplus
 }
@@ -309,6 +426,9 @@ TP_DEF const tp__zero_option *tp__train_zeros(void)
 {
     /* clang-format off */
     static const tp__zero_option options[] = {
+        TP__ZERO_OPTION(tp_sync_multi_gpu_trainer_replicated_desc, average, NO),
+        TP__ZERO_OPTION(tp_sync_multi_gpu_trainer_replicated_desc, broadcast_every_epoch, NO),
+        TP__ZERO_OPTION(tp_async_multi_gpu_trainer_desc, scale_gradient, NO),
         TP__ZERO_OPTION(tp_train_desc, n_extra_callbacks, NONE),
         TP__ZERO_OPTION(tp_train_desc, n_monitors, NONE),
         TP__ZERO_OPTION(tp_train_desc, starting_epoch, NONE),
@@ -368,22 +488,64 @@ static tp_status tp__graph_result(const tp_graph *g)
     return tp_graph_status(g) == TP_OK ? TP_OK : tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
 }
 
-/* Inside the tower: cost, gradients, update. Mistakes stick to the graph. */
-static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *in)
+/* The cost of the current tower, checked; NULL after a mistake, which sticks to the graph. */
+static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
 {
     tp_graph *g = t->graph;
     char text[TP_SHAPE_TEXT];
     tp_node *cost = tp_tower_func_call(t->state.tower_func, in);
-    if (tp_graph_status(g) != TP_OK) return;
-    if (!cost) {
-        tp_graph_fail(g, NULL, TP_ERR_ARG, "Expect the given function to return a cost, but got NULL");
-        return;
-    }
-    if (cost->shape.ndim != 0) {
+    if (tp_graph_status(g) != TP_OK) return NULL;
+    if (!cost) tp_graph_fail(g, NULL, TP_ERR_ARG, "Expect the given function to return a cost, but got NULL");
+    else if (cost->shape.ndim != 0)
         tp_graph_fail(g, NULL, TP_ERR_SHAPE, "Cost must be a scalar tensor, but '%s' has shape %s: take its mean",
                       tp_node_name(cost), tp_shape_text(&cost->shape, text));
-        return;
+    return tp_graph_status(g) == TP_OK ? cost : NULL;
+}
+
+static tp_optimizer *tp__model_optimizer(tp_trainer *t, const tp_model *m)
+{
+    tp__graph_settle(t->graph);
+    tp_optimizer *opt = m->optimizer ? m->optimizer(t->graph, m->user) : NULL;
+    if (opt) t->learning_rate_ = opt->learning_rate;
+    else
+        tp_graph_fail(t->graph, NULL, TP_ERR_ARG,
+                      m->optimizer ? "the model's optimizer function returned NULL" : "the model has no optimizer");
+    return opt;
+}
+
+/* No update before all gradients are there. */
+static void tp__gate(const tp_trainer *t, tp_grad_var *gvs, int n)
+{
+    tp_graph *g = t->graph;
+    tp_node **all = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *all);
+    if (!all || t->gate_gradients != TP_YES) return;
+    for (int i = 0; i < n; i++) all[i] = gvs[i].grad;
+    tp_node *gate = tp_group(g, all, n, "gate_gradients");
+    for (int i = 0; i < n; i++) {
+        tp_device_enter(g, tp_node_device(gvs[i].grad));
+        gvs[i].grad = tp_with_dependencies(gvs[i].grad, &gate, 1);
+        tp_device_leave(g);
     }
+}
+
+/* Pairs without a gradient go, with a warning; nothing left is a mistake. */
+static int tp__filter_gradients(const tp_trainer *t, tp_grad_var *gvs, int n)
+{
+    tp_graph *g = t->graph;
+    const tp_gradproc filter = tp_gradproc_filter_none();
+    if (tp_graph_status(g) != TP_OK) return 0;
+    n = tp_gradproc_run(&filter, g, gvs, n);
+    if (n == 0)
+        tp_graph_fail(g, NULL, TP_ERR_ARG, "the cost depends on no trainable variable: there is nothing to train");
+    return tp_graph_status(g) == TP_OK ? n : 0;
+}
+
+/* Inside the tower: cost, gradients, update. Mistakes stick to the graph. */
+static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *in)
+{
+    tp_graph *g = t->graph;
+    tp_node *cost = tp__tower_cost(t, in);
+    if (!cost) return;
     int n = 0;
     const tp_tower_context *ctx = tp_current_tower_context(g);
     tp_node *const *vars = ctx->has_own_variables ? tp_tower_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n)
@@ -392,24 +554,14 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
     tp_grad_var *gv = (tp_grad_var *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *gv);
     if (!var || !gv) return;                      /* sticks to the graph */
     for (int i = 0; i < n; i++) var[i] = vars[i]; /* building more nodes may move the collection */
-    tp__graph_settle(g);
-    tp_optimizer *opt = m->optimizer ? m->optimizer(g, m->user) : NULL;
-    if (!opt) {
-        tp_graph_fail(g, NULL, TP_ERR_ARG,
-                      m->optimizer ? "the model's optimizer function returned NULL" : "the model has no optimizer");
-        return;
-    }
+    tp_optimizer *opt = tp__model_optimizer(t, m);
+    if (!opt) return;
     tp_optimizer_compute_gradients(opt, cost, var, n, gv);
-    if (tp_graph_status(g) != TP_OK) return;
-    const tp_gradproc filter = tp_gradproc_filter_none();
-    n = tp_gradproc_run(&filter, g, gv, n);
-    if (n == 0) {
-        tp_graph_fail(g, NULL, TP_ERR_ARG, "the cost depends on no trainable variable: there is nothing to train");
-        return;
-    }
+    n = tp__filter_gradients(t, gv, n);
+    if (n == 0) return;
+    tp__gate(t, gv, n);
     t->train_op = tp_apply_gradients(opt, gv, n);
     t->cost = cost;
-    t->learning_rate_ = opt->learning_rate;
 }
 
 static tp_status tp__simple_build(tp_trainer *t, const tp_model *m)
@@ -466,6 +618,511 @@ TP_DEF tp_trainer *tp_noop_trainer(void)
 
 TP_DEF tp_trainer *tp_queue_input_trainer(void) { return tp__trainer_new("QueueInputTrainer"); }
 
+/* -- several towers ------------------------------------------------------------------------ >>devices */
+
+/* Of a trainer with several towers: its options, and what is known while it builds. */
+typedef struct tp__multi {
+    int host; /* the number of the CPU device that it wants; -1: none */
+    bool average, broadcast, scale_gradient, own_variables, on_host, async;
+    tp_all_reduce_mode mode;
+    int64_t *elements; /* of variables on each tower's device, where they are spread */
+    /* while it builds */
+    tp_trainer *t;
+    const tp_model *model;
+    tp_optimizer *opt;
+    tp_status status;
+    tp_node **cost; /* of each tower */
+    tp_node **var;  /* what is trained, n_var of them: the first tower's, or the shared ones */
+    int n_var;
+} tp__multi;
+
+static int tp__tower_device(const tp_trainer *t, int tower) { return t->devices ? t->devices[tower] : tower; }
+
+/* One more than the largest number of a tower's device. */
+static int tp__tower_devices(const tp_trainer *t)
+{
+    int most = 0;
+    for (int i = 0; i < t->n_devices; i++)
+        if (tp__tower_device(t, i) >= most) most = tp__tower_device(t, i) + 1;
+    return most;
+}
+
+/* A shared variable goes to the host, or where there are the fewest elements; it is asked for again by the other towers. */
+static tp_node *tp__spread_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
+{
+    tp__multi *b = (tp__multi *)user;
+    tp_graph *g = b->t->graph;
+    int least = 0;
+    for (int i = 1; i < b->t->n_devices; i++)
+        if (b->elements[i] < b->elements[least]) least = i;
+    const int before = tp_graph_n_variables(g);
+    tp_device_enter(g, b->on_host ? b->host : tp__tower_device(b->t, least));
+    tp_node *n = tp_getter_next(call, d);
+    tp_device_leave(g);
+    if (tp_graph_n_variables(g) > before) b->elements[least] += tp_shape_size(&d->shape);
+    return n;
+}
+
+/* What tp_build_on_towers calls for each tower. */
+static tp_node *tp__multi_tower(const tp_tower_context *tower, void *user)
+{
+    tp__multi *b = (tp__multi *)user;
+    tp_trainer *t = b->t;
+    tp_node **in = (tp_node **)tp_graph_alloc(t->graph, (size_t)b->model->n_inputs * sizeof *in);
+    if (!in) return tp_poison(t->graph);
+    tp_log(TP_LOG_INFO, "Building graph for training tower %d ...", tower->index);
+    if (b->status == TP_OK) b->status = tp_input_get_tensors(t->input_, in);
+    tp_node *cost = b->status == TP_OK ? tp__tower_cost(t, in) : NULL;
+    if (cost && tower->index == 0) b->opt = tp__model_optimizer(t, b->model);
+    return cost ? cost : tp_poison(t->graph);
+}
+
+/* What the first tower has, tower k has under its own name. */
+static bool tp__find_trained(tp__multi *b)
+{
+    tp_graph *g = b->t->graph;
+    int n = 0, own = 0;
+    tp_node *const *all = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
+    b->var = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof(tp_node *));
+    for (int i = 0; i < n && b->var; i++) {
+        const tp_variable *v = tp_node_variable(all[i]);
+        if (v && !v->local) b->var[own++] = all[i];
+        else if (v && b->own_variables && !v->copy_of)
+            tp_graph_fail(
+                g, NULL, TP_ERR_STATE,
+                "%s: the trainable variable '%s' has no partner in the first tower: every tower must make the "
+                "same variables",
+                b->t->name, v->name);
+    }
+    b->n_var = own;
+    return tp_graph_status(g) == TP_OK;
+}
+
+/* The variable of tower k that is a copy of `first`. */
+static tp_node *tp__copy_in_tower(tp__multi *b, tp_node *first, int tower)
+{
+    char name[1100];
+    if (tower == 0) return first;
+    snprintf(name, sizeof name, "tower%d/%s", tower, tp_node_name(first));
+    const tp_variable *v = tp__variable_named(b->t->graph, name);
+    if (v) return v->node;
+    return tp_graph_fail(b->t->graph, NULL, TP_ERR_STATE,
+                         "%s: the trainable variable '%s' has no copy in tower%d: every tower must make the same "
+                         "variables",
+                         b->t->name, tp_node_name(first), tower);
+}
+
+/* The sum of the costs is differentiated in one pass, since a layer may read values of all towers. */
+static tp_node *tp__sum_of_costs(const tp__multi *b)
+{
+    return b->t->n_devices == 1 ? b->cost[0] : tp_add_n(b->cost, b->t->n_devices);
+}
+
+/* Gradients that only some towers have. */
+static void tp__different_gradients(const tp__multi *b, const tp_grad_var *gvs, int tower)
+{
+    tp_buf names;
+    memset(&names, 0, sizeof names);
+    for (int i = 0; i < b->n_var; i++)
+        if (!gvs[i].grad != !gvs[(int64_t)tower * b->n_var + i].grad)
+            tp_buf_printf(&names, "%s%s", names.len ? ", " : "", tp_node_name(b->var[i]));
+    if (names.len)
+        tp_graph_fail(b->t->graph, NULL, TP_ERR_STATE,
+                      "Number of gradients from each tower is different! Tower 0 and tower %d differ in: %s", tower,
+                      names.data ? names.data : "");
+    tp_buf_free(&names);
+}
+
+/* y = x / n where x is. */
+static tp_node *tp__divided(tp_node *x, int n)
+{
+    if (n == 1) return x;
+    tp_graph *g = tp_node_graph(x);
+    tp_device_enter(g, tp_node_device(x));
+    tp_node *y = tp_affine(x, 1.0f / (float)n, 0.0f);
+    tp_device_leave(g);
+    return y;
+}
+
+/* grads[k], of tower k, becomes the sum or mean of all of them. */
+static void tp__reduce_gradients(const tp__multi *b, tp_node **grads)
+{
+    const int n = b->t->n_devices;
+    tp_graph *g = b->t->graph;
+    if (n == 1) return;
+    if (b->mode == TP_ALL_REDUCE_CPU) {
+        tp_device_enter(g, b->host);
+        tp_node *sum = tp_add_n(grads, n);
+        tp_device_leave(g);
+        if (b->average) sum = tp__divided(sum, n);
+        for (int k = 0; k < n; k++) grads[k] = tp__on_device(sum, tp__tower_device(b->t, k));
+    } else if (b->mode == TP_ALL_REDUCE_HIERARCHICAL) {
+        tp_all_reduce(grads, 4, b->average, grads);
+        tp_all_reduce(grads + 4, 4, b->average, grads + 4);
+        for (int k = 0; k < 4; k++) {
+            tp_node *pair[2];
+            pair[0] = grads[k], pair[1] = grads[k + 4];
+            tp_all_reduce(pair, 2, b->average, pair);
+            grads[k] = pair[0], grads[k + 4] = pair[1];
+        }
+    } else {
+        tp_all_reduce(grads, n, b->average, grads);
+    }
+}
+
+/* An update of tower k's copies by gradients that are the same in all towers. */
+static void tp__replicated_update(tp__multi *b)
+{
+    tp_trainer *t = b->t;
+    tp_graph *g = t->graph;
+    const int n = t->n_devices, all = n * b->n_var;
+    tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, ((size_t)all + 1) * sizeof *gvs);
+    tp_node **room = (tp_node **)tp_graph_alloc(g, ((size_t)all + 2 * (size_t)n) * sizeof *room);
+    if (!gvs || !room) return;
+    tp_node **wrt = room + 2 * n, **one = room, **update = room + n;
+    for (int k = 0; k < n; k++)
+        for (int i = 0; i < b->n_var; i++) wrt[k * b->n_var + i] = tp__copy_in_tower(b, b->var[i], k);
+    if (tp_graph_status(g) != TP_OK) return;
+    tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), wrt, all, gvs);
+    for (int k = 1; k < n; k++) tp__different_gradients(b, gvs, k);
+    for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) { /* the last layers' are ready first */
+        if (!gvs[i].grad) continue;
+        for (int k = 0; k < n; k++) one[k] = gvs[k * b->n_var + i].grad;
+        tp__reduce_gradients(b, one);
+        for (int k = 0; k < n; k++) gvs[k * b->n_var + i].grad = one[k];
+    }
+    for (int k = 0; k < n && tp_graph_status(g) == TP_OK; k++) {
+        tp_grad_var *own = gvs + k * b->n_var;
+        int kept = 0;
+        if (k == 0) kept = tp__filter_gradients(t, own, b->n_var);
+        for (int i = 0; i < b->n_var && k > 0; i++)
+            if (own[i].grad) own[kept++] = own[i];
+        if (tp_graph_status(g) != TP_OK) return;
+        tp__gate(t, own, kept);
+        tp_device_enter(g, tp__tower_device(t, k));
+        update[k] = tp_apply_gradients(b->opt, own, kept);
+        tp_device_leave(g);
+    }
+    if (tp_graph_status(g) == TP_OK) t->train_op = n == 1 ? update[0] : tp_group(g, update, n, "train_op");
+}
+
+/* One update of the shared variables by the mean of the towers' gradients. */
+static void tp__server_update(tp__multi *b)
+{
+    tp_trainer *t = b->t;
+    tp_graph *g = t->graph;
+    tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, ((size_t)b->n_var + 1) * sizeof *gvs);
+    if (!gvs) return;
+    tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), b->var, b->n_var, gvs);
+    const int n = tp__filter_gradients(t, gvs, b->n_var);
+    for (int i = 0; i < n; i++) {
+        tp_device_enter(g, tp_node_device(gvs[i].var));
+        gvs[i].grad = tp__divided(gvs[i].grad, t->n_devices);
+        tp_device_leave(g);
+    }
+    if (n == 0) return;
+    tp__gate(t, gvs, n);
+    t->train_op = tp_apply_gradients(b->opt, gvs, n);
+}
+
+/* An update of the shared variables by each tower's gradient, in the order of the towers. */
+static void tp__async_update(tp__multi *b)
+{
+    tp_trainer *t = b->t;
+    tp_graph *g = t->graph;
+    const int n = t->n_devices;
+    tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, ((size_t)n * (size_t)b->n_var + 1) * sizeof *gvs);
+    tp_node **update = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *update);
+    if (!gvs || !update) return;
+    for (int k = 0; k < n && tp_graph_status(g) == TP_OK; k++) {
+        tp_optimizer_compute_gradients(b->opt, b->cost[k], b->var, b->n_var, gvs + k * b->n_var);
+        if (k > 0) tp__different_gradients(b, gvs, k);
+    }
+    for (int k = 0; k < n && tp_graph_status(g) == TP_OK; k++) {
+        tp_grad_var *own = gvs + k * b->n_var;
+        int kept = 0;
+        if (k == 0) kept = tp__filter_gradients(t, own, b->n_var);
+        for (int i = 0; i < b->n_var && k > 0; i++)
+            if (own[i].grad) own[kept++] = own[i];
+        if (tp_graph_status(g) != TP_OK) return;
+        for (int i = 0; i < kept && b->scale_gradient; i++) own[i].grad = tp__divided(own[i].grad, n);
+        tp__gate(t, own, kept);
+        for (tp_optimizer *o = b->opt; o && k > 0; o = o->inner) o->after = update[k - 1];
+        update[k] = tp_apply_gradients(b->opt, own, kept);
+    }
+    for (tp_optimizer *o = b->opt; o; o = o->inner) o->after = NULL;
+    if (tp_graph_status(g) == TP_OK) t->train_op = n == 1 ? update[0] : tp_group(g, update, n, "train_op");
+}
+
+/* Every copy becomes what the first tower's variable is. [SyncVariables] */
+static tp_node *tp__sync_variables(tp_graph *g, void *user)
+{
+    int n = 0;
+    const int n_var = tp_graph_n_variables(g);
+    tp_node **ops = (tp_node **)tp_graph_alloc(g, ((size_t)n_var + 1) * sizeof *ops);
+    (void)user;
+    for (int i = 0; i < n_var && ops; i++) {
+        const tp_variable *v = tp_graph_variable(g, i);
+        if (v->copy_of) ops[n++] = tp_assign(v->node, v->copy_of->node, NULL);
+        else if (v->local && tp__in_numbered_tower(v->name))
+            tp_log(TP_LOG_WARN, "The variable '%s' has no partner in the first tower: it is not made equal to one.",
+                   v->name);
+    }
+    tp_log(TP_LOG_INFO, "SyncVariables: %d variables of other towers are copies of the first one's.", n);
+    return ops ? tp_group(g, ops, n, "sync_variables_from_main_tower") : tp_poison(g);
+}
+
+static tp_status tp__register_sync(tp_trainer *t)
+{
+    tp_cb_run_op_desc d;
+    if (!t->multi_ || !t->multi_->own_variables || t->n_devices == 1) return TP_OK;
+    memset(&d, 0, sizeof d);
+    d.fn = tp__sync_variables;
+    d.run_as_trigger = t->multi_->broadcast ? TP_YES : TP_NO;
+    d.verbose = TP_YES;
+    tp_callback *cb = tp_cb_run_op_(&d);
+    if (cb) cb->name = "SyncVariables";
+    return tp_trainer_register_callback(t, cb);
+}
+
+/* All towers, then gradients and updates. */
+static void tp__multi_towers(tp__multi *b)
+{
+    tp_trainer *t = b->t;
+    tp_graph *g = t->graph;
+    tp_towers_desc d;
+    tp_variable_scope_desc scope;
+    memset(&d, 0, sizeof d);
+    memset(&scope, 0, sizeof scope);
+    d.n = t->n_devices;
+    d.devices = t->devices;
+    d.own_variables = b->own_variables;
+    scope.no_name_scope = true;
+    if (!b->own_variables) scope.getter = tp__spread_getter, scope.getter_user = b;
+    b->cost = (tp_node **)tp_graph_alloc(g, (size_t)d.n * sizeof(tp_node *));
+    b->elements = (int64_t *)tp_graph_alloc(g, (size_t)d.n * sizeof(int64_t));
+    if (!b->cost || !b->elements) return;
+    tp_variable_scope_push(g, &scope);
+    tp_build_on_towers(g, &d, tp__multi_tower, b, b->cost);
+    tp_variable_scope_pop(g);
+    if (b->status != TP_OK || tp_graph_status(g) != TP_OK || !tp__find_trained(b)) return;
+    tp_device_enter(g, tp__tower_device(t, 0));
+    if (b->own_variables) tp__replicated_update(b);
+    else if (b->async) tp__async_update(b);
+    else tp__server_update(b);
+    if (tp_graph_status(g) == TP_OK) /* a NaN in any of them is seen */
+        t->cost = d.n == 1 ? b->cost[0] : tp_named(tp__divided(tp__sum_of_costs(b), d.n), "mean_cost_of_towers");
+    tp_device_leave(g);
+}
+
+static tp_status tp__multi_build(tp_trainer *t, const tp_model *m)
+{
+    tp__multi *b = t->multi_;
+    if (t->n_devices > 1 && !t->input_->feedfree)
+        return tp_fail(TP_ERR_ARG,
+                       "%s: '%s' feeds one tower, there are %d: give a QueueInput, or the dataflow itself as .dataflow",
+                       t->name, t->input_->name, t->n_devices);
+    b->t = t;
+    b->model = m;
+    b->status = TP_OK;
+    tp__multi_towers(b);
+    return b->status == TP_OK ? tp__graph_result(t->graph) : b->status;
+}
+
+/* The devices that the session has, or will get; the trainer's own needs are met. */
+static tp_status tp__multi_session(tp_trainer *t)
+{
+    tp_session_config *c = &t->creator.config;
+    const tp__multi *b = t->multi_;
+    if (t->xla_compile == TP_NO) c->no_fusion = true;
+    if (!b || t->creator.borrowed) return TP_OK;
+    const int towers = tp__tower_devices(t), all = towers + (b->host >= 0);
+    const int given = c->devices && c->n_devices > 0 ? c->n_devices : 0;
+    int have = given + (c->n_cpu_devices > 0 ? c->n_cpu_devices : 0);
+    if (!given && have < all) have = c->n_cpu_devices = all;
+    if (b->host >= 0 && have == towers) have = given + ++c->n_cpu_devices;
+    if (b->own_variables && b->mode == TP_ALL_REDUCE_NCCL) c->nccl_all_reduce = true;
+    if (have >= all) return TP_OK;
+    return tp_fail(TP_ERR_ARG, "%s has a tower on device %d, but the session's config has %d device%s, numbered from 0",
+                   t->name, towers - 1, have, have == 1 ? "" : "s");
+}
+
+/* What the three have in common. A mistake sticks to its graph, so that setup_graph gives the sentence. NULL: out of memory. */
+static tp_trainer *tp__multi_new(const char *name, tp_at at, int n, const int *devices)
+{
+    const bool ok = n >= 1 && n <= TP_MAX_OUTPUTS;
+    tp_trainer *t = tp__trainer_new(name);
+    tp__multi *b = (tp__multi *)tp_calloc(1, sizeof *b + (size_t)(ok ? n : 1) * sizeof(int));
+    if (!t || !b) {
+        tp_free(b);
+        tp_trainer_free(t);
+        return NULL;
+    }
+    int *copy = (int *)(void *)(b + 1);
+    b->host = -1;
+    t->multi_ = b;
+    t->devices = copy;
+    t->n_devices = ok ? n : 1;
+    t->build = tp__multi_build;
+    if (!ok) tp_graph_fail(t->graph, &at, TP_ERR_ARG, "%s: .n_devices is %d: it is 1 to %d", name, n, TP_MAX_OUTPUTS);
+    for (int i = 0; i < n && ok; i++) {
+        copy[i] = devices ? devices[i] : i;
+        if (copy[i] >= 0) continue;
+        tp_graph_fail(t->graph, &at, TP_ERR_ARG, "%s: .devices[%d] is %d: devices are numbered from 0", name, i,
+                      copy[i]);
+        copy[i] = 0;
+    }
+    return t;
+}
+
+TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_replicated_(const tp_sync_multi_gpu_trainer_replicated_desc *d)
+{
+    TP__REQUIRE(d, NULL)
+    tp_trainer *t = tp__multi_new("SyncMultiGPUTrainerReplicated", d->at_, d->n_devices, d->devices);
+    if (!t) return NULL;
+    const int n = t->n_devices;
+    tp__multi *b = t->multi_;
+    b->own_variables = true;
+    b->average = d->average != TP_NO;
+    b->broadcast = d->broadcast_every_epoch != TP_NO;
+    b->mode = d->mode;
+    if (b->mode == TP_ALL_REDUCE_HIERARCHICAL && n != 8) {
+        tp_log(TP_LOG_WARN, "%s: the mode 'hierarchical' is for 8 devices, not %d: one is chosen.", t->name, n);
+        b->mode = TP_ALL_REDUCE_AUTO;
+    }
+    if (b->mode == TP_ALL_REDUCE_AUTO) b->mode = n == 8 ? TP_ALL_REDUCE_HIERARCHICAL : TP_ALL_REDUCE_NCCL;
+    if (b->mode == TP_ALL_REDUCE_CPU && n > 1) b->host = tp__tower_devices(t);
+    return t;
+}
+
+TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_parameter_server_(const tp_sync_multi_gpu_trainer_parameter_server_desc *d)
+{
+    TP__REQUIRE(d, NULL)
+    tp_trainer *t = tp__multi_new("SyncMultiGPUTrainerParameterServer", d->at_, d->n_devices, d->devices);
+    if (!t) return NULL;
+    tp__multi *b = t->multi_;
+    b->on_host = d->ps_device == TP_ON_CPU || (d->ps_device == TP_ON_AUTO && d->n_devices > 2);
+    if (b->on_host) b->host = tp__tower_devices(t);
+    return t;
+}
+
+TP_DEF tp_trainer *tp_async_multi_gpu_trainer_(const tp_async_multi_gpu_trainer_desc *d)
+{
+    TP__REQUIRE(d, NULL)
+    tp_trainer *t = tp__multi_new("AsyncMultiGPUTrainer", d->at_, d->n_devices, d->devices);
+    if (!t) return NULL;
+    tp__multi *b = t->multi_;
+    b->async = true;
+    b->scale_gradient = d->scale_gradient != TP_NO;
+    b->on_host = d->n_devices >= 4;
+    if (b->on_host) b->host = tp__tower_devices(t);
+    return t;
+}
+
+TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *devices)
+{
+    tp_sync_multi_gpu_trainer_parameter_server_desc d;
+    memset(&d, 0, sizeof d);
+    d.n_devices = n_devices;
+    d.devices = devices;
+    d.ps_device = TP_ON_CPU;
+    return tp_sync_multi_gpu_trainer_parameter_server_(&d);
+}
+
+/* -- predictors of a trainer */
+
+TP_DEF tp_status tp_trainer_set_tower_func(tp_trainer *t, tp_tower_func *f)
+{
+    TP__REQUIRE(t && f, TP_ERR_ARG)
+    if (f->graph != t->graph)
+        return tp_fail(TP_ERR_ARG, "%s: the tower function is of another graph than the trainer's", t->name);
+    if (t->state.tower_func || t->callbacks_ready_)
+        return tp_fail(TP_ERR_STATE, "%s: the tower function is set once, before the callbacks", t->name);
+    t->state.tower_func = f;
+    return TP_OK;
+}
+
+TP_DEF tp_tower_handles tp_trainer_towers(tp_trainer *t)
+{
+    return tp_tower_func_towers(t ? t->state.tower_func : NULL, TP_TOWERS_ALL);
+}
+
+TP_DEF const tp_spec *tp_trainer_inputs_desc(tp_trainer *t, int *n)
+{
+    if (n) *n = 0;
+    TP__REQUIRE(t && n, NULL)
+    return t->state.tower_func ? tp_tower_func_signature(t->state.tower_func, n) : NULL;
+}
+
+/* The tower of a device's predictors; NULL after a mistake. */
+static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
+{
+    char name[40];
+    int n = 0;
+    tp_graph *g = t->graph;
+    tp_tower_func *f = t->state.tower_func;
+    const tp_spec *spec = tp_tower_func_signature(f, &n);
+    snprintf(name, sizeof name, "tower-pred-%d", device);
+    const tp_tower_handle *h = tp_tower_func_find(f, name);
+    if (h) return h;
+    tp_node **in = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *in);
+    if (!in) return NULL;
+    const bool finalized = g->finalized;
+    g->finalized = false; /* what is added changes nothing that is there */
+    if (tp__predict_tower_enter(f, name, device)) {
+        for (int i = 0; i < n; i++) in[i] = tp_placeholder(g, spec[i].name, spec[i].dtype, spec[i].shape);
+        tp_tower_func_call(f, in);
+    }
+    tp__predict_tower_leave(f);
+    g->finalized = finalized;
+    if (tp__graph_result(g) != TP_OK) return NULL;
+    return tp_tower_func_find(f, name);
+}
+
+/* Nodes of the tower by their names. */
+static tp_node *tp__predictor_find(const tp_tower_handle *h, const char *name, const char *what)
+{
+    char near[TP__NEAREST_TEXT];
+    tp_node *n = name ? tp_tower_handle_get(h, name) : NULL;
+    if (!n && name) n = tp__node_named(h->ctx.graph, name);
+    if (!n)
+        tp_fail(TP_ERR_NAME, "get_predictor: the tower '%s' has no %s '%s'%s", h->ctx.ns_name, what,
+                name ? name : "NULL", name ? tp__node_near(h->ctx.graph, name, near) : "");
+    return n;
+}
+
+TP_DEF tp_predictor *tp_trainer_get_predictor(tp_trainer *t, const char *const *input_names, int n_inputs,
+                                              const char *const *output_names, int n_outputs, int device)
+{
+    TP__REQUIRE(t && output_names && n_outputs > 0 && n_inputs >= 0, NULL)
+    int n_in = 0;
+    const tp_spec *spec = tp_trainer_inputs_desc(t, &n_in);
+    if (!spec || device < 0) {
+        tp_fail(spec ? TP_ERR_ARG : TP_ERR_STATE,
+                spec ? "%s: get_predictor: devices are numbered from 0" : "%s: get_predictor comes after setup_graph",
+                t->name);
+        return NULL;
+    }
+    if (input_names) n_in = n_inputs;
+    const tp_tower_handle *h = tp__predictor_tower(t, device);
+    tp_node **node = (tp_node **)tp_calloc((size_t)n_in + (size_t)n_outputs, sizeof *node);
+    bool ok = h && node;
+    for (int i = 0; i < n_in && ok; i++)
+        ok = (node[i] = tp__predictor_find(h, input_names ? input_names[i] : spec[i].name, "input")) != NULL;
+    for (int i = 0; i < n_outputs && ok; i++)
+        ok = (node[n_in + i] = tp__predictor_find(h, output_names[i], "tensor")) != NULL;
+    tp_predictor *p = ok ? tp__predictor_new(t->graph, node, n_in, node + n_in, n_outputs) : NULL;
+    tp_free((void *)node);
+    if (p && t->state.session && tp__predictor_attach(p, t->state.session) != TP_OK) {
+        tp_predictor_free(p);
+        p = NULL;
+    }
+    if (!p) return NULL;
+    p->next = t->predictors_;
+    t->predictors_ = p;
+    return p;
+}
+
 TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
 {
     TP__REQUIRE(t, TP_ERR_ARG)
@@ -474,6 +1131,7 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     memset(&c, 0, sizeof c);
     if (t->graph_ready_ || t->callbacks_ready_ || tp_graph_n_operations(t->graph) > 0)
         return tp_fail(TP_ERR_STATE, "%s: the seed is set before anything is built", t->name);
+    if (tp_graph_status(t->graph) != TP_OK) return tp__graph_result(t->graph); /* a mistake of its constructor */
     c.seed = seed;
     tp_graph *g = tp_graph_new(&c);
     if (!g) return TP_ERR_NOMEM;
@@ -490,9 +1148,15 @@ TP_DEF void tp_trainer_free(tp_trainer *t)
     tp_free((void *)t->callback_);
     tp_callback_free(t->group_);
     tp_hooked_session_free(t->state.hooked_session);
+    while (t->predictors_) {
+        tp_predictor *next = t->predictors_->next;
+        tp_predictor_free(t->predictors_);
+        t->predictors_ = next;
+    }
     tp_input_free(t->input_);
     if (t->owns_session_) tp_session_free(t->state.session);
     tp_graph_free(t->graph);
+    tp_free(t->multi_);
     tp_free(t);
 }
 
@@ -549,7 +1213,8 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
     if (st == TP_OK) st = tp_input_setup(input, t->graph, m->inputs, m->n_inputs);
     if (st == TP_OK) st = t->build(t, m);
     if (st == TP_OK) st = tp__graph_result(t->graph);
-    return st == TP_OK ? tp__register_input(t) : st;
+    if (st == TP_OK) st = tp__register_input(t);
+    return st == TP_OK ? tp__register_sync(t) : st;
 }
 
 /* -- the four calls: callbacks */
@@ -795,12 +1460,15 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         st = tp__graph_result(t->graph);
     }
     if (st == TP_OK) st = tp__session_init_setup(init, t->graph);
+    if (st == TP_OK) st = tp__multi_session(t);
     if (st == TP_OK) {
         tp_log(TP_LOG_INFO, "Creating the session ...");
         t->state.session = t->creator.create(&t->creator, t->graph);
         t->owns_session_ = t->state.session && !t->creator.borrowed;
         if (!t->state.session) st = TP_ERR;
     }
+    for (tp_predictor *p = t->predictors_; p && st == TP_OK; p = p->next)
+        st = tp__predictor_attach(p, t->state.session);
     if (st == TP_OK) st = t->initialize_hooks ? t->initialize_hooks(t) : tp_trainer_initialize_hooks(t);
     if (st == TP_OK && !t->state.hooked_session)
         st = tp_fail(TP_ERR_STATE, "%s: initialize_hooks set no state.hooked_session", t->name);

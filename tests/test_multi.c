@@ -1,0 +1,778 @@
+/* Trainers with a tower on each of several devices of one process: n towers with a batch each are one with n times the batch;
+ * and what every trainer promises (checkpoints, resume, stops, errors) holds for them. */
+#define TP_IMPLEMENTATION
+#define TP_STATIC /* private functions are tested too */
+#include "tp_layers.h"
+#include "tp_train.h"
+#include "tp_test.h"
+
+#include <signal.h>
+
+/* ==== >>helpers ======================================================================================= */
+
+enum { SIDE = 4, CLASSES = 3, STEPS = 20, WHOLE = 8 /* samples of a step, of all towers together */ };
+
+static char logged[1 << 15];
+static size_t logged_n;
+static void log_sink(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level;
+    const int n = snprintf(logged + logged_n, sizeof logged - logged_n, "%s\n", message);
+    if (n > 0 && logged_n + (size_t)n < sizeof logged) logged_n += (size_t)n;
+}
+static void quiet(void)
+{
+    logged_n = 0;
+    logged[0] = 0;
+    tp_set_log(log_sink, NULL);
+}
+
+/* What is trained, and by whom. */
+typedef enum kind { SIMPLE, REPLICATED, HIERARCHICAL, ON_CPU, SUMMED, PS_GPU, PS_CPU, DEFAULT, ASYNC, ASYNC_SUM } kind;
+typedef enum rule { MOMENTUM, SGD, ADAM, CLIPPED, ACCUM, SCALED_LOSS } rule;
+typedef struct plan {
+    kind k;
+    int n, batch; /* towers, samples of each */
+    rule r;
+    bool no_norm, dropout;
+    float rate; /* 0: 0.05 */
+    int calls;  /* of the optimizer function */
+    int fail_at;
+} plan;
+
+static tp_node *build(tp_graph *g, tp_node *const *in, void *user)
+{
+    const plan *p = (const plan *)user;
+    tp_node *y = NULL;
+    TP_ARGSCOPE(g, batch_norm, .sync_statistics = p->n > 1 ? TP_SYNC_TOWERS : TP_SYNC_NONE, .momentum = 0.75f)
+    {
+        y = tp_conv2d(in[0], "conv0", .filters = 4, .kernel_size = 3);
+        if (!p->no_norm) y = tp_batch_norm(y, "bn0");
+        y = tp_tanh(y);
+    }
+    if (p->dropout) y = tp_dropout(y, .rate = 0.5f);
+    y = tp_fully_connected(y, "fc0", .units = CLASSES);
+    tp_named(tp_softmax(y), "prob");
+    tp_named(tp_cast(tp_not_equal(tp_argmax(y, -1), tp_cast(in[1], TP_I64)), TP_F32), "incorrect_vector");
+    tp_node *loss = tp_mean(tp_sparse_softmax_cross_entropy(y, in[1]));
+    tp_node *decay = tp_regularize_cost(g, "fc.*/W", tp_l2_regularizer(0.01f), NULL);
+    tp_node *cost = tp_named(tp_add(loss, decay), "cost");
+    tp_add_moving_summary_n(&cost, 1, NULL);
+    return cost;
+}
+
+static tp_node *times(tp_node *grad, tp_node *var, void *user)
+{
+    (void)var, (void)user;
+    return tp_affine(grad, 1.5f, 0);
+}
+static tp_optimizer *optimizer(tp_graph *g, void *user)
+{
+    plan *p = (plan *)user;
+    tp_node *lr = tp_get_scalar_variable(g, "learning_rate", p->rate > 0 ? p->rate : 0.05f);
+    p->calls++;
+    switch (p->r) {
+    case SGD: return tp_sgd(lr);
+    case ADAM: return tp_adam(lr, .epsilon = 0.1f); /* conv0/b's gradient is rounding: bn0 takes its mean away */
+    case CLIPPED:
+        return tp_apply_grad_processors(tp_momentum(lr), TP_GRADPROCS(tp_gradproc_scale("conv0/W", 0.25f),
+                                                                      tp_gradproc_map(times, NULL, "fc0/.*"),
+                                                                      tp_gradproc_global_norm_clip(0.5f)));
+    case ACCUM: return tp_accum_grad(tp_momentum(lr), 2);
+    case SCALED_LOSS: return tp_loss_scale(tp_momentum(lr), .initial = 16, .interval = 3);
+    default: return tp_momentum(lr);
+    }
+}
+
+static const tp_spec inputs[] = {TP_SPEC("x", TP_F32, TP_ANY, SIDE, SIDE, 1), TP_SPEC("label", TP_I32, TP_ANY)};
+
+static tp_model model_of(plan *p)
+{
+    tp_model m;
+    memset(&m, 0, sizeof m);
+    m.inputs = inputs;
+    m.n_inputs = 2;
+    m.build_graph = build;
+    m.optimizer = optimizer;
+    m.user = p;
+    return m;
+}
+
+/* Sample i is the same, whichever tower gets it. */
+static tp_status point(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    const plan *p = (const plan *)user;
+    (void)pass;
+    if (p->fail_at && index >= p->fail_at) return tp_fail(TP_ERR_IO, "the disk is gone");
+    tp_status st = tp_datapoint_resize(dp, 2);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(p->batch, SIDE, SIDE, 1));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_I32, tp_make_shape(p->batch));
+    for (int b = 0; b < p->batch && st == TP_OK; b++) {
+        const int64_t sample = index * p->batch + b;
+        float *x = (float *)dp->c[0].data + b * SIDE * SIDE, sum = 0;
+        for (int i = 0; i < SIDE * SIDE; i++) {
+            x[i] = (float)tp_random_normal(7, (uint64_t)sample, (uint64_t)i);
+            sum += x[i];
+        }
+        ((int32_t *)dp->c[1].data)[b] = sum > 1.5f ? 2 : sum > -1.5f;
+    }
+    return st;
+}
+static tp_dataflow *flow(plan *p) { return tp_df_from_generator(point, .user = p, .size = 1 << 20, .indexed = TP_YES); }
+
+static tp_trainer *trainer_of(kind k, int n)
+{
+    switch (k) {
+    case REPLICATED: return tp_sync_multi_gpu_trainer_replicated(.n_devices = n);
+    case HIERARCHICAL: return tp_sync_multi_gpu_trainer_replicated(.n_devices = n, .mode = TP_ALL_REDUCE_HIERARCHICAL);
+    case ON_CPU: return tp_sync_multi_gpu_trainer_replicated(.n_devices = n, .mode = TP_ALL_REDUCE_CPU);
+    case SUMMED: return tp_sync_multi_gpu_trainer_replicated(.n_devices = n, .average = TP_NO);
+    case PS_GPU: return tp_sync_multi_gpu_trainer_parameter_server(.n_devices = n, .ps_device = TP_ON_GPU);
+    case PS_CPU: return tp_sync_multi_gpu_trainer_parameter_server(.n_devices = n, .ps_device = TP_ON_CPU);
+    case DEFAULT: return tp_default_multi_gpu_trainer(n, NULL);
+    case ASYNC: return tp_async_multi_gpu_trainer(.n_devices = n);
+    case ASYNC_SUM: return tp_async_multi_gpu_trainer(.n_devices = n, .scale_gradient = TP_NO);
+    default: return tp_queue_input_trainer();
+    }
+}
+
+/* Keeps the values of all variables that are saved, when training is over. */
+static tp_status keep_values(tp_callback *cb)
+{
+    tp_dict *d = *(tp_dict **)cb->user;
+    int n = 0;
+    tp_node *const *all = tp_collection(cb->train->graph, TP_KEY_GLOBAL_VARIABLES, &n);
+    tp_status st = TP_OK;
+    for (int i = 0; i < n && st == TP_OK && cb->train->session; i++) {
+        tp_tensor *t = tp_dict_add(d, tp_node_name(all[i]));
+        st = t ? tp_session_read(cb->train->session, tp_node_variable(all[i]), t) : TP_ERR_NOMEM;
+    }
+    return st;
+}
+static tp_callback *keeper(tp_dict *d)
+{
+    tp_callback *cb = tp_callback_new("Keeper", sizeof(tp_dict *));
+    *(tp_dict **)cb->user = d;
+    cb->after_train = keep_values;
+    return cb;
+}
+
+static tp_train_config config_of(plan *p, tp_callback *const *cb, int n_cb, int steps)
+{
+    tp_train_config c;
+    memset(&c, 0, sizeof c);
+    c.model = model_of(p);
+    c.dataflow = flow(p);
+    c.callbacks = cb;
+    c.n_callbacks = n_cb;
+    c.n_monitors = TP_NONE;
+    c.steps_per_epoch = steps;
+    c.max_epoch = 1;
+    c.log_layers = TP_NO;
+    return c;
+}
+
+static tp_status train_plan(plan *p, int threads, int steps, tp_dict *d)
+{
+    tp_callback *cb[1] = {keeper(d)};
+    tp_train_config c = config_of(p, cb, 1, steps);
+    tp_session_config s = tp_default_session_config();
+    s.threads = threads;
+    c.session_config = &s;
+    return tp_launch_train_with_config(&c, trainer_of(p->k, p->n));
+}
+
+/* Every variable of a is in b, and the same to `most`, relative to its largest element or 1. */
+static void check_close(const char *what, const tp_dict *a, const tp_dict *b, double most)
+{
+    CHECK_MSG(a->n == b->n && a->n > 8, "%s: %d and %d variables", what, a->n, b->n);
+    for (int i = 0; i < a->n; i++) {
+        const tp_tensor *x = &a->item[i].value, *y = tp_dict_find(b, a->item[i].name);
+        double off = 0;
+        if (!CHECK_MSG(y && tp_shape_equal(&x->shape, &y->shape), "%s: %s", what, a->item[i].name)) continue;
+        for (int64_t k = 0; k < tp_tensor_size(x); k++) {
+            const double u = tp_tensor_get(x, k), v = tp_tensor_get(y, k);
+            const double error = fabs(u - v) / (fabs(u) > 1 ? fabs(u) : 1);
+            if (!(error <= off)) off = error;
+        }
+        CHECK_MSG(off <= most, "%s: %s is off by %g", what, a->item[i].name, off);
+    }
+}
+
+static void one_and_many(kind k, int n, rule r, double most)
+{
+    char what[64];
+    tp_dict one, many;
+    memset(&one, 0, sizeof one);
+    memset(&many, 0, sizeof many);
+    plan a = {SIMPLE, 1, WHOLE, r, false, false, 0, 0, 0}, b = {k, n, WHOLE / n, r, false, false, 0, 0, 0};
+    snprintf(what, sizeof what, "trainer %d, %d towers, rule %d", (int)k, n, (int)r);
+    CHECK_MSG(train_plan(&a, 1, STEPS, &one) == TP_OK, "%s: %s", what, tp_last_error());
+    CHECK_MSG(train_plan(&b, 2, STEPS, &many) == TP_OK, "%s: %s", what, tp_last_error());
+    CHECK(a.calls == 1 && b.calls == 1);
+    check_close(what, &one, &many, most);
+    tp_dict_free(&one);
+    tp_dict_free(&many);
+}
+
+/* ==== >>equal ========================================================================================= */
+
+TEST(towers_are_one_with_a_larger_batch)
+{
+    static const kind kinds[] = {REPLICATED, ON_CPU, PS_GPU, PS_CPU, DEFAULT};
+    quiet();
+    for (int i = 0; i < 5; i++)
+        for (int n = 2; n <= 4; n *= 2) one_and_many(kinds[i], n, MOMENTUM, 1e-6);
+    one_and_many(HIERARCHICAL, 8, MOMENTUM, 1e-6);
+    one_and_many(REPLICATED, 8, SGD, 1e-6); /* the mode for 8 */
+    one_and_many(REPLICATED, 1, MOMENTUM, 0);
+    one_and_many(PS_CPU, 1, MOMENTUM, 0);
+}
+
+/* Processors, whose rules name the first tower's variables, accumulation and loss scales do the same with several towers. */
+TEST(optimizers_around_optimizers_see_one_copy_of_each_gradient)
+{
+    static const kind kinds[] = {REPLICATED, PS_GPU};
+    quiet();
+    for (int i = 0; i < 2; i++)
+        for (int r = ADAM; r <= SCALED_LOSS; r++) one_and_many(kinds[i], 2, (rule)r, 1e-6);
+    CHECK(!strstr(logged, "WRN") && !strstr(logged, "no variable"));
+}
+
+/* Sums instead of means: n times the gradient. */
+TEST(sums_are_means_times_the_towers)
+{
+    quiet();
+    for (int n = 2; n <= 4; n *= 2) {
+        tp_dict mean, sum;
+        memset(&mean, 0, sizeof mean);
+        memset(&sum, 0, sizeof sum);
+        plan a = {REPLICATED, n, 4, SGD, false, false, 0.125f, 0, 0},
+             b = {SUMMED, n, 4, SGD, false, false, 0.125f / (float)n, 0, 0};
+        CHECK_OK(train_plan(&a, 1, 5, &mean));
+        CHECK_OK(train_plan(&b, 1, 5, &sum));
+        for (int i = 0; i < sum.n; i++) /* but for the rate itself */
+            if (strcmp(sum.item[i].name, "learning_rate") == 0) ((float *)sum.item[i].value.data)[0] = 0.125f;
+        check_close("sums", &mean, &sum, 0); /* bit for bit: n is a power of two */
+        tp_dict_free(&mean);
+        tp_dict_free(&sum);
+    }
+}
+
+TEST(the_same_bits_for_any_number_of_threads)
+{
+    static const kind kinds[] = {REPLICATED, ON_CPU, PS_GPU, PS_CPU, ASYNC};
+    quiet();
+    for (int i = 0; i < 5; i++) {
+        tp_dict first, other;
+        memset(&first, 0, sizeof first);
+        plan p = {kinds[i], 3, 4, MOMENTUM, kinds[i] == ASYNC, true, 0, 0, 0};
+        CHECK_OK(train_plan(&p, 1, 5, &first));
+        for (int threads = 2; threads <= 5; threads += 3) {
+            memset(&other, 0, sizeof other);
+            CHECK_OK(train_plan(&p, threads, 5, &other));
+            check_close("threads", &first, &other, 0);
+            tp_dict_free(&other);
+        }
+        tp_dict_free(&first);
+    }
+}
+
+/* Gates and kernels that are not fused change no bit. */
+static tp_status train_gated(kind k, tp_tri gate, tp_tri compile, tp_dict *d)
+{
+    plan p = {k, 2, 4, MOMENTUM, false, false, 0, 0, 0};
+    tp_trainer *t = trainer_of(k, 2);
+    const tp_model m = model_of(&p);
+    t->gate_gradients = gate;
+    t->xla_compile = compile;
+    t->aggregation_method = TP_AGGREGATION_EXPERIMENTAL_TREE;
+    t->colocate_gradients_with_ops = TP_YES;
+    tp_status st = tp_trainer_setup_graph(t, &m, tp_queue_input(flow(&p)));
+    tp_callback *cb = keeper(d);
+    if (st == TP_OK)
+        st = tp_train(
+            t, TP_OPTIONS(tp_train_desc, .callbacks = &cb, .n_callbacks = 1, .steps_per_epoch = 4, .max_epoch = 1));
+    if (gate == TP_YES) CHECK(tp_graph_find(t->graph, "gate_gradients") != NULL);
+    tp_plan_info info;
+    memset(&info, 0, sizeof info);
+    tp_node *fetch = t->train_op;
+    tp_exec *e = tp_exec_new(t->state.session);
+    CHECK((t->creator.config.no_fusion) == (compile == TP_NO) && fetch && e);
+    tp_exec_free(e);
+    tp_trainer_free(t);
+    return st;
+}
+TEST(options_of_setup_graph_change_no_bit)
+{
+    static const kind kinds[] = {SIMPLE, REPLICATED, PS_GPU, ASYNC};
+    quiet();
+    for (int i = 0; i < 4; i++) {
+        tp_dict plain, gated, slow;
+        memset(&plain, 0, sizeof plain);
+        memset(&gated, 0, sizeof gated);
+        memset(&slow, 0, sizeof slow);
+        CHECK_OK(train_gated(kinds[i], TP_UNSET, TP_UNSET, &plain));
+        CHECK_OK(train_gated(kinds[i], TP_YES, TP_YES, &gated));
+        CHECK_OK(train_gated(kinds[i], TP_NO, TP_NO, &slow));
+        check_close("gated", &plain, &gated, 0);
+        check_close("not fused", &plain, &slow, 0);
+        tp_dict_free(&plain);
+        tp_dict_free(&gated);
+        tp_dict_free(&slow);
+    }
+}
+
+/* ==== >>async ========================================================================================= */
+/* cost of tower k: w x_k, so that its gradient is the number x_k. */
+
+enum { DEEP = 3 }; /* towers */
+typedef struct line {
+    rule r;
+    bool scale;
+} line;
+static tp_node *line_build(tp_graph *g, tp_node *const *in, void *user)
+{
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(2), tp_init_ones());
+    (void)user;
+    return tp_named(tp_sum(tp_mul(w, in[0])), "cost");
+}
+static tp_optimizer *line_optimizer(tp_graph *g, void *user)
+{
+    tp_node *lr = tp_get_scalar_variable(g, "learning_rate", 0.125f);
+    const rule r = ((const line *)user)->r;
+    return r == SGD     ? tp_sgd(lr)
+           : r == ADAM  ? tp_adam(lr, .epsilon = 0.01f)
+           : r == ACCUM ? tp_accum_grad(tp_sgd(lr), 2)
+                        : tp_momentum(lr);
+}
+static tp_status line_point(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(2));
+    for (int i = 0; i < 2 && st == TP_OK; i++) ((float *)dp->c[0].data)[i] = (float)((index * 7 + i * 3) % 11 - 5) / 4;
+    return st;
+}
+static const tp_spec line_inputs[] = {TP_SPEC("x", TP_F32, 2)};
+
+/* The same in double, update by update. */
+static void line_reference(const line *l, int steps, double *w)
+{
+    double m[2] = {0, 0}, v[2] = {0, 0}, power1 = 0.9, power2 = 0.999, sum[2] = {0, 0};
+    w[0] = w[1] = 1;
+    for (int s = 0; s < steps; s++) {
+        for (int k = 0; k < DEEP; k++)
+            for (int i = 0; i < 2; i++) {
+                const double g = (double)(((s * DEEP + k) * 7 + i * 3) % 11 - 5) / 4 / (l->scale ? DEEP : 1);
+                if (l->r == SGD) w[i] -= 0.125 * g;
+                if (l->r == MOMENTUM) m[i] = 0.9 * m[i] + g, w[i] -= 0.125 * m[i];
+                if (l->r == ADAM) {
+                    m[i] += 0.1 * (g - m[i]);
+                    v[i] += 0.001 * (g * g - v[i]);
+                    w[i] -= 0.125 * sqrt(1 - power2) / (1 - power1) * m[i] / (sqrt(v[i]) + 0.01);
+                }
+                if (l->r == ACCUM) sum[i] += g; /* every second step it is applied and emptied */
+                if (l->r == ACCUM && s % 2) w[i] -= 0.125 * sum[i], sum[i] = 0;
+            }
+        power1 *= 0.9, power2 *= 0.999; /* once a step */
+    }
+}
+TEST(each_tower_makes_its_own_update_in_order)
+{
+    quiet();
+    for (int scale = 0; scale < 2; scale++)
+        for (int r = 0; r < 4; r++) {
+            static const rule rules[] = {SGD, MOMENTUM, ADAM, ACCUM};
+            line l = {rules[r], scale != 0};
+            double w[2];
+            tp_dict d;
+            memset(&d, 0, sizeof d);
+            tp_callback *cb = keeper(&d);
+            tp_train_config c;
+            memset(&c, 0, sizeof c);
+            c.model.inputs = line_inputs;
+            c.model.n_inputs = 1;
+            c.model.build_graph = line_build;
+            c.model.optimizer = line_optimizer;
+            c.model.user = &l;
+            c.dataflow = tp_df_from_generator(line_point, .size = 1 << 20, .indexed = TP_YES);
+            c.callbacks = &cb;
+            c.n_callbacks = 1;
+            c.n_monitors = TP_NONE;
+            c.steps_per_epoch = 6;
+            c.max_epoch = 1;
+            CHECK_OK(tp_launch_train_with_config(&c, trainer_of(scale ? ASYNC : ASYNC_SUM, DEEP)));
+            line_reference(&l, 6, w);
+            const tp_tensor *t = tp_dict_find(&d, "w");
+            if (CHECK(t != NULL))
+                for (int i = 0; i < 2; i++) CHECK_NEAR(tp_tensor_get(t, i), w[i], 2e-6, 0);
+            tp_dict_free(&d);
+        }
+}
+
+/* ==== >>places ======================================================================================== */
+
+static const tp_variable *variable_of(const tp_trainer *t, const char *name)
+{
+    return tp_find_variable(t->graph, name);
+}
+static bool is_of_summaries(const tp_variable *v)
+{
+    return strncmp(v->name, "EMA/", 4) == 0 || strncmp(v->name, "QueueInput/", 11) == 0;
+}
+static tp_trainer *set_up(plan *p)
+{
+    tp_trainer *t = trainer_of(p->k, p->n);
+    const tp_model m = model_of(p);
+    if (!CHECK(t != NULL) || !CHECK_OK(tp_trainer_setup_graph(t, &m, tp_queue_input(flow(p))))) return t;
+    return t;
+}
+TEST(variables_live_where_the_trainer_says)
+{
+    quiet();
+    plan p = {REPLICATED, 3, 4, MOMENTUM, false, false, 0, 0, 0};
+    tp_trainer *t = set_up(&p);
+    for (int i = 0; i < tp_graph_n_variables(t->graph); i++) {
+        const tp_variable *v = tp_graph_variable(t->graph, i);
+        const int tower = strncmp(v->name, "tower", 5) == 0 ? v->name[5] - '0' : 0;
+        if (is_of_summaries(v)) continue;
+        CHECK_MSG(v->device == tower && v->local == (tower > 0) && !v->copy_of == (tower == 0), "%s on %d", v->name,
+                  v->device);
+        if (v->copy_of) CHECK_STR(v->copy_of->name, v->name + 7);
+    }
+    CHECK(variable_of(t, "tower2/fc0/W/Momentum") && variable_of(t, "conv0/W/Momentum"));
+    CHECK(tp_graph_find(t->graph, "tower2/conv0/output") &&
+          tp_node_device(tp_graph_find(t->graph, "tower2/conv0/output")) == 2);
+    CHECK(tp_tower_handles_n(tp_trainer_towers(t)) == 3 && t->n_devices == 3 && t->devices[2] == 2);
+    int n = 0;
+    const tp_spec *spec = tp_trainer_inputs_desc(t, &n);
+    CHECK(n == 2 && strcmp(spec[1].name, "label") == 0);
+    CHECK_ERR(tp_trainer_set_tower_func(t, t->state.tower_func), TP_ERR_STATE, "set once");
+    tp_trainer_free(t);
+    /* conv0/W of 36 elements, conv0/b of 4, bn0's four of 4 each, fc0/W of 192, fc0/b of 3: each goes where least is */
+    static const struct {
+        const char *name;
+        int gpu;
+    } place[] = {{"conv0/W", 0}, {"conv0/b", 1}};
+    p.k = PS_GPU, p.n = 2;
+    t = set_up(&p);
+    int64_t elements[2] = {0, 0};
+    for (int i = 0; i < 2; i++) CHECK_MSG(variable_of(t, place[i].name)->device == place[i].gpu, "%s", place[i].name);
+    for (int i = 0; i < tp_graph_n_variables(t->graph); i++) {
+        const tp_variable *v = tp_graph_variable(t->graph, i);
+        const char *slot = strstr(v->name, "/Momentum");
+        if (is_of_summaries(v)) continue;
+        CHECK_MSG(!v->local && !v->copy_of, "%s", v->name);
+        if (!slot) {
+            if (strncmp(v->name, "learning", 8) != 0)
+                CHECK_MSG(v->device == (elements[1] < elements[0]), "%s is on %d", v->name, v->device);
+            elements[v->device] += tp_shape_size(&v->shape);
+        } else { /* beside its variable */
+            char name[100];
+            snprintf(name, sizeof name, "%.*s", (int)(slot - v->name), v->name);
+            CHECK_MSG(v->device == variable_of(t, name)->device, "%s", v->name);
+        }
+    }
+    tp_trainer_free(t);
+    static const kind hosts[] = {PS_CPU, DEFAULT, ASYNC};
+    for (int i = 0; i < 3; i++) {
+        p.k = hosts[i], p.n = 4;
+        t = set_up(&p);
+        CHECK(variable_of(t, "conv0/W")->device == 4 && variable_of(t, "fc0/W/Momentum")->device == 4);
+        CHECK(tp_node_device(tp_graph_find(t->graph, "tower3/conv0/output")) == 3);
+        tp_trainer_free(t);
+    }
+    p.k = ASYNC, p.n = 3; /* spread below 4 */
+    t = set_up(&p);
+    CHECK(variable_of(t, "conv0/W")->device == 0 && variable_of(t, "conv0/b")->device == 1);
+    tp_trainer_free(t);
+}
+
+/* Devices in another order, one of them twice, the host of the parameters among them. */
+TEST(towers_on_devices_of_ones_own_choice)
+{
+    quiet();
+    for (int k = 0; k < 4; k++) {
+        tp_dict usual, chosen;
+        memset(&usual, 0, sizeof usual);
+        memset(&chosen, 0, sizeof chosen);
+        static const kind kinds[] = {REPLICATED, PS_GPU, PS_CPU, ASYNC};
+        static const int devices[3] = {2, 0, 2};
+        plan p = {kinds[k], 3, 4, MOMENTUM, false, false, 0, 0, 0};
+        CHECK_OK(train_plan(&p, 2, 4, &usual));
+        tp_callback *cb[1] = {keeper(&chosen)};
+        tp_train_config c = config_of(&p, cb, 1, 4);
+        tp_trainer *t = k == 0   ? tp_sync_multi_gpu_trainer_replicated(.n_devices = 3, .devices = devices)
+                        : k == 1 ? tp_sync_multi_gpu_trainer_parameter_server(.n_devices = 3, .devices = devices,
+                                                                              .ps_device = TP_ON_GPU)
+                        : k == 2 ? tp_default_multi_gpu_trainer(3, devices)
+                                 : tp_async_multi_gpu_trainer(.n_devices = 3, .devices = devices);
+        CHECK_OK(tp_launch_train_with_config(&c, t));
+        check_close("devices", &usual, &chosen, 0);
+        tp_dict_free(&usual);
+        tp_dict_free(&chosen);
+    }
+}
+
+/* ==== >>copies ======================================================================================== */
+
+typedef struct seen {
+    bool equal_at_start, bn_differs, bn_equal;
+} seen;
+static bool same_value(tp_session *s, const tp_variable *a, const tp_variable *b)
+{
+    tp_tensor x, y;
+    memset(&x, 0, sizeof x);
+    memset(&y, 0, sizeof y);
+    CHECK_OK(tp_session_read(s, a, &x));
+    CHECK_OK(tp_session_read(s, b, &y));
+    const bool same = tp_tensor_bytes(&x) == tp_tensor_bytes(&y) && memcmp(x.data, y.data, tp_tensor_bytes(&x)) == 0;
+    tp_tensor_free(&x);
+    tp_tensor_free(&y);
+    return same;
+}
+static bool copies_equal(const tp_train_state *s, bool statistics)
+{
+    bool equal = true;
+    int n = 0;
+    for (int i = 0; i < tp_graph_n_variables(s->graph); i++) {
+        const tp_variable *v = tp_graph_variable(s->graph, i);
+        const bool statistic = strstr(v->name, "EMA") != NULL;
+        if (!v->copy_of || statistic != statistics) continue;
+        n++;
+        equal = equal && same_value(s->session, v, v->copy_of);
+    }
+    CHECK(n > 0);
+    return equal;
+}
+static tp_status look_before_train(tp_callback *cb)
+{
+    (*(seen **)cb->user)->equal_at_start = copies_equal(cb->train, false) && copies_equal(cb->train, true);
+    return TP_OK;
+}
+static tp_status look_after_epoch(tp_callback *cb)
+{
+    CHECK(copies_equal(cb->train, false)); /* each made the same updates, bit for bit */
+    (*(seen **)cb->user)->bn_differs = !copies_equal(cb->train, true);
+    return TP_OK;
+}
+static tp_status look_at_trigger(tp_callback *cb)
+{
+    (*(seen **)cb->user)->bn_equal = copies_equal(cb->train, true);
+    return TP_OK;
+}
+TEST(copies_follow_the_first_tower)
+{
+    for (int every = 0; every < 2; every++) {
+        seen s = {false, false, false};
+        quiet();
+        plan p = {REPLICATED, 2, 4, MOMENTUM, false, true, 0, 0, 0};
+        tp_callback *cb = tp_callback_new("Looks", sizeof(seen *));
+        *(seen **)cb->user = &s;
+        cb->before_train = look_before_train;
+        cb->after_epoch = look_after_epoch;
+        cb->trigger = look_at_trigger;
+        tp_train_config c = config_of(&p, &cb, 1, 3);
+        c.max_epoch = 2;
+        CHECK_OK(tp_launch_train_with_config(
+            &c,
+            tp_sync_multi_gpu_trainer_replicated(.n_devices = 2, .broadcast_every_epoch = every ? TP_UNSET : TP_NO)));
+        CHECK(s.equal_at_start && s.bn_differs && s.bn_equal == (every != 0));
+        CHECK_HAS(logged, "Running Op SyncVariables/sync_variables_from_main_tower ...");
+        CHECK_HAS(logged, "14 variables of other towers"); /* two of conv0, fc0, four of bn0, six slots */
+    }
+}
+
+/* ==== >>checkpoints =================================================================================== */
+
+static tp_status save_and_keep(plan *p, const char *dir, int epochs, const char *checkpoint, tp_tri resume, tp_dict *d)
+{
+    tp_callback *cb[2] = {tp_cb_model_saver(.checkpoint_dir = dir), keeper(d)};
+    tp_train_config c = config_of(p, cb, 2, 3);
+    c.max_epoch = epochs;
+    c.auto_resume = resume;
+    c.checkpoint = checkpoint;
+    c.n_monitors = 0;
+    return tp_launch_train_with_config(&c, trainer_of(p->k, p->n));
+}
+
+/* What any of them saved goes into any other: the names and numbers of variables are the same. */
+TEST(checkpoints_load_into_any_number_of_devices)
+{
+    static const struct {
+        kind k;
+        int n;
+    } made[] = {{SIMPLE, 1}, {REPLICATED, 2}, {REPLICATED, 4}, {PS_GPU, 2}, {ASYNC, 4}};
+    char file[5][600];
+    quiet();
+    int n_names = 0;
+    for (int i = 0; i < 5; i++) {
+        tp_dict none, saved;
+        memset(&none, 0, sizeof none);
+        memset(&saved, 0, sizeof saved);
+        const char *dir = tp_test_tmpdir();
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        plan p = {made[i].k, made[i].n, 4, MOMENTUM, false, false, 0, 0, 0};
+        CHECK_OK(save_and_keep(&p, dir, 1, NULL, TP_NO, &none));
+        snprintf(file[i], sizeof file[i], "%s/model-3.npz", dir);
+        int model = 0;
+        CHECK_OK(tp_load_checkpoint_vars(file[i], &saved));
+        for (int k = 0; k < saved.n; k++) {
+            model += strncmp(saved.item[k].name, "tp:", 3) != 0;
+            CHECK_MSG(!strstr(saved.item[k].name, "tower1") && !strstr(saved.item[k].name, "tower2"), "%s is saved",
+                      saved.item[k].name);
+        }
+        if (i == 0) n_names = model;
+        CHECK_MSG(model == n_names && model == none.n, "%d variables, not %d", model, n_names);
+        tp_dict_free(&none);
+        tp_dict_free(&saved);
+    }
+    for (int i = 0; i < 5; i++)
+        for (int k = 0; k < 5; k++) {
+            tp_dict loaded, saved;
+            memset(&loaded, 0, sizeof loaded);
+            memset(&saved, 0, sizeof saved);
+            plan p = {made[k].k, made[k].n, 4, MOMENTUM, false, false, 0, 0, 0};
+            tp_callback *cb[1] = {keeper(&loaded)};
+            tp_train_config c = config_of(&p, cb, 1, TP_NO_STEPS);
+            c.checkpoint = file[i];
+            c.max_epoch = 1;
+            quiet();
+            CHECK_OK(tp_launch_train_with_config(&c, trainer_of(p.k, p.n)));
+            CHECK_MSG(!strstr(logged, "not found in the checkpoint") && !strstr(logged, "not in the"), "%s", logged);
+            CHECK_OK(tp_load_checkpoint_vars(file[i], &saved));
+            for (int q = saved.n - 1; q >= 0; q--) /* the model alone */
+                if (strncmp(saved.item[q].name, "tp:", 3) == 0) {
+                    tp_free(saved.item[q].name);
+                    tp_tensor_free(&saved.item[q].value);
+                    saved.item[q] = saved.item[--saved.n];
+                }
+            check_close("loaded", &loaded, &saved, 0);
+            tp_dict_free(&loaded);
+            tp_dict_free(&saved);
+        }
+}
+
+static void check_same_files(const char *a, const char *b)
+{
+    tp_dict x, y;
+    memset(&x, 0, sizeof x);
+    memset(&y, 0, sizeof y);
+    if (CHECK_OK(tp_load_checkpoint_vars(a, &x)) && CHECK_OK(tp_load_checkpoint_vars(b, &y))) {
+        CHECK(x.n == y.n && x.n > 10);
+        for (int i = 0; i < x.n; i++) {
+            const tp_tensor *t = tp_dict_find(&y, x.item[i].name);
+            CHECK_MSG(t && tp_tensor_bytes(t) == tp_tensor_bytes(&x.item[i].value) &&
+                          memcmp(t->data, x.item[i].value.data, tp_tensor_bytes(t)) == 0,
+                      "%s differs", x.item[i].name);
+        }
+    }
+    tp_dict_free(&x);
+    tp_dict_free(&y);
+}
+static const kind all_kinds[] = {REPLICATED, ON_CPU, PS_GPU, PS_CPU, ASYNC};
+TEST(a_resumed_training_ends_with_the_same_bits)
+{
+    for (int i = 0; i < 5; i++) {
+        char straight[600], resumed[600];
+        tp_dict d;
+        memset(&d, 0, sizeof d);
+        quiet();
+        plan p = {all_kinds[i], 2, 4, ADAM, false, true, 0, 0, 0};
+        const char *dir = tp_test_tmpdir();
+        snprintf(straight, sizeof straight, "%s/model-9.npz", dir);
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        CHECK_OK(save_and_keep(&p, dir, 3, NULL, TP_NO, &d));
+        dir = tp_test_tmpdir();
+        snprintf(resumed, sizeof resumed, "%s/model-9.npz", dir);
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        CHECK_OK(save_and_keep(&p, dir, 1, NULL, TP_NO, &d));
+        CHECK_OK(save_and_keep(&p, dir, 2, NULL, TP_YES, &d));
+        CHECK_OK(save_and_keep(&p, dir, 3, NULL, TP_YES, &d));
+        check_same_files(straight, resumed);
+        tp_dict_free(&d);
+    }
+}
+
+/* Another number of devices goes on from the same place, with other bits. */
+TEST(a_training_goes_on_with_another_number_of_devices)
+{
+    static const int towers[] = {2, 4, 1, 2};
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    quiet();
+    const char *dir = tp_test_tmpdir();
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    for (int i = 0; i < 4; i++) {
+        plan p = {towers[i] == 1 ? SIMPLE : REPLICATED, towers[i], 4, MOMENTUM, false, true, 0, 0, 0};
+        tp_dict_free(&d);
+        CHECK_OK(save_and_keep(&p, dir, i + 1, NULL, TP_YES, &d));
+        const tp_tensor *step = tp_dict_find(&d, "global_step");
+        CHECK(step && (int)tp_tensor_get(step, 0) == 3 * (i + 1));
+    }
+    CHECK_HAS(logged, "training goes on with epoch 4");
+    tp_dict_free(&d);
+}
+
+/* ==== >>ends ========================================================================================== */
+
+typedef struct ender {
+    int at; /* global step */
+    tp_status (*act)(tp_callback *cb);
+    int *ended;
+} ender;
+static tp_status end_step(tp_callback *cb)
+{
+    const ender *e = (const ender *)cb->user;
+    return cb->train->global_step == e->at ? e->act(cb) : TP_OK;
+}
+static tp_status end_after(tp_callback *cb)
+{
+    ++*((const ender *)cb->user)->ended;
+    return TP_OK;
+}
+static tp_status by_ctrl_c(tp_callback *cb)
+{
+    (void)cb;
+    raise(SIGINT);
+    return TP_OK;
+}
+static tp_status by_stop(tp_callback *cb) { return tp_stop(cb->train, "it is enough"); }
+static tp_status by_error(tp_callback *cb)
+{
+    (void)cb;
+    return tp_fail(TP_ERR_ARG, "the callback has a fault");
+}
+TEST(stops_and_errors_end_every_trainer)
+{
+    TEST_MAY_ERROR("the callback has a fault");
+    TEST_MAY_ERROR("the disk is gone");
+    TEST_MAY_ERROR("is NaN after step");
+    for (int i = 0; i < 5; i++)
+        for (int how = 0; how < 5; how++) {
+            static tp_status (*const act[])(tp_callback *) = {by_ctrl_c, by_stop, by_error, NULL, NULL};
+            static const tp_status want[] = {TP_INTR, TP_OK, TP_ERR_ARG, TP_ERR_IO, TP_ERR_NUMERIC};
+            static const char *const said[] = {"Detected Ctrl-C", "it is enough", "global_step=4",
+                                               "global_step=", "mean_cost_of_towers' is NaN"};
+            int ended = 0;
+            quiet();
+            plan p = {all_kinds[i], 2, 4, SGD, true, false, 0, 0, 0};
+            if (how == 3) p.fail_at = 9;
+            if (how == 4) p.rate = 1e30f;
+            tp_callback *cb = tp_callback_new("Ender", sizeof(ender));
+            ender *e = (ender *)cb->user;
+            e->at = act[how] ? 4 : -1;
+            e->act = act[how];
+            e->ended = &ended;
+            cb->trigger_step = end_step;
+            cb->after_train = end_after;
+            tp_train_config c = config_of(&p, &cb, 1, 20);
+            const tp_status st = tp_launch_train_with_config(&c, trainer_of(p.k, p.n));
+            CHECK_MSG(st == want[how], "trainer %d, end %d: %s, %s", i, how, tp_status_name(st), tp_last_error());
+            CHECK_HAS(logged, said[how]);
+            CHECK(ended == 1);
+        }
+}
+
+TEST_MAIN()

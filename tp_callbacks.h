@@ -31,7 +31,8 @@
  *     }
  *
  * CONTENTS   >>state >>callback >>monitor >>wrappers >>graph callbacks >>progress >>savers >>inference
- *            >>parameters >>monitors of ours >>default sets   then, in the implementation, the same
+ *            >>parameters >>monitors of ours >>report >>default sets   then, in the implementation, the same, and
+ *            >>report page, the text of the page that >>report writes
  *
  * HOW IT WORKS
  *     A trainer keeps one list of callbacks and walks it, always from the front, in each phase:
@@ -129,6 +130,7 @@ typedef struct tp_train_state {
     bool save_failed_;                               /* it could not be written */
     bool within_;                                    /* an epoch has begun, and its triggers are not over */
     int64_t done_;                                   /* its steps whose runs are finished */
+    tp_status end_;                                  /* in after_train: how the loop ended */
 } tp_train_state;
 
 /* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
@@ -794,13 +796,37 @@ typedef struct tp_monitor_scalar_printer_desc {
 } tp_monitor_scalar_printer_desc;
 TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d);
 
+/* ==== >>report ======================================================================================== */
+
+/* <logger dir>/report.html: one page, in one file, that shows a training to people. It needs no server and loads nothing:
+ * open it from the disk, or send it to somebody. It shows the curves of all scalars (with smoothing, a log scale, zoom, and under the
+ * cursor the numbers that are in stats.json), histograms and images of summaries, the model as a drawing, the time and the
+ * memory traffic of each kernel of one step, parameters, the progress with the time that is left, and the log's last lines.
+ * While the training runs the page loads itself again.
+ *
+ * The file is written when training begins and ends, after an epoch, and every `every_secs` seconds within one; never so often that
+ * writing takes more than 1% of the time. It appears whole or not at all. Long curves are thinned: of each piece the first,
+ * last, smallest and largest value and a NaN are kept, 400,000 values in all. Histograms are kept of up to 48 steps, images of
+ * up to 8 (8 of a batch, no side larger than 256, 2 MB in all): the first, the newest, and those evenly between. Histograms
+ * and images travel in checkpoints, so that a resumed training is shown as one; scalars of before a resume are there if a JSONWriter is
+ * among the monitors. An error of the disk, or no memory, is logged, and training goes on; what is not on the disk at its end
+ * makes its status TP_ERR_IO. Without a logger's directory it does nothing, with a warning. */
+typedef struct tp_monitor_report_desc {
+    tp_at at_;
+    const char
+        *runs[TP_MAX_NAMES + 1]; /* directories of other trainings: the curves of their stats.json beside these */
+    double every_secs;           /* 0 = 5; TP_ZERO: after each step, whatever that costs */
+    tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: the third run, which takes longer for that */
+} tp_monitor_report_desc;
+TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d);
+
 /* ==== >>default sets ================================================================================== */
 
 /* MovingAverageSummary, ProgressBar, MergeAllSummaries, RunUpdateOps. Entries are NULL without memory. */
 #define TP_N_DEFAULT_CALLBACKS 4
 TP_DEF void tp_default_callbacks(tp_callback *list[TP_N_DEFAULT_CALLBACKS]);
-/* TFEventWriter, JSONWriter, ScalarPrinter. */
-#define TP_N_DEFAULT_MONITORS 3
+/* TFEventWriter, JSONWriter, ScalarPrinter, the report. */
+#define TP_N_DEFAULT_MONITORS 4
 TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS]);
 /* What a trainer puts in front of the user's callbacks: counts steps in the graph's global_step variable and
  * in train->global_step. [MaintainStepCounter] */
@@ -862,6 +888,7 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #define tp_inf_classification_error(...) TP__CALL(callbacks, tp_inf_classification_error, #__VA_ARGS__, __VA_ARGS__)
 #define tp_monitor_tf_event_writer(...) TP__CALL(callbacks, tp_monitor_tf_event_writer, #__VA_ARGS__, __VA_ARGS__)
 #define tp_monitor_scalar_printer(...) TP__CALL(callbacks, tp_monitor_scalar_printer, #__VA_ARGS__, __VA_ARGS__)
+#define tp_monitor_report(...) TP__CALL(callbacks, tp_monitor_report, #__VA_ARGS__, __VA_ARGS__)
 #endif
 /* clang-format on */
 
@@ -893,6 +920,8 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void)
         TP__ZERO_OPTION(tp_monitor_tf_event_writer_desc, max_queue, NONE),
         TP__ZERO_OPTION(tp_monitor_tf_event_writer_desc, flush_secs, ZERO),
         TP__ZERO_OPTION(tp_monitor_scalar_printer_desc, enable_epoch, NO),
+        TP__ZERO_OPTION(tp_monitor_report_desc, every_secs, ZERO),
+        TP__ZERO_OPTION(tp_monitor_report_desc, trace, NO),
         {NULL, NULL, 0, 0, TP__ZERO_NO},
     };
     /* clang-format on */
@@ -6449,6 +6478,2321 @@ TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_de
     return s == TP_ERR_NOMEM ? NULL : tp_monitor_fail(&d->at_, s, "ScalarPrinter: %s", tp_last_error());
 }
 
+/* ==== >>report page =================================================================================== */
+/* The page around the data. Edit tests/report_page.html, then run tests/gen_report.py. */
+
+/* clang-format off: tests/gen_report.py writes this from tests/report_page.html */
+static const char *const tp__report_head[] = {
+    "<!DOCTYPE html>\n",
+    "<!-- The page that tp_monitor_report keeps current. One file: no server, no download, no request. Edit "
+    "tests/report_page.html. -->\n",
+    "<html lang=\"en\">\n",
+    "<head>\n",
+    "<meta charset=\"utf-8\">\n",
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
+    "<meta name=\"color-scheme\" content=\"light dark\">\n",
+    "<title>Training report</title>\n",
+    "<link rel=\"icon\" href=\"data:,\">\n",
+    "<style>\n",
+    "/* -- colours: light, and dark where the system or the reader asks for it */\n",
+    ":root {\n",
+    "  --back: #f6f7f9; --card: #ffffff; --line: #d9dee5; --text: #1c2430; --soft: #5b6675; --accent: #1f6feb;\n",
+    "  --good: #1a7f37; --bad: #c62828; --warn: #9a6700;\n",
+    "  --c0: #1f6feb; --c1: #d9480f; --c2: #2b8a3e; --c3: #9c36b5; --c4: #0b7285; --c5: #c2255c; --c6: #846200; --c7: "
+    "#5f6b7a;\n",
+    "  --heat: 16; --flame: 46%;\n",
+    "}\n",
+    ":root[data-theme=dark] {\n",
+    "  --back: #0f141b; --card: #171e28; --line: #2d3846; --text: #e4e9f0; --soft: #98a5b5; --accent: #6cb0ff;\n",
+    "  --good: #57c272; --bad: #ff7b72; --warn: #e0b040;\n",
+    "  --c0: #6cb0ff; --c1: #ff9b62; --c2: #63d083; --c3: #d69bf0; --c4: #4cc9dc; --c5: #ff8fb1; --c6: #dcc04c; --c7: "
+    "#a9b4c2;\n",
+    "  --heat: 20; --flame: 34%;\n",
+    "}\n",
+    "* { box-sizing: border-box; }\n",
+    "html { scroll-padding-top: 3.4rem; }\n",
+    "body { margin: 0; background: var(--back); color: var(--text); font: 15px/1.5 system-ui, \"Segoe UI\", Roboto, "
+    "sans-serif; }\n",
+    "h1 { font-size: 1.35rem; margin: 0; overflow-wrap: anywhere; }\n",
+    "h2 { font-size: 1.15rem; margin: 0 0 .6rem; }\n",
+    "h3 { font-size: .92rem; margin: 0; font-weight: 600; overflow-wrap: anywhere; }\n",
+    "a { color: var(--accent); }\n",
+    "button, select, input[type=search] {\n",
+    "  font: inherit; color: inherit; background: var(--card); border: 1px solid var(--line); border-radius: 6px;\n",
+    "  padding: .25rem .6rem; min-height: 2.1rem;\n",
+    "}\n",
+    "button { cursor: pointer; }\n",
+    "button[aria-pressed=true] { border-color: var(--accent); color: var(--accent); font-weight: 600; }\n",
+    "button:hover { border-color: var(--soft); }\n",
+    ":focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }\n",
+    "header, main, footer { max-width: 1500px; margin: 0 auto; padding: .9rem 1rem; }\n",
+    ".skip { position: absolute; left: -100vw; }\n",
+    ".skip:focus { left: 1rem; top: .5rem; background: var(--card); padding: .4rem .8rem; z-index: 9; }\n",
+    ".row { display: flex; flex-wrap: wrap; gap: .5rem .8rem; align-items: center; }\n",
+    ".grow { flex: 1 1 auto; }\n",
+    ".soft { color: var(--soft); }\n",
+    ".small { font-size: .84rem; }\n",
+    ".pill { border-radius: 99px; padding: .1rem .7rem; border: 1px solid currentColor; font-size: .84rem; "
+    "font-weight: 600; }\n",
+    ".running { color: var(--accent); } .done, .stopped { color: var(--good); } .failed { color: var(--bad); }\n",
+    ".interrupted, .lost { color: var(--warn); }\n",
+    ".bar { height: .6rem; border-radius: 99px; background: var(--line); overflow: hidden; margin: .6rem 0 .3rem; }\n",
+    ".bar > div { height: 100%; background: var(--accent); border-radius: 99px; }\n",
+    "nav { position: sticky; top: 0; z-index: 5; background: var(--back); border-bottom: 1px solid var(--line); }\n",
+    "nav div { max-width: 1500px; margin: 0 auto; padding: .45rem 1rem; display: flex; gap: 1.1rem; overflow-x: auto; "
+    "}\n",
+    "nav a { text-decoration: none; white-space: nowrap; padding: .2rem 0; }\n",
+    "section { margin: 1.2rem 0 2rem; }\n",
+    ".controls { margin-bottom: .8rem; }\n",
+    ".controls label { display: inline-flex; gap: .4rem; align-items: center; }\n",
+    ".cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); gap: .8rem; }\n",
+    ".card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .6rem .7rem .4rem; "
+    "min-width: 0; }\n",
+    ".card.wide { grid-column: 1 / -1; }\n",
+    ".card .row { flex-wrap: nowrap; }\n",
+    ".card h3 { flex: 1 1 auto; }\n",
+    ".card button { min-height: 1.7rem; padding: 0 .5rem; font-size: .8rem; color: var(--soft); }\n",
+    ".plot { display: block; width: 100%; height: 210px; touch-action: pan-y; cursor: crosshair; border-radius: 6px; "
+    "}\n",
+    ".wide .plot { height: 420px; }\n",
+    ".plot svg, .scroll svg { display: block; }\n",
+    ".read { min-height: 2.6em; font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; "
+    "overflow-wrap: anywhere; }\n",
+    ".read b { color: var(--text); font-weight: 600; }\n",
+    ".key { display: inline-block; width: .75em; height: .75em; border-radius: 3px; margin-right: .3em; "
+    "vertical-align: -.05em; }\n",
+    "details.group { margin-bottom: .9rem; }\n",
+    "details.group > summary { cursor: pointer; font-weight: 600; padding: .3rem 0; }\n",
+    ".scroll { overflow: auto; max-height: 80vh; background: var(--card); border: 1px solid var(--line); "
+    "border-radius: 10px; padding: .5rem; }\n",
+    "table { border-collapse: collapse; width: 100%; font-size: .85rem; font-variant-numeric: tabular-nums; }\n",
+    "th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: "
+    "top; }\n",
+    "th { color: var(--soft); font-weight: 600; white-space: nowrap; }\n",
+    "td.n, th.n { text-align: right; white-space: nowrap; }\n",
+    "td { overflow-wrap: anywhere; }\n",
+    "pre { margin: 0; font: 12.5px/1.5 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; overflow-wrap: "
+    "anywhere; }\n",
+    "figure { margin: 0; }\n",
+    "figure img { image-rendering: pixelated; max-width: 100%; min-width: 64px; border-radius: 4px; border: 1px solid "
+    "var(--line); }\n",
+    ".pictures { display: flex; flex-wrap: wrap; gap: .4rem; }\n",
+    "input[type=range] { accent-color: var(--accent); width: 9rem; max-width: 100%; }\n",
+    ".two { display: grid; gap: .8rem 1.2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); "
+    "}\n",
+    "svg text { fill: var(--text); font: 11px system-ui, \"Segoe UI\", Roboto, sans-serif; }\n",
+    "svg .tick { fill: var(--soft); }\n",
+    "svg .grid { stroke: var(--line); stroke-width: 1; }\n",
+    "svg .frame { fill: none; stroke: var(--line); }\n",
+    "svg .edge { fill: none; stroke: var(--soft); stroke-width: 1.3; }\n",
+    "svg .box { fill: var(--card); stroke: var(--soft); stroke-width: 1.2; }\n",
+    "svg .scope { fill: var(--back); stroke: var(--accent); stroke-width: 1.2; }\n",
+    "svg .name { font-weight: 600; font-size: 12px; }\n",
+    "svg .block { stroke: var(--card); stroke-width: .7; }\n",
+    "svg [role=button] { cursor: pointer; }\n",
+    "svg [role=button]:focus-visible { outline: 2px solid var(--accent); }\n",
+    "body.dropping { outline: 3px dashed var(--accent); outline-offset: -6px; }\n",
+    "@media (max-width: 600px) {\n",
+    "  body { font-size: 14px; }\n",
+    "  header, main, footer { padding: .7rem .7rem; }\n",
+    "  .plot { height: 190px; }\n",
+    "  .controls label.grow, .controls input[type=search] { width: 100%; }\n",
+    "}\n",
+    "@media (prefers-reduced-motion: no-preference) { html { scroll-behavior: smooth; } }\n",
+    "@media print {\n",
+    "  @page { margin: 14mm; }\n",
+    "  body { background: none; font-size: 11px; }\n",
+    "  nav, .controls, .actions, .card button, .skip, #more { display: none !important; }\n",
+    "  .cards { grid-template-columns: 1fr 1fr; }\n",
+    "  .card, figure, tr { break-inside: avoid; }\n",
+    "  .scroll { max-height: none; overflow: visible; border: none; padding: 0; }\n",
+    "  .scroll svg, .plot svg { max-width: 100%; height: auto; }\n",
+    "  .read { min-height: 0; }\n",
+    "}\n",
+    "</style>\n",
+    "</head>\n",
+    "<body>\n",
+    "<a class=\"skip\" href=\"#curves\">Skip to the curves</a>\n",
+    "<header>\n",
+    "  <div class=\"row\">\n",
+    "    <h1 id=\"title\">Training report</h1><span id=\"status\" class=\"pill\"></span><span class=\"grow\"></span>\n",
+    "    <span class=\"row actions\">\n",
+    "      <button id=\"follow\" aria-pressed=\"true\" title=\"Load this file again while the training "
+    "runs\">Follow</button>\n",
+    "      <button id=\"theme\" title=\"Light, dark, or as the system says\">Theme: system</button>\n",
+    "      <button id=\"add\" title=\"Lay the curves of another report.html or stats.json over these; or drop such "
+    "files here\">Add a run</button>\n",
+    "      <input id=\"file\" type=\"file\" multiple hidden accept=\".html,.json\">\n",
+    "    </span>\n",
+    "  </div>\n",
+    "  <div class=\"bar\" role=\"progressbar\" aria-label=\"Progress\" aria-valuemin=\"0\" aria-valuemax=\"100\" "
+    "id=\"bar\"><div></div></div>\n",
+    "  <div id=\"progress\" class=\"soft small\" aria-live=\"off\"></div>\n",
+    "  <noscript><p>This page draws its charts with JavaScript, which is turned off. It is all in this file: nothing "
+    "is loaded.</p></noscript>\n",
+    "</header>\n",
+    "<nav aria-label=\"Sections\"><div id=\"nav\"></div></nav>\n",
+    "<main>\n",
+    "  <section id=\"curves\" hidden><h2>Curves</h2>\n",
+    "    <div class=\"row controls\">\n",
+    "      <label>Show <input id=\"filter\" type=\"search\" size=\"16\" placeholder=\"name, or a|b\" aria-label=\"Show "
+    "the curves whose name has this in it\"></label>\n",
+    "      <label>Smoothing <input id=\"smooth\" type=\"range\" min=\"0\" max=\"0.99\" step=\"0.01\"><output "
+    "id=\"smoothed\"></output></label>\n",
+    "      <label><input id=\"log\" type=\"checkbox\"> Log scale</label>\n",
+    "      <label><input id=\"trim\" type=\"checkbox\"> Ignore outliers</label>\n",
+    "      <label>Axis <select id=\"axis\"><option value=\"step\">step</option><option "
+    "value=\"epoch\">epoch</option></select></label>\n",
+    "      <button id=\"unzoom\" hidden>Reset zoom</button>\n",
+    "    </div>\n",
+    "    <div id=\"runs\" class=\"row controls small\"></div>\n",
+    "    <div id=\"charts\"></div>\n",
+    "  </section>\n",
+    "  <section id=\"histograms\" hidden><h2>Histograms</h2><div id=\"ridges\" class=\"cards\"></div></section>\n",
+    "  <section id=\"images\" hidden><h2>Images</h2><div id=\"pictures\" class=\"cards\"></div></section>\n",
+    "  <section id=\"model\" hidden><h2>Model</h2>\n",
+    "    <p class=\"soft small\">Layers from the inputs down; on each edge the shape of what goes along it (? is the "
+    "batch).\n",
+    "      A scope with a <b>+</b> opens, one with a <b>\342\210\222</b> closes.</p>\n",
+    "    <div id=\"drawing\" class=\"scroll\"></div>\n",
+    "    <details id=\"variables\" class=\"group\"><summary>Variables</summary><div></div></details>\n",
+    "  </section>\n",
+    "  <section id=\"kernels\" hidden><h2>Time of a step</h2>\n",
+    "    <div class=\"row controls\">\n",
+    "      <button id=\"by-time\" aria-pressed=\"true\">Time</button><button id=\"by-bytes\" "
+    "aria-pressed=\"false\">Memory traffic</button>\n",
+    "      <button id=\"merged\" aria-pressed=\"true\">By scope</button><button id=\"ordered\" "
+    "aria-pressed=\"false\">In order</button>\n",
+    "      <button id=\"flame-up\" hidden>Whole step</button>\n",
+    "    </div>\n",
+    "    <div id=\"flame\" class=\"card\"></div><div id=\"flame-read\" class=\"read\" aria-live=\"polite\"></div>\n",
+    "    <div id=\"table\"></div>\n",
+    "  </section>\n",
+    "  <section id=\"setup\" hidden><h2>Set-up</h2><div id=\"params\" class=\"two\"></div></section>\n",
+    "  <section id=\"log-tail\" hidden><h2>Log</h2><div class=\"scroll\"><pre id=\"lines\"></pre></div></section>\n",
+    "</main>\n",
+    "<footer class=\"soft small\" id=\"foot\"></footer>\n",
+    "<script type=\"application/json\" id=\"data\">\n",
+};
+static const char *const tp__report_tail[] = {
+    "</script>\n",
+    "<script>\n",
+    "'use strict';\n",
+    "/* ---- data "
+    "---------------------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "/* Little-endian numbers in base64, as Float64Array or Uint32Array. */\n",
+    "function decode(text, Type) {\n",
+    "  const raw = atob(text), bytes = new Uint8Array(raw.length);\n",
+    "  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);\n",
+    "  return new Type(bytes.buffer);\n",
+    "}\n",
+    "\n",
+    "/* A curve: {name, total, x, y}; decoded when it is first looked at. `steps` may be the number of an earlier "
+    "curve with the same. */\n",
+    "function curvesOf(scalars) {\n",
+    "  const list = scalars.map(s => ({ name: s.name, total: s.total }));\n",
+    "  list.forEach((c, i) => {\n",
+    "    const s = scalars[i];\n",
+    "    Object.defineProperty(c, 'x', { configurable: true, get() {\n",
+    "      const x = typeof s.steps === 'number' ? list[s.steps].x : decode(s.steps, s.wide ? Float64Array : "
+    "Uint32Array);\n",
+    "      Object.defineProperty(c, 'x', { value: x });\n",
+    "      return x;\n",
+    "    } });\n",
+    "    Object.defineProperty(c, 'y', { configurable: true, get() {\n",
+    "      const y = decode(s.values, Float64Array);\n",
+    "      Object.defineProperty(c, 'y', { value: y });\n",
+    "      return y;\n",
+    "    } });\n",
+    "  });\n",
+    "  return list;\n",
+    "}\n",
+    "\n",
+    "/* The records of a stats.json, which may hold NaN and Infinity, as curves. */\n",
+    "function curvesOfStats(text) {\n",
+    "  let records;\n",
+    "  try { records = JSON.parse(text); } catch (e) {\n",
+    "    records = JSON.parse(text.replace(/: (NaN|-?Infinity)(?=[,}])/g, ': \"$1\"'));\n",
+    "  }\n",
+    "  if (!Array.isArray(records)) throw new Error('this is no stats.json');\n",
+    "  const by = new Map();\n",
+    "  for (const r of records) for (const name of Object.keys(r)) {\n",
+    "    if (name === 'epoch_num' || name === 'global_step') continue;\n",
+    "    const v = Number(r[name]);\n",
+    "    if (typeof r[name] === 'string' && !/^(NaN|-?Infinity)$/.test(r[name])) continue;\n",
+    "    if (!by.has(name)) by.set(name, { name, x: [], y: [] });\n",
+    "    by.get(name).x.push(r.global_step || 0);\n",
+    "    by.get(name).y.push(v);\n",
+    "  }\n",
+    "  return [...by.values()].map(c => (c.total = c.x.length, c));\n",
+    "}\n",
+    "\n",
+    "/* What is in a file that the reader adds: a report or a stats.json. */\n",
+    "function runOfFile(name, text) {\n",
+    "  const mark = '<script type=\"application/json\" id=\"data\">';\n",
+    "  const at = text.indexOf(mark);\n",
+    "  if (at < 0) return { name, curves: curvesOfStats(text) };\n",
+    "  const data = JSON.parse(text.slice(at + mark.length, text.indexOf('<' + '/script>', at)));\n",
+    "  return { name: data.runs[0].name || name, curves: curvesOf(data.runs[0].scalars) };\n",
+    "}\n",
+    "\n",
+    "/* ---- numbers "
+    "------------------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "function escapeText(s) {\n",
+    "  return String(s).replace(/[&<>\"']/g, c => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '\"': '&quot;', \"'\": "
+    "'&#39;' })[c]);\n",
+    "}\n",
+    "/* The digits that a reader wants on an axis; full() says all of them. */\n",
+    "function short(v) {\n",
+    "  if (!Number.isFinite(v)) return String(v);\n",
+    "  const a = Math.abs(v);\n",
+    "  if (a !== 0 && (a >= 1e6 || a < 1e-3)) return v.toExponential(2).replace(/.?0+e/, 'e').replace('e+', 'e');\n",
+    "  return String(Number(v.toPrecision(4)));\n",
+    "}\n",
+    "function full(v) { return String(v); }\n",
+    "function count(n) {\n",
+    "  for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e3]])\n",
+    "    if (n >= size) return Number((n / size).toPrecision(3)) + ' ' + unit;\n",
+    "  return String(Math.round(n * 100) / 100) + ' ';\n",
+    "}\n",
+    "function span(s) {\n",
+    "  s = Math.max(0, Math.round(s));\n",
+    "  const d = Math.floor(s / 86400), h = Math.floor(s / 3600) % 24, m = Math.floor(s / 60) % 60;\n",
+    "  if (d) return d + ' d ' + h + ' h';\n",
+    "  if (h) return h + ' h ' + m + ' min';\n",
+    "  return m ? m + ' min ' + (m < 10 ? s % 60 + ' s' : '') : s + ' s';\n",
+    "}\n",
+    "function nanos(t) { return t >= 1e9 ? short(t / 1e9) + ' s' : t >= 1e6 ? short(t / 1e6) + ' ms' : short(t / 1e3) "
+    "+ ' \302\265s'; }\n",
+    "\n",
+    "/* Round numbers from lo to hi, about n of them. */\n",
+    "function ticks(lo, hi, n) {\n",
+    "  const raw = (hi - lo) / Math.max(1, n), size = Math.pow(10, Math.floor(Math.log10(raw)));\n",
+    "  const step = size * (raw / size > 5 ? 10 : raw / size > 2 ? 5 : raw / size > 1 ? 2 : 1), out = [];\n",
+    "  if (!(step > 0) || !Number.isFinite(step)) return [lo];\n",
+    "  for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9 && out.length < 50; i++) out.push(i * "
+    "step);\n",
+    "  return out;\n",
+    "}\n",
+    "function logTicks(lo, hi) {\n",
+    "  const a = Math.floor(Math.log10(lo)), b = Math.ceil(Math.log10(hi)), out = [];\n",
+    "  for (let e = a; e <= b; e += Math.max(1, Math.ceil((b - a) / 6)))\n",
+    "    for (const m of b - a <= 2 ? [1, 2, 5] : [1]) if (m * 10 ** e >= lo * 0.999 && m * 10 ** e <= hi * 1.001) "
+    "out.push(m * 10 ** e);\n",
+    "  return out.length > 1 ? out : ticks(lo, hi, 4);\n",
+    "}\n",
+    "\n",
+    "/* An exponential moving average, without the bias towards 0 of its beginning; what is not finite is left out. "
+    "*/\n",
+    "function smooth(y, weight) {\n",
+    "  const out = new Float64Array(y.length);\n",
+    "  let last = 0, norm = 0;\n",
+    "  for (let i = 0; i < y.length; i++) {\n",
+    "    if (Number.isFinite(y[i])) {\n",
+    "      last = last * weight + (1 - weight) * y[i];\n",
+    "      norm = norm * weight + (1 - weight);\n",
+    "    }\n",
+    "    out[i] = Number.isFinite(y[i]) ? last / norm : NaN;\n",
+    "  }\n",
+    "  return out;\n",
+    "}\n",
+    "\n",
+    "/* The index of the entry of the ascending x that is nearest to v. */\n",
+    "function nearest(x, v) {\n",
+    "  let a = 0, b = x.length - 1;\n",
+    "  while (a < b) {\n",
+    "    const m = (a + b) >> 1;\n",
+    "    if (x[m] < v) a = m + 1; else b = m;\n",
+    "  }\n",
+    "  return a > 0 && v - x[a - 1] < x[a] - v ? a - 1 : a;\n",
+    "}\n",
+    "\n",
+    "/* ---- a chart "
+    "------------------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "/* The path of y over x: for each pixel its first, lowest, highest and last point, so that no peak is lost. */\n",
+    "function pathOf(x, y, sx, sy, width) {\n",
+    "  let d = '', pen = false, column = -1, first, low, high, last;\n",
+    "  const put = (px, v) => { d += (pen ? 'L' : 'M') + px.toFixed(1) + ' ' + sy(v).toFixed(1); pen = true; };\n",
+    "  const flush = () => {\n",
+    "    if (column < 0) return;\n",
+    "    const seen = [first];\n",
+    "    for (const p of low[2] < high[2] ? [low, high] : [high, low]) if (p[2] > seen[seen.length - 1][2]) "
+    "seen.push(p);\n",
+    "    if (last[2] > seen[seen.length - 1][2]) seen.push(last);\n",
+    "    for (const p of seen) put(p[0], p[1]);\n",
+    "    column = -1;\n",
+    "  };\n",
+    "  for (let i = 0; i < x.length; i++) {\n",
+    "    if (!Number.isFinite(y[i]) || Number.isNaN(sy(y[i]))) { flush(); pen = false; continue; }\n",
+    "    const px = sx(x[i]), here = Math.max(-1e6, Math.min(1e6, Math.floor(px))) + 2e6;\n",
+    "    if ((i + 1 < x.length && sx(x[i + 1]) < 0) || (i > 0 && sx(x[i - 1]) > width)) continue;\n",
+    "    const p = [px, y[i], i];\n",
+    "    if (here !== column) { flush(); column = here; first = low = high = p; }\n",
+    "    if (y[i] < low[1]) low = p;\n",
+    "    if (y[i] > high[1]) high = p;\n",
+    "    last = p;\n",
+    "  }\n",
+    "  flush();\n",
+    "  return d;\n",
+    "}\n",
+    "\n",
+    "/* What to draw: its range and scales. curves: [{x, y, smooth, colour, label}]; view: {width, height, log, trim, "
+    "zoom, per}. */\n",
+    "function layoutChart(curves, view) {\n",
+    "  const m = { left: 56, right: 10, top: 8, bottom: 24 }, w = view.width - m.left - m.right, h = view.height - "
+    "m.top - m.bottom;\n",
+    "  let x0 = Infinity, x1 = -Infinity;\n",
+    "  for (const c of curves) if (c.x.length) { x0 = Math.min(x0, c.x[0]); x1 = Math.max(x1, c.x[c.x.length - 1]); "
+    "}\n",
+    "  if (x0 > x1) { x0 = 0; x1 = 1; }\n",
+    "  if (view.zoom) [x0, x1] = view.zoom;\n",
+    "  if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }\n",
+    "  const seen = [];\n",
+    "  for (const c of curves) for (const y of c.smooth ? [c.y, c.smooth] : [c.y])\n",
+    "    for (let i = 0; i < y.length; i++) {\n",
+    "      if (c.x[i] < x0 || c.x[i] > x1 || !Number.isFinite(y[i]) || (view.log && y[i] <= 0)) continue;\n",
+    "      seen.push(y[i]);\n",
+    "    }\n",
+    "  let y0 = Infinity, y1 = -Infinity;\n",
+    "  if (view.trim && seen.length > 20) {\n",
+    "    seen.sort((a, b) => a - b);\n",
+    "    y0 = seen[Math.floor(seen.length * 0.02)];\n",
+    "    y1 = seen[Math.ceil(seen.length * 0.98) - 1];\n",
+    "  } else for (const v of seen) { if (v < y0) y0 = v; if (v > y1) y1 = v; }\n",
+    "  if (y0 > y1) { y0 = view.log ? 0.1 : 0; y1 = 1; }\n",
+    "  if (y0 === y1) { const d = Math.abs(y0) * 0.05 || 0.5; y0 = view.log ? y0 / 1.2 : y0 - d; y1 = view.log ? y1 * "
+    "1.2 : y1 + d; }\n",
+    "  const f = view.log ? Math.log10 : v => v, pad = (f(y1) - f(y0)) * 0.04, lo = f(y0) - pad, hi = f(y1) + pad;\n",
+    "  const sx = v => (v - x0) / (x1 - x0) * w;\n",
+    "  const sy = v => view.log && v <= 0 ? NaN : Math.max(-9e3, Math.min(9e3, h - (f(v) - lo) / (hi - lo) * h));\n",
+    "  return { m, w, h, x0, x1, y0, y1, sx, sy, back: px => x0 + (px - m.left) / w * (x1 - x0),\n",
+    "    rows: view.log ? logTicks(10 ** lo, 10 ** hi) : ticks(lo, hi, h / 45) };\n",
+    "}\n",
+    "\n",
+    "let clips = 0;\n",
+    "function chartSvg(curves, view) {\n",
+    "  const L = layoutChart(curves, view), { m, w, h } = L, clip = 'clip' + clips++, per = view.per || 1;\n",
+    "  let s = '<svg width=\"' + view.width + '\" height=\"' + view.height + '\" viewBox=\"0 0 ' + view.width + ' ' + "
+    "view.height +\n",
+    "    '\" aria-hidden=\"true\"><defs><clipPath id=\"' + clip + '\"><rect width=\"' + w + '\" height=\"' + h + "
+    "'\"/></clipPath></defs>' +\n",
+    "    '<g transform=\"translate(' + m.left + ' ' + m.top + ')\">';\n",
+    "  for (const v of L.rows) {\n",
+    "    const y = L.sy(v).toFixed(1);\n",
+    "    s += '<path class=\"grid\" d=\"M0 ' + y + 'H' + w + '\"/><text class=\"tick\" x=\"-7\" y=\"' + y +\n",
+    "      '\" dy=\".35em\" text-anchor=\"end\">' + short(v) + '</text>';\n",
+    "  }\n",
+    "  for (const v of ticks(L.x0 / per, L.x1 / per, w / 85)) {\n",
+    "    if (v * per < L.x0 - 1e-9 || v * per > L.x1 + 1e-9) continue;\n",
+    "    s += '<text class=\"tick\" x=\"' + L.sx(v * per).toFixed(1) + '\" y=\"' + (h + 16) + '\" "
+    "text-anchor=\"middle\">' + count(v).trim() + '</text>';\n",
+    "  }\n",
+    "  s += '<rect class=\"frame\" width=\"' + w + '\" height=\"' + h + '\"/><g clip-path=\"url(#' + clip + ')\">';\n",
+    "  for (const c of curves) {\n",
+    "    const line = (y, width, opacity) => '<path d=\"' + pathOf(c.x, y, L.sx, L.sy, w) + '\" fill=\"none\" "
+    "stroke=\"' + c.colour +\n",
+    "      '\" stroke-width=\"' + width + '\" stroke-opacity=\"' + opacity + '\" stroke-linejoin=\"round\"/>';\n",
+    "    if (c.smooth) s += line(c.y, 1, 0.28);\n",
+    "    s += line(c.smooth || c.y, 1.7, 1);\n",
+    "    if (c.x.length < 40) for (let i = 0; i < c.x.length; i++) if (Number.isFinite(c.y[i]) && "
+    "!Number.isNaN(L.sy(c.y[i])))\n",
+    "      s += '<circle cx=\"' + L.sx(c.x[i]).toFixed(1) + '\" cy=\"' + L.sy(c.y[i]).toFixed(1) + '\" r=\"2.2\" "
+    "fill=\"' + c.colour + '\"/>';\n",
+    "    let marks = 0;\n",
+    "    for (let i = 0; i < c.x.length && marks < 200; i++) if (!Number.isFinite(c.y[i])) {\n",
+    "      const x = L.sx(c.x[i]);\n",
+    "      if (x < 0 || x > w) continue;\n",
+    "      s += '<path d=\"M' + (x - 4).toFixed(1) + ' ' + (h - 1) + 'h8l-4 -8z\" fill=\"var(--bad)\"><title>' + "
+    "c.y[i] + '</title></path>';\n",
+    "      marks++;\n",
+    "    }\n",
+    "  }\n",
+    "  return s + '</g><g class=\"cursor\"></g></g></svg>';\n",
+    "}\n",
+    "\n",
+    "/* What stands under the cursor at v: for each curve its nearest point. */\n",
+    "function under(curves, v) {\n",
+    "  return curves.filter(c => c.x.length).map(c => {\n",
+    "    const i = nearest(c.x, v);\n",
+    "    return { curve: c, i, step: c.x[i], value: c.y[i], smooth: c.smooth ? c.smooth[i] : undefined };\n",
+    "  });\n",
+    "}\n",
+    "function underText(points, per) {\n",
+    "  if (!points.length) return '';\n",
+    "  const step = points[0].step;\n",
+    "  return 'step <b>' + step + '</b>' + (per > 1 ? ' (epoch ' + short(step / per) + ')' : '') + points.map(p =>\n",
+    "    ' &nbsp;<span class=\"key\" style=\"background:' + p.curve.colour + '\"></span>' + (points.length > 1 ? "
+    "escapeText(p.curve.label) + ' ' : '') +\n",
+    "    '<b>' + full(p.value) + '</b>' + (p.step !== step ? ' at ' + p.step : '') +\n",
+    "    (p.smooth !== undefined ? ', smoothed ' + short(p.smooth) : '')).join('');\n",
+    "}\n",
+    "\n",
+    "/* ---- histograms "
+    "---------------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "/* One ridge for each step, the newest in front. h: {steps, min, max, bins}; bins has as many numbers for each "
+    "step. */\n",
+    "function ridgeSvg(h, width, height, chosen) {\n",
+    "  const n = h.steps.length, per = h.bins.length / n, left = 10, right = 58, top = 46, bottom = 24;\n",
+    "  const w = width - left - right, depth = height - top - bottom;\n",
+    "  let lo = Math.min(...h.min), hi = Math.max(...h.max), peak = 0;\n",
+    "  if (!(hi > lo)) { lo -= 0.5; hi += 0.5; }\n",
+    "  const density = (k, i) => h.bins[k * per + i] / Math.max(1e-30, (h.max[k] - h.min[k]) / per || (hi - lo) / "
+    "per);\n",
+    "  const tops = h.steps.map((_, k) => { let t = 0; for (let i = 0; i < per; i++) t = Math.max(t, density(k, i)); "
+    "return t; });\n",
+    "  peak = [...tops].sort((a, b) => a - b)[Math.floor((n - 1) * 0.9)] || 1;\n",
+    "  const sx = v => left + (v - lo) / (hi - lo) * w;\n",
+    "  let s = '<svg width=\"' + width + '\" height=\"' + height + '\" viewBox=\"0 0 ' + width + ' ' + height + '\" "
+    "aria-hidden=\"true\">';\n",
+    "  for (const v of ticks(lo, hi, w / 70)) s += '<path class=\"grid\" d=\"M' + sx(v).toFixed(1) + ' ' + top + 'V' + "
+    "(height - bottom) +\n",
+    "    '\"/><text class=\"tick\" x=\"' + sx(v).toFixed(1) + '\" y=\"' + (height - 8) + '\" text-anchor=\"middle\">' "
+    "+ short(v) + '</text>';\n",
+    "  for (let k = 0; k < n; k++) {\n",
+    "    const base = top + (n > 1 ? k / (n - 1) : 1) * depth, a = h.min[k], b = h.max[k] > a ? h.max[k] : a + (hi - "
+    "lo) / per;\n",
+    "    let d = 'M' + sx(lo).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(a).toFixed(1);\n",
+    "    for (let i = 0; i < per; i++)\n",
+    "      d += 'L' + sx(a + (b - a) * (i + 0.5) / per).toFixed(1) + ' ' + (base - Math.min(1.15, density(k, i) / "
+    "peak) * 38).toFixed(1);\n",
+    "    d += 'L' + sx(b).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(hi).toFixed(1);\n",
+    "    const on = k === chosen;\n",
+    "    s += '<path d=\"' + d + 'Z\" fill=\"var(--c0)\" fill-opacity=\"' + (on ? 0.95 : 0.18 + 0.5 * (k + 1) / "
+    "n).toFixed(2) +\n",
+    "      '\" stroke=\"var(--card)\" stroke-width=\"' + (on ? 1.6 : 0.8) + '\"/>';\n",
+    "    if (k === n - 1 || k === 0 || on) s += '<text class=\"tick\" x=\"' + (left + w + 6) + '\" y=\"' + (base + "
+    "4).toFixed(1) + '\">' + count(h.steps[k]).trim() + '</text>';\n",
+    "  }\n",
+    "  return s + '</svg>';\n",
+    "}\n",
+    "\n",
+    "/* ---- the model "
+    "----------------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "/* A layer is named by the scopes around its operations. */\n",
+    "function scopeOf(name) { const at = name.lastIndexOf('/'); return at < 0 ? '' : name.slice(0, at); }\n",
+    "\n",
+    "/* The boxes of the drawing: operations of one scope are one box; a scope that is not in `open` is one box with "
+    "all in it. */\n",
+    "function boxesOf(graph, open) {\n",
+    "  const boxes = new Map(), of = [];\n",
+    "  graph.ops.forEach((op, i) => {\n",
+    "    const parts = scopeOf(op[0]).split('/').filter(Boolean);\n",
+    "    let key = '';\n",
+    "    for (let k = 0; k < parts.length; k++) {\n",
+    "      key = parts.slice(0, k + 1).join('/');\n",
+    "      if (!open.has(key)) break;\n",
+    "    }\n",
+    "    const inside = key !== '' && (!open.has(key) || key === parts.join('/'));\n",
+    "    /* an identity that only gives a name is one with what it names */\n",
+    "    const lone = !inside && op[1] === 'Identity' && op[3].length === 1 && of[op[3][0]] && of[op[3][0]].lone ? "
+    "of[op[3][0]] : null;\n",
+    "    const id = inside ? (open.has(key) ? key + '/' : key) : lone ? lone.id : op[0];\n",
+    "    if (!boxes.has(id)) boxes.set(id, { id, scope: inside ? key : '', title: inside ? key : op[0], ops: [], lone: "
+    "!inside, deep: new Set(), parameters: 0, weights: [] });\n",
+    "    const b = boxes.get(id);\n",
+    "    if (lone) b.title = op[0];\n",
+    "    b.ops.push(i);\n",
+    "    if (inside && parts.join('/') !== key) b.deep.add(parts.join('/'));\n",
+    "    of[i] = b;\n",
+    "  });\n",
+    "  for (const v of graph.variables) {\n",
+    "    const scope = scopeOf(v[0]);\n",
+    "    for (const b of boxes.values())\n",
+    "      if (b.scope && (scope === b.scope || (!b.id.endsWith('/') && scope.startsWith(b.scope + '/')))) { "
+    "b.parameters += v[2]; b.weights.push(v); break; }\n",
+    "  }\n",
+    "  const edges = new Map();\n",
+    "  graph.ops.forEach((op, i) => op[3].forEach(from => {\n",
+    "    if (!of[from] || of[from] === of[i]) return;\n",
+    "    const id = of[from].id + '>' + of[i].id;\n",
+    "    if (!edges.has(id)) edges.set(id, { from: of[from], to: of[i], shape: graph.ops[from][2] });\n",
+    "  }));\n",
+    "  return { boxes: [...boxes.values()], edges: [...edges.values()] };\n",
+    "}\n",
+    "\n",
+    "/* Which scopes are open at first: as many of the upper ones as leave the drawing readable. */\n",
+    "function openAtFirst(graph) {\n",
+    "  const open = new Set();\n",
+    "  for (let depth = 1; depth < 6; depth++) {\n",
+    "    const next = new Set(open);\n",
+    "    for (const op of graph.ops) {\n",
+    "      const parts = scopeOf(op[0]).split('/').filter(Boolean);\n",
+    "      if (parts.length > depth) next.add(parts.slice(0, depth).join('/'));\n",
+    "    }\n",
+    "    if (next.size === open.size || boxesOf(graph, next).boxes.length > 45) break;\n",
+    "    for (const s of next) open.add(s);\n",
+    "  }\n",
+    "  return open;\n",
+    "}\n",
+    "\n",
+    "/* Layers from top to bottom by the longest way from an input; edges that are longer than one layer get a place "
+    "in each. */\n",
+    "function layoutModel(parts) {\n",
+    "  const { boxes, edges } = parts, rank = new Map(boxes.map(b => [b, 0])), into = new Map(boxes.map(b => [b, "
+    "[]])), out = new Map(boxes.map(b => [b, []]));\n",
+    "  for (const e of edges) { into.get(e.to).push(e); out.get(e.from).push(e); }\n",
+    "  const order = [], state = new Map(), back = new Set();\n",
+    "  const visit = b => { /* a scope that is left and entered again makes a circle: that edge points upwards */\n",
+    "    state.set(b, 1);\n",
+    "    for (const e of out.get(b)) { if (state.get(e.to) === 1) back.add(e); else if (!state.has(e.to)) visit(e.to); "
+    "}\n",
+    "    state.set(b, 2);\n",
+    "    order.unshift(b);\n",
+    "  };\n",
+    "  for (const b of boxes) if (!into.get(b).length) visit(b);\n",
+    "  for (const b of boxes) if (!state.has(b)) visit(b);\n",
+    "  for (const b of order) for (const e of out.get(b)) if (!back.has(e)) rank.set(e.to, Math.max(rank.get(e.to), "
+    "rank.get(b) + 1));\n",
+    "  for (const b of order.slice().reverse()) { /* what has no input stands right above what needs it */\n",
+    "    const after = out.get(b).filter(e => !back.has(e)).map(e => rank.get(e.to));\n",
+    "    if (after.length && !into.get(b).length) rank.set(b, Math.min(...after) - 1);\n",
+    "  }\n",
+    "  const rows = [], place = (item, r) => { (rows[r] = rows[r] || []).push(item); };\n",
+    "  for (const b of order) { b.w = boxWidth(b); b.h = 44 + 13 * (b.lines.length - 1); b.up = []; place(b, "
+    "rank.get(b)); }\n",
+    "  for (const e of edges) {\n",
+    "    const a = rank.get(e.from), z = rank.get(e.to);\n",
+    "    e.way = [e.from];\n",
+    "    if (!back.has(e)) for (let r = a + 1; r < z; r++) { const d = { w: 26, h: 0, up: [e.way[e.way.length - 1]] }; "
+    "place(d, r); e.way.push(d); }\n",
+    "    e.way.push(e.to);\n",
+    "    if (!back.has(e)) e.to.up.push(e.way[e.way.length - 2]);\n",
+    "  }\n",
+    "  let y = 14;\n",
+    "  for (const row of rows) {\n",
+    "    if (!row) continue;\n",
+    "    row.forEach((b, i) => { b.order = b.up.length ? b.up.reduce((s, u) => s + u.x, 0) / b.up.length : i * 1e-3; "
+    "});\n",
+    "    row.sort((a, b) => a.order - b.order);\n",
+    "    let x = 0;\n",
+    "    for (const b of row) { b.x = Math.max(b.up.length ? b.order : x + b.w / 2, x + b.w / 2); x = b.x + b.w / 2 + "
+    "22; }\n",
+    "    const shift = row.reduce((s, b) => s + (b.up.length ? b.order - b.x : 0), 0) / row.length; /* centred under "
+    "what is above */\n",
+    "    for (const b of row) b.x += shift;\n",
+    "    const h = Math.max(...row.map(b => b.h));\n",
+    "    for (const b of row) b.y = y;\n",
+    "    y += h + 36;\n",
+    "  }\n",
+    "  const all = rows.flat().filter(Boolean), least = Math.min(0, ...all.map(b => b.x - b.w / 2));\n",
+    "  for (const b of all) b.x += 16 - least;\n",
+    "  return { width: Math.max(60, ...all.map(b => b.x + b.w / 2)) + 60, height: y };\n",
+    "}\n",
+    "function boxWidth(b) {\n",
+    "  b.lines = [];\n",
+    "  const kinds = [];\n",
+    "  for (const k of b.kinds) if (!kinds.includes(k)) kinds.push(k);\n",
+    "  if (b.deep.size) b.lines.push(b.deep.size + 1 + ' scopes, ' + b.ops.length + ' operations');\n",
+    "  else b.lines.push(kinds.slice(0, 4).join(' \302\267 ') + (kinds.length > 4 ? ' \342\200\246' : ''));\n",
+    "  if (b.parameters) b.lines.push(count(b.parameters) + 'parameters' + (b.weights.length && b.weights.length < 3 "
+    "&& !b.deep.size ? '  ' + b.weights.map(v => v[0].slice(v[0].lastIndexOf('/') + 1) + ' ' + v[1]).join(' ') : "
+    "''));\n",
+    "  return Math.min(330, Math.max(96, 7.3 * b.title.length + (b.deep.size || b.id.includes('/') ? 44 : 24), "
+    "...b.lines.map(l => 6.1 * l.length + 20)));\n",
+    "}\n",
+    "function clip(text, width, per) { const n = Math.floor(width / per); return text.length > n ? text.slice(0, "
+    "Math.max(1, n - 1)) + '\342\200\246' : text; }\n",
+    "function modelSvg(graph, open) {\n",
+    "  const parts = boxesOf(graph, open);\n",
+    "  for (const b of parts.boxes) b.kinds = b.ops.map(i => graph.ops[i][1]).filter((k, i, all) => k !== 'Identity' "
+    "|| all.length === 1);\n",
+    "  const size = layoutModel(parts);\n",
+    "  let s = '<svg width=\"' + Math.ceil(size.width) + '\" height=\"' + Math.ceil(size.height) + '\" viewBox=\"0 0 ' "
+    "+ Math.ceil(size.width) + ' ' + Math.ceil(size.height) +\n",
+    "    '\" role=\"group\" aria-label=\"The model: ' + parts.boxes.length + ' boxes\"><defs><marker id=\"tip\" "
+    "viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">' +\n",
+    "    '<path d=\"M0 0L8 4L0 8z\" fill=\"var(--soft)\"/></marker></defs>';\n",
+    "  let labels = '';\n",
+    "  for (const e of parts.edges) {\n",
+    "    let d = '', at = null;\n",
+    "    for (let i = 0; i + 1 < e.way.length; i++) {\n",
+    "      const a = e.way[i], b = e.way[i + 1], x0 = a.x, y0 = a.y + a.h, x1 = b.x, y1 = b.y, mid = (y0 + y1) / 2;\n",
+    "      d += (i ? 'L' : 'M') + x0.toFixed(1) + ' ' + y0.toFixed(1) + 'C' + x0.toFixed(1) + ' ' + mid.toFixed(1) + ' "
+    "' + x1.toFixed(1) + ' ' + mid.toFixed(1) + ' ' + x1.toFixed(1) + ' ' + y1.toFixed(1);\n",
+    "      if (!at) at = [(x0 + x1) / 2, mid];\n",
+    "    }\n",
+    "    s += '<path class=\"edge\" d=\"' + d + '\" marker-end=\"url(#tip)\"/>';\n",
+    "    labels += '<text class=\"tick\" x=\"' + (at[0] + 6).toFixed(1) + '\" y=\"' + (at[1] + 4).toFixed(1) + '\" "
+    "style=\"paint-order:stroke;stroke:var(--card);stroke-width:4px\">' + escapeText(e.shape) + '</text>';\n",
+    "  }\n",
+    "  s += labels;\n",
+    "  for (const b of parts.boxes) {\n",
+    "    const opens = b.deep.size > 0, parent = b.scope && b.scope.includes('/') ? b.scope.slice(0, "
+    "b.scope.lastIndexOf('/')) : '';\n",
+    "    const closes = !opens && (b.id.endsWith('/') ? b.scope : parent);\n",
+    "    s += '<g transform=\"translate(' + (b.x - b.w / 2).toFixed(1) + ' ' + b.y.toFixed(1) + ')\"' + (opens || "
+    "closes ? ' role=\"button\" tabindex=\"0\" data-scope=\"' + escapeText(opens ? b.scope : closes) +\n",
+    "      '\" aria-label=\"' + escapeText((opens ? 'Open ' : 'Close ') + (opens ? b.scope : closes)) + '\"' : '') + "
+    "'><rect class=\"' + (opens ? 'scope' : 'box') + '\" width=\"' + b.w.toFixed(1) + '\" height=\"' + b.h + '\" "
+    "rx=\"7\"/>' +\n",
+    "      '<text class=\"name\" x=\"10\" y=\"18\">' + escapeText(clip(b.title, b.w - (opens || closes ? 34 : 16), "
+    "7.1)) + '</text>';\n",
+    "    b.lines.forEach((l, i) => { s += '<text class=\"tick\" x=\"10\" y=\"' + (34 + 13 * i) + '\">' + "
+    "escapeText(clip(l, b.w - 14, 5.6)) + '</text>'; });\n",
+    "    if (opens || closes) s += '<text class=\"name\" x=\"' + (b.w - 17).toFixed(1) + '\" y=\"18\" "
+    "fill=\"var(--accent)\">' + (opens ? '+' : '\342\210\222') + '</text>';\n",
+    "    s += '<title>' + escapeText(b.ops.map(i => graph.ops[i][0] + ' ' + graph.ops[i][2]).slice(0, 40).join(', ')) "
+    "+ '</title></g>';\n",
+    "  }\n",
+    "  return s + '</svg>';\n",
+    "}\n",
+    "\n",
+    "/* ---- the time of a step "
+    "-------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "/* A tree by scope: {name, path, value, kids, leaf}. Kernels: [op, node, device, start, ns, bytes, flops]. In "
+    "order, only\n",
+    " * neighbours of one scope are one; merged, all of a scope are. */\n",
+    "function flameTree(kernels, column, merged) {\n",
+    "  const root = { name: 'step', path: '', value: 0, kids: [] };\n",
+    "  for (const k of kernels) {\n",
+    "    const value = k[column];\n",
+    "    if (!(value > 0)) continue;\n",
+    "    const parts = (k[1] || k[0]).split('/').filter(Boolean);\n",
+    "    let at = root;\n",
+    "    root.value += value;\n",
+    "    parts.forEach((part, i) => {\n",
+    "      const leaf = i === parts.length - 1;\n",
+    "      let kid = merged ? at.kids.find(x => x.name === part && !x.leaf === !leaf) : at.kids[at.kids.length - 1];\n",
+    "      if (!kid || kid.name !== part || !kid.leaf !== !leaf) {\n",
+    "        kid = { name: part, path: at.path + (at.path ? '/' : '') + part, value: 0, kids: [], leaf: leaf ? k : "
+    "null };\n",
+    "        at.kids.push(kid);\n",
+    "      }\n",
+    "      kid.value += value;\n",
+    "      at = kid;\n",
+    "    });\n",
+    "  }\n",
+    "  const sort = n => { if (merged) n.kids.sort((a, b) => b.value - a.value); n.kids.forEach(sort); };\n",
+    "  sort(root);\n",
+    "  return root;\n",
+    "}\n",
+    "function hue(text) { let h = 0; for (let i = 0; i < text.length; i++) h = (h * 31 + text.charCodeAt(i)) >>> 0; "
+    "return h % 360; }\n",
+    "function flameBlocks(root, width) {\n",
+    "  const blocks = [], walk = (n, x, depth, w) => {\n",
+    "    blocks.push({ n, x, depth, w });\n",
+    "    let at = x;\n",
+    "    for (const k of n.kids) {\n",
+    "      const kw = n.value ? k.value / n.value * w : 0;\n",
+    "      if (kw >= 0.4) walk(k, at, depth + 1, kw);\n",
+    "      at += kw;\n",
+    "    }\n",
+    "  };\n",
+    "  walk(root, 0, 0, width);\n",
+    "  return blocks;\n",
+    "}\n",
+    "function flameSvg(root, width, total, say) {\n",
+    "  const blocks = flameBlocks(root, width), deep = Math.max(...blocks.map(b => b.depth)) + 1, H = 23;\n",
+    "  let s = '<svg width=\"' + width + '\" height=\"' + deep * H + '\" viewBox=\"0 0 ' + width + ' ' + deep * H + "
+    "'\" role=\"group\" aria-label=\"Flame chart\">';\n",
+    "  blocks.forEach((b, i) => {\n",
+    "    const h = b.depth === 0 ? 'var(--line)' : 'hsl(' + hue(b.n.leaf ? b.n.leaf[0] : b.n.name) + ' 58% "
+    "calc(var(--flame) + ' + (b.depth % 2) * 5 + '%))';\n",
+    "    s += '<g data-block=\"' + i + '\" role=\"button\"' + (b.w > 12 ? ' tabindex=\"0\"' : '') + ' aria-label=\"' + "
+    "escapeText(b.n.path || 'whole step') + ', ' + say(b.n.value) + '\"><rect class=\"block\" x=\"' + b.x.toFixed(2) + "
+    "'\" y=\"' + b.depth * H +\n",
+    "      '\" width=\"' + Math.max(0.4, b.w).toFixed(2) + '\" height=\"' + (H - 1) + '\" rx=\"2\" fill=\"' + h + "
+    "'\"/>';\n",
+    "    if (b.w > 34) s += '<text x=\"' + (b.x + 5).toFixed(1) + '\" y=\"' + (b.depth * H + 15) + '\"' + (b.depth ? ' "
+    "style=\"fill:#fff\"' : '') + '>' + escapeText(clip(b.n.name + (b.w > 150 ? '  ' + say(b.n.value) : ''), b.w - 8, "
+    "6.2)) + '</text>';\n",
+    "    s += '</g>';\n",
+    "  });\n",
+    "  return { svg: s + '</svg>', blocks };\n",
+    "}\n",
+    "function kernelTable(kernels, column, total, top) {\n",
+    "  const by = new Map();\n",
+    "  for (const k of kernels) {\n",
+    "    if (!by.has(k[0])) by.set(k[0], { op: k[0], n: 0, ns: 0, bytes: 0, flops: 0, most: k });\n",
+    "    const r = by.get(k[0]);\n",
+    "    r.n++; r.ns += k[4]; r.bytes += k[5]; r.flops += k[6];\n",
+    "    if (k[column] > r.most[column]) r.most = k;\n",
+    "  }\n",
+    "  const rows = [...by.values()].sort((a, b) => column === 4 ? b.ns - a.ns : b.bytes - a.bytes).slice(0, top);\n",
+    "  return '<table><thead><tr><th>operation</th><th class=\"n\">kernels</th><th class=\"n\">time</th><th "
+    "class=\"n\">share</th><th class=\"n\">bytes</th>' +\n",
+    "    '<th class=\"n\">GB/s</th><th class=\"n\">GFLOP/s</th><th>largest</th></tr></thead><tbody>' + rows.map(r => "
+    "'<tr><td>' + escapeText(r.op) + '</td><td class=\"n\">' + r.n + '</td><td class=\"n\">' + nanos(r.ns) +\n",
+    "    '</td><td class=\"n\">' + (100 * (column === 4 ? r.ns : r.bytes) / Math.max(1, total)).toFixed(1) + ' "
+    "%</td><td class=\"n\">' + count(r.bytes) + 'B</td><td class=\"n\">' + (r.bytes ? short(r.bytes / r.ns) : '') +\n",
+    "    '</td><td class=\"n\">' + (r.flops ? short(r.flops / r.ns) : '') + '</td><td>' + escapeText(r.most[1]) + "
+    "'</td></tr>').join('') + '</tbody></table>';\n",
+    "}\n",
+    "\n",
+    "/* ---- the page "
+    "------------------------------------------------------------------------------------------------------ */\n",
+    "\n",
+    "const COLOURS = 8, page = { data: null, runs: [], charts: [], state: null };\n",
+    "function byId(id) { return document.getElementById(id); }\n",
+    "function keyOfState() { return 'tp:' + location.pathname; }\n",
+    "function loadState() {\n",
+    "  const fresh = { smooth: 0.6, log: false, trim: false, axis: 'step', filter: '', zoom: null, hidden: [], wide: "
+    "[], shut: [], theme: 'system', follow: true, open: null, merged: true, column: 4, added: [], scroll: 0, pick: {} "
+    "};\n",
+    "  try { return Object.assign(fresh, JSON.parse(sessionStorage.getItem(keyOfState()) || '{}')); } catch (e) { "
+    "return fresh; }\n",
+    "}\n",
+    "function saveState() {\n",
+    "  const s = page.state;\n",
+    "  s.scroll = window.scrollY;\n",
+    "  try { sessionStorage.setItem(keyOfState(), JSON.stringify(s)); return true; } catch (e) { return false; }\n",
+    "}\n",
+    "function setTheme() {\n",
+    "  const t = page.state.theme, dark = t === 'dark' || (t === 'system' && window.matchMedia && "
+    "matchMedia('(prefers-color-scheme: dark)').matches);\n",
+    "  document.documentElement.dataset.theme = dark && !page.printing ? 'dark' : 'light';\n",
+    "  byId('theme').textContent = 'Theme: ' + t;\n",
+    "}\n",
+    "\n",
+    "/* -- progress */\n",
+    "function showProgress() {\n",
+    "  const d = page.data, p = d.progress, age = Date.now() / 1000 - d.written, running = d.status === 'running';\n",
+    "  const lost = running && age > Math.max(120, 20 * d.every, 5 * (p.seconds_per_step || 0));\n",
+    "  const word = lost ? 'lost' : d.status, words = { running: 'running', done: 'finished', stopped: 'stopped', "
+    "failed: 'failed', interrupted: 'interrupted', lost: 'no news for ' + span(age) };\n",
+    "  byId('status').className = 'pill ' + word;\n",
+    "  byId('status').textContent = words[word] || word;\n",
+    "  const share = p.total_steps > 0 ? Math.min(1, p.done_steps / p.total_steps) : 0, bar = byId('bar');\n",
+    "  bar.hidden = !(p.total_steps > 0);\n",
+    "  bar.firstElementChild.style.width = (100 * share).toFixed(2) + '%';\n",
+    "  bar.setAttribute('aria-valuenow', Math.round(100 * share));\n",
+    "  const say = ['epoch ' + p.epoch + (p.max_epoch ? ' of ' + p.max_epoch : ''), 'step ' + p.global_step];\n",
+    "  if (p.total_steps > 0) say.push((100 * share).toFixed(share < 1 ? 1 : 0) + ' %');\n",
+    "  if (p.steps_per_second > 0) say.push(short(p.steps_per_second) + ' steps/s');\n",
+    "  say.push((running ? 'running for ' : 'took ') + span(p.elapsed + (running && !lost ? age : 0)));\n",
+    "  if (running && !lost && p.eta >= 0) say.push('about ' + span(p.eta - age) + ' left');\n",
+    "  if (d.note) say.push(d.note);\n",
+    "  byId('progress').textContent = say.join(' \302\267 ');\n",
+    "  document.title = (running && p.total_steps > 0 ? Math.floor(100 * share) + ' % \302\267 ' : '') + "
+    "d.runs[0].name + ' \302\267 ' + (words[word] || word);\n",
+    "}\n",
+    "\n",
+    "/* -- curves */\n",
+    "function colourOf(i) { return 'var(--c' + i % COLOURS + ')'; }\n",
+    "function namesOf() {\n",
+    "  const names = [];\n",
+    "  const seen = new Set();\n",
+    "  for (const r of page.runs) for (const c of r.curves) if (!seen.has(c.name)) { seen.add(c.name); "
+    "names.push(c.name); }\n",
+    "  return names;\n",
+    "}\n",
+    "function curvesFor(name) {\n",
+    "  const out = [];\n",
+    "  page.runs.forEach((r, i) => {\n",
+    "    if (page.state.hidden.includes(r.name)) return;\n",
+    "    const c = r.curves.find(k => k.name === name);\n",
+    "    if (!c) return;\n",
+    "    const w = Number(page.state.smooth);\n",
+    "    if (w > 0 && c.y.length > 4) { if (c.weight !== w) { c.smoothed = smooth(c.y, w); c.weight = w; } }\n",
+    "    out.push({ x: c.x, y: c.y, smooth: w > 0 && c.y.length > 4 ? c.smoothed : undefined, colour: colourOf(i), "
+    "label: r.name, total: c.total });\n",
+    "  });\n",
+    "  return out;\n",
+    "}\n",
+    "function showRuns() {\n",
+    "  byId('runs').innerHTML = page.runs.length < 2 ? '' : page.runs.map((r, i) => '<label><input type=\"checkbox\" "
+    "data-run=\"' + i + '\"' + (page.state.hidden.includes(r.name) ? '' : ' checked') +\n",
+    "    '><span class=\"key\" style=\"background:' + colourOf(i) + '\"></span>' + escapeText(r.name) + '</label>' + "
+    "(r.added ? '<button data-drop=\"' + i + '\" aria-label=\"Take ' + escapeText(r.name) + ' "
+    "away\">\303\227</button>' : '')).join(' ');\n",
+    "}\n",
+    "function matches(name) {\n",
+    "  const f = page.state.filter.trim().toLowerCase();\n",
+    "  return !f || f.split('|').some(part => part.trim() && name.toLowerCase().includes(part.trim()));\n",
+    "}\n",
+    "function showCharts() {\n",
+    "  const groups = new Map();\n",
+    "  for (const name of namesOf()) {\n",
+    "    if (!matches(name)) continue;\n",
+    "    const at = name.indexOf('/'), g = at > 0 ? name.slice(0, at) : '';\n",
+    "    if (!groups.has(g)) groups.set(g, []);\n",
+    "    groups.get(g).push(name);\n",
+    "  }\n",
+    "  page.charts = [];\n",
+    "  let html = '', n = 0;\n",
+    "  for (const [g, names] of [...groups].sort((a, b) => (a[0] !== '') - (b[0] !== ''))) {\n",
+    "    const cards = '<div class=\"cards\">' + names.map(name => {\n",
+    "      page.charts.push({ name });\n",
+    "      const wide = page.state.wide.includes(name), i = n++;\n",
+    "      return '<div class=\"card' + (wide ? ' wide' : '') + '\" data-chart=\"' + i + '\"><div class=\"row\"><h3>' "
+    "+ escapeText(name) + '</h3><button data-wide=\"' + i + '\" aria-label=\"' + (wide ? 'Make smaller' : 'Make "
+    "larger') + '\">' + (wide ? '\342\210\222' : '\342\244\242') + '</button></div>' +\n",
+    "        '<div class=\"plot\" tabindex=\"0\" role=\"img\" data-plot=\"' + i + '\"></div><div class=\"read\" "
+    "aria-live=\"polite\"></div></div>';\n",
+    "    }).join('') + '</div>';\n",
+    "    html += g === '' && groups.size === 1 ? cards : '<details class=\"group\" data-group=\"' + escapeText(g) + "
+    "'\"' + (page.state.shut.includes(g) ? '' : ' open') + '><summary>' + (g === '' ? 'Statistics' : escapeText(g)) + "
+    "' <span class=\"soft\">' + names.length + '</span></summary>' + cards + '</details>';\n",
+    "  }\n",
+    "  byId('charts').innerHTML = html || '<p class=\"soft\">No curve has such a name.</p>';\n",
+    "  byId('unzoom').hidden = !page.state.zoom;\n",
+    "  watch();\n",
+    "}\n",
+    "/* A chart is drawn when it comes into view, so that 200 of them cost no more than those that are seen. */\n",
+    "function watch() {\n",
+    "  if (page.watcher) page.watcher.disconnect();\n",
+    "  const plots = document.querySelectorAll('[data-plot]');\n",
+    "  if (typeof IntersectionObserver === 'undefined') { plots.forEach(drawPlot); return; }\n",
+    "  page.watcher = new IntersectionObserver(list => { for (const e of list) { e.target.inView = e.isIntersecting; "
+    "if (e.isIntersecting && e.target.stale !== false) drawPlot(e.target); } }, { rootMargin: '200px' });\n",
+    "  plots.forEach(p => { p.stale = true; page.watcher.observe(p); });\n",
+    "}\n",
+    "function redraw(all) {\n",
+    "  document.querySelectorAll('[data-plot]').forEach(p => { p.stale = true; if (all || p.inView || !page.watcher) "
+    "drawPlot(p); });\n",
+    "}\n",
+    "function viewOf(el) {\n",
+    "  const s = page.state;\n",
+    "  return { width: Math.max(220, el.clientWidth), height: Math.max(120, el.clientHeight), log: s.log, trim: "
+    "s.trim, zoom: s.zoom, per: s.axis === 'epoch' ? page.data.progress.steps_per_epoch || 1 : 1 };\n",
+    "}\n",
+    "function drawPlot(el) {\n",
+    "  const chart = page.charts[el.dataset.plot], curves = curvesFor(chart.name), view = viewOf(el);\n",
+    "  chart.curves = curves;\n",
+    "  chart.layout = layoutChart(curves, view);\n",
+    "  chart.per = page.data.progress.steps_per_epoch || 1;\n",
+    "  el.innerHTML = chartSvg(curves, view);\n",
+    "  el.stale = false;\n",
+    "  const last = curves.filter(c => c.y.length).map(c => ({ curve: c, step: c.x[c.x.length - 1], value: "
+    "c.y[c.y.length - 1] }));\n",
+    "  chart.rest = last.length ? 'last: ' + underText(last, chart.per) : '';\n",
+    "  readOf(el).innerHTML = chart.rest;\n",
+    "  el.setAttribute('aria-label', chart.name + (last.length ? ', last value ' + full(last[0].value) + ' at step ' + "
+    "last[0].step : '') + '. Arrow keys read it, plus and minus zoom.');\n",
+    "}\n",
+    "function readOf(el) { return el.parentElement.querySelector('.read'); }\n",
+    "/* Put the cursor at the point that is nearest to v, and say what is there. */\n",
+    "function pointAt(el, v) {\n",
+    "  const chart = page.charts[el.dataset.plot];\n",
+    "  if (!chart.layout) return;\n",
+    "  const points = under(chart.curves, v), L = chart.layout, g = el.querySelector('.cursor');\n",
+    "  if (!points.length) return;\n",
+    "  chart.at = points[0].step;\n",
+    "  const x = L.sx(points[0].step).toFixed(1);\n",
+    "  let s = '<path d=\"M' + x + ' 0V' + L.h + '\" stroke=\"var(--soft)\" stroke-dasharray=\"3 3\"/>';\n",
+    "  for (const p of points) {\n",
+    "    const v2 = p.smooth !== undefined ? p.smooth : p.value, y = Number.isFinite(v2) ? L.sy(v2) : NaN;\n",
+    "    if (!Number.isNaN(y)) s += '<circle cx=\"' + L.sx(p.step).toFixed(1) + '\" cy=\"' + y.toFixed(1) + '\" "
+    "r=\"4\" fill=\"' + p.curve.colour + '\" stroke=\"var(--card)\" stroke-width=\"1.5\"/>';\n",
+    "  }\n",
+    "  g.innerHTML = s;\n",
+    "  readOf(el).innerHTML = underText(points, chart.per);\n",
+    "}\n",
+    "function zoomTo(a, b) {\n",
+    "  page.state.zoom = a === null ? null : [Math.min(a, b), Math.max(a, b)];\n",
+    "  byId('unzoom').hidden = !page.state.zoom;\n",
+    "  redraw();\n",
+    "}\n",
+    "function plotKeys(el, e) {\n",
+    "  const chart = page.charts[el.dataset.plot], c = chart.curves && chart.curves.find(k => k.x.length);\n",
+    "  if (!c) return false;\n",
+    "  const L = chart.layout, at = chart.at === undefined ? c.x[c.x.length - 1] : chart.at, i = nearest(c.x, at), "
+    "jump = e.shiftKey ? Math.max(1, Math.round(c.x.length / 20)) : 1;\n",
+    "  const to = { ArrowLeft: i - jump, ArrowRight: i + jump, Home: 0, End: c.x.length - 1 }[e.key];\n",
+    "  if (to !== undefined) pointAt(el, c.x[Math.max(0, Math.min(c.x.length - 1, to))]);\n",
+    "  else if (e.key === '+' || e.key === '=') { const r = (L.x1 - L.x0) / 4; zoomTo(at - r, at + r); pointAt(el, "
+    "at); }\n",
+    "  else if (e.key === '-') { const r = L.x1 - L.x0; zoomTo(Math.max(0, at - r), at + r); pointAt(el, at); }\n",
+    "  else if (e.key === '0' || e.key === 'Escape') zoomTo(null);\n",
+    "  else return false;\n",
+    "  return true;\n",
+    "}\n",
+    "\n",
+    "/* -- the other sections */\n",
+    "function showRidges() {\n",
+    "  byId('ridges').innerHTML = page.data.histograms.map((h, i) => '<div class=\"card\"><h3>' + escapeText(h.name) + "
+    "'</h3><div class=\"plot\" style=\"height:250px\" tabindex=\"0\" role=\"img\" data-ridge=\"' + i + '\" "
+    "aria-label=\"' +\n",
+    "    escapeText(h.name) + ': its histogram at ' + h.steps.length + ' steps. Arrow keys choose one.\"></div><div "
+    "class=\"read\" aria-live=\"polite\"></div></div>').join('');\n",
+    "  document.querySelectorAll('[data-ridge]').forEach(el => drawRidge(el, -1));\n",
+    "}\n",
+    "function drawRidge(el, chosen) {\n",
+    "  const h = page.data.histograms[el.dataset.ridge];\n",
+    "  if (typeof h.bins === 'string') h.bins = decode(h.bins, Float32Array);\n",
+    "  h.chosen = chosen;\n",
+    "  el.innerHTML = ridgeSvg(h, Math.max(220, el.clientWidth), 250, chosen);\n",
+    "  const k = chosen < 0 ? h.steps.length - 1 : chosen;\n",
+    "  readOf(el).innerHTML = (chosen < 0 ? 'last: ' : '') + 'step <b>' + h.steps[k] + '</b> &nbsp;from <b>' + "
+    "short(h.min[k]) + '</b> to <b>' + short(h.max[k]) + '</b>';\n",
+    "}\n",
+    "function showImages() {\n",
+    "  byId('pictures').innerHTML = page.data.images.map((im, i) => {\n",
+    "    const k = im.shots.length - 1;\n",
+    "    return '<figure class=\"card\"><div class=\"row\"><h3>' + escapeText(im.name) + '</h3></div><div "
+    "class=\"pictures\"></div><figcaption class=\"row small soft\">' +\n",
+    "      (k > 0 ? '<input type=\"range\" min=\"0\" max=\"' + k + '\" value=\"' + k + '\" data-image=\"' + i + '\" "
+    "aria-label=\"Step of ' + escapeText(im.name) + '\">' : '') + '<span></span></figcaption></figure>';\n",
+    "  }).join('');\n",
+    "  byId('pictures').querySelectorAll('figure').forEach((f, i) => showShot(f, i, page.data.images[i].shots.length - "
+    "1));\n",
+    "}\n",
+    "function showShot(figure, i, k) {\n",
+    "  const shot = page.data.images[i].shots[k];\n",
+    "  figure.querySelector('.pictures').innerHTML = shot.png.map((p, j) => '<img alt=\"' + "
+    "escapeText(page.data.images[i].name) + ' ' + j + ' at step ' + shot.step + '\" src=\"data:image/png;base64,' + p "
+    "+ '\">').join('');\n",
+    "  figure.querySelector('figcaption span').textContent = 'step ' + shot.step;\n",
+    "}\n",
+    "function showModel() {\n",
+    "  const g = page.data.graph, s = page.state;\n",
+    "  const open = new Set(s.open || openAtFirst(g));\n",
+    "  byId('drawing').innerHTML = modelSvg(g, open);\n",
+    "  page.open = open;\n",
+    "  const total = g.variables.reduce((n, v) => n + (v[3] ? v[2] : 0), 0);\n",
+    "  byId('variables').querySelector('div').innerHTML = '<table><thead><tr><th>variable</th><th>shape</th><th "
+    "class=\"n\">numbers</th><th>trained</th></tr></thead><tbody>' + g.variables.map(v =>\n",
+    "    '<tr><td>' + escapeText(v[0]) + '</td><td>' + escapeText(v[1]) + '</td><td class=\"n\">' + v[2] + '</td><td>' "
+    "+ (v[3] ? 'yes' : 'no') + '</td></tr>').join('') + '</tbody></table>';\n",
+    "  byId('variables').querySelector('summary').innerHTML = 'Variables <span class=\"soft\">' + g.variables.length + "
+    "', ' + count(total) + 'trained numbers</span>';\n",
+    "}\n",
+    "function showFlame() {\n",
+    "  const t = page.data.trace, s = page.state, host = byId('flame'), column = s.column;\n",
+    "  const say = column === 4 ? nanos : v => count(v) + 'B';\n",
+    "  const root = flameTree(t.kernels, column, s.merged);\n",
+    "  let at = root;\n",
+    "  for (const part of (page.zoomed || '').split('/').filter(Boolean)) at = at.kids.find(k => k.name === part) || "
+    "at;\n",
+    "  const made = flameSvg(at, Math.max(220, host.clientWidth - 24), root.value, say);\n",
+    "  page.blocks = made.blocks;\n",
+    "  page.flameTotal = root.value;\n",
+    "  page.say = say;\n",
+    "  host.innerHTML = made.svg;\n",
+    "  byId('flame-up').hidden = at === root;\n",
+    "  byId('flame-read').innerHTML = 'One step of the training, number ' + t.step + ': <b>' + nanos(t.total) + '</b> "
+    "in ' + t.kernels.length + ' parts. It was measured kernel by kernel, so that it is slower than others.';\n",
+    "  byId('table').innerHTML = kernelTable(t.kernels, column, root.value, 20);\n",
+    "  for (const [id, on] of [['by-time', column === 4], ['by-bytes', column === 5], ['merged', s.merged], "
+    "['ordered', !s.merged]]) byId(id).setAttribute('aria-pressed', on);\n",
+    "}\n",
+    "function readBlock(i) {\n",
+    "  const b = page.blocks[i].n, k = b.leaf;\n",
+    "  byId('flame-read').innerHTML = '<b>' + escapeText(b.path || 'whole step') + '</b> ' + page.say(b.value) + ', ' "
+    "+ (100 * b.value / page.flameTotal).toFixed(1) + ' %' +\n",
+    "    (k ? ' &nbsp;' + escapeText(k[0]) + (k[2] ? ' on ' + escapeText(k[2]) : '') + ', ' + count(k[5]) + 'B' + "
+    "(k[6] ? ', ' + short(k[6] / k[4]) + ' GFLOP/s' : '') : '');\n",
+    "}\n",
+    "function showSetup() {\n",
+    "  byId('params').innerHTML = page.data.setup.map(g => '<div><h3>' + escapeText(g.title) + '</h3><table><tbody>' + "
+    "g.rows.map(r => '<tr><th>' + escapeText(r[0]) + '</th><td>' + escapeText(r[1]) + '</td></tr>').join('') + "
+    "'</tbody></table></div>').join('');\n",
+    "}\n",
+    "\n",
+    "/* -- what the reader does */\n",
+    "function listen() {\n",
+    "  const s = page.state, on = (id, what, fn) => byId(id).addEventListener(what, fn);\n",
+    "  let busy = 0, drag = null;\n",
+    "  page.isBusy = () => Date.now() - busy < 3000 || drag || (document.activeElement && document.activeElement.id "
+    "=== 'filter');\n",
+    "  for (const what of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'input', 'touchmove']) "
+    "document.addEventListener(what, () => { busy = Date.now(); }, { passive: true });\n",
+    "  on('filter', 'input', e => { s.filter = e.target.value; showCharts(); });\n",
+    "  on('smooth', 'input', e => { s.smooth = Number(e.target.value); byId('smoothed').textContent = "
+    "s.smooth.toFixed(2); redraw(); });\n",
+    "  on('log', 'change', e => { s.log = e.target.checked; redraw(); });\n",
+    "  on('trim', 'change', e => { s.trim = e.target.checked; redraw(); });\n",
+    "  on('axis', 'change', e => { s.axis = e.target.value; redraw(); });\n",
+    "  on('unzoom', 'click', () => zoomTo(null));\n",
+    "  on('theme', 'click', () => { s.theme = { system: 'dark', dark: 'light', light: 'system' }[s.theme]; setTheme(); "
+    "});\n",
+    "  on('follow', 'click', e => { s.follow = !s.follow; e.currentTarget.setAttribute('aria-pressed', s.follow); "
+    "});\n",
+    "  on('by-time', 'click', () => { s.column = 4; showFlame(); });\n",
+    "  on('by-bytes', 'click', () => { s.column = 5; showFlame(); });\n",
+    "  on('merged', 'click', () => { s.merged = true; page.zoomed = ''; showFlame(); });\n",
+    "  on('ordered', 'click', () => { s.merged = false; page.zoomed = ''; showFlame(); });\n",
+    "  on('flame-up', 'click', () => { page.zoomed = ''; showFlame(); });\n",
+    "  on('add', 'click', () => byId('file').click());\n",
+    "  on('file', 'change', e => addFiles(e.target.files));\n",
+    "  on('runs', 'change', e => {\n",
+    "    const r = page.runs[e.target.dataset.run];\n",
+    "    s.hidden = e.target.checked ? s.hidden.filter(n => n !== r.name) : s.hidden.concat(r.name);\n",
+    "    redraw();\n",
+    "  });\n",
+    "  on('runs', 'click', e => {\n",
+    "    const i = e.target.dataset && e.target.dataset.drop;\n",
+    "    if (i === undefined) return;\n",
+    "    s.added = s.added.filter(a => a.name !== page.runs[i].name);\n",
+    "    page.runs.splice(i, 1);\n",
+    "    showRuns();\n",
+    "    showCharts();\n",
+    "  });\n",
+    "  byId('charts').addEventListener('toggle', e => {\n",
+    "    const g = e.target.dataset.group;\n",
+    "    if (g === undefined) return;\n",
+    "    s.shut = e.target.open ? s.shut.filter(n => n !== g) : s.shut.includes(g) ? s.shut : s.shut.concat(g);\n",
+    "  }, true);\n",
+    "  on('charts', 'click', e => {\n",
+    "    const i = e.target.dataset && e.target.dataset.wide;\n",
+    "    if (i === undefined) return;\n",
+    "    const name = page.charts[i].name;\n",
+    "    s.wide = s.wide.includes(name) ? s.wide.filter(n => n !== name) : s.wide.concat(name);\n",
+    "    const wide = s.wide.includes(name), card = e.target.closest('.card');\n",
+    "    card.classList.toggle('wide', wide);\n",
+    "    e.target.textContent = wide ? '\342\210\222' : '\342\244\242';\n",
+    "    drawPlot(card.querySelector('.plot'));\n",
+    "  });\n",
+    "  const plotOf = e => e.target.closest && e.target.closest('[data-plot]');\n",
+    "  const xOf = (el, e) => page.charts[el.dataset.plot].layout.back(e.clientX - el.getBoundingClientRect().left);\n",
+    "  on('charts', 'pointermove', e => {\n",
+    "    const el = plotOf(e);\n",
+    "    if (!el || !page.charts[el.dataset.plot].layout) return;\n",
+    "    pointAt(el, xOf(el, e));\n",
+    "    if (!drag || drag.el !== el) return;\n",
+    "    const L = page.charts[el.dataset.plot].layout, a = L.sx(drag.from), b = L.sx(xOf(el, e));\n",
+    "    el.querySelector('.cursor').innerHTML += '<rect x=\"' + Math.min(a, b) + '\" width=\"' + Math.abs(b - a) + "
+    "'\" height=\"' + L.h + '\" fill=\"var(--accent)\" fill-opacity=\".15\"/>';\n",
+    "  });\n",
+    "  on('charts', 'pointerdown', e => { const el = plotOf(e); if (el && e.button === 0 && "
+    "page.charts[el.dataset.plot].layout) drag = { el, from: xOf(el, e), px: e.clientX }; });\n",
+    "  document.addEventListener('pointerup', e => {\n",
+    "    if (drag && Math.abs(e.clientX - drag.px) > 8) zoomTo(drag.from, xOf(drag.el, e));\n",
+    "    drag = null;\n",
+    "  });\n",
+    "  document.addEventListener('pointercancel', () => { drag = null; });\n",
+    "  on('charts', 'dblclick', e => { if (plotOf(e)) zoomTo(null); });\n",
+    "  byId('charts').addEventListener('pointerleave', e => {\n",
+    "    if (!e.target.dataset || e.target.dataset.plot === undefined) return;\n",
+    "    e.target.querySelectorAll('.cursor').forEach(g => { g.innerHTML = ''; });\n",
+    "    readOf(e.target).innerHTML = page.charts[e.target.dataset.plot].rest || '';\n",
+    "  }, true);\n",
+    "  on('charts', 'keydown', e => { const el = plotOf(e); if (el && plotKeys(el, e)) e.preventDefault(); });\n",
+    "  on('ridges', 'pointermove', e => {\n",
+    "    const el = e.target.closest('[data-ridge]');\n",
+    "    if (!el) return;\n",
+    "    const h = page.data.histograms[el.dataset.ridge], y = (e.clientY - el.getBoundingClientRect().top - 46) / "
+    "(250 - 70);\n",
+    "    const k = Math.max(0, Math.min(h.steps.length - 1, Math.round(y * (h.steps.length - 1))));\n",
+    "    if (k !== h.chosen) drawRidge(el, k);\n",
+    "  });\n",
+    "  on('ridges', 'keydown', e => {\n",
+    "    const el = e.target.closest('[data-ridge]'), h = el && page.data.histograms[el.dataset.ridge];\n",
+    "    const d = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[e.key];\n",
+    "    if (!h || !d) return;\n",
+    "    drawRidge(el, Math.max(0, Math.min(h.steps.length - 1, (h.chosen < 0 ? h.steps.length - 1 : h.chosen) + "
+    "d)));\n",
+    "    e.preventDefault();\n",
+    "  });\n",
+    "  on('pictures', 'input', e => { if (e.target.dataset.image !== undefined) showShot(e.target.closest('figure'), "
+    "Number(e.target.dataset.image), Number(e.target.value)); });\n",
+    "  const press = fn => e => { if (e.type === 'keydown' && e.key !== 'Enter' && e.key !== ' ') return; if (fn(e) && "
+    "e.type === 'keydown') e.preventDefault(); };\n",
+    "  const scope = press(e => {\n",
+    "    const g = e.target.closest('[data-scope]'), name = g && g.dataset.scope;\n",
+    "    if (!g) return false;\n",
+    "    if (page.open.has(name)) page.open.forEach(o => { if (o === name || o.startsWith(name + '/')) "
+    "page.open.delete(o); });\n",
+    "    else page.open.add(name);\n",
+    "    s.open = [...page.open];\n",
+    "    showModel();\n",
+    "    return true;\n",
+    "  });\n",
+    "  const block = press(e => {\n",
+    "    const g = e.target.closest('[data-block]');\n",
+    "    if (!g) return false;\n",
+    "    const n = page.blocks[g.dataset.block].n;\n",
+    "    if (!n.leaf) { page.zoomed = n.path; showFlame(); }\n",
+    "    else readBlock(g.dataset.block);\n",
+    "    return true;\n",
+    "  });\n",
+    "  for (const what of ['click', 'keydown']) { on('drawing', what, scope); on('flame', what, block); }\n",
+    "  for (const what of ['pointerover', 'focusin']) on('flame', what, e => { const g = "
+    "e.target.closest('[data-block]'); if (g) readBlock(g.dataset.block); });\n",
+    "  document.addEventListener('dragover', e => { e.preventDefault(); document.body.classList.add('dropping'); });\n",
+    "  document.addEventListener('dragleave', () => document.body.classList.remove('dropping'));\n",
+    "  document.addEventListener('drop', e => { e.preventDefault(); document.body.classList.remove('dropping'); "
+    "addFiles(e.dataTransfer.files); });\n",
+    "  window.addEventListener('resize', () => { clearTimeout(page.resizing); page.resizing = setTimeout(drawAll, "
+    "150); });\n",
+    "  window.addEventListener('beforeprint', () => { page.printing = true; setTheme(); "
+    "document.querySelectorAll('details').forEach(d => { d.open = true; }); redraw(true); });\n",
+    "  window.addEventListener('afterprint', () => { page.printing = false; setTheme(); });\n",
+    "  window.addEventListener('pagehide', saveState);\n",
+    "  if (window.matchMedia) matchMedia('(prefers-color-scheme: dark)').addEventListener('change', setTheme);\n",
+    "}\n",
+    "function drawAll() {\n",
+    "  redraw();\n",
+    "  document.querySelectorAll('[data-ridge]').forEach(el => drawRidge(el, -1));\n",
+    "  if (page.data.trace) showFlame();\n",
+    "}\n",
+    "function addRun(run) {\n",
+    "  const taken = new Set(page.runs.map(r => r.name)), base = run.name;\n",
+    "  for (let i = 2; taken.has(run.name); i++) run.name = base + ' ' + i;\n",
+    "  page.runs.push(run);\n",
+    "}\n",
+    "function addFiles(files) {\n",
+    "  for (const f of files) f.text().then(text => {\n",
+    "    const run = runOfFile(f.name, text);\n",
+    "    run.added = true;\n",
+    "    addRun(run);\n",
+    "    page.state.added.push({ name: run.name, curves: run.curves.map(c => ({ name: c.name, total: c.total, x: "
+    "[...c.x], y: [...c.y].map(v => Number.isFinite(v) ? v : String(v)) })) });\n",
+    "    if (!saveState()) { page.state.added.pop(); page.state.follow = false; "
+    "byId('follow').setAttribute('aria-pressed', false); } /* too large to outlive a reload */\n",
+    "    showRuns();\n",
+    "    showCharts();\n",
+    "  }).catch(e => { byId('progress').textContent = f.name + ' is no report.html and no stats.json: ' + e.message; "
+    "});\n",
+    "}\n",
+    "\n",
+    "/* -- following a training: load the file again, when nobody is looking closely */\n",
+    "function follow() {\n",
+    "  const wait = () => Math.max(2, page.data.every) * 1000;\n",
+    "  const again = () => {\n",
+    "    if (page.data.status !== 'running') return;\n",
+    "    if (!page.state.follow || document.hidden || page.isBusy()) { setTimeout(again, 1000); return; }\n",
+    "    saveState();\n",
+    "    location.reload();\n",
+    "  };\n",
+    "  if (page.data.status === 'running') { setTimeout(again, wait()); setInterval(showProgress, 1000); }\n",
+    "}\n",
+    "\n",
+    "function start(text) {\n",
+    "  const d = page.data = JSON.parse(text);\n",
+    "  page.state = loadState();\n",
+    "  const s = page.state;\n",
+    "  page.runs = [];\n",
+    "  for (const r of d.runs) addRun({ name: r.name, curves: curvesOf(r.scalars) });\n",
+    "  for (const a of s.added) addRun({ name: a.name, added: true, curves: a.curves.map(c => ({ name: c.name, total: "
+    "c.total, x: c.x, y: c.y.map(Number) })) });\n",
+    "  setTheme();\n",
+    "  byId('title').textContent = d.runs[0].name;\n",
+    "  byId('filter').value = s.filter;\n",
+    "  byId('smooth').value = s.smooth;\n",
+    "  byId('smoothed').textContent = Number(s.smooth).toFixed(2);\n",
+    "  byId('log').checked = s.log;\n",
+    "  byId('trim').checked = s.trim;\n",
+    "  byId('axis').value = s.axis;\n",
+    "  byId('follow').hidden = d.status !== 'running';\n",
+    "  byId('follow').setAttribute('aria-pressed', s.follow);\n",
+    "  byId('foot').textContent = d.foot;\n",
+    "  const sections = [['curves', 'Curves', true], ['histograms', 'Histograms', d.histograms.length], ['images', "
+    "'Images', d.images.length], ['model', 'Model', d.graph && d.graph.ops.length],\n",
+    "    ['kernels', 'Time of a step', d.trace], ['setup', 'Set-up', d.setup.length], ['log-tail', 'Log', d.log]];\n",
+    "  byId('nav').innerHTML = sections.filter(x => x[2]).map(x => '<a href=\"#' + x[0] + '\">' + x[1] + "
+    "'</a>').join('');\n",
+    "  for (const x of sections) byId(x[0]).hidden = !x[2];\n",
+    "  showProgress();\n",
+    "  listen();\n",
+    "  showRuns();\n",
+    "  showCharts();\n",
+    "  const rest = () => { /* the curves first: what stands below them can wait for the first picture */\n",
+    "    if (d.histograms.length) showRidges();\n",
+    "    if (d.images.length) showImages();\n",
+    "    if (d.graph && d.graph.ops.length) showModel();\n",
+    "    if (d.trace) showFlame();\n",
+    "    showSetup();\n",
+    "    byId('lines').textContent = d.log;\n",
+    "    if (s.scroll) window.scrollTo({ top: s.scroll, behavior: 'instant' });\n",
+    "  };\n",
+    "  if (s.scroll) rest(); else setTimeout(rest, 0);\n",
+    "  follow();\n",
+    "}\n",
+    "start(byId('data').textContent);\n",
+    "</script>\n",
+    "</body>\n",
+    "</html>\n",
+};
+/* clang-format on: the end of what tests/gen_report.py writes */
+
+/* ==== >>report ======================================================================================== */
+
+enum {
+    TP__REPORT_BINS = 32,       /* of a histogram */
+    TP__REPORT_HISTOGRAMS = 48, /* steps that are kept */
+    TP__REPORT_SHOTS = 8,       /* of images; even, as the one above */
+    TP__REPORT_PICTURES = 8,    /* of a batch */
+    TP__REPORT_SIDE = 256,      /* of a picture, in pixels */
+    TP__REPORT_POINTS = 400000, /* of all curves */
+    TP__REPORT_KERNELS = 8000,
+    TP__REPORT_OPERATIONS = 20000,
+    TP__REPORT_LOG = 12288 /* bytes of the log's end */
+};
+#define TP__REPORT_IMAGE_BYTES ((size_t)2 << 20)
+
+/* What a tag had at a step: a histogram's range and counts, or pictures as PNG, each with its size before it. */
+typedef struct tp__report_entry {
+    int64_t step;
+    double min, max;
+    float bin[TP__REPORT_BINS];
+    tp_buf png;
+} tp__report_entry;
+
+/* What a tag had at all steps that are kept. When there is no room, every second one goes and the stride doubles. */
+typedef struct tp__report_track {
+    char *tag;
+    int kind;             /* TP_SUMMARY_HISTOGRAM, TP_SUMMARY_IMAGE */
+    int64_t seen, stride; /* how many came; every stride-th is kept, and the newest */
+    bool newest;          /* the last one is there only because it is the newest */
+    tp__report_entry *entry;
+    int n;
+} tp__report_track;
+
+typedef struct tp__report {
+    const char *dir;
+    tp_callback *cb;
+    double every;                /* seconds */
+    bool off, trace_off, warned; /* warned: of no memory, once */
+    const char *const *other;    /* directories of other runs */
+    int n_other;
+    tp__report_track *track;
+    int n_track, cap_track;
+    size_t image_bytes;
+    tp_trace trace;
+    int n_run; /* of this process */
+    bool tracing;
+    double begun, first_done, wrote,
+        cost; /* seconds of tp_time: before_train, the first step, the last writing and its price */
+    int64_t first_step, step_at_first, step_wrote;
+    double speed;                 /* steps a second, between the last two writings */
+    tp_buf runs, graph, kernels;  /* JSON that does not change */
+    tp_buf data, scratch, before; /* the page's data; numbers as bytes; the steps of the curve before */
+} tp__report;
+
+/* -- JSON for a <script>: no '<' in it, so that nothing can end the script */
+
+static void tp__report_text(tp_buf *b, const char *s, size_t n)
+{
+    tp_buf_put(b, "\"", 1);
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)s[i];
+        if (c == '"' || c == '\\') tp_buf_printf(b, "\\%c", c);
+        else if (c < 32 || c == '<' || c == 127) tp_buf_printf(b, "\\u%04x", (unsigned)c);
+        else tp_buf_put(b, s + i, 1);
+    }
+    tp_buf_put(b, "\"", 1);
+}
+
+static void tp__report_string(tp_buf *b, const char *s) { tp__report_text(b, s, strlen(s)); }
+
+static void tp__report_number(tp_buf *b, double v)
+{
+    char text[TP_NUMBER_TEXT];
+    tp_format_double(text, v);
+    tp_buf_printf(b, "%s", tp__finite(v) ? text : "null");
+}
+
+static void tp__base64(tp_buf *b, const void *data, size_t n)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = (const unsigned char *)data;
+    char four[4];
+    for (size_t i = 0; i < n; i += 3) {
+        const unsigned a = p[i], c = i + 1 < n ? p[i + 1] : 0u, d = i + 2 < n ? p[i + 2] : 0u;
+        four[0] = digit[a >> 2];
+        four[1] = digit[(a & 3u) << 4 | c >> 4];
+        four[2] = (char)(i + 1 < n ? digit[(c & 15u) << 2 | d >> 6] : '=');
+        four[3] = (char)(i + 2 < n ? digit[d & 63u] : '=');
+        tp_buf_put(b, four, 4);
+    }
+}
+
+/* The low `size` bytes, least significant first: the same on all machines. */
+static void tp__report_bytes(tp_buf *b, uint64_t v, int size)
+{
+    unsigned char byte[8];
+    for (int i = 0; i < size; i++) byte[i] = (unsigned char)(v >> (8 * i));
+    tp_buf_put(b, byte, (size_t)size);
+}
+static uint64_t tp__report_unbytes(const unsigned char *p, int size)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < size; i++) v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+static void tp__report_f64(tp_buf *b, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    tp__report_bytes(b, bits, 8);
+}
+static void tp__report_f32(tp_buf *b, float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    tp__report_bytes(b, bits, 4);
+}
+
+/* -- curves */
+
+/* Of s[begin, end) into keep, in order: the first, the last, the smallest, the largest, the first that is not finite. */
+static int tp__report_extremes(const tp_stat *s, int begin, int end, int keep[5])
+{
+    int low = -1, high = -1, odd = -1, n = 0;
+    for (int i = begin; i < end; i++) {
+        if (!tp__finite(s[i].value)) {
+            if (odd < 0) odd = i;
+            continue;
+        }
+        if (low < 0 || s[i].value < s[low].value) low = i;
+        if (high < 0 || s[i].value > s[high].value) high = i;
+    }
+    const int wanted[5] = {begin, low, high, odd, end - 1};
+    for (int i = 0; i < 5; i++) {
+        int at = n;
+        bool known = wanted[i] < 0;
+        for (int k = 0; k < n; k++) known = known || keep[k] == wanted[i];
+        if (known) continue;
+        for (; at > 0 && keep[at - 1] > wanted[i]; at--) keep[at] = keep[at - 1];
+        keep[at] = wanted[i];
+        n++;
+    }
+    return n;
+}
+
+/* Steps to r->scratch, values to `values`, of at most `most` of n stats. Of several of one step the last counts, as in
+ * stats.json. Returns how many. */
+static int tp__report_thin(tp__report *r, const tp_stat *s, int n, int most, bool wide, tp_buf *values)
+{
+    const int pieces = n <= most ? n : most / 5;
+    int done = 0;
+    r->scratch.len = 0;
+    for (int k = 0; k < pieces; k++) {
+        int keep[5];
+        const int begin = (int)((int64_t)n * k / pieces), end = (int)((int64_t)n * (k + 1) / pieces);
+        const int m = tp__report_extremes(s, begin, end, keep);
+        for (int i = 0; i < m; i++) {
+            const int at = keep[i];
+            if (at + 1 < n && s[at + 1].step == s[at].step) continue;
+            tp__report_bytes(&r->scratch, (uint64_t)s[at].step, wide ? 8 : 4);
+            tp__report_f64(values, s[at].value);
+            done++;
+        }
+    }
+    return done;
+}
+
+/* The curves of a history: [{"name", "total", "steps", "values"}]. `steps` is base64, or the number of an earlier curve that
+ * has the same ones. */
+static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
+{
+    tp_buf values;
+    int like = -1, share = m->n_history ? TP__REPORT_POINTS / m->n_history : 0;
+    if (share < 250) share = 250;
+    if (share > 10000) share = 10000;
+    memset(&values, 0, sizeof values);
+    tp_buf_printf(b, "[");
+    for (int i = 0; i < m->n_history && !b->failed; i++) {
+        const struct tp__history *h = &m->history[i];
+        const bool wide = h->n > 0 && (h->stat[0].step < 0 || h->stat[h->n - 1].step > 4294967295);
+        values.len = 0;
+        tp__report_thin(r, h->stat, h->n, share, wide, &values);
+        tp_buf_printf(b, "%s\n{\"name\":", i ? "," : "");
+        tp__report_string(b, h->name);
+        tp_buf_printf(b, ",\"total\":%d,\"wide\":%s,\"steps\":", h->n, wide ? "true" : "false");
+        if (like >= 0 && !wide && r->before.len == r->scratch.len && r->scratch.len &&
+            memcmp(r->before.data, r->scratch.data, r->before.len) == 0) {
+            tp_buf_printf(b, "%d", like);
+        } else {
+            tp_buf_put(b, "\"", 1);
+            tp__base64(b, r->scratch.data, r->scratch.len);
+            tp_buf_put(b, "\"", 1);
+            like = wide ? -1 : i;
+            r->before.len = 0;
+            tp_buf_put(&r->before, r->scratch.data, r->scratch.len);
+        }
+        tp_buf_printf(b, ",\"values\":\"");
+        tp__base64(b, values.data, values.len);
+        tp_buf_printf(b, "\"}");
+        if (values.failed || r->scratch.failed || r->before.failed) b->failed = true;
+    }
+    tp_buf_printf(b, "]");
+    tp_buf_free(&values);
+}
+
+/* The last part of a path: what the reader knows the training by. */
+static const char *tp__report_name(const char *dir)
+{
+    const char *slash = tp__os_slash(dir);
+    return slash && slash[1] ? slash + 1 : dir;
+}
+
+/* The curves of other trainings, once. */
+static tp_status tp__report_others(tp__report *r)
+{
+    for (int i = 0; i < r->n_other; i++) {
+        tp_stat_entry *entry = NULL;
+        int n = 0;
+        tp_status st = tp_load_existing_stats(r->other[i], &entry, &n);
+        tp_monitors *m = st == TP_OK ? tp_monitors_new(NULL, 0) : NULL;
+        if (st == TP_OK && !m) st = TP_ERR_NOMEM;
+        for (int k = 0; k < n && st == TP_OK; k++) {
+            tp_stat s;
+            s.step = entry[k].global_step < 0 ? 0 : entry[k].global_step;
+            s.value = entry[k].value;
+            s.is_int = false;
+            st = tp__history_add(m, entry[k].name, &s);
+        }
+        tp_free(entry);
+        if (st == TP_OK) {
+            tp_buf_printf(&r->runs, ",\n{\"name\":");
+            tp__report_string(&r->runs, tp__report_name(r->other[i]));
+            tp_buf_printf(&r->runs, ",\"scalars\":");
+            tp__report_scalars(r, &r->runs, m);
+            tp_buf_printf(&r->runs, "}");
+        } else if (st != TP_ERR_NOMEM) {
+            tp_log(TP_LOG_WARN, "The report leaves out the curves of '%s': %s", r->other[i], tp_last_error());
+        }
+        tp_callback_free(m ? &m->cb : NULL);
+        if (st == TP_ERR_NOMEM) return st;
+    }
+    return r->runs.failed ? TP_ERR_NOMEM : TP_OK;
+}
+
+/* -- histograms and images */
+
+static void tp__report_forget_entry(tp__report *r, tp__report_entry *e)
+{
+    r->image_bytes -= e->png.len;
+    tp_buf_free(&e->png);
+}
+
+static void tp__report_forget_tracks(tp__report *r)
+{
+    for (int i = 0; i < r->n_track; i++) {
+        for (int k = 0; k < r->track[i].n; k++) tp__report_forget_entry(r, &r->track[i].entry[k]);
+        tp_free(r->track[i].entry);
+        tp_free(r->track[i].tag);
+    }
+    r->n_track = 0;
+}
+
+static int tp__report_most(int kind) { return kind == TP_SUMMARY_HISTOGRAM ? TP__REPORT_HISTOGRAMS : TP__REPORT_SHOTS; }
+
+/* The track of a tag; a new one if there is none. NULL: no memory. */
+static tp__report_track *tp__report_track_of(tp__report *r, const char *tag, int kind)
+{
+    for (int i = 0; i < r->n_track; i++)
+        if (r->track[i].kind == kind && strcmp(r->track[i].tag, tag) == 0) return &r->track[i];
+    if (r->n_track == r->cap_track) {
+        const int cap = r->cap_track ? 2 * r->cap_track : 16;
+        tp__report_track *t = (tp__report_track *)tp_realloc(r->track, (size_t)cap * sizeof *t);
+        if (!t) return NULL;
+        r->track = t;
+        r->cap_track = cap;
+    }
+    tp__report_track *t = &r->track[r->n_track];
+    memset(t, 0, sizeof *t);
+    t->kind = kind;
+    t->stride = 1;
+    t->tag = tp_strdup(tag);
+    t->entry = (tp__report_entry *)tp_calloc((size_t)tp__report_most(kind), sizeof *t->entry);
+    if (t->tag && t->entry) return r->n_track++, t;
+    tp_free(t->tag);
+    tp_free(t->entry);
+    return NULL;
+}
+
+/* A place for what has come. */
+static tp__report_entry *tp__report_place(tp__report *r, tp__report_track *t)
+{
+    if (t->newest) tp__report_forget_entry(r, &t->entry[--t->n]);
+    if (t->n == tp__report_most(t->kind)) {
+        t->n = 0;
+        for (int i = 0; i < tp__report_most(t->kind); i++) {
+            if (i % 2) tp__report_forget_entry(r, &t->entry[i]);
+            else t->entry[t->n++] = t->entry[i];
+        }
+        t->stride *= 2;
+    }
+    t->newest = t->seen++ % t->stride != 0;
+    tp__report_entry *e = &t->entry[t->n++];
+    memset(e, 0, sizeof *e);
+    e->step = r->cb->train->global_step;
+    return e;
+}
+
+static void tp__report_histogram(tp__report_entry *e, const tp_tensor *x)
+{
+    const int64_t n = tp_tensor_size(x);
+    bool any = false;
+    for (int64_t i = 0; i < n; i++) {
+        const double v = tp_tensor_get(x, i);
+        if (!tp__finite(v)) continue;
+        if (!any || v < e->min) e->min = v;
+        if (!any || v > e->max) e->max = v;
+        any = true;
+    }
+    const double width = e->max / TP__REPORT_BINS - e->min / TP__REPORT_BINS; /* the difference may be infinite */
+    for (int64_t i = 0; i < n; i++) {
+        const double v = tp_tensor_get(x, i);
+        if (!tp__finite(v)) continue;
+        const double at = width > 0 ? v / width - e->min / width : TP__REPORT_BINS / 2;
+        e->bin[at >= TP__REPORT_BINS ? TP__REPORT_BINS - 1 : at > 0 ? (int)at : 0] += 1;
+    }
+}
+
+/* An image of a batch, made smaller by a whole factor where it is large: each pixel is the mean of those it stands for. */
+static tp_status tp__report_picture(tp_buf *png, const tp_tensor *x, int64_t first, const int64_t s[4])
+{
+    const int64_t longest = s[1] > s[2] ? s[1] : s[2], by = (longest + TP__REPORT_SIDE - 1) / TP__REPORT_SIDE;
+    const int64_t factor = by > 1 ? by : 1, height = (s[1] + factor - 1) / factor, width = (s[2] + factor - 1) / factor;
+    unsigned char *pixel = (unsigned char *)tp_malloc((size_t)(height * width * s[3]) + 1);
+    tp_buf one;
+    if (!pixel) return TP_ERR_NOMEM;
+    memset(&one, 0, sizeof one);
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t z = 0; z < width * s[3]; z++) {
+            const int64_t column = z / s[3] * factor, c = z % s[3];
+            double sum = 0;
+            int many = 0;
+            for (int64_t i = y * factor; i < (y + 1) * factor && i < s[1]; i++)
+                for (int64_t k = column; k < column + factor && k < s[2]; k++, many++) {
+                    const double v = tp_tensor_get(x, first + (i * s[2] + k) * s[3] + c);
+                    sum += v >= 255 ? 255 : v > 0 ? v : 0;
+                }
+            pixel[y * width * s[3] + z] = (unsigned char)(many ? sum / many : 0);
+        }
+    tp__png(&one, pixel, height, width, s[3]);
+    tp_free(pixel);
+    tp__report_bytes(png, one.len, 4);
+    tp_buf_put(png, one.data, one.len);
+    const bool failed = one.failed || png->failed;
+    tp_buf_free(&one);
+    return failed ? TP_ERR_NOMEM : TP_OK;
+}
+
+static tp_status tp__report_images(tp_buf *png, const tp_tensor *x)
+{
+    int64_t s[4];
+    tp_status st = tp__image_layout(x, s);
+    for (int64_t i = 0; i < s[0] && i < TP__REPORT_PICTURES && st == TP_OK && s[1] > 0 && s[2] > 0; i++)
+        st = tp__report_picture(png, x, i * s[1] * s[2] * s[3], s);
+    return st;
+}
+
+/* Too many bytes of images: the oldest of the tag that has most goes. */
+static void tp__report_limit_images(tp__report *r)
+{
+    while (r->image_bytes > TP__REPORT_IMAGE_BYTES) {
+        tp__report_track *most = NULL;
+        for (int i = 0; i < r->n_track; i++)
+            if (r->track[i].kind == TP_SUMMARY_IMAGE && (!most || r->track[i].n > most->n)) most = &r->track[i];
+        if (!most || most->n == 0) return;
+        tp__report_forget_entry(r, &most->entry[0]);
+        memmove(most->entry, most->entry + 1, (size_t)(most->n - 1) * sizeof *most->entry);
+        most->n--;
+        if (most->n == 0) most->newest = false;
+    }
+}
+
+static void tp__report_no_memory(tp__report *r)
+{
+    if (!r->warned)
+        tp_log(TP_LOG_WARN, "There is no memory for all of the report. Training goes on; the page lacks something.");
+    r->warned = true;
+}
+
+static tp_status tp__report_summary(tp_monitor *m, const tp_summary *s)
+{
+    tp__report *r = (tp__report *)m->cb.user;
+    for (int i = 0; i < s->n && !r->off; i++) {
+        const tp_summary_value *v = &s->value[i];
+        if (v->kind != TP_SUMMARY_HISTOGRAM && v->kind != TP_SUMMARY_IMAGE) continue;
+        tp_buf png;
+        memset(&png, 0, sizeof png);
+        const tp_status st = v->kind == TP_SUMMARY_IMAGE ? tp__report_images(&png, v->tensor) : TP_OK;
+        tp__report_track *t = st == TP_OK ? tp__report_track_of(r, v->tag, v->kind) : NULL;
+        if (!t) {
+            tp_buf_free(&png);
+            if (st != TP_OK && st != TP_ERR_NOMEM) return st;
+            tp__report_no_memory(r);
+            continue;
+        }
+        tp__report_entry *e = tp__report_place(r, t);
+        if (v->kind == TP_SUMMARY_HISTOGRAM) tp__report_histogram(e, v->tensor);
+        e->png = png;
+        r->image_bytes += png.len;
+        tp__report_limit_images(r);
+    }
+    return TP_OK;
+}
+
+static void tp__report_histograms_json(tp__report *r, tp_buf *b)
+{
+    int n = 0;
+    tp_buf_printf(b, "[");
+    for (int i = 0; i < r->n_track; i++) {
+        const tp__report_track *t = &r->track[i];
+        if (t->kind != TP_SUMMARY_HISTOGRAM || t->n == 0) continue;
+        tp_buf_printf(b, "%s\n{\"name\":", n++ ? "," : "");
+        tp__report_string(b, t->tag);
+        tp_buf_printf(b, ",\"steps\":[");
+        for (int k = 0; k < t->n; k++) tp_buf_printf(b, "%s%lld", k ? "," : "", (long long)t->entry[k].step);
+        for (int max = 0; max < 2; max++) {
+            tp_buf_printf(b, max ? "],\"max\":[" : "],\"min\":[");
+            for (int k = 0; k < t->n; k++) {
+                if (k) tp_buf_put(b, ",", 1);
+                tp__report_number(b, max ? t->entry[k].max : t->entry[k].min);
+            }
+        }
+        r->scratch.len = 0;
+        for (int k = 0; k < t->n; k++)
+            for (int q = 0; q < TP__REPORT_BINS; q++) tp__report_f32(&r->scratch, t->entry[k].bin[q]);
+        if (r->scratch.failed) b->failed = true;
+        tp_buf_printf(b, "],\"bins\":\"");
+        tp__base64(b, r->scratch.data, r->scratch.len);
+        tp_buf_printf(b, "\"}");
+    }
+    tp_buf_printf(b, "]");
+}
+
+static void tp__report_images_json(tp__report *r, tp_buf *b)
+{
+    int n = 0;
+    tp_buf_printf(b, "[");
+    for (int i = 0; i < r->n_track; i++) {
+        const tp__report_track *t = &r->track[i];
+        if (t->kind != TP_SUMMARY_IMAGE || t->n == 0) continue;
+        tp_buf_printf(b, "%s\n{\"name\":", n++ ? "," : "");
+        tp__report_string(b, t->tag);
+        tp_buf_printf(b, ",\"shots\":[");
+        for (int k = 0; k < t->n; k++) {
+            const tp_buf *png = &t->entry[k].png;
+            tp_buf_printf(b, "%s\n{\"step\":%lld,\"png\":[", k ? "," : "", (long long)t->entry[k].step);
+            for (size_t at = 0; at + 4 <= png->len;) {
+                const size_t size = (size_t)tp__report_unbytes((const unsigned char *)png->data + at, 4);
+                if (size > png->len - at - 4) break;
+                tp_buf_printf(b, at ? ",\"" : "\"");
+                tp__base64(b, png->data + at + 4, size);
+                tp_buf_put(b, "\"", 1);
+                at += 4 + size;
+            }
+            tp_buf_printf(b, "]}");
+        }
+        tp_buf_printf(b, "]}");
+    }
+    tp_buf_printf(b, "]");
+}
+
+/* -- the state in checkpoints: histograms and images, one track after the other */
+
+static tp_status tp__report_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    tp__report *r = (tp__report *)cb->user;
+    tp_buf b;
+    tp_status st = TP_OK;
+    if (r->n_track == 0) return TP_OK;
+    memset(&b, 0, sizeof b);
+    for (int i = 0; i < r->n_track; i++) {
+        const tp__report_track *t = &r->track[i];
+        tp__report_bytes(&b, strlen(t->tag), 4);
+        tp_buf_put(&b, t->tag, strlen(t->tag));
+        tp__report_bytes(&b, (uint64_t)t->kind, 4);
+        tp__report_bytes(&b, (uint64_t)t->seen, 8);
+        tp__report_bytes(&b, (uint64_t)t->stride, 8);
+        tp__report_bytes(&b, t->newest, 4);
+        tp__report_bytes(&b, (uint64_t)t->n, 4);
+        for (int k = 0; k < t->n; k++) {
+            const tp__report_entry *e = &t->entry[k];
+            tp__report_bytes(&b, (uint64_t)e->step, 8);
+            tp__report_f64(&b, e->min);
+            tp__report_f64(&b, e->max);
+            for (int q = 0; t->kind == TP_SUMMARY_HISTOGRAM && q < TP__REPORT_BINS; q++) tp__report_f32(&b, e->bin[q]);
+            tp__report_bytes(&b, e->png.len, 4);
+            tp_buf_put(&b, e->png.data, e->png.len);
+        }
+    }
+    if (b.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the report's part of the checkpoint");
+    else st = tp__state_put(d, prefix, "summaries", TP_U8, b.data, (int64_t)b.len);
+    tp_buf_free(&b);
+    return st;
+}
+
+/* What is left of the bytes of a checkpoint. */
+typedef struct tp__report_in {
+    const unsigned char *p;
+    size_t left;
+    bool bad;
+} tp__report_in;
+
+static const unsigned char *tp__report_take(tp__report_in *in, size_t n)
+{
+    const unsigned char *p = in->p;
+    if (in->bad || n > in->left) {
+        in->bad = true;
+        return NULL;
+    }
+    in->p += n;
+    in->left -= n;
+    return p;
+}
+static uint64_t tp__report_take_int(tp__report_in *in, int size)
+{
+    const unsigned char *p = tp__report_take(in, (size_t)size);
+    return p ? tp__report_unbytes(p, size) : 0;
+}
+static double tp__report_take_f64(tp__report_in *in)
+{
+    const uint64_t bits = tp__report_take_int(in, 8);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return tp__finite(v) ? v : 0;
+}
+
+static tp_status tp__report_load_entry(tp__report *r, tp__report_in *in, tp__report_track *t)
+{
+    tp__report_entry *e = &t->entry[t->n];
+    memset(e, 0, sizeof *e);
+    e->step = (int64_t)tp__report_take_int(in, 8);
+    e->min = tp__report_take_f64(in);
+    e->max = tp__report_take_f64(in);
+    for (int q = 0; t->kind == TP_SUMMARY_HISTOGRAM && q < TP__REPORT_BINS; q++) {
+        const uint32_t bits = (uint32_t)tp__report_take_int(in, 4);
+        memcpy(&e->bin[q], &bits, sizeof bits);
+    }
+    const size_t size = (size_t)tp__report_take_int(in, 4);
+    const unsigned char *png = tp__report_take(in, size);
+    if (in->bad) return TP_ERR_FORMAT;
+    tp_buf_put(&e->png, png, size);
+    t->n++;
+    r->image_bytes += e->png.len;
+    return e->png.failed ? TP_ERR_NOMEM : TP_OK;
+}
+
+static tp_status tp__report_load_track(tp__report *r, tp__report_in *in)
+{
+    char tag[1024];
+    const size_t size = (size_t)tp__report_take_int(in, 4);
+    const unsigned char *text = tp__report_take(in, size);
+    const int kind = (int)tp__report_take_int(in, 4);
+    if (in->bad || size >= sizeof tag || (kind != TP_SUMMARY_HISTOGRAM && kind != TP_SUMMARY_IMAGE))
+        return TP_ERR_FORMAT;
+    memcpy(tag, text, size);
+    tag[size] = 0;
+    tp__report_track *t = tp__report_track_of(r, tag, kind);
+    if (!t) return TP_ERR_NOMEM;
+    t->seen = (int64_t)tp__report_take_int(in, 8);
+    t->stride = (int64_t)tp__report_take_int(in, 8);
+    const bool newest = tp__report_take_int(in, 4) != 0;
+    const uint64_t n = tp__report_take_int(in, 4);
+    tp_status st =
+        in->bad || t->n || n > (uint64_t)tp__report_most(kind) || t->stride < 1 || t->seen < 0 ? TP_ERR_FORMAT : TP_OK;
+    for (uint64_t k = 0; k < n && st == TP_OK; k++) st = tp__report_load_entry(r, in, t);
+    t->newest = newest && t->n > 0;
+    return st;
+}
+
+static tp_status tp__report_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__report *r = (tp__report *)cb->user;
+    int64_t n = 0;
+    tp__report_in in;
+    tp_status st = TP_OK;
+    memset(&in, 0, sizeof in);
+    in.p = (const unsigned char *)tp__state_find(d, prefix, "summaries", TP_U8, &n);
+    in.left = in.p && n > 0 ? (size_t)n : 0;
+    tp__report_forget_tracks(r);
+    while (in.left > 0 && st == TP_OK) st = tp__report_load_track(r, &in);
+    if (st == TP_OK) return st;
+    tp__report_forget_tracks(r);
+    if (st == TP_ERR_NOMEM) return st;
+    tp_log(TP_LOG_WARN, "The checkpoint's histograms and images of the report cannot be read: they begin anew.");
+    return TP_OK;
+}
+
+/* -- the model */
+
+/* "?x28x28x32" with multiplication signs; "scalar". */
+static void tp__report_shape(tp_buf *b, const tp_shape *s)
+{
+    if (s->ndim == 0) tp_buf_printf(b, "scalar");
+    for (int i = 0; i < s->ndim; i++) {
+        if (i) tp_buf_printf(b, "\xc3\x97");
+        if (s->dim[i] < 0) tp_buf_printf(b, "?");
+        else tp_buf_printf(b, "%lld", (long long)s->dim[i]);
+    }
+}
+
+static bool tp__report_in_scope(const char *name, const char *scope)
+{
+    const size_t n = strlen(scope);
+    return n > 0 && strncmp(name, scope, n) == 0 && (name[n] == '/' || name[n] == 0);
+}
+
+/* Is it of the model, as opposed to gradients, updates, summaries and the other towers? Its inputs were looked at before. */
+static bool tp__report_is_model(const tp_train_state *train, const tp_operation *op, const char *in_model)
+{
+    const tp_tower_func *f = train->tower_func;
+    bool training = false;
+    if ((op->row->flags & TP_OP_WRITES_VAR) || strcmp(op->row->label, "Summary") == 0 || op->n_out < 1) return false;
+    if (tp__report_in_scope(op->name, "gradients")) return false;
+    for (int i = 0; f && i < tp_tower_func_n_towers(f); i++) {
+        const tp_tower_context *c = &tp_tower_func_tower(f, i)->ctx;
+        if (tp__report_in_scope(op->name, c->ns_name) && (training || !c->is_training)) return false;
+        training = training || c->is_training;
+    }
+    for (int i = 0; i < op->n_in; i++)
+        if (!in_model[op->in[i]->op->id]) return false;
+    return true;
+}
+
+static bool tp__report_is_constant(const tp_operation *op)
+{
+    return op->n_in == 0 && (op->n_var > 0 || strcmp(op->row->label, "Const") == 0);
+}
+
+/* mark[id] of each operation: 0 no part of the model; 1 leads to nothing that depends on the data; 3 does. */
+static void tp__report_mark(const tp_train_state *train, char *mark, char *data)
+{
+    const tp_graph *g = train->graph;
+    const int n = tp_graph_n_operations(g);
+    for (int i = 0; i < n; i++) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        mark[i] = tp__report_is_model(train, op, mark);
+        data[i] = op->n_in == 0 && !tp__report_is_constant(op);
+        for (int k = 0; k < op->n_in; k++) data[i] = data[i] || data[op->in[k]->op->id];
+    }
+    for (int i = n - 1; i >= 0; i--) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        if (mark[i] && data[i]) mark[i] = 3;
+        for (int k = 0; k < op->n_in && mark[i] == 3; k++)
+            if (mark[op->in[k]->op->id]) mark[op->in[k]->op->id] = 3;
+    }
+}
+
+static void tp__report_variables(tp_buf *b, const tp_graph *g)
+{
+    static const char *const keys[] = {TP_KEY_GLOBAL_VARIABLES, TP_KEY_TRAINABLE_VARIABLES};
+    int n = 0, m = 0, written = 0;
+    tp_node *const *all = tp_collection(g, keys[0], &n);
+    tp_buf_printf(b, "],\n\"variables\":[");
+    for (int i = 0; i < n; i++) {
+        const tp_variable *v = tp_node_variable(all[i]);
+        if (!v || tp__is_training_name(v->name) || written++ > TP__REPORT_OPERATIONS) continue;
+        bool trained = false;
+        tp_node *const *train = tp_collection(g, keys[1], &m);
+        for (int k = 0; k < m && !trained; k++) trained = tp_node_variable(train[k]) == v;
+        tp_buf_printf(b, "%s\n[", written > 1 ? "," : "");
+        tp__report_string(b, v->name);
+        tp_buf_printf(b, ",\"");
+        tp__report_shape(b, &v->shape);
+        tp_buf_printf(b, "\",%lld,%d]", (long long)tp_shape_size(&v->shape), trained);
+    }
+    tp_buf_printf(b, "]}");
+}
+
+/* {"ops": [[name, kind, shape, [inputs]]], "variables": [[name, shape, numbers, trained]]}. Only operations that the data
+ * goes through, or that lead to one of those. */
+static void tp__report_graph(tp__report *r, const tp_train_state *train)
+{
+    const tp_graph *g = train->graph;
+    const int n = g ? tp_graph_n_operations(g) : 0;
+    tp_buf *b = &r->graph;
+    char *mark = (char *)tp_calloc((size_t)n + 1, 2);
+    int *number = (int *)tp_calloc((size_t)n + 1, sizeof *number);
+    int written = 0;
+    const char *tower = "";
+    if (!mark || !number) b->failed = true;
+    else if (g) tp__report_mark(train, mark, mark + n + 1);
+    for (int i = 0; train->tower_func && !*tower && i < tp_tower_func_n_towers(train->tower_func); i++)
+        if (tp_tower_func_tower(train->tower_func, i)->ctx.is_training)
+            tower = tp_tower_func_tower(train->tower_func, i)->ctx.ns_name;
+    tp_buf_printf(b, "{\"ops\":[");
+    for (int i = 0; i < n && !b->failed && written < TP__REPORT_OPERATIONS; i++) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        int inputs = 0;
+        if (mark[i] != 3 || tp__report_is_constant(op)) continue;
+        tp_buf_printf(b, "%s\n[", written ? "," : "");
+        tp__report_string(
+            b, op->name + (tp__report_in_scope(op->name, tower) && op->name[strlen(tower)] ? strlen(tower) + 1 : 0));
+        tp_buf_printf(b, ",");
+        tp__report_string(b, op->row->label);
+        tp_buf_printf(b, ",\"");
+        tp__report_shape(b, &op->out[0].shape);
+        tp_buf_printf(b, "\",[");
+        for (int k = 0; k < op->n_in; k++)
+            if (number[op->in[k]->op->id]) tp_buf_printf(b, "%s%d", inputs++ ? "," : "", number[op->in[k]->op->id] - 1);
+        tp_buf_printf(b, "]]");
+        number[i] = ++written;
+    }
+    if (g) tp__report_variables(b, g);
+    else tp_buf_printf(b, "],\"variables\":[]}");
+    tp_free(mark);
+    tp_free(number);
+}
+
+/* -- the kernels of a step */
+
+static tp_status tp__report_before_run(tp_callback *cb, tp_run_request *q)
+{
+    tp__report *r = (tp__report *)cb->user;
+    if (r->off || r->trace_off || ++r->n_run < 3 || q->run.trace)
+        return TP_OK; /* the third: what is made once, is there */
+    r->tracing = true;
+    r->trace_off = true;
+    return tp_request_trace(q, &r->trace);
+}
+
+/* {"step", "total", "kernels": [[op, node, device, start, nanoseconds, bytes, flops]]} */
+static tp_status tp__report_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    tp__report *r = (tp__report *)cb->user;
+    const tp_trace *t = &r->trace;
+    tp_buf *b = &r->kernels;
+    int64_t total = 0, n = 0;
+    (void)v;
+    if (!r->tracing) return TP_OK;
+    r->tracing = false;
+    for (int64_t i = 0; i < t->n; i++)
+        if (t->record[i].thread == 0) total += t->record[i].end - t->record[i].start;
+    tp_buf_printf(b, "{\"step\":%lld,\"total\":%lld,\"kernels\":[", (long long)cb->train->global_step,
+                  (long long)total);
+    for (int64_t i = 0; i < t->n && n < TP__REPORT_KERNELS; i++) {
+        const tp_trace_record *x = &t->record[i];
+        if (x->thread != 0) continue;
+        tp_buf_printf(b, "%s\n[", n++ ? "," : "");
+        tp__report_string(b, x->name);
+        tp_buf_printf(b, ",");
+        tp__report_string(b, x->node);
+        tp_buf_printf(b, ",");
+        tp__report_string(b, x->device);
+        tp_buf_printf(b, ",%lld,%lld,%.0f,%.0f]", (long long)(x->start - t->record[0].start),
+                      (long long)(x->end - x->start), x->bytes, x->flops);
+    }
+    tp_buf_printf(b, "]}");
+    tp_trace_free(&r->trace);
+    return TP_OK;
+}
+
+/* -- what else stands on the page */
+
+static void tp__report_row(tp_buf *b, int *n, const char *name, const char *value)
+{
+    tp_buf_printf(b, (*n)++ ? ",\n[" : "\n[");
+    tp__report_string(b, name);
+    tp_buf_printf(b, ",");
+    tp__report_string(b, value);
+    tp_buf_printf(b, "]");
+}
+static void tp__report_row_int(tp_buf *b, int *n, const char *name, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    tp__report_row(b, n, name, text);
+}
+
+/* Scalar variables that are neither trained nor the optimizer's own: learning rates and the like, as they are now. */
+static void tp__report_parameters(tp_buf *b, const tp_train_state *train)
+{
+    tp_tensor value;
+    char text[TP_NUMBER_TEXT];
+    int n = 0, many = 0;
+    tp_node *const *all = train->graph ? tp_collection(train->graph, TP_KEY_GLOBAL_VARIABLES, &many) : NULL;
+    memset(&value, 0, sizeof value);
+    tp_buf_printf(b, "{\"title\":\"Parameters\",\"rows\":[");
+    for (int i = 0; i < many && n < 40; i++) {
+        const tp_variable *v = tp_node_variable(all[i]);
+        const size_t length = v ? strlen(v->name) : 0;
+        if (!v || v->shape.ndim != 0 || v->trainable || tp__is_training_name(v->name) || !train->session) continue;
+        if (length > 6 && strcmp(v->name + length - 6, "_power") == 0) continue;
+        if (strcmp(v->name, "global_step") == 0 || tp_session_read(train->session, v, &value) != TP_OK) continue;
+        if (v->dtype == TP_F32) tp_format_float(text, (float)tp_tensor_get(&value, 0));
+        else tp_format_double(text, tp_tensor_get(&value, 0));
+        tp__report_row(b, &n, v->name, text);
+    }
+    tp_buf_printf(b, "]}");
+    tp_tensor_free(&value);
+}
+
+static void tp__report_training(tp__report *r, tp_buf *b, const tp_train_state *train)
+{
+    char text[96];
+    int n = 0;
+    tp_buf_printf(b, "{\"title\":\"Training\",\"rows\":[");
+    tp__report_row(b, &n, "directory", r->dir);
+    tp__report_row_int(b, &n, "steps per epoch", train->steps_per_epoch);
+    if (train->max_epoch < 99999) tp__report_row_int(b, &n, "epochs", train->max_epoch);
+    if (train->graph) tp__report_row_int(b, &n, "seed", (int64_t)tp_graph_seed(train->graph));
+    snprintf(text, sizeof text, train->resumed ? "at global_step %lld" : "no", (long long)r->first_step);
+    tp__report_row(b, &n, "resumed", text);
+    tp_buf_printf(b, "]}");
+}
+
+static void tp__report_machine(tp_buf *b, const tp_train_state *train)
+{
+    char host[256];
+    int n = 0;
+    tp__os_host(host, sizeof host);
+    tp_buf_printf(b, "{\"title\":\"Machine\",\"rows\":[");
+    tp__report_row(b, &n, "host", host);
+    tp__report_row_int(b, &n, "processors", tp__os_processors());
+    for (int i = 0; train->session && i < 16; i++) {
+        const tp_device *d = tp_session_device(train->session, i);
+        if (!d) break;
+        tp__report_row(b, &n, d->name, d->host ? tp_device_isa(d) : "accelerator");
+    }
+    tp__report_row(b, &n, "tp", tp_version());
+    tp_buf_printf(b, "]}");
+}
+
+static void tp__report_callbacks(tp_buf *b, const tp_train_state *train)
+{
+    int n = 0;
+    tp_buf_printf(b, "{\"title\":\"Callbacks, in their order\",\"rows\":[");
+    for (int i = 0; i < train->n_callbacks; i++)
+        tp__report_row(b, &n, train->callbacks[i]->name, train->callbacks[i]->id ? train->callbacks[i]->id : "");
+    tp_buf_printf(b, "]}");
+}
+
+/* The end of <dir>/log.log, from the beginning of a line on. */
+static void tp__report_log(tp__report *r, tp_buf *b)
+{
+    char path[TP__PATH], text[TP__REPORT_LOG];
+    tp__os_info is;
+    int64_t n = 0;
+    memset(&is, 0, sizeof is);
+    const int file = tp__path(path, "%s/log.log", r->dir) == TP_OK ? tp__os_open(path, TP__OS_READ) : -1;
+    const bool cut = file >= 0 && tp__os_fstat(file, &is) == 0 && is.size > sizeof text;
+    if (file >= 0 && (!cut || tp__os_seek(file, (int64_t)(is.size - sizeof text)) == 0))
+        n = tp__os_read(file, text, sizeof text);
+    if (file >= 0) tp__os_close(file);
+    if (n < 0) n = 0;
+    const char *line = cut && n > 0 ? (const char *)memchr(text, '\n', (size_t)n) : NULL;
+    const size_t skip = line ? (size_t)(line + 1 - text) : 0;
+    tp__report_text(b, text + skip, (size_t)n - skip);
+}
+
+/* -- progress */
+
+static const char *tp__report_status(const tp_train_state *train, bool over)
+{
+    if (!over) return "running";
+    if (train->end_ == TP_INTR) return "interrupted";
+    if (train->end_ < 0) return "failed";
+    return train->end_ == TP_STOP ? "stopped" : "done";
+}
+
+static void tp__report_progress(tp__report *r, tp_buf *b, const tp_train_state *train)
+{
+    const double now = tp_time();
+    const bool bounded = train->max_epoch < 99999 && train->steps_per_epoch > 0;
+    const int64_t whole = train->within_ && train->epoch_num > 0 ? train->epoch_num - 1 : train->epoch_num;
+    const int64_t done = whole * train->steps_per_epoch + (train->within_ ? train->done_ : 0);
+    const int64_t total = bounded ? train->max_epoch * train->steps_per_epoch : 0,
+                  since = train->global_step - r->step_at_first;
+    const double step = r->first_done > 0 && since > 0 ? (now - r->first_done) / (double)since : 0;
+    const double took = r->wrote > 0 ? now - r->wrote : 0;
+    if (train->global_step > r->step_wrote && took > 0) r->speed = (double)(train->global_step - r->step_wrote) / took;
+    r->step_wrote = train->global_step;
+    tp_buf_printf(
+        b,
+        "{\"epoch\":%lld,\"max_epoch\":%lld,\"global_step\":%lld,\"steps_per_epoch\":%lld,\"done_steps\":%lld,"
+        "\"total_steps\":%lld,\"elapsed\":",
+        (long long)train->epoch_num, (long long)(bounded ? train->max_epoch : 0), (long long)train->global_step,
+        (long long)train->steps_per_epoch, (long long)done, (long long)total);
+    tp__report_number(b, now - r->begun);
+    tp_buf_printf(b, ",\"steps_per_second\":");
+    tp__report_number(b, r->speed);
+    tp_buf_printf(b, ",\"seconds_per_step\":");
+    tp__report_number(b, step);
+    tp_buf_printf(b, ",\"eta\":");
+    tp__report_number(b, bounded && step > 0 ? step * (double)(total - done) : -1);
+    tp_buf_printf(b, "}");
+}
+
+/* -- the file */
+
+static void tp__report_data(tp__report *r, bool over)
+{
+    const tp_train_state *train = r->cb->train;
+    tp_buf *b = &r->data;
+    char when[64];
+    b->len = 0;
+    tp_buf_printf(b, "{\"format\":1,\"status\":\"%s\",\"note\":", tp__report_status(train, over));
+    tp__report_string(b, over ? train->stop_reason : "");
+    tp_buf_printf(b, ",\"written\":");
+    tp__report_number(b, tp__os_wall());
+    tp_buf_printf(b, ",\"every\":");
+    tp__report_number(b, r->every > 1 ? r->every : 1);
+    tp_buf_printf(b, ",\n\"progress\":");
+    tp__report_progress(r, b, train);
+    tp_buf_printf(b, ",\n\"runs\":[{\"name\":");
+    tp__report_string(b, tp__report_name(r->dir));
+    tp_buf_printf(b, ",\"scalars\":");
+    if (train->monitors) tp__report_scalars(r, b, train->monitors);
+    else tp_buf_printf(b, "[]");
+    tp_buf_printf(b, "}");
+    tp_buf_put(b, r->runs.data, r->runs.len);
+    tp_buf_printf(b, "],\n\"histograms\":");
+    tp__report_histograms_json(r, b);
+    tp_buf_printf(b, ",\n\"images\":");
+    tp__report_images_json(r, b);
+    tp_buf_printf(b, ",\n\"graph\":");
+    if (r->graph.len && !r->graph.failed) tp_buf_put(b, r->graph.data, r->graph.len);
+    else tp_buf_printf(b, "null");
+    tp_buf_printf(b, ",\n\"trace\":");
+    if (r->kernels.len && !r->kernels.failed) tp_buf_put(b, r->kernels.data, r->kernels.len);
+    else tp_buf_printf(b, "null");
+    tp_buf_printf(b, ",\n\"setup\":[");
+    tp__report_training(r, b, train);
+    tp_buf_printf(b, ",\n");
+    tp__report_parameters(b, train);
+    tp_buf_printf(b, ",\n");
+    tp__report_machine(b, train);
+    tp_buf_printf(b, ",\n");
+    tp__report_callbacks(b, train);
+    tp_buf_printf(b, "],\n\"foot\":");
+    tp__os_local_time(when, sizeof when, "Written on %Y-%m-%d at %H:%M:%S.");
+    tp__report_string(b, when);
+    tp_buf_printf(b, ",\n\"log\":");
+    tp__report_log(r, b);
+    tp_buf_printf(b, "}\n");
+}
+
+static tp_status tp__report_put(tp__report *r, const char *path)
+{
+    tp_writer *w = NULL;
+    tp_status st = tp_writer_open(&w, path);
+    for (int i = 0; i < TP_COUNT(tp__report_head) && st == TP_OK; i++)
+        st = tp_writer_put(w, tp__report_head[i], strlen(tp__report_head[i]));
+    if (st == TP_OK) st = tp_writer_put(w, r->data.data, r->data.len);
+    for (int i = 0; i < TP_COUNT(tp__report_tail) && st == TP_OK; i++)
+        st = tp_writer_put(w, tp__report_tail[i], strlen(tp__report_tail[i]));
+    if (st == TP_OK) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return st;
+}
+
+/* The page anew. No error of it ends the training. */
+static tp_status tp__report_write(tp_callback *cb, bool over)
+{
+    tp__report *r = (tp__report *)cb->user;
+    const double begun = tp_time();
+    char path[TP__PATH];
+    tp_status st = tp__path(path, "%s/report.html", r->dir);
+    if (st != TP_OK) return st;
+    tp__report_data(r, over);
+    const bool failed = r->data.failed || r->scratch.failed || r->before.failed;
+    st = failed ? TP_ERR_NOMEM : tp__report_put(r, path);
+    if (failed) { /* next time there may be some */
+        tp_buf_free(&r->data);
+        tp_buf_free(&r->scratch);
+        tp_buf_free(&r->before);
+    }
+    r->wrote = tp_time();
+    r->cost = r->wrote - begun;
+    if (st == TP_OK) {
+        tp_callback_set_unsaved(cb, NULL);
+    } else if (st == TP_ERR_NOMEM) {
+        tp__report_no_memory(r);
+    } else {
+        if (!cb->unsaved) tp_log(TP_LOG_ERROR, "The report '%s' was not written: %s", path, tp_last_error());
+        tp_callback_set_unsaved(cb, "'%s' was not written at global_step=%lld: %s", path,
+                                (long long)cb->train->global_step, tp_last_error());
+    }
+    return TP_OK;
+}
+
+/* Is it time, so many seconds after the last writing? Writing takes 1% of the time at most. */
+static bool tp__report_due(const tp__report *r, double seconds)
+{
+    if (r->off) return false;
+    if (r->every <= 0) return true;
+    const double since = tp_time() - r->wrote;
+    return since >= seconds && since >= 100 * r->cost;
+}
+
+static tp_status tp__report_setup_graph(tp_callback *cb)
+{
+    tp__report *r = (tp__report *)cb->user;
+    r->off = !tp_logger_dir() || !cb->train->is_chief;
+    if (!tp_logger_dir())
+        tp_log(TP_LOG_WARN, "The report is not written: no logger directory was set (tp_logger_set_dir).");
+    else if (!(r->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
+    return TP_OK;
+}
+
+static tp_status tp__report_before_train(tp_callback *cb)
+{
+    tp__report *r = (tp__report *)cb->user;
+    if (r->off) return TP_OK;
+    r->begun = tp_time();
+    r->first_step = r->step_wrote = cb->train->global_step;
+    tp__report_graph(r, cb->train);
+    if (tp__report_others(r) != TP_OK || r->graph.failed) tp__report_no_memory(r);
+    if (r->runs.failed) tp_buf_free(&r->runs);
+    return tp__report_write(cb, false);
+}
+
+static tp_status tp__report_trigger_step(tp_callback *cb)
+{
+    tp__report *r = (tp__report *)cb->user;
+    if (r->first_done <= 0) {
+        r->first_done = tp_time();
+        r->step_at_first = cb->train->global_step;
+    }
+    if (cb->train->local_step == cb->train->steps_per_epoch - 1) return TP_OK; /* with the epoch's values */
+    return tp__report_due(r, r->every) ? tp__report_write(cb, false) : TP_OK;
+}
+
+static tp_status tp__report_trigger(tp_callback *cb)
+{
+    const tp__report *r = (const tp__report *)cb->user;
+    return tp__report_due(r, r->every < 1 ? r->every : 1) ? tp__report_write(cb, false) : TP_OK;
+}
+
+static tp_status tp__report_after_train(tp_callback *cb)
+{
+    const tp__report *r = (const tp__report *)cb->user;
+    return r->off || r->begun <= 0 ? TP_OK : tp__report_write(cb, true);
+}
+
+static void tp__report_close(tp_callback *cb)
+{
+    tp__report *r = (tp__report *)cb->user;
+    tp__report_forget_tracks(r);
+    tp_free(r->track);
+    tp_trace_free(&r->trace);
+    tp_buf_free(&r->runs);
+    tp_buf_free(&r->graph);
+    tp_buf_free(&r->kernels);
+    tp_buf_free(&r->data);
+    tp_buf_free(&r->scratch);
+    tp_buf_free(&r->before);
+}
+
+TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d)
+{
+    char wrong[192];
+    if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
+    if (!(d->every_secs >= 0))
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "tp_monitor_report: .every_secs is %g", d->every_secs);
+    if (tp__bad_names("tp_monitor_report", "runs", d->runs, wrong))
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
+    tp_monitor *m = tp_monitor_new("Report", sizeof(tp__report));
+    if (!m) return NULL;
+    tp__report *r = (tp__report *)m->cb.user;
+    r->cb = &m->cb;
+    r->every = d->every_secs > 0 && d->every_secs <= (double)TP_ZERO ? 0 : d->every_secs > 0 ? d->every_secs : 5;
+    r->trace_off = d->trace == TP_NO;
+    r->n_other = tp__count_names(d->runs);
+    r->other = tp__arena_names(&m->cb.mem_, d->runs, r->n_other);
+    if (!r->other) {
+        tp_monitor_free(m);
+        return NULL;
+    }
+    m->cb.setup_graph = tp__report_setup_graph;
+    m->cb.before_train = tp__report_before_train;
+    m->cb.before_run = tp__report_before_run;
+    m->cb.after_run = tp__report_after_run;
+    m->cb.trigger_step = tp__report_trigger_step;
+    m->cb.trigger = tp__report_trigger;
+    m->cb.after_train = tp__report_after_train;
+    m->cb.save_state = tp__report_save_state;
+    m->cb.load_state = tp__report_load_state;
+    m->cb.close = tp__report_close;
+    m->process_summary = tp__report_summary;
+    return m;
+}
+
 /* ==== >>default sets ================================================================================== */
 
 TP_DEF void tp_default_callbacks(tp_callback *list[TP_N_DEFAULT_CALLBACKS])
@@ -6472,10 +8816,13 @@ TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS])
 {
     TP__REQUIRE(list, )
     tp_monitor_tf_event_writer_desc events;
+    tp_monitor_report_desc report;
     memset(&events, 0, sizeof events);
+    memset(&report, 0, sizeof report);
     list[0] = tp_monitor_tf_event_writer_(&events);
     list[1] = tp_monitor_json_writer();
     list[2] = tp__printer_new();
+    list[3] = tp_monitor_report_(&report);
 }
 
 TP__COLD_END

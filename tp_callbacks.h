@@ -30,9 +30,9 @@
  *         return st == TP_OK ? 0 : 1;
  *     }
  *
- * CONTENTS   >>state >>callback >>monitor >>wrappers >>graph callbacks >>progress >>savers >>inference
- *            >>parameters >>monitors of ours >>report >>default sets   then, in the implementation, the same, and
- *            >>report page, the text of the page that >>report writes
+ * CONTENTS   >>state >>callback >>monitor >>wrappers >>graph callbacks >>progress >>profiling >>savers >>inference
+ *            >>parameters >>debugger >>monitors of ours >>report >>default sets   then, in the implementation, the
+ *            same, and >>report page, the text of the page that >>report writes
  *
  * HOW IT WORKS
  *     A trainer keeps one list of callbacks and walks it, always from the front, in each phase:
@@ -484,6 +484,48 @@ typedef struct tp_cb_simple_moving_average_desc {
 } tp_cb_simple_moving_average_desc;
 TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_average_desc *d);
 
+/* At each trigger, a tensor that does not depend on the input as PNG files in the logger's directory:
+ * <prefix>-ep<epoch, 3 digits>.png and, of the second image on, <prefix>-ep001-1.png, <prefix>-ep001-2.png. It is also given to the
+ * monitors as `prefix`. The value, or what map_func makes of it, is (H,W), (H,W,C) with C of 1, 3, 4, or several of these, (N,H,W)
+ * or (N,H,W,C). Pixels are multiplied by `scale`, cut to 0..255 and cut to whole numbers. 3 channels are red, green, blue. (The
+ * original writes them as blue, green, red, and gives the monitors the value before `scale`.) [callbacks: DumpTensorAsImage] */
+typedef struct tp_cb_dump_tensor_as_image_desc {
+    tp_at at_;
+    const char *tensor_name;
+    const char *prefix; /* NULL = the op's name; '/' becomes '_' */
+    /* Makes the image or images; NULL: the value itself. *image is empty: fill it, with tp_tensor_resize. */
+    tp_status (*map_func)(const tp_tensor *value, tp_tensor *image, void *user);
+    void *user;
+    double scale; /* 0 = 255; TP_ZERO for 0 */
+} tp_cb_dump_tensor_as_image_desc;
+TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image_desc *d);
+
+/* Starts processes and threads in before_train and stops them in after_train: a process is asked to end (SIGTERM), a thread by its
+ * tp_stop_flag. One that has not ended 5 s later is an error in the log; a process is killed then, a thread is left alone, and its
+ * `user` has to live on. Ctrl-C does not reach the processes. Processes need POSIX. chief_only is false.
+ * [callbacks: StartProcOrThread] */
+typedef struct tp_stop_flag tp_stop_flag;
+/* For the thread: waits until it is to end, but not longer than `seconds` (0: only asks). true: end now. */
+TP_DEF bool tp_stop_flag_wait(tp_stop_flag *f, double seconds);
+typedef struct tp_startable {
+    const char *const
+        *argv; /* a process: the program, found on PATH, and its arguments, ending with NULL. No shell. Borrowed until
+                                before_train */
+    void (*run)(tp_stop_flag *f, void *user); /* or a thread */
+    void *user;
+} tp_startable;
+typedef struct tp_cb_start_proc_or_thread_desc {
+    tp_at at_;
+    tp_startable startable[TP_MAX_NAMES + 1]; /* ends with the first one that is neither */
+    tp_tri stop_at_last;                      /* TP_NO: leave them running; default TP_YES */
+} tp_cb_start_proc_or_thread_desc;
+TP_DEF tp_callback *tp_cb_start_proc_or_thread_(const tp_cb_start_proc_or_thread_desc *d);
+
+/* Each training step, the wait for its data included, may take so many milliseconds. One that takes longer ends the training with
+ * TP_ERR_TIMEOUT, see tp_hooked_session_set_timeout. The first step of a training also makes its plan.
+ * [callbacks: SessionRunTimeout] */
+TP_DEF tp_callback *tp_cb_session_run_timeout(int64_t timeout_in_ms);
+
 /* ==== >>progress ====================================================================================== */
 
 /* A bar on stderr for each epoch: percent, steps, elapsed and remaining time, steps a second, and the scalars
@@ -529,6 +571,44 @@ typedef struct tp_cb_early_stopping_desc {
     tp_tri reverse;   /* TP_YES: larger is better, an accuracy; default TP_NO */
 } tp_cb_early_stopping_desc;
 TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d);
+
+/* ==== >>profiling ===================================================================================== */
+
+/* Reports "GPUUtil/<device>", in percent: the mean of what NVIDIA's library NVML said during the steps of the epoch, once in
+ * `interval` seconds. Without that library, without a GPU, or after an error of it there is a warning and nothing is reported.
+ * chief_only is false. [callbacks: GPUUtilizationTracker] */
+typedef struct tp_cb_gpu_utilization_tracker_desc {
+    tp_at at_;
+    int devices[TP_MAX_NAMES]; /* numbers of GPUs, as nvidia-smi has them */
+    int n_devices;             /* 0 = those of $CUDA_VISIBLE_DEVICES, else all */
+    double interval;           /* seconds; 0 = 1 */
+    const char *library;       /* NULL = libnvidia-ml.so.1, on Windows nvml.dll */
+} tp_cb_gpu_utilization_tracker_desc;
+TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_tracker_desc *d);
+
+/* Reports, at each trigger, "PeakMemory(MB)/gpu:<device>" of devices of the session: the most that has been allocated on it at a
+ * time since it was opened, in 10^6 bytes. A device that is no GPU is reported under its own name, "PeakMemory(MB)/cpu:0". One that
+ * does not tell is left out, with a warning. chief_only is false. [callbacks: GPUMemoryTracker] */
+typedef struct tp_cb_gpu_memory_tracker_desc {
+    tp_at at_;
+    int devices[TP_MAX_NAMES]; /* numbers of the session's devices, as tp_device_enter has them */
+    int n_devices;             /* 0 = device 0 alone */
+} tp_cb_gpu_memory_tracker_desc;
+TP_DEF tp_callback *tp_cb_gpu_memory_tracker_(const tp_cb_gpu_memory_tracker_desc *d);
+
+/* Traces every training step (see tp_request_trace), which makes it slower, and writes it to the logger's directory. Wrap it, so that it
+ * does so for some steps only:
+ *     tp_cb_enable_if(tp_cb_graph_profiler(.dump_event = true), from_20_to_30)
+ * dump_tracing: chrome-trace-<global_step>.json, for chrome://tracing and Perfetto. dump_metadata: runmetadata-<global_step>.pb,
+ * TensorFlow's RunMetadata with the times of each operation. dump_event: the same to the monitors as an event with the tag
+ * "trace-<global_step>", which TensorBoard shows on the graph. [callbacks: GraphProfiler] */
+typedef struct tp_cb_graph_profiler_desc {
+    tp_at at_;
+    tp_tri dump_metadata; /* default TP_NO */
+    tp_tri dump_tracing;  /* default TP_YES */
+    tp_tri dump_event;    /* default TP_NO */
+} tp_cb_graph_profiler_desc;
+TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d);
 
 /* ==== >>savers ======================================================================================== */
 
@@ -634,6 +714,21 @@ typedef struct tp_cb_inference_runner_desc {
     int device;
 } tp_cb_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d);
+/* For runners of your own: all but how the model is built for inference. `build` is called once, in setup_graph: it calls
+ * tp_input_setup(input, ...) and adds the nodes that a pass runs. `find` says which node an inferencer means by the name of a tensor
+ * (NULL: there is none). The rest is an InferenceRunner's: the data, the hooks, the pass at each trigger, which ends when
+ * tp_input_size datapoints are over. [callbacks: InferenceRunnerBase] */
+typedef struct tp_cb_inference_runner_base_desc {
+    tp_at at_;
+    tp_dataflow *df; /* or .input */
+    tp_inferencer *inferencers[TP_MAX_NAMES + 1];
+    tp_input_source *input;
+    tp_status (*build)(tp_callback *runner, tp_input_source *input, void *user);
+    tp_node *(*find)(tp_callback *runner, const char *name, void *user); /* NULL = tp_callback_find */
+    void *user;
+    const char *name; /* NULL = "InferenceRunnerBase" */
+} tp_cb_inference_runner_base_desc;
+TP_DEF tp_callback *tp_cb_inference_runner_base_(const tp_cb_inference_runner_base_desc *d);
 /* One more hook for the runs of an inference runner; borrowed. Before training.
  * [InferenceRunner.register_hook] */
 TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook *hook);
@@ -749,6 +844,46 @@ typedef struct tp_cb_stat_monitor_param_setter_desc {
 } tp_cb_stat_monitor_param_setter_desc;
 TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_param_setter_desc *d);
 
+/* ==== >>debugger ====================================================================================== */
+
+/* A debugger on the terminal: commands from stdin, answers to stdout. It stops before a training step, with its data at hand, and
+ * can look at every value that the step is going to compute: step through its operations, run to one of them, list all values,
+ * print one, or go on until a value passes a filter, such as has_inf_or_nan. For that it runs, in a plan of its own that keeps
+ * every value, what the step will run up to where it changes variables: same data, same random numbers, same bits. The training
+ * is not changed by it. `help` lists the commands:
+ *
+ *     run [N | -f FILTER | -n]     let the step run, stop before the next one; after N steps; when a value passes; never again
+ *     step [N]                     compute the next N operations
+ *     to NODE                      compute all operations up to this one
+ *     list [-f FILTER] [REGEX]     the values of this step, in the order of computation
+ *     print NODE[SLICE] [-a]       a value, such as "print conv0/output[0, :, 3:5]"; -a: all of it
+ *     node NODE                    the operation: where it was made, what it reads, what reads it
+ *     inputs NODE, outputs NODE    the values that it reads, and those that are made of it
+ *     filters, stat [NAME], set VARIABLE VALUE, save, stop, help
+ *
+ * When stdin ends, training goes on without it. What depends on an operation that changes variables, talks to other machines or
+ * runs a function of the program's cannot be looked at: it would happen twice. [callbacks: TFLocalCLIDebugHook] */
+typedef struct tp_cb_debug_cli_desc {
+    tp_at at_;
+    const char *run_filter; /* begins with "run -f" and this filter; NULL: stops before the first step */
+    const char *commands;   /* run before stdin is read, with ';' or newlines between them; NULL: none */
+} tp_cb_debug_cli_desc;
+TP_DEF tp_callback *tp_cb_debug_cli_(const tp_cb_debug_cli_desc *d);
+/* A filter of your own; there are has_inf_or_nan, has_nan, has_inf and all_zero. Returns true where the debugger shall stop. The value
+ * is in host memory. Before training. [TFLocalCLIDebugHook.add_tensor_filter] */
+typedef bool (*tp_tensor_filter_fn)(const tp_node *node, const tp_tensor *value, void *user);
+TP_DEF tp_status tp_debug_cli_add_tensor_filter(tp_callback *debugger, const char *name, tp_tensor_filter_fn fn,
+                                                void *user);
+
+/* At each trigger: if `file` exists (`touch INJECT_SHELL.tmp`), the debugger opens, outside of a step: it sees variables and what does
+ * not depend on the input, and `run` closes it. The file is deleted after training; while it is there, each trigger opens it.
+ * [callbacks: InjectShell] */
+typedef struct tp_cb_inject_shell_desc {
+    tp_at at_;
+    const char *file; /* NULL = "INJECT_SHELL.tmp", in the folder where the program was started */
+} tp_cb_inject_shell_desc;
+TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d);
+
 /* ==== >>monitors of ours ============================================================================== */
 
 /* TensorBoard's event files, events.out.tfevents.<seconds>.<host>; one that is there already gets a number behind. Without a
@@ -795,6 +930,33 @@ typedef struct tp_monitor_scalar_printer_desc {
     const char *blacklist[TP_MAX_NAMES + 1];
 } tp_monitor_scalar_printer_desc;
 TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d);
+
+/* Runs a shell command when each stat of `names` has been reported since it ran last; looked at after each step and each epoch. {name}
+ * in the command is replaced as tp_cb_send_stat does it, and only by numbers: nothing that is reported can be read by the shell as
+ * anything else. A failing command is logged. [callbacks: SendMonitorData] */
+typedef struct tp_monitor_send_data_desc {
+    tp_at at_;
+    const char *command;
+    const char *names[TP_MAX_NAMES + 1];
+} tp_monitor_send_data_desc;
+TP_DEF tp_monitor *tp_monitor_send_data_(const tp_monitor_send_data_desc *d);
+
+/* Sends scalars, images (as PNG), the graph and the ends of epochs to comet.com by its REST interface, on a thread of its own. It needs
+ * libcurl, which is loaded when training begins; without it, or without an API key, training does not begin: a sentence says what is
+ * missing. A server that cannot be reached, or refuses, is a warning, and what it would have got is lost. after_train waits for
+ * what is still to be sent, at most 10 s. [callbacks: CometMLMonitor] */
+typedef struct tp_monitor_comet_desc {
+    tp_at at_;
+    const char *api_key;         /* NULL = $COMET_API_KEY */
+    const char *project_name;    /* NULL = $COMET_PROJECT_NAME, else "general" */
+    const char *workspace;       /* NULL = $COMET_WORKSPACE, else your default one */
+    const char *experiment_name; /* NULL: Comet chooses */
+    const char *experiment_key;  /* go on with this experiment; NULL: a new one */
+    const char *tags[TP_MAX_NAMES + 1];
+    const char *url;     /* NULL = "https://www.comet.com/api/rest/v2" */
+    const char *library; /* NULL = libcurl by its usual names */
+} tp_monitor_comet_desc;
+TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d);
 
 /* ==== >>report ======================================================================================== */
 
@@ -843,6 +1005,9 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #define tp_cb_dump_tensors(...) TP__CALL(callbacks, tp_cb_dump_tensors, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_tensor_printer(...) TP__CALL(callbacks, tp_cb_tensor_printer, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_simple_moving_average(...) TP__CALL(callbacks, tp_cb_simple_moving_average, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_dump_tensor_as_image(...) TP__CALL(callbacks, tp_cb_dump_tensor_as_image, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_inference_runner_base(...) TP__CALL(callbacks, tp_cb_inference_runner_base, #__VA_ARGS__, __VA_ARGS__)
+#define tp_monitor_send_data(...) TP__CALL(callbacks, tp_monitor_send_data, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_early_stopping(...) TP__CALL(callbacks, tp_cb_early_stopping, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_min_saver(...) TP__CALL(callbacks, tp_cb_min_saver, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_max_saver(...) TP__CALL(callbacks, tp_cb_max_saver, #__VA_ARGS__, __VA_ARGS__)
@@ -863,6 +1028,9 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #define tp_cb_dump_tensors(names_, ...) TP__CALL1(callbacks, tp_cb_dump_tensors, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_tensor_printer(names_, ...) TP__CALL1(callbacks, tp_cb_tensor_printer, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_simple_moving_average(names_, ...) TP__CALL1(callbacks, tp_cb_simple_moving_average, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_dump_tensor_as_image(tensor_name_, ...) TP__CALL1(callbacks, tp_cb_dump_tensor_as_image, tensor_name, tensor_name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_inference_runner_base(df_, ...) TP__CALL1(callbacks, tp_cb_inference_runner_base, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_monitor_send_data(command_, ...) TP__CALL1(callbacks, tp_monitor_send_data, command, command_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_early_stopping(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_early_stopping, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_min_saver(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_min_saver, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_max_saver(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_max_saver, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
@@ -888,6 +1056,13 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #define tp_inf_classification_error(...) TP__CALL(callbacks, tp_inf_classification_error, #__VA_ARGS__, __VA_ARGS__)
 #define tp_monitor_tf_event_writer(...) TP__CALL(callbacks, tp_monitor_tf_event_writer, #__VA_ARGS__, __VA_ARGS__)
 #define tp_monitor_scalar_printer(...) TP__CALL(callbacks, tp_monitor_scalar_printer, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_start_proc_or_thread(...) TP__CALL(callbacks, tp_cb_start_proc_or_thread, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_gpu_utilization_tracker(...) TP__CALL(callbacks, tp_cb_gpu_utilization_tracker, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_gpu_memory_tracker(...) TP__CALL(callbacks, tp_cb_gpu_memory_tracker, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_graph_profiler(...) TP__CALL(callbacks, tp_cb_graph_profiler, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_debug_cli(...) TP__CALL(callbacks, tp_cb_debug_cli, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_inject_shell(...) TP__CALL(callbacks, tp_cb_inject_shell, #__VA_ARGS__, __VA_ARGS__)
+#define tp_monitor_comet(...) TP__CALL(callbacks, tp_monitor_comet, #__VA_ARGS__, __VA_ARGS__)
 #define tp_monitor_report(...) TP__CALL(callbacks, tp_monitor_report, #__VA_ARGS__, __VA_ARGS__)
 #endif
 /* clang-format on */
@@ -913,6 +1088,9 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void)
         TP__ZERO_OPTION(tp_cb_run_op_desc, run_before, NO),
         TP__ZERO_OPTION(tp_cb_run_op_desc, run_as_trigger, NO),
         TP__ZERO_OPTION(tp_cb_check_numerics_desc, run_as_trigger, NO),
+        TP__ZERO_OPTION(tp_cb_dump_tensor_as_image_desc, scale, ZERO),
+        TP__ZERO_OPTION(tp_cb_start_proc_or_thread_desc, stop_at_last, NO),
+        TP__ZERO_OPTION(tp_cb_graph_profiler_desc, dump_tracing, NO),
         TP__ZERO_OPTION(tp_cb_estimated_time_left_desc, median, NO),
         TP__ZERO_OPTION(tp_cb_model_saver_desc, max_to_keep, NONE),
         TP__ZERO_OPTION(tp_cb_model_saver_desc, keep_checkpoint_every_n_hours, ZERO),
@@ -3411,6 +3589,316 @@ TP_DEF tp_callback *tp_cb_check_numerics_(const tp_cb_check_numerics_desc *d)
     return cb;
 }
 
+/* -- a tensor as pictures -------------------------------------------------------------------- >>callback
+ * DumpTensorAsImage */
+
+typedef struct tp__dump_image {
+    const char *tensor_name, *prefix, *dir;
+    tp_status (*map_func)(const tp_tensor *value, tp_tensor *image, void *user);
+    void *user;
+    double scale;
+    tp_node *node;
+} tp__dump_image;
+
+static tp_status tp__dump_image_before_train(tp_callback *cb)
+{
+    tp__dump_image *d = (tp__dump_image *)cb->user;
+    if (!(d->node = tp_callback_find(cb, d->tensor_name))) return TP_ERR_NAME;
+    if (!d->prefix) {
+        char *name = tp_arena_strdup(&cb->mem_, tp_node_name(d->node));
+        if (!name) return TP_ERR_NOMEM;
+        for (char *p = name; *p; p++)
+            if (*p == '/') *p = '_';
+        d->prefix = name;
+    }
+    return TP_OK;
+}
+
+/* One PNG file for each image. */
+static tp_status tp__dump_image_files(const tp__dump_image *d, int64_t epoch, const unsigned char *pixels,
+                                      const int64_t nhwc[4])
+{
+    tp_status st = TP_OK;
+    for (int64_t i = 0; i < nhwc[0] && st == TP_OK; i++) {
+        char path[TP__PATH], number[32] = "";
+        tp_buf png;
+        tp_writer *w = NULL;
+        memset(&png, 0, sizeof png);
+        if (i) snprintf(number, sizeof number, "-%lld", (long long)i);
+        st = tp__path(path, "%s/%s-ep%03lld%s.png", d->dir, d->prefix, (long long)epoch, number);
+        tp__png(&png, pixels + i * nhwc[1] * nhwc[2] * nhwc[3], nhwc[1], nhwc[2], nhwc[3]);
+        if (st == TP_OK && png.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for '%s'", path);
+        if (st == TP_OK) st = tp_writer_open(&w, path);
+        if (st == TP_OK) st = tp_writer_put(w, png.data, png.len);
+        if (st == TP_OK) st = tp_writer_commit(w);
+        else tp_writer_abort(w);
+        tp_buf_free(&png);
+    }
+    return st;
+}
+
+static tp_status tp__dump_image_value(tp_callback *cb, const tp_tensor *value)
+{
+    const tp__dump_image *d = (const tp__dump_image *)cb->user;
+    int64_t nhwc[4];
+    const tp_status st = tp__image_layout(value, nhwc);
+    if (st != TP_OK) return tp_fail(st, "DumpTensorAsImage of '%s': %s", d->tensor_name, tp_last_error());
+    const int64_t n = tp_tensor_size(value);
+    tp_tensor image;
+    memset(&image, 0, sizeof image);
+    tp_status done = tp_tensor_resize(&image, TP_U8, value->shape);
+    for (int64_t i = 0; i < n && done == TP_OK; i++) {
+        const double v = tp_tensor_get(value, i) * d->scale;
+        ((unsigned char *)image.data)[i] = (unsigned char)(v >= 255 ? 255 : v > 0 ? v : 0);
+    }
+    if (done == TP_OK && n > 0)
+        done = tp__dump_image_files(d, cb->train->epoch_num, (const unsigned char *)image.data, nhwc);
+    if (done == TP_OK && cb->train->monitors) done = tp_monitors_put_image(cb->train->monitors, d->prefix, &image);
+    tp_tensor_free(&image);
+    return done;
+}
+
+static tp_status tp__dump_image_trigger(tp_callback *cb)
+{
+    const tp__dump_image *d = (const tp__dump_image *)cb->user;
+    tp_tensor value, image;
+    memset(&value, 0, sizeof value);
+    memset(&image, 0, sizeof image);
+    tp_status st = tp_session_eval(cb->train->session, d->node, &value);
+    if (st == TP_OK && d->map_func) st = d->map_func(&value, &image, d->user);
+    if (st == TP_OK) st = tp__dump_image_value(cb, d->map_func ? &image : &value);
+    tp_tensor_free(&value);
+    tp_tensor_free(&image);
+    return st;
+}
+
+TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    const char *dir = tp_logger_dir();
+    if (!d->tensor_name)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "DumpTensorAsImage: the name of a tensor is missing");
+    if (!dir)
+        return tp_callback_fail(&d->at_, TP_ERR_STATE,
+                                "DumpTensorAsImage: no logger directory was set: tp_logger_set_dir");
+    tp_callback *cb = tp_callback_new("DumpTensorAsImage", sizeof(tp__dump_image));
+    tp__dump_image *i = cb ? (tp__dump_image *)cb->user : NULL;
+    if (!i || !(i->dir = tp_arena_strdup(&cb->mem_, dir)) ||
+        !(i->tensor_name = tp_arena_strdup(&cb->mem_, d->tensor_name)) ||
+        (d->prefix && !(i->prefix = tp_arena_strdup(&cb->mem_, d->prefix)))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    i->map_func = d->map_func;
+    i->user = d->user;
+    i->scale = d->scale > 0 && d->scale <= (double)TP_ZERO ? 0 : d->scale > 0 || d->scale < 0 ? d->scale : 255;
+    cb->before_train = tp__dump_image_before_train;
+    cb->trigger = tp__dump_image_trigger;
+    return cb;
+}
+
+/* -- processes and threads beside the training ------------------------------------------------ >>callback
+ * StartProcOrThread */
+
+/* A thread and what it shares with the training. It is freed when the thread has ended; one that never ends keeps it. */
+struct tp_stop_flag {
+    tp_mutex *mutex;
+    tp_cond *changed;
+    bool stop, done;
+    void (*run)(tp_stop_flag *f, void *user);
+    void *user;
+    tp_thread *thread;
+};
+
+TP_DEF bool tp_stop_flag_wait(tp_stop_flag *f, double seconds)
+{
+    TP__REQUIRE(f && seconds >= 0, true)
+    const double until = tp_time() + seconds;
+    tp_mutex_lock(f->mutex);
+    for (double left = seconds; !f->stop && left > 0; left = until - tp_time())
+        tp_cond_wait_for(f->changed, f->mutex, left);
+    const bool stop = f->stop;
+    tp_mutex_unlock(f->mutex);
+    return stop;
+}
+
+static void tp__startable_main(void *user)
+{
+    tp_stop_flag *f = (tp_stop_flag *)user;
+    f->run(f, f->user);
+    tp_mutex_lock(f->mutex);
+    f->done = true;
+    tp_cond_broadcast(f->changed);
+    tp_mutex_unlock(f->mutex);
+}
+
+static void tp__stop_flag_free(tp_stop_flag *f)
+{
+    if (!f) return;
+    tp_mutex_free(f->mutex);
+    tp_cond_free(f->changed);
+    tp_free(f);
+}
+
+static tp_status tp__startable_thread(const tp_startable *s, tp_stop_flag **flag)
+{
+    tp_stop_flag *f = (tp_stop_flag *)tp_calloc(1, sizeof *f);
+    tp_status st = f ? TP_OK : TP_ERR_NOMEM;
+    if (f) {
+        f->run = s->run;
+        f->user = s->user;
+        if (!(f->mutex = tp_mutex_new()) || !(f->changed = tp_cond_new())) st = TP_ERR_NOMEM;
+    }
+    if (st == TP_OK) st = tp_thread_start(&f->thread, tp__startable_main, f);
+    if (st == TP_OK) *flag = f;
+    else tp__stop_flag_free(f);
+    return st;
+}
+
+/* Waits for its end, at most so long. true: it has ended, and *flag is gone. */
+static bool tp__startable_join(tp_stop_flag **flag, bool stop, double seconds)
+{
+    tp_stop_flag *f = *flag;
+    const double until = tp_time() + seconds;
+    tp_mutex_lock(f->mutex);
+    f->stop = f->stop || stop;
+    tp_cond_broadcast(f->changed);
+    for (double left = seconds; !f->done && left > 0; left = until - tp_time())
+        tp_cond_wait_for(f->changed, f->mutex, left);
+    const bool done = f->done;
+    tp_mutex_unlock(f->mutex);
+    if (!done) return false;
+    tp_thread_join(f->thread);
+    tp__stop_flag_free(f);
+    *flag = NULL;
+    return true;
+}
+
+typedef struct tp__starter {
+    tp_startable item[TP_MAX_NAMES];
+    tp_stop_flag *flag[TP_MAX_NAMES]; /* of threads that run */
+    long pid[TP_MAX_NAMES];           /* of processes that run; 0: none */
+    int n;
+    bool stop;
+} tp__starter;
+
+static tp_status tp__starter_process(const tp_startable *s, long *pid)
+{
+#ifdef TP__OS_FORK
+    *pid = tp__os_spawn(s->argv);
+    if (*pid > 0) return TP_OK;
+    *pid = 0;
+    return tp_fail(TP_ERR_IO, "StartProcOrThread: cannot start '%s': %s", s->argv[0], tp__os_error());
+#else
+    *pid = 0;
+    return tp_fail(TP_ERR_UNSUPPORTED, "StartProcOrThread: '%s' is a process, which needs POSIX", s->argv[0]);
+#endif
+}
+
+static tp_status tp__starter_before_train(tp_callback *cb)
+{
+    tp__starter *s = (tp__starter *)cb->user;
+    tp_status st = TP_OK;
+    for (int i = 0; i < s->n && st == TP_OK; i++) {
+        if (s->flag[i] || s->pid[i]) continue;
+        if (s->item[i].argv) st = tp__starter_process(&s->item[i], &s->pid[i]);
+        else st = tp__startable_thread(&s->item[i], &s->flag[i]);
+        if (st == TP_OK) tp_log(TP_LOG_INFO, "Started %s.", s->item[i].argv ? s->item[i].argv[0] : "a thread");
+    }
+    return st;
+}
+
+/* The process is told to end, waited for, and killed if that takes too long. */
+static void tp__starter_end(long pid)
+{
+#ifdef TP__OS_FORK
+    char why[64];
+    const double until = tp_time() + 5;
+    bool ended = tp__os_child_ended(pid, false, why, sizeof why);
+    if (!ended) tp__os_terminate(pid, false);
+    while (!ended && tp_time() < until) {
+        tp__os_readable(-1, 0.01);
+        ended = tp__os_child_ended(pid, false, why, sizeof why);
+    }
+    if (ended) return;
+    tp_log(TP_LOG_ERROR, "StartProcOrThread: process %ld did not end within 5 s after it was told to; it is killed.",
+           pid);
+    tp__os_terminate(pid, true);
+    tp__os_child_ended(pid, true, why, sizeof why);
+#else
+    (void)pid;
+#endif
+}
+
+static tp_status tp__starter_after_train(tp_callback *cb)
+{
+    tp__starter *s = (tp__starter *)cb->user;
+    if (!s->stop) return TP_OK;
+    for (int i = 0; i < s->n; i++) {
+        if (s->pid[i]) tp__starter_end(s->pid[i]);
+        s->pid[i] = 0;
+        if (s->flag[i] && !tp__startable_join(&s->flag[i], true, 5))
+            tp_log(TP_LOG_ERROR, "StartProcOrThread: a thread did not end within 5 s after it was told to.");
+    }
+    return TP_OK;
+}
+
+static void tp__starter_close(tp_callback *cb)
+{
+    tp__starter *s = (tp__starter *)cb->user;
+    tp__starter_after_train(cb); /* of a training that did not begin */
+    for (int i = 0; i < s->n; i++)
+        if (s->flag[i]) tp__startable_join(&s->flag[i], false, 0); /* one that still runs keeps what it needs */
+}
+
+TP_DEF tp_callback *tp_cb_start_proc_or_thread_(const tp_cb_start_proc_or_thread_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    int n = 0;
+    while (n <= TP_MAX_NAMES && (d->startable[n].argv || d->startable[n].run)) n++;
+    if (n < 1 || n > TP_MAX_NAMES)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "StartProcOrThread: .startable holds 1 to %d processes and threads, not %d",
+                                TP_MAX_NAMES, n);
+    for (int i = 0; i < n; i++)
+        if ((d->startable[i].argv && d->startable[i].run) || (d->startable[i].argv && !d->startable[i].argv[0]))
+            return tp_callback_fail(
+                &d->at_, TP_ERR_ARG,
+                "StartProcOrThread: .startable[%d] needs an .argv with a program, or .run, not both", i);
+    tp_callback *cb = tp_callback_new("StartProcOrThread", sizeof(tp__starter));
+    if (!cb) return NULL;
+    tp__starter *s = (tp__starter *)cb->user;
+    for (int i = 0; i < n; i++) s->item[i] = d->startable[i];
+    s->n = n;
+    s->stop = d->stop_at_last != TP_NO;
+    cb->chief_only = false;
+    cb->before_train = tp__starter_before_train;
+    cb->after_train = tp__starter_after_train;
+    cb->close = tp__starter_close;
+    return cb;
+}
+
+/* -- a time limit for each step --------------------------------------------------------------- >>callback
+ * SessionRunTimeout */
+
+static tp_status tp__timeout_before_train(tp_callback *cb)
+{
+    if (cb->train->hooked_session) tp_hooked_session_set_timeout(cb->train->hooked_session, *(const int64_t *)cb->user);
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_session_run_timeout(int64_t timeout_in_ms)
+{
+    if (timeout_in_ms < 1)
+        return tp_callback_fail(NULL, TP_ERR_ARG, "SessionRunTimeout: a limit of %lld ms makes no sense",
+                                (long long)timeout_in_ms);
+    tp_callback *cb = tp_callback_new("SessionRunTimeout", sizeof(int64_t));
+    if (!cb) return NULL;
+    *(int64_t *)cb->user = timeout_in_ms;
+    cb->before_train = tp__timeout_before_train;
+    return cb;
+}
+
 /* ==== >>progress ====================================================================================== */
 
 /* -- a bar: " 45%|####5     |90/200[00:12<00:14,7.50it/s], cost=0.31" */
@@ -3813,12 +4301,14 @@ static bool tp__send_value(tp_buf *text, const char *spec, size_t n, const tp_st
     return true;
 }
 
-static tp_status tp__send_trigger(tp_callback *cb)
+/* Runs a command with the values that `get` has for the names in it. */
+typedef tp_status (*tp__send_get_fn)(void *user, const char *name, tp_stat *stat);
+static tp_status tp__send_command(const char *who, const char *command, tp__send_get_fn get, void *user)
 {
     tp_buf text;
     tp_status st = TP_OK;
     memset(&text, 0, sizeof text);
-    for (const char *p = ((const tp__send *)cb->user)->command; *p && st == TP_OK;) {
+    for (const char *p = command; *p && st == TP_OK;) {
         if ((*p == '{' || *p == '}') && p[1] == *p) { /* {{ is a brace */
             tp_buf_put(&text, p, 1);
             p += 2;
@@ -3833,10 +4323,10 @@ static tp_status tp__send_trigger(tp_callback *cb)
         tp_stat stat;
         const char *colon = (const char *)memchr(p, ':', (size_t)(end - p)), *stop = colon ? colon : end;
         tp__format(name, sizeof name, "%.*s", (int)(stop - p - 1), p + 1);
-        st = tp_monitors_get_latest(cb->train->monitors, name, &stat);
+        st = get(user, name, &stat);
         if (st == TP_OK &&
             !tp__send_value(&text, colon ? colon + 1 : end, colon ? (size_t)(end - colon - 1) : 0, &stat))
-            st = tp_fail(TP_ERR_ARG, "SendStat: '%.*s' is no format of a number, as in {%s:.3f}; {{ stands for a brace",
+            st = tp_fail(TP_ERR_ARG, "%s: '%.*s' is no format of a number, as in {%s:.3f}; {{ stands for a brace", who,
                          (int)(end - p + 1), p, name);
         p = end + 1;
     }
@@ -3849,6 +4339,16 @@ static tp_status tp__send_trigger(tp_callback *cb)
     return st;
 }
 
+static tp_status tp__send_latest(void *user, const char *name, tp_stat *stat)
+{
+    return tp_monitors_get_latest((const tp_monitors *)user, name, stat);
+}
+
+static tp_status tp__send_trigger(tp_callback *cb)
+{
+    return tp__send_command("SendStat", ((const tp__send *)cb->user)->command, tp__send_latest, cb->train->monitors);
+}
+
 TP_DEF tp_callback *tp_cb_send_stat(const char *command)
 {
     if (!command) return tp_callback_fail(NULL, TP_ERR_ARG, "SendStat: the command is NULL");
@@ -3858,6 +4358,396 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command)
         return NULL;
     }
     cb->trigger = tp__send_trigger;
+    return cb;
+}
+
+/* ==== >>profiling ===================================================================================== */
+
+/* -- how busy GPUs are, as NVIDIA's library says -------------------------------------------------- >>callback
+ * GPUUtilizationTracker */
+
+typedef struct tp__nvml_rates {
+    unsigned gpu, memory; /* percent */
+} tp__nvml_rates;
+
+typedef struct tp__gpu_util {
+    int device[TP_MAX_NAMES], n;
+    bool chosen; /* the caller said which */
+    double interval;
+    const char *library_name;
+    void *library;
+    void *handle[TP_MAX_NAMES];
+    int (*rates)(void *gpu, tp__nvml_rates *rates);
+    int (*shutdown)(void);
+    tp_stop_flag *flag; /* of the thread that asks, while steps run */
+    double sum[TP_MAX_NAMES], last[TP_MAX_NAMES];
+    int samples, error;
+} tp__gpu_util;
+
+/* $CUDA_VISIBLE_DEVICES as numbers; false: it is not set, or holds something else. */
+static bool tp__gpu_util_visible(tp__gpu_util *u)
+{
+    const char *p = getenv("CUDA_VISIBLE_DEVICES");
+    int n = 0;
+    if (!p || !*p) return false;
+    for (;;) {
+        char *end;
+        const long v = strtol(p, &end, 10);
+        if (end == p || v < 0 || v > 1023 || n == TP_MAX_NAMES) return false;
+        u->device[n++] = (int)v;
+        p = end + strspn(end, " ");
+        if (!*p) break;
+        if (*p++ != ',') return false;
+    }
+    u->n = n;
+    return true;
+}
+
+/* Opens the library and finds the GPUs. NULL, or why nothing can be measured. */
+static const char *tp__gpu_util_open(tp__gpu_util *u)
+{
+    static const char *const usual[] = {
+#ifdef _WIN32
+        "nvml.dll",
+#else
+        "libnvidia-ml.so.1", "libnvidia-ml.so",
+#endif
+        NULL};
+    const char *const given[] = {u->library_name, NULL};
+    int (*init)(void) = NULL, (*count)(unsigned *n) = NULL, (*by_index)(unsigned i, void **gpu) = NULL;
+    unsigned there = 0;
+    if (!(u->library = tp__os_library(u->library_name ? given : usual)))
+        return "NVIDIA's library NVML cannot be loaded";
+    if (!tp__os_symbol(u->library, "nvmlInit_v2", &init) ||
+        !tp__os_symbol(u->library, "nvmlDeviceGetCount_v2", &count) ||
+        !tp__os_symbol(u->library, "nvmlDeviceGetHandleByIndex_v2", &by_index) ||
+        !tp__os_symbol(u->library, "nvmlDeviceGetUtilizationRates", &u->rates) ||
+        !tp__os_symbol(u->library, "nvmlShutdown", &u->shutdown))
+        return u->shutdown = NULL, "the library lacks functions of NVML";
+    if (init() != 0) return u->shutdown = NULL, "NVML cannot be initialised: is there a driver?";
+    if (count(&there) != 0 || there == 0) return "NVML knows no GPU";
+    if (!u->chosen && !tp__gpu_util_visible(u)) {
+        u->n = there < TP_MAX_NAMES ? (int)there : TP_MAX_NAMES;
+        for (int i = 0; i < u->n; i++) u->device[i] = i;
+        if (there > 1) tp_log(TP_LOG_WARN, "[GPUUtilizationTracker] all %u GPUs are monitored.", there);
+    }
+    for (int i = 0; i < u->n; i++)
+        if ((unsigned)u->device[i] >= there || by_index((unsigned)u->device[i], &u->handle[i]) != 0)
+            return "NVML does not know one of the GPUs that were asked for";
+    return NULL;
+}
+
+static void tp__gpu_util_shut(tp__gpu_util *u)
+{
+    if (u->flag) tp__startable_join(&u->flag, true, 1e9);
+    if (u->shutdown) u->shutdown();
+    u->shutdown = NULL;
+    tp__os_library_close(u->library);
+    u->library = NULL;
+}
+
+static tp_status tp__gpu_util_before_train(tp_callback *cb)
+{
+    tp__gpu_util *u = (tp__gpu_util *)cb->user;
+    const char *why = tp__gpu_util_open(u);
+    if (!why) return TP_OK;
+    tp_log(TP_LOG_WARN, "GPUUtilizationTracker does nothing: %s.", why);
+    tp__gpu_util_shut(u);
+    return TP_OK;
+}
+
+/* The thread: a sample now and after each interval. */
+static void tp__gpu_util_run(tp_stop_flag *f, void *user)
+{
+    tp__gpu_util *u = (tp__gpu_util *)user;
+    do {
+        for (int i = 0; i < u->n && !u->error; i++) {
+            tp__nvml_rates r;
+            memset(&r, 0, sizeof r);
+            u->error = u->rates(u->handle[i], &r);
+            u->last[i] = (double)r.gpu;
+            u->sum[i] += (double)r.gpu;
+        }
+        u->samples++;
+    } while (!u->error && !tp_stop_flag_wait(f, u->interval));
+}
+
+static tp_status tp__gpu_util_before_epoch(tp_callback *cb)
+{
+    tp__gpu_util *u = (tp__gpu_util *)cb->user;
+    tp_startable s;
+    if (!u->library || u->flag) return TP_OK;
+    memset(&s, 0, sizeof s);
+    memset(u->sum, 0, sizeof u->sum);
+    u->samples = 0;
+    s.run = tp__gpu_util_run;
+    s.user = u;
+    return tp__startable_thread(&s, &u->flag);
+}
+
+static tp_status tp__gpu_util_after_epoch(tp_callback *cb)
+{
+    tp__gpu_util *u = (tp__gpu_util *)cb->user;
+    if (u->flag) tp__startable_join(&u->flag, true, 1e9);
+    return TP_OK;
+}
+
+static tp_status tp__gpu_util_trigger_epoch(tp_callback *cb)
+{
+    tp__gpu_util *u = (tp__gpu_util *)cb->user;
+    tp_status st = TP_OK;
+    if (!u->library || u->samples < 1) return TP_OK;
+    if (u->error) {
+        tp_log(TP_LOG_WARN, "GPUUtilizationTracker does nothing from now on: NVML returned error %d.", u->error);
+        tp__gpu_util_shut(u);
+        return TP_OK;
+    }
+    const int n = u->samples > 1 ? u->samples - 1 : 1; /* the last one belongs to the end of the epoch */
+    for (int i = 0; i < u->n && st == TP_OK; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "GPUUtil/%d", u->device[i]);
+        st = tp_monitors_put_scalar(cb->train->monitors, name,
+                                    (u->sum[i] - (u->samples > 1 ? u->last[i] : 0)) / (double)n);
+    }
+    return st;
+}
+
+static tp_status tp__gpu_util_after_train(tp_callback *cb)
+{
+    tp__gpu_util_shut((tp__gpu_util *)cb->user);
+    return TP_OK;
+}
+
+static void tp__gpu_util_close(tp_callback *cb) { tp__gpu_util_shut((tp__gpu_util *)cb->user); }
+
+/* NULL, or what is wrong with a list of devices. */
+static tp_callback *tp__bad_devices(const tp_at *at, const char *who, const int *devices, int n)
+{
+    if (n < 0 || n > TP_MAX_NAMES)
+        return tp_callback_fail(at, TP_ERR_ARG, "%s: .n_devices is %d, not 0 to %d", who, n, TP_MAX_NAMES);
+    for (int i = 0; i < n; i++)
+        if (devices[i] < 0) return tp_callback_fail(at, TP_ERR_ARG, "%s: .devices[%d] is %d", who, i, devices[i]);
+    return NULL;
+}
+
+TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_tracker_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    tp_callback *cb = tp__bad_devices(&d->at_, "GPUUtilizationTracker", d->devices, d->n_devices);
+    if (cb) return cb;
+    if (!(d->interval >= 0 && d->interval < 1e6))
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "GPUUtilizationTracker: .interval is %g s", d->interval);
+    cb = tp_callback_new("GPUUtilizationTracker", sizeof(tp__gpu_util));
+    tp__gpu_util *u = cb ? (tp__gpu_util *)cb->user : NULL;
+    if (!u || (d->library && !(u->library_name = tp_arena_strdup(&cb->mem_, d->library)))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    u->chosen = d->n_devices > 0;
+    u->n = d->n_devices;
+    for (int i = 0; i < u->n; i++) u->device[i] = d->devices[i];
+    u->interval = d->interval > 0 ? d->interval : 1;
+    cb->chief_only = false;
+    cb->before_train = tp__gpu_util_before_train;
+    cb->before_epoch = tp__gpu_util_before_epoch;
+    cb->after_epoch = tp__gpu_util_after_epoch;
+    cb->trigger_epoch = tp__gpu_util_trigger_epoch;
+    cb->after_train = tp__gpu_util_after_train;
+    cb->close = tp__gpu_util_close;
+    return cb;
+}
+
+/* -- memory of the session's devices ----------------------------------------------------------- >>callback
+ * GPUMemoryTracker */
+
+typedef struct tp__gpu_memory {
+    int device[TP_MAX_NAMES], n;
+    bool silent[TP_MAX_NAMES]; /* it does not tell */
+} tp__gpu_memory;
+
+static tp_status tp__gpu_memory_before_train(tp_callback *cb)
+{
+    tp__gpu_memory *m = (tp__gpu_memory *)cb->user;
+    for (int i = 0; i < m->n; i++) {
+        tp_device *d = m->device[i] < cb->train->session->n_device ? cb->train->session->device[m->device[i]] : NULL;
+        tp_memory_use use;
+        memset(&use, 0, sizeof use);
+        if (!d)
+            return tp_fail(TP_ERR_ARG, "GPUMemoryTracker: the session has no device %d, but %d", m->device[i],
+                           cb->train->session->n_device);
+        m->silent[i] = tp_device_memory(d, &use) != TP_OK || use.peak < 0;
+        if (m->silent[i]) tp_log(TP_LOG_WARN, "GPUMemoryTracker: %s does not tell how much memory it uses.", d->name);
+    }
+    return TP_OK;
+}
+
+static tp_status tp__gpu_memory_trigger(tp_callback *cb)
+{
+    const tp__gpu_memory *m = (const tp__gpu_memory *)cb->user;
+    tp_status st = TP_OK;
+    for (int i = 0; i < m->n && st == TP_OK; i++) {
+        tp_device *d = cb->train->session->device[m->device[i]];
+        tp_memory_use use;
+        char name[80];
+        memset(&use, 0, sizeof use);
+        if (m->silent[i] || tp_device_memory(d, &use) != TP_OK) continue;
+        if (d->host) snprintf(name, sizeof name, "PeakMemory(MB)/%s", d->name);
+        else snprintf(name, sizeof name, "PeakMemory(MB)/gpu:%d", m->device[i]);
+        st = tp_monitors_put_scalar(cb->train->monitors, name, (double)use.peak / 1e6);
+    }
+    return st;
+}
+
+TP_DEF tp_callback *tp_cb_gpu_memory_tracker_(const tp_cb_gpu_memory_tracker_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    tp_callback *cb = tp__bad_devices(&d->at_, "GPUMemoryTracker", d->devices, d->n_devices);
+    if (cb) return cb;
+    if (!(cb = tp_callback_new("GPUMemoryTracker", sizeof(tp__gpu_memory)))) return NULL;
+    tp__gpu_memory *m = (tp__gpu_memory *)cb->user;
+    m->n = d->n_devices ? d->n_devices : 1;
+    for (int i = 0; i < d->n_devices; i++) m->device[i] = d->devices[i];
+    cb->chief_only = false;
+    cb->before_train = tp__gpu_memory_before_train;
+    cb->trigger = tp__gpu_memory_trigger;
+    return cb;
+}
+
+/* -- traces of steps ---------------------------------------------------------------------------- >>callback
+ * GraphProfiler */
+
+typedef struct tp__profiler {
+    bool metadata, tracing, event;
+    const char *dir;
+    tp_trace trace;
+} tp__profiler;
+
+/* NodeExecStats{node_name=1 all_start_micros=2 op_start_rel_micros=3 op_end_rel_micros=4 all_end_rel_micros=5 timeline_label=8
+ * thread_id=10 all_start_nanos=13 op_start_rel_nanos=14 op_end_rel_nanos=15 all_end_rel_nanos=16} */
+static void tp__node_exec_stats(tp_buf *stats, const tp_trace_record *r, int64_t to_wall)
+{
+    tp_buf b;
+    memset(&b, 0, sizeof b);
+    const int64_t start = r->start + to_wall, took = r->end - r->start;
+    const char *const name = *r->node ? r->node : r->name;
+    tp__pb_bytes(&b, 1, name, strlen(name));
+    tp__pb_nonzero(&b, 2, start / 1000);
+    tp__pb_nonzero(&b, 4, took / 1000);
+    tp__pb_nonzero(&b, 5, took / 1000);
+    tp__pb_bytes(&b, 8, r->name, strlen(r->name));
+    tp__pb_nonzero(&b, 10, r->thread);
+    tp__pb_nonzero(&b, 13, start);
+    tp__pb_nonzero(&b, 15, took);
+    tp__pb_nonzero(&b, 16, took);
+    if (b.failed) stats->failed = true;
+    else tp__pb_bytes(stats, 2, b.data, b.len);
+    tp_buf_free(&b);
+}
+
+/* RunMetadata{step_stats=1{dev_stats=1{device=1 node_stats=2}}}: one for each device; what the run did beside kernels under
+ * "host". Times of workers and idle ones are left out: they are within the kernels'. */
+static tp_status tp__run_metadata(const tp_trace *t, tp_buf *out)
+{
+    tp_buf steps, device;
+    memset(&steps, 0, sizeof steps);
+    memset(&device, 0, sizeof device);
+    /* The trace's clock does not say what time it is. Its end was a moment ago. */
+    const int64_t to_wall = t->n ? (int64_t)(tp__os_wall() * 1e6) * 1000 - t->record[t->n - 1].end : 0;
+    for (int64_t i = 0; i < t->n; i++) {
+        const char *name = t->record[i].device;
+        bool listed = false;
+        for (int64_t k = 0; k < i && !listed; k++) listed = strcmp(t->record[k].device, name) == 0;
+        if (listed) continue;
+        device.len = 0;
+        tp__pb_bytes(&device, 1, *name ? name : "host", strlen(*name ? name : "host"));
+        for (int64_t k = i; k < t->n; k++)
+            if (t->record[k].kind != TP_TRACE_IDLE && t->record[k].kind != TP_TRACE_WORK &&
+                strcmp(t->record[k].device, name) == 0)
+                tp__node_exec_stats(&device, &t->record[k], to_wall);
+        if (device.failed) steps.failed = true;
+        else tp__pb_bytes(&steps, 1, device.data, device.len);
+    }
+    if (steps.failed) out->failed = true;
+    else tp__pb_bytes(out, 1, steps.data, steps.len);
+    tp_buf_free(&steps);
+    tp_buf_free(&device);
+    return out->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the metadata of a run") : TP_OK;
+}
+
+static tp_status tp__profiler_before_run(tp_callback *cb, tp_run_request *r)
+{
+    tp__profiler *p = (tp__profiler *)cb->user;
+    p->trace.n = p->trace.n_run = 0;
+    return tp_request_trace(r, &p->trace);
+}
+
+/* TaggedRunMetadata{tag=1 run_metadata=2} */
+static tp_status tp__profiler_event(tp_callback *cb, const tp_buf *metadata)
+{
+    char tag[64];
+    tp_buf b;
+    tp_event e;
+    memset(&b, 0, sizeof b);
+    memset(&e, 0, sizeof e);
+    snprintf(tag, sizeof tag, "trace-%lld", (long long)cb->train->global_step);
+    tp__pb_bytes(&b, 1, tag, strlen(tag));
+    tp__pb_bytes(&b, 2, metadata->data, metadata->len);
+    e.field = 8;
+    e.data = b.data;
+    e.size = b.len;
+    const tp_status st = b.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the event of a traced step")
+                                  : tp_monitors_put_event(cb->train->monitors, &e);
+    tp_buf_free(&b);
+    return st;
+}
+
+static tp_status tp__profiler_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    tp__profiler *p = (tp__profiler *)cb->user;
+    const long long step = (long long)cb->train->global_step;
+    char path[TP__PATH];
+    tp_buf metadata;
+    tp_writer *w = NULL;
+    tp_status st = TP_OK;
+    (void)v;
+    memset(&metadata, 0, sizeof metadata);
+    if (p->tracing) {
+        st = tp__path(path, "%s/chrome-trace-%lld.json", p->dir, step);
+        if (st == TP_OK) st = tp_trace_save(&p->trace, path);
+    }
+    if (st == TP_OK && (p->metadata || p->event)) st = tp__run_metadata(&p->trace, &metadata);
+    if (st == TP_OK && p->metadata) {
+        st = tp__path(path, "%s/runmetadata-%lld.pb", p->dir, step);
+        if (st == TP_OK) st = tp_writer_open(&w, path);
+        if (st == TP_OK) st = tp_writer_put(w, metadata.data, metadata.len);
+        if (st == TP_OK) st = tp_writer_commit(w);
+        else tp_writer_abort(w);
+    }
+    if (st == TP_OK && p->event) st = tp__profiler_event(cb, &metadata);
+    tp_buf_free(&metadata);
+    return st;
+}
+
+static void tp__profiler_close(tp_callback *cb) { tp_trace_free(&((tp__profiler *)cb->user)->trace); }
+
+TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    const char *dir = tp_logger_dir();
+    if (!dir)
+        return tp_callback_fail(&d->at_, TP_ERR_STATE, "GraphProfiler: no logger directory was set: tp_logger_set_dir");
+    tp_callback *cb = tp_callback_new("GraphProfiler", sizeof(tp__profiler));
+    tp__profiler *p = cb ? (tp__profiler *)cb->user : NULL;
+    if (!p || !(p->dir = tp_arena_strdup(&cb->mem_, dir))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    p->metadata = d->dump_metadata == TP_YES;
+    p->tracing = d->dump_tracing != TP_NO;
+    p->event = d->dump_event == TP_YES;
+    cb->before_run = tp__profiler_before_run;
+    cb->after_run = tp__profiler_after_run;
+    cb->close = tp__profiler_close;
     return cb;
 }
 
@@ -4759,7 +5649,10 @@ typedef struct tp__runner {
     int n_inf;
     tp_hook **extra;
     int n_extra;
-    const char *tower_name;
+    tp_status (*build)(tp_callback *cb, tp_input_source *input, void *user);
+    tp_node *(*find)(tp_callback *cb, const char *name, void *user);
+    void *user;
+    const char *tower_name; /* NULL: build and find are the program's */
     tp_tower_func *tower_func;
     int device;
     tp_hooked_session *session;
@@ -4811,17 +5704,41 @@ static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f)
     return st;
 }
 
-static tp_status tp__runner_setup_graph(tp_callback *cb)
+/* An InferenceRunner's `build` and `find`: a tower */
+static tp_status tp__runner_build(tp_callback *cb, tp_input_source *input, void *user)
 {
-    tp__runner *r = (tp__runner *)cb->user;
+    const tp__runner *r = (const tp__runner *)cb->user;
     tp_tower_func *f = r->tower_func ? r->tower_func : cb->train->tower_func;
+    (void)input, (void)user;
     if (!f) return tp_fail(TP_ERR_STATE, "InferenceRunner: the trainer has no tower function: give .tower_func");
     if (tp_tower_func_find(f, r->tower_name))
         return tp_fail(TP_ERR_NAME, "InferenceRunner: a tower '%s' exists: a second runner needs another .tower_name",
                        r->tower_name);
-    tp_status st = tp__runner_tower(cb, f);
-    const tp_tower_handle *h = st == TP_OK ? tp_tower_func_find(f, r->tower_name) : NULL;
-    if (st == TP_OK && !h) st = tp_fail(TP_ERR, "InferenceRunner: the tower '%s' was not built", r->tower_name);
+    const tp_status st = tp__runner_tower(cb, f);
+    if (st == TP_OK && !tp_tower_func_find(f, r->tower_name))
+        return tp_fail(TP_ERR, "InferenceRunner: the tower '%s' was not built", r->tower_name);
+    return st;
+}
+
+static tp_node *tp__runner_find(tp_callback *cb, const char *name, void *user)
+{
+    const tp__runner *r = (const tp__runner *)cb->user;
+    tp_tower_func *f = r->tower_func ? r->tower_func : cb->train->tower_func;
+    tp_node *n = tp_tower_handle_get(tp_tower_func_find(f, r->tower_name), name);
+    (void)user;
+    return n ? n : tp__node_named(cb->train->graph, name);
+}
+
+static tp_node *tp__runner_find_anywhere(tp_callback *cb, const char *name, void *user)
+{
+    (void)user;
+    return tp_callback_find(cb, name);
+}
+
+static tp_status tp__runner_setup_graph(tp_callback *cb)
+{
+    tp__runner *r = (tp__runner *)cb->user;
+    tp_status st = r->build(cb, r->input, r->user);
     for (int i = 0; i < r->n_inf && st == TP_OK; i++) {
         tp_inferencer *inf = r->inf[i].inf;
         inf->train = cb->train;
@@ -4830,13 +5747,13 @@ static tp_status tp__runner_setup_graph(tp_callback *cb)
         r->inf[i].node = (tp_node **)tp_arena_alloc(&cb->mem_, ((size_t)inf->n_names + 1) * sizeof(tp_node *));
         if (!r->inf[i].node) return TP_ERR_NOMEM;
         for (int k = 0; k < inf->n_names; k++) {
-            r->inf[i].node[k] = tp_tower_handle_get(h, inf->names[k]);
-            if (!r->inf[i].node[k]) r->inf[i].node[k] = tp__node_named(cb->train->graph, inf->names[k]);
-            char text[TP__NEAREST_TEXT];
+            r->inf[i].node[k] = r->find(cb, inf->names[k], r->user);
+            char text[TP__NEAREST_TEXT] = "";
             if (!r->inf[i].node[k]) {
-                tp__node_near(cb->train->graph, inf->names[k], text);
-                return tp_fail(TP_ERR_NAME, "%s: in tower '%s': Tensor %s not found in the graph%s", inf->name,
-                               r->tower_name, inf->names[k], text[0] ? text : "!");
+                if (cb->train->graph) tp__node_near(cb->train->graph, inf->names[k], text);
+                return tp_fail(TP_ERR_NAME, "%s: in %s'%s': Tensor %s not found in the graph%s", inf->name,
+                               r->tower_name ? "tower " : "", r->tower_name ? r->tower_name : cb->name, inf->names[k],
+                               text[0] ? text : "!");
             }
         }
     }
@@ -4868,8 +5785,8 @@ static tp_status tp__runner_before_train(tp_callback *cb)
     tp_hooked_session_free(r->session);
     if (!(r->session = tp_hooked_session_new(cb->train->session, all, n))) return TP_ERR_NOMEM;
     const int64_t size = tp_input_size(r->input);
-    if (size > 0) tp_log(TP_LOG_INFO, "[InferenceRunner] Will eval %lld iterations", (long long)size);
-    else tp_log(TP_LOG_WARN, "[InferenceRunner] The size of the input is unknown: each pass goes on until it ends.");
+    if (size > 0) tp_log(TP_LOG_INFO, "[%s] Will eval %lld iterations", cb->name, (long long)size);
+    else tp_log(TP_LOG_WARN, "[%s] The size of the input is unknown: each pass goes on until it ends.", cb->name);
     return TP_OK;
 }
 
@@ -4891,14 +5808,13 @@ static tp_status tp__runner_trigger(tp_callback *cb)
     }
     tp__bar_close(&r->bar);
     const char *why = "";
-    if (st < TP_OK && st == tp_input_failure(r->input, &why)) return tp_fail(st, "InferenceRunner: %s", why);
+    if (st < TP_OK && st == tp_input_failure(r->input, &why)) return tp_fail(st, "%s: %s", cb->name, why);
     if (st == TP_END) {
         if (r->fed && size > 0)
             return tp_fail(TP_ERR_STATE,
-                           "[InferenceRunner] input stopped before reaching its size of %lld datapoints. "
-                           "Make the dataflow tell "
+                           "[%s] input stopped before reaching its size of %lld datapoints. Make the dataflow tell "
                            "its real size, or wrap it with tp_df_fixed_size",
-                           (long long)size);
+                           cb->name, (long long)size);
         st = TP_OK;
     }
     for (int i = 0; i < r->n_inf && st == TP_OK; i++)
@@ -4920,91 +5836,142 @@ static void tp__runner_close(tp_callback *cb)
     for (int i = 0; i < r->n_inf; i++) tp_inferencer_free(r->inf[i].inf);
 }
 
-TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d)
+/* What all runners are given, which is theirs from now on, also when there is a mistake. */
+typedef struct tp__runner_parts {
+    const tp_at *at;
+    const char *name;
+    tp_dataflow *df;
+    tp_input_source *input;
+    tp_inferencer *const *inferencers; /* TP_MAX_NAMES + 1 */
+    const char *mistake;               /* NULL: none so far */
+} tp__runner_parts;
+
+/* The data as an input source; NULL: there was no memory, or there is a mistake. */
+static tp_input_source *tp__runner_input(const tp__runner_parts *p, const char **mistake)
 {
-    if (!d) return tp__cb_no_options(__func__);
-    tp_callback *cb = NULL;
-    const char *mistake = NULL;
-    tp_status status = TP_ERR_ARG;
-    tp_input_source *input = d->input;
     tp_feed_input_desc feed;
     memset(&feed, 0, sizeof feed);
-    feed.at_ = d->at_;
-    feed.df = d->df;
+    feed.at_ = *p->at;
+    feed.df = p->df;
     feed.infinite = TP_NO;
     feed.quiet_end = TP_YES; /* a pass over data of unknown size ends there; the others see that it came too early */
-    if (d->df && d->input) {
-        mistake = "InferenceRunner: give a dataflow or .input, not both";
-        tp__df_drop(d->df);
-    } else if (!d->df && !d->input) {
-        mistake = "InferenceRunner: the data are missing: give a dataflow or .input (one that is NULL found no memory)";
-    } else if (d->df) {
-        input = tp_feed_input_(&feed); /* takes the dataflow over, also when it fails */
+    if (p->df && p->input) {
+        *mistake = "give a dataflow or .input, not both";
+        tp__df_drop(p->df);
+        return p->input;
     }
-    int n = 0;
+    if (p->df) return tp_feed_input_(&feed); /* takes the dataflow over, also when it fails */
+    if (!p->input) *mistake = "the data are missing: give a dataflow or .input (one that is NULL found no memory)";
+    else if (tp__input_is_staging(p->input))
+        *mistake = "a StagingInput takes data ahead, which a round of inference must not: give what is in it";
+    return p->input;
+}
+
+static tp_callback *tp__runner_new(const tp__runner_parts *p)
+{
+    tp_callback *cb = NULL;
+    const char *plain = NULL, *mistake = NULL; /* without and with the runner's name */
+    tp_status status = TP_ERR_ARG;
+    tp_input_source *input = tp__runner_input(p, &plain);
+    int n = 0, taken = 0;
     bool ok = input != NULL;
-    char wrong[192];
+    char wrong[192], text[256], twice[TP__ERROR_TEXT];
+    const void *const *all = (const void *const *)(const void *)p->inferencers;
     for (int i = 0; i <= TP_MAX_NAMES; i++) { /* those behind a NULL too: it is a mistake, but they are to be freed */
-        if (d->inferencers[i]) n = i + 1;
-        ok = ok && d->inferencers[i] != &tp__no_inferencer;
+        if (p->inferencers[i]) n = i + 1;
+        ok = ok && p->inferencers[i] != &tp__no_inferencer;
     }
-    if (!mistake)
-        mistake =
-            tp__bad_list("InferenceRunner", "inferencers", (const void *const *)(const void *)d->inferencers, wrong);
-    if (!mistake && n < 1) mistake = "InferenceRunner: give at least one inferencer";
-    if (!mistake && d->input && tp__input_is_staging(d->input))
-        mistake =
-            "InferenceRunner: a StagingInput takes data ahead, which a round of inference must not: give what is in it";
-    if (!mistake && d->device < 0) mistake = "InferenceRunner: .device is a number of the session's devices, from 0";
-    char twice[TP__ERROR_TEXT];
-    int taken = 0;
-    bool input_ours = !d->input || !d->input->owner_.who;
-    if (!mistake && d->input && !tp__own(&d->input->owner_, d->input->name, "InferenceRunner", &d->at_)) {
+    if (!plain) mistake = tp__bad_list(p->name, "inferencers", all, wrong);
+    if (!plain && !mistake) plain = n < 1 ? "give at least one inferencer" : p->mistake;
+    if (plain) {
+        snprintf(text, sizeof text, "%s: %s", p->name, plain);
+        mistake = text;
+    }
+    const bool input_ours = !p->input || !p->input->owner_.who;
+    if (!mistake && p->input && !tp__own(&p->input->owner_, p->input->name, p->name, p->at)) {
         snprintf(twice, sizeof twice, "%s", tp_last_error());
         mistake = twice;
     }
     for (; ok && !mistake && taken < n; taken++) {
-        tp_inferencer *const inf = d->inferencers[taken];
-        if (tp__own(&inf->owner_, inf->name, "InferenceRunner", &d->at_)) continue;
+        tp_inferencer *const inf = p->inferencers[taken];
+        if (tp__own(&inf->owner_, inf->name, p->name, p->at)) continue;
         snprintf(twice, sizeof twice, "%s", tp_last_error());
         mistake = twice;
         break;
     }
     for (int i = 0; !mistake && i < n; i++)
-        if (d->inferencers[i]->status_ != TP_OK) {
-            mistake = d->inferencers[i]->error_ ? d->inferencers[i]->error_ : "out of memory";
-            status = d->inferencers[i]->status_;
+        if (p->inferencers[i]->status_ != TP_OK) {
+            mistake = p->inferencers[i]->error_ ? p->inferencers[i]->error_ : "out of memory";
+            status = p->inferencers[i]->status_;
         }
-    if (mistake) cb = tp_callback_fail(status == TP_ERR_ARG ? &d->at_ : NULL, status, "%s", mistake);
-    else if (ok) cb = tp_callback_new("InferenceRunner", sizeof(tp__runner));
+    if (mistake) cb = tp_callback_fail(status == TP_ERR_ARG ? p->at : NULL, status, "%s", mistake);
+    else if (ok) cb = tp_callback_new(p->name, sizeof(tp__runner));
     tp__runner *r = cb && !mistake ? (tp__runner *)cb->user : NULL;
-    if (r) {
-        r->tower_name = tp__arena_copy(&cb->mem_, d->tower_name, "InferenceTower");
-        r->inf = (tp__inf_hook *)tp_arena_alloc(&cb->mem_, (size_t)n * sizeof *r->inf);
-        ok = r->tower_name && r->inf;
-    }
-    if (!r || !ok) { /* nothing of what was handed over may leak */
+    if (r) r->inf = (tp__inf_hook *)tp_arena_alloc(&cb->mem_, (size_t)n * sizeof *r->inf);
+    if (!r || !r->inf) { /* nothing of what was handed over may leak */
         if (input_ours) tp_input_free(input);
         for (int i = 0; i < n; i++) /* but what others own, and nothing twice */
-            if (d->inferencers[i] && !tp__listed((const void *const *)(const void *)d->inferencers, i) &&
-                (i < taken || !d->inferencers[i]->owner_.who))
-                tp_inferencer_free(d->inferencers[i]);
+            if (p->inferencers[i] && !tp__listed(all, i) && (i < taken || !p->inferencers[i]->owner_.who))
+                tp_inferencer_free(p->inferencers[i]);
         if (mistake) return cb;
         tp_callback_free(cb);
         return NULL;
     }
     r->input = input;
-    r->fed = d->df != NULL;
-    r->tower_func = d->tower_func;
-    r->device = d->device;
+    r->fed = p->df != NULL;
     r->n_inf = n;
-    for (int i = 0; i < r->n_inf; i++) r->inf[i].inf = d->inferencers[i];
+    for (int i = 0; i < n; i++) r->inf[i].inf = p->inferencers[i];
     cb->setup_graph = tp__runner_setup_graph;
     cb->before_train = tp__runner_before_train;
     cb->trigger = tp__runner_trigger;
     cb->after_train = tp__runner_after_train;
     cb->close = tp__runner_close;
     return cb;
+}
+
+TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    tp__runner_parts p;
+    memset(&p, 0, sizeof p);
+    p.at = &d->at_;
+    p.name = "InferenceRunner";
+    p.df = d->df;
+    p.input = d->input;
+    p.inferencers = d->inferencers;
+    if (d->device < 0) p.mistake = ".device is a number of the session's devices, from 0";
+    tp_callback *cb = tp__runner_new(&p);
+    if (!cb || cb->status_ != TP_OK) return cb;
+    tp__runner *r = (tp__runner *)cb->user;
+    r->build = tp__runner_build;
+    r->find = tp__runner_find;
+    r->tower_func = d->tower_func;
+    r->device = d->device;
+    if ((r->tower_name = tp__arena_copy(&cb->mem_, d->tower_name, "InferenceTower"))) return cb;
+    tp_callback_free(cb);
+    return NULL;
+}
+
+TP_DEF tp_callback *tp_cb_inference_runner_base_(const tp_cb_inference_runner_base_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    tp__runner_parts p;
+    memset(&p, 0, sizeof p);
+    p.at = &d->at_;
+    p.name = "InferenceRunnerBase";
+    p.df = d->df;
+    p.input = d->input;
+    p.inferencers = d->inferencers;
+    if (!d->build) p.mistake = ".build is missing";
+    tp_callback *cb = tp__runner_new(&p);
+    if (!cb || cb->status_ != TP_OK) return cb;
+    tp__runner *r = (tp__runner *)cb->user;
+    r->build = d->build;
+    r->find = d->find ? d->find : tp__runner_find_anywhere;
+    r->user = d->user;
+    if ((cb->name = tp__arena_copy(&cb->mem_, d->name, "InferenceRunnerBase"))) return cb;
+    tp_callback_free(cb);
+    return NULL;
 }
 
 TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook *hook)
@@ -5776,6 +6743,914 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
     return cb;
 }
 
+/* ==== >>debugger ====================================================================================== */
+/* Before a step runs, all that it will compute up to where it changes variables can be computed in an exec of the debugger's own:
+ * with what the step is fed, its random step and the variables as they are. So nothing of the training is changed. What was computed
+ * is kept, and fed to what is computed next. */
+
+typedef struct tp__debug_filter {
+    const char *name;
+    tp_tensor_filter_fn fn;
+    void *user;
+} tp__debug_filter;
+
+enum {
+    TP__DEBUG_PART = 1, /* of an operation: the step runs it */
+    TP__DEBUG_OPEN = 2, /* it can be looked at */
+    TP__DEBUG_KNOWN = 4 /* its values are there */
+};
+
+typedef struct tp__debugger {
+    tp__debug_filter filter[TP_MAX_NAMES];
+    int n_filter;
+    const char *script;            /* commands that come before those of stdin */
+    bool ended;                    /* there are no more commands */
+    int64_t pass;                  /* so many runs do not stop */
+    const tp__debug_filter *until; /* stop where a value passes this */
+    tp_callback *cb;
+    tp_exec *exec;
+    const tp_run_request *request; /* of the run that has stopped; NULL: outside of a run */
+    int n_op, n_value;
+    unsigned char *state; /* of operation i */
+    int *first;           /* its first value */
+    tp_tensor *value;
+    tp_feed *feed; /* room for a run */
+    tp_node **fetch;
+    const tp_tensor **got;
+    int next; /* the operation that `step` computes next */
+    tp_buf out;
+    bool leave;         /* the prompt: the training goes on */
+    tp_status leave_as; /* with this */
+} tp__debugger;
+
+/* -- filters */
+
+static bool tp__has_kind(const tp_tensor *value, bool nan, bool inf)
+{
+    const int64_t n = tp_dtype_is_float(value->dtype) ? tp_tensor_size(value) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tp_tensor_get(value, i);
+        if (tp__finite(x)) continue;
+        if (tp__is_not_a_number(x) ? nan : inf) return true;
+    }
+    return false;
+}
+static bool tp__has_inf_or_nan(const tp_node *node, const tp_tensor *value, void *user)
+{
+    return (void)node, (void)user, tp__has_kind(value, true, true);
+}
+static bool tp__has_nan(const tp_node *node, const tp_tensor *value, void *user)
+{
+    return (void)node, (void)user, tp__has_kind(value, true, false);
+}
+static bool tp__has_inf(const tp_node *node, const tp_tensor *value, void *user)
+{
+    return (void)node, (void)user, tp__has_kind(value, false, true);
+}
+static bool tp__all_zero(const tp_node *node, const tp_tensor *value, void *user)
+{
+    const int64_t n = tp_tensor_size(value);
+    int64_t i = 0;
+    (void)node, (void)user;
+    while (i < n && !(tp_tensor_get(value, i) < 0) && !(tp_tensor_get(value, i) > 0) &&
+           !tp__is_not_a_number(tp_tensor_get(value, i)))
+        i++;
+    return n > 0 && i == n;
+}
+
+static const tp__debug_filter *tp__debug_filter_find(const tp__debugger *d, const char *name)
+{
+    for (int i = 0; i < d->n_filter; i++)
+        if (strcmp(d->filter[i].name, name) == 0) return &d->filter[i];
+    return NULL;
+}
+
+/* -- what the run will do */
+
+static tp_status tp__debug_room(tp__debugger *d)
+{
+    const tp_graph *g = d->cb->train->graph;
+    tp_arena *a = &d->cb->mem_;
+    if (d->state) return TP_OK;
+    if (!g || !d->cb->train->session) return tp_fail(TP_ERR_STATE, "the debugger needs a graph and a session");
+    const int n = tp_graph_n_operations(g);
+    d->first = (int *)tp_arena_alloc(a, ((size_t)n + 1) * sizeof *d->first);
+    for (int i = 0; d->first && i < n; i++) {
+        d->first[i] = d->n_value;
+        d->n_value += tp_graph_operation(g, i)->n_out;
+    }
+    const size_t values = (size_t)d->n_value + 1;
+    d->value = (tp_tensor *)tp_arena_alloc(a, values * sizeof *d->value);
+    d->fetch = (tp_node **)tp_arena_alloc(a, values * sizeof *d->fetch);
+    d->got = (const tp_tensor **)tp_arena_alloc(a, values * sizeof *d->got);
+    d->feed = (tp_feed *)tp_arena_alloc(a, 2 * values * sizeof *d->feed);
+    d->exec = tp_exec_new(d->cb->train->session);
+    if (d->first && d->value && d->fetch && d->got && d->feed && d->exec)
+        d->state = (unsigned char *)tp_arena_alloc(a, (size_t)n + 1);
+    d->n_op = n;
+    return d->state ? TP_OK : tp_fail(TP_ERR_NOMEM, "out of memory for the debugger");
+}
+
+static bool tp__debug_fed(const tp__debugger *d, const tp_node *n)
+{
+    for (int i = 0; d->request && i < d->request->n_feed; i++)
+        if (d->request->feed[i].node == n) return true;
+    return false;
+}
+
+/* Can this operation be run twice? Its operands can. */
+static bool tp__debug_harmless(const tp__debugger *d, const tp_operation *o)
+{
+    const unsigned flags = o->row->flags;
+    bool fed = o->n_out > 0;
+    for (int k = 0; k < o->n_out; k++) fed = fed && tp__debug_fed(d, &o->out[k]);
+    if (fed) return true;
+    if (strcmp(o->row->name, "placeholder") == 0) return false;
+    if (flags & (TP_OP_WRITES_VAR | TP_OP_COLLECTIVE)) return false;
+    return !(flags & TP_OP_HOST) || o->row->fault || o->row == &tp__op_print;
+}
+
+/* Marks what the run does, and what of it can be looked at. */
+static tp_status tp__debug_begin(tp__debugger *d, const tp_run_request *request)
+{
+    const tp_graph *g = d->cb->train->graph;
+    const tp_status st = tp__debug_room(d);
+    if (st != TP_OK) return st;
+    d->request = request;
+    d->next = 0;
+    memset(d->state, request ? 0 : TP__DEBUG_PART, (size_t)d->n_op);
+    for (int i = 0; request && i < request->n_fetch; i++)
+        if (request->fetch[i]->op->id < d->n_op) d->state[request->fetch[i]->op->id] = TP__DEBUG_PART;
+    for (int i = d->n_op - 1; i >= 0; i--) { /* operands are older than what reads them */
+        const tp_operation *o = tp_graph_operation(g, i);
+        if (!(d->state[i] & TP__DEBUG_PART)) continue;
+        for (int k = 0; k < o->n_in; k++) d->state[o->in[k]->op->id] |= TP__DEBUG_PART;
+        for (int k = 0; k < o->n_ctrl; k++) d->state[o->ctrl[k]->id] |= TP__DEBUG_PART;
+    }
+    for (int i = 0; i < d->n_op; i++) {
+        const tp_operation *o = tp_graph_operation(g, i);
+        bool open = tp__debug_harmless(d, o);
+        for (int k = 0; k < o->n_in && open; k++) open = (d->state[o->in[k]->op->id] & TP__DEBUG_OPEN) != 0;
+        for (int k = 0; k < o->n_ctrl && open; k++) open = (d->state[o->ctrl[k]->id] & TP__DEBUG_OPEN) != 0;
+        if (open) d->state[i] |= TP__DEBUG_OPEN;
+    }
+    return TP_OK;
+}
+
+static int tp__debug_count(const tp__debugger *d, unsigned marks)
+{
+    int n = 0;
+    for (int i = 0; i < d->n_op; i++) n += (d->state[i] & marks) == marks;
+    return n;
+}
+
+/* Feeds what is known of an operation's operands; a placeholder is fed by the run itself. */
+static int tp__debug_feed(const tp__debugger *d, const tp_operation *o, int n_feed)
+{
+    for (int k = 0; k < o->n_in; k++) {
+        tp_node *x = o->in[k];
+        bool there = (x->op->row->flags & TP_OP_SOURCE) || !(d->state[x->op->id] & TP__DEBUG_KNOWN);
+        for (int i = 0; i < n_feed && !there; i++) there = d->feed[i].node == x;
+        const tp_tensor *v = &d->value[d->first[x->op->id] + x->index];
+        if (there || n_feed >= 2 * d->n_value) continue;
+        d->feed[n_feed].node = x;
+        memset(&d->feed[n_feed].value, 0, sizeof d->feed[n_feed].value);
+        tp_tensor_view(&d->feed[n_feed++].value, v->dtype, v->shape, v->data);
+    }
+    return n_feed;
+}
+
+/* Computes those of the operations from..to that have one of the marks and can be looked at, in one run. */
+static tp_status tp__debug_compute(tp__debugger *d, int from, int to, unsigned marks)
+{
+    const tp_graph *g = d->cb->train->graph;
+    int n_fetch = 0, n_feed = 0;
+    for (int i = 0; d->request && i < d->request->n_feed; i++) d->feed[n_feed++] = d->request->feed[i];
+    for (int i = from; i <= to; i++) {
+        const tp_operation *o = tp_graph_operation(g, i);
+        if (!(d->state[i] & marks) || !(d->state[i] & TP__DEBUG_OPEN) || (d->state[i] & TP__DEBUG_KNOWN)) continue;
+        n_feed = tp__debug_feed(d, o, n_feed);
+        for (int k = 0; k < o->n_out; k++) {
+            d->got[n_fetch] = NULL;
+            d->fetch[n_fetch++] = &o->out[k];
+        }
+    }
+    if (!n_fetch) return TP_OK;
+    if (d->request) tp_exec_set_random_step(d->exec, tp_exec_random_step(d->request->exec));
+    tp_status st = tp_exec_run(d->exec, d->feed, n_feed, d->fetch, n_fetch, d->got);
+    if (st != TP_OK && st != TP_ERR_NUMERIC) return st; /* a check of numbers fails when all values are there */
+    st = TP_OK;
+    for (int i = 0; i < n_fetch && st == TP_OK; i++) {
+        const tp_operation *o = d->fetch[i]->op;
+        if (!d->got[i]) continue;
+        st = tp_tensor_copy(&d->value[d->first[o->id] + d->fetch[i]->index], d->got[i]);
+        if (st == TP_OK) d->state[o->id] |= TP__DEBUG_KNOWN;
+    }
+    return st;
+}
+
+/* -- what is printed */
+
+static void tp__debug_name(tp_buf *b, const tp_node *n)
+{
+    tp_buf_printf(b, n->index ? "%s:%d" : "%s", tp_node_name(n), n->index);
+}
+
+/* "f32 (2,3)  min -1 mean 0.5 max 2", and how many are NaN or infinite */
+static void tp__debug_summary(tp_buf *b, const tp_tensor *v)
+{
+    char shape[TP_SHAPE_TEXT];
+    const int64_t n = tp_tensor_size(v);
+    double low = 0, high = 0, sum = 0;
+    int64_t nan = 0, inf = 0, finite = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tp_tensor_get(v, i);
+        nan += tp__is_not_a_number(x);
+        inf += !tp__finite(x) && !tp__is_not_a_number(x);
+        if (!tp__finite(x)) continue;
+        if (!finite || x < low) low = x;
+        if (!finite || x > high) high = x;
+        sum += x;
+        finite++;
+    }
+    tp_buf_printf(b, "%s %s", tp_dtype_name(v->dtype), tp_shape_text(&v->shape, shape));
+    if (finite == 1) tp_buf_printf(b, "  %.6g", low);
+    else if (finite) tp_buf_printf(b, "  min %.4g mean %.4g max %.4g", low, sum / (double)finite, high);
+    if (nan) tp_buf_printf(b, "  nan %lld of %lld", (long long)nan, (long long)n);
+    if (inf) tp_buf_printf(b, "  inf %lld of %lld", (long long)inf, (long long)n);
+}
+
+/* A line for each value of an operation. */
+static void tp__debug_line(tp__debugger *d, const tp_operation *o)
+{
+    for (int k = 0; k < o->n_out; k++) {
+        const size_t begin = d->out.len;
+        tp_buf_printf(&d->out, "%5d  ", o->id);
+        tp__debug_name(&d->out, &o->out[k]);
+        while (d->out.len - begin < 44 && !d->out.failed) tp_buf_put(&d->out, " ", 1);
+        tp_buf_printf(&d->out, " %-14s ", o->row->name);
+        if (d->state[o->id] & TP__DEBUG_KNOWN) tp__debug_summary(&d->out, &d->value[d->first[o->id] + k]);
+        else tp_buf_printf(&d->out, d->state[o->id] & TP__DEBUG_OPEN ? "not computed yet" : "cannot be looked at");
+        tp_buf_printf(&d->out, "\n");
+    }
+}
+
+static void tp__debug_where(tp_buf *b, const tp_operation *o)
+{
+    char place[TP__PLACE_TEXT];
+    tp__place_text(&o->at, place);
+    if (*place) tp_buf_printf(b, ", made at %.*s", (int)strlen(place) - 2, place); /* without ": " */
+}
+
+static void tp__debug_flush(tp__debugger *d)
+{
+    if (d->out.len) fwrite(d->out.data, 1, d->out.len, stdout);
+    if (d->out.failed) fputs("(there is no memory for this answer)\n", stdout);
+    fflush(stdout);
+    tp_buf_free(&d->out);
+    memset(&d->out, 0, sizeof d->out);
+}
+
+/* Why an operation cannot be looked at: the oldest of its operands that cannot. */
+static void tp__debug_why_closed(tp__debugger *d, const tp_operation *o)
+{
+    const tp_operation *at = o;
+    for (;;) {
+        const tp_operation *before = NULL;
+        for (int k = 0; k < at->n_in && !before; k++)
+            if (!(d->state[at->in[k]->op->id] & TP__DEBUG_OPEN)) before = at->in[k]->op;
+        for (int k = 0; k < at->n_ctrl && !before; k++)
+            if (!(d->state[at->ctrl[k]->id] & TP__DEBUG_OPEN)) before = at->ctrl[k];
+        if (!before) break;
+        at = before;
+    }
+    const char *what = strcmp(at->row->name, "placeholder") == 0 ? "gets no data here"
+                       : at->row->flags & TP_OP_WRITES_VAR       ? "changes a variable"
+                       : at->row->flags & TP_OP_COLLECTIVE       ? "waits for other machines"
+                                                                 : "runs a function of the program";
+    tp_buf_printf(&d->out, "'%s' cannot be looked at here: %s'%s' %s\n", o->name,
+                  at == o ? "" : "it depends on another operation, ", at->name, what);
+}
+
+/* -- the words of a command */
+
+enum { TP__DEBUG_WORDS = 8, TP__DEBUG_LINE = 1024 };
+typedef struct tp__debug_args {
+    char text[TP__DEBUG_LINE];
+    const char *word[TP__DEBUG_WORDS];
+    int n;
+} tp__debug_args;
+
+/* Words are apart by spaces, but not in brackets. */
+static void tp__debug_split(tp__debug_args *a, const char *line)
+{
+    char *p = a->text;
+    int depth = 0;
+    snprintf(a->text, sizeof a->text, "%s", line);
+    for (a->n = 0; a->n < TP__DEBUG_WORDS; a->n++) {
+        p += strspn(p, " \t\r\n");
+        if (!*p) return;
+        a->word[a->n] = p;
+        for (; *p && (depth > 0 || !strchr(" \t\r\n", *p)); p++) depth += (*p == '[') - (*p == ']' && depth > 0);
+        if (*p) *p++ = 0;
+    }
+}
+
+/* A natural number; -1: it is none. */
+static int64_t tp__debug_number(const char *text)
+{
+    char *end;
+    const long long v = strtoll(text, &end, 10);
+    return end == text || *end || v < 0 ? -1 : (int64_t)v;
+}
+
+/* The node of a name, or NULL with an answer. */
+static tp_node *tp__debug_find(tp__debugger *d, const char *name)
+{
+    tp_node *n = tp__train_find(d->cb->train, name);
+    if (!n) tp_buf_printf(&d->out, "%s\n", tp_last_error());
+    return n;
+}
+
+/* The same, and its value is there. */
+static tp_node *tp__debug_value(tp__debugger *d, const char *name)
+{
+    tp_node *n = tp__debug_find(d, name);
+    if (!n) return NULL;
+    const int id = n->op->id;
+    if (!(d->state[id] & TP__DEBUG_OPEN)) {
+        tp__debug_why_closed(d, n->op);
+        return NULL;
+    }
+    if (tp__debug_compute(d, id, id, TP__DEBUG_OPEN) != TP_OK) {
+        tp_buf_printf(&d->out, "%s\n", tp_last_error());
+        return NULL;
+    }
+    return n;
+}
+
+/* -- commands; each has found its words */
+
+static void tp__debug_go(tp__debugger *d, tp_status st)
+{
+    d->leave = true;
+    d->leave_as = st;
+}
+
+static void tp__debug_run(tp__debugger *d, const tp__debug_args *a)
+{
+    const int64_t n = a->n > 1 ? tp__debug_number(a->word[1]) : 1;
+    d->pass = 0;
+    d->until = NULL;
+    if (a->n == 3 && strcmp(a->word[1], "-f") == 0) {
+        if (!(d->until = tp__debug_filter_find(d, a->word[2]))) {
+            tp_buf_printf(&d->out, "there is no filter '%s'; 'filters' lists them\n", a->word[2]);
+            return;
+        }
+    } else if (a->n == 2 && strcmp(a->word[1], "-n") == 0) {
+        d->ended = true;
+    } else if (n < 1 || a->n > 2) {
+        tp_buf_printf(&d->out, "run [N | -f FILTER | -n]\n");
+        return;
+    } else {
+        d->pass = n - 1;
+    }
+    tp__debug_go(d, TP_OK);
+}
+
+static void tp__debug_steps(tp__debugger *d, const tp__debug_args *a)
+{
+    int64_t n = a->n > 1 ? tp__debug_number(a->word[1]) : 1;
+    if (n < 1) {
+        tp_buf_printf(&d->out, "step [N]\n");
+        return;
+    }
+    for (; n > 0 && d->next < d->n_op; d->next++) {
+        const int i = d->next;
+        if (!(d->state[i] & TP__DEBUG_PART) || !(d->state[i] & TP__DEBUG_OPEN)) continue;
+        if (tp__debug_compute(d, i, i, TP__DEBUG_PART) != TP_OK) {
+            tp_buf_printf(&d->out, "%s\n", tp_last_error());
+            return;
+        }
+        tp__debug_line(d, tp_graph_operation(d->cb->train->graph, i));
+        n--;
+    }
+    if (n > 0) tp_buf_printf(&d->out, "all that can be looked at before the step runs is computed\n");
+}
+
+static void tp__debug_to(tp__debugger *d, const tp__debug_args *a)
+{
+    tp_node *n = a->n == 2 ? tp__debug_find(d, a->word[1]) : NULL;
+    if (a->n != 2) tp_buf_printf(&d->out, "to NODE\n");
+    if (!n) return;
+    if (!(d->state[n->op->id] & TP__DEBUG_OPEN)) {
+        tp__debug_why_closed(d, n->op);
+    } else if (tp__debug_compute(d, 0, n->op->id, TP__DEBUG_PART) != TP_OK || !tp__debug_value(d, a->word[1])) {
+        tp_buf_printf(&d->out, "%s\n", tp_last_error());
+    } else {
+        d->next = n->op->id + 1;
+        tp__debug_line(d, n->op);
+    }
+}
+
+static bool tp__debug_passes(const tp__debugger *d, const tp_operation *o, const tp__debug_filter *f)
+{
+    for (int k = 0; k < o->n_out; k++)
+        if ((d->state[o->id] & TP__DEBUG_KNOWN) && f->fn(&o->out[k], &d->value[d->first[o->id] + k], f->user))
+            return true;
+    return false;
+}
+
+static void tp__debug_list(tp__debugger *d, const tp__debug_args *a)
+{
+    const tp__debug_filter *f = NULL;
+    const char *pattern = NULL;
+    tp_regex *re = NULL;
+    int shown = 0;
+    for (int i = 1; i < a->n; i++) {
+        if (strcmp(a->word[i], "-f") == 0 && i + 1 < a->n) {
+            if (!(f = tp__debug_filter_find(d, a->word[++i]))) {
+                tp_buf_printf(&d->out, "there is no filter '%s'; 'filters' lists them\n", a->word[i]);
+                return;
+            }
+        } else {
+            pattern = a->word[i];
+        }
+    }
+    if ((pattern && tp_regex_new(pattern, &re) != TP_OK) ||
+        tp__debug_compute(d, 0, d->n_op - 1, TP__DEBUG_PART) != TP_OK) {
+        tp_buf_printf(&d->out, "%s\n", tp_last_error());
+        tp_regex_free(re);
+        return;
+    }
+    for (int i = 0; i < d->n_op; i++) {
+        const tp_operation *o = tp_graph_operation(d->cb->train->graph, i);
+        bool hit = (d->state[i] & TP__DEBUG_PART) && (!f || tp__debug_passes(d, o, f));
+        if (hit && re && tp_regex_search(re, o->name, &hit, NULL, 0) != TP_OK) hit = false;
+        if (!hit) continue;
+        tp__debug_line(d, o);
+        shown++;
+    }
+    tp_buf_printf(&d->out, "%d of %d operations\n", shown, tp__debug_count(d, TP__DEBUG_PART));
+    tp_regex_free(re);
+}
+
+/* "[2, 0:3, :]": the first index and the end of each dimension. false: it is no slice of this shape. */
+static bool tp__debug_slice(const char *p, const tp_shape *s, int64_t *from, int64_t *to)
+{
+    for (int i = 0; i < s->ndim; i++) {
+        from[i] = 0;
+        to[i] = s->dim[i];
+    }
+    if (!*p) return true;
+    if (*p++ != '[') return false;
+    for (int i = 0;; i++) {
+        char *end;
+        p += strspn(p, " ");
+        if (i >= s->ndim) return false;
+        const bool has_first = *p != ':' && *p != ',' && *p != ']';
+        int64_t v = has_first ? strtoll(p, &end, 10) : 0;
+        if (has_first && end == p) return false;
+        if (has_first) p = end;
+        from[i] = v < 0 ? v + s->dim[i] : v;
+        if (has_first && *p != ':') to[i] = from[i] + 1;
+        if (*p == ':') {
+            p++;
+            v = strtoll(p, &end, 10);
+            if (end != p) to[i] = v < 0 ? v + s->dim[i] : v < s->dim[i] ? v : s->dim[i];
+            p = end;
+        }
+        p += strspn(p, " ");
+        if (from[i] < 0 || from[i] >= s->dim[i] || to[i] > s->dim[i] || to[i] <= from[i]) return false;
+        if (*p == ']') return p[1] == 0;
+        if (*p++ != ',') return false;
+    }
+}
+
+/* The elements, a line for each index of the dimensions before the last. */
+static void tp__debug_elements(tp__debugger *d, const tp_tensor *v, const int64_t *from, const int64_t *to, bool all)
+{
+    const tp_shape *s = &v->shape;
+    const int last = s->ndim - 1;
+    int64_t at[TP_MAX_DIMS], lines = 0, left_out = 0;
+    for (int i = 0; i < s->ndim; i++) at[i] = from[i];
+    for (bool more = tp_tensor_size(v) > 0; more;) {
+        if (!all && lines >= 20) left_out++;
+        else {
+            if (s->ndim > 1) tp_buf_printf(&d->out, "[");
+            for (int i = 0; i < last; i++) tp_buf_printf(&d->out, "%s%lld", i ? "," : "", (long long)at[i]);
+            if (s->ndim > 1) tp_buf_printf(&d->out, "] ");
+            const int64_t end = s->ndim ? to[last] : 1;
+            for (int64_t k = s->ndim ? from[last] : 0; k < end; k++) {
+                int64_t index = 0;
+                for (int i = 0; i < last; i++) index = index * s->dim[i] + at[i];
+                if (s->ndim) index = index * s->dim[last] + k;
+                if (!all && k - from[last < 0 ? 0 : last] >= 12) {
+                    tp_buf_printf(&d->out, " ..");
+                    break;
+                }
+                tp_buf_printf(&d->out, " %.6g", tp_tensor_get(v, index));
+            }
+            tp_buf_printf(&d->out, "\n");
+        }
+        lines++;
+        int i = last - 1;
+        for (; i >= 0 && ++at[i] >= to[i]; i--) at[i] = from[i];
+        more = i >= 0;
+    }
+    if (left_out) tp_buf_printf(&d->out, "%lld more lines: print a slice, or -a for all\n", (long long)left_out);
+}
+
+static void tp__debug_print(tp__debugger *d, const tp__debug_args *a)
+{
+    int64_t from[TP_MAX_DIMS + 1], to[TP_MAX_DIMS + 1];
+    char name[TP__DEBUG_LINE];
+    const bool all = a->n == 3 && strcmp(a->word[2], "-a") == 0;
+    memset(from, 0, sizeof from);
+    memset(to, 0, sizeof to);
+    if (a->n < 2 || (a->n > 2 && !all)) {
+        tp_buf_printf(&d->out, "print NODE[SLICE] [-a]\n");
+        return;
+    }
+    const size_t length = strcspn(a->word[1], "[");
+    snprintf(name, sizeof name, "%.*s", (int)length, a->word[1]);
+    const tp_node *n = tp__debug_value(d, name);
+    if (!n) return;
+    const tp_tensor *v = &d->value[d->first[n->op->id] + n->index];
+    tp__debug_name(&d->out, n);
+    tp_buf_printf(&d->out, "  ");
+    tp__debug_summary(&d->out, v);
+    tp_buf_printf(&d->out, "\n");
+    if (tp__debug_slice(a->word[1] + length, &v->shape, from, to)) tp__debug_elements(d, v, from, to, all);
+    else tp_buf_printf(&d->out, "'%s' is no slice of this shape; one is [0, 2:5, :]\n", a->word[1] + length);
+}
+
+/* Who reads one of its values. */
+static void tp__debug_readers(tp__debugger *d, const tp_operation *o, bool lines)
+{
+    int n = 0;
+    for (int i = o->id + 1; i < d->n_op; i++) {
+        const tp_operation *r = tp_graph_operation(d->cb->train->graph, i);
+        bool reads = false;
+        for (int k = 0; k < r->n_in; k++) reads = reads || r->in[k]->op == o;
+        if (!reads) continue;
+        if (lines) tp__debug_line(d, r);
+        else tp_buf_printf(&d->out, "%s%s", n ? ", " : "", r->name);
+        n++;
+    }
+    if (!n) tp_buf_printf(&d->out, lines ? "no operation reads it\n" : "nothing");
+}
+
+static void tp__debug_node(tp__debugger *d, const tp__debug_args *a)
+{
+    const tp_node *n = a->n == 2 ? tp__debug_find(d, a->word[1]) : NULL;
+    if (a->n != 2) tp_buf_printf(&d->out, "node NODE\n");
+    if (!n) return;
+    const tp_operation *o = n->op;
+    tp_buf_printf(&d->out, "%s: operation %d, %s", o->name, o->id, o->row->name);
+    tp__debug_where(&d->out, o);
+    tp_buf_printf(&d->out, "\n  makes\n");
+    tp__debug_line(d, o);
+    if (o->n_in) tp_buf_printf(&d->out, "  reads\n");
+    for (int k = 0; k < o->n_in; k++) tp__debug_line(d, o->in[k]->op);
+    if (o->n_ctrl) tp_buf_printf(&d->out, "  runs after\n");
+    for (int k = 0; k < o->n_ctrl; k++) tp__debug_line(d, o->ctrl[k]);
+    tp_buf_printf(&d->out, "  is read by ");
+    tp__debug_readers(d, o, false);
+    tp_buf_printf(&d->out, "\n");
+    if (!(d->state[o->id] & TP__DEBUG_OPEN)) tp__debug_why_closed(d, o);
+}
+
+static void tp__debug_inputs(tp__debugger *d, const tp__debug_args *a)
+{
+    const tp_node *n = a->n == 2 ? tp__debug_find(d, a->word[1]) : NULL;
+    if (a->n != 2) tp_buf_printf(&d->out, "inputs NODE\n");
+    for (int k = 0; n && k < n->op->n_in; k++) tp__debug_line(d, n->op->in[k]->op);
+    if (n && !n->op->n_in) tp_buf_printf(&d->out, "it reads nothing\n");
+}
+
+static void tp__debug_outputs(tp__debugger *d, const tp__debug_args *a)
+{
+    const tp_node *n = a->n == 2 ? tp__debug_find(d, a->word[1]) : NULL;
+    if (a->n != 2) tp_buf_printf(&d->out, "outputs NODE\n");
+    if (n) tp__debug_readers(d, n->op, true);
+}
+
+static void tp__debug_filters(tp__debugger *d, const tp__debug_args *a)
+{
+    (void)a;
+    for (int i = 0; i < d->n_filter; i++) tp_buf_printf(&d->out, "%s\n", d->filter[i].name);
+}
+
+static void tp__debug_stat(tp__debugger *d, const tp__debug_args *a)
+{
+    const tp_monitors *m = d->cb->train->monitors;
+    int n = 0;
+    for (int i = 0; m && i < m->n_history; i++) {
+        const struct tp__history *h = &m->history[i];
+        if (!h->n || (a->n > 1 && strcmp(a->word[1], h->name) != 0)) continue;
+        tp_buf_printf(&d->out, "%s: %.6g (global_step %lld)\n", h->name, h->stat[h->n - 1].value,
+                      (long long)h->stat[h->n - 1].step);
+        n++;
+    }
+    if (!n) tp_buf_printf(&d->out, "nothing of that name was reported\n");
+}
+
+static void tp__debug_set(tp__debugger *d, const tp__debug_args *a)
+{
+    tp_node *n = a->n == 3 ? tp__debug_find(d, a->word[1]) : NULL;
+    const tp_variable *v = n ? tp_node_variable(n) : NULL;
+    const char *end = "";
+    const double value = a->n == 3 ? tp_parse_double(a->word[2], &end) : 0;
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if (a->n != 3 || end == a->word[2] || *end) {
+        tp_buf_printf(&d->out, "set VARIABLE VALUE\n");
+    } else if (n && (!v || tp_shape_size(&v->shape) != 1)) {
+        tp_buf_printf(&d->out, "'%s' is no variable of one number\n", a->word[1]);
+    } else if (n) {
+        tp_status st = tp_tensor_resize(&t, v->dtype, v->shape);
+        if (st == TP_OK) tp_tensor_set(&t, 0, value);
+        if (st == TP_OK) st = tp_session_load(d->cb->train->session, v, &t);
+        if (st == TP_OK) st = tp__debug_begin(d, d->request); /* what was computed with the old value is void */
+        tp_buf_printf(&d->out, "%s\n", st == TP_OK ? "set" : tp_last_error());
+    }
+    tp_tensor_free(&t);
+}
+
+static tp_status tp__debug_save_one(tp_callback *cb, void *user)
+{
+    if (tp__is_saver(cb, NULL) != TP_STOP) return TP_OK;
+    tp_callback_request_checkpoint(cb);
+    ++*(int *)user;
+    return TP_OK;
+}
+
+static void tp__debug_save(tp__debugger *d, const tp__debug_args *a)
+{
+    int n = 0;
+    (void)a;
+    tp__visit(d->cb->train->callbacks, d->cb->train->n_callbacks, tp__debug_save_one, &n);
+    tp_buf_printf(&d->out, n ? "a checkpoint is written when the callbacks of this step or epoch have had their turn\n"
+                             : "this training has no ModelSaver\n");
+}
+
+static void tp__debug_stop(tp__debugger *d, const tp__debug_args *a)
+{
+    (void)a;
+    tp__debug_go(d, tp_stop(d->cb->train, "the debugger was told to"));
+}
+
+static void tp__debug_help(tp__debugger *d, const tp__debug_args *a);
+
+typedef struct tp__debug_command {
+    const char *name, *other, *args, *help; /* other: a second name, as in TensorFlow's debugger */
+    void (*fn)(tp__debugger *d, const tp__debug_args *a);
+} tp__debug_command;
+static const tp__debug_command tp__debug_commands[] = {
+    {"run", "r", "[N | -f FILTER | -n]",
+     "go on to the next step; over N steps; until a value passes FILTER; to the end", tp__debug_run},
+    {"step", "s", "[N]", "compute the next N operations", tp__debug_steps},
+    {"to", "cont", "NODE", "compute all operations up to NODE", tp__debug_to},
+    {"list", "lt", "[-f FILTER] [REGEX]", "all values of the step", tp__debug_list},
+    {"print", "pt", "NODE[SLICE] [-a]", "a value", tp__debug_print},
+    {"node", "ni", "NODE", "what the operation is, reads and makes", tp__debug_node},
+    {"inputs", "li", "NODE", "what it reads", tp__debug_inputs},
+    {"outputs", "lo", "NODE", "what reads it", tp__debug_outputs},
+    {"filters", "lf", "", "the names of the filters", tp__debug_filters},
+    {"stat", "st", "[NAME]", "the newest values that were reported", tp__debug_stat},
+    {"set", "=", "VARIABLE VALUE", "change a variable of one number", tp__debug_set},
+    {"save", "w", "", "write a checkpoint", tp__debug_save},
+    {"stop", "exit", "", "end the training, as success", tp__debug_stop},
+    {"help", "h", "", "this list", tp__debug_help},
+};
+
+static void tp__debug_help(tp__debugger *d, const tp__debug_args *a)
+{
+    (void)a;
+    for (int i = 0; i < TP_COUNT(tp__debug_commands); i++) {
+        const tp__debug_command *c = &tp__debug_commands[i];
+        char usage[80];
+        snprintf(usage, sizeof usage, "%s (%s) %s", c->name, c->other, c->args);
+        tp_buf_printf(&d->out, "  %-36s %s\n", usage, c->help);
+    }
+}
+
+/* -- the prompt */
+
+/* The next command: of the script, then of stdin. false: there is none. */
+static bool tp__debug_read(tp__debugger *d, char line[TP__DEBUG_LINE])
+{
+    if (d->script && *d->script) {
+        const size_t n = strcspn(d->script, ";\n");
+        snprintf(line, TP__DEBUG_LINE, "%.*s", (int)(n < TP__DEBUG_LINE ? n : TP__DEBUG_LINE - 1), d->script);
+        d->script += n + (d->script[n] != 0);
+        tp_buf_printf(&d->out, "%s\n", line);
+        return true;
+    }
+    errno = 0;
+    if (fgets(line, TP__DEBUG_LINE, stdin)) return true;
+    if (errno == EINTR) clearerr(stdin);
+    else d->ended = true;
+    return false;
+}
+
+static void tp__debug_do(tp__debugger *d, const char *line)
+{
+    tp__debug_args a;
+    memset(&a, 0, sizeof a);
+    tp__debug_split(&a, line);
+    if (!a.n) return;
+    for (int i = 0; i < TP_COUNT(tp__debug_commands); i++) {
+        const tp__debug_command *c = &tp__debug_commands[i];
+        if (strcmp(a.word[0], c->name) != 0 && strcmp(a.word[0], c->other) != 0) continue;
+        c->fn(d, &a);
+        return;
+    }
+    tp_buf_printf(&d->out, "there is no command '%s'; 'help' lists them\n", a.word[0]);
+}
+
+/* Commands, until one of them lets the training go on. */
+static tp_status tp__debug_prompt(tp__debugger *d)
+{
+    char line[TP__DEBUG_LINE];
+    d->leave = false;
+    d->leave_as = TP_OK;
+    while (!d->leave) {
+        tp_buf_printf(&d->out, "tp> ");
+        tp__debug_flush(d);
+        if (tp__debug_read(d, line)) {
+            tp__debug_do(d, line);
+            tp__debug_flush(d);
+            continue;
+        }
+        const tp_status st = tp__poll(d->cb->train);
+        if (st != TP_OK) tp__debug_go(d, st);
+        else if (d->ended) {
+            tp_log(TP_LOG_INFO, "The debugger's commands are over: training goes on without it.");
+            tp__debug_go(d, TP_OK);
+        }
+    }
+    d->request = NULL;
+    return d->leave_as;
+}
+
+static tp__debugger *tp__debugger_init(tp_callback *cb)
+{
+    static const tp__debug_filter own[] = {{"has_inf_or_nan", tp__has_inf_or_nan, NULL},
+                                           {"has_nan", tp__has_nan, NULL},
+                                           {"has_inf", tp__has_inf, NULL},
+                                           {"all_zero", tp__all_zero, NULL}};
+    tp__debugger *d = (tp__debugger *)cb->user;
+    d->cb = cb;
+    d->n_filter = TP_COUNT(own);
+    memcpy(d->filter, own, sizeof own);
+    return d;
+}
+
+static void tp__debugger_close(tp_callback *cb)
+{
+    tp__debugger *d = (tp__debugger *)cb->user;
+    for (int i = 0; d->value && i < d->n_value; i++) tp_tensor_free(&d->value[i]);
+    tp_exec_free(d->exec);
+    tp_buf_free(&d->out);
+}
+
+/* -- before each step -------------------------------------------------------------------------- >>callback
+ * TFLocalCLIDebugHook */
+
+/* Does a value of this run pass the filter? The answer names the first one. */
+static tp_status tp__debug_until(tp__debugger *d, bool *hit)
+{
+    const tp_graph *g = d->cb->train->graph;
+    const tp_operation *first = NULL;
+    int n = 0;
+    *hit = false;
+    const tp_status st = tp__debug_compute(d, 0, d->n_op - 1, TP__DEBUG_PART);
+    if (st != TP_OK) return st;
+    for (int i = 0; i < d->n_op; i++) {
+        const tp_operation *o = tp_graph_operation(g, i);
+        if (!tp__debug_passes(d, o, d->until)) continue;
+        if (!first) first = o;
+        n++;
+    }
+    if (!first) return TP_OK;
+    *hit = true;
+    tp_buf_printf(&d->out, "\n%s: %d of %d operations; the first is '%s' (%s)", d->until->name, n,
+                  tp__debug_count(d, TP__DEBUG_KNOWN), first->name, first->row->name);
+    tp__debug_where(&d->out, first);
+    tp_buf_printf(&d->out, "\n");
+    tp__debug_line(d, first);
+    for (int k = 0; k < first->n_in; k++) tp__debug_line(d, first->in[k]->op);
+    return TP_OK;
+}
+
+static tp_status tp__debug_cli_before_run(tp_callback *cb, tp_run_request *r)
+{
+    tp__debugger *d = (tp__debugger *)cb->user;
+    bool stop = true;
+    if (d->ended) return TP_OK;
+    if (d->pass > 0) {
+        d->pass--;
+        return TP_OK;
+    }
+    tp_status st = tp__debug_begin(d, r);
+    if (st == TP_OK && d->until) st = tp__debug_until(d, &stop);
+    if (st != TP_OK || !stop) return st;
+    d->until = NULL;
+    tp_buf_printf(&d->out,
+                  "%sbefore step %lld of epoch %lld (global_step %lld): %d operations, %d of which can be looked at. "
+                  "'help' lists the commands\n",
+                  d->out.len ? "" : "\n", (long long)cb->train->local_step + 1, (long long)cb->train->epoch_num,
+                  (long long)cb->train->global_step, tp__debug_count(d, TP__DEBUG_PART),
+                  tp__debug_count(d, TP__DEBUG_PART | TP__DEBUG_OPEN));
+    return tp__debug_prompt(d);
+}
+
+TP_DEF tp_callback *tp_cb_debug_cli_(const tp_cb_debug_cli_desc *desc)
+{
+    if (!desc) return tp__cb_no_options(__func__);
+    tp_callback *cb = tp_callback_new("TFLocalCLIDebugHook", sizeof(tp__debugger));
+    if (!cb) return NULL;
+    tp__debugger *d = tp__debugger_init(cb);
+    char *script = NULL;
+    const char *filter = desc->run_filter, *commands = desc->commands ? desc->commands : "";
+    if (filter || *commands) {
+        script = tp_arena_printf(&cb->mem_, "%s%s%s%s", filter ? "run -f " : "", filter ? filter : "",
+                                 filter ? "\n" : "", commands);
+        if (!script) {
+            tp_callback_free(cb);
+            return NULL;
+        }
+    }
+    d->script = script;
+    cb->before_run = tp__debug_cli_before_run;
+    cb->close = tp__debugger_close;
+    return cb;
+}
+
+TP_DEF tp_status tp_debug_cli_add_tensor_filter(tp_callback *debugger, const char *name, tp_tensor_filter_fn fn,
+                                                void *user)
+{
+    TP__REQUIRE(name && *name && fn, TP_ERR_ARG)
+    const tp_status st = tp_callback_status(debugger);
+    if (st != TP_OK) return st;
+    if (debugger->close != tp__debugger_close) return tp_fail(TP_ERR_ARG, "'%s' is no debugger", debugger->name);
+    tp__debugger *d = (tp__debugger *)debugger->user;
+    if (tp__debug_filter_find(d, name)) return tp_fail(TP_ERR_NAME, "the debugger has a filter '%s' already", name);
+    if (d->n_filter == TP_MAX_NAMES) return tp_fail(TP_ERR_ARG, "the debugger holds %d filters", TP_MAX_NAMES);
+    tp__debug_filter *f = &d->filter[d->n_filter];
+    if (!(f->name = tp_arena_strdup(&debugger->mem_, name))) return TP_ERR_NOMEM;
+    f->fn = fn;
+    f->user = user;
+    d->n_filter++;
+    return TP_OK;
+}
+
+/* -- when a file is there ----------------------------------------------------------------------- >>callback
+ * InjectShell */
+
+typedef struct tp__inject {
+    tp__debugger debugger; /* first, so that it is the debugger's user */
+    const char *file;
+} tp__inject;
+
+static tp_status tp__inject_trigger(tp_callback *cb)
+{
+    tp__inject *s = (tp__inject *)cb->user;
+    if (s->debugger.ended || !tp_file_exists(s->file)) return TP_OK;
+    tp_log(TP_LOG_INFO, "'%s' exists: the debugger opens.", s->file);
+    const tp_status st = tp__debug_begin(&s->debugger, NULL);
+    if (st != TP_OK) return st;
+    tp_buf_printf(&s->debugger.out, "\nafter epoch %lld (global_step %lld). 'help' lists the commands, 'run' goes on\n",
+                  (long long)cb->train->epoch_num, (long long)cb->train->global_step);
+    return tp__debug_prompt(&s->debugger);
+}
+
+static tp_status tp__inject_after_train(tp_callback *cb)
+{
+    const tp__inject *s = (const tp__inject *)cb->user;
+    if (tp_file_exists(s->file) && tp__os_remove(s->file) != 0)
+        tp_log(TP_LOG_WARN, "InjectShell: '%s' cannot be deleted: %s", s->file, tp__os_error());
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    tp_callback *cb = tp_callback_new("InjectShell", sizeof(tp__inject));
+    if (!cb) return NULL;
+    tp__debugger_init(cb);
+    if (!(((tp__inject *)cb->user)->file = tp__arena_copy(&cb->mem_, d->file, "INJECT_SHELL.tmp"))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    cb->trigger = tp__inject_trigger;
+    cb->after_train = tp__inject_after_train;
+    cb->close = tp__debugger_close;
+    return cb;
+}
+
 /* ==== >>monitors of ours ============================================================================== */
 
 /* -- a table of names and values: what JSONWriter and ScalarPrinter collect until they write
@@ -6478,6 +8353,556 @@ TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_de
     return s == TP_ERR_NOMEM ? NULL : tp_monitor_fail(&d->at_, s, "ScalarPrinter: %s", tp_last_error());
 }
 
+/* -- a shell command when all its numbers are there ------------------------------------------------ >>monitor
+ * SendMonitorData */
+
+typedef struct tp__send_data {
+    const char *command;
+    const char *const *names;
+    int n;
+    tp_stat *stat; /* of each name */
+    bool *there;
+} tp__send_data;
+
+static int tp__send_data_index(const tp__send_data *s, const char *name)
+{
+    int i = 0;
+    while (i < s->n && strcmp(s->names[i], name) != 0) i++;
+    return i < s->n ? i : -1;
+}
+
+static tp_status tp__send_data_get(void *user, const char *name, tp_stat *stat)
+{
+    const tp__send_data *s = (const tp__send_data *)user;
+    const int i = tp__send_data_index(s, name);
+    if (i < 0) return tp_fail(TP_ERR_NAME, "SendMonitorData: {%s} of the command is not one of .names", name);
+    *stat = s->stat[i];
+    return TP_OK;
+}
+
+static tp_status tp__send_data_scalar(tp_monitor *m, const char *name, const tp_stat *stat)
+{
+    tp__send_data *s = (tp__send_data *)m->cb.user;
+    const int i = tp__send_data_index(s, name);
+    if (i < 0) return TP_OK;
+    s->stat[i] = *stat;
+    s->there[i] = true;
+    return TP_OK;
+}
+
+static tp_status tp__send_data_trigger(tp_callback *cb)
+{
+    tp__send_data *s = (tp__send_data *)cb->user;
+    for (int i = 0; i < s->n; i++)
+        if (!s->there[i]) return TP_OK;
+    memset(s->there, 0, (size_t)s->n * sizeof *s->there);
+    return tp__send_command("SendMonitorData", s->command, tp__send_data_get, s);
+}
+
+TP_DEF tp_monitor *tp_monitor_send_data_(const tp_monitor_send_data_desc *d)
+{
+    if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
+    char wrong[192];
+    const int n = tp__count_names(d->names);
+    if (!d->command) return tp_monitor_fail(&d->at_, TP_ERR_ARG, "SendMonitorData: the command is NULL");
+    if (tp__bad_names("SendMonitorData", "names", d->names, wrong))
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
+    if (n < 1) return tp_monitor_fail(&d->at_, TP_ERR_ARG, "SendMonitorData: give at least one name in .names");
+    tp_monitor *m = tp_monitor_new("SendMonitorData", sizeof(tp__send_data));
+    if (!m) return NULL;
+    tp__send_data *s = (tp__send_data *)m->cb.user;
+    s->n = n;
+    s->command = tp_arena_strdup(&m->cb.mem_, d->command);
+    s->names = tp__arena_names(&m->cb.mem_, d->names, n);
+    s->stat = (tp_stat *)tp_arena_alloc(&m->cb.mem_, (size_t)n * sizeof *s->stat);
+    s->there = (bool *)tp_arena_alloc(&m->cb.mem_, (size_t)n * sizeof *s->there);
+    if (!s->command || !s->names || !s->stat || !s->there) {
+        tp_monitor_free(m);
+        return NULL;
+    }
+    m->cb.trigger_step = tp__send_data_trigger;
+    m->cb.trigger = tp__send_data_trigger;
+    m->process_scalar = tp__send_data_scalar;
+    return m;
+}
+
+/* -- comet.com ------------------------------------------------------------------------------------- >>monitor
+ * CometMLMonitor */
+
+enum { TP__COMET_QUEUE = 10000, TP__COMET_SECONDS = 10, TP__COMET_ALIVE = 30 };
+
+/* Something to be sent. body.len 0: a GET */
+typedef struct tp__comet_call {
+    struct tp__comet_call *next;
+    char path[1200];
+    const char *type;
+    tp_buf body;
+} tp__comet_call;
+
+typedef struct tp__comet {
+    const char *api_key, *project, *workspace, *name, *key, *url, *library_name;
+    const char *const *tags;
+    int n_tags;
+    void *library, *curl;
+    void *(*easy_init)(void);
+    int (*setopt)(void *curl, int option, ...);
+    int (*perform)(void *curl);
+    int (*getinfo)(void *curl, int info, ...);
+    void (*cleanup)(void *curl);
+    const char *(*error_text)(int code);
+    void *(*list_append)(void *list, const char *text);
+    void (*list_free)(void *list);
+    tp_stop_flag *flag; /* of the thread that sends; its mutex guards what follows */
+    tp__comet_call *first, **last;
+    int waiting, lost;
+    bool off, complained;
+    tp_tensor image;
+} tp__comet;
+
+static void tp__comet_call_free(tp__comet_call *c)
+{
+    if (!c) return;
+    tp_buf_free(&c->body);
+    tp_free(c);
+}
+
+/* -- libcurl, by the numbers of its curl.h, which never change */
+
+static bool tp__comet_load(tp__comet *c)
+{
+    static const char *const usual[] = {
+#if defined(_WIN32)
+        "libcurl.dll",
+        "libcurl-x64.dll",
+        "libcurl-4.dll",
+#elif defined(__APPLE__)
+        "libcurl.4.dylib",
+        "libcurl.dylib",
+#else
+        "libcurl.so.4",
+        "libcurl-gnutls.so.4",
+        "libcurl-nss.so.4",
+        "libcurl.so",
+#endif
+        NULL
+    };
+    const char *const given[] = {c->library_name, NULL};
+    int (*global_init)(long flags) = NULL;
+    if (!(c->library = tp__os_library(c->library_name ? given : usual))) return false;
+    if (!tp__os_symbol(c->library, "curl_global_init", &global_init) ||
+        !tp__os_symbol(c->library, "curl_easy_init", &c->easy_init) ||
+        !tp__os_symbol(c->library, "curl_easy_setopt", &c->setopt) ||
+        !tp__os_symbol(c->library, "curl_easy_perform", &c->perform) ||
+        !tp__os_symbol(c->library, "curl_easy_getinfo", &c->getinfo) ||
+        !tp__os_symbol(c->library, "curl_easy_cleanup", &c->cleanup) ||
+        !tp__os_symbol(c->library, "curl_easy_strerror", &c->error_text) ||
+        !tp__os_symbol(c->library, "curl_slist_append", &c->list_append) ||
+        !tp__os_symbol(c->library, "curl_slist_free_all", &c->list_free))
+        return false;
+    return global_init(3) == 0 && (c->curl = c->easy_init()) != NULL;
+}
+
+/* The first bytes of an answer. */
+static size_t tp__comet_answer(const char *data, size_t size, size_t n, void *user)
+{
+    tp_buf *b = (tp_buf *)user;
+    if (b->len < 65536) tp_buf_put(b, data, size * n);
+    return size * n;
+}
+
+/* One call, waited for. false: *why says what went wrong. */
+static bool tp__comet_send(tp__comet *c, const tp__comet_call *call, tp_buf *answer, char why[256])
+{
+    enum {
+        URL = 10002,
+        POSTFIELDS = 10015,
+        SIZE = 60,
+        HEADERS = 10023,
+        WRITE_FN = 20011,
+        WRITE_DATA = 10001,
+        GET = 80
+    };
+    enum { NO_SIGNAL = 99, TIMEOUT = 13, CONNECT_TIMEOUT = 78, RESPONSE_CODE = 0x200002 };
+    char url[2400], text[600];
+    long code = 0;
+    snprintf(url, sizeof url, "%s%s", c->url, call->path);
+    snprintf(text, sizeof text, "Authorization: %s", c->api_key);
+    void *list = c->list_append(NULL, text), *more;
+    snprintf(text, sizeof text, "Content-Type: %s", call->type);
+    if (list && (more = c->list_append(list, text))) list = more;
+    if (list && (more = c->list_append(list, "Expect:"))) list = more;
+    c->setopt(c->curl, URL, url);
+    c->setopt(c->curl, HEADERS, list);
+    c->setopt(c->curl, NO_SIGNAL, 1L);
+    c->setopt(c->curl, TIMEOUT, (long)TP__COMET_SECONDS);
+    c->setopt(c->curl, CONNECT_TIMEOUT, (long)TP__COMET_SECONDS);
+    c->setopt(c->curl, WRITE_FN, tp__comet_answer);
+    c->setopt(c->curl, WRITE_DATA, (void *)answer);
+    if (call->body.len) {
+        c->setopt(c->curl, SIZE, (long)call->body.len);
+        c->setopt(c->curl, POSTFIELDS, call->body.data);
+    } else {
+        c->setopt(c->curl, GET, 1L);
+    }
+    const int failed = c->perform(c->curl);
+    if (failed) snprintf(why, 256, "%s", c->error_text(failed));
+    else if (c->getinfo(c->curl, RESPONSE_CODE, &code) != 0 || code < 200 || code > 299)
+        snprintf(why, 256, "it answered %ld %.*s", code, (int)(answer->len < 180 ? answer->len : 180),
+                 answer->len ? answer->data : "");
+    c->list_free(list);
+    return !failed && code >= 200 && code <= 299;
+}
+
+/* -- what is queued, and the thread that sends it */
+
+static void tp__comet_complain(tp__comet *c, const char *what, const char *why)
+{
+    if (!c->complained)
+        tp_log(TP_LOG_WARN, "CometMLMonitor: %s%s was refused: %s. It is lost; training goes on.", c->url, what, why);
+    c->complained = true;
+}
+
+static void tp__comet_now(tp__comet *c, const tp__comet_call *call)
+{
+    char why[256];
+    tp_buf answer;
+    memset(&answer, 0, sizeof answer);
+    if (!tp__comet_send(c, call, &answer, why)) tp__comet_complain(c, call->path, why);
+    tp_buf_free(&answer);
+}
+
+static void tp__comet_run(tp_stop_flag *f, void *user)
+{
+    tp__comet *c = (tp__comet *)user;
+    double alive = tp_time();
+    for (;;) {
+        tp_mutex_lock(f->mutex);
+        if (!c->first && !f->stop) tp_cond_wait_for(f->changed, f->mutex, TP__COMET_ALIVE);
+        tp__comet_call *call = c->first;
+        if (call && !(c->first = call->next)) c->last = &c->first;
+        if (call) c->waiting--;
+        const bool stop = f->stop && !call;
+        tp_mutex_unlock(f->mutex);
+        if (stop) return;
+        if (call) tp__comet_now(c, call);
+        tp__comet_call_free(call);
+        if (tp_time() - alive < TP__COMET_ALIVE) continue;
+        tp__comet_call ping;
+        memset(&ping, 0, sizeof ping);
+        ping.type = "application/json";
+        snprintf(ping.path, sizeof ping.path, "/write/experiment/set-status?experimentKey=%s", c->key);
+        tp__comet_now(c, &ping);
+        alive = tp_time();
+    }
+}
+
+/* A call whose body begins with {"experimentKey": "...". NULL: no memory. */
+static tp__comet_call *tp__comet_json(const tp__comet *c, const char *path)
+{
+    tp__comet_call *call = (tp__comet_call *)tp_calloc(1, sizeof *call);
+    if (!call) return NULL;
+    snprintf(call->path, sizeof call->path, "%s", path);
+    call->type = "application/json";
+    if (c->key) {
+        tp_buf_printf(&call->body, "{\"experimentKey\": ");
+        tp__json_string(&call->body, c->key);
+    }
+    return call;
+}
+
+/* Takes the call over. Without room in the queue it is lost. */
+static tp_status tp__comet_put(tp__comet *c, tp__comet_call *call)
+{
+    if (!call || call->body.failed) {
+        tp__comet_call_free(call);
+        return tp_fail(TP_ERR_NOMEM, "out of memory for what CometMLMonitor sends");
+    }
+    tp_mutex_lock(c->flag->mutex);
+    const bool full = c->waiting >= TP__COMET_QUEUE;
+    if (!full) {
+        *c->last = call;
+        c->last = &call->next;
+        c->waiting++;
+        tp_cond_broadcast(c->flag->changed);
+    }
+    c->lost += full;
+    tp_mutex_unlock(c->flag->mutex);
+    if (full) {
+        tp_log_once(TP_LOG_WARN, "CometMLMonitor: %d values wait to be sent; what comes now is lost.", TP__COMET_QUEUE);
+        tp__comet_call_free(call);
+    }
+    return TP_OK;
+}
+
+static int64_t tp__comet_clock(void) { return (int64_t)(tp__os_wall() * 1000); } /* milliseconds since 1970 */
+
+/* -- the monitor */
+
+static tp_status tp__comet_setup_graph(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    if (!c->api_key || !*c->api_key)
+        return tp_fail(TP_ERR_ARG, "CometMLMonitor: give .api_key, or set COMET_API_KEY in the environment");
+    if (!c->curl && !tp__comet_load(c))
+        return tp_fail(TP_ERR_UNSUPPORTED,
+                       "CometMLMonitor: %s cannot be loaded, which speaks HTTP: install libcurl (Debian: libcurl4), or "
+                       "leave this monitor out",
+                       c->library_name ? c->library_name : "libcurl");
+    return TP_OK;
+}
+
+/* A new experiment: its key, from the answer {"experimentKey": "..."}. */
+static tp_status tp__comet_create(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    const char *const field[] = {"projectName", "workspaceName", "experimentName"};
+    const char *const value[] = {c->project, c->workspace, c->name};
+    tp__comet_call *call = tp__comet_json(c, "/write/experiment/create");
+    char why[256] = "it did not say which key the experiment has", key[128] = "";
+    tp_buf answer;
+    memset(&answer, 0, sizeof answer);
+    if (!call) return TP_ERR_NOMEM;
+    for (int i = 0; i < 3; i++) {
+        if (!value[i]) continue;
+        tp_buf_printf(&call->body, "%s\"%s\": ", call->body.len ? ", " : "{", field[i]);
+        tp__json_string(&call->body, value[i]);
+    }
+    tp_buf_printf(&call->body, "}");
+    const bool memory = !call->body.failed;
+    const bool sent = memory && tp__comet_send(c, call, &answer, why);
+    tp_buf_put(&answer, "", 1);
+    if (sent && !answer.failed) {
+        const char *at = strstr(answer.data, "\"experimentKey\"");
+        tp__json j;
+        memset(&j, 0, sizeof j);
+        j.p = at ? at + 15 : answer.data;
+        j.end = answer.data + answer.len - 1;
+        tp__json_space(&j);
+        if (at && tp__json_word(&j, ":")) tp__json_space(&j);
+        if (!at || !tp__json_text(&j, key, sizeof key)) key[0] = 0;
+    }
+    tp__comet_call_free(call);
+    tp_buf_free(&answer);
+    if (!memory) return tp_fail(TP_ERR_NOMEM, "out of memory for what CometMLMonitor sends");
+    if (*key) return (c->key = tp_arena_strdup(&cb->mem_, key)) ? TP_OK : TP_ERR_NOMEM;
+    tp_log(TP_LOG_WARN, "CometMLMonitor does nothing: there is no experiment at %s: %s.", c->url, why);
+    c->off = true;
+    return TP_OK;
+}
+
+/* {"nodes": [{"name": .., "op": .., "input": [..]}]} as a string of JSON */
+static tp_status tp__comet_graph(tp__comet *c, const tp_graph *g)
+{
+    tp_buf text;
+    memset(&text, 0, sizeof text);
+    for (int i = 0; i < tp_graph_n_operations(g); i++) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        tp_buf_printf(&text, "%s{\"name\": ", i ? ", " : "{\"nodes\": [");
+        tp__json_string(&text, op->name);
+        tp_buf_printf(&text, ", \"op\": \"%s\", \"input\": [", op->row->label);
+        for (int k = 0; k < op->n_in; k++) {
+            if (k) tp_buf_printf(&text, ", ");
+            tp__json_string(&text, op->in[k]->op->name);
+        }
+        tp_buf_printf(&text, "]}");
+    }
+    tp_buf_printf(&text, "%s", text.len ? "]}" : "{\"nodes\": []}");
+    tp__comet_call *call = tp__comet_json(c, "/write/experiment/graph");
+    if (call) {
+        tp_buf_printf(&call->body, ", \"graph\": ");
+        if (text.failed) call->body.failed = true;
+        else tp__json_string(&call->body, text.data);
+        tp_buf_printf(&call->body, "}");
+    }
+    tp_buf_free(&text);
+    return tp__comet_put(c, call);
+}
+
+static tp_status tp__comet_before_train(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    tp_startable s;
+    memset(&s, 0, sizeof s);
+    s.run = tp__comet_run;
+    s.user = c;
+    if (c->off || c->flag) return TP_OK;
+    tp_status st = c->key ? TP_OK : tp__comet_create(cb);
+    if (st != TP_OK || c->off) return st;
+    tp_log(TP_LOG_INFO, "CometMLMonitor: the experiment is '%s'.", c->key);
+    c->last = &c->first;
+    st = tp__startable_thread(&s, &c->flag);
+    if (st == TP_OK && c->n_tags) {
+        tp__comet_call *call = tp__comet_json(c, "/write/experiment/tags");
+        for (int i = 0; call && i < c->n_tags; i++) {
+            tp_buf_printf(&call->body, i ? ", " : ", \"addedTags\": [");
+            tp__json_string(&call->body, c->tags[i]);
+        }
+        if (call) tp_buf_printf(&call->body, "]}");
+        st = tp__comet_put(c, call);
+    }
+    return st == TP_OK && cb->train->graph ? tp__comet_graph(c, cb->train->graph) : st;
+}
+
+static tp_status tp__comet_scalar(tp_monitor *m, const char *name, const tp_stat *stat)
+{
+    tp__comet *c = (tp__comet *)m->cb.user;
+    if (c->off || !c->flag) return TP_OK;
+    tp__comet_call *call = tp__comet_json(c, "/write/experiment/metric");
+    if (call) {
+        const char *quote = tp__finite(stat->value) ? "" : "\"";
+        tp_buf_printf(&call->body, ", \"metricName\": ");
+        tp__json_string(&call->body, name);
+        tp_buf_printf(&call->body, ", \"metricValue\": %s", quote);
+        if (stat->is_int) tp_buf_printf(&call->body, "%lld", (long long)stat->value);
+        else tp__json_double(&call->body, stat->value);
+        tp_buf_printf(&call->body, "%s, \"step\": %lld, \"epoch\": %lld, \"timestamp\": %lld}", quote,
+                      (long long)stat->step, (long long)m->cb.train->epoch_num, (long long)tp__comet_clock());
+    }
+    return tp__comet_put(c, call);
+}
+
+/* A name in the query of a URL. */
+static void tp__comet_escape(char *to, size_t size, const char *name)
+{
+    size_t n = 0;
+    for (; *name && n + 4 < size; name++) {
+        const unsigned char c = (unsigned char)*name;
+        if (c < 128 && (isalnum(c) || strchr("-_.~", c))) to[n++] = (char)c;
+        else n += (size_t)snprintf(to + n, size - n, "%%%02X", (unsigned)c);
+    }
+    to[n] = 0;
+}
+
+static tp_status tp__comet_image(tp_monitor *m, const char *name, const tp_tensor *image)
+{
+    static const char boundary[] = "tp-7d0e5a1cb34f";
+    tp__comet *c = (tp__comet *)m->cb.user;
+    int64_t s[4];
+    tp_status st = c->off || !c->flag ? TP_STOP : tp__image_layout(image, s);
+    if (st == TP_STOP) return TP_OK;
+    if (st == TP_OK) st = tp_tensor_resize(&c->image, TP_U8, image->shape);
+    if (st != TP_OK) return st;
+    const int64_t size = s[1] * s[2] * s[3], step = (int64_t)m->cb.train->global_step;
+    unsigned char *pixels = (unsigned char *)c->image.data;
+    for (int64_t i = 0; i < s[0] * size; i++) {
+        const double v = tp_tensor_get(image, i);
+        pixels[i] = (unsigned char)(v >= 255 ? 255 : v > 0 ? v : 0);
+    }
+    for (int64_t i = 0; i < s[0] && st == TP_OK; i++) {
+        char escaped[700], number[32] = "";
+        tp__comet_call *call = (tp__comet_call *)tp_calloc(1, sizeof *call);
+        if (!call) return TP_ERR_NOMEM;
+        if (s[0] > 1) snprintf(number, sizeof number, "_%lld", (long long)i);
+        tp__comet_escape(escaped, sizeof escaped, name);
+        call->type = "multipart/form-data; boundary=tp-7d0e5a1cb34f";
+        snprintf(call->path, sizeof call->path,
+                 "/write/experiment/upload-asset?experimentKey=%s&type=image&fileName=%s_step%lld%s.png&step=%lld",
+                 c->key, escaped, (long long)step, number, (long long)step);
+        tp_buf_printf(&call->body,
+                      "--%s\r\nContent-Disposition: form-data; name=\"file\"; filename=\"image.png\"\r\nContent-Type: "
+                      "image/png\r\n\r\n",
+                      boundary);
+        tp__png(&call->body, pixels + i * size, s[1], s[2], s[3]);
+        tp_buf_printf(&call->body, "\r\n--%s--\r\n", boundary);
+        st = tp__comet_put(c, call);
+    }
+    return st;
+}
+
+/* The epoch that is over, and (end) the time of the training's end. */
+static tp_status tp__comet_note(tp__comet *c, int64_t epoch, bool end)
+{
+    tp__comet_call *call =
+        tp__comet_json(c, end ? "/write/experiment/set-start-end-time" : "/write/experiment/log-other");
+    if (call && end) tp_buf_printf(&call->body, ", \"endTimeMillis\": %lld}", (long long)tp__comet_clock());
+    else if (call)
+        tp_buf_printf(&call->body, ", \"key\": \"curr_epoch\", \"value\": \"%lld\", \"timestamp\": %lld}",
+                      (long long)epoch, (long long)tp__comet_clock());
+    return tp__comet_put(c, call);
+}
+
+static tp_status tp__comet_trigger_epoch(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    return c->off || !c->flag ? TP_OK : tp__comet_note(c, cb->train->epoch_num, false);
+}
+
+static tp_status tp__comet_after_train(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    if (!c->flag) return TP_OK;
+    const tp_status st = tp__comet_note(c, 0, true);
+    if (!tp__startable_join(&c->flag, true, TP__COMET_SECONDS)) {
+        tp_mutex_lock(c->flag->mutex); /* the rest is lost: the thread ends after the call that is going on */
+        tp__comet_call *rest = c->first;
+        const int n = c->waiting;
+        c->first = NULL;
+        c->last = &c->first;
+        c->waiting = 0;
+        tp_mutex_unlock(c->flag->mutex);
+        while (rest) {
+            tp__comet_call *next = rest->next;
+            tp__comet_call_free(rest);
+            rest = next;
+        }
+        tp_log(TP_LOG_WARN, "CometMLMonitor: %d values were not sent: the server is too slow.", n);
+        tp__startable_join(&c->flag, true, 1e9);
+    }
+    c->off = true;
+    return st;
+}
+
+static void tp__comet_close(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    if (c->flag) tp__startable_join(&c->flag, true, 1e9);
+    if (c->curl) c->cleanup(c->curl);
+    tp__os_library_close(c->library);
+    tp_tensor_free(&c->image);
+}
+
+/* An option, or the value of an environment variable, or `otherwise`; *ok: there was memory. */
+static const char *tp__comet_option(tp_arena *a, const char *given, const char *variable, const char *otherwise,
+                                    bool *ok)
+{
+    const char *v = given ? given : variable ? getenv(variable) : NULL;
+    if (!v || (!given && !*v)) v = otherwise;
+    const char *copy = v ? tp_arena_strdup(a, v) : NULL;
+    *ok = *ok && (copy || !v);
+    return copy;
+}
+
+TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d)
+{
+    if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
+    char wrong[192];
+    bool ok = true;
+    if (tp__bad_names("CometMLMonitor", "tags", d->tags, wrong))
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
+    tp_monitor *m = tp_monitor_new("CometMLMonitor", sizeof(tp__comet));
+    if (!m) return NULL;
+    tp__comet *c = (tp__comet *)m->cb.user;
+    tp_arena *a = &m->cb.mem_;
+    c->api_key = tp__comet_option(a, d->api_key, "COMET_API_KEY", NULL, &ok);
+    c->project = tp__comet_option(a, d->project_name, "COMET_PROJECT_NAME", "general", &ok);
+    c->workspace = tp__comet_option(a, d->workspace, "COMET_WORKSPACE", NULL, &ok);
+    c->name = tp__comet_option(a, d->experiment_name, NULL, NULL, &ok);
+    c->key = tp__comet_option(a, d->experiment_key, NULL, NULL, &ok);
+    c->url = tp__comet_option(a, d->url, NULL, "https://www.comet.com/api/rest/v2", &ok);
+    c->library_name = tp__comet_option(a, d->library, NULL, NULL, &ok);
+    c->n_tags = tp__count_names(d->tags);
+    c->tags = tp__arena_names(a, d->tags, c->n_tags);
+    if (!ok || !c->tags) {
+        tp_monitor_free(m);
+        return NULL;
+    }
+    m->cb.setup_graph = tp__comet_setup_graph;
+    m->cb.before_train = tp__comet_before_train;
+    m->cb.trigger_epoch = tp__comet_trigger_epoch;
+    m->cb.after_train = tp__comet_after_train;
+    m->cb.close = tp__comet_close;
+    m->process_scalar = tp__comet_scalar;
+    m->process_image = tp__comet_image;
 /* ==== >>report page =================================================================================== */
 /* The page around the data. Edit tests/report_page.html, then run tests/gen_report.py. */
 

@@ -8903,6 +8903,9 @@ TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d)
     m->cb.close = tp__comet_close;
     m->process_scalar = tp__comet_scalar;
     m->process_image = tp__comet_image;
+    return m;
+}
+
 /* ==== >>report page =================================================================================== */
 /* The page around the data. Edit tests/report_page.html, then run tests/gen_report.py. */
 

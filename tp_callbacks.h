@@ -8928,14 +8928,14 @@ static const char *const tp__report_head[] = {
     "  --good: #1a7f37; --bad: #c62828; --warn: #9a6700;\n",
     "  --c0: #1f6feb; --c1: #d9480f; --c2: #2b8a3e; --c3: #9c36b5; --c4: #0b7285; --c5: #c2255c; --c6: #846200; --c7: "
     "#5f6b7a;\n",
-    "  --heat: 16; --flame: 46%;\n",
+    "  --flame: 40%; color-scheme: light;\n",
     "}\n",
     ":root[data-theme=dark] {\n",
     "  --back: #0f141b; --card: #171e28; --line: #2d3846; --text: #e4e9f0; --soft: #98a5b5; --accent: #6cb0ff;\n",
     "  --good: #57c272; --bad: #ff7b72; --warn: #e0b040;\n",
     "  --c0: #6cb0ff; --c1: #ff9b62; --c2: #63d083; --c3: #d69bf0; --c4: #4cc9dc; --c5: #ff8fb1; --c6: #dcc04c; --c7: "
     "#a9b4c2;\n",
-    "  --heat: 20; --flame: 34%;\n",
+    "  --flame: 32%; color-scheme: dark;\n",
     "}\n",
     "* { box-sizing: border-box; }\n",
     "html { scroll-padding-top: 3.4rem; }\n",
@@ -8980,8 +8980,8 @@ static const char *const tp__report_head[] = {
     ".card .row { flex-wrap: nowrap; }\n",
     ".card h3 { flex: 1 1 auto; }\n",
     ".card button { min-height: 1.7rem; padding: 0 .5rem; font-size: .8rem; color: var(--soft); }\n",
-    ".plot { display: block; width: 100%; height: 210px; touch-action: pan-y; cursor: crosshair; border-radius: 6px; "
-    "}\n",
+    ".plot { display: block; width: 100%; height: 210px; touch-action: pan-y; cursor: crosshair; user-select: none; "
+    "-webkit-user-select: none; border-radius: 6px; }\n",
     ".wide .plot { height: 420px; }\n",
     ".plot svg, .scroll svg { display: block; }\n",
     ".read { min-height: 2.6em; font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; "
@@ -9038,6 +9038,14 @@ static const char *const tp__report_head[] = {
     "  .read { min-height: 0; }\n",
     "}\n",
     "</style>\n",
+    "<script>\n",
+    "/* The theme, before anything is painted. */\n",
+    "try { document.documentElement.dataset.theme = JSON.parse(sessionStorage.getItem('tp:' + "
+    "location.pathname)).theme; } catch (e) { }\n",
+    "if (!/^(dark|light)$/.test(document.documentElement.dataset.theme))\n",
+    "  document.documentElement.dataset.theme = window.matchMedia && matchMedia('(prefers-color-scheme: "
+    "dark)').matches ? 'dark' : 'light';\n",
+    "</script>\n",
     "</head>\n",
     "<body>\n",
     "<a class=\"skip\" href=\"#curves\">Skip to the curves</a>\n",
@@ -9325,7 +9333,7 @@ static const char *const tp__report_tail[] = {
     "      '\" stroke-width=\"' + width + '\" stroke-opacity=\"' + opacity + '\" stroke-linejoin=\"round\"/>';\n",
     "    if (c.smooth) s += line(c.y, 1, 0.28);\n",
     "    s += line(c.smooth || c.y, 1.7, 1);\n",
-    "    if (c.x.length < 40) for (let i = 0; i < c.x.length; i++) if (Number.isFinite(c.y[i]) && "
+    "    if (c.x.length < FEW) for (let i = 0; i < c.x.length; i++) if (Number.isFinite(c.y[i]) && "
     "!Number.isNaN(L.sy(c.y[i])))\n",
     "      s += '<circle cx=\"' + L.sx(c.x[i]).toFixed(1) + '\" cy=\"' + L.sy(c.y[i]).toFixed(1) + '\" r=\"2.2\" "
     "fill=\"' + c.colour + '\"/>';\n",
@@ -9443,14 +9451,24 @@ static const char *const tp__report_tail[] = {
     "  return { boxes: [...boxes.values()], edges: [...edges.values()] };\n",
     "}\n",
     "\n",
-    "/* Which scopes are open at first: as many of the upper ones as leave the drawing readable. */\n",
+    "/* Which scopes are open at first: as many of the upper ones as leave the drawing readable, and only those with "
+    "several inside. */\n",
     "function openAtFirst(graph) {\n",
-    "  const open = new Set();\n",
+    "  const open = new Set(), inside = new Map();\n",
+    "  for (const op of graph.ops) {\n",
+    "    const parts = scopeOf(op[0]).split('/').filter(Boolean);\n",
+    "    for (let k = 1; k < parts.length; k++) {\n",
+    "      const scope = parts.slice(0, k).join('/');\n",
+    "      if (!inside.has(scope)) inside.set(scope, new Set());\n",
+    "      inside.get(scope).add(parts[k]);\n",
+    "    }\n",
+    "  }\n",
     "  for (let depth = 1; depth < 6; depth++) {\n",
     "    const next = new Set(open);\n",
     "    for (const op of graph.ops) {\n",
     "      const parts = scopeOf(op[0]).split('/').filter(Boolean);\n",
-    "      if (parts.length > depth) next.add(parts.slice(0, depth).join('/'));\n",
+    "      const scope = parts.slice(0, depth).join('/');\n",
+    "      if (parts.length > depth && inside.get(scope).size > 1) next.add(scope);\n",
     "    }\n",
     "    if (next.size === open.size || boxesOf(graph, next).boxes.length > 45) break;\n",
     "    for (const s of next) open.add(s);\n",
@@ -9476,9 +9494,9 @@ static const char *const tp__report_tail[] = {
     "  for (const b of boxes) if (!state.has(b)) visit(b);\n",
     "  for (const b of order) for (const e of out.get(b)) if (!back.has(e)) rank.set(e.to, Math.max(rank.get(e.to), "
     "rank.get(b) + 1));\n",
-    "  for (const b of order.slice().reverse()) { /* what has no input stands right above what needs it */\n",
+    "  for (const b of order.slice().reverse()) { /* right above what needs it: labels near the loss */\n",
     "    const after = out.get(b).filter(e => !back.has(e)).map(e => rank.get(e.to));\n",
-    "    if (after.length && !into.get(b).length) rank.set(b, Math.min(...after) - 1);\n",
+    "    if (after.length) rank.set(b, Math.min(...after) - 1);\n",
     "  }\n",
     "  const rows = [], place = (item, r) => { (rows[r] = rows[r] || []).push(item); };\n",
     "  for (const b of order) { b.w = boxWidth(b); b.h = 44 + 13 * (b.lines.length - 1); b.up = []; place(b, "
@@ -9504,7 +9522,7 @@ static const char *const tp__report_tail[] = {
     "what is above */\n",
     "    for (const b of row) b.x += shift;\n",
     "    const h = Math.max(...row.map(b => b.h));\n",
-    "    for (const b of row) b.y = y;\n",
+    "    for (const b of row) { b.y = y; if (b.w === 26) b.h = h; } /* an edge that passes by goes straight down */\n",
     "    y += h + 36;\n",
     "  }\n",
     "  const all = rows.flat().filter(Boolean), least = Math.min(0, ...all.map(b => b.x - b.w / 2));\n",
@@ -9517,9 +9535,9 @@ static const char *const tp__report_tail[] = {
     "  for (const k of b.kinds) if (!kinds.includes(k)) kinds.push(k);\n",
     "  if (b.deep.size) b.lines.push(b.deep.size + 1 + ' scopes, ' + b.ops.length + ' operations');\n",
     "  else b.lines.push(kinds.slice(0, 4).join(' \302\267 ') + (kinds.length > 4 ? ' \342\200\246' : ''));\n",
-    "  if (b.parameters) b.lines.push(count(b.parameters) + 'parameters' + (b.weights.length && b.weights.length < 3 "
-    "&& !b.deep.size ? '  ' + b.weights.map(v => v[0].slice(v[0].lastIndexOf('/') + 1) + ' ' + v[1]).join(' ') : "
-    "''));\n",
+    "  if (b.parameters) b.lines.push(count(b.parameters).trim() + ' parameters' + (b.weights.length && "
+    "b.weights.length < 3 && !b.deep.size ? '  ' + b.weights.map(v => v[0].slice(v[0].lastIndexOf('/') + 1) + ' ' + "
+    "v[1]).join(' ') : ''));\n",
     "  return Math.min(330, Math.max(96, 7.3 * b.title.length + (b.deep.size || b.id.includes('/') ? 44 : 24), "
     "...b.lines.map(l => 6.1 * l.length + 20)));\n",
     "}\n",
@@ -9536,17 +9554,21 @@ static const char *const tp__report_tail[] = {
     "viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">' +\n",
     "    '<path d=\"M0 0L8 4L0 8z\" fill=\"var(--soft)\"/></marker></defs>';\n",
     "  let labels = '';\n",
+    "  const told = new Map(); /* the shapes that stand under a box */\n",
     "  for (const e of parts.edges) {\n",
-    "    let d = '', at = null;\n",
+    "    let d = '';\n",
     "    for (let i = 0; i + 1 < e.way.length; i++) {\n",
     "      const a = e.way[i], b = e.way[i + 1], x0 = a.x, y0 = a.y + a.h, x1 = b.x, y1 = b.y, mid = (y0 + y1) / 2;\n",
     "      d += (i ? 'L' : 'M') + x0.toFixed(1) + ' ' + y0.toFixed(1) + 'C' + x0.toFixed(1) + ' ' + mid.toFixed(1) + ' "
     "' + x1.toFixed(1) + ' ' + mid.toFixed(1) + ' ' + x1.toFixed(1) + ' ' + y1.toFixed(1);\n",
-    "      if (!at) at = [(x0 + x1) / 2, mid];\n",
     "    }\n",
     "    s += '<path class=\"edge\" d=\"' + d + '\" marker-end=\"url(#tip)\"/>';\n",
-    "    labels += '<text class=\"tick\" x=\"' + (at[0] + 6).toFixed(1) + '\" y=\"' + (at[1] + 4).toFixed(1) + '\" "
-    "style=\"paint-order:stroke;stroke:var(--card);stroke-width:4px\">' + escapeText(e.shape) + '</text>';\n",
+    "    if (!told.has(e.from)) told.set(e.from, new Set());\n",
+    "    if (told.get(e.from).has(e.shape)) continue;\n",
+    "    const line = told.get(e.from).add(e.shape).size;\n",
+    "    labels += '<text class=\"tick\" x=\"' + (e.from.x + 7).toFixed(1) + '\" y=\"' + (e.from.y + e.from.h + 4 + 12 "
+    "* line).toFixed(1) + '\" style=\"paint-order:stroke;stroke:var(--card);stroke-width:4px\">' + escapeText(e.shape) "
+    "+ '</text>';\n",
     "  }\n",
     "  s += labels;\n",
     "  for (const b of parts.boxes) {\n",
@@ -9620,7 +9642,7 @@ static const char *const tp__report_tail[] = {
     "  let s = '<svg width=\"' + width + '\" height=\"' + deep * H + '\" viewBox=\"0 0 ' + width + ' ' + deep * H + "
     "'\" role=\"group\" aria-label=\"Flame chart\">';\n",
     "  blocks.forEach((b, i) => {\n",
-    "    const h = b.depth === 0 ? 'var(--line)' : 'hsl(' + hue(b.n.leaf ? b.n.leaf[0] : b.n.name) + ' 58% "
+    "    const h = b.depth === 0 ? 'var(--line)' : 'hsl(' + hue(b.n.leaf ? b.n.leaf[0] : b.n.name) + ' 44% "
     "calc(var(--flame) + ' + (b.depth % 2) * 5 + '%))';\n",
     "    s += '<g data-block=\"' + i + '\" role=\"button\"' + (b.w > 12 ? ' tabindex=\"0\"' : '') + ' aria-label=\"' + "
     "escapeText(b.n.path || 'whole step') + ', ' + say(b.n.value) + '\"><rect class=\"block\" x=\"' + b.x.toFixed(2) + "
@@ -9656,7 +9678,7 @@ static const char *const tp__report_tail[] = {
     "/* ---- the page "
     "------------------------------------------------------------------------------------------------------ */\n",
     "\n",
-    "const COLOURS = 8, page = { data: null, runs: [], charts: [], state: null };\n",
+    "const COLOURS = 8, FEW = 40, page = { data: null, runs: [], charts: [], state: null };\n",
     "function byId(id) { return document.getElementById(id); }\n",
     "function keyOfState() { return 'tp:' + location.pathname; }\n",
     "function loadState() {\n",
@@ -9717,9 +9739,10 @@ static const char *const tp__report_tail[] = {
     "    const c = r.curves.find(k => k.name === name);\n",
     "    if (!c) return;\n",
     "    const w = Number(page.state.smooth);\n",
-    "    if (w > 0 && c.y.length > 4) { if (c.weight !== w) { c.smoothed = smooth(c.y, w); c.weight = w; } }\n",
-    "    out.push({ x: c.x, y: c.y, smooth: w > 0 && c.y.length > 4 ? c.smoothed : undefined, colour: colourOf(i), "
-    "label: r.name, total: c.total });\n",
+    "    const smoothed = w > 0 && c.y.length >= FEW; /* of few points each is shown, as it is */\n",
+    "    if (smoothed && c.weight !== w) { c.smoothed = smooth(c.y, w); c.weight = w; }\n",
+    "    out.push({ x: c.x, y: c.y, smooth: smoothed ? c.smoothed : undefined, colour: colourOf(i), label: r.name, "
+    "total: c.total });\n",
     "  });\n",
     "  return out;\n",
     "}\n",
@@ -9879,7 +9902,7 @@ static const char *const tp__report_tail[] = {
     "    '<tr><td>' + escapeText(v[0]) + '</td><td>' + escapeText(v[1]) + '</td><td class=\"n\">' + v[2] + '</td><td>' "
     "+ (v[3] ? 'yes' : 'no') + '</td></tr>').join('') + '</tbody></table>';\n",
     "  byId('variables').querySelector('summary').innerHTML = 'Variables <span class=\"soft\">' + g.variables.length + "
-    "', ' + count(total) + 'trained numbers</span>';\n",
+    "', ' + count(total).trim() + ' trained numbers</span>';\n",
     "}\n",
     "function showFlame() {\n",
     "  const t = page.data.trace, s = page.state, host = byId('flame'), column = s.column;\n",
@@ -10751,6 +10774,7 @@ static bool tp__report_is_model(const tp_train_state *train, const tp_operation 
     const tp_tower_func *f = train->tower_func;
     bool training = false;
     if ((op->row->flags & TP_OP_WRITES_VAR) || strcmp(op->row->label, "Summary") == 0 || op->n_out < 1) return false;
+    if (strcmp(op->row->name, "group") == 0) return false;
     if (tp__report_in_scope(op->name, "gradients")) return false;
     for (int i = 0; f && i < tp_tower_func_n_towers(f); i++) {
         const tp_tower_context *c = &tp_tower_func_tower(f, i)->ctx;
@@ -10764,10 +10788,11 @@ static bool tp__report_is_model(const tp_train_state *train, const tp_operation 
 
 static bool tp__report_is_constant(const tp_operation *op)
 {
-    return op->n_in == 0 && (op->n_var > 0 || strcmp(op->row->label, "Const") == 0);
+    return op->n_in == 0 && ((op->row->flags & TP_OP_READS_VAR) || strcmp(op->row->label, "Const") == 0);
 }
 
-/* mark[id] of each operation: 0 no part of the model; 1 leads to nothing that depends on the data; 3 does. */
+/* mark[id] of each operation: 0 no part of the model; 1 leads to nothing that depends on the data; 2 is read by a summary and
+ * nothing else; 3 all others. */
 static void tp__report_mark(const tp_train_state *train, char *mark, char *data)
 {
     const tp_graph *g = train->graph;
@@ -10778,9 +10803,12 @@ static void tp__report_mark(const tp_train_state *train, char *mark, char *data)
         data[i] = op->n_in == 0 && !tp__report_is_constant(op);
         for (int k = 0; k < op->n_in; k++) data[i] = data[i] || data[op->in[k]->op->id];
     }
-    for (int i = n - 1; i >= 0; i--) {
+    for (int i = n - 1; i >= 0; i--) { /* data: 1 until a reader comes; then 2, a summary; 3, others too */
         const tp_operation *op = tp_graph_operation(g, i);
-        if (mark[i] && data[i]) mark[i] = 3;
+        const char reads = strcmp(op->row->label, "Summary") == 0 ? 2 : 3;
+        for (int k = 0; k < op->n_in; k++)
+            if (data[op->in[k]->op->id] && data[op->in[k]->op->id] < reads) data[op->in[k]->op->id] = reads;
+        if (mark[i] && data[i]) mark[i] = data[i] == 2 ? 2 : 3;
         for (int k = 0; k < op->n_in && mark[i] == 3; k++)
             if (mark[op->in[k]->op->id]) mark[op->in[k]->op->id] = 3;
     }

@@ -147,7 +147,7 @@ const context = vm.createContext({
   setTimeout: (fn, ms) => { timers.push([fn, ms]); return timers.length; }, clearTimeout() {}, setInterval: () => 0,
 });
 const begun = process.hrtime.bigint();
-const source = root.querySelectorAll('script')[1].textContent;
+const source = root.querySelectorAll('script').filter(e => !e.getAttribute('type')).map(e => e.textContent).join('\n');
 vm.runInContext(source + '\nglobalThis.page = page; globalThis.tools = { decode, smooth, nearest, ticks, chartSvg, ridgeSvg, modelSvg, flameSvg, openAtFirst, boxesOf, runOfFile, addRun, showRuns, showCharts, zoomTo };', context);
 const parsed = Number(process.hrtime.bigint() - begun) / 1e6;
 while (timers.length && timers[0][1] === 0) timers.shift()[0]();

@@ -30,8 +30,9 @@
  *         return st == TP_OK ? 0 : 1;
  *     }
  *
- * CONTENTS   >>state >>callback >>monitor >>wrappers >>graph callbacks >>progress >>savers >>inference
- *            >>parameters >>monitors of ours >>default sets   then, in the implementation, the same
+ * CONTENTS   >>state >>callback >>monitor >>wrappers >>graph callbacks >>progress >>profiling >>savers >>inference
+ *            >>parameters >>debugger >>monitors of ours >>report >>default sets   then, in the implementation, the
+ *            same, and >>report page, the text of the page that >>report writes
  *
  * HOW IT WORKS
  *     A trainer keeps one list of callbacks and walks it, always from the front, in each phase:
@@ -129,6 +130,7 @@ typedef struct tp_train_state {
     bool save_failed_;                               /* it could not be written */
     bool within_;                                    /* an epoch has begun, and its triggers are not over */
     int64_t done_;                                   /* its steps whose runs are finished */
+    tp_status end_;                                  /* in after_train: how the loop ended */
 } tp_train_state;
 
 /* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
@@ -482,6 +484,48 @@ typedef struct tp_cb_simple_moving_average_desc {
 } tp_cb_simple_moving_average_desc;
 TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_average_desc *d);
 
+/* At each trigger, a tensor that does not depend on the input as PNG files in the logger's directory:
+ * <prefix>-ep<epoch, 3 digits>.png and, of the second image on, <prefix>-ep001-1.png, <prefix>-ep001-2.png. It is also given to the
+ * monitors as `prefix`. The value, or what map_func makes of it, is (H,W), (H,W,C) with C of 1, 3, 4, or several of these, (N,H,W)
+ * or (N,H,W,C). Pixels are multiplied by `scale`, cut to 0..255 and cut to whole numbers. 3 channels are red, green, blue. (The
+ * original writes them as blue, green, red, and gives the monitors the value before `scale`.) [callbacks: DumpTensorAsImage] */
+typedef struct tp_cb_dump_tensor_as_image_desc {
+    tp_at at_;
+    const char *tensor_name;
+    const char *prefix; /* NULL = the op's name; '/' becomes '_' */
+    /* Makes the image or images; NULL: the value itself. *image is empty: fill it, with tp_tensor_resize. */
+    tp_status (*map_func)(const tp_tensor *value, tp_tensor *image, void *user);
+    void *user;
+    double scale; /* 0 = 255; TP_ZERO for 0 */
+} tp_cb_dump_tensor_as_image_desc;
+TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image_desc *d);
+
+/* Starts processes and threads in before_train and stops them in after_train: a process is asked to end (SIGTERM), a thread by its
+ * tp_stop_flag. One that has not ended 5 s later is an error in the log; a process is killed then, a thread is left alone, and its
+ * `user` has to live on. Ctrl-C does not reach the processes. Processes need POSIX. chief_only is false.
+ * [callbacks: StartProcOrThread] */
+typedef struct tp_stop_flag tp_stop_flag;
+/* For the thread: waits until it is to end, but not longer than `seconds` (0: only asks). true: end now. */
+TP_DEF bool tp_stop_flag_wait(tp_stop_flag *f, double seconds);
+typedef struct tp_startable {
+    const char *const
+        *argv; /* a process: the program, found on PATH, and its arguments, ending with NULL. No shell. Borrowed until
+                                before_train */
+    void (*run)(tp_stop_flag *f, void *user); /* or a thread */
+    void *user;
+} tp_startable;
+typedef struct tp_cb_start_proc_or_thread_desc {
+    tp_at at_;
+    tp_startable startable[TP_MAX_NAMES + 1]; /* ends with the first one that is neither */
+    tp_tri stop_at_last;                      /* TP_NO: leave them running; default TP_YES */
+} tp_cb_start_proc_or_thread_desc;
+TP_DEF tp_callback *tp_cb_start_proc_or_thread_(const tp_cb_start_proc_or_thread_desc *d);
+
+/* Each training step, the wait for its data included, may take so many milliseconds. One that takes longer ends the training with
+ * TP_ERR_TIMEOUT, see tp_hooked_session_set_timeout. The first step of a training also makes its plan.
+ * [callbacks: SessionRunTimeout] */
+TP_DEF tp_callback *tp_cb_session_run_timeout(int64_t timeout_in_ms);
+
 /* ==== >>progress ====================================================================================== */
 
 /* A bar on stderr for each epoch: percent, steps, elapsed and remaining time, steps a second, and the scalars
@@ -527,6 +571,44 @@ typedef struct tp_cb_early_stopping_desc {
     tp_tri reverse;   /* TP_YES: larger is better, an accuracy; default TP_NO */
 } tp_cb_early_stopping_desc;
 TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d);
+
+/* ==== >>profiling ===================================================================================== */
+
+/* Reports "GPUUtil/<device>", in percent: the mean of what NVIDIA's library NVML said during the steps of the epoch, once in
+ * `interval` seconds. Without that library, without a GPU, or after an error of it there is a warning and nothing is reported.
+ * chief_only is false. [callbacks: GPUUtilizationTracker] */
+typedef struct tp_cb_gpu_utilization_tracker_desc {
+    tp_at at_;
+    int devices[TP_MAX_NAMES]; /* numbers of GPUs, as nvidia-smi has them */
+    int n_devices;             /* 0 = those of $CUDA_VISIBLE_DEVICES, else all */
+    double interval;           /* seconds; 0 = 1 */
+    const char *library;       /* NULL = libnvidia-ml.so.1, on Windows nvml.dll */
+} tp_cb_gpu_utilization_tracker_desc;
+TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_tracker_desc *d);
+
+/* Reports, at each trigger, "PeakMemory(MB)/gpu:<device>" of devices of the session: the most that has been allocated on it at a
+ * time since it was opened, in 10^6 bytes. A device that is no GPU is reported under its own name, "PeakMemory(MB)/cpu:0". One that
+ * does not tell is left out, with a warning. chief_only is false. [callbacks: GPUMemoryTracker] */
+typedef struct tp_cb_gpu_memory_tracker_desc {
+    tp_at at_;
+    int devices[TP_MAX_NAMES]; /* numbers of the session's devices, as tp_device_enter has them */
+    int n_devices;             /* 0 = device 0 alone */
+} tp_cb_gpu_memory_tracker_desc;
+TP_DEF tp_callback *tp_cb_gpu_memory_tracker_(const tp_cb_gpu_memory_tracker_desc *d);
+
+/* Traces every training step (see tp_request_trace), which makes it slower, and writes it to the logger's directory. Wrap it, so that it
+ * does so for some steps only:
+ *     tp_cb_enable_if(tp_cb_graph_profiler(.dump_event = true), from_20_to_30)
+ * dump_tracing: chrome-trace-<global_step>.json, for chrome://tracing and Perfetto. dump_metadata: runmetadata-<global_step>.pb,
+ * TensorFlow's RunMetadata with the times of each operation. dump_event: the same to the monitors as an event with the tag
+ * "trace-<global_step>", which TensorBoard shows on the graph. [callbacks: GraphProfiler] */
+typedef struct tp_cb_graph_profiler_desc {
+    tp_at at_;
+    tp_tri dump_metadata; /* default TP_NO */
+    tp_tri dump_tracing;  /* default TP_YES */
+    tp_tri dump_event;    /* default TP_NO */
+} tp_cb_graph_profiler_desc;
+TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d);
 
 /* ==== >>savers ======================================================================================== */
 
@@ -647,6 +729,21 @@ typedef struct tp_cb_data_parallel_inference_runner_desc {
     tp_tower_func *tower_func; /* NULL = the trainer's */
 } tp_cb_data_parallel_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_parallel_inference_runner_desc *d);
+/* For runners of your own: all but how the model is built for inference. `build` is called once, in setup_graph: it calls
+ * tp_input_setup(input, ...) and adds the nodes that a pass runs. `find` says which node an inferencer means by the name of a tensor
+ * (NULL: there is none). The rest is an InferenceRunner's: the data, the hooks, the pass at each trigger, which ends when
+ * tp_input_size datapoints are over. [callbacks: InferenceRunnerBase] */
+typedef struct tp_cb_inference_runner_base_desc {
+    tp_at at_;
+    tp_dataflow *df; /* or .input */
+    tp_inferencer *inferencers[TP_MAX_NAMES + 1];
+    tp_input_source *input;
+    tp_status (*build)(tp_callback *runner, tp_input_source *input, void *user);
+    tp_node *(*find)(tp_callback *runner, const char *name, void *user); /* NULL = tp_callback_find */
+    void *user;
+    const char *name; /* NULL = "InferenceRunnerBase" */
+} tp_cb_inference_runner_base_desc;
+TP_DEF tp_callback *tp_cb_inference_runner_base_(const tp_cb_inference_runner_base_desc *d);
 /* One more hook for the runs of an inference runner; borrowed. Before training.
  * [InferenceRunner.register_hook] */
 TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook *hook);
@@ -762,6 +859,46 @@ typedef struct tp_cb_stat_monitor_param_setter_desc {
 } tp_cb_stat_monitor_param_setter_desc;
 TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_param_setter_desc *d);
 
+/* ==== >>debugger ====================================================================================== */
+
+/* A debugger on the terminal: commands from stdin, answers to stdout. It stops before a training step, with its data at hand, and
+ * can look at every value that the step is going to compute: step through its operations, run to one of them, list all values,
+ * print one, or go on until a value passes a filter, such as has_inf_or_nan. For that it runs, in a plan of its own that keeps
+ * every value, what the step will run up to where it changes variables: same data, same random numbers, same bits. The training
+ * is not changed by it. `help` lists the commands:
+ *
+ *     run [N | -f FILTER | -n]     let the step run, stop before the next one; after N steps; when a value passes; never again
+ *     step [N]                     compute the next N operations
+ *     to NODE                      compute all operations up to this one
+ *     list [-f FILTER] [REGEX]     the values of this step, in the order of computation
+ *     print NODE[SLICE] [-a]       a value, such as "print conv0/output[0, :, 3:5]"; -a: all of it
+ *     node NODE                    the operation: where it was made, what it reads, what reads it
+ *     inputs NODE, outputs NODE    the values that it reads, and those that are made of it
+ *     filters, stat [NAME], set VARIABLE VALUE, save, stop, help
+ *
+ * When stdin ends, training goes on without it. What depends on an operation that changes variables, talks to other machines or
+ * runs a function of the program's cannot be looked at: it would happen twice. [callbacks: TFLocalCLIDebugHook] */
+typedef struct tp_cb_debug_cli_desc {
+    tp_at at_;
+    const char *run_filter; /* begins with "run -f" and this filter; NULL: stops before the first step */
+    const char *commands;   /* run before stdin is read, with ';' or newlines between them; NULL: none */
+} tp_cb_debug_cli_desc;
+TP_DEF tp_callback *tp_cb_debug_cli_(const tp_cb_debug_cli_desc *d);
+/* A filter of your own; there are has_inf_or_nan, has_nan, has_inf and all_zero. Returns true where the debugger shall stop. The value
+ * is in host memory. Before training. [TFLocalCLIDebugHook.add_tensor_filter] */
+typedef bool (*tp_tensor_filter_fn)(const tp_node *node, const tp_tensor *value, void *user);
+TP_DEF tp_status tp_debug_cli_add_tensor_filter(tp_callback *debugger, const char *name, tp_tensor_filter_fn fn,
+                                                void *user);
+
+/* At each trigger: if `file` exists (`touch INJECT_SHELL.tmp`), the debugger opens, outside of a step: it sees variables and what does
+ * not depend on the input, and `run` closes it. The file is deleted after training; while it is there, each trigger opens it.
+ * [callbacks: InjectShell] */
+typedef struct tp_cb_inject_shell_desc {
+    tp_at at_;
+    const char *file; /* NULL = "INJECT_SHELL.tmp", in the folder where the program was started */
+} tp_cb_inject_shell_desc;
+TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d);
+
 /* ==== >>monitors of ours ============================================================================== */
 
 /* TensorBoard's event files, events.out.tfevents.<seconds>.<host>; one that is there already gets a number behind. Without a
@@ -809,13 +946,64 @@ typedef struct tp_monitor_scalar_printer_desc {
 } tp_monitor_scalar_printer_desc;
 TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d);
 
+/* Runs a shell command when each stat of `names` has been reported since it ran last; looked at after each step and each epoch. {name}
+ * in the command is replaced as tp_cb_send_stat does it, and only by numbers: nothing that is reported can be read by the shell as
+ * anything else. A failing command is logged. [callbacks: SendMonitorData] */
+typedef struct tp_monitor_send_data_desc {
+    tp_at at_;
+    const char *command;
+    const char *names[TP_MAX_NAMES + 1];
+} tp_monitor_send_data_desc;
+TP_DEF tp_monitor *tp_monitor_send_data_(const tp_monitor_send_data_desc *d);
+
+/* Sends scalars, images (as PNG), the graph and the ends of epochs to comet.com by its REST interface, on a thread of its own. It needs
+ * libcurl, which is loaded when training begins; without it, or without an API key, training does not begin: a sentence says what is
+ * missing. A server that cannot be reached, or refuses, is a warning, and what it would have got is lost. after_train waits for
+ * what is still to be sent, at most 10 s. [callbacks: CometMLMonitor] */
+typedef struct tp_monitor_comet_desc {
+    tp_at at_;
+    const char *api_key;         /* NULL = $COMET_API_KEY */
+    const char *project_name;    /* NULL = $COMET_PROJECT_NAME, else "general" */
+    const char *workspace;       /* NULL = $COMET_WORKSPACE, else your default one */
+    const char *experiment_name; /* NULL: Comet chooses */
+    const char *experiment_key;  /* go on with this experiment; NULL: a new one */
+    const char *tags[TP_MAX_NAMES + 1];
+    const char *url;     /* NULL = "https://www.comet.com/api/rest/v2" */
+    const char *library; /* NULL = libcurl by its usual names */
+} tp_monitor_comet_desc;
+TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d);
+
+/* ==== >>report ======================================================================================== */
+
+/* <logger dir>/report.html: one page, in one file, that shows a training to people. It needs no server and loads nothing:
+ * open it from the disk, or send it to somebody. It shows the curves of all scalars (with smoothing, a log scale, zoom, and under the
+ * cursor the numbers that are in stats.json), histograms and images of summaries, the model as a drawing, the time and the
+ * memory traffic of each kernel of one step, parameters, the progress with the time that is left, and the log's last lines.
+ * While the training runs the page loads itself again.
+ *
+ * The file is written when training begins and ends, after an epoch, and every `every_secs` seconds within one; never so often that
+ * writing takes more than 1% of the time. It appears whole or not at all. Long curves are thinned: of each piece the first,
+ * last, smallest and largest value and a NaN are kept, 400,000 values in all. Histograms are kept of up to 48 steps, images of
+ * up to 8 (8 of a batch, no side larger than 256, 2 MB in all): the first, the newest, and those evenly between. Histograms
+ * and images travel in checkpoints, so that a resumed training is shown as one; scalars of before a resume are there if a JSONWriter is
+ * among the monitors. An error of the disk, or no memory, is logged, and training goes on; what is not on the disk at its end
+ * makes its status TP_ERR_IO. Without a logger's directory it does nothing, with a warning. */
+typedef struct tp_monitor_report_desc {
+    tp_at at_;
+    const char
+        *runs[TP_MAX_NAMES + 1]; /* directories of other trainings: the curves of their stats.json beside these */
+    double every_secs;           /* 0 = 5; TP_ZERO: after each step, whatever that costs */
+    tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: the third run, which takes longer for that */
+} tp_monitor_report_desc;
+TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d);
+
 /* ==== >>default sets ================================================================================== */
 
 /* MovingAverageSummary, ProgressBar, MergeAllSummaries, RunUpdateOps. Entries are NULL without memory. */
 #define TP_N_DEFAULT_CALLBACKS 4
 TP_DEF void tp_default_callbacks(tp_callback *list[TP_N_DEFAULT_CALLBACKS]);
-/* TFEventWriter, JSONWriter, ScalarPrinter. */
-#define TP_N_DEFAULT_MONITORS 3
+/* TFEventWriter, JSONWriter, ScalarPrinter, the report. */
+#define TP_N_DEFAULT_MONITORS 4
 TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS]);
 /* What a trainer puts in front of the user's callbacks: counts steps in the graph's global_step variable and
  * in train->global_step. [MaintainStepCounter] */
@@ -832,6 +1020,9 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #define tp_cb_dump_tensors(...) TP__CALL(callbacks, tp_cb_dump_tensors, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_tensor_printer(...) TP__CALL(callbacks, tp_cb_tensor_printer, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_simple_moving_average(...) TP__CALL(callbacks, tp_cb_simple_moving_average, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_dump_tensor_as_image(...) TP__CALL(callbacks, tp_cb_dump_tensor_as_image, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_inference_runner_base(...) TP__CALL(callbacks, tp_cb_inference_runner_base, #__VA_ARGS__, __VA_ARGS__)
+#define tp_monitor_send_data(...) TP__CALL(callbacks, tp_monitor_send_data, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_early_stopping(...) TP__CALL(callbacks, tp_cb_early_stopping, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_min_saver(...) TP__CALL(callbacks, tp_cb_min_saver, #__VA_ARGS__, __VA_ARGS__)
 #define tp_cb_max_saver(...) TP__CALL(callbacks, tp_cb_max_saver, #__VA_ARGS__, __VA_ARGS__)
@@ -853,6 +1044,9 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #define tp_cb_dump_tensors(names_, ...) TP__CALL1(callbacks, tp_cb_dump_tensors, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_tensor_printer(names_, ...) TP__CALL1(callbacks, tp_cb_tensor_printer, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_simple_moving_average(names_, ...) TP__CALL1(callbacks, tp_cb_simple_moving_average, names, names_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_dump_tensor_as_image(tensor_name_, ...) TP__CALL1(callbacks, tp_cb_dump_tensor_as_image, tensor_name, tensor_name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_cb_inference_runner_base(df_, ...) TP__CALL1(callbacks, tp_cb_inference_runner_base, df, df_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_monitor_send_data(command_, ...) TP__CALL1(callbacks, tp_monitor_send_data, command, command_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_early_stopping(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_early_stopping, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_min_saver(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_min_saver, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_cb_max_saver(monitor_stat_, ...) TP__CALL1(callbacks, tp_cb_max_saver, monitor_stat, monitor_stat_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
@@ -879,6 +1073,14 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 #define tp_inf_classification_error(...) TP__CALL(callbacks, tp_inf_classification_error, #__VA_ARGS__, __VA_ARGS__)
 #define tp_monitor_tf_event_writer(...) TP__CALL(callbacks, tp_monitor_tf_event_writer, #__VA_ARGS__, __VA_ARGS__)
 #define tp_monitor_scalar_printer(...) TP__CALL(callbacks, tp_monitor_scalar_printer, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_start_proc_or_thread(...) TP__CALL(callbacks, tp_cb_start_proc_or_thread, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_gpu_utilization_tracker(...) TP__CALL(callbacks, tp_cb_gpu_utilization_tracker, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_gpu_memory_tracker(...) TP__CALL(callbacks, tp_cb_gpu_memory_tracker, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_graph_profiler(...) TP__CALL(callbacks, tp_cb_graph_profiler, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_debug_cli(...) TP__CALL(callbacks, tp_cb_debug_cli, #__VA_ARGS__, __VA_ARGS__)
+#define tp_cb_inject_shell(...) TP__CALL(callbacks, tp_cb_inject_shell, #__VA_ARGS__, __VA_ARGS__)
+#define tp_monitor_comet(...) TP__CALL(callbacks, tp_monitor_comet, #__VA_ARGS__, __VA_ARGS__)
+#define tp_monitor_report(...) TP__CALL(callbacks, tp_monitor_report, #__VA_ARGS__, __VA_ARGS__)
 #endif
 /* clang-format on */
 
@@ -903,6 +1105,9 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void)
         TP__ZERO_OPTION(tp_cb_run_op_desc, run_before, NO),
         TP__ZERO_OPTION(tp_cb_run_op_desc, run_as_trigger, NO),
         TP__ZERO_OPTION(tp_cb_check_numerics_desc, run_as_trigger, NO),
+        TP__ZERO_OPTION(tp_cb_dump_tensor_as_image_desc, scale, ZERO),
+        TP__ZERO_OPTION(tp_cb_start_proc_or_thread_desc, stop_at_last, NO),
+        TP__ZERO_OPTION(tp_cb_graph_profiler_desc, dump_tracing, NO),
         TP__ZERO_OPTION(tp_cb_estimated_time_left_desc, median, NO),
         TP__ZERO_OPTION(tp_cb_model_saver_desc, max_to_keep, NONE),
         TP__ZERO_OPTION(tp_cb_model_saver_desc, keep_checkpoint_every_n_hours, ZERO),
@@ -910,6 +1115,8 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void)
         TP__ZERO_OPTION(tp_monitor_tf_event_writer_desc, max_queue, NONE),
         TP__ZERO_OPTION(tp_monitor_tf_event_writer_desc, flush_secs, ZERO),
         TP__ZERO_OPTION(tp_monitor_scalar_printer_desc, enable_epoch, NO),
+        TP__ZERO_OPTION(tp_monitor_report_desc, every_secs, ZERO),
+        TP__ZERO_OPTION(tp_monitor_report_desc, trace, NO),
         {NULL, NULL, 0, 0, TP__ZERO_NO},
     };
     /* clang-format on */
@@ -3428,6 +3635,316 @@ TP_DEF tp_callback *tp_cb_check_numerics_(const tp_cb_check_numerics_desc *d)
     return cb;
 }
 
+/* -- a tensor as pictures -------------------------------------------------------------------- >>callback
+ * DumpTensorAsImage */
+
+typedef struct tp__dump_image {
+    const char *tensor_name, *prefix, *dir;
+    tp_status (*map_func)(const tp_tensor *value, tp_tensor *image, void *user);
+    void *user;
+    double scale;
+    tp_node *node;
+} tp__dump_image;
+
+static tp_status tp__dump_image_before_train(tp_callback *cb)
+{
+    tp__dump_image *d = (tp__dump_image *)cb->user;
+    if (!(d->node = tp_callback_find(cb, d->tensor_name))) return TP_ERR_NAME;
+    if (!d->prefix) {
+        char *name = tp_arena_strdup(&cb->mem_, tp_node_name(d->node));
+        if (!name) return TP_ERR_NOMEM;
+        for (char *p = name; *p; p++)
+            if (*p == '/') *p = '_';
+        d->prefix = name;
+    }
+    return TP_OK;
+}
+
+/* One PNG file for each image. */
+static tp_status tp__dump_image_files(const tp__dump_image *d, int64_t epoch, const unsigned char *pixels,
+                                      const int64_t nhwc[4])
+{
+    tp_status st = TP_OK;
+    for (int64_t i = 0; i < nhwc[0] && st == TP_OK; i++) {
+        char path[TP__PATH], number[32] = "";
+        tp_buf png;
+        tp_writer *w = NULL;
+        memset(&png, 0, sizeof png);
+        if (i) snprintf(number, sizeof number, "-%lld", (long long)i);
+        st = tp__path(path, "%s/%s-ep%03lld%s.png", d->dir, d->prefix, (long long)epoch, number);
+        tp__png(&png, pixels + i * nhwc[1] * nhwc[2] * nhwc[3], nhwc[1], nhwc[2], nhwc[3]);
+        if (st == TP_OK && png.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for '%s'", path);
+        if (st == TP_OK) st = tp_writer_open(&w, path);
+        if (st == TP_OK) st = tp_writer_put(w, png.data, png.len);
+        if (st == TP_OK) st = tp_writer_commit(w);
+        else tp_writer_abort(w);
+        tp_buf_free(&png);
+    }
+    return st;
+}
+
+static tp_status tp__dump_image_value(tp_callback *cb, const tp_tensor *value)
+{
+    const tp__dump_image *d = (const tp__dump_image *)cb->user;
+    int64_t nhwc[4];
+    const tp_status st = tp__image_layout(value, nhwc);
+    if (st != TP_OK) return tp_fail(st, "DumpTensorAsImage of '%s': %s", d->tensor_name, tp_last_error());
+    const int64_t n = tp_tensor_size(value);
+    tp_tensor image;
+    memset(&image, 0, sizeof image);
+    tp_status done = tp_tensor_resize(&image, TP_U8, value->shape);
+    for (int64_t i = 0; i < n && done == TP_OK; i++) {
+        const double v = tp_tensor_get(value, i) * d->scale;
+        ((unsigned char *)image.data)[i] = (unsigned char)(v >= 255 ? 255 : v > 0 ? v : 0);
+    }
+    if (done == TP_OK && n > 0)
+        done = tp__dump_image_files(d, cb->train->epoch_num, (const unsigned char *)image.data, nhwc);
+    if (done == TP_OK && cb->train->monitors) done = tp_monitors_put_image(cb->train->monitors, d->prefix, &image);
+    tp_tensor_free(&image);
+    return done;
+}
+
+static tp_status tp__dump_image_trigger(tp_callback *cb)
+{
+    const tp__dump_image *d = (const tp__dump_image *)cb->user;
+    tp_tensor value, image;
+    memset(&value, 0, sizeof value);
+    memset(&image, 0, sizeof image);
+    tp_status st = tp_session_eval(cb->train->session, d->node, &value);
+    if (st == TP_OK && d->map_func) st = d->map_func(&value, &image, d->user);
+    if (st == TP_OK) st = tp__dump_image_value(cb, d->map_func ? &image : &value);
+    tp_tensor_free(&value);
+    tp_tensor_free(&image);
+    return st;
+}
+
+TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    const char *dir = tp_logger_dir();
+    if (!d->tensor_name)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "DumpTensorAsImage: the name of a tensor is missing");
+    if (!dir)
+        return tp_callback_fail(&d->at_, TP_ERR_STATE,
+                                "DumpTensorAsImage: no logger directory was set: tp_logger_set_dir");
+    tp_callback *cb = tp_callback_new("DumpTensorAsImage", sizeof(tp__dump_image));
+    tp__dump_image *i = cb ? (tp__dump_image *)cb->user : NULL;
+    if (!i || !(i->dir = tp_arena_strdup(&cb->mem_, dir)) ||
+        !(i->tensor_name = tp_arena_strdup(&cb->mem_, d->tensor_name)) ||
+        (d->prefix && !(i->prefix = tp_arena_strdup(&cb->mem_, d->prefix)))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    i->map_func = d->map_func;
+    i->user = d->user;
+    i->scale = d->scale > 0 && d->scale <= (double)TP_ZERO ? 0 : d->scale > 0 || d->scale < 0 ? d->scale : 255;
+    cb->before_train = tp__dump_image_before_train;
+    cb->trigger = tp__dump_image_trigger;
+    return cb;
+}
+
+/* -- processes and threads beside the training ------------------------------------------------ >>callback
+ * StartProcOrThread */
+
+/* A thread and what it shares with the training. It is freed when the thread has ended; one that never ends keeps it. */
+struct tp_stop_flag {
+    tp_mutex *mutex;
+    tp_cond *changed;
+    bool stop, done;
+    void (*run)(tp_stop_flag *f, void *user);
+    void *user;
+    tp_thread *thread;
+};
+
+TP_DEF bool tp_stop_flag_wait(tp_stop_flag *f, double seconds)
+{
+    TP__REQUIRE(f && seconds >= 0, true)
+    const double until = tp_time() + seconds;
+    tp_mutex_lock(f->mutex);
+    for (double left = seconds; !f->stop && left > 0; left = until - tp_time())
+        tp_cond_wait_for(f->changed, f->mutex, left);
+    const bool stop = f->stop;
+    tp_mutex_unlock(f->mutex);
+    return stop;
+}
+
+static void tp__startable_main(void *user)
+{
+    tp_stop_flag *f = (tp_stop_flag *)user;
+    f->run(f, f->user);
+    tp_mutex_lock(f->mutex);
+    f->done = true;
+    tp_cond_broadcast(f->changed);
+    tp_mutex_unlock(f->mutex);
+}
+
+static void tp__stop_flag_free(tp_stop_flag *f)
+{
+    if (!f) return;
+    tp_mutex_free(f->mutex);
+    tp_cond_free(f->changed);
+    tp_free(f);
+}
+
+static tp_status tp__startable_thread(const tp_startable *s, tp_stop_flag **flag)
+{
+    tp_stop_flag *f = (tp_stop_flag *)tp_calloc(1, sizeof *f);
+    tp_status st = f ? TP_OK : TP_ERR_NOMEM;
+    if (f) {
+        f->run = s->run;
+        f->user = s->user;
+        if (!(f->mutex = tp_mutex_new()) || !(f->changed = tp_cond_new())) st = TP_ERR_NOMEM;
+    }
+    if (st == TP_OK) st = tp_thread_start(&f->thread, tp__startable_main, f);
+    if (st == TP_OK) *flag = f;
+    else tp__stop_flag_free(f);
+    return st;
+}
+
+/* Waits for its end, at most so long. true: it has ended, and *flag is gone. */
+static bool tp__startable_join(tp_stop_flag **flag, bool stop, double seconds)
+{
+    tp_stop_flag *f = *flag;
+    const double until = tp_time() + seconds;
+    tp_mutex_lock(f->mutex);
+    f->stop = f->stop || stop;
+    tp_cond_broadcast(f->changed);
+    for (double left = seconds; !f->done && left > 0; left = until - tp_time())
+        tp_cond_wait_for(f->changed, f->mutex, left);
+    const bool done = f->done;
+    tp_mutex_unlock(f->mutex);
+    if (!done) return false;
+    tp_thread_join(f->thread);
+    tp__stop_flag_free(f);
+    *flag = NULL;
+    return true;
+}
+
+typedef struct tp__starter {
+    tp_startable item[TP_MAX_NAMES];
+    tp_stop_flag *flag[TP_MAX_NAMES]; /* of threads that run */
+    long pid[TP_MAX_NAMES];           /* of processes that run; 0: none */
+    int n;
+    bool stop;
+} tp__starter;
+
+static tp_status tp__starter_process(const tp_startable *s, long *pid)
+{
+#ifdef TP__OS_FORK
+    *pid = tp__os_spawn(s->argv);
+    if (*pid > 0) return TP_OK;
+    *pid = 0;
+    return tp_fail(TP_ERR_IO, "StartProcOrThread: cannot start '%s': %s", s->argv[0], tp__os_error());
+#else
+    *pid = 0;
+    return tp_fail(TP_ERR_UNSUPPORTED, "StartProcOrThread: '%s' is a process, which needs POSIX", s->argv[0]);
+#endif
+}
+
+static tp_status tp__starter_before_train(tp_callback *cb)
+{
+    tp__starter *s = (tp__starter *)cb->user;
+    tp_status st = TP_OK;
+    for (int i = 0; i < s->n && st == TP_OK; i++) {
+        if (s->flag[i] || s->pid[i]) continue;
+        if (s->item[i].argv) st = tp__starter_process(&s->item[i], &s->pid[i]);
+        else st = tp__startable_thread(&s->item[i], &s->flag[i]);
+        if (st == TP_OK) tp_log(TP_LOG_INFO, "Started %s.", s->item[i].argv ? s->item[i].argv[0] : "a thread");
+    }
+    return st;
+}
+
+/* The process is told to end, waited for, and killed if that takes too long. */
+static void tp__starter_end(long pid)
+{
+#ifdef TP__OS_FORK
+    char why[64];
+    const double until = tp_time() + 5;
+    bool ended = tp__os_child_ended(pid, false, why, sizeof why);
+    if (!ended) tp__os_terminate(pid, false);
+    while (!ended && tp_time() < until) {
+        tp__os_readable(-1, 0.01);
+        ended = tp__os_child_ended(pid, false, why, sizeof why);
+    }
+    if (ended) return;
+    tp_log(TP_LOG_ERROR, "StartProcOrThread: process %ld did not end within 5 s after it was told to; it is killed.",
+           pid);
+    tp__os_terminate(pid, true);
+    tp__os_child_ended(pid, true, why, sizeof why);
+#else
+    (void)pid;
+#endif
+}
+
+static tp_status tp__starter_after_train(tp_callback *cb)
+{
+    tp__starter *s = (tp__starter *)cb->user;
+    if (!s->stop) return TP_OK;
+    for (int i = 0; i < s->n; i++) {
+        if (s->pid[i]) tp__starter_end(s->pid[i]);
+        s->pid[i] = 0;
+        if (s->flag[i] && !tp__startable_join(&s->flag[i], true, 5))
+            tp_log(TP_LOG_ERROR, "StartProcOrThread: a thread did not end within 5 s after it was told to.");
+    }
+    return TP_OK;
+}
+
+static void tp__starter_close(tp_callback *cb)
+{
+    tp__starter *s = (tp__starter *)cb->user;
+    tp__starter_after_train(cb); /* of a training that did not begin */
+    for (int i = 0; i < s->n; i++)
+        if (s->flag[i]) tp__startable_join(&s->flag[i], false, 0); /* one that still runs keeps what it needs */
+}
+
+TP_DEF tp_callback *tp_cb_start_proc_or_thread_(const tp_cb_start_proc_or_thread_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    int n = 0;
+    while (n <= TP_MAX_NAMES && (d->startable[n].argv || d->startable[n].run)) n++;
+    if (n < 1 || n > TP_MAX_NAMES)
+        return tp_callback_fail(&d->at_, TP_ERR_ARG,
+                                "StartProcOrThread: .startable holds 1 to %d processes and threads, not %d",
+                                TP_MAX_NAMES, n);
+    for (int i = 0; i < n; i++)
+        if ((d->startable[i].argv && d->startable[i].run) || (d->startable[i].argv && !d->startable[i].argv[0]))
+            return tp_callback_fail(
+                &d->at_, TP_ERR_ARG,
+                "StartProcOrThread: .startable[%d] needs an .argv with a program, or .run, not both", i);
+    tp_callback *cb = tp_callback_new("StartProcOrThread", sizeof(tp__starter));
+    if (!cb) return NULL;
+    tp__starter *s = (tp__starter *)cb->user;
+    for (int i = 0; i < n; i++) s->item[i] = d->startable[i];
+    s->n = n;
+    s->stop = d->stop_at_last != TP_NO;
+    cb->chief_only = false;
+    cb->before_train = tp__starter_before_train;
+    cb->after_train = tp__starter_after_train;
+    cb->close = tp__starter_close;
+    return cb;
+}
+
+/* -- a time limit for each step --------------------------------------------------------------- >>callback
+ * SessionRunTimeout */
+
+static tp_status tp__timeout_before_train(tp_callback *cb)
+{
+    if (cb->train->hooked_session) tp_hooked_session_set_timeout(cb->train->hooked_session, *(const int64_t *)cb->user);
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_session_run_timeout(int64_t timeout_in_ms)
+{
+    if (timeout_in_ms < 1)
+        return tp_callback_fail(NULL, TP_ERR_ARG, "SessionRunTimeout: a limit of %lld ms makes no sense",
+                                (long long)timeout_in_ms);
+    tp_callback *cb = tp_callback_new("SessionRunTimeout", sizeof(int64_t));
+    if (!cb) return NULL;
+    *(int64_t *)cb->user = timeout_in_ms;
+    cb->before_train = tp__timeout_before_train;
+    return cb;
+}
+
 /* ==== >>progress ====================================================================================== */
 
 /* -- a bar: " 45%|####5     |90/200[00:12<00:14,7.50it/s], cost=0.31" */
@@ -3830,12 +4347,14 @@ static bool tp__send_value(tp_buf *text, const char *spec, size_t n, const tp_st
     return true;
 }
 
-static tp_status tp__send_trigger(tp_callback *cb)
+/* Runs a command with the values that `get` has for the names in it. */
+typedef tp_status (*tp__send_get_fn)(void *user, const char *name, tp_stat *stat);
+static tp_status tp__send_command(const char *who, const char *command, tp__send_get_fn get, void *user)
 {
     tp_buf text;
     tp_status st = TP_OK;
     memset(&text, 0, sizeof text);
-    for (const char *p = ((const tp__send *)cb->user)->command; *p && st == TP_OK;) {
+    for (const char *p = command; *p && st == TP_OK;) {
         if ((*p == '{' || *p == '}') && p[1] == *p) { /* {{ is a brace */
             tp_buf_put(&text, p, 1);
             p += 2;
@@ -3850,10 +4369,10 @@ static tp_status tp__send_trigger(tp_callback *cb)
         tp_stat stat;
         const char *colon = (const char *)memchr(p, ':', (size_t)(end - p)), *stop = colon ? colon : end;
         tp__format(name, sizeof name, "%.*s", (int)(stop - p - 1), p + 1);
-        st = tp_monitors_get_latest(cb->train->monitors, name, &stat);
+        st = get(user, name, &stat);
         if (st == TP_OK &&
             !tp__send_value(&text, colon ? colon + 1 : end, colon ? (size_t)(end - colon - 1) : 0, &stat))
-            st = tp_fail(TP_ERR_ARG, "SendStat: '%.*s' is no format of a number, as in {%s:.3f}; {{ stands for a brace",
+            st = tp_fail(TP_ERR_ARG, "%s: '%.*s' is no format of a number, as in {%s:.3f}; {{ stands for a brace", who,
                          (int)(end - p + 1), p, name);
         p = end + 1;
     }
@@ -3866,6 +4385,16 @@ static tp_status tp__send_trigger(tp_callback *cb)
     return st;
 }
 
+static tp_status tp__send_latest(void *user, const char *name, tp_stat *stat)
+{
+    return tp_monitors_get_latest((const tp_monitors *)user, name, stat);
+}
+
+static tp_status tp__send_trigger(tp_callback *cb)
+{
+    return tp__send_command("SendStat", ((const tp__send *)cb->user)->command, tp__send_latest, cb->train->monitors);
+}
+
 TP_DEF tp_callback *tp_cb_send_stat(const char *command)
 {
     if (!command) return tp_callback_fail(NULL, TP_ERR_ARG, "SendStat: the command is NULL");
@@ -3875,6 +4404,396 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command)
         return NULL;
     }
     cb->trigger = tp__send_trigger;
+    return cb;
+}
+
+/* ==== >>profiling ===================================================================================== */
+
+/* -- how busy GPUs are, as NVIDIA's library says -------------------------------------------------- >>callback
+ * GPUUtilizationTracker */
+
+typedef struct tp__nvml_rates {
+    unsigned gpu, memory; /* percent */
+} tp__nvml_rates;
+
+typedef struct tp__gpu_util {
+    int device[TP_MAX_NAMES], n;
+    bool chosen; /* the caller said which */
+    double interval;
+    const char *library_name;
+    void *library;
+    void *handle[TP_MAX_NAMES];
+    int (*rates)(void *gpu, tp__nvml_rates *rates);
+    int (*shutdown)(void);
+    tp_stop_flag *flag; /* of the thread that asks, while steps run */
+    double sum[TP_MAX_NAMES], last[TP_MAX_NAMES];
+    int samples, error;
+} tp__gpu_util;
+
+/* $CUDA_VISIBLE_DEVICES as numbers; false: it is not set, or holds something else. */
+static bool tp__gpu_util_visible(tp__gpu_util *u)
+{
+    const char *p = getenv("CUDA_VISIBLE_DEVICES");
+    int n = 0;
+    if (!p || !*p) return false;
+    for (;;) {
+        char *end;
+        const long v = strtol(p, &end, 10);
+        if (end == p || v < 0 || v > 1023 || n == TP_MAX_NAMES) return false;
+        u->device[n++] = (int)v;
+        p = end + strspn(end, " ");
+        if (!*p) break;
+        if (*p++ != ',') return false;
+    }
+    u->n = n;
+    return true;
+}
+
+/* Opens the library and finds the GPUs. NULL, or why nothing can be measured. */
+static const char *tp__gpu_util_open(tp__gpu_util *u)
+{
+    static const char *const usual[] = {
+#ifdef _WIN32
+        "nvml.dll",
+#else
+        "libnvidia-ml.so.1", "libnvidia-ml.so",
+#endif
+        NULL};
+    const char *const given[] = {u->library_name, NULL};
+    int (*init)(void) = NULL, (*count)(unsigned *n) = NULL, (*by_index)(unsigned i, void **gpu) = NULL;
+    unsigned there = 0;
+    if (!(u->library = tp__os_library(u->library_name ? given : usual)))
+        return "NVIDIA's library NVML cannot be loaded";
+    if (!tp__os_symbol(u->library, "nvmlInit_v2", &init) ||
+        !tp__os_symbol(u->library, "nvmlDeviceGetCount_v2", &count) ||
+        !tp__os_symbol(u->library, "nvmlDeviceGetHandleByIndex_v2", &by_index) ||
+        !tp__os_symbol(u->library, "nvmlDeviceGetUtilizationRates", &u->rates) ||
+        !tp__os_symbol(u->library, "nvmlShutdown", &u->shutdown))
+        return u->shutdown = NULL, "the library lacks functions of NVML";
+    if (init() != 0) return u->shutdown = NULL, "NVML cannot be initialised: is there a driver?";
+    if (count(&there) != 0 || there == 0) return "NVML knows no GPU";
+    if (!u->chosen && !tp__gpu_util_visible(u)) {
+        u->n = there < TP_MAX_NAMES ? (int)there : TP_MAX_NAMES;
+        for (int i = 0; i < u->n; i++) u->device[i] = i;
+        if (there > 1) tp_log(TP_LOG_WARN, "[GPUUtilizationTracker] all %u GPUs are monitored.", there);
+    }
+    for (int i = 0; i < u->n; i++)
+        if ((unsigned)u->device[i] >= there || by_index((unsigned)u->device[i], &u->handle[i]) != 0)
+            return "NVML does not know one of the GPUs that were asked for";
+    return NULL;
+}
+
+static void tp__gpu_util_shut(tp__gpu_util *u)
+{
+    if (u->flag) tp__startable_join(&u->flag, true, 1e9);
+    if (u->shutdown) u->shutdown();
+    u->shutdown = NULL;
+    tp__os_library_close(u->library);
+    u->library = NULL;
+}
+
+static tp_status tp__gpu_util_before_train(tp_callback *cb)
+{
+    tp__gpu_util *u = (tp__gpu_util *)cb->user;
+    const char *why = tp__gpu_util_open(u);
+    if (!why) return TP_OK;
+    tp_log(TP_LOG_WARN, "GPUUtilizationTracker does nothing: %s.", why);
+    tp__gpu_util_shut(u);
+    return TP_OK;
+}
+
+/* The thread: a sample now and after each interval. */
+static void tp__gpu_util_run(tp_stop_flag *f, void *user)
+{
+    tp__gpu_util *u = (tp__gpu_util *)user;
+    do {
+        for (int i = 0; i < u->n && !u->error; i++) {
+            tp__nvml_rates r;
+            memset(&r, 0, sizeof r);
+            u->error = u->rates(u->handle[i], &r);
+            u->last[i] = (double)r.gpu;
+            u->sum[i] += (double)r.gpu;
+        }
+        u->samples++;
+    } while (!u->error && !tp_stop_flag_wait(f, u->interval));
+}
+
+static tp_status tp__gpu_util_before_epoch(tp_callback *cb)
+{
+    tp__gpu_util *u = (tp__gpu_util *)cb->user;
+    tp_startable s;
+    if (!u->library || u->flag) return TP_OK;
+    memset(&s, 0, sizeof s);
+    memset(u->sum, 0, sizeof u->sum);
+    u->samples = 0;
+    s.run = tp__gpu_util_run;
+    s.user = u;
+    return tp__startable_thread(&s, &u->flag);
+}
+
+static tp_status tp__gpu_util_after_epoch(tp_callback *cb)
+{
+    tp__gpu_util *u = (tp__gpu_util *)cb->user;
+    if (u->flag) tp__startable_join(&u->flag, true, 1e9);
+    return TP_OK;
+}
+
+static tp_status tp__gpu_util_trigger_epoch(tp_callback *cb)
+{
+    tp__gpu_util *u = (tp__gpu_util *)cb->user;
+    tp_status st = TP_OK;
+    if (!u->library || u->samples < 1) return TP_OK;
+    if (u->error) {
+        tp_log(TP_LOG_WARN, "GPUUtilizationTracker does nothing from now on: NVML returned error %d.", u->error);
+        tp__gpu_util_shut(u);
+        return TP_OK;
+    }
+    const int n = u->samples > 1 ? u->samples - 1 : 1; /* the last one belongs to the end of the epoch */
+    for (int i = 0; i < u->n && st == TP_OK; i++) {
+        char name[32];
+        snprintf(name, sizeof name, "GPUUtil/%d", u->device[i]);
+        st = tp_monitors_put_scalar(cb->train->monitors, name,
+                                    (u->sum[i] - (u->samples > 1 ? u->last[i] : 0)) / (double)n);
+    }
+    return st;
+}
+
+static tp_status tp__gpu_util_after_train(tp_callback *cb)
+{
+    tp__gpu_util_shut((tp__gpu_util *)cb->user);
+    return TP_OK;
+}
+
+static void tp__gpu_util_close(tp_callback *cb) { tp__gpu_util_shut((tp__gpu_util *)cb->user); }
+
+/* NULL, or what is wrong with a list of devices. */
+static tp_callback *tp__bad_devices(const tp_at *at, const char *who, const int *devices, int n)
+{
+    if (n < 0 || n > TP_MAX_NAMES)
+        return tp_callback_fail(at, TP_ERR_ARG, "%s: .n_devices is %d, not 0 to %d", who, n, TP_MAX_NAMES);
+    for (int i = 0; i < n; i++)
+        if (devices[i] < 0) return tp_callback_fail(at, TP_ERR_ARG, "%s: .devices[%d] is %d", who, i, devices[i]);
+    return NULL;
+}
+
+TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_tracker_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    tp_callback *cb = tp__bad_devices(&d->at_, "GPUUtilizationTracker", d->devices, d->n_devices);
+    if (cb) return cb;
+    if (!(d->interval >= 0 && d->interval < 1e6))
+        return tp_callback_fail(&d->at_, TP_ERR_ARG, "GPUUtilizationTracker: .interval is %g s", d->interval);
+    cb = tp_callback_new("GPUUtilizationTracker", sizeof(tp__gpu_util));
+    tp__gpu_util *u = cb ? (tp__gpu_util *)cb->user : NULL;
+    if (!u || (d->library && !(u->library_name = tp_arena_strdup(&cb->mem_, d->library)))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    u->chosen = d->n_devices > 0;
+    u->n = d->n_devices;
+    for (int i = 0; i < u->n; i++) u->device[i] = d->devices[i];
+    u->interval = d->interval > 0 ? d->interval : 1;
+    cb->chief_only = false;
+    cb->before_train = tp__gpu_util_before_train;
+    cb->before_epoch = tp__gpu_util_before_epoch;
+    cb->after_epoch = tp__gpu_util_after_epoch;
+    cb->trigger_epoch = tp__gpu_util_trigger_epoch;
+    cb->after_train = tp__gpu_util_after_train;
+    cb->close = tp__gpu_util_close;
+    return cb;
+}
+
+/* -- memory of the session's devices ----------------------------------------------------------- >>callback
+ * GPUMemoryTracker */
+
+typedef struct tp__gpu_memory {
+    int device[TP_MAX_NAMES], n;
+    bool silent[TP_MAX_NAMES]; /* it does not tell */
+} tp__gpu_memory;
+
+static tp_status tp__gpu_memory_before_train(tp_callback *cb)
+{
+    tp__gpu_memory *m = (tp__gpu_memory *)cb->user;
+    for (int i = 0; i < m->n; i++) {
+        tp_device *d = m->device[i] < cb->train->session->n_device ? cb->train->session->device[m->device[i]] : NULL;
+        tp_memory_use use;
+        memset(&use, 0, sizeof use);
+        if (!d)
+            return tp_fail(TP_ERR_ARG, "GPUMemoryTracker: the session has no device %d, but %d", m->device[i],
+                           cb->train->session->n_device);
+        m->silent[i] = tp_device_memory(d, &use) != TP_OK || use.peak < 0;
+        if (m->silent[i]) tp_log(TP_LOG_WARN, "GPUMemoryTracker: %s does not tell how much memory it uses.", d->name);
+    }
+    return TP_OK;
+}
+
+static tp_status tp__gpu_memory_trigger(tp_callback *cb)
+{
+    const tp__gpu_memory *m = (const tp__gpu_memory *)cb->user;
+    tp_status st = TP_OK;
+    for (int i = 0; i < m->n && st == TP_OK; i++) {
+        tp_device *d = cb->train->session->device[m->device[i]];
+        tp_memory_use use;
+        char name[80];
+        memset(&use, 0, sizeof use);
+        if (m->silent[i] || tp_device_memory(d, &use) != TP_OK) continue;
+        if (d->host) snprintf(name, sizeof name, "PeakMemory(MB)/%s", d->name);
+        else snprintf(name, sizeof name, "PeakMemory(MB)/gpu:%d", m->device[i]);
+        st = tp_monitors_put_scalar(cb->train->monitors, name, (double)use.peak / 1e6);
+    }
+    return st;
+}
+
+TP_DEF tp_callback *tp_cb_gpu_memory_tracker_(const tp_cb_gpu_memory_tracker_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    tp_callback *cb = tp__bad_devices(&d->at_, "GPUMemoryTracker", d->devices, d->n_devices);
+    if (cb) return cb;
+    if (!(cb = tp_callback_new("GPUMemoryTracker", sizeof(tp__gpu_memory)))) return NULL;
+    tp__gpu_memory *m = (tp__gpu_memory *)cb->user;
+    m->n = d->n_devices ? d->n_devices : 1;
+    for (int i = 0; i < d->n_devices; i++) m->device[i] = d->devices[i];
+    cb->chief_only = false;
+    cb->before_train = tp__gpu_memory_before_train;
+    cb->trigger = tp__gpu_memory_trigger;
+    return cb;
+}
+
+/* -- traces of steps ---------------------------------------------------------------------------- >>callback
+ * GraphProfiler */
+
+typedef struct tp__profiler {
+    bool metadata, tracing, event;
+    const char *dir;
+    tp_trace trace;
+} tp__profiler;
+
+/* NodeExecStats{node_name=1 all_start_micros=2 op_start_rel_micros=3 op_end_rel_micros=4 all_end_rel_micros=5 timeline_label=8
+ * thread_id=10 all_start_nanos=13 op_start_rel_nanos=14 op_end_rel_nanos=15 all_end_rel_nanos=16} */
+static void tp__node_exec_stats(tp_buf *stats, const tp_trace_record *r, int64_t to_wall)
+{
+    tp_buf b;
+    memset(&b, 0, sizeof b);
+    const int64_t start = r->start + to_wall, took = r->end - r->start;
+    const char *const name = *r->node ? r->node : r->name;
+    tp__pb_bytes(&b, 1, name, strlen(name));
+    tp__pb_nonzero(&b, 2, start / 1000);
+    tp__pb_nonzero(&b, 4, took / 1000);
+    tp__pb_nonzero(&b, 5, took / 1000);
+    tp__pb_bytes(&b, 8, r->name, strlen(r->name));
+    tp__pb_nonzero(&b, 10, r->thread);
+    tp__pb_nonzero(&b, 13, start);
+    tp__pb_nonzero(&b, 15, took);
+    tp__pb_nonzero(&b, 16, took);
+    if (b.failed) stats->failed = true;
+    else tp__pb_bytes(stats, 2, b.data, b.len);
+    tp_buf_free(&b);
+}
+
+/* RunMetadata{step_stats=1{dev_stats=1{device=1 node_stats=2}}}: one for each device; what the run did beside kernels under
+ * "host". Times of workers and idle ones are left out: they are within the kernels'. */
+static tp_status tp__run_metadata(const tp_trace *t, tp_buf *out)
+{
+    tp_buf steps, device;
+    memset(&steps, 0, sizeof steps);
+    memset(&device, 0, sizeof device);
+    /* The trace's clock does not say what time it is. Its end was a moment ago. */
+    const int64_t to_wall = t->n ? (int64_t)(tp__os_wall() * 1e6) * 1000 - t->record[t->n - 1].end : 0;
+    for (int64_t i = 0; i < t->n; i++) {
+        const char *name = t->record[i].device;
+        bool listed = false;
+        for (int64_t k = 0; k < i && !listed; k++) listed = strcmp(t->record[k].device, name) == 0;
+        if (listed) continue;
+        device.len = 0;
+        tp__pb_bytes(&device, 1, *name ? name : "host", strlen(*name ? name : "host"));
+        for (int64_t k = i; k < t->n; k++)
+            if (t->record[k].kind != TP_TRACE_IDLE && t->record[k].kind != TP_TRACE_WORK &&
+                strcmp(t->record[k].device, name) == 0)
+                tp__node_exec_stats(&device, &t->record[k], to_wall);
+        if (device.failed) steps.failed = true;
+        else tp__pb_bytes(&steps, 1, device.data, device.len);
+    }
+    if (steps.failed) out->failed = true;
+    else tp__pb_bytes(out, 1, steps.data, steps.len);
+    tp_buf_free(&steps);
+    tp_buf_free(&device);
+    return out->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the metadata of a run") : TP_OK;
+}
+
+static tp_status tp__profiler_before_run(tp_callback *cb, tp_run_request *r)
+{
+    tp__profiler *p = (tp__profiler *)cb->user;
+    p->trace.n = p->trace.n_run = 0;
+    return tp_request_trace(r, &p->trace);
+}
+
+/* TaggedRunMetadata{tag=1 run_metadata=2} */
+static tp_status tp__profiler_event(tp_callback *cb, const tp_buf *metadata)
+{
+    char tag[64];
+    tp_buf b;
+    tp_event e;
+    memset(&b, 0, sizeof b);
+    memset(&e, 0, sizeof e);
+    snprintf(tag, sizeof tag, "trace-%lld", (long long)cb->train->global_step);
+    tp__pb_bytes(&b, 1, tag, strlen(tag));
+    tp__pb_bytes(&b, 2, metadata->data, metadata->len);
+    e.field = 8;
+    e.data = b.data;
+    e.size = b.len;
+    const tp_status st = b.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the event of a traced step")
+                                  : tp_monitors_put_event(cb->train->monitors, &e);
+    tp_buf_free(&b);
+    return st;
+}
+
+static tp_status tp__profiler_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    tp__profiler *p = (tp__profiler *)cb->user;
+    const long long step = (long long)cb->train->global_step;
+    char path[TP__PATH];
+    tp_buf metadata;
+    tp_writer *w = NULL;
+    tp_status st = TP_OK;
+    (void)v;
+    memset(&metadata, 0, sizeof metadata);
+    if (p->tracing) {
+        st = tp__path(path, "%s/chrome-trace-%lld.json", p->dir, step);
+        if (st == TP_OK) st = tp_trace_save(&p->trace, path);
+    }
+    if (st == TP_OK && (p->metadata || p->event)) st = tp__run_metadata(&p->trace, &metadata);
+    if (st == TP_OK && p->metadata) {
+        st = tp__path(path, "%s/runmetadata-%lld.pb", p->dir, step);
+        if (st == TP_OK) st = tp_writer_open(&w, path);
+        if (st == TP_OK) st = tp_writer_put(w, metadata.data, metadata.len);
+        if (st == TP_OK) st = tp_writer_commit(w);
+        else tp_writer_abort(w);
+    }
+    if (st == TP_OK && p->event) st = tp__profiler_event(cb, &metadata);
+    tp_buf_free(&metadata);
+    return st;
+}
+
+static void tp__profiler_close(tp_callback *cb) { tp_trace_free(&((tp__profiler *)cb->user)->trace); }
+
+TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    const char *dir = tp_logger_dir();
+    if (!dir)
+        return tp_callback_fail(&d->at_, TP_ERR_STATE, "GraphProfiler: no logger directory was set: tp_logger_set_dir");
+    tp_callback *cb = tp_callback_new("GraphProfiler", sizeof(tp__profiler));
+    tp__profiler *p = cb ? (tp__profiler *)cb->user : NULL;
+    if (!p || !(p->dir = tp_arena_strdup(&cb->mem_, dir))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    p->metadata = d->dump_metadata == TP_YES;
+    p->tracing = d->dump_tracing != TP_NO;
+    p->event = d->dump_event == TP_YES;
+    cb->before_run = tp__profiler_before_run;
+    cb->after_run = tp__profiler_after_run;
+    cb->close = tp__profiler_close;
     return cb;
 }
 
@@ -4778,6 +5697,9 @@ typedef struct tp__runner {
     int n_inf;
     tp_hook **extra;
     int n_extra;
+    tp_status (*build)(tp_callback *cb, tp_input_source *input, void *user); /* NULL: towers */
+    tp_node *(*find)(tp_callback *cb, const char *name, void *user);
+    void *user;
     const char *tower_name; /* of a single tower */
     const char **tower;     /* the names of all n_tower of them */
     int *device, n_tower;   /* where each is */
@@ -4857,22 +5779,26 @@ static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f, int i)
     return st;
 }
 
-/* What an inferencer fetches of one tower. */
-static tp_status tp__runner_find(tp_callback *cb, const tp_tower_handle *h, const tp_inferencer *inf, tp_node **node)
+/* What an inferencer fetches of tower t. */
+static tp_status tp__runner_find(tp_callback *cb, int t, const tp_inferencer *inf, tp_node **node)
 {
-    char text[TP__NEAREST_TEXT];
+    const tp__runner *r = (const tp__runner *)cb->user;
+    tp_tower_func *f = r->tower_func ? r->tower_func : cb->train->tower_func;
+    const tp_tower_handle *h = r->build ? NULL : tp_tower_func_find(f, r->tower[t]);
+    char text[TP__NEAREST_TEXT] = "";
     for (int k = 0; k < inf->n_names; k++) {
-        node[k] = tp_tower_handle_get(h, inf->names[k]);
-        if (!node[k]) node[k] = tp__node_named(cb->train->graph, inf->names[k]);
+        const char *name = inf->names[k];
+        if (r->build) node[k] = r->find ? r->find(cb, name, r->user) : tp_callback_find(cb, name);
+        else if (!(node[k] = tp_tower_handle_get(h, name))) node[k] = tp__node_named(cb->train->graph, name);
         if (node[k]) continue;
-        tp__node_near(cb->train->graph, inf->names[k], text);
-        return tp_fail(TP_ERR_NAME, "%s: in tower '%s': Tensor %s not found in the graph%s", inf->name, h->ctx.ns_name,
-                       inf->names[k], text[0] ? text : "!");
+        if (cb->train->graph) tp__node_near(cb->train->graph, name, text);
+        return tp_fail(TP_ERR_NAME, "%s: in %s'%s': Tensor %s not found in the graph%s", inf->name, h ? "tower " : "",
+                       h ? h->ctx.ns_name : r->name, name, text[0] ? text : "!");
     }
     return TP_OK;
 }
 
-static tp_status tp__runner_setup_graph(tp_callback *cb)
+static tp_status tp__runner_towers(tp_callback *cb)
 {
     tp__runner *r = (tp__runner *)cb->user;
     tp_tower_func *f = r->tower_func ? r->tower_func : cb->train->tower_func;
@@ -4885,6 +5811,13 @@ static tp_status tp__runner_setup_graph(tp_callback *cb)
                            r->tower[t]);
     tp_status st = tp_input_setup(r->input, cb->train->graph, specs, n);
     for (int t = 0; t < r->n_tower && st == TP_OK; t++) st = tp__runner_tower(cb, f, t);
+    return st;
+}
+
+static tp_status tp__runner_setup_graph(tp_callback *cb)
+{
+    tp__runner *r = (tp__runner *)cb->user;
+    tp_status st = r->build ? r->build(cb, r->input, r->user) : tp__runner_towers(cb);
     for (int i = 0; i < r->n_inf && st == TP_OK; i++) {
         tp_inferencer *inf = r->inf[i].inf;
         inf->train = cb->train;
@@ -4894,7 +5827,7 @@ static tp_status tp__runner_setup_graph(tp_callback *cb)
             (tp_node **)tp_arena_alloc(&cb->mem_, ((size_t)(inf->n_names * r->n_tower) + 1) * sizeof(tp_node *));
         if (!r->inf[i].node) return TP_ERR_NOMEM;
         for (int t = 0; t < r->n_tower && st == TP_OK; t++)
-            st = tp__runner_find(cb, tp_tower_func_find(f, r->tower[t]), inf, r->inf[i].node + t * inf->n_names);
+            st = tp__runner_find(cb, t, inf, r->inf[i].node + t * inf->n_names);
     }
     return st;
 }
@@ -4966,8 +5899,7 @@ static tp_status tp__runner_trigger(tp_callback *cb)
     if (st == TP_END) {
         if (r->fed && size > 0)
             return tp_fail(TP_ERR_STATE,
-                           "[%s] input stopped before reaching its size of %lld datapoints. "
-                           "Make the dataflow tell "
+                           "[%s] input stopped before reaching its size of %lld datapoints. Make the dataflow tell "
                            "its real size, or wrap it with tp_df_fixed_size",
                            r->name, (long long)size);
         st = TP_OK;
@@ -4993,7 +5925,8 @@ static void tp__runner_close(tp_callback *cb)
 
 /* What a runner is made of, whichever it is. */
 typedef struct tp__runner_options {
-    const char *name;
+    const char *name;      /* which runner it is, for sentences about the options */
+    const char *user_name; /* what the callback is called; NULL: name */
     tp_at at;
     tp_dataflow *df;
     tp_input_source *input;
@@ -5003,6 +5936,10 @@ typedef struct tp__runner_options {
     const int *devices;
     int n_devices;
     bool parallel;
+    bool base; /* build, find and user are the program's */
+    tp_status (*build)(tp_callback *cb, tp_input_source *input, void *user);
+    tp_node *(*find)(tp_callback *cb, const char *name, void *user);
+    void *user;
 } tp__runner_options;
 
 /* The dataflow as an input source, which takes it over also when it fails. */
@@ -5030,6 +5967,7 @@ static const char *tp__runner_mistake(const tp__runner_options *d)
         return "a StagingInput takes data ahead, which a round of inference must not: give what is in it";
     if (d->input && d->parallel && !d->input->feedfree)
         return "the input feeds one tower only: give the dataflow, or a QueueInput";
+    if (d->base && !d->build) return ".build is missing";
     if (wrong_device && d->parallel) return ".n_devices is how many towers there are: 1 or more";
     if (wrong_device) return ".device is a number of the session's devices, from 0";
     for (int i = 0; d->devices && i < d->n_devices; i++)
@@ -5041,7 +5979,10 @@ static const char *tp__runner_mistake(const tp__runner_options *d)
 static bool tp__runner_fill(tp_callback *cb, const tp__runner_options *d, int n_inf)
 {
     tp__runner *r = (tp__runner *)cb->user;
-    r->name = d->name;
+    r->name = cb->name = tp__arena_copy(&cb->mem_, d->user_name, d->name);
+    r->build = d->build;
+    r->find = d->find;
+    r->user = d->user;
     r->tower_func = d->tower_func;
     r->fed = d->df != NULL;
     r->n_tower = d->n_devices;
@@ -5049,7 +5990,7 @@ static bool tp__runner_fill(tp_callback *cb, const tp__runner_options *d, int n_
     r->inf = (tp__inf_hook *)tp_arena_alloc(&cb->mem_, (size_t)n_inf * sizeof *r->inf);
     r->tower = (const char **)tp_arena_alloc(&cb->mem_, (size_t)r->n_tower * sizeof *r->tower);
     r->device = (int *)tp_arena_alloc(&cb->mem_, (size_t)r->n_tower * sizeof *r->device);
-    bool ok = r->tower_name && r->inf && r->tower && r->device;
+    bool ok = r->name && r->tower_name && r->inf && r->tower && r->device;
     for (int i = 0; i < r->n_tower && ok; i++) {
         r->device[i] = d->devices ? d->devices[i] : i;
         r->tower[i] = d->parallel ? tp_arena_printf(&cb->mem_, "%s%d", r->tower_name, i) : r->tower_name;
@@ -5154,6 +6095,27 @@ TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_paral
     o.devices = d->devices;
     o.n_devices = d->n_devices;
     o.parallel = true;
+    return tp__runner_new(&o);
+}
+
+TP_DEF tp_callback *tp_cb_inference_runner_base_(const tp_cb_inference_runner_base_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    static const int first = 0;
+    tp__runner_options o;
+    memset(&o, 0, sizeof o);
+    o.name = "InferenceRunnerBase";
+    o.user_name = d->name;
+    o.at = d->at_;
+    o.df = d->df;
+    o.input = d->input;
+    o.inferencers = d->inferencers;
+    o.devices = &first;
+    o.n_devices = 1;
+    o.base = true;
+    o.build = d->build;
+    o.find = d->find;
+    o.user = d->user;
     return tp__runner_new(&o);
 }
 
@@ -5926,6 +6888,914 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
     return cb;
 }
 
+/* ==== >>debugger ====================================================================================== */
+/* Before a step runs, all that it will compute up to where it changes variables can be computed in an exec of the debugger's own:
+ * with what the step is fed, its random step and the variables as they are. So nothing of the training is changed. What was computed
+ * is kept, and fed to what is computed next. */
+
+typedef struct tp__debug_filter {
+    const char *name;
+    tp_tensor_filter_fn fn;
+    void *user;
+} tp__debug_filter;
+
+enum {
+    TP__DEBUG_PART = 1, /* of an operation: the step runs it */
+    TP__DEBUG_OPEN = 2, /* it can be looked at */
+    TP__DEBUG_KNOWN = 4 /* its values are there */
+};
+
+typedef struct tp__debugger {
+    tp__debug_filter filter[TP_MAX_NAMES];
+    int n_filter;
+    const char *script;            /* commands that come before those of stdin */
+    bool ended;                    /* there are no more commands */
+    int64_t pass;                  /* so many runs do not stop */
+    const tp__debug_filter *until; /* stop where a value passes this */
+    tp_callback *cb;
+    tp_exec *exec;
+    const tp_run_request *request; /* of the run that has stopped; NULL: outside of a run */
+    int n_op, n_value;
+    unsigned char *state; /* of operation i */
+    int *first;           /* its first value */
+    tp_tensor *value;
+    tp_feed *feed; /* room for a run */
+    tp_node **fetch;
+    const tp_tensor **got;
+    int next; /* the operation that `step` computes next */
+    tp_buf out;
+    bool leave;         /* the prompt: the training goes on */
+    tp_status leave_as; /* with this */
+} tp__debugger;
+
+/* -- filters */
+
+static bool tp__has_kind(const tp_tensor *value, bool nan, bool inf)
+{
+    const int64_t n = tp_dtype_is_float(value->dtype) ? tp_tensor_size(value) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tp_tensor_get(value, i);
+        if (tp__finite(x)) continue;
+        if (tp__is_not_a_number(x) ? nan : inf) return true;
+    }
+    return false;
+}
+static bool tp__has_inf_or_nan(const tp_node *node, const tp_tensor *value, void *user)
+{
+    return (void)node, (void)user, tp__has_kind(value, true, true);
+}
+static bool tp__has_nan(const tp_node *node, const tp_tensor *value, void *user)
+{
+    return (void)node, (void)user, tp__has_kind(value, true, false);
+}
+static bool tp__has_inf(const tp_node *node, const tp_tensor *value, void *user)
+{
+    return (void)node, (void)user, tp__has_kind(value, false, true);
+}
+static bool tp__all_zero(const tp_node *node, const tp_tensor *value, void *user)
+{
+    const int64_t n = tp_tensor_size(value);
+    int64_t i = 0;
+    (void)node, (void)user;
+    while (i < n && !(tp_tensor_get(value, i) < 0) && !(tp_tensor_get(value, i) > 0) &&
+           !tp__is_not_a_number(tp_tensor_get(value, i)))
+        i++;
+    return n > 0 && i == n;
+}
+
+static const tp__debug_filter *tp__debug_filter_find(const tp__debugger *d, const char *name)
+{
+    for (int i = 0; i < d->n_filter; i++)
+        if (strcmp(d->filter[i].name, name) == 0) return &d->filter[i];
+    return NULL;
+}
+
+/* -- what the run will do */
+
+static tp_status tp__debug_room(tp__debugger *d)
+{
+    const tp_graph *g = d->cb->train->graph;
+    tp_arena *a = &d->cb->mem_;
+    if (d->state) return TP_OK;
+    if (!g || !d->cb->train->session) return tp_fail(TP_ERR_STATE, "the debugger needs a graph and a session");
+    const int n = tp_graph_n_operations(g);
+    d->first = (int *)tp_arena_alloc(a, ((size_t)n + 1) * sizeof *d->first);
+    for (int i = 0; d->first && i < n; i++) {
+        d->first[i] = d->n_value;
+        d->n_value += tp_graph_operation(g, i)->n_out;
+    }
+    const size_t values = (size_t)d->n_value + 1;
+    d->value = (tp_tensor *)tp_arena_alloc(a, values * sizeof *d->value);
+    d->fetch = (tp_node **)tp_arena_alloc(a, values * sizeof *d->fetch);
+    d->got = (const tp_tensor **)tp_arena_alloc(a, values * sizeof *d->got);
+    d->feed = (tp_feed *)tp_arena_alloc(a, 2 * values * sizeof *d->feed);
+    d->exec = tp_exec_new(d->cb->train->session);
+    if (d->first && d->value && d->fetch && d->got && d->feed && d->exec)
+        d->state = (unsigned char *)tp_arena_alloc(a, (size_t)n + 1);
+    d->n_op = n;
+    return d->state ? TP_OK : tp_fail(TP_ERR_NOMEM, "out of memory for the debugger");
+}
+
+static bool tp__debug_fed(const tp__debugger *d, const tp_node *n)
+{
+    for (int i = 0; d->request && i < d->request->n_feed; i++)
+        if (d->request->feed[i].node == n) return true;
+    return false;
+}
+
+/* Can this operation be run twice? Its operands can. */
+static bool tp__debug_harmless(const tp__debugger *d, const tp_operation *o)
+{
+    const unsigned flags = o->row->flags;
+    bool fed = o->n_out > 0;
+    for (int k = 0; k < o->n_out; k++) fed = fed && tp__debug_fed(d, &o->out[k]);
+    if (fed) return true;
+    if (strcmp(o->row->name, "placeholder") == 0) return false;
+    if (flags & (TP_OP_WRITES_VAR | TP_OP_COLLECTIVE)) return false;
+    return !(flags & TP_OP_HOST) || o->row->fault || o->row == &tp__op_print;
+}
+
+/* Marks what the run does, and what of it can be looked at. */
+static tp_status tp__debug_begin(tp__debugger *d, const tp_run_request *request)
+{
+    const tp_graph *g = d->cb->train->graph;
+    const tp_status st = tp__debug_room(d);
+    if (st != TP_OK) return st;
+    d->request = request;
+    d->next = 0;
+    memset(d->state, request ? 0 : TP__DEBUG_PART, (size_t)d->n_op);
+    for (int i = 0; request && i < request->n_fetch; i++)
+        if (request->fetch[i]->op->id < d->n_op) d->state[request->fetch[i]->op->id] = TP__DEBUG_PART;
+    for (int i = d->n_op - 1; i >= 0; i--) { /* operands are older than what reads them */
+        const tp_operation *o = tp_graph_operation(g, i);
+        if (!(d->state[i] & TP__DEBUG_PART)) continue;
+        for (int k = 0; k < o->n_in; k++) d->state[o->in[k]->op->id] |= TP__DEBUG_PART;
+        for (int k = 0; k < o->n_ctrl; k++) d->state[o->ctrl[k]->id] |= TP__DEBUG_PART;
+    }
+    for (int i = 0; i < d->n_op; i++) {
+        const tp_operation *o = tp_graph_operation(g, i);
+        bool open = tp__debug_harmless(d, o);
+        for (int k = 0; k < o->n_in && open; k++) open = (d->state[o->in[k]->op->id] & TP__DEBUG_OPEN) != 0;
+        for (int k = 0; k < o->n_ctrl && open; k++) open = (d->state[o->ctrl[k]->id] & TP__DEBUG_OPEN) != 0;
+        if (open) d->state[i] |= TP__DEBUG_OPEN;
+    }
+    return TP_OK;
+}
+
+static int tp__debug_count(const tp__debugger *d, unsigned marks)
+{
+    int n = 0;
+    for (int i = 0; i < d->n_op; i++) n += (d->state[i] & marks) == marks;
+    return n;
+}
+
+/* Feeds what is known of an operation's operands; a placeholder is fed by the run itself. */
+static int tp__debug_feed(const tp__debugger *d, const tp_operation *o, int n_feed)
+{
+    for (int k = 0; k < o->n_in; k++) {
+        tp_node *x = o->in[k];
+        bool there = (x->op->row->flags & TP_OP_SOURCE) || !(d->state[x->op->id] & TP__DEBUG_KNOWN);
+        for (int i = 0; i < n_feed && !there; i++) there = d->feed[i].node == x;
+        const tp_tensor *v = &d->value[d->first[x->op->id] + x->index];
+        if (there || n_feed >= 2 * d->n_value) continue;
+        d->feed[n_feed].node = x;
+        memset(&d->feed[n_feed].value, 0, sizeof d->feed[n_feed].value);
+        tp_tensor_view(&d->feed[n_feed++].value, v->dtype, v->shape, v->data);
+    }
+    return n_feed;
+}
+
+/* Computes those of the operations from..to that have one of the marks and can be looked at, in one run. */
+static tp_status tp__debug_compute(tp__debugger *d, int from, int to, unsigned marks)
+{
+    const tp_graph *g = d->cb->train->graph;
+    int n_fetch = 0, n_feed = 0;
+    for (int i = 0; d->request && i < d->request->n_feed; i++) d->feed[n_feed++] = d->request->feed[i];
+    for (int i = from; i <= to; i++) {
+        const tp_operation *o = tp_graph_operation(g, i);
+        if (!(d->state[i] & marks) || !(d->state[i] & TP__DEBUG_OPEN) || (d->state[i] & TP__DEBUG_KNOWN)) continue;
+        n_feed = tp__debug_feed(d, o, n_feed);
+        for (int k = 0; k < o->n_out; k++) {
+            d->got[n_fetch] = NULL;
+            d->fetch[n_fetch++] = &o->out[k];
+        }
+    }
+    if (!n_fetch) return TP_OK;
+    if (d->request) tp_exec_set_random_step(d->exec, tp_exec_random_step(d->request->exec));
+    tp_status st = tp_exec_run(d->exec, d->feed, n_feed, d->fetch, n_fetch, d->got);
+    if (st != TP_OK && st != TP_ERR_NUMERIC) return st; /* a check of numbers fails when all values are there */
+    st = TP_OK;
+    for (int i = 0; i < n_fetch && st == TP_OK; i++) {
+        const tp_operation *o = d->fetch[i]->op;
+        if (!d->got[i]) continue;
+        st = tp_tensor_copy(&d->value[d->first[o->id] + d->fetch[i]->index], d->got[i]);
+        if (st == TP_OK) d->state[o->id] |= TP__DEBUG_KNOWN;
+    }
+    return st;
+}
+
+/* -- what is printed */
+
+static void tp__debug_name(tp_buf *b, const tp_node *n)
+{
+    tp_buf_printf(b, n->index ? "%s:%d" : "%s", tp_node_name(n), n->index);
+}
+
+/* "f32 (2,3)  min -1 mean 0.5 max 2", and how many are NaN or infinite */
+static void tp__debug_summary(tp_buf *b, const tp_tensor *v)
+{
+    char shape[TP_SHAPE_TEXT];
+    const int64_t n = tp_tensor_size(v);
+    double low = 0, high = 0, sum = 0;
+    int64_t nan = 0, inf = 0, finite = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tp_tensor_get(v, i);
+        nan += tp__is_not_a_number(x);
+        inf += !tp__finite(x) && !tp__is_not_a_number(x);
+        if (!tp__finite(x)) continue;
+        if (!finite || x < low) low = x;
+        if (!finite || x > high) high = x;
+        sum += x;
+        finite++;
+    }
+    tp_buf_printf(b, "%s %s", tp_dtype_name(v->dtype), tp_shape_text(&v->shape, shape));
+    if (finite == 1) tp_buf_printf(b, "  %.6g", low);
+    else if (finite) tp_buf_printf(b, "  min %.4g mean %.4g max %.4g", low, sum / (double)finite, high);
+    if (nan) tp_buf_printf(b, "  nan %lld of %lld", (long long)nan, (long long)n);
+    if (inf) tp_buf_printf(b, "  inf %lld of %lld", (long long)inf, (long long)n);
+}
+
+/* A line for each value of an operation. */
+static void tp__debug_line(tp__debugger *d, const tp_operation *o)
+{
+    for (int k = 0; k < o->n_out; k++) {
+        const size_t begin = d->out.len;
+        tp_buf_printf(&d->out, "%5d  ", o->id);
+        tp__debug_name(&d->out, &o->out[k]);
+        while (d->out.len - begin < 44 && !d->out.failed) tp_buf_put(&d->out, " ", 1);
+        tp_buf_printf(&d->out, " %-14s ", o->row->name);
+        if (d->state[o->id] & TP__DEBUG_KNOWN) tp__debug_summary(&d->out, &d->value[d->first[o->id] + k]);
+        else tp_buf_printf(&d->out, d->state[o->id] & TP__DEBUG_OPEN ? "not computed yet" : "cannot be looked at");
+        tp_buf_printf(&d->out, "\n");
+    }
+}
+
+static void tp__debug_where(tp_buf *b, const tp_operation *o)
+{
+    char place[TP__PLACE_TEXT];
+    tp__place_text(&o->at, place);
+    if (*place) tp_buf_printf(b, ", made at %.*s", (int)strlen(place) - 2, place); /* without ": " */
+}
+
+static void tp__debug_flush(tp__debugger *d)
+{
+    if (d->out.len) fwrite(d->out.data, 1, d->out.len, stdout);
+    if (d->out.failed) fputs("(there is no memory for this answer)\n", stdout);
+    fflush(stdout);
+    tp_buf_free(&d->out);
+    memset(&d->out, 0, sizeof d->out);
+}
+
+/* Why an operation cannot be looked at: the oldest of its operands that cannot. */
+static void tp__debug_why_closed(tp__debugger *d, const tp_operation *o)
+{
+    const tp_operation *at = o;
+    for (;;) {
+        const tp_operation *before = NULL;
+        for (int k = 0; k < at->n_in && !before; k++)
+            if (!(d->state[at->in[k]->op->id] & TP__DEBUG_OPEN)) before = at->in[k]->op;
+        for (int k = 0; k < at->n_ctrl && !before; k++)
+            if (!(d->state[at->ctrl[k]->id] & TP__DEBUG_OPEN)) before = at->ctrl[k];
+        if (!before) break;
+        at = before;
+    }
+    const char *what = strcmp(at->row->name, "placeholder") == 0 ? "gets no data here"
+                       : at->row->flags & TP_OP_WRITES_VAR       ? "changes a variable"
+                       : at->row->flags & TP_OP_COLLECTIVE       ? "waits for other machines"
+                                                                 : "runs a function of the program";
+    tp_buf_printf(&d->out, "'%s' cannot be looked at here: %s'%s' %s\n", o->name,
+                  at == o ? "" : "it depends on another operation, ", at->name, what);
+}
+
+/* -- the words of a command */
+
+enum { TP__DEBUG_WORDS = 8, TP__DEBUG_LINE = 1024 };
+typedef struct tp__debug_args {
+    char text[TP__DEBUG_LINE];
+    const char *word[TP__DEBUG_WORDS];
+    int n;
+} tp__debug_args;
+
+/* Words are apart by spaces, but not in brackets. */
+static void tp__debug_split(tp__debug_args *a, const char *line)
+{
+    char *p = a->text;
+    int depth = 0;
+    snprintf(a->text, sizeof a->text, "%s", line);
+    for (a->n = 0; a->n < TP__DEBUG_WORDS; a->n++) {
+        p += strspn(p, " \t\r\n");
+        if (!*p) return;
+        a->word[a->n] = p;
+        for (; *p && (depth > 0 || !strchr(" \t\r\n", *p)); p++) depth += (*p == '[') - (*p == ']' && depth > 0);
+        if (*p) *p++ = 0;
+    }
+}
+
+/* A natural number; -1: it is none. */
+static int64_t tp__debug_number(const char *text)
+{
+    char *end;
+    const long long v = strtoll(text, &end, 10);
+    return end == text || *end || v < 0 ? -1 : (int64_t)v;
+}
+
+/* The node of a name, or NULL with an answer. */
+static tp_node *tp__debug_find(tp__debugger *d, const char *name)
+{
+    tp_node *n = tp__train_find(d->cb->train, name);
+    if (!n) tp_buf_printf(&d->out, "%s\n", tp_last_error());
+    return n;
+}
+
+/* The same, and its value is there. */
+static tp_node *tp__debug_value(tp__debugger *d, const char *name)
+{
+    tp_node *n = tp__debug_find(d, name);
+    if (!n) return NULL;
+    const int id = n->op->id;
+    if (!(d->state[id] & TP__DEBUG_OPEN)) {
+        tp__debug_why_closed(d, n->op);
+        return NULL;
+    }
+    if (tp__debug_compute(d, id, id, TP__DEBUG_OPEN) != TP_OK) {
+        tp_buf_printf(&d->out, "%s\n", tp_last_error());
+        return NULL;
+    }
+    return n;
+}
+
+/* -- commands; each has found its words */
+
+static void tp__debug_go(tp__debugger *d, tp_status st)
+{
+    d->leave = true;
+    d->leave_as = st;
+}
+
+static void tp__debug_run(tp__debugger *d, const tp__debug_args *a)
+{
+    const int64_t n = a->n > 1 ? tp__debug_number(a->word[1]) : 1;
+    d->pass = 0;
+    d->until = NULL;
+    if (a->n == 3 && strcmp(a->word[1], "-f") == 0) {
+        if (!(d->until = tp__debug_filter_find(d, a->word[2]))) {
+            tp_buf_printf(&d->out, "there is no filter '%s'; 'filters' lists them\n", a->word[2]);
+            return;
+        }
+    } else if (a->n == 2 && strcmp(a->word[1], "-n") == 0) {
+        d->ended = true;
+    } else if (n < 1 || a->n > 2) {
+        tp_buf_printf(&d->out, "run [N | -f FILTER | -n]\n");
+        return;
+    } else {
+        d->pass = n - 1;
+    }
+    tp__debug_go(d, TP_OK);
+}
+
+static void tp__debug_steps(tp__debugger *d, const tp__debug_args *a)
+{
+    int64_t n = a->n > 1 ? tp__debug_number(a->word[1]) : 1;
+    if (n < 1) {
+        tp_buf_printf(&d->out, "step [N]\n");
+        return;
+    }
+    for (; n > 0 && d->next < d->n_op; d->next++) {
+        const int i = d->next;
+        if (!(d->state[i] & TP__DEBUG_PART) || !(d->state[i] & TP__DEBUG_OPEN)) continue;
+        if (tp__debug_compute(d, i, i, TP__DEBUG_PART) != TP_OK) {
+            tp_buf_printf(&d->out, "%s\n", tp_last_error());
+            return;
+        }
+        tp__debug_line(d, tp_graph_operation(d->cb->train->graph, i));
+        n--;
+    }
+    if (n > 0) tp_buf_printf(&d->out, "all that can be looked at before the step runs is computed\n");
+}
+
+static void tp__debug_to(tp__debugger *d, const tp__debug_args *a)
+{
+    tp_node *n = a->n == 2 ? tp__debug_find(d, a->word[1]) : NULL;
+    if (a->n != 2) tp_buf_printf(&d->out, "to NODE\n");
+    if (!n) return;
+    if (!(d->state[n->op->id] & TP__DEBUG_OPEN)) {
+        tp__debug_why_closed(d, n->op);
+    } else if (tp__debug_compute(d, 0, n->op->id, TP__DEBUG_PART) != TP_OK || !tp__debug_value(d, a->word[1])) {
+        tp_buf_printf(&d->out, "%s\n", tp_last_error());
+    } else {
+        d->next = n->op->id + 1;
+        tp__debug_line(d, n->op);
+    }
+}
+
+static bool tp__debug_passes(const tp__debugger *d, const tp_operation *o, const tp__debug_filter *f)
+{
+    for (int k = 0; k < o->n_out; k++)
+        if ((d->state[o->id] & TP__DEBUG_KNOWN) && f->fn(&o->out[k], &d->value[d->first[o->id] + k], f->user))
+            return true;
+    return false;
+}
+
+static void tp__debug_list(tp__debugger *d, const tp__debug_args *a)
+{
+    const tp__debug_filter *f = NULL;
+    const char *pattern = NULL;
+    tp_regex *re = NULL;
+    int shown = 0;
+    for (int i = 1; i < a->n; i++) {
+        if (strcmp(a->word[i], "-f") == 0 && i + 1 < a->n) {
+            if (!(f = tp__debug_filter_find(d, a->word[++i]))) {
+                tp_buf_printf(&d->out, "there is no filter '%s'; 'filters' lists them\n", a->word[i]);
+                return;
+            }
+        } else {
+            pattern = a->word[i];
+        }
+    }
+    if ((pattern && tp_regex_new(pattern, &re) != TP_OK) ||
+        tp__debug_compute(d, 0, d->n_op - 1, TP__DEBUG_PART) != TP_OK) {
+        tp_buf_printf(&d->out, "%s\n", tp_last_error());
+        tp_regex_free(re);
+        return;
+    }
+    for (int i = 0; i < d->n_op; i++) {
+        const tp_operation *o = tp_graph_operation(d->cb->train->graph, i);
+        bool hit = (d->state[i] & TP__DEBUG_PART) && (!f || tp__debug_passes(d, o, f));
+        if (hit && re && tp_regex_search(re, o->name, &hit, NULL, 0) != TP_OK) hit = false;
+        if (!hit) continue;
+        tp__debug_line(d, o);
+        shown++;
+    }
+    tp_buf_printf(&d->out, "%d of %d operations\n", shown, tp__debug_count(d, TP__DEBUG_PART));
+    tp_regex_free(re);
+}
+
+/* "[2, 0:3, :]": the first index and the end of each dimension. false: it is no slice of this shape. */
+static bool tp__debug_slice(const char *p, const tp_shape *s, int64_t *from, int64_t *to)
+{
+    for (int i = 0; i < s->ndim; i++) {
+        from[i] = 0;
+        to[i] = s->dim[i];
+    }
+    if (!*p) return true;
+    if (*p++ != '[') return false;
+    for (int i = 0;; i++) {
+        char *end;
+        p += strspn(p, " ");
+        if (i >= s->ndim) return false;
+        const bool has_first = *p != ':' && *p != ',' && *p != ']';
+        int64_t v = has_first ? strtoll(p, &end, 10) : 0;
+        if (has_first && end == p) return false;
+        if (has_first) p = end;
+        from[i] = v < 0 ? v + s->dim[i] : v;
+        if (has_first && *p != ':') to[i] = from[i] + 1;
+        if (*p == ':') {
+            p++;
+            v = strtoll(p, &end, 10);
+            if (end != p) to[i] = v < 0 ? v + s->dim[i] : v < s->dim[i] ? v : s->dim[i];
+            p = end;
+        }
+        p += strspn(p, " ");
+        if (from[i] < 0 || from[i] >= s->dim[i] || to[i] > s->dim[i] || to[i] <= from[i]) return false;
+        if (*p == ']') return p[1] == 0;
+        if (*p++ != ',') return false;
+    }
+}
+
+/* The elements, a line for each index of the dimensions before the last. */
+static void tp__debug_elements(tp__debugger *d, const tp_tensor *v, const int64_t *from, const int64_t *to, bool all)
+{
+    const tp_shape *s = &v->shape;
+    const int last = s->ndim - 1;
+    int64_t at[TP_MAX_DIMS], lines = 0, left_out = 0;
+    for (int i = 0; i < s->ndim; i++) at[i] = from[i];
+    for (bool more = tp_tensor_size(v) > 0; more;) {
+        if (!all && lines >= 20) left_out++;
+        else {
+            if (s->ndim > 1) tp_buf_printf(&d->out, "[");
+            for (int i = 0; i < last; i++) tp_buf_printf(&d->out, "%s%lld", i ? "," : "", (long long)at[i]);
+            if (s->ndim > 1) tp_buf_printf(&d->out, "] ");
+            const int64_t end = s->ndim ? to[last] : 1;
+            for (int64_t k = s->ndim ? from[last] : 0; k < end; k++) {
+                int64_t index = 0;
+                for (int i = 0; i < last; i++) index = index * s->dim[i] + at[i];
+                if (s->ndim) index = index * s->dim[last] + k;
+                if (!all && k - from[last < 0 ? 0 : last] >= 12) {
+                    tp_buf_printf(&d->out, " ..");
+                    break;
+                }
+                tp_buf_printf(&d->out, " %.6g", tp_tensor_get(v, index));
+            }
+            tp_buf_printf(&d->out, "\n");
+        }
+        lines++;
+        int i = last - 1;
+        for (; i >= 0 && ++at[i] >= to[i]; i--) at[i] = from[i];
+        more = i >= 0;
+    }
+    if (left_out) tp_buf_printf(&d->out, "%lld more lines: print a slice, or -a for all\n", (long long)left_out);
+}
+
+static void tp__debug_print(tp__debugger *d, const tp__debug_args *a)
+{
+    int64_t from[TP_MAX_DIMS + 1], to[TP_MAX_DIMS + 1];
+    char name[TP__DEBUG_LINE];
+    const bool all = a->n == 3 && strcmp(a->word[2], "-a") == 0;
+    memset(from, 0, sizeof from);
+    memset(to, 0, sizeof to);
+    if (a->n < 2 || (a->n > 2 && !all)) {
+        tp_buf_printf(&d->out, "print NODE[SLICE] [-a]\n");
+        return;
+    }
+    const size_t length = strcspn(a->word[1], "[");
+    snprintf(name, sizeof name, "%.*s", (int)length, a->word[1]);
+    const tp_node *n = tp__debug_value(d, name);
+    if (!n) return;
+    const tp_tensor *v = &d->value[d->first[n->op->id] + n->index];
+    tp__debug_name(&d->out, n);
+    tp_buf_printf(&d->out, "  ");
+    tp__debug_summary(&d->out, v);
+    tp_buf_printf(&d->out, "\n");
+    if (tp__debug_slice(a->word[1] + length, &v->shape, from, to)) tp__debug_elements(d, v, from, to, all);
+    else tp_buf_printf(&d->out, "'%s' is no slice of this shape; one is [0, 2:5, :]\n", a->word[1] + length);
+}
+
+/* Who reads one of its values. */
+static void tp__debug_readers(tp__debugger *d, const tp_operation *o, bool lines)
+{
+    int n = 0;
+    for (int i = o->id + 1; i < d->n_op; i++) {
+        const tp_operation *r = tp_graph_operation(d->cb->train->graph, i);
+        bool reads = false;
+        for (int k = 0; k < r->n_in; k++) reads = reads || r->in[k]->op == o;
+        if (!reads) continue;
+        if (lines) tp__debug_line(d, r);
+        else tp_buf_printf(&d->out, "%s%s", n ? ", " : "", r->name);
+        n++;
+    }
+    if (!n) tp_buf_printf(&d->out, lines ? "no operation reads it\n" : "nothing");
+}
+
+static void tp__debug_node(tp__debugger *d, const tp__debug_args *a)
+{
+    const tp_node *n = a->n == 2 ? tp__debug_find(d, a->word[1]) : NULL;
+    if (a->n != 2) tp_buf_printf(&d->out, "node NODE\n");
+    if (!n) return;
+    const tp_operation *o = n->op;
+    tp_buf_printf(&d->out, "%s: operation %d, %s", o->name, o->id, o->row->name);
+    tp__debug_where(&d->out, o);
+    tp_buf_printf(&d->out, "\n  makes\n");
+    tp__debug_line(d, o);
+    if (o->n_in) tp_buf_printf(&d->out, "  reads\n");
+    for (int k = 0; k < o->n_in; k++) tp__debug_line(d, o->in[k]->op);
+    if (o->n_ctrl) tp_buf_printf(&d->out, "  runs after\n");
+    for (int k = 0; k < o->n_ctrl; k++) tp__debug_line(d, o->ctrl[k]);
+    tp_buf_printf(&d->out, "  is read by ");
+    tp__debug_readers(d, o, false);
+    tp_buf_printf(&d->out, "\n");
+    if (!(d->state[o->id] & TP__DEBUG_OPEN)) tp__debug_why_closed(d, o);
+}
+
+static void tp__debug_inputs(tp__debugger *d, const tp__debug_args *a)
+{
+    const tp_node *n = a->n == 2 ? tp__debug_find(d, a->word[1]) : NULL;
+    if (a->n != 2) tp_buf_printf(&d->out, "inputs NODE\n");
+    for (int k = 0; n && k < n->op->n_in; k++) tp__debug_line(d, n->op->in[k]->op);
+    if (n && !n->op->n_in) tp_buf_printf(&d->out, "it reads nothing\n");
+}
+
+static void tp__debug_outputs(tp__debugger *d, const tp__debug_args *a)
+{
+    const tp_node *n = a->n == 2 ? tp__debug_find(d, a->word[1]) : NULL;
+    if (a->n != 2) tp_buf_printf(&d->out, "outputs NODE\n");
+    if (n) tp__debug_readers(d, n->op, true);
+}
+
+static void tp__debug_filters(tp__debugger *d, const tp__debug_args *a)
+{
+    (void)a;
+    for (int i = 0; i < d->n_filter; i++) tp_buf_printf(&d->out, "%s\n", d->filter[i].name);
+}
+
+static void tp__debug_stat(tp__debugger *d, const tp__debug_args *a)
+{
+    const tp_monitors *m = d->cb->train->monitors;
+    int n = 0;
+    for (int i = 0; m && i < m->n_history; i++) {
+        const struct tp__history *h = &m->history[i];
+        if (!h->n || (a->n > 1 && strcmp(a->word[1], h->name) != 0)) continue;
+        tp_buf_printf(&d->out, "%s: %.6g (global_step %lld)\n", h->name, h->stat[h->n - 1].value,
+                      (long long)h->stat[h->n - 1].step);
+        n++;
+    }
+    if (!n) tp_buf_printf(&d->out, "nothing of that name was reported\n");
+}
+
+static void tp__debug_set(tp__debugger *d, const tp__debug_args *a)
+{
+    tp_node *n = a->n == 3 ? tp__debug_find(d, a->word[1]) : NULL;
+    const tp_variable *v = n ? tp_node_variable(n) : NULL;
+    const char *end = "";
+    const double value = a->n == 3 ? tp_parse_double(a->word[2], &end) : 0;
+    tp_tensor t;
+    memset(&t, 0, sizeof t);
+    if (a->n != 3 || end == a->word[2] || *end) {
+        tp_buf_printf(&d->out, "set VARIABLE VALUE\n");
+    } else if (n && (!v || tp_shape_size(&v->shape) != 1)) {
+        tp_buf_printf(&d->out, "'%s' is no variable of one number\n", a->word[1]);
+    } else if (n) {
+        tp_status st = tp_tensor_resize(&t, v->dtype, v->shape);
+        if (st == TP_OK) tp_tensor_set(&t, 0, value);
+        if (st == TP_OK) st = tp_session_load(d->cb->train->session, v, &t);
+        if (st == TP_OK) st = tp__debug_begin(d, d->request); /* what was computed with the old value is void */
+        tp_buf_printf(&d->out, "%s\n", st == TP_OK ? "set" : tp_last_error());
+    }
+    tp_tensor_free(&t);
+}
+
+static tp_status tp__debug_save_one(tp_callback *cb, void *user)
+{
+    if (tp__is_saver(cb, NULL) != TP_STOP) return TP_OK;
+    tp_callback_request_checkpoint(cb);
+    ++*(int *)user;
+    return TP_OK;
+}
+
+static void tp__debug_save(tp__debugger *d, const tp__debug_args *a)
+{
+    int n = 0;
+    (void)a;
+    tp__visit(d->cb->train->callbacks, d->cb->train->n_callbacks, tp__debug_save_one, &n);
+    tp_buf_printf(&d->out, n ? "a checkpoint is written when the callbacks of this step or epoch have had their turn\n"
+                             : "this training has no ModelSaver\n");
+}
+
+static void tp__debug_stop(tp__debugger *d, const tp__debug_args *a)
+{
+    (void)a;
+    tp__debug_go(d, tp_stop(d->cb->train, "the debugger was told to"));
+}
+
+static void tp__debug_help(tp__debugger *d, const tp__debug_args *a);
+
+typedef struct tp__debug_command {
+    const char *name, *other, *args, *help; /* other: a second name, as in TensorFlow's debugger */
+    void (*fn)(tp__debugger *d, const tp__debug_args *a);
+} tp__debug_command;
+static const tp__debug_command tp__debug_commands[] = {
+    {"run", "r", "[N | -f FILTER | -n]",
+     "go on to the next step; over N steps; until a value passes FILTER; to the end", tp__debug_run},
+    {"step", "s", "[N]", "compute the next N operations", tp__debug_steps},
+    {"to", "cont", "NODE", "compute all operations up to NODE", tp__debug_to},
+    {"list", "lt", "[-f FILTER] [REGEX]", "all values of the step", tp__debug_list},
+    {"print", "pt", "NODE[SLICE] [-a]", "a value", tp__debug_print},
+    {"node", "ni", "NODE", "what the operation is, reads and makes", tp__debug_node},
+    {"inputs", "li", "NODE", "what it reads", tp__debug_inputs},
+    {"outputs", "lo", "NODE", "what reads it", tp__debug_outputs},
+    {"filters", "lf", "", "the names of the filters", tp__debug_filters},
+    {"stat", "st", "[NAME]", "the newest values that were reported", tp__debug_stat},
+    {"set", "=", "VARIABLE VALUE", "change a variable of one number", tp__debug_set},
+    {"save", "w", "", "write a checkpoint", tp__debug_save},
+    {"stop", "exit", "", "end the training, as success", tp__debug_stop},
+    {"help", "h", "", "this list", tp__debug_help},
+};
+
+static void tp__debug_help(tp__debugger *d, const tp__debug_args *a)
+{
+    (void)a;
+    for (int i = 0; i < TP_COUNT(tp__debug_commands); i++) {
+        const tp__debug_command *c = &tp__debug_commands[i];
+        char usage[80];
+        snprintf(usage, sizeof usage, "%s (%s) %s", c->name, c->other, c->args);
+        tp_buf_printf(&d->out, "  %-36s %s\n", usage, c->help);
+    }
+}
+
+/* -- the prompt */
+
+/* The next command: of the script, then of stdin. false: there is none. */
+static bool tp__debug_read(tp__debugger *d, char line[TP__DEBUG_LINE])
+{
+    if (d->script && *d->script) {
+        const size_t n = strcspn(d->script, ";\n");
+        snprintf(line, TP__DEBUG_LINE, "%.*s", (int)(n < TP__DEBUG_LINE ? n : TP__DEBUG_LINE - 1), d->script);
+        d->script += n + (d->script[n] != 0);
+        tp_buf_printf(&d->out, "%s\n", line);
+        return true;
+    }
+    errno = 0;
+    if (fgets(line, TP__DEBUG_LINE, stdin)) return true;
+    if (errno == EINTR) clearerr(stdin);
+    else d->ended = true;
+    return false;
+}
+
+static void tp__debug_do(tp__debugger *d, const char *line)
+{
+    tp__debug_args a;
+    memset(&a, 0, sizeof a);
+    tp__debug_split(&a, line);
+    if (!a.n) return;
+    for (int i = 0; i < TP_COUNT(tp__debug_commands); i++) {
+        const tp__debug_command *c = &tp__debug_commands[i];
+        if (strcmp(a.word[0], c->name) != 0 && strcmp(a.word[0], c->other) != 0) continue;
+        c->fn(d, &a);
+        return;
+    }
+    tp_buf_printf(&d->out, "there is no command '%s'; 'help' lists them\n", a.word[0]);
+}
+
+/* Commands, until one of them lets the training go on. */
+static tp_status tp__debug_prompt(tp__debugger *d)
+{
+    char line[TP__DEBUG_LINE];
+    d->leave = false;
+    d->leave_as = TP_OK;
+    while (!d->leave) {
+        tp_buf_printf(&d->out, "tp> ");
+        tp__debug_flush(d);
+        if (tp__debug_read(d, line)) {
+            tp__debug_do(d, line);
+            tp__debug_flush(d);
+            continue;
+        }
+        const tp_status st = tp__poll(d->cb->train);
+        if (st != TP_OK) tp__debug_go(d, st);
+        else if (d->ended) {
+            tp_log(TP_LOG_INFO, "The debugger's commands are over: training goes on without it.");
+            tp__debug_go(d, TP_OK);
+        }
+    }
+    d->request = NULL;
+    return d->leave_as;
+}
+
+static tp__debugger *tp__debugger_init(tp_callback *cb)
+{
+    static const tp__debug_filter own[] = {{"has_inf_or_nan", tp__has_inf_or_nan, NULL},
+                                           {"has_nan", tp__has_nan, NULL},
+                                           {"has_inf", tp__has_inf, NULL},
+                                           {"all_zero", tp__all_zero, NULL}};
+    tp__debugger *d = (tp__debugger *)cb->user;
+    d->cb = cb;
+    d->n_filter = TP_COUNT(own);
+    memcpy(d->filter, own, sizeof own);
+    return d;
+}
+
+static void tp__debugger_close(tp_callback *cb)
+{
+    tp__debugger *d = (tp__debugger *)cb->user;
+    for (int i = 0; d->value && i < d->n_value; i++) tp_tensor_free(&d->value[i]);
+    tp_exec_free(d->exec);
+    tp_buf_free(&d->out);
+}
+
+/* -- before each step -------------------------------------------------------------------------- >>callback
+ * TFLocalCLIDebugHook */
+
+/* Does a value of this run pass the filter? The answer names the first one. */
+static tp_status tp__debug_until(tp__debugger *d, bool *hit)
+{
+    const tp_graph *g = d->cb->train->graph;
+    const tp_operation *first = NULL;
+    int n = 0;
+    *hit = false;
+    const tp_status st = tp__debug_compute(d, 0, d->n_op - 1, TP__DEBUG_PART);
+    if (st != TP_OK) return st;
+    for (int i = 0; i < d->n_op; i++) {
+        const tp_operation *o = tp_graph_operation(g, i);
+        if (!tp__debug_passes(d, o, d->until)) continue;
+        if (!first) first = o;
+        n++;
+    }
+    if (!first) return TP_OK;
+    *hit = true;
+    tp_buf_printf(&d->out, "\n%s: %d of %d operations; the first is '%s' (%s)", d->until->name, n,
+                  tp__debug_count(d, TP__DEBUG_KNOWN), first->name, first->row->name);
+    tp__debug_where(&d->out, first);
+    tp_buf_printf(&d->out, "\n");
+    tp__debug_line(d, first);
+    for (int k = 0; k < first->n_in; k++) tp__debug_line(d, first->in[k]->op);
+    return TP_OK;
+}
+
+static tp_status tp__debug_cli_before_run(tp_callback *cb, tp_run_request *r)
+{
+    tp__debugger *d = (tp__debugger *)cb->user;
+    bool stop = true;
+    if (d->ended) return TP_OK;
+    if (d->pass > 0) {
+        d->pass--;
+        return TP_OK;
+    }
+    tp_status st = tp__debug_begin(d, r);
+    if (st == TP_OK && d->until) st = tp__debug_until(d, &stop);
+    if (st != TP_OK || !stop) return st;
+    d->until = NULL;
+    tp_buf_printf(&d->out,
+                  "%sbefore step %lld of epoch %lld (global_step %lld): %d operations, %d of which can be looked at. "
+                  "'help' lists the commands\n",
+                  d->out.len ? "" : "\n", (long long)cb->train->local_step + 1, (long long)cb->train->epoch_num,
+                  (long long)cb->train->global_step, tp__debug_count(d, TP__DEBUG_PART),
+                  tp__debug_count(d, TP__DEBUG_PART | TP__DEBUG_OPEN));
+    return tp__debug_prompt(d);
+}
+
+TP_DEF tp_callback *tp_cb_debug_cli_(const tp_cb_debug_cli_desc *desc)
+{
+    if (!desc) return tp__cb_no_options(__func__);
+    tp_callback *cb = tp_callback_new("TFLocalCLIDebugHook", sizeof(tp__debugger));
+    if (!cb) return NULL;
+    tp__debugger *d = tp__debugger_init(cb);
+    char *script = NULL;
+    const char *filter = desc->run_filter, *commands = desc->commands ? desc->commands : "";
+    if (filter || *commands) {
+        script = tp_arena_printf(&cb->mem_, "%s%s%s%s", filter ? "run -f " : "", filter ? filter : "",
+                                 filter ? "\n" : "", commands);
+        if (!script) {
+            tp_callback_free(cb);
+            return NULL;
+        }
+    }
+    d->script = script;
+    cb->before_run = tp__debug_cli_before_run;
+    cb->close = tp__debugger_close;
+    return cb;
+}
+
+TP_DEF tp_status tp_debug_cli_add_tensor_filter(tp_callback *debugger, const char *name, tp_tensor_filter_fn fn,
+                                                void *user)
+{
+    TP__REQUIRE(name && *name && fn, TP_ERR_ARG)
+    const tp_status st = tp_callback_status(debugger);
+    if (st != TP_OK) return st;
+    if (debugger->close != tp__debugger_close) return tp_fail(TP_ERR_ARG, "'%s' is no debugger", debugger->name);
+    tp__debugger *d = (tp__debugger *)debugger->user;
+    if (tp__debug_filter_find(d, name)) return tp_fail(TP_ERR_NAME, "the debugger has a filter '%s' already", name);
+    if (d->n_filter == TP_MAX_NAMES) return tp_fail(TP_ERR_ARG, "the debugger holds %d filters", TP_MAX_NAMES);
+    tp__debug_filter *f = &d->filter[d->n_filter];
+    if (!(f->name = tp_arena_strdup(&debugger->mem_, name))) return TP_ERR_NOMEM;
+    f->fn = fn;
+    f->user = user;
+    d->n_filter++;
+    return TP_OK;
+}
+
+/* -- when a file is there ----------------------------------------------------------------------- >>callback
+ * InjectShell */
+
+typedef struct tp__inject {
+    tp__debugger debugger; /* first, so that it is the debugger's user */
+    const char *file;
+} tp__inject;
+
+static tp_status tp__inject_trigger(tp_callback *cb)
+{
+    tp__inject *s = (tp__inject *)cb->user;
+    if (s->debugger.ended || !tp_file_exists(s->file)) return TP_OK;
+    tp_log(TP_LOG_INFO, "'%s' exists: the debugger opens.", s->file);
+    const tp_status st = tp__debug_begin(&s->debugger, NULL);
+    if (st != TP_OK) return st;
+    tp_buf_printf(&s->debugger.out, "\nafter epoch %lld (global_step %lld). 'help' lists the commands, 'run' goes on\n",
+                  (long long)cb->train->epoch_num, (long long)cb->train->global_step);
+    return tp__debug_prompt(&s->debugger);
+}
+
+static tp_status tp__inject_after_train(tp_callback *cb)
+{
+    const tp__inject *s = (const tp__inject *)cb->user;
+    if (tp_file_exists(s->file) && tp__os_remove(s->file) != 0)
+        tp_log(TP_LOG_WARN, "InjectShell: '%s' cannot be deleted: %s", s->file, tp__os_error());
+    return TP_OK;
+}
+
+TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d)
+{
+    if (!d) return tp__cb_no_options(__func__);
+    tp_callback *cb = tp_callback_new("InjectShell", sizeof(tp__inject));
+    if (!cb) return NULL;
+    tp__debugger_init(cb);
+    if (!(((tp__inject *)cb->user)->file = tp__arena_copy(&cb->mem_, d->file, "INJECT_SHELL.tmp"))) {
+        tp_callback_free(cb);
+        return NULL;
+    }
+    cb->trigger = tp__inject_trigger;
+    cb->after_train = tp__inject_after_train;
+    cb->close = tp__debugger_close;
+    return cb;
+}
+
 /* ==== >>monitors of ours ============================================================================== */
 
 /* -- a table of names and values: what JSONWriter and ScalarPrinter collect until they write
@@ -6628,6 +8498,2902 @@ TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_de
     return s == TP_ERR_NOMEM ? NULL : tp_monitor_fail(&d->at_, s, "ScalarPrinter: %s", tp_last_error());
 }
 
+/* -- a shell command when all its numbers are there ------------------------------------------------ >>monitor
+ * SendMonitorData */
+
+typedef struct tp__send_data {
+    const char *command;
+    const char *const *names;
+    int n;
+    tp_stat *stat; /* of each name */
+    bool *there;
+} tp__send_data;
+
+static int tp__send_data_index(const tp__send_data *s, const char *name)
+{
+    int i = 0;
+    while (i < s->n && strcmp(s->names[i], name) != 0) i++;
+    return i < s->n ? i : -1;
+}
+
+static tp_status tp__send_data_get(void *user, const char *name, tp_stat *stat)
+{
+    const tp__send_data *s = (const tp__send_data *)user;
+    const int i = tp__send_data_index(s, name);
+    if (i < 0) return tp_fail(TP_ERR_NAME, "SendMonitorData: {%s} of the command is not one of .names", name);
+    *stat = s->stat[i];
+    return TP_OK;
+}
+
+static tp_status tp__send_data_scalar(tp_monitor *m, const char *name, const tp_stat *stat)
+{
+    tp__send_data *s = (tp__send_data *)m->cb.user;
+    const int i = tp__send_data_index(s, name);
+    if (i < 0) return TP_OK;
+    s->stat[i] = *stat;
+    s->there[i] = true;
+    return TP_OK;
+}
+
+static tp_status tp__send_data_trigger(tp_callback *cb)
+{
+    tp__send_data *s = (tp__send_data *)cb->user;
+    for (int i = 0; i < s->n; i++)
+        if (!s->there[i]) return TP_OK;
+    memset(s->there, 0, (size_t)s->n * sizeof *s->there);
+    return tp__send_command("SendMonitorData", s->command, tp__send_data_get, s);
+}
+
+TP_DEF tp_monitor *tp_monitor_send_data_(const tp_monitor_send_data_desc *d)
+{
+    if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
+    char wrong[192];
+    const int n = tp__count_names(d->names);
+    if (!d->command) return tp_monitor_fail(&d->at_, TP_ERR_ARG, "SendMonitorData: the command is NULL");
+    if (tp__bad_names("SendMonitorData", "names", d->names, wrong))
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
+    if (n < 1) return tp_monitor_fail(&d->at_, TP_ERR_ARG, "SendMonitorData: give at least one name in .names");
+    tp_monitor *m = tp_monitor_new("SendMonitorData", sizeof(tp__send_data));
+    if (!m) return NULL;
+    tp__send_data *s = (tp__send_data *)m->cb.user;
+    s->n = n;
+    s->command = tp_arena_strdup(&m->cb.mem_, d->command);
+    s->names = tp__arena_names(&m->cb.mem_, d->names, n);
+    s->stat = (tp_stat *)tp_arena_alloc(&m->cb.mem_, (size_t)n * sizeof *s->stat);
+    s->there = (bool *)tp_arena_alloc(&m->cb.mem_, (size_t)n * sizeof *s->there);
+    if (!s->command || !s->names || !s->stat || !s->there) {
+        tp_monitor_free(m);
+        return NULL;
+    }
+    m->cb.trigger_step = tp__send_data_trigger;
+    m->cb.trigger = tp__send_data_trigger;
+    m->process_scalar = tp__send_data_scalar;
+    return m;
+}
+
+/* -- comet.com ------------------------------------------------------------------------------------- >>monitor
+ * CometMLMonitor */
+
+enum { TP__COMET_QUEUE = 10000, TP__COMET_SECONDS = 10, TP__COMET_ALIVE = 30 };
+
+/* Something to be sent. body.len 0: a GET */
+typedef struct tp__comet_call {
+    struct tp__comet_call *next;
+    char path[1200];
+    const char *type;
+    tp_buf body;
+} tp__comet_call;
+
+typedef struct tp__comet {
+    const char *api_key, *project, *workspace, *name, *key, *url, *library_name;
+    const char *const *tags;
+    int n_tags;
+    void *library, *curl;
+    void *(*easy_init)(void);
+    int (*setopt)(void *curl, int option, ...);
+    int (*perform)(void *curl);
+    int (*getinfo)(void *curl, int info, ...);
+    void (*cleanup)(void *curl);
+    const char *(*error_text)(int code);
+    void *(*list_append)(void *list, const char *text);
+    void (*list_free)(void *list);
+    tp_stop_flag *flag; /* of the thread that sends; its mutex guards what follows */
+    tp__comet_call *first, **last;
+    int waiting, lost;
+    bool off, complained;
+    tp_tensor image;
+} tp__comet;
+
+static void tp__comet_call_free(tp__comet_call *c)
+{
+    if (!c) return;
+    tp_buf_free(&c->body);
+    tp_free(c);
+}
+
+/* -- libcurl, by the numbers of its curl.h, which never change */
+
+static bool tp__comet_load(tp__comet *c)
+{
+    static const char *const usual[] = {
+#if defined(_WIN32)
+        "libcurl.dll",
+        "libcurl-x64.dll",
+        "libcurl-4.dll",
+#elif defined(__APPLE__)
+        "libcurl.4.dylib",
+        "libcurl.dylib",
+#else
+        "libcurl.so.4",
+        "libcurl-gnutls.so.4",
+        "libcurl-nss.so.4",
+        "libcurl.so",
+#endif
+        NULL
+    };
+    const char *const given[] = {c->library_name, NULL};
+    int (*global_init)(long flags) = NULL;
+    if (!(c->library = tp__os_library(c->library_name ? given : usual))) return false;
+    if (!tp__os_symbol(c->library, "curl_global_init", &global_init) ||
+        !tp__os_symbol(c->library, "curl_easy_init", &c->easy_init) ||
+        !tp__os_symbol(c->library, "curl_easy_setopt", &c->setopt) ||
+        !tp__os_symbol(c->library, "curl_easy_perform", &c->perform) ||
+        !tp__os_symbol(c->library, "curl_easy_getinfo", &c->getinfo) ||
+        !tp__os_symbol(c->library, "curl_easy_cleanup", &c->cleanup) ||
+        !tp__os_symbol(c->library, "curl_easy_strerror", &c->error_text) ||
+        !tp__os_symbol(c->library, "curl_slist_append", &c->list_append) ||
+        !tp__os_symbol(c->library, "curl_slist_free_all", &c->list_free))
+        return false;
+    return global_init(3) == 0 && (c->curl = c->easy_init()) != NULL;
+}
+
+/* The first bytes of an answer. */
+static size_t tp__comet_answer(const char *data, size_t size, size_t n, void *user)
+{
+    tp_buf *b = (tp_buf *)user;
+    if (b->len < 65536) tp_buf_put(b, data, size * n);
+    return size * n;
+}
+
+/* One call, waited for. false: *why says what went wrong. */
+static bool tp__comet_send(tp__comet *c, const tp__comet_call *call, tp_buf *answer, char why[256])
+{
+    enum {
+        URL = 10002,
+        POSTFIELDS = 10015,
+        SIZE = 60,
+        HEADERS = 10023,
+        WRITE_FN = 20011,
+        WRITE_DATA = 10001,
+        GET = 80
+    };
+    enum { NO_SIGNAL = 99, TIMEOUT = 13, CONNECT_TIMEOUT = 78, RESPONSE_CODE = 0x200002 };
+    char url[2400], text[600];
+    long code = 0;
+    snprintf(url, sizeof url, "%s%s", c->url, call->path);
+    snprintf(text, sizeof text, "Authorization: %s", c->api_key);
+    void *list = c->list_append(NULL, text), *more;
+    snprintf(text, sizeof text, "Content-Type: %s", call->type);
+    if (list && (more = c->list_append(list, text))) list = more;
+    if (list && (more = c->list_append(list, "Expect:"))) list = more;
+    c->setopt(c->curl, URL, url);
+    c->setopt(c->curl, HEADERS, list);
+    c->setopt(c->curl, NO_SIGNAL, 1L);
+    c->setopt(c->curl, TIMEOUT, (long)TP__COMET_SECONDS);
+    c->setopt(c->curl, CONNECT_TIMEOUT, (long)TP__COMET_SECONDS);
+    c->setopt(c->curl, WRITE_FN, tp__comet_answer);
+    c->setopt(c->curl, WRITE_DATA, (void *)answer);
+    if (call->body.len) {
+        c->setopt(c->curl, SIZE, (long)call->body.len);
+        c->setopt(c->curl, POSTFIELDS, call->body.data);
+    } else {
+        c->setopt(c->curl, GET, 1L);
+    }
+    const int failed = c->perform(c->curl);
+    if (failed) snprintf(why, 256, "%s", c->error_text(failed));
+    else if (c->getinfo(c->curl, RESPONSE_CODE, &code) != 0 || code < 200 || code > 299)
+        snprintf(why, 256, "it answered %ld %.*s", code, (int)(answer->len < 180 ? answer->len : 180),
+                 answer->len ? answer->data : "");
+    c->list_free(list);
+    return !failed && code >= 200 && code <= 299;
+}
+
+/* -- what is queued, and the thread that sends it */
+
+static void tp__comet_complain(tp__comet *c, const char *what, const char *why)
+{
+    if (!c->complained)
+        tp_log(TP_LOG_WARN, "CometMLMonitor: %s%s was refused: %s. It is lost; training goes on.", c->url, what, why);
+    c->complained = true;
+}
+
+static void tp__comet_now(tp__comet *c, const tp__comet_call *call)
+{
+    char why[256];
+    tp_buf answer;
+    memset(&answer, 0, sizeof answer);
+    if (!tp__comet_send(c, call, &answer, why)) tp__comet_complain(c, call->path, why);
+    tp_buf_free(&answer);
+}
+
+static void tp__comet_run(tp_stop_flag *f, void *user)
+{
+    tp__comet *c = (tp__comet *)user;
+    double alive = tp_time();
+    for (;;) {
+        tp_mutex_lock(f->mutex);
+        if (!c->first && !f->stop) tp_cond_wait_for(f->changed, f->mutex, TP__COMET_ALIVE);
+        tp__comet_call *call = c->first;
+        if (call && !(c->first = call->next)) c->last = &c->first;
+        if (call) c->waiting--;
+        const bool stop = f->stop && !call;
+        tp_mutex_unlock(f->mutex);
+        if (stop) return;
+        if (call) tp__comet_now(c, call);
+        tp__comet_call_free(call);
+        if (tp_time() - alive < TP__COMET_ALIVE) continue;
+        tp__comet_call ping;
+        memset(&ping, 0, sizeof ping);
+        ping.type = "application/json";
+        snprintf(ping.path, sizeof ping.path, "/write/experiment/set-status?experimentKey=%s", c->key);
+        tp__comet_now(c, &ping);
+        alive = tp_time();
+    }
+}
+
+/* A call whose body begins with {"experimentKey": "...". NULL: no memory. */
+static tp__comet_call *tp__comet_json(const tp__comet *c, const char *path)
+{
+    tp__comet_call *call = (tp__comet_call *)tp_calloc(1, sizeof *call);
+    if (!call) return NULL;
+    snprintf(call->path, sizeof call->path, "%s", path);
+    call->type = "application/json";
+    if (c->key) {
+        tp_buf_printf(&call->body, "{\"experimentKey\": ");
+        tp__json_string(&call->body, c->key);
+    }
+    return call;
+}
+
+/* Takes the call over. Without room in the queue it is lost. */
+static tp_status tp__comet_put(tp__comet *c, tp__comet_call *call)
+{
+    if (!call || call->body.failed) {
+        tp__comet_call_free(call);
+        return tp_fail(TP_ERR_NOMEM, "out of memory for what CometMLMonitor sends");
+    }
+    tp_mutex_lock(c->flag->mutex);
+    const bool full = c->waiting >= TP__COMET_QUEUE;
+    if (!full) {
+        *c->last = call;
+        c->last = &call->next;
+        c->waiting++;
+        tp_cond_broadcast(c->flag->changed);
+    }
+    c->lost += full;
+    tp_mutex_unlock(c->flag->mutex);
+    if (full) {
+        tp_log_once(TP_LOG_WARN, "CometMLMonitor: %d values wait to be sent; what comes now is lost.", TP__COMET_QUEUE);
+        tp__comet_call_free(call);
+    }
+    return TP_OK;
+}
+
+static int64_t tp__comet_clock(void) { return (int64_t)(tp__os_wall() * 1000); } /* milliseconds since 1970 */
+
+/* -- the monitor */
+
+static tp_status tp__comet_setup_graph(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    if (!c->api_key || !*c->api_key)
+        return tp_fail(TP_ERR_ARG, "CometMLMonitor: give .api_key, or set COMET_API_KEY in the environment");
+    if (!c->curl && !tp__comet_load(c))
+        return tp_fail(TP_ERR_UNSUPPORTED,
+                       "CometMLMonitor: %s cannot be loaded, which speaks HTTP: install libcurl (Debian: libcurl4), or "
+                       "leave this monitor out",
+                       c->library_name ? c->library_name : "libcurl");
+    return TP_OK;
+}
+
+/* A new experiment: its key, from the answer {"experimentKey": "..."}. */
+static tp_status tp__comet_create(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    const char *const field[] = {"projectName", "workspaceName", "experimentName"};
+    const char *const value[] = {c->project, c->workspace, c->name};
+    tp__comet_call *call = tp__comet_json(c, "/write/experiment/create");
+    char why[256] = "it did not say which key the experiment has", key[128] = "";
+    tp_buf answer;
+    memset(&answer, 0, sizeof answer);
+    if (!call) return TP_ERR_NOMEM;
+    for (int i = 0; i < 3; i++) {
+        if (!value[i]) continue;
+        tp_buf_printf(&call->body, "%s\"%s\": ", call->body.len ? ", " : "{", field[i]);
+        tp__json_string(&call->body, value[i]);
+    }
+    tp_buf_printf(&call->body, "}");
+    const bool memory = !call->body.failed;
+    const bool sent = memory && tp__comet_send(c, call, &answer, why);
+    tp_buf_put(&answer, "", 1);
+    if (sent && !answer.failed) {
+        const char *at = strstr(answer.data, "\"experimentKey\"");
+        tp__json j;
+        memset(&j, 0, sizeof j);
+        j.p = at ? at + 15 : answer.data;
+        j.end = answer.data + answer.len - 1;
+        tp__json_space(&j);
+        if (at && tp__json_word(&j, ":")) tp__json_space(&j);
+        if (!at || !tp__json_text(&j, key, sizeof key)) key[0] = 0;
+    }
+    tp__comet_call_free(call);
+    tp_buf_free(&answer);
+    if (!memory) return tp_fail(TP_ERR_NOMEM, "out of memory for what CometMLMonitor sends");
+    if (*key) return (c->key = tp_arena_strdup(&cb->mem_, key)) ? TP_OK : TP_ERR_NOMEM;
+    tp_log(TP_LOG_WARN, "CometMLMonitor does nothing: there is no experiment at %s: %s.", c->url, why);
+    c->off = true;
+    return TP_OK;
+}
+
+/* {"nodes": [{"name": .., "op": .., "input": [..]}]} as a string of JSON */
+static tp_status tp__comet_graph(tp__comet *c, const tp_graph *g)
+{
+    tp_buf text;
+    memset(&text, 0, sizeof text);
+    for (int i = 0; i < tp_graph_n_operations(g); i++) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        tp_buf_printf(&text, "%s{\"name\": ", i ? ", " : "{\"nodes\": [");
+        tp__json_string(&text, op->name);
+        tp_buf_printf(&text, ", \"op\": \"%s\", \"input\": [", op->row->label);
+        for (int k = 0; k < op->n_in; k++) {
+            if (k) tp_buf_printf(&text, ", ");
+            tp__json_string(&text, op->in[k]->op->name);
+        }
+        tp_buf_printf(&text, "]}");
+    }
+    tp_buf_printf(&text, "%s", text.len ? "]}" : "{\"nodes\": []}");
+    tp__comet_call *call = tp__comet_json(c, "/write/experiment/graph");
+    if (call) {
+        tp_buf_printf(&call->body, ", \"graph\": ");
+        if (text.failed) call->body.failed = true;
+        else tp__json_string(&call->body, text.data);
+        tp_buf_printf(&call->body, "}");
+    }
+    tp_buf_free(&text);
+    return tp__comet_put(c, call);
+}
+
+static tp_status tp__comet_before_train(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    tp_startable s;
+    memset(&s, 0, sizeof s);
+    s.run = tp__comet_run;
+    s.user = c;
+    if (c->off || c->flag) return TP_OK;
+    tp_status st = c->key ? TP_OK : tp__comet_create(cb);
+    if (st != TP_OK || c->off) return st;
+    tp_log(TP_LOG_INFO, "CometMLMonitor: the experiment is '%s'.", c->key);
+    c->last = &c->first;
+    st = tp__startable_thread(&s, &c->flag);
+    if (st == TP_OK && c->n_tags) {
+        tp__comet_call *call = tp__comet_json(c, "/write/experiment/tags");
+        for (int i = 0; call && i < c->n_tags; i++) {
+            tp_buf_printf(&call->body, i ? ", " : ", \"addedTags\": [");
+            tp__json_string(&call->body, c->tags[i]);
+        }
+        if (call) tp_buf_printf(&call->body, "]}");
+        st = tp__comet_put(c, call);
+    }
+    return st == TP_OK && cb->train->graph ? tp__comet_graph(c, cb->train->graph) : st;
+}
+
+static tp_status tp__comet_scalar(tp_monitor *m, const char *name, const tp_stat *stat)
+{
+    tp__comet *c = (tp__comet *)m->cb.user;
+    if (c->off || !c->flag) return TP_OK;
+    tp__comet_call *call = tp__comet_json(c, "/write/experiment/metric");
+    if (call) {
+        const char *quote = tp__finite(stat->value) ? "" : "\"";
+        tp_buf_printf(&call->body, ", \"metricName\": ");
+        tp__json_string(&call->body, name);
+        tp_buf_printf(&call->body, ", \"metricValue\": %s", quote);
+        if (stat->is_int) tp_buf_printf(&call->body, "%lld", (long long)stat->value);
+        else tp__json_double(&call->body, stat->value);
+        tp_buf_printf(&call->body, "%s, \"step\": %lld, \"epoch\": %lld, \"timestamp\": %lld}", quote,
+                      (long long)stat->step, (long long)m->cb.train->epoch_num, (long long)tp__comet_clock());
+    }
+    return tp__comet_put(c, call);
+}
+
+/* A name in the query of a URL. */
+static void tp__comet_escape(char *to, size_t size, const char *name)
+{
+    size_t n = 0;
+    for (; *name && n + 4 < size; name++) {
+        const unsigned char c = (unsigned char)*name;
+        if (c < 128 && (isalnum(c) || strchr("-_.~", c))) to[n++] = (char)c;
+        else n += (size_t)snprintf(to + n, size - n, "%%%02X", (unsigned)c);
+    }
+    to[n] = 0;
+}
+
+static tp_status tp__comet_image(tp_monitor *m, const char *name, const tp_tensor *image)
+{
+    static const char boundary[] = "tp-7d0e5a1cb34f";
+    tp__comet *c = (tp__comet *)m->cb.user;
+    int64_t s[4];
+    tp_status st = c->off || !c->flag ? TP_STOP : tp__image_layout(image, s);
+    if (st == TP_STOP) return TP_OK;
+    if (st == TP_OK) st = tp_tensor_resize(&c->image, TP_U8, image->shape);
+    if (st != TP_OK) return st;
+    const int64_t size = s[1] * s[2] * s[3], step = (int64_t)m->cb.train->global_step;
+    unsigned char *pixels = (unsigned char *)c->image.data;
+    for (int64_t i = 0; i < s[0] * size; i++) {
+        const double v = tp_tensor_get(image, i);
+        pixels[i] = (unsigned char)(v >= 255 ? 255 : v > 0 ? v : 0);
+    }
+    for (int64_t i = 0; i < s[0] && st == TP_OK; i++) {
+        char escaped[700], number[32] = "";
+        tp__comet_call *call = (tp__comet_call *)tp_calloc(1, sizeof *call);
+        if (!call) return TP_ERR_NOMEM;
+        if (s[0] > 1) snprintf(number, sizeof number, "_%lld", (long long)i);
+        tp__comet_escape(escaped, sizeof escaped, name);
+        call->type = "multipart/form-data; boundary=tp-7d0e5a1cb34f";
+        snprintf(call->path, sizeof call->path,
+                 "/write/experiment/upload-asset?experimentKey=%s&type=image&fileName=%s_step%lld%s.png&step=%lld",
+                 c->key, escaped, (long long)step, number, (long long)step);
+        tp_buf_printf(&call->body,
+                      "--%s\r\nContent-Disposition: form-data; name=\"file\"; filename=\"image.png\"\r\nContent-Type: "
+                      "image/png\r\n\r\n",
+                      boundary);
+        tp__png(&call->body, pixels + i * size, s[1], s[2], s[3]);
+        tp_buf_printf(&call->body, "\r\n--%s--\r\n", boundary);
+        st = tp__comet_put(c, call);
+    }
+    return st;
+}
+
+/* The epoch that is over, and (end) the time of the training's end. */
+static tp_status tp__comet_note(tp__comet *c, int64_t epoch, bool end)
+{
+    tp__comet_call *call =
+        tp__comet_json(c, end ? "/write/experiment/set-start-end-time" : "/write/experiment/log-other");
+    if (call && end) tp_buf_printf(&call->body, ", \"endTimeMillis\": %lld}", (long long)tp__comet_clock());
+    else if (call)
+        tp_buf_printf(&call->body, ", \"key\": \"curr_epoch\", \"value\": \"%lld\", \"timestamp\": %lld}",
+                      (long long)epoch, (long long)tp__comet_clock());
+    return tp__comet_put(c, call);
+}
+
+static tp_status tp__comet_trigger_epoch(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    return c->off || !c->flag ? TP_OK : tp__comet_note(c, cb->train->epoch_num, false);
+}
+
+static tp_status tp__comet_after_train(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    if (!c->flag) return TP_OK;
+    const tp_status st = tp__comet_note(c, 0, true);
+    if (!tp__startable_join(&c->flag, true, TP__COMET_SECONDS)) {
+        tp_mutex_lock(c->flag->mutex); /* the rest is lost: the thread ends after the call that is going on */
+        tp__comet_call *rest = c->first;
+        const int n = c->waiting;
+        c->first = NULL;
+        c->last = &c->first;
+        c->waiting = 0;
+        tp_mutex_unlock(c->flag->mutex);
+        while (rest) {
+            tp__comet_call *next = rest->next;
+            tp__comet_call_free(rest);
+            rest = next;
+        }
+        tp_log(TP_LOG_WARN, "CometMLMonitor: %d values were not sent: the server is too slow.", n);
+        tp__startable_join(&c->flag, true, 1e9);
+    }
+    c->off = true;
+    return st;
+}
+
+static void tp__comet_close(tp_callback *cb)
+{
+    tp__comet *c = (tp__comet *)cb->user;
+    if (c->flag) tp__startable_join(&c->flag, true, 1e9);
+    if (c->curl) c->cleanup(c->curl);
+    tp__os_library_close(c->library);
+    tp_tensor_free(&c->image);
+}
+
+/* An option, or the value of an environment variable, or `otherwise`; *ok: there was memory. */
+static const char *tp__comet_option(tp_arena *a, const char *given, const char *variable, const char *otherwise,
+                                    bool *ok)
+{
+    const char *v = given ? given : variable ? getenv(variable) : NULL;
+    if (!v || (!given && !*v)) v = otherwise;
+    const char *copy = v ? tp_arena_strdup(a, v) : NULL;
+    *ok = *ok && (copy || !v);
+    return copy;
+}
+
+TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d)
+{
+    if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
+    char wrong[192];
+    bool ok = true;
+    if (tp__bad_names("CometMLMonitor", "tags", d->tags, wrong))
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
+    tp_monitor *m = tp_monitor_new("CometMLMonitor", sizeof(tp__comet));
+    if (!m) return NULL;
+    tp__comet *c = (tp__comet *)m->cb.user;
+    tp_arena *a = &m->cb.mem_;
+    c->api_key = tp__comet_option(a, d->api_key, "COMET_API_KEY", NULL, &ok);
+    c->project = tp__comet_option(a, d->project_name, "COMET_PROJECT_NAME", "general", &ok);
+    c->workspace = tp__comet_option(a, d->workspace, "COMET_WORKSPACE", NULL, &ok);
+    c->name = tp__comet_option(a, d->experiment_name, NULL, NULL, &ok);
+    c->key = tp__comet_option(a, d->experiment_key, NULL, NULL, &ok);
+    c->url = tp__comet_option(a, d->url, NULL, "https://www.comet.com/api/rest/v2", &ok);
+    c->library_name = tp__comet_option(a, d->library, NULL, NULL, &ok);
+    c->n_tags = tp__count_names(d->tags);
+    c->tags = tp__arena_names(a, d->tags, c->n_tags);
+    if (!ok || !c->tags) {
+        tp_monitor_free(m);
+        return NULL;
+    }
+    m->cb.setup_graph = tp__comet_setup_graph;
+    m->cb.before_train = tp__comet_before_train;
+    m->cb.trigger_epoch = tp__comet_trigger_epoch;
+    m->cb.after_train = tp__comet_after_train;
+    m->cb.close = tp__comet_close;
+    m->process_scalar = tp__comet_scalar;
+    m->process_image = tp__comet_image;
+    return m;
+}
+
+/* ==== >>report page =================================================================================== */
+/* The page around the data. Edit tests/report_page.html, then run tests/gen_report.py. */
+
+/* clang-format off: tests/gen_report.py writes this from tests/report_page.html */
+static const char *const tp__report_head[] = {
+    "<!DOCTYPE html>\n",
+    "<!-- The page that tp_monitor_report keeps current. One file: no server, no download, no request. Edit "
+    "tests/report_page.html. -->\n",
+    "<html lang=\"en\">\n",
+    "<head>\n",
+    "<meta charset=\"utf-8\">\n",
+    "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
+    "<meta name=\"color-scheme\" content=\"light dark\">\n",
+    "<title>Training report</title>\n",
+    "<link rel=\"icon\" href=\"data:,\">\n",
+    "<style>\n",
+    "/* -- colours: light, and dark where the system or the reader asks for it */\n",
+    ":root {\n",
+    "  --back: #f6f7f9; --card: #ffffff; --line: #d9dee5; --text: #1c2430; --soft: #5b6675; --accent: #1f6feb;\n",
+    "  --good: #1a7f37; --bad: #c62828; --warn: #9a6700;\n",
+    "  --c0: #1f6feb; --c1: #d9480f; --c2: #2b8a3e; --c3: #9c36b5; --c4: #0b7285; --c5: #c2255c; --c6: #846200; --c7: "
+    "#5f6b7a;\n",
+    "  --flame: 40%; color-scheme: light;\n",
+    "}\n",
+    ":root[data-theme=dark] {\n",
+    "  --back: #0f141b; --card: #171e28; --line: #2d3846; --text: #e4e9f0; --soft: #98a5b5; --accent: #6cb0ff;\n",
+    "  --good: #57c272; --bad: #ff7b72; --warn: #e0b040;\n",
+    "  --c0: #6cb0ff; --c1: #ff9b62; --c2: #63d083; --c3: #d69bf0; --c4: #4cc9dc; --c5: #ff8fb1; --c6: #dcc04c; --c7: "
+    "#a9b4c2;\n",
+    "  --flame: 32%; color-scheme: dark;\n",
+    "}\n",
+    "* { box-sizing: border-box; }\n",
+    "html { scroll-padding-top: 3.4rem; }\n",
+    "body { margin: 0; background: var(--back); color: var(--text); font: 15px/1.5 system-ui, \"Segoe UI\", Roboto, "
+    "sans-serif; }\n",
+    "h1 { font-size: 1.35rem; margin: 0; overflow-wrap: anywhere; }\n",
+    "h2 { font-size: 1.15rem; margin: 0 0 .6rem; }\n",
+    "h3 { font-size: .92rem; margin: 0; font-weight: 600; overflow-wrap: anywhere; }\n",
+    "a { color: var(--accent); }\n",
+    "button, select, input[type=search] {\n",
+    "  font: inherit; color: inherit; background: var(--card); border: 1px solid var(--line); border-radius: 6px;\n",
+    "  padding: .25rem .6rem; min-height: 2.1rem;\n",
+    "}\n",
+    "button { cursor: pointer; }\n",
+    "button[aria-pressed=true] { border-color: var(--accent); color: var(--accent); font-weight: 600; }\n",
+    "button:hover { border-color: var(--soft); }\n",
+    ":focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }\n",
+    "header, main, footer { max-width: 1500px; margin: 0 auto; padding: .9rem 1rem; }\n",
+    ".skip { position: absolute; left: -100vw; }\n",
+    ".skip:focus { left: 1rem; top: .5rem; background: var(--card); padding: .4rem .8rem; z-index: 9; }\n",
+    ".row { display: flex; flex-wrap: wrap; gap: .5rem .8rem; align-items: center; }\n",
+    ".grow { flex: 1 1 auto; }\n",
+    ".soft { color: var(--soft); }\n",
+    ".small { font-size: .84rem; }\n",
+    ".pill { border-radius: 99px; padding: .1rem .7rem; border: 1px solid currentColor; font-size: .84rem; "
+    "font-weight: 600; }\n",
+    ".running { color: var(--accent); } .done, .stopped { color: var(--good); } .failed { color: var(--bad); }\n",
+    ".interrupted, .lost { color: var(--warn); }\n",
+    ".bar { height: .6rem; border-radius: 99px; background: var(--line); overflow: hidden; margin: .6rem 0 .3rem; }\n",
+    ".bar > div { height: 100%; background: var(--accent); border-radius: 99px; }\n",
+    "nav { position: sticky; top: 0; z-index: 5; background: var(--back); border-bottom: 1px solid var(--line); }\n",
+    "nav div { max-width: 1500px; margin: 0 auto; padding: .45rem 1rem; display: flex; gap: 1.1rem; overflow-x: auto; "
+    "}\n",
+    "nav a { text-decoration: none; white-space: nowrap; padding: .2rem 0; }\n",
+    "section { margin: 1.2rem 0 2rem; }\n",
+    ".controls { margin-bottom: .8rem; }\n",
+    ".controls label { display: inline-flex; gap: .4rem; align-items: center; }\n",
+    ".cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); gap: .8rem; }\n",
+    ".card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .6rem .7rem .4rem; "
+    "min-width: 0; }\n",
+    ".card.wide { grid-column: 1 / -1; }\n",
+    ".card .row { flex-wrap: nowrap; }\n",
+    ".card h3 { flex: 1 1 auto; }\n",
+    ".card button { min-height: 1.7rem; padding: 0 .5rem; font-size: .8rem; color: var(--soft); }\n",
+    ".plot { display: block; width: 100%; height: 210px; touch-action: pan-y; cursor: crosshair; user-select: none; "
+    "-webkit-user-select: none; border-radius: 6px; }\n",
+    ".wide .plot { height: 420px; }\n",
+    ".plot svg, .scroll svg { display: block; }\n",
+    ".read { min-height: 2.6em; font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; "
+    "overflow-wrap: anywhere; }\n",
+    ".read b { color: var(--text); font-weight: 600; }\n",
+    ".key { display: inline-block; width: .75em; height: .75em; border-radius: 3px; margin-right: .3em; "
+    "vertical-align: -.05em; }\n",
+    "details.group { margin-bottom: .9rem; }\n",
+    "details.group > summary { cursor: pointer; font-weight: 600; padding: .3rem 0; }\n",
+    ".scroll { overflow: auto; max-height: 80vh; background: var(--card); border: 1px solid var(--line); "
+    "border-radius: 10px; padding: .5rem; }\n",
+    "table { border-collapse: collapse; width: 100%; font-size: .85rem; font-variant-numeric: tabular-nums; }\n",
+    "th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: "
+    "top; }\n",
+    "th { color: var(--soft); font-weight: 600; white-space: nowrap; }\n",
+    "td.n, th.n { text-align: right; white-space: nowrap; }\n",
+    "td { overflow-wrap: anywhere; }\n",
+    "pre { margin: 0; font: 12.5px/1.5 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; overflow-wrap: "
+    "anywhere; }\n",
+    "figure { margin: 0; }\n",
+    "figure img { image-rendering: pixelated; max-width: 100%; min-width: 64px; border-radius: 4px; border: 1px solid "
+    "var(--line); }\n",
+    ".pictures { display: flex; flex-wrap: wrap; gap: .4rem; }\n",
+    "input[type=range] { accent-color: var(--accent); width: 9rem; max-width: 100%; }\n",
+    ".two { display: grid; gap: .8rem 1.2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); "
+    "}\n",
+    "svg text { fill: var(--text); font: 11px system-ui, \"Segoe UI\", Roboto, sans-serif; }\n",
+    "svg .tick { fill: var(--soft); }\n",
+    "svg .grid { stroke: var(--line); stroke-width: 1; }\n",
+    "svg .frame { fill: none; stroke: var(--line); }\n",
+    "svg .edge { fill: none; stroke: var(--soft); stroke-width: 1.3; }\n",
+    "svg .box { fill: var(--card); stroke: var(--soft); stroke-width: 1.2; }\n",
+    "svg .scope { fill: var(--back); stroke: var(--accent); stroke-width: 1.2; }\n",
+    "svg .name { font-weight: 600; font-size: 12px; }\n",
+    "svg .block { stroke: var(--card); stroke-width: .7; }\n",
+    "svg [role=button] { cursor: pointer; }\n",
+    "svg [role=button]:focus-visible { outline: 2px solid var(--accent); }\n",
+    "body.dropping { outline: 3px dashed var(--accent); outline-offset: -6px; }\n",
+    "@media (max-width: 600px) {\n",
+    "  body { font-size: 14px; }\n",
+    "  header, main, footer { padding: .7rem .7rem; }\n",
+    "  .plot { height: 190px; }\n",
+    "  .controls label.grow, .controls input[type=search] { width: 100%; }\n",
+    "}\n",
+    "@media (prefers-reduced-motion: no-preference) { html { scroll-behavior: smooth; } }\n",
+    "@media print {\n",
+    "  @page { margin: 14mm; }\n",
+    "  body { background: none; font-size: 11px; }\n",
+    "  nav, .controls, .actions, .card button, .skip, #more { display: none !important; }\n",
+    "  .cards { grid-template-columns: 1fr 1fr; }\n",
+    "  .card, figure, tr { break-inside: avoid; }\n",
+    "  .scroll { max-height: none; overflow: visible; border: none; padding: 0; }\n",
+    "  .scroll svg, .plot svg { max-width: 100%; height: auto; }\n",
+    "  .read { min-height: 0; }\n",
+    "}\n",
+    "</style>\n",
+    "<script>\n",
+    "/* The theme, before anything is painted. */\n",
+    "try { document.documentElement.dataset.theme = JSON.parse(sessionStorage.getItem('tp:' + "
+    "location.pathname)).theme; } catch (e) { }\n",
+    "if (!/^(dark|light)$/.test(document.documentElement.dataset.theme))\n",
+    "  document.documentElement.dataset.theme = window.matchMedia && matchMedia('(prefers-color-scheme: "
+    "dark)').matches ? 'dark' : 'light';\n",
+    "</script>\n",
+    "</head>\n",
+    "<body>\n",
+    "<a class=\"skip\" href=\"#curves\">Skip to the curves</a>\n",
+    "<header>\n",
+    "  <div class=\"row\">\n",
+    "    <h1 id=\"title\">Training report</h1><span id=\"status\" class=\"pill\"></span><span class=\"grow\"></span>\n",
+    "    <span class=\"row actions\">\n",
+    "      <button id=\"follow\" aria-pressed=\"true\" title=\"Load this file again while the training "
+    "runs\">Follow</button>\n",
+    "      <button id=\"theme\" title=\"Light, dark, or as the system says\">Theme: system</button>\n",
+    "      <button id=\"add\" title=\"Lay the curves of another report.html or stats.json over these; or drop such "
+    "files here\">Add a run</button>\n",
+    "      <input id=\"file\" type=\"file\" multiple hidden accept=\".html,.json\">\n",
+    "    </span>\n",
+    "  </div>\n",
+    "  <div class=\"bar\" role=\"progressbar\" aria-label=\"Progress\" aria-valuemin=\"0\" aria-valuemax=\"100\" "
+    "id=\"bar\"><div></div></div>\n",
+    "  <div id=\"progress\" class=\"soft small\" aria-live=\"off\"></div>\n",
+    "  <noscript><p>This page draws its charts with JavaScript, which is turned off. It is all in this file: nothing "
+    "is loaded.</p></noscript>\n",
+    "</header>\n",
+    "<nav aria-label=\"Sections\"><div id=\"nav\"></div></nav>\n",
+    "<main>\n",
+    "  <section id=\"curves\" hidden><h2>Curves</h2>\n",
+    "    <div class=\"row controls\">\n",
+    "      <label>Show <input id=\"filter\" type=\"search\" size=\"16\" placeholder=\"name, or a|b\" aria-label=\"Show "
+    "the curves whose name has this in it\"></label>\n",
+    "      <label>Smoothing <input id=\"smooth\" type=\"range\" min=\"0\" max=\"0.99\" step=\"0.01\"><output "
+    "id=\"smoothed\"></output></label>\n",
+    "      <label><input id=\"log\" type=\"checkbox\"> Log scale</label>\n",
+    "      <label><input id=\"trim\" type=\"checkbox\"> Ignore outliers</label>\n",
+    "      <label>Axis <select id=\"axis\"><option value=\"step\">step</option><option "
+    "value=\"epoch\">epoch</option></select></label>\n",
+    "      <button id=\"unzoom\" hidden>Reset zoom</button>\n",
+    "    </div>\n",
+    "    <div id=\"runs\" class=\"row controls small\"></div>\n",
+    "    <div id=\"charts\"></div>\n",
+    "  </section>\n",
+    "  <section id=\"histograms\" hidden><h2>Histograms</h2><div id=\"ridges\" class=\"cards\"></div></section>\n",
+    "  <section id=\"images\" hidden><h2>Images</h2><div id=\"pictures\" class=\"cards\"></div></section>\n",
+    "  <section id=\"model\" hidden><h2>Model</h2>\n",
+    "    <p class=\"soft small\">Layers from the inputs down; on each edge the shape of what goes along it (? is the "
+    "batch).\n",
+    "      A scope with a <b>+</b> opens, one with a <b>\342\210\222</b> closes.</p>\n",
+    "    <div id=\"drawing\" class=\"scroll\"></div>\n",
+    "    <details id=\"variables\" class=\"group\"><summary>Variables</summary><div></div></details>\n",
+    "  </section>\n",
+    "  <section id=\"kernels\" hidden><h2>Time of a step</h2>\n",
+    "    <div class=\"row controls\">\n",
+    "      <button id=\"by-time\" aria-pressed=\"true\">Time</button><button id=\"by-bytes\" "
+    "aria-pressed=\"false\">Memory traffic</button>\n",
+    "      <button id=\"merged\" aria-pressed=\"true\">By scope</button><button id=\"ordered\" "
+    "aria-pressed=\"false\">In order</button>\n",
+    "      <button id=\"flame-up\" hidden>Whole step</button>\n",
+    "    </div>\n",
+    "    <div id=\"flame\" class=\"card\"></div><div id=\"flame-read\" class=\"read\" aria-live=\"polite\"></div>\n",
+    "    <div id=\"table\"></div>\n",
+    "  </section>\n",
+    "  <section id=\"setup\" hidden><h2>Set-up</h2><div id=\"params\" class=\"two\"></div></section>\n",
+    "  <section id=\"log-tail\" hidden><h2>Log</h2><div class=\"scroll\"><pre id=\"lines\"></pre></div></section>\n",
+    "</main>\n",
+    "<footer class=\"soft small\" id=\"foot\"></footer>\n",
+    "<script type=\"application/json\" id=\"data\">\n",
+};
+static const char *const tp__report_tail[] = {
+    "</script>\n",
+    "<script>\n",
+    "'use strict';\n",
+    "/* ---- data "
+    "---------------------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "/* Little-endian numbers in base64, as Float64Array or Uint32Array. */\n",
+    "function decode(text, Type) {\n",
+    "  const raw = atob(text), bytes = new Uint8Array(raw.length);\n",
+    "  for (let i = 0; i < raw.length; i++) bytes[i] = raw.charCodeAt(i);\n",
+    "  return new Type(bytes.buffer);\n",
+    "}\n",
+    "\n",
+    "/* A curve: {name, total, x, y}; decoded when it is first looked at. `steps` may be the number of an earlier "
+    "curve with the same. */\n",
+    "function curvesOf(scalars) {\n",
+    "  const list = scalars.map(s => ({ name: s.name, total: s.total }));\n",
+    "  list.forEach((c, i) => {\n",
+    "    const s = scalars[i];\n",
+    "    Object.defineProperty(c, 'x', { configurable: true, get() {\n",
+    "      const x = typeof s.steps === 'number' ? list[s.steps].x : decode(s.steps, s.wide ? Float64Array : "
+    "Uint32Array);\n",
+    "      Object.defineProperty(c, 'x', { value: x });\n",
+    "      return x;\n",
+    "    } });\n",
+    "    Object.defineProperty(c, 'y', { configurable: true, get() {\n",
+    "      const y = decode(s.values, Float64Array);\n",
+    "      Object.defineProperty(c, 'y', { value: y });\n",
+    "      return y;\n",
+    "    } });\n",
+    "  });\n",
+    "  return list;\n",
+    "}\n",
+    "\n",
+    "/* The records of a stats.json, which may hold NaN and Infinity, as curves. */\n",
+    "function curvesOfStats(text) {\n",
+    "  let records;\n",
+    "  try { records = JSON.parse(text); } catch (e) {\n",
+    "    records = JSON.parse(text.replace(/: (NaN|-?Infinity)(?=[,}])/g, ': \"$1\"'));\n",
+    "  }\n",
+    "  if (!Array.isArray(records)) throw new Error('this is no stats.json');\n",
+    "  const by = new Map();\n",
+    "  for (const r of records) for (const name of Object.keys(r)) {\n",
+    "    if (name === 'epoch_num' || name === 'global_step') continue;\n",
+    "    const v = Number(r[name]);\n",
+    "    if (typeof r[name] === 'string' && !/^(NaN|-?Infinity)$/.test(r[name])) continue;\n",
+    "    if (!by.has(name)) by.set(name, { name, x: [], y: [] });\n",
+    "    by.get(name).x.push(r.global_step || 0);\n",
+    "    by.get(name).y.push(v);\n",
+    "  }\n",
+    "  return [...by.values()].map(c => (c.total = c.x.length, c));\n",
+    "}\n",
+    "\n",
+    "/* What is in a file that the reader adds: a report or a stats.json. */\n",
+    "function runOfFile(name, text) {\n",
+    "  const mark = '<script type=\"application/json\" id=\"data\">';\n",
+    "  const at = text.indexOf(mark);\n",
+    "  if (at < 0) return { name, curves: curvesOfStats(text) };\n",
+    "  const data = JSON.parse(text.slice(at + mark.length, text.indexOf('<' + '/script>', at)));\n",
+    "  return { name: data.runs[0].name || name, curves: curvesOf(data.runs[0].scalars) };\n",
+    "}\n",
+    "\n",
+    "/* ---- numbers "
+    "------------------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "function escapeText(s) {\n",
+    "  return String(s).replace(/[&<>\"']/g, c => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '\"': '&quot;', \"'\": "
+    "'&#39;' })[c]);\n",
+    "}\n",
+    "/* The digits that a reader wants on an axis; full() says all of them. */\n",
+    "function short(v) {\n",
+    "  if (!Number.isFinite(v)) return String(v);\n",
+    "  const a = Math.abs(v);\n",
+    "  if (a !== 0 && (a >= 1e6 || a < 1e-3)) return v.toExponential(2).replace(/.?0+e/, 'e').replace('e+', 'e');\n",
+    "  return String(Number(v.toPrecision(4)));\n",
+    "}\n",
+    "function full(v) { return String(v); }\n",
+    "function count(n) {\n",
+    "  for (const [unit, size] of [['G', 1e9], ['M', 1e6], ['k', 1e3]])\n",
+    "    if (n >= size) return Number((n / size).toPrecision(3)) + ' ' + unit;\n",
+    "  return String(Math.round(n * 100) / 100) + ' ';\n",
+    "}\n",
+    "function span(s) {\n",
+    "  s = Math.max(0, Math.round(s));\n",
+    "  const d = Math.floor(s / 86400), h = Math.floor(s / 3600) % 24, m = Math.floor(s / 60) % 60;\n",
+    "  if (d) return d + ' d ' + h + ' h';\n",
+    "  if (h) return h + ' h ' + m + ' min';\n",
+    "  return m ? m + ' min ' + (m < 10 ? s % 60 + ' s' : '') : s + ' s';\n",
+    "}\n",
+    "function nanos(t) { return t >= 1e9 ? short(t / 1e9) + ' s' : t >= 1e6 ? short(t / 1e6) + ' ms' : short(t / 1e3) "
+    "+ ' \302\265s'; }\n",
+    "\n",
+    "/* Round numbers from lo to hi, about n of them. */\n",
+    "function ticks(lo, hi, n) {\n",
+    "  const raw = (hi - lo) / Math.max(1, n), size = Math.pow(10, Math.floor(Math.log10(raw)));\n",
+    "  const step = size * (raw / size > 5 ? 10 : raw / size > 2 ? 5 : raw / size > 1 ? 2 : 1), out = [];\n",
+    "  if (!(step > 0) || !Number.isFinite(step)) return [lo];\n",
+    "  for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9 && out.length < 50; i++) out.push(i * "
+    "step);\n",
+    "  return out;\n",
+    "}\n",
+    "function logTicks(lo, hi) {\n",
+    "  const a = Math.floor(Math.log10(lo)), b = Math.ceil(Math.log10(hi)), out = [];\n",
+    "  for (let e = a; e <= b; e += Math.max(1, Math.ceil((b - a) / 6)))\n",
+    "    for (const m of b - a <= 2 ? [1, 2, 5] : [1]) if (m * 10 ** e >= lo * 0.999 && m * 10 ** e <= hi * 1.001) "
+    "out.push(m * 10 ** e);\n",
+    "  return out.length > 1 ? out : ticks(lo, hi, 4);\n",
+    "}\n",
+    "\n",
+    "/* An exponential moving average, without the bias towards 0 of its beginning; what is not finite is left out. "
+    "*/\n",
+    "function smooth(y, weight) {\n",
+    "  const out = new Float64Array(y.length);\n",
+    "  let last = 0, norm = 0;\n",
+    "  for (let i = 0; i < y.length; i++) {\n",
+    "    if (Number.isFinite(y[i])) {\n",
+    "      last = last * weight + (1 - weight) * y[i];\n",
+    "      norm = norm * weight + (1 - weight);\n",
+    "    }\n",
+    "    out[i] = Number.isFinite(y[i]) ? last / norm : NaN;\n",
+    "  }\n",
+    "  return out;\n",
+    "}\n",
+    "\n",
+    "/* The index of the entry of the ascending x that is nearest to v. */\n",
+    "function nearest(x, v) {\n",
+    "  let a = 0, b = x.length - 1;\n",
+    "  while (a < b) {\n",
+    "    const m = (a + b) >> 1;\n",
+    "    if (x[m] < v) a = m + 1; else b = m;\n",
+    "  }\n",
+    "  return a > 0 && v - x[a - 1] < x[a] - v ? a - 1 : a;\n",
+    "}\n",
+    "\n",
+    "/* ---- a chart "
+    "------------------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "/* The path of y over x: for each pixel its first, lowest, highest and last point, so that no peak is lost. */\n",
+    "function pathOf(x, y, sx, sy, width) {\n",
+    "  let d = '', pen = false, column = -1, first, low, high, last;\n",
+    "  const put = (px, v) => { d += (pen ? 'L' : 'M') + px.toFixed(1) + ' ' + sy(v).toFixed(1); pen = true; };\n",
+    "  const flush = () => {\n",
+    "    if (column < 0) return;\n",
+    "    const seen = [first];\n",
+    "    for (const p of low[2] < high[2] ? [low, high] : [high, low]) if (p[2] > seen[seen.length - 1][2]) "
+    "seen.push(p);\n",
+    "    if (last[2] > seen[seen.length - 1][2]) seen.push(last);\n",
+    "    for (const p of seen) put(p[0], p[1]);\n",
+    "    column = -1;\n",
+    "  };\n",
+    "  for (let i = 0; i < x.length; i++) {\n",
+    "    if (!Number.isFinite(y[i]) || Number.isNaN(sy(y[i]))) { flush(); pen = false; continue; }\n",
+    "    const px = sx(x[i]), here = Math.max(-1e6, Math.min(1e6, Math.floor(px))) + 2e6;\n",
+    "    if ((i + 1 < x.length && sx(x[i + 1]) < 0) || (i > 0 && sx(x[i - 1]) > width)) continue;\n",
+    "    const p = [px, y[i], i];\n",
+    "    if (here !== column) { flush(); column = here; first = low = high = p; }\n",
+    "    if (y[i] < low[1]) low = p;\n",
+    "    if (y[i] > high[1]) high = p;\n",
+    "    last = p;\n",
+    "  }\n",
+    "  flush();\n",
+    "  return d;\n",
+    "}\n",
+    "\n",
+    "/* What to draw: its range and scales. curves: [{x, y, smooth, colour, label}]; view: {width, height, log, trim, "
+    "zoom, per}. */\n",
+    "function layoutChart(curves, view) {\n",
+    "  const m = { left: 56, right: 10, top: 8, bottom: 24 }, w = view.width - m.left - m.right, h = view.height - "
+    "m.top - m.bottom;\n",
+    "  let x0 = Infinity, x1 = -Infinity;\n",
+    "  for (const c of curves) if (c.x.length) { x0 = Math.min(x0, c.x[0]); x1 = Math.max(x1, c.x[c.x.length - 1]); "
+    "}\n",
+    "  if (x0 > x1) { x0 = 0; x1 = 1; }\n",
+    "  if (view.zoom) [x0, x1] = view.zoom;\n",
+    "  if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }\n",
+    "  const seen = [];\n",
+    "  for (const c of curves) for (const y of c.smooth ? [c.y, c.smooth] : [c.y])\n",
+    "    for (let i = 0; i < y.length; i++) {\n",
+    "      if (c.x[i] < x0 || c.x[i] > x1 || !Number.isFinite(y[i]) || (view.log && y[i] <= 0)) continue;\n",
+    "      seen.push(y[i]);\n",
+    "    }\n",
+    "  let y0 = Infinity, y1 = -Infinity;\n",
+    "  if (view.trim && seen.length > 20) {\n",
+    "    seen.sort((a, b) => a - b);\n",
+    "    y0 = seen[Math.floor(seen.length * 0.02)];\n",
+    "    y1 = seen[Math.ceil(seen.length * 0.98) - 1];\n",
+    "  } else for (const v of seen) { if (v < y0) y0 = v; if (v > y1) y1 = v; }\n",
+    "  if (y0 > y1) { y0 = view.log ? 0.1 : 0; y1 = 1; }\n",
+    "  if (y0 === y1) { const d = Math.abs(y0) * 0.05 || 0.5; y0 = view.log ? y0 / 1.2 : y0 - d; y1 = view.log ? y1 * "
+    "1.2 : y1 + d; }\n",
+    "  const f = view.log ? Math.log10 : v => v, pad = (f(y1) - f(y0)) * 0.04, lo = f(y0) - pad, hi = f(y1) + pad;\n",
+    "  const sx = v => (v - x0) / (x1 - x0) * w;\n",
+    "  const sy = v => view.log && v <= 0 ? NaN : Math.max(-9e3, Math.min(9e3, h - (f(v) - lo) / (hi - lo) * h));\n",
+    "  return { m, w, h, x0, x1, y0, y1, sx, sy, back: px => x0 + (px - m.left) / w * (x1 - x0),\n",
+    "    rows: view.log ? logTicks(10 ** lo, 10 ** hi) : ticks(lo, hi, h / 45) };\n",
+    "}\n",
+    "\n",
+    "let clips = 0;\n",
+    "function chartSvg(curves, view) {\n",
+    "  const L = layoutChart(curves, view), { m, w, h } = L, clip = 'clip' + clips++, per = view.per || 1;\n",
+    "  let s = '<svg width=\"' + view.width + '\" height=\"' + view.height + '\" viewBox=\"0 0 ' + view.width + ' ' + "
+    "view.height +\n",
+    "    '\" aria-hidden=\"true\"><defs><clipPath id=\"' + clip + '\"><rect width=\"' + w + '\" height=\"' + h + "
+    "'\"/></clipPath></defs>' +\n",
+    "    '<g transform=\"translate(' + m.left + ' ' + m.top + ')\">';\n",
+    "  for (const v of L.rows) {\n",
+    "    const y = L.sy(v).toFixed(1);\n",
+    "    s += '<path class=\"grid\" d=\"M0 ' + y + 'H' + w + '\"/><text class=\"tick\" x=\"-7\" y=\"' + y +\n",
+    "      '\" dy=\".35em\" text-anchor=\"end\">' + short(v) + '</text>';\n",
+    "  }\n",
+    "  for (const v of ticks(L.x0 / per, L.x1 / per, w / 85)) {\n",
+    "    if (v * per < L.x0 - 1e-9 || v * per > L.x1 + 1e-9) continue;\n",
+    "    s += '<text class=\"tick\" x=\"' + L.sx(v * per).toFixed(1) + '\" y=\"' + (h + 16) + '\" "
+    "text-anchor=\"middle\">' + count(v).trim() + '</text>';\n",
+    "  }\n",
+    "  s += '<rect class=\"frame\" width=\"' + w + '\" height=\"' + h + '\"/><g clip-path=\"url(#' + clip + ')\">';\n",
+    "  for (const c of curves) {\n",
+    "    const line = (y, width, opacity) => '<path d=\"' + pathOf(c.x, y, L.sx, L.sy, w) + '\" fill=\"none\" "
+    "stroke=\"' + c.colour +\n",
+    "      '\" stroke-width=\"' + width + '\" stroke-opacity=\"' + opacity + '\" stroke-linejoin=\"round\"/>';\n",
+    "    if (c.smooth) s += line(c.y, 1, 0.28);\n",
+    "    s += line(c.smooth || c.y, 1.7, 1);\n",
+    "    if (c.x.length < FEW) for (let i = 0; i < c.x.length; i++) if (Number.isFinite(c.y[i]) && "
+    "!Number.isNaN(L.sy(c.y[i])))\n",
+    "      s += '<circle cx=\"' + L.sx(c.x[i]).toFixed(1) + '\" cy=\"' + L.sy(c.y[i]).toFixed(1) + '\" r=\"2.2\" "
+    "fill=\"' + c.colour + '\"/>';\n",
+    "    let marks = 0;\n",
+    "    for (let i = 0; i < c.x.length && marks < 200; i++) if (!Number.isFinite(c.y[i])) {\n",
+    "      const x = L.sx(c.x[i]);\n",
+    "      if (x < 0 || x > w) continue;\n",
+    "      s += '<path d=\"M' + (x - 4).toFixed(1) + ' ' + (h - 1) + 'h8l-4 -8z\" fill=\"var(--bad)\"><title>' + "
+    "c.y[i] + '</title></path>';\n",
+    "      marks++;\n",
+    "    }\n",
+    "  }\n",
+    "  return s + '</g><g class=\"cursor\"></g></g></svg>';\n",
+    "}\n",
+    "\n",
+    "/* What stands under the cursor at v: for each curve its nearest point. */\n",
+    "function under(curves, v) {\n",
+    "  return curves.filter(c => c.x.length).map(c => {\n",
+    "    const i = nearest(c.x, v);\n",
+    "    return { curve: c, i, step: c.x[i], value: c.y[i], smooth: c.smooth ? c.smooth[i] : undefined };\n",
+    "  });\n",
+    "}\n",
+    "function underText(points, per) {\n",
+    "  if (!points.length) return '';\n",
+    "  const step = points[0].step;\n",
+    "  return 'step <b>' + step + '</b>' + (per > 1 ? ' (epoch ' + short(step / per) + ')' : '') + points.map(p =>\n",
+    "    ' &nbsp;<span class=\"key\" style=\"background:' + p.curve.colour + '\"></span>' + (points.length > 1 ? "
+    "escapeText(p.curve.label) + ' ' : '') +\n",
+    "    '<b>' + full(p.value) + '</b>' + (p.step !== step ? ' at ' + p.step : '') +\n",
+    "    (p.smooth !== undefined ? ', smoothed ' + short(p.smooth) : '')).join('');\n",
+    "}\n",
+    "\n",
+    "/* ---- histograms "
+    "---------------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "/* One ridge for each step, the newest in front. h: {steps, min, max, bins}; bins has as many numbers for each "
+    "step. */\n",
+    "function ridgeSvg(h, width, height, chosen) {\n",
+    "  const n = h.steps.length, per = h.bins.length / n, left = 10, right = 58, top = 46, bottom = 24;\n",
+    "  const w = width - left - right, depth = height - top - bottom;\n",
+    "  let lo = Math.min(...h.min), hi = Math.max(...h.max), peak = 0;\n",
+    "  if (!(hi > lo)) { lo -= 0.5; hi += 0.5; }\n",
+    "  const density = (k, i) => h.bins[k * per + i] / Math.max(1e-30, (h.max[k] - h.min[k]) / per || (hi - lo) / "
+    "per);\n",
+    "  const tops = h.steps.map((_, k) => { let t = 0; for (let i = 0; i < per; i++) t = Math.max(t, density(k, i)); "
+    "return t; });\n",
+    "  peak = [...tops].sort((a, b) => a - b)[Math.floor((n - 1) * 0.9)] || 1;\n",
+    "  const sx = v => left + (v - lo) / (hi - lo) * w;\n",
+    "  let s = '<svg width=\"' + width + '\" height=\"' + height + '\" viewBox=\"0 0 ' + width + ' ' + height + '\" "
+    "aria-hidden=\"true\">';\n",
+    "  for (const v of ticks(lo, hi, w / 70)) s += '<path class=\"grid\" d=\"M' + sx(v).toFixed(1) + ' ' + top + 'V' + "
+    "(height - bottom) +\n",
+    "    '\"/><text class=\"tick\" x=\"' + sx(v).toFixed(1) + '\" y=\"' + (height - 8) + '\" text-anchor=\"middle\">' "
+    "+ short(v) + '</text>';\n",
+    "  for (let k = 0; k < n; k++) {\n",
+    "    const base = top + (n > 1 ? k / (n - 1) : 1) * depth, a = h.min[k], b = h.max[k] > a ? h.max[k] : a + (hi - "
+    "lo) / per;\n",
+    "    let d = 'M' + sx(lo).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(a).toFixed(1);\n",
+    "    for (let i = 0; i < per; i++)\n",
+    "      d += 'L' + sx(a + (b - a) * (i + 0.5) / per).toFixed(1) + ' ' + (base - Math.min(1.15, density(k, i) / "
+    "peak) * 38).toFixed(1);\n",
+    "    d += 'L' + sx(b).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(hi).toFixed(1);\n",
+    "    const on = k === chosen;\n",
+    "    s += '<path d=\"' + d + 'Z\" fill=\"var(--c0)\" fill-opacity=\"' + (on ? 0.95 : 0.18 + 0.5 * (k + 1) / "
+    "n).toFixed(2) +\n",
+    "      '\" stroke=\"var(--card)\" stroke-width=\"' + (on ? 1.6 : 0.8) + '\"/>';\n",
+    "    if (k === n - 1 || k === 0 || on) s += '<text class=\"tick\" x=\"' + (left + w + 6) + '\" y=\"' + (base + "
+    "4).toFixed(1) + '\">' + count(h.steps[k]).trim() + '</text>';\n",
+    "  }\n",
+    "  return s + '</svg>';\n",
+    "}\n",
+    "\n",
+    "/* ---- the model "
+    "----------------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "/* A layer is named by the scopes around its operations. */\n",
+    "function scopeOf(name) { const at = name.lastIndexOf('/'); return at < 0 ? '' : name.slice(0, at); }\n",
+    "\n",
+    "/* The boxes of the drawing: operations of one scope are one box; a scope that is not in `open` is one box with "
+    "all in it. */\n",
+    "function boxesOf(graph, open) {\n",
+    "  const boxes = new Map(), of = [];\n",
+    "  graph.ops.forEach((op, i) => {\n",
+    "    const parts = scopeOf(op[0]).split('/').filter(Boolean);\n",
+    "    let key = '';\n",
+    "    for (let k = 0; k < parts.length; k++) {\n",
+    "      key = parts.slice(0, k + 1).join('/');\n",
+    "      if (!open.has(key)) break;\n",
+    "    }\n",
+    "    const inside = key !== '' && (!open.has(key) || key === parts.join('/'));\n",
+    "    /* an identity that only gives a name is one with what it names */\n",
+    "    const lone = !inside && op[1] === 'Identity' && op[3].length === 1 && of[op[3][0]] && of[op[3][0]].lone ? "
+    "of[op[3][0]] : null;\n",
+    "    const id = inside ? (open.has(key) ? key + '/' : key) : lone ? lone.id : op[0];\n",
+    "    if (!boxes.has(id)) boxes.set(id, { id, scope: inside ? key : '', title: inside ? key : op[0], ops: [], lone: "
+    "!inside, deep: new Set(), parameters: 0, weights: [] });\n",
+    "    const b = boxes.get(id);\n",
+    "    if (lone) b.title = op[0];\n",
+    "    b.ops.push(i);\n",
+    "    if (inside && parts.join('/') !== key) b.deep.add(parts.join('/'));\n",
+    "    of[i] = b;\n",
+    "  });\n",
+    "  for (const v of graph.variables) {\n",
+    "    const scope = scopeOf(v[0]);\n",
+    "    for (const b of boxes.values())\n",
+    "      if (b.scope && (scope === b.scope || (!b.id.endsWith('/') && scope.startsWith(b.scope + '/')))) { "
+    "b.parameters += v[2]; b.weights.push(v); break; }\n",
+    "  }\n",
+    "  const edges = new Map();\n",
+    "  graph.ops.forEach((op, i) => op[3].forEach(from => {\n",
+    "    if (!of[from] || of[from] === of[i]) return;\n",
+    "    const id = of[from].id + '>' + of[i].id;\n",
+    "    if (!edges.has(id)) edges.set(id, { from: of[from], to: of[i], shape: graph.ops[from][2] });\n",
+    "  }));\n",
+    "  return { boxes: [...boxes.values()], edges: [...edges.values()] };\n",
+    "}\n",
+    "\n",
+    "/* Which scopes are open at first: as many of the upper ones as leave the drawing readable, and only those with "
+    "several inside. */\n",
+    "function openAtFirst(graph) {\n",
+    "  const open = new Set(), inside = new Map();\n",
+    "  for (const op of graph.ops) {\n",
+    "    const parts = scopeOf(op[0]).split('/').filter(Boolean);\n",
+    "    for (let k = 1; k < parts.length; k++) {\n",
+    "      const scope = parts.slice(0, k).join('/');\n",
+    "      if (!inside.has(scope)) inside.set(scope, new Set());\n",
+    "      inside.get(scope).add(parts[k]);\n",
+    "    }\n",
+    "  }\n",
+    "  for (let depth = 1; depth < 6; depth++) {\n",
+    "    const next = new Set(open);\n",
+    "    for (const op of graph.ops) {\n",
+    "      const parts = scopeOf(op[0]).split('/').filter(Boolean);\n",
+    "      const scope = parts.slice(0, depth).join('/');\n",
+    "      if (parts.length > depth && inside.get(scope).size > 1) next.add(scope);\n",
+    "    }\n",
+    "    if (next.size === open.size || boxesOf(graph, next).boxes.length > 45) break;\n",
+    "    for (const s of next) open.add(s);\n",
+    "  }\n",
+    "  return open;\n",
+    "}\n",
+    "\n",
+    "/* Layers from top to bottom by the longest way from an input; edges that are longer than one layer get a place "
+    "in each. */\n",
+    "function layoutModel(parts) {\n",
+    "  const { boxes, edges } = parts, rank = new Map(boxes.map(b => [b, 0])), into = new Map(boxes.map(b => [b, "
+    "[]])), out = new Map(boxes.map(b => [b, []]));\n",
+    "  for (const e of edges) { into.get(e.to).push(e); out.get(e.from).push(e); }\n",
+    "  const order = [], state = new Map(), back = new Set();\n",
+    "  const visit = b => { /* a scope that is left and entered again makes a circle: that edge points upwards */\n",
+    "    state.set(b, 1);\n",
+    "    for (const e of out.get(b)) { if (state.get(e.to) === 1) back.add(e); else if (!state.has(e.to)) visit(e.to); "
+    "}\n",
+    "    state.set(b, 2);\n",
+    "    order.unshift(b);\n",
+    "  };\n",
+    "  for (const b of boxes) if (!into.get(b).length) visit(b);\n",
+    "  for (const b of boxes) if (!state.has(b)) visit(b);\n",
+    "  for (const b of order) for (const e of out.get(b)) if (!back.has(e)) rank.set(e.to, Math.max(rank.get(e.to), "
+    "rank.get(b) + 1));\n",
+    "  for (const b of order.slice().reverse()) { /* right above what needs it: labels near the loss */\n",
+    "    const after = out.get(b).filter(e => !back.has(e)).map(e => rank.get(e.to));\n",
+    "    if (after.length) rank.set(b, Math.min(...after) - 1);\n",
+    "  }\n",
+    "  const rows = [], place = (item, r) => { (rows[r] = rows[r] || []).push(item); };\n",
+    "  for (const b of order) { b.w = boxWidth(b); b.h = 44 + 13 * (b.lines.length - 1); b.up = []; place(b, "
+    "rank.get(b)); }\n",
+    "  for (const e of edges) {\n",
+    "    const a = rank.get(e.from), z = rank.get(e.to);\n",
+    "    e.way = [e.from];\n",
+    "    if (!back.has(e)) for (let r = a + 1; r < z; r++) { const d = { w: 26, h: 0, up: [e.way[e.way.length - 1]] }; "
+    "place(d, r); e.way.push(d); }\n",
+    "    e.way.push(e.to);\n",
+    "    if (!back.has(e)) e.to.up.push(e.way[e.way.length - 2]);\n",
+    "  }\n",
+    "  let y = 14;\n",
+    "  for (const row of rows) {\n",
+    "    if (!row) continue;\n",
+    "    row.forEach((b, i) => { b.order = b.up.length ? b.up.reduce((s, u) => s + u.x, 0) / b.up.length : i * 1e-3; "
+    "});\n",
+    "    row.sort((a, b) => a.order - b.order);\n",
+    "    let x = 0;\n",
+    "    for (const b of row) { b.x = Math.max(b.up.length ? b.order : x + b.w / 2, x + b.w / 2); x = b.x + b.w / 2 + "
+    "22; }\n",
+    "    const shift = row.reduce((s, b) => s + (b.up.length ? b.order - b.x : 0), 0) / row.length; /* centred under "
+    "what is above */\n",
+    "    for (const b of row) b.x += shift;\n",
+    "    const h = Math.max(...row.map(b => b.h));\n",
+    "    for (const b of row) { b.y = y; if (b.w === 26) b.h = h; } /* an edge that passes by goes straight down */\n",
+    "    y += h + 36;\n",
+    "  }\n",
+    "  const all = rows.flat().filter(Boolean), least = Math.min(0, ...all.map(b => b.x - b.w / 2));\n",
+    "  for (const b of all) b.x += 16 - least;\n",
+    "  return { width: Math.max(60, ...all.map(b => b.x + b.w / 2)) + 60, height: y };\n",
+    "}\n",
+    "function boxWidth(b) {\n",
+    "  b.lines = [];\n",
+    "  const kinds = [];\n",
+    "  for (const k of b.kinds) if (!kinds.includes(k)) kinds.push(k);\n",
+    "  if (b.deep.size) b.lines.push(b.deep.size + 1 + ' scopes, ' + b.ops.length + ' operations');\n",
+    "  else b.lines.push(kinds.slice(0, 4).join(' \302\267 ') + (kinds.length > 4 ? ' \342\200\246' : ''));\n",
+    "  if (b.parameters) b.lines.push(count(b.parameters).trim() + ' parameters' + (b.weights.length && "
+    "b.weights.length < 3 && !b.deep.size ? '  ' + b.weights.map(v => v[0].slice(v[0].lastIndexOf('/') + 1) + ' ' + "
+    "v[1]).join(' ') : ''));\n",
+    "  return Math.min(330, Math.max(96, 7.3 * b.title.length + (b.deep.size || b.id.includes('/') ? 44 : 24), "
+    "...b.lines.map(l => 6.1 * l.length + 20)));\n",
+    "}\n",
+    "function clip(text, width, per) { const n = Math.floor(width / per); return text.length > n ? text.slice(0, "
+    "Math.max(1, n - 1)) + '\342\200\246' : text; }\n",
+    "function modelSvg(graph, open) {\n",
+    "  const parts = boxesOf(graph, open);\n",
+    "  for (const b of parts.boxes) b.kinds = b.ops.map(i => graph.ops[i][1]).filter((k, i, all) => k !== 'Identity' "
+    "|| all.length === 1);\n",
+    "  const size = layoutModel(parts);\n",
+    "  let s = '<svg width=\"' + Math.ceil(size.width) + '\" height=\"' + Math.ceil(size.height) + '\" viewBox=\"0 0 ' "
+    "+ Math.ceil(size.width) + ' ' + Math.ceil(size.height) +\n",
+    "    '\" role=\"group\" aria-label=\"The model: ' + parts.boxes.length + ' boxes\"><defs><marker id=\"tip\" "
+    "viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">' +\n",
+    "    '<path d=\"M0 0L8 4L0 8z\" fill=\"var(--soft)\"/></marker></defs>';\n",
+    "  let labels = '';\n",
+    "  const told = new Map(); /* the shapes that stand under a box */\n",
+    "  for (const e of parts.edges) {\n",
+    "    let d = '';\n",
+    "    for (let i = 0; i + 1 < e.way.length; i++) {\n",
+    "      const a = e.way[i], b = e.way[i + 1], x0 = a.x, y0 = a.y + a.h, x1 = b.x, y1 = b.y, mid = (y0 + y1) / 2;\n",
+    "      d += (i ? 'L' : 'M') + x0.toFixed(1) + ' ' + y0.toFixed(1) + 'C' + x0.toFixed(1) + ' ' + mid.toFixed(1) + ' "
+    "' + x1.toFixed(1) + ' ' + mid.toFixed(1) + ' ' + x1.toFixed(1) + ' ' + y1.toFixed(1);\n",
+    "    }\n",
+    "    s += '<path class=\"edge\" d=\"' + d + '\" marker-end=\"url(#tip)\"/>';\n",
+    "    if (!told.has(e.from)) told.set(e.from, new Set());\n",
+    "    if (told.get(e.from).has(e.shape)) continue;\n",
+    "    const line = told.get(e.from).add(e.shape).size;\n",
+    "    labels += '<text class=\"tick\" x=\"' + (e.from.x + 7).toFixed(1) + '\" y=\"' + (e.from.y + e.from.h + 4 + 12 "
+    "* line).toFixed(1) + '\" style=\"paint-order:stroke;stroke:var(--card);stroke-width:4px\">' + escapeText(e.shape) "
+    "+ '</text>';\n",
+    "  }\n",
+    "  s += labels;\n",
+    "  for (const b of parts.boxes) {\n",
+    "    const opens = b.deep.size > 0, parent = b.scope && b.scope.includes('/') ? b.scope.slice(0, "
+    "b.scope.lastIndexOf('/')) : '';\n",
+    "    const closes = !opens && (b.id.endsWith('/') ? b.scope : parent);\n",
+    "    s += '<g transform=\"translate(' + (b.x - b.w / 2).toFixed(1) + ' ' + b.y.toFixed(1) + ')\"' + (opens || "
+    "closes ? ' role=\"button\" tabindex=\"0\" data-scope=\"' + escapeText(opens ? b.scope : closes) +\n",
+    "      '\" aria-label=\"' + escapeText((opens ? 'Open ' : 'Close ') + (opens ? b.scope : closes)) + '\"' : '') + "
+    "'><rect class=\"' + (opens ? 'scope' : 'box') + '\" width=\"' + b.w.toFixed(1) + '\" height=\"' + b.h + '\" "
+    "rx=\"7\"/>' +\n",
+    "      '<text class=\"name\" x=\"10\" y=\"18\">' + escapeText(clip(b.title, b.w - (opens || closes ? 34 : 16), "
+    "7.1)) + '</text>';\n",
+    "    b.lines.forEach((l, i) => { s += '<text class=\"tick\" x=\"10\" y=\"' + (34 + 13 * i) + '\">' + "
+    "escapeText(clip(l, b.w - 14, 5.6)) + '</text>'; });\n",
+    "    if (opens || closes) s += '<text class=\"name\" x=\"' + (b.w - 17).toFixed(1) + '\" y=\"18\" "
+    "fill=\"var(--accent)\">' + (opens ? '+' : '\342\210\222') + '</text>';\n",
+    "    s += '<title>' + escapeText(b.ops.map(i => graph.ops[i][0] + ' ' + graph.ops[i][2]).slice(0, 40).join(', ')) "
+    "+ '</title></g>';\n",
+    "  }\n",
+    "  return s + '</svg>';\n",
+    "}\n",
+    "\n",
+    "/* ---- the time of a step "
+    "-------------------------------------------------------------------------------------------- */\n",
+    "\n",
+    "/* A tree by scope: {name, path, value, kids, leaf}. Kernels: [op, node, device, start, ns, bytes, flops]. In "
+    "order, only\n",
+    " * neighbours of one scope are one; merged, all of a scope are. */\n",
+    "function flameTree(kernels, column, merged) {\n",
+    "  const root = { name: 'step', path: '', value: 0, kids: [] };\n",
+    "  for (const k of kernels) {\n",
+    "    const value = k[column];\n",
+    "    if (!(value > 0)) continue;\n",
+    "    const parts = (k[1] || k[0]).split('/').filter(Boolean);\n",
+    "    let at = root;\n",
+    "    root.value += value;\n",
+    "    parts.forEach((part, i) => {\n",
+    "      const leaf = i === parts.length - 1;\n",
+    "      let kid = merged ? at.kids.find(x => x.name === part && !x.leaf === !leaf) : at.kids[at.kids.length - 1];\n",
+    "      if (!kid || kid.name !== part || !kid.leaf !== !leaf) {\n",
+    "        kid = { name: part, path: at.path + (at.path ? '/' : '') + part, value: 0, kids: [], leaf: leaf ? k : "
+    "null };\n",
+    "        at.kids.push(kid);\n",
+    "      }\n",
+    "      kid.value += value;\n",
+    "      at = kid;\n",
+    "    });\n",
+    "  }\n",
+    "  const sort = n => { if (merged) n.kids.sort((a, b) => b.value - a.value); n.kids.forEach(sort); };\n",
+    "  sort(root);\n",
+    "  return root;\n",
+    "}\n",
+    "function hue(text) { let h = 0; for (let i = 0; i < text.length; i++) h = (h * 31 + text.charCodeAt(i)) >>> 0; "
+    "return h % 360; }\n",
+    "function flameBlocks(root, width) {\n",
+    "  const blocks = [], walk = (n, x, depth, w) => {\n",
+    "    blocks.push({ n, x, depth, w });\n",
+    "    let at = x;\n",
+    "    for (const k of n.kids) {\n",
+    "      const kw = n.value ? k.value / n.value * w : 0;\n",
+    "      if (kw >= 0.4) walk(k, at, depth + 1, kw);\n",
+    "      at += kw;\n",
+    "    }\n",
+    "  };\n",
+    "  walk(root, 0, 0, width);\n",
+    "  return blocks;\n",
+    "}\n",
+    "function flameSvg(root, width, total, say) {\n",
+    "  const blocks = flameBlocks(root, width), deep = Math.max(...blocks.map(b => b.depth)) + 1, H = 23;\n",
+    "  let s = '<svg width=\"' + width + '\" height=\"' + deep * H + '\" viewBox=\"0 0 ' + width + ' ' + deep * H + "
+    "'\" role=\"group\" aria-label=\"Flame chart\">';\n",
+    "  blocks.forEach((b, i) => {\n",
+    "    const h = b.depth === 0 ? 'var(--line)' : 'hsl(' + hue(b.n.leaf ? b.n.leaf[0] : b.n.name) + ' 44% "
+    "calc(var(--flame) + ' + (b.depth % 2) * 5 + '%))';\n",
+    "    s += '<g data-block=\"' + i + '\" role=\"button\"' + (b.w > 12 ? ' tabindex=\"0\"' : '') + ' aria-label=\"' + "
+    "escapeText(b.n.path || 'whole step') + ', ' + say(b.n.value) + '\"><rect class=\"block\" x=\"' + b.x.toFixed(2) + "
+    "'\" y=\"' + b.depth * H +\n",
+    "      '\" width=\"' + Math.max(0.4, b.w).toFixed(2) + '\" height=\"' + (H - 1) + '\" rx=\"2\" fill=\"' + h + "
+    "'\"/>';\n",
+    "    if (b.w > 34) s += '<text x=\"' + (b.x + 5).toFixed(1) + '\" y=\"' + (b.depth * H + 15) + '\"' + (b.depth ? ' "
+    "style=\"fill:#fff\"' : '') + '>' + escapeText(clip(b.n.name + (b.w > 150 ? '  ' + say(b.n.value) : ''), b.w - 8, "
+    "6.2)) + '</text>';\n",
+    "    s += '</g>';\n",
+    "  });\n",
+    "  return { svg: s + '</svg>', blocks };\n",
+    "}\n",
+    "function kernelTable(kernels, column, total, top) {\n",
+    "  const by = new Map();\n",
+    "  for (const k of kernels) {\n",
+    "    if (!by.has(k[0])) by.set(k[0], { op: k[0], n: 0, ns: 0, bytes: 0, flops: 0, most: k });\n",
+    "    const r = by.get(k[0]);\n",
+    "    r.n++; r.ns += k[4]; r.bytes += k[5]; r.flops += k[6];\n",
+    "    if (k[column] > r.most[column]) r.most = k;\n",
+    "  }\n",
+    "  const rows = [...by.values()].sort((a, b) => column === 4 ? b.ns - a.ns : b.bytes - a.bytes).slice(0, top);\n",
+    "  return '<table><thead><tr><th>operation</th><th class=\"n\">kernels</th><th class=\"n\">time</th><th "
+    "class=\"n\">share</th><th class=\"n\">bytes</th>' +\n",
+    "    '<th class=\"n\">GB/s</th><th class=\"n\">GFLOP/s</th><th>largest</th></tr></thead><tbody>' + rows.map(r => "
+    "'<tr><td>' + escapeText(r.op) + '</td><td class=\"n\">' + r.n + '</td><td class=\"n\">' + nanos(r.ns) +\n",
+    "    '</td><td class=\"n\">' + (100 * (column === 4 ? r.ns : r.bytes) / Math.max(1, total)).toFixed(1) + ' "
+    "%</td><td class=\"n\">' + count(r.bytes) + 'B</td><td class=\"n\">' + (r.bytes ? short(r.bytes / r.ns) : '') +\n",
+    "    '</td><td class=\"n\">' + (r.flops ? short(r.flops / r.ns) : '') + '</td><td>' + escapeText(r.most[1]) + "
+    "'</td></tr>').join('') + '</tbody></table>';\n",
+    "}\n",
+    "\n",
+    "/* ---- the page "
+    "------------------------------------------------------------------------------------------------------ */\n",
+    "\n",
+    "const COLOURS = 8, FEW = 40, page = { data: null, runs: [], charts: [], state: null };\n",
+    "function byId(id) { return document.getElementById(id); }\n",
+    "function keyOfState() { return 'tp:' + location.pathname; }\n",
+    "function loadState() {\n",
+    "  const fresh = { smooth: 0.6, log: false, trim: false, axis: 'step', filter: '', zoom: null, hidden: [], wide: "
+    "[], shut: [], theme: 'system', follow: true, open: null, merged: true, column: 4, added: [], scroll: 0, pick: {} "
+    "};\n",
+    "  try { return Object.assign(fresh, JSON.parse(sessionStorage.getItem(keyOfState()) || '{}')); } catch (e) { "
+    "return fresh; }\n",
+    "}\n",
+    "function saveState() {\n",
+    "  const s = page.state;\n",
+    "  s.scroll = window.scrollY;\n",
+    "  try { sessionStorage.setItem(keyOfState(), JSON.stringify(s)); return true; } catch (e) { return false; }\n",
+    "}\n",
+    "function setTheme() {\n",
+    "  const t = page.state.theme, dark = t === 'dark' || (t === 'system' && window.matchMedia && "
+    "matchMedia('(prefers-color-scheme: dark)').matches);\n",
+    "  document.documentElement.dataset.theme = dark && !page.printing ? 'dark' : 'light';\n",
+    "  byId('theme').textContent = 'Theme: ' + t;\n",
+    "}\n",
+    "\n",
+    "/* -- progress */\n",
+    "function showProgress() {\n",
+    "  const d = page.data, p = d.progress, age = Date.now() / 1000 - d.written, running = d.status === 'running';\n",
+    "  const lost = running && age > Math.max(120, 20 * d.every, 5 * (p.seconds_per_step || 0));\n",
+    "  const word = lost ? 'lost' : d.status, words = { running: 'running', done: 'finished', stopped: 'stopped', "
+    "failed: 'failed', interrupted: 'interrupted', lost: 'no news for ' + span(age) };\n",
+    "  byId('status').className = 'pill ' + word;\n",
+    "  byId('status').textContent = words[word] || word;\n",
+    "  const share = p.total_steps > 0 ? Math.min(1, p.done_steps / p.total_steps) : 0, bar = byId('bar');\n",
+    "  bar.hidden = !(p.total_steps > 0);\n",
+    "  bar.firstElementChild.style.width = (100 * share).toFixed(2) + '%';\n",
+    "  bar.setAttribute('aria-valuenow', Math.round(100 * share));\n",
+    "  const say = ['epoch ' + p.epoch + (p.max_epoch ? ' of ' + p.max_epoch : ''), 'step ' + p.global_step];\n",
+    "  if (p.total_steps > 0) say.push((100 * share).toFixed(share < 1 ? 1 : 0) + ' %');\n",
+    "  if (p.steps_per_second > 0) say.push(short(p.steps_per_second) + ' steps/s');\n",
+    "  say.push((running ? 'running for ' : 'took ') + span(p.elapsed + (running && !lost ? age : 0)));\n",
+    "  if (running && !lost && p.eta >= 0) say.push('about ' + span(p.eta - age) + ' left');\n",
+    "  if (d.note) say.push(d.note);\n",
+    "  byId('progress').textContent = say.join(' \302\267 ');\n",
+    "  document.title = (running && p.total_steps > 0 ? Math.floor(100 * share) + ' % \302\267 ' : '') + "
+    "d.runs[0].name + ' \302\267 ' + (words[word] || word);\n",
+    "}\n",
+    "\n",
+    "/* -- curves */\n",
+    "function colourOf(i) { return 'var(--c' + i % COLOURS + ')'; }\n",
+    "function namesOf() {\n",
+    "  const names = [];\n",
+    "  const seen = new Set();\n",
+    "  for (const r of page.runs) for (const c of r.curves) if (!seen.has(c.name)) { seen.add(c.name); "
+    "names.push(c.name); }\n",
+    "  return names;\n",
+    "}\n",
+    "function curvesFor(name) {\n",
+    "  const out = [];\n",
+    "  page.runs.forEach((r, i) => {\n",
+    "    if (page.state.hidden.includes(r.name)) return;\n",
+    "    const c = r.curves.find(k => k.name === name);\n",
+    "    if (!c) return;\n",
+    "    const w = Number(page.state.smooth);\n",
+    "    const smoothed = w > 0 && c.y.length >= FEW; /* of few points each is shown, as it is */\n",
+    "    if (smoothed && c.weight !== w) { c.smoothed = smooth(c.y, w); c.weight = w; }\n",
+    "    out.push({ x: c.x, y: c.y, smooth: smoothed ? c.smoothed : undefined, colour: colourOf(i), label: r.name, "
+    "total: c.total });\n",
+    "  });\n",
+    "  return out;\n",
+    "}\n",
+    "function showRuns() {\n",
+    "  byId('runs').innerHTML = page.runs.length < 2 ? '' : page.runs.map((r, i) => '<label><input type=\"checkbox\" "
+    "data-run=\"' + i + '\"' + (page.state.hidden.includes(r.name) ? '' : ' checked') +\n",
+    "    '><span class=\"key\" style=\"background:' + colourOf(i) + '\"></span>' + escapeText(r.name) + '</label>' + "
+    "(r.added ? '<button data-drop=\"' + i + '\" aria-label=\"Take ' + escapeText(r.name) + ' "
+    "away\">\303\227</button>' : '')).join(' ');\n",
+    "}\n",
+    "function matches(name) {\n",
+    "  const f = page.state.filter.trim().toLowerCase();\n",
+    "  return !f || f.split('|').some(part => part.trim() && name.toLowerCase().includes(part.trim()));\n",
+    "}\n",
+    "function showCharts() {\n",
+    "  const groups = new Map();\n",
+    "  for (const name of namesOf()) {\n",
+    "    if (!matches(name)) continue;\n",
+    "    const at = name.indexOf('/'), g = at > 0 ? name.slice(0, at) : '';\n",
+    "    if (!groups.has(g)) groups.set(g, []);\n",
+    "    groups.get(g).push(name);\n",
+    "  }\n",
+    "  page.charts = [];\n",
+    "  let html = '', n = 0;\n",
+    "  for (const [g, names] of [...groups].sort((a, b) => (a[0] !== '') - (b[0] !== ''))) {\n",
+    "    const cards = '<div class=\"cards\">' + names.map(name => {\n",
+    "      page.charts.push({ name });\n",
+    "      const wide = page.state.wide.includes(name), i = n++;\n",
+    "      return '<div class=\"card' + (wide ? ' wide' : '') + '\" data-chart=\"' + i + '\"><div class=\"row\"><h3>' "
+    "+ escapeText(name) + '</h3><button data-wide=\"' + i + '\" aria-label=\"' + (wide ? 'Make smaller' : 'Make "
+    "larger') + '\">' + (wide ? '\342\210\222' : '\342\244\242') + '</button></div>' +\n",
+    "        '<div class=\"plot\" tabindex=\"0\" role=\"img\" data-plot=\"' + i + '\"></div><div class=\"read\" "
+    "aria-live=\"polite\"></div></div>';\n",
+    "    }).join('') + '</div>';\n",
+    "    html += g === '' && groups.size === 1 ? cards : '<details class=\"group\" data-group=\"' + escapeText(g) + "
+    "'\"' + (page.state.shut.includes(g) ? '' : ' open') + '><summary>' + (g === '' ? 'Statistics' : escapeText(g)) + "
+    "' <span class=\"soft\">' + names.length + '</span></summary>' + cards + '</details>';\n",
+    "  }\n",
+    "  byId('charts').innerHTML = html || '<p class=\"soft\">No curve has such a name.</p>';\n",
+    "  byId('unzoom').hidden = !page.state.zoom;\n",
+    "  watch();\n",
+    "}\n",
+    "/* A chart is drawn when it comes into view, so that 200 of them cost no more than those that are seen. */\n",
+    "function watch() {\n",
+    "  if (page.watcher) page.watcher.disconnect();\n",
+    "  const plots = document.querySelectorAll('[data-plot]');\n",
+    "  if (typeof IntersectionObserver === 'undefined') { plots.forEach(drawPlot); return; }\n",
+    "  page.watcher = new IntersectionObserver(list => { for (const e of list) { e.target.inView = e.isIntersecting; "
+    "if (e.isIntersecting && e.target.stale !== false) drawPlot(e.target); } }, { rootMargin: '200px' });\n",
+    "  plots.forEach(p => { p.stale = true; page.watcher.observe(p); });\n",
+    "}\n",
+    "function redraw(all) {\n",
+    "  document.querySelectorAll('[data-plot]').forEach(p => { p.stale = true; if (all || p.inView || !page.watcher) "
+    "drawPlot(p); });\n",
+    "}\n",
+    "function viewOf(el) {\n",
+    "  const s = page.state;\n",
+    "  return { width: Math.max(220, el.clientWidth), height: Math.max(120, el.clientHeight), log: s.log, trim: "
+    "s.trim, zoom: s.zoom, per: s.axis === 'epoch' ? page.data.progress.steps_per_epoch || 1 : 1 };\n",
+    "}\n",
+    "function drawPlot(el) {\n",
+    "  const chart = page.charts[el.dataset.plot], curves = curvesFor(chart.name), view = viewOf(el);\n",
+    "  chart.curves = curves;\n",
+    "  chart.layout = layoutChart(curves, view);\n",
+    "  chart.per = page.data.progress.steps_per_epoch || 1;\n",
+    "  el.innerHTML = chartSvg(curves, view);\n",
+    "  el.stale = false;\n",
+    "  const last = curves.filter(c => c.y.length).map(c => ({ curve: c, step: c.x[c.x.length - 1], value: "
+    "c.y[c.y.length - 1] }));\n",
+    "  chart.rest = last.length ? 'last: ' + underText(last, chart.per) : '';\n",
+    "  readOf(el).innerHTML = chart.rest;\n",
+    "  el.setAttribute('aria-label', chart.name + (last.length ? ', last value ' + full(last[0].value) + ' at step ' + "
+    "last[0].step : '') + '. Arrow keys read it, plus and minus zoom.');\n",
+    "}\n",
+    "function readOf(el) { return el.parentElement.querySelector('.read'); }\n",
+    "/* Put the cursor at the point that is nearest to v, and say what is there. */\n",
+    "function pointAt(el, v) {\n",
+    "  const chart = page.charts[el.dataset.plot];\n",
+    "  if (!chart.layout) return;\n",
+    "  const points = under(chart.curves, v), L = chart.layout, g = el.querySelector('.cursor');\n",
+    "  if (!points.length) return;\n",
+    "  chart.at = points[0].step;\n",
+    "  const x = L.sx(points[0].step).toFixed(1);\n",
+    "  let s = '<path d=\"M' + x + ' 0V' + L.h + '\" stroke=\"var(--soft)\" stroke-dasharray=\"3 3\"/>';\n",
+    "  for (const p of points) {\n",
+    "    const v2 = p.smooth !== undefined ? p.smooth : p.value, y = Number.isFinite(v2) ? L.sy(v2) : NaN;\n",
+    "    if (!Number.isNaN(y)) s += '<circle cx=\"' + L.sx(p.step).toFixed(1) + '\" cy=\"' + y.toFixed(1) + '\" "
+    "r=\"4\" fill=\"' + p.curve.colour + '\" stroke=\"var(--card)\" stroke-width=\"1.5\"/>';\n",
+    "  }\n",
+    "  g.innerHTML = s;\n",
+    "  readOf(el).innerHTML = underText(points, chart.per);\n",
+    "}\n",
+    "function zoomTo(a, b) {\n",
+    "  page.state.zoom = a === null ? null : [Math.min(a, b), Math.max(a, b)];\n",
+    "  byId('unzoom').hidden = !page.state.zoom;\n",
+    "  redraw();\n",
+    "}\n",
+    "function plotKeys(el, e) {\n",
+    "  const chart = page.charts[el.dataset.plot], c = chart.curves && chart.curves.find(k => k.x.length);\n",
+    "  if (!c) return false;\n",
+    "  const L = chart.layout, at = chart.at === undefined ? c.x[c.x.length - 1] : chart.at, i = nearest(c.x, at), "
+    "jump = e.shiftKey ? Math.max(1, Math.round(c.x.length / 20)) : 1;\n",
+    "  const to = { ArrowLeft: i - jump, ArrowRight: i + jump, Home: 0, End: c.x.length - 1 }[e.key];\n",
+    "  if (to !== undefined) pointAt(el, c.x[Math.max(0, Math.min(c.x.length - 1, to))]);\n",
+    "  else if (e.key === '+' || e.key === '=') { const r = (L.x1 - L.x0) / 4; zoomTo(at - r, at + r); pointAt(el, "
+    "at); }\n",
+    "  else if (e.key === '-') { const r = L.x1 - L.x0; zoomTo(Math.max(0, at - r), at + r); pointAt(el, at); }\n",
+    "  else if (e.key === '0' || e.key === 'Escape') zoomTo(null);\n",
+    "  else return false;\n",
+    "  return true;\n",
+    "}\n",
+    "\n",
+    "/* -- the other sections */\n",
+    "function showRidges() {\n",
+    "  byId('ridges').innerHTML = page.data.histograms.map((h, i) => '<div class=\"card\"><h3>' + escapeText(h.name) + "
+    "'</h3><div class=\"plot\" style=\"height:250px\" tabindex=\"0\" role=\"img\" data-ridge=\"' + i + '\" "
+    "aria-label=\"' +\n",
+    "    escapeText(h.name) + ': its histogram at ' + h.steps.length + ' steps. Arrow keys choose one.\"></div><div "
+    "class=\"read\" aria-live=\"polite\"></div></div>').join('');\n",
+    "  document.querySelectorAll('[data-ridge]').forEach(el => drawRidge(el, -1));\n",
+    "}\n",
+    "function drawRidge(el, chosen) {\n",
+    "  const h = page.data.histograms[el.dataset.ridge];\n",
+    "  if (typeof h.bins === 'string') h.bins = decode(h.bins, Float32Array);\n",
+    "  h.chosen = chosen;\n",
+    "  el.innerHTML = ridgeSvg(h, Math.max(220, el.clientWidth), 250, chosen);\n",
+    "  const k = chosen < 0 ? h.steps.length - 1 : chosen;\n",
+    "  readOf(el).innerHTML = (chosen < 0 ? 'last: ' : '') + 'step <b>' + h.steps[k] + '</b> &nbsp;from <b>' + "
+    "short(h.min[k]) + '</b> to <b>' + short(h.max[k]) + '</b>';\n",
+    "}\n",
+    "function showImages() {\n",
+    "  byId('pictures').innerHTML = page.data.images.map((im, i) => {\n",
+    "    const k = im.shots.length - 1;\n",
+    "    return '<figure class=\"card\"><div class=\"row\"><h3>' + escapeText(im.name) + '</h3></div><div "
+    "class=\"pictures\"></div><figcaption class=\"row small soft\">' +\n",
+    "      (k > 0 ? '<input type=\"range\" min=\"0\" max=\"' + k + '\" value=\"' + k + '\" data-image=\"' + i + '\" "
+    "aria-label=\"Step of ' + escapeText(im.name) + '\">' : '') + '<span></span></figcaption></figure>';\n",
+    "  }).join('');\n",
+    "  byId('pictures').querySelectorAll('figure').forEach((f, i) => showShot(f, i, page.data.images[i].shots.length - "
+    "1));\n",
+    "}\n",
+    "function showShot(figure, i, k) {\n",
+    "  const shot = page.data.images[i].shots[k];\n",
+    "  figure.querySelector('.pictures').innerHTML = shot.png.map((p, j) => '<img alt=\"' + "
+    "escapeText(page.data.images[i].name) + ' ' + j + ' at step ' + shot.step + '\" src=\"data:image/png;base64,' + p "
+    "+ '\">').join('');\n",
+    "  figure.querySelector('figcaption span').textContent = 'step ' + shot.step;\n",
+    "}\n",
+    "function showModel() {\n",
+    "  const g = page.data.graph, s = page.state;\n",
+    "  const open = new Set(s.open || openAtFirst(g));\n",
+    "  byId('drawing').innerHTML = modelSvg(g, open);\n",
+    "  page.open = open;\n",
+    "  const total = g.variables.reduce((n, v) => n + (v[3] ? v[2] : 0), 0);\n",
+    "  byId('variables').querySelector('div').innerHTML = '<table><thead><tr><th>variable</th><th>shape</th><th "
+    "class=\"n\">numbers</th><th>trained</th></tr></thead><tbody>' + g.variables.map(v =>\n",
+    "    '<tr><td>' + escapeText(v[0]) + '</td><td>' + escapeText(v[1]) + '</td><td class=\"n\">' + v[2] + '</td><td>' "
+    "+ (v[3] ? 'yes' : 'no') + '</td></tr>').join('') + '</tbody></table>';\n",
+    "  byId('variables').querySelector('summary').innerHTML = 'Variables <span class=\"soft\">' + g.variables.length + "
+    "', ' + count(total).trim() + ' trained numbers</span>';\n",
+    "}\n",
+    "function showFlame() {\n",
+    "  const t = page.data.trace, s = page.state, host = byId('flame'), column = s.column;\n",
+    "  const say = column === 4 ? nanos : v => count(v) + 'B';\n",
+    "  const root = flameTree(t.kernels, column, s.merged);\n",
+    "  let at = root;\n",
+    "  for (const part of (page.zoomed || '').split('/').filter(Boolean)) at = at.kids.find(k => k.name === part) || "
+    "at;\n",
+    "  const made = flameSvg(at, Math.max(220, host.clientWidth - 24), root.value, say);\n",
+    "  page.blocks = made.blocks;\n",
+    "  page.flameTotal = root.value;\n",
+    "  page.say = say;\n",
+    "  host.innerHTML = made.svg;\n",
+    "  byId('flame-up').hidden = at === root;\n",
+    "  byId('flame-read').innerHTML = 'One step of the training, number ' + t.step + ': <b>' + nanos(t.total) + '</b> "
+    "in ' + t.kernels.length + ' parts. It was measured kernel by kernel, so that it is slower than others.';\n",
+    "  byId('table').innerHTML = kernelTable(t.kernels, column, root.value, 20);\n",
+    "  for (const [id, on] of [['by-time', column === 4], ['by-bytes', column === 5], ['merged', s.merged], "
+    "['ordered', !s.merged]]) byId(id).setAttribute('aria-pressed', on);\n",
+    "}\n",
+    "function readBlock(i) {\n",
+    "  const b = page.blocks[i].n, k = b.leaf;\n",
+    "  byId('flame-read').innerHTML = '<b>' + escapeText(b.path || 'whole step') + '</b> ' + page.say(b.value) + ', ' "
+    "+ (100 * b.value / page.flameTotal).toFixed(1) + ' %' +\n",
+    "    (k ? ' &nbsp;' + escapeText(k[0]) + (k[2] ? ' on ' + escapeText(k[2]) : '') + ', ' + count(k[5]) + 'B' + "
+    "(k[6] ? ', ' + short(k[6] / k[4]) + ' GFLOP/s' : '') : '');\n",
+    "}\n",
+    "function showSetup() {\n",
+    "  byId('params').innerHTML = page.data.setup.map(g => '<div><h3>' + escapeText(g.title) + '</h3><table><tbody>' + "
+    "g.rows.map(r => '<tr><th>' + escapeText(r[0]) + '</th><td>' + escapeText(r[1]) + '</td></tr>').join('') + "
+    "'</tbody></table></div>').join('');\n",
+    "}\n",
+    "\n",
+    "/* -- what the reader does */\n",
+    "function listen() {\n",
+    "  const s = page.state, on = (id, what, fn) => byId(id).addEventListener(what, fn);\n",
+    "  let busy = 0, drag = null;\n",
+    "  page.isBusy = () => Date.now() - busy < 3000 || drag || (document.activeElement && document.activeElement.id "
+    "=== 'filter');\n",
+    "  for (const what of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'input', 'touchmove']) "
+    "document.addEventListener(what, () => { busy = Date.now(); }, { passive: true });\n",
+    "  on('filter', 'input', e => { s.filter = e.target.value; showCharts(); });\n",
+    "  on('smooth', 'input', e => { s.smooth = Number(e.target.value); byId('smoothed').textContent = "
+    "s.smooth.toFixed(2); redraw(); });\n",
+    "  on('log', 'change', e => { s.log = e.target.checked; redraw(); });\n",
+    "  on('trim', 'change', e => { s.trim = e.target.checked; redraw(); });\n",
+    "  on('axis', 'change', e => { s.axis = e.target.value; redraw(); });\n",
+    "  on('unzoom', 'click', () => zoomTo(null));\n",
+    "  on('theme', 'click', () => { s.theme = { system: 'dark', dark: 'light', light: 'system' }[s.theme]; setTheme(); "
+    "});\n",
+    "  on('follow', 'click', e => { s.follow = !s.follow; e.currentTarget.setAttribute('aria-pressed', s.follow); "
+    "});\n",
+    "  on('by-time', 'click', () => { s.column = 4; showFlame(); });\n",
+    "  on('by-bytes', 'click', () => { s.column = 5; showFlame(); });\n",
+    "  on('merged', 'click', () => { s.merged = true; page.zoomed = ''; showFlame(); });\n",
+    "  on('ordered', 'click', () => { s.merged = false; page.zoomed = ''; showFlame(); });\n",
+    "  on('flame-up', 'click', () => { page.zoomed = ''; showFlame(); });\n",
+    "  on('add', 'click', () => byId('file').click());\n",
+    "  on('file', 'change', e => addFiles(e.target.files));\n",
+    "  on('runs', 'change', e => {\n",
+    "    const r = page.runs[e.target.dataset.run];\n",
+    "    s.hidden = e.target.checked ? s.hidden.filter(n => n !== r.name) : s.hidden.concat(r.name);\n",
+    "    redraw();\n",
+    "  });\n",
+    "  on('runs', 'click', e => {\n",
+    "    const i = e.target.dataset && e.target.dataset.drop;\n",
+    "    if (i === undefined) return;\n",
+    "    s.added = s.added.filter(a => a.name !== page.runs[i].name);\n",
+    "    page.runs.splice(i, 1);\n",
+    "    showRuns();\n",
+    "    showCharts();\n",
+    "  });\n",
+    "  byId('charts').addEventListener('toggle', e => {\n",
+    "    const g = e.target.dataset.group;\n",
+    "    if (g === undefined) return;\n",
+    "    s.shut = e.target.open ? s.shut.filter(n => n !== g) : s.shut.includes(g) ? s.shut : s.shut.concat(g);\n",
+    "  }, true);\n",
+    "  on('charts', 'click', e => {\n",
+    "    const i = e.target.dataset && e.target.dataset.wide;\n",
+    "    if (i === undefined) return;\n",
+    "    const name = page.charts[i].name;\n",
+    "    s.wide = s.wide.includes(name) ? s.wide.filter(n => n !== name) : s.wide.concat(name);\n",
+    "    const wide = s.wide.includes(name), card = e.target.closest('.card');\n",
+    "    card.classList.toggle('wide', wide);\n",
+    "    e.target.textContent = wide ? '\342\210\222' : '\342\244\242';\n",
+    "    drawPlot(card.querySelector('.plot'));\n",
+    "  });\n",
+    "  const plotOf = e => e.target.closest && e.target.closest('[data-plot]');\n",
+    "  const xOf = (el, e) => page.charts[el.dataset.plot].layout.back(e.clientX - el.getBoundingClientRect().left);\n",
+    "  on('charts', 'pointermove', e => {\n",
+    "    const el = plotOf(e);\n",
+    "    if (!el || !page.charts[el.dataset.plot].layout) return;\n",
+    "    pointAt(el, xOf(el, e));\n",
+    "    if (!drag || drag.el !== el) return;\n",
+    "    const L = page.charts[el.dataset.plot].layout, a = L.sx(drag.from), b = L.sx(xOf(el, e));\n",
+    "    el.querySelector('.cursor').innerHTML += '<rect x=\"' + Math.min(a, b) + '\" width=\"' + Math.abs(b - a) + "
+    "'\" height=\"' + L.h + '\" fill=\"var(--accent)\" fill-opacity=\".15\"/>';\n",
+    "  });\n",
+    "  on('charts', 'pointerdown', e => { const el = plotOf(e); if (el && e.button === 0 && "
+    "page.charts[el.dataset.plot].layout) drag = { el, from: xOf(el, e), px: e.clientX }; });\n",
+    "  document.addEventListener('pointerup', e => {\n",
+    "    if (drag && Math.abs(e.clientX - drag.px) > 8) zoomTo(drag.from, xOf(drag.el, e));\n",
+    "    drag = null;\n",
+    "  });\n",
+    "  document.addEventListener('pointercancel', () => { drag = null; });\n",
+    "  on('charts', 'dblclick', e => { if (plotOf(e)) zoomTo(null); });\n",
+    "  byId('charts').addEventListener('pointerleave', e => {\n",
+    "    if (!e.target.dataset || e.target.dataset.plot === undefined) return;\n",
+    "    e.target.querySelectorAll('.cursor').forEach(g => { g.innerHTML = ''; });\n",
+    "    readOf(e.target).innerHTML = page.charts[e.target.dataset.plot].rest || '';\n",
+    "  }, true);\n",
+    "  on('charts', 'keydown', e => { const el = plotOf(e); if (el && plotKeys(el, e)) e.preventDefault(); });\n",
+    "  on('ridges', 'pointermove', e => {\n",
+    "    const el = e.target.closest('[data-ridge]');\n",
+    "    if (!el) return;\n",
+    "    const h = page.data.histograms[el.dataset.ridge], y = (e.clientY - el.getBoundingClientRect().top - 46) / "
+    "(250 - 70);\n",
+    "    const k = Math.max(0, Math.min(h.steps.length - 1, Math.round(y * (h.steps.length - 1))));\n",
+    "    if (k !== h.chosen) drawRidge(el, k);\n",
+    "  });\n",
+    "  on('ridges', 'keydown', e => {\n",
+    "    const el = e.target.closest('[data-ridge]'), h = el && page.data.histograms[el.dataset.ridge];\n",
+    "    const d = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[e.key];\n",
+    "    if (!h || !d) return;\n",
+    "    drawRidge(el, Math.max(0, Math.min(h.steps.length - 1, (h.chosen < 0 ? h.steps.length - 1 : h.chosen) + "
+    "d)));\n",
+    "    e.preventDefault();\n",
+    "  });\n",
+    "  on('pictures', 'input', e => { if (e.target.dataset.image !== undefined) showShot(e.target.closest('figure'), "
+    "Number(e.target.dataset.image), Number(e.target.value)); });\n",
+    "  const press = fn => e => { if (e.type === 'keydown' && e.key !== 'Enter' && e.key !== ' ') return; if (fn(e) && "
+    "e.type === 'keydown') e.preventDefault(); };\n",
+    "  const scope = press(e => {\n",
+    "    const g = e.target.closest('[data-scope]'), name = g && g.dataset.scope;\n",
+    "    if (!g) return false;\n",
+    "    if (page.open.has(name)) page.open.forEach(o => { if (o === name || o.startsWith(name + '/')) "
+    "page.open.delete(o); });\n",
+    "    else page.open.add(name);\n",
+    "    s.open = [...page.open];\n",
+    "    showModel();\n",
+    "    return true;\n",
+    "  });\n",
+    "  const block = press(e => {\n",
+    "    const g = e.target.closest('[data-block]');\n",
+    "    if (!g) return false;\n",
+    "    const n = page.blocks[g.dataset.block].n;\n",
+    "    if (!n.leaf) { page.zoomed = n.path; showFlame(); }\n",
+    "    else readBlock(g.dataset.block);\n",
+    "    return true;\n",
+    "  });\n",
+    "  for (const what of ['click', 'keydown']) { on('drawing', what, scope); on('flame', what, block); }\n",
+    "  for (const what of ['pointerover', 'focusin']) on('flame', what, e => { const g = "
+    "e.target.closest('[data-block]'); if (g) readBlock(g.dataset.block); });\n",
+    "  document.addEventListener('dragover', e => { e.preventDefault(); document.body.classList.add('dropping'); });\n",
+    "  document.addEventListener('dragleave', () => document.body.classList.remove('dropping'));\n",
+    "  document.addEventListener('drop', e => { e.preventDefault(); document.body.classList.remove('dropping'); "
+    "addFiles(e.dataTransfer.files); });\n",
+    "  window.addEventListener('resize', () => { clearTimeout(page.resizing); page.resizing = setTimeout(drawAll, "
+    "150); });\n",
+    "  window.addEventListener('beforeprint', () => { page.printing = true; setTheme(); "
+    "document.querySelectorAll('details').forEach(d => { d.open = true; }); redraw(true); });\n",
+    "  window.addEventListener('afterprint', () => { page.printing = false; setTheme(); });\n",
+    "  window.addEventListener('pagehide', saveState);\n",
+    "  if (window.matchMedia) matchMedia('(prefers-color-scheme: dark)').addEventListener('change', setTheme);\n",
+    "}\n",
+    "function drawAll() {\n",
+    "  redraw();\n",
+    "  document.querySelectorAll('[data-ridge]').forEach(el => drawRidge(el, -1));\n",
+    "  if (page.data.trace) showFlame();\n",
+    "}\n",
+    "function addRun(run) {\n",
+    "  const taken = new Set(page.runs.map(r => r.name)), base = run.name;\n",
+    "  for (let i = 2; taken.has(run.name); i++) run.name = base + ' ' + i;\n",
+    "  page.runs.push(run);\n",
+    "}\n",
+    "function addFiles(files) {\n",
+    "  for (const f of files) f.text().then(text => {\n",
+    "    const run = runOfFile(f.name, text);\n",
+    "    run.added = true;\n",
+    "    addRun(run);\n",
+    "    page.state.added.push({ name: run.name, curves: run.curves.map(c => ({ name: c.name, total: c.total, x: "
+    "[...c.x], y: [...c.y].map(v => Number.isFinite(v) ? v : String(v)) })) });\n",
+    "    if (!saveState()) { page.state.added.pop(); page.state.follow = false; "
+    "byId('follow').setAttribute('aria-pressed', false); } /* too large to outlive a reload */\n",
+    "    showRuns();\n",
+    "    showCharts();\n",
+    "  }).catch(e => { byId('progress').textContent = f.name + ' is no report.html and no stats.json: ' + e.message; "
+    "});\n",
+    "}\n",
+    "\n",
+    "/* -- following a training: load the file again, when nobody is looking closely */\n",
+    "function follow() {\n",
+    "  const wait = () => Math.max(2, page.data.every) * 1000;\n",
+    "  const again = () => {\n",
+    "    if (page.data.status !== 'running') return;\n",
+    "    if (!page.state.follow || document.hidden || page.isBusy()) { setTimeout(again, 1000); return; }\n",
+    "    saveState();\n",
+    "    location.reload();\n",
+    "  };\n",
+    "  if (page.data.status === 'running') { setTimeout(again, wait()); setInterval(showProgress, 1000); }\n",
+    "}\n",
+    "\n",
+    "function start(text) {\n",
+    "  const d = page.data = JSON.parse(text);\n",
+    "  page.state = loadState();\n",
+    "  const s = page.state;\n",
+    "  page.runs = [];\n",
+    "  for (const r of d.runs) addRun({ name: r.name, curves: curvesOf(r.scalars) });\n",
+    "  for (const a of s.added) addRun({ name: a.name, added: true, curves: a.curves.map(c => ({ name: c.name, total: "
+    "c.total, x: c.x, y: c.y.map(Number) })) });\n",
+    "  setTheme();\n",
+    "  byId('title').textContent = d.runs[0].name;\n",
+    "  byId('filter').value = s.filter;\n",
+    "  byId('smooth').value = s.smooth;\n",
+    "  byId('smoothed').textContent = Number(s.smooth).toFixed(2);\n",
+    "  byId('log').checked = s.log;\n",
+    "  byId('trim').checked = s.trim;\n",
+    "  byId('axis').value = s.axis;\n",
+    "  byId('follow').hidden = d.status !== 'running';\n",
+    "  byId('follow').setAttribute('aria-pressed', s.follow);\n",
+    "  byId('foot').textContent = d.foot;\n",
+    "  const sections = [['curves', 'Curves', true], ['histograms', 'Histograms', d.histograms.length], ['images', "
+    "'Images', d.images.length], ['model', 'Model', d.graph && d.graph.ops.length],\n",
+    "    ['kernels', 'Time of a step', d.trace], ['setup', 'Set-up', d.setup.length], ['log-tail', 'Log', d.log]];\n",
+    "  byId('nav').innerHTML = sections.filter(x => x[2]).map(x => '<a href=\"#' + x[0] + '\">' + x[1] + "
+    "'</a>').join('');\n",
+    "  for (const x of sections) byId(x[0]).hidden = !x[2];\n",
+    "  showProgress();\n",
+    "  listen();\n",
+    "  showRuns();\n",
+    "  showCharts();\n",
+    "  const rest = () => { /* the curves first: what stands below them can wait for the first picture */\n",
+    "    if (d.histograms.length) showRidges();\n",
+    "    if (d.images.length) showImages();\n",
+    "    if (d.graph && d.graph.ops.length) showModel();\n",
+    "    if (d.trace) showFlame();\n",
+    "    showSetup();\n",
+    "    byId('lines').textContent = d.log;\n",
+    "    if (s.scroll) window.scrollTo({ top: s.scroll, behavior: 'instant' });\n",
+    "  };\n",
+    "  if (s.scroll) rest(); else setTimeout(rest, 0);\n",
+    "  follow();\n",
+    "}\n",
+    "start(byId('data').textContent);\n",
+    "</script>\n",
+    "</body>\n",
+    "</html>\n",
+};
+/* clang-format on: the end of what tests/gen_report.py writes */
+
+/* ==== >>report ======================================================================================== */
+
+enum {
+    TP__REPORT_BINS = 32,       /* of a histogram */
+    TP__REPORT_HISTOGRAMS = 48, /* steps that are kept */
+    TP__REPORT_SHOTS = 8,       /* of images; even, as the one above */
+    TP__REPORT_PICTURES = 8,    /* of a batch */
+    TP__REPORT_SIDE = 256,      /* of a picture, in pixels */
+    TP__REPORT_POINTS = 400000, /* of all curves */
+    TP__REPORT_KERNELS = 8000,
+    TP__REPORT_OPERATIONS = 20000,
+    TP__REPORT_LOG = 12288 /* bytes of the log's end */
+};
+#define TP__REPORT_IMAGE_BYTES ((size_t)2 << 20)
+
+/* What a tag had at a step: a histogram's range and counts, or pictures as PNG, each with its size before it. */
+typedef struct tp__report_entry {
+    int64_t step;
+    double min, max;
+    float bin[TP__REPORT_BINS];
+    tp_buf png;
+} tp__report_entry;
+
+/* What a tag had at all steps that are kept. When there is no room, every second one goes and the stride doubles. */
+typedef struct tp__report_track {
+    char *tag;
+    int kind;             /* TP_SUMMARY_HISTOGRAM, TP_SUMMARY_IMAGE */
+    int64_t seen, stride; /* how many came; every stride-th is kept, and the newest */
+    bool newest;          /* the last one is there only because it is the newest */
+    tp__report_entry *entry;
+    int n;
+} tp__report_track;
+
+typedef struct tp__report {
+    const char *dir;
+    tp_callback *cb;
+    double every;                /* seconds */
+    bool off, trace_off, warned; /* warned: of no memory, once */
+    const char *const *other;    /* directories of other runs */
+    int n_other;
+    tp__report_track *track;
+    int n_track, cap_track;
+    size_t image_bytes;
+    tp_trace trace;
+    int n_run; /* of this process */
+    bool tracing;
+    double begun, first_done, wrote,
+        cost; /* seconds of tp_time: before_train, the first step, the last writing and its price */
+    int64_t first_step, step_at_first, step_wrote;
+    double speed;                 /* steps a second, between the last two writings */
+    tp_buf runs, graph, kernels;  /* JSON that does not change */
+    tp_buf data, scratch, before; /* the page's data; numbers as bytes; the steps of the curve before */
+} tp__report;
+
+/* -- JSON for a <script>: no '<' in it, so that nothing can end the script */
+
+static void tp__report_text(tp_buf *b, const char *s, size_t n)
+{
+    tp_buf_put(b, "\"", 1);
+    for (size_t i = 0; i < n; i++) {
+        const unsigned char c = (unsigned char)s[i];
+        if (c == '"' || c == '\\') tp_buf_printf(b, "\\%c", c);
+        else if (c < 32 || c == '<' || c == 127) tp_buf_printf(b, "\\u%04x", (unsigned)c);
+        else tp_buf_put(b, s + i, 1);
+    }
+    tp_buf_put(b, "\"", 1);
+}
+
+static void tp__report_string(tp_buf *b, const char *s) { tp__report_text(b, s, strlen(s)); }
+
+static void tp__report_number(tp_buf *b, double v)
+{
+    char text[TP_NUMBER_TEXT];
+    tp_format_double(text, v);
+    tp_buf_printf(b, "%s", tp__finite(v) ? text : "null");
+}
+
+static void tp__base64(tp_buf *b, const void *data, size_t n)
+{
+    static const char digit[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const unsigned char *p = (const unsigned char *)data;
+    char four[4];
+    for (size_t i = 0; i < n; i += 3) {
+        const unsigned a = p[i], c = i + 1 < n ? p[i + 1] : 0u, d = i + 2 < n ? p[i + 2] : 0u;
+        four[0] = digit[a >> 2];
+        four[1] = digit[(a & 3u) << 4 | c >> 4];
+        four[2] = (char)(i + 1 < n ? digit[(c & 15u) << 2 | d >> 6] : '=');
+        four[3] = (char)(i + 2 < n ? digit[d & 63u] : '=');
+        tp_buf_put(b, four, 4);
+    }
+}
+
+/* The low `size` bytes, least significant first: the same on all machines. */
+static void tp__report_bytes(tp_buf *b, uint64_t v, int size)
+{
+    unsigned char byte[8];
+    for (int i = 0; i < size; i++) byte[i] = (unsigned char)(v >> (8 * i));
+    tp_buf_put(b, byte, (size_t)size);
+}
+static uint64_t tp__report_unbytes(const unsigned char *p, int size)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < size; i++) v |= (uint64_t)p[i] << (8 * i);
+    return v;
+}
+static void tp__report_f64(tp_buf *b, double v)
+{
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    tp__report_bytes(b, bits, 8);
+}
+static void tp__report_f32(tp_buf *b, float v)
+{
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    tp__report_bytes(b, bits, 4);
+}
+
+/* -- curves */
+
+/* Of s[begin, end) into keep, in order: the first, the last, the smallest, the largest, the first that is not finite. */
+static int tp__report_extremes(const tp_stat *s, int begin, int end, int keep[5])
+{
+    int low = -1, high = -1, odd = -1, n = 0;
+    for (int i = begin; i < end; i++) {
+        if (!tp__finite(s[i].value)) {
+            if (odd < 0) odd = i;
+            continue;
+        }
+        if (low < 0 || s[i].value < s[low].value) low = i;
+        if (high < 0 || s[i].value > s[high].value) high = i;
+    }
+    const int wanted[5] = {begin, low, high, odd, end - 1};
+    for (int i = 0; i < 5; i++) {
+        int at = n;
+        bool known = wanted[i] < 0;
+        for (int k = 0; k < n; k++) known = known || keep[k] == wanted[i];
+        if (known) continue;
+        for (; at > 0 && keep[at - 1] > wanted[i]; at--) keep[at] = keep[at - 1];
+        keep[at] = wanted[i];
+        n++;
+    }
+    return n;
+}
+
+/* Steps to r->scratch, values to `values`, of at most `most` of n stats. Of several of one step the last counts, as in
+ * stats.json. Returns how many. */
+static int tp__report_thin(tp__report *r, const tp_stat *s, int n, int most, bool wide, tp_buf *values)
+{
+    const int pieces = n <= most ? n : most / 5;
+    int done = 0;
+    r->scratch.len = 0;
+    for (int k = 0; k < pieces; k++) {
+        int keep[5];
+        const int begin = (int)((int64_t)n * k / pieces), end = (int)((int64_t)n * (k + 1) / pieces);
+        const int m = tp__report_extremes(s, begin, end, keep);
+        for (int i = 0; i < m; i++) {
+            const int at = keep[i];
+            if (at + 1 < n && s[at + 1].step == s[at].step) continue;
+            tp__report_bytes(&r->scratch, (uint64_t)s[at].step, wide ? 8 : 4);
+            tp__report_f64(values, s[at].value);
+            done++;
+        }
+    }
+    return done;
+}
+
+/* The curves of a history: [{"name", "total", "steps", "values"}]. `steps` is base64, or the number of an earlier curve that
+ * has the same ones. */
+static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
+{
+    tp_buf values;
+    int like = -1, share = m->n_history ? TP__REPORT_POINTS / m->n_history : 0;
+    if (share < 250) share = 250;
+    if (share > 10000) share = 10000;
+    memset(&values, 0, sizeof values);
+    tp_buf_printf(b, "[");
+    for (int i = 0; i < m->n_history && !b->failed; i++) {
+        const struct tp__history *h = &m->history[i];
+        const bool wide = h->n > 0 && (h->stat[0].step < 0 || h->stat[h->n - 1].step > 4294967295);
+        values.len = 0;
+        tp__report_thin(r, h->stat, h->n, share, wide, &values);
+        tp_buf_printf(b, "%s\n{\"name\":", i ? "," : "");
+        tp__report_string(b, h->name);
+        tp_buf_printf(b, ",\"total\":%d,\"wide\":%s,\"steps\":", h->n, wide ? "true" : "false");
+        if (like >= 0 && !wide && r->before.len == r->scratch.len && r->scratch.len &&
+            memcmp(r->before.data, r->scratch.data, r->before.len) == 0) {
+            tp_buf_printf(b, "%d", like);
+        } else {
+            tp_buf_put(b, "\"", 1);
+            tp__base64(b, r->scratch.data, r->scratch.len);
+            tp_buf_put(b, "\"", 1);
+            like = wide ? -1 : i;
+            r->before.len = 0;
+            tp_buf_put(&r->before, r->scratch.data, r->scratch.len);
+        }
+        tp_buf_printf(b, ",\"values\":\"");
+        tp__base64(b, values.data, values.len);
+        tp_buf_printf(b, "\"}");
+        if (values.failed || r->scratch.failed || r->before.failed) b->failed = true;
+    }
+    tp_buf_printf(b, "]");
+    tp_buf_free(&values);
+}
+
+/* The last part of a path: what the reader knows the training by. */
+static const char *tp__report_name(const char *dir)
+{
+    const char *slash = tp__os_slash(dir);
+    return slash && slash[1] ? slash + 1 : dir;
+}
+
+/* The curves of other trainings, once. */
+static tp_status tp__report_others(tp__report *r)
+{
+    for (int i = 0; i < r->n_other; i++) {
+        tp_stat_entry *entry = NULL;
+        int n = 0;
+        tp_status st = tp_load_existing_stats(r->other[i], &entry, &n);
+        tp_monitors *m = st == TP_OK ? tp_monitors_new(NULL, 0) : NULL;
+        if (st == TP_OK && !m) st = TP_ERR_NOMEM;
+        for (int k = 0; k < n && st == TP_OK; k++) {
+            tp_stat s;
+            s.step = entry[k].global_step < 0 ? 0 : entry[k].global_step;
+            s.value = entry[k].value;
+            s.is_int = false;
+            st = tp__history_add(m, entry[k].name, &s);
+        }
+        tp_free(entry);
+        if (st == TP_OK) {
+            tp_buf_printf(&r->runs, ",\n{\"name\":");
+            tp__report_string(&r->runs, tp__report_name(r->other[i]));
+            tp_buf_printf(&r->runs, ",\"scalars\":");
+            tp__report_scalars(r, &r->runs, m);
+            tp_buf_printf(&r->runs, "}");
+        } else if (st != TP_ERR_NOMEM) {
+            tp_log(TP_LOG_WARN, "The report leaves out the curves of '%s': %s", r->other[i], tp_last_error());
+        }
+        tp_callback_free(m ? &m->cb : NULL);
+        if (st == TP_ERR_NOMEM) return st;
+    }
+    return r->runs.failed ? TP_ERR_NOMEM : TP_OK;
+}
+
+/* -- histograms and images */
+
+static void tp__report_forget_entry(tp__report *r, tp__report_entry *e)
+{
+    r->image_bytes -= e->png.len;
+    tp_buf_free(&e->png);
+}
+
+static void tp__report_forget_tracks(tp__report *r)
+{
+    for (int i = 0; i < r->n_track; i++) {
+        for (int k = 0; k < r->track[i].n; k++) tp__report_forget_entry(r, &r->track[i].entry[k]);
+        tp_free(r->track[i].entry);
+        tp_free(r->track[i].tag);
+    }
+    r->n_track = 0;
+}
+
+static int tp__report_most(int kind) { return kind == TP_SUMMARY_HISTOGRAM ? TP__REPORT_HISTOGRAMS : TP__REPORT_SHOTS; }
+
+/* The track of a tag; a new one if there is none. NULL: no memory. */
+static tp__report_track *tp__report_track_of(tp__report *r, const char *tag, int kind)
+{
+    for (int i = 0; i < r->n_track; i++)
+        if (r->track[i].kind == kind && strcmp(r->track[i].tag, tag) == 0) return &r->track[i];
+    if (r->n_track == r->cap_track) {
+        const int cap = r->cap_track ? 2 * r->cap_track : 16;
+        tp__report_track *t = (tp__report_track *)tp_realloc(r->track, (size_t)cap * sizeof *t);
+        if (!t) return NULL;
+        r->track = t;
+        r->cap_track = cap;
+    }
+    tp__report_track *t = &r->track[r->n_track];
+    memset(t, 0, sizeof *t);
+    t->kind = kind;
+    t->stride = 1;
+    t->tag = tp_strdup(tag);
+    t->entry = (tp__report_entry *)tp_calloc((size_t)tp__report_most(kind), sizeof *t->entry);
+    if (t->tag && t->entry) return r->n_track++, t;
+    tp_free(t->tag);
+    tp_free(t->entry);
+    return NULL;
+}
+
+/* A place for what has come. */
+static tp__report_entry *tp__report_place(tp__report *r, tp__report_track *t)
+{
+    if (t->newest) tp__report_forget_entry(r, &t->entry[--t->n]);
+    if (t->n == tp__report_most(t->kind)) {
+        t->n = 0;
+        for (int i = 0; i < tp__report_most(t->kind); i++) {
+            if (i % 2) tp__report_forget_entry(r, &t->entry[i]);
+            else t->entry[t->n++] = t->entry[i];
+        }
+        t->stride *= 2;
+    }
+    t->newest = t->seen++ % t->stride != 0;
+    tp__report_entry *e = &t->entry[t->n++];
+    memset(e, 0, sizeof *e);
+    e->step = r->cb->train->global_step;
+    return e;
+}
+
+static void tp__report_histogram(tp__report_entry *e, const tp_tensor *x)
+{
+    const int64_t n = tp_tensor_size(x);
+    bool any = false;
+    for (int64_t i = 0; i < n; i++) {
+        const double v = tp_tensor_get(x, i);
+        if (!tp__finite(v)) continue;
+        if (!any || v < e->min) e->min = v;
+        if (!any || v > e->max) e->max = v;
+        any = true;
+    }
+    const double width = e->max / TP__REPORT_BINS - e->min / TP__REPORT_BINS; /* the difference may be infinite */
+    for (int64_t i = 0; i < n; i++) {
+        const double v = tp_tensor_get(x, i);
+        if (!tp__finite(v)) continue;
+        const double at = width > 0 ? v / width - e->min / width : TP__REPORT_BINS / 2;
+        e->bin[at >= TP__REPORT_BINS ? TP__REPORT_BINS - 1 : at > 0 ? (int)at : 0] += 1;
+    }
+}
+
+/* An image of a batch, made smaller by a whole factor where it is large: each pixel is the mean of those it stands for. */
+static tp_status tp__report_picture(tp_buf *png, const tp_tensor *x, int64_t first, const int64_t s[4])
+{
+    const int64_t longest = s[1] > s[2] ? s[1] : s[2], by = (longest + TP__REPORT_SIDE - 1) / TP__REPORT_SIDE;
+    const int64_t factor = by > 1 ? by : 1, height = (s[1] + factor - 1) / factor, width = (s[2] + factor - 1) / factor;
+    unsigned char *pixel = (unsigned char *)tp_malloc((size_t)(height * width * s[3]) + 1);
+    tp_buf one;
+    if (!pixel) return TP_ERR_NOMEM;
+    memset(&one, 0, sizeof one);
+    for (int64_t y = 0; y < height; y++)
+        for (int64_t z = 0; z < width * s[3]; z++) {
+            const int64_t column = z / s[3] * factor, c = z % s[3];
+            double sum = 0;
+            int many = 0;
+            for (int64_t i = y * factor; i < (y + 1) * factor && i < s[1]; i++)
+                for (int64_t k = column; k < column + factor && k < s[2]; k++, many++) {
+                    const double v = tp_tensor_get(x, first + (i * s[2] + k) * s[3] + c);
+                    sum += v >= 255 ? 255 : v > 0 ? v : 0;
+                }
+            pixel[y * width * s[3] + z] = (unsigned char)(many ? sum / many : 0);
+        }
+    tp__png(&one, pixel, height, width, s[3]);
+    tp_free(pixel);
+    tp__report_bytes(png, one.len, 4);
+    tp_buf_put(png, one.data, one.len);
+    const bool failed = one.failed || png->failed;
+    tp_buf_free(&one);
+    return failed ? TP_ERR_NOMEM : TP_OK;
+}
+
+static tp_status tp__report_images(tp_buf *png, const tp_tensor *x)
+{
+    int64_t s[4];
+    tp_status st = tp__image_layout(x, s);
+    for (int64_t i = 0; i < s[0] && i < TP__REPORT_PICTURES && st == TP_OK && s[1] > 0 && s[2] > 0; i++)
+        st = tp__report_picture(png, x, i * s[1] * s[2] * s[3], s);
+    return st;
+}
+
+/* Too many bytes of images: the oldest of the tag that has most goes. */
+static void tp__report_limit_images(tp__report *r)
+{
+    while (r->image_bytes > TP__REPORT_IMAGE_BYTES) {
+        tp__report_track *most = NULL;
+        for (int i = 0; i < r->n_track; i++)
+            if (r->track[i].kind == TP_SUMMARY_IMAGE && (!most || r->track[i].n > most->n)) most = &r->track[i];
+        if (!most || most->n == 0) return;
+        tp__report_forget_entry(r, &most->entry[0]);
+        memmove(most->entry, most->entry + 1, (size_t)(most->n - 1) * sizeof *most->entry);
+        most->n--;
+        if (most->n == 0) most->newest = false;
+    }
+}
+
+static void tp__report_no_memory(tp__report *r)
+{
+    if (!r->warned)
+        tp_log(TP_LOG_WARN, "There is no memory for all of the report. Training goes on; the page lacks something.");
+    r->warned = true;
+}
+
+static tp_status tp__report_summary(tp_monitor *m, const tp_summary *s)
+{
+    tp__report *r = (tp__report *)m->cb.user;
+    for (int i = 0; i < s->n && !r->off; i++) {
+        const tp_summary_value *v = &s->value[i];
+        if (v->kind != TP_SUMMARY_HISTOGRAM && v->kind != TP_SUMMARY_IMAGE) continue;
+        tp_buf png;
+        memset(&png, 0, sizeof png);
+        const tp_status st = v->kind == TP_SUMMARY_IMAGE ? tp__report_images(&png, v->tensor) : TP_OK;
+        tp__report_track *t = st == TP_OK ? tp__report_track_of(r, v->tag, v->kind) : NULL;
+        if (!t) {
+            tp_buf_free(&png);
+            if (st != TP_OK && st != TP_ERR_NOMEM) return st;
+            tp__report_no_memory(r);
+            continue;
+        }
+        tp__report_entry *e = tp__report_place(r, t);
+        if (v->kind == TP_SUMMARY_HISTOGRAM) tp__report_histogram(e, v->tensor);
+        e->png = png;
+        r->image_bytes += png.len;
+        tp__report_limit_images(r);
+    }
+    return TP_OK;
+}
+
+static void tp__report_histograms_json(tp__report *r, tp_buf *b)
+{
+    int n = 0;
+    tp_buf_printf(b, "[");
+    for (int i = 0; i < r->n_track; i++) {
+        const tp__report_track *t = &r->track[i];
+        if (t->kind != TP_SUMMARY_HISTOGRAM || t->n == 0) continue;
+        tp_buf_printf(b, "%s\n{\"name\":", n++ ? "," : "");
+        tp__report_string(b, t->tag);
+        tp_buf_printf(b, ",\"steps\":[");
+        for (int k = 0; k < t->n; k++) tp_buf_printf(b, "%s%lld", k ? "," : "", (long long)t->entry[k].step);
+        for (int max = 0; max < 2; max++) {
+            tp_buf_printf(b, max ? "],\"max\":[" : "],\"min\":[");
+            for (int k = 0; k < t->n; k++) {
+                if (k) tp_buf_put(b, ",", 1);
+                tp__report_number(b, max ? t->entry[k].max : t->entry[k].min);
+            }
+        }
+        r->scratch.len = 0;
+        for (int k = 0; k < t->n; k++)
+            for (int q = 0; q < TP__REPORT_BINS; q++) tp__report_f32(&r->scratch, t->entry[k].bin[q]);
+        if (r->scratch.failed) b->failed = true;
+        tp_buf_printf(b, "],\"bins\":\"");
+        tp__base64(b, r->scratch.data, r->scratch.len);
+        tp_buf_printf(b, "\"}");
+    }
+    tp_buf_printf(b, "]");
+}
+
+static void tp__report_images_json(tp__report *r, tp_buf *b)
+{
+    int n = 0;
+    tp_buf_printf(b, "[");
+    for (int i = 0; i < r->n_track; i++) {
+        const tp__report_track *t = &r->track[i];
+        if (t->kind != TP_SUMMARY_IMAGE || t->n == 0) continue;
+        tp_buf_printf(b, "%s\n{\"name\":", n++ ? "," : "");
+        tp__report_string(b, t->tag);
+        tp_buf_printf(b, ",\"shots\":[");
+        for (int k = 0; k < t->n; k++) {
+            const tp_buf *png = &t->entry[k].png;
+            tp_buf_printf(b, "%s\n{\"step\":%lld,\"png\":[", k ? "," : "", (long long)t->entry[k].step);
+            for (size_t at = 0; at + 4 <= png->len;) {
+                const size_t size = (size_t)tp__report_unbytes((const unsigned char *)png->data + at, 4);
+                if (size > png->len - at - 4) break;
+                tp_buf_printf(b, at ? ",\"" : "\"");
+                tp__base64(b, png->data + at + 4, size);
+                tp_buf_put(b, "\"", 1);
+                at += 4 + size;
+            }
+            tp_buf_printf(b, "]}");
+        }
+        tp_buf_printf(b, "]}");
+    }
+    tp_buf_printf(b, "]");
+}
+
+/* -- the state in checkpoints: histograms and images, one track after the other */
+
+static tp_status tp__report_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    tp__report *r = (tp__report *)cb->user;
+    tp_buf b;
+    tp_status st = TP_OK;
+    if (r->n_track == 0) return TP_OK;
+    memset(&b, 0, sizeof b);
+    for (int i = 0; i < r->n_track; i++) {
+        const tp__report_track *t = &r->track[i];
+        tp__report_bytes(&b, strlen(t->tag), 4);
+        tp_buf_put(&b, t->tag, strlen(t->tag));
+        tp__report_bytes(&b, (uint64_t)t->kind, 4);
+        tp__report_bytes(&b, (uint64_t)t->seen, 8);
+        tp__report_bytes(&b, (uint64_t)t->stride, 8);
+        tp__report_bytes(&b, t->newest, 4);
+        tp__report_bytes(&b, (uint64_t)t->n, 4);
+        for (int k = 0; k < t->n; k++) {
+            const tp__report_entry *e = &t->entry[k];
+            tp__report_bytes(&b, (uint64_t)e->step, 8);
+            tp__report_f64(&b, e->min);
+            tp__report_f64(&b, e->max);
+            for (int q = 0; t->kind == TP_SUMMARY_HISTOGRAM && q < TP__REPORT_BINS; q++) tp__report_f32(&b, e->bin[q]);
+            tp__report_bytes(&b, e->png.len, 4);
+            tp_buf_put(&b, e->png.data, e->png.len);
+        }
+    }
+    if (b.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the report's part of the checkpoint");
+    else st = tp__state_put(d, prefix, "summaries", TP_U8, b.data, (int64_t)b.len);
+    tp_buf_free(&b);
+    return st;
+}
+
+/* What is left of the bytes of a checkpoint. */
+typedef struct tp__report_in {
+    const unsigned char *p;
+    size_t left;
+    bool bad;
+} tp__report_in;
+
+static const unsigned char *tp__report_take(tp__report_in *in, size_t n)
+{
+    const unsigned char *p = in->p;
+    if (in->bad || n > in->left) {
+        in->bad = true;
+        return NULL;
+    }
+    in->p += n;
+    in->left -= n;
+    return p;
+}
+static uint64_t tp__report_take_int(tp__report_in *in, int size)
+{
+    const unsigned char *p = tp__report_take(in, (size_t)size);
+    return p ? tp__report_unbytes(p, size) : 0;
+}
+static double tp__report_take_f64(tp__report_in *in)
+{
+    const uint64_t bits = tp__report_take_int(in, 8);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return tp__finite(v) ? v : 0;
+}
+
+static tp_status tp__report_load_entry(tp__report *r, tp__report_in *in, tp__report_track *t)
+{
+    tp__report_entry *e = &t->entry[t->n];
+    memset(e, 0, sizeof *e);
+    e->step = (int64_t)tp__report_take_int(in, 8);
+    e->min = tp__report_take_f64(in);
+    e->max = tp__report_take_f64(in);
+    for (int q = 0; t->kind == TP_SUMMARY_HISTOGRAM && q < TP__REPORT_BINS; q++) {
+        const uint32_t bits = (uint32_t)tp__report_take_int(in, 4);
+        memcpy(&e->bin[q], &bits, sizeof bits);
+    }
+    const size_t size = (size_t)tp__report_take_int(in, 4);
+    const unsigned char *png = tp__report_take(in, size);
+    if (in->bad) return TP_ERR_FORMAT;
+    tp_buf_put(&e->png, png, size);
+    t->n++;
+    r->image_bytes += e->png.len;
+    return e->png.failed ? TP_ERR_NOMEM : TP_OK;
+}
+
+static tp_status tp__report_load_track(tp__report *r, tp__report_in *in)
+{
+    char tag[1024];
+    const size_t size = (size_t)tp__report_take_int(in, 4);
+    const unsigned char *text = tp__report_take(in, size);
+    const int kind = (int)tp__report_take_int(in, 4);
+    if (in->bad || size >= sizeof tag || (kind != TP_SUMMARY_HISTOGRAM && kind != TP_SUMMARY_IMAGE))
+        return TP_ERR_FORMAT;
+    memcpy(tag, text, size);
+    tag[size] = 0;
+    tp__report_track *t = tp__report_track_of(r, tag, kind);
+    if (!t) return TP_ERR_NOMEM;
+    t->seen = (int64_t)tp__report_take_int(in, 8);
+    t->stride = (int64_t)tp__report_take_int(in, 8);
+    const bool newest = tp__report_take_int(in, 4) != 0;
+    const uint64_t n = tp__report_take_int(in, 4);
+    tp_status st =
+        in->bad || t->n || n > (uint64_t)tp__report_most(kind) || t->stride < 1 || t->seen < 0 ? TP_ERR_FORMAT : TP_OK;
+    for (uint64_t k = 0; k < n && st == TP_OK; k++) st = tp__report_load_entry(r, in, t);
+    t->newest = newest && t->n > 0;
+    return st;
+}
+
+static tp_status tp__report_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
+{
+    tp__report *r = (tp__report *)cb->user;
+    int64_t n = 0;
+    tp__report_in in;
+    tp_status st = TP_OK;
+    memset(&in, 0, sizeof in);
+    in.p = (const unsigned char *)tp__state_find(d, prefix, "summaries", TP_U8, &n);
+    in.left = in.p && n > 0 ? (size_t)n : 0;
+    tp__report_forget_tracks(r);
+    while (in.left > 0 && st == TP_OK) st = tp__report_load_track(r, &in);
+    if (st == TP_OK) return st;
+    tp__report_forget_tracks(r);
+    if (st == TP_ERR_NOMEM) return st;
+    tp_log(TP_LOG_WARN, "The checkpoint's histograms and images of the report cannot be read: they begin anew.");
+    return TP_OK;
+}
+
+/* -- the model */
+
+/* "?x28x28x32" with multiplication signs; "scalar". */
+static void tp__report_shape(tp_buf *b, const tp_shape *s)
+{
+    if (s->ndim == 0) tp_buf_printf(b, "scalar");
+    for (int i = 0; i < s->ndim; i++) {
+        if (i) tp_buf_printf(b, "\xc3\x97");
+        if (s->dim[i] < 0) tp_buf_printf(b, "?");
+        else tp_buf_printf(b, "%lld", (long long)s->dim[i]);
+    }
+}
+
+static bool tp__report_in_scope(const char *name, const char *scope)
+{
+    const size_t n = strlen(scope);
+    return n > 0 && strncmp(name, scope, n) == 0 && (name[n] == '/' || name[n] == 0);
+}
+
+/* Is it of the model, as opposed to gradients, updates, summaries and the other towers? Its inputs were looked at before. */
+static bool tp__report_is_model(const tp_train_state *train, const tp_operation *op, const char *in_model)
+{
+    const tp_tower_func *f = train->tower_func;
+    bool training = false;
+    if ((op->row->flags & TP_OP_WRITES_VAR) || strcmp(op->row->label, "Summary") == 0 || op->n_out < 1) return false;
+    if (strcmp(op->row->name, "group") == 0) return false;
+    if (tp__report_in_scope(op->name, "gradients")) return false;
+    for (int i = 0; f && i < tp_tower_func_n_towers(f); i++) {
+        const tp_tower_context *c = &tp_tower_func_tower(f, i)->ctx;
+        if (tp__report_in_scope(op->name, c->ns_name) && (training || !c->is_training)) return false;
+        training = training || c->is_training;
+    }
+    for (int i = 0; i < op->n_in; i++)
+        if (!in_model[op->in[i]->op->id]) return false;
+    return true;
+}
+
+static bool tp__report_is_constant(const tp_operation *op)
+{
+    return op->n_in == 0 && ((op->row->flags & TP_OP_READS_VAR) || strcmp(op->row->label, "Const") == 0);
+}
+
+/* mark[id] of each operation: 0 no part of the model; 1 leads to nothing that depends on the data; 2 is read by a summary and
+ * nothing else; 3 all others. */
+static void tp__report_mark(const tp_train_state *train, char *mark, char *data)
+{
+    const tp_graph *g = train->graph;
+    const int n = tp_graph_n_operations(g);
+    for (int i = 0; i < n; i++) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        mark[i] = tp__report_is_model(train, op, mark);
+        data[i] = op->n_in == 0 && !tp__report_is_constant(op);
+        for (int k = 0; k < op->n_in; k++) data[i] = data[i] || data[op->in[k]->op->id];
+    }
+    for (int i = n - 1; i >= 0; i--) { /* data: 1 until a reader comes; then 2, a summary; 3, others too */
+        const tp_operation *op = tp_graph_operation(g, i);
+        const char reads = strcmp(op->row->label, "Summary") == 0 ? 2 : 3;
+        for (int k = 0; k < op->n_in; k++)
+            if (data[op->in[k]->op->id] && data[op->in[k]->op->id] < reads) data[op->in[k]->op->id] = reads;
+        if (mark[i] && data[i]) mark[i] = data[i] == 2 ? 2 : 3;
+        for (int k = 0; k < op->n_in && mark[i] == 3; k++)
+            if (mark[op->in[k]->op->id]) mark[op->in[k]->op->id] = 3;
+    }
+}
+
+static void tp__report_variables(tp_buf *b, const tp_graph *g)
+{
+    static const char *const keys[] = {TP_KEY_GLOBAL_VARIABLES, TP_KEY_TRAINABLE_VARIABLES};
+    int n = 0, m = 0, written = 0;
+    tp_node *const *all = tp_collection(g, keys[0], &n);
+    tp_buf_printf(b, "],\n\"variables\":[");
+    for (int i = 0; i < n; i++) {
+        const tp_variable *v = tp_node_variable(all[i]);
+        if (!v || tp__is_training_name(v->name) || written++ > TP__REPORT_OPERATIONS) continue;
+        bool trained = false;
+        tp_node *const *train = tp_collection(g, keys[1], &m);
+        for (int k = 0; k < m && !trained; k++) trained = tp_node_variable(train[k]) == v;
+        tp_buf_printf(b, "%s\n[", written > 1 ? "," : "");
+        tp__report_string(b, v->name);
+        tp_buf_printf(b, ",\"");
+        tp__report_shape(b, &v->shape);
+        tp_buf_printf(b, "\",%lld,%d]", (long long)tp_shape_size(&v->shape), trained);
+    }
+    tp_buf_printf(b, "]}");
+}
+
+/* {"ops": [[name, kind, shape, [inputs]]], "variables": [[name, shape, numbers, trained]]}. Only operations that the data
+ * goes through, or that lead to one of those. */
+static void tp__report_graph(tp__report *r, const tp_train_state *train)
+{
+    const tp_graph *g = train->graph;
+    const int n = g ? tp_graph_n_operations(g) : 0;
+    tp_buf *b = &r->graph;
+    char *mark = (char *)tp_calloc((size_t)n + 1, 2);
+    int *number = (int *)tp_calloc((size_t)n + 1, sizeof *number);
+    int written = 0;
+    const char *tower = "";
+    if (!mark || !number) b->failed = true;
+    else if (g) tp__report_mark(train, mark, mark + n + 1);
+    for (int i = 0; train->tower_func && !*tower && i < tp_tower_func_n_towers(train->tower_func); i++)
+        if (tp_tower_func_tower(train->tower_func, i)->ctx.is_training)
+            tower = tp_tower_func_tower(train->tower_func, i)->ctx.ns_name;
+    tp_buf_printf(b, "{\"ops\":[");
+    for (int i = 0; i < n && !b->failed && written < TP__REPORT_OPERATIONS; i++) {
+        const tp_operation *op = tp_graph_operation(g, i);
+        int inputs = 0;
+        if (mark[i] != 3 || tp__report_is_constant(op)) continue;
+        tp_buf_printf(b, "%s\n[", written ? "," : "");
+        tp__report_string(
+            b, op->name + (tp__report_in_scope(op->name, tower) && op->name[strlen(tower)] ? strlen(tower) + 1 : 0));
+        tp_buf_printf(b, ",");
+        tp__report_string(b, op->row->label);
+        tp_buf_printf(b, ",\"");
+        tp__report_shape(b, &op->out[0].shape);
+        tp_buf_printf(b, "\",[");
+        for (int k = 0; k < op->n_in; k++)
+            if (number[op->in[k]->op->id]) tp_buf_printf(b, "%s%d", inputs++ ? "," : "", number[op->in[k]->op->id] - 1);
+        tp_buf_printf(b, "]]");
+        number[i] = ++written;
+    }
+    if (g) tp__report_variables(b, g);
+    else tp_buf_printf(b, "],\"variables\":[]}");
+    tp_free(mark);
+    tp_free(number);
+}
+
+/* -- the kernels of a step */
+
+static tp_status tp__report_before_run(tp_callback *cb, tp_run_request *q)
+{
+    tp__report *r = (tp__report *)cb->user;
+    if (r->off || r->trace_off || ++r->n_run < 3 || q->run.trace)
+        return TP_OK; /* the third: what is made once, is there */
+    r->tracing = true;
+    r->trace_off = true;
+    return tp_request_trace(q, &r->trace);
+}
+
+/* {"step", "total", "kernels": [[op, node, device, start, nanoseconds, bytes, flops]]} */
+static tp_status tp__report_after_run(tp_callback *cb, const tp_run_values *v)
+{
+    tp__report *r = (tp__report *)cb->user;
+    const tp_trace *t = &r->trace;
+    tp_buf *b = &r->kernels;
+    int64_t total = 0, n = 0;
+    (void)v;
+    if (!r->tracing) return TP_OK;
+    r->tracing = false;
+    for (int64_t i = 0; i < t->n; i++)
+        if (t->record[i].thread == 0) total += t->record[i].end - t->record[i].start;
+    tp_buf_printf(b, "{\"step\":%lld,\"total\":%lld,\"kernels\":[", (long long)cb->train->global_step,
+                  (long long)total);
+    for (int64_t i = 0; i < t->n && n < TP__REPORT_KERNELS; i++) {
+        const tp_trace_record *x = &t->record[i];
+        if (x->thread != 0) continue;
+        tp_buf_printf(b, "%s\n[", n++ ? "," : "");
+        tp__report_string(b, x->name);
+        tp_buf_printf(b, ",");
+        tp__report_string(b, x->node);
+        tp_buf_printf(b, ",");
+        tp__report_string(b, x->device);
+        tp_buf_printf(b, ",%lld,%lld,%.0f,%.0f]", (long long)(x->start - t->record[0].start),
+                      (long long)(x->end - x->start), x->bytes, x->flops);
+    }
+    tp_buf_printf(b, "]}");
+    tp_trace_free(&r->trace);
+    return TP_OK;
+}
+
+/* -- what else stands on the page */
+
+static void tp__report_row(tp_buf *b, int *n, const char *name, const char *value)
+{
+    tp_buf_printf(b, (*n)++ ? ",\n[" : "\n[");
+    tp__report_string(b, name);
+    tp_buf_printf(b, ",");
+    tp__report_string(b, value);
+    tp_buf_printf(b, "]");
+}
+static void tp__report_row_int(tp_buf *b, int *n, const char *name, int64_t value)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%lld", (long long)value);
+    tp__report_row(b, n, name, text);
+}
+
+/* Scalar variables that are neither trained nor the optimizer's own: learning rates and the like, as they are now. */
+static void tp__report_parameters(tp_buf *b, const tp_train_state *train)
+{
+    tp_tensor value;
+    char text[TP_NUMBER_TEXT];
+    int n = 0, many = 0;
+    tp_node *const *all = train->graph ? tp_collection(train->graph, TP_KEY_GLOBAL_VARIABLES, &many) : NULL;
+    memset(&value, 0, sizeof value);
+    tp_buf_printf(b, "{\"title\":\"Parameters\",\"rows\":[");
+    for (int i = 0; i < many && n < 40; i++) {
+        const tp_variable *v = tp_node_variable(all[i]);
+        const size_t length = v ? strlen(v->name) : 0;
+        if (!v || v->shape.ndim != 0 || v->trainable || tp__is_training_name(v->name) || !train->session) continue;
+        if (length > 6 && strcmp(v->name + length - 6, "_power") == 0) continue;
+        if (strcmp(v->name, "global_step") == 0 || tp_session_read(train->session, v, &value) != TP_OK) continue;
+        if (v->dtype == TP_F32) tp_format_float(text, (float)tp_tensor_get(&value, 0));
+        else tp_format_double(text, tp_tensor_get(&value, 0));
+        tp__report_row(b, &n, v->name, text);
+    }
+    tp_buf_printf(b, "]}");
+    tp_tensor_free(&value);
+}
+
+static void tp__report_training(tp__report *r, tp_buf *b, const tp_train_state *train)
+{
+    char text[96];
+    int n = 0;
+    tp_buf_printf(b, "{\"title\":\"Training\",\"rows\":[");
+    tp__report_row(b, &n, "directory", r->dir);
+    tp__report_row_int(b, &n, "steps per epoch", train->steps_per_epoch);
+    if (train->max_epoch < 99999) tp__report_row_int(b, &n, "epochs", train->max_epoch);
+    if (train->graph) tp__report_row_int(b, &n, "seed", (int64_t)tp_graph_seed(train->graph));
+    snprintf(text, sizeof text, train->resumed ? "at global_step %lld" : "no", (long long)r->first_step);
+    tp__report_row(b, &n, "resumed", text);
+    tp_buf_printf(b, "]}");
+}
+
+static void tp__report_machine(tp_buf *b, const tp_train_state *train)
+{
+    char host[256];
+    int n = 0;
+    tp__os_host(host, sizeof host);
+    tp_buf_printf(b, "{\"title\":\"Machine\",\"rows\":[");
+    tp__report_row(b, &n, "host", host);
+    tp__report_row_int(b, &n, "processors", tp__os_processors());
+    for (int i = 0; train->session && i < 16; i++) {
+        const tp_device *d = tp_session_device(train->session, i);
+        if (!d) break;
+        tp__report_row(b, &n, d->name, d->host ? tp_device_isa(d) : "accelerator");
+    }
+    tp__report_row(b, &n, "tp", tp_version());
+    tp_buf_printf(b, "]}");
+}
+
+static void tp__report_callbacks(tp_buf *b, const tp_train_state *train)
+{
+    int n = 0;
+    tp_buf_printf(b, "{\"title\":\"Callbacks, in their order\",\"rows\":[");
+    for (int i = 0; i < train->n_callbacks; i++)
+        tp__report_row(b, &n, train->callbacks[i]->name, train->callbacks[i]->id ? train->callbacks[i]->id : "");
+    tp_buf_printf(b, "]}");
+}
+
+/* The end of <dir>/log.log, from the beginning of a line on. */
+static void tp__report_log(tp__report *r, tp_buf *b)
+{
+    char path[TP__PATH], text[TP__REPORT_LOG];
+    tp__os_info is;
+    int64_t n = 0;
+    memset(&is, 0, sizeof is);
+    const int file = tp__path(path, "%s/log.log", r->dir) == TP_OK ? tp__os_open(path, TP__OS_READ) : -1;
+    const bool cut = file >= 0 && tp__os_fstat(file, &is) == 0 && is.size > sizeof text;
+    if (file >= 0 && (!cut || tp__os_seek(file, (int64_t)(is.size - sizeof text)) == 0))
+        n = tp__os_read(file, text, sizeof text);
+    if (file >= 0) tp__os_close(file);
+    if (n < 0) n = 0;
+    const char *line = cut && n > 0 ? (const char *)memchr(text, '\n', (size_t)n) : NULL;
+    const size_t skip = line ? (size_t)(line + 1 - text) : 0;
+    tp__report_text(b, text + skip, (size_t)n - skip);
+}
+
+/* -- progress */
+
+static const char *tp__report_status(const tp_train_state *train, bool over)
+{
+    if (!over) return "running";
+    if (train->end_ == TP_INTR) return "interrupted";
+    if (train->end_ < 0) return "failed";
+    return train->end_ == TP_STOP ? "stopped" : "done";
+}
+
+static void tp__report_progress(tp__report *r, tp_buf *b, const tp_train_state *train)
+{
+    const double now = tp_time();
+    const bool bounded = train->max_epoch < 99999 && train->steps_per_epoch > 0;
+    const int64_t whole = train->within_ && train->epoch_num > 0 ? train->epoch_num - 1 : train->epoch_num;
+    const int64_t done = whole * train->steps_per_epoch + (train->within_ ? train->done_ : 0);
+    const int64_t total = bounded ? train->max_epoch * train->steps_per_epoch : 0,
+                  since = train->global_step - r->step_at_first;
+    const double step = r->first_done > 0 && since > 0 ? (now - r->first_done) / (double)since : 0;
+    const double took = r->wrote > 0 ? now - r->wrote : 0;
+    if (train->global_step > r->step_wrote && took > 0) r->speed = (double)(train->global_step - r->step_wrote) / took;
+    r->step_wrote = train->global_step;
+    tp_buf_printf(
+        b,
+        "{\"epoch\":%lld,\"max_epoch\":%lld,\"global_step\":%lld,\"steps_per_epoch\":%lld,\"done_steps\":%lld,"
+        "\"total_steps\":%lld,\"elapsed\":",
+        (long long)train->epoch_num, (long long)(bounded ? train->max_epoch : 0), (long long)train->global_step,
+        (long long)train->steps_per_epoch, (long long)done, (long long)total);
+    tp__report_number(b, now - r->begun);
+    tp_buf_printf(b, ",\"steps_per_second\":");
+    tp__report_number(b, r->speed);
+    tp_buf_printf(b, ",\"seconds_per_step\":");
+    tp__report_number(b, step);
+    tp_buf_printf(b, ",\"eta\":");
+    tp__report_number(b, bounded && step > 0 ? step * (double)(total - done) : -1);
+    tp_buf_printf(b, "}");
+}
+
+/* -- the file */
+
+static void tp__report_data(tp__report *r, bool over)
+{
+    const tp_train_state *train = r->cb->train;
+    tp_buf *b = &r->data;
+    char when[64];
+    b->len = 0;
+    tp_buf_printf(b, "{\"format\":1,\"status\":\"%s\",\"note\":", tp__report_status(train, over));
+    tp__report_string(b, over ? train->stop_reason : "");
+    tp_buf_printf(b, ",\"written\":");
+    tp__report_number(b, tp__os_wall());
+    tp_buf_printf(b, ",\"every\":");
+    tp__report_number(b, r->every > 1 ? r->every : 1);
+    tp_buf_printf(b, ",\n\"progress\":");
+    tp__report_progress(r, b, train);
+    tp_buf_printf(b, ",\n\"runs\":[{\"name\":");
+    tp__report_string(b, tp__report_name(r->dir));
+    tp_buf_printf(b, ",\"scalars\":");
+    if (train->monitors) tp__report_scalars(r, b, train->monitors);
+    else tp_buf_printf(b, "[]");
+    tp_buf_printf(b, "}");
+    tp_buf_put(b, r->runs.data, r->runs.len);
+    tp_buf_printf(b, "],\n\"histograms\":");
+    tp__report_histograms_json(r, b);
+    tp_buf_printf(b, ",\n\"images\":");
+    tp__report_images_json(r, b);
+    tp_buf_printf(b, ",\n\"graph\":");
+    if (r->graph.len && !r->graph.failed) tp_buf_put(b, r->graph.data, r->graph.len);
+    else tp_buf_printf(b, "null");
+    tp_buf_printf(b, ",\n\"trace\":");
+    if (r->kernels.len && !r->kernels.failed) tp_buf_put(b, r->kernels.data, r->kernels.len);
+    else tp_buf_printf(b, "null");
+    tp_buf_printf(b, ",\n\"setup\":[");
+    tp__report_training(r, b, train);
+    tp_buf_printf(b, ",\n");
+    tp__report_parameters(b, train);
+    tp_buf_printf(b, ",\n");
+    tp__report_machine(b, train);
+    tp_buf_printf(b, ",\n");
+    tp__report_callbacks(b, train);
+    tp_buf_printf(b, "],\n\"foot\":");
+    tp__os_local_time(when, sizeof when, "Written on %Y-%m-%d at %H:%M:%S.");
+    tp__report_string(b, when);
+    tp_buf_printf(b, ",\n\"log\":");
+    tp__report_log(r, b);
+    tp_buf_printf(b, "}\n");
+}
+
+static tp_status tp__report_put(tp__report *r, const char *path)
+{
+    tp_writer *w = NULL;
+    tp_status st = tp_writer_open(&w, path);
+    for (int i = 0; i < TP_COUNT(tp__report_head) && st == TP_OK; i++)
+        st = tp_writer_put(w, tp__report_head[i], strlen(tp__report_head[i]));
+    if (st == TP_OK) st = tp_writer_put(w, r->data.data, r->data.len);
+    for (int i = 0; i < TP_COUNT(tp__report_tail) && st == TP_OK; i++)
+        st = tp_writer_put(w, tp__report_tail[i], strlen(tp__report_tail[i]));
+    if (st == TP_OK) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return st;
+}
+
+/* The page anew. No error of it ends the training. */
+static tp_status tp__report_write(tp_callback *cb, bool over)
+{
+    tp__report *r = (tp__report *)cb->user;
+    const double begun = tp_time();
+    char path[TP__PATH];
+    tp_status st = tp__path(path, "%s/report.html", r->dir);
+    if (st != TP_OK) return st;
+    tp__report_data(r, over);
+    const bool failed = r->data.failed || r->scratch.failed || r->before.failed;
+    st = failed ? TP_ERR_NOMEM : tp__report_put(r, path);
+    if (failed) { /* next time there may be some */
+        tp_buf_free(&r->data);
+        tp_buf_free(&r->scratch);
+        tp_buf_free(&r->before);
+    }
+    r->wrote = tp_time();
+    r->cost = r->wrote - begun;
+    if (st == TP_OK) {
+        tp_callback_set_unsaved(cb, NULL);
+    } else if (st == TP_ERR_NOMEM) {
+        tp__report_no_memory(r);
+    } else {
+        if (!cb->unsaved) tp_log(TP_LOG_ERROR, "The report '%s' was not written: %s", path, tp_last_error());
+        tp_callback_set_unsaved(cb, "'%s' was not written at global_step=%lld: %s", path,
+                                (long long)cb->train->global_step, tp_last_error());
+    }
+    return TP_OK;
+}
+
+/* Is it time, so many seconds after the last writing? Writing takes 1% of the time at most. */
+static bool tp__report_due(const tp__report *r, double seconds)
+{
+    if (r->off) return false;
+    if (r->every <= 0) return true;
+    const double since = tp_time() - r->wrote;
+    return since >= seconds && since >= 100 * r->cost;
+}
+
+static tp_status tp__report_setup_graph(tp_callback *cb)
+{
+    tp__report *r = (tp__report *)cb->user;
+    r->off = !tp_logger_dir() || !cb->train->is_chief;
+    if (!tp_logger_dir())
+        tp_log(TP_LOG_WARN, "The report is not written: no logger directory was set (tp_logger_set_dir).");
+    else if (!(r->dir = tp_arena_strdup(&cb->mem_, tp_logger_dir()))) return TP_ERR_NOMEM;
+    return TP_OK;
+}
+
+static tp_status tp__report_before_train(tp_callback *cb)
+{
+    tp__report *r = (tp__report *)cb->user;
+    if (r->off) return TP_OK;
+    r->begun = tp_time();
+    r->first_step = r->step_wrote = cb->train->global_step;
+    tp__report_graph(r, cb->train);
+    if (tp__report_others(r) != TP_OK || r->graph.failed) tp__report_no_memory(r);
+    if (r->runs.failed) tp_buf_free(&r->runs);
+    return tp__report_write(cb, false);
+}
+
+static tp_status tp__report_trigger_step(tp_callback *cb)
+{
+    tp__report *r = (tp__report *)cb->user;
+    if (r->first_done <= 0) {
+        r->first_done = tp_time();
+        r->step_at_first = cb->train->global_step;
+    }
+    if (cb->train->local_step == cb->train->steps_per_epoch - 1) return TP_OK; /* with the epoch's values */
+    return tp__report_due(r, r->every) ? tp__report_write(cb, false) : TP_OK;
+}
+
+static tp_status tp__report_trigger(tp_callback *cb)
+{
+    const tp__report *r = (const tp__report *)cb->user;
+    return tp__report_due(r, r->every < 1 ? r->every : 1) ? tp__report_write(cb, false) : TP_OK;
+}
+
+static tp_status tp__report_after_train(tp_callback *cb)
+{
+    const tp__report *r = (const tp__report *)cb->user;
+    return r->off || r->begun <= 0 ? TP_OK : tp__report_write(cb, true);
+}
+
+static void tp__report_close(tp_callback *cb)
+{
+    tp__report *r = (tp__report *)cb->user;
+    tp__report_forget_tracks(r);
+    tp_free(r->track);
+    tp_trace_free(&r->trace);
+    tp_buf_free(&r->runs);
+    tp_buf_free(&r->graph);
+    tp_buf_free(&r->kernels);
+    tp_buf_free(&r->data);
+    tp_buf_free(&r->scratch);
+    tp_buf_free(&r->before);
+}
+
+TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d)
+{
+    char wrong[192];
+    if (!d) return tp_monitor_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", __func__);
+    if (!(d->every_secs >= 0))
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "tp_monitor_report: .every_secs is %g", d->every_secs);
+    if (tp__bad_names("tp_monitor_report", "runs", d->runs, wrong))
+        return tp_monitor_fail(&d->at_, TP_ERR_ARG, "%s", wrong);
+    tp_monitor *m = tp_monitor_new("Report", sizeof(tp__report));
+    if (!m) return NULL;
+    tp__report *r = (tp__report *)m->cb.user;
+    r->cb = &m->cb;
+    r->every = d->every_secs > 0 && d->every_secs <= (double)TP_ZERO ? 0 : d->every_secs > 0 ? d->every_secs : 5;
+    r->trace_off = d->trace == TP_NO;
+    r->n_other = tp__count_names(d->runs);
+    r->other = tp__arena_names(&m->cb.mem_, d->runs, r->n_other);
+    if (!r->other) {
+        tp_monitor_free(m);
+        return NULL;
+    }
+    m->cb.setup_graph = tp__report_setup_graph;
+    m->cb.before_train = tp__report_before_train;
+    m->cb.before_run = tp__report_before_run;
+    m->cb.after_run = tp__report_after_run;
+    m->cb.trigger_step = tp__report_trigger_step;
+    m->cb.trigger = tp__report_trigger;
+    m->cb.after_train = tp__report_after_train;
+    m->cb.save_state = tp__report_save_state;
+    m->cb.load_state = tp__report_load_state;
+    m->cb.close = tp__report_close;
+    m->process_summary = tp__report_summary;
+    return m;
+}
+
 /* ==== >>default sets ================================================================================== */
 
 TP_DEF void tp_default_callbacks(tp_callback *list[TP_N_DEFAULT_CALLBACKS])
@@ -6651,10 +11417,13 @@ TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS])
 {
     TP__REQUIRE(list, )
     tp_monitor_tf_event_writer_desc events;
+    tp_monitor_report_desc report;
     memset(&events, 0, sizeof events);
+    memset(&report, 0, sizeof report);
     list[0] = tp_monitor_tf_event_writer_(&events);
     list[1] = tp_monitor_json_writer();
     list[2] = tp__printer_new();
+    list[3] = tp_monitor_report_(&report);
 }
 
 TP__COLD_END

@@ -30,6 +30,7 @@
  *     TP_NO_THREADS             no threads: everything runs on the caller's thread, same results
  *     TP_NO_FILES               no files: what reads or writes one says so. It and TP_NO_THREADS and TP_NO_SIGNALS (Ctrl-C is left
  *                               alone) are defined where the compiler knows no system
+ *     TP_NO_DLOPEN              no library is loaded at run time (NVML, libcurl); what needs one says so
  *     TP_NAIVE                  only the naive loops: no vector extensions, no run-time choice of instructions
  *     TP_NO_WINOGRAD            3x3 convolutions as direct sums only: slower, and a NaN stays where it belongs
  *     TP_NO_AMX                 without the instruction set "amx", which is used only where it is asked for by name
@@ -1541,6 +1542,61 @@ static TP__UNUSED int tp__os_shell(const char *command)
 #endif
 }
 
+/* Libraries that are loaded at run time: a handle, or NULL; `names` are tried in order, up to the first NULL. Without -ldl, where the
+ * C library is older than glibc 2.34, none can be loaded. */
+#if defined(TP_NO_DLOPEN) || defined(TP__NO_SYSTEM)
+static TP__UNUSED void *tp__os_library(const char *const *names) { return (void)names, (void *)NULL; }
+static TP__UNUSED void tp__os_library_close(void *library) { (void)library; }
+static TP__UNUSED bool tp__os_symbol(void *library, const char *name, void *fn)
+{
+    return (void)library, (void)name, (void)fn, false;
+}
+#elif defined(_WIN32)
+static TP__UNUSED void *tp__os_library(const char *const *names)
+{
+    void *library = NULL;
+    for (; *names && !library; names++) library = (void *)LoadLibraryA(*names);
+    return library;
+}
+static TP__UNUSED void tp__os_library_close(void *library)
+{
+    if (library) FreeLibrary((HMODULE)library);
+}
+static TP__UNUSED bool tp__os_symbol(void *library, const char *name, void *fn)
+{
+    const FARPROC found = GetProcAddress((HMODULE)library, name);
+    memcpy(fn, &found, sizeof found);
+    return found != NULL;
+}
+#else
+#include <dlfcn.h>
+#if defined(__GNUC__) && !defined(__APPLE__)
+#pragma weak dlopen
+#pragma weak dlsym
+#pragma weak dlclose
+#define TP__OS_HAS_DLOPEN (dlopen && dlsym && dlclose)
+#else
+#define TP__OS_HAS_DLOPEN true
+#endif
+static TP__UNUSED void *tp__os_library(const char *const *names)
+{
+    void *library = NULL;
+    for (; TP__OS_HAS_DLOPEN && *names && !library; names++) library = dlopen(*names, RTLD_NOW | RTLD_LOCAL);
+    return library;
+}
+static TP__UNUSED void tp__os_library_close(void *library)
+{
+    if (library) dlclose(library);
+}
+/* The function of this name into *fn, a pointer to a function. */
+static TP__UNUSED bool tp__os_symbol(void *library, const char *name, void *fn)
+{
+    void *const found = dlsym(library, name);
+    memcpy(fn, &found, sizeof found);
+    return found != NULL;
+}
+#endif
+
 /* Bytes of memory that the machine has and that are free; -1 where the system does not tell. */
 static TP__UNUSED void tp__os_memory(int64_t *total, int64_t *available)
 {
@@ -1857,6 +1913,7 @@ static void tp__os_leave_processor(int cpu) { (void)cpu; }
 #define TP__OS_FORK 1
 #include <poll.h>
 #include <signal.h>
+#include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -1968,6 +2025,27 @@ static TP__UNUSED void tp__os_unmap_file(char *p, uint64_t size)
 {
     if (p) munmap(p, (size_t)size);
 }
+
+/* A program of this process, found as a shell finds it, with Ctrl-C ignored: its number, or -1 with errno. argv ends with NULL. */
+#ifdef __cplusplus
+extern "C" char **environ;
+#else
+extern char **environ;
+#endif
+static TP__UNUSED long tp__os_spawn(const char *const *argv)
+{
+    pid_t pid = -1;
+    struct sigaction ignore, before;
+    memset(&ignore, 0, sizeof ignore);
+    ignore.sa_handler = SIG_IGN;
+    sigemptyset(&ignore.sa_mask);
+    sigaction(SIGINT, &ignore, &before);
+    const int failed = posix_spawnp(&pid, argv[0], NULL, NULL, (char *const *)(uintptr_t)argv, environ);
+    sigaction(SIGINT, &before, NULL);
+    if (failed) errno = failed;
+    return failed ? -1 : (long)pid;
+}
+static TP__UNUSED void tp__os_terminate(long pid, bool at_once) { kill((pid_t)pid, at_once ? SIGKILL : SIGTERM); }
 
 /* Has this child ended (waits for it if `wait`)? Why it did, in words. */
 static TP__UNUSED bool tp__os_child_ended(long pid, bool wait, char *why, size_t size)

@@ -244,6 +244,7 @@ typedef struct tp_train_desc {
     int64_t starting_epoch;         /* 0 = 1; TP_NONE: 0 */
     int64_t max_epoch;              /* 0 = 9999999; TP_NONE: no epoch at all */
     int stop_on_nan, unsaved_is_ok; /* see tp_train_config */
+    tp_tri report;                  /* see tp_train_config */
 } tp_train_desc;
 /* setup_callbacks, initialize, main_loop. Takes over what d points at, not t. [Trainer.train,
  * train_with_defaults] */
@@ -367,6 +368,7 @@ typedef struct tp_train_config {
     int unsaved_is_ok; /* TP_YES: TP_OK though the last checkpoint, a best model or stats.json could not be written. Default TP_NO */
     const char *checkpoint; /* instead of session_init, as tp_smart_init takes it: a config that can be used again */
     tp_tri log_layers;      /* TP_NO: no line for each layer. Default TP_YES */
+    tp_tri report; /* TP_NO: the default monitors write no report.html. Default TP_YES. See tp_monitor_report */
 } tp_train_config;
 #ifndef __cplusplus
 #define TP_CALLBACKS(...)                             \
@@ -434,6 +436,7 @@ TP_DEF const tp__zero_option *tp__train_zeros(void)
         TP__ZERO_OPTION(tp_train_desc, starting_epoch, NONE),
         TP__ZERO_OPTION(tp_train_desc, max_epoch, NONE),
         TP__ZERO_OPTION(tp_train_desc, stop_on_nan, NO),
+        TP__ZERO_OPTION(tp_train_desc, report, NO),
         TP__ZERO_OPTION(tp_train_config, n_extra_callbacks, NONE),
         TP__ZERO_OPTION(tp_train_config, n_monitors, NONE),
         TP__ZERO_OPTION(tp_train_config, starting_epoch, NONE),
@@ -443,6 +446,7 @@ TP_DEF const tp__zero_option *tp__train_zeros(void)
         TP__ZERO_OPTION(tp_train_config, seed, NONE),
         TP__ZERO_OPTION(tp_train_config, stop_on_nan, NO),
         TP__ZERO_OPTION(tp_train_config, log_layers, NO),
+        TP__ZERO_OPTION(tp_train_config, report, NO),
         {NULL, NULL, 0, 0, TP__ZERO_NO},
     };
     /* clang-format on */
@@ -1615,6 +1619,7 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
     tp_train_state *s = &t->state;
     tp__unsaved u;
     u.any = false;
+    s->end_ = st;
     if (st < 0 || st == TP_INTR)
         tp__forget_checkpoint(s); /* asked for in a phase that not all callbacks were through */
     tp_callback_after_train(t->group_);
@@ -1716,6 +1721,7 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
         tp_default_monitors(default_monitor);
         monitors = default_monitor;
         n_monitors = TP_N_DEFAULT_MONITORS;
+        if (d->report == TP_NO) tp_monitor_free(default_monitor[--n_monitors]); /* the last one */
     }
     tp_status st = tp__check_callbacks("callbacks", d->callbacks, n);
     if (st == TP_OK) st = tp__check_callbacks("extra_callbacks", extra, n_extra);
@@ -1917,6 +1923,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     d.max_epoch = c->max_epoch ? c->max_epoch : 99999; /* TP_NONE goes on to tp_train */
     d.stop_on_nan = c->stop_on_nan;
     d.unsaved_is_ok = c->unsaved_is_ok;
+    d.report = c->report;
     c->callbacks = c->extra_callbacks = NULL;
     c->monitors = NULL;
     c->session_init = NULL;

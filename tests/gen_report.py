@@ -1,0 +1,60 @@
+#!/usr/bin/env python3
+"""Puts tests/report_page.html into tp_callbacks.h, as strings of C (the section >>report page).
+
+    python3 tests/gen_report.py          writes them
+    python3 tests/gen_report.py --check  fails where they are not what the page is
+
+The page is written and read as a page. It stands in the header as text, one line a string, so that who copies the headers
+has it, and nothing else to copy. The line @DATA@ is where tp_monitor_report puts the data.
+"""
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+HEADER = HERE.parent / "tp_callbacks.h"
+BEGIN = "/* clang-format off: tests/gen_report.py writes this from tests/report_page.html */\n"
+END = "/* clang-format on: the end of what tests/gen_report.py writes */\n"
+MOST = 4000  # bytes of a string that every compiler takes
+
+
+def c_string(line):
+    out = ""
+    for byte in (line + "\n").encode():
+        c = chr(byte)
+        if c == "\n":
+            out += "\\n"
+        elif c in '"\\':
+            out += "\\" + c
+        elif c == "?" and out.endswith("?"):  # no trigraphs
+            out += "\\?"
+        elif 32 <= byte < 127:
+            out += c
+        else:
+            out += "\\%03o" % byte
+    assert len(out) < MOST, line
+    return '    "' + out + '",'
+
+
+def section(page):
+    head, tail = page.split("@DATA@\n")
+    text = BEGIN
+    for name, part in (("head", head), ("tail", tail)):
+        text += "static const char *const tp__report_%s[] = {\n" % name
+        text += "\n".join(c_string(line) for line in part.splitlines())
+        text += "\n};\n"
+    return text + END
+
+
+def main():
+    header = HEADER.read_text()
+    before, rest = header.split(BEGIN)
+    after = rest.split(END)[1]
+    new = before + section((HERE / "report_page.html").read_text()) + after
+    if "--check" in sys.argv:
+        if new != header:
+            sys.exit("tp_callbacks.h does not hold tests/report_page.html as it is: python3 tests/gen_report.py")
+    elif new != header:
+        HEADER.write_text(new)
+
+
+main()

@@ -1,0 +1,272 @@
+// report_page.js - runs the script of a report.html in a small stand-in for a browser, and asks it what it shows
+//
+//     node tests/report_page.js report.html [stats.json] [--svg folder] [--width pixels] [--add other-file]...
+//
+// It checks that the page is one balanced document that asks for nothing outside of itself, that the script runs without an error,
+// that each curve has the numbers of stats.json, and that what it says under the cursor (moved by a pointer and by keys) is the number
+// that stats.json has for that step. --svg writes each drawing to a file. The last line is "ok"; a mistake ends it with status 1.
+'use strict';
+const fs = require('fs'), path = require('path'), vm = require('vm');
+
+let failures = 0;
+function check(yes, what) {
+  if (yes) return;
+  if (failures++ < 20) console.log('FAILED: ' + what);
+}
+
+// ---- a document: elements, attributes, text; selectors of the kinds that the page uses; events that bubble
+
+const VOID = new Set(['meta', 'link', 'input', 'br', 'img', 'hr']), RAW = new Set(['script', 'style', 'title']);
+const NAMED = { amp: '&', lt: '<', gt: '>', quot: '"', nbsp: '\u00a0', '#39': "'" };
+function unescapeText(s) {
+  return s.replace(/&(#?\w+);/g, (all, name) => { check(name in NAMED, 'an entity &' + name + ';'); return NAMED[name] || all; });
+}
+
+class Text { constructor(data) { this.data = data; } get textContent() { return this.data; } }
+class Element {
+  constructor(tag) { this.tag = tag; this.attributes = {}; this.children_ = []; this.parentElement = null; this.style = {}; this.listeners = []; this.clientWidth = Element.width; this.clientHeight = 210; }
+  get children() { return this.children_.filter(c => c instanceof Element); }
+  get firstElementChild() { return this.children[0]; }
+  get textContent() { return this.children_.map(c => c.textContent).join(''); }
+  set textContent(s) { this.children_ = [new Text(String(s))]; }
+  get innerHTML() { return this.source || ''; }
+  set innerHTML(s) { this.source = String(s); this.children_ = []; parse(this.source, this); }
+  get dataset() {
+    const at = this.attributes, key = k => 'data-' + k.replace(/[A-Z]/g, c => '-' + c.toLowerCase());
+    return new Proxy({}, { get: (_, k) => at[key(k)], set: (_, k, v) => { at[key(k)] = String(v); return true; } });
+  }
+  get classList() {
+    const list = () => (this.attributes.class || '').split(/\s+/).filter(Boolean), put = l => { this.attributes.class = l.join(' '); };
+    return { add: c => put([...new Set(list().concat(c))]), remove: c => put(list().filter(k => k !== c)), contains: c => list().includes(c), toggle: (c, on) => put(on ? [...new Set(list().concat(c))] : list().filter(k => k !== c)) };
+  }
+  get id() { return this.attributes.id; }
+  get className() { return this.attributes.class || ''; }
+  set className(c) { this.attributes.class = c; }
+  get hidden() { return 'hidden' in this.attributes; }
+  set hidden(v) { if (v) this.attributes.hidden = ''; else delete this.attributes.hidden; }
+  setAttribute(k, v) { this.attributes[k] = String(v); }
+  getAttribute(k) { return k in this.attributes ? this.attributes[k] : null; }
+  getBoundingClientRect() { return { left: 0, top: 0, width: this.clientWidth, height: this.clientHeight }; }
+  matches(selector) {
+    const m = /^([\w-]*)((?:[.#][\w-]+|\[[^\]]+\])*)$/.exec(selector);
+    if (!m) throw new Error('no such selector here: ' + selector);
+    if (m[1] && this.tag !== m[1]) return false;
+    return (m[2].match(/[.#][\w-]+|\[[^\]]+\]/g) || []).every(p => {
+      if (p[0] === '.') return this.classList.contains(p.slice(1));
+      if (p[0] === '#') return this.id === p.slice(1);
+      const [k, v] = p.slice(1, -1).split('=');
+      return k in this.attributes && (v === undefined || this.attributes[k] === v);
+    });
+  }
+  closest(selector) { for (let e = this; e; e = e.parentElement) if (e.matches && e.matches(selector)) return e; return null; }
+  all(out) { for (const c of this.children) { out.push(c); c.all(out); } return out; }
+  querySelectorAll(selector) {
+    const parts = selector.split(' '), last = parts.pop();
+    return this.all([]).filter(e => e.matches(last) && parts.every(p => e.parentElement && e.parentElement.closest(p)));
+  }
+  querySelector(selector) { return this.querySelectorAll(selector)[0] || null; }
+  addEventListener(what, fn) { this.listeners.push([what, fn]); }
+  fire(what, fields) {
+    const e = Object.assign({ type: what, target: this, preventDefault() { this.prevented = true; } }, fields);
+    for (let at = this; at; at = at.parentElement) { e.currentTarget = at; for (const [w, fn] of at.listeners) if (w === what) fn(e); }
+    return e;
+  }
+  click() { this.fire('click', { button: 0 }); }
+}
+
+// Elements into `root`; complains about what does not close, closes twice, or has an attribute twice.
+function parse(html, root) {
+  let at = 0, open = root;
+  const add = node => { node.parentElement = open; open.children_.push(node); };
+  while (at < html.length) {
+    const lt = html.indexOf('<', at);
+    if (lt !== at) { const text = html.slice(at, lt < 0 ? html.length : lt); if (text) add(new Text(unescapeText(text))); if (lt < 0) break; at = lt; }
+    if (html.startsWith('<!--', at)) { at = html.indexOf('-->', at) + 3; continue; }
+    if (/^<!doctype /i.test(html.slice(at, at + 10))) { at = html.indexOf('>', at) + 1; continue; }
+    const tag = /^<(\/?)([a-zA-Z][\w-]*)((?:\s+[\w:-]+(?:="[^"]*"|=[^\s>"]+)?)*)\s*(\/?)>/.exec(html.slice(at, at + 200000));
+    if (!tag) { check(false, 'markup that is no tag: ' + html.slice(at, at + 60)); return; }
+    at += tag[0].length;
+    const name = tag[2];
+    if (tag[1]) {
+      check(open.tag === name, '</' + name + '> closes <' + open.tag + '>');
+      open = open.parentElement || root;
+      continue;
+    }
+    const e = new Element(name);
+    for (const a of tag[3].matchAll(/([\w:-]+)(?:="([^"]*)"|=([^\s>"]+))?/g)) {
+      check(!(a[1] in e.attributes), 'the attribute ' + a[1] + ' twice');
+      e.attributes[a[1]] = unescapeText(a[2] !== undefined ? a[2] : a[3] || '');
+    }
+    if ('value' in e.attributes) e.value = e.attributes.value;
+    e.checked = 'checked' in e.attributes;
+    add(e);
+    if (VOID.has(name) || tag[4]) continue;
+    if (RAW.has(name)) {
+      const end = html.indexOf('</' + name + '>', at);
+      check(end >= 0, '<' + name + '> has no end');
+      e.children_.push(new Text(html.slice(at, end < 0 ? html.length : end)));
+      at = end < 0 ? html.length : end + name.length + 3;
+      continue;
+    }
+    open = e;
+  }
+  check(open === root, '<' + open.tag + '> is not closed');
+}
+
+// ---- arguments
+
+const files = [], added = [];
+let svg = null;
+Element.width = 640;
+for (let i = 2; i < process.argv.length; i++) {
+  const a = process.argv[i];
+  if (a === '--svg') svg = process.argv[++i];
+  else if (a === '--width') Element.width = Number(process.argv[++i]);
+  else if (a === '--add') added.push(process.argv[++i]);
+  else files.push(a);
+}
+const html = fs.readFileSync(files[0], 'utf8');
+const text = files[1] && fs.readFileSync(files[1], 'utf8');
+const stats = text ? JSON.parse(text.replace(/: (NaN|-?Infinity)(?=[,}])/g, ': "$1"')) : [];
+
+// ---- the page runs
+
+check(!/\bhttps?:|\bftp:|\b(?:src|href)="(?!#|data:|'|")|@import|url\((?!#|')|\bfetch\(|XMLHttpRequest|importScripts|WebSocket|EventSource|sendBeacon/.test(html), 'the page may ask for something outside of itself');
+const bare = html.length - html.slice(html.indexOf('id="data">'), html.indexOf('</script>', html.indexOf('id="data">'))).length;
+check(bare < 300000, 'the page is ' + bare + ' bytes without data');
+const root = new Element('#document');
+parse(html, root);
+const store = new Map(), timers = [];
+const documentElement = root.querySelector('html'), body = root.querySelector('body');
+const doc = { getElementById: id => root.querySelector('#' + id), querySelectorAll: s => root.querySelectorAll(s), querySelector: s => root.querySelector(s), addEventListener: (w, fn) => root.addEventListener(w, fn), documentElement, body, activeElement: body, hidden: false, title: '' };
+const win = { addEventListener() {}, scrollTo() {}, scrollY: 0 };
+let reloads = 0;
+const context = vm.createContext({
+  document: doc, window: win, location: { pathname: '/report.html', reload() { reloads++; } }, console, atob, Date, Math, JSON, Number, String, Array, Object, Map, Set, Uint8Array, Uint32Array, Float32Array, Float64Array, Error, Infinity, NaN,
+  sessionStorage: { getItem: k => (store.has(k) ? store.get(k) : null), setItem: (k, v) => store.set(k, v) },
+  setTimeout: (fn, ms) => { timers.push([fn, ms]); return timers.length; }, clearTimeout() {}, setInterval: () => 0,
+});
+const begun = process.hrtime.bigint();
+const source = root.querySelectorAll('script').filter(e => !e.getAttribute('type')).map(e => e.textContent).join('\n');
+vm.runInContext(source + '\nglobalThis.page = page; globalThis.tools = { decode, smooth, nearest, ticks, chartSvg, ridgeSvg, modelSvg, flameSvg, openAtFirst, boxesOf, runOfFile, addRun, showRuns, showCharts, zoomTo };', context);
+const parsed = Number(process.hrtime.bigint() - begun) / 1e6;
+while (timers.length && timers[0][1] === 0) timers.shift()[0]();
+const { page, tools } = context;
+check(page.data && page.runs.length > 0, 'the page has no data');
+for (const f of added) tools.addRun(Object.assign(tools.runOfFile(path.basename(f), fs.readFileSync(f, 'utf8')), { added: true }));
+if (added.length) { tools.showRuns(); tools.showCharts(); }
+
+// ---- its curves are those of stats.json
+
+const expected = new Map();
+for (const record of stats) for (const name of Object.keys(record)) {
+  if (name === 'epoch_num' || name === 'global_step') continue;
+  if (!expected.has(name)) expected.set(name, new Map());
+  expected.get(name).set(record.global_step, Number(record[name]));
+}
+let points = 0, thinned = 0;
+for (const [name, values] of expected) {
+  const c = page.runs[0].curves.find(k => k.name === name);
+  check(c, 'no curve for ' + JSON.stringify(name));
+  if (!c) continue;
+  for (let i = 0; i < c.x.length; i++, points++) {
+    check(values.has(c.x[i]) && Object.is(values.get(c.x[i]), c.y[i]), name + ' at ' + c.x[i] + ' is ' + c.y[i] + ', in stats.json ' + values.get(c.x[i]));
+    check(i === 0 || c.x[i] > c.x[i - 1], name + ': the steps are not in order');
+  }
+  if (c.x.length < values.size) thinned++;
+  else check(c.x.length === values.size, name + ' has ' + c.x.length + ' points, stats.json ' + values.size);
+  const finite = [...values.values()].filter(Number.isFinite), shown = [...c.y].filter(Number.isFinite); // no peak is lost
+  const most = (list, better) => list.reduce((a, b) => (better(b, a) ? b : a), list[0]);
+  for (const better of [(a, b) => a > b, (a, b) => a < b]) check(most(finite, better) === most(shown, better), name + ': an extreme value is not there');
+  check(finite.length === values.size || shown.length < c.y.length, name + ': its NaN is not there');
+}
+if (files[1]) check(page.runs[0].curves.length === expected.size, page.runs[0].curves.length + ' curves, ' + expected.size + ' in stats.json');
+
+// ---- what is under the cursor is what stats.json says
+
+let asked = 0;
+function said(plot) { // "step <b>12</b> .. <b>0.5</b>"
+  const b = plot.parentElement.querySelector('.read').querySelectorAll('b').map(e => e.textContent);
+  return { step: Number(b[0]), value: Number(b[1]) };
+}
+function ask(plot, name, how) {
+  const s = said(plot), values = expected.get(name);
+  asked++;
+  check(values.has(s.step) && Object.is(values.get(s.step), s.value), name + ': ' + how + ' shows ' + s.value + ' at step ' + s.step + ', stats.json has ' + values.get(s.step));
+  return s;
+}
+for (const plot of root.querySelectorAll('[data-plot]')) {
+  const name = page.charts[plot.dataset.plot].name, values = expected.get(name);
+  check(plot.querySelector('svg') && plot.querySelector('path'), name + ' is not drawn');
+  check(!/NaN|undefined|Infinity(?!<)/.test(plot.innerHTML.replace(/<title>[^<]*<\/title>/g, '')), name + ': its drawing has a NaN');
+  if (!values || values.size === 0) continue;
+  for (const x of [60, 100, 217.5, 333, 400, 520]) { plot.fire('pointermove', { clientX: x }); ask(plot, name, 'the pointer'); }
+  const steps = [...page.runs[0].curves.find(k => k.name === name).x];
+  plot.fire('keydown', { key: 'Home' });
+  check(ask(plot, name, 'Home').step === steps[0], name + ': Home goes to the first point');
+  if (steps.length > 1) {
+    check(plot.fire('keydown', { key: 'ArrowRight' }).prevented, 'an arrow key scrolls the page');
+    check(ask(plot, name, 'ArrowRight').step === steps[1], name + ': ArrowRight goes to the second point');
+    plot.fire('keydown', { key: 'End' });
+    check(ask(plot, name, 'End').step === steps[steps.length - 1], name + ': End goes to the last point');
+  }
+}
+const first = root.querySelector('[data-plot]');
+if (first && page.charts[0].curves[0].x.length > 4) {
+  const before = page.charts[0].layout.x1 - page.charts[0].layout.x0;
+  first.fire('keydown', { key: '+' });
+  check(page.charts[0].layout.x1 - page.charts[0].layout.x0 < before, '+ zooms in');
+  check(!root.querySelector('#unzoom').hidden, 'the zoom can be taken back');
+  first.fire('keydown', { key: '0' });
+  check(page.charts[0].layout.x1 - page.charts[0].layout.x0 === before, '0 shows all again');
+  first.fire('pointerdown', { clientX: 200, button: 0 });
+  first.fire('pointermove', { clientX: 400 });
+  first.fire('pointerup', { clientX: 400 });
+  check(page.charts[0].layout.x1 - page.charts[0].layout.x0 < before, 'dragging zooms in');
+  first.fire('dblclick', {});
+  const log = root.querySelector('#log'), old = first.innerHTML;
+  log.checked = true;
+  log.fire('change', {});
+  check(first.innerHTML !== old && !/NaN/.test(first.innerHTML.replace(/<title>[^<]*<\/title>/g, '')), 'a log scale draws another picture');
+  log.checked = false;
+  log.fire('change', {});
+  const filter = root.querySelector('#filter');
+  filter.value = page.charts[0].name.slice(0, 4);
+  filter.fire('input', {});
+  check(page.charts.length > 0 && page.charts.every(c => c.name.toLowerCase().includes(filter.value.toLowerCase())), 'the filter filters');
+  filter.value = '';
+  filter.fire('input', {});
+}
+
+// ---- the other sections answer too
+
+for (const scope of root.querySelectorAll('[data-scope]').slice(0, 1)) {
+  const before = root.querySelector('#drawing').innerHTML;
+  scope.fire('keydown', { key: 'Enter' });
+  check(root.querySelector('#drawing').innerHTML !== before, 'a scope opens and closes by Enter');
+}
+const block = root.querySelectorAll('[data-block]')[1];
+if (block) {
+  block.fire('focusin', {});
+  check(/%/.test(root.querySelector('#flame-read').textContent), 'the flame chart says what is under the focus');
+  for (const id of ['ordered', 'by-bytes', 'by-time', 'merged']) root.querySelector('#' + id).click();
+  const sum = page.data.trace.kernels.reduce((s, k) => s + k[4], 0);
+  check(sum === page.data.trace.total && page.flameTotal === sum, 'the kernels add up to the step');
+}
+for (const ridge of root.querySelectorAll('[data-ridge]')) { ridge.fire('keydown', { key: 'ArrowUp' }); check(!/NaN/.test(ridge.innerHTML), 'a histogram has a NaN'); }
+for (const slider of root.querySelectorAll('[data-image]')) { slider.value = '0'; slider.fire('input', {}); }
+check(/px|%/.test(root.querySelector('#bar').firstElementChild.style.width || '%'), 'the bar has a width');
+check((page.data.status === 'running') === timers.length > 0, 'a running training is followed, and no other');
+for (const e of root.querySelectorAll('[aria-pressed]')) check(/^(true|false)$/.test(e.getAttribute('aria-pressed')), 'aria-pressed');
+
+if (svg) {
+  fs.mkdirSync(svg, { recursive: true });
+  const save = (name, s) => fs.writeFileSync(path.join(svg, name + '.svg'), s);
+  root.querySelectorAll('[data-plot]').forEach((p, i) => save('plot' + i, p.innerHTML));
+  root.querySelectorAll('[data-ridge]').forEach((p, i) => save('ridge' + i, p.innerHTML));
+  if (page.data.graph) save('model', root.querySelector('#drawing').innerHTML);
+  if (page.data.trace) save('flame', root.querySelector('#flame').innerHTML);
+}
+console.log(page.runs[0].curves.length + ' curves, ' + points + ' points, ' + thinned + ' thinned, ' + asked + ' numbers under the cursor, ' + bare + ' bytes without data, ' + parsed.toFixed(0) + ' ms to the first picture');
+if (failures) { console.log(failures + ' failures'); process.exit(1); }
+console.log('ok');

@@ -6908,6 +6908,7 @@ enum {
 typedef struct tp__debugger {
     tp__debug_filter filter[TP_MAX_NAMES];
     int n_filter;
+    const char *run_filter;        /* of the options */
     const char *script;            /* commands that come before those of stdin */
     bool ended;                    /* there are no more commands */
     int64_t pass;                  /* so many runs do not stop */
@@ -7690,6 +7691,14 @@ static tp_status tp__debug_until(tp__debugger *d, bool *hit)
     return TP_OK;
 }
 
+static tp_status tp__debug_cli_before_train(tp_callback *cb)
+{
+    tp__debugger *d = (tp__debugger *)cb->user;
+    if (d->run_filter && !(d->until = tp__debug_filter_find(d, d->run_filter)))
+        return tp_fail(TP_ERR_NAME, "the debugger has no filter '%s'", d->run_filter);
+    return TP_OK;
+}
+
 static tp_status tp__debug_cli_before_run(tp_callback *cb, tp_run_request *r)
 {
     tp__debugger *d = (tp__debugger *)cb->user;
@@ -7718,17 +7727,12 @@ TP_DEF tp_callback *tp_cb_debug_cli_(const tp_cb_debug_cli_desc *desc)
     tp_callback *cb = tp_callback_new("TFLocalCLIDebugHook", sizeof(tp__debugger));
     if (!cb) return NULL;
     tp__debugger *d = tp__debugger_init(cb);
-    char *script = NULL;
-    const char *filter = desc->run_filter, *commands = desc->commands ? desc->commands : "";
-    if (filter || *commands) {
-        script = tp_arena_printf(&cb->mem_, "%s%s%s%s", filter ? "run -f " : "", filter ? filter : "",
-                                 filter ? "\n" : "", commands);
-        if (!script) {
-            tp_callback_free(cb);
-            return NULL;
-        }
+    if ((desc->commands && !(d->script = tp_arena_strdup(&cb->mem_, desc->commands))) ||
+        (desc->run_filter && !(d->run_filter = tp_arena_strdup(&cb->mem_, desc->run_filter)))) {
+        tp_callback_free(cb);
+        return NULL;
     }
-    d->script = script;
+    cb->before_train = tp__debug_cli_before_train;
     cb->before_run = tp__debug_cli_before_run;
     cb->close = tp__debugger_close;
     return cb;

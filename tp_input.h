@@ -4918,6 +4918,7 @@ static void tp__procs_watch(void *user)
 
 static void tp__procs_main(tp__procs_self *me)
 {
+    tp__df_stop = NULL; /* of the thread that has forked; nobody writes to this copy */
 #ifndef TP_NO_THREADS
     tp_thread *watch; /* so that a function that takes long ends with the parent too */
     (void)tp_thread_start(&watch, tp__procs_watch, &me->fd);
@@ -4965,7 +4966,7 @@ typedef struct tp__procs_flow {
 
 static void tp__procs_stop(tp__procs_flow *f)
 {
-    for (int i = 0; i < f->started; i++) tp__os_close(f->worker[i].fd); /* they end when they see that */
+    for (int i = 0; i < f->started; i++) tp__os_hang_up(f->worker[i].fd); /* they end when they see that */
     for (int i = 0; i < f->started; i++) {
         tp__procs_worker *w = &f->worker[i];
         char why[64];
@@ -5061,15 +5062,19 @@ static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_
     return tp__os_send(f->worker[i].fd, &o, sizeof o) == 0 ? TP_OK : tp__procs_lost(df, i, NULL);
 }
 
-/* What worker i says next about this generation. A failure's sentence is set then. */
+/* What worker i says next about this generation. A failure's sentence is set then. TP_STOP: the source is to end; what the worker
+ * says can be read later. */
 static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     const tp__procs_worker *w = &f->worker[i];
     for (;;) {
         char text[TP__ERROR_TEXT], why[64];
-        while (!tp__os_readable(w->fd, 1.0)) /* its socket may live on in a copy of this process */
+        while (!tp__os_readable(w->fd, tp__df_stop ? TP__WAIT_SLICE : 1.0)) {
+            if (tp_df_stopping()) return TP_STOP;
+            /* its socket may live on in a copy of this process */
             if (tp__os_child_ended(w->pid, false, why, sizeof why)) return tp__procs_lost(df, i, why);
+        }
         if (tp__os_read(w->fd, said, sizeof *said) != (int64_t)sizeof *said) return tp__procs_lost(df, i, NULL);
         if (said->status < TP_OK) {
             if (said->bytes < 0 || said->bytes >= (int64_t)sizeof text ||

@@ -116,8 +116,12 @@ static const char *told_by(tp_dataflow *df, int64_t first, int passes, int most)
 
 static void rest_a_moment(double seconds)
 {
+#ifdef _WIN32
+    usleep((useconds_t)(1e6 * seconds));
+#else
     const struct timespec t = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
     nanosleep(&t, NULL);
+#endif
 }
 
 /* The flows of this file by number; those that have no threads are `plain` twins with the same stream. NULL: no more. */

@@ -1156,7 +1156,10 @@ typedef struct tp_aug_salt_pepper_noise_desc {
 TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_desc *d);
 
 /* -- flows. They own the augmentor and the flow below. Images of the flow below are not written to. An error names the datapoint;
- * with catch_exceptions the datapoint is left out instead, and a line in the log says why: for the first 9, then each 100th. */
+ * with catch_exceptions the datapoint is left out instead, and a line in the log says why: for the first 9, then each 100th.
+ * With num_thread they work ahead on so many threads, as tp_df_parallel_map does, each with memory of its own. They give the same
+ * datapoints for any number of threads, and none is the thread that asks. Functions given to tp_aug_map_image are then called
+ * by several threads at once. */
 
 /* [dataflow: AugmentImageComponent] */
 typedef struct tp_df_augment_image_desc {
@@ -1165,6 +1168,8 @@ typedef struct tp_df_augment_image_desc {
     tp_augmentor *augmentors; /* one, or a list */
     int index;                /* the image's component */
     tp_tri catch_exceptions;  /* default TP_NO */
+    int num_thread;           /* 0: the thread that asks */
+    int buffer_size;          /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_image_desc;
 TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d);
@@ -1176,6 +1181,8 @@ typedef struct tp_df_augment_coordinates_desc {
     int img_index;
     int coords_index;        /* 0 = 1; TP_NONE: component 0 */
     tp_tri catch_exceptions; /* default TP_NO */
+    int num_thread;          /* 0: the thread that asks */
+    int buffer_size;         /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_coordinates_desc;
 TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_desc *d);
@@ -1190,9 +1197,29 @@ typedef struct tp_df_augment_images_desc {
     int box_index[8], n_box_index;       /* boxes */
     float mask_fill;
     tp_tri catch_exceptions; /* default TP_NO */
+    int num_thread;          /* 0: the thread that asks */
+    int buffer_size;         /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_images_desc;
 TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d);
+/* Image files are read, decoded and augmented, all on the same thread: component `index`, a path, becomes the image.
+ *     df = tp_df_image_folder("train", .decode = TP_NO);
+ *     df = tp_df_batch(tp_df_load_image(df, aug, .num_thread = 4), 128);
+ * It gives what tp_df_augment_image gives of decoded images, with the same seed. tp_aug_identity() leaves images as they are. */
+typedef struct tp_df_load_image_desc {
+    tp_at at_;
+    tp_dataflow *df;
+    tp_augmentor *augmentors; /* one, or a list */
+    int index;                /* the component; uint8 (length) */
+    tp_tri encoded;           /* TP_YES: it is the contents of an image file, not its path; default TP_NO */
+    int channel;              /* 3 (0): RGB, 1: grey */
+    int64_t max_pixels;       /* a larger image is an error; 0 = 64 Mi */
+    tp_on_error on_error; /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is left out, with a warning once */
+    int num_thread;       /* 0: the thread that asks */
+    int buffer_size;      /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
+    uint64_t seed;
+} tp_df_load_image_desc;
+TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d);
 
 /* clang-format off */
 #ifndef __cplusplus
@@ -1232,6 +1259,7 @@ TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d);
 #define tp_df_augment_image(...) TP__CALL(input, tp_df_augment_image, #__VA_ARGS__, __VA_ARGS__)
 #define tp_df_augment_coordinates(...) TP__CALL(input, tp_df_augment_coordinates, #__VA_ARGS__, __VA_ARGS__)
 #define tp_df_augment_images(...) TP__CALL(input, tp_df_augment_images, #__VA_ARGS__, __VA_ARGS__)
+#define tp_df_load_image(...) TP__CALL(input, tp_df_load_image, #__VA_ARGS__, __VA_ARGS__)
 #elif __cplusplus >= 202002L
 #define TP_AUGS(...) TP__LIST(tp_augmentor *, __VA_ARGS__)
 #define tp_aug_map_image(...) TP__CALL(input, tp_aug_map_image, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
@@ -1269,6 +1297,7 @@ TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d);
 #define tp_df_augment_image(df_, augmentors_, ...) TP__CALL2(input, tp_df_augment_image, df, df_, augmentors, augmentors_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_augment_coordinates(df_, augmentors_, ...) TP__CALL2(input, tp_df_augment_coordinates, df, df_, augmentors, augmentors_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #define tp_df_augment_images(df_, augmentors_, ...) TP__CALL2(input, tp_df_augment_images, df, df_, augmentors, augmentors_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
+#define tp_df_load_image(df_, augmentors_, ...) TP__CALL2(input, tp_df_load_image, df, df_, augmentors, augmentors_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__)
 #endif
 /* clang-format on */
 
@@ -1689,6 +1718,7 @@ TP_DEF const tp__zero_option *tp__input_zeros(void)
         TP__ZERO_OPTION(tp_df_augment_coordinates_desc, coords_index, NONE),
         TP__ZERO_OPTION(tp_df_augment_coordinates_desc, seed, NONE),
         TP__ZERO_OPTION(tp_df_augment_images_desc, seed, NONE),
+        TP__ZERO_OPTION(tp_df_load_image_desc, seed, NONE),
         TP__ZERO_OPTION(tp_df_parallel_map_desc, ordered, NO),
         TP__ZERO_OPTION(tp_df_parallel_map_desc, seed, NONE),
         TP__ZERO_OPTION(tp_feed_input_desc, infinite, NO),
@@ -1924,9 +1954,9 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 }
 
 /* The key of everything random in one pass of a flow. Flows of one seed differ by their names. */
-static uint64_t tp__df_key(const tp_dataflow *df, int64_t pass)
+static uint64_t tp__df_key(uint64_t seed, const char *name, int64_t pass)
 {
-    return tp_random_key(tp_random_key(df->seed, tp_hash_name(df->name)), (uint64_t)pass);
+    return tp_random_key(tp_random_key(seed, tp_hash_name(name)), (uint64_t)pass);
 }
 
 /* Set by a thread that walks a flow for a source: where it reads that it is to end. */
@@ -2173,7 +2203,7 @@ typedef struct tp__list_flow {
 
 static tp_status tp__ordered_restart(tp_dataflow *df, int64_t pass)
 {
-    tp__order_restart((tp__order *)df->user, tp__df_key(df, pass));
+    tp__order_restart((tp__order *)df->user, tp__df_key(df->seed, df->name, pass));
     return TP_OK;
 }
 static int64_t tp__ordered_size(tp_dataflow *df) { return ((const tp__order *)df->user)->n; }
@@ -2973,6 +3003,7 @@ typedef struct tp__map_flow {
     tp_map_call call;
     void (*release)(void *user);
     tp_datapoint in;
+    const char *key_name; /* whose random numbers it has */
 } tp__map_flow;
 
 static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
@@ -2999,7 +3030,7 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
 static tp_status tp__map_restart(tp_dataflow *df, int64_t pass)
 {
     tp__map_flow *f = (tp__map_flow *)df->user;
-    f->call.key = tp__df_key(df, pass);
+    f->call.key = tp__df_key(df->seed, f->key_name, pass);
     f->call.pass = pass;
     f->call.index = 0;
     return tp_df_restart(f->df, pass);
@@ -3020,8 +3051,9 @@ static void tp__map_close(tp_dataflow *df)
     if (f->release) f->release(f->call.user);
 }
 
-/* d with fn NULL and component_fn, index instead: a component. */
-static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index, const char *name)
+/* d with fn NULL and component_fn, index instead: a component. key_name: of the flow whose random numbers it has. */
+static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index, const char *name,
+                                const char *key_name)
 {
     tp_dataflow *df;
     if (!tp__df_around(&d->at_, d->df, name, sizeof(tp__map_flow), d->seed, &df)) {
@@ -3033,6 +3065,7 @@ static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn com
     f->fn = d->fn;
     f->component_fn = component_fn;
     f->component = index;
+    f->key_name = key_name;
     f->call.user = d->user;
     f->release = d->release;
     df->next = tp__map_next;
@@ -3048,7 +3081,7 @@ static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn com
 TP_DEF tp_dataflow *tp_df_map_(const tp_df_map_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
-    return tp__map_new(d, NULL, 0, "tp_df_map");
+    return tp__map_new(d, NULL, 0, "tp_df_map", "tp_df_map");
 }
 
 TP_DEF tp_dataflow *tp_df_map_component_(const tp_df_map_component_desc *d)
@@ -3062,7 +3095,7 @@ TP_DEF tp_dataflow *tp_df_map_component_(const tp_df_map_component_desc *d)
     m.keeps_all = d->keeps_all;
     m.seed = d->seed;
     m.release = d->release;
-    return tp__map_new(&m, d->fn, d->index, "tp_df_map_component");
+    return tp__map_new(&m, d->fn, d->index, "tp_df_map_component", "tp_df_map_component");
 }
 
 typedef struct tp__cast {
@@ -3104,7 +3137,7 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
     m.user = c;
     m.release = tp_free;
     m.keeps_all = TP_YES;
-    return tp__map_new(&m, tp__cast_component, index, "tp_df_cast");
+    return tp__map_new(&m, tp__cast_component, index, "tp_df_cast", "tp_df_cast");
 }
 
 /* -- repeated ---- >>df repeated */
@@ -3381,7 +3414,7 @@ static tp_status tp__shuffle_restart(tp_dataflow *df, int64_t pass)
     f->spare = f->capacity;
     f->used = f->reuse;
     f->inputs = 0;
-    f->key = tp__df_key(df, pass);
+    f->key = tp__df_key(df->seed, df->name, pass);
     return tp__endless_start(&f->e, pass, 0);
 }
 static int64_t tp__shuffle_size(tp_dataflow *df)
@@ -3681,7 +3714,7 @@ static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)
 static tp_status tp__choose_restart(tp_dataflow *df, int64_t pass)
 {
     tp__many_flow *f = (tp__many_flow *)df->user;
-    f->key = tp__df_key(df, pass);
+    f->key = tp__df_key(df->seed, df->name, pass);
     f->draws = 0;
     return tp__many_restart(df, pass);
 }
@@ -3846,7 +3879,7 @@ static tp_status tp__keep_next(tp_dataflow *df, tp_datapoint *dp)
 static tp_status tp__keep_restart(tp_dataflow *df, int64_t pass)
 {
     tp__keep_flow *f = (tp__keep_flow *)df->user;
-    f->call.key = tp__df_key(df, pass);
+    f->call.key = tp__df_key(df->seed, df->name, pass);
     f->call.pass = pass;
     f->call.index = 0;
     return tp_df_restart(f->df, pass);
@@ -4015,7 +4048,7 @@ static tp_status tp__cache_restart(tp_dataflow *df, int64_t pass)
 {
     tp__cache_flow *f = (tp__cache_flow *)df->user;
     f->at = 0;
-    tp__order_restart(&f->order, tp__df_key(df, pass));
+    tp__order_restart(&f->order, tp__df_key(df->seed, df->name, pass));
     return TP_OK;
 }
 static int64_t tp__cache_size(tp_dataflow *df)
@@ -4292,8 +4325,8 @@ typedef struct tp__crew {
     tp_cond *work, *done; /* for the workers; for the caller */
     tp__crew_slot *slot;
     tp__crew_ring line, spare;
-    int held, busy; /* busy: workers that have a slot */
-    int n_ready;    /* slots in line that are ready */
+    int held, busy;  /* busy: workers that have a slot */
+    int n_ready;     /* slots in line that are ready */
     int want, taken; /* taken: datapoints since `since`, when the caller began to wait the last time */
     double since;
     bool reading, ended, paused, quit;
@@ -4517,7 +4550,7 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp_mutex_unlock(f->mutex);
     f->index = 0;
     f->call.pass = pass;
-    f->call.key = tp_random_key(tp_random_key(df->seed, tp_hash_name(f->key_name)), (uint64_t)pass);
+    f->call.key = tp__df_key(df->seed, f->key_name, pass);
     return tp_df_restart(f->df, pass);
 }
 
@@ -4641,7 +4674,8 @@ TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
     memset(&m, 0, sizeof m);
     m.at_ = d->at_;
     m.df = d->df;
-    tp_dataflow *df = tp__crew_new(&m, "tp_df_prefetch", "tp_df_prefetch", 1, good && d->num_prefetch ? d->num_prefetch : 8);
+    tp_dataflow *df =
+        tp__crew_new(&m, "tp_df_prefetch", "tp_df_prefetch", 1, good && d->num_prefetch ? d->num_prefetch : 8);
     if (good || !df || df->next != tp__crew_next) return df;
     return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "tp_df_prefetch: num_prefetch is %d: give 1 to %d, or 0 for 8",
                       d->num_prefetch, (int)TP__MOST_BUFFERS);
@@ -4918,6 +4952,7 @@ static void tp__procs_watch(void *user)
 
 static void tp__procs_main(tp__procs_self *me)
 {
+    tp__df_stop = NULL; /* of the thread that has forked; nobody writes to this copy */
 #ifndef TP_NO_THREADS
     tp_thread *watch; /* so that a function that takes long ends with the parent too */
     (void)tp_thread_start(&watch, tp__procs_watch, &me->fd);
@@ -4965,7 +5000,7 @@ typedef struct tp__procs_flow {
 
 static void tp__procs_stop(tp__procs_flow *f)
 {
-    for (int i = 0; i < f->started; i++) tp__os_close(f->worker[i].fd); /* they end when they see that */
+    for (int i = 0; i < f->started; i++) tp__os_hang_up(f->worker[i].fd); /* they end when they see that */
     for (int i = 0; i < f->started; i++) {
         tp__procs_worker *w = &f->worker[i];
         char why[64];
@@ -5061,15 +5096,19 @@ static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_
     return tp__os_send(f->worker[i].fd, &o, sizeof o) == 0 ? TP_OK : tp__procs_lost(df, i, NULL);
 }
 
-/* What worker i says next about this generation. A failure's sentence is set then. */
+/* What worker i says next about this generation. A failure's sentence is set then. TP_STOP: the source is to end; what the worker
+ * says can be read later. */
 static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     const tp__procs_worker *w = &f->worker[i];
     for (;;) {
         char text[TP__ERROR_TEXT], why[64];
-        while (!tp__os_readable(w->fd, 1.0)) /* its socket may live on in a copy of this process */
+        while (!tp__os_readable(w->fd, tp__df_stop ? TP__WAIT_SLICE : 1.0)) {
+            if (tp_df_stopping()) return TP_STOP;
+            /* its socket may live on in a copy of this process */
             if (tp__os_child_ended(w->pid, false, why, sizeof why)) return tp__procs_lost(df, i, why);
+        }
         if (tp__os_read(w->fd, said, sizeof *said) != (int64_t)sizeof *said) return tp__procs_lost(df, i, NULL);
         if (said->status < TP_OK) {
             if (said->bytes < 0 || said->bytes >= (int64_t)sizeof text ||
@@ -7720,7 +7759,8 @@ struct tp_augmentor {
     int places; /* of this one and all below */
     void (*release)(void *user);
     void *user;
-    tp_status poison; /* TP_OK: it is fine */
+    const struct tp__isa *isa; /* of vector kernels, for noise; NULL: naive loops */
+    tp_status poison;          /* TP_OK: it is fine */
     char text[512];
 };
 
@@ -7800,6 +7840,17 @@ static tp_augmentor *tp__aug_new(const char *name, tp_status (*draw)(tp__aug_dra
     a->places = 1;
     a->desc = (char *)a + head;
     if (bytes) memcpy((char *)a + head, desc, bytes);
+    return a;
+}
+
+/* The same for noise. */
+static tp_augmentor *tp__aug_noise_new(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
+                                       const void *desc, size_t bytes)
+{
+    tp_status st;
+    bool amx;
+    tp_augmentor *a = tp__aug_new(name, draw, desc, bytes);
+    if (a) a->isa = tp__isa_choose(NULL, &st, &amx);
     return a;
 }
 
@@ -8759,24 +8810,43 @@ static const tp__aug_kind tp__aug_warp = {"WarpAffine", "a b c d e f interp bord
 /* x = a x + b of the channel, over n elements of rows without gaps; bytes are limited and lose their fraction. The offsets repeat after
  * 48 elements, for 1, 2, 3 or 4 channels, which suits vectors of any length. */
 enum { TP__AUG_PATTERN = 48 };
-TP__HOT static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_t n)
+TP__HOT static void tp__aug_line_tail(unsigned char *x, float a, const float *offset, int64_t n)
 {
-    float offset[TP__AUG_PATTERN];
-    int64_t i = 0;
-    for (int k = 0; k < TP__AUG_PATTERN; k++) offset[k] = b[k];
-    for (; i + TP__AUG_PATTERN <= n; i += TP__AUG_PATTERN)
-        for (int k = 0; k < TP__AUG_PATTERN; k++) {
-            float v = a * (float)x[i + k] + offset[k];
-            v = v > 0.0f ? v : 0.0f;
-            v = v < 255.0f ? v : 255.0f;
-            x[i + k] = (unsigned char)(int)v;
-        }
-    for (int k = 0; i < n; i++, k++) {
-        float v = a * (float)x[i] + offset[k];
+    for (int64_t i = 0; i < n; i++) {
+        float v = a * (float)x[i] + offset[i];
         v = v > 0.0f ? v : 0.0f;
         v = v < 255.0f ? v : 255.0f;
         x[i] = (unsigned char)(int)v;
     }
+}
+#ifdef TP__SSE2
+/* Four elements of v as integers; limits as in tp__aug_line_tail, whatever v is. */
+static inline __attribute__((always_inline)) __m128i tp__aug_line_four(__m128i v, __m128 a, const float *offset)
+{
+    const __m128 x = _mm_add_ps(_mm_mul_ps(a, _mm_cvtepi32_ps(v)), _mm_loadu_ps(offset));
+    return _mm_cvttps_epi32(_mm_min_ps(_mm_max_ps(x, _mm_setzero_ps()), _mm_set1_ps(255.0f)));
+}
+#endif
+static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_t n)
+{
+    int64_t i = 0;
+#ifdef TP__SSE2
+    const __m128 factor = _mm_set1_ps(a);
+    const __m128i zero = _mm_setzero_si128();
+    for (; i + TP__AUG_PATTERN <= n; i += TP__AUG_PATTERN)
+        for (int k = 0; k < TP__AUG_PATTERN; k += 16) {
+            __m128i *at = (__m128i *)(void *)(x + i + k);
+            const __m128i bytes = _mm_loadu_si128(at), low = _mm_unpacklo_epi8(bytes, zero),
+                          high = _mm_unpackhi_epi8(bytes, zero);
+            const __m128i v0 = tp__aug_line_four(_mm_unpacklo_epi16(low, zero), factor, b + k),
+                          v1 = tp__aug_line_four(_mm_unpackhi_epi16(low, zero), factor, b + k + 4),
+                          v2 = tp__aug_line_four(_mm_unpacklo_epi16(high, zero), factor, b + k + 8),
+                          v3 = tp__aug_line_four(_mm_unpackhi_epi16(high, zero), factor, b + k + 12);
+            _mm_storeu_si128(at, _mm_packus_epi16(_mm_packs_epi32(v0, v1), _mm_packs_epi32(v2, v3)));
+        }
+#endif
+    for (; i < n; i += TP__AUG_PATTERN)
+        tp__aug_line_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : TP__AUG_PATTERN);
 }
 /* The same for a = 1 and one whole offset: no more than an addition of bytes. */
 TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
@@ -8842,27 +8912,29 @@ static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
 static const tp__aug_kind tp__aug_lighting = {"Lighting", "plus0 plus1 plus2 clip", false, tp__aug_lighting_image,
                                               NULL};
 
-/* Sums of each place in a pattern of 48 bytes, of at most 2^24 patterns. */
+/* Sums of each place in a pattern of 48 bytes. 16 bits hold 257 of them. */
 TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, double *sum)
 {
-    uint32_t s[TP__AUG_PATTERN];
-    int64_t i = 0;
-    for (int k = 0; k < TP__AUG_PATTERN; k++) s[k] = 0;
-    for (; i + TP__AUG_PATTERN <= n; i += TP__AUG_PATTERN)
-        for (int k = 0; k < TP__AUG_PATTERN; k++) s[k] += x[i + k];
-    for (int k = 0; i < n; i++, k++) s[k] += x[i];
-    for (int k = 0; k < TP__AUG_PATTERN; k++) sum[k] += s[k];
+    for (int64_t from = 0; from < n; from += 257 * TP__AUG_PATTERN) {
+        const int64_t to = n - from < 257 * TP__AUG_PATTERN ? n : from + 257 * TP__AUG_PATTERN;
+        uint16_t s[TP__AUG_PATTERN];
+        int64_t i = from;
+        for (int k = 0; k < TP__AUG_PATTERN; k++) s[k] = 0;
+        for (; i + TP__AUG_PATTERN <= to; i += TP__AUG_PATTERN)
+            for (int k = 0; k < TP__AUG_PATTERN; k++) s[k] = (uint16_t)(s[k] + x[i + k]);
+        for (int k = 0; i < to; i++, k++) s[k] = (uint16_t)(s[k] + x[i]);
+        for (int k = 0; k < TP__AUG_PATTERN; k++) sum[k] += s[k];
+    }
 }
 
 /* The mean of each channel, of an image whose rows follow each other. */
 static void tp__aug_means(const tp__pixels *x, double *mean)
 {
-    const int64_t n = x->h * x->w * x->c, c = x->c, most = (int64_t)TP__AUG_PATTERN << 24;
+    const int64_t n = x->h * x->w * x->c, c = x->c;
     for (int64_t k = 0; k < c; k++) mean[k] = 0;
     if (x->dtype == TP_U8 && TP__AUG_PATTERN % c == 0) {
         double sum[TP__AUG_PATTERN] = {0};
-        for (int64_t i = 0; i < n; i += most)
-            tp__aug_sum_bytes((const unsigned char *)x->data + i, n - i < most ? n - i : most, sum);
+        tp__aug_sum_bytes((const unsigned char *)x->data, n, sum);
         for (int k = 0; k < TP__AUG_PATTERN; k++) mean[k % c] += sum[k];
     } else if (x->dtype == TP_U8) {
         for (int64_t i = 0; i < n; i++) mean[i % c] += (double)((const unsigned char *)x->data)[i];
@@ -9164,26 +9236,35 @@ static tp_status tp__aug_cutout_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_cutout = {"RandomCutout", "y0 x0 h w fill", false, tp__aug_cutout_image, NULL};
 
+/* Noise is made for so many elements at a time, by the vector kernels of the augmentor's `isa`, which all give the same bits. */
+enum { TP__AUG_NOISE = 512 };
+
+/* x + noise * sigma, in double. Two loops: a compiler that made one multiply-add of them would give other bits. */
+TP__HOT static void tp__aug_add_noise(float *x, double *noise, double sigma, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++) noise[i] *= sigma;
+    for (int64_t i = 0; i < n; i++) x[i] = (float)((double)x[i] + noise[i]);
+}
+
 /* number: sigma, clip */
 static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step *s)
 {
+    uint32_t words[2 * TP__AUG_NOISE];
+    double noise[TP__AUG_NOISE];
+    float x[TP__AUG_NOISE];
     const tp_status st = tp__aug_own(r);
     if (st != TP_OK) return st;
-    const int64_t n = r->x.w * r->x.c;
-    float *row = tp__aug_work(r, 0, n);
-    if (!row) return TP_ERR_NOMEM;
-    for (int64_t i = 0, k = 0; i < r->x.h; i++) {
-        tp__aug_get_row(row, &r->x, i);
-        for (int64_t j = 0; j < n;) {
-            uint32_t word[4];
-            double normal[2];
-            tp_philox(s->key, (uint64_t)k / 2, (uint64_t)s->index, word);
-            tp__normal_pair(word, normal);
-            for (int half = (int)(k & 1); half < 2 && j < n; half++, j++, k++)
-                row[j] = (float)((double)row[j] + normal[half] * s->number[0]);
-        }
-        if (s->number[1] > 0 && r->x.dtype == TP_F32) tp__aug_limit(row, 0.0f, 255.0f, n);
-        tp__aug_put_row(row, &r->x, i, 0.0f);
+    const int64_t n = r->x.h * r->x.w * r->x.c;
+    for (int64_t i = 0; i < n; i += TP__AUG_NOISE) {
+        const int64_t m = n - i < TP__AUG_NOISE ? n - i : TP__AUG_NOISE;
+        unsigned char *bytes = (unsigned char *)r->x.data + i;
+        float *to = r->x.dtype == TP_U8 ? x : (float *)(void *)r->x.data + i;
+        tp__random_words(s->a->isa, s->key, (uint64_t)s->index, (uint64_t)i / 2, (m + 1) / 2, words);
+        tp__random_normals(s->a->isa, (m + 1) / 2, words, noise);
+        if (to == x) tp__aug_floats(x, bytes, m);
+        tp__aug_add_noise(to, noise, s->number[0], m);
+        if (to == x) tp__aug_bytes(bytes, x, 0.0f, m);
+        else if (s->number[1] > 0) tp__aug_limit(to, 0.0f, 255.0f, m);
     }
     return TP_OK;
 }
@@ -9197,15 +9278,16 @@ static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s
     if (st != TP_OK) return st;
     const float white = (float)(1.0 - s->number[0]), black = (float)s->number[1];
     const int64_t n = r->x.h * r->x.w * r->x.c;
-    for (int64_t i = 0; i < n; i += 4) {
-        uint32_t word[4];
-        tp_philox(s->key, (uint64_t)i / 4, (uint64_t)s->index, word);
-        for (int64_t k = i; k < n && k < i + 4; k++) {
-            const float u = (float)(word[k - i] >> 8) * (1.0f / 16777216.0f);
+    uint32_t words[TP__AUG_NOISE];
+    for (int64_t i = 0; i < n; i += TP__AUG_NOISE) {
+        const int64_t m = n - i < TP__AUG_NOISE ? n - i : TP__AUG_NOISE;
+        tp__random_words(s->a->isa, s->key, (uint64_t)s->index, (uint64_t)i / 4, (m + 3) / 4, words);
+        for (int64_t k = 0; k < m; k++) {
+            const float u = (float)(words[k] >> 8) * (1.0f / 16777216.0f);
             if (!(u > white) && !(u < black)) continue;
             const int value = u < black ? 0 : 255;
-            if (r->x.dtype == TP_U8) ((unsigned char *)r->x.data)[k] = (unsigned char)value;
-            else ((float *)(void *)r->x.data)[k] = (float)value;
+            if (r->x.dtype == TP_U8) ((unsigned char *)r->x.data)[i + k] = (unsigned char)value;
+            else ((float *)(void *)r->x.data)[i + k] = (float)value;
         }
     }
     return TP_OK;
@@ -10493,7 +10575,7 @@ TP_DEF tp_augmentor *tp_aug_gaussian_noise_(const tp_aug_gaussian_noise_desc *d)
     if (!(o.sigma >= 0 && o.sigma <= 1e6f))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_gaussian_noise: sigma is %g, it must not be negative",
                             (double)o.sigma);
-    return tp__aug_new("tp_aug_gaussian_noise", tp__aug_gaussian_noise_draw, &o, sizeof o);
+    return tp__aug_noise_new("tp_aug_gaussian_noise", tp__aug_gaussian_noise_draw, &o, sizeof o);
 }
 
 static tp_status tp__aug_salt_pepper_draw(tp__aug_draw *d, const tp_augmentor *a)
@@ -10512,81 +10594,147 @@ TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_de
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
                             "%s: white_prob is %g and black_prob %g: they and their sum must lie in 0 to 1", name,
                             (double)o.white_prob, (double)o.black_prob);
-    return tp__aug_new(name, tp__aug_salt_pepper_draw, &o, sizeof o);
+    return tp__aug_noise_new(name, tp__aug_salt_pepper_draw, &o, sizeof o);
 }
 
 /* -- flows ---- >>df augment */
 
+typedef struct tp__augment_room { /* of a thread */
+    tp_transform t;
+    tp__stb stb;
+    tp_buf path, file;
+    tp_tensor image; /* what was loaded */
+} tp__augment_room;
+
 typedef struct tp__augment {
     tp_augmentor *a;
-    tp_transform t;
+    tp__augment_room **room;
+    int n_room;
     int n[4], index[4][8]; /* images, masks, points, boxes */
     double mask_fill;
     bool catches;
-    int64_t caught;
+    int64_t caught; /* atomic */
     const char *name;
+    bool load, encoded, skip; /* load: the first image is a file */
+    int channel;
+    int64_t max_pixels;
 } tp__augment;
 
 static void tp__augment_release(void *user)
 {
     tp__augment *f = (tp__augment *)user;
+    for (int i = 0; i < f->n_room && f->room; i++) {
+        tp__augment_room *m = f->room[i];
+        if (!m) continue;
+        tp_transform_free(&m->t);
+        tp_free(m->stb.block);
+        tp_buf_free(&m->path);
+        tp_buf_free(&m->file);
+        tp_tensor_free(&m->image);
+        tp_free(m);
+    }
+    tp_free(f->room);
     tp_aug_free(f->a);
-    tp_transform_free(&f->t);
     tp_free(f);
 }
 
-static tp_status tp__augment_component(tp__augment *f, int kind, const tp_tensor *in, tp_tensor *out)
+static tp_status tp__augment_component(const tp__augment *f, tp_transform *t, int kind, const tp_tensor *in,
+                                       tp_tensor *out)
 {
-    if (kind == 0) return tp_aug_apply_image(&f->t, in, out);
-    if (kind == 1) return tp_aug_apply_mask(&f->t, in, f->mask_fill, out);
-    return kind == 2 ? tp_aug_apply_coords(&f->t, in, out) : tp_aug_apply_boxes(&f->t, in, out);
+    if (kind == 0) return tp_aug_apply_image(t, in, out);
+    if (kind == 1) return tp_aug_apply_mask(t, in, f->mask_fill, out);
+    return kind == 2 ? tp_aug_apply_coords(t, in, out) : tp_aug_apply_boxes(t, in, out);
 }
 
-static tp_status tp__augment_all(tp__augment *f, const tp_datapoint *in, tp_datapoint *out, const tp_map_call *call)
+static tp_status tp__augment_load(const tp__augment *f, tp__augment_room *m, const tp_tensor *x)
 {
-    for (int kind = 0; kind < 4; kind++)
-        for (int i = 0; i < f->n[kind]; i++)
-            if (f->index[kind][i] >= in->n)
-                return tp_fail(TP_ERR_ARG, "component %d is to be augmented, the datapoint has %d components",
-                               f->index[kind][i], in->n);
-    const tp_tensor *first = &in->c[f->index[0][0]];
+    if (x->dtype != TP_U8 || x->shape.ndim != 1)
+        return tp_fail(TP_ERR_ARG, "component %d is to be loaded, so it must be %s: uint8 (length)", f->index[0][0],
+                       f->encoded ? "the contents of an image file" : "a path");
+    const size_t size = (size_t)tp_tensor_size(x);
+    if (f->encoded) return tp__image_decode(&m->stb, x->data, size, "the image", f->channel, f->max_pixels, &m->image);
+    m->path.len = 0;
+    tp_buf_put(&m->path, x->data, size);
+    tp_buf_put(&m->path, "", 1);
+    if (m->path.failed) {
+        m->path.failed = false;
+        return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
+    }
+    return tp__image_read(&m->stb, m->path.data, f->channel, f->max_pixels, &m->file, &m->image);
+}
+
+static tp_status tp__augment_all(const tp__augment *f, tp__augment_room *m, const tp_datapoint *in, tp_datapoint *out,
+                                 const tp_map_call *call)
+{
+    const tp_tensor *first = f->load ? &m->image : &in->c[f->index[0][0]];
     char text[TP_SHAPE_TEXT];
     if (first->shape.ndim < 2 || first->shape.ndim > 3)
         return tp_fail(TP_ERR_SHAPE, "an image to be augmented has shape (H,W) or (H,W,C), this one has %s",
                        tp_shape_text(&first->shape, text));
-    tp_status st = tp_aug_draw(f->a, first->shape.dim[0], first->shape.dim[1], call->key, call->index, &f->t);
+    tp_status st = tp_aug_draw(f->a, first->shape.dim[0], first->shape.dim[1], call->key, call->index, &m->t);
     for (int kind = 0; kind < 4; kind++)
-        for (int i = 0; i < f->n[kind] && st == TP_OK; i++)
-            st = tp__augment_component(f, kind, &in->c[f->index[kind][i]], &out->c[f->index[kind][i]]);
+        for (int i = 0; i < f->n[kind] && st == TP_OK; i++) {
+            const int k = f->index[kind][i];
+            st = tp__augment_component(f, &m->t, kind, kind == 0 && i == 0 ? first : &in->c[k], &out->c[k]);
+        }
     return st;
 }
 
 static tp_status tp__augment_map(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
 {
     tp__augment *f = (tp__augment *)call->user;
-    const tp_status st = tp__augment_all(f, in, out, call);
+    tp__augment_room *m = f->room[call->thread];
+    tp_status st = TP_OK;
+    for (int kind = 0; kind < 4; kind++)
+        for (int i = 0; i < f->n[kind] && st == TP_OK; i++)
+            if (f->index[kind][i] >= in->n)
+                st = tp_fail(TP_ERR_ARG, "component %d is to be augmented, the datapoint has %d components",
+                             f->index[kind][i], in->n);
+    if (st == TP_OK && f->load) st = tp__augment_load(f, m, &in->c[f->index[0][0]]);
+    if (f->skip && tp__image_skips(st)) {
+        tp_log_once(TP_LOG_WARN, "skipped: %s", tp_last_error());
+        call->drop = true;
+        return TP_OK;
+    }
+    if (st == TP_OK) st = tp__augment_all(f, m, in, out, call);
     if (st >= TP_OK || st == TP_ERR_NOMEM || !f->catches) return st;
     call->drop = true;
-    if (++f->caught < 10 || f->caught % 100 == 0)
+    const int64_t caught = __atomic_add_fetch(&f->caught, 1, __ATOMIC_RELAXED);
+    if (caught < 10 || caught % 100 == 0)
         tp_log(TP_LOG_WARN, "%s [%s: pass %lld, datapoint %lld] was left out, %lld until now", tp_last_error(), f->name,
-               (long long)call->pass, (long long)call->index, (long long)f->caught);
+               (long long)call->pass, (long long)call->index, (long long)caught);
     return TP_OK;
 }
 
-/* What the three flows share: f's lists are filled in; the flow below and the augmentor are taken over. */
-static tp_dataflow *tp__augment_new(const tp_at *at, const char *name, tp_dataflow *df, tp_augmentor *a,
-                                    const tp__augment *lists, tp_tri catches, uint64_t seed)
+/* f as a copy of `lists` with memory for each thread. NULL: out of memory. */
+static tp__augment *tp__augment_ready(const tp__augment *lists, int threads)
 {
-    tp_df_map_desc m;
-    memset(&m, 0, sizeof m);
-    m.at_ = *at;
-    m.df = df;
-    m.seed = seed;
+    tp__augment *f = (tp__augment *)tp_malloc(sizeof *f);
+    if (!f) return NULL;
+    *f = *lists;
+    f->a = NULL;
+    f->n_room = threads;
+    f->room = (tp__augment_room **)tp_calloc((size_t)threads, sizeof *f->room);
+    bool good = f->room != NULL;
+    for (int i = 0; i < threads && good; i++) good = (f->room[i] = (tp__augment_room *)tp_calloc(1, sizeof **f->room));
+    if (good) return f;
+    tp__augment_release(f);
+    return NULL;
+}
+
+/* What the four flows share: f's lists are filled in; the flow below and the augmentor are taken over. Without threads it is a
+ * tp_df_map, else a tp_df_parallel_map. */
+static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char *name, tp_augmentor *a,
+                                    const tp__augment *lists)
+{
+    tp_df_parallel_map_desc m = *d;
+    tp_dataflow *df = d->df;
+    const int threads = d->num_thread > 0 && d->num_thread <= TP__MOST_FLOW_THREADS ? d->num_thread : 1;
     m.fn = tp__augment_map;
     m.release = tp__augment_release;
-    m.keeps_all = tp__yes(catches, false) ? TP_NO : TP_YES;
+    m.keeps_all = lists->catches || lists->skip ? TP_NO : TP_YES;
     tp_status st = tp_aug_status(a);
-    const bool mine = st == TP_OK && tp__own(&a->owner_, a->name, name, at);
+    const bool mine = st == TP_OK && tp__own(&a->owner_, a->name, name, &d->at_);
     if (st == TP_OK && !mine) st = TP_ERR_ARG;
     for (int kind = 0; kind < 4 && st == TP_OK; kind++) {
         if (lists->n[kind] < 0 || lists->n[kind] > 8)
@@ -10594,14 +10742,26 @@ static tp_dataflow *tp__augment_new(const tp_at *at, const char *name, tp_datafl
         for (int i = 0; i < lists->n[kind] && st == TP_OK; i++)
             if (lists->index[kind][i] < 0) st = tp_fail(TP_ERR_ARG, "there is no component %d", lists->index[kind][i]);
     }
-    tp__augment *f = st == TP_OK ? (tp__augment *)tp_malloc(sizeof *f) : NULL;
+    if (st == TP_OK && (lists->max_pixels < 0 || (lists->channel && lists->channel != 1 && lists->channel != 3)))
+        st = tp_fail(TP_ERR_ARG, "channel is %d (3 is RGB, 1 grey) and max_pixels %lld", lists->channel,
+                     (long long)lists->max_pixels);
+    tp__augment *f = st == TP_OK ? tp__augment_ready(lists, threads) : NULL;
     if (f) {
-        *f = *lists;
         f->a = a;
-        f->catches = tp__yes(catches, false);
         f->name = name;
         m.user = f;
-        return tp__map_new(&m, NULL, 0, name);
+        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* the same numbers as of decoded images */
+        if (d->num_thread != 0 || d->buffer_size < 0) return tp__parallel_map(&m, name, key_name);
+        tp_df_map_desc here;
+        memset(&here, 0, sizeof here);
+        here.at_ = m.at_;
+        here.df = df;
+        here.fn = m.fn;
+        here.user = f;
+        here.keeps_all = m.keeps_all;
+        here.seed = m.seed;
+        here.release = m.release;
+        return tp__map_new(&here, NULL, 0, name, key_name);
     }
     char text[900];
     snprintf(text, sizeof text, "%.880s", tp_last_error());
@@ -10610,7 +10770,21 @@ static tp_dataflow *tp__augment_new(const tp_at *at, const char *name, tp_datafl
     else tp__aug_drop(a);
     tp__df_drop(df);
     tp_fail(TP_ERR_NOMEM, "%s: %s", name, text);
-    return missing ? NULL : tp_df_fail(at, st, "%s: %s", name, text);
+    return missing ? NULL : tp_df_fail(&d->at_, st, "%s: %s", name, text);
+}
+
+/* What the four descriptors have in common. */
+static tp_df_parallel_map_desc tp__augment_desc(tp_at at, tp_dataflow *df, int num_thread, int buffer_size,
+                                                uint64_t seed)
+{
+    tp_df_parallel_map_desc m;
+    memset(&m, 0, sizeof m);
+    m.at_ = at;
+    m.df = df;
+    m.num_thread = num_thread;
+    m.buffer_size = buffer_size;
+    m.seed = seed;
+    return m;
 }
 
 TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d)
@@ -10620,7 +10794,9 @@ TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d)
     memset(&lists, 0, sizeof lists);
     lists.n[0] = 1;
     lists.index[0][0] = d->index;
-    return tp__augment_new(&d->at_, "tp_df_augment_image", d->df, d->augmentors, &lists, d->catch_exceptions, d->seed);
+    lists.catches = tp__yes(d->catch_exceptions, false);
+    const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);
+    return tp__augment_new(&m, "tp_df_augment_image", d->augmentors, &lists);
 }
 
 TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_desc *d)
@@ -10631,8 +10807,9 @@ TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_d
     lists.n[0] = lists.n[2] = 1;
     lists.index[0][0] = d->img_index;
     lists.index[2][0] = (int)tp__int_option(d->coords_index, 1);
-    return tp__augment_new(&d->at_, "tp_df_augment_coordinates", d->df, d->augmentors, &lists, d->catch_exceptions,
-                           d->seed);
+    lists.catches = tp__yes(d->catch_exceptions, false);
+    const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);
+    return tp__augment_new(&m, "tp_df_augment_coordinates", d->augmentors, &lists);
 }
 
 TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d)
@@ -10650,7 +10827,25 @@ TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d)
     memcpy(lists.index[3], d->box_index, sizeof lists.index[0]);
     if (!d->n_index) lists.index[0][0] = 0, lists.index[0][1] = 1;
     lists.mask_fill = (double)d->mask_fill;
-    return tp__augment_new(&d->at_, "tp_df_augment_images", d->df, d->augmentors, &lists, d->catch_exceptions, d->seed);
+    lists.catches = tp__yes(d->catch_exceptions, false);
+    const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);
+    return tp__augment_new(&m, "tp_df_augment_images", d->augmentors, &lists);
+}
+
+TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d)
+{
+    if (!d) return tp__df_no_options(__func__);
+    tp__augment lists;
+    memset(&lists, 0, sizeof lists);
+    lists.n[0] = 1;
+    lists.index[0][0] = d->index;
+    lists.load = true;
+    lists.encoded = tp__yes(d->encoded, false);
+    lists.skip = d->on_error == TP_SKIP;
+    lists.channel = d->channel ? d->channel : 3;
+    lists.max_pixels = d->max_pixels ? d->max_pixels : TP__MOST_PIXELS;
+    const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);
+    return tp__augment_new(&m, "tp_df_load_image", d->augmentors, &lists);
 }
 
 TP__COLD_END

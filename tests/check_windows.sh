@@ -15,7 +15,7 @@ awk '/^```c$/ {on = 1; next} /^```$/ {if (on) exit} on' README.md >"$dir/trainer
 for f in examples/*.c "$dir/trainer.c"; do
     $cc -std=c11 -O0 -I. "$f" -o "$dir/$(basename "$f" .c).exe" -lm
 done
-tests="test_ops test_gradients2 test_graph test_optim test_predict"
+tests="test_ops test_gradients2 test_graph test_optim test_predict test_parallel"
 for t in $tests; do
     if grep -qE '^#define (TP_STATIC|TP_NAIVE)' "tests/$t.c"; then
         $cc -std=gnu11 -O1 -Itests -I. "tests/$t.c" -o "$dir/$t.exe" -lm

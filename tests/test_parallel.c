@@ -116,8 +116,12 @@ static const char *told_by(tp_dataflow *df, int64_t first, int passes, int most)
 
 static void rest_a_moment(double seconds)
 {
+#ifdef _WIN32
+    usleep((useconds_t)(1e6 * seconds));
+#else
     const struct timespec t = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
     nanosleep(&t, NULL);
+#endif
 }
 
 /* The flows of this file by number; those that have no threads are `plain` twins with the same stream. NULL: no more. */
@@ -732,6 +736,117 @@ TEST(a_flow_that_is_freed_leaves_no_process_and_no_file)
     }
     CHECK(waitpid(-1, NULL, WNOHANG) == -1);
 }
+
+/* The next byte of a pipe, which may never come. */
+static tp_status from_pipe(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    unsigned char byte;
+    (void)pass, (void)index;
+    if (read(((const int *)user)[0], &byte, 1) != 1) return TP_END;
+    tp_status st = tp_datapoint_resize(dp, 1);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_I32, tp_make_shape_n(0, NULL));
+    if (st == TP_OK) *(int32_t *)dp->c[0].data = byte;
+    return st;
+}
+
+/* The socket of the first flow is also in the processes of the second: they do not keep those of the first waiting. */
+TEST(one_of_two_flows_is_freed_at_once)
+{
+    int fd[2];
+    tp_datapoint dp = {0, NULL, 0};
+    if (!CHECK(pipe(fd) == 0)) return;
+    tp_dataflow *one = tp_df_multi_process(tp_df_from_generator(from_pipe, fd), 1);
+    tp_dataflow *two = tp_df_multi_process(passes_of(0, 900, true), 2);
+    CHECK_OK(tp_df_restart(one, 0));
+    CHECK(write(fd[1], "a", 1) == 1); /* it waits for the next one */
+    CHECK_OK(tp_df_next(one, &dp));
+    CHECK_OK(tp_df_next(two, &dp));
+    const double start = tp_time();
+    tp_df_free(one);
+#ifndef TP_NO_THREADS
+    CHECK_MSG(tp_time() - start < 1, "it took %g s", tp_time() - start);
+#endif
+    CHECK_OK(tp_df_next(two, &dp));
+    tp_df_free(two);
+    close(fd[0]), close(fd[1]);
+    CHECK(waitpid(-1, NULL, WNOHANG) == -1);
+    tp_datapoint_free(&dp);
+}
+
+#ifndef TP_NO_THREADS
+static tp_status as_it_is(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    (void)in, (void)out, (void)call;
+    return TP_OK;
+}
+/* A source whose processes wait for data that never come is reset and freed at once. */
+TEST(a_source_whose_processes_wait_is_freed)
+{
+    for (int kind = 0; kind < 5; kind++) {
+        const tp_spec spec = {"x", TP_I32, {0, {0}}};
+        int fd[2];
+        if (!CHECK(pipe(fd) == 0)) return;
+        tp_dataflow *df = tp_df_multi_process(tp_df_from_generator(from_pipe, fd), kind == 1 ? 1 : 3);
+        if (kind == 2) df = tp_df_prefetch(df);
+        if (kind == 3) df = tp_df_parallel_map(df, as_it_is, .num_thread = 2);
+        if (kind == 4) df = tp_df_take(tp_df_map(df, as_it_is), 1000);
+        tp_input_source *s = tp_queue_input(df);
+        tp_graph *g = tp_graph_new(NULL);
+        double start = tp_time();
+        if (CHECK_OK(tp_input_setup(s, g, &spec, 1)) && CHECK_OK(tp_input_reset_state(s))) {
+            rest_a_moment(0.03); /* they wait */
+            CHECK_OK(tp_input_reset_state(s));
+            rest_a_moment(0.03);
+        }
+        tp_input_free(s);
+        CHECK_MSG(tp_time() - start < 1, "kind %d took %g s", kind, tp_time() - start);
+        start = tp_time();
+        df = tp_df_prefetch(tp_df_multi_process(tp_df_from_generator(from_pipe, fd), 2)); /* and without a source */
+        tp_datapoint dp = {0, NULL, 0};
+        CHECK(write(fd[1], "a", 1) == 1);
+        if (kind == 0) CHECK_OK(tp_df_restart(df, 0));
+        tp_df_free(df);
+        CHECK_MSG(tp_time() - start < 1, "kind %d took %g s", kind, tp_time() - start);
+        tp_datapoint_free(&dp);
+        tp_graph_free(g);
+        close(fd[0]), close(fd[1]);
+        CHECK(waitpid(-1, NULL, WNOHANG) == -1);
+    }
+}
+
+/* A process that waits when its source is reset drops what it waited for, and then makes the datapoints of the new pass. */
+TEST(processes_go_on_after_a_reset)
+{
+    const tp_spec spec = {"x", TP_I32, {0, {0}}};
+    int fd[2];
+    if (!CHECK(pipe(fd) == 0)) return;
+    tp_graph *g = tp_graph_new(NULL);
+    tp_input_source *s = tp_queue_input(tp_df_multi_process(tp_df_from_generator(from_pipe, fd), 1));
+    tp_node *x = NULL;
+    const tp_tensor *value;
+    if (CHECK_OK(tp_input_setup(s, g, &spec, 1)) && CHECK_OK(tp_input_get_tensors(s, &x))) {
+        int n = 0;
+        tp_hook *const *hooks = tp_input_hooks(s, &n);
+        tp_node *y = tp_add(x, x);
+        tp_session *session = tp_session_new(g, NULL);
+        for (int i = 0; i < n; i++)
+            if (hooks[i]->after_create_session) CHECK_OK(hooks[i]->after_create_session(hooks[i], session));
+        tp_hooked_session *hooked = tp_hooked_session_new(session, hooks, n);
+        for (int i = 0; i < 3; i++) {
+            CHECK_OK(tp_input_reset_state(s));
+            rest_a_moment(0.02);
+        }
+        CHECK(write(fd[1], "\7\1\2\3\4", 5) == 5);
+        for (int i = 1; i <= 4; i++)
+            CHECK(tp_hooked_run(hooked, &y, 1, &value) == TP_OK && tp_tensor_get(value, 0) == 2 * i);
+        tp_hooked_session_free(hooked);
+        tp_session_free(session);
+    }
+    tp_input_free(s);
+    tp_graph_free(g);
+    close(fd[0]), close(fd[1]);
+}
+#endif
 #endif
 
 /* ==== >>misuse ======================================================================================== */

@@ -675,6 +675,117 @@ TEST(data_sets_have_types)
     tp_datapoint_free(&dp);
 }
 
+/* Two TFRecord files with the numbers 0 to 8 and 9 to 16. */
+enum { RECORDS = 17 };
+static const char *record_paths[2];
+static void write_records(void)
+{
+    const char *dir = tp_test_tmpdir(), *name = "v";
+    for (int f = 0; f < 2; f++) {
+        tp_datapoint points[9];
+        const int n = f ? RECORDS - 9 : 9;
+        for (int i = 0; i < n; i++) {
+            memset(&points[i], 0, sizeof points[i]);
+            CHECK_OK(tp_datapoint_resize(&points[i], 1));
+            CHECK_OK(tp_tensor_resize(&points[i].c[0], TP_I32, NO_SHAPE));
+            tp_tensor_set(&points[i].c[0], 0, 9 * f + i);
+        }
+        record_paths[f] = tp_test_path(dir, f ? "b.tfrecord" : "a.tfrecord");
+        tp_dataflow *df = tp_df_from_list(points, n, .shuffle = TP_NO);
+        CHECK_OK(tp_df_save_tfrecord(df, record_paths[f], &name, 1));
+        tp_df_free(df);
+        for (int i = 0; i < n; i++) tp_datapoint_free(&points[i]);
+    }
+}
+/* 1000 more, after a while that differs. */
+static tp_status thousand_more(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
+{
+    if (call->index % 5 == 0) nap(0.0003);
+    const tp_status st = tp_tensor_resize(&out->c[0], TP_I32, in->c[0].shape);
+    if (st == TP_OK) tp_tensor_set(&out->c[0], 0, tp_tensor_get(&in->c[0], 0) + 1000);
+    return st;
+}
+/* Files, mapped by threads (0: by none), in batches of 4, read ahead, 3 passes long. */
+static tp_input_source *records_input(int threads, tp_tri shuffle)
+{
+    const tp_spec feature = {"v", TP_I32, {0, {0}}};
+    const tp_dtype i32 = TP_I32;
+    tp_dataflow *df = tp_df_tfrecord(record_paths, 2, .features = &feature, .n_features = 1, .shuffle = shuffle);
+    df = tp_df_repeated(df, 3);
+    df = threads ? tp_df_parallel_map(df, thousand_more, .num_thread = threads, .keeps_all = TP_YES)
+                 : tp_df_map(df, thousand_more, .keeps_all = TP_YES);
+    df = tp_df_batch(df, 4);
+    return tp_dataset_input(tp_dataflow_to_dataset(threads ? tp_df_prefetch(df) : df, &i32, 1));
+}
+/* The numbers of all batches from here on; *n of them. */
+static tp_status all_records(machine *m, int *got, int *n)
+{
+    const tp_tensor *value[TOWERS];
+    tp_status st;
+    *n = 0;
+    while ((st = machine_run(m, value)) == TP_OK && *n <= 3 * RECORDS)
+        for (int i = 0; i < 4; i++) got[(*n)++] = (int)tp_tensor_get(value[0], i) / 2;
+    return st;
+}
+static tp_spec batch_of_4(void)
+{
+    tp_spec spec = scalar_spec();
+    spec.shape = tp_make_shape(4);
+    return spec;
+}
+
+TEST(a_data_set_of_tfrecord_files)
+{
+    int want[3 * RECORDS + 4], got[3 * RECORDS + 4], n = 0;
+    machine m;
+    write_records();
+    CHECK_OK(machine_open_on(&m, records_input(0, TP_YES), 1, batch_of_4(), 0, NULL));
+    CHECK(all_records(&m, want, &n) == TP_END && n == 48); /* 12 batches of the 51 records of 3 passes */
+    machine_close(&m);
+    for (int pass = 0; pass < 2; pass++) { /* each record once a pass, in an order of its own */
+        int seen[RECORDS] = {0}, in_order = 1;
+        for (int i = 0; i < RECORDS; i++) {
+            const int v = want[pass * RECORDS + i] - 1000;
+            if (CHECK(v >= 0 && v < RECORDS)) seen[v]++;
+            in_order += v == i;
+        }
+        for (int i = 0; i < RECORDS; i++) CHECK(seen[i] == 1);
+        CHECK(in_order < RECORDS);
+    }
+    CHECK(memcmp(want, want + RECORDS, RECORDS * sizeof *want) != 0);
+    for (int threads = 1; threads <= 8; threads = threads == 1 ? 2 : threads * 4) {
+        CHECK_OK(machine_open_on(&m, records_input(threads, TP_YES), 1, batch_of_4(), 0, NULL));
+        CHECK(all_records(&m, got, &n) == TP_END && n == 48 && memcmp(got, want, 48 * sizeof *got) == 0);
+        for (int at = 1; at <= 11; at += 5) { /* what a resumed training does */
+            CHECK_OK(tp_input_reset_state(m.s));
+            CHECK_OK(tp_input_seek(m.s, at));
+            CHECK(all_records(&m, got, &n) == TP_END && n == 48 - 4 * at);
+            CHECK(memcmp(got, want + 4 * at, (size_t)n * sizeof *got) == 0);
+        }
+        machine_close(&m);
+    }
+}
+
+TEST(a_data_set_of_a_damaged_tfrecord_file)
+{
+    int got[3 * RECORDS + 4], n = 0;
+    char *data = NULL;
+    size_t size = 0;
+    machine m;
+    write_records();
+    CHECK_OK(tp_file_read(record_paths[1], false, 0, &data, &size));
+    data[size / 8 * 5 + 14] ^= 1; /* in the data of number 5 of 8 alike */
+    tp_test_write(record_paths[1], data, size);
+    for (int threads = 0; threads <= 2; threads += 2) {
+        CHECK_OK(machine_open_on(&m, records_input(threads, TP_NO), 1, batch_of_4(), 0, NULL));
+        CHECK(all_records(&m, got, &n) == TP_ERR_FORMAT && n == 12); /* 9 and 5 are good: 3 batches */
+        for (int i = 0; i < n; i++) CHECK(got[i] == 1000 + i);
+        CHECK_HAS(tp_last_error(), "b.tfrecord: record 5 at byte ");
+        machine_close(&m);
+    }
+    tp_free(data);
+}
+
 /* ==== >>TensorInput, DummyConstantInput =============================================================== */
 
 /* A random float for each tower. */

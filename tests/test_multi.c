@@ -411,6 +411,52 @@ TEST(each_tower_makes_its_own_update_in_order)
         }
 }
 
+/* What an optimizer reads: its slots as they are when the run begins, or after the update that comes before its own. */
+static tp_node *add_slot(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    tp_node *slot = tp_optimizer_slot(o, gvs[0].var, "sum", NULL, tp_init_zeros());
+    CHECK(n == 1 && (tp_optimizer_read(o, slot) == slot) == !o->after);
+    tp_node *sum = tp_add(tp_optimizer_read(o, slot), gvs[0].grad), *ops[2];
+    ops[0] = tp_assign(slot, sum, NULL);
+    ops[1] = tp_assign_sub(gvs[0].var, tp_mul(sum, o->learning_rate), NULL);
+    return tp_group(o->graph, ops, 2, NULL);
+}
+static tp_optimizer *summing(tp_graph *g, void *user)
+{
+    (void)user;
+    tp_optimizer *o = tp_optimizer_new(g, "Summing", add_slot, NULL);
+    o->learning_rate = tp_get_scalar_variable(g, "learning_rate", 0.125f);
+    return o;
+}
+TEST(optimizers_of_ones_own_read_what_comes_before)
+{
+    quiet();
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    tp_callback *cb = keeper(&d);
+    tp_train_config c;
+    memset(&c, 0, sizeof c);
+    c.model.inputs = line_inputs;
+    c.model.n_inputs = 1;
+    c.model.build_graph = line_build;
+    c.model.optimizer = summing;
+    c.dataflow = tp_df_from_generator(line_point, .size = 1 << 20, .indexed = TP_YES);
+    c.callbacks = &cb;
+    c.n_callbacks = 1;
+    c.n_monitors = TP_NONE;
+    c.steps_per_epoch = 3;
+    c.max_epoch = 1;
+    CHECK_OK(tp_launch_train_with_config(&c, trainer_of(ASYNC_SUM, DEEP)));
+    double sum = 0, w = 1;
+    for (int i = 0; i < 3 * DEEP; i++) {
+        sum += (double)(i * 7 % 11 - 5) / 4;
+        w -= 0.125 * sum;
+    }
+    const tp_tensor *t = tp_dict_find(&d, "w");
+    if (CHECK(t != NULL)) CHECK_NEAR(tp_tensor_get(t, 0), w, 1e-6, 0);
+    tp_dict_free(&d);
+}
+
 /* ==== >>places ======================================================================================== */
 
 static const tp_variable *variable_of(const tp_trainer *t, const char *name)

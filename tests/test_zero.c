@@ -16,7 +16,7 @@
 static const uint64_t seed_0 = (uint64_t)TP_NONE;
 
 static char said[1 << 15];
-static void listen(void *user, tp_log_level level, const char *message)
+static void hear(void *user, tp_log_level level, const char *message)
 {
     (void)user, (void)level;
     if (strlen(said) + strlen(message) + 2 < sizeof said) strcat(strcat(said, message), "\n");
@@ -24,7 +24,7 @@ static void listen(void *user, tp_log_level level, const char *message)
 static void quiet(void)
 {
     said[0] = 0;
-    tp_set_log(listen, NULL);
+    tp_set_log(hear, NULL);
 }
 
 /* ==== >>graph ========================================================================================= */

@@ -4399,6 +4399,26 @@ done:
     tp_name_scope_pop(g);
 }
 
+/* Would tp_gradients find a way from y to xs[i]? Adds nothing to the graph. Private, for tp_train.h. */
+TP__UNUSED static void tp__has_gradients(const tp_node *y, tp_node *const *xs, int n, bool *has)
+{
+    tp_graph *g = y->op->graph;
+    const int last = y->op->id;
+    bool *reached = (bool *)tp_calloc((size_t)last + 1, sizeof *reached);
+    for (int i = 0; i < n; i++) has[i] = false;
+    if (!reached) tp__graph_nomem(g);
+    if (!reached) return;
+    reached[last] = true;
+    for (int id = last; id >= 0; id--) {
+        const tp_operation *o = (const tp_operation *)g->op.item[id];
+        for (int i = 0; i < o->n_in && reached[id] && o->row->grad; i++)
+            if (!((o->row->shape_only >> (i < 31 ? i : 31)) & 1u) && tp_dtype_is_float(o->in[i]->dtype))
+                reached[o->in[i]->op->id] = true;
+    }
+    for (int i = 0; i < n; i++) has[i] = xs[i]->op->id <= last && reached[xs[i]->op->id];
+    tp_free(reached);
+}
+
 TP_DEF tp_node *tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
     tp_graph *g = y ? tp_node_graph(y) : tp__list_graph(xs, n);

@@ -152,7 +152,7 @@ struct tp_trainer {
     tp_status (*initialize_hooks)(tp_trainer *t); /* see tp_trainer_initialize_hooks; may be set */
     tp_session_creator creator;                   /* of the session; may be set before initialize */
     bool feed_dataflow; /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
-    int n_devices;      /* that it builds towers on; 0: one. With more, a QueueInput of a config is staged */
+    int n_devices; /* that it builds towers on, a build of yours too; 0: one. With more, a QueueInput of a config is staged */
     const int *devices; /* of each tower, n_devices numbers of the session's devices; NULL: 0, 1, .. */
     /* Options of setup_graph for trainings with one cost, to be set before it. [SingleCostTrainer] */
     tp_aggregation aggregation_method; /* see there */
@@ -267,7 +267,9 @@ TP_DEF int tp_local_rank(void);
  * TP_ALL_REDUCE_CPU) is one of the device with the next number: a CPU device that the session gets too, if it has no such one.
  *
  * Only the first tower's summaries and moving averages of batch norm count. Checkpoints hold each variable once, under the
- * name that it has without towers, and load into any number of devices. With one device nothing is scaled or reduced. */
+ * name that it has without towers, and load into any number of devices; a training that is resumed with as many devices ends with
+ * the same bits. (Copies of a tower that differ from the first tower's when a checkpoint is made, as batch norm's averages in the
+ * middle of an epoch, travel with the training's state.) With one device nothing is scaled or reduced. */
 
 /* How gradients of several towers become one. The sum is the same but for rounding. */
 typedef enum tp_all_reduce_mode {
@@ -634,7 +636,6 @@ typedef struct tp__multi {
     tp_trainer *t;
     const tp_model *model;
     tp_optimizer *opt;
-    tp_status status;
     tp_node **cost; /* of each tower */
     tp_node **var;  /* what is trained, n_var of them: the first tower's, or the shared ones */
     int n_var;
@@ -675,8 +676,11 @@ static tp_node *tp__multi_tower(const tp_tower_context *tower, void *user)
     tp_node **in = (tp_node **)tp_graph_alloc(t->graph, (size_t)b->model->n_inputs * sizeof *in);
     if (!in) return tp_poison(t->graph);
     tp_log(TP_LOG_INFO, "Building graph for training tower %d ...", tower->index);
-    if (b->status == TP_OK) b->status = tp_input_get_tensors(t->input_, in);
-    tp_node *cost = b->status == TP_OK ? tp__tower_cost(t, in) : NULL;
+    const tp_status st = tp_input_get_tensors(t->input_, in);
+    char text[TP__ERROR_TEXT];
+    snprintf(text, sizeof text, "%s", st != TP_OK ? tp_last_error() : "");
+    if (st != TP_OK) tp_graph_fail(t->graph, NULL, st, "%s", text); /* the other towers stop too */
+    tp_node *cost = st == TP_OK ? tp__tower_cost(t, in) : NULL;
     if (cost && tower->index == 0) b->opt = tp__model_optimizer(t, b->model);
     return cost ? cost : tp_poison(t->graph);
 }
@@ -722,14 +726,18 @@ static tp_node *tp__sum_of_costs(const tp__multi *b)
     return b->t->n_devices == 1 ? b->cost[0] : tp_add_n(b->cost, b->t->n_devices);
 }
 
-/* Gradients that only some towers have. */
-static void tp__different_gradients(const tp__multi *b, const tp_grad_var *gvs, int tower)
+/* Gradients that only some towers have: the cost of tower k reaches the variables wrt[k * n_var], ... */
+static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int each, int tower)
 {
     tp_buf names;
     memset(&names, 0, sizeof names);
+    tp_graph *g = b->t->graph;
+    bool *has = (bool *)tp_graph_alloc(g, (size_t)b->n_var * 2 + 1), *first = has + b->n_var;
+    if (!has) return;
+    tp__has_gradients(b->cost[0], wrt, b->n_var, first);
+    tp__has_gradients(b->cost[tower], wrt + tower * each, b->n_var, has);
     for (int i = 0; i < b->n_var; i++)
-        if (!gvs[i].grad != !gvs[(int64_t)tower * b->n_var + i].grad)
-            tp_buf_printf(&names, "%s%s", names.len ? ", " : "", tp_node_name(b->var[i]));
+        if (has[i] != first[i]) tp_buf_printf(&names, "%s%s", names.len ? ", " : "", tp_node_name(b->var[i]));
     if (names.len)
         tp_graph_fail(b->t->graph, NULL, TP_ERR_STATE,
                       "Number of gradients from each tower is different! Tower 0 and tower %d differ in: %s", tower,
@@ -787,8 +795,8 @@ static void tp__replicated_update(tp__multi *b)
     for (int k = 0; k < n; k++)
         for (int i = 0; i < b->n_var; i++) wrt[k * b->n_var + i] = tp__copy_in_tower(b, b->var[i], k);
     if (tp_graph_status(g) != TP_OK) return;
+    for (int k = 1; k < n; k++) tp__different_gradients(b, wrt, b->n_var, k);
     tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), wrt, all, gvs);
-    for (int k = 1; k < n; k++) tp__different_gradients(b, gvs, k);
     for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) { /* the last layers' are ready first */
         if (!gvs[i].grad) continue;
         for (int k = 0; k < n; k++) one[k] = gvs[k * b->n_var + i].grad;
@@ -817,6 +825,7 @@ static void tp__server_update(tp__multi *b)
     tp_graph *g = t->graph;
     tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, ((size_t)b->n_var + 1) * sizeof *gvs);
     if (!gvs) return;
+    for (int k = 1; k < t->n_devices; k++) tp__different_gradients(b, b->var, 0, k);
     tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), b->var, b->n_var, gvs);
     const int n = tp__filter_gradients(t, gvs, b->n_var);
     for (int i = 0; i < n; i++) {
@@ -839,8 +848,8 @@ static void tp__async_update(tp__multi *b)
     tp_node **update = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *update);
     if (!gvs || !update) return;
     for (int k = 0; k < n && tp_graph_status(g) == TP_OK; k++) {
+        if (k > 0) tp__different_gradients(b, b->var, 0, k);
         tp_optimizer_compute_gradients(b->opt, b->cost[k], b->var, b->n_var, gvs + k * b->n_var);
-        if (k > 0) tp__different_gradients(b, gvs, k);
     }
     for (int k = 0; k < n && tp_graph_status(g) == TP_OK; k++) {
         tp_grad_var *own = gvs + k * b->n_var;
@@ -909,7 +918,7 @@ static void tp__multi_towers(tp__multi *b)
     tp_variable_scope_push(g, &scope);
     tp_build_on_towers(g, &d, tp__multi_tower, b, b->cost);
     tp_variable_scope_pop(g);
-    if (b->status != TP_OK || tp_graph_status(g) != TP_OK || !tp__find_trained(b)) return;
+    if (tp_graph_status(g) != TP_OK || !tp__find_trained(b)) return;
     tp_device_enter(g, tp__tower_device(t, 0));
     if (b->own_variables) tp__replicated_update(b);
     else if (b->async) tp__async_update(b);
@@ -928,24 +937,24 @@ static tp_status tp__multi_build(tp_trainer *t, const tp_model *m)
                        t->name, t->input_->name, t->n_devices);
     b->t = t;
     b->model = m;
-    b->status = TP_OK;
     tp__multi_towers(b);
-    return b->status == TP_OK ? tp__graph_result(t->graph) : b->status;
+    return tp__graph_result(t->graph);
 }
 
-/* The devices that the session has, or will get; the trainer's own needs are met. */
-static tp_status tp__multi_session(tp_trainer *t)
+/* The session gets the CPU devices that the towers need, where its config names no others, and one for the host. */
+static tp_status tp__session_for_towers(tp_trainer *t)
 {
     tp_session_config *c = &t->creator.config;
     const tp__multi *b = t->multi_;
+    const bool host = b && b->host >= 0;
     if (t->xla_compile == TP_NO) c->no_fusion = true;
-    if (!b || t->creator.borrowed) return TP_OK;
-    const int towers = tp__tower_devices(t), all = towers + (b->host >= 0);
+    if (t->n_devices < 1 || t->creator.borrowed) return TP_OK;
+    const int towers = tp__tower_devices(t), all = towers + host;
     const int given = c->devices && c->n_devices > 0 ? c->n_devices : 0;
     int have = given + (c->n_cpu_devices > 0 ? c->n_cpu_devices : 0);
     if (!given && have < all) have = c->n_cpu_devices = all;
-    if (b->host >= 0 && have == towers) have = given + ++c->n_cpu_devices;
-    if (b->own_variables && b->mode == TP_ALL_REDUCE_NCCL) c->nccl_all_reduce = true;
+    if (host && have == towers) have = given + ++c->n_cpu_devices;
+    if (b && b->own_variables && b->mode == TP_ALL_REDUCE_NCCL) c->nccl_all_reduce = true;
     if (have >= all) return TP_OK;
     return tp_fail(TP_ERR_ARG, "%s has a tower on device %d, but the session's config has %d device%s, numbered from 0",
                    t->name, towers - 1, have, have == 1 ? "" : "s");
@@ -1464,7 +1473,7 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         st = tp__graph_result(t->graph);
     }
     if (st == TP_OK) st = tp__session_init_setup(init, t->graph);
-    if (st == TP_OK) st = tp__multi_session(t);
+    if (st == TP_OK) st = tp__session_for_towers(t);
     if (st == TP_OK) {
         tp_log(TP_LOG_INFO, "Creating the session ...");
         t->state.session = t->creator.create(&t->creator, t->graph);

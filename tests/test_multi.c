@@ -411,6 +411,52 @@ TEST(each_tower_makes_its_own_update_in_order)
         }
 }
 
+/* What an optimizer reads: its slots as they are when the run begins, or after the update that comes before its own. */
+static tp_node *add_slot(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    tp_node *slot = tp_optimizer_slot(o, gvs[0].var, "sum", NULL, tp_init_zeros());
+    CHECK(n == 1 && (tp_optimizer_read(o, slot) == slot) == !o->after);
+    tp_node *sum = tp_add(tp_optimizer_read(o, slot), gvs[0].grad), *ops[2];
+    ops[0] = tp_assign(slot, sum, NULL);
+    ops[1] = tp_assign_sub(gvs[0].var, tp_mul(sum, o->learning_rate), NULL);
+    return tp_group(o->graph, ops, 2, NULL);
+}
+static tp_optimizer *summing(tp_graph *g, void *user)
+{
+    (void)user;
+    tp_optimizer *o = tp_optimizer_new(g, "Summing", add_slot, NULL);
+    o->learning_rate = tp_get_scalar_variable(g, "learning_rate", 0.125f);
+    return o;
+}
+TEST(optimizers_of_ones_own_read_what_comes_before)
+{
+    quiet();
+    tp_dict d;
+    memset(&d, 0, sizeof d);
+    tp_callback *cb = keeper(&d);
+    tp_train_config c;
+    memset(&c, 0, sizeof c);
+    c.model.inputs = line_inputs;
+    c.model.n_inputs = 1;
+    c.model.build_graph = line_build;
+    c.model.optimizer = summing;
+    c.dataflow = tp_df_from_generator(line_point, .size = 1 << 20, .indexed = TP_YES);
+    c.callbacks = &cb;
+    c.n_callbacks = 1;
+    c.n_monitors = TP_NONE;
+    c.steps_per_epoch = 3;
+    c.max_epoch = 1;
+    CHECK_OK(tp_launch_train_with_config(&c, trainer_of(ASYNC_SUM, DEEP)));
+    double sum = 0, w = 1;
+    for (int i = 0; i < 3 * DEEP; i++) {
+        sum += (double)(i * 7 % 11 - 5) / 4;
+        w -= 0.125 * sum;
+    }
+    const tp_tensor *t = tp_dict_find(&d, "w");
+    if (CHECK(t != NULL)) CHECK_NEAR(tp_tensor_get(t, 0), w, 1e-6, 0);
+    tp_dict_free(&d);
+}
+
 /* ==== >>places ======================================================================================== */
 
 static const tp_variable *variable_of(const tp_trainer *t, const char *name)
@@ -773,6 +819,458 @@ TEST(stops_and_errors_end_every_trainer)
             CHECK_HAS(logged, said[how]);
             CHECK(ended == 1);
         }
+}
+
+/* ==== >>gan ============================================================================================ */
+/* Two networks with an optimizer each. Data are 3 + 0.5 noise, the generator makes b + 0.5 noise, the discriminator is a line. */
+
+typedef struct gan {
+    int towers;
+    bool separate; /* in turn, else both in one run */
+    tp_node *z, *d_loss[2], *g_loss[2], *d_op, *g_op;
+    int built;
+} gan;
+static tp_node *discriminate(tp_graph *g, tp_node *x)
+{
+    tp_node *y = NULL;
+    TP_VARIABLE_SCOPE(g, "discrim", .reuse = TP_REUSE_AUTO)
+    {
+        y = tp_fully_connected(tp_fully_connected(x, "fc", .units = 8, .activation = tp_tanh), "out", .units = 1);
+    }
+    return y;
+}
+static tp_node *gan_graph(tp_graph *g, tp_node *const *in, void *user)
+{
+    gan *n = (gan *)user;
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    tp_node *fake = NULL;
+    TP_VARIABLE_SCOPE(g, "gen")
+    {
+        tp_node *b = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(1), tp_init_zeros());
+        fake = tp_named(tp_add(tp_affine(in[1], 0.5f, 0), b), "fake");
+    }
+    tp_node *real_score = discriminate(g, in[0]), *fake_score = discriminate(g, fake);
+    tp_node *ones = tp_ones_like(real_score), *zeros = tp_zeros_like(fake_score);
+    tp_node *d = tp_add(tp_mean(tp_sigmoid_cross_entropy(real_score, ones)),
+                        tp_mean(tp_sigmoid_cross_entropy(fake_score, zeros)));
+    if (tower->is_training) {
+        n->d_loss[tower->index] = tp_named(d, "d_loss");
+        n->g_loss[tower->index] = tp_named(tp_mean(tp_sigmoid_cross_entropy(fake_score, ones)), "g_loss");
+    }
+    return d;
+}
+static tp_node *gan_tower(const tp_tower_context *tower, void *user)
+{
+    tp_trainer *t = (tp_trainer *)user;
+    tp_node *in[2];
+    if (tp_input_get_tensors(t->state.input, in) != TP_OK) return tp_poison(tower->graph);
+    return tp_tower_func_call(t->state.tower_func, in);
+}
+static tp_status gan_build(tp_trainer *t, const tp_model *m)
+{
+    gan *n = (gan *)m->user;
+    tp_graph *g = t->graph;
+    tp_node *cost[2];
+    tp_towers_desc d;
+    memset(&d, 0, sizeof d);
+    d.n = n->towers;
+    const tp_status st = tp_build_on_towers(g, &d, gan_tower, t, cost);
+    if (st != TP_OK) return st;
+    tp_optimizer *g_opt = tp_adam(tp_get_scalar_variable(g, "learning_rate", 0.03f), .beta1 = 0.5f),
+                 *d_opt = tp_adam(tp_get_scalar_variable(g, "d_rate", 0.05f), .beta1 = 0.5f);
+    n->g_op = tp_minimize(g_opt, tp_add_n(n->g_loss, n->towers), "gen/.*");
+    n->d_op = tp_minimize(d_opt, tp_add_n(n->d_loss, n->towers), "discrim/.*");
+    tp_node *both[2];
+    both[0] = n->g_op, both[1] = n->d_op;
+    if (!n->separate) t->train_op = tp_group(g, both, 2, "train_op");
+    t->user = n;
+    n->built++;
+    return TP_OK;
+}
+/* One op in each step, in turn; only the other network moves. */
+static tp_status gan_step(tp_trainer *t)
+{
+    const gan *n = (const gan *)t->user;
+    tp_node *op = t->state.global_step % 2 ? n->g_op : n->d_op;
+    tp_tensor before[2], after[2];
+    memset(before, 0, sizeof before);
+    memset(after, 0, sizeof after);
+    const tp_variable *v[2];
+    v[0] = tp_find_variable(t->graph, "discrim/fc/W"), v[1] = tp_find_variable(t->graph, "gen/b");
+    for (int i = 0; i < 2; i++) CHECK_OK(tp_session_read(t->state.session, v[i], &before[i]));
+    const tp_status st = tp_hooked_run(t->state.hooked_session, &op, 1, NULL);
+    for (int i = 0; i < 2; i++) {
+        CHECK_OK(tp_session_read(t->state.session, v[i], &after[i]));
+        CHECK((memcmp(before[i].data, after[i].data, 4) != 0) == ((op == n->d_op) == (i == 0)));
+        tp_tensor_free(&before[i]);
+        tp_tensor_free(&after[i]);
+    }
+    return st;
+}
+static tp_status gan_point(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    tp_status st = tp_datapoint_resize(dp, 2);
+    for (int c = 0; c < 2 && st == TP_OK; c++) {
+        st = tp_tensor_resize(&dp->c[c], TP_F32, tp_make_shape(16, 1));
+        for (int i = 0; i < 16 && st == TP_OK; i++)
+            ((float *)dp->c[c].data)[i] =
+                (float)tp_random_normal(11 + (uint64_t)c, (uint64_t)index, (uint64_t)i) * (c ? 1 : 0.5f) + (c ? 0 : 3);
+    }
+    return st;
+}
+TEST(a_trainer_of_ones_own_with_two_optimizers)
+{
+    static const tp_spec specs[] = {TP_SPEC("real", TP_F32, TP_ANY, 1), TP_SPEC("z", TP_F32, TP_ANY, 1)};
+    quiet();
+    for (int towers = 1; towers <= 2; towers++)
+        for (int separate = 0; separate < 2; separate++) {
+            gan n;
+            tp_dict d;
+            memset(&n, 0, sizeof n);
+            memset(&d, 0, sizeof d);
+            n.towers = towers;
+            n.separate = separate != 0;
+            tp_callback *cb = keeper(&d);
+            tp_train_config c;
+            memset(&c, 0, sizeof c);
+            c.model.inputs = specs;
+            c.model.n_inputs = 2;
+            c.model.build_graph = gan_graph;
+            c.model.user = &n;
+            c.dataflow = tp_df_from_generator(gan_point, .size = 1 << 20, .indexed = TP_YES);
+            c.callbacks = &cb;
+            c.n_callbacks = 1;
+            c.n_monitors = TP_NONE;
+            c.log_layers = TP_NO;
+            c.steps_per_epoch = n.separate ? 600 : 300;
+            c.max_epoch = 1;
+            tp_trainer *t = tp_queue_input_trainer();
+            t->n_devices = towers;
+            t->build = gan_build;
+            if (n.separate) t->run_step = gan_step;
+            CHECK_OK(tp_launch_train_with_config(&c, t));
+            const tp_tensor *b = tp_dict_find(&d, "gen/b"), *step = tp_dict_find(&d, "global_step");
+            CHECK(n.built == 1 && step && (int)tp_tensor_get(step, 0) == (n.separate ? 600 : 300));
+            if (CHECK(b != NULL)) CHECK_MSG(fabs(tp_tensor_get(b, 0) - 3) < 0.6, "the mean is %g", tp_tensor_get(b, 0));
+            CHECK(tp_dict_find(&d, "gen/b/Adam") && tp_dict_find(&d, "discrim/fc/W/Adam") &&
+                  !tp_dict_find(&d, "gen/b/Adam_2"));
+            CHECK(tp_dict_find(&d, "beta1_power") && tp_dict_find(&d, "beta1_power_1")); /* one for each optimizer */
+            tp_dict_free(&d);
+        }
+}
+
+/* ==== >>predictors ===================================================================================== */
+
+typedef struct asker {
+    tp_predictor *early[3];
+    int asked;
+} asker;
+static const char *const outputs[] = {"prob", "conv0/output"};
+static const char *const images[] = {"x"};
+static tp_status ask_early(tp_callback *cb)
+{
+    asker *a = *(asker **)cb->user;
+    tp_trainer *t = cb->train->trainer;
+    const tp_tensor *y[2];
+    tp_tensor x;
+    memset(&x, 0, sizeof x);
+    for (int i = 0; i < 3; i++) a->early[i] = tp_trainer_get_predictor(t, images, 1, outputs, 2, i % 2);
+    CHECK(a->early[2] && a->early[2] != a->early[0] && tp_predictor_n_outputs(a->early[0]) == 2);
+    CHECK(tp_tower_func_find(cb->train->tower_func, "tower-pred-1"));
+    CHECK_ERR(tp_predict_n(a->early[0], &x, 1, y, 2), TP_ERR_STATE, "no session yet");
+    return TP_OK;
+}
+static tp_status ask_now(tp_callback *cb)
+{
+    asker *a = *(asker **)cb->user;
+    tp_trainer *t = cb->train->trainer;
+    const tp_tensor *y[4][2];
+    float data[2 * SIDE * SIDE];
+    tp_tensor x;
+    for (int i = 0; i < 2 * SIDE * SIDE; i++) data[i] = (float)tp_random_normal(3, 0, (uint64_t)i);
+    tp_tensor_view(&x, TP_F32, tp_make_shape(2, SIDE, SIDE, 1), data);
+    tp_predictor *late = tp_trainer_get_predictor(t, images, 1, outputs, 2, 0);
+    tp_predictor *all = tp_trainer_get_predictor(t, NULL, 0, outputs, 1, 0);
+    if (!CHECK(late && all) || !CHECK(tp_predictor_n_inputs(all) == 2)) return TP_OK;
+    for (int i = 0; i < 4; i++) CHECK_OK(tp_predict_n(i < 3 ? a->early[i] : late, &x, 1, y[i], 2));
+    for (int i = 1; i < 4; i++)
+        for (int k = 0; k < 2; k++)
+            CHECK_MSG(memcmp(y[0][k]->data, y[i][k]->data, tp_tensor_bytes(y[0][k])) == 0, "predictor %d, output %d", i,
+                      k);
+    double sum = 0;
+    for (int k = 0; k < CLASSES; k++) sum += tp_tensor_get(y[0][0], k);
+    CHECK_NEAR(sum, 1, 1e-6, 0);
+    /* the values are those of an offline predictor on the same variables */
+    tp_session_creator same = tp_reuse_session_creator(cb->train->session);
+    tp_graph *g = cb->train->graph;
+    (void)same, (void)g;
+    a->asked++;
+    return TP_OK;
+}
+TEST(predictors_before_and_after_the_session)
+{
+    quiet();
+    static const kind kinds[] = {REPLICATED, PS_CPU};
+    for (int i = 0; i < 2; i++) {
+        asker a;
+        memset(&a, 0, sizeof a);
+        plan p = {kinds[i], 2, 4, MOMENTUM, false, true, 0, 0, 0};
+        tp_callback *cb = tp_callback_new("Asks", sizeof(asker *));
+        *(asker **)cb->user = &a;
+        cb->setup_graph = ask_early;
+        cb->trigger = ask_now;
+        tp_train_config c = config_of(&p, &cb, 1, 2);
+        c.max_epoch = 2;
+        CHECK_OK(tp_launch_train_with_config(&c, trainer_of(p.k, p.n)));
+        CHECK(a.asked == 2);
+    }
+    /* one for a device that had none before the session, and what is wrong */
+    plan p = {REPLICATED, 2, 4, MOMENTUM, false, false, 0, 0, 0};
+    static const char *const wrong[] = {"proob"};
+    CHECK(!tp_trainer_get_predictor(NULL, NULL, 0, outputs, 1, 0));
+    tp_trainer *t = trainer_of(p.k, p.n);
+    CHECK(!tp_trainer_get_predictor(t, NULL, 0, outputs, 1, 0));
+    CHECK_HAS(tp_last_error(), "after setup_graph");
+    tp_trainer_free(t);
+    t = set_up(&p);
+    CHECK(!tp_trainer_get_predictor(t, NULL, 0, outputs, 1, -1));
+    CHECK_HAS(tp_last_error(), "numbered from 0");
+    CHECK(!tp_trainer_get_predictor(t, NULL, 0, wrong, 1, 0));
+    CHECK_HAS(tp_last_error(), "'proob'");
+    CHECK(!tp_trainer_get_predictor(t, wrong, 1, outputs, 1, 0));
+    CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
+    CHECK_OK(tp_trainer_initialize(t, NULL));
+    tp_predictor *late = tp_trainer_get_predictor(t, images, 1, outputs, 1, 1); /* the graph is closed by now */
+    float data[SIDE * SIDE] = {0};
+    tp_tensor x;
+    const tp_tensor *y = NULL;
+    tp_tensor_view(&x, TP_F32, tp_make_shape(1, SIDE, SIDE, 1), data);
+    if (CHECK_MSG(late != NULL, "%s", tp_last_error())) CHECK_OK(tp_predict(late, &x, &y));
+    CHECK_OK(tp_trainer_main_loop(t, 2, 1, 1));
+    if (late) CHECK_OK(tp_predict(late, &x, &y));
+    tp_trainer_free(t);
+}
+
+/* ==== >>inference ====================================================================================== */
+
+typedef struct order {
+    int n;
+    double first[64];
+} order;
+static tp_status note_batch(tp_inferencer *inf, const tp_tensor *const *values, int n)
+{
+    order *o = *(order **)inf->user;
+    CHECK(n == 2);
+    if (o->n < 64) o->first[o->n++] = tp_tensor_get(values[0], 0);
+    return TP_OK;
+}
+static tp_inferencer *noting(order *o)
+{
+    static const char *const names[] = {"x", "prob"};
+    tp_inferencer *inf = tp_inferencer_new("Notes", sizeof(order *));
+    *(order **)inf->user = o;
+    tp_inferencer_set_names(inf, names, 2);
+    inf->on_fetches = note_batch;
+    return inf;
+}
+typedef struct result {
+    double cost, error;
+} result;
+static tp_status read_result(tp_callback *cb)
+{
+    result *r = *(result **)cb->user;
+    tp_stat stat;
+    memset(&stat, 0, sizeof stat);
+    CHECK_OK(tp_monitors_get_latest(cb->train->monitors, "validation_cost", &stat));
+    r->cost = stat.value;
+    CHECK_OK(tp_monitors_get_latest(cb->train->monitors, "validation_error", &stat));
+    r->error = stat.value;
+    return TP_OK;
+}
+/* 7 datapoints on 3 towers: two runs of all, and one of the first. */
+TEST(inference_on_several_towers_gives_the_same_numbers)
+{
+    static const kind kinds[] = {REPLICATED, PS_GPU};
+    quiet();
+    for (int i = 0; i < 2; i++)
+        for (int points = 1; points <= 8; points++) {
+            order one = {0, {0}}, many = {0, {0}};
+            result r[2];
+            for (int parallel = 0; parallel < 2; parallel++) {
+                plan p = {kinds[i], 3, 4, MOMENTUM, false, false, 0, 0, 0};
+                tp_callback *cb[2];
+                tp_dataflow *data = tp_df_fixed_size(flow(&p), points);
+                if (parallel)
+                    cb[0] = tp_cb_data_parallel_inference_runner(
+                        data, {noting(&many), tp_inf_scalar_stats({"cost"}), tp_inf_classification_error()},
+                        .n_devices = 3);
+                else
+                    cb[0] = tp_cb_inference_runner(
+                        data, {noting(&one), tp_inf_scalar_stats({"cost"}), tp_inf_classification_error()});
+                cb[1] = tp_callback_new("Reads", sizeof(result *));
+                *(result **)cb[1]->user = &r[parallel];
+                cb[1]->trigger = read_result;
+                tp_train_config c = config_of(&p, cb, 2, 2);
+                c.max_epoch = 2;
+                CHECK_OK(tp_launch_train_with_config(&c, trainer_of(p.k, p.n)));
+            }
+            CHECK(one.n == 2 * points && many.n == one.n);
+            for (int k = 0; k < one.n; k++) CHECK(one.first[k] == many.first[k]);
+            CHECK(r[0].cost == r[1].cost && r[0].error == r[1].error && r[0].cost > 0);
+        }
+    plan p = {REPLICATED, 2, 4, MOMENTUM, false, false, 0, 0, 0};
+    tp_callback *cb = tp_cb_data_parallel_inference_runner(flow(&p), {tp_inf_classification_error()});
+    CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, ".n_devices");
+    tp_callback_free(cb);
+    cb = tp_cb_data_parallel_inference_runner(NULL, {tp_inf_classification_error()}, .n_devices = 2,
+                                              .input = tp_feed_input(flow(&p)));
+    CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "feeds one tower");
+    tp_callback_free(cb);
+    static const int negative[] = {0, -1};
+    cb = tp_cb_data_parallel_inference_runner(flow(&p), {tp_inf_classification_error()}, .n_devices = 2,
+                                              .devices = negative);
+    CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "from 0");
+    tp_callback_free(cb);
+    CHECK_ERR(tp_callback_status(tp_cb_data_parallel_inference_runner_(NULL)), TP_ERR_ARG, "NULL");
+}
+
+/* ==== >>mistakes ======================================================================================= */
+
+typedef enum fault { NO_COST = 1, WIDE_COST, OTHER_VARIABLE, NO_VARIABLE, FEWER_GRADIENTS, NOTHING_TRAINED } fault;
+static tp_node *faulty(tp_graph *g, tp_node *const *in, void *user)
+{
+    const plan *p = (const plan *)user;
+    const tp_tower_context *tower = tp_current_tower_context(g);
+    const bool last = tower->index == tower->total - 1;
+    tp_node *x = tp_reshape_to(in[0], tp_make_shape(-1, SIDE * SIDE)), *y;
+    if (p->fail_at == NO_COST && last) return NULL;
+    if (p->fail_at == NO_VARIABLE && last) return tp_mean(x);
+    if (p->fail_at == NOTHING_TRAINED) return tp_mean(tp_mul(x, tp_get_scalar_variable(g, "s", 1)));
+    y = tp_fully_connected(x, p->fail_at == OTHER_VARIABLE && last ? "other" : "fc", .units = 2);
+    if (p->fail_at == FEWER_GRADIENTS && last) y = tp_stop_gradient(y);
+    if (p->fail_at == FEWER_GRADIENTS)
+        y = tp_add(y, tp_get_variable_as(g, "b2", TP_F32, tp_make_shape(2), tp_init_zeros()));
+    return p->fail_at == WIDE_COST && last ? y : tp_mean(y);
+}
+static tp_status launch_faulty(kind k, fault f)
+{
+    plan p = {k, 2, 4, SGD, false, false, 0, 0, 0};
+    plan q = p;
+    q.fail_at = f;
+    tp_train_config c = config_of(&p, NULL, 0, 1);
+    c.model.build_graph = faulty;
+    c.model.user = &q;
+    return tp_launch_train_with_config(&c, trainer_of(k, 2));
+}
+TEST(mistakes_are_sentences)
+{
+    TEST_MAY_ERROR("Training did not start");
+    quiet();
+    static const kind kinds[] = {REPLICATED, PS_GPU, ASYNC};
+    for (int i = 0; i < 3; i++) {
+        const kind k = kinds[i];
+        CHECK_ERR(launch_faulty(k, NO_COST), TP_ERR_ARG, "Expect the given function to return a cost");
+        CHECK_ERR(launch_faulty(k, WIDE_COST), TP_ERR_SHAPE, "Cost must be a scalar tensor");
+        CHECK_ERR(launch_faulty(k, NOTHING_TRAINED), TP_ERR_ARG, "there is nothing to train");
+        const tp_status other = launch_faulty(k, OTHER_VARIABLE);
+        if (k == REPLICATED) CHECK_ERR(other, TP_ERR_STATE, "'tower1/other/W' has no partner in the first tower");
+        else CHECK_ERR(other, TP_ERR_NAME, "'other/W' does not exist");
+        const tp_status none = launch_faulty(k, NO_VARIABLE);
+        if (k == REPLICATED) CHECK_ERR(none, TP_ERR_STATE, "'fc/W' has no copy in tower1");
+        else CHECK_ERR(none, TP_ERR_STATE, "Number of gradients from each tower is different!");
+        CHECK_ERR(launch_faulty(k, FEWER_GRADIENTS), TP_ERR_STATE,
+                  "Number of gradients from each tower is different! "
+                  "Tower 0 and tower 1 differ in: fc/W, fc/b");
+    }
+    plan p = {REPLICATED, 2, 4, SGD, false, false, 0, 0, 0};
+    tp_train_config c = config_of(&p, NULL, 0, 1);
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_async_multi_gpu_trainer()), TP_ERR_ARG, ".n_devices is 0");
+    static const int devices[] = {0, -3};
+    c = config_of(&p, NULL, 0, 1);
+    c.seed = 5;
+    CHECK_ERR(tp_launch_train_with_config(&c, tp_async_multi_gpu_trainer(.n_devices = 2, .devices = devices)),
+              TP_ERR_ARG, "test_multi.c");
+    c = config_of(&p, NULL, 0, 1);
+    c.data = tp_feed_input(c.dataflow);
+    c.dataflow = NULL;
+    CHECK_ERR(tp_launch_train_with_config(&c, trainer_of(REPLICATED, 2)), TP_ERR_ARG, "give a QueueInput");
+    tp_device *cpu[2];
+    CHECK_OK(tp_cpu_devices_new(2, 1, NULL, cpu));
+    tp_session_config s = tp_default_session_config();
+    s.devices = cpu;
+    s.n_devices = 2;
+    c = config_of(&p, NULL, 0, 1);
+    c.session_config = &s;
+    CHECK_ERR(tp_launch_train_with_config(&c, trainer_of(REPLICATED, 4)), TP_ERR_ARG,
+              "has a tower on device 3, but the session's config has 2 devices");
+    c = config_of(&p, NULL, 0, 1); /* enough, and one more for the variables is made */
+    c.session_config = &s;
+    CHECK_OK(tp_launch_train_with_config(&c, trainer_of(DEFAULT, 2)));
+    for (int i = 0; i < 2; i++) cpu[i]->close(cpu[i]);
+    CHECK(!tp_sync_multi_gpu_trainer_replicated_(NULL) && !tp_async_multi_gpu_trainer_(NULL) &&
+          !tp_sync_multi_gpu_trainer_parameter_server_(NULL));
+    quiet();
+    tp_trainer_free(tp_sync_multi_gpu_trainer_replicated(.n_devices = 4, .mode = TP_ALL_REDUCE_HIERARCHICAL));
+    CHECK_HAS(logged, "'hierarchical' is for 8 devices, not 4");
+}
+
+/* ==== >>memory ========================================================================================= */
+
+static tp_status short_training(kind k)
+{
+    plan p = {k, 2, 2, MOMENTUM, false, false, 0, 0, 0};
+    tp_train_config c = config_of(&p, NULL, 0, 2);
+    tp_session_config s = tp_default_session_config();
+    s.threads = 1;
+    c.session_config = &s;
+    return tp_launch_train_with_config(&c, trainer_of(k, 2));
+}
+TEST(out_of_memory_at_every_point)
+{
+    TEST_MAY_ERROR("memory");
+    static const kind kinds[] = {REPLICATED, PS_CPU, ASYNC};
+    for (int i = 0; i < 3; i++) {
+        bool failed = true;
+        for (long n = 1; failed && n < 1000000; n += n < 60 ? 1 : 29) {
+            quiet();
+            tp_test_fail_after(n);
+            const tp_status st = short_training(kinds[i]);
+            failed = tp_test_alloc_failed();
+            const long live = tp_test_live_blocks();
+            tp_test_alloc_reset();
+            CHECK_MSG(live == 0, "trainer %d: allocation %ld: %ld blocks leak", i, n, live);
+            if (!failed) CHECK_OK(st);
+            else
+                CHECK_MSG(st == TP_OK || st == TP_ERR_NOMEM || strstr(tp_last_error(), "memory"),
+                          "trainer %d: allocation %ld: %s, %s", i, n, tp_status_name(st), tp_last_error());
+        }
+    }
+}
+
+static long allocs_seen[16];
+static tp_status count_allocs(tp_callback *cb)
+{
+    if (cb->train->local_step < 16) allocs_seen[cb->train->local_step] = tp_test_alloc_count();
+    return TP_OK;
+}
+TEST(steps_allocate_nothing)
+{
+    quiet();
+    for (int i = 0; i < 5; i++) {
+        plan p = {all_kinds[i], 2, 4, MOMENTUM, false, true, 0, 0, 0};
+        tp_callback *cb = tp_callback_new("Count", 0);
+        cb->trigger_step = count_allocs;
+        tp_test_fail_after(0);
+        tp_trainer *t = set_up(&p);
+        CHECK_OK(tp_train(
+            t, TP_OPTIONS(tp_train_desc, .callbacks = &cb, .n_callbacks = 1, .steps_per_epoch = 12, .max_epoch = 1)));
+        tp_trainer_free(t);
+        tp_test_alloc_reset();
+        for (int k = 6; k < 11; k++)
+            CHECK_MSG(allocs_seen[k] == allocs_seen[k - 1], "trainer %d: step %d allocates %ld times", i, k,
+                      allocs_seen[k] - allocs_seen[k - 1]);
+    }
 }
 
 TEST_MAIN()

@@ -16,7 +16,7 @@
 static const uint64_t seed_0 = (uint64_t)TP_NONE;
 
 static char said[1 << 15];
-static void listen(void *user, tp_log_level level, const char *message)
+static void hear(void *user, tp_log_level level, const char *message)
 {
     (void)user, (void)level;
     if (strlen(said) + strlen(message) + 2 < sizeof said) strcat(strcat(said, message), "\n");
@@ -24,7 +24,7 @@ static void listen(void *user, tp_log_level level, const char *message)
 static void quiet(void)
 {
     said[0] = 0;
-    tp_set_log(listen, NULL);
+    tp_set_log(hear, NULL);
 }
 
 /* ==== >>graph ========================================================================================= */
@@ -1129,6 +1129,35 @@ ZERO(tp_train_config, steps_per_epoch)
     c.steps_per_epoch = 0;
     CHECK_OK(train(c));
     CHECK(end.steps == 2 * POINTS);
+}
+/* Two towers, whose gradients of w are 1: four steps at a rate of 0.5. */
+static double weight_of_two(tp_trainer *t)
+{
+    tp_train_config c = config();
+    c.dataflow = arrays(TP_NO, 0);
+    c.n_callbacks = n_mine;
+    CHECK_OK(tp_launch_train_with_config(&c, t));
+    return end.weight;
+}
+ZERO(tp_sync_multi_gpu_trainer_replicated_desc, average)
+{
+    CHECK(weight_of_two(tp_sync_multi_gpu_trainer_replicated(.n_devices = 2)) == -1);
+    CHECK(weight_of_two(tp_sync_multi_gpu_trainer_replicated(.n_devices = 2, .average = TP_NO)) == -3);
+}
+ZERO(tp_async_multi_gpu_trainer_desc, scale_gradient)
+{
+    CHECK(weight_of_two(tp_async_multi_gpu_trainer(.n_devices = 2)) == -1);
+    CHECK(weight_of_two(tp_async_multi_gpu_trainer(.n_devices = 2, .scale_gradient = TP_NO)) == -3);
+}
+ZERO(tp_sync_multi_gpu_trainer_replicated_desc, broadcast_every_epoch)
+{
+    for (int never = 0; never < 2; never++) {
+        int n = 0;
+        weight_of_two(
+            tp_sync_multi_gpu_trainer_replicated(.n_devices = 2, .broadcast_every_epoch = never ? TP_NO : TP_UNSET));
+        for (const char *p = said; (p = strstr(p, "Running Op SyncVariables")) != NULL; p++) n++;
+        CHECK_MSG(n == (never ? 1 : 3), "%d times", n); /* before training, and at the end of two epochs */
+    }
 }
 ZERO(tp_train_config, n_extra_callbacks)
 {

@@ -10452,15 +10452,17 @@ static int tp__report_extremes(const tp_stat *s, int begin, int end, int keep[5]
 static int tp__report_thin(tp__report *r, const tp_stat *s, int n, int most, bool wide, tp_buf *values)
 {
     const int pieces = n <= most ? n : most / 5;
-    int done = 0;
+    int done = 0, newest = -1;
     r->scratch.len = 0;
     for (int k = 0; k < pieces; k++) {
         int keep[5];
         const int begin = (int)((int64_t)n * k / pieces), end = (int)((int64_t)n * (k + 1) / pieces);
         const int m = tp__report_extremes(s, begin, end, keep);
         for (int i = 0; i < m; i++) {
-            const int at = keep[i];
-            if (at + 1 < n && s[at + 1].step == s[at].step) continue;
+            int at = keep[i];
+            while (at + 1 < n && s[at + 1].step == s[at].step) at++;
+            if (at == newest) continue;
+            newest = at;
             tp__report_bytes(&r->scratch, (uint64_t)s[at].step, wide ? 8 : 4);
             tp__report_f64(values, s[at].value);
             done++;

@@ -982,7 +982,7 @@ TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d);
  * While the training runs the page loads itself again.
  *
  * The file is written when training begins and ends, after an epoch, and every `every_secs` seconds within one; never so often that
- * writing takes more than 1% of the time. It appears whole or not at all. Long curves are thinned: of each piece the first,
+ * writing takes more than half a percent of the time. It appears whole or not at all. Long curves are thinned: of each piece the first,
  * last, smallest and largest value and a NaN are kept, 400,000 values in all. Histograms are kept of up to 48 steps, images of
  * up to 8 (8 of a batch, no side larger than 256, 2 MB in all): the first, the newest, and those evenly between. Histograms
  * and images travel in checkpoints, so that a resumed training is shown as one; scalars of before a resume are there if a JSONWriter is
@@ -9061,13 +9061,13 @@ TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d)
 /* clang-format off: tests/gen_report.py writes this from tests/report_page.html */
 static const char *const tp__report_head[] = {
     "<!DOCTYPE html>\n",
-    "<!-- The page that tp_monitor_report keeps current. One file: no server, no download, no request. Edit "
-    "tests/report_page.html. -->\n",
+    "<!-- The page that tp_monitor_report keeps current. One file: no server, no download, no request. Edit tests/report_page.html. -->\n",
     "<html lang=\"en\">\n",
     "<head>\n",
     "<meta charset=\"utf-8\">\n",
     "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n",
     "<meta name=\"color-scheme\" content=\"light dark\">\n",
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data:\">\n",
     "<title>Training report</title>\n",
     "<link rel=\"icon\" href=\"data:,\">\n",
     "<style>\n",
@@ -9075,21 +9075,18 @@ static const char *const tp__report_head[] = {
     ":root {\n",
     "  --back: #f6f7f9; --card: #ffffff; --line: #d9dee5; --text: #1c2430; --soft: #5b6675; --accent: #1f6feb;\n",
     "  --good: #1a7f37; --bad: #c62828; --warn: #9a6700;\n",
-    "  --c0: #1f6feb; --c1: #d9480f; --c2: #2b8a3e; --c3: #9c36b5; --c4: #0b7285; --c5: #c2255c; --c6: #846200; --c7: "
-    "#5f6b7a;\n",
+    "  --c0: #1f6feb; --c1: #d9480f; --c2: #2b8a3e; --c3: #9c36b5; --c4: #0b7285; --c5: #c2255c; --c6: #846200; --c7: #5f6b7a;\n",
     "  --flame: 40%; color-scheme: light;\n",
     "}\n",
     ":root[data-theme=dark] {\n",
     "  --back: #0f141b; --card: #171e28; --line: #2d3846; --text: #e4e9f0; --soft: #98a5b5; --accent: #6cb0ff;\n",
     "  --good: #57c272; --bad: #ff7b72; --warn: #e0b040;\n",
-    "  --c0: #6cb0ff; --c1: #ff9b62; --c2: #63d083; --c3: #d69bf0; --c4: #4cc9dc; --c5: #ff8fb1; --c6: #dcc04c; --c7: "
-    "#a9b4c2;\n",
+    "  --c0: #6cb0ff; --c1: #ff9b62; --c2: #63d083; --c3: #d69bf0; --c4: #4cc9dc; --c5: #ff8fb1; --c6: #dcc04c; --c7: #a9b4c2;\n",
     "  --flame: 32%; color-scheme: dark;\n",
     "}\n",
     "* { box-sizing: border-box; }\n",
     "html { scroll-padding-top: 3.4rem; }\n",
-    "body { margin: 0; background: var(--back); color: var(--text); font: 15px/1.5 system-ui, \"Segoe UI\", Roboto, "
-    "sans-serif; }\n",
+    "body { margin: 0; background: var(--back); color: var(--text); font: 15px/1.5 system-ui, \"Segoe UI\", Roboto, sans-serif; }\n",
     "h1 { font-size: 1.35rem; margin: 0; overflow-wrap: anywhere; }\n",
     "h2 { font-size: 1.15rem; margin: 0 0 .6rem; }\n",
     "h3 { font-size: .92rem; margin: 0; font-weight: 600; overflow-wrap: anywhere; }\n",
@@ -9109,54 +9106,43 @@ static const char *const tp__report_head[] = {
     ".grow { flex: 1 1 auto; }\n",
     ".soft { color: var(--soft); }\n",
     ".small { font-size: .84rem; }\n",
-    ".pill { border-radius: 99px; padding: .1rem .7rem; border: 1px solid currentColor; font-size: .84rem; "
-    "font-weight: 600; }\n",
+    ".pill { border-radius: 99px; padding: .1rem .7rem; border: 1px solid currentColor; font-size: .84rem; font-weight: 600; }\n",
     ".running { color: var(--accent); } .done, .stopped { color: var(--good); } .failed { color: var(--bad); }\n",
     ".interrupted, .lost { color: var(--warn); }\n",
     ".bar { height: .6rem; border-radius: 99px; background: var(--line); overflow: hidden; margin: .6rem 0 .3rem; }\n",
     ".bar > div { height: 100%; background: var(--accent); border-radius: 99px; }\n",
     "nav { position: sticky; top: 0; z-index: 5; background: var(--back); border-bottom: 1px solid var(--line); }\n",
-    "nav div { max-width: 1500px; margin: 0 auto; padding: .45rem 1rem; display: flex; gap: 1.1rem; overflow-x: auto; "
-    "}\n",
+    "nav div { max-width: 1500px; margin: 0 auto; padding: .45rem 1rem; display: flex; gap: 1.1rem; overflow-x: auto; }\n",
     "nav a { text-decoration: none; white-space: nowrap; padding: .2rem 0; }\n",
     "section { margin: 1.2rem 0 2rem; }\n",
     ".controls { margin-bottom: .8rem; }\n",
     ".controls label { display: inline-flex; gap: .4rem; align-items: center; }\n",
     ".cards { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 380px), 1fr)); gap: .8rem; }\n",
-    ".card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .6rem .7rem .4rem; "
-    "min-width: 0; }\n",
+    ".card { background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .6rem .7rem .4rem; min-width: 0; }\n",
     ".card.wide { grid-column: 1 / -1; }\n",
     ".card .row { flex-wrap: nowrap; }\n",
     ".card h3 { flex: 1 1 auto; }\n",
     ".card button { min-height: 1.7rem; padding: 0 .5rem; font-size: .8rem; color: var(--soft); }\n",
-    ".plot { display: block; width: 100%; height: 210px; touch-action: pan-y; cursor: crosshair; user-select: none; "
-    "-webkit-user-select: none; border-radius: 6px; }\n",
+    ".plot { display: block; width: 100%; height: 210px; touch-action: pan-y; cursor: crosshair; user-select: none; -webkit-user-select: none; border-radius: 6px; }\n",
     ".wide .plot { height: 420px; }\n",
     ".plot svg, .scroll svg { display: block; }\n",
-    ".read { min-height: 2.6em; font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; "
-    "overflow-wrap: anywhere; }\n",
+    ".read { min-height: 2.6em; font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }\n",
     ".read b { color: var(--text); font-weight: 600; }\n",
-    ".key { display: inline-block; width: .75em; height: .75em; border-radius: 3px; margin-right: .3em; "
-    "vertical-align: -.05em; }\n",
+    ".key { display: inline-block; width: .75em; height: .75em; border-radius: 3px; margin-right: .3em; vertical-align: -.05em; }\n",
     "details.group { margin-bottom: .9rem; }\n",
     "details.group > summary { cursor: pointer; font-weight: 600; padding: .3rem 0; }\n",
-    ".scroll { overflow: auto; max-height: 80vh; background: var(--card); border: 1px solid var(--line); "
-    "border-radius: 10px; padding: .5rem; }\n",
+    ".scroll { overflow: auto; max-height: 80vh; background: var(--card); border: 1px solid var(--line); border-radius: 10px; padding: .5rem; }\n",
     "table { border-collapse: collapse; width: 100%; font-size: .85rem; font-variant-numeric: tabular-nums; }\n",
-    "th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: "
-    "top; }\n",
+    "th, td { text-align: left; padding: .25rem .6rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }\n",
     "th { color: var(--soft); font-weight: 600; white-space: nowrap; }\n",
     "td.n, th.n { text-align: right; white-space: nowrap; }\n",
     "td { overflow-wrap: anywhere; }\n",
-    "pre { margin: 0; font: 12.5px/1.5 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; overflow-wrap: "
-    "anywhere; }\n",
+    "pre { margin: 0; font: 12.5px/1.5 ui-monospace, Menlo, Consolas, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }\n",
     "figure { margin: 0; }\n",
-    "figure img { image-rendering: pixelated; max-width: 100%; min-width: 64px; border-radius: 4px; border: 1px solid "
-    "var(--line); }\n",
+    "figure img { image-rendering: pixelated; max-width: 100%; min-width: 64px; border-radius: 4px; border: 1px solid var(--line); }\n",
     ".pictures { display: flex; flex-wrap: wrap; gap: .4rem; }\n",
     "input[type=range] { accent-color: var(--accent); width: 9rem; max-width: 100%; }\n",
-    ".two { display: grid; gap: .8rem 1.2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); "
-    "}\n",
+    ".two { display: grid; gap: .8rem 1.2rem; grid-template-columns: repeat(auto-fit, minmax(min(100%, 420px), 1fr)); }\n",
     "svg text { fill: var(--text); font: 11px system-ui, \"Segoe UI\", Roboto, sans-serif; }\n",
     "svg .tick { fill: var(--soft); }\n",
     "svg .grid { stroke: var(--line); stroke-width: 1; }\n",
@@ -9189,11 +9175,9 @@ static const char *const tp__report_head[] = {
     "</style>\n",
     "<script>\n",
     "/* The theme, before anything is painted. */\n",
-    "try { document.documentElement.dataset.theme = JSON.parse(sessionStorage.getItem('tp:' + "
-    "location.pathname)).theme; } catch (e) { }\n",
+    "try { document.documentElement.dataset.theme = JSON.parse(sessionStorage.getItem('tp:' + location.pathname)).theme; } catch (e) { }\n",
     "if (!/^(dark|light)$/.test(document.documentElement.dataset.theme))\n",
-    "  document.documentElement.dataset.theme = window.matchMedia && matchMedia('(prefers-color-scheme: "
-    "dark)').matches ? 'dark' : 'light';\n",
+    "  document.documentElement.dataset.theme = window.matchMedia && matchMedia('(prefers-color-scheme: dark)').matches ? 'dark' : 'light';\n",
     "</script>\n",
     "</head>\n",
     "<body>\n",
@@ -9202,32 +9186,25 @@ static const char *const tp__report_head[] = {
     "  <div class=\"row\">\n",
     "    <h1 id=\"title\">Training report</h1><span id=\"status\" class=\"pill\"></span><span class=\"grow\"></span>\n",
     "    <span class=\"row actions\">\n",
-    "      <button id=\"follow\" aria-pressed=\"true\" title=\"Load this file again while the training "
-    "runs\">Follow</button>\n",
+    "      <button id=\"follow\" aria-pressed=\"true\" title=\"Load this file again while the training runs\">Follow</button>\n",
     "      <button id=\"theme\" title=\"Light, dark, or as the system says\">Theme: system</button>\n",
-    "      <button id=\"add\" title=\"Lay the curves of another report.html or stats.json over these; or drop such "
-    "files here\">Add a run</button>\n",
+    "      <button id=\"add\" title=\"Lay the curves of another report.html or stats.json over these; or drop such files here\">Add a run</button>\n",
     "      <input id=\"file\" type=\"file\" multiple hidden accept=\".html,.json\">\n",
     "    </span>\n",
     "  </div>\n",
-    "  <div class=\"bar\" role=\"progressbar\" aria-label=\"Progress\" aria-valuemin=\"0\" aria-valuemax=\"100\" "
-    "id=\"bar\"><div></div></div>\n",
+    "  <div class=\"bar\" role=\"progressbar\" aria-label=\"Progress\" aria-valuemin=\"0\" aria-valuemax=\"100\" id=\"bar\"><div></div></div>\n",
     "  <div id=\"progress\" class=\"soft small\" aria-live=\"off\"></div>\n",
-    "  <noscript><p>This page draws its charts with JavaScript, which is turned off. It is all in this file: nothing "
-    "is loaded.</p></noscript>\n",
+    "  <noscript><p>This page draws its charts with JavaScript, which is turned off. It is all in this file: nothing is loaded.</p></noscript>\n",
     "</header>\n",
     "<nav aria-label=\"Sections\"><div id=\"nav\"></div></nav>\n",
     "<main>\n",
     "  <section id=\"curves\" hidden><h2>Curves</h2>\n",
     "    <div class=\"row controls\">\n",
-    "      <label>Show <input id=\"filter\" type=\"search\" size=\"16\" placeholder=\"name, or a|b\" aria-label=\"Show "
-    "the curves whose name has this in it\"></label>\n",
-    "      <label>Smoothing <input id=\"smooth\" type=\"range\" min=\"0\" max=\"0.99\" step=\"0.01\"><output "
-    "id=\"smoothed\"></output></label>\n",
+    "      <label>Show <input id=\"filter\" type=\"search\" size=\"16\" placeholder=\"name, or a|b\" aria-label=\"Show the curves whose name has this in it\"></label>\n",
+    "      <label>Smoothing <input id=\"smooth\" type=\"range\" min=\"0\" max=\"0.99\" step=\"0.01\"><output id=\"smoothed\"></output></label>\n",
     "      <label><input id=\"log\" type=\"checkbox\"> Log scale</label>\n",
     "      <label><input id=\"trim\" type=\"checkbox\"> Ignore outliers</label>\n",
-    "      <label>Axis <select id=\"axis\"><option value=\"step\">step</option><option "
-    "value=\"epoch\">epoch</option></select></label>\n",
+    "      <label>Axis <select id=\"axis\"><option value=\"step\">step</option><option value=\"epoch\">epoch</option></select></label>\n",
     "      <button id=\"unzoom\" hidden>Reset zoom</button>\n",
     "    </div>\n",
     "    <div id=\"runs\" class=\"row controls small\"></div>\n",
@@ -9236,18 +9213,15 @@ static const char *const tp__report_head[] = {
     "  <section id=\"histograms\" hidden><h2>Histograms</h2><div id=\"ridges\" class=\"cards\"></div></section>\n",
     "  <section id=\"images\" hidden><h2>Images</h2><div id=\"pictures\" class=\"cards\"></div></section>\n",
     "  <section id=\"model\" hidden><h2>Model</h2>\n",
-    "    <p class=\"soft small\">Layers from the inputs down; on each edge the shape of what goes along it (? is the "
-    "batch).\n",
+    "    <p class=\"soft small\">Layers from the inputs down; on each edge the shape of what goes along it (? is the batch).\n",
     "      A scope with a <b>+</b> opens, one with a <b>\342\210\222</b> closes.</p>\n",
     "    <div id=\"drawing\" class=\"scroll\"></div>\n",
     "    <details id=\"variables\" class=\"group\"><summary>Variables</summary><div></div></details>\n",
     "  </section>\n",
     "  <section id=\"kernels\" hidden><h2>Time of a step</h2>\n",
     "    <div class=\"row controls\">\n",
-    "      <button id=\"by-time\" aria-pressed=\"true\">Time</button><button id=\"by-bytes\" "
-    "aria-pressed=\"false\">Memory traffic</button>\n",
-    "      <button id=\"merged\" aria-pressed=\"true\">By scope</button><button id=\"ordered\" "
-    "aria-pressed=\"false\">In order</button>\n",
+    "      <button id=\"by-time\" aria-pressed=\"true\">Time</button><button id=\"by-bytes\" aria-pressed=\"false\">Memory traffic</button>\n",
+    "      <button id=\"merged\" aria-pressed=\"true\">By scope</button><button id=\"ordered\" aria-pressed=\"false\">In order</button>\n",
     "      <button id=\"flame-up\" hidden>Whole step</button>\n",
     "    </div>\n",
     "    <div id=\"flame\" class=\"card\"></div><div id=\"flame-read\" class=\"read\" aria-live=\"polite\"></div>\n",
@@ -9263,8 +9237,7 @@ static const char *const tp__report_tail[] = {
     "</script>\n",
     "<script>\n",
     "'use strict';\n",
-    "/* ---- data "
-    "---------------------------------------------------------------------------------------------------------- */\n",
+    "/* ---- data ---------------------------------------------------------------------------------------------------------- */\n",
     "\n",
     "/* Little-endian numbers in base64, as Float64Array or Uint32Array. */\n",
     "function decode(text, Type) {\n",
@@ -9273,15 +9246,13 @@ static const char *const tp__report_tail[] = {
     "  return new Type(bytes.buffer);\n",
     "}\n",
     "\n",
-    "/* A curve: {name, total, x, y}; decoded when it is first looked at. `steps` may be the number of an earlier "
-    "curve with the same. */\n",
+    "/* A curve: {name, total, x, y}; decoded when it is first looked at. `steps` may be the number of an earlier curve with the same. */\n",
     "function curvesOf(scalars) {\n",
     "  const list = scalars.map(s => ({ name: s.name, total: s.total }));\n",
     "  list.forEach((c, i) => {\n",
     "    const s = scalars[i];\n",
     "    Object.defineProperty(c, 'x', { configurable: true, get() {\n",
-    "      const x = typeof s.steps === 'number' ? list[s.steps].x : decode(s.steps, s.wide ? Float64Array : "
-    "Uint32Array);\n",
+    "      const x = typeof s.steps === 'number' ? list[s.steps].x : decode(s.steps, s.wide ? Float64Array : Uint32Array);\n",
     "      Object.defineProperty(c, 'x', { value: x });\n",
     "      return x;\n",
     "    } });\n",
@@ -9322,12 +9293,10 @@ static const char *const tp__report_tail[] = {
     "  return { name: data.runs[0].name || name, curves: curvesOf(data.runs[0].scalars) };\n",
     "}\n",
     "\n",
-    "/* ---- numbers "
-    "------------------------------------------------------------------------------------------------------- */\n",
+    "/* ---- numbers ------------------------------------------------------------------------------------------------------- */\n",
     "\n",
     "function escapeText(s) {\n",
-    "  return String(s).replace(/[&<>\"']/g, c => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '\"': '&quot;', \"'\": "
-    "'&#39;' })[c]);\n",
+    "  return String(s).replace(/[&<>\"']/g, c => ({ '&': '&amp;', '<': '&lt;', '>': '&gt;', '\"': '&quot;', \"'\": '&#39;' })[c]);\n",
     "}\n",
     "/* The digits that a reader wants on an axis; full() says all of them. */\n",
     "function short(v) {\n",
@@ -9349,28 +9318,24 @@ static const char *const tp__report_tail[] = {
     "  if (h) return h + ' h ' + m + ' min';\n",
     "  return m ? m + ' min ' + (m < 10 ? s % 60 + ' s' : '') : s + ' s';\n",
     "}\n",
-    "function nanos(t) { return t >= 1e9 ? short(t / 1e9) + ' s' : t >= 1e6 ? short(t / 1e6) + ' ms' : short(t / 1e3) "
-    "+ ' \302\265s'; }\n",
+    "function nanos(t) { return t >= 1e9 ? short(t / 1e9) + ' s' : t >= 1e6 ? short(t / 1e6) + ' ms' : short(t / 1e3) + ' \302\265s'; }\n",
     "\n",
     "/* Round numbers from lo to hi, about n of them. */\n",
     "function ticks(lo, hi, n) {\n",
     "  const raw = (hi - lo) / Math.max(1, n), size = Math.pow(10, Math.floor(Math.log10(raw)));\n",
     "  const step = size * (raw / size > 5 ? 10 : raw / size > 2 ? 5 : raw / size > 1 ? 2 : 1), out = [];\n",
     "  if (!(step > 0) || !Number.isFinite(step)) return [lo];\n",
-    "  for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9 && out.length < 50; i++) out.push(i * "
-    "step);\n",
+    "  for (let i = Math.ceil(lo / step - 1e-9); i * step <= hi + step * 1e-9 && out.length < 50; i++) out.push(i * step);\n",
     "  return out;\n",
     "}\n",
     "function logTicks(lo, hi) {\n",
     "  const a = Math.floor(Math.log10(lo)), b = Math.ceil(Math.log10(hi)), out = [];\n",
     "  for (let e = a; e <= b; e += Math.max(1, Math.ceil((b - a) / 6)))\n",
-    "    for (const m of b - a <= 2 ? [1, 2, 5] : [1]) if (m * 10 ** e >= lo * 0.999 && m * 10 ** e <= hi * 1.001) "
-    "out.push(m * 10 ** e);\n",
+    "    for (const m of b - a <= 2 ? [1, 2, 5] : [1]) if (m * 10 ** e >= lo * 0.999 && m * 10 ** e <= hi * 1.001) out.push(m * 10 ** e);\n",
     "  return out.length > 1 ? out : ticks(lo, hi, 4);\n",
     "}\n",
     "\n",
-    "/* An exponential moving average, without the bias towards 0 of its beginning; what is not finite is left out. "
-    "*/\n",
+    "/* An exponential moving average, without the bias towards 0 of its beginning; what is not finite is left out. */\n",
     "function smooth(y, weight) {\n",
     "  const out = new Float64Array(y.length);\n",
     "  let last = 0, norm = 0;\n",
@@ -9394,8 +9359,7 @@ static const char *const tp__report_tail[] = {
     "  return a > 0 && v - x[a - 1] < x[a] - v ? a - 1 : a;\n",
     "}\n",
     "\n",
-    "/* ---- a chart "
-    "------------------------------------------------------------------------------------------------------- */\n",
+    "/* ---- a chart ------------------------------------------------------------------------------------------------------- */\n",
     "\n",
     "/* The path of y over x: for each pixel its first, lowest, highest and last point, so that no peak is lost. */\n",
     "function pathOf(x, y, sx, sy, width) {\n",
@@ -9404,8 +9368,7 @@ static const char *const tp__report_tail[] = {
     "  const flush = () => {\n",
     "    if (column < 0) return;\n",
     "    const seen = [first];\n",
-    "    for (const p of low[2] < high[2] ? [low, high] : [high, low]) if (p[2] > seen[seen.length - 1][2]) "
-    "seen.push(p);\n",
+    "    for (const p of low[2] < high[2] ? [low, high] : [high, low]) if (p[2] > seen[seen.length - 1][2]) seen.push(p);\n",
     "    if (last[2] > seen[seen.length - 1][2]) seen.push(last);\n",
     "    for (const p of seen) put(p[0], p[1]);\n",
     "    column = -1;\n",
@@ -9424,14 +9387,11 @@ static const char *const tp__report_tail[] = {
     "  return d;\n",
     "}\n",
     "\n",
-    "/* What to draw: its range and scales. curves: [{x, y, smooth, colour, label}]; view: {width, height, log, trim, "
-    "zoom, per}. */\n",
+    "/* What to draw: its range and scales. curves: [{x, y, smooth, colour, label}]; view: {width, height, log, trim, zoom, per}. */\n",
     "function layoutChart(curves, view) {\n",
-    "  const m = { left: 56, right: 10, top: 8, bottom: 24 }, w = view.width - m.left - m.right, h = view.height - "
-    "m.top - m.bottom;\n",
+    "  const m = { left: 56, right: 10, top: 8, bottom: 24 }, w = view.width - m.left - m.right, h = view.height - m.top - m.bottom;\n",
     "  let x0 = Infinity, x1 = -Infinity;\n",
-    "  for (const c of curves) if (c.x.length) { x0 = Math.min(x0, c.x[0]); x1 = Math.max(x1, c.x[c.x.length - 1]); "
-    "}\n",
+    "  for (const c of curves) if (c.x.length) { x0 = Math.min(x0, c.x[0]); x1 = Math.max(x1, c.x[c.x.length - 1]); }\n",
     "  if (x0 > x1) { x0 = 0; x1 = 1; }\n",
     "  if (view.zoom) [x0, x1] = view.zoom;\n",
     "  if (x0 === x1) { x0 -= 0.5; x1 += 0.5; }\n",
@@ -9448,22 +9408,19 @@ static const char *const tp__report_tail[] = {
     "    y1 = seen[Math.ceil(seen.length * 0.98) - 1];\n",
     "  } else for (const v of seen) { if (v < y0) y0 = v; if (v > y1) y1 = v; }\n",
     "  if (y0 > y1) { y0 = view.log ? 0.1 : 0; y1 = 1; }\n",
-    "  if (y0 === y1) { const d = Math.abs(y0) * 0.05 || 0.5; y0 = view.log ? y0 / 1.2 : y0 - d; y1 = view.log ? y1 * "
-    "1.2 : y1 + d; }\n",
+    "  if (y0 === y1) { const d = Math.abs(y0) * 0.05 || 0.5; y0 = view.log ? y0 / 1.2 : y0 - d; y1 = view.log ? y1 * 1.2 : y1 + d; }\n",
     "  const f = view.log ? Math.log10 : v => v, pad = (f(y1) - f(y0)) * 0.04, lo = f(y0) - pad, hi = f(y1) + pad;\n",
     "  const sx = v => (v - x0) / (x1 - x0) * w;\n",
     "  const sy = v => view.log && v <= 0 ? NaN : Math.max(-9e3, Math.min(9e3, h - (f(v) - lo) / (hi - lo) * h));\n",
     "  return { m, w, h, x0, x1, y0, y1, sx, sy, back: px => x0 + (px - m.left) / w * (x1 - x0),\n",
-    "    rows: view.log ? logTicks(10 ** lo, 10 ** hi) : ticks(lo, hi, h / 45) };\n",
+    "    rows: view.log ? logTicks(10 ** lo, 10 ** hi) : ticks(lo, hi, h / 34) };\n",
     "}\n",
     "\n",
     "let clips = 0;\n",
     "function chartSvg(curves, view) {\n",
     "  const L = layoutChart(curves, view), { m, w, h } = L, clip = 'clip' + clips++, per = view.per || 1;\n",
-    "  let s = '<svg width=\"' + view.width + '\" height=\"' + view.height + '\" viewBox=\"0 0 ' + view.width + ' ' + "
-    "view.height +\n",
-    "    '\" aria-hidden=\"true\"><defs><clipPath id=\"' + clip + '\"><rect width=\"' + w + '\" height=\"' + h + "
-    "'\"/></clipPath></defs>' +\n",
+    "  let s = '<svg width=\"' + view.width + '\" height=\"' + view.height + '\" viewBox=\"0 0 ' + view.width + ' ' + view.height +\n",
+    "    '\" aria-hidden=\"true\"><defs><clipPath id=\"' + clip + '\"><rect width=\"' + w + '\" height=\"' + h + '\"/></clipPath></defs>' +\n",
     "    '<g transform=\"translate(' + m.left + ' ' + m.top + ')\">';\n",
     "  for (const v of L.rows) {\n",
     "    const y = L.sy(v).toFixed(1);\n",
@@ -9472,26 +9429,21 @@ static const char *const tp__report_tail[] = {
     "  }\n",
     "  for (const v of ticks(L.x0 / per, L.x1 / per, w / 85)) {\n",
     "    if (v * per < L.x0 - 1e-9 || v * per > L.x1 + 1e-9) continue;\n",
-    "    s += '<text class=\"tick\" x=\"' + L.sx(v * per).toFixed(1) + '\" y=\"' + (h + 16) + '\" "
-    "text-anchor=\"middle\">' + count(v).trim() + '</text>';\n",
+    "    s += '<text class=\"tick\" x=\"' + L.sx(v * per).toFixed(1) + '\" y=\"' + (h + 16) + '\" text-anchor=\"middle\">' + count(v).trim() + '</text>';\n",
     "  }\n",
     "  s += '<rect class=\"frame\" width=\"' + w + '\" height=\"' + h + '\"/><g clip-path=\"url(#' + clip + ')\">';\n",
     "  for (const c of curves) {\n",
-    "    const line = (y, width, opacity) => '<path d=\"' + pathOf(c.x, y, L.sx, L.sy, w) + '\" fill=\"none\" "
-    "stroke=\"' + c.colour +\n",
+    "    const line = (y, width, opacity) => '<path d=\"' + pathOf(c.x, y, L.sx, L.sy, w) + '\" fill=\"none\" stroke=\"' + c.colour +\n",
     "      '\" stroke-width=\"' + width + '\" stroke-opacity=\"' + opacity + '\" stroke-linejoin=\"round\"/>';\n",
     "    if (c.smooth) s += line(c.y, 1, 0.28);\n",
     "    s += line(c.smooth || c.y, 1.7, 1);\n",
-    "    if (c.x.length < FEW) for (let i = 0; i < c.x.length; i++) if (Number.isFinite(c.y[i]) && "
-    "!Number.isNaN(L.sy(c.y[i])))\n",
-    "      s += '<circle cx=\"' + L.sx(c.x[i]).toFixed(1) + '\" cy=\"' + L.sy(c.y[i]).toFixed(1) + '\" r=\"2.2\" "
-    "fill=\"' + c.colour + '\"/>';\n",
+    "    if (c.x.length < FEW) for (let i = 0; i < c.x.length; i++) if (Number.isFinite(c.y[i]) && !Number.isNaN(L.sy(c.y[i])))\n",
+    "      s += '<circle cx=\"' + L.sx(c.x[i]).toFixed(1) + '\" cy=\"' + L.sy(c.y[i]).toFixed(1) + '\" r=\"2.2\" fill=\"' + c.colour + '\"/>';\n",
     "    let marks = 0;\n",
     "    for (let i = 0; i < c.x.length && marks < 200; i++) if (!Number.isFinite(c.y[i])) {\n",
     "      const x = L.sx(c.x[i]);\n",
     "      if (x < 0 || x > w) continue;\n",
-    "      s += '<path d=\"M' + (x - 4).toFixed(1) + ' ' + (h - 1) + 'h8l-4 -8z\" fill=\"var(--bad)\"><title>' + "
-    "c.y[i] + '</title></path>';\n",
+    "      s += '<path d=\"M' + (x - 4).toFixed(1) + ' ' + (h - 1) + 'h8l-4 -8z\" fill=\"var(--bad)\"><title>' + c.y[i] + '</title></path>';\n",
     "      marks++;\n",
     "    }\n",
     "  }\n",
@@ -9509,60 +9461,46 @@ static const char *const tp__report_tail[] = {
     "  if (!points.length) return '';\n",
     "  const step = points[0].step;\n",
     "  return 'step <b>' + step + '</b>' + (per > 1 ? ' (epoch ' + short(step / per) + ')' : '') + points.map(p =>\n",
-    "    ' &nbsp;<span class=\"key\" style=\"background:' + p.curve.colour + '\"></span>' + (points.length > 1 ? "
-    "escapeText(p.curve.label) + ' ' : '') +\n",
+    "    ' &nbsp;<span class=\"key\" style=\"background:' + p.curve.colour + '\"></span>' + (points.length > 1 ? escapeText(p.curve.label) + ' ' : '') +\n",
     "    '<b>' + full(p.value) + '</b>' + (p.step !== step ? ' at ' + p.step : '') +\n",
     "    (p.smooth !== undefined ? ', smoothed ' + short(p.smooth) : '')).join('');\n",
     "}\n",
     "\n",
-    "/* ---- histograms "
-    "---------------------------------------------------------------------------------------------------- */\n",
+    "/* ---- histograms ---------------------------------------------------------------------------------------------------- */\n",
     "\n",
-    "/* One ridge for each step, the newest in front. h: {steps, min, max, bins}; bins has as many numbers for each "
-    "step. */\n",
+    "/* One ridge for each step, the newest in front. h: {steps, min, max, bins}; bins has as many numbers for each step. */\n",
     "function ridgeSvg(h, width, height, chosen) {\n",
     "  const n = h.steps.length, per = h.bins.length / n, left = 10, right = 58, top = 46, bottom = 24;\n",
     "  const w = width - left - right, depth = height - top - bottom;\n",
     "  let lo = Math.min(...h.min), hi = Math.max(...h.max), peak = 0;\n",
     "  if (!(hi > lo)) { lo -= 0.5; hi += 0.5; }\n",
-    "  const density = (k, i) => h.bins[k * per + i] / Math.max(1e-30, (h.max[k] - h.min[k]) / per || (hi - lo) / "
-    "per);\n",
-    "  const tops = h.steps.map((_, k) => { let t = 0; for (let i = 0; i < per; i++) t = Math.max(t, density(k, i)); "
-    "return t; });\n",
+    "  const density = (k, i) => h.bins[k * per + i] / Math.max(1e-30, (h.max[k] - h.min[k]) / per || (hi - lo) / per);\n",
+    "  const tops = h.steps.map((_, k) => { let t = 0; for (let i = 0; i < per; i++) t = Math.max(t, density(k, i)); return t; });\n",
     "  peak = [...tops].sort((a, b) => a - b)[Math.floor((n - 1) * 0.9)] || 1;\n",
     "  const sx = v => left + (v - lo) / (hi - lo) * w;\n",
-    "  let s = '<svg width=\"' + width + '\" height=\"' + height + '\" viewBox=\"0 0 ' + width + ' ' + height + '\" "
-    "aria-hidden=\"true\">';\n",
-    "  for (const v of ticks(lo, hi, w / 70)) s += '<path class=\"grid\" d=\"M' + sx(v).toFixed(1) + ' ' + top + 'V' + "
-    "(height - bottom) +\n",
-    "    '\"/><text class=\"tick\" x=\"' + sx(v).toFixed(1) + '\" y=\"' + (height - 8) + '\" text-anchor=\"middle\">' "
-    "+ short(v) + '</text>';\n",
+    "  let s = '<svg width=\"' + width + '\" height=\"' + height + '\" viewBox=\"0 0 ' + width + ' ' + height + '\" aria-hidden=\"true\">';\n",
+    "  for (const v of ticks(lo, hi, w / 70)) s += '<path class=\"grid\" d=\"M' + sx(v).toFixed(1) + ' ' + top + 'V' + (height - bottom) +\n",
+    "    '\"/><text class=\"tick\" x=\"' + sx(v).toFixed(1) + '\" y=\"' + (height - 8) + '\" text-anchor=\"middle\">' + short(v) + '</text>';\n",
     "  for (let k = 0; k < n; k++) {\n",
-    "    const base = top + (n > 1 ? k / (n - 1) : 1) * depth, a = h.min[k], b = h.max[k] > a ? h.max[k] : a + (hi - "
-    "lo) / per;\n",
+    "    const base = top + (n > 1 ? k / (n - 1) : 1) * depth, a = h.min[k], b = h.max[k] > a ? h.max[k] : a + (hi - lo) / per;\n",
     "    let d = 'M' + sx(lo).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(a).toFixed(1);\n",
     "    for (let i = 0; i < per; i++)\n",
-    "      d += 'L' + sx(a + (b - a) * (i + 0.5) / per).toFixed(1) + ' ' + (base - Math.min(1.15, density(k, i) / "
-    "peak) * 38).toFixed(1);\n",
+    "      d += 'L' + sx(a + (b - a) * (i + 0.5) / per).toFixed(1) + ' ' + (base - Math.min(1.15, density(k, i) / peak) * 38).toFixed(1);\n",
     "    d += 'L' + sx(b).toFixed(1) + ' ' + base.toFixed(1) + 'H' + sx(hi).toFixed(1);\n",
     "    const on = k === chosen;\n",
-    "    s += '<path d=\"' + d + 'Z\" fill=\"var(--c0)\" fill-opacity=\"' + (on ? 0.95 : 0.18 + 0.5 * (k + 1) / "
-    "n).toFixed(2) +\n",
+    "    s += '<path d=\"' + d + 'Z\" fill=\"var(--c0)\" fill-opacity=\"' + (on ? 0.95 : 0.18 + 0.5 * (k + 1) / n).toFixed(2) +\n",
     "      '\" stroke=\"var(--card)\" stroke-width=\"' + (on ? 1.6 : 0.8) + '\"/>';\n",
-    "    if (k === n - 1 || k === 0 || on) s += '<text class=\"tick\" x=\"' + (left + w + 6) + '\" y=\"' + (base + "
-    "4).toFixed(1) + '\">' + count(h.steps[k]).trim() + '</text>';\n",
+    "    if (k === n - 1 || k === 0 || on) s += '<text class=\"tick\" x=\"' + (left + w + 6) + '\" y=\"' + (base + 4).toFixed(1) + '\">' + count(h.steps[k]).trim() + '</text>';\n",
     "  }\n",
     "  return s + '</svg>';\n",
     "}\n",
     "\n",
-    "/* ---- the model "
-    "----------------------------------------------------------------------------------------------------- */\n",
+    "/* ---- the model ----------------------------------------------------------------------------------------------------- */\n",
     "\n",
     "/* A layer is named by the scopes around its operations. */\n",
     "function scopeOf(name) { const at = name.lastIndexOf('/'); return at < 0 ? '' : name.slice(0, at); }\n",
     "\n",
-    "/* The boxes of the drawing: operations of one scope are one box; a scope that is not in `open` is one box with "
-    "all in it. */\n",
+    "/* The boxes of the drawing: operations of one scope are one box; a scope that is not in `open` is one box with all in it. */\n",
     "function boxesOf(graph, open) {\n",
     "  const boxes = new Map(), of = [];\n",
     "  graph.ops.forEach((op, i) => {\n",
@@ -9574,11 +9512,9 @@ static const char *const tp__report_tail[] = {
     "    }\n",
     "    const inside = key !== '' && (!open.has(key) || key === parts.join('/'));\n",
     "    /* an identity that only gives a name is one with what it names */\n",
-    "    const lone = !inside && op[1] === 'Identity' && op[3].length === 1 && of[op[3][0]] && of[op[3][0]].lone ? "
-    "of[op[3][0]] : null;\n",
+    "    const lone = !inside && op[1] === 'Identity' && op[3].length === 1 && of[op[3][0]] && of[op[3][0]].lone ? of[op[3][0]] : null;\n",
     "    const id = inside ? (open.has(key) ? key + '/' : key) : lone ? lone.id : op[0];\n",
-    "    if (!boxes.has(id)) boxes.set(id, { id, scope: inside ? key : '', title: inside ? key : op[0], ops: [], lone: "
-    "!inside, deep: new Set(), parameters: 0, weights: [] });\n",
+    "    if (!boxes.has(id)) boxes.set(id, { id, scope: inside ? key : '', title: inside ? key : op[0], ops: [], lone: !inside, deep: new Set(), parameters: 0, weights: [] });\n",
     "    const b = boxes.get(id);\n",
     "    if (lone) b.title = op[0];\n",
     "    b.ops.push(i);\n",
@@ -9588,8 +9524,7 @@ static const char *const tp__report_tail[] = {
     "  for (const v of graph.variables) {\n",
     "    const scope = scopeOf(v[0]);\n",
     "    for (const b of boxes.values())\n",
-    "      if (b.scope && (scope === b.scope || (!b.id.endsWith('/') && scope.startsWith(b.scope + '/')))) { "
-    "b.parameters += v[2]; b.weights.push(v); break; }\n",
+    "      if (b.scope && (scope === b.scope || (!b.id.endsWith('/') && scope.startsWith(b.scope + '/')))) { b.parameters += v[2]; b.weights.push(v); break; }\n",
     "  }\n",
     "  const edges = new Map();\n",
     "  graph.ops.forEach((op, i) => op[3].forEach(from => {\n",
@@ -9600,8 +9535,7 @@ static const char *const tp__report_tail[] = {
     "  return { boxes: [...boxes.values()], edges: [...edges.values()] };\n",
     "}\n",
     "\n",
-    "/* Which scopes are open at first: as many of the upper ones as leave the drawing readable, and only those with "
-    "several inside. */\n",
+    "/* Which scopes are open at first: as many of the upper ones as leave the drawing readable, and only those with several inside. */\n",
     "function openAtFirst(graph) {\n",
     "  const open = new Set(), inside = new Map();\n",
     "  for (const op of graph.ops) {\n",
@@ -9625,50 +9559,41 @@ static const char *const tp__report_tail[] = {
     "  return open;\n",
     "}\n",
     "\n",
-    "/* Layers from top to bottom by the longest way from an input; edges that are longer than one layer get a place "
-    "in each. */\n",
+    "/* Layers from top to bottom by the longest way from an input; edges that are longer than one layer get a place in each. */\n",
     "function layoutModel(parts) {\n",
-    "  const { boxes, edges } = parts, rank = new Map(boxes.map(b => [b, 0])), into = new Map(boxes.map(b => [b, "
-    "[]])), out = new Map(boxes.map(b => [b, []]));\n",
+    "  const { boxes, edges } = parts, rank = new Map(boxes.map(b => [b, 0])), into = new Map(boxes.map(b => [b, []])), out = new Map(boxes.map(b => [b, []]));\n",
     "  for (const e of edges) { into.get(e.to).push(e); out.get(e.from).push(e); }\n",
     "  const order = [], state = new Map(), back = new Set();\n",
     "  const visit = b => { /* a scope that is left and entered again makes a circle: that edge points upwards */\n",
     "    state.set(b, 1);\n",
-    "    for (const e of out.get(b)) { if (state.get(e.to) === 1) back.add(e); else if (!state.has(e.to)) visit(e.to); "
-    "}\n",
+    "    for (const e of out.get(b)) { if (state.get(e.to) === 1) back.add(e); else if (!state.has(e.to)) visit(e.to); }\n",
     "    state.set(b, 2);\n",
     "    order.unshift(b);\n",
     "  };\n",
     "  for (const b of boxes) if (!into.get(b).length) visit(b);\n",
     "  for (const b of boxes) if (!state.has(b)) visit(b);\n",
-    "  for (const b of order) for (const e of out.get(b)) if (!back.has(e)) rank.set(e.to, Math.max(rank.get(e.to), "
-    "rank.get(b) + 1));\n",
+    "  for (const b of order) for (const e of out.get(b)) if (!back.has(e)) rank.set(e.to, Math.max(rank.get(e.to), rank.get(b) + 1));\n",
     "  for (const b of order.slice().reverse()) { /* right above what needs it: labels near the loss */\n",
     "    const after = out.get(b).filter(e => !back.has(e)).map(e => rank.get(e.to));\n",
     "    if (after.length) rank.set(b, Math.min(...after) - 1);\n",
     "  }\n",
     "  const rows = [], place = (item, r) => { (rows[r] = rows[r] || []).push(item); };\n",
-    "  for (const b of order) { b.w = boxWidth(b); b.h = 44 + 13 * (b.lines.length - 1); b.up = []; place(b, "
-    "rank.get(b)); }\n",
+    "  for (const b of order) { b.w = boxWidth(b); b.h = 44 + 13 * (b.lines.length - 1); b.up = []; place(b, rank.get(b)); }\n",
     "  for (const e of edges) {\n",
     "    const a = rank.get(e.from), z = rank.get(e.to);\n",
     "    e.way = [e.from];\n",
-    "    if (!back.has(e)) for (let r = a + 1; r < z; r++) { const d = { w: 26, h: 0, up: [e.way[e.way.length - 1]] }; "
-    "place(d, r); e.way.push(d); }\n",
+    "    if (!back.has(e)) for (let r = a + 1; r < z; r++) { const d = { w: 26, h: 0, up: [e.way[e.way.length - 1]] }; place(d, r); e.way.push(d); }\n",
     "    e.way.push(e.to);\n",
     "    if (!back.has(e)) e.to.up.push(e.way[e.way.length - 2]);\n",
     "  }\n",
     "  let y = 14;\n",
     "  for (const row of rows) {\n",
     "    if (!row) continue;\n",
-    "    row.forEach((b, i) => { b.order = b.up.length ? b.up.reduce((s, u) => s + u.x, 0) / b.up.length : i * 1e-3; "
-    "});\n",
+    "    row.forEach((b, i) => { b.order = b.up.length ? b.up.reduce((s, u) => s + u.x, 0) / b.up.length : i * 1e-3; });\n",
     "    row.sort((a, b) => a.order - b.order);\n",
     "    let x = 0;\n",
-    "    for (const b of row) { b.x = Math.max(b.up.length ? b.order : x + b.w / 2, x + b.w / 2); x = b.x + b.w / 2 + "
-    "22; }\n",
-    "    const shift = row.reduce((s, b) => s + (b.up.length ? b.order - b.x : 0), 0) / row.length; /* centred under "
-    "what is above */\n",
+    "    for (const b of row) { b.x = Math.max(b.up.length ? b.order : x + b.w / 2, x + b.w / 2); x = b.x + b.w / 2 + 22; }\n",
+    "    const shift = row.reduce((s, b) => s + (b.up.length ? b.order - b.x : 0), 0) / row.length; /* centred under what is above */\n",
     "    for (const b of row) b.x += shift;\n",
     "    const h = Math.max(...row.map(b => b.h));\n",
     "    for (const b of row) { b.y = y; if (b.w === 26) b.h = h; } /* an edge that passes by goes straight down */\n",
@@ -9684,23 +9609,16 @@ static const char *const tp__report_tail[] = {
     "  for (const k of b.kinds) if (!kinds.includes(k)) kinds.push(k);\n",
     "  if (b.deep.size) b.lines.push(b.deep.size + 1 + ' scopes, ' + b.ops.length + ' operations');\n",
     "  else b.lines.push(kinds.slice(0, 4).join(' \302\267 ') + (kinds.length > 4 ? ' \342\200\246' : ''));\n",
-    "  if (b.parameters) b.lines.push(count(b.parameters).trim() + ' parameters' + (b.weights.length && "
-    "b.weights.length < 3 && !b.deep.size ? '  ' + b.weights.map(v => v[0].slice(v[0].lastIndexOf('/') + 1) + ' ' + "
-    "v[1]).join(' ') : ''));\n",
-    "  return Math.min(330, Math.max(96, 7.3 * b.title.length + (b.deep.size || b.id.includes('/') ? 44 : 24), "
-    "...b.lines.map(l => 6.1 * l.length + 20)));\n",
+    "  if (b.parameters) b.lines.push(count(b.parameters).trim() + ' parameters' + (b.weights.length && b.weights.length < 3 && !b.deep.size ? '  ' + b.weights.map(v => v[0].slice(v[0].lastIndexOf('/') + 1) + ' ' + v[1]).join(' ') : ''));\n",
+    "  return Math.min(330, Math.max(96, 7.3 * b.title.length + (b.deep.size || b.id.includes('/') ? 44 : 24), ...b.lines.map(l => 6.1 * l.length + 20)));\n",
     "}\n",
-    "function clip(text, width, per) { const n = Math.floor(width / per); return text.length > n ? text.slice(0, "
-    "Math.max(1, n - 1)) + '\342\200\246' : text; }\n",
+    "function clip(text, width, per) { const n = Math.floor(width / per); return text.length > n ? text.slice(0, Math.max(1, n - 1)) + '\342\200\246' : text; }\n",
     "function modelSvg(graph, open) {\n",
     "  const parts = boxesOf(graph, open);\n",
-    "  for (const b of parts.boxes) b.kinds = b.ops.map(i => graph.ops[i][1]).filter((k, i, all) => k !== 'Identity' "
-    "|| all.length === 1);\n",
+    "  for (const b of parts.boxes) b.kinds = b.ops.map(i => graph.ops[i][1]).filter((k, i, all) => k !== 'Identity' || all.length === 1);\n",
     "  const size = layoutModel(parts);\n",
-    "  let s = '<svg width=\"' + Math.ceil(size.width) + '\" height=\"' + Math.ceil(size.height) + '\" viewBox=\"0 0 ' "
-    "+ Math.ceil(size.width) + ' ' + Math.ceil(size.height) +\n",
-    "    '\" role=\"group\" aria-label=\"The model: ' + parts.boxes.length + ' boxes\"><defs><marker id=\"tip\" "
-    "viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">' +\n",
+    "  let s = '<svg width=\"' + Math.ceil(size.width) + '\" height=\"' + Math.ceil(size.height) + '\" viewBox=\"0 0 ' + Math.ceil(size.width) + ' ' + Math.ceil(size.height) +\n",
+    "    '\" role=\"group\" aria-label=\"The model: ' + parts.boxes.length + ' boxes\"><defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">' +\n",
     "    '<path d=\"M0 0L8 4L0 8z\" fill=\"var(--soft)\"/></marker></defs>';\n",
     "  let labels = '';\n",
     "  const told = new Map(); /* the shapes that stand under a box */\n",
@@ -9708,44 +9626,31 @@ static const char *const tp__report_tail[] = {
     "    let d = '';\n",
     "    for (let i = 0; i + 1 < e.way.length; i++) {\n",
     "      const a = e.way[i], b = e.way[i + 1], x0 = a.x, y0 = a.y + a.h, x1 = b.x, y1 = b.y, mid = (y0 + y1) / 2;\n",
-    "      d += (i ? 'L' : 'M') + x0.toFixed(1) + ' ' + y0.toFixed(1) + 'C' + x0.toFixed(1) + ' ' + mid.toFixed(1) + ' "
-    "' + x1.toFixed(1) + ' ' + mid.toFixed(1) + ' ' + x1.toFixed(1) + ' ' + y1.toFixed(1);\n",
+    "      d += (i ? 'L' : 'M') + x0.toFixed(1) + ' ' + y0.toFixed(1) + 'C' + x0.toFixed(1) + ' ' + mid.toFixed(1) + ' ' + x1.toFixed(1) + ' ' + mid.toFixed(1) + ' ' + x1.toFixed(1) + ' ' + y1.toFixed(1);\n",
     "    }\n",
     "    s += '<path class=\"edge\" d=\"' + d + '\" marker-end=\"url(#tip)\"/>';\n",
     "    if (!told.has(e.from)) told.set(e.from, new Set());\n",
     "    if (told.get(e.from).has(e.shape)) continue;\n",
     "    const line = told.get(e.from).add(e.shape).size;\n",
-    "    labels += '<text class=\"tick\" x=\"' + (e.from.x + 7).toFixed(1) + '\" y=\"' + (e.from.y + e.from.h + 4 + 12 "
-    "* line).toFixed(1) + '\" style=\"paint-order:stroke;stroke:var(--card);stroke-width:4px\">' + escapeText(e.shape) "
-    "+ '</text>';\n",
+    "    labels += '<text class=\"tick\" x=\"' + (e.from.x + 7).toFixed(1) + '\" y=\"' + (e.from.y + e.from.h + 4 + 12 * line).toFixed(1) + '\" style=\"paint-order:stroke;stroke:var(--card);stroke-width:4px\">' + escapeText(e.shape) + '</text>';\n",
     "  }\n",
     "  s += labels;\n",
     "  for (const b of parts.boxes) {\n",
-    "    const opens = b.deep.size > 0, parent = b.scope && b.scope.includes('/') ? b.scope.slice(0, "
-    "b.scope.lastIndexOf('/')) : '';\n",
+    "    const opens = b.deep.size > 0, parent = b.scope && b.scope.includes('/') ? b.scope.slice(0, b.scope.lastIndexOf('/')) : '';\n",
     "    const closes = !opens && (b.id.endsWith('/') ? b.scope : parent);\n",
-    "    s += '<g transform=\"translate(' + (b.x - b.w / 2).toFixed(1) + ' ' + b.y.toFixed(1) + ')\"' + (opens || "
-    "closes ? ' role=\"button\" tabindex=\"0\" data-scope=\"' + escapeText(opens ? b.scope : closes) +\n",
-    "      '\" aria-label=\"' + escapeText((opens ? 'Open ' : 'Close ') + (opens ? b.scope : closes)) + '\"' : '') + "
-    "'><rect class=\"' + (opens ? 'scope' : 'box') + '\" width=\"' + b.w.toFixed(1) + '\" height=\"' + b.h + '\" "
-    "rx=\"7\"/>' +\n",
-    "      '<text class=\"name\" x=\"10\" y=\"18\">' + escapeText(clip(b.title, b.w - (opens || closes ? 34 : 16), "
-    "7.1)) + '</text>';\n",
-    "    b.lines.forEach((l, i) => { s += '<text class=\"tick\" x=\"10\" y=\"' + (34 + 13 * i) + '\">' + "
-    "escapeText(clip(l, b.w - 14, 5.6)) + '</text>'; });\n",
-    "    if (opens || closes) s += '<text class=\"name\" x=\"' + (b.w - 17).toFixed(1) + '\" y=\"18\" "
-    "fill=\"var(--accent)\">' + (opens ? '+' : '\342\210\222') + '</text>';\n",
-    "    s += '<title>' + escapeText(b.ops.map(i => graph.ops[i][0] + ' ' + graph.ops[i][2]).slice(0, 40).join(', ')) "
-    "+ '</title></g>';\n",
+    "    s += '<g transform=\"translate(' + (b.x - b.w / 2).toFixed(1) + ' ' + b.y.toFixed(1) + ')\"' + (opens || closes ? ' role=\"button\" tabindex=\"0\" data-scope=\"' + escapeText(opens ? b.scope : closes) +\n",
+    "      '\" aria-label=\"' + escapeText((opens ? 'Open ' : 'Close ') + (opens ? b.scope : closes)) + '\"' : '') + '><rect class=\"' + (opens ? 'scope' : 'box') + '\" width=\"' + b.w.toFixed(1) + '\" height=\"' + b.h + '\" rx=\"7\"/>' +\n",
+    "      '<text class=\"name\" x=\"10\" y=\"18\">' + escapeText(clip(b.title, b.w - (opens || closes ? 34 : 16), 7.1)) + '</text>';\n",
+    "    b.lines.forEach((l, i) => { s += '<text class=\"tick\" x=\"10\" y=\"' + (34 + 13 * i) + '\">' + escapeText(clip(l, b.w - 14, 5.6)) + '</text>'; });\n",
+    "    if (opens || closes) s += '<text class=\"name\" x=\"' + (b.w - 17).toFixed(1) + '\" y=\"18\" fill=\"var(--accent)\">' + (opens ? '+' : '\342\210\222') + '</text>';\n",
+    "    s += '<title>' + escapeText(b.ops.map(i => graph.ops[i][0] + ' ' + graph.ops[i][2]).slice(0, 40).join(', ')) + '</title></g>';\n",
     "  }\n",
     "  return s + '</svg>';\n",
     "}\n",
     "\n",
-    "/* ---- the time of a step "
-    "-------------------------------------------------------------------------------------------- */\n",
+    "/* ---- the time of a step -------------------------------------------------------------------------------------------- */\n",
     "\n",
-    "/* A tree by scope: {name, path, value, kids, leaf}. Kernels: [op, node, device, start, ns, bytes, flops]. In "
-    "order, only\n",
+    "/* A tree by scope: {name, path, value, kids, leaf}. Kernels: [op, node, device, start, ns, bytes, flops]. In order, only\n",
     " * neighbours of one scope are one; merged, all of a scope are. */\n",
     "function flameTree(kernels, column, merged) {\n",
     "  const root = { name: 'step', path: '', value: 0, kids: [] };\n",
@@ -9759,8 +9664,7 @@ static const char *const tp__report_tail[] = {
     "      const leaf = i === parts.length - 1;\n",
     "      let kid = merged ? at.kids.find(x => x.name === part && !x.leaf === !leaf) : at.kids[at.kids.length - 1];\n",
     "      if (!kid || kid.name !== part || !kid.leaf !== !leaf) {\n",
-    "        kid = { name: part, path: at.path + (at.path ? '/' : '') + part, value: 0, kids: [], leaf: leaf ? k : "
-    "null };\n",
+    "        kid = { name: part, path: at.path + (at.path ? '/' : '') + part, value: 0, kids: [], leaf: leaf ? k : null };\n",
     "        at.kids.push(kid);\n",
     "      }\n",
     "      kid.value += value;\n",
@@ -9771,8 +9675,7 @@ static const char *const tp__report_tail[] = {
     "  sort(root);\n",
     "  return root;\n",
     "}\n",
-    "function hue(text) { let h = 0; for (let i = 0; i < text.length; i++) h = (h * 31 + text.charCodeAt(i)) >>> 0; "
-    "return h % 360; }\n",
+    "function hue(text) { let h = 0; for (let i = 0; i < text.length; i++) h = (h * 31 + text.charCodeAt(i)) >>> 0; return h % 360; }\n",
     "function flameBlocks(root, width) {\n",
     "  const blocks = [], walk = (n, x, depth, w) => {\n",
     "    blocks.push({ n, x, depth, w });\n",
@@ -9788,19 +9691,12 @@ static const char *const tp__report_tail[] = {
     "}\n",
     "function flameSvg(root, width, total, say) {\n",
     "  const blocks = flameBlocks(root, width), deep = Math.max(...blocks.map(b => b.depth)) + 1, H = 23;\n",
-    "  let s = '<svg width=\"' + width + '\" height=\"' + deep * H + '\" viewBox=\"0 0 ' + width + ' ' + deep * H + "
-    "'\" role=\"group\" aria-label=\"Flame chart\">';\n",
+    "  let s = '<svg width=\"' + width + '\" height=\"' + deep * H + '\" viewBox=\"0 0 ' + width + ' ' + deep * H + '\" role=\"group\" aria-label=\"Flame chart\">';\n",
     "  blocks.forEach((b, i) => {\n",
-    "    const h = b.depth === 0 ? 'var(--line)' : 'hsl(' + hue(b.n.leaf ? b.n.leaf[0] : b.n.name) + ' 44% "
-    "calc(var(--flame) + ' + (b.depth % 2) * 5 + '%))';\n",
-    "    s += '<g data-block=\"' + i + '\" role=\"button\"' + (b.w > 12 ? ' tabindex=\"0\"' : '') + ' aria-label=\"' + "
-    "escapeText(b.n.path || 'whole step') + ', ' + say(b.n.value) + '\"><rect class=\"block\" x=\"' + b.x.toFixed(2) + "
-    "'\" y=\"' + b.depth * H +\n",
-    "      '\" width=\"' + Math.max(0.4, b.w).toFixed(2) + '\" height=\"' + (H - 1) + '\" rx=\"2\" fill=\"' + h + "
-    "'\"/>';\n",
-    "    if (b.w > 34) s += '<text x=\"' + (b.x + 5).toFixed(1) + '\" y=\"' + (b.depth * H + 15) + '\"' + (b.depth ? ' "
-    "style=\"fill:#fff\"' : '') + '>' + escapeText(clip(b.n.name + (b.w > 150 ? '  ' + say(b.n.value) : ''), b.w - 8, "
-    "6.2)) + '</text>';\n",
+    "    const h = b.depth === 0 ? 'var(--line)' : 'hsl(' + hue(b.n.leaf ? b.n.leaf[0] : b.n.name) + ' 44% calc(var(--flame) + ' + (b.depth % 2) * 5 + '%))';\n",
+    "    s += '<g data-block=\"' + i + '\" role=\"button\"' + (b.w > 12 ? ' tabindex=\"0\"' : '') + ' aria-label=\"' + escapeText(b.n.path || 'whole step') + ', ' + say(b.n.value) + '\"><rect class=\"block\" x=\"' + b.x.toFixed(2) + '\" y=\"' + b.depth * H +\n",
+    "      '\" width=\"' + Math.max(0.4, b.w).toFixed(2) + '\" height=\"' + (H - 1) + '\" rx=\"2\" fill=\"' + h + '\"/>';\n",
+    "    if (b.w > 34) s += '<text x=\"' + (b.x + 5).toFixed(1) + '\" y=\"' + (b.depth * H + 15) + '\"' + (b.depth ? ' style=\"fill:#fff\"' : '') + '>' + escapeText(clip(b.n.name + (b.w > 150 ? '  ' + say(b.n.value) : ''), b.w - 8, 6.2)) + '</text>';\n",
     "    s += '</g>';\n",
     "  });\n",
     "  return { svg: s + '</svg>', blocks };\n",
@@ -9814,28 +9710,20 @@ static const char *const tp__report_tail[] = {
     "    if (k[column] > r.most[column]) r.most = k;\n",
     "  }\n",
     "  const rows = [...by.values()].sort((a, b) => column === 4 ? b.ns - a.ns : b.bytes - a.bytes).slice(0, top);\n",
-    "  return '<table><thead><tr><th>operation</th><th class=\"n\">kernels</th><th class=\"n\">time</th><th "
-    "class=\"n\">share</th><th class=\"n\">bytes</th>' +\n",
-    "    '<th class=\"n\">GB/s</th><th class=\"n\">GFLOP/s</th><th>largest</th></tr></thead><tbody>' + rows.map(r => "
-    "'<tr><td>' + escapeText(r.op) + '</td><td class=\"n\">' + r.n + '</td><td class=\"n\">' + nanos(r.ns) +\n",
-    "    '</td><td class=\"n\">' + (100 * (column === 4 ? r.ns : r.bytes) / Math.max(1, total)).toFixed(1) + ' "
-    "%</td><td class=\"n\">' + count(r.bytes) + 'B</td><td class=\"n\">' + (r.bytes ? short(r.bytes / r.ns) : '') +\n",
-    "    '</td><td class=\"n\">' + (r.flops ? short(r.flops / r.ns) : '') + '</td><td>' + escapeText(r.most[1]) + "
-    "'</td></tr>').join('') + '</tbody></table>';\n",
+    "  return '<table><thead><tr><th>operation</th><th class=\"n\">kernels</th><th class=\"n\">time</th><th class=\"n\">share</th><th class=\"n\">bytes</th>' +\n",
+    "    '<th class=\"n\">GB/s</th><th class=\"n\">GFLOP/s</th><th>largest</th></tr></thead><tbody>' + rows.map(r => '<tr><td>' + escapeText(r.op) + '</td><td class=\"n\">' + r.n + '</td><td class=\"n\">' + nanos(r.ns) +\n",
+    "    '</td><td class=\"n\">' + (100 * (column === 4 ? r.ns : r.bytes) / Math.max(1, total)).toFixed(1) + ' %</td><td class=\"n\">' + count(r.bytes) + 'B</td><td class=\"n\">' + (r.bytes ? short(r.bytes / r.ns) : '') +\n",
+    "    '</td><td class=\"n\">' + (r.flops ? short(r.flops / r.ns) : '') + '</td><td>' + escapeText(r.most[1]) + '</td></tr>').join('') + '</tbody></table>';\n",
     "}\n",
     "\n",
-    "/* ---- the page "
-    "------------------------------------------------------------------------------------------------------ */\n",
+    "/* ---- the page ------------------------------------------------------------------------------------------------------ */\n",
     "\n",
     "const COLOURS = 8, FEW = 40, page = { data: null, runs: [], charts: [], state: null };\n",
     "function byId(id) { return document.getElementById(id); }\n",
     "function keyOfState() { return 'tp:' + location.pathname; }\n",
     "function loadState() {\n",
-    "  const fresh = { smooth: 0.6, log: false, trim: false, axis: 'step', filter: '', zoom: null, hidden: [], wide: "
-    "[], shut: [], theme: 'system', follow: true, open: null, merged: true, column: 4, added: [], scroll: 0, pick: {} "
-    "};\n",
-    "  try { return Object.assign(fresh, JSON.parse(sessionStorage.getItem(keyOfState()) || '{}')); } catch (e) { "
-    "return fresh; }\n",
+    "  const fresh = { smooth: 0.6, log: false, trim: false, axis: 'step', filter: '', zoom: null, hidden: [], wide: [], shut: [], theme: 'system', follow: true, open: null, merged: true, column: 4, added: [], scroll: 0, pick: {} };\n",
+    "  try { return Object.assign(fresh, JSON.parse(sessionStorage.getItem(keyOfState()) || '{}')); } catch (e) { return fresh; }\n",
     "}\n",
     "function saveState() {\n",
     "  const s = page.state;\n",
@@ -9843,8 +9731,7 @@ static const char *const tp__report_tail[] = {
     "  try { sessionStorage.setItem(keyOfState(), JSON.stringify(s)); return true; } catch (e) { return false; }\n",
     "}\n",
     "function setTheme() {\n",
-    "  const t = page.state.theme, dark = t === 'dark' || (t === 'system' && window.matchMedia && "
-    "matchMedia('(prefers-color-scheme: dark)').matches);\n",
+    "  const t = page.state.theme, dark = t === 'dark' || (t === 'system' && window.matchMedia && matchMedia('(prefers-color-scheme: dark)').matches);\n",
     "  document.documentElement.dataset.theme = dark && !page.printing ? 'dark' : 'light';\n",
     "  byId('theme').textContent = 'Theme: ' + t;\n",
     "}\n",
@@ -9853,8 +9740,7 @@ static const char *const tp__report_tail[] = {
     "function showProgress() {\n",
     "  const d = page.data, p = d.progress, age = Date.now() / 1000 - d.written, running = d.status === 'running';\n",
     "  const lost = running && age > Math.max(120, 20 * d.every, 5 * (p.seconds_per_step || 0));\n",
-    "  const word = lost ? 'lost' : d.status, words = { running: 'running', done: 'finished', stopped: 'stopped', "
-    "failed: 'failed', interrupted: 'interrupted', lost: 'no news for ' + span(age) };\n",
+    "  const word = lost ? 'lost' : d.status, words = { running: 'running', done: 'finished', stopped: 'stopped', failed: 'failed', interrupted: 'interrupted', lost: 'no news for ' + span(age) };\n",
     "  byId('status').className = 'pill ' + word;\n",
     "  byId('status').textContent = words[word] || word;\n",
     "  const share = p.total_steps > 0 ? Math.min(1, p.done_steps / p.total_steps) : 0, bar = byId('bar');\n",
@@ -9868,8 +9754,7 @@ static const char *const tp__report_tail[] = {
     "  if (running && !lost && p.eta >= 0) say.push('about ' + span(p.eta - age) + ' left');\n",
     "  if (d.note) say.push(d.note);\n",
     "  byId('progress').textContent = say.join(' \302\267 ');\n",
-    "  document.title = (running && p.total_steps > 0 ? Math.floor(100 * share) + ' % \302\267 ' : '') + "
-    "d.runs[0].name + ' \302\267 ' + (words[word] || word);\n",
+    "  document.title = (running && p.total_steps > 0 ? Math.floor(100 * share) + ' % \302\267 ' : '') + d.runs[0].name + ' \302\267 ' + (words[word] || word);\n",
     "}\n",
     "\n",
     "/* -- curves */\n",
@@ -9877,8 +9762,7 @@ static const char *const tp__report_tail[] = {
     "function namesOf() {\n",
     "  const names = [];\n",
     "  const seen = new Set();\n",
-    "  for (const r of page.runs) for (const c of r.curves) if (!seen.has(c.name)) { seen.add(c.name); "
-    "names.push(c.name); }\n",
+    "  for (const r of page.runs) for (const c of r.curves) if (!seen.has(c.name)) { seen.add(c.name); names.push(c.name); }\n",
     "  return names;\n",
     "}\n",
     "function curvesFor(name) {\n",
@@ -9890,17 +9774,13 @@ static const char *const tp__report_tail[] = {
     "    const w = Number(page.state.smooth);\n",
     "    const smoothed = w > 0 && c.y.length >= FEW; /* of few points each is shown, as it is */\n",
     "    if (smoothed && c.weight !== w) { c.smoothed = smooth(c.y, w); c.weight = w; }\n",
-    "    out.push({ x: c.x, y: c.y, smooth: smoothed ? c.smoothed : undefined, colour: colourOf(i), label: r.name, "
-    "total: c.total });\n",
+    "    out.push({ x: c.x, y: c.y, smooth: smoothed ? c.smoothed : undefined, colour: colourOf(i), label: r.name, total: c.total });\n",
     "  });\n",
     "  return out;\n",
     "}\n",
     "function showRuns() {\n",
-    "  byId('runs').innerHTML = page.runs.length < 2 ? '' : page.runs.map((r, i) => '<label><input type=\"checkbox\" "
-    "data-run=\"' + i + '\"' + (page.state.hidden.includes(r.name) ? '' : ' checked') +\n",
-    "    '><span class=\"key\" style=\"background:' + colourOf(i) + '\"></span>' + escapeText(r.name) + '</label>' + "
-    "(r.added ? '<button data-drop=\"' + i + '\" aria-label=\"Take ' + escapeText(r.name) + ' "
-    "away\">\303\227</button>' : '')).join(' ');\n",
+    "  byId('runs').innerHTML = page.runs.length < 2 ? '' : page.runs.map((r, i) => '<label><input type=\"checkbox\" data-run=\"' + i + '\"' + (page.state.hidden.includes(r.name) ? '' : ' checked') +\n",
+    "    '><span class=\"key\" style=\"background:' + colourOf(i) + '\"></span>' + escapeText(r.name) + '</label>' + (r.added ? '<button data-drop=\"' + i + '\" aria-label=\"Take ' + escapeText(r.name) + ' away\">\303\227</button>' : '')).join(' ');\n",
     "}\n",
     "function matches(name) {\n",
     "  const f = page.state.filter.trim().toLowerCase();\n",
@@ -9920,15 +9800,10 @@ static const char *const tp__report_tail[] = {
     "    const cards = '<div class=\"cards\">' + names.map(name => {\n",
     "      page.charts.push({ name });\n",
     "      const wide = page.state.wide.includes(name), i = n++;\n",
-    "      return '<div class=\"card' + (wide ? ' wide' : '') + '\" data-chart=\"' + i + '\"><div class=\"row\"><h3>' "
-    "+ escapeText(name) + '</h3><button data-wide=\"' + i + '\" aria-label=\"' + (wide ? 'Make smaller' : 'Make "
-    "larger') + '\">' + (wide ? '\342\210\222' : '\342\244\242') + '</button></div>' +\n",
-    "        '<div class=\"plot\" tabindex=\"0\" role=\"img\" data-plot=\"' + i + '\"></div><div class=\"read\" "
-    "aria-live=\"polite\"></div></div>';\n",
+    "      return '<div class=\"card' + (wide ? ' wide' : '') + '\" data-chart=\"' + i + '\"><div class=\"row\"><h3>' + escapeText(name) + '</h3><button data-wide=\"' + i + '\" aria-label=\"' + (wide ? 'Make smaller' : 'Make larger') + '\">' + (wide ? '\342\210\222' : '\342\244\242') + '</button></div>' +\n",
+    "        '<div class=\"plot\" tabindex=\"0\" role=\"img\" data-plot=\"' + i + '\"></div><div class=\"read\" aria-live=\"polite\"></div></div>';\n",
     "    }).join('') + '</div>';\n",
-    "    html += g === '' && groups.size === 1 ? cards : '<details class=\"group\" data-group=\"' + escapeText(g) + "
-    "'\"' + (page.state.shut.includes(g) ? '' : ' open') + '><summary>' + (g === '' ? 'Statistics' : escapeText(g)) + "
-    "' <span class=\"soft\">' + names.length + '</span></summary>' + cards + '</details>';\n",
+    "    html += g === '' && groups.size === 1 ? cards : '<details class=\"group\" data-group=\"' + escapeText(g) + '\"' + (page.state.shut.includes(g) ? '' : ' open') + '><summary>' + (g === '' ? 'Statistics' : escapeText(g)) + ' <span class=\"soft\">' + names.length + '</span></summary>' + cards + '</details>';\n",
     "  }\n",
     "  byId('charts').innerHTML = html || '<p class=\"soft\">No curve has such a name.</p>';\n",
     "  byId('unzoom').hidden = !page.state.zoom;\n",
@@ -9939,18 +9814,15 @@ static const char *const tp__report_tail[] = {
     "  if (page.watcher) page.watcher.disconnect();\n",
     "  const plots = document.querySelectorAll('[data-plot]');\n",
     "  if (typeof IntersectionObserver === 'undefined') { plots.forEach(drawPlot); return; }\n",
-    "  page.watcher = new IntersectionObserver(list => { for (const e of list) { e.target.inView = e.isIntersecting; "
-    "if (e.isIntersecting && e.target.stale !== false) drawPlot(e.target); } }, { rootMargin: '200px' });\n",
+    "  page.watcher = new IntersectionObserver(list => { for (const e of list) { e.target.inView = e.isIntersecting; if (e.isIntersecting && e.target.stale !== false) drawPlot(e.target); } }, { rootMargin: '200px' });\n",
     "  plots.forEach(p => { p.stale = true; page.watcher.observe(p); });\n",
     "}\n",
     "function redraw(all) {\n",
-    "  document.querySelectorAll('[data-plot]').forEach(p => { p.stale = true; if (all || p.inView || !page.watcher) "
-    "drawPlot(p); });\n",
+    "  document.querySelectorAll('[data-plot]').forEach(p => { p.stale = true; if (all || p.inView || !page.watcher) drawPlot(p); });\n",
     "}\n",
     "function viewOf(el) {\n",
     "  const s = page.state;\n",
-    "  return { width: Math.max(220, el.clientWidth), height: Math.max(120, el.clientHeight), log: s.log, trim: "
-    "s.trim, zoom: s.zoom, per: s.axis === 'epoch' ? page.data.progress.steps_per_epoch || 1 : 1 };\n",
+    "  return { width: Math.max(220, el.clientWidth), height: Math.max(120, el.clientHeight), log: s.log, trim: s.trim, zoom: s.zoom, per: s.axis === 'epoch' ? page.data.progress.steps_per_epoch || 1 : 1 };\n",
     "}\n",
     "function drawPlot(el) {\n",
     "  const chart = page.charts[el.dataset.plot], curves = curvesFor(chart.name), view = viewOf(el);\n",
@@ -9959,12 +9831,10 @@ static const char *const tp__report_tail[] = {
     "  chart.per = page.data.progress.steps_per_epoch || 1;\n",
     "  el.innerHTML = chartSvg(curves, view);\n",
     "  el.stale = false;\n",
-    "  const last = curves.filter(c => c.y.length).map(c => ({ curve: c, step: c.x[c.x.length - 1], value: "
-    "c.y[c.y.length - 1] }));\n",
+    "  const last = curves.filter(c => c.y.length).map(c => ({ curve: c, step: c.x[c.x.length - 1], value: c.y[c.y.length - 1] }));\n",
     "  chart.rest = last.length ? 'last: ' + underText(last, chart.per) : '';\n",
     "  readOf(el).innerHTML = chart.rest;\n",
-    "  el.setAttribute('aria-label', chart.name + (last.length ? ', last value ' + full(last[0].value) + ' at step ' + "
-    "last[0].step : '') + '. Arrow keys read it, plus and minus zoom.');\n",
+    "  el.setAttribute('aria-label', chart.name + (last.length ? ', last value ' + full(last[0].value) + ' at step ' + last[0].step : '') + '. Arrow keys read it, plus and minus zoom.');\n",
     "}\n",
     "function readOf(el) { return el.parentElement.querySelector('.read'); }\n",
     "/* Put the cursor at the point that is nearest to v, and say what is there. */\n",
@@ -9978,8 +9848,7 @@ static const char *const tp__report_tail[] = {
     "  let s = '<path d=\"M' + x + ' 0V' + L.h + '\" stroke=\"var(--soft)\" stroke-dasharray=\"3 3\"/>';\n",
     "  for (const p of points) {\n",
     "    const v2 = p.smooth !== undefined ? p.smooth : p.value, y = Number.isFinite(v2) ? L.sy(v2) : NaN;\n",
-    "    if (!Number.isNaN(y)) s += '<circle cx=\"' + L.sx(p.step).toFixed(1) + '\" cy=\"' + y.toFixed(1) + '\" "
-    "r=\"4\" fill=\"' + p.curve.colour + '\" stroke=\"var(--card)\" stroke-width=\"1.5\"/>';\n",
+    "    if (!Number.isNaN(y)) s += '<circle cx=\"' + L.sx(p.step).toFixed(1) + '\" cy=\"' + y.toFixed(1) + '\" r=\"4\" fill=\"' + p.curve.colour + '\" stroke=\"var(--card)\" stroke-width=\"1.5\"/>';\n",
     "  }\n",
     "  g.innerHTML = s;\n",
     "  readOf(el).innerHTML = underText(points, chart.per);\n",
@@ -9992,12 +9861,10 @@ static const char *const tp__report_tail[] = {
     "function plotKeys(el, e) {\n",
     "  const chart = page.charts[el.dataset.plot], c = chart.curves && chart.curves.find(k => k.x.length);\n",
     "  if (!c) return false;\n",
-    "  const L = chart.layout, at = chart.at === undefined ? c.x[c.x.length - 1] : chart.at, i = nearest(c.x, at), "
-    "jump = e.shiftKey ? Math.max(1, Math.round(c.x.length / 20)) : 1;\n",
+    "  const L = chart.layout, at = chart.at === undefined ? c.x[c.x.length - 1] : chart.at, i = nearest(c.x, at), jump = e.shiftKey ? Math.max(1, Math.round(c.x.length / 20)) : 1;\n",
     "  const to = { ArrowLeft: i - jump, ArrowRight: i + jump, Home: 0, End: c.x.length - 1 }[e.key];\n",
     "  if (to !== undefined) pointAt(el, c.x[Math.max(0, Math.min(c.x.length - 1, to))]);\n",
-    "  else if (e.key === '+' || e.key === '=') { const r = (L.x1 - L.x0) / 4; zoomTo(at - r, at + r); pointAt(el, "
-    "at); }\n",
+    "  else if (e.key === '+' || e.key === '=') { const r = (L.x1 - L.x0) / 4; zoomTo(at - r, at + r); pointAt(el, at); }\n",
     "  else if (e.key === '-') { const r = L.x1 - L.x0; zoomTo(Math.max(0, at - r), at + r); pointAt(el, at); }\n",
     "  else if (e.key === '0' || e.key === 'Escape') zoomTo(null);\n",
     "  else return false;\n",
@@ -10006,11 +9873,8 @@ static const char *const tp__report_tail[] = {
     "\n",
     "/* -- the other sections */\n",
     "function showRidges() {\n",
-    "  byId('ridges').innerHTML = page.data.histograms.map((h, i) => '<div class=\"card\"><h3>' + escapeText(h.name) + "
-    "'</h3><div class=\"plot\" style=\"height:250px\" tabindex=\"0\" role=\"img\" data-ridge=\"' + i + '\" "
-    "aria-label=\"' +\n",
-    "    escapeText(h.name) + ': its histogram at ' + h.steps.length + ' steps. Arrow keys choose one.\"></div><div "
-    "class=\"read\" aria-live=\"polite\"></div></div>').join('');\n",
+    "  byId('ridges').innerHTML = page.data.histograms.map((h, i) => '<div class=\"card\"><h3>' + escapeText(h.name) + '</h3><div class=\"plot\" style=\"height:250px\" tabindex=\"0\" role=\"img\" data-ridge=\"' + i + '\" aria-label=\"' +\n",
+    "    escapeText(h.name) + ': its histogram at ' + h.steps.length + ' steps. Arrow keys choose one.\"></div><div class=\"read\" aria-live=\"polite\"></div></div>').join('');\n",
     "  document.querySelectorAll('[data-ridge]').forEach(el => drawRidge(el, -1));\n",
     "}\n",
     "function drawRidge(el, chosen) {\n",
@@ -10019,25 +9883,19 @@ static const char *const tp__report_tail[] = {
     "  h.chosen = chosen;\n",
     "  el.innerHTML = ridgeSvg(h, Math.max(220, el.clientWidth), 250, chosen);\n",
     "  const k = chosen < 0 ? h.steps.length - 1 : chosen;\n",
-    "  readOf(el).innerHTML = (chosen < 0 ? 'last: ' : '') + 'step <b>' + h.steps[k] + '</b> &nbsp;from <b>' + "
-    "short(h.min[k]) + '</b> to <b>' + short(h.max[k]) + '</b>';\n",
+    "  readOf(el).innerHTML = (chosen < 0 ? 'last: ' : '') + 'step <b>' + h.steps[k] + '</b> &nbsp;from <b>' + short(h.min[k]) + '</b> to <b>' + short(h.max[k]) + '</b>';\n",
     "}\n",
     "function showImages() {\n",
     "  byId('pictures').innerHTML = page.data.images.map((im, i) => {\n",
     "    const k = im.shots.length - 1;\n",
-    "    return '<figure class=\"card\"><div class=\"row\"><h3>' + escapeText(im.name) + '</h3></div><div "
-    "class=\"pictures\"></div><figcaption class=\"row small soft\">' +\n",
-    "      (k > 0 ? '<input type=\"range\" min=\"0\" max=\"' + k + '\" value=\"' + k + '\" data-image=\"' + i + '\" "
-    "aria-label=\"Step of ' + escapeText(im.name) + '\">' : '') + '<span></span></figcaption></figure>';\n",
+    "    return '<figure class=\"card\"><div class=\"row\"><h3>' + escapeText(im.name) + '</h3></div><div class=\"pictures\"></div><figcaption class=\"row small soft\">' +\n",
+    "      (k > 0 ? '<input type=\"range\" min=\"0\" max=\"' + k + '\" value=\"' + k + '\" data-image=\"' + i + '\" aria-label=\"Step of ' + escapeText(im.name) + '\">' : '') + '<span></span></figcaption></figure>';\n",
     "  }).join('');\n",
-    "  byId('pictures').querySelectorAll('figure').forEach((f, i) => showShot(f, i, page.data.images[i].shots.length - "
-    "1));\n",
+    "  byId('pictures').querySelectorAll('figure').forEach((f, i) => showShot(f, i, page.data.images[i].shots.length - 1));\n",
     "}\n",
     "function showShot(figure, i, k) {\n",
     "  const shot = page.data.images[i].shots[k];\n",
-    "  figure.querySelector('.pictures').innerHTML = shot.png.map((p, j) => '<img alt=\"' + "
-    "escapeText(page.data.images[i].name) + ' ' + j + ' at step ' + shot.step + '\" src=\"data:image/png;base64,' + p "
-    "+ '\">').join('');\n",
+    "  figure.querySelector('.pictures').innerHTML = shot.png.map((p, j) => '<img alt=\"' + escapeText(page.data.images[i].name) + ' ' + j + ' at step ' + shot.step + '\" src=\"data:image/png;base64,' + p + '\">').join('');\n",
     "  figure.querySelector('figcaption span').textContent = 'step ' + shot.step;\n",
     "}\n",
     "function showModel() {\n",
@@ -10046,64 +9904,49 @@ static const char *const tp__report_tail[] = {
     "  byId('drawing').innerHTML = modelSvg(g, open);\n",
     "  page.open = open;\n",
     "  const total = g.variables.reduce((n, v) => n + (v[3] ? v[2] : 0), 0);\n",
-    "  byId('variables').querySelector('div').innerHTML = '<table><thead><tr><th>variable</th><th>shape</th><th "
-    "class=\"n\">numbers</th><th>trained</th></tr></thead><tbody>' + g.variables.map(v =>\n",
-    "    '<tr><td>' + escapeText(v[0]) + '</td><td>' + escapeText(v[1]) + '</td><td class=\"n\">' + v[2] + '</td><td>' "
-    "+ (v[3] ? 'yes' : 'no') + '</td></tr>').join('') + '</tbody></table>';\n",
-    "  byId('variables').querySelector('summary').innerHTML = 'Variables <span class=\"soft\">' + g.variables.length + "
-    "', ' + count(total).trim() + ' trained numbers</span>';\n",
+    "  byId('variables').querySelector('div').innerHTML = '<table><thead><tr><th>variable</th><th>shape</th><th class=\"n\">numbers</th><th>trained</th></tr></thead><tbody>' + g.variables.map(v =>\n",
+    "    '<tr><td>' + escapeText(v[0]) + '</td><td>' + escapeText(v[1]) + '</td><td class=\"n\">' + v[2] + '</td><td>' + (v[3] ? 'yes' : 'no') + '</td></tr>').join('') + '</tbody></table>';\n",
+    "  byId('variables').querySelector('summary').innerHTML = 'Variables <span class=\"soft\">' + g.variables.length + ', ' + count(total).trim() + ' trained numbers</span>';\n",
     "}\n",
     "function showFlame() {\n",
     "  const t = page.data.trace, s = page.state, host = byId('flame'), column = s.column;\n",
     "  const say = column === 4 ? nanos : v => count(v) + 'B';\n",
     "  const root = flameTree(t.kernels, column, s.merged);\n",
     "  let at = root;\n",
-    "  for (const part of (page.zoomed || '').split('/').filter(Boolean)) at = at.kids.find(k => k.name === part) || "
-    "at;\n",
+    "  for (const part of (page.zoomed || '').split('/').filter(Boolean)) at = at.kids.find(k => k.name === part) || at;\n",
     "  const made = flameSvg(at, Math.max(220, host.clientWidth - 24), root.value, say);\n",
     "  page.blocks = made.blocks;\n",
     "  page.flameTotal = root.value;\n",
     "  page.say = say;\n",
     "  host.innerHTML = made.svg;\n",
     "  byId('flame-up').hidden = at === root;\n",
-    "  byId('flame-read').innerHTML = 'One step of the training, number ' + t.step + ': <b>' + nanos(t.total) + '</b> "
-    "in ' + t.kernels.length + ' parts. It was measured kernel by kernel, so that it is slower than others.';\n",
+    "  byId('flame-read').innerHTML = 'One step of the training, number ' + t.step + ': <b>' + nanos(t.total) + '</b> in ' + t.kernels.length + ' parts. It was measured kernel by kernel, so that it is slower than others.';\n",
     "  byId('table').innerHTML = kernelTable(t.kernels, column, root.value, 20);\n",
-    "  for (const [id, on] of [['by-time', column === 4], ['by-bytes', column === 5], ['merged', s.merged], "
-    "['ordered', !s.merged]]) byId(id).setAttribute('aria-pressed', on);\n",
+    "  for (const [id, on] of [['by-time', column === 4], ['by-bytes', column === 5], ['merged', s.merged], ['ordered', !s.merged]]) byId(id).setAttribute('aria-pressed', on);\n",
     "}\n",
     "function readBlock(i) {\n",
     "  const b = page.blocks[i].n, k = b.leaf;\n",
-    "  byId('flame-read').innerHTML = '<b>' + escapeText(b.path || 'whole step') + '</b> ' + page.say(b.value) + ', ' "
-    "+ (100 * b.value / page.flameTotal).toFixed(1) + ' %' +\n",
-    "    (k ? ' &nbsp;' + escapeText(k[0]) + (k[2] ? ' on ' + escapeText(k[2]) : '') + ', ' + count(k[5]) + 'B' + "
-    "(k[6] ? ', ' + short(k[6] / k[4]) + ' GFLOP/s' : '') : '');\n",
+    "  byId('flame-read').innerHTML = '<b>' + escapeText(b.path || 'whole step') + '</b> ' + page.say(b.value) + ', ' + (100 * b.value / page.flameTotal).toFixed(1) + ' %' +\n",
+    "    (k ? ' &nbsp;' + escapeText(k[0]) + (k[2] ? ' on ' + escapeText(k[2]) : '') + ', ' + count(k[5]) + 'B' + (k[6] ? ', ' + short(k[6] / k[4]) + ' GFLOP/s' : '') : '');\n",
     "}\n",
     "function showSetup() {\n",
-    "  byId('params').innerHTML = page.data.setup.map(g => '<div><h3>' + escapeText(g.title) + '</h3><table><tbody>' + "
-    "g.rows.map(r => '<tr><th>' + escapeText(r[0]) + '</th><td>' + escapeText(r[1]) + '</td></tr>').join('') + "
-    "'</tbody></table></div>').join('');\n",
+    "  byId('params').innerHTML = page.data.setup.map(g => '<div><h3>' + escapeText(g.title) + '</h3><table><tbody>' + g.rows.map(r => '<tr><th>' + escapeText(r[0]) + '</th><td>' + escapeText(r[1]) + '</td></tr>').join('') + '</tbody></table></div>').join('');\n",
     "}\n",
     "\n",
     "/* -- what the reader does */\n",
     "function listen() {\n",
     "  const s = page.state, on = (id, what, fn) => byId(id).addEventListener(what, fn);\n",
     "  let busy = 0, drag = null;\n",
-    "  page.isBusy = () => Date.now() - busy < 3000 || drag || (document.activeElement && document.activeElement.id "
-    "=== 'filter');\n",
-    "  for (const what of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'input', 'touchmove']) "
-    "document.addEventListener(what, () => { busy = Date.now(); }, { passive: true });\n",
+    "  page.isBusy = () => Date.now() - busy < 3000 || drag || (document.activeElement && document.activeElement.id === 'filter');\n",
+    "  for (const what of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'input', 'touchmove']) document.addEventListener(what, () => { busy = Date.now(); }, { passive: true });\n",
     "  on('filter', 'input', e => { s.filter = e.target.value; showCharts(); });\n",
-    "  on('smooth', 'input', e => { s.smooth = Number(e.target.value); byId('smoothed').textContent = "
-    "s.smooth.toFixed(2); redraw(); });\n",
+    "  on('smooth', 'input', e => { s.smooth = Number(e.target.value); byId('smoothed').textContent = s.smooth.toFixed(2); redraw(); });\n",
     "  on('log', 'change', e => { s.log = e.target.checked; redraw(); });\n",
     "  on('trim', 'change', e => { s.trim = e.target.checked; redraw(); });\n",
     "  on('axis', 'change', e => { s.axis = e.target.value; redraw(); });\n",
     "  on('unzoom', 'click', () => zoomTo(null));\n",
-    "  on('theme', 'click', () => { s.theme = { system: 'dark', dark: 'light', light: 'system' }[s.theme]; setTheme(); "
-    "});\n",
-    "  on('follow', 'click', e => { s.follow = !s.follow; e.currentTarget.setAttribute('aria-pressed', s.follow); "
-    "});\n",
+    "  on('theme', 'click', () => { s.theme = { system: 'dark', dark: 'light', light: 'system' }[s.theme]; setTheme(); });\n",
+    "  on('follow', 'click', e => { s.follow = !s.follow; e.currentTarget.setAttribute('aria-pressed', s.follow); });\n",
     "  on('by-time', 'click', () => { s.column = 4; showFlame(); });\n",
     "  on('by-bytes', 'click', () => { s.column = 5; showFlame(); });\n",
     "  on('merged', 'click', () => { s.merged = true; page.zoomed = ''; showFlame(); });\n",
@@ -10147,11 +9990,9 @@ static const char *const tp__report_tail[] = {
     "    pointAt(el, xOf(el, e));\n",
     "    if (!drag || drag.el !== el) return;\n",
     "    const L = page.charts[el.dataset.plot].layout, a = L.sx(drag.from), b = L.sx(xOf(el, e));\n",
-    "    el.querySelector('.cursor').innerHTML += '<rect x=\"' + Math.min(a, b) + '\" width=\"' + Math.abs(b - a) + "
-    "'\" height=\"' + L.h + '\" fill=\"var(--accent)\" fill-opacity=\".15\"/>';\n",
+    "    el.querySelector('.cursor').innerHTML += '<rect x=\"' + Math.min(a, b) + '\" width=\"' + Math.abs(b - a) + '\" height=\"' + L.h + '\" fill=\"var(--accent)\" fill-opacity=\".15\"/>';\n",
     "  });\n",
-    "  on('charts', 'pointerdown', e => { const el = plotOf(e); if (el && e.button === 0 && "
-    "page.charts[el.dataset.plot].layout) drag = { el, from: xOf(el, e), px: e.clientX }; });\n",
+    "  on('charts', 'pointerdown', e => { const el = plotOf(e); if (el && e.button === 0 && page.charts[el.dataset.plot].layout) drag = { el, from: xOf(el, e), px: e.clientX }; });\n",
     "  document.addEventListener('pointerup', e => {\n",
     "    if (drag && Math.abs(e.clientX - drag.px) > 8) zoomTo(drag.from, xOf(drag.el, e));\n",
     "    drag = null;\n",
@@ -10167,8 +10008,7 @@ static const char *const tp__report_tail[] = {
     "  on('ridges', 'pointermove', e => {\n",
     "    const el = e.target.closest('[data-ridge]');\n",
     "    if (!el) return;\n",
-    "    const h = page.data.histograms[el.dataset.ridge], y = (e.clientY - el.getBoundingClientRect().top - 46) / "
-    "(250 - 70);\n",
+    "    const h = page.data.histograms[el.dataset.ridge], y = (e.clientY - el.getBoundingClientRect().top - 46) / (250 - 70);\n",
     "    const k = Math.max(0, Math.min(h.steps.length - 1, Math.round(y * (h.steps.length - 1))));\n",
     "    if (k !== h.chosen) drawRidge(el, k);\n",
     "  });\n",
@@ -10176,19 +10016,15 @@ static const char *const tp__report_tail[] = {
     "    const el = e.target.closest('[data-ridge]'), h = el && page.data.histograms[el.dataset.ridge];\n",
     "    const d = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[e.key];\n",
     "    if (!h || !d) return;\n",
-    "    drawRidge(el, Math.max(0, Math.min(h.steps.length - 1, (h.chosen < 0 ? h.steps.length - 1 : h.chosen) + "
-    "d)));\n",
+    "    drawRidge(el, Math.max(0, Math.min(h.steps.length - 1, (h.chosen < 0 ? h.steps.length - 1 : h.chosen) + d)));\n",
     "    e.preventDefault();\n",
     "  });\n",
-    "  on('pictures', 'input', e => { if (e.target.dataset.image !== undefined) showShot(e.target.closest('figure'), "
-    "Number(e.target.dataset.image), Number(e.target.value)); });\n",
-    "  const press = fn => e => { if (e.type === 'keydown' && e.key !== 'Enter' && e.key !== ' ') return; if (fn(e) && "
-    "e.type === 'keydown') e.preventDefault(); };\n",
+    "  on('pictures', 'input', e => { if (e.target.dataset.image !== undefined) showShot(e.target.closest('figure'), Number(e.target.dataset.image), Number(e.target.value)); });\n",
+    "  const press = fn => e => { if (e.type === 'keydown' && e.key !== 'Enter' && e.key !== ' ') return; if (fn(e) && e.type === 'keydown') e.preventDefault(); };\n",
     "  const scope = press(e => {\n",
     "    const g = e.target.closest('[data-scope]'), name = g && g.dataset.scope;\n",
     "    if (!g) return false;\n",
-    "    if (page.open.has(name)) page.open.forEach(o => { if (o === name || o.startsWith(name + '/')) "
-    "page.open.delete(o); });\n",
+    "    if (page.open.has(name)) page.open.forEach(o => { if (o === name || o.startsWith(name + '/')) page.open.delete(o); });\n",
     "    else page.open.add(name);\n",
     "    s.open = [...page.open];\n",
     "    showModel();\n",
@@ -10203,16 +10039,12 @@ static const char *const tp__report_tail[] = {
     "    return true;\n",
     "  });\n",
     "  for (const what of ['click', 'keydown']) { on('drawing', what, scope); on('flame', what, block); }\n",
-    "  for (const what of ['pointerover', 'focusin']) on('flame', what, e => { const g = "
-    "e.target.closest('[data-block]'); if (g) readBlock(g.dataset.block); });\n",
+    "  for (const what of ['pointerover', 'focusin']) on('flame', what, e => { const g = e.target.closest('[data-block]'); if (g) readBlock(g.dataset.block); });\n",
     "  document.addEventListener('dragover', e => { e.preventDefault(); document.body.classList.add('dropping'); });\n",
     "  document.addEventListener('dragleave', () => document.body.classList.remove('dropping'));\n",
-    "  document.addEventListener('drop', e => { e.preventDefault(); document.body.classList.remove('dropping'); "
-    "addFiles(e.dataTransfer.files); });\n",
-    "  window.addEventListener('resize', () => { clearTimeout(page.resizing); page.resizing = setTimeout(drawAll, "
-    "150); });\n",
-    "  window.addEventListener('beforeprint', () => { page.printing = true; setTheme(); "
-    "document.querySelectorAll('details').forEach(d => { d.open = true; }); redraw(true); });\n",
+    "  document.addEventListener('drop', e => { e.preventDefault(); document.body.classList.remove('dropping'); addFiles(e.dataTransfer.files); });\n",
+    "  window.addEventListener('resize', () => { clearTimeout(page.resizing); page.resizing = setTimeout(drawAll, 150); });\n",
+    "  window.addEventListener('beforeprint', () => { page.printing = true; setTheme(); document.querySelectorAll('details').forEach(d => { d.open = true; }); redraw(true); });\n",
     "  window.addEventListener('afterprint', () => { page.printing = false; setTheme(); });\n",
     "  window.addEventListener('pagehide', saveState);\n",
     "  if (window.matchMedia) matchMedia('(prefers-color-scheme: dark)').addEventListener('change', setTheme);\n",
@@ -10232,14 +10064,11 @@ static const char *const tp__report_tail[] = {
     "    const run = runOfFile(f.name, text);\n",
     "    run.added = true;\n",
     "    addRun(run);\n",
-    "    page.state.added.push({ name: run.name, curves: run.curves.map(c => ({ name: c.name, total: c.total, x: "
-    "[...c.x], y: [...c.y].map(v => Number.isFinite(v) ? v : String(v)) })) });\n",
-    "    if (!saveState()) { page.state.added.pop(); page.state.follow = false; "
-    "byId('follow').setAttribute('aria-pressed', false); } /* too large to outlive a reload */\n",
+    "    page.state.added.push({ name: run.name, curves: run.curves.map(c => ({ name: c.name, total: c.total, x: [...c.x], y: [...c.y].map(v => Number.isFinite(v) ? v : String(v)) })) });\n",
+    "    if (!saveState()) { page.state.added.pop(); page.state.follow = false; byId('follow').setAttribute('aria-pressed', false); } /* too large to outlive a reload */\n",
     "    showRuns();\n",
     "    showCharts();\n",
-    "  }).catch(e => { byId('progress').textContent = f.name + ' is no report.html and no stats.json: ' + e.message; "
-    "});\n",
+    "  }).catch(e => { byId('progress').textContent = f.name + ' is no report.html and no stats.json: ' + e.message; });\n",
     "}\n",
     "\n",
     "/* -- following a training: load the file again, when nobody is looking closely */\n",
@@ -10260,8 +10089,7 @@ static const char *const tp__report_tail[] = {
     "  const s = page.state;\n",
     "  page.runs = [];\n",
     "  for (const r of d.runs) addRun({ name: r.name, curves: curvesOf(r.scalars) });\n",
-    "  for (const a of s.added) addRun({ name: a.name, added: true, curves: a.curves.map(c => ({ name: c.name, total: "
-    "c.total, x: c.x, y: c.y.map(Number) })) });\n",
+    "  for (const a of s.added) addRun({ name: a.name, added: true, curves: a.curves.map(c => ({ name: c.name, total: c.total, x: c.x, y: c.y.map(Number) })) });\n",
     "  setTheme();\n",
     "  byId('title').textContent = d.runs[0].name;\n",
     "  byId('filter').value = s.filter;\n",
@@ -10273,11 +10101,9 @@ static const char *const tp__report_tail[] = {
     "  byId('follow').hidden = d.status !== 'running';\n",
     "  byId('follow').setAttribute('aria-pressed', s.follow);\n",
     "  byId('foot').textContent = d.foot;\n",
-    "  const sections = [['curves', 'Curves', true], ['histograms', 'Histograms', d.histograms.length], ['images', "
-    "'Images', d.images.length], ['model', 'Model', d.graph && d.graph.ops.length],\n",
+    "  const sections = [['curves', 'Curves', true], ['histograms', 'Histograms', d.histograms.length], ['images', 'Images', d.images.length], ['model', 'Model', d.graph && d.graph.ops.length],\n",
     "    ['kernels', 'Time of a step', d.trace], ['setup', 'Set-up', d.setup.length], ['log-tail', 'Log', d.log]];\n",
-    "  byId('nav').innerHTML = sections.filter(x => x[2]).map(x => '<a href=\"#' + x[0] + '\">' + x[1] + "
-    "'</a>').join('');\n",
+    "  byId('nav').innerHTML = sections.filter(x => x[2]).map(x => '<a href=\"#' + x[0] + '\">' + x[1] + '</a>').join('');\n",
     "  for (const x of sections) byId(x[0]).hidden = !x[2];\n",
     "  showProgress();\n",
     "  listen();\n",
@@ -10452,15 +10278,17 @@ static int tp__report_extremes(const tp_stat *s, int begin, int end, int keep[5]
 static int tp__report_thin(tp__report *r, const tp_stat *s, int n, int most, bool wide, tp_buf *values)
 {
     const int pieces = n <= most ? n : most / 5;
-    int done = 0;
+    int done = 0, newest = -1;
     r->scratch.len = 0;
     for (int k = 0; k < pieces; k++) {
         int keep[5];
         const int begin = (int)((int64_t)n * k / pieces), end = (int)((int64_t)n * (k + 1) / pieces);
         const int m = tp__report_extremes(s, begin, end, keep);
         for (int i = 0; i < m; i++) {
-            const int at = keep[i];
-            if (at + 1 < n && s[at + 1].step == s[at].step) continue;
+            int at = keep[i];
+            while (at + 1 < n && s[at + 1].step == s[at].step) at++;
+            if (at == newest) continue;
+            newest = at;
             tp__report_bytes(&r->scratch, (uint64_t)s[at].step, wide ? 8 : 4);
             tp__report_f64(values, s[at].value);
             done++;
@@ -10620,12 +10448,13 @@ static void tp__report_histogram(tp__report_entry *e, const tp_tensor *x)
         if (!any || v > e->max) e->max = v;
         any = true;
     }
-    const double width = e->max / TP__REPORT_BINS - e->min / TP__REPORT_BINS; /* the difference may be infinite */
+    const int bins = TP__REPORT_BINS;
+    const double width = e->max / bins - e->min / bins; /* the difference of the two may be infinite */
     for (int64_t i = 0; i < n; i++) {
         const double v = tp_tensor_get(x, i);
         if (!tp__finite(v)) continue;
-        const double at = width > 0 ? v / width - e->min / width : TP__REPORT_BINS / 2;
-        e->bin[at >= TP__REPORT_BINS ? TP__REPORT_BINS - 1 : at > 0 ? (int)at : 0] += 1;
+        const double at = width > 0 ? v / width - e->min / width : bins / 2;
+        e->bin[at >= bins ? bins - 1 : at > 0 ? (int)at : 0] += 1;
     }
 }
 
@@ -11296,13 +11125,13 @@ static tp_status tp__report_write(tp_callback *cb, bool over)
     return TP_OK;
 }
 
-/* Is it time, so many seconds after the last writing? Writing takes 1% of the time at most. */
+/* Is it time, so many seconds after the last writing? Writing takes 0.5% of the time at most. */
 static bool tp__report_due(const tp__report *r, double seconds)
 {
     if (r->off) return false;
     if (r->every <= 0) return true;
     const double since = tp_time() - r->wrote;
-    return since >= seconds && since >= 100 * r->cost;
+    return since >= seconds && since >= 200 * r->cost;
 }
 
 static tp_status tp__report_setup_graph(tp_callback *cb)

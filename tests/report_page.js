@@ -1,10 +1,10 @@
 // report_page.js - runs the script of a report.html in a small stand-in for a browser, and asks it what it shows
 //
-//     node tests/report_page.js report.html [stats.json] [--svg folder] [--width pixels] [--add other-file]...
+//     node tests/report_page.js report.html [stats.json] [--svg folder] [--width pixels] [--visible n] [--add other-file]...
 //
 // It checks that the page is one balanced document that asks for nothing outside of itself, that the script runs without an error,
 // that each curve has the numbers of stats.json, and that what it says under the cursor (moved by a pointer and by keys) is the number
-// that stats.json has for that step. --svg writes each drawing to a file. The last line is "ok"; a mistake ends it with status 1.
+// that stats.json has for that step. --visible n: only so many charts are in view, and the others are not drawn. --svg writes each drawing to a file. The last line is "ok"; a mistake ends it with status 1.
 'use strict';
 const fs = require('fs'), path = require('path'), vm = require('vm');
 
@@ -116,12 +116,13 @@ function parse(html, root) {
 // ---- arguments
 
 const files = [], added = [];
-let svg = null;
+let svg = null, visible = 0;
 Element.width = 640;
 for (let i = 2; i < process.argv.length; i++) {
   const a = process.argv[i];
   if (a === '--svg') svg = process.argv[++i];
   else if (a === '--width') Element.width = Number(process.argv[++i]);
+  else if (a === '--visible') visible = Number(process.argv[++i]);
   else if (a === '--add') added.push(process.argv[++i]);
   else files.push(a);
 }
@@ -146,6 +147,11 @@ const context = vm.createContext({
   sessionStorage: { getItem: k => (store.has(k) ? store.get(k) : null), setItem: (k, v) => store.set(k, v) },
   setTimeout: (fn, ms) => { timers.push([fn, ms]); return timers.length; }, clearTimeout() {}, setInterval: () => 0,
 });
+if (visible) context.IntersectionObserver = class {
+  constructor(fn) { this.fn = fn; this.n = 0; }
+  observe(target) { if (this.n++ < visible) this.fn([{ target, isIntersecting: true }]); }
+  disconnect() { }
+};
 const begun = process.hrtime.bigint();
 const source = root.querySelectorAll('script').filter(e => !e.getAttribute('type')).map(e => e.textContent).join('\n');
 vm.runInContext(source + '\nglobalThis.page = page; globalThis.tools = { decode, smooth, nearest, ticks, chartSvg, ridgeSvg, modelSvg, flameSvg, openAtFirst, boxesOf, runOfFile, addRun, showRuns, showCharts, zoomTo };', context);
@@ -195,7 +201,8 @@ function ask(plot, name, how) {
   check(values.has(s.step) && Object.is(values.get(s.step), s.value), name + ': ' + how + ' shows ' + s.value + ' at step ' + s.step + ', stats.json has ' + values.get(s.step));
   return s;
 }
-for (const plot of root.querySelectorAll('[data-plot]')) {
+const plots = root.querySelectorAll('[data-plot]');
+for (const plot of visible ? plots.slice(0, visible) : plots) {
   const name = page.charts[plot.dataset.plot].name, values = expected.get(name);
   check(plot.querySelector('svg') && plot.querySelector('path'), name + ' is not drawn');
   check(!/NaN|undefined|Infinity(?!<)/.test(plot.innerHTML.replace(/<title>[^<]*<\/title>/g, '')), name + ': its drawing has a NaN');

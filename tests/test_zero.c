@@ -1181,6 +1181,19 @@ ZERO(tp_train_config, n_monitors)
         CHECK(has_stats() == !none);
     }
 }
+static bool has_report(void) { return tp_file_exists(tp_test_path(dir, "report.html")); }
+static void forget_report(void) { remove(tp_test_path(dir, "report.html")); }
+ZERO(tp_train_config, report)
+{
+    for (int none = 0; none < 2; none++) {
+        tp_train_config c = config();
+        forget_report();
+        c.n_monitors = 0;
+        c.report = none ? TP_NO : TP_UNSET;
+        CHECK_OK(train(c));
+        CHECK(has_report() == !none);
+    }
+}
 ZERO(tp_train_config, stop_on_nan)
 {
     TEST_EXPECT_ERROR("is NaN");
@@ -1298,6 +1311,14 @@ ZERO(tp_train_desc, n_monitors)
     CHECK(has_stats());
     CHECK_OK(train_plainly((tp_train_desc){.n_extra_callbacks = TP_NONE, .n_monitors = TP_NONE}, true));
     CHECK(!has_stats());
+}
+ZERO(tp_train_desc, report)
+{
+    CHECK_OK(train_plainly((tp_train_desc){.n_extra_callbacks = TP_NONE}, true));
+    CHECK(has_report());
+    forget_report();
+    CHECK_OK(train_plainly((tp_train_desc){.n_extra_callbacks = TP_NONE, .report = TP_NO}, true));
+    CHECK(!has_report() && has_stats());
 }
 ZERO(tp_train_desc, stop_on_nan)
 {
@@ -1469,6 +1490,51 @@ static bool printed(int enable_epoch)
     return strstr(said, "number: 1") != NULL;
 }
 ZERO(tp_monitor_scalar_printer_desc, enable_epoch) { CHECK(printed(TP_UNSET) && !printed(TP_NO)); }
+
+/* Is there something in the page after the second step, between epochs' ends? */
+static bool traced;
+static int64_t page_step;
+static tp_status page_of_step(tp_callback *cb)
+{
+    char *text = NULL;
+    size_t size = 0;
+    if (cb->train->local_step != 0 || cb->train->epoch_num != 2) return TP_OK;
+    CHECK_OK(tp_file_read(tp_test_path(dir, "report.html"), false, 0, &text, &size));
+    const char *at = text ? strstr(text, "\"global_step\":") : NULL;
+    page_step = at ? strtoll(at + 14, NULL, 10) : -1;
+    tp_free(text);
+    return TP_OK;
+}
+static void page(double every_secs, int trace)
+{
+    tp_train_config c = config();
+    tp_monitor *m = tp_monitor_report(.every_secs = every_secs, .trace = trace);
+    char *text = NULL;
+    size_t size = 0;
+    c.monitors = &m;
+    c.n_monitors = 1;
+    tp_callback *look_at_it = tp_callback_new("PageOfStep", 0);
+    look_at_it->trigger_step = page_of_step;
+    also(look_at_it);
+    CHECK_OK(train(c));
+    CHECK_OK(tp_file_read(tp_test_path(dir, "report.html"), false, 0, &text, &size));
+    traced = text && strstr(text, "\"kernels\":[\n[");
+    tp_free(text);
+}
+ZERO(tp_monitor_report_desc, every_secs)
+{
+    page(0, 0);
+    CHECK(page_step == 0);
+    page((double)TP_ZERO, 0);
+    CHECK(page_step == 2);
+}
+ZERO(tp_monitor_report_desc, trace)
+{
+    page(0, 0);
+    CHECK(traced);
+    page(0, TP_NO);
+    CHECK(!traced);
+}
 
 /* ==== >>models ======================================================================================== */
 

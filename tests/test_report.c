@@ -1,0 +1,991 @@
+/* The report page: it is whole and asks for nothing, its numbers are those of stats.json, its histograms and images those of the
+ * tensors, a resumed training is one, and neither kills, a full disk nor missing memory leave half a page or end the training.
+ * What the page draws from its data is asked by tests/report_page.js, in node. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#define TP_IMPLEMENTATION
+#include "tp_train.h"
+#include "tp_layers.h"
+#include "tp_test.h"
+#include "inject.h"
+
+enum { STEPS = 6, WIDTH = 6, CLASSES = 3 };
+
+/* ==== >>json: a reader that takes valid JSON and nothing else ========================================= */
+
+typedef struct value {
+    char kind;  /* one of {["0tfn */
+    char *text; /* of a string, in UTF-8 */
+    double number;
+    struct value **item;
+    char **key;
+    int n;
+} value;
+
+static tp_arena json_memory;
+static const char *json_at, *json_end;
+static bool json_bad;
+
+static value *json_value(void);
+
+static void json_space(void)
+{
+    while (json_at < json_end && strchr(" \t\r\n", *json_at) && *json_at) json_at++;
+}
+
+static bool json_eat(char c)
+{
+    json_space();
+    if (json_at >= json_end || *json_at != c) return false;
+    json_at++;
+    return true;
+}
+
+static char *json_string(void)
+{
+    const char *end = json_at;
+    while (end < json_end && *end != '"') end += *end == '\\' ? 2 : 1;
+    char *text = (char *)tp_arena_alloc(&json_memory, (size_t)(end - json_at) * 2 + 1), *to = text;
+    for (; json_at < end; json_at++) {
+        static const char escapes[] = "\"\"\\\\//b\bf\fn\nr\rt\t";
+        const unsigned char c = (unsigned char)*json_at;
+        if (c < 32) json_bad = true;
+        if (c != '\\') {
+            *to++ = (char)c;
+            continue;
+        }
+        json_at++;
+        if (*json_at == 'u') {
+            char digits[5] = {0};
+            memcpy(digits, json_at + 1, 4);
+            const long code = strtol(digits, NULL, 16);
+            json_bad = json_bad || code <= 0 || code > 127; /* what is above that stands there as it is */
+            *to++ = (char)code;
+            json_at += 4;
+        } else {
+            const char *e = strchr(escapes, *json_at);
+            json_bad = json_bad || !e;
+            *to++ = e ? e[1] : '?';
+        }
+    }
+    *to = 0;
+    if (json_at++ >= json_end) json_bad = true;
+    return text;
+}
+
+static void json_add(value *v, char *key, value *item)
+{
+    if ((v->n & (v->n + 1)) == 0) { /* the arrays grow when they hold 2^k - 1 */
+        value **items = (value **)tp_arena_alloc(&json_memory, (size_t)(2 * v->n + 2) * sizeof *items);
+        char **keys = (char **)tp_arena_alloc(&json_memory, (size_t)(2 * v->n + 2) * sizeof *keys);
+        for (int i = 0; i < v->n; i++) items[i] = v->item[i], keys[i] = v->key[i];
+        v->item = items;
+        v->key = keys;
+    }
+    v->key[v->n] = key;
+    v->item[v->n++] = item;
+}
+
+static value *json_list(char close)
+{
+    value *v = (value *)tp_arena_alloc(&json_memory, sizeof *v);
+    v->kind = close == '}' ? '{' : '[';
+    if (json_eat(close)) return v;
+    do {
+        char *key = NULL;
+        if (close == '}') {
+            if (!json_eat('"')) json_bad = true;
+            if (json_bad) return v;
+            key = json_string();
+            if (!json_eat(':')) json_bad = true;
+        }
+        json_add(v, key, json_value());
+    } while (!json_bad && json_eat(','));
+    if (!json_eat(close)) json_bad = true;
+    return v;
+}
+
+static value *json_value(void)
+{
+    json_space();
+    if (json_eat('{')) return json_list('}');
+    if (json_eat('[')) return json_list(']');
+    value *v = (value *)tp_arena_alloc(&json_memory, sizeof *v);
+    if (json_eat('"')) {
+        v->kind = '"';
+        v->text = json_string();
+        return v;
+    }
+    static const char *const words[] = {"true", "false", "null"};
+    for (int i = 0; i < 3; i++)
+        if ((size_t)(json_end - json_at) >= strlen(words[i]) && memcmp(json_at, words[i], strlen(words[i])) == 0) {
+            v->kind = words[i][0];
+            json_at += strlen(words[i]);
+            return v;
+        }
+    char *end = NULL;
+    v->kind = '0';
+    v->number = json_at < json_end && strchr("-0123456789", *json_at) ? strtod(json_at, &end) : 0;
+    if (!end || end == json_at) json_bad = true;
+    else json_at = end;
+    return v;
+}
+
+static value nothing = {'n', NULL, 0, NULL, NULL, 0};
+static value *get(const value *v, const char *key)
+{
+    for (int i = 0; v->kind == '{' && i < v->n; i++)
+        if (strcmp(v->key[i], key) == 0) return v->item[i];
+    return &nothing;
+}
+
+/* ==== >>page: the file, and the data in it ============================================================ */
+
+typedef struct page {
+    char *text;
+    size_t size, bare; /* bare: without data */
+    value *data;
+    const char *json; /* it, as it stands there */
+    size_t json_size;
+} page;
+
+static void page_free(page *p)
+{
+    tp_free(p->text);
+    memset(p, 0, sizeof *p);
+}
+
+/* false: it is not a whole page. */
+static bool page_read(page *p, const char *dir)
+{
+    static const char mark[] = "<script type=\"application/json\" id=\"data\">\n";
+    char path[700];
+    snprintf(path, sizeof path, "%s/report.html", dir);
+    memset(p, 0, sizeof *p);
+    if (tp_file_read(path, false, 0, &p->text, &p->size) != TP_OK) return false;
+    char *begin = strstr(p->text, mark);
+    char *end = begin ? strstr(begin, "\n</script>\n") : NULL;
+    const bool whole = end && strncmp(p->text, "<!DOCTYPE html>\n", 16) == 0 && p->size > 8 &&
+                       strcmp(p->text + p->size - 8, "</html>\n") == 0 && strlen(p->text) == p->size;
+    if (!whole) return false;
+    begin += sizeof mark - 1;
+    p->json = begin;
+    p->json_size = (size_t)(end - begin);
+    p->bare = p->size - p->json_size;
+    json_at = begin;
+    json_end = end;
+    json_bad = false;
+    p->data = json_value();
+    json_space();
+    return !json_bad && json_at == json_end && !memchr(begin, '<', p->json_size);
+}
+
+static unsigned char *unbase64(const char *text, size_t *n)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const size_t length = strlen(text);
+    unsigned char *out = (unsigned char *)tp_arena_alloc(&json_memory, length + 1);
+    unsigned bits = 0;
+    int have = 0;
+    *n = 0;
+    CHECK(length % 4 == 0);
+    for (size_t i = 0; i < length && text[i] != '='; i++) {
+        const char *d = strchr(digits, text[i]);
+        if (!CHECK(d != NULL)) return out;
+        bits = bits << 6 | (unsigned)(d - digits);
+        have += 6;
+        if (have >= 8) out[(*n)++] = (unsigned char)(bits >> (have -= 8));
+    }
+    return out;
+}
+
+typedef struct curve {
+    int n;
+    int64_t step[20000];
+    double value[20000];
+} curve;
+
+static uint64_t little(const unsigned char *p, int size)
+{
+    uint64_t v = 0;
+    for (int i = size; i-- > 0;) v = v << 8 | p[i];
+    return v;
+}
+
+/* A curve of a run, decoded; n is -1 if there is none. */
+static void curve_of(curve *c, const value *run, const char *name)
+{
+    const value *scalars = get(run, "scalars"), *s = &nothing, *like;
+    size_t n = 0, m = 0;
+    c->n = -1;
+    for (int i = 0; i < scalars->n; i++)
+        if (strcmp(get(scalars->item[i], "name")->text, name) == 0) s = scalars->item[i];
+    if (s->kind != '{') return;
+    for (like = s; get(like, "steps")->kind == '0';) like = scalars->item[(int)get(like, "steps")->number];
+    const int size = get(s, "wide")->kind == 't' ? 8 : 4;
+    const unsigned char *steps = unbase64(get(like, "steps")->text, &n), *values = unbase64(get(s, "values")->text, &m);
+    if (!CHECK_MSG(n / (size_t)size == m / 8 && m % 8 == 0 && m / 8 <= 20000, "%zu and %zu bytes", n, m)) return;
+    c->n = (int)(m / 8);
+    for (int i = 0; i < c->n; i++) {
+        const uint64_t bits = little(values + 8 * i, 8);
+        c->step[i] = (int64_t)little(steps + size * i, size);
+        memcpy(&c->value[i], &bits, sizeof bits);
+    }
+}
+
+static bool same_bits(double a, double b) { return memcmp(&a, &b, sizeof a) == 0 || (a != a && b != b); }
+
+/* Each number of stats.json is in the page, and nothing else. */
+static void check_curves(const page *p, const char *dir)
+{
+    static curve c;
+    tp_stat_entry *e = NULL;
+    int n = 0, found = 0, points = 0;
+    const value *run = get(p->data, "runs")->item[0];
+    CHECK_OK(tp_load_existing_stats(dir, &e, &n));
+    for (int k = 0; k < get(run, "scalars")->n; k++) {
+        const char *name = get(get(run, "scalars")->item[k], "name")->text;
+        curve_of(&c, run, name);
+        int at = 0;
+        for (int i = 0; i < n; i++) {
+            if (strcmp(e[i].name, name) != 0) continue;
+            CHECK_MSG(at < c.n && c.step[at] == e[i].global_step && same_bits(c.value[at], e[i].value),
+                      "%s: number %d is %g at step %lld", name, at, e[i].value, (long long)e[i].global_step);
+            at++;
+            found++;
+        }
+        CHECK_MSG(at == c.n, "%s: %d numbers, stats.json has %d", name, c.n, at);
+        points += c.n;
+    }
+    CHECK_MSG(found == n && points == n, "%d of %d", found, n);
+    tp_free(e);
+}
+
+/* ==== >>training ====================================================================================== */
+
+static const char odd[] = "odd/\"quotes\" </script><b> & \xc3\xa4\xe2\x82\xac \\ name";
+static char said[65536];
+static void sink(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level;
+    const size_t at = strlen(said);
+    snprintf(said + at, sizeof said - at, "%s\n", message);
+}
+
+static tp_node *build_graph(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_node *h = tp_fully_connected(in[0], "fc0", .units = 8, .activation = tp_relu);
+    tp_node *logits = tp_fully_connected(h, "fc1", .units = CLASSES);
+    tp_node *cost = tp_named(tp_mean(tp_sparse_softmax_cross_entropy(logits, in[1])), "cost");
+    tp_add_param_summary(g, ".*/W", TP_SUMMARY_HISTOGRAM);
+    tp_add_moving_summary(cost);
+    return cost;
+}
+
+static tp_optimizer *optimizer(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_sgd(tp_get_scalar_variable(g, "learning_rate", 0.125f));
+}
+
+static tp_status point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
+{
+    (void)user;
+    tp_status st = tp_datapoint_resize(dp, 2);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(WIDTH));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_I32, tp_make_shape_n(0, NULL));
+    if (st != TP_OK) return st;
+    for (int k = 0; k < WIDTH; k++) ((float *)dp->c[0].data)[k] = (float)((pass * 7 + i * 5 + k * 3) % 11) / 11;
+    *(int32_t *)dp->c[1].data = (int32_t)((i + pass) % CLASSES);
+    return TP_OK;
+}
+
+static int64_t stop_at, fail_at; /* global steps; 0: never */
+static tp_status each_step(tp_callback *cb)
+{
+    tp_monitors *m = cb->train->monitors;
+    const int64_t s = cb->train->global_step;
+    unsigned char pixel[2 * 3 * 3];
+    char path[700];
+    tp_tensor image;
+    snprintf(path, sizeof path, "%s/log.log", tp_logger_dir());
+    FILE *log = s == 1 ? fopen(path, "a") : NULL; /* the sink of these tests writes no file */
+    if (log) fprintf(log, "first\na \"line\" of the log </script>\n"), fclose(log);
+    tp_status st = tp_monitors_put_scalar(m, odd,
+                                          s % 4 == 0   ? (double)NAN
+                                          : s % 5 == 0 ? -(double)INFINITY
+                                                       : 1.0 / (double)s);
+    if (st == TP_OK) st = tp_monitors_put_int(m, "a whole number", s * 1000003);
+    if (s % 3 == 0 && st == TP_OK) {
+        const int64_t dim[4] = {1, 2, 3, 3};
+        memset(&image, 0, sizeof image);
+        for (int i = 0; i < 18; i++) pixel[i] = (unsigned char)(s * 16 + i);
+        tp_tensor_view(&image, TP_U8, tp_make_shape_n(4, dim), pixel);
+        st = tp_monitors_put_image(m, "picture", &image);
+    }
+    if (st == TP_OK && s == stop_at) return tp_stop(cb->train, "enough of <it>");
+    return st == TP_OK && s == fail_at ? tp_fail(TP_ERR_ARG, "this one fails") : st;
+}
+
+typedef struct setting {
+    const char *dir;
+    int epochs, steps;
+    bool resume, saver, alone; /* alone: the report is the only monitor */
+    tp_tri report;
+    double every;
+    const char *other;
+} setting;
+
+static tp_status train(const setting *s)
+{
+    static const tp_spec inputs[] = {TP_SPEC("x", TP_F32, TP_ANY, WIDTH), TP_SPEC("y", TP_I32, TP_ANY)};
+    tp_train_config c;
+    tp_callback *cb[2];
+    tp_monitor *m[2];
+    said[0] = 0;
+    tp_set_log(sink, NULL);
+    tp_status st = tp_logger_set_dir(s->dir, s->resume ? 'k' : 'd');
+    if (st != TP_OK) return st;
+    memset(&c, 0, sizeof c);
+    c.model.inputs = inputs;
+    c.model.n_inputs = 2;
+    c.model.build_graph = build_graph;
+    c.model.optimizer = optimizer;
+    c.dataflow = tp_df_batch(tp_df_from_generator(point, .size = 64, .indexed = TP_YES), 4);
+    c.callbacks = cb;
+    cb[c.n_callbacks++] = tp_callback_new("EachStep", 0);
+    cb[0]->trigger_step = each_step;
+    if (s->saver) cb[c.n_callbacks++] = tp_cb_model_saver();
+    if (s->every > 0 || s->alone || s->other) {
+        tp_monitor_report_desc d;
+        memset(&d, 0, sizeof d);
+        d.every_secs = s->every;
+        d.runs[0] = s->other;
+        c.monitors = m;
+        if (!s->alone) m[c.n_monitors++] = tp_monitor_json_writer();
+        m[c.n_monitors++] = tp_monitor_report_(&d);
+    }
+    c.steps_per_epoch = s->steps ? s->steps : STEPS;
+    c.max_epoch = s->epochs;
+    c.auto_resume = s->resume ? TP_YES : TP_NO;
+    c.report = s->report;
+    st = tp_launch_train_with_config(&c, tp_simple_trainer());
+    tp_set_log(NULL, NULL);
+    return st;
+}
+
+static char *in_folder(const char *name)
+{
+    static char path[4][600];
+    static int k;
+    k = (k + 1) % 4;
+    snprintf(path[k], sizeof path[k], "%s/%s", tp_test_tmpdir(), name);
+    return path[k];
+}
+static bool exists(const char *dir, const char *name)
+{
+    char path[700];
+    snprintf(path, sizeof path, "%s/%s", dir, name);
+    return tp_file_exists(path);
+}
+
+/* ==== >>tests ========================================================================================= */
+
+TEST(a_page_has_the_numbers_of_stats_json)
+{
+    page p;
+    setting s = {in_folder("run"), 3, 0, false, false, false, TP_UNSET, 0, NULL};
+    CHECK_OK(train(&s)); /* the default monitors */
+    if (!CHECK(page_read(&p, s.dir))) return;
+    CHECK_STR(get(p.data, "status")->text, "done");
+    CHECK_MSG(p.bare < 300000, "%zu bytes without data", p.bare);
+    check_curves(&p, s.dir);
+    const value *progress = get(p.data, "progress");
+    CHECK(get(progress, "epoch")->number == 3 && get(progress, "max_epoch")->number == 3);
+    CHECK(get(progress, "global_step")->number == 3 * STEPS && get(progress, "done_steps")->number == 3 * STEPS);
+    CHECK(get(progress, "total_steps")->number == 3 * STEPS && get(progress, "eta")->number == 0);
+    CHECK_STR(get(get(p.data, "runs")->item[0], "name")->text, "run");
+    CHECK_HAS(get(p.data, "log")->text, "\na \"line\" of the log </script>\n");
+    page_free(&p);
+}
+
+/* Of the page's own text: it names no other file or host, and is what tests/report_page.html is. */
+TEST(a_page_asks_for_nothing)
+{
+    static const char *const never[] = {"http:",      "https:",         "//cdn",   "@import",
+                                        "fetch(",     "XMLHttpRequest", "import(", "WebSocket",
+                                        "sendBeacon", "srcset",         "<iframe", "<link rel=\"stylesheet\""};
+    page p;
+    char *source = NULL, path[600];
+    size_t size = 0;
+    setting s = {in_folder("asks"), 1, 0, false, false, false, TP_UNSET, 0, NULL};
+    CHECK_OK(train(&s));
+    if (!CHECK(page_read(&p, s.dir))) return;
+    for (int i = 0; i < TP_COUNT(never); i++) CHECK_MSG(!strstr(p.text, never[i]), "%s", never[i]);
+    snprintf(path, sizeof path, "%s", __FILE__);
+    char *slash = strrchr(path, '/');
+    snprintf(slash ? slash + 1 : path, 40, "report_page.html");
+    if (tp_file_read(path, false, 0, &source, &size) == TP_OK) {
+        char *at = strstr(source, "@DATA@");
+        const size_t head = (size_t)(at - source), tail = strlen(at + 7);
+        CHECK(head + tail + 1 == p.bare); /* 1: the newline behind the data */
+        CHECK(memcmp(source, p.text, head) == 0 && strcmp(at + 7, p.text + p.size - tail) == 0);
+        tp_free(source);
+    }
+    page_free(&p);
+}
+
+TEST(the_report_can_be_left_out)
+{
+    setting s = {in_folder("without"), 1, 0, false, false, false, TP_NO, 0, NULL};
+    CHECK_OK(train(&s));
+    CHECK(exists(s.dir, "stats.json") && !exists(s.dir, "report.html"));
+}
+
+/* The model without gradients and updates; the kernels of a step, which add up to its time; the parameters. */
+TEST(a_page_has_the_model_and_a_step)
+{
+    page p;
+    bool matmul = false, mean = false;
+    double sum = 0, bytes = 0;
+    setting s = {in_folder("model"), 1, 0, false, false, false, TP_UNSET, 0, NULL};
+    CHECK_OK(train(&s));
+    if (!CHECK(page_read(&p, s.dir))) return;
+    const value *ops = get(get(p.data, "graph"), "ops"), *kernels = get(get(p.data, "trace"), "kernels");
+    for (int i = 0; i < ops->n; i++) {
+        const value *op = ops->item[i], *in = op->item[3];
+        const char *name = op->item[0]->text, *kind = op->item[1]->text;
+        CHECK_MSG(strncmp(name, "gradients", 9) != 0 && strcmp(kind, "Summary") != 0 && strcmp(kind, "VariableV2") != 0,
+                  "%s is no part of the model", name);
+        for (int k = 0; k < in->n; k++) CHECK_MSG(in->item[k]->number < i, "%s reads what comes later", name);
+        if (strcmp(name, "fc1/MatMul") == 0) {
+            matmul = true;
+            CHECK_STR(op->item[2]->text, "?\xc3\x97"
+                                         "3");
+            CHECK(in->n == 1); /* the weights are no box */
+            CHECK_STR(ops->item[(int)in->item[0]->number]->item[0]->text, "fc0/output");
+        }
+        mean = mean || (strcmp(kind, "Mean") == 0 && strcmp(op->item[2]->text, "scalar") == 0);
+    }
+    CHECK(matmul && mean);
+    const value *variables = get(get(p.data, "graph"), "variables");
+    CHECK_STR(variables->item[0]->item[0]->text, "fc0/W");
+    CHECK(variables->item[0]->item[2]->number == WIDTH * 8 && variables->item[0]->item[3]->number == 1);
+    for (int i = 0; i < kernels->n; i++) {
+        sum += kernels->item[i]->item[4]->number;
+        bytes += kernels->item[i]->item[5]->number;
+    }
+    CHECK(kernels->n > 10 && sum > 0 && sum == get(get(p.data, "trace"), "total")->number && bytes > 0);
+    CHECK(get(get(p.data, "trace"), "step")->number == 3);
+    const value *parameters = get(get(p.data, "setup")->item[1], "rows");
+    CHECK(parameters->n == 1);
+    CHECK_STR(parameters->item[0]->item[0]->text, "learning_rate");
+    CHECK_STR(parameters->item[0]->item[1]->text, "0.125");
+    page_free(&p);
+}
+
+/* Histograms against a count in the test; pictures against their pixels. */
+TEST(a_page_has_histograms_and_images)
+{
+    tp_train_state state;
+    tp_monitor_report_desc d;
+    page p;
+    enum { N = 1000, TIMES = 3 };
+    static float x[N];
+    memset(&state, 0, sizeof state);
+    memset(&d, 0, sizeof d);
+    state.is_chief = true;
+    state.steps_per_epoch = 10;
+    const char *dir = in_folder("summaries");
+    CHECK_OK(tp_logger_set_dir(dir, 'd'));
+    tp_monitor *m = tp_monitor_report_(&d);
+    tp_monitors *all = tp_monitors_new(&m, 1);
+    state.monitors = all;
+    all->cb.train = &state;
+    CHECK_OK(tp_callback_setup_graph(&m->cb, &state));
+    CHECK_OK(tp_callback_before_train(&m->cb));
+    tp_tensor t, image;
+    memset(&t, 0, sizeof t), memset(&image, 0, sizeof image);
+    static unsigned char pixel[600 * 300];
+    for (int i = 0; i < 600 * 300; i++) pixel[i] = (unsigned char)(i / 300 / 3 + i % 300 / 3);
+    for (int k = 0; k < TIMES; k++) {
+        tp_summary_value v;
+        tp_summary one = {&v, 1};
+        const int64_t n = N, dim[4] = {1, 600, 300, 1};
+        memset(&v, 0, sizeof v);
+        for (int i = 0; i < N; i++) x[i] = (float)((i * 37 + k * 11) % 101) / 10 - 5;
+        x[7] = (float)NAN, x[8] = (float)INFINITY;
+        tp_tensor_view(&t, TP_F32, tp_make_shape_n(1, &n), x);
+        v.tag = "weights", v.kind = TP_SUMMARY_HISTOGRAM, v.tensor = &t;
+        state.global_step = 10 * (k + 1);
+        CHECK_OK(tp_monitors_put_summary(all, &one));
+        tp_tensor_view(&image, TP_U8, tp_make_shape_n(4, dim), pixel);
+        CHECK_OK(tp_monitors_put_image(all, "large", &image));
+    }
+    CHECK_OK(tp_callback_after_train(&m->cb));
+    tp_callback_free(&all->cb);
+    tp_monitor_free(m);
+    if (!CHECK(page_read(&p, dir))) return;
+    const value *h = get(p.data, "histograms")->item[0];
+    size_t n = 0;
+    const unsigned char *raw = unbase64(get(h, "bins")->text, &n);
+    CHECK_STR(get(h, "name")->text, "weights");
+    CHECK(get(h, "steps")->n == TIMES && get(h, "steps")->item[2]->number == 30 && n == TIMES * 32 * 4);
+    for (int k = 0; k < TIMES; k++) {
+        float bin[32];
+        double count[32] = {0}, low = 1e9, high = -1e9;
+        for (int pass = 0; pass < 2; pass++)
+            for (int i = 0; i < N; i++) {
+                const float v = (float)((i * 37 + k * 11) % 101) / 10 - 5;
+                if (i == 7 || i == 8) continue;
+                if (pass == 0) low = fmin(low, v), high = fmax(high, v);
+                else count[(int)fmin(31, floor((v - low) / (high - low) * 32))]++;
+            }
+        for (int q = 0; q < 32; q++) {
+            const uint32_t bits = (uint32_t)little(raw + 4 * (32 * k + q), 4);
+            memcpy(&bin[q], &bits, sizeof bits);
+        }
+        double off = 0, sum = 0; /* a value at the edge of two bins may be in either */
+        for (int q = 0; q < 32; q++) off += fabs(bin[q] - count[q]), sum += bin[q];
+        CHECK_MSG(off <= 40 && sum == N - 2, "histogram %d: %g differ, %g in all", k, off, sum);
+        CHECK(get(h, "min")->item[k]->number == low && get(h, "max")->item[k]->number == high);
+    }
+    const value *shots = get(get(p.data, "images")->item[0], "shots");
+    CHECK(shots->n == TIMES && get(shots->item[1], "step")->number == 20);
+    const unsigned char *png = unbase64(get(shots->item[2], "png")->item[0]->text, &n);
+    static const unsigned char head[] = {
+        0x89, 'P', 'N', 'G', 13, 10, 26,  10, 0, 0, 0,   13, 'I',
+        'H',  'D', 'R', 0,   0,  0,  100, 0,  0, 0, 200, 8,  0}; /* 600x300 by 3 is 200x100, grey */
+    CHECK(n > 60 && memcmp(png, head, sizeof head) == 0);
+    size_t bytes = (size_t)png[33] << 24 | (size_t)png[34] << 16 | (size_t)png[35] << 8 | png[36];
+    static unsigned char row[200][101];
+    CHECK_OK(tp_inflate(png + 41 + 2, bytes - 6, row, sizeof row)); /* zlib's head of 2 and sum of 4 around it */
+    for (int y = 0; y < 200; y++)
+        for (int z = 0; z < 100; z++) CHECK(row[y][0] == 0 && row[y][1 + z] == (unsigned char)(y + z));
+    page_free(&p);
+}
+
+/* What must be the same on a page of a training that was resumed, and one that was not. */
+static void same_part(const page *a, const page *b, const char *from, const char *to)
+{
+    const char *x = strstr(a->json, from), *y = strstr(b->json, from);
+    const char *xe = x ? strstr(x, to) : NULL, *ye = y ? strstr(y, to) : NULL;
+    if (CHECK(xe && ye))
+        CHECK_MSG(xe - x == ye - y && memcmp(x, y, (size_t)(xe - x)) == 0, "what stands between %s and %s differs",
+                  from, to);
+}
+
+TEST(a_resumed_training_is_one)
+{
+    page p, q;
+    setting s = {in_folder("straight"), 8, 0, false, true, false, TP_UNSET, 0, NULL};
+    CHECK_OK(train(&s));
+    CHECK(page_read(&p, s.dir));
+    setting r = {in_folder("resumed"), 3, 0, false, true, false, TP_UNSET, 0, NULL};
+    CHECK_OK(train(&r));
+    r.epochs = 6;
+    r.resume = true;
+    CHECK_OK(train(&r));
+    r.epochs = 8;
+    CHECK_OK(train(&r));
+    if (!CHECK(page_read(&q, r.dir))) return;
+    check_curves(&q, r.dir);
+    same_part(&p, &q, "\"scalars\":", "\"histograms\":");
+    same_part(&p, &q, "\"histograms\":", "\"images\":");
+    same_part(&p, &q, "\"images\":", "\"trace\":"); /* and the model */
+    CHECK(get(get(q.data, "histograms")->item[0], "steps")->n == 8);
+    const value *shots = get(get(q.data, "images")->item[0], "shots");
+    CHECK(shots->n >= 4 && shots->n <= 8 && get(shots->item[shots->n - 1], "step")->number == 48);
+    page_free(&p);
+    page_free(&q);
+}
+
+TEST(a_page_says_how_a_training_ended)
+{
+    page p;
+    setting s = {in_folder("ended"), 3, 0, false, false, false, TP_UNSET, 0, NULL};
+    stop_at = 8;
+    CHECK_OK(train(&s));
+    stop_at = 0;
+    if (!CHECK(page_read(&p, s.dir))) return;
+    CHECK_STR(get(p.data, "status")->text, "stopped");
+    CHECK_STR(get(p.data, "note")->text, "enough of <it>");
+    CHECK(get(get(p.data, "progress"), "done_steps")->number == 8);
+    page_free(&p);
+    TEST_EXPECT_ERROR("this one fails");
+    fail_at = 3;
+    CHECK_ERR(train(&s), TP_ERR_ARG, "this one fails");
+    fail_at = 0;
+    if (!CHECK(page_read(&p, s.dir))) return;
+    CHECK_STR(get(p.data, "status")->text, "failed");
+    page_free(&p);
+}
+
+/* Of 100,000 values the first, the last, the extremes and a NaN are there, and each that is there is one of them. */
+TEST(long_curves_are_thinned_without_losing_peaks)
+{
+    static curve c;
+    tp_train_state state;
+    tp_monitor_report_desc d;
+    page p;
+    enum { N = 100000 };
+    memset(&state, 0, sizeof state);
+    memset(&d, 0, sizeof d);
+    state.is_chief = true;
+    const char *dir = in_folder("long");
+    CHECK_OK(tp_logger_set_dir(dir, 'd'));
+    tp_monitor *m = tp_monitor_report_(&d);
+    tp_monitors *all = tp_monitors_new(&m, 1);
+    state.monitors = all;
+    all->cb.train = &state;
+    CHECK_OK(tp_callback_setup_graph(&m->cb, &state));
+    CHECK_OK(tp_callback_before_train(&m->cb));
+    for (int i = 0; i < N; i++) {
+        state.global_step = 5000000000 + i; /* beyond 32 bits */
+        const double v = i == 33333 ? 1e6 : i == 66667 ? -1e6 : i == 50001 ? (double)NAN : sin(i * 0.01);
+        CHECK_OK(tp_monitors_put_scalar(all, "wave", v));
+        if (i % 1000 == 0) CHECK_OK(tp_monitors_put_scalar(all, "wave", v)); /* twice in a step: the last one counts */
+    }
+    CHECK_OK(tp_callback_after_train(&m->cb));
+    tp_callback_free(&all->cb);
+    tp_monitor_free(m);
+    if (!CHECK(page_read(&p, dir))) return;
+    curve_of(&c, get(p.data, "runs")->item[0], "wave");
+    CHECK_MSG(c.n > 4000 && c.n <= 10000, "%d points", c.n);
+    bool high = false, low = false, nan = false;
+    for (int i = 0; i < c.n; i++) {
+        const int64_t k = c.step[i] - 5000000000;
+        CHECK(k >= 0 && k < N && (i == 0 || c.step[i] > c.step[i - 1]));
+        high = high || (k == 33333 && c.value[i] > 9e5), low = low || (k == 66667 && c.value[i] < -9e5);
+        nan = nan || (k == 50001 && c.value[i] != c.value[i]);
+        if (k != 33333 && k != 66667 && k != 50001) CHECK(same_bits(c.value[i], sin((double)k * 0.01)));
+    }
+    CHECK(high && low && nan && c.step[0] == 5000000000 && c.step[c.n - 1] == 5000000000 + N - 1);
+    page_free(&p);
+}
+
+/* Several trainings on one page; what is not there is left out, with a word. */
+TEST(other_trainings_lie_beside_it)
+{
+    static curve a, b;
+    page p;
+    setting one = {in_folder("one"), 2, 0, false, false, false, TP_UNSET, 0, NULL};
+    CHECK_OK(train(&one));
+    setting two = {in_folder("two"), 1, 0, false, false, false, TP_UNSET, 0, one.dir};
+    char first[600];
+    snprintf(first, sizeof first, "%s", one.dir);
+    two.other = first;
+    CHECK_OK(train(&two));
+    if (!CHECK(page_read(&p, two.dir) && get(p.data, "runs")->n == 2)) return;
+    CHECK_STR(get(get(p.data, "runs")->item[1], "name")->text, "one");
+    curve_of(&a, get(p.data, "runs")->item[0], odd);
+    curve_of(&b, get(p.data, "runs")->item[1], odd);
+    CHECK(a.n == STEPS && b.n == 2 * STEPS && same_bits(a.value[2], b.value[2]) && b.step[2 * STEPS - 1] == 2 * STEPS);
+    page_free(&p);
+    two.other = "/there is no such directory";
+    CHECK_OK(train(&two));
+    CHECK_HAS(said, "The report leaves out the curves of '/there is no such directory'");
+    CHECK(page_read(&p, two.dir) && get(p.data, "runs")->n == 1);
+    page_free(&p);
+}
+
+/* By default it is written when training begins and ends, and rarely between. */
+static int writings;
+static ino_t last_file;
+static tp_status look(tp_callback *cb)
+{
+    (void)cb;
+    struct stat st;
+    char path[700];
+    snprintf(path, sizeof path, "%s/report.html", tp_logger_dir());
+    if (stat(path, &st) == 0 && st.st_ino != last_file) writings++, last_file = st.st_ino;
+    return TP_OK;
+}
+TEST(it_is_not_written_too_often)
+{
+    tp_train_state state;
+    tp_monitor_report_desc d;
+    for (int often = 0; often < 2; often++) {
+        memset(&state, 0, sizeof state);
+        memset(&d, 0, sizeof d);
+        d.every_secs = often ? (double)TP_ZERO : 0;
+        state.is_chief = true;
+        state.steps_per_epoch = 100;
+        CHECK_OK(tp_logger_set_dir(in_folder("often"), 'd'));
+        tp_monitor *m = tp_monitor_report_(&d);
+        CHECK_OK(tp_callback_setup_graph(&m->cb, &state));
+        writings = 0, last_file = 0;
+        const double begun = tp_time();
+        CHECK_OK(tp_callback_before_train(&m->cb));
+        look(NULL);
+        for (int i = 0; i < 20; i++) {
+            state.local_step = i;
+            state.global_step++;
+            CHECK_OK(tp_callback_trigger_step(&m->cb));
+            look(NULL);
+            CHECK_OK(tp_callback_trigger(&m->cb));
+            look(NULL);
+        }
+        if (often) CHECK_MSG(writings > 20, "%d", writings); /* an inode may come back */
+        else CHECK_MSG(writings <= 1 + (int)(tp_time() - begun), "%d writings", writings);
+        tp_monitor_free(m);
+    }
+}
+
+TEST(misuse_of_the_report)
+{
+    tp_monitor_report_desc d;
+    tp_train_state state;
+    memset(&state, 0, sizeof state);
+    memset(&d, 0, sizeof d);
+    d.every_secs = -1;
+    tp_monitor *m = tp_monitor_report_(&d);
+    CHECK_ERR(tp_callback_status(&m->cb), TP_ERR_ARG, "tp_monitor_report: .every_secs is -1");
+    tp_monitor_free(m);
+    d.every_secs = 0;
+    d.runs[1] = "x";
+    m = tp_monitor_report_(&d);
+    CHECK_ERR(tp_callback_status(&m->cb), TP_ERR_ARG, "tp_monitor_report: .runs[0] is NULL, but others follow it");
+    tp_monitor_free(m);
+    m = tp_monitor_report_(NULL);
+    CHECK_ERR(tp_callback_status(&m->cb), TP_ERR_ARG, "the descriptor is NULL");
+    tp_monitor_free(m);
+    d.runs[1] = NULL;
+    m = tp_monitor_report_(&d); /* freed at once; and after_train without before_train writes nothing */
+    tp_monitor_free(m);
+    CHECK_OK(tp_logger_set_dir(in_folder("misuse"), 'd'));
+    state.is_chief = true;
+    m = tp_monitor_report_(&d);
+    CHECK_OK(tp_callback_setup_graph(&m->cb, &state));
+    CHECK_OK(tp_callback_after_train(&m->cb));
+    CHECK(!exists(tp_logger_dir(), "report.html"));
+    tp_monitor_free(m);
+    tp_set_log(sink, NULL);
+    said[0] = 0;
+    CHECK_OK(tp_logger_set_dir(NULL, 0));
+    m = tp_monitor_report_(&d);
+    CHECK_OK(tp_callback_setup_graph(&m->cb, &state));
+    CHECK_OK(tp_callback_before_train(&m->cb));
+    CHECK_OK(tp_callback_trigger_step(&m->cb));
+    CHECK_OK(tp_callback_after_train(&m->cb));
+    CHECK_HAS(said, "The report is not written: no logger directory was set (tp_logger_set_dir).");
+    tp_monitor_free(m);
+    tp_set_log(NULL, NULL);
+}
+
+/* A page with all kinds of content, by hand, so that each allocation of it can fail. */
+static tp_status by_hand(bool *alive)
+{
+    tp_train_state state;
+    tp_monitor_report_desc d;
+    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    tp_tensor t;
+    tp_summary_value v[2];
+    tp_summary both = {v, 2};
+    const int64_t dim[2] = {2, 4};
+    memset(&state, 0, sizeof state), memset(&d, 0, sizeof d), memset(&t, 0, sizeof t), memset(v, 0, sizeof v);
+    state.is_chief = true;
+    d.every_secs = (double)TP_ZERO;
+    *alive = false;
+    tp_monitor *m = tp_monitor_report_(&d);
+    if (!m) return TP_ERR_NOMEM;
+    tp_monitors *all = tp_monitors_new(&m, 1);
+    tp_status st = all ? tp_callback_setup_graph(&m->cb, &state) : TP_ERR_NOMEM;
+    if (st == TP_OK) {
+        state.monitors = all;
+        all->cb.train = &state;
+        st = tp_callback_before_train(&m->cb);
+        CHECK_OK(st);
+    }
+    tp_tensor_view(&t, TP_F32, tp_make_shape_n(2, dim), x);
+    v[0].tag = "histogram", v[0].kind = TP_SUMMARY_HISTOGRAM, v[0].tensor = &t;
+    v[1].tag = "image", v[1].kind = TP_SUMMARY_IMAGE, v[1].tensor = &t;
+    for (int i = 0; i < 12 && st == TP_OK; i++) {
+        state.global_step = i + 1;
+        st = m->process_summary(m, &both);
+        CHECK_OK(st);
+        if (st == TP_OK && tp_monitors_put_scalar(all, "cost", i) != TP_OK) st = TP_ERR_NOMEM;
+    }
+    if (st == TP_OK) {
+        st = tp_callback_trigger(&m->cb);
+        CHECK_OK(st);
+        CHECK(!m->cb.unsaved);
+        *alive = true;
+    }
+    tp_callback_free(all ? &all->cb : NULL);
+    tp_monitor_free(m);
+    return st;
+}
+
+TEST(without_memory_training_goes_on)
+{
+    page p;
+    bool alive = false;
+    const char *dir = in_folder("memory");
+    CHECK_OK(tp_logger_set_dir(dir, 'd'));
+    tp_set_log(sink, NULL);
+    int survived = 0;
+    for (long n = 1, failed = 1; failed; n += 1 + n / 40) {
+        said[0] = 0;
+        tp_test_fail_after(n);
+        const tp_status st = by_hand(&alive);
+        failed = tp_test_alloc_failed();
+        CHECK(failed || st == TP_OK);
+        CHECK_MSG(st == TP_OK || st == TP_ERR_NOMEM, "allocation %ld: %s", n, tp_last_error());
+        CHECK_MSG(tp_test_live_blocks() == 0, "allocation %ld leaks", n);
+        if (failed && alive) CHECK_HAS(said, "There is no memory for all of the report. Training goes on"), survived++;
+    }
+    tp_test_alloc_reset();
+    tp_set_log(NULL, NULL);
+    CHECK_MSG(survived > 20, "%d", survived);
+    if (!CHECK(page_read(&p, dir))) return;
+    CHECK(get(get(p.data, "histograms")->item[0], "steps")->n == 12);
+    page_free(&p);
+}
+
+/* Something else has the page's name: training goes on, and its end says that the page is not there. */
+TEST(a_page_that_cannot_be_written)
+{
+    page p;
+    char path[700];
+    setting s = {in_folder("refused"), 2, 0, false, false, false, TP_UNSET, (double)TP_ZERO, NULL};
+    CHECK_OK(tp_logger_set_dir(s.dir, 'd'));
+    snprintf(path, sizeof path, "%s/report.html/inside", s.dir);
+    CHECK_OK(tp_make_dirs(path));
+    s.resume = true; /* keeps the directory */
+    TEST_EXPECT_ERROR("The report '");
+    TEST_EXPECT_ERROR("was not written at global_step=12");
+    CHECK_ERR(train(&s), TP_ERR_IO, "was not written at global_step=12");
+    CHECK_HAS(said, "Epoch 2 (global_step 12) finished");
+    CHECK(exists(s.dir, "stats.json"));
+    CHECK(!page_read(&p, s.dir));
+    page_free(&p);
+    const char *once = strstr(said, "The report '");
+    CHECK(once && !strstr(once + 1, "The report '")); /* one line, not one a step */
+}
+
+static int body(void *user)
+{
+    const tp_status st = train((const setting *)user);
+    return st == TP_OK ? 0 : st == TP_ERR_IO ? 5 : 1;
+}
+
+/* Killed at its system calls: the page is absent, or whole. Then the same with a disk that is full from there on. */
+TEST(killed_between_any_two_system_calls)
+{
+    inject_plan plan;
+    inject_result r;
+    page p;
+    setting s = {in_folder("killed"), 2, 2, false, false, true, TP_UNSET, (double)TP_ZERO, NULL};
+    memset(&plan, 0, sizeof plan);
+    memset(&r, 0, sizeof r);
+    if (inject_run(body, &s, &plan, &r) != 0) TEST_SKIP(r.why);
+    CHECK(WIFEXITED(r.status) && WEXITSTATUS(r.status) == 0);
+    const long calls = r.calls, stride = getenv("TP_TEST_WHOLE") ? 1 : calls / 25 + 1;
+    int whole = 0, died = 0, ended = 0;
+    TEST_MAY_ERROR("");
+    for (int full = 0; full < 2; full++)
+        for (long n = 1 + full; n <= calls; n += stride) {
+            char path[700];
+            plan.what = full ? INJECT_FAIL_FROM : INJECT_KILL;
+            plan.kinds = full ? INJECT_WRITE | INJECT_SYNC : 0;
+            plan.error = ENOSPC;
+            plan.n = full ? n / 3 + 1 : n;
+            CHECK(inject_run(body, &s, &plan, &r) == 0);
+            died += WIFSIGNALED(r.status);
+            ended += WIFEXITED(r.status);
+            if (full) CHECK_MSG(WIFEXITED(r.status) && (WEXITSTATUS(r.status) == 5 || !r.fired), "call %ld", n);
+            snprintf(path, sizeof path, "%s/report.html", s.dir);
+            if (!tp_file_exists(path)) continue;
+            CHECK_MSG(page_read(&p, s.dir), "call %ld, %s: the page is not whole", n, r.call);
+            whole += p.data != NULL;
+            page_free(&p);
+        }
+    CHECK_MSG(whole > 10 && died > 10 && ended > 10, "%d, %d, %d", whole, died, ended);
+}
+
+/* The part of a checkpoint that is the report's is input like any other. */
+TEST(a_damaged_state_is_left_out)
+{
+    tp_train_state state;
+    tp_monitor_report_desc d;
+    tp_dict dict;
+    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
+    tp_tensor t;
+    tp_summary_value v[2];
+    tp_summary both = {v, 2};
+    const int64_t dim[2] = {2, 4};
+    memset(&state, 0, sizeof state), memset(&d, 0, sizeof d), memset(&t, 0, sizeof t), memset(v, 0, sizeof v);
+    memset(&dict, 0, sizeof dict);
+    state.is_chief = true;
+    CHECK_OK(tp_logger_set_dir(in_folder("damaged"), 'd'));
+    tp_monitor *m = tp_monitor_report_(&d);
+    CHECK_OK(tp_callback_setup_graph(&m->cb, &state));
+    tp_tensor_view(&t, TP_F32, tp_make_shape_n(2, dim), x);
+    v[0].tag = "histogram", v[0].kind = TP_SUMMARY_HISTOGRAM, v[0].tensor = &t;
+    v[1].tag = "image", v[1].kind = TP_SUMMARY_IMAGE, v[1].tensor = &t;
+    for (int i = 0; i < 3; i++) CHECK_OK(m->process_summary(m, &both));
+    CHECK_OK(tp_callback_save_state(&m->cb, &dict, "p/"));
+    tp_tensor *saved = tp_dict_find(&dict, "p/summaries");
+    if (!CHECK(saved && saved->dtype == TP_U8)) return;
+    const int64_t size = tp_tensor_size(saved);
+    unsigned char *byte = (unsigned char *)saved->data;
+    tp_set_log(sink, NULL);
+    for (int64_t i = 0; i < size; i++) {
+        const unsigned char was = byte[i];
+        byte[i] = (unsigned char)(i % 3 ? was ^ (1 << (i % 8)) : 0xff);
+        said[0] = 0;
+        CHECK_OK(tp_callback_load_state(&m->cb, &dict, "p/"));
+        byte[i] = was;
+    }
+    for (int64_t n = 0; n < size; n += 7) { /* cut off */
+        tp_dict cut;
+        tp_tensor part;
+        memset(&cut, 0, sizeof cut), memset(&part, 0, sizeof part);
+        tp_tensor_view(&part, TP_U8, tp_make_shape_n(1, &n), byte);
+        CHECK_OK(tp_tensor_copy(tp_dict_add(&cut, "p/summaries"), &part));
+        CHECK_OK(tp_callback_load_state(&m->cb, &cut, "p/"));
+        tp_dict_free(&cut);
+    }
+    CHECK_HAS(said, "histograms and images of the report cannot be read");
+    tp_set_log(NULL, NULL);
+    CHECK_OK(tp_callback_load_state(&m->cb, &dict, "p/")); /* and whole it is what it was */
+    tp_dict again;
+    memset(&again, 0, sizeof again);
+    CHECK_OK(tp_callback_save_state(&m->cb, &again, "p/"));
+    const tp_tensor *same = tp_dict_find(&again, "p/summaries");
+    CHECK(same && tp_tensor_size(same) == size && memcmp(same->data, saved->data, (size_t)size) == 0);
+    tp_dict_free(&again);
+    tp_dict_free(&dict);
+    tp_monitor_free(m);
+}
+
+/* The page's script, in node: its drawings, and the numbers under the cursor. */
+TEST(the_page_shows_them)
+{
+    char command[2000], here[600];
+    setting s = {in_folder("shown"), 12, 20, false, false, false, TP_UNSET, 0, NULL};
+    if (system("node --version >/dev/null 2>&1") != 0) TEST_SKIP("there is no node");
+    CHECK_OK(train(&s));
+    snprintf(here, sizeof here, "%s", __FILE__);
+    char *slash = strrchr(here, '/');
+    snprintf(slash ? slash + 1 : here, 40, "report_page.js");
+    for (int width = 320; width <= 640; width += 320) {
+        snprintf(command, sizeof command,
+                 "node '%s' '%s/report.html' '%s/stats.json' --width %d --add '%s/stats.json' >'%s/node' 2>&1", here,
+                 s.dir, s.dir, width, s.dir, s.dir);
+        const int failed = system(command);
+        char *text = NULL;
+        size_t size = 0;
+        snprintf(command, sizeof command, "%s/node", s.dir);
+        CHECK_OK(tp_file_read(command, false, 0, &text, &size));
+        CHECK_MSG(failed == 0 && text && strstr(text, "\nok\n"), "%s", text ? text : "node said nothing");
+        tp_free(text);
+    }
+}
+
+TEST(the_memory_of_these_tests_is_given_back) { tp_arena_free(&json_memory); }
+
+TEST_MAIN()

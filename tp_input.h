@@ -8819,7 +8819,7 @@ TP__HOT static void tp__aug_line_tail(unsigned char *x, float a, const float *of
         x[i] = (unsigned char)(int)v;
     }
 }
-#ifdef TP__SSE2
+#if TP__FAST && defined(TP__SSE2)
 /* Four elements of v as integers; limits as in tp__aug_line_tail, whatever v is. */
 static inline __attribute__((always_inline)) __m128i tp__aug_line_four(__m128i v, __m128 a, const float *offset)
 {
@@ -8830,7 +8830,7 @@ static inline __attribute__((always_inline)) __m128i tp__aug_line_four(__m128i v
 static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_t n)
 {
     int64_t i = 0;
-#ifdef TP__SSE2
+#if TP__FAST && defined(TP__SSE2)
     const __m128 factor = _mm_set1_ps(a);
     const __m128i zero = _mm_setzero_si128();
     for (; i + TP__AUG_PATTERN <= n; i += TP__AUG_PATTERN)
@@ -8846,7 +8846,7 @@ static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_
         }
 #endif
     for (; i < n; i += TP__AUG_PATTERN)
-        tp__aug_line_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : TP__AUG_PATTERN);
+        tp__aug_line_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : (int64_t)TP__AUG_PATTERN);
 }
 /* The same for a = 1 and one whole offset: no more than an addition of bytes. */
 TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
@@ -9256,7 +9256,7 @@ static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step
     if (st != TP_OK) return st;
     const int64_t n = r->x.h * r->x.w * r->x.c;
     for (int64_t i = 0; i < n; i += TP__AUG_NOISE) {
-        const int64_t m = n - i < TP__AUG_NOISE ? n - i : TP__AUG_NOISE;
+        const int64_t m = n - i < TP__AUG_NOISE ? n - i : (int64_t)TP__AUG_NOISE;
         unsigned char *bytes = (unsigned char *)r->x.data + i;
         float *to = r->x.dtype == TP_U8 ? x : (float *)(void *)r->x.data + i;
         tp__random_words(s->a->isa, s->key, (uint64_t)s->index, (uint64_t)i / 2, (m + 1) / 2, words);
@@ -9280,7 +9280,7 @@ static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s
     const int64_t n = r->x.h * r->x.w * r->x.c;
     uint32_t words[TP__AUG_NOISE];
     for (int64_t i = 0; i < n; i += TP__AUG_NOISE) {
-        const int64_t m = n - i < TP__AUG_NOISE ? n - i : TP__AUG_NOISE;
+        const int64_t m = n - i < TP__AUG_NOISE ? n - i : (int64_t)TP__AUG_NOISE;
         tp__random_words(s->a->isa, s->key, (uint64_t)s->index, (uint64_t)i / 4, (m + 3) / 4, words);
         for (int64_t k = 0; k < m; k++) {
             const float u = (float)(words[k] >> 8) * (1.0f / 16777216.0f);

@@ -4286,9 +4286,10 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
  *
  * Waking a thread takes longer than decoding a small image, so it is not done for each datapoint. A caller that has to wait is woken
  * when there is work for it for about TP__CREW_NAP seconds, `want` datapoints, or when it has waited for TP__CREW_STALL seconds.
- * Workers that found no free slot are woken when a quarter of the slots is free. */
+ * Workers that found no free slot are woken when a quarter of the slots is free. The caller takes up to a quarter of the slots from
+ * the line at once, into `given`, and gives back those that it has seen, `seen`, when it comes for the next ones. */
 
-#define TP__CREW_NAP   100e-6
+#define TP__CREW_NAP   500e-6
 #define TP__CREW_STALL 1e-3
 
 typedef struct tp__crew_slot {
@@ -4324,7 +4325,7 @@ typedef struct tp__crew {
     tp_mutex *mutex;
     tp_cond *work, *done; /* for the workers; for the caller */
     tp__crew_slot *slot;
-    tp__crew_ring line, spare;
+    tp__crew_ring line, spare, given, seen;
     int held, busy;  /* busy: workers that have a slot */
     int n_ready;     /* slots in line that are ready */
     int want, taken; /* taken: datapoints since `since`, when the caller began to wait the last time */
@@ -4414,31 +4415,41 @@ static void tp__crew_thread(void *user)
     tp_mutex_unlock(f->mutex);
 }
 
-/* A slot that has served; the mutex is locked, or nobody else is there. */
-static void tp__crew_spare(tp__crew *f, int k)
+/* Slots that have served; the mutex is locked. */
+static void tp__crew_spare(tp__crew *f, tp__crew_ring *of)
 {
-    tp_free(f->slot[k].text);
-    f->slot[k].text = NULL;
-    tp__crew_push(f, &f->spare, k);
+    if (of->n == 0) return;
+    while (of->n) {
+        const int k = tp__crew_pop(f, of);
+        tp_free(f->slot[k].text);
+        f->slot[k].text = NULL;
+        tp__crew_push(f, &f->spare, k);
+    }
     if (4 * (int64_t)f->spare.n >= f->n_slot) tp_cond_signal(f->work);
 }
-/* The first one in line, which is ready; the mutex is locked. */
-static int tp__crew_take(tp__crew *f)
+/* Ready slots from the line to the caller: as many as stand at its head, up to `most`. The mutex is locked. */
+static void tp__crew_give(tp__crew *f, int most)
 {
-    f->n_ready--;
-    f->taken++;
-    return tp__crew_pop(f, &f->line);
+    for (int n = 0; n < most && f->line.n && f->slot[f->line.item[f->line.head]].ready; n++) {
+        tp__crew_push(f, &f->given, tp__crew_pop(f, &f->line));
+        f->n_ready--;
+        f->taken++;
+    }
 }
 
-/* What a slot of a failure says; the slot is spare then, and reading goes on. */
+/* What a slot of a failure says; the flow below is read on then. */
 static tp_status tp__crew_says(tp__crew *f, int k)
 {
     const tp__crew_slot *s = &f->slot[k];
     const tp_status st = s->status;
     if (st < TP_OK) tp_fail(st, "%s", s->text ? s->text : "out of memory, also for the sentence that tells where");
-    if (s->unread) f->ended = false;
-    tp__crew_spare(f, k);
-    tp_cond_signal(f->work);
+    if (s->unread) {
+        tp_mutex_lock(f->mutex);
+        f->ended = false;
+        tp_cond_signal(f->work);
+        tp_mutex_unlock(f->mutex);
+    }
+    tp__crew_push(f, &f->seen, k);
     return st;
 }
 
@@ -4495,39 +4506,41 @@ static bool tp__crew_await(tp__crew *f)
     }
 }
 
-static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
+/* The caller comes for more: TP_OK (given has some), TP_END or TP_STOP. */
+static tp_status tp__crew_more(tp__crew *f)
 {
-    tp__crew *f = (tp__crew *)df->user;
-    if (f->n_worker == 0) return tp__crew_next_here(f, dp);
-    tp_status st = tp__crew_start(f);
-    if (st != TP_OK) return st;
     tp_mutex_lock(f->mutex);
-    if (f->held >= 0) tp__crew_spare(f, f->held);
-    f->held = -1;
+    tp__crew_spare(f, &f->seen);
     if (f->paused) {
         f->paused = false;
         __atomic_store_n(&f->stopping, false, __ATOMIC_RELEASE);
         tp_cond_signal(f->work); /* who has read wakes the next */
     }
-    for (;;) {
-        const bool waited = tp__crew_await(f);
-        if (!waited || f->line.n == 0) {
-            st = waited ? TP_END : TP_STOP;
-            break;
-        }
-        const int k = tp__crew_take(f);
-        if (f->slot[k].status != TP_OK) {
-            st = tp__crew_says(f, k);
-            break;
-        }
-        if (!f->slot[k].drop) {
-            f->held = k;
-            break;
-        }
-        tp__crew_spare(f, k);
-    }
+    const bool waited = tp__crew_await(f);
+    tp__crew_give(f, f->n_slot / 4 + 1);
     tp_mutex_unlock(f->mutex);
-    return st == TP_OK ? tp_datapoint_view(dp, f->fn ? &f->slot[f->held].out : &f->slot[f->held].in) : st;
+    return f->given.n ? TP_OK : waited ? TP_END : TP_STOP;
+}
+
+static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__crew *f = (tp__crew *)df->user;
+    if (f->n_worker == 0) return tp__crew_next_here(f, dp);
+    tp_status st = tp__crew_start(f);
+    if (f->held >= 0) tp__crew_push(f, &f->seen, f->held);
+    f->held = -1;
+    while (st == TP_OK) {
+        if (f->given.n == 0 && (st = tp__crew_more(f)) != TP_OK) break;
+        const int k = tp__crew_pop(f, &f->given);
+        const tp__crew_slot *s = &f->slot[k];
+        if (s->status != TP_OK) return tp__crew_says(f, k);
+        if (!s->drop) {
+            f->held = k;
+            return tp_datapoint_view(dp, f->fn ? &s->out : &s->in);
+        }
+        tp__crew_push(f, &f->seen, k);
+    }
+    return st;
 }
 
 /* Wait until the workers have nothing in their hands. The mutex is locked then. */
@@ -4543,9 +4556,12 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp__crew *f = (tp__crew *)df->user;
     __atomic_store_n(&f->stopping, true, __ATOMIC_RELEASE);
     tp__crew_pause(f);
-    if (f->held >= 0) tp__crew_spare(f, f->held);
-    while (f->line.n) tp__crew_spare(f, tp__crew_take(f));
+    if (f->held >= 0) tp__crew_push(f, &f->seen, f->held);
     f->held = -1;
+    tp__crew_spare(f, &f->seen);
+    tp__crew_spare(f, &f->given);
+    tp__crew_spare(f, &f->line);
+    f->n_ready = 0;
     f->ended = false;
     tp_mutex_unlock(f->mutex);
     f->index = 0;
@@ -4572,18 +4588,15 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         return st == TP_END ? TP_OK : st;
     }
     tp__crew_pause(f);
-    while (*skipped < n && f->line.n) {
-        const int k = tp__crew_take(f);
-        if (f->slot[k].unread) {
-            st = tp__crew_says(f, k);
-            break;
-        }
-        tp__crew_spare(f, k);
+    tp__crew_give(f, f->n_slot);
+    tp_mutex_unlock(f->mutex);
+    while (*skipped < n && f->given.n) {
+        const int k = tp__crew_pop(f, &f->given);
+        if (f->slot[k].unread) return tp__crew_says(f, k);
+        tp__crew_push(f, &f->seen, k);
         ++*skipped;
     }
-    const bool more = st == TP_OK && *skipped < n && !f->ended;
-    tp_mutex_unlock(f->mutex);
-    if (more) {
+    if (*skipped < n && !f->ended) {
         int64_t k = 0;
         st = tp_df_seek(f->df, n - *skipped, &k);
         f->index += k;
@@ -4608,8 +4621,7 @@ static void tp__crew_close(tp_dataflow *df)
         tp_free(f->slot[k].text);
     }
     tp_free(f->slot);
-    tp_free(f->line.item);
-    tp_free(f->spare.item);
+    tp_free(f->line.item); /* all four rings */
     tp_free(f->worker);
     tp_cond_free(f->work);
     tp_cond_free(f->done);
@@ -4648,13 +4660,15 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     f->n_worker = threads;
     f->n_slot = buffers + 1; /* and the one that is held */
     f->slot = (tp__crew_slot *)tp_calloc((size_t)f->n_slot, sizeof *f->slot);
-    f->line.item = (int *)tp_calloc((size_t)f->n_slot, sizeof(int));
-    f->spare.item = (int *)tp_calloc((size_t)f->n_slot, sizeof(int));
+    f->line.item = (int *)tp_calloc((size_t)f->n_slot, 4 * sizeof(int));
     f->worker = (tp__crew_worker *)tp_calloc((size_t)threads + 1, sizeof *f->worker);
     f->mutex = tp_mutex_new();
     f->work = tp_cond_new();
     f->done = tp_cond_new();
-    if (f->slot && f->line.item && f->spare.item && f->worker && f->mutex && f->work && f->done) {
+    if (f->slot && f->line.item && f->worker && f->mutex && f->work && f->done) {
+        f->spare.item = f->line.item + f->n_slot;
+        f->given.item = f->spare.item + f->n_slot;
+        f->seen.item = f->given.item + f->n_slot;
         for (int k = 0; k < f->n_slot; k++) tp__crew_push(f, &f->spare, k);
         return df;
     }

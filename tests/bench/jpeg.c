@@ -10,6 +10,15 @@
 #define TP_IMPLEMENTATION
 #include "tp_input.h"
 #include <stdlib.h>
+#include <sys/resource.h>
+
+/* Processor time of all threads of this process, in seconds. */
+static double processor(void)
+{
+    struct rusage r;
+    getrusage(RUSAGE_SELF, &r);
+    return (double)(r.ru_utime.tv_sec + r.ru_stime.tv_sec) + (double)(r.ru_utime.tv_usec + r.ru_stime.tv_usec) * 1e-6;
+}
 
 static tp_augmentor *augmentors(const char *what)
 {
@@ -37,16 +46,16 @@ static int speed(const char *folder, int threads, double seconds, const char *wh
     tp_dataflow *df = tp_df_repeated(batches(folder, threads, what), -1);
     tp_datapoint dp = {0};
     int64_t n = 0;
-    double start = 0, now = 0;
+    double start = 0, now = 0, busy = 0;
     for (int k = 0; k == 0 || now - start < seconds; k++) {
-        if (k == 8) n = 0, start = tp_time(); /* threads and memory are there */
+        if (k == 8) n = 0, start = tp_time(), busy = processor(); /* threads and memory are there */
         if (tp_df_next(df, &dp) != TP_OK) return fails("a batch");
         n += dp.c[0].shape.dim[0];
         now = tp_time();
         if (k < 8) start = now;
     }
-    printf("{\"pipeline\": \"ours, %s\", \"workers\": %d, \"images_per_s\": %.1f}\n", what, threads,
-           (double)n / (now - start));
+    printf("{\"pipeline\": \"ours, %s\", \"workers\": %d, \"images_per_s\": %.0f, \"cpu_us\": %.2f}\n", what, threads,
+           (double)n / (now - start), (processor() - busy) / (double)n * 1e6);
     tp_datapoint_free(&dp);
     tp_df_free(df);
     return 0;

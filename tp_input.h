@@ -4357,7 +4357,8 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 /* -- a crew: threads that read the flow below, one of them at a time, and map what they have read, all at once ---- >>crew
  *
  * A datapoint has a slot, whose buffers are used again. Free slots wait in `spare`; `line` has the slots that the caller gets next, in
- * order: a slot gets in line when it has been read (ordered) or when it is ready (not ordered). The caller views the slot that it
+ * order: a slot gets in line when it has been read (ordered) or when it is ready (not ordered). `raw` has those that were read and
+ * wait for a worker to map them: one worker reads for several, so that they seldom meet. The caller views the slot that it
  * got last, `held`, until it asks again. `paused`: nobody takes a new slot; when `busy` is 0 then too, the caller may do with all
  * of it what it wants.
  *
@@ -4402,7 +4403,7 @@ typedef struct tp__crew {
     tp_mutex *mutex;
     tp_cond *work, *done; /* for the workers; for the caller */
     tp__crew_slot *slot;
-    tp__crew_ring line, spare, given, seen;
+    tp__crew_ring line, spare, raw, given, seen;
     int held, busy;  /* busy: workers that have a slot */
     int n_ready;     /* slots in line that are ready */
     int want, taken; /* taken: datapoints since `since`, when the caller began to wait the last time */
@@ -4455,39 +4456,71 @@ static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
     return st;
 }
 
+/* A slot is ready, or a worker lays down what it had; the mutex is locked. */
+static void tp__crew_tell(tp__crew *f)
+{
+    if (f->paused || f->ended || f->n_ready >= f->want) tp_cond_signal(f->done);
+}
+static void tp__crew_ready(tp__crew *f, int k)
+{
+    f->slot[k].ready = true;
+    if (!f->ordered) tp__crew_push(f, &f->line, k);
+    f->n_ready++;
+}
+
+/* Read until twice as many slots are raw as there are workers; a lone worker reads one. The mutex is locked, but while reading. */
+static void tp__crew_refill(tp__crew *f)
+{
+    const int most = f->n_worker > 1 ? 2 * f->n_worker : 1;
+    tp_status st = TP_OK;
+    f->reading = true;
+    f->busy++;
+    while (st == TP_OK && !f->quit && !f->paused && f->spare.n && f->raw.n < most) {
+        const int k = tp__crew_pop(f, &f->spare);
+        tp_mutex_unlock(f->mutex);
+        st = tp__crew_read(f, &f->slot[k]);
+        tp_mutex_lock(f->mutex);
+        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* which goes on after a pause */
+        if (st == TP_OK) f->index++;
+        else if (st == TP_END || !none) f->ended = true;
+        if (none) tp__crew_push(f, &f->spare, k);
+        else if (f->ordered) tp__crew_push(f, &f->line, k);
+        if (st == TP_OK && f->fn) {
+            tp__crew_push(f, &f->raw, k);
+            tp_cond_signal(f->work);
+        } else if (!none) {
+            tp__crew_ready(f, k);
+            tp__crew_tell(f);
+        }
+    }
+    f->reading = false;
+    f->busy--;
+    tp__crew_tell(f);
+}
+
 static void tp__crew_thread(void *user)
 {
     const tp__crew_worker *w = (const tp__crew_worker *)user;
     tp__crew *f = w->crew;
     tp__df_stop = &f->stopping;
     tp_mutex_lock(f->mutex);
-    for (;;) {
-        while (!f->quit && (f->paused || f->ended || f->reading || f->spare.n == 0)) tp_cond_wait(f->work, f->mutex);
-        if (f->quit) break;
-        const int k = tp__crew_pop(f, &f->spare);
-        tp__crew_slot *s = &f->slot[k];
-        f->reading = true;
+    while (!f->quit) {
+        const bool can_read = !f->ended && !f->reading && f->spare.n;
+        if (f->paused || (!can_read && f->raw.n == 0)) {
+            tp_cond_wait(f->work, f->mutex);
+            continue;
+        }
+        if (can_read && f->raw.n < f->n_worker) tp__crew_refill(f);
+        if (f->raw.n == 0 || f->paused || f->quit) continue;
+        const int k = tp__crew_pop(f, &f->raw);
+        if (f->raw.n || (can_read && f->spare.n)) tp_cond_signal(f->work);
         f->busy++;
         tp_mutex_unlock(f->mutex);
-        const tp_status st = tp__crew_read(f, s);
+        tp__crew_map(f, &f->slot[k], w->number);
         tp_mutex_lock(f->mutex);
-        f->reading = false;
-        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* which goes on after a pause */
-        if (st == TP_OK) f->index++;
-        else if (st == TP_END || !none) f->ended = true;
-        if (none) tp__crew_push(f, &f->spare, k);
-        else if (f->ordered) tp__crew_push(f, &f->line, k);
-        if (f->spare.n) tp_cond_signal(f->work); /* the next one reads */
-        if (st == TP_OK && f->fn) {
-            tp_mutex_unlock(f->mutex);
-            tp__crew_map(f, s, w->number);
-            tp_mutex_lock(f->mutex);
-        }
-        s->ready = true;
-        if (!none && !f->ordered) tp__crew_push(f, &f->line, k);
-        if (!none) f->n_ready++;
+        tp__crew_ready(f, k);
         f->busy--;
-        if (f->paused || f->ended || f->n_ready >= f->want) tp_cond_signal(f->done);
+        tp__crew_tell(f);
     }
     tp_mutex_unlock(f->mutex);
 }
@@ -4569,7 +4602,8 @@ static bool tp__crew_await(tp__crew *f)
 {
     bool waits = true;
     for (bool first = true;; first = false) {
-        if (f->line.n ? f->slot[f->line.item[f->line.head]].ready : f->ended && f->busy == 0) return true;
+        if (f->line.n ? f->slot[f->line.item[f->line.head]].ready : f->ended && f->busy == 0 && f->raw.n == 0)
+            return true;
         if (!waits) return false;
         if (first) {
             const double now = tp_time(), each = (now - f->since) / (f->taken + 1.0), most = 0.25 * f->n_slot;
@@ -4637,6 +4671,8 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     f->held = -1;
     tp__crew_spare(f, &f->seen);
     tp__crew_spare(f, &f->given);
+    if (!f->ordered) tp__crew_spare(f, &f->raw);
+    f->raw.n = 0; /* ordered: they stand in line */
     tp__crew_spare(f, &f->line);
     f->n_ready = 0;
     f->ended = false;
@@ -4673,6 +4709,16 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         tp__crew_push(f, &f->seen, k);
         ++*skipped;
     }
+    for (; *skipped < n && f->raw.n; ++*skipped) {
+        tp__crew_push(f, &f->seen, tp__crew_pop(f, &f->raw));
+        if (f->ordered) tp__crew_pop(f, &f->line); /* the same one: those before it were ready */
+    }
+    if (*skipped < n && f->line.n) { /* a failure behind them */
+        tp_mutex_lock(f->mutex);
+        tp__crew_give(f, 1);
+        tp_mutex_unlock(f->mutex);
+        return tp__crew_says(f, tp__crew_pop(f, &f->given));
+    }
     if (*skipped < n && !f->ended) {
         int64_t k = 0;
         st = tp_df_seek(f->df, n - *skipped, &k);
@@ -4698,7 +4744,7 @@ static void tp__crew_close(tp_dataflow *df)
         tp_free(f->slot[k].text);
     }
     tp_free(f->slot);
-    tp_free(f->line.item); /* all four rings */
+    tp_free(f->line.item); /* all five rings */
     tp_free(f->worker);
     tp_cond_free(f->work);
     tp_cond_free(f->done);
@@ -4737,7 +4783,7 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     f->n_worker = threads;
     f->n_slot = buffers + 1; /* and the one that is held */
     f->slot = (tp__crew_slot *)tp_calloc((size_t)f->n_slot, sizeof *f->slot);
-    f->line.item = (int *)tp_calloc((size_t)f->n_slot, 4 * sizeof(int));
+    f->line.item = (int *)tp_calloc((size_t)f->n_slot, 5 * sizeof(int));
     f->worker = (tp__crew_worker *)tp_calloc((size_t)threads + 1, sizeof *f->worker);
     f->mutex = tp_mutex_new();
     f->work = tp_cond_new();
@@ -4746,6 +4792,7 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
         f->spare.item = f->line.item + f->n_slot;
         f->given.item = f->spare.item + f->n_slot;
         f->seen.item = f->given.item + f->n_slot;
+        f->raw.item = f->seen.item + f->n_slot;
         for (int k = 0; k < f->n_slot; k++) tp__crew_push(f, &f->spare, k);
         return df;
     }

@@ -78,8 +78,8 @@ TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n);
 TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of); /* all components as views */
 TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of); /* all components owned */
 TP_DEF void tp_datapoint_free(tp_datapoint *dp);
-/* Bytes and text are components too: uint8 (N), N bytes. These make component `index` (the datapoint grows to have it) such a
- * one, with a copy of the data. A text counts its letters, not the NUL behind them. */
+/* Bytes and text are components too: uint8 (N), N bytes. These functions copy bytes, or a text without the NUL behind it, into
+ * component `index`; the datapoint grows if it has fewer components. */
 TP_DEF tp_status tp_datapoint_set_bytes(tp_datapoint *dp, int index, const void *data, size_t n);
 TP_DEF tp_status tp_datapoint_set_text(tp_datapoint *dp, int index, const char *text);
 /* A component of bytes as a text with a NUL behind it, which is not counted; a view becomes a copy, to have room for the NUL.
@@ -89,8 +89,8 @@ TP_DEF const char *tp_datapoint_text(tp_datapoint *dp, int index);
 /* ==== >>dataflow ====================================================================================== */
 
 /* The protocol. To write your own flow, make one with tp_df_new, give it `next` and whatever else it has.
- * Call flows through the functions below, which see to order (restart first, TP_END until the next restart)
- * and to what a flow leaves out. The sentence of a failure ends with the flow and the datapoint that it would have given,
+ * Call flows through the functions below: they restart a flow before its first datapoint, give TP_END until the next restart, and
+ * do in a general way what a flow has no function of its own for. The sentence of a failure ends with the flow and the datapoint that it would have given,
  * [tp_df_map: pass 2, datapoint 17], counted from 0. [dataflow: DataFlow] */
 typedef struct tp_dataflow tp_dataflow;
 struct tp_dataflow {
@@ -121,8 +121,10 @@ TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fm
 /* A flow with `bytes` of zeroed memory as its user, freed with it. NULL: out of memory. */
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 
-/* For flows of your own that wait for something: true once the source whose thread walks this flow is to end. Look at it now and
- * then while you wait, and return TP_STOP: whoever frees the source waits for that. Always false in other threads. */
+/* For flows of your own that wait for something: true when the input source or the parallel flow whose thread walks this flow is
+ * being freed or reset. Look at it now and then while you wait, at least ten times a second, and return TP_STOP when it is true:
+ * whoever frees the source waits until you do. Always false in other threads. In a process of tp_df_multi_process it is false too:
+ * such a process need not heed it, since it is ended. */
 TP_DEF bool tp_df_stopping(void);
 
 /* Measure: walk n datapoints (endlessly repeated) after `warmup` others, log and return datapoints a second.
@@ -131,7 +133,15 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
 
 /* ==== >>sources of data =============================================================================== */
 /* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = true): what has no name comes first and in the order of the
- * fields. See OPTIONS in tp_tensor.h. A seed that is not given is 42. */
+ * fields. See OPTIONS in tp_tensor.h. A seed that is not given is 42.
+ *
+ * Examples:
+ *     df = tp_df_mnist("train");
+ *     df = tp_df_digits("test", .size = 500, .shuffle = TP_NO);
+ *     df = tp_df_from_arrays(images_and_labels, 2);
+ *     df = tp_df_fake(specs, 2, .size = 100);
+ *     df = tp_df_from_generator(my_generator, &my_state, .size = 1000);
+ */
 
 /* The datapoints of an array, copied. [dataflow: DataFromList] */
 typedef struct tp_df_from_list_desc {
@@ -161,8 +171,9 @@ typedef struct tp_df_from_generator_desc {
     tp_at at_;
     tp_generator_fn fn;
     void *user;
-    int64_t size;                /* 0: unknown */
-    int indexed;                 /* TP_YES: fn looks at (pass, index) alone: seeking skips it; needs .size */
+    int64_t size; /* 0: unknown */
+    int indexed; /* TP_YES: what fn gives depends on (pass, index) alone, so that seeking need not call it; needs .size.
+                    Default TP_NO */
     void (*release)(void *user); /* called once, when the flow is freed */
 } tp_df_from_generator_desc;
 TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d);
@@ -215,6 +226,17 @@ typedef struct tp_df_idx_desc {
 TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
 
 /* ==== >>transformations =============================================================================== */
+/* Flows that are made of other flows and own them.
+ *
+ * Examples:
+ *     df = tp_df_cast(df, 0, TP_F32, 1 / 255.0);
+ *     df = tp_df_map_component(df, my_component_fn, 0, .keeps_all = TP_YES);
+ *     df = tp_df_filter(df, my_filter);
+ *     df = tp_df_random_mix((tp_dataflow *const[]){df, other}, 2);
+ *     df = tp_df_cache(df, .shuffle = TP_YES);
+ *     df = tp_df_locally_shuffle(df, 1000);
+ *     df = tp_df_batch(tp_df_repeated(df, -1), 32);
+ */
 
 /* batch_size datapoints stacked along a new first axis. Without remainder an incomplete last batch is
  * dropped. bool stays bool (tensorpack makes it int32). [dataflow: BatchData] */
@@ -254,7 +276,7 @@ typedef struct tp_df_map_component_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_map_component_fn fn;
-    int index;
+    int index; /* which component; 0 is the first */
     void *user;
     tp_tri keeps_all; /* default TP_NO */
     uint64_t seed;
@@ -279,8 +301,9 @@ typedef struct tp_df_fixed_size_desc {
     tp_tri keep_state; /* default TP_YES */
 } tp_df_fixed_size_desc;
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
-/* Shuffles within a buffer; endless. Every shuffle_interval inputs the buffer is shuffled; each input goes in
- * num_reuse times; once full, the front leaves for each that comes. Shuffle k is a function of (seed, k).
+/* Shuffles within a buffer of buffer_size datapoints. A pass of it does not end: df is restarted at the end of each of its passes.
+ * Each datapoint of df goes into the buffer num_reuse times. Once the buffer is full, its front is given for each that goes in.
+ * The buffer is shuffled whenever shuffle_interval more datapoints of df have come; shuffle k is a function of (seed, k).
  * [dataflow: LocallyShuffleData] */
 typedef struct tp_df_locally_shuffle_desc {
     tp_at at_;
@@ -404,7 +427,17 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
  * the next tp_df_next, and end with tp_df_free, which waits until the functions they are in have returned. The flow below, and the
  * functions, run on these threads. Datapoints and failures come in the order, and with the bits, that the flow would give without
  * threads, for any number of them; so seeking and resuming are exact. Built with TP_NO_THREADS they give the same on the
- * caller's thread. */
+ * caller's thread.
+ *
+ * Examples:
+ *     df = tp_df_image_folder("train", .decode = TP_NO);
+ *     df = tp_df_parallel_map(df, tp_map_image, .num_thread = 4, .keeps_all = TP_YES);
+ *     df = tp_df_prefetch(tp_df_batch(df, 64), .num_prefetch = 4);
+ *
+ *     df = tp_df_multi_thread(my_get_df, 4);
+ *
+ *     df = tp_df_multi_process(tp_df_map(df, my_map, .keeps_all = TP_YES), 4);
+ */
 
 /* A thread reads df ahead: the same datapoints. [dataflow: PrefetchData with one worker] */
 typedef struct tp_df_prefetch_desc {
@@ -414,12 +447,12 @@ typedef struct tp_df_prefetch_desc {
 } tp_df_prefetch_desc;
 TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d);
 
-/* tp_df_map on num_thread threads: fn is called for several datapoints at a time, so what user points to must stand that (see
+/* tp_df_map on num_thread threads: fn is called by several threads at a time, so what user points to must allow that (see
  * tp_map_call.thread). df is read by one thread at a time. With the same seed it gives what tp_df_map gives. fn may drop datapoints.
  * [dataflow: MultiThreadMapData]
  * With .ordered = TP_NO they come as they are ready: of each pass exactly the same ones, in an order that nothing fixes. That is
- * tensorpack's strict=True; for its endless strict=False put tp_df_repeated(df, -1) below. Which of them were given before cannot
- * be told again, so seeking warns that it is not exact. */
+ * tensorpack's strict=True; for its endless strict=False put tp_df_repeated(df, -1) below. Nobody
+ * knows later which of them were given first, so seeking is not exact, and warns of that. */
 typedef struct tp_df_parallel_map_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -479,7 +512,27 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d);
 
 /* ==== >>readers ======================================================================================== */
 /* Datasets and file formats. What is read is not trusted: a file that is damaged, cut short or of another kind gives a
- * sentence with its name and the place in it (line and column, record and byte). */
+ * sentence with its name and the place in it (line and column, record and byte).
+ *
+ * Examples:
+ *     df = tp_df_cifar10("train", .dir = "data/cifar10");
+ *
+ *     df = tp_df_npz("svhn.npz", .names = {"X", "y"});
+ *
+ *     static const tp_spec features[] = {TP_SPEC("image", TP_U8, 32, 32, 3), TP_SPEC("label", TP_I64)};
+ *     static const char *const records[] = {"train-0.tfrecord", "train-1.tfrecord"};
+ *     df = tp_df_tfrecord(records, 2, .features = features, .n_features = 2, .shuffle = TP_YES);
+ *
+ *     static const tp_csv_column columns[] = {{.name = "petal length", .count = 2}, {.name = "species", .dtype = TP_I32}};
+ *     df = tp_df_csv("iris.csv", columns, 2);
+ *
+ *     df = tp_df_image_folder("train", .on_error = TP_SKIP);
+ *     df = tp_df_image_list("train.txt", .dir = "images");
+ *
+ *     df = tp_df_text_chars("shakespeare.txt", .sequence_length = 100);
+ *
+ *     df = tp_df_lmdb("train.mdb");
+ */
 
 #define TP_MAX_COMPONENTS 16 /* components of a datapoint that a reader takes by name */
 
@@ -648,7 +701,7 @@ typedef struct tp_df_image_from_file_desc {
     tp_at at_;
     const char *const *files; /* copied */
     int64_t n;
-    int channel;          /* 3 (0): RGB, 1: grey */
+    int channel;          /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;   /* a larger image is an error; 0 = 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
     tp_tri shuffle;       /* default TP_NO */
@@ -661,7 +714,7 @@ TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d);
 typedef struct tp_df_image_folder_desc {
     tp_at at_;
     const char *dir;
-    int channel;          /* 3 (0): RGB, 1: grey */
+    int channel;          /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;   /* 0 = 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
     tp_tri decode;        /* TP_NO: the first component is the path, uint8 (length), for tp_map_image; default TP_YES */
@@ -678,7 +731,7 @@ typedef struct tp_df_image_list_desc {
     tp_at at_;
     const char *list;
     const char *dir;      /* where paths begin that are not absolute; NULL: the current folder */
-    int channel;          /* 3 (0): RGB, 1: grey */
+    int channel;          /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;   /* 0 = 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
     tp_tri decode;        /* TP_NO: the first component is the path, uint8 (length), for tp_map_image; default TP_YES */
@@ -688,9 +741,10 @@ typedef struct tp_df_image_list_desc {
 TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d);
 
 /* A function for tp_df_map and its parallel forms: component 0, a path, becomes the image. The user of the map is a
- * tp_image_options, or NULL. With TP_SKIP a bad file is dropped, with a warning once. */
+ * tp_image_options, or NULL for its defaults. With TP_SKIP a bad file is dropped, with a warning (by tp_log_once: once for each
+ * file, the first 256). */
 typedef struct tp_image_options {
-    int channel;          /* 3 (0): RGB, 1: grey */
+    int channel;          /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;   /* 0 = 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
 } tp_image_options;
@@ -877,7 +931,7 @@ typedef enum tp_edge {
 typedef struct tp_aug_resize_desc {
     tp_at at_;
     int h, w;         /* w 0 = h */
-    int interp;       /* tp_inter */
+    int interp;       /* tp_inter; default LINEAR */
     tp_tri antialias; /* default TP_NO */
 } tp_aug_resize_desc;
 TP_DEF tp_augmentor *tp_aug_resize_(const tp_aug_resize_desc *d);
@@ -885,7 +939,7 @@ TP_DEF tp_augmentor *tp_aug_resize_(const tp_aug_resize_desc *d);
 typedef struct tp_aug_resize_shortest_edge_desc {
     tp_at at_;
     int size;
-    int interp;       /* tp_inter */
+    int interp;       /* tp_inter; default LINEAR */
     tp_tri antialias; /* default TP_NO */
 } tp_aug_resize_shortest_edge_desc;
 TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_edge_desc *d);
@@ -898,7 +952,7 @@ typedef struct tp_aug_random_resize_desc {
     tp_tri pixels;              /* default TP_NO */
     int minimum[2];             /* least width and height in pixels */
     float aspect_ratio_thres;   /* 0 = 0.15; TP_ZERO: the aspect ratio stays, only xrange is drawn */
-    int interp;                 /* tp_inter */
+    int interp;                 /* tp_inter; default LINEAR */
     tp_tri antialias;           /* default TP_NO */
 } tp_aug_random_resize_desc;
 TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d);
@@ -925,7 +979,7 @@ typedef struct tp_aug_google_net_random_crop_and_resize_desc {
     float crop_area_fraction[2]; /* default 0.08 to 1 */
     float aspect_ratio_range[2]; /* default 0.75 to 1.333 */
     int target_shape;            /* 0 = 224 */
-    int interp;                  /* tp_inter */
+    int interp;                  /* tp_inter; default LINEAR */
     tp_tri antialias;            /* default TP_NO */
 } tp_aug_google_net_random_crop_and_resize_desc;
 TP_DEF tp_augmentor *tp_aug_google_net_random_crop_and_resize_(const tp_aug_google_net_random_crop_and_resize_desc *d);
@@ -987,7 +1041,7 @@ typedef struct tp_aug_rotation_desc {
     tp_at at_;
     float max_deg;
     float center_range[2]; /* default 0 to 1 */
-    int interp;            /* tp_inter */
+    int interp;            /* tp_inter; default LINEAR */
     int border;            /* tp_edge; default REPLICATE */
     float step_deg;        /* 0: none */
     float border_value;
@@ -998,7 +1052,7 @@ TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d);
 typedef struct tp_aug_rotation_and_crop_valid_desc {
     tp_at at_;
     float max_deg;
-    int interp;     /* tp_inter */
+    int interp;     /* tp_inter; default LINEAR */
     float step_deg; /* 0: none */
 } tp_aug_rotation_and_crop_valid_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_crop_valid_desc *d);
@@ -1010,7 +1064,7 @@ typedef struct tp_aug_affine_desc {
     float translate_frac[2]; /* default: none */
     float rotate_max_deg;
     float shear; /* most degrees */
-    int interp;  /* tp_inter */
+    int interp;  /* tp_inter; default LINEAR */
     int border;  /* tp_edge; default REPLICATE */
     float border_value;
 } tp_aug_affine_desc;
@@ -1035,7 +1089,7 @@ TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc
 typedef struct tp_aug_contrast_desc {
     tp_at at_;
     float factor_range[2];
-    tp_tri rgb;
+    tp_tri rgb;  /* see above; default: each channel has its own mean */
     tp_tri clip; /* default TP_YES */
 } tp_aug_contrast_desc;
 TP_DEF tp_augmentor *tp_aug_contrast_(const tp_aug_contrast_desc *d);
@@ -1212,7 +1266,7 @@ typedef struct tp_df_load_image_desc {
     tp_augmentor *augmentors; /* one, or a list */
     int index;                /* the component; uint8 (length) */
     tp_tri encoded;           /* TP_YES: it is the contents of an image file, not its path; default TP_NO */
-    int channel;              /* 3 (0): RGB, 1: grey */
+    int channel;              /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;       /* a larger image is an error; 0 = 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is left out, with a warning once */
     int num_thread;       /* 0: the thread that asks */
@@ -1313,8 +1367,14 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
 
 /* Brings datapoints into the runs of a graph. Life of one: made; tp_input_setup with the input signature,
  * once; tp_input_get_tensors for each tower; tp_input_reset_state before training (or before each round of
- * inference); its hooks take part in every run; freed, before the graph. Fields are for reading; to write
- * your own source, tp_calloc one and fill the functions and user. [input_source: InputSource] */
+ * inference); its hooks take part in every run; freed, before the graph. A trainer does all this with the source that its
+ * config names. Fields are for reading; to write your own source, tp_calloc one and fill the functions and user.
+ * [input_source: InputSource]
+ *
+ * Examples:
+ *     source = tp_queue_input(df, .capacity = 100);
+ *     source = tp_feed_input(df, .infinite = TP_NO);
+ */
 typedef struct tp_input_source tp_input_source;
 struct tp_input_source {
     const char *name; /* "QueueInput" */
@@ -1415,7 +1475,7 @@ typedef struct tp_queue_input_desc {
     tp_dataflow *df;
     int capacity;    /* datapoints; 0 = 50; that of .queue counts where there is one */
     tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END, as a closed queue does; default TP_YES */
-    tp_queue *queue;
+    tp_queue *queue; /* NULL: one of its own */
 } tp_queue_input_desc;
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */
@@ -1431,6 +1491,14 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average o
 /* clang-format on */
 
 /* ==== >>more input sources ============================================================================= */
+/* Examples:
+ *     source = tp_batch_queue_input(df, 32);
+ *     source = tp_dataset_input(tp_dataflow_to_dataset(tp_df_repeated(df, -1), types, 2));
+ *     source = tp_staging_input(tp_queue_input(df));
+ *     source = tp_tensor_input(my_tensors, .size = 100);
+ *     source = tp_dummy_constant_input(shapes, 2);
+ *     source = tp_remap_input_source(tp_queue_input(df), names, 2);
+ */
 
 /* A base for a source of your own that needs no feeding by the caller: a feed-free source makes new nodes for each tower that
  * asks, so that it serves any number of them, and may stand in a StagingInput. Set the functions of tp_input_source that it
@@ -1452,7 +1520,7 @@ typedef struct tp_batch_queue_input_desc {
     int batch_size;
     int capacity;    /* samples; 0 = 3000; that of .queue counts where there is one */
     tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END; default TP_YES */
-    tp_queue *queue;
+    tp_queue *queue; /* NULL: one of its own */
 } tp_batch_queue_input_desc;
 TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d);
 
@@ -1551,7 +1619,15 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
  * One end binds, the other connects; either may come first, and either may be started again. There is no encryption and no
  * password: bind in networks that you trust.
  * A datapoint that its receiver got is never lost. One that is under way is, when a process is killed: up to hwm of them wait at
- * each end. */
+ * each end.
+ *
+ * Examples: one program sends, another trains.
+ *     status = tp_df_send_zmq(df, "tcp://192.168.1.5:5555");
+ *
+ *     source = tp_zmq_input("tcp://192.168.1.5:5555");
+ *
+ *     source = tp_queue_input(tp_df_remote_zmq("ipc://@train"));
+ */
 
 /* Each tower of each run takes the next message that arrives, received in the running thread: tensorpack's ZMQInput, and it
  * receives from tensorpack's send_dataflow_zmq(format='zmq_ops') and from tp_df_send_zmq. The socket opens in setup, where a
@@ -1588,9 +1664,10 @@ TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d);
 TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address);
 
 /* Sends the datapoints of df to an address, pass after pass, and returns when all n are sent (TP_OK), *stop is not 0 (TP_STOP),
- * or something failed. Sent is what the system has taken: where a receiver by ipc:// has no room when its sender returns, it loses
- * what it had not read yet (libzmq drops it), so that its hwm should be n at least; by tcp:// nothing is lost. It waits while the receivers are busy or not there yet; several senders may share a receiver, and several
- * receivers share what one sender sends. Any dtypes; df stays yours, and belongs to this call until it returns. The log says
+ * or something failed. A datapoint counts as sent when the system has taken it. By tcp:// nothing of that is lost. By ipc:// a receiver loses what it has
+ * not read when the sender returns and the receiver's own queue is full (libzmq drops it): its hwm should be n at least. The call waits
+ * while the receivers are busy or not there yet. Several senders may share a receiver, and several receivers share what one sender
+ * sends. Any dtypes; df stays yours, and belongs to this call until it returns. The log says
  * where it sends. [dataflow: send_dataflow_zmq] */
 typedef struct tp_df_send_zmq_desc {
     tp_at at_;
@@ -1600,8 +1677,8 @@ typedef struct tp_df_send_zmq_desc {
     tp_tri bind;     /* TP_YES: it binds; default TP_NO, it connects */
     int64_t n;       /* datapoints; 0: for ever */
     const int *stop; /* looked at all the time; set it from another thread or a signal's handler. NULL: none */
-    int64_t
-        linger_ms; /* after the last one: wait so long until the receivers have what waits here; 0 = 10000; TP_NONE: do not */
+    /* After the last one it waits so long until the receivers have what waits here. 0 = 10000; TP_NONE: it does not wait */
+    int64_t linger_ms;
 } tp_df_send_zmq_desc;
 TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d);
 
@@ -4280,15 +4357,17 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 /* -- a crew: threads that read the flow below, one of them at a time, and map what they have read, all at once ---- >>crew
  *
  * A datapoint has a slot, whose buffers are used again. Free slots wait in `spare`; `line` has the slots that the caller gets next, in
- * order: a slot gets in line when it has been read (ordered) or when it is ready (not ordered). The caller views the slot that it
+ * order: a slot gets in line when it has been read (ordered) or when it is ready (not ordered). `raw` has those that were read and
+ * wait for a worker to map them: one worker reads for several, so that they seldom meet. The caller views the slot that it
  * got last, `held`, until it asks again. `paused`: nobody takes a new slot; when `busy` is 0 then too, the caller may do with all
  * of it what it wants.
  *
  * Waking a thread takes longer than decoding a small image, so it is not done for each datapoint. A caller that has to wait is woken
  * when there is work for it for about TP__CREW_NAP seconds, `want` datapoints, or when it has waited for TP__CREW_STALL seconds.
- * Workers that found no free slot are woken when a quarter of the slots is free. */
+ * Workers that found no free slot are woken when a quarter of the slots is free. The caller takes up to a quarter of the slots from
+ * the line at once, into `given`, and gives back those that it has seen, `seen`, when it comes for the next ones. */
 
-#define TP__CREW_NAP   100e-6
+#define TP__CREW_NAP   500e-6
 #define TP__CREW_STALL 1e-3
 
 typedef struct tp__crew_slot {
@@ -4324,7 +4403,7 @@ typedef struct tp__crew {
     tp_mutex *mutex;
     tp_cond *work, *done; /* for the workers; for the caller */
     tp__crew_slot *slot;
-    tp__crew_ring line, spare;
+    tp__crew_ring line, spare, raw, given, seen;
     int held, busy;  /* busy: workers that have a slot */
     int n_ready;     /* slots in line that are ready */
     int want, taken; /* taken: datapoints since `since`, when the caller began to wait the last time */
@@ -4377,68 +4456,110 @@ static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
     return st;
 }
 
+/* A slot is ready, or a worker lays down what it had; the mutex is locked. */
+static void tp__crew_tell(tp__crew *f)
+{
+    if (f->paused || f->ended || f->n_ready >= f->want) tp_cond_signal(f->done);
+}
+static void tp__crew_ready(tp__crew *f, int k)
+{
+    f->slot[k].ready = true;
+    if (!f->ordered) tp__crew_push(f, &f->line, k);
+    f->n_ready++;
+}
+
+/* Read until twice as many slots are raw as there are workers; a lone worker reads one. The mutex is locked, but while reading. */
+static void tp__crew_refill(tp__crew *f)
+{
+    const int most = f->n_worker > 1 ? 2 * f->n_worker : 1;
+    tp_status st = TP_OK;
+    f->reading = true;
+    f->busy++;
+    while (st == TP_OK && !f->quit && !f->paused && f->spare.n && f->raw.n < most) {
+        const int k = tp__crew_pop(f, &f->spare);
+        tp_mutex_unlock(f->mutex);
+        st = tp__crew_read(f, &f->slot[k]);
+        tp_mutex_lock(f->mutex);
+        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* which goes on after a pause */
+        if (st == TP_OK) f->index++;
+        else if (st == TP_END || !none) f->ended = true;
+        if (none) tp__crew_push(f, &f->spare, k);
+        else if (f->ordered) tp__crew_push(f, &f->line, k);
+        if (st == TP_OK && f->fn) {
+            tp__crew_push(f, &f->raw, k);
+            tp_cond_signal(f->work);
+        } else if (!none) {
+            tp__crew_ready(f, k);
+            tp__crew_tell(f);
+        }
+    }
+    f->reading = false;
+    f->busy--;
+    tp__crew_tell(f);
+}
+
 static void tp__crew_thread(void *user)
 {
     const tp__crew_worker *w = (const tp__crew_worker *)user;
     tp__crew *f = w->crew;
     tp__df_stop = &f->stopping;
     tp_mutex_lock(f->mutex);
-    for (;;) {
-        while (!f->quit && (f->paused || f->ended || f->reading || f->spare.n == 0)) tp_cond_wait(f->work, f->mutex);
-        if (f->quit) break;
-        const int k = tp__crew_pop(f, &f->spare);
-        tp__crew_slot *s = &f->slot[k];
-        f->reading = true;
+    while (!f->quit) {
+        const bool can_read = !f->ended && !f->reading && f->spare.n;
+        if (f->paused || (!can_read && f->raw.n == 0)) {
+            tp_cond_wait(f->work, f->mutex);
+            continue;
+        }
+        if (can_read && f->raw.n < f->n_worker) tp__crew_refill(f);
+        if (f->raw.n == 0 || f->paused || f->quit) continue;
+        const int k = tp__crew_pop(f, &f->raw);
+        if (f->raw.n || (can_read && f->spare.n)) tp_cond_signal(f->work);
         f->busy++;
         tp_mutex_unlock(f->mutex);
-        const tp_status st = tp__crew_read(f, s);
+        tp__crew_map(f, &f->slot[k], w->number);
         tp_mutex_lock(f->mutex);
-        f->reading = false;
-        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* which goes on after a pause */
-        if (st == TP_OK) f->index++;
-        else if (st == TP_END || !none) f->ended = true;
-        if (none) tp__crew_push(f, &f->spare, k);
-        else if (f->ordered) tp__crew_push(f, &f->line, k);
-        if (f->spare.n) tp_cond_signal(f->work); /* the next one reads */
-        if (st == TP_OK && f->fn) {
-            tp_mutex_unlock(f->mutex);
-            tp__crew_map(f, s, w->number);
-            tp_mutex_lock(f->mutex);
-        }
-        s->ready = true;
-        if (!none && !f->ordered) tp__crew_push(f, &f->line, k);
-        if (!none) f->n_ready++;
+        tp__crew_ready(f, k);
         f->busy--;
-        if (f->paused || f->ended || f->n_ready >= f->want) tp_cond_signal(f->done);
+        tp__crew_tell(f);
     }
     tp_mutex_unlock(f->mutex);
 }
 
-/* A slot that has served; the mutex is locked, or nobody else is there. */
-static void tp__crew_spare(tp__crew *f, int k)
+/* Slots that have served; the mutex is locked. */
+static void tp__crew_spare(tp__crew *f, tp__crew_ring *of)
 {
-    tp_free(f->slot[k].text);
-    f->slot[k].text = NULL;
-    tp__crew_push(f, &f->spare, k);
+    if (of->n == 0) return;
+    while (of->n) {
+        const int k = tp__crew_pop(f, of);
+        tp_free(f->slot[k].text);
+        f->slot[k].text = NULL;
+        tp__crew_push(f, &f->spare, k);
+    }
     if (4 * (int64_t)f->spare.n >= f->n_slot) tp_cond_signal(f->work);
 }
-/* The first one in line, which is ready; the mutex is locked. */
-static int tp__crew_take(tp__crew *f)
+/* Ready slots from the line to the caller: as many as stand at its head, up to `most`. The mutex is locked. */
+static void tp__crew_give(tp__crew *f, int most)
 {
-    f->n_ready--;
-    f->taken++;
-    return tp__crew_pop(f, &f->line);
+    for (int n = 0; n < most && f->line.n && f->slot[f->line.item[f->line.head]].ready; n++) {
+        tp__crew_push(f, &f->given, tp__crew_pop(f, &f->line));
+        f->n_ready--;
+        f->taken++;
+    }
 }
 
-/* What a slot of a failure says; the slot is spare then, and reading goes on. */
+/* What a slot of a failure says; the flow below is read on then. */
 static tp_status tp__crew_says(tp__crew *f, int k)
 {
     const tp__crew_slot *s = &f->slot[k];
     const tp_status st = s->status;
     if (st < TP_OK) tp_fail(st, "%s", s->text ? s->text : "out of memory, also for the sentence that tells where");
-    if (s->unread) f->ended = false;
-    tp__crew_spare(f, k);
-    tp_cond_signal(f->work);
+    if (s->unread) {
+        tp_mutex_lock(f->mutex);
+        f->ended = false;
+        tp_cond_signal(f->work);
+        tp_mutex_unlock(f->mutex);
+    }
+    tp__crew_push(f, &f->seen, k);
     return st;
 }
 
@@ -4481,7 +4602,8 @@ static bool tp__crew_await(tp__crew *f)
 {
     bool waits = true;
     for (bool first = true;; first = false) {
-        if (f->line.n ? f->slot[f->line.item[f->line.head]].ready : f->ended && f->busy == 0) return true;
+        if (f->line.n ? f->slot[f->line.item[f->line.head]].ready : f->ended && f->busy == 0 && f->raw.n == 0)
+            return true;
         if (!waits) return false;
         if (first) {
             const double now = tp_time(), each = (now - f->since) / (f->taken + 1.0), most = 0.25 * f->n_slot;
@@ -4495,39 +4617,41 @@ static bool tp__crew_await(tp__crew *f)
     }
 }
 
-static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
+/* The caller comes for more: TP_OK (given has some), TP_END or TP_STOP. */
+static tp_status tp__crew_more(tp__crew *f)
 {
-    tp__crew *f = (tp__crew *)df->user;
-    if (f->n_worker == 0) return tp__crew_next_here(f, dp);
-    tp_status st = tp__crew_start(f);
-    if (st != TP_OK) return st;
     tp_mutex_lock(f->mutex);
-    if (f->held >= 0) tp__crew_spare(f, f->held);
-    f->held = -1;
+    tp__crew_spare(f, &f->seen);
     if (f->paused) {
         f->paused = false;
         __atomic_store_n(&f->stopping, false, __ATOMIC_RELEASE);
         tp_cond_signal(f->work); /* who has read wakes the next */
     }
-    for (;;) {
-        const bool waited = tp__crew_await(f);
-        if (!waited || f->line.n == 0) {
-            st = waited ? TP_END : TP_STOP;
-            break;
-        }
-        const int k = tp__crew_take(f);
-        if (f->slot[k].status != TP_OK) {
-            st = tp__crew_says(f, k);
-            break;
-        }
-        if (!f->slot[k].drop) {
-            f->held = k;
-            break;
-        }
-        tp__crew_spare(f, k);
-    }
+    const bool waited = tp__crew_await(f);
+    tp__crew_give(f, f->n_slot / 4 + 1);
     tp_mutex_unlock(f->mutex);
-    return st == TP_OK ? tp_datapoint_view(dp, f->fn ? &f->slot[f->held].out : &f->slot[f->held].in) : st;
+    return f->given.n ? TP_OK : waited ? TP_END : TP_STOP;
+}
+
+static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
+{
+    tp__crew *f = (tp__crew *)df->user;
+    if (f->n_worker == 0) return tp__crew_next_here(f, dp);
+    tp_status st = tp__crew_start(f);
+    if (f->held >= 0) tp__crew_push(f, &f->seen, f->held);
+    f->held = -1;
+    while (st == TP_OK) {
+        if (f->given.n == 0 && (st = tp__crew_more(f)) != TP_OK) break;
+        const int k = tp__crew_pop(f, &f->given);
+        const tp__crew_slot *s = &f->slot[k];
+        if (s->status != TP_OK) return tp__crew_says(f, k);
+        if (!s->drop) {
+            f->held = k;
+            return tp_datapoint_view(dp, f->fn ? &s->out : &s->in);
+        }
+        tp__crew_push(f, &f->seen, k);
+    }
+    return st;
 }
 
 /* Wait until the workers have nothing in their hands. The mutex is locked then. */
@@ -4543,9 +4667,14 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp__crew *f = (tp__crew *)df->user;
     __atomic_store_n(&f->stopping, true, __ATOMIC_RELEASE);
     tp__crew_pause(f);
-    if (f->held >= 0) tp__crew_spare(f, f->held);
-    while (f->line.n) tp__crew_spare(f, tp__crew_take(f));
+    if (f->held >= 0) tp__crew_push(f, &f->seen, f->held);
     f->held = -1;
+    tp__crew_spare(f, &f->seen);
+    tp__crew_spare(f, &f->given);
+    if (!f->ordered) tp__crew_spare(f, &f->raw);
+    f->raw.n = 0; /* ordered: they stand in line */
+    tp__crew_spare(f, &f->line);
+    f->n_ready = 0;
     f->ended = false;
     tp_mutex_unlock(f->mutex);
     f->index = 0;
@@ -4572,18 +4701,25 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         return st == TP_END ? TP_OK : st;
     }
     tp__crew_pause(f);
-    while (*skipped < n && f->line.n) {
-        const int k = tp__crew_take(f);
-        if (f->slot[k].unread) {
-            st = tp__crew_says(f, k);
-            break;
-        }
-        tp__crew_spare(f, k);
+    tp__crew_give(f, f->n_slot);
+    tp_mutex_unlock(f->mutex);
+    while (*skipped < n && f->given.n) {
+        const int k = tp__crew_pop(f, &f->given);
+        if (f->slot[k].unread) return tp__crew_says(f, k);
+        tp__crew_push(f, &f->seen, k);
         ++*skipped;
     }
-    const bool more = st == TP_OK && *skipped < n && !f->ended;
-    tp_mutex_unlock(f->mutex);
-    if (more) {
+    for (; *skipped < n && f->raw.n; ++*skipped) {
+        tp__crew_push(f, &f->seen, tp__crew_pop(f, &f->raw));
+        if (f->ordered) tp__crew_pop(f, &f->line); /* the same one: those before it were ready */
+    }
+    if (*skipped < n && f->line.n) { /* a failure behind them */
+        tp_mutex_lock(f->mutex);
+        tp__crew_give(f, 1);
+        tp_mutex_unlock(f->mutex);
+        return tp__crew_says(f, tp__crew_pop(f, &f->given));
+    }
+    if (*skipped < n && !f->ended) {
         int64_t k = 0;
         st = tp_df_seek(f->df, n - *skipped, &k);
         f->index += k;
@@ -4608,8 +4744,7 @@ static void tp__crew_close(tp_dataflow *df)
         tp_free(f->slot[k].text);
     }
     tp_free(f->slot);
-    tp_free(f->line.item);
-    tp_free(f->spare.item);
+    tp_free(f->line.item); /* all five rings */
     tp_free(f->worker);
     tp_cond_free(f->work);
     tp_cond_free(f->done);
@@ -4648,13 +4783,16 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     f->n_worker = threads;
     f->n_slot = buffers + 1; /* and the one that is held */
     f->slot = (tp__crew_slot *)tp_calloc((size_t)f->n_slot, sizeof *f->slot);
-    f->line.item = (int *)tp_calloc((size_t)f->n_slot, sizeof(int));
-    f->spare.item = (int *)tp_calloc((size_t)f->n_slot, sizeof(int));
+    f->line.item = (int *)tp_calloc((size_t)f->n_slot, 5 * sizeof(int));
     f->worker = (tp__crew_worker *)tp_calloc((size_t)threads + 1, sizeof *f->worker);
     f->mutex = tp_mutex_new();
     f->work = tp_cond_new();
     f->done = tp_cond_new();
-    if (f->slot && f->line.item && f->spare.item && f->worker && f->mutex && f->work && f->done) {
+    if (f->slot && f->line.item && f->worker && f->mutex && f->work && f->done) {
+        f->spare.item = f->line.item + f->n_slot;
+        f->given.item = f->spare.item + f->n_slot;
+        f->seen.item = f->given.item + f->n_slot;
+        f->raw.item = f->seen.item + f->n_slot;
         for (int k = 0; k < f->n_slot; k++) tp__crew_push(f, &f->spare, k);
         return df;
     }
@@ -8819,7 +8957,7 @@ TP__HOT static void tp__aug_line_tail(unsigned char *x, float a, const float *of
         x[i] = (unsigned char)(int)v;
     }
 }
-#ifdef TP__SSE2
+#if TP__FAST && defined(TP__SSE2)
 /* Four elements of v as integers; limits as in tp__aug_line_tail, whatever v is. */
 static inline __attribute__((always_inline)) __m128i tp__aug_line_four(__m128i v, __m128 a, const float *offset)
 {
@@ -8830,7 +8968,7 @@ static inline __attribute__((always_inline)) __m128i tp__aug_line_four(__m128i v
 static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_t n)
 {
     int64_t i = 0;
-#ifdef TP__SSE2
+#if TP__FAST && defined(TP__SSE2)
     const __m128 factor = _mm_set1_ps(a);
     const __m128i zero = _mm_setzero_si128();
     for (; i + TP__AUG_PATTERN <= n; i += TP__AUG_PATTERN)
@@ -8846,7 +8984,7 @@ static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_
         }
 #endif
     for (; i < n; i += TP__AUG_PATTERN)
-        tp__aug_line_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : TP__AUG_PATTERN);
+        tp__aug_line_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : (int64_t)TP__AUG_PATTERN);
 }
 /* The same for a = 1 and one whole offset: no more than an addition of bytes. */
 TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
@@ -9256,7 +9394,7 @@ static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step
     if (st != TP_OK) return st;
     const int64_t n = r->x.h * r->x.w * r->x.c;
     for (int64_t i = 0; i < n; i += TP__AUG_NOISE) {
-        const int64_t m = n - i < TP__AUG_NOISE ? n - i : TP__AUG_NOISE;
+        const int64_t m = n - i < TP__AUG_NOISE ? n - i : (int64_t)TP__AUG_NOISE;
         unsigned char *bytes = (unsigned char *)r->x.data + i;
         float *to = r->x.dtype == TP_U8 ? x : (float *)(void *)r->x.data + i;
         tp__random_words(s->a->isa, s->key, (uint64_t)s->index, (uint64_t)i / 2, (m + 1) / 2, words);
@@ -9280,7 +9418,7 @@ static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s
     const int64_t n = r->x.h * r->x.w * r->x.c;
     uint32_t words[TP__AUG_NOISE];
     for (int64_t i = 0; i < n; i += TP__AUG_NOISE) {
-        const int64_t m = n - i < TP__AUG_NOISE ? n - i : TP__AUG_NOISE;
+        const int64_t m = n - i < TP__AUG_NOISE ? n - i : (int64_t)TP__AUG_NOISE;
         tp__random_words(s->a->isa, s->key, (uint64_t)s->index, (uint64_t)i / 4, (m + 3) / 4, words);
         for (int64_t k = 0; k < m; k++) {
             const float u = (float)(words[k] >> 8) * (1.0f / 16777216.0f);

@@ -1,17 +1,22 @@
 #!/usr/bin/env bash
-# tests/features.tsv: every file it names exists and uses the C name as a whole word, and no feature stands there twice.
+# tests/features.tsv: every file it names exists and uses the C name as a whole word, and no feature stands there twice. A feature of
+# several parts has a C name for each, with blanks between them.
 set -eu
 cd "$(dirname "$0")/.."
 bad=0
 while IFS=$'\t' read -r area name cname files; do
     case "$area" in '#'*) continue ;; esac
     [ -n "$files" ] || { echo "features.tsv: '$name' has no file"; bad=1; }
-    for f in $files; do
+    for n in $cname; do # each name is used by one of the files at least, where there are several
         # a name with a prefix (TP_KEY_) or a function with its keyword macro (tp_cb_x, tp_cb_x_) counts as use
-        case "$cname" in *_) end="" ;; *) end='_?([^A-Za-z0-9_]|$)' ;; esac
-        if [ ! -f "$f" ] || ! grep -qE "(^|[^A-Za-z0-9_])$cname$end" "$f"; then
-            echo "features.tsv: '$name': $f does not use $cname"; bad=1
-        fi
+        case "$n" in *_) end="" ;; *) end='_?([^A-Za-z0-9_]|$)' ;; esac
+        used=""
+        for f in $files; do
+            if [ ! -f "$f" ]; then echo "features.tsv: '$name': there is no $f"; bad=1
+            elif grep -qE "(^|[^A-Za-z0-9_])$n$end" "$f"; then used=1
+            elif [ "$n" = "$cname" ]; then echo "features.tsv: '$name': $f does not use $n"; bad=1; fi
+        done
+        [ -n "$used" ] || { echo "features.tsv: '$name': nobody uses $n"; bad=1; }
     done
 done <tests/features.tsv
 twice=$(cut -f1,2 tests/features.tsv | sort | uniq -d)

@@ -42,6 +42,34 @@ for h in tp_*.h; do
     grep -q main "$dir/doc_${h%.h}.c" || { echo "$h has no complete program"; exit 1; }
     gcc -std=c11 -O0 -Wall -Wextra $implemented -I. "$dir/doc_${h%.h}.c" "$dir/library.o" -o "$dir/doc_${h%.h}" -lm -lpthread
 done
+# the examples of tp_input.h's sections compile as they stand: from "Examples:" to the end of the comment, a function each
+{
+    cat <<'C'
+#include "tp_input.h"
+void use(const tp_dataflow *df, const tp_input_source *source, tp_status status);
+extern const tp_tensor images_and_labels[2];
+extern const tp_spec specs[2];
+extern const tp_dtype types[2];
+extern const tp_shape shapes[2];
+extern const char *const names[2];
+extern int my_state;
+tp_status my_generator(void *user, int64_t pass, int64_t index, tp_datapoint *dp);
+tp_status my_map(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
+tp_status my_component_fn(const tp_tensor *in, tp_tensor *out, tp_map_call *call);
+bool my_filter(const tp_datapoint *dp, const tp_map_call *call);
+tp_dataflow *my_get_df(void *user, int i);
+tp_status my_tensors(tp_graph *g, int tower, tp_node **in, int n, void *user);
+void examples(tp_dataflow *df, tp_dataflow *other, tp_input_source *source, tp_status status);
+void examples(tp_dataflow *df, tp_dataflow *other, tp_input_source *source, tp_status status)
+{
+    (void)other;
+C
+    awk '/STOP HERE/ {exit} on && /\*\// {on = 0; print "use(df, source, status); }"; next} on {sub(/^ \* ?/, ""); print}
+        /Examples:/ {on = 1; print "{"}' tp_input.h
+    echo '}'
+} >"$dir/examples.c"
+[ "$(grep -c 'tp_[a-z_]*(' "$dir/examples.c")" -gt 30 ]
+gcc -std=c11 -Wall -Wextra -fsyntax-only -I. "$dir/examples.c"
 # the README's trainer, as shown, in a folder with the headers alone
 mkdir -p "$dir/vendored"
 cp tp_*.h "$dir/vendored/"

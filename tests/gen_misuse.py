@@ -276,6 +276,7 @@ FIELDS = {
     "tp_df_augment_image_desc": "d.df = dataflow_given(), d.augmentors = augmentor_given()",
     "tp_df_augment_coordinates_desc": "d.df = dataflow_given(), d.augmentors = augmentor_given()",
     "tp_df_augment_images_desc": "d.df = dataflow_given(), d.augmentors = augmentor_given()",
+    "tp_df_load_image_desc": "d.df = dataflow_given(), d.augmentors = augmentor_given()",
     "tp_conv2d_desc": 'd.name = "layer", d.filters = 2, d.kernel_size = 1',
     "tp_fully_connected_desc": 'd.name = "layer", d.units = 2',
     "tp_pooling_desc": 'd.name = "layer", d.pool_size = 2', "tp_max_pooling_desc": 'd.name = "layer", d.pool_size = 2',

@@ -7086,6 +7086,17 @@ static void call_tp_df_augment_images_(int which)
 }
 static const char *const cases_tp_df_augment_images_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
+static void call_tp_df_load_image_(int which)
+{
+    (void)which;
+    tp_df_load_image_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.augmentors = augmentor_given();
+    const tp_df_load_image_desc *d_ = which == 1 ? NULL : &desc;
+    got_dataflow(tp_df_load_image_(d_));
+}
+static const char *const cases_tp_df_load_image_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
 static void call_tp_idx_load(int which)
 {
     (void)which;
@@ -9465,6 +9476,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_df_augment_image_", call_tp_df_augment_image_, cases_tp_df_augment_image_},
     {"tp_df_augment_coordinates_", call_tp_df_augment_coordinates_, cases_tp_df_augment_coordinates_},
     {"tp_df_augment_images_", call_tp_df_augment_images_, cases_tp_df_augment_images_},
+    {"tp_df_load_image_", call_tp_df_load_image_, cases_tp_df_load_image_},
     {"tp_idx_load", call_tp_idx_load, cases_tp_idx_load},
     {"tp_idx_parse", call_tp_idx_parse, cases_tp_idx_parse},
     {"tp_input_setup", call_tp_input_setup, cases_tp_input_setup},

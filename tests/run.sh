@@ -178,6 +178,7 @@ configuration clang-c99 "$tests" "clang -std=c99 -O2"
 quick # gcc-c11 runs the long forms
 configuration tsan "test_tensor test_engine test_input test_parallel test_train test_graph test_predict test_devices test_towers" \
     "gcc -std=gnu11 -O1 -g1 -fsanitize=thread"
+run_with "env TSAN_OPTIONS=die_after_fork=0:atexit_sleep_ms=0" # processes that are forked by a thread begin threads, and end at once
 quick
 configuration g++-17 "test_ops test_graph test_places test_train test_amx" "g++ -x c++ -std=c++17 -O1"
 configuration g++-20 test_named "g++ -x c++ -std=c++20 -O0"

@@ -54,7 +54,7 @@ static tp_dataflow *flow(int threads)
     df = tp_df_fixed_size(tp_df_locally_shuffle(df, .buffer_size = 20),
                           SAMPLES); /* each pass goes on where the last ended */
     df = tp_df_parallel_map(df, distort, .num_thread = threads, .buffer_size = 16);
-    df = tp_df_augment_image(df, aug);
+    df = tp_df_augment_image(df, aug, .num_thread = threads);
     return tp_df_prefetch(tp_df_batch(df, BATCH), .num_prefetch = 3);
 }
 

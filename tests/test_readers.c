@@ -1183,18 +1183,34 @@ TEST(bad_image_files_are_skipped_and_each_is_named_once)
     CHECK_OK(tp_df_next(df, &dp));
     CHECK_ERR(tp_df_next(df, &dp), TP_ERR_FORMAT, "b_cut.jpg is a damaged JPEG: it is cut short");
     tp_df_free(df);
-    /* by the map function: dropped, named once */
-    n_warnings = 0;
-    const tp_image_options options = {0, 0, TP_SKIP};
-    df = tp_df_map(tp_df_image_folder(root, .decode = TP_NO), tp_map_image, (void *)(uintptr_t)&options);
-    for (int pass = 0; pass < 2; pass++) {
-        int good = 0;
-        CHECK_OK(tp_df_restart(df, pass));
-        while (tp_df_next(df, &dp) == TP_OK) good++;
-        CHECK(good == 2);
+    /* and each of them, alone */
+    static const char *const file[] = {"b_cut.jpg",  "c_broken.jpg",     "d_empty.jpg", "e_text.txt",
+                                       "f_bomb.png", "g_unreadable.jpg", "h_pipe.jpg"};
+    for (int i = 0; i < (bad < 7 ? 5 : 7); i++) {
+        char path[600];
+        snprintf(path, sizeof path, "%s/c/%s", root, file[i]);
+        const char *one = path;
+        df = tp_df_image_from_file(&one, 1);
+        CHECK_ERR(tp_df_next(df, &dp), i < 5 ? TP_ERR_FORMAT : TP_ERR_IO, named[i]);
+        tp_df_free(df);
     }
-    CHECK_MSG(n_warnings == bad, "%d warnings for %d files", n_warnings, bad);
-    tp_df_free(df);
+    /* by the map function, on threads too: dropped, named once */
+    const tp_image_options options = {0, 0, TP_SKIP};
+    for (int threads = 0; threads <= 4; threads += 2) {
+        void *user = (void *)(uintptr_t)&options;
+        n_warnings = 0;
+        df = tp_df_image_folder(make_bad_folder(&bad), .decode = TP_NO); /* a program hears of a file once */
+        df = threads ? tp_df_parallel_map(df, tp_map_image, user, .num_thread = threads)
+                     : tp_df_map(df, tp_map_image, user);
+        for (int pass = 0; pass < 3; pass++) {
+            int good = 0;
+            CHECK_OK(tp_df_restart(df, pass));
+            while (tp_df_next(df, &dp) == TP_OK) good++;
+            CHECK(good == 2);
+        }
+        CHECK_MSG(n_warnings == bad, "%d warnings for %d files by %d threads", n_warnings, bad, threads);
+        tp_df_free(df);
+    }
     tp_set_log(NULL, NULL);
     tp_datapoint_free(&dp);
 }

@@ -501,6 +501,48 @@ static bool asked_exactly(const long *asked, long want)
     nap(0.002);
     return CHECK_MSG(__atomic_load_n(asked, __ATOMIC_ACQUIRE) == want, "%ld, not %ld", *asked, want);
 }
+TEST(a_queue_holds_50)
+{
+    static const int given[] = {0, 7};
+    for (int i = 0; i < 2; i++) {
+        numbers k = {-1, 0, 0, 0, 0, 0};
+        machine m;
+        const long capacity = given[i] ? given[i] : 50;
+        CHECK_OK(machine_open(&m, tp_queue_input(flow_of(&k), .capacity = given[i]), 1));
+        asked_exactly(&k.asked, capacity);
+        CHECK_STR(machine_walk(&m, 3), "0 1 2");
+        asked_exactly(&k.asked, capacity + 3);
+        machine_close(&m);
+    }
+    tp_queue *q = tp_queue_new(0); /* and one of the program's own: nothing waits until it is full */
+    float v = 1;
+    const tp_tensor t = tp_scalar_view(&v);
+    tp_datapoint dp = {0, NULL, 0};
+    CHECK_OK(tp_datapoint_resize(&dp, 1));
+    CHECK_OK(tp_tensor_copy(&dp.c[0], &t));
+    for (int i = 0; i < 50; i++) CHECK_OK(tp_queue_put(q, &dp));
+    CHECK(tp_queue_size(q) == 50);
+    tp_datapoint_free(&dp);
+    tp_queue_free(q);
+}
+/* Each step adds how many datapoints wait behind the one that it takes, with decay 0.5; the first value is the number itself. */
+TEST(the_size_of_a_queue_is_averaged)
+{
+    numbers k = {6, 0, 0, 0, 0, 0};
+    machine m;
+    CHECK_OK(machine_open(&m, tp_queue_input(flow_of(&k), .infinite = TP_NO), 1));
+    asked_exactly(&k.asked, 7); /* the last call says that there are no more */
+    for (int step = 0; step < 6; step++) {
+        double sum = 0, weights = 0;
+        machine_walk(&m, 1);
+        for (int i = 0; i <= step; i++) {
+            sum += pow(0.5, step - i) * (5 - i);
+            weights += pow(0.5, step - i);
+        }
+        CHECK_NEAR((double)tp_queue_input_size_ema(m.s), sum / weights, 1e-6, 0);
+    }
+    machine_close(&m);
+}
 TEST(a_queue_of_samples_holds_3000)
 {
     static const int given[] = {0, 10};

@@ -943,6 +943,7 @@ ZERO(tp_aug_salt_pepper_noise_desc, black_prob)
 }
 ZERO(tp_df_augment_image_desc, seed) { SEEDED(tp_df_augment_image(arrays(0, 0), tp_aug_identity(), .seed = s)); }
 ZERO(tp_df_augment_images_desc, seed) { SEEDED(tp_df_augment_images(arrays(0, 0), tp_aug_identity(), .seed = s)); }
+ZERO(tp_df_load_image_desc, seed) { SEEDED(tp_df_load_image(arrays(0, 0), tp_aug_identity(), .seed = s)); }
 ZERO(tp_df_augment_coordinates_desc, seed)
 {
     SEEDED(tp_df_augment_coordinates(arrays(0, 0), tp_aug_identity(), .seed = s));

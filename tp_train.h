@@ -78,6 +78,18 @@
  *     .auto_resume goes on from the last point and ends with the same bits, the best models and stats.json included:
  *     what a killed process had written beyond that point is dropped or made again.
  *
+ *     Several devices (>>devices):
+ *
+ *         towers        tp_build_on_towers calls build_graph once for each device; each asks the input for tensors of its own
+ *         gradients     tp_gradients of the sum of the costs, once: a layer may read values of all towers. A derivative runs on the
+ *                       device of what it differentiates. AsyncMultiGPUTrainer differentiates each cost by itself
+ *         reduction     replicated: tp_all_reduce of each gradient, so that every device has the sum. Parameter server: the sum
+ *                       is made where the variable lives
+ *         updates       tp_apply_gradients: replicated, once for each tower, with that tower's copies; parameter server,
+ *                       once; asynchronous, once for each tower, with the shared variables
+ *         train_op      a group of the updates: a step is still one run of one plan, whose ops say on which device they run
+ *                       and which copies values that another device needs
+ *
  *     List callbacks so that what reports a statistic comes before what acts on it in its trigger: InferenceRunner
  *     before StatMonitorParamSetter and SendStat. Nothing else needs an order. See tp_callbacks.h.
  *

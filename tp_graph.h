@@ -163,7 +163,8 @@ enum {
     TP_OP_SOURCE = 1 << 9,        /* placeholder, constant, variable: has no kernel */
     TP_OP_NO_ALIAS = 1 << 10,     /* the output may not share memory with a dying input */
     TP_OP_HALF = 1 << 11,         /* of products, worth making of half-precision operands where the session allows it */
-    TP_OP_FOLLOWS = 1 << 12       /* its output 0 has the precision in which its input 0 is stored */
+    TP_OP_FOLLOWS = 1 << 12,      /* its output 0 has the precision in which its input 0 is stored */
+    TP_OP_EARLY = 1 << 13         /* runs as soon as what it reads is there, before ops that were created earlier */
 };
 
 typedef enum {
@@ -5693,7 +5694,8 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
  *   1. reach     the operations that the fetches need, and those whose shape alone is needed
  *   2. infer     every shape, now that the fed ones are known
  *      2b        which sequence ops work on a table of words instead of a word a step
- *   3. order     creation order, bent where a variable's old value must be read before it is written
+ *   3. order     creation order, bent where a variable's old value must be read before it is written, and for ops that are to
+ *                run early
  *      3b        with a half precision: which values are stored so
  *   4. alias     views, identities and equal-shape broadcasts cost nothing
  *   5. fold      what depends on constants alone is computed now
@@ -6370,7 +6372,8 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
     }
 }
 
-/* The op that was created first of those that nothing is left to come before: a min-heap of ids. */
+/* The op that was created first of those that nothing is left to come before, or the first TP_OP_EARLY one among them: a min-heap
+ * of ids, those of early ops less the number of all ops. */
 static void tp__heap_put(int *heap, int *n, int id)
 {
     int i = (*n)++;
@@ -6392,6 +6395,11 @@ static int tp__heap_take(int *heap, int *n)
     return least;
 }
 
+static int tp__turn_of(const tp__compiler *c, int id)
+{
+    return c->op[id]->row->flags & TP_OP_EARLY ? id - c->n_op : id;
+}
+
 static tp_status tp__plan_order(tp__compiler *c)
 {
     tp__edges g;
@@ -6403,14 +6411,14 @@ static tp_status tp__plan_order(tp__compiler *c)
     if (g.ok) tp__plan_edges(c, &g);
     if (!g.ok) return tp__nomem_plan();
     for (int id = 0; id < c->n_op; id++)
-        if (c->need[id] && g.degree[id] == 0) tp__heap_put(ready, &n_ready, id);
+        if (c->need[id] && g.degree[id] == 0) tp__heap_put(ready, &n_ready, tp__turn_of(c, id));
     c->n_order = 0;
     while (n_ready > 0) {
-        const int id = tp__heap_take(ready, &n_ready);
+        const int turn = tp__heap_take(ready, &n_ready), id = turn < 0 ? turn + c->n_op : turn;
         c->position[id] = c->n_order;
         c->order[c->n_order++] = id;
         for (const tp__edge *e = g.from[id]; e; e = e->next)
-            if (--g.degree[e->to] == 0) tp__heap_put(ready, &n_ready, e->to);
+            if (--g.degree[e->to] == 0) tp__heap_put(ready, &n_ready, tp__turn_of(c, e->to));
     }
     for (int id = 0; id < c->n_op; id++)
         if (c->need[id] && g.degree[id] > 0)
@@ -8236,7 +8244,7 @@ static double tp__step_flops(const tp__step *s)
 static bool tp__step_writes(const tp__plan *p, const tp__step *s)
 {
     const int n_in = s->call.n_in;
-    bool writes = s->call.n_var > 0;
+    bool writes = s->call.n_var > 0 && (s->row->flags & TP_OP_WRITES_VAR);
     for (int q = n_in; q < n_in + s->call.n_out && !writes; q++) {
         int b = s->buffer[q];
         while (b >= 0 && p->buffer[b].merged >= 0) b = p->buffer[b].merged;

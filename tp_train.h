@@ -46,7 +46,7 @@
  *         return st == TP_OK ? 0 : 1;
  *     }
  *
- * CONTENTS   >>model >>trainer >>devices >>config
+ * CONTENTS   >>model >>trainer >>devices >>ranks >>config
  *
  * HOW IT WORKS
  *     Four calls, each once for a trainer:
@@ -77,6 +77,18 @@
  *     the states of callbacks, by name. A training that was killed at any moment and starts again with
  *     .auto_resume goes on from the last point and ends with the same bits, the best models and stats.json included:
  *     what a killed process had written beyond that point is dropped or made again.
+ *
+ *     Several devices (>>devices):
+ *
+ *         towers        tp_build_on_towers calls build_graph once for each device; each asks the input for tensors of its own
+ *         gradients     tp_gradients of the sum of the costs, once: a layer may read values of all towers. A derivative runs on the
+ *                       device of what it differentiates. AsyncMultiGPUTrainer differentiates each cost by itself
+ *         reduction     replicated: tp_all_reduce of each gradient, so that every device has the sum. Parameter server: the sum
+ *                       is made where the variable lives
+ *         updates       tp_apply_gradients: replicated, once for each tower, with that tower's copies; parameter server,
+ *                       once; asynchronous, once for each tower, with the shared variables
+ *         train_op      a group of the updates: a step is still one run of one plan, whose ops say on which device they run
+ *                       and which copies values that another device needs
  *
  *     List callbacks so that what reports a statistic comes before what acts on it in its trigger: InferenceRunner
  *     before StatMonitorParamSetter and SendStat. Nothing else needs an order. See tp_callbacks.h.
@@ -169,7 +181,8 @@ struct tp_trainer {
     tp_hook *hooks_[1];
     tp_input_source *input_;
     bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
-    struct tp__multi *multi_; /* of trainers with several towers */
+    struct tp__multi *multi_;  /* of trainers with several towers */
+    struct tp__ranked *ranks_; /* of trainers that are one of several processes */
     tp_predictor *predictors_;
 };
 
@@ -339,6 +352,55 @@ TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *device
 #define tp_async_multi_gpu_trainer(...) TP__CALL(train, tp_async_multi_gpu_trainer, #__VA_ARGS__, __VA_ARGS__)
 #endif
 
+/* ==== >>ranks ========================================================================================= */
+/* Training in several processes, on one machine or on many: the ranks of an MPI job, which mpirun starts.
+ *     cc -DTP_MPI train.c $(mpicc -show flags) ...      or: mpicc -DTP_MPI train.c -lm -lpthread
+ *     mpirun -np 4 ./train                              on one machine
+ *     mpirun -np 8 --hostfile hosts ./train             on several
+ * Without TP_MPI a program is rank 0 of 1, and these trainers are trainers of one process. With it the first of these functions
+ * that is called starts MPI, unless the program did (MPI_Init_thread with MPI_THREAD_SERIALIZED at least); then MPI ends when
+ * the program exits. Call it from the main thread, on all ranks.
+ *
+ * Rank 0 is the chief: it alone loads checkpoints and runs callbacks that are chief_only, savers among them; a callback for all ranks
+ * is one with chief_only false. Each rank reads the data that its program gives it: shuffle by other seeds, or take a part,
+ * by tp_rank. The ranks make the same steps: equal steps_per_epoch and max_epoch. Dropout and other random ops have numbers of
+ * their own on each rank.
+ *
+ * If something goes wrong on one rank the others end within seconds, with one sentence: ranks whose graphs differ, a rank that
+ * was killed, one that leaves before the others. So a rank tells twice a second that it lives, by a thread of its own; what
+ * takes long on one rank, validation say, is waited for. When the chief stops the training (tp_stop), all stop. */
+
+/* The logger's directory of this rank: `dir` for the chief, <dir>-rank<k> for the others. See tp_logger_set_dir. */
+TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action);
+
+typedef enum tp_compression {
+    TP_COMPRESSION_NONE = 0,
+    TP_COMPRESSION_FP16 /* gradients travel as float16: half the bytes, 11 bits of precision; larger than 65504 is infinite */
+} tp_compression;
+
+/* Each rank computes gradients of its own batch; their mean over all ranks is applied by each, so that all have the same variables.
+ * The gradients travel in buckets, each as soon as it is full, while the others are still being computed. Before training and,
+ * with broadcast_every_epoch, at the end of each epoch all ranks get the chief's variables (batch norm's averages too, which
+ * each rank computes from its own batches). One device a rank: a program with GPUs opens tp_cuda_open(tp_local_rank()). The
+ * session must be made by the default creator. [train: HorovodTrainer] */
+typedef struct tp_horovod_trainer_desc {
+    tp_at at_;
+    tp_tri average; /* TP_NO: gradients are summed. Default TP_YES */
+    tp_compression compression;
+    bool
+        deterministic; /* gradients are added in the order of the ranks, as by as many devices of one process, bit for bit: each
+                         * rank gathers all of them, which takes more memory and time. false: in an order of MPI's */
+    int64_t bucket_bytes;         /* of gradients in a bucket; 0 = 16 MiB */
+    tp_tri broadcast_every_epoch; /* default TP_YES */
+    double patience;              /* seconds without a sign of life after which a rank counts as dead; 0 = 5 */
+} tp_horovod_trainer_desc;
+TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
+
+/* tp_horovod_trainer(.compression = TP_COMPRESSION_FP16) */
+#ifdef TP_KEYWORDS
+#define tp_horovod_trainer(...) TP__CALL(train, tp_horovod_trainer, #__VA_ARGS__, __VA_ARGS__)
+#endif
+
 /* ==== >>config ======================================================================================== */
 
 /* [train: TrainConfig, AutoResumeTrainConfig] */
@@ -409,6 +471,7 @@ TP_DEF const tp__zero_option *tp__train_zeros(void);
 #define TP__PART_tp_sync_multi_gpu_trainer_replicated_desc       train
 #define TP__PART_tp_sync_multi_gpu_trainer_parameter_server_desc train
 #define TP__PART_tp_async_multi_gpu_trainer_desc                 train
+#define TP__PART_tp_horovod_trainer_desc                         train
 #define TP__PART_tp_train_desc                                   train
 #define TP__PART_tp_train_config                                 train
 
@@ -420,6 +483,15 @@ TP_DEF const tp__zero_option *tp__train_zeros(void);
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__TRAIN_IMPLEMENTED)
 #define TP__TRAIN_IMPLEMENTED
+#ifdef TP_MPI
+#ifndef MPICH_SKIP_MPICXX
+#define MPICH_SKIP_MPICXX /* no classes: for C++ too the functions of C */
+#endif
+#ifndef OMPI_SKIP_MPICXX
+#define OMPI_SKIP_MPICXX
+#endif
+#include <mpi.h>
+#endif
 #undef TP__PLACED
 #define TP__PLACED TP__UNPLACED
 TP__EXACT_BEGIN
@@ -433,6 +505,8 @@ TP_DEF const tp__zero_option *tp__train_zeros(void)
         TP__ZERO_OPTION(tp_sync_multi_gpu_trainer_replicated_desc, average, NO),
         TP__ZERO_OPTION(tp_sync_multi_gpu_trainer_replicated_desc, broadcast_every_epoch, NO),
         TP__ZERO_OPTION(tp_async_multi_gpu_trainer_desc, scale_gradient, NO),
+        TP__ZERO_OPTION(tp_horovod_trainer_desc, average, NO),
+        TP__ZERO_OPTION(tp_horovod_trainer_desc, broadcast_every_epoch, NO),
         TP__ZERO_OPTION(tp_train_desc, n_extra_callbacks, NONE),
         TP__ZERO_OPTION(tp_train_desc, n_monitors, NONE),
         TP__ZERO_OPTION(tp_train_desc, starting_epoch, NONE),
@@ -457,15 +531,21 @@ TP_DEF const tp__zero_option *tp__train_zeros(void)
 
 /* ==== >>trainer ======================================================================================= */
 
-TP_DEF int tp_rank(void) { return 0; }
-TP_DEF int tp_size(void) { return 1; }
-TP_DEF int tp_local_rank(void) { return 0; }
+static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n);
+static tp_status tp__ranks_poll(tp_trainer *t);
+static tp_status tp__ranks_session(tp_trainer *t);
+static tp_status tp__ranks_initialize(tp_trainer *t);
+static tp_status tp__ranks_agree(tp_trainer *t, int64_t *starting_epoch, int64_t steps, int64_t max_epoch);
+static void tp__ranks_random(tp_trainer *t);
+static tp_status tp__ranks_leave(tp_trainer *t, tp_status st);
+static void tp__ranks_free(tp_trainer *t);
+static bool tp__job_knows(const tp_trainer *t);
 
 /* Ctrl-C sets a flag, which is tested after every hook and before every step. */
 static tp_status tp__trainer_poll(tp_train_state *train)
 {
-    (void)train;
-    return tp__os_interrupted() ? TP_INTR : TP_OK;
+    const tp_status st = tp__ranks_poll(train->trainer);
+    return tp__os_interrupted() ? TP_INTR : st;
 }
 
 /* -- what a step does */
@@ -565,6 +645,7 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
     tp_optimizer_compute_gradients(opt, cost, var, n, gv);
     n = tp__filter_gradients(t, gv, n);
     if (n == 0) return;
+    tp__ranks_reduce(t, gv, n);
     tp__gate(t, gv, n);
     t->train_op = tp_apply_gradients(opt, gv, n);
     t->cost = cost;
@@ -1168,6 +1249,7 @@ TP_DEF void tp_trainer_free(tp_trainer *t)
     }
     tp_input_free(t->input_);
     if (t->owns_session_) tp_session_free(t->state.session);
+    tp__ranks_free(t);
     tp_graph_free(t->graph);
     tp_free(t->multi_);
     tp_free(t);
@@ -1474,6 +1556,7 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
     }
     if (st == TP_OK) st = tp__session_init_setup(init, t->graph);
     if (st == TP_OK) st = tp__session_for_towers(t);
+    if (st == TP_OK) st = tp__ranks_session(t);
     if (st == TP_OK) {
         tp_log(TP_LOG_INFO, "Creating the session ...");
         t->state.session = t->creator.create(&t->creator, t->graph);
@@ -1490,6 +1573,7 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         else tp_log(TP_LOG_WARN, "This is not the chief worker, 'session_init' was ignored!");
     }
     tp_session_init_free(init);
+    if (st == TP_OK) st = tp__ranks_initialize(t);
     if (st != TP_OK) return st;
     tp_graph_finalize(t->graph);
     return tp__read_global_step(&t->state);
@@ -1596,6 +1680,7 @@ static tp_status tp__all_epochs(tp_trainer *t)
     if (st == TP_OK) st = tp__read_global_step(s); /* again: a callback may have loaded a checkpoint */
     if (st == TP_OK) tp__check_learning_rate(t);
     if (st == TP_OK && s->resumed) st = tp__load_random_steps(s); /* what ran before training is no part of it */
+    tp__ranks_random(t);
     int64_t first = s->done_ = st == TP_OK ? tp__steps_done(s) : 0;
     if (st == TP_OK) st = tp_train_checkpoint(s, false);
     for (int64_t e = s->starting_epoch; e <= s->max_epoch && st == TP_OK && !stop; e++) {
@@ -1652,6 +1737,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
         return tp_fail(TP_ERR_ARG, "%s: %lld steps per epoch, %lld epochs: neither can be negative", t->name,
                        (long long)steps_per_epoch, (long long)max_epoch);
     t->looped_ = true;
+    const tp_status agreed = tp__ranks_agree(t, &starting_epoch, steps_per_epoch, max_epoch);
     s->steps_per_epoch = steps_per_epoch;
     s->starting_epoch = starting_epoch;
     s->max_epoch = max_epoch;
@@ -1662,7 +1748,8 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     s->within_ = false;
     s->done_ = 0;
 
-    tp_status st = tp__all_epochs(t);
+    tp_status st = agreed == TP_OK ? tp__all_epochs(t) : agreed;
+    tp__ranks_leave(t, st);
     snprintf(sentence, sizeof sentence, "%s", st < 0 ? tp_last_error() : "");
     if (st == TP_STOP) {
         tp_log(TP_LOG_INFO, "Training was stopped%s%s.", *s->stop_reason ? ": " : " by a callback", s->stop_reason);
@@ -1671,7 +1758,8 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     } else if (st == TP_INTR) {
         tp_log(TP_LOG_INFO, "Detected Ctrl-C and exiting main loop.");
     } else if (st < 0) {
-        tp_log(TP_LOG_ERROR, "Training failed at global_step=%lld: %s", (long long)s->global_step, sentence);
+        tp_log(tp__job_knows(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training failed at global_step=%lld: %s",
+               (long long)s->global_step, sentence);
     }
     const tp_status end = tp__end_training(t, st);
     tp__os_interrupt_ignore();
@@ -1758,6 +1846,1115 @@ TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
 {
     TP__REQUIRE(d, TP_ERR_ARG)
     return tp__train_lists(t, d, true);
+}
+
+/* ==== >>ranks ========================================================================================= */
+
+/* Options of a trainer of one rank among several, and what it has made. */
+typedef struct tp__ranked {
+    bool average, deterministic, broadcast;
+    tp_compression compression;
+    int64_t bucket_bytes;
+    struct tp__bucket *bucket; /* all of them, the newest first */
+    int n_bucket;
+    int n_variable; /* of the graph when the towers were built: those of all ranks */
+    int training;   /* the how manieth trainer of this process: messages of another one are old */
+    bool left;      /* the others were told that it has ended */
+} tp__ranked;
+
+/* How many processes whoever started this one says that there are; 0: it says nothing. *name: where it says so. */
+static int tp__launched_as(const char **name)
+{
+    static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE"};
+    for (int i = 0; i < TP_COUNT(names); i++) {
+        const char *e = getenv(names[i]);
+        *name = names[i];
+        if (e && strtol(e, NULL, 10) > 0) return (int)strtol(e, NULL, 10);
+    }
+    return 0;
+}
+
+#ifndef TP_MPI
+
+TP_DEF int tp_rank(void) { return 0; }
+TP_DEF int tp_size(void) { return 1; }
+TP_DEF int tp_local_rank(void) { return 0; }
+static tp_status tp__job_begin(double patience) { return (void)patience, TP_OK; }
+static int tp__job_training(void) { return 0; }
+static bool tp__job_knows(const tp_trainer *t) { return (void)t, false; }
+static tp_status tp__ranks_poll(tp_trainer *t) { return (void)t, TP_OK; }
+static tp_status tp__ranks_session(tp_trainer *t) { return (void)t, TP_OK; }
+static tp_status tp__ranks_initialize(tp_trainer *t) { return (void)t, TP_OK; }
+static tp_status tp__ranks_agree(tp_trainer *t, int64_t *starting_epoch, int64_t steps, int64_t max_epoch)
+{
+    return (void)t, (void)starting_epoch, (void)steps, (void)max_epoch, TP_OK;
+}
+static void tp__ranks_random(tp_trainer *t) { (void)t; }
+static tp_status tp__ranks_leave(tp_trainer *t, tp_status st) { return (void)t, st; }
+static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n) { (void)t, (void)gvs, (void)n; }
+static tp_status tp__broadcast_variables(tp_trainer *t) { return (void)t, TP_OK; }
+static void tp__ranks_free(tp_trainer *t) { tp_free(t->ranks_); }
+
+#else
+
+/* -- the job: what this process knows of the others */
+
+enum { TP__LETTER_ALIVE = 1, TP__LETTER_LEFT, TP__LETTER_LOST, TP__LETTER_EXIT };
+/* What ranks tell each other beside their data. */
+typedef struct tp__letter {
+    int32_t kind, rank;   /* from whom, or (LOST) about whom */
+    int32_t training, ok; /* LEFT: of this training, which was a success */
+    char text[496];       /* why */
+} tp__letter;
+#define TP__LETTER_HEAD 16
+
+typedef struct tp__peer {
+    double heard, left_at;
+    int left;          /* the training that it left */
+    bool ok, gone;     /* it left it as a success; it is at the end of its program */
+    MPI_Request alive; /* the last message that says that this rank lives */
+    char why[496];
+} tp__peer;
+
+/* The one mutable thing that outlives the trainers: MPI is a state of the whole process. All calls of MPI are made with the
+ * lock held, and none of them waits. */
+typedef struct tp__job_state {
+    bool begun, ours, failed, stop;
+    int rank, size, local_rank, local_size, training, in_flight;
+    int64_t pid;
+    MPI_Comm data, control;
+    MPI_Datatype half;
+    MPI_Op half_sum;
+    MPI_Request inbox;
+    tp__letter in, alive, sent[8];
+    int n_sent;
+    tp__peer *peer;
+    tp_mutex *lock;
+    tp_cond *wake;
+    tp_thread *watch;
+    double patience, turned, told,
+        waiting; /* when it last looked around, said that it lives, began to wait (0: it does not) */
+    bool over;   /* the chief has ended the training as a success */
+    char why[TP__ERROR_TEXT];
+} tp__job_state;
+static tp__job_state tp__job;
+
+static void tp__job_fail(const char *fmt, ...) TP_PRINTF(1, 2);
+static void tp__job_fail(const char *fmt, ...)
+{
+    tp__job_state *j = &tp__job;
+    if (j->failed) return;
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(j->why, sizeof j->why, fmt, args);
+    va_end(args);
+    j->failed = true;
+}
+
+/* To all others. The copy stays until the end, since nobody waits for it to arrive. */
+static void tp__job_tell(const tp__letter *l)
+{
+    tp__job_state *j = &tp__job;
+    tp__letter *copy = &j->sent[j->n_sent++ % TP_COUNT(j->sent)];
+    *copy = *l;
+    for (int r = 0; r < j->size; r++) {
+        MPI_Request sent = MPI_REQUEST_NULL;
+        if (r == j->rank) continue;
+        MPI_Isend(copy, (int)sizeof *copy, MPI_BYTE, r, 0, j->control, &sent);
+        if (sent != MPI_REQUEST_NULL) MPI_Request_free(&sent);
+    }
+}
+
+static void tp__job_read(const tp__letter *l)
+{
+    tp__job_state *j = &tp__job;
+    if (l->rank < 0 || l->rank >= j->size) return;
+    tp__peer *p = &j->peer[l->rank];
+    if (l->kind == TP__LETTER_LOST) tp__job_fail("%.*s", (int)sizeof l->text, l->text);
+    else p->heard = tp_time();
+    if (l->kind == TP__LETTER_EXIT) p->gone = true;
+    if (l->kind != TP__LETTER_LEFT) return;
+    p->left = l->training;
+    p->ok = l->ok != 0;
+    p->left_at = tp_time();
+    snprintf(p->why, sizeof p->why, "%.*s", (int)sizeof l->text, l->text);
+}
+
+/* Who was not heard of for too long. The chief looks after all, the others after the chief, which tells them. */
+static void tp__job_look_for_dead(double now)
+{
+    tp__job_state *j = &tp__job;
+    for (int r = 0; r < j->size && !j->failed && j->watch; r++) {
+        if (r == j->rank || (j->rank != 0 && r != 0) || now - j->peer[r].heard < j->patience || j->peer[r].gone)
+            continue;
+        tp__letter l;
+        memset(&l, 0, sizeof l);
+        snprintf(l.text, sizeof l.text,
+                 "rank %d of %d has given no sign of life for %.0f seconds: its process was killed, or its machine is "
+                 "out of reach",
+                 r, j->size, j->patience);
+        tp__job_fail("%s", l.text);
+        l.kind = TP__LETTER_LOST;
+        l.rank = r;
+        if (j->rank == 0) tp__job_tell(&l);
+    }
+}
+
+/* Who left, while this rank waits for something that needs all. */
+static void tp__job_look_for_left(double now)
+{
+    tp__job_state *j = &tp__job;
+    for (int r = 0; r < j->size && j->waiting > 0 && !j->failed; r++) {
+        const tp__peer *p = &j->peer[r];
+        if (r == j->rank || p->left != j->training) continue;
+        if (now - p->left_at < 1 || now - j->waiting < 1) continue; /* what it has sent may still be on its way */
+        if (r == 0 && p->ok) {
+            snprintf(j->why, sizeof j->why, "%s", p->why);
+            j->over = true;
+        } else if (p->ok) {
+            tp__job_fail("rank %d of %d has left the training before the others%s%s", r, j->size, *p->why ? ": " : "",
+                         p->why);
+        } else {
+            tp__job_fail("rank %d of %d has failed: %s", r, j->size, p->why);
+        }
+    }
+}
+
+/* Read what came, say that this rank lives, see who does not. With the lock held. */
+static void tp__job_turn(void)
+{
+    tp__job_state *j = &tp__job;
+    const double now = tp_time();
+    int there = 1;
+    for (int i = 0; i < j->size + 16 && there; i++) {
+        there = 0;
+        if (MPI_Test(&j->inbox, &there, MPI_STATUS_IGNORE) != MPI_SUCCESS || !there) break;
+        tp__job_read(&j->in);
+        MPI_Irecv(&j->in, (int)sizeof j->in, MPI_BYTE, MPI_ANY_SOURCE, 0, j->control, &j->inbox);
+    }
+    if (now - j->turned > 1.5) /* this process itself stood still */
+        for (int r = 0; r < j->size; r++) j->peer[r].heard = now;
+    j->turned = now;
+    for (int r = 0; r < j->size && now - j->told >= 0.5; r++) {
+        int sent = 1;
+        if (r == j->rank || (j->rank != 0 && r != 0)) continue;
+        if (j->peer[r].alive != MPI_REQUEST_NULL) MPI_Test(&j->peer[r].alive, &sent, MPI_STATUS_IGNORE);
+        if (sent) MPI_Isend(&j->alive, TP__LETTER_HEAD, MPI_BYTE, r, 0, j->control, &j->peer[r].alive);
+    }
+    if (now - j->told >= 0.5) j->told = now;
+    tp__job_look_for_dead(now);
+    tp__job_look_for_left(now);
+}
+
+/* While buckets are on their way MPI needs to be called, or they do not move. */
+static void tp__job_watch(void *user)
+{
+    tp__job_state *j = (tp__job_state *)user;
+    tp_mutex_lock(j->lock);
+    while (!j->stop) {
+        tp__job_turn();
+        tp_cond_wait_for(j->wake, j->lock, j->in_flight ? 0.0005 : 0.02);
+    }
+    tp_mutex_unlock(j->lock);
+}
+
+static tp_status tp__job_status(void)
+{
+    const tp__job_state *j = &tp__job;
+    if (j->failed) return tp_fail(TP_ERR_IO, "%s", j->why);
+    return j->over ? TP_STOP : TP_OK;
+}
+
+/* Until *request is done, or the job is over. */
+static tp_status tp__job_wait(MPI_Request *request)
+{
+    tp__job_state *j = &tp__job;
+    tp_status st = TP_OK;
+    int done = 0;
+    tp_mutex_lock(j->lock);
+    j->waiting = tp_time();
+    for (int i = 0; st == TP_OK && !done; i++) {
+        const int rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        if (rc != MPI_SUCCESS) {
+            char text[MPI_MAX_ERROR_STRING];
+            int n = 0;
+            MPI_Error_string(rc, text, &n);
+            tp__job_fail("MPI has failed: %s", text);
+        }
+        if (!j->watch && !done) tp__job_turn();
+        if (!done) st = tp__job_status();
+        if (!done && st == TP_OK && i > 100) tp_cond_wait_for(j->wake, j->lock, 0.00005);
+    }
+    j->waiting = 0;
+    tp_mutex_unlock(j->lock);
+    return st;
+}
+
+/* Sum of float16 values, each addition rounded once. */
+static void tp__sum_halves(void *in, void *inout, int *n, MPI_Datatype *type)
+{
+    float a[256], b[256];
+    (void)type;
+    for (int i = 0; i < *n; i += 256) {
+        const int m = *n - i < 256 ? *n - i : 256;
+        tp_convert(a, TP_F32, (uint16_t *)in + i, TP_F16, m);
+        tp_convert(b, TP_F32, (uint16_t *)inout + i, TP_F16, m);
+        for (int k = 0; k < m; k++) b[k] += a[k];
+        tp_convert((uint16_t *)inout + i, TP_F16, b, TP_F32, m);
+    }
+}
+
+static void tp__job_end(void);
+static int tp__job_before_finalize(MPI_Comm c, int key, void *value, void *user)
+{
+    (void)c, (void)key, (void)value, (void)user;
+    tp__job_end();
+    return MPI_SUCCESS;
+}
+static void tp__job_exit(void);
+
+static tp_status tp__job_error(const char *what, int rc)
+{
+    char text[MPI_MAX_ERROR_STRING];
+    int n = 0;
+    MPI_Error_string(rc, text, &n);
+    return tp_fail(TP_ERR_IO, "%s of MPI has failed: %s", what, text);
+}
+
+/* The communicators, who is on this machine, and the letter box. All ranks come here. */
+static tp_status tp__job_connect(tp__job_state *j, int level)
+{
+    MPI_Comm machine;
+    int key = 0, rc;
+    if ((rc = MPI_Comm_dup(MPI_COMM_WORLD, &j->data)) != MPI_SUCCESS) return tp__job_error("MPI_Comm_dup", rc);
+    if ((rc = MPI_Comm_dup(MPI_COMM_WORLD, &j->control)) != MPI_SUCCESS) return tp__job_error("MPI_Comm_dup", rc);
+    MPI_Comm_set_errhandler(j->data, MPI_ERRORS_RETURN);
+    MPI_Comm_set_errhandler(j->control, MPI_ERRORS_RETURN);
+    MPI_Comm_rank(j->data, &j->rank);
+    MPI_Comm_size(j->data, &j->size);
+    rc = MPI_Comm_split_type(j->data, MPI_COMM_TYPE_SHARED, j->rank, MPI_INFO_NULL, &machine);
+    if (rc != MPI_SUCCESS) return tp__job_error("MPI_Comm_split_type", rc);
+    MPI_Comm_rank(machine, &j->local_rank);
+    MPI_Comm_size(machine, &j->local_size);
+    MPI_Comm_free(&machine);
+    MPI_Type_contiguous(2, MPI_BYTE, &j->half);
+    MPI_Type_commit(&j->half);
+    MPI_Op_create(tp__sum_halves, 1, &j->half_sum);
+    MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, tp__job_before_finalize, &key, NULL);
+    MPI_Comm_set_attr(MPI_COMM_SELF, key, j);
+    j->peer = (tp__peer *)calloc((size_t)j->size, sizeof *j->peer);
+    j->lock = tp_mutex_new();
+    j->wake = tp_cond_new();
+    if (!j->peer || !j->lock || !j->wake) return tp_fail(TP_ERR_NOMEM, "out of memory for %d ranks", j->size);
+    j->turned = j->told = tp_time();
+    for (int r = 0; r < j->size; r++) {
+        j->peer[r].heard = j->turned;
+        j->peer[r].alive = MPI_REQUEST_NULL;
+        j->peer[r].left = -1;
+    }
+    j->alive.kind = TP__LETTER_ALIVE;
+    j->alive.rank = j->rank;
+    j->begun = true;
+    if (j->size == 1) return TP_OK;
+    MPI_Irecv(&j->in, (int)sizeof j->in, MPI_BYTE, MPI_ANY_SOURCE, 0, j->control, &j->inbox);
+    if (level < MPI_THREAD_SERIALIZED || tp_thread_start(&j->watch, tp__job_watch, j) != TP_OK)
+        tp_log_once(TP_LOG_WARN,
+                    "MPI gives thread level %d, not MPI_THREAD_SERIALIZED, or there are no threads: a rank that is "
+                    "killed is noticed by mpirun alone.",
+                    level);
+    return TP_OK;
+}
+
+static tp_status tp__job_begin(double patience)
+{
+    tp__job_state *j = &tp__job;
+    int is = 0, was = 0, level = 0, rc = MPI_SUCCESS;
+    if (patience > 0) j->patience = patience;
+    if (j->begun) return TP_OK;
+    MPI_Initialized(&is);
+    MPI_Finalized(&was);
+    if (was) return tp_fail(TP_ERR_STATE, "MPI has ended in this process: it cannot be started again");
+    if (is) MPI_Query_thread(&level);
+    else if ((rc = MPI_Init_thread(NULL, NULL, MPI_THREAD_SERIALIZED, &level)) != MPI_SUCCESS)
+        return tp_fail(TP_ERR_IO, "MPI_Init_thread has failed with code %d", rc);
+    if (!(j->patience > 0)) j->patience = 5;
+    j->ours = !is;
+    j->pid = tp__os_pid();
+    if (j->ours) atexit(tp__job_exit);
+    return tp__job_connect(j, level);
+}
+
+/* No more calls of MPI by this header. */
+static void tp__job_end(void)
+{
+    tp__job_state *j = &tp__job;
+    if (j->watch) {
+        tp_mutex_lock(j->lock);
+        j->stop = true;
+        tp_cond_broadcast(j->wake);
+        tp_mutex_unlock(j->lock);
+        tp_thread_join(j->watch);
+    }
+    j->watch = NULL;
+}
+
+/* All ranks end together. After a failure others may hang in MPI_Finalize: then each waits for a moment, until the others
+ * have said what they have to say, and all are ended. */
+static void tp__job_exit(void)
+{
+    tp__job_state *j = &tp__job;
+    tp__letter l;
+    MPI_Request barrier = MPI_REQUEST_NULL;
+    int was = 0;
+    if (!j->begun || j->pid != tp__os_pid()) return; /* a child of a fork */
+    MPI_Finalized(&was);
+    if (was) return;
+    memset(&l, 0, sizeof l);
+    l.kind = TP__LETTER_EXIT;
+    l.rank = j->rank;
+    if (j->size > 1) {
+        tp_mutex_lock(j->lock);
+        j->training = -2; /* who has left what does not matter now */
+        j->over = false;
+        if (!j->failed) MPI_Ibarrier(j->control, &barrier);
+        tp__job_tell(&l);
+        tp_mutex_unlock(j->lock);
+        if (!j->failed) (void)tp__job_wait(&barrier);
+    }
+    const double from = tp_time();
+    bool all = !j->failed;
+    while (!all && tp_time() - from < 3) {
+        tp_mutex_lock(j->lock);
+        all = true;
+        for (int r = 0; r < j->size; r++) all = all && (r == j->rank || j->peer[r].gone);
+        if (!j->watch) tp__job_turn();
+        tp_cond_wait_for(j->wake, j->lock, 0.02);
+        tp_mutex_unlock(j->lock);
+    }
+    tp__job_end();
+    fflush(NULL);
+    if (j->failed) MPI_Abort(MPI_COMM_WORLD, 1);
+    else MPI_Finalize();
+}
+
+TP_DEF int tp_rank(void) { return tp__job_begin(0) == TP_OK ? tp__job.rank : 0; }
+TP_DEF int tp_size(void) { return tp__job_begin(0) == TP_OK ? tp__job.size : 1; }
+TP_DEF int tp_local_rank(void) { return tp__job_begin(0) == TP_OK ? tp__job.local_rank : 0; }
+static int tp__job_training(void) { return tp__job.training = tp__job.training < 0 ? 1 : tp__job.training + 1; }
+
+/* -- collectives of the host; the ranks call them in the same order */
+
+static tp_status tp__job_start(tp_status begun, MPI_Request *request)
+{
+    return begun == TP_OK ? tp__job_wait(request) : begun;
+}
+static tp_status tp__job_broadcast(void *data, size_t bytes, int root)
+{
+    tp_status st = tp__job_status();
+    for (size_t at = 0; at < bytes && st == TP_OK;) {
+        const size_t n = bytes - at < ((size_t)1 << 30) ? bytes - at : (size_t)1 << 30;
+        MPI_Request q = MPI_REQUEST_NULL;
+        tp_mutex_lock(tp__job.lock);
+        const int rc = MPI_Ibcast((char *)data + at, (int)n, MPI_BYTE, root, tp__job.data, &q);
+        tp_mutex_unlock(tp__job.lock);
+        st = tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Ibcast", rc), &q);
+        at += n;
+    }
+    return st;
+}
+static tp_status tp__job_gather(const void *mine, size_t bytes, void *all)
+{
+    MPI_Request q = MPI_REQUEST_NULL;
+    const tp_status st = tp__job_status();
+    if (st != TP_OK) return st;
+    tp_mutex_lock(tp__job.lock);
+    const int rc = MPI_Iallgather(mine, (int)bytes, MPI_BYTE, all, (int)bytes, MPI_BYTE, tp__job.data, &q);
+    tp_mutex_unlock(tp__job.lock);
+    return tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Iallgather", rc), &q);
+}
+static tp_status tp__job_barrier(void)
+{
+    MPI_Request q = MPI_REQUEST_NULL;
+    tp_mutex_lock(tp__job.lock);
+    const int rc = MPI_Ibarrier(tp__job.data, &q);
+    tp_mutex_unlock(tp__job.lock);
+    return tp__job_start(rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Ibarrier", rc), &q);
+}
+
+/* -- buckets of gradients */
+
+typedef struct tp__bucket {
+    tp_trainer *trainer;
+    MPI_Request request;
+    bool in_flight;
+    char *room; /* in host memory, where the bucket's device has its own */
+    struct tp__bucket *next;
+} tp__bucket;
+typedef struct tp__bucket_attrs {
+    int order, ranks, half, deterministic, mean;
+} tp__bucket_attrs;
+static const tp_attr tp__bucket_schema[] = {
+    {"order", TP_ATTR_INT, offsetof(tp__bucket_attrs, order)},
+    {"ranks", TP_ATTR_INT, offsetof(tp__bucket_attrs, ranks)},
+    {"half", TP_ATTR_INT, offsetof(tp__bucket_attrs, half)},
+    {"deterministic", TP_ATTR_INT, offsetof(tp__bucket_attrs, deterministic)},
+    {"mean", TP_ATTR_INT, offsetof(tp__bucket_attrs, mean)},
+    {NULL, TP_ATTR_INT, 0},
+};
+
+/* Elements of a bucket, and bytes of one on its way. */
+static int64_t tp__bucket_elements(const tp_operand *op, int n)
+{
+    int64_t sum = 0;
+    for (int i = 0; i < n; i++) sum += tp_shape_size(&op[i].shape);
+    return sum;
+}
+static size_t tp__bucket_size(const tp_call *k, tp_dtype dtype)
+{
+    return ((const tp__bucket_attrs *)k->attrs)->half ? 2 : tp_dtype_size(dtype);
+}
+
+/* Where the bucket lies in host memory: as it travels, one part a rank if it is deterministic; behind it room for float32 values
+ * that become float16. NULL: out of memory. */
+static char *tp__bucket_room(tp__bucket *b, const tp_operand *flat, const tp_device *d, int64_t elements)
+{
+    const int64_t bytes = tp_shape_size(&flat->shape);
+    if (d->host) return (char *)flat->data;
+    if (!b->room) b->room = (char *)tp_malloc((size_t)(bytes + 64 + elements * 4));
+    return b->room;
+}
+
+/* float32 values, scaled, as float16. */
+static void tp__to_half(uint16_t *to, const float *from, int64_t n, float scale)
+{
+    float piece[512];
+    for (int64_t i = 0; i < n; i += 512) {
+        const int64_t m = n - i < 512 ? n - i : 512;
+        for (int64_t j = 0; j < m; j++) piece[j] = from[i + j] * scale;
+        tp_convert(to + i, TP_F16, piece, TP_F32, m);
+    }
+}
+
+/* The gradients, one behind the other, into this rank's part. */
+static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *mine, int64_t elements)
+{
+    const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
+    tp_device *d = k->device;
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    char *at = a->half && !d->host ? b->room + tp_shape_size(&k->out[0].shape) : mine;
+    const float scale = a->mean ? 1.0f / (float)a->ranks : 1.0f;
+    tp_status st = TP_OK;
+    char *to = at;
+    for (int i = 0; i < k->n_in && st == TP_OK; i++) {
+        const int64_t n = tp_shape_size(&k->in[i].shape);
+        if (a->half && d->host) tp__to_half((uint16_t *)(void *)to, (const float *)k->in[i].data, n, scale);
+        else if (n) st = d->download(d, to, k->in[i].data, (size_t)n * size);
+        to += (size_t)n * (a->half && d->host ? 2 : size);
+    }
+    if (st == TP_OK) st = d->wait(d);
+    if (st == TP_OK && at != mine) tp__to_half((uint16_t *)(void *)mine, (const float *)(void *)at, elements, scale);
+    return st;
+}
+
+static void tp__bucket_send(const tp_call *k)
+{
+    const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
+    tp__bucket *b = (tp__bucket *)k->user;
+    tp__job_state *j = &tp__job;
+    const tp_dtype dtype = k->in[0].dtype;
+    const int64_t elements = tp__bucket_elements(k->in, k->n_in);
+    const size_t size = tp__bucket_size(k, dtype);
+    if (b->in_flight && tp__job_wait(&b->request) != TP_OK) return; /* of a run that was cancelled */
+    char *room = tp__bucket_room(b, &k->out[0], k->device, elements);
+    char *mine = room + (a->deterministic ? (size_t)j->rank * (size_t)elements * size : 0);
+    tp_status st = room ? tp__bucket_pack(k, b, mine, elements) : TP_ERR_NOMEM;
+    const MPI_Datatype type = a->half ? j->half : dtype == TP_F64 ? MPI_DOUBLE : MPI_FLOAT;
+    int rc = MPI_SUCCESS;
+    tp_mutex_lock(j->lock);
+    if (st != TP_OK) tp__job_fail("a bucket of gradients cannot be brought to the host: %s", tp_last_error());
+    else if (a->deterministic)
+        rc = MPI_Iallgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, room, (int)elements, type, j->data, &b->request);
+    else
+        rc = MPI_Iallreduce(MPI_IN_PLACE, room, (int)elements, type, a->half ? j->half_sum : MPI_SUM, j->data,
+                            &b->request);
+    if (rc != MPI_SUCCESS) tp__job_fail("MPI cannot send a bucket of gradients (code %d)", rc);
+    b->in_flight = !j->failed;
+    j->in_flight += b->in_flight;
+    tp_cond_signal(j->wake);
+    tp_mutex_unlock(j->lock);
+}
+
+/* The parts of all ranks are added in their order, into the first. */
+static void tp__bucket_add(char *room, int64_t n, int ranks, tp_dtype dtype)
+{
+    for (int r = 1; r < ranks; r++) {
+        if (dtype == TP_F64) {
+            double *sum = (double *)(void *)room;
+            for (int64_t i = 0; i < n; i++) sum[i] += sum[(int64_t)r * n + i];
+        } else {
+            float *sum = (float *)(void *)room;
+            for (int64_t i = 0; i < n; i++) sum[i] += sum[(int64_t)r * n + i];
+        }
+    }
+}
+
+/* float16 parts of all ranks (one: the sum) become gradients from element `from` on. */
+static void tp__bucket_halves(const char *room, int64_t elements, int parts, int64_t from, int64_t n, float *to)
+{
+    float piece[512];
+    for (int r = 0; r < parts; r++)
+        for (int64_t i = 0; i < n; i += 512) {
+            const int64_t m = n - i < 512 ? n - i : 512;
+            tp_convert(piece, TP_F32, (const uint16_t *)(const void *)room + (int64_t)r * elements + from + i, TP_F16,
+                       m);
+            for (int64_t k = 0; k < m; k++) to[i + k] = r == 0 ? piece[k] : to[i + k] + piece[k];
+        }
+}
+
+/* What came becomes the gradients of this rank. */
+static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *room, bool arrived)
+{
+    const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
+    tp_device *d = k->device;
+    const tp_dtype dtype = k->var[0].dtype;
+    const int64_t elements = tp__bucket_elements(k->var, k->n_var);
+    const size_t size = tp_dtype_size(dtype);
+    const double scale = a->mean && !a->half ? 1.0 / a->ranks : 1.0;
+    const float scale32 = a->mean && !a->half ? 1.0f / (float)a->ranks : 1.0f;
+    int64_t from = 0;
+    tp_status st = TP_OK;
+    char *floats = a->half && !d->host && room ? b->room + tp_shape_size(&k->in[0].shape) : NULL;
+    if (arrived && a->deterministic && !a->half) tp__bucket_add(room, elements, a->ranks, dtype);
+    for (int i = 0; i < k->n_out && st == TP_OK; i++) {
+        const int64_t n = tp_shape_size(&k->var[i].shape);
+        char *at = a->half ? (d->host ? (char *)k->out[i].data : floats) : room + (size_t)from * size;
+        if (!k->out[i].data || n == 0) {
+            from += n;
+            continue;
+        }
+        if (a->half && arrived)
+            tp__bucket_halves(room, elements, a->deterministic ? a->ranks : 1, from, n, (float *)(void *)at);
+        else if (!arrived && at) memset(at, 0, (size_t)n * size);
+        else if (dtype == TP_F64)
+            for (int64_t j = 0; j < n; j++) ((double *)(void *)at)[j] *= scale;
+        else
+            for (int64_t j = 0; j < n; j++) ((float *)(void *)at)[j] *= scale32;
+        if (at && at != k->out[i].data) st = d->upload(d, k->out[i].data, at, (size_t)n * size);
+        if (st == TP_OK && floats) st = d->wait(d); /* the next one uses the same room */
+        from += n;
+    }
+    return st;
+}
+
+/* If the job is over the run ends before it changes a variable, or with gradients of zero. */
+static void tp__bucket_receive(const tp_call *k)
+{
+    tp__bucket *b = (tp__bucket *)k->user;
+    char *room = k->device->host ? (char *)k->in[0].data : b->room;
+    const tp_status st = b->in_flight ? tp__job_wait(&b->request) : tp__job_status();
+    tp_mutex_lock(tp__job.lock);
+    tp__job.in_flight -= b->in_flight;
+    if (st == TP_OK) b->in_flight = false;
+    tp_mutex_unlock(tp__job.lock);
+    const tp_status done = tp__bucket_unpack(k, b, room, st == TP_OK && room);
+    if (st == TP_OK && done != TP_OK) {
+        tp_mutex_lock(tp__job.lock);
+        tp__job_fail("a bucket of gradients cannot be brought to the device: %s", tp_last_error());
+        tp_mutex_unlock(tp__job.lock);
+    }
+    if (st != TP_OK || done != TP_OK) tp_session_cancel(b->trainer->state.session);
+}
+
+static tp_status tp__bucket_send_infer(tp_infer *s)
+{
+    const tp__bucket_attrs *a = (const tp__bucket_attrs *)s->attrs;
+    int64_t elements = 0;
+    for (int i = 0; i < s->n_in; i++) elements += tp_shape_size(&s->in[i].shape);
+    s->out[0].dtype = TP_U8;
+    s->out[0].shape.ndim = 1;
+    s->out[0].shape.dim[0] =
+        elements * (a->half ? 2 : (int64_t)tp_dtype_size(s->in[0].dtype)) * (a->deterministic ? a->ranks : 1);
+    return TP_OK;
+}
+static tp_status tp__bucket_receive_infer(tp_infer *s)
+{
+    s->n_out = s->n_var;
+    for (int i = 0; i < s->n_var; i++) s->out[i] = s->var[i];
+    return TP_OK;
+}
+static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
+#define TP__RANKS_ROW(name_, label_, flags_, max_in_, n_out_, infer_, kernel_)                                         \
+    {                                                                                                                  \
+        name_, label_, flags_, 1, max_in_, n_out_, tp__bucket_schema, sizeof(tp__bucket_attrs), infer_, NULL, kernel_, \
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0                      \
+    }
+/* Gradients of the same type, which begin to travel; y: the bucket's bytes. */
+static const tp_op tp__op_bucket_send = TP__RANKS_ROW(
+    "bucket_send", "BucketSend", TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_EARLY | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS, -1, 1,
+    tp__bucket_send_infer, tp__bucket_send);
+/* Waits for them. Its variables are those that the gradients are of, for their shapes. */
+static const tp_op tp__op_bucket_receive =
+    TP__RANKS_ROW("bucket_receive", "BucketReceive", TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS,
+                  1, -1, tp__bucket_receive_infer, tp__bucket_receive);
+
+/* -- HorovodTrainer */
+
+/* One bucket: gradients order[0..n) of the list. It is sent after `before`, the bucket before it; NULL: it is the first. */
+static tp_node *tp__bucket_new(tp_trainer *t, const tp_grad_var *gvs, const int *order, int n, tp_node *before)
+{
+    tp_graph *g = t->graph;
+    tp__ranked *r = t->ranks_;
+    tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *in);
+    tp__bucket *b = (tp__bucket *)tp_calloc(1, sizeof *b);
+    tp__bucket_attrs a;
+    tp_apply_desc d;
+    if (!in || !b) {
+        tp_free(b);
+        return tp_graph_fail(g, NULL, TP_ERR_NOMEM, "out of memory for a bucket of gradients");
+    }
+    b->trainer = t;
+    b->request = MPI_REQUEST_NULL;
+    b->next = r->bucket;
+    r->bucket = b;
+    memset(&d, 0, sizeof d);
+    a.order = r->n_bucket++;
+    a.ranks = tp__job.size;
+    a.half = r->compression == TP_COMPRESSION_FP16 && gvs[order[0]].grad->dtype == TP_F32;
+    a.deterministic = r->deterministic;
+    a.mean = r->average;
+    for (int i = 0; i < n; i++) in[i] = gvs[order[i]].grad;
+    d.row = &tp__op_bucket_send;
+    d.in = in;
+    d.n_in = n;
+    d.attrs = &a;
+    d.user = b;
+    tp_device_enter(g, tp_node_device(in[0]));
+    tp_node *y = tp_apply_ex(g, &d);
+    tp_device_leave(g);
+    if (before && !tp_is_poison(y)) tp__add_control(y->op, before->op);
+    return y;
+}
+
+/* The gradients of a bucket, as they come back. */
+static void tp__bucket_take(tp_trainer *t, tp_grad_var *gvs, const int *order, int n, tp_node *sent)
+{
+    tp_graph *g = t->graph;
+    tp_node **var = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *var);
+    tp_apply_desc d;
+    if (!var || tp_is_poison(sent)) return;
+    memset(&d, 0, sizeof d);
+    for (int i = 0; i < n; i++) var[i] = gvs[order[i]].var;
+    d.row = &tp__op_bucket_receive;
+    d.in = &sent;
+    d.n_in = 1;
+    d.attrs = sent->op->attrs;
+    d.vars = var;
+    d.n_var = n;
+    d.user = sent->op->user;
+    tp_node *y = tp_apply_ex(g, &d);
+    for (int i = 0; i < n && !tp_is_poison(y); i++) gvs[order[i]].grad = &y->op->out[i];
+}
+
+/* Does gradient x fit into the bucket that begins with `first`, holds n of them and so many bytes? */
+static bool tp__bucket_fits(const tp_trainer *t, const tp_grad_var *first, const tp_grad_var *x, int n, int64_t bytes)
+{
+    const int64_t more = tp_shape_size(&x->grad->shape) * (int64_t)tp_dtype_size(x->grad->dtype);
+    return n == 0 ||
+           (n < TP_MAX_OUTPUTS && first->grad->dtype == x->grad->dtype &&
+            tp_node_device(first->grad) == tp_node_device(x->grad) && bytes + more <= t->ranks_->bucket_bytes);
+}
+
+/* Buckets in the order in which their last gradients are made, which is the same on all ranks. */
+static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n)
+{
+    tp_graph *g = t->graph;
+    if (!t->ranks_ || tp__job.size == 1) return;
+    int *order = (int *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *order);
+    int *begin = (int *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *begin);
+    tp_node **sent = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *sent);
+    if (!order || !begin || !sent) return;
+    for (int i = 0; i < n; i++) { /* sorted by when the gradient was made */
+        int k = i;
+        const tp_node *x = gvs[i].grad;
+        if ((x->dtype != TP_F32 && x->dtype != TP_F64) || tp_shape_size(&x->shape) > INT_MAX) {
+            tp_graph_fail(g, NULL, TP_ERR_UNSUPPORTED,
+                          "%s: the gradient of '%s' is %s of %lld elements: float32 and float64 of at most 2147483647 "
+                          "elements can be sent",
+                          t->name, tp_node_name(gvs[i].var), tp_dtype_name(x->dtype),
+                          (long long)tp_shape_size(&x->shape));
+            return;
+        }
+        for (; k > 0 && gvs[order[k - 1]].grad->op->id > x->op->id; k--) order[k] = order[k - 1];
+        order[k] = i;
+    }
+    int n_bucket = 0;
+    for (int i = 0; i < n;) {
+        int k = i;
+        int64_t bytes = 0;
+        while (k < n && tp__bucket_fits(t, &gvs[order[i]], &gvs[order[k]], k - i, bytes)) {
+            const tp_node *x = gvs[order[k++]].grad;
+            bytes += tp_shape_size(&x->shape) * (int64_t)tp_dtype_size(x->dtype);
+        }
+        begin[n_bucket] = i;
+        sent[n_bucket] = tp__bucket_new(t, gvs, order + i, k - i, n_bucket ? sent[n_bucket - 1] : NULL);
+        n_bucket++;
+        i = k;
+    }
+    begin[n_bucket] = n;
+    for (int i = 0; i < n_bucket && tp_graph_status(g) == TP_OK; i++)
+        tp__bucket_take(t, gvs, order + begin[i], begin[i + 1] - begin[i], sent[i]);
+    tp_log(TP_LOG_INFO, "%s: %d gradients are averaged over %d ranks in %d buckets.", t->name, n, tp__job.size,
+           n_bucket);
+}
+
+static tp_status tp__ranks_poll(tp_trainer *t)
+{
+    return t->ranks_ && tp__job.begun && tp__job.size > 1 ? tp__job_status() : TP_OK;
+}
+/* Has the chief the sentence, which is that of the whole job? */
+static bool tp__job_knows(const tp_trainer *t) { return t->ranks_ && tp__job.failed && tp__job.rank != 0; }
+
+/* -- the ranks train the same graph */
+
+typedef struct tp__graph_facts {
+    uint64_t hash;
+    int64_t n_trainable, n_parameter, length;
+} tp__graph_facts;
+
+static uint64_t tp__attrs_hash(const tp_operation *op)
+{
+    static const size_t bytes[] = {sizeof(int),     8 * sizeof(int),  8 * sizeof(int64_t), sizeof(float),
+                                   sizeof(bool),    sizeof(tp_dtype), sizeof(tp_shape),    0,
+                                   sizeof(uint64_t)};
+    uint64_t h = 0;
+    for (const tp_attr *a = op->row->attr; a && a->name && op->attrs; a++) {
+        const char *at = (const char *)op->attrs + a->offset;
+        const char *text = a->kind == TP_ATTR_STRING ? *(const char *const *)(const void *)at : NULL;
+        if (a->kind != TP_ATTR_STRING) h = h * 31 + tp_hash(at, bytes[a->kind]);
+        else if (text) h = h * 31 + tp_hash_name(text);
+    }
+    return h;
+}
+
+/* What a step consists of, a line for each variable and operation. */
+static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *f)
+{
+    tp_graph *g = t->graph;
+    const int n = tp_graph_n_operations(g);
+    char shape[TP_SHAPE_TEXT];
+    memset(f, 0, sizeof *f);
+    char *need = (char *)tp_calloc((size_t)n + 1, 1);
+    if (!need) return TP_ERR_NOMEM;
+    if (t->train_op) need[t->train_op->op->id] = 1;
+    for (int id = n - 1; id >= 0; id--) { /* what is read was created earlier, but for what control edges ask for */
+        const tp_operation *op = tp_graph_operation(g, id);
+        for (int i = 0; need[id] && i < op->n_in; i++) need[op->in[i]->op->id] = 1;
+        for (int i = 0; need[id] && i < op->n_ctrl; i++) need[op->ctrl[i]->id] = 1;
+    }
+    for (int i = 0; i < t->ranks_->n_variable; i++) {
+        const tp_variable *v = tp_graph_variable(g, i);
+        tp_buf_printf(out, "variable %s, %s %s%s\n", v->name, tp_dtype_name(v->dtype), tp_shape_text(&v->shape, shape),
+                      v->trainable ? "" : ", not trained");
+        f->n_trainable += v->trainable && !v->local;
+        f->n_parameter += v->trainable && !v->local ? tp_shape_size(&v->shape) : 0;
+    }
+    for (int id = 0; id < n; id++) {
+        const tp_operation *op = tp_graph_operation(g, id);
+        if (!need[id]) continue;
+        tp_buf_printf(out, "operation %s, %s %s, options %08x\n", op->name, op->row->name,
+                      tp_shape_text(&op->out[0].shape, shape), (unsigned)tp__attrs_hash(op));
+    }
+    tp_free(need);
+    if (out->failed || !out->data) return TP_ERR_NOMEM;
+    f->length = (int64_t)out->len;
+    f->hash = tp_hash(out->data, out->len);
+    return TP_OK;
+}
+
+/* The first lines in which two texts differ. */
+static void tp__first_difference(const char **a, const char **b)
+{
+    for (;;) {
+        const size_t n = strcspn(*a, "\n"), m = strcspn(*b, "\n");
+        if (n != m || memcmp(*a, *b, n) != 0 || !(*a)[n] || !(*b)[n]) return;
+        *a += n + 1;
+        *b += n + 1;
+    }
+}
+
+/* The sentence about rank r, whose text is `theirs`. */
+static void tp__tell_difference(const tp__graph_facts *facts, int r, const char *mine, const char *theirs, char *text,
+                                size_t size)
+{
+    const tp__graph_facts *a = &facts[0], *b = &facts[r];
+    tp__first_difference(&mine, &theirs);
+    if (a->n_trainable != b->n_trainable || a->n_parameter != b->n_parameter)
+        snprintf(
+            text, size,
+            "rank %d has %lld trainable variables with %lld parameters, the chief %lld with %lld: all ranks must build "
+            "the same model",
+            r, (long long)b->n_trainable, (long long)b->n_parameter, (long long)a->n_trainable,
+            (long long)a->n_parameter);
+    else
+        snprintf(text, size, "rank %d has built another graph than the chief: there it is '%.*s', here '%.*s'", r,
+                 (int)strcspn(theirs, "\n") > 150 ? 150 : (int)strcspn(theirs, "\n"), theirs,
+                 (int)strcspn(mine, "\n") > 150 ? 150 : (int)strcspn(mine, "\n"), mine);
+}
+
+static tp_status tp__compare_graphs(tp_trainer *t)
+{
+    tp__job_state *j = &tp__job;
+    tp__graph_facts mine;
+    tp_buf text;
+    char sentence[400];
+    int other = 0;
+    memset(&text, 0, sizeof text);
+    memset(sentence, 0, sizeof sentence);
+    tp__graph_facts *all = (tp__graph_facts *)tp_calloc((size_t)j->size, sizeof *all);
+    tp_status st = all ? tp__describe_step(t, &text, &mine) : TP_ERR_NOMEM;
+    if (st == TP_OK) st = tp__job_gather(&mine, sizeof mine, all);
+    for (int r = 1; r < j->size && st == TP_OK && other == 0; r++)
+        if (memcmp(&all[r], &all[0], sizeof mine) != 0) other = r;
+    if (st == TP_OK && other > 0) {
+        const size_t n = (size_t)all[other].length;
+        char *theirs = (char *)tp_calloc(n + 1, 1);
+        if (theirs && j->rank == other) memcpy(theirs, text.data, n);
+        st = theirs ? tp__job_broadcast(theirs, n, other) : TP_ERR_NOMEM;
+        if (st == TP_OK) tp__tell_difference(all, other, text.data, theirs, sentence, sizeof sentence);
+        if (st == TP_OK) st = tp__job_broadcast(sentence, sizeof sentence, 0);
+        tp_free(theirs);
+        tp_mutex_lock(j->lock);
+        if (st == TP_OK) tp__job_fail("%s", sentence);
+        tp_mutex_unlock(j->lock);
+        if (st == TP_OK) st = tp_fail(TP_ERR_STATE, "%s: %s", t->name, sentence);
+    }
+    tp_buf_free(&text);
+    tp_free(all);
+    return st;
+}
+
+/* -- what the chief has, all have */
+
+static tp_status tp__broadcast_variable(tp_trainer *t, const tp_variable *v, tp_tensor *value)
+{
+    tp_status st = tp_session_read(t->state.session, v, value);
+    if (st == TP_OK && tp_tensor_bytes(value)) st = tp__job_broadcast(value->data, tp_tensor_bytes(value), 0);
+    return st == TP_OK && tp__job.rank != 0 ? tp_session_load(t->state.session, v, value) : st;
+}
+
+/* Those of the towers that are saved, and the step's counter. Nobody goes on before all have them. */
+static tp_status tp__broadcast_variables(tp_trainer *t)
+{
+    tp_tensor value;
+    const tp_variable *step = tp_node_variable(tp_get_global_step_var(t->graph));
+    memset(&value, 0, sizeof value);
+    if (tp__job.size == 1) return TP_OK;
+    tp_status st = step ? tp__broadcast_variable(t, step, &value) : TP_OK;
+    for (int i = 0; i < t->ranks_->n_variable && st == TP_OK; i++) {
+        const tp_variable *v = tp_graph_variable(t->graph, i);
+        if (!v->local && v != step) st = tp__broadcast_variable(t, v, &value);
+    }
+    tp_tensor_free(&value);
+    return st == TP_OK ? tp__job_barrier() : st;
+}
+
+/* Where a training goes on that was resumed: the numbers of the chief's checkpoint. -1: it has none. */
+typedef struct tp__position {
+    int64_t epoch[2], local_step, random_step, outside, consumed, ranks;
+} tp__position;
+static const struct {
+    const char *key;
+    size_t offset;
+    int n;
+} tp__position_keys[] = {
+    {"epoch", offsetof(tp__position, epoch), 2},
+    {"local_step", offsetof(tp__position, local_step), 1},
+    {"random_step", offsetof(tp__position, random_step), 1},
+    {"random_step_outside", offsetof(tp__position, outside), 1},
+    {"input/consumed", offsetof(tp__position, consumed), 1},
+    {"ranks", offsetof(tp__position, ranks), 1},
+};
+static tp_status tp__share_position(tp_trainer *t)
+{
+    tp_dict *d = tp_session_state(t->state.session);
+    tp__position p;
+    const int64_t size = tp__job.size;
+    memset(&p, -1, sizeof p);
+    for (int i = 0; i < TP_COUNT(tp__position_keys); i++)
+        tp_state_get_i64(d, "tp:", tp__position_keys[i].key,
+                         (int64_t *)(void *)((char *)&p + tp__position_keys[i].offset), tp__position_keys[i].n);
+    tp_status st = tp__job_broadcast(&p, sizeof p, 0);
+    for (int i = 0; i < TP_COUNT(tp__position_keys) && st == TP_OK && tp__job.rank != 0; i++) {
+        const int64_t *v = (const int64_t *)(const void *)((const char *)&p + tp__position_keys[i].offset);
+        if (*v >= 0) st = tp_state_put_i64(d, "tp:", tp__position_keys[i].key, v, tp__position_keys[i].n);
+    }
+    if (st == TP_OK && p.epoch[0] > 0 && p.ranks >= 0 && p.ranks != size && tp__job.rank == 0)
+        tp_log(TP_LOG_WARN,
+               "The checkpoint was made by %lld ranks, this job has %lld: training goes on, but with other batches, so "
+               "not with the "
+               "bits that it would have had.",
+               (long long)p.ranks, (long long)size);
+    return st == TP_OK ? tp_state_put_i64(d, "tp:", "ranks", &size, 1) : st;
+}
+
+/* -- what a trainer calls */
+
+static tp_status tp__ranks_session(tp_trainer *t)
+{
+    if (!t->ranks_) return TP_OK;
+    if (t->creator.create != tp_new_session_creator(NULL).create)
+        return tp_fail(TP_ERR_ARG,
+                       "%s makes its session by the default creator: give .session_config, no .session_creator",
+                       t->name);
+    tp_session_config *c = &t->creator.config;
+    const int n = tp__os_processors() / (tp__job.local_size > 0 ? tp__job.local_size : 1);
+    if (c->threads == 0 && tp__job.local_size > 1) c->threads = n > 1 ? n : 1; /* they share the machine */
+    return TP_OK;
+}
+
+static tp_status tp__ranks_initialize(tp_trainer *t)
+{
+    tp_device *d;
+    if (!t->ranks_ || tp__job.size == 1) return TP_OK;
+    tp_status st = TP_OK;
+    for (int i = 0; (d = tp_session_device(t->state.session, i)) != NULL && st == TP_OK; i++) {
+        if (d->host) continue;
+        st = tp_device_add_kernel(d, tp__op_bucket_send.name, tp__bucket_send);
+        if (st == TP_OK) st = tp_device_add_kernel(d, tp__op_bucket_receive.name, tp__bucket_receive);
+    }
+    if (st == TP_OK) st = tp__compare_graphs(t);
+    if (st == TP_OK) st = tp__share_position(t);
+    return st == TP_OK ? tp__broadcast_variables(t) : st;
+}
+
+static tp_status tp__ranks_agree(tp_trainer *t, int64_t *starting_epoch, int64_t steps, int64_t max_epoch)
+{
+    int64_t chief[3];
+    if (!t->ranks_ || tp__job.size == 1) return TP_OK;
+    chief[0] = *starting_epoch;
+    chief[1] = steps;
+    chief[2] = max_epoch;
+    const tp_status st = tp__job_broadcast(chief, sizeof chief, 0);
+    if (st != TP_OK) return st;
+    *starting_epoch = chief[0];
+    if (chief[1] == steps && chief[2] == max_epoch) return TP_OK;
+    return tp_fail(
+        TP_ERR_ARG,
+        "it makes %lld steps an epoch up to epoch %lld, the chief %lld up to epoch %lld: all ranks must make the same",
+        (long long)steps, (long long)max_epoch, (long long)chief[1], (long long)chief[2]);
+}
+
+static void tp__ranks_random(tp_trainer *t)
+{
+    tp_exec *e = tp_hooked_session_exec(t->state.hooked_session);
+    if (t->ranks_ && tp__job.rank > 0)
+        tp_exec_set_random_step(e, tp_exec_random_step(e) + ((uint64_t)tp__job.rank << 40));
+}
+
+/* This rank's training is over: the others are told, since they may wait for it. */
+static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
+{
+    tp__letter l;
+    const char *why = st == TP_END ? "its data has ended" : st == TP_INTR ? "it was interrupted" : t->state.stop_reason;
+    if (!t->ranks_ || t->ranks_->left || !tp__job.begun || tp__job.size == 1) return st;
+    t->ranks_->left = true;
+    memset(&l, 0, sizeof l);
+    l.kind = TP__LETTER_LEFT;
+    l.rank = tp__job.rank;
+    l.training = t->ranks_->training;
+    l.ok = st == TP_OK || st == TP_STOP || st == TP_END;
+    snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, l.ok || st == TP_INTR ? why : tp_last_error());
+    tp_mutex_lock(tp__job.lock);
+    tp__job_tell(&l);
+    tp_mutex_unlock(tp__job.lock);
+    return st;
+}
+
+static void tp__ranks_free(tp_trainer *t)
+{
+    if (!t->ranks_) return;
+    tp__ranks_leave(t, TP_ERR);
+    for (tp__bucket *b = t->ranks_->bucket, *next; b; b = next) {
+        next = b->next;
+        tp_free(b->room);
+        tp_free(b);
+    }
+    tp_free(t->ranks_);
+}
+#endif
+
+/* One step, or the sentence about what ended the job during it. */
+static tp_status tp__horovod_step(tp_trainer *t)
+{
+    tp_status st = tp__ranks_poll(t);
+    if (st == TP_OK) st = tp__step_train_op(t);
+    const tp_status job = tp__ranks_poll(t);
+    if (job == TP_STOP) snprintf(t->state.stop_reason, sizeof t->state.stop_reason, "by the chief");
+    return job == TP_OK ? st : job;
+}
+
+static tp_status tp__horovod_broadcast(tp_callback *cb) { return tp__broadcast_variables(cb->train->trainer); }
+
+static tp_status tp__horovod_build(tp_trainer *t, const tp_model *m)
+{
+    const tp_status st = tp__simple_build(t, m);
+    if (st != TP_OK) return st;
+    t->ranks_->n_variable = tp_graph_n_variables(t->graph);
+    tp_callback *cb = tp_callback_new("HorovodBroadcast", 0);
+    if (cb) {
+        cb->chief_only = false;
+        cb->before_train = tp__horovod_broadcast;
+        if (t->ranks_->broadcast) cb->trigger_epoch = tp__horovod_broadcast;
+    }
+    return tp_trainer_register_callback(t, cb);
+}
+
+TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d)
+{
+    TP__REQUIRE(d, NULL)
+    tp_trainer *t = tp__trainer_new("HorovodTrainer");
+    if (t) t->ranks_ = (tp__ranked *)tp_calloc(1, sizeof *t->ranks_);
+    if (!t || !t->ranks_) {
+        tp_trainer_free(t);
+        return NULL;
+    }
+    const char *name = NULL;
+    const int launched = tp__launched_as(&name);
+    const tp_status st = tp__job_begin(d->patience);
+    tp__ranked *r = t->ranks_;
+    r->average = d->average != TP_NO;
+    r->compression = d->compression;
+    r->deterministic = d->deterministic;
+    r->bucket_bytes = d->bucket_bytes > 0 ? d->bucket_bytes : (int64_t)16 << 20;
+    r->broadcast = d->broadcast_every_epoch != TP_NO;
+    r->training = tp__job_training();
+    t->state.is_chief = tp_rank() == 0;
+    t->build = tp__horovod_build;
+    t->run_step = tp__horovod_step;
+    if (st != TP_OK) tp_graph_fail(t->graph, &d->at_, st, "%s: %s", t->name, tp_last_error());
+    else if (launched > 1 && tp_size() == 1)
+        tp_graph_fail(t->graph, &d->at_, TP_ERR_UNSUPPORTED, "%s: %s says that this is one of %d processes, but %s",
+                      t->name, name, launched,
+#ifdef TP_MPI
+                      "MPI sees one: the program was linked with another MPI than that of mpirun");
+#else
+                      "this program was built without MPI: compile it by mpicc with -DTP_MPI");
+#endif
+    if (d->bucket_bytes < 0)
+        tp_graph_fail(t->graph, &d->at_, TP_ERR_ARG, "%s: .bucket_bytes is %lld: it is positive, or 0 for 16 MiB",
+                      t->name, (long long)d->bucket_bytes);
+    return t;
+}
+
+TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action)
+{
+    char path[TP__PATH];
+    const int rank = tp_rank();
+    if (!dir || rank == 0) return tp_logger_set_dir(dir, action);
+    size_t n = strlen(dir);
+    while (n > 1 && dir[n - 1] == '/') n--;
+    const tp_status st = tp__path(path, "%.*s-rank%d", (int)n, dir, rank);
+    return st == TP_OK ? tp_logger_set_dir(path, action) : st;
 }
 
 /* ==== >>config ======================================================================================== */
@@ -1907,7 +3104,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
         if (steps == 0) steps = TP_NO_STEPS;
     }
     tp_status st = c->seed ? tp_trainer_set_seed(t, c->seed) : TP_OK;
-    if (st == TP_OK && c->auto_resume == TP_YES) st = tp_auto_resume_train_config(c);
+    if (st == TP_OK && c->auto_resume == TP_YES && t->state.is_chief) st = tp_auto_resume_train_config(c);
     if (st != TP_OK) return st;
     if (c->session_creator) t->creator = *c->session_creator;
     else if (c->session_config) t->creator = tp_new_session_creator(c->session_config);
@@ -1948,7 +3145,8 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
     const tp_status st = tp__launch(&c, t);
     snprintf(sentence, sizeof sentence, "%s", st != TP_OK ? tp_last_error() : "");
     if (st < 0 && !(t && t->looped_))
-        tp_log(TP_LOG_ERROR, "Training did not start: %s", sentence);     /* else the loop has said so */
+        tp_log(t && tp__job_knows(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training did not start: %s",
+               sentence);                                                 /* else the loop has said so */
     tp__free_lists(c.callbacks, c.n_callbacks, c.monitors, c.n_monitors); /* what was not handed over */
     tp__free_lists(c.extra_callbacks, c.n_extra_callbacks, NULL, 0);
     tp__drop_init(c.session_init);

@@ -741,6 +741,58 @@ TEST(a_resumed_training_ends_with_the_same_bits)
     }
 }
 
+/* A checkpoint in the middle of an epoch, where copies of batch norm's averages are behind those of the first tower. */
+static tp_status fail_at_step(tp_callback *cb)
+{
+    return cb->train->global_step == *(const int *)cb->user ? tp_fail(TP_ERR_ARG, "the callback has a fault") : TP_OK;
+}
+static tp_status save_within(plan *p, const char *dir, int fail, tp_tri resume)
+{
+    tp_callback *cb[3] = {
+        tp_cb_periodic_trigger(tp_cb_model_saver(.checkpoint_dir = dir), .every_k_steps = 3, .every_k_epochs = 1),
+        tp_callback_new("Fails", sizeof(int)),
+        tp_cb_data_parallel_inference_runner(tp_df_fixed_size(flow(p), 3), {tp_inf_scalar_stats({"cost"})},
+                                             .n_devices = 2)};
+    *(int *)cb[1]->user = fail;
+    cb[1]->trigger_step = fail_at_step;
+    tp_train_config c = config_of(p, cb, 3, 5);
+    c.max_epoch = 2;
+    c.auto_resume = resume;
+    c.n_monitors = 0;
+    return tp_launch_train_with_config(
+        &c, p->k == REPLICATED ? tp_sync_multi_gpu_trainer_replicated(.n_devices = 2, .broadcast_every_epoch = TP_NO)
+                               : trainer_of(p->k, p->n));
+}
+TEST(a_training_that_failed_in_mid_epoch_goes_on_with_the_same_bits)
+{
+    TEST_EXPECT_ERROR("the callback has a fault");
+    static const kind kinds[] = {REPLICATED, PS_GPU, ASYNC};
+    for (int i = 0; i < 3; i++) {
+        char straight[600], resumed[600];
+        quiet();
+        plan p = {kinds[i], 2, 4, MOMENTUM, false, true, 0, 0, 0};
+        const char *dir = tp_test_tmpdir();
+        snprintf(straight, sizeof straight, "%s/model-10.npz", dir);
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        CHECK_OK(save_within(&p, dir, -1, TP_NO));
+        dir = tp_test_tmpdir();
+        snprintf(resumed, sizeof resumed, "%s/model-10.npz", dir);
+        CHECK_OK(tp_logger_set_dir(dir, 'k'));
+        CHECK(save_within(&p, dir, 8, TP_NO) ==
+              TP_ERR_ARG); /* the last checkpoint is of step 6, the first of epoch 2 */
+        CHECK_OK(save_within(&p, dir, -1, TP_YES));
+        CHECK_HAS(logged, "after step 1 of 5");
+        check_same_files(straight, resumed);
+        tp_dict d;
+        memset(&d, 0, sizeof d);
+        CHECK_OK(
+            tp_load_checkpoint_vars(resumed, &d)); /* what differs from the first tower is there, and nothing else */
+        CHECK((tp_dict_find(&d, "tp:local/tower1/bn0/mean/EMA") != NULL) == (kinds[i] == REPLICATED));
+        CHECK(!tp_dict_find(&d, "tp:local/tower1/conv0/W") && !tp_dict_find(&d, "tp:local/tower1/conv0/W/Momentum"));
+        tp_dict_free(&d);
+    }
+}
+
 /* Another number of devices goes on from the same place, with other bits. */
 TEST(a_training_goes_on_with_another_number_of_devices)
 {
@@ -819,6 +871,69 @@ TEST(stops_and_errors_end_every_trainer)
             CHECK_HAS(logged, said[how]);
             CHECK(ended == 1);
         }
+}
+
+/* ==== >>learns ========================================================================================= */
+/* The short form of tests/bench/towers.c: drawn digits, 64 a step whatever the number of towers. */
+
+static const tp_spec digit_inputs[] = {TP_SPEC("input", TP_F32, TP_ANY, 28, 28), TP_SPEC("label", TP_I32, TP_ANY)};
+static tp_node *digit_net(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)g, (void)user;
+    tp_node *x = tp_reshape_to(in[0], tp_make_shape(TP_ANY, 784));
+    x = tp_fully_connected(x, "fc0", .units = 32, .activation = tp_relu);
+    x = tp_fully_connected(x, "fc1", .units = 10);
+    tp_sym_prediction_incorrect(x, in[1], 1, "incorrect_vector");
+    return tp_named(tp_mean(tp_sparse_softmax_cross_entropy(x, in[1])), "cost");
+}
+static tp_optimizer *digit_optimizer(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_adam(tp_get_scalar_variable(g, "learning_rate", 3e-3f));
+}
+static tp_status read_error(tp_callback *cb)
+{
+    tp_stat stat;
+    memset(&stat, 0, sizeof stat);
+    CHECK_OK(tp_monitors_get_latest(cb->train->monitors, "validation_error", &stat));
+    **(double **)cb->user = stat.value;
+    return TP_OK;
+}
+static double error_of(kind k, int n)
+{
+    double error = 1;
+    tp_callback *cb[2] = {
+        tp_cb_inference_runner(tp_df_fixed_size(tp_df_batch(tp_df_digits("test", .shuffle = false), 250), 4),
+                               {tp_inf_classification_error()}),
+        tp_callback_new("Reads", sizeof(double *))};
+    *(double **)cb[1]->user = &error;
+    cb[1]->trigger = read_error;
+    tp_train_config c;
+    memset(&c, 0, sizeof c);
+    c.model.inputs = digit_inputs;
+    c.model.n_inputs = 2;
+    c.model.build_graph = digit_net;
+    c.model.optimizer = digit_optimizer;
+    c.dataflow = tp_df_batch(tp_df_digits("train"), 64 / n);
+    c.callbacks = cb;
+    c.n_callbacks = 2;
+    c.n_monitors = TP_NONE;
+    c.steps_per_epoch = 100;
+    c.max_epoch = 1;
+    c.log_layers = TP_NO;
+    CHECK_OK(tp_launch_train_with_config(&c, trainer_of(k, n)));
+    return error;
+}
+TEST(digits_are_learnt_as_well_as_on_one_device)
+{
+    static const kind kinds[] = {REPLICATED, PS_GPU, ASYNC};
+    quiet();
+    const double one = error_of(SIMPLE, 1);
+    CHECK_MSG(one > 0 && one < 0.3, "one device: %g", one);
+    for (int i = 0; i < 3; i++) {
+        const double many = error_of(kinds[i], 2);
+        CHECK_MSG(fabs(many - one) < 0.02, "trainer %d: %g, one device %g", i, many, one);
+    }
 }
 
 /* ==== >>gan ============================================================================================ */

@@ -157,7 +157,7 @@ export -f build tests digits errors mnist repeats sanitize bench ours_alone
 # ---- in order ----
 [ -n "${BIN:-}" ] || part build 270 20 build
 for t in float32 float64 tf32 bfloat16 float16; do part "ops.$t" 60 5 tests "_$t"; done
-for t in every_row a_step_is staged_values another_thread memory_is two_gpus a_communicator across_blocks batch_norm folded; do part "$t" 60 5 tests $t; done
+for t in every_row a_step_is staged_values another_thread memory_is two_gpus trainers_on a_communicator across_blocks batch_norm folded; do part "$t" 60 5 tests $t; done
 part mnist 90 15 mnist
 part repeats 60 10 repeats
 for t in memcheck racecheck initcheck; do part "$t" 45 15 sanitize $t; done

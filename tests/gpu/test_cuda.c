@@ -2376,6 +2376,132 @@ TEST(two_gpus_sum_gradients)
     tp_set_log(NULL, NULL);
 }
 
+/* -- trainers with a tower on each of two GPUs, against two CPU devices */
+
+typedef struct two_towers {
+    float w[64];
+    int n;
+    double error;
+} two_towers;
+static tp_node *tower_net(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    tp_node *y = NULL;
+    TP_ARGSCOPE(g, batch_norm, .sync_statistics = TP_SYNC_TOWERS)
+    {
+        y = tp_tanh(tp_batch_norm(tp_fully_connected(in[0], "fc0", .units = 5), "bn"));
+    }
+    y = tp_fully_connected(y, "fc1", .units = 2);
+    tp_sym_prediction_incorrect(y, in[1], 1, "incorrect_vector");
+    return tp_named(tp_mean(tp_sparse_softmax_cross_entropy(y, in[1])), "cost");
+}
+static tp_optimizer *tower_optimizer(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_apply_grad_processors(tp_momentum(tp_get_scalar_variable(g, "learning_rate", 0.1f)),
+                                    TP_GRADPROCS(tp_gradproc_scale("fc0/W", 0.5f), tp_gradproc_global_norm_clip(1)));
+}
+static tp_status tower_point(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    tp_status st = tp_datapoint_resize(dp, 2);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(3, 4));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_I32, tp_make_shape(3));
+    for (int i = 0; i < 12 && st == TP_OK; i++)
+        ((float *)dp->c[0].data)[i] = (float)tp_random_normal(5, (uint64_t)index, (uint64_t)i);
+    for (int i = 0; i < 3 && st == TP_OK; i++)
+        ((int32_t *)dp->c[1].data)[i] = ((const float *)dp->c[0].data)[4 * i] > 0;
+    return st;
+}
+static tp_status keep_tower_weights(tp_callback *cb)
+{
+    static const char *const names[] = {"fc0/W",       "fc0/b", "bn/gamma",      "bn/beta",
+                                        "bn/mean/EMA", "fc1/W", "fc1/W/Momentum"};
+    two_towers *k = *(two_towers **)cb->user;
+    tp_tensor value;
+    tp_stat stat;
+    memset(&value, 0, sizeof value);
+    for (int i = 0; i < 7; i++) {
+        const tp_variable *v = tp_find_variable(cb->train->graph, names[i]);
+        if (!CHECK_MSG(v != NULL, "%s", names[i]) || !CHECK_OK(tp_session_read(cb->train->session, v, &value)))
+            continue;
+        for (int64_t j = 0; j < tp_tensor_size(&value) && k->n < 64; j++)
+            k->w[k->n++] = (float)tp_tensor_get(&value, j);
+    }
+    tp_tensor_free(&value);
+    CHECK_OK(tp_monitors_get_latest(cb->train->monitors, "validation_error", &stat));
+    k->error = stat.value;
+    tp_predictor *p = tp_trainer_get_predictor(cb->train->trainer, NULL, 0, (const char *const[]){"cost"}, 1, 1);
+    tp_tensor in[2];
+    float x[4] = {1, 2, 3, 4};
+    int32_t label = 1;
+    const tp_tensor *cost = NULL;
+    tp_tensor_view(&in[0], TP_F32, tp_make_shape(1, 4), x);
+    tp_tensor_view(&in[1], TP_I32, tp_make_shape(1), &label);
+    if (CHECK_MSG(p != NULL, "%s", tp_last_error()) && CHECK_OK(tp_predict_n(p, in, 2, &cost, 1)))
+        k->w[k->n++] = (float)tp_tensor_get(cost, 0);
+    return TP_OK;
+}
+static tp_trainer *two_tower_trainer(int kind)
+{
+    switch (kind) {
+    case 0: return tp_sync_multi_gpu_trainer_replicated(.n_devices = 2);
+    case 1: return tp_sync_multi_gpu_trainer_replicated(.n_devices = 2, .mode = TP_ALL_REDUCE_CPU);
+    case 2: return tp_sync_multi_gpu_trainer_parameter_server(.n_devices = 2);
+    case 3: return tp_default_multi_gpu_trainer(2, NULL);
+    default: return tp_async_multi_gpu_trainer(.n_devices = 2);
+    }
+}
+static bool train_with(tp_device *const *device, int kind, two_towers *k)
+{
+    static const tp_spec inputs[] = {TP_SPEC("x", TP_F32, TP_ANY, 4), TP_SPEC("label", TP_I32, TP_ANY)};
+    memset(k, 0, sizeof *k);
+    tp_session_config sc = tp_default_session_config();
+    sc.devices = device;
+    sc.n_devices = 2;
+    sc.isa = "naive"; /* of the CPU device that some of them want beside */
+    tp_dataflow *test = tp_df_fixed_size(tp_df_from_generator(tower_point, .size = 50, .indexed = TP_YES), 5);
+    tp_callback *cb[2] = {tp_cb_data_parallel_inference_runner(test, {tp_inf_classification_error()}, .n_devices = 2),
+                          tp_callback_new("Keeps", sizeof k)};
+    *(two_towers **)cb[1]->user = k;
+    cb[1]->trigger = keep_tower_weights;
+    tp_train_config c;
+    memset(&c, 0, sizeof c);
+    c.model.inputs = inputs;
+    c.model.n_inputs = 2;
+    c.model.build_graph = tower_net;
+    c.model.optimizer = tower_optimizer;
+    c.dataflow = tp_df_from_generator(tower_point, .size = 1 << 20, .indexed = TP_YES);
+    c.callbacks = cb;
+    c.n_callbacks = 2;
+    c.n_monitors = TP_NONE;
+    c.steps_per_epoch = 6;
+    c.max_epoch = 1;
+    c.session_config = &sc;
+    return CHECK_OK(tp_launch_train_with_config(&c, two_tower_trainer(kind)));
+}
+TEST(trainers_on_two_gpus)
+{
+    if (tp_cuda_count() < 2) TEST_SKIP("this machine has fewer than two GPUs");
+    tp_set_log(quiet, NULL);
+    tp_device *gpu[2] = {tp_cuda_open(0), tp_cuda_open(1)}, *cpu[2] = {NULL, NULL};
+    two_towers on_gpu, on_cpu;
+    if (CHECK_MSG(gpu[0] && gpu[1], "%s", tp_last_error()) && CHECK_OK(tp_cpu_devices_new(2, 1, "naive", cpu)))
+        for (int kind = 0; kind < 5; kind++) {
+            if (!train_with(cpu, kind, &on_cpu) || !train_with(gpu, kind, &on_gpu)) continue;
+            CHECK(on_gpu.n == on_cpu.n && on_gpu.n > 40 && on_gpu.error == on_cpu.error);
+            for (int i = 0; i < on_gpu.n; i++)
+                CHECK_MSG(fabs((double)(on_gpu.w[i] - on_cpu.w[i])) <= 2e-5,
+                          "trainer %d: number %d is %g, %g on the CPU", kind, i, (double)on_gpu.w[i],
+                          (double)on_cpu.w[i]);
+        }
+    for (int i = 0; i < 2; i++) {
+        if (gpu[i]) gpu[i]->close(gpu[i]);
+        if (cpu[i]) cpu[i]->close(cpu[i]);
+    }
+    tp_set_log(NULL, NULL);
+}
+
 #ifdef TP_CUDA_SHIM
 /* Whatever fails while a step of two GPUs is recorded and replayed: that run fails with a sentence, or goes kernel by kernel to
  * the right values, and the next one is right in any case. */

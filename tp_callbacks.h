@@ -53,8 +53,8 @@
  *     every callback has triggered, and holds all variables and the states of all callbacks and monitors as they
  *     are then. So a training that is killed at any moment and resumed goes on from the same point, with the same
  *     bits, and a saver may stand anywhere in the list: before or after validation, MinSaver before or after the
- *     ModelSaver. An error or Ctrl-C while the callbacks of an epoch have their turn leaves the checkpoint of
- *     the epoch before; the epoch is repeated after a resume. A callback that ends the training in
+ *     ModelSaver. An error while the callbacks of an epoch have their turn leaves the checkpoint of the epoch
+ *     before; the epoch is repeated after a resume. A callback that ends the training in
  *     trigger_epoch with TP_STOP ends it when that phase is over: the others have their turn, and the checkpoint
  *     is written. Where somebody asks in trigger_step (tp_cb_periodic_trigger(saver, .every_k_steps = 100)), the
  *     checkpoint is written when every callback had its trigger_step; a resume goes on within that epoch.
@@ -119,18 +119,20 @@ typedef struct tp_train_state {
     tp_hooked_session *hooked_session; /* runs training steps: every run of it is one */
     tp_monitors *monitors;             /* where to report numbers; from setup_graph on */
     tp_tower_func *tower_func;         /* NULL if the trainer has none */
+    tp_node *cost;                     /* the scalar that is trained, from setup_graph on; NULL if there is none */
     struct tp_trainer
         *trainer; /* of tp_train.h: its train_op, run_step and user; NULL in a loop of your own [Callback.trainer] */
     tp_input_source *input;        /* of the training; may be NULL */
     tp_callback *const *callbacks; /* all of them, in order: what a saver asks for their state */
     int n_callbacks;
-    char stop_reason[256];                           /* see tp_stop */
-    tp_status (*poll)(struct tp_train_state *train); /* TP_INTR after Ctrl-C, asked after every hook; may be NULL */
-    tp_callback *due_;                               /* who asked for a checkpoint in this phase, the first one */
-    bool save_failed_;                               /* it could not be written */
-    bool within_;                                    /* an epoch has begun, and its triggers are not over */
-    int64_t done_;                                   /* its steps whose runs are finished */
-    tp_status end_;                                  /* in after_train: how the loop ended */
+    char stop_reason[256]; /* see tp_stop */
+    tp_status (*poll)(struct tp_train_state *
+                          train); /* asked after every hook: TP_INTR after Ctrl-C, where it ends a phase; may be NULL */
+    tp_callback *due_;            /* who asked for a checkpoint in this phase, the first one */
+    bool save_failed_;            /* it could not be written */
+    bool within_;                 /* an epoch has begun, and its triggers are not over */
+    int64_t done_;                /* its steps whose runs are finished */
+    tp_status end_;               /* in after_train: how the loop ended */
 } tp_train_state;
 
 /* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
@@ -529,12 +531,15 @@ TP_DEF tp_callback *tp_cb_session_run_timeout(int64_t timeout_in_ms);
 /* ==== >>progress ====================================================================================== */
 
 /* A bar on stderr for each epoch: percent, steps, elapsed and remaining time, steps a second, and the scalars
- * of names after it. Redrawn every 0.5 s on a terminal, else every 180 s (60 s under OpenMPI, 15 s under
- * SLURM); $TENSORPACK_PROGRESS_REFRESH overrides that, in seconds. chief_only is false. [callbacks:
+ * of names after it; without names, the cost that is trained, if the trainer has one. Redrawn every 0.5 s on a terminal,
+ * where it takes one line, however narrow: what does not fit is left out, the bar first. In a pipe, a file or a terminal that
+ * cannot move its cursor (TERM=dumb) a whole line is written every 180 s (60 s under OpenMPI, 15 s under
+ * SLURM), and one at the end; $TENSORPACK_PROGRESS_REFRESH overrides that, in seconds. chief_only is false. [callbacks:
  * ProgressBar] */
 typedef struct tp_cb_progress_bar_desc {
     tp_at at_;
     const char *names[TP_MAX_NAMES + 1];
+    tp_tri cost; /* TP_NO: without names, nothing behind the bar. Default TP_YES */
 } tp_cb_progress_bar_desc;
 TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
 
@@ -1108,6 +1113,7 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void)
         TP__ZERO_OPTION(tp_cb_dump_tensor_as_image_desc, scale, ZERO),
         TP__ZERO_OPTION(tp_cb_start_proc_or_thread_desc, stop_at_last, NO),
         TP__ZERO_OPTION(tp_cb_graph_profiler_desc, dump_tracing, NO),
+        TP__ZERO_OPTION(tp_cb_progress_bar_desc, cost, NO),
         TP__ZERO_OPTION(tp_cb_estimated_time_left_desc, median, NO),
         TP__ZERO_OPTION(tp_cb_model_saver_desc, max_to_keep, NONE),
         TP__ZERO_OPTION(tp_cb_model_saver_desc, keep_checkpoint_every_n_hours, ZERO),
@@ -3973,36 +3979,66 @@ static void tp__clock_text(double seconds, char *buf, size_t size)
     else snprintf(buf, size, "%02ld:%02ld", s / 60, s % 60);
 }
 
-/* One line of text; columns 0: do not pad. */
+/* How many columns a text takes: the bytes that begin a character of UTF-8. */
+static int tp__columns(const char *text)
+{
+    int n = 0;
+    for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+/* One line of text, of at most so many columns. What does not fit is left out: the bar, the scalars, the times, the speed. */
 static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
 {
-    char left[16], right[400], elapsed[32], remaining[32], rate[32];
+    char left[16], count[64], times[80], elapsed[32], remaining[32], rate[40];
     const double passed = tp_time() - b->start, part = b->total > 0 ? (double)b->n / (double)b->total : 0;
+    const bool known = b->total > 0;
     tp__clock_text(passed, elapsed, sizeof elapsed);
-    if (b->n > 0 && b->total > 0)
+    if (b->n > 0 && known)
         tp__clock_text(passed / (double)b->n * (double)(b->total - b->n), remaining, sizeof remaining);
     else snprintf(remaining, sizeof remaining, "?");
     if (b->n > 0 && passed > 0) tp__format(rate, sizeof rate, "%.2fit/s", (double)b->n / passed);
     else snprintf(rate, sizeof rate, "?it/s");
-    if (b->total > 0) {
+    if (known) {
         snprintf(left, sizeof left, "%3d%%", (int)(100 * part));
-        snprintf(right, sizeof right, "|%lld/%lld[%s<%s,%s]%s", (long long)b->n, (long long)b->total, elapsed,
-                 remaining, rate, b->postfix);
+        snprintf(count, sizeof count, "%lld/%lld", (long long)b->n, (long long)b->total);
+        snprintf(times, sizeof times, "%s<%s", elapsed, remaining);
     } else {
         snprintf(left, sizeof left, "    ");
-        snprintf(right, sizeof right, "|%lld[%s,%s]%s", (long long)b->n, elapsed, rate, b->postfix);
+        snprintf(count, sizeof count, "%lld", (long long)b->n);
+        snprintf(times, sizeof times, "%s", elapsed);
     }
-    int width = columns - (int)strlen(left) - (int)strlen(right) - 2;
+    char right[480], bar[64] = "";
+    snprintf(right, sizeof right, "|%s[%s,%s]%s", count, times, rate, b->postfix);
+    int width = columns - tp__columns(left) - tp__columns(right) - 1;
     if (width > 60) width = 60;
-    if (width < 10) width = 10;
-    char bar[64];
-    const double full = part * width;
-    for (int i = 0; i < width; i++) {
-        const double here = full - i; /* how much of this cell */
-        bar[i] = here >= 1 ? '#' : here >= 0.1 ? (char)('0' + (int)(here * 10)) : ' ';
+    if (width >= 5) {
+        const double full = part * width;
+        for (int i = 0; i < width; i++) {
+            const double here = full - i; /* how much of this cell */
+            bar[i] = here >= 1 ? '#' : here >= 0.1 ? (char)('0' + (int)(here * 10)) : ' ';
+        }
+        bar[width] = 0;
+        snprintf(out, size, "%s|%s%s", left, bar, right);
+        return;
     }
-    bar[width] = 0;
-    snprintf(out, size, "%s|%s%s", left, bar, right);
+    for (int less = 0; less < 5; less++) { /* less and less */
+        if (less < 4)
+            snprintf(out, size, "%s %s%s%s%s%s%s%s", left, count, less < 3 ? "[" : "", less < 2 ? times : "",
+                     less < 2 ? "," : "", less < 3 ? rate : "", less < 3 ? "]" : "", less < 1 ? b->postfix : "");
+        else snprintf(out, size, "%.*s", columns > 0 ? columns : 0, left);
+        if (tp__columns(out) <= columns) return;
+    }
+}
+
+/* Can this terminal go back to the beginning of its line? */
+static bool tp__bar_can_redraw(void)
+{
+    const char *term = getenv("TERM");
+#ifdef _WIN32
+    if (!term) return tp__os_terminal_width() > 0;
+#endif
+    return tp__os_terminal_width() > 0 && term && *term && strcmp(term, "dumb") != 0;
 }
 
 static void tp__bar_draw(tp__bar *b, bool last)
@@ -4016,7 +4052,9 @@ static void tp__bar_draw(tp__bar *b, bool last)
         return;
     }
     tp__bar_text(b, b->tty ? tp__os_terminal_width() - 1 : 80, text, sizeof text);
-    fprintf(stderr, b->tty ? "\r%s\033[K%s" : "%s\n%s", text, b->tty && last ? "\n" : "");
+    tp__log_progress(b->tty ? text : NULL, last);
+    if (b->tty) return;
+    fprintf(stderr, "%s\n", text);
     fflush(stderr);
 }
 
@@ -4024,18 +4062,20 @@ static void tp__bar_open(tp__bar *b, int64_t total)
 {
     memset(b, 0, sizeof *b);
     b->total = total;
-    b->tty = tp__os_terminal_width() > 0;
+    b->tty = tp__bar_can_redraw();
     b->interval = tp__bar_interval(b->tty);
     b->start = b->drawn = tp_time();
     b->open = true;
     if (b->tty) tp__bar_draw(b, false);
 }
 
+/* Is a line due? */
+static bool tp__bar_due(const tp__bar *b) { return b->open && b->n != b->total && tp_time() - b->drawn >= b->interval; }
+
 static void tp__bar_step(tp__bar *b)
 {
-    if (!b->open) return;
-    b->n++;
-    if (tp_time() - b->drawn >= b->interval && b->n != b->total) tp__bar_draw(b, false);
+    b->n += b->open;
+    if (tp__bar_due(b)) tp__bar_draw(b, false);
 }
 
 static void tp__bar_close(tp__bar *b)
@@ -4053,18 +4093,28 @@ typedef struct tp__progress {
     int n;
     tp_node **node;
     int64_t seen; /* local_step of the last run that was asked for values */
-    bool asked;
+    bool asked, cost;
+    double *value; /* of the last run that was asked */
+    bool has_values;
     tp__bar bar;
-    char postfix[256];
 } tp__progress;
 
 static tp_status tp__progress_setup_graph(tp_callback *cb)
 {
     tp__progress *p = (tp__progress *)cb->user;
-    const tp_status st = tp__find_nodes(cb, p->names, p->n, &p->node);
+    tp_status st = TP_OK;
+    if (p->n == 0 && p->cost && cb->train->cost) {
+        if (!(p->node = (tp_node **)tp_arena_alloc(&cb->mem_, sizeof *p->node))) return TP_ERR_NOMEM;
+        p->node[0] = cb->train->cost;
+        p->n = 1;
+    } else {
+        st = tp__find_nodes(cb, p->names, p->n, &p->node);
+    }
     for (int i = 0; i < p->n && st == TP_OK; i++)
         if (p->node[i]->shape.ndim != 0)
             return tp_fail(TP_ERR_SHAPE, "ProgressBar can only print scalars, '%s' is not one", p->names[i]);
+    if (st == TP_OK && !(p->value = (double *)tp_arena_alloc(&cb->mem_, ((size_t)p->n + 1) * sizeof *p->value)))
+        return TP_ERR_NOMEM;
     return st;
 }
 
@@ -4092,24 +4142,37 @@ static tp_status tp__progress_before_run(tp_callback *cb, tp_run_request *r)
 static tp_status tp__progress_after_run(tp_callback *cb, const tp_run_values *v)
 {
     tp__progress *p = (tp__progress *)cb->user;
+    for (int i = 0; p->asked && i < p->n; i++) p->value[i] = tp_tensor_get(v->value[i], 0);
+    p->has_values = p->has_values || p->asked;
+    return TP_OK;
+}
+
+/* What stands behind the bar; made when a line is due. */
+static void tp__progress_postfix(tp__progress *p)
+{
     int at = 0;
-    for (int i = 0; p->asked && i < p->n && at >= 0 && at < (int)sizeof p->bar.postfix; i++) {
+    for (int i = 0; p->has_values && i < p->n && at >= 0 && at < (int)sizeof p->bar.postfix; i++) {
         const char *tag = tp_node_name(p->node[i]), *slash = strrchr(tag, '/');
         at += tp__format(p->bar.postfix + at, sizeof p->bar.postfix - (size_t)at, ", %s=%.3g", slash ? slash + 1 : tag,
-                         tp_tensor_get(v->value[i], 0));
+                         p->value[i]);
     }
-    return TP_OK;
 }
 
 static tp_status tp__progress_trigger_step(tp_callback *cb)
 {
-    tp__bar_step(&((tp__progress *)cb->user)->bar);
+    tp__progress *p = (tp__progress *)cb->user;
+    p->bar.n += p->bar.open;
+    if (!tp__bar_due(&p->bar)) return TP_OK;
+    tp__progress_postfix(p);
+    tp__bar_draw(&p->bar, false);
     return TP_OK;
 }
 
 static tp_status tp__progress_end(tp_callback *cb)
 {
-    tp__bar_close(&((tp__progress *)cb->user)->bar);
+    tp__progress *p = (tp__progress *)cb->user;
+    if (p->bar.open) tp__progress_postfix(p);
+    tp__bar_close(&p->bar);
     return TP_OK;
 }
 
@@ -4126,6 +4189,7 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
         return NULL;
     }
     p->n = tp__count_names(d->names);
+    p->cost = d->cost != TP_NO;
     cb->chief_only = false;
     cb->setup_graph = tp__progress_setup_graph;
     cb->before_train = tp__progress_before_train;
@@ -4808,6 +4872,10 @@ typedef struct tp__checkpoint {
     int stays; /* an earlier process decided: 1 for ever, -1 not; 0: this one decides */
 } tp__checkpoint;
 
+/* What Ctrl-C leaves to go on from. It has no step in its name and is in no list of what is kept: when the next checkpoint is
+ * written, it goes, and all is as if it had not been there. */
+#define TP__INTERRUPTED "interrupted"
+
 typedef struct tp__saver {
     int max_to_keep;   /* -1: all */
     double keep_every; /* seconds */
@@ -4822,6 +4890,8 @@ typedef struct tp__saver {
     int n_variable;
     int64_t last_epoch, last_step; /* of the newest one on the disk; -1: none */
     int written_stays;             /* tp__checkpoint.stays of the one that training was resumed from */
+    bool interrupted;              /* the next one is for after Ctrl-C */
+    bool leftover;                 /* such a one is there, and is older than the newest */
 } tp__saver;
 
 static tp_status tp__saver_setup_graph(tp_callback *cb)
@@ -4880,9 +4950,10 @@ static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
     return TP_OK;
 }
 
-/* "<dir>/model-<step>.npz", or with the suffix of another format. */
+/* "<dir>/model-<step>.npz", or with the suffix of another format; step -1: "<dir>/interrupted.npz" */
 static tp_status tp__saver_path(const tp__saver *s, int64_t step, int format, char *path)
 {
+    if (step < 0) return tp__path(path, "%s/" TP__INTERRUPTED "%s", s->dir, tp__checkpoint_ends[format]);
     return tp__path(path, "%s/model-%lld%s", s->dir, (long long)step, tp__checkpoint_ends[format]);
 }
 
@@ -4919,6 +4990,8 @@ static bool tp__saver_stays(const tp__saver *s, const tp__checkpoint *c, double 
 /* What is too old leaves the list, and the disk unless it stays for ever. */
 static void tp__saver_prune(tp__saver *s)
 {
+    if (s->leftover) tp__saver_delete(s, -1, -1);
+    s->leftover = false;
     while (s->max_to_keep >= 0 && s->n > s->max_to_keep) {
         const tp__checkpoint oldest = s->made[0];
         memmove(s->made, s->made + 1, (size_t)--s->n * sizeof *s->made);
@@ -4953,6 +5026,7 @@ static tp_status tp__saver_before_train(tp_callback *cb)
         s->last_epoch = cb->train->epoch_num;
         st = tp__saver_add(s, step, tp_time());
         if (st == TP_OK) s->made[s->n - 1].stays = s->written_stays;
+        s->leftover = tp__saver_has(s, -1); /* killed before it was deleted */
     }
     if (st == TP_OK) tp__saver_prune(s);
     return st;
@@ -4994,31 +5068,40 @@ static tp_status tp__saver_load_state(tp_callback *cb, const tp_dict *d, const c
     return st;
 }
 
+/* The list: the max_to_keep newest, and behind them what Ctrl-C leaves. */
+static tp_status tp__saver_list(const tp__saver *s)
+{
+    enum { NAME = 32 };
+    const int n = s->max_to_keep >= 0 && s->n > s->max_to_keep ? s->max_to_keep : s->n;
+    const char **names = (const char **)tp_malloc(((size_t)n + 1) * sizeof *names);
+    char *text = (char *)tp_malloc((size_t)n * NAME + 1);
+    tp_status st = names && text ? TP_OK : TP_ERR_NOMEM;
+    for (int i = 0; i < n && st == TP_OK; i++) {
+        snprintf(text + i * NAME, NAME, "model-%lld", (long long)s->made[s->n - n + i].step);
+        names[i] = text + i * NAME;
+    }
+    if (st == TP_OK && s->interrupted) names[n] = TP__INTERRUPTED;
+    if (st == TP_OK) st = tp_checkpoint_state_write(s->dir, names, n + s->interrupted);
+    tp_free((void *)names);
+    tp_free(text);
+    return st;
+}
+
 /* The order is what makes a kill at any moment harmless: the new file, then the list that names it, then, when all savers
  * are through, what goes. */
 static tp_status tp__saver_save(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
+    const int64_t step = s->interrupted ? -1 : cb->train->global_step;
     char path[TP__PATH];
-    tp_status st = tp__saver_path(s, cb->train->global_step, (int)s->format, path);
+    tp_status st = tp__saver_path(s, step, (int)s->format, path);
     if (st == TP_OK) st = tp_save_checkpoint(cb->train->session, path, s->variable, s->n_variable);
-    if (st == TP_OK) st = tp__saver_add(s, cb->train->global_step, tp_time());
+    if (st == TP_OK && !s->interrupted) st = tp__saver_add(s, step, tp_time());
     /* a process that was killed may have left the same step in another format: a name means one file */
-    if (st == TP_OK) tp__saver_delete(s, cb->train->global_step, (int)s->format);
+    if (st == TP_OK) tp__saver_delete(s, step, (int)s->format);
+    if (st == TP_OK) st = tp__saver_list(s);
     if (st != TP_OK) return st;
-    enum { NAME = 32 };
-    const int n = s->max_to_keep >= 0 && s->n > s->max_to_keep ? s->max_to_keep : s->n;
-    const char **names = (const char **)tp_malloc((size_t)n * sizeof *names);
-    char *text = (char *)tp_malloc((size_t)n * NAME);
-    st = names && text ? TP_OK : TP_ERR_NOMEM;
-    for (int i = 0; i < n && st == TP_OK; i++) {
-        snprintf(text + i * NAME, NAME, "model-%lld", (long long)s->made[s->n - n + i].step);
-        names[i] = text + i * NAME;
-    }
-    if (st == TP_OK) st = tp_checkpoint_state_write(s->dir, names, n);
-    tp_free((void *)names);
-    tp_free(text);
-    if (st != TP_OK) return st;
+    s->leftover = !s->interrupted && (s->leftover || tp__saver_has(s, -1));
     tp_log(TP_LOG_INFO, "Model saved to %s.", path);
     return TP_OK;
 }
@@ -5029,6 +5112,7 @@ static tp_status tp__saver_checkpoint(tp_callback *cb)
     const long long step = (long long)cb->train->global_step;
     tp_status st = tp__saver_save(cb);
     if (st == TP_ERR_IO) st = tp__saver_save(cb); /* once more: this moment does not come again */
+    s->interrupted = false;
     if (st == TP_OK) {
         s->last_epoch = cb->train->epoch_num;
         s->last_step = cb->train->global_step;
@@ -5060,6 +5144,33 @@ static tp_status tp__saver_trigger(tp_callback *cb)
 }
 
 static void tp__saver_close(tp_callback *cb) { tp_free(((tp__saver *)cb->user)->made); }
+
+/* After Ctrl-C: asks for a checkpoint of where training is now, unless there is one. */
+typedef struct tp__asked_savers {
+    bool elsewhere; /* those too that auto-resume does not go on from */
+    int n;
+} tp__asked_savers;
+
+static tp_status tp__ask_saver(tp_callback *cb, void *user)
+{
+    tp__asked_savers *a = (tp__asked_savers *)user;
+    if (cb->checkpoint != tp__saver_checkpoint || !(cb->is_resumed_from || a->elsewhere)) return TP_OK;
+    tp__saver *s = (tp__saver *)cb->user;
+    a->n++;
+    if (s->last_step == cb->train->global_step || cb->due_) return TP_OK;
+    s->interrupted = true;
+    tp_callback_request_checkpoint(cb);
+    return TP_OK;
+}
+
+static TP__UNUSED void tp__ask_savers(tp_train_state *train)
+{
+    tp__asked_savers a = {false, 0};
+    tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
+    a.elsewhere = a.n == 0;
+    if (a.elsewhere) tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
+    if (a.n == 0) tp_log(TP_LOG_WARN, "Ctrl-C: there is no ModelSaver that could save the model.");
+}
 
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
 {
@@ -7630,9 +7741,10 @@ static tp_status tp__debug_prompt(tp__debugger *d)
             tp__debug_flush(d);
             continue;
         }
-        const tp_status st = tp__poll(d->cb->train);
-        if (st != TP_OK) tp__debug_go(d, st);
-        else if (d->ended) {
+        if (tp__os_interrupted()) {
+            d->ended = true;
+            tp__debug_go(d, TP_OK); /* the trainer sees it, too */
+        } else if (d->ended) {
             tp_log(TP_LOG_INFO, "The debugger's commands are over: training goes on without it.");
             tp__debug_go(d, TP_OK);
         }

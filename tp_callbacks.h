@@ -9874,12 +9874,13 @@ static const char *const tp__report_tail[] = {
     "function keyOfState() { return 'tp:' + location.pathname; }\n",
     "function loadState() {\n",
     "  const fresh = { smooth: 0.6, log: false, trim: false, axis: 'step', filter: '', zoom: null, hidden: [], wide: [], shut: [],\n",
-    "    theme: 'system', follow: true, open: null, merged: true, column: 4, added: [], scroll: 0 };\n",
+    "    theme: 'system', follow: true, open: null, merged: true, column: 4, added: [], scroll: 0, focus: '' };\n",
     "  try { return Object.assign(fresh, JSON.parse(sessionStorage.getItem(keyOfState()) || '{}')); } catch (e) { return fresh; }\n",
     "}\n",
     "function saveState() {\n",
-    "  const s = page.state;\n",
+    "  const s = page.state, at = document.activeElement, plot = at && at.dataset && at.dataset.plot;\n",
     "  s.scroll = window.scrollY;\n",
+    "  s.focus = plot !== undefined && plot !== null ? 'plot:' + page.charts[plot].name : at && at.id || '';\n",
     "  try { sessionStorage.setItem(keyOfState(), JSON.stringify(s)); return true; } catch (e) { return false; }\n",
     "}\n",
     "function setTheme() {\n",
@@ -9887,6 +9888,13 @@ static const char *const tp__report_tail[] = {
     "  const dark = t === 'dark' || (t === 'system' && system);\n",
     "  document.documentElement.dataset.theme = dark && !page.printing ? 'dark' : 'light';\n",
     "  byId('theme').textContent = 'Theme: ' + t;\n",
+    "}\n",
+    "\n",
+    "/* After the page has loaded itself again the keyboard is where it was. */\n",
+    "function restoreFocus() {\n",
+    "  const f = page.state.focus, plots = [...document.querySelectorAll('[data-plot]')];\n",
+    "  const el = f.startsWith('plot:') ? plots.find(p => page.charts[p.dataset.plot].name === f.slice(5)) : f && byId(f);\n",
+    "  if (el && el.focus) el.focus({ preventScroll: true });\n",
     "}\n",
     "\n",
     "/* -- progress */\n",
@@ -10001,6 +10009,7 @@ static const char *const tp__report_tail[] = {
     "  el.stale = false;\n",
     "  const last = curves.filter(c => c.y.length).map(c => ({ curve: c, step: c.x[c.x.length - 1], value: c.y[c.y.length - 1] }));\n",
     "  chart.rest = last.length ? 'last: ' + underText(last, chart.per) : '';\n",
+    "  if (curves.length === 1 && curves[0].total > curves[0].y.length) chart.rest += `, ${curves[0].y.length} of ${curves[0].total} points`;\n",
     "  readOf(el).innerHTML = chart.rest;\n",
     "  const newest = last.length ? `, last value ${full(last[0].value)} at step ${last[0].step}` : '';\n",
     "  el.setAttribute('aria-label', chart.name + newest + '. Arrow keys read it, plus and minus zoom.');\n",
@@ -10184,7 +10193,10 @@ static const char *const tp__report_tail[] = {
     "    if (el && e.button === 0 && page.charts[el.dataset.plot].layout) drag = { el, from: xOf(el, e), px: e.clientX };\n",
     "  });\n",
     "  document.addEventListener('pointerup', e => {\n",
-    "    if (drag && Math.abs(e.clientX - drag.px) > 8) zoomTo(drag.from, xOf(drag.el, e));\n",
+    "    if (drag && Math.abs(e.clientX - drag.px) > 8) {\n",
+    "      const L = page.charts[drag.el.dataset.plot].layout;\n",
+    "      zoomTo(drag.from, Math.max(L.x0, Math.min(L.x1, xOf(drag.el, e))));\n",
+    "    }\n",
     "    drag = null;\n",
     "  });\n",
     "  document.addEventListener('pointercancel', () => { drag = null; });\n",
@@ -10213,6 +10225,7 @@ static const char *const tp__report_tail[] = {
     "    const i = e.target.dataset.image;\n",
     "    if (i !== undefined) showShot(e.target.closest('figure'), Number(i), Number(e.target.value));\n",
     "  });\n",
+    "  const focusOn = el => { if (el && el.focus) el.focus(); }; /* what had it was drawn anew */\n",
     "  const press = fn => e => {\n",
     "    if (e.type === 'keydown' && e.key !== 'Enter' && e.key !== ' ') return;\n",
     "    if (fn(e) && e.type === 'keydown') e.preventDefault();\n",
@@ -10224,14 +10237,17 @@ static const char *const tp__report_tail[] = {
     "    else page.open.add(name);\n",
     "    s.open = [...page.open];\n",
     "    showModel();\n",
+    "    if (e.type === 'keydown') focusOn([...byId('drawing').querySelectorAll('[data-scope]')].find(x => x.dataset.scope === name));\n",
     "    return true;\n",
     "  });\n",
     "  const block = press(e => {\n",
     "    const g = e.target.closest('[data-block]');\n",
     "    if (!g) return false;\n",
     "    const n = page.blocks[g.dataset.block].n;\n",
-    "    if (!n.leaf) { page.zoomed = n.path; showFlame(); }\n",
-    "    else readBlock(g.dataset.block);\n",
+    "    if (n.leaf) { readBlock(g.dataset.block); return true; }\n",
+    "    page.zoomed = n.path;\n",
+    "    showFlame();\n",
+    "    if (e.type === 'keydown') focusOn(byId('flame').querySelector('[data-block]'));\n",
     "    return true;\n",
     "  });\n",
     "  for (const what of ['click', 'keydown']) { on('drawing', what, scope); on('flame', what, block); }\n",
@@ -10335,6 +10351,7 @@ static const char *const tp__report_tail[] = {
     "    showSetup();\n",
     "    byId('lines').textContent = d.log;\n",
     "    if (s.scroll) window.scrollTo({ top: s.scroll, behavior: 'instant' });\n",
+    "    restoreFocus();\n",
     "  };\n",
     "  if (s.scroll) rest(); else setTimeout(rest, 0);\n",
     "  follow();\n",
@@ -10528,12 +10545,14 @@ static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
     tp_buf_printf(b, "[");
     for (int i = 0; i < m->n_history && !b->failed; i++) {
         const struct tp__history *h = &m->history[i];
+        int total = 0; /* of several numbers of one step the last counts */
+        for (int k = 0; k < h->n; k++) total += k + 1 == h->n || h->stat[k + 1].step != h->stat[k].step;
         const bool wide = h->n > 0 && (h->stat[0].step < 0 || h->stat[h->n - 1].step > 4294967295);
         values.len = 0;
         tp__report_thin(r, h->stat, h->n, share, wide, &values);
         tp_buf_printf(b, "%s\n{\"name\":", i ? "," : "");
         tp__report_string(b, h->name);
-        tp_buf_printf(b, ",\"total\":%d,\"wide\":%s,\"steps\":", h->n, wide ? "true" : "false");
+        tp_buf_printf(b, ",\"total\":%d,\"wide\":%s,\"steps\":", total, wide ? "true" : "false");
         if (like >= 0 && !wide && r->before.len == r->scratch.len && r->scratch.len &&
             memcmp(r->before.data, r->scratch.data, r->before.len) == 0) {
             tp_buf_printf(b, "%d", like);

@@ -662,6 +662,7 @@ TEST(long_curves_are_thinned_without_losing_peaks)
         nan = nan || (k == 50001 && c.value[i] != c.value[i]);
         if (k != 33333 && k != 66667 && k != 50001) CHECK(same_bits(c.value[i], sin((double)k * 0.01)));
     }
+    CHECK(get(get(get(p.data, "runs")->item[0], "scalars")->item[0], "total")->number == N);
     CHECK(high && low && nan && c.step[0] == 5000000000 && c.step[c.n - 1] == 5000000000 + N - 1);
     page_free(&p);
 }

@@ -53,8 +53,8 @@
  *     every callback has triggered, and holds all variables and the states of all callbacks and monitors as they
  *     are then. So a training that is killed at any moment and resumed goes on from the same point, with the same
  *     bits, and a saver may stand anywhere in the list: before or after validation, MinSaver before or after the
- *     ModelSaver. An error or Ctrl-C while the callbacks of an epoch have their turn leaves the checkpoint of
- *     the epoch before; the epoch is repeated after a resume. A callback that ends the training in
+ *     ModelSaver. An error while the callbacks of an epoch have their turn leaves the checkpoint of the epoch
+ *     before; the epoch is repeated after a resume. A callback that ends the training in
  *     trigger_epoch with TP_STOP ends it when that phase is over: the others have their turn, and the checkpoint
  *     is written. Where somebody asks in trigger_step (tp_cb_periodic_trigger(saver, .every_k_steps = 100)), the
  *     checkpoint is written when every callback had its trigger_step; a resume goes on within that epoch.
@@ -119,18 +119,20 @@ typedef struct tp_train_state {
     tp_hooked_session *hooked_session; /* runs training steps: every run of it is one */
     tp_monitors *monitors;             /* where to report numbers; from setup_graph on */
     tp_tower_func *tower_func;         /* NULL if the trainer has none */
+    tp_node *cost;                     /* the scalar that is trained, from setup_graph on; NULL if there is none */
     struct tp_trainer
         *trainer; /* of tp_train.h: its train_op, run_step and user; NULL in a loop of your own [Callback.trainer] */
     tp_input_source *input;        /* of the training; may be NULL */
     tp_callback *const *callbacks; /* all of them, in order: what a saver asks for their state */
     int n_callbacks;
-    char stop_reason[256];                           /* see tp_stop */
-    tp_status (*poll)(struct tp_train_state *train); /* TP_INTR after Ctrl-C, asked after every hook; may be NULL */
-    tp_callback *due_;                               /* who asked for a checkpoint in this phase, the first one */
-    bool save_failed_;                               /* it could not be written */
-    bool within_;                                    /* an epoch has begun, and its triggers are not over */
-    int64_t done_;                                   /* its steps whose runs are finished */
-    tp_status end_;                                  /* in after_train: how the loop ended */
+    char stop_reason[256]; /* see tp_stop */
+    tp_status (*poll)(struct tp_train_state *
+                          train); /* asked after every hook: TP_INTR after Ctrl-C, where it ends a phase; may be NULL */
+    tp_callback *due_;            /* who asked for a checkpoint in this phase, the first one */
+    bool save_failed_;            /* it could not be written */
+    bool within_;                 /* an epoch has begun, and its triggers are not over */
+    int64_t done_;                /* its steps whose runs are finished */
+    tp_status end_;               /* in after_train: how the loop ended */
 } tp_train_state;
 
 /* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
@@ -529,12 +531,15 @@ TP_DEF tp_callback *tp_cb_session_run_timeout(int64_t timeout_in_ms);
 /* ==== >>progress ====================================================================================== */
 
 /* A bar on stderr for each epoch: percent, steps, elapsed and remaining time, steps a second, and the scalars
- * of names after it. Redrawn every 0.5 s on a terminal, else every 180 s (60 s under OpenMPI, 15 s under
- * SLURM); $TENSORPACK_PROGRESS_REFRESH overrides that, in seconds. chief_only is false. [callbacks:
+ * of names after it; without names, the cost that is trained, if the trainer has one. Redrawn every 0.5 s on a terminal,
+ * where it takes one line, however narrow: what does not fit is left out, the bar first. In a pipe, a file or a terminal that
+ * cannot move its cursor (TERM=dumb) a whole line is written every 180 s (60 s under OpenMPI, 15 s under
+ * SLURM), and one at the end; $TENSORPACK_PROGRESS_REFRESH overrides that, in seconds. chief_only is false. [callbacks:
  * ProgressBar] */
 typedef struct tp_cb_progress_bar_desc {
     tp_at at_;
     const char *names[TP_MAX_NAMES + 1];
+    tp_tri cost; /* TP_NO: without names, nothing behind the bar. Default TP_YES */
 } tp_cb_progress_bar_desc;
 TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
 
@@ -1108,6 +1113,7 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void)
         TP__ZERO_OPTION(tp_cb_dump_tensor_as_image_desc, scale, ZERO),
         TP__ZERO_OPTION(tp_cb_start_proc_or_thread_desc, stop_at_last, NO),
         TP__ZERO_OPTION(tp_cb_graph_profiler_desc, dump_tracing, NO),
+        TP__ZERO_OPTION(tp_cb_progress_bar_desc, cost, NO),
         TP__ZERO_OPTION(tp_cb_estimated_time_left_desc, median, NO),
         TP__ZERO_OPTION(tp_cb_model_saver_desc, max_to_keep, NONE),
         TP__ZERO_OPTION(tp_cb_model_saver_desc, keep_checkpoint_every_n_hours, ZERO),
@@ -3973,36 +3979,66 @@ static void tp__clock_text(double seconds, char *buf, size_t size)
     else snprintf(buf, size, "%02ld:%02ld", s / 60, s % 60);
 }
 
-/* One line of text; columns 0: do not pad. */
+/* How many columns a text takes: the bytes that begin a character of UTF-8. */
+static int tp__columns(const char *text)
+{
+    int n = 0;
+    for (; *text; text++) n += ((unsigned char)*text & 0xc0) != 0x80;
+    return n;
+}
+
+/* One line of text, of at most so many columns. What does not fit is left out: the bar, the scalars, the times, the speed. */
 static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
 {
-    char left[16], right[400], elapsed[32], remaining[32], rate[32];
+    char left[16], count[64], times[80], elapsed[32], remaining[32], rate[40];
     const double passed = tp_time() - b->start, part = b->total > 0 ? (double)b->n / (double)b->total : 0;
+    const bool known = b->total > 0;
     tp__clock_text(passed, elapsed, sizeof elapsed);
-    if (b->n > 0 && b->total > 0)
+    if (b->n > 0 && known)
         tp__clock_text(passed / (double)b->n * (double)(b->total - b->n), remaining, sizeof remaining);
     else snprintf(remaining, sizeof remaining, "?");
     if (b->n > 0 && passed > 0) tp__format(rate, sizeof rate, "%.2fit/s", (double)b->n / passed);
     else snprintf(rate, sizeof rate, "?it/s");
-    if (b->total > 0) {
+    if (known) {
         snprintf(left, sizeof left, "%3d%%", (int)(100 * part));
-        snprintf(right, sizeof right, "|%lld/%lld[%s<%s,%s]%s", (long long)b->n, (long long)b->total, elapsed,
-                 remaining, rate, b->postfix);
+        snprintf(count, sizeof count, "%lld/%lld", (long long)b->n, (long long)b->total);
+        snprintf(times, sizeof times, "%s<%s", elapsed, remaining);
     } else {
         snprintf(left, sizeof left, "    ");
-        snprintf(right, sizeof right, "|%lld[%s,%s]%s", (long long)b->n, elapsed, rate, b->postfix);
+        snprintf(count, sizeof count, "%lld", (long long)b->n);
+        snprintf(times, sizeof times, "%s", elapsed);
     }
-    int width = columns - (int)strlen(left) - (int)strlen(right) - 2;
+    char right[480], bar[64] = "";
+    snprintf(right, sizeof right, "|%s[%s,%s]%s", count, times, rate, b->postfix);
+    int width = columns - tp__columns(left) - tp__columns(right) - 1;
     if (width > 60) width = 60;
-    if (width < 10) width = 10;
-    char bar[64];
-    const double full = part * width;
-    for (int i = 0; i < width; i++) {
-        const double here = full - i; /* how much of this cell */
-        bar[i] = here >= 1 ? '#' : here >= 0.1 ? (char)('0' + (int)(here * 10)) : ' ';
+    if (width >= 5) {
+        const double full = part * width;
+        for (int i = 0; i < width; i++) {
+            const double here = full - i; /* how much of this cell */
+            bar[i] = here >= 1 ? '#' : here >= 0.1 ? (char)('0' + (int)(here * 10)) : ' ';
+        }
+        bar[width] = 0;
+        snprintf(out, size, "%s|%s%s", left, bar, right);
+        return;
     }
-    bar[width] = 0;
-    snprintf(out, size, "%s|%s%s", left, bar, right);
+    for (int less = 0; less < 5; less++) { /* less and less */
+        if (less < 4)
+            snprintf(out, size, "%s %s%s%s%s%s%s%s", left, count, less < 3 ? "[" : "", less < 2 ? times : "",
+                     less < 2 ? "," : "", less < 3 ? rate : "", less < 3 ? "]" : "", less < 1 ? b->postfix : "");
+        else snprintf(out, size, "%.*s", columns > 0 ? columns : 0, left);
+        if (tp__columns(out) <= columns) return;
+    }
+}
+
+/* Can this terminal go back to the beginning of its line? */
+static bool tp__bar_can_redraw(void)
+{
+    const char *term = getenv("TERM");
+#ifdef _WIN32
+    if (!term) return tp__os_terminal_width() > 0;
+#endif
+    return tp__os_terminal_width() > 0 && term && *term && strcmp(term, "dumb") != 0;
 }
 
 static void tp__bar_draw(tp__bar *b, bool last)
@@ -4016,7 +4052,9 @@ static void tp__bar_draw(tp__bar *b, bool last)
         return;
     }
     tp__bar_text(b, b->tty ? tp__os_terminal_width() - 1 : 80, text, sizeof text);
-    fprintf(stderr, b->tty ? "\r%s\033[K%s" : "%s\n%s", text, b->tty && last ? "\n" : "");
+    tp__log_progress(b->tty ? text : NULL, last);
+    if (b->tty) return;
+    fprintf(stderr, "%s\n", text);
     fflush(stderr);
 }
 
@@ -4024,18 +4062,20 @@ static void tp__bar_open(tp__bar *b, int64_t total)
 {
     memset(b, 0, sizeof *b);
     b->total = total;
-    b->tty = tp__os_terminal_width() > 0;
+    b->tty = tp__bar_can_redraw();
     b->interval = tp__bar_interval(b->tty);
     b->start = b->drawn = tp_time();
     b->open = true;
     if (b->tty) tp__bar_draw(b, false);
 }
 
+/* Is a line due? */
+static bool tp__bar_due(const tp__bar *b) { return b->open && b->n != b->total && tp_time() - b->drawn >= b->interval; }
+
 static void tp__bar_step(tp__bar *b)
 {
-    if (!b->open) return;
-    b->n++;
-    if (tp_time() - b->drawn >= b->interval && b->n != b->total) tp__bar_draw(b, false);
+    b->n += b->open;
+    if (tp__bar_due(b)) tp__bar_draw(b, false);
 }
 
 static void tp__bar_close(tp__bar *b)
@@ -4053,18 +4093,28 @@ typedef struct tp__progress {
     int n;
     tp_node **node;
     int64_t seen; /* local_step of the last run that was asked for values */
-    bool asked;
+    bool asked, cost;
+    double *value; /* of the last run that was asked */
+    bool has_values;
     tp__bar bar;
-    char postfix[256];
 } tp__progress;
 
 static tp_status tp__progress_setup_graph(tp_callback *cb)
 {
     tp__progress *p = (tp__progress *)cb->user;
-    const tp_status st = tp__find_nodes(cb, p->names, p->n, &p->node);
+    tp_status st = TP_OK;
+    if (p->n == 0 && p->cost && cb->train->cost) {
+        if (!(p->node = (tp_node **)tp_arena_alloc(&cb->mem_, sizeof *p->node))) return TP_ERR_NOMEM;
+        p->node[0] = cb->train->cost;
+        p->n = 1;
+    } else {
+        st = tp__find_nodes(cb, p->names, p->n, &p->node);
+    }
     for (int i = 0; i < p->n && st == TP_OK; i++)
         if (p->node[i]->shape.ndim != 0)
             return tp_fail(TP_ERR_SHAPE, "ProgressBar can only print scalars, '%s' is not one", p->names[i]);
+    if (st == TP_OK && !(p->value = (double *)tp_arena_alloc(&cb->mem_, ((size_t)p->n + 1) * sizeof *p->value)))
+        return TP_ERR_NOMEM;
     return st;
 }
 
@@ -4092,24 +4142,37 @@ static tp_status tp__progress_before_run(tp_callback *cb, tp_run_request *r)
 static tp_status tp__progress_after_run(tp_callback *cb, const tp_run_values *v)
 {
     tp__progress *p = (tp__progress *)cb->user;
+    for (int i = 0; p->asked && i < p->n; i++) p->value[i] = tp_tensor_get(v->value[i], 0);
+    p->has_values = p->has_values || p->asked;
+    return TP_OK;
+}
+
+/* What stands behind the bar; made when a line is due. */
+static void tp__progress_postfix(tp__progress *p)
+{
     int at = 0;
-    for (int i = 0; p->asked && i < p->n && at >= 0 && at < (int)sizeof p->bar.postfix; i++) {
+    for (int i = 0; p->has_values && i < p->n && at >= 0 && at < (int)sizeof p->bar.postfix; i++) {
         const char *tag = tp_node_name(p->node[i]), *slash = strrchr(tag, '/');
         at += tp__format(p->bar.postfix + at, sizeof p->bar.postfix - (size_t)at, ", %s=%.3g", slash ? slash + 1 : tag,
-                         tp_tensor_get(v->value[i], 0));
+                         p->value[i]);
     }
-    return TP_OK;
 }
 
 static tp_status tp__progress_trigger_step(tp_callback *cb)
 {
-    tp__bar_step(&((tp__progress *)cb->user)->bar);
+    tp__progress *p = (tp__progress *)cb->user;
+    p->bar.n += p->bar.open;
+    if (!tp__bar_due(&p->bar)) return TP_OK;
+    tp__progress_postfix(p);
+    tp__bar_draw(&p->bar, false);
     return TP_OK;
 }
 
 static tp_status tp__progress_end(tp_callback *cb)
 {
-    tp__bar_close(&((tp__progress *)cb->user)->bar);
+    tp__progress *p = (tp__progress *)cb->user;
+    if (p->bar.open) tp__progress_postfix(p);
+    tp__bar_close(&p->bar);
     return TP_OK;
 }
 
@@ -4126,6 +4189,7 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
         return NULL;
     }
     p->n = tp__count_names(d->names);
+    p->cost = d->cost != TP_NO;
     cb->chief_only = false;
     cb->setup_graph = tp__progress_setup_graph;
     cb->before_train = tp__progress_before_train;
@@ -4808,6 +4872,10 @@ typedef struct tp__checkpoint {
     int stays; /* an earlier process decided: 1 for ever, -1 not; 0: this one decides */
 } tp__checkpoint;
 
+/* What Ctrl-C leaves to go on from. It has no step in its name and is in no list of what is kept: when the next checkpoint is
+ * written, it goes, and all is as if it had not been there. */
+#define TP__INTERRUPTED "interrupted"
+
 typedef struct tp__saver {
     int max_to_keep;   /* -1: all */
     double keep_every; /* seconds */
@@ -4822,6 +4890,8 @@ typedef struct tp__saver {
     int n_variable;
     int64_t last_epoch, last_step; /* of the newest one on the disk; -1: none */
     int written_stays;             /* tp__checkpoint.stays of the one that training was resumed from */
+    bool interrupted;              /* the next one is for after Ctrl-C */
+    bool leftover;                 /* such a one is there, and is older than the newest */
 } tp__saver;
 
 static tp_status tp__saver_setup_graph(tp_callback *cb)
@@ -4880,9 +4950,10 @@ static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
     return TP_OK;
 }
 
-/* "<dir>/model-<step>.npz", or with the suffix of another format. */
+/* "<dir>/model-<step>.npz", or with the suffix of another format; step -1: "<dir>/interrupted.npz" */
 static tp_status tp__saver_path(const tp__saver *s, int64_t step, int format, char *path)
 {
+    if (step < 0) return tp__path(path, "%s/" TP__INTERRUPTED "%s", s->dir, tp__checkpoint_ends[format]);
     return tp__path(path, "%s/model-%lld%s", s->dir, (long long)step, tp__checkpoint_ends[format]);
 }
 
@@ -4919,6 +4990,8 @@ static bool tp__saver_stays(const tp__saver *s, const tp__checkpoint *c, double 
 /* What is too old leaves the list, and the disk unless it stays for ever. */
 static void tp__saver_prune(tp__saver *s)
 {
+    if (s->leftover) tp__saver_delete(s, -1, -1);
+    s->leftover = false;
     while (s->max_to_keep >= 0 && s->n > s->max_to_keep) {
         const tp__checkpoint oldest = s->made[0];
         memmove(s->made, s->made + 1, (size_t)--s->n * sizeof *s->made);
@@ -4953,6 +5026,7 @@ static tp_status tp__saver_before_train(tp_callback *cb)
         s->last_epoch = cb->train->epoch_num;
         st = tp__saver_add(s, step, tp_time());
         if (st == TP_OK) s->made[s->n - 1].stays = s->written_stays;
+        s->leftover = tp__saver_has(s, -1); /* killed before it was deleted */
     }
     if (st == TP_OK) tp__saver_prune(s);
     return st;
@@ -4994,31 +5068,40 @@ static tp_status tp__saver_load_state(tp_callback *cb, const tp_dict *d, const c
     return st;
 }
 
+/* The list: the max_to_keep newest, and behind them what Ctrl-C leaves. */
+static tp_status tp__saver_list(const tp__saver *s)
+{
+    enum { NAME = 32 };
+    const int n = s->max_to_keep >= 0 && s->n > s->max_to_keep ? s->max_to_keep : s->n;
+    const char **names = (const char **)tp_malloc(((size_t)n + 1) * sizeof *names);
+    char *text = (char *)tp_malloc((size_t)n * NAME + 1);
+    tp_status st = names && text ? TP_OK : TP_ERR_NOMEM;
+    for (int i = 0; i < n && st == TP_OK; i++) {
+        snprintf(text + i * NAME, NAME, "model-%lld", (long long)s->made[s->n - n + i].step);
+        names[i] = text + i * NAME;
+    }
+    if (st == TP_OK && s->interrupted) names[n] = TP__INTERRUPTED;
+    if (st == TP_OK) st = tp_checkpoint_state_write(s->dir, names, n + s->interrupted);
+    tp_free((void *)names);
+    tp_free(text);
+    return st;
+}
+
 /* The order is what makes a kill at any moment harmless: the new file, then the list that names it, then, when all savers
  * are through, what goes. */
 static tp_status tp__saver_save(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
+    const int64_t step = s->interrupted ? -1 : cb->train->global_step;
     char path[TP__PATH];
-    tp_status st = tp__saver_path(s, cb->train->global_step, (int)s->format, path);
+    tp_status st = tp__saver_path(s, step, (int)s->format, path);
     if (st == TP_OK) st = tp_save_checkpoint(cb->train->session, path, s->variable, s->n_variable);
-    if (st == TP_OK) st = tp__saver_add(s, cb->train->global_step, tp_time());
+    if (st == TP_OK && !s->interrupted) st = tp__saver_add(s, step, tp_time());
     /* a process that was killed may have left the same step in another format: a name means one file */
-    if (st == TP_OK) tp__saver_delete(s, cb->train->global_step, (int)s->format);
+    if (st == TP_OK) tp__saver_delete(s, step, (int)s->format);
+    if (st == TP_OK) st = tp__saver_list(s);
     if (st != TP_OK) return st;
-    enum { NAME = 32 };
-    const int n = s->max_to_keep >= 0 && s->n > s->max_to_keep ? s->max_to_keep : s->n;
-    const char **names = (const char **)tp_malloc((size_t)n * sizeof *names);
-    char *text = (char *)tp_malloc((size_t)n * NAME);
-    st = names && text ? TP_OK : TP_ERR_NOMEM;
-    for (int i = 0; i < n && st == TP_OK; i++) {
-        snprintf(text + i * NAME, NAME, "model-%lld", (long long)s->made[s->n - n + i].step);
-        names[i] = text + i * NAME;
-    }
-    if (st == TP_OK) st = tp_checkpoint_state_write(s->dir, names, n);
-    tp_free((void *)names);
-    tp_free(text);
-    if (st != TP_OK) return st;
+    s->leftover = !s->interrupted && (s->leftover || tp__saver_has(s, -1));
     tp_log(TP_LOG_INFO, "Model saved to %s.", path);
     return TP_OK;
 }
@@ -5029,6 +5112,7 @@ static tp_status tp__saver_checkpoint(tp_callback *cb)
     const long long step = (long long)cb->train->global_step;
     tp_status st = tp__saver_save(cb);
     if (st == TP_ERR_IO) st = tp__saver_save(cb); /* once more: this moment does not come again */
+    s->interrupted = false;
     if (st == TP_OK) {
         s->last_epoch = cb->train->epoch_num;
         s->last_step = cb->train->global_step;
@@ -5060,6 +5144,33 @@ static tp_status tp__saver_trigger(tp_callback *cb)
 }
 
 static void tp__saver_close(tp_callback *cb) { tp_free(((tp__saver *)cb->user)->made); }
+
+/* After Ctrl-C: asks for a checkpoint of where training is now, unless there is one. */
+typedef struct tp__asked_savers {
+    bool elsewhere; /* those too that auto-resume does not go on from */
+    int n;
+} tp__asked_savers;
+
+static tp_status tp__ask_saver(tp_callback *cb, void *user)
+{
+    tp__asked_savers *a = (tp__asked_savers *)user;
+    if (cb->checkpoint != tp__saver_checkpoint || !(cb->is_resumed_from || a->elsewhere)) return TP_OK;
+    tp__saver *s = (tp__saver *)cb->user;
+    a->n++;
+    if (s->last_step == cb->train->global_step || cb->due_) return TP_OK;
+    s->interrupted = true;
+    tp_callback_request_checkpoint(cb);
+    return TP_OK;
+}
+
+static TP__UNUSED void tp__ask_savers(tp_train_state *train)
+{
+    tp__asked_savers a = {false, 0};
+    tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
+    a.elsewhere = a.n == 0;
+    if (a.elsewhere) tp__visit(train->callbacks, train->n_callbacks, tp__ask_saver, &a);
+    if (a.n == 0) tp_log(TP_LOG_WARN, "Ctrl-C: there is no ModelSaver that could save the model.");
+}
 
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
 {
@@ -7630,9 +7741,10 @@ static tp_status tp__debug_prompt(tp__debugger *d)
             tp__debug_flush(d);
             continue;
         }
-        const tp_status st = tp__poll(d->cb->train);
-        if (st != TP_OK) tp__debug_go(d, st);
-        else if (d->ended) {
+        if (tp__os_interrupted()) {
+            d->ended = true;
+            tp__debug_go(d, TP_OK); /* the trainer sees it, too */
+        } else if (d->ended) {
             tp_log(TP_LOG_INFO, "The debugger's commands are over: training goes on without it.");
             tp__debug_go(d, TP_OK);
         }
@@ -9058,7 +9170,8 @@ TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d)
 /* ==== >>report page =================================================================================== */
 /* The page around the data. Edit tests/report_page.html, then run tests/gen_report.py. */
 
-/* clang-format off: tests/gen_report.py writes this from tests/report_page.html */
+/* tests/gen_report.py writes what follows. */
+/* clang-format off */
 static const char *const tp__report_head[] = {
     "<!DOCTYPE html>\n",
     "<!-- The page that tp_monitor_report keeps current. One file: no server, no download, no request. Edit tests/report_page.html. -->\n",
@@ -9123,7 +9236,8 @@ static const char *const tp__report_head[] = {
     ".card .row { flex-wrap: nowrap; }\n",
     ".card h3 { flex: 1 1 auto; }\n",
     ".card button { min-height: 1.7rem; padding: 0 .5rem; font-size: .8rem; color: var(--soft); }\n",
-    ".plot { display: block; width: 100%; height: 210px; touch-action: pan-y; cursor: crosshair; user-select: none; -webkit-user-select: none; border-radius: 6px; }\n",
+    ".plot { display: block; width: 100%; height: 210px; border-radius: 6px; cursor: crosshair; }\n",
+    ".plot { touch-action: pan-y; user-select: none; -webkit-user-select: none; }\n",
     ".wide .plot { height: 420px; }\n",
     ".plot svg, .scroll svg { display: block; }\n",
     ".read { min-height: 2.6em; font-size: .8rem; color: var(--soft); font-variant-numeric: tabular-nums; overflow-wrap: anywhere; }\n",
@@ -9151,6 +9265,7 @@ static const char *const tp__report_head[] = {
     "svg .box { fill: var(--card); stroke: var(--soft); stroke-width: 1.2; }\n",
     "svg .scope { fill: var(--back); stroke: var(--accent); stroke-width: 1.2; }\n",
     "svg .name { font-weight: 600; font-size: 12px; }\n",
+    "svg .over { paint-order: stroke; stroke: var(--card); stroke-width: 4px; }\n",
     "svg .block { stroke: var(--card); stroke-width: .7; }\n",
     "svg [role=button] { cursor: pointer; }\n",
     "svg [role=button]:focus-visible { outline: 2px solid var(--accent); }\n",
@@ -9200,7 +9315,9 @@ static const char *const tp__report_head[] = {
     "<main>\n",
     "  <section id=\"curves\" hidden><h2>Curves</h2>\n",
     "    <div class=\"row controls\">\n",
-    "      <label>Show <input id=\"filter\" type=\"search\" size=\"16\" placeholder=\"name, or a|b\" aria-label=\"Show the curves whose name has this in it\"></label>\n",
+    "      <label>Show\n",
+    "        <input id=\"filter\" type=\"search\" size=\"16\" placeholder=\"name, or a|b\" aria-label=\"Show the curves whose name has this in it\">\n",
+    "      </label>\n",
     "      <label>Smoothing <input id=\"smooth\" type=\"range\" min=\"0\" max=\"0.99\" step=\"0.01\"><output id=\"smoothed\"></output></label>\n",
     "      <label><input id=\"log\" type=\"checkbox\"> Log scale</label>\n",
     "      <label><input id=\"trim\" type=\"checkbox\"> Ignore outliers</label>\n",
@@ -9459,10 +9576,10 @@ static const char *const tp__report_tail[] = {
     "}\n",
     "function underText(points, per) {\n",
     "  if (!points.length) return '';\n",
-    "  const step = points[0].step;\n",
-    "  return 'step <b>' + step + '</b>' + (per > 1 ? ' (epoch ' + short(step / per) + ')' : '') + points.map(p =>\n",
-    "    ' &nbsp;<span class=\"key\" style=\"background:' + p.curve.colour + '\"></span>' + (points.length > 1 ? escapeText(p.curve.label) + ' ' : '') +\n",
-    "    '<b>' + full(p.value) + '</b>' + (p.step !== step ? ' at ' + p.step : '') +\n",
+    "  const step = points[0].step, several = points.length > 1;\n",
+    "  return `step <b>${step}</b>${per > 1 ? ` (epoch ${short(step / per)})` : ''}` + points.map(p =>\n",
+    "    ` &nbsp;<span class=\"key\" style=\"background:${p.curve.colour}\"></span>${several ? escapeText(p.curve.label) + ' ' : ''}` +\n",
+    "    `<b>${full(p.value)}</b>${p.step !== step ? ' at ' + p.step : ''}` +\n",
     "    (p.smooth !== undefined ? ', smoothed ' + short(p.smooth) : '')).join('');\n",
     "}\n",
     "\n",
@@ -9490,7 +9607,8 @@ static const char *const tp__report_tail[] = {
     "    const on = k === chosen;\n",
     "    s += '<path d=\"' + d + 'Z\" fill=\"var(--c0)\" fill-opacity=\"' + (on ? 0.95 : 0.18 + 0.5 * (k + 1) / n).toFixed(2) +\n",
     "      '\" stroke=\"var(--card)\" stroke-width=\"' + (on ? 1.6 : 0.8) + '\"/>';\n",
-    "    if (k === n - 1 || k === 0 || on) s += '<text class=\"tick\" x=\"' + (left + w + 6) + '\" y=\"' + (base + 4).toFixed(1) + '\">' + count(h.steps[k]).trim() + '</text>';\n",
+    "    if (k === n - 1 || k === 0 || on)\n",
+    "      s += `<text class=\"tick\" x=\"${left + w + 6}\" y=\"${(base + 4).toFixed(1)}\">${count(h.steps[k]).trim()}</text>`;\n",
     "  }\n",
     "  return s + '</svg>';\n",
     "}\n",
@@ -9514,7 +9632,10 @@ static const char *const tp__report_tail[] = {
     "    /* an identity that only gives a name is one with what it names */\n",
     "    const lone = !inside && op[1] === 'Identity' && op[3].length === 1 && of[op[3][0]] && of[op[3][0]].lone ? of[op[3][0]] : null;\n",
     "    const id = inside ? (open.has(key) ? key + '/' : key) : lone ? lone.id : op[0];\n",
-    "    if (!boxes.has(id)) boxes.set(id, { id, scope: inside ? key : '', title: inside ? key : op[0], ops: [], lone: !inside, deep: new Set(), parameters: 0, weights: [] });\n",
+    "    if (!boxes.has(id)) {\n",
+    "      const title = inside ? key : op[0];\n",
+    "      boxes.set(id, { id, scope: inside ? key : '', title, ops: [], lone: !inside, deep: new Set(), parameters: 0, weights: [] });\n",
+    "    }\n",
     "    const b = boxes.get(id);\n",
     "    if (lone) b.title = op[0];\n",
     "    b.ops.push(i);\n",
@@ -9524,7 +9645,11 @@ static const char *const tp__report_tail[] = {
     "  for (const v of graph.variables) {\n",
     "    const scope = scopeOf(v[0]);\n",
     "    for (const b of boxes.values())\n",
-    "      if (b.scope && (scope === b.scope || (!b.id.endsWith('/') && scope.startsWith(b.scope + '/')))) { b.parameters += v[2]; b.weights.push(v); break; }\n",
+    "      if (b.scope && (scope === b.scope || (!b.id.endsWith('/') && scope.startsWith(b.scope + '/')))) {\n",
+    "        b.parameters += v[2];\n",
+    "        b.weights.push(v);\n",
+    "        break;\n",
+    "      }\n",
     "  }\n",
     "  const edges = new Map();\n",
     "  graph.ops.forEach((op, i) => op[3].forEach(from => {\n",
@@ -9561,7 +9686,8 @@ static const char *const tp__report_tail[] = {
     "\n",
     "/* Layers from top to bottom by the longest way from an input; edges that are longer than one layer get a place in each. */\n",
     "function layoutModel(parts) {\n",
-    "  const { boxes, edges } = parts, rank = new Map(boxes.map(b => [b, 0])), into = new Map(boxes.map(b => [b, []])), out = new Map(boxes.map(b => [b, []]));\n",
+    "  const { boxes, edges } = parts, rank = new Map(boxes.map(b => [b, 0]));\n",
+    "  const into = new Map(boxes.map(b => [b, []])), out = new Map(boxes.map(b => [b, []]));\n",
     "  for (const e of edges) { into.get(e.to).push(e); out.get(e.from).push(e); }\n",
     "  const order = [], state = new Map(), back = new Set();\n",
     "  const visit = b => { /* a scope that is left and entered again makes a circle: that edge points upwards */\n",
@@ -9582,7 +9708,11 @@ static const char *const tp__report_tail[] = {
     "  for (const e of edges) {\n",
     "    const a = rank.get(e.from), z = rank.get(e.to);\n",
     "    e.way = [e.from];\n",
-    "    if (!back.has(e)) for (let r = a + 1; r < z; r++) { const d = { w: 26, h: 0, up: [e.way[e.way.length - 1]] }; place(d, r); e.way.push(d); }\n",
+    "    if (!back.has(e)) for (let r = a + 1; r < z; r++) {\n",
+    "      const d = { w: 26, h: 0, up: [e.way[e.way.length - 1]] };\n",
+    "      place(d, r);\n",
+    "      e.way.push(d);\n",
+    "    }\n",
     "    e.way.push(e.to);\n",
     "    if (!back.has(e)) e.to.up.push(e.way[e.way.length - 2]);\n",
     "  }\n",
@@ -9609,40 +9739,53 @@ static const char *const tp__report_tail[] = {
     "  for (const k of b.kinds) if (!kinds.includes(k)) kinds.push(k);\n",
     "  if (b.deep.size) b.lines.push(b.deep.size + 1 + ' scopes, ' + b.ops.length + ' operations');\n",
     "  else b.lines.push(kinds.slice(0, 4).join(' \302\267 ') + (kinds.length > 4 ? ' \342\200\246' : ''));\n",
-    "  if (b.parameters) b.lines.push(count(b.parameters).trim() + ' parameters' + (b.weights.length && b.weights.length < 3 && !b.deep.size ? '  ' + b.weights.map(v => v[0].slice(v[0].lastIndexOf('/') + 1) + ' ' + v[1]).join(' ') : ''));\n",
-    "  return Math.min(330, Math.max(96, 7.3 * b.title.length + (b.deep.size || b.id.includes('/') ? 44 : 24), ...b.lines.map(l => 6.1 * l.length + 20)));\n",
+    "  if (b.parameters) {\n",
+    "    const few = b.weights.length < 3 && !b.deep.size, last = name => name.slice(name.lastIndexOf('/') + 1);\n",
+    "    b.lines.push(`${count(b.parameters).trim()} parameters${few ? '  ' + b.weights.map(v => last(v[0]) + ' ' + v[1]).join(' ') : ''}`);\n",
+    "  }\n",
+    "  const title = 7.3 * b.title.length + (b.deep.size || b.id.includes('/') ? 44 : 24);\n",
+    "  return Math.min(330, Math.max(96, title, ...b.lines.map(l => 6.1 * l.length + 20)));\n",
     "}\n",
-    "function clip(text, width, per) { const n = Math.floor(width / per); return text.length > n ? text.slice(0, Math.max(1, n - 1)) + '\342\200\246' : text; }\n",
+    "function clip(text, width, per) {\n",
+    "  const n = Math.floor(width / per);\n",
+    "  return text.length > n ? text.slice(0, Math.max(1, n - 1)) + '\342\200\246' : text;\n",
+    "}\n",
     "function modelSvg(graph, open) {\n",
     "  const parts = boxesOf(graph, open);\n",
     "  for (const b of parts.boxes) b.kinds = b.ops.map(i => graph.ops[i][1]).filter((k, i, all) => k !== 'Identity' || all.length === 1);\n",
-    "  const size = layoutModel(parts);\n",
-    "  let s = '<svg width=\"' + Math.ceil(size.width) + '\" height=\"' + Math.ceil(size.height) + '\" viewBox=\"0 0 ' + Math.ceil(size.width) + ' ' + Math.ceil(size.height) +\n",
-    "    '\" role=\"group\" aria-label=\"The model: ' + parts.boxes.length + ' boxes\"><defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\">' +\n",
-    "    '<path d=\"M0 0L8 4L0 8z\" fill=\"var(--soft)\"/></marker></defs>';\n",
+    "  const size = layoutModel(parts), width = Math.ceil(size.width), height = Math.ceil(size.height);\n",
+    "  let s = `<svg width=\"${width}\" height=\"${height}\" viewBox=\"0 0 ${width} ${height}\" role=\"group\" ` +\n",
+    "    `aria-label=\"The model: ${parts.boxes.length} boxes\"><defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" ` +\n",
+    "    'markerWidth=\"7\" markerHeight=\"7\" orient=\"auto\"><path d=\"M0 0L8 4L0 8z\" fill=\"var(--soft)\"/></marker></defs>';\n",
     "  let labels = '';\n",
     "  const told = new Map(); /* the shapes that stand under a box */\n",
     "  for (const e of parts.edges) {\n",
     "    let d = '';\n",
     "    for (let i = 0; i + 1 < e.way.length; i++) {\n",
     "      const a = e.way[i], b = e.way[i + 1], x0 = a.x, y0 = a.y + a.h, x1 = b.x, y1 = b.y, mid = (y0 + y1) / 2;\n",
-    "      d += (i ? 'L' : 'M') + x0.toFixed(1) + ' ' + y0.toFixed(1) + 'C' + x0.toFixed(1) + ' ' + mid.toFixed(1) + ' ' + x1.toFixed(1) + ' ' + mid.toFixed(1) + ' ' + x1.toFixed(1) + ' ' + y1.toFixed(1);\n",
+    "      d += `${i ? 'L' : 'M'}${x0.toFixed(1)} ${y0.toFixed(1)}C${x0.toFixed(1)} ${mid.toFixed(1)} ` +\n",
+    "        `${x1.toFixed(1)} ${mid.toFixed(1)} ${x1.toFixed(1)} ${y1.toFixed(1)}`;\n",
     "    }\n",
     "    s += '<path class=\"edge\" d=\"' + d + '\" marker-end=\"url(#tip)\"/>';\n",
     "    if (!told.has(e.from)) told.set(e.from, new Set());\n",
     "    if (told.get(e.from).has(e.shape)) continue;\n",
     "    const line = told.get(e.from).add(e.shape).size;\n",
-    "    labels += '<text class=\"tick\" x=\"' + (e.from.x + 7).toFixed(1) + '\" y=\"' + (e.from.y + e.from.h + 4 + 12 * line).toFixed(1) + '\" style=\"paint-order:stroke;stroke:var(--card);stroke-width:4px\">' + escapeText(e.shape) + '</text>';\n",
+    "    labels += `<text class=\"tick over\" x=\"${(e.from.x + 7).toFixed(1)}\" ` +\n",
+    "      `y=\"${(e.from.y + e.from.h + 4 + 12 * line).toFixed(1)}\">${escapeText(e.shape)}</text>`;\n",
     "  }\n",
     "  s += labels;\n",
     "  for (const b of parts.boxes) {\n",
     "    const opens = b.deep.size > 0, parent = b.scope && b.scope.includes('/') ? b.scope.slice(0, b.scope.lastIndexOf('/')) : '';\n",
     "    const closes = !opens && (b.id.endsWith('/') ? b.scope : parent);\n",
-    "    s += '<g transform=\"translate(' + (b.x - b.w / 2).toFixed(1) + ' ' + b.y.toFixed(1) + ')\"' + (opens || closes ? ' role=\"button\" tabindex=\"0\" data-scope=\"' + escapeText(opens ? b.scope : closes) +\n",
-    "      '\" aria-label=\"' + escapeText((opens ? 'Open ' : 'Close ') + (opens ? b.scope : closes)) + '\"' : '') + '><rect class=\"' + (opens ? 'scope' : 'box') + '\" width=\"' + b.w.toFixed(1) + '\" height=\"' + b.h + '\" rx=\"7\"/>' +\n",
-    "      '<text class=\"name\" x=\"10\" y=\"18\">' + escapeText(clip(b.title, b.w - (opens || closes ? 34 : 16), 7.1)) + '</text>';\n",
-    "    b.lines.forEach((l, i) => { s += '<text class=\"tick\" x=\"10\" y=\"' + (34 + 13 * i) + '\">' + escapeText(clip(l, b.w - 14, 5.6)) + '</text>'; });\n",
-    "    if (opens || closes) s += '<text class=\"name\" x=\"' + (b.w - 17).toFixed(1) + '\" y=\"18\" fill=\"var(--accent)\">' + (opens ? '+' : '\342\210\222') + '</text>';\n",
+    "    const target = opens ? b.scope : closes, say = escapeText((opens ? 'Open ' : 'Close ') + target);\n",
+    "    const button = target ? ` role=\"button\" tabindex=\"0\" data-scope=\"${escapeText(target)}\" aria-label=\"${say}\"` : '';\n",
+    "    s += `<g transform=\"translate(${(b.x - b.w / 2).toFixed(1)} ${b.y.toFixed(1)})\"${button}>` +\n",
+    "      `<rect class=\"${opens ? 'scope' : 'box'}\" width=\"${b.w.toFixed(1)}\" height=\"${b.h}\" rx=\"7\"/>` +\n",
+    "      `<text class=\"name\" x=\"10\" y=\"18\">${escapeText(clip(b.title, b.w - (target ? 34 : 16), 7.1))}</text>`;\n",
+    "    b.lines.forEach((l, i) => {\n",
+    "      s += `<text class=\"tick\" x=\"10\" y=\"${34 + 13 * i}\">${escapeText(clip(l, b.w - 14, 5.6))}</text>`;\n",
+    "    });\n",
+    "    if (target) s += `<text class=\"name\" x=\"${(b.w - 17).toFixed(1)}\" y=\"18\">${opens ? '+' : '\342\210\222'}</text>`;\n",
     "    s += '<title>' + escapeText(b.ops.map(i => graph.ops[i][0] + ' ' + graph.ops[i][2]).slice(0, 40).join(', ')) + '</title></g>';\n",
     "  }\n",
     "  return s + '</svg>';\n",
@@ -9691,12 +9834,16 @@ static const char *const tp__report_tail[] = {
     "}\n",
     "function flameSvg(root, width, total, say) {\n",
     "  const blocks = flameBlocks(root, width), deep = Math.max(...blocks.map(b => b.depth)) + 1, H = 23;\n",
-    "  let s = '<svg width=\"' + width + '\" height=\"' + deep * H + '\" viewBox=\"0 0 ' + width + ' ' + deep * H + '\" role=\"group\" aria-label=\"Flame chart\">';\n",
+    "  let s = `<svg width=\"${width}\" height=\"${deep * H}\" viewBox=\"0 0 ${width} ${deep * H}\" role=\"group\" aria-label=\"Flame chart\">`;\n",
     "  blocks.forEach((b, i) => {\n",
-    "    const h = b.depth === 0 ? 'var(--line)' : 'hsl(' + hue(b.n.leaf ? b.n.leaf[0] : b.n.name) + ' 44% calc(var(--flame) + ' + (b.depth % 2) * 5 + '%))';\n",
-    "    s += '<g data-block=\"' + i + '\" role=\"button\"' + (b.w > 12 ? ' tabindex=\"0\"' : '') + ' aria-label=\"' + escapeText(b.n.path || 'whole step') + ', ' + say(b.n.value) + '\"><rect class=\"block\" x=\"' + b.x.toFixed(2) + '\" y=\"' + b.depth * H +\n",
-    "      '\" width=\"' + Math.max(0.4, b.w).toFixed(2) + '\" height=\"' + (H - 1) + '\" rx=\"2\" fill=\"' + h + '\"/>';\n",
-    "    if (b.w > 34) s += '<text x=\"' + (b.x + 5).toFixed(1) + '\" y=\"' + (b.depth * H + 15) + '\"' + (b.depth ? ' style=\"fill:#fff\"' : '') + '>' + escapeText(clip(b.n.name + (b.w > 150 ? '  ' + say(b.n.value) : ''), b.w - 8, 6.2)) + '</text>';\n",
+    "    const kind = hue(b.n.leaf ? b.n.leaf[0] : b.n.name), text = b.n.name + (b.w > 150 ? '  ' + say(b.n.value) : '');\n",
+    "    const fill = b.depth === 0 ? 'var(--line)' : `hsl(${kind} 44% calc(var(--flame) + ${(b.depth % 2) * 5}%))`;\n",
+    "    s += `<g data-block=\"${i}\" role=\"button\"${b.w > 12 ? ' tabindex=\"0\"' : ''} ` +\n",
+    "      `aria-label=\"${escapeText(b.n.path || 'whole step')}, ${say(b.n.value)}\">` +\n",
+    "      `<rect class=\"block\" x=\"${b.x.toFixed(2)}\" y=\"${b.depth * H}\" width=\"${Math.max(0.4, b.w).toFixed(2)}\" ` +\n",
+    "      `height=\"${H - 1}\" rx=\"2\" fill=\"${fill}\"/>`;\n",
+    "    if (b.w > 34) s += `<text x=\"${(b.x + 5).toFixed(1)}\" y=\"${b.depth * H + 15}\"${b.depth ? ' style=\"fill:#fff\"' : ''}>` +\n",
+    "      `${escapeText(clip(text, b.w - 8, 6.2))}</text>`;\n",
     "    s += '</g>';\n",
     "  });\n",
     "  return { svg: s + '</svg>', blocks };\n",
@@ -9710,10 +9857,14 @@ static const char *const tp__report_tail[] = {
     "    if (k[column] > r.most[column]) r.most = k;\n",
     "  }\n",
     "  const rows = [...by.values()].sort((a, b) => column === 4 ? b.ns - a.ns : b.bytes - a.bytes).slice(0, top);\n",
-    "  return '<table><thead><tr><th>operation</th><th class=\"n\">kernels</th><th class=\"n\">time</th><th class=\"n\">share</th><th class=\"n\">bytes</th>' +\n",
-    "    '<th class=\"n\">GB/s</th><th class=\"n\">GFLOP/s</th><th>largest</th></tr></thead><tbody>' + rows.map(r => '<tr><td>' + escapeText(r.op) + '</td><td class=\"n\">' + r.n + '</td><td class=\"n\">' + nanos(r.ns) +\n",
-    "    '</td><td class=\"n\">' + (100 * (column === 4 ? r.ns : r.bytes) / Math.max(1, total)).toFixed(1) + ' %</td><td class=\"n\">' + count(r.bytes) + 'B</td><td class=\"n\">' + (r.bytes ? short(r.bytes / r.ns) : '') +\n",
-    "    '</td><td class=\"n\">' + (r.flops ? short(r.flops / r.ns) : '') + '</td><td>' + escapeText(r.most[1]) + '</td></tr>').join('') + '</tbody></table>';\n",
+    "  const heads = ['kernels', 'time', 'share', 'bytes', 'GB/s', 'GFLOP/s'].map(h => `<th class=\"n\">${h}</th>`).join('');\n",
+    "  const body = rows.map(r => {\n",
+    "    const share = 100 * (column === 4 ? r.ns : r.bytes) / Math.max(1, total);\n",
+    "    const cells = [r.n, nanos(r.ns), share.toFixed(1) + ' %', count(r.bytes) + 'B',\n",
+    "      r.bytes ? short(r.bytes / r.ns) : '', r.flops ? short(r.flops / r.ns) : ''];\n",
+    "    return `<tr><td>${escapeText(r.op)}</td>${cells.map(c => `<td class=\"n\">${c}</td>`).join('')}<td>${escapeText(r.most[1])}</td></tr>`;\n",
+    "  });\n",
+    "  return `<table><thead><tr><th>operation</th>${heads}<th>largest</th></tr></thead><tbody>${body.join('')}</tbody></table>`;\n",
     "}\n",
     "\n",
     "/* ---- the page ------------------------------------------------------------------------------------------------------ */\n",
@@ -9722,25 +9873,36 @@ static const char *const tp__report_tail[] = {
     "function byId(id) { return document.getElementById(id); }\n",
     "function keyOfState() { return 'tp:' + location.pathname; }\n",
     "function loadState() {\n",
-    "  const fresh = { smooth: 0.6, log: false, trim: false, axis: 'step', filter: '', zoom: null, hidden: [], wide: [], shut: [], theme: 'system', follow: true, open: null, merged: true, column: 4, added: [], scroll: 0, pick: {} };\n",
+    "  const fresh = { smooth: 0.6, log: false, trim: false, axis: 'step', filter: '', zoom: null, hidden: [], wide: [], shut: [],\n",
+    "    theme: 'system', follow: true, open: null, merged: true, column: 4, added: [], scroll: 0, focus: '' };\n",
     "  try { return Object.assign(fresh, JSON.parse(sessionStorage.getItem(keyOfState()) || '{}')); } catch (e) { return fresh; }\n",
     "}\n",
     "function saveState() {\n",
-    "  const s = page.state;\n",
+    "  const s = page.state, at = document.activeElement, plot = at && at.dataset && at.dataset.plot;\n",
     "  s.scroll = window.scrollY;\n",
+    "  s.focus = plot !== undefined && plot !== null ? 'plot:' + page.charts[plot].name : at && at.id || '';\n",
     "  try { sessionStorage.setItem(keyOfState(), JSON.stringify(s)); return true; } catch (e) { return false; }\n",
     "}\n",
     "function setTheme() {\n",
-    "  const t = page.state.theme, dark = t === 'dark' || (t === 'system' && window.matchMedia && matchMedia('(prefers-color-scheme: dark)').matches);\n",
+    "  const t = page.state.theme, system = window.matchMedia && matchMedia('(prefers-color-scheme: dark)').matches;\n",
+    "  const dark = t === 'dark' || (t === 'system' && system);\n",
     "  document.documentElement.dataset.theme = dark && !page.printing ? 'dark' : 'light';\n",
     "  byId('theme').textContent = 'Theme: ' + t;\n",
+    "}\n",
+    "\n",
+    "/* After the page has loaded itself again the keyboard is where it was. */\n",
+    "function restoreFocus() {\n",
+    "  const f = page.state.focus, plots = [...document.querySelectorAll('[data-plot]')];\n",
+    "  const el = f.startsWith('plot:') ? plots.find(p => page.charts[p.dataset.plot].name === f.slice(5)) : f && byId(f);\n",
+    "  if (el && el.focus) el.focus({ preventScroll: true });\n",
     "}\n",
     "\n",
     "/* -- progress */\n",
     "function showProgress() {\n",
     "  const d = page.data, p = d.progress, age = Date.now() / 1000 - d.written, running = d.status === 'running';\n",
     "  const lost = running && age > Math.max(120, 20 * d.every, 5 * (p.seconds_per_step || 0));\n",
-    "  const word = lost ? 'lost' : d.status, words = { running: 'running', done: 'finished', stopped: 'stopped', failed: 'failed', interrupted: 'interrupted', lost: 'no news for ' + span(age) };\n",
+    "  const word = lost ? 'lost' : d.status;\n",
+    "  const words = { running: 'running', done: 'finished', lost: 'no news for ' + span(age) };\n",
     "  byId('status').className = 'pill ' + word;\n",
     "  byId('status').textContent = words[word] || word;\n",
     "  const share = p.total_steps > 0 ? Math.min(1, p.done_steps / p.total_steps) : 0, bar = byId('bar');\n",
@@ -9754,7 +9916,8 @@ static const char *const tp__report_tail[] = {
     "  if (running && !lost && p.eta >= 0) say.push('about ' + span(p.eta - age) + ' left');\n",
     "  if (d.note) say.push(d.note);\n",
     "  byId('progress').textContent = say.join(' \302\267 ');\n",
-    "  document.title = (running && p.total_steps > 0 ? Math.floor(100 * share) + ' % \302\267 ' : '') + d.runs[0].name + ' \302\267 ' + (words[word] || word);\n",
+    "  const percent = running && p.total_steps > 0 ? Math.floor(100 * share) + ' % \302\267 ' : '';\n",
+    "  document.title = percent + d.runs[0].name + ' \302\267 ' + (words[word] || word);\n",
     "}\n",
     "\n",
     "/* -- curves */\n",
@@ -9779,8 +9942,12 @@ static const char *const tp__report_tail[] = {
     "  return out;\n",
     "}\n",
     "function showRuns() {\n",
-    "  byId('runs').innerHTML = page.runs.length < 2 ? '' : page.runs.map((r, i) => '<label><input type=\"checkbox\" data-run=\"' + i + '\"' + (page.state.hidden.includes(r.name) ? '' : ' checked') +\n",
-    "    '><span class=\"key\" style=\"background:' + colourOf(i) + '\"></span>' + escapeText(r.name) + '</label>' + (r.added ? '<button data-drop=\"' + i + '\" aria-label=\"Take ' + escapeText(r.name) + ' away\">\303\227</button>' : '')).join(' ');\n",
+    "  const label = (r, i) => {\n",
+    "    const name = escapeText(r.name), drop = `<button data-drop=\"${i}\" aria-label=\"Take ${name} away\">\303\227</button>`;\n",
+    "    return `<label><input type=\"checkbox\" data-run=\"${i}\"${page.state.hidden.includes(r.name) ? '' : ' checked'}>` +\n",
+    "      `<span class=\"key\" style=\"background:${colourOf(i)}\"></span>${name}</label>${r.added ? drop : ''}`;\n",
+    "  };\n",
+    "  byId('runs').innerHTML = page.runs.length < 2 ? '' : page.runs.map(label).join(' ');\n",
     "}\n",
     "function matches(name) {\n",
     "  const f = page.state.filter.trim().toLowerCase();\n",
@@ -9800,10 +9967,13 @@ static const char *const tp__report_tail[] = {
     "    const cards = '<div class=\"cards\">' + names.map(name => {\n",
     "      page.charts.push({ name });\n",
     "      const wide = page.state.wide.includes(name), i = n++;\n",
-    "      return '<div class=\"card' + (wide ? ' wide' : '') + '\" data-chart=\"' + i + '\"><div class=\"row\"><h3>' + escapeText(name) + '</h3><button data-wide=\"' + i + '\" aria-label=\"' + (wide ? 'Make smaller' : 'Make larger') + '\">' + (wide ? '\342\210\222' : '\342\244\242') + '</button></div>' +\n",
-    "        '<div class=\"plot\" tabindex=\"0\" role=\"img\" data-plot=\"' + i + '\"></div><div class=\"read\" aria-live=\"polite\"></div></div>';\n",
+    "      return `<div class=\"card${wide ? ' wide' : ''}\" data-chart=\"${i}\"><div class=\"row\"><h3>${escapeText(name)}</h3>` +\n",
+    "        `<button data-wide=\"${i}\" aria-label=\"${wide ? 'Make smaller' : 'Make larger'}\">${wide ? '\342\210\222' : '\342\244\242'}</button></div>` +\n",
+    "        `<div class=\"plot\" tabindex=\"0\" role=\"img\" data-plot=\"${i}\"></div><div class=\"read\" aria-live=\"polite\"></div></div>`;\n",
     "    }).join('') + '</div>';\n",
-    "    html += g === '' && groups.size === 1 ? cards : '<details class=\"group\" data-group=\"' + escapeText(g) + '\"' + (page.state.shut.includes(g) ? '' : ' open') + '><summary>' + (g === '' ? 'Statistics' : escapeText(g)) + ' <span class=\"soft\">' + names.length + '</span></summary>' + cards + '</details>';\n",
+    "    const open = page.state.shut.includes(g) ? '' : ' open', title = g === '' ? 'Statistics' : escapeText(g);\n",
+    "    html += g === '' && groups.size === 1 ? cards : `<details class=\"group\" data-group=\"${escapeText(g)}\"${open}>` +\n",
+    "      `<summary>${title} <span class=\"soft\">${names.length}</span></summary>${cards}</details>`;\n",
     "  }\n",
     "  byId('charts').innerHTML = html || '<p class=\"soft\">No curve has such a name.</p>';\n",
     "  byId('unzoom').hidden = !page.state.zoom;\n",
@@ -9814,7 +9984,12 @@ static const char *const tp__report_tail[] = {
     "  if (page.watcher) page.watcher.disconnect();\n",
     "  const plots = document.querySelectorAll('[data-plot]');\n",
     "  if (typeof IntersectionObserver === 'undefined') { plots.forEach(drawPlot); return; }\n",
-    "  page.watcher = new IntersectionObserver(list => { for (const e of list) { e.target.inView = e.isIntersecting; if (e.isIntersecting && e.target.stale !== false) drawPlot(e.target); } }, { rootMargin: '200px' });\n",
+    "  page.watcher = new IntersectionObserver(list => {\n",
+    "    for (const e of list) {\n",
+    "      e.target.inView = e.isIntersecting;\n",
+    "      if (e.isIntersecting && e.target.stale !== false) drawPlot(e.target);\n",
+    "    }\n",
+    "  }, { rootMargin: '200px' });\n",
     "  plots.forEach(p => { p.stale = true; page.watcher.observe(p); });\n",
     "}\n",
     "function redraw(all) {\n",
@@ -9822,7 +9997,8 @@ static const char *const tp__report_tail[] = {
     "}\n",
     "function viewOf(el) {\n",
     "  const s = page.state;\n",
-    "  return { width: Math.max(220, el.clientWidth), height: Math.max(120, el.clientHeight), log: s.log, trim: s.trim, zoom: s.zoom, per: s.axis === 'epoch' ? page.data.progress.steps_per_epoch || 1 : 1 };\n",
+    "  const per = s.axis === 'epoch' ? page.data.progress.steps_per_epoch || 1 : 1;\n",
+    "  return { width: Math.max(220, el.clientWidth), height: Math.max(120, el.clientHeight), log: s.log, trim: s.trim, zoom: s.zoom, per };\n",
     "}\n",
     "function drawPlot(el) {\n",
     "  const chart = page.charts[el.dataset.plot], curves = curvesFor(chart.name), view = viewOf(el);\n",
@@ -9833,8 +10009,10 @@ static const char *const tp__report_tail[] = {
     "  el.stale = false;\n",
     "  const last = curves.filter(c => c.y.length).map(c => ({ curve: c, step: c.x[c.x.length - 1], value: c.y[c.y.length - 1] }));\n",
     "  chart.rest = last.length ? 'last: ' + underText(last, chart.per) : '';\n",
+    "  if (curves.length === 1 && curves[0].total > curves[0].y.length) chart.rest += `, ${curves[0].y.length} of ${curves[0].total} points`;\n",
     "  readOf(el).innerHTML = chart.rest;\n",
-    "  el.setAttribute('aria-label', chart.name + (last.length ? ', last value ' + full(last[0].value) + ' at step ' + last[0].step : '') + '. Arrow keys read it, plus and minus zoom.');\n",
+    "  const newest = last.length ? `, last value ${full(last[0].value)} at step ${last[0].step}` : '';\n",
+    "  el.setAttribute('aria-label', chart.name + newest + '. Arrow keys read it, plus and minus zoom.');\n",
     "}\n",
     "function readOf(el) { return el.parentElement.querySelector('.read'); }\n",
     "/* Put the cursor at the point that is nearest to v, and say what is there. */\n",
@@ -9848,7 +10026,8 @@ static const char *const tp__report_tail[] = {
     "  let s = '<path d=\"M' + x + ' 0V' + L.h + '\" stroke=\"var(--soft)\" stroke-dasharray=\"3 3\"/>';\n",
     "  for (const p of points) {\n",
     "    const v2 = p.smooth !== undefined ? p.smooth : p.value, y = Number.isFinite(v2) ? L.sy(v2) : NaN;\n",
-    "    if (!Number.isNaN(y)) s += '<circle cx=\"' + L.sx(p.step).toFixed(1) + '\" cy=\"' + y.toFixed(1) + '\" r=\"4\" fill=\"' + p.curve.colour + '\" stroke=\"var(--card)\" stroke-width=\"1.5\"/>';\n",
+    "    if (!Number.isNaN(y)) s += `<circle cx=\"${L.sx(p.step).toFixed(1)}\" cy=\"${y.toFixed(1)}\" r=\"4\" ` +\n",
+    "      `fill=\"${p.curve.colour}\" stroke=\"var(--card)\" stroke-width=\"1.5\"/>`;\n",
     "  }\n",
     "  g.innerHTML = s;\n",
     "  readOf(el).innerHTML = underText(points, chart.per);\n",
@@ -9861,7 +10040,8 @@ static const char *const tp__report_tail[] = {
     "function plotKeys(el, e) {\n",
     "  const chart = page.charts[el.dataset.plot], c = chart.curves && chart.curves.find(k => k.x.length);\n",
     "  if (!c) return false;\n",
-    "  const L = chart.layout, at = chart.at === undefined ? c.x[c.x.length - 1] : chart.at, i = nearest(c.x, at), jump = e.shiftKey ? Math.max(1, Math.round(c.x.length / 20)) : 1;\n",
+    "  const L = chart.layout, at = chart.at === undefined ? c.x[c.x.length - 1] : chart.at, i = nearest(c.x, at);\n",
+    "  const jump = e.shiftKey ? Math.max(1, Math.round(c.x.length / 20)) : 1;\n",
     "  const to = { ArrowLeft: i - jump, ArrowRight: i + jump, Home: 0, End: c.x.length - 1 }[e.key];\n",
     "  if (to !== undefined) pointAt(el, c.x[Math.max(0, Math.min(c.x.length - 1, to))]);\n",
     "  else if (e.key === '+' || e.key === '=') { const r = (L.x1 - L.x0) / 4; zoomTo(at - r, at + r); pointAt(el, at); }\n",
@@ -9873,8 +10053,11 @@ static const char *const tp__report_tail[] = {
     "\n",
     "/* -- the other sections */\n",
     "function showRidges() {\n",
-    "  byId('ridges').innerHTML = page.data.histograms.map((h, i) => '<div class=\"card\"><h3>' + escapeText(h.name) + '</h3><div class=\"plot\" style=\"height:250px\" tabindex=\"0\" role=\"img\" data-ridge=\"' + i + '\" aria-label=\"' +\n",
-    "    escapeText(h.name) + ': its histogram at ' + h.steps.length + ' steps. Arrow keys choose one.\"></div><div class=\"read\" aria-live=\"polite\"></div></div>').join('');\n",
+    "  byId('ridges').innerHTML = page.data.histograms.map((h, i) => {\n",
+    "    const name = escapeText(h.name), say = `${name}: its histogram at ${h.steps.length} steps. Arrow keys choose one.`;\n",
+    "    return `<div class=\"card\"><h3>${name}</h3><div class=\"plot\" style=\"height:250px\" tabindex=\"0\" role=\"img\" ` +\n",
+    "      `data-ridge=\"${i}\" aria-label=\"${say}\"></div><div class=\"read\" aria-live=\"polite\"></div></div>`;\n",
+    "  }).join('');\n",
     "  document.querySelectorAll('[data-ridge]').forEach(el => drawRidge(el, -1));\n",
     "}\n",
     "function drawRidge(el, chosen) {\n",
@@ -9883,19 +10066,22 @@ static const char *const tp__report_tail[] = {
     "  h.chosen = chosen;\n",
     "  el.innerHTML = ridgeSvg(h, Math.max(220, el.clientWidth), 250, chosen);\n",
     "  const k = chosen < 0 ? h.steps.length - 1 : chosen;\n",
-    "  readOf(el).innerHTML = (chosen < 0 ? 'last: ' : '') + 'step <b>' + h.steps[k] + '</b> &nbsp;from <b>' + short(h.min[k]) + '</b> to <b>' + short(h.max[k]) + '</b>';\n",
+    "  readOf(el).innerHTML = `${chosen < 0 ? 'last: ' : ''}step <b>${h.steps[k]}</b> &nbsp;from <b>${short(h.min[k])}</b> ` +\n",
+    "    `to <b>${short(h.max[k])}</b>`;\n",
     "}\n",
     "function showImages() {\n",
     "  byId('pictures').innerHTML = page.data.images.map((im, i) => {\n",
-    "    const k = im.shots.length - 1;\n",
-    "    return '<figure class=\"card\"><div class=\"row\"><h3>' + escapeText(im.name) + '</h3></div><div class=\"pictures\"></div><figcaption class=\"row small soft\">' +\n",
-    "      (k > 0 ? '<input type=\"range\" min=\"0\" max=\"' + k + '\" value=\"' + k + '\" data-image=\"' + i + '\" aria-label=\"Step of ' + escapeText(im.name) + '\">' : '') + '<span></span></figcaption></figure>';\n",
+    "    const k = im.shots.length - 1, name = escapeText(im.name);\n",
+    "    const slider = `<input type=\"range\" min=\"0\" max=\"${k}\" value=\"${k}\" data-image=\"${i}\" aria-label=\"Step of ${name}\">`;\n",
+    "    return `<figure class=\"card\"><div class=\"row\"><h3>${name}</h3></div><div class=\"pictures\"></div>` +\n",
+    "      `<figcaption class=\"row small soft\">${k > 0 ? slider : ''}<span></span></figcaption></figure>`;\n",
     "  }).join('');\n",
     "  byId('pictures').querySelectorAll('figure').forEach((f, i) => showShot(f, i, page.data.images[i].shots.length - 1));\n",
     "}\n",
     "function showShot(figure, i, k) {\n",
-    "  const shot = page.data.images[i].shots[k];\n",
-    "  figure.querySelector('.pictures').innerHTML = shot.png.map((p, j) => '<img alt=\"' + escapeText(page.data.images[i].name) + ' ' + j + ' at step ' + shot.step + '\" src=\"data:image/png;base64,' + p + '\">').join('');\n",
+    "  const shot = page.data.images[i].shots[k], name = escapeText(page.data.images[i].name);\n",
+    "  figure.querySelector('.pictures').innerHTML = shot.png.map((p, j) =>\n",
+    "    `<img alt=\"${name} ${j} at step ${shot.step}\" src=\"data:image/png;base64,${p}\">`).join('');\n",
     "  figure.querySelector('figcaption span').textContent = 'step ' + shot.step;\n",
     "}\n",
     "function showModel() {\n",
@@ -9904,9 +10090,12 @@ static const char *const tp__report_tail[] = {
     "  byId('drawing').innerHTML = modelSvg(g, open);\n",
     "  page.open = open;\n",
     "  const total = g.variables.reduce((n, v) => n + (v[3] ? v[2] : 0), 0);\n",
-    "  byId('variables').querySelector('div').innerHTML = '<table><thead><tr><th>variable</th><th>shape</th><th class=\"n\">numbers</th><th>trained</th></tr></thead><tbody>' + g.variables.map(v =>\n",
-    "    '<tr><td>' + escapeText(v[0]) + '</td><td>' + escapeText(v[1]) + '</td><td class=\"n\">' + v[2] + '</td><td>' + (v[3] ? 'yes' : 'no') + '</td></tr>').join('') + '</tbody></table>';\n",
-    "  byId('variables').querySelector('summary').innerHTML = 'Variables <span class=\"soft\">' + g.variables.length + ', ' + count(total).trim() + ' trained numbers</span>';\n",
+    "  const rows = g.variables.map(v => `<tr><td>${escapeText(v[0])}</td><td>${escapeText(v[1])}</td><td class=\"n\">${v[2]}</td>` +\n",
+    "    `<td>${v[3] ? 'yes' : 'no'}</td></tr>`);\n",
+    "  byId('variables').querySelector('div').innerHTML = '<table><thead><tr><th>variable</th><th>shape</th>' +\n",
+    "    `<th class=\"n\">numbers</th><th>trained</th></tr></thead><tbody>${rows.join('')}</tbody></table>`;\n",
+    "  byId('variables').querySelector('summary').innerHTML =\n",
+    "    `Variables <span class=\"soft\">${g.variables.length}, ${count(total).trim()} trained numbers</span>`;\n",
     "}\n",
     "function showFlame() {\n",
     "  const t = page.data.trace, s = page.state, host = byId('flame'), column = s.column;\n",
@@ -9920,17 +10109,22 @@ static const char *const tp__report_tail[] = {
     "  page.say = say;\n",
     "  host.innerHTML = made.svg;\n",
     "  byId('flame-up').hidden = at === root;\n",
-    "  byId('flame-read').innerHTML = 'One step of the training, number ' + t.step + ': <b>' + nanos(t.total) + '</b> in ' + t.kernels.length + ' parts. It was measured kernel by kernel, so that it is slower than others.';\n",
+    "  byId('flame-read').innerHTML = `One step of the training, number ${t.step}: <b>${nanos(t.total)}</b> in ${t.kernels.length} ` +\n",
+    "    'parts. It was measured kernel by kernel, so that it is slower than others.';\n",
     "  byId('table').innerHTML = kernelTable(t.kernels, column, root.value, 20);\n",
-    "  for (const [id, on] of [['by-time', column === 4], ['by-bytes', column === 5], ['merged', s.merged], ['ordered', !s.merged]]) byId(id).setAttribute('aria-pressed', on);\n",
+    "  const pressed = { 'by-time': column === 4, 'by-bytes': column === 5, merged: s.merged, ordered: !s.merged };\n",
+    "  for (const id of Object.keys(pressed)) byId(id).setAttribute('aria-pressed', pressed[id]);\n",
     "}\n",
     "function readBlock(i) {\n",
     "  const b = page.blocks[i].n, k = b.leaf;\n",
-    "  byId('flame-read').innerHTML = '<b>' + escapeText(b.path || 'whole step') + '</b> ' + page.say(b.value) + ', ' + (100 * b.value / page.flameTotal).toFixed(1) + ' %' +\n",
-    "    (k ? ' &nbsp;' + escapeText(k[0]) + (k[2] ? ' on ' + escapeText(k[2]) : '') + ', ' + count(k[5]) + 'B' + (k[6] ? ', ' + short(k[6] / k[4]) + ' GFLOP/s' : '') : '');\n",
+    "  const rate = k && k[6] ? `, ${short(k[6] / k[4])} GFLOP/s` : '', where = k && k[2] ? ' on ' + escapeText(k[2]) : '';\n",
+    "  byId('flame-read').innerHTML = `<b>${escapeText(b.path || 'whole step')}</b> ${page.say(b.value)}, ` +\n",
+    "    (100 * b.value / page.flameTotal).toFixed(1) + ' %' + (k ? ` &nbsp;${escapeText(k[0])}${where}, ${count(k[5])}B${rate}` : '');\n",
     "}\n",
     "function showSetup() {\n",
-    "  byId('params').innerHTML = page.data.setup.map(g => '<div><h3>' + escapeText(g.title) + '</h3><table><tbody>' + g.rows.map(r => '<tr><th>' + escapeText(r[0]) + '</th><td>' + escapeText(r[1]) + '</td></tr>').join('') + '</tbody></table></div>').join('');\n",
+    "  const row = r => `<tr><th>${escapeText(r[0])}</th><td>${escapeText(r[1])}</td></tr>`;\n",
+    "  byId('params').innerHTML = page.data.setup.map(g =>\n",
+    "    `<div><h3>${escapeText(g.title)}</h3><table><tbody>${g.rows.map(row).join('')}</tbody></table></div>`).join('');\n",
     "}\n",
     "\n",
     "/* -- what the reader does */\n",
@@ -9938,7 +10132,8 @@ static const char *const tp__report_tail[] = {
     "  const s = page.state, on = (id, what, fn) => byId(id).addEventListener(what, fn);\n",
     "  let busy = 0, drag = null;\n",
     "  page.isBusy = () => Date.now() - busy < 3000 || drag || (document.activeElement && document.activeElement.id === 'filter');\n",
-    "  for (const what of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'input', 'touchmove']) document.addEventListener(what, () => { busy = Date.now(); }, { passive: true });\n",
+    "  for (const what of ['pointermove', 'pointerdown', 'keydown', 'wheel', 'input', 'touchmove'])\n",
+    "    document.addEventListener(what, () => { busy = Date.now(); }, { passive: true });\n",
     "  on('filter', 'input', e => { s.filter = e.target.value; showCharts(); });\n",
     "  on('smooth', 'input', e => { s.smooth = Number(e.target.value); byId('smoothed').textContent = s.smooth.toFixed(2); redraw(); });\n",
     "  on('log', 'change', e => { s.log = e.target.checked; redraw(); });\n",
@@ -9990,11 +10185,18 @@ static const char *const tp__report_tail[] = {
     "    pointAt(el, xOf(el, e));\n",
     "    if (!drag || drag.el !== el) return;\n",
     "    const L = page.charts[el.dataset.plot].layout, a = L.sx(drag.from), b = L.sx(xOf(el, e));\n",
-    "    el.querySelector('.cursor').innerHTML += '<rect x=\"' + Math.min(a, b) + '\" width=\"' + Math.abs(b - a) + '\" height=\"' + L.h + '\" fill=\"var(--accent)\" fill-opacity=\".15\"/>';\n",
+    "    el.querySelector('.cursor').innerHTML += `<rect x=\"${Math.min(a, b)}\" width=\"${Math.abs(b - a)}\" height=\"${L.h}\" ` +\n",
+    "      'fill=\"var(--accent)\" fill-opacity=\".15\"/>';\n",
     "  });\n",
-    "  on('charts', 'pointerdown', e => { const el = plotOf(e); if (el && e.button === 0 && page.charts[el.dataset.plot].layout) drag = { el, from: xOf(el, e), px: e.clientX }; });\n",
+    "  on('charts', 'pointerdown', e => {\n",
+    "    const el = plotOf(e);\n",
+    "    if (el && e.button === 0 && page.charts[el.dataset.plot].layout) drag = { el, from: xOf(el, e), px: e.clientX };\n",
+    "  });\n",
     "  document.addEventListener('pointerup', e => {\n",
-    "    if (drag && Math.abs(e.clientX - drag.px) > 8) zoomTo(drag.from, xOf(drag.el, e));\n",
+    "    if (drag && Math.abs(e.clientX - drag.px) > 8) {\n",
+    "      const L = page.charts[drag.el.dataset.plot].layout;\n",
+    "      zoomTo(drag.from, Math.max(L.x0, Math.min(L.x1, xOf(drag.el, e))));\n",
+    "    }\n",
     "    drag = null;\n",
     "  });\n",
     "  document.addEventListener('pointercancel', () => { drag = null; });\n",
@@ -10019,8 +10221,15 @@ static const char *const tp__report_tail[] = {
     "    drawRidge(el, Math.max(0, Math.min(h.steps.length - 1, (h.chosen < 0 ? h.steps.length - 1 : h.chosen) + d)));\n",
     "    e.preventDefault();\n",
     "  });\n",
-    "  on('pictures', 'input', e => { if (e.target.dataset.image !== undefined) showShot(e.target.closest('figure'), Number(e.target.dataset.image), Number(e.target.value)); });\n",
-    "  const press = fn => e => { if (e.type === 'keydown' && e.key !== 'Enter' && e.key !== ' ') return; if (fn(e) && e.type === 'keydown') e.preventDefault(); };\n",
+    "  on('pictures', 'input', e => {\n",
+    "    const i = e.target.dataset.image;\n",
+    "    if (i !== undefined) showShot(e.target.closest('figure'), Number(i), Number(e.target.value));\n",
+    "  });\n",
+    "  const focusOn = el => { if (el && el.focus) el.focus(); }; /* what had it was drawn anew */\n",
+    "  const press = fn => e => {\n",
+    "    if (e.type === 'keydown' && e.key !== 'Enter' && e.key !== ' ') return;\n",
+    "    if (fn(e) && e.type === 'keydown') e.preventDefault();\n",
+    "  };\n",
     "  const scope = press(e => {\n",
     "    const g = e.target.closest('[data-scope]'), name = g && g.dataset.scope;\n",
     "    if (!g) return false;\n",
@@ -10028,23 +10237,38 @@ static const char *const tp__report_tail[] = {
     "    else page.open.add(name);\n",
     "    s.open = [...page.open];\n",
     "    showModel();\n",
+    "    if (e.type === 'keydown') focusOn([...byId('drawing').querySelectorAll('[data-scope]')].find(x => x.dataset.scope === name));\n",
     "    return true;\n",
     "  });\n",
     "  const block = press(e => {\n",
     "    const g = e.target.closest('[data-block]');\n",
     "    if (!g) return false;\n",
     "    const n = page.blocks[g.dataset.block].n;\n",
-    "    if (!n.leaf) { page.zoomed = n.path; showFlame(); }\n",
-    "    else readBlock(g.dataset.block);\n",
+    "    if (n.leaf) { readBlock(g.dataset.block); return true; }\n",
+    "    page.zoomed = n.path;\n",
+    "    showFlame();\n",
+    "    if (e.type === 'keydown') focusOn(byId('flame').querySelector('[data-block]'));\n",
     "    return true;\n",
     "  });\n",
     "  for (const what of ['click', 'keydown']) { on('drawing', what, scope); on('flame', what, block); }\n",
-    "  for (const what of ['pointerover', 'focusin']) on('flame', what, e => { const g = e.target.closest('[data-block]'); if (g) readBlock(g.dataset.block); });\n",
+    "  for (const what of ['pointerover', 'focusin']) on('flame', what, e => {\n",
+    "    const g = e.target.closest('[data-block]');\n",
+    "    if (g) readBlock(g.dataset.block);\n",
+    "  });\n",
     "  document.addEventListener('dragover', e => { e.preventDefault(); document.body.classList.add('dropping'); });\n",
     "  document.addEventListener('dragleave', () => document.body.classList.remove('dropping'));\n",
-    "  document.addEventListener('drop', e => { e.preventDefault(); document.body.classList.remove('dropping'); addFiles(e.dataTransfer.files); });\n",
+    "  document.addEventListener('drop', e => {\n",
+    "    e.preventDefault();\n",
+    "    document.body.classList.remove('dropping');\n",
+    "    addFiles(e.dataTransfer.files);\n",
+    "  });\n",
     "  window.addEventListener('resize', () => { clearTimeout(page.resizing); page.resizing = setTimeout(drawAll, 150); });\n",
-    "  window.addEventListener('beforeprint', () => { page.printing = true; setTheme(); document.querySelectorAll('details').forEach(d => { d.open = true; }); redraw(true); });\n",
+    "  window.addEventListener('beforeprint', () => {\n",
+    "    page.printing = true;\n",
+    "    setTheme();\n",
+    "    document.querySelectorAll('details').forEach(d => { d.open = true; });\n",
+    "    redraw(true);\n",
+    "  });\n",
     "  window.addEventListener('afterprint', () => { page.printing = false; setTheme(); });\n",
     "  window.addEventListener('pagehide', saveState);\n",
     "  if (window.matchMedia) matchMedia('(prefers-color-scheme: dark)').addEventListener('change', setTheme);\n",
@@ -10064,8 +10288,14 @@ static const char *const tp__report_tail[] = {
     "    const run = runOfFile(f.name, text);\n",
     "    run.added = true;\n",
     "    addRun(run);\n",
-    "    page.state.added.push({ name: run.name, curves: run.curves.map(c => ({ name: c.name, total: c.total, x: [...c.x], y: [...c.y].map(v => Number.isFinite(v) ? v : String(v)) })) });\n",
-    "    if (!saveState()) { page.state.added.pop(); page.state.follow = false; byId('follow').setAttribute('aria-pressed', false); } /* too large to outlive a reload */\n",
+    "    const plain = y => [...y].map(v => Number.isFinite(v) ? v : String(v));\n",
+    "    const curves = run.curves.map(c => ({ name: c.name, total: c.total, x: [...c.x], y: plain(c.y) }));\n",
+    "    page.state.added.push({ name: run.name, curves });\n",
+    "    if (!saveState()) { /* too large to outlive a reload */\n",
+    "      page.state.added.pop();\n",
+    "      page.state.follow = false;\n",
+    "      byId('follow').setAttribute('aria-pressed', false);\n",
+    "    }\n",
     "    showRuns();\n",
     "    showCharts();\n",
     "  }).catch(e => { byId('progress').textContent = f.name + ' is no report.html and no stats.json: ' + e.message; });\n",
@@ -10089,7 +10319,10 @@ static const char *const tp__report_tail[] = {
     "  const s = page.state;\n",
     "  page.runs = [];\n",
     "  for (const r of d.runs) addRun({ name: r.name, curves: curvesOf(r.scalars) });\n",
-    "  for (const a of s.added) addRun({ name: a.name, added: true, curves: a.curves.map(c => ({ name: c.name, total: c.total, x: c.x, y: c.y.map(Number) })) });\n",
+    "  for (const a of s.added) {\n",
+    "    const curves = a.curves.map(c => ({ name: c.name, total: c.total, x: c.x, y: c.y.map(Number) }));\n",
+    "    addRun({ name: a.name, added: true, curves });\n",
+    "  }\n",
     "  setTheme();\n",
     "  byId('title').textContent = d.runs[0].name;\n",
     "  byId('filter').value = s.filter;\n",
@@ -10101,7 +10334,8 @@ static const char *const tp__report_tail[] = {
     "  byId('follow').hidden = d.status !== 'running';\n",
     "  byId('follow').setAttribute('aria-pressed', s.follow);\n",
     "  byId('foot').textContent = d.foot;\n",
-    "  const sections = [['curves', 'Curves', true], ['histograms', 'Histograms', d.histograms.length], ['images', 'Images', d.images.length], ['model', 'Model', d.graph && d.graph.ops.length],\n",
+    "  const sections = [['curves', 'Curves', true], ['histograms', 'Histograms', d.histograms.length],\n",
+    "    ['images', 'Images', d.images.length], ['model', 'Model', d.graph && d.graph.ops.length],\n",
     "    ['kernels', 'Time of a step', d.trace], ['setup', 'Set-up', d.setup.length], ['log-tail', 'Log', d.log]];\n",
     "  byId('nav').innerHTML = sections.filter(x => x[2]).map(x => '<a href=\"#' + x[0] + '\">' + x[1] + '</a>').join('');\n",
     "  for (const x of sections) byId(x[0]).hidden = !x[2];\n",
@@ -10117,6 +10351,7 @@ static const char *const tp__report_tail[] = {
     "    showSetup();\n",
     "    byId('lines').textContent = d.log;\n",
     "    if (s.scroll) window.scrollTo({ top: s.scroll, behavior: 'instant' });\n",
+    "    restoreFocus();\n",
     "  };\n",
     "  if (s.scroll) rest(); else setTimeout(rest, 0);\n",
     "  follow();\n",
@@ -10126,7 +10361,8 @@ static const char *const tp__report_tail[] = {
     "</body>\n",
     "</html>\n",
 };
-/* clang-format on: the end of what tests/gen_report.py writes */
+/* clang-format on */
+/* The end of what tests/gen_report.py writes. */
 
 /* ==== >>report ======================================================================================== */
 
@@ -10309,12 +10545,14 @@ static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
     tp_buf_printf(b, "[");
     for (int i = 0; i < m->n_history && !b->failed; i++) {
         const struct tp__history *h = &m->history[i];
+        int total = 0; /* of several numbers of one step the last counts */
+        for (int k = 0; k < h->n; k++) total += k + 1 == h->n || h->stat[k + 1].step != h->stat[k].step;
         const bool wide = h->n > 0 && (h->stat[0].step < 0 || h->stat[h->n - 1].step > 4294967295);
         values.len = 0;
         tp__report_thin(r, h->stat, h->n, share, wide, &values);
         tp_buf_printf(b, "%s\n{\"name\":", i ? "," : "");
         tp__report_string(b, h->name);
-        tp_buf_printf(b, ",\"total\":%d,\"wide\":%s,\"steps\":", h->n, wide ? "true" : "false");
+        tp_buf_printf(b, ",\"total\":%d,\"wide\":%s,\"steps\":", total, wide ? "true" : "false");
         if (like >= 0 && !wide && r->before.len == r->scratch.len && r->scratch.len &&
             memcmp(r->before.data, r->scratch.data, r->before.len) == 0) {
             tp_buf_printf(b, "%d", like);

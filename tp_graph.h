@@ -10123,10 +10123,12 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
     tp_checkpoint_entry *entry = NULL;
     int n = 0;
     const char *slash = tp__os_slash(path), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
-    if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix)
+    if (strncmp(base, "interrupted", 11) == 0)
+        dash = NULL, base = "model"; /* of a ModelSaver after Ctrl-C: newer than all */
+    else if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix)
         return tp_fail(TP_ERR_NAME, "'%s' has no step in its name", path);
-    const int64_t step = strtoll(dash + 1, NULL, 10);
-    snprintf(prefix, sizeof prefix, "%.*s", (int)(dash - base), base);
+    const int64_t step = dash ? strtoll(dash + 1, NULL, 10) : INT64_MAX;
+    snprintf(prefix, sizeof prefix, "%.*s", dash ? (int)(dash - base) : 5, base);
     tp_status st = tp__path(dir, "%.*s", slash == path ? 1 : slash ? (int)(slash - path) : 1, slash ? path : ".");
     if (st == TP_OK) st = tp_get_all_checkpoints(dir, prefix, &entry, &n);
     if (st == TP_OK) st = TP_ERR_NAME;

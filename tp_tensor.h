@@ -1526,7 +1526,7 @@ static int tp__os_terminal_width(void)
 {
 #ifdef TIOCGWINSZ
     struct winsize w;
-    if (isatty(STDERR_FILENO) && ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 20) return w.ws_col;
+    if (isatty(STDERR_FILENO) && ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0) return w.ws_col;
 #endif
     return isatty(STDERR_FILENO) ? 80 : 0;
 }
@@ -2817,6 +2817,7 @@ static struct {
     char dir[TP__PATH]; /* "" until tp_logger_set_dir */
     uint64_t once[TP__LOG_ONCES];
     int n_once;
+    bool open_line; /* the cursor of stderr's terminal stands behind a bar, which a message replaces */
 } tp__logger;
 
 /* This thread holds the lock: a sink that logs must neither wait for itself nor call itself. */
@@ -2845,10 +2846,23 @@ static void tp__log_line(int file, bool colour, tp_log_level level, const char *
     if (file) {
         tp__os_write(file - 1, line, strlen(line));
     } else {
+        if (tp__logger.open_line) fputs("\r\033[K", stderr);
+        tp__logger.open_line = false;
         fputs(line, stderr);
         fflush(stderr);
     }
     tp__hook_free(longer);
+}
+
+/* Redraws the bar on stderr's terminal, in one line; last: the line is over. NULL: none. */
+static TP__UNUSED void tp__log_progress(const char *bar, bool last)
+{
+    if (!bar) return;
+    tp__os_lock(&tp__log_mutex);
+    fprintf(stderr, "\r%s\033[K%s", bar, last ? "\n" : "");
+    fflush(stderr);
+    tp__logger.open_line = !last;
+    tp__os_unlock(&tp__log_mutex);
 }
 
 static void tp__log_default(tp_log_level level, const char *message)

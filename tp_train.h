@@ -97,6 +97,10 @@
  *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
  *            What a model points at is borrowed.
  * THREADS    one training a thread; Ctrl-C is noticed by whichever is running.
+ * CTRL-C     the step that is going on is finished, and after the last one of an epoch its callbacks, too; then the model is saved by the
+ *            ModelSaver that auto-resume goes on from (without one, by all ModelSavers), and training ends with TP_INTR.
+ *            A resume goes on after that step, with the same bits. That checkpoint is "interrupted.npz" (or with another
+ *            format's suffix); it goes when the next one is written. Pressed twice, Ctrl-C ends the program at once.
  * ERRORS     tp_status: TP_OK also after TP_STOP or TP_END, the end of the data; TP_INTR after Ctrl-C; else the
  *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
  *            in each case. TP_ERR_IO: training came to its end, but the last checkpoint, a best model or
@@ -184,6 +188,8 @@ struct tp_trainer {
     struct tp__multi *multi_;  /* of trainers with several towers */
     struct tp__ranked *ranks_; /* of trainers that are one of several processes */
     tp_predictor *predictors_;
+    const char *finishing_; /* what Ctrl-C does not interrupt now, in words; NULL: nothing */
+    bool told_;             /* that there was Ctrl-C */
 };
 
 /* One device, one tower, whose name is "". [train: SimpleTrainer] NULL: out of memory. */
@@ -541,11 +547,19 @@ static tp_status tp__ranks_leave(tp_trainer *t, tp_status st);
 static void tp__ranks_free(tp_trainer *t);
 static bool tp__job_knows(const tp_trainer *t);
 
-/* Ctrl-C sets a flag, which is tested after every hook and before every step. */
+/* Ctrl-C sets a flag, which is tested after every hook. A step that has begun is finished, and so are the callbacks of the end of an
+ * epoch: what they did would be done again after a resume. */
 static tp_status tp__trainer_poll(tp_train_state *train)
 {
-    const tp_status st = tp__ranks_poll(train->trainer);
-    return tp__os_interrupted() ? TP_INTR : st;
+    tp_trainer *const t = train->trainer;
+    const tp_status st = tp__ranks_poll(t);
+    if (!tp__os_interrupted()) return st;
+    if (!t->finishing_ || t->ranks_) return TP_INTR; /* ranks would not stop at the same step */
+    if (!t->told_)
+        tp_log(TP_LOG_INFO, "Ctrl-C: %s, then the model is saved and training ends. Press it again to stop at once.",
+               t->finishing_);
+    t->told_ = true;
+    return st;
 }
 
 /* -- what a step does */
@@ -1498,6 +1512,7 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
     }
     t->state.callbacks = t->callback_;
     t->state.n_callbacks = n;
+    t->state.cost = t->cost;
     if (!(t->hooks_[0] = tp_callback_to_hook(t->group_, NULL))) return TP_ERR_NOMEM;
     return tp_callback_setup_graph(t->group_, &t->state);
 }
@@ -1638,10 +1653,54 @@ static int64_t tp__steps_done(tp_train_state *s)
     return step + 1;
 }
 
-static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
+/* Ctrl-C came, and the step that had begun is finished: save what is not saved. */
+static tp_status tp__interrupted(tp_train_state *s)
+{
+    tp__ask_savers(s);
+    const tp_status st = tp_train_checkpoint(s, false);
+    return st < 0 ? st : TP_INTR;
+}
+
+/* A step, with all that its callbacks do. */
+static tp_status tp__one_step(tp_trainer *t, int64_t i)
+{
+    tp_train_state *s = &t->state;
+    const int64_t before = s->global_step;
+    tp_status st = tp__trainer_poll(s);
+    if (st != TP_OK) return st;
+    t->finishing_ = "this step is finished";
+    st = t->run_step(t);
+    if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
+    if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
+    t->finishing_ = NULL;
+    /* what the last step reported is written with the numbers of the epoch's end, which comes first */
+    return st == TP_OK && i + 1 < s->steps_per_epoch ? tp__trainer_poll(s) : st;
+}
+
+/* What comes behind the steps. */
+static tp_status tp__epoch_end(tp_trainer *t, double t0)
 {
     tp_train_state *s = &t->state;
     char time[TP_TIME_TEXT];
+    t->finishing_ = "the callbacks of this epoch are finished";
+    tp_status st = tp_callback_after_epoch(t->group_);
+    if (st == TP_OK) {
+        tp_log(TP_LOG_INFO, "Epoch %lld (global_step %lld) finished, time:%s.", (long long)s->epoch_num,
+               (long long)s->global_step, tp_humanize_time_delta(tp_time() - t0, time));
+        st = tp_callback_trigger_epoch(t->group_);
+        s->within_ = st < 0 || st == TP_INTR; /* else the epoch is complete */
+    }
+    t->finishing_ = NULL;
+    if (s->within_) return st;
+    const tp_status interrupted = tp__trainer_poll(s);
+    if (interrupted != TP_OK) tp__ask_savers(s);
+    const tp_status saved = tp_train_checkpoint(s, true);
+    return saved != TP_OK ? saved : st != TP_OK ? st : interrupted;
+}
+
+static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
+{
+    tp_train_state *s = &t->state;
     tp_log(TP_LOG_INFO, "Start Epoch %lld ...", (long long)s->epoch_num);
     s->within_ = true;
     s->done_ = first;
@@ -1653,22 +1712,11 @@ static tp_status tp__epoch(tp_trainer *t, int64_t first, bool *stop)
             *stop = true;
             return TP_OK;
         }
-        const int64_t before = s->global_step;
-        st = tp__trainer_poll(s);
-        if (st == TP_OK) st = t->run_step(t);
-        if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
-        if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
+        st = tp__one_step(t, i);
         if (st == TP_OK && s->due_ && i + 1 < s->steps_per_epoch) st = tp_train_checkpoint(s, false);
     }
-    if (st == TP_OK) st = tp_callback_after_epoch(t->group_);
-    if (st != TP_OK) return st;
-    tp_log(TP_LOG_INFO, "Epoch %lld (global_step %lld) finished, time:%s.", (long long)s->epoch_num,
-           (long long)s->global_step, tp_humanize_time_delta(tp_time() - t0, time));
-    st = tp_callback_trigger_epoch(t->group_);
-    if (st < 0 || st == TP_INTR) return st; /* the epoch is not complete */
-    s->within_ = false;
-    const tp_status saved = tp_train_checkpoint(s, true);
-    return saved == TP_OK ? st : saved;
+    if (st == TP_INTR) return tp__interrupted(s);
+    return st == TP_OK ? tp__epoch_end(t, t0) : st;
 }
 
 static tp_status tp__all_epochs(tp_trainer *t)

@@ -135,29 +135,35 @@ const stats = text ? JSON.parse(text.replace(/: (NaN|-?Infinity)(?=[,}])/g, ': "
 check(!/\bhttps?:|\bftp:|\b(?:src|href)="(?!#|data:|'|")|@import|url\((?!#|')|\bfetch\(|XMLHttpRequest|importScripts|WebSocket|EventSource|sendBeacon/.test(html), 'the page may ask for something outside of itself');
 const bare = html.length - html.slice(html.indexOf('id="data">'), html.indexOf('</script>', html.indexOf('id="data">'))).length;
 check(bare < 300000, 'the page is ' + bare + ' bytes without data');
-const root = new Element('#document');
-parse(html, root);
-const store = new Map(), timers = [];
-const documentElement = root.querySelector('html'), body = root.querySelector('body');
-const doc = { getElementById: id => root.querySelector('#' + id), querySelectorAll: s => root.querySelectorAll(s), querySelector: s => root.querySelector(s), addEventListener: (w, fn) => root.addEventListener(w, fn), documentElement, body, activeElement: body, hidden: false, title: '' };
-const win = { addEventListener() {}, scrollTo() {}, scrollY: 0 };
-let reloads = 0;
-const context = vm.createContext({
-  document: doc, window: win, location: { pathname: '/report.html', reload() { reloads++; } }, console, atob, Date, Math, JSON, Number, String, Array, Object, Map, Set, Uint8Array, Uint32Array, Float32Array, Float64Array, Error, Infinity, NaN,
-  sessionStorage: { getItem: k => (store.has(k) ? store.get(k) : null), setItem: (k, v) => store.set(k, v) },
-  setTimeout: (fn, ms) => { timers.push([fn, ms]); return timers.length; }, clearTimeout() {}, setInterval: () => 0,
-});
-if (visible) context.IntersectionObserver = class {
-  constructor(fn) { this.fn = fn; this.n = 0; }
-  observe(target) { if (this.n++ < visible) this.fn([{ target, isIntersecting: true }]); }
-  disconnect() { }
-};
-const begun = process.hrtime.bigint();
-const source = root.querySelectorAll('script').filter(e => !e.getAttribute('type')).map(e => e.textContent).join('\n');
-vm.runInContext(source + '\nglobalThis.page = page; globalThis.tools = { decode, smooth, nearest, ticks, chartSvg, ridgeSvg, modelSvg, flameSvg, openAtFirst, boxesOf, runOfFile, addRun, showRuns, showCharts, zoomTo };', context);
-const parsed = Number(process.hrtime.bigint() - begun) / 1e6;
-while (timers.length && timers[0][1] === 0) timers.shift()[0]();
-const { page, tools } = context;
+// The page in a browser of its own, with what an earlier one kept for it.
+function load(store) {
+  const root = new Element('#document'), timers = [], seen = { reloads: 0 };
+  parse(html, root);
+  const doc = {
+    getElementById: id => root.querySelector('#' + id), querySelectorAll: s => root.querySelectorAll(s), querySelector: s => root.querySelector(s),
+    addEventListener: (w, fn) => root.addEventListener(w, fn), documentElement: root.querySelector('html'), body: root.querySelector('body'),
+    activeElement: null, hidden: false, title: '',
+  };
+  const context = vm.createContext({
+    document: doc, window: { addEventListener() {}, scrollTo() {}, scrollY: 0 }, location: { pathname: '/report.html', reload() { seen.reloads++; } },
+    console, atob, Date, Math, JSON, Number, String, Array, Object, Map, Set, Uint8Array, Uint32Array, Float32Array, Float64Array, Error, Infinity, NaN,
+    sessionStorage: { getItem: k => (store.has(k) ? store.get(k) : null), setItem: (k, v) => store.set(k, v) },
+    setTimeout: (fn, ms) => { timers.push([fn, ms]); return timers.length; }, clearTimeout() {}, setInterval: () => 0,
+  });
+  if (visible) context.IntersectionObserver = class {
+    constructor(fn) { this.fn = fn; this.n = 0; }
+    observe(target) { if (this.n++ < visible) this.fn([{ target, isIntersecting: true }]); }
+    disconnect() { }
+  };
+  const begun = process.hrtime.bigint();
+  const source = root.querySelectorAll('script').filter(e => !e.getAttribute('type')).map(e => e.textContent).join('\n');
+  vm.runInContext(source + '\nglobalThis.page = page; globalThis.tools = { smooth, nearest, ticks, pathOf, flameTree, runOfFile, addRun, showRuns, showCharts };', context);
+  const parsed = Number(process.hrtime.bigint() - begun) / 1e6;
+  while (timers.length && timers[0][1] === 0) timers.shift()[0]();
+  return { root, timers, seen, doc, parsed, page: context.page, tools: context.tools };
+}
+const store = new Map();
+const { root, timers, seen, doc, parsed, page, tools } = load(store);
 check(page.data && page.runs.length > 0, 'the page has no data');
 for (const f of added) tools.addRun(Object.assign(tools.runOfFile(path.basename(f), fs.readFileSync(f, 'utf8')), { added: true }));
 if (added.length) { tools.showRuns(); tools.showCharts(); }
@@ -203,6 +209,8 @@ function ask(plot, name, how) {
 }
 const plots = root.querySelectorAll('[data-plot]');
 for (const plot of visible ? plots.slice(0, visible) : plots) {
+  const title = plot.parentElement.querySelector('h3');
+  check(title.children.length === 0 && title.textContent === page.charts[plot.dataset.plot].name, 'a name is text, whatever stands in it');
   const name = page.charts[plot.dataset.plot].name, values = expected.get(name);
   check(plot.querySelector('svg') && plot.querySelector('path'), name + ' is not drawn');
   check(!/NaN|undefined|Infinity(?!<)/.test(plot.innerHTML.replace(/<title>[^<]*<\/title>/g, '')), name + ': its drawing has a NaN');
@@ -263,8 +271,56 @@ if (block) {
 for (const ridge of root.querySelectorAll('[data-ridge]')) { ridge.fire('keydown', { key: 'ArrowUp' }); check(!/NaN/.test(ridge.innerHTML), 'a histogram has a NaN'); }
 for (const slider of root.querySelectorAll('[data-image]')) { slider.value = '0'; slider.fire('input', {}); }
 check(/px|%/.test(root.querySelector('#bar').firstElementChild.style.width || '%'), 'the bar has a width');
-check((page.data.status === 'running') === timers.length > 0, 'a running training is followed, and no other');
 for (const e of root.querySelectorAll('[aria-pressed]')) check(/^(true|false)$/.test(e.getAttribute('aria-pressed')), 'aria-pressed');
+
+// ---- following a training; what the reader chose outlives a reload
+
+check((page.data.status === 'running') === timers.length > 0, 'a running training is followed, and no other');
+if (timers.length) {
+  const again = () => timers.shift()[0]();
+  page.isBusy = () => true;
+  again();
+  page.isBusy = () => false;
+  doc.hidden = true;
+  again();
+  check(seen.reloads === 0 && timers.length === 1, 'it waits while somebody is busy with it, and while nobody can see it');
+  doc.hidden = false;
+  const theme = root.querySelector('#theme'), log = root.querySelector('#log');
+  theme.click();
+  log.checked = true;
+  log.fire('change', {});
+  again();
+  check(seen.reloads === 1, 'it loads itself again');
+  const next = load(store);
+  check(next.root.querySelector('#log').checked && next.page.state.theme === page.state.theme && next.doc.documentElement.dataset.theme === 'dark', 'it looks as it did before');
+  next.root.querySelector('#follow').click();
+  next.page.isBusy = () => false;
+  next.timers.shift()[0]();
+  check(next.seen.reloads === 0, 'it stays when it is told so');
+}
+
+// ---- its arithmetic, against the plain way
+
+let seed = 7;
+const random = () => (seed = (seed * 48271) % 2147483647) / 2147483647;
+const noise = Array.from({ length: 300 }, (_, i) => (i % 50 === 9 ? NaN : random())), smoothed = tools.smooth(noise, 0.9);
+for (let i = 0; i < noise.length; i += 7) { // the weighted mean of all that came
+  let sum = 0, weights = 0, w = 1;
+  for (let k = i; k >= 0; k--) if (Number.isFinite(noise[k])) { sum += w * noise[k]; weights += w; w *= 0.9; }
+  check(Number.isFinite(noise[i]) ? Math.abs(smoothed[i] - sum / weights) < 1e-12 : Number.isNaN(smoothed[i]), 'smoothing is a weighted mean');
+}
+const places = Array.from({ length: 100 }, () => Math.floor(random() * 1000)).sort((a, b) => a - b);
+for (let v = -10; v < 1010; v += 3.7) {
+  const best = Math.min(...places.map(p => Math.abs(p - v)));
+  check(Math.abs(places[tools.nearest(places, v)] - v) === best, 'the nearest point is the nearest');
+}
+for (const [lo, hi] of [[0, 1], [-3.7, 12], [1e-7, 3e-7], [5e9, 5e9 + 12], [0.999, 1.001]]) {
+  const t = tools.ticks(lo, hi, 5), step = t[1] - t[0], digit = Number(step.toExponential(6).split('e')[0]);
+  check(t.length >= 2 && t.length <= 12 && t[0] >= lo - step * 1e-6 && t[t.length - 1] <= hi + step * 1e-6 && [1, 2, 5].some(d => Math.abs(digit - d) < 1e-3), 'ticks are round: ' + t.join(' '));
+}
+const many = Float64Array.from({ length: 5000 }, (_, i) => (i === 3217 ? 40 : i === 1234 ? -40 : Math.sin(i / 90))), at = Float64Array.from(many, (_, i) => i);
+const drawn = tools.pathOf(at, many, x => x / 10, y => y, 500).match(/-?[\d.]+ -?[\d.]+/g).map(p => p.split(' ').map(Number));
+check(drawn.length <= 2000 && drawn.some(p => p[1] === 40) && drawn.some(p => p[1] === -40) && drawn.every((p, i) => i === 0 || p[0] >= drawn[i - 1][0]), 'a path has few points, in order, and every peak');
 
 if (svg) {
   fs.mkdirSync(svg, { recursive: true });

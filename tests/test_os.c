@@ -382,7 +382,7 @@ TEST(reads_in_pieces_end_where_they_should)
 /* Columns of the terminal behind stderr: what it says if that can be true, or else 80; 0 if there is none. */
 TEST(the_width_of_a_terminal)
 {
-    static const int columns[][2] = {{0, 80}, {1, 80}, {20, 80}, {21, 21}, {80, 80}, {133, 133}, {65535, 65535}};
+    static const int columns[][2] = {{0, 80}, {1, 1}, {20, 20}, {21, 21}, {80, 80}, {133, 133}, {65535, 65535}};
     char path[600];
     snprintf(path, sizeof path, "%s/f", tp_test_tmpdir());
     int got[TP_COUNT(columns)];

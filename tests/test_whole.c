@@ -345,12 +345,25 @@ static setting setting_of(const char *name, int format, int order, int threads, 
     return s;
 }
 
-/* How many epochs the latest checkpoint has behind it; 0: there is none. */
+/* How many epochs the latest checkpoint has behind it; 0: there is none. One that Ctrl-C left has its step in the file only. */
 static int epochs_saved(const char *dir)
 {
-    char latest[1100];
-    const char *dash = tp_checkpoint_state_latest(dir, latest, sizeof latest) == TP_OK ? strrchr(latest, '-') : NULL;
-    return dash ? atoi(dash + 1) / STEPS : 0;
+    char latest[1100], path[1200];
+    tp_dict d;
+    int epochs = 0;
+    if (tp_checkpoint_state_latest(dir, latest, sizeof latest) != TP_OK) return 0;
+    const char *slash = strrchr(latest, '/'), *dash = strrchr(slash ? slash : latest, '-');
+    if (dash) return atoi(dash + 1) / STEPS;
+    memset(&d, 0, sizeof d);
+    for (int i = 0; i < 3 && !epochs; i++) {
+        static const char *const ends[] = {".npz", ".index", ".safetensors"};
+        snprintf(path, sizeof path, "%s%s", latest, ends[i]);
+        if (!tp_file_exists(path) || tp_load_checkpoint_vars(path, &d) != TP_OK) continue;
+        const tp_tensor *epoch = tp_dict_find(&d, "tp:epoch");
+        epochs = epoch ? (int)tp_tensor_get(epoch, 0) : 0;
+    }
+    tp_dict_free(&d);
+    return epochs;
 }
 
 /* Does the list name an older checkpoint beside the latest? */
@@ -1228,7 +1241,7 @@ TEST(a_callback_fails) /* while the others have their turn, before it or after i
     tell_rest("trainings", 0);
 }
 
-TEST(interrupted_at_each_call) /* Ctrl-C: it ends in good order, without a checkpoint of what was not complete */
+TEST(interrupted_at_each_call) /* Ctrl-C: the step is finished and saved, and a resume goes on from there */
 {
     const char *why;
     if (!can_inject(&why)) TEST_SKIP(why);

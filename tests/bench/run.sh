@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # Ours and PyTorch in turn on one workload: JSON lines, the best peer last.
+#   tests/bench/run.sh jpeg <workers>           JPEG files through the input pipeline; CIFAR10_JPEG=<folder of class folders>
 #   tests/bench/run.sh <workload> <threads>     environment: PYTHON (with torch), PEER (the peer's script), ROUNDS, SECONDS_EACH
 set -eu
 cd "$(dirname "$0")/../.."
@@ -9,6 +10,16 @@ case "$w" in gemm | gemm.*) # against OpenBLAS and oneDNN, where they are instal
     gcc -std=c11 -O2 -I. tests/bench/gemm.c -o build/gemm -lm -lpthread -ldl
     part=${w#gemm}
     build/gemm "$t" "${part#.}"
+    exit 0 ;;
+jpeg) # against stb_image alone, Pillow and numpy, torchvision
+    [ -d "${CIFAR10_JPEG:-}" ] || { echo "set CIFAR10_JPEG to a folder of class folders with JPEG files" >&2; exit 2; }
+    gcc -std=gnu11 -O2 tests/bench/jpeg_stb.c -o build/jpeg_stb -lm -lpthread
+    gcc -std=c11 -O2 -I. tests/bench/jpeg.c -o build/jpeg -lm -lpthread
+    for p in ${PYTHON:-} build/venv/bin/python python3; do
+        if command -v "$p" >/dev/null && "$p" -c 'import numpy, PIL' 2>/dev/null; then python=$p; break; fi
+    done
+    python3 tests/bench/jpeg_pair.py "${python:-python3}" "$CIFAR10_JPEG" "$t" "${ROUNDS:-5}" "${SECONDS_EACH:-2}"
+    build/jpeg "$CIFAR10_JPEG" "$t" "${SECONDS_EACH:-2}" train 2>/dev/null
     exit 0 ;;
 esac
 gcc -std=c11 -O2 -I. tests/bench/bench.c -o build/bench -lm -lpthread

@@ -282,7 +282,7 @@ TP_DEF int tp_local_rank(void);
  * not FeedInput). All towers are one plan, whose step is the same bits for any number of threads.
  *
  * devices: numbers of the session's devices, n_devices of them; NULL: 0, 1, .... Where the session's config names no
- * devices, the session gets as many CPU devices as the trainer needs. A value of the host (ps_device TP_ON_CPU, mode
+ * devices, the session of any trainer gets as many CPU devices as its graph uses. A value of the host (ps_device TP_ON_CPU, mode
  * TP_ALL_REDUCE_CPU) is one of the device with the next number: a CPU device that the session gets too, if it has no such one.
  *
  * Only the first tower's summaries and moving averages of batch norm count. Checkpoints hold each variable once, under the
@@ -1036,18 +1036,27 @@ static tp_status tp__multi_build(tp_trainer *t, const tp_model *m)
     return tp__graph_result(t->graph);
 }
 
-/* The session gets the CPU devices that the towers need, where its config names no others, and one for the host. */
+/* How many devices the graph asks for. */
+static int tp__graph_devices(const tp_graph *g)
+{
+    int n = 1;
+    for (int i = 0; i < tp_graph_n_operations(g); i++)
+        if (tp_graph_operation(g, i)->device >= n) n = tp_graph_operation(g, i)->device + 1;
+    return n;
+}
+
+/* The session gets the CPU devices that the graph needs, where its config names no others, and one for the host. */
 static tp_status tp__session_for_towers(tp_trainer *t)
 {
     tp_session_config *c = &t->creator.config;
     const tp__multi *b = t->multi_;
     const bool host = b && b->host >= 0;
     if (t->xla_compile == TP_NO) c->no_fusion = true;
-    if (t->n_devices < 1 || t->creator.borrowed) return TP_OK;
-    const int towers = tp__tower_devices(t), all = towers + host;
+    if (t->creator.borrowed) return TP_OK;
+    const int towers = tp__tower_devices(t), all = towers + host, used = tp__graph_devices(t->graph);
     const int given = c->devices && c->n_devices > 0 ? c->n_devices : 0;
     int have = given + (c->n_cpu_devices > 0 ? c->n_cpu_devices : 0);
-    if (!given && have < all) have = c->n_cpu_devices = all;
+    if (!given && have < used) have = c->n_cpu_devices = used;
     if (host && have == towers) have = given + ++c->n_cpu_devices;
     if (b && b->own_variables && b->mode == TP_ALL_REDUCE_NCCL) c->nccl_all_reduce = true;
     if (have >= all) return TP_OK;

@@ -1293,7 +1293,9 @@ TEST(inference_on_several_towers_gives_the_same_numbers)
                                               .devices = negative);
     CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "from 0");
     tp_callback_free(cb);
-    CHECK_ERR(tp_callback_status(tp_cb_data_parallel_inference_runner_(NULL)), TP_ERR_ARG, "NULL");
+    cb = tp_cb_data_parallel_inference_runner_(NULL);
+    CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "NULL");
+    tp_callback_free(cb);
 }
 
 /* ==== >>mistakes ======================================================================================= */

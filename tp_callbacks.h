@@ -5970,6 +5970,10 @@ static tp_status tp__runner_before_train(tp_callback *cb)
     const int64_t size = tp_input_size(r->input);
     if (size > 0) tp_log(TP_LOG_INFO, "[%s] Will eval %lld iterations", r->name, (long long)size);
     else tp_log(TP_LOG_WARN, "[%s] The size of the input is unknown: each pass goes on until it ends.", r->name);
+    for (int i = 0; i < r->n_tower; i++)
+        if (!tp_session_device(cb->train->session, r->device[i]))
+            return tp_fail(TP_ERR_ARG, "%s: there is no device %d: the session has fewer, numbered from 0", r->name,
+                           r->device[i]);
     if (size <= 0 && r->n_tower > 1)
         return tp_fail(TP_ERR_ARG, "%s: the input must tell its size: wrap its dataflow with tp_df_fixed_size",
                        r->name);

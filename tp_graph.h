@@ -1245,7 +1245,8 @@ typedef struct tp_predict_config {
  * [PredictConfig, OfflinePredictor] */
 TP_DEF tp_predictor *tp_offline_predictor(const tp_predict_config *c);
 /* The same as towers tower0, tower1, ... that share variables and a session: for n threads. The predictor itself is the
- * first of them. [MultiTowerOfflinePredictor] */
+ * first of them. Where the session has several devices, tower i is on device i, after the last one again on device 0; the variables
+ * live on the first one. [MultiTowerOfflinePredictor] */
 TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n);
 /* The i-th of them, owned by p; beyond the last one they come round again, with a warning. [get_predictor] */
 TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i);
@@ -8408,7 +8409,7 @@ static tp_status tp__session_grow(tp_session *s)
 static tp_status tp__session_devices(tp_session *s)
 {
     const int given = s->config.devices && s->config.n_devices > 0 ? s->config.n_devices : 0;
-    const int own = s->config.n_cpu_devices > 0 || given ? s->config.n_cpu_devices : 1;
+    const int own = s->config.n_cpu_devices || given ? s->config.n_cpu_devices : 1;
     if (own < 0) return tp_fail(TP_ERR_ARG, "a session cannot have %d CPU devices", own);
     s->device = (tp_device **)tp_calloc((size_t)given + (size_t)own, sizeof *s->device);
     if (!s->device) return TP_ERR_NOMEM;
@@ -10892,6 +10893,15 @@ static tp_status tp__predict_load(const tp_predict_config *c, tp_session *s, tp_
     return st;
 }
 
+/* How many devices a creator's session has, as far as that is known. */
+static int tp__creator_devices(const tp_session_creator *c)
+{
+    if (c->create == tp__create_reuse && c->user) return ((const tp_session *)c->user)->n_device;
+    const int given = c->config.devices && c->config.n_devices > 0 ? c->config.n_devices : 0;
+    const int n = given + (c->config.n_cpu_devices > 0 ? c->config.n_cpu_devices : 0);
+    return n > 0 ? n : 1;
+}
+
 /* Everything but the freeing of what the caller gave. */
 static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, int towers)
 {
@@ -10904,20 +10914,23 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
         if (tp_graph_status(g) != TP_OK) tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
         return NULL;
     }
+    tp_session_creator standard = tp_new_session_creator(NULL),
+                       *creator = c->session_creator ? c->session_creator : &standard;
+    const int devices = tp__creator_devices(creator);
     if (n_in == 0) tp_log(TP_LOG_WARN, "PredictConfig: there are no inputs");
     for (int i = 0; i < towers; i++) {
         char name[32] = "";
         const int reuse = i > 0 ? TP_REUSE_YES : c->graph ? TP_REUSE_AUTO : TP_REUSE_INHERIT;
         if (towers > 1) snprintf(name, sizeof name, "tower%d", i);
+        tp_device_enter(g, i % devices);
         /* a graph with other towers: names of its own, or a lookup would find theirs */
         for (int k = 0; c->graph && (k == 0 || tp__map_get(&g->used, name)); k++)
             snprintf(name, sizeof name, "tower-pred-%d", i + k);
-        if (tp__predict_tower(c, g, f, name, reuse, node + i * each, n_in, node + i * each + n_in) != TP_OK)
-            return NULL;
+        const tp_status st = tp__predict_tower(c, g, f, name, reuse, node + i * each, n_in, node + i * each + n_in);
+        tp_device_leave(g);
+        if (st != TP_OK) return NULL;
     }
     if (tp__session_init_setup(c->session_init, g) != TP_OK) return NULL;
-    tp_session_creator standard = tp_new_session_creator(NULL),
-                       *creator = c->session_creator ? c->session_creator : &standard;
     tp_session *s = creator->create(creator, g);
     if (!s) return NULL;
     tp_predictor *p = NULL;

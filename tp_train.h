@@ -282,7 +282,7 @@ TP_DEF int tp_local_rank(void);
  * not FeedInput). All towers are one plan, whose step is the same bits for any number of threads.
  *
  * devices: numbers of the session's devices, n_devices of them; NULL: 0, 1, .... Where the session's config names no
- * devices, the session gets as many CPU devices as the trainer needs. A value of the host (ps_device TP_ON_CPU, mode
+ * devices, the session of any trainer gets as many CPU devices as its graph uses. A value of the host (ps_device TP_ON_CPU, mode
  * TP_ALL_REDUCE_CPU) is one of the device with the next number: a CPU device that the session gets too, if it has no such one.
  *
  * Only the first tower's summaries and moving averages of batch norm count. Checkpoints hold each variable once, under the
@@ -1036,18 +1036,27 @@ static tp_status tp__multi_build(tp_trainer *t, const tp_model *m)
     return tp__graph_result(t->graph);
 }
 
-/* The session gets the CPU devices that the towers need, where its config names no others, and one for the host. */
+/* How many devices the graph asks for. */
+static int tp__graph_devices(const tp_graph *g)
+{
+    int n = 1;
+    for (int i = 0; i < tp_graph_n_operations(g); i++)
+        if (tp_graph_operation(g, i)->device >= n) n = tp_graph_operation(g, i)->device + 1;
+    return n;
+}
+
+/* The session gets the CPU devices that the graph needs, where its config names no others, and one for the host. */
 static tp_status tp__session_for_towers(tp_trainer *t)
 {
     tp_session_config *c = &t->creator.config;
     const tp__multi *b = t->multi_;
     const bool host = b && b->host >= 0;
     if (t->xla_compile == TP_NO) c->no_fusion = true;
-    if (t->n_devices < 1 || t->creator.borrowed) return TP_OK;
-    const int towers = tp__tower_devices(t), all = towers + host;
+    if (t->creator.borrowed) return TP_OK;
+    const int towers = tp__tower_devices(t), all = towers + host, used = tp__graph_devices(t->graph);
     const int given = c->devices && c->n_devices > 0 ? c->n_devices : 0;
     int have = given + (c->n_cpu_devices > 0 ? c->n_cpu_devices : 0);
-    if (!given && have < all) have = c->n_cpu_devices = all;
+    if (!given && have < used) have = c->n_cpu_devices = used;
     if (host && have == towers) have = given + ++c->n_cpu_devices;
     if (b && b->own_variables && b->mode == TP_ALL_REDUCE_NCCL) c->nccl_all_reduce = true;
     if (have >= all) return TP_OK;
@@ -1967,7 +1976,7 @@ typedef struct tp__peer {
 /* The one mutable thing that outlives the trainers: MPI is a state of the whole process. All calls of MPI are made with the
  * lock held, and none of them waits. */
 typedef struct tp__job_state {
-    bool begun, ours, failed, stop;
+    bool begun, ours, failed, stop, chief_lost;
     int rank, size, local_rank, local_size, training, in_flight;
     int64_t pid;
     MPI_Comm data, control;
@@ -2020,8 +2029,11 @@ static void tp__job_read(const tp__letter *l)
     tp__peer *p = &j->peer[l->rank];
     if (l->kind == TP__LETTER_LOST) tp__job_fail("%.*s", (int)sizeof l->text, l->text);
     else p->heard = tp_time();
-    if (l->kind == TP__LETTER_EXIT) p->gone = true;
-    if (l->kind != TP__LETTER_LEFT) return;
+    if (l->kind == TP__LETTER_EXIT) {
+        p->gone = true;
+        if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text); /* it knew of this before */
+    }
+    if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left == j->training)) return;
     p->left = l->training;
     p->ok = l->ok != 0;
     p->left_at = tp_time();
@@ -2044,6 +2056,7 @@ static void tp__job_look_for_dead(double now)
         tp__job_fail("%s", l.text);
         l.kind = TP__LETTER_LOST;
         l.rank = r;
+        j->chief_lost = r == 0;
         if (j->rank == 0) tp__job_tell(&l);
     }
 }
@@ -2244,6 +2257,12 @@ static void tp__job_end(void)
         tp_thread_join(j->watch);
     }
     j->watch = NULL;
+    if (!j->begun || j->size == 1) return;
+    MPI_Cancel(&j->inbox);
+    MPI_Wait(&j->inbox, MPI_STATUS_IGNORE);
+    for (int r = 0; r < j->size; r++)
+        if (j->peer[r].alive != MPI_REQUEST_NULL) MPI_Request_free(&j->peer[r].alive);
+    j->begun = false;
 }
 
 /* All ranks end together. After a failure others may hang in MPI_Finalize: then each waits for a moment, until the others
@@ -2260,6 +2279,9 @@ static void tp__job_exit(void)
     memset(&l, 0, sizeof l);
     l.kind = TP__LETTER_EXIT;
     l.rank = j->rank;
+    l.training = j->training; /* if it has not left this training it leaves it now */
+    l.ok = !j->failed;
+    snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, j->failed ? j->why : "its program has ended");
     if (j->size > 1) {
         tp_mutex_lock(j->lock);
         j->training = -2; /* who has left what does not matter now */
@@ -2274,7 +2296,8 @@ static void tp__job_exit(void)
     while (!all && tp_time() - from < 3) {
         tp_mutex_lock(j->lock);
         all = true;
-        for (int r = 0; r < j->size; r++) all = all && (r == j->rank || j->peer[r].gone);
+        for (int r = 0; r < j->size; r++)
+            all = all && (r == j->rank || j->peer[r].gone || tp_time() - j->peer[r].heard > j->patience);
         if (!j->watch) tp__job_turn();
         tp_cond_wait_for(j->wake, j->lock, 0.02);
         tp_mutex_unlock(j->lock);
@@ -2660,7 +2683,10 @@ static tp_status tp__ranks_poll(tp_trainer *t)
     return t->ranks_ && tp__job.begun && tp__job.size > 1 ? tp__job_status() : TP_OK;
 }
 /* Has the chief the sentence, which is that of the whole job? */
-static bool tp__job_knows(const tp_trainer *t) { return t->ranks_ && tp__job.failed && tp__job.rank != 0; }
+static bool tp__job_knows(const tp_trainer *t)
+{
+    return t->ranks_ && tp__job.failed && tp__job.rank != 0 && !tp__job.chief_lost;
+}
 
 /* -- the ranks train the same graph */
 

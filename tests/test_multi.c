@@ -1167,6 +1167,52 @@ TEST(predictors_before_and_after_the_session)
     tp_trainer_free(t);
 }
 
+/* Tower i of a predictor is on device i, after the last one again on the first; the answers are the same. */
+TEST(towers_of_a_predictor_are_on_the_devices_of_its_session)
+{
+    quiet();
+    plan p = {SIMPLE, 1, 4, SGD, false, false, 0, 0, 0};
+    tp_session_config two = tp_default_session_config();
+    two.n_cpu_devices = 2;
+    tp_session_creator creator = tp_new_session_creator(&two);
+    tp_predict_config c;
+    memset(&c, 0, sizeof c);
+    c.inputs = inputs;
+    c.n_inputs = 2;
+    c.build_graph = build;
+    c.user = &p;
+    c.input_names = images;
+    c.n_input_names = 1;
+    c.output_names = outputs;
+    c.n_output_names = 1;
+    c.session_creator = &creator;
+    c.log_layers = TP_NO;
+    tp_predictor *all = tp_multi_tower_predictor(&c, 3);
+    if (!CHECK_MSG(all != NULL, "%s", tp_last_error())) return;
+    const tp_graph *g = tp_session_graph(tp_predictor_session(all));
+    CHECK(tp_session_device(tp_predictor_session(all), 1) && !tp_session_device(tp_predictor_session(all), 2));
+    float data[SIDE * SIDE];
+    tp_tensor x;
+    const tp_tensor *y[3];
+    for (int i = 0; i < SIDE * SIDE; i++) data[i] = (float)i / 8;
+    tp_tensor_view(&x, TP_F32, tp_make_shape(1, SIDE, SIDE, 1), data);
+    for (int i = 0; i < 3; i++) {
+        char name[40];
+        snprintf(name, sizeof name, "tower%d/conv0/output", i);
+        const tp_node *n = tp_graph_find(g, name);
+        CHECK(n && tp_node_device(n) == i % 2);
+        CHECK_OK(tp_predict(tp_predictor_tower(all, i), &x, &y[i]));
+        CHECK(memcmp(y[0]->data, y[i]->data, tp_tensor_bytes(y[0])) == 0);
+    }
+    CHECK(tp_find_variable(g, "conv0/W")->device == 0);
+    tp_predictor_free(all);
+    two.n_cpu_devices = -1;
+    tp_graph *empty = tp_graph_new(NULL);
+    CHECK(!tp_session_new(empty, &two));
+    CHECK_HAS(tp_last_error(), "-1 CPU devices");
+    tp_graph_free(empty);
+}
+
 /* ==== >>inference ====================================================================================== */
 
 typedef struct order {
@@ -1247,7 +1293,9 @@ TEST(inference_on_several_towers_gives_the_same_numbers)
                                               .devices = negative);
     CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "from 0");
     tp_callback_free(cb);
-    CHECK_ERR(tp_callback_status(tp_cb_data_parallel_inference_runner_(NULL)), TP_ERR_ARG, "NULL");
+    cb = tp_cb_data_parallel_inference_runner_(NULL);
+    CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, "NULL");
+    tp_callback_free(cb);
 }
 
 /* ==== >>mistakes ======================================================================================= */
@@ -1281,6 +1329,7 @@ static tp_status launch_faulty(kind k, fault f)
 TEST(mistakes_are_sentences)
 {
     TEST_MAY_ERROR("Training did not start");
+    TEST_MAY_ERROR("there is no device 3");
     quiet();
     static const kind kinds[] = {REPLICATED, PS_GPU, ASYNC};
     for (int i = 0; i < 3; i++) {
@@ -1322,6 +1371,16 @@ TEST(mistakes_are_sentences)
     c = config_of(&p, NULL, 0, 1); /* enough, and one more for the variables is made */
     c.session_config = &s;
     CHECK_OK(tp_launch_train_with_config(&c, trainer_of(DEFAULT, 2)));
+    for (int given = 0; given < 2;
+         given++) { /* inference elsewhere: there is a CPU device for it, unless others were given */
+        tp_callback *cb =
+            tp_cb_inference_runner(tp_df_fixed_size(flow(&p), 2), {tp_inf_classification_error()}, .device = 3);
+        c = config_of(&p, &cb, 1, 1);
+        c.session_config = given ? &s : NULL;
+        const tp_status st = tp_launch_train_with_config(&c, trainer_of(SIMPLE, 1));
+        if (given) CHECK_ERR(st, TP_ERR_ARG, "there is no device 3");
+        else CHECK_OK(st);
+    }
     for (int i = 0; i < 2; i++) cpu[i]->close(cpu[i]);
     CHECK(!tp_sync_multi_gpu_trainer_replicated_(NULL) && !tp_async_multi_gpu_trainer_(NULL) &&
           !tp_sync_multi_gpu_trainer_parameter_server_(NULL));

@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# Several processes: tests/test_mpi.c on 2 and 4 ranks, mistakes of one rank, ranks that are killed. Any MPI; Open MPI and MPICH are known.
+# TP_TEST_MPI_KILLS=20: so many ranks are killed at random moments; 2 by default.
+set -u
+cd "$(dirname "$0")/.."
+mpicc=${MPICC:-mpicc} mpirun=${MPIRUN:-mpirun}
+command -v "$mpirun" >/dev/null && command -v "$mpicc" >/dev/null ||
+    { echo "mpicc or mpirun is missing (Debian: libopenmpi-dev openmpi-bin)"; exit 77; }
+dir=build/test/mpi
+rm -rf "$dir/job"
+mkdir -p "$dir"
+failed=0
+fail() { echo "FAIL $*"; failed=1; }
+
+# Open MPI wants to be asked for more ranks than processors, and for root
+start="$mpirun ${TP_TEST_MPIRUN:-}"
+if $mpirun --version 2>&1 | grep -q 'Open MPI'; then start="$start --oversubscribe --allow-run-as-root"; fi
+
+implemented=""
+for h in tp_*.h; do h=${h#tp_} h=${h%.h}; implemented="$implemented -DTP__${h^^}_IMPLEMENTED"; done
+{ echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_train.h tp_layers.h; } >"$dir/library.c"
+$mpicc -std=c11 -O1 -g -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -DTP_MPI -I. -c "$dir/library.c" -o "$dir/library.o" || exit 1
+for t in tests/test_mpi.c tests/mpi_job.c examples/mpi_train.c; do
+    $mpicc -std=gnu11 -O0 -g -Wall -Wextra -Werror -DTP_MPI $implemented -Itests -I. "$t" "$dir/library.o" \
+        -o "$dir/$(basename "$t" .c)" -lm -lpthread || exit 1
+done
+
+for n in 1 2 4; do
+    timeout 120 $start -np $n "$dir/test_mpi" >"$dir/log" 2>&1 </dev/null || fail "test_mpi on $n ranks"
+    [ "$(grep -c ' 0 failed' "$dir/log")" = $n ] || { fail "test_mpi on $n ranks"; grep -v '^ok ' "$dir/log" | head -n 20; }
+done
+timeout 120 $start -np 2 "$dir/mpi_train" >"$dir/log" 2>&1 </dev/null && grep -q 'accuracy' "$dir/log" ||
+    { fail "examples/mpi_train.c"; tail -n 10 "$dir/log"; }
+
+# job <seconds it may take> <argument of mpi_job>...: on 4 ranks
+job() {
+    local most=$1 t
+    shift
+    rm -rf "$dir/job"
+    t=$(date +%s)
+    timeout 60 $start -np 4 "$dir/mpi_job" "$1" "$dir/job" "${@:2}" >"$dir/log" 2>&1 </dev/null
+    status=$?
+    t=$(($(date +%s) - t))
+    [ $t -le "$most" ] || { fail "mpi_job $*: it took $t seconds"; tail -n 5 "$dir/log"; }
+}
+# said <times> <sentence>: of the chief, as an error
+said() {
+    [ $status != 0 ] || fail "the job ended as a success instead of '$2'"
+    grep -q "^rank 0: TP_ERR.*$2" "$dir/log" || { fail "the chief did not say '$2'"; tail -n 10 "$dir/log"; }
+    [ "$(grep -c "ERR.*Training.*$2" "$dir/log")" -le "$1" ] || { fail "'$2' was said too often"; grep ERR "$dir/log"; }
+}
+job 20 train && [ "$(grep -c '^rank .: TP_OK' "$dir/log")" = 4 ] || { fail "mpi_job train"; tail -n 10 "$dir/log"; }
+job 12 graph 2; said 1 "rank 2 has built another graph than the chief"
+job 12 parameters 3; said 1 "rank 3 has 2 trainable variables with 840 parameters, the chief 2 with 672"
+job 12 steps 1; said 2 "rank 1 of 4 has failed: it makes 30 steps an epoch"
+job 12 build 2; said 2 "rank 2 of 4 has failed: .*shapes (8,32) and (8,20) do not fit"
+job 12 leave 2; said 1 "rank 2 of 4 has left the training before the others: it has seen enough"
+job 12 exit 1; said 1 "rank 1 of 4 has left the training before the others: its program has ended"
+job 12 stop; [ "$(grep -c '^rank .: TP_OK' "$dir/log")" = 4 ] || { fail "the chief did not stop all"; tail -n 10 "$dir/log"; }
+
+# A rank is killed, so that mpirun sees it (it ends the others by itself), or not, as when a machine is lost.
+for ((i = 0; i < ${TP_TEST_MPI_KILLS:-2}; i++)); do
+    rank=$((RANDOM % 4)) when=$((RANDOM % 15 + 3))
+    when=$((when / 10)).$((when % 10))
+    rm -rf "$dir/job"
+    t=$(date +%s)
+    if [ $((i % 2)) = 0 ]; then
+        timeout 60 $start -np 4 sh -c "$dir/mpi_job kill $dir/job $rank $when; sleep 60" >"$dir/log" 2>&1 </dev/null && fail "a killed job was a success"
+        other=$((rank == 0 ? 1 : 0))
+        grep -q "^rank $other: TP_ERR_IO.*rank $rank of 4 has given no sign of life" "$dir/log" ||
+            { fail "rank $rank was killed after $when s: no sentence"; tail -n 10 "$dir/log"; }
+    else
+        timeout 60 $start -np 4 "$dir/mpi_job" kill "$dir/job" $rank $when >"$dir/log" 2>&1 </dev/null && fail "a killed job was a success"
+    fi
+    t=$(($(date +%s) - t))
+    [ $t -le 12 ] || fail "rank $rank was killed after $when s: the others stopped after $t s"
+    made=$(ls "$dir/job" 2>/dev/null | grep -c npz)
+    timeout 60 $start -np 4 "$dir/mpi_job" resume "$dir/job" >"$dir/log" 2>&1 </dev/null
+    [ "$(grep -c '^rank .: TP_OK' "$dir/log")" = 4 ] || { fail "rank $rank was killed after $when s: it does not go on"; tail -n 10 "$dir/log"; }
+    [ "$made" = 0 ] || grep -q "training goes on with epoch" "$dir/log" || fail "it began anew, though there were checkpoints"
+done
+timeout 60 $start -np 2 "$dir/mpi_job" resume "$dir/job" >"$dir/log" 2>&1 </dev/null
+[ "$made" = 0 ] || grep -q "made by 4 ranks, this job has 2" "$dir/log" || { fail "another number of ranks is not said"; tail -n 5 "$dir/log"; }
+exit $failed

@@ -1,0 +1,93 @@
+/* mpi_job.c - a training that tests/check_mpi.sh starts on several ranks, and in which something goes wrong
+ *
+ *     mpirun -np 4 mpi_job <what> <folder> [rank [seconds]]
+ *
+ * what: "train": 3 epochs, checkpoints in the folder, which is resumed from. "kill": the same, slower, and the rank ends itself by
+ * SIGKILL after so many seconds. "resume": 30 steps from there. "graph", "parameters", "steps": the rank's model or configuration is another. "leave": it
+ * ends its training early, as a success. "exit": it leaves the program in mid-epoch. "stop": the chief ends the training. "build": its graph has a
+ * mistake. "trace": the folder gets a trace of one step of each rank, and the seconds that it took. The last line of a
+ * rank is "rank <k>: <status>, <steps> steps, <seconds>: <sentence>". */
+#define TP_IMPLEMENTATION
+#include "../tp_train.h"
+#include "../tp_layers.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static const char *what;
+static bool different; /* this is the rank that does it */
+static double began;
+static int steps;
+
+static tp_status point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
+{
+    (void)user, (void)pass;
+    tp_status st = tp_datapoint_resize(dp, 2);
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[0], TP_F32, tp_make_shape(8, 20));
+    if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_F32, tp_make_shape(8, 1));
+    if (st != TP_OK) return st;
+    for (int k = 0; k < 160; k++) ((float *)dp->c[0].data)[k] = (float)((i * 7 + k * 13 + tp_rank() * 5) % 11) / 11;
+    for (int k = 0; k < 8; k++) ((float *)dp->c[1].data)[k] = ((float *)dp->c[0].data)[k * 20] - 0.5f;
+    return TP_OK;
+}
+static tp_node *build(tp_graph *g, tp_node *const *in, void *user)
+{
+    (void)user;
+    const int wide = different && strcmp(what, "parameters") == 0 ? 40 : 32;
+    tp_node *w = tp_get_variable_as(g, "w", TP_F32, tp_make_shape(20, wide), tp_init_glorot_uniform());
+    tp_node *v = tp_get_variable_as(g, "v", TP_F32, tp_make_shape(wide, 1), tp_init_glorot_uniform());
+    tp_node *h = tp_matmul(in[0], w);
+    h = different && strcmp(what, "graph") == 0 ? tp_tanh(h) : tp_relu(h);
+    if (different && strcmp(what, "build") == 0) h = tp_matmul(h, in[0]);
+    return tp_named(tp_mean(tp_square(tp_sub(tp_matmul(h, v), in[1]))), "cost");
+}
+static tp_optimizer *optimizer(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_adam(tp_get_scalar_variable(g, "learning_rate", 1e-3f));
+}
+
+static tp_status each_step(tp_callback *cb)
+{
+    const int64_t step = cb->train->global_step;
+    if (strcmp(what, "kill") == 0) {
+        const struct timespec pause = {0, 10 * 1000 * 1000};
+        nanosleep(&pause, NULL);
+        if (different && tp_time() - began > *(const double *)cb->user) kill(getpid(), SIGKILL);
+    }
+    if (different && strcmp(what, "exit") == 0 && step == 17) exit(3);
+    if (different && strcmp(what, "leave") == 0 && step == 17) return tp_stop(cb->train, "it has seen enough");
+    if (strcmp(what, "resume") == 0 && tp_rank() == 0 && steps++ == 30) return tp_stop(cb->train, "it goes on");
+    if (strcmp(what, "stop") == 0 && tp_rank() == 0 && step == 17) return tp_stop(cb->train, "enough");
+    return TP_OK;
+}
+
+int main(int argc, char **argv)
+{
+    static const tp_spec inputs[] = {TP_SPEC("x", TP_F32, 8, 20), TP_SPEC("y", TP_F32, 8, 1)};
+    if (argc < 3) return 2;
+    what = argv[1];
+    different = argc > 3 && atoi(argv[3]) == tp_rank();
+    began = tp_time();
+    if (tp_rank() == 0 && tp_logger_set_dir(argv[2], 'k') != TP_OK) return 2;
+    tp_callback *cb = tp_callback_new("EachStep", sizeof(double));
+    cb->chief_only = false;
+    cb->trigger_step = each_step;
+    *(double *)cb->user = argc > 4 ? atof(argv[4]) : 0;
+    tp_trainer *t = tp_horovod_trainer(.bucket_bytes = 1024);
+    tp_train_config c = {
+        .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build, .optimizer = optimizer},
+        .dataflow = tp_df_from_generator(point, .size = 100000, .indexed = TP_YES),
+        .steps_per_epoch = different && strcmp(what, "steps") == 0 ? 30 : 20,
+        .max_epoch = strcmp(what, "kill") == 0 || strcmp(what, "resume") == 0 ? 10000 : 3,
+        .auto_resume = TP_YES,
+        TP_CALLBACKS(cb, tp_cb_model_saver(.max_to_keep = 2)),
+    };
+    const tp_status st = tp_launch_train_with_config(&c, t);
+    printf("rank %d: %s, %.1f s: %s\n", tp_rank(), tp_status_name(st), tp_time() - began,
+           st == TP_OK ? "" : tp_last_error());
+    return st == TP_OK ? 0 : 1;
+}

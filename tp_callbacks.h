@@ -126,13 +126,13 @@ typedef struct tp_train_state {
     tp_callback *const *callbacks; /* all of them, in order: what a saver asks for their state */
     int n_callbacks;
     char stop_reason[256]; /* see tp_stop */
-    tp_status (*poll)(struct tp_train_state *
-                          train); /* asked after every hook: TP_INTR after Ctrl-C, where it ends a phase; may be NULL */
-    tp_callback *due_;            /* who asked for a checkpoint in this phase, the first one */
-    bool save_failed_;            /* it could not be written */
-    bool within_;                 /* an epoch has begun, and its triggers are not over */
-    int64_t done_;                /* its steps whose runs are finished */
-    tp_status end_;               /* in after_train: how the loop ended */
+    /* Asked after every hook: TP_INTR after Ctrl-C, where that ends a phase. May be NULL */
+    tp_status (*poll)(struct tp_train_state *train);
+    tp_callback *due_; /* who asked for a checkpoint in this phase, the first one */
+    bool save_failed_; /* it could not be written */
+    bool within_;      /* an epoch has begun, and its triggers are not over */
+    int64_t done_;     /* its steps whose runs are finished */
+    tp_status end_;    /* in after_train: how the loop ended */
 } tp_train_state;
 
 /* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.

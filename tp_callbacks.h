@@ -10984,6 +10984,12 @@ static bool tp__report_in_scope(const char *name, const char *scope)
     return n > 0 && strncmp(name, scope, n) == 0 && (name[n] == '/' || name[n] == 0);
 }
 
+/* Does it stand in "gradients", or the "gradients_1" of a second tp_gradients? */
+static bool tp__report_is_gradient(const char *name)
+{
+    return strncmp(name, "gradients", 9) == 0 && (name[9] == '/' || name[9] == '_');
+}
+
 /* Is it of the model, as opposed to gradients, updates, summaries and the other towers? Its inputs were looked at before. */
 static bool tp__report_is_model(const tp_train_state *train, const tp_operation *op, const char *in_model)
 {
@@ -10991,10 +10997,12 @@ static bool tp__report_is_model(const tp_train_state *train, const tp_operation 
     bool training = false;
     if ((op->row->flags & TP_OP_WRITES_VAR) || strcmp(op->row->label, "Summary") == 0 || op->n_out < 1) return false;
     if (strcmp(op->row->name, "group") == 0) return false;
-    if (tp__report_in_scope(op->name, "gradients")) return false;
+    if (tp__report_is_gradient(op->name)) return false;
     for (int i = 0; f && i < tp_tower_func_n_towers(f); i++) {
         const tp_tower_context *c = &tp_tower_func_tower(f, i)->ctx;
-        if (tp__report_in_scope(op->name, c->ns_name) && (training || !c->is_training)) return false;
+        if (tp__report_in_scope(op->name, c->ns_name) &&
+            (training || !c->is_training || tp__report_is_gradient(op->name + strlen(c->ns_name) + 1)))
+            return false;
         training = training || c->is_training;
     }
     for (int i = 0; i < op->n_in; i++)

@@ -1299,6 +1299,8 @@ static int saved_body(void *arg)
     const int fd = open("/dev/null", O_WRONLY);
     if (fd < 0 || dup2(fd, 2) < 0) return 9;
     const tp_status st = saved_training(*(bool *)arg);
+    if (st != TP_OK && st != TP_INTR)
+        printf("    the training ended with %s: %s\n", tp_status_name(st), tp_last_error()), fflush(stdout);
     return st == TP_OK ? 0 : st == TP_INTR ? 1 : 2;
 }
 static int saved_process(bool all_monitors)
@@ -1333,7 +1335,7 @@ TEST(ctrl_c_once_finishes_the_step_and_saves)
         char name[40];
         snprintf(name, sizeof name, at % 4 ? "interrupted.npz" : "model-%d.npz", at);
         CHECK_MSG(counter_in(name) == at, "at %d: %g", at, counter_in(name));
-        interrupt_at = 0;
+        interrupt_at = -1;
         CHECK(saved_process(false) == 0);
         CHECK_MSG(counter_in("model-12.npz") == 12, "at %d: %g", at, counter_in("model-12.npz"));
         CHECK(!tp_file_exists(tp_test_path(folder, "interrupted.npz")));
@@ -1352,7 +1354,7 @@ TEST(ctrl_c_twice_ends_the_program)
     const int status = saved_process(false);
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
     CHECK(counter_in("model-4.npz") == 4 && !tp_file_exists(tp_test_path(folder, "interrupted.npz")));
-    interrupt_at = 0;
+    interrupt_at = -1;
     CHECK(saved_process(false) == 0 && counter_in("model-12.npz") == 12);
 }
 
@@ -1389,7 +1391,7 @@ TEST(what_a_kill_leaves_can_be_read)
     quiet();
     memset(&plan, 0, sizeof plan);
     memset(&r, 0, sizeof r);
-    interrupt_at = 0;
+    interrupt_at = -1;
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     if (inject_run(saved_body, &monitors, &plan, &r) != 0) TEST_SKIP(r.why);
     const long calls = r.calls, kills = brief() ? 25 : 200;

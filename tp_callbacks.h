@@ -126,13 +126,13 @@ typedef struct tp_train_state {
     tp_callback *const *callbacks; /* all of them, in order: what a saver asks for their state */
     int n_callbacks;
     char stop_reason[256]; /* see tp_stop */
-    tp_status (*poll)(struct tp_train_state *
-                          train); /* asked after every hook: TP_INTR after Ctrl-C, where it ends a phase; may be NULL */
-    tp_callback *due_;            /* who asked for a checkpoint in this phase, the first one */
-    bool save_failed_;            /* it could not be written */
-    bool within_;                 /* an epoch has begun, and its triggers are not over */
-    int64_t done_;                /* its steps whose runs are finished */
-    tp_status end_;               /* in after_train: how the loop ended */
+    /* Asked after every hook: TP_INTR after Ctrl-C, where that ends a phase. May be NULL */
+    tp_status (*poll)(struct tp_train_state *train);
+    tp_callback *due_; /* who asked for a checkpoint in this phase, the first one */
+    bool save_failed_; /* it could not be written */
+    bool within_;      /* an epoch has begun, and its triggers are not over */
+    int64_t done_;     /* its steps whose runs are finished */
+    tp_status end_;    /* in after_train: how the loop ended */
 } tp_train_state;
 
 /* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
@@ -10988,6 +10988,12 @@ static bool tp__report_in_scope(const char *name, const char *scope)
     return n > 0 && strncmp(name, scope, n) == 0 && (name[n] == '/' || name[n] == 0);
 }
 
+/* Does it stand in "gradients", or the "gradients_1" of a second tp_gradients? */
+static bool tp__report_is_gradient(const char *name)
+{
+    return strncmp(name, "gradients", 9) == 0 && (name[9] == '/' || name[9] == '_');
+}
+
 /* Is it of the model, as opposed to gradients, updates, summaries and the other towers? Its inputs were looked at before. */
 static bool tp__report_is_model(const tp_train_state *train, const tp_operation *op, const char *in_model)
 {
@@ -10995,10 +11001,12 @@ static bool tp__report_is_model(const tp_train_state *train, const tp_operation 
     bool training = false;
     if ((op->row->flags & TP_OP_WRITES_VAR) || strcmp(op->row->label, "Summary") == 0 || op->n_out < 1) return false;
     if (strcmp(op->row->name, "group") == 0) return false;
-    if (tp__report_in_scope(op->name, "gradients")) return false;
+    if (tp__report_is_gradient(op->name)) return false;
     for (int i = 0; f && i < tp_tower_func_n_towers(f); i++) {
         const tp_tower_context *c = &tp_tower_func_tower(f, i)->ctx;
-        if (tp__report_in_scope(op->name, c->ns_name) && (training || !c->is_training)) return false;
+        if (tp__report_in_scope(op->name, c->ns_name) &&
+            (training || !c->is_training || tp__report_is_gradient(op->name + strlen(c->ns_name) + 1)))
+            return false;
         training = training || c->is_training;
     }
     for (int i = 0; i < op->n_in; i++)

@@ -35,7 +35,8 @@ tp_cb_model_saver_ tp_monitor_json_writer tp_predictor_carry tp_minimize tp_bn_r
 tp_tower_handle_get_tensors tp_tower_handle_get_variables tp_input_cached_name_scope_push tp_setter_current_array tp_trainer_initialize_hooks
 tp_df_cifar10_ tp_df_cifar100_ tp_df_npz_ tp_df_tfrecord_ tp_df_csv_ tp_df_text_chars_ tp_df_text_words_ tp_df_image_from_file_
 tp_df_image_folder_ tp_df_image_list_ tp_df_lmdb_ tp_lmdb_save tp_image_decode tp_map_image tp_example_parse tp_df_image_classes
-tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat""".split()
+tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat
+tp_cb_dump_tensor_as_image_ tp_cb_graph_profiler_ tp_debug_cli_add_tensor_filter tp_stop_flag_wait""".split()
 
 # NULL is fine, as the header says. "function.parameter", "*.parameter" or "function.*".
 NULL_OK = """
@@ -247,7 +248,7 @@ BY_TYPE = {
     "const tp_datapoint *": "datapoint()", "tp_dataflow *": "dataflow()", "const tp_dataflow *": "dataflow()",
     "tp_dataflow *const *": "list_dataflows()", "tp_input_source *": "input_ready()",
     "const tp_input_source *": "input_ready()", "const char **": "&text_in", "tp_train_state *": "train_state()",
-    "tp_callback *": "callback()", "const tp_callback *": "callback()", "const tp_run_values *": "&run_values",
+    "tp_callback *": "callback()", "tp_stop_flag *": "NULL", "tp_tensor_filter_fn": "filter_nothing", "const tp_callback *": "callback()", "const tp_run_values *": "&run_values",
     "tp_monitor *const *": "list_monitors()", "tp_monitors *": "monitors()", "const tp_monitors *": "monitors()",
     "tp_monitor *": "monitor()", "const tp_summary *": "&a_summary", "tp_event *": "&an_event", "tp_stat *": "&stat_out",
     "const tp_stat **": "&stats_out", "tp_callback *const *": "list_callbacks()", "tp_inferencer *": "inferencer()",
@@ -320,6 +321,9 @@ FIELDS = {
     "tp_cb_run_op_desc": "d.op = node()", "tp_cb_process_tensors_desc": 'd.names[0] = "cost", d.fn = process_nothing',
     "tp_cb_dump_tensors_desc": 'd.names[0] = "cost"', "tp_cb_simple_moving_average_desc": 'd.names[0] = "cost", d.window_size = 2',
     "tp_cb_min_saver_desc": 'd.monitor_stat = "cost"', "tp_cb_early_stopping_desc": 'd.monitor_stat = "cost"', "tp_inf_scalar_stats_desc": 'd.names[0] = "cost"',
+    "tp_cb_dump_tensor_as_image_desc": 'd.tensor_name = "cost"', "tp_cb_start_proc_or_thread_desc": "d.startable[0].run = run_nothing",
+    "tp_cb_inference_runner_base_desc": "d.df = dataflow_given(), d.inferencers[0] = inferencer_given(), d.build = make_nothing",
+    "tp_monitor_send_data_desc": 'd.command = "true", d.names[0] = "cost"',
     "tp_inf_binary_classification_desc": 'd.pred_tensor_name = "p", d.label_tensor_name = "l"',
     "tp_cb_inference_runner_desc": "d.df = dataflow_given(), d.inferencers[0] = inferencer_given()",
     "tp_cb_hyper_param_setter_desc": 'd.name = "lr", d.fn = set_nothing',

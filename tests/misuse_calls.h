@@ -5437,6 +5437,15 @@ static void call_tp_optimizer_scalar(int which)
 }
 static const char *const cases_tp_optimizer_scalar[] = {"Ggood arguments", "!o = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
 
+static void call_tp_optimizer_read(int which)
+{
+    (void)which;
+    const tp_optimizer *o_ = which == 1 ? NULL : optimizer();
+    tp_node *slot_ = which == 4 ? NULL : which == 3 ? node_of_another_graph() : which == 2 ? tp_relu(no_node) : node();
+    got_node(tp_optimizer_read(o_, slot_));
+}
+static const char *const cases_tp_optimizer_read[] = {"Ggood arguments", "!o = NULL", "?slot = poison of no graph", "?slot = a node of another graph", "!slot = NULL", NULL};
+
 static void call_tp_get_slot(int which)
 {
     (void)which;
@@ -8053,6 +8062,46 @@ static void call_tp_cb_simple_moving_average_(int which)
 }
 static const char *const cases_tp_cb_simple_moving_average_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
+static void call_tp_cb_dump_tensor_as_image_(int which)
+{
+    (void)which;
+    tp_cb_dump_tensor_as_image_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.tensor_name = "cost";
+    const tp_cb_dump_tensor_as_image_desc *d_ = which == 1 ? NULL : &desc;
+    got_callback(tp_cb_dump_tensor_as_image_(d_));
+}
+static const char *const cases_tp_cb_dump_tensor_as_image_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_stop_flag_wait(int which)
+{
+    (void)which;
+    tp_stop_flag *f_ = NULL;
+    double seconds_ = 0.5;
+    (void)tp_stop_flag_wait(f_, seconds_);
+    got_answer();
+}
+static const char *const cases_tp_stop_flag_wait[] = {"?good arguments", "!f = NULL", NULL};
+
+static void call_tp_cb_start_proc_or_thread_(int which)
+{
+    (void)which;
+    tp_cb_start_proc_or_thread_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.startable[0].run = run_nothing;
+    const tp_cb_start_proc_or_thread_desc *d_ = which == 1 ? NULL : &desc;
+    got_callback(tp_cb_start_proc_or_thread_(d_));
+}
+static const char *const cases_tp_cb_start_proc_or_thread_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_cb_session_run_timeout(int which)
+{
+    (void)which;
+    int64_t timeout_in_ms_ = which == 3 ? -1 : which == 2 ? 0 : which == 1 ? INT64_MIN : 2;
+    got_callback(tp_cb_session_run_timeout(timeout_in_ms_));
+}
+static const char *const cases_tp_cb_session_run_timeout[] = {"Ggood arguments", "?timeout_in_ms = INT64_MIN", "?timeout_in_ms = 0", "?timeout_in_ms = -1", NULL};
+
 static void call_tp_cb_progress_bar_(int which)
 {
     (void)which;
@@ -8108,6 +8157,36 @@ static void call_tp_cb_early_stopping_(int which)
     got_callback(tp_cb_early_stopping_(d_));
 }
 static const char *const cases_tp_cb_early_stopping_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_cb_gpu_utilization_tracker_(int which)
+{
+    (void)which;
+    tp_cb_gpu_utilization_tracker_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_cb_gpu_utilization_tracker_desc *d_ = which == 1 ? NULL : &desc;
+    got_callback(tp_cb_gpu_utilization_tracker_(d_));
+}
+static const char *const cases_tp_cb_gpu_utilization_tracker_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_cb_gpu_memory_tracker_(int which)
+{
+    (void)which;
+    tp_cb_gpu_memory_tracker_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_cb_gpu_memory_tracker_desc *d_ = which == 1 ? NULL : &desc;
+    got_callback(tp_cb_gpu_memory_tracker_(d_));
+}
+static const char *const cases_tp_cb_gpu_memory_tracker_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_cb_graph_profiler_(int which)
+{
+    (void)which;
+    tp_cb_graph_profiler_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_cb_graph_profiler_desc *d_ = which == 1 ? NULL : &desc;
+    got_callback(tp_cb_graph_profiler_(d_));
+}
+static const char *const cases_tp_cb_graph_profiler_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_cb_model_saver_(int which)
 {
@@ -8221,6 +8300,27 @@ static void call_tp_cb_inference_runner_(int which)
     got_callback(tp_cb_inference_runner_(d_));
 }
 static const char *const cases_tp_cb_inference_runner_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_cb_data_parallel_inference_runner_(int which)
+{
+    (void)which;
+    tp_cb_data_parallel_inference_runner_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_cb_data_parallel_inference_runner_desc *d_ = which == 1 ? NULL : &desc;
+    got_callback(tp_cb_data_parallel_inference_runner_(d_));
+}
+static const char *const cases_tp_cb_data_parallel_inference_runner_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_cb_inference_runner_base_(int which)
+{
+    (void)which;
+    tp_cb_inference_runner_base_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.df = dataflow_given(), desc.inferencers[0] = inferencer_given(), desc.build = make_nothing;
+    const tp_cb_inference_runner_base_desc *d_ = which == 1 ? NULL : &desc;
+    got_callback(tp_cb_inference_runner_base_(d_));
+}
+static const char *const cases_tp_cb_inference_runner_base_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_inference_runner_register_hook(int which)
 {
@@ -8349,6 +8449,37 @@ static void call_tp_cb_stat_monitor_param_setter_(int which)
 }
 static const char *const cases_tp_cb_stat_monitor_param_setter_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
+static void call_tp_cb_debug_cli_(int which)
+{
+    (void)which;
+    tp_cb_debug_cli_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_cb_debug_cli_desc *d_ = which == 1 ? NULL : &desc;
+    got_callback(tp_cb_debug_cli_(d_));
+}
+static const char *const cases_tp_cb_debug_cli_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_debug_cli_add_tensor_filter(int which)
+{
+    (void)which;
+    tp_callback *debugger_ = which == 1 ? NULL : callback();
+    const char *name_ = which == 5 ? NULL : which == 4 ? "" : which == 3 ? long_text() : which == 2 ? ":/ " : "name";
+    tp_tensor_filter_fn fn_ = filter_nothing;
+    void *user_ = scratch;
+    got_status(tp_debug_cli_add_tensor_filter(debugger_, name_, fn_, user_));
+}
+static const char *const cases_tp_debug_cli_add_tensor_filter[] = {"?good arguments", "!debugger = NULL", "?name = \":/ \"", "?name = 300 letters", "?name = \"\"", "!name = NULL", NULL};
+
+static void call_tp_cb_inject_shell_(int which)
+{
+    (void)which;
+    tp_cb_inject_shell_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_cb_inject_shell_desc *d_ = which == 1 ? NULL : &desc;
+    got_callback(tp_cb_inject_shell_(d_));
+}
+static const char *const cases_tp_cb_inject_shell_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
 static void call_tp_monitor_tf_event_writer_(int which)
 {
     (void)which;
@@ -8403,6 +8534,37 @@ static void call_tp_monitor_scalar_printer_(int which)
     got_monitor(tp_monitor_scalar_printer_(d_));
 }
 static const char *const cases_tp_monitor_scalar_printer_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_monitor_send_data_(int which)
+{
+    (void)which;
+    tp_monitor_send_data_desc desc;
+    memset(&desc, 0, sizeof desc);
+    if (which != 2 && which != 1) desc.command = "true", desc.names[0] = "cost";
+    const tp_monitor_send_data_desc *d_ = which == 1 ? NULL : &desc;
+    got_monitor(tp_monitor_send_data_(d_));
+}
+static const char *const cases_tp_monitor_send_data_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_monitor_comet_(int which)
+{
+    (void)which;
+    tp_monitor_comet_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_monitor_comet_desc *d_ = which == 1 ? NULL : &desc;
+    got_monitor(tp_monitor_comet_(d_));
+}
+static const char *const cases_tp_monitor_comet_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_monitor_report_(int which)
+{
+    (void)which;
+    tp_monitor_report_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_monitor_report_desc *d_ = which == 1 ? NULL : &desc;
+    got_monitor(tp_monitor_report_(d_));
+}
+static const char *const cases_tp_monitor_report_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_default_callbacks(int which)
 {
@@ -8564,6 +8726,47 @@ static void call_tp_trainer_monitors(int which)
 }
 static const char *const cases_tp_trainer_monitors[] = {"Ggood arguments", "!t = NULL", NULL};
 
+static void call_tp_trainer_set_tower_func(int which)
+{
+    (void)which;
+    tp_trainer *t_ = which == 1 ? NULL : trainer();
+    tp_tower_func *f_ = which == 2 ? NULL : tower_func();
+    got_status(tp_trainer_set_tower_func(t_, f_));
+}
+static const char *const cases_tp_trainer_set_tower_func[] = {"Ggood arguments", "!t = NULL", "!f = NULL", NULL};
+
+static void call_tp_trainer_towers(int which)
+{
+    (void)which;
+    tp_trainer *t_ = which == 1 ? NULL : trainer();
+    (void)tp_trainer_towers(t_);
+    got_answer();
+}
+static const char *const cases_tp_trainer_towers[] = {"Ggood arguments", "!t = NULL", NULL};
+
+static void call_tp_trainer_inputs_desc(int which)
+{
+    (void)which;
+    tp_trainer *t_ = which == 1 ? NULL : trainer();
+    int *n_ = which == 2 ? NULL : ints_out;
+    (void)tp_trainer_inputs_desc(t_, n_);
+    got_answer();
+}
+static const char *const cases_tp_trainer_inputs_desc[] = {"Ggood arguments", "!t = NULL", "!n = NULL", NULL};
+
+static void call_tp_trainer_get_predictor(int which)
+{
+    (void)which;
+    tp_trainer *t_ = which == 1 ? NULL : trainer();
+    const char *const *input_names_ = which == 2 ? NULL : names;
+    int n_inputs_ = which == 5 ? -1 : which == 4 ? 0 : which == 3 ? INT_MIN : 2;
+    const char *const *output_names_ = which == 6 ? NULL : names;
+    int n_outputs_ = which == 9 ? -1 : which == 8 ? 0 : which == 7 ? INT_MIN : 2;
+    int device_ = which == 13 ? -1 : which == 12 ? 0 : which == 11 ? INT_MIN : which == 10 ? INT_MAX : 2;
+    got_predictor(tp_trainer_get_predictor(t_, input_names_, n_inputs_, output_names_, n_outputs_, device_));
+}
+static const char *const cases_tp_trainer_get_predictor[] = {"Ggood arguments", "!t = NULL", "!input_names = NULL", "?n_inputs = INT_MIN", "?n_inputs = 0", "!n_inputs = -1", "!output_names = NULL", "?n_outputs = INT_MIN", "?n_outputs = 0", "?n_outputs = -1", "?device = INT_MAX", "?device = INT_MIN", "?device = 0", "?device = -1", NULL};
+
 static void call_tp_train(int which)
 {
     (void)which;
@@ -8605,6 +8808,64 @@ static void call_tp_local_rank(int which)
     got_answer();
 }
 static const char *const cases_tp_local_rank[] = {"Ggood arguments", NULL};
+
+static void call_tp_sync_multi_gpu_trainer_replicated_(int which)
+{
+    (void)which;
+    tp_sync_multi_gpu_trainer_replicated_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_sync_multi_gpu_trainer_replicated_desc *d_ = which == 1 ? NULL : &desc;
+    got_trainer(tp_sync_multi_gpu_trainer_replicated_(d_));
+}
+static const char *const cases_tp_sync_multi_gpu_trainer_replicated_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_sync_multi_gpu_trainer_parameter_server_(int which)
+{
+    (void)which;
+    tp_sync_multi_gpu_trainer_parameter_server_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_sync_multi_gpu_trainer_parameter_server_desc *d_ = which == 1 ? NULL : &desc;
+    got_trainer(tp_sync_multi_gpu_trainer_parameter_server_(d_));
+}
+static const char *const cases_tp_sync_multi_gpu_trainer_parameter_server_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_async_multi_gpu_trainer_(int which)
+{
+    (void)which;
+    tp_async_multi_gpu_trainer_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_async_multi_gpu_trainer_desc *d_ = which == 1 ? NULL : &desc;
+    got_trainer(tp_async_multi_gpu_trainer_(d_));
+}
+static const char *const cases_tp_async_multi_gpu_trainer_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_default_multi_gpu_trainer(int which)
+{
+    (void)which;
+    int n_devices_ = which == 4 ? -1 : which == 3 ? 0 : which == 2 ? INT_MIN : which == 1 ? INT_MAX : 2;
+    const int *devices_ = which == 5 ? NULL : ints_zero();
+    got_trainer(tp_default_multi_gpu_trainer(n_devices_, devices_));
+}
+static const char *const cases_tp_default_multi_gpu_trainer[] = {"Ggood arguments", "?n_devices = INT_MAX", "?n_devices = INT_MIN", "?n_devices = 0", "?n_devices = -1", "!devices = NULL", NULL};
+
+static void call_tp_logger_set_rank_dir(int which)
+{
+    (void)which;
+    const char *dir_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : a_dir();
+    char action_ = which == 5 ? 'x' : 'k';
+    got_status(tp_logger_set_rank_dir(dir_, action_));
+}
+static const char *const cases_tp_logger_set_rank_dir[] = {"Ggood arguments", "?dir = \":/ \"", "?dir = 300 letters", "?dir = \"\"", "!dir = NULL", "?action = 'x'", NULL};
+
+static void call_tp_horovod_trainer_(int which)
+{
+    (void)which;
+    tp_horovod_trainer_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_horovod_trainer_desc *d_ = which == 1 ? NULL : &desc;
+    got_trainer(tp_horovod_trainer_(d_));
+}
+static const char *const cases_tp_horovod_trainer_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_auto_resume_train_config(int which)
 {
@@ -9315,6 +9576,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_apply_gradients_if", call_tp_apply_gradients_if, cases_tp_apply_gradients_if},
     {"tp_optimizer_slot", call_tp_optimizer_slot, cases_tp_optimizer_slot},
     {"tp_optimizer_scalar", call_tp_optimizer_scalar, cases_tp_optimizer_scalar},
+    {"tp_optimizer_read", call_tp_optimizer_read, cases_tp_optimizer_read},
     {"tp_get_slot", call_tp_get_slot, cases_tp_get_slot},
     {"tp_get_slot_names", call_tp_get_slot_names, cases_tp_get_slot_names},
     {"tp_sgd_", call_tp_sgd_, cases_tp_sgd_},
@@ -9577,12 +9839,19 @@ static const misuse_call misuse_calls[] = {
     {"tp_cb_tensor_printer_", call_tp_cb_tensor_printer_, cases_tp_cb_tensor_printer_},
     {"tp_cb_check_numerics_", call_tp_cb_check_numerics_, cases_tp_cb_check_numerics_},
     {"tp_cb_simple_moving_average_", call_tp_cb_simple_moving_average_, cases_tp_cb_simple_moving_average_},
+    {"tp_cb_dump_tensor_as_image_", call_tp_cb_dump_tensor_as_image_, cases_tp_cb_dump_tensor_as_image_},
+    {"tp_stop_flag_wait", call_tp_stop_flag_wait, cases_tp_stop_flag_wait},
+    {"tp_cb_start_proc_or_thread_", call_tp_cb_start_proc_or_thread_, cases_tp_cb_start_proc_or_thread_},
+    {"tp_cb_session_run_timeout", call_tp_cb_session_run_timeout, cases_tp_cb_session_run_timeout},
     {"tp_cb_progress_bar_", call_tp_cb_progress_bar_, cases_tp_cb_progress_bar_},
     {"tp_cb_estimated_time_left_", call_tp_cb_estimated_time_left_, cases_tp_cb_estimated_time_left_},
     {"tp_cb_throughput_tracker_", call_tp_cb_throughput_tracker_, cases_tp_cb_throughput_tracker_},
     {"tp_cb_host_memory_tracker", call_tp_cb_host_memory_tracker, cases_tp_cb_host_memory_tracker},
     {"tp_cb_send_stat", call_tp_cb_send_stat, cases_tp_cb_send_stat},
     {"tp_cb_early_stopping_", call_tp_cb_early_stopping_, cases_tp_cb_early_stopping_},
+    {"tp_cb_gpu_utilization_tracker_", call_tp_cb_gpu_utilization_tracker_, cases_tp_cb_gpu_utilization_tracker_},
+    {"tp_cb_gpu_memory_tracker_", call_tp_cb_gpu_memory_tracker_, cases_tp_cb_gpu_memory_tracker_},
+    {"tp_cb_graph_profiler_", call_tp_cb_graph_profiler_, cases_tp_cb_graph_profiler_},
     {"tp_cb_model_saver_", call_tp_cb_model_saver_, cases_tp_cb_model_saver_},
     {"tp_cb_min_saver_", call_tp_cb_min_saver_, cases_tp_cb_min_saver_},
     {"tp_cb_max_saver_", call_tp_cb_max_saver_, cases_tp_cb_max_saver_},
@@ -9594,6 +9863,8 @@ static const misuse_call misuse_calls[] = {
     {"tp_inf_classification_error_", call_tp_inf_classification_error_, cases_tp_inf_classification_error_},
     {"tp_inf_binary_classification_", call_tp_inf_binary_classification_, cases_tp_inf_binary_classification_},
     {"tp_cb_inference_runner_", call_tp_cb_inference_runner_, cases_tp_cb_inference_runner_},
+    {"tp_cb_data_parallel_inference_runner_", call_tp_cb_data_parallel_inference_runner_, cases_tp_cb_data_parallel_inference_runner_},
+    {"tp_cb_inference_runner_base_", call_tp_cb_inference_runner_base_, cases_tp_cb_inference_runner_base_},
     {"tp_inference_runner_register_hook", call_tp_inference_runner_register_hook, cases_tp_inference_runner_register_hook},
     {"tp_hyper_param_new", call_tp_hyper_param_new, cases_tp_hyper_param_new},
     {"tp_hyper_param_free", call_tp_hyper_param_free, cases_tp_hyper_param_free},
@@ -9607,12 +9878,18 @@ static const misuse_call misuse_calls[] = {
     {"tp_cb_scheduled_hyper_param_setter_", call_tp_cb_scheduled_hyper_param_setter_, cases_tp_cb_scheduled_hyper_param_setter_},
     {"tp_cb_hyper_param_setter_with_func_", call_tp_cb_hyper_param_setter_with_func_, cases_tp_cb_hyper_param_setter_with_func_},
     {"tp_cb_stat_monitor_param_setter_", call_tp_cb_stat_monitor_param_setter_, cases_tp_cb_stat_monitor_param_setter_},
+    {"tp_cb_debug_cli_", call_tp_cb_debug_cli_, cases_tp_cb_debug_cli_},
+    {"tp_debug_cli_add_tensor_filter", call_tp_debug_cli_add_tensor_filter, cases_tp_debug_cli_add_tensor_filter},
+    {"tp_cb_inject_shell_", call_tp_cb_inject_shell_, cases_tp_cb_inject_shell_},
     {"tp_monitor_tf_event_writer_", call_tp_monitor_tf_event_writer_, cases_tp_monitor_tf_event_writer_},
     {"tp_monitor_json_writer", call_tp_monitor_json_writer, cases_tp_monitor_json_writer},
     {"tp_load_existing_epoch_number", call_tp_load_existing_epoch_number, cases_tp_load_existing_epoch_number},
     {"tp_load_existing_stats", call_tp_load_existing_stats, cases_tp_load_existing_stats},
     {"tp_load_existing_json", call_tp_load_existing_json, cases_tp_load_existing_json},
     {"tp_monitor_scalar_printer_", call_tp_monitor_scalar_printer_, cases_tp_monitor_scalar_printer_},
+    {"tp_monitor_send_data_", call_tp_monitor_send_data_, cases_tp_monitor_send_data_},
+    {"tp_monitor_comet_", call_tp_monitor_comet_, cases_tp_monitor_comet_},
+    {"tp_monitor_report_", call_tp_monitor_report_, cases_tp_monitor_report_},
     {"tp_default_callbacks", call_tp_default_callbacks, cases_tp_default_callbacks},
     {"tp_default_monitors", call_tp_default_monitors, cases_tp_default_monitors},
     {"tp_cb_maintain_step_counter", call_tp_cb_maintain_step_counter, cases_tp_cb_maintain_step_counter},
@@ -9631,11 +9908,21 @@ static const misuse_call misuse_calls[] = {
     {"tp_trainer_main_loop", call_tp_trainer_main_loop, cases_tp_trainer_main_loop},
     {"tp_trainer_run_step", call_tp_trainer_run_step, cases_tp_trainer_run_step},
     {"tp_trainer_monitors", call_tp_trainer_monitors, cases_tp_trainer_monitors},
+    {"tp_trainer_set_tower_func", call_tp_trainer_set_tower_func, cases_tp_trainer_set_tower_func},
+    {"tp_trainer_towers", call_tp_trainer_towers, cases_tp_trainer_towers},
+    {"tp_trainer_inputs_desc", call_tp_trainer_inputs_desc, cases_tp_trainer_inputs_desc},
+    {"tp_trainer_get_predictor", call_tp_trainer_get_predictor, cases_tp_trainer_get_predictor},
     {"tp_train", call_tp_train, cases_tp_train},
     {"tp_train_with_defaults", call_tp_train_with_defaults, cases_tp_train_with_defaults},
     {"tp_rank", call_tp_rank, cases_tp_rank},
     {"tp_size", call_tp_size, cases_tp_size},
     {"tp_local_rank", call_tp_local_rank, cases_tp_local_rank},
+    {"tp_sync_multi_gpu_trainer_replicated_", call_tp_sync_multi_gpu_trainer_replicated_, cases_tp_sync_multi_gpu_trainer_replicated_},
+    {"tp_sync_multi_gpu_trainer_parameter_server_", call_tp_sync_multi_gpu_trainer_parameter_server_, cases_tp_sync_multi_gpu_trainer_parameter_server_},
+    {"tp_async_multi_gpu_trainer_", call_tp_async_multi_gpu_trainer_, cases_tp_async_multi_gpu_trainer_},
+    {"tp_default_multi_gpu_trainer", call_tp_default_multi_gpu_trainer, cases_tp_default_multi_gpu_trainer},
+    {"tp_logger_set_rank_dir", call_tp_logger_set_rank_dir, cases_tp_logger_set_rank_dir},
+    {"tp_horovod_trainer_", call_tp_horovod_trainer_, cases_tp_horovod_trainer_},
     {"tp_auto_resume_train_config", call_tp_auto_resume_train_config, cases_tp_auto_resume_train_config},
     {"tp_apply_default_prefetch", call_tp_apply_default_prefetch, cases_tp_apply_default_prefetch},
     {"tp_launch_train_with_config", call_tp_launch_train_with_config, cases_tp_launch_train_with_config},

@@ -695,6 +695,17 @@ static tp_status give_tensors(tp_graph *g, int tower, tp_node **in, int n, void 
 
 static tp_status trigger_nothing(tp_callback *cb) { return (void)cb, TP_OK; }
 static bool always(tp_callback *cb, void *user) { return (void)cb, (void)user, true; }
+static void run_nothing(tp_stop_flag *f, void *user) { (void)f, (void)user; }
+static tp_status make_nothing(tp_callback *runner, tp_input_source *input, void *user)
+{
+    (void)runner, (void)input, (void)user;
+    return TP_OK;
+}
+static bool filter_nothing(const tp_node *node, const tp_tensor *value, void *user)
+{
+    (void)node, (void)value, (void)user;
+    return false;
+}
 static tp_status process_nothing(tp_callback *cb, const tp_tensor *const *values, int n, void *user)
 {
     return (void)cb, (void)values, (void)n, (void)user, TP_OK;

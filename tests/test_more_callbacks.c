@@ -16,6 +16,7 @@ static void no_sink(void) { tp_set_log(NULL, NULL); } /* really none: below, the
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -551,7 +552,7 @@ static tp_status build_by_hand(tp_callback *runner, tp_input_source *input, void
     static const tp_spec spec[] = {TP_SPEC("numbers", TP_F32, 2)};
     tp_graph *g = runner->train->graph;
     tp_node *in[1];
-    CHECK(user == numbers || user == NULL);
+    CHECK(user == folder || user == NULL);
     tp_status st = tp_input_setup(input, g, spec, 1);
     if (st == TP_OK) st = tp_input_get_tensors(input, in);
     if (st == TP_OK) tp_named(tp_mean(in[0]), "mean_of_point");
@@ -559,7 +560,7 @@ static tp_status build_by_hand(tp_callback *runner, tp_input_source *input, void
 }
 static tp_node *find_by_hand(tp_callback *runner, const char *name, void *user)
 {
-    CHECK(user == numbers);
+    CHECK(user == folder);
     return strcmp(name, "mine") == 0 ? tp_callback_find(runner, "ByHand/mean_of_point") : NULL;
 }
 static double told_mean;
@@ -588,7 +589,7 @@ TEST(a_runner_of_inference_of_ones_own)
         tp_callback *cb = tp_cb_inference_runner_base(
             tp_df_from_generator(numbers, .size = 5, .indexed = TP_YES),
             .inferencers = {tp_inf_scalar_stats(.names = {by_hand ? "mine" : "ByHand/mean_of_point"})},
-            .build = build_by_hand, .find = by_hand ? find_by_hand : NULL, .user = by_hand ? (void *)numbers : NULL,
+            .build = build_by_hand, .find = by_hand ? find_by_hand : NULL, .user = by_hand ? (void *)folder : NULL,
             .name = "ByHand");
         hook_runs = 0, told_mean = -1;
         CHECK_OK(tp_inference_runner_register_hook(cb, &hook));
@@ -1136,6 +1137,281 @@ TEST(profiles_of_steps)
     cb[0] = tp_cb_graph_profiler(.dump_tracing = TP_NO);
     CHECK_ERR(tp_callback_status(cb[0]), TP_ERR_STATE, "GraphProfiler: no logger directory");
     tp_callback_free(cb[0]);
+}
+
+/* ==== >>bars ========================================================================================== */
+
+/* A training on a terminal of so many columns, or (0) with stderr in a pipe: what it writes to stderr, in `seen`. */
+static tp_status slow_step(tp_callback *cb)
+{
+    nap(0.0005);
+    if (cb->train->global_step == 3) tp_log(TP_LOG_INFO, "a message in between");
+    return TP_OK;
+}
+static tp_status make_cost(tp_callback *cb)
+{
+    tp_name_scope_push(cb->train->graph, "");
+    cb->train->cost = tp_named(tp_cast(tp_get_global_step_var(cb->train->graph), TP_F32), "training/cost");
+    tp_name_scope_pop(cb->train->graph);
+    return TP_OK;
+}
+static bool bar_of(int columns, const char *term)
+{
+    int fd[2] = {-1, -1};
+    seen[0] = 0;
+    if (columns) {
+        fd[0] = posix_openpt(O_RDWR | O_NOCTTY);
+        if (fd[0] < 0 || grantpt(fd[0]) != 0 || unlockpt(fd[0]) != 0) return false;
+        fd[1] = open(ptsname(fd[0]), O_RDWR | O_NOCTTY);
+        struct winsize w;
+        memset(&w, 0, sizeof w);
+        w.ws_col = (unsigned short)columns, w.ws_row = 24;
+        if (fd[1] < 0 || ioctl(fd[1], TIOCSWINSZ, &w) != 0) return false;
+    } else if (pipe(fd) != 0) {
+        return false;
+    }
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) {
+        setenv("TERM", term, 1);
+        setenv("TENSORPACK_PROGRESS_REFRESH", "1e-9", 1);
+        dup2(fd[1], 2);
+        no_sink();
+        tp_callback *cb[] = {tp_cb_lambda(.setup_graph = make_cost), tp_cb_progress_bar(), tp_callback_new("Slow", 0)};
+        cb[2]->trigger_step = slow_step;
+        _exit(train_with(cb, 3, NULL, 0, 6, 1) == TP_OK ? 0 : 1);
+    }
+    close(fd[1]);
+    size_t n = 0;
+    for (ssize_t got; n + 1 < MANY && (got = read(fd[0], seen + n, MANY - 1 - n)) > 0;) n += (size_t)got;
+    seen[n] = 0;
+    close(fd[0]);
+    int status = 1;
+    return waitpid(pid, &status, 0) == pid && status == 0;
+}
+
+TEST(bars_take_one_line_of_any_width)
+{
+    static const int widths[] = {60, 24, 5, 200, 100, 40, 12, 1};
+    if (!bar_of(80, "xterm")) TEST_SKIP("there are no pseudo-terminals here");
+    for (int i = 0; i < (brief() ? 3 : TP_COUNT(widths)); i++) {
+        int bars = 0;
+        CHECK(bar_of(widths[i], "xterm-256color"));
+        for (char *p = seen, *end; (end = strstr(p, "\033[K")) != NULL; p = end + 3) {
+            const char *begin = end;
+            while (begin > p && begin[-1] != '\r' && begin[-1] != '\n') begin--;
+            const int length = (int)(end - begin);
+            if (length) bars++; /* else the bar makes room for a message */
+            CHECK_MSG(length < widths[i] || (widths[i] == 1 && length == 0), "%d columns: '%.*s'", widths[i], length,
+                      begin);
+            if (length >= 12) CHECK_MSG(memchr(begin, '%', 5) != NULL, "'%.*s'", length, begin);
+        }
+        CHECK_MSG(bars >= (widths[i] > 1 ? 6 : 0), "%d columns: %d bars", widths[i], bars);
+        if (widths[i] >= 24) CHECK_HAS(seen, "6/6");
+        if (widths[i] >= 60) { /* progress, speed, loss, and how long it will take */
+            CHECK_HAS(seen, "it/s]");
+            CHECK_HAS(seen, ", cost=5\033[K\r\n");
+            CHECK_HAS(seen, "100%");
+            CHECK_HAS(seen, "[00:00<00:00,");
+        }
+        if (widths[i] >= 100) CHECK_HAS(seen, "100%|####");
+        /* a message replaces the bar, which comes again behind it */
+        const char *message = strstr(seen, "a message in between\r\n");
+        if (!CHECK(message != NULL) || widths[i] < 24) continue;
+        const char *before = strstr(seen, "\r\033[K\033[32m["); /* a line of the log begins there */
+        CHECK(before && strstr(message, "4/6"));
+    }
+}
+
+TEST(bars_elsewhere_are_plain_lines)
+{
+    for (int dumb = 0; dumb < 2; dumb++) {
+        if (!bar_of(dumb ? 80 : 0, dumb ? "dumb" : "xterm")) TEST_SKIP("there are no pseudo-terminals here");
+        int lines = 0;
+        for (const char *p = seen; *p; p++) {
+            if (!dumb) CHECK(*p != '\r');
+            lines += *p == '\n';
+        }
+        CHECK(!strstr(seen, "\033[K"));
+        CHECK_HAS(seen, " 16%|");
+        CHECK_HAS(seen, "|1/6[00:00<00:00,");
+        CHECK_HAS(seen, dumb ? ", cost=5\r\n" : ", cost=5\n");
+        CHECK(lines >= 8);
+    }
+}
+
+/* ==== >>Ctrl-C ======================================================================================== */
+
+/* Each step adds 1 to a variable. */
+static tp_node *count_steps(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_assign_add(tp_get_scalar_variable(g, "counter", 0), tp_const(g, 1), NULL);
+}
+static int interrupt_at, times;
+static tp_status interrupt(tp_callback *cb)
+{
+    if (cb->train->global_step != interrupt_at) return TP_OK;
+    for (int i = 0; i < times; i++) raise(SIGINT);
+    return TP_OK;
+}
+static tp_status score(tp_callback *cb)
+{
+    const int64_t e = cb->train->epoch_num;
+    return tp_monitors_put_scalar(cb->train->monitors, "score", (double)((e * 7) % 5));
+}
+
+/* A training in `folder`, which goes on where another one stopped: 3 epochs of 4 steps. */
+static tp_status saved_training(bool all_monitors)
+{
+    tp_monitor *m[2];
+    tp_train_desc d;
+    tp_train_config c;
+    memset(&c, 0, sizeof c);
+    memset(&d, 0, sizeof d);
+    tp_status st = tp_logger_set_dir(folder, 'k');
+    if (st == TP_OK) st = tp_auto_resume_train_config(&c);
+    if (st != TP_OK) return st;
+    tp_callback *cb[] = {
+        tp_cb_run_op(.fn = count_steps, .run_before = TP_NO, .run_as_trigger = TP_NO, .run_step = TP_YES),
+        tp_cb_lambda(.trigger = score),
+        tp_cb_model_saver(.max_to_keep = 2),
+        tp_cb_min_saver("score"),
+        tp_cb_max_saver("score"),
+        tp_callback_new("Interrupt", 0)};
+    cb[5]->before_epoch = interrupt;
+    cb[5]->trigger_step = interrupt;
+    m[0] = tp_monitor_json_writer();
+    m[1] = all_monitors ? tp_monitor_tf_event_writer() : NULL;
+    d.callbacks = cb, d.n_callbacks = TP_COUNT(cb);
+    d.monitors = m, d.n_monitors = all_monitors ? 2 : 1;
+    d.session_init = c.session_init;
+    d.starting_epoch = c.starting_epoch;
+    d.steps_per_epoch = 4, d.max_epoch = 3;
+    tp_trainer *t = tp_noop_trainer();
+    st = tp_train(t, &d);
+    tp_trainer_free(t);
+    tp_logger_set_dir(NULL, 0);
+    return st;
+}
+static int saved_body(void *arg)
+{
+    const int fd = open("/dev/null", O_WRONLY);
+    if (fd < 0 || dup2(fd, 2) < 0) return 9;
+    const tp_status st = saved_training(*(bool *)arg);
+    if (st != TP_OK && st != TP_INTR)
+        printf("    the training ended with %s: %s\n", tp_status_name(st), tp_last_error()), fflush(stdout);
+    return st == TP_OK ? 0 : st == TP_INTR ? 1 : 2;
+}
+static int saved_process(bool all_monitors)
+{
+    int status = -1;
+    fflush(NULL);
+    const pid_t pid = fork();
+    if (pid == 0) _exit(saved_body(&all_monitors));
+    waitpid(pid, &status, 0);
+    return status;
+}
+static double counter_in(const char *name)
+{
+    tp_dict d;
+    double v = -1;
+    memset(&d, 0, sizeof d);
+    if (tp_load_checkpoint_vars(tp_test_path(folder, name), &d) == TP_OK && tp_dict_find(&d, "counter"))
+        v = tp_tensor_get(tp_dict_find(&d, "counter"), 0);
+    tp_dict_free(&d);
+    return v;
+}
+
+TEST(ctrl_c_once_finishes_the_step_and_saves)
+{
+    quiet();
+    for (int at = brief() ? 3 : 1; at <= 12; at += brief() ? 5 : 2 + (at == 3)) { /* 1, 3, 6, 8, 10, 12 */
+        snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+        interrupt_at = at, times = 1;
+        const int status = saved_process(false);
+        CHECK_MSG(WIFEXITED(status) && WEXITSTATUS(status) == 1, "at %d: %x", at, (unsigned)status);
+        /* within an epoch a file of its own; at its end the ordinary one */
+        char name[40];
+        snprintf(name, sizeof name, at % 4 ? "interrupted.npz" : "model-%d.npz", at);
+        CHECK_MSG(counter_in(name) == at, "at %d: %g", at, counter_in(name));
+        interrupt_at = -1;
+        CHECK(saved_process(false) == 0);
+        CHECK_MSG(counter_in("model-12.npz") == 12, "at %d: %g", at, counter_in("model-12.npz"));
+        CHECK(!tp_file_exists(tp_test_path(folder, "interrupted.npz")));
+        CHECK_STR(text_of(tp_test_path(folder, "checkpoint")), "model_checkpoint_path: \"model-12\"\n"
+                                                               "all_model_checkpoint_paths: \"model-8\"\n"
+                                                               "all_model_checkpoint_paths: \"model-12\"\n");
+        CHECK_HAS(text_of(tp_test_path(folder, "stats.json")),
+                  "{\"score\": 1.0, \"epoch_num\": 3, \"global_step\": 12}]");
+    }
+}
+
+TEST(ctrl_c_twice_ends_the_program)
+{
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    interrupt_at = 6, times = 2;
+    const int status = saved_process(false);
+    CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGINT);
+    CHECK(counter_in("model-4.npz") == 4 && !tp_file_exists(tp_test_path(folder, "interrupted.npz")));
+    interrupt_at = -1;
+    CHECK(saved_process(false) == 0 && counter_in("model-12.npz") == 12);
+}
+
+/* ==== >>kills ========================================================================================= */
+
+/* Whatever is there can be read. */
+static bool all_can_be_read(void)
+{
+    static const char *const models[] = {"model-4.npz",     "model-8.npz",   "model-12.npz",
+                                         "interrupted.npz", "min-score.npz", "max-score.npz"};
+    char latest[1000], file[1100];
+    tp_stat_entry *stats = NULL;
+    int n = 0;
+    bool good = true;
+    for (int i = 0; i < TP_COUNT(models); i++)
+        if (tp_file_exists(tp_test_path(folder, models[i])))
+            good = CHECK_MSG(counter_in(models[i]) >= 1, "%s: %s", models[i], tp_last_error()) && good;
+    if (tp_file_exists(tp_test_path(folder, "checkpoint"))) {
+        good = CHECK_OK(tp_checkpoint_state_latest(folder, latest, sizeof latest)) && good;
+        snprintf(file, sizeof file, "%s.npz", latest);
+        good = CHECK_MSG(tp_file_exists(file), "%s", file) && good;
+    }
+    if (tp_file_exists(tp_test_path(folder, "stats.json")))
+        good = CHECK_OK(tp_load_existing_stats(folder, &stats, &n)) && good;
+    tp_free(stats);
+    return good;
+}
+
+TEST(what_a_kill_leaves_can_be_read)
+{
+    inject_plan plan;
+    inject_result r;
+    bool monitors = true;
+    quiet();
+    memset(&plan, 0, sizeof plan);
+    memset(&r, 0, sizeof r);
+    interrupt_at = -1;
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    if (inject_run(saved_body, &monitors, &plan, &r) != 0) TEST_SKIP(r.why);
+    const long calls = r.calls, kills = brief() ? 25 : 200;
+    CHECK_MSG(WIFEXITED(r.status) && WEXITSTATUS(r.status) == 0 && calls > 200, "%ld calls, %x", calls,
+              (unsigned)r.status);
+    int fired = 0;
+    for (long k = 0; k < kills; k++) {
+        tp_test_remove(folder);
+        if (!CHECK(mkdir(folder, 0777) == 0)) return;
+        plan.what = INJECT_KILL;
+        plan.n = 1 + k * (calls - 1) / (kills - 1);
+        memset(&r, 0, sizeof r);
+        if (!CHECK(inject_run(saved_body, &monitors, &plan, &r) == 0)) return;
+        fired += WIFSIGNALED(r.status) && WTERMSIG(r.status) == SIGKILL;
+        if (!all_can_be_read()) break;
+        if (k % 10) continue;
+        CHECK(saved_process(true) == 0);
+        if (!CHECK_MSG(counter_in("model-12.npz") == 12, "killed at call %ld", plan.n)) break;
+    }
+    CHECK_MSG(fired >= kills - 5, "%d of %ld", fired, kills);
 }
 
 TEST_MAIN()

@@ -336,6 +336,7 @@ typedef struct setting {
     tp_tri report;
     double every;
     const char *other;
+    int towers; /* 0: a SimpleTrainer */
 } setting;
 
 static tp_status train(const setting *s)
@@ -371,7 +372,17 @@ static tp_status train(const setting *s)
     c.max_epoch = s->epochs;
     c.auto_resume = s->resume ? TP_YES : TP_NO;
     c.report = s->report;
-    st = tp_launch_train_with_config(&c, tp_simple_trainer());
+    tp_device *device[2] = {NULL, NULL};
+    tp_session_config session = tp_default_session_config();
+    if (s->towers) {
+        CHECK_OK(tp_cpu_devices_new(2, 1, NULL, device));
+        session.devices = device;
+        session.n_devices = 2;
+        c.session_config = &session;
+    }
+    st = tp_launch_train_with_config(&c, s->towers ? tp_sync_multi_gpu_trainer_replicated(.n_devices = 2)
+                                                   : tp_simple_trainer());
+    for (int i = 0; i < 2 && s->towers; i++) device[i]->close(device[i]);
     tp_set_log(NULL, NULL);
     return st;
 }
@@ -396,7 +407,7 @@ static bool exists(const char *dir, const char *name)
 TEST(a_page_has_the_numbers_of_stats_json)
 {
     page p;
-    setting s = {in_folder("run"), 3, 0, false, false, false, TP_UNSET, 0, NULL};
+    setting s = {.dir = in_folder("run"), .epochs = 3};
     CHECK_OK(train(&s)); /* the default monitors */
     if (!CHECK(page_read(&p, s.dir))) return;
     CHECK_STR(get(p.data, "status")->text, "done");
@@ -420,7 +431,7 @@ TEST(a_page_asks_for_nothing)
     page p;
     char *source = NULL, path[600];
     size_t size = 0;
-    setting s = {in_folder("asks"), 1, 0, false, false, false, TP_UNSET, 0, NULL};
+    setting s = {.dir = in_folder("asks"), .epochs = 1};
     CHECK_OK(train(&s));
     if (!CHECK(page_read(&p, s.dir))) return;
     for (int i = 0; i < TP_COUNT(never); i++) CHECK_MSG(!strstr(p.text, never[i]), "%s", never[i]);
@@ -439,7 +450,7 @@ TEST(a_page_asks_for_nothing)
 
 TEST(the_report_can_be_left_out)
 {
-    setting s = {in_folder("without"), 1, 0, false, false, false, TP_NO, 0, NULL};
+    setting s = {.dir = in_folder("without"), .epochs = 1, .report = TP_NO};
     CHECK_OK(train(&s));
     CHECK(exists(s.dir, "stats.json") && !exists(s.dir, "report.html"));
 }
@@ -450,7 +461,7 @@ TEST(a_page_has_the_model_and_a_step)
     page p;
     bool matmul = false, mean = false;
     double sum = 0, bytes = 0;
-    setting s = {in_folder("model"), 1, 0, false, false, false, TP_UNSET, 0, NULL};
+    setting s = {.dir = in_folder("model"), .epochs = 1};
     CHECK_OK(train(&s));
     if (!CHECK(page_read(&p, s.dir))) return;
     const value *ops = get(get(p.data, "graph"), "ops"), *kernels = get(get(p.data, "trace"), "kernels");
@@ -484,6 +495,29 @@ TEST(a_page_has_the_model_and_a_step)
     CHECK_STR(parameters->item[0]->item[0]->text, "learning_rate");
     CHECK_STR(parameters->item[0]->item[1]->text, "0.125");
     page_free(&p);
+}
+
+/* Of several towers the first one is the model, and its name is left out. */
+TEST(several_towers_are_one_model)
+{
+    page p, q;
+    int shown[2] = {0, 0};
+    setting one = {.dir = in_folder("tower"), .epochs = 1};
+    setting two = {.dir = in_folder("towers"), .epochs = 1, .towers = 2};
+    CHECK_OK(train(&one));
+    CHECK_OK(train(&two));
+    if (!CHECK(page_read(&p, one.dir)) || !CHECK(page_read(&q, two.dir))) return;
+    for (int k = 0; k < 2; k++) {
+        const value *ops = get(get((k ? &q : &p)->data, "graph"), "ops");
+        for (int i = 0; i < ops->n; i++) {
+            const char *name = ops->item[i]->item[0]->text;
+            CHECK_MSG(!strstr(name, "tower") && !strstr(name, "gradients"), "%s", name);
+            shown[k] += strncmp(name, "fc", 2) == 0 || strcmp(name, "cost") == 0;
+        }
+    }
+    CHECK_MSG(shown[0] == shown[1] && shown[0] > 6, "%d and %d operations", shown[0], shown[1]);
+    page_free(&p);
+    page_free(&q);
 }
 
 /* Histograms against a count in the test; pictures against their pixels. */
@@ -580,10 +614,10 @@ static void same_part(const page *a, const page *b, const char *from, const char
 TEST(a_resumed_training_is_one)
 {
     page p, q;
-    setting s = {in_folder("straight"), 8, 0, false, true, false, TP_UNSET, 0, NULL};
+    setting s = {.dir = in_folder("straight"), .epochs = 8, .saver = true};
     CHECK_OK(train(&s));
     CHECK(page_read(&p, s.dir));
-    setting r = {in_folder("resumed"), 3, 0, false, true, false, TP_UNSET, 0, NULL};
+    setting r = {.dir = in_folder("resumed"), .epochs = 3, .saver = true};
     CHECK_OK(train(&r));
     r.epochs = 6;
     r.resume = true;
@@ -605,7 +639,7 @@ TEST(a_resumed_training_is_one)
 TEST(a_page_says_how_a_training_ended)
 {
     page p;
-    setting s = {in_folder("ended"), 3, 0, false, false, false, TP_UNSET, 0, NULL};
+    setting s = {.dir = in_folder("ended"), .epochs = 3};
     stop_at = 8;
     CHECK_OK(train(&s));
     stop_at = 0;
@@ -672,9 +706,9 @@ TEST(other_trainings_lie_beside_it)
 {
     static curve a, b;
     page p;
-    setting one = {in_folder("one"), 2, 0, false, false, false, TP_UNSET, 0, NULL};
+    setting one = {.dir = in_folder("one"), .epochs = 2};
     CHECK_OK(train(&one));
-    setting two = {in_folder("two"), 1, 0, false, false, false, TP_UNSET, 0, one.dir};
+    setting two = {.dir = in_folder("two"), .epochs = 1, .other = one.dir};
     char first[600];
     snprintf(first, sizeof first, "%s", one.dir);
     two.other = first;
@@ -851,7 +885,7 @@ TEST(a_page_that_cannot_be_written)
 {
     page p;
     char path[700];
-    setting s = {in_folder("refused"), 2, 0, false, false, false, TP_UNSET, (double)TP_ZERO, NULL};
+    setting s = {.dir = in_folder("refused"), .epochs = 2, .every = (double)TP_ZERO};
     CHECK_OK(tp_logger_set_dir(s.dir, 'd'));
     snprintf(path, sizeof path, "%s/report.html/inside", s.dir);
     CHECK_OK(tp_make_dirs(path));
@@ -879,7 +913,7 @@ TEST(killed_between_any_two_system_calls)
     inject_plan plan;
     inject_result r;
     page p;
-    setting s = {in_folder("killed"), 2, 2, false, false, true, TP_UNSET, (double)TP_ZERO, NULL};
+    setting s = {.dir = in_folder("killed"), .epochs = 2, .steps = 2, .alone = true, .every = (double)TP_ZERO};
     memset(&plan, 0, sizeof plan);
     memset(&r, 0, sizeof r);
     if (inject_run(body, &s, &plan, &r) != 0) TEST_SKIP(r.why);
@@ -969,7 +1003,7 @@ TEST(a_damaged_state_is_left_out)
 TEST(the_page_shows_them)
 {
     char command[2000], here[600];
-    setting s = {in_folder("shown"), 12, 20, false, false, false, TP_UNSET, 0, NULL};
+    setting s = {.dir = in_folder("shown"), .epochs = 12, .steps = 20};
     if (system("node --version >/dev/null 2>&1") != 0) TEST_SKIP("there is no node");
     CHECK_OK(train(&s));
     snprintf(here, sizeof here, "%s", __FILE__);

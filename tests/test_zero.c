@@ -1372,6 +1372,85 @@ ZERO(tp_cb_check_numerics_desc, run_as_trigger)
     }
 }
 
+/* What one pixel of value 0.5 becomes. */
+static double pixel;
+static tp_status half_a_pixel(const tp_tensor *value, tp_tensor *shown, void *user)
+{
+    (void)value, (void)user;
+    const tp_status st = tp_tensor_resize(shown, TP_F32, tp_make_shape(1, 1));
+    if (st == TP_OK) *(float *)shown->data = 0.5f;
+    return st;
+}
+static tp_status keep_pixel(tp_monitor *m, const char *name, const tp_tensor *shown)
+{
+    (void)m, (void)name;
+    pixel = tp_tensor_get(shown, 0);
+    return TP_OK;
+}
+static double pixel_of(double scale)
+{
+    tp_train_config c = config();
+    tp_monitor *m = tp_monitor_new("Keeper", 0);
+    m->process_image = keep_pixel;
+    c.monitors = &m;
+    c.n_monitors = 1;
+    CHECK_OK(tp_logger_set_dir(dir, 'k'));
+    also(tp_cb_dump_tensor_as_image("w", .map_func = half_a_pixel, .scale = scale));
+    pixel = -1;
+    CHECK_OK(train(c));
+    return pixel;
+}
+ZERO(tp_cb_dump_tensor_as_image_desc, scale) { CHECK(pixel_of((double)TP_ZERO) == 0 && pixel_of(100) == 50); }
+
+/* Was the thread told to end before the training was over? */
+static int told_to_end, may_end; /* atomic */
+static void until_told(tp_stop_flag *f, void *user)
+{
+    (void)user;
+    while (!__atomic_load_n(&may_end, __ATOMIC_RELAXED))
+        if (tp_stop_flag_wait(f, 0.001)) {
+            __atomic_store_n(&told_to_end, 1, __ATOMIC_RELAXED);
+            return;
+        }
+    __atomic_store_n(&may_end, 2, __ATOMIC_RELAXED);
+}
+ZERO(tp_cb_start_proc_or_thread_desc, stop_at_last)
+{
+    for (int on = 0; on < 2; on++) {
+        tp_train_config c = config();
+        __atomic_store_n(&told_to_end, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&may_end, 0, __ATOMIC_RELAXED);
+        also(
+            tp_cb_start_proc_or_thread(.startable = {{NULL, until_told, NULL}}, .stop_at_last = on ? TP_UNSET : TP_NO));
+        CHECK_OK(train(c));
+        CHECK(__atomic_load_n(&told_to_end, __ATOMIC_RELAXED) == on);
+        __atomic_store_n(&may_end, 1, __ATOMIC_RELAXED);
+        while (!on && __atomic_load_n(&may_end, __ATOMIC_RELAXED) != 2) continue;
+    }
+}
+
+/* Is the cost behind the bar? */
+ZERO(tp_cb_progress_bar_desc, cost)
+{
+    for (int on = 0; on < 2; on++) {
+        tp_train_config c = config();
+        also(tp_cb_progress_bar(.cost = on ? TP_UNSET : TP_NO));
+        CHECK_OK(train(c));
+        CHECK((strstr(said, "it/s], ") != NULL) == on);
+    }
+}
+
+ZERO(tp_cb_graph_profiler_desc, dump_tracing)
+{
+    for (int on = 0; on < 2; on++) {
+        tp_train_config c = config();
+        CHECK_OK(tp_logger_set_dir(dir, 'd'));
+        also(tp_cb_graph_profiler(.dump_tracing = on ? TP_UNSET : TP_NO));
+        CHECK_OK(train(c));
+        CHECK(tp_file_exists(tp_test_path(dir, "chrome-trace-1.json")) == on);
+    }
+}
+
 /* The third epoch takes much longer than those before: the mean sees it, the median does not. */
 static double started;
 static tp_status start_clock(tp_callback *cb) { return (void)cb, started = tp_time(), TP_OK; }

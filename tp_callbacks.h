@@ -8851,7 +8851,7 @@ static void tp__comet_run(tp_stop_flag *f, void *user)
         if (stop) return;
         if (call) tp__comet_now(c, call);
         tp__comet_call_free(call);
-        if (tp_time() - alive < TP__COMET_ALIVE) continue;
+        if (tp_time() - alive < (double)TP__COMET_ALIVE) continue;
         tp__comet_call ping;
         memset(&ping, 0, sizeof ping);
         ping.type = "application/json";
@@ -11207,7 +11207,11 @@ static void tp__report_machine(tp_buf *b, const tp_train_state *train)
     tp__os_host(host, sizeof host);
     tp_buf_printf(b, "{\"title\":\"Machine\",\"rows\":[");
     tp__report_row(b, &n, "host", host);
+#ifdef TP_NO_THREADS
+    tp__report_row_int(b, &n, "threads", 1);
+#else
     tp__report_row_int(b, &n, "processors", tp__os_processors());
+#endif
     for (int i = 0; train->session && i < 16; i++) {
         const tp_device *d = tp_session_device(train->session, i);
         if (!d) break;

@@ -2003,7 +2003,7 @@ static void tp__job_fail(const char *fmt, ...)
     if (j->failed) return;
     va_list args;
     va_start(args, fmt);
-    vsnprintf(j->why, sizeof j->why, fmt, args);
+    tp__vformat(j->why, sizeof j->why, fmt, args);
     va_end(args);
     j->failed = true;
 }

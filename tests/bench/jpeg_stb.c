@@ -4,6 +4,7 @@
  *
  * arguments: folder, threads, seconds, and "read" if the files are to be read each time, as by the pipelines. Each thread decodes
  * its share of the files, again and again. One JSON line; cpu_us is processor time for each image. */
+#define _GNU_SOURCE
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #if defined(__GNUC__)

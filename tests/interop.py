@@ -188,5 +188,72 @@ if 'validation_error' in tags:
     e = acc.Scalars('validation_error')[-1]
     check('event value', e.step == last['global_step'] and abs(e.value - last['validation_error']) < 1e-6, e)
 
+# events whose values are known (tests/interop_write.c)
+import io, math, struct, zlib
+acc = EventAccumulator(os.path.join(folder, 'events'), size_guidance={k: 0 for k in ('scalars', 'histograms', 'images', 'tensors')})
+acc.Reload()
+tags = acc.Tags()
+eighth = [(e.step, e.value) for e in acc.Scalars('an/eighth')]
+check('scalars', eighth == [(1, 0.125), (2, 0.25), (3, 0.375)], eighth)
+check('a scalar that is NaN', [(e.step, math.isnan(e.value)) for e in acc.Scalars('bad')] == [(2, True)])
+for e in acc.Histograms('hundred'):
+    h = e.histogram_value
+    check('histogram', (h.min, h.max, h.num, h.sum, h.sum_squares) == (0, 99, 100, 4950, 328350), h)
+    below = 0
+    for limit, count in zip(h.bucket_limit, h.bucket):
+        below += count
+        want = min(100, max(0, math.ceil(limit)))  # how many of 0..99 are below it
+        check('histogram up to %g' % limit, below == want, (below, want))
+
+
+def png_pixels(data):
+    """What a PNG of 8 bits without filters holds, by its specification; other readers are asked where there are some."""
+    width, height, depth, colour = struct.unpack('>IIBB', data[16:26])
+    at, idat = 8, b''
+    while at < len(data):
+        size, kind = struct.unpack('>I4s', data[at:at + 8])
+        check('png checksum', zlib.crc32(data[at + 4:at + 8 + size]) == struct.unpack('>I', data[at + 8 + size:at + 12 + size])[0])
+        idat += data[at + 8:at + 8 + size] if kind == b'IDAT' else b''
+        at += 12 + size
+    raw = zlib.decompress(idat)
+    n = {0: 1, 2: 3, 6: 4}[colour]
+    rows = [raw[y * (1 + width * n):][:1 + width * n] for y in range(height)]
+    check('png filters', depth == 8 and all(r[0] == 0 for r in rows))
+    return np.frombuffer(b''.join(r[1:] for r in rows), 'u1').reshape(height, width, n)
+
+
+pixels = (7 * np.arange(36)).astype('u1').reshape(2, 3, 2, 3)
+for i in range(2):
+    shots = acc.Images('picture/%d' % i)
+    check('images', [e.step for e in shots] == [1, 2, 3] and all((e.width, e.height) == (2, 3) for e in shots), shots)
+    for e in shots:
+        check('image %d' % i, (png_pixels(e.encoded_image_string) == pixels[i]).all())
+        try:
+            from PIL import Image
+            check('image %d by pillow' % i, (np.asarray(Image.open(io.BytesIO(e.encoded_image_string))) == pixels[i]).all())
+        except ImportError:
+            pass
+graph = {n.name: n for n in acc.Graph().node}
+check('graph', 'RunOp/w' in graph or 'w' in graph, sorted(graph))
+product = [n for n in graph.values() if n.op == 'MatMul']
+check('a node of the graph', len(product) == 1 and len(product[0].input) == 2 and product[0].input[0] == product[0].input[1] and
+      product[0].input[0] in graph, product)
+check('tags of run metadata', tags['run_metadata'] == ['trace-1', 'trace-2', 'trace-3'], tags['run_metadata'])
+for tag in tags['run_metadata']:
+    stats = acc.RunMetadata(tag).step_stats.dev_stats
+    devices = {d.device: d for d in stats}
+    check('devices of ' + tag, set(devices) == {'host', 'cpu:0'}, list(devices))
+    nodes = {n.node_name: n for n in devices['cpu:0'].node_stats}
+    check('nodes of ' + tag, product[0].name in nodes and all(n in graph for n in nodes), list(nodes))
+    n = nodes.get(product[0].name)
+    check('times of ' + tag, n is not None and 0 <= n.all_end_rel_micros < 10 ** 7 and n.all_start_micros > 10 ** 15 and
+          n.all_end_rel_nanos // 1000 == n.all_end_rel_micros and n.timeline_label == 'matmul', n)
+    from tensorboard.compat.proto.config_pb2 import RunMetadata
+    with open(os.path.join(folder, 'events', 'runmetadata-%s.pb' % tag[6:]), 'rb') as f:
+        check('file of ' + tag, RunMetadata.FromString(f.read()) == acc.RunMetadata(tag))
+    with open(os.path.join(folder, 'events', 'chrome-trace-%s.json' % tag[6:])) as f:
+        trace = json.load(f)['traceEvents']
+    check('chrome trace of ' + tag, any(e['name'] == 'matmul' and e['args']['node'] == product[0].name and e['ph'] == 'X' for e in trace))
+
 print('%d passed, %d failed' % (passed, failed))
 sys.exit(1 if failed else 0)

@@ -998,7 +998,7 @@ typedef struct tp_monitor_report_desc {
     const char
         *runs[TP_MAX_NAMES + 1]; /* directories of other trainings: the curves of their stats.json beside these */
     double every_secs;           /* 0 = 5; TP_ZERO: after each step, whatever that costs */
-    tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: the third run, which takes longer for that */
+    tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: three, from the third on, which take longer for it */
 } tp_monitor_report_desc;
 TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d);
 
@@ -9193,7 +9193,7 @@ static const char *const tp__report_head[] = {
     "  --back: #f6f7f9; --card: #ffffff; --line: #d9dee5; --text: #1c2430; --soft: #5b6675; --accent: #1f6feb;\n",
     "  --good: #1a7f37; --bad: #c62828; --warn: #9a6700;\n",
     "  --c0: #1f6feb; --c1: #d9480f; --c2: #2b8a3e; --c3: #9c36b5; --c4: #0b7285; --c5: #c2255c; --c6: #846200; --c7: #5f6b7a;\n",
-    "  --flame: 40%; color-scheme: light;\n",
+    "  --flame: 34%; color-scheme: light;\n",
     "}\n",
     ":root[data-theme=dark] {\n",
     "  --back: #0f141b; --card: #171e28; --line: #2d3846; --text: #e4e9f0; --soft: #98a5b5; --accent: #6cb0ff;\n",
@@ -9841,7 +9841,7 @@ static const char *const tp__report_tail[] = {
     "  let s = `<svg width=\"${width}\" height=\"${deep * H}\" viewBox=\"0 0 ${width} ${deep * H}\" role=\"group\" aria-label=\"Flame chart\">`;\n",
     "  blocks.forEach((b, i) => {\n",
     "    const kind = hue(b.n.leaf ? b.n.leaf[0] : b.n.name), text = b.n.name + (b.w > 150 ? '  ' + say(b.n.value) : '');\n",
-    "    const fill = b.depth === 0 ? 'var(--line)' : `hsl(${kind} 44% calc(var(--flame) + ${(b.depth % 2) * 5}%))`;\n",
+    "    const fill = b.depth === 0 ? 'var(--line)' : `hsl(${kind} 44% calc(var(--flame) + ${(b.depth % 2) * 4}%))`;\n",
     "    s += `<g data-block=\"${i}\" role=\"button\"${b.w > 12 ? ' tabindex=\"0\"' : ''} ` +\n",
     "      `aria-label=\"${escapeText(b.n.path || 'whole step')}, ${say(b.n.value)}\">` +\n",
     "      `<rect class=\"block\" x=\"${b.x.toFixed(2)}\" y=\"${b.depth * H}\" width=\"${Math.max(0.4, b.w).toFixed(2)}\" ` +\n",
@@ -10113,8 +10113,8 @@ static const char *const tp__report_tail[] = {
     "  page.say = say;\n",
     "  host.innerHTML = made.svg;\n",
     "  byId('flame-up').hidden = at === root;\n",
-    "  byId('flame-read').innerHTML = `One step of the training, number ${t.step}: <b>${nanos(t.total)}</b> in ${t.kernels.length} ` +\n",
-    "    'parts. It was measured kernel by kernel, so that it is slower than others.';\n",
+    "  byId('flame-read').innerHTML = `The fastest of three steps, number ${t.step}: <b>${nanos(t.total)}</b> in ${t.kernels.length} ` +\n",
+    "    'parts. They were measured kernel by kernel, so that they are slower than others.';\n",
     "  byId('table').innerHTML = kernelTable(t.kernels, column, root.value, 20);\n",
     "  const pressed = { 'by-time': column === 4, 'by-bytes': column === 5, merged: s.merged, ordered: !s.merged };\n",
     "  for (const id of Object.keys(pressed)) byId(id).setAttribute('aria-pressed', pressed[id]);\n",
@@ -10378,6 +10378,7 @@ enum {
     TP__REPORT_SIDE = 256,      /* of a picture, in pixels */
     TP__REPORT_POINTS = 400000, /* of all curves */
     TP__REPORT_KERNELS = 8000,
+    TP__REPORT_TRACED = 3, /* runs, of which the fastest is shown: other programs may have been in the way */
     TP__REPORT_OPERATIONS = 20000,
     TP__REPORT_LOG = 12288 /* bytes of the log's end */
 };
@@ -10412,7 +10413,8 @@ typedef struct tp__report {
     int n_track, cap_track;
     size_t image_bytes;
     tp_trace trace;
-    int n_run; /* of this process */
+    int n_run, n_traced; /* of this process */
+    int64_t fastest;     /* nanoseconds of the run that is shown */
     bool tracing;
     double begun, first_done, wrote,
         cost; /* seconds of tp_time: before_train, the first step, the last writing and its price */
@@ -11111,7 +11113,7 @@ static tp_status tp__report_before_run(tp_callback *cb, tp_run_request *q)
     if (r->off || r->trace_off || ++r->n_run < 3 || q->run.trace)
         return TP_OK; /* the third: what is made once, is there */
     r->tracing = true;
-    r->trace_off = true;
+    r->trace_off = ++r->n_traced == TP__REPORT_TRACED;
     return tp_request_trace(q, &r->trace);
 }
 
@@ -11127,6 +11129,9 @@ static tp_status tp__report_after_run(tp_callback *cb, const tp_run_values *v)
     r->tracing = false;
     for (int64_t i = 0; i < t->n; i++)
         if (t->record[i].thread == 0) total += t->record[i].end - t->record[i].start;
+    if (r->fastest && r->fastest <= total) return tp_trace_free(&r->trace), TP_OK;
+    r->fastest = total;
+    b->len = 0;
     tp_buf_printf(b, "{\"step\":%lld,\"total\":%lld,\"kernels\":[", (long long)cb->train->global_step,
                   (long long)total);
     for (int64_t i = 0; i < t->n && n < TP__REPORT_KERNELS; i++) {

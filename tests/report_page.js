@@ -168,6 +168,15 @@ check(page.data && page.runs.length > 0, 'the page has no data');
 for (const f of added) tools.addRun(Object.assign(tools.runOfFile(path.basename(f), fs.readFileSync(f, 'utf8')), { added: true }));
 if (added.length) { tools.showRuns(); tools.showCharts(); }
 
+// its parts fit together: each id, colour and class that is used is there
+const css = root.querySelector('style').textContent, script = root.querySelectorAll('script').map(e => (e.getAttribute('type') ? '' : e.textContent)).join('');
+check(css.split('{').length === css.split('}').length, 'the braces of the style');
+for (const m of (css + script).matchAll(/var\(--([a-z]+\d*)/g)) check(css.includes('--' + m[1] + ':') || m[1] === 'c', 'the colour ' + m[1] + ' is defined');
+for (const m of script.matchAll(/(?:byId|\bon)\('([\w-]+)'/g)) check(root.querySelector('#' + m[1]), 'there is no element ' + m[1]);
+for (const m of root.querySelectorAll('a')) check(m.getAttribute('href')[0] === '#' && root.querySelector(m.getAttribute('href')), 'a link leads nowhere');
+for (const e of root.querySelectorAll('button')) check(e.textContent || e.getAttribute('aria-label'), 'a button without a name');
+for (const e of root.querySelectorAll('img')) check(e.getAttribute('alt'), 'an image without a description');
+
 // ---- its curves are those of stats.json
 
 const expected = new Map();

@@ -7709,6 +7709,8 @@ static bool tp__debug_read(tp__debugger *d, char line[TP__DEBUG_LINE])
         tp_buf_printf(&d->out, "%s\n", line);
         return true;
     }
+    while (!tp__os_typed(0.1)) /* Ctrl-C may come just before the read, which would not notice it */
+        if (tp__os_interrupted()) return false;
     errno = 0;
     if (fgets(line, TP__DEBUG_LINE, stdin)) return true;
     if (errno == EINTR) clearerr(stdin);

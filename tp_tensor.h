@@ -1505,7 +1505,11 @@ static int tp__os_terminal_width(void)
     if (!GetConsoleScreenBufferInfo(GetStdHandle(STD_ERROR_HANDLE), &is)) return 80;
     return is.srWindow.Right - is.srWindow.Left + 1;
 }
+
+/* See below. Ctrl-C ends a read of the console by itself. */
+static TP__UNUSED bool tp__os_typed(double seconds) { return (void)seconds, true; }
 #else
+#include <poll.h>
 #include <signal.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -1529,6 +1533,18 @@ static int tp__os_terminal_width(void)
     if (isatty(STDERR_FILENO) && ioctl(STDERR_FILENO, TIOCGWINSZ, &w) == 0 && w.ws_col > 0) return w.ws_col;
 #endif
     return isatty(STDERR_FILENO) ? 80 : 0;
+}
+
+/* Is there something to read from stdin? Where that is a terminal, false after so many seconds without a line. */
+static TP__UNUSED bool tp__os_typed(double seconds)
+{
+    struct pollfd p;
+    p.fd = STDIN_FILENO;
+    p.events = POLLIN;
+    p.revents = 0;
+    if (!isatty(STDIN_FILENO)) return true;
+    const int n = poll(&p, 1, (int)(1000 * seconds));
+    return n > 0 || (n < 0 && errno != EINTR);
 }
 #endif
 

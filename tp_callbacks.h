@@ -998,7 +998,7 @@ typedef struct tp_monitor_report_desc {
     const char
         *runs[TP_MAX_NAMES + 1]; /* directories of other trainings: the curves of their stats.json beside these */
     double every_secs;           /* 0 = 5; TP_ZERO: after each step, whatever that costs */
-    tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: three, from the third on, which take longer for it */
+    tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: the second and third, which take longer for it */
 } tp_monitor_report_desc;
 TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d);
 
@@ -10115,7 +10115,7 @@ static const char *const tp__report_tail[] = {
     "  page.say = say;\n",
     "  host.innerHTML = made.svg;\n",
     "  byId('flame-up').hidden = at === root;\n",
-    "  byId('flame-read').innerHTML = `The fastest of three steps, number ${t.step}: <b>${nanos(t.total)}</b> in ${t.kernels.length} ` +\n",
+    "  byId('flame-read').innerHTML = `The faster of two steps, number ${t.step}: <b>${nanos(t.total)}</b> in ${t.kernels.length} ` +\n",
     "    'parts. They were measured kernel by kernel, so that they are slower than others.';\n",
     "  byId('table').innerHTML = kernelTable(t.kernels, column, root.value, 20);\n",
     "  const pressed = { 'by-time': column === 4, 'by-bytes': column === 5, merged: s.merged, ordered: !s.merged };\n",
@@ -10380,7 +10380,7 @@ enum {
     TP__REPORT_SIDE = 256,      /* of a picture, in pixels */
     TP__REPORT_POINTS = 400000, /* of all curves */
     TP__REPORT_KERNELS = 8000,
-    TP__REPORT_TRACED = 3, /* runs, of which the fastest is shown: other programs may have been in the way */
+    TP__REPORT_TRACED = 2, /* runs, of which the fastest is shown: other programs may have been in the way */
     TP__REPORT_OPERATIONS = 20000,
     TP__REPORT_LOG = 12288 /* bytes of the log's end */
 };
@@ -11112,8 +11112,7 @@ static void tp__report_graph(tp__report *r, const tp_train_state *train)
 static tp_status tp__report_before_run(tp_callback *cb, tp_run_request *q)
 {
     tp__report *r = (tp__report *)cb->user;
-    if (r->off || r->trace_off || ++r->n_run < 3 || q->run.trace)
-        return TP_OK; /* the third: what is made once, is there */
+    if (r->off || r->trace_off || ++r->n_run < 2 || q->run.trace) return TP_OK; /* the first one makes the plan */
     r->tracing = true;
     r->trace_off = ++r->n_traced == TP__REPORT_TRACED;
     return tp_request_trace(q, &r->trace);

@@ -4019,7 +4019,7 @@ static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
             bar[i] = here >= 1 ? '#' : here >= 0.1 ? (char)('0' + (int)(here * 10)) : ' ';
         }
         bar[width] = 0;
-        snprintf(out, size, "%s|%s%s", left, bar, right);
+        tp__format(out, size, "%s|%s%s", left, bar, right);
         return;
     }
     for (int less = 0; less < 5; less++) { /* less and less */

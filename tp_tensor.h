@@ -1730,6 +1730,7 @@ TP__COLD_END
  * thread, TP__OS_THREAD_END ends it. */
 
 #if defined(TP_NO_THREADS)
+static TP__UNUSED void tp__os_yield(void) {}
 typedef int tp__os_mutex, tp__os_cond; /* nobody else can be waited for: locks do nothing, a wait returns at once */
 #define TP__OS_MUTEX                0
 #define tp__os_mutex_init(m_)       (*(m_) = 0)
@@ -1783,6 +1784,7 @@ static int tp__os_processors(void)
 
 static int tp__os_processor(void) { return -1; }
 static void tp__os_leave_processor(int cpu) { (void)cpu; }
+static TP__UNUSED void tp__os_yield(void) { SwitchToThread(); }
 #else
 #include <pthread.h>
 #include <sched.h>
@@ -1919,6 +1921,8 @@ TP__SMALL static void tp__os_leave_processor(int cpu)
 static int tp__os_processor(void) { return -1; }
 static void tp__os_leave_processor(int cpu) { (void)cpu; }
 #endif
+/* Other threads and processes that wait for this processor go first. */
+static TP__UNUSED void tp__os_yield(void) { sched_yield(); }
 #endif
 
 /* -- processes: POSIX ------------------------------------------------------------------------------------ */

@@ -220,6 +220,42 @@ TEST(in_deterministic_mode_they_have_the_bits_of_as_many_devices)
     }
 }
 
+/* The first bucket is sent before the last gradient is computed, and none is waited for until all are sent. */
+static tp_trace traced;
+static tp_status trace_step(tp_callback *cb, tp_run_request *r)
+{
+    return cb->train->local_step == 3 ? tp_request_trace(r, &traced) : TP_OK;
+}
+TEST(buckets_travel_while_gradients_are_computed)
+{
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    values a;
+    tp_horovod_trainer_desc d = options();
+    tp_trainer *t = tp_horovod_trainer_(&d);
+    tp_callback *cb = tp_callback_new("Trace", 0);
+    cb->chief_only = false;
+    cb->before_run = trace_step;
+    CHECK_OK(tp_trainer_register_callback(t, cb));
+    CHECK_OK(trained(t, of_rank(tp_rank(), tp_size()), 10, &a));
+    int64_t first_sent = -1, last_sent = -1, first_awaited = -1, last_product = -1;
+    double seconds = 0, waited = 0;
+    for (int64_t i = 0; i < traced.n; i++) {
+        const tp_trace_record *r = &traced.record[i];
+        if (r->thread != 0 || r->run != 0) continue;
+        if (strcmp(r->name, "bucket_send") == 0) last_sent = i;
+        if (strcmp(r->name, "bucket_send") == 0 && first_sent < 0) first_sent = i;
+        if (strcmp(r->name, "bucket_receive") == 0 && first_awaited < 0) first_awaited = i;
+        if (strcmp(r->name, "matmul") == 0) last_product = i;
+        seconds += (double)(r->end - r->start) * 1e-9;
+        if (strcmp(r->name, "bucket_receive") == 0) waited += (double)(r->end - r->start) * 1e-9;
+    }
+    CHECK(first_sent > 0 && first_sent < last_product);
+    CHECK(last_sent < first_awaited && last_product < first_awaited);
+    CHECK(waited > 0 && waited < seconds); /* communication that was not hidden, beside all the rest */
+    tp_trace_free(&traced);
+    values_free(&a);
+}
+
 TEST(sums_are_as_many_times_the_mean)
 {
     const int n = tp_size();

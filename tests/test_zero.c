@@ -1160,6 +1160,31 @@ ZERO(tp_sync_multi_gpu_trainer_replicated_desc, broadcast_every_epoch)
         CHECK_MSG(n == (never ? 1 : 3), "%d times", n); /* before training, and at the end of two epochs */
     }
 }
+/* For one rank, whose own gradient is both the sum and the mean; tests/test_mpi.c has several. */
+ZERO(tp_horovod_trainer_desc, average)
+{
+    CHECK(weight_of_two(tp_horovod_trainer()) == weight_of_two(tp_horovod_trainer(.average = TP_NO)));
+}
+static bool broadcasts;
+static tp_status look_for_broadcast(tp_callback *cb)
+{
+    for (int i = 0; i < cb->train->n_callbacks; i++)
+        if (strcmp(cb->train->callbacks[i]->name, "HorovodBroadcast") == 0)
+            broadcasts = cb->train->callbacks[i]->trigger_epoch != NULL;
+    return TP_OK;
+}
+ZERO(tp_horovod_trainer_desc, broadcast_every_epoch)
+{
+    for (int never = 0; never < 2; never++) {
+        tp_trainer *t = tp_horovod_trainer(.broadcast_every_epoch = never ? TP_NO : TP_UNSET);
+        tp_callback *cb = tp_callback_new("Look", 0);
+        cb->before_train = look_for_broadcast;
+        CHECK_OK(tp_trainer_register_callback(t, cb));
+        broadcasts = never;
+        weight_of_two(t);
+        CHECK(broadcasts == !never);
+    }
+}
 ZERO(tp_train_config, n_extra_callbacks)
 {
     tp_train_config c = config();

@@ -121,9 +121,10 @@ static int train(const char *folder, int threads, double seconds)
     }
     if (counted == 0) return fputs("too few steps\n", stderr), 1;
     printf("{\"pipeline\": \"ours, training\", \"workers\": %d, \"step_ms\": %.3f, \"waited_ms\": %.4f, "
-           "\"waited_percent\": %.2f, \"steps\": %lld}\n",
+           "\"waited_percent\": %.2f, \"steps\": %lld, "
+           "\"batches_in_queue\": %.2f}\n",
            threads, all_time / (double)counted * 1e3, waited / (double)counted * 1e3, 100 * waited / all_time,
-           (long long)counted);
+           (long long)counted, (double)tp_queue_input_size_ema(source));
     tp_hooked_session_free(h);
     tp_session_free(s);
     tp_input_free(source);

@@ -1138,29 +1138,27 @@ static void tp__pb_nonzero(tp_buf *b, unsigned field, int64_t v)
     if (v != 0) tp__pb_int(b, field, v);
 }
 
-/* Event{wall_time=1, step=2, file_version=3 | summary=5 | session_log=7}; `payload` NULL for none. */
-static void tp__event(tp_buf *out, double wall_time, int64_t step, unsigned field, const void *payload, size_t n)
+/* Event{wall_time=1, step=2, file_version=3 | summary=5 | session_log=7}; `payload` NULL for none. room: memory that is used again. */
+static void tp__event(tp_buf *out, tp_buf *room, double wall_time, int64_t step, unsigned field, const void *payload,
+                      size_t n)
 {
-    tp_buf e;
-    memset(&e, 0, sizeof e);
-    tp__pb_double(&e, 1, wall_time);
-    tp__pb_nonzero(&e, 2, step);
-    if (payload) tp__pb_bytes(&e, field, payload, n);
-    if (e.failed) out->failed = true;
-    else tp_tfrecord_append(out, e.data, e.len);
-    tp_buf_free(&e);
+    room->len = 0;
+    tp__pb_double(room, 1, wall_time);
+    tp__pb_nonzero(room, 2, step);
+    if (payload) tp__pb_bytes(room, field, payload, n);
+    if (room->failed) out->failed = true;
+    else tp_tfrecord_append(out, room->data, room->len);
 }
 
 /* Summary{value=1{tag=1, simple_value=2}} appended to `summary` */
 static void tp__summary_scalar(tp_buf *summary, const char *tag, float v)
 {
-    tp_buf value;
-    memset(&value, 0, sizeof value);
-    tp__pb_bytes(&value, 1, tag, strlen(tag));
-    tp__pb_float(&value, 2, v);
-    if (value.failed) summary->failed = true;
-    else tp__pb_bytes(summary, 1, value.data, value.len);
-    tp_buf_free(&value);
+    uint8_t length[10];
+    const size_t n = strlen(tag);
+    tp__pb_tag(summary, 1, 2);
+    tp__pb_varint(summary, 1 + (size_t)(tp__put_varint(length, n) - length) + n + 5); /* of the tag and the number */
+    tp__pb_bytes(summary, 1, tag, n);
+    tp__pb_float(summary, 2, v);
 }
 
 /* HistogramProto{min max num sum sum_squares = 1..5, bucket_limit=6, bucket=7} over TensorFlow's buckets: limits grow by
@@ -4043,7 +4041,7 @@ static bool tp__bar_can_redraw(void)
 
 static void tp__bar_draw(tp__bar *b, bool last)
 {
-    char text[512];
+    char text[640];
     b->drawn = tp_time();
     if (tp__logger.fn) { /* somebody else shows messages: only the result is worth one */
         if (!last) return;
@@ -7982,7 +7980,7 @@ typedef struct tp__events {
     int max_queue, queued, n_file;
     double flush_secs, flushed;
     int file; /* a descriptor, and 1; 0: none */
-    tp_buf queue, payload;
+    tp_buf queue, payload, event;
     tp_callback *cb;
 } tp__events;
 
@@ -8019,7 +8017,7 @@ static tp_status tp__events_add(tp__events *e, double wall_time, int64_t step, u
                                 size_t size)
 {
     if (e->off || e->failed) return TP_OK;
-    tp__event(&e->queue, wall_time, step, field, data, size);
+    tp__event(&e->queue, &e->event, wall_time, step, field, data, size);
     e->queued++;
     return e->queue.failed || e->queued >= e->max_queue || tp_time() - e->flushed >= e->flush_secs ? tp__events_flush(e)
                                                                                                    : TP_OK;
@@ -8147,6 +8145,7 @@ static void tp__events_close(tp_callback *cb)
     tp__events *e = (tp__events *)cb->user;
     tp__events_shut(e);
     tp_buf_free(&e->queue);
+    tp_buf_free(&e->event);
     tp_buf_free(&e->payload);
 }
 

@@ -79,8 +79,7 @@ static tp_dataflow *images(const char *folder, const char *part, bool training, 
     df = tp_df_parallel_map(df, tp_map_image, NULL);
     if (training)
         df = tp_df_augment_image(
-            df,
-            tp_aug_list(TP_AUGS(tp_aug_center_paste(40, 40), tp_aug_random_crop(32, 32), tp_aug_flip(.horiz = TP_YES))),
+            df, tp_aug_list(TP_AUGS(tp_aug_pad(.pad = 4), tp_aug_random_crop(32, 32), tp_aug_flip(.horiz = TP_YES))),
             .seed = seed);
     return tp_df_batch(df, BATCH, .remainder = training ? TP_NO : TP_YES);
 }

@@ -20,7 +20,7 @@
 static tp_status ask(tp_callback *cb, tp_run_request *r) { return tp_request_fetch(r, cb->train->cost) < 0 ? TP_ERR : TP_OK; }
 static tp_status keep(tp_callback *cb, const tp_run_values *v)
 {
-    double *worst = cb->user;
+    double *worst = (double *)cb->user;
     *worst = fmax(*worst, tp_tensor_get(v->value[0], 0));
     return *worst < 1e3 ? TP_OK : tp_stop(cb->train, "the cost is %g", *worst);
 }

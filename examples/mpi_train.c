@@ -57,16 +57,14 @@ int main(void)
     static int validation;
     tp_logger_set_rank_dir("train_log/mpi_train", 'd'); /* (mpi) a directory for each rank */
     const tp_status st = tp_launch_train_with_config(
-        &(tp_train_config){
-            .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build, .optimizer = optimizer},
-            .dataflow = tp_df_from_generator(point, .size = STEPS, .indexed = TP_YES),
-            .steps_per_epoch = STEPS,
-            .max_epoch = 5,
-            TP_CALLBACKS(
-                tp_cb_model_saver(), /* the chief alone saves and validates */
-                tp_cb_inference_runner(tp_df_from_generator(point, .user = &validation, .size = 20, .indexed = TP_YES),
-                                       .inferencers = {tp_inf_scalar_stats(TP_NAMES("accuracy"))})),
-        },
+        TP_OPTIONS(tp_train_config,
+                   .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build, .optimizer = optimizer},
+                   .dataflow = tp_df_from_generator(point, .size = STEPS, .indexed = TP_YES),
+                   TP_CALLBACKS(tp_cb_model_saver(), /* the chief alone saves and validates */
+                                tp_cb_inference_runner(
+                                    tp_df_from_generator(point, .user = &validation, .size = 20, .indexed = TP_YES),
+                                    .inferencers = {tp_inf_scalar_stats(TP_NAMES("accuracy"))})),
+                   .steps_per_epoch = STEPS, .max_epoch = 5),
         tp_horovod_trainer()); /* (mpi) */
     return st == TP_OK ? 0 : 1;
 }

@@ -70,7 +70,7 @@ tp_import_onnx.d tp_import_onnx_parse.d tp_model_exporter_free.x tp_init_values.
 tp_crc32c.data tp_reduce_sum.axes tp_reverse.axes tp_transpose.perm tp_reuse_session_creator.s
 tp_session_creator_adapter.a tp_callback_set_unsaved.fmt tp_post_process.fn tp_variable_assignment.fn tp_regularize_cost_.name tp_regularize_cost_.regex tp_regex_free.re tp_regularize_cost.regex tp_add_param_summary.regex tp_regex_search.spans
 tp_parse_double.end tp_parse_float.end tp_regex_match.spans tp_regex_fullmatch.spans tp_pool_threads.p tp_pool_run.p tp_device_parallel.d tp_npy_parse.what
-tp_safetensors_parse.what tp_logger_set_dir.dir tp_apply.g tp_apply_ex.g tp_placeholder.name tp_monitors_put_scalar.m
+tp_safetensors_parse.what tp_logger_set_dir.dir tp_logger_set_rank_dir.dir tp_apply.g tp_apply_ex.g tp_placeholder.name tp_monitors_put_scalar.m
 tp_monitors_put_int.m tp_monitors_put_image.m tp_monitors_put_summary.m tp_monitors_put_event.m
 tp_sym_accuracy.name tp_sym_prediction_incorrect.name tp_sym_rms.name tp_sym_huber_loss.name tp_sym_psnr.name
 tp_sym_contrastive_loss.name tp_sym_siamese_cosine_loss.name tp_sym_triplet_loss.name tp_sym_soft_triplet_loss.name
@@ -150,7 +150,7 @@ BY_PARAM = {
     # texts
     "*.path": 'a_path("x.npz")', "*.dir": "a_dir()", "*.isa": "NULL", "*.prefix": '"p/"', "*.regex": '"fc.*/W"',
     "tp_get_all_checkpoints.prefix": '"model"', "tp_tf_checkpoint_load.prefix": 'a_path("tf")',
-    "tp_tf_checkpoint_save.prefix": 'a_path("tf")', "tp_idx_load.path": 'a_path("idx")', "tp_logger_set_dir.dir": 'a_path("log")',
+    "tp_tf_checkpoint_save.prefix": 'a_path("tf")', "tp_idx_load.path": 'a_path("idx")', "tp_logger_set_rank_dir.dir": 'a_path("log")', "tp_logger_set_dir.dir": 'a_path("log")',
     "tp_logger_auto_set_dir.program": 'a_path("prog")', "*.action": "'k'", "tp_get_registered_layer.name": '"Conv2D"',
     "tp_get_argscope.layer": '"Conv2D"', "tp_argscope_set.layer": '"Conv2D"', "tp_layer_apply.layer": '"FullyConnected"',
     "tp_layer_apply.desc": "&fully_connected", "tp_argscope_set.desc": "&conv2d_options",

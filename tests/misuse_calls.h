@@ -8851,11 +8851,11 @@ static const char *const cases_tp_default_multi_gpu_trainer[] = {"Ggood argument
 static void call_tp_logger_set_rank_dir(int which)
 {
     (void)which;
-    const char *dir_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : a_dir();
+    const char *dir_ = which == 4 ? NULL : which == 3 ? "" : which == 2 ? long_text() : which == 1 ? ":/ " : a_path("log");
     char action_ = which == 5 ? 'x' : 'k';
     got_status(tp_logger_set_rank_dir(dir_, action_));
 }
-static const char *const cases_tp_logger_set_rank_dir[] = {"Ggood arguments", "?dir = \":/ \"", "?dir = 300 letters", "?dir = \"\"", "!dir = NULL", "?action = 'x'", NULL};
+static const char *const cases_tp_logger_set_rank_dir[] = {"Ggood arguments", "?dir = \":/ \"", "?dir = 300 letters", "?dir = \"\"", "?dir = NULL", "?action = 'x'", NULL};
 
 static void call_tp_horovod_trainer_(int which)
 {

@@ -867,7 +867,7 @@ static bool make_nvml(const char *path)
         "    r->memory = 5;\n"
         "    return fails(\"rates\");\n"
         "}\n";
-    char source[400], command[1000];
+    char source[500], command[1000];
     snprintf(source, sizeof source, "%s.c", path);
     if (!tp_test_write(source, text, sizeof text - 1)) return false;
     snprintf(command, sizeof command, "cc -shared -fPIC -o '%s' '%s' 2>/dev/null", path, source);

@@ -76,7 +76,7 @@ static tp_dataflow *images(const char *folder, const char *part, bool training, 
     char dir[1024];
     snprintf(dir, sizeof dir, "%s/%s", folder, part);
     tp_dataflow *df = tp_df_image_folder(dir, .decode = TP_NO, .shuffle = training ? TP_YES : TP_NO, .seed = seed);
-    df = tp_df_parallel_map(df, tp_map_image, NULL);
+    df = tp_df_parallel_map(df, tp_map_image);
     if (training)
         df = tp_df_augment_image(
             df, tp_aug_list(TP_AUGS(tp_aug_pad(.pad = 4), tp_aug_random_crop(32, 32), tp_aug_flip(.horiz = TP_YES))),

@@ -1320,7 +1320,7 @@ static tp_status launch_faulty(kind k, fault f)
 {
     plan p = {k, 2, 4, SGD, false, false, 0, 0, 0};
     plan q = p;
-    q.fail_at = f;
+    q.fail_at = (int)f;
     tp_train_config c = config_of(&p, NULL, 0, 1);
     c.model.build_graph = faulty;
     c.model.user = &q;

@@ -1083,7 +1083,7 @@ static tp_status tp__session_for_towers(tp_trainer *t)
     if (!given && have < used) have = c->n_cpu_devices = used;
     if (host && have == towers) have = given + ++c->n_cpu_devices;
     if (b && b->own_variables && b->mode == TP_ALL_REDUCE_NCCL) c->nccl_all_reduce = true;
-    if (have >= all) return TP_OK;
+    if (!b || have >= all) return TP_OK;
     return tp_fail(TP_ERR_ARG, "%s has a tower on device %d, but the session's config has %d device%s, numbered from 0",
                    t->name, towers - 1, have, have == 1 ? "" : "s");
 }

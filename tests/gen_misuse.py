@@ -36,11 +36,12 @@ tp_tower_handle_get_tensors tp_tower_handle_get_variables tp_input_cached_name_s
 tp_df_cifar10_ tp_df_cifar100_ tp_df_npz_ tp_df_tfrecord_ tp_df_csv_ tp_df_text_chars_ tp_df_text_words_ tp_df_image_from_file_
 tp_df_image_folder_ tp_df_image_list_ tp_df_lmdb_ tp_lmdb_save tp_image_decode tp_map_image tp_example_parse tp_df_image_classes
 tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat
-tp_cb_dump_tensor_as_image_ tp_cb_graph_profiler_ tp_debug_cli_add_tensor_filter tp_stop_flag_wait""".split()
+tp_cb_dump_tensor_as_image_ tp_cb_graph_profiler_ tp_debug_cli_add_tensor_filter tp_stop_flag_wait
+tp_cb_data_parallel_inference_runner_ tp_trainer_set_tower_func tp_trainer_get_predictor""".split()
 
 # NULL is fine, as the header says. "function.parameter", "*.parameter" or "function.*".
 NULL_OK = """
-*.user *.at tp_callback_to_hook.train tp_trainer_register_callback_ex.registered tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p tp_queue_free.q tp_aug_free.a tp_transform_free.t tp_aug_random_choose.prob
+tp_default_multi_gpu_trainer.devices *.user *.at tp_callback_to_hook.train tp_trainer_register_callback_ex.registered tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p tp_queue_free.q tp_aug_free.a tp_transform_free.t tp_aug_random_choose.prob
 tp_thread_join.t tp_mutex_free.m tp_mutex_lock.m tp_mutex_unlock.m tp_cond_free.c tp_cond_wait_for.c tp_cond_wait_for.m
 tp_cond_signal.c tp_cond_broadcast.c tp_cpu_device_new.isa tp_cpu_devices_new.isa tp_writer_abort.w tp_npz_abort.w
 tp_dict_free.d tp_gemm.scratch tp_conv.scratch tp_tensor_view.data tp_fail.fmt tp_log.fmt tp_log_once.fmt tp_stop.fmt tp_infer_fail.fmt

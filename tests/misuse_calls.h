@@ -8309,7 +8309,7 @@ static void call_tp_cb_data_parallel_inference_runner_(int which)
     const tp_cb_data_parallel_inference_runner_desc *d_ = which == 1 ? NULL : &desc;
     got_callback(tp_cb_data_parallel_inference_runner_(d_));
 }
-static const char *const cases_tp_cb_data_parallel_inference_runner_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+static const char *const cases_tp_cb_data_parallel_inference_runner_[] = {"?good arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
 static void call_tp_cb_inference_runner_base_(int which)
 {
@@ -8733,7 +8733,7 @@ static void call_tp_trainer_set_tower_func(int which)
     tp_tower_func *f_ = which == 2 ? NULL : tower_func();
     got_status(tp_trainer_set_tower_func(t_, f_));
 }
-static const char *const cases_tp_trainer_set_tower_func[] = {"Ggood arguments", "!t = NULL", "!f = NULL", NULL};
+static const char *const cases_tp_trainer_set_tower_func[] = {"?good arguments", "!t = NULL", "!f = NULL", NULL};
 
 static void call_tp_trainer_towers(int which)
 {
@@ -8765,7 +8765,7 @@ static void call_tp_trainer_get_predictor(int which)
     int device_ = which == 13 ? -1 : which == 12 ? 0 : which == 11 ? INT_MIN : which == 10 ? INT_MAX : 2;
     got_predictor(tp_trainer_get_predictor(t_, input_names_, n_inputs_, output_names_, n_outputs_, device_));
 }
-static const char *const cases_tp_trainer_get_predictor[] = {"Ggood arguments", "!t = NULL", "!input_names = NULL", "?n_inputs = INT_MIN", "?n_inputs = 0", "!n_inputs = -1", "!output_names = NULL", "?n_outputs = INT_MIN", "?n_outputs = 0", "?n_outputs = -1", "?device = INT_MAX", "?device = INT_MIN", "?device = 0", "?device = -1", NULL};
+static const char *const cases_tp_trainer_get_predictor[] = {"?good arguments", "!t = NULL", "!input_names = NULL", "?n_inputs = INT_MIN", "?n_inputs = 0", "!n_inputs = -1", "!output_names = NULL", "?n_outputs = INT_MIN", "?n_outputs = 0", "?n_outputs = -1", "?device = INT_MAX", "?device = INT_MIN", "?device = 0", "?device = -1", NULL};
 
 static void call_tp_train(int which)
 {
@@ -8846,7 +8846,7 @@ static void call_tp_default_multi_gpu_trainer(int which)
     const int *devices_ = which == 5 ? NULL : ints_zero();
     got_trainer(tp_default_multi_gpu_trainer(n_devices_, devices_));
 }
-static const char *const cases_tp_default_multi_gpu_trainer[] = {"Ggood arguments", "?n_devices = INT_MAX", "?n_devices = INT_MIN", "?n_devices = 0", "?n_devices = -1", "!devices = NULL", NULL};
+static const char *const cases_tp_default_multi_gpu_trainer[] = {"Ggood arguments", "?n_devices = INT_MAX", "?n_devices = INT_MIN", "?n_devices = 0", "?n_devices = -1", "?devices = NULL", NULL};
 
 static void call_tp_logger_set_rank_dir(int which)
 {

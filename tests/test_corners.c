@@ -562,7 +562,7 @@ TEST(the_width_of_the_progress_bar)
         const char *line = strstr(heard, "100%|");
         if (!CHECK(line != NULL)) continue;
         const size_t n = strcspn(line, "\n");
-        CHECK_MSG(n == 59, "%d: %.*s", (int)n, (int)n, line);
+        CHECK_MSG(n == 60, "%d: %.*s", (int)n, (int)n, line);
         CHECK(line[5] == '#' && strspn(line + 5, "#") + 5 == strcspn(line + 5, "|") + 5);
     }
 }

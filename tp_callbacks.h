@@ -2025,7 +2025,7 @@ static tp_status tp__read_copy(tp_session *s, const tp_variable *v, tp_tensor *v
     return st;
 }
 
-/* A copy that was not saved is what the first tower's variable is. */
+/* Loads a tower's copy of a variable. If it was not saved, it gets the value of the first tower's variable. */
 static tp_status tp__load_copy(tp_session *s, const tp_variable *v, const tp_tensor *saved)
 {
     tp_tensor first;
@@ -6176,33 +6176,37 @@ static tp_callback *tp__runner_new(const tp__runner_options *d)
     return cb;
 }
 
+/* The options that every runner has. */
+static tp__runner_options tp__runner_given(const char *name, tp_at at, tp_dataflow *df, tp_input_source *input,
+                                           tp_inferencer *const *inferencers)
+{
+    static const int first = 0;
+    tp__runner_options o;
+    memset(&o, 0, sizeof o);
+    o.name = name;
+    o.at = at;
+    o.df = df;
+    o.input = input;
+    o.inferencers = inferencers;
+    o.devices = &first;
+    o.n_devices = 1;
+    return o;
+}
+
 TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
-    tp__runner_options o;
-    memset(&o, 0, sizeof o);
-    o.name = "InferenceRunner";
-    o.at = d->at_;
-    o.df = d->df;
-    o.input = d->input;
-    o.inferencers = d->inferencers;
+    tp__runner_options o = tp__runner_given("InferenceRunner", d->at_, d->df, d->input, d->inferencers);
     o.tower_name = d->tower_name;
     o.tower_func = d->tower_func;
     o.devices = &d->device;
-    o.n_devices = 1;
     return tp__runner_new(&o);
 }
 
 TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_parallel_inference_runner_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
-    tp__runner_options o;
-    memset(&o, 0, sizeof o);
-    o.name = "DataParallelInferenceRunner";
-    o.at = d->at_;
-    o.df = d->df;
-    o.input = d->input;
-    o.inferencers = d->inferencers;
+    tp__runner_options o = tp__runner_given("DataParallelInferenceRunner", d->at_, d->df, d->input, d->inferencers);
     o.tower_name = d->tower_name;
     o.tower_func = d->tower_func;
     o.devices = d->devices;
@@ -6214,17 +6218,8 @@ TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_paral
 TP_DEF tp_callback *tp_cb_inference_runner_base_(const tp_cb_inference_runner_base_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
-    static const int first = 0;
-    tp__runner_options o;
-    memset(&o, 0, sizeof o);
-    o.name = "InferenceRunnerBase";
+    tp__runner_options o = tp__runner_given("InferenceRunnerBase", d->at_, d->df, d->input, d->inferencers);
     o.user_name = d->name;
-    o.at = d->at_;
-    o.df = d->df;
-    o.input = d->input;
-    o.inferencers = d->inferencers;
-    o.devices = &first;
-    o.n_devices = 1;
     o.base = true;
     o.build = d->build;
     o.find = d->find;
@@ -10742,7 +10737,7 @@ static tp_status tp__report_images(tp_buf *png, const tp_tensor *x)
     return st;
 }
 
-/* Too many bytes of images: the oldest of the tag that has most goes. */
+/* While the images take too many bytes, the tag with the most images loses its oldest one. */
 static void tp__report_limit_images(tp__report *r)
 {
     while (r->image_bytes > TP__REPORT_IMAGE_BYTES) {

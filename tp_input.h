@@ -1222,7 +1222,7 @@ typedef struct tp_df_augment_image_desc {
     tp_augmentor *augmentors; /* one, or a list */
     int index;                /* the image's component */
     tp_tri catch_exceptions;  /* default TP_NO */
-    int num_thread;           /* 0: the thread that asks */
+    int num_thread;           /* 0: no threads, the caller of tp_df_next does the work */
     int buffer_size;          /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_image_desc;
@@ -1235,7 +1235,7 @@ typedef struct tp_df_augment_coordinates_desc {
     int img_index;
     int coords_index;        /* 0 = 1; TP_NONE: component 0 */
     tp_tri catch_exceptions; /* default TP_NO */
-    int num_thread;          /* 0: the thread that asks */
+    int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
     int buffer_size;         /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_coordinates_desc;
@@ -1251,7 +1251,7 @@ typedef struct tp_df_augment_images_desc {
     int box_index[8], n_box_index;       /* boxes */
     float mask_fill;
     tp_tri catch_exceptions; /* default TP_NO */
-    int num_thread;          /* 0: the thread that asks */
+    int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
     int buffer_size;         /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_images_desc;
@@ -1269,7 +1269,7 @@ typedef struct tp_df_load_image_desc {
     int channel;              /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;       /* a larger image is an error; 0 = 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is left out, with a warning once */
-    int num_thread;       /* 0: the thread that asks */
+    int num_thread;       /* 0: no threads, the caller of tp_df_next does the work */
     int buffer_size;      /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_load_image_desc;
@@ -1621,7 +1621,7 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
  * A datapoint that its receiver got is never lost. One that is under way is, when a process is killed: up to hwm of them wait at
  * each end.
  *
- * Examples: one program sends, another trains.
+ * Example: one program sends its datapoints, another one trains on them.
  *     status = tp_df_send_zmq(df, "tcp://192.168.1.5:5555");
  *
  *     source = tp_zmq_input("tcp://192.168.1.5:5555");

@@ -115,7 +115,8 @@
  *
  *     It leaves out that ranks wait for the slowest, and assumes that MPI moves data while the processor computes: a thread calls
  *     MPI for that twice a millisecond. On one machine that has no more processors than ranks nothing is hidden, so there
- *     step = compute + T + unpacking. These are figures of the formula; tests/bench/ranks.c measures beside it.
+ *     step = compute + T + unpacking. These are figures of the formula. tests/bench/ranks.c measures a
+ *     step and prints the formula's value beside it; no quiet machine has confirmed it yet.
  *
  * OWNERSHIP  a trainer owns what it is given (callbacks, monitors, input, session_init) from the call on,
  *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
@@ -325,8 +326,8 @@ typedef enum tp_all_reduce_mode {
 /* Each tower has variables of its own; their gradients are all-reduced, and every tower makes the same update. Those of the
  * first tower are the model; the others are copies of it, named tower<k>/... and not saved, like their slots. They are made
  * equal to it before training and, with broadcast_every_epoch, at the end of each epoch (batch norm's averages too, which only
- * the first tower computes). The same optimizer makes the updates of all towers: what belongs to no variable (Adam's powers)
- * exists once. [train: SyncMultiGPUTrainerReplicated] */
+ * the first tower computes). The same optimizer makes the updates of all towers: state of the optimizer that
+ * belongs to no single variable (Adam's powers) exists once. [train: SyncMultiGPUTrainerReplicated] */
 typedef struct tp_sync_multi_gpu_trainer_replicated_desc {
     tp_at at_;
     int n_devices;      /* required */
@@ -2018,6 +2019,7 @@ typedef struct tp__job_state {
     bool over;   /* the chief has ended the training as a success */
     char why[TP__ERROR_TEXT];
 } tp__job_state;
+/* One for the process, as MPI itself is: MPI can be started once, and all trainers of a process are the same rank. */
 static tp__job_state tp__job;
 
 static void tp__job_fail(const char *fmt, ...) TP_PRINTF(1, 2);

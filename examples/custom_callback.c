@@ -7,7 +7,8 @@
  * stats.json, to TensorBoard's event file, to report.html and to the terminal. A callback that keeps something from epoch to
  * epoch also sets save_state and load_state, so that a training that was stopped goes on where it was: see tp_callbacks.h.
  *
- * To see what happens in a step, run it with --debug: the debugger stops before the first one; `help` lists its commands. */
+ * With --debug the debugger opens before the first step and can show every value that the step computes; its command `help`
+ * lists the others. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
 #define TP_NO_SEQUENCE_LAYERS

@@ -24,7 +24,7 @@ static tp_status point(void *user, int64_t pass, int64_t i, tp_datapoint *dp)
     if (st == TP_OK) st = tp_tensor_resize(&dp->c[1], TP_I32, tp_make_shape(BATCH));
     if (st != TP_OK) return st;
     uint64_t x = validation ? 1 : (uint64_t)((pass * STEPS + i) * tp_size() + tp_rank()) * 2654435761u + 2;
-    if (validation) x += (uint64_t)i * 97;
+    if (validation) x += (uint64_t)i * 97; /* the same points each time, on every rank */
     for (int k = 0; k < BATCH; k++) {
         float p[2];
         for (int c = 0; c < 2; c++) {

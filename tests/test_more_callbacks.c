@@ -1363,7 +1363,7 @@ TEST(ctrl_c_twice_ends_the_program)
 
 /* ==== >>kills ========================================================================================= */
 
-/* Whatever is there can be read. */
+/* True if every checkpoint, stats.json and event file that exists can be read. */
 static bool all_can_be_read(void)
 {
     static const char *const models[] = {"model-4.npz",     "model-8.npz",   "model-12.npz",

@@ -49,7 +49,7 @@ typedef struct watch {
     double began, epoch, within;
 } watch;
 static watch now;
-static int only; /* 0: all; 1: the callbacks; 2: the monitors */
+static int only; /* what is measured: 0: callbacks and monitors; 1: only callbacks; 2: only monitors */
 static tp_status start(tp_callback *cb)
 {
     now.epoch = worked();

@@ -3750,11 +3750,11 @@ TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image
 /* -- processes and threads beside the training ------------------------------------------------ >>callback
  * StartProcOrThread */
 
-/* A thread and what it shares with the training. It is freed when the thread has ended; one that never ends keeps it. */
+/* A thread and what it shares with the training. Whoever joins the thread frees it; the thread itself, if it was left alone. */
 struct tp_stop_flag {
     tp_mutex *mutex;
     tp_cond *changed;
-    bool stop, done;
+    bool stop, done, left;
     void (*run)(tp_stop_flag *f, void *user);
     void *user;
     tp_thread *thread;
@@ -3772,22 +3772,24 @@ TP_DEF bool tp_stop_flag_wait(tp_stop_flag *f, double seconds)
     return stop;
 }
 
-static void tp__startable_main(void *user)
-{
-    tp_stop_flag *f = (tp_stop_flag *)user;
-    f->run(f, f->user);
-    tp_mutex_lock(f->mutex);
-    f->done = true;
-    tp_cond_broadcast(f->changed);
-    tp_mutex_unlock(f->mutex);
-}
-
 static void tp__stop_flag_free(tp_stop_flag *f)
 {
     if (!f) return;
     tp_mutex_free(f->mutex);
     tp_cond_free(f->changed);
     tp_free(f);
+}
+
+static void tp__startable_main(void *user)
+{
+    tp_stop_flag *f = (tp_stop_flag *)user;
+    f->run(f, f->user);
+    tp_mutex_lock(f->mutex);
+    f->done = true;
+    const bool left = f->left;
+    tp_cond_broadcast(f->changed);
+    tp_mutex_unlock(f->mutex);
+    if (left) tp__stop_flag_free(f);
 }
 
 static tp_status tp__startable_thread(const tp_startable *s, tp_stop_flag **flag)
@@ -3805,13 +3807,13 @@ static tp_status tp__startable_thread(const tp_startable *s, tp_stop_flag **flag
     return st;
 }
 
-/* Waits for its end, at most so long. true: it has ended, and *flag is gone. */
-static bool tp__startable_join(tp_stop_flag **flag, bool stop, double seconds)
+/* Tells it to end and waits, at most so long. true: it has ended, and *flag is gone. */
+static bool tp__startable_join(tp_stop_flag **flag, double seconds)
 {
     tp_stop_flag *f = *flag;
     const double until = tp_time() + seconds;
     tp_mutex_lock(f->mutex);
-    f->stop = f->stop || stop;
+    f->stop = true;
     tp_cond_broadcast(f->changed);
     for (double left = seconds; !f->done && left > 0; left = until - tp_time())
         tp_cond_wait_for(f->changed, f->mutex, left);
@@ -3822,6 +3824,22 @@ static bool tp__startable_join(tp_stop_flag **flag, bool stop, double seconds)
     tp__stop_flag_free(f);
     *flag = NULL;
     return true;
+}
+
+/* From now on the thread owns what it shares. One that has ended already is joined. */
+static void tp__startable_leave(tp_stop_flag *f)
+{
+    tp_mutex_lock(f->mutex);
+    const bool done = f->done;
+    tp_thread *thread = f->thread;
+    f->left = !done;
+    tp_mutex_unlock(f->mutex);
+    if (!done) {
+        tp_thread_detach(thread);
+        return;
+    }
+    tp_thread_join(thread);
+    tp__stop_flag_free(f);
 }
 
 typedef struct tp__starter {
@@ -3887,7 +3905,7 @@ static tp_status tp__starter_after_train(tp_callback *cb)
     for (int i = 0; i < s->n; i++) {
         if (s->pid[i]) tp__starter_end(s->pid[i]);
         s->pid[i] = 0;
-        if (s->flag[i] && !tp__startable_join(&s->flag[i], true, 5))
+        if (s->flag[i] && !tp__startable_join(&s->flag[i], 5))
             tp_log(TP_LOG_ERROR, "StartProcOrThread: a thread did not end within 5 s after it was told to.");
     }
     return TP_OK;
@@ -3898,7 +3916,7 @@ static void tp__starter_close(tp_callback *cb)
     tp__starter *s = (tp__starter *)cb->user;
     tp__starter_after_train(cb); /* of a training that did not begin */
     for (int i = 0; i < s->n; i++)
-        if (s->flag[i]) tp__startable_join(&s->flag[i], false, 0); /* one that still runs keeps what it needs */
+        if (s->flag[i]) tp__startable_leave(s->flag[i]);
 }
 
 TP_DEF tp_callback *tp_cb_start_proc_or_thread_(const tp_cb_start_proc_or_thread_desc *d)
@@ -4547,7 +4565,7 @@ static const char *tp__gpu_util_open(tp__gpu_util *u)
 
 static void tp__gpu_util_shut(tp__gpu_util *u)
 {
-    if (u->flag) tp__startable_join(&u->flag, true, 1e9);
+    if (u->flag) tp__startable_join(&u->flag, 1e9);
     if (u->shutdown) u->shutdown();
     u->shutdown = NULL;
     tp__os_library_close(u->library);
@@ -4596,7 +4614,7 @@ static tp_status tp__gpu_util_before_epoch(tp_callback *cb)
 static tp_status tp__gpu_util_after_epoch(tp_callback *cb)
 {
     tp__gpu_util *u = (tp__gpu_util *)cb->user;
-    if (u->flag) tp__startable_join(&u->flag, true, 1e9);
+    if (u->flag) tp__startable_join(&u->flag, 1e9);
     return TP_OK;
 }
 
@@ -9093,7 +9111,7 @@ static tp_status tp__comet_after_train(tp_callback *cb)
     tp__comet *c = (tp__comet *)cb->user;
     if (!c->flag) return TP_OK;
     const tp_status st = tp__comet_note(c, 0, true);
-    if (!tp__startable_join(&c->flag, true, TP__COMET_SECONDS)) {
+    if (!tp__startable_join(&c->flag, TP__COMET_SECONDS)) {
         tp_mutex_lock(c->flag->mutex); /* the rest is lost: the thread ends after the call that is going on */
         tp__comet_call *rest = c->first;
         const int n = c->waiting;
@@ -9107,7 +9125,7 @@ static tp_status tp__comet_after_train(tp_callback *cb)
             rest = next;
         }
         tp_log(TP_LOG_WARN, "CometMLMonitor: %d values were not sent: the server is too slow.", n);
-        tp__startable_join(&c->flag, true, 1e9);
+        tp__startable_join(&c->flag, 1e9);
     }
     c->off = true;
     return st;
@@ -9116,7 +9134,7 @@ static tp_status tp__comet_after_train(tp_callback *cb)
 static void tp__comet_close(tp_callback *cb)
 {
     tp__comet *c = (tp__comet *)cb->user;
-    if (c->flag) tp__startable_join(&c->flag, true, 1e9);
+    if (c->flag) tp__startable_join(&c->flag, 1e9);
     if (c->curl) c->cleanup(c->curl);
     tp__os_library_close(c->library);
     tp_tensor_free(&c->image);

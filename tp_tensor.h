@@ -473,7 +473,8 @@ typedef struct tp_thread tp_thread;
 typedef struct tp_mutex tp_mutex;
 typedef struct tp_cond tp_cond;
 TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user);
-TP_DEF void tp_thread_join(tp_thread *t); /* waits, then frees */
+TP_DEF void tp_thread_join(tp_thread *t);   /* waits, then frees */
+TP_DEF void tp_thread_detach(tp_thread *t); /* lets it run on: it frees itself when fn returns; nobody may join it */
 TP_DEF tp_mutex *tp_mutex_new(void);
 TP_DEF void tp_mutex_free(tp_mutex *m);
 TP_DEF void tp_mutex_lock(tp_mutex *m);
@@ -1760,6 +1761,7 @@ typedef HANDLE tp__os_thread;
 #define tp__os_broadcast(c_)        WakeAllConditionVariable(c_)
 #define tp__os_thread_yield()       ((void)SwitchToThread())
 #define tp__os_thread_join(t_)      ((void)WaitForSingleObject(t_, INFINITE), (void)CloseHandle(t_))
+#define tp__os_thread_detach(t_)    ((void)CloseHandle(t_))
 
 static int tp__os_mutex_init(tp__os_mutex *m) { return InitializeSRWLock(m), 0; }
 static int tp__os_cond_init(tp__os_cond *c) { return InitializeConditionVariable(c), 0; }
@@ -1808,6 +1810,7 @@ typedef pthread_t tp__os_thread;
 #define tp__os_broadcast(c_)        pthread_cond_broadcast(c_)
 #define tp__os_thread_yield()       sched_yield()
 #define tp__os_thread_join(t_)      pthread_join(t_, NULL)
+#define tp__os_thread_detach(t_)    pthread_detach(t_)
 
 TP__COLD_BEGIN
 /* Conditions wait by the monotonic clock, where the system has that. */
@@ -4462,11 +4465,13 @@ TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user)
     return tp_fail(TP_ERR_UNSUPPORTED, "threads: this program was built with TP_NO_THREADS");
 }
 TP_DEF void tp_thread_join(tp_thread *t) { (void)t; }
+TP_DEF void tp_thread_detach(tp_thread *t) { (void)t; }
 #else
 struct tp_thread {
     tp__os_thread id;
     void (*fn)(void *);
     void *user;
+    int parted; /* 1: it has ended, or was detached: the second of the two frees it */
 };
 
 TP__OS_THREAD(tp__thread_main, user)
@@ -4474,6 +4479,7 @@ TP__OS_THREAD(tp__thread_main, user)
     tp_thread *t = (tp_thread *)user;
     tp__float_mode_enter();
     t->fn(t->user);
+    if (__atomic_exchange_n(&t->parted, 1, __ATOMIC_ACQ_REL)) tp_free(t);
     TP__OS_THREAD_END;
 }
 
@@ -4500,6 +4506,13 @@ TP_DEF void tp_thread_join(tp_thread *t)
     if (!t) return;
     tp__os_thread_join(t->id);
     tp_free(t);
+}
+
+TP_DEF void tp_thread_detach(tp_thread *t)
+{
+    if (!t) return;
+    tp__os_thread_detach(t->id);
+    if (__atomic_exchange_n(&t->parted, 1, __ATOMIC_ACQ_REL)) tp_free(t);
 }
 #endif
 

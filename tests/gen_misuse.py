@@ -42,7 +42,7 @@ tp_cb_data_parallel_inference_runner_ tp_trainer_set_tower_func tp_trainer_get_p
 # NULL is fine, as the header says. "function.parameter", "*.parameter" or "function.*".
 NULL_OK = """
 tp_default_multi_gpu_trainer.devices *.user *.at tp_callback_to_hook.train tp_trainer_register_callback_ex.registered tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p tp_queue_free.q tp_aug_free.a tp_transform_free.t tp_aug_random_choose.prob
-tp_thread_join.t tp_mutex_free.m tp_mutex_lock.m tp_mutex_unlock.m tp_cond_free.c tp_cond_wait_for.c tp_cond_wait_for.m
+tp_thread_join.t tp_thread_detach.t tp_mutex_free.m tp_mutex_lock.m tp_mutex_unlock.m tp_cond_free.c tp_cond_wait_for.c tp_cond_wait_for.m
 tp_cond_signal.c tp_cond_broadcast.c tp_cpu_device_new.isa tp_cpu_devices_new.isa tp_writer_abort.w tp_npz_abort.w
 tp_dict_free.d tp_gemm.scratch tp_conv.scratch tp_tensor_view.data tp_fail.fmt tp_log.fmt tp_log_once.fmt tp_stop.fmt tp_infer_fail.fmt
 tp_arena_printf.fmt tp_buf_printf.fmt tp_graph_fail.fmt tp_df_fail.fmt tp_callback_fail.fmt tp_monitor_fail.fmt
@@ -90,7 +90,7 @@ tp_callback_set_chief_only.cb
 tp_df_free.df tp_input_free.s tp_callback_free.cb tp_monitor_free.m tp_inferencer_free.inf tp_hyper_param_free.p
 tp_trainer_free.t tp_graph_free.g tp_session_free.s tp_exec_free.e tp_hooked_session_free.h tp_predictor_free.p
 tp_session_init_free.i tp_model_exporter_free.x tp_regex_free.re tp_pool_free.p tp_queue_free.q tp_mutex_free.m tp_cond_free.c tp_writer_commit.w
-tp_tfrecord_close.r tp_writer_abort.w tp_npz_close.w tp_npz_abort.w tp_free.p tp_realloc.p tp_free_aligned.p tp_thread_join.t
+tp_tfrecord_close.r tp_writer_abort.w tp_npz_close.w tp_npz_abort.w tp_free.p tp_realloc.p tp_free_aligned.p tp_thread_join.t tp_thread_detach.t
 """.split()
 
 # How to make a good argument: by function and parameter, by parameter and type, by type.
@@ -180,7 +180,7 @@ BY_PARAM = {
     "tp_const_as.dtype": "TP_F32", "*.types": "0", "tp_enable_argscope_for_module.types": "a_layer_type()",
     "tp_enable_argscope_for_module.n": "1", "tp_slice.x": "node()", "tp_piecewise_constant.n": "1",
     "tp_device_parallel.n": "2", "*.scratch": "scratch", "tp_request_fetch.r": "NULL", "tp_request_feed.r": "NULL", "tp_request_trace.r": "NULL", "tp_request_wait.r": "NULL", "tp_request_datapoints.r": "NULL", "tp_trace_save.path": 'a_path("trace.json")',
-    "tp_callback_before_run.r": "a_request()", "tp_getter_next.call": "NULL", "tp_thread_join.t": "NULL", "tp_free.p": "tp_malloc(4)", "tp_realloc.p": "tp_malloc(4)", "tp_free_aligned.p": "tp_alloc_aligned(4)", "tp_exec_free.e": "tp_exec_new(session())", "tp_make_dirs.path": 'a_path("made")', "tp_export_serving.dir": 'a_path("served")',
+    "tp_callback_before_run.r": "a_request()", "tp_getter_next.call": "NULL", "tp_thread_join.t": "NULL", "tp_thread_detach.t": "NULL", "tp_free.p": "tp_malloc(4)", "tp_realloc.p": "tp_malloc(4)", "tp_free_aligned.p": "tp_alloc_aligned(4)", "tp_exec_free.e": "tp_exec_new(session())", "tp_make_dirs.path": 'a_path("made")', "tp_export_serving.dir": 'a_path("served")',
     "tp_kernel_fault.k": "a_call()", "tp_kernel_fault.value": "1", "tp_infer_fail.s": "an_infer()",
     "tp_export_c.path": 'a_path("x.c")', "tp_export_onnx.path": 'a_path("x.onnx")', "tp_import_onnx.path": 'a_path("in.onnx")',
     "tp_export_compact.path": 'a_path("compact.npz")', "tp_file_read.path": 'a_file("bytes")',

@@ -666,6 +666,15 @@ static void call_tp_thread_join(int which)
 }
 static const char *const cases_tp_thread_join[] = {"Ggood arguments", "?t = NULL", NULL};
 
+static void call_tp_thread_detach(int which)
+{
+    (void)which;
+    tp_thread *t_ = NULL;
+    tp_thread_detach(t_);
+    got_nothing();
+}
+static const char *const cases_tp_thread_detach[] = {"Ggood arguments", "?t = NULL", NULL};
+
 static void call_tp_mutex_new(int which)
 {
     (void)which;
@@ -9099,6 +9108,7 @@ static const misuse_call misuse_calls[] = {
     {"tp_time", call_tp_time, cases_tp_time},
     {"tp_thread_start", call_tp_thread_start, cases_tp_thread_start},
     {"tp_thread_join", call_tp_thread_join, cases_tp_thread_join},
+    {"tp_thread_detach", call_tp_thread_detach, cases_tp_thread_detach},
     {"tp_mutex_new", call_tp_mutex_new, cases_tp_mutex_new},
     {"tp_mutex_free", call_tp_mutex_free, cases_tp_mutex_free},
     {"tp_mutex_lock", call_tp_mutex_lock, cases_tp_mutex_lock},

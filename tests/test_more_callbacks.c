@@ -337,9 +337,6 @@ TEST(processes_and_threads_live_as_long_as_the_training)
 
 TEST(a_thread_may_be_left_alone)
 {
-#if defined(__SANITIZE_ADDRESS__)
-    TEST_SKIP("it keeps the memory that it was started with, which counts as a leak");
-#endif
     quiet();
     __atomic_store_n(&leave_it, 0, __ATOMIC_RELAXED);
     tp_callback *cb = tp_cb_start_proc_or_thread(.startable = {{NULL, stay, NULL}}, .stop_at_last = TP_NO);

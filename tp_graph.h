@@ -8445,6 +8445,8 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
         tp_session_free(s);
         return NULL;
     }
+    for (int i = 0; i < s->n_device; i++)
+        if (s->device[i]->host) tp__say_if_slow();
     return s;
 }
 

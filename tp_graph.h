@@ -5433,6 +5433,11 @@ TP__COLD_END
 #undef TP__F
 #undef TP__REAL_IS_FLOAT
 TP__COLD_BEGIN
+#if TP__FAST /* the fast kernels, which the rows of the last reading name */
+#define TP__FAST_OPS
+#include "tp_fast.h"
+#undef TP__FAST_OPS
+#endif
 #define TP__NUM     double
 #define real        double
 #define TP__F(name) name##_f64
@@ -8552,6 +8557,8 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
         tp_session_free(s);
         return NULL;
     }
+    for (int i = 0; i < s->n_device; i++)
+        if (s->device[i]->host) tp__say_if_slow();
     return s;
 }
 
@@ -11345,7 +11352,7 @@ static void tp__map_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->ou
 #define TP__MAPS(fn_)                  tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
 #define TP__REAL_MAPS(fn_)             tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
 /* ... of an op that is no element-wise one. */
-#define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, fast_, NULL, NULL, NULL, NULL, NULL
+#define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, TP__IF_FAST(fast_, NULL), NULL, NULL, NULL, NULL, NULL
 #define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
 
 /* All operands have one element type, and the row has a block for it. */
@@ -12359,181 +12366,6 @@ static void TP__F(tp__sum_loop)(const tp_call *k, const tp__reduction *plan, boo
 #ifdef TP__ROWS
 /* -- the fast reductions of float32: sum, mean, max */
 
-typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX } tp__reduce_kind;
-
-#define TP__PARTIALS    32    /* at most, for one output */
-#define TP__COLUMN_TILE 512   /* columns that are summed at a time; two such rows stay in L1 */
-#define TP__VEC_PIECE   16384 /* tp_vec_sum and its kin do so many without asking other threads for help */
-
-typedef struct tp__reduce_job {
-    const tp_call *k;
-    tp__reduction r;
-    tp__reduce_kind kind;
-    const float *x;
-    float *y, *partial;
-    int64_t n_part;  /* per output */
-    int64_t A, R, B; /* x as (A,R,B): R is summed */
-    int64_t fold;    /* narrow matrices: so many rows are laid side by side, (A, R/fold, fold B) */
-    int64_t W, n_tile, grain;
-    tp_vec_fn vec;
-} tp__reduce_job;
-
-/* How to cut: everything here follows from the shapes. */
-TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
-{
-    const tp__reduction *r = &j->r;
-    j->n_part = j->fold = j->n_tile = 1;
-    j->A = j->W = 0;
-    if (r->n_reduce == 0 || r->n_sum == 0 || r->n_out == 0) return;
-    if (r->step == 1) { /* rows: long ones of few outputs are cut */
-        if (r->n_run == 1 && r->n_out < TP__PARTIALS) j->n_part = r->run / 16384;
-        if (j->n_part > TP__PARTIALS) j->n_part = TP__PARTIALS;
-        if (j->n_part < 1) j->n_part = 1;
-        j->grain = tp__grain(r->n_sum / j->n_part);
-        return;
-    }
-    j->B = r->step; /* columns */
-    j->R = r->run;
-    j->A = r->n_out / j->B;
-    while (j->fold * j->B < 128 && j->fold * 2 <= j->R) j->fold *= 2;
-    j->W = j->fold * j->B;
-    j->n_tile = (j->W + TP__COLUMN_TILE - 1) / TP__COLUMN_TILE;
-    if (j->A * j->n_tile < TP__PARTIALS) j->n_part = j->R * j->B / 32768;
-    if (j->n_part > TP__PARTIALS) j->n_part = TP__PARTIALS;
-    if (j->n_part < 1) j->n_part = 1;
-    j->grain = tp__grain(j->R / j->fold / j->n_part * (j->W < TP__COLUMN_TILE ? j->W : TP__COLUMN_TILE));
-}
-
-static size_t tp__reduce_partials(const tp__reduction *r)
-{
-    tp__reduce_job j;
-    j.r = *r;
-    tp__reduce_cut(&j);
-    if (r->n_reduce == 1 && r->step != 1) return (size_t)(j.A * j.n_part * j.W) * sizeof(float);
-    return j.n_part > 1 ? (size_t)(r->n_out * j.n_part) * sizeof(float) : 0;
-}
-
-static float tp__finish(const tp__reduce_job *j, double v)
-{
-    return (float)(j->kind == TP__REDUCE_MEAN ? v / (double)j->r.n_sum : v);
-}
-
-static double tp__join(const tp__reduce_job *j, double a, double b)
-{
-    if (j->kind != TP__REDUCE_MAX) return a + b;
-    return a != a || a > b ? a : b;
-}
-
-/* Rows: chunk = a few (output, part) pairs. */
-static void tp__reduce_rows_chunk(void *user, int64_t chunk)
-{
-    const tp__reduce_job *j = (const tp__reduce_job *)user;
-    const tp__reduction *r = &j->r;
-    const int64_t end = r->n_out * j->n_part;
-    for (int64_t i = chunk * j->grain; i < end && i < (chunk + 1) * j->grain; i++) {
-        const int64_t o = i / j->n_part, part = i % j->n_part;
-        const int64_t from = r->run * part / j->n_part, to = r->run * (part + 1) / j->n_part;
-        const float *x = j->x + tp__out_begin(r, o);
-        double v = 0;
-        for (int64_t q = 0; q < r->n_run; q++) {
-            const float *p = x + tp__run_begin(r, q);
-            for (int64_t at = from; at < to; at += TP__VEC_PIECE) {
-                const int64_t n = to - at < TP__VEC_PIECE ? to - at : TP__VEC_PIECE;
-                const double u = (double)(j->kind == TP__REDUCE_MAX ? tp_vec_max(j->k->device, n, p + at)
-                                                                    : tp_vec_sum(j->k->device, n, p + at));
-                v = q == 0 && at == from ? u : tp__join(j, v, u);
-            }
-        }
-        if (j->n_part > 1) j->partial[i] = (float)v;
-        else j->y[o] = tp__finish(j, v);
-    }
-}
-
-/* Columns: chunk = a few (a, part, tile) triples. Sums of 128 rows are added to the tile's total, which keeps
- * long sums exact enough. */
-static void tp__reduce_columns_chunk(void *user, int64_t chunk)
-{
-    const tp__reduce_job *j = (const tp__reduce_job *)user;
-    const int64_t rows = j->R / j->fold, end = j->A * j->n_part * j->n_tile;
-    float total[TP__COLUMN_TILE], some[TP__COLUMN_TILE];
-    for (int64_t i = chunk * j->grain; i < end && i < (chunk + 1) * j->grain; i++) {
-        const int64_t tile = i % j->n_tile, part = i / j->n_tile % j->n_part, a = i / j->n_tile / j->n_part;
-        const int64_t from = rows * part / j->n_part, to = rows * (part + 1) / j->n_part;
-        const int64_t c = tile * TP__COLUMN_TILE, n = j->W - c < TP__COLUMN_TILE ? j->W - c : TP__COLUMN_TILE;
-        const float *x = j->x + a * j->R * j->B + c;
-        for (int64_t row = from; row < to;) {
-            const int64_t stop = to - row < 128 ? to : row + 128;
-            const bool first = row == from;
-            float *sum = first ? total : some;
-            const float *in[2];
-            memcpy(sum, x + row * j->W, (size_t)n * sizeof(float));
-            in[0] = sum;
-            for (row++; row < stop; row++) {
-                in[1] = x + row * j->W;
-                j->vec(n, sum, in);
-            }
-            if (first) continue;
-            in[0] = total;
-            in[1] = some;
-            j->vec(n, total, in);
-        }
-        memcpy(j->partial + (a * j->n_part + part) * j->W + c, total, (size_t)n * sizeof(float));
-    }
-}
-
-/* y = sum, mean or max of x over the reduced dimensions; false if this device has nothing faster than the
- * naive loop. */
-static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce_kind kind)
-{
-    tp__reduce_job j;
-    memset(&j, 0, sizeof j);
-    if (k->in[0].dtype == TP_F32 && r->n_sum == 1 && r->n_out > 0) { /* of one value each, as in a batch of one */
-        memcpy(k->out[0].data, k->in[0].data, (size_t)r->n_out * sizeof(float));
-        return true;
-    }
-    if (k->in[0].dtype != TP_F32 || r->n_reduce == 0 || r->n_sum == 0 || r->n_out == 0) return false;
-    if (r->step != 1 && r->n_reduce != 1) return false;
-    j.k = k;
-    j.r = *r;
-    j.kind = kind;
-    j.x = (const float *)k->in[0].data;
-    j.y = (float *)k->out[0].data;
-    j.partial = (float *)k->scratch;
-    j.vec = kind == TP__REDUCE_MAX ? tp_vec_find_max(k->device) : tp_vec_find_add(k->device);
-    if (!j.vec) return false;
-    tp__reduce_cut(&j);
-    if (r->step == 1) {
-        tp_device_parallel(k->device, (r->n_out * j.n_part + j.grain - 1) / j.grain, tp__reduce_rows_chunk, &j);
-        if (j.n_part == 1) return true;
-        for (int64_t o = 0; o < r->n_out; o++) {
-            double v = (double)j.partial[o * j.n_part];
-            for (int64_t p = 1; p < j.n_part; p++) v = tp__join(&j, v, (double)j.partial[o * j.n_part + p]);
-            j.y[o] = tp__finish(&j, v);
-        }
-        return true;
-    }
-    const bool whole = j.n_part * j.fold == 1 && kind != TP__REDUCE_MEAN; /* nothing is left to be joined */
-    if (whole) j.partial = j.y;
-    tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
-    for (int64_t a = 0; a < j.A && !whole; a++) /* parts, the rows laid side by side, and the rows left over */
-        for (int64_t b = 0; b < j.B; b++) {
-            const float *p = j.partial + a * j.n_part * j.W + b;
-            double v = (double)p[0];
-            for (int64_t i = 1; i < j.n_part * j.fold; i++) v = tp__join(&j, v, (double)p[i * j.B]);
-            for (int64_t i = j.R / j.fold * j.fold; i < j.R; i++)
-                v = tp__join(&j, v, (double)j.x[(a * j.R + i) * j.B + b]);
-            j.y[a * j.B + b] = tp__finish(&j, v);
-        }
-    return true;
-}
-
-static size_t tp__reduce_scratch(const tp_call *k)
-{
-    tp__reduction r;
-    tp__reduction_of(&r, k);
-    return tp__reduce_partials(&r);
-}
-
 static const tp_attr tp__reduce_schema[] = {{"axes", TP_ATTR_INTS8, offsetof(tp__reduce_attrs, axes)},
                                             {"n_axes", TP_ATTR_INT, offsetof(tp__reduce_attrs, n_axes)},
                                             {"keep_dims", TP_ATTR_BOOL, offsetof(tp__reduce_attrs, keep_dims)},
@@ -12581,17 +12413,11 @@ static void tp__reduce_sum_any(const tp_call *k)
     default: tp__reduce_sum_f32(k); break;
     }
 }
-static void tp__reduce_sum_fast(const tp_call *k)
-{
-    tp__reduction r;
-    tp__reduction_of(&r, k);
-    if (!tp__reduce_fast(k, &r, TP__REDUCE_SUM)) tp__reduce_sum_any(k);
-}
 static void tp__reduce_sum_grad(tp_grad *g) { g->din[0] = tp_broadcast_like(tp__with_dims(g, g->dout[0]), g->in[0]); }
-static const tp_op tp__op_reduce_sum = TP__ROW("reduce_sum", "Sum", TP_OP_PURE, 1, 1, 1, tp__reduce_schema,
-                                               sizeof(tp__reduce_attrs), tp__infer_reduce_number, tp__reduce_sum_grad,
-                                               TP__KERNELS(tp__reduce_sum_any, tp__reduce_sum_f64, tp__reduce_sum_fast),
-                                               tp__flops_of_input, tp__reduce_scratch, 0, "ReduceSum", NULL);
+static const tp_op tp__op_reduce_sum = TP__ROW(
+    "reduce_sum", "Sum", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_number,
+    tp__reduce_sum_grad, TP__KERNELS(tp__reduce_sum_any, tp__reduce_sum_f64, tp__reduce_sum_fast), tp__flops_of_input,
+    TP__IF_FAST(tp__reduce_scratch, NULL), 0, "ReduceSum", NULL);
 TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_sum, x, axes, n_axes, keep_dims);
@@ -12640,12 +12466,6 @@ static void TP__F(tp__reduce_mean)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-static void tp__reduce_mean_fast(const tp_call *k)
-{
-    tp__reduction r;
-    tp__reduction_of(&r, k);
-    if (!tp__reduce_fast(k, &r, TP__REDUCE_MEAN)) tp__reduce_mean_f32(k);
-}
 static void tp__reduce_mean_grad(tp_grad *g)
 {
     tp_node *d = tp_div(tp__with_dims(g, g->dout[0]), tp__size_ratio(g->in[0], &g->out[0]));
@@ -12654,7 +12474,7 @@ static void tp__reduce_mean_grad(tp_grad *g)
 static const tp_op tp__op_reduce_mean = TP__ROW(
     "reduce_mean", "Mean", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_real,
     tp__reduce_mean_grad, TP__KERNELS(tp__reduce_mean_f32, tp__reduce_mean_f64, tp__reduce_mean_fast),
-    tp__flops_of_input, tp__reduce_scratch, 0, "ReduceMean", NULL);
+    tp__flops_of_input, TP__IF_FAST(tp__reduce_scratch, NULL), 0, "ReduceMean", NULL);
 TP_DEF tp_node *tp_reduce_mean(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_mean, x, axes, n_axes, keep_dims);
@@ -12704,12 +12524,6 @@ static void tp__reduce_min_any(const tp_call *k)
     default: tp__reduce_min_f32(k); break;
     }
 }
-static void tp__reduce_max_fast(const tp_call *k)
-{
-    tp__reduction r;
-    tp__reduction_of(&r, k);
-    if (!tp__reduce_fast(k, &r, TP__REDUCE_MAX)) tp__reduce_max_any(k);
-}
 static void tp__reduce_extremum_grad(tp_grad *g)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
@@ -12720,7 +12534,7 @@ static void tp__reduce_extremum_grad(tp_grad *g)
 static const tp_op tp__op_reduce_max = TP__ROW(
     "reduce_max", "Max", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_number,
     tp__reduce_extremum_grad, TP__KERNELS(tp__reduce_max_any, tp__reduce_max_f64, tp__reduce_max_fast),
-    tp__flops_of_input, tp__reduce_scratch, 0, "ReduceMax", NULL);
+    tp__flops_of_input, TP__IF_FAST(tp__reduce_scratch, NULL), 0, "ReduceMax", NULL);
 static const tp_op tp__op_reduce_min =
     TP__ROW("reduce_min", "Min", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
             tp__infer_reduce_number, tp__reduce_extremum_grad,
@@ -12884,18 +12698,6 @@ static void TP__F(tp__sum_to_like)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-static void tp__sum_to_like_fast(const tp_call *k)
-{
-    tp__reduction r;
-    tp__reduction_to(&r, &k->in[0].shape, &k->out[0].shape);
-    if (!tp__reduce_fast(k, &r, TP__REDUCE_SUM)) tp__sum_to_like_f32(k);
-}
-static size_t tp__sum_to_like_scratch(const tp_call *k)
-{
-    tp__reduction r;
-    tp__reduction_to(&r, &k->in[0].shape, &k->out[0].shape);
-    return tp__reduce_partials(&r);
-}
 /* Does `small` broadcast to `large`? Unknown dimensions are trusted. */
 static bool tp__broadcasts_to(const tp_shape *small, const tp_shape *large)
 {
@@ -12924,7 +12726,7 @@ static void tp__sum_to_like_grad(tp_grad *g) { g->din[0] = tp_broadcast_like(g->
 static const tp_op tp__op_sum_to_like =
     TP__ROW("sum_to_like", "SumToLike", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__sum_to_like_infer, tp__sum_to_like_grad,
             TP__KERNELS(tp__sum_to_like_f32, tp__sum_to_like_f64, tp__sum_to_like_fast), tp__flops_of_input,
-            tp__sum_to_like_scratch, 2u, NULL, NULL);
+            TP__IF_FAST(tp__sum_to_like_scratch, NULL), 2u, NULL, NULL);
 TP_DEF tp_node *tp_sum_to_like(tp_node *dy, tp_node *ref) { return tp__op2(&tp__op_sum_to_like, dy, ref, NULL); }
 #endif
 
@@ -12947,27 +12749,6 @@ static void tp__add_n_any(const tp_call *k)
     case TP_I64: tp__add_n_i64(k); break;
     default: tp__add_n_f32(k); break;
     }
-}
-static void tp__add_n_range(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp_vec_fn add = tp_vec_find_add(k->device);
-    for (int64_t i = from; i < to; i += 1024) { /* pieces that stay in L1 while the terms pass */
-        const int64_t n = to - i < 1024 ? to - i : 1024;
-        float *y = (float *)k->out[0].data + i;
-        const float *in[2];
-        in[0] = (const float *)k->in[0].data + i;
-        if (k->n_in == 1) memmove(y, in[0], (size_t)n * sizeof(float));
-        for (int a = 1; a < k->n_in; a++) {
-            in[1] = (const float *)k->in[a].data + i;
-            add(n, y, in);
-            in[0] = y;
-        }
-    }
-}
-static void tp__add_n_fast(const tp_call *k)
-{
-    if (k->in[0].dtype != TP_F32 || !tp_vec_find_add(k->device)) tp__add_n_any(k);
-    else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__add_n_range);
 }
 static tp_status tp__add_n_infer(tp_infer *s)
 {
@@ -13029,33 +12810,6 @@ static void tp__all_reduce_any(const tp_call *k)
     case TP_I64: tp__all_reduce_i64(k); break;
     default: tp__all_reduce_f32(k); break;
     }
-}
-/* In pieces that stay in L1 while the terms pass and the sum goes out. */
-static void tp__all_reduce_range(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp_vec_fn add = tp_vec_find_add(k->device);
-    const float scale = ((const tp__all_reduce_attrs *)k->attrs)->mean ? 1.0f / (float)k->n_in : 1.0f;
-    float sum[1024];
-    for (int64_t i = from; i < to; i += 1024) {
-        const int64_t n = to - i < 1024 ? to - i : 1024;
-        const float *in[2];
-        in[0] = (const float *)k->in[0].data + i;
-        if (k->n_in == 1) memcpy(sum, in[0], (size_t)n * sizeof(float));
-        for (int a = 1; a < k->n_in; a++) {
-            in[1] = (const float *)k->in[a].data + i;
-            add(n, sum, in);
-            in[0] = sum;
-        }
-        if (scale != 1.0f)
-            for (int64_t j = 0; j < n; j++) sum[j] *= scale;
-        for (int a = 0; a < k->n_out; a++)
-            if (k->out[a].data) memcpy((float *)k->out[a].data + i, sum, (size_t)n * sizeof(float));
-    }
-}
-static void tp__all_reduce_fast(const tp_call *k)
-{
-    if (k->in[0].dtype != TP_F32 || !tp_vec_find_add(k->device)) tp__all_reduce_any(k);
-    else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__all_reduce_range);
 }
 static tp_status tp__all_reduce_infer(tp_infer *s)
 {
@@ -13159,46 +12913,6 @@ static void TP__F(tp__global_norm)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-typedef struct tp__squares_job {
-    tp_device *device;
-    const float *x;
-    int64_t n, n_part;
-    double partial[TP__PARTIALS];
-} tp__squares_job;
-static void tp__squares_chunk(void *user, int64_t chunk)
-{
-    tp__squares_job *j = (tp__squares_job *)user;
-    const int64_t from = j->n * chunk / j->n_part, to = j->n * (chunk + 1) / j->n_part;
-    double sum = 0;
-    for (int64_t i = from; i < to; i += TP__VEC_PIECE) {
-        const int64_t n = to - i < TP__VEC_PIECE ? to - i : TP__VEC_PIECE;
-        sum += (double)tp_vec_dot(j->device, n, j->x + i, j->x + i);
-    }
-    j->partial[chunk] = sum;
-}
-static double tp__sum_of_squares_fast(tp_device *d, const tp_operand *x)
-{
-    tp__squares_job j;
-    memset(&j, 0, sizeof j);
-    j.device = d;
-    j.x = (const float *)x->data;
-    j.n = tp__size(x);
-    j.n_part = j.n / 16384 > TP__PARTIALS ? TP__PARTIALS : j.n / 16384 > 0 ? j.n / 16384 : 1;
-    if (j.n_part == 1) tp__squares_chunk(&j, 0);
-    else tp_device_parallel(d, j.n_part, tp__squares_chunk, &j);
-    for (int64_t i = 1; i < j.n_part; i++) j.partial[0] += j.partial[i];
-    return j.partial[0];
-}
-static void tp__l2_loss_fast(const tp_call *k)
-{
-    *(float *)k->out[0].data = (float)(0.5 * tp__sum_of_squares_fast(k->device, &k->in[0]));
-}
-static void tp__global_norm_fast(const tp_call *k)
-{
-    double sum = 0;
-    for (int i = 0; i < k->n_in; i++) sum += tp__sum_of_squares_fast(k->device, &k->in[i]);
-    *(float *)k->out[0].data = (float)sqrt(sum);
-}
 static tp_status tp__infer_real_scalar(tp_infer *s)
 {
     const tp_status st = tp__infer_real(s);
@@ -14517,6 +14231,13 @@ static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape
     }
     return at;
 }
+/* Is there a border along the last axis alone? Then rows stay in their places. */
+static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
+{
+    for (int d = 0; d < last; d++)
+        if (t->before[d] || t->after[d]) return false;
+    return true;
+}
 #endif
 #ifndef TP__PASS_INT
 static void TP__F(tp__pad_grad)(const tp_call *k) /* in: dy, and x for its shape */
@@ -14544,13 +14265,6 @@ static const tp_attr tp__pad_schema[] = {{"before", TP_ATTR_I64S8, offsetof(tp__
                                          {"mode", TP_ATTR_INT, offsetof(tp__pad_attrs, mode)},
                                          {"value", TP_ATTR_FLOAT, offsetof(tp__pad_attrs, value)},
                                          {NULL, TP_ATTR_INT, 0}};
-/* Is there a border along the last axis alone? Then rows stay in their places. */
-static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
-{
-    for (int d = 0; d < last; d++)
-        if (t->before[d] || t->after[d]) return false;
-    return true;
-}
 static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
@@ -14631,32 +14345,6 @@ static void tp__pad_grad_grad(tp_grad *g)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
     g->din[0] = tp_pad(g->dout[0], t->before, t->after, t->mode, 0.0f);
-}
-static void tp__pad_grad_rows(const tp_call *k, int64_t from,
-                              int64_t to) /* of a constant border: the box inside of it */
-{
-    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
-    const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
-    const int last = x->ndim - 1;
-    const int64_t n = x->dim[last];
-    const bool last_only = tp__pad_last_only(t, last);
-    for (int64_t r = from; r < to; r++) {
-        int64_t at = last_only ? r : 0, stride = 1, row = r;
-        for (int d = last - 1; d >= 0 && !last_only; d--) {
-            at += (row % x->dim[d] + t->before[d]) * stride;
-            row /= x->dim[d];
-            stride *= y->dim[d];
-        }
-        memcpy((float *)k->out[0].data + r * n, (const float *)k->in[0].data + at * y->dim[last] + t->before[last],
-               (size_t)n * sizeof(float));
-    }
-}
-static void tp__pad_grad_fast(const tp_call *k)
-{
-    const tp_shape *x = &k->out[0].shape;
-    if (((const tp__pad_attrs *)k->attrs)->mode != TP_PAD_CONSTANT || x->ndim < 1) tp__pad_grad_f32(k);
-    else if (tp__size(&k->out[0]) > 0)
-        tp__each_range(k, tp__product(x, 0, x->ndim - 1), tp__grain(x->dim[x->ndim - 1]), tp__pad_grad_rows);
 }
 static const tp_op tp__op_pad_grad =
     TP__ROW("pad_grad", "PadGrad", TP_OP_PURE, 2, 2, 1, tp__pad_schema, sizeof(tp__pad_attrs), tp__pad_grad_infer,
@@ -14788,6 +14476,16 @@ static int64_t tp__index_at(const tp_operand *x, int64_t i)
 {
     return x->dtype == TP_I64 ? ((const int64_t *)x->data)[i] : ((const int32_t *)x->data)[i];
 }
+static void tp__check_indices(const tp_call *k, const tp_operand *indices, int64_t rows)
+{
+    const int64_t n = tp__size(indices);
+    for (int64_t i = 0; i < n; i++) { /* one by one, so that the same bad index is reported every time */
+        const int64_t r = tp__index_at(indices, i);
+        if (r >= 0 && r < rows) continue;
+        tp_kernel_fault(k, r);
+        break;
+    }
+}
 static void tp__gather_grad_by(const tp_call *k, tp__range_fn rows_fn)
 {
     const int64_t rows = k->out[0].shape.dim[0], n = tp__size(&k->out[0]);
@@ -14826,49 +14524,11 @@ static void tp__gather_range(const tp_call *k, int64_t from, int64_t to)
         else memset(y, 0, bytes);
     }
 }
-static void tp__check_indices(const tp_call *k, const tp_operand *indices, int64_t rows)
-{
-    const int64_t n = tp__size(indices);
-    for (int64_t i = 0; i < n; i++) { /* one by one, so that the same bad index is reported every time */
-        const int64_t r = tp__index_at(indices, i);
-        if (r >= 0 && r < rows) continue;
-        tp_kernel_fault(k, r);
-        break;
-    }
-}
 static void tp__gather_kernel(const tp_call *k)
 {
     const tp_shape *p = &k->in[0].shape;
     tp__check_indices(k, &k->in[1], p->dim[0]);
     tp__each_range(k, tp__size(&k->in[1]), tp__grain(tp__product(p, 1, p->ndim)), tp__gather_range);
-}
-#if TP__FAST
-static void tp__gather_grad_rows_fast(const tp_call *k, int64_t from, int64_t to_row)
-{
-    const int64_t width = tp__product(&k->out[0].shape, 1, k->out[0].shape.ndim), n = tp__size(&k->in[1]);
-    const float *dy = (const float *)k->in[0].data, *in[2];
-    float *dp = (float *)k->out[0].data;
-    float *to = NULL; /* of the last one found, which is added when the next one is on its way */
-    memset(dp + from * width, 0, (size_t)((to_row - from) * width) * sizeof *dp);
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t r = tp__index_at(&k->in[1], i);
-        if (r < from || r >= to_row) continue;
-        tp__fetch_row(dy + i * width, width);
-        if (to) tp__vec_add_of[k->device->isa->level](width, to, in);
-        in[0] = to = dp + r * width, in[1] = dy + i * width;
-    }
-    if (to) tp__vec_add_of[k->device->isa->level](width, to, in);
-}
-#endif
-static void tp__gather_grad_fast(const tp_call *k)
-{
-#if TP__FAST
-    if (k->device->isa) {
-        tp__gather_grad_by(k, tp__gather_grad_rows_fast);
-        return;
-    }
-#endif
-    tp__gather_grad_f32(k);
 }
 static tp_status tp__infer_rows(tp_infer *s, const tp_type *params, const tp_type *indices, tp_shape *y)
 {
@@ -15182,54 +14842,6 @@ static const tp_attr tp__matmul_schema[] = {{"transpose_a", TP_ATTR_BOOL, offset
                                             {"transpose_b", TP_ATTR_BOOL, offsetof(tp__matmul_attrs, transpose_b)},
                                             {NULL, TP_ATTR_INT, 0}};
 
-/* One GEMM of the call; a 2-D b lets all matrices of a be one tall matrix. */
-static tp_gemm_args tp__matmul_gemm(const tp_call *k, int64_t *count)
-{
-    const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
-    const tp__matmul_dims d = tp__matmul_sizes(k);
-    tp_gemm_args g;
-    memset(&g, 0, sizeof g);
-    g.ta = t->transpose_a;
-    g.tb = t->transpose_b;
-    g.M = d.M;
-    g.N = d.N;
-    g.K = d.K;
-    *count = d.batch;
-    if (k->in[1].shape.ndim == 2 && !g.ta) {
-        g.M *= d.batch;
-        *count = 1;
-    }
-    g.lda = g.ta ? d.M : d.K;
-    g.ldb = g.tb ? d.K : d.N;
-    g.ldc = d.N;
-    if (k->fused.bias) g.epilogue.bias = (const float *)k->in[k->fused.bias].data;
-    g.epilogue.act = k->fused.act;
-    return g;
-}
-
-static void tp__matmul_fast(const tp_call *k)
-{
-    int64_t count;
-    const tp__matmul_dims d = tp__matmul_sizes(k);
-    tp_gemm_args g = tp__matmul_gemm(k, &count);
-    for (int64_t i = 0; i < count; i++) {
-        g.A = (const float *)k->in[0].data +
-              (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[0].shape, i) * d.M * d.K);
-        g.B = (const float *)k->in[1].data +
-              (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N);
-        g.C = (float *)k->out[0].data + i * d.M * d.N;
-        tp_gemm(k->device, &g, k->scratch);
-    }
-}
-
-static size_t tp__matmul_scratch(const tp_call *k)
-{
-    int64_t count;
-    if (k->in[0].dtype != TP_F32) return 0;
-    const tp_gemm_args g = tp__matmul_gemm(k, &count);
-    return tp_gemm_scratch(k->device, &g);
-}
-
 static double tp__matmul_flops(const tp_call *k)
 {
     const tp__matmul_dims d = tp__matmul_sizes(k);
@@ -15288,8 +14900,8 @@ static void tp__matmul_grad(tp_grad *g)
 static const tp_op tp__op_matmul =
     TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT, 0, "matmul", "MatMul", TP_OP_HALF, 2, 3, 1, tp__matmul_schema,
                    sizeof(tp__matmul_attrs), tp__matmul_infer, tp__matmul_grad,
-                   TP__KERNELS(tp__matmul_f32, tp__matmul_f64, tp__matmul_fast), tp__matmul_flops, tp__matmul_scratch,
-                   0, "MatMul", NULL);
+                   TP__KERNELS(tp__matmul_f32, tp__matmul_f64, tp__matmul_fast), tp__matmul_flops,
+                   TP__IF_FAST(tp__matmul_scratch, NULL), 0, "MatMul", NULL);
 
 TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool transpose_b)
 {
@@ -15509,92 +15121,6 @@ static void tp__conv2d_filter_grad_grad(tp_grad *g)
     g->din[1] = tp_nn_conv2d(g->in[0], g->dout[0], a);
 }
 
-/* The engine's form of a call. NCHW goes through copies in NHWC, which lie behind the engine's scratch. */
-typedef struct tp__conv_job {
-    tp_conv_args a;
-    tp_conv_what what;
-    size_t engine, x_bytes, y_bytes;
-    bool nchw;
-} tp__conv_job;
-
-static size_t tp__round64(size_t n) { return (n + 63) & ~(size_t)63; }
-
-static tp__conv_job tp__conv_engine(const tp_call *k, tp_conv_what what)
-{
-    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
-    const tp_operand *x = what == TP_CONV_INPUT_GRAD ? &k->in[2] : &k->in[0],
-                     *w = what == TP_CONV_FILTER_GRAD ? &k->in[2] : &k->in[1];
-    const tp__conv g = tp__conv_geometry(t, &x->shape, &w->shape);
-    tp__conv_job j;
-    memset(&j, 0, sizeof j);
-    j.what = what;
-    j.nchw = g.nchw;
-    j.a.B = g.B, j.a.H = g.H, j.a.W = g.W, j.a.C = g.C, j.a.O = g.O, j.a.KH = g.KH, j.a.KW = g.KW, j.a.OH = g.OH,
-    j.a.OW = g.OW;
-    j.a.stride_h = g.sh, j.a.stride_w = g.sw, j.a.dilation_h = g.dh, j.a.dilation_w = g.dw, j.a.pad_top = g.top,
-    j.a.pad_left = g.left;
-    j.a.groups = g.groups;
-    if (k->fused.bias) j.a.epilogue.bias = (const float *)k->in[k->fused.bias].data;
-    j.a.epilogue.act = k->fused.act;
-    if (k->fused.norm) { /* any address will do while only sizes are asked for */
-        const float *norm = (const float *)k->in[k->fused.norm].data;
-        static const float unknown = 0;
-        j.a.norm = norm ? norm : &unknown;
-        j.a.norm_relu = k->fused.norm_relu;
-    }
-    j.engine = tp__round64(tp_conv_scratch(k->device, &j.a, what));
-    j.x_bytes = tp__round64((size_t)(g.B * g.H * g.W * g.C) * sizeof(float));
-    j.y_bytes = tp__round64((size_t)(g.B * g.OH * g.OW * g.O) * sizeof(float));
-    return j;
-}
-
-/* (B,R,S) -> (B,S,R) */
-static void tp__swap_last(const tp_call *k, const float *from, float *to, int64_t B, int64_t R, int64_t S)
-{
-    (void)k;
-    for (int64_t b = 0; b < B; b++, from += R * S, to += R * S)
-        for (int64_t r = 0; r < R; r++)
-            for (int64_t s = 0; s < S; s++) to[s * R + r] = from[r * S + s];
-}
-
-static void tp__conv_run(const tp_call *k, tp_conv_what what)
-{
-    tp__conv_job j = tp__conv_engine(k, what);
-    const tp_conv_args *a = &j.a;
-    const int64_t hw = a->H * a->W, ohw = a->OH * a->OW;
-    float *x = (float *)(what == TP_CONV_INPUT_GRAD ? k->out[0].data : k->in[0].data);
-    float *w = (float *)(what == TP_CONV_FILTER_GRAD ? k->out[0].data : k->in[1].data);
-    float *y = (float *)(what == TP_CONV_FORWARD      ? k->out[0].data
-                         : what == TP_CONV_INPUT_GRAD ? k->in[0].data
-                                                      : k->in[1].data);
-    float *user_x = x, *user_y = y;
-    const bool swapped = j.nchw && k->scratch; /* there is no room where there are no elements */
-    if (swapped) {
-        x = (float *)(void *)((char *)k->scratch + j.engine);
-        y = (float *)(void *)((char *)k->scratch + j.engine + j.x_bytes);
-        if (what != TP_CONV_INPUT_GRAD) tp__swap_last(k, user_x, x, a->B, a->C, hw);
-        if (what != TP_CONV_FORWARD) tp__swap_last(k, user_y, y, a->B, a->O, ohw);
-    }
-    if (k->fused.add) j.a.more = (const float *)k->in[k->fused.add].data;
-    j.a.x = x, j.a.dx = x, j.a.w = w, j.a.dw = w, j.a.y = y, j.a.dy = y;
-    tp_conv(k->device, &j.a, what, k->scratch);
-    if (swapped && what == TP_CONV_FORWARD) tp__swap_last(k, y, user_y, a->B, ohw, a->O);
-    if (swapped && what == TP_CONV_INPUT_GRAD) tp__swap_last(k, x, user_x, a->B, hw, a->C);
-}
-static void tp__conv2d_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_FORWARD); }
-static void tp__conv2d_input_grad_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_INPUT_GRAD); }
-static void tp__conv2d_filter_grad_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_FILTER_GRAD); }
-
-static size_t tp__conv_room(const tp_call *k, tp_conv_what what)
-{
-    if (k->in[0].dtype == TP_F64) return 0;
-    const tp__conv_job j = tp__conv_engine(k, what);
-    return j.engine + (j.nchw ? j.x_bytes + j.y_bytes : 0);
-}
-static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_FORWARD); }
-static size_t tp__conv2d_input_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_INPUT_GRAD); }
-static size_t tp__conv2d_filter_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_FILTER_GRAD); }
-
 static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape *w)
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, x, w);
@@ -15614,19 +15140,19 @@ static const tp_op tp__op_conv2d =
     TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d",
                    "Conv2D", TP_OP_HALF | TP__OP_CONV2D, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
                    tp__conv2d_infer, tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast),
-                   tp__conv2d_flops, tp__conv2d_scratch, 0, "Conv", NULL);
-static const tp_op tp__op_conv2d_input_grad =
-    TP__FUSING_ROW(TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad", "Conv2DBackpropInput",
-                   TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
-                   tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
-                   TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast),
-                   tp__conv2d_input_grad_flops, tp__conv2d_input_grad_scratch, 1u << 2, "ConvTranspose", NULL);
-static const tp_op tp__op_conv2d_filter_grad =
-    TP__FUSING_ROW(TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d_filter_grad", "Conv2DBackpropFilter",
-                   TP_OP_HALF | TP__OP_CONV2D_FILTER_GRAD, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
-                   tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
-                   TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast),
-                   tp__conv2d_filter_grad_flops, tp__conv2d_filter_grad_scratch, 1u << 2, NULL, NULL);
+                   tp__conv2d_flops, TP__IF_FAST(tp__conv2d_scratch, NULL), 0, "Conv", NULL);
+static const tp_op tp__op_conv2d_input_grad = TP__FUSING_ROW(
+    TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad", "Conv2DBackpropInput",
+    TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+    tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
+    TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast),
+    tp__conv2d_input_grad_flops, TP__IF_FAST(tp__conv2d_input_grad_scratch, NULL), 1u << 2, "ConvTranspose", NULL);
+static const tp_op tp__op_conv2d_filter_grad = TP__FUSING_ROW(
+    TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d_filter_grad", "Conv2DBackpropFilter",
+    TP_OP_HALF | TP__OP_CONV2D_FILTER_GRAD, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+    tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
+    TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast),
+    tp__conv2d_filter_grad_flops, TP__IF_FAST(tp__conv2d_filter_grad_scratch, NULL), 1u << 2, NULL, NULL);
 
 static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
 {
@@ -15665,24 +15191,6 @@ static void TP__F(tp__bias_add)(const tp_call *k)
 #ifdef TP__ROWS
 static const tp_attr tp__bias_schema[] = {{"data_format", TP_ATTR_INT, offsetof(tp__bias_attrs, data_format)},
                                           {NULL, TP_ATTR_INT, 0}};
-static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
-{
-    const int64_t C = k->in[1].shape.dim[0];
-    const tp_vec_fn add = tp_vec_find_add(k->device);
-    for (int64_t r = from; r < to; r++) {
-        const float *in[2];
-        in[0] = (const float *)k->in[0].data + r * C;
-        in[1] = (const float *)k->in[1].data;
-        add(C, (float *)k->out[0].data + r * C, in);
-    }
-}
-static void tp__bias_add_fast(const tp_call *k)
-{
-    const int64_t C = k->in[1].shape.dim[0];
-    if (((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW || !tp_vec_find_add(k->device) || C < 1)
-        tp__bias_add_f32(k);
-    else tp__each_range(k, tp__size(&k->out[0]) / C, tp__grain(C), tp__bias_rows);
-}
 static tp_status tp__bias_add_infer(tp_infer *s)
 {
     const tp__bias_attrs *t = (const tp__bias_attrs *)s->attrs;
@@ -15884,92 +15392,6 @@ static tp_status tp__max_pool_take_infer(tp_infer *s)
     return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
 }
 
-#if TP__FAST
-/* Fast, NHWC, windows of at most 256: vectors of channels. The elements of a window that lie inside of the image, as
- * offsets from the window's corner; returns how many. */
-static int tp__pool_window(const tp__pool *g, int64_t i, int64_t j, int64_t *tap, uint8_t *index)
-{
-    int n = 0;
-    for (int64_t p = 0; p < g->kh; p++)
-        for (int64_t q = 0; q < g->kw; q++) {
-            const int64_t h = i * g->sh + p - g->top, v = j * g->sw + q - g->left;
-            if (h < 0 || h >= g->H || v < 0 || v >= g->W) continue;
-            tap[n] = p * g->xh + q * g->xw;
-            index[n++] = (uint8_t)(p * g->kw + q);
-        }
-    return n;
-}
-/* Windows that tile the image: each element belongs to one. */
-static bool tp__pool_tiles(const tp__pool *g)
-{
-    return g->kh == g->sh && g->kw == g->sw && g->OH * g->sh == g->H && g->OW * g->sw == g->W;
-}
-static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    const int all = (int)(g.kh * g.kw);
-    int64_t tap[256];
-    uint8_t index[256];
-    int n = 0;
-    for (int64_t r = from; r < to; r++) {
-        const int64_t b = r / g.OH, i = r % g.OH;
-        for (int64_t j = 0; j < g.OW; j++) {
-            const int64_t Y = b * g.yb + i * g.yh + j * g.yw, h = i * g.sh - g.top, v = j * g.sw - g.left;
-            const bool inside = h >= 0 && v >= 0 && h + g.kh <= g.H && v + g.kw <= g.W;
-            if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
-            tp__pool_of[k->device->isa->level](g.C, n, (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw,
-                                               tap, index, (float *)k->out[0].data + Y,
-                                               k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
-        }
-    }
-}
-static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
-    const uint8_t *arg = (const uint8_t *)k->in[1].data;
-    const bool tiles = tp__pool_tiles(&g);
-    int64_t tap[256];
-    uint8_t index[256];
-    const int n = tiles ? tp__pool_window(&g, 0, 0, tap, index) : 0;
-    for (int64_t b = from; b < to; b++) {
-        float *dx = (float *)k->out[0].data;
-        if (!tiles) memset(dx + b * g.xb, 0, (size_t)g.xb * sizeof(float));
-        for (int64_t i = 0; i < g.OH; i++)
-            for (int64_t j = 0; j < g.OW; j++) {
-                const int64_t Y = b * g.yb + i * g.yh + j * g.yw;
-                const float *dy = (const float *)k->in[0].data + Y;
-                if (tiles)
-                    tp__unpool_of[k->device->isa->level](g.C, n, dy, arg + Y, tap,
-                                                         dx + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
-                else
-                    for (int64_t c = 0; c < g.C; c++) dx[tp__pool_offset(&g, b, i, j, c, arg[Y + c])] += dy[c];
-            }
-    }
-}
-#endif
-static void tp__max_pool_fast(const tp_call *k)
-{
-#if TP__FAST
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    if (k->device->isa && !g.nchw && g.kh * g.kw <= 256 && k->out[0].data) {
-        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__max_pool_rows);
-        return;
-    }
-#endif
-    tp__max_pool_f32(k);
-}
-static void tp__max_pool_grad_fast(const tp_call *k)
-{
-#if TP__FAST
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
-    if (k->device->isa && !g.nchw && k->in[1].dtype == TP_U8) {
-        tp__each_range(k, g.B, tp__grain(g.xb), tp__max_pool_grad_images);
-        return;
-    }
-#endif
-    tp__max_pool_grad_f32(k);
-}
-
 static void tp__max_pool_take_grad(tp_grad *g);
 static const tp_op tp__op_max_pool_take =
     TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_FOLLOWS, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
@@ -16066,63 +15488,6 @@ static tp_status tp__avg_pool_infer(tp_infer *s)
 {
     s->out[0].dtype = s->in[0].dtype;
     return tp__pool_check(s, &s->in[0].shape, &s->out[0].shape);
-}
-#if TP__FAST
-static void tp__avg_pool_rows(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    const int all = (int)(g.kh * g.kw);
-    int64_t tap[256];
-    uint8_t index[256];
-    int n = 0;
-    for (int64_t r = from; r < to; r++) {
-        const int64_t b = r / g.OH, i = r % g.OH;
-        for (int64_t j = 0; j < g.OW; j++) {
-            const int64_t h = i * g.sh - g.top, v = j * g.sw - g.left;
-            const bool inside = h >= 0 && v >= 0 && h + g.kh <= g.H && v + g.kw <= g.W;
-            if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
-            tp__mean_taps_of[k->device->isa->level](g.C, n,
-                                                    (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw, tap,
-                                                    (float *)k->out[0].data + b * g.yb + i * g.yh + j * g.yw);
-        }
-    }
-}
-static void tp__avg_pool_grad_rows(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
-    int64_t tap[256];
-    uint8_t index[256];
-    const int n = tp__pool_window(&g, 0, 0, tap, index);
-    for (int64_t r = from; r < to; r++) {
-        const int64_t b = r / g.OH, i = r % g.OH;
-        for (int64_t j = 0; j < g.OW; j++)
-            tp__spread_of[k->device->isa->level](
-                g.C, n, (const float *)k->in[0].data + b * g.yb + i * g.yh + j * g.yw, tap,
-                (float *)k->out[0].data + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
-    }
-}
-#endif
-static void tp__avg_pool_fast(const tp_call *k)
-{
-#if TP__FAST
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
-    if (k->device->isa && !g.nchw && g.kh * g.kw <= 256) {
-        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__avg_pool_rows);
-        return;
-    }
-#endif
-    tp__avg_pool_f32(k);
-}
-static void tp__avg_pool_grad_fast(const tp_call *k)
-{
-#if TP__FAST
-    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
-    if (k->device->isa && !g.nchw && g.kh * g.kw <= 256 && tp__pool_tiles(&g)) {
-        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__avg_pool_grad_rows);
-        return;
-    }
-#endif
-    tp__avg_pool_grad_f32(k);
 }
 static tp_status tp__avg_pool_grad_infer(tp_infer *s) { return tp__pool_like_infer(s, 1); }
 static void tp__avg_pool_grad_grad(tp_grad *g)
@@ -16584,188 +15949,6 @@ static tp_status tp__batch_norm_infer_infer(tp_infer *s)
     return st;
 }
 
-/* Fast: channels last, rows in at most 32 pieces. Sums are taken in float over blocks of rows that stay in the cache, and
- * added up in double: blocks, then pieces, in order. */
-#define TP__BN_PIECES 32
-#define TP__BN_BLOCK  64
-#if TP__FAST
-typedef struct tp__bn_job {
-    const tp_call *k;
-    const struct tp__isa *isa;
-    int64_t rows, pieces;
-    const float *x, *dy; /* dy: NULL when the statistics of x are wanted */
-    const float *more;   /* NULL, or what dx is added to */
-    float *dx;           /* y or dx */
-    double *part;        /* pieces x 2 x C: mean and sum of squared distances from it; or the sums of bn_sums */
-    float *block;        /* pieces x 2 x C */
-    float *stat;         /* 4 x C: mean, scale, c1, c2 */
-    tp__bn ch;
-} tp__bn_job;
-
-/* Mean and squares of n rows join those of `have` rows. */
-static void tp__bn_merge(int64_t C, double *mean, double *squares, double have, const float *mean_n,
-                         const double *mean_n64, const float *squares_n, const double *squares_n64, double n)
-{
-    const double share = n / (have + n), weight = have * share;
-    for (int64_t c = 0; c < C; c++) {
-        const double d = (mean_n ? (double)mean_n[c] : mean_n64[c]) - mean[c];
-        mean[c] += d * share;
-        squares[c] += (squares_n ? (double)squares_n[c] : squares_n64[c]) + d * d * weight;
-    }
-}
-static int64_t tp__bn_begin_of(const tp__bn_job *j, int64_t piece) { return piece * j->rows / j->pieces; }
-static void tp__bn_piece(void *user, int64_t piece)
-{
-    const tp__bn_job *j = (const tp__bn_job *)user;
-    const int64_t C = j->ch.C, from = tp__bn_begin_of(j, piece), to = tp__bn_begin_of(j, piece + 1);
-    double *a = j->part + piece * 2 * C;
-    float *s = j->block + piece * 2 * C;
-    for (int64_t c = 0; c < 2 * C; c++) a[c] = 0;
-    for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
-        const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
-        tp__bn_sums_of[j->isa->level](&j->ch, n, j->dy ? j->dy + r * C : NULL, j->x + r * C, s, s + C);
-        if (!j->dy) tp__bn_merge(C, a, a + C, (double)(r - from), s, NULL, s + C, NULL, (double)n);
-        else
-            for (int64_t c = 0; c < 2 * C; c++) a[c] += (double)s[c];
-    }
-}
-/* The sums over all pieces, in the first one's place. */
-static void tp__bn_reduce(tp__bn_job *j)
-{
-    const int64_t C = j->ch.C;
-    tp_device_parallel(j->k->device, j->pieces, tp__bn_piece, j);
-    for (int64_t p = 1; p < j->pieces; p++) {
-        const double *a = j->part + p * 2 * C;
-        if (!j->dy)
-            tp__bn_merge(C, j->part, j->part + C, (double)tp__bn_begin_of(j, p), NULL, a, NULL, a + C,
-                         (double)(tp__bn_begin_of(j, p + 1) - tp__bn_begin_of(j, p)));
-        else
-            for (int64_t c = 0; c < 2 * C; c++) j->part[c] += a[c];
-    }
-}
-static void tp__bn_rows(void *user, int64_t piece)
-{
-    const tp__bn_job *j = (const tp__bn_job *)user;
-    const int64_t C = j->ch.C, from = tp__bn_begin_of(j, piece), to = tp__bn_begin_of(j, piece + 1);
-    for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
-        const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
-        if (j->dy)
-            tp__bn_back_of[j->isa->level](&j->ch, n, j->dy + r * C, j->x + r * C, j->more ? j->more + r * C : NULL,
-                                          j->dx + r * C);
-        else tp__bn_apply_of[j->isa->level](&j->ch, n, j->x + r * C, j->dx + r * C);
-    }
-}
-static bool tp__bn_begin(const tp_call *k, const tp_operand *x, tp__bn_job *j)
-{
-    int64_t outer, inner, C;
-    memset(j, 0, sizeof *j);
-    tp__bn_split(k, x, &outer, &C, &inner);
-    j->k = k;
-    j->isa = k->device->isa;
-    j->rows = outer;
-    j->pieces = tp__max64(1, tp__min64(TP__BN_PIECES, tp__min64(outer, outer * C / 4096)));
-    j->x = (const float *)x->data;
-    j->part = (double *)k->scratch;
-    j->block = (float *)(void *)(j->part + TP__BN_PIECES * 2 * C);
-    j->stat = j->block + TP__BN_PIECES * 2 * C;
-    j->ch.C = C;
-    j->ch.mean = j->stat;
-    j->ch.scale = j->stat + C;
-    j->ch.c1 = j->stat + 2 * C;
-    j->ch.c2 = j->stat + 3 * C;
-    j->ch.relu = k->fused.act == TP_EPILOGUE_RELU || k->fused.mask;
-    return j->isa && inner == 1 && outer > 0;
-}
-static void tp__batch_norm_vectors(const tp_call *k, tp__bn_job *j)
-{
-    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
-    const int64_t C = j->ch.C;
-    const double n = (double)j->rows;
-    tp__bn_reduce(j);
-    for (int64_t c = 0; c < C; c++) {
-        const double var = j->part[C + c] / n;
-        const float inv = (float)(1.0 / sqrt(var + (double)t->epsilon));
-        j->stat[c] = (float)j->part[c];
-        j->stat[C + c] = inv * ((const float *)k->in[1].data)[c];
-        if (k->out[1].data) ((float *)k->out[1].data)[c] = j->stat[c];
-        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)(t->unbiased && n > 1 ? var * (n / (n - 1)) : var);
-        if (k->out[3].data) ((float *)k->out[3].data)[c] = inv;
-    }
-    j->ch.beta = (const float *)k->in[2].data;
-    j->dx = (float *)k->out[0].data;
-    if (k->fused.elided) {
-        memcpy(j->dx, j->stat, (size_t)(2 * C) * sizeof *j->dx);
-        memcpy(j->dx + 2 * C, j->ch.beta, (size_t)C * sizeof *j->dx);
-    } else if (j->dx) tp_device_parallel(k->device, j->pieces, tp__bn_rows, j);
-}
-static void tp__batch_norm_grad_vectors(const tp_call *k, tp__bn_job *j)
-{
-    const int64_t C = j->ch.C;
-    const float *gamma = (const float *)k->in[2].data, *inv = (const float *)k->in[4].data;
-    const double n = (double)j->rows;
-    j->dy = (const float *)k->in[0].data;
-    j->ch.beta = k->fused.mask ? (const float *)k->in[k->fused.mask].data : NULL;
-    j->more = k->fused.add ? (const float *)k->in[k->fused.add].data : NULL;
-    for (int64_t c = 0; c < C; c++) {
-        j->stat[c] = ((const float *)k->in[3].data)[c];
-        j->stat[C + c] = inv[c] * gamma[c];
-    }
-    tp__bn_reduce(j);
-    for (int64_t c = 0; c < C; c++) {
-        const double dgamma = j->part[C + c] * (double)inv[c];
-        if (k->out[1].data) ((float *)k->out[1].data)[c] = (float)dgamma;
-        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)j->part[c];
-        j->stat[2 * C + c] = (float)(j->part[c] / n);
-        j->stat[3 * C + c] = (float)(dgamma / n * (double)inv[c]);
-    }
-    j->dx = (float *)k->out[0].data;
-    if (j->dx) tp_device_parallel(k->device, j->pieces, tp__bn_rows, j);
-}
-#endif
-static void tp__batch_norm_fast(const tp_call *k)
-{
-#if TP__FAST
-    tp__bn_job j;
-    if (tp__bn_begin(k, &k->in[0], &j)) {
-        tp__batch_norm_vectors(k, &j);
-        return;
-    }
-#endif
-    tp__batch_norm_f32(k);
-}
-static void tp__batch_norm_grad_fast(const tp_call *k)
-{
-#if TP__FAST
-    tp__bn_job j;
-    if (tp__bn_begin(k, &k->in[1], &j)) {
-        tp__batch_norm_grad_vectors(k, &j);
-        return;
-    }
-#endif
-    tp__batch_norm_grad_f32(k);
-}
-static void tp__batch_norm_infer_fast(const tp_call *k)
-{
-#if TP__FAST
-    tp__bn_job j;
-    if (tp__bn_begin(k, &k->in[0], &j)) {
-        const float epsilon = ((const tp__bn_attrs *)k->attrs)->epsilon;
-        for (int64_t c = 0; c < j.ch.C; c++)
-            j.stat[j.ch.C + c] = ((const float *)k->in[1].data)[c] / sqrtf(((const float *)k->in[4].data)[c] + epsilon);
-        j.ch.mean = (const float *)k->in[3].data;
-        j.ch.beta = (const float *)k->in[2].data;
-        j.dx = (float *)k->out[0].data;
-        tp_device_parallel(k->device, j.pieces, tp__bn_rows, &j);
-        return;
-    }
-#endif
-    tp__batch_norm_infer_loop_f32(k);
-}
-static size_t tp__bn_scratch(const tp_call *k)
-{
-    const tp_operand *gamma = k->n_out == 3 ? &k->in[2] : &k->in[1]; /* three: the gradient */
-    return (size_t)gamma->shape.dim[0] * (TP__BN_PIECES * 2 * (sizeof(double) + sizeof(float)) + 4 * sizeof(float));
-}
 static double tp__bn_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
 
 /* A vector of C channels as (1,..,C,..,1), or statistics of rows as (..,1): either broadcasts over x. */
@@ -16839,7 +16022,7 @@ static const tp_op tp__op_batch_norm_grad = TP__FUSING_ROW(
     TP_FUSES_MASK | TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 1u, "batch_norm_grad", "FusedBatchNormGrad",
     TP_OP_FOLLOWS | TP__OP_BATCH_NORM_GRAD, 5, 6, 3, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_grad_infer,
     tp__batch_norm_grad_back, TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast),
-    tp__bn_flops, tp__bn_scratch, 0, NULL, NULL);
+    tp__bn_flops, TP__IF_FAST(tp__bn_scratch, NULL), 0, NULL, NULL);
 static void tp__batch_norm_back(tp_grad *g)
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
@@ -16861,7 +16044,7 @@ static const tp_op tp__op_batch_norm = TP__FUSING_ROW(
     TP_FUSES_ACT | TP_FUSES_ELIDE | TP_FUSES_CHANNELS_LAST, 0, "batch_norm", "FusedBatchNorm",
     TP_OP_FOLLOWS | TP__OP_BATCH_NORM, 3, 3, 4, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_shape,
     tp__batch_norm_back, TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast), tp__bn_flops,
-    tp__bn_scratch, 0, "BatchNormalization", NULL);
+    TP__IF_FAST(tp__bn_scratch, NULL), 0, "BatchNormalization", NULL);
 /* d x = dy gamma / sqrt(var + eps), d gamma = sum dy (x - mean) / sqrt(..), d beta = sum dy; made of plain nodes */
 static void tp__batch_norm_infer_back(tp_grad *g)
 {
@@ -16887,7 +16070,7 @@ static const tp_op tp__op_batch_norm_infer =
                    TP_OP_FOLLOWS | TP__OP_BATCH_NORM_INFER, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs),
                    tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
                    TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast),
-                   NULL, tp__bn_scratch, 0, "BatchNormalization", NULL);
+                   NULL, TP__IF_FAST(tp__bn_scratch, NULL), 0, "BatchNormalization", NULL);
 TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
                                        bool unbiased, tp_node **out_mean, tp_node **out_var)
 {
@@ -16965,71 +16148,6 @@ static void TP__F(tp__layer_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
     }
 }
 #ifdef TP__ROWS
-#define TP__LN_PIECES 32
-#if TP__FAST
-static void tp__ln_rows(const tp_call *k, int64_t from, int64_t to)
-{
-    const int64_t C = k->in[1].shape.dim[0];
-    for (int64_t r = from; r < to; r++) {
-        float mean, inv;
-        tp__ln_row_of[k->device->isa->level](C, (const float *)k->in[0].data + r * C, (const float *)k->in[1].data,
-                                             (const float *)k->in[2].data, ((const tp__ln_attrs *)k->attrs)->epsilon,
-                                             (float *)k->out[0].data + r * C, &mean, &inv);
-        if (k->out[1].data) ((float *)k->out[1].data)[r] = mean;
-        if (k->out[2].data) ((float *)k->out[2].data)[r] = inv;
-    }
-}
-typedef struct tp__ln_job {
-    const tp_call *k;
-    int64_t rows, pieces;
-} tp__ln_job;
-static void tp__ln_piece(void *user, int64_t piece)
-{
-    const tp__ln_job *j = (const tp__ln_job *)user;
-    const tp_call *k = j->k;
-    const int64_t C = k->in[2].shape.dim[0];
-    float *part = (float *)k->scratch + piece * 2 * C;
-    memset(part, 0, (size_t)(2 * C) * sizeof *part);
-    for (int64_t r = piece * j->rows / j->pieces; r < (piece + 1) * j->rows / j->pieces; r++)
-        tp__ln_back_of[k->device->isa->level](C, (const float *)k->in[0].data + r * C,
-                                              (const float *)k->in[1].data + r * C, (const float *)k->in[2].data,
-                                              ((const float *)k->in[3].data)[r], ((const float *)k->in[4].data)[r],
-                                              k->out[0].data ? (float *)k->out[0].data + r * C : NULL, part, part + C);
-}
-#endif
-static void tp__layer_norm_fast(const tp_call *k)
-{
-#if TP__FAST
-    const int64_t C = k->in[1].shape.dim[0];
-    if (k->device->isa && C > 0 && k->out[0].data) {
-        tp__each_range(k, tp__size(&k->in[0]) / C, tp__grain(C * 4), tp__ln_rows);
-        return;
-    }
-#endif
-    tp__layer_norm_f32(k);
-}
-static void tp__layer_norm_grad_fast(const tp_call *k)
-{
-#if TP__FAST
-    const int64_t C = k->in[2].shape.dim[0];
-    if (k->device->isa && C > 0) {
-        tp__ln_job j;
-        j.k = k;
-        j.rows = tp__size(&k->in[1]) / C;
-        j.pieces = tp__max64(1, tp__min64(TP__LN_PIECES, tp__min64(j.rows, j.rows * C / 4096)));
-        tp_device_parallel(k->device, j.pieces, tp__ln_piece, &j);
-        tp__tree_add(k->device->isa, (float *)k->scratch, 2 * C, (int)j.pieces, 2 * C);
-        for (int i = 0; i < 2; i++)
-            if (k->out[1 + i].data) memcpy(k->out[1 + i].data, (float *)k->scratch + i * C, (size_t)C * sizeof(float));
-        return;
-    }
-#endif
-    tp__layer_norm_grad_f32(k);
-}
-static size_t tp__ln_scratch(const tp_call *k)
-{
-    return (size_t)k->in[2].shape.dim[0] * TP__LN_PIECES * 2 * sizeof(float);
-}
 static const tp_attr tp__ln_schema[] = {{"epsilon", TP_ATTR_FLOAT, offsetof(tp__ln_attrs, epsilon)},
                                         {NULL, TP_ATTR_INT, 0}};
 static tp_status tp__layer_norm_infer(tp_infer *s)
@@ -17065,7 +16183,7 @@ static const tp_op tp__op_layer_norm_grad =
     TP__ROW("layer_norm_grad", "LayerNormGrad", TP_OP_PURE, 5, 5, 3, tp__ln_schema, sizeof(tp__ln_attrs),
             tp__layer_norm_grad_infer, tp__layer_norm_grad_back,
             TP__KERNELS(tp__layer_norm_grad_f32, tp__layer_norm_grad_f64, tp__layer_norm_grad_fast), tp__bn_flops,
-            tp__ln_scratch, 0, NULL, NULL);
+            TP__IF_FAST(tp__ln_scratch, NULL), 0, NULL, NULL);
 static void tp__layer_norm_back(tp_grad *g)
 {
     tp_node *in[5], *x = g->in[0], *mean = &g->out[1], *inv = &g->out[2];
@@ -17118,31 +16236,6 @@ static void TP__F(tp__log_softmax)(const tp_call *k)
         TP__F(tp__softmax_row)((const real *)k->in[0].data + r, (real *)k->out[0].data + r, C, true);
 }
 #ifdef TP__ROWS
-#define TP__SOFTMAX_LONG 4 /* rows from here on are worth vectors */
-static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
-{
-    const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
-    const bool logarithm = strcmp(k->op->name, "log_softmax") == 0;
-#if TP__FAST
-    const struct tp__isa *isa = k->device->isa;
-    for (int64_t r = from; isa && C >= TP__SOFTMAX_LONG && r < to; r++) {
-        const float *x = (const float *)k->in[0].data + r * C;
-        float *y = (float *)k->out[0].data + r * C;
-        const float m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, logarithm ? NULL : y),
-                    l = logarithm ? tp_logf(z) : 0;
-        if (!logarithm) tp__divide_of[isa->level](C, y, z);
-        for (int64_t c = 0; logarithm && c < C; c++) y[c] = x[c] - m - l;
-    }
-    if (isa && C >= TP__SOFTMAX_LONG) return;
-#endif
-    for (int64_t r = from; r < to; r++)
-        tp__softmax_row_f32((const float *)k->in[0].data + r * C, (float *)k->out[0].data + r * C, C, logarithm);
-}
-static void tp__softmax_fast(const tp_call *k)
-{
-    const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
-    if (C > 0) tp__each_range(k, tp__size(&k->in[0]) / C, tp__grain(C * 8), tp__softmax_rows);
-}
 static tp_status tp__softmax_infer(tp_infer *s)
 {
     const tp_status st = tp__infer_real(s);
@@ -17201,34 +16294,6 @@ static void TP__F(tp__xent_rows)(const tp_call *k, int64_t from, int64_t to)
 }
 static void TP__F(tp__xent)(const tp_call *k) { TP__F(tp__xent_rows)(k, 0, k->in[0].shape.dim[0]); }
 #ifdef TP__ROWS
-#if TP__FAST
-static void tp__xent_vectors(const tp_call *k, int64_t from, int64_t to)
-{
-    const int64_t C = k->in[0].shape.dim[1];
-    const struct tp__isa *isa = k->device->isa;
-    for (int64_t b = from; b < to; b++) {
-        const float *x = (const float *)k->in[0].data + b * C;
-        float *soft = k->out[1].data ? (float *)k->out[1].data + b * C : NULL;
-        const int64_t label = tp__index_at(&k->in[1], b);
-        if (label < 0 || label >= C) {
-            tp_kernel_fault(k, label);
-            continue;
-        }
-        const float of_label = x[label], m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, soft);
-        if (soft) tp__divide_of[isa->level](C, soft, z);
-        if (k->out[0].data) ((float *)k->out[0].data)[b] = tp_logf(z) - (of_label - m);
-    }
-}
-#endif
-static void tp__xent_fast(const tp_call *k)
-{
-    const int64_t C = k->in[0].shape.dim[1];
-    tp__range_fn fn = tp__xent_rows_f32;
-#if TP__FAST
-    if (k->device->isa && C >= TP__SOFTMAX_LONG) fn = tp__xent_vectors;
-#endif
-    tp__each_range(k, k->in[0].shape.dim[0], tp__grain(C * 8), fn);
-}
 static tp_status tp__xent_infer(tp_infer *s)
 {
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
@@ -17589,364 +16654,20 @@ static void TP__F(tp__lstm_grad)(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, 
     }
 }
 #ifdef TP__ROWS
-#if TP__FAST
-#define TP__RNN_BLOCK 32 /* samples that are summed together, and the least that a chunk takes through all steps */
-/* Samples of an LSTM's block: as many as there are threads for. Nothing is summed over them, so this does not change a bit. */
-static int64_t tp__rnn_block(tp_device *d, int64_t B)
+/* The naive loop's few vectors of one sample, or what the fast kernel asks for. */
+static size_t tp__rnn_scratch(const tp_operand *h0, size_t vectors, size_t fast)
 {
-    const int64_t each = tp__ceil_div(B, d->pool ? tp_pool_threads(d->pool) : 1);
-    return tp__min64(tp__max64(each, 8), 128);
-}
-/* The rows that a table's product, or the gradient of one, is spread over: id i is that of position i. */
-typedef struct tp__rnn_table {
-    const tp_operand *ids; /* NULL: x itself is there */
-    int64_t V;
-} tp__rnn_table;
-static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
-{
-    tp__rnn_table t;
-    t.ids = k->fused.table ? &k->in[k->fused.table] : NULL;
-    t.V = t.ids ? k->in[x].shape.dim[0] : 0;
-    return t;
-}
-/* Row `id` of a table's product. A bad id fails the run, as it does in the gather that stood here; it reads row 0. */
-static const float *tp__rnn_row(const tp__rnn_table *t, const float *table, int64_t position, int64_t width)
-{
-    const int64_t id = tp__index_at(t->ids, position);
-    return table + (id >= 0 && id < t->V ? id : 0) * width;
-}
-/* P[v] = sum of the rows of dy whose id is v. */
-static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P, const float *dy, int64_t width)
-{
-    tp_operand in[2], out;
-    tp_call sum = *k;
-    memset(in, 0, sizeof in);
-    memset(&out, 0, sizeof out);
-    in[0].dtype = out.dtype = TP_F32;
-    in[0].data = (void *)(uintptr_t)dy;
-    in[0].shape.ndim = out.shape.ndim = 2;
-    in[0].shape.dim[0] = tp__size(t->ids);
-    in[0].shape.dim[1] = out.shape.dim[1] = width;
-    in[1] = *t->ids;
-    out.data = P;
-    out.shape.dim[0] = t->V;
-    sum.in = in;
-    sum.out = &out;
-    sum.n_in = 2;
-    sum.n_out = 1;
-    tp__gather_grad_fast(&sum);
-}
-
-#define TP__RNN_ROWS   512 /* samples times steps that go back together */
-/* What steps [from, to) leave for dW: K = (to - from) B rows, room for `deep` of them. */
-typedef struct tp__lstm_left {
-    int64_t from, to;
-    float *dgates, *inputs; /* [panel][k][2 vw]; tiles of rows as of isa->tiles */
-    int64_t *at;            /* [k] row of P */
-    bool add;               /* to what earlier ones made */
-} tp__lstm_left;
-typedef struct tp__lstm_job {
-    const tp_call *k;
-    const struct tp__isa *isa;
-    tp__rnn r;
-    tp__rnn_table table;
-    float forget_bias;
-    int64_t block, panels, x_panels; /* x_panels: of wx that are needed */
-    bool back;
-    const float *x, *w;
-    float *wx, *wh; /* packed; backward: Wx^T, Wh^T */
-    float *h, *c;
-    float *gates;   /* forward, of one step, if no one asked for all */
-    float *product; /* of the table: E Wx + b; its gradient P, in rows of whole panels */
-    /* backward: so many steps at a time; what these leave, and the ones before them */
-    int64_t steps, deep, turn, blocks;
-    tp__lstm_left left[2];
-    int64_t n_in, x_in, h_in; /* rows of dW and db that are asked for, x's and h's among them */
-    float *row;               /* of each block: a sample's dgates, then its inputs */
-    tp_gemm_args gemm[2];     /* of a table: dWx = E^T P, dE = P Wx^T */
-    void *gemm_scratch;
-} tp__lstm_job;
-/* of a row of whole panels, and a little more, lest all rows begin in the same set of the cache */
-static int64_t tp__rnn_row_floats(const tp__lstm_job *j) { return j->panels * 2 * j->isa->vw + 16; }
-
-/* Everything that follows from the shapes; returns the bytes of scratch. */
-static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *scratch)
-{
-    const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
-    const tp_operand *x = &k->in[back ? 3 : 0], *w = &k->in[back ? 4 : 1];
-    tp__carver c = tp__carver_over(scratch);
-    memset(j, 0, sizeof *j);
-    j->k = k;
-    j->isa = k->device->isa;
-    j->r = tp__rnn_of(&x->shape, back ? &k->in[7].shape : &k->out[0].shape, t->batch_major);
-    j->table = tp__rnn_table_of(k, back ? 3 : 0);
-    j->forget_bias = t->forget_bias;
-    j->back = back;
-    j->x = (const float *)x->data;
-    j->w = (const float *)w->data;
-    const int64_t B = j->r.B, I = j->r.I, H = j->r.H, G = 4 * H, V = j->table.V;
-    j->block = tp__rnn_block(k->device, B);
-    j->panels = tp__ceil_div(G, 2 * j->isa->vw);
-    j->x_panels = !back ? j->panels : k->out[0].data ? tp__ceil_div(I, 2 * j->isa->vw) : 0;
-    j->h = (float *)tp__carve(&c, B * H, sizeof(float));
-    j->c = (float *)tp__carve(&c, B * H, sizeof(float));
-    j->wx =
-        (float *)tp__carve(&c, back ? tp__packed_floats(j->isa, G, I) : tp__packed_floats(j->isa, I, G), sizeof(float));
-    j->wh =
-        (float *)tp__carve(&c, back ? tp__packed_floats(j->isa, G, H) : tp__packed_floats(j->isa, H, G), sizeof(float));
-    if (!back) {
-        j->gates = (float *)tp__carve(&c, k->out[3].data ? 0 : B * G, sizeof(float));
-        j->product = (float *)tp__carve(&c, V * G, sizeof(float));
-        return tp__carved(&c);
-    }
-    const bool table = j->table.ids != NULL;
-    const int64_t wide = tp__rnn_row_floats(j),
-                  most = (table ? 0 : I) + H + 1; /* nothing is asked for when this measures */
-    if (k->out[1].data) j->x_in = table ? 0 : I, j->h_in = H;
-    j->n_in = j->x_in + j->h_in + (k->out[2].data ? 1 : 0);
-    j->steps = tp__max64(1, tp__min64(j->r.T, TP__RNN_ROWS / tp__max64(B, 1)));
-    j->deep = j->steps * B;
-    for (int i = 0; i < 2; i++) {
-        j->left[i].dgates = (float *)tp__carve(&c, j->deep * wide, sizeof(float));
-        j->left[i].inputs = (float *)tp__carve(&c, j->deep * most, sizeof(float));
-        j->left[i].at = (int64_t *)tp__carve(&c, table ? j->deep : 0, sizeof(int64_t));
-    }
-    j->row = (float *)tp__carve(&c, tp__ceil_div(B, j->block) * (wide + most), sizeof(float));
-    j->product = (float *)tp__carve(&c, V * wide, sizeof(float));
-    if (!table) return tp__carved(&c);
-    tp_gemm_args *a = j->gemm;
-    a[0].ta = a[1].tb = true;
-    a[0].M = a[0].lda = a[1].N = a[1].ldc = I, a[0].N = a[0].ldc = a[1].K = a[1].ldb = G, a[0].K = a[1].M = V;
-    a[0].A = j->x, a[1].B = j->w, a[0].B = a[1].A = j->product, a[0].ldb = a[1].lda = wide;
-    a[0].C = (float *)k->out[1].data, a[1].C = (float *)k->out[5].data;
-    const size_t first = tp_gemm_scratch(k->device, &a[0]), second = tp_gemm_scratch(k->device, &a[1]);
-    j->gemm_scratch = tp__carve(&c, (int64_t)(first > second ? first : second), 1);
-    return tp__carved(&c);
-}
-/* A chunk of packing: a panel of Wx, or after these of Wh. */
-static void tp__lstm_pack(void *user, int64_t chunk)
-{
-    const tp__lstm_job *j = (const tp__lstm_job *)user;
-    const bool of_x = chunk < j->x_panels;
-    const int64_t I = j->r.I, H = j->r.H, G = 4 * H, nr = 2 * j->isa->vw,
-                  column = (of_x ? chunk : chunk - j->x_panels) * nr;
-    const int64_t rows = of_x ? I : H, K = j->back ? G : rows, N = j->back ? rows : G;
-    const float *w = of_x ? j->w : j->w + I * G;
-    tp__pack_matrix(j->isa, (of_x ? j->wx : j->wh) + column * K, w + (j->back ? column * G : column), G, j->back, K,
-                    tp__min64(N - column, nr));
-}
-/* m rows of x or of the table, or of h, by W */
-static void tp__lstm_product(const tp__lstm_job *j, bool of_x, int64_t m, const float *A, int64_t lda, float *gates,
-                             int64_t ldc)
-{
-    tp__by_packed p;
-    memset(&p, 0, sizeof p);
-    p.isa = j->isa, p.A = A, p.lda = lda, p.step = 1, p.C = gates, p.ldc = ldc;
-    p.packed = of_x ? j->wx : j->wh;
-    p.bias = of_x ? (const float *)j->k->in[2].data : NULL;
-    p.packed_k = p.K = of_x ? j->r.I : j->r.H, p.N = 4 * j->r.H;
-    p.add = !of_x && !j->table.ids;
-    tp__by_packed_rows(&p, m);
-}
-#define TP__TABLE_ROWS 56
-static void tp__lstm_table_rows(void *user, int64_t chunk)
-{
-    const tp__lstm_job *j = (const tp__lstm_job *)user;
-    const int64_t I = j->r.I, G = 4 * j->r.H, v = chunk * TP__TABLE_ROWS, m = tp__min64(TP__TABLE_ROWS, j->table.V - v);
-    tp__lstm_product(j, true, m, j->x + v * I, I, j->product + v * G, G);
-}
-static void tp__lstm_block(void *user, int64_t block)
-{
-    const tp__lstm_job *j = (const tp__lstm_job *)user;
-    const tp__rnn *r = &j->r;
-    const int64_t I = r->I, H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
-    float *y = (float *)j->k->out[0].data, *all = (float *)j->k->out[3].data, *cells = (float *)j->k->out[4].data;
-    const float *h0 = (const float *)j->k->in[3].data, *c0 = (const float *)j->k->in[4].data;
-    for (int64_t step = 0; step < r->T; step++) {
-        const int64_t row0 = step * r->st + b0 * r->sb, ldg = all ? r->sb * G : G;
-        const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
-        float *gates = all ? all + row0 * G : j->gates + b0 * G;
-        if (!j->table.ids) tp__lstm_product(j, true, b1 - b0, j->x + row0 * I, r->sb * I, gates, ldg);
-        tp__lstm_product(j, false, b1 - b0, h, step > 0 && y ? r->sb * H : H, gates, ldg);
-        for (int64_t b = b0; b < b1; b++, gates += ldg) {
-            const int64_t row = step * r->st + b * r->sb;
-            float *c = cells ? cells + row * H : j->c + b * H;
-            const float *before = step == 0 ? c0 + b * H : cells ? cells + (row - r->st) * H : c;
-            const float *more = j->table.ids ? tp__rnn_row(&j->table, j->product, row, G) : NULL;
-            if (step + 1 < r->T && !more) tp__fetch_row(j->x + (row + r->st) * I, I);
-            tp__lstm_cell_of[j->isa->level](H, gates, more, before, c, y ? y + row * H : j->h + b * H, j->forget_bias);
-        }
-    }
-    for (int64_t b = b0; b < b1; b++) {
-        const int64_t row = (r->T - 1) * r->st + b * r->sb;
-        const float *h = r->T == 0 ? h0 + b * H : y ? y + row * H : j->h + b * H;
-        const float *c = r->T == 0 ? c0 + b * H : cells ? cells + row * H : j->c + b * H;
-        if (j->k->out[1].data) memcpy((float *)j->k->out[1].data + b * H, h, (size_t)H * sizeof(float));
-        if (j->k->out[2].data) memcpy((float *)j->k->out[2].data + b * H, c, (size_t)H * sizeof(float));
-    }
-}
-/* A block of samples through steps [from, to), from the last one on. */
-static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_left *l, int64_t block)
-{
-    const tp_call *k = j->k;
-    const tp__rnn *r = &j->r;
-    const int64_t I = r->I, H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
-    const int64_t nr = 2 * j->isa->vw, deep = j->deep;
-    const float *y = (const float *)k->in[7].data, *dy = (const float *)k->in[0].data;
-    const float *gates = (const float *)k->in[8].data, *cells = (const float *)k->in[9].data;
-    float *dx = I == 0 ? NULL : (float *)k->out[0].data;
-    float *dg = j->row + block * (tp__rnn_row_floats(j) + j->n_in), *inputs = dg + tp__rnn_row_floats(j);
-    memset(dg, 0, (size_t)tp__rnn_row_floats(j) * sizeof *dg);
-    if (j->n_in > j->x_in + j->h_in) inputs[j->x_in + j->h_in] = 1.0f;
-    tp__by_packed p;
-    memset(&p, 0, sizeof p);
-    p.isa = j->isa, p.lda = nr, p.step = 1, p.gap = deep * nr;
-    p.packed_k = p.K = G;
-    for (int64_t step = l->to - 1; step >= l->from; step--) {
-        const int64_t k0 = (step - l->from) * r->B;
-        for (int64_t b = b0; b < b1; b++) {
-            const int64_t row = step * r->st + b * r->sb, back = row - r->st;
-            const float *h0 = step ? y + back * H : (const float *)k->in[5].data + b * H;
-            const float *c0 = step ? cells + back * H : (const float *)k->in[6].data + b * H;
-            if (step > 0) { /* the step that comes next */
-                tp__fetch_row(gates + back * G, G);
-                tp__fetch_row(dy + back * H, H);
-            }
-            tp__lstm_back_of[j->isa->level](H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H,
-                                            j->c + b * H, dg);
-            tp__row_to_panels_of[j->isa->level](G, dg, l->dgates + (k0 + b) * nr, deep * nr);
-            if (j->x_in) memcpy(inputs, j->x + row * I, (size_t)I * sizeof *inputs);
-            if (j->h_in) memcpy(inputs + j->x_in, h0, (size_t)H * sizeof *inputs);
-            j->isa->tiles(l->inputs, deep, k0 + b, 1, inputs, 0, j->n_in);
-            if (j->table.ids)
-                l->at[k0 + b] = tp__rnn_row(&j->table, j->product, row, tp__rnn_row_floats(j)) - j->product;
-        }
-        p.A = l->dgates + (k0 + b0) * nr;
-        p.C = j->h + b0 * H, p.ldc = p.N = H, p.packed = j->wh;
-        if (step > 0 || k->out[3].data) tp__by_packed_rows(&p, b1 - b0);
-        if (!dx) continue;
-        p.C = dx + (step * r->st + b0 * r->sb) * I, p.ldc = r->sb * I, p.N = I, p.packed = j->wx;
-        tp__by_packed_rows(&p, b1 - b0);
-    }
-}
-/* A chunk of dW and db, or of P: a few panels of columns, and of dW some tiles of rows. */
-#define TP__DW_PANELS  4
-#define TP__DW_TILES   10
-static int64_t tp__lstm_row_chunks(const tp__lstm_job *j)
-{
-    return tp__ceil_div(j->n_in, TP__DW_TILES * j->isa->mr) + (j->table.ids ? 1 : 0);
-}
-static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_left *left, int64_t chunk)
-{
-    const int64_t G = 4 * j->r.H, K = (left->to - left->from) * j->r.B, nr = 2 * j->isa->vw,
-                  rows = tp__lstm_row_chunks(j);
-    const int64_t panel0 = chunk / rows * TP__DW_PANELS, panel1 = tp__min64(panel0 + TP__DW_PANELS, j->panels);
-    const int64_t first = chunk % rows * TP__DW_TILES * j->isa->mr;
-    if (first >= j->n_in) {
-        for (int64_t panel = panel0; panel < panel1; panel++)
-            tp__add_panel_rows_of[j->isa->level](K, left->dgates + panel * j->deep * nr, left->at,
-                                                 j->product + panel * nr);
-        return;
-    }
-    float *dw = (float *)j->k->out[1].data, *db = (float *)j->k->out[2].data;
-    if (dw && j->table.ids) dw += j->r.I * G;
-    tp__tile t;
-    tp__run all;
-    memset(&t, 0, sizeof t);
-    t.run = &all;
-    t.n_run = 1;
-    t.ldb = nr;
-    all.at = 0;
-    for (int64_t k = 0; k < K; k += all.len) {
-        all.len = tp__min64(TP__RNN_ROWS, K - k);
-        t.add = left->add || k > 0;
-        for (int64_t i = 0; i < j->n_in; i += t.m) {
-            t.m = tp__tile_rows(j->n_in - i, j->isa->mr);
-            if (i < first || i >= first + TP__DW_TILES * j->isa->mr) continue;
-            t.step = t.m;
-            for (int l = 0; l < t.m; l++) t.a[l] = left->inputs + i * j->deep + k * t.m + l;
-            tp__tile_pad(&t, j->isa->mr);
-            for (int64_t panel = panel0; panel < panel1; panel++) {
-                t.b = left->dgates + (panel * j->deep + k) * nr;
-                for (int l = 0; l < t.m; l++) t.c[l] = (i + l < j->x_in + j->h_in ? dw + (i + l) * G : db) + panel * nr;
-                tp__run_tile(j->isa, &t, tp__min64(G - panel * nr, nr));
-            }
-        }
-    }
-}
-/* A chunk of going back: the blocks of these steps, then dW of the steps before, which need not wait for each other. */
-static void tp__lstm_grad_chunk(void *user, int64_t chunk)
-{
-    const tp__lstm_job *j = (const tp__lstm_job *)user;
-    if (chunk < j->blocks) tp__lstm_grad_block(j, &j->left[j->turn], chunk);
-    else tp__lstm_grad_weights(j, &j->left[1 - j->turn], chunk - j->blocks);
-}
-#endif
-static void tp__lstm_fast(const tp_call *k)
-{
-#if TP__FAST
-    tp__lstm_job j;
-    if (k->device->isa) {
-        tp__lstm_make(&j, k, false, k->scratch);
-        tp_device_parallel(k->device, j.x_panels + j.panels, tp__lstm_pack, &j);
-        if (j.table.ids) {
-            tp__check_indices(k, j.table.ids, j.table.V);
-            tp_device_parallel(k->device, tp__ceil_div(j.table.V, TP__TABLE_ROWS), tp__lstm_table_rows, &j);
-        }
-        tp_device_parallel(k->device, tp__ceil_div(j.r.B, j.block), tp__lstm_block, &j);
-        return;
-    }
-#endif
-    tp__lstm_f32(k);
-}
-static void tp__lstm_grad_fast(const tp_call *k)
-{
-#if TP__FAST
-    tp__lstm_job j;
-    if (k->device->isa) {
-        tp__lstm_make(&j, k, true, k->scratch);
-        const int64_t B = j.r.B, I = j.r.I, H = j.r.H, G = 4 * H;
-        const bool table = j.table.ids != NULL, empty = j.r.T * B == 0;
-        const size_t state = (size_t)(B * H) * sizeof(float);
-        tp_device_parallel(k->device, j.x_panels + tp__ceil_div(H, 2 * j.isa->vw), tp__lstm_pack, &j);
-        memcpy(j.h, k->in[1].data, state);
-        memcpy(j.c, k->in[2].data, state);
-        if (table) memset(j.product, 0, (size_t)(j.table.V * tp__rnn_row_floats(&j)) * sizeof(float));
-        if (empty && k->out[1].data) memset(k->out[1].data, 0, (size_t)tp__size(&k->out[1]) * sizeof(float));
-        if (empty && k->out[2].data) memset(k->out[2].data, 0, (size_t)G * sizeof(float));
-        const int64_t weights = tp__ceil_div(j.panels, TP__DW_PANELS) * tp__lstm_row_chunks(&j), T = empty ? 0 : j.r.T;
-        /* alone, a thread finds in its cache what it has just left; several wait once for all of it */
-        const bool at_once = !k->device->pool || tp_pool_threads(k->device->pool) == 1;
-        for (int64_t to = T; to > 0; to -= j.steps) {
-            tp__lstm_left *l = &j.left[j.turn];
-            l->to = to, l->from = tp__max64(0, to - j.steps);
-            l->add = to < T;
-            j.blocks = tp__ceil_div(B, j.block);
-            tp_device_parallel(k->device, j.blocks + (at_once || to == T ? 0 : weights), tp__lstm_grad_chunk, &j);
-            j.turn = 1 - j.turn;
-            j.blocks = 0;
-            if (at_once || l->from == 0) tp_device_parallel(k->device, weights, tp__lstm_grad_chunk, &j);
-        }
-        if (k->out[3].data) memcpy(k->out[3].data, j.h, state);
-        if (k->out[4].data) memcpy(k->out[4].data, j.c, state);
-        for (int i = 0; i < 2; i++)
-            if (table && j.gemm[i].C && I > 0) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
-        return;
-    }
-#endif
-    tp__lstm_grad_f32(k);
-}
-static size_t tp__lstm_scratch_of(const tp_call *k, bool back)
-{
-    size_t fast = 0, naive = (size_t)k->in[back ? 5 : 3].shape.dim[1] * 6 * sizeof(double);
-#if TP__FAST
-    tp__lstm_job j;
-    if (k->device->isa && k->in[0].dtype == TP_F32) fast = tp__lstm_make(&j, k, back, NULL);
-#endif
+    const size_t naive = vectors * (size_t)h0->shape.dim[1] * sizeof(double);
     return fast > naive ? fast : naive;
 }
-static size_t tp__lstm_scratch(const tp_call *k) { return tp__lstm_scratch_of(k, false); }
-static size_t tp__lstm_grad_scratch(const tp_call *k) { return tp__lstm_scratch_of(k, true); }
+static size_t tp__lstm_scratch(const tp_call *k)
+{
+    return tp__rnn_scratch(&k->in[3], 6, TP__IF_FAST(tp__lstm_fast_scratch(k, false), 0));
+}
+static size_t tp__lstm_grad_scratch(const tp_call *k)
+{
+    return tp__rnn_scratch(&k->in[5], 6, TP__IF_FAST(tp__lstm_fast_scratch(k, true), 0));
+}
 /* Of a sequence op whose x is input `x`; behind gradients it is a gradient itself. */
 static double tp__rnn_flops(const tp_call *k, int x, int gates)
 {
@@ -18144,203 +16865,14 @@ static void TP__F(tp__gru_grad)(const tp_call *k) /* in: dy, dh_T, x, Wg, Wc, h0
     }
 }
 #ifdef TP__ROWS
-#if TP__FAST
-typedef struct tp__gru_job {
-    const tp_call *k;
-    const struct tp__isa *isa;
-    tp__rnn r;
-    tp__rnn_table table;
-    /* forward: x Wgx, x Wcx; backward: the two parts of dx, of x^T and of h^T times dgates, and of dE */
-    tp_gemm_args gemm[8];
-    float *packed_g, *packed_c, *gates, *h, *rh, *before, *before_r, *db, *product;
-    void *gemm_scratch;
-} tp__gru_job;
-static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *scratch)
+static size_t tp__gru_scratch(const tp_call *k)
 {
-    const tp_operand *x = &k->in[back ? 2 : 0], *wg = &k->in[back ? 3 : 1], *wc = &k->in[back ? 4 : 3];
-    tp__carver c = tp__carver_over(scratch);
-    memset(j, 0, sizeof *j);
-    j->k = k;
-    j->isa = k->device->isa;
-    j->r = tp__rnn_of(&x->shape, back ? &k->in[6].shape : &k->out[0].shape,
-                      ((const tp__gru_attrs *)k->attrs)->batch_major);
-    j->table = tp__rnn_table_of(k, back ? 2 : 0);
-    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, V = j->table.V;
-    const bool table = j->table.ids != NULL;
-    tp_gemm_args *a = j->gemm;
-    j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
-    j->rh = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
-    j->product = (float *)tp__carve(&c, V * 3 * H, sizeof(float));
-    j->packed_c = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, H), sizeof(float));
-    j->packed_g = (float *)tp__carve(
-        &c, back ? tp__packed_floats(j->isa, 2 * H, H) : tp__packed_floats(j->isa, H, 2 * H), sizeof(float));
-    j->gates = back ? NULL : (float *)k->out[2].data;
-    if (!j->gates) j->gates = (float *)tp__carve(&c, rows * 3 * H, sizeof(float));
-    if (back) {
-        j->before = (float *)tp__carve(&c, rows * H, sizeof(float));
-        j->before_r = (float *)tp__carve(&c, rows * H, sizeof(float));
-        j->db = (float *)tp__carve(&c, tp__ceil_div(j->r.B, TP__RNN_BLOCK) * 3 * H, sizeof(float));
-    }
-    for (int i = 0; i < 2; i++) { /* of the gates, of the candidate */
-        const int64_t n = i ? H : 2 * H, at = i ? 2 * H : 0;
-        const float *w = (const float *)(i ? wc : wg)->data;
-        float *dg = j->gates ? j->gates + at : NULL, *of_table = j->product ? j->product + at : NULL;
-        if (!back) {
-            a[i].M = table ? V : rows, a[i].N = n, a[i].K = I;
-            a[i].A = (const float *)x->data, a[i].B = w, a[i].C = table ? of_table : dg;
-            a[i].lda = I, a[i].ldb = n, a[i].ldc = 3 * H;
-            a[i].epilogue.bias = (const float *)k->in[i ? 4 : 2].data;
-            continue;
-        }
-        for (int q = i; q < 8; q += 6) { /* dx, dE */
-            a[q].tb = true;
-            a[q].accumulate = i > 0;
-            a[q].M = q == i ? rows : V, a[q].N = I, a[q].K = n;
-            a[q].A = q == i ? dg : of_table, a[q].B = w;
-            a[q].C = q == i ? (float *)k->out[0].data : table ? (float *)k->out[6].data : NULL;
-            a[q].lda = 3 * H, a[q].ldb = n, a[q].ldc = I;
-        }
-        for (int q = 2 + i; q < 6; q += 2) { /* dW, of x and of h */
-            const bool of_x = q < 4;
-            a[q].ta = true;
-            a[q].M = a[q].lda = of_x ? I : H, a[q].N = n, a[q].K = of_x && table ? V : rows;
-            a[q].A = of_x ? (const float *)x->data : i ? j->before_r : j->before;
-            a[q].B = of_x && table ? of_table : dg, a[q].C = (float *)k->out[i ? 3 : 1].data;
-            if (!of_x && a[q].C) a[q].C += I * n;
-            a[q].ldb = 3 * H, a[q].ldc = n;
-        }
-    }
-    size_t most = 0;
-    for (int i = 0; i < (back ? 8 : 2); i++) {
-        const size_t bytes = a[i].M > 0 ? tp_gemm_scratch(k->device, &a[i]) : 0;
-        if (bytes > most) most = bytes;
-    }
-    j->gemm_scratch = tp__carve(&c, (int64_t)most, 1);
-    return tp__carved(&c);
+    return tp__rnn_scratch(&k->in[5], 4, TP__IF_FAST(tp__gru_fast_scratch(k, false), 0));
 }
-static void tp__gru_block(void *user, int64_t block)
+static size_t tp__gru_grad_scratch(const tp_call *k)
 {
-    const tp__gru_job *j = (const tp__gru_job *)user;
-    const tp__rnn *r = &j->r;
-    const int64_t H = r->H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
-    float *y = (float *)j->k->out[0].data;
-    const float *h0 = (const float *)j->k->in[5].data;
-    for (int64_t step = 0; step < r->T; step++) {
-        const int64_t row0 = step * r->st + b0 * r->sb, ldh = step > 0 && y ? r->sb * H : H;
-        const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
-        float *g = j->gates + row0 * 3 * H;
-        for (int64_t b = b0; b < b1 && j->table.ids; b++) {
-            const int64_t row = step * r->st + b * r->sb;
-            tp__copy_rows(j->gates + row * 3 * H, 0, tp__rnn_row(&j->table, j->product, row, 3 * H), 0, 3 * H, 1);
-        }
-        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sb * 3 * H, j->packed_g, H, H, 2 * H, true);
-        for (int64_t b = b0; b < b1; b++)
-            tp__gru_gates_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh, j->rh + b * H);
-        tp__rows_by_packed(j->isa, b1 - b0, j->rh + b0 * H, H, 1, g + 2 * H, r->sb * 3 * H, j->packed_c, H, H, H, true);
-        for (int64_t b = b0; b < b1; b++)
-            tp__gru_cell_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh,
-                                           y ? y + (row0 + (b - b0) * r->sb) * H : j->h + b * H);
-    }
-    for (int64_t b = b0; b < b1 && j->k->out[1].data; b++) {
-        const float *h = r->T == 0 ? h0 + b * H : y ? y + ((r->T - 1) * r->st + b * r->sb) * H : j->h + b * H;
-        memcpy((float *)j->k->out[1].data + b * H, h, (size_t)H * sizeof(float));
-    }
+    return tp__rnn_scratch(&k->in[5], 4, TP__IF_FAST(tp__gru_fast_scratch(k, true), 0));
 }
-static void tp__gru_grad_block(void *user, int64_t block)
-{
-    const tp__gru_job *j = (const tp__gru_job *)user;
-    const tp_call *k = j->k;
-    const tp__rnn *r = &j->r;
-    const int64_t H = r->H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
-    const float *y = (const float *)k->in[6].data;
-    const float *gates = (const float *)k->in[7].data;
-    float *db = j->db + block * 3 * H;
-    memset(db, 0, (size_t)(3 * H) * sizeof(float));
-    memcpy(j->h + b0 * H, (const float *)k->in[1].data + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
-    for (int64_t step = r->T - 1; step >= 0; step--) {
-        const int64_t row0 = step * r->st + b0 * r->sb;
-        float *dg0 = j->gates + row0 * 3 * H;
-        for (int64_t b = b0; b < b1; b++) {
-            const int64_t row = step * r->st + b * r->sb;
-            const float *h0 = step ? y + (row - r->st) * H : (const float *)k->in[5].data + b * H;
-            const float *g = gates + row * 3 * H, *in[2];
-            tp__gru_back_of[j->isa->level](H, g, h0, (const float *)k->in[0].data + row * H, j->h + b * H,
-                                           j->gates + row * 3 * H);
-            tp__copy_rows(j->before + row * H, 0, h0, 0, H, 1);
-            in[0] = g, in[1] = h0;
-            tp__vec_mul_of[j->isa->level](H, j->before_r + row * H, in);
-        }
-        tp__rows_by_packed(j->isa, b1 - b0, dg0 + 2 * H, r->sb * 3 * H, 1, j->rh + b0 * H, H, j->packed_c, H, H, H,
-                           false);
-        for (int64_t b = b0; b < b1; b++) {
-            const int64_t row = step * r->st + b * r->sb;
-            const float *in[2];
-            tp__gru_back_reset_of[j->isa->level](H, gates + row * 3 * H, j->before + row * H, j->rh + b * H,
-                                                 j->h + b * H, j->gates + row * 3 * H);
-            in[0] = db, in[1] = j->gates + row * 3 * H;
-            tp__vec_add_of[j->isa->level](3 * H, db, in);
-        }
-        tp__rows_by_packed(j->isa, b1 - b0, dg0, r->sb * 3 * H, 1, j->h + b0 * H, H, j->packed_g, 2 * H, 2 * H, H,
-                           true);
-    }
-    if (k->out[5].data)
-        memcpy((float *)k->out[5].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
-}
-#endif
-static void tp__gru_fast(const tp_call *k)
-{
-#if TP__FAST
-    tp__gru_job j;
-    if (k->device->isa) {
-        tp__gru_make(&j, k, false, k->scratch);
-        const int64_t I = j.r.I, H = j.r.H;
-        if (j.table.ids) tp__check_indices(k, j.table.ids, j.table.V);
-        tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[1].data + I * 2 * H, 2 * H, false, H, 2 * H);
-        tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[3].data + I * H, H, false, H, H);
-        for (int i = 0; i < 2; i++) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
-        tp_device_parallel(k->device, tp__ceil_div(j.r.B, TP__RNN_BLOCK), tp__gru_block, &j);
-        return;
-    }
-#endif
-    tp__gru_f32(k);
-}
-static void tp__gru_grad_fast(const tp_call *k)
-{
-#if TP__FAST
-    tp__gru_job j;
-    if (k->device->isa) {
-        tp__gru_make(&j, k, true, k->scratch);
-        const int64_t I = j.r.I, H = j.r.H, blocks = tp__ceil_div(j.r.B, TP__RNN_BLOCK);
-        tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[3].data + I * 2 * H, 2 * H, true, 2 * H, H);
-        tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[4].data + I * H, H, true, H, H);
-        tp_device_parallel(k->device, blocks, tp__gru_grad_block, &j);
-        if (j.table.ids) tp__rnn_table_sum(k, &j.table, j.product, j.gates, 3 * H);
-        for (int i = 0; i < 8; i++)
-            if (j.gemm[i].C && j.gemm[i].M > 0) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
-        if (blocks > 0) tp__tree_add(j.isa, j.db, 3 * H, (int)blocks, 3 * H);
-        for (int i = 0; i < 2; i++) {
-            float *db = (float *)k->out[2 + 2 * i].data;
-            const size_t bytes = (size_t)(i ? H : 2 * H) * sizeof(float);
-            if (db && blocks > 0) memcpy(db, j.db + (i ? 2 * H : 0), bytes);
-            else if (db) memset(db, 0, bytes);
-        }
-        return;
-    }
-#endif
-    tp__gru_grad_f32(k);
-}
-static size_t tp__gru_scratch_of(const tp_call *k, bool back)
-{
-    size_t fast = 0, naive = (size_t)k->in[5].shape.dim[1] * 4 * sizeof(double);
-#if TP__FAST
-    tp__gru_job j;
-    if (k->device->isa && k->in[0].dtype == TP_F32) fast = tp__gru_make(&j, k, back, NULL);
-#endif
-    (void)back;
-    return fast > naive ? fast : naive;
-}
-static size_t tp__gru_scratch(const tp_call *k) { return tp__gru_scratch_of(k, false); }
-static size_t tp__gru_grad_scratch(const tp_call *k) { return tp__gru_scratch_of(k, true); }
 static double tp__gru_flops(const tp_call *k) { return tp__rnn_flops(k, k->op->sequence, 3); }
 static const tp_attr tp__gru_schema[] = {{"batch_major", TP_ATTR_BOOL, offsetof(tp__gru_attrs, batch_major)},
                                          {NULL, TP_ATTR_INT, 0}};
@@ -18506,145 +17038,6 @@ static void TP__F(tp__attention_grad)(const tp_call *k) /* in: dy, q, k, v, y, l
     }
 }
 #ifdef TP__ROWS
-#if TP__FAST
-#define TP__QUERIES 64 /* a block */
-typedef struct tp__attention_job {
-    const tp_call *k;
-    const struct tp__isa *isa;
-    tp__heads h;
-    bool back;
-    int64_t panel; /* floats of keys or values of one head, packed */
-    tp__slots slots;
-} tp__attention_job;
-static size_t tp__attention_make(tp__attention_job *j, const tp_call *k, bool back, void *scratch)
-{
-    tp__carver c = tp__carver_over(scratch);
-    memset(j, 0, sizeof *j);
-    j->k = k;
-    j->isa = k->device->isa;
-    j->back = back;
-    j->h = tp__heads_of(k, &k->in[back].shape, &k->in[1 + back].shape);
-    const int64_t a = tp__packed_floats(j->isa, j->h.D, j->h.Tk), b = tp__packed_floats(j->isa, j->h.Tk, j->h.D);
-    j->panel = tp__max64(a, b);
-    tp__slots_carve(&j->slots, k->device, &c,
-                    (back ? 3 : 2) * j->panel + 2 * TP__QUERIES * j->h.Tk +
-                        2 * tp__packed_floats(j->isa, TP__QUERIES, j->h.D));
-    return tp__carved(&c);
-}
-/* Scores of queries i0 .. i1 to p, as probabilities; columns beyond what a query sees are 0, up to n for all. With the
- * sums of a forward pass (lse) they are used, else found and stored. */
-static void tp__attention_probabilities(const tp__attention_job *j, const float *q, const float *keys_packed, float *p,
-                                        int64_t i0, int64_t i1, int64_t n, float *lse, bool have_lse)
-{
-    const tp__heads *h = &j->h;
-    tp__rows_by_packed(j->isa, i1 - i0, q + i0 * h->C, h->C, 1, p, h->Tk, keys_packed, h->D, h->D, n, false);
-    for (int64_t i = i0; i < i1; i++) {
-        float *row = p + (i - i0) * h->Tk;
-        const int64_t seen = tp__keys_seen(h, i);
-        if (have_lse) tp__exp_sum_of[j->isa->level](seen, row, lse[i], row);
-        else {
-            const float most = j->isa->max(seen, row), z = tp__exp_sum_of[j->isa->level](seen, row, most, row);
-            tp__divide_of[j->isa->level](seen, row, z);
-            if (lse) lse[i] = most + tp_logf(z);
-        }
-        memset(row + seen, 0, (size_t)(n - seen) * sizeof(float));
-    }
-}
-/* A chunk: one head of one sample. */
-static void tp__attention_chunk(void *user, int64_t chunk)
-{
-    tp__attention_job *j = (tp__attention_job *)user;
-    const tp__heads *h = &j->h;
-    const tp_call *k = j->k;
-    const int64_t b = chunk / h->heads, head = chunk % h->heads, nr = 2 * j->isa->vw, C = h->C, D = h->D, Tk = h->Tk;
-    const int64_t rows = b * h->Tq * C + head * D, cols = b * Tk * C + head * D;
-    const int first = j->back ? 1 : 0;
-    const float *q = (const float *)k->in[first].data + rows, *keys = (const float *)k->in[first + 1].data + cols;
-    const float *v = (const float *)k->in[first + 2].data + cols, scale = 1.0f / sqrtf((float)D);
-    const int slot = tp__slot_take(&j->slots);
-    float *packed[3], *at = j->slots.memory + slot * j->slots.floats;
-    for (int i = 0; i < (j->back ? 3 : 2); i++, at += j->panel) packed[i] = at;
-    float *p = at, *dp = p + TP__QUERIES * Tk, *q_packed = dp + TP__QUERIES * Tk;
-    float *dy_packed = q_packed + tp__packed_floats(j->isa, TP__QUERIES, D);
-    tp__pack_matrix(j->isa, packed[0], keys, C, true, D, Tk);
-    for (int64_t e = 0; e < tp__packed_floats(j->isa, D, Tk); e++) packed[0][e] *= scale;
-    if (!j->back) {
-        float *y = (float *)k->out[0].data + rows, *lse = (float *)k->out[1].data;
-        if (lse) lse += chunk * h->Tq;
-        tp__pack_matrix(j->isa, packed[1], v, C, false, Tk, D);
-        for (int64_t i0 = 0; i0 < h->Tq; i0 += TP__QUERIES) {
-            const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq);
-            const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
-            tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, false);
-            tp__rows_by_packed(j->isa, i1 - i0, p, Tk, 1, y + i0 * C, C, packed[1], Tk, n, D, false);
-        }
-    } else {
-        const float *dy = (const float *)k->in[0].data + rows, *y = (const float *)k->in[4].data + rows;
-        float *lse = (float *)k->in[5].data + chunk * h->Tq; /* read only */
-        float *dq = k->out[0].data ? (float *)k->out[0].data + rows : NULL;
-        float *dk = k->out[1].data ? (float *)k->out[1].data + cols : NULL;
-        float *dv = k->out[2].data ? (float *)k->out[2].data + cols : NULL;
-        tp__pack_matrix(j->isa, packed[1], v, C, true, D, Tk);
-        tp__pack_matrix(j->isa, packed[2], keys, C, false, Tk, D);
-        for (int64_t e = 0; e < Tk; e++) {
-            if (dk) memset(dk + e * C, 0, (size_t)D * sizeof(float));
-            if (dv) memset(dv + e * C, 0, (size_t)D * sizeof(float));
-        }
-        for (int64_t i0 = 0; i0 < h->Tq; i0 += TP__QUERIES) {
-            const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq), m = i1 - i0;
-            const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
-            tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, true);
-            tp__rows_by_packed(j->isa, m, dy + i0 * C, C, 1, dp, Tk, packed[1], D, D, n, false);
-            if (dv) {
-                tp__pack_matrix(j->isa, dy_packed, dy + i0 * C, C, false, m, D);
-                tp__rows_by_packed(j->isa, n, p, 1, Tk, dv, C, dy_packed, m, m, D, true);
-            }
-            for (int64_t i = 0; i < m; i++)
-                tp__attention_ds_of[j->isa->level](n, p + i * Tk, dp + i * Tk,
-                                                   j->isa->dot(D, dy + (i0 + i) * C, y + (i0 + i) * C), scale);
-            if (dq) tp__rows_by_packed(j->isa, m, dp, Tk, 1, dq + i0 * C, C, packed[2], Tk, n, D, false);
-            if (dk) {
-                tp__pack_matrix(j->isa, q_packed, q + i0 * C, C, false, m, D);
-                tp__rows_by_packed(j->isa, n, dp, 1, Tk, dk, C, q_packed, m, m, D, true);
-            }
-        }
-    }
-    tp__slot_give(&j->slots, slot);
-}
-#endif
-static void tp__attention_fast(const tp_call *k)
-{
-#if TP__FAST
-    tp__attention_job j;
-    if (k->device->isa && k->out[0].data) {
-        tp__attention_make(&j, k, false, k->scratch);
-        tp_device_parallel(k->device, j.h.B * j.h.heads, tp__attention_chunk, &j);
-        return;
-    }
-#endif
-    tp__attention_f32(k);
-}
-static void tp__attention_grad_fast(const tp_call *k)
-{
-#if TP__FAST
-    tp__attention_job j;
-    if (k->device->isa) {
-        tp__attention_make(&j, k, true, k->scratch);
-        tp_device_parallel(k->device, j.h.B * j.h.heads, tp__attention_chunk, &j);
-        return;
-    }
-#endif
-    tp__attention_grad_f32(k);
-}
-static size_t tp__attention_scratch(const tp_call *k)
-{
-#if TP__FAST
-    tp__attention_job j;
-    if (k->device->isa && k->in[0].dtype == TP_F32) return tp__attention_make(&j, k, k->n_in == 6, NULL);
-#endif
-    (void)k;
-    return 0;
-}
 static double tp__attention_flops(const tp_call *k)
 {
     const tp_shape *q = &k->in[k->n_in == 6].shape, *keys = &k->in[1 + (k->n_in == 6)].shape;
@@ -18689,7 +17082,7 @@ static const tp_op tp__op_attention_grad =
     TP__HALF_ROW(0x20u, 0, "attention_grad", "AttentionGrad", TP_OP_HALF, 6, 6, 3, tp__attention_schema,
                  sizeof(tp__attention_attrs), tp__attention_grad_infer, NULL,
                  TP__KERNELS(tp__attention_grad_f32, tp__attention_grad_f64, tp__attention_grad_fast),
-                 tp__attention_flops, tp__attention_scratch, 0, NULL, NULL);
+                 tp__attention_flops, TP__IF_FAST(tp__attention_scratch, NULL), 0, NULL, NULL);
 static void tp__attention_back(tp_grad *g)
 {
     tp_node *in[6];
@@ -18702,7 +17095,7 @@ static void tp__attention_back(tp_grad *g)
 static const tp_op tp__op_attention = TP__HALF_ROW(
     0, 0x2u, "attention", "Attention", TP_OP_HALF, 3, 3, 2, tp__attention_schema, sizeof(tp__attention_attrs),
     tp__attention_infer, tp__attention_back, TP__KERNELS(tp__attention_f32, tp__attention_f64, tp__attention_fast),
-    tp__attention_flops, tp__attention_scratch, 0, NULL, NULL);
+    tp__attention_flops, TP__IF_FAST(tp__attention_scratch, NULL), 0, NULL, NULL);
 TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal)
 {
     tp__attention_attrs t;
@@ -18735,28 +17128,6 @@ static void TP__F(tp__dropout)(const tp_call *k) { TP__F(tp__dropout_range)(k, 0
 #ifdef TP__ROWS
 static const tp_attr tp__dropout_schema[] = {{"rate", TP_ATTR_FLOAT, offsetof(tp__dropout_attrs, rate)},
                                              {NULL, TP_ATTR_INT, 0}};
-#if TP__FAST
-static void tp__dropout_words(const tp_call *k, int64_t from, int64_t to) /* from is a multiple of 4 */
-{
-    const float rate = ((const tp__dropout_attrs *)k->attrs)->rate;
-    const struct tp__isa *isa = k->device->isa;
-    uint32_t words[1024];
-    for (int64_t i = from; i < to; i += 1024) {
-        const int64_t n = to - i < 1024 ? to - i : 1024;
-        tp__philox_of[isa->level]((n + 3) / 4, words, k->key, (uint64_t)i / 4, *k->step);
-        tp__dropout_of[isa->level](n, (float *)k->out[0].data + i, (const float *)k->in[0].data + i, words, rate,
-                                   1.0f / (1.0f - rate));
-    }
-}
-#endif
-static void tp__dropout_fast(const tp_call *k)
-{
-    tp__range_fn fn = tp__dropout_range_f32;
-#if TP__FAST
-    if (k->device->isa) fn = tp__dropout_words;
-#endif
-    tp__each_range(k, tp__size(&k->in[0]), 8192, fn);
-}
 static tp_status tp__dropout_infer(tp_infer *s)
 {
     const float rate = ((const tp__dropout_attrs *)s->attrs)->rate;
@@ -19177,99 +17548,6 @@ static void TP__F(tp__adagrad)(const tp_call *k) { tp__apply_all(k, TP__F(tp__ad
 static void TP__F(tp__adadelta)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adadelta_piece)); }
 static void TP__F(tp__ftrl)(const tp_call *k) { tp__apply_all(k, TP__F(tp__ftrl_piece)); }
 #ifdef TP__ROWS
-#define TP__APPLY_GRAIN 16384
-TP__HOT static void tp__apply_decay(float *w, int64_t n, float keep)
-{
-    for (int64_t e = 0; e < n; e++) w[e] *= keep;
-}
-static int64_t tp__apply_pieces(const tp_operand *var)
-{
-    return (tp__size(var) + TP__APPLY_GRAIN - 1) / TP__APPLY_GRAIN;
-}
-/* The list of all variables is cut into pieces of TP__APPLY_GRAIN elements: piece `index` of it. *first: the first piece
- * of the same variable. */
-static int tp__apply_find(const tp_call *k, int64_t index, int64_t *from, int64_t *to, int64_t *first)
-{
-    int i = 0;
-    *first = 0;
-    for (; index - *first >= tp__apply_pieces(&k->var[i]); i++) *first += tp__apply_pieces(&k->var[i]);
-    const int64_t size = tp__size(&k->var[i]);
-    *from = (index - *first) * TP__APPLY_GRAIN;
-    *to = *from + TP__APPLY_GRAIN < size ? *from + TP__APPLY_GRAIN : size;
-    return i;
-}
-typedef struct tp__apply_job {
-    const tp_call *k;
-    tp__piece_fn piece;
-} tp__apply_job;
-static void tp__apply_chunk(void *user, int64_t chunk)
-{
-    const tp__apply_job *j = (const tp__apply_job *)user;
-    int64_t from, to, first;
-    const int i = tp__apply_find(j->k, chunk, &from, &to, &first);
-    j->piece(j->k, i, from, to);
-}
-static int64_t tp__apply_chunks(const tp_call *k)
-{
-    int64_t chunks = 0;
-    for (int i = 0; i < tp__apply_of(k)->n; i++) chunks += tp__apply_pieces(&k->var[i]);
-    return chunks;
-}
-/* On all threads. */
-static void tp__apply_fast(const tp_call *k, tp__piece_fn piece)
-{
-    const tp__apply_attrs *t = tp__apply_of(k);
-    tp__apply_job j;
-    j.k = k;
-    j.piece = piece;
-    if (tp__pred(k, t->n + tp__apply_scalars[t->kind]))
-        tp_device_parallel(k->device, tp__apply_chunks(k), tp__apply_chunk, &j);
-}
-static void tp__adam_vec(const tp_call *k, int i, int64_t from, int64_t to)
-{
-    const tp__apply_attrs *t = tp__apply_of(k);
-    const float lr = tp__apply_rate_f32(k);
-    const float lr_t =
-        lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
-    if (t->decay != 0) tp__apply_decay((float *)k->var[i].data + from, to - from, 1.0f - lr * t->decay);
-    tp_vec_adam(k->device, to - from, (float *)k->var[i].data + from, (float *)k->var[t->n + i].data + from,
-                (float *)k->var[2 * t->n + i].data + from, (const float *)k->in[i].data + from, lr_t, t->a, t->b,
-                t->epsilon);
-}
-static void tp__descent_fast(const tp_call *k) { tp__apply_fast(k, tp__descent_piece_f32); }
-static void tp__momentum_fast(const tp_call *k) { tp__apply_fast(k, tp__momentum_piece_f32); }
-static void tp__adam_fast(const tp_call *k) { tp__apply_fast(k, tp__adam_vec); }
-static void tp__rmsprop_fast(const tp_call *k) { tp__apply_fast(k, tp__rmsprop_piece_f32); }
-static void tp__adagrad_fast(const tp_call *k) { tp__apply_fast(k, tp__adagrad_piece_f32); }
-static void tp__adadelta_fast(const tp_call *k) { tp__apply_fast(k, tp__adadelta_piece_f32); }
-static void tp__ftrl_fast(const tp_call *k) { tp__apply_fast(k, tp__ftrl_piece_f32); }
-static void tp__lamb_chunk(void *user, int64_t chunk)
-{
-    const tp_call *k = (const tp_call *)user;
-    int64_t from, to, first;
-    const int i = tp__apply_find(k, chunk, &from, &to, &first);
-    tp__lamb_piece_f32(k, i, from, to, (double *)k->scratch + 2 * chunk);
-}
-static void tp__lamb_step_chunk(void *user, int64_t chunk)
-{
-    const tp_call *k = (const tp_call *)user;
-    int64_t from, to, first;
-    double squares[2] = {0, 0};
-    const int i = tp__apply_find(k, chunk, &from, &to, &first);
-    for (int64_t p = first; p < first + tp__apply_pieces(&k->var[i]); p++) {
-        squares[0] += ((const double *)k->scratch)[2 * p];
-        squares[1] += ((const double *)k->scratch)[2 * p + 1];
-    }
-    tp__lamb_step_f32(k, i, from, to, squares);
-}
-static void tp__lamb_fast(const tp_call *k)
-{
-    const int64_t chunks = tp__apply_chunks(k);
-    if (!tp__pred(k, tp__apply_of(k)->n + tp__apply_scalars[TP__LAMB])) return;
-    tp_device_parallel(k->device, chunks, tp__lamb_chunk, (void *)(uintptr_t)k);
-    tp_device_parallel(k->device, chunks, tp__lamb_step_chunk, (void *)(uintptr_t)k);
-}
-static size_t tp__lamb_scratch(const tp_call *k) { return (size_t)tp__apply_chunks(k) * 2 * sizeof(double); }
 static const tp_attr tp__apply_schema[] = {{"n", TP_ATTR_INT, offsetof(tp__apply_attrs, n)},
                                            {"kind", TP_ATTR_INT, offsetof(tp__apply_attrs, kind)},
                                            {"a", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, a)},
@@ -19319,7 +17597,6 @@ static double tp__apply_flops(const tp_call *k)
             NULL, TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast), tp__apply_flops, scratch_, 0, NULL, NULL)
 static const tp_op tp__op_apply_gradient_descent =
     TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", tp__descent, NULL);
-static const float tp__one = 1.0f;
 /* The planner's: w -= lr a^T b, where a^T b is a gradient that nobody else wants. In: a (K,M), b (K,N), lr. */
 static void tp__descend_naive(const tp_call *k)
 {
@@ -19334,41 +17611,21 @@ static void tp__descend_naive(const tp_call *k)
             w[i * N + j] = tp__descended(w[i * N + j], lr, s);
         }
 }
-static tp_gemm_args tp__descend_gemm(const tp_call *k)
-{
-    tp_gemm_args g;
-    memset(&g, 0, sizeof g);
-    g.ta = true;
-    g.K = k->in[0].shape.dim[0], g.M = g.lda = k->in[0].shape.dim[1], g.N = g.ldb = g.ldc = k->in[1].shape.dim[1];
-    g.A = (const float *)k->in[0].data, g.B = (const float *)k->in[1].data, g.C = (float *)k->var[0].data;
-    /* scratch is measured before there is any data */
-    g.descend = k->in[2].data ? (const float *)k->in[2].data : &tp__one;
-    return g;
-}
-static void tp__descend_fast(const tp_call *k)
-{
-    const tp_gemm_args g = tp__descend_gemm(k);
-    tp_gemm(k->device, &g, k->scratch);
-}
-static size_t tp__descend_scratch(const tp_call *k)
-{
-    const tp_gemm_args g = tp__descend_gemm(k);
-    return tp_gemm_scratch(k->device, &g);
-}
 static double tp__descend_flops(const tp_call *k)
 {
     return 2.0 * (double)tp__size(&k->in[0]) * (double)k->in[1].shape.dim[1] + 2.0 * (double)tp__size(&k->var[0]);
 }
 static const tp_op tp__op_descend = TP__ROW("descend", "Descend", TP_OP_WRITES_VAR, 3, 3, 0, NULL, 0, NULL, NULL,
                                             TP__KERNELS(tp__descend_naive, NULL, tp__descend_fast), tp__descend_flops,
-                                            tp__descend_scratch, 0, NULL, NULL);
+                                            TP__IF_FAST(tp__descend_scratch, NULL), 0, NULL, NULL);
 static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", tp__momentum, NULL);
 static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam", tp__adam, NULL);
 static const tp_op tp__op_apply_rmsprop = TP__APPLY_ROW("apply_rmsprop", "ApplyRMSProp", tp__rmsprop, NULL);
 static const tp_op tp__op_apply_adagrad = TP__APPLY_ROW("apply_adagrad", "ApplyAdagrad", tp__adagrad, NULL);
 static const tp_op tp__op_apply_adadelta = TP__APPLY_ROW("apply_adadelta", "ApplyAdadelta", tp__adadelta, NULL);
 static const tp_op tp__op_apply_ftrl = TP__APPLY_ROW("apply_ftrl", "ApplyFtrl", tp__ftrl, NULL);
-static const tp_op tp__op_apply_lamb = TP__APPLY_ROW("apply_lamb", "ApplyLAMB", tp__lamb, tp__lamb_scratch);
+static const tp_op tp__op_apply_lamb =
+    TP__APPLY_ROW("apply_lamb", "ApplyLAMB", tp__lamb, TP__IF_FAST(tp__lamb_scratch, NULL));
 #undef TP__APPLY_ROW
 
 static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars,

@@ -1,0 +1,6020 @@
+/* tp_fast.h - v0.1 - everything that is fast on the CPU: vector instructions, matrix products, convolutions, kernels of ops
+ *
+ * Do this:
+ *     Copy this file beside tp_tensor.h. That is all: tp_tensor.h and tp_graph.h take it in where their implementation is
+ *     compiled, with gcc or clang and without TP_NAIVE. A program that includes it gets tp_tensor.h and no more.
+ *
+ * WHAT THIS IS       the fast twin of the naive loops in tp_tensor.h and on tp_graph.h's op pages, as tp_cuda.cu is for a
+ *                    GPU. Without it every program compiles, runs and learns the same; it is 10 to 100 times slower, and
+ *                    the first session says so in the log.
+ * WHAT THIS IS NOT   a definition: what an op computes is said by its naive loop, and tests compare the two. Nothing here is
+ *                    public; a program calls tp_gemm, tp_conv and the builders of tp_graph.h.
+ *
+ * A COMPLETE PROGRAM
+ *     #define TP_IMPLEMENTATION
+ *     #include "tp_tensor.h"
+ *     int main(void)
+ *     {
+ *         tp_device *d = tp_cpu_device_new(1, NULL); // NULL: the best instruction set of this processor
+ *         if (!d) return puts(tp_last_error()), 1;
+ *         puts(tp_device_isa(d)); // "avx512", say; "naive" without this file
+ *         d->close(d);
+ *         return 0;
+ *     }
+ *
+ * CONTENTS   engine, taken in by tp_tensor.h: >>tile >>pack >>gemm >>conv >>amx >>entries
+ *            kernels, read once for each instruction set: >>isa
+ *            ops, taken in by tp_graph.h: >>fast_ops, and on it a piece for each op: >>fast reduce, >>fast add_n, >>fast l2_loss,
+ *            pad_grad, gather_grad, matmul, conv2d, bias_add, max_pool, batch_norm, layer_norm, softmax, lstm, gru, attention,
+ *            dropout, apply_adam
+ *
+ * OPTIONS (define before the include of tp_tensor.h)
+ *     TP_NAIVE                  this file is not taken in
+ *     TP_NO_WINOGRAD            3x3 convolutions as direct sums only: slower, and a NaN stays where it belongs
+ *     TP_NO_AMX                 without the instruction set "amx", which is used only where it is asked for by name
+ * At run time the instruction set can be chosen by name: the argument of tp_cpu_device_new, .isa of tp_session_config, or the
+ * environment variable TP_ISA: naive, sse2, avx2, avx512, amx (neon on AArch64, generic elsewhere).
+ *
+ * HOW IT WORKS
+ *   Instruction sets.  The kernels are written once, in section >>isa, with the vector types of gcc and clang. Section >>tile
+ *     reads that section once for each instruction set, between pragmas that switch the instructions on, with another vector
+ *     width each time. So plain `gcc -O2` gives a program that has them all. tp__isa_choose asks the processor which
+ *     it can run; the result is a table of functions, struct tp__isa, in d->isa. NULL there means: the naive loops. Kernels
+ *     that few ops need are not in that table but in tables of their own, by level (tp__lstm_cell_of[isa->level]), so that a
+ *     linker with --gc-sections drops them from programs without these ops.
+ *   The register tile.  Products and convolutions stand on one kernel: some rows times two vectors of columns, summed
+ *     over k without leaving the registers (tp__tile, tp__run_tile). They differ only in the pointers that they give it:
+ *       GEMM              rows are rows of A, in place or packed; columns come from packed panels of B        (>>gemm)
+ *       convolution       a row is an output pixel; k runs over the window, which is a few contiguous
+ *                         stretches of a zero-padded copy of some input rows: there is no im2col matrix      (>>conv)
+ *       its input grad    the same over dy, once for each phase of the stride
+ *       its filter grad   a row is a weight; k runs over the pixels
+ *     Winograd's transformation, depthwise convolutions and AMX (>>amx) replace the tile where they are faster.
+ *   Scratch.  A kernel asks for its memory before the run: one function carves pointers out of a block, and with no block
+ *     it measures (tp__carve). The planner puts that block into the plan's arena, so a run allocates nothing.
+ *   Same bits.  Blocks, splits of k and partial sums follow from the shape and the instruction set, never from the number of
+ *     threads. Threads take chunks of the output in any order; each chunk has one owner. Where k itself is divided, at
+ *     most TP__PARTS partial sums are added in a fixed tree. Two instruction sets may differ in the last bits.
+ */
+#if defined(TP__FAST_ENGINE) && !defined(TP__ISA_SUFFIX) /* read once, by tp_tensor.h */
+
+/* ==== >>tile: instruction sets and the register tile ================================================== */
+
+#define TP__MAX_ROWS 14
+
+/* A stretch of k: `len` values of k, the first at offset `at` from a row's pointer. */
+typedef struct tp__run {
+    int64_t at, len;
+} tp__run;
+
+/* One register tile of a product: c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n) for i < m. The values of k lie in
+ * runs: a[i][run.at + step * 0..len); there is at least one run. b is one row after another, ldb apart, through all runs.
+ * Pointers beyond m repeat the last row, so that a kernel with more rows may read and write it once more. */
+typedef struct tp__tile {
+    const float *a[TP__MAX_ROWS];
+    float *c[TP__MAX_ROWS + 1];
+    const tp__run *run;
+    int n_run, m, n;
+    int64_t step, ldb;
+    const float *b, *bias;
+    const float *ahead; /* m floats of it a step of k are fetched for a later tile; NULL: nothing to fetch */
+    bool add, relu, scaled;
+    float scale;          /* of the sums, if scaled, before they are added to anything */
+    int64_t a_gap, c_gap; /* even tiles only: row i begins at a[0] + i a_gap and ends in c[0] + i c_gap */
+} tp__tile;
+#define TP__MAX_EVEN 16 /* rows of an even tile */
+
+/* Even tiles one after another: c[i] (+)= sum over k < K of a[i a_gap + k step] b[k ldb]. */
+typedef struct tp__even {
+    const float *a, *b;
+    float *c;
+    int64_t K, a_gap, step, ldb, c_gap;
+    bool add;
+} tp__even;
+
+/* What batch normalisation needs of each of C channels, the last axis: y = (x - mean) scale + beta, then the ReLU if
+ * there is one; backward dx = scale (dy - c1 - (x - mean) c2), where dy counts only where y > 0. */
+typedef struct tp__bn {
+    int64_t C;
+    const float *mean, *scale, *beta, *c1, *c2;
+    bool relu;
+} tp__bn;
+
+/* What an instruction set provides; defined in the section that is compiled once for each (>>isa). */
+struct tp__isa {
+    char name[8];
+    int level;  /* 0: the compiler's own target, then upwards; indexes the tables of kernels that few ops need */
+    int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
+    void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows]; NULL: take the next one */
+    void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);    /* [rows], one vector of columns; NULL: no such tile */
+    /* how matrices are packed: turned, as a panel of B padded to whole vectors, as tiles of rows of a transposed A */
+    void (*transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
+    void (*panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
+    void (*tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows);
+    void (*row)(tp__tile *t, int64_t n); /* a tile of one row and n columns */
+    void (*dot4)(int64_t K, const float *a, const float *const *b, float *out);
+    void (*descend)(const tp__even *t, int64_t rows, int64_t n, float rate);
+    float (*sum)(int64_t n, const float *x);
+    float (*dot)(int64_t n, const float *x, const float *y);
+    float (*max)(int64_t n, const float *x);
+};
+
+/* Rows of the next register tile when `left` remain: full tiles, then two even ones rather than a full one and a
+ * sliver. */
+static int tp__tile_rows(int64_t left, int mr)
+{
+    if (left >= 2 * mr || left == mr) return mr;
+    return (int)(left < mr ? left : (left + 1) / 2);
+}
+
+/* TP__PRODUCT(a * b) is rounded before anything is added to it: gcc contracts under -std=gnu11 otherwise.
+ * TP__VPRODUCT is the same for vectors, which gcc 12 would take apart for its barrier, element by element; clang needs it
+ * under -ffp-contract=fast, which it tells nobody of. */
+#if defined(__SSE2__)
+#define TP__VPRODUCT(x_)          \
+    __extension__({               \
+        __typeof__(x_) t_ = (x_); \
+        __asm__("" : "+v"(t_));   \
+        t_;                       \
+    })
+#elif defined(__aarch64__)
+#define TP__VPRODUCT(x_)          \
+    __extension__({               \
+        __typeof__(x_) t_ = (x_); \
+        __asm__("" : "+w"(t_));   \
+        t_;                       \
+    })
+#else
+#define TP__VPRODUCT(x_)          \
+    __extension__({               \
+        __typeof__(x_) t_ = (x_); \
+        __asm__("" : "+m"(t_));   \
+        t_;                       \
+    })
+#endif
+#if defined(__clang__)
+#define TP__PRODUCT(x_) (x_)
+#elif __GNUC__ >= 12
+#define TP__PRODUCT(x_) __builtin_assoc_barrier(x_)
+#else
+#define TP__PRODUCT(x_) TP__VPRODUCT(x_)
+#endif
+
+#if defined(TP__SSE2)
+#include <cpuid.h>
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+/* 1. What the compiler's own target can do: SSE2 on x86-64, NEON on AArch64, anything elsewhere. */
+#if defined(TP__SSE2)
+#define TP__ISA_BASE   tp__isa_sse2
+#define TP__BASE(f_)   f_##_sse2
+#define TP__ISA_SUFFIX sse2
+#define TP__ISA_NAME   "sse2"
+#elif defined(__aarch64__)
+#define TP__ISA_BASE   tp__isa_neon
+#define TP__BASE(f_)   f_##_neon
+#define TP__ISA_SUFFIX neon
+#define TP__ISA_NAME   "neon"
+#else
+#define TP__ISA_BASE   tp__isa_generic
+#define TP__BASE(f_)   f_##_generic
+#define TP__ISA_SUFFIX generic
+#define TP__ISA_NAME   "generic"
+#endif
+#define TP__ISA_LEVEL 0
+#define TP__VW        4
+#define TP__MR        6
+#if defined(TP__SSE2)
+TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compile, is enough */
+#endif
+#include "tp_fast.h"
+#if defined(TP__SSE2)
+    TP__COLD_END
+#endif
+#undef TP__ISA_SUFFIX
+#undef TP__ISA_NAME
+#undef TP__ISA_LEVEL
+#undef TP__VW
+#undef TP__MR
+
+/* 2. What the machine may be able to do, found out when the program runs. (On Windows gcc does not align the stack
+ * for wide vectors.) */
+#if defined(TP__SSE2) && defined(__x86_64__) && !defined(_WIN32)
+#define TP__ISA_X86 1
+
+#if defined(__clang__)
+#pragma clang attribute push(__attribute__((target("avx2,fma"))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx2,fma")
+#endif
+#define TP__ISA_SUFFIX avx2
+#define TP__ISA_NAME   "avx2"
+#define TP__ISA_LEVEL  1
+#define TP__VW         8
+#define TP__MR         6
+#include "tp_fast.h"
+#undef TP__ISA_SUFFIX
+#undef TP__ISA_NAME
+#undef TP__ISA_LEVEL
+#undef TP__VW
+#undef TP__MR
+#if defined(__clang__)
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+
+#if defined(__clang__) /* without min_vector_width clang halves the vectors */
+#pragma clang attribute push(__attribute__((target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"))), \
+                             apply_to = function)
+#pragma clang attribute push(__attribute__((min_vector_width(512))), apply_to = function)
+#else
+#pragma GCC push_options
+#pragma GCC target("avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")
+#endif
+#define TP__ISA_SUFFIX avx512
+#define TP__ISA_NAME   "avx512"
+#define TP__ISA_LEVEL  2
+#define TP__VW         16
+#define TP__MR         14
+#include "tp_fast.h"
+#undef TP__ISA_SUFFIX
+#undef TP__ISA_NAME
+#undef TP__ISA_LEVEL
+#undef TP__VW
+#undef TP__MR
+#if defined(__clang__)
+#pragma clang attribute pop
+#pragma clang attribute pop
+#else
+#pragma GCC pop_options
+#endif
+#else
+#define TP__ISA_X86 0
+#endif
+
+/* Where the compiler knows AMX and the system is known to lend its registers; or a test brings the instructions. */
+#if defined(TP_NO_AMX) || !TP__ISA_X86
+#define TP__AMX 0
+#elif defined(TP__AMX_EMULATED)
+#define TP__AMX 1
+#elif defined(__linux__) && defined(__LP64__) && \
+    ((defined(__clang__) && __clang_major__ >= 12) || (!defined(__clang__) && __GNUC__ >= 11))
+#define TP__AMX 1
+#else
+#define TP__AMX 0
+#endif
+
+/* 3. Kernels that few ops need: a table for each, by level, so that a program without these ops is without their kernels.
+ * They are called as tp__lstm_cell_of[isa->level](...). */
+/* clang-format off */
+#define TP__KERNEL(returns_, name_, ...) TP__UNUSED static returns_ (*const tp__##name_##_of[])(__VA_ARGS__) = TP__LEVELS(tp__##name_)
+#if TP__ISA_X86
+#define TP__LEVELS(f_) {TP__BASE(f_), f_##_avx2, f_##_avx512}
+#else
+#define TP__LEVELS(f_) {TP__BASE(f_)}
+#endif
+/* without one for SSE2 */
+#if TP__ISA_X86
+#define TP__WIDE_LEVELS(f_) {NULL, f_##_avx2, f_##_avx512}
+#elif defined(TP__SSE2)
+#define TP__WIDE_LEVELS(f_) {NULL}
+#else
+#define TP__WIDE_LEVELS(f_) {TP__BASE(f_)}
+#endif
+#define TP__WIDE_KERNEL(returns_, name_, ...) TP__UNUSED static returns_ (*const tp__##name_##_of[])(__VA_ARGS__) = TP__WIDE_LEVELS(tp__##name_)
+#define X(name_) TP__KERNEL(void, vec_##name_, int64_t n, float *y, const float *const *in);
+    TP__VECS(X)
+#undef X
+    /* clang-format on */
+    TP__KERNEL(void, adam, int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
+               float eps);
+TP__KERNEL(void, taps, int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
+           bool relu);
+TP__KERNEL(void, tap_grad, int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step,
+           float *acc);
+TP__WIDE_KERNEL(void, even_product, const tp__even *t, int64_t rows, int64_t n);
+TP__WIDE_KERNEL(void, wino_in, int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane);
+TP__WIDE_KERNEL(void, wino_out, int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
+                const float *more, const float *bias, bool relu);
+TP__WIDE_KERNEL(void, wino_dy, int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane);
+TP__WIDE_KERNEL(void, wino_filter, int64_t n, const float *g, int64_t tap, float *u, int64_t plane);
+TP__WIDE_KERNEL(void, wino_dw, int64_t n, const float *s, int64_t plane, float *dw);
+TP__KERNEL(void, pool, int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
+           uint8_t *which);
+TP__KERNEL(void, unpool, int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx);
+TP__KERNEL(void, mean_taps, int64_t C, int n_tap, const float *x, const int64_t *tap, float *y);
+TP__KERNEL(void, spread, int64_t C, int n_tap, const float *dy, const int64_t *tap, float *dx);
+TP__KERNEL(void, bn_sums, const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2);
+TP__KERNEL(void, bn_apply, const tp__bn *b, int64_t rows, const float *x, float *y);
+TP__KERNEL(void, bn_back, const tp__bn *b, int64_t rows, const float *dy, const float *x, const float *more, float *dx);
+TP__KERNEL(void, ln_row, int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
+           float *mean, float *inv);
+TP__KERNEL(void, ln_back, int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv,
+           float *dx, float *dgamma, float *dbeta);
+TP__KERNEL(void, attention_ds, int64_t n, const float *p, float *dp, float less, float scale);
+TP__KERNEL(float, exp_sum, int64_t n, const float *x, float less, float *e);
+TP__KERNEL(void, divide, int64_t n, float *y, float by);
+TP__KERNEL(void, gru_gates, int64_t H, float *gates, const float *h0, float *rh);
+TP__KERNEL(void, gru_cell, int64_t H, float *gates, const float *h0, float *h);
+TP__KERNEL(void, gru_back, int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg);
+TP__KERNEL(void, gru_back_reset, int64_t H, const float *gates, const float *h0, const float *drh, float *dh,
+           float *dg);
+TP__KERNEL(void, lstm_cell, int64_t H, float *gates, const float *more, const float *c0, float *c, float *h,
+           float forget_bias);
+TP__KERNEL(void, lstm_back, int64_t H, const float *gates, const float *c0, const float *c, const float *dy,
+           const float *dh, float *dc, float *dg);
+TP__KERNEL(void, row_to_panels, int64_t n, const float *row, float *panels, int64_t gap);
+TP__KERNEL(void, add_panel_rows, int64_t n, const float *panel, const int64_t *at, float *y);
+TP__KERNEL(void, philox, int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step);
+TP__WIDE_KERNEL(void, normal, int64_t blocks, const uint32_t *words, double *out);
+TP__KERNEL(void, dropout, int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
+
+#if TP__ISA_X86
+/* 0: SSE2, 1: AVX2 and FMA, 2: AVX-512 F, DQ, BW, VL; as the processor has it and the system saves its registers. Asked
+ * directly, because __builtin_cpu_supports brings 4 KiB of names with it. */
+static int tp__x86_level(void)
+{
+    unsigned a, b, c, d, saved, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || !(c & 1u << 12)) return 0; /* OSXSAVE, FMA */
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    if ((saved & 0x06u) != 0x06u || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & 1u << 5)) return 0;
+    const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
+    return (saved & 0xe6u) == 0xe6u && (b & avx512) == avx512 ? 2 : 1;
+}
+#endif
+
+/* Why the instruction set "amx" cannot be used, NULL if it can. Asking for the registers is what makes the kernel save
+ * them: 8 KiB, which it keeps from programs that do not ask. */
+#if TP__AMX && !defined(TP__AMX_EMULATED)
+static const char *tp__amx_lacks(void)
+{
+    unsigned a, b, c, d, saved, high;
+    if (tp__x86_level() < 2) return "the processor has no AVX-512, which does the rest of the work";
+    const unsigned bf16_tiles = 1u << 22 | 1u << 24;
+    if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d & bf16_tiles) != bf16_tiles)
+        return "the processor has no AMX-TILE with AMX-BF16";
+    __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
+    const unsigned tiles = 1u << 17 | 1u << 18;
+    if ((saved & tiles) != tiles) return "the system does not save the tile registers";
+    long result = 158; /* arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), since Linux 5.16 */
+    __asm__ volatile("syscall" : "+a"(result) : "D"(0x1023L), "S"(18L) : "rcx", "r11", "memory");
+    return result ? "the system does not lend this process the tile registers" : NULL;
+}
+#elif TP__AMX
+static const char *tp__amx_lacks(void) { return NULL; }
+#endif
+
+/* The kernels of this name, NULL for "naive"; no name: the best that this machine can run. *amx: with products in tiles. */
+TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st, bool *amx)
+{
+    *st = TP_OK;
+    *amx = false;
+    if (name && strcmp(name, "naive") == 0) return NULL;
+    const struct tp__isa *have[3];
+    int n = 0;
+    have[n++] = &TP__ISA_BASE;
+#if TP__ISA_X86
+    const int level = tp__x86_level();
+    if (level >= 1) have[n++] = &tp__isa_avx2;
+    if (level >= 2) have[n++] = &tp__isa_avx512;
+#endif
+    if (!name || !*name) return have[n - 1];
+    for (int i = 0; i < n; i++)
+        if (strcmp(name, have[i]->name) == 0) return have[i];
+    if (strcmp(name, "amx") == 0) {
+#if TP__AMX
+        const char *lacks = tp__amx_lacks();
+        *amx = !lacks;
+        if (!lacks) return have[n - 1];
+#else
+        const char *lacks = "this build is without it (TP_NO_AMX, or gcc < 11, clang < 12, another system)";
+#endif
+        *st = tp_fail(TP_ERR_UNSUPPORTED, "instruction set 'amx': %s", lacks);
+        return NULL;
+    }
+    *st =
+        tp_fail(TP_ERR_UNSUPPORTED,
+                "instruction set '%s' is unknown or not available here; this machine and build have: naive%s%s%s%s%s%s",
+                name, n > 0 ? ", " : "", n > 0 ? have[0]->name : "", n > 1 ? ", " : "", n > 1 ? have[1]->name : "",
+                n > 2 ? ", " : "", n > 2 ? have[2]->name : "");
+    return NULL;
+}
+
+/* ==== >>pack: scratch, panels, splits ================================================================== */
+
+static int64_t tp__min64(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t tp__max64(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t tp__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Scratch is carved by one function, run twice: without memory it measures, with memory it hands out pointers. */
+typedef struct tp__carver {
+    char *base; /* NULL: measure */
+    size_t used;
+    bool overflow;
+} tp__carver;
+
+static tp__carver tp__carver_over(void *scratch)
+{
+    tp__carver c = {NULL, 0, false};
+    if (scratch) c.base = (char *)scratch + (64 - (uintptr_t)scratch % 64) % 64;
+    return c;
+}
+
+static void *tp__carve(tp__carver *c, int64_t n, size_t size)
+{
+    size_t bytes;
+    if (!tp_mul_size((size_t)n, size, &bytes) || bytes > SIZE_MAX / 2 || c->used > SIZE_MAX / 2) {
+        c->overflow = true;
+        return NULL;
+    }
+    void *p = c->base ? c->base + c->used : NULL;
+    c->used += (bytes + 63) / 64 * 64;
+    return p;
+}
+/* So large that the allocation fails, when the size has overflowed. */
+static size_t tp__carved(const tp__carver *c) { return c->overflow ? SIZE_MAX / 2 : c->used + 64; }
+
+/* Private memory for running chunks: one slot a thread, taken for the time of a chunk. What lies in a slot never
+ * influences a result, so it does not matter who gets which. */
+typedef struct tp__slots {
+    float *memory;
+    int *busy, n;
+    int64_t floats;
+} tp__slots;
+
+static void tp__slots_carve(tp__slots *s, tp_device *d, tp__carver *c, int64_t floats)
+{
+    s->n = d->pool ? tp_pool_threads(d->pool) : 1;
+    s->floats = (floats + 15) / 16 * 16;
+    s->busy = (int *)tp__carve(c, s->n, sizeof *s->busy);
+    s->memory = (float *)tp__carve(c, s->n * s->floats, sizeof *s->memory);
+    if (s->busy) memset(s->busy, 0, (size_t)s->n * sizeof *s->busy);
+}
+static int tp__slot_take(tp__slots *s)
+{
+    for (int i = 0;; i = (i + 1) % s->n)
+        if (!__atomic_exchange_n(&s->busy[i], 1, __ATOMIC_ACQUIRE)) return i;
+}
+static void tp__slot_give(tp__slots *s, int i) { __atomic_store_n(&s->busy[i], 0, __ATOMIC_RELEASE); }
+
+/* Rows of the next even tile when `left` remain; 0 if there is none. */
+static int tp__even_rows(const struct tp__isa *isa, int64_t left)
+{
+    for (int m = left < TP__MAX_EVEN ? (int)left : TP__MAX_EVEN; m > 0; m--)
+        if (isa->even[m]) return m;
+    return 0;
+}
+/* Do even tiles make up n rows without a rest? */
+static bool tp__even_covers(const struct tp__isa *isa, int64_t n)
+{
+    while (n > 0) {
+        const int m = tp__even_rows(isa, n);
+        if (m == 0) return false;
+        n -= m;
+    }
+    return true;
+}
+
+/* A panel is at most two vectors of columns, stored row after row, padded with zeros to whole vectors. */
+static int tp__panel_vectors(const struct tp__isa *isa, int64_t columns) { return columns > isa->vw ? 2 : 1; }
+static int64_t tp__panel_width(const struct tp__isa *isa, int64_t columns)
+{
+    return (int64_t)tp__panel_vectors(isa, columns) * isa->vw;
+}
+
+static void tp__run_tile(const struct tp__isa *isa, tp__tile *t, int64_t columns)
+{
+    void (*const *tile)(const tp__tile *) = isa->tile[tp__panel_vectors(isa, columns) - 1] + t->m;
+    t->n = (int)columns;
+    t->c[t->m] = t->c[t->m - 1]; /* kernels exist for some row counts only: this one may have a row more */
+    (*tile ? tile[0] : tile[1])(t);
+}
+/* ... and reads the addresses of mr rows. */
+static void tp__tile_pad(tp__tile *t, int mr)
+{
+    for (int i = t->m; i < mr; i++) t->a[i] = t->a[t->m - 1];
+}
+
+/* A row that is needed soon. */
+static void tp__fetch_row(const float *row, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + i, 0, 2);
+}
+
+/* Zeros in columns n.. of a panel's k rows. */
+static void tp__panel_zero(float *panel, int64_t width, int64_t n, int64_t k)
+{
+    if (n == width) return;
+    for (int64_t i = 0; i < k; i++) memset(panel + i * width + n, 0, (size_t)(width - n) * sizeof *panel);
+}
+
+/* Rows of n floats, `from` apart, to rows `to` apart. */
+static void tp__copy_rows(float *dst, int64_t to, const float *src, int64_t from, int64_t n, int64_t rows)
+{
+    for (int64_t i = 0; i < rows; i++) memcpy(dst + i * to, src + i * from, (size_t)n * sizeof *dst);
+}
+
+/* part[0][0..n) += part[1] + ... in a fixed tree; the parts lie `stride` apart. */
+static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride, int parts, int64_t n)
+{
+    for (int step = 1; step < parts; step *= 2)
+        for (int i = 0; i + step < parts; i += 2 * step) {
+            const float *in[2];
+            in[0] = part + i * stride;
+            in[1] = part + (i + step) * stride;
+            tp__vec_add_of[isa->level](n, part + i * stride, in);
+        }
+}
+
+/* ==== >>gemm: matrix products ========================================================================== */
+
+#define TP__KC          TP__WHOLE_SUM /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
+#define TP__PACK_HERE   1000000       /* floats of B that are too many to be packed as a whole */
+#define TP__PACK_ALONE  32768         /* floats that are packed by one thread */
+#define TP__K_IN_PLACE  16            /* values of k that are so few that A may stay where it is */
+#define TP__KC_STREAM   128           /* values of k in a block, when A's block has all rows */
+#define TP__NC          256           /* columns in a block */
+#define TP__MB          8             /* tiles of rows in a block */
+#define TP__M_HERE      1024          /* rows in a block, where each block packs its own columns of B */
+#define TP__LDB_NEAR    32            /* panels in a row of B, if many rows of A read it in place */
+#define TP__K_EVEN      64            /* values of k that are few: a tile's beginning takes as long as its sum */
+#define TP__PACK_K      128           /* values of k in a chunk of packing B ... */
+#define TP__PACK_PANELS 8             /* ... and its panels: more write streams would drive each other from L1 */
+#define TP__CHUNK_MIN   1000000       /* multiply-adds that are worth a chunk of their own */
+#define TP__CHUNK_MANY  16            /* chunks that keep a machine busy */
+
+typedef struct tp__gemm_plan {
+    tp_gemm_args g;
+    const struct tp__isa *isa;
+    int64_t nr, panels;            /* columns of a full panel, panels of B */
+    int64_t mb, pb;                /* rows and panels of a chunk */
+    int64_t m_blocks, n_blocks;    /* chunks of the output */
+    int64_t kc, k_part;            /* values of k in a block, and in a part */
+    int parts;                     /* parts k is divided into */
+    bool pack_a, b_in_place, dots; /* dots: few rows times B transposed */
+    bool even;                     /* short sums, nothing done to them: even tiles, which begin sooner */
+    bool stream;                   /* A transposed, k long, few columns: A is read once, from front to back */
+    bool row;                      /* one row times B, which is read in place, all columns of a chunk at a time */
+    bool pack_here;      /* B is large and used by few blocks of rows: packed block by block, where it is used */
+    int64_t packed_from; /* first panel that is packed */
+    int64_t pack_k, pack_panels; /* values of k and panels in a chunk of packing */
+    float *packed, *part;
+    float *packed_a; /* all of A, if several chunks of columns need it */
+    int64_t slot_a;  /* floats of a slot that are for A; what follows is for B */
+    tp__slots slots;
+} tp__gemm_plan;
+
+static bool tp__panel_whole(const tp__gemm_plan *p, int64_t panel)
+{
+    int64_t n = tp__min64(p->g.N - panel * p->nr, p->nr);
+    return n == tp__panel_width(p->isa, n);
+}
+
+/* Everything about a product that follows from its shape. */
+TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    const struct tp__isa *isa = d->isa;
+    const int64_t M = a->M, N = a->N, K = a->K, mr = isa->mr;
+    memset(p, 0, sizeof *p);
+    p->g = *a;
+    p->isa = isa;
+    p->nr = 2 * isa->vw;
+    p->panels = tp__ceil_div(N, p->nr);
+    p->dots = isa->dot4 && a->tb && !a->ta && M <= 4 && !a->descend;
+    p->row = M == 1 && !a->tb && !a->descend;
+
+    /* 1. divide k when the output is small and k is long */
+    p->parts = 1;
+    if (K >= 2048 && tp__ceil_div(M, 8 * mr) * tp__ceil_div(N, TP__NC) < 8 && !p->dots) {
+        int64_t parts = tp__min64(TP__PARTS, K / 1024);
+        parts = tp__min64(parts, (4 << 20) / (M * N) + 1);
+        p->parts = (int)parts;
+    }
+    p->k_part = tp__ceil_div(tp__max64(K, 1), p->parts);
+    p->kc = tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC));
+    if (a->descend && p->parts == 1) p->kc = p->k_part; /* C cannot hold what is not finished */
+
+    /* 2. cut the output: larger chunks while they are too small to be worth it, smaller while there are too few */
+    p->pack_here = !a->tb && !p->dots && M > 2 * mr && N > p->nr && K * N > TP__PACK_HERE;
+    const bool large = M * tp__min64(K, N) > 2000000 && K * N > 2000000; /* B comes from afar: use it for more rows */
+    if (p->pack_here) p->mb = tp__ceil_div(tp__ceil_div(M, tp__ceil_div(M, TP__M_HERE)), mr) * mr;
+    else p->mb = (large ? 2 * TP__MB : TP__MB) * mr;
+    p->mb = tp__min64(M, p->mb);
+    p->pb = tp__min64(p->panels, (large && !p->pack_here ? TP__NC * 5 / 8 : TP__NC) / p->nr);
+    while (!p->row) {
+        /* a few rows times much of B: that has to come from afar, and takes the time of eight rows */
+        int64_t work = (K * N > 400000 ? tp__max64(p->mb, 8) : p->mb) * p->pb * p->nr * p->k_part;
+        int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
+        if (work < TP__CHUNK_MIN / 2 && p->mb < M) p->mb = tp__min64(M, 2 * p->mb);
+        else if (work < TP__CHUNK_MIN / 2 && p->pb < p->panels) p->pb = tp__min64(p->panels, 2 * p->pb);
+        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY &&
+                 p->mb > (p->pack_here ? TP__M_HERE * 5 / 8 : 2 * mr))
+            p->mb = tp__ceil_div(p->mb, 2 * mr) * mr;
+        else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->pb > 1) p->pb = (p->pb + 1) / 2;
+        else break;
+    }
+    if (p->row) /* a chunk is worth its while when it reads a megabyte, and reads fast when its rows are a kilobyte */
+        p->pb = tp__min64(p->panels, tp__max64(8, tp__ceil_div(TP__CHUNK_MIN / 4, p->nr * tp__max64(p->k_part, 1))));
+    const int64_t some = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts; /* chunks */
+    if (some < 8 && some % 4 != 0 && p->mb * p->pb * p->nr * p->k_part > TP__CHUNK_MIN / 2)
+        p->pb = (p->pb + 1) / 2; /* three or five leave one of two threads waiting */
+    p->m_blocks = tp__ceil_div(M, p->mb);
+    if (p->m_blocks > 1) p->mb = tp__ceil_div(tp__ceil_div(M, p->m_blocks), mr) * mr; /* of one size */
+    p->m_blocks = tp__ceil_div(M, p->mb);
+    p->n_blocks = tp__ceil_div(p->panels, p->pb);
+
+    /* 3. a weight gradient reads A once: k in blocks so short that all rows of a block stay in L2 */
+    p->stream = a->ta && !a->descend && !p->dots && p->panels <= 2 && K >= 1024 && M <= 1024;
+    if (p->stream) {
+        p->mb = M;
+        p->m_blocks = 1;
+        p->kc = tp__min64(TP__KC_STREAM, p->k_part);
+    }
+
+    /* 4. read in place or pack? B in place when few blocks of rows read it and L2 holds it, or its rows are short anyway;
+     * A in place unless it would be read often down its columns, or its rows fall into the same few cache sets */
+    const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0; /* L1 holds what is read often */
+    p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr ||
+                               (M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr));
+    p->pack_a =
+        !p->dots && !p->stream &&
+        (a->ta ? !short_k && (p->pb > 1 || M > mr) : M > mr && p->pb > 1 && (a->lda % 1024 == 0 || p->panels >= 20));
+    p->even = tp__even_product_of[isa->level] && K <= TP__K_EVEN && K > 0 && N % p->nr == 0 && !a->ta && !p->dots &&
+              !p->pack_a && !p->pack_here && !a->descend && !a->epilogue.bias && a->epilogue.act != TP_EPILOGUE_RELU;
+    p->packed_from = 0;
+    p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K; /* along the rows of B */
+    p->pack_panels = a->tb ? 1 : TP__PACK_PANELS;
+    p->pack_here = p->pack_here && !p->b_in_place && !p->stream;
+    if (p->dots || p->row || p->pack_here) p->packed_from = p->panels;
+    else if (p->b_in_place) p->packed_from = tp__panel_whole(p, p->panels - 1) ? p->panels : p->panels - 1;
+
+    p->packed = (float *)tp__carve(&c, (p->panels - p->packed_from) * p->nr * K, sizeof(float));
+    p->part = (float *)tp__carve(&c, p->parts > 1 ? p->parts * M * N : 0, sizeof(float));
+    const bool once = p->pack_a && p->n_blocks > 1;
+    p->packed_a = (float *)tp__carve(&c, once ? M * K : 0, sizeof(float));
+    if (!once) p->packed_a = NULL;
+    p->slot_a = p->pack_a && !once ? (p->mb * p->kc + 15) / 16 * 16 : 0;
+    tp__slots_carve(&p->slots, d, &c, p->slot_a + (p->pack_here ? p->pb * p->nr * p->kc : 0));
+    return tp__carved(&c);
+}
+
+/* One panel of n columns, [K][width]: B[K,n], or its transpose [n,K] if tb, rows ldb apart. */
+static void tp__pack_panel(const struct tp__isa *isa, float *panel, const float *B, int64_t ldb, bool tb, int64_t K,
+                           int64_t n)
+{
+    const int64_t width = tp__panel_width(isa, n);
+    if (tb) {
+        isa->transpose(panel, width, B, ldb, n, K);
+        tp__panel_zero(panel, width, n, K);
+    } else isa->panel(panel, width, B, ldb, K, n);
+}
+
+/* Panels [panel, end) of B, k from k0, behind the `at` values of k that they have: `apart` floats from one to the next. */
+static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, int64_t at, int64_t panel, int64_t end,
+                            int64_t k0, int64_t kn)
+{
+    const tp_gemm_args *g = &p->g;
+    const int64_t nr = p->nr, whole = g->tb ? panel : tp__max64(panel, tp__min64(end, g->N / nr));
+    for (int64_t k = 0; k < kn && panel < whole; k++) { /* k outermost: B is read along its rows */
+        const float *src = g->B + (k0 + k) * g->ldb + panel * nr;
+        float *to = dst + (at + k) * nr;
+        for (int64_t i = panel; i < whole; i++, src += nr, to += apart) {
+            __builtin_prefetch(src + 8 * g->ldb);
+            __builtin_prefetch(src + 8 * g->ldb + nr / 2);
+            for (int64_t j = 0; j < nr; j += 8) memcpy(to + j, src + j, 8 * sizeof *to); /* no call */
+        }
+    }
+    for (int64_t i = whole; i < end; i++) {
+        const int64_t column = i * nr, n = tp__min64(g->N - column, nr), width = tp__panel_width(p->isa, n);
+        float *to = dst + (i - panel) * apart + at * width;
+        tp__pack_panel(p->isa, to, g->B + (g->tb ? column * g->ldb + k0 : k0 * g->ldb + column), g->ldb, g->tb, kn, n);
+    }
+}
+
+/* A chunk of packing all of B, where a panel is [K][width]: a few panels, a block of k. */
+static int64_t tp__gemm_pack_groups(const tp__gemm_plan *p)
+{
+    return tp__ceil_div(p->panels - p->packed_from, p->pack_panels);
+}
+TP__SMALL static void tp__gemm_pack_panels(void *user, int64_t chunk)
+{
+    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
+    const int64_t groups = tp__gemm_pack_groups(p), skip = chunk % groups * p->pack_panels;
+    const int64_t k = chunk / groups * p->pack_k, panel = p->packed_from + skip, apart = p->nr * p->g.K;
+    tp__gemm_pack_b(p, p->packed + skip * apart, apart, k, panel, tp__min64(panel + p->pack_panels, p->panels), k,
+                    tp__min64(p->pack_k, p->g.K - k));
+}
+
+/* Rows [row, row + mb) of op(A), k from k0: rows of kn; of a transposed A tile after tile, each [kn][rows of the tile]. */
+static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int64_t mb, int64_t k0, int64_t kn)
+{
+    const tp_gemm_args *g = &p->g;
+    if (!g->ta) {
+        tp__copy_rows(dst, kn, g->A + row * g->lda + k0, g->lda, kn, mb);
+        return;
+    }
+    p->isa->tiles(dst, kn, 0, kn, g->A + k0 * g->lda + row, g->lda, mb);
+}
+
+/* A chunk of packing: a block of rows of A, one of its blocks of k. */
+TP__SMALL static void tp__gemm_pack_rows(void *user, int64_t chunk)
+{
+    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
+    const int64_t row0 = chunk % p->m_blocks * p->mb, mb = tp__min64(p->g.M - row0, p->mb);
+    const int64_t block = chunk / p->m_blocks, blocks = tp__ceil_div(p->k_part, p->kc), part = block / blocks;
+    const int64_t k = part * p->k_part + block % blocks * p->kc, k_end = tp__min64((part + 1) * p->k_part, p->g.K);
+    if (k < k_end) tp__gemm_pack_a(p, p->packed_a + row0 * p->g.K + mb * k, row0, mb, k, tp__min64(p->kc, k_end - k));
+}
+
+/* What to fetch while a tile runs: what follows its rows of A where A is read in place, once; else its share of the next
+ * block of k, first of B and then of A. */
+static const float *tp__gemm_ahead(const tp__gemm_plan *p, const tp__tile *t, int64_t row, int64_t panel,
+                                   int64_t panel0, int64_t k, int64_t kn, int64_t mb, int64_t row0)
+{
+    const tp_gemm_args *g = &p->g;
+    if (p->stream) return panel == panel0 ? g->A + (k + kn) * g->lda + row * kn : NULL;
+    if (p->pack_a && p->pack_here) return panel == panel0 ? t->a[0] + t->m * kn : NULL; /* the next tile's rows */
+    if (!p->pack_a)
+        return panel == panel0 && !g->ta && g->lda == g->K && p->k_part == g->K ? t->a[0] + t->m * g->lda : NULL;
+    if (panel >= p->packed_from && row * kn < kn * p->nr && k + kn < g->K)
+        return p->packed + ((panel - p->packed_from) * g->K + k + kn) * p->nr + row * kn;
+    if (p->packed_a && panel == panel0) return p->packed_a + row0 * g->K + mb * (k + kn) + row * kn;
+    return NULL;
+}
+
+/* The rows of a panel, from k; *ldb: floats from one to the next. */
+static const float *tp__gemm_panel(const tp__gemm_plan *p, const float *packed_b, int64_t panel, int64_t panel0,
+                                   int64_t k, int64_t kn, int64_t *ldb)
+{
+    *ldb = tp__panel_width(p->isa, tp__min64(p->g.N - panel * p->nr, p->nr));
+    if (p->pack_here) return packed_b + (panel - panel0) * p->nr * kn;
+    if (panel >= p->packed_from) return p->packed + (panel - p->packed_from) * p->nr * p->g.K + k * *ldb;
+    *ldb = p->g.ldb;
+    return p->g.B + k * *ldb + panel * p->nr;
+}
+
+/* A chunk of the product: a block of rows and panels, and one part of k. */
+static void tp__gemm_chunk(void *user, int64_t chunk)
+{
+    tp__gemm_plan *p = (tp__gemm_plan *)user;
+    const tp_gemm_args *g = &p->g;
+    const struct tp__isa *isa = p->isa;
+    const int64_t part = chunk / (p->m_blocks * p->n_blocks);
+    const int64_t row0 = chunk / p->n_blocks % p->m_blocks * p->mb, mb = tp__min64(g->M - row0, p->mb);
+    const int64_t panel0 = chunk % p->n_blocks * p->pb, panel1 = tp__min64(panel0 + p->pb, p->panels);
+    const int64_t k_begin = part * p->k_part, k_end = tp__min64(k_begin + p->k_part, g->K);
+    const bool parts = p->parts > 1;
+    float *out = parts ? p->part + part * g->M * g->N : g->C;
+    const int64_t ldc = parts ? g->N : g->ldc;
+    const int slot = p->slots.floats > 0 ? tp__slot_take(&p->slots) : -1;
+    float *packed_a = slot >= 0 ? p->slots.memory + slot * p->slots.floats : NULL;
+    float *packed_b = slot >= 0 ? packed_a + p->slot_a : NULL;
+    const bool descend = g->descend && !parts;
+    tp__tile t;
+    tp__run run = {0, 0};
+    memset(&t, 0, sizeof t);
+    t.run = &run;
+    t.n_run = 1;
+
+    t.scaled = descend;
+    t.scale = descend ? -*g->descend : 1.0f;
+    if (descend && isa->descend && g->K <= 8 && !g->tb) { /* no sum worth a tile: row by row */
+        const int64_t column = panel0 * p->nr, n = tp__min64(panel1 * p->nr, g->N) - column;
+        const tp__even rows = {g->ta ? g->A + row0 : g->A + row0 * g->lda,
+                               g->B + column,
+                               g->C + row0 * g->ldc + column,
+                               g->K,
+                               g->ta ? 1 : g->lda,
+                               g->ta ? g->lda : 1,
+                               g->ldb,
+                               g->ldc,
+                               true};
+        isa->descend(&rows, mb, n, *g->descend);
+        if (slot >= 0) tp__slot_give(&p->slots, slot);
+        return;
+    }
+    int64_t k = k_begin;
+    do { /* once even when K is 0: C must be written */
+        int64_t kn = tp__max64(tp__min64(p->kc, k_end - k), 0);
+        bool last = k + kn >= k_end && !parts;
+        if (p->packed_a) packed_a = p->packed_a + row0 * g->K + mb * k;
+        else if (p->pack_a) tp__gemm_pack_a(p, packed_a, row0, mb, k, kn);
+        if (p->pack_here) tp__gemm_pack_b(p, packed_b, p->nr * kn, 0, panel0, panel1, k, kn);
+        run.len = kn;
+        t.add = k > k_begin || (g->accumulate && !parts) || descend;
+        t.relu = last && g->epilogue.act == TP_EPILOGUE_RELU;
+
+        int64_t i = 0;
+        if (p->even) { /* short sums: all rows that even tiles make up */
+            const int64_t rows = mb / isa->vw * isa->vw;
+            for (int64_t panel = panel0; panel < panel1 && rows > 0; panel++) {
+                tp__even e = {g->A + row0 * g->lda, NULL, NULL, kn, g->lda, 1, 0, ldc, t.add};
+                e.b = tp__gemm_panel(p, packed_b, panel, panel0, k, kn, &e.ldb);
+                e.c = out + row0 * ldc + panel * p->nr;
+                tp__even_product_of[isa->level](&e, rows, p->nr); /* panels are whole here */
+            }
+            i = rows;
+        }
+        for (; i < mb; i += t.m) {
+            t.m = tp__tile_rows(mb - i, isa->mr);
+            t.step = !g->ta ? 1 : p->pack_a ? t.m : g->lda;
+            const float *a = packed_a ? packed_a + i * kn : NULL;
+            int64_t gap = g->ta ? 1 : kn;
+            if (!p->pack_a && g->ta) a = g->A + k * g->lda + row0 + i;
+            else if (!p->pack_a) a = g->A + (row0 + i) * g->lda + k, gap = g->lda;
+            for (int j = 0; j < t.m; j++, a += gap) t.a[j] = a;
+            tp__tile_pad(&t, isa->mr);
+            for (int64_t panel = panel0; panel < panel1; panel++) {
+                const int64_t column = panel * p->nr, n = tp__min64(g->N - column, p->nr);
+                t.ahead = tp__gemm_ahead(p, &t, i, panel, panel0, k, kn, mb, row0);
+                t.bias = last && g->epilogue.bias ? g->epilogue.bias + column : NULL;
+                float *c = out + (row0 + i) * ldc + column;
+                t.b = tp__gemm_panel(p, packed_b, panel, panel0, k, kn, &t.ldb);
+                for (int j = 0; j < t.m; j++, c += ldc) t.c[j] = c;
+                if (p->row) {
+                    isa->row(&t, tp__min64(panel1 * p->nr, g->N) - column);
+                    break;
+                }
+                tp__run_tile(isa, &t, n);
+            }
+        }
+        k += kn;
+    } while (k < k_end);
+    if (slot >= 0) tp__slot_give(&p->slots, slot);
+}
+
+/* A chunk of adding the parts of k: some rows of C. */
+static void tp__gemm_add_parts(void *user, int64_t chunk)
+{
+    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
+    const tp_gemm_args *g = &p->g;
+    const int64_t row0 = chunk * p->isa->mr, row1 = tp__min64(row0 + p->isa->mr, g->M);
+    float *sum = p->part + row0 * g->N;
+    tp__tree_add(p->isa, sum, g->M * g->N, p->parts, (row1 - row0) * g->N);
+    for (int64_t i = row0; i < row1; i++)
+        for (int64_t j = 0; j < g->N; j++, sum++) {
+            float *c = &g->C[i * g->ldc + j];
+            if (g->descend) *c = tp__descended(*c, *g->descend, *sum);
+            else *c = tp__epilogue(&g->epilogue, j, g->accumulate ? *sum + *c : *sum);
+        }
+}
+
+/* A chunk of a product with few rows and B transposed: some columns, each a dot product of two rows. */
+static void tp__gemm_dots(void *user, int64_t chunk)
+{
+    const tp__gemm_plan *p = (const tp__gemm_plan *)user;
+    const tp_gemm_args *g = &p->g;
+    const int64_t first = chunk * p->pb * p->nr, end = tp__min64(first + p->pb * p->nr, g->N);
+    for (int64_t j = first; j < end; j += 4) {
+        const float *b[4];
+        float sum[4];
+        int n = (int)tp__min64(4, end - j);
+        for (int l = 0; l < 4; l++) b[l] = g->B + (j + (l < n ? l : 0)) * g->ldb;
+        for (int64_t i = 0; i < g->M; i++) {
+            float *c = g->C + i * g->ldc + j;
+            p->isa->dot4(g->K, g->A + i * g->lda, b, sum);
+            for (int l = 0; l < n; l++)
+                c[l] = tp__epilogue(&g->epilogue, j + l, g->accumulate ? sum[l] + c[l] : sum[l]);
+        }
+    }
+}
+
+TP__SMALL static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *scratch)
+{
+    tp__gemm_plan p;
+    tp__gemm_plan_make(&p, d, a, scratch);
+    if (p.dots) {
+        tp_device_parallel(d, p.n_blocks, tp__gemm_dots, &p);
+        return;
+    }
+    /* a small matrix is packed before another thread has come to help */
+    const int64_t pack_b = p.packed_from < p.panels ? tp__gemm_pack_groups(&p) * tp__ceil_div(a->K, p.pack_k) : 0;
+    const int64_t pack_a = p.packed_a ? p.m_blocks * p.parts * tp__ceil_div(p.k_part, p.kc) : 0;
+    const bool b_alone = (p.panels - p.packed_from) * p.nr * a->K <= TP__PACK_ALONE;
+    tp_device_parallel(b_alone ? NULL : d, pack_b, tp__gemm_pack_panels, &p);
+    tp_device_parallel(a->M * a->K <= TP__PACK_ALONE ? NULL : d, pack_a, tp__gemm_pack_rows, &p);
+    tp_device_parallel(d, p.m_blocks * p.n_blocks * p.parts, tp__gemm_chunk, &p);
+    if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a->M, p.isa->mr), tp__gemm_add_parts, &p);
+}
+
+/* -- many small products with one matrix: packed once, then used by chunks that each do some rows -------------------- */
+
+TP__UNUSED static int64_t tp__packed_floats(const struct tp__isa *isa, int64_t K, int64_t N)
+{
+    return tp__ceil_div(N, 2 * isa->vw) * 2 * isa->vw * K;
+}
+
+/* B[K,N], or its transpose [N,K] if tb, rows ldb apart, as panels. */
+TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed, const float *B, int64_t ldb, bool tb,
+                                       int64_t K, int64_t N)
+{
+    const int64_t nr = 2 * isa->vw;
+    for (int64_t column = 0; column < N; column += nr) {
+        const float *b = B + (tb ? column * ldb : column);
+        tp__pack_panel(isa, packed + column * K, b, ldb, tb, K, tp__min64(N - column, nr));
+    }
+}
+
+#define TP__PACKED_BLOCK 98304 /* floats of B that are used again and again */
+/* C[i] (+)= A[i] B + bias for m rows, on the calling thread. */
+typedef struct tp__by_packed {
+    const struct tp__isa *isa;
+    const float *A;
+    int64_t lda, step; /* between rows, and between a row's values along k */
+    int64_t gap;       /* A lies in panels of 2 vw columns, this far apart; 0: it does not */
+    float *C;
+    int64_t ldc;
+    const float *packed, *bias; /* B, panels of packed_k rows, of which the first K count; N values or NULL */
+    int64_t packed_k, K, N;
+    bool add;
+} tp__by_packed;
+TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
+{
+    const struct tp__isa *isa = p->isa;
+    const int64_t nr = 2 * isa->vw, K = p->K, k_blocks = tp__max64(1, tp__ceil_div(K, TP__KC));
+    const int64_t kc = p->gap ? tp__ceil_div(tp__ceil_div(K, k_blocks), nr) * nr : tp__ceil_div(K, k_blocks);
+    const int64_t columns = tp__max64(1, TP__PACKED_BLOCK / tp__max64(1, kc) / nr) * nr; /* of B, that stay in L2 */
+    const int64_t stretch = p->gap ? nr : tp__max64(1, kc);
+    tp__run run[TP__KC / 8]; /* a panel is at least 8 columns wide */
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    t.run = run;
+    t.step = p->step;
+    for (int64_t c0 = 0; c0 < p->N; c0 += columns)
+        for (int64_t kb = 0; kb < k_blocks; kb++) {
+            const int64_t k = kb * kc, c1 = tp__min64(c0 + columns, p->N), len = tp__max64(0, tp__min64(kc, K - k));
+            const float *A = p->A + (p->gap ? k / nr * p->gap : k * p->step);
+            t.n_run = 0;
+            do {
+                const int64_t from = t.n_run * stretch;
+                run[t.n_run].at = t.n_run * p->gap;
+                run[t.n_run].len = tp__min64(stretch, len - from);
+            } while (++t.n_run * stretch < len);
+            t.add = p->add || kb > 0;
+            for (int64_t i = 0; i < m; i += t.m) {
+                t.m = tp__tile_rows(m - i, isa->mr);
+                for (int j = 0; j < t.m; j++) t.a[j] = A + (i + j) * p->lda;
+                tp__tile_pad(&t, isa->mr);
+                for (int64_t column = c0; column < c1; column += nr) {
+                    const int64_t n = tp__min64(p->N - column, nr);
+                    t.ldb = tp__panel_width(isa, n);
+                    t.b = p->packed + column * p->packed_k + k * t.ldb;
+                    t.bias = p->bias && kb == k_blocks - 1 ? p->bias + column : NULL;
+                    for (int j = 0; j < t.m; j++) t.c[j] = p->C + (i + j) * p->ldc + column;
+                    tp__run_tile(isa, &t, n);
+                }
+            }
+        }
+}
+/* The same of arguments, without panels and bias. */
+TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda,
+                                          int64_t step, float *C, int64_t ldc, const float *packed, int64_t packed_k,
+                                          int64_t K, int64_t N, bool add)
+{
+    tp__by_packed p;
+    memset(&p, 0, sizeof p);
+    p.isa = isa, p.A = A, p.lda = lda, p.step = step, p.C = C, p.ldc = ldc;
+    p.packed = packed, p.packed_k = packed_k, p.K = K, p.N = N, p.add = add;
+    tp__by_packed_rows(&p, m);
+}
+
+/* ==== >>conv: convolutions ============================================================================= */
+
+/* What all three convolutions share: a grid of `rows` x `cols` positions a stride apart, each looking at a window of
+ * an image. The grid is worked on in pieces, either some rows of one image or some whole images. A piece's part of
+ * the image is copied into a buffer with zeros around it, unless no position looks over the edge. */
+typedef struct tp__grid {
+    const float *src;
+    bool norm; /* what is copied is batch-normalised on the way */
+    tp__bn bn;
+    int level;                      /* of the instruction set */
+    int64_t images, h, w, c, pixel; /* the source: size, channels looked at, floats from pixel to pixel */
+    int64_t rows, cols, sy, sx;     /* positions, and the stride between them */
+    int64_t top, left, tall, wide;  /* the window, relative to a position times its stride */
+    bool in_place;
+    int64_t piece_rows, piece_images, pieces;
+    int64_t row_floats, image_floats; /* from row to row, from image to image, of what is read */
+    int64_t buffer_floats;
+} tp__grid;
+
+typedef struct tp__piece {
+    int64_t image, images, row, rows; /* of the grid */
+    const float *at;                  /* what position (0,0) of the piece sees at the window's corner */
+} tp__piece;
+
+#define TP__BUFFER_FLOATS 49152 /* a piece's buffer should stay in L2 */
+
+/* Cut the grid into pieces of about `work` units, a position counting `each`. */
+TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
+{
+    const int64_t buffer_row = ((g->cols - 1) * g->sx + g->wide) * g->c, image = tp__max64(1, g->rows * g->cols * each);
+    g->in_place = !g->norm && g->pixel == g->c && g->top >= 0 && g->left >= 0 &&
+                  (g->rows - 1) * g->sy + g->top + g->tall <= g->h && (g->cols - 1) * g->sx + g->left + g->wide <= g->w;
+    /* 1. rows of an image in a piece: all, unless that is too much work or too large a buffer */
+    int64_t cuts = tp__max64(1, image / (2 * work));
+    if (g->images * cuts < TP__CHUNK_MANY)
+        cuts = tp__max64(cuts, tp__min64(TP__CHUNK_MANY / g->images, 2 * image / work));
+    g->piece_rows = tp__ceil_div(g->rows, tp__min64(tp__max64(1, cuts), g->rows));
+    while (!g->in_place && g->piece_rows > 1 &&
+           ((g->piece_rows - 1) * g->sy + g->tall) * buffer_row > TP__BUFFER_FLOATS)
+        g->piece_rows = (g->piece_rows + 1) / 2;
+    /* 2. whole images in a piece, when one is too little */
+    g->piece_images = 1;
+    int64_t floats = ((g->piece_rows - 1) * g->sy + g->tall) * buffer_row;
+    if (g->piece_rows == g->rows && image < work) {
+        g->piece_images = tp__min64(g->images, work / image);
+        if (!g->in_place) g->piece_images = tp__min64(g->piece_images, TP__BUFFER_FLOATS / floats);
+        g->piece_images = tp__max64(g->piece_images, 1);
+    }
+    g->pieces = tp__ceil_div(g->images, g->piece_images) * tp__ceil_div(g->rows, g->piece_rows);
+    if (g->in_place) {
+        g->row_floats = g->w * g->pixel;
+        g->image_floats = g->h * g->row_floats;
+        g->buffer_floats = 0;
+    } else {
+        g->row_floats = buffer_row;
+        g->image_floats = floats; /* pieces with several images have all rows */
+        g->buffer_floats = floats * g->piece_images;
+    }
+}
+
+/* x, and how it is normalised when it is copied */
+static void tp__grid_norm(tp__grid *g, const tp_conv_args *a, const struct tp__isa *isa)
+{
+    g->norm = a->norm != NULL;
+    g->level = isa->level;
+    if (!g->norm) return;
+    g->bn.C = a->C;
+    g->bn.mean = a->norm;
+    g->bn.scale = a->norm + a->C;
+    g->bn.beta = a->norm + 2 * a->C;
+    g->bn.relu = a->norm_relu;
+}
+
+/* Piece `index`; copies what it sees of channels [channel, channel + c) into buffer. */
+static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel, float *buffer)
+{
+    tp__piece p;
+    int64_t cuts = tp__ceil_div(g->rows, g->piece_rows);
+    p.image = index / cuts * g->piece_images;
+    p.images = tp__min64(g->piece_images, g->images - p.image);
+    p.row = index % cuts * g->piece_rows;
+    p.rows = tp__min64(g->piece_rows, g->rows - p.row);
+    int64_t y0 = p.row * g->sy + g->top;
+    if (g->in_place) {
+        p.at = g->src + p.image * g->image_floats + y0 * g->row_floats + g->left * g->c;
+        return p;
+    }
+    p.at = buffer;
+    const int64_t wide = g->row_floats / g->c, tall = (p.rows - 1) * g->sy + g->tall, c = g->c;
+    const int64_t before = tp__min64(tp__max64(-g->left, 0), wide); /* zeros on the left */
+    const int64_t inside = tp__max64(0, tp__min64(g->left + wide, g->w) - (g->left + before));
+    const int64_t after = wide - before - inside; /* zeros on the right */
+    for (int64_t i = 0; i < p.images; i++)
+        for (int64_t y = 0; y < tall; y++) {
+            float *row = buffer + i * g->image_floats + y * g->row_floats;
+            if (y0 + y < 0 || y0 + y >= g->h) {
+                memset(row, 0, (size_t)(wide * c) * sizeof *row);
+                continue;
+            }
+            memset(row, 0, (size_t)(before * c) * sizeof *row);
+            if (inside > 0) {
+                const float *src =
+                    g->src + (((p.image + i) * g->h + y0 + y) * g->w + g->left + before) * g->pixel + channel;
+                if (g->norm) tp__bn_apply_of[g->level](&g->bn, inside, src, row + before * c);
+                else if (g->pixel == c) memcpy(row + before * c, src, (size_t)(inside * c) * sizeof *row);
+                else tp__copy_rows(row + before * c, c, src, g->pixel, c, inside);
+            }
+            memset(row + (before + inside) * c, 0, (size_t)(after * c) * sizeof *row);
+        }
+    return p;
+}
+
+/* What the next piece will read, fetched into L2 bit by bit while this one is worked on: copying it then costs little. */
+typedef struct tp__ahead {
+    const float *at, *end;
+} tp__ahead;
+static tp__ahead tp__ahead_of(const float *at, int64_t n)
+{
+    tp__ahead a;
+    a.at = at;
+    a.end = at ? at + n : at;
+    return a;
+}
+static tp__ahead tp__grid_ahead(const tp__grid *g, int64_t index)
+{
+    const int64_t cuts = tp__ceil_div(g->rows, g->piece_rows), image = index / cuts * g->piece_images;
+    if (index >= g->pieces) return tp__ahead_of(NULL, 0);
+    const int64_t y = index % cuts * g->piece_rows * g->sy + g->top, row = g->w * g->pixel;
+    const int64_t y0 = tp__min64(tp__max64(y, 0), g->h),
+                  y1 = tp__min64(tp__max64(y + (g->piece_rows - 1) * g->sy + g->tall, y0), g->h);
+    if (g->piece_images == 1) return tp__ahead_of(g->src + (image * g->h + y0) * row, (y1 - y0) * row);
+    return tp__ahead_of(g->src + image * g->h * row, tp__min64(g->piece_images, g->images - image) * g->h * row);
+}
+static int64_t tp__ahead_share(const tp__ahead *a, int64_t times) { return tp__ceil_div(a->end - a->at, times); }
+static void tp__fetch(tp__ahead *a, int64_t n)
+{
+    n = tp__max64(0, tp__min64(n, a->end - a->at));
+    if (n == 0) return; /* there may be no array at all */
+    tp__fetch_row(a->at, n);
+    a->at += (n + 15) / 16 * 16;
+}
+
+/* The same of what will be written. */
+static void tp__fetch_written(tp__ahead *a, int64_t n)
+{
+    n = tp__max64(0, tp__min64(n, a->end - a->at));
+    for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(a->at + i, 1, 2);
+    a->at += (n + 15) / 16 * 16;
+}
+
+/* -- forward and input gradient ------------------------------------------------------------------- >>conv gather */
+/* dst[position] = sum over taps of src[position * stride + tap] B[tap]. Forward: src is x, B is w. Input gradient: src
+ * is dy, and B is w transposed; pixels of dx with the same remainder modulo the stride see the same taps, so each such
+ * phase is a convolution of its own with stride 1. */
+
+typedef struct tp__tap {
+    int64_t y, x; /* where it looks, relative to the position times the stride */
+    int64_t w;    /* its kernel position, r*KW + s */
+} tp__tap;
+
+typedef struct tp__k_block {
+    int64_t k; /* first row of B */
+    int first_run, runs;
+} tp__k_block;
+
+typedef struct tp__gather {
+    tp__grid grid;
+    const tp_conv_args *a;
+    const struct tp__isa *isa;
+    bool input_grad;
+    int64_t phase_y, phase_x;                        /* of dst: the first position, then every step-th */
+    int64_t step_y, step_x, dst_h, dst_w, dst_pixel; /* dst_pixel: all channels */
+    int64_t ic, oc, groups;                          /* channels of one group, in and out */
+    int64_t taps, K, nr, panels, group_floats;       /* group_floats: packed weights of a group */
+    int runs, k_blocks;
+    bool even; /* one vector of output channels, and rows that even tiles cover */
+    float *dst, *packed;
+    tp__tap *tap;
+    tp__run *run;
+    tp__k_block *k_block;
+    tp__slots slots;
+} tp__gather;
+
+/* Kernel position r's offset in a phase, and whether the phase sees it at all. */
+static bool tp__tap_at(int64_t phase, int64_t pad, int64_t r, int64_t dilation, int64_t stride, int64_t *at)
+{
+    int64_t i = phase + pad - r * dilation;
+    *at = i / stride;
+    return i % stride == 0;
+}
+
+/* Fill in taps in the order in which they lie in the source. Returns how many; `out` may be NULL. */
+TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int64_t *y0, int64_t *y1, int64_t *x0,
+                                         int64_t *x1)
+{
+    const tp_conv_args *a = g->a;
+    int64_t n = 0;
+    for (int64_t i = 0; i < a->KH; i++)
+        for (int64_t j = 0; j < a->KW; j++) {
+            int64_t r = g->input_grad ? a->KH - 1 - i : i, s = g->input_grad ? a->KW - 1 - j : j, y, x;
+            if (g->input_grad) {
+                if (!tp__tap_at(g->phase_y, a->pad_top, r, a->dilation_h, a->stride_h, &y)) continue;
+                if (!tp__tap_at(g->phase_x, a->pad_left, s, a->dilation_w, a->stride_w, &x)) continue;
+            } else {
+                y = r * a->dilation_h - a->pad_top;
+                x = s * a->dilation_w - a->pad_left;
+            }
+            if (n == 0) {
+                *y0 = *y1 = y;
+                *x0 = *x1 = x;
+            }
+            *y0 = tp__min64(*y0, y);
+            *y1 = tp__max64(*y1, y);
+            *x0 = tp__min64(*x0, x);
+            *x1 = tp__max64(*x1, x);
+            if (out) {
+                out[n].y = y;
+                out[n].x = x;
+                out[n].w = r * a->KW + s;
+            }
+            n++;
+        }
+    return n;
+}
+
+/* Everything about one phase (forward has one) that follows from the shape; pointers into scratch if there is one. */
+TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a, bool input_grad,
+                                        int64_t phase_y, int64_t phase_x, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    tp__grid *q = &g->grid;
+    int64_t y1 = 0, x1 = 0;
+    memset(g, 0, sizeof *g);
+    g->a = a;
+    g->isa = d->isa;
+    g->input_grad = input_grad;
+    g->groups = a->groups;
+    g->phase_y = phase_y;
+    g->phase_x = phase_x;
+    q->images = a->B;
+    if (input_grad) {
+        g->ic = a->O / a->groups;
+        g->oc = a->C / a->groups;
+        q->src = a->dy;
+        q->h = a->OH;
+        q->w = a->OW;
+        q->pixel = a->O;
+        q->rows = tp__ceil_div(a->H - phase_y, a->stride_h);
+        q->cols = tp__ceil_div(a->W - phase_x, a->stride_w);
+        q->sy = q->sx = 1;
+        g->dst = a->dx;
+        g->dst_h = a->H;
+        g->dst_w = a->W;
+        g->dst_pixel = a->C;
+        g->step_y = a->stride_h;
+        g->step_x = a->stride_w;
+    } else {
+        g->ic = a->C / a->groups;
+        g->oc = a->O / a->groups;
+        q->src = a->x;
+        tp__grid_norm(q, a, d->isa);
+        q->h = a->H;
+        q->w = a->W;
+        q->pixel = a->C;
+        q->rows = a->OH;
+        q->cols = a->OW;
+        q->sy = a->stride_h;
+        q->sx = a->stride_w;
+        g->dst = a->y;
+        g->dst_h = a->OH;
+        g->dst_w = a->OW;
+        g->dst_pixel = a->O;
+        g->step_y = g->step_x = 1;
+    }
+    if (q->rows <= 0 || q->cols <= 0) return 0;
+    q->c = g->ic;
+    g->taps = tp__gather_taps(g, NULL, &q->top, &y1, &q->left, &x1);
+    q->tall = g->taps ? y1 - q->top + 1 : 1;
+    q->wide = g->taps ? x1 - q->left + 1 : 1;
+    g->K = g->taps * g->ic;
+    g->even = g->oc <= g->isa->vw && tp__even_covers(g->isa, q->cols);
+    g->nr = 2 * g->isa->vw;
+    g->panels = tp__ceil_div(g->oc, g->nr);
+    g->group_floats = g->panels * g->nr * g->K;
+    tp__grid_cut(q, tp__max64(1, g->K * g->oc), TP__CHUNK_MIN);
+
+    const int64_t max_runs = g->taps * (g->ic / (TP__KC / 2) + 2);
+    g->tap = (tp__tap *)tp__carve(&c, g->taps, sizeof *g->tap);
+    g->run = (tp__run *)tp__carve(&c, max_runs + 1, sizeof *g->run);
+    g->k_block = (tp__k_block *)tp__carve(&c, max_runs + 1, sizeof *g->k_block);
+    g->packed = (float *)tp__carve(&c, g->groups * g->group_floats, sizeof *g->packed);
+    tp__slots_carve(&g->slots, d, &c, q->buffer_floats);
+    return tp__carved(&c);
+}
+
+/* The taps as runs: neighbours in the source become one. If the weights do not fit into L2, runs are grouped into
+ * blocks of k, after cutting long ones. */
+TP__SMALL static void tp__gather_runs(tp__gather *g)
+{
+    const tp__grid *q = &g->grid;
+    const bool blocks = g->K * tp__min64(g->oc, TP__NC) > 131072;
+    int64_t y0, y1, x0, x1, k = 0, in_block = 0;
+    tp__gather_taps(g, g->tap, &y0, &y1, &x0, &x1);
+    g->runs = 0;
+    for (int64_t i = 0; i < g->taps;) {
+        const tp__tap *t = &g->tap[i];
+        int64_t at = (t->y - q->top) * q->row_floats + (t->x - q->left) * g->ic, len = g->ic;
+        for (i++; i < g->taps; i++, len += g->ic) {
+            const tp__tap *u = &g->tap[i];
+            if ((u->y - q->top) * q->row_floats + (u->x - q->left) * g->ic != at + len) break;
+        }
+        int64_t cuts = blocks ? tp__ceil_div(len, TP__KC) : 1, each = tp__ceil_div(len, cuts);
+        for (; len > 0; at += each, len -= each) {
+            g->run[g->runs].at = at;
+            g->run[g->runs++].len = tp__min64(each, len);
+        }
+    }
+    if (g->runs == 0) { /* dst must be written all the same */
+        g->run[0].at = g->run[0].len = 0;
+        g->runs = 1;
+    }
+    g->k_blocks = 0;
+    for (int i = 0; i < g->runs; i++) {
+        int64_t len = g->run[i].len;
+        if (i == 0 || (blocks && in_block + len > TP__KC + TP__KC / 4)) {
+            tp__k_block *b = &g->k_block[g->k_blocks++];
+            b->k = k;
+            b->first_run = i;
+            b->runs = 0;
+            in_block = 0;
+        }
+        g->k_block[g->k_blocks - 1].runs++;
+        in_block += len;
+        k += len;
+    }
+}
+
+/* A chunk of packing: one panel of one group's weights. */
+TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
+{
+    const tp__gather *g = (const tp__gather *)user;
+    const tp_conv_args *a = g->a;
+    const int64_t group = chunk / g->panels, column = chunk % g->panels * g->nr;
+    const int64_t n = tp__min64(g->oc - column, g->nr), width = tp__panel_width(g->isa, n);
+    float *panel = g->packed + group * g->group_floats + chunk % g->panels * g->nr * g->K;
+    for (int64_t i = 0; i < g->taps; i++) {
+        float *dst = panel + i * g->ic * width;
+        if (g->input_grad) { /* B[tap, o][c] = w[r, s, c, o] */
+            const float *src = a->w + (g->tap[i].w * g->oc + column) * a->O + group * g->ic;
+            g->isa->transpose(dst, width, src, a->O, n, g->ic);
+        } else tp__copy_rows(dst, width, a->w + g->tap[i].w * g->ic * a->O + group * g->oc + column, a->O, n, g->ic);
+    }
+    tp__panel_zero(panel, width, n, g->K);
+}
+
+/* A piece with few output channels: even tiles along each row of positions. */
+static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group, tp__ahead *next)
+{
+    const tp__grid *q = &g->grid;
+    const tp_epilogue *e = &g->a->epilogue;
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    t.step = 1;
+    t.a_gap = q->sx * g->ic;
+    t.c_gap = g->step_x * g->dst_pixel;
+    t.ldb = g->isa->vw;
+    t.n = (int)g->oc;
+    const int64_t share = tp__ahead_share(next, p->images * p->rows);
+    for (int kb = 0; kb < g->k_blocks; kb++) {
+        const bool last = kb == g->k_blocks - 1 && !g->input_grad;
+        t.run = g->run + g->k_block[kb].first_run;
+        t.n_run = g->k_block[kb].runs;
+        t.b = g->packed + group * g->group_floats + g->k_block[kb].k * t.ldb;
+        t.add = kb > 0;
+        t.relu = last && e->act == TP_EPILOGUE_RELU;
+        t.bias = last && e->bias ? e->bias + group * g->oc : NULL;
+        for (int64_t i = 0; i < p->images; i++)
+            for (int64_t row = 0; row < p->rows; row++) {
+                const int64_t y = g->phase_y + (p->row + row) * g->step_y;
+                const float *a = p->at + i * q->image_floats + row * q->sy * q->row_floats;
+                float *c =
+                    g->dst + (((p->image + i) * g->dst_h + y) * g->dst_w + g->phase_x) * g->dst_pixel + group * g->oc;
+                tp__fetch(next, share);
+                for (int64_t col = 0; col < q->cols; col += t.m) {
+                    t.m = tp__even_rows(g->isa, q->cols - col);
+                    t.a[0] = a + col * t.a_gap;
+                    t.c[0] = c + col * t.c_gap;
+                    g->isa->even[t.m](&t);
+                }
+            }
+    }
+}
+
+/* A chunk: one piece of the grid in one group. */
+static void tp__gather_chunk(void *user, int64_t chunk)
+{
+    tp__gather *g = (tp__gather *)user;
+    const tp__grid *q = &g->grid;
+    const tp_epilogue *e = &g->a->epilogue;
+    const int64_t group = chunk / q->pieces, block_panels = TP__NC / g->nr;
+    const int slot = tp__slot_take(&g->slots);
+    const tp__piece p = tp__grid_load(q, chunk % q->pieces, group * g->ic, g->slots.memory + slot * g->slots.floats);
+    const int64_t positions = p.images * p.rows * q->cols;
+    tp__ahead next = tp__grid_ahead(q, chunk % q->pieces + g->slots.n); /* other threads take those between */
+    const int64_t share = tp__ahead_share(&next, tp__max64(1, positions / g->isa->mr));
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    t.step = 1;
+
+    if (g->even) {
+        tp__gather_even(g, &p, group, &next);
+        tp__slot_give(&g->slots, slot);
+        return;
+    }
+    for (int kb = 0; kb < g->k_blocks; kb++)
+        for (int64_t panel0 = 0; panel0 < g->panels; panel0 += block_panels) {
+            const int64_t panel1 = tp__min64(panel0 + block_panels, g->panels);
+            const bool last = kb == g->k_blocks - 1 && !g->input_grad;
+            int64_t image = 0, row = 0, col = 0;
+            t.run = g->run + g->k_block[kb].first_run;
+            t.n_run = g->k_block[kb].runs;
+            t.add = kb > 0;
+            t.relu = last && e->act == TP_EPILOGUE_RELU;
+            for (int64_t i = 0; i < positions; i += t.m) {
+                float *out[TP__MAX_ROWS];
+                t.m = tp__tile_rows(positions - i, g->isa->mr);
+                for (int j = 0; j < t.m; j++) {
+                    int64_t y = g->phase_y + (p.row + row) * g->step_y, x = g->phase_x + col * g->step_x;
+                    t.a[j] = p.at + image * q->image_floats + row * q->sy * q->row_floats + col * q->sx * g->ic;
+                    out[j] =
+                        g->dst + (((p.image + image) * g->dst_h + y) * g->dst_w + x) * g->dst_pixel + group * g->oc;
+                    if (++col == q->cols) {
+                        col = 0;
+                        if (++row == p.rows) {
+                            row = 0;
+                            image++;
+                        }
+                    }
+                }
+                tp__tile_pad(&t, g->isa->mr);
+                tp__fetch(&next, share);
+                for (int64_t panel = panel0; panel < panel1; panel++) {
+                    int64_t column = panel * g->nr, n = tp__min64(g->oc - column, g->nr);
+                    t.ldb = tp__panel_width(g->isa, n);
+                    t.b = g->packed + group * g->group_floats + panel * g->nr * g->K + g->k_block[kb].k * t.ldb;
+                    t.bias = last && e->bias ? e->bias + group * g->oc + column : NULL;
+                    for (int j = 0; j < t.m; j++) t.c[j] = out[j] + column;
+                    tp__run_tile(g->isa, &t, n);
+                }
+            }
+        }
+    tp__slot_give(&g->slots, slot);
+}
+
+static void tp__gather_run(tp_device *d, const tp_conv_args *a, bool input_grad, void *scratch)
+{
+    const int64_t sy = input_grad ? a->stride_h : 1, sx = input_grad ? a->stride_w : 1;
+    for (int64_t y = 0; y < sy; y++)
+        for (int64_t x = 0; x < sx; x++) {
+            tp__gather g;
+            if (tp__gather_make(&g, d, a, input_grad, y, x, scratch) == 0) continue; /* no such pixels */
+            tp__gather_runs(&g);
+            if (g.K > 0) tp_device_parallel(d, g.groups * g.panels, tp__gather_pack, &g);
+            tp_device_parallel(d, g.groups * g.grid.pieces, tp__gather_chunk, &g);
+        }
+}
+
+/* -- filter gradient --------------------------------------------------------------------------- >>conv filter grad */
+/* dw[(r,s,c), o] = sum over pixels of x[pixel sees at (r,s), c] dy[pixel, o]: a tile's rows are weights, k runs over a
+ * piece's pixels. The pieces are divided into at most TP__PARTS sequences, each summed into a dw of its own. */
+
+typedef struct tp__filter_grad {
+    tp__grid grid;
+    const tp_conv_args *a;
+    const struct tp__isa *isa;
+    int64_t cg, og, K;              /* channels of a group; K weights an output channel */
+    int64_t nr, panels, blocks, mb; /* blocks of mb rows of dw that are chunks of their own */
+    int parts;
+    bool pack; /* dy of a piece is packed into panels */
+    bool even; /* one vector of output channels, and channels that even tiles cover */
+    int64_t piece_pixels;
+    float *part;
+    tp__slots slots;
+} tp__filter_grad;
+
+TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_conv_args *a, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    tp__grid *q = &f->grid;
+    memset(f, 0, sizeof *f);
+    f->a = a;
+    f->isa = d->isa;
+    f->cg = a->C / a->groups;
+    f->og = a->O / a->groups;
+    f->K = a->KH * a->KW * f->cg;
+    f->nr = 2 * f->isa->vw;
+    f->panels = tp__ceil_div(f->og, f->nr);
+    q->src = a->x;
+    tp__grid_norm(q, a, d->isa);
+    q->images = a->B;
+    q->h = a->H;
+    q->w = a->W;
+    q->c = f->cg;
+    q->pixel = a->C;
+    q->rows = a->OH;
+    q->cols = a->OW;
+    q->sy = a->stride_h;
+    q->sx = a->stride_w;
+    q->top = -a->pad_top;
+    q->left = -a->pad_left;
+    q->tall = (a->KH - 1) * a->dilation_h + 1;
+    q->wide = (a->KW - 1) * a->dilation_w + 1;
+    if (a->B * a->OH * a->OW <= 0 || f->K <= 0 || a->O <= 0) return 0;
+    tp__grid_cut(q, 1, f->og <= f->isa->vw ? 128 : 512); /* pixels: few channels fit into L1, more into L2 */
+
+    const int64_t size = f->K * a->O;
+    int64_t parts = tp__min64(TP__PARTS, q->pieces);
+    parts = tp__min64(parts, (4 << 20) / size + 1);
+    f->parts = (int)parts;
+    f->mb = f->K;
+    const int64_t work = q->images * q->rows * q->cols / parts * f->og; /* of one row of dw in a chunk */
+    while (tp__ceil_div(f->K, f->mb) * parts * a->groups < TP__CHUNK_MANY && f->mb * work > 4 * TP__CHUNK_MIN &&
+           f->mb > 4 * f->isa->mr)
+        f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
+    f->blocks = tp__ceil_div(f->K, f->mb);
+    f->even = f->og <= f->isa->vw && f->blocks == 1 && tp__even_covers(f->isa, f->cg);
+    f->pack = a->groups > 1 || a->O != tp__panel_width(f->isa, a->O); /* else rows of dy are a panel as they lie */
+    f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
+
+    const int64_t runs = q->piece_images * q->piece_rows;
+    const int64_t run_floats = (runs * (int64_t)sizeof(tp__run) + 63) / 64 * 16;
+    f->part = (float *)tp__carve(&c, parts > 1 ? parts * size : 0, sizeof(float));
+    tp__slots_carve(&f->slots, d, &c,
+                    run_floats + (q->buffer_floats + 15) / 16 * 16 +
+                        (f->pack ? f->panels * f->nr * f->piece_pixels : 0));
+    return tp__carved(&c);
+}
+
+/* A chunk: one part, one group, one block of rows of dw. */
+static void tp__filter_grad_chunk(void *user, int64_t chunk)
+{
+    tp__filter_grad *f = (tp__filter_grad *)user;
+    const tp_conv_args *a = f->a;
+    const tp__grid *q = &f->grid;
+    const int64_t part = chunk / (f->blocks * a->groups), group = chunk / f->blocks % a->groups;
+    const int64_t k0 = chunk % f->blocks * f->mb, k1 = tp__min64(k0 + f->mb, f->K);
+    const int64_t first = part * q->pieces / f->parts, end = (part + 1) * q->pieces / f->parts;
+    const int slot = tp__slot_take(&f->slots);
+    tp__run *run = (tp__run *)(void *)(f->slots.memory + slot * f->slots.floats);
+    float *buffer = f->slots.memory + slot * f->slots.floats +
+                    (q->piece_images * q->piece_rows * (int64_t)sizeof(tp__run) + 63) / 64 * 16;
+    float *packed = buffer + (q->buffer_floats + 15) / 16 * 16;
+    float *dw = (f->parts > 1 ? f->part + part * f->K * a->O : a->dw) + group * f->og;
+    tp__tile t;
+    memset(&t, 0, sizeof t);
+    t.step = q->sx * f->cg;
+    t.run = run;
+
+    for (int64_t index = first; index < end; index++) {
+        const tp__piece p = tp__grid_load(q, index, group * f->cg, buffer);
+        const float *dy = a->dy + (p.image * a->OH + p.row) * a->OW * a->O + group * f->og;
+        const int64_t pixels = p.images * p.rows * q->cols;
+        t.n_run = 0;
+        for (int64_t i = 0; i < p.images; i++)
+            for (int64_t y = 0; y < p.rows; y++) {
+                run[t.n_run].at = i * q->image_floats + y * q->sy * q->row_floats;
+                run[t.n_run++].len = q->cols;
+            }
+        for (int64_t panel = 0; panel < f->panels && f->pack; panel++) {
+            int64_t n = tp__min64(f->og - panel * f->nr, f->nr), width = tp__panel_width(f->isa, n);
+            float *to = packed + panel * f->nr * f->piece_pixels;
+            f->isa->panel(to, width, dy + panel * f->nr, a->O, pixels, n);
+        }
+        t.add = index > first;
+        tp__ahead next = tp__grid_ahead(q, index + 1 < end ? index + 1 : q->pieces);
+        tp__ahead next_dy = tp__ahead_of(
+            next.at ? a->dy + (p.image * a->OH + p.row) * a->OW * a->O + pixels * a->O : NULL, pixels * a->O);
+        const int64_t tiles = tp__max64(1, (k1 - k0) / f->isa->mr);
+        const int64_t share = tp__ahead_share(&next, tiles), share_dy = tp__ahead_share(&next_dy, tiles);
+        if (f->even) {
+            t.n = (int)f->og;
+            t.ldb = f->pack ? f->isa->vw : a->O;
+            t.b = f->pack ? packed : dy;
+            t.a_gap = 1;
+            t.c_gap = a->O;
+            for (int64_t k = 0; k < f->K; k += t.m) { /* channels of one tap lie side by side */
+                const int64_t tap = k / f->cg, ch = k % f->cg, r = tap / a->KW, s = tap % a->KW;
+                t.m = tp__even_rows(f->isa, f->cg - ch);
+                tp__fetch(&next, share);
+                tp__fetch(&next_dy, share_dy);
+                t.a[0] = p.at + r * a->dilation_h * q->row_floats + s * a->dilation_w * f->cg + ch;
+                t.c[0] = dw + k * a->O;
+                f->isa->even[t.m](&t);
+            }
+            continue;
+        }
+        for (int64_t panel = 0; panel < f->panels; panel++) {
+            const int64_t column = panel * f->nr, n = tp__min64(f->og - column, f->nr);
+            t.ldb = f->pack ? tp__panel_width(f->isa, n) : a->O;
+            t.b = f->pack ? packed + panel * f->nr * f->piece_pixels : dy;
+            for (int64_t k = k0; k < k1; k += t.m) {
+                t.m = tp__tile_rows(k1 - k, f->isa->mr);
+                tp__fetch(&next, share);
+                tp__fetch(&next_dy, share_dy);
+                for (int j = 0; j < t.m; j++) {
+                    int64_t tap = (k + j) / f->cg, ch = (k + j) % f->cg, r = tap / a->KW, s = tap % a->KW;
+                    t.a[j] = p.at + r * a->dilation_h * q->row_floats + s * a->dilation_w * f->cg + ch;
+                    t.c[j] = dw + (k + j) * a->O + column;
+                }
+                tp__tile_pad(&t, f->isa->mr);
+                tp__run_tile(f->isa, &t, n);
+            }
+        }
+    }
+    tp__slot_give(&f->slots, slot);
+}
+
+/* Adding parts of dw: chunks of so many floats. */
+#define TP__ADD_FLOATS 4096
+
+typedef struct tp__add_parts {
+    const struct tp__isa *isa;
+    float *part, *dst;
+    int64_t size;
+    int parts;
+} tp__add_parts;
+
+static void tp__add_parts_chunk(void *user, int64_t chunk)
+{
+    const tp__add_parts *s = (const tp__add_parts *)user;
+    int64_t at = chunk * TP__ADD_FLOATS, n = tp__min64(TP__ADD_FLOATS, s->size - at);
+    tp__tree_add(s->isa, s->part + at, s->size, s->parts, n);
+    memcpy(s->dst + at, s->part + at, (size_t)n * sizeof(float));
+}
+
+static void tp__add_parts_run(tp_device *d, float *dst, float *part, int64_t size, int parts)
+{
+    tp__add_parts s;
+    s.isa = d->isa;
+    s.part = part;
+    s.dst = dst;
+    s.size = size;
+    s.parts = parts;
+    tp_device_parallel(d, tp__ceil_div(size, TP__ADD_FLOATS), tp__add_parts_chunk, &s);
+}
+
+static void tp__filter_grad_run(tp_device *d, const tp_conv_args *a, void *scratch)
+{
+    tp__filter_grad f;
+    if (tp__filter_grad_make(&f, d, a, scratch) == 0) {
+        int64_t size = f.K * a->O;
+        if (size > 0) memset(a->dw, 0, (size_t)size * sizeof(float));
+        return;
+    }
+    tp_device_parallel(d, f.parts * a->groups * f.blocks, tp__filter_grad_chunk, &f);
+    if (f.parts > 1) tp__add_parts_run(d, a->dw, f.part, f.K * a->O, f.parts);
+}
+
+/* -- 3x3 with stride 1, with fewer multiplications ------------------------------------------------- >>conv winograd */
+/* Winograd's F(2x2,3x3): a tile of 2x2 positions takes 16 products a pair of channels, where the definition takes 36.
+ * V = B'dB of the 4x4 pixels d under a tile, U = GgG' of the filter g; then y = A'(U V)A, the product element by element,
+ * its sum over channels a matrix product at each of the 16 places. The filter gradient: dg = G'(V (A dy A'))G, summed
+ * over tiles. B, A and G hold 0, 1, -1 and 1/2 only, so that no more than a bit of precision is lost, but what is not
+ * finite spreads within its tile. The source's channels are "in" here, those of the result "out": the input gradient is
+ * the forward pass over dy with the filter turned around. */
+
+typedef struct tp__wino {
+    tp__grid grid; /* of tiles, two pixels apart, which see four by four */
+    const tp_conv_args *a;
+    const struct tp__isa *isa;
+    tp_conv_what what;
+    int64_t in, out, nr;          /* channels; columns in a panel of U */
+    int64_t dst_h, dst_w;         /* of what the tiles cover */
+    int64_t block_rows, fill;     /* rows of tiles that go through all steps at once; a multiple of `fill` tiles */
+    int64_t v_plane, m_plane;     /* floats of one of the 16 places for these tiles, of `in` and `out` channels */
+    int64_t u_plane, pack_floats; /* U: panels of [in][columns] at each place */
+    int parts;                    /* filter gradient: sequences of pieces, each summed into a dw of its own */
+    float *u, *part;
+    tp__slots slots;
+} tp__wino;
+#define TP__WINO_CHANNELS  16    /* they come in multiples of it */
+#define TP__WINO_FLOATS    65536 /* of V and M of a block: they should stay in L2, with U */
+#define TP__WINO_FLOATS_L1 8192  /* with few channels all three may stay in L1 */
+
+TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp_conv_args *a)
+{
+#ifdef TP_NO_WINOGRAD
+    (void)isa;
+    (void)a;
+    return false;
+#else
+    return tp__wino_in_of[isa->level] && a->KH == 3 && a->KW == 3 && a->stride_h == 1 && a->stride_w == 1 &&
+           a->dilation_h == 1 && a->dilation_w == 1 && a->groups == 1 && a->C % TP__WINO_CHANNELS == 0 &&
+           a->O % TP__WINO_CHANNELS == 0 && a->OH >= 2 && a->OW >= 2 && a->B * a->OH * a->OW >= 256;
+#endif
+}
+
+TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_args *a, tp_conv_what what,
+                                      void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    tp__grid *q = &w->grid;
+    const bool input_grad = what == TP_CONV_INPUT_GRAD;
+    memset(w, 0, sizeof *w);
+    w->a = a;
+    w->isa = d->isa;
+    w->what = what;
+    w->in = input_grad ? a->O : a->C;
+    w->out = input_grad ? a->C : a->O;
+    w->nr = 2 * w->isa->vw;
+    w->dst_h = input_grad ? a->H : a->OH;
+    w->dst_w = input_grad ? a->W : a->OW;
+    q->src = input_grad ? a->dy : a->x;
+    if (!input_grad) tp__grid_norm(q, a, d->isa);
+    q->images = a->B;
+    q->h = input_grad ? a->OH : a->H;
+    q->w = input_grad ? a->OW : a->W;
+    q->c = q->pixel = w->in;
+    q->rows = tp__ceil_div(w->dst_h, 2);
+    q->cols = tp__ceil_div(w->dst_w, 2);
+    q->sy = q->sx = 2;
+    q->top = input_grad ? a->pad_top - 2 : -a->pad_top;
+    q->left = input_grad ? a->pad_left - 2 : -a->pad_left;
+    q->tall = q->wide = 4;
+    tp__grid_cut(q, 1, tp__max64(16, 131072 / 16 / (w->in + w->out)));
+    const bool near_by = what != TP_CONV_FILTER_GRAD && w->in + w->out <= 32;
+    const int64_t limit = near_by ? TP__WINO_FLOATS_L1 : TP__WINO_FLOATS;
+    w->fill = w->out % w->nr == 0 ? w->isa->vw / 2 : tp__max64(8, w->isa->vw);
+    w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / q->cols);
+    w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
+    const int64_t tiles = tp__ceil_div(w->block_rows * q->cols, w->fill) * w->fill;
+    w->v_plane = tiles * w->in + 16; /* 16: or else the 16 places would meet in the same lines of L1 */
+    w->m_plane = tiles * w->out + 16;
+    w->u_plane = w->in * w->out;
+    w->pack_floats = 9 * TP__WINO_CHANNELS * w->nr;
+    if (what == TP_CONV_FILTER_GRAD) {
+        w->u_plane += 16;
+        w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, q->images * q->rows * q->cols / 192));
+        w->parts = (int)tp__min64(w->parts, q->pieces);
+        w->part = (float *)tp__carve(&c, w->parts > 1 ? w->parts * 9 * w->in * w->out : 0, sizeof(float));
+    } else w->u = (float *)tp__carve(&c, 16 * w->u_plane, sizeof(float));
+    tp__slots_carve(&w->slots, d, &c,
+                    tp__max64(w->pack_floats, (q->buffer_floats + 15) / 16 * 16 + 16 * (w->v_plane + w->m_plane) +
+                                                  (what == TP_CONV_FILTER_GRAD ? 16 * w->u_plane : 0)));
+    return tp__carved(&c);
+}
+
+/* A chunk of packing: U of 16 channels of the source in one panel of the result's. */
+TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
+{
+    tp__wino *w = (tp__wino *)user;
+    const tp_conv_args *a = w->a;
+    const int64_t blocks = w->in / TP__WINO_CHANNELS, k = chunk % blocks * TP__WINO_CHANNELS;
+    const int64_t column = chunk / blocks * w->nr, n = tp__min64(w->out - column, w->nr);
+    float *u = w->u + column * w->in + k * n;
+    if (w->what == TP_CONV_FORWARD) {
+        for (int64_t i = 0; i < TP__WINO_CHANNELS; i++)
+            tp__wino_filter_of[w->isa->level](n, a->w + (k + i) * a->O + column, a->C * a->O, u + i * n, w->u_plane);
+        return;
+    }
+    const int slot = tp__slot_take(&w->slots);
+    float *turned = w->slots.memory + slot * w->slots.floats;
+    const int64_t tap = TP__WINO_CHANNELS * n;
+    for (int64_t i = 0; i < 9; i++) /* [tap][o][c] of the filter turned around */
+        w->isa->transpose(turned + i * tap, n, a->w + ((8 - i) * a->C + column) * a->O + k, a->O, n, TP__WINO_CHANNELS);
+    tp__wino_filter_of[w->isa->level](tap, turned, tap, u, w->u_plane);
+    tp__slot_give(&w->slots, slot);
+}
+
+/* V of `rows` rows of tiles from `row`, counted through the piece's images. Returns how many tiles. */
+static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *v)
+{
+    const tp__grid *q = &w->grid;
+    for (int64_t i = row; i < row + rows; i++, v += q->cols * w->in)
+        tp__wino_in_of[w->isa->level](w->in, q->cols,
+                                      p->at + i / p->rows * q->image_floats + i % p->rows * 2 * q->row_floats,
+                                      q->row_floats, v, w->v_plane);
+    return rows * q->cols;
+}
+
+/* A chunk of forward or input gradient: one piece. */
+TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
+{
+    tp__wino *w = (tp__wino *)user;
+    const tp__grid *q = &w->grid;
+    const tp_epilogue *e = &w->a->epilogue;
+    const bool forward = w->what == TP_CONV_FORWARD;
+    const int slot = tp__slot_take(&w->slots);
+    float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
+    float *m = v + 16 * w->v_plane, *dst = forward ? w->a->y : w->a->dx;
+    const tp__piece p = tp__grid_load(q, chunk, 0, buffer);
+    const int64_t piece_rows = p.images * p.rows, line = w->dst_w * w->out;
+    tp__ahead next = tp__grid_ahead(q, chunk + w->slots.n);
+    const int64_t share = tp__ahead_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
+    tp__even t;
+    t.K = t.a_gap = w->in;
+    t.c_gap = w->out;
+    t.step = 1;
+    t.add = false;
+    for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
+        const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
+        const int64_t tiles = tp__wino_source(w, &p, row, rows, v), whole = tp__ceil_div(tiles, w->fill) * w->fill;
+        for (int i = 0; i < 16 && whole > tiles; i++)
+            memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
+        tp__ahead mine = tp__ahead_of(dst + ((p.image + row / p.rows) * w->dst_h + 2 * (p.row + row % p.rows)) * line,
+                                      2 * rows * line); /* about what will be written */
+        for (int place = 0; place < 16; place++) {
+            tp__fetch(&next, share);
+            tp__fetch_written(&mine, tp__ahead_share(&mine, 16 - place));
+            for (int64_t column = 0; column < w->out; column += w->nr) {
+                const int64_t n = tp__min64(w->out - column, w->nr);
+                t.a = v + place * w->v_plane;
+                t.c = m + place * w->m_plane + column;
+                t.b = w->u + place * w->u_plane + column * w->in;
+                t.ldb = n;
+                tp__even_product_of[w->isa->level](&t, whole, n);
+            }
+        }
+        for (int64_t i = row; i < row + rows; i++) {
+            const int64_t y = 2 * (p.row + i % p.rows);
+            const int64_t at = ((p.image + i / p.rows) * w->dst_h + y) * line;
+            tp__wino_out_of[w->isa->level](w->out, w->dst_w, w->dst_h - y, m + (i - row) * q->cols * w->out, w->m_plane,
+                                           dst + at, w->a->more ? w->a->more + at : NULL, forward ? e->bias : NULL,
+                                           forward && e->act == TP_EPILOGUE_RELU);
+        }
+    }
+    tp__slot_give(&w->slots, slot);
+}
+
+/* A chunk of filter gradient: one part. */
+TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
+{
+    tp__wino *w = (tp__wino *)user;
+    const tp__grid *q = &w->grid;
+    const tp_conv_args *a = w->a;
+    const int64_t first = part * q->pieces / w->parts, end = (part + 1) * q->pieces / w->parts;
+    const int slot = tp__slot_take(&w->slots);
+    float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
+    float *m = v + 16 * w->v_plane, *sum = m + 16 * w->m_plane;
+    float *dw = w->parts > 1 ? w->part + part * 9 * w->in * w->out : a->dw;
+    tp__even t;
+    t.a_gap = 1;
+    t.step = w->in;
+    t.ldb = t.c_gap = w->out;
+    t.add = false;
+    for (int64_t index = first; index < end; index++) {
+        const tp__piece p = tp__grid_load(q, index, 0, buffer);
+        const int64_t piece_rows = p.images * p.rows;
+        tp__ahead next = tp__grid_ahead(q, index + 1 < end ? index + 1 : q->pieces);
+        const int64_t image = a->OH * a->OW * a->O, used = p.images == 1 ? 2 * p.rows * a->OW * a->O : p.images * image;
+        const float *dy0 = a->dy + p.image * image + 2 * p.row * a->OW * a->O;
+        tp__ahead next_dy =
+            tp__ahead_of(dy0 + used, tp__max64(0, tp__min64(used, a->B * image - (dy0 + used - a->dy))));
+        const int64_t share_dy = tp__ahead_share(&next_dy, 16 * tp__ceil_div(piece_rows, w->block_rows));
+        const int64_t share = tp__ahead_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
+        for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
+            const int64_t rows = tp__min64(w->block_rows, piece_rows - row);
+            t.K = tp__wino_source(w, &p, row, rows, v);
+            for (int64_t i = row; i < row + rows; i++) {
+                const int64_t y = 2 * (p.row + i % p.rows);
+                tp__wino_dy_of[w->isa->level](w->out, a->OW, a->OH - y,
+                                              a->dy + ((p.image + i / p.rows) * a->OH + y) * a->OW * a->O,
+                                              m + (i - row) * q->cols * w->out, w->m_plane);
+            }
+            for (int place = 0; place < 16; place++) {
+                tp__fetch(&next, share);
+                tp__fetch(&next_dy, share_dy);
+                for (int64_t column = 0; column < w->out; column += w->nr) {
+                    t.a = v + place * w->v_plane;
+                    t.b = m + place * w->m_plane + column;
+                    t.c = sum + place * w->u_plane + column;
+                    tp__even_product_of[w->isa->level](&t, w->in, tp__min64(w->out - column, w->nr));
+                }
+            }
+            t.add = true;
+        }
+    }
+    tp__wino_dw_of[w->isa->level](w->in * w->out, sum, w->u_plane, dw);
+    tp__slot_give(&w->slots, slot);
+}
+
+TP__SMALL static void tp__wino_run(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+{
+    tp__wino w;
+    tp__wino_make(&w, d, a, what, scratch);
+    if (what == TP_CONV_FILTER_GRAD) {
+        tp_device_parallel(d, w.parts, tp__wino_grad_chunk, &w);
+        if (w.parts > 1) tp__add_parts_run(d, a->dw, w.part, 9 * w.in * w.out, w.parts);
+        return;
+    }
+    tp_device_parallel(d, tp__ceil_div(w.out, w.nr) * (w.in / TP__WINO_CHANNELS), tp__wino_pack, &w);
+    tp_device_parallel(d, w.grid.pieces, tp__wino_chunk, &w);
+}
+
+/* -- depthwise ------------------------------------------------------------------------------------- >>conv depthwise */
+/* One input and one output channel a group: no products to share, so it runs along the channels instead. */
+
+typedef struct tp__depthwise {
+    const tp_conv_args *a;
+    const struct tp__isa *isa;
+    bool input_grad;
+    int64_t rows, block; /* rows of all images, rows in a chunk */
+    int parts;
+    float *part;
+    tp__slots slots; /* for forward and input gradient: two lists of pointers */
+} tp__depthwise;
+
+TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp_conv_args *a, tp_conv_what what,
+                                           void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    memset(w, 0, sizeof *w);
+    w->a = a;
+    w->isa = d->isa;
+    w->input_grad = what == TP_CONV_INPUT_GRAD;
+    w->rows = a->B * (w->input_grad ? a->H : a->OH);
+    const int64_t work = tp__max64(1, (w->input_grad ? a->W : a->OW) * a->C * a->KH * a->KW);
+    if (what == TP_CONV_FILTER_GRAD) {
+        w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, w->rows * work / (TP__CHUNK_MIN / 16)));
+        w->parts = (int)tp__max64(1, tp__min64(w->parts, w->rows));
+        w->part = (float *)tp__carve(&c, w->parts * a->KH * a->KW * a->C, sizeof(float));
+    } else {
+        w->block = tp__max64(1, TP__CHUNK_MIN / 8 / work);
+        tp__slots_carve(&w->slots, d, &c, a->KH * a->KW * 2 * (int64_t)sizeof(void *) / 4);
+    }
+    return tp__carved(&c);
+}
+
+/* A chunk of forward or input gradient: some rows of the output. */
+static void tp__depthwise_chunk(void *user, int64_t chunk)
+{
+    tp__depthwise *w = (tp__depthwise *)user;
+    const tp_conv_args *a = w->a;
+    const int64_t out_h = w->input_grad ? a->H : a->OH, out_w = w->input_grad ? a->W : a->OW;
+    const int64_t in_h = w->input_grad ? a->OH : a->H, in_w = w->input_grad ? a->OW : a->W;
+    const float *src = w->input_grad ? a->dy : a->x;
+    float *dst = w->input_grad ? a->dx : a->y;
+    const int slot = tp__slot_take(&w->slots);
+    const float **x = (const float **)(void *)(w->slots.memory + slot * w->slots.floats), **k = x + a->KH * a->KW;
+    for (int64_t row = chunk * w->block; row < tp__min64((chunk + 1) * w->block, w->rows); row++)
+        for (int64_t col = 0; col < out_w; col++) {
+            int64_t b = row / out_h, i = row % out_h;
+            int n = 0;
+            for (int64_t r = 0; r < a->KH; r++)
+                for (int64_t s = 0; s < a->KW; s++) {
+                    int64_t h, v; /* the source pixel under (r,s) */
+                    if (w->input_grad) {
+                        if (!tp__tap_at(i, a->pad_top, r, a->dilation_h, a->stride_h, &h)) continue;
+                        if (!tp__tap_at(col, a->pad_left, s, a->dilation_w, a->stride_w, &v)) continue;
+                    } else {
+                        h = i * a->stride_h + r * a->dilation_h - a->pad_top;
+                        v = col * a->stride_w + s * a->dilation_w - a->pad_left;
+                    }
+                    if (h < 0 || h >= in_h || v < 0 || v >= in_w) continue;
+                    x[n] = src + ((b * in_h + h) * in_w + v) * a->C;
+                    k[n++] = a->w + (r * a->KW + s) * a->C;
+                }
+            tp__taps_of[w->isa->level](a->C, n, x, k, dst + (row * out_w + col) * a->C,
+                                       w->input_grad ? NULL : a->epilogue.bias,
+                                       !w->input_grad && a->epilogue.act == TP_EPILOGUE_RELU);
+        }
+    tp__slot_give(&w->slots, slot);
+}
+
+/* A chunk of filter gradient: one part of the output rows. */
+static void tp__depthwise_grad_chunk(void *user, int64_t chunk)
+{
+    const tp__depthwise *w = (const tp__depthwise *)user;
+    const tp_conv_args *a = w->a;
+    float *dw = w->part + chunk * a->KH * a->KW * a->C;
+    memset(dw, 0, (size_t)(a->KH * a->KW * a->C) * sizeof *dw);
+    for (int64_t row = chunk * w->rows / w->parts; row < (chunk + 1) * w->rows / w->parts; row++)
+        for (int64_t r = 0; r < a->KH; r++)
+            for (int64_t s = 0; s < a->KW; s++) {
+                int64_t b = row / a->OH, h = row % a->OH * a->stride_h + r * a->dilation_h - a->pad_top;
+                int64_t at = s * a->dilation_w - a->pad_left; /* input column under output column 0 */
+                int64_t q0 = at < 0 ? tp__ceil_div(-at, a->stride_w) : 0;
+                int64_t q1 = at < a->W ? tp__min64(a->OW, (a->W - 1 - at) / a->stride_w + 1) : 0;
+                if (h < 0 || h >= a->H || q0 >= q1) continue;
+                tp__tap_grad_of[w->isa->level](
+                    a->C, q1 - q0, a->x + ((b * a->H + h) * a->W + at + q0 * a->stride_w) * a->C, a->stride_w * a->C,
+                    a->dy + (row * a->OW + q0) * a->C, a->C, dw + (r * a->KW + s) * a->C);
+            }
+}
+
+static void tp__depthwise_run(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+{
+    tp__depthwise w;
+    tp__depthwise_make(&w, d, a, what, scratch);
+    if (what != TP_CONV_FILTER_GRAD) {
+        tp_device_parallel(d, tp__ceil_div(w.rows, w.block), tp__depthwise_chunk, &w);
+        return;
+    }
+    tp_device_parallel(d, w.parts, tp__depthwise_grad_chunk, &w);
+    tp__add_parts_run(d, a->dw, w.part, a->KH * a->KW * a->C, w.parts);
+}
+
+/* -- which of them --------------------------------------------------------------------------------------------------- */
+
+/* 1x1 with stride 1 is a plain matrix product over pixels. */
+static bool tp__conv_is_gemm(const tp_conv_args *a)
+{
+    return a->groups == 1 && a->KH == 1 && a->KW == 1 && a->stride_h == 1 && a->stride_w == 1 && a->pad_top == 0 &&
+           a->pad_left == 0 && a->OH == a->H && a->OW == a->W;
+}
+
+TP__SMALL static tp_gemm_args tp__conv_as_gemm(const tp_conv_args *a, tp_conv_what what)
+{
+    const int64_t pixels = a->B * a->H * a->W;
+    tp_gemm_args g;
+    memset(&g, 0, sizeof g);
+    if (what == TP_CONV_FORWARD) { /* y[pixel,o] = x[pixel,c] w[c,o] */
+        g.M = pixels, g.N = a->O, g.K = a->C;
+        g.A = a->x, g.B = a->w, g.C = a->y;
+        g.lda = a->C, g.ldb = a->O, g.ldc = a->O;
+        g.epilogue = a->epilogue;
+    } else if (what == TP_CONV_INPUT_GRAD) { /* dx[pixel,c] = dy[pixel,o] w[c,o] */
+        g.tb = true;
+        g.M = pixels, g.N = a->C, g.K = a->O;
+        g.A = a->dy, g.B = a->w, g.C = a->dx;
+        g.lda = a->O, g.ldb = a->O, g.ldc = a->C;
+    } else { /* dw[c,o] = x[pixel,c] dy[pixel,o] */
+        g.ta = true;
+        g.M = a->C, g.N = a->O, g.K = pixels;
+        g.A = a->x, g.B = a->dy, g.C = a->dw;
+        g.lda = a->C, g.ldb = a->O, g.ldc = a->O;
+    }
+    return g;
+}
+
+static bool tp__conv_is_depthwise(const tp_conv_args *a)
+{
+    return a->groups > 1 && a->groups == a->C && a->groups == a->O;
+}
+
+/* ==== >>amx: products in bf16 tiles ===================================================================== */
+/* One instruction of AMX multiplies 16 rows of 32 bf16 with 32 rows of 16 and adds to 256 float sums: sixteen times
+ * what AVX-512 does in that time. Operands are packed into such tiles.
+ * FLOAT32. A float is the sum of three bf16, hi + mid + lo, each the rest rounded: exactly. Six of the nine products of
+ * parts are summed; what is left out, mid lo twice and lo lo, is less than the rounding of a float's product. Sums are
+ * shorter than elsewhere: 16 products, then both halves of 32, and that is added to the sum over k.
+ * BF16. Where all values in a panel are bf16 already (mixed precision, small integers) mid and lo are zero, and their
+ * products are left out: the same bits for a sixth of the work. Nobody has to say so.
+ * INFINITY times a part that is zero would be NaN: panels with infinities are multiplied by a plain loop.
+ * One driver does matrix products and convolutions; they differ in how a block of floats is fetched to be packed, and a
+ * convolution's windows are fetched where they overlap as often as they do. Small products, depthwise convolutions, the
+ * recurrent layers' steps and attention stay with AVX-512. */
+
+#if TP__AMX
+
+/* The instructions. A test may bring its own: TP__AMX_EMULATED with these macros. */
+#ifndef TP__AMX_EMULATED
+#if defined(__clang__)
+#define TP__AMX_CODE \
+    __attribute__((target("amx-tile,amx-bf16,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma"), min_vector_width(512)))
+#else
+#define TP__AMX_CODE __attribute__((target("amx-tile,amx-bf16,avx512f,avx512vl,avx512bw,avx512dq,avx2,fma")))
+#endif
+#define TP__TILE_CONFIGURE(shapes_)     _tile_loadconfig(shapes_)
+#define TP__TILE_RELEASE()              _tile_release()
+#define TP__TILE_ZERO(t_)               _tile_zero(t_)
+#define TP__TILE_LOAD(t_, from_, step_) _tile_loadd(t_, from_, step_)
+#define TP__TILE_STORE(t_, to_, step_)  _tile_stored(t_, to_, step_)
+#define TP__TILE_PRODUCT(c_, a_, b_)    _tile_dpbf16ps(c_, a_, b_)
+#endif
+
+#define TP__AMX_SIDE  32   /* rows, columns and values of k in a block: two tiles by two, one step along k */
+#define TP__AMX_STEP  1024 /* bf16 in a block of one part */
+#define TP__AMX_STAGE 128  /* values of k that are fetched at once */
+#define TP__AMX_WINO  128  /* with fewer channels Winograd's 3x3 is left alone: fetching would take most of the time */
+
+typedef uint32_t tp__amx_bits __attribute__((vector_size(64), may_alias));
+typedef float tp__amx_floats __attribute__((vector_size(64), may_alias));
+
+typedef struct tp__amx {
+    tp_gemm_args g; /* a convolution's: the product of its first group */
+    const struct tp__isa *isa;
+    const tp_conv_args *conv; /* NULL: a product of matrices */
+    tp_conv_what what;
+    tp__gather w; /* a convolution's windows: one phase of them */
+    int64_t groups, b_group, c_group;
+    int64_t steps, k_part, kc; /* blocks along k; values of k in a part, and in what is packed at once */
+    int parts;
+    int64_t mb, nb, m_blocks, n_blocks, panels; /* rows and columns of a chunk; panels of columns in a group */
+    bool b_once;                                /* B is packed before, for all chunks */
+    uint16_t *packed;
+    uint8_t *kind; /* of each packed panel and step at which a block of k begins */
+    float *part;
+    tp__slots slots;
+} tp__amx;
+
+/* What a packed panel holds: TP__AMX_WHOLE: mid and lo are not zero. */
+enum { TP__AMX_WHOLE = 1, TP__AMX_INFINITE = 2 };
+
+static int64_t tp__amx_up(int64_t n) { return (n + TP__AMX_SIDE - 1) / TP__AMX_SIDE * TP__AMX_SIDE; }
+
+/* All but what makes tiles and multiplies them: small is enough. */
+TP__COLD_BEGIN
+
+/* Everything else that follows from the shape of the product in g. */
+static size_t tp__amx_cut(tp__amx *p, tp_device *d, tp__carver *c)
+{
+    const int64_t M = p->g.M, N = p->g.N, K = p->g.K;
+    p->isa = d->isa;
+    p->steps = tp__ceil_div(K, TP__AMX_SIDE);
+    int64_t parts = 1;
+    if (K >= 2048 && tp__ceil_div(M, 256) * tp__ceil_div(N, 256) * p->groups < 8)
+        parts = tp__min64(tp__min64(TP__PARTS, K / 1024), (4 << 20) / (M * N * p->groups) + 1);
+    p->k_part = tp__amx_up(tp__ceil_div(K, parts));
+    p->parts = (int)tp__ceil_div(K, p->k_part);
+    p->kc = tp__amx_up(tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC)));
+
+    p->mb = tp__min64(tp__amx_up(M), 256);
+    p->nb = tp__min64(tp__amx_up(N), 1024);
+    for (;;) {
+        p->m_blocks = tp__ceil_div(M, p->mb);
+        p->n_blocks = tp__ceil_div(N, p->nb);
+        if (p->m_blocks * p->n_blocks * p->parts * p->groups >= TP__CHUNK_MANY) break;
+        if (p->mb * p->nb * p->k_part < 4 * TP__CHUNK_MIN || (p->mb == TP__AMX_SIDE && p->nb == TP__AMX_SIDE)) break;
+        if (p->mb >= p->nb) p->mb = tp__amx_up(p->mb / 2);
+        else p->nb = tp__amx_up(p->nb / 2);
+    }
+    p->panels = tp__ceil_div(N, TP__AMX_SIDE);
+    p->b_once = p->m_blocks > 1 && p->groups * N * K <= 4 << 20;
+
+    const int64_t kinds = p->b_once ? p->groups * p->panels * p->steps : 0;
+    p->packed = (uint16_t *)tp__carve(c, kinds * 3 * TP__AMX_STEP, sizeof *p->packed);
+    p->kind = (uint8_t *)tp__carve(c, kinds, 1);
+    p->part = (float *)tp__carve(c, p->parts > 1 ? p->groups * p->parts * M * N : 0, sizeof(float));
+    /* a slot: two stages, the sums of a block, A's panels and one of B; three parts of a value take a float and a half */
+    tp__slots_carve(&p->slots, d, c,
+                    2 * TP__AMX_SIDE * TP__AMX_STAGE + TP__AMX_STEP +
+                        (p->mb + (p->b_once ? 0 : TP__AMX_SIDE)) * p->kc / 2 * 3);
+    return tp__carved(c);
+}
+
+static bool tp__amx_fits(int64_t M, int64_t N, int64_t K) { return M >= 16 && N >= 16 && K >= 32; }
+
+/* A descent subtracts finished sums, so k must be in one piece. */
+static bool tp__amx_takes_gemm(const tp_device *d, const tp_gemm_args *a)
+{
+    return d->amx && tp__amx_fits(a->M, a->N, a->K) && !(a->descend && a->K > TP__KC);
+}
+static size_t tp__amx_gemm_make(tp__amx *p, tp_device *d, const tp_gemm_args *a, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    memset(p, 0, sizeof *p);
+    p->g = *a;
+    p->groups = 1;
+    return tp__amx_cut(p, d, &c);
+}
+
+/* The product that one phase of a convolution is. false: it has no pixels. */
+static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
+                               int64_t phase_x)
+{
+    memset(p, 0, sizeof *p);
+    if (tp__gather_make(&p->w, d, a, what == TP_CONV_INPUT_GRAD, phase_y, phase_x, NULL) == 0) return false;
+    p->conv = a;
+    p->what = what;
+    p->groups = a->groups;
+    p->g.M = a->B * p->w.grid.rows * p->w.grid.cols;
+    p->g.N = p->b_group = p->c_group = p->w.oc;
+    p->g.K = p->w.K;
+    p->g.B = a->w;
+    p->g.ldb = a->O;
+    if (what == TP_CONV_FORWARD) p->g.epilogue = a->epilogue;
+    if (what == TP_CONV_FILTER_GRAD) { /* a row is a weight, k runs over the positions */
+        p->g.K = p->g.M;
+        p->g.M = p->w.K;
+        p->g.B = a->dy;
+        p->g.C = a->dw;
+        p->g.ldc = a->O;
+    }
+    return true;
+}
+/* 0: nothing to do. */
+static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
+                                int64_t phase_x, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    int64_t y0, y1, x0, x1;
+    if (!tp__amx_conv_shape(p, d, a, what, phase_y, phase_x)) return 0;
+    p->w.tap = (tp__tap *)tp__carve(&c, p->w.taps, sizeof *p->w.tap);
+    if (p->w.tap) tp__gather_taps(&p->w, p->w.tap, &y0, &y1, &x0, &x1);
+    return tp__amx_cut(p, d, &c);
+}
+static bool tp__amx_takes_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what)
+{
+    const int64_t sy = what == TP_CONV_INPUT_GRAD ? a->stride_h : 1, sx = what == TP_CONV_INPUT_GRAD ? a->stride_w : 1;
+    if (!d->amx || a->more || (tp__conv_is_wino(d->isa, a) && tp__min64(a->C, a->O) < TP__AMX_WINO)) return false;
+    for (int64_t y = 0; y < sy; y++)
+        for (int64_t x = 0; x < sx; x++) {
+            tp__amx p;
+            const bool any = tp__amx_conv_shape(&p, d, a, what, y, x);
+            if (any && !tp__amx_fits(p.g.M, p.g.N, p.g.K)) return false;
+        }
+    return true;
+}
+
+/* Windows of positions [row, row + rows): values [k, k + n) of each, (tap, channel), in rows `step` apart. */
+static void tp__amx_windows(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to,
+                            int64_t step)
+{
+    const tp__grid *q = &p->w.grid;
+    const int64_t ic = p->w.ic;
+    int64_t x = row % q->cols, y = row / q->cols % q->rows, image = row / q->cols / q->rows;
+    for (int64_t i = 0; i < rows; i++, to += step) {
+        int64_t tap = k / ic, ch = k % ic, len;
+        for (int64_t j = 0; j < n; j += len, tap++, ch = 0) {
+            const int64_t sy = y * q->sy + p->w.tap[tap].y, sx = x * q->sx + p->w.tap[tap].x;
+            len = tp__min64(ic - ch, n - j);
+            if (sy < 0 || sy >= q->h || sx < 0 || sx >= q->w) {
+                memset(to + j, 0, (size_t)len * sizeof *to);
+                continue;
+            }
+            const float *src = q->src + ((image * q->h + sy) * q->w + sx) * q->pixel + group * ic + ch;
+            if (q->norm) {
+                tp__bn bn = q->bn;
+                bn.C = len;
+                bn.mean += ch;
+                bn.scale += ch;
+                bn.beta += ch;
+                tp__bn_apply_of[q->level](&bn, 1, src, to + j);
+            } else memcpy(to + j, src, (size_t)len * sizeof *to);
+        }
+        if (++x < q->cols) continue;
+        x = 0;
+        if (++y < q->rows) continue;
+        y = 0;
+        image++;
+    }
+}
+
+/* Rows [row, row + rows) of A, k from k0: to[i][TP__AMX_STAGE]. */
+static void tp__amx_fetch_a(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to)
+{
+    const tp_gemm_args *g = &p->g;
+    float *turned = to + TP__AMX_SIDE * TP__AMX_STAGE;
+    if (p->conv && p->what == TP_CONV_FILTER_GRAD) {
+        tp__amx_windows(p, group, k, n, row, rows, turned, TP__AMX_SIDE);
+        p->isa->transpose(to, TP__AMX_STAGE, turned, TP__AMX_SIDE, n, rows);
+    } else if (p->conv) tp__amx_windows(p, group, row, rows, k, n, to, TP__AMX_STAGE);
+    else if (g->ta) p->isa->transpose(to, TP__AMX_STAGE, g->A + k * g->lda + row, g->lda, n, rows);
+    else tp__copy_rows(to, TP__AMX_STAGE, g->A + row * g->lda + k, g->lda, n, rows);
+}
+/* Columns [column, column + n) of B, k from k0: to[k][TP__AMX_SIDE]. */
+static void tp__amx_fetch_b(const tp__amx *p, int64_t group, int64_t column, int64_t n, int64_t k, int64_t kn,
+                            float *to)
+{
+    const tp_gemm_args *g = &p->g;
+    if (p->conv && p->what == TP_CONV_INPUT_GRAD) { /* B[tap, o][c] = w[tap, c, o] */
+        const int64_t ic = p->w.ic;
+        for (int64_t end = k + kn, len; k < end; k += len, to += len * TP__AMX_SIDE) {
+            len = tp__min64(ic - k % ic, end - k);
+            p->isa->transpose(to, TP__AMX_SIDE,
+                              g->B + (p->w.tap[k / ic].w * p->w.oc + column) * g->ldb + group * ic + k % ic, g->ldb, n,
+                              len);
+        }
+    } else if (g->tb) p->isa->transpose(to, TP__AMX_SIDE, g->B + column * g->ldb + k, g->ldb, n, kn);
+    else tp__copy_rows(to, TP__AMX_SIDE, g->B + group * p->b_group + k * g->ldb + column, g->ldb, n, kn);
+}
+
+TP__COLD_END
+
+/* Sixteen floats as their three parts, each in the upper half of its lane. What would round to infinity is cut, what is
+ * not finite has no mid and lo. seen: bits of mid and lo, infinities. */
+static inline __attribute__((always_inline)) void tp__amx_split(const float *x, tp__amx_bits *part, tp__amx_bits *seen)
+{
+    const tp__amx_bits bits = *(const tp__amx_bits *)(const void *)x, near = bits + 0x7fffu + ((bits >> 16) & 1u);
+    const tp__amx_bits finite = (tp__amx_bits)((bits & 0x7f800000u) != 0x7f800000u);
+    const tp__amx_bits nan = ~finite & (tp__amx_bits)((bits & 0x7fffffu) != 0u);
+    const tp__amx_bits fits = finite & (tp__amx_bits)((near & 0x7f800000u) != 0x7f800000u);
+    part[0] = ((near & fits) | ((bits | (nan & 0x400000u)) & ~fits)) & 0xffff0000u;
+    const tp__amx_bits rest = (tp__amx_bits)((tp__amx_floats)bits - (tp__amx_floats)part[0]) & finite;
+    part[1] = (rest + 0x7fffu + ((rest >> 16) & 1u)) & 0xffff0000u;
+    part[2] = (tp__amx_bits)((tp__amx_floats)rest - (tp__amx_floats)part[1]);
+    seen[0] |= part[1] | part[2];
+    seen[1] |= ~finite & ~nan;
+}
+
+/* Where the 32 rows of 32 bf16 of a block's two tiles come from: row i from two vectors, `gap` apart, the first of them
+ * i % 16 `row` + i / 16 `half` from the block. In tiles, pairs of k lie side by side: here k and k + 16, for A and B alike,
+ * so that vectors meet as they lie. */
+typedef struct tp__amx_layout {
+    int64_t block, row, half, gap;
+} tp__amx_layout;
+
+/* A panel's stage of `steps` blocks into tiles, the parts `plane` apart. Returns the kind. */
+static TP__AMX_CODE unsigned tp__amx_tiles(const tp__amx_layout *l, const float *stage, int64_t steps, uint16_t *to,
+                                           int64_t plane)
+{
+    tp__amx_bits even[3], odd[3], seen[2] = {{0}, {0}};
+    for (int64_t s = 0; s < steps; s++, stage += l->block)
+        for (int64_t i = 0; i < TP__AMX_SIDE; i++, to += TP__AMX_SIDE) {
+            const float *at = stage + i % 16 * l->row + i / 16 * l->half;
+            tp__amx_split(at, even, seen);
+            tp__amx_split(at + l->gap, odd, seen);
+            for (int64_t q = 0; q < 3; q++)
+                *(tp__amx_bits *)(void *)(to + q * plane) = even[q] >> 16 | (odd[q] & 0xffff0000u);
+        }
+    unsigned whole = 0, infinite = 0;
+    for (int i = 0; i < 16; i++) {
+        whole |= seen[0][i];
+        infinite |= seen[1][i];
+    }
+    return (whole ? (unsigned)TP__AMX_WHOLE : 0u) | (infinite ? (unsigned)TP__AMX_INFINITE : 0u);
+}
+
+TP__COLD_BEGIN
+
+/* One panel of A (b: of B), values [k, k + kn), zeros up to whole blocks. Returns its kind. */
+static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at, int64_t k, int64_t kn, uint16_t *to,
+                             float *stage)
+{
+    static const tp__amx_layout layout[2] = {
+        {TP__AMX_SIDE, TP__AMX_STAGE, 16 * TP__AMX_STAGE, 16},             /* A: rows of k */
+        {TP__AMX_SIDE * TP__AMX_SIDE, TP__AMX_SIDE, 16, 16 * TP__AMX_SIDE} /* B: rows of columns */
+    };
+    const int64_t n = tp__min64(TP__AMX_SIDE, (b ? p->g.N : p->g.M) - at), plane = tp__amx_up(kn) * TP__AMX_SIDE;
+    unsigned kind = 0;
+    for (int64_t end = k + kn; k < end; k += TP__AMX_STAGE) {
+        const int64_t now = tp__min64(TP__AMX_STAGE, end - k), steps = tp__ceil_div(now, TP__AMX_SIDE);
+        if (n < TP__AMX_SIDE || now % TP__AMX_SIDE)
+            memset(stage, 0, (size_t)(TP__AMX_SIDE * TP__AMX_STAGE) * sizeof *stage);
+        if (b) tp__amx_fetch_b(p, group, at, n, k, now, stage);
+        else tp__amx_fetch_a(p, group, at, n, k, now, stage);
+        kind |= tp__amx_tiles(&layout[b], stage, steps, to, plane);
+        to += steps * TP__AMX_STEP;
+    }
+    return kind;
+}
+
+TP__COLD_END
+
+/* out[32][32] = the product of two packed panels over `steps` blocks. Of 32 rows and columns the second half may be
+ * left out. noinline, and the barrier: gcc does not know that loading a tile reads memory. */
+static __attribute__((noinline)) TP__AMX_CODE void tp__amx_block(const uint16_t *a, bool a_whole, const uint16_t *b,
+                                                                 bool b_whole, int64_t steps, bool lower, bool right,
+                                                                 float *out)
+{
+    static const uint8_t order[6][2] = {{2, 0}, {1, 0}, {0, 0},
+                                        {0, 1}, {1, 1}, {0, 2}}; /* few tiles are loaded twice */
+    int64_t first[6], second[6], plane = steps * TP__AMX_STEP;
+    int n = 0;
+    for (int i = 0; i < 6; i++) {
+        if ((order[i][0] && !a_whole) || (order[i][1] && !b_whole)) continue;
+        first[n] = order[i][0] * plane;
+        second[n++] = order[i][1] * plane;
+    }
+    __asm__ volatile("" ::: "memory");
+    TP__TILE_ZERO(0);
+    TP__TILE_ZERO(1);
+    TP__TILE_ZERO(2);
+    TP__TILE_ZERO(3);
+    for (int64_t s = 0; s < steps; s++, a += TP__AMX_STEP, b += TP__AMX_STEP)
+        for (int i = 0; i < n; i++) {
+            if (i == 0 || first[i] != first[i - 1]) {
+                TP__TILE_LOAD(4, a + first[i], 64);
+                if (lower) TP__TILE_LOAD(5, a + first[i] + 512, 64);
+            }
+            if (i == 0 || second[i] != second[i - 1]) {
+                TP__TILE_LOAD(6, b + second[i], 64);
+                if (right) TP__TILE_LOAD(7, b + second[i] + 512, 64);
+            }
+            TP__TILE_PRODUCT(0, 4, 6);
+            if (right) TP__TILE_PRODUCT(1, 4, 7);
+            if (lower) TP__TILE_PRODUCT(2, 5, 6);
+            if (lower && right) TP__TILE_PRODUCT(3, 5, 7);
+        }
+    TP__TILE_STORE(0, out, 128);
+    if (right) TP__TILE_STORE(1, out + 16, 128);
+    if (lower) TP__TILE_STORE(2, out + 16 * TP__AMX_SIDE, 128);
+    if (lower && right) TP__TILE_STORE(3, out + 16 * TP__AMX_SIDE + 16, 128);
+}
+
+TP__COLD_BEGIN
+
+/* The value whose parts lie `plane` apart. */
+static float tp__amx_value(const uint16_t *at, int64_t plane)
+{
+    return tp_bf16_to_f32(at[0]) + (tp_bf16_to_f32(at[plane]) + tp_bf16_to_f32(at[2 * plane]));
+}
+/* The same without tiles, for panels with infinities. */
+static __attribute__((noinline)) void tp__amx_plain(const uint16_t *a, const uint16_t *b, int64_t steps, float *out)
+{
+    const int64_t plane = steps * TP__AMX_STEP;
+    memset(out, 0, TP__AMX_STEP * sizeof *out);
+    for (int64_t s = 0; s < steps; s++)
+        for (int64_t k = 0; k < TP__AMX_SIDE; k++) {
+            const uint16_t *bk = b + s * TP__AMX_STEP + k % 16 * 32 + k / 16;
+            for (int64_t i = 0; i < TP__AMX_SIDE; i++) {
+                const float x = tp__amx_value(a + s * TP__AMX_STEP + i * TP__AMX_SIDE + k % 16 * 2 + k / 16, plane);
+                for (int64_t j = 0; j < TP__AMX_SIDE; j++)
+                    out[i * TP__AMX_SIDE + j] += TP__PRODUCT(x * tp__amx_value(bk + j / 16 * 512 + j % 16 * 2, plane));
+            }
+        }
+}
+
+/* Sums of a block, ldv apart, into a part of k, or (part < 0) into C. add: to what is there; last: nothing follows. */
+static void tp__amx_put(const tp__amx *p, int64_t group, int64_t part, int64_t row, int64_t rows, int64_t column,
+                        int64_t n, bool add, bool last, const float *v, int64_t ldv)
+{
+    const tp_gemm_args *g = &p->g;
+    const tp__grid *q = &p->w.grid;
+    const tp_epilogue *e = &g->epilogue;
+    const float *in[2];
+    for (int64_t i = row; i < row + rows; i++, v += ldv) {
+        float *c = NULL;
+        if (part >= 0) c = p->part + ((group * p->parts + part) * g->M + i) * g->N + column;
+        else if (p->conv && p->what != TP_CONV_FILTER_GRAD) {
+            const int64_t y = p->w.phase_y + i / q->cols % q->rows * p->w.step_y,
+                          x = p->w.phase_x + i % q->cols * p->w.step_x, image = i / q->cols / q->rows;
+            c = p->w.dst + ((image * p->w.dst_h + y) * p->w.dst_w + x) * p->w.dst_pixel + column + group * p->c_group;
+        } else {
+            c = g->C + i * g->ldc + column + group * p->c_group;
+        }
+        if (g->descend) {
+            for (int64_t j = 0; j < n; j++) c[j] = tp__descended(c[j], *g->descend, v[j]);
+            continue;
+        }
+        in[0] = v;
+        in[1] = c;
+        if (add) tp__vec_add_of[p->isa->level](n, c, in);
+        else memcpy(c, v, (size_t)n * sizeof *c);
+        if (!last || part >= 0) continue;
+        in[0] = c;
+        in[1] = e->bias ? e->bias + column + group * p->c_group : NULL;
+        if (e->bias) tp__vec_add_of[p->isa->level](n, c, in);
+        if (e->act == TP_EPILOGUE_RELU) tp__vec_relu_of[p->isa->level](n, c, in);
+    }
+}
+
+/* A chunk of packing: one panel of one group's B. */
+static void tp__amx_pack_b(void *user, int64_t chunk)
+{
+    tp__amx *p = (tp__amx *)user;
+    const int slot = tp__slot_take(&p->slots);
+    uint16_t *to = p->packed + chunk * p->steps * 3 * TP__AMX_STEP;
+    for (int64_t part = 0; part < p->parts; part++) {
+        const int64_t end = tp__min64((part + 1) * p->k_part, p->g.K);
+        for (int64_t k = part * p->k_part; k < end; k += p->kc)
+            p->kind[chunk * p->steps + k / TP__AMX_SIDE] = (uint8_t)tp__amx_pack(
+                p, true, chunk / p->panels, chunk % p->panels * TP__AMX_SIDE, k, tp__min64(p->kc, end - k),
+                to + k / TP__AMX_SIDE * 3 * TP__AMX_STEP, p->slots.memory + slot * p->slots.floats);
+    }
+    tp__slot_give(&p->slots, slot);
+}
+
+/* A chunk: some rows and columns of one group's product, and one part of k. */
+static TP__AMX_CODE void tp__amx_chunk(void *user, int64_t chunk)
+{
+    static const uint8_t shapes[64] __attribute__((aligned(64))) = {
+        1,  0, 0,  0, 0,  0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0, /* palette 1; then bytes in a row, and rows, of eight */
+        64, 0, 64, 0, 64, 0, 64, 0, 64, 0,  64, 0,  64, 0,  64, 0,  0, 0, 0, 0, 0, 0, 0, 0,
+        0,  0, 0,  0, 0,  0, 0,  0, 16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0};
+    tp__amx *p = (tp__amx *)user;
+    const tp_gemm_args *g = &p->g;
+    const int64_t column0 = chunk % p->n_blocks * p->nb, column1 = tp__min64(column0 + p->nb, g->N);
+    const int64_t row0 = chunk / p->n_blocks % p->m_blocks * p->mb, row1 = tp__min64(row0 + p->mb, g->M);
+    const int64_t rest = chunk / p->n_blocks / p->m_blocks, part = rest % p->parts, group = rest / p->parts;
+    const int64_t k0 = part * p->k_part, k1 = tp__min64(k0 + p->k_part, g->K);
+    const int slot = tp__slot_take(&p->slots);
+    float *stage = p->slots.memory + slot * p->slots.floats, *out = stage + 2 * TP__AMX_SIDE * TP__AMX_STAGE;
+    uint16_t *a = (uint16_t *)(void *)(out + TP__AMX_STEP), *b = a + p->mb * p->kc * 3;
+    unsigned a_kind[256 / TP__AMX_SIDE];
+
+    TP__TILE_CONFIGURE(shapes);
+    for (int64_t k = k0; k < k1; k += p->kc) {
+        const int64_t kn = tp__min64(p->kc, k1 - k), steps = tp__ceil_div(kn, TP__AMX_SIDE);
+        const int64_t panel = steps * 3 * TP__AMX_STEP;
+        const bool add = k > k0 || (g->accumulate && p->parts == 1), last = k + kn == k1;
+        for (int64_t row = row0, i = 0; row < row1; row += TP__AMX_SIDE, i++)
+            a_kind[i] = tp__amx_pack(p, false, group, row, k, kn, a + i * panel, stage);
+        for (int64_t column = column0; column < column1; column += TP__AMX_SIDE) {
+            const int64_t n = tp__min64(TP__AMX_SIDE, g->N - column);
+            const int64_t at = (group * p->panels + column / TP__AMX_SIDE) * p->steps + k / TP__AMX_SIDE;
+            const uint16_t *packed = p->b_once ? p->packed + at * 3 * TP__AMX_STEP : b;
+            const unsigned b_kind = p->b_once ? p->kind[at] : tp__amx_pack(p, true, group, column, k, kn, b, stage);
+            for (int64_t row = row0, i = 0; row < row1; row += TP__AMX_SIDE, i++) {
+                const int64_t m = tp__min64(TP__AMX_SIDE, g->M - row);
+                if ((a_kind[i] | b_kind) & TP__AMX_INFINITE) tp__amx_plain(a + i * panel, packed, steps, out);
+                else tp__amx_block(a + i * panel, a_kind[i] != 0, packed, b_kind != 0, steps, m > 16, n > 16, out);
+                tp__amx_put(p, group, p->parts > 1 ? part : -1, row, m, column, n, add, last, out, TP__AMX_SIDE);
+            }
+        }
+    }
+    TP__TILE_RELEASE();
+    tp__slot_give(&p->slots, slot);
+}
+
+/* A chunk of adding the parts of k: some rows of one group's product. */
+static void tp__amx_add_parts(void *user, int64_t chunk)
+{
+    const tp__amx *p = (const tp__amx *)user;
+    const int64_t blocks = tp__ceil_div(p->g.M, TP__AMX_SIDE), group = chunk / blocks;
+    const int64_t row = chunk % blocks * TP__AMX_SIDE, rows = tp__min64(TP__AMX_SIDE, p->g.M - row);
+    float *sum = p->part + (group * p->parts * p->g.M + row) * p->g.N;
+    tp__tree_add(p->isa, sum, p->g.M * p->g.N, p->parts, rows * p->g.N);
+    tp__amx_put(p, group, -1, row, rows, 0, p->g.N, p->g.accumulate, true, sum, p->g.N);
+}
+
+static void tp__amx_run(tp_device *d, tp__amx *p)
+{
+    if (p->b_once) tp_device_parallel(d, p->groups * p->panels, tp__amx_pack_b, p);
+    tp_device_parallel(d, p->groups * p->parts * p->m_blocks * p->n_blocks, tp__amx_chunk, p);
+    if (p->parts > 1) tp_device_parallel(d, p->groups * tp__ceil_div(p->g.M, TP__AMX_SIDE), tp__amx_add_parts, p);
+}
+
+static void tp__amx_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
+{
+    tp__amx p;
+    tp__amx_gemm_make(&p, d, a, scratch);
+    tp__amx_run(d, &p);
+}
+
+/* Without scratch only what it would need. */
+static size_t tp__amx_conv_phases(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+{
+    const int64_t sy = what == TP_CONV_INPUT_GRAD ? a->stride_h : 1, sx = what == TP_CONV_INPUT_GRAD ? a->stride_w : 1;
+    size_t most = 0;
+    for (int64_t y = 0; y < sy; y++)
+        for (int64_t x = 0; x < sx; x++) {
+            tp__amx p;
+            const size_t need = tp__amx_conv_make(&p, d, a, what, y, x, scratch);
+            if (need > most) most = need;
+            if (need && scratch) tp__amx_run(d, &p);
+        }
+    return most;
+}
+static size_t tp__amx_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
+{
+    return tp__amx_conv_phases(d, a, what, NULL);
+}
+static void tp__amx_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+{
+    tp__amx_conv_phases(d, a, what, scratch);
+}
+
+TP__COLD_END
+
+#endif /* TP__AMX */
+
+/* ==== >>entries: what tp_tensor.h calls ================================================================= */
+
+static size_t tp__fast_gemm_scratch(tp_device *d, const tp_gemm_args *a)
+{
+#if TP__AMX
+    tp__amx m;
+    if (tp__amx_takes_gemm(d, a)) return tp__amx_gemm_make(&m, d, a, NULL);
+#endif
+    tp__gemm_plan p;
+    return tp__gemm_plan_make(&p, d, a, NULL);
+}
+
+static void tp__fast_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
+{
+#if TP__AMX
+    if (tp__amx_takes_gemm(d, a)) {
+        tp__amx_gemm(d, a, scratch);
+        return;
+    }
+#endif
+    tp__gemm_fast(d, a, scratch);
+}
+
+/* No image, channel, filter or position: the naive loops know what that means (zeros, or the bias alone). */
+static bool tp__conv_is_empty(const tp_conv_args *a)
+{
+    return a->B <= 0 || a->C <= 0 || a->O <= 0 || a->OH <= 0 || a->OW <= 0 || a->H <= 0 || a->W <= 0 || a->KH <= 0 ||
+           a->KW <= 0;
+}
+
+static bool tp__fast_conv_adds(const tp_device *d, const tp_conv_args *a)
+{
+    return !d->amx && !tp__conv_is_empty(a) && tp__conv_is_wino(d->isa, a);
+}
+
+static size_t tp__fast_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
+{
+    size_t most = 0;
+    if (tp__conv_is_empty(a)) return 0;
+    if (tp__conv_is_gemm(a)) {
+        tp_gemm_args g = tp__conv_as_gemm(a, what);
+        return tp_gemm_scratch(d, &g);
+    }
+    if (tp__conv_is_depthwise(a)) {
+        tp__depthwise w;
+        return tp__depthwise_make(&w, d, a, what, NULL);
+    }
+#if TP__AMX
+    if (tp__amx_takes_conv(d, a, what)) return tp__amx_conv_scratch(d, a, what);
+#endif
+    if (tp__conv_is_wino(d->isa, a)) {
+        tp__wino w;
+        return tp__wino_make(&w, d, a, what, NULL);
+    }
+    if (what == TP_CONV_FILTER_GRAD) {
+        tp__filter_grad f;
+        return tp__filter_grad_make(&f, d, a, NULL);
+    }
+    for (int64_t y = 0; y < (what == TP_CONV_INPUT_GRAD ? a->stride_h : 1); y++)
+        for (int64_t x = 0; x < (what == TP_CONV_INPUT_GRAD ? a->stride_w : 1); x++) {
+            tp__gather g;
+            size_t need = tp__gather_make(&g, d, a, what == TP_CONV_INPUT_GRAD, y, x, NULL);
+            if (need > most) most = need;
+        }
+    return most;
+}
+
+/* false: nothing to compute, the naive loops say what the result is then */
+static bool tp__fast_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+{
+    if (tp__conv_is_empty(a)) return false;
+    if (tp__conv_is_gemm(a)) {
+        tp_gemm_args g = tp__conv_as_gemm(a, what);
+        tp_gemm(d, &g, scratch);
+    } else if (tp__conv_is_depthwise(a)) tp__depthwise_run(d, a, what, scratch);
+#if TP__AMX
+    else if (tp__amx_takes_conv(d, a, what)) tp__amx_conv(d, a, what, scratch);
+#endif
+    else if (tp__conv_is_wino(d->isa, a)) tp__wino_run(d, a, what, scratch);
+    else if (what == TP_CONV_FILTER_GRAD) tp__filter_grad_run(d, a, scratch);
+    else tp__gather_run(d, a, what == TP_CONV_INPUT_GRAD, scratch);
+    return true;
+}
+
+/* false: this instruction set has no kernel for it */
+static bool tp__fast_normals(const struct tp__isa *isa, int64_t blocks, const uint32_t *words, double *out)
+{
+    if (!tp__normal_of[isa->level]) return false;
+    tp__normal_of[isa->level](blocks, words, out);
+    return true;
+}
+
+#elif defined(TP__ISA_SUFFIX) /* read once for each instruction set, by the part above */
+
+/* ==== >>isa: the kernels of one instruction set ======================================================== */
+/* Compiled once per instruction set, between the pragmas that switch it on. Before the include stand:
+ *     TP__ISA_SUFFIX   avx512: names here become tp__tile_14x2_avx512
+ *     TP__ISA_NAME     "avx512": what people call it
+ *     TP__ISA_LEVEL    2: its place in the tables of single kernels (TP__KERNEL)
+ *     TP__VW           floats in a vector: 16, 8 or 4
+ *     TP__MR           rows of the largest register tile: 14 or 6
+ * Vectors are the compiler's own (`a + b` adds lanes). Multiply-and-add is fused only where vfma() says so: a product
+ * that meets an addition elsewhere goes through vmul(), which the compiler cannot contract. No vector crosses a real
+ * call: everything that takes or returns one is inlined. */
+
+#if TP__VW == 4 && defined(TP__SSE2)
+#define TP__WIDE 0 /* SSE2 is for few machines: what has another loop goes without its kernels */
+#else
+#define TP__WIDE 1
+#endif
+#define TP__F(name_) TP__CAT(TP__CAT(tp__, name_), TP__CAT(_, TP__ISA_SUFFIX))
+#define TP__INLINE   static inline __attribute__((always_inline, unused))
+
+#define V      TP__F(v)
+#define VI     TP__F(vi)
+#define VU     TP__F(vu)
+#define VD     TP__F(vd)
+#define VQ     TP__F(vq)
+#define VB     TP__F(vb)
+#define vwide  TP__F(vwide)
+#define vdsqrt TP__F(vdsqrt)
+#define vset   TP__F(vset)
+#define viset  TP__F(viset)
+#define vload  TP__F(vload)
+#define vstore TP__F(vstore)
+#define vget   TP__F(vget)
+#define vput   TP__F(vput)
+#define vfma   TP__F(vfma)
+#define vmul   TP__F(vmul)
+#define vdmul  TP__F(vdmul)
+#define vmax   TP__F(vmax)
+#define vmin   TP__F(vmin)
+#define vsqrt  TP__F(vsqrt)
+#define vsel   TP__F(vsel)
+#define vabs   TP__F(vabs)
+#define vpow2  TP__F(vpow2)
+
+typedef float V __attribute__((vector_size(TP__VW * 4), may_alias));
+typedef int32_t VI __attribute__((vector_size(TP__VW * 4), may_alias));
+typedef float VU __attribute__((vector_size(TP__VW * 4), aligned(4), may_alias)); /* anywhere in memory */
+typedef double VD __attribute__((vector_size(TP__VW * 4), may_alias));
+typedef uint64_t VQ __attribute__((vector_size(TP__VW * 4), may_alias));
+typedef uint8_t VB __attribute__((vector_size(TP__VW), aligned(1), may_alias)); /* a byte for each float */
+
+/* -- primitives: all that differs between instruction sets ---------------------------------------------- */
+/* vget: the first n floats at p, 0 < n < TP__VW; the other lanes are `fill`. vput writes the first n. */
+
+TP__INLINE V vload(const float *p) { return *(const VU *)p; }
+TP__INLINE void vstore(float *p, V a) { *(VU *)p = a; }
+
+/* mask is all ones or all zeros in each lane, as comparisons give it */
+TP__INLINE V vsel(VI mask, V yes, V no) { return (V)((mask & (VI)yes) | (~mask & (VI)no)); }
+
+#if TP__VW == 16
+/* The maskz forms with a full mask are plain instructions; gcc 12 warns about the undefined operand of the others. */
+TP__INLINE V vset(float x) { return _mm512_set1_ps(x); }
+TP__INLINE VI viset(int32_t x) { return (VI)_mm512_set1_epi32(x); }
+TP__INLINE V vget(const float *p, int64_t n, float fill)
+{
+    return _mm512_mask_loadu_ps(vset(fill), (__mmask16)((1u << n) - 1u), p);
+}
+TP__INLINE void vput(float *p, int64_t n, V a) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1u), a); }
+TP__INLINE V vfma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
+TP__INLINE V vmax(V a, V b) { return _mm512_maskz_max_ps(0xffff, a, b); } /* a > b ? a : b, so b if one is NaN */
+TP__INLINE V vmin(V a, V b) { return _mm512_maskz_min_ps(0xffff, a, b); } /* a < b ? a : b */
+TP__INLINE V vsqrt(V a) { return _mm512_maskz_sqrt_ps(0xffff, a); }
+TP__INLINE VD vdsqrt(VD a) { return _mm512_maskz_sqrt_pd(0xff, a); }
+TP__INLINE VQ vwide(VQ a, VQ b) { return (VQ)_mm512_maskz_mul_epu32(0xff, (__m512i)a, (__m512i)b); }
+#elif TP__VW == 8
+TP__INLINE V vset(float x) { return _mm256_set1_ps(x); }
+TP__INLINE VI viset(int32_t x) { return (VI)_mm256_set1_epi32(x); }
+TP__INLINE VI TP__F(first)(int64_t n)
+{
+    const VI lane = {0, 1, 2, 3, 4, 5, 6, 7};
+    return (VI)(lane < viset((int32_t)n));
+}
+TP__INLINE V vget(const float *p, int64_t n, float fill)
+{
+    const VI m = TP__F(first)(n);
+    return _mm256_blendv_ps(vset(fill), _mm256_maskload_ps(p, (__m256i)m), (V)m);
+}
+TP__INLINE void vput(float *p, int64_t n, V a) { _mm256_maskstore_ps(p, (__m256i)TP__F(first)(n), a); }
+TP__INLINE V vfma(V a, V b, V c) { return _mm256_fmadd_ps(a, b, c); }
+TP__INLINE V vmax(V a, V b) { return _mm256_max_ps(a, b); }
+TP__INLINE V vmin(V a, V b) { return _mm256_min_ps(a, b); }
+TP__INLINE V vsqrt(V a) { return _mm256_sqrt_ps(a); }
+TP__INLINE VD vdsqrt(VD a) { return _mm256_sqrt_pd(a); }
+TP__INLINE VQ vwide(VQ a, VQ b) { return (VQ)_mm256_mul_epu32((__m256i)a, (__m256i)b); }
+#else
+TP__INLINE V vset(float x)
+{
+    V v = {x, x, x, x};
+    return v;
+}
+TP__INLINE VI viset(int32_t x)
+{
+    VI v = {x, x, x, x};
+    return v;
+}
+TP__INLINE V vget(const float *p, int64_t n, float fill)
+{
+    float t[TP__VW];
+    for (int i = 0; i < TP__VW; i++) t[i] = i < n ? p[i] : fill;
+    return vload(t);
+}
+TP__INLINE void vput(float *p, int64_t n, V a)
+{
+    float t[TP__VW];
+    vstore(t, a);
+    for (int i = 0; i < n; i++) p[i] = t[i];
+}
+#if defined(__aarch64__)
+TP__INLINE V vfma(V a, V b, V c) { return (V)vfmaq_f32((float32x4_t)c, (float32x4_t)a, (float32x4_t)b); }
+TP__INLINE V vsqrt(V a) { return (V)vsqrtq_f32((float32x4_t)a); }
+#elif defined(TP__SSE2)
+TP__INLINE V vfma(V a, V b, V c) { return TP__VPRODUCT(a * b) + c; }
+TP__INLINE V vsqrt(V a) { return _mm_sqrt_ps(a); }
+#else
+TP__INLINE V vfma(V a, V b, V c) { return TP__VPRODUCT(a * b) + c; }
+TP__INLINE V vsqrt(V a)
+{
+    V v = {sqrtf(a[0]), sqrtf(a[1]), sqrtf(a[2]), sqrtf(a[3])};
+    return v;
+}
+#endif
+#if defined(TP__SSE2)
+TP__INLINE V vmax(V a, V b) { return _mm_max_ps(a, b); }
+TP__INLINE V vmin(V a, V b) { return _mm_min_ps(a, b); }
+TP__INLINE VD vdsqrt(VD a) { return _mm_sqrt_pd(a); }
+TP__INLINE VQ vwide(VQ a, VQ b) { return (VQ)_mm_mul_epu32((__m128i)a, (__m128i)b); }
+#else
+TP__INLINE VD vdsqrt(VD a)
+{
+    VD v = {sqrt(a[0]), sqrt(a[1])};
+    return v;
+}
+TP__INLINE VQ vwide(VQ a, VQ b) /* products of the lower halves */
+{
+    VQ v = {(a[0] & 0xffffffffu) * (b[0] & 0xffffffffu), (a[1] & 0xffffffffu) * (b[1] & 0xffffffffu)};
+    return v;
+}
+TP__INLINE V vmax(V a, V b) { return vsel((VI)(a > b), a, b); }
+TP__INLINE V vmin(V a, V b) { return vsel((VI)(a < b), a, b); }
+#endif
+#endif
+
+TP__INLINE V vmul(V a, V b) { return TP__VPRODUCT(a * b); } /* rounded, whatever is added to it later */
+TP__INLINE VD vdmul(VD a, VD b) { return TP__VPRODUCT(a * b); }
+TP__INLINE V vabs(V a) { return (V)((VI)a & viset(INT32_MAX)); }
+TP__INLINE V vpow2(VI e) { return (V)((e + viset(127)) << 23); } /* 2^e for -126 <= e <= 127 */
+
+/* A vector of which only the first n values may be there. */
+TP__INLINE V TP__F(part)(const float *p, int64_t n) { return n >= TP__VW ? vload(p) : vget(p, n, 0.0f); }
+TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
+{
+    if (n >= TP__VW) vstore(p, v);
+    else vput(p, n, v);
+}
+
+/* -- the register tile ----------------------------------------------------------------------------------- */
+/* c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n), for m rows, in accumulators that never leave the registers.
+ * tp__tile (see >>tile) says where the operands lie. The body is inlined with constant mr and nv; a row that does
+ * not exist costs nothing. Rows are written out because only then do both compilers keep the tile in registers. */
+
+#if TP__MR == 14
+#define TP__ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
+#else
+#define TP__ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
+#endif
+
+/* Rows that are not whole vectors wide: c[0..n) = the finished sums, and what is to be added to them. c_gap: even rows. */
+static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const float *sum, int64_t width, int64_t c_gap)
+{
+    for (int i = 0; i < t->m; i++, sum += width) {
+        float *c = c_gap ? t->c[0] + i * c_gap : t->c[i];
+#if TP__WIDE
+        for (int64_t j = 0; j < t->n; j += TP__VW) {
+            V v = vload(sum + j);
+            if (t->add) v += TP__F(part)(c + j, t->n - j);
+            if (t->bias) v += TP__F(part)(t->bias + j, t->n - j);
+            if (t->relu) v = vmax(vset(0.0f), v);
+            TP__F(put_part)(c + j, t->n - j, v);
+        }
+#else
+        for (int j = 0; j < t->n; j++) {
+            float v = t->add ? sum[j] + c[j] : sum[j];
+            if (t->bias) v += t->bias[j];
+            c[j] = t->relu && v < 0.0f ? 0.0f : v;
+        }
+#endif
+    }
+}
+
+TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
+{
+    const V zero = vset(0.0f);
+#define X(i)                     \
+    const float *a##i = t->a[i]; \
+    V p##i = zero, q##i = zero;
+    TP__ROWS(X)
+#undef X
+
+#define X(i)                                                  \
+    if (mr > i) {                                             \
+        __builtin_prefetch(t->c[i], 1);                       \
+        if (nv == 2) __builtin_prefetch(t->c[i] + TP__VW, 1); \
+    }
+    TP__ROWS(X)
+#undef X
+
+    /* 1. the sum */
+    const float *b = t->b, *ahead = t->ahead ? t->ahead : b;
+    const int64_t step = t->step, ldb = t->ldb;
+    const tp__run *run = t->run, *const last = run + t->n_run;
+    do {
+        int64_t at = run->at;
+        for (const float *end = b + run->len * ldb; b != end; b += ldb) {
+            V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
+            __builtin_prefetch(ahead);
+            ahead += mr;
+#define X(i)                                   \
+    if (mr > i) {                              \
+        V x = vset(a##i[at]);                  \
+        p##i = vfma(x, b0, p##i);              \
+        if (nv == 2) q##i = vfma(x, b1, q##i); \
+    }
+            TP__ROWS(X)
+#undef X
+            at += step;
+        }
+    } while (++run != last);
+
+    if (t->scaled) {
+        const V scale = vset(t->scale);
+#define X(i)                                   \
+    if (mr > i) {                              \
+        p##i = vmul(p##i, scale);              \
+        if (nv == 2) q##i = vmul(q##i, scale); \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+
+    /* 2. a ragged right edge leaves through memory */
+    if (t->n < nv * TP__VW) {
+        float rows[TP__MR][2 * TP__VW];
+#define X(i)                                         \
+    if (mr > i) {                                    \
+        vstore(rows[i], p##i);                       \
+        if (nv == 2) vstore(rows[i] + TP__VW, q##i); \
+    }
+        TP__ROWS(X)
+#undef X
+        TP__F(finish)(t, rows[0], 2 * TP__VW, 0);
+        return;
+    }
+
+    /* 3. whole rows: what was there, bias, activation */
+    if (t->add) {
+#define X(i)                                          \
+    if (mr > i) {                                     \
+        p##i += vload(t->c[i]);                       \
+        if (nv == 2) q##i += vload(t->c[i] + TP__VW); \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+    if (t->bias) {
+        const V bias0 = vload(t->bias), bias1 = nv == 2 ? vload(t->bias + TP__VW) : bias0;
+#define X(i)                        \
+    if (mr > i) {                   \
+        p##i += bias0;              \
+        if (nv == 2) q##i += bias1; \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+    if (t->relu) {
+#define X(i)                                  \
+    if (mr > i) {                             \
+        p##i = vmax(zero, p##i);              \
+        if (nv == 2) q##i = vmax(zero, q##i); \
+    }
+        TP__ROWS(X)
+#undef X
+    }
+#define X(i)                                   \
+    if (mr > i) {                              \
+        float *c = t->c[i];                    \
+        vstore(c, p##i);                       \
+        if (nv == 2) vstore(c + TP__VW, q##i); \
+    }
+    TP__ROWS(X)
+#undef X
+}
+#undef TP__ROWS
+
+/* clang-format off */
+#define TP__TILE(mr_)                                                                      \
+    static void TP__F(TP__CAT(tile1_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 1); } \
+    static void TP__F(TP__CAT(tile2_, mr_))(const tp__tile *t) { TP__F(tile)(t, mr_, 2); }
+#define TP__T(nv_, mr_) TP__F(TP__CAT(TP__CAT(tile, nv_), TP__CAT(_, mr_)))
+#if TP__MR == 14
+TP__TILE(1)
+TP__TILE(2)
+TP__TILE(4)
+TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
+#define TP__TILES(nv_)                                                                                                 \
+    {                                                                                                                  \
+        NULL, TP__T(nv_, 1), TP__T(nv_, 2), NULL, TP__T(nv_, 4), NULL, TP__T(nv_, 6), NULL, TP__T(nv_, 8), NULL,       \
+            TP__T(nv_, 10), NULL, TP__T(nv_, 12), NULL, TP__T(nv_, 14)                                                 \
+    }
+#elif TP__ISA_LEVEL == 0 && defined(TP__SSE2) /* few machines have no more than this */
+TP__TILE(1)
+TP__TILE(2)
+TP__TILE(4)
+TP__TILE(6)
+#define TP__TILES(nv_)                                                                                              \
+    {                                                                                                               \
+        NULL, TP__T(nv_, 1), TP__T(nv_, 2), NULL, TP__T(nv_, 4), NULL, TP__T(nv_, 6), NULL, NULL, NULL, NULL, NULL, \
+            NULL, NULL, NULL                                                                                        \
+    }
+#else
+TP__TILE(1)
+TP__TILE(2)
+TP__TILE(3)
+TP__TILE(4) TP__TILE(5) TP__TILE(6)
+#define TP__TILES(nv_)                                                                                              \
+    {                                                                                                               \
+        NULL, TP__T(nv_, 1), TP__T(nv_, 2), TP__T(nv_, 3), TP__T(nv_, 4), TP__T(nv_, 5), TP__T(nv_, 6), NULL, NULL, \
+            NULL, NULL, NULL, NULL, NULL, NULL                                                                      \
+    }
+#endif
+/* clang-format on */
+
+#if TP__WIDE
+/* With one vector of columns there is little work for each row's address: here the rows lie evenly, so that six
+ * addresses serve sixteen. X(row, address, gaps beyond it). */
+#define TP__EVEN(X) \
+    X(0, 0, 0)      \
+    X(1, 0, 1)      \
+    X(2, 0, 2)      \
+    X(3, 1, 0)      \
+    X(4, 1, 1)      \
+    X(5, 1, 2)      \
+    X(6, 2, 0) X(7, 2, 1) X(8, 2, 2) X(9, 3, 0) X(10, 3, 1) X(11, 3, 2) X(12, 4, 0) X(13, 4, 1) X(14, 4, 2) X(15, 5, 0)
+TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
+{
+    const V zero = vset(0.0f);
+    const int64_t gap = t->a_gap, step = t->step, ldb = t->ldb;
+    const float *b = t->b;
+#define X(i, r, k) V p##i = zero;
+    TP__EVEN(X)
+#undef X
+    const tp__run *run = t->run, *const last = run + t->n_run;
+    do {
+        const float *a0 = t->a[0] + run->at, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
+        const float *a3 = a2 + 3 * gap, *a4 = a3 + 3 * gap, *a5 = a4 + 3 * gap;
+        for (const float *end = b + run->len * ldb; b != end; b += ldb) {
+            const V b0 = vload(b);
+#define X(i, r, k) \
+    if (mr > i) p##i = vfma(vset(a##r[k * gap]), b0, p##i);
+            TP__EVEN(X)
+#undef X
+            a0 += step, a1 += step, a2 += step, a3 += step, a4 += step, a5 += step;
+            /* the compiler shall keep these six, not make sixteen of them that do not fit */
+            __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
+        }
+    } while (++run != last);
+    if (t->n < TP__VW) { /* a ragged right edge leaves through memory */
+        float rows[TP__MAX_EVEN][TP__VW];
+#define X(i, r, k) \
+    if (mr > i) vstore(rows[i], p##i);
+        TP__EVEN(X)
+#undef X
+        TP__F(finish)(t, rows[0], TP__VW, t->c_gap);
+        return;
+    }
+    float *const c = t->c[0];
+    const int64_t c_gap = t->c_gap;
+    if (t->add) {
+#define X(i, r, k) \
+    if (mr > i) p##i += vload(c + i * c_gap);
+        TP__EVEN(X)
+#undef X
+    }
+    if (t->bias) {
+        const V bias = vload(t->bias);
+#define X(i, r, k) \
+    if (mr > i) p##i += bias;
+        TP__EVEN(X)
+#undef X
+    }
+    if (t->relu) {
+#define X(i, r, k) \
+    if (mr > i) p##i = vmax(zero, p##i);
+        TP__EVEN(X)
+#undef X
+    }
+#define X(i, r, k) \
+    if (mr > i) vstore(c + i * c_gap, p##i);
+    TP__EVEN(X)
+#undef X
+}
+
+/* c[i][0..nv vectors) (+)= sum over k < K of a[i][k] b[k]: `mr` even rows after another, nothing but whole vectors. */
+TP__INLINE void TP__F(even_rows)(const tp__even *t, int64_t rows, int mr, int nv)
+{
+    const int64_t gap = t->a_gap, step = t->step, ldb = t->ldb;
+    for (int64_t row = 0; row < rows; row += mr) {
+        const V zero = vset(0.0f);
+        const float *a0 = t->a + row * gap, *a1 = a0 + 3 * gap, *a2 = a1 + 3 * gap;
+        const float *a3 = a2 + 3 * gap, *a4 = a3 + 3 * gap, *a5 = a4 + 3 * gap, *b = t->b;
+#define X(i, r, k) V p##i = zero, q##i = zero;
+        TP__EVEN(X)
+#undef X
+        for (int64_t n = t->K; n > 0; n--, b += ldb) {
+            const V b0 = vload(b), b1 = nv == 2 ? vload(b + TP__VW) : b0;
+#define X(i, r, k)                             \
+    if (mr > i) {                              \
+        const V x = vset(a##r[k * gap]);       \
+        p##i = vfma(x, b0, p##i);              \
+        if (nv == 2) q##i = vfma(x, b1, q##i); \
+    }
+            TP__EVEN(X)
+#undef X
+            a0 += step, a1 += step, a2 += step, a3 += step, a4 += step, a5 += step;
+            __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5)); /* as above */
+        }
+        float *c = t->c + row * t->c_gap;
+#define X(i, r, k)                                  \
+    if (mr > i) {                                   \
+        if (t->add) {                               \
+            p##i += vload(c);                       \
+            if (nv == 2) q##i += vload(c + TP__VW); \
+        }                                           \
+        vstore(c, p##i);                            \
+        if (nv == 2) vstore(c + TP__VW, q##i);      \
+        c += t->c_gap;                              \
+    }
+        TP__EVEN(X)
+#undef X
+    }
+}
+/* rows x n, n one or two vectors */
+static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
+{
+    if (n == 2 * TP__VW) TP__F(even_rows)(t, rows, TP__VW / 2, 2);
+    else TP__F(even_rows)(t, rows, TP__VW > 8 ? TP__VW : 8, 1);
+}
+#undef TP__EVEN
+#endif
+#if TP__WIDE
+/* -- rows of C -= rate A B, for few k ---------------------------------------------------------------------- */
+static void TP__F(descend)(const tp__even *t, int64_t rows, int64_t n, float rate)
+{
+    const V r = vset(rate);
+    const int64_t K = t->K, step = t->step, ldb = t->ldb;
+    const float *b = t->b;
+    while (rows-- > 0) { /* backwards: what the forward pass read last is still near */
+        const float *a = t->a + rows * t->a_gap;
+        float *c = t->c + rows * t->c_gap;
+        int64_t j = 0;
+        for (; j + 4 * TP__VW <= n; j += 4 * TP__VW) {
+            V s0 = vset(0.0f), s1 = s0, s2 = s0, s3 = s0;
+            for (int64_t k = 0; k < K; k++) {
+                const float *row = b + k * ldb + j;
+                const V x = vset(a[k * step]);
+                s0 = vfma(x, vload(row), s0);
+                s1 = vfma(x, vload(row + TP__VW), s1);
+                s2 = vfma(x, vload(row + 2 * TP__VW), s2);
+                s3 = vfma(x, vload(row + 3 * TP__VW), s3);
+            }
+            vstore(c + j, vload(c + j) - vmul(r, s0));
+            vstore(c + j + TP__VW, vload(c + j + TP__VW) - vmul(r, s1));
+            vstore(c + j + 2 * TP__VW, vload(c + j + 2 * TP__VW) - vmul(r, s2));
+            vstore(c + j + 3 * TP__VW, vload(c + j + 3 * TP__VW) - vmul(r, s3));
+        }
+        for (; j < n; j += TP__VW) {
+            V s = vset(0.0f);
+            for (int64_t k = 0; k < K; k++) s = vfma(vset(a[k * step]), TP__F(part)(b + k * ldb + j, n - j), s);
+            TP__F(put_part)(c + j, n - j, TP__F(part)(c + j, n - j) - vmul(r, s));
+        }
+    }
+}
+#endif
+
+/* Rows of `columns` values to rows of ldd, which is whole vectors: the rest of the last one becomes zeros. */
+static void TP__F(panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns)
+{
+    for (; rows > 0; rows--, dst += ldd, src += lds)
+#if TP__WIDE
+        for (int64_t j = 0; j < ldd; j += TP__VW) vstore(dst + j, TP__F(part)(src + j, columns - j));
+#else
+        for (int64_t j = 0; j < ldd; j++) dst[j] = j < columns ? src[j] : 0.0f;
+#endif
+}
+
+/* Columns of src, the rows of register tiles, to tile after tile of [K][rows of the tile], there from k0 on: n values of k. k is
+ * outermost: src is read along its rows. */
+static void TP__F(tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows)
+{
+    for (int64_t k = k0; k < k0 + n; k++, src += lds)
+        for (int64_t i = 0; i < rows;) {
+            const int m = tp__tile_rows(rows - i, TP__MR);
+            float *to = dst + i * K + k * m;
+#if TP__WIDE
+            for (int j = 0; j < m; j += TP__VW) TP__F(put_part)(to + j, m - j, TP__F(part)(src + i + j, m - j));
+#else
+            for (int j = 0; j < m; j++) to[j] = src[i + j];
+#endif
+            i += m;
+        }
+}
+
+/* -- transposing ----------------------------------------------------------------------------------------- */
+/* dst[j ldd + i] = src[i lds + j] for i < rows, j < columns */
+static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns)
+{
+    int64_t j = 0;
+#if TP__VW == 16
+    /* Sixteen rows and columns at once: first the four quarters of each vector as 4x4 blocks, then the blocks. */
+    for (; j + 16 <= columns; j += 16)
+        for (int64_t i = 0; i < rows; i += 16) {
+            const __mmask16 mask = (__mmask16)(rows - i < 16 ? (1u << (rows - i)) - 1u : 0xffffu);
+            const int64_t last = rows - i < 16 ? rows - i - 1 : 15;
+            const float *s = src + i * lds + j;
+            float *q = dst + j * ldd + i;
+            __m512 c[4][4]; /* [column within a quarter][four rows] */
+            for (int r = 0; r < 4; r++) {
+                __m512 x[4];
+                for (int l = 0; l < 4; l++) x[l] = vload(s + (4 * r + l < last ? 4 * r + l : last) * lds);
+                const __m512d lo01 = (__m512d)_mm512_maskz_unpacklo_ps(0xffff, x[0], x[1]);
+                const __m512d hi01 = (__m512d)_mm512_maskz_unpackhi_ps(0xffff, x[0], x[1]);
+                const __m512d lo23 = (__m512d)_mm512_maskz_unpacklo_ps(0xffff, x[2], x[3]);
+                const __m512d hi23 = (__m512d)_mm512_maskz_unpackhi_ps(0xffff, x[2], x[3]);
+                c[0][r] = (__m512)_mm512_maskz_unpacklo_pd(0xff, lo01, lo23);
+                c[1][r] = (__m512)_mm512_maskz_unpackhi_pd(0xff, lo01, lo23);
+                c[2][r] = (__m512)_mm512_maskz_unpacklo_pd(0xff, hi01, hi23);
+                c[3][r] = (__m512)_mm512_maskz_unpackhi_pd(0xff, hi01, hi23);
+            }
+            for (int l = 0; l < 4; l++) {
+                const __m512 a = _mm512_maskz_shuffle_f32x4(0xffff, c[l][0], c[l][1], 0x88);
+                const __m512 b = _mm512_maskz_shuffle_f32x4(0xffff, c[l][2], c[l][3], 0x88);
+                const __m512 d = _mm512_maskz_shuffle_f32x4(0xffff, c[l][0], c[l][1], 0xdd);
+                const __m512 e = _mm512_maskz_shuffle_f32x4(0xffff, c[l][2], c[l][3], 0xdd);
+                _mm512_mask_storeu_ps(q + l * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0x88));
+                _mm512_mask_storeu_ps(q + (8 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, a, b, 0xdd));
+                _mm512_mask_storeu_ps(q + (4 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0x88));
+                _mm512_mask_storeu_ps(q + (12 + l) * ldd, mask, _mm512_maskz_shuffle_f32x4(0xffff, d, e, 0xdd));
+            }
+        }
+#elif defined(TP__SSE2)
+    for (; j + 16 <= columns; j += 16) { /* a cache line of each row, while it is there */
+        int64_t i = 0;
+        for (; i + 4 <= rows; i += 4)
+            for (int l = 0; l < 16; l += 4) {
+                const float *s = src + i * lds + j + l;
+                float *q = dst + (j + l) * ldd + i;
+                const __m128 r0 = _mm_loadu_ps(s), r1 = _mm_loadu_ps(s + lds);
+                const __m128 r2 = _mm_loadu_ps(s + 2 * lds), r3 = _mm_loadu_ps(s + 3 * lds);
+                const __m128 t0 = _mm_unpacklo_ps(r0, r1), t1 = _mm_unpackhi_ps(r0, r1);
+                const __m128 t2 = _mm_unpacklo_ps(r2, r3), t3 = _mm_unpackhi_ps(r2, r3);
+                _mm_storeu_ps(q, _mm_movelh_ps(t0, t2));
+                _mm_storeu_ps(q + ldd, _mm_movehl_ps(t2, t0));
+                _mm_storeu_ps(q + 2 * ldd, _mm_movelh_ps(t1, t3));
+                _mm_storeu_ps(q + 3 * ldd, _mm_movehl_ps(t3, t1));
+            }
+        for (; i < rows; i++)
+            for (int64_t l = j; l < j + 16; l++) dst[l * ldd + i] = src[i * lds + l];
+    }
+#endif
+    for (; j < columns; j++)
+        for (int64_t i = 0; i < rows; i++) dst[j * ldd + i] = src[i * lds + j];
+}
+
+#if TP__WIDE
+static void TP__F(even8)(const tp__tile *t) { TP__F(tile_even)(t, 8); }
+#endif
+#if TP__MR == 14
+static void TP__F(even14)(const tp__tile *t) { TP__F(tile_even)(t, 14); }
+static void TP__F(even16)(const tp__tile *t) { TP__F(tile_even)(t, 16); }
+#endif
+
+/* One row times nv vectors of columns of a matrix read in place, or the t->n columns of one vector if nv is 1. The wider, the
+ * better: b comes from afar, in the order of its addresses. */
+#if TP__VW == 16
+#define TP__ROW_VECTORS 16
+#define TP__COLUMNS(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
+#else
+#define TP__ROW_VECTORS 8
+#define TP__COLUMNS(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
+#endif
+TP__INLINE void TP__F(row_columns)(const tp__tile *t, int nv, float *sum)
+{
+    const V zero = vset(0.0f);
+    const float *a = t->a[0], *b = t->b;
+#define X(i) V s##i = zero;
+    TP__COLUMNS(X)
+#undef X
+    for (int64_t k = t->run->len; k > 0; k--, a += t->step, b += t->ldb) {
+        const V x = vset(*a);
+#define X(i) \
+    if (nv > i) s##i = vfma(x, nv > 1 ? vload(b + i * TP__VW) : TP__F(part)(b, t->n), s##i);
+        TP__COLUMNS(X)
+#undef X
+    }
+#define X(i) \
+    if (nv > i) vstore(sum + i * TP__VW, s##i);
+    TP__COLUMNS(X)
+#undef X
+}
+static void TP__F(row)(tp__tile *t, int64_t n)
+{
+    float sum[TP__ROW_VECTORS * TP__VW];
+    for (; n > 0; n -= t->n) {
+        t->n = TP__ROW_VECTORS * TP__VW;
+        if (n >= t->n) TP__F(row_columns)(t, TP__ROW_VECTORS, sum);
+        else if (TP__WIDE && n >= (t->n = 4 * TP__VW)) TP__F(row_columns)(t, 4, sum);
+        else {
+            t->n = n < TP__VW ? (int)n : TP__VW;
+            TP__F(row_columns)(t, 1, sum);
+        }
+        TP__F(finish)(t, sum, 0, 0);
+        t->b += t->n;
+        t->c[0] += t->n;
+        if (t->bias) t->bias += t->n;
+    }
+}
+#undef TP__COLUMNS
+#undef TP__ROW_VECTORS
+
+#if TP__WIDE
+/* Four dot products of one row with four rows of b (transposed B, few rows of A): out[j] = sum of a[k] b[j ldb + k]. */
+static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float *out)
+{
+    const V zero = vset(0.0f);
+    V s0 = zero, s1 = zero, s2 = zero, s3 = zero, t0 = zero, t1 = zero, t2 = zero, t3 = zero;
+    const float *b0 = b[0], *b1 = b[1], *b2 = b[2], *b3 = b[3];
+    int64_t k = 0;
+    for (; k + 2 * TP__VW <= K; k += 2 * TP__VW) {
+        V x = vload(a + k), y = vload(a + k + TP__VW);
+        s0 = vfma(x, vload(b0 + k), s0);
+        t0 = vfma(y, vload(b0 + k + TP__VW), t0);
+        s1 = vfma(x, vload(b1 + k), s1);
+        t1 = vfma(y, vload(b1 + k + TP__VW), t1);
+        s2 = vfma(x, vload(b2 + k), s2);
+        t2 = vfma(y, vload(b2 + k + TP__VW), t2);
+        s3 = vfma(x, vload(b3 + k), s3);
+        t3 = vfma(y, vload(b3 + k + TP__VW), t3);
+    }
+    for (; k < K; k += TP__VW) {
+        int64_t n = K - k < TP__VW ? K - k : TP__VW;
+        V x = vget(a + k, n, 0.0f);
+        s0 = vfma(x, vget(b0 + k, n, 0.0f), s0);
+        s1 = vfma(x, vget(b1 + k, n, 0.0f), s1);
+        s2 = vfma(x, vget(b2 + k, n, 0.0f), s2);
+        s3 = vfma(x, vget(b3 + k, n, 0.0f), s3);
+    }
+    float lane[4][TP__VW];
+    vstore(lane[0], s0 + t0);
+    vstore(lane[1], s1 + t1);
+    vstore(lane[2], s2 + t2);
+    vstore(lane[3], s3 + t3);
+    for (int j = 0; j < 4; j++) { /* halves are added: loops of known length become vectors */
+        float *l = lane[j];
+        for (int i = 0; i < 8 && TP__VW > 8; i++) l[i] += l[(i + 8) % TP__VW];
+        for (int i = 0; i < 4 && TP__VW > 4; i++) l[i] += l[(i + 4) % TP__VW];
+        out[j] = (l[0] + l[2]) + (l[1] + l[3]);
+    }
+}
+#endif
+
+/* -- 64-bit lanes ---------------------------------------------------------------------------------------- */
+
+#define TP__QL (TP__VW / 2) /* 64-bit lanes */
+
+TP__INLINE VQ TP__F(qset)(uint64_t x)
+{
+    VQ v = {x};
+    for (int i = 1; i < TP__QL; i++) v[i] = x;
+    return v;
+}
+TP__INLINE VD TP__F(dset)(double x)
+{
+    VD v = {x};
+    for (int i = 1; i < TP__QL; i++) v[i] = x;
+    return v;
+}
+TP__INLINE VD TP__F(dsel)(VQ mask, VD yes, VD no) { return (VD)((mask & (VQ)yes) | (~mask & (VQ)no)); }
+
+/* -- sums: 32 lanes, element i in lane i mod 32, then a fixed tree ---------------------------------------- */
+
+#define TP__LV (32 / TP__VW) /* vectors that hold the 32 lanes */
+
+static float TP__F(sum)(int64_t n, const float *x)
+{
+    float lane[32];
+    V s[TP__LV];
+    int64_t i = 0;
+    for (int j = 0; j < TP__LV; j++) s[j] = vset(0.0f);
+    for (; i + 32 <= n; i += 32)
+        for (int j = 0; j < TP__LV; j++) s[j] += vload(x + i + j * TP__VW);
+    for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
+    for (int j = 0; i < n; i++, j++) lane[j] += x[i];
+    return tp__tree32(lane);
+}
+
+static float TP__F(dot)(int64_t n, const float *x, const float *y)
+{
+    float lane[32], xt[32], yt[32];
+    V s[TP__LV];
+    int64_t i = 0;
+    for (int j = 0; j < TP__LV; j++) s[j] = vset(0.0f);
+    for (; i + 32 <= n; i += 32)
+        for (int j = 0; j < TP__LV; j++) s[j] = vfma(vload(x + i + j * TP__VW), vload(y + i + j * TP__VW), s[j]);
+    if (i < n) {
+        for (int j = 0; j < 32; j++) {
+            xt[j] = i + j < n ? x[i + j] : 0.0f;
+            yt[j] = i + j < n ? y[i + j] : 0.0f;
+        }
+        for (int j = 0; j < TP__LV; j++) s[j] = vfma(vload(xt + j * TP__VW), vload(yt + j * TP__VW), s[j]);
+    }
+    for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
+    return tp__tree32(lane);
+}
+
+static float TP__F(max)(int64_t n, const float *x)
+{
+    float lane[TP__VW], best = -INFINITY;
+    V m = vset(-INFINITY);
+    int64_t i = 0;
+    for (; i + TP__VW <= n; i += TP__VW) {
+        V a = vload(x + i);
+        m = vsel((VI)(a > m) | (VI)(a != a), a, m); /* a NaN gets in and never leaves */
+    }
+    vstore(lane, m);
+    for (int j = 0; j < TP__VW && i > 0; j++) best = tp__max2(best, lane[j]);
+    for (; i < n; i++) best = tp__max2(best, x[i]);
+    return best;
+}
+
+/* -- element-wise functions ------------------------------------------------------------------------------ */
+
+/* The scalar twins, with the formulas explained, are tp_expf, tp_logf and tp_tanhf. */
+TP__INLINE V TP__F(vexp)(V x)
+{
+    x = vmin(vset(89.0f), vmax(vset(-104.0f), x)); /* NaN passes both */
+    V big = vfma(x, vset(TP__LOG2E), vset(TP__ROUNDER)), k = big - vset(TP__ROUNDER);
+    V r = vfma(k, vset(-TP__LN2_HI), x);
+    r = vfma(k, vset(-TP__LN2_LO), r);
+    V q = vfma(r, vset(TP__EXP_7), vset(TP__EXP_6));
+    q = vfma(q, r, vset(TP__EXP_5));
+    q = vfma(q, r, vset(TP__EXP_4));
+    q = vfma(q, r, vset(TP__EXP_3));
+    q = vfma(q, r, vset(TP__EXP_2));
+    V p = vset(1.0f) + vfma(vmul(r, r), q, r);
+    VI e = (VI)big - (VI)vset(TP__ROUNDER), half = e >> 1;
+    return p * vpow2(half) * vpow2(e - half);
+}
+
+TP__INLINE V TP__F(vlog)(V x)
+{
+    VI tiny = (VI)(x < vset(FLT_MIN)), bits;
+    V m = vsel(tiny, x * vset(8388608.0f), x);
+    m = vsel((VI)(x > vset(0.0f)), m, vset(1.0f)); /* what has no logarithm must not overflow below */
+    bits = (VI)m;
+    VI e = (bits - viset(TP__SQRT_HALF_BITS)) >> 23;
+    V f = (V)(bits - (e << 23)) - vset(1.0f);
+    e -= tiny & viset(23);
+    V k = __builtin_convertvector(e, V), f2 = vmul(f, f);
+    V q = vfma(f, vset(TP__LOG_11), vset(TP__LOG_10));
+    q = vfma(q, f, vset(TP__LOG_9));
+    q = vfma(q, f, vset(TP__LOG_8));
+    q = vfma(q, f, vset(TP__LOG_7));
+    q = vfma(q, f, vset(TP__LOG_6));
+    q = vfma(q, f, vset(TP__LOG_5));
+    q = vfma(q, f, vset(TP__LOG_4));
+    q = vfma(q, f, vset(TP__LOG_3));
+    V low = vfma(vmul(f2, f), q, vmul(k, vset(TP__LN2_LO)));
+    low = vfma(f2, vset(-0.5f), low);
+    V y = vmul(k, vset(TP__LN2_HI)) + (f + low);
+    y = vsel((VI)(x < vset(INFINITY)), y, x); /* inf, and NaN for now */
+    y = vsel((VI)(x > vset(0.0f)), y, vset(-INFINITY));
+    return vsel((VI)(x >= vset(0.0f)), y, vsel((VI)(x == x), vset(NAN), x));
+}
+
+TP__INLINE V TP__F(vtanh)(V x)
+{
+    V a = vabs(x), u = vmul(x, x);
+    V q = vfma(u, vset(TP__TANH_11), vset(TP__TANH_9));
+    q = vfma(q, u, vset(TP__TANH_7));
+    q = vfma(q, u, vset(TP__TANH_5));
+    q = vfma(q, u, vset(TP__TANH_3));
+    V small = vfma(vmul(a, u), q, a);
+    V big = vset(1.0f) - vset(2.0f) / (TP__F(vexp)(a + a) + vset(1.0f));
+    V y = vsel((VI)(a < vset(TP__TANH_SMALL)), small, big);
+    return (V)((VI)y | ((VI)x & viset(INT32_MIN)));
+}
+
+/* 1/(1+exp(-x)), written with exp(-|x|), which cannot overflow */
+TP__INLINE V TP__F(vsigmoid)(V x)
+{
+    V e = TP__F(vexp)((V)((VI)x | viset(INT32_MIN)));
+    return vsel((VI)(x < vset(0.0f)), e, vset(1.0f)) / (vset(1.0f) + e);
+}
+
+/* A function over n floats from one over a vector: the last, partial vector is padded, so that an element's bits do
+ * not depend on where it lies. */
+#define TP__UNARY(name_, expr_)                                           \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in) \
+    {                                                                     \
+        const float *x = in[0];                                           \
+        int64_t i = 0;                                                    \
+        for (; i + TP__VW <= n; i += TP__VW) {                            \
+            V a = vload(x + i);                                           \
+            vstore(y + i, expr_);                                         \
+        }                                                                 \
+        if (i < n) {                                                      \
+            V a = vget(x + i, n - i, 1.0f);                               \
+            vput(y + i, n - i, expr_);                                    \
+        }                                                                 \
+    }
+/* The same of a long function, which is not written out again for the rest of an array. */
+#define TP__LONG(name_, function_)                                                          \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in)                   \
+    {                                                                                       \
+        const float *x = in[0];                                                             \
+        int64_t i = 0;                                                                      \
+        for (; i + TP__VW <= n; i += TP__VW) vstore(y + i, TP__F(function_)(vload(x + i))); \
+        if (i < n) {                                                                        \
+            float rest[TP__VW];                                                             \
+            const float *const whole[1] = {rest};                                           \
+            vstore(rest, vget(x + i, n - i, 1.0f));                                         \
+            TP__F(name_)(TP__VW, rest, whole);                                              \
+            vput(y + i, n - i, vload(rest));                                                \
+        }                                                                                   \
+    }
+#define TP__BINARY(name_, expr_)                                            \
+    static void TP__F(name_)(int64_t n, float *y, const float *const *in)   \
+    {                                                                       \
+        const float *x0 = in[0], *x1 = in[1];                               \
+        int64_t i = 0;                                                      \
+        for (; i + TP__VW <= n; i += TP__VW) {                              \
+            V a = vload(x0 + i), b = vload(x1 + i);                         \
+            vstore(y + i, expr_);                                           \
+        }                                                                   \
+        if (i < n) {                                                        \
+            V a = vget(x0 + i, n - i, 1.0f), b = vget(x1 + i, n - i, 1.0f); \
+            vput(y + i, n - i, expr_);                                      \
+        }                                                                   \
+    }
+
+/* The scalar twin is tp_erff; in double, because the polynomials need it, and four vectors at a time, because each step
+ * of a polynomial waits for the one before. */
+#define TP__FOUR(X) X(0) X(1) X(2) X(3)
+static void TP__F(erf4)(const float *x, float *y)
+{
+    typedef float half __attribute__((vector_size(TP__VW * 2), aligned(4), may_alias));
+    const VQ minus = TP__F(qset)(0x8000000000000000u);
+    const VD zero = TP__F(dset)(0.0), one = TP__F(dset)(1.0);
+#define X(i)                                                                                     \
+    const VD x##i = __builtin_convertvector(*(const half *)(const void *)(x + i * TP__QL), VD);  \
+    const VD a##i = (VD)((VQ)x##i & ~minus), s##i = a##i * a##i, o##i = a##i - TP__F(dset)(2.5); \
+    VD n##i = zero, f##i = zero;
+    TP__FOUR(X)
+#undef X
+    for (int k = 0; k < TP_COUNT(tp__erf_near); k++) {
+        const VD c = TP__F(dset)(tp__erf_near[k]);
+#define X(i) n##i = TP__VPRODUCT(n##i * s##i) + c;
+        TP__FOUR(X)
+#undef X
+    }
+    for (int k = 0; k < TP_COUNT(tp__erf_far); k++) {
+        const VD c = TP__F(dset)(tp__erf_far[k]);
+#define X(i) f##i = TP__VPRODUCT(f##i * o##i) + c;
+        TP__FOUR(X)
+#undef X
+    }
+#define X(i)                                                      \
+    f##i = TP__F(dsel)((VQ)(a##i < TP__F(dset)(4.0)), f##i, one); \
+    f##i = TP__F(dsel)((VQ)(a##i < one), n##i * a##i, f##i);      \
+    f##i = (VD)((VQ)f##i | ((VQ)x##i & minus));                   \
+    f##i = TP__F(dsel)((VQ)(a##i == a##i), f##i, x##i);           \
+    *(half *)(void *)(y + i * TP__QL) = __builtin_convertvector(f##i, half);
+    TP__FOUR(X)
+#undef X
+}
+#undef TP__FOUR
+static void TP__F(vec_erf)(int64_t n, float *y, const float *const *in)
+{
+    float last[2 * TP__VW];
+    for (int64_t i = 0; i < n; i += 2 * TP__VW) {
+        const int64_t left = n - i < 2 * TP__VW ? n - i : 2 * TP__VW;
+        if (left == 2 * TP__VW) {
+            TP__F(erf4)(in[0] + i, y + i);
+            continue;
+        }
+        for (int j = 0; j < 2 * TP__VW; j++) last[j] = j < left ? in[0][i + j] : 0.0f;
+        TP__F(erf4)(last, last);
+        memcpy(y + i, last, (size_t)left * sizeof *y);
+    }
+}
+
+TP__BINARY(vec_add, a + b)
+TP__BINARY(vec_sub, a - b)
+TP__BINARY(vec_mul, a *b)
+TP__BINARY(vec_div, a / b)
+TP__BINARY(vec_max, vsel((VI)(a != a), a, vmax(a, b)))
+TP__BINARY(vec_min, vsel((VI)(a != a), a, vmin(a, b)))
+TP__BINARY(vec_relu_grad, (V)((VI)(b > vset(0.0f)) & (VI)a))
+TP__UNARY(vec_neg, -a)
+TP__UNARY(vec_abs, vabs(a))
+TP__UNARY(vec_square, a *a)
+TP__UNARY(vec_sqrt, vsqrt(a))
+TP__UNARY(vec_rsqrt, vset(1.0f) / vsqrt(a))
+TP__UNARY(vec_reciprocal, vset(1.0f) / a)
+TP__LONG(vec_exp, vexp)
+TP__LONG(vec_log, vlog)
+TP__LONG(vec_tanh, vtanh)
+TP__LONG(vec_sigmoid, vsigmoid)
+TP__UNARY(vec_relu, vmax(vset(0.0f), a))
+
+/* m += (g-m) c1, v += (g g - v) c2, w -= lr m / (sqrt(v) + eps), with c = 1 - beta */
+TP__INLINE void TP__F(adam1)(V *w, V *m, V *v, V g, V lr, V c1, V c2, V eps)
+{
+    *m = vfma(g - *m, c1, *m);
+    *v = vfma(vfma(g, g, -*v), c2, *v);
+    *w -= lr * *m / (vsqrt(*v) + eps);
+}
+
+static void TP__F(adam)(int64_t n, float *w, float *m, float *v, const float *g, float lr, float c1, float c2,
+                        float eps)
+{
+    const V vlr = vset(lr), vc1 = vset(c1), vc2 = vset(c2), veps = vset(eps);
+    int64_t i = 0;
+    for (; i + TP__VW <= n; i += TP__VW) {
+        V wi = vload(w + i), mi = vload(m + i), vi = vload(v + i);
+        TP__F(adam1)(&wi, &mi, &vi, vload(g + i), vlr, vc1, vc2, veps);
+        vstore(w + i, wi);
+        vstore(m + i, mi);
+        vstore(v + i, vi);
+    }
+    if (i < n) {
+        V wi = vget(w + i, n - i, 1.0f), mi = vget(m + i, n - i, 1.0f), vi = vget(v + i, n - i, 1.0f);
+        TP__F(adam1)(&wi, &mi, &vi, vget(g + i, n - i, 1.0f), vlr, vc1, vc2, veps);
+        vput(w + i, n - i, wi);
+        vput(m + i, n - i, mi);
+        vput(v + i, n - i, vi);
+    }
+}
+
+/* -- depthwise convolution ------------------------------------------------------------------------------- */
+
+/* y[c] = sum over taps of x[tap][c] w[tap][c], then bias and activation. */
+static void TP__F(taps)(int64_t C, int n_tap, const float *const *x, const float *const *w, float *y, const float *bias,
+                        bool relu)
+{
+    int64_t c = 0;
+    for (; c + TP__VW <= C; c += TP__VW) {
+        V s = vset(0.0f);
+        for (int t = 0; t < n_tap; t++) s = vfma(vload(x[t] + c), vload(w[t] + c), s);
+        if (bias) s += vload(bias + c);
+        if (relu) s = vmax(vset(0.0f), s);
+        vstore(y + c, s);
+    }
+    if (c < C) {
+        V s = vset(0.0f);
+        for (int t = 0; t < n_tap; t++) s = vfma(vget(x[t] + c, C - c, 0.0f), vget(w[t] + c, C - c, 0.0f), s);
+        if (bias) s += vget(bias + c, C - c, 0.0f);
+        if (relu) s = vmax(vset(0.0f), s);
+        vput(y + c, C - c, s);
+    }
+}
+
+/* acc[c] += sum over i < n of x[i x_step + c] y[i y_step + c] */
+static void TP__F(tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step,
+                            float *acc)
+{
+    int64_t c = 0;
+    for (; c + TP__VW <= C; c += TP__VW) {
+        V s = vload(acc + c);
+        for (int64_t i = 0; i < n; i++) s = vfma(vload(x + i * x_step + c), vload(y + i * y_step + c), s);
+        vstore(acc + c, s);
+    }
+    if (c < C) {
+        V s = vget(acc + c, C - c, 0.0f);
+        for (int64_t i = 0; i < n; i++)
+            s = vfma(vget(x + i * x_step + c, C - c, 0.0f), vget(y + i * y_step + c, C - c, 0.0f), s);
+        vput(acc + c, C - c, s);
+    }
+}
+
+#if TP__WIDE
+/* -- Winograd's transforms (>>conv winograd): each works down and then along, a vector of channels at a time ------- */
+/* `plane` floats lie between the 16 places of what is transformed. */
+
+/* V = B'dB of a row of tiles, 2 pixels apart, whose 4 rows of pixels lie `row` floats apart. Two of the columns are
+ * the next tile's first. */
+static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane)
+{
+#define TP__DOWN(p_)       \
+    const float *p = (p_); \
+    const V d0 = vload(p), d1 = vload(p + row), d2 = vload(p + 2 * row), d3 = vload(p + 3 * row);
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        const float *at = x + c;
+        float *q = v + c;
+        V a0, a1, a2, a3, b0, b1, b2, b3;
+        {
+            TP__DOWN(at)
+            a0 = d0 - d2, a1 = d1 + d2, a2 = d2 - d1, a3 = d1 - d3;
+        }
+        {
+            TP__DOWN(at + C)
+            b0 = d0 - d2, b1 = d1 + d2, b2 = d2 - d1, b3 = d1 - d3;
+        }
+        for (int64_t t = 0; t < tiles; t++, q += C) {
+            V c0, c1, c2, c3, e0, e1, e2, e3;
+            at += 2 * C;
+            {
+                TP__DOWN(at)
+                c0 = d0 - d2, c1 = d1 + d2, c2 = d2 - d1, c3 = d1 - d3;
+            }
+            {
+                TP__DOWN(at + C)
+                e0 = d0 - d2, e1 = d1 + d2, e2 = d2 - d1, e3 = d1 - d3;
+            }
+#define X(i)                                      \
+    vstore(q + (4 * i + 0) * plane, a##i - c##i); \
+    vstore(q + (4 * i + 1) * plane, b##i + c##i); \
+    vstore(q + (4 * i + 2) * plane, c##i - b##i); \
+    vstore(q + (4 * i + 3) * plane, b##i - e##i);
+            X(0)
+            X(1)
+            X(2)
+            X(3)
+#undef X
+            a0 = c0, a1 = c1, a2 = c2, a3 = c3;
+            b0 = e0, b1 = e1, b2 = e2, b3 = e3;
+        }
+    }
+#undef TP__DOWN
+}
+
+/* y = A'mA of a row of tiles over the first 2 rows of an image that is `width` wide, then bias and activation, then
+ * `more`, which lies as y does. Only `rows` rows are left. */
+static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
+                            const float *more, const float *bias, bool relu)
+{
+    const V zero = vset(0.0f);
+    for (int64_t c = 0; c < O; c += TP__VW) {
+        const V add = bias ? vload(bias + c) : zero;
+        const float *q = m + c;
+        for (int64_t col = 0; col < width; col += 2, q += O) {
+            float *to = y + col * O + c;
+            const float *from = more ? more + col * O + c : to;
+            const bool right = col + 1 < width, low = rows > 1;
+#define X(j)                                                                         \
+    const V m0##j = vload(q + j * plane), m1##j = vload(q + (4 + j) * plane);        \
+    const V m2##j = vload(q + (8 + j) * plane), m3##j = vload(q + (12 + j) * plane); \
+    const V s##j = m0##j + m1##j + m2##j, t##j = m1##j - m2##j - m3##j;
+            X(0)
+            X(1)
+            X(2)
+            X(3)
+#undef X
+            V y00 = s0 + s1 + s2, y01 = s1 - s2 - s3, y10 = t0 + t1 + t2, y11 = t1 - t2 - t3;
+            if (bias) y00 += add, y01 += add, y10 += add, y11 += add;
+            if (relu) y00 = vmax(zero, y00), y01 = vmax(zero, y01), y10 = vmax(zero, y10), y11 = vmax(zero, y11);
+            if (more) {
+                y00 += vload(from);
+                if (right) y01 += vload(from + O);
+                if (low) y10 += vload(from + width * O);
+                if (low && right) y11 += vload(from + (width + 1) * O);
+            }
+            vstore(to, y00);
+            if (right) vstore(to + O, y01);
+            if (low) vstore(to + width * O, y10);
+            if (low && right) vstore(to + (width + 1) * O, y11);
+        }
+    }
+}
+
+/* A dy A' of the same tiles; zeros beyond the edge. */
+static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane)
+{
+    const V zero = vset(0.0f);
+    for (int64_t c = 0; c < O; c += TP__VW) {
+        float *q = m + c;
+        for (int64_t col = 0; col < width; col += 2, q += O) {
+            const float *p = dy + col * O + c;
+            const bool right = col + 1 < width, low = rows > 1;
+            const V a0 = vload(p), b0 = right ? vload(p + O) : zero;
+            const V a3 = low ? vload(p + width * O) : zero, b3 = low && right ? vload(p + (width + 1) * O) : zero;
+            const V a1 = a0 + a3, a2 = a0 - a3, b1 = b0 + b3, b2 = b0 - b3;
+            /* the last of four is -a3, -b3: the sign is taken along by turning differences around */
+#define X(i, sign_)                                      \
+    vstore(q + (4 * i + 0) * plane, sign_ a##i);         \
+    vstore(q + (4 * i + 1) * plane, sign_(a##i + b##i)); \
+    vstore(q + (4 * i + 2) * plane, sign_(a##i - b##i)); \
+    vstore(q + (4 * i + 3) * plane, sign_(zero - b##i));
+            X(0, +) X(1, +) X(2, +) X(3, -)
+#undef X
+        }
+    }
+}
+
+/* U = GgG' of n filters, whose 9 taps lie `tap` floats apart */
+static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u, int64_t plane)
+{
+    const V half = vset(0.5f);
+    for (int64_t i = 0; i < n; i += TP__VW) {
+#define X(j)                                                                                 \
+    const V a##j = vload(g + j * tap + i), d##j = vload(g + (6 + j) * tap + i);              \
+    const V p##j = vmul(half, a##j + d##j), q##j = vmul(half, vload(g + (3 + j) * tap + i)); \
+    const V b##j = p##j + q##j, c##j = p##j - q##j;
+        X(0)
+        X(1)
+        X(2)
+#undef X
+#define X(i_, r)                                                   \
+    {                                                              \
+        const V p = vmul(half, r##0 + r##2), q = vmul(half, r##1); \
+        vstore(u + (4 * i_ + 0) * plane + i, r##0);                \
+        vstore(u + (4 * i_ + 1) * plane + i, p + q);               \
+        vstore(u + (4 * i_ + 2) * plane + i, p - q);               \
+        vstore(u + (4 * i_ + 3) * plane + i, r##2);                \
+    }
+        X(0, a) X(1, b) X(2, c) X(3, d)
+#undef X
+    }
+}
+
+/* dw = G'sG of n sums; its taps lie n floats apart */
+static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
+{
+    const V half = vset(0.5f);
+    for (int64_t i = 0; i < n; i += TP__VW) {
+#define X(j)                                                                              \
+    const V p##j = vload(s + (4 + j) * plane + i), q##j = vload(s + (8 + j) * plane + i); \
+    const V h##j = vmul(half, p##j + q##j);                                               \
+    const V a##j = vload(s + j * plane + i) + h##j, b##j = vmul(half, p##j - q##j);       \
+    const V c##j = h##j + vload(s + (12 + j) * plane + i);
+        X(0)
+        X(1)
+        X(2)
+        X(3)
+#undef X
+#define X(i_, r)                                                    \
+    {                                                               \
+        const V h = vmul(half, r##1 + r##2);                        \
+        vstore(dw + (3 * i_ + 0) * n + i, r##0 + h);                \
+        vstore(dw + (3 * i_ + 1) * n + i, vmul(half, r##1 - r##2)); \
+        vstore(dw + (3 * i_ + 2) * n + i, h + r##3);                \
+    }
+        X(0, a) X(1, b) X(2, c)
+#undef X
+    }
+}
+#endif
+
+/* -- pooling --------------------------------------------------------------------------------------------- */
+
+/* y[c] = the largest of x[tap[t] + c], the first of ties, a NaN before all; which[c] = index[t] of the chosen one.
+ * which may be NULL. */
+static void TP__F(pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
+                        uint8_t *which)
+{
+    int64_t c = 0;
+    for (; c + TP__VW <= C; c += TP__VW) {
+        V best = vload(x + tap[0] + c);
+        VI chosen = viset(index[0]);
+        for (int t = 1; t < n_tap; t++) {
+            V e = vload(x + tap[t] + c);
+            VI better = ~(VI)(e <= best) & (VI)(best == best);
+            best = vsel(better, e, best);
+            chosen = (viset(index[t]) & better) | (chosen & ~better);
+        }
+        vstore(y + c, best);
+        if (which) *(VB *)(void *)(which + c) = __builtin_convertvector(chosen, VB);
+    }
+    for (; c < C; c++) {
+        float best = x[tap[0] + c];
+        uint8_t chosen = index[0];
+        for (int t = 1; t < n_tap; t++) {
+            const float e = x[tap[t] + c];
+            if (!(e <= best) && best == best) best = e, chosen = index[t];
+        }
+        y[c] = best;
+        if (which) which[c] = chosen;
+    }
+}
+
+/* dx[tap[t] + c] = which[c] is t ? dy[c] : 0, for windows that do not overlap */
+static void TP__F(unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx)
+{
+    int64_t c = 0;
+    for (; c + TP__VW <= C; c += TP__VW) {
+        const V e = vload(dy + c) + vset(0.0f); /* as in 0 + dy: never -0 */
+        const VI chosen = __builtin_convertvector(*(const VB *)(const void *)(which + c), VI);
+        for (int t = 0; t < n_tap; t++) vstore(dx + tap[t] + c, (V)((VI)e & (VI)(chosen == viset(t))));
+    }
+    for (; c < C; c++)
+        for (int t = 0; t < n_tap; t++) dx[tap[t] + c] = which[c] == t ? dy[c] + 0.0f : 0.0f;
+}
+
+/* y[c] = mean of x[tap[t] + c] over taps; the other way: dx[tap[t] + c] = dy[c] / taps */
+static void TP__F(mean_taps)(int64_t C, int n_tap, const float *x, const int64_t *tap, float *y)
+{
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        V sum = vset(0.0f);
+        for (int t = 0; t < n_tap; t++) sum += TP__F(part)(x + tap[t] + c, C - c);
+        TP__F(put_part)(y + c, C - c, sum / vset((float)n_tap));
+    }
+}
+static void TP__F(spread)(int64_t C, int n_tap, const float *dy, const int64_t *tap, float *dx)
+{
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        const V d = TP__F(part)(dy + c, C - c) / vset((float)n_tap);
+        for (int t = 0; t < n_tap; t++) TP__F(put_part)(dx + tap[t] + c, C - c, d);
+    }
+}
+
+/* -- batch normalisation: a vector of channels down the rows, which a caller hands over in blocks that stay in L1 */
+
+/* dy where the ReLU let y through */
+TP__INLINE V TP__F(bn_mask)(V dy, V d, V scale, V beta)
+{
+    return (V)((VI)(vfma(d, scale, beta) > vset(0.0f)) & (VI)dy);
+}
+
+/* Without dy: s1 = mean of the rows, s2 = sum of (x - s1)^2. With dy: s1 = sum of dy, s2 = sum of dy (x - mean). Two
+ * sums each, over even and odd rows. */
+static void TP__F(bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2)
+{
+    const V zero = vset(0.0f);
+    for (int64_t c = 0; c < b->C; c += TP__VW) {
+        const int64_t n = b->C - c, C = b->C;
+        const float *p = x + c, *q = dy ? dy + c : NULL;
+        V a0 = zero, a1 = zero, b0 = zero, b1 = zero;
+        int64_t r = 0;
+        if (!dy) {
+            for (; r + 2 <= rows; r += 2) {
+                a0 += TP__F(part)(p + r * C, n);
+                a1 += TP__F(part)(p + (r + 1) * C, n);
+            }
+            if (r < rows) a0 += TP__F(part)(p + r * C, n);
+            const V mean = (a0 + a1) / vset((float)rows);
+            for (r = 0; r + 2 <= rows; r += 2) {
+                const V d0 = TP__F(part)(p + r * C, n) - mean, d1 = TP__F(part)(p + (r + 1) * C, n) - mean;
+                b0 = vfma(d0, d0, b0);
+                b1 = vfma(d1, d1, b1);
+            }
+            if (r < rows) {
+                const V d0 = TP__F(part)(p + r * C, n) - mean;
+                b0 = vfma(d0, d0, b0);
+            }
+            a0 = mean;
+        } else {
+            const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
+            const V beta = b->relu ? TP__F(part)(b->beta + c, n) : zero;
+            for (; r + 2 <= rows; r += 2) {
+                V g0 = TP__F(part)(q + r * C, n), g1 = TP__F(part)(q + (r + 1) * C, n);
+                const V d0 = TP__F(part)(p + r * C, n) - mean, d1 = TP__F(part)(p + (r + 1) * C, n) - mean;
+                if (b->relu) g0 = TP__F(bn_mask)(g0, d0, scale, beta), g1 = TP__F(bn_mask)(g1, d1, scale, beta);
+                a0 += g0;
+                a1 += g1;
+                b0 = vfma(g0, d0, b0);
+                b1 = vfma(g1, d1, b1);
+            }
+            if (r < rows) {
+                V g0 = TP__F(part)(q + r * C, n);
+                const V d0 = TP__F(part)(p + r * C, n) - mean;
+                if (b->relu) g0 = TP__F(bn_mask)(g0, d0, scale, beta);
+                a0 += g0;
+                b0 = vfma(g0, d0, b0);
+            }
+            a0 += a1;
+        }
+        TP__F(put_part)(s1 + c, n, a0);
+        TP__F(put_part)(s2 + c, n, b0 + b1);
+    }
+}
+
+static void TP__F(bn_apply)(const tp__bn *b, int64_t rows, const float *x, float *y)
+{
+    for (int64_t c = 0; c < b->C; c += TP__VW) {
+        const int64_t n = b->C - c, C = b->C;
+        const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
+        const V beta = TP__F(part)(b->beta + c, n);
+        for (int64_t r = 0; r < rows; r++) {
+            V v = vfma(TP__F(part)(x + r * C + c, n) - mean, scale, beta);
+            if (b->relu) v = vmax(vset(0.0f), v);
+            TP__F(put_part)(y + r * C + c, n, v);
+        }
+    }
+}
+
+static void TP__F(bn_back)(const tp__bn *b, int64_t rows, const float *dy, const float *x, const float *more, float *dx)
+{
+    for (int64_t c = 0; c < b->C; c += TP__VW) {
+        const int64_t n = b->C - c, C = b->C;
+        const V mean = TP__F(part)(b->mean + c, n), scale = TP__F(part)(b->scale + c, n);
+        const V c1 = TP__F(part)(b->c1 + c, n), c2 = -TP__F(part)(b->c2 + c, n);
+        const V beta = b->relu ? TP__F(part)(b->beta + c, n) : c1;
+        for (int64_t r = 0; r < rows; r++) {
+            V g = TP__F(part)(dy + r * C + c, n);
+            const V d = TP__F(part)(x + r * C + c, n) - mean;
+            if (b->relu) g = TP__F(bn_mask)(g, d, scale, beta);
+            g = vmul(scale, vfma(d, c2, g - c1));
+            if (more) g += TP__F(part)(more + r * C + c, n);
+            TP__F(put_part)(dx + r * C + c, n, g);
+        }
+    }
+}
+
+/* -- layer normalisation of one row ----------------------------------------------------------------------- */
+
+TP__INLINE float TP__F(lanes)(V v)
+{
+    float t[TP__VW];
+    vstore(t, v);
+    for (int half = TP__VW / 2; half > 0; half /= 2)
+        for (int i = 0; i < half; i++) t[i] += t[i + half];
+    return t[0];
+}
+
+/* y = gamma (x - mean) inv + beta with inv = 1/sqrt(variance + epsilon) */
+static void TP__F(ln_row)(int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
+                          float *mean, float *inv)
+{
+    V s0 = vset(0.0f), s1 = s0;
+    for (int64_t c = 0; c < C; c += TP__VW) s0 += TP__F(part)(x + c, C - c);
+    const float m = TP__F(lanes)(s0) / (float)C;
+    for (int64_t c = 0; c + TP__VW <= C; c += TP__VW) {
+        const V d = vload(x + c) - vset(m);
+        s1 = vfma(d, d, s1);
+    }
+    float squares = TP__F(lanes)(s1);
+    for (int64_t c = C / TP__VW * TP__VW; c < C; c++) squares += TP__VPRODUCT((x[c] - m) * (x[c] - m));
+    const float i = 1.0f / sqrtf(squares / (float)C + epsilon);
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        const V xhat = (TP__F(part)(x + c, C - c) - vset(m)) * vset(i);
+        TP__F(put_part)(y + c, C - c, vfma(xhat, TP__F(part)(gamma + c, C - c), TP__F(part)(beta + c, C - c)));
+    }
+    *mean = m;
+    *inv = i;
+}
+
+/* dgamma and dbeta grow by the row's share; dx = inv (g - mean(g) - xhat mean(g xhat)) with g = dy gamma */
+static void TP__F(ln_back)(int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv,
+                           float *dx, float *dgamma, float *dbeta)
+{
+    const V m = vset(mean), i = vset(inv);
+    V s0 = vset(0.0f), s1 = s0;
+    for (int64_t c = 0; c < C; c += TP__VW) {
+        const int64_t n = C - c;
+        const V d = TP__F(part)(dy + c, n), xhat = (TP__F(part)(x + c, n) - m) * i,
+                g = vmul(d, TP__F(part)(gamma + c, n));
+        s0 += g;
+        s1 = vfma(g, xhat, s1); /* what pads the last vector has g = 0 */
+        TP__F(put_part)(dgamma + c, n, vfma(d, xhat, TP__F(part)(dgamma + c, n)));
+        TP__F(put_part)(dbeta + c, n, TP__F(part)(dbeta + c, n) + d);
+    }
+    const V a = vset(TP__F(lanes)(s0) / (float)C), b = vset(TP__F(lanes)(s1) / (float)C);
+    for (int64_t c = 0; dx && c < C; c += TP__VW) {
+        const int64_t n = C - c;
+        const V g = vmul(TP__F(part)(dy + c, n), TP__F(part)(gamma + c, n)), xhat = (TP__F(part)(x + c, n) - m) * i;
+        TP__F(put_part)(dx + c, n, vmul(i, vfma(-xhat, b, g - a)));
+    }
+}
+
+/* -- softmax --------------------------------------------------------------------------------------------- */
+
+/* The sum of exp(x - less), in 32 lanes as every sum; e, if not NULL, gets the terms and may be x. */
+static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
+{
+    float lane[32];
+    V s[TP__LV];
+    for (int j = 0; j < TP__LV; j++) s[j] = vset(0.0f);
+    for (int64_t i = 0; i < n; i += TP__VW) {
+        const bool whole = n - i >= TP__VW;
+        const V from = whole ? vload(x + i) : vget(x + i, n - i, -INFINITY);
+        V v = TP__F(vexp)(from - vset(less));
+        /* what pads the last vector counts nothing, whatever `less` is */
+        if (!whole) v = vsel((VI)(from == vset(-INFINITY)), vset(0.0f), v);
+        s[i / TP__VW % TP__LV] += v;
+        if (e) TP__F(put_part)(e + i, n - i, v);
+    }
+    for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
+    return tp__tree32(lane);
+}
+
+/* dp = p (dp - less) scale */
+static void TP__F(attention_ds)(int64_t n, const float *p, float *dp, float less, float scale)
+{
+    for (int64_t i = 0; i < n; i += TP__VW) {
+        const V d = vmul(TP__F(part)(p + i, n - i), TP__F(part)(dp + i, n - i) - vset(less));
+        TP__F(put_part)(dp + i, n - i, vmul(d, vset(scale)));
+    }
+}
+
+static void TP__F(divide)(int64_t n, float *y, float by)
+{
+    for (int64_t i = 0; i < n; i += TP__VW) TP__F(put_part)(y + i, n - i, TP__F(part)(y + i, n - i) / vset(by));
+}
+
+/* -- one step of an LSTM for one sample; gates are i, j, f, o, of H each ---------------------------------- */
+
+/* gates: in before, out after their functions; more, if not NULL, is added before. c = sigmoid(f + forget_bias) c0 +
+ * sigmoid(i) tanh(j), h = sigmoid(o) tanh(c). c may be c0. */
+static void TP__F(lstm_cell)(int64_t H, float *gates, const float *more, const float *c0, float *c, float *h,
+                             float forget_bias)
+{
+    for (int64_t u = 0; u < H; u += TP__VW) {
+        const int64_t n = H - u;
+        float *g = gates + u;
+        V i = TP__F(part)(g, n), j = TP__F(part)(g + H, n), f = TP__F(part)(g + 2 * H, n);
+        V o = TP__F(part)(g + 3 * H, n);
+        if (more) {
+            const float *m = more + u;
+            i += TP__F(part)(m, n), j += TP__F(part)(m + H, n);
+            f += TP__F(part)(m + 2 * H, n), o += TP__F(part)(m + 3 * H, n);
+        }
+        i = TP__F(vsigmoid)(i), j = TP__F(vtanh)(j), f = TP__F(vsigmoid)(f + vset(forget_bias)), o = TP__F(vsigmoid)(o);
+        const V cell = vfma(i, j, vmul(f, TP__F(part)(c0 + u, n)));
+        TP__F(put_part)(g, n, i);
+        TP__F(put_part)(g + H, n, j);
+        TP__F(put_part)(g + 2 * H, n, f);
+        TP__F(put_part)(g + 3 * H, n, o);
+        TP__F(put_part)(c + u, n, cell);
+        TP__F(put_part)(h + u, n, vmul(o, TP__F(vtanh)(cell)));
+    }
+}
+
+/* dg = gradient by the gates before their functions; dc: in the one by c, out the one by c0. What comes to h is
+ * dy + dh. */
+static void TP__F(lstm_back)(int64_t H, const float *gates, const float *c0, const float *c, const float *dy,
+                             const float *dh, float *dc, float *dg)
+{
+    const V one = vset(1.0f);
+    for (int64_t u = 0; u < H; u += TP__VW) {
+        const int64_t n = H - u;
+        const float *g = gates + u;
+        const V i = TP__F(part)(g, n), j = TP__F(part)(g + H, n), f = TP__F(part)(g + 2 * H, n);
+        const V o = TP__F(part)(g + 3 * H, n), tc = TP__F(vtanh)(TP__F(part)(c + u, n));
+        const V d = TP__F(part)(dy + u, n) + TP__F(part)(dh + u, n);
+        const V dcell = vfma(vmul(d, o), one - vmul(tc, tc), TP__F(part)(dc + u, n));
+        TP__F(put_part)(dg + u, n, vmul(vmul(vmul(dcell, j), i), one - i));
+        TP__F(put_part)(dg + H + u, n, vmul(vmul(dcell, i), one - vmul(j, j)));
+        TP__F(put_part)(dg + 2 * H + u, n, vmul(vmul(vmul(dcell, TP__F(part)(c0 + u, n)), f), one - f));
+        TP__F(put_part)(dg + 3 * H + u, n, vmul(vmul(vmul(d, tc), o), one - o));
+        TP__F(put_part)(dc + u, n, vmul(dcell, f));
+    }
+}
+
+/* A row of n values, with zeros to whole panels behind them, to its places in panels that lie `gap` apart. */
+static void TP__F(row_to_panels)(int64_t n, const float *row, float *panels, int64_t gap)
+{
+    for (int64_t i = 0; i < n; i += 2 * TP__VW, panels += gap) {
+        vstore(panels, vload(row + i));
+        vstore(panels + TP__VW, vload(row + i + TP__VW));
+    }
+}
+/* y[at[i]..] += row i of a panel, for n rows in order */
+static void TP__F(add_panel_rows)(int64_t n, const float *panel, const int64_t *at, float *y)
+{
+    for (int64_t i = 0; i < n; i++, panel += 2 * TP__VW) {
+        float *to = y + at[i];
+        vstore(to, vload(to) + vload(panel));
+        vstore(to + TP__VW, vload(to + TP__VW) + vload(panel + TP__VW));
+    }
+}
+
+/* -- one step of a GRU for one sample; gates are r, u and the candidate, of H each -------------------------- */
+
+/* r and u from before their functions to after them; rh = r h0 */
+static void TP__F(gru_gates)(int64_t H, float *gates, const float *h0, float *rh)
+{
+    for (int64_t u = 0; u < H; u += TP__VW) {
+        const int64_t n = H - u;
+        const V r = TP__F(vsigmoid)(TP__F(part)(gates + u, n));
+        TP__F(put_part)(gates + H + u, n, TP__F(vsigmoid)(TP__F(part)(gates + H + u, n)));
+        TP__F(put_part)(gates + u, n, r);
+        TP__F(put_part)(rh + u, n, vmul(r, TP__F(part)(h0 + u, n)));
+    }
+}
+/* The candidate likewise; h = u h0 + (1 - u) candidate. h may be h0. */
+static void TP__F(gru_cell)(int64_t H, float *gates, const float *h0, float *h)
+{
+    for (int64_t k = 0; k < H; k += TP__VW) {
+        const int64_t n = H - k;
+        const V u = TP__F(part)(gates + H + k, n), c = TP__F(vtanh)(TP__F(part)(gates + 2 * H + k, n));
+        TP__F(put_part)(gates + 2 * H + k, n, c);
+        TP__F(put_part)(h + k, n, vfma(u, TP__F(part)(h0 + k, n), vmul(vset(1.0f) - u, c)));
+    }
+}
+/* What comes to h is dy + dh: the gates' gradients of u and the candidate, and in dh what goes straight to h0. */
+static void TP__F(gru_back)(int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg)
+{
+    const V one = vset(1.0f);
+    for (int64_t k = 0; k < H; k += TP__VW) {
+        const int64_t n = H - k;
+        const V u = TP__F(part)(gates + H + k, n), c = TP__F(part)(gates + 2 * H + k, n);
+        const V d = TP__F(part)(dy + k, n) + TP__F(part)(dh + k, n);
+        TP__F(put_part)(dg + H + k, n, vmul(vmul(vmul(d, TP__F(part)(h0 + k, n) - c), u), one - u));
+        TP__F(put_part)(dg + 2 * H + k, n, vmul(vmul(d, one - u), one - vmul(c, c)));
+        TP__F(put_part)(dh + k, n, vmul(d, u));
+    }
+}
+/* From drh, the gradient by r h0: that of r, and what goes to h0. */
+static void TP__F(gru_back_reset)(int64_t H, const float *gates, const float *h0, const float *drh, float *dh,
+                                  float *dg)
+{
+    for (int64_t k = 0; k < H; k += TP__VW) {
+        const int64_t n = H - k;
+        const V r = TP__F(part)(gates + k, n), d = TP__F(part)(drh + k, n);
+        TP__F(put_part)(dg + k, n, vmul(vmul(vmul(d, TP__F(part)(h0 + k, n)), r), vset(1.0f) - r));
+        TP__F(put_part)(dh + k, n, vfma(d, r, TP__F(part)(dh + k, n)));
+    }
+}
+
+/* -- random numbers: the scalar twins are tp_philox and tp__normal_pair ----------------------------------- */
+
+/* Each lane is a block. A word lives in the lower half of its lane; what is above it is never looked at. */
+static void TP__F(philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step)
+{
+    const VQ m0 = TP__F(qset)(0xd2511f53u), m1 = TP__F(qset)(0xcd9e8d57u);
+    VQ lane = TP__F(qset)(0);
+    for (int i = 0; i < TP__QL; i++) lane[i] = (uint64_t)i;
+    int64_t b = 0;
+    for (; b + TP__QL <= blocks; b += TP__QL) {
+        VQ c0 = lane + TP__F(qset)(first + (uint64_t)b), c1 = c0 >> 32;
+        VQ c2 = TP__F(qset)(step), c3 = TP__F(qset)(step >> 32);
+        uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
+        for (int round = 0; round < 10; round++) {
+            const VQ p = vwide(c0, m0), q = vwide(c2, m1);
+            c0 = (q >> 32) ^ c1 ^ TP__F(qset)(k0);
+            c1 = q;
+            c2 = (p >> 32) ^ c3 ^ TP__F(qset)(k1);
+            c3 = p;
+            k0 += 0x9e3779b9u;
+            k1 += 0xbb67ae85u;
+        }
+        for (int i = 0; i < TP__QL; i++) {
+            uint32_t *o = out + 4 * (b + i);
+            o[0] = (uint32_t)c0[i];
+            o[1] = (uint32_t)c1[i];
+            o[2] = (uint32_t)c2[i];
+            o[3] = (uint32_t)c3[i];
+        }
+    }
+    for (; b < blocks; b++) tp_philox(key, first + (uint64_t)b, step, out + 4 * b);
+}
+
+#if TP__WIDE
+/* A whole number up to 2^53 in each lane, as a double: its halves, in the mantissas of 2^52 and 2^84. */
+TP__INLINE VD TP__F(dwhole)(VQ a)
+{
+    const VQ low = (a & TP__F(qset)(0xffffffffu)) | TP__F(qset)(0x4330000000000000u);
+    const VQ high = (a >> 32) | TP__F(qset)(0x4530000000000000u);
+    return ((VD)low - TP__F(dset)(4503599627370496.0)) + ((VD)high - TP__F(dset)(19342813113834066795298816.0));
+}
+
+static void TP__F(normal)(int64_t blocks, const uint32_t *words, double *out)
+{
+    const VD one = TP__F(dset)(1.0), rounder = TP__F(dset)(TP__ROUND_DOUBLE);
+    const VD unit = TP__F(dset)(1.0 / 9007199254740992.0);
+    int64_t b = 0;
+    for (; b + TP__QL <= blocks; b += TP__QL) {
+        VQ w0 = TP__F(qset)(0), w1 = w0;
+        for (int i = 0; i < TP__QL; i++) {
+            const uint32_t *r = words + 4 * (b + i);
+            w0[i] = (uint64_t)r[1] << 32 | r[0];
+            w1[i] = (uint64_t)r[3] << 32 | r[2];
+        }
+        /* ln u, as in tp__log_unit */
+        const VQ bits = (VQ)(TP__F(dwhole)((w0 >> 11) + TP__F(qset)(1)) * unit);
+        VD e = TP__F(dwhole)(bits >> 52) - TP__F(dset)(1023.0);
+        VD m = (VD)((bits & TP__F(qset)(0xfffffffffffffu)) | TP__F(qset)(0x3ff0000000000000u));
+        const VQ large = (VQ)(m > TP__F(dset)(1.4142135623730951));
+        m = TP__F(dsel)(large, m * TP__F(dset)(0.5), m);
+        e = TP__F(dsel)(large, e + one, e);
+        const VD f = (m - one) / (m + one), f2 = vdmul(f, f);
+        VD sum = TP__F(dset)(0.0);
+        for (int k = 11; k >= 1; k--) sum = vdmul(sum, f2) + TP__F(dset)(1.0 / (double)(2 * k + 1));
+        const VD twice = TP__F(dset)(2.0) * f;
+        VD ln = vdmul(vdmul(twice, f2), sum) + twice;
+        ln = vdmul(e, TP__F(dset)(TP__LN2_LO_DOUBLE)) + ln;
+        ln = vdmul(e, TP__F(dset)(TP__LN2_HI_DOUBLE)) + ln;
+        const VD radius = vdsqrt(TP__F(dset)(-2.0) * ln);
+        /* cosine and sine of 2 pi u, as in tp__turn */
+        const VD u = TP__F(dwhole)(w1 >> 11) * unit, quarters = TP__F(dset)(4.0) * u + rounder;
+        const VD x = TP__F(dset)(6.283185307179586477) * (u - TP__F(dset)(0.25) * (quarters - rounder));
+        const VD xx = -vdmul(x, x);
+        VD c = one, s = one;
+        for (int k = 9; k >= 1; k--) {
+            c = vdmul(vdmul(xx, TP__F(dset)(1.0 / (double)(2 * k * (2 * k - 1)))), c) + one;
+            s = vdmul(vdmul(xx, TP__F(dset)(1.0 / (double)(2 * k * (2 * k + 1)))), s) + one;
+        }
+        s = vdmul(s, x);
+        /* by the quarters modulo 4: (c, s), (-s, c), (-c, -s), (s, -c) */
+        const VQ turn = (VQ)quarters, odd = TP__F(qset)(0) - (turn & TP__F(qset)(1));
+        VQ cosine = (VQ)TP__F(dsel)(odd, s, c), sine = (VQ)TP__F(dsel)(odd, c, s);
+        cosine ^= ((turn ^ (turn >> 1)) & TP__F(qset)(1)) << 63;
+        sine ^= ((turn >> 1) & TP__F(qset)(1)) << 63;
+        const VD n0 = radius * (VD)cosine, n1 = radius * (VD)sine;
+        for (int i = 0; i < TP__QL; i++) {
+            out[2 * (b + i)] = n0[i];
+            out[2 * (b + i) + 1] = n1[i];
+        }
+    }
+    for (; b < blocks; b++) tp__normal_pair(words + 4 * b, out + 2 * b);
+}
+#endif
+
+/* y = u >= rate ? x scale : 0, where u in [0,1) is the upper 24 bits of a word */
+static void TP__F(dropout)(int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale)
+{
+    for (int64_t i = 0; i < n; i += TP__VW) {
+        const int64_t left = n - i < TP__VW ? n - i : TP__VW;
+        const float *word = (const float *)(const void *)(words + i);
+        const VI top = ((VI)(left == TP__VW ? vload(word) : vget(word, left, 0.0f)) >> 8) & viset(0xffffff);
+        const V u = __builtin_convertvector(top, V) * vset(5.9604644775390625e-8f);
+        const V v = left == TP__VW ? vload(x + i) : vget(x + i, left, 0.0f);
+        const V kept = (V)((VI)(u >= vset(rate)) & (VI)(v * vset(scale)));
+        if (left == TP__VW) vstore(y + i, kept);
+        else vput(y + i, left, kept);
+    }
+}
+
+/* -- the table ------------------------------------------------------------------------------------------- */
+
+static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
+                                                                 TP__ISA_LEVEL,
+                                                                 TP__VW,
+                                                                 TP__MR,
+                                                                 {TP__TILES(1), TP__TILES(2)},
+#if TP__MR == 14
+                                                                 {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                                                                  TP__F(even8), NULL, NULL, NULL, NULL, NULL,
+                                                                  TP__F(even14), NULL, TP__F(even16)},
+#elif !TP__WIDE
+                                                                 {NULL},
+#else
+                                                                 {NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL,
+                                                                  TP__F(even8), NULL, NULL, NULL, NULL, NULL, NULL,
+                                                                  NULL, NULL},
+#endif
+                                                                 TP__F(transpose),
+                                                                 TP__F(panel),
+                                                                 TP__F(tiles),
+                                                                 TP__F(row),
+#if TP__WIDE
+                                                                 TP__F(dot4),
+                                                                 TP__F(descend),
+#else
+                                                                 NULL,
+                                                                 NULL,
+#endif
+                                                                 TP__F(sum),
+                                                                 TP__F(dot),
+                                                                 TP__F(max)};
+
+#undef TP__WIDE
+#undef TP__F
+#undef TP__INLINE
+#undef TP__TILE
+#undef TP__TILES
+#undef TP__T
+#undef TP__LV
+#undef TP__QL
+#undef TP__UNARY
+#undef TP__BINARY
+#undef TP__LONG
+#undef V
+#undef VI
+#undef VU
+#undef VD
+#undef VQ
+#undef VB
+#undef vwide
+#undef vdsqrt
+#undef vset
+#undef viset
+#undef vload
+#undef vstore
+#undef vget
+#undef vput
+#undef vfma
+#undef vmul
+#undef vdmul
+#undef vmax
+#undef vmin
+#undef vsqrt
+#undef vsel
+#undef vabs
+#undef vpow2
+
+#elif defined(TP__FAST_OPS)    /* read once, by tp_graph.h, between the naive loops of float and the rows */
+
+/* ==== >>fast_ops: kernels of single ops ================================================================= */
+/* A row of the op table names tp__<op>_fast as its fast kernel: TP__IF_FAST leaves NULL there without this file. It runs where
+ * the device has an instruction set and the values are float32; what it cannot do it leaves to the op's naive loop. What is
+ * computed is said on the op's page in tp_graph.h (>>op); here is only how. */
+
+/* Loops of all types, which stand on the op's page. */
+static void tp__reduce_sum_any(const tp_call *k);
+static void tp__reduce_max_any(const tp_call *k);
+static void tp__add_n_any(const tp_call *k);
+static void tp__all_reduce_any(const tp_call *k);
+
+/* -- reductions: reduce_sum, reduce_mean, reduce_max, sum_to_like ------------------- >>fast reduce */
+typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX } tp__reduce_kind;
+#define TP__PARTIALS     32    /* at most, for one output */
+#define TP__COLUMN_TILE  512   /* columns that are summed at a time; two such rows stay in L1 */
+#define TP__VEC_PIECE    16384 /* tp_vec_sum and its kin do so many without asking other threads for help */
+typedef struct tp__reduce_job {
+    const tp_call *k;
+    tp__reduction r;
+    tp__reduce_kind kind;
+    const float *x;
+    float *y, *partial;
+    int64_t n_part;  /* per output */
+    int64_t A, R, B; /* x as (A,R,B): R is summed */
+    int64_t fold;    /* narrow matrices: so many rows are laid side by side, (A, R/fold, fold B) */
+    int64_t W, n_tile, grain;
+    tp_vec_fn vec;
+} tp__reduce_job;
+/* How to cut: everything here follows from the shapes. */
+TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
+{
+    const tp__reduction *r = &j->r;
+    j->n_part = j->fold = j->n_tile = 1;
+    j->A = j->W = 0;
+    if (r->n_reduce == 0 || r->n_sum == 0 || r->n_out == 0) return;
+    if (r->step == 1) { /* rows: long ones of few outputs are cut */
+        if (r->n_run == 1 && r->n_out < TP__PARTIALS) j->n_part = r->run / 16384;
+        if (j->n_part > TP__PARTIALS) j->n_part = TP__PARTIALS;
+        if (j->n_part < 1) j->n_part = 1;
+        j->grain = tp__grain(r->n_sum / j->n_part);
+        return;
+    }
+    j->B = r->step; /* columns */
+    j->R = r->run;
+    j->A = r->n_out / j->B;
+    while (j->fold * j->B < 128 && j->fold * 2 <= j->R) j->fold *= 2;
+    j->W = j->fold * j->B;
+    j->n_tile = (j->W + TP__COLUMN_TILE - 1) / TP__COLUMN_TILE;
+    if (j->A * j->n_tile < TP__PARTIALS) j->n_part = j->R * j->B / 32768;
+    if (j->n_part > TP__PARTIALS) j->n_part = TP__PARTIALS;
+    if (j->n_part < 1) j->n_part = 1;
+    j->grain = tp__grain(j->R / j->fold / j->n_part * (j->W < TP__COLUMN_TILE ? j->W : TP__COLUMN_TILE));
+}
+static size_t tp__reduce_partials(const tp__reduction *r)
+{
+    tp__reduce_job j;
+    j.r = *r;
+    tp__reduce_cut(&j);
+    if (r->n_reduce == 1 && r->step != 1) return (size_t)(j.A * j.n_part * j.W) * sizeof(float);
+    return j.n_part > 1 ? (size_t)(r->n_out * j.n_part) * sizeof(float) : 0;
+}
+static float tp__finish(const tp__reduce_job *j, double v)
+{
+    return (float)(j->kind == TP__REDUCE_MEAN ? v / (double)j->r.n_sum : v);
+}
+static double tp__join(const tp__reduce_job *j, double a, double b)
+{
+    if (j->kind != TP__REDUCE_MAX) return a + b;
+    return a != a || a > b ? a : b;
+}
+/* Rows: chunk = a few (output, part) pairs. */
+static void tp__reduce_rows_chunk(void *user, int64_t chunk)
+{
+    const tp__reduce_job *j = (const tp__reduce_job *)user;
+    const tp__reduction *r = &j->r;
+    const int64_t end = r->n_out * j->n_part;
+    for (int64_t i = chunk * j->grain; i < end && i < (chunk + 1) * j->grain; i++) {
+        const int64_t o = i / j->n_part, part = i % j->n_part;
+        const int64_t from = r->run * part / j->n_part, to = r->run * (part + 1) / j->n_part;
+        const float *x = j->x + tp__out_begin(r, o);
+        double v = 0;
+        for (int64_t q = 0; q < r->n_run; q++) {
+            const float *p = x + tp__run_begin(r, q);
+            for (int64_t at = from; at < to; at += TP__VEC_PIECE) {
+                const int64_t n = to - at < TP__VEC_PIECE ? to - at : TP__VEC_PIECE;
+                const double u = (double)(j->kind == TP__REDUCE_MAX ? tp_vec_max(j->k->device, n, p + at)
+                                                                    : tp_vec_sum(j->k->device, n, p + at));
+                v = q == 0 && at == from ? u : tp__join(j, v, u);
+            }
+        }
+        if (j->n_part > 1) j->partial[i] = (float)v;
+        else j->y[o] = tp__finish(j, v);
+    }
+}
+/* Columns: chunk = a few (a, part, tile) triples. Sums of 128 rows are added to the tile's total, which keeps
+ * long sums exact enough. */
+static void tp__reduce_columns_chunk(void *user, int64_t chunk)
+{
+    const tp__reduce_job *j = (const tp__reduce_job *)user;
+    const int64_t rows = j->R / j->fold, end = j->A * j->n_part * j->n_tile;
+    float total[TP__COLUMN_TILE], some[TP__COLUMN_TILE];
+    for (int64_t i = chunk * j->grain; i < end && i < (chunk + 1) * j->grain; i++) {
+        const int64_t tile = i % j->n_tile, part = i / j->n_tile % j->n_part, a = i / j->n_tile / j->n_part;
+        const int64_t from = rows * part / j->n_part, to = rows * (part + 1) / j->n_part;
+        const int64_t c = tile * TP__COLUMN_TILE, n = j->W - c < TP__COLUMN_TILE ? j->W - c : TP__COLUMN_TILE;
+        const float *x = j->x + a * j->R * j->B + c;
+        for (int64_t row = from; row < to;) {
+            const int64_t stop = to - row < 128 ? to : row + 128;
+            const bool first = row == from;
+            float *sum = first ? total : some;
+            const float *in[2];
+            memcpy(sum, x + row * j->W, (size_t)n * sizeof(float));
+            in[0] = sum;
+            for (row++; row < stop; row++) {
+                in[1] = x + row * j->W;
+                j->vec(n, sum, in);
+            }
+            if (first) continue;
+            in[0] = total;
+            in[1] = some;
+            j->vec(n, total, in);
+        }
+        memcpy(j->partial + (a * j->n_part + part) * j->W + c, total, (size_t)n * sizeof(float));
+    }
+}
+/* y = sum, mean or max of x over the reduced dimensions; false if this device has nothing faster than the
+ * naive loop. */
+static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce_kind kind)
+{
+    tp__reduce_job j;
+    memset(&j, 0, sizeof j);
+    if (k->in[0].dtype == TP_F32 && r->n_sum == 1 && r->n_out > 0) { /* of one value each, as in a batch of one */
+        memcpy(k->out[0].data, k->in[0].data, (size_t)r->n_out * sizeof(float));
+        return true;
+    }
+    if (k->in[0].dtype != TP_F32 || r->n_reduce == 0 || r->n_sum == 0 || r->n_out == 0) return false;
+    if (r->step != 1 && r->n_reduce != 1) return false;
+    j.k = k;
+    j.r = *r;
+    j.kind = kind;
+    j.x = (const float *)k->in[0].data;
+    j.y = (float *)k->out[0].data;
+    j.partial = (float *)k->scratch;
+    j.vec = kind == TP__REDUCE_MAX ? tp_vec_find_max(k->device) : tp_vec_find_add(k->device);
+    if (!j.vec) return false;
+    tp__reduce_cut(&j);
+    if (r->step == 1) {
+        tp_device_parallel(k->device, (r->n_out * j.n_part + j.grain - 1) / j.grain, tp__reduce_rows_chunk, &j);
+        if (j.n_part == 1) return true;
+        for (int64_t o = 0; o < r->n_out; o++) {
+            double v = (double)j.partial[o * j.n_part];
+            for (int64_t p = 1; p < j.n_part; p++) v = tp__join(&j, v, (double)j.partial[o * j.n_part + p]);
+            j.y[o] = tp__finish(&j, v);
+        }
+        return true;
+    }
+    const bool whole = j.n_part * j.fold == 1 && kind != TP__REDUCE_MEAN; /* nothing is left to be joined */
+    if (whole) j.partial = j.y;
+    tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
+    for (int64_t a = 0; a < j.A && !whole; a++) /* parts, the rows laid side by side, and the rows left over */
+        for (int64_t b = 0; b < j.B; b++) {
+            const float *p = j.partial + a * j.n_part * j.W + b;
+            double v = (double)p[0];
+            for (int64_t i = 1; i < j.n_part * j.fold; i++) v = tp__join(&j, v, (double)p[i * j.B]);
+            for (int64_t i = j.R / j.fold * j.fold; i < j.R; i++)
+                v = tp__join(&j, v, (double)j.x[(a * j.R + i) * j.B + b]);
+            j.y[a * j.B + b] = tp__finish(&j, v);
+        }
+    return true;
+}
+static size_t tp__reduce_scratch(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    return tp__reduce_partials(&r);
+}
+static void tp__reduce_sum_fast(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    if (!tp__reduce_fast(k, &r, TP__REDUCE_SUM)) tp__reduce_sum_any(k);
+}
+static void tp__reduce_mean_fast(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    if (!tp__reduce_fast(k, &r, TP__REDUCE_MEAN)) tp__reduce_mean_f32(k);
+}
+static void tp__reduce_max_fast(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_of(&r, k);
+    if (!tp__reduce_fast(k, &r, TP__REDUCE_MAX)) tp__reduce_max_any(k);
+}
+static void tp__sum_to_like_fast(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_to(&r, &k->in[0].shape, &k->out[0].shape);
+    if (!tp__reduce_fast(k, &r, TP__REDUCE_SUM)) tp__sum_to_like_f32(k);
+}
+static size_t tp__sum_to_like_scratch(const tp_call *k)
+{
+    tp__reduction r;
+    tp__reduction_to(&r, &k->in[0].shape, &k->out[0].shape);
+    return tp__reduce_partials(&r);
+}
+
+/* -- add_n, all_reduce: in pieces that stay in the cache ------------------------------ >>fast add_n */
+static void tp__add_n_range(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp_vec_fn add = tp_vec_find_add(k->device);
+    for (int64_t i = from; i < to; i += 1024) { /* pieces that stay in L1 while the terms pass */
+        const int64_t n = to - i < 1024 ? to - i : 1024;
+        float *y = (float *)k->out[0].data + i;
+        const float *in[2];
+        in[0] = (const float *)k->in[0].data + i;
+        if (k->n_in == 1) memmove(y, in[0], (size_t)n * sizeof(float));
+        for (int a = 1; a < k->n_in; a++) {
+            in[1] = (const float *)k->in[a].data + i;
+            add(n, y, in);
+            in[0] = y;
+        }
+    }
+}
+static void tp__add_n_fast(const tp_call *k)
+{
+    if (k->in[0].dtype != TP_F32 || !tp_vec_find_add(k->device)) tp__add_n_any(k);
+    else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__add_n_range);
+}
+/* In pieces that stay in L1 while the terms pass and the sum goes out. */
+static void tp__all_reduce_range(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp_vec_fn add = tp_vec_find_add(k->device);
+    const float scale = ((const tp__all_reduce_attrs *)k->attrs)->mean ? 1.0f / (float)k->n_in : 1.0f;
+    float sum[1024];
+    for (int64_t i = from; i < to; i += 1024) {
+        const int64_t n = to - i < 1024 ? to - i : 1024;
+        const float *in[2];
+        in[0] = (const float *)k->in[0].data + i;
+        if (k->n_in == 1) memcpy(sum, in[0], (size_t)n * sizeof(float));
+        for (int a = 1; a < k->n_in; a++) {
+            in[1] = (const float *)k->in[a].data + i;
+            add(n, sum, in);
+            in[0] = sum;
+        }
+        if (scale != 1.0f)
+            for (int64_t j = 0; j < n; j++) sum[j] *= scale;
+        for (int a = 0; a < k->n_out; a++)
+            if (k->out[a].data) memcpy((float *)k->out[a].data + i, sum, (size_t)n * sizeof(float));
+    }
+}
+static void tp__all_reduce_fast(const tp_call *k)
+{
+    if (k->in[0].dtype != TP_F32 || !tp_vec_find_add(k->device)) tp__all_reduce_any(k);
+    else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__all_reduce_range);
+}
+
+/* -- l2_loss, global_norm ------------------------------------------------------------- >>fast l2_loss */
+typedef struct tp__squares_job {
+    tp_device *device;
+    const float *x;
+    int64_t n, n_part;
+    double partial[TP__PARTIALS];
+} tp__squares_job;
+static void tp__squares_chunk(void *user, int64_t chunk)
+{
+    tp__squares_job *j = (tp__squares_job *)user;
+    const int64_t from = j->n * chunk / j->n_part, to = j->n * (chunk + 1) / j->n_part;
+    double sum = 0;
+    for (int64_t i = from; i < to; i += TP__VEC_PIECE) {
+        const int64_t n = to - i < TP__VEC_PIECE ? to - i : TP__VEC_PIECE;
+        sum += (double)tp_vec_dot(j->device, n, j->x + i, j->x + i);
+    }
+    j->partial[chunk] = sum;
+}
+static double tp__sum_of_squares_fast(tp_device *d, const tp_operand *x)
+{
+    tp__squares_job j;
+    memset(&j, 0, sizeof j);
+    j.device = d;
+    j.x = (const float *)x->data;
+    j.n = tp__size(x);
+    j.n_part = j.n / 16384 > TP__PARTIALS ? TP__PARTIALS : j.n / 16384 > 0 ? j.n / 16384 : 1;
+    if (j.n_part == 1) tp__squares_chunk(&j, 0);
+    else tp_device_parallel(d, j.n_part, tp__squares_chunk, &j);
+    for (int64_t i = 1; i < j.n_part; i++) j.partial[0] += j.partial[i];
+    return j.partial[0];
+}
+static void tp__l2_loss_fast(const tp_call *k)
+{
+    *(float *)k->out[0].data = (float)(0.5 * tp__sum_of_squares_fast(k->device, &k->in[0]));
+}
+static void tp__global_norm_fast(const tp_call *k)
+{
+    double sum = 0;
+    for (int i = 0; i < k->n_in; i++) sum += tp__sum_of_squares_fast(k->device, &k->in[i]);
+    *(float *)k->out[0].data = (float)sqrt(sum);
+}
+
+/* -- pad_grad ------------------------------------------------------------------------- >>fast pad_grad */
+static void tp__pad_grad_rows(const tp_call *k, int64_t from,
+                              int64_t to) /* of a constant border: the box inside of it */
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
+    const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
+    const int last = x->ndim - 1;
+    const int64_t n = x->dim[last];
+    const bool last_only = tp__pad_last_only(t, last);
+    for (int64_t r = from; r < to; r++) {
+        int64_t at = last_only ? r : 0, stride = 1, row = r;
+        for (int d = last - 1; d >= 0 && !last_only; d--) {
+            at += (row % x->dim[d] + t->before[d]) * stride;
+            row /= x->dim[d];
+            stride *= y->dim[d];
+        }
+        memcpy((float *)k->out[0].data + r * n, (const float *)k->in[0].data + at * y->dim[last] + t->before[last],
+               (size_t)n * sizeof(float));
+    }
+}
+static void tp__pad_grad_fast(const tp_call *k)
+{
+    const tp_shape *x = &k->out[0].shape;
+    if (((const tp__pad_attrs *)k->attrs)->mode != TP_PAD_CONSTANT || x->ndim < 1) tp__pad_grad_f32(k);
+    else if (tp__size(&k->out[0]) > 0)
+        tp__each_range(k, tp__product(x, 0, x->ndim - 1), tp__grain(x->dim[x->ndim - 1]), tp__pad_grad_rows);
+}
+
+/* -- gather_grad ---------------------------------------------------------------------- >>fast gather_grad */
+static void tp__gather_grad_rows_fast(const tp_call *k, int64_t from, int64_t to_row)
+{
+    const int64_t width = tp__product(&k->out[0].shape, 1, k->out[0].shape.ndim), n = tp__size(&k->in[1]);
+    const float *dy = (const float *)k->in[0].data, *in[2];
+    float *dp = (float *)k->out[0].data;
+    float *to = NULL; /* of the last one found, which is added when the next one is on its way */
+    memset(dp + from * width, 0, (size_t)((to_row - from) * width) * sizeof *dp);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t r = tp__index_at(&k->in[1], i);
+        if (r < from || r >= to_row) continue;
+        tp__fetch_row(dy + i * width, width);
+        if (to) tp__vec_add_of[k->device->isa->level](width, to, in);
+        in[0] = to = dp + r * width, in[1] = dy + i * width;
+    }
+    if (to) tp__vec_add_of[k->device->isa->level](width, to, in);
+}
+static void tp__gather_grad_fast(const tp_call *k) { tp__gather_grad_by(k, tp__gather_grad_rows_fast); }
+
+/* -- matmul --------------------------------------------------------------------------- >>fast matmul */
+/* One GEMM of the call; a 2-D b lets all matrices of a be one tall matrix. */
+static tp_gemm_args tp__matmul_gemm(const tp_call *k, int64_t *count)
+{
+    const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
+    const tp__matmul_dims d = tp__matmul_sizes(k);
+    tp_gemm_args g;
+    memset(&g, 0, sizeof g);
+    g.ta = t->transpose_a;
+    g.tb = t->transpose_b;
+    g.M = d.M;
+    g.N = d.N;
+    g.K = d.K;
+    *count = d.batch;
+    if (k->in[1].shape.ndim == 2 && !g.ta) {
+        g.M *= d.batch;
+        *count = 1;
+    }
+    g.lda = g.ta ? d.M : d.K;
+    g.ldb = g.tb ? d.K : d.N;
+    g.ldc = d.N;
+    if (k->fused.bias) g.epilogue.bias = (const float *)k->in[k->fused.bias].data;
+    g.epilogue.act = k->fused.act;
+    return g;
+}
+static void tp__matmul_fast(const tp_call *k)
+{
+    int64_t count;
+    const tp__matmul_dims d = tp__matmul_sizes(k);
+    tp_gemm_args g = tp__matmul_gemm(k, &count);
+    for (int64_t i = 0; i < count; i++) {
+        g.A = (const float *)k->in[0].data +
+              (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[0].shape, i) * d.M * d.K);
+        g.B = (const float *)k->in[1].data +
+              (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N);
+        g.C = (float *)k->out[0].data + i * d.M * d.N;
+        tp_gemm(k->device, &g, k->scratch);
+    }
+}
+static size_t tp__matmul_scratch(const tp_call *k)
+{
+    int64_t count;
+    if (k->in[0].dtype != TP_F32) return 0;
+    const tp_gemm_args g = tp__matmul_gemm(k, &count);
+    return tp_gemm_scratch(k->device, &g);
+}
+
+/* -- conv2d and its gradients --------------------------------------------------------- >>fast conv2d */
+/* The engine's form of a call. NCHW goes through copies in NHWC, which lie behind the engine's scratch. */
+typedef struct tp__conv_job {
+    tp_conv_args a;
+    tp_conv_what what;
+    size_t engine, x_bytes, y_bytes;
+    bool nchw;
+} tp__conv_job;
+static size_t tp__round64(size_t n) { return (n + 63) & ~(size_t)63; }
+static tp__conv_job tp__conv_engine(const tp_call *k, tp_conv_what what)
+{
+    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
+    const tp_operand *x = what == TP_CONV_INPUT_GRAD ? &k->in[2] : &k->in[0],
+                     *w = what == TP_CONV_FILTER_GRAD ? &k->in[2] : &k->in[1];
+    const tp__conv g = tp__conv_geometry(t, &x->shape, &w->shape);
+    tp__conv_job j;
+    memset(&j, 0, sizeof j);
+    j.what = what;
+    j.nchw = g.nchw;
+    j.a.B = g.B, j.a.H = g.H, j.a.W = g.W, j.a.C = g.C, j.a.O = g.O, j.a.KH = g.KH, j.a.KW = g.KW, j.a.OH = g.OH,
+    j.a.OW = g.OW;
+    j.a.stride_h = g.sh, j.a.stride_w = g.sw, j.a.dilation_h = g.dh, j.a.dilation_w = g.dw, j.a.pad_top = g.top,
+    j.a.pad_left = g.left;
+    j.a.groups = g.groups;
+    if (k->fused.bias) j.a.epilogue.bias = (const float *)k->in[k->fused.bias].data;
+    j.a.epilogue.act = k->fused.act;
+    if (k->fused.norm) { /* any address will do while only sizes are asked for */
+        const float *norm = (const float *)k->in[k->fused.norm].data;
+        static const float unknown = 0;
+        j.a.norm = norm ? norm : &unknown;
+        j.a.norm_relu = k->fused.norm_relu;
+    }
+    j.engine = tp__round64(tp_conv_scratch(k->device, &j.a, what));
+    j.x_bytes = tp__round64((size_t)(g.B * g.H * g.W * g.C) * sizeof(float));
+    j.y_bytes = tp__round64((size_t)(g.B * g.OH * g.OW * g.O) * sizeof(float));
+    return j;
+}
+/* (B,R,S) -> (B,S,R) */
+static void tp__swap_last(const tp_call *k, const float *from, float *to, int64_t B, int64_t R, int64_t S)
+{
+    (void)k;
+    for (int64_t b = 0; b < B; b++, from += R * S, to += R * S)
+        for (int64_t r = 0; r < R; r++)
+            for (int64_t s = 0; s < S; s++) to[s * R + r] = from[r * S + s];
+}
+static void tp__conv_run(const tp_call *k, tp_conv_what what)
+{
+    tp__conv_job j = tp__conv_engine(k, what);
+    const tp_conv_args *a = &j.a;
+    const int64_t hw = a->H * a->W, ohw = a->OH * a->OW;
+    float *x = (float *)(what == TP_CONV_INPUT_GRAD ? k->out[0].data : k->in[0].data);
+    float *w = (float *)(what == TP_CONV_FILTER_GRAD ? k->out[0].data : k->in[1].data);
+    float *y = (float *)(what == TP_CONV_FORWARD      ? k->out[0].data
+                         : what == TP_CONV_INPUT_GRAD ? k->in[0].data
+                                                      : k->in[1].data);
+    float *user_x = x, *user_y = y;
+    const bool swapped = j.nchw && k->scratch; /* there is no room where there are no elements */
+    if (swapped) {
+        x = (float *)(void *)((char *)k->scratch + j.engine);
+        y = (float *)(void *)((char *)k->scratch + j.engine + j.x_bytes);
+        if (what != TP_CONV_INPUT_GRAD) tp__swap_last(k, user_x, x, a->B, a->C, hw);
+        if (what != TP_CONV_FORWARD) tp__swap_last(k, user_y, y, a->B, a->O, ohw);
+    }
+    if (k->fused.add) j.a.more = (const float *)k->in[k->fused.add].data;
+    j.a.x = x, j.a.dx = x, j.a.w = w, j.a.dw = w, j.a.y = y, j.a.dy = y;
+    tp_conv(k->device, &j.a, what, k->scratch);
+    if (swapped && what == TP_CONV_FORWARD) tp__swap_last(k, y, user_y, a->B, ohw, a->O);
+    if (swapped && what == TP_CONV_INPUT_GRAD) tp__swap_last(k, x, user_x, a->B, hw, a->C);
+}
+static void tp__conv2d_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_FORWARD); }
+static void tp__conv2d_input_grad_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_INPUT_GRAD); }
+static void tp__conv2d_filter_grad_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_FILTER_GRAD); }
+static size_t tp__conv_room(const tp_call *k, tp_conv_what what)
+{
+    if (k->in[0].dtype == TP_F64) return 0;
+    const tp__conv_job j = tp__conv_engine(k, what);
+    return j.engine + (j.nchw ? j.x_bytes + j.y_bytes : 0);
+}
+static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_FORWARD); }
+static size_t tp__conv2d_input_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_INPUT_GRAD); }
+static size_t tp__conv2d_filter_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_FILTER_GRAD); }
+
+/* -- bias_add ------------------------------------------------------------------------- >>fast bias_add */
+static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[1].shape.dim[0];
+    const tp_vec_fn add = tp_vec_find_add(k->device);
+    for (int64_t r = from; r < to; r++) {
+        const float *in[2];
+        in[0] = (const float *)k->in[0].data + r * C;
+        in[1] = (const float *)k->in[1].data;
+        add(C, (float *)k->out[0].data + r * C, in);
+    }
+}
+static void tp__bias_add_fast(const tp_call *k)
+{
+    const int64_t C = k->in[1].shape.dim[0];
+    if (((const tp__bias_attrs *)k->attrs)->data_format == TP_NCHW || !tp_vec_find_add(k->device) || C < 1)
+        tp__bias_add_f32(k);
+    else tp__each_range(k, tp__size(&k->out[0]) / C, tp__grain(C), tp__bias_rows);
+}
+
+/* -- max_pool, avg_pool and their gradients ------------------------------------------- >>fast max_pool */
+/* NHWC, windows of at most 256: vectors of channels. The elements of a window that lie inside of the image, as
+ * offsets from the window's corner; returns how many. */
+static int tp__pool_window(const tp__pool *g, int64_t i, int64_t j, int64_t *tap, uint8_t *index)
+{
+    int n = 0;
+    for (int64_t p = 0; p < g->kh; p++)
+        for (int64_t q = 0; q < g->kw; q++) {
+            const int64_t h = i * g->sh + p - g->top, v = j * g->sw + q - g->left;
+            if (h < 0 || h >= g->H || v < 0 || v >= g->W) continue;
+            tap[n] = p * g->xh + q * g->xw;
+            index[n++] = (uint8_t)(p * g->kw + q);
+        }
+    return n;
+}
+/* Windows that tile the image: each element belongs to one. */
+static bool tp__pool_tiles(const tp__pool *g)
+{
+    return g->kh == g->sh && g->kw == g->sw && g->OH * g->sh == g->H && g->OW * g->sw == g->W;
+}
+static void tp__max_pool_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    const int all = (int)(g.kh * g.kw);
+    int64_t tap[256];
+    uint8_t index[256];
+    int n = 0;
+    for (int64_t r = from; r < to; r++) {
+        const int64_t b = r / g.OH, i = r % g.OH;
+        for (int64_t j = 0; j < g.OW; j++) {
+            const int64_t Y = b * g.yb + i * g.yh + j * g.yw, h = i * g.sh - g.top, v = j * g.sw - g.left;
+            const bool inside = h >= 0 && v >= 0 && h + g.kh <= g.H && v + g.kw <= g.W;
+            if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
+            tp__pool_of[k->device->isa->level](g.C, n, (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw,
+                                               tap, index, (float *)k->out[0].data + Y,
+                                               k->out[1].data ? (uint8_t *)k->out[1].data + Y : NULL);
+        }
+    }
+}
+static void tp__max_pool_grad_images(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
+    const uint8_t *arg = (const uint8_t *)k->in[1].data;
+    const bool tiles = tp__pool_tiles(&g);
+    int64_t tap[256];
+    uint8_t index[256];
+    const int n = tiles ? tp__pool_window(&g, 0, 0, tap, index) : 0;
+    for (int64_t b = from; b < to; b++) {
+        float *dx = (float *)k->out[0].data;
+        if (!tiles) memset(dx + b * g.xb, 0, (size_t)g.xb * sizeof(float));
+        for (int64_t i = 0; i < g.OH; i++)
+            for (int64_t j = 0; j < g.OW; j++) {
+                const int64_t Y = b * g.yb + i * g.yh + j * g.yw;
+                const float *dy = (const float *)k->in[0].data + Y;
+                if (tiles)
+                    tp__unpool_of[k->device->isa->level](g.C, n, dy, arg + Y, tap,
+                                                         dx + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
+                else
+                    for (int64_t c = 0; c < g.C; c++) dx[tp__pool_offset(&g, b, i, j, c, arg[Y + c])] += dy[c];
+            }
+    }
+}
+static void tp__max_pool_fast(const tp_call *k)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    if (!g.nchw && g.kh * g.kw <= 256 && k->out[0].data) {
+        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__max_pool_rows);
+        return;
+    }
+    tp__max_pool_f32(k);
+}
+static void tp__max_pool_grad_fast(const tp_call *k)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
+    if (!g.nchw && k->in[1].dtype == TP_U8) {
+        tp__each_range(k, g.B, tp__grain(g.xb), tp__max_pool_grad_images);
+        return;
+    }
+    tp__max_pool_grad_f32(k);
+}
+static void tp__avg_pool_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    const int all = (int)(g.kh * g.kw);
+    int64_t tap[256];
+    uint8_t index[256];
+    int n = 0;
+    for (int64_t r = from; r < to; r++) {
+        const int64_t b = r / g.OH, i = r % g.OH;
+        for (int64_t j = 0; j < g.OW; j++) {
+            const int64_t h = i * g.sh - g.top, v = j * g.sw - g.left;
+            const bool inside = h >= 0 && v >= 0 && h + g.kh <= g.H && v + g.kw <= g.W;
+            if (!inside || n != all) n = tp__pool_window(&g, i, j, tap, index);
+            tp__mean_taps_of[k->device->isa->level](g.C, n,
+                                                    (const float *)k->in[0].data + b * g.xb + h * g.xh + v * g.xw, tap,
+                                                    (float *)k->out[0].data + b * g.yb + i * g.yh + j * g.yw);
+        }
+    }
+}
+static void tp__avg_pool_grad_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
+    int64_t tap[256];
+    uint8_t index[256];
+    const int n = tp__pool_window(&g, 0, 0, tap, index);
+    for (int64_t r = from; r < to; r++) {
+        const int64_t b = r / g.OH, i = r % g.OH;
+        for (int64_t j = 0; j < g.OW; j++)
+            tp__spread_of[k->device->isa->level](
+                g.C, n, (const float *)k->in[0].data + b * g.yb + i * g.yh + j * g.yw, tap,
+                (float *)k->out[0].data + b * g.xb + i * g.sh * g.xh + j * g.sw * g.xw);
+    }
+}
+static void tp__avg_pool_fast(const tp_call *k)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
+    if (!g.nchw && g.kh * g.kw <= 256) {
+        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__avg_pool_rows);
+        return;
+    }
+    tp__avg_pool_f32(k);
+}
+static void tp__avg_pool_grad_fast(const tp_call *k)
+{
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
+    if (!g.nchw && g.kh * g.kw <= 256 && tp__pool_tiles(&g)) {
+        tp__each_range(k, g.B * g.OH, tp__grain(g.OW * g.C * 2), tp__avg_pool_grad_rows);
+        return;
+    }
+    tp__avg_pool_grad_f32(k);
+}
+
+/* -- batch_norm, batch_norm_grad, batch_norm_infer ------------------------------------ >>fast batch_norm */
+/* Channels last, rows in at most 32 pieces. Sums are taken in float over blocks of rows that stay in the cache, and
+ * added up in double: blocks, then pieces, in order. */
+#define TP__BN_PIECES    32
+#define TP__BN_BLOCK     64
+typedef struct tp__bn_job {
+    const tp_call *k;
+    const struct tp__isa *isa;
+    int64_t rows, pieces;
+    const float *x, *dy; /* dy: NULL when the statistics of x are wanted */
+    const float *more;   /* NULL, or what dx is added to */
+    float *dx;           /* y or dx */
+    double *part;        /* pieces x 2 x C: mean and sum of squared distances from it; or the sums of bn_sums */
+    float *block;        /* pieces x 2 x C */
+    float *stat;         /* 4 x C: mean, scale, c1, c2 */
+    tp__bn ch;
+} tp__bn_job;
+/* Mean and squares of n rows join those of `have` rows. */
+static void tp__bn_merge(int64_t C, double *mean, double *squares, double have, const float *mean_n,
+                         const double *mean_n64, const float *squares_n, const double *squares_n64, double n)
+{
+    const double share = n / (have + n), weight = have * share;
+    for (int64_t c = 0; c < C; c++) {
+        const double d = (mean_n ? (double)mean_n[c] : mean_n64[c]) - mean[c];
+        mean[c] += d * share;
+        squares[c] += (squares_n ? (double)squares_n[c] : squares_n64[c]) + d * d * weight;
+    }
+}
+static int64_t tp__bn_begin_of(const tp__bn_job *j, int64_t piece) { return piece * j->rows / j->pieces; }
+static void tp__bn_piece(void *user, int64_t piece)
+{
+    const tp__bn_job *j = (const tp__bn_job *)user;
+    const int64_t C = j->ch.C, from = tp__bn_begin_of(j, piece), to = tp__bn_begin_of(j, piece + 1);
+    double *a = j->part + piece * 2 * C;
+    float *s = j->block + piece * 2 * C;
+    for (int64_t c = 0; c < 2 * C; c++) a[c] = 0;
+    for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
+        const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
+        tp__bn_sums_of[j->isa->level](&j->ch, n, j->dy ? j->dy + r * C : NULL, j->x + r * C, s, s + C);
+        if (!j->dy) tp__bn_merge(C, a, a + C, (double)(r - from), s, NULL, s + C, NULL, (double)n);
+        else
+            for (int64_t c = 0; c < 2 * C; c++) a[c] += (double)s[c];
+    }
+}
+/* The sums over all pieces, in the first one's place. */
+static void tp__bn_reduce(tp__bn_job *j)
+{
+    const int64_t C = j->ch.C;
+    tp_device_parallel(j->k->device, j->pieces, tp__bn_piece, j);
+    for (int64_t p = 1; p < j->pieces; p++) {
+        const double *a = j->part + p * 2 * C;
+        if (!j->dy)
+            tp__bn_merge(C, j->part, j->part + C, (double)tp__bn_begin_of(j, p), NULL, a, NULL, a + C,
+                         (double)(tp__bn_begin_of(j, p + 1) - tp__bn_begin_of(j, p)));
+        else
+            for (int64_t c = 0; c < 2 * C; c++) j->part[c] += a[c];
+    }
+}
+static void tp__bn_rows(void *user, int64_t piece)
+{
+    const tp__bn_job *j = (const tp__bn_job *)user;
+    const int64_t C = j->ch.C, from = tp__bn_begin_of(j, piece), to = tp__bn_begin_of(j, piece + 1);
+    for (int64_t r = from; r < to; r += TP__BN_BLOCK) {
+        const int64_t n = to - r < TP__BN_BLOCK ? to - r : TP__BN_BLOCK;
+        if (j->dy)
+            tp__bn_back_of[j->isa->level](&j->ch, n, j->dy + r * C, j->x + r * C, j->more ? j->more + r * C : NULL,
+                                          j->dx + r * C);
+        else tp__bn_apply_of[j->isa->level](&j->ch, n, j->x + r * C, j->dx + r * C);
+    }
+}
+static bool tp__bn_begin(const tp_call *k, const tp_operand *x, tp__bn_job *j)
+{
+    int64_t outer, inner, C;
+    memset(j, 0, sizeof *j);
+    tp__bn_split(k, x, &outer, &C, &inner);
+    j->k = k;
+    j->isa = k->device->isa;
+    j->rows = outer;
+    j->pieces = tp__max64(1, tp__min64(TP__BN_PIECES, tp__min64(outer, outer * C / 4096)));
+    j->x = (const float *)x->data;
+    j->part = (double *)k->scratch;
+    j->block = (float *)(void *)(j->part + TP__BN_PIECES * 2 * C);
+    j->stat = j->block + TP__BN_PIECES * 2 * C;
+    j->ch.C = C;
+    j->ch.mean = j->stat;
+    j->ch.scale = j->stat + C;
+    j->ch.c1 = j->stat + 2 * C;
+    j->ch.c2 = j->stat + 3 * C;
+    j->ch.relu = k->fused.act == TP_EPILOGUE_RELU || k->fused.mask;
+    return inner == 1 && outer > 0;
+}
+static void tp__batch_norm_vectors(const tp_call *k, tp__bn_job *j)
+{
+    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    const int64_t C = j->ch.C;
+    const double n = (double)j->rows;
+    tp__bn_reduce(j);
+    for (int64_t c = 0; c < C; c++) {
+        const double var = j->part[C + c] / n;
+        const float inv = (float)(1.0 / sqrt(var + (double)t->epsilon));
+        j->stat[c] = (float)j->part[c];
+        j->stat[C + c] = inv * ((const float *)k->in[1].data)[c];
+        if (k->out[1].data) ((float *)k->out[1].data)[c] = j->stat[c];
+        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)(t->unbiased && n > 1 ? var * (n / (n - 1)) : var);
+        if (k->out[3].data) ((float *)k->out[3].data)[c] = inv;
+    }
+    j->ch.beta = (const float *)k->in[2].data;
+    j->dx = (float *)k->out[0].data;
+    if (k->fused.elided) {
+        memcpy(j->dx, j->stat, (size_t)(2 * C) * sizeof *j->dx);
+        memcpy(j->dx + 2 * C, j->ch.beta, (size_t)C * sizeof *j->dx);
+    } else if (j->dx) tp_device_parallel(k->device, j->pieces, tp__bn_rows, j);
+}
+static void tp__batch_norm_grad_vectors(const tp_call *k, tp__bn_job *j)
+{
+    const int64_t C = j->ch.C;
+    const float *gamma = (const float *)k->in[2].data, *inv = (const float *)k->in[4].data;
+    const double n = (double)j->rows;
+    j->dy = (const float *)k->in[0].data;
+    j->ch.beta = k->fused.mask ? (const float *)k->in[k->fused.mask].data : NULL;
+    j->more = k->fused.add ? (const float *)k->in[k->fused.add].data : NULL;
+    for (int64_t c = 0; c < C; c++) {
+        j->stat[c] = ((const float *)k->in[3].data)[c];
+        j->stat[C + c] = inv[c] * gamma[c];
+    }
+    tp__bn_reduce(j);
+    for (int64_t c = 0; c < C; c++) {
+        const double dgamma = j->part[C + c] * (double)inv[c];
+        if (k->out[1].data) ((float *)k->out[1].data)[c] = (float)dgamma;
+        if (k->out[2].data) ((float *)k->out[2].data)[c] = (float)j->part[c];
+        j->stat[2 * C + c] = (float)(j->part[c] / n);
+        j->stat[3 * C + c] = (float)(dgamma / n * (double)inv[c]);
+    }
+    j->dx = (float *)k->out[0].data;
+    if (j->dx) tp_device_parallel(k->device, j->pieces, tp__bn_rows, j);
+}
+static void tp__batch_norm_fast(const tp_call *k)
+{
+    tp__bn_job j;
+    if (tp__bn_begin(k, &k->in[0], &j)) {
+        tp__batch_norm_vectors(k, &j);
+        return;
+    }
+    tp__batch_norm_f32(k);
+}
+static void tp__batch_norm_grad_fast(const tp_call *k)
+{
+    tp__bn_job j;
+    if (tp__bn_begin(k, &k->in[1], &j)) {
+        tp__batch_norm_grad_vectors(k, &j);
+        return;
+    }
+    tp__batch_norm_grad_f32(k);
+}
+static void tp__batch_norm_infer_fast(const tp_call *k)
+{
+    tp__bn_job j;
+    if (tp__bn_begin(k, &k->in[0], &j)) {
+        const float epsilon = ((const tp__bn_attrs *)k->attrs)->epsilon;
+        for (int64_t c = 0; c < j.ch.C; c++)
+            j.stat[j.ch.C + c] = ((const float *)k->in[1].data)[c] / sqrtf(((const float *)k->in[4].data)[c] + epsilon);
+        j.ch.mean = (const float *)k->in[3].data;
+        j.ch.beta = (const float *)k->in[2].data;
+        j.dx = (float *)k->out[0].data;
+        tp_device_parallel(k->device, j.pieces, tp__bn_rows, &j);
+        return;
+    }
+    tp__batch_norm_infer_loop_f32(k);
+}
+static size_t tp__bn_scratch(const tp_call *k)
+{
+    const tp_operand *gamma = k->n_out == 3 ? &k->in[2] : &k->in[1]; /* three: the gradient */
+    return (size_t)gamma->shape.dim[0] * (TP__BN_PIECES * 2 * (sizeof(double) + sizeof(float)) + 4 * sizeof(float));
+}
+
+/* -- layer_norm, layer_norm_grad ------------------------------------------------------ >>fast layer_norm */
+#define TP__LN_PIECES    32
+static void tp__ln_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[1].shape.dim[0];
+    for (int64_t r = from; r < to; r++) {
+        float mean, inv;
+        tp__ln_row_of[k->device->isa->level](C, (const float *)k->in[0].data + r * C, (const float *)k->in[1].data,
+                                             (const float *)k->in[2].data, ((const tp__ln_attrs *)k->attrs)->epsilon,
+                                             (float *)k->out[0].data + r * C, &mean, &inv);
+        if (k->out[1].data) ((float *)k->out[1].data)[r] = mean;
+        if (k->out[2].data) ((float *)k->out[2].data)[r] = inv;
+    }
+}
+typedef struct tp__ln_job {
+    const tp_call *k;
+    int64_t rows, pieces;
+} tp__ln_job;
+static void tp__ln_piece(void *user, int64_t piece)
+{
+    const tp__ln_job *j = (const tp__ln_job *)user;
+    const tp_call *k = j->k;
+    const int64_t C = k->in[2].shape.dim[0];
+    float *part = (float *)k->scratch + piece * 2 * C;
+    memset(part, 0, (size_t)(2 * C) * sizeof *part);
+    for (int64_t r = piece * j->rows / j->pieces; r < (piece + 1) * j->rows / j->pieces; r++)
+        tp__ln_back_of[k->device->isa->level](C, (const float *)k->in[0].data + r * C,
+                                              (const float *)k->in[1].data + r * C, (const float *)k->in[2].data,
+                                              ((const float *)k->in[3].data)[r], ((const float *)k->in[4].data)[r],
+                                              k->out[0].data ? (float *)k->out[0].data + r * C : NULL, part, part + C);
+}
+static void tp__layer_norm_fast(const tp_call *k)
+{
+    const int64_t C = k->in[1].shape.dim[0];
+    if (C > 0 && k->out[0].data) {
+        tp__each_range(k, tp__size(&k->in[0]) / C, tp__grain(C * 4), tp__ln_rows);
+        return;
+    }
+    tp__layer_norm_f32(k);
+}
+static void tp__layer_norm_grad_fast(const tp_call *k)
+{
+    const int64_t C = k->in[2].shape.dim[0];
+    if (C > 0) {
+        tp__ln_job j;
+        j.k = k;
+        j.rows = tp__size(&k->in[1]) / C;
+        j.pieces = tp__max64(1, tp__min64(TP__LN_PIECES, tp__min64(j.rows, j.rows * C / 4096)));
+        tp_device_parallel(k->device, j.pieces, tp__ln_piece, &j);
+        tp__tree_add(k->device->isa, (float *)k->scratch, 2 * C, (int)j.pieces, 2 * C);
+        for (int i = 0; i < 2; i++)
+            if (k->out[1 + i].data) memcpy(k->out[1 + i].data, (float *)k->scratch + i * C, (size_t)C * sizeof(float));
+        return;
+    }
+    tp__layer_norm_grad_f32(k);
+}
+static size_t tp__ln_scratch(const tp_call *k)
+{
+    return (size_t)k->in[2].shape.dim[0] * TP__LN_PIECES * 2 * sizeof(float);
+}
+
+/* -- softmax, log_softmax, sparse_softmax_cross_entropy ------------------------------- >>fast softmax */
+#define TP__SOFTMAX_LONG 4  /* rows from here on are worth vectors */
+static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
+    const bool logarithm = strcmp(k->op->name, "log_softmax") == 0;
+    const struct tp__isa *isa = k->device->isa;
+    for (int64_t r = from; C >= TP__SOFTMAX_LONG && r < to; r++) {
+        const float *x = (const float *)k->in[0].data + r * C;
+        float *y = (float *)k->out[0].data + r * C;
+        const float m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, logarithm ? NULL : y),
+                    l = logarithm ? tp_logf(z) : 0;
+        if (!logarithm) tp__divide_of[isa->level](C, y, z);
+        for (int64_t c = 0; logarithm && c < C; c++) y[c] = x[c] - m - l;
+    }
+    for (int64_t r = from; C < TP__SOFTMAX_LONG && r < to; r++)
+        tp__softmax_row_f32((const float *)k->in[0].data + r * C, (float *)k->out[0].data + r * C, C, logarithm);
+}
+static void tp__softmax_fast(const tp_call *k)
+{
+    const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
+    if (C > 0) tp__each_range(k, tp__size(&k->in[0]) / C, tp__grain(C * 8), tp__softmax_rows);
+}
+static void tp__xent_vectors(const tp_call *k, int64_t from, int64_t to)
+{
+    const int64_t C = k->in[0].shape.dim[1];
+    const struct tp__isa *isa = k->device->isa;
+    for (int64_t b = from; b < to; b++) {
+        const float *x = (const float *)k->in[0].data + b * C;
+        float *soft = k->out[1].data ? (float *)k->out[1].data + b * C : NULL;
+        const int64_t label = tp__index_at(&k->in[1], b);
+        if (label < 0 || label >= C) {
+            tp_kernel_fault(k, label);
+            continue;
+        }
+        const float of_label = x[label], m = isa->max(C, x), z = tp__exp_sum_of[isa->level](C, x, m, soft);
+        if (soft) tp__divide_of[isa->level](C, soft, z);
+        if (k->out[0].data) ((float *)k->out[0].data)[b] = tp_logf(z) - (of_label - m);
+    }
+}
+static void tp__xent_fast(const tp_call *k)
+{
+    const int64_t C = k->in[0].shape.dim[1];
+    tp__each_range(k, k->in[0].shape.dim[0], tp__grain(C * 8),
+                   C < TP__SOFTMAX_LONG ? tp__xent_rows_f32 : tp__xent_vectors);
+}
+
+/* -- lstm, lstm_grad ------------------------------------------------------------------ >>fast lstm */
+#define TP__RNN_BLOCK    32 /* samples that are summed together, and the least that a chunk takes through all steps */
+/* Samples of an LSTM's block: as many as there are threads for. Nothing is summed over them, so this does not change a bit. */
+static int64_t tp__rnn_block(tp_device *d, int64_t B)
+{
+    const int64_t each = tp__ceil_div(B, d->pool ? tp_pool_threads(d->pool) : 1);
+    return tp__min64(tp__max64(each, 8), 128);
+}
+/* The rows that a table's product, or the gradient of one, is spread over: id i is that of position i. */
+typedef struct tp__rnn_table {
+    const tp_operand *ids; /* NULL: x itself is there */
+    int64_t V;
+} tp__rnn_table;
+static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
+{
+    tp__rnn_table t;
+    t.ids = k->fused.table ? &k->in[k->fused.table] : NULL;
+    t.V = t.ids ? k->in[x].shape.dim[0] : 0;
+    return t;
+}
+/* Row `id` of a table's product. A bad id fails the run, as it does in the gather that stood here; it reads row 0. */
+static const float *tp__rnn_row(const tp__rnn_table *t, const float *table, int64_t position, int64_t width)
+{
+    const int64_t id = tp__index_at(t->ids, position);
+    return table + (id >= 0 && id < t->V ? id : 0) * width;
+}
+/* P[v] = sum of the rows of dy whose id is v. */
+static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P, const float *dy, int64_t width)
+{
+    tp_operand in[2], out;
+    tp_call sum = *k;
+    memset(in, 0, sizeof in);
+    memset(&out, 0, sizeof out);
+    in[0].dtype = out.dtype = TP_F32;
+    in[0].data = (void *)(uintptr_t)dy;
+    in[0].shape.ndim = out.shape.ndim = 2;
+    in[0].shape.dim[0] = tp__size(t->ids);
+    in[0].shape.dim[1] = out.shape.dim[1] = width;
+    in[1] = *t->ids;
+    out.data = P;
+    out.shape.dim[0] = t->V;
+    sum.in = in;
+    sum.out = &out;
+    sum.n_in = 2;
+    sum.n_out = 1;
+    tp__gather_grad_fast(&sum);
+}
+
+#define TP__RNN_ROWS    512 /* samples times steps that go back together */
+/* What steps [from, to) leave for dW: K = (to - from) B rows, room for `deep` of them. */
+typedef struct tp__lstm_left {
+    int64_t from, to;
+    float *dgates, *inputs; /* [panel][k][2 vw]; tiles of rows as of isa->tiles */
+    int64_t *at;            /* [k] row of P */
+    bool add;               /* to what earlier ones made */
+} tp__lstm_left;
+typedef struct tp__lstm_job {
+    const tp_call *k;
+    const struct tp__isa *isa;
+    tp__rnn r;
+    tp__rnn_table table;
+    float forget_bias;
+    int64_t block, panels, x_panels; /* x_panels: of wx that are needed */
+    bool back;
+    const float *x, *w;
+    float *wx, *wh; /* packed; backward: Wx^T, Wh^T */
+    float *h, *c;
+    float *gates;   /* forward, of one step, if no one asked for all */
+    float *product; /* of the table: E Wx + b; its gradient P, in rows of whole panels */
+    /* backward: so many steps at a time; what these leave, and the ones before them */
+    int64_t steps, deep, turn, blocks;
+    tp__lstm_left left[2];
+    int64_t n_in, x_in, h_in; /* rows of dW and db that are asked for, x's and h's among them */
+    float *row;               /* of each block: a sample's dgates, then its inputs */
+    tp_gemm_args gemm[2];     /* of a table: dWx = E^T P, dE = P Wx^T */
+    void *gemm_scratch;
+} tp__lstm_job;
+/* of a row of whole panels, and a little more, lest all rows begin in the same set of the cache */
+static int64_t tp__rnn_row_floats(const tp__lstm_job *j) { return j->panels * 2 * j->isa->vw + 16; }
+
+/* Everything that follows from the shapes; returns the bytes of scratch. */
+static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *scratch)
+{
+    const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
+    const tp_operand *x = &k->in[back ? 3 : 0], *w = &k->in[back ? 4 : 1];
+    tp__carver c = tp__carver_over(scratch);
+    memset(j, 0, sizeof *j);
+    j->k = k;
+    j->isa = k->device->isa;
+    j->r = tp__rnn_of(&x->shape, back ? &k->in[7].shape : &k->out[0].shape, t->batch_major);
+    j->table = tp__rnn_table_of(k, back ? 3 : 0);
+    j->forget_bias = t->forget_bias;
+    j->back = back;
+    j->x = (const float *)x->data;
+    j->w = (const float *)w->data;
+    const int64_t B = j->r.B, I = j->r.I, H = j->r.H, G = 4 * H, V = j->table.V;
+    j->block = tp__rnn_block(k->device, B);
+    j->panels = tp__ceil_div(G, 2 * j->isa->vw);
+    j->x_panels = !back ? j->panels : k->out[0].data ? tp__ceil_div(I, 2 * j->isa->vw) : 0;
+    j->h = (float *)tp__carve(&c, B * H, sizeof(float));
+    j->c = (float *)tp__carve(&c, B * H, sizeof(float));
+    j->wx =
+        (float *)tp__carve(&c, back ? tp__packed_floats(j->isa, G, I) : tp__packed_floats(j->isa, I, G), sizeof(float));
+    j->wh =
+        (float *)tp__carve(&c, back ? tp__packed_floats(j->isa, G, H) : tp__packed_floats(j->isa, H, G), sizeof(float));
+    if (!back) {
+        j->gates = (float *)tp__carve(&c, k->out[3].data ? 0 : B * G, sizeof(float));
+        j->product = (float *)tp__carve(&c, V * G, sizeof(float));
+        return tp__carved(&c);
+    }
+    const bool table = j->table.ids != NULL;
+    const int64_t wide = tp__rnn_row_floats(j),
+                  most = (table ? 0 : I) + H + 1; /* nothing is asked for when this measures */
+    if (k->out[1].data) j->x_in = table ? 0 : I, j->h_in = H;
+    j->n_in = j->x_in + j->h_in + (k->out[2].data ? 1 : 0);
+    j->steps = tp__max64(1, tp__min64(j->r.T, TP__RNN_ROWS / tp__max64(B, 1)));
+    j->deep = j->steps * B;
+    for (int i = 0; i < 2; i++) {
+        j->left[i].dgates = (float *)tp__carve(&c, j->deep * wide, sizeof(float));
+        j->left[i].inputs = (float *)tp__carve(&c, j->deep * most, sizeof(float));
+        j->left[i].at = (int64_t *)tp__carve(&c, table ? j->deep : 0, sizeof(int64_t));
+    }
+    j->row = (float *)tp__carve(&c, tp__ceil_div(B, j->block) * (wide + most), sizeof(float));
+    j->product = (float *)tp__carve(&c, V * wide, sizeof(float));
+    if (!table) return tp__carved(&c);
+    tp_gemm_args *a = j->gemm;
+    a[0].ta = a[1].tb = true;
+    a[0].M = a[0].lda = a[1].N = a[1].ldc = I, a[0].N = a[0].ldc = a[1].K = a[1].ldb = G, a[0].K = a[1].M = V;
+    a[0].A = j->x, a[1].B = j->w, a[0].B = a[1].A = j->product, a[0].ldb = a[1].lda = wide;
+    a[0].C = (float *)k->out[1].data, a[1].C = (float *)k->out[5].data;
+    const size_t first = tp_gemm_scratch(k->device, &a[0]), second = tp_gemm_scratch(k->device, &a[1]);
+    j->gemm_scratch = tp__carve(&c, (int64_t)(first > second ? first : second), 1);
+    return tp__carved(&c);
+}
+/* A chunk of packing: a panel of Wx, or after these of Wh. */
+static void tp__lstm_pack(void *user, int64_t chunk)
+{
+    const tp__lstm_job *j = (const tp__lstm_job *)user;
+    const bool of_x = chunk < j->x_panels;
+    const int64_t I = j->r.I, H = j->r.H, G = 4 * H, nr = 2 * j->isa->vw,
+                  column = (of_x ? chunk : chunk - j->x_panels) * nr;
+    const int64_t rows = of_x ? I : H, K = j->back ? G : rows, N = j->back ? rows : G;
+    const float *w = of_x ? j->w : j->w + I * G;
+    tp__pack_matrix(j->isa, (of_x ? j->wx : j->wh) + column * K, w + (j->back ? column * G : column), G, j->back, K,
+                    tp__min64(N - column, nr));
+}
+/* m rows of x or of the table, or of h, by W */
+static void tp__lstm_product(const tp__lstm_job *j, bool of_x, int64_t m, const float *A, int64_t lda, float *gates,
+                             int64_t ldc)
+{
+    tp__by_packed p;
+    memset(&p, 0, sizeof p);
+    p.isa = j->isa, p.A = A, p.lda = lda, p.step = 1, p.C = gates, p.ldc = ldc;
+    p.packed = of_x ? j->wx : j->wh;
+    p.bias = of_x ? (const float *)j->k->in[2].data : NULL;
+    p.packed_k = p.K = of_x ? j->r.I : j->r.H, p.N = 4 * j->r.H;
+    p.add = !of_x && !j->table.ids;
+    tp__by_packed_rows(&p, m);
+}
+#define TP__TABLE_ROWS  56
+static void tp__lstm_table_rows(void *user, int64_t chunk)
+{
+    const tp__lstm_job *j = (const tp__lstm_job *)user;
+    const int64_t I = j->r.I, G = 4 * j->r.H, v = chunk * TP__TABLE_ROWS, m = tp__min64(TP__TABLE_ROWS, j->table.V - v);
+    tp__lstm_product(j, true, m, j->x + v * I, I, j->product + v * G, G);
+}
+static void tp__lstm_block(void *user, int64_t block)
+{
+    const tp__lstm_job *j = (const tp__lstm_job *)user;
+    const tp__rnn *r = &j->r;
+    const int64_t I = r->I, H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
+    float *y = (float *)j->k->out[0].data, *all = (float *)j->k->out[3].data, *cells = (float *)j->k->out[4].data;
+    const float *h0 = (const float *)j->k->in[3].data, *c0 = (const float *)j->k->in[4].data;
+    for (int64_t step = 0; step < r->T; step++) {
+        const int64_t row0 = step * r->st + b0 * r->sb, ldg = all ? r->sb * G : G;
+        const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
+        float *gates = all ? all + row0 * G : j->gates + b0 * G;
+        if (!j->table.ids) tp__lstm_product(j, true, b1 - b0, j->x + row0 * I, r->sb * I, gates, ldg);
+        tp__lstm_product(j, false, b1 - b0, h, step > 0 && y ? r->sb * H : H, gates, ldg);
+        for (int64_t b = b0; b < b1; b++, gates += ldg) {
+            const int64_t row = step * r->st + b * r->sb;
+            float *c = cells ? cells + row * H : j->c + b * H;
+            const float *before = step == 0 ? c0 + b * H : cells ? cells + (row - r->st) * H : c;
+            const float *more = j->table.ids ? tp__rnn_row(&j->table, j->product, row, G) : NULL;
+            if (step + 1 < r->T && !more) tp__fetch_row(j->x + (row + r->st) * I, I);
+            tp__lstm_cell_of[j->isa->level](H, gates, more, before, c, y ? y + row * H : j->h + b * H, j->forget_bias);
+        }
+    }
+    for (int64_t b = b0; b < b1; b++) {
+        const int64_t row = (r->T - 1) * r->st + b * r->sb;
+        const float *h = r->T == 0 ? h0 + b * H : y ? y + row * H : j->h + b * H;
+        const float *c = r->T == 0 ? c0 + b * H : cells ? cells + row * H : j->c + b * H;
+        if (j->k->out[1].data) memcpy((float *)j->k->out[1].data + b * H, h, (size_t)H * sizeof(float));
+        if (j->k->out[2].data) memcpy((float *)j->k->out[2].data + b * H, c, (size_t)H * sizeof(float));
+    }
+}
+/* A block of samples through steps [from, to), from the last one on. */
+static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_left *l, int64_t block)
+{
+    const tp_call *k = j->k;
+    const tp__rnn *r = &j->r;
+    const int64_t I = r->I, H = r->H, G = 4 * H, b0 = block * j->block, b1 = tp__min64(b0 + j->block, r->B);
+    const int64_t nr = 2 * j->isa->vw, deep = j->deep;
+    const float *y = (const float *)k->in[7].data, *dy = (const float *)k->in[0].data;
+    const float *gates = (const float *)k->in[8].data, *cells = (const float *)k->in[9].data;
+    float *dx = I == 0 ? NULL : (float *)k->out[0].data;
+    float *dg = j->row + block * (tp__rnn_row_floats(j) + j->n_in), *inputs = dg + tp__rnn_row_floats(j);
+    memset(dg, 0, (size_t)tp__rnn_row_floats(j) * sizeof *dg);
+    if (j->n_in > j->x_in + j->h_in) inputs[j->x_in + j->h_in] = 1.0f;
+    tp__by_packed p;
+    memset(&p, 0, sizeof p);
+    p.isa = j->isa, p.lda = nr, p.step = 1, p.gap = deep * nr;
+    p.packed_k = p.K = G;
+    for (int64_t step = l->to - 1; step >= l->from; step--) {
+        const int64_t k0 = (step - l->from) * r->B;
+        for (int64_t b = b0; b < b1; b++) {
+            const int64_t row = step * r->st + b * r->sb, back = row - r->st;
+            const float *h0 = step ? y + back * H : (const float *)k->in[5].data + b * H;
+            const float *c0 = step ? cells + back * H : (const float *)k->in[6].data + b * H;
+            if (step > 0) { /* the step that comes next */
+                tp__fetch_row(gates + back * G, G);
+                tp__fetch_row(dy + back * H, H);
+            }
+            tp__lstm_back_of[j->isa->level](H, gates + row * G, c0, cells + row * H, dy + row * H, j->h + b * H,
+                                            j->c + b * H, dg);
+            tp__row_to_panels_of[j->isa->level](G, dg, l->dgates + (k0 + b) * nr, deep * nr);
+            if (j->x_in) memcpy(inputs, j->x + row * I, (size_t)I * sizeof *inputs);
+            if (j->h_in) memcpy(inputs + j->x_in, h0, (size_t)H * sizeof *inputs);
+            j->isa->tiles(l->inputs, deep, k0 + b, 1, inputs, 0, j->n_in);
+            if (j->table.ids)
+                l->at[k0 + b] = tp__rnn_row(&j->table, j->product, row, tp__rnn_row_floats(j)) - j->product;
+        }
+        p.A = l->dgates + (k0 + b0) * nr;
+        p.C = j->h + b0 * H, p.ldc = p.N = H, p.packed = j->wh;
+        if (step > 0 || k->out[3].data) tp__by_packed_rows(&p, b1 - b0);
+        if (!dx) continue;
+        p.C = dx + (step * r->st + b0 * r->sb) * I, p.ldc = r->sb * I, p.N = I, p.packed = j->wx;
+        tp__by_packed_rows(&p, b1 - b0);
+    }
+}
+/* A chunk of dW and db, or of P: a few panels of columns, and of dW some tiles of rows. */
+#define TP__DW_PANELS   4
+#define TP__DW_TILES    10
+static int64_t tp__lstm_row_chunks(const tp__lstm_job *j)
+{
+    return tp__ceil_div(j->n_in, TP__DW_TILES * j->isa->mr) + (j->table.ids ? 1 : 0);
+}
+static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_left *left, int64_t chunk)
+{
+    const int64_t G = 4 * j->r.H, K = (left->to - left->from) * j->r.B, nr = 2 * j->isa->vw,
+                  rows = tp__lstm_row_chunks(j);
+    const int64_t panel0 = chunk / rows * TP__DW_PANELS, panel1 = tp__min64(panel0 + TP__DW_PANELS, j->panels);
+    const int64_t first = chunk % rows * TP__DW_TILES * j->isa->mr;
+    if (first >= j->n_in) {
+        for (int64_t panel = panel0; panel < panel1; panel++)
+            tp__add_panel_rows_of[j->isa->level](K, left->dgates + panel * j->deep * nr, left->at,
+                                                 j->product + panel * nr);
+        return;
+    }
+    float *dw = (float *)j->k->out[1].data, *db = (float *)j->k->out[2].data;
+    if (dw && j->table.ids) dw += j->r.I * G;
+    tp__tile t;
+    tp__run all;
+    memset(&t, 0, sizeof t);
+    t.run = &all;
+    t.n_run = 1;
+    t.ldb = nr;
+    all.at = 0;
+    for (int64_t k = 0; k < K; k += all.len) {
+        all.len = tp__min64(TP__RNN_ROWS, K - k);
+        t.add = left->add || k > 0;
+        for (int64_t i = 0; i < j->n_in; i += t.m) {
+            t.m = tp__tile_rows(j->n_in - i, j->isa->mr);
+            if (i < first || i >= first + TP__DW_TILES * j->isa->mr) continue;
+            t.step = t.m;
+            for (int l = 0; l < t.m; l++) t.a[l] = left->inputs + i * j->deep + k * t.m + l;
+            tp__tile_pad(&t, j->isa->mr);
+            for (int64_t panel = panel0; panel < panel1; panel++) {
+                t.b = left->dgates + (panel * j->deep + k) * nr;
+                for (int l = 0; l < t.m; l++) t.c[l] = (i + l < j->x_in + j->h_in ? dw + (i + l) * G : db) + panel * nr;
+                tp__run_tile(j->isa, &t, tp__min64(G - panel * nr, nr));
+            }
+        }
+    }
+}
+/* A chunk of going back: the blocks of these steps, then dW of the steps before, which need not wait for each other. */
+static void tp__lstm_grad_chunk(void *user, int64_t chunk)
+{
+    const tp__lstm_job *j = (const tp__lstm_job *)user;
+    if (chunk < j->blocks) tp__lstm_grad_block(j, &j->left[j->turn], chunk);
+    else tp__lstm_grad_weights(j, &j->left[1 - j->turn], chunk - j->blocks);
+}
+static void tp__lstm_fast(const tp_call *k)
+{
+    tp__lstm_job j;
+    tp__lstm_make(&j, k, false, k->scratch);
+    tp_device_parallel(k->device, j.x_panels + j.panels, tp__lstm_pack, &j);
+    if (j.table.ids) {
+        tp__check_indices(k, j.table.ids, j.table.V);
+        tp_device_parallel(k->device, tp__ceil_div(j.table.V, TP__TABLE_ROWS), tp__lstm_table_rows, &j);
+    }
+    tp_device_parallel(k->device, tp__ceil_div(j.r.B, j.block), tp__lstm_block, &j);
+}
+static void tp__lstm_grad_fast(const tp_call *k)
+{
+    tp__lstm_job j;
+    tp__lstm_make(&j, k, true, k->scratch);
+    const int64_t B = j.r.B, I = j.r.I, H = j.r.H, G = 4 * H;
+    const bool table = j.table.ids != NULL, empty = j.r.T * B == 0;
+    const size_t state = (size_t)(B * H) * sizeof(float);
+    tp_device_parallel(k->device, j.x_panels + tp__ceil_div(H, 2 * j.isa->vw), tp__lstm_pack, &j);
+    memcpy(j.h, k->in[1].data, state);
+    memcpy(j.c, k->in[2].data, state);
+    if (table) memset(j.product, 0, (size_t)(j.table.V * tp__rnn_row_floats(&j)) * sizeof(float));
+    if (empty && k->out[1].data) memset(k->out[1].data, 0, (size_t)tp__size(&k->out[1]) * sizeof(float));
+    if (empty && k->out[2].data) memset(k->out[2].data, 0, (size_t)G * sizeof(float));
+    const int64_t weights = tp__ceil_div(j.panels, TP__DW_PANELS) * tp__lstm_row_chunks(&j), T = empty ? 0 : j.r.T;
+    /* alone, a thread finds in its cache what it has just left; several wait once for all of it */
+    const bool at_once = !k->device->pool || tp_pool_threads(k->device->pool) == 1;
+    for (int64_t to = T; to > 0; to -= j.steps) {
+        tp__lstm_left *l = &j.left[j.turn];
+        l->to = to, l->from = tp__max64(0, to - j.steps);
+        l->add = to < T;
+        j.blocks = tp__ceil_div(B, j.block);
+        tp_device_parallel(k->device, j.blocks + (at_once || to == T ? 0 : weights), tp__lstm_grad_chunk, &j);
+        j.turn = 1 - j.turn;
+        j.blocks = 0;
+        if (at_once || l->from == 0) tp_device_parallel(k->device, weights, tp__lstm_grad_chunk, &j);
+    }
+    if (k->out[3].data) memcpy(k->out[3].data, j.h, state);
+    if (k->out[4].data) memcpy(k->out[4].data, j.c, state);
+    for (int i = 0; i < 2; i++)
+        if (table && j.gemm[i].C && I > 0) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
+}
+static size_t tp__lstm_fast_scratch(const tp_call *k, bool back)
+{
+    tp__lstm_job j;
+    return k->device->isa && k->in[0].dtype == TP_F32 ? tp__lstm_make(&j, k, back, NULL) : 0;
+}
+
+/* -- gru, gru_grad -------------------------------------------------------------------- >>fast gru */
+typedef struct tp__gru_job {
+    const tp_call *k;
+    const struct tp__isa *isa;
+    tp__rnn r;
+    tp__rnn_table table;
+    /* forward: x Wgx, x Wcx; backward: the two parts of dx, of x^T and of h^T times dgates, and of dE */
+    tp_gemm_args gemm[8];
+    float *packed_g, *packed_c, *gates, *h, *rh, *before, *before_r, *db, *product;
+    void *gemm_scratch;
+} tp__gru_job;
+static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *scratch)
+{
+    const tp_operand *x = &k->in[back ? 2 : 0], *wg = &k->in[back ? 3 : 1], *wc = &k->in[back ? 4 : 3];
+    tp__carver c = tp__carver_over(scratch);
+    memset(j, 0, sizeof *j);
+    j->k = k;
+    j->isa = k->device->isa;
+    j->r = tp__rnn_of(&x->shape, back ? &k->in[6].shape : &k->out[0].shape,
+                      ((const tp__gru_attrs *)k->attrs)->batch_major);
+    j->table = tp__rnn_table_of(k, back ? 2 : 0);
+    const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, V = j->table.V;
+    const bool table = j->table.ids != NULL;
+    tp_gemm_args *a = j->gemm;
+    j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
+    j->rh = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
+    j->product = (float *)tp__carve(&c, V * 3 * H, sizeof(float));
+    j->packed_c = (float *)tp__carve(&c, tp__packed_floats(j->isa, H, H), sizeof(float));
+    j->packed_g = (float *)tp__carve(
+        &c, back ? tp__packed_floats(j->isa, 2 * H, H) : tp__packed_floats(j->isa, H, 2 * H), sizeof(float));
+    j->gates = back ? NULL : (float *)k->out[2].data;
+    if (!j->gates) j->gates = (float *)tp__carve(&c, rows * 3 * H, sizeof(float));
+    if (back) {
+        j->before = (float *)tp__carve(&c, rows * H, sizeof(float));
+        j->before_r = (float *)tp__carve(&c, rows * H, sizeof(float));
+        j->db = (float *)tp__carve(&c, tp__ceil_div(j->r.B, TP__RNN_BLOCK) * 3 * H, sizeof(float));
+    }
+    for (int i = 0; i < 2; i++) { /* of the gates, of the candidate */
+        const int64_t n = i ? H : 2 * H, at = i ? 2 * H : 0;
+        const float *w = (const float *)(i ? wc : wg)->data;
+        float *dg = j->gates ? j->gates + at : NULL, *of_table = j->product ? j->product + at : NULL;
+        if (!back) {
+            a[i].M = table ? V : rows, a[i].N = n, a[i].K = I;
+            a[i].A = (const float *)x->data, a[i].B = w, a[i].C = table ? of_table : dg;
+            a[i].lda = I, a[i].ldb = n, a[i].ldc = 3 * H;
+            a[i].epilogue.bias = (const float *)k->in[i ? 4 : 2].data;
+            continue;
+        }
+        for (int q = i; q < 8; q += 6) { /* dx, dE */
+            a[q].tb = true;
+            a[q].accumulate = i > 0;
+            a[q].M = q == i ? rows : V, a[q].N = I, a[q].K = n;
+            a[q].A = q == i ? dg : of_table, a[q].B = w;
+            a[q].C = q == i ? (float *)k->out[0].data : table ? (float *)k->out[6].data : NULL;
+            a[q].lda = 3 * H, a[q].ldb = n, a[q].ldc = I;
+        }
+        for (int q = 2 + i; q < 6; q += 2) { /* dW, of x and of h */
+            const bool of_x = q < 4;
+            a[q].ta = true;
+            a[q].M = a[q].lda = of_x ? I : H, a[q].N = n, a[q].K = of_x && table ? V : rows;
+            a[q].A = of_x ? (const float *)x->data : i ? j->before_r : j->before;
+            a[q].B = of_x && table ? of_table : dg, a[q].C = (float *)k->out[i ? 3 : 1].data;
+            if (!of_x && a[q].C) a[q].C += I * n;
+            a[q].ldb = 3 * H, a[q].ldc = n;
+        }
+    }
+    size_t most = 0;
+    for (int i = 0; i < (back ? 8 : 2); i++) {
+        const size_t bytes = a[i].M > 0 ? tp_gemm_scratch(k->device, &a[i]) : 0;
+        if (bytes > most) most = bytes;
+    }
+    j->gemm_scratch = tp__carve(&c, (int64_t)most, 1);
+    return tp__carved(&c);
+}
+static void tp__gru_block(void *user, int64_t block)
+{
+    const tp__gru_job *j = (const tp__gru_job *)user;
+    const tp__rnn *r = &j->r;
+    const int64_t H = r->H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
+    float *y = (float *)j->k->out[0].data;
+    const float *h0 = (const float *)j->k->in[5].data;
+    for (int64_t step = 0; step < r->T; step++) {
+        const int64_t row0 = step * r->st + b0 * r->sb, ldh = step > 0 && y ? r->sb * H : H;
+        const float *h = step == 0 ? h0 + b0 * H : y ? y + (row0 - r->st) * H : j->h + b0 * H;
+        float *g = j->gates + row0 * 3 * H;
+        for (int64_t b = b0; b < b1 && j->table.ids; b++) {
+            const int64_t row = step * r->st + b * r->sb;
+            tp__copy_rows(j->gates + row * 3 * H, 0, tp__rnn_row(&j->table, j->product, row, 3 * H), 0, 3 * H, 1);
+        }
+        tp__rows_by_packed(j->isa, b1 - b0, h, ldh, 1, g, r->sb * 3 * H, j->packed_g, H, H, 2 * H, true);
+        for (int64_t b = b0; b < b1; b++)
+            tp__gru_gates_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh, j->rh + b * H);
+        tp__rows_by_packed(j->isa, b1 - b0, j->rh + b0 * H, H, 1, g + 2 * H, r->sb * 3 * H, j->packed_c, H, H, H, true);
+        for (int64_t b = b0; b < b1; b++)
+            tp__gru_cell_of[j->isa->level](H, g + (b - b0) * r->sb * 3 * H, h + (b - b0) * ldh,
+                                           y ? y + (row0 + (b - b0) * r->sb) * H : j->h + b * H);
+    }
+    for (int64_t b = b0; b < b1 && j->k->out[1].data; b++) {
+        const float *h = r->T == 0 ? h0 + b * H : y ? y + ((r->T - 1) * r->st + b * r->sb) * H : j->h + b * H;
+        memcpy((float *)j->k->out[1].data + b * H, h, (size_t)H * sizeof(float));
+    }
+}
+static void tp__gru_grad_block(void *user, int64_t block)
+{
+    const tp__gru_job *j = (const tp__gru_job *)user;
+    const tp_call *k = j->k;
+    const tp__rnn *r = &j->r;
+    const int64_t H = r->H, b0 = block * TP__RNN_BLOCK, b1 = tp__min64(b0 + TP__RNN_BLOCK, r->B);
+    const float *y = (const float *)k->in[6].data;
+    const float *gates = (const float *)k->in[7].data;
+    float *db = j->db + block * 3 * H;
+    memset(db, 0, (size_t)(3 * H) * sizeof(float));
+    memcpy(j->h + b0 * H, (const float *)k->in[1].data + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
+    for (int64_t step = r->T - 1; step >= 0; step--) {
+        const int64_t row0 = step * r->st + b0 * r->sb;
+        float *dg0 = j->gates + row0 * 3 * H;
+        for (int64_t b = b0; b < b1; b++) {
+            const int64_t row = step * r->st + b * r->sb;
+            const float *h0 = step ? y + (row - r->st) * H : (const float *)k->in[5].data + b * H;
+            const float *g = gates + row * 3 * H, *in[2];
+            tp__gru_back_of[j->isa->level](H, g, h0, (const float *)k->in[0].data + row * H, j->h + b * H,
+                                           j->gates + row * 3 * H);
+            tp__copy_rows(j->before + row * H, 0, h0, 0, H, 1);
+            in[0] = g, in[1] = h0;
+            tp__vec_mul_of[j->isa->level](H, j->before_r + row * H, in);
+        }
+        tp__rows_by_packed(j->isa, b1 - b0, dg0 + 2 * H, r->sb * 3 * H, 1, j->rh + b0 * H, H, j->packed_c, H, H, H,
+                           false);
+        for (int64_t b = b0; b < b1; b++) {
+            const int64_t row = step * r->st + b * r->sb;
+            const float *in[2];
+            tp__gru_back_reset_of[j->isa->level](H, gates + row * 3 * H, j->before + row * H, j->rh + b * H,
+                                                 j->h + b * H, j->gates + row * 3 * H);
+            in[0] = db, in[1] = j->gates + row * 3 * H;
+            tp__vec_add_of[j->isa->level](3 * H, db, in);
+        }
+        tp__rows_by_packed(j->isa, b1 - b0, dg0, r->sb * 3 * H, 1, j->h + b0 * H, H, j->packed_g, 2 * H, 2 * H, H,
+                           true);
+    }
+    if (k->out[5].data)
+        memcpy((float *)k->out[5].data + b0 * H, j->h + b0 * H, (size_t)((b1 - b0) * H) * sizeof(float));
+}
+static void tp__gru_fast(const tp_call *k)
+{
+    tp__gru_job j;
+    tp__gru_make(&j, k, false, k->scratch);
+    const int64_t I = j.r.I, H = j.r.H;
+    if (j.table.ids) tp__check_indices(k, j.table.ids, j.table.V);
+    tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[1].data + I * 2 * H, 2 * H, false, H, 2 * H);
+    tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[3].data + I * H, H, false, H, H);
+    for (int i = 0; i < 2; i++) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
+    tp_device_parallel(k->device, tp__ceil_div(j.r.B, TP__RNN_BLOCK), tp__gru_block, &j);
+}
+static void tp__gru_grad_fast(const tp_call *k)
+{
+    tp__gru_job j;
+    tp__gru_make(&j, k, true, k->scratch);
+    const int64_t I = j.r.I, H = j.r.H, blocks = tp__ceil_div(j.r.B, TP__RNN_BLOCK);
+    tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[3].data + I * 2 * H, 2 * H, true, 2 * H, H);
+    tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[4].data + I * H, H, true, H, H);
+    tp_device_parallel(k->device, blocks, tp__gru_grad_block, &j);
+    if (j.table.ids) tp__rnn_table_sum(k, &j.table, j.product, j.gates, 3 * H);
+    for (int i = 0; i < 8; i++)
+        if (j.gemm[i].C && j.gemm[i].M > 0) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
+    if (blocks > 0) tp__tree_add(j.isa, j.db, 3 * H, (int)blocks, 3 * H);
+    for (int i = 0; i < 2; i++) {
+        float *db = (float *)k->out[2 + 2 * i].data;
+        const size_t bytes = (size_t)(i ? H : 2 * H) * sizeof(float);
+        if (db && blocks > 0) memcpy(db, j.db + (i ? 2 * H : 0), bytes);
+        else if (db) memset(db, 0, bytes);
+    }
+}
+static size_t tp__gru_fast_scratch(const tp_call *k, bool back)
+{
+    tp__gru_job j;
+    return k->device->isa && k->in[0].dtype == TP_F32 ? tp__gru_make(&j, k, back, NULL) : 0;
+}
+
+/* -- attention, attention_grad -------------------------------------------------------- >>fast attention */
+#define TP__QUERIES     64 /* a block */
+typedef struct tp__attention_job {
+    const tp_call *k;
+    const struct tp__isa *isa;
+    tp__heads h;
+    bool back;
+    int64_t panel; /* floats of keys or values of one head, packed */
+    tp__slots slots;
+} tp__attention_job;
+static size_t tp__attention_make(tp__attention_job *j, const tp_call *k, bool back, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    memset(j, 0, sizeof *j);
+    j->k = k;
+    j->isa = k->device->isa;
+    j->back = back;
+    j->h = tp__heads_of(k, &k->in[back].shape, &k->in[1 + back].shape);
+    const int64_t a = tp__packed_floats(j->isa, j->h.D, j->h.Tk), b = tp__packed_floats(j->isa, j->h.Tk, j->h.D);
+    j->panel = tp__max64(a, b);
+    tp__slots_carve(&j->slots, k->device, &c,
+                    (back ? 3 : 2) * j->panel + 2 * TP__QUERIES * j->h.Tk +
+                        2 * tp__packed_floats(j->isa, TP__QUERIES, j->h.D));
+    return tp__carved(&c);
+}
+/* Scores of queries i0 .. i1 to p, as probabilities; columns beyond what a query sees are 0, up to n for all. With the
+ * sums of a forward pass (lse) they are used, else found and stored. */
+static void tp__attention_probabilities(const tp__attention_job *j, const float *q, const float *keys_packed, float *p,
+                                        int64_t i0, int64_t i1, int64_t n, float *lse, bool have_lse)
+{
+    const tp__heads *h = &j->h;
+    tp__rows_by_packed(j->isa, i1 - i0, q + i0 * h->C, h->C, 1, p, h->Tk, keys_packed, h->D, h->D, n, false);
+    for (int64_t i = i0; i < i1; i++) {
+        float *row = p + (i - i0) * h->Tk;
+        const int64_t seen = tp__keys_seen(h, i);
+        if (have_lse) tp__exp_sum_of[j->isa->level](seen, row, lse[i], row);
+        else {
+            const float most = j->isa->max(seen, row), z = tp__exp_sum_of[j->isa->level](seen, row, most, row);
+            tp__divide_of[j->isa->level](seen, row, z);
+            if (lse) lse[i] = most + tp_logf(z);
+        }
+        memset(row + seen, 0, (size_t)(n - seen) * sizeof(float));
+    }
+}
+/* A chunk: one head of one sample. */
+static void tp__attention_chunk(void *user, int64_t chunk)
+{
+    tp__attention_job *j = (tp__attention_job *)user;
+    const tp__heads *h = &j->h;
+    const tp_call *k = j->k;
+    const int64_t b = chunk / h->heads, head = chunk % h->heads, nr = 2 * j->isa->vw, C = h->C, D = h->D, Tk = h->Tk;
+    const int64_t rows = b * h->Tq * C + head * D, cols = b * Tk * C + head * D;
+    const int first = j->back ? 1 : 0;
+    const float *q = (const float *)k->in[first].data + rows, *keys = (const float *)k->in[first + 1].data + cols;
+    const float *v = (const float *)k->in[first + 2].data + cols, scale = 1.0f / sqrtf((float)D);
+    const int slot = tp__slot_take(&j->slots);
+    float *packed[3], *at = j->slots.memory + slot * j->slots.floats;
+    for (int i = 0; i < (j->back ? 3 : 2); i++, at += j->panel) packed[i] = at;
+    float *p = at, *dp = p + TP__QUERIES * Tk, *q_packed = dp + TP__QUERIES * Tk;
+    float *dy_packed = q_packed + tp__packed_floats(j->isa, TP__QUERIES, D);
+    tp__pack_matrix(j->isa, packed[0], keys, C, true, D, Tk);
+    for (int64_t e = 0; e < tp__packed_floats(j->isa, D, Tk); e++) packed[0][e] *= scale;
+    if (!j->back) {
+        float *y = (float *)k->out[0].data + rows, *lse = (float *)k->out[1].data;
+        if (lse) lse += chunk * h->Tq;
+        tp__pack_matrix(j->isa, packed[1], v, C, false, Tk, D);
+        for (int64_t i0 = 0; i0 < h->Tq; i0 += TP__QUERIES) {
+            const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq);
+            const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
+            tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, false);
+            tp__rows_by_packed(j->isa, i1 - i0, p, Tk, 1, y + i0 * C, C, packed[1], Tk, n, D, false);
+        }
+    } else {
+        const float *dy = (const float *)k->in[0].data + rows, *y = (const float *)k->in[4].data + rows;
+        float *lse = (float *)k->in[5].data + chunk * h->Tq; /* read only */
+        float *dq = k->out[0].data ? (float *)k->out[0].data + rows : NULL;
+        float *dk = k->out[1].data ? (float *)k->out[1].data + cols : NULL;
+        float *dv = k->out[2].data ? (float *)k->out[2].data + cols : NULL;
+        tp__pack_matrix(j->isa, packed[1], v, C, true, D, Tk);
+        tp__pack_matrix(j->isa, packed[2], keys, C, false, Tk, D);
+        for (int64_t e = 0; e < Tk; e++) {
+            if (dk) memset(dk + e * C, 0, (size_t)D * sizeof(float));
+            if (dv) memset(dv + e * C, 0, (size_t)D * sizeof(float));
+        }
+        for (int64_t i0 = 0; i0 < h->Tq; i0 += TP__QUERIES) {
+            const int64_t i1 = tp__min64(i0 + TP__QUERIES, h->Tq), m = i1 - i0;
+            const int64_t n = tp__min64(Tk, tp__ceil_div(tp__keys_seen(h, i1 - 1), nr) * nr);
+            tp__attention_probabilities(j, q, packed[0], p, i0, i1, n, lse, true);
+            tp__rows_by_packed(j->isa, m, dy + i0 * C, C, 1, dp, Tk, packed[1], D, D, n, false);
+            if (dv) {
+                tp__pack_matrix(j->isa, dy_packed, dy + i0 * C, C, false, m, D);
+                tp__rows_by_packed(j->isa, n, p, 1, Tk, dv, C, dy_packed, m, m, D, true);
+            }
+            for (int64_t i = 0; i < m; i++)
+                tp__attention_ds_of[j->isa->level](n, p + i * Tk, dp + i * Tk,
+                                                   j->isa->dot(D, dy + (i0 + i) * C, y + (i0 + i) * C), scale);
+            if (dq) tp__rows_by_packed(j->isa, m, dp, Tk, 1, dq + i0 * C, C, packed[2], Tk, n, D, false);
+            if (dk) {
+                tp__pack_matrix(j->isa, q_packed, q + i0 * C, C, false, m, D);
+                tp__rows_by_packed(j->isa, n, dp, 1, Tk, dk, C, q_packed, m, m, D, true);
+            }
+        }
+    }
+    tp__slot_give(&j->slots, slot);
+}
+static void tp__attention_fast(const tp_call *k)
+{
+    tp__attention_job j;
+    if (k->out[0].data) {
+        tp__attention_make(&j, k, false, k->scratch);
+        tp_device_parallel(k->device, j.h.B * j.h.heads, tp__attention_chunk, &j);
+        return;
+    }
+    tp__attention_f32(k);
+}
+static void tp__attention_grad_fast(const tp_call *k)
+{
+    tp__attention_job j;
+    tp__attention_make(&j, k, true, k->scratch);
+    tp_device_parallel(k->device, j.h.B * j.h.heads, tp__attention_chunk, &j);
+}
+static size_t tp__attention_scratch(const tp_call *k)
+{
+    tp__attention_job j;
+    return k->device->isa && k->in[0].dtype == TP_F32 ? tp__attention_make(&j, k, k->n_in == 6, NULL) : 0;
+}
+
+/* -- dropout -------------------------------------------------------------------------- >>fast dropout */
+static void tp__dropout_words(const tp_call *k, int64_t from, int64_t to) /* from is a multiple of 4 */
+{
+    const float rate = ((const tp__dropout_attrs *)k->attrs)->rate;
+    const struct tp__isa *isa = k->device->isa;
+    uint32_t words[1024];
+    for (int64_t i = from; i < to; i += 1024) {
+        const int64_t n = to - i < 1024 ? to - i : 1024;
+        tp__philox_of[isa->level]((n + 3) / 4, words, k->key, (uint64_t)i / 4, *k->step);
+        tp__dropout_of[isa->level](n, (float *)k->out[0].data + i, (const float *)k->in[0].data + i, words, rate,
+                                   1.0f / (1.0f - rate));
+    }
+}
+static void tp__dropout_fast(const tp_call *k) { tp__each_range(k, tp__size(&k->in[0]), 8192, tp__dropout_words); }
+
+/* -- optimizers ----------------------------------------------------------------------- >>fast apply_adam */
+#define TP__APPLY_GRAIN 16384
+TP__HOT static void tp__apply_decay(float *w, int64_t n, float keep)
+{
+    for (int64_t e = 0; e < n; e++) w[e] *= keep;
+}
+static int64_t tp__apply_pieces(const tp_operand *var)
+{
+    return (tp__size(var) + TP__APPLY_GRAIN - 1) / TP__APPLY_GRAIN;
+}
+/* The list of all variables is cut into pieces of TP__APPLY_GRAIN elements: piece `index` of it. *first: the first piece
+ * of the same variable. */
+static int tp__apply_find(const tp_call *k, int64_t index, int64_t *from, int64_t *to, int64_t *first)
+{
+    int i = 0;
+    *first = 0;
+    for (; index - *first >= tp__apply_pieces(&k->var[i]); i++) *first += tp__apply_pieces(&k->var[i]);
+    const int64_t size = tp__size(&k->var[i]);
+    *from = (index - *first) * TP__APPLY_GRAIN;
+    *to = *from + TP__APPLY_GRAIN < size ? *from + TP__APPLY_GRAIN : size;
+    return i;
+}
+typedef struct tp__apply_job {
+    const tp_call *k;
+    tp__piece_fn piece;
+} tp__apply_job;
+static void tp__apply_chunk(void *user, int64_t chunk)
+{
+    const tp__apply_job *j = (const tp__apply_job *)user;
+    int64_t from, to, first;
+    const int i = tp__apply_find(j->k, chunk, &from, &to, &first);
+    j->piece(j->k, i, from, to);
+}
+static int64_t tp__apply_chunks(const tp_call *k)
+{
+    int64_t chunks = 0;
+    for (int i = 0; i < tp__apply_of(k)->n; i++) chunks += tp__apply_pieces(&k->var[i]);
+    return chunks;
+}
+/* On all threads. */
+static void tp__apply_fast(const tp_call *k, tp__piece_fn piece)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    tp__apply_job j;
+    j.k = k;
+    j.piece = piece;
+    if (tp__pred(k, t->n + tp__apply_scalars[t->kind]))
+        tp_device_parallel(k->device, tp__apply_chunks(k), tp__apply_chunk, &j);
+}
+static void tp__adam_vec(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__apply_attrs *t = tp__apply_of(k);
+    const float lr = tp__apply_rate_f32(k);
+    const float lr_t =
+        lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
+    if (t->decay != 0) tp__apply_decay((float *)k->var[i].data + from, to - from, 1.0f - lr * t->decay);
+    tp_vec_adam(k->device, to - from, (float *)k->var[i].data + from, (float *)k->var[t->n + i].data + from,
+                (float *)k->var[2 * t->n + i].data + from, (const float *)k->in[i].data + from, lr_t, t->a, t->b,
+                t->epsilon);
+}
+static void tp__descent_fast(const tp_call *k) { tp__apply_fast(k, tp__descent_piece_f32); }
+static void tp__momentum_fast(const tp_call *k) { tp__apply_fast(k, tp__momentum_piece_f32); }
+static void tp__adam_fast(const tp_call *k) { tp__apply_fast(k, tp__adam_vec); }
+static void tp__rmsprop_fast(const tp_call *k) { tp__apply_fast(k, tp__rmsprop_piece_f32); }
+static void tp__adagrad_fast(const tp_call *k) { tp__apply_fast(k, tp__adagrad_piece_f32); }
+static void tp__adadelta_fast(const tp_call *k) { tp__apply_fast(k, tp__adadelta_piece_f32); }
+static void tp__ftrl_fast(const tp_call *k) { tp__apply_fast(k, tp__ftrl_piece_f32); }
+static void tp__lamb_chunk(void *user, int64_t chunk)
+{
+    const tp_call *k = (const tp_call *)user;
+    int64_t from, to, first;
+    const int i = tp__apply_find(k, chunk, &from, &to, &first);
+    tp__lamb_piece_f32(k, i, from, to, (double *)k->scratch + 2 * chunk);
+}
+static void tp__lamb_step_chunk(void *user, int64_t chunk)
+{
+    const tp_call *k = (const tp_call *)user;
+    int64_t from, to, first;
+    double squares[2] = {0, 0};
+    const int i = tp__apply_find(k, chunk, &from, &to, &first);
+    for (int64_t p = first; p < first + tp__apply_pieces(&k->var[i]); p++) {
+        squares[0] += ((const double *)k->scratch)[2 * p];
+        squares[1] += ((const double *)k->scratch)[2 * p + 1];
+    }
+    tp__lamb_step_f32(k, i, from, to, squares);
+}
+static void tp__lamb_fast(const tp_call *k)
+{
+    const int64_t chunks = tp__apply_chunks(k);
+    if (!tp__pred(k, tp__apply_of(k)->n + tp__apply_scalars[TP__LAMB])) return;
+    tp_device_parallel(k->device, chunks, tp__lamb_chunk, (void *)(uintptr_t)k);
+    tp_device_parallel(k->device, chunks, tp__lamb_step_chunk, (void *)(uintptr_t)k);
+}
+static size_t tp__lamb_scratch(const tp_call *k) { return (size_t)tp__apply_chunks(k) * 2 * sizeof(double); }
+static const float tp__one = 1.0f;
+static tp_gemm_args tp__descend_gemm(const tp_call *k)
+{
+    tp_gemm_args g;
+    memset(&g, 0, sizeof g);
+    g.ta = true;
+    g.K = k->in[0].shape.dim[0], g.M = g.lda = k->in[0].shape.dim[1], g.N = g.ldb = g.ldc = k->in[1].shape.dim[1];
+    g.A = (const float *)k->in[0].data, g.B = (const float *)k->in[1].data, g.C = (float *)k->var[0].data;
+    /* scratch is measured before there is any data */
+    g.descend = k->in[2].data ? (const float *)k->in[2].data : &tp__one;
+    return g;
+}
+static void tp__descend_fast(const tp_call *k)
+{
+    const tp_gemm_args g = tp__descend_gemm(k);
+    tp_gemm(k->device, &g, k->scratch);
+}
+static size_t tp__descend_scratch(const tp_call *k)
+{
+    const tp_gemm_args g = tp__descend_gemm(k);
+    return tp_gemm_scratch(k->device, &g);
+}
+
+#else
+#include "tp_tensor.h"
+#endif

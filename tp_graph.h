@@ -1684,6 +1684,8 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
 #define TP__OP_SEQUENCE_GRAD      (1 << 23) /* so here; the table's gradient is one more output */
 #define TP__OP_CONV2D_FILTER_GRAD (1 << 24)
 #define TP__OP_CONV2D_INPUT_GRAD  (1 << 25)
+#define TP__OP_MAX_POOL           (1 << 26)
+#define TP__OP_MAX_POOL_GRAD      (1 << 27)
 /* A graph is an arena of operations in creation order: inputs exist before what uses them, so creation order is a
  * topological order of the data edges, and every pass below is a loop over it. */
 
@@ -4299,6 +4301,7 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
     return sum;
 }
 
+static bool tp__cheaper_gradient(tp_grad *g);
 static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
@@ -4382,7 +4385,7 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
         ctx.dout = dout;
         ctx.din = din;
         ctx.out = o->out;
-        o->row->grad(&ctx);
+        if (!tp__cheaper_gradient(&ctx)) o->row->grad(&ctx);
         tp_device_leave(g);
         tp_name_scope_pop(g);
         g->at = at;
@@ -5473,6 +5476,55 @@ TP_DEF const tp_op *tp_op_find(const char *name)
     return NULL;
 }
 
+/* ==== >>gradient rules ================================================================================ */
+/* Gradients that cost less than the op's own, because of the ops around it. An op page has the mathematical one. */
+
+/* y = relu(x), and all of dy comes from pooling y: where the pooled maximum is 0 nothing went through the ReLU, so the mask comes
+ * first, at the pooled size. The bits are those of the mask after it. */
+static bool tp__gradient_of_pooled_relu(tp_grad *g)
+{
+    const tp_operation *unpool = g->dout[0] ? g->dout[0]->op : NULL;
+    if (g->op->row != &tp__op_relu || !unpool || !(unpool->row->flags & TP__OP_MAX_POOL_GRAD)) return false;
+    const tp_operation *pool = unpool->in[1]->op;
+    if (!(pool->row->flags & TP__OP_MAX_POOL) || tp__unnamed(pool->in[0]) != g->out ||
+        tp__unnamed(unpool->in[2]) != g->out)
+        return false;
+    tp_node *in[3];
+    in[0] = tp__op2(&tp__op_relu_grad, unpool->in[0], &pool->out[0], NULL);
+    in[1] = unpool->in[1];
+    in[2] = g->out;
+    g->din[0] = tp__opn(unpool->row, in, 3, unpool->attrs);
+    return true;
+}
+/* y = x + b, pooled: what max_pool_grad spreads has the same sum per channel as its result, and fewer elements. */
+static bool tp__gradient_of_pooled_bias(tp_grad *g)
+{
+    if (g->op->row != &tp__op_bias_add || !g->dout[0] || !(g->dout[0]->op->row->flags & TP__OP_MAX_POOL_GRAD))
+        return false;
+    tp_node *dy = g->dout[0];
+    const bool last = ((const tp__bias_attrs *)g->op->attrs)->data_format != TP_NCHW;
+    if (last != (((const tp_pool_attrs *)dy->op->attrs)->data_format != TP_NCHW)) return false; /* other channels */
+    g->dout[0] = dy->op->in[0];
+    g->op->row->grad(g);
+    g->dout[0] = g->din[0] = dy;
+    return true;
+}
+
+typedef struct tp__gradient_rule {
+    const char *what;
+    bool (*match)(tp_grad *g); /* true: it has made din */
+} tp__gradient_rule;
+static const tp__gradient_rule tp__gradient_rules[] = {
+    {"the mask of a pooled ReLU comes before the unpooling", tp__gradient_of_pooled_relu},
+    {"the gradient of a bias is summed before the unpooling", tp__gradient_of_pooled_bias},
+};
+static bool tp__cheaper_gradient(tp_grad *g)
+{
+    for (int i = 0; i < TP_COUNT(tp__gradient_rules); i++)
+        if (tp__gradient_rules[i].match(g)) return true;
+    return false;
+}
+
 /* ==== >>summaries ===================================================================================== */
 
 TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n)
@@ -5705,7 +5757,7 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
 /* A plan is compiled once per (fetches, fed nodes, fed shapes) and run many times:
  *   1. reach     the operations that the fetches need, and those whose shape alone is needed
  *   2. infer     every shape, now that the fed ones are known
- *      2b        which sequence ops work on a table of words instead of a word a step
+ *      2b        rewrite, by the rules of tp__rewrites: ops become others that do the same for less
  *   3. order     creation order, bent where a variable's old value must be read before it is written, and for ops that are to
  *                run early
  *      3b        with a half precision: which values are stored so
@@ -6240,7 +6292,9 @@ static tp_status tp__plan_infer(tp__compiler *c)
     return st;
 }
 
-/* 2b. A sequence op whose x are rows of a table, an embedding, of which there are fewer than it has positions: it works on
+/* -- 2b. rewriting */
+
+/* A sequence op whose x are rows of a table, an embedding, of which there are fewer than it has positions: it works on
  * the table, so that its products with x are made once a row of the table, forward and back (>>op lstm). That follows from
  * the graph, its shapes and the device alone: a fetch changes no bit, and what is fetched is still there, since the op's
  * outputs stay what they were. Such an op is a copy with the indices as one more input; forward it reports the bad indices of
@@ -6290,58 +6344,75 @@ static void tp__absorb(tp__compiler *c, const tp_operation *o, const tp_operatio
     c->absorbed_by[o->id] = by->id;
     c->stands[o->id] = -1;
 }
-static tp_status tp__plan_tables(tp__compiler *c)
+static bool tp__is_live_gather_grad(const tp__compiler *c, const tp_operation *o)
 {
-    bool any = false;
+    return (o->row->flags & TP__OP_GATHER_GRAD) && c->fed[c->first_value[o->id]] < 0;
+}
+/* The gradient by x, the first one of a sequence op's gradient, that this gather_grad reads through views. */
+static const tp_node *tp__gathered_gradient(const tp__compiler *c, const tp_operation *o)
+{
+    const tp_node *dx = o->in[0];
+    while ((dx->op->row->flags & TP_OP_VIEW) && !tp__is_writer(dx->op) && !dx->op->n_ctrl &&
+           c->fed[tp__value_of(c, dx)] < 0)
+        dx = dx->op->in[0];
+    return dx;
+}
+static tp_status tp__rewrite_table(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+{
+    const bool back = (o->row->flags & TP__OP_SEQUENCE_GRAD) != 0;
+    const int device = tp__device_of(c, o), i = o->row->sequence;
+    tp_device *d = c->plan->device[device];
     if (tp__half_of(c)) return TP_OK;
-    for (int id = 0; id < c->n_op; id++) {
-        const tp_operation *o = c->op[id];
-        const bool back = (o->row->flags & TP__OP_SEQUENCE_GRAD) != 0;
-        if (o->row->flags & TP__OP_GATHER_GRAD) { /* of x, the first one: the sequence op's gradient makes it */
-            const tp_node *dx = o->in[0];
-            while ((dx->op->row->flags & TP_OP_VIEW) && !tp__is_writer(dx->op) && !dx->op->n_ctrl &&
-                   c->fed[tp__value_of(c, dx)] < 0)
-                dx = dx->op->in[0];
-            tp_operation *from = (tp_operation *)(uintptr_t)c->op[dx->op->id];
-            tp__fusion *f = &c->fusion[from->id];
-            tp_device *d = c->plan->device[tp__device_of(c, o)];
-            if (!f->one_more || f->also || dx->index != 0 || c->fed[tp__value_of(c, dx)] >= 0 ||
-                c->fed[c->first_value[id]] >= 0 || tp__device_of(c, o) != tp__device_of(c, from) ||
-                d->find_kernel(d, o->row->name) || o->in[1] != from->in[f->fused.table] ||
-                o->in[2] != from->in[from->row->sequence])
-                continue;
-            tp_operation *made = tp__changed_op(c, id, 0, o->n_ctrl + 1);
-            if (!made) return tp__nomem_plan();
-            made->ctrl[made->n_ctrl - 1] = from;
-            f->also = made;
-            tp__absorb(c, made, from);
-            continue;
-        }
-        if (!c->need[id] || (!back && !(o->row->flags & TP__OP_SEQUENCE))) continue;
-        const int device = tp__device_of(c, o), i = o->row->sequence;
-        tp_device *d = c->plan->device[device];
-        const tp_operation *gather = tp__gathered(c, o->in[i], device);
-        if (!gather || !d->isa || d->find_kernel(d, o->row->name) || d->find_kernel(d, gather->row->name)) continue;
-        const tp_type *x = &c->value[tp__value_of(c, o->in[i])].type,
-                      *t = &c->value[tp__value_of(c, gather->in[0])].type;
-        if (t->dtype != TP_F32 || t->shape.ndim != 2 || t->shape.dim[1] != x->shape.dim[2] || t->shape.dim[0] < 1 ||
-            t->shape.dim[0] >= x->shape.dim[0] * x->shape.dim[1] || tp__node_on(c, gather->in[0]) != device ||
-            tp__is_written_before(c, gather->in[0], id) || tp__is_written_before(c, gather->in[1], id))
-            continue;
-        tp_operation *made = tp__changed_op(c, id, o->n_in + 1, o->n_ctrl);
+    if (tp__is_live_gather_grad(c, o)) { /* the sequence op's gradient makes it */
+        const tp_node *dx = tp__gathered_gradient(c, o);
+        const tp_operation *from = c->op[dx->op->id];
+        tp__fusion *f = &c->fusion[from->id];
+        if (!f->one_more || f->also || dx->index != 0 || c->fed[tp__value_of(c, dx)] >= 0 ||
+            device != tp__device_of(c, from) || d->find_kernel(d, o->row->name) ||
+            o->in[1] != from->in[f->fused.table] || o->in[2] != from->in[from->row->sequence])
+            return TP_OK;
+        tp_operation *made = tp__changed_op(c, o->id, 0, o->n_ctrl + 1);
         if (!made) return tp__nomem_plan();
-        tp__fusion *f = &c->fusion[id];
-        made->in[i] = gather->in[0];
-        made->in[made->n_in - 1] = gather->in[1];
-        f->fused.table = made->n_in - 1;
-        f->one_more = back;
-        f->reports = back ? NULL : gather;
-        any = true;
+        made->ctrl[made->n_ctrl - 1] = (tp_operation *)(uintptr_t)from;
+        f->also = made;
+        tp__absorb(c, made, from);
+        return TP_OK;
     }
-    if (!any) return TP_OK;
+    if (!c->need[o->id] || (!back && !(o->row->flags & TP__OP_SEQUENCE))) return TP_OK;
+    const tp_operation *gather = tp__gathered(c, o->in[i], device);
+    if (!gather || !d->isa || d->find_kernel(d, o->row->name) || d->find_kernel(d, gather->row->name)) return TP_OK;
+    const tp_type *x = &c->value[tp__value_of(c, o->in[i])].type, *t = &c->value[tp__value_of(c, gather->in[0])].type;
+    if (t->dtype != TP_F32 || t->shape.ndim != 2 || t->shape.dim[1] != x->shape.dim[2] || t->shape.dim[0] < 1 ||
+        t->shape.dim[0] >= x->shape.dim[0] * x->shape.dim[1] || tp__node_on(c, gather->in[0]) != device ||
+        tp__is_written_before(c, gather->in[0], o->id) || tp__is_written_before(c, gather->in[1], o->id))
+        return TP_OK;
+    tp_operation *made = tp__changed_op(c, o->id, o->n_in + 1, o->n_ctrl);
+    if (!made) return tp__nomem_plan();
+    tp__fusion *f = &c->fusion[o->id];
+    made->in[i] = gather->in[0];
+    made->in[made->n_in - 1] = gather->in[1];
+    f->fused.table = made->n_in - 1;
+    f->one_more = back;
+    f->reports = back ? NULL : gather;
+    f->rule[f->n_rule++] = rule;
+    return TP_OK;
+}
+
+/* Rules that change what ops a plan consists of. They look at the graph, its shapes and the devices, and not at what is
+ * fetched: a fetch changes no bit. */
+static const tp__rule tp__rewrites[] = {
+    {"table", "a sequence op over rows of a small table multiplies the table once", tp__rewrite_table},
+};
+static tp_status tp__plan_rewrite(tp__compiler *c)
+{
+    for (int r = 0; r < TP_COUNT(tp__rewrites); r++)
+        for (int id = 0; id < c->n_op; id++) {
+            const tp_status st = tp__rewrites[r].match(c, c->op[id], &tp__rewrites[r]);
+            if (st != TP_OK) return st;
+        }
     memset(c->need, 0, (size_t)c->n_op);
     memset(c->shape_need, 0, (size_t)c->n_op);
-    return tp__plan_reach(c);
+    return tp__plan_reach(c); /* which of them are needed now */
 }
 
 /* -- 3. order */
@@ -8385,7 +8456,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     tp__plan *p = c->plan;
     tp_status st;
     if ((st = tp__plan_reach(c)) != TP_OK || (st = tp__plan_devices(c)) != TP_OK || (st = tp__plan_infer(c)) != TP_OK ||
-        (st = tp__plan_tables(c)) != TP_OK)
+        (st = tp__plan_rewrite(c)) != TP_OK)
         return st;
     tp__plan_uses(c);
     if ((st = tp__plan_order(c)) != TP_OK) return st;
@@ -12056,7 +12127,7 @@ TP_DEF tp_node *tp_softplus(tp_node *x) { return tp__op1(&tp__op_softplus, x, NU
 #endif
 
 /* -- relu: y = max(x, 0) --------------------------------------------------------- >>op relu, relu_grad
- *   dx = y > 0 ? dy : 0, so that it is 0 at x = 0; reading y lets x go. */
+ *   dx = y > 0 ? dy : 0, so that it is 0 at x = 0. It uses y, so that x's buffer can be freed. */
 TP__MAP1(relu, char, 0 > x ? 0 : x)
 TP__MAP2(relu_grad, char, real, b > 0 ? a : 0)
 #ifdef TP__ROWS
@@ -12064,12 +12135,9 @@ static void tp__relu_back(tp_grad *g);
 static const tp_op tp__op_relu_grad =
     TP__ROW("relu_grad", "ReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__relu_back,
             TP__REAL_MAPS(tp__relu_grad), tp_vec_find_relu_grad, NULL, NULL, 0, NULL, NULL);
-static tp_node *tp__relu_before_pool(tp_node *dy, tp_node *y);
 static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad by dy */
 {
-    tp_node *swapped = g->op->n_in == 1 ? tp__relu_before_pool(g->dout[0], &g->out[0]) : NULL;
-    g->din[0] = swapped;
-    if (!swapped) g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
+    g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
 }
 static const tp_op tp__op_relu =
     TP__ROW("relu", "Relu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__relu_back, TP__REAL_MAPS(tp__relu),
@@ -15211,7 +15279,6 @@ static tp_status tp__bias_add_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return TP_OK;
 }
-static tp_node *tp__before_unpooling(tp_node *dy);
 static void tp__bias_add_grad(tp_grad *g)
 {
     const int nchw = ((const tp__bias_attrs *)g->op->attrs)->data_format == TP_NCHW;
@@ -15219,7 +15286,7 @@ static void tp__bias_add_grad(tp_grad *g)
     for (int d = 0; d < g->in[0]->shape.ndim; d++)
         if (d != (nchw ? 1 : g->in[0]->shape.ndim - 1)) axes[n++] = d;
     g->din[0] = g->dout[0];
-    g->din[1] = tp_reduce_sum(tp__before_unpooling(g->dout[0]), axes, n, false);
+    g->din[1] = tp_reduce_sum(g->dout[0], axes, n, false);
 }
 static const tp_op tp__op_bias_add = TP__ROW(
     "bias_add", "BiasAdd", TP_OP_FOLLOWS, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer,
@@ -15402,8 +15469,8 @@ static void tp__max_pool_grad_grad(tp_grad *g)
     g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs);
 }
 static const tp_op tp__op_max_pool_grad = TP__ROW(
-    "max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs),
-    tp__max_pool_grad_infer, tp__max_pool_grad_grad,
+    "max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS | TP__OP_MAX_POOL_GRAD, 3, 3, 1, tp__pool_schema,
+    sizeof(tp_pool_attrs), tp__max_pool_grad_infer, tp__max_pool_grad_grad,
     TP__KERNELS(tp__max_pool_grad_f32, tp__max_pool_grad_f64, tp__max_pool_grad_fast), NULL, NULL, 1u << 2, NULL, NULL);
 static void tp__max_pool_take_grad(tp_grad *g)
 {
@@ -15424,26 +15491,9 @@ static double tp__pool_flops(const tp_call *k)
     return (double)tp__size(&k->out[0]) * a->size_h * a->size_w;
 }
 static const tp_op tp__op_max_pool =
-    TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer,
-            tp__max_pool_back, TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast), tp__pool_flops, NULL,
-            0, "MaxPool", NULL);
-/* If all that comes back to y = relu(x) comes from pooling it: where the pooled maximum is 0, nothing went through the
- * relu, so the mask may come first, at the pooled size. The same bits as after it. */
-static tp_node *tp__relu_before_pool(tp_node *dy, tp_node *y)
-{
-    const tp_operation *back = dy->op;
-    tp_node *in[3];
-    if (back->row != &tp__op_max_pool_grad || tp__unnamed(back->in[2]) != y ||
-        back->in[1]->op->row != &tp__op_max_pool || tp__unnamed(back->in[1]->op->in[0]) != y)
-        return NULL;
-    in[0] = tp__op2(&tp__op_relu_grad, back->in[0], &back->in[1]->op->out[0], NULL);
-    in[1] = back->in[1];
-    in[2] = y;
-    return tp__opn(&tp__op_max_pool_grad, in, 3, back->attrs);
-}
-/* What max_pool_grad spreads has the same sum per channel as what it makes of it, and fewer elements. */
-static tp_node *tp__before_unpooling(tp_node *dy) { return dy->op->row == &tp__op_max_pool_grad ? dy->op->in[0] : dy; }
-
+    TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS | TP__OP_MAX_POOL, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs),
+            tp__max_pool_infer, tp__max_pool_back, TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast),
+            tp__pool_flops, NULL, 0, "MaxPool", NULL);
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_max_pool, x, a); }
 #endif
 

@@ -2017,13 +2017,13 @@ static void tp__matmul_cuda(const tp_call *k)
     g.K = sa->dim[sa->ndim - (t->transpose_a ? 2 : 1)];
     g.ta = t->transpose_a;
     g.tb = t->transpose_b;
-    g.bias = t->fused_bias != 0;
-    g.relu = t->fused_act != 0;
+    g.bias = k->fused.bias != 0;
+    g.relu = k->fused.act == TP_EPILOGUE_RELU;
     g.alpha = 1;
     g.dtype = k->in[0].dtype;
     g.out = k->out[0].dtype;
     g.precision = k->precision;
-    const void *bias = g.bias ? k->in[2].data : NULL;
+    const void *bias = g.bias ? k->in[k->fused.bias].data : NULL;
     int64_t n_batch = tp__product_of(sc, 0, sc->ndim - 2);
     if (tp__size(&k->out[0]) == 0) return;
     if (g.K == 0) {
@@ -5819,23 +5819,23 @@ static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, 
 
 static void tp__conv_run(const tp_call *k, int what)
 {
-    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
     tp__conv_job j = tp__conv_job_of(k, what);
     void *x = what == TP__CONV_INPUT ? k->out[0].data : k->in[0].data;
     void *w = what == TP__CONV_FILTER ? k->out[0].data : k->in[1].data;
     void *y = what == TP__CONV_FORWARD ? k->out[0].data : what == TP__CONV_INPUT ? k->in[0].data : k->in[1].data;
-    const bool bias = what == TP__CONV_FORWARD && t->fused_bias, relu = bias && t->fused_act != 0;
+    const tp_operand *bias = k->fused.bias ? &k->in[k->fused.bias] : NULL;
+    const bool relu = k->fused.act == TP_EPILOGUE_RELU;
     if (tp__size(&k->out[0]) == 0) return;
     if (j.way == TP__BY_PRODUCT) {
-        const bool with_it = bias && j.dtype != TP_F64 && k->in[2].dtype == j.dtype; /* what cuBLASLt adds */
-        tp__conv_product(k, &j, x, w, y, with_it ? k->in[2].data : NULL, with_it && relu);
+        const bool with_it = bias && j.dtype != TP_F64 && bias->dtype == j.dtype; /* what cuBLASLt adds */
+        tp__conv_product(k, &j, x, w, y, with_it ? bias->data : NULL, with_it && relu);
         if (with_it) return;
     } else if (j.way == TP__BY_CUDNN) {
         if (!tp__conv_pictures(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
     } else if (j.way == TP__BY_DEPTH && what == TP__CONV_FILTER) tp__conv_depthwise_filter(k, &j, x, w, y);
     else if (j.way == TP__BY_DEPTH && !j.g.nchw && j.g.O == j.g.C && j.g.C % 4 == 0) tp__conv_depthwise(k, &j, x, w, y);
     else tp__conv_directly(k, &j, x, w, y);
-    if (bias) tp__run_bias(k, y, &k->in[2], &k->out[0], j.g.yc, relu);
+    if (bias) tp__run_bias(k, y, bias, &k->out[0], j.g.yc, relu);
 }
 static void tp__conv2d_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FORWARD); }
 static void tp__conv2d_input_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_INPUT); }
@@ -6626,7 +6626,7 @@ TP_KERNEL tp__bn_widen(const P *gamma, const P *mean, const P *inv, const P *bet
 template <class T>
 static void tp__bn_write(const tp_call *k, const tp__bn_cut *s, const T *x, T *y, const tp__real<T> *stat)
 {
-    const bool relu = ((const tp__bn_attrs *)k->attrs)->relu_;
+    const bool relu = k->fused.act == TP_EPILOGUE_RELU;
     const int64_t n = s->n * s->C;
     if (!y) return;
     if (s->inner == 1) TP__RUN_ROWS(k, tp__bn_apply_rows, T, *s, x, y, stat, relu);
@@ -6652,7 +6652,7 @@ static void tp__batch_norm_cuda(const tp_call *k)
 }
 static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean, inv; beta where a ReLU follows */
 {
-    const bool relu = ((const tp__bn_attrs *)k->attrs)->relu_;
+    const bool relu = k->fused.mask != 0; /* dy of the ReLU that follows */
     const tp__bn_cut s = tp__bn_cut_of(k, &k->in[1]);
     const int64_t n = s.n * s.C;
     TP_REALS(k->in[1].dtype, {
@@ -6665,10 +6665,10 @@ static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean
             in.gamma = (const tp__real<T> *)k->in[2].data;
             in.mean = (const tp__real<T> *)k->in[3].data;
             in.inv = (const tp__real<T> *)k->in[4].data;
-            in.beta = relu ? (const tp__real<T> *)k->in[5].data : NULL;
+            in.beta = relu ? (const tp__real<T> *)k->in[k->fused.mask].data : NULL;
         } else {
             TP_RUN(k, (tp__bn_widen<T>), s.C, (const T *)k->in[2].data, (const T *)k->in[3].data,
-                   (const T *)k->in[4].data, relu ? (const T *)k->in[5].data : NULL, wide, s.C);
+                   (const T *)k->in[4].data, relu ? (const T *)k->in[k->fused.mask].data : NULL, wide, s.C);
         }
         T *dx = (T *)k->out[0].data;
         if (s.inner == 1) TP__RUN_ROWS(k, tp__bn_back_part_rows, T, s, in, part);
@@ -9087,6 +9087,22 @@ static tp_kernel_fn tp__cuda_find_kernel(tp_device *d, const char *op)
     if (r) return r->fn;
     return tp__map_code(op) >= 0 ? tp__map_cuda : NULL;
 }
+/* What kernels do besides their op. */
+static unsigned tp__cuda_fuses(tp_device *d, const char *op)
+{
+    static const struct {
+        const char *op;
+        unsigned fuses;
+    } can[] = {{"matmul", TP_FUSES_BIAS | TP_FUSES_ACT},
+               {"conv2d", TP_FUSES_BIAS | TP_FUSES_ACT},
+               {"batch_norm", TP_FUSES_ACT},
+               {"batch_norm_infer", TP_FUSES_ACT},
+               {"batch_norm_grad", TP_FUSES_MASK}};
+    (void)d;
+    for (size_t i = 0; i < sizeof can / sizeof *can; i++)
+        if (strcmp(can[i].op, op) == 0) return can[i].fuses;
+    return 0;
+}
 static void tp__cuda_make_current(tp_device *d) { cudaSetDevice(((tp__cuda *)d)->ordinal); }
 static size_t tp__cuda_scratch(tp_device *d, const tp_call *k)
 {
@@ -9185,6 +9201,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     d->all_reduce = tp__cuda_all_reduce;
 #endif
     d->find_kernel = tp__cuda_find_kernel;
+    d->fuses = tp__cuda_fuses;
     d->scratch = tp__cuda_scratch;
     d->make_current = tp__cuda_make_current;
     d->wait = tp__cuda_wait;

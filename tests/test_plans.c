@@ -552,12 +552,9 @@ static void sum_with(scene *s, tp_conv2d_attrs a, int64_t side)
     tp_node *other = tp_placeholder(s->g, "other", s->dtype, y->shape);
     want(s, tp_add(y, feed_also(s, other)));
 }
-static const tp_conv2d_attrs conv_valid = {1, 1, 1, 1, TP_VALID, TP_NHWC, 1, 0, 0, 0, 0},
-                             conv_high = {2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-                             conv_wide = {1, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0},
-                             conv_far = {1, 1, 2, 1, 0, 0, 0, 0, 0, 0, 0},
-                             conv_apart = {1, 1, 1, 2, 0, 0, 0, 0, 0, 0, 0},
-                             conv_groups = {0, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0};
+static const tp_conv2d_attrs conv_valid = {1, 1, 1, 1, TP_VALID, TP_NHWC, 1}, conv_high = {2, 1, 0, 0, 0, 0, 0},
+                             conv_wide = {1, 2, 0, 0, 0, 0, 0}, conv_far = {1, 1, 2, 1, 0, 0, 0},
+                             conv_apart = {1, 1, 1, 2, 0, 0, 0}, conv_groups = {0, 0, 0, 0, 0, 0, 2};
 static void sum_valid(scene *s)
 {
     tp_conv2d_attrs a = conv_valid;
@@ -787,6 +784,7 @@ static void descends_elsewhere(scene *s)
     descend(s, to, d, 2);
 }
 
+static char printed[8192]; /* the plan of the last play */
 /* The bits of every fetch of two runs, and what the plan says of itself. */
 static uint64_t play(void (*build)(scene *s), tp_dtype dtype, const char *isa, bool plain, tp_plan_info *info)
 {
@@ -818,11 +816,12 @@ static uint64_t play(void (*build)(scene *s), tp_dtype dtype, const char *isa, b
         for (int k = 0; k < s.n; k++) h = h * 31 + tp_hash(out[k]->data, tp_tensor_bytes(out[k]));
     }
     if (session) CHECK_OK(tp_exec_plan_info(tp_session_exec(session), s.fetch, s.n, info));
-    if (session && getenv("TP_TEST_PRINT")) {
+    if (session) {
         tp_buf text;
         memset(&text, 0, sizeof text);
-        tp_exec_print_plan(tp_session_exec(session), s.fetch, s.n, &text);
-        puts(text.data);
+        CHECK_OK(tp_exec_print_plan(tp_session_exec(session), s.fetch, s.n, &text));
+        snprintf(printed, sizeof printed, "%s", text.data);
+        if (getenv("TP_TEST_PRINT")) puts(text.data);
         tp_buf_free(&text);
     }
     for (int k = 0; k < n; k++) tp_tensor_free(&f[k].value);
@@ -991,6 +990,30 @@ TEST(a_sum_is_made_with_a_term_only_where_the_other_is_there)
         F64(back_sum, 3, 1),
     };
     check_fusions(f, TP_COUNT(f));
+}
+
+/* A plan says which rules made its steps. */
+TEST(a_printed_plan_names_its_rules)
+{
+    static const struct {
+        void (*build)(scene *s);
+        const char *rules;
+    } plan[] = {{with_both, "[bias, ReLU]"},
+                {unmade_relu, "[batch norm, ReLU; norm on load]"},
+                {back_sum_masked, "[mask, batch norm; sum]"},
+                {descends, "[descent]"},
+                {sum_valid, "[sum]"}};
+    tp_device *d = tp_cpu_device_new(1, NULL);
+    const bool fast = d && strcmp(tp_device_isa(d), "naive") != 0;
+    if (d) d->close(d);
+    if (!fast) TEST_SKIP("naive kernels fuse less");
+    for (int i = 0; i < TP_COUNT(plan); i++) {
+        tp_plan_info info;
+        play(plan[i].build, TP_F32, NULL, true, &info);
+        CHECK_MSG(!strchr(printed, '['), "without fusion: %s", printed);
+        play(plan[i].build, TP_F32, NULL, false, &info);
+        CHECK_MSG(strstr(printed, plan[i].rules) != NULL, "no %s in %s", plan[i].rules, printed);
+    }
 }
 
 TEST(a_batch_norm_is_not_made_for_convolutions_alone)

@@ -559,18 +559,6 @@ TEST(convolutions_across_blocks)
         CONV("padding 2", "3 5 7 6", "5 7 6 11", "3 1 1 11"),     /* the whole picture: another one */
         CONV("padding 1;stride_h 2;stride_w 2", "2 9 10 12", "1 1 12 18", "2 5 5 18"), /* none */
         CONV("padding 1;data_format 2", "2 12 9 7", "1 1 12 10", "2 10 9 7"),
-        {"conv2d",
-         "padding 1;fused_bias 1;fused_act 1",
-         {"float32 4 2 9 9 8" R1, "float32 4 1 1 8 12" R1, "float32 1 12" R1},
-         0},
-        {"conv2d",
-         "padding 1;fused_bias 1;fused_act 1",
-         {"float32 4 2 9 9 8" R1, "float32 4 3 3 8 12" R1, "float32 1 12" R1},
-         0},
-        {"conv2d",
-         "padding 1;fused_bias 1;groups 8",
-         {"float32 4 2 9 9 8" R1, "float32 4 3 3 1 8" R1, "float32 1 8" R1},
-         0},
         {"conv2d", "padding 1", {"float32 4 0 9 9 8" R1, "float32 4 3 3 8 12" R1}, 0},
         {"conv2d_filter_grad",
          "padding 1",
@@ -578,6 +566,51 @@ TEST(convolutions_across_blocks)
          0},
     };
     compare_shaped(list, (int)(sizeof list / sizeof *list), all_reals, 4);
+}
+
+/* The bias and the ReLU that the planner fuses into products and convolutions, on each way that these are made. */
+TEST(bias_and_relu_in_the_same_kernel)
+{
+    static const int64_t filter[3][4] = {{1, 1, 8, 12}, {3, 3, 8, 12}, {3, 3, 1, 8}};
+    tp_set_log(quiet, NULL);
+    tp_device *gpu = tp_cuda_open(0), *cpu = tp_cpu_device_new(1, "naive");
+    for (int i = 0; i < 8 && CHECK_MSG(gpu && cpu, "no GPU: %s", tp_last_error()); i++) {
+        const bool relu = i & 1, product = i / 2 == 3;
+        tp_graph *g = tp_graph_new(NULL);
+        tp_conv2d_attrs a;
+        memset(&a, 0, sizeof a);
+        a.groups = i / 2 == 2 ? 8 : 1;
+        const tp_shape wide = product ? tp_make_shape(65, 12) : tp_make_shape_n(4, filter[i / 2]);
+        const tp_shape wide_x = product ? tp_make_shape(37, 65) : tp_make_shape(2, 9, 9, 8);
+        tp_node *x = tp_get_variable_as(g, "x", TP_F32, wide_x, tp_init_normal(0, 1));
+        tp_node *w = tp_get_variable_as(g, "w", TP_F32, wide, tp_init_normal(0, 1));
+        tp_node *b = tp_get_variable_as(g, "b", TP_F32, tp_make_shape(wide.dim[wide.ndim - 1]), tp_init_normal(0, 1));
+        tp_node *y = tp_nn_bias_add(product ? tp_matmul(x, w) : tp_nn_conv2d(x, w, &a), b, 0);
+        if (relu) y = tp_relu(y);
+        tp_tensor want;
+        memset(&want, 0, sizeof want);
+        for (int on_gpu = 0; on_gpu < 2; on_gpu++) {
+            tp_session_config sc = tp_default_session_config();
+            tp_plan_info info;
+            const tp_tensor *value;
+            sc.devices = on_gpu ? &gpu : &cpu;
+            sc.n_devices = 1;
+            tp_session *s = tp_session_new(g, &sc);
+            if (CHECK_OK(tp_session_run(s, NULL, 0, &y, 1, &value))) {
+                CHECK_OK(tp_exec_plan_info(tp_session_exec(s), &y, 1, &info));
+                CHECK_MSG(info.n_fused == 1 + relu, "case %d: %d ops were fused", i, info.n_fused);
+                if (!on_gpu) CHECK_OK(tp_tensor_copy(&want, value));
+                for (int64_t e = 0; e < tp_tensor_size(value); e++)
+                    CHECK_NEAR(tp_tensor_get(value, e), tp_tensor_get(&want, e), 1e-4, 1e-4);
+            }
+            tp_session_free(s);
+        }
+        tp_tensor_free(&want);
+        tp_graph_free(g);
+    }
+    if (gpu) gpu->close(gpu);
+    if (cpu) cpu->close(cpu);
+    tp_set_log(NULL, NULL);
 }
 
 #ifdef TP_CUDA_SHIM

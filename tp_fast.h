@@ -2619,6 +2619,41 @@ static bool tp__fast_normals(const struct tp__isa *isa, int64_t blocks, const ui
     return true;
 }
 
+/* -- for tp_input.h ------------------------------------------------------------------------------------ */
+
+#if defined(TP__SSE2)
+/* Four elements: a v + offset between 0 and 255, as integers, whatever v is. */
+static inline __attribute__((always_inline)) __m128i tp__fast_line_four(__m128i v, __m128 a, const float *offset)
+{
+    const __m128 x = _mm_add_ps(_mm_mul_ps(a, _mm_cvtepi32_ps(v)), _mm_loadu_ps(offset));
+    return _mm_cvttps_epi32(_mm_min_ps(_mm_max_ps(x, _mm_setzero_ps()), _mm_set1_ps(255.0f)));
+}
+#endif
+/* x = a x + b for the bytes of an image, limited to 0 .. 255 and without their fraction. The offsets b repeat after `period`
+ * elements, a multiple of 16. Only whole periods: returns how many of the n elements are done. */
+TP__UNUSED static int64_t tp__fast_line_bytes(unsigned char *x, float a, const float *b, int64_t period, int64_t n)
+{
+    int64_t i = 0;
+#if defined(TP__SSE2)
+    const __m128 factor = _mm_set1_ps(a);
+    const __m128i zero = _mm_setzero_si128();
+    for (; i + period <= n; i += period)
+        for (int64_t k = 0; k < period; k += 16) {
+            __m128i *at = (__m128i *)(void *)(x + i + k);
+            const __m128i bytes = _mm_loadu_si128(at), low = _mm_unpacklo_epi8(bytes, zero),
+                          high = _mm_unpackhi_epi8(bytes, zero);
+            const __m128i v0 = tp__fast_line_four(_mm_unpacklo_epi16(low, zero), factor, b + k),
+                          v1 = tp__fast_line_four(_mm_unpackhi_epi16(low, zero), factor, b + k + 4),
+                          v2 = tp__fast_line_four(_mm_unpacklo_epi16(high, zero), factor, b + k + 8),
+                          v3 = tp__fast_line_four(_mm_unpackhi_epi16(high, zero), factor, b + k + 12);
+            _mm_storeu_si128(at, _mm_packus_epi16(_mm_packs_epi32(v0, v1), _mm_packs_epi32(v2, v3)));
+        }
+#else
+    (void)x, (void)a, (void)b, (void)period, (void)n;
+#endif
+    return i;
+}
+
 #elif defined(TP__ISA_SUFFIX) /* read once for each instruction set, by the part above */
 
 /* ==== >>isa: the kernels of one instruction set ======================================================== */
@@ -5238,7 +5273,14 @@ static void tp__xent_fast(const tp_call *k)
                    C < TP__SOFTMAX_LONG ? tp__xent_rows_f32 : tp__xent_vectors);
 }
 
-/* -- lstm, lstm_grad ------------------------------------------------------------------ >>fast lstm */
+/* -- lstm, lstm_grad ------------------------------------------------------------------ >>fast lstm
+ * Forward: W is packed once. Each block of samples goes through all its steps alone, so no thread waits for another.
+ * Backward, a few steps at a time: each block goes through these steps and stores its dgates as panels, x and h_t-1 as tiles of
+ * rows. From them dW += [x, h_t-1, 1]^T dgates is computed while they are still in the cache; the last row of it is db.
+ * A table for x: x may be a table E (V,I), and one more input, ids, the row of E for each position. The planner does this on
+ * the CPU where V < T B (step 2b of >>plan). Since gather(E, ids) Wx = gather(E Wx, ids), the product has V rows instead of
+ * T B, and every row has the same bits. Backward, with P[v] = sum of dgates over the positions whose id is v, in an order that
+ * follows from the shape:  dWx = E^T P,  and a sixth output dE = P Wx^T. */
 #define TP__RNN_BLOCK    32 /* samples that are summed together, and the least that a chunk takes through all steps */
 /* Samples of an LSTM's block: as many as there are threads for. Nothing is summed over them, so this does not change a bit. */
 static int64_t tp__rnn_block(tp_device *d, int64_t B)
@@ -5578,7 +5620,9 @@ static size_t tp__lstm_fast_scratch(const tp_call *k, bool back)
     return k->device->isa && k->in[0].dtype == TP_F32 ? tp__lstm_make(&j, k, back, NULL) : 0;
 }
 
-/* -- gru, gru_grad -------------------------------------------------------------------- >>fast gru */
+/* -- gru, gru_grad -------------------------------------------------------------------- >>fast gru
+ * Blocks of samples and a table for x: as for lstm. The products with x, and backward those for dx and dW, are GEMMs over all
+ * steps at once; only the products with h go step by step. */
 typedef struct tp__gru_job {
     const tp_call *k;
     const struct tp__isa *isa;
@@ -5756,7 +5800,8 @@ static size_t tp__gru_fast_scratch(const tp_call *k, bool back)
     return k->device->isa && k->in[0].dtype == TP_F32 ? tp__gru_make(&j, k, back, NULL) : 0;
 }
 
-/* -- attention, attention_grad -------------------------------------------------------- >>fast attention */
+/* -- attention, attention_grad -------------------------------------------------------- >>fast attention
+ * A chunk is one head of one sample. It takes its queries in blocks, so that the scores stay in the cache. */
 #define TP__QUERIES     64 /* a block */
 typedef struct tp__attention_job {
     const tp_call *k;

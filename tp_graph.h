@@ -11210,7 +11210,9 @@ TP__EXACT_END
  *   other rows          naive_f64 if an operand is float64, else naive_f32, which looks at the dtype itself
  *                       where integers are allowed
  *   half precision      is converted by the executor, so that float16 and bfloat16 look like float32 here;
- *                       cast and the rows that move elements unseen get them as they are */
+ *                       cast and the rows that move elements unseen get them as they are
+ *   float32 on a CPU    with an instruction set: the row's fast kernel, tp__<op>_fast in tp_fast.h (>>fast_ops), if there
+ *                       is one; without that file TP__IF_FAST leaves NULL in its place */
 
 #ifndef TP__MATH_SEEN
 #define TP__MATH_SEEN
@@ -12286,9 +12288,8 @@ TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
 
 /* ==== reductions ======================================================================================= */
 /* A reduction walks x as kept dimensions outside and reduced ones inside, with neighbours of one kind merged:
- * output o is made from n_run runs of `run` elements that lie `step` apart. Naive sums are kept in double, so
- * that they are what a sum should be; the fast ones add floats in another order that depends on shapes
- * alone. */
+ * output o is made from n_run runs of `run` elements that lie `step` apart. Sums are kept in double here; the
+ * fast ones (tp_fast.h) add floats in another order, which depends on shapes alone. */
 
 #ifdef TP__FIRST_PASS
 
@@ -12432,8 +12433,6 @@ static void TP__F(tp__sum_loop)(const tp_call *k, const tp__reduction *plan, boo
 }
 
 #ifdef TP__ROWS
-/* -- the fast reductions of float32: sum, mean, max */
-
 static const tp_attr tp__reduce_schema[] = {{"axes", TP_ATTR_INTS8, offsetof(tp__reduce_attrs, axes)},
                                             {"n_axes", TP_ATTR_INT, offsetof(tp__reduce_attrs, n_axes)},
                                             {"keep_dims", TP_ATTR_BOOL, offsetof(tp__reduce_attrs, keep_dims)},
@@ -16588,13 +16587,7 @@ TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_len
  * gradient the gates after their functions (T B,4H) and the cells (T B,H), rows as in x. Backward, from the last step on:
  *   d = dy_t + dh,  dc += d o (1 - tanh(c_t)^2),  dgates from dc and d,  dh = dgates Wh^T,  dc = dc f
  *   dx = dgates Wx^T,  dW = [x, h_t-1]^T dgates,  db = sum dgates
- * lstm_grad has no gradient itself. Fast: W is packed once; each block of samples goes through all its steps alone, with no
- * waiting for other threads. Back, a few steps at a time: each block goes through these and leaves its dgates as panels, x and
- * h_t-1 as tiles of rows, of which dW += [x, h_t-1, 1]^T dgates is made before they are gone from the cache; its last row is db.
- * x may be a table E (V,I) and its row of each position one more input, ids: the planner's, on the CPU, for a V below T B
- * (step 2b of >>plan). Then gather(E, ids) Wx = gather(E Wx, ids): the product has V rows, and every row has the same
- * bits. Back, with P = sum of dgates over equal ids, in an order that follows from the shape:  dWx = E^T P,  dE = P Wx^T,  a sixth
- * output. */
+ * lstm_grad has no gradient itself. The planner may give the fast kernels a table for x (tp_fast.h, >>fast lstm). */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__rnn {
     int64_t T, B, I, H, st, sb; /* row of (t, b): t st + b sb */
@@ -16826,7 +16819,7 @@ TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *
  *   du' = d (h_t-1 - c) u (1 - u),  dc' = d (1 - u)(1 - c^2),  drh = dc' Wch^T,  dr' = drh h_t-1 r (1 - r)
  *   dh = d u + drh r + [dr', du'] Wgh^T,  dx = [dr', du'] Wgx^T + dc' Wcx^T
  *   dWg = [x, h_t-1]^T [dr', du'],  dWc = [x, r h_t-1]^T dc',  dbg, dbc = their sums
- * gru_grad has no gradient itself. Fast, and with a table for x: as lstm. */
+ * gru_grad has no gradient itself. */
 static void TP__F(tp__gru)(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
 {
     const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->out[0].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
@@ -17011,8 +17004,7 @@ TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_no
  * causal: j <= i + Tk - Tq. The second output, lse = ln sum_j e^s_ij (B,heads,Tq), is all that the gradient keeps of p:
  *   p = e^(s - lse),  ds_ij = p_ij (dy_i v_j - dy_i y_i) scale,  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,
  *   dv_j = sum_i p_ij dy_i
- * attention_grad has no gradient itself. Fast: a chunk is one head of one sample, which takes its queries in blocks, so
- * that the scores stay in the cache. */
+ * attention_grad has no gradient itself. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__heads {
     int64_t B, Tq, Tk, C, D, heads, beyond; /* query i sees keys below i + beyond, as far as there are some */

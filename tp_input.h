@@ -8957,32 +8957,9 @@ TP__HOT static void tp__aug_line_tail(unsigned char *x, float a, const float *of
         x[i] = (unsigned char)(int)v;
     }
 }
-#if TP__FAST && defined(TP__SSE2)
-/* Four elements of v as integers; limits as in tp__aug_line_tail, whatever v is. */
-static inline __attribute__((always_inline)) __m128i tp__aug_line_four(__m128i v, __m128 a, const float *offset)
-{
-    const __m128 x = _mm_add_ps(_mm_mul_ps(a, _mm_cvtepi32_ps(v)), _mm_loadu_ps(offset));
-    return _mm_cvttps_epi32(_mm_min_ps(_mm_max_ps(x, _mm_setzero_ps()), _mm_set1_ps(255.0f)));
-}
-#endif
 static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_t n)
 {
-    int64_t i = 0;
-#if TP__FAST && defined(TP__SSE2)
-    const __m128 factor = _mm_set1_ps(a);
-    const __m128i zero = _mm_setzero_si128();
-    for (; i + TP__AUG_PATTERN <= n; i += TP__AUG_PATTERN)
-        for (int k = 0; k < TP__AUG_PATTERN; k += 16) {
-            __m128i *at = (__m128i *)(void *)(x + i + k);
-            const __m128i bytes = _mm_loadu_si128(at), low = _mm_unpacklo_epi8(bytes, zero),
-                          high = _mm_unpackhi_epi8(bytes, zero);
-            const __m128i v0 = tp__aug_line_four(_mm_unpacklo_epi16(low, zero), factor, b + k),
-                          v1 = tp__aug_line_four(_mm_unpackhi_epi16(low, zero), factor, b + k + 4),
-                          v2 = tp__aug_line_four(_mm_unpacklo_epi16(high, zero), factor, b + k + 8),
-                          v3 = tp__aug_line_four(_mm_unpackhi_epi16(high, zero), factor, b + k + 12);
-            _mm_storeu_si128(at, _mm_packus_epi16(_mm_packs_epi32(v0, v1), _mm_packs_epi32(v2, v3)));
-        }
-#endif
+    int64_t i = TP__IF_FAST(tp__fast_line_bytes(x, a, b, TP__AUG_PATTERN, n), 0);
     for (; i < n; i += TP__AUG_PATTERN)
         tp__aug_line_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : (int64_t)TP__AUG_PATTERN);
 }

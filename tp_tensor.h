@@ -5202,7 +5202,10 @@ TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_statu
     *amx = false;
     *st = TP_OK;
     if (name && *name && strcmp(name, "naive") != 0)
-        *st = tp_fail(TP_ERR_UNSUPPORTED, "instruction set '%s': this program has only: naive; " TP__FAST_LACKS, name);
+        *st = tp_fail(
+            TP_ERR_UNSUPPORTED,
+            "instruction set '%s' is unknown or not available here; this program has only: naive; " TP__FAST_LACKS,
+            name);
     return NULL;
 }
 #endif

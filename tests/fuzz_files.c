@@ -1,12 +1,12 @@
 /* fuzz_files.c - arbitrary bytes into every reader of tp_tensor.h's files
  *
- *     clang -g -O1 -fsanitize=fuzzer,address,undefined tests/fuzz_files.c -lm -lpthread -o fuzz_files
- *     cc -g -DFUZZ_REPLAY tests/fuzz_files.c -lm -lpthread -o replay && ./replay crash-*
+ *     clang -g -O1 -fsanitize=fuzzer,address,undefined -I. tests/fuzz_files.c -lm -lpthread -o fuzz_files
+ *     cc -g -DFUZZ_REPLAY -I. tests/fuzz_files.c -lm -lpthread -o replay && ./replay crash-*
  *
  * The first byte chooses the reader, the rest is its input. What it accepts is written again and must read
  * back the same. */
 #define TP_IMPLEMENTATION
-#include "../tp_tensor.h"
+#include "tp_tensor.h"
 
 static void fuzz_fail(const char *what)
 {

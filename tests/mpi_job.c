@@ -8,8 +8,8 @@
  * mistake. "trace": the folder gets a trace of one step of each rank, and the seconds that it took. The last line of a
  * rank is "rank <k>: <status>, <steps> steps, <seconds>: <sentence>". */
 #define TP_IMPLEMENTATION
-#include "../tp_train.h"
-#include "../tp_layers.h"
+#include "tp_train.h"
+#include "tp_layers.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -7,6 +7,7 @@
 #
 # Most tests call what the headers declare and nothing else: the implementation of all headers is compiled once for a
 # configuration, with its flags, and linked to them. A test that defines TP_STATIC looks inside, and compiles its own.
+# Configuration plain has the headers without tp_fast.h.
 set -u
 cd "$(dirname "$0")/.."
 only=${1:-}
@@ -40,12 +41,13 @@ start() {
 now() { date +%s%N; }
 since() { local t=$((($(now) - $1) / 100000000)); echo "$((t / 10)).$((t % 10)) s"; }
 
-# A configuration: its name, its tests, its compiler with flags; then, of the last one named, what is asked of it.
+# A configuration: its name, its tests, its compiler with flags, the headers' folder (the project's if none is said); then, of the
+# last one named, what is asked of it.
 configurations=()
 declare -A tests_of command_of runner_of quick_in judge_of library_of
 configuration() {
     local c
-    tests_of[$1]=$2 command_of[$1]="$3 $warn" library_of[$1]=$1
+    tests_of[$1]=$2 command_of[$1]="$3 $warn -I${4:-.}" library_of[$1]=$1
     for c in ${configurations[@]+"${configurations[@]}"}; do # what is compiled alike is compiled once
         if [ "${command_of[$c]}" = "${command_of[$1]}" ]; then library_of[$1]=${library_of[$c]}; fi
     done
@@ -61,7 +63,7 @@ looks_inside() { grep -qE '^#define (TP_STATIC|TP_NAIVE)' "$(source_of "$1")"; }
 
 # The implementation of all headers for a configuration. An object that is there already is taken when neither its command
 # nor a header has changed since. <configuration>.library tells the tests how it went.
-{ echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_*.h; } >"$out/library.c"
+{ echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_[!f]*.h; } >"$out/library.c" # tp_fast.h comes with them
 implemented="" # what makes a test's own TP_IMPLEMENTATION implement nothing
 for h in tp_*.h; do h=${h#tp_} h=${h%.h}; implemented="$implemented -DTP__${h^^}_IMPLEMENTED"; done
 one_library() {
@@ -70,7 +72,7 @@ one_library() {
     t=$(now)
     if [ "$(cat "$object.command" 2>/dev/null)" != "$command" ] || [ -n "$(find tp_*.h -newer "$object" 2>&1)" ]; then
         rm -f "$object" "$object.command"
-        if ! $command -I. -c "$out/library.c" -o "$object" >"$log" 2>&1; then
+        if ! $command -c "$out/library.c" -o "$object" >"$log" 2>&1; then
             echo "FAIL $config (the headers do not compile)"; head -n 20 "$log"; echo "0 1 0"
             echo failed >"$out/$config.library"
             return
@@ -99,7 +101,7 @@ one_test() {
     if [ -n "$needs" ] && printf '#include <%s>\nint main(void) { return 0; }\n' "${needs%% *}" |
         $compile -x c - -o "$exe" ${needs#* } >/dev/null 2>&1; then flags=${needs#* }; fi
     t=$(now)
-    if ! $compile -Itests -I. "$(source_of "$name")" $library -o "$exe" $flags -lm -lpthread >"$log" 2>&1; then
+    if ! $compile -Itests "$(source_of "$name")" $library -o "$exe" $flags -lm -lpthread >"$log" 2>&1; then
         echo "FAIL $config/$name (does not compile)"; head -n 20 "$log"; echo "0 1 0"; return
     fi
     compile=$(since "$t") t=$(now)
@@ -242,7 +244,9 @@ configuration zip64 test_files "gcc -std=c11 -O0 -DTP__ZIP64_FROM=200u"
 quick
 configuration processor test_amx "gcc -std=c11 -O2 -DAMX_REAL" # with its own instructions, where it has them
 quick
-configuration naive test_ops "gcc -std=c11 -O2 -DTP_NAIVE"
+mkdir -p "$out/plain"
+cp -p tp_[!f]*.h "$out/plain/"
+configuration plain "test_ops test_ops_nn test_plans test_graph test_layers test_optim test_train" "gcc -std=c11 -O2" "$out/plain"
 quick
 configuration no-threads "test_train test_towers" "gcc -std=c11 -O1 -DTP_NO_THREADS"
 quick

@@ -1,6 +1,6 @@
 /* test_augment.c - augmentors of images (tp_input.h) */
 #define TP_IMPLEMENTATION
-#include "../tp_input.h"
+#include "tp_input.h"
 #include "tp_test.h"
 #include "augment_vectors.h"
 

@@ -5,7 +5,7 @@
 #endif
 #define TP_IMPLEMENTATION
 #define TP_STATIC /* private functions are tested too */
-#include "../tp_graph.h"
+#include "tp_graph.h"
 #include "tp_test.h"
 #include "inject.h"
 

@@ -2,8 +2,8 @@
  * random moments and resumed: its last checkpoint is the file, byte for byte, that a training writes which was not killed, with 1, 2
  * and 8 threads. */
 #define TP_IMPLEMENTATION
-#include "../tp_train.h"
-#include "../tp_layers.h"
+#include "tp_train.h"
+#include "tp_layers.h"
 #include "tp_test.h"
 #include <signal.h>
 #include <sys/wait.h>

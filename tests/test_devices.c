@@ -1637,6 +1637,7 @@ TEST(wrong_placement_is_a_sentence)
     for (int i = 0; i < 2; i++) d[i]->close(d[i]);
 }
 
+#if TP__FAST
 /* A sum of columns where there is nothing to sum or nothing to give needs no scratch memory, whatever lay in memory before;
  * one of 1000 rows of 8 needs as many floats as its parts and the rows laid side by side. */
 TEST(scratch_memory_of_reductions)
@@ -1655,5 +1656,6 @@ TEST(scratch_memory_of_reductions)
         CHECK(j.n_part == 1 && tp__reduce_partials(&j.r) == (size_t)j.W * sizeof(float));
     }
 }
+#endif
 
 TEST_MAIN()

@@ -2,7 +2,7 @@
 #define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #define TP_IMPLEMENTATION
 #define TP_STATIC /* private functions are tested too */
-#include "../tp_tensor.h"
+#include "tp_tensor.h"
 #include "tp_test.h"
 
 static const char *const isa_names[] = {"sse2", "avx2", "avx512", "neon", "generic"};

@@ -9,7 +9,7 @@ static uint32_t zip64_from = 0xFFFFFFFFu; /* tests lower it */
 #endif
 #define TP_IMPLEMENTATION
 #define TP_STATIC /* private functions are tested too */
-#include "../tp_tensor.h"
+#include "tp_tensor.h"
 #include "tp_test.h"
 
 #include <errno.h>

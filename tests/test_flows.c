@@ -1,6 +1,6 @@
 /* test_flows.c - flows that filter, choose, mix, cache, repeat and sort by shape; text; who failed (tp_input.h) */
 #define TP_IMPLEMENTATION
-#include "../tp_input.h"
+#include "tp_input.h"
 #include "tp_test.h"
 
 /* ==== >>helpers ======================================================================================= */

@@ -10,10 +10,10 @@
  * away twice, frees in any order that is allowed; in every fourth one an allocation fails. At its end everything is freed and no block of the allocator is left. What
  * is freed is not used any more: that cannot be seen, and is no part of the rule of misuse. */
 #define TP_IMPLEMENTATION
-#include "../tp_train.h"
-#include "../tp_layers.h"
-#include "../tp_export.h"
-#include "../tp_import.h"
+#include "tp_train.h"
+#include "tp_layers.h"
+#include "tp_export.h"
+#include "tp_import.h"
 #include "tp_test.h"
 
 #include <unistd.h>

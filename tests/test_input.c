@@ -1,6 +1,6 @@
 /* test_input.c - data flows and input sources (tp_input.h) */
 #define TP_IMPLEMENTATION
-#include "../tp_input.h"
+#include "tp_input.h"
 #include "tp_test.h"
 
 /* ==== >>helpers ======================================================================================= */

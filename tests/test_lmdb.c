@@ -2,7 +2,7 @@
 /* needs: lmdb.h -DTP_LMDB -llmdb */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
-#include "../tp_input.h"
+#include "tp_input.h"
 #include "tp_test.h"
 
 #ifndef TP_LMDB

@@ -1,6 +1,6 @@
 /* test_load.c - image files that are read, decoded and augmented on threads (tp_df_load_image, .num_thread of the augmenting flows) */
 #define TP_IMPLEMENTATION
-#include "../tp_input.h"
+#include "tp_input.h"
 #include "tp_test.h"
 #include "ref_readers.h"
 #include <stdlib.h>

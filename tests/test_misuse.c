@@ -6,10 +6,10 @@
  *     ./test_misuse fork                     each call in a process of its own: a list of all that crash
  */
 #define TP_IMPLEMENTATION
-#include "../tp_train.h"
-#include "../tp_layers.h"
-#include "../tp_export.h"
-#include "../tp_import.h"
+#include "tp_train.h"
+#include "tp_layers.h"
+#include "tp_export.h"
+#include "tp_import.h"
 #include "tp_test.h"
 
 #include <limits.h>

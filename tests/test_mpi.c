@@ -3,8 +3,8 @@
  * Under mpirun each rank makes all the trainings that it is compared with by itself, in one process: with the batches of all ranks
  * as one batch, and with a device for each rank. */
 #define TP_IMPLEMENTATION
-#include "../tp_train.h"
-#include "../tp_layers.h"
+#include "tp_train.h"
+#include "tp_layers.h"
 #include "tp_test.h"
 
 /* ==== >>helpers ======================================================================================= */

@@ -1,7 +1,7 @@
 /* What a newcomer runs into: mistakes that name their remedy, and the short ways of doing what is done often. */
 #define TP_IMPLEMENTATION
-#include "../tp_layers.h"
-#include "../tp_train.h"
+#include "tp_layers.h"
+#include "tp_train.h"
 
 #include "tp_test.h"
 

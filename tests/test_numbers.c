@@ -1,6 +1,6 @@
 /* test_numbers.c - numbers as text: exact, shortest, and the same under a locale with a decimal comma */
 #define TP_IMPLEMENTATION
-#include "../tp_tensor.h"
+#include "tp_tensor.h"
 #include "tp_test.h"
 #include <float.h>
 #include <locale.h>

@@ -830,6 +830,7 @@ static bool plan_has(tp_session *s, tp_node *const *fetch, int n, const char *ke
 
 TEST(a_sequence_over_a_table_is_as_over_its_rows)
 {
+    if (!TP__FAST) TEST_SKIP("no naive loop works on a table");
     static const int64_t sizes[][5] = {
         {5, 3, 4, 7, 2},  {7, 35, 9, 16, 11}, {3, 66, 300, 33, 40},
         {4, 5, 3, 2, 20}, {9, 1, 17, 5, 8},   {8, 130, 6, 136, 50}}; /* the last one goes back in three parts */
@@ -1060,8 +1061,8 @@ TEST(a_sequence_works_on_a_table_only_where_it_may)
         memset(a, 0, sizeof a);
         memset(b, 0, sizeof b);
         const int is = table_run(kind, false, a), blocked = table_run(kind, true, b);
-        CHECK_MSG(is == steps[kind], "case %d: %s gather, %s gather_grad", kind, is & 1 ? "a" : "no",
-                  is & 2 ? "a" : "no");
+        CHECK_MSG(is == (TP__FAST ? steps[kind] : blocked), "case %d: %s gather, %s gather_grad", kind,
+                  is & 1 ? "a" : "no", is & 2 ? "a" : "no");
         CHECK((blocked & 1) == (kind != T_FED && kind != T_FED_BETWEEN));
         const double loose = kind == T_HALF ? 1e-2 : 1e-5;
         for (int i = 0; i < 6; i++)

@@ -35,7 +35,7 @@ static int fault_thread(pthread_t *t, const pthread_attr_t *attr, void *(*fn)(vo
 
 #define TP_IMPLEMENTATION
 #define TP_STATIC
-#include "../tp_tensor.h"
+#include "tp_tensor.h"
 #include "tp_test.h"
 
 #include <signal.h>

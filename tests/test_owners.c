@@ -1,7 +1,7 @@
 /* test_owners.c - who owns what: sessions, graphs and what runs in them freed in any order; things given away twice */
 #define TP_IMPLEMENTATION
-#include "../tp_train.h"
-#include "../tp_layers.h"
+#include "tp_train.h"
+#include "tp_layers.h"
 #include "tp_test.h"
 
 static void log_nothing(void *user, tp_log_level level, const char *message) { (void)user, (void)level, (void)message; }

@@ -1,6 +1,6 @@
 /* test_parallel.c - flows that work ahead on threads and in processes of their own (tp_input.h) */
 #define TP_IMPLEMENTATION
-#include "../tp_input.h"
+#include "tp_input.h"
 #include "tp_test.h"
 
 #include <limits.h>

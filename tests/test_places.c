@@ -1,7 +1,7 @@
 /* The file and line of whoever called a builder: in sentences, and in the operations (>>places of tp_graph.h). */
 #define TP_IMPLEMENTATION
-#include "../tp_layers.h"
-#include "../tp_optim.h"
+#include "tp_layers.h"
+#include "tp_optim.h"
 
 #include "tp_test.h"
 

@@ -113,7 +113,7 @@ static void within(tp_graph *g, tp_node *x, tp_shape shape, tp_node *label, tp_n
         CHECK_MSG(p.bytes * 1e-6 <= most.bytes && (q.bytes - p.bytes) * 1e-6 >= most.bytes_less,
                   "%s: %.2f MB moved, %.2f without fusion", isa[i], p.bytes * 1e-6, q.bytes * 1e-6);
     }
-    CHECK(tried > 0);
+    CHECK(tried > 0 || !TP__FAST);
 }
 
 TEST(bias_and_activation_fold_into_their_product)

@@ -1,7 +1,7 @@
 /* test_readers.c - datasets and file formats (tp_input.h, >>readers). Files of other programs and what those read from them
  * stand in ref_readers.h, which ref_readers.py writes. */
 #define TP_IMPLEMENTATION
-#include "../tp_input.h"
+#include "tp_input.h"
 #include "tp_test.h"
 
 #include "ref_readers.h"

@@ -9,7 +9,7 @@
 /* ==== >>net =========================================================================================== */
 /* A small convnet with a batch for each of up to two devices, trained by gradient descent on the sum of their costs. */
 
-#ifdef TP_NAIVE
+#if !TP__FAST
 enum { BATCH = 3, SIDE = 16 };
 #else
 enum { BATCH = 32, SIDE = 24 }; /* some milliseconds a step */

@@ -2,7 +2,7 @@
  * devices */
 #define _GNU_SOURCE /* sched_setaffinity */
 #define TP_IMPLEMENTATION
-#include "../tp_tensor.h"
+#include "tp_tensor.h"
 #include "tp_test.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -1,7 +1,7 @@
 /* test_train.c - callbacks, monitors, trainers and resume (tp_callbacks.h, tp_train.h); also compiled as C++
  * */
 #define TP_IMPLEMENTATION
-#include "../tp_train.h"
+#include "tp_train.h"
 #include "tp_test.h"
 #include <errno.h>
 #include <signal.h>

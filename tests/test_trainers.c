@@ -1,7 +1,7 @@
 /* test_trainers.c - trainers at the edges: calls at the wrong time, memory that runs out, odd folders to resume from */
 #define TP_IMPLEMENTATION
-#include "../tp_train.h"
-#include "../tp_layers.h"
+#include "tp_train.h"
+#include "tp_layers.h"
 #include "tp_test.h"
 
 /* ==== >>helpers ======================================================================================= */

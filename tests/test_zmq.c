@@ -6,7 +6,7 @@
  * TP_TEST_ZMQ_SECONDS=300: so long runs the test whose sender is killed and begins anew, twice; 0.3 by default. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
-#include "../tp_input.h"
+#include "tp_input.h"
 #include "tp_test.h"
 #include "zmq_vectors.h"
 

@@ -1,7 +1,7 @@
 /* tp_test.h - the test harness: one test program is one unit that includes this file
  *
  *     #define TP_IMPLEMENTATION
- *     #include "../tp_tensor.h"          // the header under test comes first
+ *     #include "tp_tensor.h"          // the header under test comes first
  *     #include "tp_test.h"
  *
  *     TEST(addition_works)
@@ -37,7 +37,7 @@
 #if !defined(_POSIX_C_SOURCE) && !defined(_GNU_SOURCE) && !defined(__APPLE__)
 #define _POSIX_C_SOURCE 200809L
 #endif
-#include "../tp_tensor.h"
+#include "tp_tensor.h"
 
 #include <dirent.h>
 #include <locale.h>

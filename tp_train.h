@@ -2160,7 +2160,7 @@ static void tp__job_read(const tp__letter *l)
         p->gone = true;
         if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text); /* it knew of this before */
     }
-    if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left == j->training)) return;
+    if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left == l->training)) return;
     p->left = l->training;
     p->ok = l->ok;
     p->left_at = tp_time();

@@ -118,6 +118,16 @@
  *     step = compute + T + unpacking. These are figures of the formula. tests/bench/ranks.c measures a
  *     step and prints the formula's value beside it; no quiet machine has confirmed it yet.
  *
+ *     Parameter servers (DistributedTrainer...). All ranks build the same graph. Two ops of a worker's step talk to each server: one
+ *     sends it its share of the gradients as soon as the last of them is there, the other, after the backward pass, takes the new
+ *     values, which are then assigned. The graph also has, for each server, placeholders for its gradients and the update of
+ *     its variables by them: the server runs that once for each worker, then it sends its values. For w workers and s servers, over
+ *     whose links everything goes,
+ *
+ *         step = compute + 2 * w / s * bytes / bandwidth + w * update / s
+ *
+ *     so that it takes as many servers as workers to come near to an all-reduce.
+ *
  * OWNERSHIP  a trainer owns what it is given (callbacks, monitors, input, session_init) from the call on,
  *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
  *            What a model points at is borrowed.

@@ -29,8 +29,10 @@ for n in 1 2 4; do
     timeout 120 $start -np $n "$dir/test_mpi" >"$dir/log" 2>&1 </dev/null || fail "test_mpi on $n ranks"
     [ "$(grep -c ' 0 failed' "$dir/log")" = $n ] || { fail "test_mpi on $n ranks"; grep -v '^ok ' "$dir/log" | head -n 20; }
 done
-timeout 120 $start -np 2 "$dir/mpi_train" >"$dir/log" 2>&1 </dev/null && grep -q 'accuracy' "$dir/log" ||
-    { fail "examples/mpi_train.c"; tail -n 10 "$dir/log"; }
+for servers in "" servers; do
+    timeout 120 $start -np 3 "$dir/mpi_train" $servers >"$dir/log" 2>&1 </dev/null && grep -q 'accuracy' "$dir/log" ||
+        { fail "examples/mpi_train.c $servers"; tail -n 10 "$dir/log"; }
+done
 
 # job <seconds it may take> <argument of mpi_job>...: on 4 ranks. goes_on: train, with what is in the folder
 job() {

@@ -423,7 +423,8 @@ typedef enum tp_compression {
  * The gradients travel in buckets, each as soon as it is full, while the others are still being computed. Before training and,
  * with broadcast_every_epoch, at the end of each epoch all ranks get the chief's variables (batch norm's averages too, which
  * each rank computes from its own batches). One device a rank: a program with GPUs opens tp_cuda_open(tp_local_rank()). The
- * session must be made by the default creator. [train: HorovodTrainer] */
+ * session must be made by the default creator. Between GPUs gradients travel by NCCL, in an order of its own, where tp_cuda.cu was built with it
+ * on every rank; else, and with .deterministic or .compression, by way of the host and MPI. [train: HorovodTrainer] */
 typedef struct tp_horovod_trainer_desc {
     tp_at at_;
     tp_tri average; /* TP_NO: gradients are summed. Default TP_YES */
@@ -1378,6 +1379,7 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
 TP_DEF void tp_trainer_free(tp_trainer *t)
 {
     if (!t) return;
+    tp__ranks_leave(t, TP_ERR);
     for (int i = 0; i < t->n_callback_; i++) tp_callback_free(t->callback_[i]);
     tp_free((void *)t->callback_);
     tp_callback_free(t->group_);
@@ -2036,9 +2038,10 @@ typedef struct tp__ranked {
     int64_t bucket_bytes;
     struct tp__bucket *bucket; /* all of them, the newest first */
     int n_bucket;
-    int n_variable; /* of the graph when the towers were built: those of all ranks */
-    int training;   /* the how manieth trainer of this process: messages of another one are old */
-    bool left;      /* the others were told that it has ended */
+    int n_variable;     /* of the graph when the towers were built: those of all ranks */
+    tp_device *summing; /* buckets on this device are summed by its library; NULL: they go by way of the host */
+    int training;       /* the how manieth trainer of this process: messages of another one are old */
+    bool left;          /* the others were told that it has ended */
     /* with parameter servers */
     int n_ps, n_worker, task; /* 0: there are no servers */
     int *ps, *worker;         /* their ranks */
@@ -2526,8 +2529,8 @@ static tp_status tp__job_barrier(void)
 typedef struct tp__bucket {
     tp_trainer *trainer;
     MPI_Request request;
-    bool in_flight;
-    char *room; /* in host memory, where the bucket's device has its own */
+    bool in_flight, on_device; /* on_device: its device sums */
+    char *room;                /* in host memory, where the bucket's device has its own */
     struct tp__bucket *next;
 } tp__bucket;
 typedef struct tp__bucket_attrs {
@@ -2596,11 +2599,93 @@ static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *mine, in
     return st;
 }
 
+/* On a device that can, gradients are packed and summed in its memory; nobody waits for that here. */
+static void tp__bucket_send_on_device(const tp_call *k, tp__bucket *b)
+{
+    const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
+    tp_device *d = k->device;
+    const tp_dtype dtype = k->in[0].dtype;
+    char *to = (char *)k->out[0].data;
+    tp_status st = TP_OK;
+    for (int i = 0; i < k->n_in && st == TP_OK; i++) {
+        const size_t bytes = (size_t)tp_shape_size(&k->in[i].shape) * tp_dtype_size(dtype);
+        if (bytes) st = d->copy(d, to, k->in[i].data, bytes);
+        to += bytes;
+    }
+    if (st == TP_OK) st = d->ranks_sum(d, k->out[0].data, tp__bucket_elements(k->in, k->n_in), dtype, a->mean);
+    b->on_device = true;
+    if (st == TP_OK) return;
+    tp_mutex_lock(tp__job.lock);
+    tp__job_fail("a bucket of gradients cannot be summed: %s", tp_last_error());
+    tp_mutex_unlock(tp__job.lock);
+}
+
+/* Until the sums of this rank's device are done, or the job is over. */
+static tp_status tp__job_wait_for_device(tp_device *d)
+{
+    tp__job_state *j = &tp__job;
+    tp_status st = TP_OK;
+    bool done = false;
+    const double from = tp_time();
+    while (st == TP_OK && !done) {
+        const tp_status asked = d->ranks_done(d, &done);
+        tp_mutex_lock(j->lock);
+        j->waiting = from;
+        if (asked != TP_OK) tp__job_fail("a bucket of gradients cannot be summed: %s", tp_last_error());
+        if (!j->watch && !done) tp__job_turn();
+        if (!done) st = tp__job_status();
+        if (st == TP_OK && !done && tp_time() - from > 0.05) tp_cond_wait_for(j->wake, j->lock, 0.00005);
+        j->waiting = 0;
+        tp_mutex_unlock(j->lock);
+        if (st == TP_OK && !done) tp__os_yield();
+    }
+    return st;
+}
+
+/* The sums become gradients, zeros if they did not come. */
+static tp_status tp__bucket_take_on_device(const tp_call *k, tp_status arrived)
+{
+    static const char zeros[4096] = {0};
+    tp_device *d = k->device;
+    const char *from = (const char *)k->in[0].data;
+    tp_status st = TP_OK;
+    for (int i = 0; i < k->n_out && st == TP_OK; i++) {
+        const size_t bytes = (size_t)tp_shape_size(&k->var[i].shape) * tp_dtype_size(k->var[i].dtype);
+        char *to = (char *)k->out[i].data;
+        if (to && bytes && arrived == TP_OK) st = d->copy(d, to, from, bytes);
+        for (size_t at = 0; to && at < bytes && arrived != TP_OK && st == TP_OK; at += sizeof zeros)
+            st = d->upload(d, to + at, zeros, bytes - at < sizeof zeros ? bytes - at : sizeof zeros);
+        from += bytes;
+    }
+    return st;
+}
+static void tp__bucket_receive_on_device(const tp_call *k, tp__bucket *b)
+{
+    tp__ranked *r = b->trainer->ranks_;
+    const tp_status st = r->summing ? tp__job_wait_for_device(k->device) : TP_ERR;
+    if (st != TP_OK && r->summing) { /* its kernels wait for who is gone */
+        k->device->ranks_leave(k->device, true);
+        r->summing = NULL;
+    }
+    const tp_status done = tp__bucket_take_on_device(k, st);
+    b->on_device = false;
+    if (st == TP_OK && done != TP_OK) {
+        tp_mutex_lock(tp__job.lock);
+        tp__job_fail("a bucket of gradients cannot be copied: %s", tp_last_error());
+        tp_mutex_unlock(tp__job.lock);
+    }
+    if (st != TP_OK || done != TP_OK) tp_session_cancel(b->trainer->state.session);
+}
+
 static void tp__bucket_send(const tp_call *k)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
     tp__bucket *b = (tp__bucket *)k->user;
     tp__job_state *j = &tp__job;
+    if (b->trainer->ranks_->summing == k->device) {
+        tp__bucket_send_on_device(k, b);
+        return;
+    }
     const tp_dtype dtype = k->in[0].dtype;
     const int64_t elements = tp__bucket_elements(k->in, k->n_in);
     const size_t size = tp__bucket_size(k, dtype);
@@ -2690,6 +2775,10 @@ static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *room, 
 static void tp__bucket_receive(const tp_call *k)
 {
     tp__bucket *b = (tp__bucket *)k->user;
+    if (b->on_device) {
+        tp__bucket_receive_on_device(k, b);
+        return;
+    }
     char *room = k->device->host ? (char *)k->in[0].data : b->room;
     const tp_status st = b->in_flight ? tp__job_wait(&b->request) : tp__job_status();
     tp_mutex_lock(tp__job.lock);
@@ -2729,13 +2818,15 @@ static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0                      \
     }
 /* Gradients of the same type, which begin to travel; y: the bucket's bytes. */
-static const tp_op tp__op_bucket_send = TP__RANKS_ROW(
-    "bucket_send", "BucketSend", TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_EARLY | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS, -1, 1,
-    tp__bucket_send_infer, tp__bucket_send);
+static const tp_op tp__op_bucket_send =
+    TP__RANKS_ROW("bucket_send", "BucketSend",
+                  TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_EARLY | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, -1,
+                  1, tp__bucket_send_infer, tp__bucket_send);
 /* Waits for them. Its variables are those that the gradients are of, for their shapes. */
 static const tp_op tp__op_bucket_receive =
-    TP__RANKS_ROW("bucket_receive", "BucketReceive", TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS,
-                  1, -1, tp__bucket_receive_infer, tp__bucket_receive);
+    TP__RANKS_ROW("bucket_receive", "BucketReceive",
+                  TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, 1, -1,
+                  tp__bucket_receive_infer, tp__bucket_receive);
 
 /* -- HorovodTrainer */
 
@@ -3182,9 +3273,9 @@ static tp_status tp__share_send_infer(tp_infer *s)
 }
 #define TP__SHARE_ROW(name_, label_, flags_, max_in_, n_out_, schema_, size_, infer_, kernel_)                         \
     {                                                                                                                  \
-        name_, label_, TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | (flags_), 1, max_in_,        \
-            n_out_, schema_, size_, infer_, NULL, kernel_, NULL, NULL, NULL, NULL, NULL, NULL, NULL, tp__bucket_flops, \
-            NULL, 0, NULL, NULL, 0, 0                                                                                  \
+        name_, label_, TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE | (flags_), \
+            1, max_in_, n_out_, schema_, size_, infer_, NULL, kernel_, NULL, NULL, NULL, NULL, NULL, NULL, NULL,       \
+            tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0                                                                \
     }
 static const tp_op tp__op_share_send =
     TP__SHARE_ROW("server_send", "ServerSend", TP_OP_EARLY, -1, 1, NULL, 0, tp__share_send_infer, tp__share_send);
@@ -3658,20 +3749,59 @@ static tp_status tp__ranks_session(tp_trainer *t)
     return TP_OK;
 }
 
+/* Do all ranks say that this went well? */
+static tp_status tp__all_agree(bool *ok)
+{
+    const int n = tp__job.size, mine = *ok;
+    int *all = (int *)tp_calloc((size_t)n, sizeof *all);
+    const tp_status st = all ? tp__job_gather(&mine, sizeof mine, all) : TP_ERR_NOMEM;
+    for (int r = 0; r < n && st == TP_OK; r++) *ok = *ok && all[r];
+    tp_free(all);
+    return st;
+}
+
+/* If every rank has a device whose library sums over ranks, and what is asked for is what it does, it is used. If that fails on one
+ * rank all go by way of the host. (A rank that dies while they meet is noticed by mpirun alone.) */
+static tp_status tp__ranks_join(tp_trainer *t)
+{
+    tp__ranked *r = t->ranks_;
+    tp__job_state *j = &tp__job;
+    tp_device *d = tp_session_device(t->state.session, 0);
+    char id[TP_CUDA_COMM_ID] = {0};
+    bool ok = d && !d->host && d->ranks_join && !r->deterministic && r->compression == TP_COMPRESSION_NONE;
+    const bool gpu = d && !d->host;
+    tp_status st = tp__all_agree(&ok), met = TP_OK;
+    if (st != TP_OK) return st;
+    if (gpu && !ok)
+        tp_log(TP_LOG_INFO, "%s: gradients go from device to device by way of the host: %s", t->name,
+               r->deterministic || r->compression ? "so it is with .deterministic and .compression"
+                                                  : "not every rank has a GPU and NCCL");
+    if (!ok) return TP_OK;
+    if (j->rank == 0) met = d->ranks_id(d, id);
+    st = tp__job_broadcast(id, sizeof id, 0);
+    ok = met == TP_OK;
+    if (st == TP_OK) st = tp__all_agree(&ok);
+    if (st == TP_OK && ok) {
+        met = d->ranks_join(d, id, j->size, j->rank);
+        ok = met == TP_OK;
+        st = tp__all_agree(&ok);
+        if (met == TP_OK && (st != TP_OK || !ok)) d->ranks_leave(d, true);
+    }
+    if (st == TP_OK && ok) r->summing = d;
+    if (st == TP_OK && !ok)
+        tp_log(TP_LOG_WARN, "%s: gradients go by way of the host, NCCL cannot be used%s%s", t->name,
+               met != TP_OK ? ": " : " on another rank", met != TP_OK ? tp_last_error() : "");
+    if (st == TP_OK && ok) tp_log(TP_LOG_INFO, "%s: gradients go from GPU to GPU, by NCCL.", t->name);
+    return st;
+}
+
 static tp_status tp__ranks_initialize(tp_trainer *t)
 {
-    tp_device *d;
     if (!t->ranks_ || tp__job.size == 1) return TP_OK;
     tp_status st = TP_OK;
-    for (int i = 0; (d = tp_session_device(t->state.session, i)) != NULL && st == TP_OK; i++) {
-        if (d->host) continue;
-        st = tp_device_add_kernel(d, tp__op_bucket_send.name, tp__bucket_send);
-        if (st == TP_OK) st = tp_device_add_kernel(d, tp__op_bucket_receive.name, tp__bucket_receive);
-        if (st == TP_OK) st = tp_device_add_kernel(d, tp__op_share_send.name, tp__share_send);
-        if (st == TP_OK) st = tp_device_add_kernel(d, tp__op_share_take.name, tp__share_take);
-    }
-    if (st == TP_OK && t->ranks_->n_ps) st = tp__shares_initialize(t);
+    if (t->ranks_->n_ps) st = tp__shares_initialize(t);
     if (st == TP_OK) st = tp__compare_graphs(t);
+    if (st == TP_OK && !t->ranks_->n_ps) st = tp__ranks_join(t);
     if (st == TP_OK) st = tp__share_position(t);
     return st == TP_OK ? tp__broadcast_variables(t) : st;
 }
@@ -3707,6 +3837,8 @@ static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
     const char *why = st == TP_END ? "its data has ended" : st == TP_INTR ? "it was interrupted" : t->state.stop_reason;
     if (!t->ranks_ || t->ranks_->left || !tp__job.begun || tp__job.size == 1) return st;
     t->ranks_->left = true;
+    if (t->ranks_->summing) t->ranks_->summing->ranks_leave(t->ranks_->summing, st < 0 || st == TP_INTR);
+    t->ranks_->summing = NULL;
     if (st == TP_OK || st == TP_STOP || st == TP_END) tp__shares_end(t);
     memset(&l, 0, sizeof l);
     l.kind = TP__LETTER_LEFT;
@@ -3723,7 +3855,6 @@ static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
 static void tp__ranks_free(tp_trainer *t)
 {
     if (!t->ranks_) return;
-    tp__ranks_leave(t, TP_ERR);
     for (tp__bucket *b = t->ranks_->bucket, *next; b; b = next) {
         next = b->next;
         tp_free(b->room);

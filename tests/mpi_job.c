@@ -99,6 +99,12 @@ int main(int argc, char **argv)
     cb->chief_only = false;
     cb->trigger_step = each_step;
     tp_trainer *t = trainer(argv[1]);
+#ifdef TP_CUDA_SHIM /* a GPU for each rank */
+    static tp_device *gpu;
+    static tp_session_config session;
+    gpu = tp_cuda_open(0);
+    session.devices = &gpu, session.n_devices = 1;
+#endif
     tp_train_config c = {
         .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build, .optimizer = optimizer},
         .dataflow = tp_df_from_generator(point, .size = 100000, .indexed = TP_YES),
@@ -107,6 +113,9 @@ int main(int argc, char **argv)
                      : strcmp(what, "half") == 0                              ? 1
                                                                               : 3,
         .auto_resume = TP_YES,
+#ifdef TP_CUDA_SHIM
+        .session_config = &session,
+#endif
         TP_CALLBACKS(cb, tp_cb_model_saver(.max_to_keep = 2)),
     };
     const tp_status st = tp_launch_train_with_config(&c, t);

@@ -1,5 +1,7 @@
 /* test_mpi.c - trainers that are one rank of a job: as rank 0 of 1, and (tests/check_mpi.sh) under mpirun with several
  *
+ * With TP_CUDA_SHIM each rank has a GPU too, the CUDA stand-in's: tests/check_mpi_gpu.sh.
+ *
  * Under mpirun each rank makes all the trainings that it is compared with by itself, in one process: with the batches of all ranks
  * as one batch, and with a device for each rank. */
 #define TP_IMPLEMENTATION
@@ -114,6 +116,7 @@ static void values_free(values *v)
 {
     for (int i = 0; i < v->n; i++) tp_tensor_free(&v->v[i]);
 }
+static tp_device *device; /* that it trains on; NULL: the CPU */
 static tp_status trained(tp_trainer *t, source s, int64_t steps, values *v)
 {
     const tp_model m = model();
@@ -121,6 +124,7 @@ static tp_status trained(tp_trainer *t, source s, int64_t steps, values *v)
     memset(&d, 0, sizeof d);
     memset(v, 0, sizeof *v);
     d.steps_per_epoch = steps / 2, d.max_epoch = 2;
+    if (device) t->creator.config.devices = &device, t->creator.config.n_devices = 1;
     tp_input_source *input = tp_apply_default_prefetch(flow(&s), t);
     tp_status st = tp_trainer_setup_graph(t, &m, input);
     if (st == TP_OK) st = tp_train(t, &d);
@@ -566,5 +570,84 @@ TEST(updates_as_they_arrive_learn_as_well_as_one_process)
     CHECK_MSG(many <= one + 10, "%d of 5000 are wrong, %d of one process", many, one);
     values_free(&a), values_free(&b);
 }
+
+/* ==== >>gpus ========================================================================================== */
+#ifdef TP_CUDA_SHIM
+
+static char said[65536];
+static void note(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level;
+    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", message);
+}
+static tp_status refuse(tp_device *d, const char *id, int n, int rank)
+{
+    return (void)d, (void)id, (void)n, (void)rank, tp_fail(TP_ERR_STATE, "this GPU joins nobody");
+}
+/* HorovodTrainer on a GPU for each rank, against one process with the batches of all, on the CPU. */
+static void check_gpus(const tp_horovod_trainer_desc *d, bool refused, double atol, const char *sentence)
+{
+    const int n = tp_size();
+    values a, b;
+    tp_sync_multi_gpu_trainer_replicated_desc m;
+    memset(&m, 0, sizeof m);
+    m.n_devices = n, m.average = d->average;
+    device = tp_cuda_open(0);
+    if (!CHECK(device != NULL)) return;
+    if (refused && tp_rank() == 1) device->ranks_join = refuse;
+    said[0] = 0;
+    tp_set_log(note, NULL);
+    CHECK_OK(trained(tp_horovod_trainer_(d), of_rank(tp_rank(), n), STEPS, &a));
+    CHECK_MSG(strstr(said, sentence) != NULL, "%s", said);
+    device->close(device);
+    device = NULL;
+    tp_set_log(ignore, NULL);
+    CHECK_OK(trained(tp_sync_multi_gpu_trainer_replicated_(&m), of_all(1), STEPS, &b));
+    check_same(&a, &b, atol);
+    values_free(&a), values_free(&b);
+}
+TEST(gpus_of_several_ranks_sum_by_nccl)
+{
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi_gpu.sh");
+    tp_horovod_trainer_desc d = options();
+    for (int sum = 0; sum < 2; sum++) {
+        d.average = sum ? TP_NO : TP_YES;
+        check_gpus(&d, false, 1e-5, "from GPU to GPU, by NCCL");
+    }
+    d.bucket_bytes = 0; /* one bucket */
+    d.average = TP_YES;
+    check_gpus(&d, false, 1e-5, "from GPU to GPU, by NCCL");
+}
+TEST(gpus_without_nccl_sum_by_way_of_the_host)
+{
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi_gpu.sh");
+    tp_horovod_trainer_desc d = options();
+    check_gpus(&d, true, 1e-5, "by way of the host, NCCL cannot be used");
+    d.deterministic = true;
+    check_gpus(&d, false, 1e-5, "by way of the host: so it is with .deterministic");
+    d.compression = TP_COMPRESSION_FP16;
+    check_gpus(&d, false, 2e-3, "by way of the host: so it is with .deterministic");
+}
+TEST(servers_and_workers_on_gpus)
+{
+    values a, b;
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi_gpu.sh");
+    tp_async_multi_gpu_trainer_desc m;
+    memset(&m, 0, sizeof m);
+    m.scale_gradient = TP_NO;
+    m.n_devices = tp_size() - 1;
+    for (int way = 0; way < 2; way++) {
+        device = tp_cuda_open(0);
+        if (!CHECK(device != NULL)) return;
+        tp_trainer *t = way == 0 ? replicated(NULL, 1) : served(NULL, 1, true, TP_ON_GPU);
+        CHECK_OK(trained(t, of_rank(tp_rank(), m.n_devices), STEPS, &a));
+        device->close(device);
+        device = NULL;
+        CHECK_OK(trained(tp_async_multi_gpu_trainer_(&m), of_all(1), STEPS, &b));
+        if (works(1)) check_worker(&a, &b, 1e-5);
+        values_free(&a), values_free(&b);
+    }
+}
+#endif
 
 TEST_MAIN()

@@ -164,7 +164,8 @@ enum {
     TP_OP_NO_ALIAS = 1 << 10,     /* the output may not share memory with a dying input */
     TP_OP_HALF = 1 << 11,         /* of products, worth making of half-precision operands where the session allows it */
     TP_OP_FOLLOWS = 1 << 12,      /* its output 0 has the precision in which its input 0 is stored */
-    TP_OP_EARLY = 1 << 13         /* runs as soon as what it reads is there, before ops that were created earlier */
+    TP_OP_EARLY = 1 << 13,        /* runs as soon as what it reads is there, before ops that were created earlier */
+    TP_OP_ANY_DEVICE = 1 << 14    /* its kernel touches operands by the device's functions alone, and so serves all devices */
 };
 
 typedef enum {
@@ -7253,6 +7254,10 @@ static tp_status tp__step_kernel(tp__step *s)
     if (tp__gives_nothing(s)) return TP_OK;
     s->fn = d->find_kernel(d, s->row->name);
     if (s->fn) return TP_OK;
+    if (!d->host && (s->row->flags & TP_OP_ANY_DEVICE)) {
+        s->fn = s->row->naive_f32;
+        return TP_OK;
+    }
     if (!d->host)
         return tp_fail(TP_ERR_UNSUPPORTED, "device %s has no kernel for '%s' (node '%s')", d->name, s->row->name,
                        s->name);

@@ -615,6 +615,16 @@ struct tp_device {
      * order the vendor's library takes. NULL: there is none. */
     tp_status (*all_reduce)(tp_device *const *d, int n, const void *const *in, void *const *out, int64_t count,
                             tp_dtype dtype, bool mean);
+    /* The same between n ranks of a job, each of which is one process with one device. ranks_id: rank 0 makes an identity of
+     * TP_CUDA_COMM_ID bytes and tells the others. ranks_join: all at the same time. ranks_sum begins: data becomes the sum (mean:
+     * divided by n) of every rank's data, after what is queued on d so far, beside what is queued later; all ranks begin the same
+     * sums in the same order. ranks_done: *done when all that began are done; what is queued on d after that sees them.
+     * ranks_leave: of one rank; abort: others may be gone, so that sums that began never end. All NULL: there is no such library. */
+    tp_status (*ranks_id)(tp_device *d, char *id);
+    tp_status (*ranks_join)(tp_device *d, const char *id, int n, int rank);
+    tp_status (*ranks_sum)(tp_device *d, void *data, int64_t n, tp_dtype dtype, bool mean);
+    tp_status (*ranks_done)(tp_device *d, bool *done);
+    void (*ranks_leave)(tp_device *d, bool abort);
     tp_kernel_fn (*find_kernel)(tp_device *d, const char *op); /* NULL: none (host devices then use the op's row) */
     unsigned (*fuses)(tp_device *d, const char *op);   /* what that kernel can do besides: TP_FUSES_; NULL: nothing */
     size_t (*scratch)(tp_device *d, const tp_call *k); /* bytes its kernel needs; NULL: what the op's row says */

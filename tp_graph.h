@@ -165,7 +165,8 @@ enum {
     TP_OP_HALF = 1 << 11,         /* of products, worth making of half-precision operands where the session allows it */
     TP_OP_FOLLOWS = 1 << 12,      /* its output 0 has the precision in which its input 0 is stored */
     TP_OP_EARLY = 1 << 13,        /* runs as soon as what it reads is there, before ops that were created earlier */
-    TP_OP_ANY_DEVICE = 1 << 14    /* its kernel touches operands by the device's functions alone, and so serves all devices */
+    TP_OP_ANY_DEVICE =
+        1 << 14 /* its kernel touches operands by the device's functions alone, and so serves all devices */
 };
 
 typedef enum {
@@ -6050,11 +6051,11 @@ static void tp__plan_free(tp__plan *p)
 /* -- scratch of one compilation */
 
 /* A value's copy on another device than its own, or in another precision. */
-typedef struct tp__abroad {
+typedef struct tp__replica {
     int device, buffer;
     tp_dtype dtype; /* unset: the value's own */
-    struct tp__abroad *next;
-} tp__abroad;
+    struct tp__replica *next;
+} tp__replica;
 
 /* How the step of an op differs from the op alone. The rules of step 6 fill it in; steps 7 and 8 read it, and know no rule.
  * All zero: the step is the op. */
@@ -6114,11 +6115,11 @@ typedef struct tp__compiler {
     char *wide;                        /* op id: a product of halves whose sum is not rounded before its bias */
     int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
     int n_use;
-    char *fetched;       /* value */
-    char *elided;        /* value: its buffer holds mean, scale and beta of each channel instead */
-    int *fed;            /* value -> feed index, or -1 */
-    int *writer_head;    /* variable id -> first writer op in order, or -1 */
-    tp__abroad **abroad; /* value -> its copies */
+    char *fetched;          /* value */
+    char *elided;           /* value: its buffer holds mean, scale and beta of each channel instead */
+    int *fed;               /* value -> feed index, or -1 */
+    int *writer_head;       /* variable id -> first writer op in order, or -1 */
+    tp__replica **replicas; /* value -> its copies */
     int cap_buffer;
 } tp__compiler;
 
@@ -7457,7 +7458,7 @@ static int tp__buffer_on(const tp__compiler *c, int v, int device)
 {
     const int root = tp__root(c, v), home = c->value[root].buffer;
     if (home < 0 || c->plan->buffer[home].device == device) return home;
-    for (const tp__abroad *a = c->abroad[root]; a; a = a->next)
+    for (const tp__replica *a = c->replicas[root]; a; a = a->next)
         if (a->device == device && !a->dtype) return a->buffer;
     return -1;
 }
@@ -7466,7 +7467,7 @@ static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtyp
 {
     const int root = tp__root(c, v);
     if (c->value[root].type.dtype == dtype) return tp__buffer_on(c, v, device);
-    for (const tp__abroad *a = c->abroad[root]; a; a = a->next)
+    for (const tp__replica *a = c->replicas[root]; a; a = a->next)
         if (a->device == device && a->dtype == dtype) return a->buffer;
     return -1;
 }
@@ -7508,16 +7509,16 @@ static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
 }
 
 /* A new buffer for a copy of a value; -1: out of memory. */
-static int tp__add_abroad(tp__compiler *c, int root, tp__place where, int64_t bytes, int device, tp_dtype dtype)
+static int tp__add_replica(tp__compiler *c, int root, tp__place where, int64_t bytes, int device, tp_dtype dtype)
 {
     const int b = tp__new_buffer(c, where, bytes, device);
-    tp__abroad *a = b >= 0 ? (tp__abroad *)tp_arena_alloc(&c->arena, sizeof *a) : NULL;
+    tp__replica *a = b >= 0 ? (tp__replica *)tp_arena_alloc(&c->arena, sizeof *a) : NULL;
     if (!a) return -1;
     a->device = device;
     a->buffer = b;
     a->dtype = dtype;
-    a->next = c->abroad[root];
-    c->abroad[root] = a;
+    a->next = c->replicas[root];
+    c->replicas[root] = a;
     return b;
 }
 
@@ -7530,7 +7531,7 @@ static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
     if (home < 0 || tp__buffer_on(c, root, device) >= 0) return TP_OK;
     const bool constant = p->buffer[home].where == TP__IN_CONST;
     const tp__place place = constant ? TP__IN_CONST : TP__IN_ARENA;
-    const int b = tp__add_abroad(c, root, place, p->buffer[home].bytes, device, TP_DTYPE_UNSET);
+    const int b = tp__add_replica(c, root, place, p->buffer[home].bytes, device, TP_DTYPE_UNSET);
     if (b < 0) return tp__nomem_plan();
     if (constant) return tp__constant_data(c, b, p->buffer[home].host_data);
     if (c->fed[root] >= 0) {
@@ -7570,7 +7571,7 @@ static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_
     if (!attrs) return tp__nomem_plan();
     attrs->from = t.dtype;
     attrs->to = t.dtype = dtype;
-    const int b = tp__add_abroad(c, root, TP__IN_ARENA, tp__bytes_of(&t), device, dtype);
+    const int b = tp__add_replica(c, root, TP__IN_ARENA, tp__bytes_of(&t), device, dtype);
     tp__step *s = b >= 0 ? tp__add_step(c, &tp__op_cast, n->op->name, 1, 1, 0, device) : NULL;
     if (!s) return tp__nomem_plan();
     s->call.attrs = attrs;
@@ -7643,136 +7644,168 @@ static tp_status tp__copy_out(tp__compiler *c, int v, int from, const char *name
     return tp__step_kernel(s);
 }
 
-/* A group of element-wise ops as one step. External operands are bound by value; `stored` results go to memory. */
-static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
+/* -- a group of element-wise ops as one step */
+
+typedef struct tp__chain_builder {
+    const tp__group *group;
+    tp__program *prog;
+    int device;
+    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT]; /* the values of its operands and results */
+    int last_use[TP__MAX_INSTR];                        /* member -> the last member that reads it; -1: none does */
+    int reg_of[TP__MAX_INSTR];                          /* member -> the register of its result */
+    bool
+        reg_busy[TP__MAX_REG]; /* one is free whenever one is taken: at most TP__MAX_EXT operands of members need one */
+} tp__chain_builder;
+
+static bool tp__is_member(const tp__group *g, int id)
+{
+    for (int k = 0; k < g->n; k++)
+        if (g->op[k] == id) return true;
+    return false;
+}
+
+/* Operand i of member m: the result of an earlier member, or an operand of the whole chain. */
+static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const tp_operation *o, int m, int i)
+{
+    tp__program *prog = ch->prog;
+    tp__instr *ins = &prog->instr[m];
+    const int v = tp__value_of(c, o->in[i]), root = tp__root(c, v);
+    int member = -1, e = 0;
+    for (int k = 0; k < m; k++)
+        if (c->first_value[ch->group->op[k]] == root) member = k;
+    if (member >= 0 && tp_shape_equal(&c->value[v].type.shape, &prog->shape)) {
+        ins->from[i] = TP__FROM_REG; /* tp__chain_result says where it is */
+        ins->in[i] = member;
+        ch->last_use[member] = m;
+        return TP_OK;
+    }
+    while (e < prog->n_ext && ch->ext_value[e] != v) e++;
+    if (e == prog->n_ext) {
+        const tp_status st = tp__bring_node(c, o->in[i], ch->device);
+        if (st != TP_OK) return st;
+        ch->ext_value[e] = v;
+        tp__ext_layout(&prog->shape, &c->value[v].type.shape, &prog->ext[e]);
+        prog->ext[e].size = (int)tp_dtype_size(c->value[v].type.dtype);
+        prog->ext[e].reg = -1;
+        prog->n_ext++;
+    }
+    ins->from[i] = TP__FROM_EXT;
+    ins->in[i] = e;
+    return TP_OK;
+}
+/* Member m: its functions and its operands. */
+static tp_status tp__chain_member(tp__compiler *c, tp__chain_builder *ch, int m)
+{
+    const tp_operation *o = c->op[ch->group->op[m]];
+    tp_device *d = c->plan->device[ch->device];
+    tp__instr *ins = &ch->prog->instr[m];
+    ins->row = o->row;
+    ins->attrs = o->attrs;
+    ins->n_in = o->n_in;
+    const tp_dtype dtype = c->value[tp__value_of(c, o->in[o->n_in - 1])].type.dtype;
+    ins->block = tp__block_of(o->row, dtype);
+    bool all_f32 = dtype == TP_F32;
+    for (int i = 0; i < o->n_in; i++) all_f32 = all_f32 && c->value[tp__value_of(c, o->in[i])].type.dtype == TP_F32;
+    ins->vec = all_f32 && o->row->vec && d->host ? o->row->vec(d) : NULL;
+    if (!ins->block && !ins->vec)
+        return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
+    ins->dtype = dtype;
+    ins->out_dtype = c->value[c->first_value[o->id]].type.dtype;
+    ins->out_size = (int)tp_dtype_size(ins->out_dtype);
+    tp_status st = TP_OK;
+    for (int i = 0; i < o->n_in && st == TP_OK; i++) st = tp__chain_operand(c, ch, o, m, i);
+    return st;
+}
+/* Is value v fetched, or read by an op that is no member, or read in another shape? Through views. */
+static bool tp__is_read_outside(const tp__compiler *c, const tp__chain_builder *ch, int v)
+{
+    int stack[64], n = 0;
+    if (c->fetched[v]) return true;
+    stack[n++] = v;
+    while (n > 0) {
+        const int x = stack[--n];
+        for (int u = c->use_head[x]; u >= 0; u = c->use_next[u]) {
+            const int user = c->use_op[u], out = c->first_value[user];
+            if (c->alias[out] == x && n < 64) {
+                if (c->fetched[out]) return true;
+                stack[n++] = out;
+            } else if (!tp__is_member(ch->group, user) || !tp_shape_equal(&c->value[x].type.shape, &ch->prog->shape))
+                return true;
+        }
+    }
+    return false;
+}
+/* Where the result of member m goes: to memory if an op outside of the chain reads it, else to a register. */
+static void tp__chain_result(const tp__compiler *c, tp__chain_builder *ch, int m)
+{
+    tp__program *prog = ch->prog;
+    tp__instr *ins = &prog->instr[m];
+    const int v = c->first_value[ch->group->op[m]];
+    for (int i = 0; i < ins->n_in; i++)
+        if (ins->from[i] == TP__FROM_REG) { /* in[i] is a member: where is its result? */
+            const tp__instr *from = &prog->instr[ins->in[i]];
+            const int k = ins->in[i];
+            ins->from[i] = from->to;
+            ins->in[i] = from->to == TP__FROM_REG ? ch->reg_of[k] : from->out;
+        }
+    if (ch->last_use[m] < 0 || tp__is_read_outside(c, ch, v)) {
+        ins->to = TP__FROM_OUT;
+        ins->out = prog->n_out;
+        prog->out_size[prog->n_out] = ins->out_size;
+        ch->out_value[prog->n_out++] = v;
+    } else {
+        int r = 0;
+        while (ch->reg_busy[r]) r++;
+        ch->reg_busy[r] = true;
+        ch->reg_of[m] = r;
+        ins->to = TP__FROM_REG;
+        ins->out = r;
+        if (r >= prog->n_reg) prog->n_reg = r + 1;
+    }
+    for (int k = 0; k < m; k++) /* registers read for the last time; a result never shares its operand's */
+        if (ch->last_use[k] == m && prog->instr[k].to == TP__FROM_REG) ch->reg_busy[ch->reg_of[k]] = false;
+    prog->n_instr++;
+}
+static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
 {
     tp__plan *p = c->plan;
-    const int device = tp__device_of(c, c->op[grp->op[0]]);
-    tp_device *d = p->device[device];
-    tp__program *prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
+    tp__chain_builder ch;
+    tp_status st = TP_OK;
+    memset(&ch, 0, sizeof ch);
+    ch.group = group;
+    ch.device = tp__device_of(c, c->op[group->op[0]]);
+    tp__program *prog = ch.prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
     if (!prog) return tp__nomem_plan();
-    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT], last_use[TP__MAX_INSTR], reg_of[TP__MAX_INSTR] = {0};
-    /* one is free whenever it is asked for: each is taken for the operand of a member, TP__MAX_EXT at most */
-    bool reg_busy[TP__MAX_REG] = {false};
-    const int v0 = c->first_value[grp->op[0]];
-    prog->shape = c->value[v0].type.shape;
+    prog->shape = c->value[c->first_value[group->op[0]]].type.shape;
     prog->n = tp_shape_size(&prog->shape);
-    for (int m = 0; m < grp->n; m++) last_use[m] = -1;
-    const char *name = "";
-    for (int m = 0; m < grp->n; m++) { /* operands, and which members are wanted outside */
-        const tp_operation *o = c->op[grp->op[m]];
-        tp__instr *ins = &prog->instr[m];
-        name = o->name;
-        ins->row = o->row;
-        ins->attrs = o->attrs;
-        ins->n_in = o->n_in;
-        const tp_dtype dtype = c->value[tp__value_of(c, o->in[o->n_in - 1])].type.dtype;
-        ins->block = tp__block_of(o->row, dtype);
-        bool all_f32 = dtype == TP_F32;
-        for (int i = 0; i < o->n_in; i++) all_f32 = all_f32 && c->value[tp__value_of(c, o->in[i])].type.dtype == TP_F32;
-        ins->vec = all_f32 && o->row->vec && d->host ? o->row->vec(d) : NULL;
-        if (!ins->block && !ins->vec)
-            return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
-        ins->dtype = dtype;
-        ins->out_dtype = c->value[c->first_value[o->id]].type.dtype;
-        ins->out_size = (int)tp_dtype_size(ins->out_dtype);
-        for (int i = 0; i < o->n_in; i++) {
-            const int v = tp__value_of(c, o->in[i]);
-            int member = -1;
-            const int root = tp__root(c, v);
-            for (int k = 0; k < m; k++)
-                if (c->first_value[grp->op[k]] == root) member = k;
-            if (member >= 0 && tp_shape_equal(&c->value[v].type.shape, &prog->shape)) {
-                ins->from[i] = TP__FROM_REG; /* resolved below */
-                ins->in[i] = member;
-                last_use[member] = m;
-                continue;
-            }
-            int e = 0;
-            while (e < prog->n_ext && ext_value[e] != v) e++;
-            if (e == prog->n_ext) {
-                const tp_status st = tp__bring_node(c, o->in[i], device);
-                if (st != TP_OK) return st;
-                ext_value[e] = v;
-                tp__ext_layout(&prog->shape, &c->value[v].type.shape, &prog->ext[e]);
-                prog->ext[e].size = (int)tp_dtype_size(c->value[v].type.dtype);
-                prog->ext[e].reg = -1;
-                prog->n_ext++;
-            }
-            ins->from[i] = TP__FROM_EXT;
-            ins->in[i] = e;
-        }
-    }
+    for (int m = 0; m < group->n; m++) ch.last_use[m] = -1;
+    for (int m = 0; m < group->n && st == TP_OK; m++) st = tp__chain_member(c, &ch, m);
+    if (st != TP_OK) return st;
     for (int e = 0; e < prog->n_ext; e++)
         if (prog->ext[e].how != TP__DIRECT) {
-            reg_busy[prog->n_reg] = true;
+            ch.reg_busy[prog->n_reg] = true;
             prog->ext[e].reg = prog->n_reg++;
         }
-    for (int m = 0; m < grp->n; m++) { /* results: stored where an outsider reads them, else a register */
-        const int v = c->first_value[grp->op[m]];
-        tp__instr *ins = &prog->instr[m];
-        bool stored = c->fetched[v] != 0;
-        int stack[64], n = 0;
-        stack[n++] = v;
-        while (n > 0 && !stored) {
-            const int x = stack[--n];
-            for (int u = c->use_head[x]; u >= 0 && !stored; u = c->use_next[u]) {
-                const int user = c->use_op[u], out = c->first_value[user];
-                if (c->alias[out] == x && n < 64) {
-                    stack[n++] = out;
-                    if (c->fetched[out]) stored = true;
-                    continue;
-                }
-                bool member = false;
-                for (int k = 0; k < grp->n; k++) member = member || grp->op[k] == user;
-                if (!member || !tp_shape_equal(&c->value[x].type.shape, &prog->shape)) stored = true;
-            }
-        }
-        for (int i = 0; i < ins->n_in; i++)
-            if (ins->from[i] == TP__FROM_REG) { /* in[i] was a member: where is its result? */
-                const tp__instr *from = &prog->instr[ins->in[i]];
-                const int k = ins->in[i];
-                ins->from[i] = from->to;
-                ins->in[i] = from->to == TP__FROM_REG ? reg_of[k] : from->out;
-            }
-        if (last_use[m] < 0) stored = true;
-        if (!stored) {
-            int r = 0;
-            while (reg_busy[r]) r++;
-            reg_busy[r] = true;
-            reg_of[m] = r;
-            ins->to = TP__FROM_REG;
-            ins->out = r;
-            if (r >= prog->n_reg) prog->n_reg = r + 1;
-        } else {
-            ins->to = TP__FROM_OUT;
-            ins->out = prog->n_out;
-            prog->out_size[prog->n_out] = ins->out_size;
-            out_value[prog->n_out++] = v;
-        }
-        for (int k = 0; k < m; k++) /* registers read for the last time; a result never shares its operand's */
-            if (last_use[k] == m && prog->instr[k].to == TP__FROM_REG) reg_busy[reg_of[k]] = false;
-        prog->n_instr++;
-    }
-    tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_ext, prog->n_out, 0, device);
+    for (int m = 0; m < group->n; m++) tp__chain_result(c, &ch, m);
+    const char *name = c->op[group->op[group->n - 1]]->name;
+    tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_ext, prog->n_out, 0, ch.device);
     if (!s) return tp__nomem_plan();
     const int at = p->n_step - 1;
     s->call.attrs = prog;
     for (int e = 0; e < prog->n_ext; e++) {
-        s->operand[e] = tp__operand(&c->value[ext_value[e]].type);
-        s->buffer[e] = tp__buffer_on(c, ext_value[e], device);
+        s->operand[e] = tp__operand(&c->value[ch.ext_value[e]].type);
+        s->buffer[e] = tp__buffer_on(c, ch.ext_value[e], ch.device);
         tp__touch(p, s->buffer[e], at);
     }
     for (int k = 0; k < prog->n_out; k++) {
-        const int v = out_value[k];
-        s->operand[prog->n_ext + k] = tp__operand(&c->value[v].type);
-        int buffer = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), device);
+        const int v = ch.out_value[k],
+                  buffer = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), ch.device);
         if (buffer < 0) return tp__nomem_plan();
-        c->value[v].buffer = buffer;
-        s->buffer[prog->n_ext + k] = buffer;
+        s->operand[prog->n_ext + k] = tp__operand(&c->value[v].type);
+        s->buffer[prog->n_ext + k] = c->value[v].buffer = buffer;
         tp__touch(p, buffer, at);
     }
-    p->info.n_fused += grp->n;
+    p->info.n_fused += group->n;
     return tp__step_kernel(s);
 }
 
@@ -8171,7 +8204,7 @@ static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
     c->use_next = tp__ints(c, n_use, -1, &ok);
     c->use_op = tp__ints(c, n_use, -1, &ok);
     c->writer_head = tp__ints(c, c->g->var.n, -1, &ok);
-    c->abroad = (tp__abroad **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->abroad), &ok);
+    c->replicas = (tp__replica **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->replicas), &ok);
     c->value = (tp__value *)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->value), &ok);
     if (!ok) return tp__nomem_plan();
     for (int id = 0; id < c->n_op; id++) c->stands[id] = id;
@@ -8477,7 +8510,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     if ((st = tp__plan_emit(c)) != TP_OK || (st = tp__plan_fetches(c)) != TP_OK) return st;
     for (int i = 0; i < p->n_feed; i++) { /* where it was made nobody may read it, but elsewhere */
         tp__buffer *b = &p->buffer[p->feed_buffer[i]];
-        if (b->last < 0 && c->abroad[tp__value_of(c, p->feed[i])]) b->first = INT_MAX;
+        if (b->last < 0 && c->replicas[tp__value_of(c, p->feed[i])]) b->first = INT_MAX;
         else if ((st = tp__add_upload(c, i, p->feed_buffer[i])) != TP_OK) return st;
     }
     tp__plan_in_place(c);
@@ -8768,6 +8801,64 @@ static uint64_t tp__mix(uint64_t h, uint64_t x)
     return h * 0xff51afd7ed558ccdu;
 }
 
+/* An empty plan for these fetches and feeds, before it is compiled; NULL: out of memory. */
+static tp__plan *tp__plan_new(const tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
+                              int n_fetches)
+{
+    tp_arena arena;
+    memset(&arena, 0, sizeof arena);
+    tp__plan *p = (tp__plan *)tp_arena_alloc(&arena, sizeof *p);
+    if (!p) return NULL;
+    p->arena = arena;
+    p->record_on = -1;
+    p->n_device = e->n_device;
+    p->device = (tp_device **)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->device);
+    p->used = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->used);
+    p->joins = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->joins);
+    p->arena_bytes = (size_t *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->arena_bytes);
+    p->fetch = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof *p->fetch);
+    p->fetch_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof(int));
+    p->fetch_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof(tp_type));
+    p->feed = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof *p->feed);
+    p->feed_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(tp_type));
+    p->feed_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(int));
+    if (!p->fetch || !p->fetch_buffer || !p->fetch_type || !p->feed || !p->feed_type || !p->feed_buffer || !p->device ||
+        !p->used || !p->joins || !p->arena_bytes) {
+        tp__plan_free(p);
+        return NULL;
+    }
+    p->n_fetch = n_fetches;
+    p->n_feed = n_feeds;
+    for (int i = 0; i < e->n_device; i++) p->device[i] = e->device[i];
+    for (int i = 0; i < n_fetches; i++) p->fetch[i] = fetches[i];
+    for (int i = 0; i < n_feeds; i++) {
+        p->feed[i] = feeds[i].node;
+        p->feed_type[i].dtype = feeds[i].value.dtype;
+        p->feed_type[i].shape = feeds[i].value.shape;
+    }
+    return p;
+}
+/* The arenas of the exec become large enough for a plan. */
+static tp_status tp__grow_arenas(tp_exec *e, const tp__plan *p)
+{
+    for (int i = 0; i < e->n_device; i++) {
+        tp_device *d = e->device[i];
+        tp__exec_device *on = &e->on[i];
+        if (p->arena_bytes[i] <= on->arena_bytes) continue;
+        char *bigger = (char *)d->alloc(d, p->arena_bytes[i]);
+        if (!bigger)
+            return tp_fail(TP_ERR_NOMEM,
+                           "out of memory on %s: this run needs %.1f MB for its values; a smaller batch needs less",
+                           d->name, (double)p->arena_bytes[i] / 1048576.0);
+        if (on->arena) d->free(d, on->arena);
+        on->arena = bigger;
+        on->arena_bytes = p->arena_bytes[i];
+        e->arenas++;
+    }
+    return TP_OK;
+}
+
+/* The plan of these fetches and feeds: one that was compiled before, or a new one. */
 static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                                tp_status *status)
 {
@@ -8786,7 +8877,7 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
                    tp_shape_equal(&p->feed_type[i].shape, &feeds[i].value.shape);
         if (same) return p;
     }
-    /* a new one; the least recently used makes room */
+    /* a new one replaces the least recently used one when there are too many */
     int n = 0;
     for (tp__plan *p = e->plans; p; p = p->next) n++;
     if (n >= TP__MAX_PLANS) {
@@ -8797,63 +8888,14 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
         *old = dead->next;
         tp__plan_free(dead);
     }
-    tp_arena arena;
-    memset(&arena, 0, sizeof arena);
-    tp__plan *p = (tp__plan *)tp_arena_alloc(&arena, sizeof *p);
+    tp__plan *p = tp__plan_new(e, feeds, n_feeds, fetches, n_fetches);
     if (!p) {
         *status = tp__nomem_plan();
         return NULL;
     }
-    p->arena = arena;
-    p->record_on = -1;
-    p->n_device = e->n_device;
-    p->device = (tp_device **)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->device);
-    p->used = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->used);
-    p->joins = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->joins);
-    p->arena_bytes = (size_t *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->arena_bytes);
     p->hash = h;
-    p->n_fetch = n_fetches;
-    p->n_feed = n_feeds;
-    p->fetch = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof *p->fetch);
-    p->fetch_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof(int));
-    p->fetch_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof(tp_type));
-    p->feed = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof *p->feed);
-    p->feed_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(tp_type));
-    p->feed_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(int));
-    tp_status st = p->fetch && p->fetch_buffer && p->fetch_type && p->feed && p->feed_type && p->feed_buffer &&
-                           p->device && p->used && p->joins && p->arena_bytes
-                       ? TP_OK
-                       : tp__nomem_plan();
-    if (st != TP_OK) {
-        *status = st;
-        p->n_fetch = 0;
-        tp__plan_free(p);
-        return NULL;
-    }
-    for (int i = 0; i < e->n_device; i++) p->device[i] = e->device[i];
-    for (int i = 0; i < n_fetches; i++) p->fetch[i] = fetches[i];
-    for (int i = 0; i < n_feeds; i++) {
-        p->feed[i] = feeds[i].node;
-        p->feed_type[i].dtype = feeds[i].value.dtype;
-        p->feed_type[i].shape = feeds[i].value.shape;
-    }
-    st = tp__compile(e, p);
-    for (int i = 0; i < e->n_device && st == TP_OK; i++) { /* an arena grows only for a plan that needs more */
-        tp_device *d = e->device[i];
-        tp__exec_device *on = &e->on[i];
-        if (p->arena_bytes[i] <= on->arena_bytes) continue;
-        char *bigger = (char *)d->alloc(d, p->arena_bytes[i]);
-        if (!bigger) {
-            st = tp_fail(TP_ERR_NOMEM,
-                         "out of memory on %s: this run needs %.1f MB for its values; a smaller batch needs less",
-                         d->name, (double)p->arena_bytes[i] / 1048576.0);
-            break;
-        }
-        if (on->arena) d->free(d, on->arena);
-        on->arena = bigger;
-        on->arena_bytes = p->arena_bytes[i];
-        e->arenas++;
-    }
+    tp_status st = tp__compile(e, p);
+    if (st == TP_OK) st = tp__grow_arenas(e, p);
     if (st != TP_OK) {
         *status = st;
         tp__plan_free(p);

@@ -2555,21 +2555,10 @@ static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node 
     return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d belongs to another graph", op, i);
 }
 
-TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
+/* Types of inputs and variables, in g->infer_in. NULL, or the poison that the mistake gives. */
+static tp_node *tp__apply_types(tp_graph *g, const tp_apply_desc *d)
 {
-    TP__GRAPH_REQUIRE(g, d && d->row, tp_poison(g))
     const tp_op *row = d->row;
-    if (g && g->status != TP_OK) return &g->poison;
-    if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
-    for (int i = 0; i < d->n_in && !g; i++) { /* the graph of the first input that has one gets the sentence */
-        g = tp_node_graph(d->in[i]);
-        if (tp__is_broken(g)) continue;
-        for (int j = 0; j < i; j++) return tp__bad_input(g, row->name, j, d->in[j]);
-    }
-    if (!g)
-        return d->n_in ? tp__bad_input(g, row->name, 0, d->in[0])
-                       : tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no graph: it is NULL", row->name);
     if (g->finalized)
         return tp_graph_fail(g, NULL, TP_ERR_STATE,
                              "%s is added to a graph that is finalized: build it before the session", row->name);
@@ -2598,9 +2587,12 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
         g->infer_in[d->n_in + i].dtype = v->dtype;
         g->infer_in[d->n_in + i].shape = v->shape;
     }
-
-    tp_operation *op = (tp_operation *)tp_graph_alloc(g, sizeof *op);
-    if (!op) return &g->poison;
+    return NULL;
+}
+/* The operation without its outputs. NULL, or the poison that the mistake gives. */
+static tp_node *tp__apply_fields(tp_graph *g, const tp_apply_desc *d, tp_operation *op)
+{
+    const tp_op *row = d->row;
     op->graph = g;
     op->row = row;
     op->at = g->at;
@@ -2633,15 +2625,20 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     op->name = tp__unique_name(g, tp_name_scope(g), label);
     if (!op->name) return &g->poison;
     op->stream = d->stream ? d->stream : tp_hash_name(op->name);
-
+    return NULL;
+}
+/* Its outputs, as the shape rule says. NULL, or the poison that the mistake gives. */
+static tp_node *tp__apply_outputs(tp_graph *g, tp_operation *op)
+{
+    const tp_op *row = op->row;
     tp_infer s;
     s.op = row;
     s.attrs = op->attrs;
     s.name = op->name;
-    s.n_in = d->n_in;
+    s.n_in = op->n_in;
     s.in = g->infer_in;
-    s.n_var = d->n_var;
-    s.var = d->n_var ? g->infer_in + d->n_in : NULL;
+    s.n_var = op->n_var;
+    s.var = op->n_var ? g->infer_in + op->n_in : NULL;
     s.n_out = row->n_out;
     s.out = g->infer_out;
     memset(g->infer_out, 0, (size_t)(row->n_out > 0 ? row->n_out : TP_MAX_OUTPUTS) * sizeof *g->infer_out);
@@ -2663,6 +2660,28 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
         op->out[i].dtype = s.out[i].dtype;
         op->out[i].shape = s.out[i].shape;
     }
+    return NULL;
+}
+TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
+{
+    TP__GRAPH_REQUIRE(g, d && d->row, tp_poison(g))
+    const tp_op *row = d->row;
+    if (g && g->status != TP_OK) return &g->poison;
+    if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
+    for (int i = 0; i < d->n_in && !g; i++) { /* the graph of the first input that has one gets the sentence */
+        g = tp_node_graph(d->in[i]);
+        if (tp__is_broken(g)) continue;
+        for (int j = 0; j < i; j++) return tp__bad_input(g, row->name, j, d->in[j]);
+    }
+    if (!g)
+        return d->n_in ? tp__bad_input(g, row->name, 0, d->in[0])
+                       : tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no graph: it is NULL", row->name);
+    tp_node *bad = tp__apply_types(g, d);
+    if (bad) return bad;
+    tp_operation *op = (tp_operation *)tp_graph_alloc(g, sizeof *op);
+    if (!op) return &g->poison;
+    if ((bad = tp__apply_fields(g, d, op)) || (bad = tp__apply_outputs(g, op))) return bad;
     op->id = g->op.n;
     if (!tp__list_add(&g->op, op) || !tp__map_put(&g->by_name, op->name, op)) return tp__graph_nomem(g);
     return &op->out[0];
@@ -4304,6 +4323,46 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
 }
 
 static bool tp__cheaper_gradient(tp_grad *g);
+/* The derivatives of op o's inputs, from those of its outputs, as nodes of the scope "<scope>/<name of o>_grad". Each joins
+ * the contributions to its input, if that depends on an x. */
+static void tp__gradient_of(tp_graph *g, tp_operation *o, const char *scope, const char *below, tp__contribution **head)
+{
+    tp_node **dout = (tp_node **)tp_graph_alloc(g, (size_t)o->n_out * sizeof *dout);
+    tp_node **din = (tp_node **)tp_graph_alloc(g, (size_t)o->n_in * sizeof *din);
+    char *sub = tp_arena_printf(&g->arena, "%s/%s_grad/", scope, o->name);
+    if (!dout || !din || !sub) {
+        tp__graph_nomem(g);
+        return;
+    }
+    const tp_at at = g->at;
+    g->at = o->at;
+    tp_name_scope_push(g, sub);
+    tp_device_enter(g, o->device);
+    for (int i = 0; i < o->n_out; i++) dout[i] = tp__sum_contributions(g, head, &o->out[i]);
+    tp_grad ctx;
+    memset(&ctx, 0, sizeof ctx);
+    ctx.graph = g;
+    ctx.op = o;
+    ctx.in = o->in;
+    ctx.dout = dout;
+    ctx.din = din;
+    ctx.out = o->out;
+    if (!tp__cheaper_gradient(&ctx)) o->row->grad(&ctx);
+    tp_device_leave(g);
+    tp_name_scope_pop(g);
+    g->at = at;
+    for (int i = 0; i < o->n_in; i++) {
+        tp_node *x = o->in[i];
+        if (!din[i] || !below[x->op->id] || !tp_dtype_is_float(x->dtype)) continue;
+        tp__contribution *c = (tp__contribution *)tp_graph_alloc(g, sizeof *c);
+        if (!c) return;
+        c->value = x;
+        c->grad = din[i];
+        c->next = head[x->op->id];
+        head[x->op->id] = c;
+    }
+}
+
 static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
@@ -4367,40 +4426,7 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
         bool inside = false; /* an x is below one of the inputs: there is something to find there */
         for (int i = 0; i < o->n_in; i++) inside = inside || below[o->in[i]->op->id];
         if (!inside) continue;
-        tp_node **dout = (tp_node **)tp_graph_alloc(g, (size_t)o->n_out * sizeof *dout);
-        tp_node **din = (tp_node **)tp_graph_alloc(g, (size_t)o->n_in * sizeof *din);
-        char *sub = tp_arena_printf(&g->arena, "%s/%s_grad/", scope, o->name);
-        if (!dout || !din || !sub) {
-            tp__graph_nomem(g);
-            break;
-        }
-        const tp_at at = g->at;
-        g->at = o->at;
-        tp_name_scope_push(g, sub);
-        tp_device_enter(g, o->device);
-        for (int i = 0; i < o->n_out; i++) dout[i] = tp__sum_contributions(g, head, &o->out[i]);
-        tp_grad ctx;
-        memset(&ctx, 0, sizeof ctx);
-        ctx.graph = g;
-        ctx.op = o;
-        ctx.in = o->in;
-        ctx.dout = dout;
-        ctx.din = din;
-        ctx.out = o->out;
-        if (!tp__cheaper_gradient(&ctx)) o->row->grad(&ctx);
-        tp_device_leave(g);
-        tp_name_scope_pop(g);
-        g->at = at;
-        for (int i = 0; i < o->n_in; i++) {
-            tp_node *x = o->in[i];
-            if (!din[i] || !below[x->op->id] || !tp_dtype_is_float(x->dtype)) continue;
-            tp__contribution *c = (tp__contribution *)tp_graph_alloc(g, sizeof *c);
-            if (!c) break;
-            c->value = x;
-            c->grad = din[i];
-            c->next = head[x->op->id];
-            head[x->op->id] = c;
-        }
+        tp__gradient_of(g, o, scope, below, head);
     }
     for (int i = 0; i < n && g->status == TP_OK; i++)
         if (xs[i]->op->id <= last && head[xs[i]->op->id]) dxs[i] = tp__sum_contributions(g, head, xs[i]);
@@ -8026,7 +8052,10 @@ static void tp__bind_inputs(tp__compiler *c, tp__step *s, const tp_operation *o,
         s->operand[i] = tp__operand(t);
         s->operand[i].dtype = tp__wanted(c, o, in[i], i);
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        if (i == s->call.fused.norm && i > 0) s->operand[i].shape = tp_make_shape(3, t->shape.dim[t->shape.ndim - 1]);
+        if (i > 0 && i == s->call.fused.norm) {
+            const tp_shape three = {2, {3, t->shape.dim[t->shape.ndim - 1]}};
+            s->operand[i].shape = three;
+        }
         s->buffer[i] = tp__buffer_as(c, v, s->device, s->operand[i].dtype);
         tp__touch(c->plan, s->buffer[i], c->plan->n_step - 1);
     }
@@ -10569,6 +10598,23 @@ static bool tp__is_left_over(const tp_dict *d, int k)
     return false;
 }
 
+/* A value of the trainer's state, under its whole name; the instruction set is compared with this session's. */
+static tp_status tp__restore_state(tp_session *s, const char *name, const tp_tensor *value)
+{
+    if (strcmp(name, TP__STATE_PREFIX "isa") != 0) {
+        tp_tensor *t = tp_dict_add(&s->state, name);
+        return t ? tp_tensor_copy(t, value) : TP_ERR_NOMEM;
+    }
+    const char *isa = tp_device_isa(s->device[0]);
+    if ((size_t)tp_tensor_size(value) != strlen(isa) || memcmp(value->data, isa, strlen(isa)) != 0)
+        tp_log(TP_LOG_WARN,
+               "The checkpoint was written with the instruction set '%.*s', this run uses '%s': results "
+               "agree closely but not bit for bit. "
+               "TP_ISA=%.*s pins the old one.",
+               (int)tp_tensor_size(value), (const char *)value->data, isa, (int)tp_tensor_size(value),
+               (const char *)value->data);
+    return TP_OK;
+}
 static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
 {
     tp__restore *r = (tp__restore *)(void *)i;
@@ -10627,20 +10673,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     for (int k = 0; k < d->n && st == TP_OK; k++) {
         const char *name = d->item[k].name;
         if (strncmp(name, TP__STATE_PREFIX, strlen(TP__STATE_PREFIX)) == 0) {
-            const tp_tensor *value = &d->item[k].value;
-            if (strcmp(name, TP__STATE_PREFIX "isa") == 0) {
-                const char *isa = tp_device_isa(s->device[0]);
-                if ((size_t)tp_tensor_size(value) != strlen(isa) || memcmp(value->data, isa, strlen(isa)) != 0)
-                    tp_log(TP_LOG_WARN,
-                           "The checkpoint was written with the instruction set '%.*s', this run uses '%s': results "
-                           "agree closely but not bit for bit. "
-                           "TP_ISA=%.*s pins the old one.",
-                           (int)tp_tensor_size(value), (const char *)value->data, isa, (int)tp_tensor_size(value),
-                           (const char *)value->data);
-                continue;
-            }
-            tp_tensor *t = tp_dict_add(&s->state, name);
-            st = t ? tp_tensor_copy(t, value) : TP_ERR_NOMEM;
+            st = tp__restore_state(s, name, &d->item[k].value);
             continue;
         }
         if (!used[k] && !tp__is_training_name(name) && !(s->predicts && tp__is_left_over(d, k)))

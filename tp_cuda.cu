@@ -12,7 +12,8 @@
  * Every kernel gives the same bits each time: sums are made in a fixed order, nothing is added by atomics. Blocks have at
  * most 256 threads. Launches go through TP_LAUNCH, so that tests can run this file on a CPU.
  */
-#include "tp_graph.h" /* types only: TP_IMPLEMENTATION belongs into a C file */
+#define TP__KERNELS
+#include "tp_graph.h" /* types, and what kernels read: TP_IMPLEMENTATION belongs into a C file */
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <cudnn.h>

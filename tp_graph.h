@@ -31,8 +31,46 @@
  *         return 0;
  *     }
  *
+ * HOW IT WORKS  the way of a batch through one training step of y = relu(conv2d(x, W) + b), a cost and Momentum
+ *     Building.   tp_conv2d of tp_layers.h makes the variable conv0/W (tp_get_variable_as) and calls tp_nn_conv2d. Every builder
+ *         ends in tp_apply_ex: it adds one operation to the graph's list, and the shape rule of its row (tp__conv2d_infer)
+ *         gives its outputs their types. A row is an entry of the op table: one constant tp_op on the op's page under >>ops.
+ *         tp_gradients goes from the cost back through that list (tp__gradients_from) and calls the grad function of each
+ *         row (tp__conv2d_grad), which adds the nodes of the derivative: conv2d_filter_grad gives dW. A table of rules
+ *         (tp__gradient_rules) replaces some of them by cheaper ones. tp_apply_gradients of tp_optim.h adds an operation
+ *         apply_momentum, which writes conv0/W. Nothing has been computed.
+ *     Planning.   tp_session_run(s, feeds, fetches) asks tp__find_plan for the plan of these fetches and these fed shapes. The
+ *         first time tp__compile makes it, in the 8 steps that stand at the head of >>plan: the operations that the fetches need
+ *         (tp__plan_reach), their shapes, their order, which values are aliases, what can be folded; then the rules
+ *         of tp__rules record in a tp__fusion that the step of conv2d also adds the bias and does the ReLU (tp__fuse_epilogue).
+ *         tp__emit_op makes one tp__step of each operation that is left: a kernel and a tp_call with its operands, attributes and
+ *         what is fused (tp_fused). tp__plan_place gives every buffer an offset in one block of memory, the arena.
+ *     Running.    tp__run_feeds copies the batch to its place in the arena. tp__run_steps calls the kernels in order: on the CPU
+ *         tp__conv2d_fast of tp_fast.h, or the page's naive loop tp__conv2d_f32; on a GPU tp__conv2d_cuda of tp_cuda.cu.
+ *         They split their work with tp_device_parallel. tp__momentum_fast writes the new conv0/W into the session's own memory of that
+ *         variable. tp__run_fetches copies the cost to the tensor that the caller gets.
+ *     So a run allocates nothing, and two runs with the same shapes run the same plan. A kernel gives the same bits for any
+ *     number of threads, and no step of planning changes the bits of a value: what is fetched does not change what is trained.
+ *
+ * GLOSSARY   node        a tp_node: one output of an operation, while the graph is built; it has a type and no data
+ *            operation   a tp_operation: a row of the op table applied to nodes. op: the row, what the operation computes
+ *            value       a node in a plan: its type is known whole
+ *            buffer      memory of one or more values: in the arena, a variable's, or a constant's
+ *            arena       the one block of memory per exec and device in which the plan places buffers by lifetime
+ *            step        one kernel call of a plan; also, in tp_train.h, one run of the train_op
+ *            plan        the steps for given fetches and fed shapes; exec: the plans and arenas of one thread that runs
+ *            fold        compute when the plan is made, because everything read is constant
+ *            fuse        let the step of one op do what another op would do; absorbed: the op that has no step because of that
+ *            elide       not store a value, because what reads it can compute it while loading
+ *            alias       a value that has the buffer of another one: views, names
+ *            replica     the copy of a value on another device or in another precision
+ *            tower       the part of a graph that is built once for each device in data-parallel training
+ *
  * CONTENTS   >>types >>optable >>graph >>names >>scopes >>variables >>towers >>gradients >>nodes >>summaries
- *            >>regex >>session >>hooks >>checkpoints >>predict >>places   then, in the implementation: >>core >>ops >>plan >>run >>saver
+ *            >>regex >>session >>hooks >>checkpoints >>predict >>places
+ *            behind STOP HERE, for kernels on other devices too: >>kernels
+ *            the implementation: >>core >>scopes and variables >>towers and towers' functions >>gradients >>regex >>registry
+ *            >>gradient rules >>summaries >>plan >>run >>hooked runs >>saver >>predict >>ops
  *
  * OWNERSHIP  the graph owns every node, name and copied option: they die with tp_graph_free. The session owns the
  *            variables' values and everything a run needs. A graph, its sessions and what runs in those (execs, hooked
@@ -1452,9 +1490,34 @@ TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define tp_collection_add(...)               TP__PLACED(tp__graph_at, tp_collection_add(__VA_ARGS__))
 /* clang-format on */
 
+/* For TP_OPTIONS: this header has these types. */
+TP_DEF const tp__zero_option *tp__graph_zeros(void);
+#define TP__PART_tp_apply_desc            graph
+#define TP__PART_tp_graph_config          graph
+#define TP__PART_tp_freeze_variables_desc graph
+#define TP__PART_tp_variable_scope_desc   graph
+#define TP__PART_tp_variable_desc         graph
+#define TP__PART_tp_tower_desc            graph
+#define TP__PART_tp_towers_desc           graph
+#define TP__PART_tp_moving_summary_desc   graph
+#define TP__PART_tp_session_config        graph
+#define TP__PART_tp_saver_restore_desc    graph
+#define TP__PART_tp_predict_config        graph
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TP_GRAPH_H */
+
+/* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
+#if (defined(TP_IMPLEMENTATION) || defined(TP__KERNELS)) && !defined(TP__KERNELS_SEEN)
+#define TP__KERNELS_SEEN
+#ifdef __cplusplus
+extern "C" {
+#endif
 /* ==== >>kernels ======================================================================================= */
-/* What kernels of other devices read beyond tp_call: the attributes of each op, whose schemas stand on the op's page
- * (>>ops), and what the planner makes of chains of element-wise ops. Private: names and fields may change, TP_ABI with them. */
+/* What kernels read beyond tp_call: the attributes of each op, whose schemas are on the op's page (>>ops), and the program of a
+ * chain of element-wise ops. tp_cuda.cu sees this part by TP__KERNELS. Private: names and fields may change, and TP_ABI then. */
 
 typedef struct tp__source_attrs {
     tp_dtype dtype;
@@ -1625,26 +1688,11 @@ typedef struct tp__program {
     int out_size[TP__MAX_EXT];
 } tp__program;
 
-/* For TP_OPTIONS: this header has these types. */
-TP_DEF const tp__zero_option *tp__graph_zeros(void);
-#define TP__PART_tp_apply_desc            graph
-#define TP__PART_tp_graph_config          graph
-#define TP__PART_tp_freeze_variables_desc graph
-#define TP__PART_tp_variable_scope_desc   graph
-#define TP__PART_tp_variable_desc         graph
-#define TP__PART_tp_tower_desc            graph
-#define TP__PART_tp_towers_desc           graph
-#define TP__PART_tp_moving_summary_desc   graph
-#define TP__PART_tp_session_config        graph
-#define TP__PART_tp_saver_restore_desc    graph
-#define TP__PART_tp_predict_config        graph
-
 #ifdef __cplusplus
 }
 #endif
-#endif /* TP_GRAPH_H */
+#endif
 
-/* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__GRAPH_IMPLEMENTED)
 #define TP__GRAPH_IMPLEMENTED
 #ifndef TP_GRAPH_FILE
@@ -15191,9 +15239,9 @@ static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, c
     return g;
 }
 #endif
-/* The three convolutions are one loop over all x, w and y that meet, y outermost: to one of the arrays, which is zero
- * before, the product of the other two is added. */
-static void TP__F(tp__conv_meet)(const tp__conv *g, tp_conv_what what, real *x, real *w, real *y)
+/* The three convolutions are one loop nest over all (x, w, y) that belong together. It accumulates into the array that is the
+ * output, which is zero before, the product of the other two. */
+static void TP__F(tp__conv_naive)(const tp__conv *g, tp_conv_what what, real *x, real *w, real *y)
 {
     const int64_t cg = g->C / g->groups, og = g->O / g->groups;
     for (int64_t b = 0; b < g->B; b++)
@@ -15220,7 +15268,7 @@ static void TP__F(tp__conv2d)(const tp_call *k)
     real *y = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) y[e] = 0;
-    TP__F(tp__conv_meet)(&g, TP_CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, y);
+    TP__F(tp__conv_naive)(&g, TP_CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, y);
 }
 static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */
 {
@@ -15228,7 +15276,7 @@ static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for i
     real *dx = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) dx[e] = 0;
-    TP__F(tp__conv_meet)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
+    TP__F(tp__conv_naive)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
 }
 static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for its shape */
 {
@@ -15236,7 +15284,7 @@ static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for 
     real *dw = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) dw[e] = 0;
-    TP__F(tp__conv_meet)(&g, TP_CONV_FILTER_GRAD, (real *)k->in[0].data, dw, (real *)k->in[1].data);
+    TP__F(tp__conv_naive)(&g, TP_CONV_FILTER_GRAD, (real *)k->in[0].data, dw, (real *)k->in[1].data);
 }
 #ifdef TP__ROWS
 #define TP__CONV_SCHEMA_ENTRY(f_)                       \

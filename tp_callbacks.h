@@ -1150,23 +1150,58 @@ static void tp__event(tp_buf *out, tp_buf *room, double wall_time, int64_t step,
     else tp_tfrecord_append(out, room->data, room->len);
 }
 
-/* Summary{value=1{tag=1, simple_value=2}} appended to `summary` */
-static void tp__summary_scalar(tp_buf *summary, const char *tag, float v)
+/* Summary{value=1{tag=1, simple_value=2}} appended to `summary`, in three pieces: most of an event file is made of these */
+TP__HOT static void tp__summary_scalar(tp_buf *summary, const char *tag, float v)
 {
-    uint8_t length[10];
+    enum { BYTES = 2, FIXED32 = 5 }; /* wire types */
+    uint8_t name[12], head[24], number[5], *p;
     const size_t n = strlen(tag);
-    tp__pb_tag(summary, 1, 2);
-    tp__pb_varint(summary, 1 + (size_t)(tp__put_varint(length, n) - length) + n + 5); /* of the tag and the number */
-    tp__pb_bytes(summary, 1, tag, n);
-    tp__pb_float(summary, 2, v);
+    uint32_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    name[0] = 1 << 3 | BYTES;
+    const size_t n_name = (size_t)(tp__put_varint(name + 1, n) - name);
+    head[0] = 1 << 3 | BYTES;
+    p = tp__put_varint(head + 1, n_name + n + sizeof number);
+    memcpy(p, name, n_name);
+    number[0] = 2 << 3 | FIXED32;
+    tp__put_le(number + 1, bits, 4);
+    tp_buf_put(summary, head, (size_t)(p - head) + n_name);
+    tp_buf_put(summary, tag, n);
+    tp_buf_put(summary, number, sizeof number);
+}
+
+enum { TP__LIMITS_HALF = 774, TP__N_LIMITS = 2 * TP__LIMITS_HALF + 3, TP__LIMITS_ROOM = 2047 };
+
+/* Count the finite elements of t: element x in the bucket of the first limit above it; the limits are TP__LIMITS_ROOM, ascending.
+ * All: min, max, number, sum, sum of squares. The search takes the same 11 comparisons for each x, without a jump: the
+ * processor works on several elements at a time. */
+TP__HOT static void tp__histogram_count(const tp_tensor *t, const double *limit, double *count, double all[5])
+{
+    const int64_t n = tp_tensor_size(t);
+    double low = DBL_MAX, high = -DBL_MAX, num = 0, sum = 0, squares = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const double x = tp_tensor_get(t, i);
+        int below = 0; /* so many limits are not above x */
+        if (!tp__finite(x)) continue;
+        for (int step = (TP__LIMITS_ROOM + 1) / 2; step > 0; step /= 2)
+            below += limit[below + step - 1] <= x ? step : 0;
+        count[below] += 1;
+        num += 1;
+        sum += x;
+        squares += x * x;
+        if (x < low) low = x;
+        if (x > high) high = x;
+    }
+    all[0] = low, all[1] = high, all[2] = num, all[3] = sum, all[4] = squares;
 }
 
 /* HistogramProto{min max num sum sum_squares = 1..5, bucket_limit=6, bucket=7} over TensorFlow's buckets: limits grow by
  * a tenth from 1e-12 to 1e20 on both sides of zero; runs of empty buckets are merged. NaN and infinities are left out. */
 static void tp__summary_histogram(tp_buf *summary, const char *tag, const tp_tensor *t)
 {
-    enum { HALF = 774, N = 2 * HALF + 3 };
-    double *limit = (double *)tp_malloc(N * sizeof *limit), *count = (double *)tp_calloc(N, sizeof *count);
+    enum { HALF = TP__LIMITS_HALF, N = TP__N_LIMITS };
+    double *limit = (double *)tp_malloc(TP__LIMITS_ROOM * sizeof *limit);
+    double *count = (double *)tp_calloc(N, sizeof *count);
     tp_buf h, limits, counts, value;
     memset(&h, 0, sizeof h);
     memset(&limits, 0, sizeof limits);
@@ -1177,7 +1212,7 @@ static void tp__summary_histogram(tp_buf *summary, const char *tag, const tp_ten
         goto done;
     }
     {
-        double v = 1e-12, low = DBL_MAX, high = -DBL_MAX, num = 0, sum = 0, squares = 0;
+        double v = 1e-12, all[5];
         for (int i = 0; i < HALF; i++, v *= 1.1) {
             limit[HALF + 2 + i] = v;
             limit[HALF - i] = -v;
@@ -1185,24 +1220,9 @@ static void tp__summary_histogram(tp_buf *summary, const char *tag, const tp_ten
         limit[HALF + 1] = 0.0;
         limit[0] = -DBL_MAX;
         /* positions: 0 is -DBL_MAX, 1..HALF the negatives ascending, HALF+1 zero, then the positives, the last DBL_MAX */
+        for (int i = N - 1; i < TP__LIMITS_ROOM; i++) limit[i] = HUGE_VAL; /* above every number */
+        tp__histogram_count(t, limit, count, all);
         limit[N - 1] = DBL_MAX;
-        const int64_t n = tp_tensor_size(t);
-        for (int64_t i = 0; i < n; i++) {
-            const double x = tp_tensor_get(t, i);
-            if (!tp__finite(x)) continue;
-            int a = 0, b = N - 1; /* first limit above x */
-            while (a < b) {
-                const int m = (a + b) / 2;
-                if (limit[m] > x) b = m;
-                else a = m + 1;
-            }
-            count[a] += 1;
-            num += 1;
-            sum += x;
-            squares += x * x;
-            if (x < low) low = x;
-            if (x > high) high = x;
-        }
         for (int i = 0; i < N;) {
             double end = limit[i], c = count[i++];
             if (c <= 0)
@@ -1210,11 +1230,7 @@ static void tp__summary_histogram(tp_buf *summary, const char *tag, const tp_ten
             tp__pb_raw_double(&limits, end);
             tp__pb_raw_double(&counts, c);
         }
-        tp__pb_double(&h, 1, low);
-        tp__pb_double(&h, 2, high);
-        tp__pb_double(&h, 3, num);
-        tp__pb_double(&h, 4, sum);
-        tp__pb_double(&h, 5, squares);
+        for (unsigned i = 0; i < 5; i++) tp__pb_double(&h, i + 1, all[i]);
         tp__pb_bytes(&h, 6, limits.data, limits.len);
         tp__pb_bytes(&h, 7, counts.data, counts.len);
         tp__pb_bytes(&value, 1, tag, strlen(tag));

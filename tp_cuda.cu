@@ -93,6 +93,7 @@ typedef struct tp__cuda {
     pthread_mutex_t staging, filling; /* other threads may stage than the one that runs: of `busy`; of the slots */
     cudaEvent_t mark;                 /* for other GPUs to wait for */
     struct tp__clique *cliques;
+    struct tp__joined *joined; /* the ranks of a job that it sums with; NULL: none */
     char *late_room; /* pinned: what small downloads arrive in */
     size_t late_used;
     struct {
@@ -707,6 +708,81 @@ static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *con
     return tp__nccl_status(first, r != ncclSuccess ? r : end, comm[0], "a sum over GPUs");
 }
 
+/* The ranks of a job. Sums have a stream of their own, so that they travel while the backward pass goes on. */
+typedef struct tp__joined {
+    ncclComm_t comm;
+    cudaStream_t stream;
+    cudaEvent_t done; /* behind the last sum */
+} tp__joined;
+
+static tp_status tp__cuda_ranks_id(tp_device *d, char *id) { return tp_cuda_comm_id_(id, ((tp__cuda *)d)->fail); }
+static void tp__cuda_ranks_leave(tp_device *d, bool abort)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    tp__joined *j = c->joined;
+    if (!j) return;
+    c->joined = NULL;
+    cudaSetDevice(c->ordinal);
+    if (!abort) cudaStreamSynchronize(j->stream);
+    if (j->comm && abort) ncclCommAbort(j->comm); /* its kernels end, whoever they wait for */
+    else if (j->comm) ncclCommDestroy(j->comm);
+    if (j->done) cudaEventDestroy(j->done);
+    if (j->stream) cudaStreamDestroy(j->stream);
+    free(j);
+}
+static tp_status tp__cuda_ranks_join(tp_device *d, const char *id, int n, int rank)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    ncclUniqueId made;
+    memcpy(&made, id, sizeof made);
+    tp__cuda_ranks_leave(d, false);
+    tp__joined *j = (tp__joined *)calloc(1, sizeof *j);
+    if (!j) return c->fail(TP_ERR_NOMEM, "out of memory for a communicator");
+    c->joined = j;
+    cudaSetDevice(c->ordinal);
+    cudaError_t e = cudaStreamCreateWithFlags(&j->stream, cudaStreamNonBlocking);
+    if (e == cudaSuccess) e = cudaEventCreateWithFlags(&j->done, cudaEventDisableTiming);
+    tp_status st = tp__cuda_status(c, e, "a stream for sums over ranks");
+    if (st == TP_OK)
+        st = tp__nccl_status(c, ncclCommInitRank(&j->comm, n, made, rank), NULL, "meeting the other ranks");
+    if (st != TP_OK) tp__cuda_ranks_leave(d, true);
+    return st;
+}
+static tp_status tp__cuda_ranks_sum(tp_device *d, void *data, int64_t n, tp_dtype dtype, bool mean)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    tp__joined *j = c->joined;
+    ncclDataType_t type = ncclFloat32;
+    tp_status st = j ? tp__nccl_type(c, dtype, &type)
+                     : c->fail(TP_ERR_STATE, "%s: sums over ranks come after ranks_join", d->name);
+    if (st != TP_OK || n <= 0) return st;
+    cudaSetDevice(c->ordinal);
+    cudaError_t e = cudaEventRecord(c->mark, c->stream);
+    if (e == cudaSuccess) e = cudaStreamWaitEvent(j->stream, c->mark, 0);
+    st = tp__cuda_status(c, e, "a sum over ranks");
+    if (st == TP_OK)
+        st = tp__nccl_status(c, ncclAllReduce(data, data, (size_t)n, type, mean ? ncclAvg : ncclSum, j->comm, j->stream),
+                             j->comm, "a sum over ranks");
+    return st == TP_OK ? tp__cuda_status(c, cudaEventRecord(j->done, j->stream), "a sum over ranks") : st;
+}
+static tp_status tp__cuda_ranks_done(tp_device *d, bool *done)
+{
+    tp__cuda *c = (tp__cuda *)d;
+    tp__joined *j = c->joined;
+    ncclResult_t r = ncclSuccess;
+    *done = false;
+    if (!j) return c->fail(TP_ERR_STATE, "%s: sums over ranks come after ranks_join", d->name);
+    cudaSetDevice(c->ordinal);
+    const cudaError_t e = cudaEventQuery(j->done);
+    if (e == cudaErrorNotReady) {
+        cudaGetLastError();
+        ncclCommGetAsyncError(j->comm, &r);
+        return tp__nccl_status(c, r, j->comm, "a sum over ranks");
+    }
+    *done = e == cudaSuccess;
+    return tp__cuda_status(c, e == cudaSuccess ? cudaStreamWaitEvent(c->stream, j->done, 0) : e, "a sum over ranks");
+}
+
 struct tp_cuda_comm {
     tp__cuda *c;
     ncclComm_t comm;
@@ -797,6 +873,7 @@ extern "C" tp_status tp_cuda_comm_all_gather(tp_cuda_comm *m, void *all, const v
 #else
 #define TP__NCCL_MISSING "tp_cuda.cu was built without NCCL (TP_NO_NCCL): build it again with it"
 static void tp__cliques_free(tp__cuda *c) { (void)c; }
+static void tp__cuda_ranks_leave(tp_device *d, bool abort) { (void)d, (void)abort; }
 extern "C" tp_status tp_cuda_comm_id_(char *id, tp_fail_fn fail)
 {
     (void)id;
@@ -9119,6 +9196,7 @@ static void tp__cuda_close(tp_device *d)
     if (c->copying) cudaStreamSynchronize(c->copying);
     if (c->stream) cudaStreamSynchronize(c->stream);
     tp__cliques_free(c);
+    tp__cuda_ranks_leave(d, true);
     tp__conv_free_choices(c);
     if (c->dnn) cudnnDestroy(c->dnn);
     if (c->blas) cublasLtDestroy(c->blas);
@@ -9199,6 +9277,11 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     d->after = tp__cuda_after;
 #ifndef TP_NO_NCCL
     d->all_reduce = tp__cuda_all_reduce;
+    d->ranks_id = tp__cuda_ranks_id;
+    d->ranks_join = tp__cuda_ranks_join;
+    d->ranks_sum = tp__cuda_ranks_sum;
+    d->ranks_done = tp__cuda_ranks_done;
+    d->ranks_leave = tp__cuda_ranks_leave;
 #endif
     d->find_kernel = tp__cuda_find_kernel;
     d->fuses = tp__cuda_fuses;

@@ -164,7 +164,9 @@ enum {
     TP_OP_NO_ALIAS = 1 << 10,     /* the output may not share memory with a dying input */
     TP_OP_HALF = 1 << 11,         /* of products, worth making of half-precision operands where the session allows it */
     TP_OP_FOLLOWS = 1 << 12,      /* its output 0 has the precision in which its input 0 is stored */
-    TP_OP_EARLY = 1 << 13         /* runs as soon as what it reads is there, before ops that were created earlier */
+    TP_OP_EARLY = 1 << 13,        /* runs as soon as what it reads is there, before ops that were created earlier */
+    TP_OP_ANY_DEVICE =
+        1 << 14 /* its kernel touches operands by the device's functions alone, and so serves all devices */
 };
 
 typedef enum {
@@ -1684,6 +1686,8 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
 #define TP__OP_SEQUENCE_GRAD      (1 << 23) /* so here; the table's gradient is one more output */
 #define TP__OP_CONV2D_FILTER_GRAD (1 << 24)
 #define TP__OP_CONV2D_INPUT_GRAD  (1 << 25)
+#define TP__OP_MAX_POOL           (1 << 26)
+#define TP__OP_MAX_POOL_GRAD      (1 << 27)
 /* A graph is an arena of operations in creation order: inputs exist before what uses them, so creation order is a
  * topological order of the data edges, and every pass below is a loop over it. */
 
@@ -4299,6 +4303,7 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
     return sum;
 }
 
+static bool tp__cheaper_gradient(tp_grad *g);
 static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
@@ -4382,7 +4387,7 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
         ctx.dout = dout;
         ctx.din = din;
         ctx.out = o->out;
-        o->row->grad(&ctx);
+        if (!tp__cheaper_gradient(&ctx)) o->row->grad(&ctx);
         tp_device_leave(g);
         tp_name_scope_pop(g);
         g->at = at;
@@ -5473,6 +5478,55 @@ TP_DEF const tp_op *tp_op_find(const char *name)
     return NULL;
 }
 
+/* ==== >>gradient rules ================================================================================ */
+/* Gradients that cost less than the op's own, because of the ops around it. An op page has the mathematical one. */
+
+/* y = relu(x), and all of dy comes from pooling y: where the pooled maximum is 0 nothing went through the ReLU, so the mask comes
+ * first, at the pooled size. The bits are those of the mask after it. */
+static bool tp__gradient_of_pooled_relu(tp_grad *g)
+{
+    const tp_operation *unpool = g->dout[0] ? g->dout[0]->op : NULL;
+    if (g->op->row != &tp__op_relu || !unpool || !(unpool->row->flags & TP__OP_MAX_POOL_GRAD)) return false;
+    const tp_operation *pool = unpool->in[1]->op;
+    if (!(pool->row->flags & TP__OP_MAX_POOL) || tp__unnamed(pool->in[0]) != g->out ||
+        tp__unnamed(unpool->in[2]) != g->out)
+        return false;
+    tp_node *in[3];
+    in[0] = tp__op2(&tp__op_relu_grad, unpool->in[0], &pool->out[0], NULL);
+    in[1] = unpool->in[1];
+    in[2] = g->out;
+    g->din[0] = tp__opn(unpool->row, in, 3, unpool->attrs);
+    return true;
+}
+/* y = x + b, pooled: what max_pool_grad spreads has the same sum per channel as its result, and fewer elements. */
+static bool tp__gradient_of_pooled_bias(tp_grad *g)
+{
+    if (g->op->row != &tp__op_bias_add || !g->dout[0] || !(g->dout[0]->op->row->flags & TP__OP_MAX_POOL_GRAD))
+        return false;
+    tp_node *dy = g->dout[0];
+    const bool last = ((const tp__bias_attrs *)g->op->attrs)->data_format != TP_NCHW;
+    if (last != (((const tp_pool_attrs *)dy->op->attrs)->data_format != TP_NCHW)) return false; /* other channels */
+    g->dout[0] = dy->op->in[0];
+    g->op->row->grad(g);
+    g->dout[0] = g->din[0] = dy;
+    return true;
+}
+
+typedef struct tp__gradient_rule {
+    const char *what;
+    bool (*match)(tp_grad *g); /* true: it has made din */
+} tp__gradient_rule;
+static const tp__gradient_rule tp__gradient_rules[] = {
+    {"the mask of a pooled ReLU comes before the unpooling", tp__gradient_of_pooled_relu},
+    {"the gradient of a bias is summed before the unpooling", tp__gradient_of_pooled_bias},
+};
+static bool tp__cheaper_gradient(tp_grad *g)
+{
+    for (int i = 0; i < TP_COUNT(tp__gradient_rules); i++)
+        if (tp__gradient_rules[i].match(g)) return true;
+    return false;
+}
+
 /* ==== >>summaries ===================================================================================== */
 
 TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n)
@@ -5705,7 +5759,7 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
 /* A plan is compiled once per (fetches, fed nodes, fed shapes) and run many times:
  *   1. reach     the operations that the fetches need, and those whose shape alone is needed
  *   2. infer     every shape, now that the fed ones are known
- *      2b        which sequence ops work on a table of words instead of a word a step
+ *      2b        rewrite, by the rules of tp__rewrites: ops become others that do the same for less
  *   3. order     creation order, bent where a variable's old value must be read before it is written, and for ops that are to
  *                run early
  *      3b        with a half precision: which values are stored so
@@ -5723,118 +5777,12 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
 
 #define TP__MAX_RULES    3   /* that match one op */
 #define TP__MAX_DESCENTS 256 /* products that one op of gradient descent takes over */
-#define TP__FUSE_BLOCK   512 /* elements that a fused chain works on at a time: its registers stay in L1 */
+#define TP__MAX_PLANS    32
 
-/* Lay out block [i0, i0+n) of a broadcast operand. */
-static void tp__ext_load(const tp__program *p, const tp__ext *e, const char *src, int64_t i0, int64_t n, char *dst)
-{
-    const size_t size = (size_t)e->size;
-    if (e->how == TP__INNER) {
-        int64_t done = 0, at = i0 % e->period;
-        while (done < n) {
-            int64_t run = e->period - at < n - done ? e->period - at : n - done;
-            memcpy(dst + (size_t)done * size, src + (size_t)at * size, (size_t)run * size);
-            done += run;
-            at = 0;
-        }
-        return;
-    }
-    if (e->how == TP__SPLAT || e->how == TP__OUTER) {
-        int64_t done = 0;
-        while (done < n) {
-            const int64_t i = i0 + done, index = e->how == TP__SPLAT ? 0 : (i / e->inner) % e->period;
-            const int64_t left = e->how == TP__SPLAT ? n - done : e->inner - i % e->inner;
-            const int64_t run = left < n - done ? left : n - done;
-            const char *v = src + (size_t)index * size;
-            char *d = dst + (size_t)done * size;
-            if (size == 4) {
-                uint32_t w;
-                memcpy(&w, v, 4);
-                for (int64_t k = 0; k < run; k++) memcpy(d + k * 4, &w, 4);
-            } else {
-                for (int64_t k = 0; k < run; k++) memcpy(d + (size_t)k * size, v, size);
-            }
-            done += run;
-        }
-        return;
-    }
-    int64_t index[TP_MAX_DIMS] = {0}, rest = i0;
-    for (int d = p->shape.ndim - 1; d >= 0; d--) {
-        index[d] = rest % p->shape.dim[d];
-        rest /= p->shape.dim[d];
-    }
-    int64_t at = 0;
-    for (int d = 0; d < p->shape.ndim; d++) at += index[d] * e->stride[d];
-    for (int64_t k = 0; k < n; k++) {
-        memcpy(dst + (size_t)k * size, src + (size_t)at * size, size);
-        for (int d = p->shape.ndim - 1; d >= 0; d--) {
-            at += e->stride[d];
-            if (++index[d] < p->shape.dim[d]) break;
-            at -= index[d] * e->stride[d];
-            index[d] = 0;
-        }
-    }
-}
+/* -- what a plan is made of ---------------------------------------------------------------------------- */
 
-#define TP__FUSED_CHUNK (TP__FUSE_BLOCK * 16)
-
-static void tp__fused_chunk(void *user, int64_t chunk)
-{
-    const tp_call *k = (const tp_call *)user;
-    const tp__program *p = (const tp__program *)k->attrs;
-    double room[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes an element: any dtype */
-    const int64_t begin = chunk * TP__FUSED_CHUNK;
-    const int64_t end = begin + TP__FUSED_CHUNK < p->n ? begin + TP__FUSED_CHUNK : p->n;
-    for (int e = 0; e < p->n_ext; e++)
-        if (p->ext[e].how == TP__SPLAT)
-            tp__ext_load(p, &p->ext[e], (const char *)k->in[e].data, 0,
-                         end - begin < TP__FUSE_BLOCK ? end - begin : TP__FUSE_BLOCK, (char *)room[p->ext[e].reg]);
-    for (int64_t i0 = begin; i0 < end; i0 += TP__FUSE_BLOCK) {
-        const int64_t n = end - i0 < TP__FUSE_BLOCK ? end - i0 : TP__FUSE_BLOCK;
-        for (int e = 0; e < p->n_ext; e++)
-            if (p->ext[e].reg >= 0 && p->ext[e].how != TP__SPLAT)
-                tp__ext_load(p, &p->ext[e], (const char *)k->in[e].data, i0, n, (char *)room[p->ext[e].reg]);
-        for (int j = 0; j < p->n_instr; j++) {
-            const tp__instr *s = &p->instr[j];
-            const void *in[4] = {NULL, NULL, NULL, NULL};
-            for (int a = 0; a < s->n_in; a++) {
-                const int w = s->in[a];
-                if (s->from[a] == TP__FROM_REG) in[a] = room[w];
-                else if (s->from[a] == TP__FROM_OUT) in[a] = (const char *)k->out[w].data + i0 * p->out_size[w];
-                else if (p->ext[w].reg >= 0) in[a] = room[p->ext[w].reg];
-                else in[a] = (const char *)k->in[w].data + i0 * p->ext[w].size;
-            }
-            void *y =
-                s->to == TP__FROM_REG ? (void *)room[s->out] : (void *)((char *)k->out[s->out].data + i0 * s->out_size);
-            if (s->vec) s->vec(n, (float *)y, (const float *const *)(const void *)in);
-            else s->block(n, y, in, s->attrs);
-        }
-    }
-}
-
-static void tp__fused_kernel(const tp_call *k)
-{
-    const tp__program *p = (const tp__program *)k->attrs;
-    const int64_t chunks = (p->n + TP__FUSED_CHUNK - 1) / TP__FUSED_CHUNK;
-    tp_device_parallel(k->device, chunks, tp__fused_chunk, (void *)(uintptr_t)k);
-}
-
-static const tp_op tp__op_fused =
-    TP__ROW("fused", "Fused", TP_OP_PURE, 0, -1, -1, NULL, 0, NULL, NULL, tp__fused_kernel, tp__fused_kernel, NULL,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
-
-/* The copy that keeps a value where it would be overwritten. */
-static void tp__copy_kernel(const tp_call *k)
-{
-    const size_t bytes = (size_t)tp_shape_size(&k->out[0].shape) * tp_dtype_size(k->out[0].dtype);
-    if (bytes) memcpy(k->out[0].data, k->in[0].data, bytes);
-}
-static const tp_op tp__op_copy =
-    TP__ROW("copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL, tp__copy_kernel,
-            tp__copy_kernel, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
-
-/* -- where a value lives */
 typedef enum { TP__IN_NOTHING, TP__IN_ARENA, TP__IN_VAR, TP__IN_CONST } tp__place;
+
 typedef struct tp__buffer {
     tp__place where;
     int device;
@@ -5853,6 +5801,13 @@ typedef struct tp__value {
     tp_type made; /* of a value that is fed: what its op makes, which may have another shape */
     int buffer;   /* -1: nobody needs it */
 } tp__value;
+struct tp__compiler;
+
+/* A rule of fusion: see tp__rules. */
+typedef struct tp__rule {
+    const char *name, *what;
+    tp_status (*match)(struct tp__compiler *c, const tp_operation *o, const struct tp__rule *self);
+} tp__rule;
 
 typedef struct tp__step {
     const tp_op *row;
@@ -5968,8 +5923,6 @@ struct tp_exec {
     bool timing;
 };
 
-#define TP__MAX_PLANS 32
-
 static void tp__forget_recording(tp__plan *p)
 {
     for (int i = 0; i < p->n_piece; i++) {
@@ -5994,14 +5947,14 @@ static void tp__plan_free(tp__plan *p)
     tp_arena_free(&a);
 }
 
-/* -- scratch of one compilation */
+/* -- what a compilation knows -------------------------------------------------------------------------- */
 
 /* A value's copy on another device than its own, or in another precision. */
-typedef struct tp__abroad {
+typedef struct tp__replica {
     int device, buffer;
     tp_dtype dtype; /* unset: the value's own */
-    struct tp__abroad *next;
-} tp__abroad;
+    struct tp__replica *next;
+} tp__replica;
 
 /* How the step of an op differs from the op alone. The rules of step 6 fill it in; steps 7 and 8 read it, and know no rule.
  * All zero: the step is the op. */
@@ -6022,13 +5975,6 @@ typedef struct tp__fusion {
     const tp_operation *reports; /* a fault is this op's; NULL: its own */
     const tp_operation *place;   /* the step stands at this op's place in the order; NULL: at its own */
 } tp__fusion;
-
-struct tp__compiler;
-/* A rule of fusion: see tp__rules. */
-typedef struct tp__rule {
-    const char *name, *what;
-    tp_status (*match)(struct tp__compiler *c, const tp_operation *o, const struct tp__rule *self);
-} tp__rule;
 
 typedef struct tp__group {
     int op[TP__MAX_INSTR], n;
@@ -6061,19 +6007,23 @@ typedef struct tp__compiler {
     char *wide;                        /* op id: a product of halves whose sum is not rounded before its bias */
     int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
     int n_use;
-    char *fetched;       /* value */
-    char *elided;        /* value: its buffer holds mean, scale and beta of each channel instead */
-    int *fed;            /* value -> feed index, or -1 */
-    int *writer_head;    /* variable id -> first writer op in order, or -1 */
-    tp__abroad **abroad; /* value -> its copies */
+    char *fetched;          /* value */
+    char *elided;           /* value: its buffer holds mean, scale and beta of each channel instead */
+    int *fed;               /* value -> feed index, or -1 */
+    int *writer_head;       /* variable id -> first writer op in order, or -1 */
+    tp__replica **replicas; /* value -> its copies */
     int cap_buffer;
 } tp__compiler;
-
 static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->first_value[n->op->id] + n->index; }
 
 static const tp_type *tp__made_type(const tp__compiler *c, int v)
 {
     return c->fed[v] >= 0 ? &c->value[v].made : &c->value[v].type;
+}
+
+static bool tp__type_equal(const tp_type *a, const tp_type *b)
+{
+    return a->dtype == b->dtype && tp_shape_equal(&a->shape, &b->shape);
 }
 
 static bool tp__shape_only(const tp_op *row, int i) { return i < 32 && ((row->shape_only >> i) & 1u); }
@@ -6082,6 +6032,7 @@ static bool tp__is_writer(const tp_operation *o) { return (o->row->flags & TP_OP
 
 /* Where an operation runs, and where a value is needed or made. */
 static int tp__device_of(const tp__compiler *c, const tp_operation *o) { return c->exec->one_device ? 0 : o->device; }
+
 static int tp__node_on(const tp__compiler *c, const tp_node *n) { return c->exec->one_device ? 0 : tp_node_device(n); }
 
 /* In which half precision values are stored, if in any. */
@@ -6091,12 +6042,19 @@ static tp_dtype tp__half_of(const tp__compiler *c)
     return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
 }
 
+/* Is it float32, or float32 that the plan stores in half precision? */
+static bool tp__single(const tp__compiler *c, const tp_node *n)
+{
+    return n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype != TP_F64;
+}
+
 /* The value at the end of a chain of views, and the node that makes it. */
 static int tp__root(const tp__compiler *c, int v)
 {
     while (c->alias[v] >= 0) v = c->alias[v];
     return v;
 }
+
 static const tp_node *tp__root_node(const tp__compiler *c, const tp_node *n)
 {
     while (c->alias[tp__value_of(c, n)] >= 0) n = n->op->in[0];
@@ -6115,6 +6073,7 @@ static int *tp__ints(tp__compiler *c, int n, int value, bool *ok)
     for (int i = 0; i < n && x; i++) x[i] = value;
     return x;
 }
+
 static char *tp__marks(tp__compiler *c, int n, bool *ok)
 {
     return (char *)tp__need(tp_arena_alloc(&c->arena, (size_t)n), ok);
@@ -6124,6 +6083,7 @@ static tp_status tp__nomem_plan(void) { return tp_fail(TP_ERR_NOMEM, "out of mem
 
 /* A run that cannot be: the sentence begins with the place of the operation. */
 static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
+
 static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...)
 {
     char text[TP__ERROR_TEXT], place[TP__PLACE_TEXT];
@@ -6133,6 +6093,139 @@ static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const ch
     va_end(ap);
     return tp_fail(status, "%s%s", tp__place_text(&o->at, place), text);
 }
+
+static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
+{
+    memset(c, 0, sizeof *c);
+    c->exec = e;
+    c->g = e->session->graph;
+    c->plan = p;
+    c->n_op = c->g->op.n;
+    bool ok = true;
+    c->first_value = tp__ints(c, c->n_op, 0, &ok);
+    c->op = (const tp_operation **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *c->op), &ok);
+    if (!ok) return tp__nomem_plan();
+    int n_use = 0;
+    for (int id = 0; id < c->n_op; id++) {
+        const tp_operation *o = c->op[id] = (const tp_operation *)c->g->op.item[id];
+        c->first_value[id] = c->n_value;
+        c->n_value += o->n_out;
+        n_use += o->n_in + 1;
+    }
+    c->need = tp__marks(c, c->n_op, &ok);
+    c->shape_need = tp__marks(c, c->n_op, &ok);
+    c->folded = tp__marks(c, c->n_op, &ok);
+    c->constant = tp__marks(c, c->n_op, &ok);
+    c->wide = tp__marks(c, c->n_op, &ok);
+    c->fetched = tp__marks(c, c->n_value, &ok);
+    c->elided = tp__marks(c, c->n_value, &ok);
+    c->position = tp__ints(c, c->n_op, -1, &ok);
+    c->order = tp__ints(c, c->n_op, -1, &ok);
+    c->fusion = (tp__fusion *)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *c->fusion), &ok);
+    c->absorbed_by = tp__ints(c, c->n_op, -1, &ok);
+    c->stands = tp__ints(c, c->n_op, -1, &ok);
+    c->stands_next = tp__ints(c, c->n_op, -1, &ok);
+    c->group = tp__ints(c, c->n_op, -1, &ok);
+    c->alias = tp__ints(c, c->n_value, -1, &ok);
+    c->fed = tp__ints(c, c->n_value, -1, &ok);
+    c->use_head = tp__ints(c, c->n_value, -1, &ok);
+    c->use_next = tp__ints(c, n_use, -1, &ok);
+    c->use_op = tp__ints(c, n_use, -1, &ok);
+    c->writer_head = tp__ints(c, c->g->var.n, -1, &ok);
+    c->replicas = (tp__replica **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->replicas), &ok);
+    c->value = (tp__value *)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->value), &ok);
+    if (!ok) return tp__nomem_plan();
+    for (int id = 0; id < c->n_op; id++) c->stands[id] = id;
+    for (int v = 0; v < c->n_value; v++) c->value[v].buffer = -1;
+    for (int i = 0; i < p->n_feed; i++) {
+        const int v = tp__value_of(c, p->feed[i]);
+        c->fed[v] = i;
+        c->value[v].type = p->feed_type[i];
+    }
+    return TP_OK;
+}
+
+/* -- buffers ------------------------------------------------------------------------------------------- */
+
+static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int device)
+{
+    tp__plan *p = c->plan;
+    if (p->n_buffer == c->cap_buffer) {
+        const int bigger = c->cap_buffer ? c->cap_buffer * 2 : 256;
+        tp__buffer *b = (tp__buffer *)tp_arena_alloc(&p->arena, (size_t)bigger * sizeof *b);
+        if (!b) return -1;
+        if (p->n_buffer) memcpy(b, p->buffer, (size_t)p->n_buffer * sizeof *b);
+        p->buffer = b;
+        c->cap_buffer = bigger;
+    }
+    tp__buffer *b = &p->buffer[p->n_buffer];
+    memset(b, 0, sizeof *b);
+    b->where = where;
+    b->device = device;
+    b->bytes = bytes;
+    b->first = INT_MAX;
+    b->last = -1;
+    b->merged = -1;
+    return p->n_buffer++;
+}
+
+static void tp__touch(tp__plan *p, int buffer, int step)
+{
+    if (buffer < 0) return;
+    tp__buffer *b = &p->buffer[buffer];
+    while (b->merged >= 0) b = &p->buffer[b->merged];
+    if (step < b->first) b->first = step;
+    if (step > b->last) b->last = step;
+}
+
+static tp_operand tp__operand(const tp_type *t)
+{
+    tp_operand o;
+    o.data = NULL;
+    o.dtype = t->dtype;
+    o.shape = t->shape;
+    return o;
+}
+
+static int64_t tp__bytes_of(const tp_type *t) { return tp_shape_size(&t->shape) * (int64_t)tp_dtype_size(t->dtype); }
+
+/* A constant for its buffer's device. The host's devices read the one that is there. */
+static tp_status tp__constant_data(tp__compiler *c, int buffer, const void *host_data)
+{
+    tp__plan *p = c->plan;
+    tp__buffer *b = &p->buffer[buffer];
+    tp_device *d = p->device[b->device];
+    b->host_data = host_data;
+    b->data = (void *)(uintptr_t)host_data;
+    if (d->host) return TP_OK;
+    tp__constant *list = (tp__constant *)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
+    b->data = list ? d->alloc(d, b->bytes ? (size_t)b->bytes : 1) : NULL;
+    if (!b->data) return tp__nomem_plan();
+    if (p->n_constant) memcpy(list, p->constant, (size_t)p->n_constant * sizeof *list);
+    list[p->n_constant].data = b->data;
+    list[p->n_constant++].device = b->device;
+    p->constant = list;
+    p->constant_bytes += (size_t)b->bytes;
+    return d->upload(d, b->data, host_data, (size_t)b->bytes);
+}
+
+static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
+{
+    tp__plan *p = c->plan;
+    if (p->n_upload == p->cap_upload) {
+        const int cap = p->cap_upload ? p->cap_upload * 2 : 8;
+        tp__upload *u = (tp__upload *)tp_arena_alloc(&p->arena, (size_t)cap * sizeof *u);
+        if (!u) return tp__nomem_plan();
+        if (p->n_upload) memcpy(u, p->upload, (size_t)p->n_upload * sizeof *u);
+        p->upload = u;
+        p->cap_upload = cap;
+    }
+    p->upload[p->n_upload].feed = feed;
+    p->upload[p->n_upload++].buffer = buffer;
+    return TP_OK;
+}
+
+/* -- 1. reach: which operations the fetches need ------------------------------------------------------- */
 
 /* 1. What is needed for its data, and what for its shape only. Inputs and control inputs are older than the op. */
 static tp_status tp__plan_reach(tp__compiler *c)
@@ -6163,6 +6256,23 @@ static tp_status tp__plan_reach(tp__compiler *c)
     }
     return TP_OK;
 }
+
+/* Every device that the plan needs is there. */
+static tp_status tp__plan_devices(const tp__compiler *c)
+{
+    const int n = c->exec->n_device;
+    for (int id = 0; id < c->n_op; id++) {
+        const tp_operation *o = c->op[id];
+        bool wanted = c->need[id] != 0;
+        for (int i = 0; i < o->n_out && !wanted; i++) wanted = c->fed[c->first_value[id] + i] >= 0;
+        if (wanted && tp__device_of(c, o) >= n)
+            return tp_fail(TP_ERR_ARG, "'%s' is to run on device %d, but the session has %d device%s, numbered from 0",
+                           o->name, o->device, n, n == 1 ? "" : "s");
+    }
+    return TP_OK;
+}
+
+/* -- 2. infer: the shape of every value ---------------------------------------------------------------- */
 
 /* 2. Types of every value whose shape is needed. */
 static tp_status tp__plan_infer(tp__compiler *c)
@@ -6240,7 +6350,9 @@ static tp_status tp__plan_infer(tp__compiler *c)
     return st;
 }
 
-/* 2b. A sequence op whose x are rows of a table, an embedding, of which there are fewer than it has positions: it works on
+/* -- 2b. rewrite: ops become others that do the same for less ------------------------------------------ */
+
+/* A sequence op whose x are rows of a table, an embedding, of which there are fewer than it has positions: it works on
  * the table, so that its products with x are made once a row of the table, forward and back (>>op lstm). That follows from
  * the graph, its shapes and the device alone: a fetch changes no bit, and what is fetched is still there, since the op's
  * outputs stay what they were. Such an op is a copy with the indices as one more input; forward it reports the bad indices of
@@ -6256,6 +6368,7 @@ static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x,
         if (!(o->row->flags & TP_OP_VIEW) || tp__is_writer(o)) return NULL;
     }
 }
+
 /* Is x the memory of a variable that an op writes before `id`, or what was written there? */
 static bool tp__is_written_before(const tp__compiler *c, const tp_node *x, int id)
 {
@@ -6268,6 +6381,7 @@ static bool tp__is_written_before(const tp__compiler *c, const tp_node *x, int i
     }
     return false;
 }
+
 static tp_operation *tp__changed_op(tp__compiler *c, int id, int n_in, int n_ctrl)
 {
     tp_operation *o = (tp_operation *)tp_arena_alloc(&c->plan->arena, sizeof *o);
@@ -6284,67 +6398,105 @@ static tp_operation *tp__changed_op(tp__compiler *c, int id, int n_in, int n_ctr
     c->op[id] = o;
     return o;
 }
+
 /* Op o has no step of its own: that of `by` does it. */
 static void tp__absorb(tp__compiler *c, const tp_operation *o, const tp_operation *by)
 {
     c->absorbed_by[o->id] = by->id;
     c->stands[o->id] = -1;
 }
-static tp_status tp__plan_tables(tp__compiler *c)
+
+static bool tp__is_live_gather_grad(const tp__compiler *c, const tp_operation *o)
 {
-    bool any = false;
-    if (tp__half_of(c)) return TP_OK;
-    for (int id = 0; id < c->n_op; id++) {
-        const tp_operation *o = c->op[id];
-        const bool back = (o->row->flags & TP__OP_SEQUENCE_GRAD) != 0;
-        if (o->row->flags & TP__OP_GATHER_GRAD) { /* of x, the first one: the sequence op's gradient makes it */
-            const tp_node *dx = o->in[0];
-            while ((dx->op->row->flags & TP_OP_VIEW) && !tp__is_writer(dx->op) && !dx->op->n_ctrl &&
-                   c->fed[tp__value_of(c, dx)] < 0)
-                dx = dx->op->in[0];
-            tp_operation *from = (tp_operation *)(uintptr_t)c->op[dx->op->id];
-            tp__fusion *f = &c->fusion[from->id];
-            tp_device *d = c->plan->device[tp__device_of(c, o)];
-            if (!f->one_more || f->also || dx->index != 0 || c->fed[tp__value_of(c, dx)] >= 0 ||
-                c->fed[c->first_value[id]] >= 0 || tp__device_of(c, o) != tp__device_of(c, from) ||
-                d->find_kernel(d, o->row->name) || o->in[1] != from->in[f->fused.table] ||
-                o->in[2] != from->in[from->row->sequence])
-                continue;
-            tp_operation *made = tp__changed_op(c, id, 0, o->n_ctrl + 1);
-            if (!made) return tp__nomem_plan();
-            made->ctrl[made->n_ctrl - 1] = from;
-            f->also = made;
-            tp__absorb(c, made, from);
-            continue;
-        }
-        if (!c->need[id] || (!back && !(o->row->flags & TP__OP_SEQUENCE))) continue;
-        const int device = tp__device_of(c, o), i = o->row->sequence;
-        tp_device *d = c->plan->device[device];
-        const tp_operation *gather = tp__gathered(c, o->in[i], device);
-        if (!gather || !d->isa || d->find_kernel(d, o->row->name) || d->find_kernel(d, gather->row->name)) continue;
-        const tp_type *x = &c->value[tp__value_of(c, o->in[i])].type,
-                      *t = &c->value[tp__value_of(c, gather->in[0])].type;
-        if (t->dtype != TP_F32 || t->shape.ndim != 2 || t->shape.dim[1] != x->shape.dim[2] || t->shape.dim[0] < 1 ||
-            t->shape.dim[0] >= x->shape.dim[0] * x->shape.dim[1] || tp__node_on(c, gather->in[0]) != device ||
-            tp__is_written_before(c, gather->in[0], id) || tp__is_written_before(c, gather->in[1], id))
-            continue;
-        tp_operation *made = tp__changed_op(c, id, o->n_in + 1, o->n_ctrl);
-        if (!made) return tp__nomem_plan();
-        tp__fusion *f = &c->fusion[id];
-        made->in[i] = gather->in[0];
-        made->in[made->n_in - 1] = gather->in[1];
-        f->fused.table = made->n_in - 1;
-        f->one_more = back;
-        f->reports = back ? NULL : gather;
-        any = true;
-    }
-    if (!any) return TP_OK;
-    memset(c->need, 0, (size_t)c->n_op);
-    memset(c->shape_need, 0, (size_t)c->n_op);
-    return tp__plan_reach(c);
+    return (o->row->flags & TP__OP_GATHER_GRAD) && c->fed[c->first_value[o->id]] < 0;
 }
 
-/* -- 3. order */
+/* The gradient by x, the first one of a sequence op's gradient, that this gather_grad reads through views. */
+static const tp_node *tp__gathered_gradient(const tp__compiler *c, const tp_operation *o)
+{
+    const tp_node *dx = o->in[0];
+    while ((dx->op->row->flags & TP_OP_VIEW) && !tp__is_writer(dx->op) && !dx->op->n_ctrl &&
+           c->fed[tp__value_of(c, dx)] < 0)
+        dx = dx->op->in[0];
+    return dx;
+}
+
+static tp_status tp__rewrite_table(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
+{
+    const bool back = (o->row->flags & TP__OP_SEQUENCE_GRAD) != 0;
+    const int device = tp__device_of(c, o), i = o->row->sequence;
+    tp_device *d = c->plan->device[device];
+    if (tp__half_of(c)) return TP_OK;
+    if (tp__is_live_gather_grad(c, o)) { /* the sequence op's gradient makes it */
+        const tp_node *dx = tp__gathered_gradient(c, o);
+        const tp_operation *from = c->op[dx->op->id];
+        tp__fusion *f = &c->fusion[from->id];
+        if (!f->one_more || f->also || dx->index != 0 || c->fed[tp__value_of(c, dx)] >= 0 ||
+            device != tp__device_of(c, from) || d->find_kernel(d, o->row->name) ||
+            o->in[1] != from->in[f->fused.table] || o->in[2] != from->in[from->row->sequence])
+            return TP_OK;
+        tp_operation *made = tp__changed_op(c, o->id, 0, o->n_ctrl + 1);
+        if (!made) return tp__nomem_plan();
+        made->ctrl[made->n_ctrl - 1] = (tp_operation *)(uintptr_t)from;
+        f->also = made;
+        tp__absorb(c, made, from);
+        return TP_OK;
+    }
+    if (!c->need[o->id] || (!back && !(o->row->flags & TP__OP_SEQUENCE))) return TP_OK;
+    const tp_operation *gather = tp__gathered(c, o->in[i], device);
+    if (!gather || !d->isa || d->find_kernel(d, o->row->name) || d->find_kernel(d, gather->row->name)) return TP_OK;
+    const tp_type *x = &c->value[tp__value_of(c, o->in[i])].type, *t = &c->value[tp__value_of(c, gather->in[0])].type;
+    if (t->dtype != TP_F32 || t->shape.ndim != 2 || t->shape.dim[1] != x->shape.dim[2] || t->shape.dim[0] < 1 ||
+        t->shape.dim[0] >= x->shape.dim[0] * x->shape.dim[1] || tp__node_on(c, gather->in[0]) != device ||
+        tp__is_written_before(c, gather->in[0], o->id) || tp__is_written_before(c, gather->in[1], o->id))
+        return TP_OK;
+    tp_operation *made = tp__changed_op(c, o->id, o->n_in + 1, o->n_ctrl);
+    if (!made) return tp__nomem_plan();
+    tp__fusion *f = &c->fusion[o->id];
+    made->in[i] = gather->in[0];
+    made->in[made->n_in - 1] = gather->in[1];
+    f->fused.table = made->n_in - 1;
+    f->one_more = back;
+    f->reports = back ? NULL : gather;
+    f->rule[f->n_rule++] = rule;
+    return TP_OK;
+}
+
+/* Rules that change what ops a plan consists of. They look at the graph, its shapes and the devices, and not at what is
+ * fetched: a fetch changes no bit. */
+static const tp__rule tp__rewrites[] = {
+    {"table", "a sequence op over rows of a small table multiplies the table once", tp__rewrite_table},
+};
+
+static tp_status tp__plan_rewrite(tp__compiler *c)
+{
+    for (int r = 0; r < TP_COUNT(tp__rewrites); r++)
+        for (int id = 0; id < c->n_op; id++) {
+            const tp_status st = tp__rewrites[r].match(c, c->op[id], &tp__rewrites[r]);
+            if (st != TP_OK) return st;
+        }
+    memset(c->need, 0, (size_t)c->n_op);
+    memset(c->shape_need, 0, (size_t)c->n_op);
+    return tp__plan_reach(c); /* which of them are needed now */
+}
+
+/* -- 3. order: which op comes before which ------------------------------------------------------------- */
+
+/* Who reads each value's data, in creation order. */
+static void tp__plan_uses(tp__compiler *c)
+{
+    for (int id = c->n_op - 1; id >= 0; id--) {
+        const tp_operation *o = c->op[id];
+        if (!c->need[id]) continue;
+        for (int i = 0; i < o->n_in; i++) {
+            if (tp__shape_only(o->row, i)) continue;
+            const int v = tp__value_of(c, o->in[i]);
+            c->use_op[c->n_use] = id;
+            c->use_next[c->n_use] = c->use_head[v];
+            c->use_head[v] = c->n_use++;
+        }
+    }
+}
 
 typedef struct tp__edge {
     int to;
@@ -6367,6 +6519,7 @@ static void tp__before(tp__compiler *c, tp__edges *g, int a, int b)
     g->from[a] = e;
     g->degree[b]++;
 }
+
 /* What op a makes is read before op b. */
 static void tp__readers_before(tp__compiler *c, tp__edges *g, int a, int b)
 {
@@ -6427,6 +6580,7 @@ static void tp__heap_put(int *heap, int *n, int id)
     for (; i > 0 && heap[(i - 1) / 2] > id; i = (i - 1) / 2) heap[i] = heap[(i - 1) / 2];
     heap[i] = id;
 }
+
 static int tp__heap_take(int *heap, int *n)
 {
     const int least = heap[0], id = heap[--*n];
@@ -6488,32 +6642,7 @@ static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int a
     return false;
 }
 
-static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int device)
-{
-    tp__plan *p = c->plan;
-    if (p->n_buffer == c->cap_buffer) {
-        const int bigger = c->cap_buffer ? c->cap_buffer * 2 : 256;
-        tp__buffer *b = (tp__buffer *)tp_arena_alloc(&p->arena, (size_t)bigger * sizeof *b);
-        if (!b) return -1;
-        if (p->n_buffer) memcpy(b, p->buffer, (size_t)p->n_buffer * sizeof *b);
-        p->buffer = b;
-        c->cap_buffer = bigger;
-    }
-    tp__buffer *b = &p->buffer[p->n_buffer];
-    memset(b, 0, sizeof *b);
-    b->where = where;
-    b->device = device;
-    b->bytes = bytes;
-    b->first = INT_MAX;
-    b->last = -1;
-    b->merged = -1;
-    return p->n_buffer++;
-}
-
-static bool tp__type_equal(const tp_type *a, const tp_type *b)
-{
-    return a->dtype == b->dtype && tp_shape_equal(&a->shape, &b->shape);
-}
+/* -- 3b. precision: which values are stored as half ---------------------------------------------------- */
 
 /* 3b. With a half precision, which float32 values are stored so: products, what follows from them element by element or
  * without being looked at, and what works in the precision of its input. Other ops see float32: tp__bring_as converts. */
@@ -6522,11 +6651,13 @@ static bool tp__is_mover(const tp_operation *o)
     const unsigned no = TP_OP_HOST | TP_OP_WRITES_VAR | TP_OP_SOURCE;
     return ((o->row->flags & TP_OP_ANY_DTYPE) && !(o->row->flags & no)) || o->row == &tp__op_add_n;
 }
+
 static bool tp__is_stored_half(const tp__compiler *c, const tp_node *n)
 {
     const tp_dtype half = tp__half_of(c);
     return half && n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype == half;
 }
+
 /* The sum of a product is rounded once, with its bias: where a bias_add of the graph takes it, it is float32 until then,
  * whether a plan makes one step of the two or not. Not of convolutions, which are not always made by products. */
 static bool tp__has_bias(const tp_operation *o)
@@ -6536,10 +6667,12 @@ static bool tp__has_bias(const tp_operation *o)
     return x->op->row == &tp__op_matmul && x->op->in[1]->shape.ndim == 2 &&
            (((const tp__bias_attrs *)o->attrs)->data_format != TP_NCHW || x->shape.ndim == 2);
 }
+
 static bool tp__is_wide(const tp__compiler *c, const tp_node *n)
 {
     return c->wide[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* a product has one output */
 }
+
 static void tp__plan_precision(tp__compiler *c)
 {
     const tp_dtype half = tp__half_of(c);
@@ -6601,6 +6734,8 @@ static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const t
     return TP_F32;
 }
 
+/* -- 4. alias: values that share the memory of others -------------------------------------------------- */
+
 /* The variable in whose memory a value lies, its own or what was written there; NULL: it lies elsewhere. */
 static const tp_variable *tp__memory_of(const tp__compiler *c, const tp_node *n)
 {
@@ -6629,13 +6764,61 @@ static void tp__plan_alias(tp__compiler *c)
     }
 }
 
-/* Is it float32, or float32 that the plan stores in half precision? */
-static bool tp__single(const tp__compiler *c, const tp_node *n)
+/* -- 5. fold: what depends on constants alone is computed when the plan is compiled -------------------- */
+
+/* Feeds, constants and variables have their memory from the start. */
+static tp_status tp__plan_sources(tp__compiler *c)
 {
-    return n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype != TP_F64;
+    tp__plan *p = c->plan;
+    for (int i = 0; i < p->n_feed; i++) {
+        const int b = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&p->feed_type[i]), tp__node_on(c, p->feed[i]));
+        if (b < 0) return tp__nomem_plan();
+        p->buffer[b].first = -1;
+        p->buffer[b].last = -1;
+        p->feed_buffer[i] = b;
+        c->value[tp__value_of(c, p->feed[i])].buffer = b;
+    }
+    for (int k = 0; k < c->n_order; k++) {
+        const tp_operation *o = c->op[c->order[k]];
+        const int v = c->first_value[o->id];
+        if (c->fed[v] >= 0 || !(o->row->flags & TP_OP_SOURCE)) continue;
+        const bool constant = o->row == &tp__op_constant;
+        const int b = tp__new_buffer(c, constant ? TP__IN_CONST : TP__IN_VAR, tp__bytes_of(&c->value[v].type),
+                                     tp__device_of(c, o));
+        if (b < 0) return tp__nomem_plan();
+        c->value[v].buffer = b;
+        c->folded[o->id] = constant;
+        if (!constant) {
+            p->buffer[b].var = o->var[0];
+        } else {
+            const tp_status st = tp__constant_data(c, b, o->user);
+            if (st != TP_OK) return st;
+        }
+    }
+    return TP_OK;
 }
 
-/* -- 6. fusions: an op's step does what the ops around it would do. Each rule is one function, and an entry of tp__rules. */
+/* 5. What has constants for operands, and no effect, is folded: a property that spreads down the order. */
+static void tp__plan_fold(tp__compiler *c)
+{
+    const unsigned effects =
+        TP_OP_RANDOM | TP_OP_READS_VAR | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_SOURCE;
+    for (int k = 0; k < c->n_order; k++) {
+        const tp_operation *o = c->op[c->order[k]];
+        if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !c->plan->device[tp__device_of(c, o)]->host ||
+            (o->row->shape_only & 1u) || ((o->row->flags & TP_OP_VIEW) && c->alias[c->first_value[o->id]] < 0))
+            continue;
+        bool all = true;
+        for (int i = 0; i < o->n_in; i++) {
+            if (tp__shape_only(o->row, i)) continue;
+            const int v = tp__value_of(c, o->in[i]);
+            all = all && c->fed[v] < 0 && c->folded[o->in[i]->op->id];
+        }
+        c->folded[o->id] = all && tp__bytes_of(&c->value[c->first_value[o->id]].type) <= (1 << 22);
+    }
+}
+
+/* -- 6. fuse: an op's step does what the ops around it would do; each rule is one function, and an entry of tp__rules --- */
 
 /* What the kernel that will run op o can do besides: TP_FUSES_. */
 static unsigned tp__fuses(const tp__compiler *c, const tp_operation *o)
@@ -6645,6 +6828,7 @@ static unsigned tp__fuses(const tp__compiler *c, const tp_operation *o)
     if (!d->host) return 0;
     return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT; /* tp__finish_naive does them */
 }
+
 /* Are channels the last dimension of o's output 0? */
 static bool tp__channels_last(const tp__compiler *c, const tp_operation *o)
 {
@@ -6655,6 +6839,7 @@ static bool tp__channels_last(const tp__compiler *c, const tp_operation *o)
         return ((const tp_conv2d_attrs *)o->attrs)->data_format != TP_NCHW;
     return true;
 }
+
 static bool tp__can_fuse(const tp__compiler *c, const tp_operation *o, unsigned what)
 {
     const unsigned can = tp__fuses(c, o);
@@ -6667,6 +6852,7 @@ static int tp__sole_direct_consumer(const tp__compiler *c, int v)
     if (c->fetched[v] || c->use_head[v] < 0 || c->use_next[c->use_head[v]] >= 0) return -1;
     return c->use_op[c->use_head[v]];
 }
+
 /* The same, through views (a name is one). */
 static int tp__sole_consumer(const tp__compiler *c, int v)
 {
@@ -6691,11 +6877,13 @@ static tp__fusion *tp__fuse(tp__compiler *c, const tp_operation *o, const tp__ru
     f->rule[f->n_rule++] = rule;
     return f;
 }
+
 static int tp__add_input(tp__fusion *f, tp_node *n)
 {
     f->in[f->n_in] = n;
     return f->n_in++;
 }
+
 /* Op `o` is done by f's step, whose output 0 is o's from now on. */
 static void tp__absorb_next(tp__compiler *c, tp__fusion *f, const tp_operation *o, const tp_operation *by)
 {
@@ -6703,6 +6891,7 @@ static void tp__absorb_next(tp__compiler *c, tp__fusion *f, const tp_operation *
     f->result = o;
     f->n_absorbed++;
 }
+
 /* The step of op o stands at the place of op `at`, before what stands there. */
 static void tp__stand_at(tp__compiler *c, const tp_operation *o, const tp_operation *at)
 {
@@ -6711,6 +6900,7 @@ static void tp__stand_at(tp__compiler *c, const tp_operation *o, const tp_operat
     c->stands[at->id] = o->id;
     c->fusion[o->id].place = at;
 }
+
 /* The place in the order of the step that makes an op's results. */
 static int tp__made_at(const tp__compiler *c, const tp_operation *o)
 {
@@ -6751,6 +6941,7 @@ static bool tp__descends(const tp__compiler *c, const tp_operation *apply, int i
     }
     return true;
 }
+
 static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, const tp__rule *rule)
 {
     if (apply->row != &tp__op_apply_gradient_descent) return TP_OK;
@@ -6840,6 +7031,7 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
     if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return NULL;
     return c->value[tp__root(c, tp__value_of(c, bn->in[2]))].type.dtype == TP_F32 ? bn : NULL;
 }
+
 static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__single(c, &o->out[0]) || !tp__can_fuse(c, o, TP_FUSES_MASK))
@@ -6968,6 +7160,7 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
     }
     return true;
 }
+
 /* Each of them reads x, and how to normalise it, instead of v. */
 static tp_status tp__normalise_on_load(tp__compiler *c, int v, tp_node *x, bool relu, const tp__rule *rule)
 {
@@ -6986,6 +7179,7 @@ static tp_status tp__normalise_on_load(tp__compiler *c, int v, tp_node *x, bool 
     }
     return TP_OK;
 }
+
 /* The output of a batch norm (or of its ReLU) that only convolutions read is elided: they normalise x while they load it. */
 static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
@@ -7017,7 +7211,20 @@ static const tp__rule tp__rules[] = {
      tp__fuse_norm},
 };
 
-/* -- 6. chains of element-wise ops become one kernel */
+/* 6. The rules of fusion. */
+static tp_status tp__plan_fuse(tp__compiler *c)
+{
+    for (int r = 0; r < TP_COUNT(tp__rules); r++)
+        for (int k = 0; k < c->n_order; k++) {
+            const tp_operation *o = c->op[c->order[k]];
+            if (c->folded[o->id] || c->absorbed_by[o->id] >= 0) continue;
+            const tp_status st = tp__rules[r].match(c, o, &tp__rules[r]);
+            if (st != TP_OK) return st;
+        }
+    return TP_OK;
+}
+
+/* -- 6. fuse: chains of element-wise ops become one kernel each ---------------------------------------- */
 
 static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
 {
@@ -7029,6 +7236,13 @@ static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
     }
     const tp_dtype d = c->value[c->first_value[o->id]].type.dtype;
     return d != TP_F16 && d != TP_BF16;
+}
+
+static bool tp__is_member(const tp__group *g, int id)
+{
+    for (int k = 0; k < g->n; k++)
+        if (g->op[k] == id) return true;
+    return false;
 }
 
 /* May op `id` join the group, so that all of it runs at id's place in the order? */
@@ -7076,52 +7290,131 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
     return true;
 }
 
-static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
+/* 6. Each element-wise op joins the group of an operand where it may. Without fusion each has a group of its own. */
+static tp_status tp__plan_groups(tp__compiler *c)
 {
-    switch (dtype) {
-    case TP_F32: return row->block_f32;
-    case TP_F64: return row->block_f64;
-    case TP_I32: return row->block_i32;
-    case TP_I64: return row->block_i64;
-    default: return row->block_f32; /* rows that work on bytes keep their byte function there */
+    c->groups = (tp__group *)tp_arena_alloc(&c->arena, (size_t)(c->n_order + 1) * sizeof *c->groups);
+    if (!c->groups) return tp__nomem_plan();
+    for (int k = 0; k < c->n_order; k++) {
+        const tp_operation *o = c->op[c->order[k]];
+        const int v = c->first_value[o->id];
+        if (c->folded[o->id] || c->absorbed_by[o->id] >= 0 || c->alias[v] >= 0 || !tp__fusable(c, o)) continue;
+        int best = -1;
+        for (int i = 0; i < o->n_in && best < 0 && !c->exec->session->config.no_fusion; i++) {
+            const tp_node *node = tp__root_node(c, o->in[i]);
+            const int group = c->group[node->op->id];
+            if (group >= 0 && node->index == 0 && tp__may_join(c, &c->groups[group], o->id)) best = group;
+        }
+        if (best < 0) best = c->n_group++;
+        tp__group *g = &c->groups[best];
+        c->group[o->id] = best;
+        g->op[g->n++] = o->id;
+        g->n_operand += o->n_in;
+    }
+    return TP_OK;
+}
+
+#define TP__FUSE_BLOCK 512 /* elements that a fused chain works on at a time: its registers stay in L1 */
+
+/* Lay out block [i0, i0+n) of a broadcast operand. */
+static void tp__ext_load(const tp__program *p, const tp__ext *e, const char *src, int64_t i0, int64_t n, char *dst)
+{
+    const size_t size = (size_t)e->size;
+    if (e->how == TP__INNER) {
+        int64_t done = 0, at = i0 % e->period;
+        while (done < n) {
+            int64_t run = e->period - at < n - done ? e->period - at : n - done;
+            memcpy(dst + (size_t)done * size, src + (size_t)at * size, (size_t)run * size);
+            done += run;
+            at = 0;
+        }
+        return;
+    }
+    if (e->how == TP__SPLAT || e->how == TP__OUTER) {
+        int64_t done = 0;
+        while (done < n) {
+            const int64_t i = i0 + done, index = e->how == TP__SPLAT ? 0 : (i / e->inner) % e->period;
+            const int64_t left = e->how == TP__SPLAT ? n - done : e->inner - i % e->inner;
+            const int64_t run = left < n - done ? left : n - done;
+            const char *v = src + (size_t)index * size;
+            char *d = dst + (size_t)done * size;
+            if (size == 4) {
+                uint32_t w;
+                memcpy(&w, v, 4);
+                for (int64_t k = 0; k < run; k++) memcpy(d + k * 4, &w, 4);
+            } else {
+                for (int64_t k = 0; k < run; k++) memcpy(d + (size_t)k * size, v, size);
+            }
+            done += run;
+        }
+        return;
+    }
+    int64_t index[TP_MAX_DIMS] = {0}, rest = i0;
+    for (int d = p->shape.ndim - 1; d >= 0; d--) {
+        index[d] = rest % p->shape.dim[d];
+        rest /= p->shape.dim[d];
+    }
+    int64_t at = 0;
+    for (int d = 0; d < p->shape.ndim; d++) at += index[d] * e->stride[d];
+    for (int64_t k = 0; k < n; k++) {
+        memcpy(dst + (size_t)k * size, src + (size_t)at * size, size);
+        for (int d = p->shape.ndim - 1; d >= 0; d--) {
+            at += e->stride[d];
+            if (++index[d] < p->shape.dim[d]) break;
+            at -= index[d] * e->stride[d];
+            index[d] = 0;
+        }
     }
 }
 
-/* How operand shape `s` is spread over the result shape. */
-static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
+#define TP__FUSED_CHUNK (TP__FUSE_BLOCK * 16)
+
+static void tp__fused_chunk(void *user, int64_t chunk)
 {
-    int64_t stride = 1, dims[TP_MAX_DIMS];
-    const int lead = full->ndim - s->ndim;
-    for (int d = full->ndim - 1; d >= 0; d--) {
-        dims[d] = d < lead ? 1 : s->dim[d - lead];
-        e->stride[d] = dims[d] == 1 ? 0 : stride;
-        stride *= dims[d];
+    const tp_call *k = (const tp_call *)user;
+    const tp__program *p = (const tp__program *)k->attrs;
+    double room[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes an element: any dtype */
+    const int64_t begin = chunk * TP__FUSED_CHUNK;
+    const int64_t end = begin + TP__FUSED_CHUNK < p->n ? begin + TP__FUSED_CHUNK : p->n;
+    for (int e = 0; e < p->n_ext; e++)
+        if (p->ext[e].how == TP__SPLAT)
+            tp__ext_load(p, &p->ext[e], (const char *)k->in[e].data, 0,
+                         end - begin < TP__FUSE_BLOCK ? end - begin : TP__FUSE_BLOCK, (char *)room[p->ext[e].reg]);
+    for (int64_t i0 = begin; i0 < end; i0 += TP__FUSE_BLOCK) {
+        const int64_t n = end - i0 < TP__FUSE_BLOCK ? end - i0 : TP__FUSE_BLOCK;
+        for (int e = 0; e < p->n_ext; e++)
+            if (p->ext[e].reg >= 0 && p->ext[e].how != TP__SPLAT)
+                tp__ext_load(p, &p->ext[e], (const char *)k->in[e].data, i0, n, (char *)room[p->ext[e].reg]);
+        for (int j = 0; j < p->n_instr; j++) {
+            const tp__instr *s = &p->instr[j];
+            const void *in[4] = {NULL, NULL, NULL, NULL};
+            for (int a = 0; a < s->n_in; a++) {
+                const int w = s->in[a];
+                if (s->from[a] == TP__FROM_REG) in[a] = room[w];
+                else if (s->from[a] == TP__FROM_OUT) in[a] = (const char *)k->out[w].data + i0 * p->out_size[w];
+                else if (p->ext[w].reg >= 0) in[a] = room[p->ext[w].reg];
+                else in[a] = (const char *)k->in[w].data + i0 * p->ext[w].size;
+            }
+            void *y =
+                s->to == TP__FROM_REG ? (void *)room[s->out] : (void *)((char *)k->out[s->out].data + i0 * s->out_size);
+            if (s->vec) s->vec(n, (float *)y, (const float *const *)(const void *)in);
+            else s->block(n, y, in, s->attrs);
+        }
     }
-    if (stride == tp_shape_size(full)) {
-        e->how = TP__DIRECT;
-        return;
-    }
-    if (stride == 1) {
-        e->how = TP__SPLAT;
-        return;
-    }
-    /* the dimensions that the operand really has form one run [a, b) of full dimensions, 1 elsewhere? */
-    int a = 0, b = full->ndim;
-    while (a < b && (dims[a] == 1)) a++;
-    while (b > a && (dims[b - 1] == 1)) b--;
-    bool solid = true;
-    for (int d = a; d < b; d++) solid = solid && dims[d] == full->dim[d];
-    if (!solid) {
-        e->how = TP__STRIDED;
-        return;
-    }
-    e->inner = 1;
-    for (int d = b; d < full->ndim; d++) e->inner *= full->dim[d];
-    e->period = stride;
-    e->how = e->inner == 1 ? TP__INNER : TP__OUTER;
 }
 
-/* -- building steps */
+static void tp__fused_kernel(const tp_call *k)
+{
+    const tp__program *p = (const tp__program *)k->attrs;
+    const int64_t chunks = (p->n + TP__FUSED_CHUNK - 1) / TP__FUSED_CHUNK;
+    tp_device_parallel(k->device, chunks, tp__fused_chunk, (void *)(uintptr_t)k);
+}
+
+static const tp_op tp__op_fused =
+    TP__ROW("fused", "Fused", TP_OP_PURE, 0, -1, -1, NULL, 0, NULL, NULL, tp__fused_kernel, tp__fused_kernel, NULL,
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
+
+/* -- 7. emit: steps and their kernels ------------------------------------------------------------------ */
 
 static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *name, int n_in, int n_out, int n_var,
                               int device)
@@ -7182,6 +7475,10 @@ static tp_status tp__step_kernel(tp__step *s)
     if (tp__gives_nothing(s)) return TP_OK;
     s->fn = d->find_kernel(d, s->row->name);
     if (s->fn) return TP_OK;
+    if (!d->host && (s->row->flags & TP_OP_ANY_DEVICE)) {
+        s->fn = s->row->naive_f32;
+        return TP_OK;
+    }
     if (!d->host)
         return tp_fail(TP_ERR_UNSUPPORTED, "device %s has no kernel for '%s' (node '%s')", d->name, s->row->name,
                        s->name);
@@ -7229,100 +7526,32 @@ static size_t tp__step_scratch(const tp__step *s)
 
 static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
-/* 8. Offsets in a device's arena: large buffers first, each at the lowest place free during its lifetime. */
-static tp_status tp__plan_place(tp__compiler *c, int device)
+/* What a step still lacks once its operands are known: its kernel and scratch. */
+static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
 {
     tp__plan *p = c->plan;
-    int n = 0;
-    bool ok = true;
-    int *by_size = tp__ints(c, p->n_buffer + 1, -1, &ok), *placed = tp__ints(c, p->n_buffer + 1, -1, &ok);
-    if (!ok) return tp__nomem_plan();
-    for (int i = 0; i < p->n_buffer; i++)
-        if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
-            p->buffer[i].first != INT_MAX)
-            by_size[n++] = i;
-    for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort: size descending, then age */
-        for (int i = gap; i < n; i++) {
-            const int x = by_size[i];
-            int j = i;
-            while (j >= gap) {
-                const int y = by_size[j - gap];
-                if (p->buffer[y].bytes > p->buffer[x].bytes || (p->buffer[y].bytes == p->buffer[x].bytes && y < x))
-                    break;
-                by_size[j] = y;
-                j -= gap;
-            }
-            by_size[j] = x;
-        }
-    size_t top = 0;
-    int n_placed = 0; /* `placed` is kept sorted by offset */
-    for (int i = 0; i < n; i++) {
-        tp__buffer *b = &p->buffer[by_size[i]];
-        size_t at = 0;
-        int where = 0;
-        for (int j = 0; j < n_placed; j++) {
-            const tp__buffer *o = &p->buffer[placed[j]];
-            if (o->last < b->first || b->last < o->first) continue; /* not alive together */
-            if (o->offset >= at + tp__align64((size_t)b->bytes)) break;
-            const size_t end = o->offset + tp__align64((size_t)o->bytes);
-            if (end > at) at = end;
-        }
-        b->offset = at;
-        while (where < n_placed && p->buffer[placed[where]].offset <= at) where++;
-        memmove(placed + where + 1, placed + where, (size_t)(n_placed - where) * sizeof(int));
-        placed[where] = by_size[i];
-        n_placed++;
-        if (at + tp__align64((size_t)b->bytes) > top) top = at + tp__align64((size_t)b->bytes);
+    const tp_status st = tp__step_kernel(s);
+    if (st != TP_OK) return st;
+    const int n = s->call.n_in + s->call.n_out + s->call.n_var;
+    if (s->convert && n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
+    tp_dtype stored[64];
+    size_t room = 0;
+    for (int i = 0; i < n && s->convert; i++) { /* its kernel will see float32 */
+        stored[i] = s->operand[i].dtype;
+        if (stored[i] != TP_F16 && stored[i] != TP_BF16) continue;
+        s->operand[i].dtype = TP_F32;
+        room += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
     }
-    p->arena_bytes[device] = top;
+    s->call.scratch_bytes = tp__step_scratch(s);
+    for (int i = 0; i < n && s->convert; i++) s->operand[i].dtype = stored[i];
+    const size_t scratch = s->convert ? tp__align64(s->call.scratch_bytes) + room : s->call.scratch_bytes;
+    if (scratch) {
+        s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, s->device);
+        if (s->scratch < 0) return tp__nomem_plan();
+        tp__touch(p, s->scratch, p->n_step - 1);
+    }
     return TP_OK;
 }
-
-/* Pointers of every operand, once the arena is where it will stay. */
-static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
-{
-    if (b < 0) return NULL;
-    const tp__buffer *x = &p->buffer[b];
-    while (x->merged >= 0) x = &p->buffer[x->merged];
-    switch (x->where) {
-    case TP__IN_ARENA: return e->on[x->device].arena ? e->on[x->device].arena + x->offset : NULL;
-    case TP__IN_VAR: return e->session->var_data[x->var->id];
-    case TP__IN_CONST: return x->data;
-    default: return NULL;
-    }
-}
-
-static void tp__plan_bind(tp__plan *p, tp_exec *e)
-{
-    tp__forget_recording(p);
-    for (int i = 0; i < p->n_step; i++) {
-        tp__step *s = &p->step[i];
-        for (int k = 0; k < s->call.n_in + s->call.n_out + s->call.n_var; k++)
-            s->operand[k].data = tp__buffer_data(p, e, s->buffer[k]);
-        s->call.scratch = tp__buffer_data(p, e, s->scratch);
-    }
-    p->bound_to = e->arenas;
-}
-
-static void tp__touch(tp__plan *p, int buffer, int step)
-{
-    if (buffer < 0) return;
-    tp__buffer *b = &p->buffer[buffer];
-    while (b->merged >= 0) b = &p->buffer[b->merged];
-    if (step < b->first) b->first = step;
-    if (step > b->last) b->last = step;
-}
-
-static tp_operand tp__operand(const tp_type *t)
-{
-    tp_operand o;
-    o.data = NULL;
-    o.dtype = t->dtype;
-    o.shape = t->shape;
-    return o;
-}
-
-static int64_t tp__bytes_of(const tp_type *t) { return tp_shape_size(&t->shape) * (int64_t)tp_dtype_size(t->dtype); }
 
 /* Bias and activation of a result that a naive loop has made; channels are its last dimension. */
 static void tp__finish_naive(const tp_call *k)
@@ -7374,74 +7603,50 @@ static void tp__run_step(const tp__step *s)
     if (s->finish) tp__finish_naive(&s->call);
 }
 
-/* -- values on other devices */
+/* -- 7. emit: values on other devices and in other precisions ------------------------------------------ */
+
+/* The copy that keeps a value where it would be overwritten. */
+static void tp__copy_kernel(const tp_call *k)
+{
+    const size_t bytes = (size_t)tp_shape_size(&k->out[0].shape) * tp_dtype_size(k->out[0].dtype);
+    if (bytes) memcpy(k->out[0].data, k->in[0].data, bytes);
+}
+
+static const tp_op tp__op_copy =
+    TP__ROW("copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL, tp__copy_kernel,
+            tp__copy_kernel, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 
 /* The buffer that holds value v on a device; -1: nobody needs it, or it was not brought there. */
 static int tp__buffer_on(const tp__compiler *c, int v, int device)
 {
     const int root = tp__root(c, v), home = c->value[root].buffer;
     if (home < 0 || c->plan->buffer[home].device == device) return home;
-    for (const tp__abroad *a = c->abroad[root]; a; a = a->next)
+    for (const tp__replica *a = c->replicas[root]; a; a = a->next)
         if (a->device == device && !a->dtype) return a->buffer;
     return -1;
 }
+
 /* The same in a precision of its own. */
 static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtype)
 {
     const int root = tp__root(c, v);
     if (c->value[root].type.dtype == dtype) return tp__buffer_on(c, v, device);
-    for (const tp__abroad *a = c->abroad[root]; a; a = a->next)
+    for (const tp__replica *a = c->replicas[root]; a; a = a->next)
         if (a->device == device && a->dtype == dtype) return a->buffer;
     return -1;
 }
 
-/* A constant for its buffer's device. The host's devices read the one that is there. */
-static tp_status tp__constant_data(tp__compiler *c, int buffer, const void *host_data)
-{
-    tp__plan *p = c->plan;
-    tp__buffer *b = &p->buffer[buffer];
-    tp_device *d = p->device[b->device];
-    b->host_data = host_data;
-    b->data = (void *)(uintptr_t)host_data;
-    if (d->host) return TP_OK;
-    tp__constant *list = (tp__constant *)tp_arena_alloc(&p->arena, (size_t)(p->n_constant + 1) * sizeof *list);
-    b->data = list ? d->alloc(d, b->bytes ? (size_t)b->bytes : 1) : NULL;
-    if (!b->data) return tp__nomem_plan();
-    if (p->n_constant) memcpy(list, p->constant, (size_t)p->n_constant * sizeof *list);
-    list[p->n_constant].data = b->data;
-    list[p->n_constant++].device = b->device;
-    p->constant = list;
-    p->constant_bytes += (size_t)b->bytes;
-    return d->upload(d, b->data, host_data, (size_t)b->bytes);
-}
-
-static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
-{
-    tp__plan *p = c->plan;
-    if (p->n_upload == p->cap_upload) {
-        const int cap = p->cap_upload ? p->cap_upload * 2 : 8;
-        tp__upload *u = (tp__upload *)tp_arena_alloc(&p->arena, (size_t)cap * sizeof *u);
-        if (!u) return tp__nomem_plan();
-        if (p->n_upload) memcpy(u, p->upload, (size_t)p->n_upload * sizeof *u);
-        p->upload = u;
-        p->cap_upload = cap;
-    }
-    p->upload[p->n_upload].feed = feed;
-    p->upload[p->n_upload++].buffer = buffer;
-    return TP_OK;
-}
-
 /* A new buffer for a copy of a value; -1: out of memory. */
-static int tp__add_abroad(tp__compiler *c, int root, tp__place where, int64_t bytes, int device, tp_dtype dtype)
+static int tp__add_replica(tp__compiler *c, int root, tp__place where, int64_t bytes, int device, tp_dtype dtype)
 {
     const int b = tp__new_buffer(c, where, bytes, device);
-    tp__abroad *a = b >= 0 ? (tp__abroad *)tp_arena_alloc(&c->arena, sizeof *a) : NULL;
+    tp__replica *a = b >= 0 ? (tp__replica *)tp_arena_alloc(&c->arena, sizeof *a) : NULL;
     if (!a) return -1;
     a->device = device;
     a->buffer = b;
     a->dtype = dtype;
-    a->next = c->abroad[root];
-    c->abroad[root] = a;
+    a->next = c->replicas[root];
+    c->replicas[root] = a;
     return b;
 }
 
@@ -7454,7 +7659,7 @@ static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
     if (home < 0 || tp__buffer_on(c, root, device) >= 0) return TP_OK;
     const bool constant = p->buffer[home].where == TP__IN_CONST;
     const tp__place place = constant ? TP__IN_CONST : TP__IN_ARENA;
-    const int b = tp__add_abroad(c, root, place, p->buffer[home].bytes, device, TP_DTYPE_UNSET);
+    const int b = tp__add_replica(c, root, place, p->buffer[home].bytes, device, TP_DTYPE_UNSET);
     if (b < 0) return tp__nomem_plan();
     if (constant) return tp__constant_data(c, b, p->buffer[home].host_data);
     if (c->fed[root] >= 0) {
@@ -7494,7 +7699,7 @@ static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_
     if (!attrs) return tp__nomem_plan();
     attrs->from = t.dtype;
     attrs->to = t.dtype = dtype;
-    const int b = tp__add_abroad(c, root, TP__IN_ARENA, tp__bytes_of(&t), device, dtype);
+    const int b = tp__add_replica(c, root, TP__IN_ARENA, tp__bytes_of(&t), device, dtype);
     tp__step *s = b >= 0 ? tp__add_step(c, &tp__op_cast, n->op->name, 1, 1, 0, device) : NULL;
     if (!s) return tp__nomem_plan();
     s->call.attrs = attrs;
@@ -7505,51 +7710,6 @@ static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_
     tp__touch(p, from, p->n_step - 1);
     tp__touch(p, b, p->n_step - 1);
     return tp__step_kernel(s);
-}
-
-/* A copy between two devices. room: host memory for it, where neither is the host and they cannot reach each other. */
-static tp_status tp__copy_between(tp_device *to, void *dst, tp_device *from, const void *src, size_t bytes, void *room)
-{
-    if (from->host) return to->upload(to, dst, src, bytes); /* the host's kernels are done when they return */
-    if (!to->host && to->copy_from) return to->copy_from(to, dst, from, src, bytes);
-    tp_status st = from->download(from, to->host ? dst : room, src, bytes);
-    if (st == TP_OK) st = from->wait(from);
-    return st == TP_OK && !to->host ? to->upload(to, dst, room, bytes) : st;
-}
-static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
-{
-    const size_t bytes = (size_t)tp_shape_size(&s->operand[0].shape) * tp_dtype_size(s->operand[0].dtype);
-    if (bytes == 0) return TP_OK;
-    return tp__copy_between(p->device[s->device], s->operand[1].data, p->device[s->from], s->operand[0].data, bytes,
-                            p->room);
-}
-/* What is fed lies on a device. */
-static tp_status tp__run_feed_device(tp_device *to, void *dst, const tp_tensor *value)
-{
-    const size_t bytes = tp_tensor_bytes(value);
-    tp_device *from = value->device;
-    if (from == to) return to->copy(to, dst, value->data, bytes);
-    void *room = NULL;
-    if (!to->host && !from->host && !to->copy_from && !(room = tp_malloc(bytes))) return TP_ERR_NOMEM;
-    const tp_status st = tp__copy_between(to, dst, from, value->data, bytes, room);
-    tp_free(room);
-    return st;
-}
-
-/* A sum of values on different devices, as their vendor's library makes it. */
-static tp_status tp__run_together(const tp__plan *p, const tp__step *s)
-{
-    tp_device *on[TP_MAX_OUTPUTS];
-    const void *in[TP_MAX_OUTPUTS];
-    void *out[TP_MAX_OUTPUTS];
-    const tp_call *k = &s->call;
-    for (int i = 0; i < k->n_in; i++) {
-        on[i] = p->device[p->buffer[s->buffer[i]].device];
-        in[i] = k->in[i].data;
-        out[i] = k->out[i].data;
-    }
-    return k->device->all_reduce(on, k->n_in, in, out, tp_shape_size(&k->in[0].shape), k->in[0].dtype,
-                                 ((const tp__all_reduce_attrs *)k->attrs)->mean);
 }
 
 /* A copy of value v out of buffer `from`, by the next step; v is there from then on. */
@@ -7567,222 +7727,214 @@ static tp_status tp__copy_out(tp__compiler *c, int v, int from, const char *name
     return tp__step_kernel(s);
 }
 
-/* A group of element-wise ops as one step. External operands are bound by value; `stored` results go to memory. */
-static tp_status tp__emit_group(tp__compiler *c, const tp__group *grp)
+/* -- 7. emit: a group of element-wise ops as one step -------------------------------------------------- */
+
+typedef struct tp__chain_builder {
+    const tp__group *group;
+    tp__program *prog;
+    int device;
+    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT]; /* the values of its operands and results */
+    int last_use[TP__MAX_INSTR];                        /* member -> the last member that reads it; -1: none does */
+    int reg_of[TP__MAX_INSTR];                          /* member -> the register of its result */
+    bool
+        reg_busy[TP__MAX_REG]; /* one is free whenever one is taken: at most TP__MAX_EXT operands of members need one */
+} tp__chain_builder;
+
+static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
+{
+    switch (dtype) {
+    case TP_F32: return row->block_f32;
+    case TP_F64: return row->block_f64;
+    case TP_I32: return row->block_i32;
+    case TP_I64: return row->block_i64;
+    default: return row->block_f32; /* rows that work on bytes keep their byte function there */
+    }
+}
+
+/* How operand shape `s` is spread over the result shape. */
+static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
+{
+    int64_t stride = 1, dims[TP_MAX_DIMS];
+    const int lead = full->ndim - s->ndim;
+    for (int d = full->ndim - 1; d >= 0; d--) {
+        dims[d] = d < lead ? 1 : s->dim[d - lead];
+        e->stride[d] = dims[d] == 1 ? 0 : stride;
+        stride *= dims[d];
+    }
+    if (stride == tp_shape_size(full)) {
+        e->how = TP__DIRECT;
+        return;
+    }
+    if (stride == 1) {
+        e->how = TP__SPLAT;
+        return;
+    }
+    /* the dimensions that the operand really has form one run [a, b) of full dimensions, 1 elsewhere? */
+    int a = 0, b = full->ndim;
+    while (a < b && (dims[a] == 1)) a++;
+    while (b > a && (dims[b - 1] == 1)) b--;
+    bool solid = true;
+    for (int d = a; d < b; d++) solid = solid && dims[d] == full->dim[d];
+    if (!solid) {
+        e->how = TP__STRIDED;
+        return;
+    }
+    e->inner = 1;
+    for (int d = b; d < full->ndim; d++) e->inner *= full->dim[d];
+    e->period = stride;
+    e->how = e->inner == 1 ? TP__INNER : TP__OUTER;
+}
+
+/* Operand i of member m: the result of an earlier member, or an operand of the whole chain. */
+static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const tp_operation *o, int m, int i)
+{
+    tp__program *prog = ch->prog;
+    tp__instr *ins = &prog->instr[m];
+    const int v = tp__value_of(c, o->in[i]), root = tp__root(c, v);
+    int member = -1, e = 0;
+    for (int k = 0; k < m; k++)
+        if (c->first_value[ch->group->op[k]] == root) member = k;
+    if (member >= 0 && tp_shape_equal(&c->value[v].type.shape, &prog->shape)) {
+        ins->from[i] = TP__FROM_REG; /* tp__chain_result says where it is */
+        ins->in[i] = member;
+        ch->last_use[member] = m;
+        return TP_OK;
+    }
+    while (e < prog->n_ext && ch->ext_value[e] != v) e++;
+    if (e == prog->n_ext) {
+        const tp_status st = tp__bring_node(c, o->in[i], ch->device);
+        if (st != TP_OK) return st;
+        ch->ext_value[e] = v;
+        tp__ext_layout(&prog->shape, &c->value[v].type.shape, &prog->ext[e]);
+        prog->ext[e].size = (int)tp_dtype_size(c->value[v].type.dtype);
+        prog->ext[e].reg = -1;
+        prog->n_ext++;
+    }
+    ins->from[i] = TP__FROM_EXT;
+    ins->in[i] = e;
+    return TP_OK;
+}
+
+/* Member m: its functions and its operands. */
+static tp_status tp__chain_member(tp__compiler *c, tp__chain_builder *ch, int m)
+{
+    const tp_operation *o = c->op[ch->group->op[m]];
+    tp_device *d = c->plan->device[ch->device];
+    tp__instr *ins = &ch->prog->instr[m];
+    ins->row = o->row;
+    ins->attrs = o->attrs;
+    ins->n_in = o->n_in;
+    const tp_dtype dtype = c->value[tp__value_of(c, o->in[o->n_in - 1])].type.dtype;
+    ins->block = tp__block_of(o->row, dtype);
+    bool all_f32 = dtype == TP_F32;
+    for (int i = 0; i < o->n_in; i++) all_f32 = all_f32 && c->value[tp__value_of(c, o->in[i])].type.dtype == TP_F32;
+    ins->vec = all_f32 && o->row->vec && d->host ? o->row->vec(d) : NULL;
+    if (!ins->block && !ins->vec)
+        return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
+    ins->dtype = dtype;
+    ins->out_dtype = c->value[c->first_value[o->id]].type.dtype;
+    ins->out_size = (int)tp_dtype_size(ins->out_dtype);
+    tp_status st = TP_OK;
+    for (int i = 0; i < o->n_in && st == TP_OK; i++) st = tp__chain_operand(c, ch, o, m, i);
+    return st;
+}
+
+/* Is value v fetched, or read by an op that is no member, or read in another shape? Through views. */
+static bool tp__is_read_outside(const tp__compiler *c, const tp__chain_builder *ch, int v)
+{
+    int stack[64], n = 0;
+    if (c->fetched[v]) return true;
+    stack[n++] = v;
+    while (n > 0) {
+        const int x = stack[--n];
+        for (int u = c->use_head[x]; u >= 0; u = c->use_next[u]) {
+            const int user = c->use_op[u], out = c->first_value[user];
+            if (c->alias[out] == x && n < 64) {
+                if (c->fetched[out]) return true;
+                stack[n++] = out;
+            } else if (!tp__is_member(ch->group, user) || !tp_shape_equal(&c->value[x].type.shape, &ch->prog->shape))
+                return true;
+        }
+    }
+    return false;
+}
+
+/* Where the result of member m goes: to memory if an op outside of the chain reads it, else to a register. */
+static void tp__chain_result(const tp__compiler *c, tp__chain_builder *ch, int m)
+{
+    tp__program *prog = ch->prog;
+    tp__instr *ins = &prog->instr[m];
+    const int v = c->first_value[ch->group->op[m]];
+    for (int i = 0; i < ins->n_in; i++)
+        if (ins->from[i] == TP__FROM_REG) { /* in[i] is a member: where is its result? */
+            const tp__instr *from = &prog->instr[ins->in[i]];
+            const int k = ins->in[i];
+            ins->from[i] = from->to;
+            ins->in[i] = from->to == TP__FROM_REG ? ch->reg_of[k] : from->out;
+        }
+    if (ch->last_use[m] < 0 || tp__is_read_outside(c, ch, v)) {
+        ins->to = TP__FROM_OUT;
+        ins->out = prog->n_out;
+        prog->out_size[prog->n_out] = ins->out_size;
+        ch->out_value[prog->n_out++] = v;
+    } else {
+        int r = 0;
+        while (ch->reg_busy[r]) r++;
+        ch->reg_busy[r] = true;
+        ch->reg_of[m] = r;
+        ins->to = TP__FROM_REG;
+        ins->out = r;
+        if (r >= prog->n_reg) prog->n_reg = r + 1;
+    }
+    for (int k = 0; k < m; k++) /* registers read for the last time; a result never shares its operand's */
+        if (ch->last_use[k] == m && prog->instr[k].to == TP__FROM_REG) ch->reg_busy[ch->reg_of[k]] = false;
+    prog->n_instr++;
+}
+
+static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
 {
     tp__plan *p = c->plan;
-    const int device = tp__device_of(c, c->op[grp->op[0]]);
-    tp_device *d = p->device[device];
-    tp__program *prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
+    tp__chain_builder ch;
+    tp_status st = TP_OK;
+    memset(&ch, 0, sizeof ch);
+    ch.group = group;
+    ch.device = tp__device_of(c, c->op[group->op[0]]);
+    tp__program *prog = ch.prog = (tp__program *)tp_arena_alloc(&p->arena, sizeof *prog);
     if (!prog) return tp__nomem_plan();
-    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT], last_use[TP__MAX_INSTR], reg_of[TP__MAX_INSTR] = {0};
-    /* one is free whenever it is asked for: each is taken for the operand of a member, TP__MAX_EXT at most */
-    bool reg_busy[TP__MAX_REG] = {false};
-    const int v0 = c->first_value[grp->op[0]];
-    prog->shape = c->value[v0].type.shape;
+    prog->shape = c->value[c->first_value[group->op[0]]].type.shape;
     prog->n = tp_shape_size(&prog->shape);
-    for (int m = 0; m < grp->n; m++) last_use[m] = -1;
-    const char *name = "";
-    for (int m = 0; m < grp->n; m++) { /* operands, and which members are wanted outside */
-        const tp_operation *o = c->op[grp->op[m]];
-        tp__instr *ins = &prog->instr[m];
-        name = o->name;
-        ins->row = o->row;
-        ins->attrs = o->attrs;
-        ins->n_in = o->n_in;
-        const tp_dtype dtype = c->value[tp__value_of(c, o->in[o->n_in - 1])].type.dtype;
-        ins->block = tp__block_of(o->row, dtype);
-        bool all_f32 = dtype == TP_F32;
-        for (int i = 0; i < o->n_in; i++) all_f32 = all_f32 && c->value[tp__value_of(c, o->in[i])].type.dtype == TP_F32;
-        ins->vec = all_f32 && o->row->vec && d->host ? o->row->vec(d) : NULL;
-        if (!ins->block && !ins->vec)
-            return tp_fail(TP_ERR_DTYPE, "'%s' (%s) does not work on %s", o->name, o->row->name, tp_dtype_name(dtype));
-        ins->dtype = dtype;
-        ins->out_dtype = c->value[c->first_value[o->id]].type.dtype;
-        ins->out_size = (int)tp_dtype_size(ins->out_dtype);
-        for (int i = 0; i < o->n_in; i++) {
-            const int v = tp__value_of(c, o->in[i]);
-            int member = -1;
-            const int root = tp__root(c, v);
-            for (int k = 0; k < m; k++)
-                if (c->first_value[grp->op[k]] == root) member = k;
-            if (member >= 0 && tp_shape_equal(&c->value[v].type.shape, &prog->shape)) {
-                ins->from[i] = TP__FROM_REG; /* resolved below */
-                ins->in[i] = member;
-                last_use[member] = m;
-                continue;
-            }
-            int e = 0;
-            while (e < prog->n_ext && ext_value[e] != v) e++;
-            if (e == prog->n_ext) {
-                const tp_status st = tp__bring_node(c, o->in[i], device);
-                if (st != TP_OK) return st;
-                ext_value[e] = v;
-                tp__ext_layout(&prog->shape, &c->value[v].type.shape, &prog->ext[e]);
-                prog->ext[e].size = (int)tp_dtype_size(c->value[v].type.dtype);
-                prog->ext[e].reg = -1;
-                prog->n_ext++;
-            }
-            ins->from[i] = TP__FROM_EXT;
-            ins->in[i] = e;
-        }
-    }
+    for (int m = 0; m < group->n; m++) ch.last_use[m] = -1;
+    for (int m = 0; m < group->n && st == TP_OK; m++) st = tp__chain_member(c, &ch, m);
+    if (st != TP_OK) return st;
     for (int e = 0; e < prog->n_ext; e++)
         if (prog->ext[e].how != TP__DIRECT) {
-            reg_busy[prog->n_reg] = true;
+            ch.reg_busy[prog->n_reg] = true;
             prog->ext[e].reg = prog->n_reg++;
         }
-    for (int m = 0; m < grp->n; m++) { /* results: stored where an outsider reads them, else a register */
-        const int v = c->first_value[grp->op[m]];
-        tp__instr *ins = &prog->instr[m];
-        bool stored = c->fetched[v] != 0;
-        int stack[64], n = 0;
-        stack[n++] = v;
-        while (n > 0 && !stored) {
-            const int x = stack[--n];
-            for (int u = c->use_head[x]; u >= 0 && !stored; u = c->use_next[u]) {
-                const int user = c->use_op[u], out = c->first_value[user];
-                if (c->alias[out] == x && n < 64) {
-                    stack[n++] = out;
-                    if (c->fetched[out]) stored = true;
-                    continue;
-                }
-                bool member = false;
-                for (int k = 0; k < grp->n; k++) member = member || grp->op[k] == user;
-                if (!member || !tp_shape_equal(&c->value[x].type.shape, &prog->shape)) stored = true;
-            }
-        }
-        for (int i = 0; i < ins->n_in; i++)
-            if (ins->from[i] == TP__FROM_REG) { /* in[i] was a member: where is its result? */
-                const tp__instr *from = &prog->instr[ins->in[i]];
-                const int k = ins->in[i];
-                ins->from[i] = from->to;
-                ins->in[i] = from->to == TP__FROM_REG ? reg_of[k] : from->out;
-            }
-        if (last_use[m] < 0) stored = true;
-        if (!stored) {
-            int r = 0;
-            while (reg_busy[r]) r++;
-            reg_busy[r] = true;
-            reg_of[m] = r;
-            ins->to = TP__FROM_REG;
-            ins->out = r;
-            if (r >= prog->n_reg) prog->n_reg = r + 1;
-        } else {
-            ins->to = TP__FROM_OUT;
-            ins->out = prog->n_out;
-            prog->out_size[prog->n_out] = ins->out_size;
-            out_value[prog->n_out++] = v;
-        }
-        for (int k = 0; k < m; k++) /* registers read for the last time; a result never shares its operand's */
-            if (last_use[k] == m && prog->instr[k].to == TP__FROM_REG) reg_busy[reg_of[k]] = false;
-        prog->n_instr++;
-    }
-    tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_ext, prog->n_out, 0, device);
+    for (int m = 0; m < group->n; m++) tp__chain_result(c, &ch, m);
+    const char *name = c->op[group->op[group->n - 1]]->name;
+    tp__step *s = tp__add_step(c, &tp__op_fused, name, prog->n_ext, prog->n_out, 0, ch.device);
     if (!s) return tp__nomem_plan();
     const int at = p->n_step - 1;
     s->call.attrs = prog;
     for (int e = 0; e < prog->n_ext; e++) {
-        s->operand[e] = tp__operand(&c->value[ext_value[e]].type);
-        s->buffer[e] = tp__buffer_on(c, ext_value[e], device);
+        s->operand[e] = tp__operand(&c->value[ch.ext_value[e]].type);
+        s->buffer[e] = tp__buffer_on(c, ch.ext_value[e], ch.device);
         tp__touch(p, s->buffer[e], at);
     }
     for (int k = 0; k < prog->n_out; k++) {
-        const int v = out_value[k];
-        s->operand[prog->n_ext + k] = tp__operand(&c->value[v].type);
-        int buffer = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), device);
+        const int v = ch.out_value[k],
+                  buffer = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&c->value[v].type), ch.device);
         if (buffer < 0) return tp__nomem_plan();
-        c->value[v].buffer = buffer;
-        s->buffer[prog->n_ext + k] = buffer;
+        s->operand[prog->n_ext + k] = tp__operand(&c->value[v].type);
+        s->buffer[prog->n_ext + k] = c->value[v].buffer = buffer;
         tp__touch(p, buffer, at);
     }
-    p->info.n_fused += grp->n;
+    p->info.n_fused += group->n;
     return tp__step_kernel(s);
 }
 
-/* Put result `ob` of step i over its operand q, if that dies here and is read as nothing else. */
-static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
-{
-    const tp__step *s = &p->step[i];
-    int root = s->buffer[q], uses = 0;
-    if (root < 0 || ob < 0 || p->buffer[ob].merged >= 0 || p->buffer[ob].where != TP__IN_ARENA || s->convert)
-        return false;
-    while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
-    tp__buffer *in = &p->buffer[root];
-    if (in->where != TP__IN_ARENA || in->last != i || in->first >= i || in->bytes != p->buffer[ob].bytes) return false;
-    for (int k = 0; k < s->call.n_in; k++) {
-        int other = s->buffer[k];
-        while (other >= 0 && p->buffer[other].merged >= 0) other = p->buffer[other].merged;
-        uses += other == root;
-    }
-    if (uses != 1) return false;
-    for (int k = 0; k < s->call.n_out; k++) { /* another result lies there, though it is over with this step */
-        const int result = s->buffer[s->call.n_in + k];
-        if (result >= 0 && p->buffer[result].merged == root) return false;
-    }
-    p->buffer[ob].merged = root;
-    if (p->buffer[ob].last > in->last) in->last = p->buffer[ob].last;
-    return true;
-}
-/* Which operand may a result overwrite? Decided when every lifetime is known. */
-static void tp__plan_in_place(tp__compiler *c)
-{
-    tp__plan *p = c->plan;
-    for (int i = 0; i < p->n_step; i++) {
-        tp__step *s = &p->step[i];
-        if (s->fn == s->row->fast && s->row->in_place) {
-            for (int q = 0; q < s->call.n_in; q++)
-                if ((q < 32 && (s->row->in_place >> q & 1u)) || (q > 0 && q == s->call.fused.add))
-                    if (tp__merge_over(p, i, s->buffer[s->call.n_in], q)) break;
-            continue;
-        }
-        if (s->row != &tp__op_fused) continue;
-        const tp__program *prog = (const tp__program *)s->call.attrs;
-        for (int k = 0; k < prog->n_out; k++) {
-            const int ob = s->buffer[prog->n_ext + k];
-            if (p->buffer[ob].merged >= 0 || p->buffer[ob].where != TP__IN_ARENA) continue;
-            int writes = -1;
-            for (int j = 0; j < prog->n_instr; j++)
-                if (prog->instr[j].to == TP__FROM_OUT && prog->instr[j].out == k) writes = j;
-            for (int e = 0; e < prog->n_ext; e++) {
-                const int ib = s->buffer[e];
-                if (ib < 0 || prog->ext[e].how != TP__DIRECT || prog->ext[e].size != prog->out_size[k]) continue;
-                bool safe = true; /* nothing reads the operand after the result was written */
-                for (int j = writes + 1; j < prog->n_instr; j++)
-                    for (int a = 0; a < prog->instr[j].n_in; a++)
-                        if (prog->instr[j].from[a] == TP__FROM_EXT && prog->instr[j].in[a] == e) safe = false;
-                if (safe && tp__merge_over(p, i, ob, e)) break;
-            }
-        }
-    }
-}
-
-/* What a step still lacks once its operands are known: its kernel and scratch. */
-static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
-{
-    tp__plan *p = c->plan;
-    const tp_status st = tp__step_kernel(s);
-    if (st != TP_OK) return st;
-    const int n = s->call.n_in + s->call.n_out + s->call.n_var;
-    if (s->convert && n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
-    tp_dtype stored[64];
-    size_t room = 0;
-    for (int i = 0; i < n && s->convert; i++) { /* its kernel will see float32 */
-        stored[i] = s->operand[i].dtype;
-        if (stored[i] != TP_F16 && stored[i] != TP_BF16) continue;
-        s->operand[i].dtype = TP_F32;
-        room += tp__align64((size_t)tp_shape_size(&s->operand[i].shape) * 4);
-    }
-    s->call.scratch_bytes = tp__step_scratch(s);
-    for (int i = 0; i < n && s->convert; i++) s->operand[i].dtype = stored[i];
-    const size_t scratch = s->convert ? tp__align64(s->call.scratch_bytes) + room : s->call.scratch_bytes;
-    if (scratch) {
-        s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, s->device);
-        if (s->scratch < 0) return tp__nomem_plan();
-        tp__touch(p, s->scratch, p->n_step - 1);
-    }
-    return TP_OK;
-}
+/* -- 7. emit: an all-reduce ---------------------------------------------------------------------------- */
 
 /* Is this sum to be the vendor's? There must be one value on each of several devices. */
 static tp_status tp__sum_together(const tp__compiler *c, const tp_operation *o, bool *together)
@@ -7854,6 +8006,8 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
     }
     return TP_OK;
 }
+
+/* -- 7. emit: any other op, with what is fused into it ------------------------------------------------- */
 
 /* Which output of the plan is output i of o's step; -1: nobody reads it. */
 static int tp__step_value(const tp__compiler *c, const tp_operation *o, int i)
@@ -7955,6 +8109,8 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
     return tp__step_finish(c, s);
 }
 
+/* -- 7. emit: the whole order -------------------------------------------------------------------------- */
+
 static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value);
 
 /* 5. Compute the last step now and turn its results into constants. Its operands are constants already. */
@@ -8002,215 +8158,20 @@ static tp_status tp__fold_step(tp__compiler *c)
     return fault[0] ? tp__run_fault(c->g, fault[0], fault[1]) : TP_OK;
 }
 
-/* Every device that the plan needs is there. */
-static tp_status tp__plan_devices(const tp__compiler *c)
+static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
 {
-    const int n = c->exec->n_device;
-    for (int id = 0; id < c->n_op; id++) {
-        const tp_operation *o = c->op[id];
-        bool wanted = c->need[id] != 0;
-        for (int i = 0; i < o->n_out && !wanted; i++) wanted = c->fed[c->first_value[id] + i] >= 0;
-        if (wanted && tp__device_of(c, o) >= n)
-            return tp_fail(TP_ERR_ARG, "'%s' is to run on device %d, but the session has %d device%s, numbered from 0",
-                           o->name, o->device, n, n == 1 ? "" : "s");
+    tp_status st;
+    if (tp__fusable(c, o)) {
+        tp__group one;
+        memset(&one, 0, sizeof one);
+        one.op[0] = o->id;
+        one.n = 1;
+        st = tp__emit_group(c, &one);
+        c->plan->info.n_fused -= 1;
+    } else {
+        st = tp__emit_op(c, o);
     }
-    return TP_OK;
-}
-
-/* An effect on the host, which no recording holds. One whose effect is a fault leaves it in the device's memory. */
-static bool tp__on_host(const tp__step *s) { return (s->row->flags & TP_OP_HOST) && !s->row->fault; }
-
-/* Which device records the plan; -1: none. It can do that, and the others can join it and need no help of the host. */
-static int tp__plan_record_on(tp__plan *p)
-{
-    int first = -1;
-    for (int i = 0; i < p->n_step; i++) {
-        const tp__step *s = &p->step[i];
-        for (int k = 0; k < s->call.n_in && s->together; k++) p->joins[p->buffer[s->buffer[k]].device] = true;
-        p->joins[s->device] = true;
-        if (first < 0 && !tp__on_host(s)) first = s->device;
-        if (s->from < 0) continue;
-        p->joins[s->from] = true;
-        if (!p->device[s->device]->copy_from || p->device[s->from]->host) return -1;
-    }
-    if (first < 0) return -1;
-    const tp_device *d = p->device[first];
-    p->joins[first] = false;
-    for (int i = 0; i < p->n_device; i++)
-        if (p->joins[i] && (!d->after || p->device[i]->after != d->after)) return -1;
-    return d->record_begin && d->record_end && d->replay && d->record_free ? first : -1;
-}
-
-/* The plan in pieces: what is recorded, and between it the host ops. */
-static tp_status tp__plan_pieces(tp__plan *p)
-{
-    int n = 0;
-    p->record_on = tp__plan_record_on(p);
-    if (p->record_on < 0) return TP_OK;
-    for (int i = 0; i < p->n_step; i++) n += i == 0 || tp__on_host(&p->step[i]) != tp__on_host(&p->step[i - 1]);
-    p->piece = (tp__plan_piece *)tp_arena_alloc(&p->arena, (size_t)n * sizeof *p->piece);
-    if (!p->piece) return tp__nomem_plan();
-    for (int i = 0; i < p->n_step; i++) {
-        if (i == 0 || tp__on_host(&p->step[i]) != tp__on_host(&p->step[i - 1])) p->piece[p->n_piece++].from = i;
-        p->piece[p->n_piece - 1].to = i + 1;
-    }
-    return TP_OK;
-}
-
-static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
-{
-    memset(c, 0, sizeof *c);
-    c->exec = e;
-    c->g = e->session->graph;
-    c->plan = p;
-    c->n_op = c->g->op.n;
-    bool ok = true;
-    c->first_value = tp__ints(c, c->n_op, 0, &ok);
-    c->op = (const tp_operation **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *c->op), &ok);
-    if (!ok) return tp__nomem_plan();
-    int n_use = 0;
-    for (int id = 0; id < c->n_op; id++) {
-        const tp_operation *o = c->op[id] = (const tp_operation *)c->g->op.item[id];
-        c->first_value[id] = c->n_value;
-        c->n_value += o->n_out;
-        n_use += o->n_in + 1;
-    }
-    c->need = tp__marks(c, c->n_op, &ok);
-    c->shape_need = tp__marks(c, c->n_op, &ok);
-    c->folded = tp__marks(c, c->n_op, &ok);
-    c->constant = tp__marks(c, c->n_op, &ok);
-    c->wide = tp__marks(c, c->n_op, &ok);
-    c->fetched = tp__marks(c, c->n_value, &ok);
-    c->elided = tp__marks(c, c->n_value, &ok);
-    c->position = tp__ints(c, c->n_op, -1, &ok);
-    c->order = tp__ints(c, c->n_op, -1, &ok);
-    c->fusion = (tp__fusion *)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *c->fusion), &ok);
-    c->absorbed_by = tp__ints(c, c->n_op, -1, &ok);
-    c->stands = tp__ints(c, c->n_op, -1, &ok);
-    c->stands_next = tp__ints(c, c->n_op, -1, &ok);
-    c->group = tp__ints(c, c->n_op, -1, &ok);
-    c->alias = tp__ints(c, c->n_value, -1, &ok);
-    c->fed = tp__ints(c, c->n_value, -1, &ok);
-    c->use_head = tp__ints(c, c->n_value, -1, &ok);
-    c->use_next = tp__ints(c, n_use, -1, &ok);
-    c->use_op = tp__ints(c, n_use, -1, &ok);
-    c->writer_head = tp__ints(c, c->g->var.n, -1, &ok);
-    c->abroad = (tp__abroad **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->abroad), &ok);
-    c->value = (tp__value *)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->value), &ok);
-    if (!ok) return tp__nomem_plan();
-    for (int id = 0; id < c->n_op; id++) c->stands[id] = id;
-    for (int v = 0; v < c->n_value; v++) c->value[v].buffer = -1;
-    for (int i = 0; i < p->n_feed; i++) {
-        const int v = tp__value_of(c, p->feed[i]);
-        c->fed[v] = i;
-        c->value[v].type = p->feed_type[i];
-    }
-    return TP_OK;
-}
-
-/* Who reads each value's data, in creation order. */
-static void tp__plan_uses(tp__compiler *c)
-{
-    for (int id = c->n_op - 1; id >= 0; id--) {
-        const tp_operation *o = c->op[id];
-        if (!c->need[id]) continue;
-        for (int i = 0; i < o->n_in; i++) {
-            if (tp__shape_only(o->row, i)) continue;
-            const int v = tp__value_of(c, o->in[i]);
-            c->use_op[c->n_use] = id;
-            c->use_next[c->n_use] = c->use_head[v];
-            c->use_head[v] = c->n_use++;
-        }
-    }
-}
-
-/* Feeds, constants and variables have their memory from the start. */
-static tp_status tp__plan_sources(tp__compiler *c)
-{
-    tp__plan *p = c->plan;
-    for (int i = 0; i < p->n_feed; i++) {
-        const int b = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(&p->feed_type[i]), tp__node_on(c, p->feed[i]));
-        if (b < 0) return tp__nomem_plan();
-        p->buffer[b].first = -1;
-        p->buffer[b].last = -1;
-        p->feed_buffer[i] = b;
-        c->value[tp__value_of(c, p->feed[i])].buffer = b;
-    }
-    for (int k = 0; k < c->n_order; k++) {
-        const tp_operation *o = c->op[c->order[k]];
-        const int v = c->first_value[o->id];
-        if (c->fed[v] >= 0 || !(o->row->flags & TP_OP_SOURCE)) continue;
-        const bool constant = o->row == &tp__op_constant;
-        const int b = tp__new_buffer(c, constant ? TP__IN_CONST : TP__IN_VAR, tp__bytes_of(&c->value[v].type),
-                                     tp__device_of(c, o));
-        if (b < 0) return tp__nomem_plan();
-        c->value[v].buffer = b;
-        c->folded[o->id] = constant;
-        if (!constant) {
-            p->buffer[b].var = o->var[0];
-        } else {
-            const tp_status st = tp__constant_data(c, b, o->user);
-            if (st != TP_OK) return st;
-        }
-    }
-    return TP_OK;
-}
-
-/* 5. What has constants for operands, and no effect, is folded: a property that spreads down the order. */
-static void tp__plan_fold(tp__compiler *c)
-{
-    const unsigned effects =
-        TP_OP_RANDOM | TP_OP_READS_VAR | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_SOURCE;
-    for (int k = 0; k < c->n_order; k++) {
-        const tp_operation *o = c->op[c->order[k]];
-        if ((o->row->flags & effects) || o->n_in == 0 || o->n_ctrl || !c->plan->device[tp__device_of(c, o)]->host ||
-            (o->row->shape_only & 1u) || ((o->row->flags & TP_OP_VIEW) && c->alias[c->first_value[o->id]] < 0))
-            continue;
-        bool all = true;
-        for (int i = 0; i < o->n_in; i++) {
-            if (tp__shape_only(o->row, i)) continue;
-            const int v = tp__value_of(c, o->in[i]);
-            all = all && c->fed[v] < 0 && c->folded[o->in[i]->op->id];
-        }
-        c->folded[o->id] = all && tp__bytes_of(&c->value[c->first_value[o->id]].type) <= (1 << 22);
-    }
-}
-
-/* 6. The rules of fusion. */
-static tp_status tp__plan_fuse(tp__compiler *c)
-{
-    for (int r = 0; r < TP_COUNT(tp__rules); r++)
-        for (int k = 0; k < c->n_order; k++) {
-            const tp_operation *o = c->op[c->order[k]];
-            if (c->folded[o->id] || c->absorbed_by[o->id] >= 0) continue;
-            const tp_status st = tp__rules[r].match(c, o, &tp__rules[r]);
-            if (st != TP_OK) return st;
-        }
-    return TP_OK;
-}
-
-/* 6. Each element-wise op joins the group of an operand where it may. Without fusion each has a group of its own. */
-static tp_status tp__plan_groups(tp__compiler *c)
-{
-    c->groups = (tp__group *)tp_arena_alloc(&c->arena, (size_t)(c->n_order + 1) * sizeof *c->groups);
-    if (!c->groups) return tp__nomem_plan();
-    for (int k = 0; k < c->n_order; k++) {
-        const tp_operation *o = c->op[c->order[k]];
-        const int v = c->first_value[o->id];
-        if (c->folded[o->id] || c->absorbed_by[o->id] >= 0 || c->alias[v] >= 0 || !tp__fusable(c, o)) continue;
-        int best = -1;
-        for (int i = 0; i < o->n_in && best < 0 && !c->exec->session->config.no_fusion; i++) {
-            const tp_node *node = tp__root_node(c, o->in[i]);
-            const int group = c->group[node->op->id];
-            if (group >= 0 && node->index == 0 && tp__may_join(c, &c->groups[group], o->id)) best = group;
-        }
-        if (best < 0) best = c->n_group++;
-        tp__group *g = &c->groups[best];
-        c->group[o->id] = best;
-        g->op[g->n++] = o->id;
-        g->n_operand += o->n_in;
-    }
-    return TP_OK;
+    return st == TP_OK ? tp__fold_step(c) : st;
 }
 
 /* What op o left in its variable, or read there, is fetched and overwritten later: keep a copy. */
@@ -8243,22 +8204,6 @@ static tp_status tp__emit_view(tp__compiler *c, const tp_operation *o)
     return st;
 }
 
-static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
-{
-    tp_status st;
-    if (tp__fusable(c, o)) {
-        tp__group one;
-        memset(&one, 0, sizeof one);
-        one.op[0] = o->id;
-        one.n = 1;
-        st = tp__emit_group(c, &one);
-        c->plan->info.n_fused -= 1;
-    } else {
-        st = tp__emit_op(c, o);
-    }
-    return st == TP_OK ? tp__fold_step(c) : st;
-}
-
 /* 7. Op o, whose step stands at place k of the order. A group stands at the place of its last member. */
 static tp_status tp__emit(tp__compiler *c, const tp_operation *o, int k)
 {
@@ -8277,6 +8222,7 @@ static tp_status tp__emit(tp__compiler *c, const tp_operation *o, int k)
     if (st == TP_OK && tp__is_writer(o) && (o->row->flags & TP_OP_VIEW)) return tp__keep_fetched(c, o, k);
     return st;
 }
+
 static tp_status tp__plan_emit(tp__compiler *c)
 {
     tp_status st = TP_OK;
@@ -8336,6 +8282,183 @@ static tp_status tp__plan_fetches(tp__compiler *c)
     return TP_OK;
 }
 
+/* -- 8. place: results over operands that end here, buffers in an arena by lifetime -------------------- */
+
+/* Put result `ob` of step i over its operand q, if that dies here and is read as nothing else. */
+static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
+{
+    const tp__step *s = &p->step[i];
+    int root = s->buffer[q], uses = 0;
+    if (root < 0 || ob < 0 || p->buffer[ob].merged >= 0 || p->buffer[ob].where != TP__IN_ARENA || s->convert)
+        return false;
+    while (p->buffer[root].merged >= 0) root = p->buffer[root].merged;
+    tp__buffer *in = &p->buffer[root];
+    if (in->where != TP__IN_ARENA || in->last != i || in->first >= i || in->bytes != p->buffer[ob].bytes) return false;
+    for (int k = 0; k < s->call.n_in; k++) {
+        int other = s->buffer[k];
+        while (other >= 0 && p->buffer[other].merged >= 0) other = p->buffer[other].merged;
+        uses += other == root;
+    }
+    if (uses != 1) return false;
+    for (int k = 0; k < s->call.n_out; k++) { /* another result lies there, though it is over with this step */
+        const int result = s->buffer[s->call.n_in + k];
+        if (result >= 0 && p->buffer[result].merged == root) return false;
+    }
+    p->buffer[ob].merged = root;
+    if (p->buffer[ob].last > in->last) in->last = p->buffer[ob].last;
+    return true;
+}
+
+/* Which operand may a result overwrite? Decided when every lifetime is known. */
+static void tp__plan_in_place(tp__compiler *c)
+{
+    tp__plan *p = c->plan;
+    for (int i = 0; i < p->n_step; i++) {
+        tp__step *s = &p->step[i];
+        if (s->fn == s->row->fast && s->row->in_place) {
+            for (int q = 0; q < s->call.n_in; q++)
+                if ((q < 32 && (s->row->in_place >> q & 1u)) || (q > 0 && q == s->call.fused.add))
+                    if (tp__merge_over(p, i, s->buffer[s->call.n_in], q)) break;
+            continue;
+        }
+        if (s->row != &tp__op_fused) continue;
+        const tp__program *prog = (const tp__program *)s->call.attrs;
+        for (int k = 0; k < prog->n_out; k++) {
+            const int ob = s->buffer[prog->n_ext + k];
+            if (p->buffer[ob].merged >= 0 || p->buffer[ob].where != TP__IN_ARENA) continue;
+            int writes = -1;
+            for (int j = 0; j < prog->n_instr; j++)
+                if (prog->instr[j].to == TP__FROM_OUT && prog->instr[j].out == k) writes = j;
+            for (int e = 0; e < prog->n_ext; e++) {
+                const int ib = s->buffer[e];
+                if (ib < 0 || prog->ext[e].how != TP__DIRECT || prog->ext[e].size != prog->out_size[k]) continue;
+                bool safe = true; /* nothing reads the operand after the result was written */
+                for (int j = writes + 1; j < prog->n_instr; j++)
+                    for (int a = 0; a < prog->instr[j].n_in; a++)
+                        if (prog->instr[j].from[a] == TP__FROM_EXT && prog->instr[j].in[a] == e) safe = false;
+                if (safe && tp__merge_over(p, i, ob, e)) break;
+            }
+        }
+    }
+}
+
+/* 8. Offsets in a device's arena: large buffers first, each at the lowest place free during its lifetime. */
+static tp_status tp__plan_place(tp__compiler *c, int device)
+{
+    tp__plan *p = c->plan;
+    int n = 0;
+    bool ok = true;
+    int *by_size = tp__ints(c, p->n_buffer + 1, -1, &ok), *placed = tp__ints(c, p->n_buffer + 1, -1, &ok);
+    if (!ok) return tp__nomem_plan();
+    for (int i = 0; i < p->n_buffer; i++)
+        if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
+            p->buffer[i].first != INT_MAX)
+            by_size[n++] = i;
+    for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort: size descending, then age */
+        for (int i = gap; i < n; i++) {
+            const int x = by_size[i];
+            int j = i;
+            while (j >= gap) {
+                const int y = by_size[j - gap];
+                if (p->buffer[y].bytes > p->buffer[x].bytes || (p->buffer[y].bytes == p->buffer[x].bytes && y < x))
+                    break;
+                by_size[j] = y;
+                j -= gap;
+            }
+            by_size[j] = x;
+        }
+    size_t top = 0;
+    int n_placed = 0; /* `placed` is kept sorted by offset */
+    for (int i = 0; i < n; i++) {
+        tp__buffer *b = &p->buffer[by_size[i]];
+        size_t at = 0;
+        int where = 0;
+        for (int j = 0; j < n_placed; j++) {
+            const tp__buffer *o = &p->buffer[placed[j]];
+            if (o->last < b->first || b->last < o->first) continue; /* not alive together */
+            if (o->offset >= at + tp__align64((size_t)b->bytes)) break;
+            const size_t end = o->offset + tp__align64((size_t)o->bytes);
+            if (end > at) at = end;
+        }
+        b->offset = at;
+        while (where < n_placed && p->buffer[placed[where]].offset <= at) where++;
+        memmove(placed + where + 1, placed + where, (size_t)(n_placed - where) * sizeof(int));
+        placed[where] = by_size[i];
+        n_placed++;
+        if (at + tp__align64((size_t)b->bytes) > top) top = at + tp__align64((size_t)b->bytes);
+    }
+    p->arena_bytes[device] = top;
+    return TP_OK;
+}
+
+/* Pointers of every operand, once the arena is where it will stay. */
+static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
+{
+    if (b < 0) return NULL;
+    const tp__buffer *x = &p->buffer[b];
+    while (x->merged >= 0) x = &p->buffer[x->merged];
+    switch (x->where) {
+    case TP__IN_ARENA: return e->on[x->device].arena ? e->on[x->device].arena + x->offset : NULL;
+    case TP__IN_VAR: return e->session->var_data[x->var->id];
+    case TP__IN_CONST: return x->data;
+    default: return NULL;
+    }
+}
+
+static void tp__plan_bind(tp__plan *p, tp_exec *e)
+{
+    tp__forget_recording(p);
+    for (int i = 0; i < p->n_step; i++) {
+        tp__step *s = &p->step[i];
+        for (int k = 0; k < s->call.n_in + s->call.n_out + s->call.n_var; k++)
+            s->operand[k].data = tp__buffer_data(p, e, s->buffer[k]);
+        s->call.scratch = tp__buffer_data(p, e, s->scratch);
+    }
+    p->bound_to = e->arenas;
+}
+
+/* -- all steps, and what runs ask of a plan ------------------------------------------------------------ */
+
+/* An effect on the host, which no recording holds. One whose effect is a fault leaves it in the device's memory. */
+static bool tp__on_host(const tp__step *s) { return (s->row->flags & TP_OP_HOST) && !s->row->fault; }
+
+/* Which device records the plan; -1: none. It can do that, and the others can join it and need no help of the host. */
+static int tp__plan_record_on(tp__plan *p)
+{
+    int first = -1;
+    for (int i = 0; i < p->n_step; i++) {
+        const tp__step *s = &p->step[i];
+        for (int k = 0; k < s->call.n_in && s->together; k++) p->joins[p->buffer[s->buffer[k]].device] = true;
+        p->joins[s->device] = true;
+        if (first < 0 && !tp__on_host(s)) first = s->device;
+        if (s->from < 0) continue;
+        p->joins[s->from] = true;
+        if (!p->device[s->device]->copy_from || p->device[s->from]->host) return -1;
+    }
+    if (first < 0) return -1;
+    const tp_device *d = p->device[first];
+    p->joins[first] = false;
+    for (int i = 0; i < p->n_device; i++)
+        if (p->joins[i] && (!d->after || p->device[i]->after != d->after)) return -1;
+    return d->record_begin && d->record_end && d->replay && d->record_free ? first : -1;
+}
+
+/* The plan in pieces: what is recorded, and between it the host ops. */
+static tp_status tp__plan_pieces(tp__plan *p)
+{
+    int n = 0;
+    p->record_on = tp__plan_record_on(p);
+    if (p->record_on < 0) return TP_OK;
+    for (int i = 0; i < p->n_step; i++) n += i == 0 || tp__on_host(&p->step[i]) != tp__on_host(&p->step[i - 1]);
+    p->piece = (tp__plan_piece *)tp_arena_alloc(&p->arena, (size_t)n * sizeof *p->piece);
+    if (!p->piece) return tp__nomem_plan();
+    for (int i = 0; i < p->n_step; i++) {
+        if (i == 0 || tp__on_host(&p->step[i]) != tp__on_host(&p->step[i - 1])) p->piece[p->n_piece++].from = i;
+        p->piece[p->n_piece - 1].to = i + 1;
+    }
+    return TP_OK;
+}
+
 /* What a step reads and writes, in bytes. */
 static double tp__step_bytes(const tp__step *s)
 {
@@ -8345,6 +8468,7 @@ static double tp__step_bytes(const tp__step *s)
             bytes += (double)tp_shape_size(&s->operand[q].shape) * (double)tp_dtype_size(s->operand[q].dtype);
     return bytes;
 }
+
 static double tp__step_flops(const tp__step *s)
 {
     const tp_call *k = &s->call;
@@ -8385,7 +8509,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     tp__plan *p = c->plan;
     tp_status st;
     if ((st = tp__plan_reach(c)) != TP_OK || (st = tp__plan_devices(c)) != TP_OK || (st = tp__plan_infer(c)) != TP_OK ||
-        (st = tp__plan_tables(c)) != TP_OK)
+        (st = tp__plan_rewrite(c)) != TP_OK)
         return st;
     tp__plan_uses(c);
     if ((st = tp__plan_order(c)) != TP_OK) return st;
@@ -8401,7 +8525,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     if ((st = tp__plan_emit(c)) != TP_OK || (st = tp__plan_fetches(c)) != TP_OK) return st;
     for (int i = 0; i < p->n_feed; i++) { /* where it was made nobody may read it, but elsewhere */
         tp__buffer *b = &p->buffer[p->feed_buffer[i]];
-        if (b->last < 0 && c->abroad[tp__value_of(c, p->feed[i])]) b->first = INT_MAX;
+        if (b->last < 0 && c->replicas[tp__value_of(c, p->feed[i])]) b->first = INT_MAX;
         else if ((st = tp__add_upload(c, i, p->feed_buffer[i])) != TP_OK) return st;
     }
     tp__plan_in_place(c);
@@ -8435,6 +8559,55 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
     if (st == TP_OK) st = tp__plan_steps(&c);
     tp_arena_free(&c.arena);
     return st;
+}
+
+/* -- copies between devices, in a run ------------------------------------------------------------------ */
+
+/* A copy between two devices. room: host memory for it, where neither is the host and they cannot reach each other. */
+static tp_status tp__copy_between(tp_device *to, void *dst, tp_device *from, const void *src, size_t bytes, void *room)
+{
+    if (from->host) return to->upload(to, dst, src, bytes); /* the host's kernels are done when they return */
+    if (!to->host && to->copy_from) return to->copy_from(to, dst, from, src, bytes);
+    tp_status st = from->download(from, to->host ? dst : room, src, bytes);
+    if (st == TP_OK) st = from->wait(from);
+    return st == TP_OK && !to->host ? to->upload(to, dst, room, bytes) : st;
+}
+
+static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
+{
+    const size_t bytes = (size_t)tp_shape_size(&s->operand[0].shape) * tp_dtype_size(s->operand[0].dtype);
+    if (bytes == 0) return TP_OK;
+    return tp__copy_between(p->device[s->device], s->operand[1].data, p->device[s->from], s->operand[0].data, bytes,
+                            p->room);
+}
+
+/* What is fed lies on a device. */
+static tp_status tp__run_feed_device(tp_device *to, void *dst, const tp_tensor *value)
+{
+    const size_t bytes = tp_tensor_bytes(value);
+    tp_device *from = value->device;
+    if (from == to) return to->copy(to, dst, value->data, bytes);
+    void *room = NULL;
+    if (!to->host && !from->host && !to->copy_from && !(room = tp_malloc(bytes))) return TP_ERR_NOMEM;
+    const tp_status st = tp__copy_between(to, dst, from, value->data, bytes, room);
+    tp_free(room);
+    return st;
+}
+
+/* A sum of values on different devices, as their vendor's library makes it. */
+static tp_status tp__run_together(const tp__plan *p, const tp__step *s)
+{
+    tp_device *on[TP_MAX_OUTPUTS];
+    const void *in[TP_MAX_OUTPUTS];
+    void *out[TP_MAX_OUTPUTS];
+    const tp_call *k = &s->call;
+    for (int i = 0; i < k->n_in; i++) {
+        on[i] = p->device[p->buffer[s->buffer[i]].device];
+        in[i] = k->in[i].data;
+        out[i] = k->out[i].data;
+    }
+    return k->device->all_reduce(on, k->n_in, in, out, tp_shape_size(&k->in[0].shape), k->in[0].dtype,
+                                 ((const tp__all_reduce_attrs *)k->attrs)->mean);
 }
 
 /* ==== >>run =========================================================================================== */
@@ -8692,6 +8865,64 @@ static uint64_t tp__mix(uint64_t h, uint64_t x)
     return h * 0xff51afd7ed558ccdu;
 }
 
+/* An empty plan for these fetches and feeds, before it is compiled; NULL: out of memory. */
+static tp__plan *tp__plan_new(const tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
+                              int n_fetches)
+{
+    tp_arena arena;
+    memset(&arena, 0, sizeof arena);
+    tp__plan *p = (tp__plan *)tp_arena_alloc(&arena, sizeof *p);
+    if (!p) return NULL;
+    p->arena = arena;
+    p->record_on = -1;
+    p->n_device = e->n_device;
+    p->device = (tp_device **)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->device);
+    p->used = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->used);
+    p->joins = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->joins);
+    p->arena_bytes = (size_t *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->arena_bytes);
+    p->fetch = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof *p->fetch);
+    p->fetch_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof(int));
+    p->fetch_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof(tp_type));
+    p->feed = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof *p->feed);
+    p->feed_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(tp_type));
+    p->feed_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(int));
+    if (!p->fetch || !p->fetch_buffer || !p->fetch_type || !p->feed || !p->feed_type || !p->feed_buffer || !p->device ||
+        !p->used || !p->joins || !p->arena_bytes) {
+        tp__plan_free(p);
+        return NULL;
+    }
+    p->n_fetch = n_fetches;
+    p->n_feed = n_feeds;
+    for (int i = 0; i < e->n_device; i++) p->device[i] = e->device[i];
+    for (int i = 0; i < n_fetches; i++) p->fetch[i] = fetches[i];
+    for (int i = 0; i < n_feeds; i++) {
+        p->feed[i] = feeds[i].node;
+        p->feed_type[i].dtype = feeds[i].value.dtype;
+        p->feed_type[i].shape = feeds[i].value.shape;
+    }
+    return p;
+}
+/* The arenas of the exec become large enough for a plan. */
+static tp_status tp__grow_arenas(tp_exec *e, const tp__plan *p)
+{
+    for (int i = 0; i < e->n_device; i++) {
+        tp_device *d = e->device[i];
+        tp__exec_device *on = &e->on[i];
+        if (p->arena_bytes[i] <= on->arena_bytes) continue;
+        char *bigger = (char *)d->alloc(d, p->arena_bytes[i]);
+        if (!bigger)
+            return tp_fail(TP_ERR_NOMEM,
+                           "out of memory on %s: this run needs %.1f MB for its values; a smaller batch needs less",
+                           d->name, (double)p->arena_bytes[i] / 1048576.0);
+        if (on->arena) d->free(d, on->arena);
+        on->arena = bigger;
+        on->arena_bytes = p->arena_bytes[i];
+        e->arenas++;
+    }
+    return TP_OK;
+}
+
+/* The plan of these fetches and feeds: one that was compiled before, or a new one. */
 static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                                tp_status *status)
 {
@@ -8710,7 +8941,7 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
                    tp_shape_equal(&p->feed_type[i].shape, &feeds[i].value.shape);
         if (same) return p;
     }
-    /* a new one; the least recently used makes room */
+    /* a new one replaces the least recently used one when there are too many */
     int n = 0;
     for (tp__plan *p = e->plans; p; p = p->next) n++;
     if (n >= TP__MAX_PLANS) {
@@ -8721,63 +8952,14 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
         *old = dead->next;
         tp__plan_free(dead);
     }
-    tp_arena arena;
-    memset(&arena, 0, sizeof arena);
-    tp__plan *p = (tp__plan *)tp_arena_alloc(&arena, sizeof *p);
+    tp__plan *p = tp__plan_new(e, feeds, n_feeds, fetches, n_fetches);
     if (!p) {
         *status = tp__nomem_plan();
         return NULL;
     }
-    p->arena = arena;
-    p->record_on = -1;
-    p->n_device = e->n_device;
-    p->device = (tp_device **)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->device);
-    p->used = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->used);
-    p->joins = (bool *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->joins);
-    p->arena_bytes = (size_t *)tp_arena_alloc(&p->arena, (size_t)e->n_device * sizeof *p->arena_bytes);
     p->hash = h;
-    p->n_fetch = n_fetches;
-    p->n_feed = n_feeds;
-    p->fetch = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof *p->fetch);
-    p->fetch_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof(int));
-    p->fetch_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_fetches + 1) * sizeof(tp_type));
-    p->feed = (tp_node **)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof *p->feed);
-    p->feed_type = (tp_type *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(tp_type));
-    p->feed_buffer = (int *)tp_arena_alloc(&p->arena, (size_t)(n_feeds + 1) * sizeof(int));
-    tp_status st = p->fetch && p->fetch_buffer && p->fetch_type && p->feed && p->feed_type && p->feed_buffer &&
-                           p->device && p->used && p->joins && p->arena_bytes
-                       ? TP_OK
-                       : tp__nomem_plan();
-    if (st != TP_OK) {
-        *status = st;
-        p->n_fetch = 0;
-        tp__plan_free(p);
-        return NULL;
-    }
-    for (int i = 0; i < e->n_device; i++) p->device[i] = e->device[i];
-    for (int i = 0; i < n_fetches; i++) p->fetch[i] = fetches[i];
-    for (int i = 0; i < n_feeds; i++) {
-        p->feed[i] = feeds[i].node;
-        p->feed_type[i].dtype = feeds[i].value.dtype;
-        p->feed_type[i].shape = feeds[i].value.shape;
-    }
-    st = tp__compile(e, p);
-    for (int i = 0; i < e->n_device && st == TP_OK; i++) { /* an arena grows only for a plan that needs more */
-        tp_device *d = e->device[i];
-        tp__exec_device *on = &e->on[i];
-        if (p->arena_bytes[i] <= on->arena_bytes) continue;
-        char *bigger = (char *)d->alloc(d, p->arena_bytes[i]);
-        if (!bigger) {
-            st = tp_fail(TP_ERR_NOMEM,
-                         "out of memory on %s: this run needs %.1f MB for its values; a smaller batch needs less",
-                         d->name, (double)p->arena_bytes[i] / 1048576.0);
-            break;
-        }
-        if (on->arena) d->free(d, on->arena);
-        on->arena = bigger;
-        on->arena_bytes = p->arena_bytes[i];
-        e->arenas++;
-    }
+    tp_status st = tp__compile(e, p);
+    if (st == TP_OK) st = tp__grow_arenas(e, p);
     if (st != TP_OK) {
         *status = st;
         tp__plan_free(p);
@@ -12058,7 +12240,7 @@ TP_DEF tp_node *tp_softplus(tp_node *x) { return tp__op1(&tp__op_softplus, x, NU
 #endif
 
 /* -- relu: y = max(x, 0) --------------------------------------------------------- >>op relu, relu_grad
- *   dx = y > 0 ? dy : 0, so that it is 0 at x = 0; reading y lets x go. */
+ *   dx = y > 0 ? dy : 0, so that it is 0 at x = 0. It uses y, so that x's buffer can be freed. */
 TP__MAP1(relu, char, 0 > x ? 0 : x)
 TP__MAP2(relu_grad, char, real, b > 0 ? a : 0)
 #ifdef TP__ROWS
@@ -12066,12 +12248,9 @@ static void tp__relu_back(tp_grad *g);
 static const tp_op tp__op_relu_grad =
     TP__ROW("relu_grad", "ReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__relu_back,
             TP__REAL_MAPS(tp__relu_grad), tp_vec_find_relu_grad, NULL, NULL, 0, NULL, NULL);
-static tp_node *tp__relu_before_pool(tp_node *dy, tp_node *y);
 static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad by dy */
 {
-    tp_node *swapped = g->op->n_in == 1 ? tp__relu_before_pool(g->dout[0], &g->out[0]) : NULL;
-    g->din[0] = swapped;
-    if (!swapped) g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
+    g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
 }
 static const tp_op tp__op_relu =
     TP__ROW("relu", "Relu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__relu_back, TP__REAL_MAPS(tp__relu),
@@ -15210,7 +15389,6 @@ static tp_status tp__bias_add_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return TP_OK;
 }
-static tp_node *tp__before_unpooling(tp_node *dy);
 static void tp__bias_add_grad(tp_grad *g)
 {
     const int nchw = ((const tp__bias_attrs *)g->op->attrs)->data_format == TP_NCHW;
@@ -15218,7 +15396,7 @@ static void tp__bias_add_grad(tp_grad *g)
     for (int d = 0; d < g->in[0]->shape.ndim; d++)
         if (d != (nchw ? 1 : g->in[0]->shape.ndim - 1)) axes[n++] = d;
     g->din[0] = g->dout[0];
-    g->din[1] = tp_reduce_sum(tp__before_unpooling(g->dout[0]), axes, n, false);
+    g->din[1] = tp_reduce_sum(g->dout[0], axes, n, false);
 }
 static const tp_op tp__op_bias_add = TP__ROW(
     "bias_add", "BiasAdd", TP_OP_FOLLOWS, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer,
@@ -15401,8 +15579,8 @@ static void tp__max_pool_grad_grad(tp_grad *g)
     g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs);
 }
 static const tp_op tp__op_max_pool_grad = TP__ROW(
-    "max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS, 3, 3, 1, tp__pool_schema, sizeof(tp_pool_attrs),
-    tp__max_pool_grad_infer, tp__max_pool_grad_grad,
+    "max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS | TP__OP_MAX_POOL_GRAD, 3, 3, 1, tp__pool_schema,
+    sizeof(tp_pool_attrs), tp__max_pool_grad_infer, tp__max_pool_grad_grad,
     TP__KERNELS(tp__max_pool_grad_f32, tp__max_pool_grad_f64, tp__max_pool_grad_fast), NULL, NULL, 1u << 2, NULL, NULL);
 static void tp__max_pool_take_grad(tp_grad *g)
 {
@@ -15423,26 +15601,9 @@ static double tp__pool_flops(const tp_call *k)
     return (double)tp__size(&k->out[0]) * a->size_h * a->size_w;
 }
 static const tp_op tp__op_max_pool =
-    TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs), tp__max_pool_infer,
-            tp__max_pool_back, TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast), tp__pool_flops, NULL,
-            0, "MaxPool", NULL);
-/* If all that comes back to y = relu(x) comes from pooling it: where the pooled maximum is 0, nothing went through the
- * relu, so the mask may come first, at the pooled size. The same bits as after it. */
-static tp_node *tp__relu_before_pool(tp_node *dy, tp_node *y)
-{
-    const tp_operation *back = dy->op;
-    tp_node *in[3];
-    if (back->row != &tp__op_max_pool_grad || tp__unnamed(back->in[2]) != y ||
-        back->in[1]->op->row != &tp__op_max_pool || tp__unnamed(back->in[1]->op->in[0]) != y)
-        return NULL;
-    in[0] = tp__op2(&tp__op_relu_grad, back->in[0], &back->in[1]->op->out[0], NULL);
-    in[1] = back->in[1];
-    in[2] = y;
-    return tp__opn(&tp__op_max_pool_grad, in, 3, back->attrs);
-}
-/* What max_pool_grad spreads has the same sum per channel as what it makes of it, and fewer elements. */
-static tp_node *tp__before_unpooling(tp_node *dy) { return dy->op->row == &tp__op_max_pool_grad ? dy->op->in[0] : dy; }
-
+    TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS | TP__OP_MAX_POOL, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs),
+            tp__max_pool_infer, tp__max_pool_back, TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast),
+            tp__pool_flops, NULL, 0, "MaxPool", NULL);
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_max_pool, x, a); }
 #endif
 

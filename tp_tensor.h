@@ -615,6 +615,16 @@ struct tp_device {
      * order the vendor's library takes. NULL: there is none. */
     tp_status (*all_reduce)(tp_device *const *d, int n, const void *const *in, void *const *out, int64_t count,
                             tp_dtype dtype, bool mean);
+    /* The same between n ranks of a job, each of which is one process with one device. ranks_id: rank 0 makes an identity of
+     * TP_CUDA_COMM_ID bytes and tells the others. ranks_join: all at the same time. ranks_sum begins: data becomes the sum (mean:
+     * divided by n) of every rank's data, after what is queued on d so far, beside what is queued later; all ranks begin the same
+     * sums in the same order. ranks_done: *done when all that began are done; what is queued on d after that sees them.
+     * ranks_leave: of one rank; abort: others may be gone, so that sums that began never end. All NULL: there is no such library. */
+    tp_status (*ranks_id)(tp_device *d, char *id);
+    tp_status (*ranks_join)(tp_device *d, const char *id, int n, int rank);
+    tp_status (*ranks_sum)(tp_device *d, void *data, int64_t n, tp_dtype dtype, bool mean);
+    tp_status (*ranks_done)(tp_device *d, bool *done);
+    void (*ranks_leave)(tp_device *d, bool abort);
     tp_kernel_fn (*find_kernel)(tp_device *d, const char *op); /* NULL: none (host devices then use the op's row) */
     unsigned (*fuses)(tp_device *d, const char *op);   /* what that kernel can do besides: TP_FUSES_; NULL: nothing */
     size_t (*scratch)(tp_device *d, const tp_call *k); /* bytes its kernel needs; NULL: what the op's row says */
@@ -3400,6 +3410,8 @@ TP_DEF void tp_arena_free(tp_arena *a)
 }
 
 /* -- byte string ---------------------------------------------------------------------------------------- */
+/* Files are made of many short pieces, so what appends one is compiled for speed. */
+TP__COLD_END
 
 /* Room for n more bytes and the NUL. */
 static bool tp__buf_room(tp_buf *b, size_t n)
@@ -3428,6 +3440,7 @@ TP_DEF void tp_buf_put(tp_buf *b, const void *p, size_t n)
     b->len += n;
     b->data[b->len] = 0;
 }
+TP__COLD_BEGIN
 
 TP_DEF void tp_buf_printf(tp_buf *b, const char *fmt, ...)
 {
@@ -5589,18 +5602,23 @@ TP__UNUSED static bool tp__pb_next(tp__pb *p, tp__pb_field *f)
 }
 
 /* -- checksums ----------------------------------------------------------------------------- >>crc */
-/* A reflected CRC is linear: the table entry of a^b is the xor of the entries of a and b. So the tables
- * are cheap enough to be made on the stack of each call, and there is no global state: sixteen entries for
- * a short input, and for a long one eight tables of 256, which take eight bytes at a time. */
+/* A reflected CRC is linear: the table entry of a^b is the xor of the entries of a and b, so only the entries of
+ * single bits take work. The tables are cheap enough to be made on the stack of each call, and there is no global
+ * state: sixteen entries for a short input, and for a longer one eight tables of 256, which take eight bytes at a time. */
 
-static void tp__crc_table(uint32_t poly, uint32_t *table, int size)
+/* table[1], table[2], table[4], ... are there; the others up to size. */
+static inline void tp__crc_fill(uint32_t *table, int size)
+{
+    table[0] = 0;
+    for (int half = 1; half < size; half *= 2)
+        for (int j = 1; j < half; j++) table[half + j] = table[half] ^ table[j];
+}
+
+static inline void tp__crc_table(uint32_t poly, uint32_t *table, int size)
 {
     uint32_t c = 1;
-    table[0] = 0;
-    for (int i = size >> 1; i > 0; i >>= 1) {
-        c = (c >> 1) ^ (poly & (0u - (c & 1u)));
-        for (int j = 0; j < size; j += 2 * i) table[i + j] = c ^ table[j];
-    }
+    for (int i = size / 2; i > 0; i /= 2) table[i] = c = (c >> 1) ^ (poly & (0u - (c & 1u)));
+    tp__crc_fill(table, size);
 }
 
 static uint32_t tp__crc_short(uint32_t poly, uint32_t c, const uint8_t *p, size_t n)
@@ -5614,12 +5632,14 @@ static uint32_t tp__crc_short(uint32_t poly, uint32_t c, const uint8_t *p, size_
     return c;
 }
 
-static uint32_t tp__crc_long(uint32_t poly, uint32_t c, const uint8_t *p, size_t n)
+TP__HOT static uint32_t tp__crc_long(uint32_t poly, uint32_t c, const uint8_t *p, size_t n)
 {
     uint32_t t[8][256];
     tp__crc_table(poly, t[0], 256);
-    for (int k = 1; k < 8; k++)
-        for (int i = 0; i < 256; i++) t[k][i] = t[0][t[k - 1][i] & 255] ^ (t[k - 1][i] >> 8);
+    for (int k = 1; k < 8; k++) {
+        for (int i = 1; i < 256; i *= 2) t[k][i] = t[0][t[k - 1][i] & 255] ^ (t[k - 1][i] >> 8);
+        tp__crc_fill(t[k], 256);
+    }
     for (; n >= 8; p += 8, n -= 8) {
         uint32_t a = c ^ tp__le32(p), b = tp__le32(p + 4);
         c = t[7][a & 255] ^ t[6][(a >> 8) & 255] ^ t[5][(a >> 16) & 255] ^ t[4][a >> 24] ^ t[3][b & 255] ^
@@ -5632,7 +5652,7 @@ static uint32_t tp__crc_long(uint32_t poly, uint32_t c, const uint8_t *p, size_t
 static uint32_t tp__crc(uint32_t poly, uint32_t crc, const void *data, size_t n)
 {
     const uint8_t *p = (const uint8_t *)data;
-    return ~(n < 1024 ? tp__crc_short(poly, ~crc, p, n) : tp__crc_long(poly, ~crc, p, n));
+    return ~(n < 64 ? tp__crc_short(poly, ~crc, p, n) : tp__crc_long(poly, ~crc, p, n));
 }
 
 TP_DEF uint32_t tp_crc32(uint32_t crc, const void *data, size_t n) { return tp__crc(0xEDB88320u, crc, data, n); }

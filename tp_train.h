@@ -118,6 +118,16 @@
  *     step = compute + T + unpacking. These are figures of the formula. tests/bench/ranks.c measures a
  *     step and prints the formula's value beside it; no quiet machine has confirmed it yet.
  *
+ *     Parameter servers (DistributedTrainer...). All ranks build the same graph. Two ops of a worker's step talk to each server: one
+ *     sends it its share of the gradients as soon as the last of them is there, the other, after the backward pass, takes the new
+ *     values, which are then assigned. The graph also has, for each server, placeholders for its gradients and the update of
+ *     its variables by them: the server runs that once for each worker, then it sends its values. For w workers and s servers, over
+ *     whose links everything goes,
+ *
+ *         step = compute + 2 * w / s * bytes / bandwidth + w * update / s
+ *
+ *     so that it takes as many servers as workers to come near to an all-reduce.
+ *
  * OWNERSHIP  a trainer owns what it is given (callbacks, monitors, input, session_init) from the call on,
  *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
  *            What a model points at is borrowed.
@@ -413,7 +423,8 @@ typedef enum tp_compression {
  * The gradients travel in buckets, each as soon as it is full, while the others are still being computed. Before training and,
  * with broadcast_every_epoch, at the end of each epoch all ranks get the chief's variables (batch norm's averages too, which
  * each rank computes from its own batches). One device a rank: a program with GPUs opens tp_cuda_open(tp_local_rank()). The
- * session must be made by the default creator. [train: HorovodTrainer] */
+ * session must be made by the default creator. Between GPUs gradients travel by NCCL, in an order of its own, where tp_cuda.cu was built with it
+ * on every rank; else, and with .deterministic or .compression, by way of the host and MPI. [train: HorovodTrainer] */
 typedef struct tp_horovod_trainer_desc {
     tp_at at_;
     tp_tri average; /* TP_NO: gradients are summed. Default TP_YES */
@@ -427,9 +438,78 @@ typedef struct tp_horovod_trainer_desc {
 } tp_horovod_trainer_desc;
 TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
 
+/* -- parameter servers: some ranks of the job keep the variables, the others train
+ *
+ *     static const int servers[] = {2, 5};
+ *     static const tp_cluster cluster = {.n_ps = 2, .ps = servers};
+ *     tp_trainer *t = tp_distributed_trainer_replicated(.cluster = &cluster);     // the same on every rank
+ *
+ * All ranks run the same program with the same model and configuration; the trainer makes each of them what the cluster says. A
+ * worker trains: it reads its own data, and its callbacks run. Worker 0 is the chief. A server reads no data and calls no phase of
+ * a callback but setup_graph and after_train: it serves until the chief has ended the training, then tp_train returns TP_OK there.
+ * With one process, and so without TP_MPI, there is nobody who could serve: these trainers say so in a sentence and do not train.
+ *
+ * A step: each worker averages the gradients of its own devices and sends each to the server that keeps the variable. The server
+ * applies them: an update for each worker, without an average over the workers, as in the original. So n workers move a variable n
+ * times in a step, and a learning rate for one worker is to be divided by n. When every worker's gradients are applied, all workers
+ * get the new values. Nobody begins the next step before that: all workers compute their gradients from the same values, and
+ * asynchronous is only the order of the updates within a step:
+ *
+ *     DistributedTrainerReplicated         the order of the workers: deterministic, the same bits each time. For optimizers without
+ *                                          state that belongs to no variable (SGD, Momentum) they are the bits of an
+ *                                          AsyncMultiGPUTrainer with as many devices and scale_gradient TP_NO
+ *     DistributedTrainerParameterServer    as they arrive: different bits each time. The same order with .deterministic
+ *
+ * Which server keeps a variable: the one with the fewest bytes so far, in the order of the variables. Its slots (momentum) are there
+ * too; the chief fetches them when a checkpoint is made, so that a checkpoint holds each variable once, and loads into any other
+ * trainer or number of ranks. Gradient processors, tp_accum_grad and tp_loss_scale run on each worker, with state of their own there,
+ * of which the chief's is saved; the optimizer that they wrap and tp_post_process run on the servers. The learning rate is the
+ * chief's. Adam's powers advance with each update, as in the original. Averages of batch norm are each worker's own, and
+ * the chief's are saved. Each rank has memory for the whole model. A server's gradients of one worker are one message.
+ *
+ * Mistakes, and ranks that die, end the job as they do with HorovodTrainer, whose other rules hold here too. */
+typedef enum tp_job { TP_JOB_WORKER = 0, TP_JOB_PS } tp_job;
+/* Which ranks do what; the same on all of them. Lists are borrowed until the trainer is made. [tf.train.ClusterSpec] */
+typedef struct tp_cluster {
+    int n_ps;           /* servers: 1 or more, fewer than the job has ranks */
+    const int *ps;      /* their ranks, n_ps of them; NULL: the last ones */
+    const int *workers; /* ranks that train, n_workers of them; the first is rank 0. NULL: all that do not serve */
+    int n_workers;      /* 0 where workers is NULL */
+} tp_cluster;
+/* What this rank is and the how manieth of them, from 0. TP_ERR_ARG: a cluster that does not fit the job, with a sentence. [tf.train.Server] */
+TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task);
+
+/* Each device of a worker has variables of its own, which get the new values after each step. [train: DistributedTrainerReplicated] */
+typedef struct tp_distributed_trainer_replicated_desc {
+    tp_at at_;
+    int n_devices;             /* of each worker: towers; 0 = 1 */
+    const int *devices;        /* copied; NULL: 0, 1, .. */
+    const tp_cluster *cluster; /* NULL: the last rank serves, the others train */
+    double patience;           /* see tp_horovod_trainer_desc */
+} tp_distributed_trainer_replicated_desc;
+TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_trainer_replicated_desc *d);
+
+/* The devices of a worker share one copy of the variables. [train: DistributedTrainerParameterServer] */
+typedef struct tp_distributed_trainer_parameter_server_desc {
+    tp_at at_;
+    int n_devices;             /* of each worker: towers; 0 = 1 */
+    const int *devices;        /* copied; NULL: 0, 1, .. */
+    const tp_cluster *cluster; /* NULL: the last rank serves, the others train */
+    tp_ps_device
+        caching_device; /* where the worker's copy is: TP_ON_CPU, or TP_ON_GPU, spread over the towers' devices but for
+                                  * variables of less than 65536 elements. TP_ON_AUTO: TP_ON_CPU */
+    bool deterministic; /* updates in the order of the workers; false: as they arrive */
+    double patience;    /* see tp_horovod_trainer_desc */
+} tp_distributed_trainer_parameter_server_desc;
+TP_DEF tp_trainer *tp_distributed_trainer_parameter_server_(const tp_distributed_trainer_parameter_server_desc *d);
+
 /* tp_horovod_trainer(.compression = TP_COMPRESSION_FP16) */
 #ifdef TP_KEYWORDS
 #define tp_horovod_trainer(...) TP__CALL(train, tp_horovod_trainer, #__VA_ARGS__, __VA_ARGS__)
+#define tp_distributed_trainer_replicated(...) \
+    TP__CALL(train, tp_distributed_trainer_replicated, #__VA_ARGS__, __VA_ARGS__)
+#define tp_distributed_trainer_parameter_server(...) \
+    TP__CALL(train, tp_distributed_trainer_parameter_server, #__VA_ARGS__, __VA_ARGS__)
 #endif
 
 /* ==== >>config ======================================================================================== */
@@ -503,6 +583,9 @@ TP_DEF const tp__zero_option *tp__train_zeros(void);
 #define TP__PART_tp_sync_multi_gpu_trainer_parameter_server_desc train
 #define TP__PART_tp_async_multi_gpu_trainer_desc                 train
 #define TP__PART_tp_horovod_trainer_desc                         train
+#define TP__PART_tp_cluster                                      train
+#define TP__PART_tp_distributed_trainer_replicated_desc          train
+#define TP__PART_tp_distributed_trainer_parameter_server_desc    train
 #define TP__PART_tp_train_desc                                   train
 #define TP__PART_tp_train_config                                 train
 
@@ -571,6 +654,9 @@ static void tp__ranks_random(tp_trainer *t);
 static tp_status tp__ranks_leave(tp_trainer *t, tp_status st);
 static void tp__ranks_free(tp_trainer *t);
 static bool tp__job_knows(const tp_trainer *t);
+static bool tp__ranks_serve(tp_trainer *t, tp_status *st);
+static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt);
+static tp_status tp__ranks_collect(tp_trainer *t);
 
 /* Ctrl-C sets a flag, which is tested after every hook. A step that has begun is finished, and so are the callbacks of the end of an
  * epoch: what they did would be done again after a resume. */
@@ -631,8 +717,10 @@ static tp_optimizer *tp__model_optimizer(tp_trainer *t, const tp_model *m)
 {
     tp__graph_settle(t->graph);
     tp_optimizer *opt = m->optimizer ? m->optimizer(t->graph, m->user) : NULL;
-    if (opt) t->learning_rate_ = opt->learning_rate;
-    else
+    if (opt) {
+        t->learning_rate_ = opt->learning_rate;
+        tp__ranks_optimizer(t, opt);
+    } else
         tp_graph_fail(t->graph, NULL, TP_ERR_ARG,
                       m->optimizer ? "the model's optimizer function returned NULL" : "the model has no optimizer");
     return opt;
@@ -750,6 +838,8 @@ TP_DEF tp_trainer *tp_queue_input_trainer(void) { return tp__trainer_new("QueueI
 typedef struct tp__multi {
     int host; /* the number of the CPU device that it wants; -1: none */
     bool average, broadcast, scale_gradient, own_variables, on_host, async;
+    bool served;           /* the update is made by servers, and gives all copies their values */
+    int64_t small_on_host; /* variables of fewer elements are on the host */
     tp_all_reduce_mode mode;
     int64_t *elements; /* of variables on each tower's device, where they are spread */
     /* while it builds */
@@ -781,10 +871,11 @@ static tp_node *tp__spread_getter(tp_getter_call *call, tp_variable_desc *d, voi
     for (int i = 1; i < b->t->n_devices; i++)
         if (b->elements[i] < b->elements[least]) least = i;
     const int before = tp_graph_n_variables(g);
-    tp_device_enter(g, b->on_host ? b->host : tp__tower_device(b->t, least));
+    const bool on_host = b->on_host || tp_shape_size(&d->shape) < b->small_on_host;
+    tp_device_enter(g, on_host ? b->host : tp__tower_device(b->t, least));
     tp_node *n = tp_getter_next(call, d);
     tp_device_leave(g);
-    if (tp_graph_n_variables(g) > before) b->elements[least] += tp_shape_size(&d->shape);
+    if (tp_graph_n_variables(g) > before && !on_host) b->elements[least] += tp_shape_size(&d->shape);
     return n;
 }
 
@@ -923,7 +1014,8 @@ static void tp__replicated_update(tp__multi *b)
         tp__reduce_gradients(b, one);
         for (int k = 0; k < n; k++) gvs[k * b->n_var + i].grad = one[k];
     }
-    for (int k = 0; k < n && tp_graph_status(g) == TP_OK; k++) {
+    const int n_update = b->served ? 1 : n;
+    for (int k = 0; k < n_update && tp_graph_status(g) == TP_OK; k++) {
         tp_grad_var *own = gvs + k * b->n_var;
         int kept = 0;
         if (k == 0) kept = tp__filter_gradients(t, own, b->n_var);
@@ -935,7 +1027,8 @@ static void tp__replicated_update(tp__multi *b)
         update[k] = tp_apply_gradients(b->opt, own, kept);
         tp_device_leave(g);
     }
-    if (tp_graph_status(g) == TP_OK) t->train_op = n == 1 ? update[0] : tp_group(g, update, n, "train_op");
+    if (tp_graph_status(g) == TP_OK)
+        t->train_op = n_update == 1 ? update[0] : tp_group(g, update, n_update, "train_op");
 }
 
 /* One update of the shared variables by the mean of the towers' gradients. */
@@ -1286,6 +1379,7 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
 TP_DEF void tp_trainer_free(tp_trainer *t)
 {
     if (!t) return;
+    tp__ranks_leave(t, TP_ERR);
     for (int i = 0; i < t->n_callback_; i++) tp_callback_free(t->callback_[i]);
     tp_free((void *)t->callback_);
     tp_callback_free(t->group_);
@@ -1830,7 +1924,12 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     s->within_ = false;
     s->done_ = 0;
 
-    tp_status st = agreed == TP_OK ? tp__all_epochs(t) : agreed;
+    tp_status st = agreed;
+    if (st == TP_OK && !tp__ranks_serve(t, &st)) st = tp__all_epochs(t);
+    if (st == TP_OK || st == TP_STOP || st == TP_END) { /* what after_train saves */
+        const tp_status collected = tp__ranks_collect(t);
+        if (collected != TP_OK) st = collected;
+    }
     tp__ranks_leave(t, st);
     snprintf(sentence, sizeof sentence, "%s", st < 0 ? tp_last_error() : "");
     if (st == TP_STOP) {
@@ -1939,9 +2038,18 @@ typedef struct tp__ranked {
     int64_t bucket_bytes;
     struct tp__bucket *bucket; /* all of them, the newest first */
     int n_bucket;
-    int n_variable; /* of the graph when the towers were built: those of all ranks */
-    int training;   /* the how manieth trainer of this process: messages of another one are old */
-    bool left;      /* the others were told that it has ended */
+    int n_variable;     /* of the graph when the towers were built: those of all ranks */
+    tp_device *summing; /* buckets on this device are summed by its library; NULL: they go by way of the host */
+    int training;       /* the how manieth trainer of this process: messages of another one are old */
+    bool left;          /* the others were told that it has ended */
+    /* with parameter servers */
+    int n_ps, n_worker, task; /* 0: there are no servers */
+    int *ps, *worker;         /* their ranks */
+    bool serves, ordered;     /* this rank is server `task`; updates are made in the order of the workers */
+    struct tp__share *share;  /* n_ps of them: what each server keeps */
+    tp_optimizer *opt;
+    tp_apply_fn *apply; /* of opt and what it wraps, as they were */
+    void *leaf_user;    /* of the innermost */
 } tp__ranked;
 
 /* How many processes whoever started this one says that there are; 0: it says nothing. *name: where it says so. */
@@ -1963,6 +2071,7 @@ TP_DEF int tp_size(void) { return 1; }
 TP_DEF int tp_local_rank(void) { return 0; }
 static tp_status tp__job_begin(double patience) { return (void)patience, TP_OK; }
 static int tp__job_training(void) { return 0; }
+static void tp__job_served(bool served) { (void)served; }
 static bool tp__job_knows(const tp_trainer *t) { return (void)t, false; }
 static tp_status tp__ranks_poll(tp_trainer *t) { return (void)t, TP_OK; }
 static tp_status tp__ranks_session(tp_trainer *t) { return (void)t, TP_OK; }
@@ -1976,6 +2085,9 @@ static tp_status tp__ranks_leave(tp_trainer *t, tp_status st) { return (void)t, 
 static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n) { (void)t, (void)gvs, (void)n; }
 static tp_status tp__broadcast_variables(tp_trainer *t) { return (void)t, TP_OK; }
 static void tp__ranks_free(tp_trainer *t) { tp_free(t->ranks_); }
+static bool tp__ranks_serve(tp_trainer *t, tp_status *st) { return (void)t, (void)st, false; }
+static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt) { (void)t, (void)opt; }
+static tp_status tp__ranks_collect(tp_trainer *t) { return (void)t, TP_OK; }
 
 #else
 
@@ -1985,15 +2097,17 @@ enum { TP__LETTER_ALIVE = 1, TP__LETTER_LEFT, TP__LETTER_LOST, TP__LETTER_EXIT }
 /* What ranks tell each other beside their data. */
 typedef struct tp__letter {
     int32_t kind, rank;   /* from whom, or (LOST) about whom */
-    int32_t training, ok; /* LEFT: of this training, which was a success */
+    int32_t training, ok; /* LEFT: of this training; 1: it was stopped as a success, 2: it came to its end */
     char text[496];       /* why */
 } tp__letter;
 #define TP__LETTER_HEAD 16
+#define TP__LINE        64 /* messages of parameter servers are so many bytes, or a multiple */
 
 typedef struct tp__peer {
     double heard, left_at;
     int left;          /* the training that it left */
-    bool ok, gone;     /* it left it as a success; it is at the end of its program */
+    int ok;            /* how it left it: see tp__letter */
+    bool gone;         /* it is at the end of its program */
     MPI_Request alive; /* the last message that says that this rank lives */
     char why[496];
 } tp__peer;
@@ -2001,11 +2115,11 @@ typedef struct tp__peer {
 /* The one mutable thing that outlives the trainers: MPI is a state of the whole process. All calls of MPI are made with the
  * lock held, and none of them waits. */
 typedef struct tp__job_state {
-    bool begun, ours, failed, stop, chief_lost;
+    bool begun, ours, failed, stop, chief_lost, served; /* served: this training has servers */
     int rank, size, local_rank, local_size, training, in_flight;
     int64_t pid;
     MPI_Comm data, control;
-    MPI_Datatype half;
+    MPI_Datatype half, line; /* 2 bytes; TP__LINE of them */
     MPI_Op half_sum;
     MPI_Request inbox;
     tp__letter in, alive, sent[8];
@@ -2059,9 +2173,9 @@ static void tp__job_read(const tp__letter *l)
         p->gone = true;
         if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text); /* it knew of this before */
     }
-    if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left == j->training)) return;
+    if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left == l->training)) return;
     p->left = l->training;
-    p->ok = l->ok != 0;
+    p->ok = l->ok;
     p->left_at = tp_time();
     snprintf(p->why, sizeof p->why, "%.*s", (int)sizeof l->text, l->text);
 }
@@ -2091,9 +2205,10 @@ static void tp__job_look_for_dead(double now)
 static void tp__job_look_for_left(double now)
 {
     tp__job_state *j = &tp__job;
-    for (int r = 0; r < j->size && j->waiting > 0 && !j->failed; r++) {
+    for (int r = 0; r < j->size && j->waiting > 0 && !j->failed && !j->over; r++) {
         const tp__peer *p = &j->peer[r];
         if (r == j->rank || p->left != j->training) continue;
+        if (r != 0 && p->ok == 2 && j->served) continue; /* servers wait until the chief, too, is at its end */
         if (now - p->left_at < 1 || now - j->waiting < 1) continue; /* what it has sent may still be on its way */
         if (r == 0 && p->ok) {
             snprintf(j->why, sizeof j->why, "%s", p->why);
@@ -2152,9 +2267,9 @@ static tp_status tp__job_status(void)
     return j->over ? TP_STOP : TP_OK;
 }
 
-/* Until *request is done, or the job is over. What is nearly there is asked for again and again, since large messages move only
+/* Until one of n requests is done, number *which, or the job is over. What is nearly there is asked for again and again, since large messages move only
  * while MPI is called; after some milliseconds it is asked for at intervals. */
-static tp_status tp__job_wait(MPI_Request *request)
+static tp_status tp__job_wait_any(MPI_Request *request, int n, int *which)
 {
     tp__job_state *j = &tp__job;
     tp_status st = TP_OK;
@@ -2163,11 +2278,11 @@ static tp_status tp__job_wait(MPI_Request *request)
     tp_mutex_lock(j->lock);
     j->waiting = from;
     while (st == TP_OK && !done) {
-        const int rc = MPI_Test(request, &done, MPI_STATUS_IGNORE);
+        const int rc = MPI_Testany(n, request, which, &done, MPI_STATUS_IGNORE);
         if (rc != MPI_SUCCESS) {
             char text[MPI_MAX_ERROR_STRING];
-            int n = 0;
-            MPI_Error_string(rc, text, &n);
+            int length = 0;
+            MPI_Error_string(rc, text, &length);
             tp__job_fail("MPI has failed: %s", text);
         }
         if (!j->watch && !done) tp__job_turn();
@@ -2184,6 +2299,11 @@ static tp_status tp__job_wait(MPI_Request *request)
     j->waiting = 0;
     tp_mutex_unlock(j->lock);
     return st;
+}
+static tp_status tp__job_wait(MPI_Request *request)
+{
+    int which = 0;
+    return tp__job_wait_any(request, 1, &which);
 }
 
 /* Sum of float16 values, each addition rounded once. */
@@ -2235,6 +2355,8 @@ static tp_status tp__job_connect(tp__job_state *j, int level)
     MPI_Comm_free(&machine);
     MPI_Type_contiguous(2, MPI_BYTE, &j->half);
     MPI_Type_commit(&j->half);
+    MPI_Type_contiguous(TP__LINE, MPI_BYTE, &j->line);
+    MPI_Type_commit(&j->line);
     MPI_Op_create(tp__sum_halves, 1, &j->half_sum);
     MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, tp__job_before_finalize, &key, NULL);
     MPI_Comm_set_attr(MPI_COMM_SELF, key, j);
@@ -2346,7 +2468,22 @@ static void tp__job_exit(void)
 TP_DEF int tp_rank(void) { return tp__job_begin(0) == TP_OK ? tp__job.rank : 0; }
 TP_DEF int tp_size(void) { return tp__job_begin(0) == TP_OK ? tp__job.size : 1; }
 TP_DEF int tp_local_rank(void) { return tp__job_begin(0) == TP_OK ? tp__job.local_rank : 0; }
-static int tp__job_training(void) { return tp__job.training = tp__job.training < 0 ? 1 : tp__job.training + 1; }
+static int tp__job_training(void)
+{
+    tp__job_state *j = &tp__job;
+    if (j->lock) tp_mutex_lock(j->lock);
+    j->training = j->training < 0 ? 1 : j->training + 1;
+    j->over = j->served = false;
+    if (j->lock) tp_mutex_unlock(j->lock);
+    return j->training;
+}
+
+static void tp__job_served(bool served)
+{
+    if (tp__job.lock) tp_mutex_lock(tp__job.lock);
+    tp__job.served = served;
+    if (tp__job.lock) tp_mutex_unlock(tp__job.lock);
+}
 
 /* -- collectives of the host; the ranks call them in the same order */
 
@@ -2392,8 +2529,8 @@ static tp_status tp__job_barrier(void)
 typedef struct tp__bucket {
     tp_trainer *trainer;
     MPI_Request request;
-    bool in_flight;
-    char *room; /* in host memory, where the bucket's device has its own */
+    bool in_flight, on_device; /* on_device: its device sums */
+    char *room;                /* in host memory, where the bucket's device has its own */
     struct tp__bucket *next;
 } tp__bucket;
 typedef struct tp__bucket_attrs {
@@ -2462,11 +2599,93 @@ static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *mine, in
     return st;
 }
 
+/* On a device that can, gradients are packed and summed in its memory; nobody waits for that here. */
+static void tp__bucket_send_on_device(const tp_call *k, tp__bucket *b)
+{
+    const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
+    tp_device *d = k->device;
+    const tp_dtype dtype = k->in[0].dtype;
+    char *to = (char *)k->out[0].data;
+    tp_status st = TP_OK;
+    for (int i = 0; i < k->n_in && st == TP_OK; i++) {
+        const size_t bytes = (size_t)tp_shape_size(&k->in[i].shape) * tp_dtype_size(dtype);
+        if (bytes) st = d->copy(d, to, k->in[i].data, bytes);
+        to += bytes;
+    }
+    if (st == TP_OK) st = d->ranks_sum(d, k->out[0].data, tp__bucket_elements(k->in, k->n_in), dtype, a->mean);
+    b->on_device = true;
+    if (st == TP_OK) return;
+    tp_mutex_lock(tp__job.lock);
+    tp__job_fail("a bucket of gradients cannot be summed: %s", tp_last_error());
+    tp_mutex_unlock(tp__job.lock);
+}
+
+/* Until the sums of this rank's device are done, or the job is over. */
+static tp_status tp__job_wait_for_device(tp_device *d)
+{
+    tp__job_state *j = &tp__job;
+    tp_status st = TP_OK;
+    bool done = false;
+    const double from = tp_time();
+    while (st == TP_OK && !done) {
+        const tp_status asked = d->ranks_done(d, &done);
+        tp_mutex_lock(j->lock);
+        j->waiting = from;
+        if (asked != TP_OK) tp__job_fail("a bucket of gradients cannot be summed: %s", tp_last_error());
+        if (!j->watch && !done) tp__job_turn();
+        if (!done) st = tp__job_status();
+        if (st == TP_OK && !done && tp_time() - from > 0.05) tp_cond_wait_for(j->wake, j->lock, 0.00005);
+        j->waiting = 0;
+        tp_mutex_unlock(j->lock);
+        if (st == TP_OK && !done) tp__os_yield();
+    }
+    return st;
+}
+
+/* The sums become gradients, zeros if they did not come. */
+static tp_status tp__bucket_take_on_device(const tp_call *k, tp_status arrived)
+{
+    static const char zeros[4096] = {0};
+    tp_device *d = k->device;
+    const char *from = (const char *)k->in[0].data;
+    tp_status st = TP_OK;
+    for (int i = 0; i < k->n_out && st == TP_OK; i++) {
+        const size_t bytes = (size_t)tp_shape_size(&k->var[i].shape) * tp_dtype_size(k->var[i].dtype);
+        char *to = (char *)k->out[i].data;
+        if (to && bytes && arrived == TP_OK) st = d->copy(d, to, from, bytes);
+        for (size_t at = 0; to && at < bytes && arrived != TP_OK && st == TP_OK; at += sizeof zeros)
+            st = d->upload(d, to + at, zeros, bytes - at < sizeof zeros ? bytes - at : sizeof zeros);
+        from += bytes;
+    }
+    return st;
+}
+static void tp__bucket_receive_on_device(const tp_call *k, tp__bucket *b)
+{
+    tp__ranked *r = b->trainer->ranks_;
+    const tp_status st = r->summing ? tp__job_wait_for_device(k->device) : TP_ERR;
+    if (st != TP_OK && r->summing) { /* its kernels wait for who is gone */
+        k->device->ranks_leave(k->device, true);
+        r->summing = NULL;
+    }
+    const tp_status done = tp__bucket_take_on_device(k, st);
+    b->on_device = false;
+    if (st == TP_OK && done != TP_OK) {
+        tp_mutex_lock(tp__job.lock);
+        tp__job_fail("a bucket of gradients cannot be copied: %s", tp_last_error());
+        tp_mutex_unlock(tp__job.lock);
+    }
+    if (st != TP_OK || done != TP_OK) tp_session_cancel(b->trainer->state.session);
+}
+
 static void tp__bucket_send(const tp_call *k)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
     tp__bucket *b = (tp__bucket *)k->user;
     tp__job_state *j = &tp__job;
+    if (b->trainer->ranks_->summing == k->device) {
+        tp__bucket_send_on_device(k, b);
+        return;
+    }
     const tp_dtype dtype = k->in[0].dtype;
     const int64_t elements = tp__bucket_elements(k->in, k->n_in);
     const size_t size = tp__bucket_size(k, dtype);
@@ -2556,6 +2775,10 @@ static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *room, 
 static void tp__bucket_receive(const tp_call *k)
 {
     tp__bucket *b = (tp__bucket *)k->user;
+    if (b->on_device) {
+        tp__bucket_receive_on_device(k, b);
+        return;
+    }
     char *room = k->device->host ? (char *)k->in[0].data : b->room;
     const tp_status st = b->in_flight ? tp__job_wait(&b->request) : tp__job_status();
     tp_mutex_lock(tp__job.lock);
@@ -2595,13 +2818,15 @@ static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0                      \
     }
 /* Gradients of the same type, which begin to travel; y: the bucket's bytes. */
-static const tp_op tp__op_bucket_send = TP__RANKS_ROW(
-    "bucket_send", "BucketSend", TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_EARLY | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS, -1, 1,
-    tp__bucket_send_infer, tp__bucket_send);
+static const tp_op tp__op_bucket_send =
+    TP__RANKS_ROW("bucket_send", "BucketSend",
+                  TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_EARLY | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, -1,
+                  1, tp__bucket_send_infer, tp__bucket_send);
 /* Waits for them. Its variables are those that the gradients are of, for their shapes. */
 static const tp_op tp__op_bucket_receive =
-    TP__RANKS_ROW("bucket_receive", "BucketReceive", TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS,
-                  1, -1, tp__bucket_receive_infer, tp__bucket_receive);
+    TP__RANKS_ROW("bucket_receive", "BucketReceive",
+                  TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, 1, -1,
+                  tp__bucket_receive_infer, tp__bucket_receive);
 
 /* -- HorovodTrainer */
 
@@ -2760,6 +2985,8 @@ static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *
         for (int i = 0; need[id] && i < op->n_in; i++) need[op->in[i]->op->id] = 1;
         for (int i = 0; need[id] && i < op->n_ctrl; i++) need[op->ctrl[i]->id] = 1;
     }
+    for (int i = 0; i < t->ranks_->n_ps; i++) tp_buf_printf(out, "server of rank %d\n", t->ranks_->ps[i]);
+    for (int i = 0; i < t->ranks_->n_worker; i++) tp_buf_printf(out, "worker of rank %d\n", t->ranks_->worker[i]);
     for (int i = 0; i < t->ranks_->n_variable; i++) {
         const tp_variable *v = tp_graph_variable(g, i);
         tp_buf_printf(out, "variable %s, %s %s%s\n", v->name, tp_dtype_name(v->dtype), tp_shape_text(&v->shape, shape),
@@ -2906,6 +3133,607 @@ static tp_status tp__share_position(tp_trainer *t)
     return st == TP_OK ? tp_state_put_i64(d, "tp:", "ranks", &size, 1) : st;
 }
 
+/* -- parameter servers: what each keeps, and the messages
+ *
+ * A worker's message to a server is a head of one line, then the gradients, the learning rate and the condition of the update, each
+ * from the beginning of a line; the answer, when all workers' gradients are applied, is the new values. */
+
+enum { TP__PARCEL_GRADIENTS = 1, TP__PARCEL_COLLECT, TP__PARCEL_END };
+enum { TP__TAG_PUSH = 0, TP__TAG_VALUES, TP__TAG_COLLECTED, TP__TAG_COUNT };
+
+/* What one server keeps, as all ranks see it. */
+typedef struct tp__share {
+    tp_trainer *trainer;
+    int rank;                   /* of the server */
+    int n;                      /* variables that are trained */
+    tp_node **var;              /* the first tower's */
+    tp_node **grad, *lr, *pred; /* what its update is fed; lr and pred may be NULL */
+    tp_node *update;            /* NULL: it keeps no variable */
+    const tp_variable **owned;  /* all that its update writes, n_owned of them: slots too */
+    int n_owned;
+    size_t push_bytes, value_bytes, owned_bytes; /* of messages */
+    char *out, *in;                              /* a worker's messages */
+    MPI_Request sent, got;
+    bool in_flight; /* gradients were sent, the values did not come yet */
+} tp__share;
+typedef struct tp__take_attrs {
+    int first; /* of the share's variables */
+} tp__take_attrs;
+static const tp_attr tp__take_schema[] = {
+    {"first", TP_ATTR_INT, offsetof(tp__take_attrs, first)},
+    {NULL, TP_ATTR_INT, 0},
+};
+
+static size_t tp__lines(size_t bytes) { return (bytes + TP__LINE - 1) / TP__LINE * TP__LINE; }
+static size_t tp__node_lines(const tp_node *x)
+{
+    return x ? tp__lines((size_t)tp_shape_size(&x->shape) * tp_dtype_size(x->dtype)) : 0;
+}
+static int tp__share_tag(const tp_trainer *t, int what) { return t->ranks_->training % 8000 * TP__TAG_COUNT + what; }
+
+/* Begin to send or receive. */
+static tp_status tp__parcel_send(const tp_trainer *t, const char *data, size_t bytes, int to, int what, MPI_Request *q)
+{
+    tp__job_state *j = &tp__job;
+    tp_mutex_lock(j->lock);
+    const int rc = MPI_Isend(data, (int)(bytes / TP__LINE), j->line, to, tp__share_tag(t, what), j->data, q);
+    tp_mutex_unlock(j->lock);
+    return rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Isend", rc);
+}
+static tp_status tp__parcel_receive(const tp_trainer *t, char *data, size_t bytes, int from, int what, MPI_Request *q)
+{
+    tp__job_state *j = &tp__job;
+    tp_mutex_lock(j->lock);
+    const int rc = MPI_Irecv(data, (int)(bytes / TP__LINE), j->line, from, tp__share_tag(t, what), j->data, q);
+    tp_mutex_unlock(j->lock);
+    return rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Irecv", rc);
+}
+/* Nobody waits for it any more. true: its memory may go; false: a part of the message is on its way. */
+static bool tp__parcel_drop(MPI_Request *q)
+{
+    int done = 1;
+    if (*q == MPI_REQUEST_NULL || !tp__job.begun) return *q == MPI_REQUEST_NULL;
+    tp_mutex_lock(tp__job.lock);
+    MPI_Test(q, &done, MPI_STATUS_IGNORE);
+    if (!done) MPI_Cancel(q);
+    if (!done) MPI_Test(q, &done, MPI_STATUS_IGNORE);
+    if (!done) MPI_Request_free(q);
+    tp_mutex_unlock(tp__job.lock);
+    return done != 0;
+}
+
+/* -- a worker's step: send gradients, take values */
+
+/* in: a share's gradients, then the learning rate and the condition, where there are any. */
+static void tp__share_send(const tp_call *k)
+{
+    tp__share *s = (tp__share *)k->user;
+    tp__job_state *j = &tp__job;
+    tp_device *d = k->device;
+    tp_status st = TP_OK;
+    if (s->in_flight) st = tp__job_wait(&s->got); /* of a run that was cancelled */
+    if (s->in_flight && st == TP_OK) st = tp__job_wait(&s->sent);
+    char *to = s->out + TP__LINE;
+    if (st == TP_OK) memset(s->out, 0, TP__LINE), *(int32_t *)(void *)s->out = TP__PARCEL_GRADIENTS;
+    for (int i = 0; i < k->n_in && st == TP_OK; i++) {
+        const size_t bytes = (size_t)tp_shape_size(&k->in[i].shape) * tp_dtype_size(k->in[i].dtype);
+        if (bytes) st = d->download(d, to, k->in[i].data, bytes);
+        to += tp__lines(bytes);
+    }
+    if (st == TP_OK) st = d->wait(d);
+    if (st == TP_OK) st = tp__parcel_receive(s->trainer, s->in, s->value_bytes, s->rank, TP__TAG_VALUES, &s->got);
+    if (st == TP_OK) st = tp__parcel_send(s->trainer, s->out, s->push_bytes, s->rank, TP__TAG_PUSH, &s->sent);
+    tp_mutex_lock(j->lock);
+    if (st < 0) tp__job_fail("gradients cannot be sent to a parameter server: %s", tp_last_error());
+    j->in_flight += st == TP_OK && !s->in_flight;
+    s->in_flight = st == TP_OK;
+    tp_cond_signal(j->wake);
+    tp_mutex_unlock(j->lock);
+}
+
+/* out: the new values of the variables k->var, which are the share's from a->first on. If the job is over they are what they were,
+ * and the run ends before it changes a variable. */
+static void tp__share_take(const tp_call *k)
+{
+    const tp__take_attrs *a = (const tp__take_attrs *)k->attrs;
+    tp__share *s = (tp__share *)k->user;
+    tp_device *d = k->device;
+    tp_status st = s->in_flight ? tp__job_wait(&s->got) : tp__job_status();
+    if (st == TP_OK && s->in_flight) st = tp__job_wait(&s->sent);
+    tp_mutex_lock(tp__job.lock);
+    tp__job.in_flight -= s->in_flight && st == TP_OK;
+    if (st == TP_OK) s->in_flight = false;
+    tp_mutex_unlock(tp__job.lock);
+    const bool arrived = st == TP_OK;
+    size_t at = 0;
+    for (int i = 0; i < a->first; i++) at += tp__node_lines(s->var[i]);
+    for (int i = 0; i < k->n_out; i++) {
+        const size_t bytes = (size_t)tp_shape_size(&k->var[i].shape) * tp_dtype_size(k->var[i].dtype);
+        tp_status moved = TP_OK;
+        if (!arrived && bytes) moved = d->download(d, s->out + at, k->var[i].data, bytes);
+        if (!arrived && bytes && moved == TP_OK) moved = d->wait(d);
+        if (bytes && moved == TP_OK) moved = d->upload(d, k->out[i].data, (arrived ? s->in : s->out) + at, bytes);
+        if (moved != TP_OK) st = moved;
+        at += tp__lines(bytes);
+    }
+    if (!arrived) d->wait(d);
+    if (arrived && st != TP_OK) {
+        tp_mutex_lock(tp__job.lock);
+        tp__job_fail("values of a parameter server cannot be brought to the device: %s", tp_last_error());
+        tp_mutex_unlock(tp__job.lock);
+    }
+    if (st != TP_OK) tp_session_cancel(s->trainer->state.session);
+}
+
+static tp_status tp__share_send_infer(tp_infer *s)
+{
+    s->out[0].dtype = TP_BOOL;
+    s->out[0].shape = tp_make_shape_n(0, NULL);
+    return TP_OK;
+}
+#define TP__SHARE_ROW(name_, label_, flags_, max_in_, n_out_, schema_, size_, infer_, kernel_)                         \
+    {                                                                                                                  \
+        name_, label_, TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE | (flags_), \
+            1, max_in_, n_out_, schema_, size_, infer_, NULL, kernel_, NULL, NULL, NULL, NULL, NULL, NULL, NULL,       \
+            tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0                                                                \
+    }
+static const tp_op tp__op_share_send =
+    TP__SHARE_ROW("server_send", "ServerSend", TP_OP_EARLY, -1, 1, NULL, 0, tp__share_send_infer, tp__share_send);
+static const tp_op tp__op_share_take = TP__SHARE_ROW("server_take", "ServerTake", 0, 1, -1, tp__take_schema,
+                                                     sizeof(tp__take_attrs), tp__bucket_receive_infer, tp__share_take);
+
+/* -- the graph with servers */
+
+/* The optimizer in two halves. On the workers: what wraps it, with `leaf` in place of the innermost, which sends. On the servers:
+ * the innermost, and what comes after it. */
+static void tp__optimizer_half(tp_trainer *t, bool server, tp_apply_fn leaf)
+{
+    tp__ranked *r = t->ranks_;
+    int i = 0;
+    for (tp_optimizer *o = r->opt; o; o = o->inner, i++) {
+        const bool updates = !o->inner || r->apply[i] == tp__post_apply;
+        if (o->inner) o->apply_gradients = updates == server ? r->apply[i] : tp__proxy_apply;
+        else o->apply_gradients = server ? r->apply[i] : leaf;
+        if (!o->inner) o->user = server ? r->leaf_user : t;
+    }
+}
+
+/* Each variable goes to the server with the fewest bytes so far. */
+static bool tp__shares_deal(tp_trainer *t, const tp_grad_var *gvs, int n)
+{
+    tp__ranked *r = t->ranks_;
+    size_t *bytes = (size_t *)tp_graph_alloc(t->graph, (size_t)r->n_ps * sizeof *bytes);
+    r->share = (tp__share *)tp_graph_alloc(t->graph, (size_t)r->n_ps * sizeof *r->share);
+    if (!bytes || !r->share) return false;
+    for (int k = 0; k < r->n_ps; k++) {
+        tp__share *s = &r->share[k];
+        s->trainer = t;
+        s->rank = r->ps[k];
+        s->sent = s->got = MPI_REQUEST_NULL;
+        bytes[k] = 0;
+        s->var = (tp_node **)tp_graph_alloc(t->graph, (size_t)n * sizeof *s->var);
+        s->grad = (tp_node **)tp_graph_alloc(t->graph, ((size_t)n + 2) * sizeof *s->grad);
+        if (!s->var || !s->grad) return false;
+    }
+    for (int i = 0; i < n; i++) {
+        int least = 0;
+        for (int k = 1; k < r->n_ps; k++)
+            if (bytes[k] < bytes[least]) least = k;
+        tp__share *s = &r->share[least];
+        s->var[s->n] = gvs[i].var;
+        s->grad[s->n++] = gvs[i].grad;
+        bytes[least] += (size_t)tp_shape_size(&gvs[i].var->shape) * tp_dtype_size(gvs[i].var->dtype);
+    }
+    return true;
+}
+
+/* The worker's half of a share: the op that sends, which reads s->grad. */
+static tp_node *tp__share_sender(tp__share *s, tp_node *lr, tp_node *pred)
+{
+    tp_graph *g = s->trainer->graph;
+    tp_apply_desc d;
+    memset(&d, 0, sizeof d);
+    int n = s->n;
+    if (lr) s->grad[n++] = lr;
+    if (pred) s->grad[n++] = pred;
+    d.row = &tp__op_share_send;
+    d.in = s->grad;
+    d.n_in = n;
+    d.user = s;
+    tp_device_enter(g, tp_node_device(s->var[0]));
+    tp_node *y = tp_apply_ex(g, &d);
+    tp_device_leave(g);
+    return y;
+}
+
+/* The new values of a share, assigned to the variables and to their copies in other towers. Returns how many ops. */
+static int tp__share_taker(tp__share *s, tp_node *sent, tp_node **ops)
+{
+    tp_graph *g = s->trainer->graph;
+    int n_ops = 0;
+    for (int i = 0; i < s->n && tp_graph_status(g) == TP_OK;) {
+        tp_apply_desc d;
+        tp__take_attrs a;
+        memset(&d, 0, sizeof d);
+        a.first = i;
+        while (i < s->n && i - a.first < TP_MAX_OUTPUTS && tp_node_device(s->var[i]) == tp_node_device(s->var[a.first]))
+            i++;
+        d.row = &tp__op_share_take;
+        d.in = &sent;
+        d.n_in = 1;
+        d.attrs = &a;
+        d.vars = s->var + a.first;
+        d.n_var = i - a.first;
+        d.user = s;
+        tp_device_enter(g, tp_node_device(s->var[a.first]));
+        const tp_node *y = tp_apply_ex(g, &d);
+        tp_device_leave(g);
+        for (int k = a.first; k < i && !tp_is_poison(y); k++) {
+            const tp_variable *v = tp_node_variable(s->var[k]);
+            ops[n_ops++] = tp_assign(s->var[k], &y->op->out[k - a.first], NULL);
+            for (int q = 0; q < tp_graph_n_variables(g); q++) {
+                const tp_variable *copy = tp_graph_variable(g, q);
+                if (copy->copy_of == v) ops[n_ops++] = tp_assign(copy->node, &y->op->out[k - a.first], NULL);
+            }
+        }
+    }
+    return n_ops;
+}
+
+/* The server's half: an update that is fed. */
+static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
+{
+    tp_trainer *t = s->trainer;
+    tp_graph *g = t->graph;
+    tp_optimizer *leaf = t->ranks_->opt;
+    while (leaf->inner) leaf = leaf->inner;
+    tp_grad_var *gvs = (tp_grad_var *)tp_graph_alloc(g, (size_t)s->n * sizeof *gvs);
+    if (!gvs) return;
+    for (int i = 0; i < s->n; i++) {
+        tp_device_enter(g, tp_node_device(s->var[i]));
+        s->grad[i] = tp_placeholder(g, "server_gradient", s->grad[i]->dtype, s->var[i]->shape);
+        tp_device_leave(g);
+        gvs[i].grad = s->grad[i];
+        gvs[i].var = s->var[i];
+    }
+    if (lr) s->lr = tp_placeholder(g, "server_learning_rate", lr->dtype, lr->shape);
+    if (pred) s->pred = tp_placeholder(g, "server_condition", pred->dtype, pred->shape);
+    tp_apply_fn sender = leaf->apply_gradients;
+    tp_node *rate = leaf->learning_rate;
+    tp__optimizer_half(t, true, NULL);
+    if (lr) leaf->learning_rate = s->lr;
+    s->update = tp_apply_gradients_if(t->ranks_->opt, gvs, s->n, s->pred);
+    leaf->learning_rate = rate;
+    tp__optimizer_half(t, false, sender);
+}
+
+/* Stands for the optimizer's apply_gradients on a worker. */
+static tp_node *tp__served_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
+{
+    tp_trainer *t = (tp_trainer *)o->user;
+    tp__ranked *r = t->ranks_;
+    tp_graph *g = t->graph;
+    int n_ops = 0, copies = 1;
+    if (r->share)
+        return tp_graph_fail(g, NULL, TP_ERR_UNSUPPORTED,
+                             "%s: the optimizer applies gradients more than once in a step", t->name);
+    copies += t->n_devices;
+    tp_node **ops = (tp_node **)tp_graph_alloc(g, (size_t)n * (size_t)copies * sizeof *ops);
+    tp_node **sent = (tp_node **)tp_graph_alloc(g, (size_t)r->n_ps * sizeof *sent);
+    if (!ops || !sent || !tp__shares_deal(t, gvs, n)) return tp_poison(g);
+    tp_node *lr = o->learning_rate, *pred = o->pred;
+    for (int k = 0; k < r->n_ps; k++) /* all are sent before one is waited for */
+        if (r->share[k].n) sent[k] = tp__share_sender(&r->share[k], lr, pred);
+    for (int k = 0; k < r->n_ps && tp_graph_status(g) == TP_OK; k++)
+        if (r->share[k].n) n_ops += tp__share_taker(&r->share[k], sent[k], ops + n_ops);
+    for (int k = 0; k < r->n_ps && tp_graph_status(g) == TP_OK; k++)
+        if (r->share[k].n) tp__share_update(&r->share[k], lr, pred);
+    if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+    for (int k = 0; k < r->n_ps; k++)
+        tp_log(TP_LOG_INFO, "%s: the server of rank %d keeps %d of %d variables.", t->name, r->share[k].rank,
+               r->share[k].n, n);
+    return tp_group(g, ops, n_ops, "update");
+}
+
+static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt)
+{
+    tp__ranked *r = t->ranks_;
+    int n = 0;
+    if (!r || !r->n_ps) return;
+    r->opt = opt;
+    for (const tp_optimizer *o = opt; o; o = o->inner) n++;
+    r->apply = (tp_apply_fn *)tp_graph_alloc(t->graph, (size_t)n * sizeof *r->apply);
+    if (!r->apply) return;
+    n = 0;
+    for (const tp_optimizer *o = opt; o; o = o->inner) {
+        r->apply[n++] = o->apply_gradients;
+        r->leaf_user = o->user;
+    }
+    tp__optimizer_half(t, false, tp__served_apply);
+}
+
+/* -- before the first step */
+
+/* What an update writes, found from its op back. */
+static tp_status tp__share_find_owned(tp__share *s)
+{
+    tp_graph *g = s->trainer->graph;
+    const int n = tp_graph_n_operations(g), n_var = tp_graph_n_variables(g);
+    char *need = (char *)tp_calloc((size_t)n + (size_t)n_var + 1, 1), *written = need + n;
+    s->owned = (const tp_variable **)tp_graph_alloc(g, ((size_t)n_var + 1) * sizeof *s->owned);
+    if (!need || !s->owned) {
+        tp_free(need);
+        return tp_fail(TP_ERR_NOMEM, "out of memory for what a parameter server keeps");
+    }
+    need[s->update->op->id] = 1;
+    for (int id = n - 1; id >= 0; id--) {
+        const tp_operation *op = tp_graph_operation(g, id);
+        for (int i = 0; need[id] && i < op->n_in; i++) need[op->in[i]->op->id] = 1;
+        for (int i = 0; need[id] && i < op->n_ctrl; i++) need[op->ctrl[i]->id] = 1;
+        for (int i = 0; need[id] && tp__is_writer(op) && i < op->n_var; i++) written[op->var[i]->id] = 1;
+    }
+    s->n_owned = 0;
+    for (int i = 0; i < s->trainer->ranks_->n_variable; i++) {
+        const tp_variable *v = tp_graph_variable(g, i);
+        if (!written[v->id] || v->local) continue;
+        s->owned[s->n_owned++] = v;
+        s->owned_bytes += tp__node_lines(v->node);
+    }
+    tp_free(need);
+    return TP_OK;
+}
+
+/* Sizes of messages, and the memory of a worker's. */
+static tp_status tp__shares_initialize(tp_trainer *t)
+{
+    tp__ranked *r = t->ranks_;
+    for (int k = 0; k < r->n_ps; k++) {
+        tp__share *s = &r->share[k];
+        s->push_bytes = TP__LINE + tp__node_lines(s->lr) + tp__node_lines(s->pred);
+        s->value_bytes = 0;
+        for (int i = 0; i < s->n; i++) {
+            s->push_bytes += tp__node_lines(s->grad[i]);
+            s->value_bytes += tp__node_lines(s->var[i]);
+        }
+        const tp_status st = s->update ? tp__share_find_owned(s) : TP_OK;
+        if (st != TP_OK) return st;
+        const size_t most = s->push_bytes > s->owned_bytes ? s->push_bytes : s->owned_bytes;
+        if (most / TP__LINE > INT_MAX)
+            return tp_fail(
+                TP_ERR_UNSUPPORTED,
+                "%s: one parameter server would keep %.0f GB, more than fits into a message: use more servers", t->name,
+                (double)s->owned_bytes * 1e-9);
+        if (r->serves) continue;
+        const size_t out = s->push_bytes > s->value_bytes ? s->push_bytes : s->value_bytes;
+        s->out = (char *)tp_calloc(1, out);
+        s->in = (char *)tp_calloc(1, s->value_bytes + TP__LINE);
+        if (!s->out || !s->in)
+            return tp_fail(TP_ERR_NOMEM, "%s: out of memory for messages to parameter servers", t->name);
+    }
+    return TP_OK;
+}
+
+/* -- what a server does */
+
+typedef struct tp__serving {
+    tp_trainer *t;
+    tp__share *s;
+    char **in, *out; /* a message of each worker; the answer */
+    MPI_Request *got, *sent;
+    bool *here, *done; /* this worker's gradients have come; they are applied */
+    int n_done;
+    tp_feed *feed;
+    char rate[16]; /* the chief's learning rate of late */
+    bool rated;
+    tp_tensor value;
+} tp__serving;
+
+static tp_status tp__serving_listen(tp__serving *v, int w)
+{
+    const size_t bytes = v->s->push_bytes;
+    return tp__parcel_receive(v->t, v->in[w], bytes, v->t->ranks_->worker[w], TP__TAG_PUSH, &v->got[w]);
+}
+
+static tp_status tp__serving_open(tp__serving *v)
+{
+    tp__ranked *r = v->t->ranks_;
+    const size_t n = (size_t)r->n_worker;
+    const size_t most = v->s->value_bytes > v->s->owned_bytes ? v->s->value_bytes : v->s->owned_bytes;
+    v->in = (char **)tp_calloc(n, sizeof *v->in);
+    v->out = (char *)tp_calloc(1, most + TP__LINE);
+    v->got = (MPI_Request *)tp_calloc(2 * n, sizeof *v->got);
+    v->here = (bool *)tp_calloc(2 * n, sizeof *v->here);
+    v->feed = (tp_feed *)tp_calloc((size_t)v->s->n + 2, sizeof *v->feed);
+    if (v->got) v->sent = v->got + n;
+    if (v->here) v->done = v->here + n;
+    for (size_t w = 0; v->got && w < 2 * n; w++) v->got[w] = MPI_REQUEST_NULL;
+    bool ok = v->in && v->out && v->got && v->here && v->feed;
+    for (size_t w = 0; w < n && ok; w++) ok = (v->in[w] = (char *)tp_calloc(1, v->s->push_bytes)) != NULL;
+    if (!ok) return tp_fail(TP_ERR_NOMEM, "%s: out of memory for the messages of %d workers", v->t->name, r->n_worker);
+    tp_status st = TP_OK;
+    for (int w = 0; w < r->n_worker && st == TP_OK; w++) st = tp__serving_listen(v, w);
+    return st;
+}
+static void tp__serving_close(tp__serving *v)
+{
+    const int n = v->t->ranks_->n_worker;
+    bool free_out = true;
+    for (int w = 0; w < n && v->got && v->in; w++) {
+        if (tp__parcel_drop(&v->got[w])) tp_free(v->in[w]);
+        free_out = tp__parcel_drop(&v->sent[w]) && free_out;
+    }
+    if (free_out) tp_free(v->out);
+    tp_free((void *)v->in);
+    tp_free(v->got);
+    tp_free(v->here);
+    tp_free(v->feed);
+    tp_tensor_free(&v->value);
+}
+
+/* One update, by the gradients of worker w. */
+static tp_status tp__serving_apply(tp__serving *v, int w)
+{
+    tp__share *s = v->s;
+    const char *at = v->in[w] + TP__LINE;
+    int n = 0;
+    for (int i = 0; i < s->n + 2; i++) {
+        tp_node *x = i < s->n ? s->grad[i] : i == s->n ? s->lr : s->pred;
+        if (!x) continue;
+        v->feed[n].node = x;
+        tp_tensor_view(&v->feed[n++].value, x->dtype, x->shape, i == s->n ? v->rate : at);
+        at += tp__node_lines(x);
+    }
+    return tp_session_run(v->t->state.session, v->feed, n, &s->update, 1, NULL);
+}
+
+/* Values of n variables into the answer, each from the beginning of a line. */
+static tp_status tp__serving_pack(tp__serving *v, const tp_variable *x, char **to)
+{
+    const tp_status st = tp_session_read(v->t->state.session, x, &v->value);
+    if (st == TP_OK && tp_tensor_bytes(&v->value)) memcpy(*to, v->value.data, tp_tensor_bytes(&v->value));
+    *to += tp__node_lines(x->node);
+    return st;
+}
+
+/* Sent until it is there, also where the chief has ended the training meanwhile. */
+static tp_status tp__serving_sent(MPI_Request *q)
+{
+    tp_status st;
+    do st = tp__job_wait(q);
+    while (st == TP_STOP && *q != MPI_REQUEST_NULL);
+    return st == TP_STOP ? TP_OK : st;
+}
+
+/* All workers' gradients are applied: the values go to all, and the next step begins. */
+static tp_status tp__serving_answer(tp__serving *v)
+{
+    const tp__ranked *r = v->t->ranks_;
+    char *to = v->out;
+    tp_status st = TP_OK;
+    for (int i = 0; i < v->s->n && st == TP_OK; i++) st = tp__serving_pack(v, tp_node_variable(v->s->var[i]), &to);
+    for (int w = 0; w < r->n_worker && st == TP_OK; w++) {
+        v->here[w] = v->done[w] = false;
+        st = tp__serving_listen(v, w);
+        if (st == TP_OK)
+            st = tp__parcel_send(v->t, v->out, v->s->value_bytes, r->worker[w], TP__TAG_VALUES, &v->sent[w]);
+    }
+    v->n_done = 0;
+    for (int w = 0; w < r->n_worker && st == TP_OK; w++) st = tp__serving_sent(&v->sent[w]);
+    return st;
+}
+
+/* Everything that this server keeps, for a checkpoint of the chief's. */
+static tp_status tp__serving_collected(tp__serving *v)
+{
+    char *to = v->out;
+    tp_status st = TP_OK;
+    for (int i = 0; i < v->s->n_owned && st == TP_OK; i++) st = tp__serving_pack(v, v->s->owned[i], &to);
+    if (st == TP_OK) st = tp__serving_listen(v, 0);
+    if (st == TP_OK)
+        st = tp__parcel_send(v->t, v->out, v->s->owned_bytes, v->t->ranks_->worker[0], TP__TAG_COLLECTED, &v->sent[0]);
+    return st == TP_OK ? tp__serving_sent(&v->sent[0]) : st;
+}
+
+/* Worker w has sent something. TP_END: the training is over. */
+static tp_status tp__serving_heard(tp__serving *v, int w)
+{
+    const tp__ranked *r = v->t->ranks_;
+    const int kind = *(const int32_t *)(const void *)v->in[w];
+    if (kind == TP__PARCEL_END) return TP_END;
+    if (kind == TP__PARCEL_COLLECT) return tp__serving_collected(v);
+    v->here[w] = true;
+    if (w == 0 && v->s->lr) {
+        const char *rate = v->in[0] + TP__LINE;
+        for (int i = 0; i < v->s->n; i++) rate += tp__node_lines(v->s->grad[i]);
+        memcpy(v->rate, rate, tp_dtype_size(v->s->lr->dtype));
+        v->rated = true;
+    }
+    tp_status st = TP_OK;
+    for (int k = 0; k < r->n_worker && st == TP_OK; k++) {
+        if (!v->here[k] && r->ordered) break;
+        if (!v->here[k] || v->done[k] || (v->s->lr && !v->rated)) continue;
+        st = tp__serving_apply(v, k);
+        v->done[k] = true;
+        v->n_done++;
+    }
+    return st == TP_OK && v->n_done == r->n_worker ? tp__serving_answer(v) : st;
+}
+
+/* Is this rank a server? Then it serves until the training is over. */
+static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
+{
+    tp__ranked *r = t->ranks_;
+    tp__serving v;
+    if (!r || !r->serves) return false;
+    memset(&v, 0, sizeof v);
+    v.t = t;
+    v.s = &r->share[r->task];
+    *st = tp__serving_open(&v);
+    while (*st == TP_OK) {
+        int w = 0;
+        *st = tp__job_wait_any(v.got, r->n_worker, &w);
+        if (*st == TP_OK) *st = tp__serving_heard(&v, w);
+    }
+    if (*st == TP_END) *st = TP_OK;
+    tp__serving_close(&v);
+    return true;
+}
+
+/* The chief asks each server for something. */
+static tp_status tp__share_ask(tp__share *s, int what)
+{
+    memset(s->out, 0, TP__LINE);
+    *(int32_t *)(void *)s->out = what;
+    const tp_status st = tp__parcel_send(s->trainer, s->out, TP__LINE, s->rank, TP__TAG_PUSH, &s->sent);
+    return st == TP_OK ? tp__job_wait(&s->sent) : st;
+}
+static tp_status tp__share_collect(tp__share *s)
+{
+    tp_session *session = s->trainer->state.session;
+    MPI_Request q = MPI_REQUEST_NULL;
+    char *in = (char *)tp_calloc(1, s->owned_bytes + TP__LINE);
+    if (!in) return tp_fail(TP_ERR_NOMEM, "out of memory for what a parameter server keeps");
+    const char *at = in;
+    tp_status st = tp__parcel_receive(s->trainer, in, s->owned_bytes, s->rank, TP__TAG_COLLECTED, &q);
+    if (st == TP_OK) st = tp__share_ask(s, TP__PARCEL_COLLECT);
+    if (st == TP_OK) st = tp__job_wait(&q);
+    for (int i = 0; i < s->n_owned && st == TP_OK; i++) {
+        tp_tensor value;
+        memset(&value, 0, sizeof value);
+        tp_tensor_view(&value, s->owned[i]->dtype, s->owned[i]->shape, at);
+        st = tp_session_load(session, s->owned[i], &value);
+        at += tp__node_lines(s->owned[i]->node);
+    }
+    if (tp__parcel_drop(&q)) tp_free(in);
+    return st;
+}
+
+/* The chief gets what the servers keep, slots too. */
+static tp_status tp__ranks_collect(tp_trainer *t)
+{
+    const tp__ranked *r = t->ranks_;
+    tp_status st = TP_OK;
+    if (!r || !r->share || !t->state.is_chief || r->left) return TP_OK;
+    for (int k = 0; k < r->n_ps && st == TP_OK; k++)
+        if (r->share[k].update && r->share[k].out) st = tp__share_collect(&r->share[k]);
+    return st;
+}
+/* The chief ends the training: the servers need not find out. */
+static void tp__shares_end(tp_trainer *t)
+{
+    const tp__ranked *r = t->ranks_;
+    for (int k = 0; k < r->n_ps && r->share && t->state.is_chief; k++)
+        if (r->share[k].out && tp__share_ask(&r->share[k], TP__PARCEL_END) != TP_OK) return;
+}
+static void tp__shares_free(tp__ranked *r)
+{
+    for (int k = 0; k < r->n_ps && r->share; k++) {
+        tp__share *s = &r->share[k];
+        if (tp__parcel_drop(&s->sent)) tp_free(s->out);
+        if (tp__parcel_drop(&s->got)) tp_free(s->in);
+    }
+}
+
 /* -- what a trainer calls */
 
 static tp_status tp__ranks_session(tp_trainer *t)
@@ -2921,17 +3749,59 @@ static tp_status tp__ranks_session(tp_trainer *t)
     return TP_OK;
 }
 
+/* Do all ranks say that this went well? */
+static tp_status tp__all_agree(bool *ok)
+{
+    const int n = tp__job.size, mine = *ok;
+    int *all = (int *)tp_calloc((size_t)n, sizeof *all);
+    const tp_status st = all ? tp__job_gather(&mine, sizeof mine, all) : TP_ERR_NOMEM;
+    for (int r = 0; r < n && st == TP_OK; r++) *ok = *ok && all[r];
+    tp_free(all);
+    return st;
+}
+
+/* If every rank has a device whose library sums over ranks, and what is asked for is what it does, it is used. If that fails on one
+ * rank all go by way of the host. (A rank that dies while they meet is noticed by mpirun alone.) */
+static tp_status tp__ranks_join(tp_trainer *t)
+{
+    tp__ranked *r = t->ranks_;
+    tp__job_state *j = &tp__job;
+    tp_device *d = tp_session_device(t->state.session, 0);
+    char id[TP_CUDA_COMM_ID] = {0};
+    bool ok = d && !d->host && d->ranks_join && !r->deterministic && r->compression == TP_COMPRESSION_NONE;
+    const bool gpu = d && !d->host;
+    tp_status st = tp__all_agree(&ok), met = TP_OK;
+    if (st != TP_OK) return st;
+    if (gpu && !ok)
+        tp_log(TP_LOG_INFO, "%s: gradients go from device to device by way of the host: %s", t->name,
+               r->deterministic || r->compression ? "so it is with .deterministic and .compression"
+                                                  : "not every rank has a GPU and NCCL");
+    if (!ok) return TP_OK;
+    if (j->rank == 0) met = d->ranks_id(d, id);
+    st = tp__job_broadcast(id, sizeof id, 0);
+    ok = met == TP_OK;
+    if (st == TP_OK) st = tp__all_agree(&ok);
+    if (st == TP_OK && ok) {
+        met = d->ranks_join(d, id, j->size, j->rank);
+        ok = met == TP_OK;
+        st = tp__all_agree(&ok);
+        if (met == TP_OK && (st != TP_OK || !ok)) d->ranks_leave(d, true);
+    }
+    if (st == TP_OK && ok) r->summing = d;
+    if (st == TP_OK && !ok)
+        tp_log(TP_LOG_WARN, "%s: gradients go by way of the host, NCCL cannot be used%s%s", t->name,
+               met != TP_OK ? ": " : " on another rank", met != TP_OK ? tp_last_error() : "");
+    if (st == TP_OK && ok) tp_log(TP_LOG_INFO, "%s: gradients go from GPU to GPU, by NCCL.", t->name);
+    return st;
+}
+
 static tp_status tp__ranks_initialize(tp_trainer *t)
 {
-    tp_device *d;
     if (!t->ranks_ || tp__job.size == 1) return TP_OK;
     tp_status st = TP_OK;
-    for (int i = 0; (d = tp_session_device(t->state.session, i)) != NULL && st == TP_OK; i++) {
-        if (d->host) continue;
-        st = tp_device_add_kernel(d, tp__op_bucket_send.name, tp__bucket_send);
-        if (st == TP_OK) st = tp_device_add_kernel(d, tp__op_bucket_receive.name, tp__bucket_receive);
-    }
+    if (t->ranks_->n_ps) st = tp__shares_initialize(t);
     if (st == TP_OK) st = tp__compare_graphs(t);
+    if (st == TP_OK && !t->ranks_->n_ps) st = tp__ranks_join(t);
     if (st == TP_OK) st = tp__share_position(t);
     return st == TP_OK ? tp__broadcast_variables(t) : st;
 }
@@ -2967,11 +3837,14 @@ static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
     const char *why = st == TP_END ? "its data has ended" : st == TP_INTR ? "it was interrupted" : t->state.stop_reason;
     if (!t->ranks_ || t->ranks_->left || !tp__job.begun || tp__job.size == 1) return st;
     t->ranks_->left = true;
+    if (t->ranks_->summing) t->ranks_->summing->ranks_leave(t->ranks_->summing, st < 0 || st == TP_INTR);
+    t->ranks_->summing = NULL;
+    if (st == TP_OK || st == TP_STOP || st == TP_END) tp__shares_end(t);
     memset(&l, 0, sizeof l);
     l.kind = TP__LETTER_LEFT;
     l.rank = tp__job.rank;
     l.training = t->ranks_->training;
-    l.ok = st == TP_OK || st == TP_STOP || st == TP_END;
+    l.ok = st == TP_OK ? 2 : st == TP_STOP || st == TP_END;
     snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, l.ok || st == TP_INTR ? why : tp_last_error());
     tp_mutex_lock(tp__job.lock);
     tp__job_tell(&l);
@@ -2982,18 +3855,18 @@ static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
 static void tp__ranks_free(tp_trainer *t)
 {
     if (!t->ranks_) return;
-    tp__ranks_leave(t, TP_ERR);
     for (tp__bucket *b = t->ranks_->bucket, *next; b; b = next) {
         next = b->next;
         tp_free(b->room);
         tp_free(b);
     }
+    tp__shares_free(t->ranks_);
     tp_free(t->ranks_);
 }
 #endif
 
 /* One step, or the sentence about what ended the job during it. */
-static tp_status tp__horovod_step(tp_trainer *t)
+static tp_status tp__ranks_step(tp_trainer *t)
 {
     tp_status st = tp__ranks_poll(t);
     if (st == TP_OK) st = tp__step_train_op(t);
@@ -3018,6 +3891,25 @@ static tp_status tp__horovod_build(tp_trainer *t, const tp_model *m)
     return tp_trainer_register_callback(t, cb);
 }
 
+/* The job begins, if it did not yet; what is wrong with it sticks to the graph. */
+static void tp__ranks_begin(tp_trainer *t, tp_at at, double patience)
+{
+    const char *name = NULL;
+    const int launched = tp__launched_as(&name);
+    const tp_status st = tp__job_begin(patience);
+    t->ranks_->training = tp__job_training();
+    t->state.is_chief = tp_rank() == 0;
+    if (st != TP_OK) tp_graph_fail(t->graph, &at, st, "%s: %s", t->name, tp_last_error());
+    else if (launched > 1 && tp_size() == 1)
+        tp_graph_fail(t->graph, &at, TP_ERR_UNSUPPORTED, "%s: %s says that this is one of %d processes, but %s",
+                      t->name, name, launched,
+#ifdef TP_MPI
+                      "MPI sees one: the program was linked with another MPI than that of mpirun");
+#else
+                      "this program was built without MPI: compile it by mpicc with -DTP_MPI");
+#endif
+}
+
 TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d)
 {
     TP__REQUIRE(d, NULL)
@@ -3027,31 +3919,187 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d)
         tp_trainer_free(t);
         return NULL;
     }
-    const char *name = NULL;
-    const int launched = tp__launched_as(&name);
-    const tp_status st = tp__job_begin(d->patience);
+    tp__ranks_begin(t, d->at_, d->patience);
     tp__ranked *r = t->ranks_;
     r->average = d->average != TP_NO;
     r->compression = d->compression;
     r->deterministic = d->deterministic;
     r->bucket_bytes = d->bucket_bytes > 0 ? d->bucket_bytes : (int64_t)16 << 20;
     r->broadcast = d->broadcast_every_epoch != TP_NO;
-    r->training = tp__job_training();
-    t->state.is_chief = tp_rank() == 0;
     t->build = tp__horovod_build;
-    t->run_step = tp__horovod_step;
-    if (st != TP_OK) tp_graph_fail(t->graph, &d->at_, st, "%s: %s", t->name, tp_last_error());
-    else if (launched > 1 && tp_size() == 1)
-        tp_graph_fail(t->graph, &d->at_, TP_ERR_UNSUPPORTED, "%s: %s says that this is one of %d processes, but %s",
-                      t->name, name, launched,
-#ifdef TP_MPI
-                      "MPI sees one: the program was linked with another MPI than that of mpirun");
-#else
-                      "this program was built without MPI: compile it by mpicc with -DTP_MPI");
-#endif
+    t->run_step = tp__ranks_step;
     if (d->bucket_bytes < 0)
         tp_graph_fail(t->graph, &d->at_, TP_ERR_ARG, "%s: .bucket_bytes is %lld: it is positive, or 0 for 16 MiB",
                       t->name, (long long)d->bucket_bytes);
+    return t;
+}
+
+/* -- trainers with parameter servers */
+
+static int tp__cluster_ps(const tp_cluster *c, int k) { return c->ps ? c->ps[k] : tp_size() - c->n_ps + k; }
+static bool tp__among_ranks(const int *list, int n, int rank)
+{
+    for (int i = 0; i < n; i++)
+        if (list[i] == rank) return true;
+    return false;
+}
+/* Ranks of a list exist, and stand in it once. */
+static tp_status tp__check_ranks(const int *list, int n, const char *what)
+{
+    for (int i = 0; i < n; i++) {
+        if (list[i] < 0 || list[i] >= tp_size())
+            return tp_fail(TP_ERR_ARG, "the cluster's .%s[%d] is rank %d, but the job has the ranks 0 to %d", what, i,
+                           list[i], tp_size() - 1);
+        if (tp__among_ranks(list, i, list[i]))
+            return tp_fail(TP_ERR_ARG, "the cluster's .%s names rank %d twice", what, list[i]);
+    }
+    return TP_OK;
+}
+static tp_status tp__check_cluster(const tp_cluster *c)
+{
+    const int size = tp_size();
+    if (c->n_ps < 1)
+        return tp_fail(TP_ERR_ARG, "the cluster has no parameter server: .n_ps is %d, it is 1 or more", c->n_ps);
+    if (size == 1)
+        return tp_fail(TP_ERR_UNSUPPORTED,
+#ifdef TP_MPI
+                       "parameter servers are processes of their own, and this job has one process: start it by "
+                       "mpirun, or take another trainer"
+#else
+                       "parameter servers are processes of their own, and this program was built without MPI, for one "
+                       "process: compile it by mpicc with -DTP_MPI and start it by mpirun, or take another trainer"
+#endif
+        );
+    if (c->n_ps >= size)
+        return tp_fail(TP_ERR_ARG, "the cluster has %d parameter servers, the job %d ranks: no rank is left to train",
+                       c->n_ps, size);
+    if (c->workers && c->n_workers < 1)
+        return tp_fail(TP_ERR_ARG, "the cluster has no worker: .n_workers is %d, it is 1 or more", c->n_workers);
+    tp_status st = c->ps ? tp__check_ranks(c->ps, c->n_ps, "ps") : TP_OK;
+    if (st == TP_OK && c->workers) st = tp__check_ranks(c->workers, c->n_workers, "workers");
+    for (int r = 0; r < size && st == TP_OK; r++) {
+        bool serves = false;
+        for (int k = 0; k < c->n_ps; k++) serves = serves || tp__cluster_ps(c, k) == r;
+        const bool works = c->workers ? tp__among_ranks(c->workers, c->n_workers, r) : !serves;
+        if (serves && works)
+            st = tp_fail(TP_ERR_ARG, "the cluster says that rank %d serves and trains: one of both", r);
+        else if (!serves && !works)
+            st = tp_fail(TP_ERR_ARG, "the cluster says nothing about rank %d: it is one of .ps or of .workers", r);
+        else if (r == 0 && (serves || (c->workers && c->workers[0] != 0)))
+            st = tp_fail(TP_ERR_ARG, "the cluster's first worker is the chief, and that is rank 0: rank 0 cannot %s",
+                         serves ? "be a server" : "stand later in .workers");
+    }
+    return st;
+}
+
+TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task)
+{
+    TP__REQUIRE(c && job && task, TP_ERR_ARG)
+    const tp_status st = tp__check_cluster(c);
+    const int rank = tp_rank();
+    *job = TP_JOB_WORKER;
+    *task = 0;
+    if (st != TP_OK) return st;
+    for (int k = 0; k < c->n_ps; k++) {
+        if (tp__cluster_ps(c, k) == rank) {
+            *job = TP_JOB_PS;
+            *task = k;
+            return TP_OK;
+        }
+        *task -= !c->workers && tp__cluster_ps(c, k) < rank; /* the others, in the order of their ranks */
+    }
+    if (!c->workers) *task += rank;
+    for (int k = 0; c->workers && k < c->n_workers; k++)
+        if (c->workers[k] == rank) *task = k;
+    return TP_OK;
+}
+
+/* The lists of the cluster, and what this rank is. */
+static tp_status tp__take_cluster(tp_trainer *t, const tp_cluster *given)
+{
+    tp__ranked *r = t->ranks_;
+    tp_cluster c;
+    tp_job job = TP_JOB_WORKER;
+    memset(&c, 0, sizeof c);
+    c.n_ps = 1;
+    if (given) c = *given;
+    const int size = tp_size();
+    const tp_status st = tp_cluster_task(&c, &job, &r->task);
+    if (st != TP_OK) return st;
+    r->ps = (int *)tp_graph_alloc(t->graph, (size_t)size * sizeof *r->ps);
+    r->worker = (int *)tp_graph_alloc(t->graph, (size_t)size * sizeof *r->worker);
+    if (!r->ps || !r->worker) return TP_ERR_NOMEM;
+    r->n_ps = c.n_ps;
+    r->serves = job == TP_JOB_PS;
+    for (int k = 0; k < r->n_ps; k++) r->ps[k] = tp__cluster_ps(&c, k);
+    for (int k = 0; k < size; k++) {
+        if (c.workers && k < c.n_workers) r->worker[r->n_worker++] = c.workers[k];
+        if (!c.workers && !tp__among_ranks(r->ps, r->n_ps, k)) r->worker[r->n_worker++] = k;
+    }
+    return TP_OK;
+}
+
+static tp_status tp__served_save(tp_callback *cb, tp_dict *d, const char *prefix)
+{
+    (void)d, (void)prefix;
+    return tp__ranks_collect(cb->train->trainer);
+}
+
+static tp_status tp__served_build(tp_trainer *t, const tp_model *m)
+{
+    const tp_status st = tp__multi_build(t, m);
+    if (st != TP_OK) return st;
+    t->ranks_->n_variable = tp_graph_n_variables(t->graph);
+    tp_callback *cb = tp_callback_new("CollectFromServers", 0);
+    if (cb) cb->save_state = tp__served_save;
+    return tp_trainer_register_callback(t, cb);
+}
+
+/* What both have in common. NULL: out of memory. */
+static tp_trainer *tp__served_new(const char *name, tp_at at, int n, const int *devices, const tp_cluster *cluster,
+                                  double patience)
+{
+    tp_trainer *t = tp__multi_new(name, at, n == 0 ? 1 : n, devices);
+    if (t) t->ranks_ = (tp__ranked *)tp_calloc(1, sizeof *t->ranks_);
+    if (!t || !t->ranks_) {
+        tp_trainer_free(t);
+        return NULL;
+    }
+    tp__ranked *r = t->ranks_;
+    tp__ranks_begin(t, at, patience);
+    const tp_status st = tp_graph_status(t->graph) == TP_OK ? tp__take_cluster(t, cluster) : TP_OK;
+    if (st != TP_OK) tp_graph_fail(t->graph, &at, st, "%s: %s", name, tp_last_error());
+    r->ordered = true;
+    t->multi_->served = true;
+    tp__job_served(r->n_ps > 0);
+    t->build = tp__served_build;
+    t->run_step = tp__ranks_step;
+    return t;
+}
+
+TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_trainer_replicated_desc *d)
+{
+    TP__REQUIRE(d, NULL)
+    tp_trainer *t =
+        tp__served_new("DistributedTrainerReplicated", d->at_, d->n_devices, d->devices, d->cluster, d->patience);
+    if (!t) return NULL;
+    tp__multi *b = t->multi_;
+    b->own_variables = b->average = b->broadcast = true;
+    b->mode = TP_ALL_REDUCE_NCCL;
+    return t;
+}
+
+TP_DEF tp_trainer *tp_distributed_trainer_parameter_server_(const tp_distributed_trainer_parameter_server_desc *d)
+{
+    TP__REQUIRE(d, NULL)
+    tp_trainer *t =
+        tp__served_new("DistributedTrainerParameterServer", d->at_, d->n_devices, d->devices, d->cluster, d->patience);
+    if (!t) return NULL;
+    tp__multi *b = t->multi_;
+    t->ranks_->ordered = d->deterministic;
+    b->on_host = d->caching_device != TP_ON_GPU;
+    b->small_on_host = 65536;
+    b->host = tp__tower_devices(t);
     return t;
 }
 

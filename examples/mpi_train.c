@@ -3,6 +3,7 @@
  *     mpicc -O2 -DTP_MPI -I.. mpi_train.c -o mpi_train -lm -lpthread
  *     mpirun -np 4 ./mpi_train                        on one machine
  *     mpirun -np 8 --hostfile hosts ./mpi_train       on several; hosts: "node1 slots=4", "node2 slots=4"
+ *     mpirun -np 4 ./mpi_train servers                the last rank keeps the variables, three train (DistributedTrainerParameterServer)
  *
  * (Open MPI's mpirun wants --oversubscribe for more ranks than processors; MPICH's has -f for --hostfile, with "node1:4".) Without
  * TP_MPI it is the same program for one process. It learns which of three rings a point of the plane lies in; each rank
@@ -12,6 +13,7 @@
 #include "tp_layers.h"
 
 #include <stdio.h>
+#include <string.h>
 
 enum { BATCH = 32, STEPS = 100 };
 
@@ -51,10 +53,11 @@ static tp_optimizer *optimizer(tp_graph *g, void *user)
     return tp_adam(tp_get_scalar_variable(g, "learning_rate", 3e-3f));
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
     static const tp_spec inputs[] = {TP_SPEC("xy", TP_F32, TP_ANY, 2), TP_SPEC("ring", TP_I32, TP_ANY)};
     static int validation;
+    const bool servers = argc > 1 && strcmp(argv[1], "servers") == 0;
     tp_logger_set_rank_dir("train_log/mpi_train", 'd'); /* (mpi) a directory for each rank */
     const tp_status st = tp_launch_train_with_config(
         TP_OPTIONS(tp_train_config,
@@ -65,6 +68,6 @@ int main(void)
                                     tp_df_from_generator(point, .user = &validation, .size = 20, .indexed = TP_YES),
                                     .inferencers = {tp_inf_scalar_stats(TP_NAMES("accuracy"))})),
                    .steps_per_epoch = STEPS, .max_epoch = 5),
-        tp_horovod_trainer()); /* (mpi) */
+        servers ? tp_distributed_trainer_parameter_server() : tp_horovod_trainer()); /* (mpi) */
     return st == TP_OK ? 0 : 1;
 }

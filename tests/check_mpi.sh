@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Several processes: tests/test_mpi.c on 2 and 4 ranks, mistakes of one rank, ranks that are killed. Any MPI; Open MPI and MPICH are known.
-# TP_TEST_MPI_KILLS=20: so many ranks are killed at random moments; 2 by default.
+# TP_TEST_MPI_KILLS=20: so many ranks are killed at random moments; 6 by default, 2 for each trainer.
 set -u
 cd "$(dirname "$0")/.."
 mpicc=${MPICC:-mpicc} mpirun=${MPIRUN:-mpirun}
@@ -29,16 +29,18 @@ for n in 1 2 4; do
     timeout 120 $start -np $n "$dir/test_mpi" >"$dir/log" 2>&1 </dev/null || fail "test_mpi on $n ranks"
     [ "$(grep -c ' 0 failed' "$dir/log")" = $n ] || { fail "test_mpi on $n ranks"; grep -v '^ok ' "$dir/log" | head -n 20; }
 done
-timeout 120 $start -np 2 "$dir/mpi_train" >"$dir/log" 2>&1 </dev/null && grep -q 'accuracy' "$dir/log" ||
-    { fail "examples/mpi_train.c"; tail -n 10 "$dir/log"; }
+for servers in "" servers; do
+    timeout 120 $start -np 3 "$dir/mpi_train" $servers >"$dir/log" 2>&1 </dev/null && grep -q 'accuracy' "$dir/log" ||
+        { fail "examples/mpi_train.c $servers"; tail -n 10 "$dir/log"; }
+done
 
-# job <seconds it may take> <argument of mpi_job>...: on 4 ranks
+# job <seconds it may take> <argument of mpi_job>...: on 4 ranks. goes_on: train, with what is in the folder
 job() {
     local most=$1 t
     shift
-    rm -rf "$dir/job"
+    [ "$2" = goes_on ] && set -- "$1" train || rm -rf "$dir/job"
     t=$(date +%s)
-    timeout 60 $start -np 4 "$dir/mpi_job" "$1" "$dir/job" "${@:2}" >"$dir/log" 2>&1 </dev/null
+    timeout 60 $start -np 4 "$dir/mpi_job" "$1" "$2" "$dir/job" "${@:3}" >"$dir/log" 2>&1 </dev/null
     status=$?
     t=$(($(date +%s) - t))
     [ $t -le "$most" ] || { fail "mpi_job $*: it took $t seconds"; tail -n 5 "$dir/log"; }
@@ -49,36 +51,53 @@ said() {
     grep -q "^rank 0: TP_ERR.*$2" "$dir/log" || { fail "the chief did not say '$2'"; tail -n 10 "$dir/log"; }
     [ "$(grep -c "ERR.*Training.*$2" "$dir/log")" -le "$1" ] || { fail "'$2' was said too often"; grep ERR "$dir/log"; }
 }
-job 20 train && [ "$(grep -c '^rank .: TP_OK' "$dir/log")" = 4 ] || { fail "mpi_job train"; tail -n 10 "$dir/log"; }
-job 12 graph 2; said 1 "rank 2 has built another graph than the chief"
-job 12 parameters 3; said 1 "rank 3 has 2 trainable variables with 840 parameters, the chief 2 with 672"
-job 12 steps 1; said 2 "rank 1 of 4 has failed: it makes 30 steps an epoch"
-job 12 build 2; said 2 "rank 2 of 4 has failed: .*shapes (8,32) and (8,20) do not fit"
-job 12 leave 2; said 1 "rank 2 of 4 has left the training before the others: it has seen enough"
-job 12 exit 1; said 1 "rank 1 of 4 has left the training before the others: its program has ended"
-job 12 stop; [ "$(grep -c '^rank .: TP_OK' "$dir/log")" = 4 ] || { fail "the chief did not stop all"; tail -n 10 "$dir/log"; }
+# all <what went wrong>: unless all ranks ended as a success
+all() { [ "$(grep -c '^rank .: TP_OK' "$dir/log")" = 4 ] || { fail "$*"; tail -n 10 "$dir/log"; }; }
+for trainer in horovod replicated server; do
+    job 20 $trainer train; all "$trainer train"
+    job 12 $trainer graph 2; said 1 "rank 2 has built another graph than the chief"
+    job 12 $trainer parameters 3; said 1 "rank 3 has 2 trainable variables with 840 parameters, the chief 2 with 672"
+    job 12 $trainer steps 1; said 2 "rank 1 of 4 has failed: it makes 30 steps an epoch"
+    job 12 $trainer build 2; said 2 "rank 2 of 4 has failed: .*shapes (8,32) and (8,20) do not fit"
+    job 12 $trainer leave 2; said 1 "rank 2 of 4 has left the training before the others: it has seen enough"
+    job 12 $trainer exit 1; said 1 "rank 1 of 4 has left the training before the others: its program has ended"
+    job 12 $trainer stop; all "the chief did not stop all of $trainer"
+done
+
+# Servers: clusters that cannot be, and a mistake of the server alone. The same file, whether a training was interrupted or not.
+job 12 replicated none; said 4 "the cluster has no parameter server: .n_ps is 0"
+job 12 server cluster 1; said 1 "rank 1 has built another graph than the chief: there it is 'server of rank 2', here 'server of rank 3'"
+job 12 server build 3; said 2 "rank 3 of 4 has failed: .*shapes (8,32) and (8,20) do not fit"
+job 20 replicated train; all "replicated train"
+mv "$dir/job/model-60.npz" "$dir/whole.npz"
+job 20 replicated half; all "replicated half"
+job 20 replicated goes_on; all "replicated goes on"
+grep -q "training goes on with epoch 2" "$dir/log" || fail "replicated did not go on"
+cmp "$dir/whole.npz" "$dir/job/model-60.npz" || fail "a training with servers that was resumed has other values"
+job 20 horovod goes_on; all "horovod does not load what was trained with servers"
 
 # A rank is killed, so that mpirun sees it (it ends the others by itself), or not, as when a machine is lost.
-for ((i = 0; i < ${TP_TEST_MPI_KILLS:-2}; i++)); do
+for ((i = 0; i < ${TP_TEST_MPI_KILLS:-6}; i++)); do
     rank=$((RANDOM % 4)) when=$((RANDOM % 15 + 3))
     when=$((when / 10)).$((when % 10))
+    trainers=(horovod server replicated) trainer=${trainers[$((i / 2 % 3))]}
     rm -rf "$dir/job"
     t=$(date +%s)
     if [ $((i % 2)) = 0 ]; then
-        timeout 60 $start -np 4 sh -c "$dir/mpi_job kill $dir/job $rank $when; sleep 60" >"$dir/log" 2>&1 </dev/null && fail "a killed job was a success"
+        timeout 60 $start -np 4 sh -c "$dir/mpi_job $trainer kill $dir/job $rank $when; sleep 60" >"$dir/log" 2>&1 </dev/null && fail "a killed job was a success"
         other=$((rank == 0 ? 1 : 0))
         grep -q "^rank $other: TP_ERR_IO.*rank $rank of 4 has given no sign of life" "$dir/log" ||
-            { fail "rank $rank was killed after $when s: no sentence"; tail -n 10 "$dir/log"; }
+            { fail "$trainer: rank $rank was killed after $when s: no sentence"; tail -n 10 "$dir/log"; }
     else
-        timeout 60 $start -np 4 "$dir/mpi_job" kill "$dir/job" $rank $when >"$dir/log" 2>&1 </dev/null && fail "a killed job was a success"
+        timeout 60 $start -np 4 "$dir/mpi_job" $trainer kill "$dir/job" $rank $when >"$dir/log" 2>&1 </dev/null && fail "a killed job was a success"
     fi
     t=$(($(date +%s) - t))
-    [ $t -le 12 ] || fail "rank $rank was killed after $when s: the others stopped after $t s"
+    [ $t -le 12 ] || fail "$trainer: rank $rank was killed after $when s: the others stopped after $t s"
     made=$(ls "$dir/job" 2>/dev/null | grep -c npz)
-    timeout 60 $start -np 4 "$dir/mpi_job" resume "$dir/job" >"$dir/log" 2>&1 </dev/null
-    [ "$(grep -c '^rank .: TP_OK' "$dir/log")" = 4 ] || { fail "rank $rank was killed after $when s: it does not go on"; tail -n 10 "$dir/log"; }
+    timeout 60 $start -np 4 "$dir/mpi_job" $trainer resume "$dir/job" >"$dir/log" 2>&1 </dev/null
+    [ "$(grep -c '^rank .: TP_OK' "$dir/log")" = 4 ] || { fail "$trainer: rank $rank was killed after $when s: it does not go on"; tail -n 10 "$dir/log"; }
     [ "$made" = 0 ] || grep -q "training goes on with epoch" "$dir/log" || fail "it began anew, though there were checkpoints"
 done
-timeout 60 $start -np 2 "$dir/mpi_job" resume "$dir/job" >"$dir/log" 2>&1 </dev/null
+timeout 60 $start -np 2 "$dir/mpi_job" $trainer resume "$dir/job" >"$dir/log" 2>&1 </dev/null
 [ "$made" = 0 ] || grep -q "made by 4 ranks, this job has 2" "$dir/log" || { fail "another number of ranks is not said"; tail -n 5 "$dir/log"; }
 exit $failed

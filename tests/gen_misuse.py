@@ -37,7 +37,7 @@ tp_df_cifar10_ tp_df_cifar100_ tp_df_npz_ tp_df_tfrecord_ tp_df_csv_ tp_df_text_
 tp_df_image_folder_ tp_df_image_list_ tp_df_lmdb_ tp_lmdb_save tp_image_decode tp_map_image tp_example_parse tp_df_image_classes
 tp_callback_setup_graph tp_train_state_save tp_train_state_load tp_checkpoint_state_latest tp_cb_send_stat
 tp_cb_dump_tensor_as_image_ tp_cb_graph_profiler_ tp_debug_cli_add_tensor_filter tp_stop_flag_wait
-tp_cb_data_parallel_inference_runner_ tp_trainer_set_tower_func tp_trainer_get_predictor""".split()
+tp_cb_data_parallel_inference_runner_ tp_trainer_set_tower_func tp_trainer_get_predictor tp_cluster_task""".split()
 
 # NULL is fine, as the header says. "function.parameter", "*.parameter" or "function.*".
 NULL_OK = """
@@ -255,6 +255,7 @@ BY_TYPE = {
     "const tp_stat **": "&stats_out", "tp_callback *const *": "list_callbacks()", "tp_inferencer *": "inferencer()",
     "tp_hyper_param *": "hyper_param()", "tp_trainer *": "trainer()", "const tp_trainer *": "trainer()",
     "const tp_model *": "&a_model", "const tp_train_desc *": "&train_desc", "const tp_train_config *": "train_config()",
+    "const tp_cluster *": "&a_cluster", "tp_job *": "&job_out",
     "tp_train_config *": "resume_config()", "const tp_export_c_desc *": "NULL", "const tp_export_onnx_desc *": "NULL",
     "tp_export_c_info *": "&export_info", "tp_model_exporter *": "exporter()", "const tp_export_compact_desc *": "NULL",
     "const tp_export_serving_desc *": "NULL", "const tp_import_onnx_desc *": "NULL", "tp_onnx_model *": "&onnx_model",

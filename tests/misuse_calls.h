@@ -8876,6 +8876,36 @@ static void call_tp_horovod_trainer_(int which)
 }
 static const char *const cases_tp_horovod_trainer_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
 
+static void call_tp_cluster_task(int which)
+{
+    (void)which;
+    const tp_cluster *c_ = which == 1 ? NULL : &a_cluster;
+    tp_job *job_ = which == 2 ? NULL : &job_out;
+    int *task_ = which == 3 ? NULL : ints_out;
+    got_status(tp_cluster_task(c_, job_, task_));
+}
+static const char *const cases_tp_cluster_task[] = {"?good arguments", "!c = NULL", "!job = NULL", "!task = NULL", NULL};
+
+static void call_tp_distributed_trainer_replicated_(int which)
+{
+    (void)which;
+    tp_distributed_trainer_replicated_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_distributed_trainer_replicated_desc *d_ = which == 1 ? NULL : &desc;
+    got_trainer(tp_distributed_trainer_replicated_(d_));
+}
+static const char *const cases_tp_distributed_trainer_replicated_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
+static void call_tp_distributed_trainer_parameter_server_(int which)
+{
+    (void)which;
+    tp_distributed_trainer_parameter_server_desc desc;
+    memset(&desc, 0, sizeof desc);
+    const tp_distributed_trainer_parameter_server_desc *d_ = which == 1 ? NULL : &desc;
+    got_trainer(tp_distributed_trainer_parameter_server_(d_));
+}
+static const char *const cases_tp_distributed_trainer_parameter_server_[] = {"Ggood arguments", "!d = NULL", "?a descriptor of zeros", NULL};
+
 static void call_tp_auto_resume_train_config(int which)
 {
     (void)which;
@@ -9933,6 +9963,9 @@ static const misuse_call misuse_calls[] = {
     {"tp_default_multi_gpu_trainer", call_tp_default_multi_gpu_trainer, cases_tp_default_multi_gpu_trainer},
     {"tp_logger_set_rank_dir", call_tp_logger_set_rank_dir, cases_tp_logger_set_rank_dir},
     {"tp_horovod_trainer_", call_tp_horovod_trainer_, cases_tp_horovod_trainer_},
+    {"tp_cluster_task", call_tp_cluster_task, cases_tp_cluster_task},
+    {"tp_distributed_trainer_replicated_", call_tp_distributed_trainer_replicated_, cases_tp_distributed_trainer_replicated_},
+    {"tp_distributed_trainer_parameter_server_", call_tp_distributed_trainer_parameter_server_, cases_tp_distributed_trainer_parameter_server_},
     {"tp_auto_resume_train_config", call_tp_auto_resume_train_config, cases_tp_auto_resume_train_config},
     {"tp_apply_default_prefetch", call_tp_apply_default_prefetch, cases_tp_apply_default_prefetch},
     {"tp_launch_train_with_config", call_tp_launch_train_with_config, cases_tp_launch_train_with_config},

@@ -1,12 +1,14 @@
 /* mpi_job.c - a training that tests/check_mpi.sh starts on several ranks, and in which something goes wrong
  *
- *     mpirun -np 4 mpi_job <what> <folder> [rank [seconds]]
+ *     mpirun -np 4 mpi_job <trainer> <what> <folder> [rank [seconds]]
  *
- * what: "train": 3 epochs, checkpoints in the folder, which is resumed from. "kill": the same, slower, and the rank ends itself by
- * SIGKILL after so many seconds. "resume": 30 steps from there. "graph", "parameters", "steps": the rank's model or configuration is another. "leave": it
- * ends its training early, as a success. "exit": it leaves the program in mid-epoch. "stop": the chief ends the training. "build": its graph has a
- * mistake. "trace": the folder gets a trace of one step of each rank, and the seconds that it took. The last line of a
- * rank is "rank <k>: <status>, <steps> steps, <seconds>: <sentence>". */
+ * trainer: "horovod", "replicated" or "server", whose server is the last rank.
+ *
+ * what: "train": 3 epochs, checkpoints in the folder, which is resumed from. "half": the first of them. "kill": the same, slower
+ * and longer, and the rank ends itself by SIGKILL after so many seconds. "resume": 30 steps from there. "graph", "parameters", "steps": the
+ * rank's model or configuration is another. "build": its graph has a mistake. "cluster": it believes in two servers. "none": there is no
+ * server. "leave": it ends its training early, as a success. "exit": it leaves the program in mid-epoch. "stop": the chief ends the
+ * training. The last line of a rank is "rank <k>: <status>, <seconds>: <sentence>". */
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
 #include "tp_layers.h"
@@ -14,6 +16,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/time.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -56,7 +59,6 @@ static tp_status each_step(tp_callback *cb)
     if (strcmp(what, "kill") == 0) {
         const struct timespec pause = {0, 10 * 1000 * 1000};
         nanosleep(&pause, NULL);
-        if (different && tp_time() - began > *(const double *)cb->user) kill(getpid(), SIGKILL);
     }
     if (different && strcmp(what, "exit") == 0 && step == 17) exit(3);
     if (different && strcmp(what, "leave") == 0 && step == 17) return tp_stop(cb->train, "it has seen enough");
@@ -65,25 +67,55 @@ static tp_status each_step(tp_callback *cb)
     return TP_OK;
 }
 
+/* A server makes no steps: it ends itself by a timer. */
+static void die(int signal) { (void)signal, kill(getpid(), SIGKILL); }
+static void die_in(double seconds)
+{
+    const struct itimerval t = {{0, 0},
+                                {(time_t)seconds, (suseconds_t)((seconds - (double)(time_t)seconds) * 1e6) + 1}};
+    signal(SIGALRM, die);
+    setitimer(ITIMER_REAL, &t, NULL);
+}
+
+static tp_trainer *trainer(const char *name)
+{
+    static tp_cluster cluster;
+    cluster.n_ps = strcmp(what, "none") == 0 ? 0 : different && strcmp(what, "cluster") == 0 ? 2 : 1;
+    if (strcmp(name, "replicated") == 0) return tp_distributed_trainer_replicated(.cluster = &cluster);
+    if (strcmp(name, "server") == 0) return tp_distributed_trainer_parameter_server(.cluster = &cluster);
+    return tp_horovod_trainer(.bucket_bytes = 1024);
+}
+
 int main(int argc, char **argv)
 {
     static const tp_spec inputs[] = {TP_SPEC("x", TP_F32, 8, 20), TP_SPEC("y", TP_F32, 8, 1)};
-    if (argc < 3) return 2;
-    what = argv[1];
-    different = argc > 3 && atoi(argv[3]) == tp_rank();
+    if (argc < 4) return 2;
+    what = argv[2];
+    different = argc > 4 && atoi(argv[4]) == tp_rank();
     began = tp_time();
-    if (tp_rank() == 0 && tp_logger_set_dir(argv[2], 'k') != TP_OK) return 2;
-    tp_callback *cb = tp_callback_new("EachStep", sizeof(double));
+    if (different && strcmp(what, "kill") == 0) die_in(atof(argv[5]));
+    if (tp_rank() == 0 && tp_logger_set_dir(argv[3], 'k') != TP_OK) return 2;
+    tp_callback *cb = tp_callback_new("EachStep", 0);
     cb->chief_only = false;
     cb->trigger_step = each_step;
-    *(double *)cb->user = argc > 4 ? atof(argv[4]) : 0;
-    tp_trainer *t = tp_horovod_trainer(.bucket_bytes = 1024);
+    tp_trainer *t = trainer(argv[1]);
+#ifdef TP_CUDA_SHIM /* a GPU for each rank */
+    static tp_device *gpu;
+    static tp_session_config session;
+    gpu = tp_cuda_open(0);
+    session.devices = &gpu, session.n_devices = 1;
+#endif
     tp_train_config c = {
         .model = {.inputs = inputs, .n_inputs = 2, .build_graph = build, .optimizer = optimizer},
         .dataflow = tp_df_from_generator(point, .size = 100000, .indexed = TP_YES),
         .steps_per_epoch = different && strcmp(what, "steps") == 0 ? 30 : 20,
-        .max_epoch = strcmp(what, "kill") == 0 || strcmp(what, "resume") == 0 ? 10000 : 3,
+        .max_epoch = strcmp(what, "kill") == 0 || strcmp(what, "resume") == 0 ? 10000
+                     : strcmp(what, "half") == 0                              ? 1
+                                                                              : 3,
         .auto_resume = TP_YES,
+#ifdef TP_CUDA_SHIM
+        .session_config = &session,
+#endif
         TP_CALLBACKS(cb, tp_cb_model_saver(.max_to_keep = 2)),
     };
     const tp_status st = tp_launch_train_with_config(&c, t);

@@ -774,6 +774,8 @@ static tp_run_request *a_request(void) { return (tp_run_request *)(void *)scratc
 
 static tp_optimizer *model_optimizer(tp_graph *g, void *user) { return (void)user, tp_sgd_(tp_const(g, 0.1f), NULL); }
 static tp_model a_model;
+static const tp_cluster a_cluster = {1, NULL, NULL, 0};
+static tp_job job_out;
 static tp_train_desc train_desc;
 static tp_trainer *trainer_given(void) { return tp_simple_trainer(); }
 static tp_trainer *trainer(void) { return (tp_trainer *)owned(trainer_given(), free_tp_trainer_free); }

@@ -1,5 +1,7 @@
 /* test_mpi.c - trainers that are one rank of a job: as rank 0 of 1, and (tests/check_mpi.sh) under mpirun with several
  *
+ * With TP_CUDA_SHIM each rank has a GPU too, the CUDA stand-in's: tests/check_mpi_gpu.sh.
+ *
  * Under mpirun each rank makes all the trainings that it is compared with by itself, in one process: with the batches of all ranks
  * as one batch, and with a device for each rank. */
 #define TP_IMPLEMENTATION
@@ -9,7 +11,7 @@
 
 /* ==== >>helpers ======================================================================================= */
 
-enum { BATCH = 6, STEPS = 20, MOST = 8 };
+enum { BATCH = 6, STEPS = 20, MOST = 32 };
 
 /* Batches from, from + stride, ... of an endless list; a batch may be several of them. */
 typedef struct source {
@@ -53,6 +55,37 @@ static tp_optimizer *momentum(tp_graph *g, void *user)
     (void)user;
     return tp_momentum_(tp_get_scalar_variable(g, "learning_rate", 0.1f), NULL);
 }
+static float rate = 0.1f; /* of the optimizers below */
+static tp_optimizer *sgd(tp_graph *g, void *user)
+{
+    (void)user;
+    return tp_sgd_(tp_get_scalar_variable(g, "learning_rate", rate), NULL);
+}
+/* Half of the distance to what it was before is taken back. */
+static tp_node *half_way(tp_node *updated, tp_node *var, void *user)
+{
+    (void)user, (void)var;
+    return tp_affine(updated, 0.999f, 0.0f);
+}
+/* All that wraps an optimizer: clipped by the norm of all gradients, of two steps together, with a scaled cost, and weight decay. */
+static tp_optimizer *wrapped_adam(tp_graph *g, void *user)
+{
+    (void)user;
+    tp_gradproc clip[1];
+    clip[0] = tp_gradproc_global_norm_clip(0.2f);
+    tp_optimizer *o = tp_adam_(tp_get_scalar_variable(g, "learning_rate", 0.01f), NULL);
+    o = tp_variable_assignment(o, half_way, NULL);
+    o = tp_apply_grad_processors(o, clip, 1);
+    return tp_loss_scale_(tp_accum_grad(o, 2), NULL);
+}
+/* Momentum with a rate that falls to 0 in 1200 steps. */
+static tp_optimizer *decaying(tp_graph *g, void *user)
+{
+    (void)user;
+    tp_node *const factor = tp_cosine_decay(g, rate, tp_get_global_step_var(g), 1200, 0.0f);
+    return tp_momentum_(factor, NULL);
+}
+static tp_optimizer *(*chosen)(tp_graph *g, void *user) = momentum;
 static tp_model model(void)
 {
     static tp_spec spec[2];
@@ -62,7 +95,7 @@ static tp_model model(void)
     spec[1].name = "y", spec[1].dtype = TP_I32, spec[1].shape = tp_make_shape(TP_ANY);
     m.inputs = spec, m.n_inputs = 2;
     m.build_graph = build;
-    m.optimizer = momentum;
+    m.optimizer = chosen;
     return m;
 }
 static tp_dataflow *flow(source *s)
@@ -73,7 +106,7 @@ static tp_dataflow *flow(source *s)
     return tp_df_from_generator_(&d);
 }
 
-/* All variables that are saved, after some steps. */
+/* All variables that are saved, after some steps; the first n_trained are trained. */
 typedef struct values {
     int n;
     tp_tensor v[MOST];
@@ -83,6 +116,7 @@ static void values_free(values *v)
 {
     for (int i = 0; i < v->n; i++) tp_tensor_free(&v->v[i]);
 }
+static tp_device *device; /* that it trains on; NULL: the CPU */
 static tp_status trained(tp_trainer *t, source s, int64_t steps, values *v)
 {
     const tp_model m = model();
@@ -90,6 +124,7 @@ static tp_status trained(tp_trainer *t, source s, int64_t steps, values *v)
     memset(&d, 0, sizeof d);
     memset(v, 0, sizeof *v);
     d.steps_per_epoch = steps / 2, d.max_epoch = 2;
+    if (device) t->creator.config.devices = &device, t->creator.config.n_devices = 1;
     tp_input_source *input = tp_apply_default_prefetch(flow(&s), t);
     tp_status st = tp_trainer_setup_graph(t, &m, input);
     if (st == TP_OK) st = tp_train(t, &d);
@@ -102,16 +137,26 @@ static tp_status trained(tp_trainer *t, source s, int64_t steps, values *v)
     tp_trainer_free(t);
     return st;
 }
+/* The one of this name, which is in both. NULL: it is missing, and that was said. */
+static const tp_tensor *of_name(const values *v, const char *name)
+{
+    for (int i = 0; i < v->n; i++)
+        if (strcmp(v->name[i], name) == 0) return &v->v[i];
+    CHECK_MSG(false, "there is no '%s'", name);
+    return NULL;
+}
 /* atol < 0: bit for bit */
+static void check_tensor(const char *name, const tp_tensor *a, const tp_tensor *b, double atol)
+{
+    if (!a || !b) return;
+    if (atol < 0) CHECK_MSG(memcmp(a->data, b->data, tp_tensor_bytes(a)) == 0, "%s", name);
+    for (int64_t k = 0; k < tp_tensor_size(a) && atol >= 0; k++)
+        CHECK_NEAR(tp_tensor_get(a, k), tp_tensor_get(b, k), atol, 0);
+}
 static void check_same(const values *a, const values *b, double atol)
 {
     if (!CHECK(a->n == b->n && a->n >= 5)) return;
-    for (int i = 0; i < a->n; i++) {
-        if (!CHECK(strcmp(a->name[i], b->name[i]) == 0)) continue;
-        if (atol < 0) CHECK_MSG(memcmp(a->v[i].data, b->v[i].data, tp_tensor_bytes(&a->v[i])) == 0, "%s", a->name[i]);
-        for (int64_t k = 0; k < tp_tensor_size(&a->v[i]) && atol >= 0; k++)
-            CHECK_NEAR(tp_tensor_get(&a->v[i], k), tp_tensor_get(&b->v[i], k), atol, 0);
-    }
+    for (int i = 0; i < a->n; i++) check_tensor(a->name[i], &a->v[i], of_name(b, a->name[i]), atol);
 }
 static source of_all(int ranks)
 {
@@ -291,5 +336,318 @@ TEST(float16_on_the_way_is_nearly_the_same)
     }
     values_free(&b);
 }
+
+/* ==== >>servers ======================================================================================= */
+
+/* What this rank is where the last n_ps ranks serve; false: a server. */
+static bool works(int n_ps) { return tp_rank() < tp_size() - n_ps; }
+static tp_cluster last_serve(int n_ps)
+{
+    tp_cluster c;
+    memset(&c, 0, sizeof c);
+    c.n_ps = n_ps;
+    return c;
+}
+static tp_trainer *replicated(const tp_cluster *c, int n_devices)
+{
+    tp_distributed_trainer_replicated_desc d;
+    memset(&d, 0, sizeof d);
+    tp_set_log(ignore, NULL);
+    d.cluster = c, d.n_devices = n_devices;
+    return tp_distributed_trainer_replicated_(&d);
+}
+static tp_trainer *served(const tp_cluster *c, int n_devices, bool deterministic, tp_ps_device caching)
+{
+    tp_distributed_trainer_parameter_server_desc d;
+    memset(&d, 0, sizeof d);
+    tp_set_log(ignore, NULL);
+    d.cluster = c, d.n_devices = n_devices, d.deterministic = deterministic, d.caching_device = caching;
+    return tp_distributed_trainer_parameter_server_(&d);
+}
+/* The chief has everything, other workers what is trained. */
+static void check_worker(const values *a, const values *b, double atol)
+{
+    if (tp_rank() == 0) {
+        check_same(a, b, atol);
+        return;
+    }
+    int n = 0;
+    for (int i = 0; i < a->n; i++) {
+        const char *end = strrchr(a->name[i], '/');
+        if (!end || (strcmp(end, "/W") != 0 && strcmp(end, "/b") != 0)) continue;
+        check_tensor(a->name[i], &a->v[i], of_name(b, a->name[i]), atol);
+        n++;
+    }
+    CHECK(n == 4);
+}
+
+TEST(servers_need_processes_of_their_own)
+{
+    tp_job job;
+    int task;
+    tp_cluster c = last_serve(1);
+    values a;
+    if (tp_size() > 1) TEST_SKIP("for one process");
+    CHECK(tp_cluster_task(&c, &job, &task) == TP_ERR_UNSUPPORTED);
+    CHECK_MSG(strstr(tp_last_error(), "processes of their own"), "%s", tp_last_error());
+    CHECK(trained(replicated(NULL, 1), of_all(1), STEPS, &a) == TP_ERR_UNSUPPORTED);
+    CHECK_MSG(strstr(tp_last_error(), "DistributedTrainerReplicated: parameter servers are processes"), "%s",
+              tp_last_error());
+    CHECK(trained(served(&c, 1, false, TP_ON_AUTO), of_all(1), STEPS, &a) == TP_ERR_UNSUPPORTED);
+    CHECK(tp_distributed_trainer_replicated_(NULL) == NULL);
+    CHECK(tp_distributed_trainer_parameter_server_(NULL) == NULL);
+    CHECK(tp_cluster_task(NULL, &job, &task) == TP_ERR_ARG);
+}
+
+static void check_refused(tp_cluster c, const char *part)
+{
+    tp_job job;
+    int task;
+    values a;
+    CHECK(tp_cluster_task(&c, &job, &task) == TP_ERR_ARG);
+    CHECK_MSG(strstr(tp_last_error(), part), "%s", tp_last_error());
+    CHECK(trained(replicated(&c, 1), of_all(1), STEPS, &a) == TP_ERR_ARG);
+    CHECK_MSG(strstr(tp_last_error(), part), "%s", tp_last_error());
+}
+TEST(a_cluster_that_does_not_fit_the_job_is_refused)
+{
+    static const int far[] = {1000}, twice[] = {1, 1}, chief[] = {0}, both[] = {0, 1}, one[] = {1}, none[] = {0};
+    static const int turned[] = {1, 0};
+    tp_cluster c = last_serve(0);
+    check_refused(c, "the cluster has no parameter server: .n_ps is 0");
+    if (tp_size() == 1) TEST_SKIP("the rest needs mpirun: see tests/check_mpi.sh");
+    check_refused(last_serve(tp_size()), "no rank is left to train");
+    check_refused(last_serve(tp_size() + 3), "no rank is left to train");
+    c.n_ps = 1, c.ps = far;
+    check_refused(c, ".ps[0] is rank 1000, but the job has the ranks 0 to");
+    c.ps = chief;
+    check_refused(c, "rank 0 cannot be a server");
+    c.ps = one, c.workers = both, c.n_workers = 2;
+    check_refused(c, "rank 1 serves and trains");
+    c.workers = none, c.n_workers = 0;
+    check_refused(c, "the cluster has no worker: .n_workers is 0");
+    c.n_ps = 2, c.ps = twice, c.workers = NULL;
+    if (tp_size() > 2) check_refused(c, ".ps names rank 1 twice");
+    if (tp_size() < 4) return;
+    c.n_workers = 1, c.workers = none, c.n_ps = 1, c.ps = one;
+    check_refused(c, "says nothing about rank 2");
+    static const int others[] = {2, 3};
+    c.ps = others, c.n_ps = 2, c.workers = turned, c.n_workers = 2;
+    check_refused(c, "rank 0 cannot stand later in .workers");
+}
+
+TEST(a_cluster_says_what_each_rank_is)
+{
+    static const int ps[] = {3, 1}, workers[] = {0, 2};
+    tp_job job;
+    int task;
+    if (tp_size() != 4) TEST_SKIP("for four processes");
+    tp_cluster c = last_serve(1);
+    CHECK_OK(tp_cluster_task(&c, &job, &task));
+    CHECK(job == (tp_rank() == 3 ? TP_JOB_PS : TP_JOB_WORKER) && task == (tp_rank() == 3 ? 0 : tp_rank()));
+    c.n_ps = 2, c.ps = ps;
+    for (int lists = 0; lists < 2; lists++) {
+        static const tp_job jobs[] = {TP_JOB_WORKER, TP_JOB_PS, TP_JOB_WORKER, TP_JOB_PS};
+        static const int tasks[] = {0, 1, 1, 0};
+        CHECK_OK(tp_cluster_task(&c, &job, &task));
+        CHECK(job == jobs[tp_rank()] && task == tasks[tp_rank()]);
+        c.workers = workers, c.n_workers = 2;
+    }
+}
+
+/* N updates with an N-th of the rate, by gradients of the same values: one by their mean. */
+TEST(served_workers_train_as_one_process_with_their_batches_together)
+{
+    values a, b;
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    chosen = sgd;
+    for (int way = 0; way < 3; way++) {
+        const int n_ps = tp_size() == 4 && way == 1 ? 2 : 1, n = tp_size() - n_ps;
+        const tp_cluster c = last_serve(n_ps);
+        rate = 0.1f / (float)n;
+        CHECK_OK(trained(way == 0 ? replicated(&c, 1) : served(&c, 1, way == 1, TP_ON_AUTO), of_rank(tp_rank(), n),
+                         STEPS, &a));
+        rate = 0.1f;
+        CHECK_OK(trained(tp_simple_trainer(), of_all(n), STEPS, &b));
+        for (int i = 0; i < a.n && i < b.n; i++) /* which is not to be compared */
+            if (strcmp(a.name[i], "learning_rate") == 0) memcpy(a.v[i].data, b.v[i].data, sizeof(float));
+        if (works(n_ps)) check_worker(&a, &b, 1e-6);
+        values_free(&a), values_free(&b);
+    }
+    chosen = momentum;
+}
+
+TEST(updates_in_the_order_of_the_workers_have_the_bits_of_asynchronous_devices)
+{
+    values a, b;
+    tp_async_multi_gpu_trainer_desc m;
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    memset(&m, 0, sizeof m);
+    m.scale_gradient = TP_NO;
+    for (int way = 0; way < 3; way++) {
+        const int n_ps = tp_size() == 4 && way == 2 ? 2 : 1;
+        const tp_cluster c = last_serve(n_ps);
+        m.n_devices = tp_size() - n_ps;
+        tp_trainer *t = way == 0 ? replicated(&c, 1) : served(&c, 1, true, way == 1 ? TP_ON_GPU : TP_ON_CPU);
+        CHECK_OK(trained(t, of_rank(tp_rank(), m.n_devices), STEPS, &a));
+        CHECK_OK(trained(tp_async_multi_gpu_trainer_(&m), of_all(1), STEPS, &b));
+        if (works(n_ps)) check_worker(&a, &b, -1);
+        values_free(&a), values_free(&b);
+    }
+}
+
+/* Whatever wraps the optimizer, and however many servers there are. */
+TEST(one_worker_with_servers_trains_as_a_simple_trainer)
+{
+    values a, b;
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    const int n_ps = tp_size() - 1;
+    const tp_cluster c = last_serve(n_ps);
+    for (int way = 0; way < 4; way++) {
+        chosen = way < 2 ? wrapped_adam : momentum;
+        CHECK_OK(trained(way % 2 ? served(&c, 1, false, TP_ON_AUTO) : replicated(&c, 1), of_all(1), STEPS, &a));
+        CHECK_OK(trained(tp_simple_trainer(), of_all(1), STEPS, &b));
+        if (works(n_ps)) check_worker(&a, &b, -1);
+        values_free(&a), values_free(&b);
+    }
+    chosen = momentum;
+}
+
+/* A worker averages over its devices. */
+TEST(workers_with_two_devices_average_over_them)
+{
+    values a, b;
+    tp_sync_multi_gpu_trainer_replicated_desc m;
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    memset(&m, 0, sizeof m);
+    m.n_devices = 2;
+    const int n_ps = tp_size() - 1;
+    const tp_cluster c = last_serve(n_ps);
+    for (int way = 0; way < 3; way++) {
+        tp_trainer *t = way == 0 ? replicated(&c, 2) : served(&c, 2, false, way == 1 ? TP_ON_CPU : TP_ON_GPU);
+        CHECK_OK(trained(t, of_all(1), STEPS, &a));
+        CHECK_OK(trained(tp_sync_multi_gpu_trainer_replicated_(&m), of_all(1), STEPS, &b));
+        if (works(n_ps)) check_worker(&a, &b, 1e-6);
+        values_free(&a), values_free(&b);
+    }
+}
+
+/* How many of 5000 other points a network with these weights tells wrongly, by loops in double. */
+static int wrong_of_5000(const values *v)
+{
+    const tp_tensor *W = of_name(v, "hidden/W"), *b = of_name(v, "hidden/b"), *U = of_name(v, "logits/W"),
+                    *c = of_name(v, "logits/b");
+    int wrong = 0;
+    for (uint64_t i = 0; i < 5000 && W && b && U && c; i++) {
+        double x[5], sum = 0, y[3] = {0, 0, 0};
+        for (uint64_t k = 0; k < 5; k++) sum += x[k] = (double)number(((uint64_t)1 << 40) + i * 5 + k);
+        for (int o = 0; o < 3; o++) y[o] = tp_tensor_get(c, o);
+        for (int h = 0; h < 16; h++) {
+            double a = tp_tensor_get(b, h);
+            for (int k = 0; k < 5; k++) a += x[k] * tp_tensor_get(W, k * 16 + h);
+            for (int o = 0; o < 3; o++) y[o] += tanh(a) * tp_tensor_get(U, h * 3 + o);
+        }
+        const int best = y[2] > y[0] && y[2] > y[1] ? 2 : y[1] > y[0] ? 1 : 0;
+        wrong += best != (sum > 0.5 ? 2 : sum > -0.5 ? 1 : 0);
+    }
+    return wrong;
+}
+TEST(updates_as_they_arrive_learn_as_well_as_one_process)
+{
+    enum { LONG = 1200 };
+    values a, b;
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
+    const int n = tp_size() - 1;
+    tp_set_log(ignore, NULL);
+    rate = 0.3f;
+    chosen = decaying;
+    CHECK_OK(trained(tp_simple_trainer(), of_all(n), LONG, &b));
+    rate = 0.3f / (float)n;
+    CHECK_OK(trained(served(NULL, 1, false, TP_ON_AUTO), of_rank(tp_rank(), n), LONG, &a));
+    chosen = momentum;
+    const int one = wrong_of_5000(&b), many = works(1) ? wrong_of_5000(&a) : 0;
+    CHECK_MSG(one < 250, "%d of 5000 are wrong", one); /* it was learnt */
+    CHECK_MSG(many <= one + 10, "%d of 5000 are wrong, %d of one process", many, one);
+    values_free(&a), values_free(&b);
+}
+
+/* ==== >>gpus ========================================================================================== */
+#ifdef TP_CUDA_SHIM
+
+static char said[65536];
+static void note(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level;
+    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", message);
+}
+static tp_status refuse(tp_device *d, const char *id, int n, int rank)
+{
+    return (void)d, (void)id, (void)n, (void)rank, tp_fail(TP_ERR_STATE, "this GPU joins nobody");
+}
+/* HorovodTrainer on a GPU for each rank, against one process with the batches of all, on the CPU. */
+static void check_gpus(const tp_horovod_trainer_desc *d, bool refused, double atol, const char *sentence)
+{
+    const int n = tp_size();
+    values a, b;
+    tp_sync_multi_gpu_trainer_replicated_desc m;
+    memset(&m, 0, sizeof m);
+    m.n_devices = n, m.average = d->average;
+    device = tp_cuda_open(0);
+    if (!CHECK(device != NULL)) return;
+    if (refused && tp_rank() == 1) device->ranks_join = refuse;
+    said[0] = 0;
+    tp_set_log(note, NULL);
+    CHECK_OK(trained(tp_horovod_trainer_(d), of_rank(tp_rank(), n), STEPS, &a));
+    CHECK_MSG(strstr(said, sentence) != NULL, "%s", said);
+    device->close(device);
+    device = NULL;
+    tp_set_log(ignore, NULL);
+    CHECK_OK(trained(tp_sync_multi_gpu_trainer_replicated_(&m), of_all(1), STEPS, &b));
+    check_same(&a, &b, atol);
+    values_free(&a), values_free(&b);
+}
+TEST(gpus_of_several_ranks_sum_by_nccl)
+{
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi_gpu.sh");
+    tp_horovod_trainer_desc d = options();
+    for (int sum = 0; sum < 2; sum++) {
+        d.average = sum ? TP_NO : TP_YES;
+        check_gpus(&d, false, 1e-5, "from GPU to GPU, by NCCL");
+    }
+    d.bucket_bytes = 0; /* one bucket */
+    d.average = TP_YES;
+    check_gpus(&d, false, 1e-5, "from GPU to GPU, by NCCL");
+}
+TEST(gpus_without_nccl_sum_by_way_of_the_host)
+{
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi_gpu.sh");
+    tp_horovod_trainer_desc d = options();
+    check_gpus(&d, true, 1e-5, "by way of the host, NCCL cannot be used");
+    d.deterministic = true;
+    check_gpus(&d, false, 1e-5, "by way of the host: so it is with .deterministic");
+    d.compression = TP_COMPRESSION_FP16;
+    check_gpus(&d, false, 2e-3, "by way of the host: so it is with .deterministic");
+}
+TEST(servers_and_workers_on_gpus)
+{
+    values a, b;
+    if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi_gpu.sh");
+    tp_async_multi_gpu_trainer_desc m;
+    memset(&m, 0, sizeof m);
+    m.scale_gradient = TP_NO;
+    m.n_devices = tp_size() - 1;
+    for (int way = 0; way < 2; way++) {
+        device = tp_cuda_open(0);
+        if (!CHECK(device != NULL)) return;
+        tp_trainer *t = way == 0 ? replicated(NULL, 1) : served(NULL, 1, true, TP_ON_GPU);
+        CHECK_OK(trained(t, of_rank(tp_rank(), m.n_devices), STEPS, &a));
+        device->close(device);
+        device = NULL;
+        CHECK_OK(trained(tp_async_multi_gpu_trainer_(&m), of_all(1), STEPS, &b));
+        if (works(1)) check_worker(&a, &b, 1e-5);
+        values_free(&a), values_free(&b);
+    }
+}
+#endif
 
 TEST_MAIN()

@@ -513,6 +513,30 @@ TEST(the_gradient_of_pooled_relu_is_as_if_nothing_moved)
     }
 }
 
+/* A bias along the last dimension of what is pooled as NCHW: its gradient is not the sum of the pooled one's. */
+TEST(a_bias_of_other_channels_than_the_pooling)
+{
+    static const tp_pool_attrs window = {2, 2, 0, 0, TP_VALID, TP_NCHW};
+    const int64_t dims[4] = {2, 3, 4, 6};
+    tp_graph *g = tp_graph_new(NULL);
+    tp_node *x = tp_rand_normal(g, tp_make_shape_n(4, dims), 0, 1), *b = tp_rand_normal(g, shape1(6), 0, 1);
+    tp_node *y = tp_nn_bias_add(x, b, TP_NHWC), *pooled = tp_nn_max_pool(y, &window), *db = NULL, *dy = NULL;
+    tp_node *weights = tp_stop_gradient(tp_rand_normal_like(pooled, 0, 1)), *cost = tp_sum(tp_mul(pooled, weights));
+    tp_gradients(cost, &b, 1, &db);
+    tp_gradients(cost, &y, 1, &dy);
+    tp_node *fetch[2] = {db, dy};
+    const tp_tensor *v[2] = {NULL, NULL};
+    tp_session *s = tp_session_new(g, NULL);
+    if (CHECK_OK(tp_session_run(s, NULL, 0, fetch, 2, v)) && CHECK(v[0]->shape.dim[0] == 6))
+        for (int c = 0; c < 6; c++) {
+            double sum = 0;
+            for (int i = c; i < 2 * 3 * 4 * 6; i += 6) sum += tp_tensor_get(v[1], i);
+            CHECK_NEAR(tp_tensor_get(v[0], c), sum, 1e-5, 1e-5);
+        }
+    tp_session_free(s);
+    tp_graph_free(g);
+}
+
 /* Batch norm with its ReLU in one pass, and its gradient with the mask: the bits of the separate ops, which a fetch of what
  * lies between brings back. */
 TEST(batch_norm_and_relu_together_are_as_apart)

@@ -702,6 +702,57 @@ TEST(long_curves_are_thinned_without_losing_peaks)
     page_free(&p);
 }
 
+/* 200 curves of 100,000 steps would be more than 240 MB. All curves have 400,000 points together, and each keeps its extremes. */
+TEST(the_more_curves_the_fewer_points_of_each)
+{
+    static curve c;
+    static const char *const name[] = {"long/a", "long/b", "long/c"};
+    tp_train_state state;
+    tp_monitor_report_desc d;
+    page p;
+    enum { N = 20000, CURVES = 200 };
+    memset(&state, 0, sizeof state);
+    memset(&d, 0, sizeof d);
+    state.is_chief = true;
+    d.every_secs = 1e9;
+    const char *dir = in_folder("many");
+    CHECK_OK(tp_logger_set_dir(dir, 'd'));
+    tp_monitor *m = tp_monitor_report_(&d);
+    tp_monitors *all = tp_monitors_new(&m, 1);
+    state.monitors = all;
+    all->cb.train = &state;
+    CHECK_OK(tp_callback_setup_graph(&m->cb, &state));
+    CHECK_OK(tp_callback_before_train(&m->cb));
+    for (int i = 0; i < N; i++) {
+        state.global_step = i + 1;
+        for (int k = 0; k < 3; k++) {
+            const double v = i == 1111 * (k + 1) ? 50 + k : i == 5555 * (k + 1) ? -50 - k : cos(i * 0.7 + k);
+            CHECK_OK(tp_monitors_put_scalar(all, name[k], v));
+        }
+    }
+    for (int k = 3; k < CURVES; k++) {
+        char one[32];
+        snprintf(one, sizeof one, "short/%d", k);
+        CHECK_OK(tp_monitors_put_scalar(all, one, k));
+    }
+    CHECK_OK(tp_callback_after_train(&m->cb));
+    tp_callback_free(&all->cb);
+    tp_monitor_free(m);
+    if (!CHECK(page_read(&p, dir))) return;
+    for (int k = 0; k < 3; k++) {
+        bool high = false, low = false;
+        curve_of(&c, get(p.data, "runs")->item[0], name[k]);
+        CHECK_MSG(c.n > 1000 && c.n <= 400000 / CURVES, "%d points", c.n);
+        for (int i = 0; i < c.n; i++) {
+            CHECK(c.step[i] >= 1 && c.step[i] <= N && (i == 0 || c.step[i] > c.step[i - 1]));
+            high = high || (c.step[i] == 1111 * (k + 1) + 1 && same_bits(c.value[i], 50 + k));
+            low = low || (c.step[i] == 5555 * (k + 1) + 1 && same_bits(c.value[i], -50 - k));
+        }
+        CHECK(high && low && c.step[0] == 1 && c.step[c.n - 1] == N);
+    }
+    page_free(&p);
+}
+
 /* Several trainings on one page; what is not there is left out, with a word. */
 TEST(other_trainings_lie_beside_it)
 {

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <map>
+#include <unistd.h>
 #include <vector>
 
 /* These loops run over ranges that were checked as a whole; without instrumentation they are ten times as fast. */
@@ -1010,6 +1011,7 @@ struct Clique {
     std::vector<bool> joined;
     std::vector<size_t> turn; /* of each rank: how many collectives it has called */
     size_t finished = 0;      /* how many all have called */
+    std::string path;         /* of files by which ranks in other processes meet; empty: all are in this one */
     std::vector<std::shared_ptr<Gathering>> open;
 };
 /* Called by one thread at a time, as all of the shim's NCCL. */
@@ -1091,6 +1093,57 @@ FAST void collect(const Gathering &g)
 }
 } // namespace
 
+/* Ranks in several processes, where $TP_SHIM_NCCL says in which folder: each writes what it sends into a file whose name has
+ * the number of the collective and of the rank, and reads those of the others. Who does not come within seconds is dead: then
+ * what was to be received is undefined, as after ncclCommAbort. A file goes when all have come one collective further. */
+namespace
+{
+std::string part_of(const Clique &c, size_t turn, size_t rank)
+{
+    return c.path + "." + std::to_string(turn) + "." + std::to_string(rank);
+}
+bool part_put(const std::string &path, const void *data, size_t bytes)
+{
+    const std::string before = path + ".part";
+    FILE *f = fopen(before.c_str(), "wb");
+    bool ok = f && fwrite(data, 1, bytes, f) == bytes;
+    if (f) ok = fclose(f) == 0 && ok;
+    return ok && rename(before.c_str(), path.c_str()) == 0;
+}
+bool part_get(const std::string &path, void *data, size_t bytes)
+{
+    for (int i = 0; i < 7000; i++) {
+        FILE *f = fopen(path.c_str(), "rb");
+        if (f) {
+            const bool ok = fread(data, 1, bytes, f) == bytes && fgetc(f) == EOF;
+            fclose(f);
+            if (!ok) tp_shim::fault("a rank sends another number of bytes than this one: %s", path.c_str());
+            return true;
+        }
+        usleep(1000);
+    }
+    return false;
+}
+/* Number `turn` of the clique; g has this rank's addresses. */
+void exchange(const Clique &c, size_t turn, size_t rank, const Gathering &g, size_t sent, size_t received)
+{
+    std::vector<std::vector<char>> in((size_t)c.n, std::vector<char>(sent)),
+        out((size_t)c.n, std::vector<char>(received));
+    Gathering all = g;
+    memcpy(in[rank].data(), g.send[rank], sent);
+    bool come = part_put(part_of(c, turn, rank), in[rank].data(), sent);
+    for (size_t r = 0; r < (size_t)c.n; r++) {
+        if (r != rank) come = come && part_get(part_of(c, turn, r), in[r].data(), sent);
+        all.send[r] = in[r].data();
+        all.recv[r] = out[r].data();
+    }
+    if (turn > 0) remove(part_of(c, turn - 1, rank).c_str());
+    if (come) collect(all);
+    if (come) memcpy(g.recv[rank], out[rank].data(), received);
+    else tp_shim::scribble(g.recv[rank], received);
+}
+} // namespace
+
 struct tp_shim_comm {
     std::shared_ptr<Clique> clique;
     int rank = 0, device = 0;
@@ -1121,7 +1174,7 @@ ncclResult_t launch(Collective what, const void *send, void *recv, size_t count,
     }
     if (!tp_shim::stream_ok(stream)) return ncclInvalidArgument;
     Clique &c = *comm->clique;
-    if (c.n > 1 && !in_group_end)
+    if (c.n > 1 && !in_group_end && c.path.empty())
         tp_shim::fault("%s among %d ranks outside ncclGroupStart and ncclGroupEnd: the first would wait for ever", name,
                        c.n);
     size_t n = (size_t)c.n, rank = (size_t)comm->rank, bytes = count * nccl_size(type);
@@ -1129,6 +1182,18 @@ ncclResult_t launch(Collective what, const void *send, void *recv, size_t count,
     std::string words = name;
     if (sends) check_device(send, what == REDUCE_SCATTER ? bytes * n : bytes, (words + ", send").c_str());
     if (receives) check_device(recv, what == ALL_GATHER ? bytes * n : bytes, (words + ", receive").c_str());
+    if (!c.path.empty()) {
+        auto g = std::make_shared<Gathering>();
+        g->what = what, g->count = count, g->type = type, g->op = op, g->root = root;
+        g->send.resize(n), g->recv.resize(n);
+        g->send[rank] = send, g->recv[rank] = recv;
+        const size_t turn = c.turn[rank]++, received = what == ALL_GATHER ? bytes * n : bytes;
+        const cudaError_t e =
+            tp_shim::queue(stream, name, [g, clique = comm->clique, turn, rank, bytes, received, n, what] {
+                exchange(*clique, turn, rank, *g, what == REDUCE_SCATTER ? bytes * n : bytes, received);
+            });
+        return e == cudaSuccess ? ncclSuccess : ncclUnhandledCudaError;
+    }
     size_t turn = c.turn[rank]++ - c.finished;
     if (turn == c.open.size()) {
         auto g = std::make_shared<Gathering>();
@@ -1165,7 +1230,9 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
     if (injected("ncclGetUniqueId")) return ncclSystemError;
     memset(id, 0, sizeof *id);
-    snprintf(id->internal, sizeof id->internal, "shim %d", ++next_id);
+    const char *folder = getenv("TP_SHIM_NCCL");
+    if (folder) snprintf(id->internal, sizeof id->internal, "%s/%ld-%d", folder, (long)getpid(), ++next_id);
+    else snprintf(id->internal, sizeof id->internal, "shim %d", ++next_id);
     return ncclSuccess;
 }
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
@@ -1185,6 +1252,13 @@ ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int 
         return ncclInvalidUsage;
     }
     c->joined[(size_t)rank] = true;
+    if (id.internal[0] == '/' && c->path.empty()) { /* they meet */
+        char byte = 0;
+        c->path = id.internal;
+        bool come = part_put(c->path + ".join." + std::to_string(rank), &byte, 1);
+        for (int r = 0; r < ranks; r++) come = come && part_get(c->path + ".join." + std::to_string(r), &byte, 1);
+        if (!come) return ncclSystemError;
+    }
     make<tp_shim_comm>(comm, "NCCL communicator");
     (*comm)->clique = c;
     (*comm)->rank = rank;

@@ -77,7 +77,7 @@ typedef struct tp__tile {
     int n_run, m, n;
     int64_t step, ldb;
     const float *b, *bias;
-    const float *ahead; /* m floats of it a step of k are fetched for a later tile; NULL: nothing to fetch */
+    const float *ahead; /* prefetch for a later tile: m floats of this at each step of k; NULL: nothing */
     bool add, relu, scaled;
     float scale;          /* of the sums, if scaled, before they are added to anything */
     int64_t a_gap, c_gap; /* even tiles only: row i begins at a[0] + i a_gap and ends in c[0] + i c_gap */
@@ -107,7 +107,7 @@ struct tp__isa {
     int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
     void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows]; NULL: take the next one */
     void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);    /* [rows], one vector of columns; NULL: no such tile */
-    /* how matrices are packed: turned, as a panel of B padded to whole vectors, as tiles of rows of a transposed A */
+    /* packing of a matrix: transposed; as a panel of B, padded to whole vectors; as tiles of rows of a transposed A */
     void (*transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
     void (*panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
     void (*tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows);
@@ -119,17 +119,17 @@ struct tp__isa {
     float (*max)(int64_t n, const float *x);
 };
 
-/* Rows of the next register tile when `left` remain: full tiles, then two even ones rather than a full one and a
- * sliver. */
+/* Rows of the next register tile when `left` remain: full tiles, and at the end two tiles of equal height, not a full one
+ * and a very small one. */
 static int tp__tile_rows(int64_t left, int mr)
 {
     if (left >= 2 * mr || left == mr) return mr;
     return (int)(left < mr ? left : (left + 1) / 2);
 }
 
-/* TP__PRODUCT(a * b) is rounded before anything is added to it: gcc contracts under -std=gnu11 otherwise.
- * TP__VPRODUCT is the same for vectors, which gcc 12 would take apart for its barrier, element by element; clang needs it
- * under -ffp-contract=fast, which it tells nobody of. */
+/* TP__PRODUCT(a * b) is rounded before anything is added to it; gcc would fuse the two under -std=gnu11. TP__VPRODUCT is
+ * the same for vectors: for those gcc 12 would apply __builtin_assoc_barrier element by element. clang needs it too, since
+ * no macro tells whether -ffp-contract=fast is on. */
 #if defined(__SSE2__)
 #define TP__VPRODUCT(x_)          \
     __extension__({               \
@@ -188,7 +188,7 @@ static int tp__tile_rows(int64_t left, int mr)
 #define TP__VW        4
 #define TP__MR        6
 #if defined(TP__SSE2)
-TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compile, is enough */
+TP__COLD_BEGIN /* few machines have only this: compiled for size, not for speed */
 #endif
 #include "tp_fast.h"
 #if defined(TP__SSE2)
@@ -257,7 +257,8 @@ TP__COLD_BEGIN /* few machines have no more than this: right, and quick to compi
 #define TP__ISA_X86 0
 #endif
 
-/* Where the compiler knows AMX and the system is known to lend its registers; or a test brings the instructions. */
+/* AMX is compiled in where the compiler has it and the system is known to let programs use its registers, or where a test
+ * emulates it. */
 #if defined(TP_NO_AMX) || !TP__ISA_X86
 #define TP__AMX 0
 #elif defined(TP__AMX_EMULATED)
@@ -335,8 +336,8 @@ TP__WIDE_KERNEL(void, normal, int64_t blocks, const uint32_t *words, double *out
 TP__KERNEL(void, dropout, int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
 
 #if TP__ISA_X86
-/* 0: SSE2, 1: AVX2 and FMA, 2: AVX-512 F, DQ, BW, VL; as the processor has it and the system saves its registers. Asked
- * directly, because __builtin_cpu_supports brings 4 KiB of names with it. */
+/* 0: SSE2, 1: AVX2 and FMA, 2: AVX-512 F, DQ, BW, VL, if the processor has them and the system saves their registers. By
+ * CPUID, because __builtin_cpu_supports adds 4 KiB of names to the program. */
 static int tp__x86_level(void)
 {
     unsigned a, b, c, d, saved, high;
@@ -348,8 +349,8 @@ static int tp__x86_level(void)
 }
 #endif
 
-/* Why the instruction set "amx" cannot be used, NULL if it can. Asking for the registers is what makes the kernel save
- * them: 8 KiB, which it keeps from programs that do not ask. */
+/* Why the instruction set "amx" cannot be used, NULL if it can. A program must ask the operating system for the registers
+ * (8 KiB), because it saves them only for programs that asked. */
 #if TP__AMX && !defined(TP__AMX_EMULATED)
 static const char *tp__amx_lacks(void)
 {
@@ -436,11 +437,11 @@ static void *tp__carve(tp__carver *c, int64_t n, size_t size)
     c->used += (bytes + 63) / 64 * 64;
     return p;
 }
-/* So large that the allocation fails, when the size has overflowed. */
+/* If the size has overflowed: so large that the allocation fails. */
 static size_t tp__carved(const tp__carver *c) { return c->overflow ? SIZE_MAX / 2 : c->used + 64; }
 
-/* Private memory for running chunks: one slot a thread, taken for the time of a chunk. What lies in a slot never
- * influences a result, so it does not matter who gets which. */
+/* Private memory for running chunks: one slot per thread, taken while a chunk runs. What an earlier chunk left in a slot
+ * never influences a result, so it does not matter which chunk gets which slot. */
 typedef struct tp__slots {
     float *memory;
     int *busy, n;
@@ -469,7 +470,7 @@ static int tp__even_rows(const struct tp__isa *isa, int64_t left)
         if (isa->even[m]) return m;
     return 0;
 }
-/* Do even tiles make up n rows without a rest? */
+/* Can n rows be divided into even tiles without a remainder? */
 static bool tp__even_covers(const struct tp__isa *isa, int64_t n)
 {
     while (n > 0) {
@@ -494,13 +495,13 @@ static void tp__run_tile(const struct tp__isa *isa, tp__tile *t, int64_t columns
     t->c[t->m] = t->c[t->m - 1]; /* kernels exist for some row counts only: this one may have a row more */
     (*tile ? tile[0] : tile[1])(t);
 }
-/* ... and reads the addresses of mr rows. */
+/* ... and reads mr pointers. */
 static void tp__tile_pad(tp__tile *t, int mr)
 {
     for (int i = t->m; i < mr; i++) t->a[i] = t->a[t->m - 1];
 }
 
-/* A row that is needed soon. */
+/* Prefetch a row that is needed soon. */
 static void tp__fetch_row(const float *row, int64_t n)
 {
     for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + i, 0, 2);
@@ -534,19 +535,19 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 /* ==== >>gemm: matrix products ========================================================================== */
 
 #define TP__KC          TP__WHOLE_SUM /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
-#define TP__PACK_HERE   1000000       /* floats of B that are too many to be packed as a whole */
+#define TP__PACK_HERE   1000000       /* from here on B is not packed as a whole */
 #define TP__PACK_ALONE  32768         /* floats that are packed by one thread */
-#define TP__K_IN_PLACE  16            /* values of k that are so few that A may stay where it is */
+#define TP__K_IN_PLACE  16            /* up to here A is read in place */
 #define TP__KC_STREAM   128           /* values of k in a block, when A's block has all rows */
 #define TP__NC          256           /* columns in a block */
 #define TP__MB          8             /* tiles of rows in a block */
 #define TP__M_HERE      1024          /* rows in a block, where each block packs its own columns of B */
 #define TP__LDB_NEAR    32            /* panels in a row of B, if many rows of A read it in place */
-#define TP__K_EVEN      64            /* values of k that are few: a tile's beginning takes as long as its sum */
+#define TP__K_EVEN      64            /* up to here starting a tile takes as long as its sum */
 #define TP__PACK_K      128           /* values of k in a chunk of packing B ... */
 #define TP__PACK_PANELS 8             /* ... and its panels: more write streams would drive each other from L1 */
-#define TP__CHUNK_MIN   1000000       /* multiply-adds that are worth a chunk of their own */
-#define TP__CHUNK_MANY  16            /* chunks that keep a machine busy */
+#define TP__CHUNK_MIN   1000000       /* multiply-adds that make a chunk worth its overhead */
+#define TP__CHUNK_MANY  16            /* chunks that keep all threads of a machine busy */
 
 typedef struct tp__gemm_plan {
     tp_gemm_args g;
@@ -556,13 +557,13 @@ typedef struct tp__gemm_plan {
     int64_t m_blocks, n_blocks;    /* chunks of the output */
     int64_t kc, k_part;            /* values of k in a block, and in a part */
     int parts;                     /* parts k is divided into */
-    bool pack_a, b_in_place, dots; /* dots: few rows times B transposed */
-    bool even;                     /* short sums, nothing done to them: even tiles, which begin sooner */
+    bool pack_a, b_in_place, dots; /* few rows times B transposed: dot products */
+    bool even;                     /* short sums without epilogue: even tiles, which start faster */
     bool stream;                   /* A transposed, k long, few columns: A is read once, from front to back */
     bool row;                      /* one row times B, which is read in place, all columns of a chunk at a time */
-    bool pack_here;      /* B is large and used by few blocks of rows: packed block by block, where it is used */
-    int64_t packed_from; /* first panel that is packed */
-    int64_t pack_k, pack_panels; /* values of k and panels in a chunk of packing */
+    bool pack_here;                /* B is large and used by few blocks of rows: each block packs what it uses */
+    int64_t packed_from;           /* first panel that is packed */
+    int64_t pack_k, pack_panels;   /* values of k and panels in a chunk of packing */
     float *packed, *part;
     float *packed_a; /* all of A, if several chunks of columns need it */
     int64_t slot_a;  /* floats of a slot that are for A; what follows is for B */
@@ -598,17 +599,18 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     }
     p->k_part = tp__ceil_div(tp__max64(K, 1), p->parts);
     p->kc = tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC));
-    if (a->descend && p->parts == 1) p->kc = p->k_part; /* C cannot hold what is not finished */
+    if (a->descend && p->parts == 1) p->kc = p->k_part; /* C cannot hold partial sums */
 
     /* 2. cut the output: larger chunks while they are too small to be worth it, smaller while there are too few */
     p->pack_here = !a->tb && !p->dots && M > 2 * mr && N > p->nr && K * N > TP__PACK_HERE;
-    const bool large = M * tp__min64(K, N) > 2000000 && K * N > 2000000; /* B comes from afar: use it for more rows */
+    /* B misses the cache: use each panel for more rows */
+    const bool large = M * tp__min64(K, N) > 2000000 && K * N > 2000000;
     if (p->pack_here) p->mb = tp__ceil_div(tp__ceil_div(M, tp__ceil_div(M, TP__M_HERE)), mr) * mr;
     else p->mb = (large ? 2 * TP__MB : TP__MB) * mr;
     p->mb = tp__min64(M, p->mb);
     p->pb = tp__min64(p->panels, (large && !p->pack_here ? TP__NC * 5 / 8 : TP__NC) / p->nr);
     while (!p->row) {
-        /* a few rows times much of B: that has to come from afar, and takes the time of eight rows */
+        /* a few rows times much of B: B misses the cache, and reading it takes as long as computing eight rows */
         int64_t work = (K * N > 400000 ? tp__max64(p->mb, 8) : p->mb) * p->pb * p->nr * p->k_part;
         int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
         if (work < TP__CHUNK_MIN / 2 && p->mb < M) p->mb = tp__min64(M, 2 * p->mb);
@@ -619,13 +621,13 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
         else if (work > TP__CHUNK_MIN && chunks < TP__CHUNK_MANY && p->pb > 1) p->pb = (p->pb + 1) / 2;
         else break;
     }
-    if (p->row) /* a chunk is worth its while when it reads a megabyte, and reads fast when its rows are a kilobyte */
+    if (p->row) /* a chunk should read a megabyte, in rows of at least a kilobyte */
         p->pb = tp__min64(p->panels, tp__max64(8, tp__ceil_div(TP__CHUNK_MIN / 4, p->nr * tp__max64(p->k_part, 1))));
     const int64_t some = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts; /* chunks */
     if (some < 8 && some % 4 != 0 && p->mb * p->pb * p->nr * p->k_part > TP__CHUNK_MIN / 2)
-        p->pb = (p->pb + 1) / 2; /* three or five leave one of two threads waiting */
+        p->pb = (p->pb + 1) / 2; /* with three or five chunks one of two threads would wait */
     p->m_blocks = tp__ceil_div(M, p->mb);
-    if (p->m_blocks > 1) p->mb = tp__ceil_div(tp__ceil_div(M, p->m_blocks), mr) * mr; /* of one size */
+    if (p->m_blocks > 1) p->mb = tp__ceil_div(tp__ceil_div(M, p->m_blocks), mr) * mr; /* all of one size */
     p->m_blocks = tp__ceil_div(M, p->mb);
     p->n_blocks = tp__ceil_div(p->panels, p->pb);
 
@@ -675,7 +677,8 @@ static void tp__pack_panel(const struct tp__isa *isa, float *panel, const float 
     } else isa->panel(panel, width, B, ldb, K, n);
 }
 
-/* Panels [panel, end) of B, k from k0, behind the `at` values of k that they have: `apart` floats from one to the next. */
+/* Panels [panel, end) of B, k from k0, appended to the `at` values of k that they already have. Panels lie `apart` floats
+ * apart. */
 static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, int64_t at, int64_t panel, int64_t end,
                             int64_t k0, int64_t kn)
 {
@@ -687,7 +690,7 @@ static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, i
         for (int64_t i = panel; i < whole; i++, src += nr, to += apart) {
             __builtin_prefetch(src + 8 * g->ldb);
             __builtin_prefetch(src + 8 * g->ldb + nr / 2);
-            for (int64_t j = 0; j < nr; j += 8) memcpy(to + j, src + j, 8 * sizeof *to); /* no call */
+            for (int64_t j = 0; j < nr; j += 8) memcpy(to + j, src + j, 8 * sizeof *to); /* avoids a call */
         }
     }
     for (int64_t i = whole; i < end; i++) {
@@ -732,8 +735,8 @@ TP__SMALL static void tp__gemm_pack_rows(void *user, int64_t chunk)
     if (k < k_end) tp__gemm_pack_a(p, p->packed_a + row0 * p->g.K + mb * k, row0, mb, k, tp__min64(p->kc, k_end - k));
 }
 
-/* What to fetch while a tile runs: what follows its rows of A where A is read in place, once; else its share of the next
- * block of k, first of B and then of A. */
+/* What to prefetch while a tile runs. If A is read in place and once: the next rows of A. Else this tile's share of the
+ * next block of k, first of B and then of A. */
 static const float *tp__gemm_ahead(const tp__gemm_plan *p, const tp__tile *t, int64_t row, int64_t panel,
                                    int64_t panel0, int64_t k, int64_t kn, int64_t mb, int64_t row0)
 {
@@ -784,7 +787,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
 
     t.scaled = descend;
     t.scale = descend ? -*g->descend : 1.0f;
-    if (descend && isa->descend && g->K <= 8 && !g->tb) { /* no sum worth a tile: row by row */
+    if (descend && isa->descend && g->K <= 8 && !g->tb) { /* the sum is too short for a tile: row by row */
         const int64_t column = panel0 * p->nr, n = tp__min64(panel1 * p->nr, g->N) - column;
         const tp__even rows = {g->ta ? g->A + row0 : g->A + row0 * g->lda,
                                g->B + column,
@@ -811,7 +814,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         t.relu = last && g->epilogue.act == TP_EPILOGUE_RELU;
 
         int64_t i = 0;
-        if (p->even) { /* short sums: all rows that even tiles make up */
+        if (p->even) { /* short sums: all rows that even tiles can cover */
             const int64_t rows = mb / isa->vw * isa->vw;
             for (int64_t panel = panel0; panel < panel1 && rows > 0; panel++) {
                 tp__even e = {g->A + row0 * g->lda, NULL, NULL, kn, g->lda, 1, 0, ldc, t.add};
@@ -893,7 +896,7 @@ TP__SMALL static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *s
         tp_device_parallel(d, p.n_blocks, tp__gemm_dots, &p);
         return;
     }
-    /* a small matrix is packed before another thread has come to help */
+    /* packing a small matrix is not worth another thread */
     const int64_t pack_b = p.packed_from < p.panels ? tp__gemm_pack_groups(&p) * tp__ceil_div(a->K, p.pack_k) : 0;
     const int64_t pack_a = p.packed_a ? p.m_blocks * p.parts * tp__ceil_div(p.k_part, p.kc) : 0;
     const bool b_alone = (p.panels - p.packed_from) * p.nr * a->K <= TP__PACK_ALONE;
@@ -927,7 +930,7 @@ typedef struct tp__by_packed {
     const struct tp__isa *isa;
     const float *A;
     int64_t lda, step; /* between rows, and between a row's values along k */
-    int64_t gap;       /* A lies in panels of 2 vw columns, this far apart; 0: it does not */
+    int64_t gap;       /* if A lies in panels of 2 vw columns: floats from one to the next; else 0 */
     float *C;
     int64_t ldc;
     const float *packed, *bias; /* B, panels of packed_k rows, of which the first K count; N values or NULL */
@@ -939,7 +942,7 @@ TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
     const struct tp__isa *isa = p->isa;
     const int64_t nr = 2 * isa->vw, K = p->K, k_blocks = tp__max64(1, tp__ceil_div(K, TP__KC));
     const int64_t kc = p->gap ? tp__ceil_div(tp__ceil_div(K, k_blocks), nr) * nr : tp__ceil_div(K, k_blocks);
-    const int64_t columns = tp__max64(1, TP__PACKED_BLOCK / tp__max64(1, kc) / nr) * nr; /* of B, that stay in L2 */
+    const int64_t columns = tp__max64(1, TP__PACKED_BLOCK / tp__max64(1, kc) / nr) * nr; /* of B, as fit into L2 */
     const int64_t stretch = p->gap ? nr : tp__max64(1, kc);
     tp__run run[TP__KC / 8]; /* a panel is at least 8 columns wide */
     tp__tile t;
@@ -972,7 +975,7 @@ TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
             }
         }
 }
-/* The same of arguments, without panels and bias. */
+/* The same with plain arguments, without panels and bias. */
 TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda,
                                           int64_t step, float *C, int64_t ldc, const float *packed, int64_t packed_k,
                                           int64_t K, int64_t N, bool add)
@@ -986,15 +989,15 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 
 /* ==== >>conv: convolutions ============================================================================= */
 
-/* What all three convolutions share: a grid of `rows` x `cols` positions a stride apart, each looking at a window of
- * an image. The grid is worked on in pieces, either some rows of one image or some whole images. A piece's part of
- * the image is copied into a buffer with zeros around it, unless no position looks over the edge. */
+/* What all three convolutions share: a grid of `rows` x `cols` positions, one stride apart, each of which reads a window
+ * of an image. The grid is processed in pieces: either some rows of one image or some whole images. A piece's part of the
+ * image is copied into a buffer with zeros around it, unless no window crosses the edge. */
 typedef struct tp__grid {
     const float *src;
-    bool norm; /* what is copied is batch-normalised on the way */
+    bool norm; /* the pixels are batch-normalised while they are copied */
     tp__bn bn;
     int level;                      /* of the instruction set */
-    int64_t images, h, w, c, pixel; /* the source: size, channels looked at, floats from pixel to pixel */
+    int64_t images, h, w, c, pixel; /* the source: size, channels that are read, floats from pixel to pixel */
     int64_t rows, cols, sy, sx;     /* positions, and the stride between them */
     int64_t top, left, tall, wide;  /* the window, relative to a position times its stride */
     bool in_place;
@@ -1005,7 +1008,7 @@ typedef struct tp__grid {
 
 typedef struct tp__piece {
     int64_t image, images, row, rows; /* of the grid */
-    const float *at;                  /* what position (0,0) of the piece sees at the window's corner */
+    const float *at;                  /* the pixel in the window's corner at position (0,0) of the piece */
 } tp__piece;
 
 #define TP__BUFFER_FLOATS 49152 /* a piece's buffer should stay in L2 */
@@ -1096,7 +1099,7 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
     return p;
 }
 
-/* What the next piece will read, fetched into L2 bit by bit while this one is worked on: copying it then costs little. */
+/* Prefetches into L2, a little at a time while this piece is computed, what the next piece will copy. */
 typedef struct tp__ahead {
     const float *at, *end;
 } tp__ahead;
@@ -1126,7 +1129,7 @@ static void tp__fetch(tp__ahead *a, int64_t n)
     a->at += (n + 15) / 16 * 16;
 }
 
-/* The same of what will be written. */
+/* The same for what will be written. */
 static void tp__fetch_written(tp__ahead *a, int64_t n)
 {
     n = tp__max64(0, tp__min64(n, a->end - a->at));
@@ -1140,7 +1143,7 @@ static void tp__fetch_written(tp__ahead *a, int64_t n)
  * phase is a convolution of its own with stride 1. */
 
 typedef struct tp__tap {
-    int64_t y, x; /* where it looks, relative to the position times the stride */
+    int64_t y, x; /* offset of the pixel it reads from the position times the stride */
     int64_t w;    /* its kernel position, r*KW + s */
 } tp__tap;
 
@@ -1167,7 +1170,7 @@ typedef struct tp__gather {
     tp__slots slots;
 } tp__gather;
 
-/* Kernel position r's offset in a phase, and whether the phase sees it at all. */
+/* The offset of kernel position r in a phase, and whether the phase uses it at all. */
 static bool tp__tap_at(int64_t phase, int64_t pad, int64_t r, int64_t dilation, int64_t stride, int64_t *at)
 {
     int64_t i = phase + pad - r * dilation;
@@ -1279,8 +1282,8 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_co
     return tp__carved(&c);
 }
 
-/* The taps as runs: neighbours in the source become one. If the weights do not fit into L2, runs are grouped into
- * blocks of k, after cutting long ones. */
+/* The taps as runs: taps that are neighbours in the source become one run. If the weights do not fit into L2, long runs
+ * are cut and runs are grouped into blocks of k. */
 TP__SMALL static void tp__gather_runs(tp__gather *g)
 {
     const tp__grid *q = &g->grid;
@@ -1301,7 +1304,7 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
             g->run[g->runs++].len = tp__min64(each, len);
         }
     }
-    if (g->runs == 0) { /* dst must be written all the same */
+    if (g->runs == 0) { /* dst must be written nevertheless */
         g->run[0].at = g->run[0].len = 0;
         g->runs = 1;
     }
@@ -1387,7 +1390,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     const int slot = tp__slot_take(&g->slots);
     const tp__piece p = tp__grid_load(q, chunk % q->pieces, group * g->ic, g->slots.memory + slot * g->slots.floats);
     const int64_t positions = p.images * p.rows * q->cols;
-    tp__ahead next = tp__grid_ahead(q, chunk % q->pieces + g->slots.n); /* other threads take those between */
+    tp__ahead next = tp__grid_ahead(q, chunk % q->pieces + g->slots.n); /* other threads take the ones between */
     const int64_t share = tp__ahead_share(&next, tp__max64(1, positions / g->isa->mr));
     tp__tile t;
     memset(&t, 0, sizeof t);
@@ -1444,7 +1447,7 @@ static void tp__gather_run(tp_device *d, const tp_conv_args *a, bool input_grad,
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__gather g;
-            if (tp__gather_make(&g, d, a, input_grad, y, x, scratch) == 0) continue; /* no such pixels */
+            if (tp__gather_make(&g, d, a, input_grad, y, x, scratch) == 0) continue; /* this phase has no pixels */
             tp__gather_runs(&g);
             if (g.K > 0) tp_device_parallel(d, g.groups * g.panels, tp__gather_pack, &g);
             tp_device_parallel(d, g.groups * g.grid.pieces, tp__gather_chunk, &g);
@@ -1510,7 +1513,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
         f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
     f->blocks = tp__ceil_div(f->K, f->mb);
     f->even = f->og <= f->isa->vw && f->blocks == 1 && tp__even_covers(f->isa, f->cg);
-    f->pack = a->groups > 1 || a->O != tp__panel_width(f->isa, a->O); /* else rows of dy are a panel as they lie */
+    f->pack = a->groups > 1 || a->O != tp__panel_width(f->isa, a->O); /* else the rows of dy are a panel already */
     f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
 
     const int64_t runs = q->piece_images * q->piece_rows;
@@ -1643,21 +1646,21 @@ static void tp__filter_grad_run(tp_device *d, const tp_conv_args *a, void *scrat
 }
 
 /* -- 3x3 with stride 1, with fewer multiplications ------------------------------------------------- >>conv winograd */
-/* Winograd's F(2x2,3x3): a tile of 2x2 positions takes 16 products a pair of channels, where the definition takes 36.
- * V = B'dB of the 4x4 pixels d under a tile, U = GgG' of the filter g; then y = A'(U V)A, the product element by element,
- * its sum over channels a matrix product at each of the 16 places. The filter gradient: dg = G'(V (A dy A'))G, summed
- * over tiles. B, A and G hold 0, 1, -1 and 1/2 only, so that no more than a bit of precision is lost, but what is not
- * finite spreads within its tile. The source's channels are "in" here, those of the result "out": the input gradient is
- * the forward pass over dy with the filter turned around. */
+/* Winograd's F(2x2,3x3): a tile of 2x2 positions takes 16 products for each pair of channels; the definition takes 36. V =
+ * B'dB for the 4x4 pixels d under a tile, U = GgG' for the filter g; then y = A'(U V)A, where U V is element by element,
+ * so its sum over channels is a matrix product at each of the 16 places. Filter gradient: dg = G'(V (A dy A'))G, summed
+ * over tiles. B, A and G hold only 0, 1, -1 and 1/2, so at most a bit of precision is lost; but an infinity or NaN spreads
+ * within its tile. "in" are the channels of the source, "out" those of the result: the input gradient is the forward pass
+ * over dy with the filter rotated by 180 degrees. */
 
 typedef struct tp__wino {
-    tp__grid grid; /* of tiles, two pixels apart, which see four by four */
+    tp__grid grid; /* of tiles, two pixels apart, each of which reads 4x4 pixels */
     const tp_conv_args *a;
     const struct tp__isa *isa;
     tp_conv_what what;
     int64_t in, out, nr;          /* channels; columns in a panel of U */
     int64_t dst_h, dst_w;         /* of what the tiles cover */
-    int64_t block_rows, fill;     /* rows of tiles that go through all steps at once; a multiple of `fill` tiles */
+    int64_t block_rows, fill;     /* rows of tiles that are processed together; a multiple of `fill` tiles */
     int64_t v_plane, m_plane;     /* floats of one of the 16 places for these tiles, of `in` and `out` channels */
     int64_t u_plane, pack_floats; /* U: panels of [in][columns] at each place */
     int parts;                    /* filter gradient: sequences of pieces, each summed into a dw of its own */
@@ -1715,7 +1718,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_a
     w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / q->cols);
     w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
     const int64_t tiles = tp__ceil_div(w->block_rows * q->cols, w->fill) * w->fill;
-    w->v_plane = tiles * w->in + 16; /* 16: or else the 16 places would meet in the same lines of L1 */
+    w->v_plane = tiles * w->in + 16; /* 16: otherwise the 16 places would map to the same cache set */
     w->m_plane = tiles * w->out + 16;
     w->u_plane = w->in * w->out;
     w->pack_floats = 9 * TP__WINO_CHANNELS * w->nr;
@@ -1789,7 +1792,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
         for (int i = 0; i < 16 && whole > tiles; i++)
             memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
         tp__ahead mine = tp__ahead_of(dst + ((p.image + row / p.rows) * w->dst_h + 2 * (p.row + row % p.rows)) * line,
-                                      2 * rows * line); /* about what will be written */
+                                      2 * rows * line); /* prefetch about what will be written */
         for (int place = 0; place < 16; place++) {
             tp__fetch(&next, share);
             tp__fetch_written(&mine, tp__ahead_share(&mine, 16 - place));
@@ -1879,7 +1882,7 @@ TP__SMALL static void tp__wino_run(tp_device *d, const tp_conv_args *a, tp_conv_
 }
 
 /* -- depthwise ------------------------------------------------------------------------------------- >>conv depthwise */
-/* One input and one output channel a group: no products to share, so it runs along the channels instead. */
+/* One input and one output channel per group: there is no matrix product, so vectors run along the channels. */
 
 typedef struct tp__depthwise {
     const tp_conv_args *a;
@@ -2020,17 +2023,17 @@ static bool tp__conv_is_depthwise(const tp_conv_args *a)
 }
 
 /* ==== >>amx: products in bf16 tiles ===================================================================== */
-/* One instruction of AMX multiplies 16 rows of 32 bf16 with 32 rows of 16 and adds to 256 float sums: sixteen times
+/* One AMX instruction multiplies 16 rows of 32 bf16 by 32 rows of 16 and adds the products to 256 float sums: sixteen times
  * what AVX-512 does in that time. Operands are packed into such tiles.
- * FLOAT32. A float is the sum of three bf16, hi + mid + lo, each the rest rounded: exactly. Six of the nine products of
- * parts are summed; what is left out, mid lo twice and lo lo, is less than the rounding of a float's product. Sums are
- * shorter than elsewhere: 16 products, then both halves of 32, and that is added to the sum over k.
- * BF16. Where all values in a panel are bf16 already (mixed precision, small integers) mid and lo are zero, and their
- * products are left out: the same bits for a sixth of the work. Nobody has to say so.
+ * FLOAT32. A float is exactly the sum of three bf16, hi + mid + lo: each is the rounded rest. Of the nine products of parts six
+ * are summed. The other three, mid lo twice and lo lo, are smaller than the rounding of a float's product. Sums are shorter
+ * than elsewhere: 16 products, then both halves of 32, and that is added to the sum over k.
+ * BF16. If all values in a panel are bf16 already (mixed precision, small integers), mid and lo are zero and their products
+ * are left out: the same bits for a sixth of the work. Packing finds this out by itself.
  * INFINITY times a part that is zero would be NaN: panels with infinities are multiplied by a plain loop.
- * One driver does matrix products and convolutions; they differ in how a block of floats is fetched to be packed, and a
- * convolution's windows are fetched where they overlap as often as they do. Small products, depthwise convolutions, the
- * recurrent layers' steps and attention stay with AVX-512. */
+ * One driver does matrix products and convolutions; they differ in how a block of floats is read for packing. Where a
+ * convolution's windows overlap, their pixels are read several times. Small products, depthwise convolutions, the steps of
+ * recurrent layers and attention stay with AVX-512. */
 
 #if TP__AMX
 
@@ -2070,7 +2073,7 @@ typedef struct tp__amx {
     int64_t mb, nb, m_blocks, n_blocks, panels; /* rows and columns of a chunk; panels of columns in a group */
     bool b_once;                                /* B is packed before, for all chunks */
     uint16_t *packed;
-    uint8_t *kind; /* of each packed panel and step at which a block of k begins */
+    uint8_t *kind; /* of each packed panel, for each step at which a block of k begins */
     float *part;
     tp__slots slots;
 } tp__amx;
@@ -2080,7 +2083,7 @@ enum { TP__AMX_WHOLE = 1, TP__AMX_INFINITE = 2 };
 
 static int64_t tp__amx_up(int64_t n) { return (n + TP__AMX_SIDE - 1) / TP__AMX_SIDE * TP__AMX_SIDE; }
 
-/* All but what makes tiles and multiplies them: small is enough. */
+/* Everything but packing and multiplying tiles is compiled for size. */
 TP__COLD_BEGIN
 
 /* Everything else that follows from the shape of the product in g. */
@@ -2122,7 +2125,7 @@ static size_t tp__amx_cut(tp__amx *p, tp_device *d, tp__carver *c)
 
 static bool tp__amx_fits(int64_t M, int64_t N, int64_t K) { return M >= 16 && N >= 16 && K >= 32; }
 
-/* A descent subtracts finished sums, so k must be in one piece. */
+/* Gradient descent subtracts finished sums, so k must be in one piece. */
 static bool tp__amx_takes_gemm(const tp_device *d, const tp_gemm_args *a)
 {
     return d->amx && tp__amx_fits(a->M, a->N, a->K) && !(a->descend && a->K > TP__KC);
@@ -2265,9 +2268,9 @@ static inline __attribute__((always_inline)) void tp__amx_split(const float *x, 
     seen[1] |= ~finite & ~nan;
 }
 
-/* Where the 32 rows of 32 bf16 of a block's two tiles come from: row i from two vectors, `gap` apart, the first of them
- * i % 16 `row` + i / 16 `half` from the block. In tiles, pairs of k lie side by side: here k and k + 16, for A and B alike,
- * so that vectors meet as they lie. */
+/* The 32 rows of 32 bf16 of a block's two tiles: row i is made from two vectors, `gap` apart, the first at (i % 16) row +
+ * (i / 16) half in the block. In a tile, pairs of values of k lie side by side. Here a pair is k and k + 16, in A and in
+ * B, so that whole vectors can be interleaved without a shuffle of k. */
 typedef struct tp__amx_layout {
     int64_t block, row, half, gap;
 } tp__amx_layout;
@@ -2326,7 +2329,7 @@ static __attribute__((noinline)) TP__AMX_CODE void tp__amx_block(const uint16_t 
                                                                  float *out)
 {
     static const uint8_t order[6][2] = {{2, 0}, {1, 0}, {0, 0},
-                                        {0, 1}, {1, 1}, {0, 2}}; /* few tiles are loaded twice */
+                                        {0, 1}, {1, 1}, {0, 2}}; /* only few tiles are loaded twice */
     int64_t first[6], second[6], plane = steps * TP__AMX_STEP;
     int n = 0;
     for (int i = 0; i < 6; i++) {
@@ -2668,7 +2671,7 @@ TP__UNUSED static int64_t tp__fast_line_bytes(unsigned char *x, float a, const f
  * call: everything that takes or returns one is inlined. */
 
 #if TP__VW == 4 && defined(TP__SSE2)
-#define TP__WIDE 0 /* SSE2 is for few machines: what has another loop goes without its kernels */
+#define TP__WIDE 0 /* few machines have only SSE2: kernels that another loop can replace are left out */
 #else
 #define TP__WIDE 1
 #endif
@@ -2701,7 +2704,7 @@ TP__UNUSED static int64_t tp__fast_line_bytes(unsigned char *x, float a, const f
 
 typedef float V __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef int32_t VI __attribute__((vector_size(TP__VW * 4), may_alias));
-typedef float VU __attribute__((vector_size(TP__VW * 4), aligned(4), may_alias)); /* anywhere in memory */
+typedef float VU __attribute__((vector_size(TP__VW * 4), aligned(4), may_alias)); /* unaligned */
 typedef double VD __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef uint64_t VQ __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef uint8_t VB __attribute__((vector_size(TP__VW), aligned(1), may_alias)); /* a byte for each float */
@@ -2716,7 +2719,8 @@ TP__INLINE void vstore(float *p, V a) { *(VU *)p = a; }
 TP__INLINE V vsel(VI mask, V yes, V no) { return (V)((mask & (VI)yes) | (~mask & (VI)no)); }
 
 #if TP__VW == 16
-/* The maskz forms with a full mask are plain instructions; gcc 12 warns about the undefined operand of the others. */
+/* maskz intrinsics with a full mask compile to plain instructions; gcc 12 warns about an undefined operand in the plain
+ * intrinsics. */
 TP__INLINE V vset(float x) { return _mm512_set1_ps(x); }
 TP__INLINE VI viset(int32_t x) { return (VI)_mm512_set1_epi32(x); }
 TP__INLINE V vget(const float *p, int64_t n, float fill)
@@ -2813,7 +2817,7 @@ TP__INLINE VD vdmul(VD a, VD b) { return TP__VPRODUCT(a * b); }
 TP__INLINE V vabs(V a) { return (V)((VI)a & viset(INT32_MAX)); }
 TP__INLINE V vpow2(VI e) { return (V)((e + viset(127)) << 23); } /* 2^e for -126 <= e <= 127 */
 
-/* A vector of which only the first n values may be there. */
+/* A vector of which only the first n values exist. */
 TP__INLINE V TP__F(part)(const float *p, int64_t n) { return n >= TP__VW ? vload(p) : vget(p, n, 0.0f); }
 TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
 {
@@ -2905,7 +2909,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 #undef X
     }
 
-    /* 2. a ragged right edge leaves through memory */
+    /* 2. an incomplete vector at the right edge goes through memory */
     if (t->n < nv * TP__VW) {
         float rows[TP__MR][2 * TP__VW];
 #define X(i)                                         \
@@ -2998,8 +3002,8 @@ TP__TILE(4) TP__TILE(5) TP__TILE(6)
 /* clang-format on */
 
 #if TP__WIDE
-/* With one vector of columns there is little work for each row's address: here the rows lie evenly, so that six
- * addresses serve sixteen. X(row, address, gaps beyond it). */
+/* With one vector of columns there is little work per row pointer. Here the rows are equally far apart, so that six
+ * addresses serve sixteen rows. X(row, address, gaps beyond it). */
 #define TP__EVEN(X) \
     X(0, 0, 0)      \
     X(1, 0, 1)      \
@@ -3027,11 +3031,11 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
             TP__EVEN(X)
 #undef X
             a0 += step, a1 += step, a2 += step, a3 += step, a4 += step, a5 += step;
-            /* the compiler shall keep these six, not make sixteen of them that do not fit */
+            /* makes the compiler keep these six addresses; sixteen would not fit into registers */
             __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
         }
     } while (++run != last);
-    if (t->n < TP__VW) { /* a ragged right edge leaves through memory */
+    if (t->n < TP__VW) { /* an incomplete vector at the right edge goes through memory */
         float rows[TP__MAX_EVEN][TP__VW];
 #define X(i, r, k) \
     if (mr > i) vstore(rows[i], p##i);
@@ -3121,7 +3125,7 @@ static void TP__F(descend)(const tp__even *t, int64_t rows, int64_t n, float rat
     const V r = vset(rate);
     const int64_t K = t->K, step = t->step, ldb = t->ldb;
     const float *b = t->b;
-    while (rows-- > 0) { /* backwards: what the forward pass read last is still near */
+    while (rows-- > 0) { /* backwards: what the forward pass read last is still in the cache */
         const float *a = t->a + rows * t->a_gap;
         float *c = t->c + rows * t->c_gap;
         int64_t j = 0;
@@ -3215,7 +3219,7 @@ static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t 
             }
         }
 #elif defined(TP__SSE2)
-    for (; j + 16 <= columns; j += 16) { /* a cache line of each row, while it is there */
+    for (; j + 16 <= columns; j += 16) { /* a cache line of each row, while it is in the cache */
         int64_t i = 0;
         for (; i + 4 <= rows; i += 4)
             for (int l = 0; l < 16; l += 4) {
@@ -3246,8 +3250,8 @@ static void TP__F(even14)(const tp__tile *t) { TP__F(tile_even)(t, 14); }
 static void TP__F(even16)(const tp__tile *t) { TP__F(tile_even)(t, 16); }
 #endif
 
-/* One row times nv vectors of columns of a matrix read in place, or the t->n columns of one vector if nv is 1. The wider, the
- * better: b comes from afar, in the order of its addresses. */
+/* One row times nv vectors of columns of a matrix read in place, or the t->n columns of one vector if nv is 1. Wide is
+ * fast: b misses the cache and is read in the order of its addresses. */
 #if TP__VW == 16
 #define TP__ROW_VECTORS 16
 #define TP__COLUMNS(X)  X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13) X(14) X(15)
@@ -3396,7 +3400,7 @@ static float TP__F(max)(int64_t n, const float *x)
     int64_t i = 0;
     for (; i + TP__VW <= n; i += TP__VW) {
         V a = vload(x + i);
-        m = vsel((VI)(a > m) | (VI)(a != a), a, m); /* a NaN gets in and never leaves */
+        m = vsel((VI)(a > m) | (VI)(a != a), a, m); /* NaN wins */
     }
     vstore(lane, m);
     for (int j = 0; j < TP__VW && i > 0; j++) best = tp__max2(best, lane[j]);
@@ -3427,7 +3431,7 @@ TP__INLINE V TP__F(vlog)(V x)
 {
     VI tiny = (VI)(x < vset(FLT_MIN)), bits;
     V m = vsel(tiny, x * vset(8388608.0f), x);
-    m = vsel((VI)(x > vset(0.0f)), m, vset(1.0f)); /* what has no logarithm must not overflow below */
+    m = vsel((VI)(x > vset(0.0f)), m, vset(1.0f)); /* arguments without a logarithm must not overflow below */
     bits = (VI)m;
     VI e = (bits - viset(TP__SQRT_HALF_BITS)) >> 23;
     V f = (V)(bits - (e << 23)) - vset(1.0f);
@@ -3485,7 +3489,7 @@ TP__INLINE V TP__F(vsigmoid)(V x)
             vput(y + i, n - i, expr_);                                    \
         }                                                                 \
     }
-/* The same of a long function, which is not written out again for the rest of an array. */
+/* The same for a long function, whose code is not repeated for the rest of an array. */
 #define TP__LONG(name_, function_)                                                          \
     static void TP__F(name_)(int64_t n, float *y, const float *const *in)                   \
     {                                                                                       \
@@ -3515,8 +3519,8 @@ TP__INLINE V TP__F(vsigmoid)(V x)
         }                                                                   \
     }
 
-/* The scalar twin is tp_erff; in double, because the polynomials need it, and four vectors at a time, because each step
- * of a polynomial waits for the one before. */
+/* The scalar twin is tp_erff. In double, because the polynomials need it; four vectors at a time, to hide the latency of a
+ * polynomial's steps. */
 #define TP__FOUR(X) X(0) X(1) X(2) X(3)
 static void TP__F(erf4)(const float *x, float *y)
 {
@@ -3757,7 +3761,7 @@ static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *
             const V a0 = vload(p), b0 = right ? vload(p + O) : zero;
             const V a3 = low ? vload(p + width * O) : zero, b3 = low && right ? vload(p + (width + 1) * O) : zero;
             const V a1 = a0 + a3, a2 = a0 - a3, b1 = b0 + b3, b2 = b0 - b3;
-            /* the last of four is -a3, -b3: the sign is taken along by turning differences around */
+            /* the last of four is -a3, -b3: the sign is applied by swapping the operands of differences */
 #define X(i, sign_)                                      \
     vstore(q + (4 * i + 0) * plane, sign_ a##i);         \
     vstore(q + (4 * i + 1) * plane, sign_(a##i + b##i)); \
@@ -4022,7 +4026,7 @@ static void TP__F(ln_back)(int64_t C, const float *dy, const float *x, const flo
         const V d = TP__F(part)(dy + c, n), xhat = (TP__F(part)(x + c, n) - m) * i,
                 g = vmul(d, TP__F(part)(gamma + c, n));
         s0 += g;
-        s1 = vfma(g, xhat, s1); /* what pads the last vector has g = 0 */
+        s1 = vfma(g, xhat, s1); /* the padding of the last vector has g = 0 */
         TP__F(put_part)(dgamma + c, n, vfma(d, xhat, TP__F(part)(dgamma + c, n)));
         TP__F(put_part)(dbeta + c, n, TP__F(part)(dbeta + c, n) + d);
     }
@@ -4046,7 +4050,7 @@ static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
         const bool whole = n - i >= TP__VW;
         const V from = whole ? vload(x + i) : vget(x + i, n - i, -INFINITY);
         V v = TP__F(vexp)(from - vset(less));
-        /* what pads the last vector counts nothing, whatever `less` is */
+        /* the padding of the last vector counts nothing, whatever `less` is */
         if (!whole) v = vsel((VI)(from == vset(-INFINITY)), vset(0.0f), v);
         s[i / TP__VW % TP__LV] += v;
         if (e) TP__F(put_part)(e + i, n - i, v);
@@ -4097,8 +4101,8 @@ static void TP__F(lstm_cell)(int64_t H, float *gates, const float *more, const f
     }
 }
 
-/* dg = gradient by the gates before their functions; dc: in the one by c, out the one by c0. What comes to h is
- * dy + dh. */
+/* dg = gradient of the gates before their functions. dc: on entry the gradient of c, on return that of c0. The gradient of
+ * h is dy + dh. */
 static void TP__F(lstm_back)(int64_t H, const float *gates, const float *c0, const float *c, const float *dy,
                              const float *dh, float *dc, float *dg)
 {
@@ -4138,7 +4142,7 @@ static void TP__F(add_panel_rows)(int64_t n, const float *panel, const int64_t *
 
 /* -- one step of a GRU for one sample; gates are r, u and the candidate, of H each -------------------------- */
 
-/* r and u from before their functions to after them; rh = r h0 */
+/* Applies the functions of r and u; rh = r h0. */
 static void TP__F(gru_gates)(int64_t H, float *gates, const float *h0, float *rh)
 {
     for (int64_t u = 0; u < H; u += TP__VW) {
@@ -4149,7 +4153,7 @@ static void TP__F(gru_gates)(int64_t H, float *gates, const float *h0, float *rh
         TP__F(put_part)(rh + u, n, vmul(r, TP__F(part)(h0 + u, n)));
     }
 }
-/* The candidate likewise; h = u h0 + (1 - u) candidate. h may be h0. */
+/* Applies the candidate's function; h = u h0 + (1 - u) candidate. h may be h0. */
 static void TP__F(gru_cell)(int64_t H, float *gates, const float *h0, float *h)
 {
     for (int64_t k = 0; k < H; k += TP__VW) {
@@ -4159,7 +4163,8 @@ static void TP__F(gru_cell)(int64_t H, float *gates, const float *h0, float *h)
         TP__F(put_part)(h + k, n, vfma(u, TP__F(part)(h0 + k, n), vmul(vset(1.0f) - u, c)));
     }
 }
-/* What comes to h is dy + dh: the gates' gradients of u and the candidate, and in dh what goes straight to h0. */
+/* The gradient of h is dy + dh. Gives the gradients of u and the candidate before their functions, and in dh the direct
+ * part of h0's gradient. */
 static void TP__F(gru_back)(int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg)
 {
     const V one = vset(1.0f);
@@ -4172,7 +4177,7 @@ static void TP__F(gru_back)(int64_t H, const float *gates, const float *h0, cons
         TP__F(put_part)(dh + k, n, vmul(d, u));
     }
 }
-/* From drh, the gradient by r h0: that of r, and what goes to h0. */
+/* From drh, the gradient of r h0: that of r before its function, and r drh, which is added to h0's. */
 static void TP__F(gru_back_reset)(int64_t H, const float *gates, const float *h0, const float *drh, float *dh,
                                   float *dg)
 {
@@ -4186,7 +4191,7 @@ static void TP__F(gru_back_reset)(int64_t H, const float *gates, const float *h0
 
 /* -- random numbers: the scalar twins are tp_philox and tp__normal_pair ----------------------------------- */
 
-/* Each lane is a block. A word lives in the lower half of its lane; what is above it is never looked at. */
+/* Each lane is a block. A word is the lower half of its lane; the upper half is never read. */
 static void TP__F(philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step)
 {
     const VQ m0 = TP__F(qset)(0xd2511f53u), m1 = TP__F(qset)(0xcd9e8d57u);
@@ -4378,7 +4383,7 @@ static void tp__all_reduce_any(const tp_call *k);
 typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX } tp__reduce_kind;
 #define TP__PARTIALS     32    /* at most, for one output */
 #define TP__COLUMN_TILE  512   /* columns that are summed at a time; two such rows stay in L1 */
-#define TP__VEC_PIECE    16384 /* tp_vec_sum and its kin do so many without asking other threads for help */
+#define TP__VEC_PIECE    16384 /* tp_vec_sum, tp_vec_dot and tp_vec_max sum so many on the calling thread */
 typedef struct tp__reduce_job {
     const tp_call *k;
     tp__reduction r;
@@ -4387,7 +4392,7 @@ typedef struct tp__reduce_job {
     float *y, *partial;
     int64_t n_part;  /* per output */
     int64_t A, R, B; /* x as (A,R,B): R is summed */
-    int64_t fold;    /* narrow matrices: so many rows are laid side by side, (A, R/fold, fold B) */
+    int64_t fold;    /* narrow matrices: so many rows count as one, (A, R/fold, fold B) */
     int64_t W, n_tile, grain;
     tp_vec_fn vec;
 } tp__reduce_job;
@@ -4488,13 +4493,13 @@ static void tp__reduce_columns_chunk(void *user, int64_t chunk)
         memcpy(j->partial + (a * j->n_part + part) * j->W + c, total, (size_t)n * sizeof(float));
     }
 }
-/* y = sum, mean or max of x over the reduced dimensions; false if this device has nothing faster than the
- * naive loop. */
+/* y = sum, mean or max of x over the reduced dimensions; false where only the naive loop can do it. */
 static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce_kind kind)
 {
     tp__reduce_job j;
     memset(&j, 0, sizeof j);
-    if (k->in[0].dtype == TP_F32 && r->n_sum == 1 && r->n_out > 0) { /* of one value each, as in a batch of one */
+    if (k->in[0].dtype == TP_F32 && r->n_sum == 1 &&
+        r->n_out > 0) { /* each output is one value, as in a batch of one */
         memcpy(k->out[0].data, k->in[0].data, (size_t)r->n_out * sizeof(float));
         return true;
     }
@@ -4519,10 +4524,11 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
         }
         return true;
     }
-    const bool whole = j.n_part * j.fold == 1 && kind != TP__REDUCE_MEAN; /* nothing is left to be joined */
+    const bool whole = j.n_part * j.fold == 1 && kind != TP__REDUCE_MEAN; /* there are no parts to join */
     if (whole) j.partial = j.y;
     tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
-    for (int64_t a = 0; a < j.A && !whole; a++) /* parts, the rows laid side by side, and the rows left over */
+    /* joins the parts, the rows that counted as one, and the remaining rows */
+    for (int64_t a = 0; a < j.A && !whole; a++)
         for (int64_t b = 0; b < j.B; b++) {
             const float *p = j.partial + a * j.n_part * j.W + b;
             double v = (double)p[0];
@@ -4663,8 +4669,7 @@ static void tp__global_norm_fast(const tp_call *k)
 }
 
 /* -- pad_grad ------------------------------------------------------------------------- >>fast pad_grad */
-static void tp__pad_grad_rows(const tp_call *k, int64_t from,
-                              int64_t to) /* of a constant border: the box inside of it */
+static void tp__pad_grad_rows(const tp_call *k, int64_t from, int64_t to) /* constant border: the box inside it */
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
@@ -4696,7 +4701,7 @@ static void tp__gather_grad_rows_fast(const tp_call *k, int64_t from, int64_t to
     const int64_t width = tp__product(&k->out[0].shape, 1, k->out[0].shape.ndim), n = tp__size(&k->in[1]);
     const float *dy = (const float *)k->in[0].data, *in[2];
     float *dp = (float *)k->out[0].data;
-    float *to = NULL; /* of the last one found, which is added when the next one is on its way */
+    float *to = NULL; /* destination of the previous row, which is added while the next one is being fetched */
     memset(dp + from * width, 0, (size_t)((to_row - from) * width) * sizeof *dp);
     for (int64_t i = 0; i < n; i++) {
         const int64_t r = tp__index_at(&k->in[1], i);
@@ -4812,7 +4817,7 @@ static void tp__conv_run(const tp_call *k, tp_conv_what what)
                          : what == TP_CONV_INPUT_GRAD ? k->in[0].data
                                                       : k->in[1].data);
     float *user_x = x, *user_y = y;
-    const bool swapped = j.nchw && k->scratch; /* there is no room where there are no elements */
+    const bool swapped = j.nchw && k->scratch; /* without elements there is no scratch */
     if (swapped) {
         x = (float *)(void *)((char *)k->scratch + j.engine);
         y = (float *)(void *)((char *)k->scratch + j.engine + j.x_bytes);
@@ -4873,7 +4878,7 @@ static int tp__pool_window(const tp__pool *g, int64_t i, int64_t j, int64_t *tap
         }
     return n;
 }
-/* Windows that tile the image: each element belongs to one. */
+/* Do the windows tile the image, so that each element belongs to exactly one? */
 static bool tp__pool_tiles(const tp__pool *g)
 {
     return g->kh == g->sh && g->kw == g->sw && g->OH * g->sh == g->H && g->OW * g->sw == g->W;
@@ -5007,7 +5012,7 @@ typedef struct tp__bn_job {
     float *stat;         /* 4 x C: mean, scale, c1, c2 */
     tp__bn ch;
 } tp__bn_job;
-/* Mean and squares of n rows join those of `have` rows. */
+/* Merges mean and squares of n rows into those of `have` rows. */
 static void tp__bn_merge(int64_t C, double *mean, double *squares, double have, const float *mean_n,
                          const double *mean_n64, const float *squares_n, const double *squares_n64, double n)
 {
@@ -5034,7 +5039,7 @@ static void tp__bn_piece(void *user, int64_t piece)
             for (int64_t c = 0; c < 2 * C; c++) a[c] += (double)s[c];
     }
 }
-/* The sums over all pieces, in the first one's place. */
+/* The sums over all pieces end in the first piece's place. */
 static void tp__bn_reduce(tp__bn_job *j)
 {
     const int64_t C = j->ch.C;
@@ -5227,7 +5232,7 @@ static size_t tp__ln_scratch(const tp_call *k)
 }
 
 /* -- softmax, log_softmax, sparse_softmax_cross_entropy ------------------------------- >>fast softmax */
-#define TP__SOFTMAX_LONG 4  /* rows from here on are worth vectors */
+#define TP__SOFTMAX_LONG 4  /* shorter rows are done by the naive loop */
 static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
@@ -5288,7 +5293,7 @@ static int64_t tp__rnn_block(tp_device *d, int64_t B)
     const int64_t each = tp__ceil_div(B, d->pool ? tp_pool_threads(d->pool) : 1);
     return tp__min64(tp__max64(each, 8), 128);
 }
-/* The rows that a table's product, or the gradient of one, is spread over: id i is that of position i. */
+/* A table of rows in place of x: position i has row ids[i]. */
 typedef struct tp__rnn_table {
     const tp_operand *ids; /* NULL: x itself is there */
     int64_t V;
@@ -5300,7 +5305,8 @@ static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
     t.V = t.ids ? k->in[x].shape.dim[0] : 0;
     return t;
 }
-/* Row `id` of a table's product. A bad id fails the run, as it does in the gather that stood here; it reads row 0. */
+/* The row of the table's product for a position. A bad id reads row 0 and fails the run, as it does in the gather that
+ * this replaces. */
 static const float *tp__rnn_row(const tp__rnn_table *t, const float *table, int64_t position, int64_t width)
 {
     const int64_t id = tp__index_at(t->ids, position);
@@ -5328,13 +5334,13 @@ static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P
     tp__gather_grad_fast(&sum);
 }
 
-#define TP__RNN_ROWS    512 /* samples times steps that go back together */
+#define TP__RNN_ROWS    512 /* rows (samples times steps) that go backward together */
 /* What steps [from, to) leave for dW: K = (to - from) B rows, room for `deep` of them. */
 typedef struct tp__lstm_left {
     int64_t from, to;
     float *dgates, *inputs; /* [panel][k][2 vw]; tiles of rows as of isa->tiles */
     int64_t *at;            /* [k] row of P */
-    bool add;               /* to what earlier ones made */
+    bool add;               /* add to the sums of earlier steps */
 } tp__lstm_left;
 typedef struct tp__lstm_job {
     const tp_call *k;
@@ -5347,7 +5353,7 @@ typedef struct tp__lstm_job {
     const float *x, *w;
     float *wx, *wh; /* packed; backward: Wx^T, Wh^T */
     float *h, *c;
-    float *gates;   /* forward, of one step, if no one asked for all */
+    float *gates;   /* forward: of one step, if all are not asked for */
     float *product; /* of the table: E Wx + b; its gradient P, in rows of whole panels */
     /* backward: so many steps at a time; what these leave, and the ones before them */
     int64_t steps, deep, turn, blocks;
@@ -5357,7 +5363,7 @@ typedef struct tp__lstm_job {
     tp_gemm_args gemm[2];     /* of a table: dWx = E^T P, dE = P Wx^T */
     void *gemm_scratch;
 } tp__lstm_job;
-/* of a row of whole panels, and a little more, lest all rows begin in the same set of the cache */
+/* Floats of a row of whole panels, padded, so that rows do not map to the same cache set. */
 static int64_t tp__rnn_row_floats(const tp__lstm_job *j) { return j->panels * 2 * j->isa->vw + 16; }
 
 /* Everything that follows from the shapes; returns the bytes of scratch. */
@@ -5392,7 +5398,7 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     }
     const bool table = j->table.ids != NULL;
     const int64_t wide = tp__rnn_row_floats(j),
-                  most = (table ? 0 : I) + H + 1; /* nothing is asked for when this measures */
+                  most = (table ? 0 : I) + H + 1; /* while measuring, no output has a pointer */
     if (k->out[1].data) j->x_in = table ? 0 : I, j->h_in = H;
     j->n_in = j->x_in + j->h_in + (k->out[2].data ? 1 : 0);
     j->steps = tp__max64(1, tp__min64(j->r.T, TP__RNN_ROWS / tp__max64(B, 1)));
@@ -5414,7 +5420,7 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     j->gemm_scratch = tp__carve(&c, (int64_t)(first > second ? first : second), 1);
     return tp__carved(&c);
 }
-/* A chunk of packing: a panel of Wx, or after these of Wh. */
+/* A chunk of packing: a panel of Wx, or, after all of these, of Wh. */
 static void tp__lstm_pack(void *user, int64_t chunk)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
@@ -5565,7 +5571,7 @@ static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_left *le
         }
     }
 }
-/* A chunk of going back: the blocks of these steps, then dW of the steps before, which need not wait for each other. */
+/* A backward chunk: the blocks of these steps, or dW of the steps before them. The two do not depend on each other. */
 static void tp__lstm_grad_chunk(void *user, int64_t chunk)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
@@ -5597,7 +5603,7 @@ static void tp__lstm_grad_fast(const tp_call *k)
     if (empty && k->out[1].data) memset(k->out[1].data, 0, (size_t)tp__size(&k->out[1]) * sizeof(float));
     if (empty && k->out[2].data) memset(k->out[2].data, 0, (size_t)G * sizeof(float));
     const int64_t weights = tp__ceil_div(j.panels, TP__DW_PANELS) * tp__lstm_row_chunks(&j), T = empty ? 0 : j.r.T;
-    /* alone, a thread finds in its cache what it has just left; several wait once for all of it */
+    /* one thread finds in its cache what it has just stored; several threads wait once for all of it */
     const bool at_once = !k->device->pool || tp_pool_threads(k->device->pool) == 1;
     for (int64_t to = T; to > 0; to -= j.steps) {
         tp__lstm_left *l = &j.left[j.turn];
@@ -5826,8 +5832,8 @@ static size_t tp__attention_make(tp__attention_job *j, const tp_call *k, bool ba
                         2 * tp__packed_floats(j->isa, TP__QUERIES, j->h.D));
     return tp__carved(&c);
 }
-/* Scores of queries i0 .. i1 to p, as probabilities; columns beyond what a query sees are 0, up to n for all. With the
- * sums of a forward pass (lse) they are used, else found and stored. */
+/* p = the probabilities of queries i0 .. i1; columns beyond those that a query sees are 0, up to n. lse of the forward
+ * pass is used if have_lse, else computed and stored. */
 static void tp__attention_probabilities(const tp__attention_job *j, const float *q, const float *keys_packed, float *p,
                                         int64_t i0, int64_t i1, int64_t n, float *lse, bool have_lse)
 {

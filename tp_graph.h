@@ -165,7 +165,8 @@ enum {
     TP_OP_HALF = 1 << 11,         /* of products, worth making of half-precision operands where the session allows it */
     TP_OP_FOLLOWS = 1 << 12,      /* its output 0 has the precision in which its input 0 is stored */
     TP_OP_EARLY = 1 << 13,        /* runs as soon as what it reads is there, before ops that were created earlier */
-    TP_OP_ANY_DEVICE = 1 << 14    /* its kernel touches operands by the device's functions alone, and so serves all devices */
+    TP_OP_ANY_DEVICE =
+        1 << 14 /* its kernel touches operands by the device's functions alone, and so serves all devices */
 };
 
 typedef enum {

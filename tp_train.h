@@ -2106,7 +2106,7 @@ typedef struct tp__letter {
 typedef struct tp__peer {
     double heard, left_at;
     int left;          /* the training that it left */
-    int ok;            /* how it left it: see tp__letter */
+    int ok;            /* how it left it: see tp__letter; 3: its program has ended */
     bool gone;         /* it is at the end of its program */
     MPI_Request alive; /* the last message that says that this rank lives */
     char why[496];
@@ -2175,7 +2175,7 @@ static void tp__job_read(const tp__letter *l)
     }
     if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left == l->training)) return;
     p->left = l->training;
-    p->ok = l->ok;
+    p->ok = l->kind == TP__LETTER_EXIT ? 3 : l->ok;
     p->left_at = tp_time();
     snprintf(p->why, sizeof p->why, "%.*s", (int)sizeof l->text, l->text);
 }
@@ -2207,10 +2207,10 @@ static void tp__job_look_for_left(double now)
     tp__job_state *j = &tp__job;
     for (int r = 0; r < j->size && j->waiting > 0 && !j->failed && !j->over; r++) {
         const tp__peer *p = &j->peer[r];
-        if (r == j->rank || p->left != j->training) continue;
+        if (r == j->rank || (p->left != j->training && !p->gone)) continue;
         if (r != 0 && p->ok == 2 && j->served) continue; /* servers wait until the chief, too, is at its end */
         if (now - p->left_at < 1 || now - j->waiting < 1) continue; /* what it has sent may still be on its way */
-        if (r == 0 && p->ok) {
+        if (r == 0 && p->ok && p->ok != 3) {
             snprintf(j->why, sizeof j->why, "%s", p->why);
             j->over = true;
         } else if (p->ok) {

@@ -4,7 +4,7 @@
  *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
  *     #include "tp_input.h"            // pulls in tp_graph.h and tp_tensor.h
  *
- * WHAT THIS IS       a tp_dataflow yields datapoints, a few tensors each; flows are stacked on each other. A
+ * WHAT THIS IS       a tp_dataflow yields datapoints, a few tensors each; a flow can be built on top of another. A
  *                    tp_input_source carries the datapoints of a flow into the runs of a graph, from the
  *                    training thread (FeedInput) or from a thread that reads ahead (QueueInput).
  * WHAT THIS IS NOT   training loops (tp_train.h), callbacks (tp_callbacks.h).
@@ -32,26 +32,22 @@
  *            >>input source >>more input sources >>zmq
  *
  * HOW IT WORKS
- *     A flow is walked in passes. restart(pass) goes to the start of pass number `pass`; next() fills a
- *     datapoint or says TP_END. Everything random is a function of (seed, pass, index), so pass 7 is the same
- *     data whether passes 0 to 6 were walked or not, and seek(n) leaves a flow as if n datapoints had been
- *     taken. That is what makes a resumed training continue with the very datapoint at which it was killed:
- *     an input source counts how many datapoints the training steps have consumed (not what was read ahead),
- *     the checkpoint stores that number, and tp_input_seek returns to it.
- *     Memory is recycled. next() writes into the datapoint's own buffers, or points it at memory of the flow
- *     (a view, valid until the next call on that flow), so that after the first few datapoints nothing is
- *     allocated.
+ *     A flow is read in passes. restart(pass) goes to the start of pass number `pass`; next() fills a datapoint or returns TP_END.
+ *     All random numbers are functions of (seed, pass, index). So pass 7 has the same data whether passes 0 to 6 were read or not,
+ *     and seek(n) leaves a flow as if n datapoints had been taken. Therefore a resumed training continues with the datapoint at
+ *     which it was killed: an input source counts how many datapoints the training steps have consumed (not what was read ahead),
+ *     the checkpoint stores that number, and tp_input_seek returns to it. Memory is recycled. next() writes into the datapoint's
+ *     own buffers, or points it at memory of the flow (a view, valid until the next call on that flow), so nothing is allocated
+ *     after the first few datapoints.
  *
- * OWNERSHIP  a flow owns the flows it was made from, a source owns its flow: free the outermost only. That
- *            holds on failure too.
+ * OWNERSHIP  a flow owns the flows it was made from, a source owns its flow: free the outermost only. This also holds on failure.
  * THREADS    a flow belongs to one thread at a time; QueueInput hands its flow to its thread from
- *            tp_input_reset_state until tp_input_free, and the flows of >>parallel hand what is below them to
- *            theirs. Functions given to tp_df_map and tp_df_from_generator run on that thread. Flows run with
- *            the numeric kernels' floating-point mode (denormals are zero) on any thread.
- * ERRORS     constructors check their arguments. After a mistake they return a poison flow, which keeps the
- *            sentence, is passed on by the constructors around it and fails at the first use; NULL only
- *            without memory (and for a NULL child). tp_df_status asks.
- * NOTATION   B batch, H W height and width, n components of a datapoint.
+ *            tp_input_reset_state until tp_input_free, and the flows of >>parallel hand the flow below them to their threads.
+ *            Functions given to tp_df_map and tp_df_from_generator run on that thread. On every thread, flows run with the
+ *            floating-point mode of the numeric kernels (denormals are zero).
+ * ERRORS     constructors check their arguments. After a mistake they return a poison flow: it keeps the error sentence, the
+ * constructors around it pass it on, and it fails at the first use. They return NULL only when out of memory (and for a NULL
+ * child). tp_df_status gives the error. NOTATION   B batch, H W height and width, n components of a datapoint.
  */
 #ifndef TP_INPUT_H
 #define TP_INPUT_H
@@ -67,8 +63,8 @@ extern "C" {
 
 /* ==== >>datapoint ===================================================================================== */
 
-/* A few tensors that belong together: an image and its label, or a batch of them. Zero-initialise. Components
- * keep their buffers when n changes, so a datapoint is best reused. */
+/* A few tensors that belong together: an image and its label, or a batch of them. Zero-initialise. Components keep their buffers
+ * when n changes, so reuse a datapoint where you can. */
 typedef struct tp_datapoint {
     int n;
     tp_tensor *c;
@@ -78,62 +74,65 @@ TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n);
 TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of); /* all components as views */
 TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of); /* all components owned */
 TP_DEF void tp_datapoint_free(tp_datapoint *dp);
-/* Bytes and text are components too: uint8 (N), N bytes. These functions copy bytes, or a text without the NUL behind it, into
+/* Components can also hold bytes or text: uint8 (N), N bytes. These functions copy bytes, or a text without its final NUL, into
  * component `index`; the datapoint grows if it has fewer components. */
 TP_DEF tp_status tp_datapoint_set_bytes(tp_datapoint *dp, int index, const void *data, size_t n);
 TP_DEF tp_status tp_datapoint_set_text(tp_datapoint *dp, int index, const char *text);
-/* A component of bytes as a text with a NUL behind it, which is not counted; a view becomes a copy, to have room for the NUL.
- * It lives as long as the component stays as it is. NULL and a sentence: no such component, it is not uint8 (N), no memory. */
+/* A component of bytes as a text that ends with a NUL, which is not counted; a view becomes a copy, to have room for the NUL. The
+ * text is valid until the component changes. NULL and a sentence: there is no such component, it is not uint8 (N), or out of
+ * memory. */
 TP_DEF const char *tp_datapoint_text(tp_datapoint *dp, int index);
 
 /* ==== >>dataflow ====================================================================================== */
 
-/* The protocol. To write your own flow, make one with tp_df_new, give it `next` and whatever else it has.
- * Call flows through the functions below: they restart a flow before its first datapoint, give TP_END until the next restart, and
- * do in a general way what a flow has no function of its own for. The sentence of a failure ends with the flow and the datapoint that it would have given,
- * [tp_df_map: pass 2, datapoint 17], counted from 0. [dataflow: DataFlow] */
+/* The protocol. To write your own flow, make one with tp_df_new, give it `next` and the other functions that it supports. Call
+ * flows through the functions below: they restart a flow before its first datapoint, return TP_END until the next restart, and have
+ * a general method for each function that a flow does not define. The sentence of a failure ends with the flow and the datapoint
+ * that it was making, [tp_df_map: pass 2, datapoint 17], counted from 0. [dataflow: DataFlow] */
 typedef struct tp_dataflow tp_dataflow;
 struct tp_dataflow {
     const char *name; /* for sentences: "tp_df_batch" */
-    /* Fill dp: TP_OK, TP_END at the end of the pass, or an error. In the long run it allocates nothing. */
+    /* Fill dp: TP_OK, TP_END at the end of the pass, or an error. After the first datapoints it should allocate nothing. */
     tp_status (*next)(tp_dataflow *df, tp_datapoint *dp);
-    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: one only */
+    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: the flow has one
+                                                            pass */
     int64_t (*size)(tp_dataflow *df);                    /* datapoints of a pass, advisory; NULL or -1: unknown */
-    /* Skip n datapoints of this pass; *skipped is less than n where the pass ended. NULL: by calling next. */
+    /* Skip n datapoints of this pass; *skipped is less than n if the pass ended. NULL: skip by calling next. */
     tp_status (*seek)(tp_dataflow *df, int64_t n, int64_t *skipped);
-    void (*close)(tp_dataflow *df); /* release what user holds; tp_df_free frees the struct itself */
+    void (*close)(tp_dataflow *df); /* release what user points to; tp_df_free frees the struct itself */
     void *user;
     uint64_t seed;
     tp_owner owner_;
-    int state_;            /* from here on: the wrappers' own */
+    int state_;            /* from here on: private to the wrappers */
     int64_t pass_, index_; /* the pass, and how many of its datapoints were given or skipped */
     tp_datapoint skip_;
 };
 
-TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* starts with pass 0 by itself */
+TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* begins pass 0 if nothing was read yet */
 TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass);
 TP_DEF int64_t tp_df_size(tp_dataflow *df);                                /* -1: unknown */
 TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped); /* skipped may be NULL */
-TP_DEF void tp_df_free(tp_dataflow *df);                                   /* and all it owns; NULL is fine */
-TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* what made it a poison flow, with its sentence */
+TP_DEF void tp_df_free(tp_dataflow *df);                                   /* also frees all that the flow owns; NULL
+                                                                              is fine */
+TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* the error that made it a poison flow, with its sentence */
 /* A poison flow with this sentence, for constructors of your own. at may be NULL. */
 TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
-/* A flow with `bytes` of zeroed memory as its user, freed with it. NULL: out of memory. */
+/* A flow whose `user` is `bytes` of zeroed memory, freed with the flow. NULL: out of memory. */
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 
-/* For flows of your own that wait for something: true when the input source or the parallel flow whose thread walks this flow is
- * being freed or reset. Look at it now and then while you wait, at least ten times a second, and return TP_STOP when it is true:
- * whoever frees the source waits until you do. Always false in other threads. In a process of tp_df_multi_process it is false too:
- * such a process need not heed it, since it is ended. */
+/* For flows of your own that wait for something: true when the input source or the parallel flow whose thread reads this flow is
+ * being freed or reset. Check it at least ten times a second while you wait, and return TP_STOP when it is true: tp_input_free and
+ * tp_df_free wait until you return. Always false in other threads. It is also false in a process of tp_df_multi_process; such a
+ * process need not check it, because it is killed. */
 TP_DEF bool tp_df_stopping(void);
 
-/* Measure: walk n datapoints (endlessly repeated) after `warmup` others, log and return datapoints a second.
+/* Measures speed: reads n datapoints (passes are repeated as needed) after `warmup` others, logs and returns datapoints per second.
  * [dataflow: TestDataSpeed] */
 TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second); /* may be NULL */
 
 /* ==== >>sources of data =============================================================================== */
-/* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = true): what has no name comes first and in the order of the
- * fields. See OPTIONS in tp_tensor.h. A seed that is not given is 42.
+/* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = true): arguments without a name come first, in the order of
+ * the fields. See OPTIONS in tp_tensor.h. The default of every seed is 42.
  *
  * Examples:
  *     df = tp_df_mnist("train");
@@ -143,18 +142,18 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
  *     df = tp_df_from_generator(my_generator, &my_state, .size = 1000);
  */
 
-/* The datapoints of an array, copied. [dataflow: DataFromList] */
+/* Gives copies of the datapoints of an array. [dataflow: DataFromList] */
 typedef struct tp_df_from_list_desc {
     tp_at at_;
     const tp_datapoint *points;
     int64_t n;
-    tp_tri shuffle; /* another order each pass; default TP_YES */
+    tp_tri shuffle; /* a new order in each pass; default TP_YES */
     uint64_t seed;
 } tp_df_from_list_desc;
 TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d);
 
-/* The rows of n arrays along their first axis, which must be of one length: component j of datapoint i is row
- * i of arrays[j]. The arrays are copied. */
+/* The rows of n arrays along their first axis, all of the same length: component j of datapoint i is row i of arrays[j]. The arrays
+ * are copied. */
 typedef struct tp_df_from_arrays_desc {
     tp_at at_;
     const tp_tensor *arrays;
@@ -164,51 +163,51 @@ typedef struct tp_df_from_arrays_desc {
 } tp_df_from_arrays_desc;
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d);
 
-/* What a function of yours yields: fill dp and return TP_OK, or TP_END, or an error (set its sentence with
- * tp_fail). [dataflow: DataFromGenerator] */
+/* The datapoints that your function makes: fill dp and return TP_OK, or return TP_END or an error (set its sentence with tp_fail).
+ * [dataflow: DataFromGenerator] */
 typedef tp_status (*tp_generator_fn)(void *user, int64_t pass, int64_t index, tp_datapoint *dp);
 typedef struct tp_df_from_generator_desc {
     tp_at at_;
     tp_generator_fn fn;
     void *user;
     int64_t size; /* 0: unknown */
-    int indexed; /* TP_YES: what fn gives depends on (pass, index) alone, so that seeking need not call it; needs .size.
-                    Default TP_NO */
+    int indexed;  /* TP_YES: the datapoint that fn makes depends on (pass, index) alone, so that seeking need not call
+                    fn; needs .size. Default TP_NO */
     void (*release)(void *user); /* called once, when the flow is freed */
 } tp_df_from_generator_desc;
 TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d);
 
-/* Random numbers of given types, uniform in [low, high) and then cast. [dataflow: FakeData] */
+/* Uniform random numbers in [low, high), cast to the given dtypes. [dataflow: FakeData] */
 typedef struct tp_df_fake_desc {
     tp_at at_;
     const tp_spec *specs; /* names may be NULL; shapes must be known */
     int n;
     int64_t size;    /* 0 = 1000; TP_NONE: no datapoint */
-    tp_tri random;   /* TP_NO: one datapoint per pass, repeated; default TP_YES */
+    tp_tri random;   /* TP_NO: each pass repeats one datapoint; default TP_YES */
     float low, high; /* both 0: [0,1); TP_ZERO for 0 */
     uint64_t seed;
 } tp_df_fake_desc;
 TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d);
 
-/* MNIST and what has its form (Fashion-MNIST): image float32 (H,W) in [0,1] (byte/255), label int32 scalar
- * (in tensorpack uint8). Files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...; each with or
- * without .gz. Images stay bytes in memory. The default place is $TP_DATA/mnist, or else
- * $TENSORPACK_DATASET/mnist_data, or else ~/tensorpack_data/mnist_data. [dataflow: Mnist, FashionMnist] */
+/* MNIST and datasets of the same format (Fashion-MNIST): image float32 (H,W) in [0,1] (byte/255), label int32 scalar (in tensorpack
+ * uint8). Files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...; each with or without .gz. In memory images are kept as
+ * bytes. The default folder is $TP_DATA/mnist, or else $TENSORPACK_DATASET/mnist_data, or else ~/tensorpack_data/mnist_data.
+ * [dataflow: Mnist, FashionMnist] */
 typedef struct tp_df_mnist_desc {
     tp_at at_;
     const char *which; /* "train" or "test" */
-    const char *dir;   /* NULL: the default place, see above */
+    const char *dir;   /* NULL: the default folder, see above */
     tp_tri shuffle;    /* default TP_YES */
     uint64_t seed;
 } tp_df_mnist_desc;
 TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d);
 
-/* Generated handwriting in MNIST's form, for programs that must run without files: image float32 (28,28) in
- * [0,1], label int32. Strokes of ten digits in several styles, bent, slanted, turned, scaled, shifted, thick
- * or thin. Image i is a function of (seed, which, i) alone, the same bits on every machine. */
+/* Generated handwritten digits in MNIST's format, for programs that must run without files: image float32 (28,28) in [0,1], label
+ * int32. Strokes of ten digits in several styles, randomly bent, slanted, rotated, scaled, shifted and of random thickness. Image i
+ * is a function of (seed, which, i) alone, the same bits on every machine. */
 typedef struct tp_df_digits_desc {
     tp_at at_;
-    const char *which; /* "train" or "test": different digits */
+    const char *which; /* "train" or "test": the two have different images */
     int64_t size;      /* 0 = 12000 for train, 2000 for test; TP_NONE: no datapoint */
     tp_tri shuffle;    /* default TP_YES */
     uint64_t seed;
@@ -226,7 +225,7 @@ typedef struct tp_df_idx_desc {
 TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
 
 /* ==== >>transformations =============================================================================== */
-/* Flows that are made of other flows and own them.
+/* Flows that are built on other flows and own them.
  *
  * Examples:
  *     df = tp_df_cast(df, 0, TP_F32, 1 / 255.0);
@@ -238,8 +237,8 @@ TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
  *     df = tp_df_batch(tp_df_repeated(df, -1), 32);
  */
 
-/* batch_size datapoints stacked along a new first axis. Without remainder an incomplete last batch is
- * dropped. bool stays bool (tensorpack makes it int32). [dataflow: BatchData] */
+/* batch_size datapoints stacked along a new first axis. Without remainder an incomplete last batch is dropped. bool stays bool
+ * (tensorpack converts it to int32). [dataflow: BatchData] */
 typedef struct tp_df_batch_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -248,13 +247,14 @@ typedef struct tp_df_batch_desc {
 } tp_df_batch_desc;
 TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d);
 
-/* What a mapping function gets beside its datapoint. */
+/* The arguments of a mapping function beside its datapoint. */
 typedef struct tp_map_call {
     void *user;
     uint64_t key;        /* for augmentation: tp_random_uniform(key, index, i); a function of (seed, pass) */
-    int64_t pass, index; /* which datapoint of the flow below this is */
-    bool drop;           /* set it to leave this datapoint out */
-    int thread;          /* which thread of tp_df_parallel_map calls, from 0 on: for scratch memory of its own */
+    int64_t pass, index; /* the pass and number of the datapoint in the flow below */
+    bool drop;           /* set it to drop this datapoint */
+    int thread;          /* the thread of tp_df_parallel_map that makes the call, from 0 on: for scratch memory per
+                            thread */
 } tp_map_call;
 /* out begins as a view of in. To change component i, tp_tensor_resize(&out->c[i], ...) and fill it from
  * in->c[i]; never write into in. */
@@ -270,7 +270,7 @@ typedef struct tp_df_map_desc {
 } tp_df_map_desc;
 TP_DEF tp_dataflow *tp_df_map_(const tp_df_map_desc *d); /* [dataflow: MapData] */
 
-/* The same for one component: resize out and fill it from in, or leave it as the view of in that it is. */
+/* A mapping function for one component: resize out and fill it from in, or leave out as it is, a view of in. */
 typedef tp_status (*tp_map_component_fn)(const tp_tensor *in, tp_tensor *out, tp_map_call *call);
 typedef struct tp_df_map_component_desc {
     tp_at at_;
@@ -285,15 +285,14 @@ typedef struct tp_df_map_component_desc {
 /* [dataflow: MapDataComponent] */
 TP_DEF tp_dataflow *tp_df_map_component_(const tp_df_map_component_desc *d);
 
-/* One component in another dtype, multiplied by scale (0: not). tp_df_cast(df, 0, TP_F32, 1 / 255.0) */
+/* Casts one component to another dtype and multiplies it by scale (0: no multiplication). tp_df_cast(df, 0, TP_F32, 1 / 255.0) */
 TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, double scale);
-/* Whole passes, num times; -1: for ever. Pass p is the passes p*num to p*num+num-1 below. [dataflow:
- * RepeatedData] */
+/* Repeats df num times in one pass; -1: for ever. Pass p consists of passes p*num to p*num+num-1 of df. [dataflow: RepeatedData] */
 TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *df, int64_t num);
-/* The first n datapoints of each pass; all of them where there are fewer. */
+/* The first n datapoints of each pass; all of them if there are fewer. */
 TP_DEF tp_dataflow *tp_df_take(tp_dataflow *df, int64_t n);
-/* Exactly `size` datapoints a pass, restarting df as needed. keep_state: the next pass goes on where this one
- * ended. [dataflow: FixedSizeData] */
+/* Exactly `size` datapoints per pass, restarting df as needed. keep_state: the next pass continues at the datapoint of df where
+ * this one ended. [dataflow: FixedSizeData] */
 typedef struct tp_df_fixed_size_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -301,9 +300,9 @@ typedef struct tp_df_fixed_size_desc {
     tp_tri keep_state; /* default TP_YES */
 } tp_df_fixed_size_desc;
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
-/* Shuffles within a buffer of buffer_size datapoints. A pass of it does not end: df is restarted at the end of each of its passes.
- * Each datapoint of df goes into the buffer num_reuse times. Once the buffer is full, its front is given for each that goes in.
- * The buffer is shuffled whenever shuffle_interval more datapoints of df have come; shuffle k is a function of (seed, k).
+/* Shuffles within a buffer of buffer_size datapoints. Its pass never ends: df is restarted at the end of each pass of df. Each
+ * datapoint of df goes into the buffer num_reuse times. Once the buffer is full, each datapoint that is put in pushes the front one
+ * out, which is given. The buffer is shuffled after every shuffle_interval datapoints of df; shuffle k is a function of (seed, k).
  * [dataflow: LocallyShuffleData] */
 typedef struct tp_df_locally_shuffle_desc {
     tp_at at_;
@@ -314,43 +313,43 @@ typedef struct tp_df_locally_shuffle_desc {
     uint64_t seed;
 } tp_df_locally_shuffle_desc;
 TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d);
-/* Pick, reorder, repeat components. [dataflow: SelectComponent] */
+/* Selects, reorders or repeats components. [dataflow: SelectComponent] */
 TP_DEF tp_dataflow *tp_df_select(tp_dataflow *df, const int *indices, int n);
-/* One after the other. [dataflow: ConcatData] */
+/* The datapoints of dfs[0], then those of dfs[1], and so on. [dataflow: ConcatData] */
 TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n);
-/* A datapoint of each, components side by side; ends with the shortest. [dataflow: JoinData, ZipData] */
+/* Joins one datapoint of each flow, components side by side; ends with the shortest flow. [dataflow: JoinData, ZipData] */
 TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
-TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n); /* the same by its other name */
+TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n); /* another name of tp_df_join */
 /* Logs dtype, shape and range of the first num datapoints. name may be NULL. [dataflow: PrintData] */
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
 
-/* The datapoints for which keep says true. Without keep: those that have components, so that a flow of your own can say by a
- * datapoint of none that there is nothing. The size is that of df, as if none were dropped. [dataflow: FilterNULL] */
+/* The datapoints for which keep returns true. Without keep: the datapoints that have components, so that a flow of your own can
+ * drop a datapoint by giving one without components. The size is that of df, as if none were dropped. [dataflow: FilterNULL] */
 typedef bool (*tp_filter_fn)(const tp_datapoint *dp, const tp_map_call *call);
 typedef struct tp_df_filter_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_filter_fn keep;
     void *user;
-    uint64_t seed; /* of call->key */
+    uint64_t seed; /* for call->key */
     void (*release)(void *user);
 } tp_df_filter_desc;
 TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d);
-/* Each datapoint num times, one after the other. [dataflow: RepeatedDataPoint] */
+/* Each datapoint num times in a row. [dataflow: RepeatedDataPoint] */
 TP_DEF tp_dataflow *tp_df_repeated_point(tp_dataflow *df, int64_t num);
-/* A flow is chosen for each datapoint; the pass ends when a flow is chosen that is at its end. Choice i of pass p is a function
- * of (seed, p, i). The size is not known. [dataflow: RandomChooseData] */
+/* For each datapoint a flow is chosen at random; the pass ends when the chosen flow is at its end. Choice i of pass p is a function
+ * of (seed, p, i). The size is unknown. [dataflow: RandomChooseData] */
 typedef struct tp_df_random_choose_desc {
     tp_at at_;
     tp_dataflow *const *dfs;
     int n;
-    const double *probabilities; /* one for each flow; their sum must be 1 (to 1e-6). NULL: all alike */
+    const double *probabilities; /* one for each flow; their sum must be 1 (to 1e-6). NULL: all equal */
     uint64_t seed;
 } tp_df_random_choose_desc;
 TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d);
-/* All datapoints of all flows, mixed at random; those of one flow stay in order. Every mixture is as likely as any other. The
- * flows must know their sizes: one that ends earlier gives less, what one has beyond its size is left out. The mixture of pass p is
- * a function of (seed, p). [dataflow: RandomMixData] */
+/* All datapoints of all flows, mixed at random; those of one flow stay in order. Every mixture is as likely as any other. The flows
+ * must know their sizes: a flow that ends before its size gives fewer datapoints, and datapoints beyond its size are left out. The
+ * mixture of pass p is a function of (seed, p). [dataflow: RandomMixData] */
 typedef struct tp_df_random_mix_desc {
     tp_at at_;
     tp_dataflow *const *dfs;
@@ -358,8 +357,8 @@ typedef struct tp_df_random_mix_desc {
     uint64_t seed;
 } tp_df_random_mix_desc;
 TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d);
-/* Keeps pass 0 of df in memory and gives it in every pass. It is read as it is asked for, whole before pass 1 begins. shuffle:
- * pass 0 in the order in which it came, pass p in an order that is a function of (seed, p). [dataflow: CacheData] */
+/* Keeps pass 0 of df in memory and gives it in every pass. df is read as datapoints are requested, and completely before pass 1
+ * begins. shuffle: pass 0 keeps the order of df, pass p has an order that is a function of (seed, p). [dataflow: CacheData] */
 typedef struct tp_df_cache_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -367,16 +366,16 @@ typedef struct tp_df_cache_desc {
     uint64_t seed;
 } tp_df_cache_desc;
 TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d);
-/* Batches of datapoints whose component idx has one shape: datapoints of each shape are collected, and a batch comes out as soon
- * as batch_size of one shape are there. The other components must be alike within a batch. [dataflow: BatchDataByShape]
- * With keep_state, as in tensorpack, what is left over at the end of a pass goes into the batches of the next one. Then pass p is
- * what comes after passes 0 to p-1: going there directly reads those first, which makes a resumed program get the same
- * batches. Without it each pass begins with nothing and its rest is dropped. Seeking reads the datapoints. */
+/* Batches of datapoints whose component idx has the same shape: datapoints are collected by shape, and a batch is given as soon as
+ * batch_size of one shape are collected. The other components must have equal shapes within a batch. [dataflow: BatchDataByShape]
+ * With keep_state, as in tensorpack, datapoints left over at the end of a pass go into the batches of the next one. Then pass p
+ * depends on passes 0 to p-1: restarting at pass p reads those first, so that a resumed program gets the same batches. Without
+ * keep_state each pass begins with empty collections and drops its incomplete batches. Seeking reads the datapoints. */
 typedef struct tp_df_batch_by_shape_desc {
     tp_at at_;
     tp_dataflow *df;
     int64_t batch_size;
-    int idx;           /* which component decides */
+    int idx;           /* the component whose shape is compared */
     tp_tri keep_state; /* default TP_YES */
 } tp_df_batch_by_shape_desc;
 TP_DEF tp_dataflow *tp_df_batch_by_shape_(const tp_df_batch_by_shape_desc *d);
@@ -423,11 +422,11 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
 /* clang-format on */
 
 /* ==== >>parallel ======================================================================================= */
-/* Flows that work ahead on threads of their own. Threads start at the first tp_df_next, wait from tp_df_restart or tp_df_seek until
- * the next tp_df_next, and end with tp_df_free, which waits until the functions they are in have returned. The flow below, and the
- * functions, run on these threads. Datapoints and failures come in the order, and with the bits, that the flow would give without
- * threads, for any number of them; so seeking and resuming are exact. Built with TP_NO_THREADS they give the same on the
- * caller's thread.
+/* Flows that read ahead on threads of their own. The threads start at the first tp_df_next, pause from tp_df_restart or tp_df_seek
+ * until the next tp_df_next, and end with tp_df_free, which waits until the functions that they call have returned. The flow below,
+ * and the functions, run on these threads. Datapoints and failures come in the same order, and with the same bits, as without
+ * threads, for any number of threads; so seeking and resuming are exact. Built with TP_NO_THREADS these flows give the same
+ * datapoints on the caller's thread.
  *
  * Examples:
  *     df = tp_df_image_folder("train", .decode = TP_NO);
@@ -439,27 +438,27 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
  *     df = tp_df_multi_process(tp_df_map(df, my_map, .keeps_all = TP_YES), 4);
  */
 
-/* A thread reads df ahead: the same datapoints. [dataflow: PrefetchData with one worker] */
+/* A thread reads df ahead; the datapoints are those of df. [dataflow: PrefetchData with one worker] */
 typedef struct tp_df_prefetch_desc {
     tp_at at_;
     tp_dataflow *df;
-    int num_prefetch; /* datapoints that wait at most; 0 = 8 */
+    int num_prefetch; /* maximum number of waiting datapoints; 0 = 8 */
 } tp_df_prefetch_desc;
 TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d);
 
-/* tp_df_map on num_thread threads: fn is called by several threads at a time, so what user points to must allow that (see
- * tp_map_call.thread). df is read by one thread at a time. With the same seed it gives what tp_df_map gives. fn may drop datapoints.
- * [dataflow: MultiThreadMapData]
- * With .ordered = TP_NO they come as they are ready: of each pass exactly the same ones, in an order that nothing fixes. That is
- * tensorpack's strict=True; for its endless strict=False put tp_df_repeated(df, -1) below. Nobody
- * knows later which of them were given first, so seeking is not exact, and warns of that. */
+/* tp_df_map on num_thread threads: fn is called by several threads at a time, so the data behind `user` must allow that (see
+ * tp_map_call.thread). df is read by one thread at a time. With the same seed the datapoints are those of tp_df_map. fn may drop
+ * datapoints. [dataflow: MultiThreadMapData] With .ordered = TP_NO datapoints come as soon as they are ready: each pass has the
+ * same datapoints as with TP_YES, but their order is not deterministic. That is tensorpack's strict=True; for its endless
+ * strict=False put tp_df_repeated(df, -1) below. A resumed program cannot know which of them were given first, so seeking is not
+ * exact and logs a warning. */
 typedef struct tp_df_parallel_map_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_map_fn fn;
     void *user;
-    int num_thread;   /* 0: one a processor */
-    int buffer_size;  /* datapoints that are being mapped or wait; 0 = 200 */
+    int num_thread;   /* 0: one per processor */
+    int buffer_size;  /* maximum number of datapoints that are being mapped or wait; 0 = 200 */
     tp_tri ordered;   /* default TP_YES */
     tp_tri keeps_all; /* TP_YES: fn never drops, so that seeking need not call it; default TP_NO */
     uint64_t seed;
@@ -467,32 +466,33 @@ typedef struct tp_df_parallel_map_desc {
 } tp_df_parallel_map_desc;
 TP_DEF tp_dataflow *tp_df_parallel_map_(const tp_df_parallel_map_desc *d);
 
-/* Several flows, each on a thread of its own: get_df(user, i) makes flow i of num_thread, all of them in this constructor. Each is
- * repeated for ever; they give in turn, datapoint k is the next one of flow k mod num_thread. A pass has as many datapoints as flow 0
- * says that one of its passes has, and the next pass goes on behind it; if it does not know, the pass does not end. Give them
- * different seeds or parts of the data, by i. [dataflow: MultiThreadRunner, MultiThreadPrefetchData] */
+/* Several flows, each on a thread of its own: get_df(user, i) makes flow i of num_thread; all are made in this constructor. Each
+ * flow is repeated for ever, and they give datapoints in turn: datapoint k is the next one of flow k mod num_thread. A pass has as
+ * many datapoints as flow 0 says that one of its passes has, and the next pass continues after them; if flow 0 does not know its
+ * size, the pass does not end. Give the flows different seeds or parts of the data, chosen by i. [dataflow: MultiThreadRunner,
+ * MultiThreadPrefetchData] */
 typedef tp_dataflow *(*tp_get_df_fn)(void *user, int i);
 typedef struct tp_df_multi_thread_desc {
     tp_at at_;
     tp_get_df_fn get_df;
     int num_thread;
-    void *user;       /* of get_df, which keeps what it needs of it */
-    int num_prefetch; /* datapoints of each that wait at most; 0 = 8 */
+    void *user;       /* argument of get_df, which copies what it needs from it */
+    int num_prefetch; /* maximum number of waiting datapoints of each flow; 0 = 8 */
 } tp_df_multi_thread_desc;
 TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d);
 
 /* df in num_proc processes, which are forked at the first tp_df_restart or tp_df_next: each has a copy of df and makes every
- * num_proc-th datapoint, seeking past the others. So df comes as it is, bit for bit, for any number of processes, and resumes
- * exactly; it is the faster the cheaper df skips: a map should say .keeps_all = TP_YES. Datapoints come through shared memory that
- * has no name. A process that crashes or is killed makes tp_df_next fail with a sentence; tp_df_restart starts new ones. They end
- * with the flow, and with this program however it ends. They are copies of this one: what functions of df change is not seen here, and
- * they must not use its threads or its GPU. Where there is no fork, df is walked by the caller.
- * [dataflow: MultiProcessRunner, MultiProcessRunnerZMQ, MultiProcessMapData] */
+ * num_proc-th datapoint, seeking past the others. So the datapoints are those of df, bit for bit, for any number of processes, and
+ * resuming is exact. The cheaper df can seek, the larger is the gain: a map should set .keeps_all = TP_YES. Datapoints come through
+ * unnamed shared memory. If a process crashes or is killed, tp_df_next fails with a sentence; tp_df_restart starts new processes.
+ * The processes end with the flow, and with this program however it ends. They are copies of this program: changes that functions
+ * of df make to its memory are not visible here, and they must not use its threads or its GPU. On systems without fork, df is read
+ * by the caller. [dataflow: MultiProcessRunner, MultiProcessRunnerZMQ, MultiProcessMapData] */
 typedef struct tp_df_multi_process_desc {
     tp_at at_;
     tp_dataflow *df;
     int num_proc;
-    int num_prefetch; /* datapoints of each process that wait at most; 0 = 8 */
+    int num_prefetch; /* maximum number of waiting datapoints of each process; 0 = 8 */
 } tp_df_multi_process_desc;
 TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d);
 
@@ -511,8 +511,8 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d);
 /* clang-format on */
 
 /* ==== >>readers ======================================================================================== */
-/* Datasets and file formats. What is read is not trusted: a file that is damaged, cut short or of another kind gives a
- * sentence with its name and the place in it (line and column, record and byte).
+/* Datasets and file formats. The contents of files are not trusted: a file that is damaged, cut short or of another kind gives an
+ * error sentence with its name and the position in it (line and column, record and byte).
  *
  * Examples:
  *     df = tp_df_cifar10("train", .dir = "data/cifar10");
@@ -534,40 +534,41 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d);
  *     df = tp_df_lmdb("train.mdb");
  */
 
-#define TP_MAX_COMPONENTS 16 /* components of a datapoint that a reader takes by name */
+#define TP_MAX_COMPONENTS 16 /* maximum number of components that a reader selects by name */
 
 /* CIFAR-10 in its binary version: image uint8 (32,32,3) RGB, label int32 scalar. Files data_batch_1.bin to data_batch_5.bin, or
- * test_batch.bin; each with or without .gz. They lie in .dir, or in its folder cifar-10-batches-bin, which the archive makes.
- * The default .dir is $TP_DATA/cifar10, or else $TENSORPACK_DATASET/cifar10_data, or else ~/tensorpack_data/cifar10_data. A
- * file may have fewer images than the original. [dataflow: Cifar10] */
+ * test_batch.bin; each with or without .gz. They are in .dir, or in its subfolder cifar-10-batches-bin, as the archive unpacks. The
+ * default .dir is $TP_DATA/cifar10, or else $TENSORPACK_DATASET/cifar10_data, or else ~/tensorpack_data/cifar10_data. A file may
+ * have fewer images than the original. [dataflow: Cifar10] */
 typedef struct tp_df_cifar10_desc {
     tp_at at_;
     const char *which; /* "train" or "test" */
-    const char *dir;   /* NULL: the default place, see above */
+    const char *dir;   /* NULL: the default folder, see above */
     tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
     uint64_t seed;
 } tp_df_cifar10_desc;
 TP_DEF tp_dataflow *tp_df_cifar10_(const tp_df_cifar10_desc *d);
 
-/* CIFAR-100: the same with train.bin, test.bin, cifar-100-binary and cifar100. [dataflow: Cifar100] */
+/* CIFAR-100: as CIFAR-10, but with the names train.bin, test.bin, cifar-100-binary and cifar100. [dataflow: Cifar100] */
 typedef struct tp_df_cifar100_desc {
     tp_at at_;
     const char *which; /* "train" or "test" */
-    const char *dir;   /* NULL: the default place */
-    tp_tri coarse;     /* TP_YES: the label is one of the 20 coarse ones, TP_NO: of the 100 fine ones; default TP_NO */
+    const char *dir;   /* NULL: the default folder */
+    tp_tri coarse;     /* TP_YES: the label is one of the 20 coarse labels; TP_NO: one of the 100 fine labels;
+                          default TP_NO */
     tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
     uint64_t seed;
 } tp_df_cifar100_desc;
 TP_DEF tp_dataflow *tp_df_cifar100_(const tp_df_cifar100_desc *d);
 
-/* The mean of component `index` over pass 0 of any flow whose datapoints have one shape, as float32: of each element, in the
- * component's shape (per pixel), or of each entry of its last axis (per channel). Sums are made in double. The flow stays yours
- * and is left at the start of pass 0. [Cifar10.get_per_pixel_mean, get_per_channel_mean] */
+/* The mean of component `index` over pass 0 of any flow whose datapoints have one shape, as float32. Per pixel: the mean of each
+ * element, in the component's shape. Per channel: the mean of each entry of its last axis. Sums are accumulated in double. The
+ * caller keeps the flow, which is left at the start of pass 0. [Cifar10.get_per_pixel_mean, get_per_channel_mean] */
 TP_DEF tp_status tp_df_per_pixel_mean(tp_dataflow *df, int index, tp_tensor *mean);
 TP_DEF tp_status tp_df_per_channel_mean(tp_dataflow *df, int index, tp_tensor *mean);
 
-/* The rows of arrays of an .npz file, which must be of one length: component j of datapoint i is row i of the array called
- * names[j]. tp_df_npz("svhn.npz", .names = {"X", "y"}) */
+/* The rows of the arrays of an .npz file, all of the same length: component j of datapoint i is row i of the array called names[j].
+ * tp_df_npz("svhn.npz", .names = {"X", "y"}) */
 typedef struct tp_df_npz_desc {
     tp_at at_;
     const char *path;
@@ -577,12 +578,12 @@ typedef struct tp_df_npz_desc {
 } tp_df_npz_desc;
 TP_DEF tp_dataflow *tp_df_npz_(const tp_df_npz_desc *d);
 
-/* -- TFRecord: a row of byte strings, each with the checksums of its length and of its bytes. */
+/* -- TFRecord: a sequence of byte strings, each with a checksum of its length and of its bytes. */
 
-/* One more record at the end of `out` (an error sticks to it as .failed), or of a file that tp_writer_open has begun. */
+/* Appends a record to `out` (an error is kept in .failed), or to a file opened by tp_writer_open. */
 TP_DEF void tp_tfrecord_append(tp_buf *out, const void *data, size_t size);
 TP_DEF tp_status tp_tfrecord_put(tp_writer *w, const void *data, size_t size);
-/* Reads one record after the other. Errors name the file, the number of the record (from 0) and the byte where it begins. */
+/* Reads the records in order. Errors name the file, the number of the record (from 0) and the byte where it begins. */
 typedef struct tp_tfrecord_reader tp_tfrecord_reader;
 TP_DEF tp_status tp_tfrecord_open(tp_tfrecord_reader **r, const char *path);
 /* TP_OK, TP_END after the last one, or an error. *data is valid until the next call. */
@@ -590,42 +591,44 @@ TP_DEF tp_status tp_tfrecord_next(tp_tfrecord_reader *r, const void **data, size
 TP_DEF void tp_tfrecord_close(tp_tfrecord_reader *r); /* NULL is fine */
 
 /* tf.train.Example. Writing: component i is the feature names[i]; float32 and other floats become a float list, int32, int64 and
- * bool an int64 list, uint8 a bytes list with one value. The message is put at the end of `out`. */
+ * bool an int64 list, uint8 a bytes list with one value. The message is appended to `out`. */
 TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *names, tp_buf *out);
-/* Parsing: component i is the feature features[i].name in that dtype and shape. A dimension of TP_ANY (one a shape) is given by
- * the number of values; a feature that is missing has none, an error unless its shape allows it. An int64 list can be read as any
- * dtype that holds its values, a float list as any float. A bytes list must have one value: uint8 is its bytes, another dtype
- * its bytes as little-endian elements. what: a name for sentences. */
+/* Parsing: component i is the feature features[i].name in that dtype and shape. A dimension of TP_ANY (one per shape) is computed
+ * from the number of values; a missing feature has no values, which is an error unless its shape allows it. An int64 list can be
+ * read as any dtype that can hold its values, a float list as any float. A bytes list must have one value: uint8 gives its bytes,
+ * another dtype takes its bytes as little-endian elements. what: a name for error sentences. */
 TP_DEF tp_status tp_example_parse(const void *data, size_t size, const char *what, const tp_spec *features, int n,
                                   tp_datapoint *dp);
 
-/* The records of TFRecord files, one file after the other. The constructor passes over the files once, to find where records
- * begin, so that the size is known and seeking and shuffling cost nothing. [dataflow: TFRecordSerializer.load] */
+/* The records of TFRecord files, one file after the other. The constructor scans the files once for the positions of the records,
+ * so that the size is known, and seeking and shuffling are fast. [dataflow: TFRecordSerializer.load] */
 typedef struct tp_df_tfrecord_desc {
     tp_at at_;
     const char *const *paths;
     int n;
-    const tp_spec *features; /* of a tf.train.Example, see tp_example_parse; NULL: the record itself, uint8 (bytes) */
+    const tp_spec *features; /* features of a tf.train.Example, see tp_example_parse; NULL: the record itself, uint8
+                                (bytes) */
     int n_features;
-    tp_tri shuffle; /* the records of all files together; default TP_NO */
+    tp_tri shuffle; /* shuffles the records of all files together; default TP_NO */
     uint64_t seed;
 } tp_df_tfrecord_desc;
 TP_DEF tp_dataflow *tp_df_tfrecord_(const tp_df_tfrecord_desc *d);
-/* Pass 0 of a flow as a TFRecord file of tf.train.Example messages, component i the feature names[i]; n is the number of
- * components, 0: of each datapoint the bytes of its one component are the record. The flow stays yours. [dataflow:
+/* Writes pass 0 of a flow as a TFRecord file of tf.train.Example messages, component i as the feature names[i]; n is the number of
+ * components. n = 0: datapoints have one component, whose bytes are the record. The caller keeps the flow. [dataflow:
  * TFRecordSerializer.save] */
 TP_DEF tp_status tp_df_save_tfrecord(tp_dataflow *df, const char *path, const char *const *names, int n);
 
-/* -- CSV: fields between separators, in quotes where they hold separators, quotes (doubled) or line ends; lines that end with LF
- *    or CRLF. Numbers are read alike under every locale. Empty lines are passed over. */
+/* -- CSV: fields between separators, quoted if they contain separators, quotes (doubled) or line ends; lines end with LF or CRLF.
+ * Numbers are read without the locale. Empty lines are skipped. */
 
 typedef struct tp_csv_column {
-    const char *name; /* in the first line; NULL: by number */
-    int index;        /* the number, from 0 */
-    int count;        /* 0: a scalar; else this column and those after it, a vector (count) */
-    tp_dtype dtype;   /* TP_F32 (unset), TP_F64, TP_I32, TP_I64; TP_U8: text, its bytes (length) */
+    const char *name; /* the name in the first line; NULL: use `index` */
+    int index;        /* the number of the column, from 0 */
+    int count;        /* 0: a scalar; else a vector (count) of this column and the next ones */
+    tp_dtype dtype;   /* TP_F32 (unset), TP_F64, TP_I32, TP_I64; TP_U8: text, as bytes (length) */
 } tp_csv_column;
-/* The lines of a CSV file (.gz too), held in memory: component j is what columns[j] says. Errors name the line and the column. */
+/* The lines of a CSV file (.gz too), held in memory: component j is described by columns[j]. Errors name the line and the
+ * column. */
 typedef struct tp_df_csv_desc {
     tp_at at_;
     const char *path;
@@ -640,42 +643,45 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d);
 
 /* -- text */
 
-/* The different words or characters of a text, numbered by frequency. Zero-initialise. */
+/* The distinct words or characters of a text, numbered by frequency. Zero-initialise. */
 typedef struct tp_vocabulary {
     int n;
     const char **word; /* word[id], UTF-8 */
-    int64_t *count;    /* how often it is in the text */
-    int unk;           /* id of "<unk>", which stands for what is in no other; -1: there is none */
+    int64_t *count;    /* how often the word occurs in the text */
+    int unk;           /* id of "<unk>", which replaces unknown words; -1: there is none */
     tp_arena mem_;
     int32_t *slot_;
     size_t n_slot_;
 } tp_vocabulary;
-/* The characters of a UTF-8 text (a byte that is no UTF-8 is one of its own); among equals, the one that comes first in the text
- * has the lower id, as in tensorpack's char-rnn. */
+/* The characters of a UTF-8 text (each invalid byte is one character); of equally frequent characters, the one that comes first in
+ * the text has the lower id, as in tensorpack's char-rnn. */
 TP_DEF tp_status tp_vocabulary_chars(tp_vocabulary *v, const char *path);
-/* The words between blanks, as for the Penn Treebank: a line end is the word "<eos>", equals are in the order of their bytes. What
- * comes less often than min_count, and all beyond the max_words most frequent (0: no limit), is "<unk>". */
+/* The words of a text, separated by blanks, as for the Penn Treebank: a line end is the word "<eos>", and equally frequent words
+ * are in byte order. Words that occur less than min_count times, and those beyond the max_words most frequent (0: no limit), become
+ * "<unk>". */
 TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t min_count, int max_words);
-/* The id of a word, or that of "<unk>", or -1. */
+/* The id of a word; if the word is unknown, the id of "<unk>", or -1 if there is none. */
 TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t size);
 TP_DEF void tp_vocabulary_free(tp_vocabulary *v); /* NULL is fine */
 
-/* Pieces of a text for a character model: two components, int32 (sequence_length): ids, and the ids that follow them (the same
- * piece one character later). Where a piece begins is random, a function of (seed, pass, index). [char-rnn's CharRNNData] */
+/* Pieces of a text for a character model: two components, int32 (sequence_length): the ids, and the ids that follow them (the
+ * same piece shifted by one character). The position of a piece is random, a function of (seed, pass, index). [char-rnn's
+ * CharRNNData] */
 typedef struct tp_df_text_chars_desc {
     tp_at at_;
     const char *path;
     const tp_vocabulary *vocabulary; /* needed during the call only; NULL: tp_vocabulary_chars of the file */
     int sequence_length;             /* 0 = 50 */
-    int64_t size;                    /* datapoints of a pass; 0 = so many as lie side by side in the text */
-    tp_tri shuffle;                  /* TP_NO: side by side, from the beginning; default TP_YES */
+    int64_t size;                    /* datapoints per pass; 0 = the number of pieces that fit side by side into the
+                                        text */
+    tp_tri shuffle;                  /* TP_NO: pieces side by side, from the beginning; default TP_YES */
     uint64_t seed;
 } tp_df_text_chars_desc;
 TP_DEF tp_dataflow *tp_df_text_chars_(const tp_df_text_chars_desc *d);
 
 /* Batches of a text for a word model that keeps its state: two components, int32 (batch_size, sequence_length). The text is cut
- * into batch_size equal pieces (what is left over is dropped); row b of datapoint i goes on where row b of datapoint i - 1
- * ended. The second component is the first one word later. [PTB-LSTM's ptb_producer] */
+ * into batch_size equal pieces (the rest is dropped); row b of datapoint i continues where row b of datapoint i - 1 ended. The
+ * second component is the first one shifted by one word. [PTB-LSTM's ptb_producer] */
 typedef struct tp_df_text_words_desc {
     tp_at at_;
     const char *path;
@@ -685,18 +691,19 @@ typedef struct tp_df_text_words_desc {
 } tp_df_text_words_desc;
 TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
 
-/* -- image files: JPEG, PNG and BMP, decoded by stb_image.h, which is taken from where it is installed (<stb/stb_image.h>), or from
- *    TP_STB_IMAGE, "a path"; TP_NO_STB_IMAGE leaves it out. A program that includes it itself does so before the headers of tp,
- *    which then use that copy, or in another unit. Without it images give TP_ERR_UNSUPPORTED. A JPEG without its end and a PNG
- *    whose checksums do not match count as damaged. */
+/* -- image files: JPEG, PNG and BMP, decoded by stb_image.h, which is included as <stb/stb_image.h>, or from the path in
+ * TP_STB_IMAGE, "a path"; TP_NO_STB_IMAGE leaves it out. A program that includes stb_image.h itself does so before the headers of
+ * tp, which then use that copy, or in another translation unit. Without it images give TP_ERR_UNSUPPORTED. A JPEG without its end
+ * marker and a PNG whose checksums do not match are errors. */
 
-/* A decoded image: uint8 (H,W,channels), 3: RGB, 1: grey. At most 64 Mi pixels, else TP_ERR_FORMAT. Any thread. */
+/* A decoded image: uint8 (H,W,channels), 3: RGB, 1: grey. At most 64 Mi pixels, else TP_ERR_FORMAT. May be called from any
+ * thread. */
 TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp_tensor *image);
 
 typedef enum { TP_REFUSE, TP_SKIP } tp_on_error; /* what to do with a file that cannot be read or decoded */
 
-/* Image files: image uint8 (H,W,channel). TP_SKIP leaves a bad file out of every pass and names it once in the log, as a warning;
- * then seek has to decode what it passes over for the first time. [dataflow: ImageFromFile] */
+/* Image files: image uint8 (H,W,channel). TP_SKIP leaves a bad file out of every pass and logs one warning with its name; seek then
+ * has to decode each file that it skips for the first time. [dataflow: ImageFromFile] */
 typedef struct tp_df_image_from_file_desc {
     tp_at at_;
     const char *const *files; /* copied */
@@ -709,8 +716,8 @@ typedef struct tp_df_image_from_file_desc {
 } tp_df_image_from_file_desc;
 TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d);
 
-/* A folder with one folder per class: image as above, label int32 scalar. Classes are numbered in the order of their names' bytes,
- * their files (all that do not begin with a dot, in deeper folders too) come in the order of their paths. */
+/* A folder with one subfolder per class: image as above, label int32 scalar. Classes are numbered in byte order of their names. The
+ * files of a class (all whose names do not begin with a dot, also in subfolders) are in the order of their paths. */
 typedef struct tp_df_image_folder_desc {
     tp_at at_;
     const char *dir;
@@ -722,15 +729,15 @@ typedef struct tp_df_image_folder_desc {
     uint64_t seed;
 } tp_df_image_folder_desc;
 TP_DEF tp_dataflow *tp_df_image_folder_(const tp_df_image_folder_desc *d);
-/* The names of the classes of a tp_df_image_folder, in the order of their labels; they live as long as it. */
+/* The names of the classes of a tp_df_image_folder, in the order of their labels; valid until the flow is freed. */
 TP_DEF const char *const *tp_df_image_classes(const tp_dataflow *df, int *n);
 
-/* A list of images: a text file with a path, a blank and a label in each line, as in ILSVRC12's train.txt. The same components.
- * [dataflow: ILSVRC12Files] */
+/* A list of images: a text file with a path, a blank and a label in each line, as in ILSVRC12's train.txt. Components as for
+ * tp_df_image_folder. [dataflow: ILSVRC12Files] */
 typedef struct tp_df_image_list_desc {
     tp_at at_;
     const char *list;
-    const char *dir;      /* where paths begin that are not absolute; NULL: the current folder */
+    const char *dir;      /* folder of relative paths; NULL: the current folder */
     int channel;          /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;   /* 0 = 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
@@ -740,9 +747,9 @@ typedef struct tp_df_image_list_desc {
 } tp_df_image_list_desc;
 TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d);
 
-/* A function for tp_df_map and its parallel forms: component 0, a path, becomes the image. The user of the map is a
- * tp_image_options, or NULL for its defaults. With TP_SKIP a bad file is dropped, with a warning (by tp_log_once: once for each
- * file, the first 256). */
+/* A function for tp_df_map and its parallel forms: replaces component 0, a path, by the image. The user of the map is a
+ * tp_image_options, or NULL for its defaults. With TP_SKIP a bad file is dropped with a warning (tp_log_once: once per file, for
+ * the first 256 files). */
 typedef struct tp_image_options {
     int channel;          /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;   /* 0 = 64 Mi */
@@ -750,21 +757,22 @@ typedef struct tp_image_options {
 } tp_image_options;
 TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
 
-/* -- LMDB, with TP_LMDB defined, <lmdb.h> and -llmdb; without it TP_ERR_UNSUPPORTED. liblmdb itself trusts the pages of a file:
- *    read files of people you trust. */
+/* -- LMDB, with TP_LMDB defined, <lmdb.h> and -llmdb; otherwise TP_ERR_UNSUPPORTED. liblmdb does not check the pages of a file:
+ * read only files from people you trust. */
 
 /* The datapoints of an LMDB file or folder in the order of its keys, values in the encoding of tp_datapoint_pack. The entry
- * "__keys__" is passed over. [dataflow: LMDBSerializer.load, LMDBData] */
+ * "__keys__" is skipped. [dataflow: LMDBSerializer.load, LMDBData] */
 typedef struct tp_df_lmdb_desc {
     tp_at at_;
     const char *path;
-    tp_tri raw;     /* TP_YES: two components, the key and the value as they are, uint8 (length); default TP_NO */
+    tp_tri raw;     /* TP_YES: two components, the key and the undecoded value, uint8 (length); default TP_NO */
     tp_tri shuffle; /* default TP_YES */
     uint64_t seed;
 } tp_df_lmdb_desc;
 TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d);
-/* Pass 0 of a flow as a new LMDB file, with keys "00000000", "00000001", ... and "__keys__", the list of them as Python pickles
- * it. The file appears whole or not at all; one that exists is refused. The flow stays yours. [dataflow: LMDBSerializer.save] */
+/* Writes pass 0 of a flow as a new LMDB file, with keys "00000000", "00000001", ... and "__keys__", the list of keys in Python's
+ * pickle format. The file is written completely or not at all; an existing file is an error. The caller keeps the flow. [dataflow:
+ * LMDBSerializer.save] */
 TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 
 /* clang-format off */
@@ -796,86 +804,88 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 /* clang-format on */
 
 /* ==== >>augmentors ===================================================================================== */
-/* Changes of images, mostly random, as tensorpack's imgaug has them. [dataflow: imgaug]
+/* Image augmentations, mostly random, like those of tensorpack's imgaug. [dataflow: imgaug]
  *
  *     tp_augmentor *aug = tp_aug_list(TP_AUGS(tp_aug_pad(.pad = 4), tp_aug_random_crop(32, 32), tp_aug_flip(.horiz = TP_YES),
  *                                             tp_aug_brightness(.delta = 63), tp_aug_contrast(.factor_range = {0.2f, 1.8f})));
  *     df = tp_df_augment_image(df, aug);
  *
- * An augmentor is made by a constructor and owned by the list or the flow that takes it. It keeps nothing between images.
- * tp_aug_draw makes of it a tp_transform: the steps for one image, with all random numbers drawn. A transform can be applied to
+ * An augmentor is made by a constructor and owned by the list or the flow that takes it. It has no state between images.
+ * tp_aug_draw makes a tp_transform from it: the steps for one image, with all random numbers drawn. A transform can be applied to
  * the image, to a second image, to a mask, to points and to boxes, as often as you like, always with the same numbers.
  *
  * IMAGES   uint8 or float32 tensors (H,W) or (H,W,C) in host memory, RGB. float32 images have values in [0,255] or [0,1];
  *          where an option `clip` is on, values are limited to [0,255]. Brightness, BrightnessScale, Contrast, Saturation,
- *          Lighting, GaussianNoise, Gamma and ToUint8 write into uint8 by dropping the fraction, as numpy's astype does; the
- *          others round to the nearest. Colour augmentors need C = 3.
- * RANDOM   number j of the augmentor at place p is tp_random_uniform(tp_random_key(key, p), index, j), or tp_random_u32 or
- *          tp_random_normal at the same place. The places of a tree of augmentors are counted depth first from 0, so the list
- *          itself is 0 and its first augmentor is 1. A flow takes `key` from its seed and the pass; index is the datapoint's
- *          number in the pass. uniform(a,b) below is a + (b-a)*u; randint(a,b), b not included, is a + (u32*(b-a) >> 32).
- * POINTS   have x, then y, in a plane in which pixel (i,j) covers [j,j+1) x [i,i+1); its centre is (j+0.5, i+0.5). Points and
+ *          Lighting, GaussianNoise, Gamma and ToUint8 drop the fraction when they write uint8, as numpy's astype does; the others
+ *          round to the nearest. Colour augmentors need C = 3.
+ * RANDOM   random number j of the augmentor at place p is tp_random_uniform(tp_random_key(key, p), index, j), or tp_random_u32 or
+ *          tp_random_normal with the same arguments. The places of a tree of augmentors are counted depth first from 0, so the list
+ *          itself is 0 and its first augmentor is 1. A flow takes `key` from its seed and the pass; index is the datapoint's number
+ *          in the pass. uniform(a,b) below is a + (b-a)*u; randint(a,b), b not included, is a + (u32*(b-a) >> 32).
+ * POINTS   are (x, y) in a plane in which pixel (i,j) covers [j,j+1) x [i,i+1); its centre is (j+0.5, i+0.5). Points and
  *          boxes that leave the image are kept as they are.
  * SIZES    heights and widths are at most 2^24.
- * NOT LIKE TENSORPACK   nearest takes the pixel in which the centre falls (OpenCV's INTER_NEAREST_EXACT); points are turned
- *          about the same centre as the image (tensorpack is off by half a pixel there); Hue on uint8 does not round hue and
- *          saturation to bytes in between; warping takes exact weights (OpenCV's are multiples of 1/32). Left out:
+ * NOT LIKE TENSORPACK   NEAREST takes the input pixel that contains the mapped centre (OpenCV's INTER_NEAREST_EXACT); points are
+ *          rotated about the same centre as the image (tensorpack is off by half a pixel there); Hue on uint8 does not round hue
+ *          and saturation to bytes in between; warping uses exact weights (OpenCV's are multiples of 1/32). Left out:
  *          GaussianDeform, and the wrappers of other Python libraries (IAAugmentor, Albumentations). */
 typedef struct tp_augmentor tp_augmentor;
-/* What a constructor with wrong arguments made: its status and sentence; TP_OK if it is fine. NULL: there was no memory. */
+/* The status of an augmentor: TP_OK, or the error of a constructor with wrong arguments, with its sentence. NULL: out of memory. */
 TP_DEF tp_status tp_aug_status(const tp_augmentor *a);
-TP_DEF void tp_aug_free(tp_augmentor *a); /* and all it owns; NULL is fine. Not for what a list or a flow has taken */
+TP_DEF void tp_aug_free(tp_augmentor *a); /* also frees all that it owns; NULL is fine. Do not free an augmentor that
+                                             a list or a flow has taken */
 
-typedef struct tp__aug_taps { /* the library's own */
+typedef struct tp__aug_taps { /* private to the library */
     int64_t in, out;
     int kind, taps;
     double size;
     tp_tensor start, weight;
 } tp__aug_taps;
-/* The steps for one image. Zero-initialise it, use it again for the next image, free it in the end: its buffers are kept, so that
- * nothing is allocated once the largest image was seen. Its steps point into the augmentor, which must outlive them. One thread
- * at a time; several transforms may be drawn from one augmentor at once. */
+/* The steps for one image. Zero-initialise it, reuse it for the next image, free it in the end: its buffers are kept, so that
+ * nothing is allocated after the largest image was processed. Its steps point into the augmentor, which must outlive them. For one
+ * thread at a time; several transforms may be drawn from one augmentor at once. */
 typedef struct tp_transform {
-    int n;                      /* steps */
-    int64_t h, w;               /* the image that it was drawn for */
-    int64_t out_h, out_w;       /* what becomes of it */
-    struct tp__aug_step *step_; /* from here on: its own */
+    int n;                      /* number of steps */
+    int64_t h, w;               /* size of the image that it was drawn for */
+    int64_t out_h, out_w;       /* size of the result */
+    struct tp__aug_step *step_; /* from here on: private */
     int cap_;
     tp_tensor image_[2], work_, row_[2];
     tp__aug_taps taps_[2];
 } tp_transform;
-/* Draw the steps for image number `index`, of h rows and w columns. TP_ERR_SHAPE: the image is too small for a crop, say. */
+/* Draw the steps for image number `index`, of h rows and w columns. TP_ERR_SHAPE: for example, the image is too small for a
+ * crop. */
 TP_DEF tp_status tp_aug_draw(const tp_augmentor *a, int64_t h, int64_t w, uint64_t key, int64_t index, tp_transform *t);
-/* Apply all steps to an image of that size; out owns the result. out may be the image itself. Noise depends on the element's
- * position alone, so a second image of the same shape gets the same noise. */
+/* Apply all steps to an image of the size given to tp_aug_draw; out owns the result. out may be the image itself. Noise depends on
+ * the element's position alone, so a second image of the same shape gets the same noise. */
 TP_DEF tp_status tp_aug_apply_image(tp_transform *t, const tp_tensor *image, tp_tensor *out);
-/* The steps that move pixels, and no others, to a mask: (H,W) or (H,W,C) of any dtype. Pixels are moved, never mixed (nearest).
- * Where a border or a background is filled, with `fill`. */
+/* Apply only the steps that move pixels to a mask: (H,W) or (H,W,C) of any dtype. Pixels are moved, never interpolated (nearest).
+ * Borders and backgrounds are filled with `fill`. */
 TP_DEF tp_status tp_aug_apply_mask(tp_transform *t, const tp_tensor *mask, double fill, tp_tensor *out);
 /* Points: float32 (N,2). Boxes: float32 (N,4) as x0, y0, x1, y1; the result is the smallest upright box around the four corners.
  * out may be the same tensor. */
 TP_DEF tp_status tp_aug_apply_coords(const tp_transform *t, const tp_tensor *points, tp_tensor *out);
 TP_DEF tp_status tp_aug_apply_boxes(const tp_transform *t, const tp_tensor *boxes, tp_tensor *out);
-/* "Crop(y0=3, x0=4, h=32, w=32), Flip(horiz=1)" into a caller's buffer, cut off where it is full; returns buf. */
+/* "Crop(y0=3, x0=4, h=32, w=32), Flip(horiz=1)" into the caller's buffer, truncated if it is full; returns buf. */
 TP_DEF const char *tp_transform_text(const tp_transform *t, char *buf, size_t size);
 TP_DEF void tp_transform_free(tp_transform *t); /* NULL is fine */
 
-/* -- lists and choices. They take over the augmentors that they are given, also when they fail. TP_AUGS(a, b, ...) is a list and its
+/* -- lists and choices. They own the augmentors that they are given, also when they fail. TP_AUGS(a, b, ...) gives a list and its
  * length, for tp_aug_list, tp_aug_random_choose and tp_aug_random_order. */
 
 TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n); /* one after the other [imgaug: AugmentorList] */
-TP_DEF tp_augmentor *tp_aug_identity(void);                         /* nothing [imgaug: Identity] */
-/* With probability prob: number 0 < prob. [imgaug: RandomApplyAug] */
+TP_DEF tp_augmentor *tp_aug_identity(void);                         /* leaves the image unchanged [imgaug: Identity] */
+/* Applies aug with probability prob: if number 0 < prob. [imgaug: RandomApplyAug] */
 TP_DEF tp_augmentor *tp_aug_random_apply(tp_augmentor *aug, double prob);
-/* One of them: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; it sums to 1. NULL: all alike. [imgaug:
+/* Applies one of them: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; its sum is 1. NULL: all equal. [imgaug:
  * RandomChooseAug] */
 TP_DEF tp_augmentor *tp_aug_random_choose(tp_augmentor *const *augs, int n, const double *prob);
-/* All of them in a random order: tp_random_permutation of tp_random_key(tp_random_key(key, place), index). At most 64. [imgaug:
- * RandomOrderAug] */
+/* Applies all of them in a random order: tp_random_permutation of tp_random_key(tp_random_key(key, place), index). At most 64.
+ * [imgaug: RandomOrderAug] */
 TP_DEF tp_augmentor *tp_aug_random_order(tp_augmentor *const *augs, int n);
 
-/* Functions of yours. out begins as a view of in: tp_tensor_resize it and fill it, never write into in. call->key and
- * call->index are those of RANDOM above, and the same each time this transform is applied. [imgaug: MapImage] */
+/* An augmentor of your own functions. out begins as a view of in: tp_tensor_resize it and fill it, never write into in. call->key
+ * and call->index are those of RANDOM above, and the same each time this transform is applied. [imgaug: MapImage] */
 typedef struct tp_aug_call {
     void *user;
     uint64_t key;
@@ -887,9 +897,10 @@ typedef void (*tp_aug_size_fn)(int64_t *h, int64_t *w, const tp_aug_call *call);
 typedef struct tp_aug_map_image_desc {
     tp_at at_;
     tp_aug_image_fn fn;
-    tp_aug_image_fn mask_fn;   /* NULL: applying it to a mask is refused */
-    tp_aug_point_fn coords_fn; /* one point; NULL: applying it to points is refused */
-    tp_aug_size_fn size_fn;    /* from the image's size to the result's; NULL: it stays */
+    tp_aug_image_fn mask_fn;   /* NULL: applying it to a mask is an error */
+    tp_aug_point_fn coords_fn; /* maps one point; NULL: applying it to points is an error */
+    tp_aug_size_fn size_fn;    /* computes the size of the result from the size of the image; NULL: the size does not
+                                  change */
     void *user;
     void (*release)(void *user); /* called once, when the augmentor is freed, also after a mistake */
 } tp_aug_map_image_desc;
@@ -897,17 +908,17 @@ TP_DEF tp_augmentor *tp_aug_map_image_(const tp_aug_map_image_desc *d);
 
 /* -- sizes */
 
-/* How a resize finds the value of an output pixel. Its centre (x+0.5)*in/out is the place in the input; x and y are treated alike,
- * one after the other. Weights are divided by their sum. Without `antialias` the kernel has its natural width at any scale, and
- * beyond the edge the last pixel is repeated, as in OpenCV:
- *     NEAREST  the input pixel in which the centre falls
+/* How a resize computes the value of an output pixel. Its centre is mapped to the position (x+0.5)*in/out of the input; x and y are
+ * interpolated one after the other, in the same way. Weights are divided by their sum. Without `antialias` the kernel has its
+ * natural width at any scale, and beyond the edge the last pixel is repeated, as in OpenCV:
+ *     NEAREST  the input pixel that contains the mapped centre
  *     LINEAR   the 2 nearest, 1-|d|
  *     CUBIC    the 4 nearest, Keys' cubic with a = -0.75
  *     LANCZOS  the 8 nearest, sinc(d)*sinc(d/4)
  *     AREA     the mean over the part of the input that the output pixel covers
- * With antialias the kernel is as many times wider as the image becomes smaller, and what lies beyond the edge is left out, as in
- * PIL: a = -0.5 for CUBIC, sinc(d)*sinc(d/3) for LANCZOS. AREA and NEAREST are the same with and without.
- * Warping (shift, rotation, affine) knows NEAREST, LINEAR and CUBIC (a = -0.75). */
+ * With antialias the kernel widens by the factor by which the image shrinks, and pixels beyond the edge are left out, as in PIL: a
+ * = -0.5 for CUBIC, sinc(d)*sinc(d/3) for LANCZOS. antialias does not change AREA and NEAREST. Warping (shift, rotation, affine)
+ * supports NEAREST, LINEAR and CUBIC (a = -0.75). */
 typedef enum tp_inter {
     TP_INTER_DEFAULT = 0, /* LINEAR */
     TP_INTER_NEAREST,
@@ -916,10 +927,10 @@ typedef enum tp_inter {
     TP_INTER_AREA,
     TP_INTER_LANCZOS
 } tp_inter;
-/* What lies beyond the edge of abcd: CONSTANT border_value, REPLICATE aaa|abcd|ddd, REFLECT cba|abcd|dcb, REFLECT_101
+/* How a row abcd is extended beyond its edges: CONSTANT border_value, REPLICATE aaa|abcd|ddd, REFLECT cba|abcd|dcb, REFLECT_101
  * dcb|abcd|cba, WRAP bcd|abcd|abc. */
 typedef enum tp_edge {
-    TP_EDGE_DEFAULT = 0, /* each constructor says which */
+    TP_EDGE_DEFAULT = 0, /* see each constructor */
     TP_EDGE_CONSTANT,
     TP_EDGE_REPLICATE,
     TP_EDGE_REFLECT,
@@ -927,7 +938,7 @@ typedef enum tp_edge {
     TP_EDGE_WRAP
 } tp_edge;
 
-/* To a size. [imgaug: Resize] */
+/* Resizes to h by w. [imgaug: Resize] */
 typedef struct tp_aug_resize_desc {
     tp_at at_;
     int h, w;         /* w 0 = h */
@@ -935,7 +946,7 @@ typedef struct tp_aug_resize_desc {
     tp_tri antialias; /* default TP_NO */
 } tp_aug_resize_desc;
 TP_DEF tp_augmentor *tp_aug_resize_(const tp_aug_resize_desc *d);
-/* The shortest edge to `size`, the other in proportion (rounded). [imgaug: ResizeShortestEdge] */
+/* Resizes so that the shortest edge is `size`; the other edge keeps the proportion (rounded). [imgaug: ResizeShortestEdge] */
 typedef struct tp_aug_resize_shortest_edge_desc {
     tp_at at_;
     int size;
@@ -943,15 +954,15 @@ typedef struct tp_aug_resize_shortest_edge_desc {
     tp_tri antialias; /* default TP_NO */
 } tp_aug_resize_shortest_edge_desc;
 TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_edge_desc *d);
-/* Width times uniform(xrange), height times uniform(yrange), drawn in this order, rounded; with pixels the ranges are of pixels.
- * Drawn again, up to 50 times, while the aspect ratio changes by more than the threshold; then the size stays. [imgaug:
- * RandomResize] */
+/* Resizes the width by uniform(xrange), then the height by uniform(yrange), drawn in this order, rounded; with `pixels` the ranges
+ * are sizes in pixels. Drawn again, up to 50 times, while the aspect ratio changes by more than the threshold; after that the size
+ * is not changed. [imgaug: RandomResize] */
 typedef struct tp_aug_random_resize_desc {
     tp_at at_;
     float xrange[2], yrange[2]; /* yrange not given: xrange */
     tp_tri pixels;              /* default TP_NO */
     int minimum[2];             /* least width and height in pixels */
-    float aspect_ratio_thres;   /* 0 = 0.15; TP_ZERO: the aspect ratio stays, only xrange is drawn */
+    float aspect_ratio_thres;   /* 0 = 0.15; TP_ZERO: the aspect ratio is kept, only xrange is drawn */
     int interp;                 /* tp_inter; default LINEAR */
     tp_tri antialias;           /* default TP_NO */
 } tp_aug_random_resize_desc;
@@ -959,21 +970,21 @@ TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d);
 
 /* -- crops, borders, backgrounds */
 
-/* A part of h by w at y0 = randint(0, H-h+1), then x0 likewise; a larger one than the image is TP_ERR_SHAPE. [imgaug:
+/* A part of h by w at y0 = randint(0, H-h+1), then x0 = randint(0, W-w+1); a part larger than the image is TP_ERR_SHAPE. [imgaug:
  * RandomCrop] */
 TP_DEF tp_augmentor *tp_aug_random_crop(int h, int w);
 TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* at (H-h)/2, (W-w)/2, rounded down [imgaug: CenterCrop] */
-/* A part of random size: h = randint(hmin, hmax+1), w, then y0 = randint(0, H-h) (0 if H = h) and x0. [imgaug:
- * RandomCropRandomShape] */
+/* A part of random size: h = randint(hmin, hmax+1), w = randint(wmin, wmax+1), then y0 = randint(0, H-h) (0 if H = h) and x0 in the
+ * same way. [imgaug: RandomCropRandomShape] */
 typedef struct tp_aug_random_crop_random_shape_desc {
     tp_at at_;
     int wmin, hmin;
-    int wmax, hmax; /* 0 = the image's */
+    int wmax, hmax; /* 0 = the size of the image */
 } tp_aug_random_crop_random_shape_desc;
 TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_random_shape_desc *d);
-/* A part of random area and aspect ratio, resized: ImageNet's usual augmentation. Up to 10 times: area, aspect ratio, exchange
- * sides if < 0.5; if it fits, x0 and y0. Else the shortest edge is resized and the middle taken. [imgaug:
- * GoogleNetRandomCropAndResize] */
+/* A part of random area and aspect ratio, resized: ImageNet's usual augmentation. Up to 10 times it draws the area, the aspect
+ * ratio, and a number that exchanges the sides if it is < 0.5; if the part fits, x0 and y0. If none fits, the shortest edge is
+ * resized and the middle is cropped. [imgaug: GoogleNetRandomCropAndResize] */
 typedef struct tp_aug_google_net_random_crop_and_resize_desc {
     tp_at at_;
     float crop_area_fraction[2]; /* default 0.08 to 1 */
@@ -983,15 +994,15 @@ typedef struct tp_aug_google_net_random_crop_and_resize_desc {
     tp_tri antialias;            /* default TP_NO */
 } tp_aug_google_net_random_crop_and_resize_desc;
 TP_DEF tp_augmentor *tp_aug_google_net_random_crop_and_resize_(const tp_aug_google_net_random_crop_and_resize_desc *d);
-/* A rectangle is filled. Sides randint(range[0], range[1]), or range[0] if range[1] is 0; h, w, x0, y0 in this order. Masks and
- * points stay. [imgaug: RandomCutout] */
+/* Fills a rectangle. Its sides are randint(range[0], range[1]), or range[0] if range[1] is 0; h, w, x0, y0 are drawn in this order.
+ * Masks and points do not change. [imgaug: RandomCutout] */
 typedef struct tp_aug_random_cutout_desc {
     tp_at at_;
     int h_range[2], w_range[2];
     float fill;
 } tp_aug_random_cutout_desc;
 TP_DEF tp_augmentor *tp_aug_random_cutout_(const tp_aug_random_cutout_desc *d);
-/* A border of `pad` pixels on each side, plus what a side has of its own. */
+/* A border of `pad` pixels on each side, plus the widths given for single sides. */
 typedef struct tp_aug_pad_desc {
     tp_at at_;
     int pad;
@@ -1000,7 +1011,7 @@ typedef struct tp_aug_pad_desc {
     float border_value;
 } tp_aug_pad_desc;
 TP_DEF tp_augmentor *tp_aug_pad_(const tp_aug_pad_desc *d);
-/* Onto the middle, or onto a random place, of a background of h by w (background_shape) filled with `fill`
+/* Pastes the image at the middle, or at a random position, of a background of h by w (background_shape) filled with `fill`
  * (ConstantBackgroundFiller). RandomPaste: y0 = uniform(0, h-H) without fraction, then x0. [imgaug: CenterPaste, RandomPaste] */
 typedef struct tp_aug_paste_desc {
     tp_at at_;
@@ -1014,20 +1025,21 @@ TP_DEF tp_augmentor *tp_aug_random_paste_(const tp_aug_paste_desc *d);
 
 /* -- geometry */
 
-/* Mirrored with probability prob: horiz exchanges left and right, vert top and bottom; one of them. [imgaug: Flip] */
+/* Mirrors the image with probability prob: horiz exchanges left and right, vert top and bottom; set one of them. [imgaug: Flip] */
 typedef struct tp_aug_flip_desc {
     tp_at at_;
     tp_tri horiz, vert; /* default TP_NO */
     float prob;         /* 0 = 0.5; TP_ZERO: never */
 } tp_aug_flip_desc;
 TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d);
-/* Rows and columns exchanged with probability prob. [imgaug: Transpose] */
+/* Exchanges rows and columns with probability prob. [imgaug: Transpose] */
 typedef struct tp_aug_transpose_desc {
     tp_at at_;
     float prob; /* 0 = 0.5; TP_ZERO: never */
 } tp_aug_transpose_desc;
 TP_DEF tp_augmentor *tp_aug_transpose_(const tp_aug_transpose_desc *d);
-/* By round(uniform(-f*W, f*W)) pixels to the right, then likewise down; a half is rounded to the even number. [imgaug: Shift] */
+/* Shifts by round(uniform(-f*W, f*W)) pixels to the right, then by round(uniform(-f*H, f*H)) down; a half is rounded to the even
+ * number. [imgaug: Shift] */
 typedef struct tp_aug_shift_desc {
     tp_at at_;
     float horiz_frac, vert_frac; /* below 1 */
@@ -1035,8 +1047,8 @@ typedef struct tp_aug_shift_desc {
     float border_value;
 } tp_aug_shift_desc;
 TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d);
-/* Turned counter-clockwise by uniform(-max_deg, max_deg) degrees about the point (W,H)*uniform(center_range); x and y of the
- * centre are drawn first. step_deg: rounded down to a multiple of it, for max_deg 180. [imgaug: Rotation] */
+/* Rotates counter-clockwise by uniform(-max_deg, max_deg) degrees about the point (W,H)*uniform(center_range); x and y of the
+ * centre are drawn first. step_deg: the angle is rounded down to a multiple of step_deg, for max_deg 180. [imgaug: Rotation] */
 typedef struct tp_aug_rotation_desc {
     tp_at at_;
     float max_deg;
@@ -1047,7 +1059,7 @@ typedef struct tp_aug_rotation_desc {
     float border_value;
 } tp_aug_rotation_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d);
-/* Turned about the middle, then cut to the largest upright rectangle without border: results differ in size. [imgaug:
+/* Rotates about the middle, then crops to the largest upright rectangle without border: results differ in size. [imgaug:
  * RotationAndCropValid] */
 typedef struct tp_aug_rotation_and_crop_valid_desc {
     tp_at at_;
@@ -1056,36 +1068,37 @@ typedef struct tp_aug_rotation_and_crop_valid_desc {
     float step_deg; /* 0: none */
 } tp_aug_rotation_and_crop_valid_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_crop_valid_desc *d);
-/* Scaled, turned and sheared about the middle, then moved. Drawn in this order, each only if its option is given: scale, dx and dy
- * (rounded, of W and H), shear in degrees; and always the angle. [imgaug: Affine] */
+/* Scales, rotates and shears about the middle, then translates. Drawn in this order, each only if its option is given: scale, dx
+ * and dy (rounded, as fractions of W and H), shear in degrees; the angle is always drawn. [imgaug: Affine] */
 typedef struct tp_aug_affine_desc {
     tp_at at_;
     float scale[2];          /* default: none */
     float translate_frac[2]; /* default: none */
     float rotate_max_deg;
-    float shear; /* most degrees */
+    float shear; /* maximum shear in degrees */
     int interp;  /* tp_inter; default LINEAR */
     int border;  /* tp_edge; default REPLICATE */
     float border_value;
 } tp_aug_affine_desc;
 TP_DEF tp_augmentor *tp_aug_affine_(const tp_aug_affine_desc *d);
 
-/* -- colours. Each draws one number, uniform over its range, if nothing else is said. */
+/* -- colours. Unless stated otherwise each draws one number, uniform over its range. */
 
-/* Plus uniform(-delta, delta). [imgaug: Brightness] */
+/* Adds uniform(-delta, delta). [imgaug: Brightness] */
 typedef struct tp_aug_brightness_desc {
     tp_at at_;
     float delta;
     tp_tri clip; /* default TP_YES */
 } tp_aug_brightness_desc;
 TP_DEF tp_augmentor *tp_aug_brightness_(const tp_aug_brightness_desc *d);
-typedef struct tp_aug_brightness_scale_desc { /* times */
+typedef struct tp_aug_brightness_scale_desc { /* multiplies by a random factor */
     tp_at at_;
     float range[2];
     tp_tri clip; /* default TP_YES */
 } tp_aug_brightness_scale_desc;
 TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d); /* [imgaug: BrightnessScale] */
-/* (x - mean)*r + mean. The mean is each channel's; with rgb TP_YES (or TP_NO: BGR) that of the grey image. [imgaug: Contrast] */
+/* (x - mean)*r + mean. Each channel has its own mean; with rgb TP_YES (or TP_NO: BGR) it is the mean of the grey image. [imgaug:
+ * Contrast] */
 typedef struct tp_aug_contrast_desc {
     tp_at at_;
     float factor_range[2];
@@ -1096,32 +1109,32 @@ TP_DEF tp_augmentor *tp_aug_contrast_(const tp_aug_contrast_desc *d);
 /* x*v + grey*(1-v) with v = 1 + uniform(-alpha, alpha). [imgaug: Saturation] */
 typedef struct tp_aug_saturation_desc {
     tp_at at_;
-    float alpha; /* 0 = 0.4; TP_ZERO: none */
+    float alpha; /* 0 = 0.4; TP_ZERO: no change */
     tp_tri rgb;  /* default TP_YES */
     tp_tri clip; /* default TP_YES */
 } tp_aug_saturation_desc;
 TP_DEF tp_augmentor *tp_aug_saturation_(const tp_aug_saturation_desc *d);
-/* Hue turned by twice that many degrees. [imgaug: Hue] */
+/* Turns the hue by twice the number of degrees drawn from range. [imgaug: Hue] */
 typedef struct tp_aug_hue_desc {
     tp_at at_;
     float range[2]; /* default 0 to 180 */
     tp_tri rgb;     /* default TP_YES */
 } tp_aug_hue_desc;
 TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d);
-/* 255 * (x/255)^(1/(1+g)) of whole x in 0..255; of float32 images the fraction is dropped. [imgaug: Gamma] */
+/* 255 * (x/255)^(1/(1+g)) for integer x in 0..255; the fraction of float32 pixels is dropped. [imgaug: Gamma] */
 typedef struct tp_aug_gamma_desc {
     tp_at at_;
     float range[2]; /* default -0.5 to 0.5; above -1 */
 } tp_aug_gamma_desc;
 TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d);
-typedef struct tp_aug_clip_desc { /* limited to [min, max] */
+typedef struct tp_aug_clip_desc { /* limits values to [min, max] */
     tp_at at_;
     float min;
     float max; /* 0 = 255; TP_ZERO: 0 */
 } tp_aug_clip_desc;
 TP_DEF tp_augmentor *tp_aug_clip_(const tp_aug_clip_desc *d); /* [imgaug: Clip] */
-/* Plus the eigenvectors of colour times their eigenvalues times 3 normal numbers of deviation std: AlexNet's noise. [imgaug:
- * Lighting] */
+/* Adds the eigenvectors of colour times their eigenvalues times 3 normal numbers with standard deviation std: AlexNet's noise.
+ * [imgaug: Lighting] */
 typedef struct tp_aug_lighting_desc {
     tp_at at_;
     float std;
@@ -1130,30 +1143,31 @@ typedef struct tp_aug_lighting_desc {
     tp_tri clip;     /* default TP_YES */
 } tp_aug_lighting_desc;
 TP_DEF tp_augmentor *tp_aug_lighting_(const tp_aug_lighting_desc *d);
-/* (x - mean) / max(deviation, 1/sqrt(H*W*C)), float32. [imgaug: MeanVarianceNormalize] */
+/* (x - mean) / max(standard deviation, 1/sqrt(H*W*C)), float32. [imgaug: MeanVarianceNormalize] */
 typedef struct tp_aug_mean_variance_normalize_desc {
     tp_at at_;
-    tp_tri all_channel; /* TP_NO: each channel by itself; default TP_YES */
+    tp_tri all_channel; /* TP_NO: each channel separately; default TP_YES */
 } tp_aug_mean_variance_normalize_desc;
 TP_DEF tp_augmentor *tp_aug_mean_variance_normalize_(const tp_aug_mean_variance_normalize_desc *d);
-/* So that the least value becomes min and the greatest max, float32; an image of one value becomes min. [imgaug:
+/* Maps the smallest value to min and the largest to max, float32; an image whose values are all equal becomes min. [imgaug:
  * MinMaxNormalize] */
 typedef struct tp_aug_min_max_normalize_desc {
     tp_at at_;
     float min;
     float max;          /* 0 = 255; TP_ZERO: 0 */
-    tp_tri all_channel; /* TP_NO: each channel by itself; default TP_YES */
+    tp_tri all_channel; /* TP_NO: each channel separately; default TP_YES */
 } tp_aug_min_max_normalize_desc;
 TP_DEF tp_augmentor *tp_aug_min_max_normalize_(const tp_aug_min_max_normalize_desc *d);
 /* 0.299 R + 0.587 G + 0.114 B. [imgaug: Grayscale] */
 typedef struct tp_aug_grayscale_desc {
     tp_at at_;
-    tp_tri keepdims;  /* (H,W,1), not (H,W); default TP_YES */
+    tp_tri keepdims;  /* TP_YES: (H,W,1), TP_NO: (H,W); default TP_YES */
     tp_tri rgb;       /* default TP_NO: the image is BGR, as in tensorpack */
     tp_tri keepshape; /* three equal channels; default TP_NO */
 } tp_aug_grayscale_desc;
 TP_DEF tp_augmentor *tp_aug_grayscale_(const tp_aug_grayscale_desc *d);
-/* OpenCV's cvtColor. HSV of uint8: half degrees below 180, then 0..255 twice; of float32: degrees, 0..1, and V as the image. */
+/* OpenCV's cvtColor. HSV of uint8: H in half degrees below 180, S and V in 0..255; of float32: H in degrees, S in 0..1, V in the
+ * range of the image. */
 typedef enum tp_color {
     TP_COLOR_RGB2GRAY = 1,
     TP_COLOR_BGR2GRAY,
@@ -1170,38 +1184,38 @@ typedef struct tp_aug_color_space_desc {
     tp_tri keepdims; /* default TP_YES */
 } tp_aug_color_space_desc;
 TP_DEF tp_augmentor *tp_aug_color_space_(const tp_aug_color_space_desc *d); /* [imgaug: ColorSpace] */
-TP_DEF tp_augmentor *tp_aug_to_uint8(void);   /* limited to 0..255 and without fraction [imgaug: ToUint8] */
+TP_DEF tp_augmentor *tp_aug_to_uint8(void);   /* limits to 0..255 and drops the fraction [imgaug: ToUint8] */
 TP_DEF tp_augmentor *tp_aug_to_float32(void); /* [imgaug: ToFloat32, MapToFloat] */
 
 /* -- blur and noise */
 
-/* A Gaussian window of 2*randint(size_range)+1 pixels; the edge is repeated. Drawn: size in x, in y, then sigma in x, in y. sigma 0:
- * 0.3*((n-1)/2-1)+0.8 for n pixels, and up to 7 pixels OpenCV's small kernels (1 2 1)/4, (1 4 6 4 1)/16,
- * (1 3.5 7 9 7 3.5 1)/32. [imgaug: GaussianBlur] */
+/* A Gaussian kernel of 2*randint(size_range)+1 pixels; the edge is repeated. Drawn in this order: size in x, in y, then sigma in x,
+ * in y. sigma 0 means 0.3*((n-1)/2-1)+0.8 for n pixels, and for up to 7 pixels OpenCV's small kernels (1 2 1)/4, (1 4 6 4 1)/16, (1
+ * 3.5 7 9 7 3.5 1)/32. [imgaug: GaussianBlur] */
 typedef struct tp_aug_gaussian_blur_desc {
     tp_at at_;
     int size_range[2];    /* default 0 to 3 */
     float sigma_range[2]; /* default 0 to 0 */
-    tp_tri symmetric;     /* the numbers for x in y too; default TP_YES */
+    tp_tri symmetric;     /* y uses the numbers drawn for x; default TP_YES */
 } tp_aug_gaussian_blur_desc;
 TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d);
-/* What writing and reading a JPEG of quality randint(range) does to the pixels: the standard tables scaled as libjpeg does, colour at
- * half the size (4:2:0) unless subsample is TP_NO (4:4:4), smooth upsampling. Values are limited to bytes. C is 1 or 3. [imgaug:
- * JpegNoise] */
+/* The changes that writing and reading a JPEG of quality randint(range) makes to the pixels: the standard tables scaled as by
+ * libjpeg, colour at half resolution (4:2:0) unless subsample is TP_NO (4:4:4), smooth upsampling. Values are limited to 0..255. C
+ * is 1 or 3. [imgaug: JpegNoise] */
 typedef struct tp_aug_jpeg_noise_desc {
     tp_at at_;
     int quality_range[2]; /* default 40 to 100; 1 to 100 */
     tp_tri subsample;     /* default TP_YES */
 } tp_aug_jpeg_noise_desc;
 TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d);
-/* Plus sigma times normal number i, for element i. [imgaug: GaussianNoise] */
+/* Adds sigma times normal number i to element i. [imgaug: GaussianNoise] */
 typedef struct tp_aug_gaussian_noise_desc {
     tp_at at_;
     float sigma; /* 0 = 1; TP_ZERO: none */
     tp_tri clip; /* default TP_YES */
 } tp_aug_gaussian_noise_desc;
 TP_DEF tp_augmentor *tp_aug_gaussian_noise_(const tp_aug_gaussian_noise_desc *d);
-/* Element i becomes 0 where number i < black_prob and 255 where it is > 1 - white_prob. [imgaug: SaltPepperNoise] */
+/* Element i becomes 0 if number i < black_prob and 255 if it is > 1 - white_prob. [imgaug: SaltPepperNoise] */
 typedef struct tp_aug_salt_pepper_noise_desc {
     tp_at at_;
     float white_prob; /* 0 = 0.05; TP_ZERO: none */
@@ -1209,21 +1223,21 @@ typedef struct tp_aug_salt_pepper_noise_desc {
 } tp_aug_salt_pepper_noise_desc;
 TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_desc *d);
 
-/* -- flows. They own the augmentor and the flow below. Images of the flow below are not written to. An error names the datapoint;
- * with catch_exceptions the datapoint is left out instead, and a line in the log says why: for the first 9, then each 100th.
- * With num_thread they work ahead on so many threads, as tp_df_parallel_map does, each with memory of its own. They give the same
- * datapoints for any number of threads, and none is the thread that asks. Functions given to tp_aug_map_image are then called
- * by several threads at once. */
+/* -- flows. They own the augmentor and the flow below. Images of the flow below are not modified. An error names the datapoint;
+ * with catch_exceptions the datapoint is dropped instead, and the log gives the reason for the first 9 and then for each 100th.
+ * With num_thread they read ahead on that many threads, as tp_df_parallel_map does, each thread with memory of its own. The
+ * datapoints are the same for any number of threads; with 0 threads the caller does the work. Functions given to tp_aug_map_image
+ * are then called by several threads at once. */
 
 /* [dataflow: AugmentImageComponent] */
 typedef struct tp_df_augment_image_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_augmentor *augmentors; /* one, or a list */
-    int index;                /* the image's component */
+    int index;                /* the component that holds the image */
     tp_tri catch_exceptions;  /* default TP_NO */
     int num_thread;           /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;          /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
+    int buffer_size;          /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_image_desc;
 TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d);
@@ -1236,11 +1250,12 @@ typedef struct tp_df_augment_coordinates_desc {
     int coords_index;        /* 0 = 1; TP_NONE: component 0 */
     tp_tri catch_exceptions; /* default TP_NO */
     int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;         /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
+    int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_coordinates_desc;
 TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_desc *d);
-/* Several images, masks, points and boxes with the same numbers, drawn for the first image. [dataflow: AugmentImageComponents] */
+/* Augments several images, masks, points and boxes with the same random numbers, drawn for the first image. [dataflow:
+ * AugmentImageComponents] */
 typedef struct tp_df_augment_images_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -1252,25 +1267,27 @@ typedef struct tp_df_augment_images_desc {
     float mask_fill;
     tp_tri catch_exceptions; /* default TP_NO */
     int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;         /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
+    int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_images_desc;
 TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d);
 /* Image files are read, decoded and augmented, all on the same thread: component `index`, a path, becomes the image.
  *     df = tp_df_image_folder("train", .decode = TP_NO);
  *     df = tp_df_batch(tp_df_load_image(df, aug, .num_thread = 4), 128);
- * It gives what tp_df_augment_image gives of decoded images, with the same seed. tp_aug_identity() leaves images as they are. */
+ * With the same seed the results are those of tp_df_augment_image on the decoded images. tp_aug_identity() leaves images unchanged.
+ * */
 typedef struct tp_df_load_image_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_augmentor *augmentors; /* one, or a list */
-    int index;                /* the component; uint8 (length) */
-    tp_tri encoded;           /* TP_YES: it is the contents of an image file, not its path; default TP_NO */
+    int index;                /* the component that holds the path; uint8 (length) */
+    tp_tri encoded;           /* TP_YES: the component holds the contents of an image file, not its path; default
+                                 TP_NO */
     int channel;              /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;       /* a larger image is an error; 0 = 64 Mi */
-    tp_on_error on_error; /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is left out, with a warning once */
-    int num_thread;       /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;      /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
+    tp_on_error on_error;     /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is dropped, with one warning */
+    int num_thread;           /* 0: no threads, the caller of tp_df_next does the work */
+    int buffer_size;          /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_load_image_desc;
 TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d);
@@ -1357,19 +1374,18 @@ TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d);
 
 /* ==== >>idx =========================================================================================== */
 
-/* The IDX format of MNIST, gzip'd or not: uint8, int8, int16, int32, float32, float64; int8 and int16 become
- * int32. The header is believed only if the file has exactly the bytes it promises. */
+/* The IDX format of MNIST, with or without gzip: uint8, int8, int16, int32, float32, float64; int8 and int16 become int32. It is an
+ * error if the file does not have exactly the number of bytes that its header implies. */
 TP_DEF tp_status tp_idx_load(const char *path, tp_tensor *t);
-/* The same from memory; what: its name in error sentences. */
+/* Loads the IDX format from memory; what: its name in error sentences. */
 TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, tp_tensor *t);
 
 /* ==== >>input source ================================================================================== */
 
-/* Brings datapoints into the runs of a graph. Life of one: made; tp_input_setup with the input signature,
- * once; tp_input_get_tensors for each tower; tp_input_reset_state before training (or before each round of
- * inference); its hooks take part in every run; freed, before the graph. A trainer does all this with the source that its
- * config names. Fields are for reading; to write your own source, tp_calloc one and fill the functions and user.
- * [input_source: InputSource]
+/* Brings datapoints into the runs of a graph. The calls in order: a constructor; tp_input_setup with the input signature, once;
+ * tp_input_get_tensors for each tower; tp_input_reset_state before training (or before each round of inference); its hooks in every
+ * run; tp_input_free, before the graph is freed. A trainer makes all these calls for the source in its config. Fields are
+ * read-only; to write your own source, tp_calloc one and fill the functions and user. [input_source: InputSource]
  *
  * Examples:
  *     source = tp_queue_input(df, .capacity = 100);
@@ -1379,25 +1395,25 @@ typedef struct tp_input_source tp_input_source;
 struct tp_input_source {
     const char *name; /* "QueueInput" */
     void *user;
-    bool feedfree;   /* new tensors for each tower, so that it serves many; FeedInput serves one */
-    tp_graph *graph; /* from setup on */
+    bool feedfree;   /* it makes new tensors for each tower, so that it serves many towers; FeedInput serves one */
+    tp_graph *graph; /* set by setup */
     const tp_spec *spec;
     int n_spec;
     bool setup_done;
-    int64_t consumed; /* datapoints that finished runs have used, from the start of the endless repetition */
-    tp_status error;  /* why reading ahead failed, TP_OK if it did not: see tp_input_failure */
+    int64_t consumed; /* datapoints that finished runs have used, counted over all passes */
+    tp_status error;  /* the error of the thread that reads ahead, or TP_OK: see tp_input_failure */
     char error_text[2048];
     tp_owner owner_;
-    tp_hook *const *hook; /* memoised */
+    tp_hook *const *hook; /* computed once */
     int n_hook;
     tp_arena mem_;
-    tp_input_source *inner_; /* of tp_remap_input_source: whose kind it is of */
+    tp_input_source *inner_; /* set by tp_remap_input_source: the source that it wraps */
     tp_status (*setup)(tp_input_source *s);
     tp_status (*get_input_tensors)(tp_input_source *s, tp_node **in);
     tp_status (*reset_state)(tp_input_source *s);                          /* NULL: nothing to do */
-    tp_status (*seek)(tp_input_source *s, int64_t consumed);               /* NULL: cannot be resumed */
+    tp_status (*seek)(tp_input_source *s, int64_t consumed);               /* NULL: resuming is not possible */
     int64_t (*size)(tp_input_source *s);                                   /* NULL: unknown */
-    tp_status (*hooks)(tp_input_source *s, tp_hook *const **hook, int *n); /* asked once; NULL: none */
+    tp_status (*hooks)(tp_input_source *s, tp_hook *const **hook, int *n); /* called once; NULL: no hooks */
     void (*close)(tp_input_source *s);
 };
 
@@ -1406,79 +1422,79 @@ TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *
 TP_DEF bool tp_input_setup_done(const tp_input_source *s);
 /* n_spec nodes for the tower that is being built. */
 TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in);
-/* Start at the position of the last tp_input_seek, 0 without one. Training: once, in before_train. Inference:
- * each round, so that every round sees the same data. (QueueInput restarts too; in tensorpack it goes on, and
- * drifts.) */
+/* Start at the position of the last tp_input_seek, 0 without one. Training calls it once, in before_train. Inference calls it in
+ * each round, so that every round uses the same data. (QueueInput restarts too; in tensorpack it continues, so that rounds
+ * differ.) */
 TP_DEF tp_status tp_input_reset_state(tp_input_source *s);
-/* Resume: the next datapoint is number `consumed` of the endless repetition. At once if it is running
- * already. */
+/* For resuming: the next datapoint is number `consumed`, counted over all passes. If the source is already running, the seek takes
+ * place at once. */
 TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed);
-TP_DEF int64_t tp_input_size(tp_input_source *s); /* datapoints an epoch, -1: unknown */
-/* What it needs to do in each run; memoised. For every rank, not the chief alone. They use nothing but
- * before_run, after_run and after_create_session. */
+TP_DEF int64_t tp_input_size(tp_input_source *s); /* datapoints per epoch, -1: unknown */
+/* The hooks that it needs in each run, computed once. They are for every rank, not only the chief. They use nothing but before_run,
+ * after_run and after_create_session. */
 TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n);
-/* When the thread of a queue fails, what it had read is delivered first, then runs fail with its error. This says that it has
- * come to that. TP_OK: no failure; else the status, and the sentence if `sentence` is not NULL. */
+/* When the thread of a queue fails, the datapoints that it had read are delivered first, then runs fail with its error. This
+ * function tells whether runs have reached that point. TP_OK: no failure; else the status, and the sentence if `sentence` is not
+ * NULL. */
 TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentence);
-/* For get_input_tensors and setup of your own: the name scope called after the source, "QueueInput", the same one at each
- * entry; ends with tp_name_scope_pop. From setup on. [InputSource.cached_name_scope] */
+/* For your own get_input_tensors and setup: opens the name scope called after the source, "QueueInput", the same scope each time;
+ * close it with tp_name_scope_pop. May be used in setup and later. [InputSource.cached_name_scope] */
 TP_DEF void tp_input_cached_name_scope_push(tp_input_source *s);
-TP_DEF void tp_input_free(tp_input_source *s); /* and its flow; NULL is fine */
+TP_DEF void tp_input_free(tp_input_source *s); /* also frees its flow; NULL is fine */
 
-/* Only placeholders, one for each entry of the signature and of its name, at the root; one of the same name,
- * dtype and shape that exists is used again. Somebody else feeds them. [input_source: PlaceholderInput] */
+/* Makes only placeholders, one for each entry of the signature, with its name, in the root scope; an existing placeholder of the
+ * same name, dtype and shape is reused. The program feeds them. [input_source: PlaceholderInput] */
 TP_DEF tp_input_source *tp_placeholder_input(void);
 
-/* Feeds placeholders (as PlaceholderInput makes them, so that training and inference share them) with the
- * next datapoint before each run, read in the running thread. One tower only. An error of the flow fails the
- * run. A datapoint whose run failed is fed again. [input_source: FeedInput] */
+/* Feeds placeholders (made as by PlaceholderInput, so that training and inference share them) with the next datapoint before each
+ * run, read on the thread that runs. One tower only. An error of the flow fails the run. If a run fails, its datapoint is fed
+ * again. [input_source: FeedInput] */
 typedef struct tp_feed_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    /* TP_NO: one pass, then runs fail with TP_ERR_STATE until reset_state, as StopIteration does; default TP_YES */
+    /* TP_NO: one pass, then runs fail with TP_ERR_STATE until reset_state, as with StopIteration; default TP_YES */
     tp_tri infinite;
-    tp_tri quiet_end; /* TP_YES: they end with TP_END instead, which ends a training as success. Default TP_NO */
+    tp_tri quiet_end; /* TP_YES: they end with TP_END instead, which ends a training successfully. Default TP_NO */
 } tp_feed_input_desc;
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
-/* A queue of datapoints of the program's own, for several threads at once. It lives until you and all sources that use it have
- * freed it. Waiting is not for a program with TP_NO_THREADS, which gets TP_ERR_STATE instead. A flow
- * that yields what others put in is tp_df_from_queue. [QueueInput's queue] */
+/* A queue of datapoints that the program fills, usable by several threads at once. It is freed when you and all sources that use it
+ * have freed it. With TP_NO_THREADS the calls that would wait return TP_ERR_STATE instead. tp_df_from_queue makes a flow of its
+ * datapoints. [QueueInput's queue] */
 typedef struct tp_queue tp_queue;
-TP_DEF tp_queue *tp_queue_new(int capacity); /* 0 = 50; NULL: out of memory, or no capacity */
-/* A copy of dp at the end, when there is room; TP_END when the queue is closed. Its types are checked by who takes it. */
+TP_DEF tp_queue *tp_queue_new(int capacity); /* 0 = 50; NULL: out of memory, or invalid capacity */
+/* Appends a copy of dp, waiting until there is room; TP_END when the queue is closed. The consumer checks the dtypes and shapes. */
 TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp);
-/* The front, when there is one; TP_END when the queue is closed and empty. */
+/* Takes the front datapoint, waiting until there is one; TP_END when the queue is closed and empty. */
 TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp);
-TP_DEF int tp_queue_size(tp_queue *q);   /* datapoints that wait in it */
-TP_DEF void tp_queue_close(tp_queue *q); /* nothing goes in any more; what is in comes out */
+TP_DEF int tp_queue_size(tp_queue *q);   /* number of waiting datapoints */
+TP_DEF void tp_queue_close(tp_queue *q); /* no more datapoints can be put in; waiting ones can still be taken */
 TP_DEF void tp_queue_free(tp_queue *q);  /* NULL is fine */
-/* A flow that takes what is in a queue; it ends when the queue is closed and empty, and is walked once. The queue lives until the
- * flow is freed too. Nobody can repeat what others put in: seeking takes nothing and warns that the data are not those of before.
- * [dataflow: DataFromQueue] */
+/* A flow that takes the datapoints of a queue. It ends when the queue is closed and empty, and has one pass. The queue stays
+ * allocated until the flow is freed too. Datapoints of a queue cannot be repeated: seeking takes nothing and warns that the data
+ * differ from those before. [dataflow: DataFromQueue] */
 TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q);
 
-/* A thread reads ahead into a queue; each tower of each run gets the next datapoint, or, as tp_hooked_session_set_datapoints
- * says, the first towers alone. The same data in the same order as FeedInput. A run that is cancelled or out of time waits for
- * data no longer. If the flow fails, what was read before is delivered, then runs fail with its error. The moving average (decay
- * 0.5) of the number of waiting datapoints is summarised as QueueInput/queue_size. Built with TP_NO_THREADS it reads when asked,
- * with the same results. [input_source:
- * QueueInput]
+/* A thread reads ahead into a queue; each tower of each run gets the next datapoint; tp_hooked_session_set_datapoints can restrict
+ * this to the first towers. The data and their order are those of FeedInput. A run that is cancelled or out of time stops waiting
+ * for data. If the flow fails, the datapoints read before are delivered, then runs fail with its error. The moving average (decay
+ * 0.5) of the number of waiting datapoints is summarised as QueueInput/queue_size. Built with TP_NO_THREADS it reads each datapoint
+ * when a run needs it, with the same results. [input_source: QueueInput]
  *
- * With .queue it reads into and takes from that one, which several sources and tp_queue_put may share: each takes what is at
- * the front, whoever brought it. Then the order depends on the threads: such a source has no position, a resume begins its data
- * anew (with a warning), and reset_state starts the reading once and clears nothing. A flow that fails closes the queue for all, as in the
- * original; the end of a finite one (.infinite = TP_NO) when it is the last. Without threads each source takes what was put, then
- * what its own flow gives. */
+ * With .queue it reads into and takes from that queue, which several sources and tp_queue_put may share: each source takes the
+ * front datapoint, whoever put it in. Then the order depends on the threads: such a source has no position, a resume starts its
+ * data from the beginning (with a warning), and reset_state starts the reading once and clears nothing. A flow that fails closes
+ * the queue for all sources, as in the original; the end of a finite flow (.infinite = TP_NO) closes it when it is the last.
+ * Without threads each source takes the datapoints of the queue first, then those of its own flow. */
 typedef struct tp_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    int capacity;    /* datapoints; 0 = 50; that of .queue counts where there is one */
-    tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END, as a closed queue does; default TP_YES */
-    tp_queue *queue; /* NULL: one of its own */
+    int capacity;    /* in datapoints; 0 = 50; with .queue the capacity of that queue */
+    tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END, as for a closed queue; default TP_YES */
+    tp_queue *queue; /* NULL: a queue of its own */
 } tp_queue_input_desc;
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
-TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */
+TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the moving average of the queue's size */
 
 /* clang-format off */
 #ifndef __cplusplus
@@ -1500,34 +1516,34 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average o
  *     source = tp_remap_input_source(tp_queue_input(df), names, 2);
  */
 
-/* A base for a source of your own that needs no feeding by the caller: a feed-free source makes new nodes for each tower that
- * asks, so that it serves any number of them, and may stand in a StagingInput. Set the functions of tp_input_source that it
- * has: get_input_tensors at least. Nodes may be computed, or be placeholders that a hook of yours feeds in before_run
- * (tp_request_feed) from memory that stays until after_run; a hook that waits for data waits by tp_request_wait. Its
- * reset_state is NULL: a reset does nothing, unless you set one. For a position in checkpoints, count `consumed` in after_run
- * and set seek; without seek a resumed training begins its data anew, with a warning. user is `bytes` of zeroed memory, freed
- * with the source. name is borrowed. NULL: out of memory. [input_source: FeedfreeInput] */
+/* A base for a source of your own that needs no feeding by the caller: a feed-free source makes new nodes for each tower that asks
+ * for them, so that it serves any number of towers and may be used in a StagingInput. Set the functions of tp_input_source that it
+ * supports, at least get_input_tensors. The nodes may be computed, or be placeholders that a hook of yours feeds in before_run
+ * (tp_request_feed) from memory that stays valid until after_run; a hook that waits for data uses tp_request_wait. Its reset_state
+ * is NULL: a reset does nothing, unless you set one. To keep a position in checkpoints, count `consumed` in after_run and set seek;
+ * without seek a resumed training starts its data from the beginning, with a warning. user is `bytes` of zeroed memory, freed with
+ * the source. name is borrowed. NULL: out of memory. [input_source: FeedfreeInput] */
 TP_DEF tp_input_source *tp_feedfree_input(const char *name, size_t bytes);
 
-/* A QueueInput over single samples: each tower of each run gets the next batch_size of them, stacked on a new first axis,
- * (batch_size, ...). The queue holds `capacity` samples. A batch may reach over the end of a pass; when the data end, an
- * incomplete last batch is dropped. All dimensions of the signature but the first must be known. Size: that of the flow /
- * batch_size. `consumed` counts samples. Errors, .infinite and .queue (whose datapoints are samples) as for QueueInput; its
- * average is summarised as BatchQueueInput/queue_size. Takes df over. [input_source: BatchQueueInput] */
+/* A QueueInput over single samples: each tower of each run gets the next batch_size samples, stacked on a new first axis,
+ * (batch_size, ...). The queue holds `capacity` samples. A batch may continue into the next pass; when the data end, an incomplete
+ * last batch is dropped. All dimensions of the signature but the first must be known. Its size is that of the flow / batch_size.
+ * `consumed` counts samples. Errors, .infinite and .queue (whose datapoints are samples) as for QueueInput; the moving average is
+ * summarised as BatchQueueInput/queue_size. It owns df. [input_source: BatchQueueInput] */
 typedef struct tp_batch_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
     int batch_size;
-    int capacity;    /* samples; 0 = 3000; that of .queue counts where there is one */
+    int capacity;    /* in samples; 0 = 3000; with .queue the capacity of that queue */
     tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END; default TP_YES */
-    tp_queue *queue; /* NULL: one of its own */
+    tp_queue *queue; /* NULL: a queue of its own */
 } tp_batch_queue_input_desc;
 TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d);
 
-/* Of a QueueInput or BatchQueueInput, also inside others: drop what waits in its queue and read it again, from the datapoint
- * that the next run is to use. For flows that behave differently from now on. The position in checkpoints stays exact. (The
- * original begins a new pass instead.) With a queue of the program's: all that waits there is dropped, and this source's own
- * flow begins anew. Between runs, by the thread that runs. [QueueInput.refill_queue] */
+/* For a QueueInput or BatchQueueInput, also inside other sources: drops the datapoints that wait in its queue and reads them again,
+ * from the datapoint that the next run is to use. Call it when the flow's behaviour has changed. The position in checkpoints stays
+ * exact. (The original begins a new pass instead.) With .queue: all datapoints in that queue are dropped, and this source's own
+ * flow starts from the beginning. Call it between runs, on the thread that runs. [QueueInput.refill_queue] */
 TP_DEF tp_status tp_queue_input_refill_queue(tp_input_source *s);
 
 /* A data set is a flow whose datapoints have n components of these dtypes: each is checked, and one that differs is an error

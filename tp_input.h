@@ -1546,64 +1546,65 @@ TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d
  * flow starts from the beginning. Call it between runs, on the thread that runs. [QueueInput.refill_queue] */
 TP_DEF tp_status tp_queue_input_refill_queue(tp_input_source *s);
 
-/* A data set is a flow whose datapoints have n components of these dtypes: each is checked, and one that differs is an error
- * that names it. Finite if df is: tp_df_repeated(df, -1) is not. Takes df over; types are copied.
+/* Makes a data set: a flow whose datapoints have n components of these dtypes. Each datapoint is checked; an error names the
+ * component that differs. The data set is finite if df is; tp_df_repeated(df, -1) is endless. It owns df; types are copied.
  * [TFDatasetInput.dataflow_to_dataset] */
 TP_DEF tp_dataflow *tp_dataflow_to_dataset(tp_dataflow *df, const tp_dtype *types, int n);
 
-/* Each tower of each run takes the next datapoint of a flow, read when it is asked for, in the running thread. (Let the flow
- * read ahead or map on threads of its own.) It walks one pass and is not repeated: at its end runs end with TP_END, which ends
- * a training as success and a round of inference as it should; train on tp_df_repeated(df, -1). reset_state begins the pass
- * again. Dtypes and shapes are checked against the signature; those of tp_dataflow_to_dataset at setup. Its size is unknown. A
- * datapoint whose run failed is fed again. Takes df over. [input_source: TFDatasetInput] */
+/* Each tower of each run takes the next datapoint of a flow, read when the run needs it, on the thread that runs. (Let the flow
+ * read ahead or map on threads of its own.) The source reads one pass and does not repeat it: at the end of the pass runs end with
+ * TP_END, which ends a training or a round of inference successfully. For training use tp_df_repeated(df, -1). reset_state begins
+ * the pass again. Dtypes and shapes are checked against the signature; those of tp_dataflow_to_dataset at setup. Its size is
+ * unknown. If a run fails, its datapoint is fed again. It owns df. [input_source: TFDatasetInput] */
 TP_DEF tp_input_source *tp_dataset_input(tp_dataflow *df);
 
-/* The tensors are what a function makes, once for each tower, in its scopes: fill in[0] to in[n-1], n inputs of the signature,
- * with nodes of these dtypes and of shapes that may be these. tower: 0, 1, ... */
+/* A function that makes the tensors, called once for each tower, in the tower's scopes. It sets in[0] to in[n-1], the n inputs of
+ * the signature, to nodes whose dtypes equal the signature's and whose shapes are compatible with it. tower: 0, 1, ... */
 typedef tp_status (*tp_tensor_input_fn)(tp_graph *g, int tower, tp_node **in, int n, void *user);
-/* They are computed in each run. What comes from variables and random numbers alone is the same in a resumed training; where a
- * host op makes it, give .seek, or a resume begins the data anew, with a warning. `consumed` counts one for each tower and run.
- * [input_source: TensorInput] */
+/* The tensors are computed in each run. If they depend on variables and random numbers alone, a resumed training gets the same
+ * values; if a host op makes them, set .seek, otherwise a resume starts the data from the beginning, with a warning. `consumed`
+ * counts one for each tower and run. [input_source: TensorInput] */
 typedef struct tp_tensor_input_desc {
     tp_at at_;
     tp_tensor_input_fn fn;
     void *user;
-    int64_t size;                                    /* datapoints an epoch; 0: unknown */
-    tp_status (*seek)(void *user, int64_t consumed); /* the next datapoint is that one */
+    int64_t size;                                    /* datapoints per epoch; 0: unknown */
+    tp_status (*seek)(void *user, int64_t consumed); /* makes datapoint number `consumed` the next one */
     void (*release)(void *user);                     /* called once, when the source is freed */
 } tp_tensor_input_desc;
 TP_DEF tp_input_source *tp_tensor_input_(const tp_tensor_input_desc *d);
 
-/* Zeros of these shapes, one for each input, with the signature's dtypes: to see how fast a training is without its data. They
- * are constants, "dummy-image-0" of tower 0; what depends on nothing else is computed once. Copies the shapes. Setup warns:
- * "Using dummy input for debug!" [input_source: DummyConstantInput] */
+/* Zeros of these shapes, one tensor for each input, with the signature's dtypes: to measure how fast a training is without its
+ * data. They are constants, "dummy-image-0" for tower 0; values that depend on nothing else are computed once. The shapes are
+ * copied. Setup warns: "Using dummy input for debug!" [input_source: DummyConstantInput] */
 TP_DEF tp_input_source *tp_dummy_constant_input(const tp_shape *shapes, int n);
 
-/* Brings the next datapoints of a feed-free source to the towers' devices while a run works. A thread takes them from the
- * source (its hooks' before_run and after_run are called there), and uploads them beside the kernels where the device can
- * (tp_device.stage), else copies them in host memory. A run takes what lies ready, for all towers together. The same data in
- * the same order as the source alone; errors and the end come when all before them is used up. What the source computes
- * (TensorInput) cannot be taken so: it is computed in an earlier run and kept, as in the original, and the last nr_stage are
- * not used when its data end. `consumed` counts what runs have used, not what lies ready, so that a resume is exact where the
- * source's is; what is computed from variables or by host ops (without .seek) is not.
- * Refused: a source that is fed, another StagingInput inside, use by InferenceRunner, runs of fewer datapoints than towers.
- * Takes input over. [input_source: StagingInput, StagingCallback] */
+/* Copies the next datapoints of a feed-free source to the towers' devices while a run computes. A thread takes them from the source
+ * (its hooks' before_run and after_run are called there), and uploads them while kernels run if the device can (tp_device.stage),
+ * else copies them in host memory. A run takes staged datapoints, for all towers together. The data and their order are those of
+ * the source alone; an error or the end of the data is reported after all datapoints before it were used. Values that the source
+ * computes (TensorInput) cannot be staged by the thread: they are computed in an earlier run and kept, as in the original, and the
+ * last nr_stage of them are not used when the data end. `consumed` counts the datapoints that runs have used, not the staged ones,
+ * so that a resume is exact if the source's resume is; it is not exact for values computed from variables or by host ops (without
+ * .seek). Not allowed: a source that is fed, another StagingInput inside, use by InferenceRunner, runs of fewer datapoints than
+ * towers. It owns input. [input_source: StagingInput, StagingCallback] */
 typedef struct tp_staging_input_desc {
     tp_at at_;
     tp_input_source *input;
-    int nr_stage; /* how many lie ready for each tower; 0 = 1; at most 64 */
-    int device;   /* the session's device to bring them to; 0: that of each tower; TP_NONE for number 0 */
+    int nr_stage; /* number of staged datapoints for each tower; 0 = 1; at most 64 */
+    int device;   /* the session's device that they are copied to; 0: that of each tower; TP_NONE for number 0 */
 } tp_staging_input_desc;
 TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d);
 
-/* `input` provides the inputs of these names, in its order, whatever the signature's; the other inputs of the signature are
- * placeholders, as PlaceholderInput makes them, for somebody else to feed. All else is as with input, whose kind it keeps: a
- * QueueInput may be refilled, and staged. A name that the signature lacks is an error of setup. Takes input over; names are
- * copied. [input_source: remap_input_source] */
+/* `input` provides the inputs of the signature with these names, in this order; the other inputs of the signature are placeholders,
+ * made as by PlaceholderInput, which the program feeds. In all else the source behaves as input and has the same kind: a QueueInput
+ * may be refilled, and staged. A name that the signature lacks is an error of setup. It owns input; names are copied.
+ * [input_source: remap_input_source] */
 TP_DEF tp_input_source *tp_remap_input_source(tp_input_source *input, const char *const *names, int n);
 
-/* What a trainer on n_devices does with its source: on more than one, a QueueInput or BatchQueueInput, remapped or not, goes into
- * a StagingInput; any other is returned as it is. Takes input over. [apply_default_prefetch] */
+/* The prefetching that a trainer on n_devices adds to its source: on more than one device, a QueueInput or BatchQueueInput,
+ * remapped or not, is wrapped in a StagingInput; any other source is returned unchanged. Takes ownership of input.
+ * [apply_default_prefetch] */
 TP_DEF tp_input_source *tp_input_default_prefetch(tp_input_source *input, int n_devices);
 
 /* clang-format off */
@@ -1620,22 +1621,23 @@ TP_DEF tp_input_source *tp_input_default_prefetch(tp_input_source *input, int n_
 
 /* ==== >>zmq ============================================================================================ */
 
-/* A datapoint as the message of tensorpack's zmq_ops, appended to out: the number of components, then for each its dtype, its
- * shape, its bytes. Little-endian on every machine. out grows at its end and is as before after a failure; set out->len = 0 to use
- * its memory again. bfloat16 has TensorFlow's number 14, which zmq_ops' own sender never writes. [dataflow: send_dataflow_zmq] */
+/* Encodes a datapoint as the message of tensorpack's zmq_ops, appended to out: the number of components, then for each its dtype,
+ * its shape, its bytes. Little-endian on every machine. After a failure out has its old contents; set out->len = 0 to reuse its
+ * memory. bfloat16 has TensorFlow's number 14, which the sender of zmq_ops never writes. [dataflow: send_dataflow_zmq] */
 TP_DEF tp_status tp_datapoint_pack(const tp_datapoint *dp, tp_buf *out);
-/* The datapoint of one whole message, copied into dp's own memory, which is used again. what: the message's name in error
- * sentences. int8, int16 and uint16 become int32, uint32 and uint64 int64 (a larger number is refused), a bool is 0 or 1; complex
- * numbers and strings are refused. A size is believed only if the bytes are there. After a failure dp has no components. */
+/* Decodes the datapoint of one whole message, copied into dp's own memory, which is reused. what: the message's name in error
+ * sentences. int8, int16 and uint16 become int32, uint32 and uint64 become int64 (a larger number is an error), a bool is 0 or
+ * 1; complex numbers and strings are errors. A size is an error if the message has fewer bytes. After a failure dp has no
+ * components. */
 TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t size, const char *what);
 
 /* Datapoints between processes and machines, by ZeroMQ: define TP_ZMQ before the implementation, have zmq.h (Debian package
- * libzmq3-dev), and link with -lzmq; without TP_ZMQ these functions say so and fail. Addresses are ZeroMQ's:
+ * libzmq3-dev), and link with -lzmq; without TP_ZMQ these functions fail with a sentence. Addresses are ZeroMQ's:
  * "tcp://192.168.1.5:5555", "tcp://" and a star for all interfaces, "ipc:///run/train.sock", "ipc://@name" (Linux, no file).
- * One end binds, the other connects; either may come first, and either may be started again. There is no encryption and no
+ * One end binds, the other connects; they may start in any order, and each may be restarted. There is no encryption and no
  * password: bind in networks that you trust.
- * A datapoint that its receiver got is never lost. One that is under way is, when a process is killed: up to hwm of them wait at
- * each end.
+ * A datapoint that the receiver has read is never lost. Datapoints on their way are lost when a process is killed: up to hwm of
+ * them wait at each end.
  *
  * Example: one program sends its datapoints, another one trains on them.
  *     status = tp_df_send_zmq(df, "tcp://192.168.1.5:5555");
@@ -1645,55 +1647,57 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
  *     source = tp_queue_input(tp_df_remote_zmq("ipc://@train"));
  */
 
-/* Each tower of each run takes the next message that arrives, received in the running thread: tensorpack's ZMQInput, and it
- * receives from tensorpack's send_dataflow_zmq(format='zmq_ops') and from tp_df_send_zmq. The socket opens in setup, where a
- * wrong argument is found out too. A run waits for data until it is cancelled or out of time, or until Ctrl-C where a
- * training listens for it. What has arrived stays: a datapoint whose run failed is fed again, and reset_state does nothing.
- * A message that does not fit the signature fails its run with a sentence and is dropped. Live data have no position: a resumed
- * training goes on with what comes, and says so in the log. Its size is unknown. [input_source: ZMQInput] */
+/* Each tower of each run takes the next message that arrives, received on the thread that runs. It is tensorpack's ZMQInput, and
+ * receives from tensorpack's send_dataflow_zmq(format='zmq_ops') and from tp_df_send_zmq. The socket opens in setup, which also
+ * reports wrong arguments. A run waits for data until it is cancelled or out of time, or until Ctrl-C if the training handles it.
+ * Data that have arrived are kept: if a run fails, its datapoint is fed again, and reset_state does nothing. A message that does
+ * not fit the signature fails its run with a sentence and is dropped. Live data have no position: a resumed training continues with
+ * the data that arrive, and logs that. Its size is unknown. [input_source: ZMQInput] */
 typedef struct tp_zmq_input_desc {
     tp_at at_;
     const char *end_point; /* copied */
-    int hwm;               /* messages that may wait at this end, for each sender; 0 = 10 */
-    tp_tri bind;           /* TP_NO: it connects; default TP_YES */
+    int hwm;               /* maximum number of messages that wait at this end, for each sender; 0 = 10 */
+    tp_tri bind;           /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
 } tp_zmq_input_desc;
 TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d);
-/* A flow of what arrives at the end point of a ZMQInput, which stays yours and must not be set up beside it: two cannot bind to
- * one address. Datapoints have n components of these dtypes and shapes; one that has not is an error, and dropped. Endless,
- * where the original has one datapoint and needs repeat(). specs are copied. Else as tp_df_remote_zmq. [ZMQInput.to_dataset] */
+/* A flow of the data that arrive at the end point of a ZMQInput. The caller keeps the source and must not set it up at the same
+ * time: two sockets cannot bind to one address. Datapoints have n components of these dtypes and shapes; a datapoint that differs
+ * is an error and is dropped. The flow is endless; the original has one datapoint and needs repeat(). specs are copied. In all else
+ * as tp_df_remote_zmq. [ZMQInput.to_dataset] */
 TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_spec *specs, int n);
 
-/* The flow of what arrives at one address, or at two (say, an ipc:// and a tcp:// one): whatever components come. Endless, and
- * without position: restart goes on, and seek skips nothing and says so in the log, once. The sockets open when the first
- * datapoint is asked for. next waits until there is one, or .timeout_ms are over (TP_ERR_TIMEOUT), or the source whose thread
- * walks it is to end (TP_STOP). A damaged message is an error, and the next call takes the next message.
- * [dataflow: RemoteDataZMQ] */
+/* A flow of the datapoints that arrive at one address, or at two (for example an ipc:// and a tcp:// address), with any components.
+ * It is endless and has no position: restart continues with the next message, and seek skips nothing and logs that once. The
+ * sockets open at the first tp_df_next. next waits for a datapoint, at most .timeout_ms (TP_ERR_TIMEOUT), or until the source whose
+ * thread reads this flow stops (TP_STOP). A damaged message is an error, and the next call takes the next message. [dataflow:
+ * RemoteDataZMQ] */
 typedef struct tp_df_remote_zmq_desc {
     tp_at at_;
-    const char *addr1, *addr2; /* copied; addr2 NULL: there is one */
-    int hwm;                   /* messages that may wait at this end, for each sender; 0 = 50 */
-    tp_tri bind;               /* TP_NO: it connects; default TP_YES */
-    int64_t timeout_ms;        /* 0: it waits for ever */
+    const char *addr1, *addr2; /* copied; addr2 NULL: only one address */
+    int hwm;                   /* maximum number of messages that wait at this end, for each sender; 0 = 50 */
+    tp_tri bind;               /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
+    int64_t timeout_ms;        /* 0: no limit */
 } tp_df_remote_zmq_desc;
 TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d);
-/* How many datapoints came from an address, 1 or 2, so far. Any thread. 0 for other flows. [RemoteDataZMQ.cnt1, cnt2] */
+/* Number of datapoints received so far from address 1 or 2. May be called from any thread. 0 for other flows. [RemoteDataZMQ.cnt1,
+ * cnt2] */
 TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address);
 
-/* Sends the datapoints of df to an address, pass after pass, and returns when all n are sent (TP_OK), *stop is not 0 (TP_STOP),
- * or something failed. A datapoint counts as sent when the system has taken it. By tcp:// nothing of that is lost. By ipc:// a receiver loses what it has
- * not read when the sender returns and the receiver's own queue is full (libzmq drops it): its hwm should be n at least. The call waits
- * while the receivers are busy or not there yet. Several senders may share a receiver, and several receivers share what one sender
- * sends. Any dtypes; df stays yours, and belongs to this call until it returns. The log says
- * where it sends. [dataflow: send_dataflow_zmq] */
+/* Sends the datapoints of df to an address, pass after pass, and returns when all n are sent (TP_OK), *stop is not 0 (TP_STOP), or
+ * something failed. A datapoint counts as sent when the system has accepted it. tcp:// then loses nothing. With ipc:// a receiver
+ * loses the messages that it has not read when the sender returns and the receiver's own queue is full (libzmq drops them): its hwm
+ * should be at least n. The call waits while the receivers are busy or not connected yet. Several senders may share a receiver, and
+ * several receivers share the messages of one sender. Any dtypes. The caller keeps df and must not use it until the call returns.
+ * The log names the address. [dataflow: send_dataflow_zmq] */
 typedef struct tp_df_send_zmq_desc {
     tp_at at_;
     tp_dataflow *df;
     const char *addr;
-    int hwm;         /* messages that may wait at this end; 0 = 50 */
-    tp_tri bind;     /* TP_YES: it binds; default TP_NO, it connects */
-    int64_t n;       /* datapoints; 0: for ever */
-    const int *stop; /* looked at all the time; set it from another thread or a signal's handler. NULL: none */
-    /* After the last one it waits so long until the receivers have what waits here. 0 = 10000; TP_NONE: it does not wait */
+    int hwm;         /* maximum number of messages that wait at this end; 0 = 50 */
+    tp_tri bind;     /* TP_YES: it binds; TP_NO: it connects; default TP_NO */
+    int64_t n;       /* number of datapoints; 0: for ever */
+    const int *stop; /* checked continually; set it from another thread or a signal handler. NULL: not used */
+    /* After the last datapoint, the longest time to wait until the receivers have all messages. 0 = 10000; TP_NONE: no wait */
     int64_t linger_ms;
 } tp_df_send_zmq_desc;
 TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d);
@@ -1732,7 +1736,7 @@ TP__EXACT_BEGIN
 
 TP__COLD_BEGIN
 
-/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+/* The options for which zero does not mean the default: see OPTIONS in tp_tensor.h. */
 TP_DEF const tp__zero_option *tp__input_zeros(void)
 {
     /* clang-format off */
@@ -1928,7 +1932,7 @@ TP_DEF const char *tp_datapoint_text(tp_datapoint *dp, int index)
     return (const char *)t->data;
 }
 
-/* Views become copies, so that the datapoint outlives the flow's next step. */
+/* Replaces views by copies, so that the datapoint stays valid after the flow's next step. */
 static tp_status tp__datapoint_own(tp_datapoint *dp)
 {
     tp_status st = TP_OK;
@@ -1947,7 +1951,8 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
 {
     TP__REQUIRE(name, NULL)
 
-    const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63; /* user begins behind it, well aligned */
+    const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63; /* user begins after the struct, aligned to 64
+                                                                     bytes */
     if (bytes > SIZE_MAX - head) {
         tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
         return NULL;
@@ -1986,7 +1991,8 @@ TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
     return TP_OK;
 }
 
-/* A failure says which datapoint it would have been. The flow that failed first says it, the flows above pass it on. */
+/* Adds the flow and the number of the failed datapoint to the error sentence. The flow that failed first does this, the flows above
+ * pass the sentence on. */
 static tp_status tp__df_named(const tp_dataflow *df, int64_t index, tp_status st)
 {
     const char *text = tp_last_error(), *end = strrchr(text, '[');
@@ -2003,7 +2009,8 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
         if (st != TP_OK) return st;
     }
     if (df->state_ == TP__DF_ENDED) return TP_END;
-    const unsigned mode = tp__float_mode_enter(); /* the same numbers by this thread and by one that reads ahead */
+    const unsigned mode = tp__float_mode_enter(); /* so that this thread and a thread that reads ahead compute the
+                                                     same numbers */
     tp_status st = df->next(df, dp);
     tp__float_mode_leave(mode);
     if (st == TP_OK) df->index_++;
@@ -2037,7 +2044,7 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         df->index_ += *skipped;
         return st;
     }
-    while (*skipped < n) { /* replay */
+    while (*skipped < n) { /* skip by reading */
         tp_status st = tp_df_next(df, &df->skip_);
         if (st == TP_END) return TP_OK;
         if (st != TP_OK) return st;
@@ -2046,18 +2053,18 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     return TP_OK;
 }
 
-/* The key of everything random in one pass of a flow. Flows of one seed differ by their names. */
+/* The key of all random numbers in one pass of a flow. Flows with the same seed differ by their names. */
 static uint64_t tp__df_key(uint64_t seed, const char *name, int64_t pass)
 {
     return tp_random_key(tp_random_key(seed, tp_hash_name(name)), (uint64_t)pass);
 }
 
-/* Set by a thread that walks a flow for a source: where it reads that it is to end. */
+/* Set by a thread that reads a flow for a source: points to the flag that tells it to stop. */
 static TP__THREAD_LOCAL const bool *tp__df_stop;
 
 TP_DEF bool tp_df_stopping(void) { return tp__df_stop && __atomic_load_n(tp__df_stop, __ATOMIC_ACQUIRE); }
 
-/* As tp_cond_wait, for a flow. False: it is to wait no longer and to return TP_STOP. */
+/* As tp_cond_wait, for a flow. False: the flow must stop waiting and return TP_STOP. */
 TP__UNUSED static bool tp__df_wait(tp_cond *c, tp_mutex *m)
 {
     if (tp_df_stopping()) return false;
@@ -2066,7 +2073,7 @@ TP__UNUSED static bool tp__df_wait(tp_cond *c, tp_mutex *m)
     return true;
 }
 
-/* -- poison: a flow that keeps the sentence of a failed constructor */
+/* -- poison: a flow that keeps the error sentence of a failed constructor */
 
 typedef struct tp__poison_flow {
     tp_status status;
@@ -2117,8 +2124,7 @@ TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fm
     return df;
 }
 
-/* The end of a constructor that failed with `st` after its arguments were fine: the sentence is set already.
- * */
+/* Ends a constructor that failed with `st` after its arguments were checked: the sentence is already set. */
 static tp_dataflow *tp__df_failed(const tp_at *at, tp_status st)
 {
     char text[900];
@@ -2126,7 +2132,7 @@ static tp_dataflow *tp__df_failed(const tp_at *at, tp_status st)
     return tp_df_fail(at, st, "%s", text);
 }
 
-/* A flow that fails with the sentence that tp__own left. */
+/* A flow that fails with the sentence set by tp__own. */
 static tp_dataflow *tp__df_twice(void)
 {
     char text[TP__ERROR_TEXT];
@@ -2143,7 +2149,7 @@ static tp_dataflow *tp__df_no_options(const char *function)
     return tp_df_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", function);
 }
 
-/* A new flow around `child`. A child that is missing or poison is passed on, by false and *df. */
+/* Makes a new flow around `child`. If child is missing or poison, returns false, and *df is the child. */
 static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name, size_t bytes, uint64_t seed,
                           tp_dataflow **df)
 {
@@ -2162,17 +2168,17 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
     return false;
 }
 
-/* Refuse a child together with its parent's arguments. */
+/* Frees the child and returns a poison flow for wrong arguments of its parent. */
 #define TP__REFUSE(child_, ...) (tp_df_free(child_), tp_df_fail(__VA_ARGS__))
 
-/* -- an endless walk: pass after pass, with a position that counts all datapoints. FixedSize, the shuffle
- * buffer and the input sources stand on it. */
+/* -- an endless reader: pass after pass, with a position that counts all datapoints. FixedSize, the shuffle buffer and the input
+ * sources use it. */
 
 typedef struct tp__endless {
     tp_dataflow *df;
     int64_t pass, position;
-    bool once;  /* end after one pass instead */
-    bool empty; /* this pass has given nothing yet */
+    bool once;  /* end after one pass */
+    bool empty; /* this pass has given no datapoint yet */
 } tp__endless;
 
 static tp_status tp__endless_turn(tp__endless *e)
@@ -2197,7 +2203,7 @@ static tp_status tp__endless_next(tp__endless *e, tp_datapoint *dp)
     }
 }
 
-/* Begin at pass `pass` and go n datapoints on. */
+/* Begin at pass `pass` and skip n datapoints. */
 static tp_status tp__endless_start(tp__endless *e, int64_t pass, int64_t n)
 {
     e->pass = pass;
@@ -2235,8 +2241,7 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
     return TP_OK;
 }
 
-/* -- the order of one pass: shuffled or not, made when it is first asked for, so that passing over a pass is
- * free */
+/* -- the order of one pass: shuffled or not, made at its first use, so that skipping a pass costs nothing */
 
 typedef struct tp__order {
     int64_t *at; /* NULL: 0, 1, 2, ... */
@@ -2289,7 +2294,7 @@ TP__COLD_END
 /* -- from_list ---- >>df from_list */
 
 typedef struct tp__list_flow {
-    tp__order order; /* first in every flow that has one */
+    tp__order order; /* the first member in every flow that has an order */
     tp_datapoint *point;
     int64_t n;
 } tp__list_flow;
@@ -2349,7 +2354,7 @@ TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d)
 
 /* -- rows of arrays: from_arrays, idx, mnist ---- >>df rows */
 
-/* What becomes of a row: itself, bytes to [0,1], bytes to int32; (where, how long) to that part of the text. */
+/* Conversion of a row: none, bytes to [0,1], bytes to int32, (position, length) to that part of the text. */
 enum { TP__ROW_AS_IS, TP__ROW_UNIT, TP__ROW_I32, TP__ROW_TEXT };
 
 typedef struct tp__rows_flow {
@@ -2357,10 +2362,10 @@ typedef struct tp__rows_flow {
     tp_tensor *array;
     int *kind;
     int n;
-    char *text; /* of TP__ROW_TEXT */
+    char *text; /* for TP__ROW_TEXT */
 } tp__rows_flow;
 
-/* byte/255 as float32, into a component of its own. */
+/* byte/255 as float32, into a component that owns its memory. */
 static tp_status tp__bytes_to_unit(tp_tensor *out, tp_shape shape, const unsigned char *byte)
 {
     tp_status st = tp_tensor_resize(out, TP_F32, shape);
@@ -2409,7 +2414,7 @@ static void tp__rows_close(tp_dataflow *df)
     tp_free(f->order.at);
 }
 
-/* An empty flow of n arrays, to be filled; tp__rows_ready then checks the lengths. NULL: out of memory. */
+/* An empty flow of n arrays; the caller fills it, then tp__rows_ready checks the lengths. NULL: out of memory. */
 static tp_dataflow *tp__rows_new(const char *name, int n, uint64_t seed)
 {
     tp_dataflow *df = tp_df_new(name, sizeof(tp__rows_flow), seed);
@@ -2460,7 +2465,7 @@ TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d)
     return tp__df_failed(&d->at_, st);
 }
 
-/* path, or path.gz where only that exists. */
+/* Loads path, or path.gz if only that exists. */
 static tp_status tp__idx_load_either(const char *path, tp_tensor *t)
 {
     if (tp_file_exists(path)) return tp_idx_load(path, t);
@@ -2491,7 +2496,7 @@ TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d)
 
 /* -- mnist ---- >>df mnist */
 
-/* false: `which` is neither. */
+/* false: `which` is neither "train" nor "test". */
 static bool tp__train_or_test(const char *which, bool *train)
 {
     *train = which && strcmp(which, "train") == 0;
@@ -2588,7 +2593,7 @@ TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d)
     else if (d->indexed == TP_YES && d->size < 1)
         df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: .indexed needs .size, the datapoints of a pass");
     else df = tp_df_new("tp_df_from_generator", sizeof(tp__generator_flow), 0);
-    if (!df || df->next) { /* no flow of this kind: let go of what it would have owned */
+    if (!df || df->next) { /* the arguments were wrong: release what the flow would have owned */
         if (d->release) d->release(d->user);
         return df;
     }
@@ -2612,7 +2617,7 @@ typedef struct tp__fake_flow {
     float low, span;
 } tp__fake_flow;
 
-/* Element i is lane i%4 of block i/4, as everywhere; a whole block is made at once. */
+/* Element i is lane i%4 of block i/4, as in all random tensors; a whole block is computed at once. */
 static void tp__fake_fill(tp_tensor *t, uint64_t key, uint64_t step, float low, float span)
 {
     const int64_t n = tp_tensor_size(t);
@@ -2679,18 +2684,18 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
     return df;
 }
 
-TP__COLD_BEGIN /* each is drawn once */
+TP__COLD_BEGIN /* each is drawn only once */
 
 /* -- digits ---- >>df digits
  * A glyph is a few strokes; a stroke is a curve (c: Catmull-Rom through its points) or straight lines (l).
- * Points lie in a box of 100 by 100, x to the right and y down. All arithmetic on positions is in integers,
+ * Points are in a box of 100 by 100, x to the right and y down. All arithmetic on positions is in integers,
  * so that an image has the same bits on every machine: positions in 1/4096 pixel, distances in 1/64. */
 
 #define TP__SIDE      28
 #define TP__PIXELS    (TP__SIDE * TP__SIDE)
-#define TP__UNIT      819 /* 1/100 of the glyph's box, which is 20 pixels wide, in 1/4096 pixel */
-#define TP__MAX_KNOTS 24  /* points of a stroke */
-#define TP__SPLIT     4   /* pieces between two points */
+#define TP__UNIT      819 /* 1/100 of the glyph's box (20 pixels wide), in 1/4096 pixel */
+#define TP__MAX_KNOTS 24  /* maximum number of points of a stroke */
+#define TP__SPLIT     4   /* segments between two points of a curve */
 
     typedef struct tp__glyph {
     int digit;
@@ -2730,7 +2735,7 @@ static const tp__glyph tp__glyphs[] = {
     {9, "c 72 14 48 6 28 22 30 44 50 52 70 38 72 14 l 72 14 72 95"},
     {9, "c 74 26 54 8 32 14 27 36 42 50 64 44 74 26 c 74 26 76 62 66 88 46 95 28 86"}};
 
-/* The numbers of one image, in order. */
+/* The random numbers of one image, in order. */
 typedef struct tp__dice {
     uint64_t key, index, block;
     uint32_t r[4];
@@ -2749,7 +2754,7 @@ static int tp__roll_even(tp__dice *d, int range)
 {
     return (int)((uint64_t)tp__roll(d) * (2 * (uint64_t)range + 1) >> 32) - range;
 }
-/* Like a normal with deviation 0.29*range, but never beyond range: four bytes summed. */
+/* Approximately normal with standard deviation 0.29*range, but never beyond range: the sum of four bytes. */
 static int tp__roll_bell(tp__dice *d, int range)
 {
     const uint32_t r = tp__roll(d);
@@ -2757,8 +2762,8 @@ static int tp__roll_bell(tp__dice *d, int range)
     return sum * range / 510;
 }
 
-/* How one image bends the plane: an affine map (12 bits of fraction), a shift, and a displacement between the
- * corners of a 4 by 4 grid (the elastic part). */
+/* The deformation of one image: an affine map (12 bits of fraction), a shift, and an elastic displacement, interpolated between the
+ * corners of a 4 by 4 grid. */
 typedef struct tp__bend {
     int a, b, c, d, dx, dy;
     int gx[4][4], gy[4][4];
@@ -2771,7 +2776,7 @@ static void tp__bend_roll(tp__bend *m, tp__dice *dice)
     const int sx = 4096 + tp__roll_bell(dice, 1260), sy = 4096 + tp__roll_bell(dice, 840);
     const int cosine = 4096 - turn * turn / 8192;
     const int sine = turn - (int)((int64_t)turn * turn * turn / (6 << 24));
-    /* turn * (scale, slanted) */
+    /* rotation * (scale, slant) */
     m->a = cosine * sx / 4096;
     m->c = sine * sx / 4096;
     m->b = (-cosine * slant / 4096 - sine) * (sy / 8) / 512;
@@ -2785,10 +2790,10 @@ static void tp__bend_roll(tp__bend *m, tp__dice *dice)
         }
 }
 
-/* A point relative to the glyph's middle, to the image; both in 1/4096 pixel. */
+/* Maps a point relative to the glyph's middle to the image; both in 1/4096 pixel. */
 static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
 {
-    const int cell = 32768, half = 3 * cell / 2; /* the grid spans 24 pixels, 8 a cell */
+    const int cell = 32768, half = 3 * cell / 2; /* the grid spans 24 pixels, 8 per cell */
     int u = x + half, v = y + half;
     u = u < 0 ? 0 : u > 3 * cell - 1 ? 3 * cell - 1 : u;
     v = v < 0 ? 0 : v > 3 * cell - 1 ? 3 * cell - 1 : v;
@@ -2802,8 +2807,7 @@ static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
     *oy = (int)((m->c * px + m->d * py) / 4096) + m->dy + 14 * 4096;
 }
 
-/* The squared distance to the segment, for the pixels within `reach`; all in 1/64 pixel. near[] keeps the
- * least. */
+/* Squared distances to the segment, for the pixels within `reach`; all in 1/64 pixel. near[] keeps the minimum. */
 static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int reach)
 {
     const int x0 = ((ax < bx ? ax : bx) - reach - 32) / 64, x1 = ((ax > bx ? ax : bx) + reach - 32) / 64 + 1;
@@ -2841,7 +2845,7 @@ static const char *tp__number(const char *s, int *v)
     return s;
 }
 
-/* Image `index` of the set with this key: 784 bytes; returns its label. */
+/* Draws image `index` of the set with this key: 784 bytes; returns its label. */
 static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
 {
     tp__dice dice;
@@ -2849,7 +2853,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
     dice.key = key;
     dice.index = index;
 
-    /* 1. which digit, which style, how it is bent, and with what pen */
+    /* 1. the digit, its style, its deformation, and the pen */
     const int digit = (int)((uint64_t)tp__roll(&dice) * 10 >> 32);
     int first = 0, styles = 0;
     for (int i = 0; i < TP_COUNT(tp__glyphs); i++) {
@@ -2863,7 +2867,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
     const int radius = 84 + (thick < 0 ? thick / 2 : thick); /* of the pen, 1/64 pixel */
     const int ink = 235 + tp__roll_even(&dice, 20);
 
-    /* 2. its strokes, drawn as the distance of each pixel to the nearest */
+    /* 2. the strokes: the distance of each pixel to the nearest stroke */
     int32_t near[TP__PIXELS];
     for (int i = 0; i < TP__PIXELS; i++) near[i] = INT32_MAX;
     while (*s) {
@@ -2873,7 +2877,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
             s = tp__number(s, &x[n]);
             s = tp__number(s, &y[n]);
             while (*s == ' ') s++;
-            /* a hand never hits the same point */
+            /* jitter, as of a hand */
             x[n] = (x[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
             y[n] = (y[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
             n++;
@@ -2899,7 +2903,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
             }
     }
 
-    /* 3. ink: full inside the pen's radius, fading over one pixel, a little uneven */
+    /* 3. ink: full inside the pen's radius, fading over one pixel, slightly uneven */
     for (int i = 0; i < TP__PIXELS; i++) {
         image[i] = 0;
         if (near[i] >= (radius + 32) * (radius + 32)) continue;
@@ -2913,7 +2917,8 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
 typedef struct tp__digits_flow {
     tp__order order;
     uint64_t set;         /* key of the set */
-    unsigned char *bytes; /* what was drawn: label + 1 (0: not yet), then the image; NULL: draw each time */
+    unsigned char *bytes; /* the images drawn so far: label + 1 (0: not drawn yet), then the image; NULL: draw each
+                             time */
     unsigned char one[1 + TP__PIXELS];
 } tp__digits_flow;
 
@@ -2958,7 +2963,7 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
     const int64_t usual = train ? 12000 : 2000;
     tp_status st = tp__order_init(&f->order, tp__int_option(d->size, usual), tp__yes(d->shuffle, true));
     if (st == TP_OK && f->order.n > 0 &&
-        f->order.n <= 100000) { /* 80 MB: beyond that, memory is dearer than drawing again */
+        f->order.n <= 100000) { /* 80 MB: above that, drawing again is better than using more memory */
         f->bytes = (unsigned char *)tp_calloc((size_t)f->order.n, sizeof f->one);
         if (!f->bytes) st = TP_ERR_NOMEM;
     }
@@ -2975,12 +2980,12 @@ TP__COLD_END
 
 typedef struct tp__batch_flow {
     tp_dataflow *df;
-    int64_t batch, index; /* datapoints a batch; batches given in this pass */
+    int64_t batch, index; /* datapoints per batch; batches given in this pass */
     bool remainder;
     tp_datapoint in;
 } tp__batch_flow;
 
-/* `in` becomes row `row` of the `rows` of dp, which is batch number `index` of the flow `name`. */
+/* Copies `in` to row `row` of the `rows` rows of dp, which is batch number `index` of the flow `name`. */
 static tp_status tp__batch_put(const char *name, tp_datapoint *dp, const tp_datapoint *in, int64_t row, int64_t rows,
                                int64_t index)
 {
@@ -3090,13 +3095,13 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
 
 typedef struct tp__map_flow {
     tp_dataflow *df;
-    tp_map_fn fn;                     /* the whole datapoint, or */
-    tp_map_component_fn component_fn; /* one component: `component` */
+    tp_map_fn fn;                     /* maps the whole datapoint, or */
+    tp_map_component_fn component_fn; /* maps one component: `component` */
     int component;
     tp_map_call call;
     void (*release)(void *user);
     tp_datapoint in;
-    const char *key_name; /* whose random numbers it has */
+    const char *key_name; /* name of the flow for its random key */
 } tp__map_flow;
 
 static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
@@ -3115,7 +3120,9 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
             st = tp_fail(TP_ERR_ARG, "%s: component %d is to be mapped, but a datapoint has %d components", df->name,
                          f->component, f->in.n);
         }
-        if (st < TP_OK) tp__df_named(df, f->call.index, st); /* by its place in the flow below: others may be dropped */
+        if (st < TP_OK)
+            tp__df_named(df, f->call.index, st); /* number it as in the flow below, since other
+                                                                datapoints may be dropped */
         f->call.index++;
         if (st != TP_OK || !f->call.drop) return st;
     }
@@ -3144,7 +3151,7 @@ static void tp__map_close(tp_dataflow *df)
     if (f->release) f->release(f->call.user);
 }
 
-/* d with fn NULL and component_fn, index instead: a component. key_name: of the flow whose random numbers it has. */
+/* d with fn NULL, and component_fn and index: maps one component. key_name: name of the flow for the random key. */
 static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index, const char *name,
                                 const char *key_name)
 {
@@ -3237,8 +3244,8 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
 
 typedef struct tp__repeated_flow {
     tp_dataflow *df;
-    int64_t num, done, base; /* passes below done in this pass, and the number of the first */
-    bool empty;              /* the pass below has given nothing yet */
+    int64_t num, done, base; /* finished passes of df in this pass, and the number of the first */
+    bool empty;              /* the pass of df has given no datapoint yet */
 } tp__repeated_flow;
 
 static tp_status tp__repeated_turn(tp__repeated_flow *f)
@@ -3369,7 +3376,7 @@ TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
 /* -- fixed_size ---- >>df fixed_size */
 
 typedef struct tp__fixed_flow {
-    tp__endless e; /* first: the flow below */
+    tp__endless e; /* first, because tp__endless begins with the flow below */
     int64_t size, given;
     bool keep_state, started;
 } tp__fixed_flow;
@@ -3386,13 +3393,13 @@ static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
 {
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
     f->given = 0;
-    if (!f->keep_state) { /* each pass begins with a pass below that no other uses, as far as is known */
+    if (!f->keep_state) { /* each pass begins with a pass of df that no other pass uses, as far as the size tells */
         const int64_t n = tp_df_size(f->e.df), used = n > 0 ? (f->size - 1) / n + 1 : 1;
         return tp__endless_start(&f->e, pass > INT64_MAX / used ? pass : pass * used, 0);
     }
     if (pass > INT64_MAX / f->size - 1)
         return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
-    if (f->started && f->e.position == pass * f->size) return TP_OK; /* the usual case: just go on */
+    if (f->started && f->e.position == pass * f->size) return TP_OK; /* the usual case: continue */
     tp_status st = tp__endless_start(&f->e, 0, pass * f->size);
     f->started = st == TP_OK;
     return st;
@@ -3437,17 +3444,17 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
 }
 
 /* -- locally_shuffle ---- >>df locally_shuffle
- * The buffer is a ring of places; slot[] has one datapoint more than the buffer holds: the one given out
- * last, which stays untouched until the next call. */
+ * The buffer is a ring of indices into slot[]. slot[] has one datapoint more than the ring: the datapoint given last, which must
+ * not change until the next call. */
 
 typedef struct tp__shuffle_flow {
-    tp__endless e; /* first: the flow below */
+    tp__endless e; /* first, because tp__endless begins with the flow below */
     int capacity, reuse, interval;
     tp_datapoint *slot; /* capacity + 1 */
-    int *ring;          /* which slot, in order; begins at head */
-    int *order;         /* room for a shuffle */
+    int *ring;          /* indices into slot, in order; begins at head */
+    int *order;         /* scratch memory for a shuffle */
     int head, filled, spare;
-    tp_datapoint in; /* the input that is going in, `used` of `reuse` times so far */
+    tp_datapoint in; /* the datapoint that is being put in, `used` of `reuse` times so far */
     int used;
     int64_t inputs;
     uint64_t key;
@@ -3471,14 +3478,14 @@ static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
     tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
     for (;;) {
         tp_status st;
-        if (f->used == f->reuse) { /* the next input */
+        if (f->used == f->reuse) { /* read the next datapoint */
             if ((st = tp__endless_next(&f->e, &f->in)) != TP_OK) return st;
             if ((st = tp__datapoint_own(&f->in)) != TP_OK) return st;
             if (f->inputs % f->interval == 0) tp__shuffle_buffer(f, f->inputs / f->interval);
             f->inputs++;
             f->used = 0;
         }
-        /* It goes into a free slot, by a swap of buffers when it is needed no more. */
+        /* Put it into a free slot; swap the buffers at its last use. */
         const bool full = f->filled == f->capacity;
         const int slot = full ? f->spare : f->filled;
         if (f->used + 1 < f->reuse) {
@@ -3493,7 +3500,7 @@ static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
             f->ring[(f->head + f->filled++) % f->capacity] = slot;
             continue;
         }
-        f->spare = f->ring[f->head]; /* the front leaves; its place is the new end */
+        f->spare = f->ring[f->head]; /* the front is given; the free index is the new end */
         f->ring[f->head] = slot;
         f->head = (f->head + 1) % f->capacity;
         return tp_datapoint_view(dp, &f->slot[f->spare]);
@@ -3623,14 +3630,14 @@ TP_DEF tp_dataflow *tp_df_select(tp_dataflow *child, const int *indices, int n)
 
 typedef struct tp__many_flow {
     tp_dataflow **df;
-    tp_datapoint *in; /* join: one for each */
-    int n, at;        /* concat: which one it is at */
-    double *upto;     /* choose: a number in [0,1) below this chooses flow i, if no flow before it */
-    int64_t *left;    /* mix: how many datapoints each has yet to give in this pass */
-    int64_t draws;    /* choose and mix: random numbers taken in this pass, the datapoints */
-    uint64_t key;     /* of this pass */
-    int64_t size;     /* threads: datapoints of a pass, -1: no end; `draws` counts those of all passes */
-    int64_t given;    /* in this pass */
+    tp_datapoint *in; /* join: one for each flow */
+    int n, at;        /* concat: index of the current flow */
+    double *upto;     /* choose: a number in [0,1) selects the first flow i with number < upto[i] */
+    int64_t *left;    /* mix: number of datapoints that each flow has left in this pass */
+    int64_t draws;    /* choose and mix: random numbers used in this pass, one per datapoint */
+    uint64_t key;     /* key of this pass */
+    int64_t size;     /* threads: datapoints per pass, -1: no end; `draws` counts those of all passes */
+    int64_t given;    /* datapoints given in this pass */
     bool started;
 } tp__many_flow;
 
@@ -3719,7 +3726,8 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__many_flow *f = (tp__many_flow *)df->user;
     *skipped = n;
-    for (int i = 0; i < f->n; i++) { /* if one ends earlier, the others stand too far, and the pass is over */
+    for (int i = 0; i < f->n; i++) { /* if one flow ends earlier, the others have skipped too many, and the pass has
+                                        ended */
         int64_t k = 0;
         tp_status st = tp_df_seek(f->df[i], n, &k);
         if (k < *skipped) *skipped = k;
@@ -3732,8 +3740,8 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *name, bool join)
 {
     tp_dataflow *df = NULL;
-    int keep = -1;                     /* the child that decides the result: missing or poison */
-    for (int i = 0; i < n && dfs; i++) /* one that has an owner, or stands here twice, is left alone */
+    int keep = -1;                     /* the child that decides the result: a missing or a poison one */
+    for (int i = 0; i < n && dfs; i++) /* a flow that has an owner, or is listed twice, is not freed */
         if (dfs[i] && (tp__listed((const void *const *)(const void *)dfs, i) || dfs[i]->owner_.who)) {
             tp_owner there = dfs[i]->owner_;
             if (!there.who) there.who = name;
@@ -3794,7 +3802,7 @@ static int tp__choose_draw(const tp__many_flow *f)
 {
     const double r = (double)tp_random_u32(f->key, (uint64_t)f->draws, 0) / 4294967296.0;
     int i = 0;
-    while (!(r < f->upto[i])) i++; /* the last that can be chosen has 2 */
+    while (!(r < f->upto[i])) i++; /* upto of the last flow that can be chosen is 2 */
     return i;
 }
 static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)
@@ -3823,7 +3831,7 @@ static tp_status tp__choose_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     return TP_OK;
 }
 
-/* p NULL: all alike. False: it is refused, why. */
+/* p NULL: all equal. False: p is invalid, and `why` says why. */
 static bool tp__choose_table(tp__many_flow *f, const double *p, char *why, size_t size)
 {
     double sum = 0;
@@ -3838,7 +3846,7 @@ static bool tp__choose_table(tp__many_flow *f, const double *p, char *why, size_
         f->upto[i] = sum;
         if (one > 0) last = i;
     }
-    f->upto[last] = 2; /* rounding leaves no gap at the end */
+    f->upto[last] = 2; /* so that rounding leaves no gap at the end */
     tp__format(why, size, "the probabilities sum to %.9g", sum);
     return fabs(sum - 1) <= 1e-6;
 }
@@ -3866,7 +3874,7 @@ TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d)
     return df;
 }
 
-/* Which flow is next, each with the chance that it has of what is left; -1: nothing is left. */
+/* Chooses the flow for the next datapoint with probabilities proportional to the datapoints left; -1: none is left. */
 static int tp__mix_draw(tp__many_flow *f)
 {
     uint64_t total = 0;
@@ -3892,7 +3900,7 @@ static tp_status tp__mix_next(tp_dataflow *df, tp_datapoint *dp)
     }
     return TP_END;
 }
-/* The sizes, for restart. */
+/* Reads the sizes of the flows, for restart. */
 static tp_status tp__mix_sizes(tp__many_flow *f)
 {
     int64_t sum = 0;
@@ -4009,7 +4017,7 @@ TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d)
 
 typedef struct tp__again_flow {
     tp_dataflow *df;
-    int64_t num, left; /* how often the one in `in` is yet to be given */
+    int64_t num, left; /* num, and how many times `in` is still to be given */
     tp_datapoint in;
 } tp__again_flow;
 
@@ -4050,7 +4058,8 @@ static tp_status tp__again_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         if (st != TP_OK || k < whole) return st;
     }
     if (rest % f->num == 0) return TP_OK;
-    const tp_status st = tp_df_next(f->df, &f->in); /* some of it: it is needed */
+    const tp_status st = tp_df_next(f->df, &f->in); /* only part of its repetitions is skipped, so that the datapoint
+                                                       is needed */
     if (st == TP_END) return TP_OK;
     if (st != TP_OK) return st;
     f->left = f->num - rest % f->num;
@@ -4085,14 +4094,14 @@ TP_DEF tp_dataflow *tp_df_repeated_point(tp_dataflow *child, int64_t num)
 /* -- cache ---- >>df cache */
 
 typedef struct tp__cache_flow {
-    tp__order order; /* from pass 1 on, when all is there */
+    tp__order order; /* used from pass 1 on, when all datapoints are kept */
     tp_dataflow *df;
-    tp_datapoint *point; /* n of them, and room */
-    int64_t n, cap, at;  /* at: the next of pass 0 */
+    tp_datapoint *point; /* n datapoints, room for cap */
+    int64_t n, cap, at;  /* at: index of the next datapoint in pass 0 */
     bool shuffle, begun, complete;
 } tp__cache_flow;
 
-/* One more, TP_END when there was none. */
+/* Reads and keeps one more datapoint; TP_END when there was none. */
 static tp_status tp__cache_read(tp__cache_flow *f)
 {
     tp_status st = TP_OK;
@@ -4195,14 +4204,14 @@ TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d)
 
 typedef struct tp__by_shape {
     tp_shape shape;
-    int64_t filled; /* rows of the batch */
+    int64_t filled; /* rows filled in the batch */
     tp_datapoint batch;
 } tp__by_shape;
 
 typedef struct tp__by_shape_flow {
     tp_dataflow *df;
     int64_t batch, index;
-    int64_t done; /* the holders have what passes 0 to done-1 left over; -1: they are in the midst of a pass */
+    int64_t done; /* the collections hold what passes 0 to done-1 left over; -1: they are in the middle of a pass */
     int idx, n, cap;
     bool keep_state;
     tp__by_shape *holder;
@@ -4225,7 +4234,7 @@ static tp__by_shape *tp__by_shape_find(tp__by_shape_flow *f, const tp_shape *sha
     return &f->holder[f->n++];
 }
 
-/* The next datapoint goes where it belongs: *full is that holder if it has a batch now. */
+/* Reads the next datapoint and adds it to the collection of its shape: *full is that collection if its batch is complete. */
 static tp_status tp__by_shape_put(tp_dataflow *df, tp__by_shape **full)
 {
     tp__by_shape_flow *f = (tp__by_shape_flow *)df->user;
@@ -4370,29 +4379,29 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 
 /* ==== >>parallel ======================================================================================= */
 
-/* -- a crew: threads that read the flow below, one of them at a time, and map what they have read, all at once ---- >>crew
+/* -- a crew: threads that read the flow below, one of them at a time, and map the datapoints in parallel ---- >>crew
  *
- * A datapoint has a slot, whose buffers are used again. Free slots wait in `spare`; `line` has the slots that the caller gets next, in
- * order: a slot gets in line when it has been read (ordered) or when it is ready (not ordered). `raw` has those that were read and
- * wait for a worker to map them: one worker reads for several, so that they seldom meet. The caller views the slot that it
- * got last, `held`, until it asks again. `paused`: nobody takes a new slot; when `busy` is 0 then too, the caller may do with all
- * of it what it wants.
+ * A datapoint has a slot, whose buffers are reused. All queues hold numbers of slots. `spare` has the free slots; `line` has the
+ * slots that the caller gets next, in order: a slot enters it when it has been read (ordered) or when it is ready (not ordered).
+ * `raw` has slots that were read and wait for a worker to map them: one worker reads for several, so that they seldom compete
+ * for the flow below. The caller has a view of the slot that it got last, `held`, until its next call. While `paused` is set, no
+ * worker takes a new slot; once `busy` is 0, the caller may change the whole crew.
  *
- * Waking a thread takes longer than decoding a small image, so it is not done for each datapoint. A caller that has to wait is woken
- * when there is work for it for about TP__CREW_NAP seconds, `want` datapoints, or when it has waited for TP__CREW_STALL seconds.
- * Workers that found no free slot are woken when a quarter of the slots is free. The caller takes up to a quarter of the slots from
- * the line at once, into `given`, and gives back those that it has seen, `seen`, when it comes for the next ones. */
+ * Waking a thread takes longer than decoding a small image, so threads are not woken for each datapoint. A waiting caller is woken
+ * when `want` datapoints, work for about TP__CREW_NAP seconds, are ready, or when it has waited for TP__CREW_STALL seconds.
+ * Workers that found no free slot are woken when a quarter of the slots is free. The caller moves up to a quarter of the slots from
+ * the line to `given` at once, collects the slots that it has used in `seen`, and frees those when it moves the next ones. */
 
 #define TP__CREW_NAP   500e-6
 #define TP__CREW_STALL 1e-3
 
 typedef struct tp__crew_slot {
     tp_datapoint in, out;
-    int64_t index; /* of the pass below */
+    int64_t index; /* number of the datapoint in the pass of the flow below */
     tp_status status;
     bool unread; /* the flow below failed */
     bool drop, ready;
-    char *text; /* the sentence of a failure; NULL: there was no memory for it */
+    char *text; /* the error sentence; NULL: out of memory for it */
 } tp__crew_slot;
 
 typedef struct tp__crew_ring {
@@ -4409,23 +4418,23 @@ typedef struct tp__crew_worker {
 
 typedef struct tp__crew {
     tp_dataflow *self, *df;
-    tp_map_fn fn; /* NULL: they only read */
+    tp_map_fn fn; /* NULL: the workers only read */
     tp_map_call call;
     void (*release)(void *user);
     bool ordered, keeps_all;
-    const char *key_name; /* of the flow that gives the same datapoints without threads */
+    const char *key_name; /* name of the flow that gives the same datapoints without threads */
     tp__crew_worker *worker;
-    int n_worker, n_started, n_slot; /* no worker: the caller does it all, in slot 0 */
+    int n_worker, n_started, n_slot; /* no worker: the caller does all the work, in slot 0 */
     tp_mutex *mutex;
     tp_cond *work, *done; /* for the workers; for the caller */
     tp__crew_slot *slot;
     tp__crew_ring line, spare, raw, given, seen;
     int held, busy;  /* busy: workers that have a slot */
     int n_ready;     /* slots in line that are ready */
-    int want, taken; /* taken: datapoints since `since`, when the caller began to wait the last time */
+    int want, taken; /* taken: datapoints taken since the time `since`, when the caller last began to wait */
     double since;
     bool reading, ended, paused, quit;
-    bool stopping; /* atomic: restarted or freed, so that a flow below is to wait for nothing */
+    bool stopping; /* atomic: the crew is being restarted or freed, so that a flow below must stop waiting */
     int64_t index; /* of the next datapoint of the flow below */
 } tp__crew;
 
@@ -4441,7 +4450,7 @@ static int tp__crew_pop(const tp__crew *f, tp__crew_ring *r)
 static void tp__crew_failed(const tp__crew *f, tp__crew_slot *s, tp_status st)
 {
     s->status = st;
-    if (st >= TP_OK) return; /* a flow that asks to stop */
+    if (st >= TP_OK) return; /* TP_STOP: the flow asks to stop */
     tp__df_named(f->self, s->index, st);
     s->text = tp_strdup(tp_last_error());
 }
@@ -4458,7 +4467,7 @@ static void tp__crew_map(const tp__crew *f, tp__crew_slot *s, int thread)
     if (st != TP_OK) tp__crew_failed(f, s, st);
 }
 
-/* The slot's turn with the flow below; the mutex is not locked, `reading` keeps the others away. */
+/* Reads the next datapoint of the flow below into a slot. Called without the mutex; `reading` keeps other workers away. */
 static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
 {
     s->status = TP_OK;
@@ -4472,7 +4481,7 @@ static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
     return st;
 }
 
-/* A slot is ready, or a worker lays down what it had; the mutex is locked. */
+/* Wakes the caller if it has something to do: called after a slot became ready or a worker finished. The mutex is locked. */
 static void tp__crew_tell(tp__crew *f)
 {
     if (f->paused || f->ended || f->n_ready >= f->want) tp_cond_signal(f->done);
@@ -4484,7 +4493,8 @@ static void tp__crew_ready(tp__crew *f, int k)
     f->n_ready++;
 }
 
-/* Read until twice as many slots are raw as there are workers; a lone worker reads one. The mutex is locked, but while reading. */
+/* Reads until twice as many slots are raw as there are workers; a single worker reads one. The mutex is locked, except during a
+ * read. */
 static void tp__crew_refill(tp__crew *f)
 {
     const int most = f->n_worker > 1 ? 2 * f->n_worker : 1;
@@ -4496,7 +4506,8 @@ static void tp__crew_refill(tp__crew *f)
         tp_mutex_unlock(f->mutex);
         st = tp__crew_read(f, &f->slot[k]);
         tp_mutex_lock(f->mutex);
-        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* which goes on after a pause */
+        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* TP_STOP: reading continues after
+                                                                                  the pause */
         if (st == TP_OK) f->index++;
         else if (st == TP_END || !none) f->ended = true;
         if (none) tp__crew_push(f, &f->spare, k);
@@ -4541,7 +4552,7 @@ static void tp__crew_thread(void *user)
     tp_mutex_unlock(f->mutex);
 }
 
-/* Slots that have served; the mutex is locked. */
+/* Frees the slots of a queue; the mutex is locked. */
 static void tp__crew_spare(tp__crew *f, tp__crew_ring *of)
 {
     if (of->n == 0) return;
@@ -4553,7 +4564,7 @@ static void tp__crew_spare(tp__crew *f, tp__crew_ring *of)
     }
     if (4 * (int64_t)f->spare.n >= f->n_slot) tp_cond_signal(f->work);
 }
-/* Ready slots from the line to the caller: as many as stand at its head, up to `most`. The mutex is locked. */
+/* Moves ready slots from the head of the line to the caller, up to `most`. The mutex is locked. */
 static void tp__crew_give(tp__crew *f, int most)
 {
     for (int n = 0; n < most && f->line.n && f->slot[f->line.item[f->line.head]].ready; n++) {
@@ -4563,7 +4574,7 @@ static void tp__crew_give(tp__crew *f, int most)
     }
 }
 
-/* What a slot of a failure says; the flow below is read on then. */
+/* Reports the failure of a slot; after it the flow below is read on. */
 static tp_status tp__crew_says(tp__crew *f, int k)
 {
     const tp__crew_slot *s = &f->slot[k];
@@ -4613,7 +4624,8 @@ static tp_status tp__crew_next_here(tp__crew *f, tp_datapoint *dp)
     }
 }
 
-/* Wait until the first in line is ready, or the line is empty and stays so. False: the flow is to stop. The mutex is locked. */
+/* Waits until the first slot in line is ready, or the line is empty and will stay so. False: the flow must stop. The mutex is
+ * locked. */
 static bool tp__crew_await(tp__crew *f)
 {
     bool waits = true;
@@ -4633,7 +4645,7 @@ static bool tp__crew_await(tp__crew *f)
     }
 }
 
-/* The caller comes for more: TP_OK (given has some), TP_END or TP_STOP. */
+/* Gets more slots for the caller: TP_OK (`given` is not empty), TP_END or TP_STOP. */
 static tp_status tp__crew_more(tp__crew *f)
 {
     tp_mutex_lock(f->mutex);
@@ -4641,7 +4653,7 @@ static tp_status tp__crew_more(tp__crew *f)
     if (f->paused) {
         f->paused = false;
         __atomic_store_n(&f->stopping, false, __ATOMIC_RELEASE);
-        tp_cond_signal(f->work); /* who has read wakes the next */
+        tp_cond_signal(f->work); /* the worker that reads wakes the next one */
     }
     const bool waited = tp__crew_await(f);
     tp__crew_give(f, f->n_slot / 4 + 1);
@@ -4670,7 +4682,7 @@ static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
     return st;
 }
 
-/* Wait until the workers have nothing in their hands. The mutex is locked then. */
+/* Waits until no worker has a slot. The mutex is locked on return. */
 static void tp__crew_pause(tp__crew *f)
 {
     tp_mutex_lock(f->mutex);
@@ -4688,7 +4700,7 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp__crew_spare(f, &f->seen);
     tp__crew_spare(f, &f->given);
     if (!f->ordered) tp__crew_spare(f, &f->raw);
-    f->raw.n = 0; /* ordered: they stand in line */
+    f->raw.n = 0; /* ordered: these slots are in line too */
     tp__crew_spare(f, &f->line);
     f->n_ready = 0;
     f->ended = false;
@@ -4711,9 +4723,9 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
             "%s: datapoints come in no fixed order, so those that were given before are not exactly those that are "
             "skipped now: make it .ordered",
             df->name);
-    if (!f->keeps_all) { /* only fn knows which of them count */
+    if (!f->keeps_all) { /* only fn knows which datapoints it drops */
         while (*skipped < n && (st = tp_df_next(df, &df->skip_)) == TP_OK) ++*skipped;
-        df->index_ -= *skipped; /* tp_df_seek counts them */
+        df->index_ -= *skipped; /* tp_df_seek adds them */
         return st == TP_END ? TP_OK : st;
     }
     tp__crew_pause(f);
@@ -4727,9 +4739,9 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     for (; *skipped < n && f->raw.n; ++*skipped) {
         tp__crew_push(f, &f->seen, tp__crew_pop(f, &f->raw));
-        if (f->ordered) tp__crew_pop(f, &f->line); /* the same one: those before it were ready */
+        if (f->ordered) tp__crew_pop(f, &f->line); /* the same slot: all slots before it were ready */
     }
-    if (*skipped < n && f->line.n) { /* a failure behind them */
+    if (*skipped < n && f->line.n) { /* the next slot in line is a failure */
         tp_mutex_lock(f->mutex);
         tp__crew_give(f, 1);
         tp_mutex_unlock(f->mutex);
@@ -4760,7 +4772,7 @@ static void tp__crew_close(tp_dataflow *df)
         tp_free(f->slot[k].text);
     }
     tp_free(f->slot);
-    tp_free(f->line.item); /* all five rings */
+    tp_free(f->line.item); /* also the memory of the other four rings */
     tp_free(f->worker);
     tp_cond_free(f->work);
     tp_cond_free(f->done);
@@ -4768,7 +4780,8 @@ static void tp__crew_close(tp_dataflow *df)
     if (f->release) f->release(f->call.user);
 }
 
-/* The flow d->df with this many threads and buffers; d->fn NULL: they only read. key_name: see tp__crew. */
+/* A crew that reads the flow d->df with this many threads and buffers; d->fn NULL: the threads only read. key_name: see
+ * tp__crew. */
 static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *name, const char *key_name, int threads,
                                  int buffers)
 {
@@ -4797,7 +4810,7 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     threads = buffers = 0;
 #endif
     f->n_worker = threads;
-    f->n_slot = buffers + 1; /* and the one that is held */
+    f->n_slot = buffers + 1; /* one more for the slot that the caller holds */
     f->slot = (tp__crew_slot *)tp_calloc((size_t)f->n_slot, sizeof *f->slot);
     f->line.item = (int *)tp_calloc((size_t)f->n_slot, 5 * sizeof(int));
     f->worker = (tp__crew_worker *)tp_calloc((size_t)threads + 1, sizeof *f->worker);
@@ -4835,7 +4848,7 @@ TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
                       d->num_prefetch, (int)TP__MOST_BUFFERS);
 }
 
-/* The same under the name of another flow, which says in sentences what it is. d->num_thread 0: one a processor. */
+/* tp_df_parallel_map under the name of another flow, which error sentences use. d->num_thread 0: one per processor. */
 static tp_dataflow *tp__parallel_map(const tp_df_parallel_map_desc *d, const char *name, const char *key_name)
 {
     const bool good = d->num_thread >= 0 && d->num_thread <= TP__MOST_FLOW_THREADS && d->buffer_size >= 0 &&
@@ -4870,17 +4883,17 @@ static tp_status tp__turns_next(tp_dataflow *df, tp_datapoint *dp)
     if (f->size >= 0) f->given++;
     return TP_OK;
 }
-/* n datapoints further, each flow by its share of them. */
+/* Skips n datapoints, each flow its share of them. */
 static tp_status tp__turns_skip(tp__many_flow *f, int64_t n)
 {
     tp_status st = TP_OK;
     const int first = (int)(f->draws % f->n);
     for (int i = 0; i < f->n && st == TP_OK; i++) {
-        const int turn = (i - first + f->n) % f->n; /* it is the turn-th of the next n flows */
+        const int turn = (i - first + f->n) % f->n; /* flow i gives number `turn` of the next f->n datapoints */
         st = tp_df_seek(f->df[i], n / f->n + (turn < n % f->n), NULL);
     }
     f->draws += n;
-    if (st != TP_OK) f->started = false; /* the next restart begins anew */
+    if (st != TP_OK) f->started = false; /* the next restart must restart all flows */
     return st;
 }
 static tp_status tp__turns_restart(tp_dataflow *df, int64_t pass)
@@ -4891,7 +4904,7 @@ static tp_status tp__turns_restart(tp_dataflow *df, int64_t pass)
         return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
     const int64_t want = endless ? 0 : pass * f->size;
     f->given = 0;
-    if (!endless && f->started && f->draws == want) return TP_OK; /* the usual case: just go on */
+    if (!endless && f->started && f->draws == want) return TP_OK; /* the usual case: continue */
     const tp_status st = tp__many_restart(df, endless ? pass : 0);
     f->draws = 0;
     f->started = st == TP_OK;
@@ -4928,7 +4941,7 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
         if (i == 0 && p.df) size = tp_df_size(p.df);
         p.df = tp_df_repeated(p.df, -1);
         list[i] = p.df ? tp_df_prefetch_(&p) : NULL;
-        if (!list[i]) break; /* those behind it are NULL too */
+        if (!list[i]) break; /* the flows after it are NULL too */
     }
     tp_dataflow *df = tp__many_new(list, d->num_thread, "tp_df_multi_thread", false);
     tp_free((void *)list);
@@ -4943,25 +4956,27 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
 
 /* -- multi_process ---- >>df multi_process
  *
- * The parent and each worker speak through a socket. The parent gives orders; the worker says for each of its datapoints in which
- * slot of the shared memory it lies, and may write there again when an order says that the slot is free. Each restart or seek is a new
- * generation: what is said about an older one is not listened to. A socket that is closed tells of the other's death. */
+ * The parent and each worker communicate through a socket. The parent sends orders. The worker reports each of its datapoints with
+ * the slot of the shared memory that holds it; it may write to the slot again when an order says that the slot is free. Each
+ * restart or seek starts a new generation, and reports of older generations are ignored. When one side ends, the other one sees
+ * that its socket is closed. */
 
 #ifdef TP__OS_FORK
 enum { TP__PROCS_BEGIN = -1, TP__PROCS_PROBE = -2 };
 typedef struct tp__procs_order {
     int64_t generation, pass, skip;
-    int64_t
-        slot; /* this one is free; or BEGIN at datapoint `skip`; or PROBE: how many of `skip` datapoints are there? */
+    int64_t slot; /* this slot is free; or BEGIN at datapoint `skip`; or PROBE: how many of `skip` datapoints does the
+                 pass have? */
 } tp__procs_order;
 typedef struct tp__procs_said {
     int64_t generation, slot, status;
     int64_t at,
-        bytes; /* of the datapoint in the memory; of a failure: bytes of its sentence, which follows; PROBE: at is the answer */
+        bytes; /* of the datapoint in the memory; for a failure: bytes of its sentence, which follows; PROBE: at is
+                  the answer */
 } tp__procs_said;
-typedef struct tp__procs_part { /* the head of a datapoint in the memory: so many of them */
+typedef struct tp__procs_part { /* the head of a datapoint in the memory: one for each component */
     int64_t dtype, ndim, dim[TP_MAX_DIMS];
-    int64_t at, parts; /* of the data, from the head on; how many components there are */
+    int64_t at, parts; /* offset of the data from the first head; number of components */
 } tp__procs_part;
 
 /* -- in the worker */
@@ -4975,9 +4990,9 @@ typedef struct tp__procs_self {
     int number, n, slots, fd, file;
     tp__procs_slot *slot;
     char *map;
-    int64_t size;                         /* of the file, all of it mapped */
-    int64_t generation, pass, here, next; /* where df is in its pass; the next datapoint that is mine */
-    bool running, fresh;                  /* fresh: df is to go to the start of the pass first */
+    int64_t size;                         /* size of the file, which is mapped completely */
+    int64_t generation, pass, here, next; /* position of df in its pass; the next datapoint for this worker */
+    bool running, fresh;                  /* fresh: df must be restarted first */
     tp_datapoint dp;
 } tp__procs_self;
 
@@ -4994,7 +5009,7 @@ static void tp__procs_say(const tp__procs_self *me, int slot, tp_status st, int6
     if (st < TP_OK && tp__os_send(me->fd, text, (size_t)said.bytes) != 0) _exit(0);
 }
 
-/* How many bytes the datapoint takes with its head; parts say where its data go. -1: too large. */
+/* The number of bytes of the datapoint with its heads; sets the offset of the data in each part. -1: too large. */
 static int64_t tp__procs_layout(const tp_datapoint *dp, tp__procs_part *part)
 {
     size_t at;
@@ -5020,7 +5035,7 @@ static tp_status tp__procs_room(tp__procs_self *me, tp__procs_slot *s, int64_t b
         return tp_fail(TP_ERR_NOMEM, "there is no shared memory for %lld bytes: %s", (long long)bytes, strerror(error));
     tp__os_unmap_file(me->map, (uint64_t)me->size);
     me->map = tp__os_map_file(me->file, (uint64_t)(me->size + room));
-    if (!me->map) { /* nothing is where it was: this process cannot go on */
+    if (!me->map) { /* the old mapping is gone: this process cannot continue */
         tp__procs_say(
             me, 0, tp_fail(TP_ERR_NOMEM, "%lld bytes of shared memory cannot be mapped", (long long)(me->size + room)),
             0, 0);
@@ -5056,7 +5071,8 @@ static tp_status tp__procs_pack(tp__procs_self *me, tp__procs_slot *s, int64_t *
     return TP_OK;
 }
 
-/* My next datapoint. A failure takes the place of its datapoint; those of others' datapoints are theirs to tell. */
+/* Makes the next datapoint of this worker. A failure counts as the failed datapoint; a failure at another worker's datapoint is
+ * reported by that worker. */
 static tp_status tp__procs_make(tp__procs_self *me)
 {
     tp_status st = me->fresh ? tp_df_restart(me->df, me->pass) : TP_OK;
@@ -5106,12 +5122,12 @@ static void tp__procs_watch(void *user)
 
 static void tp__procs_main(tp__procs_self *me)
 {
-    tp__df_stop = NULL; /* of the thread that has forked; nobody writes to this copy */
+    tp__df_stop = NULL; /* the flag is the parent's; nothing writes to this copy */
 #ifndef TP_NO_THREADS
-    tp_thread *watch; /* so that a function that takes long ends with the parent too */
+    tp_thread *watch; /* so that the process also ends with the parent during a long call of a function */
     (void)tp_thread_start(&watch, tp__procs_watch, &me->fd);
 #endif
-    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the parent, whose end is ours */
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is handled by the parent, and this process ends with it */
     me->slot = (tp__procs_slot *)tp_calloc((size_t)me->slots, sizeof *me->slot);
     if (!me->slot) _exit(1);
     for (;;) {
@@ -5139,22 +5155,22 @@ typedef struct tp__procs_worker {
     int fd, file;
     char *map;
     uint64_t mapped;
-    bool ended; /* it has said that this pass is over */
+    bool ended; /* it has reported the end of this pass */
 } tp__procs_worker;
 typedef struct tp__procs_flow {
     tp_dataflow *df;
     tp__procs_worker *worker;
-    int n, slots, started; /* started: workers that there are */
+    int n, slots, started; /* started: number of running workers */
     int64_t generation, position;
-    bool begun; /* this generation's orders are given */
-    int held;   /* the worker whose slot the caller views, -1 */
+    bool begun; /* the orders of this generation are sent */
+    int held;   /* the worker whose slot the caller views, or -1 */
     int64_t held_slot;
-    char broken[256]; /* why no more can come until the next restart */
+    char broken[256]; /* the reason for which the flow fails until the next restart */
 } tp__procs_flow;
 
 static void tp__procs_stop(tp__procs_flow *f)
 {
-    for (int i = 0; i < f->started; i++) tp__os_hang_up(f->worker[i].fd); /* they end when they see that */
+    for (int i = 0; i < f->started; i++) tp__os_hang_up(f->worker[i].fd); /* the workers end when they see that */
     for (int i = 0; i < f->started; i++) {
         tp__procs_worker *w = &f->worker[i];
         char why[64];
@@ -5186,7 +5202,7 @@ static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
         tp__os_close(file);
         return tp_fail(TP_ERR, "tp_df_multi_process: no socket can be made: %s", strerror(errno));
     }
-    tp__os_lock(&tp__log_mutex); /* nobody may hold it in the copy */
+    tp__os_lock(&tp__log_mutex); /* so that no other thread holds it in the copy */
     const pid_t pid = fork();
     tp__os_unlock(&tp__log_mutex);
     if (pid == 0) {
@@ -5217,16 +5233,16 @@ static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
     return TP_OK;
 }
 
-/* A worker is gone, `why` if that is known; the others are of no use without it. */
+/* A worker has ended, for the reason `why` if known; the flow cannot continue without it. */
 static tp_status tp__procs_lost(tp_dataflow *df, int i, const char *why)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     char told[64];
     const long pid = f->worker[i].pid;
     if (!why && pid && !tp__os_child_ended(pid, false, told, sizeof told)) {
-        tp__os_readable(-1, 0.05); /* its socket is closed before it has quite ended */
+        tp__os_readable(-1, 0.05); /* its socket closes shortly before the process ends */
         if (!tp__os_child_ended(pid, false, told, sizeof told)) {
-            kill((pid_t)pid, SIGKILL); /* it has only closed its socket */
+            kill((pid_t)pid, SIGKILL); /* the process has closed its socket, but runs on */
             tp__os_child_ended(pid, true, told, sizeof told);
         }
     }
@@ -5250,8 +5266,8 @@ static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_
     return tp__os_send(f->worker[i].fd, &o, sizeof o) == 0 ? TP_OK : tp__procs_lost(df, i, NULL);
 }
 
-/* What worker i says next about this generation. A failure's sentence is set then. TP_STOP: the source is to end; what the worker
- * says can be read later. */
+/* Reads the next report of worker i about this generation. For a failure the sentence is set. TP_STOP: the source must stop; the
+ * report can be read later. */
 static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
@@ -5260,7 +5276,7 @@ static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
         char text[TP__ERROR_TEXT], why[64];
         while (!tp__os_readable(w->fd, tp__df_stop ? TP__WAIT_SLICE : 1.0)) {
             if (tp_df_stopping()) return TP_STOP;
-            /* its socket may live on in a copy of this process */
+            /* its socket may still be open in a copy of this process */
             if (tp__os_child_ended(w->pid, false, why, sizeof why)) return tp__procs_lost(df, i, why);
         }
         if (tp__os_read(w->fd, said, sizeof *said) != (int64_t)sizeof *said) return tp__procs_lost(df, i, NULL);
@@ -5276,7 +5292,8 @@ static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
     }
 }
 
-/* The memory of worker i as views. It was written by a copy of this program, which may have crashed. */
+/* The datapoint of worker i as views of its memory. The heads are checked, because a copy of this program that may have crashed
+ * wrote them. */
 static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_said *said, tp_datapoint *dp)
 {
     const char *const wrong = "tp_df_multi_process: a process has left no datapoint in the memory that it named";
@@ -5336,7 +5353,7 @@ static tp_status tp__procs_next(tp_dataflow *df, tp_datapoint *dp)
     return st == TP_OK ? tp__procs_unpack(&f->worker[i], &said, dp) : st;
 }
 
-/* What is ahead is dropped; the next call of next tells the workers where to go on. */
+/* Drops the datapoints read ahead; the next call of next tells the workers where to continue. */
 static void tp__procs_anew(tp__procs_flow *f, int64_t position)
 {
     f->generation++;
@@ -5350,7 +5367,7 @@ static tp_status tp__procs_restart(tp_dataflow *df, int64_t pass)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     tp_status st = TP_OK;
-    (void)pass; /* tp_df_restart keeps it */
+    (void)pass; /* it is in df->pass_ */
     if (f->broken[0]) tp__procs_stop(f);
     f->broken[0] = 0;
     while (f->started < f->n && st == TP_OK) st = tp__procs_start_one(f, f->started);
@@ -5371,7 +5388,8 @@ static tp_status tp__procs_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     if (f->broken[0]) return tp_fail(TP_ERR, "%s", f->broken);
     const int64_t target = n > INT64_MAX - f->position ? INT64_MAX : f->position + n;
     tp__procs_anew(f, f->position);
-    tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* this process has a flow that nobody walks */
+    tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* worker 0 has a copy of df that can seek;
+                                                                          this process does not read its own df */
     if (st == TP_OK) st = tp__procs_listen(df, 0, &said);
     if (st != TP_OK) return st;
     if (said.status != TP_OK) return (tp_status)said.status;
@@ -5453,10 +5471,10 @@ typedef struct tp__cifar_kind {
     const char *name, *folder, *archive,
         *variable; /* "tp_df_cifar10", "cifar10", its folder in the archive, "cifar10_data" */
     const char *train[6], *test[2];
-    int labels, classes[2]; /* label bytes, and how many classes each has */
+    int labels, classes[2]; /* number of label bytes, and of classes for each */
 } tp__cifar_kind;
 
-/* Append the records of one file to image (N,32,32,3) and label (N), which have room. */
+/* Appends the records of one file to image (N,32,32,3) and label (N), which are large enough. */
 static tp_status tp__cifar_parse(const tp__cifar_kind *kind, int which_label, const void *data, size_t size,
                                  const char *what, tp_tensor *image, tp_tensor *label, int64_t *at)
 {
@@ -5479,7 +5497,7 @@ static tp_status tp__cifar_parse(const tp__cifar_kind *kind, int which_label, co
     return TP_OK;
 }
 
-/* Give t `rows` rows, and keep those it has. */
+/* Enlarges t to `rows` rows and keeps its contents. */
 static tp_status tp__rows_grow(tp_tensor *t, int64_t rows)
 {
     tp_tensor more;
@@ -5494,7 +5512,7 @@ static tp_status tp__rows_grow(tp_tensor *t, int64_t rows)
     return TP_OK;
 }
 
-/* The default place of a data set, or dir: "$TP_DATA/cifar10", "$TENSORPACK_DATASET/cifar10_data". */
+/* The folder of a data set: dir, or the default, "$TP_DATA/cifar10" or "$TENSORPACK_DATASET/cifar10_data". */
 static void tp__data_dir(tp_buf *b, const char *dir, const char *ours, const char *theirs)
 {
     const char *data = getenv("TP_DATA"), *sets = getenv("TENSORPACK_DATASET"), *home = getenv("HOME");
@@ -5504,7 +5522,7 @@ static void tp__data_dir(tp_buf *b, const char *dir, const char *ours, const cha
     else tp_buf_printf(b, "%s/tensorpack_data/%s", home ? home : ".", theirs);
 }
 
-/* dir/file, dir/file.gz, or the same in the folder that the archive makes. */
+/* Reads dir/file, dir/file.gz, or the same files in the folder that the archive makes. */
 static tp_status tp__cifar_read(const tp__cifar_kind *kind, const char *dir, const char *file, tp_buf *path,
                                 char **data, size_t *size)
 {
@@ -5731,7 +5749,7 @@ TP_DEF tp_status tp_tfrecord_put(tp_writer *w, const void *data, size_t size)
     return st == TP_OK ? tp_writer_put(w, tail, sizeof tail) : st;
 }
 
-/* A file that is read from. */
+/* An open file. */
 typedef struct tp__tfrecord_file {
     const char *path;
     int fd;
@@ -5754,7 +5772,7 @@ static tp_status tp__tfrecord_open_file(tp__tfrecord_file *f, const char *path)
     return st;
 }
 
-/* Exactly n bytes at `at`. */
+/* Reads exactly n bytes at offset `at`. */
 static tp_status tp__tfrecord_bytes(const tp__tfrecord_file *f, uint64_t at, void *to, size_t n)
 {
     if (tp__os_seek(f->fd, (int64_t)at) != 0)
@@ -5765,7 +5783,7 @@ static tp_status tp__tfrecord_bytes(const tp__tfrecord_file *f, uint64_t at, voi
     return TP_OK;
 }
 
-/* The size of the record that begins at `at`, which is not the end of the file. */
+/* Reads the size of the record at offset `at`, which is not the end of the file. */
 static tp_status tp__tfrecord_size(const tp__tfrecord_file *f, int64_t record, uint64_t at, uint64_t *size)
 {
     uint8_t head[TP__TFRECORD_HEAD];
@@ -5790,7 +5808,7 @@ static tp_status tp__tfrecord_size(const tp__tfrecord_file *f, int64_t record, u
     return TP_OK;
 }
 
-/* Room for n bytes in b, whose contents go. */
+/* Makes room for n bytes in b; its contents are lost. */
 static bool tp__bytes_room(tp_buf *b, size_t n)
 {
     if (n <= b->cap) return true;
@@ -5802,7 +5820,7 @@ static bool tp__bytes_room(tp_buf *b, size_t n)
     return true;
 }
 
-/* The bytes of the record, whose size is known, into b. */
+/* Reads the bytes of the record, whose size is known, into b. */
 static tp_status tp__tfrecord_data(const tp__tfrecord_file *f, int64_t record, uint64_t at, uint64_t size, tp_buf *b)
 {
     if (!tp__bytes_room(b, (size_t)size + 4)) return TP_ERR_NOMEM;
@@ -5864,7 +5882,7 @@ TP_DEF void tp_tfrecord_close(tp_tfrecord_reader *r)
 
 TP__COLD_END
 
-/* -- tf.train.Example ---- >>example
+/* -- tf.train.Example, as protobuf messages ---- >>example
  * Example { features = 1: Features { feature = 1, many: { key = 1, value = 2: Feature } } }
  * Feature { bytes_list = 1, float_list = 2 or int64_list = 3: { value = 1, many } } */
 
@@ -5923,15 +5941,15 @@ TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *nam
     return out->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for a tf.train.Example") : TP_OK;
 }
 
-/* What stands in a Feature: which list, and the bytes of its message. */
+/* The contents of a Feature: the kind of list, and the bytes of its message. */
 typedef struct tp__example_value {
     int kind;
     tp__pb list;
-    int64_t n;     /* values; of a bytes list, the strings */
+    int64_t n;     /* number of values; in a bytes list, of strings */
     tp__pb string; /* the last string */
 } tp__example_value;
 
-/* Count the values of a list; false: damaged. */
+/* Counts the values of a list; false: damaged. */
 static bool tp__example_count(tp__example_value *v)
 {
     tp__pb p = v->list;
@@ -5950,7 +5968,7 @@ static bool tp__example_count(tp__example_value *v)
             else v->n += bytes / 4;
         } else if (f.wire == 0) {
             v->n++;
-        } else if (f.wire == 2) { /* the last byte of each varint has its high bit clear */
+        } else if (f.wire == 2) { /* count varints: the last byte of each has its high bit clear */
             for (const uint8_t *b = f.sub.at; b < f.sub.end; b++) v->n += *b < 128;
             if (bytes && f.sub.end[-1] >= 128) return false;
         } else {
@@ -5960,7 +5978,7 @@ static bool tp__example_count(tp__example_value *v)
     return !p.bad;
 }
 
-/* Find the feature; the last one of a name counts, as in protobuf. false: the message is damaged. */
+/* Finds the feature; if a name occurs twice the last one counts, as in protobuf. false: the message is damaged. */
 static bool tp__example_find(const void *data, size_t size, const char *name, tp__example_value *v)
 {
     const size_t length = strlen(name);
@@ -5991,7 +6009,7 @@ static bool tp__example_find(const void *data, size_t size, const char *name, tp
     return !example.bad && tp__example_count(v);
 }
 
-/* One number of an int64 list; false: it does not fit into dtype. */
+/* Stores one number of an int64 list; false: it does not fit into dtype. */
 static bool tp__example_int(tp_dtype dtype, void *to, int64_t v)
 {
     if (dtype == TP_I32 && (v < INT32_MIN || v > INT32_MAX)) return false;
@@ -6001,7 +6019,7 @@ static bool tp__example_int(tp_dtype dtype, void *to, int64_t v)
     return true;
 }
 
-/* The values of a float or an int64 list; t has room for them. */
+/* Copies the values of a float or an int64 list to t, which has the right size. */
 static bool tp__example_numbers(const tp__example_value *v, tp_tensor *t)
 {
     tp__pb p = v->list, many;
@@ -6032,7 +6050,7 @@ static bool tp__example_numbers(const tp__example_value *v, tp_tensor *t)
     return true;
 }
 
-/* The shape with its open dimension given by the number of values. */
+/* Computes the open dimension of the shape from the number of values; false: the shape does not fit. */
 static bool tp__example_shape(tp_shape *shape, int64_t count)
 {
     int64_t known = 1;
@@ -6116,25 +6134,25 @@ TP__COLD_BEGIN
 
 typedef struct tp__tfrecord_place {
     uint64_t at, size;
-    int64_t number; /* in its file */
+    int64_t number; /* number of the record in its file */
     int file;
 } tp__tfrecord_place;
 
-enum { TP__TFRECORD_OPEN = 32 }; /* files that are kept open */
+enum { TP__TFRECORD_OPEN = 32 }; /* maximum number of open files */
 
 typedef struct tp__tfrecord_flow {
     tp__order order;
     tp__tfrecord_place *record;
     int64_t room;
     char **path;
-    tp__tfrecord_file open[TP__TFRECORD_OPEN]; /* file i in place i % 32; path NULL: none */
+    tp__tfrecord_file open[TP__TFRECORD_OPEN]; /* file i is at index i % 32; path NULL: none */
     tp_spec *feature;
     int n_feature;
     tp_arena mem;
     tp_buf data, what;
 } tp__tfrecord_flow;
 
-/* The file, opened if it is not. */
+/* Gives the file, and opens it if necessary. */
 static tp_status tp__tfrecord_at(tp__tfrecord_flow *f, int file, tp__tfrecord_file **out)
 {
     tp__tfrecord_file *o = &f->open[file % TP__TFRECORD_OPEN];
@@ -6147,7 +6165,7 @@ static tp_status tp__tfrecord_at(tp__tfrecord_flow *f, int file, tp__tfrecord_fi
     return st;
 }
 
-/* Where the records of a file begin. */
+/* Finds the positions of the records of a file. */
 static tp_status tp__tfrecord_scan(tp__tfrecord_flow *f, int file)
 {
     tp__tfrecord_file *o;
@@ -6210,7 +6228,7 @@ static void tp__tfrecord_flow_close(tp_dataflow *df)
     tp_arena_free(&f->mem);
 }
 
-/* Copies of the paths and the features. */
+/* Copies the paths and the features. */
 static tp_status tp__tfrecord_take(tp__tfrecord_flow *f, const tp_df_tfrecord_desc *d)
 {
     f->path = (char **)tp_arena_alloc(&f->mem, (size_t)d->n * sizeof *f->path);
@@ -6284,18 +6302,18 @@ TP__COLD_END
 TP__COLD_BEGIN
 
 /* -- csv ---- >>df csv
- * The text is read in place: a field in quotes moves to the front of where it stood, and a 0 is put behind each. */
+ * The text is parsed in place: quoted fields are unquoted where they are, and a 0 is written after each field. */
 
 typedef struct tp__csv {
     char *at, *end; /* *end is 0 */
     const char *what;
-    int64_t line; /* from 1, of what is at `at` */
+    int64_t line; /* number, from 1, of the line at `at` */
     char separator;
 } tp__csv;
 
-enum { TP__CSV_MORE, TP__CSV_LAST, TP__CSV_BAD }; /* another field follows in the row, none does, see the error */
+enum { TP__CSV_MORE, TP__CSV_LAST, TP__CSV_BAD }; /* another field follows in the row; it is the last field; an error */
 
-/* The next field of the row, and what follows it. */
+/* Reads the next field of the row; the result says what follows it. */
 static int tp__csv_field(tp__csv *c, char **field, size_t *length)
 {
     char *p = c->at, *to = c->at;
@@ -6334,7 +6352,7 @@ static int tp__csv_field(tp__csv *c, char **field, size_t *length)
     return after == '\n' ? TP__CSV_LAST : TP__CSV_MORE;
 }
 
-/* Pass over empty lines; false at the end. */
+/* Skips empty lines; false at the end. */
 static bool tp__csv_row(tp__csv *c)
 {
     for (;; c->line++) {
@@ -6350,7 +6368,7 @@ static bool tp__csv_blank(const char *p, const char *end)
     return p == end;
 }
 
-/* A whole number in decimal digits, with blanks around it. */
+/* Parses a decimal integer, with blanks around it. */
 static bool tp__csv_int(const char *p, const char *end, int64_t *out)
 {
     while (p < end && (*p == ' ' || *p == '\t')) p++;
@@ -6368,7 +6386,7 @@ static bool tp__csv_int(const char *p, const char *end, int64_t *out)
     return true;
 }
 
-/* A field as element i of t; false: it is no such number. */
+/* Stores a field as element i of t; false: it is not a valid number. */
 static bool tp__csv_number(tp_tensor *t, int64_t i, const char *field, size_t length)
 {
     const char *end = field + length, *after = field;
@@ -6389,16 +6407,16 @@ static bool tp__csv_number(tp_tensor *t, int64_t i, const char *field, size_t le
     return true;
 }
 
-/* One that is to be read: which fields of a row become which component. */
+/* The mapping from the fields of a row to the components. */
 typedef struct tp__csv_take {
-    const tp_csv_column *column; /* n of them */
+    const tp_csv_column *column; /* n columns */
     int n;
-    int64_t *first; /* field where each begins, -1: the header has not told yet */
+    int64_t *first; /* first field of each component, -1: not found in the header yet */
 } tp__csv_take;
 
 static int64_t tp__csv_count(const tp_csv_column *c) { return c->count ? c->count : 1; }
 
-/* The first line, if there is a header: the numbers of the columns that have names. */
+/* Reads the first line if there is a header: the numbers of the columns given by name. */
 static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_t *fields)
 {
     char *field;
@@ -6427,7 +6445,7 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     return TP_OK;
 }
 
-/* One row into element `row` of the arrays. fields: how many a row has, 0: not known yet. */
+/* Stores one row as element `row` of the arrays. fields: number of fields in a row, 0: not known yet. */
 static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_flow *f, int64_t row, int64_t *fields)
 {
     const int64_t line = c->line;
@@ -6465,7 +6483,7 @@ static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_fl
     return TP_OK;
 }
 
-/* f->text, `size` bytes and a 0, into f's arrays. */
+/* Parses f->text, `size` bytes and a 0, into f's arrays. */
 static tp_status tp__csv_parse(tp__rows_flow *f, size_t size, const char *what, const tp_csv_column *columns,
                                bool header, char separator, int64_t *first)
 {
@@ -6529,7 +6547,7 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d)
 
 /* -- text ---- >>vocabulary */
 
-/* The bytes of the character at p: one, where it is no UTF-8. */
+/* The number of bytes of the character at p; 1 if it is not UTF-8. */
 static size_t tp__utf8_length(const char *p, const char *end)
 {
     const unsigned char c = (unsigned char)*p;
@@ -6542,7 +6560,7 @@ static size_t tp__utf8_length(const char *p, const char *end)
 
 static bool tp__text_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
 
-/* The next character or word from *p on, which moves behind it; NULL at the end. */
+/* Gives the next character or word at *p and moves *p after it; NULL at the end. */
 static const char *tp__text_next(const char **p, const char *end, bool words, size_t *length)
 {
     while (words && *p < end && tp__text_blank(**p)) ++*p;
@@ -6560,13 +6578,13 @@ static const char *tp__text_next(const char **p, const char *end, bool words, si
     return token;
 }
 
-typedef struct tp__token { /* a different word of a text */
+typedef struct tp__token { /* a distinct word of a text */
     const char *at;
     size_t length;
     int64_t count, order;
 } tp__token;
 
-/* The words that are found so far, by their hashes: slot[] has the number of a token + 1, or 0. */
+/* The words found so far, in a hash table: slot[] has the number of a token + 1, or 0. */
 typedef struct tp__tokens {
     tp__token *token;
     int32_t n, room;
@@ -6576,7 +6594,7 @@ typedef struct tp__tokens {
 
 static size_t tp__slot_of(uint64_t hash, size_t n_slot) { return (size_t)hash & (n_slot - 1); }
 
-/* Twice the room, and a table that fits it. */
+/* Doubles the room for tokens and rebuilds the table. */
 static tp_status tp__tokens_grow(tp__tokens *t)
 {
     if (t->room > INT32_MAX / 4) return tp_fail(TP_ERR_FORMAT, "a text with more than %d different words", t->room);
@@ -6599,7 +6617,7 @@ static tp_status tp__tokens_grow(tp__tokens *t)
     return TP_OK;
 }
 
-/* The number of a word, added if it is new; -1: out of memory. */
+/* Gives the number of a word, and adds it if it is new; -1: out of memory. */
 static int32_t tp__tokens_add(tp__tokens *t, const char *at, size_t length)
 {
     if (t->n == t->room && tp__tokens_grow(t) != TP_OK) return -1;
@@ -6614,7 +6632,7 @@ static int32_t tp__tokens_add(tp__tokens *t, const char *at, size_t length)
     return t->n - 1;
 }
 
-static int tp__token_by_order(const void *a, const void *b) /* by count, then by where it came first */
+static int tp__token_by_order(const void *a, const void *b) /* by count, then by first occurrence in the text */
 {
     const tp__token *x = (const tp__token *)a, *y = (const tp__token *)b;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
@@ -6628,7 +6646,7 @@ static int tp__token_by_bytes(const void *a, const void *b) /* by count, then by
     return c ? c : x->length < y->length ? -1 : x->length > y->length;
 }
 
-/* "<unk>" is first among the tokens: the rare words go, and what they counted is its. */
+/* Replaces rare words by "<unk>", which is token 0: removes them and adds their counts to it. */
 static void tp__tokens_cut(tp__tokens *t, int64_t min_count, int max_words)
 {
     int32_t kept = 1;
@@ -6668,7 +6686,7 @@ TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t s
     return is ? is - 1 : v->unk;
 }
 
-/* Copies of the tokens. A 0 in a text is a character of no bytes to strlen; it is refused before. */
+/* Copies the tokens. A 0 byte would be a character of length 0 to strlen; texts that contain one were refused before. */
 static tp_status tp__vocabulary_take(tp_vocabulary *v, const tp__tokens *t, bool words)
 {
     v->n_slot_ = 4;
@@ -6745,14 +6763,14 @@ TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t
 /* -- flows of text ---- >>df text */
 
 typedef struct tp__text_flow {
-    tp__order order; /* next is the index; never at */
+    tp__order order; /* next is used as the index; `at` is not used */
     int32_t *id;
-    int64_t n; /* of them */
+    int64_t n; /* number of ids */
     int64_t sequence, batch;
     bool random;
 } tp__text_flow;
 
-/* The ids of a text; *out is tp_malloc'ed. */
+/* Computes the ids of a text; *out is tp_malloc'ed. */
 static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t size, const char *what, bool words,
                               int32_t **out, int64_t *n)
 {
@@ -6779,7 +6797,7 @@ static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t s
     return TP_OK;
 }
 
-/* Read the file, and give f the ids of its text by the vocabulary, or by its own where that is NULL. */
+/* Reads the file, and stores the ids of its text in f, from the vocabulary, or if that is NULL from one made of the text. */
 static tp_status tp__text_read(tp__text_flow *f, const char *path, const tp_vocabulary *vocabulary, bool words)
 {
     tp_vocabulary own;
@@ -6895,12 +6913,12 @@ TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d)
 TP__COLD_END
 
 /* -- stb_image ---- >>stb
- * Compiled for JPEG, PNG and BMP from memory alone, as static functions. Its memory comes from a block that is kept between images,
- * as far as that reaches, then from tp_malloc; what one image may take is limited by its size in pixels. */
+ * Compiled as static functions, for JPEG, PNG and BMP in memory. It allocates from a block that is kept between images, and from
+ * tp_malloc when the block is full; the memory for one image is limited by its size in pixels. */
 
 typedef struct tp__stb {
     char *block;
-    size_t cap, used, need, most; /* need: what would have been enough; most: what one allocation may have */
+    size_t cap, used, need, most; /* need: the size that would have been enough; most: limit of one allocation */
     bool nomem, over;
 } tp__stb;
 
@@ -6917,7 +6935,7 @@ typedef struct tp__stb {
 #define TP__STB
 #define TP__STB_OURS
 
-static TP__THREAD_LOCAL tp__stb *tp__stb_now; /* while an image is decoded */
+static TP__THREAD_LOCAL tp__stb *tp__stb_now; /* set while an image is decoded */
 
 static void *tp__stb_malloc(size_t size)
 {
@@ -6935,7 +6953,7 @@ static void *tp__stb_malloc(size_t size)
     } else {
         p = tp_malloc(size);
     }
-    if (p) memset(p, 0, size); /* parts of a damaged JPEG are never written */
+    if (p) memset(p, 0, size); /* because parts of a damaged JPEG are never written */
     else s->nomem = true;
     return p;
 }
@@ -6964,7 +6982,7 @@ static void *tp__stb_realloc(void *p, size_t before, size_t size)
 #define STBI_NO_PNM
 #define STBI_NO_PSD
 #define STBI_NO_TGA
-#define STBI_ASSERT(x)                         ((void)0) /* what is damaged is told, not asserted */
+#define STBI_ASSERT(x)                         ((void)0) /* damage is reported, not asserted */
 #define STBI_MALLOC(size_)                     tp__stb_malloc(size_)
 #define STBI_REALLOC_SIZED(p_, before_, size_) tp__stb_realloc(p_, before_, size_)
 #define STBI_FREE(p_)                          tp__stb_free(p_)
@@ -6991,7 +7009,7 @@ static void *tp__stb_realloc(void *p, size_t before, size_t size)
 #endif
 #endif
 #include TP_STB_IMAGE
-#ifdef TP_NO_THREADS /* it declares these then as well, and leaves them out */
+#ifdef TP_NO_THREADS /* stb_image then declares these too, but does not define them */
 static void stbi_set_unpremultiply_on_load_thread(int flag) { (void)flag; }
 static void stbi_convert_iphone_png_to_rgb_thread(int flag) { (void)flag; }
 static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
@@ -6999,22 +7017,23 @@ static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
 #ifdef __GNUC__
 #pragma GCC diagnostic pop
 #endif
-#undef STB_IMAGE_IMPLEMENTATION /* for who includes it after us, in a program of one unit */
+#undef STB_IMAGE_IMPLEMENTATION /* for a program that includes stb_image.h again after tp in the same translation
+                                   unit */
 #undef STB_IMAGE_STATIC
 #endif
 
 TP__COLD_BEGIN
 
-/* -- what an image file says of itself ---- >>image header */
+/* -- the headers of image files ---- >>image header */
 
 #define TP__MOST_PIXELS ((int64_t)64 << 20)
 
 typedef struct tp__image_look {
-    const char *kind; /* NULL: none of the three */
+    const char *kind; /* NULL: neither JPEG nor PNG nor BMP */
     uint64_t w, h;
-    const char *damage; /* NULL: none that is seen without decoding */
-    /* A palette with less entries than a pixel can name: stb_image would show what its stack held. `pad` bytes of black are to be put
-     * in at pad_at, and a number of the header at patch_at becomes patch. */
+    const char *damage; /* NULL: none that is visible without decoding */
+    /* A palette with fewer entries than the pixel values can index: stb_image would use uninitialised stack memory. `pad` zero
+     * bytes (black) are inserted at pad_at, and the header's number at patch_at is replaced by patch. */
     size_t pad, pad_at, patch_at;
     uint8_t patch[4];
 } tp__image_look;
@@ -7022,8 +7041,8 @@ typedef struct tp__image_look {
 static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
 static uint32_t tp__be32(const uint8_t *p) { return tp__be16(p) << 16 | tp__be16(p + 2); }
 
-/* Segments: ff, a kind, a length, what it holds; behind "start of scan" the coded image, in which ff is followed by 0 or by a
- * restart marker. The end has a marker of its own. */
+/* Segments: ff, a kind, a length, contents; after "start of scan" the coded image, in which ff is followed by 0 or by a restart
+ * marker. The file ends with an end marker. */
 static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_look *look)
 {
     look->kind = "JPEG";
@@ -7092,14 +7111,14 @@ static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_look *look)
     const bool old = tp__le32(p + 14) == 12;
     const uint32_t h = tp__le32(p + 22);
     look->w = old ? tp__le16(p + 18) : tp__le32(p + 18);
-    look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* from the top, if negative */
+    look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* negative: the first row is the top one */
     const uint64_t bits = old ? tp__le16(p + 24) : n < 30 ? 0 : tp__le16(p + 28), offset = tp__le32(p + 10);
-    const uint64_t row = (look->w * bits + 31) / 32 * 4; /* rows are multiples of four bytes */
+    const uint64_t row = (look->w * bits + 31) / 32 * 4; /* rows are padded to multiples of four bytes */
     if (offset > n || (look->h && row > (n - offset) / look->h)) return;
     look->damage = NULL;
     const uint64_t head = 14 + (uint64_t)tp__le32(p + 14), entry = old ? 3 : 4;
     if (offset < head) look->damage = "its pixels begin inside its header";
-    /* stb_image counts the entries from there on; of the old kind, from 12 bytes later */
+    /* stb_image counts the entries from the end of the header; in the old format, from 12 bytes later */
     const uint64_t whole = head + (old ? 12 : 0) + (entry << (bits & 15));
     if (look->damage || bits < 1 || bits > 8 || offset >= whole) return;
     look->pad = (size_t)(whole - offset);
@@ -7134,28 +7153,28 @@ static tp_status tp__image_refuse(const tp__image_look *look, size_t size, const
 }
 
 #ifdef TP__STB
-/* After an image: the next one like it finds room in the block, if that is kept. */
+/* After an image: if `keep`, enlarges the block so that a similar image fits into it. */
 static void tp__stb_settle(tp__stb *s, bool keep)
 {
     const size_t want = s->need;
     s->used = s->need = 0;
     if (!keep || want <= s->cap || want > (size_t)256 << 20) return;
     char *more = (char *)tp_malloc(want);
-    if (!more) return; /* it goes without */
+    if (!more) return; /* the block stays as it is */
     tp_free(s->block);
     s->block = more;
     s->cap = want;
 }
 
-/* A JPEG that is damaged behind its header can come back as an image of what was decoded until then. What went wrong is known all
- * the same: PNG is tried first, so that each JPEG begins with the reason "bad png sig". */
+/* For a JPEG that is damaged after its header, stb_image may return the part that it decoded, without an error. Its failure reason
+ * still shows the damage: PNG is tried first, so a good JPEG leaves the reason "bad png sig". */
 static bool tp__stb_gave_up(const tp__image_look *look)
 {
 #ifdef TP__STB_OURS
     const char *why = look->kind[0] == 'J' ? stbi_failure_reason() : NULL;
     return why && strcmp(why, "bad png sig") != 0;
 #else
-    return (void)look, false; /* another copy may know no PNG, or no reasons */
+    return (void)look, false; /* another copy may not support PNG, or have no reasons */
 #endif
 }
 
@@ -7169,7 +7188,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
 #ifdef TP__STB_OURS
     tp__stb_now = s;
     if (look->pad) {
-        uint8_t *padded = (uint8_t *)tp__stb_malloc(size + look->pad); /* zeros */
+        uint8_t *padded = (uint8_t *)tp__stb_malloc(size + look->pad); /* filled with zeros */
         if (!padded) return TP_ERR_NOMEM;
         memcpy(padded, data, look->pad_at);
         memcpy(padded + look->pad_at + look->pad, data + look->pad_at, size - look->pad_at);
@@ -7204,7 +7223,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
 }
 #endif
 
-/* s keeps the memory; NULL: it is given back. */
+/* s keeps the memory for the next image; NULL: the memory is freed. */
 static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, const char *what, int channels,
                                   int64_t max_pixels, tp_tensor *image)
 {
@@ -7219,7 +7238,7 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
     memset(&mine, 0, sizeof mine);
     tp__stb *use = s ? s : &mine;
     const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, what, channels, image);
-    tp__stb_settle(use, s != NULL && done == TP_OK); /* it may change the last error */
+    tp__stb_settle(use, s != NULL && done == TP_OK); /* settling may change the last error */
     return done;
 #else
     (void)s, (void)image;
@@ -7238,7 +7257,7 @@ TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp
     return tp__image_decode(NULL, data, size, "the image", channels, TP__MOST_PIXELS, image);
 }
 
-/* The bytes of a file into b, whose memory is used again. What is no file is not read from: a pipe would be waited for. */
+/* Reads the bytes of a file into b, whose memory is reused. Only regular files are read: reading a pipe would block. */
 static tp_status tp__file_into(const char *path, uint64_t limit, tp_buf *b)
 {
     tp__os_info is;
@@ -7268,7 +7287,7 @@ static tp_status tp__image_read(tp__stb *s, const char *path, int channels, int6
     return st == TP_OK ? tp__image_decode(s, file->data, file->len, path, channels, max_pixels, image) : st;
 }
 
-/* Whether a failure is one that TP_SKIP passes over: one of the file, not of the program. */
+/* Whether TP_SKIP skips a failure: true for errors of the file, false for errors of the program. */
 static bool tp__image_skips(tp_status st) { return st == TP_ERR_IO || st == TP_ERR_FORMAT; }
 
 TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
@@ -7299,12 +7318,12 @@ TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_
 
 /* -- flows of images ---- >>df image */
 
-enum { TP__IMAGE_NEW, TP__IMAGE_GOOD, TP__IMAGE_BAD }; /* what is known of a file */
+enum { TP__IMAGE_NEW, TP__IMAGE_GOOD, TP__IMAGE_BAD }; /* what is known about a file */
 
 typedef struct tp__image_flow {
     tp__order order;
     char **path;
-    int32_t *label; /* NULL: there are none */
+    int32_t *label; /* NULL: no labels */
     int64_t room;
     uint8_t *known;
     const char **class_name;
@@ -7314,10 +7333,10 @@ typedef struct tp__image_flow {
     tp_arena mem;
     tp_buf file;
     tp__stb stb;
-    tp_tensor passed; /* what seek decodes */
+    tp_tensor passed; /* scratch tensor for images that seek decodes */
 } tp__image_flow;
 
-/* File i decoded; *good false: it is skipped. */
+/* Decodes file i; *good false: it is skipped. */
 static tp_status tp__image_take(tp__image_flow *f, int64_t i, tp_tensor *image, bool *good)
 {
     const tp_status st = tp__image_read(&f->stb, f->path[i], f->channel, f->max_pixels, &f->file, image);
@@ -7375,7 +7394,7 @@ static void tp__image_close(tp_dataflow *df)
     tp_tensor_free(&f->passed);
 }
 
-typedef struct tp__image_choice { /* what the three descriptors have in common */
+typedef struct tp__image_choice { /* options that the three descriptors have in common */
     tp_at at;
     const char *name;
     int channel;
@@ -7407,7 +7426,7 @@ static tp_dataflow *tp__image_new(const tp__image_choice *d)
     return df;
 }
 
-/* One more file; dir NULL: path as it is. label -1: it has none. */
+/* Adds a file; dir NULL: path is used as it is. label -1: no label. */
 static tp_status tp__image_add(tp__image_flow *f, const char *dir, const char *path, size_t length, int32_t label)
 {
     if (f->order.n == f->room) {
@@ -7431,7 +7450,7 @@ static tp_status tp__image_add(tp__image_flow *f, const char *dir, const char *p
     return TP_OK;
 }
 
-/* The end of the constructors: everything is added, or st says why not. */
+/* Ends the constructors: all files are added, or st is the error. */
 static tp_dataflow *tp__image_made(tp_dataflow *df, const tp__image_choice *d, tp_status st)
 {
     tp__image_flow *f = (tp__image_flow *)df->user;
@@ -7457,7 +7476,7 @@ TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d)
     return tp__image_made(df, &choice, st);
 }
 
-/* The names in a folder, without those that begin with a dot, in the order of their bytes. */
+/* The names in a folder in byte order, without those that begin with a dot. */
 typedef struct tp__listing {
     char **name;
     int64_t n, room;
@@ -7498,7 +7517,7 @@ static tp_status tp__listing_of(tp__listing *l, const char *dir)
     return TP_OK;
 }
 
-enum { TP__IMAGE_DEPTH = 16 }; /* folders in folders; a link can lead in a circle */
+enum { TP__IMAGE_DEPTH = 16 }; /* depth of nested folders; a link may form a cycle */
 
 static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_t label, int depth)
 {
@@ -7510,7 +7529,8 @@ static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_
         tp_buf_printf(&path, "%s/%s", dir, l.name[i]);
         if (path.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
         else if (tp__os_stat(path.data, true, &is) != 0 || is.kind != TP__OS_DIR)
-            st = tp__image_add(f, NULL, path.data, path.len, label); /* what is no file is told when it is read */
+            st = tp__image_add(f, NULL, path.data, path.len, label); /* an entry that is not a file is reported when
+                                                                        it is read */
         else if (depth == TP__IMAGE_DEPTH)
             st = tp_fail(TP_ERR_FORMAT, "%s lies %d folders deep: is it a link to a folder above?", path.data, depth);
         else st = tp__image_add_folder(f, path.data, label, depth + 1);
@@ -7639,8 +7659,8 @@ typedef struct tp__lmdb_flow {
     MDB_txn *txn;
     MDB_dbi dbi;
     MDB_cursor *cursor;
-    tp_buf keys;   /* one after the other */
-    uint64_t *key; /* where each begins; n + 1 */
+    tp_buf keys;   /* all keys, concatenated */
+    uint64_t *key; /* offset of each key; n + 1 */
     int64_t room;
     bool raw;
     tp_buf what;
@@ -7657,7 +7677,7 @@ static tp_status tp__lmdb_fail(const char *path, const char *doing, int error)
                    "%s cannot be %s: %s", path, doing, mdb_strerror(error));
 }
 
-/* liblmdb maps the file, and a page behind its end would end the program. */
+/* Checks that the file is complete: liblmdb maps it, and reading a page beyond its end would crash the program. */
 static tp_status tp__lmdb_whole(tp__lmdb_flow *f, bool folder)
 {
     MDB_envinfo info;
@@ -7783,7 +7803,7 @@ TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d)
     return tp__df_failed(&d->at_, st);
 }
 
-/* The list of the keys as pickle protocol 3 has it: a list, the marked items, each a short byte string. */
+/* The list of the keys in pickle protocol 3: a list, its items after a mark, each a short byte string. */
 static tp_status tp__lmdb_put_keys(MDB_txn *txn, MDB_dbi dbi, int64_t n, const char *path)
 {
     tp_buf b = {NULL, 0, 0, false};
@@ -7818,7 +7838,7 @@ static tp_status tp__lmdb_put_all(tp_dataflow *df, MDB_txn **txn, MDB_env *env, 
         v.mv_size = b.len;
         v.mv_data = b.data;
         error = mdb_put(*txn, dbi, &k, &v, n > 99999999 ? 0 : MDB_APPEND);
-        if (!error && n % 1024 == 1023) { /* a transaction keeps what it changed in memory */
+        if (!error && n % 1024 == 1023) { /* commit now and then: a transaction keeps its changes in memory */
             error = mdb_txn_commit(*txn);
             *txn = NULL;
             if (!error) error = mdb_txn_begin(env, NULL, 0, txn);
@@ -7836,7 +7856,7 @@ static tp_status tp__lmdb_write(tp_dataflow *df, const char *path)
     MDB_txn *txn = NULL;
     MDB_dbi dbi = 0;
     int error = mdb_env_create(&env);
-    /* room is an address range, not memory or disk */
+    /* the map size reserves addresses, not memory or disk space */
     if (!error)
         error = mdb_env_set_mapsize(env,
                                     sizeof(size_t) > 4 ? (size_t)1 << (sizeof(size_t) > 4 ? 40 : 30) : (size_t)1 << 30);
@@ -7863,7 +7883,7 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path)
     tp_buf temp = {NULL, 0, 0, false};
     tp_buf_printf(&temp, "%s.tmp-%lld", path, (long long)tp__os_pid());
     if (temp.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
-    tp__os_remove(temp.data); /* of a process that was killed */
+    tp__os_remove(temp.data); /* a file left by a killed process */
     tp_status st = tp__lmdb_write(df, temp.data);
     if (st == TP_OK && tp__os_rename(temp.data, path) != 0)
         st = tp_fail(TP_ERR_IO, "%s cannot be written: %s", path, tp__os_error());
@@ -7893,9 +7913,9 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path)
 TP__COLD_END
 
 /* ==== >>augmentors ===================================================================================== */
-/* An augmentor holds its resolved options; drawing writes steps, numbers and no pixels; applying walks the steps. Steps that only cut
- * (Crop) change the view; the others write into one of the transform's two buffers, or in place where the image lies in one
- * already. At the end the buffer changes places with the caller's tensor. */
+/* An augmentor holds its options with defaults filled in. Drawing writes steps and random numbers, no pixels; applying executes the
+ * steps. Steps that only crop (Crop) change the view; the others write into one of the transform's two buffers, or in place if the
+ * image is already in one. At the end the buffer is swapped with the caller's tensor. */
 
 #define TP__AUG_SIDE ((int64_t)1 << 24)
 
@@ -7904,21 +7924,21 @@ typedef struct tp__aug_draw tp__aug_draw;
 
 struct tp_augmentor {
     tp_owner owner_;
-    const char *name; /* the constructor's, for sentences */
+    const char *name; /* of the constructor, for sentences */
     tp_status (*draw)(tp__aug_draw *d, const tp_augmentor *a);
     const void *desc; /* the options, with defaults filled in */
     tp_augmentor **child;
-    double *prob; /* of the children, added up */
+    double *prob; /* cumulative probabilities of the children */
     int n_child;
-    int places; /* of this one and all below */
+    int places; /* number of places of this augmentor and all below */
     void (*release)(void *user);
     void *user;
-    const struct tp__isa *isa; /* of vector kernels, for noise; NULL: naive loops */
-    tp_status poison;          /* TP_OK: it is fine */
+    const struct tp__isa *isa; /* vector kernels for noise; NULL: naive loops */
+    tp_status poison;          /* TP_OK: not poison */
     char text[512];
 };
 
-/* An image on its way through the steps. */
+/* The current image while the steps are applied. */
 typedef struct tp__pixels {
     char *data;
     tp_dtype dtype;
@@ -7929,8 +7949,8 @@ typedef struct tp__pixels {
 
 typedef struct tp__aug_run {
     tp_transform *t;
-    tp__pixels x, y; /* the image, and what a step makes of it */
-    int buffer;      /* the transform's buffer in which x lies; -1: the caller's memory */
+    tp__pixels x, y; /* the input and the output of a step */
+    int buffer;      /* index of the transform's buffer that holds x; -1: the caller's memory */
     bool mask;
     double fill;
 } tp__aug_run;
@@ -7938,7 +7958,7 @@ typedef struct tp__aug_run {
 typedef struct tp__aug_kind {
     const char *name;
     const char *numbers; /* names of number[], "y0 x0 h w" */
-    bool moves;          /* pixels: masks and points go through it */
+    bool moves;          /* it moves pixels: also applied to masks and points */
     tp_status (*image)(tp__aug_run *r, const tp__aug_step *s);
     void (*point)(const tp__aug_step *s, float *x, float *y);
 } tp__aug_kind;
@@ -7947,7 +7967,7 @@ struct tp__aug_step {
     const tp__aug_kind *kind;
     const tp_augmentor *a;
     double number[12];
-    int64_t h, w; /* of the image that comes in */
+    int64_t h, w; /* size of its input image */
     uint64_t key;
     int64_t index;
 };
@@ -7957,9 +7977,9 @@ struct tp__aug_draw {
     const tp_augmentor *a;
     uint64_t root, key;
     int64_t index;
-    uint64_t drawn; /* numbers of this augmentor so far */
+    uint64_t drawn; /* random numbers that this augmentor has drawn so far */
     int place;
-    int64_t h, w; /* the image so far */
+    int64_t h, w; /* current size of the image */
 };
 
 TP__COLD_BEGIN
@@ -7982,7 +8002,7 @@ TP_DEF tp_status tp_aug_status(const tp_augmentor *a)
     return a->poison == TP_OK ? TP_OK : tp_fail(a->poison, "%s", a->text);
 }
 
-/* An augmentor with a copy of its options behind it. NULL: out of memory. */
+/* A new augmentor with a copy of its options in the same block. NULL: out of memory. */
 static tp_augmentor *tp__aug_new(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
                                  const void *desc, size_t bytes)
 {
@@ -7997,7 +8017,7 @@ static tp_augmentor *tp__aug_new(const char *name, tp_status (*draw)(tp__aug_dra
     return a;
 }
 
-/* The same for noise. */
+/* A new augmentor for noise, with vector kernels. */
 static tp_augmentor *tp__aug_noise_new(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
                                        const void *desc, size_t bytes)
 {
@@ -8037,14 +8057,14 @@ static double tp__aug_uniform(tp__aug_draw *d, double low, double high)
 {
     return low + (high - low) * (double)tp_random_uniform(d->key, (uint64_t)d->index, d->drawn++);
 }
-/* low where high is not above it */
+/* low if high <= low */
 static int64_t tp__aug_randint(tp__aug_draw *d, int64_t low, int64_t high)
 {
     const uint64_t r = tp_random_u32(d->key, (uint64_t)d->index, d->drawn++);
     return high > low ? low + (int64_t)(r * (uint64_t)(high - low) >> 32) : low;
 }
 
-/* A new step; NULL: out of memory, or the size is out of range. h, w: of what comes out. */
+/* A new step whose result has size h, w; NULL: out of memory, or the size is out of range. */
 static tp__aug_step *tp__aug_step_new(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, int64_t h,
                                       int64_t w)
 {
@@ -8073,13 +8093,13 @@ static tp__aug_step *tp__aug_step_new(tp__aug_draw *d, const tp_augmentor *a, co
     d->w = w;
     return s;
 }
-/* The status of the failure that made tp__aug_step_new return NULL. */
+/* The status of the failure for which tp__aug_step_new returned NULL. */
 static tp_status tp__aug_step_status(int64_t h, int64_t w)
 {
     return h < 1 || w < 1 || h > TP__AUG_SIDE || w > TP__AUG_SIDE ? TP_ERR_SHAPE : TP_ERR_NOMEM;
 }
 
-/* A step of up to four numbers that keeps the size. */
+/* A step with up to four numbers that keeps the size. */
 static tp_status tp__aug_plain(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, double p, double q)
 {
     tp__aug_step *s = tp__aug_step_new(d, a, kind, d->h, d->w);

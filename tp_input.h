@@ -123,7 +123,7 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 /* For flows of your own that wait for something: true when the input source or the parallel flow whose thread reads this flow is
  * being freed or reset. Check it at least ten times a second while you wait, and return TP_STOP when it is true: tp_input_free and
  * tp_df_free wait until you return. Always false in other threads. It is also false in a process of tp_df_multi_process; such a
- * process need not check it, because it is killed. */
+ * process need not check it, because it is ended from outside. */
 TP_DEF bool tp_df_stopping(void);
 
 /* Measures speed: reads n datapoints (passes are repeated as needed) after `warmup` others, logs and returns datapoints per second.
@@ -2877,7 +2877,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
             s = tp__number(s, &x[n]);
             s = tp__number(s, &y[n]);
             while (*s == ' ') s++;
-            /* jitter, as of a hand */
+            /* jitter, as in handwriting */
             x[n] = (x[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
             y[n] = (y[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
             n++;
@@ -3120,9 +3120,7 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
             st = tp_fail(TP_ERR_ARG, "%s: component %d is to be mapped, but a datapoint has %d components", df->name,
                          f->component, f->in.n);
         }
-        if (st < TP_OK)
-            tp__df_named(df, f->call.index, st); /* number it as in the flow below, since other
-                                                                datapoints may be dropped */
+        if (st < TP_OK) tp__df_named(df, f->call.index, st); /* its number in the flow below: others may be dropped */
         f->call.index++;
         if (st != TP_OK || !f->call.drop) return st;
     }
@@ -5071,8 +5069,8 @@ static tp_status tp__procs_pack(tp__procs_self *me, tp__procs_slot *s, int64_t *
     return TP_OK;
 }
 
-/* Makes the next datapoint of this worker. A failure counts as the failed datapoint; a failure at another worker's datapoint is
- * reported by that worker. */
+/* Makes the next datapoint of this worker. A failed datapoint keeps its number. A failure while seeking past another worker's
+ * datapoint is reported by that worker. */
 static tp_status tp__procs_make(tp__procs_self *me)
 {
     tp_status st = me->fresh ? tp_df_restart(me->df, me->pass) : TP_OK;
@@ -8188,7 +8186,7 @@ TP_DEF void tp_transform_free(tp_transform *t)
 
 /* -- applying ---- >>aug apply */
 
-/* Room for a result in the buffer in which the image does not lie. */
+/* Makes room for a result in the buffer that does not hold the image. */
 static tp_status tp__aug_room(tp__aug_run *r, tp_dtype dtype, int64_t h, int64_t w, int64_t c, int ndim)
 {
     tp_tensor *to = &r->t->image_[r->buffer == 0];
@@ -8204,19 +8202,19 @@ static tp_status tp__aug_room(tp__aug_run *r, tp_dtype dtype, int64_t h, int64_t
     r->y.stride = w * c * (int64_t)tp_dtype_size(dtype);
     return TP_OK;
 }
-/* Room of the image's own type, h by w. */
+/* Makes room for a result of h by w with the image's dtype. */
 static tp_status tp__aug_room_like(tp__aug_run *r, int64_t h, int64_t w)
 {
     return tp__aug_room(r, r->x.dtype, h, w, r->x.c, r->x.ndim);
 }
-static void tp__aug_done(tp__aug_run *r) /* y is the image now */
+static void tp__aug_done(tp__aug_run *r) /* y becomes the image */
 {
     r->buffer = r->buffer == 0;
     r->x = r->y;
 }
 static size_t tp__aug_row_bytes(const tp__pixels *x) { return (size_t)(x->w * x->c) * tp_dtype_size(x->dtype); }
 
-/* See to it that the image may be written to and its rows follow each other. */
+/* Makes the image writable and its rows contiguous. */
 static tp_status tp__aug_own(tp__aug_run *r)
 {
     const size_t bytes = tp__aug_row_bytes(&r->x);
@@ -8260,7 +8258,7 @@ static tp_status tp__aug_start(tp__aug_run *r, tp_transform *t, const tp_tensor 
     return TP_OK;
 }
 
-/* The result changes places with the caller's tensor. */
+/* Swaps the result with the caller's tensor. */
 static tp_status tp__aug_finish(tp__aug_run *r, tp_tensor *out)
 {
     const tp_status st = tp__aug_own(r);
@@ -8293,7 +8291,7 @@ TP_DEF tp_status tp_aug_apply_mask(tp_transform *t, const tp_tensor *mask, doubl
     return tp__aug_apply(t, mask, true, fill, out);
 }
 
-/* n points, each `step` floats after the one before. */
+/* Transforms n points, `step` floats apart. */
 static tp_status tp__aug_points(const tp_transform *t, float *p, int64_t n, int64_t step)
 {
     for (int i = 0; i < t->n; i++) {
@@ -8306,7 +8304,7 @@ static tp_status tp__aug_points(const tp_transform *t, float *p, int64_t n, int6
     return TP_OK;
 }
 
-/* out becomes a copy of `in`, if that is a float32 tensor of so many columns. */
+/* Copies `in` to out, if it is a float32 tensor with that many columns. */
 static tp_status tp__aug_points_start(const tp_transform *t, const tp_tensor *in, int64_t columns, const char *what,
                                       tp_tensor *out)
 {
@@ -8373,12 +8371,12 @@ static void tp__aug_reverse1(char *to, const char *from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) to[i] = from[n - 1 - i];
 }
-/* Three bytes a pixel, written as four: the next pixel covers the fourth. */
+/* Three bytes per pixel, written as four: the next pixel overwrites the fourth. */
 static void tp__aug_reverse3(char *to, const char *from, int64_t n)
 {
     int64_t i = 0;
     const char *p = from + 3 * (n - 1);
-    if (n > 0) memcpy(to, p, 3); /* what stands behind the last pixel is not ours to read */
+    if (n > 0) memcpy(to, p, 3); /* the byte after the last pixel must not be read */
     for (i = 1; i + 1 < n; i++) {
         uint32_t four;
         memcpy(&four, p - 3 * i, 4);
@@ -8421,7 +8419,7 @@ static void tp__aug_flip_point(const tp__aug_step *s, float *x, float *y)
 }
 static const tp__aug_kind tp__aug_flip = {"Flip", "horiz", true, tp__aug_flip_image, tp__aug_flip_point};
 
-/* A row of pixels, each from its column. */
+/* Writes a row of pixels, taking each from its column. */
 static void tp__aug_gather_row(char *to, const char *from, const int32_t *column, int64_t n, size_t size)
 {
     if (size == 1)
@@ -8455,7 +8453,7 @@ static void tp__aug_transpose_point(const tp__aug_step *s, float *x, float *y)
 }
 static const tp__aug_kind tp__aug_transpose = {"Transpose", "", true, tp__aug_transpose_image, tp__aug_transpose_point};
 
-/* Which of n pixels stands at place i, which may lie outside; -1: none, a constant does. */
+/* Index of the pixel at position i of a row of n pixels; i may be outside. -1: a constant. */
 static int64_t tp__aug_edge(int64_t i, int64_t n, int edge)
 {
     if (i >= 0 && i < n) return i;
@@ -8468,7 +8466,7 @@ static int64_t tp__aug_edge(int64_t i, int64_t n, int edge)
     return edge == TP_EDGE_REFLECT ? 2 * n - 1 - i : 2 * n - 2 - i;
 }
 
-/* One element of the image's type; bytes are limited and rounded. */
+/* One element of the image's dtype; values for bytes are limited and rounded. */
 static size_t tp__aug_element(char out[8], tp_dtype dtype, double value)
 {
     if (dtype == TP_U8) {
@@ -8531,7 +8529,7 @@ TP__HOT static void tp__aug_floats(float *to, const unsigned char *from, int64_t
 {
     for (int64_t i = 0; i < n; i++) to[i] = (float)from[i];
 }
-/* Limited to 0..255; the fraction goes. NaN becomes 0. */
+/* Limits to 0..255 and drops the fraction. NaN becomes 0. */
 TP__HOT static void tp__aug_bytes(unsigned char *to, const float *from, float plus, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -8563,17 +8561,17 @@ static void tp__aug_put_row(const float *from, const tp__pixels *x, int64_t i, f
     else memcpy(x->data + i * x->stride, from, (size_t)n * sizeof(float));
 }
 
-/* n floats of work space: 0 and 1 are rows, 2 is the large one. NULL: out of memory. */
+/* n floats of scratch memory: 0 and 1 are rows, 2 is the large one. NULL: out of memory. */
 static float *tp__aug_work(tp__aug_run *r, int which, int64_t n)
 {
     tp_tensor *t = which < 2 ? &r->t->row_[which] : &r->t->work_;
     return tp_tensor_resize(t, TP_F32, tp_make_shape_n(1, &n)) == TP_OK ? (float *)t->data : NULL;
 }
 
-/* What happens to one row of n pixels of c channels. p: numbers of the step. */
+/* Changes one row of n pixels of c channels. p: numbers of the step. */
 typedef void (*tp__aug_row_fn)(float *x, int64_t n, int64_t c, const float *p);
 
-/* The image, row by row through floats, in place. clip: floats are limited to 0..255 as well. */
+/* Changes the image in place, row by row, converted to floats. clip: float32 images are limited to 0..255 too. */
 static tp_status tp__aug_rows(tp__aug_run *r, tp__aug_row_fn fn, const float *p, float plus, bool clip)
 {
     const tp_status st = tp__aug_own(r);
@@ -8620,7 +8618,7 @@ static double tp__aug_kernel(int inter, bool wide, double x)
     return d < lobes ? tp__aug_sinc(x) * tp__aug_sinc(x / lobes) : 0;
 }
 
-/* The first pixel that counts for output pixel i, how many count, and the weight of pixel k. */
+/* The first input pixel of output pixel i, the number of input pixels, and the weight of pixel k. */
 typedef struct tp__aug_window {
     int64_t first, n;
     double center, scale, width;
@@ -8657,17 +8655,17 @@ static double tp__aug_weight(const tp__aug_window *v, int64_t k)
     return to > from ? to - from : 0;
 }
 
-/* Room for `out` windows of at most n pixels of `in`. */
+/* Makes room for `out` windows of at most n pixels each over `in` pixels. */
 static tp_status tp__aug_taps_room(tp__aug_taps *t, int64_t in, int64_t out, int64_t n)
 {
     const int64_t taps = n < in ? n : in, dim[2] = {out, taps};
-    t->in = 0; /* until it is filled */
+    t->in = 0; /* set when the windows are filled */
     tp_status st = tp_tensor_resize(&t->start, TP_I32, tp_make_shape_n(1, &out));
     if (st == TP_OK) st = tp_tensor_resize(&t->weight, TP_F32, tp_make_shape_n(2, dim));
     t->taps = (int)taps;
     return st;
 }
-/* Window i begins at pixel `first`; weights of pixels beyond the edge count for the last one within. */
+/* Fills window i, which begins at pixel `first`; weights of pixels beyond the edge are added to the last pixel inside. */
 static void tp__aug_taps_put(tp__aug_taps *t, int64_t in, int64_t i, int64_t first, const double *weight, int64_t n)
 {
     int64_t start = first < 0 ? 0 : first;
@@ -8683,7 +8681,7 @@ static void tp__aug_taps_put(tp__aug_taps *t, int64_t in, int64_t i, int64_t fir
     ((int32_t *)t->start.data)[i] = (int32_t)start;
 }
 
-/* The windows of a resize from `in` to `out`. kind: a tp_inter, with antialias TP__AUG_ANTIALIAS more. */
+/* The windows of a resize from `in` to `out`. kind: a tp_inter, plus TP__AUG_ANTIALIAS with antialias. */
 static tp_status tp__aug_taps_resize(tp__aug_taps *t, int64_t in, int64_t out, int kind, tp_tensor *work)
 {
     if (t->in == in && t->out == out && t->kind == kind) return TP_OK;
@@ -8735,7 +8733,7 @@ static tp_status tp__aug_taps_blur(tp__aug_taps *t, int64_t in, int64_t n, doubl
     return TP_OK;
 }
 
-/* A weighted sum of rows. */
+/* Adds weighted rows. */
 TP__HOT static void tp__aug_mix_bytes(float *to, const unsigned char *from, int64_t stride, const float *w, int taps,
                                       int64_t n)
 {
@@ -8762,7 +8760,7 @@ TP__HOT static void tp__aug_mix_floats(float *to, const float *from, int64_t str
         for (int64_t j = 0; j < n; j++) to[j] += u * a[j];
     }
 }
-/* A weighted sum of pixels, for each of n pixels of c channels. */
+/* Adds weighted pixels, for each of n output pixels of c channels. */
 static void tp__aug_mix_pixels(float *to, const float *from, const int32_t *start, const float *w, int taps, int64_t n,
                                int64_t c)
 {
@@ -8797,7 +8795,8 @@ static void tp__aug_mix_pixels(float *to, const float *from, const int32_t *star
     }
 }
 
-/* To the size of the two tables: columns first, then rows, so that only one pass goes pixel by pixel. */
+/* Resizes to the size of the two tables: mixes whole rows first, then the pixels within a row, so that only the second pass goes
+ * pixel by pixel. */
 static tp_status tp__aug_resample(tp__aug_run *r, const tp__aug_taps *tx, const tp__aug_taps *ty)
 {
     const int64_t n = r->x.w * r->x.c;
@@ -8841,7 +8840,7 @@ static tp_status tp__aug_resize_image(tp__aug_run *r, const tp__aug_step *s)
     const int64_t h = (int64_t)s->number[0], w = (int64_t)s->number[1];
     const int inter = (int)s->number[2], kind = inter + (s->number[3] > 0 ? TP__AUG_ANTIALIAS : 0);
     tp__aug_taps *taps = r->t->taps_;
-    if (h == r->x.h && w == r->x.w) return TP_OK; /* every kernel is 1 at 0 and 0 at other whole numbers */
+    if (h == r->x.h && w == r->x.w) return TP_OK; /* every kernel is 1 at 0 and 0 at the other integers */
     if (r->mask || inter == TP_INTER_NEAREST) return tp__aug_resize_nearest(r, h, w);
     tp_status st = tp__aug_taps_resize(&taps[0], r->x.w, w, kind, &r->t->work_);
     if (st == TP_OK) st = tp__aug_taps_resize(&taps[1], r->x.h, h, kind, &r->t->work_);
@@ -8866,9 +8865,9 @@ static const tp__aug_kind tp__aug_blur = {"GaussianBlur", "size_x size_y sigma_x
                                           NULL};
 
 /* -- warping ---- >>aug warp */
-/* The six numbers of the step say where a pixel's index goes; x' = a x + b y + c, y' = d x + e y + f. */
+/* The six numbers of the step map a pixel's index: x' = a x + b y + c, y' = d x + e y + f. */
 
-/* The inverse. */
+/* The inverse map. */
 static void tp__aug_invert(const double *m, double *v)
 {
     const double det = m[0] * m[4] - m[1] * m[3];
@@ -8880,14 +8879,14 @@ static void tp__aug_invert(const double *m, double *v)
     v[5] = -(v[3] * m[2] + v[4] * m[5]);
 }
 
-/* Whole number below x, limited to what an image may have around it. */
+/* Largest integer not above x, limited to the range around an image. */
 static int64_t tp__aug_floor(double x)
 {
     const double limit = 1e12;
     return (int64_t)floor(x > limit ? limit : x > -limit ? x : -limit);
 }
 
-/* The value at (x,y) from the n by n pixels around it, n = 2 or 4; ends: x is column x0 + tx. */
+/* Interpolates at (x,y) from n by n pixels, n = 2 or 4; ends: x is column x0 + tx. */
 static void tp__aug_sample(float *to, const float *image, const tp__pixels *x, int64_t x0, int64_t y0, const float *wx,
                            const float *wy, int n, int edge, float value)
 {
@@ -8981,8 +8980,8 @@ static const tp__aug_kind tp__aug_warp = {"WarpAffine", "a b c d e f interp bord
 
 /* -- colours ---- >>aug colours */
 
-/* x = a x + b of the channel, over n elements of rows without gaps; bytes are limited and lose their fraction. The offsets repeat after
- * 48 elements, for 1, 2, 3 or 4 channels, which suits vectors of any length. */
+/* x = a x + b with b per channel, over n elements of contiguous rows; bytes are limited and their fraction is dropped. The offsets
+ * repeat after 48 elements, a multiple of 1, 2, 3 and 4 channels, which suits vectors of any length. */
 enum { TP__AUG_PATTERN = 48 };
 TP__HOT static void tp__aug_line_tail(unsigned char *x, float a, const float *offset, int64_t n)
 {
@@ -8999,7 +8998,7 @@ static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_
     for (; i < n; i += TP__AUG_PATTERN)
         tp__aug_line_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : (int64_t)TP__AUG_PATTERN);
 }
-/* The same for a = 1 and one whole offset: no more than an addition of bytes. */
+/* The map with a = 1 and one integer offset: a saturating addition of bytes. */
 TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
 {
     const unsigned char by = (unsigned char)(plus > 255 || plus < -255 ? 255 : plus < 0 ? -plus : plus);
@@ -9018,7 +9017,7 @@ TP__HOT static void tp__aug_line_floats(float *x, float a, const float *b, int64
             for (int64_t k = 0; k < c; k++) x[i + k] = a * x[i + k] + b[k];
 }
 
-/* b: one offset for each channel. */
+/* Applies a x + b to the image. b: one offset for each channel. */
 static tp_status tp__aug_line(tp__aug_run *r, double a, const double *b, bool one, bool clip)
 {
     const tp_status st = tp__aug_own(r);
@@ -9063,7 +9062,7 @@ static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
 static const tp__aug_kind tp__aug_lighting = {"Lighting", "plus0 plus1 plus2 clip", false, tp__aug_lighting_image,
                                               NULL};
 
-/* Sums of each place in a pattern of 48 bytes. 16 bits hold 257 of them. */
+/* Sums for each position of a pattern of 48 bytes. 16 bits can hold the sum of 257 bytes. */
 TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, double *sum)
 {
     for (int64_t from = 0; from < n; from += 257 * TP__AUG_PATTERN) {
@@ -9078,7 +9077,7 @@ TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, double 
     }
 }
 
-/* The mean of each channel, of an image whose rows follow each other. */
+/* The mean of each channel, for an image with contiguous rows. */
 static void tp__aug_means(const tp__pixels *x, double *mean)
 {
     const int64_t n = x->h * x->w * x->c, c = x->c;
@@ -9099,7 +9098,7 @@ static void tp__aug_means(const tp__pixels *x, double *mean)
 
 static const double tp__aug_grey[3] = {0.299, 0.587, 0.114};
 
-/* number: factor, clip, and the order of colours: 0 each channel by itself, 1 RGB, 2 BGR */
+/* number: factor, clip, and the order of colours: 0 each channel separately, 1 RGB, 2 BGR */
 static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const int rgb = (int)s->number[2];
@@ -9120,7 +9119,7 @@ static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_contrast = {"Contrast", "factor clip rgb", false, tp__aug_contrast_image, NULL};
 
-/* p: factor, weights of the three channels in the grey; bytes have a grey that is rounded to a byte */
+/* p: factor, weights of the three channels in the grey value, which for byte images is rounded to a byte */
 TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const float *p)
 {
     (void)c;
@@ -9128,7 +9127,7 @@ TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const
         float grey = p[1] * x[3 * i] + p[2] * x[3 * i + 1] + p[3] * x[3 * i + 2];
         if (p[4] > 0.0f) grey = (float)(int)(grey + 0.5f);
         for (int k = 0; k < 3; k++)
-            x[3 * i + k] = grey + (x[3 * i + k] - grey) * p[0]; /* a grey pixel stays as it is */
+            x[3 * i + k] = grey + (x[3 * i + k] - grey) * p[0]; /* written so that a grey pixel does not change */
     }
 }
 static tp_status tp__aug_saturation_image(tp__aug_run *r, const tp__aug_step *s)
@@ -9141,7 +9140,7 @@ static tp_status tp__aug_saturation_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_saturation = {"Saturation", "factor clip rgb", false, tp__aug_saturation_image, NULL};
 
-/* Hue in sixths of the circle, [0,6); 0 for grey. max and range are of the three. */
+/* Hue in sixths of the circle, [0,6); 0 for grey. max and range are those of the three values. */
 static float tp__aug_hue_of(float red, float green, float blue, float max, float range)
 {
     if (!(range > 0.0f)) return 0.0f;
@@ -9156,7 +9155,8 @@ static void tp__aug_extent(const float *x, float *max, float *range)
     *max = high > x[2] ? high : x[2];
     *range = *max - (low < x[2] ? low : x[2]);
 }
-/* max less the part of range that a colour lacks; at: its place on the circle of hues, red 5, green 3, blue 1. */
+/* The value of one colour of a hue: max minus a part of range. at: position of the colour on the circle of hues, red 5, green 3,
+ * blue 1. */
 static float tp__aug_colour(float hue, float at, float max, float range)
 {
     float k = hue + at;
@@ -9164,7 +9164,7 @@ static float tp__aug_colour(float hue, float at, float max, float range)
     const float far = 4.0f - k, less = k < far ? k : far;
     return max - range * (less < 0.0f ? 0.0f : less > 1.0f ? 1.0f : less);
 }
-/* p: sixths to add; where red and blue stand */
+/* p: sixths to add; indices of red and blue */
 static void tp__aug_hue_row(float *x, int64_t n, int64_t c, const float *p)
 {
     const int red = p[1] > 0.0f ? 2 : 0;
@@ -9195,7 +9195,7 @@ static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
     const tp_status st = tp__aug_own(r);
     if (st != TP_OK) return st;
     for (int i = 0; i < 256; i++) {
-        /* in float32, as tensorpack: 255 stays 255, and the others fall on the same side of a whole number */
+        /* in float32, as in tensorpack: 255 stays 255, and the fraction drops to the same integer for all other values */
         const float v = powf((float)i / 255.0f, (float)(1.0 / (1.0 + s->number[0]))) * 255.0f;
         table[i] = (unsigned char)(v < 255.0f ? (int)v : 255);
     }
@@ -9234,7 +9234,7 @@ static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_clip = {"Clip", "min max", false, tp__aug_clip_image, NULL};
 
-/* To another type; float32 to bytes is limited and loses its fraction. number: 1 for float32 */
+/* Casts to another dtype; float32 to bytes is limited and drops the fraction. number: 1 for float32 */
 static tp_status tp__aug_cast_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_dtype dtype = s->number[0] > 0 ? TP_F32 : TP_U8;
@@ -9261,7 +9261,7 @@ static tp_status tp__aug_to_floats(tp__aug_run *r)
     return st == TP_OK ? tp__aug_own(r) : st;
 }
 
-/* What is subtracted and what divided by, of one channel or all: elements first, first + step, ... of n. */
+/* The value to subtract and the divisor, for one channel or all: elements first, first + step, ... of n. */
 static void tp__aug_deviation(const float *x, int64_t first, int64_t step, int64_t n, double *mean, double *deviation)
 {
     double sum = 0, square = 0, count = 0;
@@ -9281,7 +9281,7 @@ static void tp__aug_range(const float *x, int64_t first, int64_t step, int64_t n
     *low = (double)least;
     *range = most > least ? (double)most - (double)least : 1;
 }
-/* number: all_channel, scale, plus: (x - a)/b * scale + plus with a and b from the image */
+/* number: all_channel, scale, plus: (x - a)/b * scale + plus, where a and b are computed from the image */
 static tp_status tp__aug_normalize(tp__aug_run *r, const tp__aug_step *s,
                                    void (*measure)(const float *, int64_t, int64_t, int64_t, double *, double *))
 {
@@ -9311,7 +9311,7 @@ static const tp__aug_kind tp__aug_min_max = {"MinMaxNormalize", "all_channel sca
 
 /* -- colour spaces ---- >>aug color_space */
 
-/* One pixel, from 3 or 1 channels to 3 or 1; bytes: HSV as bytes. */
+/* Converts one pixel from 3 or 1 channels to 3 or 1; bytes: HSV in byte ranges. */
 static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool bytes)
 {
     const float degrees = bytes ? 30.0f : 60.0f, full = bytes ? 255.0f : 1.0f;
@@ -9329,7 +9329,7 @@ static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool b
     case TP_COLOR_BGR2HSV:
         tp__aug_extent(from, &max, &range);
         to[0] = degrees * tp__aug_hue_of(from[red], from[1], from[2 - red], max, range);
-        if (bytes && to[0] >= 179.5f) to[0] = 0; /* 180 half degrees are none */
+        if (bytes && to[0] >= 179.5f) to[0] = 0; /* 180 half degrees are the same hue as 0 */
         to[1] = max > 0.0f ? full * range / max : 0.0f;
         to[2] = max;
         break;
@@ -9387,10 +9387,11 @@ static tp_status tp__aug_cutout_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_cutout = {"RandomCutout", "y0 x0 h w fill", false, tp__aug_cutout_image, NULL};
 
-/* Noise is made for so many elements at a time, by the vector kernels of the augmentor's `isa`, which all give the same bits. */
+/* Noise is computed for this many elements at a time, by the vector kernels of the augmentor's `isa`. All kernels give the same
+ * bits. */
 enum { TP__AUG_NOISE = 512 };
 
-/* x + noise * sigma, in double. Two loops: a compiler that made one multiply-add of them would give other bits. */
+/* x + noise * sigma, in double. In one loop a compiler could fuse the multiplication and the addition, which gives other bits. */
 TP__HOT static void tp__aug_add_noise(float *x, double *noise, double sigma, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) noise[i] *= sigma;
@@ -9447,7 +9448,8 @@ static const tp__aug_kind tp__aug_salt_pepper = {"SaltPepperNoise", "white_prob 
                                                  tp__aug_salt_pepper_image, NULL};
 
 /* -- JPEG noise ---- >>aug jpeg */
-/* YCbCr, half the colours, 8x8 cosine transforms, quantised and back. Entropy coding loses nothing and is left out. */
+/* Converts to YCbCr, halves the colour planes, applies 8x8 cosine transforms, quantises and converts back. Entropy coding is
+ * lossless and is left out. */
 
 /* Tables K.1 and K.2 of the JPEG standard, for luminance and chrominance at quality 50. */
 static const unsigned char tp__aug_jpeg_table[2][64] = {
@@ -9458,7 +9460,7 @@ static const unsigned char tp__aug_jpeg_table[2][64] = {
      99, 99, 47, 66, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
      99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99}};
 
-/* A plane of whole numbers as floats, with room for whole blocks. */
+/* A plane of integers stored as floats, padded to whole blocks. */
 typedef struct tp__aug_plane {
     float *at;
     int64_t h, w, stride, rows;
@@ -9483,7 +9485,8 @@ TP__HOT static void tp__aug_product8(float *to, const float *a, const float *b)
     }
 }
 
-/* All blocks of a plane: transform, divide by the table, round, and back. c: the cosines, t: transposed. */
+/* Processes all blocks of a plane: transform, divide by the table, round, and transform back. c: the cosines, t: their
+ * transpose. */
 static void tp__aug_jpeg_plane(const tp__aug_plane *p, const float *c, const float *t, const unsigned char *table,
                                int quality)
 {
@@ -9509,7 +9512,7 @@ static void tp__aug_jpeg_plane(const tp__aug_plane *p, const float *c, const flo
         }
 }
 
-/* The last column and row repeated, to fill the blocks. */
+/* Repeats the last column and row to fill the blocks. */
 static void tp__aug_plane_extend(const tp__aug_plane *p)
 {
     for (int64_t i = 0; i < p->rows; i++) {
@@ -9520,7 +9523,7 @@ static void tp__aug_plane_extend(const tp__aug_plane *p)
     }
 }
 
-/* Half the size: means of 2x2 pixels, rounded down and up in turn, as libjpeg does. */
+/* Halves a plane: means of 2x2 pixels, rounded down and up alternately, as in libjpeg. */
 static void tp__aug_plane_halve(const tp__aug_plane *to, const tp__aug_plane *from)
 {
     for (int64_t i = 0; i < to->h; i++)
@@ -9529,7 +9532,8 @@ static void tp__aug_plane_halve(const tp__aug_plane *to, const tp__aug_plane *fr
             to->at[i * to->stride + j] = (float)(int)((a[0] + a[1] + b[0] + b[1] + (float)(1 + (j & 1))) * 0.25f);
         }
 }
-/* Row i of twice the size: 3/4 of the nearer and 1/4 of the farther pixel, in both directions. work: a row of p. */
+/* Row i of the plane at twice the size: 3/4 of the nearer and 1/4 of the farther pixel, in both directions. work: scratch memory
+ * for a row of p. */
 static void tp__aug_plane_double_row(float *to, const tp__aug_plane *p, int64_t i, int64_t w, float *work)
 {
     const int64_t near = i / 2, next = i & 1 ? near + 1 : near - 1;
@@ -9543,7 +9547,7 @@ static void tp__aug_plane_double_row(float *to, const tp__aug_plane *p, int64_t 
     }
 }
 
-/* The three planes of an RGB image, or the one of a grey image. */
+/* Splits an RGB image into three planes, or copies a grey image to one. */
 static void tp__aug_jpeg_planes(tp__aug_run *r, const tp__aug_plane *p, float *row)
 {
     for (int64_t i = 0; i < r->x.h; i++) {
@@ -9607,7 +9611,8 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
         if (half) {
             const tp__aug_plane plane = {more + k * (n / 4), (h + 1) / 2, (w + 1) / 2, stride / 2, rows / 2};
             small[k] = plane;
-            tp__aug_plane_halve(&plane, &p[1 + k]); /* columns beyond the edge come from the large plane */
+            tp__aug_plane_halve(&plane, &p[1 + k]); /* columns beyond the edge are computed from the extended large
+                                                       plane */
             small[k].w = plane.stride;
             tp__aug_plane_extend(&small[k]);
             small[k].w = plane.w;
@@ -9657,7 +9662,7 @@ static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
     tp_tensor_view(&in, r->x.dtype, tp_make_shape_n(r->x.ndim, dim), r->x.data);
     tp_tensor_view(to, in.dtype, in.shape, in.data);
     st = fn(&in, to, &call);
-    if (st == TP_END) st = TP_ERR; /* it means nothing here */
+    if (st == TP_END) st = TP_ERR; /* a map function must not return TP_END */
     if (st != TP_OK) return st;
     char text[TP_SHAPE_TEXT];
     const int n = to->shape.ndim;
@@ -9675,7 +9680,7 @@ static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
     r->y.stride = (int64_t)tp__aug_row_bytes(&r->y);
     if (to->own && to->data == to->own) {
         tp__aug_done(r);
-    } else { /* a view: of the image, most likely */
+    } else { /* out is a view, usually of the image */
         r->x = r->y;
         r->buffer = in.data == to->data ? r->buffer : -1;
     }
@@ -9730,7 +9735,7 @@ static tp_status tp__aug_identity_draw(tp__aug_draw *d, const tp_augmentor *a)
 }
 TP_DEF tp_augmentor *tp_aug_identity(void) { return tp__aug_new("tp_aug_identity", tp__aug_identity_draw, NULL, 0); }
 
-/* The place of child k, if the parent's is one less than where drawing stands. */
+/* The place of child k; `first` is the place of child 0. */
 static int tp__aug_place_of(const tp_augmentor *a, int first, int k)
 {
     for (int i = 0; i < k; i++) first += a->child[i]->places;
@@ -9774,7 +9779,7 @@ static void tp__aug_drop(tp_augmentor *a)
     if (a && !a->owner_.who) tp_aug_free(a);
 }
 
-/* An augmentor that owns n others. Those of a list that fails are freed; the first poison among them is passed on. */
+/* An augmentor that owns n children. If it cannot be made, its children are freed and the first poison child is returned. */
 static tp_augmentor *tp__aug_parent(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
                                     tp_augmentor *const *augs, int n)
 {
@@ -9876,7 +9881,7 @@ static tp_augmentor *tp__aug_bad_size(const tp_at *at, const char *name, int h, 
     return tp__aug_fail(at, TP_ERR_ARG, "%s: the size is %dx%d, it must be positive, at most 2^24 a side", name, h, w);
 }
 static bool tp__aug_size_fine(int n) { return n >= 1 && n <= TP__AUG_SIDE; }
-/* A range that was given, from low to high; both 0: it was not. */
+/* Whether a range was given, with low <= high; both 0: not given. */
 static bool tp__aug_given(const float *range)
 {
     return !(range[0] >= 0 && range[0] <= 0 && range[1] >= 0 && range[1] <= 0);
@@ -10252,14 +10257,14 @@ static tp_status tp__aug_warp_step(tp__aug_draw *d, const tp_augmentor *a, const
     s->number[8] = (double)value;
     return TP_OK;
 }
-/* Cosine and sine of an angle in degrees, the same bits everywhere. */
+/* Cosine and sine of an angle in degrees, with the same bits on every machine. */
 static void tp__aug_angle(double degrees, double *cosine, double *sine)
 {
     double turn = degrees / 360.0;
     turn -= floor(turn);
     tp__turn(turn < 1.0 ? turn : 0.0, cosine, sine);
 }
-/* Turned counter-clockwise and scaled about a point, OpenCV's getRotationMatrix2D. */
+/* The matrix of a counter-clockwise rotation and a scaling about a point, OpenCV's getRotationMatrix2D. */
 static void tp__aug_rotation_matrix(double *m, double x, double y, double degrees, double scale)
 {
     double cosine, sine;
@@ -10270,7 +10275,7 @@ static void tp__aug_rotation_matrix(double *m, double x, double y, double degree
     m[2] = (1 - m[0]) * x - m[1] * y;
     m[5] = m[1] * x + (1 - m[0]) * y;
 }
-/* Half to even, as numpy's round. */
+/* Rounds half to even, as numpy's round. */
 static double tp__aug_even(double x)
 {
     const double low = floor(x), rest = x - low;
@@ -10339,7 +10344,7 @@ TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d)
     return tp__aug_new(name, tp__aug_rotation_draw, &o, sizeof o);
 }
 
-/* The largest upright rectangle within one of w by h that was turned. It touches either the two longer sides or all four. */
+/* The largest upright rectangle within a rotated rectangle of w by h. It touches either the two longer sides or all four. */
 static void tp__aug_largest_rectangle(double w, double h, double degrees, int64_t *width, int64_t *height)
 {
     double c, s, x, y;
@@ -10467,7 +10472,7 @@ TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc
     return tp__aug_new(name, tp__aug_brightness_scale_draw, d, sizeof *d);
 }
 
-/* A factor, clip, and the order of colours: 0 not said, 1 RGB, 2 BGR */
+/* A step with a factor, clip, and the order of colours: 0 not given, 1 RGB, 2 BGR */
 static tp_status tp__aug_factor_step(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, double factor,
                                      tp_tri clip, tp_tri rgb)
 {
@@ -10750,11 +10755,11 @@ TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_de
 
 /* -- flows ---- >>df augment */
 
-typedef struct tp__augment_room { /* of a thread */
+typedef struct tp__augment_room { /* scratch memory of one thread */
     tp_transform t;
     tp__stb stb;
     tp_buf path, file;
-    tp_tensor image; /* what was loaded */
+    tp_tensor image; /* the loaded image */
 } tp__augment_room;
 
 typedef struct tp__augment {
@@ -10764,7 +10769,7 @@ typedef struct tp__augment {
     int n[4], index[4][8]; /* images, masks, points, boxes */
     double mask_fill;
     bool catches;
-    int64_t caught; /* atomic */
+    int64_t caught; /* atomic; number of datapoints dropped after errors */
     const char *name;
     bool load, encoded, skip; /* load: the first image is a file */
     int channel;
@@ -10857,7 +10862,7 @@ static tp_status tp__augment_map(const tp_datapoint *in, tp_datapoint *out, tp_m
     return TP_OK;
 }
 
-/* f as a copy of `lists` with memory for each thread. NULL: out of memory. */
+/* A copy of `lists` with scratch memory for each thread. NULL: out of memory. */
 static tp__augment *tp__augment_ready(const tp__augment *lists, int threads)
 {
     tp__augment *f = (tp__augment *)tp_malloc(sizeof *f);
@@ -10873,8 +10878,8 @@ static tp__augment *tp__augment_ready(const tp__augment *lists, int threads)
     return NULL;
 }
 
-/* What the four flows share: f's lists are filled in; the flow below and the augmentor are taken over. Without threads it is a
- * tp_df_map, else a tp_df_parallel_map. */
+/* The common part of the four constructors: the lists are filled in; the new flow owns the flow below and the augmentor. Without
+ * threads it is a tp_df_map, else a tp_df_parallel_map. */
 static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char *name, tp_augmentor *a,
                                     const tp__augment *lists)
 {
@@ -10901,7 +10906,8 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
         f->a = a;
         f->name = name;
         m.user = f;
-        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* the same numbers as of decoded images */
+        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* so that random numbers are those of
+                                                                              decoded images */
         if (d->num_thread != 0 || d->buffer_size < 0) return tp__parallel_map(&m, name, key_name);
         tp_df_map_desc here;
         memset(&here, 0, sizeof here);
@@ -10924,7 +10930,7 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
     return missing ? NULL : tp_df_fail(&d->at_, st, "%s: %s", name, text);
 }
 
-/* What the four descriptors have in common. */
+/* The options that the four descriptors have in common. */
 static tp_df_parallel_map_desc tp__augment_desc(tp_at at, tp_dataflow *df, int num_thread, int buffer_size,
                                                 uint64_t seed)
 {
@@ -11059,7 +11065,7 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
         for (size_t k = 0; k < width; k++) v = v << 8 | p[k];
         if (dtype == TP_F64) {
             memcpy((char *)t->data + 8 * i, &v, 8);
-        } else { /* shift the sign into place and back down */
+        } else { /* sign extension by a left and a right shift */
             uint32_t w = (uint32_t)v << (32 - 8 * width);
             int32_t x;
             memcpy(&x, &w, 4);
@@ -11200,7 +11206,7 @@ TP_DEF void tp_input_free(tp_input_source *s)
 
 /* -- placeholders */
 
-/* A placeholder of this name at the root: the one that exists, if it is one and fits. */
+/* A placeholder of this name in the root scope: reuses the existing node if it is a placeholder with this dtype and shape. */
 static tp_node *tp__placeholder_or_reuse(tp_graph *g, const tp_spec *spec)
 {
     tp_node *n = tp__node_named(g, spec->name);
@@ -11242,16 +11248,16 @@ TP_DEF tp_input_source *tp_placeholder_input(void)
     return s;
 }
 
-/* -- a queue of the program's: a ring of datapoints, whose buffers go round with them */
+/* -- a queue of the program's: a ring of datapoints, whose buffers are swapped with those of the caller */
 
 struct tp_queue {
     tp_mutex *mutex;
-    tp_cond *room, *data; /* all are woken: one that gives up must not take a signal with it */
+    tp_cond *room, *data; /* always broadcast: a waiter that gives up must not consume a signal meant for another */
     tp_datapoint *slot;
     int capacity, head, filled;
     bool closed;
-    int users, producers; /* who keeps it alive; flows that are not at their end */
-    tp_status error;      /* of the flow that closed it */
+    int users, producers; /* number of owners; number of flows that still fill it */
+    tp_status error;      /* error of the flow that closed it */
     char error_text[2048];
 };
 
@@ -11338,7 +11344,7 @@ static void tp__queue_filled(tp_queue *q)
     tp_cond_broadcast(q->data);
 }
 
-/* The front goes to dp, whose buffers take its place. The mutex is locked. */
+/* Swaps the front datapoint with dp, buffers included. The mutex is locked. */
 static void tp__queue_take(tp_queue *q, tp_datapoint *dp)
 {
     tp__datapoint_swap(&q->slot[q->head], dp);
@@ -11413,7 +11419,7 @@ TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q)
     return df;
 }
 
-/* A flow that fills the queue is at its end: by itself (st), or because it is to stop (TP_OK). */
+/* Called when a flow that fills the queue has ended: by itself (st), or because it must stop (TP_OK). */
 static void tp__queue_producer_ends(tp_queue *q, tp_status st)
 {
     tp_mutex_lock(q->mutex);
@@ -11428,31 +11434,32 @@ static void tp__queue_producer_ends(tp_queue *q, tp_status st)
     tp_mutex_unlock(q->mutex);
 }
 
-/* -- FeedInput, QueueInput, BatchQueueInput and TFDatasetInput: one machine. A ring of datapoints lies between the reader
- * and the runs. A run holds as many of its front as there are towers, from before_run until after_run, so that the feeds can
- * be views of them; if the run fails, they are still held and are fed again. A queue's ring is filled by a thread; the others'
- * (and any without threads) has room for one run only and is filled when asked. BatchQueueInput's ring is one tensor for each
- * component, a sample a row, and its number of rows is a multiple of the batch size: a batch is rows that follow each other. */
+/* -- the feeder, which implements FeedInput, QueueInput, BatchQueueInput and TFDatasetInput. A ring of datapoints connects the
+ * reader and the runs. A run holds the front datapoints, one for each tower, from before_run until after_run, so that the feeds can
+ * be views of them; if the run fails, they are kept and fed again. A thread fills the ring of a queue. Any other ring has room for
+ * one run only and is filled in before_run; the same holds without threads. BatchQueueInput's ring is one tensor for each
+ * component, with one sample per row, and its number of rows is a multiple of the batch size: a batch is contiguous rows. */
 
 typedef struct tp__feeder {
     tp__endless e;
-    int64_t start; /* where reset_state goes */
+    int64_t start; /* the position that reset_state goes to */
     bool queue, threaded, quiet_end;
-    tp_queue *shared; /* the caller's, instead of a ring of its own: then the slots are those that a run holds */
+    tp_queue *shared; /* the caller's queue, used instead of a ring of its own: then the slots are only those that a
+                         run holds */
     tp_datapoint fresh;
     int capacity;
-    int batch;           /* BatchQueueInput: samples of a batch; else 0 */
-    tp_tensor *row;      /* its ring: n_spec tensors (n_slot, shape of a sample) */
-    tp_datapoint sample; /* on its way into the ring */
+    int batch;           /* BatchQueueInput: samples per batch; else 0 */
+    tp_tensor *row;      /* ring of BatchQueueInput: n_spec tensors (n_slot, shape of a sample) */
+    tp_datapoint sample; /* the sample that is being copied into the ring */
     tp_node **node;      /* n_tower * n_spec */
     int n_tower, cap_tower;
     bool running;
 
-    tp_datapoint *slot; /* the ring: `filled` ones from `head` on, the first `held` of them held by a run */
+    tp_datapoint *slot; /* the ring: `filled` datapoints from `head` on, of which a run holds the first `held` */
     int n_slot, head, filled, held;
-    int taken; /* of the held ones, by this run */
+    int taken; /* number of held datapoints that this run uses */
     bool closed, stop, prepared;
-    tp_status error; /* the reader's; runs have it when the data before it are used up */
+    tp_status error; /* of the reader; runs fail with it after the data before it are used */
     char error_text[2048];
     tp_thread *thread;
     tp_mutex *mutex;
@@ -11462,10 +11469,10 @@ typedef struct tp__feeder {
     tp_session *session;
     tp_node *size_node; /* local variable QueueInput/queue_size */
     float biased, weight, ema;
-    const char *scope; /* "QueueInput/", to enter it again */
+    const char *scope; /* the scope "QueueInput/", to enter it again */
 } tp__feeder;
 
-/* Zero-debiased average of what waits, decay 0.5. */
+/* Zero-debiased moving average of the number of waiting datapoints, decay 0.5. */
 static void tp__feeder_size_ema(tp__feeder *f, float waiting)
 {
     f->biased = 0.5f * (f->biased + waiting);
@@ -11479,10 +11486,11 @@ static tp_status tp__feeder_read(tp__feeder *f, tp_datapoint *dp)
     return st == TP_OK && f->threaded ? tp__datapoint_own(dp) : st;
 }
 
-/* Datapoints that a run takes for each tower. */
+/* Number of datapoints that a run takes for each tower. */
 static int tp__feeder_each(const tp__feeder *f) { return f->batch ? f->batch : 1; }
 
-/* A sample into its row of the ring. number: which datapoint it is, for the sentence; -1: of a queue that others fill. */
+/* Copies a sample into its row of the ring. number: number of the datapoint, for the error sentence; -1: from a queue that others
+ * fill. */
 static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datapoint *dp, int64_t number)
 {
     const tp__feeder *f = (const tp__feeder *)s->user;
@@ -11494,7 +11502,7 @@ static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datap
                        s->name, which, dp->n, s->n_spec);
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *x = &dp->c[i], *row = &f->row[i];
-        tp_shape want = row->shape; /* of one row */
+        tp_shape want = row->shape; /* shape of one row */
         want.ndim--;
         memmove(want.dim, want.dim + 1, (size_t)want.ndim * sizeof *want.dim);
         if (x->dtype != row->dtype || !tp_shape_equal(&x->shape, &want))
@@ -11509,7 +11517,7 @@ static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datap
     return TP_OK;
 }
 
-/* The next datapoint into place `at` of the ring. */
+/* Reads the next datapoint into slot `at` of the ring. */
 static tp_status tp__feeder_fill(tp_input_source *s, int at)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11518,7 +11526,7 @@ static tp_status tp__feeder_fill(tp_input_source *s, int at)
     return st == TP_OK ? tp__feeder_row(s, at, &f->sample, f->e.position - 1) : st;
 }
 
-/* Room for n places in the ring. */
+/* Makes room for n slots in the ring. */
 static tp_status tp__feeder_room(tp_input_source *s, int64_t n)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11535,7 +11543,7 @@ static tp_status tp__feeder_room(tp_input_source *s, int64_t n)
         shape.dim[0] = n;
         st = tp_tensor_resize(&f->row[i], s->spec[i].dtype, shape);
     }
-    if (st != TP_OK) f->n_slot = 0; /* some have grown, some not */
+    if (st != TP_OK) f->n_slot = 0; /* some tensors are larger now, others are not */
     if (f->batch) {
         if (st == TP_OK) f->n_slot = (int)n;
         return st;
@@ -11549,16 +11557,16 @@ static tp_status tp__feeder_room(tp_input_source *s, int64_t n)
     return TP_OK;
 }
 
-/* The reader is at its end, of whatever kind. */
+/* Called when the reader has ended, for any reason. */
 static void tp__feeder_end(tp__feeder *f, tp_status st)
 {
     f->closed = true;
-    if (st >= TP_OK) return; /* the end of a finite pass, or a flow that asks to stop */
+    if (st >= TP_OK) return; /* the end of a finite pass, or TP_STOP */
     f->error = st;
     snprintf(f->error_text, sizeof f->error_text, "%.2047s", tp_last_error());
 }
 
-/* Give every place of the ring the memory that the first datapoint took, so that reading ahead allocates nothing later. */
+/* Allocates every slot of the ring like the first datapoint, so that reading ahead allocates nothing later. */
 static tp_status tp__feeder_prepare(tp__feeder *f, int at)
 {
     const tp_datapoint *first = f->batch ? NULL : &f->slot[at];
@@ -11583,11 +11591,11 @@ static void tp__feeder_thread(void *user)
             tp_cond_wait(f->room, f->mutex);
             continue;
         }
-        const int at = (f->head + f->filled) % f->n_slot; /* the same place, whatever runs release */
+        const int at = (f->head + f->filled) % f->n_slot; /* this index does not change while runs release datapoints */
         tp_mutex_unlock(f->mutex);
         tp_status st = tp__feeder_fill(s, at);
         if (st == TP_OK && !f->prepared) {
-            f->prepared = true; /* no run has seen the ring yet */
+            f->prepared = true; /* before filled++, so that no run uses the ring yet */
             st = tp__feeder_prepare(f, at);
         }
         tp_mutex_lock(f->mutex);
@@ -11635,7 +11643,7 @@ static void tp__shared_thread(void *user)
     tp__queue_producer_ends(q, tp_df_stopping() ? TP_OK : st);
 }
 
-/* The caller's queue: starts once, for others use it too. */
+/* With the caller's queue: reading starts only once, because others use the queue too. */
 static tp_status tp__shared_reset(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11657,7 +11665,7 @@ static const char *tp__feeder_waits(const tp__feeder *f)
     return f->batch ? "BatchQueueInput waited for data" : "QueueInput waited for data";
 }
 
-/* The datapoints of a run from the caller's queue. */
+/* Takes the datapoints of a run from the caller's queue. */
 static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11679,11 +11687,11 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
         } else if (f->threaded) {
             st = tp_request_wait(r, q->data, q->mutex, tp__feeder_waits(f));
         } else {
-            tp_mutex_unlock(q->mutex); /* without threads: what there is to read is read now */
+            tp_mutex_unlock(q->mutex); /* without threads: read the source's own flow now */
             st = tp__feeder_fill(s, at);
             if (st == TP_OK) f->held++;
             if (st < TP_OK) tp__queue_producer_ends(q, st);
-            if (st < TP_OK) st = TP_OK; /* the queue is closed now, and tells why */
+            if (st < TP_OK) st = TP_OK; /* the queue is closed now, and q->error is returned in the next round */
             tp_mutex_lock(q->mutex);
         }
     }
@@ -11696,7 +11704,7 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
     return st;
 }
 
-/* Clear the ring, go to `start`, and read from there. */
+/* Clears the ring, goes to `start`, and reads from there. */
 static tp_status tp__feeder_reset(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11728,7 +11736,7 @@ static int64_t tp__feeder_size(tp_input_source *s)
     return n < 0 ? n : n / tp__feeder_each(f);
 }
 
-/* Take the datapoints of a run. TP_END: there are too few. */
+/* Takes the datapoints of a run. TP_END: not enough are left. */
 static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11748,10 +11756,10 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
         } else if (f->queue || st == TP_END) {
             tp__feeder_end(f, st);
         } else {
-            break; /* no queue: the next run reads again */
+            break; /* no queue: the next run tries again */
         }
     }
-    if (st < TP_OK && st == f->error) { /* of the other thread, whose sentence is not ours */
+    if (st < TP_OK && st == f->error) { /* the error is the reader's: copy its sentence to this thread */
         s->error = tp_fail(st, "%s", f->error_text);
         memcpy(s->error_text, f->error_text, sizeof s->error_text);
     }
@@ -11796,7 +11804,7 @@ static tp_status tp__feeder_created(tp_hook *h, tp_session *session)
     return TP_OK;
 }
 
-/* The batch of a tower: rows of the ring. */
+/* Makes the batch of a tower: a view of rows of the ring. */
 static tp_status tp__feeder_batch(const tp_input_source *s, tp_run_request *r, int tower)
 {
     const tp__feeder *f = (const tp__feeder *)s->user;
@@ -11874,7 +11882,7 @@ static tp_status tp__feeder_hooks(tp_input_source *s, tp_hook *const **hook, int
     return TP_OK;
 }
 
-/* Room for one more tower's nodes, its inputs at the returned place; NULL: out of memory. */
+/* Makes room for the nodes of one more tower, and returns where its inputs go; NULL: out of memory. */
 static tp_node **tp__feeder_tower(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11901,13 +11909,13 @@ static tp_status tp__feed_tensors(tp_input_source *s, tp_node **in)
     return TP_OK;
 }
 
-/* The name scope of its placeholders. */
+/* Chooses the name scope of its placeholders. */
 static tp_status tp__feeder_scope(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     tp_graph *g = s->graph;
     tp_name_scope_push(g, "");
-    tp_name_scope_push(g, s->name); /* a second queue's becomes QueueInput_1 */
+    tp_name_scope_push(g, s->name); /* the scope of a second queue is QueueInput_1 */
     f->scope = tp_arena_printf(&s->mem_, "%s/", tp_name_scope(g));
     tp_name_scope_pop(g);
     tp_name_scope_pop(g);
@@ -11930,7 +11938,7 @@ static tp_status tp__queue_setup(tp_input_source *s)
     d.trainable = TP_NO;
     d.local = true;
     f->size_node = tp_get_variable(g, &d);
-    tp_name_scope_push(g, ""); /* the name has its scope */
+    tp_name_scope_push(g, ""); /* the name already includes the scope */
     if (tp_node_variable(f->size_node)) (tp_add_tensor_summary)(f->size_node, TP_SUMMARY_SCALAR, name, NULL);
     else f->size_node = NULL;
     tp_name_scope_pop(g);
@@ -11971,7 +11979,7 @@ static void tp__feeder_close(tp_input_source *s)
     tp_free(f);
 }
 
-/* The source takes over df also when it cannot be made; a poison flow is found out at setup. */
+/* Takes ownership of df also on failure; a poison flow is reported at setup. */
 static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dataflow *df, int infinite, int capacity,
                                        bool queue, tp_queue *shared)
 {
@@ -12009,7 +12017,7 @@ static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dat
         tp__queue_retain(shared);
         f->shared = shared;
         s->reset_state = tp__shared_reset;
-        s->seek = NULL; /* it has no position of its own */
+        s->seek = NULL; /* with the caller's queue it has no position */
     }
     f->mutex = tp_mutex_new();
     f->room = tp_cond_new();
@@ -12042,7 +12050,8 @@ TP_DEF tp_input_source *tp_feedfree_input(const char *name, size_t bytes)
 {
     TP__REQUIRE(name, NULL)
 
-    const size_t head = (sizeof(tp_input_source) + 63) & ~(size_t)63; /* user begins behind it, well aligned */
+    const size_t head = (sizeof(tp_input_source) + 63) & ~(size_t)63; /* user begins after the struct, aligned to 64
+                                                                         bytes */
     if (bytes > SIZE_MAX - head) {
         tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
         return NULL;
@@ -12055,7 +12064,7 @@ TP_DEF tp_input_source *tp_feedfree_input(const char *name, size_t bytes)
     return s;
 }
 
-/* -- poison: a source that keeps the sentence of a failed constructor, and tells it at setup */
+/* -- poison: a source that keeps the error sentence of a failed constructor, and reports it at setup */
 
 static tp_status tp__poison_input_setup(tp_input_source *s) { return tp_fail(s->error, "%s", s->error_text); }
 static tp_status tp__poison_input_tensors(tp_input_source *s, tp_node **in)
@@ -12087,7 +12096,8 @@ static tp_input_source *tp__input_fail(const char *name, const tp_at *at, tp_sta
 }
 static bool tp__input_is_poison(const tp_input_source *s) { return s->setup == tp__poison_input_setup; }
 
-/* May `who` take this source over? If not, *s is what its constructor returns, and what is nobody's is freed. */
+/* Checks that `who` may own this source. If not, *s is the value for its constructor to return, and a source without an owner is
+ * freed. */
 static bool tp__input_around(const tp_at *at, tp_input_source **s, const char *who)
 {
     tp_input_source *const input = *s;
@@ -12103,7 +12113,7 @@ static bool tp__input_around(const tp_at *at, tp_input_source **s, const char *w
     return false;
 }
 
-/* The hooks of a source, or why there are none. */
+/* The hooks of a source, or the status of the failure to get them. */
 static tp_status tp__input_hooks_of(tp_input_source *s, tp_hook *const **hook, int *n)
 {
     const tp_status st = s->hook || !s->hooks ? TP_OK : s->hooks(s, &s->hook, &s->n_hook);
@@ -12163,7 +12173,7 @@ TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d
 typedef struct tp__typed {
     tp_dataflow *df;
     int n;
-    tp_dtype *type; /* behind this struct */
+    tp_dtype *type; /* stored after this struct */
 } tp__typed;
 
 static tp_status tp__typed_next(tp_dataflow *df, tp_datapoint *dp)
@@ -12254,13 +12264,13 @@ typedef struct tp__tensor_source {
     tp_status (*seek)(void *user, int64_t consumed);
     void (*release)(void *user);
     int n_tower, taken;
-    unsigned effects; /* flags of all ops that its tensors come from */
-    tp_shape *shape;  /* DummyConstantInput: behind this struct, n_shape of them */
+    unsigned effects; /* flags of all ops that its tensors depend on */
+    tp_shape *shape;  /* DummyConstantInput: n_shape shapes, stored after this struct */
     int n_shape;
     tp_hook hook, *hooks[1];
 } tp__tensor_source;
 
-/* The flags of everything that nodes come from. */
+/* The flags of all ops that the nodes depend on. */
 static tp_status tp__ancestor_flags(const tp_graph *g, tp_node *const *node, int n, unsigned *flags)
 {
     const int n_op = tp_graph_n_operations(g);
@@ -12347,7 +12357,7 @@ static tp_status tp__tensor_seek(tp_input_source *s, int64_t consumed)
 {
     const tp__tensor_source *t = (const tp__tensor_source *)s->user;
     const tp_status st = t->seek ? t->seek(t->user, consumed) : TP_OK;
-    s->consumed = consumed; /* the count goes on */
+    s->consumed = consumed; /* counting continues from there */
     if (t->seek || consumed == 0 || !(t->effects & TP_OP_HOST)) return st;
     return tp_fail(TP_ERR_UNSUPPORTED,
                    "%s cannot go back to datapoint %lld: its tensors come from an op of the host, and it has no .seek",
@@ -12453,12 +12463,12 @@ TP_DEF tp_input_source *tp_dummy_constant_input(const tp_shape *shapes, int n)
 
 typedef struct tp__renamed {
     const char **name;
-    int *index; /* in the signature */
+    int *index; /* index of each name in the signature */
     int n;
     tp_hook hook, **hooks;
 } tp__renamed;
 
-/* Which of the names is input i of the signature? -1: none. */
+/* Index in the names of input i of the signature. -1: not among them. */
 static int tp__remap_find(const tp_input_source *s, int i)
 {
     const tp__renamed *m = (const tp__renamed *)s->user;
@@ -12467,7 +12477,7 @@ static int tp__remap_find(const tp_input_source *s, int i)
     return k;
 }
 
-/* Does the source itself give input i? From setup on. */
+/* Whether the source itself provides input i. Valid after setup. */
 static bool tp__input_provides(const tp_input_source *s, int i)
 {
     for (; s->inner_ && i >= 0; s = s->inner_) i = tp__remap_find(s, i);
@@ -12488,7 +12498,7 @@ static tp_status tp__remap_setup(tp_input_source *s)
         m->index[k] = i;
         spec[k] = s->spec[i];
     }
-    for (int i = 0; i < s->n_spec; i++) /* as PlaceholderInput, at once */
+    for (int i = 0; i < s->n_spec; i++) /* placeholders are made now, as by PlaceholderInput */
         if (tp__remap_find(s, i) < 0) tp__placeholder_or_reuse(s->graph, &s->spec[i]);
     return tp_input_setup(s->inner_, s->graph, spec, m->n);
 }
@@ -12576,35 +12586,37 @@ TP_DEF tp_input_source *tp_remap_input_source(tp_input_source *input, const char
     return s;
 }
 
-/* -- StagingInput: a ring of rounds; a round is what all towers take in one run. A thread calls the hooks of the source with a
- * request of its own, keeps what they would have fed, and calls their after_run. Where the source's tensors are computed, its
- * hooks take part in the runs, each of which computes a round, and the first is preceded by nr_stage runs of these tensors. */
+/* -- StagingInput: a ring of rounds; a round has the datapoints of all towers for one run. A thread calls the hooks of the source
+ * with a request of its own, keeps the values that they feed, and calls their after_run. If the source computes its tensors, its
+ * hooks take part in the runs instead: each run computes a later round, and nr_stage runs of these tensors precede the first one.
+ * */
 
 typedef struct tp__staging {
     tp_input_source *input;
     int nr_stage, device;
     int n_tower;
     bool computed;
-    tp_node **from, **node; /* n_tower * n_spec: the source's; what runs are fed, NULL where that is not ours */
+    tp_node **from, **node; /* n_tower * n_spec: the source's nodes; the nodes that runs feed, NULL for inputs that
+                               the source does not provide */
     int *on;                /* the device of each tower */
-    tp_device **to;         /* the same of the session, used; NULL: it stays in host memory */
+    tp_device **to;         /* the session's devices for them, in use; NULL: host memory */
     tp_session *session;
     tp_hook *const *inner;
     int n_inner;
     tp_hook hook, prime, **hooks;
 
     tp_tensor *value; /* n_round * n_tower * n_spec */
-    int64_t *after;   /* n_round: where the source is behind this round */
+    int64_t *after;   /* n_round: position of the source after this round */
     int n_round, head, filled;
-    bool held; /* the first, by a run */
+    bool held; /* a run holds the first round */
     bool running, primed, closed, stop;
-    tp_status error; /* the thread's */
+    tp_status error; /* of the thread */
     char error_text[2048];
     tp_thread *thread;
     tp_mutex *mutex;
     tp_cond *room, *data;
-    tp_run_request ahead; /* the thread's */
-    tp_session token;     /* what its waits are cancelled by */
+    tp_run_request ahead; /* request of the thread */
+    tp_session token;     /* cancels the waits of that request */
 } tp__staging;
 
 static void tp__staging_close(tp_input_source *s);
@@ -12617,7 +12629,7 @@ static tp__staging *tp__input_staging(const tp_input_source *s)
 
 TP__UNUSED static bool tp__input_is_staging(const tp_input_source *s) { return tp__input_staging(s) != NULL; }
 
-/* The queue inside, if there is one, and its source. */
+/* The innermost source, which may be a queue. */
 static tp_input_source *tp__input_innermost(const tp_input_source *s)
 {
     for (;;) {
@@ -12635,7 +12647,7 @@ static tp__feeder *tp__input_feeder(const tp_input_source *s)
 
 /* -- its ring */
 
-/* A value, to where a run will read it. */
+/* Copies a value to the device or host memory where a run reads it. */
 static tp_status tp__staging_bring(const tp_input_source *s, tp_tensor *to, tp_device *d, const tp_tensor *value)
 {
     if (value->device && !value->device->host)
@@ -12646,7 +12658,7 @@ static tp_status tp__staging_bring(const tp_input_source *s, tp_tensor *to, tp_d
     return d && tp_tensor_bytes(value) ? tp_tensor_stage(to, d, &host) : tp_tensor_copy(to, &host);
 }
 
-/* The next round, by the thread: what the hooks of the source would feed. */
+/* Makes the next round, on the thread: the values that the hooks of the source feed. */
 static tp_status tp__staging_ahead(tp_input_source *s, int round)
 {
     tp__staging *g = (tp__staging *)s->user;
@@ -12713,7 +12725,7 @@ static void tp__staging_thread(void *user)
 }
 #endif
 
-/* Nothing is under way and nothing lies ready. */
+/* Stops the thread and drops all staged values. */
 static void tp__staging_stop(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
@@ -12738,7 +12750,7 @@ static tp_status tp__staging_start(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
     const int n = g->n_tower * s->n_spec;
-    g->n_round = g->nr_stage + 1; /* one is the run's */
+    g->n_round = g->nr_stage + 1; /* one more for the round that a run holds */
     if (!g->value) g->value = (tp_tensor *)tp_calloc((size_t)g->n_round * (size_t)n + 1, sizeof *g->value);
     if (!g->after) g->after = (int64_t *)tp_calloc((size_t)g->n_round, sizeof *g->after);
     if (!g->value || !g->after) return TP_ERR_NOMEM;
@@ -12755,7 +12767,7 @@ static tp_status tp__staging_start(tp_input_source *s)
 static tp_status tp__staging_reset(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
-    if (g->running && !tp__input_kind(g->input)->reset_state) return TP_OK; /* it goes on */
+    if (g->running && !tp__input_kind(g->input)->reset_state) return TP_OK; /* the source continues, so staging does */
     if (!g->n_tower || !s->n_hook)
         return tp_fail(TP_ERR_STATE, "%s: the towers ask for their tensors before, and then its hooks are asked for",
                        s->name);
@@ -12805,17 +12817,17 @@ static tp_status tp__staging_created(tp_hook *h, tp_session *session)
                            session->n_device);
         tp_device *d = session->device[k];
         if (d->host || !d->stage || !d->unstage) continue;
-        tp__device_use(d, 1); /* the session may be freed before */
+        tp__device_use(d, 1); /* keeps the device open, since the session may be freed before the source */
         g->to[t] = d;
     }
     for (int i = 0; i < g->n_inner && !g->computed && st == TP_OK; i++)
         if (g->inner[i]->after_create_session) st = g->inner[i]->after_create_session(g->inner[i], session);
     tp__feeder *f = tp__input_feeder(g->input);
-    if (f && !g->computed) f->session = NULL; /* its thread has no business there */
+    if (f && !g->computed) f->session = NULL; /* the staging thread must not write to the session */
     return st;
 }
 
-/* Before the first run of a source that computes: nr_stage rounds, with the random steps before that of the run. */
+/* Before the first run of a source that computes: nr_stage rounds, with the random steps before the step of that run. */
 static tp_status tp__staging_prime(tp_hook *h, tp_run_request *r)
 {
     tp_input_source *s = (tp_input_source *)h->user;
@@ -12848,7 +12860,7 @@ static tp_status tp__staging_prime(tp_hook *h, tp_run_request *r)
     return st;
 }
 
-/* A round for this run. */
+/* Takes a round for this run. */
 static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
 {
     tp__staging *g = (tp__staging *)s->user;
@@ -12868,7 +12880,7 @@ static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
         } else if (g->thread) {
             if ((st = tp_request_wait(r, g->data, g->mutex, "StagingInput waited for data")) != TP_OK) break;
         } else {
-            tp_mutex_unlock(g->mutex); /* without threads: now */
+            tp_mutex_unlock(g->mutex); /* without threads: make the round now */
             g->ahead.run = r->run;
             g->ahead.run.trace = NULL;
             st = tp__staging_ahead(s, g->head);
@@ -12882,7 +12894,7 @@ static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
     return st;
 }
 
-/* The summary of a queue inside, which is not for the thread to write. */
+/* Writes the size of an inner queue to its summary variable, on the thread that runs. */
 static tp_status tp__staging_queue_size(const tp__staging *g)
 {
     const tp__feeder *f = tp__input_feeder(g->input);
@@ -12969,7 +12981,7 @@ static tp_status tp__staging_setup(tp_input_source *s)
     return tp_input_setup(((tp__staging *)s->user)->input, s->graph, s->spec, s->n_spec);
 }
 
-/* Room for one more tower. */
+/* Makes room for one more tower. */
 static bool tp__staging_tower(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
@@ -13006,7 +13018,7 @@ static tp_status tp__staging_tensors(tp_input_source *s, tp_node **in)
         return tp_fail(TP_ERR_STATE, "%s: %s feeds the tensors of one tower and computes those of another", s->name,
                        g->input->name);
     g->computed = computed;
-    if (computed) { /* the value of an earlier run comes in their place */
+    if (computed) { /* placeholders for values of an earlier run replace the tensors */
         tp_input_cached_name_scope_push(s);
         for (int i = 0; i < s->n_spec; i++)
             if (node[i]) node[i] = tp_placeholder(s->graph, s->spec[i].name, from[i]->dtype, from[i]->shape);
@@ -13078,7 +13090,7 @@ TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d)
     return NULL;
 }
 
-/* -- what looks inside */
+/* -- functions that look inside other sources */
 
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
 {
@@ -13100,7 +13112,7 @@ TP_DEF tp_status tp_queue_input_refill_queue(tp_input_source *s)
     tp__feeder *f = tp__input_feeder(s);
     if (!f || !f->queue)
         return tp_fail(TP_ERR_ARG, "tp_queue_input_refill_queue: %s has no queue", s->name ? s->name : "the source");
-    if (!f->running) return TP_OK; /* there is nothing in it */
+    if (!f->running) return TP_OK; /* the queue is empty */
     const int64_t start = f->start, at = s->consumed;
     for (tp_input_source *p = s; p != in; p = p->inner_ ? p->inner_ : tp__input_staging(p)->input)
         if (!p->inner_) staging = p;
@@ -13141,9 +13153,9 @@ TP_DEF tp_input_source *tp_input_default_prefetch(tp_input_source *input, int n_
 
 typedef struct tp__wire_type {
     uint32_t code;
-    char kind; /* as in tp__npy */
+    char kind; /* type letter, as in tp__npy */
     int size;
-    tp_dtype dtype; /* what it becomes; unset: refused */
+    tp_dtype dtype; /* dtype after decoding; unset: an error */
     const char *name;
 } tp__wire_type;
 static const tp__wire_type tp__wire_types[] = {
@@ -13154,7 +13166,7 @@ static const tp__wire_type tp__wire_types[] = {
     {9, 'i', 8, TP_I64, "int64"},
     {10, 'b', 1, TP_BOOL, "bool"},
     {14, 'f', 2, TP_BF16, "bfloat16"},
-    {19, 'f', 2, TP_F16, "float16"}, /* up to here: written too */
+    {19, 'f', 2, TP_F16, "float16"}, /* the types up to here can also be written */
     {5, 'i', 2, TP_I32, "int16"},
     {6, 'i', 1, TP_I32, "int8"},
     {17, 'u', 2, TP_I32, "uint16"},
@@ -13165,7 +13177,7 @@ static const tp__wire_type tp__wire_types[] = {
     {18, 'c', 16, TP_DTYPE_UNSET, "complex128"},
 };
 
-/* How many bytes dp's message has. */
+/* The number of bytes of dp's message. */
 static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
 {
     size_t all = 4;
@@ -13193,7 +13205,7 @@ static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
     return TP_OK;
 }
 
-/* The bytes that tp__wire_size counted. */
+/* Writes the message of dp, whose size tp__wire_size gives. */
 static void tp__wire_write(const tp_datapoint *dp, void *to)
 {
     uint8_t *p = tp__put_le((uint8_t *)to, (uint64_t)dp->n, 4);
@@ -13228,7 +13240,7 @@ TP_DEF tp_status tp_datapoint_pack(const tp_datapoint *dp, tp_buf *out)
     return TP_OK;
 }
 
-/* What a component's head says, and *at behind it. what: the message, i: which component. */
+/* Reads the head of a component, and moves *at after it. what: the message, i: index of the component. */
 static tp_status tp__wire_head(tp__npy *h, const uint8_t *data, size_t size, size_t *at, const char *what, int i)
 {
     if (size - *at < 8) return tp_fail(TP_ERR_FORMAT, "%s is truncated: it ends before its component %d", what, i);
@@ -13311,8 +13323,8 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
 }
 
 /* -- sockets ---- >>zmq sockets
- * A ZMQInput is a feeder (see >>input source) without a thread over the flow that tp_df_remote_zmq makes. That flow waits in short
- * polls, between which it looks whether it is to give up. */
+ * A ZMQInput is a feeder (see >>input source) without a thread; it reads the flow that tp_df_remote_zmq makes. That flow waits in
+ * short polls, and checks between them whether it must stop. */
 
 #ifndef TP_ZMQ
 
@@ -13363,7 +13375,7 @@ typedef struct tp__zmq_end {
     void *context, *socket[2]; /* NULL: not open */
 } tp__zmq_end;
 
-/* linger_ms: how long what was sent may wait for its receivers. */
+/* linger_ms: how long sent messages may wait for their receivers. */
 static void tp__zmq_close(tp__zmq_end *z, int linger_ms)
 {
     for (int i = 0; i < z->n; i++) {
@@ -13401,7 +13413,7 @@ static tp_status tp__zmq_open(tp__zmq_end *z, int type)
     return st;
 }
 
-/* What can be said against an address and a high-water mark; NULL: nothing. */
+/* The error in an address or a high-water mark; NULL: none. */
 static const char *tp__zmq_mistake(const char *addr, int hwm)
 {
     if (!addr || !*addr) return "an address is missing: \"tcp://127.0.0.1:5555\", \"ipc:///run/train.sock\"";
@@ -13411,20 +13423,21 @@ static const char *tp__zmq_mistake(const char *addr, int hwm)
 /* -- receiving */
 
 typedef struct tp__zmq_flow {
-    tp__zmq_end end; /* first */
-    int turn, from;  /* the socket that is asked first, so that none starves; the one that a message came from */
-    bool kept;       /* the message, for there was no memory to unpack it: the next call takes it again */
+    tp__zmq_end end; /* must be the first member */
+    int turn, from;  /* the socket that is polled first, so that both are served; the socket of the last message */
+    bool kept;       /* the message is kept, because it could not be unpacked for lack of memory: the next call
+                        unpacks it again */
     zmq_msg_t message;
-    bool told; /* that it has no position */
+    bool told; /* it has logged that it has no position */
     int64_t timeout_ms;
-    int64_t messages;            /* that came, the bad ones too */
-    int64_t received[2];         /* atomic: good ones */
+    int64_t messages;            /* number of messages received, bad ones included */
+    int64_t received[2];         /* atomic: good messages from each address */
     tp_run_request *run;         /* ZMQInput: the run that waits */
-    const tp_input_source *like; /* whose signature they must have; NULL: anything */
-    tp_input_source own;         /* to_dataset: that, with a name and a signature alone */
+    const tp_input_source *like; /* source whose signature the messages must have; NULL: any */
+    tp_input_source own;         /* for to_dataset: such a source, with only a name and a signature */
 } tp__zmq_flow;
 
-/* Is it to wait on? */
+/* Whether to wait longer: TP_OK, or the status to return. */
 static tp_status tp__zmq_patience(const tp__zmq_flow *f, double until)
 {
     if (f->run) {
@@ -13438,7 +13451,7 @@ static tp_status tp__zmq_patience(const tp__zmq_flow *f, double until)
     return TP_OK;
 }
 
-/* Wait until there is a message, and say at which socket. */
+/* Waits for a message; *which is its socket. */
 static tp_status tp__zmq_wait(tp__zmq_flow *f, int *which)
 {
     double until = f->timeout_ms > 0 ? tp_time() + 1e-3 * (double)f->timeout_ms : 0;
@@ -13468,7 +13481,7 @@ static int tp__zmq_recv(zmq_msg_t *m, void *socket)
     return rc;
 }
 
-/* The message that waits at a socket. TP_STOP: there was none after all. */
+/* Receives the message that waits at a socket. TP_STOP: there was none. */
 static tp_status tp__zmq_receive(tp__zmq_flow *f, int which, zmq_msg_t *m)
 {
     int rc = tp__zmq_recv(m, f->end.socket[which]);
@@ -13476,7 +13489,7 @@ static tp_status tp__zmq_receive(tp__zmq_flow *f, int which, zmq_msg_t *m)
     if (rc < 0) return tp__zmq_fail(&f->end, which, "receive from");
     f->messages++;
     if (!zmq_msg_more(m)) return TP_OK;
-    while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[which]); /* they came together */
+    while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[which]); /* read the message's other parts */
     return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint is one", f->end.who,
                    (long long)f->messages, f->end.addr[which]);
 }
@@ -13500,7 +13513,7 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
         snprintf(what, sizeof what, "%s: message %lld from %.300s", f->end.who, (long long)f->messages,
                  f->end.addr[f->from]);
         st = tp_datapoint_unpack(dp, zmq_msg_data(&f->message), zmq_msg_size(&f->message), what);
-        f->kept = st == TP_ERR_NOMEM; /* it is not lost */
+        f->kept = st == TP_ERR_NOMEM; /* so that the message is not lost */
         if (st == TP_OK && f->like) st = tp__feeder_check(f->like, dp, f->messages - 1);
         if (st == TP_OK) __atomic_add_fetch(&f->received[f->from], 1, __ATOMIC_RELAXED);
     }
@@ -13510,7 +13523,7 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
 
 static tp_status tp__zmq_restart(tp_dataflow *df, int64_t pass)
 {
-    (void)df, (void)pass; /* it goes on */
+    (void)df, (void)pass; /* live data continue */
     return TP_OK;
 }
 
@@ -13626,7 +13639,7 @@ TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d)
     s->setup = tp__zmq_setup;
     s->get_input_tensors = tp__queue_tensors;
     s->hooks = tp__zmq_hooks;
-    s->reset_state = NULL; /* it goes on */
+    s->reset_state = NULL; /* a reset does nothing */
     s->seek = NULL;
     s->size = NULL;
     return s;
@@ -13681,7 +13694,7 @@ static tp_status tp__zmq_send(tp__zmq_end *z, const tp_datapoint *dp, const int 
         return tp_fail(TP_ERR_NOMEM, "%s: out of memory for a message of %zu bytes", z->who, size);
     tp__wire_write(dp, zmq_msg_data(&m));
     while (st == TP_OK) {
-        if (zmq_msg_send(&m, z->socket[0], ZMQ_DONTWAIT) >= 0) return TP_OK; /* ZeroMQ's now */
+        if (zmq_msg_send(&m, z->socket[0], ZMQ_DONTWAIT) >= 0) return TP_OK; /* ZeroMQ owns the message now */
         zmq_pollitem_t item;
         memset(&item, 0, sizeof item);
         item.socket = z->socket[0];

@@ -96,7 +96,7 @@ struct tp_dataflow {
     tp_status (*next)(tp_dataflow *df, tp_datapoint *dp);
     tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: the flow has one
                                                             pass */
-    int64_t (*size)(tp_dataflow *df);                    /* datapoints of a pass, advisory; NULL or -1: unknown */
+    int64_t (*size)(tp_dataflow *df);                    /* datapoints per pass, advisory; NULL or -1: unknown */
     /* Skip n datapoints of this pass; *skipped is less than n if the pass ended. NULL: skip by calling next. */
     tp_status (*seek)(tp_dataflow *df, int64_t n, int64_t *skipped);
     void (*close)(tp_dataflow *df); /* release what user points to; tp_df_free frees the struct itself */
@@ -182,9 +182,9 @@ typedef struct tp_df_fake_desc {
     tp_at at_;
     const tp_spec *specs; /* names may be NULL; shapes must be known */
     int n;
-    int64_t size;    /* 0 = 1000; TP_NONE: no datapoint */
+    int64_t size;    /* datapoints per pass; 0 = 1000; TP_NONE: none */
     tp_tri random;   /* TP_NO: each pass repeats one datapoint; default TP_YES */
-    float low, high; /* both 0: [0,1); TP_ZERO for 0 */
+    float low, high; /* the range; both 0 mean [0,1); TP_ZERO for a bound of 0 */
     uint64_t seed;
 } tp_df_fake_desc;
 TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d);
@@ -208,7 +208,7 @@ TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d);
 typedef struct tp_df_digits_desc {
     tp_at at_;
     const char *which; /* "train" or "test": the two have different images */
-    int64_t size;      /* 0 = 12000 for train, 2000 for test; TP_NONE: no datapoint */
+    int64_t size;      /* number of images; 0 = 12000 for train, 2000 for test; TP_NONE: none */
     tp_tri shuffle;    /* default TP_YES */
     uint64_t seed;
 } tp_df_digits_desc;
@@ -250,7 +250,7 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d);
 /* The arguments of a mapping function beside its datapoint. */
 typedef struct tp_map_call {
     void *user;
-    uint64_t key;        /* for augmentation: tp_random_uniform(key, index, i); a function of (seed, pass) */
+    uint64_t key;        /* random key for augmentation, a function of (seed, pass): tp_random_uniform(key, index, i) */
     int64_t pass, index; /* the pass and number of the datapoint in the flow below */
     bool drop;           /* set it to drop this datapoint */
     int thread;          /* the thread of tp_df_parallel_map that makes the call, from 0 on: for scratch memory per
@@ -276,7 +276,7 @@ typedef struct tp_df_map_component_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_map_component_fn fn;
-    int index; /* which component; 0 is the first */
+    int index; /* index of the component, from 0 */
     void *user;
     tp_tri keeps_all; /* default TP_NO */
     uint64_t seed;
@@ -572,7 +572,8 @@ TP_DEF tp_status tp_df_per_channel_mean(tp_dataflow *df, int index, tp_tensor *m
 typedef struct tp_df_npz_desc {
     tp_at at_;
     const char *path;
-    const char *names[TP_MAX_COMPONENTS + 1]; /* none: all arrays, in the order of the file */
+    const char *names[TP_MAX_COMPONENTS + 1]; /* names of the arrays; none given: all arrays, in the order of the
+                                                 file */
     tp_tri shuffle;                           /* default TP_YES */
     uint64_t seed;
 } tp_df_npz_desc;
@@ -646,7 +647,7 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d);
 /* The distinct words or characters of a text, numbered by frequency. Zero-initialise. */
 typedef struct tp_vocabulary {
     int n;
-    const char **word; /* word[id], UTF-8 */
+    const char **word; /* word[id] is the word with this id, UTF-8 */
     int64_t *count;    /* how often the word occurs in the text */
     int unk;           /* id of "<unk>", which replaces unknown words; -1: there is none */
     tp_arena mem_;
@@ -706,7 +707,7 @@ typedef enum { TP_REFUSE, TP_SKIP } tp_on_error; /* what to do with a file that 
  * has to decode each file that it skips for the first time. [dataflow: ImageFromFile] */
 typedef struct tp_df_image_from_file_desc {
     tp_at at_;
-    const char *const *files; /* copied */
+    const char *const *files; /* their paths, copied */
     int64_t n;
     int channel;          /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;   /* a larger image is an error; 0 = 64 Mi */
@@ -737,7 +738,7 @@ TP_DEF const char *const *tp_df_image_classes(const tp_dataflow *df, int *n);
 typedef struct tp_df_image_list_desc {
     tp_at at_;
     const char *list;
-    const char *dir;      /* folder of relative paths; NULL: the current folder */
+    const char *dir;      /* folder for relative paths; NULL: the current folder */
     int channel;          /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;   /* 0 = 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
@@ -862,8 +863,8 @@ TP_DEF tp_status tp_aug_apply_image(tp_transform *t, const tp_tensor *image, tp_
 /* Apply only the steps that move pixels to a mask: (H,W) or (H,W,C) of any dtype. Pixels are moved, never interpolated (nearest).
  * Borders and backgrounds are filled with `fill`. */
 TP_DEF tp_status tp_aug_apply_mask(tp_transform *t, const tp_tensor *mask, double fill, tp_tensor *out);
-/* Points: float32 (N,2). Boxes: float32 (N,4) as x0, y0, x1, y1; the result is the smallest upright box around the four corners.
- * out may be the same tensor. */
+/* Points: float32 (N,2). Boxes: float32 (N,4) as x0, y0, x1, y1; the result is the smallest upright box around the four transformed
+ * corners. out may be the input tensor. */
 TP_DEF tp_status tp_aug_apply_coords(const tp_transform *t, const tp_tensor *points, tp_tensor *out);
 TP_DEF tp_status tp_aug_apply_boxes(const tp_transform *t, const tp_tensor *boxes, tp_tensor *out);
 /* "Crop(y0=3, x0=4, h=32, w=32), Flip(horiz=1)" into the caller's buffer, truncated if it is full; returns buf. */
@@ -873,7 +874,8 @@ TP_DEF void tp_transform_free(tp_transform *t); /* NULL is fine */
 /* -- lists and choices. They own the augmentors that they are given, also when they fail. TP_AUGS(a, b, ...) gives a list and its
  * length, for tp_aug_list, tp_aug_random_choose and tp_aug_random_order. */
 
-TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n); /* one after the other [imgaug: AugmentorList] */
+TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n); /* applies all, one after the other [imgaug:
+                                                                       AugmentorList] */
 TP_DEF tp_augmentor *tp_aug_identity(void);                         /* leaves the image unchanged [imgaug: Identity] */
 /* Applies aug with probability prob: if number 0 < prob. [imgaug: RandomApplyAug] */
 TP_DEF tp_augmentor *tp_aug_random_apply(tp_augmentor *aug, double prob);
@@ -941,7 +943,7 @@ typedef enum tp_edge {
 /* Resizes to h by w. [imgaug: Resize] */
 typedef struct tp_aug_resize_desc {
     tp_at at_;
-    int h, w;         /* w 0 = h */
+    int h, w;         /* w = 0 means h */
     int interp;       /* tp_inter; default LINEAR */
     tp_tri antialias; /* default TP_NO */
 } tp_aug_resize_desc;
@@ -959,7 +961,7 @@ TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_e
  * is not changed. [imgaug: RandomResize] */
 typedef struct tp_aug_random_resize_desc {
     tp_at at_;
-    float xrange[2], yrange[2]; /* yrange not given: xrange */
+    float xrange[2], yrange[2]; /* xrange is used for both if yrange is not given */
     tp_tri pixels;              /* default TP_NO */
     int minimum[2];             /* least width and height in pixels */
     float aspect_ratio_thres;   /* 0 = 0.15; TP_ZERO: the aspect ratio is kept, only xrange is drawn */
@@ -973,7 +975,8 @@ TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d);
 /* A part of h by w at y0 = randint(0, H-h+1), then x0 = randint(0, W-w+1); a part larger than the image is TP_ERR_SHAPE. [imgaug:
  * RandomCrop] */
 TP_DEF tp_augmentor *tp_aug_random_crop(int h, int w);
-TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* at (H-h)/2, (W-w)/2, rounded down [imgaug: CenterCrop] */
+TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* a part of h by w from ((H-h)/2, (W-w)/2), rounded down
+                                                          [imgaug: CenterCrop] */
 /* A part of random size: h = randint(hmin, hmax+1), w = randint(wmin, wmax+1), then y0 = randint(0, H-h) (0 if H = h) and x0 in the
  * same way. [imgaug: RandomCropRandomShape] */
 typedef struct tp_aug_random_crop_random_shape_desc {
@@ -1015,7 +1018,7 @@ TP_DEF tp_augmentor *tp_aug_pad_(const tp_aug_pad_desc *d);
  * (ConstantBackgroundFiller). RandomPaste: y0 = uniform(0, h-H) without fraction, then x0. [imgaug: CenterPaste, RandomPaste] */
 typedef struct tp_aug_paste_desc {
     tp_at at_;
-    int h, w; /* w 0 = h */
+    int h, w; /* w = 0 means h */
     float fill;
 } tp_aug_paste_desc;
 typedef tp_aug_paste_desc tp_aug_center_paste_desc;
@@ -1042,7 +1045,7 @@ TP_DEF tp_augmentor *tp_aug_transpose_(const tp_aug_transpose_desc *d);
  * number. [imgaug: Shift] */
 typedef struct tp_aug_shift_desc {
     tp_at at_;
-    float horiz_frac, vert_frac; /* below 1 */
+    float horiz_frac, vert_frac; /* fractions of W and H, below 1 */
     int border;                  /* tp_edge; default REPLICATE */
     float border_value;
 } tp_aug_shift_desc;
@@ -1055,7 +1058,7 @@ typedef struct tp_aug_rotation_desc {
     float center_range[2]; /* default 0 to 1 */
     int interp;            /* tp_inter; default LINEAR */
     int border;            /* tp_edge; default REPLICATE */
-    float step_deg;        /* 0: none */
+    float step_deg;        /* 0: any angle */
     float border_value;
 } tp_aug_rotation_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d);
@@ -1065,15 +1068,15 @@ typedef struct tp_aug_rotation_and_crop_valid_desc {
     tp_at at_;
     float max_deg;
     int interp;     /* tp_inter; default LINEAR */
-    float step_deg; /* 0: none */
+    float step_deg; /* 0: any angle */
 } tp_aug_rotation_and_crop_valid_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_crop_valid_desc *d);
 /* Scales, rotates and shears about the middle, then translates. Drawn in this order, each only if its option is given: scale, dx
  * and dy (rounded, as fractions of W and H), shear in degrees; the angle is always drawn. [imgaug: Affine] */
 typedef struct tp_aug_affine_desc {
     tp_at at_;
-    float scale[2];          /* default: none */
-    float translate_frac[2]; /* default: none */
+    float scale[2];          /* default: no scaling */
+    float translate_frac[2]; /* default: no translation */
     float rotate_max_deg;
     float shear; /* maximum shear in degrees */
     int interp;  /* tp_inter; default LINEAR */
@@ -1124,7 +1127,7 @@ TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d);
 /* 255 * (x/255)^(1/(1+g)) for integer x in 0..255; the fraction of float32 pixels is dropped. [imgaug: Gamma] */
 typedef struct tp_aug_gamma_desc {
     tp_at at_;
-    float range[2]; /* default -0.5 to 0.5; above -1 */
+    float range[2]; /* default -0.5 to 0.5; must be above -1 */
 } tp_aug_gamma_desc;
 TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d);
 typedef struct tp_aug_clip_desc { /* limits values to [min, max] */
@@ -1163,7 +1166,7 @@ typedef struct tp_aug_grayscale_desc {
     tp_at at_;
     tp_tri keepdims;  /* TP_YES: (H,W,1), TP_NO: (H,W); default TP_YES */
     tp_tri rgb;       /* default TP_NO: the image is BGR, as in tensorpack */
-    tp_tri keepshape; /* three equal channels; default TP_NO */
+    tp_tri keepshape; /* TP_YES: three equal channels; default TP_NO */
 } tp_aug_grayscale_desc;
 TP_DEF tp_augmentor *tp_aug_grayscale_(const tp_aug_grayscale_desc *d);
 /* OpenCV's cvtColor. HSV of uint8: H in half degrees below 180, S and V in 0..255; of float32: H in degrees, S in 0..1, V in the
@@ -1180,7 +1183,7 @@ typedef enum tp_color {
 } tp_color;
 typedef struct tp_aug_color_space_desc {
     tp_at at_;
-    int mode;        /* tp_color */
+    int mode;        /* a tp_color */
     tp_tri keepdims; /* default TP_YES */
 } tp_aug_color_space_desc;
 TP_DEF tp_augmentor *tp_aug_color_space_(const tp_aug_color_space_desc *d); /* [imgaug: ColorSpace] */
@@ -1204,22 +1207,22 @@ TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d);
  * is 1 or 3. [imgaug: JpegNoise] */
 typedef struct tp_aug_jpeg_noise_desc {
     tp_at at_;
-    int quality_range[2]; /* default 40 to 100; 1 to 100 */
+    int quality_range[2]; /* default 40 to 100; must be within 1 to 100 */
     tp_tri subsample;     /* default TP_YES */
 } tp_aug_jpeg_noise_desc;
 TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d);
 /* Adds sigma times normal number i to element i. [imgaug: GaussianNoise] */
 typedef struct tp_aug_gaussian_noise_desc {
     tp_at at_;
-    float sigma; /* 0 = 1; TP_ZERO: none */
+    float sigma; /* 0 = 1; TP_ZERO: no noise */
     tp_tri clip; /* default TP_YES */
 } tp_aug_gaussian_noise_desc;
 TP_DEF tp_augmentor *tp_aug_gaussian_noise_(const tp_aug_gaussian_noise_desc *d);
 /* Element i becomes 0 if number i < black_prob and 255 if it is > 1 - white_prob. [imgaug: SaltPepperNoise] */
 typedef struct tp_aug_salt_pepper_noise_desc {
     tp_at at_;
-    float white_prob; /* 0 = 0.05; TP_ZERO: none */
-    float black_prob; /* 0 = 0.05; TP_ZERO: none */
+    float white_prob; /* 0 = 0.05; TP_ZERO: no white */
+    float black_prob; /* 0 = 0.05; TP_ZERO: no black */
 } tp_aug_salt_pepper_noise_desc;
 TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_desc *d);
 
@@ -1233,7 +1236,7 @@ TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_de
 typedef struct tp_df_augment_image_desc {
     tp_at at_;
     tp_dataflow *df;
-    tp_augmentor *augmentors; /* one, or a list */
+    tp_augmentor *augmentors; /* one augmentor, or a list */
     int index;                /* the component that holds the image */
     tp_tri catch_exceptions;  /* default TP_NO */
     int num_thread;           /* 0: no threads, the caller of tp_df_next does the work */
@@ -1241,13 +1244,13 @@ typedef struct tp_df_augment_image_desc {
     uint64_t seed;
 } tp_df_augment_image_desc;
 TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d);
-/* An image and float32 points (N,2). [dataflow: AugmentImageCoordinates] */
+/* Augments an image and float32 points (N,2). [dataflow: AugmentImageCoordinates] */
 typedef struct tp_df_augment_coordinates_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_augmentor *augmentors;
     int img_index;
-    int coords_index;        /* 0 = 1; TP_NONE: component 0 */
+    int coords_index;        /* component of the points; 0 = 1; TP_NONE: component 0 */
     tp_tri catch_exceptions; /* default TP_NO */
     int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
     int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
@@ -1260,10 +1263,10 @@ typedef struct tp_df_augment_images_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_augmentor *augmentors;
-    int index[8], n_index;               /* images; n_index 0: components 0 and 1 */
-    int mask_index[8], n_mask_index;     /* masks: see tp_aug_apply_mask */
-    int coords_index[8], n_coords_index; /* points */
-    int box_index[8], n_box_index;       /* boxes */
+    int index[8], n_index;               /* components with images; n_index 0: components 0 and 1 */
+    int mask_index[8], n_mask_index;     /* components with masks: see tp_aug_apply_mask */
+    int coords_index[8], n_coords_index; /* components with points */
+    int box_index[8], n_box_index;       /* components with boxes */
     float mask_fill;
     tp_tri catch_exceptions; /* default TP_NO */
     int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
@@ -1279,7 +1282,7 @@ TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d);
 typedef struct tp_df_load_image_desc {
     tp_at at_;
     tp_dataflow *df;
-    tp_augmentor *augmentors; /* one, or a list */
+    tp_augmentor *augmentors; /* one augmentor, or a list */
     int index;                /* the component that holds the path; uint8 (length) */
     tp_tri encoded;           /* TP_YES: the component holds the contents of an image file, not its path; default
                                  TP_NO */
@@ -1393,7 +1396,7 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
  */
 typedef struct tp_input_source tp_input_source;
 struct tp_input_source {
-    const char *name; /* "QueueInput" */
+    const char *name; /* such as "QueueInput" */
     void *user;
     bool feedfree;   /* it makes new tensors for each tower, so that it serves many towers; FeedInput serves one */
     tp_graph *graph; /* set by setup */
@@ -1404,23 +1407,23 @@ struct tp_input_source {
     tp_status error;  /* the error of the thread that reads ahead, or TP_OK: see tp_input_failure */
     char error_text[2048];
     tp_owner owner_;
-    tp_hook *const *hook; /* computed once */
+    tp_hook *const *hook; /* the result of hooks(), computed once */
     int n_hook;
     tp_arena mem_;
     tp_input_source *inner_; /* set by tp_remap_input_source: the source that it wraps */
     tp_status (*setup)(tp_input_source *s);
     tp_status (*get_input_tensors)(tp_input_source *s, tp_node **in);
-    tp_status (*reset_state)(tp_input_source *s);                          /* NULL: nothing to do */
+    tp_status (*reset_state)(tp_input_source *s);                          /* NULL: a reset does nothing */
     tp_status (*seek)(tp_input_source *s, int64_t consumed);               /* NULL: resuming is not possible */
     int64_t (*size)(tp_input_source *s);                                   /* NULL: unknown */
     tp_status (*hooks)(tp_input_source *s, tp_hook *const **hook, int *n); /* called once; NULL: no hooks */
     void (*close)(tp_input_source *s);
 };
 
-/* The specs are copied. */
+/* Call once. The specs are copied. */
 TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *specs, int n);
 TP_DEF bool tp_input_setup_done(const tp_input_source *s);
-/* n_spec nodes for the tower that is being built. */
+/* Fills in n_spec nodes for the tower that is being built. */
 TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in);
 /* Start at the position of the last tp_input_seek, 0 without one. Training calls it once, in before_train. Inference calls it in
  * each round, so that every round uses the same data. (QueueInput restarts too; in tensorpack it continues, so that rounds
@@ -1454,7 +1457,7 @@ typedef struct tp_feed_input_desc {
     tp_dataflow *df;
     /* TP_NO: one pass, then runs fail with TP_ERR_STATE until reset_state, as with StopIteration; default TP_YES */
     tp_tri infinite;
-    tp_tri quiet_end; /* TP_YES: they end with TP_END instead, which ends a training successfully. Default TP_NO */
+    tp_tri quiet_end; /* TP_YES: such runs end with TP_END, which ends a training successfully. Default TP_NO */
 } tp_feed_input_desc;
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
@@ -1462,7 +1465,7 @@ TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
  * have freed it. With TP_NO_THREADS the calls that would wait return TP_ERR_STATE instead. tp_df_from_queue makes a flow of its
  * datapoints. [QueueInput's queue] */
 typedef struct tp_queue tp_queue;
-TP_DEF tp_queue *tp_queue_new(int capacity); /* 0 = 50; NULL: out of memory, or invalid capacity */
+TP_DEF tp_queue *tp_queue_new(int capacity); /* capacity 0 = 50; NULL: out of memory, or invalid capacity */
 /* Appends a copy of dp, waiting until there is room; TP_END when the queue is closed. The consumer checks the dtypes and shapes. */
 TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp);
 /* Takes the front datapoint, waiting until there is one; TP_END when the queue is closed and empty. */
@@ -1554,8 +1557,9 @@ TP_DEF tp_dataflow *tp_dataflow_to_dataset(tp_dataflow *df, const tp_dtype *type
 /* Each tower of each run takes the next datapoint of a flow, read when the run needs it, on the thread that runs. (Let the flow
  * read ahead or map on threads of its own.) The source reads one pass and does not repeat it: at the end of the pass runs end with
  * TP_END, which ends a training or a round of inference successfully. For training use tp_df_repeated(df, -1). reset_state begins
- * the pass again. Dtypes and shapes are checked against the signature; those of tp_dataflow_to_dataset at setup. Its size is
- * unknown. If a run fails, its datapoint is fed again. It owns df. [input_source: TFDatasetInput] */
+ * the pass again. Dtypes and shapes of datapoints are checked against the signature; the dtypes given to tp_dataflow_to_dataset are
+ * already checked at setup. Its size is unknown. If a run fails, its datapoint is fed again. It owns df. [input_source:
+ * TFDatasetInput] */
 TP_DEF tp_input_source *tp_dataset_input(tp_dataflow *df);
 
 /* A function that makes the tensors, called once for each tower, in the tower's scopes. It sets in[0] to in[n-1], the n inputs of
@@ -1592,7 +1596,7 @@ typedef struct tp_staging_input_desc {
     tp_at at_;
     tp_input_source *input;
     int nr_stage; /* number of staged datapoints for each tower; 0 = 1; at most 64 */
-    int device;   /* the session's device that they are copied to; 0: that of each tower; TP_NONE for number 0 */
+    int device;   /* index of the session's device to copy them to; 0: the tower's device; TP_NONE: device 0 */
 } tp_staging_input_desc;
 TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d);
 
@@ -1655,7 +1659,7 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
  * the data that arrive, and logs that. Its size is unknown. [input_source: ZMQInput] */
 typedef struct tp_zmq_input_desc {
     tp_at at_;
-    const char *end_point; /* copied */
+    const char *end_point; /* the address, copied */
     int hwm;               /* maximum number of messages that wait at this end, for each sender; 0 = 10 */
     tp_tri bind;           /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
 } tp_zmq_input_desc;
@@ -2044,7 +2048,7 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         df->index_ += *skipped;
         return st;
     }
-    while (*skipped < n) { /* skip by reading */
+    while (*skipped < n) { /* skip by calling next */
         tp_status st = tp_df_next(df, &df->skip_);
         if (st == TP_END) return TP_OK;
         if (st != TP_OK) return st;
@@ -2177,7 +2181,7 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
 typedef struct tp__endless {
     tp_dataflow *df;
     int64_t pass, position;
-    bool once;  /* end after one pass */
+    bool once;  /* stop after one pass */
     bool empty; /* this pass has given no datapoint yet */
 } tp__endless;
 
@@ -2244,7 +2248,7 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
 /* -- the order of one pass: shuffled or not, made at its first use, so that skipping a pass costs nothing */
 
 typedef struct tp__order {
-    int64_t *at; /* NULL: 0, 1, 2, ... */
+    int64_t *at; /* the order of the datapoints; NULL: 0, 1, 2, ... */
     int64_t n, next;
     uint64_t key;
     bool made;
@@ -2362,7 +2366,7 @@ typedef struct tp__rows_flow {
     tp_tensor *array;
     int *kind;
     int n;
-    char *text; /* for TP__ROW_TEXT */
+    char *text; /* the text that TP__ROW_TEXT rows point into */
 } tp__rows_flow;
 
 /* byte/255 as float32, into a component that owns its memory. */
@@ -2684,7 +2688,7 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
     return df;
 }
 
-TP__COLD_BEGIN /* each is drawn only once */
+TP__COLD_BEGIN /* cold code: each image is drawn only once */
 
 /* -- digits ---- >>df digits
  * A glyph is a few strokes; a stroke is a curve (c: Catmull-Rom through its points) or straight lines (l).
@@ -2695,7 +2699,7 @@ TP__COLD_BEGIN /* each is drawn only once */
 #define TP__PIXELS    (TP__SIDE * TP__SIDE)
 #define TP__UNIT      819 /* 1/100 of the glyph's box (20 pixels wide), in 1/4096 pixel */
 #define TP__MAX_KNOTS 24  /* maximum number of points of a stroke */
-#define TP__SPLIT     4   /* segments between two points of a curve */
+#define TP__SPLIT     4   /* number of segments between two points of a curve */
 
     typedef struct tp__glyph {
     int digit;
@@ -2735,7 +2739,7 @@ static const tp__glyph tp__glyphs[] = {
     {9, "c 72 14 48 6 28 22 30 44 50 52 70 38 72 14 l 72 14 72 95"},
     {9, "c 74 26 54 8 32 14 27 36 42 50 64 44 74 26 c 74 26 76 62 66 88 46 95 28 86"}};
 
-/* The random numbers of one image, in order. */
+/* The random numbers of one image, used in order. */
 typedef struct tp__dice {
     uint64_t key, index, block;
     uint32_t r[4];
@@ -2771,7 +2775,7 @@ typedef struct tp__bend {
 
 static void tp__bend_roll(tp__bend *m, tp__dice *dice)
 {
-    const int turn = tp__roll_bell(dice, 2400); /* radians; at most 34 degrees */
+    const int turn = tp__roll_bell(dice, 2400); /* rotation in radians; at most 34 degrees */
     const int slant = tp__roll_bell(dice, 3000);
     const int sx = 4096 + tp__roll_bell(dice, 1260), sy = 4096 + tp__roll_bell(dice, 840);
     const int cosine = 4096 - turn * turn / 8192;
@@ -2797,7 +2801,7 @@ static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
     int u = x + half, v = y + half;
     u = u < 0 ? 0 : u > 3 * cell - 1 ? 3 * cell - 1 : u;
     v = v < 0 ? 0 : v > 3 * cell - 1 ? 3 * cell - 1 : v;
-    const int i = u / cell, j = v / cell, fu = (u % cell) >> 6, fv = (v % cell) >> 6; /* 9 bits of fraction */
+    const int i = u / cell, j = v / cell, fu = (u % cell) >> 6, fv = (v % cell) >> 6; /* fractions with 9 bits */
     const int wx = (m->gx[j][i] * (512 - fu) + m->gx[j][i + 1] * fu) / 512 * (512 - fv) +
                    (m->gx[j + 1][i] * (512 - fu) + m->gx[j + 1][i + 1] * fu) / 512 * fv;
     const int wy = (m->gy[j][i] * (512 - fu) + m->gy[j][i + 1] * fu) / 512 * (512 - fv) +
@@ -2824,7 +2828,7 @@ static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int 
                 d2 = (px - ex) * (px - ex) + (py - ey) * (py - ey);
             } else {
                 const int64_t cross = px * ey - py * ex;
-                d2 = cross * cross * inverse >> 32; /* cross^2 <= length2 * d2: far below 2^63 */
+                d2 = cross * cross * inverse >> 32; /* cross^2 <= length2 * d2, which is far below 2^63 */
             }
             if (d2 < near[y * TP__SIDE + x]) near[y * TP__SIDE + x] = (int32_t)d2;
         }
@@ -2864,7 +2868,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
     tp__bend bend;
     tp__bend_roll(&bend, &dice);
     const int thick = tp__roll_bell(&dice, 64);
-    const int radius = 84 + (thick < 0 ? thick / 2 : thick); /* of the pen, 1/64 pixel */
+    const int radius = 84 + (thick < 0 ? thick / 2 : thick); /* radius of the pen, 1/64 pixel */
     const int ink = 235 + tp__roll_even(&dice, 20);
 
     /* 2. the strokes: the distance of each pixel to the nearest stroke */
@@ -2916,7 +2920,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
 
 typedef struct tp__digits_flow {
     tp__order order;
-    uint64_t set;         /* key of the set */
+    uint64_t set;         /* random key of the set */
     unsigned char *bytes; /* the images drawn so far: label + 1 (0: not drawn yet), then the image; NULL: draw each
                              time */
     unsigned char one[1 + TP__PIXELS];
@@ -3095,13 +3099,13 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
 
 typedef struct tp__map_flow {
     tp_dataflow *df;
-    tp_map_fn fn;                     /* maps the whole datapoint, or */
-    tp_map_component_fn component_fn; /* maps one component: `component` */
+    tp_map_fn fn;                     /* maps the whole datapoint; or NULL */
+    tp_map_component_fn component_fn; /* maps component number `component` */
     int component;
     tp_map_call call;
     void (*release)(void *user);
     tp_datapoint in;
-    const char *key_name; /* name of the flow for its random key */
+    const char *key_name; /* name of the flow whose random key is used */
 } tp__map_flow;
 
 static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
@@ -3242,7 +3246,7 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
 
 typedef struct tp__repeated_flow {
     tp_dataflow *df;
-    int64_t num, done, base; /* finished passes of df in this pass, and the number of the first */
+    int64_t num, done, base; /* finished passes of df in this pass, and the number of the first of them */
     bool empty;              /* the pass of df has given no datapoint yet */
 } tp__repeated_flow;
 
@@ -3374,7 +3378,7 @@ TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
 /* -- fixed_size ---- >>df fixed_size */
 
 typedef struct tp__fixed_flow {
-    tp__endless e; /* first, because tp__endless begins with the flow below */
+    tp__endless e; /* must be first: shared functions take the flow below from it */
     int64_t size, given;
     bool keep_state, started;
 } tp__fixed_flow;
@@ -3446,9 +3450,9 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
  * not change until the next call. */
 
 typedef struct tp__shuffle_flow {
-    tp__endless e; /* first, because tp__endless begins with the flow below */
+    tp__endless e; /* must be first: shared functions take the flow below from it */
     int capacity, reuse, interval;
-    tp_datapoint *slot; /* capacity + 1 */
+    tp_datapoint *slot; /* capacity + 1 datapoints */
     int *ring;          /* indices into slot, in order; begins at head */
     int *order;         /* scratch memory for a shuffle */
     int head, filled, spare;
@@ -3800,7 +3804,7 @@ static int tp__choose_draw(const tp__many_flow *f)
 {
     const double r = (double)tp_random_u32(f->key, (uint64_t)f->draws, 0) / 4294967296.0;
     int i = 0;
-    while (!(r < f->upto[i])) i++; /* upto of the last flow that can be chosen is 2 */
+    while (!(r < f->upto[i])) i++; /* it ends, because upto of the last flow that can be chosen is 2 */
     return i;
 }
 static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)
@@ -4015,7 +4019,7 @@ TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d)
 
 typedef struct tp__again_flow {
     tp_dataflow *df;
-    int64_t num, left; /* num, and how many times `in` is still to be given */
+    int64_t num, left; /* repetitions of each datapoint, and of `in` those still to be given */
     tp_datapoint in;
 } tp__again_flow;
 
@@ -4056,8 +4060,7 @@ static tp_status tp__again_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         if (st != TP_OK || k < whole) return st;
     }
     if (rest % f->num == 0) return TP_OK;
-    const tp_status st = tp_df_next(f->df, &f->in); /* only part of its repetitions is skipped, so that the datapoint
-                                                       is needed */
+    const tp_status st = tp_df_next(f->df, &f->in); /* it is skipped only in part, so it must be read */
     if (st == TP_END) return TP_OK;
     if (st != TP_OK) return st;
     f->left = f->num - rest % f->num;
@@ -4202,7 +4205,7 @@ TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d)
 
 typedef struct tp__by_shape {
     tp_shape shape;
-    int64_t filled; /* rows filled in the batch */
+    int64_t filled; /* number of rows filled in the batch */
     tp_datapoint batch;
 } tp__by_shape;
 
@@ -4397,13 +4400,13 @@ typedef struct tp__crew_slot {
     tp_datapoint in, out;
     int64_t index; /* number of the datapoint in the pass of the flow below */
     tp_status status;
-    bool unread; /* the flow below failed */
+    bool unread; /* the flow below failed to make this datapoint */
     bool drop, ready;
     char *text; /* the error sentence; NULL: out of memory for it */
 } tp__crew_slot;
 
 typedef struct tp__crew_ring {
-    int *item; /* numbers of slots */
+    int *item; /* indices of slots */
     int head, n;
 } tp__crew_ring;
 
@@ -4416,7 +4419,7 @@ typedef struct tp__crew_worker {
 
 typedef struct tp__crew {
     tp_dataflow *self, *df;
-    tp_map_fn fn; /* NULL: the workers only read */
+    tp_map_fn fn; /* NULL: the workers only read, and map nothing */
     tp_map_call call;
     void (*release)(void *user);
     bool ordered, keeps_all;
@@ -4424,16 +4427,16 @@ typedef struct tp__crew {
     tp__crew_worker *worker;
     int n_worker, n_started, n_slot; /* no worker: the caller does all the work, in slot 0 */
     tp_mutex *mutex;
-    tp_cond *work, *done; /* for the workers; for the caller */
+    tp_cond *work, *done; /* the workers wait for `work`, the caller waits for `done` */
     tp__crew_slot *slot;
     tp__crew_ring line, spare, raw, given, seen;
-    int held, busy;  /* busy: workers that have a slot */
-    int n_ready;     /* slots in line that are ready */
+    int held, busy;  /* busy: number of workers that have a slot */
+    int n_ready;     /* number of ready slots in line */
     int want, taken; /* taken: datapoints taken since the time `since`, when the caller last began to wait */
     double since;
     bool reading, ended, paused, quit;
     bool stopping; /* atomic: the crew is being restarted or freed, so that a flow below must stop waiting */
-    int64_t index; /* of the next datapoint of the flow below */
+    int64_t index; /* number of the next datapoint of the flow below */
 } tp__crew;
 
 static void tp__crew_push(const tp__crew *f, tp__crew_ring *r, int k) { r->item[(r->head + r->n++) % f->n_slot] = k; }
@@ -4504,8 +4507,8 @@ static void tp__crew_refill(tp__crew *f)
         tp_mutex_unlock(f->mutex);
         st = tp__crew_read(f, &f->slot[k]);
         tp_mutex_lock(f->mutex);
-        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* TP_STOP: reading continues after
-                                                                                  the pause */
+        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* after TP_STOP, reading continues
+                                                                                  when the pause ends */
         if (st == TP_OK) f->index++;
         else if (st == TP_END || !none) f->ended = true;
         if (none) tp__crew_push(f, &f->spare, k);
@@ -4572,7 +4575,7 @@ static void tp__crew_give(tp__crew *f, int most)
     }
 }
 
-/* Reports the failure of a slot; after it the flow below is read on. */
+/* Returns the failure of a slot with its sentence, and lets reading continue after it. */
 static tp_status tp__crew_says(tp__crew *f, int k)
 {
     const tp__crew_slot *s = &f->slot[k];
@@ -4698,7 +4701,7 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp__crew_spare(f, &f->seen);
     tp__crew_spare(f, &f->given);
     if (!f->ordered) tp__crew_spare(f, &f->raw);
-    f->raw.n = 0; /* ordered: these slots are in line too */
+    f->raw.n = 0; /* if ordered, these slots are in line too */
     tp__crew_spare(f, &f->line);
     f->n_ready = 0;
     f->ended = false;
@@ -4737,7 +4740,7 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     for (; *skipped < n && f->raw.n; ++*skipped) {
         tp__crew_push(f, &f->seen, tp__crew_pop(f, &f->raw));
-        if (f->ordered) tp__crew_pop(f, &f->line); /* the same slot: all slots before it were ready */
+        if (f->ordered) tp__crew_pop(f, &f->line); /* the same slot is first in line: all slots before it were ready */
     }
     if (*skipped < n && f->line.n) { /* the next slot in line is a failure */
         tp_mutex_lock(f->mutex);
@@ -4887,7 +4890,7 @@ static tp_status tp__turns_skip(tp__many_flow *f, int64_t n)
     tp_status st = TP_OK;
     const int first = (int)(f->draws % f->n);
     for (int i = 0; i < f->n && st == TP_OK; i++) {
-        const int turn = (i - first + f->n) % f->n; /* flow i gives number `turn` of the next f->n datapoints */
+        const int turn = (i - first + f->n) % f->n; /* flow i gives the datapoint number `turn` of the next f->n */
         st = tp_df_seek(f->df[i], n / f->n + (turn < n % f->n), NULL);
     }
     f->draws += n;
@@ -4963,14 +4966,14 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
 enum { TP__PROCS_BEGIN = -1, TP__PROCS_PROBE = -2 };
 typedef struct tp__procs_order {
     int64_t generation, pass, skip;
-    int64_t slot; /* this slot is free; or BEGIN at datapoint `skip`; or PROBE: how many of `skip` datapoints does the
-                 pass have? */
+    int64_t slot; /* a free slot; or BEGIN: start at datapoint `skip`; or PROBE: how many of the first `skip` datapoints
+                 exist? */
 } tp__procs_order;
 typedef struct tp__procs_said {
     int64_t generation, slot, status;
     int64_t at,
-        bytes; /* of the datapoint in the memory; for a failure: bytes of its sentence, which follows; PROBE: at is
-                  the answer */
+        bytes; /* offset and size of the datapoint in the memory; for a failure: size of its sentence, which follows;
+                  PROBE: at is the answer */
 } tp__procs_said;
 typedef struct tp__procs_part { /* the head of a datapoint in the memory: one for each component */
     int64_t dtype, ndim, dim[TP_MAX_DIMS];
@@ -4989,7 +4992,8 @@ typedef struct tp__procs_self {
     tp__procs_slot *slot;
     char *map;
     int64_t size;                         /* size of the file, which is mapped completely */
-    int64_t generation, pass, here, next; /* position of df in its pass; the next datapoint for this worker */
+    int64_t generation, pass, here, next; /* position of df in its pass; number of the next datapoint that this
+                                             worker makes */
     bool running, fresh;                  /* fresh: df must be restarted first */
     tp_datapoint dp;
 } tp__procs_self;
@@ -5120,9 +5124,9 @@ static void tp__procs_watch(void *user)
 
 static void tp__procs_main(tp__procs_self *me)
 {
-    tp__df_stop = NULL; /* the flag is the parent's; nothing writes to this copy */
+    tp__df_stop = NULL; /* the pointer belongs to the parent's thread; nothing sets the flag in this process */
 #ifndef TP_NO_THREADS
-    tp_thread *watch; /* so that the process also ends with the parent during a long call of a function */
+    tp_thread *watch; /* ends this process when the parent ends, even during a long call of a function */
     (void)tp_thread_start(&watch, tp__procs_watch, &me->fd);
 #endif
     signal(SIGINT, SIG_IGN); /* Ctrl-C is handled by the parent, and this process ends with it */
@@ -5168,7 +5172,7 @@ typedef struct tp__procs_flow {
 
 static void tp__procs_stop(tp__procs_flow *f)
 {
-    for (int i = 0; i < f->started; i++) tp__os_hang_up(f->worker[i].fd); /* the workers end when they see that */
+    for (int i = 0; i < f->started; i++) tp__os_hang_up(f->worker[i].fd); /* a worker ends when its socket is closed */
     for (int i = 0; i < f->started; i++) {
         tp__procs_worker *w = &f->worker[i];
         char why[64];
@@ -5274,7 +5278,7 @@ static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
         char text[TP__ERROR_TEXT], why[64];
         while (!tp__os_readable(w->fd, tp__df_stop ? TP__WAIT_SLICE : 1.0)) {
             if (tp_df_stopping()) return TP_STOP;
-            /* its socket may still be open in a copy of this process */
+            /* the socket may stay open in another copy of this process */
             if (tp__os_child_ended(w->pid, false, why, sizeof why)) return tp__procs_lost(df, i, why);
         }
         if (tp__os_read(w->fd, said, sizeof *said) != (int64_t)sizeof *said) return tp__procs_lost(df, i, NULL);
@@ -5365,7 +5369,7 @@ static tp_status tp__procs_restart(tp_dataflow *df, int64_t pass)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     tp_status st = TP_OK;
-    (void)pass; /* it is in df->pass_ */
+    (void)pass; /* tp_df_restart has stored it in df->pass_ */
     if (f->broken[0]) tp__procs_stop(f);
     f->broken[0] = 0;
     while (f->started < f->n && st == TP_OK) st = tp__procs_start_one(f, f->started);
@@ -5469,7 +5473,7 @@ typedef struct tp__cifar_kind {
     const char *name, *folder, *archive,
         *variable; /* "tp_df_cifar10", "cifar10", its folder in the archive, "cifar10_data" */
     const char *train[6], *test[2];
-    int labels, classes[2]; /* number of label bytes, and of classes for each */
+    int labels, classes[2]; /* number of label bytes, and number of classes for each */
 } tp__cifar_kind;
 
 /* Appends the records of one file to image (N,32,32,3) and label (N), which are large enough. */
@@ -5679,7 +5683,7 @@ static tp_status tp__npz_rows(tp_dataflow *df, tp_dict *dict, const tp_df_npz_de
                            dict->n ? dict->item[0].name : "none");
         if (!t->data && tp_tensor_size(t))
             return tp_fail(TP_ERR_ARG, "%s: \"%s\" is asked for twice", d->path, name[j]);
-        f->array[j] = *t; /* moved */
+        f->array[j] = *t; /* t's memory is owned by the array now */
         const tp_type type = {t->dtype, t->shape};
         memset(t, 0, sizeof *t);
         t->dtype = type.dtype;
@@ -5944,7 +5948,7 @@ typedef struct tp__example_value {
     int kind;
     tp__pb list;
     int64_t n;     /* number of values; in a bytes list, of strings */
-    tp__pb string; /* the last string */
+    tp__pb string; /* the last string of a bytes list */
 } tp__example_value;
 
 /* Counts the values of a list; false: damaged. */
@@ -6150,7 +6154,7 @@ typedef struct tp__tfrecord_flow {
     tp_buf data, what;
 } tp__tfrecord_flow;
 
-/* Gives the file, and opens it if necessary. */
+/* Opens the file if necessary and returns it. */
 static tp_status tp__tfrecord_at(tp__tfrecord_flow *f, int file, tp__tfrecord_file **out)
 {
     tp__tfrecord_file *o = &f->open[file % TP__TFRECORD_OPEN];
@@ -6303,15 +6307,15 @@ TP__COLD_BEGIN
  * The text is parsed in place: quoted fields are unquoted where they are, and a 0 is written after each field. */
 
 typedef struct tp__csv {
-    char *at, *end; /* *end is 0 */
+    char *at, *end; /* text from `at` to `end`; *end is 0 */
     const char *what;
     int64_t line; /* number, from 1, of the line at `at` */
     char separator;
 } tp__csv;
 
-enum { TP__CSV_MORE, TP__CSV_LAST, TP__CSV_BAD }; /* another field follows in the row; it is the last field; an error */
+enum { TP__CSV_MORE, TP__CSV_LAST, TP__CSV_BAD }; /* another field follows in the row; no field follows; an error */
 
-/* Reads the next field of the row; the result says what follows it. */
+/* Reads the next field of the row; returns TP__CSV_MORE, TP__CSV_LAST or TP__CSV_BAD. */
 static int tp__csv_field(tp__csv *c, char **field, size_t *length)
 {
     char *p = c->at, *to = c->at;
@@ -6407,7 +6411,7 @@ static bool tp__csv_number(tp_tensor *t, int64_t i, const char *field, size_t le
 
 /* The mapping from the fields of a row to the components. */
 typedef struct tp__csv_take {
-    const tp_csv_column *column; /* n columns */
+    const tp_csv_column *column; /* n of them */
     int n;
     int64_t *first; /* first field of each component, -1: not found in the header yet */
 } tp__csv_take;
@@ -6630,13 +6634,13 @@ static int32_t tp__tokens_add(tp__tokens *t, const char *at, size_t length)
     return t->n - 1;
 }
 
-static int tp__token_by_order(const void *a, const void *b) /* by count, then by first occurrence in the text */
+static int tp__token_by_order(const void *a, const void *b) /* order: by count, then by first occurrence in the text */
 {
     const tp__token *x = (const tp__token *)a, *y = (const tp__token *)b;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
     return x->order < y->order ? -1 : x->order > y->order;
 }
-static int tp__token_by_bytes(const void *a, const void *b) /* by count, then by bytes */
+static int tp__token_by_bytes(const void *a, const void *b) /* order: by count, then by bytes */
 {
     const tp__token *x = (const tp__token *)a, *y = (const tp__token *)b;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
@@ -6933,7 +6937,7 @@ typedef struct tp__stb {
 #define TP__STB
 #define TP__STB_OURS
 
-static TP__THREAD_LOCAL tp__stb *tp__stb_now; /* set while an image is decoded */
+static TP__THREAD_LOCAL tp__stb *tp__stb_now; /* the memory to use while an image is decoded */
 
 static void *tp__stb_malloc(size_t size)
 {
@@ -7003,11 +7007,11 @@ static void *tp__stb_realloc(void *p, size_t before, size_t size)
 #pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
 #pragma GCC diagnostic ignored "-Wpedantic"
 #ifndef __clang__
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* with -Ofast */
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* false warnings with -Ofast */
 #endif
 #endif
 #include TP_STB_IMAGE
-#ifdef TP_NO_THREADS /* stb_image then declares these too, but does not define them */
+#ifdef TP_NO_THREADS /* stb_image still declares these functions, but does not define them */
 static void stbi_set_unpremultiply_on_load_thread(int flag) { (void)flag; }
 static void stbi_convert_iphone_png_to_rgb_thread(int flag) { (void)flag; }
 static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
@@ -7172,7 +7176,7 @@ static bool tp__stb_gave_up(const tp__image_look *look)
     const char *why = look->kind[0] == 'J' ? stbi_failure_reason() : NULL;
     return why && strcmp(why, "bad png sig") != 0;
 #else
-    return (void)look, false; /* another copy may not support PNG, or have no reasons */
+    return (void)look, false; /* another copy of stb_image may not support PNG, or give no reasons */
 #endif
 }
 
@@ -7448,7 +7452,7 @@ static tp_status tp__image_add(tp__image_flow *f, const char *dir, const char *p
     return TP_OK;
 }
 
-/* Ends the constructors: all files are added, or st is the error. */
+/* The last step of the three constructors: returns df if st is TP_OK, else a poison flow for the error. */
 static tp_dataflow *tp__image_made(tp_dataflow *df, const tp__image_choice *d, tp_status st)
 {
     tp__image_flow *f = (tp__image_flow *)df->user;
@@ -7515,7 +7519,7 @@ static tp_status tp__listing_of(tp__listing *l, const char *dir)
     return TP_OK;
 }
 
-enum { TP__IMAGE_DEPTH = 16 }; /* depth of nested folders; a link may form a cycle */
+enum { TP__IMAGE_DEPTH = 16 }; /* maximum depth of nested folders; a link may form a cycle */
 
 static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_t label, int depth)
 {
@@ -7956,7 +7960,7 @@ typedef struct tp__aug_run {
 typedef struct tp__aug_kind {
     const char *name;
     const char *numbers; /* names of number[], "y0 x0 h w" */
-    bool moves;          /* it moves pixels: also applied to masks and points */
+    bool moves;          /* it moves pixels, so that it applies to masks and points too */
     tp_status (*image)(tp__aug_run *r, const tp__aug_step *s);
     void (*point)(const tp__aug_step *s, float *x, float *y);
 } tp__aug_kind;
@@ -8055,7 +8059,7 @@ static double tp__aug_uniform(tp__aug_draw *d, double low, double high)
 {
     return low + (high - low) * (double)tp_random_uniform(d->key, (uint64_t)d->index, d->drawn++);
 }
-/* low if high <= low */
+/* Returns low if high <= low. */
 static int64_t tp__aug_randint(tp__aug_draw *d, int64_t low, int64_t high)
 {
     const uint64_t r = tp_random_u32(d->key, (uint64_t)d->index, d->drawn++);
@@ -8350,7 +8354,7 @@ TP__COLD_END
 
 /* -- moving pixels: crop, flip, transpose, pad, paste ---- >>aug move */
 
-/* Bytes of a pixel. */
+/* Number of bytes of a pixel. */
 static int64_t tp__aug_pixel(const tp__pixels *x) { return x->c * (int64_t)tp_dtype_size(x->dtype); }
 
 static tp_status tp__aug_crop_image(tp__aug_run *r, const tp__aug_step *s)
@@ -8453,7 +8457,7 @@ static void tp__aug_transpose_point(const tp__aug_step *s, float *x, float *y)
 }
 static const tp__aug_kind tp__aug_transpose = {"Transpose", "", true, tp__aug_transpose_image, tp__aug_transpose_point};
 
-/* Index of the pixel at position i of a row of n pixels; i may be outside. -1: a constant. */
+/* Index of the pixel at position i of a row of n pixels, where i may be outside the row. -1: use the border value. */
 static int64_t tp__aug_edge(int64_t i, int64_t n, int edge)
 {
     if (i >= 0 && i < n) return i;
@@ -8618,7 +8622,7 @@ static double tp__aug_kernel(int inter, bool wide, double x)
     return d < lobes ? tp__aug_sinc(x) * tp__aug_sinc(x / lobes) : 0;
 }
 
-/* The first input pixel of output pixel i, the number of input pixels, and the weight of pixel k. */
+/* The input pixels that output pixel i depends on: the first, their number, and the weight of pixel k. */
 typedef struct tp__aug_window {
     int64_t first, n;
     double center, scale, width;
@@ -8626,7 +8630,7 @@ typedef struct tp__aug_window {
     bool wide;
 } tp__aug_window;
 
-static int64_t tp__aug_support(int inter, bool wide) /* half the pixels of the kernel */
+static int64_t tp__aug_support(int inter, bool wide) /* half the number of pixels of the kernel */
 {
     return inter == TP_INTER_LINEAR ? 1 : inter == TP_INTER_CUBIC ? 2 : wide ? 3 : 4;
 }
@@ -8714,7 +8718,7 @@ static tp_status tp__aug_taps_resize(tp__aug_taps *t, int64_t in, int64_t out, i
 static tp_status tp__aug_taps_blur(tp__aug_taps *t, int64_t in, int64_t n, double sigma, tp_tensor *work)
 {
     static const double small[4][7] = {
-        {1}, {1, 2, 1}, {1, 4, 6, 4, 1}, {1, 3.5, 7, 9, 7, 3.5, 1}}; /* sums 1, 4, 16, 32 */
+        {1}, {1, 2, 1}, {1, 4, 6, 4, 1}, {1, 3.5, 7, 9, 7, 3.5, 1}}; /* their sums are 1, 4, 16, 32 */
     const int kind = TP__AUG_BLUR + (int)n;
     if (t->in == in && t->out == in && t->kind == kind && !(t->size < sigma || t->size > sigma)) return TP_OK;
     tp_status st = tp__aug_taps_room(t, in, in, n);
@@ -8733,7 +8737,7 @@ static tp_status tp__aug_taps_blur(tp__aug_taps *t, int64_t in, int64_t n, doubl
     return TP_OK;
 }
 
-/* Adds weighted rows. */
+/* Computes a weighted sum of rows. */
 TP__HOT static void tp__aug_mix_bytes(float *to, const unsigned char *from, int64_t stride, const float *w, int taps,
                                       int64_t n)
 {
@@ -8760,7 +8764,7 @@ TP__HOT static void tp__aug_mix_floats(float *to, const float *from, int64_t str
         for (int64_t j = 0; j < n; j++) to[j] += u * a[j];
     }
 }
-/* Adds weighted pixels, for each of n output pixels of c channels. */
+/* Computes a weighted sum of input pixels for each of n output pixels of c channels. */
 static void tp__aug_mix_pixels(float *to, const float *from, const int32_t *start, const float *w, int taps, int64_t n,
                                int64_t c)
 {
@@ -8886,7 +8890,7 @@ static int64_t tp__aug_floor(double x)
     return (int64_t)floor(x > limit ? limit : x > -limit ? x : -limit);
 }
 
-/* Interpolates at (x,y) from n by n pixels, n = 2 or 4; ends: x is column x0 + tx. */
+/* Interpolates one pixel from the n by n pixels that begin at (x0,y0), n = 2 or 4; wx and wy are their weights. */
 static void tp__aug_sample(float *to, const float *image, const tp__pixels *x, int64_t x0, int64_t y0, const float *wx,
                            const float *wy, int n, int edge, float value)
 {
@@ -9195,7 +9199,7 @@ static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
     const tp_status st = tp__aug_own(r);
     if (st != TP_OK) return st;
     for (int i = 0; i < 256; i++) {
-        /* in float32, as in tensorpack: 255 stays 255, and the fraction drops to the same integer for all other values */
+        /* in float32, as in tensorpack, so that dropping the fraction gives the same integers; 255 stays 255 */
         const float v = powf((float)i / 255.0f, (float)(1.0 / (1.0 + s->number[0]))) * 255.0f;
         table[i] = (unsigned char)(v < 255.0f ? (int)v : 255);
     }
@@ -9311,7 +9315,7 @@ static const tp__aug_kind tp__aug_min_max = {"MinMaxNormalize", "all_channel sca
 
 /* -- colour spaces ---- >>aug color_space */
 
-/* Converts one pixel from 3 or 1 channels to 3 or 1; bytes: HSV in byte ranges. */
+/* Converts one pixel from 3 or 1 channels to 3 or 1; bytes: HSV is in the ranges of uint8 images. */
 static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool bytes)
 {
     const float degrees = bytes ? 30.0f : 60.0f, full = bytes ? 255.0f : 1.0f;
@@ -9333,7 +9337,7 @@ static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool b
         to[1] = max > 0.0f ? full * range / max : 0.0f;
         to[2] = max;
         break;
-    default: /* from HSV */
+    default: /* HSV to RGB */
         max = from[2];
         range = max * from[1] / full;
         const float sixths = from[0] / degrees, hue = sixths - 6.0f * floorf(sixths / 6.0f);
@@ -9466,7 +9470,7 @@ typedef struct tp__aug_plane {
     int64_t h, w, stride, rows;
 } tp__aug_plane;
 
-/* Rounded; |x| < 1024 */
+/* Rounds; |x| < 1024 */
 static float tp__aug_whole(float x) { return (float)((int)(x + 1024.5f) - 1024); }
 static float tp__aug_byte(float x)
 {
@@ -10766,7 +10770,7 @@ typedef struct tp__augment {
     tp_augmentor *a;
     tp__augment_room **room;
     int n_room;
-    int n[4], index[4][8]; /* images, masks, points, boxes */
+    int n[4], index[4][8]; /* number of components, and their indices: images, masks, points, boxes */
     double mask_fill;
     bool catches;
     int64_t caught; /* atomic; number of datapoints dropped after errors */
@@ -10906,8 +10910,8 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
         f->a = a;
         f->name = name;
         m.user = f;
-        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* so that random numbers are those of
-                                                                              decoded images */
+        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* so that the random numbers are the same
+                                                                              as for decoded images */
         if (d->num_thread != 0 || d->buffer_size < 0) return tp__parallel_map(&m, name, key_name);
         tp_df_map_desc here;
         memset(&here, 0, sizeof here);
@@ -11448,10 +11452,10 @@ typedef struct tp__feeder {
                          run holds */
     tp_datapoint fresh;
     int capacity;
-    int batch;           /* BatchQueueInput: samples per batch; else 0 */
+    int batch;           /* BatchQueueInput: samples per batch; otherwise 0 */
     tp_tensor *row;      /* ring of BatchQueueInput: n_spec tensors (n_slot, shape of a sample) */
     tp_datapoint sample; /* the sample that is being copied into the ring */
-    tp_node **node;      /* n_tower * n_spec */
+    tp_node **node;      /* n_tower * n_spec nodes */
     int n_tower, cap_tower;
     bool running;
 
@@ -11459,7 +11463,7 @@ typedef struct tp__feeder {
     int n_slot, head, filled, held;
     int taken; /* number of held datapoints that this run uses */
     bool closed, stop, prepared;
-    tp_status error; /* of the reader; runs fail with it after the data before it are used */
+    tp_status error; /* error of the reader; runs fail with it after the data before it are used */
     char error_text[2048];
     tp_thread *thread;
     tp_mutex *mutex;
@@ -11502,7 +11506,7 @@ static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datap
                        s->name, which, dp->n, s->n_spec);
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *x = &dp->c[i], *row = &f->row[i];
-        tp_shape want = row->shape; /* shape of one row */
+        tp_shape want = row->shape; /* the shape of one row */
         want.ndim--;
         memmove(want.dim, want.dim + 1, (size_t)want.ndim * sizeof *want.dim);
         if (x->dtype != row->dtype || !tp_shape_equal(&x->shape, &want))
@@ -12599,23 +12603,23 @@ typedef struct tp__staging {
     tp_node **from, **node; /* n_tower * n_spec: the source's nodes; the nodes that runs feed, NULL for inputs that
                                the source does not provide */
     int *on;                /* the device of each tower */
-    tp_device **to;         /* the session's devices for them, in use; NULL: host memory */
+    tp_device **to;         /* the devices of the towers, kept open; NULL: host memory */
     tp_session *session;
     tp_hook *const *inner;
     int n_inner;
     tp_hook hook, prime, **hooks;
 
-    tp_tensor *value; /* n_round * n_tower * n_spec */
-    int64_t *after;   /* n_round: position of the source after this round */
+    tp_tensor *value; /* n_round * n_tower * n_spec values */
+    int64_t *after;   /* position of the source after each of the n_round rounds */
     int n_round, head, filled;
     bool held; /* a run holds the first round */
     bool running, primed, closed, stop;
-    tp_status error; /* of the thread */
+    tp_status error; /* error of the thread */
     char error_text[2048];
     tp_thread *thread;
     tp_mutex *mutex;
     tp_cond *room, *data;
-    tp_run_request ahead; /* request of the thread */
+    tp_run_request ahead; /* the request of the thread */
     tp_session token;     /* cancels the waits of that request */
 } tp__staging;
 
@@ -13153,7 +13157,7 @@ TP_DEF tp_input_source *tp_input_default_prefetch(tp_input_source *input, int n_
 
 typedef struct tp__wire_type {
     uint32_t code;
-    char kind; /* type letter, as in tp__npy */
+    char kind; /* type letter as in .npy files, see tp__npy */
     int size;
     tp_dtype dtype; /* dtype after decoding; unset: an error */
     const char *name;
@@ -13366,13 +13370,13 @@ TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
 
 #else
 
-/* One or two sockets. */
+/* One or two open or closed sockets, with their addresses. */
 typedef struct tp__zmq_end {
     const char *who; /* for sentences: "ZMQInput" */
     char *addr[2];
     int n, hwm;
     bool bind;
-    void *context, *socket[2]; /* NULL: not open */
+    void *context, *socket[2]; /* NULL: closed */
 } tp__zmq_end;
 
 /* linger_ms: how long sent messages may wait for their receivers. */
@@ -13428,7 +13432,7 @@ typedef struct tp__zmq_flow {
     bool kept;       /* the message is kept, because it could not be unpacked for lack of memory: the next call
                         unpacks it again */
     zmq_msg_t message;
-    bool told; /* it has logged that it has no position */
+    bool told; /* the log has said that the flow has no position */
     int64_t timeout_ms;
     int64_t messages;            /* number of messages received, bad ones included */
     int64_t received[2];         /* atomic: good messages from each address */
@@ -13523,7 +13527,7 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
 
 static tp_status tp__zmq_restart(tp_dataflow *df, int64_t pass)
 {
-    (void)df, (void)pass; /* live data continue */
+    (void)df, (void)pass; /* a restart continues with the next message */
     return TP_OK;
 }
 
@@ -13593,7 +13597,7 @@ TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address)
 static tp__zmq_flow *tp__zmq_of(const tp_input_source *s)
 {
     const tp_dataflow *df = ((const tp__feeder *)s->user)->e.df;
-    return df->next == tp__zmq_next ? (tp__zmq_flow *)df->user : NULL; /* else poison */
+    return df->next == tp__zmq_next ? (tp__zmq_flow *)df->user : NULL; /* otherwise it is a poison flow */
 }
 
 static tp_status tp__zmq_before(tp_hook *h, tp_run_request *r)

@@ -1763,72 +1763,111 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
     return y;
 }
 
+static int tp__batch_norm_axis(const tp_node *x, const tp_batch_norm_desc *d)
+{
+    return x->shape.ndim == 2 ? 1 : d->axis ? d->axis : d->data_format == TP_NCHW ? 1 : 3;
+}
+static bool tp__batch_norm_is_ghost(const tp_batch_norm_desc *d, const tp_tower_context *tower)
+{
+    return d->virtual_batch_size != 0 && tp__tri_option(d->training, tower->is_training);
+}
+
+/* Checks input and options; false after an error. */
+static bool tp__batch_norm_check(const tp_node *x, const tp_batch_norm_desc *d, const tp_tower_context *tower)
+{
+    tp_graph *g = tp_node_graph(x);
+    const int ndim = x->shape.ndim;
+    char t[TP_SHAPE_TEXT];
+    if (!tower) {
+        tp__layer_fail(g, TP_ERR_STATE,
+                       "BatchNorm is used outside a tower, so it cannot know whether this is "
+                       "training: tp_tower_enter first");
+        return false;
+    }
+    if (ndim != 2 && ndim != 4) {
+        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs 2 dimensions (B,C) or 4",
+                       tp_shape_text(&x->shape, t));
+        return false;
+    }
+    if (ndim == 4 && !tp__layer_image_input("BatchNorm", x, d->data_format)) return false;
+    if (!tp__layer_float_input("BatchNorm", x)) return false;
+    if (d->axis != 0 && d->axis != 1 && (d->axis != 3 || ndim != 4)) {
+        tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .axis %d: it is 1, or 3 with four dimensions", d->axis);
+        return false;
+    }
+    if (d->ema_update > TP_EMA_SKIP || d->ema_update < TP_EMA_DEFAULT) {
+        tp__layer_fail(g, TP_ERR_ARG,
+                       "BatchNorm has .ema_update %d: it is TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP",
+                       (int)d->ema_update);
+        return false;
+    }
+    if (d->sync_statistics > TP_SYNC_TOWERS || d->sync_statistics < TP_SYNC_DEFAULT) {
+        tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .sync_statistics %d: it is TP_SYNC_NONE or TP_SYNC_TOWERS",
+                       (int)d->sync_statistics);
+        return false;
+    }
+    if (d->sync_statistics == TP_SYNC_TOWERS && d->virtual_batch_size != 0) {
+        tp__layer_fail(g, TP_ERR_ARG,
+                       "BatchNorm has both .sync_statistics and .virtual_batch_size: statistics are either of "
+                       "more than a batch or of less");
+        return false;
+    }
+    if (x->shape.dim[tp__batch_norm_axis(x, d)] <= 0) {
+        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs to know its channels",
+                       tp_shape_text(&x->shape, t));
+        return false;
+    }
+    if (d->virtual_batch_size < 0 ||
+        (tp__batch_norm_is_ghost(d, tower) && x->shape.dim[0] > 0 && x->shape.dim[0] % d->virtual_batch_size != 0)) {
+        tp__layer_fail(g, TP_ERR_ARG, "input is %s, BatchNorm has .virtual_batch_size %d, which must divide the batch",
+                       tp_shape_text(&x->shape, t), d->virtual_batch_size);
+        return false;
+    }
+    return true;
+}
+
+/* Creates gamma, beta and the running statistics: v[0], v[1], mean v[2], variance v[3]. */
+static void tp__batch_norm_variables(const tp_node *x, const tp_batch_norm_desc *d, int64_t channels, tp_node *v[4])
+{
+    tp_graph *g = tp_node_graph(x);
+    if (tp__tri_option(d->scale, true)) {
+        v[0] = tp__batch_norm_variable(x, "gamma", channels,
+                                       d->gamma_initializer.kind ? d->gamma_initializer : tp_init_ones(), true);
+        tp_layer_hold(g, "gamma", v[0]);
+    } else {
+        v[0] = tp__batch_norm_fixed(x, channels, 1.0f);
+    }
+    if (tp__tri_option(d->center, true)) {
+        v[1] = tp__batch_norm_variable(x, "beta", channels,
+                                       d->beta_initializer.kind ? d->beta_initializer : tp_init_zeros(), true);
+        tp_layer_hold(g, "beta", v[1]);
+    } else {
+        v[1] = tp__batch_norm_fixed(x, channels, 0.0f);
+    }
+    v[2] = tp__batch_norm_variable(x, "mean/EMA", channels, tp_init_zeros(), false);
+    v[3] = tp__batch_norm_variable(x, "variance/EMA", channels, tp_init_ones(), false);
+    tp_layer_hold(g, "mean", v[2]);
+    tp_layer_hold(g, "variance", v[3]);
+    tp_layer_hold(g, "moving_mean", v[2]);
+    tp_layer_hold(g, "moving_variance", v[3]);
+}
+
 static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
 {
     const tp_batch_norm_desc *d = (const tp_batch_norm_desc *)desc;
     tp_graph *g = tp_node_graph(x);
     const tp_tower_context *tower = tp_current_tower_context(g);
-    const int ndim = x->shape.ndim;
-    char t[TP_SHAPE_TEXT];
-    if (!tower)
-        return tp__layer_fail(g, TP_ERR_STATE,
-                              "BatchNorm is used outside a tower, so it cannot know whether this is "
-                              "training: tp_tower_enter first");
-    if (ndim != 2 && ndim != 4)
-        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs 2 dimensions (B,C) or 4",
-                              tp_shape_text(&x->shape, t));
-    if (ndim == 4 && !tp__layer_image_input("BatchNorm", x, d->data_format)) return tp_poison(g);
-    if (!tp__layer_float_input("BatchNorm", x)) return tp_poison(g);
-    if (d->axis != 0 && d->axis != 1 && (d->axis != 3 || ndim != 4))
-        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .axis %d: it is 1, or 3 with four dimensions", d->axis);
-    if (d->ema_update > TP_EMA_SKIP || d->ema_update < TP_EMA_DEFAULT)
-        return tp__layer_fail(g, TP_ERR_ARG,
-                              "BatchNorm has .ema_update %d: it is TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP",
-                              (int)d->ema_update);
-    if (d->sync_statistics > TP_SYNC_TOWERS || d->sync_statistics < TP_SYNC_DEFAULT)
-        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .sync_statistics %d: it is TP_SYNC_NONE or TP_SYNC_TOWERS",
-                              (int)d->sync_statistics);
-    if (d->sync_statistics == TP_SYNC_TOWERS && d->virtual_batch_size != 0)
-        return tp__layer_fail(g, TP_ERR_ARG,
-                              "BatchNorm has both .sync_statistics and .virtual_batch_size: statistics are either of "
-                              "more than a batch or of less");
-    const int axis = ndim == 2 ? 1 : d->axis ? d->axis : d->data_format == TP_NCHW ? 1 : 3;
-    const int64_t channels = x->shape.dim[axis];
-    if (channels <= 0)
-        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs to know its channels",
-                              tp_shape_text(&x->shape, t));
-
+    if (!tp__batch_norm_check(x, d, tower)) return tp_poison(g);
+    const int ndim = x->shape.ndim, axis = tp__batch_norm_axis(x, d);
     const float momentum = tp__float_option(d->momentum, 0.9f);
     float epsilon = tp__float_option(d->epsilon, 1e-5f);
-    const bool ghost = d->virtual_batch_size != 0 && tp__tri_option(d->training, tower->is_training);
-    if (d->virtual_batch_size < 0 || (ghost && x->shape.dim[0] > 0 && x->shape.dim[0] % d->virtual_batch_size != 0))
-        return tp__layer_fail(g, TP_ERR_ARG,
-                              "input is %s, BatchNorm has .virtual_batch_size %d, which must divide the batch",
-                              tp_shape_text(&x->shape, t), d->virtual_batch_size);
+    const bool ghost = tp__batch_norm_is_ghost(d, tower);
     if (ndim == 4 && !ghost && epsilon < 1.001e-5f) epsilon = 1.001e-5f; /* the minimum of the fused kernels */
     const bool training = tp__tri_option(d->training, tower->is_training);
-    tp_node *gamma, *beta, *y;
-    if (tp__tri_option(d->scale, true)) {
-        gamma = tp__batch_norm_variable(x, "gamma", channels,
-                                        d->gamma_initializer.kind ? d->gamma_initializer : tp_init_ones(), true);
-        tp_layer_hold(g, "gamma", gamma);
-    } else {
-        gamma = tp__batch_norm_fixed(x, channels, 1.0f);
-    }
-    if (tp__tri_option(d->center, true)) {
-        beta = tp__batch_norm_variable(x, "beta", channels,
-                                       d->beta_initializer.kind ? d->beta_initializer : tp_init_zeros(), true);
-        tp_layer_hold(g, "beta", beta);
-    } else {
-        beta = tp__batch_norm_fixed(x, channels, 0.0f);
-    }
-    tp_node *ema_mean = tp__batch_norm_variable(x, "mean/EMA", channels, tp_init_zeros(), false);
-    tp_node *ema_var = tp__batch_norm_variable(x, "variance/EMA", channels, tp_init_ones(), false);
-    tp_layer_hold(g, "mean", ema_mean);
-    tp_layer_hold(g, "variance", ema_var);
-    tp_layer_hold(g, "moving_mean", ema_mean);
-    tp_layer_hold(g, "moving_variance", ema_var);
+    tp_node *v[4], *y;
+    tp__batch_norm_variables(x, d, x->shape.dim[axis], v);
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+    tp_node *gamma = v[0], *beta = v[1], *ema_mean = v[2], *ema_var = v[3];
     const tp_dtype dtype = x->dtype;
     x = tp_cast(x, gamma->dtype); /* half precision: statistics are float32 */
 

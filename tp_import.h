@@ -60,7 +60,7 @@ typedef struct tp_import_onnx_desc {
     int n_dims;
     tp_tri trainable; /* TP_YES: float weights become trainable variables with their names; 0: constants */
     double max_work;  /* limit of the operations that import computes from constants, so that a small file cannot
-                      * keep it busy for ever; 0 = 2e10, some seconds to a minute; TP_ZERO: none */
+                       * keep it busy for ever; 0 = 2e10, some seconds to a minute; TP_ZERO: none */
 } tp_import_onnx_desc;
 /* The imported model; the graph owns the arrays. Inputs that d->inputs replaced are listed too. */
 typedef struct tp_onnx_model {
@@ -530,7 +530,7 @@ static const tp__pb *tp__on_attr(const tp__on *n, const char *name)
     return NULL;
 }
 /* Is the attribute of the type whose values are in field `number`? Newer files state the type, and may omit zeros and empty
- * lists. In older files, the field must exist. */
+ * lists. Older files must have only that field. */
 static bool tp__on_kind(tp__on *n, const char *name, int number)
 {
     static const int type_of[] = {0, 0, 1, 2, 3, 4, 5, 6, 7}; /* for field 2 (a float) to field 8 (integers) */

@@ -3,14 +3,14 @@
  * USE            nvcc -O2 -arch=native -c tp_cuda.cu
  *                gcc -O2 train.c tp_cuda.o -L$CUDA/lib64 -lcudart -lcublasLt -lcudnn -lnccl -lstdc++ -lm -lpthread
  *                and in train.c: tp_device *gpu = tp_cuda_open(0), given to the session in .devices
- * OPTIONS        TP_NO_NCCL (for nvcc)  leaves NCCL out, and with it -lnccl: sums over GPUs stay, in the order of the towers
- * HOW IT READS   an op is a block of kernels, then their launchers, then its line in the table at the end of the section;
- *                the sections stand in the order of the op pages of tp_graph.h, which have the formulas.
+ * OPTIONS        TP_NO_NCCL (for nvcc) builds without NCCL and -lnccl: sums over GPUs still work, in the order of the towers
+ * HOW IT READS   each op has its kernels, then their launchers, then a line in the table at the end of the section; the
+ *                sections are in the order of the op pages of tp_graph.h, which have the formulas.
  * CONTENTS       >>launch >>device >>nccl >>numbers >>shapes >>elementwise >>matmul >>reductions >>moves >>random >>variables
  *                >>convolution >>normalisation >>rows >>sequences >>images >>table
  *
- * Every kernel gives the same bits each time: sums are made in a fixed order, nothing is added by atomics. Blocks have at
- * most 256 threads. Launches go through TP_LAUNCH, so that tests can run this file on a CPU.
+ * Every kernel gives the same bits each time: sums are computed in a fixed order, without atomic additions. Blocks have at most
+ * 256 threads. Launches go through TP_LAUNCH, so that tests can run this file on a CPU.
  */
 #define TP__KERNELS
 #include "tp_graph.h" /* types, and what kernels read: TP_IMPLEMENTATION belongs into a C file */
@@ -41,7 +41,7 @@
 #endif
 #define TP__THREADS 256
 
-/* Each element of [0, n), by threads of as many blocks as there are. */
+/* A loop over [0, n) that distributes the elements over all threads of the grid. */
 #define TP_EACH(i_, n_)                                                                                            \
     for (int64_t i_ = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i_##_step = (int64_t)gridDim.x * blockDim.x; \
          i_ < (n_); i_ += i_##_step)
@@ -49,73 +49,74 @@
 /* ==== >>device ======================================================================================== */
 
 #define TP__STAGES      4
-#define TP__STAGE_BYTES ((size_t)4 << 20) /* pinned memory that transfers go through, a piece of them */
-#define TP__SLOTS       2                 /* the same for what is staged */
-#define TP__STAGED      64                /* staged values that nobody has taken yet, at most */
-#define TP__LATE        256               /* small downloads that wait() completes */
+#define TP__STAGE_BYTES ((size_t)4 << 20) /* pinned memory for transfers: size of each buffer */
+#define TP__SLOTS       2                 /* number of pinned buffers for staged values */
+#define TP__STAGED      64                /* limit of staged values that are not yet used */
+#define TP__LATE        256               /* small downloads that wait() completes, at most */
 
 typedef struct tp__product {
-    uint64_t key; /* 0: free */
+    uint64_t key; /* 0: free entry */
     cublasLtMatmulAlgo_t algo;
-    bool plain; /* there is none */
+    bool plain; /* cuBLASLt has no algorithm: use tp__plain_product */
 } tp__product;
 
-/* Memory that a staged value waits in. Its events keep the two streams apart: the value may be taken once it has arrived,
- * and the next one comes once it is taken. */
+/* Device memory of a staged value. Its events synchronise the two streams: the value is used only after `arrived`, and the next
+ * value is uploaded only after `taken`. */
 typedef struct tp__staged {
     void *data;
     size_t room, bytes;
     cudaEvent_t arrived, taken;
-    bool busy; /* staged, or about to be, and not taken yet */
+    bool busy; /* reserved or staged, and not yet used */
 } tp__staged;
 
-/* What tp_device.impl points to. */
+/* The state of a device; tp_device.impl points to it. */
 typedef struct tp__cuda {
     tp_device device; /* first: a tp_device * is a tp__cuda * */
     tp_fail_fn fail;
-    tp_say_fn say;                        /* once, however often */
-    int ordinal, n_processor, generation; /* the larger number of the compute capability */
+    tp_say_fn say;                        /* logs a message only once */
+    int ordinal, n_processor, generation; /* generation: the major number of the compute capability */
     cudaStream_t stream;
-    cudaMemPool_t pool; /* all its memory; NULL: the driver knows no pools, it is cudaMalloc's */
-    size_t limit;       /* what may be taken from the pool */
-    uint64_t open_to;   /* GPUs, by ordinal, that were asked whether they reach this one's memory */
+    cudaMemPool_t pool; /* source of all device memory; NULL: the driver has no pools, cudaMalloc is used */
+    size_t limit;       /* the most bytes that may be allocated from the pool */
+    uint64_t open_to;   /* bit i: peer access from GPU i to this one's memory has been requested */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
-    void *workspace; /* of cuBLASLt: one stream, one user at a time */
+    void *workspace; /* of cuBLASLt: only one product at a time uses it, all on one stream */
     size_t workspace_bytes;
-    char *stage[TP__STAGES]; /* pinned */
+    char *stage[TP__STAGES]; /* pinned memory */
     cudaEvent_t stage_free[TP__STAGES];
     int stage_at;
-    cudaStream_t copying; /* what is staged travels here, beside the kernels on `stream` */
+    cudaStream_t copying; /* uploads staged values while kernels run on `stream` */
     char *slot[TP__SLOTS];
     cudaEvent_t slot_free[TP__SLOTS];
     int slot_at;
     tp__staged staged[TP__STAGED];
-    pthread_mutex_t staging, filling; /* other threads may stage than the one that runs: of `busy`; of the slots */
-    cudaEvent_t mark;                 /* for other GPUs to wait for */
+    pthread_mutex_t staging, filling; /* other threads may stage values: staging guards `busy`, filling guards the
+                                       * slots */
+    cudaEvent_t mark;                 /* other GPUs wait for it */
     struct tp__clique *cliques;
-    struct tp__joined *joined; /* the ranks of a job that it sums with; NULL: none */
-    char *late_room; /* pinned: what small downloads arrive in */
+    struct tp__joined *joined; /* the communicator of the job's ranks; NULL: none */
+    char *late_room;           /* pinned memory for small downloads */
     size_t late_used;
     struct {
         void *to;
         size_t at, bytes;
     } late[TP__LATE];
     int n_late;
-    tp_status status; /* the first failure of a kernel; wait() tells of it */
+    tp_status status; /* the first failure of a kernel; wait() reports it */
     char error[512];
-    struct tp__nvml *nvml; /* asked for how busy it is; NULL: not yet */
-    tp__product *product;  /* remembered choices of a product's algorithm, by hash; room for a power of two */
+    struct tp__nvml *nvml; /* reads the GPU's utilisation; NULL: not yet loaded */
+    tp__product *product;  /* hash table of the chosen algorithms of products; its size is a power of two */
     int64_t n_product, product_room;
-    struct tp__conv_choice *convolution; /* what cuDNN was asked, and its answers */
+    struct tp__conv_choice *convolution; /* the queries to cuDNN and their answers */
 } tp__cuda;
 
 static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
 
-/* Kernels return nothing: what goes wrong is kept until somebody waits. */
+/* Kernels return nothing: an error is stored until the next wait(). */
 static void tp__broken(tp__cuda *c, const char *what, const char *why)
 {
-    cudaGetLastError(); /* told here */
+    cudaGetLastError(); /* clears the error, which is stored here */
     if (c->status != TP_OK) return;
     c->status = TP_ERR_STATE;
     snprintf(c->error, sizeof c->error, "%s: %s failed: %s", c->device.name, what, why);
@@ -125,7 +126,7 @@ static void tp__check_launch(const tp_call *k)
     const cudaError_t e = cudaGetLastError();
     if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op ? k->op->name : "a kernel", cudaGetErrorString(e));
 }
-/* The usual launch: `work_` threads' worth of blocks, no more than fill the GPU some times over. */
+/* The usual launch: one thread per element of `work_`, up to 16 blocks per multiprocessor. */
 #define TP_RUN(k_, kernel_, work_, ...)                                                                        \
     do {                                                                                                       \
         const int64_t work_n_ = (work_);                                                                       \
@@ -134,7 +135,7 @@ static void tp__check_launch(const tp_call *k)
             tp__check_launch(k_);                                                                              \
         }                                                                                                      \
     } while (0)
-/* One block for each of `blocks_` pieces of work. */
+/* Launches one block for each of `blocks_` pieces of work. */
 #define TP_RUN_BLOCKS(k_, kernel_, blocks_, threads_, shared_, ...)                                               \
     do {                                                                                                          \
         const int64_t blocks_n_ = (blocks_);                                                                      \
@@ -152,16 +153,17 @@ static unsigned tp__blocks(const tp_call *k, int64_t work)
 static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
 {
     if (e == cudaSuccess) return TP_OK;
-    cudaGetLastError(); /* told now: the next kernel is not to be blamed for it */
+    cudaGetLastError(); /* clears the error, which is reported here; otherwise the next check would find it */
     return c->fail(e == cudaErrorMemoryAllocation ? TP_ERR_NOMEM : TP_ERR_STATE, "%s: %s failed: %s", c->device.name,
                    what, cudaGetErrorString(e));
 }
 
-/* Memory comes and goes in the order of a stream: there for what is queued on it afterwards, and gone for the next owner
- * when what is queued on it now is done. Nothing waits for that, as cudaMalloc and cudaFree do for the whole GPU. */
+/* Memory is allocated and freed in stream order: work queued after an allocation can use it, and memory is reused after the
+ * work queued before the free. No call waits, whereas cudaMalloc and cudaFree wait for the whole GPU. */
 static cudaError_t tp__memory_try(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
 {
-    const size_t limit = __atomic_load_n(&c->limit, __ATOMIC_RELAXED); /* another thread may stage */
+    const size_t limit = __atomic_load_n(&c->limit, __ATOMIC_RELAXED); /* read atomically, as another thread may stage
+                                                                        * values */
     uint64_t used = 0;
     if (limit != SIZE_MAX && cudaMemPoolGetAttribute(c->pool, cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess &&
         (used > limit || bytes > limit - used))
@@ -174,7 +176,7 @@ static cudaError_t tp__memory_take(tp__cuda *c, cudaStream_t stream, size_t byte
     if (!c->pool) return cudaMalloc(p, bytes);
     cudaError_t e = tp__memory_try(c, stream, bytes, p);
     if (e != cudaErrorMemoryAllocation) return e;
-    /* What was freed has not had its turn yet, or lies there in other sizes: back to the driver with it, and again. */
+    /* The pool is fragmented or frees are still queued: wait for the streams, trim the pool and try once more. */
     cudaStreamCaptureStatus recorded = cudaStreamCaptureStatusNone;
     cudaGetLastError();
     cudaStreamIsCapturing(c->stream, &recorded);
@@ -189,7 +191,7 @@ static void tp__memory_give(tp__cuda *c, cudaStream_t stream, void *p)
     if (c->pool) cudaFreeAsync(p, stream);
     else cudaFree(p);
 }
-/* The pool keeps what it once had, so that a step which allocates asks the driver for nothing. */
+/* The pool never returns memory to the driver by itself, so that repeated allocations are fast. */
 static cudaError_t tp__memory_open(tp__cuda *c)
 {
     cudaMemPoolProps props;
@@ -212,7 +214,7 @@ static void *tp__cuda_alloc(tp_device *d, size_t bytes)
     void *p = NULL;
     cudaSetDevice(c->ordinal);
     if (tp__memory_take(c, c->stream, bytes ? bytes : 1, &p) == cudaSuccess) return p;
-    cudaGetLastError(); /* not to be found again by the next check */
+    cudaGetLastError(); /* clears the error, so that the next check does not find it */
     return NULL;
 }
 static void tp__cuda_free(tp_device *d, void *p)
@@ -234,7 +236,7 @@ static tp_status tp__cuda_limit_memory(tp_device *d, double part)
     return st;
 }
 
-/* What the pool has given out, now and at most. */
+/* Bytes allocated from the pool, now and at most. */
 extern "C" tp_status tp_cuda_memory(tp_device *d, size_t *now, size_t *most)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -264,15 +266,15 @@ static tp_status tp__cuda_memory_use(tp_device *d, tp_memory_use *m)
     return st;
 }
 
-/* The driver's NVML, by name and not before somebody asks, so that programs link and run without it. Its functions return 0
- * where all is well. */
-#pragma weak dlopen /* an older libc has them in a library of their own, which may not be linked */
+/* The driver's NVML is loaded by name at the first query, so that programs link and run without it. Its functions return 0 on
+ * success. */
+#pragma weak dlopen /* in older libcs these are in a separate library, which may not be linked */
 #pragma weak dlsym
 #pragma weak dlclose
 typedef struct tp__nvml {
     void *library, *gpu;
     struct {
-        unsigned kernels, memory; /* percent of the last moment in which there were such */
+        unsigned kernels, memory; /* percent of the last sampling period in which kernels ran, or memory was accessed */
     } busy;
     int (*shutdown)(void);
     int (*rates)(void *gpu, void *busy);
@@ -286,7 +288,7 @@ static void tp__nvml_free(tp__nvml *n)
     free(n);
 }
 
-/* It stays as it is when something is missing: with no gpu. */
+/* Loads NVML and finds the GPU; if anything is missing, n->gpu stays NULL. */
 static void tp__nvml_find(tp__nvml *n, int ordinal)
 {
     char bus[32] = "";
@@ -315,7 +317,7 @@ static double tp__cuda_utilization(tp_device *d)
     return c->nvml->busy.kernels;
 }
 
-/* The next piece of pinned memory, once the transfer that used it is over. */
+/* The next pinned buffer, after the transfer that used it is complete. */
 static tp_status tp__stage_next(tp__cuda *c, int *at)
 {
     *at = c->stage_at;
@@ -342,13 +344,13 @@ static tp_status tp__cuda_upload(tp_device *d, void *dst, const void *src, size_
     return TP_OK;
 }
 
-/* A value into memory of its own, piece by piece through pinned memory. */
+/* Uploads a value into the staged memory, piece by piece through pinned memory. */
 static tp_status tp__stage_into(tp__cuda *c, tp__staged *s, const char *src, size_t bytes)
 {
     cudaError_t e = cudaSuccess;
     if (!s->arrived) e = cudaEventCreateWithFlags(&s->arrived, cudaEventDisableTiming);
     if (e == cudaSuccess && !s->taken) e = cudaEventCreateWithFlags(&s->taken, cudaEventDisableTiming);
-    if (e == cudaSuccess) e = cudaStreamWaitEvent(c->copying, s->taken, 0); /* the last value has left */
+    if (e == cudaSuccess) e = cudaStreamWaitEvent(c->copying, s->taken, 0); /* the previous value is no longer used */
     if (e == cudaSuccess && s->room < bytes) {
         tp__memory_give(c, c->copying, s->data);
         s->data = NULL;
@@ -382,7 +384,7 @@ static void tp__stage_release(tp__cuda *c, tp__staged *s)
     s->busy = false;
     pthread_mutex_unlock(&c->staging);
 }
-/* In the smallest memory that is free and large enough, else in one that is made so. */
+/* Uses the smallest free memory that is large enough; otherwise enlarges the largest free one. */
 static tp_status tp__cuda_stage(tp_device *d, const void *src, size_t bytes, int *ticket)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -443,8 +445,8 @@ static tp_status tp__cuda_wait(tp_device *d)
     return TP_OK;
 }
 
-/* Complete when wait() returns. Small ones (a cost, a counter) share one wait. They go on the kernels' stream: what is fetched
- * is waited for at once, and what is staged meanwhile travels the other way. */
+/* The download is complete when wait() returns. Small downloads (a cost, a counter) share one wait. Downloads use the stream of
+ * the kernels: the caller waits for them anyway, and staged uploads can proceed at the same time in the other direction. */
 static tp_status tp__cuda_download(tp_device *d, void *dst, const void *src, size_t bytes)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -461,7 +463,7 @@ static tp_status tp__cuda_download(tp_device *d, void *dst, const void *src, siz
         c->n_late++;
         return TP_OK;
     }
-    size_t begun = 0, done = 0; /* the next piece travels while one is copied out */
+    size_t begun = 0, done = 0; /* the next piece is transferred while one is copied to dst */
     int slot[2] = {0, 0}, n = 0;
     while (done < bytes) {
         while (n < 2 && begun < bytes) {
@@ -495,8 +497,8 @@ static tp_status tp__cuda_copy(tp_device *d, void *dst, const void *src, size_t 
     return tp__cuda_status(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "a copy");
 }
 
-/* What is queued here from now on comes after what is queued on the other so far; while the other is recorded, this one joins
- * the recording. Kernels that failed on the other are told of here. */
+/* Work queued on d from now on runs after the work queued on `other` so far; if `other` is being recorded, d joins the
+ * recording. Reports kernels that failed on `other`. */
 static tp_status tp__cuda_after(tp_device *d, tp_device *other)
 {
     tp__cuda *c = (tp__cuda *)d, *o = (tp__cuda *)other;
@@ -514,8 +516,8 @@ static tp_status tp__cuda_after(tp_device *d, tp_device *other)
     return st;
 }
 
-/* Open a GPU's memory to another one, if the machine has a way between them; else copies go through the host. A pool's
- * pages and those of cudaMalloc are opened by different calls. */
+/* Gives `other` access to the memory of GPU c, if the machine supports it; otherwise copies go through the host. Memory of a
+ * pool and of cudaMalloc need different calls. */
 static void tp__cuda_open_to(tp__cuda *c, const tp__cuda *other)
 {
     const uint64_t bit = (uint64_t)1 << (other->ordinal & 63);
@@ -532,13 +534,13 @@ static void tp__cuda_open_to(tp__cuda *c, const tp__cuda *other)
             cudaMemPoolSetAccess(c->pool, &access, 1);
         } else {
             cudaSetDevice(other->ordinal);
-            cudaDeviceEnablePeerAccess(c->ordinal, 0); /* or it is so already */
+            cudaDeviceEnablePeerAccess(c->ordinal, 0); /* an error means that access is already enabled */
         }
     }
     cudaGetLastError();
 }
 
-/* Between two GPUs: after what is queued on the other, which goes on when the copy is done. */
+/* Copies between two GPUs: after the work queued on `from`; work queued on `from` later waits for the copy. */
 static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
 {
     tp__cuda *c = (tp__cuda *)d, *f = (tp__cuda *)from;
@@ -557,7 +559,8 @@ static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, co
     return st;
 }
 
-/* A step as one CUDA graph. What is fed lies in the arena by then: where it was staged is no part of the graph. */
+/* Records a step as one CUDA graph. Fed values are already copied to the arena, so the graph does not contain the address where
+ * they were staged. */
 static tp_status tp__cuda_record_begin(tp_device *d)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -578,7 +581,7 @@ static tp_status tp__cuda_record_end(tp_device *d, void **recording)
         st = c->fail(c->status, "%s", c->error);
         cudaGraphExecDestroy(exec);
     }
-    c->status = TP_OK; /* what comes next starts anew, kernel by kernel if need be */
+    c->status = TP_OK; /* the next recording or launch starts without the error */
     if (st == TP_OK) *recording = exec;
     cudaGetLastError();
     return st;
@@ -596,14 +599,14 @@ static void tp__cuda_record_free(tp_device *d, void *recording)
 }
 
 /* ==== >>nccl ========================================================================================== */
-/* Sums over GPUs by NCCL: of one program's, where the session asks for it (by itself it sums in the order of the towers, to
- * the same bits everywhere, see all_reduce), and of the programs of several machines. */
+/* Sums over GPUs by NCCL: over the GPUs of one program if the session requests it (the default is the sum in the order of the
+ * towers, see all_reduce, which has the same bits on all machines), and over programs on several machines. */
 
 #ifndef TP_NO_NCCL
-/* A device's part in a communicator of some devices of this program. */
+/* A device's rank in a communicator of some devices of this program. */
 typedef struct tp__clique {
     struct tp__clique *next;
-    uint64_t number; /* the same for all of them */
+    uint64_t number; /* identifies the communicator; all its devices have the same number */
     ncclComm_t comm;
     int n, rank;
 } tp__clique;
@@ -635,8 +638,7 @@ static tp__clique *tp__clique_find(const tp__cuda *c, uint64_t number)
     while (q && q->number != number) q = q->next;
     return q;
 }
-/* The communicators of n devices, made when they are first asked for: which is when a step runs kernel by kernel, before it is
- * recorded. */
+/* The communicators of n devices, created at first use: when a step runs kernel by kernel, before it is recorded. */
 static tp_status tp__cliques_of(tp_device *const *d, int n, ncclComm_t *comm)
 {
     static uint64_t last_number;
@@ -700,7 +702,8 @@ static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *con
     tp_status st = tp__nccl_type(first, dtype, &type);
     if (st == TP_OK) st = tp__cliques_of(d, n, comm);
     if (st != TP_OK || count == 0) return st;
-    ncclResult_t r = ncclGroupStart(); /* one thread, several communicators: they wait for each other */
+    ncclResult_t r = ncclGroupStart(); /* one thread calls several communicators, which wait for each other: they need a
+                                        * group */
     for (int i = 0; i < n && r == ncclSuccess; i++)
         r = ncclAllReduce(in[i], out[i], (size_t)count, type, mean ? ncclAvg : ncclSum, comm[i],
                           ((tp__cuda *)d[i])->stream);
@@ -709,11 +712,11 @@ static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *con
     return tp__nccl_status(first, r != ncclSuccess ? r : end, comm[0], "a sum over GPUs");
 }
 
-/* The ranks of a job. Sums have a stream of their own, so that they travel while the backward pass goes on. */
+/* The communicator of a job's ranks. Sums have a stream of their own, so that they overlap with the backward pass. */
 typedef struct tp__joined {
     ncclComm_t comm;
     cudaStream_t stream;
-    cudaEvent_t done; /* behind the last sum */
+    cudaEvent_t done; /* recorded after the last sum */
 } tp__joined;
 
 static tp_status tp__cuda_ranks_id(tp_device *d, char *id) { return tp_cuda_comm_id_(id, ((tp__cuda *)d)->fail); }
@@ -725,7 +728,7 @@ static void tp__cuda_ranks_leave(tp_device *d, bool abort)
     c->joined = NULL;
     cudaSetDevice(c->ordinal);
     if (!abort) cudaStreamSynchronize(j->stream);
-    if (j->comm && abort) ncclCommAbort(j->comm); /* its kernels end, whoever they wait for */
+    if (j->comm && abort) ncclCommAbort(j->comm); /* ends its kernels, even if they wait for other ranks */
     else if (j->comm) ncclCommDestroy(j->comm);
     if (j->done) cudaEventDestroy(j->done);
     if (j->stream) cudaStreamDestroy(j->stream);
@@ -834,7 +837,7 @@ extern "C" void tp_cuda_comm_free(tp_cuda_comm *m)
     ncclCommDestroy(m->comm);
     free(m);
 }
-/* A rank that died is found by the others here, at the latest one call later, or they wait for ever. */
+/* Detects that another rank has failed, at the latest in the next call; without this check the ranks would wait for ever. */
 static tp_status tp__comm_status(tp_cuda_comm *m, ncclResult_t r, const char *what)
 {
     ncclResult_t later = ncclSuccess;
@@ -886,7 +889,7 @@ extern "C" tp_cuda_comm *tp_cuda_comm_new_(tp_device *gpu, int n, int rank, cons
     fail(TP_ERR_UNSUPPORTED, TP__NCCL_MISSING);
     return NULL;
 }
-/* nobody has one */
+/* without NCCL there are no communicators */
 extern "C" void tp_cuda_comm_free(tp_cuda_comm *m) { (void)m; }
 extern "C" tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *, void *, int64_t, tp_dtype, bool)
 {
@@ -904,8 +907,8 @@ extern "C" tp_status tp_cuda_comm_all_gather(tp_cuda_comm *, void *, const void 
 
 /* ==== >>numbers ======================================================================================= */
 
-/* Half-precision numbers are storage: loaded as float, rounded to nearest even when stored: by the processor's conversions,
- * and the portable form of what they do. */
+/* Half precision is only a storage type: values are loaded as float and rounded to nearest even when stored, by the GPU's
+ * conversions or by a portable form of them. */
 typedef struct tp__bf16 {
     uint16_t bits;
 } tp__bf16;
@@ -935,7 +938,7 @@ __device__ __forceinline__ float tp__f32_of_f16(uint16_t h)
 #else
     const unsigned sign = (unsigned)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
     if (exponent == 31) return __uint_as_float(sign | 0x7f800000u | mantissa << 13);
-    if (exponent == 0) { /* mantissa 2^-24, exactly */
+    if (exponent == 0) { /* subnormal: mantissa * 2^-24, exactly */
         const float size = (float)mantissa * 5.9604644775390625e-8f;
         return sign ? -size : size;
     }
@@ -967,7 +970,7 @@ __device__ __forceinline__ uint16_t tp__f16_of_f32(float f)
 #endif
 }
 
-/* A kernel is a template over what is stored; it computes in tp__real<T>, float or double. */
+/* A kernel is a template over the stored type; it computes in tp__real<T>, float or double. */
 template <class T> struct tp__real_of {
     typedef float type;
 };
@@ -985,7 +988,7 @@ __device__ __forceinline__ void tp__put(double *p, int64_t i, double x) { p[i] =
 __device__ __forceinline__ void tp__put(tp__bf16 *p, int64_t i, float x) { p[i].bits = tp__bf16_of_f32(x); }
 __device__ __forceinline__ void tp__put(tp__f16 *p, int64_t i, float x) { p[i].bits = tp__f16_of_f32(x); }
 
-/* The same by a type that is known at run time, for what is rare or small. */
+/* Load and store with a type that is known only at run time, for rare or small uses. */
 __device__ __forceinline__ double tp__get_as(const void *p, int dtype, int64_t i)
 {
     switch (dtype) {
@@ -1005,7 +1008,7 @@ __device__ __forceinline__ void tp__put_as(void *p, int dtype, int64_t i, double
     }
 }
 
-/* The body with T as the stored type of an operand: TP_REALS(k->in[0].dtype, { ... kernel<T> ... }). */
+/* Runs the body with T as the stored type of an operand: TP_REALS(k->in[0].dtype, { ... kernel<T> ... }). */
 #define TP_REALS(dtype_, ...)   \
     do {                        \
         switch (dtype_) {       \
@@ -1027,7 +1030,7 @@ __device__ __forceinline__ void tp__put_as(void *p, int dtype, int64_t i, double
         } break;                \
         }                       \
     } while (0)
-/* The same by the size of an element, for kernels that only move: T is an unsigned integer. */
+/* Like TP_REALS, by the size of an element, for kernels that only move data: T is an unsigned integer. */
 #define TP_SIZES(dtype_, ...)             \
     do {                                  \
         switch (tp__dtype_size(dtype_)) { \
@@ -1055,8 +1058,8 @@ static size_t tp__dtype_size(tp_dtype d)
     return d == TP_F64 || d == TP_I64 ? 8 : d == TP_F16 || d == TP_BF16 ? 2 : d == TP_U8 || d == TP_BOOL ? 1 : 4;
 }
 
-/* Sums and maxima over the 256 threads of a block, in a fixed tree; every thread gets the result. `room` is shared, 8
- * values; all threads of the block must come here. */
+/* Sums and maxima over the 256 threads of a block, in a fixed tree; every thread gets the result. `room` is shared memory for 8
+ * values; all threads of the block must call this. */
 template <class R> __device__ __forceinline__ R tp__block_sum(R x, R *room)
 {
     for (int d = 16; d > 0; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
@@ -1067,7 +1070,7 @@ template <class R> __device__ __forceinline__ R tp__block_sum(R x, R *room)
     for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) sum += room[w];
     return sum;
 }
-template <class R> __device__ __forceinline__ R tp__block_max(R x, R *room) /* NaN wins */
+template <class R> __device__ __forceinline__ R tp__block_max(R x, R *room) /* NaN if any is NaN */
 {
     for (int d = 16; d > 0; d >>= 1) {
         const R y = __shfl_xor_sync(0xffffffffu, x, d);
@@ -1081,7 +1084,7 @@ template <class R> __device__ __forceinline__ R tp__block_max(R x, R *room) /* N
     return most;
 }
 
-/* Philox 4x32-10, the numbers of tp_philox. */
+/* Philox 4x32-10: the same random numbers as tp_philox. */
 __device__ __forceinline__ void tp__philox(uint64_t key, uint64_t lo, uint64_t hi, uint32_t out[4])
 {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32), c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32),
@@ -1101,7 +1104,7 @@ __device__ __forceinline__ void tp__philox(uint64_t key, uint64_t lo, uint64_t h
     out[3] = c3;
 }
 
-/* tp_kernel_fault: the first one of a run stays. */
+/* Kernel side of tp_kernel_fault: keeps the first fault of a run. */
 typedef struct tp__fault {
     int64_t *words, id;
 } tp__fault;
@@ -1131,7 +1134,7 @@ static int64_t tp__product_of(const tp_shape *s, int from, int to)
 }
 static int tp__axis(int axis, int ndim) { return axis < 0 ? axis + ndim : axis; }
 
-/* A shape as kernels take it. */
+/* A shape with strides, as kernels use it. */
 typedef struct tp__dims {
     int n;
     int64_t dim[TP_MAX_DIMS], stride[TP_MAX_DIMS];
@@ -1156,13 +1159,13 @@ typedef struct tp__cuda_kernel {
     size_t (*scratch)(const tp_call *k); /* NULL: none */
 } tp__cuda_kernel;
 
-/* Quotients by a number that the host knows; numerators below 2^31 take a multiplication and a shift. */
+/* Division by a number known on the host; for numerators below 2^31 it is a multiplication and a shift. */
 typedef struct tp__divisor {
     int64_t d;
     uint32_t factor, shift;
     bool small;
 } tp__divisor;
-static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* from 0 up to here */
+static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* numerators: the largest one */
 {
     tp__divisor v;
     memset(&v, 0, sizeof v);
@@ -1174,7 +1177,7 @@ static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* from 0 up to 
     }
     return v;
 }
-/* Not written out where it is used: it is long, and rarely needed. */
+/* Not inlined: the code is long and rarely needed. */
 static __device__ __noinline__ int64_t tp__long_quotient(int64_t i, int64_t d) { return i / d; }
 __device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
 {
@@ -1183,11 +1186,11 @@ __device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
 }
 
 /* ==== >>elementwise =================================================================================== */
-/* A chain of element-wise ops is one launch of an interpreter: each thread takes four neighbours through all of its
- * instructions. Chains of float and bool, the usual ones, have a kernel of their own; half-precision operands are floats
- * there. Others go element by element through cells of eight bytes. */
+/* A chain of element-wise ops is one launch of an interpreter: each thread runs all instructions on four adjacent elements.
+ * Chains of float and bool, the usual ones, have a kernel of their own, which loads half-precision operands as floats. Other
+ * chains run element by element, with values in cells of eight bytes. */
 
-/* Codes, and what an instruction does to numbers (a, b its operands, p, q its attributes). ALL: integers too. */
+/* Instruction codes and formulas (a, b operands, p, q attributes). ALL: defined for integers too. */
 #define TP__ALL_MAPS(X)                        \
     X(add, a + b)                              \
     X(sub, a - b)                              \
@@ -1263,7 +1266,7 @@ static const char *const tp__map_names[] = {
     "select_bytes",
     "cast"};
 
-/* Integers wrap around: they are computed without a sign where that matters. */
+/* Integers wrap around: operations that may overflow use unsigned types. */
 template <class R> __device__ __forceinline__ bool tp__is_nan(R x) { return x != x; }
 __device__ __forceinline__ float tp__size_of(float x) { return fabsf(x); }
 __device__ __forceinline__ double tp__size_of(double x) { return fabs(x); }
@@ -1297,7 +1300,8 @@ template <class I> __device__ __forceinline__ I tp__floor_rest(I a, I b)
     const I r = a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-__device__ __forceinline__ int64_t tp__whole(double x, double lo, double hi) /* x, or the bound that it passes */
+__device__ __forceinline__ int64_t tp__whole(double x, double lo, double hi) /* rounds x toward zero, clamped to [lo,
+                                                                              * hi] */
 {
     if (x != x) return 0;
     if (x <= lo) return (int64_t)lo;
@@ -1326,7 +1330,7 @@ template <class I> __device__ __forceinline__ I tp__affine(I x, float p, float q
     return (I)((uint64_t)x * (uint64_t)(int64_t)p + (uint64_t)(int64_t)q);
 }
 
-/* An operand of a chain in memory. */
+/* An operand of a chain that is read from memory. */
 typedef struct tp__cuda_ext {
     void *data;
     int how, dtype;
@@ -1346,9 +1350,9 @@ typedef struct tp__cuda_program {
         int dtype;
     } out[TP__MAX_EXT];
 } tp__cuda_program;
-enum { TP__FROM_LAST = TP__FROM_REG + 1, TP__TO_NOWHERE }; /* what the instruction before gave, still at hand */
+enum { TP__FROM_LAST = TP__FROM_REG + 1, TP__TO_NOWHERE }; /* FROM_LAST: the previous instruction's result */
 
-/* Where element i of the result finds its operand. */
+/* The index of the operand's element for element i of the result. */
 template <class I> __device__ __forceinline__ I tp__ext_index(const tp__cuda_program &p, const tp__cuda_ext &e, I i)
 {
     switch (e.how) {
@@ -1377,7 +1381,7 @@ __device__ __forceinline__ float tp__float_at(const void *data, int dtype, int64
     default: return (float)((const uint8_t *)data)[i];
     }
 }
-/* Four neighbours from i on; m of them exist. */
+/* Loads four adjacent elements from i on; only m of them exist. */
 template <class I>
 __device__ __forceinline__ void tp__load4(const tp__cuda_program &p, const tp__cuda_ext &e, I i, int m, float x[4])
 {
@@ -1476,7 +1480,7 @@ template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_pr
             case TP__DO_logical_not:
                 for (int e = 0; e < 4; e++) y[e] = x[0][e] == 0;
                 break;
-            case TP__DO_cast: /* to bool and bytes; float stays what it is until it is stored */
+            case TP__DO_cast: /* to bool and bytes; a float is rounded only when it is stored */
                 for (int e = 0; e < 4; e++)
                     y[e] = s.out_dtype == TP_BOOL ? (float)(x[0][e] != 0)
                            : s.out_dtype == TP_U8 ? (float)tp__whole((double)x[0][e], 0.0, 255.0)
@@ -1497,7 +1501,7 @@ template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_pr
     }
 }
 
-/* Any element types: a cell holds one. */
+/* A value of any element type. */
 union tp__cell {
     double d;
     int64_t l;
@@ -1516,7 +1520,7 @@ __device__ __forceinline__ tp__cell tp__cell_at(const void *data, int dtype, int
     return c;
 }
 __device__ __forceinline__ bool tp__holds_real(int dtype) { return dtype >= TP_F32 && dtype <= TP_BF16; }
-/* A double as a float rounded to odd, which rounding again to half precision does not spoil. */
+/* Rounds a double to a float by rounding to odd; rounding the result to half precision is then correct. */
 __device__ __forceinline__ float tp__odd_float(double x)
 {
     const float f = (float)x;
@@ -1537,7 +1541,8 @@ __device__ __forceinline__ void tp__cell_put(void *data, int dtype, int64_t i, t
     default: ((uint8_t *)data)[i] = (uint8_t)c.l; break;
     }
 }
-/* What a cell of dtype `from` is as `to`; integers beyond 2^53 reach half precision through a double rounded to odd. */
+/* Casts a cell from dtype `from` to `to`; integers beyond 2^53 are converted to half precision by way of a double rounded to
+ * odd. */
 __device__ __forceinline__ tp__cell tp__cell_cast(tp__cell c, int from, int to)
 {
     tp__cell y;
@@ -1580,7 +1585,7 @@ template <class R> __device__ __forceinline__ R tp__map_real(int code, R a, R b,
     default: return a == a && fabs((double)a) <= 1.7976931348623157e308 && (sizeof(R) == 8 || fabs((double)a) < 3.5e38);
     }
 }
-/* Unsigned arithmetic wraps; comparisons see the sign. */
+/* Arithmetic is unsigned, so that it wraps; comparisons are signed. */
 template <class I> __device__ __forceinline__ I tp__map_int(int code, I a, I b, float p, float q)
 {
     switch (code) {
@@ -1684,7 +1689,7 @@ static void tp__instr_attrs(tp__cuda_instr *s, const void *attrs)
     }
 }
 
-/* Is everything in it float, half, bool or a byte? */
+/* Are all values of the chain float, half precision, bool or bytes? */
 static bool tp__is_float_chain(const tp__cuda_program *P)
 {
     for (int j = 0; j < P->n_instr; j++)
@@ -1745,8 +1750,7 @@ static void tp__fused_cuda(const tp_call *k)
         }
         tp__instr_attrs(s, from->attrs);
     }
-    for (int j = 0; j + 1 < prog->n_instr;
-         j++) { /* registers that only the next instruction reads need not be written */
+    for (int j = 0; j + 1 < prog->n_instr; j++) { /* skip writes that only the next instruction reads */
         tp__cuda_instr *s = &P.instr[j];
         bool read = s->to != TP__FROM_REG;
         for (int q = j + 1; q < prog->n_instr && !read; q++) {
@@ -1759,7 +1763,7 @@ static void tp__fused_cuda(const tp_call *k)
     tp__launch_program(k, &P);
 }
 
-/* One element-wise op by itself, as a chain of one: how the plan runs those of half precision. */
+/* A single element-wise op as a chain of one instruction: the plan uses it for half precision. */
 static void tp__map_cuda(const tp_call *k)
 {
     const tp_operand *y = &k->out[0];
@@ -1795,7 +1799,7 @@ static void tp__map_cuda(const tp_call *k)
     tp__launch_program(k, &P);
 }
 
-/* add_n: y = x_0 + x_1 + ..., left to right; as many at a time as a chain takes. */
+/* add_n: y = x_0 + x_1 + ..., left to right; several launches if there are more operands than a chain can have. */
 static void tp__add_n_cuda(const tp_call *k)
 {
     for (int from = 0; from < k->n_in;) {
@@ -1829,7 +1833,7 @@ static void tp__add_n_cuda(const tp_call *k)
     }
 }
 
-/* all_reduce: the sum, or mean, of values that were all brought here, in their order; what this GPU has of the results */
+/* all_reduce: the sum or mean of values that were all copied to this GPU, in a fixed order; writes the results of this GPU */
 #define TP__MAX_TOWERS 64
 typedef struct tp__towers_sum {
     const void *in[TP__MAX_TOWERS];
@@ -1852,7 +1856,7 @@ template <class I> TP_KERNEL tp__all_reduce_whole(const __grid_constant__ tp__to
 {
     TP_EACH(i, t.n)
     {
-        uint64_t sum = 0; /* wraps */
+        uint64_t sum = 0; /* unsigned, so that it wraps around */
         for (int a = 0; a < t.n_in; a++) sum += (uint64_t)((const I *)t.in[a])[i];
         for (int a = 0; a < t.n_out; a++) ((I *)t.out[a])[i] = (I)sum;
     }
@@ -1875,7 +1879,7 @@ static void tp__all_reduce_cuda(const tp_call *k)
     else TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__all_reduce_kernel<T>), t.n, t););
 }
 
-/* copy: the plan's own */
+/* copy: an op that only the planner creates */
 static void tp__copy_cuda(const tp_call *k)
 {
     const size_t bytes = (size_t)tp__size(&k->out[0]) * tp__dtype_size(k->out[0].dtype);
@@ -1892,18 +1896,18 @@ static const tp__cuda_kernel tp__cuda_elementwise[] = {{"fused", tp__fused_cuda,
                                                        {NULL, NULL, NULL}};
 
 /* ==== >>matmul ======================================================================================== */
-/* Row-major c = a b is column-major c^T = b^T a^T: cuBLASLt gets b first. Bias and ReLU are its epilogue. */
+/* Row-major c = a b is column-major c^T = b^T a^T: b is cuBLASLt's first operand. Bias and ReLU are its epilogue. */
 
 typedef struct tp__gemm_shape {
     int64_t M, N, K, batch, stride_a, stride_b, stride_c;
-    bool ta, tb, bias, relu, add; /* add: c += */
+    bool ta, tb, bias, relu, add; /* add: c += the product */
     float alpha;
-    tp_dtype dtype, out; /* of a and b; of c and bias: the same or, of halves, float32 */
+    tp_dtype dtype, out; /* dtype: of a and b; out: of c and bias, the same type, or float32 for halves */
     tp_precision precision;
     uint32_t align[3]; /* of a, b, c in bytes, set by tp__gemm */
 } tp__gemm_shape;
 
-/* What an algorithm may count on: cuBLASLt assumes 256 bytes where nothing else is said. */
+/* The alignment of a pointer, for the choice of an algorithm; by default cuBLASLt assumes 256 bytes. */
 static uint32_t tp__alignment(const void *p)
 {
     const uintptr_t u = (uintptr_t)p | 256u;
@@ -1923,8 +1927,8 @@ static cudaDataType_t tp__cuda_type(tp_dtype d)
     return d == TP_F64 ? CUDA_R_64F : d == TP_F16 ? CUDA_R_16F : d == TP_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/* The place of a product's algorithm, with key 0 if none was chosen yet. A choice is never forgotten: a product that is made
- * again is made by the same algorithm. NULL: out of memory. */
+/* The table entry of a product; its key is 0 if no algorithm was chosen yet. Entries are never removed: a repeated product
+ * always uses the same algorithm. NULL: out of memory. */
 static tp__product *tp__product_of(tp__cuda *u, uint64_t key)
 {
     if (u->n_product * 2 >= u->product_room) {
@@ -1946,7 +1950,7 @@ static tp__product *tp__product_of(tp__cuda *u, uint64_t key)
     return &u->product[at];
 }
 
-/* What cuBLASLt has no algorithm for: a thread for each result. */
+/* Products for which cuBLASLt has no algorithm: one thread per result. */
 TP_KERNEL tp__plain_product(const __grid_constant__ tp__gemm_shape g, const void *a, const void *b, void *c,
                             const void *bias)
 {
@@ -1964,9 +1968,9 @@ TP_KERNEL tp__plain_product(const __grid_constant__ tp__gemm_shape g, const void
     }
 }
 
-/* c = alpha op(a) op(b) + bias, activated. The choice of an algorithm is remembered: none is looked for while recording.
- * Sums of split products go through the workspace in float32: the output's halves would round, and more often. cuBLASLt
- * gives the same bits each time, with one workspace on one stream. */
+/* c = alpha op(a) op(b) + bias, then the activation. The chosen algorithm is remembered, so that none is searched during
+ * recording. Split products are summed in float32 in the workspace: summing in half-precision outputs would round more often.
+ * With one workspace on one stream cuBLASLt gives the same bits each time. */
 static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, const void *b, void *c, const void *bias)
 {
     tp__cuda *u = tp__cuda_of(k);
@@ -2013,7 +2017,7 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
         }
     }
     tp__gemm_shape key;
-    memset(&key, 0, sizeof key); /* padding too */
+    memset(&key, 0, sizeof key); /* also the padding, as the key is hashed */
     key.M = g->M, key.N = g->N, key.K = g->K, key.batch = g->batch;
     key.stride_a = g->stride_a, key.stride_b = g->stride_b, key.stride_c = g->stride_c;
     key.ta = g->ta, key.tb = g->tb, key.bias = g->bias, key.relu = g->relu, key.add = g->add;
@@ -2037,7 +2041,7 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
         const cublasLtMatmulPreferenceAttributes_t which[4] = {
             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
             CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-        const uint32_t align[4] = {key.align[1], key.align[0], key.align[2], key.align[2]}; /* b goes first */
+        const uint32_t align[4] = {key.align[1], key.align[0], key.align[2], key.align[2]}; /* b is the first operand */
         for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
             st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
         if (st == CUBLAS_STATUS_SUCCESS) {
@@ -2070,7 +2074,7 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     if (op) cublasLtMatmulDescDestroy(op);
 }
 
-/* Which matrix of x belongs to matrix i of c; leading dimensions broadcast. */
+/* The index of x's matrix for matrix i of c; leading dimensions broadcast. */
 static int64_t tp__matrix_of(const tp_shape *c, const tp_shape *x, int64_t i)
 {
     int64_t at = 0, stride = 1;
@@ -2105,15 +2109,15 @@ static void tp__matmul_cuda(const tp_call *k)
     int64_t n_batch = tp__product_of(sc, 0, sc->ndim - 2);
     if (tp__size(&k->out[0]) == 0) return;
     if (g.K == 0) {
-        g.M = 1, g.batch = tp__size(&k->out[0]) / g.N, g.stride_c = g.N; /* zeros and the bias */
+        g.M = 1, g.batch = tp__size(&k->out[0]) / g.N, g.stride_c = g.N; /* a product of zeros, plus the bias */
         TP_RUN(k, tp__plain_product, g.batch * g.N, g, k->in[0].data, k->in[1].data, k->out[0].data, bias);
         return;
     }
-    if (sb->ndim == 2 && !g.ta) { /* all matrices of a are one tall one */
+    if (sb->ndim == 2 && !g.ta) { /* one b for all: the matrices of a are stacked to a single tall matrix */
         g.M *= n_batch;
         n_batch = 1;
     }
-    /* runs of matrices at even distances are one call */
+    /* matrices with equal strides are one batched call */
     for (int64_t i = 0; i < n_batch;) {
         const int64_t a0 = n_batch == 1 ? 0 : tp__matrix_of(sc, sa, i),
                       b0 = n_batch == 1 ? 0 : tp__matrix_of(sc, sb, i);
@@ -2136,7 +2140,7 @@ static void tp__matmul_cuda(const tp_call *k)
     }
 }
 
-/* descend: w -= lr a^T b, the plan's own. The rate lies in device memory: a product, then the step. */
+/* descend: w -= lr a^T b, an op that only the planner creates. lr is in device memory: first the product, then the step. */
 TP_KERNEL tp__descend_step(float *w, const float *product, const float *lr, int64_t n)
 {
     const float rate = *lr;
@@ -2167,18 +2171,18 @@ static const tp__cuda_kernel tp__cuda_matmul[] = {
     {"matmul", tp__matmul_cuda, NULL}, {"descend", tp__descend_cuda, tp__descend_room}, {NULL, NULL, NULL}};
 
 /* ==== >>reductions ==================================================================================== */
-/* A reduction sees x as kept dimensions and reduced ones; neighbours of one kind are merged and those of one element left
- * out. Three kernels:
- *   rows      `lanes` threads (1 to 32, or a block) share the elements of an output: long contiguous runs, and one thread an
- *             output where outputs are neighbours in memory and there are enough of them
- *   columns   x as (A, R, B), summed over R: a block takes up to 1024 neighbours of a row, or several short rows side by side
- *   join      the second stage, where the elements of an output were cut into parts
- * Who adds what to what follows from the shapes alone. Some neighbours are added as they are, these sums in double. */
+/* A reduction treats the dimensions of x as kept or reduced; adjacent dimensions of one kind are merged, those of size 1 dropped.
+ * Three kernels:
+ *   rows      `lanes` threads (1 to 32, or a block) share the elements of an output: for long contiguous runs, and with one
+ *             thread per output if outputs are adjacent in memory and numerous
+ *   columns   x as (A, R, B), summed over R: a block processes up to 1024 adjacent elements of a row, or several short rows
+ *   join      the second stage, if the elements of an output were split into parts
+ * The order of additions depends only on the shapes. A few adjacent elements are added in their own type, these sums in double. */
 
 typedef struct tp__folded {
-    int64_t n_out, n_sum; /* n_sum: elements behind each output */
+    int64_t n_out, n_sum; /* n_sum: elements per output */
     int n_keep, n_reduce; /* merged dimensions, innermost first */
-    bool inner_kept;      /* the innermost of all is a kept one: outputs are neighbours in memory */
+    bool inner_kept;      /* the innermost dimension is kept: adjacent outputs read adjacent elements */
     tp__divisor keep[TP_MAX_DIMS / 2], reduce[TP_MAX_DIMS / 2]; /* their sizes */
     int64_t keep_stride[TP_MAX_DIMS / 2], reduce_stride[TP_MAX_DIMS / 2];
 } tp__folded;
@@ -2228,11 +2232,11 @@ static tp__folded tp__fold_to(const tp_shape *large, const tp_shape *small)
     for (int d = 0; d < large->ndim; d++) reduced[d] = d < lead || (small->dim[d - lead] == 1 && large->dim[d] != 1);
     return tp__fold(large, reduced);
 }
-/* Where the elements of output o begin, and how much further its element j lies. */
+/* The offset of item i of the merged dimensions. */
 __device__ __forceinline__ int64_t tp__folded_at(int n, const tp__divisor *size, const int64_t *stride, int64_t i)
 {
     int64_t at = 0;
-#pragma unroll 1 /* it stands in many places: unrolled it was a third of all code */
+#pragma unroll 1 /* this function is inlined often: unrolled, it was a third of all code */
     for (int d = 0; d + 1 < n; d++) {
         const int64_t q = tp__quotient(i, size[d]);
         at += (i - q * size[d].d) * stride[d];
@@ -2249,7 +2253,7 @@ __device__ __forceinline__ int64_t tp__element_at(const tp__folded &f, int64_t j
     return tp__folded_at(f.n_reduce, f.reduce, f.reduce_stride, j);
 }
 
-/* Numbers of any type: what they are computed as, what they are added up in, how a result is stored. */
+/* For each element type: the type of values, the type of sums, and how a result is stored. */
 enum { TP__REDUCED_AS_IS, TP__REDUCED_MEAN, TP__REDUCED_HALF, TP__REDUCED_ROOT };
 template <class T> struct tp__number {
     typedef tp__real<T> value;
@@ -2263,7 +2267,7 @@ template <class T> struct tp__number {
         tp__put(y, i, (value)v);
     }
 };
-template <class T, class U> struct tp__whole_number { /* U: sums wrap around */
+template <class T, class U> struct tp__whole_number { /* U: the unsigned type of sums, which wrap around */
     typedef T value;
     typedef U sum;
     static __device__ __forceinline__ T get(const T *p, int64_t i) { return p[i]; }
@@ -2278,7 +2282,7 @@ template <> struct tp__number<int64_t> : tp__whole_number<int64_t, unsigned long
 template <> struct tp__number<uint8_t> : tp__whole_number<uint8_t, uint32_t> {
 };
 
-/* What is done to the elements: `of` takes one, `join` joins a few of them, and then sums of such. */
+/* The operations on elements: `of` converts one, `join` combines a few of them, and then the results of such groups. */
 template <class T> struct tp__do_sum {
     typedef typename tp__number<T>::sum sum;
     typedef typename tp__number<T>::value few;
@@ -2286,7 +2290,7 @@ template <class T> struct tp__do_sum {
     template <class R> static __device__ __forceinline__ R join(R a, R b) { return a + b; }
     static __device__ __forceinline__ sum none() { return 0; }
 };
-template <> struct tp__do_sum<int32_t> { /* without a sign: overflow is defined */
+template <> struct tp__do_sum<int32_t> { /* unsigned: overflow is defined */
     typedef uint32_t sum, few;
     static __device__ __forceinline__ few of(int32_t x) { return (few)x; }
     static __device__ __forceinline__ few join(few a, few b) { return a + b; }
@@ -2308,7 +2312,7 @@ template <class T> struct tp__do_product {
     static __device__ __forceinline__ sum join(sum a, sum b) { return a * b; }
     static __device__ __forceinline__ sum none() { return 1; }
 };
-template <class T> struct tp__do_max { /* NaN wins */
+template <class T> struct tp__do_max { /* NaN if any is NaN */
     typedef typename tp__number<T>::value sum, few;
     static __device__ __forceinline__ few of(few x) { return x; }
     static __device__ __forceinline__ few join(few a, few b) { return a != a || a > b ? a : b; }
@@ -2333,7 +2337,7 @@ template <class T> struct tp__do_any {
     static __device__ __forceinline__ sum none() { return 0; }
 };
 
-/* Four neighbours; in one go where their address allows. */
+/* Four adjacent elements, loaded at once if the address is aligned. */
 template <class T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) tp__four {
     T v[4];
 };
@@ -2344,11 +2348,11 @@ template <class T> __device__ __forceinline__ tp__four<T> tp__four_at(const T *p
     for (int i = 0; i < 4; i++) f.v[i] = p[i];
     return f;
 }
-/* Are fours at multiples of 4 elements from here aligned? */
+/* Is the address aligned for loads of four elements? */
 template <class T> static bool tp__fours_fit(const void *p) { return (uintptr_t)p % sizeof(tp__four<T>) == 0; }
 
-/* What `lanes` neighbouring threads have, joined; they all get it. lanes: a power of two up to 32, or the block of 256, with
- * room for 8. All threads of the block must come here. */
+/* Joins the values of `lanes` adjacent threads; all of them get the result. lanes: a power of two up to 32, or the block of
+ * 256, with `room` for 8 values. All threads of the block must call this. */
 template <class K>
 __device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int lanes, typename K::sum *room)
 {
@@ -2364,15 +2368,15 @@ __device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int
 
 typedef struct tp__reduce_cut {
     bool columns;
-    int lanes;                    /* rows: threads of an item, which is a part of an output's elements */
-    bool fours;                   /* they take four neighbours at a time */
-    int64_t n_part, chunk;        /* parts of an output; elements (columns: passes) of a part */
-    int64_t A, R, B;              /* columns */
-    int64_t width, pitch, n_tile; /* elements that a block takes in a pass, from pass to pass, and so many such tiles */
+    int lanes;                    /* rows: threads per item; an item is a part of an output's elements */
+    bool fours;                   /* a thread loads four adjacent elements at a time */
+    int64_t n_part, chunk;        /* number of parts of an output; elements (columns: passes) in a part */
+    int64_t A, R, B;              /* columns: the shape */
+    int64_t width, pitch, n_tile; /* elements of a block's pass, distance of two passes, number of tiles */
 } tp__reduce_cut;
 
-#define TP__REDUCE_BLOCKS 1024 /* about so many fill any GPU; a constant, so that sums do not depend on it */
-#define TP__REDUCE_TILE   1024 /* columns of a block: four a thread */
+#define TP__REDUCE_BLOCKS 1024 /* enough blocks for any GPU; a constant, so that sums do not depend on the GPU */
+#define TP__REDUCE_TILE   1024 /* elements of a block's pass: four per thread */
 
 static __host__ __device__ __forceinline__ int64_t tp__reduce_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static tp__reduce_cut tp__cut_rows(const tp__folded *f)
@@ -2384,7 +2388,7 @@ static tp__reduce_cut tp__cut_rows(const tp__folded *f)
     for (int d = 1; d < f->n_reduce; d++) c.fours = c.fours && f->reduce_stride[d] % 4 == 0;
     const int64_t units = tp__reduce_up(f->n_sum, c.fours ? 4 : 1);
     c.n_part = c.lanes = 1;
-    if (f->inner_kept) { /* neighbouring threads have neighbouring outputs; parts where these are few */
+    if (f->inner_kept) { /* adjacent threads compute adjacent outputs; few outputs are split into parts */
         const int64_t want = TP__REDUCE_BLOCKS * TP__THREADS / (f->n_out > 0 ? f->n_out : 1), most = units / 16;
         c.n_part = want < most ? want : most;
         if (c.n_part > TP__REDUCE_BLOCKS) c.n_part = TP__REDUCE_BLOCKS;
@@ -2407,7 +2411,7 @@ static tp__reduce_cut tp__cut_columns(const tp__folded *f)
     c.R = f->n_sum;
     c.B = f->keep[0].d;
     c.A = f->n_out / c.B;
-    const int64_t unit = c.B % 4 == 0 ? c.B : c.B % 2 == 0 ? 2 * c.B : 4 * c.B; /* whole rows and whole fours */
+    const int64_t unit = c.B % 4 == 0 ? c.B : c.B % 2 == 0 ? 2 * c.B : 4 * c.B; /* whole rows, whole fours */
     if (c.B <= TP__REDUCE_TILE) {
         c.fours = unit <= TP__REDUCE_TILE && (c.A == 1 || c.R * c.B % 4 == 0);
         c.width = c.pitch = c.fours ? TP__REDUCE_TILE / unit * unit : TP__REDUCE_TILE / c.B * c.B;
@@ -2426,8 +2430,8 @@ static tp__reduce_cut tp__cut_columns(const tp__folded *f)
     c.chunk = tp__reduce_up(passes, c.n_part);
     return c;
 }
-/* columns: there is such a kernel. It is worth it where a block has enough to do and one thread an output would be too few
- * threads, or would read too far apart. */
+/* columns: the columns kernel may be used. It is faster if a block has enough work and one thread per output would be too few
+ * threads or would read elements far apart. */
 static tp__reduce_cut tp__cut_reduction(const tp__folded *f, bool columns)
 {
     if (columns && f->inner_kept && f->n_reduce == 1 && f->n_out > 0) {
@@ -2437,7 +2441,7 @@ static tp__reduce_cut tp__cut_reduction(const tp__folded *f, bool columns)
     return tp__cut_rows(f);
 }
 
-/* The elements of an output that thread `lane` of `lanes` takes from [from, to): several loads are on their way at a time. */
+/* Sums the elements of [from, to) that thread `lane` of `lanes` processes; several loads are in flight at a time. */
 template <class K, class T>
 __device__ __forceinline__ typename K::sum tp__reduce_fours(const tp__folded &f, const T *p, int64_t from, int64_t to,
                                                             int lane, int lanes, bool aligned)
@@ -2516,7 +2520,7 @@ TP_KERNEL tp__reduce_rows(const __grid_constant__ tp__folded f, const __grid_con
     }
 }
 
-/* A block takes the same positions in every pass: four a thread, neighbours or a block apart. */
+/* In every pass a block reads the same positions: four per thread, either adjacent or 256 apart. */
 template <class K, class T>
 TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *x, T *y, typename K::sum *partial,
                              bool aligned, int how)
@@ -2533,7 +2537,7 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
               t = (int)threadIdx.x;
     const int64_t passes = tp__reduce_up(c.R * c.B, c.pitch), from = part * c.chunk,
                   to = from + c.chunk < passes ? from + c.chunk : passes,
-                  whole = c.n_tile == 1 && to * c.pitch > limit ? to - 1 : to; /* the last pass may lack some rows */
+                  whole = c.n_tile == 1 && to * c.pitch > limit ? to - 1 : to; /* the last pass may be incomplete */
     const T *p = x + begin;
     sum total[4];
 #pragma unroll
@@ -2576,7 +2580,7 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
         if (e < width) room[e] = total[v];
     }
     const int n = c.n_tile == 1 ? (int)c.B : width;
-    for (int rows = width / n; rows > 1;) { /* rows side by side: the upper half onto the lower */
+    for (int rows = width / n; rows > 1;) { /* rows that are side by side: add the upper half to the lower */
         const int half = (rows + 1) / 2;
         __syncthreads();
         for (int i = t; i < (rows - half) * n; i += TP__THREADS) room[i] = K::join(room[i], room[half * n + i]);
@@ -2590,7 +2594,7 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
     }
 }
 
-/* y of the parts, which lie (n_part, n_out). W neighbouring outputs (a power of two up to 32) a block. */
+/* Sums the parts, stored as (n_part, n_out), to y. A block computes W adjacent outputs (a power of two up to 32). */
 template <class K, class T>
 TP_KERNEL tp__reduce_join(const typename K::sum *partial, int64_t n_part, int64_t n_out, int W, T *y, int how, double n)
 {

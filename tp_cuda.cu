@@ -765,8 +765,9 @@ static tp_status tp__cuda_ranks_sum(tp_device *d, void *data, int64_t n, tp_dtyp
     if (e == cudaSuccess) e = cudaStreamWaitEvent(j->stream, c->mark, 0);
     st = tp__cuda_status(c, e, "a sum over ranks");
     if (st == TP_OK)
-        st = tp__nccl_status(c, ncclAllReduce(data, data, (size_t)n, type, mean ? ncclAvg : ncclSum, j->comm, j->stream),
-                             j->comm, "a sum over ranks");
+        st =
+            tp__nccl_status(c, ncclAllReduce(data, data, (size_t)n, type, mean ? ncclAvg : ncclSum, j->comm, j->stream),
+                            j->comm, "a sum over ranks");
     return st == TP_OK ? tp__cuda_status(c, cudaEventRecord(j->done, j->stream), "a sum over ranks") : st;
 }
 static tp_status tp__cuda_ranks_done(tp_device *d, bool *done)
@@ -4781,6 +4782,7 @@ template <class R> __device__ __forceinline__ tp__apply_rates<R> tp__apply_rates
 __device__ __forceinline__ float tp__rounded_product(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ double tp__rounded_product(double a, double b) { return __dmul_rn(a, b); }
 
+enum { TP__RMSPROP_CENTERED = 100 }; /* RMSProp with three slots */
 /* One element: its weight, gradient and slots. The formulas of tp__descent_piece and its like. */
 template <int KIND, class R>
 __device__ __forceinline__ void tp__apply_one(const tp__apply_rates<R> &r, R g, R &w, R &a, R &v, R &mg)
@@ -4946,11 +4948,11 @@ static size_t tp__lamb_room(const tp_call *k) /* ratios, then two sums of each b
 }
 static void tp__apply_launch(const tp_call *k, const tp__apply_list *p)
 {
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const bool centered = k->op->update->kind == TP__RMSPROP && k->n_var == 4 * ((const tp__apply_attrs *)k->attrs)->n;
     const int64_t blocks = p->first[p->n];
 #define TP__APPLY_KIND(kind_) \
     case kind_: TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__apply_step<kind_, T>), blocks, TP__THREADS, 0, *p);); break;
-    switch (t->kind) {
+    switch (centered ? TP__RMSPROP_CENTERED : k->op->update->kind) {
         TP__APPLY_KIND(TP__DESCENT)
         TP__APPLY_KIND(TP__MOMENTUM)
         TP__APPLY_KIND(TP__ADAM)
@@ -4973,7 +4975,7 @@ static void tp__apply_launch(const tp_call *k, const tp__apply_list *p)
 static void tp__apply_cuda(const tp_call *k)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    const int n = t->n, slots = k->n_var / n - 1, scalars = t->kind == TP__ADAM || t->kind == TP__LAMB ? 3 : 1;
+    const int n = t->n, slots = k->n_var / n - 1, scalars = k->op->update->scalars;
     tp__apply_list p;
     memset(&p, 0, sizeof p);
     p.nesterov = t->nesterov;

@@ -2240,7 +2240,7 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
     tp_datapoint_free(&dp);
     if (st != TP_OK) return st;
     const double speed = (double)n / (seconds > 1e-9 ? seconds : 1e-9);
-    tp_log(TP_LOG_INFO, "%s: %lld datapoints in %.3f s, %.1f a second", df->name, (long long)n, seconds, speed);
+    tp_log(TP_LOG_INFO, "%s: %lld datapoints in %.3f s, %.1f per second", df->name, (long long)n, seconds, speed);
     if (per_second) *per_second = speed;
     return TP_OK;
 }
@@ -2445,7 +2445,7 @@ static tp_status tp__rows_ready(tp_dataflow *df, const char *const *names, int s
         snprintf(number, sizeof number, "array %d", j);
         const char *name = names ? names[j] : number;
         if (f->array[j].shape.ndim < 1)
-            return tp_fail(TP_ERR_SHAPE, "%s: %s is a scalar, it has no rows to walk", df->name, name);
+            return tp_fail(TP_ERR_SHAPE, "%s: %s is a scalar, it has no rows", df->name, name);
         if (f->array[j].shape.dim[0] != f->array[0].shape.dim[0])
             return tp_fail(TP_ERR_SHAPE, "%s: %s has %lld entries but %s has %lld: they must belong together", df->name,
                            names ? names[0] : "array 0", (long long)f->array[0].shape.dim[0], name,
@@ -3089,7 +3089,7 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
                           (long long)d->batch_size);
     if (!f->remainder && n >= 0 && n < d->batch_size)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
-                          "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or say "
+                          "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or set "
                           ".remainder = TP_YES",
                           (long long)d->batch_size, (long long)n);
     return df;
@@ -3579,7 +3579,7 @@ static tp_status tp__select_next(tp_dataflow *df, tp_datapoint *dp)
     if (st == TP_OK) st = tp_datapoint_resize(dp, f->n);
     for (int j = 0; j < f->n && st == TP_OK; j++) {
         if (f->index[j] >= f->in.n)
-            return tp_fail(TP_ERR_ARG, "%s: component %d is wanted, but a datapoint has %d components", df->name,
+            return tp_fail(TP_ERR_ARG, "%s: component %d is selected, but a datapoint has %d components", df->name,
                            f->index[j], f->in.n);
         const tp_tensor *x = &f->in.c[f->index[j]];
         tp_tensor_view(&dp->c[j], x->dtype, x->shape, x->data);
@@ -3910,8 +3910,8 @@ static tp_status tp__mix_sizes(tp__many_flow *f)
         f->left[i] = tp_df_size(f->df[i]);
         if (f->left[i] < 0 || f->left[i] > INT64_MAX - sum)
             return tp_fail(TP_ERR_ARG,
-                           "tp_df_random_mix: it is not known how many datapoints flow %d (%s) has: use "
-                           "tp_df_random_choose, or give it a size with tp_df_fixed_size",
+                           "tp_df_random_mix: the size of flow %d (%s) is unknown: use tp_df_random_choose, or give it "
+                           "a size with tp_df_fixed_size",
                            i, f->df[i]->name);
         sum += f->left[i];
     }
@@ -4243,8 +4243,8 @@ static tp_status tp__by_shape_put(tp_dataflow *df, tp__by_shape **full)
     tp_status st = tp_df_next(f->df, &f->in);
     if (st != TP_OK) return st;
     if (f->idx >= f->in.n)
-        return tp_fail(TP_ERR_ARG, "%s: component %d decides, but a datapoint has %d components", df->name, f->idx,
-                       f->in.n);
+        return tp_fail(TP_ERR_ARG, "%s: the shape of component %d is compared, but a datapoint has %d components",
+                       df->name, f->idx, f->in.n);
     tp__by_shape *h = tp__by_shape_find(f, &f->in.c[f->idx].shape);
     if (!h) return TP_ERR_NOMEM;
     st = tp__batch_put(df->name, &h->batch, &f->in, h->filled, f->batch, f->index);
@@ -4580,7 +4580,7 @@ static tp_status tp__crew_says(tp__crew *f, int k)
 {
     const tp__crew_slot *s = &f->slot[k];
     const tp_status st = s->status;
-    if (st < TP_OK) tp_fail(st, "%s", s->text ? s->text : "out of memory, also for the sentence that tells where");
+    if (st < TP_OK) tp_fail(st, "%s", s->text ? s->text : "out of memory, also for the error sentence");
     if (s->unread) {
         tp_mutex_lock(f->mutex);
         f->ended = false;
@@ -4719,11 +4719,10 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     tp__crew *f = (tp__crew *)df->user;
     tp_status st = TP_OK;
     if (!f->ordered)
-        tp_log_once(
-            TP_LOG_WARN,
-            "%s: datapoints come in no fixed order, so those that were given before are not exactly those that are "
-            "skipped now: make it .ordered",
-            df->name);
+        tp_log_once(TP_LOG_WARN,
+                    "%s: the order of the datapoints is not fixed, so those given before are not exactly those that "
+                    "are skipped now: set .ordered = TP_YES",
+                    df->name);
     if (!f->keeps_all) { /* only fn knows which datapoints it drops */
         while (*skipped < n && (st = tp_df_next(df, &df->skip_)) == TP_OK) ++*skipped;
         df->index_ -= *skipped; /* tp_df_seek adds them */
@@ -5298,7 +5297,7 @@ static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
  * wrote them. */
 static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_said *said, tp_datapoint *dp)
 {
-    const char *const wrong = "tp_df_multi_process: a process has left no datapoint in the memory that it named";
+    const char *const wrong = "tp_df_multi_process: a process reported a datapoint that is not in its shared memory";
     if (said->bytes == 0) return tp_datapoint_resize(dp, 0);
     if (said->at < 0 || said->bytes < (int64_t)sizeof(tp__procs_part) || said->bytes > INT64_MAX - said->at)
         return tp_fail(TP_ERR_FORMAT, "%s", wrong);
@@ -5482,8 +5481,8 @@ static tp_status tp__cifar_parse(const tp__cifar_kind *kind, int which_label, co
 {
     const size_t record = (size_t)kind->labels + TP__CIFAR_IMAGE;
     if (size == 0 || size % record)
-        return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, which is no number of records of %zu bytes", what, size,
-                       record);
+        return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, which is not a multiple of the record size, %zu bytes", what,
+                       size, record);
     const uint8_t *p = (const uint8_t *)data;
     for (size_t i = 0; i < size / record; i++, p += record, ++*at) {
         for (int k = 0; k < kind->labels; k++)
@@ -6086,12 +6085,12 @@ static tp_status tp__example_feature(const tp__example_value *v, const char *wha
                        (long long)v->n);
     const size_t bytes = v->kind == TP__EXAMPLE_BYTES ? (size_t)(v->string.end - v->string.at) : 0;
     if (bytes % width)
-        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" has %zu bytes, which is no number of %s elements", what,
-                       spec->name, bytes, tp_dtype_name(dtype));
+        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" has %zu bytes, which is not a multiple of the size of %s",
+                       what, spec->name, bytes, tp_dtype_name(dtype));
     if (v->kind == TP__EXAMPLE_BYTES) count = (int64_t)(bytes / width);
     if (!tp__example_shape(&shape, count))
-        return tp_fail(TP_ERR_SHAPE, "%s: feature \"%s\" is %s, %lld elements, which are no %s", what, spec->name,
-                       list[v->kind], (long long)count, tp_shape_text(&spec->shape, text));
+        return tp_fail(TP_ERR_SHAPE, "%s: feature \"%s\" is %s with %lld elements, which do not have the shape %s",
+                       what, spec->name, list[v->kind], (long long)count, tp_shape_text(&spec->shape, text));
     tp_status st = tp_tensor_resize(t, dtype, shape);
     if (st != TP_OK || count == 0) return st;
     if (v->kind == TP__EXAMPLE_BYTES) {
@@ -6427,7 +6426,7 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     for (int j = 0; j < t->n; j++) t->first[j] = t->column[j].name ? -1 : t->column[j].index;
     if (!header) return TP_OK;
     if (!tp__csv_row(c))
-        return tp_fail(TP_ERR_FORMAT, "%s is empty: a line with the names of the columns was to come", c->what);
+        return tp_fail(TP_ERR_FORMAT, "%s is empty: a line with the names of the columns was expected", c->what);
     int more = TP__CSV_MORE;
     for (*fields = 0; more == TP__CSV_MORE; ++*fields) {
         if ((more = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
@@ -6718,7 +6717,8 @@ static tp_status tp__vocabulary_parse(tp_vocabulary *v, const char *text, size_t
     const char *p = text, *token;
     size_t length;
     tp_status st = TP_OK;
-    if (size && memchr(text, 0, size)) st = tp_fail(TP_ERR_FORMAT, "%s is no text: it has bytes of 0", what);
+    if (size && memchr(text, 0, size))
+        st = tp_fail(TP_ERR_FORMAT, "%s is no text: it contains bytes with the value 0", what);
     if (st == TP_OK && words && tp__tokens_add(&t, "<unk>", 5) < 0) st = TP_ERR_NOMEM;
     while (st == TP_OK && (token = tp__text_next(&p, text + size, words, &length)) != NULL) {
         const int32_t i = tp__tokens_add(&t, token, length);
@@ -7150,7 +7150,7 @@ static tp_status tp__image_refuse(const tp__image_look *look, size_t size, const
                        (long long)max_pixels);
     if (look->damage) return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: %s", what, look->kind, look->damage);
     if (!look->w || !look->h)
-        return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: it says nothing of its size", what, look->kind);
+        return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: its header has no size", what, look->kind);
     return TP_OK;
 }
 
@@ -7234,7 +7234,7 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
     const tp__image_look look = tp__look_at_image((const uint8_t *)data, size);
     const tp_status st = tp__image_refuse(&look, size, what, max_pixels);
     if (st != TP_OK) return st;
-    if (size > INT_MAX) return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file can", what, size);
+    if (size > INT_MAX) return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file may have", what, size);
 #ifdef TP__STB
     tp__stb mine;
     memset(&mine, 0, sizeof mine);
@@ -7270,7 +7270,7 @@ static tp_status tp__file_into(const char *path, uint64_t limit, tp_buf *b)
     if (tp__os_fstat(fd, &is) != 0) st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
     else if (is.kind != TP__OS_FILE) st = tp_fail(TP_ERR_IO, "%s is not a file", path);
     else if (is.size > limit)
-        st = tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu that its pixels may have", path,
+        st = tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu allowed for .max_pixels", path,
                      (unsigned long long)is.size, (unsigned long long)limit);
     else if (!tp__bytes_room(b, (size_t)is.size + 1)) st = TP_ERR_NOMEM;
     else if ((got = tp__os_read(fd, b->data, (size_t)is.size)) < 0)
@@ -7559,7 +7559,7 @@ static tp_status tp__image_add_classes(tp__image_flow *f, const char *dir)
     }
     tp__listing_free(&l);
     if (st == TP_OK && f->order.n == 0)
-        st = tp_fail(TP_ERR_FORMAT, "folder %s has no %s: each class is a folder in it, with its images", dir,
+        st = tp_fail(TP_ERR_FORMAT, "folder %s has no %s: it must have a folder for each class, with its images", dir,
                      f->n_class ? "images" : "folders");
     return st;
 }
@@ -7587,7 +7587,8 @@ TP_DEF const char *const *tp_df_image_classes(const tp_dataflow *df, int *n)
     TP__REQUIRE(df && n, NULL)
 
     if (df->next != tp__image_next || !((const tp__image_flow *)df->user)->class_name) {
-        tp_fail(TP_ERR_ARG, "tp_df_image_classes: %s has no classes: ask the tp_df_image_folder itself", df->name);
+        tp_fail(TP_ERR_ARG, "tp_df_image_classes: %s has no classes: give the flow made by tp_df_image_folder",
+                df->name);
         return NULL;
     }
     const tp__image_flow *f = (const tp__image_flow *)df->user;
@@ -7618,7 +7619,7 @@ static tp_status tp__image_list_parse(tp__image_flow *f, const char *text, size_
             return tp_fail(TP_ERR_FORMAT, "%s:%lld: a line has a path, a blank and a label, which is a number from 0",
                            what, (long long)number);
         if (memchr(line, 0, (size_t)(path_end - line)))
-            return tp_fail(TP_ERR_FORMAT, "%s:%lld: a byte of 0 in a path", what, (long long)number);
+            return tp_fail(TP_ERR_FORMAT, "%s:%lld: a path contains a byte with the value 0", what, (long long)number);
         const size_t length = (size_t)(path_end - line);
         char first[4] = {0, 0, 0, 0};
         memcpy(first, line, length < 3 ? length : 3);
@@ -9882,7 +9883,8 @@ static tp_augmentor *tp__aug_bad_inter(const tp_at *at, const char *name, int in
 }
 static tp_augmentor *tp__aug_bad_size(const tp_at *at, const char *name, int h, int w)
 {
-    return tp__aug_fail(at, TP_ERR_ARG, "%s: the size is %dx%d, it must be positive, at most 2^24 a side", name, h, w);
+    return tp__aug_fail(at, TP_ERR_ARG, "%s: the size is %dx%d, it must be positive, at most 2^24 per side", name, h,
+                        w);
 }
 static bool tp__aug_size_fine(int n) { return n >= 1 && n <= TP__AUG_SIDE; }
 /* Whether a range was given, with low <= high; both 0: not given. */
@@ -9904,7 +9906,7 @@ static tp_augmentor *tp__aug_bad_range(const tp_at *at, const char *name, const 
 {
     return tp__aug_fail(
         at, TP_ERR_ARG,
-        "%s: %s is {%g, %g}: it must be given, its first number not above its second, both within sense", name, option,
+        "%s: %s is {%g, %g}: give two numbers within the option's limits, the second not below the first", name, option,
         (double)range[0], (double)range[1]);
 }
 
@@ -10059,8 +10061,8 @@ TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_r
     if (!tp__aug_size_fine(d->hmin) || !tp__aug_size_fine(d->wmin))
         return tp__aug_bad_size(&d->at_, name, d->hmin, d->wmin);
     if ((d->hmax && d->hmax < d->hmin) || (d->wmax && d->wmax < d->wmin))
-        return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: the most, %dx%d, is less than the least, %dx%d", name, d->hmax,
-                            d->wmax, d->hmin, d->wmin);
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: the maximum, %dx%d, is less than the minimum, %dx%d", name,
+                            d->hmax, d->wmax, d->hmin, d->wmin);
     return tp__aug_new(name, tp__aug_random_shape_draw, d, sizeof *d);
 }
 
@@ -10132,8 +10134,8 @@ TP_DEF tp_augmentor *tp_aug_random_cutout_(const tp_aug_random_cutout_desc *d)
     if (!tp__aug_size_fine(h[0]) || !tp__aug_size_fine(w[0])) return tp__aug_bad_size(&d->at_, name, h[0], w[0]);
     if ((h[1] && h[1] <= h[0]) || (w[1] && w[1] <= w[0]))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: h_range is {%d, %d} and w_range {%d, %d}: the end must be above the begin", name, h[0],
-                            h[1], w[0], w[1]);
+                            "%s: h_range is {%d, %d} and w_range {%d, %d}: the second number must be above the first",
+                            name, h[0], h[1], w[0], w[1]);
     return tp__aug_new(name, tp__aug_cutout_draw, d, sizeof *d);
 }
 
@@ -10230,7 +10232,7 @@ TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d)
     tp_aug_flip_desc o = *d;
     o.prob = tp__float_option(d->prob, 0.5f);
     if (tp__yes(o.horiz, false) == tp__yes(o.vert, false))
-        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_flip: say one of .horiz and .vert; for both take two flips");
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_flip: set one of .horiz and .vert; for both use two flips");
     if (!tp__aug_prob_fine(o.prob)) return tp__aug_bad_prob(&d->at_, "tp_aug_flip", o.prob);
     return tp__aug_new("tp_aug_flip", tp__aug_flip_draw, &o, sizeof o);
 }
@@ -10338,7 +10340,7 @@ TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d)
     tp__aug_range_default(o.center_range, 0, 1);
     if (!tp__aug_step_fine(o.max_deg, o.step_deg))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and wants max_deg 180", name,
+                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and needs max_deg 180", name,
                             (double)o.max_deg, (double)o.step_deg);
     if (!tp__aug_range_fine(o.center_range, -1e6, 1e6))
         return tp__aug_bad_range(&d->at_, name, "center_range", o.center_range);
@@ -10386,7 +10388,7 @@ TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_c
     if (!d) return tp__aug_no_options(__func__);
     if (!tp__aug_step_fine(d->max_deg, d->step_deg))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and wants max_deg 180", name,
+                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and needs max_deg 180", name,
                             (double)d->max_deg, (double)d->step_deg);
     if (!tp__aug_inter_fine(d->interp, true)) return tp__aug_bad_inter(&d->at_, name, d->interp);
     return tp__aug_new(name, tp__aug_rotation_and_crop_draw, d, sizeof *d);
@@ -10696,8 +10698,8 @@ TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d)
     if (!o.size_range[0] && !o.size_range[1]) o.size_range[1] = 3;
     if (o.size_range[0] < 0 || o.size_range[1] <= o.size_range[0] || o.size_range[1] > 10000)
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: size_range is {%d, %d}: the end must be above the begin, at most 10000", name,
-                            o.size_range[0], o.size_range[1]);
+                            "%s: size_range is {%d, %d}: the second number must be above the first, at most 10000",
+                            name, o.size_range[0], o.size_range[1]);
     if (!tp__aug_range_fine(o.sigma_range, 0, 1e6))
         return tp__aug_bad_range(&d->at_, name, "sigma_range", o.sigma_range);
     return tp__aug_new(name, tp__aug_blur_draw, &o, sizeof o);
@@ -10715,10 +10717,10 @@ TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d)
     tp_aug_jpeg_noise_desc o = *d;
     if (!o.quality_range[0] && !o.quality_range[1]) o.quality_range[0] = 40, o.quality_range[1] = 100;
     if (o.quality_range[0] < 1 || o.quality_range[1] <= o.quality_range[0] || o.quality_range[1] > 101)
-        return tp__aug_fail(
-            &d->at_, TP_ERR_ARG,
-            "tp_aug_jpeg_noise: quality_range is {%d, %d}: the end must be above the begin, 1 to 100 are known",
-            o.quality_range[0], o.quality_range[1]);
+        return tp__aug_fail(&d->at_, TP_ERR_ARG,
+                            "tp_aug_jpeg_noise: quality_range is {%d, %d}: the second number must be above the first, "
+                            "both within 1 to 100",
+                            o.quality_range[0], o.quality_range[1]);
     return tp__aug_new("tp_aug_jpeg_noise", tp__aug_jpeg_draw, &o, sizeof o);
 }
 
@@ -11051,9 +11053,9 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
     fits = fits && tp_mul_size(count, width, &bytes) && bytes <= SIZE_MAX / 8 - head;
     all = head + bytes;
     if (!fits || all > size)
-        return tp_fail(TP_ERR_FORMAT, "%s is truncated, or its header lies: the shape %s needs %s%zu bytes, it has %zu",
-                       what, tp_shape_text(&shape, text), fits ? "" : "more than ", fits ? all : (size_t)SIZE_MAX / 8,
-                       size);
+        return tp_fail(TP_ERR_FORMAT,
+                       "%s is truncated, or its header is wrong: the shape %s needs %s%zu bytes, it has %zu", what,
+                       tp_shape_text(&shape, text), fits ? "" : "more than ", fits ? all : (size_t)SIZE_MAX / 8, size);
     if (all < size)
         return tp_fail(TP_ERR_FORMAT, "%s: %zu bytes follow after the %zu that its shape %s needs", what, size - all,
                        all, tp_shape_text(&shape, text));
@@ -11194,7 +11196,7 @@ TP_DEF void tp_input_cached_name_scope_push(tp_input_source *s)
 {
     TP__REQUIRE(s, )
     if (!s->graph) {
-        tp_fail(TP_ERR_STATE, "%s: it has a name scope once tp_input_setup told its graph", s->name);
+        tp_fail(TP_ERR_STATE, "%s: it has no name scope before tp_input_setup", s->name);
         return;
     }
     tp_cached_name_scope_push(s->graph, s->name ? s->name : "InputSource", true);
@@ -11402,8 +11404,8 @@ static tp_status tp__from_queue_next(tp_dataflow *df, tp_datapoint *dp)
 static tp_status tp__from_queue_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp_log_once(TP_LOG_WARN,
-                "%s: what was taken before cannot be had again: it goes on with what comes, not exactly where it "
-                "was",
+                "%s: datapoints taken from the queue before cannot be repeated: the flow continues with the next ones, "
+                "not exactly where it was",
                 df->name);
     *skipped = n;
     return TP_OK;
@@ -12655,7 +12657,7 @@ static tp__feeder *tp__input_feeder(const tp_input_source *s)
 static tp_status tp__staging_bring(const tp_input_source *s, tp_tensor *to, tp_device *d, const tp_tensor *value)
 {
     if (value->device && !value->device->host)
-        return tp_fail(TP_ERR_ARG, "%s: %s feeds what lies on %s already", s->name,
+        return tp_fail(TP_ERR_ARG, "%s: %s feeds a tensor that is already on %s", s->name,
                        ((const tp__staging *)s->user)->input->name, value->device->name);
     tp_tensor host = *value;
     host.device = NULL;
@@ -12675,7 +12677,7 @@ static tp_status tp__staging_ahead(tp_input_source *s, int round)
         if (st == TP_OK) st = r->status;
     }
     if (st == TP_OK && r->n_fetch)
-        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s fetch, and there is no run yet to fetch from", s->name,
+        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s fetch, but they are called ahead of the run", s->name,
                      g->input->name);
     const int n = g->n_tower * s->n_spec;
     int taken = 0;
@@ -12690,7 +12692,7 @@ static tp_status tp__staging_ahead(tp_input_source *s, int round)
         taken++;
     }
     if (st == TP_OK && taken != r->n_feed)
-        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s feed what is none of its tensors", s->name,
+        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s feed a node that is not one of its tensors", s->name,
                      g->input->name);
     const tp_run_values none = {NULL, 0};
     for (int i = 0; i < g->n_inner && st == TP_OK; i++)
@@ -12792,10 +12794,10 @@ static tp_status tp__staging_seek(tp_input_source *s, int64_t consumed)
     if (st == TP_OK && consumed > 0 && in->close == tp__tensor_close) {
         const tp__tensor_source *t = (const tp__tensor_source *)in->user;
         if (!t->seek && t->effects & (TP_OP_READS_VAR | TP_OP_WRITES_VAR))
-            st = tp_fail(TP_ERR_UNSUPPORTED,
-                         "%s cannot go back to datapoint %lld: what %s computes comes from variables, and it has no "
-                         ".seek",
-                         s->name, (long long)consumed, in->name);
+            st =
+                tp_fail(TP_ERR_UNSUPPORTED,
+                        "%s cannot go back to datapoint %lld: %s computes its data from variables, and it has no .seek",
+                        s->name, (long long)consumed, in->name);
     }
     if (st != TP_OK) snprintf(why, sizeof why, "%s", tp_last_error());
     const tp_status begun = running && (st == TP_OK || st == TP_ERR_UNSUPPORTED) ? tp__staging_start(s) : TP_OK;
@@ -12838,7 +12840,7 @@ static tp_status tp__staging_prime(tp_hook *h, tp_run_request *r)
     tp__staging *g = (tp__staging *)s->user;
     tp_status st = g->running ? TP_OK : tp_input_reset_state(s);
     if (st != TP_OK || g->primed) return st;
-    if (!g->session) return tp_fail(TP_ERR_STATE, "%s: its hooks have not seen the session", s->name);
+    if (!g->session) return tp_fail(TP_ERR_STATE, "%s: its hooks were not called with a new session", s->name);
     const int n = g->n_tower * s->n_spec;
     tp_node **fetch = (tp_node **)tp_malloc((size_t)n * sizeof *fetch);
     const tp_tensor **value = (const tp_tensor **)tp_malloc((size_t)n * sizeof *value);
@@ -12914,7 +12916,7 @@ static tp_status tp__staging_before(tp_hook *h, tp_run_request *r)
     tp__staging *g = (tp__staging *)s->user;
     const int asked = tp_request_datapoints(r), n = g->n_tower * s->n_spec;
     if (asked > 0 && asked < g->n_tower)
-        return tp_fail(TP_ERR_UNSUPPORTED, "%s: all %d towers take their datapoints together, and a run wants %d",
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: all %d towers take their datapoints together, but a run takes %d",
                        s->name, g->n_tower, asked);
     tp_status st = g->running ? TP_OK : tp_input_reset_state(s);
     if (st == TP_OK) st = tp__staging_take(s, r);
@@ -13019,8 +13021,8 @@ static tp_status tp__staging_tensors(tp_input_source *s, tp_node **in)
                                s->name, g->input->name, node[i]->op->name);
     }
     if (g->n_tower > 0 && computed != g->computed)
-        return tp_fail(TP_ERR_STATE, "%s: %s feeds the tensors of one tower and computes those of another", s->name,
-                       g->input->name);
+        return tp_fail(TP_ERR_STATE, "%s: %s feeds the tensors of one tower and computes the tensors of another",
+                       s->name, g->input->name);
     g->computed = computed;
     if (computed) { /* placeholders for values of an earlier run replace the tensors */
         tp_input_cached_name_scope_push(s);
@@ -13197,7 +13199,7 @@ static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
         if (st != TP_OK) return st;
         for (int k = 0; k < t->shape.ndim; k++)
             if (t->shape.dim[k] > INT32_MAX)
-                return tp_fail(TP_ERR_SHAPE, "%s has the shape %s: a message can say sizes up to %d", what,
+                return tp_fail(TP_ERR_SHAPE, "%s has the shape %s: a message can hold sizes up to %d", what,
                                tp_shape_text(&t->shape, text), INT32_MAX);
         const size_t head = 16 + 4 * (size_t)t->shape.ndim;
         bytes = tp_tensor_bytes(t);
@@ -13252,7 +13254,7 @@ static tp_status tp__wire_head(tp__npy *h, const uint8_t *data, size_t size, siz
     const tp__wire_type *type = tp__wire_types, *end = type + TP_COUNT(tp__wire_types);
     while (type < end && type->code != code) type++;
     if (type == end)
-        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has the dtype %u, which is none of the format's", what, i,
+        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has the dtype %u, which the format does not have", what, i,
                        (unsigned)code);
     if (type->dtype == TP_DTYPE_UNSET)
         return tp_fail(TP_ERR_UNSUPPORTED, "%s: its component %d is %s: send numbers, complex ones as two floats", what,
@@ -13310,8 +13312,8 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
 
     dp->n = 0;
     if (size < 4)
-        return tp_fail(TP_ERR_FORMAT, "%s is truncated: it has %zu bytes, the number of its components alone 4", what,
-                       size);
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated: it has %zu bytes, the number of its components alone takes 4",
+                       what, size);
     const uint32_t n = tp__le32((const uint8_t *)data);
     if (n > INT_MAX || n > (size - 4) / 16)
         return tp_fail(TP_ERR_FORMAT, "%s says %u components, for which its %zu bytes are too few", what, (unsigned)n,
@@ -13421,7 +13423,7 @@ static tp_status tp__zmq_open(tp__zmq_end *z, int type)
 static const char *tp__zmq_mistake(const char *addr, int hwm)
 {
     if (!addr || !*addr) return "an address is missing: \"tcp://127.0.0.1:5555\", \"ipc:///run/train.sock\"";
-    return hwm < 0 ? ".hwm is negative: it is how many messages may wait" : NULL;
+    return hwm < 0 ? ".hwm is negative: it is the number of messages that may wait" : NULL;
 }
 
 /* -- receiving */
@@ -13494,7 +13496,7 @@ static tp_status tp__zmq_receive(tp__zmq_flow *f, int which, zmq_msg_t *m)
     f->messages++;
     if (!zmq_msg_more(m)) return TP_OK;
     while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[which]); /* read the message's other parts */
-    return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint is one", f->end.who,
+    return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint has one", f->end.who,
                    (long long)f->messages, f->end.addr[which]);
 }
 
@@ -13535,9 +13537,10 @@ static tp_status tp__zmq_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__zmq_flow *f = (tp__zmq_flow *)df->user;
     if (!f->told)
-        tp_log(TP_LOG_WARN,
-               "%s: what arrives at %s has no position: it goes on with what comes, not with datapoint %lld",
-               f->end.who, f->end.addr[0], (long long)n);
+        tp_log(
+            TP_LOG_WARN,
+            "%s: the stream at %s has no position: the flow continues with the next datapoint, not with datapoint %lld",
+            f->end.who, f->end.addr[0], (long long)n);
     f->told = true;
     *skipped = n;
     return TP_OK;
@@ -13658,8 +13661,9 @@ TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_s
     const tp_status wrong = tp_df_status(((const tp__feeder *)s->user)->e.df);
     if (wrong != TP_OK) return tp__df_failed(NULL, wrong);
     if (z->end.context)
-        return tp_df_fail(NULL, TP_ERR_STATE, "tp_zmq_input_to_dataset: %s is set up and takes what comes to %s itself",
-                          s->name, z->end.addr[0]);
+        return tp_df_fail(NULL, TP_ERR_STATE,
+                          "tp_zmq_input_to_dataset: %s is set up and receives the data of %s itself", s->name,
+                          z->end.addr[0]);
     tp_dataflow *df = tp__zmq_flow_new(NULL, "ZMQInput", z->end.addr[0], NULL, z->end.hwm, z->end.bind, 0);
     if (!df) return NULL;
     tp__zmq_flow *f = (tp__zmq_flow *)df->user;

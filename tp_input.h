@@ -615,8 +615,8 @@ typedef struct tp_df_tfrecord_desc {
 } tp_df_tfrecord_desc;
 TP_DEF tp_dataflow *tp_df_tfrecord_(const tp_df_tfrecord_desc *d);
 /* Writes pass 0 of a flow as a TFRecord file of tf.train.Example messages, component i as the feature names[i]; n is the number of
- * components. n = 0: datapoints have one component, whose bytes are the record. The caller keeps the flow. [dataflow:
- * TFRecordSerializer.save] */
+ * components. n = 0: datapoints have one component, whose bytes are the record. The caller keeps the flow.
+ * [dataflow: TFRecordSerializer.save] */
 TP_DEF tp_status tp_df_save_tfrecord(tp_dataflow *df, const char *path, const char *const *names, int n);
 
 /* -- CSV: fields between separators, quoted if they contain separators, quotes (doubled) or line ends; lines end with LF or CRLF.
@@ -772,8 +772,8 @@ typedef struct tp_df_lmdb_desc {
 } tp_df_lmdb_desc;
 TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d);
 /* Writes pass 0 of a flow as a new LMDB file, with keys "00000000", "00000001", ... and "__keys__", the list of keys in Python's
- * pickle format. The file is written completely or not at all; an existing file is an error. The caller keeps the flow. [dataflow:
- * LMDBSerializer.save] */
+ * pickle format. The file is written completely or not at all; an existing file is an error. The caller keeps the flow.
+ * [dataflow: LMDBSerializer.save] */
 TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 
 /* clang-format off */
@@ -874,13 +874,12 @@ TP_DEF void tp_transform_free(tp_transform *t); /* NULL is fine */
 /* -- lists and choices. They own the augmentors that they are given, also when they fail. TP_AUGS(a, b, ...) gives a list and its
  * length, for tp_aug_list, tp_aug_random_choose and tp_aug_random_order. */
 
-TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n); /* applies all, one after the other [imgaug:
-                                                                       AugmentorList] */
+TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n); /* applies all in order [imgaug: AugmentorList] */
 TP_DEF tp_augmentor *tp_aug_identity(void);                         /* leaves the image unchanged [imgaug: Identity] */
 /* Applies aug with probability prob: if number 0 < prob. [imgaug: RandomApplyAug] */
 TP_DEF tp_augmentor *tp_aug_random_apply(tp_augmentor *aug, double prob);
-/* Applies one of them: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; its sum is 1. NULL: all equal. [imgaug:
- * RandomChooseAug] */
+/* Applies one of them: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; its sum is 1. NULL: all equal.
+ * [imgaug: RandomChooseAug] */
 TP_DEF tp_augmentor *tp_aug_random_choose(tp_augmentor *const *augs, int n, const double *prob);
 /* Applies all of them in a random order: tp_random_permutation of tp_random_key(tp_random_key(key, place), index). At most 64.
  * [imgaug: RandomOrderAug] */
@@ -972,8 +971,8 @@ TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d);
 
 /* -- crops, borders, backgrounds */
 
-/* A part of h by w at y0 = randint(0, H-h+1), then x0 = randint(0, W-w+1); a part larger than the image is TP_ERR_SHAPE. [imgaug:
- * RandomCrop] */
+/* A part of h by w at y0 = randint(0, H-h+1), then x0 = randint(0, W-w+1); a part larger than the image is TP_ERR_SHAPE.
+ * [imgaug: RandomCrop] */
 TP_DEF tp_augmentor *tp_aug_random_crop(int h, int w);
 TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* a part of h by w from ((H-h)/2, (W-w)/2), rounded down
                                                           [imgaug: CenterCrop] */
@@ -1062,8 +1061,8 @@ typedef struct tp_aug_rotation_desc {
     float border_value;
 } tp_aug_rotation_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d);
-/* Rotates about the middle, then crops to the largest upright rectangle without border: results differ in size. [imgaug:
- * RotationAndCropValid] */
+/* Rotates about the middle, then crops to the largest upright rectangle without border: results differ in size.
+ * [imgaug: RotationAndCropValid] */
 typedef struct tp_aug_rotation_and_crop_valid_desc {
     tp_at at_;
     float max_deg;
@@ -1100,8 +1099,8 @@ typedef struct tp_aug_brightness_scale_desc { /* multiplies by a random factor *
     tp_tri clip; /* default TP_YES */
 } tp_aug_brightness_scale_desc;
 TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d); /* [imgaug: BrightnessScale] */
-/* (x - mean)*r + mean. Each channel has its own mean; with rgb TP_YES (or TP_NO: BGR) it is the mean of the grey image. [imgaug:
- * Contrast] */
+/* (x - mean)*r + mean. Each channel has its own mean; with rgb TP_YES (or TP_NO: BGR) it is the mean of the grey image.
+ * [imgaug: Contrast] */
 typedef struct tp_aug_contrast_desc {
     tp_at at_;
     float factor_range[2];
@@ -1152,8 +1151,8 @@ typedef struct tp_aug_mean_variance_normalize_desc {
     tp_tri all_channel; /* TP_NO: each channel separately; default TP_YES */
 } tp_aug_mean_variance_normalize_desc;
 TP_DEF tp_augmentor *tp_aug_mean_variance_normalize_(const tp_aug_mean_variance_normalize_desc *d);
-/* Maps the smallest value to min and the largest to max, float32; an image whose values are all equal becomes min. [imgaug:
- * MinMaxNormalize] */
+/* Maps the smallest value to min and the largest to max, float32; an image whose values are all equal becomes min.
+ * [imgaug: MinMaxNormalize] */
 typedef struct tp_aug_min_max_normalize_desc {
     tp_at at_;
     float min;
@@ -1257,8 +1256,8 @@ typedef struct tp_df_augment_coordinates_desc {
     uint64_t seed;
 } tp_df_augment_coordinates_desc;
 TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_desc *d);
-/* Augments several images, masks, points and boxes with the same random numbers, drawn for the first image. [dataflow:
- * AugmentImageComponents] */
+/* Augments several images, masks, points and boxes with the same random numbers, drawn for the first image.
+ * [dataflow: AugmentImageComponents] */
 typedef struct tp_df_augment_images_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -1558,8 +1557,8 @@ TP_DEF tp_dataflow *tp_dataflow_to_dataset(tp_dataflow *df, const tp_dtype *type
  * read ahead or map on threads of its own.) The source reads one pass and does not repeat it: at the end of the pass runs end with
  * TP_END, which ends a training or a round of inference successfully. For training use tp_df_repeated(df, -1). reset_state begins
  * the pass again. Dtypes and shapes of datapoints are checked against the signature; the dtypes given to tp_dataflow_to_dataset are
- * already checked at setup. Its size is unknown. If a run fails, its datapoint is fed again. It owns df. [input_source:
- * TFDatasetInput] */
+ * already checked at setup. Its size is unknown. If a run fails, its datapoint is fed again. It owns df.
+ * [input_source: TFDatasetInput] */
 TP_DEF tp_input_source *tp_dataset_input(tp_dataflow *df);
 
 /* A function that makes the tensors, called once for each tower, in the tower's scopes. It sets in[0] to in[n-1], the n inputs of
@@ -1673,8 +1672,8 @@ TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_s
 /* A flow of the datapoints that arrive at one address, or at two (for example an ipc:// and a tcp:// address), with any components.
  * It is endless and has no position: restart continues with the next message, and seek skips nothing and logs that once. The
  * sockets open at the first tp_df_next. next waits for a datapoint, at most .timeout_ms (TP_ERR_TIMEOUT), or until the source whose
- * thread reads this flow stops (TP_STOP). A damaged message is an error, and the next call takes the next message. [dataflow:
- * RemoteDataZMQ] */
+ * thread reads this flow stops (TP_STOP). A damaged message is an error, and the next call takes the next message.
+ * [dataflow: RemoteDataZMQ] */
 typedef struct tp_df_remote_zmq_desc {
     tp_at at_;
     const char *addr1, *addr2; /* copied; addr2 NULL: only one address */
@@ -1897,7 +1896,9 @@ TP_DEF tp_status tp_datapoint_set_bytes(tp_datapoint *dp, int index, const void 
     memset(&from, 0, sizeof from);
     const int64_t with_nul = (int64_t)n + 1, dim = (int64_t)n;
     const bool inside = to->own && data && (uintptr_t)data - (uintptr_t)to->own < to->capacity;
-    if (!inside) st = tp_tensor_resize(to, TP_U8, tp_make_shape_n(1, &with_nul)); /* room for tp_datapoint_text */
+    if (!inside)
+        st = tp_tensor_resize(to, TP_U8, tp_make_shape_n(1, &with_nul)); /* room for the NUL of
+                                                                                     tp_datapoint_text */
     if (st != TP_OK) return st;
     tp_tensor_view(&from, TP_U8, tp_make_shape_n(1, &dim), n ? data : "");
     return tp_tensor_copy(to, &from);
@@ -3395,7 +3396,7 @@ static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
 {
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
     f->given = 0;
-    if (!f->keep_state) { /* each pass begins with a pass of df that no other pass uses, as far as the size tells */
+    if (!f->keep_state) { /* each pass begins with a pass of df that no other pass uses, if df's size is right */
         const int64_t n = tp_df_size(f->e.df), used = n > 0 ? (f->size - 1) / n + 1 : 1;
         return tp__endless_start(&f->e, pass > INT64_MAX / used ? pass : pass * used, 0);
     }
@@ -4979,7 +4980,7 @@ typedef struct tp__procs_part { /* the head of a datapoint in the memory: one fo
     int64_t at, parts; /* offset of the data from the first head; number of components */
 } tp__procs_part;
 
-/* -- in the worker */
+/* -- multi_process: the worker */
 
 typedef struct tp__procs_slot {
     int64_t at, room;
@@ -5149,7 +5150,7 @@ static void tp__procs_main(tp__procs_self *me)
     }
 }
 
-/* -- in the parent */
+/* -- multi_process: the parent */
 
 typedef struct tp__procs_worker {
     long pid;
@@ -5682,7 +5683,7 @@ static tp_status tp__npz_rows(tp_dataflow *df, tp_dict *dict, const tp_df_npz_de
                            dict->n ? dict->item[0].name : "none");
         if (!t->data && tp_tensor_size(t))
             return tp_fail(TP_ERR_ARG, "%s: \"%s\" is asked for twice", d->path, name[j]);
-        f->array[j] = *t; /* t's memory is owned by the array now */
+        f->array[j] = *t; /* the array owns t's memory now */
         const tp_type type = {t->dtype, t->shape};
         memset(t, 0, sizeof *t);
         t->dtype = type.dtype;
@@ -7113,7 +7114,10 @@ static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_look *look)
     const bool old = tp__le32(p + 14) == 12;
     const uint32_t h = tp__le32(p + 22);
     look->w = old ? tp__le16(p + 18) : tp__le32(p + 18);
-    look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* negative: the first row is the top one */
+    look->h = old       ? tp__le16(p + 20)
+              : h >> 31 ? 0u - h
+                        : h; /* a negative height means that the first row is the top
+                                                                one */
     const uint64_t bits = old ? tp__le16(p + 24) : n < 30 ? 0 : tp__le16(p + 28), offset = tp__le32(p + 10);
     const uint64_t row = (look->w * bits + 31) / 32 * 4; /* rows are padded to multiples of four bytes */
     if (offset > n || (look->h && row > (n - offset) / look->h)) return;
@@ -7663,7 +7667,7 @@ typedef struct tp__lmdb_flow {
     MDB_dbi dbi;
     MDB_cursor *cursor;
     tp_buf keys;   /* all keys, concatenated */
-    uint64_t *key; /* offset of each key; n + 1 */
+    uint64_t *key; /* n + 1 offsets, where each key begins */
     int64_t room;
     bool raw;
     tp_buf what;
@@ -7960,7 +7964,7 @@ typedef struct tp__aug_run {
 
 typedef struct tp__aug_kind {
     const char *name;
-    const char *numbers; /* names of number[], "y0 x0 h w" */
+    const char *numbers; /* names of the step's numbers, such as "y0 x0 h w" */
     bool moves;          /* it moves pixels, so that it applies to masks and points too */
     tp_status (*image)(tp__aug_run *r, const tp__aug_step *s);
     void (*point)(const tp__aug_step *s, float *x, float *y);
@@ -8664,7 +8668,7 @@ static double tp__aug_weight(const tp__aug_window *v, int64_t k)
 static tp_status tp__aug_taps_room(tp__aug_taps *t, int64_t in, int64_t out, int64_t n)
 {
     const int64_t taps = n < in ? n : in, dim[2] = {out, taps};
-    t->in = 0; /* set when the windows are filled */
+    t->in = 0; /* 0 until the windows are filled */
     tp_status st = tp_tensor_resize(&t->start, TP_I32, tp_make_shape_n(1, &out));
     if (st == TP_OK) st = tp_tensor_resize(&t->weight, TP_F32, tp_make_shape_n(2, dim));
     t->taps = (int)taps;
@@ -9050,7 +9054,7 @@ static tp_status tp__aug_line(tp__aug_run *r, double a, const double *b, bool on
     return TP_OK;
 }
 
-/* number: factor, offset, clip */
+/* numbers of the step: factor, offset, clip */
 static tp_status tp__aug_brightness_image(tp__aug_run *r, const tp__aug_step *s)
 {
     return tp__aug_line(r, s->number[0], &s->number[1], true, s->number[2] > 0);
@@ -9058,7 +9062,7 @@ static tp_status tp__aug_brightness_image(tp__aug_run *r, const tp__aug_step *s)
 static const tp__aug_kind tp__aug_brightness = {"Brightness", "factor plus clip", false, tp__aug_brightness_image,
                                                 NULL};
 
-/* number: three offsets, clip */
+/* numbers of the step: three offsets, clip */
 static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_need_rgb(r, s);
@@ -9103,7 +9107,7 @@ static void tp__aug_means(const tp__pixels *x, double *mean)
 
 static const double tp__aug_grey[3] = {0.299, 0.587, 0.114};
 
-/* number: factor, clip, and the order of colours: 0 each channel separately, 1 RGB, 2 BGR */
+/* numbers of the step: factor, clip, and the order of colours: 0 each channel separately, 1 RGB, 2 BGR */
 static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const int rgb = (int)s->number[2];
@@ -9124,7 +9128,7 @@ static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_contrast = {"Contrast", "factor clip rgb", false, tp__aug_contrast_image, NULL};
 
-/* p: factor, weights of the three channels in the grey value, which for byte images is rounded to a byte */
+/* p: the factor, and the weights of the three channels in the grey value, which for byte images is rounded to a byte */
 TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const float *p)
 {
     (void)c;
@@ -9216,7 +9220,7 @@ static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_gamma = {"Gamma", "gamma", false, tp__aug_gamma_image, NULL};
 
-/* number: min, max */
+/* numbers of the step: min, max */
 static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_own(r);
@@ -9239,7 +9243,7 @@ static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_clip = {"Clip", "min max", false, tp__aug_clip_image, NULL};
 
-/* Casts to another dtype; float32 to bytes is limited and drops the fraction. number: 1 for float32 */
+/* Casts to another dtype; float32 to bytes is limited and drops the fraction. Number of the step: 1 for float32 */
 static tp_status tp__aug_cast_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_dtype dtype = s->number[0] > 0 ? TP_F32 : TP_U8;
@@ -9286,7 +9290,7 @@ static void tp__aug_range(const float *x, int64_t first, int64_t step, int64_t n
     *low = (double)least;
     *range = most > least ? (double)most - (double)least : 1;
 }
-/* number: all_channel, scale, plus: (x - a)/b * scale + plus, where a and b are computed from the image */
+/* numbers of the step: all_channel, scale, plus: (x - a)/b * scale + plus, where a and b are computed from the image */
 static tp_status tp__aug_normalize(tp__aug_run *r, const tp__aug_step *s,
                                    void (*measure)(const float *, int64_t, int64_t, int64_t, double *, double *))
 {
@@ -9348,7 +9352,7 @@ static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool b
     }
 }
 
-/* number: mode, keepdims, keepshape */
+/* numbers of the step: mode, keepdims, keepshape */
 static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const int mode = (int)s->number[0];
@@ -9377,7 +9381,7 @@ static const tp__aug_kind tp__aug_color = {"ColorSpace", "mode keepdims keepshap
 
 /* -- cutout and noise ---- >>aug noise */
 
-/* number: y0 x0 h w fill */
+/* numbers of the step: y0 x0 h w fill */
 static tp_status tp__aug_cutout_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_own(r);
@@ -9403,7 +9407,7 @@ TP__HOT static void tp__aug_add_noise(float *x, double *noise, double sigma, int
     for (int64_t i = 0; i < n; i++) x[i] = (float)((double)x[i] + noise[i]);
 }
 
-/* number: sigma, clip */
+/* numbers of the step: sigma, clip */
 static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step *s)
 {
     uint32_t words[2 * TP__AUG_NOISE];
@@ -9428,7 +9432,7 @@ static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step
 static const tp__aug_kind tp__aug_gaussian_noise = {"GaussianNoise", "sigma clip", false, tp__aug_gaussian_noise_image,
                                                     NULL};
 
-/* number: white_prob, black_prob */
+/* numbers of the step: white_prob, black_prob */
 static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_own(r);
@@ -9583,7 +9587,7 @@ static void tp__aug_jpeg_row(float *row, const float *y, const float *cb, const 
     }
 }
 
-/* number: quality, subsample */
+/* numbers of the step: quality, subsample */
 static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
 {
     if (r->x.c != 1 && r->x.c != 3)
@@ -9652,7 +9656,7 @@ static tp_aug_call tp__aug_map_call(const tp__aug_step *s)
     call.index = s->index;
     return call;
 }
-/* number: rows and columns of the result */
+/* numbers of the step: rows and columns of the result */
 static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_aug_map_image_desc *d = (const tp_aug_map_image_desc *)s->a->desc;
@@ -12651,7 +12655,7 @@ static tp__feeder *tp__input_feeder(const tp_input_source *s)
     return in->close == tp__feeder_close ? (tp__feeder *)in->user : NULL;
 }
 
-/* -- its ring */
+/* -- ring of StagingInput */
 
 /* Copies a value to the device or host memory where a run reads it. */
 static tp_status tp__staging_bring(const tp_input_source *s, tp_tensor *to, tp_device *d, const tp_tensor *value)
@@ -12805,7 +12809,7 @@ static tp_status tp__staging_seek(tp_input_source *s, int64_t consumed)
     return st == TP_OK ? TP_OK : tp_fail(st, "%s", why);
 }
 
-/* -- its hooks */
+/* -- hooks of StagingInput */
 
 static tp_status tp__staging_created(tp_hook *h, tp_session *session)
 {
@@ -12980,7 +12984,7 @@ static tp_status tp__staging_hooks(tp_input_source *s, tp_hook *const **hook, in
     return TP_OK;
 }
 
-/* -- its tensors */
+/* -- tensors of StagingInput */
 
 static tp_status tp__staging_setup(tp_input_source *s)
 {

@@ -94,8 +94,7 @@ struct tp_dataflow {
     const char *name; /* for sentences: "tp_df_batch" */
     /* Fill dp: TP_OK, TP_END at the end of the pass, or an error. After the first datapoints it should allocate nothing. */
     tp_status (*next)(tp_dataflow *df, tp_datapoint *dp);
-    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: the flow has one
-                                                            pass */
+    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: there is only one */
     int64_t (*size)(tp_dataflow *df);                    /* datapoints per pass, advisory; NULL or -1: unknown */
     /* Skip n datapoints of this pass; *skipped is less than n if the pass ended. NULL: skip by calling next. */
     tp_status (*seek)(tp_dataflow *df, int64_t n, int64_t *skipped);
@@ -112,8 +111,7 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* begins pass 0
 TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass);
 TP_DEF int64_t tp_df_size(tp_dataflow *df);                                /* -1: unknown */
 TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped); /* skipped may be NULL */
-TP_DEF void tp_df_free(tp_dataflow *df);                                   /* also frees all that the flow owns; NULL
-                                                                              is fine */
+TP_DEF void tp_df_free(tp_dataflow *df);                                   /* also frees what it owns; NULL is fine */
 TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* the error that made it a poison flow, with its sentence */
 /* A poison flow with this sentence, for constructors of your own. at may be NULL. */
 TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
@@ -253,8 +251,7 @@ typedef struct tp_map_call {
     uint64_t key;        /* random key for augmentation, a function of (seed, pass): tp_random_uniform(key, index, i) */
     int64_t pass, index; /* the pass and number of the datapoint in the flow below */
     bool drop;           /* set it to drop this datapoint */
-    int thread;          /* the thread of tp_df_parallel_map that makes the call, from 0 on: for scratch memory per
-                            thread */
+    int thread;          /* thread of tp_df_parallel_map that calls, from 0: for scratch memory per thread */
 } tp_map_call;
 /* out begins as a view of in. To change component i, tp_tensor_resize(&out->c[i], ...) and fill it from
  * in->c[i]; never write into in. */
@@ -554,8 +551,7 @@ typedef struct tp_df_cifar100_desc {
     tp_at at_;
     const char *which; /* "train" or "test" */
     const char *dir;   /* NULL: the default folder */
-    tp_tri coarse;     /* TP_YES: the label is one of the 20 coarse labels; TP_NO: one of the 100 fine labels;
-                          default TP_NO */
+    tp_tri coarse;     /* TP_YES: one of the 20 coarse labels, TP_NO: one of the 100 fine ones; default TP_NO */
     tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
     uint64_t seed;
 } tp_df_cifar100_desc;
@@ -572,8 +568,7 @@ TP_DEF tp_status tp_df_per_channel_mean(tp_dataflow *df, int index, tp_tensor *m
 typedef struct tp_df_npz_desc {
     tp_at at_;
     const char *path;
-    const char *names[TP_MAX_COMPONENTS + 1]; /* names of the arrays; none given: all arrays, in the order of the
-                                                 file */
+    const char *names[TP_MAX_COMPONENTS + 1]; /* none given: all arrays, in the order of the file */
     tp_tri shuffle;                           /* default TP_YES */
     uint64_t seed;
 } tp_df_npz_desc;
@@ -607,8 +602,7 @@ typedef struct tp_df_tfrecord_desc {
     tp_at at_;
     const char *const *paths;
     int n;
-    const tp_spec *features; /* features of a tf.train.Example, see tp_example_parse; NULL: the record itself, uint8
-                                (bytes) */
+    const tp_spec *features; /* those of a tf.train.Example, see tp_example_parse; NULL: the record, uint8 (bytes) */
     int n_features;
     tp_tri shuffle; /* shuffles the records of all files together; default TP_NO */
     uint64_t seed;
@@ -673,8 +667,7 @@ typedef struct tp_df_text_chars_desc {
     const char *path;
     const tp_vocabulary *vocabulary; /* needed during the call only; NULL: tp_vocabulary_chars of the file */
     int sequence_length;             /* 0 = 50 */
-    int64_t size;                    /* datapoints per pass; 0 = the number of pieces that fit side by side into the
-                                        text */
+    int64_t size;                    /* datapoints per pass; 0 = the number of pieces that fit into the text */
     tp_tri shuffle;                  /* TP_NO: pieces side by side, from the beginning; default TP_YES */
     uint64_t seed;
 } tp_df_text_chars_desc;
@@ -833,8 +826,7 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 typedef struct tp_augmentor tp_augmentor;
 /* The status of an augmentor: TP_OK, or the error of a constructor with wrong arguments, with its sentence. NULL: out of memory. */
 TP_DEF tp_status tp_aug_status(const tp_augmentor *a);
-TP_DEF void tp_aug_free(tp_augmentor *a); /* also frees all that it owns; NULL is fine. Do not free an augmentor that
-                                             a list or a flow has taken */
+TP_DEF void tp_aug_free(tp_augmentor *a); /* also frees what it owns; NULL is fine. Not if a list or a flow owns it */
 
 typedef struct tp__aug_taps { /* private to the library */
     int64_t in, out;
@@ -900,8 +892,7 @@ typedef struct tp_aug_map_image_desc {
     tp_aug_image_fn fn;
     tp_aug_image_fn mask_fn;   /* NULL: applying it to a mask is an error */
     tp_aug_point_fn coords_fn; /* maps one point; NULL: applying it to points is an error */
-    tp_aug_size_fn size_fn;    /* computes the size of the result from the size of the image; NULL: the size does not
-                                  change */
+    tp_aug_size_fn size_fn;    /* from the size of the image to that of the result; NULL: it does not change */
     void *user;
     void (*release)(void *user); /* called once, when the augmentor is freed, also after a mistake */
 } tp_aug_map_image_desc;
@@ -974,8 +965,7 @@ TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d);
 /* A part of h by w at y0 = randint(0, H-h+1), then x0 = randint(0, W-w+1); a part larger than the image is TP_ERR_SHAPE.
  * [imgaug: RandomCrop] */
 TP_DEF tp_augmentor *tp_aug_random_crop(int h, int w);
-TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* a part of h by w from ((H-h)/2, (W-w)/2), rounded down
-                                                          [imgaug: CenterCrop] */
+TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* from ((H-h)/2, (W-w)/2), rounded down [imgaug: CenterCrop] */
 /* A part of random size: h = randint(hmin, hmax+1), w = randint(wmin, wmax+1), then y0 = randint(0, H-h) (0 if H = h) and x0 in the
  * same way. [imgaug: RandomCropRandomShape] */
 typedef struct tp_aug_random_crop_random_shape_desc {
@@ -1283,8 +1273,7 @@ typedef struct tp_df_load_image_desc {
     tp_dataflow *df;
     tp_augmentor *augmentors; /* one augmentor, or a list */
     int index;                /* the component that holds the path; uint8 (length) */
-    tp_tri encoded;           /* TP_YES: the component holds the contents of an image file, not its path; default
-                                 TP_NO */
+    tp_tri encoded;           /* TP_YES: it holds the contents of an image file, not a path; default TP_NO */
     int channel;              /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;       /* a larger image is an error; 0 = 64 Mi */
     tp_on_error on_error;     /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is dropped, with one warning */
@@ -1896,9 +1885,7 @@ TP_DEF tp_status tp_datapoint_set_bytes(tp_datapoint *dp, int index, const void 
     memset(&from, 0, sizeof from);
     const int64_t with_nul = (int64_t)n + 1, dim = (int64_t)n;
     const bool inside = to->own && data && (uintptr_t)data - (uintptr_t)to->own < to->capacity;
-    if (!inside)
-        st = tp_tensor_resize(to, TP_U8, tp_make_shape_n(1, &with_nul)); /* room for the NUL of
-                                                                                     tp_datapoint_text */
+    if (!inside) st = tp_tensor_resize(to, TP_U8, tp_make_shape_n(1, &with_nul)); /* room for the NUL */
     if (st != TP_OK) return st;
     tp_tensor_view(&from, TP_U8, tp_make_shape_n(1, &dim), n ? data : "");
     return tp_tensor_copy(to, &from);
@@ -1956,8 +1943,7 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
 {
     TP__REQUIRE(name, NULL)
 
-    const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63; /* user begins after the struct, aligned to 64
-                                                                     bytes */
+    const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63; /* user begins after the struct, aligned */
     if (bytes > SIZE_MAX - head) {
         tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
         return NULL;
@@ -2014,8 +2000,7 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
         if (st != TP_OK) return st;
     }
     if (df->state_ == TP__DF_ENDED) return TP_END;
-    const unsigned mode = tp__float_mode_enter(); /* so that this thread and a thread that reads ahead compute the
-                                                     same numbers */
+    const unsigned mode = tp__float_mode_enter(); /* the same numbers on all threads that read flows */
     tp_status st = df->next(df, dp);
     tp__float_mode_leave(mode);
     if (st == TP_OK) df->index_++;
@@ -2922,8 +2907,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
 typedef struct tp__digits_flow {
     tp__order order;
     uint64_t set;         /* random key of the set */
-    unsigned char *bytes; /* the images drawn so far: label + 1 (0: not drawn yet), then the image; NULL: draw each
-                             time */
+    unsigned char *bytes; /* images drawn so far: label + 1 (0: not drawn yet), then the image; NULL: none are kept */
     unsigned char one[1 + TP__PIXELS];
 } tp__digits_flow;
 
@@ -3729,8 +3713,7 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__many_flow *f = (tp__many_flow *)df->user;
     *skipped = n;
-    for (int i = 0; i < f->n; i++) { /* if one flow ends earlier, the others have skipped too many, and the pass has
-                                        ended */
+    for (int i = 0; i < f->n; i++) { /* if one flow ends earlier, the others are too far, and the pass has ended */
         int64_t k = 0;
         tp_status st = tp_df_seek(f->df[i], n, &k);
         if (k < *skipped) *skipped = k;
@@ -4508,8 +4491,8 @@ static void tp__crew_refill(tp__crew *f)
         tp_mutex_unlock(f->mutex);
         st = tp__crew_read(f, &f->slot[k]);
         tp_mutex_lock(f->mutex);
-        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* after TP_STOP, reading continues
-                                                                                  when the pause ends */
+        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* TP_STOP: after a pause reading
+                                                                                  continues */
         if (st == TP_OK) f->index++;
         else if (st == TP_END || !none) f->ended = true;
         if (none) tp__crew_push(f, &f->spare, k);
@@ -4966,8 +4949,8 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
 enum { TP__PROCS_BEGIN = -1, TP__PROCS_PROBE = -2 };
 typedef struct tp__procs_order {
     int64_t generation, pass, skip;
-    int64_t slot; /* a free slot; or BEGIN: start at datapoint `skip`; or PROBE: how many of the first `skip` datapoints
-                 exist? */
+    int64_t
+        slot; /* a free slot; or BEGIN at datapoint `skip`; or PROBE: how many of the first `skip` datapoints exist? */
 } tp__procs_order;
 typedef struct tp__procs_said {
     int64_t generation, slot, status;
@@ -4992,8 +4975,7 @@ typedef struct tp__procs_self {
     tp__procs_slot *slot;
     char *map;
     int64_t size;                         /* size of the file, which is mapped completely */
-    int64_t generation, pass, here, next; /* position of df in its pass; number of the next datapoint that this
-                                             worker makes */
+    int64_t generation, pass, here, next; /* position of df in its pass; next datapoint of this worker */
     bool running, fresh;                  /* fresh: df must be restarted first */
     tp_datapoint dp;
 } tp__procs_self;
@@ -5390,8 +5372,7 @@ static tp_status tp__procs_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     if (f->broken[0]) return tp_fail(TP_ERR, "%s", f->broken);
     const int64_t target = n > INT64_MAX - f->position ? INT64_MAX : f->position + n;
     tp__procs_anew(f, f->position);
-    tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* worker 0 has a copy of df that can seek;
-                                                                          this process does not read its own df */
+    tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* worker 0 can seek df; the parent cannot */
     if (st == TP_OK) st = tp__procs_listen(df, 0, &said);
     if (st != TP_OK) return st;
     if (said.status != TP_OK) return (tp_status)said.status;
@@ -7020,8 +7001,7 @@ static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
 #ifdef __GNUC__
 #pragma GCC diagnostic pop
 #endif
-#undef STB_IMAGE_IMPLEMENTATION /* for a program that includes stb_image.h again after tp in the same translation
-                                   unit */
+#undef STB_IMAGE_IMPLEMENTATION /* for a program that includes stb_image.h after tp in the same unit */
 #undef STB_IMAGE_STATIC
 #endif
 
@@ -7114,10 +7094,7 @@ static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_look *look)
     const bool old = tp__le32(p + 14) == 12;
     const uint32_t h = tp__le32(p + 22);
     look->w = old ? tp__le16(p + 18) : tp__le32(p + 18);
-    look->h = old       ? tp__le16(p + 20)
-              : h >> 31 ? 0u - h
-                        : h; /* a negative height means that the first row is the top
-                                                                one */
+    look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* negative: top row first */
     const uint64_t bits = old ? tp__le16(p + 24) : n < 30 ? 0 : tp__le16(p + 28), offset = tp__le32(p + 10);
     const uint64_t row = (look->w * bits + 31) / 32 * 4; /* rows are padded to multiples of four bytes */
     if (offset > n || (look->h && row > (n - offset) / look->h)) return;
@@ -7535,8 +7512,7 @@ static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_
         tp_buf_printf(&path, "%s/%s", dir, l.name[i]);
         if (path.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
         else if (tp__os_stat(path.data, true, &is) != 0 || is.kind != TP__OS_DIR)
-            st = tp__image_add(f, NULL, path.data, path.len, label); /* an entry that is not a file is reported when
-                                                                        it is read */
+            st = tp__image_add(f, NULL, path.data, path.len, label); /* reading reports an entry that is no file */
         else if (depth == TP__IMAGE_DEPTH)
             st = tp_fail(TP_ERR_FORMAT, "%s lies %d folders deep: is it a link to a folder above?", path.data, depth);
         else st = tp__image_add_folder(f, path.data, label, depth + 1);
@@ -9620,8 +9596,7 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
         if (half) {
             const tp__aug_plane plane = {more + k * (n / 4), (h + 1) / 2, (w + 1) / 2, stride / 2, rows / 2};
             small[k] = plane;
-            tp__aug_plane_halve(&plane, &p[1 + k]); /* columns beyond the edge are computed from the extended large
-                                                       plane */
+            tp__aug_plane_halve(&plane, &p[1 + k]); /* columns beyond the edge come from the extended large plane */
             small[k].w = plane.stride;
             tp__aug_plane_extend(&small[k]);
             small[k].w = plane.w;
@@ -10916,8 +10891,7 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
         f->a = a;
         f->name = name;
         m.user = f;
-        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* so that the random numbers are the same
-                                                                              as for decoded images */
+        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* random numbers as for decoded images */
         if (d->num_thread != 0 || d->buffer_size < 0) return tp__parallel_map(&m, name, key_name);
         tp_df_map_desc here;
         memset(&here, 0, sizeof here);
@@ -11454,8 +11428,7 @@ typedef struct tp__feeder {
     tp__endless e;
     int64_t start; /* the position that reset_state goes to */
     bool queue, threaded, quiet_end;
-    tp_queue *shared; /* the caller's queue, used instead of a ring of its own: then the slots are only those that a
-                         run holds */
+    tp_queue *shared; /* the caller's queue, used instead of the ring: then slots are only those that a run holds */
     tp_datapoint fresh;
     int capacity;
     int batch;           /* BatchQueueInput: samples per batch; otherwise 0 */
@@ -12060,8 +12033,7 @@ TP_DEF tp_input_source *tp_feedfree_input(const char *name, size_t bytes)
 {
     TP__REQUIRE(name, NULL)
 
-    const size_t head = (sizeof(tp_input_source) + 63) & ~(size_t)63; /* user begins after the struct, aligned to 64
-                                                                         bytes */
+    const size_t head = (sizeof(tp_input_source) + 63) & ~(size_t)63; /* user begins after the struct, aligned */
     if (bytes > SIZE_MAX - head) {
         tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
         return NULL;
@@ -12606,8 +12578,8 @@ typedef struct tp__staging {
     int nr_stage, device;
     int n_tower;
     bool computed;
-    tp_node **from, **node; /* n_tower * n_spec: the source's nodes; the nodes that runs feed, NULL for inputs that
-                               the source does not provide */
+    tp_node **from, **node; /* n_tower * n_spec: the source's nodes; the nodes fed in runs, NULL: not provided by the
+                               source */
     int *on;                /* the device of each tower */
     tp_device **to;         /* the devices of the towers, kept open; NULL: host memory */
     tp_session *session;
@@ -13435,8 +13407,7 @@ static const char *tp__zmq_mistake(const char *addr, int hwm)
 typedef struct tp__zmq_flow {
     tp__zmq_end end; /* must be the first member */
     int turn, from;  /* the socket that is polled first, so that both are served; the socket of the last message */
-    bool kept;       /* the message is kept, because it could not be unpacked for lack of memory: the next call
-                        unpacks it again */
+    bool kept;       /* the message could not be unpacked for lack of memory: the next call unpacks it again */
     zmq_msg_t message;
     bool told; /* the log has said that the flow has no position */
     int64_t timeout_ms;

@@ -2607,7 +2607,7 @@ typedef struct tp__fake_flow {
     float low, span;
 } tp__fake_flow;
 
-/* Element i is lane i%4 of block i/4, as in all random tensors; a whole block is computed at once. */
+/* Element i is lane i%4 of random block i/4, as in all random tensors; a whole block is computed at once. */
 static void tp__fake_fill(tp_tensor *t, uint64_t key, uint64_t step, float low, float span)
 {
     const int64_t n = tp_tensor_size(t);
@@ -4366,7 +4366,7 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 
 /* -- a crew: threads that read the flow below, one of them at a time, and map the datapoints in parallel ---- >>crew
  *
- * A datapoint has a slot, whose buffers are reused. All queues hold numbers of slots. `spare` has the free slots; `line` has the
+ * A datapoint has a slot, whose buffers are reused. The queues hold indices of slots. `spare` has the free slots; `line` has the
  * slots that the caller gets next, in order: a slot enters it when it has been read (ordered) or when it is ready (not ordered).
  * `raw` has slots that were read and wait for a worker to map them: one worker reads for several, so that they seldom compete
  * for the flow below. The caller has a view of the slot that it got last, `held`, until its next call. While `paused` is set, no
@@ -4491,8 +4491,7 @@ static void tp__crew_refill(tp__crew *f)
         tp_mutex_unlock(f->mutex);
         st = tp__crew_read(f, &f->slot[k]);
         tp_mutex_lock(f->mutex);
-        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* TP_STOP: after a pause reading
-                                                                                  continues */
+        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* TP_STOP: reading continues later */
         if (st == TP_OK) f->index++;
         else if (st == TP_END || !none) f->ended = true;
         if (none) tp__crew_push(f, &f->spare, k);
@@ -7001,7 +7000,7 @@ static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
 #ifdef __GNUC__
 #pragma GCC diagnostic pop
 #endif
-#undef STB_IMAGE_IMPLEMENTATION /* for a program that includes stb_image.h after tp in the same unit */
+#undef STB_IMAGE_IMPLEMENTATION /* for a program that includes stb_image.h after tp in one translation unit */
 #undef STB_IMAGE_STATIC
 #endif
 
@@ -12578,8 +12577,7 @@ typedef struct tp__staging {
     int nr_stage, device;
     int n_tower;
     bool computed;
-    tp_node **from, **node; /* n_tower * n_spec: the source's nodes; the nodes fed in runs, NULL: not provided by the
-                               source */
+    tp_node **from, **node; /* n_tower * n_spec nodes: those of the source; those fed, NULL if the source lacks it */
     int *on;                /* the device of each tower */
     tp_device **to;         /* the devices of the towers, kept open; NULL: host memory */
     tp_session *session;

@@ -1346,7 +1346,7 @@ TEST(wrong_stages_are_sentences)
     CHECK_ERR(tp_input_setup(two, m.g, m.s->spec, 1), TP_ERR_STATE, "set up before");
     tp_hooked_session_set_datapoints(m.hooked, 1);
     CHECK_ERR(tp_hooked_run(m.hooked, m.y, 1, NULL), TP_ERR_UNSUPPORTED,
-              "all 2 towers take their datapoints together, and a run wants 1");
+              "all 2 towers take their datapoints together, but a run takes 1");
     tp_node *x;
     CHECK_ERR(tp_input_get_tensors(two, &x), TP_ERR_STATE, "all towers must ask for their tensors before");
     machine_close(&m);

@@ -2646,7 +2646,7 @@ template <class K, class T, bool COLUMNS> static void tp__run_reduction(const tp
         TP_RUN(k, (tp__reduce_rows<K, T>), f->n_out * c.n_part * c.lanes, *f, c, x, y, partial, aligned, how);
     if (c.n_part > 1) tp__run_join<K, T>(k, partial, c.n_part, f->n_out, y, how, (double)f->n_sum);
 }
-/* K of the operand's type. */
+/* Runs the reduction K in the element type of the operand. */
 template <template <class> class K, bool COLUMNS>
 static void tp__reduce_numbers(const tp_call *k, const tp__folded *f, int how)
 {
@@ -2661,7 +2661,7 @@ static size_t tp__reduction_room(const tp_call *k, const tp__folded *f, bool col
         tp__cut_reduction(f, columns && (d == TP_F32 || d == TP_F64 || d == TP_F16 || d == TP_BF16));
     return c.n_part > 1 ? (size_t)(c.n_part * f->n_out) * sizeof(double) : 0;
 }
-/* Of ops with a kernel for columns, and of those without. */
+/* Scratch of ops that may use the columns kernel, and of ops that may not. */
 static size_t tp__reduce_room(const tp_call *k)
 {
     const tp__folded f = tp__fold_axes(k);
@@ -2680,7 +2680,7 @@ static void tp__reduce_sum_cuda(const tp_call *k)
     tp__reduce_numbers<tp__do_sum, true>(k, &f, TP__REDUCED_AS_IS);
 }
 
-/* size_ratio: from shapes alone */
+/* size_ratio: depends only on shapes */
 template <class T> TP_KERNEL tp__put_one(T *y, double v)
 {
     if (blockIdx.x == 0 && threadIdx.x == 0) tp__put(y, 0, (tp__real<T>)v);
@@ -2718,9 +2718,9 @@ static void tp__reduce_prod_cuda(const tp_call *k)
     tp__reduce_numbers<tp__do_product, false>(k, &f, TP__REDUCED_AS_IS);
 }
 
-/* reduce_prod_grad: a warp an output. Each lane has a stretch of its elements: the products of whole stretches tell what
- * stands before and after; then it goes along its own, forth and back. What stood before is kept in dx, or as float in
- * scratch where dx is half precision. */
+/* reduce_prod_grad: one warp per output. Each lane has a contiguous range of the elements. From the products of whole ranges a
+ * lane computes the products of all elements before and after its range; then it goes through its range forwards and backwards.
+ * The product before each element is kept in dx, or as float in scratch if dx is half precision. */
 template <class T>
 TP_KERNEL tp__reduce_prod_back(const __grid_constant__ tp__folded f, const T *x, const T *dy, T *dx,
                                tp__real<T> *before_all)
@@ -2786,13 +2786,13 @@ static size_t tp__sum_to_like_room(const tp_call *k)
     return tp__reduction_room(k, &f, true);
 }
 
-/* broadcast_like: a thread writes 16 bytes of y. Dimensions of y, innermost first; those along which x is repeated have
- * stride 0. */
+/* broadcast_like: a thread writes 16 bytes of y. The dimensions of y, innermost first; dimensions along which x is repeated
+ * have stride 0. */
 typedef struct tp__spread {
     int n;
     tp__divisor size[TP_MAX_DIMS];
     int64_t stride[TP_MAX_DIMS], total;
-    int inner; /* of 16 bytes of y, elements: 0 lie anywhere in x; 1 side by side; 2 are one */
+    int inner; /* where 16 bytes of y come from: 0 anywhere in x; 1 adjacent elements; 2 one element */
 } tp__spread;
 __device__ __forceinline__ int64_t tp__spread_at(const tp__spread &s, int64_t i)
 {
@@ -2864,16 +2864,16 @@ static void tp__broadcast_like_cuda(const tp_call *k)
                  TP_RUN(k, (tp__broadcast_ones<T>), s.total, s, (const T *)k->in[0].data, (T *)k->out[0].data););
 }
 
-/* l2_loss, global_norm: each block adds the squares of one piece of one tensor, in double as the CPU does: the square of a
- * float may be too large for a float. Tensors go by value in lists, several launches if there are many. */
+/* l2_loss, global_norm: each block adds the squares of one piece of one tensor, in double, as the CPU does, because the square
+ * of a float may overflow. Tensors are passed by value in lists; many tensors need several launches. */
 #define TP__SQUARES_LIST 128
 typedef struct tp__squares_list {
     int n;
-    int64_t piece; /* elements */
+    int64_t piece; /* in elements */
     struct {
         const void *data;
         int64_t size;
-        int first; /* block of this list */
+        int first; /* index of the tensor's first block in this launch */
         int dtype;
     } tensor[TP__SQUARES_LIST];
 } tp__squares_list;
@@ -2903,7 +2903,7 @@ template <class T> __device__ __forceinline__ double tp__squares_of(const T *p, 
 TP_KERNEL tp__squares(const __grid_constant__ tp__squares_list l, double *partial)
 {
     TP_SHARED(double, room, 8);
-    int low = 0, high = l.n; /* the last tensor that begins at this block or before */
+    int low = 0, high = l.n; /* find the tensor of this block: the last one that begins at or before it */
     while (high - low > 1) {
         const int middle = (low + high) / 2;
         if (l.tensor[middle].first <= (int)blockIdx.x) low = middle;
@@ -2982,7 +2982,7 @@ static size_t tp__zero_fraction_room(const tp_call *k)
     return tp__reduction_room(k, &f, false);
 }
 
-/* The order of top_k and argmax: NaN first, then the larger, then the lower index. An index below 0 is nothing. */
+/* The order of top_k and argmax: NaN first, then the larger value, then the lower index. An index below 0 means no element. */
 template <class R> __device__ __forceinline__ bool tp__ranks_before(R a, int64_t i, R b, int64_t j)
 {
     if (i < 0 || j < 0) return i >= 0;
@@ -2991,7 +2991,7 @@ template <class R> __device__ __forceinline__ bool tp__ranks_before(R a, int64_t
     if (!na && a != b) return a > b;
     return i < j;
 }
-/* The first in rank of what `lanes` neighbouring threads have; they all get it. */
+/* The first in this order among the values of `lanes` adjacent threads; all of them get it. */
 template <class R>
 __device__ __forceinline__ void tp__lanes_first(R &v, int64_t &i, int lanes, R *room_v, int64_t *room_i)
 {
@@ -3008,7 +3008,7 @@ __device__ __forceinline__ void tp__lanes_first(R &v, int64_t &i, int lanes, R *
     for (int w = 1; w < TP__THREADS / 32; w++)
         if (tp__ranks_before(room_v[w], room_i[w], v, i)) v = room_v[w], i = room_i[w];
 }
-/* How many threads share a row of n elements of which there are `rows`. */
+/* The number of threads per row, for `rows` rows of n elements. */
 static int tp__row_lanes(int64_t n, int64_t rows)
 {
     if (n >= 4096 || (n >= 512 && rows < 2048)) return TP__THREADS;
@@ -3056,7 +3056,8 @@ static void tp__argmax_cuda(const tp_call *k)
     else TP_REALS(k->in[0].dtype, tp__run_argmax<T>(k););
 }
 
-/* cumsum: a thread a line where there are many, else a block: 1024 elements at a time, four a thread, and what came before. */
+/* cumsum: one thread per line if there are many lines, otherwise one block per line, which processes 1024 elements at a time,
+ * four per thread, and carries the sum over. */
 typedef struct tp__cumsum_job {
     int64_t lines, n, B;
     bool exclusive, reverse;
@@ -3093,7 +3094,7 @@ template <class T> TP_KERNEL tp__cumsum_blocks(const T *x, T *y, const tp__cumsu
                 v[e] = q < j.n ? (sum)K::of(tp__number<T>::get(x, at + i * j.B)) : (sum)0;
                 mine += v[e];
             }
-            sum upto = mine; /* of the lanes up to this one */
+            sum upto = mine; /* sum of the lanes up to and including this one */
             for (int d = 1; d < 32; d <<= 1) {
                 const sum other = __shfl_up_sync(0xffffffffu, upto, (unsigned)d);
                 if (lane >= d) upto += other;
@@ -3143,9 +3144,9 @@ static void tp__cumsum_cuda(const tp_call *k)
     else TP_REALS(k->in[0].dtype, tp__run_cumsum<T>(k););
 }
 
-/* top_k: for a few, each is looked for among those that rank after the one before. For many, a row is sorted: keys of eight
- * bytes in scratch, the value in an order of integers and the index, by a bitonic network; what fits into shared memory is
- * one kernel. Doubles, whose keys would be longer, are always looked for. */
+/* top_k: a small k is found by k searches, each among the elements after the previous one in the order. For a larger k each row
+ * is sorted: keys of eight bytes in scratch hold the value as an ordered integer and the index; a bitonic network sorts them,
+ * in one kernel if the row fits into shared memory. Doubles, whose keys would be longer, are always searched. */
 #define TP__TOP_K_FEW  32
 #define TP__SORT_PIECE 2048
 template <class T>
@@ -3177,13 +3178,13 @@ TP_KERNEL tp__top_k_few(const T *x, T *y, int32_t *index, int64_t rows, int64_t 
         }
     }
 }
-/* In ascending order as top_k's is descending. */
+/* Ascending keys are the descending order of top_k. */
 __device__ __forceinline__ unsigned long long tp__sort_key(float v, int64_t i)
 {
     unsigned u = __float_as_uint(v);
     if (v != v) u = 0;                              /* NaN first */
-    else if (v == 0) u = 0x7fffffffu;               /* -0 is 0 */
-    else u = u & 0x80000000u ? u : 0x7fffffffu ^ u; /* the larger the smaller */
+    else if (v == 0) u = 0x7fffffffu;               /* -0 equals 0 */
+    else u = u & 0x80000000u ? u : 0x7fffffffu ^ u; /* a larger value has a smaller key */
     return (unsigned long long)u << 32 | (unsigned)i;
 }
 template <class T> TP_KERNEL tp__sort_keys(const T *x, unsigned long long *key, int64_t rows, int64_t n, int64_t P)
@@ -3194,7 +3195,8 @@ template <class T> TP_KERNEL tp__sort_keys(const T *x, unsigned long long *key, 
         key[i] = at < n ? tp__sort_key((float)tp__get(x, row * n + at), at) : ~0ull;
     }
 }
-/* Rows of P keys, in pieces of `piece` a block: the network's steps from `size` to `last_size`, distances below the piece. */
+/* Sorts rows of P keys in pieces, one block per piece: the network's steps from `size` to `last_size` whose distances are
+ * inside a piece. */
 TP_KERNEL tp__sort_piece(unsigned long long *key, int64_t P, int piece, int64_t size, int64_t last_size)
 {
     TP_SHARED(unsigned long long, room, TP__SORT_PIECE);
@@ -3214,7 +3216,7 @@ TP_KERNEL tp__sort_piece(unsigned long long *key, int64_t P, int piece, int64_t 
     __syncthreads();
     for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) mine[i] = room[i];
 }
-/* One step of the network, of a distance beyond a piece. */
+/* One step of the network whose distance exceeds a piece. */
 TP_KERNEL tp__sort_step(unsigned long long *key, int64_t pairs, int64_t P, int64_t size, int64_t distance)
 {
     TP_EACH(i, pairs)
@@ -3280,10 +3282,10 @@ template <class T> static void tp__run_top_k(const tp_call *k)
 }
 static void tp__top_k_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_top_k<T>(k);); }
 
-/* Integers that name rows: of gather, of one_hot, of the last axis. */
+/* Integer indices of rows, for gather, one_hot and ops on the last axis. */
 typedef struct tp__indices {
     const void *data;
-    bool wide; /* int64 */
+    bool wide; /* int64, else int32 */
     int64_t n, rows;
 } tp__indices;
 static tp__indices tp__indices_of(const tp_operand *x, int64_t rows)
@@ -3295,10 +3297,11 @@ __device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
 {
     return s.wide ? ((const int64_t *)s.data)[i] : (int64_t)((const int32_t *)s.data)[i];
 }
-/* Whoever meets a bad index looks for the first one, so that the same is reported every time. */
+/* A thread that finds an invalid index searches the first invalid one, so that every run reports the same index. */
 __device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t met, tp__fault f)
 {
-    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* told already */
+    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* a fault is already
+                                                                                           * reported */
     for (int64_t i = 0; i <= met; i++) {
         const int64_t row = tp__row_of(s, i);
         if (row >= 0 && row < s.rows) continue;
@@ -3325,7 +3328,8 @@ static void tp__take_last_cuda(const tp_call *k)
     TP_SIZES(k->in[0].dtype, TP_RUN(k, (tp__take_last_kernel<T>), s.n, (const T *)k->in[0].data, s, (T *)k->out[0].data,
                                     m, tp__fault_of(k)););
 }
-/* put_last: zeros; then the first of those that go to one place adds up all of them, in order. */
+/* put_last: fills y with zeros; then, of all elements with the same index, the first one's thread adds all of them, in
+ * order. */
 template <class T> TP_KERNEL tp__put_last_zeros(T *y, int64_t total)
 {
     TP_EACH(i, total) tp__put(y, i, (tp__real<T>)0);
@@ -3355,7 +3359,7 @@ static void tp__put_last_cuda(const tp_call *k)
                     tp__fault_of(k)););
 }
 
-/* in_top_k: how many are strictly larger */
+/* in_top_k: counts the strictly larger elements */
 template <class T>
 TP_KERNEL tp__in_top_k_kernel(const T *x, const void *labels, bool long_labels, uint8_t *y, int64_t rows, int64_t C,
                               int K, int lanes)
@@ -3410,10 +3414,10 @@ static const tp__cuda_kernel tp__cuda_reductions[] = {
     {NULL, NULL, NULL}};
 
 /* ==== >>moves ========================================================================================= */
-/* Rows that move elements without looking at them move units: 1, 2, 4, 8 or 16 bytes, as many elements at a time as divide
- * every run, distance and address. A thread has four units under way, a block apart. */
+/* Ops that only move elements move units of 1, 2, 4, 8 or 16 bytes: as many elements at a time as divide every run, stride and
+ * address. A thread has four units in flight, one block apart. */
 
-/* The body with T as a unit of so many bytes. */
+/* Runs the body with T as a unit of `bytes_` bytes. */
 #define TP__UNITS(bytes_, ...)  \
     do {                        \
         switch (bytes_) {       \
@@ -3439,7 +3443,7 @@ static const tp__cuda_kernel tp__cuda_reductions[] = {
         } break;                \
         }                       \
     } while (0)
-/* The largest unit that divides all numbers whose bits are in `bits`. */
+/* The largest unit that divides all numbers which were combined by OR in `bits`. */
 static int64_t tp__unit_of(uint64_t bits)
 {
     int64_t unit = 16;
@@ -3447,7 +3451,8 @@ static int64_t tp__unit_of(uint64_t bits)
     return unit;
 }
 
-/* Four neighbours in one access; every operand begins at a multiple of 64 bytes. m of them exist. */
+/* Loads or stores four adjacent elements in one access, of which only m exist; every operand begins at a multiple of 64
+ * bytes. */
 template <class T> __device__ __forceinline__ void tp__get_four(const T *p, int64_t i, int m, tp__real<T> x[4])
 {
     if (m == 4) {
@@ -3463,11 +3468,11 @@ template <class T> __device__ __forceinline__ void tp__put_four(T *p, int64_t i,
         for (int j = 0; j < 4; j++) tp__put(t.v, j, x[j]);
         *(tp__four<T> *)(p + i) = t;
     } else
-        for (int j = 0; j < 4; j++) /* a loop of known length: x stays in registers */
+        for (int j = 0; j < 4; j++) /* the constant length keeps x in registers */
             if (j < m) tp__put(p, i + j, x[j]);
 }
 
-/* A number as an element of any type, repeated as often as a unit holds it. */
+/* Fills a unit with a number, converted to the element type. */
 template <class T> __device__ __forceinline__ T tp__pattern(float value, int dtype)
 {
     union {
@@ -3491,7 +3496,7 @@ template <class T> __device__ __forceinline__ T tp__pattern(float value, int dty
     return p.unit;
 }
 
-/* -- group: nothing */
+/* -- group: computes nothing */
 static void tp__group_cuda(const tp_call *k) { (void)k; }
 
 /* -- fill_like */
@@ -3516,7 +3521,7 @@ typedef struct tp__moving {
     int64_t dim[TP__MOVE_MOST], ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
     char *dst;
     const char *src;
-    int64_t size; /* bytes of an element */
+    int64_t size; /* of an element, in bytes */
 } tp__moving;
 
 static tp__moving tp__moving_of(const tp_operand *y, const tp_operand *x)
@@ -3528,7 +3533,7 @@ static tp__moving tp__moving_of(const tp_operand *y, const tp_operand *x)
     m.size = (int64_t)tp__dtype_size(x->dtype);
     return m;
 }
-/* One more dimension, further in than the last; one run with it where distances allow. */
+/* Adds a dimension inside the last one; merges the two if the strides allow it. */
 static void tp__moving_add(tp__moving *m, int64_t dim, int64_t ds, int64_t ss)
 {
     const int d = m->ndim - 1;
@@ -3547,7 +3552,7 @@ typedef struct tp__move_plan {
     int64_t ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
 } tp__move_plan;
 
-/* In the order of dst: neighbouring threads write neighbours. */
+/* In the order of dst: adjacent threads write adjacent units. */
 template <class T> TP_KERNEL tp__move_units(T *dst, const T *src, const __grid_constant__ tp__move_plan m)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x * 4;
@@ -3572,10 +3577,10 @@ template <class T> TP_KERNEL tp__move_units(T *dst, const T *src, const __grid_c
     }
 }
 
-/* Where dst runs along one dimension and src along another: squares go through shared memory. */
+/* If dst is contiguous along one dimension and src along another, square tiles go through shared memory. */
 typedef struct tp__tile_plan {
     int64_t rows, cols, ds_row, ss_col; /* dst[row ds_row + col] = src[row + col ss_col] */
-    tp__divisor across, down;           /* squares side by side, and one below the other */
+    tp__divisor across, down;           /* number of tiles per row, and per column */
     int ndim;                           /* the other dimensions */
     tp__divisor dim[TP__MOVE_MOST];
     int64_t ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
@@ -3608,7 +3613,7 @@ template <class T, int SIDE> TP_KERNEL tp__move_tile(T *dst, const T *src, const
     }
 }
 
-/* True if it went through squares. */
+/* Moves by square tiles; false if that does not fit. */
 static bool tp__move_turned(const tp_call *k, const tp__moving *m)
 {
     const int last = m->ndim - 1, side = m->size <= 2 ? 64 : 32;
@@ -3668,7 +3673,7 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
     }
     if (tp__move_turned(k, &m)) return;
     const int last = m.ndim - 1;
-    if (m.ds[last] == 1 && m.ss[last] == 1) { /* larger units */
+    if (m.ds[last] == 1 && m.ss[last] == 1) { /* both are contiguous: use larger units */
         uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last] * m.size);
         for (int d = 0; d < last; d++) bits |= (uint64_t)(m.ds[d] * m.size) | (uint64_t)(m.ss[d] * m.size);
         const int64_t times = tp__unit_of(bits) / m.size;
@@ -3694,7 +3699,7 @@ static void tp__transpose_cuda(const tp_call *k)
     tp__move_cuda(k, &m);
 }
 
-/* -- reverse: along some axes src is read from its end */
+/* -- reverse: src is read backwards along some axes */
 static void tp__reverse_cuda(const tp_call *k)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)k->attrs;
@@ -3710,22 +3715,22 @@ static void tp__reverse_cuda(const tp_call *k)
     tp__move_cuda(k, &m);
 }
 
-/* -- concat, concat_grad, split, stack, unstack: `whole` is rows, and each part has a piece of every row. One launch for up
- * to 64 parts: a block works on one part. */
+/* -- concat, concat_grad, split, stack, unstack: `whole` has rows, and each part is a range of every row. One launch handles up
+ *    to 64 parts: a block works on one part. */
 #define TP__PARTS_MOST 64
 typedef struct tp__part_list {
     int n;
-    int64_t row; /* units of a row of the whole */
+    int64_t row; /* length of a row of the whole, in units */
     void *part[TP__PARTS_MOST];
-    int64_t size[TP__PARTS_MOST], at[TP__PARTS_MOST]; /* units of a part, and where it stands in a row */
-    tp__divisor width[TP__PARTS_MOST];                /* its units of a row */
-    uint32_t first[TP__PARTS_MOST + 1];               /* its first block */
+    int64_t size[TP__PARTS_MOST], at[TP__PARTS_MOST]; /* units in a part; its offset in a row */
+    tp__divisor width[TP__PARTS_MOST];                /* its units per row */
+    uint32_t first[TP__PARTS_MOST + 1];               /* first block of each part */
 } tp__part_list;
 
 template <class T, bool JOIN> TP_KERNEL tp__move_parts(T *whole, const __grid_constant__ tp__part_list p)
 {
     int low = 0, high = p.n - 1;
-    while (low < high) { /* the last part that begins no later */
+    while (low < high) { /* find the part of this block: the last one that begins at or before it */
         const int middle = (low + high + 1) / 2;
         if (p.first[middle] <= blockIdx.x) low = middle;
         else high = middle - 1;
@@ -3749,7 +3754,7 @@ template <class T, bool JOIN> TP_KERNEL tp__move_parts(T *whole, const __grid_co
     }
 }
 
-/* part: n operands, whose data may be NULL. They have the axis as well, or (stack, unstack) the whole alone does. */
+/* part: n operands, whose data may be NULL. Parts have the axis too, except those of stack and unstack. */
 static void tp__parts_cuda(const tp_call *k, const tp_operand *whole, const tp_operand *part, int n, int axis,
                            bool join)
 {
@@ -3767,7 +3772,7 @@ static void tp__parts_cuda(const tp_call *k, const tp_operand *whole, const tp_o
             const int64_t width = tp__product_of(&part[i].shape, axis, part[i].shape.ndim);
             if (part[i].data && width > 0) {
                 p.part[p.n] = part[i].data;
-                p.size[p.n] = width; /* in elements of a row, till the unit is known */
+                p.size[p.n] = width; /* in elements until the unit is known */
                 p.at[p.n++] = at;
                 bits |= (uint64_t)(uintptr_t)part[i].data | (uint64_t)(width * size) | (uint64_t)(at * size);
             }
@@ -3820,7 +3825,7 @@ static void tp__slice_cuda(const tp_call *k)
     tp__move_cuda(k, &m);
 }
 
-/* -- pad, slice_grad: each element of y finds the one of x that stands there; outside of x, the border's value */
+/* -- pad, slice_grad: each element of y reads the corresponding element of x, or the border's value if it is outside x */
 typedef struct tp__border {
     int64_t n;
     int ndim, mode;
@@ -3828,7 +3833,7 @@ typedef struct tp__border {
     int64_t x[TP_MAX_DIMS], before[TP_MAX_DIMS], stride[TP_MAX_DIMS];
 } tp__border;
 
-/* The index in x, n long, of place i; outside of [0, n) it is the border of a constant. */
+/* The index in x, of length n, for position i; if it is outside [0, n), the element is in a constant border. */
 __device__ __forceinline__ int64_t tp__mirrored(int64_t i, int64_t n, int mode)
 {
     if (i >= 0 && i < n) return i;
@@ -3872,13 +3877,14 @@ static void tp__border_cuda(const tp_call *k, const int64_t *before, int mode, f
     for (int d = 0; d < y->shape.ndim; d++) {
         const int64_t n = y->shape.dim[d], m = x->shape.dim[d];
         const int e = b.ndim - 1;
-        /* a dimension without a border is one with the next outer one, which must have none either if it is mirrored */
+        /* a dimension without a border is merged with the next outer one, which must have no border either if the mode
+         * mirrors */
         if (e >= 0 && n == m && n > 0 && (mode == TP_PAD_CONSTANT || ydim[e] == b.x[e]))
             ydim[e] *= n, b.x[e] *= n, b.before[e] *= n;
         else ydim[b.ndim] = n, b.x[b.ndim] = m, b.before[b.ndim++] = before[d];
     }
     const int last = b.ndim - 1;
-    if (last >= 0 && (mode == TP_PAD_CONSTANT || ydim[last] == b.x[last])) { /* larger units */
+    if (last >= 0 && (mode == TP_PAD_CONSTANT || ydim[last] == b.x[last])) { /* use larger units */
         const int64_t times =
             tp__unit_of((uint64_t)(uintptr_t)y->data | (uint64_t)(uintptr_t)x->data | (uint64_t)(ydim[last] * size) |
                         (uint64_t)(b.x[last] * size) | (uint64_t)(b.before[last] * size)) /
@@ -3903,7 +3909,7 @@ static void tp__slice_grad_cuda(const tp_call *k)
     tp__border_cuda(k, ((const tp__slice_attrs *)k->attrs)->begin, TP_PAD_CONSTANT, 0.0f);
 }
 
-/* -- pad_grad: an element of x has up to three places along each dimension; their gradients are added in order */
+/* -- pad_grad: an element of x is copied to up to three positions along each dimension; their gradients are added in order */
 typedef struct tp__places {
     int64_t n;
     int ndim, mode;
@@ -3928,7 +3934,7 @@ template <class T> TP_KERNEL tp__pad_grad_sum(T *dx, const T *dy, const __grid_c
             rest = q;
         }
         tp__real<T> sum = 0;
-        for (int d = 0; d >= 0;) { /* all combinations, row by row */
+        for (int d = 0; d >= 0;) { /* all combinations of positions, row by row */
             int64_t from = 0;
             for (d = 0; d < p.ndim; d++) from += place[d][at[d]];
             sum += tp__get(dy, from);
@@ -3941,7 +3947,7 @@ static void tp__pad_grad_cuda(const tp_call *k)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp__dims y = tp__dims_of(&k->in[0].shape), x = tp__dims_of(&k->out[0].shape);
-    if (t->mode == TP_PAD_CONSTANT) { /* the box inside of it */
+    if (t->mode == TP_PAD_CONSTANT) { /* copies the part inside the border */
         tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
         for (int d = 0; d < y.n; d++) {
             m.src += t->before[d] * y.stride[d] * m.size;
@@ -3975,10 +3981,10 @@ static void tp__tile_cuda(const tp_call *k)
     tp__move_cuda(k, &m);
 }
 
-/* -- tile_grad: the sum over the copies, in order. When x is small and the copies are many, they are cut into pieces, whose
- * sums are added by a second launch. */
+/* -- tile_grad: sums over the copies, in order. If x is small and has many copies, they are split into pieces, and a second
+ *    launch adds the pieces' sums. */
 typedef struct tp__copies {
-    int64_t n, copies, piece; /* elements of x; copies of each, and of a piece */
+    int64_t n, copies, piece; /* elements of x; copies of each element, and copies in a piece */
     int ndim;
     tp__divisor x[TP_MAX_DIMS], times[TP_MAX_DIMS];
     int64_t stride[TP_MAX_DIMS]; /* of y */
@@ -4018,7 +4024,7 @@ template <class T> TP_KERNEL tp__tile_grad_end(T *dx, const tp__real<T> *sums, i
         tp__put(dx, i, sum);
     }
 }
-/* From shapes alone: about 65536 sums are under way. */
+/* Depends only on shapes: about 65536 sums run in parallel. */
 static int64_t tp__tile_grad_pieces(const tp_call *k)
 {
     const int64_t n = tp__size(&k->out[0]), copies = n ? tp__size(&k->in[0]) / n : 0;
@@ -4077,7 +4083,8 @@ template <class T> TP_KERNEL tp__gather_units(T *y, const T *params, tp__indices
             if (to + (int64_t)j * blockDim.x < n) y[to + (int64_t)j * blockDim.x] = unit[j];
     }
 }
-TP_KERNEL tp__gather_nothing(tp__indices s, tp__fault f) /* rows without elements; indices are looked at all the same */
+TP_KERNEL tp__gather_nothing(tp__indices s, tp__fault f) /* for rows without elements, whose indices are checked
+                                                          * nevertheless */
 {
     TP_EACH(i, s.n)
     {
@@ -4101,12 +4108,12 @@ static void tp__gather_cuda(const tp_call *k)
                            s, width, tp__fault_of(k)););
 }
 
-/* -- a stable sort of places by keys of 32 bits, eight bits at a time: count, then sum, then place. What gather_grad and
- * bilinear_sampler_grad find out with it is in which order to add, with no atomics on floats. */
-#define TP__SORT_TILE 2048 /* places that a block sorts: 8 of each thread */
+/* -- a stable sort of positions by 32-bit keys, eight bits at a time: count, sum, place. gather_grad and bilinear_sampler_grad
+ *    use it to add in a fixed order, without atomics on floats. */
+#define TP__SORT_TILE 2048 /* positions that a block sorts: 8 per thread */
 static int64_t tp__sort_tiles(int64_t n) { return (n + TP__SORT_TILE - 1) / TP__SORT_TILE; }
 
-/* How often each digit occurs in each tile. */
+/* Counts each digit in each tile. */
 TP_KERNEL tp__sort_count(uint32_t *count, const uint32_t *key, int64_t n, int shift)
 {
     TP_SHARED(uint32_t, mine, 256);
@@ -4114,12 +4121,12 @@ TP_KERNEL tp__sort_count(uint32_t *count, const uint32_t *key, int64_t n, int sh
     __syncthreads();
     for (int j = 0; j < TP__SORT_TILE / TP__THREADS; j++) {
         const int64_t i = (int64_t)blockIdx.x * TP__SORT_TILE + j * TP__THREADS + threadIdx.x;
-        if (i < n) atomicAdd(&mine[key[i] >> shift & 255u], 1u); /* whole numbers: any order */
+        if (i < n) atomicAdd(&mine[key[i] >> shift & 255u], 1u); /* integers: their order does not matter */
     }
     __syncthreads();
     count[(int64_t)blockIdx.x * 256 + threadIdx.x] = mine[threadIdx.x];
 }
-/* Counts become places: behind all smaller digits and the same digit of earlier tiles. One block. */
+/* Replaces counts by start positions: after all smaller digits and after the same digit of earlier tiles. One block. */
 TP_KERNEL tp__sort_sum(uint32_t *count, int64_t tiles)
 {
     TP_SHARED(uint32_t, total, 256);
@@ -4138,7 +4145,7 @@ TP_KERNEL tp__sort_sum(uint32_t *count, int64_t tiles)
         }
     }
 }
-/* A warp takes 256 places in their order; lanes of one digit find each other bit by bit. */
+/* A warp processes 256 positions in their order; ballots over the bits of the digit find the lanes with the same digit. */
 TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *key, const uint32_t *place,
                          const uint32_t *begin, int64_t n, int shift)
 {
@@ -4165,7 +4172,7 @@ TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *k
     }
     __syncthreads();
     uint32_t at = begin[(int64_t)blockIdx.x * 256 + threadIdx.x];
-    for (int w = 0; w < 8; w++) { /* a digit: where each warp's begin */
+    for (int w = 0; w < 8; w++) { /* start positions of this digit for each warp */
         const uint32_t m = count[w * 256 + threadIdx.x];
         count[w * 256 + threadIdx.x] = at;
         at += m;
@@ -4178,8 +4185,8 @@ TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *k
         place_to[to] = place[first + j * 32];
     }
 }
-/* n keys, none above `most`, and their places, both in [0] of two buffers; count: 256 numbers a tile. Returns in which of the
- * two they end up. */
+/* Sorts n keys, none above `most`, with their positions; both are in buffer 0 of two. count: 256 numbers per tile. Returns the
+ * index of the buffers that hold the result. */
 static int tp__sort(const tp_call *k, uint32_t *const key[2], uint32_t *const place[2], uint32_t *count, int64_t n,
                     int64_t most)
 {
@@ -4194,8 +4201,9 @@ static int tp__sort(const tp_call *k, uint32_t *const key[2], uint32_t *const pl
     return now;
 }
 
-/* -- gather_grad: indices are sorted by row, places of one row in order; each row then adds its gradients in that order. Only rows named so often that whole pieces of 128
- * sorted places are theirs get these pieces' sums first; that order too depends on the indices alone. */
+/* -- gather_grad: indices are sorted by row, positions of one row in order; each row then adds its gradients in that order. If
+ *    a row owns whole pieces of 128 sorted positions, the sums of these pieces are computed first; this order, too, depends
+ *    only on the indices. */
 #define TP__SUM_PIECE 128
 
 TP_KERNEL tp__sort_begin(uint32_t *key, uint32_t *place, tp__indices s)
@@ -4203,11 +4211,11 @@ TP_KERNEL tp__sort_begin(uint32_t *key, uint32_t *place, tp__indices s)
     TP_EACH(i, s.n)
     {
         const int64_t row = tp__row_of(s, i);
-        key[i] = (uint32_t)(row >= 0 && row < s.rows ? row : s.rows); /* those outside go last */
+        key[i] = (uint32_t)(row >= 0 && row < s.rows ? row : s.rows); /* invalid indices are sorted last */
         place[i] = (uint32_t)i;
     }
 }
-/* Where a row's places begin and end; both 0 for rows that nobody names. */
+/* The range of a row's sorted positions; begin and end are 0 for rows without an index. */
 TP_KERNEL tp__sort_bounds(uint32_t *begin, uint32_t *end, const uint32_t *key, int64_t n, uint32_t rows)
 {
     TP_EACH(i, n)
@@ -4218,7 +4226,7 @@ TP_KERNEL tp__sort_bounds(uint32_t *begin, uint32_t *end, const uint32_t *key, i
         if (i == n - 1 || key[i + 1] != row) end[row] = (uint32_t)i + 1;
     }
 }
-/* V neighbouring columns of a row. */
+/* V adjacent columns of a row. */
 template <class T, int V> struct alignas(V * sizeof(T)) tp__columns {
     T v[V];
 };
@@ -4269,10 +4277,10 @@ TP_KERNEL tp__gather_grad_rows(T *dp, const T *dy, const tp__real<T> *sums, cons
         *(tp__columns<T, V> *)(dp + row * width + col) = y;
     }
 }
-/* Scratch: keys and places twice, counts, bounds, sums of pieces. */
+/* Layout of the scratch memory: keys and positions twice, counts, bounds, sums of pieces. */
 typedef struct tp__sort_room {
     int64_t n, rows, width;
-    size_t keys, counts, bounds, sums; /* bytes */
+    size_t keys, counts, bounds, sums; /* in bytes */
 } tp__sort_room;
 static tp__sort_room tp__sort_room_of(const tp_call *k)
 {
@@ -4322,7 +4330,7 @@ static void tp__gather_grad_cuda(const tp_call *k)
     const cudaError_t e = cudaMemsetAsync(begin, 0, 2 * r.bounds, c->stream);
     if (e != cudaSuccess) tp__broken(c, k->op->name, cudaGetErrorString(e));
     TP_RUN(k, tp__sort_begin, r.n, key[0], place[0], s);
-    const int now = tp__sort(k, key, place, count, r.n, r.rows); /* rows itself is a key */
+    const int now = tp__sort(k, key, place, count, r.n, r.rows); /* invalid indices have the key `rows` */
     TP_RUN(k, tp__sort_bounds, r.n, begin, end, key[now], r.n, (uint32_t)r.rows);
     if (r.width % 4 == 0)
         TP_REALS(k->out[0].dtype, (tp__gather_grad_sum<T, 4>(k, &r, sums, key[now], place[now], begin, end)););
@@ -4346,10 +4354,10 @@ static void tp__one_hot_cuda(const tp_call *k)
            t->on, t->off);
 }
 
-/* -- print: sums in a fixed order and the first elements, in one struct, which goes to pinned memory; the line is written by
- * the CPU's function of the row, on a thread of the driver. The next print of this stream waits for it. */
+/* -- print: computes sums in a fixed order and the first elements and copies them to pinned memory as one struct; the CPU's
+ *    function of the op then writes the line, on a thread of the driver. The next print of this stream waits for it. */
 #define TP__LOOK_BLOCKS 1024
-static int64_t tp__look_blocks(const tp_call *k) /* from the shape alone */
+static int64_t tp__look_blocks(const tp_call *k) /* depends only on the shape */
 {
     const int64_t want = (tp__size(&k->in[0]) + 4095) / 4096;
     return want < TP__LOOK_BLOCKS ? want : TP__LOOK_BLOCKS;
@@ -4391,7 +4399,7 @@ TP_KERNEL tp__look_end(tp__glance *g, const double *sums, int64_t blocks, const 
 }
 static void tp__print_line(void *call)
 {
-    const tp_call *k = (const tp_call *)call; /* lives as long as its plan */
+    const tp_call *k = (const tp_call *)call; /* valid as long as its plan */
     tp_call line = *k;
     tp_operand x = k->in[0];
     x.data = NULL;
@@ -4422,7 +4430,7 @@ static void tp__print_cuda(const tp_call *k)
     if (e != cudaSuccess) tp__broken(c, k->op->name, cudaGetErrorString(e));
 }
 
-/* -- check_numerics: y = x; the first bad element of each block, and then of all */
+/* -- check_numerics: y = x; finds the first NaN or infinity of each block, and then of all blocks */
 template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double *first)
 {
     TP_SHARED(double, room, 8);
@@ -4433,7 +4441,7 @@ template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double 
         const int m = n - i < 4 ? (int)(n - i) : 4;
         tp__real<T> v[4];
         tp__get_four(x, i, m, v);
-        for (int j = 0; j < 4; j++) /* behind the end it is 0 */
+        for (int j = 0; j < 4; j++) /* elements past the end are 0 */
             if (v[j] - v[j] != 0 && bad < -(double)(i + j)) bad = -(double)(i + j);
         tp__put_four(y, i, m, v);
     }
@@ -4482,15 +4490,16 @@ static const tp__cuda_kernel tp__cuda_moves[] = {{"group", tp__group_cuda, NULL}
                                                  {NULL, NULL, NULL}};
 
 /* ==== >>random ======================================================================================== */
-/* The CPU's numbers, bit for bit: the same operations in the same order, each rounded. A thread makes four neighbours. */
+/* The same numbers as on the CPU, bit for bit: the same operations in the same order, each rounded. A thread computes four
+ * adjacent numbers. */
 
-/* a b + c with two roundings: tp__mul_add */
+/* a b + c with two roundings, like tp__mul_add */
 __device__ __forceinline__ double tp__mul_then_add(double a, double b, double c)
 {
     return __dadd_rn(__dmul_rn(a, b), c);
 }
 
-/* ln(u), u = k/2^53 in (0,1]: tp__log_unit */
+/* ln(u), u = k/2^53 in (0,1], like tp__log_unit */
 __device__ __forceinline__ double tp__ln_unit(double u)
 {
     const uint64_t bits = (uint64_t)__double_as_longlong(u);
@@ -4506,7 +4515,7 @@ __device__ __forceinline__ double tp__ln_unit(double u)
     const double ln_m = tp__mul_then_add(__dmul_rn(__dmul_rn(2.0, f), s), sum, __dmul_rn(2.0, f));
     return tp__mul_then_add((double)e, 0x1.62e42fefap-1, tp__mul_then_add((double)e, 0x1.cf79abc9e3b3ap-40, ln_m));
 }
-/* cos and sin of 2 pi u, u in [0,1): tp__turn */
+/* cos and sin of 2 pi u, u in [0,1), like tp__turn */
 __device__ __forceinline__ void tp__cos_sin(double u, double *c, double *s)
 {
     const double rounder = 6755399441055744.0, quarters = tp__mul_then_add(4.0, u, rounder);
@@ -4526,7 +4535,7 @@ __device__ __forceinline__ void tp__cos_sin(double u, double *c, double *s)
     default: *c = sum_s, *s = -sum_c; break;
     }
 }
-/* Two normals from a block of words: tp__normal_pair */
+/* Two normal numbers from a block of random words, like tp__normal_pair */
 __device__ __forceinline__ void tp__box_muller(const uint32_t r[4], double normal[2])
 {
     const uint64_t a = ((uint64_t)r[1] << 32 | r[0]) >> 11, b = ((uint64_t)r[3] << 32 | r[2]) >> 11;
@@ -4543,7 +4552,8 @@ __device__ __forceinline__ float tp__of_double(double x, const float *) { return
 __device__ __forceinline__ float tp__of_double(double x, const tp__f16 *) { return tp__odd_float(x); }
 __device__ __forceinline__ float tp__of_double(double x, const tp__bf16 *) { return tp__odd_float(x); }
 
-/* -- random: uniform in [a,b), or normal with mean a and deviation b, which truncation redraws beyond two deviations */
+/* -- random: uniform in [a,b), or normal with mean a and standard deviation b; truncated: numbers beyond two deviations are
+ *    drawn again */
 template <class T>
 TP_KERNEL tp__random_fours(T *y, int64_t n, int kind, double a, double b, uint64_t key, const uint64_t *step_word)
 {
@@ -4615,7 +4625,8 @@ static const tp__cuda_kernel tp__cuda_random[] = {
     {"random", tp__random_cuda, NULL}, {"dropout", tp__dropout_cuda, NULL}, {NULL, NULL, NULL}};
 
 /* ==== >>variables ===================================================================================== */
-/* Written in place. Predicates, rates and powers are read by the kernels: a recording stays right when they change. */
+/* Variables are updated in place. Kernels read predicates, rates and powers from memory, so that a recording stays valid when
+ * these change. */
 
 static const uint8_t *tp__pred_of(const tp_call *k, int at)
 {
@@ -4728,8 +4739,8 @@ static void tp__ema_debias_cuda(const tp_call *k)
                   (double)((const tp__assign_attrs *)k->attrs)->decay);
 }
 
-/* -- apply_...: all variables of an optimizer in one launch, or several when the list is longer than what a launch takes. A
- * block works on 4096 elements of one variable. */
+/* -- apply_...: updates all variables of an optimizer in one launch, or in several if there are more than TP__APPLY_MOST. A
+ *    block works on 4096 elements of one variable. */
 #define TP__APPLY_MOST  64
 #define TP__APPLY_CHUNK 4096
 typedef struct tp__apply_list {
@@ -4742,10 +4753,10 @@ typedef struct tp__apply_list {
     void *w[TP__APPLY_MOST], *slot[3][TP__APPLY_MOST];
     const void *g[TP__APPLY_MOST];
     int64_t size[TP__APPLY_MOST];
-    uint32_t first[TP__APPLY_MOST + 1]; /* its first block */
+    uint32_t first[TP__APPLY_MOST + 1]; /* first block of each variable */
 } tp__apply_list;
 
-/* Which variable is this block's? */
+/* The variable that this block updates. */
 __device__ __forceinline__ int tp__apply_of(const tp__apply_list &p)
 {
     int low = 0, high = p.n - 1;
@@ -4757,7 +4768,7 @@ __device__ __forceinline__ int tp__apply_of(const tp__apply_list &p)
     return low;
 }
 template <class R> struct tp__apply_rates {
-    R lr, a, b, rest_a, rest_b, epsilon, decay; /* rest_: 1 - it */
+    R lr, a, b, rest_a, rest_b, epsilon, decay; /* rest_a is 1 - a, rest_b is 1 - b */
     R left1, left2, adam, keep;                 /* 1 - beta^t; Adam's corrected rate */
     bool nesterov, decays;
 };
@@ -4780,7 +4791,7 @@ template <class R> __device__ __forceinline__ tp__apply_rates<R> tp__apply_rates
 __device__ __forceinline__ float tp__rounded_product(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ double tp__rounded_product(double a, double b) { return __dmul_rn(a, b); }
 
-/* One element: its weight, gradient and slots. The formulas of tp__descent_piece and its like. */
+/* Updates one element: weight, gradient and slots. The formulas are those of tp__descent_piece and its counterparts. */
 template <int KIND, class R>
 __device__ __forceinline__ void tp__apply_one(const tp__apply_rates<R> &r, R g, R &w, R &a, R &v, R &mg)
 {
@@ -4857,7 +4868,8 @@ template <int KIND, class T> TP_KERNEL tp__apply_step(const __grid_constant__ tp
     }
 }
 
-/* LAMB: the averages and both squared norms of each block; the norms of each variable; the step. r is made twice. */
+/* LAMB: the averages and both squared norms of each block, then the norms of each variable, then the step. r is computed
+ * twice. */
 template <class R> __device__ __forceinline__ R tp__lamb_r(const tp__apply_rates<R> &r, R w, R m, R v)
 {
     return m / r.left1 / (sqrt(v / r.left2) + r.epsilon) + r.decay * w;
@@ -4937,7 +4949,7 @@ static int64_t tp__apply_blocks_of(const tp_operand *v)
 {
     return (tp__size(v) + TP__APPLY_CHUNK - 1) / TP__APPLY_CHUNK;
 }
-static size_t tp__lamb_room(const tp_call *k) /* ratios, then two sums of each block */
+static size_t tp__lamb_room(const tp_call *k) /* ratios, then two sums per block */
 {
     size_t blocks = 0;
     for (int i = 0; i < ((const tp__apply_attrs *)k->attrs)->n; i++) blocks += (size_t)tp__apply_blocks_of(&k->var[i]);
@@ -4986,7 +4998,8 @@ static void tp__apply_cuda(const tp_call *k)
         const tp_operand *v = &k->var[i];
         const int64_t blocks = tp__apply_blocks_of(v);
         bool full = p.n == TP__APPLY_MOST || (int)v->dtype != p.dtype || (int64_t)p.first[p.n] + blocks > INT32_MAX;
-        for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data; /* named twice: one step after the other */
+        for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data; /* a variable listed twice is updated in two
+                                                                         * launches */
         if (blocks == 0) continue;
         if (full && p.n > 0) {
             tp__apply_launch(k, &p);
@@ -5019,11 +5032,12 @@ static const tp__cuda_kernel tp__cuda_variables[] = {{"assign", tp__assign_cuda,
                                                      {NULL, NULL, NULL}};
 
 /* ==== >>convolution =================================================================================== */
-/* A convolution takes one of four ways: 1 x 1 in NHWC is a matrix product; a depthwise one (groups = C) has kernels of its
- * own, as it waits for memory alone; the others are cuDNN's; what cuDNN refuses, one thread sums for each result. All sums
- * have a fixed order: of cuDNN's algorithms those it calls deterministic. TP_CUDA_DIRECT_CONV: cuDNN is never asked. */
+/* A convolution runs in one of four ways: a 1 x 1 convolution in NHWC is a matrix product; a depthwise one (groups = C) has its
+ * own kernels, as memory limits its speed; cuDNN runs the others; if cuDNN refuses, one thread sums each result. All sums have
+ * a fixed order: only those algorithms of cuDNN are used that it calls deterministic. TP_CUDA_DIRECT_CONV: cuDNN is never
+ * used. */
 
-/* -- four neighbours at a time: kernels are templates over V, 4 or 1 */
+/* -- four adjacent elements at a time: kernels are templates over V, 4 or 1 */
 
 template <class T, class R, int V> __device__ __forceinline__ void tp__load(const T *p, R (&x)[V])
 {
@@ -5065,13 +5079,13 @@ __device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[4])
                                      (unsigned)tp__f16_of_f32(x[2]) | (unsigned)tp__f16_of_f32(x[3]) << 16);
 }
 
-#ifndef TP__INT_ELEMENTS                      /* tests make these two small */
-#define TP__INT_ELEMENTS  ((int64_t)1 << 30)  /* more need indices of 64 bits */
-#define TP__CONV_ELEMENTS (int64_t) INT32_MAX /* as many of an operand go to cuDNN at a time */
+#ifndef TP__INT_ELEMENTS                      /* tests make these two limits small */
+#define TP__INT_ELEMENTS  ((int64_t)1 << 30)  /* larger operands need 64-bit indices */
+#define TP__CONV_ELEMENTS (int64_t) INT32_MAX /* the most elements of an operand in one call of cuDNN */
 #endif
 
-/* A kernel<T, V, I> over n_ elements (n_most_ in its largest operand): four a thread if that is possible, and indices of 32
- * bits, which divide several times faster, if they suffice. Float64, which is there for checks, has the plain kernel alone. */
+/* Runs a kernel<T, V, I> over n_ elements (n_most_ in its largest operand): four per thread if possible, with 32-bit indices,
+ * which divide several times faster, if these suffice. Float64, which is for checks, has only the plain kernel. */
 template <class T> struct tp__fours {
     enum { V = 4 };
     typedef int I;
@@ -5094,7 +5108,7 @@ template <class T> using tp__fours_index = typename tp__fours<T>::I;
             at_##_step = (I_)gridDim.x * (I_)blockDim.x * V_;                                     \
          at_ < at_##_end; at_ += at_##_step)
 
-/* Element `at` of a picture in NHWC or NCHW. */
+/* The coordinates of element `at` of an image in NHWC or NCHW. */
 template <class I> struct tp__pixel {
     I b, h, w, c;
 };
@@ -5117,11 +5131,11 @@ template <class I> __device__ __forceinline__ tp__pixel<I> tp__pixel_of(I at, I 
 
 /* -- conv2d: geometry */
 
-/* What a call is about; strides of x and y make one loop serve NHWC and NCHW. */
+/* The geometry of a call; with the strides of x and y one loop serves NHWC and NCHW. */
 typedef struct tp__conv_shape {
     int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
     int64_t xb, xh, xw, xc, yb, yh, yw, yc;
-    int more_h, more_w; /* 1: SAME wants one more row or column after the picture than before */
+    int more_h, more_w; /* 1: SAME pads one more row or column after the image than before */
     bool nchw;
 } tp__conv_shape;
 
@@ -5142,7 +5156,7 @@ static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride
     *more = (int)(pad & 1);
 }
 
-/* Its distances, dense in one layout or the other. */
+/* Sets the strides of contiguous x and y in one of the layouts. */
 static void tp__conv_lay_out(tp__conv_shape *g, bool nchw)
 {
     g->nchw = nchw;
@@ -5177,7 +5191,7 @@ static tp__conv_shape tp__conv_shape_of(const tp_conv2d_attrs *a, const tp_shape
     return g;
 }
 
-/* -- conv2d: bias and ReLU behind it, and bias_add */
+/* -- conv2d: bias and ReLU after it, and bias_add */
 
 /* single: b is float32, whatever x is */
 template <class T, int V, class I>
@@ -5205,7 +5219,7 @@ static void tp__run_bias(const tp_call *k, const void *x, const tp_operand *b, c
                                      (const T *)x, b->data, b->dtype == TP_F32, (T *)y->data, n, C, inner, relu););
 }
 
-/* -- conv2d: one thread for each result */
+/* -- conv2d: one thread per result */
 
 template <class T> TP_KERNEL tp__conv_forward(const tp__conv_shape g, const T *x, const T *w, T *y, int64_t n)
 {
@@ -5236,7 +5250,7 @@ template <class T> TP_KERNEL tp__conv_input(const tp__conv_shape g, const T *dy,
         const tp__pixel<int64_t> x = tp__pixel_of<int64_t>(at, g.H, g.W, g.C, g.nchw);
         const int64_t group = x.c / cg, c = x.c - group * cg;
         tp__real<T> sum = 0;
-        for (int64_t p = 0; p < g.KH; p++) { /* which results looked at this x through tap (p,q)? */
+        for (int64_t p = 0; p < g.KH; p++) { /* find the results that used this x with kernel element (p,q) */
             const int64_t h = x.h + g.top - p * g.dh, i = h / g.sh;
             if (h < 0 || i * g.sh != h || i >= g.OH) continue;
             for (int64_t q = 0; q < g.KW; q++) {
@@ -5273,8 +5287,8 @@ template <class T> TP_KERNEL tp__conv_filter(const tp__conv_shape g, const T *x,
     }
 }
 
-/* -- conv2d, depthwise in NHWC with one filter a channel, 4 | C: four channels of four neighbours in a row for each thread,
- * which reads a weight once for the four. */
+/* -- conv2d, depthwise in NHWC with one filter per channel, C divisible by 4: each thread computes four channels of four
+ *    adjacent pixels in a row and reads each weight once for the four pixels. */
 
 #define TP__DEPTH_ROW 4
 
@@ -5341,15 +5355,15 @@ template <class T> TP_KERNEL tp__depthwise_input(const tp__conv_shape g, const T
     }
 }
 
-/* The filter gradient of a depthwise convolution, any number of filters a channel: sums over pieces of the B OH OW places,
- * for nine taps at a time, so that dy is read once for a 3 x 3; then the pieces are added up. */
+/* The filter gradient of a depthwise convolution, with any number of filters per channel: sums over pieces of the B OH OW
+ * positions, for nine kernel elements at a time, so that dy is read once for a 3 x 3 kernel; then the pieces are added. */
 
 #define TP__DEPTH_TAPS 9
 
 typedef struct tp__depth_cut {
     int64_t places, per, pieces, tiles, passes, taps; /* tiles of 32 filters (NHWC) or of one (NCHW) */
 } tp__depth_cut;
-static tp__depth_cut tp__depth_cut_of(const tp__conv_shape *g) /* by shape alone */
+static tp__depth_cut tp__depth_cut_of(const tp__conv_shape *g) /* depends only on the shape */
 {
     tp__depth_cut s;
     s.places = g->B * g->OH * g->OW;
@@ -5364,7 +5378,7 @@ static tp__depth_cut tp__depth_cut_of(const tp__conv_shape *g) /* by shape alone
     s.pieces = (s.places + s.per - 1) / s.per;
     return s;
 }
-/* Tap t of place r, as an offset of x without its channel; negative when it lies outside. */
+/* The offset in x, without the channel, of kernel element t at position (b, i, j); negative if it is outside. */
 __device__ __forceinline__ int64_t tp__depth_tap(const tp__conv_shape &g, int b, int i, int j, int t)
 {
     const int p = t / (int)g.KW, q = t - p * (int)g.KW;

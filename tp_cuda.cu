@@ -5447,7 +5447,7 @@ TP_KERNEL tp__depthwise_part_nchw(const tp__conv_shape g, const tp__depth_cut s,
         if (threadIdx.x == 0 && t0 + t < taps) part[((int64_t)piece * taps + t0 + t) * g.O + o] = all;
     }
 }
-/* y[e] = sum of part[p][e]: 32 columns and 8 pieces side by side. */
+/* y[e] = sum of part[p][e]: a block adds 32 columns, 8 pieces at a time. */
 template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_t n, int64_t pieces)
 {
     typedef tp__real<T> R;
@@ -5463,10 +5463,10 @@ template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_
     tp__put(y, e, sum);
 }
 
-/* -- conv2d: what cuDNN wants otherwise */
+/* -- conv2d: layouts that cuDNN needs */
 
-/* A filter (S, I, O) as (O, S, I), which is what NHWC goes with: then I = rows, S = 1; or as (O, I, S) for NCHW. back: the
- * other way. Tiles of 32 by 32, so that both sides are read and written along their rows. */
+/* Transposes a filter (S, I, O) to (O, S, I), which cuDNN needs for NHWC (then I = rows, S = 1), or to (O, I, S) for NCHW.
+ * back: the inverse. Tiles of 32 by 32, so that reads and writes are both contiguous. */
 template <class T>
 TP_KERNEL tp__turn_filter(const T *from, T *to, int64_t rows, int64_t O, int64_t I, int64_t S, bool back)
 {
@@ -5494,7 +5494,7 @@ static void tp__run_turn_filter(const tp_call *k, const tp__conv_shape *g, tp_dt
                                   g->nchw ? I : rows, g->nchw ? S : 1, back););
 }
 
-/* (N, H, W, C) of T with more rows and columns, zeros, or fewer. */
+/* Copies (N, H, W, C) with rows and columns of zeros added, or with rows and columns removed. */
 template <class T, class I>
 TP_KERNEL tp__frame(const T *from, T *to, int64_t n, int64_t H, int64_t W, int64_t to_H, int64_t to_W, int64_t C)
 {
@@ -5529,11 +5529,11 @@ static void tp__run_frame(const tp_call *k, const tp__conv_shape *g, tp_dtype dt
 
 /* -- conv2d: cuDNN */
 
-#define TP__CONV_WORKSPACE ((size_t)512 << 20) /* no algorithm that wants more */
+#define TP__CONV_WORKSPACE ((size_t)512 << 20) /* algorithms that need more are not used */
 
 enum { TP__CONV_FORWARD, TP__CONV_INPUT, TP__CONV_FILTER };
 
-/* All that cuDNN's choice depends on. */
+/* Everything that determines cuDNN's choice. */
 typedef struct tp__conv_key {
     int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
     int32_t what, dtype, precision, nchw;
@@ -5546,7 +5546,7 @@ typedef struct tp__conv_choice {
     cudnnConvolutionDescriptor_t conv;
     int algo;
     size_t workspace;
-    bool usable; /* false: cuDNN refuses it */
+    bool usable; /* false: cuDNN does not support it */
 } tp__conv_choice;
 
 static cudnnStatus_t tp__conv_describe(tp__conv_choice *s)
@@ -5590,7 +5590,8 @@ static cudnnStatus_t tp__conv_workspace(tp__cuda *c, const tp__conv_choice *s, i
     }
 }
 
-/* Fourier transforms and the large Winograd tiles spread a rounding error over many results: not what TP_PRECISION_F32 says. */
+/* Fourier transforms and large Winograd tiles spread a rounding error over many results, which TP_PRECISION_F32 does not
+ * allow. */
 static bool tp__conv_is_rough(int what, int algo)
 {
     if (what == TP__CONV_FORWARD)
@@ -5603,7 +5604,7 @@ static bool tp__conv_is_rough(int what, int algo)
            algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
 }
 
-/* The first deterministic algorithm in cuDNN's order that keeps to precision and workspace. */
+/* Chooses the first deterministic algorithm in cuDNN's order that satisfies precision and workspace. */
 #define TP__CONV_ALGOS 16
 static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
 {
@@ -5635,7 +5636,7 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
         TP__CONV_CANDIDATES(BwdFilter, cudnnGetConvolutionBackwardFilterAlgorithm_v7(c->dnn, s->x, s->y, s->conv, s->w,
                                                                                      TP__CONV_ALGOS, &m, found));
 #undef TP__CONV_CANDIDATES
-    algo[n] = 1; /* implicit products, where nothing was found: deterministic, of small workspace */
+    algo[n] = 1; /* fallback: the implicit matrix products, deterministic and with a small workspace */
     math[n++] = asked;
     if (what == TP__CONV_FORWARD) {
         algo[n] = 0;
@@ -5645,7 +5646,7 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
         if (strict && (math[i] == CUDNN_TENSOR_OP_MATH || math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
                        tp__conv_is_rough(what, algo[i])))
             continue;
-        if (math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue; /* to half precision */
+        if (math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue; /* it would convert to half precision */
         size_t bytes = 0;
         st = cudnnSetConvolutionMathType(s->conv, strict ? CUDNN_FMA_MATH : math[i]);
         if (st == CUDNN_STATUS_SUCCESS) st = tp__conv_workspace(c, s, algo[i], &bytes);
@@ -5658,14 +5659,14 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
     return CUDNN_STATUS_NOT_SUPPORTED;
 }
 
-/* The choice for `images` pictures, made once; NULL when memory is full. */
+/* The choice for `images` images, made at the first call; NULL when out of memory. */
 static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv_shape *g, int what, tp_dtype dtype,
                                            tp_precision precision, int64_t images)
 {
     tp__conv_key key;
     memset(&key, 0, sizeof key);
     key.B = images, key.C = g->C, key.O = g->O, key.KH = g->KH, key.KW = g->KW, key.OH = g->OH, key.OW = g->OW;
-    key.H = g->H + g->more_h, key.W = g->W + g->more_w; /* with the odd row, padding is the same on both sides */
+    key.H = g->H + g->more_h, key.W = g->W + g->more_w; /* with the odd row or column, padding is equal on both sides */
     key.sh = g->sh, key.sw = g->sw, key.dh = g->dh, key.dw = g->dw, key.top = g->top, key.left = g->left;
     key.groups = g->groups, key.what = what, key.dtype = (int32_t)dtype, key.nchw = g->nchw;
     key.precision = dtype == TP_F32 ? (int32_t)precision : 0;
@@ -5704,7 +5705,7 @@ static void tp__conv_free_choices(tp__cuda *c)
     }
 }
 
-/* add: to what is there, for the filter gradient of further pictures. */
+/* add: adds the result to the output, for the filter gradient of further images. */
 static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, void *x, void *w, void *y, void *room,
                                        bool add)
 {
@@ -5732,13 +5733,13 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
 enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_CUDNN, TP__BY_ITSELF };
 
 typedef struct tp__conv_job {
-    tp__conv_shape g, asked; /* asked: in the layout that cuDNN gets */
+    tp__conv_shape g, asked; /* asked: with the layout that cuDNN gets */
     int what, way;
     tp_dtype dtype;
-    int64_t images;               /* cuDNN gets as many at a time: it counts elements in 32 bits */
-    tp__conv_choice *most, *last; /* for so many, and for those that are left over; NULL: none */
-    size_t filter, frame, room;   /* bytes of scratch: the turned filter, framed pictures, the rest */
-    size_t copy_x, copy_y;        /* and copies in another layout */
+    int64_t images;               /* cuDNN's images per call, as it counts elements in 32 bits */
+    tp__conv_choice *most, *last; /* choices for calls with this number of images, and for the last call; NULL: none */
+    size_t filter, frame, room;   /* bytes of scratch: transposed filter, padded images, workspace */
+    size_t copy_x, copy_y;        /* bytes of scratch: x and y in another layout */
 } tp__conv_job;
 
 static size_t tp__round256(size_t n) { return (n + 255) & ~(size_t)255; }
@@ -5758,7 +5759,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
                   image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y,
                   most = TP__CONV_ELEMENTS;
     j.way = TP__BY_ITSELF;
-    if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* sums over nothing */
+    if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* empty sums */
     const bool point = g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1,
                whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dh == 1 && g->dw == 1 &&
                        g->top == 0 && g->left == 0;
@@ -5776,7 +5777,8 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
 #ifndef TP_CUDA_DIRECT_CONV
     if (image > most || reach * g->O > most) return j;
     j.images = most / image < g->B ? most / image : g->B;
-    for (int turned = 0; turned < (g->nchw ? 1 : 2) && j.way != TP__BY_CUDNN; turned++) { /* as it is, then in NCHW */
+    for (int turned = 0; turned < (g->nchw ? 1 : 2) && j.way != TP__BY_CUDNN; turned++) { /* in the given layout, then
+                                                                                           * in NCHW */
         j.asked = *g;
         if (turned) tp__conv_lay_out(&j.asked, true);
         j.most = tp__conv_choice_of(c, &j.asked, what, j.dtype, k->precision, j.images);
@@ -5863,7 +5865,7 @@ static void tp__conv_directly(const tp_call *k, const tp__conv_job *j, void *x, 
         TP_REALS(j->dtype, TP_RUN(k, (tp__conv_input<T>), n, j->g, (const T *)y, (const T *)w, (T *)x, n););
     else TP_REALS(j->dtype, TP_RUN(k, (tp__conv_filter<T>), n, j->g, (const T *)x, (const T *)y, (T *)w, n););
 }
-/* Pictures from one layout to the other, N of S places with C channels. */
+/* Converts images between the layouts: N images of S pixels with C channels. */
 static void tp__conv_turn(const tp_call *k, size_t size, const void *from, void *to, int64_t N, int64_t S, int64_t C,
                           bool to_nchw)
 {
@@ -5875,7 +5877,7 @@ static void tp__conv_turn(const tp_call *k, size_t size, const void *from, void 
     tp__moving_add(&m, to_nchw ? S : C, 1, to_nchw ? C : S);
     tp__move_cuda(k, &m);
 }
-/* The pictures in one go or in several; false if cuDNN does not do what it said it could. */
+/* Runs cuDNN on all images, in one or several calls; false if cuDNN fails although it reported support. */
 static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
 {
     const tp__conv_shape *g = &j->asked;
@@ -5896,7 +5898,7 @@ static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, 
         if (j->frame && j->what != TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
         const bool add = j->what == TP__CONV_FILTER && at > 0;
         const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, add);
-        if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) { /* or a shade of it */
+        if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) { /* or a more specific code of this kind */
             c->say(TP_LOG_WARN, "%s: cuDNN has no %s after all (%s): a slow kernel makes it", c->device.name,
                    k->op->name, cudnnGetErrorString(st));
             return false;
@@ -5922,7 +5924,7 @@ static void tp__conv_run(const tp_call *k, int what)
     const bool relu = k->fused.act == TP_EPILOGUE_RELU;
     if (tp__size(&k->out[0]) == 0) return;
     if (j.way == TP__BY_PRODUCT) {
-        const bool with_it = bias && j.dtype != TP_F64 && bias->dtype == j.dtype; /* what cuBLASLt adds */
+        const bool with_it = bias && j.dtype != TP_F64 && bias->dtype == j.dtype; /* cuBLASLt can add the bias */
         tp__conv_product(k, &j, x, w, y, with_it ? bias->data : NULL, with_it && relu);
         if (with_it) return;
     } else if (j.way == TP__BY_CUDNN) {
@@ -5939,7 +5941,7 @@ static size_t tp__conv2d_room(const tp_call *k) { return tp__conv_room(k, TP__CO
 static size_t tp__conv2d_input_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_INPUT); }
 static size_t tp__conv2d_filter_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FILTER); }
 
-/* The float32 sum of a product, rounded with its bias: where the two are not one step. */
+/* Rounds the float32 sum of a product together with its bias, if cuBLASLt cannot add the bias. */
 TP_KERNEL tp__bias_of_sums(const float *x, const void *b, int dtype_b, void *y, int dtype, int64_t n, int64_t C)
 {
     TP_EACH(i, n) tp__put_as(y, dtype, i, (double)(x[i] + (float)tp__get_as(b, dtype_b, i % C)));
@@ -5957,11 +5959,11 @@ static void tp__bias_add_cuda(const tp_call *k)
     tp__run_bias(k, k->in[0].data, &k->in[1], &k->out[0], tp__product_of(x, axis + 1, x->ndim), false);
 }
 
-/* -- max_pool, avg_pool. The gradients gather: an element of x looks at the windows that it lies in, in their order. */
+/* -- max_pool, avg_pool. The gradients gather: each element of x reads the windows that contain it, in their order. */
 
 typedef struct tp__pool_shape {
-    int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, nx, ny; /* nx, ny: elements */
-    bool nchw, four;                                               /* four channels a thread */
+    int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, nx, ny; /* nx, ny: number of elements */
+    bool nchw, four;                                               /* four: four channels per thread */
 } tp__pool_shape;
 
 static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
@@ -5997,7 +5999,7 @@ template <class I> __device__ __forceinline__ I tp__pool_y(const tp__pool_shape 
 {
     return g.nchw ? ((b * (I)g.C + c) * (I)g.OH + i) * (I)g.OW + j : ((b * (I)g.OH + i) * (I)g.OW + j) * (I)g.C + c;
 }
-/* The first and the last window that element h lies in; `before` is the padding before the picture. */
+/* The first and the last window that contain element h; `before` is the padding before the image. */
 template <class I> __device__ __forceinline__ I tp__first_window(I h, int64_t before, int64_t size, int64_t stride)
 {
     const I at = h + (I)before - (I)size;
@@ -6008,7 +6010,7 @@ template <class I> __device__ __forceinline__ I tp__last_window(I h, int64_t bef
     const I at = (h + (I)before) / (I)stride;
     return at < (I)n ? at : (I)n - 1;
 }
-/* Where in their windows four neighbours were largest: bytes, or 32 bits. */
+/* The positions of the maxima in the windows of V adjacent elements, stored as bytes or 32-bit integers. */
 template <int V>
 __device__ __forceinline__ void tp__load_places(const uint8_t *at8, const int32_t *at32, int64_t at, int (&w)[V])
 {
@@ -6158,7 +6160,7 @@ static void tp__max_pool_cuda(const tp_call *k)
     TP_REALS(k->in[0].dtype, TP__RUN_POOL(k, tp__max_pool_kernel, T, g, g.ny, (const T *)k->in[0].data,
                                           (T *)k->out[0].data, at8, at32););
 }
-static void tp__max_pool_grad_cuda(const tp_call *k) /* in: dy, argmax, x for its shape */
+static void tp__max_pool_grad_cuda(const tp_call *k) /* in: dy, argmax, x (only its shape) */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[2].shape);
     TP_REALS(k->in[0].dtype,
@@ -6178,7 +6180,7 @@ static void tp__avg_pool_cuda(const tp_call *k)
     TP_REALS(k->in[0].dtype,
              TP__RUN_POOL(k, tp__avg_pool_kernel, T, g, g.ny, (const T *)k->in[0].data, (T *)k->out[0].data););
 }
-static void tp__avg_pool_grad_cuda(const tp_call *k) /* in: dy, x for its shape */
+static void tp__avg_pool_grad_cuda(const tp_call *k) /* in: dy, x (only its shape) */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[1].shape);
     TP_REALS(k->in[0].dtype,
@@ -6198,16 +6200,16 @@ static const tp__cuda_kernel tp__cuda_convolution[] = {
     {NULL, NULL, NULL}};
 
 /* ==== >>normalisation ================================================================================= */
-/* batch_norm in three steps: sums over pieces of x, their combination in double for each channel, and a pass that writes. A
- * piece's size follows from the shape alone, and so does the order of every sum. Channels last (inner = 1): a block is
- * `lanes` groups of channels wide, its other threads take further rows. Else a block sums for one channel. */
+/* batch_norm in three steps: sums over pieces of x, their combination in double for each channel, and a pass that writes. The
+ * size of a piece depends only on the shape, and so does the order of every sum. Channels last (inner = 1): a block processes
+ * `lanes` groups of channels, and its other threads further rows. Otherwise a block sums one channel. */
 
 typedef struct tp__bn_cut {
-    int64_t C, inner, n; /* n: elements of a channel */
+    int64_t C, inner, n; /* n: elements per channel */
     int64_t per, pieces; /* elements of a channel in a piece */
-    int64_t tiles;       /* blocks side by side */
-    int lanes;           /* channels last: threads side by side, a power of two */
-    bool four;           /* neighbours a thread reads at once */
+    int64_t tiles;       /* blocks that together cover all channels */
+    int lanes;           /* channels last: adjacent threads that read a row, a power of two */
+    bool four;           /* a thread reads four adjacent elements at once */
 } tp__bn_cut;
 
 static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
@@ -6221,7 +6223,7 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* see tp__fours */
     s.tiles = s.C;
     s.lanes = 1;
-    int64_t least = 4096, most = 65536; /* elements of a piece: enough to be worth a block, few enough for its floats */
+    int64_t least = 4096, most = 65536; /* elements of a piece: enough work for a block, few enough for float sums */
     if (s.inner == 1) {
         const int64_t wide = s.four ? s.C / 4 : s.C;
         while (s.lanes < 32 && s.lanes < wide) s.lanes *= 2;
@@ -6237,17 +6239,17 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.pieces = (s.n + s.per - 1) / s.per;
     return s;
 }
-/* Scratch, all tp__real: two sums for each piece and channel, then eight vectors of channels. */
+/* Scratch, all tp__real: two sums for each piece and channel, then eight vectors of C elements. */
 static size_t tp__bn_room(const tp_call *k)
 {
-    const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* three: the gradient */
+    const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* three outputs: the gradient */
     const tp__bn_cut s = tp__bn_cut_of(k, x);
     return (size_t)((2 * s.pieces + 8) * s.C) * (x->dtype == TP_F64 ? sizeof(double) : sizeof(float));
 }
 
 __device__ __forceinline__ float tp__fused(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ __forceinline__ double tp__fused(double a, double b, double c) { return fma(a, b, c); }
-/* y of batch_norm; its gradient asks for the same bits, to see what a ReLU let through. */
+/* y of batch_norm; its gradient needs the same bits, to know where a ReLU was active. */
 template <class R> __device__ __forceinline__ R tp__bn_value(R x, R mean, R scale, R beta)
 {
     return tp__fused(x - mean, scale, beta);
@@ -6255,8 +6257,8 @@ template <class R> __device__ __forceinline__ R tp__bn_value(R x, R mean, R scal
 
 template <class R> __device__ __forceinline__ R tp__finite(R x) { return x - x == 0 ? x : (R)0; }
 
-/* Sums of x - shift and its square, where the shift is the first value a thread sees: no cancellation that matters, as the
- * squares around one of n values are at most about n times those around their mean. */
+/* Sums of x - shift and its square, where shift is the first value that a thread reads. Cancellation is harmless: the sum of
+ * squares about one of n values is at most about n times the sum about their mean. */
 template <class R, int V> struct tp__bn_sums {
     R shift[V], sum[V], squares[V];
     __device__ __forceinline__ void begin(const R (&x)[V])
@@ -6274,7 +6276,7 @@ template <class R, int V> struct tp__bn_sums {
             squares[e] = tp__fused(d, d, squares[e]);
         }
     }
-    /* the mean, and the squares around it */
+    /* the mean, and the sum of squares about it */
     __device__ __forceinline__ void end(R n, R (&mean)[V], R (&around)[V]) const
     {
         for (int e = 0; e < V; e++) {
@@ -6288,7 +6290,7 @@ template <class R, int V> struct tp__bn_sums {
 
 /* -- channels last */
 
-/* Rows [from, to) of this block's piece, which its threads take by turns. */
+/* The rows [from, to) of this block's piece; a thread processes every slots-th row. */
 struct tp__bn_block {
     int64_t from, to, c;
     int lane, slot, slots;
@@ -6339,8 +6341,8 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
     __syncthreads();
     const int wide = s.lanes * V, n = (int)(b.to - b.from);
     const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
-    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) { /* one channel: over all slots */
-        const R near = means[t]; /* differences from it are small, and keep their bits */
+    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) { /* per channel: combine the slots */
+        const R near = means[t]; /* differences from it are small, which keeps precision */
         R total = 0, squares = 0;
         for (int w = 1; w < b.slots && w < n; w++)
             total += (R)((n - w + b.slots - 1) / b.slots) * (means[w * wide + t] - near);
@@ -6354,8 +6356,8 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
     }
 }
 
-/* Sums of dy, and of dy (x - mean); with beta, of those dy that the ReLU let through. */
-template <class T> struct tp__bn_back { /* what batch_norm_grad reads */
+/* Sums of dy and of dy (x - mean); if beta is given, only over elements where the ReLU was active. */
+template <class T> struct tp__bn_back { /* the operands of batch_norm_grad */
     const T *dy, *x;
     const tp__real<T> *gamma, *mean, *inv, *beta;
 };
@@ -6410,7 +6412,7 @@ TP_KERNEL tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp_
     }
 }
 
-/* The passes that write go backwards through the pieces: what the sums read last is still in the cache. */
+/* The passes that write process the pieces in reverse order: the pieces that were summed last are still in the cache. */
 template <class T, int V>
 TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real<T> *stat, bool relu)
 {
@@ -6424,7 +6426,7 @@ TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real
     R mean[V], scale[V], beta[V];
     for (int e = 0; e < V; e++)
         mean[e] = stat[b.c + e], scale[e] = stat[s.C + b.c + e], beta[e] = stat[2 * s.C + b.c + e];
-    for (int r = 0; r < rows; r += 4) { /* four rows are under way before the first is written */
+    for (int r = 0; r < rows; r += 4) { /* four rows are loaded before the first is written */
         R v[4][V];
 #pragma unroll
         for (int u = 0; u < 4; u++)
@@ -6440,7 +6442,7 @@ TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real
         }
     }
 }
-/* stat: gamma inv, dbeta/N, inv dgamma/N */
+/* stat holds gamma inv, dbeta/N, inv dgamma/N */
 template <class T, int V>
 TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
 {
@@ -6477,7 +6479,7 @@ TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T 
 
 /* -- channels before the last axis: (outer, C, inner) */
 
-/* Where element e of channel c lies. */
+/* The index of element e of channel c. */
 template <class I> __device__ __forceinline__ I tp__bn_at(const tp__bn_cut &s, I e, I c)
 {
     const I o = e / (I)s.inner;
@@ -6510,7 +6512,7 @@ template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut
     }
     const R near = tp__finite(tp__get(x, (int64_t)tp__bn_at<I>(s, from, c)));
     R total = 0, squares = 0;
-    for (int v = 0; v < V; v++) total += n * (mean[v] - near); /* differences are small, and keep their bits */
+    for (int v = 0; v < V; v++) total += n * (mean[v] - near); /* differences are small, which keeps precision */
     const R all = near + tp__block_sum(total, room) / (R)(to - from);
     for (int v = 0; v < V; v++) squares += around[v] + n * (mean[v] - all) * (mean[v] - all);
     squares = tp__block_sum(squares, room);
@@ -6583,8 +6585,8 @@ TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, 
     }
 }
 
-/* -- for each channel: 8 channels and 32 pieces side by side. Its numbers are stored as P: like x, or as float32 where the
- * plan stores x in half precision. */
+/* -- for each channel: a block combines 8 channels, 32 pieces at a time. Values per channel are stored as P: the type of x, or
+ *    float32 where the plan stores x in half precision. */
 template <class T, bool FLOAT> struct tp__param_of {
     typedef T type;
 };
@@ -6594,7 +6596,7 @@ template <> struct tp__param_of<tp__bf16, true> {
 template <> struct tp__param_of<tp__f16, true> {
     typedef float type;
 };
-/* The body with P, as TP_REALS does with T. */
+/* Runs the body with the type P, as TP_REALS does with T. */
 #define TP__PARAMS(T_, dtype_, ...)                          \
     do {                                                     \
         if ((dtype_) == TP_F32) {                            \
@@ -6606,7 +6608,8 @@ template <> struct tp__param_of<tp__f16, true> {
         }                                                    \
     } while (0)
 
-__device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* over the 32; to all of them */
+__device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* sums over the 32 slots; all of them get
+                                                                            * the result */
 {
     __syncthreads();
     room[threadIdx.x] = x;
@@ -6617,7 +6620,7 @@ __device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* ov
     }
     return room[threadIdx.x & 7];
 }
-/* stat: mean, gamma inv, beta */
+/* stat holds mean, gamma inv, beta */
 template <class T, class P>
 TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *gamma, const P *beta, P *out_mean,
                          P *out_var, P *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
@@ -6686,7 +6689,7 @@ TP_KERNEL tp__bn_given(const P *gamma, const P *beta, const P *mean, const P *va
     }
 }
 
-/* Half-precision numbers of the channels as float, one after the other: what the gradient's passes read. */
+/* Converts half-precision vectors of C elements to float, one after the other, for the gradient's passes. */
 template <class P>
 TP_KERNEL tp__bn_widen(const P *gamma, const P *mean, const P *inv, const P *beta, tp__real<P> *to, int64_t C)
 {
@@ -6745,9 +6748,9 @@ static void tp__batch_norm_cuda(const tp_call *k)
         tp__bn_write<T>(k, &s, x, (T *)k->out[0].data, stat);
     });
 }
-static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean, inv; beta where a ReLU follows */
+static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean, inv; beta if a ReLU follows */
 {
-    const bool relu = k->fused.mask != 0; /* dy of the ReLU that follows */
+    const bool relu = k->fused.mask != 0; /* dy is the gradient after the ReLU */
     const tp__bn_cut s = tp__bn_cut_of(k, &k->in[1]);
     const int64_t n = s.n * s.C;
     TP_REALS(k->in[1].dtype, {
@@ -6756,7 +6759,7 @@ static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean
         tp__real<T> *wide = stat + 4 * s.C;
         tp__bn_back<T> in = {(const T *)k->in[0].data, (const T *)k->in[1].data,    wide, wide + s.C,
                              wide + 2 * s.C,           relu ? wide + 3 * s.C : NULL};
-        if (k->in[2].dtype == TP_F32 || k->in[2].dtype == TP_F64) { /* they are what is computed with */
+        if (k->in[2].dtype == TP_F32 || k->in[2].dtype == TP_F64) { /* already in the type of the computation */
             in.gamma = (const tp__real<T> *)k->in[2].data;
             in.mean = (const tp__real<T> *)k->in[3].data;
             in.inv = (const tp__real<T> *)k->in[4].data;
@@ -6796,16 +6799,16 @@ static const tp__cuda_kernel tp__cuda_normalisation[] = {{"batch_norm", tp__batc
                                                          {NULL, NULL, NULL}};
 
 /* ==== >>rows ========================================================================================== */
-/* Rows are the last axis. `lanes` threads share one (1 to 32, or the block of 256) and keep its elements in registers, N
- * each, so that memory is read once; a block goes several times over rows that are too long for that. FOURS: a thread has
- * four neighbours at a time, where the length of a row is a multiple of 4 and its address one of 16 bytes. */
+/* Rows are the last axis. `lanes` threads share a row (1 to 32, or the block of 256) and keep its elements in registers, N per
+ * thread, so that memory is read once; longer rows are read several times by a block. FOURS: a thread loads four adjacent
+ * elements at a time, if the length of a row is a multiple of 4 and its address a multiple of 16 bytes. */
 
 typedef struct tp__row_shape {
     int64_t rows;
     int C, lanes;
 } tp__row_shape;
 
-#define TP__ROW_LONGEST (16 * TP__THREADS) /* elements that fit into registers */
+#define TP__ROW_LONGEST (16 * TP__THREADS) /* longest row that fits into registers */
 
 static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
 {
@@ -6817,7 +6820,7 @@ static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
     if (C > 512) s.lanes = TP__THREADS;
     return s;
 }
-/* The body with N as the elements of a thread; one N for float64. */
+/* Runs the body with N as the number of elements per thread; float64 has a single N. */
 #define TP__ROW_ITEMS(T_, C_, fours_, ...)                              \
     do {                                                                \
         const int64_t row_c_ = (C_);                                    \
@@ -6847,12 +6850,12 @@ static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
         }                                                               \
     } while (0)
 
-/* Which element of the row the lane's item i is. */
+/* The index in the row of the lane's item i. */
 template <bool FOURS> __device__ __forceinline__ int tp__row_at(const tp__row_shape &s, int lane, int i)
 {
     return FOURS ? (i / 4 * s.lanes + lane) * 4 + i % 4 : i * s.lanes + lane;
 }
-/* The lane's items from i on, four or one; `other` where there are none. */
+/* Loads the lane's items from i on, four or one; `other` past the end. */
 template <bool FOURS, class T>
 __device__ __forceinline__ void tp__row_get(const tp__row_shape &s, const T *p, int lane, int i, bool live,
                                             tp__real<T> other, tp__real<T> *v)
@@ -6882,7 +6885,7 @@ __device__ __forceinline__ void tp__row_put(const tp__row_shape &s, T *p, int la
         tp__put(p, c, *v);
     }
 }
-/* All of the lane's items. */
+/* Loads all items of the lane. */
 template <int N, bool FOURS, class T>
 __device__ __forceinline__ void tp__row_load(const tp__row_shape &s, const T *p, int lane, bool live, tp__real<T> other,
                                              tp__real<T> v[N])
@@ -6896,7 +6899,8 @@ __device__ __forceinline__ void tp__row_store(const tp__row_shape &s, T *p, int 
 #pragma unroll
     for (int i = 0; i < N; i += FOURS ? 4 : 1) tp__row_put<FOURS, T>(s, p, lane, i, v + i);
 }
-/* Sums of two numbers of all lanes of a row, and the largest; NaN may lose here. room: 16, shared. All threads come here. */
+/* Sums two numbers over all lanes of a row; tp__row_max takes the maximum and may ignore NaN. room: 16 values of shared memory.
+ * All threads of the block must call these. */
 template <class R> __device__ __forceinline__ void tp__row_sums(R &a, R &b, int lanes, R *room)
 {
     for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
@@ -6936,18 +6940,19 @@ template <class R> __device__ __forceinline__ R tp__row_max(R x, int lanes, R *r
     return x;
 }
 
-/* softmax, log_softmax, sparse_softmax_cross_entropy are one kernel. A NaN anywhere makes the sum NaN, and so all of the row. */
+/* softmax, log_softmax, sparse_softmax_cross_entropy are one kernel. If any element is NaN, the sum and therefore the whole row
+ * is NaN. */
 enum { TP__SOFTMAX, TP__LOG_SOFTMAX, TP__CROSS_ENTROPY };
 typedef struct tp__softmax_job {
     const void *x;
-    void *y, *loss; /* cross entropy: the softmax, and the losses; either may be NULL */
+    void *y, *loss; /* cross entropy: the softmax and the losses; either may be NULL */
     const void *label;
     bool long_labels;
     int what;
     tp__fault fault;
 } tp__softmax_job;
 
-/* The label of a row; -1, and the run fails, if there is no such class. */
+/* The label of a row; -1 if there is no such class, in which case the run fails. */
 __device__ __forceinline__ int64_t tp__label_of(const tp__softmax_job &j, int64_t row, int64_t C, bool report)
 {
     const int64_t label = j.long_labels ? ((const int64_t *)j.label)[row] : (int64_t)((const int32_t *)j.label)[row];
@@ -6993,7 +6998,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_s
     }
 }
 
-/* Long rows: the first time over them finds the largest and the sum at once, by correcting the sum where a larger one comes. */
+/* Long rows: the first pass finds the maximum and the sum together, by rescaling the sum when a larger element is found. */
 template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp__softmax_job j)
 {
     typedef tp__real<T> R;
@@ -7002,7 +7007,7 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const T *x = (const T *)j.x + row * C;
         const int64_t label = j.what == TP__CROSS_ENTROPY ? tp__label_of(j, row, C, t == 0) : 0;
-        if (label < 0) continue; /* all threads of the block */
+        if (label < 0) continue; /* true for all threads of the block */
         R m = -(R)INFINITY, z = 0;
         for (int64_t from = t; from < C; from += 8 * TP__THREADS) {
             R v[8], most = m;
@@ -7011,7 +7016,7 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
                 v[i] = from + i * TP__THREADS < C ? tp__get(x, from + i * TP__THREADS) : -(R)INFINITY;
 #pragma unroll
             for (int i = 0; i < 8; i++) most = v[i] > most ? v[i] : most;
-            if (most > m) z *= exp(m - most), m = most; /* from minus infinity on: 0 times 0 */
+            if (most > m) z *= exp(m - most), m = most; /* if m was minus infinity, this is 0 times 0 */
             const R base = m == -(R)INFINITY ? 0 : m;
             R sum = 0;
 #pragma unroll
@@ -7081,7 +7086,7 @@ static void tp__cross_entropy_cuda(const tp_call *k)
     tp__run_softmax(k, k->in[0].shape.dim[0], k->in[0].shape.dim[1], &j);
 }
 
-/* layer_norm: mean, then the variance about it, as the CPU does. Outputs: y, mean, inv. */
+/* layer_norm: first the mean, then the variance about it, as on the CPU. Outputs: y, mean, inv. */
 template <class T> struct tp__ln_job {
     const T *x, *gamma, *beta;
     T *y, *mean, *inv;
@@ -7109,7 +7114,8 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_rows(const tp__ro
         if (!live) continue;
         if (j.y) {
 #pragma unroll
-            for (int i = 0; i < N; i += FOURS ? 4 : 1) { /* piece by piece: fewer registers */
+            for (int i = 0; i < N; i += FOURS ? 4 : 1) { /* load gamma and beta in pieces, which needs fewer
+                                                          * registers */
                 R gamma[4], beta[4];
                 tp__row_get<FOURS, T>(s, j.gamma, lane, i, true, (R)0, gamma);
                 tp__row_get<FOURS, T>(s, j.beta, lane, i, true, (R)0, beta);
@@ -7164,13 +7170,13 @@ template <class T> static void tp__run_layer_norm(const tp_call *k)
 }
 static void tp__layer_norm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_layer_norm<T>(k);); }
 
-/* layer_norm_grad. The rows are cut into parts, a block each: its threads meet the same columns in every row, keep their
- * sums dgamma, dbeta in registers and write dx on the way. The second stage is that of the reductions. */
+/* layer_norm_grad. The rows are split into parts, one block each: a thread processes the same columns in every row, keeps their
+ * sums dgamma, dbeta in registers and writes dx. The second stage is that of the reductions. */
 #define TP__LN_PARTS 512
 template <class T> struct tp__ln_back_job {
     const T *dy, *x, *gamma, *mean, *inv;
     T *dx;
-    double *partial; /* (2, parts, C): dgamma, dbeta; NULL: not wanted */
+    double *partial; /* (2, parts, C): dgamma, dbeta; NULL: not needed */
     int64_t parts;
 };
 template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, const tp__ln_back_job<T> j)
@@ -7196,7 +7202,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
             R gamma[4];
             tp__row_get<FOURS, T>(s, j.gamma, lane, i, live, (R)0, gamma);
 #pragma unroll
-            for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* beyond the row's end dy is 0 */
+            for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* past the end of the row dy is 0 */
                 xhat[e] = (xhat[e] - mean) * inv;
                 dgamma[e] += dy[e] * xhat[e];
                 dbeta[e] += dy[e];
@@ -7205,7 +7211,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
                 b += dy[e] * xhat[e];
             }
         }
-        if (!j.dx) continue; /* all threads of the block */
+        if (!j.dx) continue; /* true for all threads of the block */
         tp__row_sums(a, b, s.lanes, room);
         a /= (R)s.C, b /= (R)s.C;
         if (!live) continue;
@@ -7216,7 +7222,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
     if (!j.partial) return;
     double *to_gamma = j.partial + blockIdx.x * (int64_t)s.C, *to_beta = to_gamma + j.parts * s.C;
 #pragma unroll
-    for (int i = 0; i < N; i++) { /* groups of a block, in order */
+    for (int i = 0; i < N; i++) { /* add the groups of the block in order */
         if (groups > 1) {
             __syncthreads();
             side[t] = dgamma[i];
@@ -7233,7 +7239,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
         to_beta[c] = (double)dbeta[i];
     }
 }
-/* Rows that are too long for registers: dx a block a row, the sums a thread a column. */
+/* Rows that are too long for registers: one block per row for dx, one thread per column for the sums. */
 template <class T> TP_KERNEL tp__layer_norm_back_long(int64_t rows, int64_t C, const tp__ln_back_job<T> j)
 {
     typedef tp__real<T> R;
@@ -7273,7 +7279,7 @@ TP_KERNEL tp__layer_norm_sums_long(int64_t rows, int64_t C, int64_t tiles, const
 static int64_t tp__ln_parts(const tp_call *k)
 {
     const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
-    int64_t parts = rows / 32; /* four rows a warp */
+    int64_t parts = rows / 32; /* 32 rows per block, four per warp */
     if (C > TP__ROW_LONGEST) parts = rows / 16 < 64 ? rows / 16 : 64;
     else if (C > 512) parts = rows / 8;
     return parts < 1 ? 1 : parts > TP__LN_PARTS ? TP__LN_PARTS : parts;
@@ -7323,7 +7329,7 @@ static const tp__cuda_kernel tp__cuda_rows[] = {{"softmax", tp__softmax_cuda, NU
 
 /* ==== >>sequences ===================================================================================== */
 
-/* Pieces of the scratch; over NULL only their sum is found. */
+/* Allocates pieces of the scratch memory; with base NULL, `used` only counts bytes. */
 typedef struct tp__seq_room {
     char *base;
     size_t used;
@@ -7341,7 +7347,7 @@ static void *tp__seq_take(tp__seq_room *r, int64_t n, size_t size)
     r->used += ((size_t)n * size + 255) & ~(size_t)255;
     return r->base ? r->base + at : NULL;
 }
-/* c (M,N) = op(a) op(b), of whole matrices one behind the other; of halves c may be float32, as `out` says */
+/* c (M,N) = op(a) op(b), of contiguous matrices; for halves c may be float32, as `out` says */
 static void tp__seq_product(const tp_call *k, tp_dtype dtype, tp_dtype out, int64_t M, int64_t N, int64_t K, bool ta,
                             bool tb, bool add, const void *a, const void *b, void *c)
 {
@@ -7367,30 +7373,32 @@ static void tp__seq_product(const tp_call *k, tp_dtype dtype, tp_dtype out, int6
     tp__gemm(k, &g, a, b, c, NULL);
 }
 
-/* Division is slow in 64 bits. */
+/* Uses 32-bit division if possible, which is faster. */
 __device__ __forceinline__ int64_t tp__seq_divide(int64_t a, int64_t b)
 {
     return (uint64_t)(a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
-/* -- ctc_loss: logarithms of the softmax's sums for all steps at once; then a block goes through the steps of a sequence, and
- * another one through them from the end; then the gradients of all steps at once, in which the first place of a class adds
- * up the others, whose chain the second block has made. Sums over ways are kept in double, as on the CPU. */
+/* -- ctc_loss: first the log-sums of the softmax, for all steps at once; then one block per sequence runs forward through its
+ *    steps and another block backward; then the gradients of all steps at once. There, the first position of a class adds up
+ *    all positions of the class, which the backward block has linked in a chain. Sums over paths are in double, as on the
+ *    CPU. */
 typedef struct tp__ctc_args {
-    int64_t T, B, C, L, step, row; /* logits: elements from a step, a sequence, to the next */
-    int blank, dtype[3];           /* dtypes of labels and lengths */
+    int64_t T, B, C, L, step, row; /* step, row: stride of the logits between steps, between sequences */
+    int blank, dtype[3];           /* dtypes of labels, label lengths, lengths */
     bool zero_infinity;
     const void *x, *labels, *label_lengths, *lengths;
     void *y, *dx;
-    double *norm, *a, *later, *total; /* (B,T), (B,T (2L+1)) twice, (B) */
-    int32_t *chain;                   /* (B,L): 2 next + is it the first; next = the number of labels: none */
+    double *norm, *a, *later, *total; /* shapes (B,T), (B,T (2L+1)) for a and later, (B) */
+    int32_t *chain;                   /* (B,L): 2 * next + first; next: next position of the label, n if none; first: is
+                                       * it the first */
     tp__fault fault;
 } tp__ctc_args;
 __device__ __forceinline__ int64_t tp__ctc_int(const void *p, int dtype, int64_t i)
 {
     return dtype == TP_I64 ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
 }
-/* The class of place s, and whether a way may come to it from two places before. */
+/* The class of position s; and tp__ctc_skips: may a path reach s from s - 2? */
 __device__ __forceinline__ int64_t tp__ctc_class(const tp__ctc_args &g, int64_t b, int64_t s)
 {
     return s & 1 ? tp__ctc_int(g.labels, g.dtype[0], b * g.L + (s >> 1)) : g.blank;
@@ -7497,7 +7505,8 @@ template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
         }
     } else {
         for (int64_t i = 0; i < steps; i++) {
-            const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: the step before on its way */
+            const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: the previous step in the
+                                                                                   * direction of the walk */
             for (int64_t s = tid; s < S; s += blockDim.x) {
                 double v = (back ? s >= S - 2 : s < 2) ? 0 : none;
                 if (i > 0) {
@@ -7524,7 +7533,7 @@ template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
     if (g.y) tp__put((T *)g.y, b, (R)(g.zero_infinity && y == none ? 0 : 0 - y));
 }
 
-/* A block for each step of each sequence. */
+/* One block for each step of each sequence. */
 template <class T> TP_KERNEL tp__ctc_gradient(const tp__ctc_args g)
 {
     typedef tp__real<T> R;
@@ -7614,8 +7623,8 @@ template <class R> __device__ __forceinline__ R tp__logistic(R x)
     return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
-/* Sums of columns: chunks of rows, as many as follow from their number, then the chunks in order. Eight lanes of rows a
- * block, and 32 columns. */
+/* Sums columns: first chunks of rows, whose number depends only on the number of rows, then the chunks in order. A block sums
+ * 32 columns, eight rows at a time. */
 template <class T>
 TP_KERNEL tp__seq_columns(const T *x, tp__real<T> *part, int64_t rows, int64_t N, int64_t chunk, int64_t column_blocks)
 {
@@ -7642,7 +7651,7 @@ template <class R> TP_KERNEL tp__seq_columns_end(const R *part, void *y, int dty
     }
 }
 #define TP__SEQ_CHUNKS 64
-/* part: TP__SEQ_CHUNKS N numbers */
+/* part: room for TP__SEQ_CHUNKS * N numbers */
 template <class T>
 static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, const tp_operand *y, int64_t rows,
                                 int64_t N)
@@ -7655,13 +7664,13 @@ static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, con
     TP_RUN(k, (tp__seq_columns_end<tp__real<T>>), N, (const tp__real<T> *)part, y->data, (int)y->dtype, N, chunks);
 }
 
-/* -- lstm, lstm_grad: the products with x are one for all steps; then a product with h and a kernel for the cells at each
- * step. Products are of whole matrices, so that what a step needs of its samples lies together: the cells' kernel gathers
- * and scatters the rows of batch-major sequences. In half precision products are of halves with float sums, of the state
- * too, which is rounded for its product alone: what goes from step to step is float. States, biases and gradients of
- * weights are float or half, as the plan has them. */
+/* -- lstm, lstm_grad: one product with x for all steps; then, at each step, a product with h and a kernel for the cells.
+ *    Products need contiguous matrices, so the data of one step are contiguous, and the cells' kernel gathers and scatters the
+ *    rows of batch-major sequences. In half precision products take halves, including the state, which is rounded only for its
+ *    product, and give float sums; the state that passes between steps is float. States, biases and gradients of weights are
+ *    float or half, as the plan stores them. */
 typedef struct tp__rnn_shape {
-    int64_t T, B, I, H, st, sb; /* row of (t, b): t st + b sb */
+    int64_t T, B, I, H, st, sb; /* the row of (t, b) is t st + b sb */
 } tp__rnn_shape;
 static tp__rnn_shape tp__rnn_shape_of(const tp_shape *x, const tp_shape *h0, bool batch_major)
 {
@@ -7683,7 +7692,8 @@ static void tp__rnn_as(const tp_call *k, const void *x, tp_dtype from, void *y, 
 {
     if (y) TP_RUN(k, tp__rnn_convert, n, x, (int)from, y, (int)to, n);
 }
-/* A small operand in the type that is calculated with, in `room` unless it has it; and what that takes. */
+/* tp__rnn_single: a small operand in the type of the computation; converted into `room` if it has another type. tp__rnn_apart:
+ * the size of that room. */
 static int64_t tp__rnn_apart(const tp_operand *x, tp_dtype real) { return x->dtype == real ? 0 : tp__size(x); }
 static const void *tp__rnn_single(const tp_call *k, const tp_operand *x, tp_dtype real, void *room)
 {
@@ -7692,19 +7702,19 @@ static const void *tp__rnn_single(const tp_call *k, const tp_operand *x, tp_dtyp
     return room;
 }
 
-/* A matrix from row n on */
+/* The rows of a matrix from row n on. */
 static void *tp__rnn_rows(const tp_operand *x, int64_t n)
 {
     return x->data ? (char *)x->data + (size_t)(n * x->shape.dim[1]) * tp__dtype_size(x->dtype) : NULL;
 }
 
-/* One step. xw (rows,4H) = x Wx and gates may be one memory; hw (B,4H) = h Wh; h, c (B,H): the state, replaced. */
+/* One step. xw (rows,4H) = x Wx and gates may be the same memory; hw (B,4H) = h Wh; h, c (B,H): the state, updated in place. */
 template <class T> struct tp__lstm_step {
     int64_t B, H, row, sb;
     float forget_bias;
     const tp__real<T> *xw, *hw, *bias;
     tp__real<T> *h, *c;
-    T *rounded, *gates, *cells, *y; /* rounded (B,H): the state for the next product, where that is not h */
+    T *rounded, *gates, *cells, *y; /* rounded (B,H): the state for the next product, if h has another type */
 };
 template <class T> TP_KERNEL tp__lstm_cell(const tp__lstm_step<T> a)
 {
@@ -7739,7 +7749,7 @@ static tp__lstm_room tp__lstm_room_of(const tp_call *k)
     const size_t size = tp__dtype_size(k->in[0].dtype), real = tp__dtype_size(tp__rnn_real(k->in[0].dtype));
     tp__seq_room room = tp__seq_room_over(k->scratch);
     tp__lstm_room m;
-    m.xw = size == real ? k->out[3].data : NULL; /* the gates, before their functions */
+    m.xw = size == real ? k->out[3].data : NULL; /* the gates' memory, before the activations are applied */
     if (!m.xw) m.xw = tp__seq_take(&room, r.T * r.B * 4 * r.H, real);
     m.hw = tp__seq_take(&room, r.B * 4 * r.H, real);
     m.h = tp__seq_take(&room, r.B * r.H, real);
@@ -7781,11 +7791,11 @@ template <class T> static void tp__lstm_run(const tp_call *k) /* in: x, W, b, h0
 }
 static void tp__lstm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__lstm_run<T>(k);); }
 
-/* One step back. dh, dc (B,H): what comes from the step after it, dc replaced; dgates (rows,4H), the same together in `step`
- * if that is not their row; before (rows,H): the state before each step. */
+/* One step back. dh, dc (B,H): the gradients from the following step, dc is updated in place; dgates (rows,4H), of which `step`
+ * holds the rows of this step if they are not contiguous; before (rows,H): the state before each step. */
 template <class T> struct tp__lstm_back_step {
     int64_t B, H, row, st, sb;
-    bool first; /* of the sequence: the states before it are h0 and c0 */
+    bool first; /* is it the first step: then the previous states are h0 and c0 */
     const T *dy, *gates, *cells, *y;
     const tp__real<T> *h0, *c0, *dh;
     tp__real<T> *dc;
@@ -7876,12 +7886,12 @@ static void tp__lstm_back_run(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, h0,
 }
 static void tp__lstm_back_cuda(const tp_call *k) { TP_REALS(k->in[3].dtype, tp__lstm_back_run<T>(k);); }
 
-/* -- gru, gru_grad: as lstm, with two products a step: h Wgh for the gates, then (r h) Wch for the candidate. */
+/* -- gru, gru_grad: like lstm, with two products per step: h Wgh for the gates, then (r h) Wch for the candidate. */
 template <class T> struct tp__gru_step {
     int64_t B, H, row, sb;
     const tp__real<T> *xg, *xc, *hg, *hc, *bg, *bc;
     tp__real<T> *h, *u;          /* (B,H): the state, the update gate */
-    T *rh, *rounded, *gates, *y; /* r h; rounded: the state for the next product, where that is not h */
+    T *rh, *rounded, *gates, *y; /* rh: r h; rounded: the state for the next product, if h has another type */
 };
 template <class T> TP_KERNEL tp__gru_gates(const tp__gru_step<T> a)
 {
@@ -7971,15 +7981,15 @@ template <class T> static void tp__gru_run(const tp_call *k) /* in: x, Wg, bg, W
 }
 static void tp__gru_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__gru_run<T>(k);); }
 
-/* A step back in two kernels, of which the second needs drh = dc' Wch^T; then dh (B,H) += [dr', du'] Wgh^T. dg (rows,2H) and
- * dc (rows,H) come together in step_g and step_c, if those are not their rows. */
+/* One step back in two kernels; the second needs drh = dc' Wch^T. Afterwards dh (B,H) += [dr', du'] Wgh^T. step_g and step_c
+ * hold this step's rows of dg (rows,2H) and dc (rows,H), if these are not contiguous. */
 template <class T> struct tp__gru_back_step {
     int64_t B, H, row, st, sb;
     bool first;
     const T *dy, *gates, *y;
     const tp__real<T> *h0, *drh;
     tp__real<T> *dh;
-    T *dg, *dc, *step_g, *step_c, *before, *reset; /* (rows,H): h_t-1, r h_t-1 */
+    T *dg, *dc, *step_g, *step_c, *before, *reset; /* before, reset (rows,H): h_t-1, r h_t-1 */
 };
 template <class T> TP_KERNEL tp__gru_back_cell(const tp__gru_back_step<T> a)
 {
@@ -8084,29 +8094,29 @@ template <class T> static void tp__gru_back_run(const tp_call *k) /* in: dy, dh_
 }
 static void tp__gru_back_cuda(const tp_call *k) { TP_REALS(k->in[2].dtype, tp__gru_back_run<T>(k);); }
 
-/* -- attention, attention_grad: scores are made tile by tile and never stored. A block has a tile of rows (queries; keys for
- * the gradients of keys and values) and goes through the other side in tiles of columns. Sixteen by sixteen threads have
- * M x M scores of a tile each, and of the result M rows by ND of its elements; a head larger than 16 ND takes several
- * blocks, each of which makes the scores again. Products run along slices of the head in shared memory. Keys that a query
- * does not see count as probability 0, which an infinity among their values turns to NaN, as in the CPU's fast loop. */
+/* -- attention, attention_grad: scores are computed tile by tile and never stored. A block has a tile of rows (queries; or
+ *    keys, for the gradients of keys and values) and loops over the other operand in tiles of columns. Each of the 16 x 16
+ *    threads has M x M scores of a tile, and M rows by ND columns of the result; a head larger than 16 ND needs several blocks,
+ *    each of which computes the scores again. Products are computed over slices of the head in shared memory. Keys that a query
+ *    does not attend to have probability 0; an infinite value then gives NaN, as in the CPU's fast loop. */
 typedef struct tp__attention_args {
-    int64_t Tq, Tk, C, heads, beyond; /* query i sees keys below i + beyond, as far as there are some */
+    int64_t Tq, Tk, C, heads, beyond; /* query i attends to the keys below min(i + beyond, Tk) */
     int D;
-    bool fours; /* rows of heads begin at whole fours */
+    bool fours; /* rows of heads are aligned to four elements */
     double scale;
     const void *dy, *q, *k, *v, *y, *lse;
     void *delta, *out[3]; /* forward: y, lse; backward: dq, dk, dv */
-    int lse_type;         /* of out[1]; what is read, and delta, is in the type that is calculated with */
+    int lse_type;         /* dtype of out[1]; the inputs and delta have the type of the computation */
 } tp__attention_args;
 template <class R, int N> struct alignas(sizeof(R) * N < 16 ? sizeof(R) * N : 16) tp__pack {
     R v[N];
 };
-/* Elements a tile is high and wide, and of the memory for slices of two tiles. */
+/* SIZE: rows and columns of a tile; DEEP: depth of a slice; ROOM: elements of two slices. */
 template <class R> struct tp__tile {
     enum { M = sizeof(R) == 8 ? 2 : 4, SIZE = 16 * M, DEEP = 32, ROOM = 2 * DEEP * SIZE };
 };
 
-/* x[0..3], of which `left` exist */
+/* Loads x[0..3], of which `left` elements exist. */
 template <class T, class R> __device__ __forceinline__ void tp__seq_get4(const T *x, int left, bool fours, R v[4])
 {
     if (fours && left >= 4) {
@@ -8116,7 +8126,8 @@ template <class T, class R> __device__ __forceinline__ void tp__seq_get4(const T
     }
     for (int i = 0; i < 4; i++) v[i] = i < left ? tp__get(x, i) : 0;
 }
-/* A slice of a tile, transposed; groups of M rows change places by depth, so that neither side meets a bank twice. */
+/* Loads a slice of a tile, transposed; groups of M rows are permuted by depth, so that neither reads nor writes have bank
+ * conflicts. */
 template <class T, class R>
 __device__ __forceinline__ void tp__tile_slice(R *room, const T *x, int64_t pitch, int n, int depth, int D, bool fours)
 {
@@ -8129,7 +8140,7 @@ __device__ __forceinline__ void tp__tile_slice(R *room, const T *x, int64_t pitc
         for (int i = 0; i < 4; i++) room[(f * 4 + i) * SIZE + ((r / M) ^ (f & 7)) * M + r % M] = v[i];
     }
 }
-/* s = the products of a thread's M rows and M columns, over all of D */
+/* s = the products of a thread's M rows and M columns, over the whole depth D. */
 template <class T, class R>
 __device__ __forceinline__ void tp__tile_products(R s[tp__tile<R>::M][tp__tile<R>::M], R *room, const T *rows,
                                                   int n_rows, const T *columns, int n_columns, int64_t pitch, int D,
@@ -8161,7 +8172,7 @@ __device__ __forceinline__ void tp__tile_products(R s[tp__tile<R>::M][tp__tile<R
         }
     }
 }
-/* The threads' M x M numbers as a tile in shared memory, column by column; groups of rows change places here too. */
+/* Stores the threads' M x M numbers as a tile in shared memory, by columns; groups of rows are permuted here too. */
 template <class R> __device__ __forceinline__ void tp__tile_put(R *tile, const R s[tp__tile<R>::M][tp__tile<R>::M])
 {
     const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
@@ -8171,7 +8182,7 @@ template <class R> __device__ __forceinline__ void tp__tile_put(R *tile, const R
         *(tp__pack<R, tp__tile<R>::M> *)(tile + (tx * M + j) * SIZE + (ty ^ tx) * M) = p;
     }
 }
-/* Where element n of a thread's ND lies in the slice of a head. */
+/* The index in the slice of a head of element n of a thread's ND. */
 template <int ND> __device__ __forceinline__ int tp__tile_element(int n)
 {
     const int V = ND < 4 ? ND : 4;
@@ -8215,10 +8226,10 @@ __device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R
     }
 }
 
-/* Which piece of the work is a block's: tiles of a head, the last ones first, since they see the most keys. */
+/* The work of a block: a tile of a head. The last tiles come first, since they attend to the most keys. */
 typedef struct tp__attention_piece {
     int64_t b, head, tile;
-    int slice; /* of the head, from this element on */
+    int slice; /* first element of the head that this block computes */
 } tp__attention_piece;
 __device__ __forceinline__ tp__attention_piece tp__attention_place(const tp__attention_args &a, int64_t tiles, int wide)
 {
@@ -8297,7 +8308,7 @@ template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_a
     }
 }
 
-/* delta = dy_i y_i, a warp each */
+/* delta = sum of dy_i y_i, one warp per row */
 template <class T> TP_KERNEL tp__attention_delta(const tp__attention_args a, int64_t n)
 {
     typedef tp__real<T> R;
@@ -8325,7 +8336,7 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
     const int64_t r0 = at.tile * SIZE, rows = (at.b * n_all + r0) * a.C + at.head * a.D,
                   columns = at.b * n_other * a.C + at.head * a.D, sums = (at.b * a.heads + at.head) * a.Tq;
     const int n_rows = n_all - r0 < SIZE ? (int)(n_all - r0) : SIZE;
-    int64_t c = 0, end = a.Tq; /* the other side, as far as they see each other */
+    int64_t c = 0, end = a.Tq; /* the range of columns that attend to these rows, or the reverse */
     if (KEYS) c = r0 - a.beyond + 1 > 0 ? (r0 - a.beyond + 1) / SIZE * SIZE : 0;
     else end = r0 + n_rows - 1 + a.beyond < a.Tk ? r0 + n_rows - 1 + a.beyond : a.Tk;
     const R scale = (R)a.scale;
@@ -8353,7 +8364,7 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
         if (KEYS && a.out[2]) {
             tp__tile_put(tile, p);
             tp__tile_sums<ND>(sum_v, tile, room, column_p + c * a.C + at.slice, a.C, n, a.D - at.slice, a.fours);
-            __syncthreads(); /* the tile has been read */
+            __syncthreads(); /* all threads have read the tile */
         }
         if (!KEYS || a.out[1]) {
             tp__tile_put(tile, ds);
@@ -8412,19 +8423,20 @@ template <class T, int ND> static void tp__attention_launch(const tp_call *k, co
     if (a.out[1] || a.out[2]) TP_RUN_BLOCKS(k, (tp__attention_back<T, ND, true>), keys, TP__THREADS, 0, a);
 }
 
-/* -- attention by tensor cores, for heads of up to 128 halves, or float32 numbers where TF32 may be used: the same tiles and
- * sums, with the products of a warp made by mma, whose layout of a matrix over the lanes is what this rests on. Lane 4 g + t
- * has, of sums (16,8): rows g and g+8, columns 2t and 2t+1. Operands are words of two halves or one float: of the left one
- * (16 rows of 8 words) it has words t and t+4 of rows g and g+8, of the right one (8 columns of 8 words) those of column g.
- * So a block of sums can be a left operand at once, if the right one's words are taken in the order that has: probabilities
- * never leave the registers. A block has four warps of 16 rows and takes the other side by 32 columns. */
+/* -- attention by tensor cores, for heads of up to 128 halves, or float32 numbers if TF32 is allowed: the same tiles and sums,
+ *    with the products of a warp computed by mma. The code depends on how mma distributes a matrix over the lanes. Lane 4 g + t
+ *    holds, of sums (16,8): rows g and g+8, columns 2t and 2t+1. Operands consist of words, two halves or one float: of the
+ *    left one (16 rows of 8 words) the lane holds words t and t+4 of rows g and g+8, of the right one (8 columns of 8 words)
+ *    words t and t+4 of column g. So a block of sums can be used as a left operand directly, if the words of the right operand
+ *    are loaded in the matching order: probabilities never leave the registers. A block has four warps of 16 rows and processes
+ *    the other operand 32 columns at a time. */
 #define TP__MMA_ROWS    64
 #define TP__MMA_COLUMNS 32
 #define TP__MMA_THREADS 128
 template <class T> struct tp__mma {
-    enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER }; /* numbers in a word, in a product's depth */
+    enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER }; /* numbers per word; depth of a product */
 };
-__device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounded to TF32 */
+__device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounds to TF32 */
 {
     const unsigned u = __float_as_uint(*x);
     return (u & 0x7f800000u) == 0x7f800000u ? u : (u + 0x1000u) & ~0x1fffu;
@@ -8453,7 +8465,7 @@ __device__ __forceinline__ float tp__mma_dot(const tp__f16 *, unsigned a, unsign
     return tp__f32_of_f16((uint16_t)a) * tp__f32_of_f16((uint16_t)b) +
            tp__f32_of_f16((uint16_t)(a >> 16)) * tp__f32_of_f16((uint16_t)(b >> 16));
 }
-/* What mma does, through shuffles. */
+/* Computes what mma computes, through shuffles. */
 template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const unsigned a[4], const unsigned b[2])
 {
     const int lane = threadIdx.x & 31, t = lane & 3;
@@ -8485,7 +8497,7 @@ TP__MMA(tp__bf16, "m16n8k16", "bf16")
 TP__MMA(tp__f16, "m16n8k16", "f16")
 #undef TP__MMA
 #endif
-/* Rows of a head as words, those beyond n and numbers beyond D as zeros. The pitch keeps a warp's words in different banks. */
+/* Rows of a head as words; rows past n and numbers past D are zeros. The pitch keeps a warp's words in different banks. */
 template <class T, int WIDE> struct tp__mma_tile {
     enum { WORDS = WIDE / tp__mma<T>::PER, PITCH = WORDS + 4 };
 };
@@ -8505,7 +8517,7 @@ __device__ __forceinline__ void tp__mma_load(unsigned *tile, int high, const T *
         *(tp__pack<unsigned, 4 / tp__mma<T>::PER> *)(tile + r * PITCH + d / PER) = w;
     }
 }
-/* s (16, TP__MMA_COLUMNS) = the warp's rows of one tile by the columns of another, over all of D */
+/* s (16, TP__MMA_COLUMNS) = the warp's rows of one tile times the columns of another, over the whole depth D. */
 template <class T, int WIDE>
 __device__ __forceinline__ void tp__mma_products(float s[TP__MMA_COLUMNS / 8][4], const unsigned *rows,
                                                  const unsigned *columns, int D)
@@ -8524,7 +8536,7 @@ __device__ __forceinline__ void tp__mma_products(float s[TP__MMA_COLUMNS / 8][4]
         }
     }
 }
-/* sum (16, WIDE) += s x, over the rows of tile x */
+/* sum (16, WIDE) += s x, over the rows of tile x. */
 template <class T, int WIDE>
 __device__ __forceinline__ void tp__mma_sums(float sum[WIDE / 8][4], const float s[TP__MMA_COLUMNS / 8][4],
                                              const unsigned *x, int D)
@@ -8539,7 +8551,7 @@ __device__ __forceinline__ void tp__mma_sums(float sum[WIDE / 8][4], const float
             const float *u = s[2 * k], *v = s[2 * k + 1];
             a[0] = tp__mma_pair<T>(u[0], u[1]), a[1] = tp__mma_pair<T>(u[2], u[3]);
             a[2] = tp__mma_pair<T>(v[0], v[1]), a[3] = tp__mma_pair<T>(v[2], v[3]);
-        } else { /* words t and t+4 are columns 2t and 2t+1 */
+        } else { /* words t and t+4 are replaced by columns 2t and 2t+1 */
             a[0] = tp__mma_word(s[k]), a[1] = tp__mma_word(s[k] + 2);
             a[2] = tp__mma_word(s[k] + 1), a[3] = tp__mma_word(s[k] + 3);
         }
@@ -8580,7 +8592,8 @@ template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__atten
                   columns = at.b * a.Tk * a.C + at.head * a.D;
     const int n_rows = a.Tq - i0 < TP__MMA_ROWS ? (int)(a.Tq - i0) : TP__MMA_ROWS;
     const int64_t end = i0 + n_rows - 1 + a.beyond < a.Tk ? i0 + n_rows - 1 + a.beyond : a.Tk;
-    const int64_t row = i0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2); /* and row + 8 */
+    const int64_t row = i0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2); /* this thread's rows: row and row +
+                                                                                   * 8 */
     const float none = -INFINITY, scale = (float)a.scale;
     float sum[WIDE / 8][4], most[2] = {none, none}, z[2] = {0, 0};
     for (int n = 0; n < WIDE / 8; n++)
@@ -8636,7 +8649,7 @@ template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__atten
 template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const tp__attention_args a)
 {
     const int PITCH = tp__mma_tile<T, WIDE>::PITCH, t = threadIdx.x & 3;
-    TP_DYNAMIC_SHARED(unsigned, row_s); /* in the roles of tp__attention_back */
+    TP_DYNAMIC_SHARED(unsigned, row_s); /* names as in tp__attention_back */
     unsigned *row_p = row_s + TP__MMA_ROWS * PITCH, *column_s = row_p + TP__MMA_ROWS * PITCH,
              *column_p = column_s + TP__MMA_COLUMNS * PITCH;
     const int64_t n_all = KEYS ? a.Tk : a.Tq, n_other = KEYS ? a.Tq : a.Tk;
@@ -8645,7 +8658,7 @@ template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const t
                   columns = at.b * n_other * a.C + at.head * a.D, sums = (at.b * a.heads + at.head) * a.Tq;
     const int n_rows = n_all - r0 < TP__MMA_ROWS ? (int)(n_all - r0) : TP__MMA_ROWS;
     const int64_t own = r0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2);
-    int64_t c = 0, end = a.Tq; /* the other side, as far as they see each other */
+    int64_t c = 0, end = a.Tq; /* the range of columns that attend to these rows, or the reverse */
     if (KEYS) c = r0 - a.beyond + 1 > 0 ? (r0 - a.beyond + 1) / TP__MMA_COLUMNS * TP__MMA_COLUMNS : 0;
     else end = r0 + n_rows - 1 + a.beyond < a.Tk ? r0 + n_rows - 1 + a.beyond : a.Tk;
     const float scale = (float)a.scale, one[2] = {1, 1};
@@ -8684,7 +8697,7 @@ template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const t
     if (KEYS && to_v) tp__mma_store<T, WIDE>(to_v + first, a.C, sum_v, one, n_rows, a.D);
 }
 
-/* false: this GPU cannot, or the head is too large. */
+/* False: the GPU has no tensor cores for T, or the head is too large. */
 template <class T, int WIDE>
 static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_args &a, bool back)
 {
@@ -8710,8 +8723,8 @@ static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_
 #undef TP__BY_MMA
     return true;
 }
-/* By the type and the size of a head. Float64, which is there for checks, and heads of halves that the tensor cores do not
- * take have one kernel for all. */
+/* Chooses the kernel by type and head size. One kernel serves float64, which is for checks, and heads of halves that the tensor
+ * cores cannot process. */
 template <class T> static void tp__attention_run(const tp_call *k, const tp__attention_args &a, bool back)
 {
     if (a.D <= 64 ? tp__attention_by_tensor_cores<T, 64>(k, a, back)
@@ -8742,7 +8755,7 @@ static void tp__attention_back_cuda(const tp_call *k)
     const tp__attention_args a = tp__attention_args_of(k, true);
     TP_REALS(k->in[1].dtype, tp__attention_run<T>(k, a, true););
 }
-static size_t tp__attention_bytes(const tp_call *k) /* delta, and lse if it has another type */
+static size_t tp__attention_bytes(const tp_call *k) /* for delta, and for lse if it has another type */
 {
     const tp_dtype real = tp__rnn_real(k->in[1].dtype);
     return (size_t)(tp__size(&k->in[5]) + tp__rnn_apart(&k->in[5], real)) * tp__dtype_size(real);
@@ -8758,12 +8771,12 @@ static const tp__cuda_kernel tp__cuda_sequences[] = {{"ctc_loss", tp__ctc_cuda, 
                                                      {NULL, NULL, NULL}};
 
 /* ==== >>images ======================================================================================== */
-/* Threads take V neighbouring channels of a pixel: four where there are whole fours, else one. I: what indices fit into. */
+/* A thread processes V adjacent channels of a pixel: four if C is a multiple of four, else one. I: the type of indices. */
 
 template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) tp__pixels {
     T v[V];
 };
-/* f<T, V, I>, for C channels and no more than `most` elements anywhere */
+/* Runs the body with V and I for C channels; `most`: the number of elements of the largest operand. */
 #define TP__PIXELS(C_, most_, ...) \
     do {                           \
         if ((most_) >> 30) {       \
@@ -8781,8 +8794,8 @@ template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16
         }                          \
     } while (0)
 
-/* -- resize, resize_grad: where each row and column of the result looks is found once. The gradient gathers: the rows that
- * look at h are neighbours, from the first one that looks at h-1 or below to the last one at h. In the CPU's order. */
+/* -- resize, resize_grad: the source of each row and column of the result is computed once. The gradient gathers: source row h
+ *    is used by the result rows whose `low` is h-1 or h, which are contiguous. Sums are in the CPU's order. */
 typedef struct tp__resize_place { /* y = (1 - part) x[low] + part x[high] */
     int low, high;
     double part;
@@ -8790,8 +8803,8 @@ typedef struct tp__resize_place { /* y = (1 - part) x[low] + part x[high] */
 typedef struct tp__resize_args {
     int64_t B, H, W, C, OH, OW;
     bool align_corners, half_pixel_centers, nearest;
-    tp__resize_place *row, *column; /* of OH, of OW */
-    int *row_from, *column_from;    /* of H+1, of W+1: how many rows look below; for the gradient */
+    tp__resize_place *row, *column; /* OH entries, OW entries */
+    int *row_from, *column_from;    /* H+1 and W+1 entries, for the gradient: how many rows have low < h */
     size_t bytes;
 } tp__resize_args;
 static tp__resize_args tp__resize_args_of(const tp_call *k, const tp_shape *x, bool back)
@@ -8820,7 +8833,7 @@ __device__ __forceinline__ tp__resize_place tp__resize_look(const tp__resize_arg
                                                             int64_t n_out)
 {
     tp__resize_place t;
-    int64_t num = i * n_in, den = n_out; /* the place is num / den */
+    int64_t num = i * n_in, den = n_out; /* the source position is num / den */
     if (a.align_corners && n_out > 1) num = i * (n_in - 1), den = n_out - 1;
     if (a.half_pixel_centers) num = (2 * i + 1) * n_in - (a.nearest ? 0 : n_out), den = 2 * n_out;
     if (a.nearest && a.align_corners) num = 2 * num + den, den *= 2;
@@ -8837,7 +8850,7 @@ TP_KERNEL tp__resize_places(const tp__resize_args a)
     TP_EACH(i, a.OH + a.OW)
     a.row[i] = i < a.OH ? tp__resize_look(a, i, a.H, a.OH) : tp__resize_look(a, i - a.OH, a.W, a.OW);
 }
-/* How many rows look below h: they ascend. */
+/* Counts the result rows with low < h by bisection, as `low` is ascending. */
 TP_KERNEL tp__resize_froms(const tp__resize_args a)
 {
     TP_EACH(i, a.H + a.W + 2)
@@ -8867,7 +8880,7 @@ template <class T, int V, class I> TP_KERNEL tp__resize_kernel(const tp__resize_
         const R p = (R)v.part, q = (R)h.part;
         const int64_t left = h.low * a.C, right = h.high * a.C;
         tp__pixels<T, V> out = *(const tp__pixels<T, V> *)(above + left);
-        if (p > 0 || q > 0) { /* else an infinite neighbour does no harm */
+        if (p > 0 || q > 0) { /* skip weights of 0, so that an infinite neighbour does not give NaN */
             const tp__pixels<T, V> tl = out, tr = *(const tp__pixels<T, V> *)(above + right);
             const tp__pixels<T, V> bl = *(const tp__pixels<T, V> *)(below + left);
             const tp__pixels<T, V> br = *(const tp__pixels<T, V> *)(below + right);
@@ -8930,7 +8943,7 @@ static void tp__resize_cuda(const tp_call *k)
                                         TP_RUN(k, (tp__resize_kernel<T, V, I>), n / V, a, (const T *)k->in[0].data,
                                                (T *)k->out[0].data);););
 }
-static void tp__resize_back_cuda(const tp_call *k) /* in: dy, x for its shape */
+static void tp__resize_back_cuda(const tp_call *k) /* in: dy, x (only its shape) */
 {
     const tp__resize_args a = tp__resize_args_of(k, &k->in[1].shape, true);
     const int64_t n = tp__size(&k->out[0]);
@@ -8945,14 +8958,14 @@ static size_t tp__resize_bytes(const tp_call *k)
     return tp__resize_args_of(k, &k->in[back ? 1 : 0].shape, back).bytes;
 }
 
-/* -- bilinear_sampler, bilinear_sampler_grad: a thread a place of the result. The gradient of the image is gathered too: the
- * coordinates are sorted by the pixel that they look at first (those of equal pixels stay in order), and each pixel adds up
- * what looks at it or at its three neighbours before, in that order: exact to the rounding of a sum, whatever its numbers.
- * Images are taken in groups, so that the lists stay small. */
+/* -- bilinear_sampler, bilinear_sampler_grad: one thread per position of the result. The gradient of the image gathers too: the
+ *    coordinates are sorted by their first pixel (those of equal pixels keep their order), and each pixel adds the coordinates
+ *    whose first pixel is itself or one of its neighbours left, above and left above, in that order. So the order of each sum
+ *    is fixed. Images are processed in groups, so that the lists stay small. */
 typedef struct tp__sampler_args {
-    int64_t B, H, W, C, n; /* n coordinates an image */
+    int64_t B, H, W, C, n; /* n: coordinates per image */
     int border;
-    int64_t group; /* images at a time */
+    int64_t group; /* images per group */
     uint32_t *key[2], *index[2], *count, *from;
     size_t bytes;
 } tp__sampler_args;
@@ -8978,7 +8991,7 @@ static tp__sampler_args tp__sampler_args_of(const tp_call *k, const tp_shape *x,
     a.bytes = (size_t)(4 * room + counts + a.group * a.H * a.W + 1) * sizeof(uint32_t);
     return a;
 }
-/* Pixels of one coordinate and the weight of the second; false where the border's zeros are. */
+/* The two pixels of one coordinate and the weight of the second; false if the coordinate is in a border of zeros. */
 template <class R> __device__ __forceinline__ bool tp__sampler_place(R v, int64_t size, int border, int64_t at[2], R *f)
 {
     const R c = v > 0 ? v : 0, l = v == v ? floor(c) : 0, last = (R)(size - 1);
@@ -9024,14 +9037,14 @@ static void tp__sampler_cuda(const tp_call *k)
                                                (const T *)k->in[1].data, (T *)k->out[0].data);););
 }
 
-/* The coordinates' gradient: LANES threads a place, which share its channels. */
+/* The gradient of the coordinates: LANES threads per position share its channels. */
 template <class T, int LANES>
 TP_KERNEL tp__sampler_coords(const tp__sampler_args a, const T *dy, const T *image, const T *coords, T *out)
 {
     typedef tp__real<T> R;
     const int64_t places = a.B * a.n, step = (int64_t)gridDim.x * (TP__THREADS / LANES);
     const int64_t mine = ((int64_t)blockIdx.x * TP__THREADS + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
-    for (int64_t base = 0; base < places; base += step) { /* all lanes of a warp stay together */
+    for (int64_t base = 0; base < places; base += step) { /* the same for all lanes of a warp */
         const int64_t i = base + mine < places ? base + mine : places - 1;
         const T *d = dy + i * a.C, *x = image + tp__seq_divide(i, a.n) * a.H * a.W * a.C;
         const R at[2] = {tp__get(coords, 2 * i), tp__get(coords, 2 * i + 1)};
@@ -9054,7 +9067,7 @@ TP_KERNEL tp__sampler_coords(const tp__sampler_args a, const T *dy, const T *ima
     }
 }
 
-/* The pixel that coordinate i of a group looks at first; those outside come last. `total` pixels. */
+/* The first pixel of coordinate i of a group; coordinates outside get `total`, the number of pixels, and are sorted last. */
 template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T *coords, int64_t places, uint32_t total)
 {
     typedef tp__real<T> R;
@@ -9068,7 +9081,7 @@ template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T 
         a.index[0][i] = (uint32_t)i;
     }
 }
-/* The first place of each pixel in the sorted list. */
+/* The start of each pixel's coordinates in the sorted list. */
 TP_KERNEL tp__sampler_froms(const uint32_t *key, uint32_t *from, int64_t places, int64_t pixels)
 {
     TP_EACH(i, pixels + 1)
@@ -9094,7 +9107,7 @@ TP_KERNEL tp__sampler_gather(const tp__sampler_args a, const uint32_t *index, co
         const int64_t pw = at - r * a.W, ph = r - tp__seq_divide(r, a.H) * a.H;
         R sum[V];
         for (int m = 0; m < V; m++) sum[m] = 0;
-        for (int side = 0; side < 4; side++) { /* the pixel itself, those left of it, above, left above */
+        for (int side = 0; side < 4; side++) { /* the pixel itself, then left, above, left above */
             if ((side & 1 && pw == 0) || (side & 2 && ph == 0)) continue;
             const int64_t first = at - (side & 1) - (side & 2 ? a.W : 0);
             for (int64_t l = a.from[first], end = a.from[first + 1]; l < end; l++) {
@@ -9104,7 +9117,7 @@ TP_KERNEL tp__sampler_gather(const tp__sampler_args a, const uint32_t *index, co
                 tp__sampler_place(tp__get(coords, 2 * i), a.H, a.border, h, &f[0]);
                 tp__sampler_place(tp__get(coords, 2 * i + 1), a.W, a.border, w, &f[1]);
                 const tp__pixels<T, V> d = *(const tp__pixels<T, V> *)(dy + i * a.C + c);
-                for (int p = 0; p < 4; p++) { /* at an edge several of the four are this pixel */
+                for (int p = 0; p < 4; p++) { /* at an edge several of the four pixels are this one */
                     if (h[p >> 1] != ph || w[p & 1] != pw) continue;
                     const R wh = p >> 1 ? f[0] : 1 - f[0], ww = p & 1 ? f[1] : 1 - f[1];
 #pragma unroll
@@ -9126,7 +9139,8 @@ static void tp__sampler_image(const tp_call *k, const tp__sampler_args *a, const
         const T *at = coords + b * a->n * 2, *d = dy + b * a->n * a->C;
         T *to = dx + b * a->H * a->W * a->C;
         TP_RUN(k, (tp__sampler_keys<T>), places, *a, at, places, (uint32_t)pixels);
-        const int now = tp__sort(k, a->key, a->index, a->count, places, pixels); /* pixels itself is a key */
+        const int now = tp__sort(k, a->key, a->index, a->count, places, pixels); /* coordinates outside have the key
+                                                                                  * `pixels` */
         TP_RUN(k, tp__sampler_froms, pixels + 1, a->key[now], a->from, places, pixels);
         if (a->C % 4 == 0)
             TP_RUN(k, (tp__sampler_gather<T, 4>), pixels * a->C / 4, *a, a->index[now], d, at, to, pixels);
@@ -9182,7 +9196,7 @@ static tp_kernel_fn tp__cuda_find_kernel(tp_device *d, const char *op)
     if (r) return r->fn;
     return tp__map_code(op) >= 0 ? tp__map_cuda : NULL;
 }
-/* What kernels do besides their op. */
+/* The epilogues and masks that the kernel of an op supports. */
 static unsigned tp__cuda_fuses(tp_device *d, const char *op)
 {
     static const struct {
@@ -9236,7 +9250,7 @@ static void tp__cuda_close(tp_device *d)
     tp__memory_give(c, c->stream, c->workspace);
     if (c->copying) cudaStreamSynchronize(c->copying);
     if (c->stream) cudaStreamSynchronize(c->stream);
-    if (c->pool) cudaMemPoolDestroy(c->pool); /* nothing of it is in use: all it kept goes back */
+    if (c->pool) cudaMemPoolDestroy(c->pool); /* no allocation is left: all memory returns to the driver */
     if (c->copying) cudaStreamDestroy(c->copying);
     if (c->stream) cudaStreamDestroy(c->stream);
     cudaGetLastError();
@@ -9318,7 +9332,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     c->say = say;
     c->ordinal = ordinal;
     c->limit = SIZE_MAX;
-    c->workspace_bytes = (size_t)32 << 20; /* what Hopper's kernels want at most */
+    c->workspace_bytes = (size_t)32 << 20; /* the most that kernels for Hopper use */
     pthread_mutex_init(&c->staging, NULL);
     pthread_mutex_init(&c->filling, NULL);
     const char *what = "choosing the GPU";

@@ -764,8 +764,9 @@ static tp_status tp__cuda_ranks_sum(tp_device *d, void *data, int64_t n, tp_dtyp
     if (e == cudaSuccess) e = cudaStreamWaitEvent(j->stream, c->mark, 0);
     st = tp__cuda_status(c, e, "a sum over ranks");
     if (st == TP_OK)
-        st = tp__nccl_status(c, ncclAllReduce(data, data, (size_t)n, type, mean ? ncclAvg : ncclSum, j->comm, j->stream),
-                             j->comm, "a sum over ranks");
+        st =
+            tp__nccl_status(c, ncclAllReduce(data, data, (size_t)n, type, mean ? ncclAvg : ncclSum, j->comm, j->stream),
+                            j->comm, "a sum over ranks");
     return st == TP_OK ? tp__cuda_status(c, cudaEventRecord(j->done, j->stream), "a sum over ranks") : st;
 }
 static tp_status tp__cuda_ranks_done(tp_device *d, bool *done)
@@ -1967,46 +1968,43 @@ TP_KERNEL tp__plain_product(const __grid_constant__ tp__gemm_shape g, const void
     }
 }
 
-/* c = alpha op(a) op(b) + bias, then the activation. The chosen algorithm is remembered, so that none is searched during
- * recording. Split products are summed in float32 in the workspace: summing in half-precision outputs would round more often.
- * With one workspace on one stream cuBLASLt gives the same bits each time. */
-static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, const void *b, void *c, const void *bias)
+/* What cuBLASLt knows of a product: operation and layouts. */
+typedef struct tp__gemm_description {
+    cublasLtMatmulDesc_t op;
+    cublasLtMatrixLayout_t la, lb, lc;
+} tp__gemm_description;
+
+static cublasStatus_t tp__gemm_describe(const tp__gemm_shape *g, const void *bias, tp__gemm_description *d)
 {
-    tp__cuda *u = tp__cuda_of(k);
     const cudaDataType_t type = tp__cuda_type(g->dtype), out = tp__cuda_type(g->out);
     const bool f64 = g->dtype == TP_F64;
-    cublasLtMatmulDesc_t op = NULL;
-    cublasLtMatrixLayout_t la = NULL, lb = NULL, lc = NULL;
-    cublasLtMatmulPreference_t pref = NULL;
     const cublasOperation_t ta = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = g->bias   ? g->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
                                         : g->relu ? CUBLASLT_EPILOGUE_RELU
                                                   : CUBLASLT_EPILOGUE_DEFAULT;
     const int32_t batch = (int32_t)g->batch;
-    const double alpha64 = (double)g->alpha, beta64 = g->add ? 1.0 : 0.0;
-    const float alpha32 = g->alpha, beta32 = g->add ? 1.0f : 0.0f;
     const cublasComputeType_t compute = f64 ? CUBLAS_COMPUTE_64F
                                         : g->dtype == TP_F32 && g->precision != TP_PRECISION_F32
                                             ? CUBLAS_COMPUTE_32F_FAST_TF32
                                             : CUBLAS_COMPUTE_32F;
-    cublasStatus_t st = cublasLtMatmulDescCreate(&op, compute, f64 ? CUDA_R_64F : CUDA_R_32F);
+    cublasStatus_t st = cublasLtMatmulDescCreate(&d->op, compute, f64 ? CUDA_R_64F : CUDA_R_32F);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_TRANSA, &tb, sizeof tb);
+        st = cublasLtMatmulDescSetAttribute(d->op, CUBLASLT_MATMUL_DESC_TRANSA, &tb, sizeof tb);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_TRANSB, &ta, sizeof ta);
+        st = cublasLtMatmulDescSetAttribute(d->op, CUBLASLT_MATMUL_DESC_TRANSB, &ta, sizeof ta);
     if (st == CUBLAS_STATUS_SUCCESS && epilogue != CUBLASLT_EPILOGUE_DEFAULT)
-        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+        st = cublasLtMatmulDescSetAttribute(d->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     if (st == CUBLAS_STATUS_SUCCESS && g->bias)
-        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+        st = cublasLtMatmulDescSetAttribute(d->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatrixLayoutCreate(&lb, type, (uint64_t)(g->tb ? g->K : g->N), (uint64_t)(g->tb ? g->N : g->K),
+        st = cublasLtMatrixLayoutCreate(&d->lb, type, (uint64_t)(g->tb ? g->K : g->N), (uint64_t)(g->tb ? g->N : g->K),
                                         g->tb ? g->K : g->N);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatrixLayoutCreate(&la, type, (uint64_t)(g->ta ? g->M : g->K), (uint64_t)(g->ta ? g->K : g->M),
+        st = cublasLtMatrixLayoutCreate(&d->la, type, (uint64_t)(g->ta ? g->M : g->K), (uint64_t)(g->ta ? g->K : g->M),
                                         g->ta ? g->M : g->K);
-    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&lc, out, (uint64_t)g->N, (uint64_t)g->M, g->N);
+    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&d->lc, out, (uint64_t)g->N, (uint64_t)g->M, g->N);
     if (batch > 1) {
-        cublasLtMatrixLayout_t layout[3] = {la, lb, lc};
+        cublasLtMatrixLayout_t layout[3] = {d->la, d->lb, d->lc};
         const int64_t stride[3] = {g->stride_a, g->stride_b, g->stride_c};
         for (int i = 0; i < 3 && st == CUBLAS_STATUS_SUCCESS; i++) {
             st = cublasLtMatrixLayoutSetAttribute(layout[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
@@ -2015,62 +2013,91 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
                                                       &stride[i], sizeof stride[i]);
         }
     }
-    tp__gemm_shape key;
-    memset(&key, 0, sizeof key); /* also the padding, as the key is hashed */
-    key.M = g->M, key.N = g->N, key.K = g->K, key.batch = g->batch;
-    key.stride_a = g->stride_a, key.stride_b = g->stride_b, key.stride_c = g->stride_c;
-    key.ta = g->ta, key.tb = g->tb, key.bias = g->bias, key.relu = g->relu, key.add = g->add;
-    key.dtype = g->dtype, key.out = g->out, key.precision = g->precision;
-    key.align[0] = tp__alignment(a), key.align[1] = tp__alignment(b), key.align[2] = tp__alignment(c);
-    const uint64_t h = tp__hash_bytes(&key, sizeof key);
-    tp__product *slot = tp__product_of(u, h);
-    bool plain = slot && slot->key == h && slot->plain;
-    if (!slot) st = CUBLAS_STATUS_ALLOC_FAILED;
-    if (st == CUBLAS_STATUS_SUCCESS && slot->key != h) {
-        cublasLtMatmulHeuristicResult_t found;
-        int n = 0;
-        const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-        st = cublasLtMatmulPreferenceCreate(&pref);
-        if (st == CUBLAS_STATUS_SUCCESS)
-            st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                      &u->workspace_bytes, sizeof u->workspace_bytes);
-        if (st == CUBLAS_STATUS_SUCCESS)
-            st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
-                                                      sizeof schemes);
-        const cublasLtMatmulPreferenceAttributes_t which[4] = {
-            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-        const uint32_t align[4] = {key.align[1], key.align[0], key.align[2], key.align[2]}; /* b is the first operand */
-        for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
-            st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
-        if (st == CUBLAS_STATUS_SUCCESS) {
-            st = cublasLtMatmulAlgoGetHeuristic(u->blas, op, lb, la, lc, lc, pref, 1, &found, &n);
-            plain = st == CUBLAS_STATUS_NOT_SUPPORTED || (st == CUBLAS_STATUS_SUCCESS && n == 0);
-            if (plain) {
-                st = CUBLAS_STATUS_SUCCESS;
-                u->say(TP_LOG_WARN,
-                       "%s: cuBLASLt has no algorithm for %s of (%lld,%lld) by (%lld,%lld): a slow one is used",
-                       u->device.name, k->op->name, (long long)g->M, (long long)g->K, (long long)g->K, (long long)g->N);
-            }
-        }
-        if (st == CUBLAS_STATUS_SUCCESS) {
-            slot->key = h;
-            slot->plain = plain;
-            if (!plain) slot->algo = found.algo;
-            u->n_product++;
+    return st;
+}
+
+/* Everything that determines the choice of an algorithm. Its bytes are hashed, so its padding must be 0. */
+static void tp__gemm_key(const tp__gemm_shape *g, const void *a, const void *b, const void *c, tp__gemm_shape *key)
+{
+    memset(key, 0, sizeof *key);
+    key->M = g->M, key->N = g->N, key->K = g->K, key->batch = g->batch;
+    key->stride_a = g->stride_a, key->stride_b = g->stride_b, key->stride_c = g->stride_c;
+    key->ta = g->ta, key->tb = g->tb, key->bias = g->bias, key->relu = g->relu, key->add = g->add;
+    key->dtype = g->dtype, key->out = g->out, key->precision = g->precision;
+    key->align[0] = tp__alignment(a), key->align[1] = tp__alignment(b), key->align[2] = tp__alignment(c);
+}
+
+/* Chooses an algorithm and stores it in the table under the hash h. */
+static cublasStatus_t tp__gemm_choose(const tp_call *k, const tp__gemm_shape *key, uint64_t h,
+                                      const tp__gemm_description *d, tp__product *slot)
+{
+    tp__cuda *u = tp__cuda_of(k);
+    cublasLtMatmulHeuristicResult_t found;
+    int n = 0;
+    bool plain = false;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    cublasLtMatmulPreference_t pref = NULL;
+    cublasStatus_t st = cublasLtMatmulPreferenceCreate(&pref);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &u->workspace_bytes,
+                                                  sizeof u->workspace_bytes);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                                  sizeof schemes);
+    const cublasLtMatmulPreferenceAttributes_t which[4] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const uint32_t align[4] = {key->align[1], key->align[0], key->align[2], key->align[2]}; /* b is the first operand */
+    for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
+        st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
+    if (st == CUBLAS_STATUS_SUCCESS) {
+        st = cublasLtMatmulAlgoGetHeuristic(u->blas, d->op, d->lb, d->la, d->lc, d->lc, pref, 1, &found, &n);
+        plain = st == CUBLAS_STATUS_NOT_SUPPORTED || (st == CUBLAS_STATUS_SUCCESS && n == 0);
+        if (plain) {
+            st = CUBLAS_STATUS_SUCCESS;
+            u->say(TP_LOG_WARN,
+                   "%s: cuBLASLt has no algorithm for %s of (%lld,%lld) by (%lld,%lld): a slow one is used",
+                   u->device.name, k->op->name, (long long)key->M, (long long)key->K, (long long)key->K,
+                   (long long)key->N);
         }
     }
-    if (plain) TP_RUN(k, tp__plain_product, g->batch * g->M * g->N, *g, a, b, c, bias);
+    if (st == CUBLAS_STATUS_SUCCESS) {
+        slot->key = h;
+        slot->plain = plain;
+        if (!plain) slot->algo = found.algo;
+        u->n_product++;
+    }
+    if (pref) cublasLtMatmulPreferenceDestroy(pref);
+    return st;
+}
+
+/* c = alpha op(a) op(b) + bias, then the activation. The chosen algorithm is remembered, so that none is searched during
+ * recording. Split products are summed in float32 in the workspace: summing in half-precision outputs would round more often.
+ * With one workspace on one stream cuBLASLt gives the same bits each time. */
+static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, const void *b, void *c, const void *bias)
+{
+    tp__cuda *u = tp__cuda_of(k);
+    const bool f64 = g->dtype == TP_F64;
+    const double alpha64 = (double)g->alpha, beta64 = g->add ? 1.0 : 0.0;
+    const float alpha32 = g->alpha, beta32 = g->add ? 1.0f : 0.0f;
+    tp__gemm_description d = {NULL, NULL, NULL, NULL};
+    cublasStatus_t st = tp__gemm_describe(g, bias, &d);
+    tp__gemm_shape key;
+    tp__gemm_key(g, a, b, c, &key);
+    const uint64_t h = tp__hash_bytes(&key, sizeof key);
+    tp__product *slot = tp__product_of(u, h);
+    if (!slot) st = CUBLAS_STATUS_ALLOC_FAILED;
+    if (st == CUBLAS_STATUS_SUCCESS && slot->key != h) st = tp__gemm_choose(k, &key, h, &d, slot);
+    if (slot && slot->key == h && slot->plain) TP_RUN(k, tp__plain_product, g->batch * g->M * g->N, *g, a, b, c, bias);
     else if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatmul(u->blas, op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, lb, a, la,
-                            f64 ? (const void *)&beta64 : (const void *)&beta32, c, lc, c, lc, &slot->algo,
+        st = cublasLtMatmul(u->blas, d.op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, d.lb, a, d.la,
+                            f64 ? (const void *)&beta64 : (const void *)&beta32, c, d.lc, c, d.lc, &slot->algo,
                             u->workspace, u->workspace_bytes, u->stream);
     if (st != CUBLAS_STATUS_SUCCESS) tp__broken(u, k->op->name, cublasLtGetStatusString(st));
-    if (pref) cublasLtMatmulPreferenceDestroy(pref);
-    if (la) cublasLtMatrixLayoutDestroy(la);
-    if (lb) cublasLtMatrixLayoutDestroy(lb);
-    if (lc) cublasLtMatrixLayoutDestroy(lc);
-    if (op) cublasLtMatmulDescDestroy(op);
+    if (d.la) cublasLtMatrixLayoutDestroy(d.la);
+    if (d.lb) cublasLtMatrixLayoutDestroy(d.lb);
+    if (d.lc) cublasLtMatrixLayoutDestroy(d.lc);
+    if (d.op) cublasLtMatmulDescDestroy(d.op);
 }
 
 /* The index of x's matrix for matrix i of c; leading dimensions broadcast. */
@@ -3300,8 +3327,7 @@ __device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
 /* A thread that finds an invalid index searches the first invalid one, so that every run reports the same index. */
 __device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t met, tp__fault f)
 {
-    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* a fault is already
-                                                                                           * reported */
+    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* already reported */
     for (int64_t i = 0; i <= met; i++) {
         const int64_t row = tp__row_of(s, i);
         if (row >= 0 && row < s.rows) continue;
@@ -4998,8 +5024,7 @@ static void tp__apply_cuda(const tp_call *k)
         const tp_operand *v = &k->var[i];
         const int64_t blocks = tp__apply_blocks_of(v);
         bool full = p.n == TP__APPLY_MOST || (int)v->dtype != p.dtype || (int64_t)p.first[p.n] + blocks > INT32_MAX;
-        for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data; /* a variable listed twice is updated in two
-                                                                         * launches */
+        for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data; /* listed twice: two launches */
         if (blocks == 0) continue;
         if (full && p.n > 0) {
             tp__apply_launch(k, &p);
@@ -5193,7 +5218,7 @@ static tp__conv_shape tp__conv_shape_of(const tp_conv2d_attrs *a, const tp_shape
 
 /* -- conv2d: bias and ReLU after it, and bias_add */
 
-/* single: b is float32, whatever x is */
+/* single: b is float32, for any type of x */
 template <class T, int V, class I>
 TP_KERNEL tp__bias_kernel(const T *x, const void *b, bool single, T *y, int64_t n, int64_t C, int64_t inner, bool relu)
 {
@@ -6689,7 +6714,7 @@ TP_KERNEL tp__bn_given(const P *gamma, const P *beta, const P *mean, const P *va
     }
 }
 
-/* Converts half-precision vectors of C elements to float, one after the other, for the gradient's passes. */
+/* Converts half-precision vectors of C elements to float, contiguously, for the gradient's passes. */
 template <class P>
 TP_KERNEL tp__bn_widen(const P *gamma, const P *mean, const P *inv, const P *beta, tp__real<P> *to, int64_t C)
 {
@@ -7439,19 +7464,19 @@ template <class T> TP_KERNEL tp__ctc_norms(const tp__ctc_args g)
     }
 }
 
-/* Block b walks forward through sequence b, block B + b backward. A place a thread where there are enough threads: then the
- * last step is in shared memory, and the next logit on its way. */
-template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
+/* The walk of one block: forward or backward through sequence b. */
+typedef struct tp__ctc_way {
+    int64_t b, n, steps; /* n labels, 2 n + 1 positions */
+    double *way;         /* (steps, 2 n + 1): logarithms of sums over paths */
+    bool back;
+} tp__ctc_way;
+
+/* Checks lengths and labels. If they are invalid, one thread reports it, so that the run fails, and the result is true. All
+ * threads of the block must call this. wrong: shared memory for one number. */
+template <class T>
+__device__ __forceinline__ bool tp__ctc_is_wrong(const tp__ctc_args &g, const tp__ctc_way &w, int *wrong)
 {
-    typedef tp__real<T> R;
-    TP_SHARED(double, last_step, 2 * TP__THREADS);
-    TP_SHARED(int, wrong, 1);
-    const bool back = blockIdx.x >= g.B;
-    const int64_t b = back ? blockIdx.x - g.B : blockIdx.x, n = tp__ctc_int(g.label_lengths, g.dtype[1], b);
-    const int64_t steps = tp__ctc_int(g.lengths, g.dtype[2], b), S = 2 * n + 1, tid = threadIdx.x;
-    const T *x = (const T *)g.x + b * g.row;
-    const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
-    double *way = (back ? g.later : g.a) + b * g.T * (2 * g.L + 1);
+    const int64_t b = w.b, n = w.n, steps = w.steps, tid = threadIdx.x;
     if (tid == 0) wrong[0] = n < 0 || n > g.L || steps < 0 || steps > g.T;
     __syncthreads();
     const bool bad_length = wrong[0] != 0;
@@ -7462,75 +7487,118 @@ template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
     }
     __syncthreads();
     if (wrong[0]) { /* the run fails */
-        if (tid > 0 || back) return;
+        if (tid > 0 || w.back) return true;
         int64_t bad = n < 0 || n > g.L ? n : steps;
         for (int64_t i = 0; i < n && !bad_length; i++) {
             bad = tp__ctc_class(g, b, 2 * i + 1);
             if (bad < 0 || bad >= g.C || bad == g.blank) break;
         }
         tp__report(g.fault, bad);
-        g.total[b] = none;
+        g.total[b] = -(double)INFINITY;
         if (g.y) tp__put((T *)g.y, b, 0);
-        return;
+        return true;
     }
-    if (back) /* the chains of equal labels */
-        for (int64_t i = tid; i < n; i += blockDim.x) {
-            const int64_t c = tp__ctc_class(g, b, 2 * i + 1);
-            int64_t next = i + 1, before = i - 1;
-            while (next < n && tp__ctc_class(g, b, 2 * next + 1) != c) next++;
-            while (before >= 0 && tp__ctc_class(g, b, 2 * before + 1) != c) before--;
-            g.chain[b * g.L + i] = (int32_t)(2 * next + (before < 0));
+    return false;
+}
+
+/* Links the positions of equal labels. */
+__device__ __forceinline__ void tp__ctc_chains(const tp__ctc_args &g, int64_t b, int64_t n)
+{
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+        const int64_t c = tp__ctc_class(g, b, 2 * i + 1);
+        int64_t next = i + 1, before = i - 1;
+        while (next < n && tp__ctc_class(g, b, 2 * next + 1) != c) next++;
+        while (before >= 0 && tp__ctc_class(g, b, 2 * before + 1) != c) before--;
+        g.chain[b * g.L + i] = (int32_t)(2 * next + (before < 0));
+    }
+}
+
+/* One thread per position: the previous step is in shared memory, and the next logit is loaded in advance. */
+template <class T>
+__device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const tp__ctc_way &w, double *last_step)
+{
+    typedef tp__real<T> R;
+    const int64_t b = w.b, steps = w.steps, S = 2 * w.n + 1, tid = threadIdx.x;
+    const bool back = w.back;
+    const T *x = (const T *)g.x + b * g.row;
+    const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
+    double *way = w.way;
+    const bool here = tid < S;
+    const int64_t c = here ? tp__ctc_class(g, b, tid) : 0;
+    const bool skips = here && (back ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
+    const int64_t beside = back ? tid + 1 : tid - 1, two = back ? tid + 2 : tid - 2;
+    R next = here && steps > 0 ? tp__get(x, (back ? steps - 1 : 0) * g.step + c) : 0;
+    double mine = none;
+    for (int64_t i = 0; i < steps; i++) {
+        const int64_t t = back ? steps - 1 - i : i;
+        const double p = (double)next, *before = last_step + (i & 1 ? 0 : TP__THREADS);
+        if (here && i + 1 < steps) next = tp__get(x, (back ? t - 1 : t + 1) * g.step + c);
+        if (here) {
+            double v = (back ? tid >= S - 2 : tid < 2) ? 0 : none;
+            if (i > 0)
+                v = tp__ctc_add<R>(mine, beside >= 0 && beside < S ? before[beside] : none, skips ? before[two] : none);
+            mine = v + p - norm[t];
+            last_step[(i & 1 ? TP__THREADS : 0) + tid] = mine;
+            way[t * S + tid] = back ? v : mine;
         }
-    if (S <= (int64_t)blockDim.x) {
-        const bool here = tid < S;
-        const int64_t c = here ? tp__ctc_class(g, b, tid) : 0;
-        const bool skips = here && (back ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
-        const int64_t beside = back ? tid + 1 : tid - 1, two = back ? tid + 2 : tid - 2;
-        R next = here && steps > 0 ? tp__get(x, (back ? steps - 1 : 0) * g.step + c) : 0;
-        double mine = none;
-        for (int64_t i = 0; i < steps; i++) {
-            const int64_t t = back ? steps - 1 - i : i;
-            const double p = (double)next, *before = last_step + (i & 1 ? 0 : TP__THREADS);
-            if (here && i + 1 < steps) next = tp__get(x, (back ? t - 1 : t + 1) * g.step + c);
-            if (here) {
-                double v = (back ? tid >= S - 2 : tid < 2) ? 0 : none;
-                if (i > 0)
-                    v = tp__ctc_add<R>(mine, beside >= 0 && beside < S ? before[beside] : none,
-                                       skips ? before[two] : none);
-                mine = v + p - norm[t];
-                last_step[(i & 1 ? TP__THREADS : 0) + tid] = mine;
-                way[t * S + tid] = back ? v : mine;
-            }
-            __syncthreads();
-        }
-    } else {
-        for (int64_t i = 0; i < steps; i++) {
-            const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: the previous step in the
-                                                                                   * direction of the walk */
-            for (int64_t s = tid; s < S; s += blockDim.x) {
-                double v = (back ? s >= S - 2 : s < 2) ? 0 : none;
-                if (i > 0) {
-                    double from[3];
-                    for (int o = 0; o < 3; o++) {
-                        const int64_t at = back ? s + o : s - o;
-                        const bool can = at >= 0 && at < S && (o < 2 || tp__ctc_skips(g, b, back ? at : s));
-                        from[o] = can ? way[u * S + at] : none;
-                        if (can && back)
-                            from[o] = from[o] + (double)tp__get(x, u * g.step + tp__ctc_class(g, b, at)) - norm[u];
-                    }
-                    v = tp__ctc_add<R>(from[0], from[1], from[2]);
+        __syncthreads();
+    }
+}
+
+/* More positions than threads: the previous step is read from memory. */
+template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__ctc_args &g, const tp__ctc_way &w)
+{
+    typedef tp__real<T> R;
+    const int64_t b = w.b, steps = w.steps, S = 2 * w.n + 1, tid = threadIdx.x;
+    const bool back = w.back;
+    const T *x = (const T *)g.x + b * g.row;
+    const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
+    double *way = w.way;
+    for (int64_t i = 0; i < steps; i++) {
+        const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: the previous step */
+        for (int64_t s = tid; s < S; s += blockDim.x) {
+            double v = (back ? s >= S - 2 : s < 2) ? 0 : none;
+            if (i > 0) {
+                double from[3];
+                for (int o = 0; o < 3; o++) {
+                    const int64_t at = back ? s + o : s - o;
+                    const bool can = at >= 0 && at < S && (o < 2 || tp__ctc_skips(g, b, back ? at : s));
+                    from[o] = can ? way[u * S + at] : none;
+                    if (can && back)
+                        from[o] = from[o] + (double)tp__get(x, u * g.step + tp__ctc_class(g, b, at)) - norm[u];
                 }
-                way[t * S + s] = back ? v : v + (double)tp__get(x, t * g.step + tp__ctc_class(g, b, s)) - norm[t];
+                v = tp__ctc_add<R>(from[0], from[1], from[2]);
             }
-            __syncthreads();
+            way[t * S + s] = back ? v : v + (double)tp__get(x, t * g.step + tp__ctc_class(g, b, s)) - norm[t];
         }
+        __syncthreads();
     }
-    if (back || tid > 0) return;
+}
+
+/* Block b walks forward through sequence b, block B + b backward. */
+template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(double, last_step, 2 * TP__THREADS);
+    TP_SHARED(int, wrong, 1);
+    tp__ctc_way w;
+    w.back = blockIdx.x >= g.B;
+    w.b = w.back ? blockIdx.x - g.B : blockIdx.x;
+    w.n = tp__ctc_int(g.label_lengths, g.dtype[1], w.b);
+    w.steps = tp__ctc_int(g.lengths, g.dtype[2], w.b);
+    w.way = (w.back ? g.later : g.a) + w.b * g.T * (2 * g.L + 1);
+    if (tp__ctc_is_wrong<T>(g, w, wrong)) return;
+    const int64_t n = w.n, steps = w.steps, S = 2 * n + 1;
+    if (w.back) tp__ctc_chains(g, w.b, n);
+    if (S <= (int64_t)blockDim.x) tp__ctc_walk_short<T>(g, w, last_step);
+    else tp__ctc_walk_long<T>(g, w);
+    if (w.back || threadIdx.x > 0) return;
+    const double none = -(double)INFINITY;
     double y = none;
-    if (steps > 0) y = tp__ctc_add<R>(way[steps * S - 1], n > 0 ? way[steps * S - 2] : none, none);
+    if (steps > 0) y = tp__ctc_add<R>(w.way[steps * S - 1], n > 0 ? w.way[steps * S - 2] : none, none);
     else if (n == 0) y = 0;
-    g.total[b] = y;
-    if (g.y) tp__put((T *)g.y, b, (R)(g.zero_infinity && y == none ? 0 : 0 - y));
+    g.total[w.b] = y;
+    if (g.y) tp__put((T *)g.y, w.b, (R)(g.zero_infinity && y == none ? 0 : 0 - y));
 }
 
 /* One block for each step of each sequence. */
@@ -7714,7 +7782,7 @@ template <class T> struct tp__lstm_step {
     float forget_bias;
     const tp__real<T> *xw, *hw, *bias;
     tp__real<T> *h, *c;
-    T *rounded, *gates, *cells, *y; /* rounded (B,H): the state for the next product, if h has another type */
+    T *rounded, *gates, *cells, *y; /* rounded (B,H): h as T for the next product; NULL if h is a T */
 };
 template <class T> TP_KERNEL tp__lstm_cell(const tp__lstm_step<T> a)
 {
@@ -7891,7 +7959,7 @@ template <class T> struct tp__gru_step {
     int64_t B, H, row, sb;
     const tp__real<T> *xg, *xc, *hg, *hc, *bg, *bc;
     tp__real<T> *h, *u;          /* (B,H): the state, the update gate */
-    T *rh, *rounded, *gates, *y; /* rh: r h; rounded: the state for the next product, if h has another type */
+    T *rh, *rounded, *gates, *y; /* rh: r h; rounded: h as T for the next product */
 };
 template <class T> TP_KERNEL tp__gru_gates(const tp__gru_step<T> a)
 {
@@ -8804,7 +8872,7 @@ typedef struct tp__resize_args {
     int64_t B, H, W, C, OH, OW;
     bool align_corners, half_pixel_centers, nearest;
     tp__resize_place *row, *column; /* OH entries, OW entries */
-    int *row_from, *column_from;    /* H+1 and W+1 entries, for the gradient: how many rows have low < h */
+    int *row_from, *column_from;    /* for the gradient: entry h counts the rows with low < h; H+1, W+1 entries */
     size_t bytes;
 } tp__resize_args;
 static tp__resize_args tp__resize_args_of(const tp_call *k, const tp_shape *x, bool back)
@@ -9269,7 +9337,8 @@ extern "C" int tp_cuda_count(void)
     return 0;
 }
 
-extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, tp_say_fn say)
+/* Checks that the GPU exists and that the program was built with the same structs; false after an error. */
+static bool tp__cuda_can_open(int ordinal, unsigned abi, tp_fail_fn fail)
 {
     int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
@@ -9277,26 +9346,24 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
         fail(TP_ERR_ARG,
              "tp_cuda.cu was built with version %u of tp's structs, this program with %u: compile both again", TP_ABI,
              abi);
-        return NULL;
+        return false;
     }
     if (e != cudaSuccess || n == 0) {
         cudaGetLastError();
         fail(TP_ERR_UNSUPPORTED, "no NVIDIA GPU can be used: %s",
              e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
-        return NULL;
+        return false;
     }
     if (ordinal < 0 || ordinal >= n) {
         fail(TP_ERR_ARG, "there is no GPU %d: this machine has %d, counted from 0", ordinal, n);
-        return NULL;
+        return false;
     }
-    tp__cuda *c = (tp__cuda *)calloc(1, sizeof *c);
-    if (!c) {
-        fail(TP_ERR_NOMEM, "out of memory for a device");
-        return NULL;
-    }
-    tp_device *d = &c->device;
-    d->abi = TP_ABI;
-    snprintf(d->name, sizeof d->name, "cuda:%d", ordinal);
+    return true;
+}
+
+/* Sets the functions of the device interface. */
+static void tp__cuda_set_functions(tp_device *d)
+{
     d->alloc = tp__cuda_alloc;
     d->free = tp__cuda_free;
     d->limit_memory = tp__cuda_limit_memory;
@@ -9327,29 +9394,26 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     d->replay = tp__cuda_replay;
     d->record_free = tp__cuda_record_free;
     d->close = tp__cuda_close;
-    d->impl = c;
-    c->fail = fail;
-    c->say = say;
-    c->ordinal = ordinal;
-    c->limit = SIZE_MAX;
-    c->workspace_bytes = (size_t)32 << 20; /* the most that kernels for Hopper use */
-    pthread_mutex_init(&c->staging, NULL);
-    pthread_mutex_init(&c->filling, NULL);
-    const char *what = "choosing the GPU";
-    e = cudaSetDevice(ordinal);
-    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->n_processor, cudaDevAttrMultiProcessorCount, ordinal);
-    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->generation, cudaDevAttrComputeCapabilityMajor, ordinal);
+}
+
+/* Creates streams, the memory pool and buffers; on an error *what says which step failed. */
+static cudaError_t tp__cuda_allocate(tp__cuda *c, const char **what)
+{
+    *what = "choosing the GPU";
+    cudaError_t e = cudaSetDevice(c->ordinal);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->n_processor, cudaDevAttrMultiProcessorCount, c->ordinal);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->generation, cudaDevAttrComputeCapabilityMajor, c->ordinal);
     if (e == cudaSuccess) {
-        what = "opening a stream";
+        *what = "opening a stream";
         e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
         if (e == cudaSuccess) e = cudaStreamCreateWithFlags(&c->copying, cudaStreamNonBlocking);
     }
     if (e == cudaSuccess) {
-        what = "opening its memory";
+        *what = "opening its memory";
         e = tp__memory_open(c);
     }
     if (e == cudaSuccess) {
-        what = "allocating transfer buffers";
+        *what = "allocating transfer buffers";
         for (int i = 0; i < TP__STAGES && e == cudaSuccess; i++) {
             e = cudaHostAlloc((void **)&c->stage[i], TP__STAGE_BYTES, cudaHostAllocDefault);
             if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->stage_free[i], cudaEventDisableTiming);
@@ -9363,6 +9427,31 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
         if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->mark, cudaEventDisableTiming);
         if (e == cudaSuccess) e = tp__memory_take(c, c->stream, c->workspace_bytes, &c->workspace);
     }
+    return e;
+}
+
+extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, tp_say_fn say)
+{
+    if (!tp__cuda_can_open(ordinal, abi, fail)) return NULL;
+    tp__cuda *c = (tp__cuda *)calloc(1, sizeof *c);
+    if (!c) {
+        fail(TP_ERR_NOMEM, "out of memory for a device");
+        return NULL;
+    }
+    tp_device *d = &c->device;
+    d->abi = TP_ABI;
+    snprintf(d->name, sizeof d->name, "cuda:%d", ordinal);
+    tp__cuda_set_functions(d);
+    d->impl = c;
+    c->fail = fail;
+    c->say = say;
+    c->ordinal = ordinal;
+    c->limit = SIZE_MAX;
+    c->workspace_bytes = (size_t)32 << 20; /* the most that kernels for Hopper use */
+    pthread_mutex_init(&c->staging, NULL);
+    pthread_mutex_init(&c->filling, NULL);
+    const char *what;
+    const cudaError_t e = tp__cuda_allocate(c, &what);
     if (e != cudaSuccess) {
         tp__cuda_status(c, e, what);
         tp__cuda_close(d);

@@ -17598,10 +17598,11 @@ static void tp__ema_debias(const tp_call *k)
 {
     const double decay = (double)((const tp__assign_attrs *)k->attrs)->decay;
     float *biased = (float *)k->var[0].data, *n = (float *)k->var[1].data;
-    double power = 1;
+    double power = 1, square = decay; /* decay^n by squaring: few multiplications, however many steps there were */
     *n += 1.0f;
     *biased = (float)((double)*biased - ((double)*biased - (double)*(const float *)k->in[0].data) * (1.0 - decay));
-    for (float i = 0; i < *n && power > 1e-30; i += 1.0f) power *= decay;
+    for (uint32_t left = *n > 0 ? *n < 1e9f ? (uint32_t)*n : 1000000000u : 0; left; left >>= 1, square *= square)
+        if (left & 1) power *= square;
     *(float *)k->out[0].data = (float)((double)*biased / (1.0 - power));
 }
 static tp_status tp__ema_debias_infer(tp_infer *s)

@@ -4,12 +4,12 @@
  *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
  *     #include "tp_tensor.h"
  *
- * WHAT THIS IS       the ground floor of tp: status codes and error sentences, a log, allocator hooks, dtypes,
+ * WHAT THIS IS       the lowest layer of tp: status codes and error sentences, a log, allocator hooks, dtypes,
  *                    shapes, tensors, a counter-based random generator, a thread pool, the device interface with
- *                    the CPU device, matrix products, convolutions and vector maths as plain loops, and the files of
- *                    arrays: npy, npz, safetensors, TensorFlow's checkpoints.
- * WHAT THIS IS NOT   fast: that is tp_fast.h, which this header takes in when it lies beside it; graphs, names, training:
- *                    those are tp_graph.h and up.
+ *                    the CPU device, matrix products, convolutions and vector maths as plain loops, and array files:
+ *                    npy, npz, safetensors, TensorFlow's checkpoints.
+ * WHAT THIS IS NOT   fast: the fast code is tp_fast.h, which this header includes if it is in the same folder. Graphs, names and
+ *                    training are in tp_graph.h and the headers above it.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -28,29 +28,29 @@
  *
  * OPTIONS (define before the include)
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)
- *     TP_NO_THREADS             no threads: everything runs on the caller's thread, same results
- *     TP_NO_FILES               no files: what reads or writes one says so. It and TP_NO_THREADS and TP_NO_SIGNALS (Ctrl-C is left
- *                               alone) are defined where the compiler knows no system
- *     TP_NO_DLOPEN              no library is loaded at run time (NVML, libcurl); what needs one says so
- *     TP_NAIVE                  only the naive loops: tp_fast.h is not taken in, and nothing says that it is missing
- *     TP_NO_SAFETENSORS         without this format; its functions say so
- *     TP_NO_TF_CHECKPOINT       likewise
- *     TP_UNWIND                 C only: keep the unwind tables of this unit in the program, an eighth of it. backtrace() and
- *                               exceptions thrown through C callbacks need them; see >>config for when they are kept anyway
- *     TP_MALLOC TP_REALLOC TP_FREE   all three or none: the default allocator beneath the hooks
- *     TP_ASSERT(x)              our own bugs only, never a user's mistake
+ *     TP_NO_THREADS             no threads: everything runs on the caller's thread, with the same results
+ *     TP_NO_FILES               no files: functions that read or write a file fail with a sentence. Where the compiler names no
+ *                               operating system, it, TP_NO_THREADS and TP_NO_SIGNALS (no Ctrl-C handler) are defined by default
+ *     TP_NO_DLOPEN              no library is loaded at run time (NVML, libcurl); functions that need one fail with a sentence
+ *     TP_NAIVE                  only the naive loops: tp_fast.h is not included, and no message says that it is missing
+ *     TP_NO_SAFETENSORS         without the safetensors format: its functions fail with a sentence
+ *     TP_NO_TF_CHECKPOINT       without TensorFlow's checkpoints: their functions fail with a sentence
+ *     TP_UNWIND                 C only: keep this unit's unwind tables in the program (an eighth of its size). backtrace() and
+ *                               exceptions thrown through C callbacks need them; >>config says when they are kept anyway
+ *     TP_MALLOC TP_REALLOC TP_FREE   define all three or none: the default allocator, which the hooks replace
+ *     TP_ASSERT(x)              checks for bugs in tp itself, never for a user's mistake
  *
- * OWNERSHIP  a tp_tensor owns the memory in .own; .data may point there or, as a view, elsewhere.
- * THREADS    functions are safe on different objects; one object belongs to one thread at a time. The log sink and
- *            the allocator are set once, before anything else.
- * ERRORS     functions return tp_status: 0 is success, >0 is flow (stop, end of data, interrupt), <0 is an error
- *            whose sentence is in tp_last_error() of the calling thread. Nothing here exits or aborts.
- * MISUSE     one rule for all tp headers. An argument that makes no sense and can be seen to make none (NULL where it is not
- *            said to be fine, an empty list, a count below 0, a value outside its enum, a thing that was given away already)
- *            gives TP_ERR_ARG and a sentence. Functions that make something return NULL, or the poison that their header
- *            speaks of; functions that answer a question (how many, which, is it) return 0, false, NULL or ""; those
- *            that return nothing do nothing. Freeing NULL is fine, always. What a function takes over it frees on misuse
- *            too. Not seen: pointers to memory that was freed or never was, and counts larger than their array.
+ * OWNERSHIP  a tp_tensor owns the memory in .own; .data points there or, in a view, to memory that the tensor does not own.
+ * THREADS    functions may run at the same time on different objects; only one thread at a time may use an object. Set the log
+ *            sink and the allocator once, before any other call.
+ * ERRORS     functions return tp_status: 0 is success, >0 is control flow (stop, end of data, interrupt), <0 is an error
+ *            whose sentence is in tp_last_error() of the calling thread. No function here exits or aborts.
+ * MISUSE     one rule for all tp headers. An argument that is visibly wrong (NULL where the comment does not allow it, an empty
+ *            list, a count below 0, a value outside its enum, an object that already has another owner) gives TP_ERR_ARG and a
+ *            sentence. Functions that make something return NULL, or the poisoned value that their header describes; functions
+ *            that answer a question (how many, which, is it) return 0, false, NULL or ""; functions that return nothing do
+ *            nothing. Freeing NULL is always fine. A function that takes ownership of an argument frees the argument on misuse
+ *            too. Not detected: pointers to freed or invalid memory, and counts larger than their array.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, K kernel, N elements; NHWC.
  */
 #ifndef TP_TENSOR_H
@@ -70,11 +70,11 @@
 #define _POSIX_C_SOURCE 200809L
 #endif
 #ifndef _FILE_OFFSET_BITS
-#define _FILE_OFFSET_BITS 64 /* files of more than 2 GiB on 32-bit systems */
+#define _FILE_OFFSET_BITS 64 /* allow files of more than 2 GiB on 32-bit systems */
 #endif
 #endif
 #if defined(__MINGW32__) && defined(TP_IMPLEMENTATION) && !defined(__USE_MINGW_ANSI_STDIO)
-#define __USE_MINGW_ANSI_STDIO 1 /* %zu and %lld, as everywhere else */
+#define __USE_MINGW_ANSI_STDIO 1 /* printf understands %zu and %lld, as on other systems */
 #endif
 
 #include <stdarg.h>
@@ -92,7 +92,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           7u /* rises when a public struct changes */
+#define TP_ABI           7u /* increased when a public struct changes */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -117,7 +117,7 @@ extern "C" {
 #define TP_ASSERT(x) assert(x)
 #endif
 
-/* Everything that makes the CPU fast stands in tp_fast.h: TP__IF_FAST(yes, no) is `yes` where that is taken in, else `no`. */
+/* tp_fast.h has all the fast CPU code. TP__IF_FAST(yes, no) is `yes` if tp_fast.h is included, else `no`. */
 #define TP__FAST 0
 #if defined(TP_NAIVE)
 #define TP__FAST_LACKS "it was compiled with TP_NAIVE"
@@ -142,19 +142,19 @@ extern "C" {
 #define TP__CAT2(a, b) a##b
 #define TP__CAT(a, b)  TP__CAT2(a, b)
 
-/* Booleans in option structs are three-valued, so that a call can undo what its scope set. TP_UNSET is as if not given. */
+/* Booleans in option structs have three values, so that a call can undo what its argscope set. TP_UNSET: as if not given. */
 typedef int tp_tri;
 enum { TP_YES = 1, TP_NO = 2, TP_UNSET = 3 };
 
-/* OPTIONS. In a struct that you fill in by hand zero means "the default". An explicit 0 is written TP_ZERO for a float, TP_NONE for a
- * whole number (an option that takes it says so; (uint64_t)TP_NONE for a seed), TP_NO for a tp_tri.
- * An option that a macro takes by name is what it says: .use_bias = false, .momentum = 0, .max_epoch = 0. The macro passes the text of
- * its options on, and what is named there and zero becomes TP_NO, TP_ZERO or TP_NONE. (It has to be named in the call itself: not
- * by a macro of yours that stands for several options.) tests/zero_options.tsv has a row for each option. */
+/* OPTIONS. In a struct that you fill in by hand, zero means "the default". For a real 0 write TP_ZERO in a float, TP_NONE in an
+ * integer (its comment says if TP_NONE is allowed; (uint64_t)TP_NONE for a seed), TP_NO in a tp_tri.
+ * In a macro that takes options by name, 0 means 0: .use_bias = false, .momentum = 0, .max_epoch = 0. The macro also passes the
+ * text of its options, and each option that is named in this text and is zero becomes TP_NO, TP_ZERO or TP_NONE. (The name must
+ * be in the call itself, not inside a macro of yours.) tests/zero_options.tsv has a row for each option. */
 #define TP_ZERO 1.17549435e-38f
 #define TP_NONE (-1)
 
-/* Where the caller stands, for error sentences. */
+/* The caller's source file and line, for error sentences. */
 typedef struct tp_at {
     const char *file;
     int line;
@@ -164,7 +164,7 @@ typedef struct tp_at {
         __FILE__, __LINE__ \
     }
 
-/* An option whose zero is not its default. Each header has a table of its own, which ends with a row of NULL. */
+/* An option for which 0 is a value other than the default. Each header has a table of them; its last row has a NULL type. */
 typedef enum { TP__ZERO_NO, TP__ZERO_ZERO, TP__ZERO_NONE } tp__zero_spelling;
 typedef struct tp__zero_option {
     const char *type, *field; /* "tp_dropout_desc", "rate" */
@@ -175,20 +175,22 @@ typedef struct tp__zero_option {
     {                                                                                                \
 #type_, #field_, offsetof(type_, field_), sizeof(((type_ *)0)->field_), TP__ZERO_##spelling_ \
     }
-/* Returns desc, of the type that is named. text: its options as the caller wrote them. */
+/* Replaces the zeros of named options in desc, and returns desc. type: the name of desc's struct. text: the options as the
+ * caller wrote them. */
 TP_DEF void *tp__named(void *desc, const char *type, const tp__zero_option *options, const char *text);
-/* A struct of options, by name: tp_graph_new(TP_OPTIONS(tp_graph_config, .seed = 0)). It lives as long as the block, in C++ as long
- * as the statement.
- * C++20 has the same macros. Options are named in the order of the fields, with braces around them or without: tp_conv2d(x, "conv0",
- * {.filters = 32, .kernel_size = 3}); what comes before them is said at the macro. Older C++ calls the functions with an underscore. */
+/* A struct of options, by name: tp_graph_new(TP_OPTIONS(tp_graph_config, .seed = 0)). It is valid until the end of the block, in
+ * C++ until the end of the statement.
+ * C++20 has the same macros. There the options must be in the order of the fields, with or without braces: tp_conv2d(x, "conv0",
+ * {.filters = 32, .kernel_size = 3}); each macro says which arguments come before them. Older C++ calls the functions whose
+ * names end in an underscore. */
 /* clang-format off */
 #if !defined(__cplusplus) || __cplusplus >= 202002L
-#define TP_KEYWORDS /* the macros with options by name are there */
+#define TP_KEYWORDS /* defined if the macros with named options exist */
 #endif
 #ifndef __cplusplus
-#define TP_HERE                                ((tp_at)TP_AT) /* where this line stands, a tp_at */
+#define TP_HERE                                ((tp_at)TP_AT) /* the file and line of this text, a tp_at */
 #define TP__BRACES(type_)
-#define TP_NAMES(...)                          {__VA_ARGS__} /* a list of names that comes first: tp_inf_scalar_stats(TP_NAMES("cost", "error")) */
+#define TP_NAMES(...)                          {__VA_ARGS__} /* a list of names as the first argument: tp_inf_scalar_stats(TP_NAMES("cost", "error")) */
 #define TP_OPTIONS(type_, ...)                 TP__NAMED(TP__PART_##type_, type_, #__VA_ARGS__, __VA_ARGS__)
 #define TP__OPTIONS(part_, type_, text_, ...)  TP__NAMED(part_, type_, text_, .at_ = TP_AT, __VA_ARGS__)
 #define TP__NAMED(part_, type_, text_, ...)    ((const type_ *)tp__named(&(type_){__VA_ARGS__}, #type_, TP__CAT(TP__CAT(tp__, part_), _zeros)(), text_))
@@ -196,7 +198,7 @@ TP_DEF void *tp__named(void *desc, const char *type, const tp__zero_option *opti
 #define TP__CALL(part_, fn_, text_, ...)       fn_##_(TP__OPTIONS(part_, fn_##_desc, text_, __VA_ARGS__))
 #define TP__CALL_X(part_, fn_, x_, text_, ...) fn_##_((x_), TP__OPTIONS(part_, fn_##_desc, text_, __VA_ARGS__))
 #elif __cplusplus >= 202002L
-#ifdef __GNUC__ /* g++ tells of each option that is not given */
+#ifdef __GNUC__ /* g++ warns about each option that is not given */
 #pragma GCC diagnostic ignored "-Wmissing-field-initializers"
 #endif
 extern "C++" {
@@ -249,15 +251,15 @@ template <class... T> char (&tp__cxx_count(T &&...))[sizeof...(T)];
 #endif
 /* clang-format on */
 
-/* Who took a thing over that has one owner (a dataflow, an input, a callback, a parameter, a session_init), and where if that
- * is known. who NULL: nobody yet. A thing that is given away a second time is refused with both names, and not freed twice.
- * The library's own; zero in a struct that you make yourself. */
+/* The owner of an object that can have only one (a dataflow, an input, a callback, a parameter, a session_init), and the line that
+ * gave it the object if known. who is NULL: no owner yet. A second owner is an error that names both; the object is freed once.
+ * tp sets this; leave it zero in a struct that you make yourself. */
 typedef struct tp_owner {
     const char *who;
     tp_at at;
 } tp_owner;
 
-/* "0.1.0". The program and the headers agree on the version or do not link. [tfutils: get_tf_version_tuple] */
+/* "0.1.0". A program that was compiled with headers of another version does not link. [tfutils: get_tf_version_tuple] */
 TP_DEF const char *tp_version(void);
 
 /* ==== >>status ======================================================================================== */
@@ -273,34 +275,34 @@ typedef enum tp_status {
     TP_ERR_DTYPE = -4,        /* element types do not fit */
     TP_ERR_NOMEM = -5,        /* out of memory */
     TP_ERR_IO = -6,           /* the operating system refused a file operation */
-    TP_ERR_FORMAT = -7,       /* a file is damaged or of another kind */
-    TP_ERR_NAME = -8,         /* no such name, or a name that is taken */
+    TP_ERR_FORMAT = -7,       /* a file is damaged or has another format */
+    TP_ERR_NAME = -8,         /* a name that does not exist, or exists already */
     TP_ERR_STATE = -9,        /* called at the wrong time */
-    TP_ERR_NUMERIC = -10,     /* NaN or infinity where a check was asked for */
-    TP_ERR_TIMEOUT = -11,     /* the time that a run or a wait was given is over */
+    TP_ERR_NUMERIC = -10,     /* a requested check found NaN or infinity */
+    TP_ERR_TIMEOUT = -11,     /* the time limit of a run or a wait is over */
     TP_ERR_UNSUPPORTED = -12, /* this build or device cannot do it */
     TP_ERR_CANCELLED = -13    /* another thread cancelled the run */
 } tp_status;
 
 /* The sentence of this thread's last error; never NULL, "" if there was none. Valid until the next error. */
 TP_DEF const char *tp_last_error(void);
-/* Set the sentence and return `status`: `return tp_fail(TP_ERR_ARG, "...", x);` Sentences say what, where, and
- * what to do. Any thread. */
+/* Set this thread's error sentence and return `status`: `return tp_fail(TP_ERR_ARG, "...", x);` A sentence says what is wrong,
+ * where, and what to do. Any thread. */
 TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...) TP_PRINTF(2, 3);
 TP_DEF const char *tp_status_name(tp_status status); /* "TP_ERR_SHAPE" */
 
 /* ==== >>numbers ======================================================================================= */
-/* Floating-point numbers as text, the same under every locale; the library writes and reads none in another way. */
+/* Floating-point numbers as text, the same in every locale. The library reads and writes all its numbers with these functions. */
 
-#define TP_NUMBER_TEXT 32 /* bytes that the longest text of a number takes, its 0 included */
+#define TP_NUMBER_TEXT 32 /* bytes of the longest text of a number, with the NUL at its end */
 
-/* The fewest digits that read back as the same number, as Python's repr() has them: 1.0, 0.1, 1e-07, -inf, nan. Return the
- * length. */
+/* Write the fewest digits that read back as the same number, like Python's repr(): 1.0, 0.1, 1e-07, -inf, nan. Return the
+ * length of the text. */
 TP_DEF int tp_format_double(char text[TP_NUMBER_TEXT], double value);
 TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value); /* of a float: 0.1, not 0.10000000149011612 */
 
-/* The number that `text` begins with, after white space: correctly rounded, a tie to even; "inf", "infinity" and "nan" in any
- * case are numbers, hexadecimal ones are not. *end (which may be NULL) is what follows it; `text` itself if there is none. */
+/* The number at the start of `text`, after white space: correctly rounded, ties to even. "inf", "infinity" and "nan" in upper or
+ * lower case are numbers, hexadecimal is not. *end (end may be NULL) is the text after the number, or `text` if there is none. */
 TP_DEF double tp_parse_double(const char *text, const char **end);
 TP_DEF float tp_parse_float(const char *text, const char **end);
 
@@ -309,18 +311,19 @@ TP_DEF float tp_parse_float(const char *text, const char **end);
 typedef enum tp_log_level { TP_LOG_DEBUG, TP_LOG_INFO, TP_LOG_WARN, TP_LOG_ERROR } tp_log_level;
 typedef void (*tp_log_fn)(void *user, tp_log_level level, const char *message);
 
-/* Replace the log sink (the default writes "[MMDD HH:MM:SS] message" to stderr, WRN and ERR marked, in colour on
- * a terminal, and to <logger dir>/log.log once tp_logger_set_dir was called). NULL restores the default. */
+/* Replace the log sink. The default writes "[MMDD HH:MM:SS] message" to stderr, with the marks WRN and ERR, in colour on a
+ * terminal, and after tp_logger_set_dir also to <logger dir>/log.log. NULL restores the default. */
 TP_DEF void tp_set_log(tp_log_fn fn, void *user);
 TP_DEF void tp_log(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3);
-/* Log once per process per message text (for warnings inside loops); at most 256 different texts are remembered. */
+/* Log each message text only once per process (for warnings inside loops); at most 256 different texts are remembered. */
 TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3);
 
-/* The directory for everything a run writes. If it exists and is not empty, `action` decides: 'k' keep, 'd' delete,
- * 'b' rename the old one to dir+MMDD-HHMMSS, 'n' use a new name dir+MMDD-HHMMSS, 0 is an error. An old log.log is
- * renamed log.log.MMDD-HHMMSS. [train: logger.set_logger_dir] */
+/* Set the directory for all files of a run. If it exists and is not empty, `action` decides: 'k' keep it, 'd' delete it,
+ * 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to
+ * log.log.MMDD-HHMMSS. [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
-/* train_log/<base name of program without extension>[:<name>], on Windows [_<name>]. [logger.auto_set_dir] */
+/* The same with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
+ * [logger.auto_set_dir] */
 TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, char action);
 TP_DEF const char *tp_logger_dir(void); /* NULL if none was set */
 
@@ -332,7 +335,7 @@ typedef struct tp_allocator {
     void (*free_fn)(void *p, void *user);
     void *user;
 } tp_allocator;
-TP_DEF void tp_set_allocator(const tp_allocator *a); /* NULL: the default; before any other call */
+TP_DEF void tp_set_allocator(const tp_allocator *a); /* NULL: the default. Call it before any other function */
 
 TP_DEF void *tp_malloc(size_t size);           /* NULL when out of memory, with tp_last_error() set */
 TP_DEF void *tp_calloc(size_t n, size_t size); /* zeroed; NULL on overflow too */
@@ -343,17 +346,17 @@ TP_DEF void tp_free_aligned(void *p);
 TP_DEF bool tp_mul_size(size_t a, size_t b, size_t *out); /* false on overflow */
 TP_DEF char *tp_strdup(const char *s);
 
-/* A growing arena: many small allocations that die together. Zeroed memory; NULL when out of memory. */
+/* A growing arena: many small allocations that are freed together. Memory is zeroed; NULL when out of memory. */
 typedef struct tp_arena {
     struct tp__arena_block *head;
-    size_t used; /* bytes handed out */
+    size_t used; /* bytes allocated so far */
 } tp_arena;
 TP_DEF void *tp_arena_alloc(tp_arena *a, size_t size);
 TP_DEF char *tp_arena_strdup(tp_arena *a, const char *s);
 TP_DEF char *tp_arena_printf(tp_arena *a, const char *fmt, ...) TP_PRINTF(2, 3);
 TP_DEF void tp_arena_free(tp_arena *a);
 
-/* A growing byte string, for text and messages. `data` is always NUL-terminated when len > 0; `failed` sticks. */
+/* A growing byte string, for text and messages. `data` ends with a NUL when len > 0. `failed` stays set once memory ran out. */
 typedef struct tp_buf {
     char *data;
     size_t len, cap;
@@ -384,13 +387,13 @@ TP_DEF float tp_f16_to_f32(uint16_t h);
 TP_DEF uint16_t tp_f32_to_f16(float f); /* round to nearest even */
 TP_DEF float tp_bf16_to_f32(uint16_t h);
 TP_DEF uint16_t tp_f32_to_bf16(float f);
-/* n elements from one dtype to another: float to integer truncates toward zero, x to bool is x != 0. */
+/* Convert n elements to another dtype: float to integer truncates toward zero, x to bool is x != 0. */
 TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype src_dtype, int64_t n);
 
 /* ==== >>shape ========================================================================================= */
 
 #define TP_MAX_DIMS 8
-#define TP_ANY      (-1) /* a dimension not known before the data arrives (the batch) */
+#define TP_ANY      (-1) /* a dimension that is unknown until there is data (the batch size) */
 
 typedef struct tp_shape {
     int ndim; /* 0 is a scalar */
@@ -401,11 +404,11 @@ TP_DEF tp_shape tp_make_shape_n(int ndim, const int64_t *dim);
 TP_DEF int64_t tp_shape_size(const tp_shape *s); /* elements; -1 if a dimension is unknown; INT64_MAX on overflow */
 TP_DEF bool tp_shape_known(const tp_shape *s);
 TP_DEF bool tp_shape_equal(const tp_shape *a, const tp_shape *b);
-TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b); /* unknown dimensions fit anything */
-/* "(?,28,28,1)" into a caller's buffer of at least TP_SHAPE_TEXT bytes; returns buf. */
+TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b); /* an unknown dimension equals any */
+/* Write "(?,28,28,1)" to buf, which has at least TP_SHAPE_TEXT bytes; return buf. */
 #define TP_SHAPE_TEXT (TP_MAX_DIMS * 21 + 4)
 TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf);
-/* tp_make_shape(2, 3): a shape from its dimensions (at least one). */
+/* tp_make_shape(2, 3): a shape with the given dimensions (at least one). */
 #ifndef __cplusplus
 #define tp_make_shape(...) \
     tp_make_shape_n((int)(sizeof((const int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (const int64_t[]){__VA_ARGS__})
@@ -414,7 +417,7 @@ TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf);
     tp_make_shape_n((int)sizeof(tp__cxx_count(__VA_ARGS__)), std::initializer_list<int64_t>{__VA_ARGS__}.begin())
 #endif
 
-/* What kind of value: an element type and a shape. */
+/* The type of a value: its element type and shape. */
 typedef struct tp_type {
     tp_dtype dtype;
     tp_shape shape;
@@ -422,32 +425,34 @@ typedef struct tp_type {
 
 /* ==== >>tensor ======================================================================================== */
 
-/* A contiguous row-major array in host memory. Zero-initialise; free with tp_tensor_free. `data` points into `own`
- * or, for a view, to memory of somebody else. The owned buffer is kept for reuse when the tensor becomes a view. With `device`
- * it lies in that device's memory: tp_tensor_to_device and tp_tensor_stage make such, sessions and predictors take them as
- * feeds, tp_tensor_copy brings them back, and all else wants host memory. The device stays until they are freed. */
+/* A contiguous row-major array, usually in host memory. Zero-initialise it; free it with tp_tensor_free. `data` points into `own`
+ * or, for a view, to memory that the tensor does not own. A tensor that becomes a view keeps its own buffer for later use.
+ * If `device` is set, `data` is in that device's memory. tp_tensor_to_device and tp_tensor_stage make such tensors, sessions and
+ * predictors take them as feeds, and tp_tensor_copy copies them to the host; all other functions need host memory. Free such
+ * tensors before their device. */
 typedef struct tp_tensor {
     tp_dtype dtype;
     tp_shape shape;
     void *data;
     void *own;
     size_t capacity;               /* bytes of own */
-    struct tp_device *device;      /* where data lies; NULL: the host */
-    struct tp_device *own_device_; /* where own lies */
-    int staged_;                   /* by tp_tensor_stage, and not taken yet: 1 + its number on own_device_ */
+    struct tp_device *device;      /* whose memory `data` is; NULL: the host's */
+    struct tp_device *own_device_; /* whose memory `own` is */
+    int staged_;                   /* 1 + the number of its staged data on own_device_; 0: none is staged */
 } tp_tensor;
 
-/* Give t this type and own memory for it (contents undefined); reuses its buffer when that is large enough. */
+/* Give t this type and memory of its own (contents undefined). A large enough buffer is reused. */
 TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape);
 TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const void *data); /* borrows data */
 TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src); /* dst owns its copy, in host memory */
 TP_DEF void tp_tensor_free(tp_tensor *t);
-/* t owns a copy of `host` in the memory of d, whose kernels see it from now on; host is free again. By the thread that runs on
- * d. What t had there before is used again if it is large enough. */
+/* Copy `host` to the memory of d; t owns the copy. Kernels queued on d from now on see the copy, and host may change after the
+ * call. Call it on the thread that runs plans on d. A large enough buffer that t has on d is reused. */
 TP_DEF tp_status tp_tensor_to_device(tp_tensor *t, struct tp_device *d, const tp_tensor *host);
-/* The same beside the kernels of d, by any thread: the next batch travels while a step runs. t may be fed once the thread that
- * runs on d has called tp_tensor_unstage, which puts t in order with its kernels. Where d cannot stage, the copy is made at
- * once; unstage does nothing to a tensor that does not wait for it. Some devices hold a limited number of staged tensors: see tp_device.stage. */
+/* Copy `host` to d as tp_tensor_to_device does, but from any thread and while kernels of d run: the next batch is copied during
+ * a step. Before t is fed, the thread that runs plans on d must call tp_tensor_unstage, which orders the copy before later kernels.
+ * If d cannot stage, stage copies at once. unstage does nothing if t is not staged. Some devices hold a limited number of staged
+ * tensors: see tp_device.stage. */
 TP_DEF tp_status tp_tensor_stage(tp_tensor *t, struct tp_device *d, const tp_tensor *host);
 TP_DEF tp_status tp_tensor_unstage(tp_tensor *t);
 TP_DEF size_t tp_tensor_bytes(const tp_tensor *t);
@@ -458,17 +463,17 @@ TP_DEF tp_tensor tp_scalar_view(const float *value);              /* a rank-0 vi
 
 /* ==== >>random ======================================================================================== */
 
-/* Philox 4x32-10: the four 32-bit numbers at `counter` (128 bits as two words) under `key`. Pure; any thread. */
+/* Philox 4x32-10: the four 32-bit numbers of `key` at a counter (128 bits as two words). No state; any thread. */
 TP_DEF void tp_philox(uint64_t key, uint64_t counter_lo, uint64_t counter_hi, uint32_t out[4]);
-/* One key from a seed and a stream (a name's hash, say). */
+/* A key made from a seed and a stream number (for example the hash of a name). */
 TP_DEF uint64_t tp_random_key(uint64_t seed, uint64_t stream);
-/* Element `index` of a stream: lane index%4 of the block at counter (index/4, step). */
+/* Element `index` of a key's stream at `step`: number index%4 of the four that tp_philox gives for counter (index/4, step). */
 TP_DEF uint32_t tp_random_u32(uint64_t key, uint64_t step, uint64_t index);
 TP_DEF float tp_random_uniform(uint64_t key, uint64_t step, uint64_t index); /* in [0,1), 24 bits */
 TP_DEF double tp_random_normal(uint64_t key, uint64_t step, uint64_t index); /* mean 0, deviation 1 (Box-Muller) */
 TP_DEF uint64_t tp_hash(const void *p, size_t n);                            /* FNV-1a, 64 bits, mixed; for names */
 TP_DEF uint64_t tp_hash_name(const char *s);
-/* A permutation of 0..n-1 into `order`, a function of key and n alone. */
+/* Write a permutation of 0..n-1 to `order`. It depends on key and n alone. */
 TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n);
 
 /* ==== >>threads ======================================================================================= */
@@ -476,23 +481,23 @@ TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n);
 typedef struct tp_pool tp_pool;
 typedef void (*tp_chunk_fn)(void *user, int64_t chunk); /* chunks run in any order, each once */
 
-/* A pool that runs on `threads` threads, the caller's included; 0 = one a processor. With TP_NO_THREADS always 1. */
+/* A pool of `threads` threads, the caller's included; 0 = one per processor. With TP_NO_THREADS always 1. */
 TP_DEF tp_pool *tp_pool_new(int threads);
 TP_DEF void tp_pool_free(tp_pool *p);
 TP_DEF int tp_pool_threads(const tp_pool *p);
-/* Run fn(user, 0..n-1) and return when all are done. Chunks are claimed dynamically, so a chunk must not depend on
- * which thread runs it. Not reentrant: not from inside a chunk. Several threads may call: they take turns. */
+/* Run fn(user, 0..n-1) and return when all are done. Threads claim chunks dynamically, so a chunk must not depend on
+ * which thread runs it. Do not call it from inside a chunk. If several threads call it, one runs and the others wait. */
 TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user); /* p NULL: on this thread */
 
 TP_DEF double tp_time(void); /* seconds, monotonic */
 
-/* Threads for prefetching; all NULL-safe. With TP_NO_THREADS tp_thread_start fails with TP_ERR_UNSUPPORTED. */
+/* Threads for prefetching; every function accepts NULL. With TP_NO_THREADS tp_thread_start fails with TP_ERR_UNSUPPORTED. */
 typedef struct tp_thread tp_thread;
 typedef struct tp_mutex tp_mutex;
 typedef struct tp_cond tp_cond;
 TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user);
 TP_DEF void tp_thread_join(tp_thread *t);   /* waits, then frees */
-TP_DEF void tp_thread_detach(tp_thread *t); /* lets it run on: it frees itself when fn returns; nobody may join it */
+TP_DEF void tp_thread_detach(tp_thread *t); /* does not wait: t is freed when fn returns; do not join t afterwards */
 TP_DEF tp_mutex *tp_mutex_new(void);
 TP_DEF void tp_mutex_free(tp_mutex *m);
 TP_DEF void tp_mutex_lock(tp_mutex *m);
@@ -508,24 +513,23 @@ TP_DEF void tp_cond_broadcast(tp_cond *c);
 
 typedef struct tp_device tp_device;
 
-/* An operand of a kernel: contiguous, row-major, in the device's memory. data is NULL for an output that nobody
- * wants and for an input that is read for its shape alone. */
+/* An operand of a kernel: contiguous, row-major, in the device's memory. data is NULL for an output that is not
+ * used and for an input of which only the shape is read. */
 typedef struct tp_operand {
     void *data;
     tp_dtype dtype;
     tp_shape shape;
 } tp_operand;
 
-/* What float32 arithmetic may be made of. F32: nothing else. TF32: products on tensor cores that round their operands to 10
- * bits of mantissa; devices without them take F32. BF16, F16: matrix products, convolutions, LSTM, GRU and attention of
- * half-precision operands, summed in float32 and, with a product's bias, rounded once; what lies between them is stored in
- * half precision too. Variables, their updates, states of sequences, sums, statistics and what is fetched stay float32. */
+/* The arithmetic that float32 operations may use. F32: float32 only. TF32: products on tensor cores, which round their operands
+ * to 10 bits of mantissa; devices without tensor cores use F32. BF16, F16: matrix products, convolutions, LSTM, GRU and attention
+ * with half-precision operands, summed in float32 and rounded once, after a product's bias is added; values between these
+ * operations are stored in half precision too. Variables, their updates, sequence states, sums, statistics and fetched values
+ * stay float32. */
 typedef enum tp_precision { TP_PRECISION_F32 = 0, TP_PRECISION_TF32, TP_PRECISION_BF16, TP_PRECISION_F16 } tp_precision;
 
-/* Everything one kernel call gets. Filled once when a plan is bound; what changes per step lies behind pointers
- * (`step`), so that a recorded graph can be replayed. */
-/* What a kernel does besides its op, because the planner fused other ops into it. bias, add, norm, mask and table are numbers of
- * inputs, which follow the op's own; 0, which is never one of these: there is none. */
+/* The ops that the planner fused into a kernel's own op. bias, add, norm, mask and table are indices of additional inputs, which
+ * follow the op's own inputs; 0: there is no such input. */
 typedef enum { TP_EPILOGUE_NONE = 0, TP_EPILOGUE_RELU = 1 } tp_epilogue_act;
 typedef struct tp_fused {
     int bias;       /* (C): output 0 += bias, channel by channel */
@@ -533,11 +537,11 @@ typedef struct tp_fused {
     int add;        /* then output 0 += this input, which has its shape */
     int norm;       /* (3,C) mean, scale and beta: input 0 is read as (input 0 - mean) * scale + beta */
     bool norm_relu; /* ... and then through a ReLU */
-    int mask;  /* batch_norm_grad: beta (C). dy counts where the batch norm's output is positive, and is 0 elsewhere */
-    int table; /* sequence ops: indices. x is a table, and x[table[i]] what position i has */
-    bool elided; /* batch_norm: instead of output 0 its first 3 C floats become mean, scale and beta */
+    int mask;       /* batch_norm_grad: beta (C). Where the batch norm's output is not positive, dy is taken as 0 */
+    int table;      /* sequence ops: indices. x is a table, and position i reads x[table[i]] */
+    bool elided;    /* batch_norm: output 0 is not written; its first 3 C floats become mean, scale and beta */
 } tp_fused;
-/* What a kernel can do of that. */
+/* The parts of tp_fused that a kernel supports. */
 enum {
     TP_FUSES_BIAS = 1,
     TP_FUSES_ACT = 2,
@@ -545,9 +549,11 @@ enum {
     TP_FUSES_NORM = 8,
     TP_FUSES_MASK = 16,
     TP_FUSES_ELIDE = 32,
-    TP_FUSES_CHANNELS_LAST = 64 /* ... all of it only where channels are the last dimension */
+    TP_FUSES_CHANNELS_LAST = 64 /* ... all of them only if channels are the last dimension */
 };
 
+/* All arguments of a kernel call. Filled in once, when a plan is bound; a value that changes in each step is behind a pointer
+ * (`step`), so that a recorded graph can be replayed. */
 typedef struct tp_call {
     tp_device *device;
     const struct tp_op *op; /* the row of the op table */
@@ -558,78 +564,80 @@ typedef struct tp_call {
     const tp_operand *var; /* variables that the op reads and writes in place */
     uint64_t key;          /* key of the op's random stream */
     const uint64_t *step;  /* the run's random step, in device memory */
-    void *scratch;         /* what the row's scratch() asked for; contents undefined */
+    void *scratch;         /* the bytes that the row's scratch() asked for; contents undefined */
     size_t scratch_bytes;
-    void *user;       /* host ops: what the builder registered */
-    const char *name; /* of the operation, for sentences */
+    void *user;       /* host ops: the pointer given when the op was built */
+    const char *name; /* of the operation, for error sentences */
     tp_fused fused;
-    int64_t *fault; /* two words in device memory, {0,0}: fine; see tp_kernel_fault */
+    int64_t *fault; /* two words in device memory, {0,0}: no fault; see tp_kernel_fault */
     int64_t fault_id;
     tp_precision precision;
 } tp_call;
-/* For kernels that meet bad data (a label outside the classes): the run fails with the row's fault sentence. The first
- * fault of a run stays. Any thread. */
+/* For a kernel that finds bad data (a label outside the classes): the run fails with the fault sentence of the op's row.
+ * The first fault of a run is kept. Any thread. */
 TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value);
-/* A kernel checks nothing (shapes were checked when the graph was built), writes every live output entirely, never
+/* A kernel does not check shapes (the graph builder did), writes all of every output whose data is not NULL, never writes
  * its inputs, and gives the same bits for any number of threads. */
 typedef void (*tp_kernel_fn)(const tp_call *k);
 
 /* Bytes of a device's memory; -1: unknown. */
 typedef struct tp_memory_use {
-    int64_t total;      /* that it has; the CPU: the machine's */
-    int64_t available;  /* of these, that anybody may still have */
-    int64_t used, peak; /* what is allocated by alloc of this tp_device: now, and at most since it was opened */
+    int64_t total;      /* all of the device's memory; CPU: the machine's */
+    int64_t available;  /* free for any process */
+    int64_t used, peak; /* allocated by this tp_device's alloc: now, and the most since the device was opened */
 } tp_memory_use;
 
-/* A device: memory and a stream of kernels in order. All functions but those marked NULL are required; `host` says that
- * its memory can be read by the CPU. upload and download are in order with the kernels; upload is done with the host's
- * memory when it returns, download at the next wait. Between record_begin and record_end nothing runs: what is queued is kept in *recording, and runs at
- * each replay, on the same memory. After a failed record_end nothing is being recorded. The four may be NULL (plans then
- * run kernel by kernel). */
+/* A device: memory and a stream of kernels that run in order. Functions are required unless their comment says NULL. `host`: the
+ * CPU can read its memory. upload and download run in order with the kernels. The host memory may be reused when upload returns;
+ * after download it has the data when the next wait returns. Between record_begin and record_end nothing runs: queued work is
+ * kept in *recording and runs at each replay, on the same memory. A failed record_end ends the recording too. The four record
+ * functions may be NULL (plans then run kernel by kernel). */
 struct tp_device {
-    unsigned abi;  /* TP_ABI of the unit that made it */
+    unsigned abi;  /* TP_ABI of the unit that made the device */
     char name[32]; /* "cpu:0" */
     bool host;
     void *(*alloc)(tp_device *d, size_t bytes); /* 64-byte aligned; NULL when full */
     void (*free)(tp_device *d, void *p);
-    /* From now on alloc gives out no more than this part, 0 to 1, of all the memory that the device has; of several calls the
-     * smallest counts. NULL, and where the driver does not count: as much as there is. */
+    /* Limit alloc to this fraction, 0 to 1, of the device's total memory; after several calls the smallest fraction counts.
+     * NULL, or a driver that does not report memory: no limit. */
     tp_status (*limit_memory)(tp_device *d, double part);
     tp_status (*upload)(tp_device *d, void *dst, const void *host_src, size_t bytes);
     tp_status (*download)(tp_device *d, void *host_dst, const void *src, size_t bytes);
     tp_status (*copy)(tp_device *d, void *dst, const void *src, size_t bytes);
-    /* From another device's memory, after what is queued there and before what is queued there later. NULL: through
-     * the host. Only between devices of which neither is `host`. */
+    /* Copy from the memory of the device `from`, after the work queued there so far and before work queued there later. NULL:
+     * copies go through the host. Only if neither device is `host`. */
     tp_status (*copy_from)(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes);
-    /* A copy beside the kernels. stage begins it, into memory that the device has for this, and is done with the host's when
-     * it returns; other threads than the one that runs plans may call it. unstage puts what was staged under that number to dst
-     * (NULL: nowhere), in order with the kernels, so that a recorded step finds it where it always does. What a session is
-     * fed goes this way. A StagingInput stages batch n + 1 while step n runs, and the run that is fed it only unstages.
-     * Both may be NULL. */
+    /* An upload that runs while kernels run. stage begins to copy into the device's staging memory and gives the copy a number;
+     * the host memory may be reused when stage returns. Any thread may call stage. unstage copies the staged data of that number
+     * to dst (NULL: drops it), in order with the kernels, so that a recorded step finds the data at the same address. Sessions
+     * upload their feeds this way. A StagingInput stages batch n + 1 during step n; the run that is fed this batch only unstages
+     * it. Both may be NULL. */
     tp_status (*stage)(tp_device *d, const void *host_src, size_t bytes, int *number);
     tp_status (*unstage)(tp_device *d, int number, void *dst);
-    /* What is queued on d from now on comes after what is queued on `other` so far. If that is being recorded, d joins its
-     * recording, until it waits for d itself. NULL: plans with this device and others are not recorded. */
+    /* Work queued on d from now on runs after the work queued on `other` so far. If `other` is recording, d joins its recording
+     * until `other` waits for d. NULL: plans that use this device and others are not recorded. */
     tp_status (*after)(tp_device *d, tp_device *other);
-    /* out[i] = in[0] + in[1] + ... (mean: divided by n) in the memory of d[i], for each of n different devices: in whichever
-     * order the vendor's library takes. NULL: there is none. */
+    /* out[i] = in[0] + in[1] + ... (mean: divided by n) in the memory of d[i], for each of n different devices. The vendor's
+     * library chooses the order of summation. NULL: there is no such library. */
     tp_status (*all_reduce)(tp_device *const *d, int n, const void *const *in, void *const *out, int64_t count,
                             tp_dtype dtype, bool mean);
-    /* The same between n ranks of a job, each of which is one process with one device. ranks_id: rank 0 makes an identity of
-     * TP_CUDA_COMM_ID bytes and tells the others. ranks_join: all at the same time. ranks_sum begins: data becomes the sum (mean:
-     * divided by n) of every rank's data, after what is queued on d so far, beside what is queued later; all ranks begin the same
-     * sums in the same order. ranks_done: *done when all that began are done; what is queued on d after that sees them.
-     * ranks_leave: of one rank; abort: others may be gone, so that sums that began never end. All NULL: there is no such library. */
+    /* All-reduce between the n ranks of a job; each rank is one process with one device. ranks_id: rank 0 makes an identity of
+     * TP_CUDA_COMM_ID bytes and sends it to the other ranks. ranks_join: all ranks call it at the same time. ranks_sum begins an
+     * all-reduce: data becomes the sum (mean: divided by n) of every rank's data. It starts after the work queued on d so far, and
+     * runs beside work queued later; all ranks begin the same sums in the same order. ranks_done: *done is true if all begun sums
+     * are done; work queued on d after that reads the results. ranks_leave: this rank leaves; abort: other ranks may have ended,
+     * so that begun sums never finish. All NULL: there is no such library. */
     tp_status (*ranks_id)(tp_device *d, char *id);
     tp_status (*ranks_join)(tp_device *d, const char *id, int n, int rank);
     tp_status (*ranks_sum)(tp_device *d, void *data, int64_t n, tp_dtype dtype, bool mean);
     tp_status (*ranks_done)(tp_device *d, bool *done);
     void (*ranks_leave)(tp_device *d, bool abort);
-    tp_kernel_fn (*find_kernel)(tp_device *d, const char *op); /* NULL: none (host devices then use the op's row) */
-    unsigned (*fuses)(tp_device *d, const char *op);   /* what that kernel can do besides: TP_FUSES_; NULL: nothing */
-    size_t (*scratch)(tp_device *d, const tp_call *k); /* bytes its kernel needs; NULL: what the op's row says */
-    void (*make_current)(tp_device *d); /* before kernels of it run, after another's did; NULL: need not be said */
-    tp_status (*wait)(tp_device *d);    /* until everything queued is done */
+    tp_kernel_fn (*find_kernel)(tp_device *d,
+                                const char *op);       /* returns NULL if none; host devices then use the op's row */
+    unsigned (*fuses)(tp_device *d, const char *op);   /* the TP_FUSES_ bits of that op's kernel; NULL: none */
+    size_t (*scratch)(tp_device *d, const tp_call *k); /* bytes the kernel needs; NULL: as the op's row says */
+    void (*make_current)(tp_device *d); /* called before d's kernels if another device's ran before; NULL: not needed */
+    tp_status (*wait)(tp_device *d);    /* wait until all queued work is done */
     tp_status (*record_begin)(tp_device *d);
     tp_status (*record_end)(tp_device *d, void **recording);
     tp_status (*replay)(tp_device *d, void *recording);
@@ -637,50 +645,50 @@ struct tp_device {
     /* For tp_device_memory and tp_device_utilization. NULL: unknown. */
     tp_status (*memory)(tp_device *d, tp_memory_use *m);
     double (*utilization)(tp_device *d);
-    /* The caller needs it no longer. It stays until the sessions and tensors on it are freed, which may be before or after. */
+    /* End the caller's use of d. d is freed when it is closed and all sessions and tensors on it are freed, in any order. */
     void (*close)(tp_device *d);
-    tp_pool *pool;             /* host devices: the threads kernels run on */
+    tp_pool *pool;             /* host devices: the threads that run kernels */
     const struct tp__isa *isa; /* host devices: the chosen vector kernels, NULL under TP_NAIVE */
-    bool amx;                  /* host devices: large products go through bf16 tiles ("amx" was asked for) */
+    bool amx;                  /* host devices: large products use bf16 tiles (isa is "amx") */
     void *impl;
-    void (*destroy)(tp_device *d); /* gives everything back; tp_device_ready sets it */
-    int users_;                    /* the caller, the sessions and tensors on it */
+    void (*destroy)(tp_device *d); /* frees the device; tp_device_ready sets it */
+    int users_;                    /* number of users: the caller, the sessions and the tensors on d */
     bool closed_;
 };
-/* A device of your own, whose table is filled in and whose close gives everything back: close then waits for the last session
- * or tensor that uses it. Devices that the library opens are ready. Returns d. */
+/* For a device of your own, whose functions are set and whose `close` frees it: from now on this `close` runs when d is closed and
+ * no session or tensor uses d any more. The library does this for the devices that it opens. Returns d. */
 TP_DEF tp_device *tp_device_ready(tp_device *d);
 
-/* The CPU as a device. threads: 0 = one a processor. isa: NULL = the best this machine has (or $TP_ISA), else
- * "naive", "sse2", "avx2", "avx512", "neon"; unknown or absent ones are an error. Bit identity is promised per ISA.
- * "amx" is AVX-512 with matrix products and convolutions in bf16 tiles, and never the default: products of float32 are
- * as exact as without it, what a session stores as bf16 takes a sixth of the work. Linux, gcc >= 11 or clang >= 12.
+/* The CPU as a device. threads: 0 = one per processor. isa: NULL = $TP_ISA or the best of this machine, else "naive", "sse2",
+ * "avx2", "avx512", "neon"; an ISA that is unknown or that the machine lacks is an error. Equal bits are promised on one ISA only.
+ * "amx" is AVX-512 with matrix products and convolutions in bf16 tiles; it is never the default. Products of float32 are as exact
+ * as without it; products of values that a session stores as bf16 take a sixth of that work. Linux, gcc >= 11 or clang >= 12.
  * NULL on failure. Close with d->close(d). */
 TP_DEF tp_device *tp_cpu_device_new(int threads, const char *isa);
-/* n devices with memory of their own, cpu:0 to cpu:n-1, that share one pool of threads: a program with 4 of them behaves as
- * one with 4 GPUs. Close each of them, in any order. On failure nothing is left in out. */
+/* n CPU devices, cpu:0 to cpu:n-1, each with its own memory, that share one thread pool: a program with 4 of them behaves like
+ * one with 4 GPUs. Close each of them, in any order. On failure all of `out` is NULL. */
 TP_DEF tp_status tp_cpu_devices_new(int n, int threads, const char *isa, tp_device **out);
-/* "avx512"; "naive" without vector kernels; of a device that is not the host its name */
+/* The device's ISA: "avx512", or "naive" without vector kernels; for a device that is not the host, the device's name. */
 TP_DEF const char *tp_device_isa(const tp_device *d);
-/* How much memory a device has and holds. What it cannot tell is -1, and that is no error. Any thread. */
+/* A device's memory: total, available and used. A number that the device does not know is -1, without an error. Any thread. */
 TP_DEF tp_status tp_device_memory(tp_device *d, tp_memory_use *m);
-/* How busy it was, in percent; negative: unknown. By one thread at a time. The CPU: the time that processors have worked for
- * this process since the device was last asked (or made), of what its threads could have; other threads of the program
- * count too, so that it may be more than 100. A GPU: as its driver says (NVML, looked for at run time), of the last moment. */
+/* The device's utilization in percent; negative: unknown. One thread at a time may call it. CPU: the processor time of this process
+ * since the previous call (or since the device was made), divided by elapsed time times the device's threads. Other threads of the
+ * program count too, so it may be above 100. GPU: the driver's current figure (NVML, loaded at run time). */
 TP_DEF double tp_device_utilization(tp_device *d);
-/* An NVIDIA GPU, from 0, as a device: compile tp_cuda.cu with nvcc and link it. NULL on failure. Close with d->close(d). */
+/* An NVIDIA GPU as a device, numbered from 0. Compile tp_cuda.cu with nvcc and link it. NULL on failure. Close with d->close(d). */
 typedef tp_status (*tp_fail_fn)(tp_status status, const char *fmt, ...);
 typedef void (*tp_say_fn)(tp_log_level level, const char *fmt, ...);
 tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, tp_say_fn say);
-int tp_cuda_count(void); /* GPUs of this machine; 0 without a driver */
+int tp_cuda_count(void); /* number of GPUs of this machine; 0 without a driver */
 #define tp_cuda_open(ordinal_) tp_device_ready(tp_cuda_open_(ordinal_, TP_ABI, tp_fail, tp_log_once))
-/* Bytes that a GPU's session and its own needs have of its memory: now, and at most since it was opened. */
+/* Bytes of the GPU's memory that sessions and the device itself have allocated: now, and the most since the device was opened. */
 tp_status tp_cuda_memory(tp_device *gpu, size_t *now, size_t *most);
-/* NCCL between programs, one GPU each. Rank 0 makes an identity and sends it to the others (by MPI_Bcast, say); then all n make
- * their communicator at the same time. Data lies in the GPU's memory, n values of a float or integer type; a call returns at
- * once and its work is in order with the GPU's kernels. All ranks call the same in the same order. all_reduce: the sum, or mean,
- * of every rank's data to each of them. all_gather: n values of rank 0, then of rank 1, and so on. Free it before the GPU is
- * closed. */
+/* NCCL between processes with one GPU each. Rank 0 makes an identity and sends it to the other ranks (for example by MPI_Bcast);
+ * then all n ranks make their communicator at the same time. Data is in the GPU's memory: n values of a float or integer type. A
+ * call returns at once, and its work runs in order with the GPU's kernels. All ranks make the same calls in the same order.
+ * all_reduce: every rank gets the sum, or the mean, of all ranks' data. all_gather: n values of rank 0, then of rank 1, and so on.
+ * Free the communicator before the GPU is closed. */
 #define TP_CUDA_COMM_ID 128 /* bytes */
 typedef struct tp_cuda_comm tp_cuda_comm;
 tp_status tp_cuda_comm_id_(char *id, tp_fail_fn fail);
@@ -691,10 +699,10 @@ void tp_cuda_comm_free(tp_cuda_comm *c);
 tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *c, void *data, int64_t n, tp_dtype dtype, bool mean);
 tp_status tp_cuda_comm_broadcast(tp_cuda_comm *c, void *data, int64_t n, tp_dtype dtype, int root);
 tp_status tp_cuda_comm_all_gather(tp_cuda_comm *c, void *all, const void *mine, int64_t n, tp_dtype dtype);
-/* Add or replace the kernel of an op (by its name) on this device, for user-written ops. Returns TP_ERR_NOMEM when
- * the table is full. */
+/* Add or replace the kernel of an op (by name) on this device, for user-written ops. Returns TP_ERR_NOMEM when the device's
+ * table is full. */
 TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn fn);
-/* Run fn over n chunks on the device's threads (in order on the caller's thread when it has none). */
+/* Run fn over n chunks on the device's threads (in order on the caller's thread if the device has none). */
 TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *user);
 
 /* ==== >>engine ======================================================================================== */

@@ -632,10 +632,9 @@ struct tp_device {
     tp_status (*ranks_sum)(tp_device *d, void *data, int64_t n, tp_dtype dtype, bool mean);
     tp_status (*ranks_done)(tp_device *d, bool *done);
     void (*ranks_leave)(tp_device *d, bool abort);
-    tp_kernel_fn (*find_kernel)(tp_device *d,
-                                const char *op);       /* returns NULL if none; host devices then use the op's row */
-    unsigned (*fuses)(tp_device *d, const char *op);   /* the TP_FUSES_ bits of that op's kernel; NULL: none */
-    size_t (*scratch)(tp_device *d, const tp_call *k); /* bytes the kernel needs; NULL: as the op's row says */
+    tp_kernel_fn (*find_kernel)(tp_device *d, const char *op); /* NULL: none (host devices then use the op's row) */
+    unsigned (*fuses)(tp_device *d, const char *op);           /* the TP_FUSES_ bits of that op's kernel; NULL: none */
+    size_t (*scratch)(tp_device *d, const tp_call *k);         /* bytes the kernel needs; NULL: as the op's row says */
     void (*make_current)(tp_device *d); /* called before d's kernels if another device's ran before; NULL: not needed */
     tp_status (*wait)(tp_device *d);    /* wait until all queued work is done */
     tp_status (*record_begin)(tp_device *d);
@@ -706,20 +705,20 @@ TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn
 TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *user);
 
 /* ==== >>engine ======================================================================================== */
-/* The numeric engine that several ops share: a naive loop, which is the definition, beside a fast path chosen by the
+/* The numeric functions that several ops share. Each has a naive loop, which defines the result, and a fast path chosen by the
  * device's ISA. All matrices are row-major float; every function gives the same bits for any number of threads.
- * Fast paths may differ from naive ones by the rounding of another order of summation, never more. 3x3 convolutions with
- * stride 1 over multiples of 16 channels take Winograd's F(2x2,3x3), whose error against double is that of the direct sum
- * (1 to 2e-7 of the sum of magnitudes either way); there an infinity or NaN reaches the 4 positions of its tile. */
+ * A fast path may differ from the naive loop only by rounding, because it sums in another order. 3x3 convolutions with stride 1
+ * over multiples of 16 channels use Winograd's F(2x2,3x3). Its error against double equals that of the direct sum (1 to 2e-7 of
+ * the sum of magnitudes in both); an infinity or NaN spreads to the 4 output positions of its tile. */
 
-/* What a GEMM or convolution does to a finished sum before it is stored: v += bias[column], then the activation. */
+/* How a GEMM or convolution changes a finished sum before storing it: v += bias[column], then the activation. */
 typedef struct tp_epilogue {
-    const float *bias; /* one a column (output channel), or NULL */
+    const float *bias; /* one per column (output channel), or NULL */
     int act;           /* tp_epilogue_act */
 } tp_epilogue;
 
 /* C[M,N] = op(A) op(B) (+ C if accumulate), op(X) = X or its transpose; A is [M,K] (or [K,M] if ta), B is [K,N] (or
- * [N,K] if tb); lda, ldb, ldc are row strides in elements. epilogue may be NULL. scratch as tp_gemm_scratch says. */
+ * [N,K] if tb); lda, ldb, ldc are row strides in elements. The epilogue's bias may be NULL. scratch has tp_gemm_scratch bytes. */
 typedef struct tp_gemm_args {
     bool ta, tb, accumulate;
     int64_t M, N, K;
@@ -727,46 +726,46 @@ typedef struct tp_gemm_args {
     float *C;
     int64_t lda, ldb, ldc;
     tp_epilogue epilogue;
-    const float *descend; /* not NULL: C -= *descend op(A) op(B) instead, a step of gradient descent */
+    const float *descend; /* not NULL: compute C -= *descend op(A) op(B), a step of gradient descent */
 } tp_gemm_args;
-TP_DEF size_t tp_gemm_scratch(tp_device *d, const tp_gemm_args *a); /* bytes; pointers in `a` are not looked at */
+TP_DEF size_t tp_gemm_scratch(tp_device *d, const tp_gemm_args *a); /* bytes; ignores the pointers in `a` */
 TP_DEF void tp_gemm(tp_device *d, const tp_gemm_args *a, void *scratch);
 
-/* 2-D convolution, NHWC, weights HWIO: x (B,H,W,C), w (KH,KW,C/groups,O), y (B,OH,OW,O). Padding is given as what is
- * added before (top, left); the rest follows from the output size. */
+/* 2-D convolution, NHWC, weights HWIO: x (B,H,W,C), w (KH,KW,C/groups,O), y (B,OH,OW,O). The padding is given at the top and
+ * at the left; the padding at the bottom and at the right follows from the output size. */
 typedef struct tp_conv_args {
     int64_t B, H, W, C, O, KH, KW, OH, OW;
     int64_t stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups;
-    const float *x, *w, *dy; /* forward reads x,w; input gradient dy,w; filter gradient x,dy */
-    float *y, *dx, *dw;      /* what is written */
+    const float *x, *w, *dy; /* inputs. Forward reads x,w; input gradient dy,w; filter gradient x,dy */
+    float *y, *dx, *dw;      /* outputs: one of them is written */
     tp_epilogue epilogue;    /* forward only */
-    /* not NULL: what stands for x is max(0, (x - norm[c]) norm[C + c] + norm[2C + c]), or that without the max: a batch
-     * norm's result that need not be stored. Not for the input gradient; tp_conv_normalises says whether it can be. */
+    /* not NULL: x is read as (x - norm[c]) norm[C + c] + norm[2C + c], and as max(0, that) if norm_relu: a batch norm whose output
+     * is elided. Not for the input gradient, and only if tp_conv_normalises allows it. */
     const float *norm;
     bool norm_relu;
-    const float *more; /* not NULL: the result, which is no filter's gradient, is added to this. See tp_conv_adds */
+    const float *more; /* not NULL: y or dx = the result + more. Not for the filter gradient; see tp_conv_adds */
 } tp_conv_args;
 typedef enum { TP_CONV_FORWARD, TP_CONV_INPUT_GRAD, TP_CONV_FILTER_GRAD } tp_conv_what;
 TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what);
 TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch);
-/* May `norm` be given? One group, and a window that looks at more than its own pixel: x is copied on its way then. */
+/* Whether `norm` may be set: for one group and a kernel larger than 1x1, whose x is copied before the product in any case. */
 TP_DEF bool tp_conv_normalises(const tp_conv_args *a);
-/* May `more` be given to this device, forward and input gradient? Elsewhere it is not looked at. */
+/* Whether `more` may be set on this device, for forward and input gradient. If false, `more` is ignored. */
 TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a);
 
-/* Vector functions over n floats, the building blocks of element-wise chains. y may be the same array as an input.
- * exp, log, tanh, sigmoid are ours (2 ulp) and the same bits on every ISA is not promised, on one ISA it is. Each is
- * found by a function of its own, so that a program holds those that it uses. */
+/* Vector functions over n floats, from which chains of element-wise ops are built. y may be the same array as an input.
+ * exp, log, tanh and sigmoid are tp's own (2 ulp); equal bits are promised on one ISA, not between ISAs. Each vector function has
+ * its own find function, so that a program contains only those that it uses. */
 typedef void (*tp_vec_fn)(int64_t n, float *y, const float *const *in);
-typedef tp_vec_fn (*tp_vec)(tp_device *d);      /* gives NULL where this device has no fast version */
-TP_DEF tp_vec_fn tp_vec_find_add(tp_device *d); /* of two vectors */
+typedef tp_vec_fn (*tp_vec)(tp_device *d);      /* returns NULL if this device has no fast version */
+TP_DEF tp_vec_fn tp_vec_find_add(tp_device *d); /* from here on: two input vectors */
 TP_DEF tp_vec_fn tp_vec_find_sub(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_mul(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_div(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_max(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_min(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_relu_grad(tp_device *d); /* in: dy, y.  y > 0 ? dy : 0 */
-TP_DEF tp_vec_fn tp_vec_find_neg(tp_device *d);       /* of one */
+TP_DEF tp_vec_fn tp_vec_find_neg(tp_device *d);       /* from here on: one input vector */
 TP_DEF tp_vec_fn tp_vec_find_abs(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_square(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_sqrt(tp_device *d);
@@ -779,16 +778,16 @@ TP_DEF tp_vec_fn tp_vec_find_sigmoid(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_relu(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_erf(tp_device *d);
 
-/* Sums with a fixed order (32 lanes, then a fixed tree), so the same bits for any number of threads. */
+/* Sums in a fixed order (32 lanes, then a fixed tree), which gives the same bits for any number of threads. */
 TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x);
 TP_DEF float tp_vec_dot(tp_device *d, int64_t n, const float *x, const float *y);
-TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x); /* -inf if n is 0; NaN if there is one */
+TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x); /* -inf if n is 0; NaN if x has a NaN */
 
 /* One pass of Adam over n elements: m += (g-m)(1-b1), v += (g*g-v)(1-b2), w -= lr_t*m/(sqrt(v)+eps). */
 TP_DEF void tp_vec_adam(tp_device *d, int64_t n, float *w, float *m, float *v, const float *g, float lr_t, float b1,
                         float b2, float eps);
 
-/* Our own exp, log, tanh, erf for one float; the naive loops use them, so that no libm decides our bits. */
+/* tp's own exp, log, tanh and erf of one float. The naive loops use them, so that results do not depend on the libm. */
 TP_DEF float tp_expf(float x);
 TP_DEF float tp_logf(float x);
 TP_DEF float tp_tanhf(float x);
@@ -796,16 +795,16 @@ TP_DEF float tp_erff(float x);
 
 /* ==== >>files ========================================================================================= */
 
-/* Whole files. tp_file_read: *data is tp_malloc'ed, with a NUL after it; a size above `limit` (0: 16 GiB) is refused.
- * A gzip file (.gz or not: the magic decides) is inflated when `gunzip`. */
+/* Read a whole file. *data is tp_malloc'ed, with a NUL after the data; a size above `limit` (0: 16 GiB) is an error. If `gunzip`,
+ * a gzip file is inflated; the magic number decides, not the name. */
 TP_DEF tp_status tp_file_read(const char *path, bool gunzip, size_t limit, char **data, size_t *size);
 TP_DEF bool tp_file_exists(const char *path);
 TP_DEF tp_status tp_make_dirs(const char *path); /* mkdir -p */
 
-/* A file that appears whole or not at all: written to <path>.tmp.<machine>-<process>-<number>, a new name each time, then synced
- * and renamed by commit. After an error every later call returns it again; commit or abort always ends it, and nothing is left
- * behind on failure. What a process that was killed left in the folder goes when the next file is written there, after a day if
- * it was one of another machine or of before a restart. */
+/* Write a file atomically: to <path>.tmp.<machine>-<process>-<number>, a new name each time, which commit syncs and renames to
+ * <path>. After an error every later call returns that error. Commit and abort always free the writer; on failure no file is
+ * left. Temporary files that a killed process left in the folder are removed when the next file is written there; those of
+ * another machine, or from before a restart, only when they are a day old. */
 typedef struct tp_writer tp_writer;
 TP_DEF tp_status tp_writer_open(tp_writer **w, const char *path);
 TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size);
@@ -814,21 +813,21 @@ TP_DEF void tp_writer_abort(tp_writer *w);       /* frees w; NULL is fine */
 
 TP_DEF uint32_t tp_crc32(uint32_t crc, const void *data, size_t n);  /* zip, gzip, PNG; start with 0 */
 TP_DEF uint32_t tp_crc32c(uint32_t crc, const void *data, size_t n); /* Castagnoli: TFRecord; start with 0 */
-/* Raw deflate. Exactly `out_size` bytes must come out and all input be used, else TP_ERR_FORMAT. */
+/* Inflate raw deflate data. The output must have exactly `out_size` bytes and all input must be used, else TP_ERR_FORMAT. */
 TP_DEF tp_status tp_inflate(const void *in, size_t in_size, void *out, size_t out_size);
-/* Raw deflate with unknown output size, at most `limit`; *out is tp_malloc'ed; *used is what was read. */
+/* Inflate raw deflate data of unknown output size, at most `limit` bytes. *out is tp_malloc'ed; *used: input bytes read. */
 TP_DEF tp_status tp_inflate_alloc(const void *in, size_t in_size, size_t limit, char **out, size_t *out_size,
                                   size_t *used);
 /* Compress to raw deflate (fixed Huffman codes, LZ77), appended to out. */
 TP_DEF tp_status tp_deflate(const void *in, size_t in_size, tp_buf *out);
 
-/* .npy: all numeric dtypes are read (i1 i2 u2 u4 u8 are widened to i32/i64, or refused where they would not fit;
- * big-endian and Fortran order are converted); objects and strings are refused. */
+/* .npy: all numeric dtypes are read (i1 i2 u2 u4 u8 are widened to i32/i64; a value that does not fit is an error; big-endian
+ * and Fortran order are converted). Objects and strings are an error. */
 TP_DEF tp_status tp_npy_save(const char *path, const tp_tensor *t);
 TP_DEF tp_status tp_npy_load(const char *path, tp_tensor *t);
-TP_DEF tp_status tp_npy_parse(const void *data, size_t size, const char *what, tp_tensor *t); /* what: for errors */
+TP_DEF tp_status tp_npy_parse(const void *data, size_t size, const char *what, tp_tensor *t); /* what: a name */
 
-/* A set of named arrays: an npz in memory. */
+/* A set of named arrays: the contents of an npz file in memory. */
 typedef struct tp_dict_item {
     char *name;
     tp_tensor value;
@@ -838,33 +837,33 @@ typedef struct tp_dict {
     int n, cap;
 } tp_dict;
 TP_DEF tp_tensor *tp_dict_find(const tp_dict *d, const char *name); /* NULL if absent */
-/* empty tensor to fill; the old one if it exists; NULL: no memory */
+/* The tensor of that name; if there is none, a new empty one. NULL: out of memory. */
 TP_DEF tp_tensor *tp_dict_add(tp_dict *d, const char *name);
 TP_DEF void tp_dict_free(tp_dict *d);
 
-/* .npz, stored or deflated, zip64 included; sizes, overlaps and CRCs are checked before anything is believed. */
+/* .npz, stored or deflated, with zip64. Sizes, overlaps and CRCs are checked before data is used. */
 TP_DEF tp_status tp_npz_load(const char *path, tp_dict *d);
 TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress); /* atomic */
-/* Streaming writer, so that a checkpoint needs no second copy of the variables. */
+/* A writer that adds one array at a time, so that saving a checkpoint needs no second copy of the variables. */
 typedef struct tp_npz_writer tp_npz_writer;
 TP_DEF tp_status tp_npz_open(tp_npz_writer **w, const char *path, bool compress);
 TP_DEF tp_status tp_npz_put(tp_npz_writer *w, const char *name, const tp_tensor *t);
 TP_DEF tp_status tp_npz_close(tp_npz_writer *w); /* atomic: the file appears now, or not at all; frees w */
 TP_DEF void tp_npz_abort(tp_npz_writer *w);
 
-/* .safetensors: every rule of the format is checked before memory is taken. Types that tp lacks are widened as
- * those of npy, 8-bit floats and complex numbers refused. An error leaves d as it was; success replaces it. What is written carries checksums in __metadata__
- * (tp.crc32c), which other programs pass over; where they are, a changed bit is an error that names the tensor. A program that
- * changes such a file has to drop that key, as those do that write metadata of their own. */
+/* .safetensors: every rule of the format is checked before memory is allocated. Types that tp lacks are widened as for npy; 8-bit
+ * floats and complex numbers are an error. Loading replaces the contents of d; on an error d is unchanged. Saved files have
+ * checksums in __metadata__ (tp.crc32c), which other programs ignore. If a file has them, a changed bit is an error that names
+ * the tensor. A program that edits such a file must remove that key; programs that write their own metadata do so. */
 TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d);
 TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char *what, tp_dict *d);
 TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d); /* atomic */
 
-/* TensorFlow's checkpoints (V2, "tensor bundle"): <prefix>.index and <prefix>.data-00000-of-00001; either of these may
- * be given for the prefix. Read: all shards, every checksum, compressed or not; strings are skipped, partitioned
- * variables refused, "/.ATTRIBUTES/VARIABLE_VALUE" is cut off names. Written: the bytes that tf.train.Saver would
- * write; the index comes last, and without it there is no checkpoint. Over one that exists: its index goes on naming its data
- * until the new index takes its place, so the new data are data-00000-of-00002, and of-00001 again the next time. */
+/* TensorFlow's checkpoints (V2, "tensor bundle"): <prefix>.index and <prefix>.data-00000-of-00001; prefix may also be one of these
+ * two names. Load: reads all shards, compressed or not, and checks every checksum; strings are skipped, partitioned variables are
+ * an error, and "/.ATTRIBUTES/VARIABLE_VALUE" is removed from names. Save: writes the same bytes as tf.train.Saver; the index is
+ * written last, and without an index there is no checkpoint. If the checkpoint exists, its old index must name the old data until
+ * the new index replaces it, so the new data are data-00000-of-00002, and of-00001 the next time. */
 TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d);
 TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 
@@ -885,19 +884,19 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 #include <string.h>
 #include <time.h>
 
-/* Arithmetic here means what C says, and the bits are the same, whatever options the rest of the program is compiled with.
- * -Ofast, -ffast-math and their parts: gcc 12 and later tell of each by a macro; where nothing is told, it is always said.
- * x87 (32-bit x86 without options, -mfpmath=387) rounds to other types than float and double: gcc uses SSE2 here instead,
- * which every processor has that was made after 2003. */
+/* Arithmetic in this file follows the C standard and gives the same bits, whatever options the rest of the program is built with.
+ * -Ofast, -ffast-math and their parts: gcc 12 and later define a macro for each, and they are switched off if one is defined;
+ * with older gcc and with clang they are always switched off. x87 (32-bit x86 without options, -mfpmath=387) does not round to
+ * float and double: gcc uses SSE2 here instead, which every processor since 2003 has. */
 #if defined(__GNUC__) && defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
 #if !defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
-#pragma GCC target("sse2,fpmath=sse") /* to the end of the unit: gcc cannot call static functions across the border */
+#pragma GCC target("sse2,fpmath=sse") /* to the end of the unit: gcc cannot call static functions of another target */
 #else
 #error \
     "tp needs arithmetic that rounds to float and double (FLT_EVAL_METHOD 0): on 32-bit x86 compile with -msse2 -mfpmath=sse"
 #endif
 #elif defined(__SSE2__)
-#define TP__SSE2 1 /* with its intrinsics, which gcc does not lend to a program that is compiled for x87 */
+#define TP__SSE2 1 /* SSE2 intrinsics may be used; gcc does not allow them in a program that is compiled for x87 */
 #endif
 #if defined(__clang__) && __FINITE_MATH_ONLY__
 #error \
@@ -909,7 +908,7 @@ typedef char
 #if defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
 #define TP__EXACT_BEGIN _Pragma("float_control(precise, on, push)") _Pragma("STDC FP_CONTRACT OFF")
 #define TP__EXACT_END   _Pragma("float_control(pop)")
-#elif defined(__clang__) /* other targets have no more than this */
+#elif defined(__clang__) /* clang supports only these pragmas on other targets */
 #define TP__EXACT_BEGIN _Pragma("clang fp reassociate(off)") _Pragma("STDC FP_CONTRACT OFF")
 #define TP__EXACT_END   _Pragma("STDC FP_CONTRACT DEFAULT")
 #elif defined(__GNUC__) && (__GNUC__ < 12 || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
@@ -924,15 +923,15 @@ typedef char
 /* clang-format on */
 TP__EXACT_BEGIN
 
-/* What runs once (building a graph, compiling a plan, naming errors) is compiled small and soon: it is most of the code, and
- * none of the work. The passes that are left out take the time and give this kind of code nothing. */
+/* Code that runs once (building a graph, compiling a plan, formatting errors) is compiled for size and with fewer passes: it is
+ * most of the code but takes little run time. The passes that are switched off take long to compile and do not help such code. */
 #if defined(__GNUC__) && !defined(__clang__) && defined(__OPTIMIZE__)
 /* clang-format off */
 #define TP__COLD_BEGIN _Pragma("GCC push_options") \
     _Pragma("GCC optimize(\"Os,no-tree-pta,no-inline-functions-called-once,no-tree-dominator-opts,no-tree-fre,no-tree-vrp,no-tree-pre,no-ivopts,no-gcse,no-schedule-insns2,no-expensive-optimizations,no-thread-jumps\")")
 /* clang-format on */
 #define TP__COLD_END _Pragma("GCC pop_options")
-#define TP__HOT      __attribute__((optimize("O3"))) /* ... and these few loops of it are */
+#define TP__HOT      __attribute__((optimize("O3"))) /* for the few loops among this code that must be fast */
 #else
 #define TP__HOT
 #define TP__COLD_BEGIN
@@ -943,15 +942,15 @@ TP__EXACT_BEGIN
 
 #if defined(__GNUC__)
 #define TP__UNUSED __attribute__((unused))
-#define TP__SMALL  __attribute__((cold)) /* compiled for size, in the midst of what is not */
+#define TP__SMALL  __attribute__((cold)) /* compiled for size, among code that is compiled for speed */
 #else
 #define TP__UNUSED
 #define TP__SMALL
 #endif
 
-/* Unwind tables are an eighth of a program, and only exceptions, backtrace() and sanitizers read them while it runs: an
- * optimized unit of C has them in .debug_frame instead, where debuggers and valgrind look too, and which goes when the
- * program is stripped. gcc does not tell of -fsanitize=undefined; with that alone, TP_UNWIND gives its stack traces. */
+/* Unwind tables are an eighth of a program, and only exceptions, backtrace() and sanitizers read them at run time. An optimized C
+ * unit therefore puts them in .debug_frame, which debuggers and valgrind also read, and which is removed when the program is
+ * stripped. gcc has no macro for -fsanitize=undefined; if only that is used, define TP_UNWIND to get its stack traces. */
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer) || \
     __has_feature(undefined_behavior_sanitizer)
@@ -977,12 +976,12 @@ static void *tp__hook_malloc(size_t size);
 static void tp__hook_free(void *p);
 
 /* ==== >>os ============================================================================================ */
-/* All that tp asks of the operating system: files, threads and locks, time, memory, signals, processes. Nothing else in these
- * headers calls it. Three fillings: POSIX, Windows, and none, which is the C library alone (embedded targets). Functions
- * return 0, or -1 with errno; paths are UTF-8 with '/'. A call that a signal interrupts is made again, and a short read or
- * write goes on. */
+/* All calls of the operating system: files, threads and locks, time, memory, signals, processes. No other part of these headers
+ * calls it. There are three versions: POSIX, Windows, and none, which uses the C library alone (embedded targets). Functions
+ * return 0, or -1 with errno set; paths are UTF-8 with '/'. A call that a signal interrupts is repeated, and a short read or
+ * write is continued. */
 
-#if !defined(_WIN32) && !defined(__unix__) && !defined(__APPLE__) /* no system that we know */
+#if !defined(_WIN32) && !defined(__unix__) && !defined(__APPLE__) /* an unknown system */
 #define TP__NO_SYSTEM
 #ifndef TP_NO_FILES
 #define TP_NO_FILES
@@ -995,16 +994,16 @@ static void tp__hook_free(void *p);
 #endif
 #endif
 
-enum { TP__OS_NOTHING, TP__OS_FILE, TP__OS_DIR, TP__OS_OTHER }; /* what there is of a name */
+enum { TP__OS_NOTHING, TP__OS_FILE, TP__OS_DIR, TP__OS_OTHER }; /* kinds of files; NOTHING: no such file */
 typedef struct tp__os_info {
     int kind;
     uint64_t size;           /* bytes */
     int64_t time;            /* of the last change, in nanoseconds since 1970 */
-    uint64_t device, number; /* two names of one file have the same; 0 where the system does not tell */
+    uint64_t device, number; /* equal for two names of the same file; 0 if the system does not give them */
 } tp__os_info;
-/* Is told each name in a directory but . and ..; true ends the listing. */
+/* Called for each name in a directory except . and ..; returning true ends the listing. */
 typedef bool (*tp__os_name_fn)(void *user, const char *name);
-/* How to open: NEW fails if there is something of that name, READ_NOW does not wait for the other end of a pipe. */
+/* How to open a file: NEW fails if the name exists, READ_NOW does not wait for the other end of a pipe. */
 enum { TP__OS_READ, TP__OS_NEW, TP__OS_APPEND, TP__OS_READ_NOW };
 
 TP__COLD_BEGIN
@@ -1017,7 +1016,7 @@ TP__COLD_BEGIN
 #include <sys/types.h>
 #include <unistd.h>
 
-/* The calls by which files are changed, under names that a test can define otherwise, to let one fail. */
+/* The system calls for files. A test can define these names as functions of its own, to make a call fail. */
 #ifndef TP_OS_OPEN
 #define TP_OS_OPEN open
 #endif
@@ -1045,7 +1044,7 @@ TP__COLD_BEGIN
     do (result_) = (call_);          \
     while ((result_) < 0 && errno == EINTR)
 
-/* Never one of the first three: where a program was started without stdout, what it prints would go into the file. */
+/* Never returns descriptor 0, 1 or 2: if a program is started without stdout, its output would go into the file. */
 static int tp__os_open(const char *path, int how)
 {
     static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_APPEND,
@@ -1059,10 +1058,10 @@ static int tp__os_open(const char *path, int how)
     return fd;
 }
 
-/* A signal that interrupts close() comes after the file was closed: Linux, the BSDs and macOS never want it again. */
+/* If a signal interrupts close(), the file is closed already: on Linux, the BSDs and macOS close() must not be repeated. */
 static int tp__os_close(int fd) { return TP_OS_CLOSE(fd) == 0 || errno == EINTR ? 0 : -1; }
 
-/* Up to n bytes, fewer only at the end of the file: how many those were. */
+/* Read n bytes, fewer only at the end of the file; return their number. */
 static int64_t tp__os_read(int fd, void *data, size_t n)
 {
     size_t done = 0;
@@ -1090,13 +1089,13 @@ static int tp__os_write(int fd, const void *data, size_t n)
     return 0;
 }
 
-/* To byte `at`, or to the end if that is negative. */
+/* Move to byte `at`, or to the end of the file if `at` is negative. */
 static int tp__os_seek(int fd, int64_t at)
 {
     return lseek(fd, at < 0 ? 0 : (off_t)at, at < 0 ? SEEK_END : SEEK_SET) < 0 ? -1 : 0;
 }
 
-/* To the disk. What cannot be synced (a pipe) says EINVAL, and is as good as it gets. */
+/* Write the file's data to the disk. EINVAL is no failure: some files, such as pipes, cannot be synced. */
 static int tp__os_sync(int fd)
 {
     int failed;
@@ -1104,7 +1103,7 @@ static int tp__os_sync(int fd)
     return failed && errno != EINVAL ? -1 : 0;
 }
 
-/* A new name is on the disk only when its directory is. A directory that cannot be opened is left to the system. */
+/* Sync a directory: a new file's name is on the disk only after that. A directory that cannot be opened is not synced. */
 static int tp__os_sync_dir(const char *dir)
 {
     const int fd = tp__os_open(dir, TP__OS_READ);
@@ -1122,7 +1121,7 @@ static int tp__os_rename(const char *from, const char *to)
     return failed;
 }
 
-/* A file or a link. */
+/* Remove a file or a link. */
 static int tp__os_remove(const char *path)
 {
     int failed;
@@ -1161,7 +1160,7 @@ static int tp__os_tell(int failed, const struct stat *st, tp__os_info *info)
     return 0;
 }
 
-/* follow: what a link leads to, not the link itself. */
+/* follow: for a link, describe its target, not the link. */
 static int tp__os_stat(const char *path, bool follow, tp__os_info *info)
 {
     struct stat st;
@@ -1196,7 +1195,7 @@ static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
     return error ? -1 : 0;
 }
 
-/* Remove everything inside the open directory (and close it). Links are removed, never followed. */
+/* Remove everything inside the open directory and close fd. Links are removed, never followed. */
 static int tp__os_empty(int fd)
 {
     DIR *d = fdopendir(fd);
@@ -1252,7 +1251,7 @@ static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == 
 #define NOMINMAX
 #endif
 #include <windows.h>
-#undef near /* words of the 1980s that it defines to nothing */
+#undef near /* windows.h defines near and far as empty macros */
 #undef far
 #endif
 #if !defined(TP_NO_FILES) && defined(_WIN32)
@@ -1261,7 +1260,7 @@ static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == 
 #include <io.h>
 #include <sys/stat.h>
 
-/* A path as Windows wants it; to be freed. NULL: no memory, or no UTF-8. */
+/* A path in UTF-16, for Windows; the caller frees it. NULL: out of memory, or the path is not UTF-8. */
 static wchar_t *tp__os_wide(const char *path)
 {
     const int n = MultiByteToWideChar(CP_UTF8, 0, path, -1, NULL, 0);
@@ -1274,7 +1273,7 @@ static wchar_t *tp__os_wide(const char *path)
     return wide;
 }
 
-/* The last error of Windows as errno. */
+/* Set errno from the last Windows error; return -1. */
 static int tp__os_fail(void)
 {
     const DWORD e = GetLastError();
@@ -1328,7 +1327,7 @@ static int tp__os_seek(int fd, int64_t at)
 }
 
 static int tp__os_sync(int fd) { return _commit(fd); }
-static int tp__os_sync_dir(const char *dir) { return (void)dir, 0; } /* tp__os_rename has seen to it */
+static int tp__os_sync_dir(const char *dir) { return (void)dir, 0; } /* tp__os_rename writes through */
 
 static int tp__os_rename(const char *from, const char *to)
 {
@@ -1337,7 +1336,7 @@ static int tp__os_rename(const char *from, const char *to)
     if (b) {
         const DWORD is = GetFileAttributesW(a);
         if (is != INVALID_FILE_ATTRIBUTES && is & FILE_ATTRIBUTE_DIRECTORY)
-            RemoveDirectoryW(b); /* an empty one gives way to a directory, as it does elsewhere */
+            RemoveDirectoryW(b); /* as on other systems, a directory may replace an empty directory */
         failed = MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : tp__os_fail();
     }
     tp__hook_free(a);
@@ -1444,7 +1443,7 @@ static bool tp__os_empty_one(void *user, const char *name)
     return in->failed != 0;
 }
 
-/* Remove everything inside. Links are removed, never followed. */
+/* Remove everything inside dir. Links are removed, never followed. */
 static int tp__os_empty_dir(const char *dir)
 {
     tp__os_emptying in = {dir, 0};
@@ -1511,7 +1510,7 @@ static const char *tp__os_slash(const char *path) { return strrchr(path, '/'); }
 static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == '/'; }
 #endif
 
-/* What errno says, for sentences. */
+/* The text of errno, for error sentences. */
 static const char *tp__os_error(void)
 {
 #ifdef TP_NO_FILES
@@ -1520,7 +1519,7 @@ static const char *tp__os_error(void)
     return strerror(errno);
 }
 
-/* The beginning of a small file as text; "" where it cannot be read. */
+/* Read the beginning of a small file as text, at most size - 1 bytes; "" if it cannot be read. */
 static TP__UNUSED void tp__os_peek(const char *path, char *text, size_t size)
 {
     const int fd = tp__os_open(path, TP__OS_READ);
@@ -1565,7 +1564,7 @@ static int tp__os_terminal_width(void)
     return is.srWindow.Right - is.srWindow.Left + 1;
 }
 
-/* See below. Ctrl-C ends a read of the console by itself. */
+/* The POSIX version below says what this does. On Windows Ctrl-C interrupts a read of the console, so no wait is needed. */
 static TP__UNUSED bool tp__os_typed(double seconds) { return (void)seconds, true; }
 #else
 #include <poll.h>
@@ -1574,7 +1573,7 @@ static TP__UNUSED bool tp__os_typed(double seconds) { return (void)seconds, true
 #include <unistd.h>
 static int64_t tp__os_pid(void) { return (int64_t)getpid(); }
 
-/* Is there a process of this number? One of another user is one, too. */
+/* Whether the process exists. A process of another user counts. */
 static bool tp__os_lives(int64_t pid) { return kill((pid_t)pid, 0) == 0 || errno != ESRCH; }
 
 /* The name of this machine. */
@@ -1594,7 +1593,7 @@ static int tp__os_terminal_width(void)
     return isatty(STDERR_FILENO) ? 80 : 0;
 }
 
-/* Is there something to read from stdin? Where that is a terminal, false after so many seconds without a line. */
+/* Whether a read of stdin need not wait. If stdin is a terminal: false after `seconds` without a line. */
 static TP__UNUSED bool tp__os_typed(double seconds)
 {
     struct pollfd p;
@@ -1607,7 +1606,7 @@ static TP__UNUSED bool tp__os_typed(double seconds)
 }
 #endif
 
-/* What the shell makes of a command: its status, 0 for success. */
+/* Run a command in the shell; return its status, 0 for success. */
 static TP__UNUSED int tp__os_shell(const char *command)
 {
 #ifdef TP__NO_SYSTEM
@@ -1617,8 +1616,8 @@ static TP__UNUSED int tp__os_shell(const char *command)
 #endif
 }
 
-/* Libraries that are loaded at run time: a handle, or NULL; `names` are tried in order, up to the first NULL. Without -ldl, where the
- * C library is older than glibc 2.34, none can be loaded. */
+/* Load a library at run time; return its handle, or NULL. `names` are tried in order and end with a NULL. With glibc before 2.34,
+ * a program that is linked without -ldl cannot load any. */
 #if defined(TP_NO_DLOPEN) || defined(TP__NO_SYSTEM)
 static TP__UNUSED void *tp__os_library(const char *const *names) { return (void)names, (void *)NULL; }
 static TP__UNUSED void tp__os_library_close(void *library) { (void)library; }
@@ -1663,7 +1662,7 @@ static TP__UNUSED void tp__os_library_close(void *library)
 {
     if (library) dlclose(library);
 }
-/* The function of this name into *fn, a pointer to a function. */
+/* Store the address of the function `name` in *fn, which is a function pointer. False if there is none. */
 static TP__UNUSED bool tp__os_symbol(void *library, const char *name, void *fn)
 {
     void *const found = dlsym(library, name);
@@ -1672,7 +1671,7 @@ static TP__UNUSED bool tp__os_symbol(void *library, const char *name, void *fn)
 }
 #endif
 
-/* Bytes of memory that the machine has and that are free; -1 where the system does not tell. */
+/* The machine's total and available memory in bytes; -1: unknown. */
 static TP__UNUSED void tp__os_memory(int64_t *total, int64_t *available)
 {
     *total = *available = -1;
@@ -1697,8 +1696,8 @@ static TP__UNUSED double tp__os_free_memory(void)
     return (double)available;
 }
 
-/* Large pages for a block, please: advice. Without them a big arena is faulted in 4 KiB at a time. (The declaration is hidden
- * by _POSIX_C_SOURCE, so C says it itself.) */
+/* Advise the system to use large pages for a block. Without them a big arena causes a page fault per 4 KiB. (_POSIX_C_SOURCE
+ * hides the declaration of madvise, so C declares it here.) */
 #if defined(__linux__)
 #include <sys/mman.h>
 #if !defined(MADV_HUGEPAGE) && !defined(__cplusplus)
@@ -1719,7 +1718,7 @@ static void tp__os_large_pages(void *p, size_t size)
 
 /* -- time ------------------------------------------------------------------------------------------------ */
 
-static double tp__os_clock(void) /* seconds since some moment; it never goes back */
+static double tp__os_clock(void) /* monotonic time in seconds since an arbitrary moment */
 {
 #if defined(TP__NO_SYSTEM)
     return (double)clock() / (double)CLOCKS_PER_SEC;
@@ -1735,7 +1734,7 @@ static double tp__os_clock(void) /* seconds since some moment; it never goes bac
 #endif
 }
 
-static double tp__os_cpu_clock(void) /* seconds that processors have worked for this process, all threads together */
+static double tp__os_cpu_clock(void) /* processor time of this process in seconds, summed over its threads */
 {
 #if defined(TP__NO_SYSTEM)
     return (double)clock() / (double)CLOCKS_PER_SEC;
@@ -1766,7 +1765,7 @@ static double tp__os_wall(void) /* seconds since 1970 */
 #endif
 }
 
-/* The local time as `fmt` of strftime says. */
+/* Write the local time in the strftime format `fmt`. */
 static void tp__os_local_time(char *out, size_t size, const char *fmt)
 {
     const time_t now = time(NULL);
@@ -1785,12 +1784,12 @@ static void tp__os_local_time(char *out, size_t size, const char *fmt)
 TP__COLD_END
 
 /* -- threads: POSIX, Windows, none ----------------------------------------------------------------------- */
-/* A lock is good when it holds TP__OS_MUTEX, or after tp__os_mutex_init. TP__OS_THREAD(name_, user_) begins the function of a
- * thread, TP__OS_THREAD_END ends it. */
+/* Initialise a mutex with TP__OS_MUTEX or tp__os_mutex_init. TP__OS_THREAD(name_, user_) begins the definition of a thread's
+ * function, TP__OS_THREAD_END ends it. */
 
 #if defined(TP_NO_THREADS)
 static TP__UNUSED void tp__os_yield(void) {}
-typedef int tp__os_mutex, tp__os_cond; /* nobody else can be waited for: locks do nothing, a wait returns at once */
+typedef int tp__os_mutex, tp__os_cond; /* there are no other threads: locks do nothing, a wait returns at once */
 #define TP__OS_MUTEX                0
 #define tp__os_mutex_init(m_)       (*(m_) = 0)
 #define tp__os_mutex_free(m_)       ((void)(m_))
@@ -1829,7 +1828,7 @@ static bool tp__os_wait_for(tp__os_cond *c, tp__os_mutex *m, double seconds)
     return SleepConditionVariableSRW(c, m, seconds < 4e6 ? (DWORD)ceil(1000 * seconds) : INFINITE - 1, 0) != 0;
 }
 
-/* 0, or an error for strerror. */
+/* Returns 0, or an error number for strerror. */
 static int tp__os_thread_start(tp__os_thread *t, unsigned(__stdcall *fn)(void *), void *user)
 {
     *t = (HANDLE)_beginthreadex(NULL, 0, fn, user, 0, NULL);
@@ -1871,7 +1870,7 @@ typedef pthread_t tp__os_thread;
 #define tp__os_thread_detach(t_)    pthread_detach(t_)
 
 TP__COLD_BEGIN
-/* Conditions wait by the monotonic clock, where the system has that. */
+/* Timed waits use the monotonic clock, except on macOS, which cannot. */
 #ifdef __APPLE__
 #define TP__OS_COND_CLOCK CLOCK_REALTIME
 #else
@@ -1891,7 +1890,7 @@ static int tp__os_cond_init(tp__os_cond *c)
     return err;
 }
 
-/* False: the time is over. */
+/* Returns false when the time is over. */
 static bool tp__os_wait_for(tp__os_cond *c, tp__os_mutex *m, double seconds)
 {
     struct timespec ts;
@@ -1906,7 +1905,7 @@ static bool tp__os_wait_for(tp__os_cond *c, tp__os_mutex *m, double seconds)
     return pthread_cond_timedwait(c, m, &ts) == 0;
 }
 
-/* 0, or an error for strerror. Threads of ours leave signals to the program's own threads, so that Ctrl-C interrupts the loop
+/* Returns 0, or an error number for strerror. tp's threads block all signals, so that Ctrl-C interrupts the program's own thread
  * and not a worker. */
 static int tp__os_thread_start(tp__os_thread *t, void *(*fn)(void *), void *user)
 {
@@ -1919,7 +1918,7 @@ static int tp__os_thread_start(tp__os_thread *t, void *(*fn)(void *), void *user
 }
 
 #ifdef __linux__
-/* So many of n processors a container's quota gives time for: "max 100000", or microseconds in each so many. */
+/* The number of processors, at most n, that a container's quota allows. text: "max 100000" or "QUOTA PERIOD" in microseconds. */
 static long tp__os_quota(const char *text, long n)
 {
     char *end;
@@ -1928,7 +1927,7 @@ static long tp__os_quota(const char *text, long n)
 }
 #endif
 
-/* The processors this process may use: those online, less what the affinity mask and a container's quota take. */
+/* The number of processors that this process may use: those online, limited by the affinity mask and a container's quota. */
 static int tp__os_processors(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
@@ -1950,9 +1949,10 @@ static int tp__os_processors(void)
 }
 TP__COLD_END
 
-/* Which processor the caller runs on, -1 if that is not known; and away from it. A thread is sometimes put on the
- * processor of the thread that started or woke it, and stays there for as long as both work. What it may use is as before
- * afterwards. (The names of the C library need a feature macro that is not ours to define.) */
+/* tp__os_processor: the processor that the caller runs on, -1 if unknown. tp__os_leave_processor moves the caller to another one:
+ * the system sometimes puts a thread on the processor of the thread that started or woke it, and both then share it for as long as
+ * they work. The affinity mask is restored afterwards. (The C library's functions need a feature macro that only the program may
+ * define, so the system calls are made directly.) */
 #if defined(__linux__) && defined(__GNUC__) && defined(SYS_getcpu) && defined(SYS_sched_setaffinity)
 #ifdef __cplusplus
 extern "C" long tp__syscall(long number, ...) __asm__("syscall");
@@ -1982,13 +1982,13 @@ TP__SMALL static void tp__os_leave_processor(int cpu)
 static int tp__os_processor(void) { return -1; }
 static void tp__os_leave_processor(int cpu) { (void)cpu; }
 #endif
-/* Other threads and processes that wait for this processor go first. */
+/* Let other threads and processes that wait for this processor run first. */
 static TP__UNUSED void tp__os_yield(void) { sched_yield(); }
 #endif
 
 /* -- processes: POSIX ------------------------------------------------------------------------------------ */
-/* Processes that this one forks, a socket to each, and memory that both see: a file without a name, gone when both have closed
- * it. TP__OS_FORK: they are there. */
+/* Child processes, a socket to each, and shared memory: a file without a name, which is deleted when both processes have closed
+ * it. TP__OS_FORK is defined if these functions exist. */
 
 #if !defined(TP_NO_FILES) && !defined(_WIN32)
 #define TP__OS_FORK 1
@@ -2002,7 +2002,7 @@ static TP__UNUSED void tp__os_yield(void) { sched_yield(); }
 #include <sys/syscall.h>
 #endif
 
-/* Two ends of a socket, closed where another program is executed. */
+/* Make a pair of connected sockets, which exec() closes. */
 static TP__UNUSED int tp__os_socket_pair(int fd[2])
 {
     if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd) != 0) return -1;
@@ -2016,7 +2016,7 @@ static TP__UNUSED int tp__os_socket_pair(int fd[2])
     return 0;
 }
 
-/* All n bytes, or -1: the other side is gone. No signal comes. */
+/* Send all n bytes. Returns -1 if the other end is closed, without a SIGPIPE. */
 static TP__UNUSED int tp__os_send(int fd, const void *data, size_t n)
 {
 #ifdef MSG_NOSIGNAL
@@ -2034,7 +2034,7 @@ static TP__UNUSED int tp__os_send(int fd, const void *data, size_t n)
     return 0;
 }
 
-/* 1: there is something to read, or the other side is gone; 0: the time is over. fd -1 only waits. */
+/* Wait until there is data to read or the other end is closed (returns 1), or until the time is over (0). fd -1 only waits. */
 static TP__UNUSED int tp__os_readable(int fd, double seconds)
 {
     struct pollfd p;
@@ -2044,14 +2044,14 @@ static TP__UNUSED int tp__os_readable(int fd, double seconds)
     return poll(&p, 1, (int)(1000 * seconds)) > 0;
 }
 
-/* Closes our end. The other side sees it at once, even where a forked process has a copy of this end. */
+/* Close this end. The other end sees that at once, even if a forked process has a copy of this end. */
 static TP__UNUSED void tp__os_hang_up(int fd)
 {
     shutdown(fd, SHUT_RDWR);
     close(fd);
 }
 
-/* Returns when the other side is gone. */
+/* Wait until the other end is closed. */
 static TP__UNUSED void tp__os_wait_hang_up(int fd)
 {
     struct pollfd p;
@@ -2061,7 +2061,7 @@ static TP__UNUSED void tp__os_wait_hang_up(int fd)
     while (poll(&p, 1, -1) <= 0 || !(p.revents & (POLLHUP | POLLERR | POLLNVAL)));
 }
 
-/* A file that has no name and no bytes, -1: none could be made. */
+/* Make an empty file without a name; -1 on failure. */
 static TP__UNUSED int tp__os_nameless_file(void)
 {
 #if defined(__linux__) && defined(__GNUC__) && defined(SYS_memfd_create)
@@ -2087,7 +2087,7 @@ static TP__UNUSED int tp__os_nameless_file(void)
     return fd;
 }
 
-/* The file gets this size, and room on its device for it. 0, or an error for strerror. */
+/* Set the size of a file and reserve the space. Returns 0, or an error number for strerror. */
 static TP__UNUSED int tp__os_grow_file(int fd, uint64_t size)
 {
     int failed;
@@ -2101,7 +2101,7 @@ static TP__UNUSED int tp__os_grow_file(int fd, uint64_t size)
     return failed;
 }
 
-/* Its first bytes, shared with whoever else maps it; NULL: it has less, or there is no room. */
+/* Map the first `size` bytes of a file, shared with other processes. NULL: the file is shorter, or mmap failed. */
 static TP__UNUSED char *tp__os_map_file(int fd, uint64_t size)
 {
     struct stat st;
@@ -2114,7 +2114,7 @@ static TP__UNUSED void tp__os_unmap_file(char *p, uint64_t size)
     if (p) munmap(p, (size_t)size);
 }
 
-/* A program of this process, found as a shell finds it, with Ctrl-C ignored: its number, or -1 with errno. argv ends with NULL. */
+/* Start a child program, found in $PATH, that ignores Ctrl-C. Returns its process id, or -1 with errno. argv ends with NULL. */
 #ifdef __cplusplus
 extern "C" char **environ;
 #else
@@ -2135,7 +2135,7 @@ static TP__UNUSED long tp__os_spawn(const char *const *argv)
 }
 static TP__UNUSED void tp__os_terminate(long pid, bool at_once) { kill((pid_t)pid, at_once ? SIGKILL : SIGTERM); }
 
-/* Has this child ended (waits for it if `wait`)? Why it did, in words. */
+/* Whether a child has ended; if `wait`, wait until it has. why: how it ended, as text. */
 static TP__UNUSED bool tp__os_child_ended(long pid, bool wait, char *why, size_t size)
 {
     int status = 0;
@@ -2151,8 +2151,8 @@ static TP__UNUSED bool tp__os_child_ended(long pid, bool wait, char *why, size_t
 
 TP__COLD_BEGIN
 /* -- signals: Ctrl-C ------------------------------------------------------------------------------------- */
-/* Between listen and ignore Ctrl-C sets a flag, the first time; who presses it twice does not want to wait. Several may listen
- * at a time: all of them see the flag, also who began after it was set, and the last one gives the program its handler back. */
+/* Between listen and ignore the first Ctrl-C sets a flag; a second one ends the program. There may be several listeners: all see
+ * the flag, even those that began to listen after it was set. The last call of ignore restores the program's handler. */
 
 #ifdef TP_NO_SIGNALS
 static TP__UNUSED void tp__os_interrupt_listen(void) {}
@@ -2161,7 +2161,7 @@ static TP__UNUSED bool tp__os_interrupted(void) { return false; }
 #else
 #include <signal.h>
 static struct {
-    int flag; /* atomic: all that a handler can reach */
+    int flag; /* atomic; the signal handler changes nothing else */
     int listeners;
 #ifdef _WIN32
     void (*before)(int);
@@ -2183,12 +2183,12 @@ static TP__UNUSED void tp__os_interrupt_listen(void)
     if (tp__os_interrupt.listeners++ == 0) {
         __atomic_store_n(&tp__os_interrupt.flag, 0, __ATOMIC_RELAXED);
 #ifdef _WIN32
-        tp__os_interrupt.before = signal(SIGINT, tp__os_on_interrupt); /* for one time, by the C library's rule */
+        tp__os_interrupt.before = signal(SIGINT, tp__os_on_interrupt); /* reset after one signal */
 #else
         struct sigaction action;
         memset(&action, 0, sizeof action);
         action.sa_handler = tp__os_on_interrupt;
-        action.sa_flags = (int)SA_RESETHAND; /* for one time */
+        action.sa_flags = (int)SA_RESETHAND; /* for one signal */
         sigemptyset(&action.sa_mask);
         sigaction(SIGINT, &action, &tp__os_interrupt.before);
 #endif
@@ -2220,7 +2220,7 @@ static TP__UNUSED bool tp__os_interrupted(void)
 #define TP__THREAD_LOCAL __thread
 #endif
 
-/* Misuse: see the beginning of this file. TP__REQUIRE(s && path, TP_ERR_ARG); */
+/* Misuse, as MISUSE at the top of this file says. TP__REQUIRE(s && path, TP_ERR_ARG); */
 #define TP__REQUIRE(cond_, ret_)      \
     if (!(cond_)) {                   \
         tp__misuse(__func__, #cond_); \
@@ -2233,7 +2233,7 @@ TP__UNUSED TP__SMALL static tp_status tp__misuse(const char *function, const cha
 
 /* ==== >>options ======================================================================================= */
 
-/* Past a literal or what stands in parentheses, brackets or braces; s is at its first character. */
+/* Skip a string or character literal, or a group in parentheses, brackets or braces, that begins at s. */
 static const char *tp__past(const char *s)
 {
     const char first = *s++;
@@ -2245,7 +2245,8 @@ static const char *tp__past(const char *s)
     return *s ? s + 1 : s;
 }
 
-/* Does the text of a call's options, `"conv0", .filters = 32, .use_bias = x ? a : b`, name the field? C++ has braces around. */
+/* Whether the text of a call's options, `"conv0", .filters = 32, .use_bias = x ? a : b`, names the field. In C++ the text may
+ * begin with a brace. */
 static bool tp__names(const char *text, const char *field)
 {
     const size_t n = strlen(field);
@@ -2262,7 +2263,7 @@ static bool tp__names(const char *text, const char *field)
     return false;
 }
 
-/* Is what stands there, a number or tp_tri of n bytes, zero? Not by its bits: -0.0f is zero. */
+/* Whether the option's value at `at`, a number or a tp_tri, is zero. Compares values, not bits: -0.0f is zero. */
 static bool tp__zero_is_written(const tp__zero_option *o, const char *at)
 {
     if (o->spelling == TP__ZERO_ZERO && o->size == sizeof(float)) return *(const float *)at == 0.0f;
@@ -2287,8 +2288,8 @@ TP_DEF void *tp__named(void *desc, const char *type, const tp__zero_option *o, c
 }
 
 /* ==== >>numbers ======================================================================================= */
-/* Text of floating-point numbers, exact to the last digit and the same under every locale and rounding mode: the C library's
- * printf and strtod write and read a comma where setlocale() asks for one, which no file format does. */
+/* Floating-point numbers as text, exact to the last digit and the same in every locale and rounding mode. The C library's printf
+ * and strtod are not used, because they write and read a decimal comma in some locales, which no file format allows. */
 
 static uint32_t tp__float_bits(float f)
 {
@@ -2304,7 +2305,7 @@ static float tp__bits_float(uint32_t u)
     return f;
 }
 
-/* Neither infinite nor NaN, read off the bits: gcc's comparisons do not count on a NaN where a program says -ffinite-math-only. */
+/* Whether x is neither infinite nor NaN. Tests the bits, because gcc drops comparisons with NaN under -ffinite-math-only. */
 TP__UNUSED static bool tp__finite(double x)
 {
     uint64_t bits;
@@ -2312,7 +2313,7 @@ TP__UNUSED static bool tp__finite(double x)
     return (bits >> 52 & 0x7ff) != 0x7ff;
 }
 
-/* What an option says: unset, an explicit 0, or itself. */
+/* The value of an option: `otherwise` if unset, 0 for TP_ZERO or TP_NONE, else v. */
 TP__UNUSED static float tp__float_option(float v, float otherwise)
 {
     if (v == 0.0f) return otherwise;
@@ -2320,10 +2321,10 @@ TP__UNUSED static float tp__float_option(float v, float otherwise)
 }
 TP__UNUSED static int64_t tp__int_option(int64_t v, int64_t otherwise) { return v == TP_NONE ? 0 : v ? v : otherwise; }
 
-#define TP__EXACT_DIGITS 780 /* a double has at most 767 digits, and as many of a text decide */
+#define TP__EXACT_DIGITS 780 /* a double has at most 767 digits, and no more digits of a text matter for rounding */
 #define TP__LONG_WORDS   200
 
-/* A natural number of any length: n words, the lowest first. */
+/* A natural number of up to TP__LONG_WORDS words: n words, the lowest first. */
 typedef struct tp__long {
     int n;
     uint32_t word[TP__LONG_WORDS];
@@ -2363,7 +2364,7 @@ static int tp__long_compare(const tp__long *a, const tp__long *b)
     return 0;
 }
 
-/* The bits of a float or a double as a number: significand 2^exponent. */
+/* A binary format, float or double, whose values are significand * 2^exponent. */
 typedef struct tp__format_of {
     int fraction; /* bits of the fraction: 23 or 52 */
     int lowest;   /* the exponent of the last place of a subnormal number: -149 or -1074 */
@@ -2379,7 +2380,7 @@ static uint64_t tp__significand(const tp__format_of *type, uint64_t bits, int *e
     return biased ? fraction | (uint64_t)1 << type->fraction : fraction;
 }
 
-/* All digits of a finite value >= 0; it is 0.d0 d1 d2 .. times 10^*point. Returns how many there are; zero has none. */
+/* Write all digits of a finite number: its magnitude is 0.d0 d1 d2 .. times 10^*point. Returns their count, 0 for zero. */
 static int tp__exact_digits(double value, char *digit, int *point)
 {
     uint64_t bits;
@@ -2412,7 +2413,7 @@ static int tp__exact_digits(double value, char *digit, int *point)
     return n;
 }
 
-/* Keep so many digits, rounded to the nearest, a tie to even. Returns how many are left without zeros at the end. */
+/* Round to the nearest number of `keep` digits, ties to even. Returns the number of digits left without zeros at the end. */
 static int tp__round_digits(char *digit, int n, int keep, int *point)
 {
     if (keep >= n) return n;
@@ -2429,8 +2430,8 @@ static int tp__round_digits(char *digit, int n, int keep, int *point)
     return n;
 }
 
-/* The nearest number of a type to 0.d0 d1 .. times 10^point, a tie to even, as bits: from near a guess, step by step, each
- * compared exactly with what lies half-way to the next. */
+/* The bits of the number of a type that is nearest to 0.d0 d1 .. times 10^point, ties to even. Starts from a close guess and moves
+ * to a neighbour while an exact comparison with the midpoint between the two says that the neighbour is nearer. */
 static uint64_t tp__nearest_bits(const tp__format_of *type, const char *digit, int n, int point)
 {
     if (n == 0 || point < -400) return 0;
@@ -2439,7 +2440,7 @@ static uint64_t tp__nearest_bits(const tp__format_of *type, const char *digit, i
     for (int i = 0; i < 19; i++) head = head * 10 + (uint64_t)(i < n ? digit[i] - '0' : 0);
     int twos, e = point - 19;
     double guess = frexp((double)head, &twos);
-    for (int i = 8; i >= 0; i--) { /* a few roundings from the number */
+    for (int i = 8; i >= 0; i--) { /* scale the guess to within a few roundings of the number */
         static const double power[9] = {1e1, 1e2, 1e4, 1e8, 1e16, 1e32, 1e64, 1e128, 1e256};
         int more;
         while ((e < 0 ? -e : e) >= 1 << i) {
@@ -2463,7 +2464,7 @@ static uint64_t tp__nearest_bits(const tp__format_of *type, const char *digit, i
     for (;;) {
         int exponent, order[2];
         for (int above = 0; above < 2;
-             above++) { /* the text against the middle between this number and its neighbour */
+             above++) { /* compare the text with the midpoint between this number and its neighbour */
             tp__long a = text, b;
             if (!above && bits == 0) {
                 order[0] = 1;
@@ -2489,7 +2490,7 @@ static bool tp__same_word(const char *text, const char *word)
     return true;
 }
 
-/* The bits of the number that text begins with; *end: behind it, or text where there is none. */
+/* The bits of the number at the start of text; *end: the text after the number, or `text` if there is no number. */
 static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, const char **end)
 {
     char digit[TP__EXACT_DIGITS + 1];
@@ -2511,7 +2512,8 @@ static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, cons
         some = true;
         if (n > 0 || *p != '0') {
             if (n < TP__EXACT_DIGITS) digit[n++] = *p;
-            else if (*p != '0') digit[n - 1] = (char)(digit[n - 1] | 1); /* a little more than what is kept */
+            else if (*p != '0')
+                digit[n - 1] = (char)(digit[n - 1] | 1); /* a dropped digit is not 0: keep the value above a tie */
             if (!dot && point < 100000) point++;
         } else if (dot && point > -100000) {
             point--;
@@ -2553,7 +2555,7 @@ TP_DEF float tp_parse_float(const char *text, const char **end)
     return tp__bits_float((uint32_t)tp__parse_bits(&tp__binary32, text, end ? end : &behind));
 }
 
-/* The fewest digits that read back as the number with these bits; it is finite and not negative. */
+/* Write the fewest digits that read back as the number with these bits, which is finite and not negative. Returns their count. */
 static int tp__shortest_digits(const tp__format_of *type, uint64_t bits, double value, char *digit, int *point)
 {
     char all[TP__EXACT_DIGITS + 1];
@@ -2564,7 +2566,7 @@ static int tp__shortest_digits(const tp__format_of *type, uint64_t bits, double 
         int left = tp__round_digits(digit, n, keep, point);
         if (keep >= n || tp__nearest_bits(type, digit, left, *point) == bits) return left;
         if (bits & (((uint64_t)1 << type->fraction) - 1)) continue;
-        /* A power of two is twice as far from the number above it as from the one below: the next larger text may do. */
+        /* For a power of two the neighbour above is twice as far away as the one below: also try to round upwards. */
         memcpy(digit, all, (size_t)keep);
         digit[keep] = '9';
         *point = whole;
@@ -2573,7 +2575,7 @@ static int tp__shortest_digits(const tp__format_of *type, uint64_t bits, double 
     }
 }
 
-/* Where text goes that may be longer than its room. */
+/* An output text of `room` bytes. n counts all characters, also those that did not fit. */
 typedef struct tp__text_out {
     char *text;
     size_t room, n;
@@ -2589,7 +2591,7 @@ static void tp__print_bytes(tp__text_out *o, const char *p, size_t n)
     for (size_t i = 0; i < n; i++) tp__print_char(o, p[i], 1);
 }
 
-/* Digits as 0.00123 or 12300.0, with so many places behind the point; 'g' cuts zeros there. */
+/* Print digits as 0.00123 or 12300.0, with `places` digits after the point. */
 static void tp__print_fixed(tp__text_out *o, const char *digit, int n, int point, int places, bool dot)
 {
     if (point <= 0) tp__print_char(o, '0', 1);
@@ -2609,7 +2611,7 @@ static void tp__print_power(tp__text_out *o, const char *digit, int n, int point
     tp__print_char(o, (char)('0' + power % 10), 1);
 }
 
-/* A finite number without its sign, as %e, %f or %g of printf. */
+/* Print a finite number without its sign, as printf's %e, %f or %g do. */
 static void tp__print_digits(tp__text_out *o, double value, int precision, char how, bool alt)
 {
     char digit[TP__EXACT_DIGITS + 1];
@@ -2621,7 +2623,7 @@ static void tp__print_digits(tp__text_out *o, double value, int precision, char 
         const int power = n ? point - 1 : 0;
         const bool fixed = power >= -4 && power < precision;
         places = fixed ? precision - 1 - power : precision - 1;
-        if (!alt) { /* no zeros at the end */
+        if (!alt) { /* %g removes zeros at the end */
             const int some = n - (fixed ? point : 1);
             places = n == 0 || some < 0 ? 0 : some < places ? some : places;
         }
@@ -2636,7 +2638,7 @@ static void tp__print_digits(tp__text_out *o, double value, int precision, char 
     }
 }
 
-/* One conversion of printf: everything between % and its letter is in `spec`. */
+/* A conversion of printf: the flags, width and precision between % and the letter. */
 typedef struct tp__spec {
     bool left, plus, space, alt, zero;
     int width, precision; /* -1: none */
@@ -2684,7 +2686,7 @@ static void tp__print_word(tp__text_out *o, const tp__spec *s, const char *word)
     if (s->left) tp__print_char(o, ' ', pad);
 }
 
-/* Whole numbers, characters and pointers: the C library's are the same everywhere. */
+/* Print integers, characters and pointers with the C library, whose text of these does not depend on the locale. */
 static void tp__print_whole(tp__text_out *o, const tp__spec *s, char how, long long value, void *pointer)
 {
     char one[16], shown[128];
@@ -2698,7 +2700,7 @@ static void tp__print_whole(tp__text_out *o, const tp__spec *s, char how, long l
     if (s->alt) one[n++] = '#';
     if (s->zero) one[n++] = '0';
     one[n++] = '*';
-    if (whole) one[n++] = '.', one[n++] = '*', one[n++] = 'l', one[n++] = 'l'; /* a negative precision is none */
+    if (whole) one[n++] = '.', one[n++] = '*', one[n++] = 'l', one[n++] = 'l'; /* a negative precision means none */
     one[n++] = how, one[n] = 0;
     if (whole) n = snprintf(shown, sizeof shown, one, width, precision, value);
     else if (how == 'c') n = snprintf(shown, sizeof shown, one, width, (int)value);
@@ -2706,7 +2708,7 @@ static void tp__print_whole(tp__text_out *o, const tp__spec *s, char how, long l
     if (n > 0) tp__print_bytes(o, shown, (size_t)n);
 }
 
-/* vsnprintf, with numbers as they are written everywhere: 0.5, never 0,5. No %n, no long double, no wide characters. */
+/* vsnprintf that does not depend on the locale: 0.5, never 0,5. No %n, no long double, no wide characters. */
 static int tp__vformat(char *text, size_t room, const char *fmt, va_list ap)
 {
     tp__text_out o = {text, room, 0};
@@ -2759,7 +2761,7 @@ TP__UNUSED static int tp__format(char *text, size_t room, const char *fmt, ...)
     return n;
 }
 
-/* Python's repr(): the fewest digits that read back as the same number. */
+/* Write a number as Python's repr() does: the fewest digits that read back as the same number. */
 static int tp__format_shortest(char *text, const tp__format_of *type, uint64_t bits, double value)
 {
     char digit[TP__EXACT_DIGITS + 1];
@@ -2794,7 +2796,7 @@ TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value)
     const uint32_t bits = tp__float_bits(value);
     uint32_t size = bits & 0x7fffffffu;
     double wide = (double)value;
-    if (size < 0x00800000u) wide = (double)size * 0x1p-149; /* processors may take subnormal floats for zero */
+    if (size < 0x00800000u) wide = (double)size * 0x1p-149; /* a processor may treat subnormal floats as 0 */
     return tp__format_shortest(text, &tp__binary32, bits, wide);
 }
 
@@ -2808,14 +2810,14 @@ TP_DEF const char *tp_last_error(void) { return tp__error; }
 
 TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
 {
-    char text[TP__ERROR_TEXT]; /* an argument may be the last error itself, so it is not written in place */
+    char text[TP__ERROR_TEXT]; /* a buffer of its own, because an argument may point to tp__error */
     va_list ap, again;
     va_start(ap, fmt);
     va_copy(again, ap);
     const int n = tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     if (n < 0) text[0] = 0;
     char *whole = n < (int)sizeof text ? NULL : (char *)tp__hook_malloc((size_t)n + 1);
-    if (whole) { /* a long path, most likely: what is wrong with it stands at the end */
+    if (whole) { /* probably has a long path: keep the end, which says what is wrong */
         const size_t half = sizeof text / 2;
         tp__vformat(whole, (size_t)n + 1, fmt, again);
         memcpy(text + half - 5, " ... ", 5);
@@ -2828,7 +2830,7 @@ TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...)
     return status;
 }
 
-/* "train.c:35: tp_df_batch" into a caller's buffer */
+/* Write "train.c:35: tp_df_batch" to buf; return buf. */
 static const char *tp__owner_text(const char *who, const tp_at *at, char *buf, size_t size)
 {
     const char *file = at && at->file ? strrchr(at->file, '/') : NULL;
@@ -2838,7 +2840,7 @@ static const char *tp__owner_text(const char *who, const tp_at *at, char *buf, s
     return buf;
 }
 
-/* From now on `who` owns the thing; false and a sentence if it has an owner. */
+/* Make `who` the owner of an object; returns false with an error sentence if the object has an owner. */
 TP__UNUSED TP__SMALL static bool tp__own(tp_owner *o, const char *what, const char *who, const tp_at *at)
 {
     char first[160], second[160];
@@ -2852,7 +2854,7 @@ TP__UNUSED TP__SMALL static bool tp__own(tp_owner *o, const char *what, const ch
     return true;
 }
 
-/* Is item i of a list there before? */
+/* Whether item i of a list is also an earlier item. */
 TP__UNUSED static bool tp__listed(const void *const *list, int i)
 {
     for (int k = 0; k < i; k++)
@@ -2887,26 +2889,26 @@ TP_DEF const char *tp_status_name(tp_status status)
 /* ==== >>log =========================================================================================== */
 
 #define TP__PATH      4096
-#define TP__LOG_TEXT  2048 /* longer messages take memory from the allocator for a moment */
+#define TP__LOG_TEXT  2048 /* bytes on the stack; longer messages are allocated */
 #define TP__LOG_ONCES 256
 
 /* The log sink: one of the two pieces of global state (the allocator is the other). */
 static struct {
     tp_log_fn fn; /* NULL: the default sink */
     void *user;
-    int file;           /* the descriptor of <dir>/log.log, and 1; 0: none */
+    int file;           /* 1 + the descriptor of <dir>/log.log; 0: none */
     char dir[TP__PATH]; /* "" until tp_logger_set_dir */
     uint64_t once[TP__LOG_ONCES];
     int n_once;
-    bool open_line; /* the cursor of stderr's terminal stands behind a bar, which a message replaces */
+    bool open_line; /* the terminal's last line is a progress bar, which the next message replaces */
 } tp__logger;
 
-/* This thread holds the lock: a sink that logs must neither wait for itself nor call itself. */
+/* This thread holds tp__log_mutex. A sink that logs must neither wait for this lock nor call itself. */
 static TP__THREAD_LOCAL bool tp__log_inside;
 
 static tp__os_mutex tp__log_mutex = TP__OS_MUTEX;
 
-/* One write for a line, so that those of several threads and programs do not mix. file: 0 for stderr. */
+/* Write a line with one call, so that lines of several threads and processes do not mix. file: 0 is stderr, else 1 + a descriptor. */
 static void tp__log_line(int file, bool colour, tp_log_level level, const char *message)
 {
     const char *mark = level == TP_LOG_ERROR   ? "ERR"
@@ -2916,9 +2918,9 @@ static void tp__log_line(int file, bool colour, tp_log_level level, const char *
     const char *green = colour ? "\033[32m" : "", *plain = colour ? "\033[0m" : "";
     const char *mark_colour = !colour || !*mark ? "" : level == TP_LOG_DEBUG ? "\033[33m" : "\033[31m";
     char when[32], text[TP__LOG_TEXT], *longer = NULL;
-    const size_t need = strlen(message) + 64; /* more than what stands around a message */
+    const size_t need = strlen(message) + 64; /* 64: more than the time, marks and colours need */
     if (need > sizeof text) longer = (char *)tp__hook_malloc(need);
-    char *line = longer ? longer : text; /* no memory: it is cut */
+    char *line = longer ? longer : text; /* out of memory: cut the line */
     const size_t size = longer ? need : sizeof text;
     tp__os_local_time(when, sizeof when, "%m%d %H:%M:%S");
     const int n = snprintf(line, size, "%s[%s]%s %s%s%s%s%s\n", green, when, plain, mark_colour, mark,
@@ -2935,7 +2937,7 @@ static void tp__log_line(int file, bool colour, tp_log_level level, const char *
     tp__hook_free(longer);
 }
 
-/* Redraws the bar on stderr's terminal, in one line; last: the line is over. NULL: none. */
+/* Draw a progress bar over the previous one on stderr's terminal; last: end the line. bar NULL: do nothing. */
 static TP__UNUSED void tp__log_progress(const char *bar, bool last)
 {
     if (!bar) return;
@@ -2952,8 +2954,8 @@ static void tp__log_default(tp_log_level level, const char *message)
     if (tp__logger.file) tp__log_line(tp__logger.file, false, level, message);
 }
 
-/* True the first time that this text comes. When the table is full new texts are no longer shown, after one
- * notice: these are warnings inside loops, and silence is better than a flood. */
+/* Whether this text is new. When the table is full, new texts count as known and are not shown, after one notice: such
+ * messages are warnings inside loops, and none is better than too many. */
 static bool tp__log_first_time(const char *message)
 {
     uint64_t h = tp_hash_name(message);
@@ -2977,7 +2979,7 @@ static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap
     va_copy(again, ap);
     int n = tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     if (n < 0) text[0] = 0;
-    if (n >= (int)sizeof text) { /* no memory: it stays cut */
+    if (n >= (int)sizeof text) { /* too long; if out of memory, it stays cut */
         longer = (char *)tp__hook_malloc((size_t)n + 1);
         if (longer && fmt) tp__vformat(longer, (size_t)n + 1, fmt, again);
     }
@@ -3027,7 +3029,7 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...)
 
 /* -- the directory of a run ----------------------------------------------------------------------------- */
 
-/* A path, whole or not at all, into TP__PATH bytes, which is all that systems take. */
+/* Write a path to `out`, which has TP__PATH bytes, the limit of most systems. An error if the path does not fit. */
 static tp_status tp__path(char *out, const char *fmt, ...) TP_PRINTF(2, 3);
 static TP__UNUSED tp_status tp__path(char *out, const char *fmt, ...)
 {
@@ -3041,7 +3043,7 @@ static TP__UNUSED tp_status tp__path(char *out, const char *fmt, ...)
 
 static bool tp__dir_visible(void *user, const char *name) { return *(bool *)user = name[0] != '.'; }
 
-/* 1: a directory with visible files; 0: empty or absent; -1: something is there that is no directory. */
+/* 1: a directory with visible files; 0: an empty directory, or none; -1: the path exists and is not a directory. */
 static int tp__dir_filled(const char *dir)
 {
     tp__os_info is;
@@ -3052,7 +3054,7 @@ static int tp__dir_filled(const char *dir)
     return filled;
 }
 
-/* Emptying the directory that the program stands in, or one above it, is never what was meant. */
+/* Whether dir is the working directory or contains it. Such a directory is never emptied. */
 static bool tp__holds_working_dir(const char *dir)
 {
     tp__os_info wanted, here;
@@ -3068,8 +3070,9 @@ static bool tp__holds_working_dir(const char *dir)
     }
 }
 
-/* Rename a file or directory to <path><sep><date and time>, with a number behind where that is taken: `to` says what it is. The
- * new name is made first, so that nobody else's file is replaced. What: TP__OS_FILE, TP__OS_DIR. from NULL: only make it. */
+/* Rename `from` to <path><sep><date and time>, followed by a number if that name exists; the new name is written to `to`. An empty
+ * file or directory of that name is made first, so that no other file is replaced. what: TP__OS_FILE or TP__OS_DIR. from NULL:
+ * only make it. */
 static tp_status tp__set_aside(const char *from, const char *path, const char *sep, int what, char *to)
 {
     char when[32];
@@ -3175,7 +3178,7 @@ TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, c
         return tp_fail(TP_ERR_ARG, "log directory: '%s' has no program name in it; pass argv[0] or __FILE__", program);
     char dir[TP__PATH];
 #ifdef _WIN32
-    const char *colon = "_"; /* a real one is for drives and streams there */
+    const char *colon = "_"; /* Windows uses ':' for drives and streams */
 #else
     const char *colon = ":";
 #endif
@@ -3230,7 +3233,7 @@ TP_DEF void tp_set_allocator(const tp_allocator *a)
     }
 }
 
-/* The hooks see no zero sizes, no impossible sizes and no NULL, so that any simple allocator will do. */
+/* The hooks are never called with size 0, with an impossible size or with NULL, so that a simple allocator is enough. */
 static void *tp__hook_malloc(size_t size)
 {
     if (size > PTRDIFF_MAX) return NULL;

@@ -2512,8 +2512,7 @@ static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, cons
         some = true;
         if (n > 0 || *p != '0') {
             if (n < TP__EXACT_DIGITS) digit[n++] = *p;
-            else if (*p != '0')
-                digit[n - 1] = (char)(digit[n - 1] | 1); /* a dropped digit is not 0: keep the value above a tie */
+            else if (*p != '0') digit[n - 1] = (char)(digit[n - 1] | 1); /* stands for the digits that are dropped */
             if (!dot && point < 100000) point++;
         } else if (dot && point > -100000) {
             point--;
@@ -2908,7 +2907,7 @@ static TP__THREAD_LOCAL bool tp__log_inside;
 
 static tp__os_mutex tp__log_mutex = TP__OS_MUTEX;
 
-/* Write a line with one call, so that lines of several threads and processes do not mix. file: 0 is stderr, else 1 + a descriptor. */
+/* Write a line with one call, so that lines of several threads and processes do not mix. file: 1 + descriptor; 0: stderr. */
 static void tp__log_line(int file, bool colour, tp_log_level level, const char *message)
 {
     const char *mark = level == TP_LOG_ERROR   ? "ERR"
@@ -3297,9 +3296,9 @@ TP_DEF char *tp_strdup(const char *s)
 
 #define TP__ALIGN      ((size_t)64)
 #define TP__HUGE_PAGE  ((size_t)2 << 20)
-#define TP__HUGE_BLOCK TP__HUGE_PAGE /* from here on blocks are aligned to huge pages */
+#define TP__HUGE_BLOCK TP__HUGE_PAGE /* blocks of at least this size are aligned to huge pages */
 
-/* What stands right before an aligned block: where malloc's begins, and how large it is itself. */
+/* The header right before an aligned block: the address from malloc, and the block's size. */
 typedef struct tp__aligned {
     char *base;
     size_t size;
@@ -3359,7 +3358,8 @@ TP_DEF void *tp_arena_alloc(tp_arena *a, size_t size)
     size = (size ? size + TP__ARENA_ALIGN - 1 : TP__ARENA_ALIGN) / TP__ARENA_ALIGN * TP__ARENA_ALIGN;
     struct tp__arena_block *b = a->head;
     if (!b || b->cap - b->used < size) {
-        /* Blocks double up to 1 MiB. A large piece gets a block of its own behind the head, which goes on. */
+        /* Block sizes double up to 1 MiB. A large allocation gets a block of its own, which is linked after the head, so that the
+         * head's free room is still used. */
         size_t cap = b ? b->cap * 2 : TP__ARENA_FIRST;
         if (cap > TP__ARENA_LARGE) cap = TP__ARENA_LARGE;
         bool alone = size > cap / 2;
@@ -3421,16 +3421,16 @@ TP_DEF void tp_arena_free(tp_arena *a)
 }
 
 /* -- byte string ---------------------------------------------------------------------------------------- */
-/* Files are made of many short pieces, so what appends one is compiled for speed. */
+/* Files are written from many short pieces, so the functions that append a piece are compiled for speed. */
 TP__COLD_END
 
-/* Room for n more bytes and the NUL. */
+/* Make room for n more bytes and the NUL; false on failure. */
 static bool tp__buf_room(tp_buf *b, size_t n)
 {
     if (b->failed) return false;
-    if (n < b->cap - b->len) return true; /* false too while both are 0 */
+    if (n < b->cap - b->len) return true; /* also false if both are 0 */
     size_t want = b->len + n + 1, cap = b->cap ? b->cap : 32;
-    if (n > PTRDIFF_MAX - b->len - 1) want = SIZE_MAX; /* too much: tp_realloc says so */
+    if (n > PTRDIFF_MAX - b->len - 1) want = SIZE_MAX; /* too large: tp_realloc reports the error */
     while (cap < want) cap = cap > SIZE_MAX / 2 ? want : cap * 2;
     char *data = (char *)tp_realloc(b->data, cap);
     if (!data) {
@@ -3496,7 +3496,7 @@ TP_DEF const char *tp_dtype_name(tp_dtype d)
 
 TP_DEF bool tp_dtype_is_float(tp_dtype d) { return d >= TP_F32 && d <= TP_BF16; }
 
-/* All four conversions work on bits alone: the processor's denormal and rounding modes do not matter. */
+/* All four conversions use integer operations only, so the processor's denormal and rounding modes do not matter. */
 
 TP_DEF float tp_f16_to_f32(uint16_t h)
 {
@@ -3507,7 +3507,7 @@ TP_DEF float tp_f16_to_f32(uint16_t h)
         exponent = 1; /* subnormal: its value is mantissa * 2^-24; shift until the hidden bit shows */
         while (!(mantissa & 0x400u)) {
             mantissa <<= 1;
-            exponent--; /* wraps below 0, and the bias below brings it back */
+            exponent--; /* may wrap below 0; adding 112 below undoes that */
         }
         mantissa &= 0x3ffu;
     }
@@ -3518,9 +3518,9 @@ TP_DEF uint16_t tp_f32_to_f16(float f)
 {
     uint32_t u = tp__float_bits(f), sign = (u >> 16) & 0x8000u;
     u &= 0x7fffffffu;
-    if (u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((u >> 13) & 0x3ffu)); /* NaN stays NaN, quiet */
+    if (u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((u >> 13) & 0x3ffu)); /* a NaN gives a quiet NaN */
     if (u >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);                       /* from 65520 on: infinity */
-    if (u >= 0x38800000u) { /* normal: add just under half, one more if odd */
+    if (u >= 0x38800000u) { /* normal: add just under half a unit, or half if odd */
         u += 0xfffu + ((u >> 13) & 1u);
         return (uint16_t)(sign | (u - 0x38000000u) >> 13);
     }
@@ -3540,8 +3540,8 @@ TP_DEF uint16_t tp_f32_to_bf16(float f)
     return (uint16_t)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16);
 }
 
-/* A double as a float rounded to odd: what is lost leaves its mark in the last bit, so that rounding once
- * more to a shorter type gives the same as rounding once. */
+/* Round a double to a float, to odd: if the result is inexact, its last bit is 1. Rounding it again to a shorter type then gives
+ * the same as rounding the double once. */
 static float tp__round_to_odd(double x)
 {
     float f = (float)x;
@@ -3551,7 +3551,7 @@ static float tp__round_to_odd(double x)
     return tp__bits_float(u | 1u);
 }
 
-/* The same for integers beyond 2^53, which a double does not hold. */
+/* Round an integer to a float, to odd; a double cannot hold all integers beyond 2^53. */
 static float tp__int_to_odd(int64_t v)
 {
     uint64_t size = v < 0 ? 0u - (uint64_t)v : (uint64_t)v;
@@ -3560,7 +3560,7 @@ static float tp__int_to_odd(int64_t v)
     return tp__round_to_odd(v < 0 ? -x : x);
 }
 
-/* Toward zero; what does not fit becomes the nearest that does, NaN becomes 0. */
+/* Truncate toward zero. A value out of range becomes the nearest limit, NaN becomes 0. */
 static int64_t tp__float_to_int(double x, int64_t lo, int64_t hi)
 {
     if (x != x) return 0;
@@ -3640,7 +3640,7 @@ static void tp__load_ints(int64_t *to, tp_dtype dtype, const void *from, int n)
     }
 }
 
-/* Integers into shorter integers keep their low bits, as in C and numpy. */
+/* Conversion to a shorter integer type keeps the low bits, as in C and numpy. */
 static void tp__store_ints(void *to, tp_dtype dtype, const int64_t *x, int n)
 {
     switch (dtype) {
@@ -3681,11 +3681,11 @@ TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype 
         memmove(dst, src, (size_t)n * src_size);
         return;
     }
-    if (dst_dtype == TP_F32 && src_dtype == TP_U8) { /* images: worth a loop of their own */
+    if (dst_dtype == TP_F32 && src_dtype == TP_U8) { /* images: common, so they have a fast loop */
         for (int64_t i = 0; i < n; i++) ((float *)dst)[i] = (float)((const uint8_t *)src)[i];
         return;
     }
-    /* Through a block of the widest type of the source's kind, which holds every source value exactly. */
+    /* Convert in blocks through double or int64, whichever holds every source value exactly. */
     double x[TP__BLOCK];
     int64_t v[TP__BLOCK];
     for (int64_t i = 0; i < n; i += TP__BLOCK) {
@@ -3804,7 +3804,7 @@ static tp_status tp__type_bytes(tp_dtype dtype, const tp_shape *shape, size_t *b
 
 static void tp__device_use(tp_device *d, int more);
 
-/* What t owns goes. */
+/* Free the memory that t owns. */
 static void tp__tensor_drop(tp_tensor *t)
 {
     tp_device *d = t->own_device_;
@@ -3825,7 +3825,7 @@ TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape)
     size_t bytes = 0;
     tp_status st = tp__type_bytes(dtype, &shape, &bytes);
     if (st != TP_OK) return st;
-    if (t->own_device_ || !t->own || t->capacity < bytes) { /* a failure changes nothing */
+    if (t->own_device_ || !t->own || t->capacity < bytes) { /* on failure t is unchanged */
         size_t capacity = bytes ? bytes : 1;
         void *own = tp_alloc_aligned(capacity);
         if (!own) return TP_ERR_NOMEM;
@@ -3850,7 +3850,7 @@ TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const v
     t->device = NULL;
 }
 
-/* dst is none of a device's. */
+/* Copy a device's tensor to the host. dst owns no device memory. */
 static tp_status tp__tensor_download(tp_tensor *dst, const tp_tensor *src)
 {
     tp_device *d = src->device;
@@ -3906,7 +3906,7 @@ TP_DEF void tp_tensor_free(tp_tensor *t)
     memset(t, 0, sizeof *t);
 }
 
-/* Room on d for a value of this type; what it had on another device, or as the host's, goes. */
+/* Give t memory on d for a value of this type. Memory that t owned on another device or on the host is freed. */
 static tp_status tp__tensor_room(tp_tensor *t, tp_device *d, tp_dtype dtype, const tp_shape *shape)
 {
     size_t bytes = 0;
@@ -3978,7 +3978,7 @@ TP_DEF tp_status tp_tensor_unstage(tp_tensor *t)
     if (!t->device || !t->staged_) return TP_OK;
     tp_device *d = t->device;
     const int number = t->staged_ - 1;
-    t->staged_ = 0; /* it is not dropped with the memory that t had */
+    t->staged_ = 0; /* so that tp__tensor_drop does not drop the staged data */
     tp_status st = tp__tensor_room(t, d, t->dtype, &t->shape);
     const tp_status taken = d->unstage(d, number, st == TP_OK ? t->data : NULL);
     return st == TP_OK ? taken : st;
@@ -4027,8 +4027,8 @@ TP__COLD_END
 
 /* ==== >>random ======================================================================================== */
 
-/* Philox (Salmon, Moraes, Dror, Shaw 2011): ten rounds, each two 32x32 multiplications whose high halves are
- * mixed with the other words and the key, and the key stepped by two Weyl constants. */
+/* Philox (Salmon, Moraes, Dror, Shaw 2011): ten rounds. Each round makes two 32x32 multiplications, mixes their high halves with
+ * the other words and the key, and adds two Weyl constants to the key. */
 TP_DEF void tp_philox(uint64_t key, uint64_t counter_lo, uint64_t counter_hi, uint32_t out[4])
 {
     TP__REQUIRE(out, )
@@ -4050,7 +4050,7 @@ TP_DEF void tp_philox(uint64_t key, uint64_t counter_lo, uint64_t counter_hi, ui
     out[3] = c3;
 }
 
-/* Two words of the generator itself, at a counter_hi (all ones) that no stream's step reaches. */
+/* Two words of tp_philox, with a counter_hi (all ones) that no step reaches. */
 TP_DEF uint64_t tp_random_key(uint64_t seed, uint64_t stream)
 {
     uint32_t r[4];
@@ -4070,7 +4070,7 @@ TP_DEF float tp_random_uniform(uint64_t key, uint64_t step, uint64_t index)
     return (float)(tp_random_u32(key, step, index) >> 8) * (1.0f / 16777216.0f);
 }
 
-/* a*b + c with two roundings on every machine: a compiler that may fuse the two would give other bits. */
+/* a*b + c with two roundings on every machine. Without the barrier a compiler may fuse the operations, which gives other bits. */
 static double tp__mul_add(double a, double b, double c)
 {
     double p = a * b;
@@ -4108,8 +4108,8 @@ static double tp__log_unit(double u)
     return tp__mul_add((double)e, TP__LN2_HI_DOUBLE, tp__mul_add((double)e, TP__LN2_LO_DOUBLE, ln_m));
 }
 
-/* cos and sin of 2 pi u, u in [0,1): the nearest quarter turn is taken off exactly, and Taylor's series does
- * the rest, |x| <= pi/4. Adding 1.5 2^52 rounds to a whole number, which then stands in the lowest bits. */
+/* cos and sin of 2 pi u, u in [0,1). The nearest multiple of a quarter turn is subtracted exactly; the Taylor series takes the
+ * remainder, |x| <= pi/4. Adding 1.5 2^52 rounds to an integer, whose bits are then the lowest bits of the sum. */
 #define TP__ROUND_DOUBLE 6755399441055744.0
 static void tp__turn(double u, double *c, double *s)
 {
@@ -4131,8 +4131,8 @@ static void tp__turn(double u, double *c, double *s)
     }
 }
 
-/* Box-Muller: the four words of a block make two 53-bit uniforms, and those two normals. Pure arithmetic and a square
- * root, so that no libm decides the bits; vector kernels do the same operations in the same order. */
+/* Box-Muller: the four words of a block give two 53-bit uniforms, which give two normals. Uses only arithmetic and a square root,
+ * so that the bits do not depend on the libm; the vector kernels do the same operations in the same order. */
 static void tp__normal_pair(const uint32_t r[4], double normal[2])
 {
     uint64_t a = ((uint64_t)r[1] << 32 | r[0]) >> 11, b = ((uint64_t)r[3] << 32 | r[2]) >> 11;
@@ -4143,7 +4143,7 @@ static void tp__normal_pair(const uint32_t r[4], double normal[2])
     normal[1] = radius * s;
 }
 
-/* Elements 2j and 2j+1 are the cosine and the sine side of block (j, step). */
+/* Elements 2j and 2j+1 are the cosine and the sine result of Box-Muller on the block (j, step). */
 TP_DEF double tp_random_normal(uint64_t key, uint64_t step, uint64_t index)
 {
     uint32_t r[4];
@@ -4158,7 +4158,7 @@ TP_DEF uint64_t tp_hash(const void *p, size_t n)
     const unsigned char *byte = (const unsigned char *)p;
     uint64_t h = 0xcbf29ce484222325u;
     for (size_t i = 0; i < n; i++) h = (h ^ byte[i]) * 0x100000001b3u;
-    /* FNV's high bits are weak for short names: mix all into all. */
+    /* The high bits of FNV are weak for short names: mix all bits. */
     h = (h ^ h >> 33) * 0xff51afd7ed558ccdu;
     h = (h ^ h >> 33) * 0xc4ceb9fe1a85ec53u;
     return h ^ h >> 33;
@@ -4170,7 +4170,7 @@ TP_DEF uint64_t tp_hash_name(const char *s)
     return tp_hash(s, strlen(s));
 }
 
-/* Fisher and Yates. The remainder of 64 bits favours small numbers by n/2^64, which nobody can observe. */
+/* Fisher-Yates shuffle. The 64-bit remainder favours small numbers by n/2^64, which is too little to observe. */
 TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n)
 {
     TP__REQUIRE((order || n == 0) && n >= 0, )
@@ -4189,8 +4189,8 @@ TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n)
 
 TP_DEF double tp_time(void) { return tp__os_clock(); }
 
-/* The floating-point mode of all numeric work: round to nearest, denormals are zero (they cost a hundred
- * cycles each), no traps. enter returns the caller's mode for leave, so that results never depend on it. */
+/* The floating-point mode of all numeric work: round to nearest, denormals are zero (a denormal costs a hundred
+ * cycles), no traps. enter returns the caller's mode, which leave restores; so results do not depend on the caller's mode. */
 #if defined(__GNUC__) && defined(__SSE__)
 #define TP__FLOAT_MODE 0x9fc0u
 static unsigned tp__float_mode_enter(void)
@@ -4215,22 +4215,22 @@ static void tp__run_here(int64_t n, tp_chunk_fn fn, void *user)
 
 TP__UNUSED static int64_t tp__clock_ns(void) { return (int64_t)(tp__os_clock() * 1e9); }
 
-/* When the workers of a pool were busy, while the thread that has one of these in tp__watching calls tp_pool_run. A worker
- * writes into its own list, and before it says that its chunks are done; the caller reads when they all are. */
+/* A tp__watch records when a pool's workers were busy, for runs of a thread that has the tp__watch in tp__watching. A worker writes
+ * to its own list before it reports its chunks as finished; the caller reads the lists after the run. */
 typedef struct tp__span {
     int64_t start, end; /* nanoseconds */
 } tp__span;
 typedef struct tp__spans {
     tp__span *item;
-    int64_t n, cap, lost; /* lost: no memory for them */
+    int64_t n, cap, lost; /* lost: number of spans not recorded, out of memory */
 } tp__spans;
 typedef struct tp__watch {
     const tp_pool *pool;
-    tp__spans *worker; /* one each; the caller is none */
+    tp__spans *worker; /* one list per worker; none for the caller */
     int n_worker;
-    struct tp__watch *next; /* of another pool */
+    struct tp__watch *next; /* the watch of another pool */
 } tp__watch;
-TP__UNUSED static TP__THREAD_LOCAL tp__watch *tp__watching; /* NULL: nobody asks */
+TP__UNUSED static TP__THREAD_LOCAL tp__watch *tp__watching; /* a list of watches; NULL: nothing is recorded */
 
 #ifdef TP_NO_THREADS
 
@@ -4265,43 +4265,42 @@ TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 #else /* threads */
 
 #define TP__MAX_THREADS 1024
-#define TP__SPIN        40e-6 /* seconds to look for work before sleeping: about what waking up costs */
-#define TP__LOOK_AROUND 256   /* runs after which a thread asks which processor it is on */
+#define TP__SPIN        40e-6 /* seconds to look for work before sleeping: about the time of a wake-up */
+#define TP__LOOK_AROUND 256   /* runs between two checks of the thread's processor */
 
 /* -- the pool --------------------------------------------------------------------------------------------
  *
- * A run is `left`, the number of chunks that nobody has claimed. To claim some is to take them off it; whoever
- * finds 0 has nothing to do. The caller works too, then waits until `finished` says that all chunks which workers
- * claimed are done. It does not wait for workers that never came: one that a busy neighbour keeps from its processor
- * costs nothing.
+ * `left` is the number of unclaimed chunks of the current run. A thread claims chunks by subtracting their number from `left`; if
+ * `left` is 0, there is no work. The caller works too, then waits until `finished` shows that all chunks claimed by workers are
+ * done. It does not wait for workers that claimed nothing, so a worker whose processor is busy with another program delays nobody.
  *
  * fn, user and n are written before `left` is published and do not change before the last chunk is finished,
- * so a thread that holds a chunk may read them.
+ * so a thread that has claimed a chunk may read them.
  *
- * Who waits spins for a moment and then sleeps on a condition. The sleeper announces itself and then looks
- * again; the other side publishes and then looks for sleepers (both in one total order, so that one of them
- * sees the other); the lock closes the gap between looking and sleeping. */
+ * A waiting thread spins for a moment and then sleeps on a condition. It first counts itself as a sleeper and then checks once
+ * more for work; the other side first publishes work and then checks for sleepers. These accesses are sequentially consistent, so
+ * at least one side sees the other. The lock prevents a lost wake-up between the check and the sleep. */
 struct tp_pool {
-    int64_t left; /* atomic. What a run is lies in one cache line, so that whoever sees it has all of it */
+    int64_t left; /* atomic. The fields that describe a run share one cache line, which is fetched once */
     int64_t n;
     tp_chunk_fn fn;
     void *user;
     char pad1[64 - 2 * sizeof(int64_t) - sizeof(tp_chunk_fn) - sizeof(void *)];
-    int64_t finished; /* atomic: chunks that workers have done since the pool was made; a line of its own */
+    int64_t finished; /* atomic: chunks that workers have done since the pool was made; has a cache line of its own */
     char pad2[64 - sizeof(int64_t)];
 
-    int64_t claimed;   /* what `finished` will be when this run is over; the caller's */
-    int sleepers;      /* atomic: workers asleep or about to be */
+    int64_t claimed;   /* the value of `finished` at the end of this run; only the caller uses it */
+    int sleepers;      /* atomic: workers that sleep or are about to */
     int caller_sleeps; /* atomic */
     int quit;          /* atomic */
-    int caller_on;     /* atomic: the caller's processor, as of late */
-    unsigned runs;     /* counted by the caller */
+    int caller_on;     /* atomic: the caller's processor at the last check */
+    unsigned runs;     /* number of runs; only the caller uses it */
     int threads, started;
-    int numbered;     /* atomic: workers that have taken a number */
-    tp__watch *watch; /* of this run, as fn and user are; NULL: nobody asks */
+    int numbered;     /* atomic: number of workers that have an index */
+    tp__watch *watch; /* of this run, like fn and user; NULL: nothing is recorded */
     double spin;
-    tp__os_mutex turn; /* held by the caller whose run it is */
-    tp__os_mutex lock; /* around sleeping */
+    tp__os_mutex turn; /* held by the caller during its run */
+    tp__os_mutex lock; /* for the conditions */
     tp__os_cond wake, done;
     tp__os_thread *id;
 };
@@ -4315,15 +4314,15 @@ static void tp__pause(void)
 #endif
 }
 
-/* Wait a moment until *value is (or, if `equal` is false, is not) `target`. False: the moment has passed.
- * Yielding costs nothing on a free processor; on a busy one it gives the processor to whoever has work, be it
- * the thread that is waited for. */
+/* Spin until *value equals `target` (or differs from it, if `equal` is false). False: `seconds` have passed.
+ * Yielding costs nothing on a free processor; on a busy one it lets another thread run, possibly the one that this
+ * thread waits for. */
 static bool tp__spin_until(const int64_t *value, bool equal, int64_t target, double seconds)
 {
     if (seconds <= 0) return false;
     double end = tp_time() + seconds;
     do {
-        for (int i = 0; i < 64; i++) { /* some microseconds: a call of the system takes half of one */
+        for (int i = 0; i < 64; i++) { /* some microseconds; a system call takes half a microsecond */
             if ((__atomic_load_n(value, __ATOMIC_ACQUIRE) == target) == equal) return true;
             tp__pause();
         }
@@ -4332,8 +4331,8 @@ static bool tp__spin_until(const int64_t *value, bool equal, int64_t target, dou
     return false;
 }
 
-/* How many chunks to claim at a time: many at first, since claiming takes a message from one processor to another, then
- * fewer, so that all threads end together. */
+/* The number of chunks to claim at a time: many at first, because a claim moves a cache line between processors; later fewer, so
+ * that all threads end together. */
 static int64_t tp__pool_share(const tp_pool *p, int64_t left) { return (left + 4 * p->threads - 1) / (4 * p->threads); }
 
 static void tp__watch_add(tp__spans *s, int64_t start)
@@ -4352,14 +4351,14 @@ static void tp__watch_add(tp__spans *s, int64_t start)
     s->item[s->n++].end = tp__clock_ns();
 }
 
-/* Claim and run chunks until none is left: how many those were. worker: its number, -1: the caller. */
+/* Claim and run chunks until none is left; return their number. worker: the worker's index; -1: the caller. */
 static int64_t tp__pool_work(tp_pool *p, int worker)
 {
     int64_t done = 0, begun = 0, left = __atomic_load_n(&p->left, __ATOMIC_ACQUIRE);
     while (left > 0) {
         const int64_t share = tp__pool_share(p, left);
         if (!__atomic_compare_exchange_n(&p->left, &left, left - share, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            continue; /* `left` is now what another thread made of it */
+            continue; /* another thread changed p->left; `left` has the new value */
         if (p->watch && done == 0) begun = tp__clock_ns();
         for (int64_t i = 0; i < share; i++) p->fn(p->user, p->n - left + i);
         done += share;
@@ -4372,14 +4371,14 @@ static int64_t tp__pool_work(tp_pool *p, int worker)
 TP__OS_THREAD(tp__pool_worker, user)
 {
     tp_pool *p = (tp_pool *)user;
-    tp__float_mode_enter(); /* for good */
+    tp__float_mode_enter(); /* until the thread ends */
     const int number = __atomic_fetch_add(&p->numbered, 1, __ATOMIC_RELAXED);
     unsigned turns = 0;
     while (!__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE)) {
         if (!tp__spin_until(&p->left, false, 0, p->spin)) {
             tp__os_lock(&p->lock);
             __atomic_add_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
-            /* Once: who is woken too late for a short run spins, to be in time for the next one. */
+            /* No loop: a worker that wakes too late for a short run spins, to be in time for the next one. */
             if (__atomic_load_n(&p->left, __ATOMIC_SEQ_CST) == 0 && !__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE))
                 tp__os_wait(&p->wake, &p->lock);
             __atomic_sub_fetch(&p->sleepers, 1, __ATOMIC_SEQ_CST);
@@ -4460,7 +4459,7 @@ TP_DEF int tp_pool_threads(const tp_pool *p) { return p ? p->threads : 1; }
 
 static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 {
-    /* 1. Publish all chunks but the first few, which are the caller's. */
+    /* 1. Publish all chunks except the first few, which the caller keeps. */
     p->fn = fn;
     p->user = user;
     p->n = n;
@@ -4469,7 +4468,7 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     const int64_t first = tp__pool_share(p, n);
     __atomic_store_n(&p->left, n - first, __ATOMIC_SEQ_CST);
 
-    /* 2. Wake who sleeps, no more than there are chunks for. */
+    /* 2. Wake sleeping workers, at most as many as there are chunks for. */
     int sleepers = __atomic_load_n(&p->sleepers, __ATOMIC_SEQ_CST);
     if (p->spin > 0 && (sleepers > 0 || p->runs++ % TP__LOOK_AROUND == 0))
         __atomic_store_n(&p->caller_on, tp__os_processor(), __ATOMIC_RELAXED);
@@ -4481,14 +4480,14 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
             for (int64_t i = 0; i < n - 1; i++) tp__os_signal(&p->wake);
     }
 
-    /* 3. Work, and wait for the chunks that others hold. */
+    /* 3. Work, then wait for the chunks that workers have claimed. */
     tp__run_here(first, fn, user);
     p->claimed += n - first - tp__pool_work(p, -1);
     if (__atomic_load_n(&p->finished, __ATOMIC_ACQUIRE) == p->claimed ||
         tp__spin_until(&p->finished, true, p->claimed, p->spin))
         return;
     tp__os_lock(&p->lock);
-    /* An exchange, because emulators of Arm let the load behind it pass a store, and then nobody wakes the caller. */
+    /* An exchange, not a store: some Arm emulators move the load below before a store, and then no worker wakes the caller. */
     (void)__atomic_exchange_n(&p->caller_sleeps, 1, __ATOMIC_SEQ_CST);
     while (__atomic_load_n(&p->finished, __ATOMIC_SEQ_CST) != p->claimed) tp__os_wait(&p->done, &p->lock);
     __atomic_store_n(&p->caller_sleeps, 0, __ATOMIC_SEQ_CST);
@@ -4535,7 +4534,7 @@ struct tp_thread {
     tp__os_thread id;
     void (*fn)(void *);
     void *user;
-    int parted; /* 1: it has ended, or was detached: the second of the two frees it */
+    int parted; /* atomic. 1: the thread has ended or was detached; the later of these two events frees the struct */
 };
 
 TP__OS_THREAD(tp__thread_main, user)
@@ -4653,23 +4652,23 @@ TP__COLD_BEGIN
 
 /* ==== >>device ======================================================================================== */
 
-/* The engine's: the vector kernels by name (NULL: the best). NULL with TP_OK means the naive loops. */
+/* The vector kernels of an ISA by name (name NULL: the best of this machine). A result of NULL with *st TP_OK means the naive loops. */
 static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st, bool *amx);
 static const char *tp__isa_name(const struct tp__isa *isa);
 
 #define TP__CPU_KERNELS 256
 #define TP__KERNEL_NAME 64
 
-/* The threads that devices of one tp_cpu_devices_new share. */
+/* The threads that the devices made by one tp_cpu_devices_new share. */
 typedef struct tp__cpu_threads {
     tp_pool *pool;
     int users;
 } tp__cpu_threads;
 
 typedef struct tp__cpu {
-    tp__cpu_threads *threads; /* the ones made with the device; d->pool may be set to others */
+    tp__cpu_threads *threads; /* made with the device; d->pool may be set to another pool */
     int64_t used, peak;       /* atomic: bytes */
-    double asked, worked; /* when it was last asked how busy it was: tp_time, and the process's time on processors */
+    double asked, worked;     /* at the last call of utilization: tp_time, and the process's processor time */
     int n;
     char name[TP__CPU_KERNELS][TP__KERNEL_NAME];
     tp_kernel_fn fn[TP__CPU_KERNELS];
@@ -4753,7 +4752,7 @@ static void tp__cpu_close(tp_device *d)
     tp_free(d);
 }
 
-/* One user less or more; the last one closes it. Devices that were not made ready are their owner's. */
+/* Add `more` (1 or -1) to the device's users; at 0 the device is freed. No effect without tp_device_ready. */
 static void tp__device_use(tp_device *d, int more)
 {
     if (d->destroy && __atomic_add_fetch(&d->users_, more, __ATOMIC_ACQ_REL) == 0) d->destroy(d);
@@ -4771,7 +4770,8 @@ static void tp__device_close(tp_device *d)
 }
 TP_DEF tp_device *tp_device_ready(tp_device *d)
 {
-    if (!d && !tp_last_error()[0]) tp_fail(TP_ERR_ARG, "there is no device"); /* else who found none has said why */
+    if (!d && !tp_last_error()[0])
+        tp_fail(TP_ERR_ARG, "there is no device"); /* otherwise the failed open has set the error */
     if (!d || d->destroy) return d;
     d->destroy = d->close;
     d->close = tp__device_close;
@@ -4779,7 +4779,7 @@ TP_DEF tp_device *tp_device_ready(tp_device *d)
     return d;
 }
 
-/* Device number `index`, on the threads of `share`, or on `threads` of its own. */
+/* CPU device number `index`, which uses the threads of `share` or, if that is NULL, `threads` threads of its own. */
 static tp_device *tp__cpu_device_make(int index, const tp_device *share, int threads, const struct tp__isa *isa)
 {
     tp_device *d = (tp_device *)tp_calloc(1, sizeof(tp_device));

@@ -4652,7 +4652,7 @@ TP__COLD_BEGIN
 
 /* ==== >>device ======================================================================================== */
 
-/* The vector kernels of an ISA by name (name NULL: the best of this machine). A result of NULL with *st TP_OK means the naive loops. */
+/* The vector kernels of an ISA, by name (NULL: the best of this machine). NULL with *st TP_OK means the naive loops. */
 static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st, bool *amx);
 static const char *tp__isa_name(const struct tp__isa *isa);
 
@@ -4770,8 +4770,7 @@ static void tp__device_close(tp_device *d)
 }
 TP_DEF tp_device *tp_device_ready(tp_device *d)
 {
-    if (!d && !tp_last_error()[0])
-        tp_fail(TP_ERR_ARG, "there is no device"); /* otherwise the failed open has set the error */
+    if (!d && !tp_last_error()[0]) tp_fail(TP_ERR_ARG, "there is no device"); /* else the failed open did */
     if (!d || d->destroy) return d;
     d->destroy = d->close;
     d->close = tp__device_close;
@@ -4893,8 +4892,8 @@ TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn
     return TP_OK;
 }
 
-/* The word that is not 0 says that there was a fault and whose; only the thread that sets it writes the
- * value. */
+/* fault[0] is 0 or the fault_id of the op that had a fault; only the thread that sets fault[0] writes the
+ * value to fault[1]. */
 TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value)
 {
     TP__REQUIRE(k, )
@@ -4909,14 +4908,14 @@ TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value)
 TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *user)
 {
     TP__REQUIRE(fn, )
-    tp_pool_run(d ? d->pool : NULL, n, fn, user); /* no pool: on this thread */
+    tp_pool_run(d ? d->pool : NULL, n, fn, user); /* without a pool: on this thread */
 }
 
 TP__COLD_END
 
 /* ==== >>engine: implementation ========================================================================= */
-/* Every function exists twice: a naive loop, here, is the definition and reads like the formula; what runs on a device with an
- * instruction set (d->isa) stands in tp_fast.h. */
+/* Every function has two versions. The naive loop here defines the result and reads like the formula. The version for devices with
+ * a vector instruction set (d->isa) is in tp_fast.h. */
 
 #include <float.h>
 #include <math.h>
@@ -4927,16 +4926,16 @@ TP__COLD_END
     X(add) X(sub) X(mul) X(div) X(max) X(min) X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log) X(tanh) \
     X(sigmoid) X(relu) X(relu_grad) X(erf)
 /* clang-format on */
-#define TP__PARTS 32 /* partial sums of one reduction, at most */
+#define TP__PARTS 32 /* most partial sums of a reduction */
 
 /* -- scalar maths ------------------------------------------------------------------------------ >>engine_maths */
 
 #define TP__LOG2E   1.44269504f
-#define TP__LN2_HI  0.693359375f /* few bits, so that k LN2_HI is exact for |k| < 2^15 */
+#define TP__LN2_HI  0.693359375f /* has few bits, so that k LN2_HI is exact for |k| < 2^15 */
 #define TP__LN2_LO  -2.12194440e-4f
 #define TP__ROUNDER 12582912.0f /* 1.5 * 2^23: x + ROUNDER has round(x) in its low bits */
 
-/* Coefficients are Chebyshev fits; TP__EXP_3 belongs to the third power, and so on. */
+/* Coefficients are Chebyshev fits; TP__EXP_3 is the coefficient of the third power, and so on. */
 #define TP__EXP_2 0.5f
 #define TP__EXP_3 0.1666666668f
 #define TP__EXP_4 0.0416664642f
@@ -4964,8 +4963,8 @@ TP__COLD_END
 
 static float tp__pow2(int e) { return tp__bits_float((uint32_t)(e + 127) << 23); } /* -126 <= e <= 127 */
 
-/* exp(x) = 2^k exp(r) with k = round(x / ln 2) and |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r). The power of two is
- * applied in two halves, so that subnormal results round once and overflow gives infinity. */
+/* exp(x) = 2^k exp(r) with k = round(x / ln 2) and |r| <= ln(2)/2; exp(r) = 1 + r + r^2 q(r). 2^k is
+ * multiplied as two factors, so that a subnormal result is rounded once and overflow gives infinity. */
 TP_DEF float tp_expf(float x)
 {
     if (x != x) return x;
@@ -5023,11 +5022,12 @@ TP_DEF float tp_tanhf(float x)
     return x < 0.0f ? -y : y;
 }
 
-/* erf(x) = x q(x^2) up to 1, a polynomial around 2.5 up to 4, then 1. In double, so only the last rounding shows. */
+/* erf(x) = x q(x^2) for |x| < 1, a polynomial in |x| - 2.5 for |x| < 4, else 1. Computed in double, so only the last rounding
+ * matters. */
 static const double tp__erf_near[9] = {
     1.058938064107501918e-6,   -0.00001390934002187459859, 0.0001195656256820732956,
     -0.0008542637997087229627, 0.005223783477189248115,    -0.02686613323509559156,
-    0.1128379130860458145,     -0.3761263888963530677,     1.128379167094676733}; /* erf(x)/x by x^2, |x| < 1 */
+    0.1128379130860458145,     -0.3761263888963530677,     1.128379167094676733}; /* erf(x)/x as a polynomial in x^2, |x| < 1 */
 static const double tp__erf_far[20] = {
     -3.081087956223102243e-10, -1.040770312862922697e-8,   3.671727481959035322e-8,
     1.166502541929139251e-7,   -6.857376319747032222e-7,   3.441233790237675883e-7,
@@ -5035,7 +5035,7 @@ static const double tp__erf_far[20] = {
     0.00007905329925001820548, -0.0002502483334144207611,  0.0002605193471565791162,
     0.00054239747950127993,    -0.002798438194970836232,   0.006117350398351199161,
     -0.008622384184301483127,  0.008350089401688485746,    -0.005445709956057651402,
-    0.002178284232015530589,   0.9995930479755843076}; /* erf(x) by x - 2.5, 1 <= x < 4 */
+    0.002178284232015530589,   0.9995930479755843076}; /* erf(x) as a polynomial in x - 2.5, 1 <= x < 4 */
 TP_DEF float tp_erff(float x)
 {
     double a = x < 0.0f ? -(double)x : (double)x, y = 0;
@@ -5058,9 +5058,9 @@ static float tp__epilogue(const tp_epilogue *e, int64_t column, float v)
     return e->act == TP_EPILOGUE_RELU && v < 0.0f ? 0.0f : v;
 }
 
-#define TP__WHOLE_SUM 512 /* products of no more values of k than this are not cut: one sum from front to back */
+#define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: each sum runs from k = 0 to K - 1 */
 
-/* c - rate sum, the product rounded: what the two operations give one after the other */
+/* c - rate * sum, where the product is rounded first, as two separate operations give it */
 static float tp__descended(float c, float rate, float sum)
 {
     volatile float step = rate * sum;
@@ -5085,10 +5085,10 @@ static void tp__gemm_naive(const tp_gemm_args *a)
 }
 
 /* -- naive convolution ----------------------------------------------------------------------------- >>naive conv */
-/* Output pixel (p,q) under kernel position (r,s) sees input pixel (p*stride + r*dilation - pad, the same with q,s);
- * pixels outside the image are zero. Output channel o belongs to group o / (O/groups) and sees that group's inputs. */
+/* At kernel position (r,s), output pixel (p,q) reads input pixel (p*stride + r*dilation - pad, q*stride + s*dilation - pad);
+ * pixels outside the image are zero. Output channel o belongs to group o / (O/groups) and reads that group's input channels. */
 
-/* x at `at`, a value of channel c */
+/* The element x[at] of channel c, normalised if a->norm is set. */
 static float tp__conv_x(const tp_conv_args *a, int64_t at, int64_t c)
 {
     if (!a->norm) return a->x[at];
@@ -5120,7 +5120,7 @@ static void tp__conv_naive(const tp_conv_args *a)
                 }
 }
 
-/* dx[b,h,w,c] = sum over r,s,o of dy[b,p,q,o] w[r,s,c,o], where (p,q) is the output pixel that sees (h,w) at (r,s) */
+/* dx[b,h,w,c] = sum over r,s,o of dy[b,p,q,o] w[r,s,c,o], where (p,q) is the output pixel that reads (h,w) at (r,s) */
 static void tp__conv_input_grad_naive(const tp_conv_args *a)
 {
     const int64_t cg = a->C / a->groups, og = a->O / a->groups;
@@ -5170,11 +5170,11 @@ static void tp__conv_filter_grad_naive(const tp_conv_args *a)
 
 TP__COLD_END
 /* -- naive sums -------------------------------------------------------------------------------------- >>naive sum */
-/* A sum has 32 lanes, element i in lane i mod 32, which a tree then adds up: the fast path's order, written out. */
+/* A sum has 32 lanes: element i is added to lane i mod 32, and a tree adds the lanes. This is also the order of the fast path. */
 
 static float tp__tree32(float *lane)
 {
-    for (int i = 0; i < 16; i++) lane[i] += lane[i + 16]; /* loops of known length become vectors */
+    for (int i = 0; i < 16; i++) lane[i] += lane[i + 16]; /* constant lengths, so that the loops are vectorised */
     for (int i = 0; i < 8; i++) lane[i] += lane[i + 8];
     for (int i = 0; i < 4; i++) lane[i] += lane[i + 4];
     return (lane[0] + lane[2]) + (lane[1] + lane[3]);
@@ -5214,7 +5214,7 @@ static void tp__adam_naive(int64_t n, float *w, float *m, float *v, const float 
     }
 }
 
-/* ==== >>fast: what tp_fast.h brings ==================================================================== */
+/* ==== >>fast: the engine part of tp_fast.h ============================================================= */
 
 #if TP__FAST
 #define TP__FAST_ENGINE
@@ -5235,7 +5235,7 @@ TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_statu
 #endif
 static const char *tp__isa_name(const struct tp__isa *isa) { return isa ? TP__IF_FAST(isa->name, "") : "naive"; }
 
-/* Once in a process: why the CPU computes slowly, where nobody asked for that by TP_NAIVE. */
+/* Log once per process why the CPU computes slowly, unless TP_NAIVE was defined. */
 TP__UNUSED static void tp__say_if_slow(void)
 {
 #if !TP__FAST && !defined(TP_NAIVE)
@@ -5297,7 +5297,7 @@ TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void
 TP__VECS(X)
 #undef X
 
-/* -- sums over an array: pieces of a fixed size, each summed in 32 lanes, then the tree over the pieces ----------- */
+/* -- sums over an array: at most TP__PARTS pieces, each summed in 32 lanes; then a tree adds the pieces' sums --------- */
 
 #define TP__SUM_PIECE 16384
 
@@ -5360,7 +5360,7 @@ TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x)
 
 /* -- random numbers in blocks ------------------------------------------------------------------------------------ */
 
-/* Words of blocks first .. first + blocks, four a block: out[4 i + w] = word w of (key, first + i, step). */
+/* The words of blocks first .. first + blocks, four per block: out[4 i + w] = word w of (key, first + i, step). */
 static void tp__random_words(const struct tp__isa *isa, uint64_t key, uint64_t step, uint64_t first, int64_t blocks,
                              uint32_t *out)
 {
@@ -5376,8 +5376,8 @@ static void tp__random_normals(const struct tp__isa *isa, int64_t blocks, const 
     for (int64_t i = 0; i < blocks; i++) tp__normal_pair(words + 4 * i, out + 2 * i);
 }
 
-/* Elements i0 .. i0 + n of a distribution: uniform in [a,b), or normal with mean a and deviation b, which truncation
- * redraws beyond two deviations, attempt k at step + k retry. i0 is a multiple of 4. */
+/* Elements i0 .. i0 + n of a distribution: uniform in [a,b), or normal with mean a and deviation b. TP__TRUNCATED redraws a value
+ * more than two deviations from the mean, attempt k at step + k retry. i0 is a multiple of 4. */
 typedef enum { TP__UNIFORM, TP__NORMAL, TP__TRUNCATED } tp__distribution;
 #define TP__RANDOM_PIECE 512
 TP__UNUSED static void tp__random_values(const struct tp__isa *isa, tp__distribution kind, double a, double b,
@@ -5402,13 +5402,13 @@ TP__UNUSED static void tp__random_values(const struct tp__isa *isa, tp__distribu
                 v[i] = tp__mul_add(b, v[i], a);
             }
         }
-        if (dtype == TP_F32) /* as tp_convert, which is for all types */
+        if (dtype == TP_F32) /* the same as tp_convert, but faster */
             for (int64_t i = 0; i < piece; i++) ((float *)out)[at + i] = (float)v[i];
         else tp_convert((char *)out + (size_t)at * tp_dtype_size(dtype), dtype, v, TP_F64, piece);
     }
 }
 
-/* -- adam: element by element, so it may be cut anywhere ------------------------------------------------------------ */
+/* -- adam: element-wise, so the array may be split anywhere --------------------------------------------------------- */
 
 #define TP__ADAM_PIECE 16384
 
@@ -5451,10 +5451,10 @@ TP_DEF void tp_vec_adam(tp_device *d, int64_t n, float *w, float *m, float *v, c
 }
 
 /* ==== >>files ========================================================================================= */
-/* Whole files in and out, checksums, deflate both ways, and numpy's npy and npz. Every reader takes its
- * input for hostile: a size is believed only after it was compared with the bytes that are really there. */
+/* Reading and writing whole files, checksums, deflate and inflate, and numpy's npy and npz. Every reader treats its
+ * input as hostile: a size is used only after a comparison with the number of bytes that the file has. */
 
-/* No file, and no array in one, may be larger than this unless the caller says so. */
+/* The largest size of a file or of an array in a file, if the caller gives no limit. */
 static size_t tp__file_limit(size_t limit)
 {
     uint64_t most = (uint64_t)16 << 30;
@@ -5462,7 +5462,7 @@ static size_t tp__file_limit(size_t limit)
     return most < SIZE_MAX / 2 ? (size_t)most : SIZE_MAX / 2;
 }
 
-/* Little-endian numbers at any address, on any machine. */
+/* Read and write little-endian numbers at any address, on machines of any byte order. */
 static uint32_t tp__le16(const uint8_t *p) { return (uint32_t)p[0] | (uint32_t)p[1] << 8; }
 static uint32_t tp__le32(const uint8_t *p) { return tp__le16(p) | tp__le16(p + 2) << 16; }
 static uint64_t tp__le64(const uint8_t *p) { return (uint64_t)tp__le32(p) | (uint64_t)tp__le32(p + 4) << 32; }
@@ -5481,7 +5481,7 @@ static bool tp__little_endian(void)
     return first == 1;
 }
 
-/* A name out of a file, made fit for a sentence: no control characters, not too long. */
+/* A name from a file, for error sentences: without control characters, and shortened if long. */
 typedef struct tp__printable {
     char text[128];
 } tp__printable;
@@ -5497,9 +5497,9 @@ static const char *tp__make_printable(tp__printable *to, const char *name, size_
     return to->text;
 }
 
-/* -- protobuf, which event files, TensorFlow's checkpoints and ONNX are made of: a message is a row of fields, a field a key
- *    (number and kind of value) and its value. A message inside another is written into a buffer of its own first, since its
- *    length stands before it. */
+/* -- protobuf, the encoding of event files, TensorFlow's checkpoints and ONNX. A message is a sequence of fields; a field is a key
+ *    (field number and wire type) and a value. A nested message is first written to a buffer of its own, because its length comes
+ *    before its bytes. */
 
 TP__UNUSED static uint8_t *tp__put_varint(uint8_t *p, uint64_t v)
 {
@@ -5549,22 +5549,22 @@ TP__UNUSED static void tp__pb_bytes(tp_buf *b, unsigned field, const void *p, si
     tp_buf_put(b, p, n);
 }
 TP__UNUSED static void tp__pb_text(tp_buf *b, unsigned field, const char *s) { tp__pb_bytes(b, field, s, strlen(s)); }
-TP__UNUSED static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message) /* which is freed */
+TP__UNUSED static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message) /* frees message */
 {
     if (message->failed) b->failed = true;
     tp__pb_bytes(b, field, message->data, message->len);
     tp_buf_free(message);
 }
 
-/* A message that is being read: a range of bytes. `bad` sticks when it is damaged. */
+/* A message that is being read: a range of bytes. `bad` is set, and stays set, if the message is damaged. */
 typedef struct tp__pb {
     const uint8_t *at, *end;
     bool bad;
 } tp__pb;
 typedef struct tp__pb_field {
     int number, wire; /* wire: 0 varint, 1 eight bytes, 2 a range, 5 four bytes */
-    uint64_t value;   /* of 0, 1, 5 */
-    tp__pb sub;       /* of 2 */
+    uint64_t value;   /* for wire 0, 1 and 5 */
+    tp__pb sub;       /* for wire 2 */
 } tp__pb_field;
 
 TP__UNUSED static uint64_t tp__pb_get_varint(tp__pb *p)

@@ -5027,7 +5027,7 @@ TP_DEF float tp_tanhf(float x)
 static const double tp__erf_near[9] = {
     1.058938064107501918e-6,   -0.00001390934002187459859, 0.0001195656256820732956,
     -0.0008542637997087229627, 0.005223783477189248115,    -0.02686613323509559156,
-    0.1128379130860458145,     -0.3761263888963530677,     1.128379167094676733}; /* erf(x)/x as a polynomial in x^2, |x| < 1 */
+    0.1128379130860458145,     -0.3761263888963530677,     1.128379167094676733}; /* erf(x)/x in x^2, |x| < 1 */
 static const double tp__erf_far[20] = {
     -3.081087956223102243e-10, -1.040770312862922697e-8,   3.671727481959035322e-8,
     1.166502541929139251e-7,   -6.857376319747032222e-7,   3.441233790237675883e-7,
@@ -5035,7 +5035,7 @@ static const double tp__erf_far[20] = {
     0.00007905329925001820548, -0.0002502483334144207611,  0.0002605193471565791162,
     0.00054239747950127993,    -0.002798438194970836232,   0.006117350398351199161,
     -0.008622384184301483127,  0.008350089401688485746,    -0.005445709956057651402,
-    0.002178284232015530589,   0.9995930479755843076}; /* erf(x) as a polynomial in x - 2.5, 1 <= x < 4 */
+    0.002178284232015530589,   0.9995930479755843076}; /* erf(x) in x - 2.5, 1 <= x < 4 */
 TP_DEF float tp_erff(float x)
 {
     double a = x < 0.0f ? -(double)x : (double)x, y = 0;
@@ -5058,7 +5058,7 @@ static float tp__epilogue(const tp_epilogue *e, int64_t column, float v)
     return e->act == TP_EPILOGUE_RELU && v < 0.0f ? 0.0f : v;
 }
 
-#define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: each sum runs from k = 0 to K - 1 */
+#define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: one sum from k = 0 to K - 1 */
 
 /* c - rate * sum, where the product is rounded first, as two separate operations give it */
 static float tp__descended(float c, float rate, float sum)
@@ -5613,11 +5613,11 @@ TP__UNUSED static bool tp__pb_next(tp__pb *p, tp__pb_field *f)
 }
 
 /* -- checksums ----------------------------------------------------------------------------- >>crc */
-/* A reflected CRC is linear: the table entry of a^b is the xor of the entries of a and b, so only the entries of
- * single bits take work. The tables are cheap enough to be made on the stack of each call, and there is no global
- * state: sixteen entries for a short input, and for a longer one eight tables of 256, which take eight bytes at a time. */
+/* A reflected CRC is linear: the table entry of a^b is the xor of the entries of a and b, so only the entries of single bits must
+ * be computed. Each call therefore makes its tables on the stack, without global state: sixteen entries for a short input; for a
+ * longer one eight tables of 256 entries, which process eight bytes at a time. */
 
-/* table[1], table[2], table[4], ... are there; the others up to size. */
+/* Fill in the other entries up to `size` from table[1], table[2], table[4], ... */
 static inline void tp__crc_fill(uint32_t *table, int size)
 {
     table[0] = 0;
@@ -5669,22 +5669,22 @@ static uint32_t tp__crc(uint32_t poly, uint32_t crc, const void *data, size_t n)
 TP_DEF uint32_t tp_crc32(uint32_t crc, const void *data, size_t n) { return tp__crc(0xEDB88320u, crc, data, n); }
 TP_DEF uint32_t tp_crc32c(uint32_t crc, const void *data, size_t n) { return tp__crc(0x82F63B78u, crc, data, n); }
 
-/* CRCs of data that holds CRCs are weak, so they are stored changed. */
+/* The CRC of data that contains CRCs is weak, so TFRecord files and TensorFlow's checkpoints store masked CRCs. */
 TP__UNUSED static uint32_t tp__crc_mask(uint32_t c) { return (c >> 15 | c << 17) + 0xA282EAD8u; }
 
 /* -- inflate ----------------------------------------------------------------------------- >>inflate */
-/* Deflate (RFC 1951): blocks of literals and (length, distance) copies under Huffman codes. A code is decoded
- * by one look into a table of 2^root entries, and a second look for the few codes longer than root.
+/* Deflate (RFC 1951): blocks of literals and (length, distance) copies in Huffman codes. A code is decoded with
+ * one look-up in a table of 2^root entries; the few codes longer than root bits need a second look-up.
  *
- * A table entry:  bits 0-7   bits of the whole code
- *                 bits 8-15  what it is: extra bits (0 to 13) of a length or distance, or a flag from below
- *                 bits 16-31 the literal, the base of the length or distance, or where the second table is */
+ * A table entry:  bits 0-7   length of the whole code in bits
+ *                 bits 8-15  kind: number of extra bits (0 to 13) of a length or distance, or one of the flags below
+ *                 bits 16-31 the literal, the base of the length or distance, or the index of the second table */
 enum {
     TP__HUFF_LIT_ROOT = 10,
-    TP__HUFF_LIT_ROOM = 1400, /* complete codes need 1334 */
+    TP__HUFF_LIT_ROOM = 1400, /* a complete code needs at most 1334 entries */
     TP__HUFF_DIST_ROOT = 8,
-    TP__HUFF_DIST_ROOM = 512, /* complete codes need 402 */
-    TP__HUFF_SUB = 0x10,      /* low 4 bits: index bits of the second table */
+    TP__HUFF_DIST_ROOM = 512, /* a complete code needs at most 402 entries */
+    TP__HUFF_SUB = 0x10,      /* go to the second table; the low 4 bits are the number of its index bits */
     TP__HUFF_LITERAL = 0x20,
     TP__HUFF_END = 0x40,
     TP__HUFF_BAD = 0x80
@@ -5703,7 +5703,7 @@ typedef struct tp__inflate {
     uint64_t bits; /* the next bits of the input, lowest first */
     unsigned nbits;
     uint8_t *out;
-    size_t base, len, cap; /* copies reach back to base; cap bytes of out may be written */
+    size_t base, len, cap; /* the stream starts at base, and copies may not begin before it; out has cap bytes */
     size_t limit;          /* cap may grow up to this */
     bool fixed;            /* the tables hold the fixed code */
     bool oom;
@@ -5725,9 +5725,9 @@ static uint32_t tp__huff_entry(tp__huff_kind kind, int symbol)
     return (uint32_t)tp__length_base[symbol - 257] << 16 | (uint32_t)tp__length_extra[symbol - 257] << 8;
 }
 
-/* The decoding table of a canonical code given by the lengths of its n (at most 288) codes. False if the
- * lengths are no prefix code. A code with holes is accepted only where encoders make one: no distance at
- * all, or one code of 1 bit. */
+/* Build the decoding table of a canonical code from the lengths of its n (at most 288) codes. False if the lengths do not give
+ * a prefix code. An incomplete code is accepted only in the two forms that encoders write: no code at all, or one code of
+ * 1 bit. */
 TP__SMALL static bool tp__huff_build(uint32_t *table, int room, int root, const uint8_t *lengths, int n,
                                      tp__huff_kind kind)
 {
@@ -5785,13 +5785,13 @@ static uint32_t tp__huff_look(const uint32_t *table, int root, uint64_t bits)
     return e;
 }
 
-/* Fill up the bit buffer; at the end of the input the missing bits are zeros that nbits does not count. */
+/* Fill the bit buffer; at the end of the input the missing bits are zeros, which nbits does not count. */
 static void tp__inflate_refill(tp__inflate *s)
 {
     for (; s->nbits < 56 && s->in < s->end; s->nbits += 8) s->bits |= (uint64_t)*s->in++ << s->nbits;
 }
 
-/* n bits (at most 32) of the input into *v; false at the end of the input. */
+/* Read n bits (at most 32) of the input into *v; false at the end of the input. */
 static bool tp__inflate_bits(tp__inflate *s, unsigned n, uint32_t *v)
 {
     tp__inflate_refill(s);
@@ -5808,7 +5808,7 @@ static const char *const tp__inflate_bad = "it contains an impossible code";
 static const char *const tp__inflate_oom = "there is no memory for its contents";
 static const char *const tp__inflate_far = "it copies from before its beginning";
 
-/* Room for n more bytes. */
+/* Make room for n more bytes of output; returns NULL or the error. */
 static const char *tp__inflate_room(tp__inflate *s, size_t n)
 {
     if (s->cap - s->len >= n) return NULL;
@@ -5826,8 +5826,8 @@ static const char *tp__inflate_room(tp__inflate *s, size_t n)
     return NULL;
 }
 
-/* The loop that does nearly all the work: it runs while 8 bytes can be read and the longest copy written
- * without looking. True when the block ended; *why is set on an error. */
+/* The fast loop for nearly all of the data. It runs while 8 input bytes are left and the longest copy fits into the output, so
+ * that no other bounds checks are needed. True at the end of the block; *why is set on an error. */
 static bool tp__inflate_fast(tp__inflate *s, const char **why)
 {
     const uint8_t *in = s->in, *in_last = s->end - 8;
@@ -5837,7 +5837,7 @@ static bool tp__inflate_fast(tp__inflate *s, const char **why)
     bool ended = false;
 
     while (in <= in_last && out <= out_last) {
-        /* at least 56 bits: three literals, or one length and distance (48) */
+        /* at least 56 bits: enough for three literals, or for a length and a distance (48) */
         bits |= tp__le64(in) << nbits;
         in += (63 - nbits) >> 3;
         nbits |= 56;
@@ -5884,7 +5884,7 @@ static bool tp__inflate_fast(tp__inflate *s, const char **why)
         const uint8_t *from = out - dist;
         uint8_t *stop = out + length;
         if (dist >= 8) {
-            for (; out < stop; out += 8, from += 8) memcpy(out, from, 8); /* up to 7 bytes too many */
+            for (; out < stop; out += 8, from += 8) memcpy(out, from, 8); /* writes up to 7 bytes past stop */
         } else if (dist == 1) {
             memset(out, *from, length);
         } else {
@@ -5899,7 +5899,7 @@ static bool tp__inflate_fast(tp__inflate *s, const char **why)
     return ended || *why;
 }
 
-/* The same, one symbol at a time with every check, near the ends of input and output. */
+/* Decode one symbol with all checks, near the end of the input or the output. Results as for tp__inflate_fast. */
 static bool tp__inflate_careful(tp__inflate *s, const char **why)
 {
     tp__inflate_refill(s);
@@ -5935,7 +5935,7 @@ static bool tp__inflate_careful(tp__inflate *s, const char **why)
 
 static const char *tp__inflate_stored(tp__inflate *s)
 {
-    s->in -= s->nbits / 8; /* what the bit buffer read ahead */
+    s->in -= s->nbits / 8; /* give back the bytes that the bit buffer read ahead */
     s->bits = 0;
     s->nbits = 0;
     if (s->end - s->in < 4) return tp__inflate_short;
@@ -5962,7 +5962,7 @@ TP__SMALL static bool tp__inflate_fixed_tables(tp__inflate *s)
     return tp__huff_build(s->dist, TP__HUFF_DIST_ROOM, TP__HUFF_DIST_ROOT, lengths, 32, TP__HUFF_OF_DISTANCES);
 }
 
-/* The tables of a dynamic block: code lengths, themselves under a Huffman code and with runs. */
+/* Read the code lengths of a dynamic block, which are Huffman-coded with run lengths, and build the tables. */
 TP__SMALL static const char *tp__inflate_dynamic_tables(tp__inflate *s)
 {
     static const uint8_t order[19] = {16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15};
@@ -5996,7 +5996,7 @@ TP__SMALL static const char *tp__inflate_dynamic_tables(tp__inflate *s)
         memset(lengths + i, length, repeat);
         i += repeat;
     }
-    if (lengths[256] == 0) return tp__inflate_bad; /* the block could never end */
+    if (lengths[256] == 0) return tp__inflate_bad; /* no code for the end of the block */
     if (!tp__huff_build(s->lit, TP__HUFF_LIT_ROOM, TP__HUFF_LIT_ROOT, lengths, (int)nlit, TP__HUFF_OF_LITERALS) ||
         !tp__huff_build(s->dist, TP__HUFF_DIST_ROOM, TP__HUFF_DIST_ROOT, lengths + nlit, (int)ndist,
                         TP__HUFF_OF_DISTANCES))
@@ -6004,8 +6004,8 @@ TP__SMALL static const char *tp__inflate_dynamic_tables(tp__inflate *s)
     return NULL;
 }
 
-/* One deflate stream from s->in, appended to s->out. NULL, or what is wrong with it; then s->in is behind
- * it. */
+/* Decode one deflate stream from s->in and append it to s->out. Returns NULL, with s->in after the stream, or the
+ * error. */
 static const char *tp__inflate_run(tp__inflate *s)
 {
     const char *why = NULL;
@@ -6031,7 +6031,7 @@ static const char *tp__inflate_run(tp__inflate *s)
     return why;
 }
 
-/* A known number of bytes, and nothing left over. NULL, or what is wrong. */
+/* Decode a stream of exactly out_size bytes that uses all of its input. Returns NULL or the error. */
 static const char *tp__inflate_exact(const void *in, size_t in_size, void *out, size_t out_size)
 {
     tp__inflate s;
@@ -6056,7 +6056,7 @@ TP_DEF tp_status tp_inflate(const void *in, size_t in_size, void *out, size_t ou
     return why ? tp_fail(TP_ERR_FORMAT, "the deflate data is damaged: %s", why) : TP_OK;
 }
 
-/* Start with room for `guess` bytes, so that growing is rare; there is always one more for a NUL. */
+/* Start with room for `guess` bytes, so that the output rarely has to grow. There is always one more byte, for a NUL. */
 static const char *tp__inflate_start(tp__inflate *s, const void *in, size_t in_size, size_t limit, size_t guess)
 {
     s->in = (const uint8_t *)in;
@@ -6096,7 +6096,7 @@ TP_DEF tp_status tp_inflate_alloc(const void *in, size_t in_size, size_t limit, 
 
 /* -- gzip -------------------------------------------------------------------------------- >>gzip */
 
-/* Bytes of the gzip header (RFC 1952) at p, 0 if it is damaged or cut short. */
+/* The size of the gzip header (RFC 1952) at p in bytes; 0 if the header is damaged or cut short. */
 static size_t tp__gzip_header(const uint8_t *p, size_t n)
 {
     if (n < 18 || p[0] != 0x1f || p[1] != 0x8b || p[2] != 8 || p[3] & 0xe0) return 0;
@@ -6118,14 +6118,14 @@ static size_t tp__gzip_header(const uint8_t *p, size_t n)
     return at;
 }
 
-/* All members of a gzip file, one after the other. `what` names it in sentences. */
+/* Inflate all members of a gzip file, one after another. what: the file's name, for error sentences. */
 TP__SMALL static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t n, size_t limit, char **data,
                                       size_t *size)
 {
     tp__inflate s;
     const uint8_t *end = p + n;
     if (n < 18) return tp_fail(TP_ERR_FORMAT, "%s: the gzip data is damaged: %s", what, tp__inflate_short);
-    /* the last four bytes say how much comes out (modulo 4 GiB): a good guess if it is possible at all */
+    /* The last four bytes are the output size of the last member (modulo 4 GiB): a good guess unless it is impossibly large. */
     size_t guess = tp__le32(end - 4);
     if (guess / 1032 > n) guess = n;
     const char *why = tp__inflate_start(&s, p, n, limit, guess);
@@ -6160,13 +6160,13 @@ TP__SMALL static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t
 }
 
 /* -- deflate ----------------------------------------------------------------------------- >>deflate */
-/* The other way: hash chains find earlier copies within 32 KiB, and each block of 32 KiB is written under
- * the fixed Huffman code or, where that would be longer (weights are nearly noise), stored. */
+/* Compression: hash chains find earlier copies within 32 KiB. Each block of 32 KiB is written with the fixed Huffman code, or
+ * stored if that is shorter (as for weights, which are nearly noise). */
 enum {
     TP__DEFLATE_WINDOW = 32768,
     TP__DEFLATE_HASH = 15, /* bits */
     TP__DEFLATE_TRIES = 32,
-    TP__DEFLATE_ENOUGH = 64 /* a copy this long is not improved upon */
+    TP__DEFLATE_ENOUGH = 64 /* for a copy of at least this length, no longer one is searched */
 };
 
 typedef struct tp__deflate {
@@ -6176,7 +6176,7 @@ typedef struct tp__deflate {
     size_t fill;
     uint8_t bytes[4096];
     uint32_t head[1 << TP__DEFLATE_HASH]; /* position + 1 of the last place with this hash */
-    uint32_t prev[TP__DEFLATE_WINDOW];    /* the one before, by position */
+    uint32_t prev[TP__DEFLATE_WINDOW];    /* for each position: position + 1 of the previous place with its hash */
     uint32_t token[TP__DEFLATE_WINDOW];   /* a literal, or 1<<31 | (length-3)<<16 | distance-1 */
 } tp__deflate;
 
@@ -6195,7 +6195,7 @@ static void tp__deflate_bits(tp__deflate *d, uint32_t value, unsigned n)
     }
 }
 
-/* Huffman codes are written from their highest bit. */
+/* Write a Huffman code; the highest bit comes first. */
 static void tp__deflate_code(tp__deflate *d, uint32_t code, unsigned n)
 {
     uint32_t reversed = 0;
@@ -6227,7 +6227,7 @@ static unsigned tp__dist_symbol(unsigned dist)
 
 static unsigned tp__dist_extra(unsigned symbol) { return symbol < 4 ? 0 : symbol / 2 - 1; }
 
-/* Bits of a token under the fixed code. */
+/* The length of a token in the fixed code, in bits. */
 static unsigned tp__deflate_cost(uint32_t token)
 {
     if (!(token >> 31)) return token < 144 ? 8 : 9;
@@ -6265,8 +6265,8 @@ static void tp__deflate_insert(tp__deflate *d, const uint8_t *in, size_t n, size
     d->head[h] = (uint32_t)(pos + 1);
 }
 
-/* The longest earlier copy of what is at pos, at most `most` bytes, as a token; 0 if there is none worth
- * it. Positions are kept modulo 2^32: a stale one gives a distance that is too large or whose bytes do not
+/* The longest earlier copy of the bytes at pos, at most `most` bytes, as a token; 0 if no copy saves space.
+ * Positions are stored modulo 2^32: an outdated one gives a distance that is too large, or bytes that do not
  * match. */
 static uint32_t tp__deflate_find(const tp__deflate *d, const uint8_t *in, size_t pos, size_t most)
 {
@@ -6303,7 +6303,7 @@ static void tp__deflate_store(tp__deflate *d, const uint8_t *in, size_t n, bool 
     tp_buf_put(d->out, in, n);
 }
 
-/* One piece of a stream. Pieces know nothing of each other, so that a large array needs no copy. */
+/* Compress one piece of a stream. Pieces are independent of each other, so that a large array need not be copied. */
 static void tp__deflate_piece(tp__deflate *d, const uint8_t *in, size_t n, bool last)
 {
     memset(d->head, 0, sizeof d->head);
@@ -6316,7 +6316,7 @@ static void tp__deflate_piece(tp__deflate *d, const uint8_t *in, size_t n, bool 
             uint32_t token = found, next = 0;
             size_t length = found ? (found >> 16 & 255) + 3 : 1;
             tp__deflate_insert(d, in, n, pos);
-            /* a longer copy that begins one byte later is worth a literal */
+            /* If a longer copy begins one byte later, write a literal first. */
             if (length < TP__DEFLATE_ENOUGH && pos + 1 < end) {
                 next = tp__deflate_find(d, in, pos + 1, end - pos - 1);
                 if (next && found && (next >> 16 & 255) + 3 > length) length = 1;
@@ -6338,7 +6338,7 @@ static void tp__deflate_piece(tp__deflate *d, const uint8_t *in, size_t n, bool 
         }
         start = end;
     }
-    if (last && n == 0) tp__deflate_bits(d, 3, 10); /* a final block with nothing in it */
+    if (last && n == 0) tp__deflate_bits(d, 3, 10); /* an empty final block */
     if (last && d->nbits) tp__deflate_bits(d, 0, 8 - d->nbits);
     tp__deflate_flush(d);
 }
@@ -6375,7 +6375,7 @@ TP_DEF bool tp_file_exists(const char *path)
     return path && tp__os_stat(path, true, &is) == 0;
 }
 
-/* Everything from fd into *data, with a NUL behind it. `expect` is how much there should be. */
+/* Read all of fd into *data, followed by a NUL. expect: the expected size in bytes. */
 static tp_status tp__read_all(const char *path, int fd, size_t expect, size_t limit, char **data, size_t *size)
 {
     size_t cap = expect + 1, len = 0;
@@ -6431,7 +6431,7 @@ TP_DEF tp_status tp_file_read(const char *path, bool gunzip, size_t limit, char 
     tp__os_close(fd);
     if (s || !gunzip) return s;
 
-    /* the magic decides; a name in .gz makes the beginning of a gzip file one that is cut short */
+    /* The magic number decides. With a name in .gz, an empty file or the byte 0x1f alone is a gzip file that is cut short. */
     const uint8_t *p = (const uint8_t *)*data;
     size_t n = strlen(path);
     bool named = n > 3 && strcmp(path + n - 3, ".gz") == 0 && *size < 2 && (*size == 0 || p[0] == 0x1f);
@@ -6480,7 +6480,7 @@ struct tp_writer {
     uint8_t buffer[65536];
 };
 
-/* Make an error stick; the sentence is the last error. */
+/* Keep an error and its sentence, tp_last_error(), unless the writer has an earlier one. */
 static tp_status tp__writer_fail(tp_writer *w, tp_status s)
 {
     if (w->failed || s == TP_OK) return w->failed;
@@ -6511,7 +6511,7 @@ static tp_status tp__writer_flush(tp_writer *w)
     return w->failed ? tp__writer_again(w) : tp__writer_write(w, w->buffer, n);
 }
 
-/* Write over bytes that were put before: the sizes in a header, known only later. */
+/* Overwrite n bytes at `at`, which were written before: for sizes in a header that are known only later. */
 static tp_status tp__writer_patch(tp_writer *w, uint64_t at, const void *data, size_t n)
 {
     tp_status s = tp__writer_flush(w);
@@ -6521,7 +6521,7 @@ static tp_status tp__writer_patch(tp_writer *w, uint64_t at, const void *data, s
     return s;
 }
 
-/* The folder that a file lies in; to be freed. */
+/* The folder of a file; the caller frees it. */
 static char *tp__folder_of(const char *path)
 {
     const char *slash = tp__os_slash(path);
@@ -6532,10 +6532,10 @@ static char *tp__folder_of(const char *path)
 
 /* -- temporary names
  *
- * <path>.tmp.<machine>-<process>-<number>. Who writes has a new name each time. What a process that lives no more left behind
- * is removed when a file is written to the same folder: of this machine at once, of another, which cannot be asked, after a
- * day without a change. The machine is a number made of its name, of this start of its system (two machines of one name may
- * share a folder) and of the namespace in which processes are counted. */
+ * <path>.tmp.<machine>-<process>-<number>. Each write uses a new name. Temporary files of ended processes are removed when a file
+ * is written to the same folder: at once if the process ran on this machine; else, as tp cannot know whether it still runs, after a
+ * day without a change. <machine> is a hash of the host name, the boot id (two machines with the same name may share a folder) and
+ * the process id namespace. */
 
 static uint32_t tp__temp_machine(void)
 {
@@ -6664,7 +6664,7 @@ TP_DEF tp_status tp_writer_commit(tp_writer *w)
     if (!s && tp__os_sync(w->fd) != 0)
         s = tp_fail(TP_ERR_IO, "%s cannot be synced to the disk: %s; an old file of this name is untouched", w->path,
                     tp__os_error());
-    if (!s) { /* before the rename: some file systems tell only now that there was no room */
+    if (!s) { /* before the rename: some file systems report a full disk only at close */
         if (tp__os_close(w->fd) != 0)
             s = tp_fail(TP_ERR_IO, "%s cannot be closed: %s; an old file of this name is untouched", w->path,
                         tp__os_error());
@@ -6683,7 +6683,7 @@ TP_DEF tp_status tp_writer_commit(tp_writer *w)
     return s;
 }
 
-/* The bytes of another file. */
+/* Append the bytes of another file. */
 static tp_status tp__writer_put_file(tp_writer *w, const char *from)
 {
     const int fd = tp__os_open(from, TP__OS_READ);
@@ -6712,15 +6712,15 @@ static TP__UNUSED tp_status tp__copy_file(const char *from, const char *to)
 }
 
 /* -- npy --------------------------------------------------------------------------------- >>npy */
-/* An npy file is a magic, a Python dict in text (type, order, shape) padded to a multiple of 64, and the
- * elements. */
+/* An npy file has a magic number, the text of a Python dict (type, order, shape), which is padded to a multiple of 64
+ * bytes, and the elements. */
 
 enum { TP__NPY_HEADER = 320, TP__PIECE = 1 << 20 };
 
-/* Takes a file's bytes as they are made. */
+/* Receives the next n bytes of a file. */
 typedef tp_status (*tp__sink_fn)(void *user, const void *data, size_t n);
 
-/* Can t be written, and how many bytes will its elements take? bfloat16, which npy lacks, is written as
+/* Check that t can be written, and compute the bytes of its elements. npy has no bfloat16, which is written as
  * float32. */
 static tp_status tp__npy_check_type(const tp_tensor *t, const char *what, size_t *bytes)
 {
@@ -6760,7 +6760,7 @@ static size_t tp__npy_header(const tp_tensor *t, char out[TP__NPY_HEADER])
     return (size_t)total;
 }
 
-/* t as an npy file into sink, piece by piece. It passed tp__npy_check. */
+/* Send t as an npy file to sink, in pieces. t has passed tp__npy_check. */
 static tp_status tp__npy_emit(const tp_tensor *t, tp__sink_fn sink, void *user)
 {
     char header[TP__NPY_HEADER];
@@ -6801,19 +6801,19 @@ TP_DEF tp_status tp_npy_save(const char *path, const tp_tensor *t)
     return s;
 }
 
-/* What the header says. */
+/* The contents of an npy header. */
 typedef struct tp__npy {
     char kind; /* b i u f */
     int size;  /* bytes of an element in the file */
     bool swap, fortran;
-    tp_dtype dtype; /* what it becomes */
+    tp_dtype dtype; /* of the tensor */
     tp_shape shape;
 } tp__npy;
 
-/* A header's text, read from left to right; blanks are skipped. */
+/* The rest of a header's text; white space is skipped. */
 typedef struct tp__scan {
     const char *at, *end;
-    const char *what; /* the file, for sentences */
+    const char *what; /* the file, for error sentences */
 } tp__scan;
 
 static char tp__scan_peek(tp__scan *p)
@@ -6838,7 +6838,7 @@ static bool tp__scan_word(tp__scan *p, const char *word)
     return true;
 }
 
-/* A quoted text without escapes; its bytes stay in the header. */
+/* Read a quoted string without escapes; *text points into the header. */
 static bool tp__npy_quoted(tp__scan *p, const char **text, size_t *n)
 {
     char quote = tp__scan_peek(p);
@@ -6901,11 +6901,11 @@ static tp_status tp__npy_shape(tp__scan *p, tp__npy *h)
                 return tp_fail(TP_ERR_FORMAT, "%s: a dimension in the npy header is too large", p->what);
             v = 10 * v + (*p->at - '0');
         }
-        if (p->at < p->end && *p->at == 'L') p->at++; /* Python 2 */
+        if (p->at < p->end && *p->at == 'L') p->at++; /* Python 2 writes 3L */
         h->shape.dim[h->shape.ndim++] = v;
         comma = tp__scan_eat(p, ',');
     }
-    if (h->shape.ndim == 1 && !comma) /* (3) is a number, (3,) a shape */
+    if (h->shape.ndim == 1 && !comma) /* in Python (3) is a number and (3,) a shape */
         return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
     return TP_OK;
 }
@@ -6939,7 +6939,7 @@ static tp_status tp__npy_dict(tp__scan *p, tp__npy *h)
     return TP_OK;
 }
 
-/* Element k of dst from the bytes at p. False if an unsigned number does not fit. */
+/* Convert the bytes at p to element k of dst. False if an unsigned number does not fit. */
 static bool tp__npy_element(const tp__npy *h, void *dst, size_t k, const uint8_t *p)
 {
     uint8_t raw[8];
@@ -6956,7 +6956,7 @@ static bool tp__npy_element(const tp__npy *h, void *dst, size_t k, const uint8_t
     return true;
 }
 
-/* All elements into row-major order. */
+/* Convert all elements to dst, in row-major order. False if an unsigned number does not fit. */
 static bool tp__npy_elements(const tp__npy *h, void *dst, const uint8_t *src, size_t n)
 {
     size_t size = (size_t)h->size;
@@ -6971,7 +6971,7 @@ static bool tp__npy_elements(const tp__npy *h, void *dst, const uint8_t *src, si
             if (!tp__npy_element(h, dst, k, src + k * size)) return false;
         return true;
     }
-    /* Fortran order: count through the indices of dst, and walk src with the strides of the reversed shape */
+    /* Fortran order: step through the indices of dst in row-major order; `at` is the position in src, by column-major strides. */
     size_t stride[TP_MAX_DIMS], at = 0;
     int64_t index[TP_MAX_DIMS] = {0};
     stride[0] = 1;
@@ -6989,8 +6989,8 @@ static bool tp__npy_elements(const tp__npy *h, void *dst, const uint8_t *src, si
     return true;
 }
 
-/* How many elements. No product may overflow, not even one that a zero wipes out later; in int64_t and in
- * the wider type. */
+/* Compute the number of elements. False if a product of dimensions overflows in elements or in bytes of the wider type, even if
+ * another dimension is 0. */
 static bool tp__npy_count(const tp__npy *h, size_t *n)
 {
     size_t whole = 1, room = h->dtype == TP_I32 || h->dtype == TP_I64 ? 8 : (size_t)h->size;
@@ -7004,7 +7004,7 @@ static bool tp__npy_count(const tp__npy *h, size_t *n)
     return true;
 }
 
-/* `exact`: nothing may follow the elements. */
+/* exact: it is an error if bytes follow the elements. */
 static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *what, bool exact, tp_tensor *t)
 {
     if (size < 6 || memcmp(p, "\x93NUMPY", 6) != 0)
@@ -7070,7 +7070,7 @@ TP_DEF tp_tensor *tp_dict_find(const tp_dict *d, const char *name)
     return NULL;
 }
 
-/* A new item without a look for an old one; takes `name` over, even when it fails. */
+/* Append an item without a search for the name. Takes ownership of `name`, also on failure. */
 static tp_tensor *tp__dict_append(tp_dict *d, char *name)
 {
     if (d->n == d->cap) {
@@ -7114,8 +7114,8 @@ TP_DEF void tp_dict_free(tp_dict *d)
 }
 
 /* -- reading npz ------------------------------------------------------------------------- >>npz */
-/* An npz is a zip of npy files. Only the central directory is believed: the sizes in the local headers are
- * zeros, 0xFFFFFFFF or right, depending on who wrote them. Everything is checked before the first array is
+/* An npz is a zip archive of npy files. Sizes are read from the central directory only: in the local headers they may be zero,
+ * 0xFFFFFFFF or correct, depending on the program that wrote the file. Everything is checked before the first array is
  * allocated. */
 
 enum { TP__ZIP_LOCAL = 30, TP__ZIP_CENTRAL = 46, TP__ZIP_END = 22, TP__ZIP_END64 = 56, TP__ZIP_LOCATOR = 20 };

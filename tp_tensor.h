@@ -7125,8 +7125,8 @@ typedef struct tp__zip_member {
     size_t nlen;
     uint32_t method, crc;
     uint64_t csize, usize;
-    uint64_t local; /* where the local header is */
-    uint64_t data;  /* where the bytes are */
+    uint64_t local; /* offset of the local header */
+    uint64_t data;  /* offset of the bytes */
 } tp__zip_member;
 
 static tp_status tp__zip_bad(const char *what, const char *why)
@@ -7170,7 +7170,7 @@ static tp_status tp__zip_directory(const uint8_t *p, uint64_t size, const char *
     return TP_OK;
 }
 
-/* The zip64 field of a central entry replaces the sizes that are all ones. */
+/* Read the zip64 field of a central directory entry: it has the sizes and the offset that are 0xFFFFFFFF in the entry. */
 static bool tp__zip_extra(const uint8_t *p, size_t n, tp__zip_member *m)
 {
     while (n >= 4) {
@@ -7192,7 +7192,7 @@ static bool tp__zip_extra(const uint8_t *p, size_t n, tp__zip_member *m)
         p += len;
         n -= len;
     }
-    return true; /* up to three bytes of padding are seen in the wild */
+    return true; /* some files have up to three bytes of padding here */
 }
 
 static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, uint64_t end, const char *what,
@@ -7222,7 +7222,7 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
                        "%s: member '%s' is compressed by method %u; only stored and deflated are read", what,
                        shown.text, (unsigned)m->method);
 
-    /* the local header: only where the bytes begin */
+    /* The local header is used only to find the member's bytes. */
     if (m->local > begin || begin - m->local < TP__ZIP_LOCAL)
         return tp__zip_bad(what, "a member lies outside the file");
     const uint8_t *l = p + m->local;
@@ -7232,7 +7232,7 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
         return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", what, shown.text);
     m->data = m->local + TP__ZIP_LOCAL + nlen + tp__le16(l + 28);
     if (m->csize > begin - m->data) return tp__zip_bad(what, "a member lies outside the file");
-    /* deflate cannot do better than 1032 to 1 */
+    /* deflate compresses at most 1032 to 1 */
     if (m->method == 0 ? m->usize != m->csize : m->usize > 1032 * m->csize + 64)
         return tp_fail(TP_ERR_FORMAT, "%s: member '%s': its size is impossible", what, shown.text);
     if (nlen > 4 && memcmp(m->name + nlen - 4, ".npy", 4) == 0) m->nlen -= 4;
@@ -7252,7 +7252,7 @@ static int tp__zip_by_place(const void *a, const void *b)
     return x->local < y->local ? -1 : x->local > y->local;
 }
 
-/* No two members of one name, none on top of another, and not too much altogether. */
+/* Check that all names differ, that members do not overlap, and that their total size is allowed. */
 static tp_status tp__zip_check(tp__zip_member **sorted, size_t n, const char *what)
 {
     uint64_t total = 0, limit = tp__file_limit(0);
@@ -7310,7 +7310,7 @@ static tp_status tp__npz_member(const uint8_t *p, const tp__zip_member *m, const
     return s;
 }
 
-/* An npz in memory, appended to an empty dict. */
+/* Read an npz in memory into the empty dict d. */
 static tp_status tp__npz_parse(const uint8_t *p, size_t size, const char *what, tp_dict *d)
 {
     uint64_t n = 0, begin = 0, end = 0, at;
@@ -7356,8 +7356,8 @@ TP_DEF tp_status tp_npz_load(const char *path, tp_dict *d)
 
 /* -- writing npz ------------------------------------------------------------------------- >>npz_writer */
 
-/* From this on, a size or offset moves to a 64-bit field, and its 32-bit field is all ones. Tests lower
- * it, to see zip64 without files of 4 GiB. */
+/* A size or offset of at least this is written to a 64-bit field, and its 32-bit field is all ones. Tests define a lower
+ * value, to test zip64 without files of 4 GiB. */
 #ifndef TP__ZIP64_FROM
 #define TP__ZIP64_FROM 0xFFFFFFFFu
 #endif
@@ -7366,13 +7366,13 @@ static uint64_t tp__zip_field32(uint64_t v) { return v < TP__ZIP64_FROM ? v : 0x
 
 typedef struct tp__npz_name {
     uint64_t hash;
-    size_t at; /* of the name in the directory; 0: this slot is free */
+    size_t at; /* position of the name in the directory; 0: this slot is free */
 } tp__npz_name;
 
 struct tp_npz_writer {
     tp_writer *file;
     tp__deflate *deflate; /* NULL: members are stored */
-    tp_buf packed;        /* what deflate made of a piece */
+    tp_buf packed;        /* the compressed bytes of a piece */
     tp_buf directory;     /* the central directory so far */
     tp__npz_name *name;   /* a hash table, at most half full */
     size_t n, cap;        /* cap is a power of two */
@@ -7412,7 +7412,7 @@ TP_DEF void tp_npz_abort(tp_npz_writer *w)
     tp_free(w);
 }
 
-/* Part of a member: through the checksum and the compressor into the file. */
+/* Add a part of a member to the checksum, compress it and write it to the file. n = 0 ends the compressed stream. */
 static tp_status tp__npz_sink(void *user, const void *data, size_t n)
 {
     tp_npz_writer *w = (tp_npz_writer *)user;
@@ -7430,7 +7430,7 @@ static tp_status tp__npz_sink(void *user, const void *data, size_t n)
     return s;
 }
 
-/* 0: ASCII, 1: UTF-8 beyond it, -1: neither. */
+/* Returns 0 for ASCII, 1 for other UTF-8, -1 for invalid UTF-8. */
 static int tp__utf8(const char *name)
 {
     const unsigned char *p = (const unsigned char *)name;
@@ -7448,7 +7448,7 @@ static int tp__utf8(const char *name)
     return wide;
 }
 
-/* Where the name is or belongs in the hash table; NULL: no memory. */
+/* The slot of a name in the hash table, or the free slot for it; NULL: out of memory. */
 static tp__npz_name *tp__npz_slot(tp_npz_writer *w, const char *name, size_t nlen)
 {
     if (2 * (w->n + 1) > w->cap) {
@@ -7476,7 +7476,7 @@ static tp__npz_name *tp__npz_slot(tp_npz_writer *w, const char *name, size_t nle
     return &w->name[k];
 }
 
-/* The fields that the two kinds of header share, from "version needed" to "extra length". */
+/* Write the fields that local and central headers share, from "version needed" to "extra length". */
 static uint8_t *tp__zip_fields(uint8_t *h, bool wide, uint32_t flags, bool deflated, uint32_t crc, uint64_t csize,
                                uint64_t usize, size_t nlen, size_t xlen)
 {
@@ -7484,7 +7484,7 @@ static uint8_t *tp__zip_fields(uint8_t *h, bool wide, uint32_t flags, bool defla
     h = tp__put_le(h, flags, 2);
     h = tp__put_le(h, deflated ? 8 : 0, 2);
     h = tp__put_le(h, 0, 2);      /* 00:00:00 */
-    h = tp__put_le(h, 0x0021, 2); /* 1980-01-01: the same arrays give the same file */
+    h = tp__put_le(h, 0x0021, 2); /* 1980-01-01, always, so that the same arrays give the same file */
     h = tp__put_le(h, crc, 4);
     h = tp__put_le(h, csize, 4);
     h = tp__put_le(h, usize, 4);
@@ -7504,9 +7504,9 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
     if (!slot) return tp_fail(TP_ERR_NOMEM, "out of memory for the names of an npz");
     if (slot->at) return tp_fail(TP_ERR_NAME, "array '%s' is put into the npz twice", shown.text);
 
-    /* The local header first, with room for what is known only afterwards. */
+    /* First a local header of zeros: its checksum and sizes are known only after the data. */
     uint8_t h[TP__ZIP_CENTRAL + 32], *e;
-    uint32_t flags = tp__utf8(name) > 0 ? 0x0800u : 0; /* so that other programs show the name rightly */
+    uint32_t flags = tp__utf8(name) > 0 ? 0x0800u : 0; /* flag of a UTF-8 name, so that other programs show it correctly */
     uint64_t most = (uint64_t)bytes + TP__NPY_HEADER, local = w->file->at;
     bool wide = most + most / 1024 + 1024 >= TP__ZIP64_FROM; /* stored blocks add 5 bytes in 32 KiB */
     w->crc = 0;
@@ -7562,7 +7562,7 @@ TP_DEF tp_status tp_npz_put(tp_npz_writer *w, const char *name, const tp_tensor 
     TP__REQUIRE(w && name && t, TP_ERR_ARG)
 
     if (w->file->failed) return tp__writer_again(w->file);
-    /* an array that could not be put makes the whole file useless, so every error sticks */
+    /* An npz that lacks an array is useless, so after an error every later call fails. */
     return tp__writer_fail(w->file, tp__npz_put(w, name, t));
 }
 
@@ -7604,21 +7604,21 @@ TP_DEF tp_status tp_npz_close(tp_npz_writer *w)
 }
 
 /* -- formats of others ------------------------------------------------------------------- >>foreign */
-/* What safetensors and TensorFlow's checkpoints share. A reader lists the arrays that a header promises, checks
- * the list, and only then makes them. A writer gets its arrays one by one from a function, so that a checkpoint
- * needs no second copy of the variables; their types are known before. */
+/* Shared code for safetensors and TensorFlow's checkpoints. A reader lists the arrays that a header declares, checks
+ * the list, and only then allocates the arrays. A writer gets its arrays one by one from a function, so that saving a
+ * checkpoint needs no second copy of the variables; it gets their types beforehand. */
 
-/* Item i of a dict that holds only types, as a view or into room's own memory. */
+/* Fetch the value of item i of a dict that has only types: `room` becomes a view of the value or owns a copy. */
 typedef tp_status (*tp__fetch_fn)(void *user, int i, tp_tensor *room);
 
-/* Does a path end so? */
+/* Whether a path ends in `end`. */
 TP__UNUSED static bool tp__ends_with(const char *path, const char *end)
 {
     size_t n = strlen(path), m = strlen(end);
     return n > m && strcmp(path + n - m, end) == 0;
 }
 
-/* Where "<prefix>.index" or "<prefix>.data-00000-of-00001" has its dot; 0: it is neither. */
+/* The length of <prefix> in "<prefix>.index" or "<prefix>.data-00000-of-00001"; 0 for any other path. */
 TP__UNUSED static size_t tp__tf_suffix(const char *path)
 {
     static const char like[] = ".data-ddddd-of-ddddd";
@@ -7634,10 +7634,10 @@ TP__UNUSED static size_t tp__tf_suffix(const char *path)
 
 #if !defined(TP_NO_SAFETENSORS) || !defined(TP_NO_TF_CHECKPOINT)
 
-/* First the types that are written, in the order in which safetensors' own writer sorts arrays by them. */
+/* The types that can be written come first, in the order in which the safetensors library sorts arrays by type. */
 static const struct tp__foreign {
-    char name[5]; /* safetensors' */
-    char kind;    /* npy's */
+    char name[5]; /* in safetensors */
+    char kind;    /* in npy */
     uint8_t size, tf;
     tp_dtype dtype;
 } tp__foreign[] = {{"I64", 'i', 8, 9, TP_I64}, {"F64", 'f', 8, 2, TP_F64},    {"F32", 'f', 4, 1, TP_F32},
@@ -7646,7 +7646,7 @@ static const struct tp__foreign {
                    {"I16", 'i', 2, 5, TP_I32}, {"U16", 'u', 2, 17, TP_I32},   {"U32", 'u', 4, 22, TP_I64},
                    {"U64", 'u', 8, 23, TP_I64}};
 
-/* The row of a type that tp has. */
+/* The row of a tp type in the table. */
 static int tp__foreign_row(tp_dtype dtype)
 {
     int i = 0;
@@ -7654,11 +7654,11 @@ static int tp__foreign_row(tp_dtype dtype)
     return i;
 }
 
-/* An array that a header promises. */
+/* An array that a header declares. */
 typedef struct tp__entry {
     char *name;
     tp__npy h;
-    uint64_t begin, end; /* where its bytes are, in shard `shard` */
+    uint64_t begin, end; /* offsets of its bytes in shard number `shard` */
     uint32_t shard, crc;
 } tp__entry;
 
@@ -7673,7 +7673,7 @@ static void tp__entries_free(tp__entries *list)
     tp_free(list->item);
 }
 
-/* A new one, little-endian; takes name over, even when it fails. */
+/* Add an entry with little-endian data. Takes ownership of name, also on failure. */
 static tp__entry *tp__entries_add(tp__entries *list, char *name)
 {
     if (list->n == list->cap) {
@@ -7720,7 +7720,7 @@ static tp_status tp__entry_bad(const char *what, const tp__entry *e, const char 
                    why);
 }
 
-/* Each shape fits its bytes and no name stands there twice; then sorted by place. */
+/* Check that each shape matches the number of bytes and that all names differ; then sort by position. */
 static tp_status tp__entries_check(tp__entries *list, const char *what)
 {
     uint64_t total = 0, limit = tp__file_limit(0);
@@ -7741,7 +7741,7 @@ static tp_status tp__entries_check(tp__entries *list, const char *what)
     return TP_OK;
 }
 
-/* The entry as an item of d, from a whole shard. It takes the name over. */
+/* Add the entry's array to d, from the bytes of its shard. Moves the entry's name to d. */
 static tp_status tp__entry_read(tp__entry *e, const uint8_t *shard, const char *what, tp_dict *d)
 {
     size_t n = (size_t)(e->end - e->begin) / (size_t)e->h.size;
@@ -7766,7 +7766,7 @@ static int tp__out_by_name(const void *a, const void *b)
     return strcmp(((const tp__out *)a)->item->name, ((const tp__out *)b)->item->name);
 }
 
-/* The items of d by name, if all can be written; free it. */
+/* List the items of d sorted by name, if all can be written. The caller frees *list. */
 static tp_status tp__out_list(const tp_dict *d, const char *path, tp__out **list)
 {
     tp_status s = TP_OK;
@@ -7789,7 +7789,7 @@ static tp_status tp__out_list(const tp_dict *d, const char *path, tp__out **list
     return s;
 }
 
-/* An item's elements, little-endian, to w; *crc gets their CRC-32C, unless it is NULL. */
+/* Write an item's elements to w, little-endian. *crc (crc may be NULL) becomes their CRC-32C. */
 static tp_status tp__out_put(tp_writer *w, const tp_dict *d, const tp_dict_item *item, tp__fetch_fn fetch, void *user,
                              tp_tensor *room, uint32_t *crc)
 {
@@ -7847,10 +7847,10 @@ TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress)
 }
 
 /* -- safetensors --------------------------------------------------------------------- >>safetensors */
-/* Eight bytes that say how long a JSON header is, the header, the bytes of all arrays without a hole. */
+/* A file has the length of the JSON header (8 bytes), the header, and the bytes of all arrays without gaps. */
 #ifndef TP_NO_SAFETENSORS
 
-enum { TP__SAFETENSORS_HEADER = 100000000 }; /* as the original allows */
+enum { TP__SAFETENSORS_HEADER = 100000000 }; /* bytes, the limit of the safetensors library */
 
 static tp_status tp__safetensors_bad(const char *what, const char *why)
 {

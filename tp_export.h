@@ -1467,8 +1467,8 @@ static void tp__onnx_reduce(tp__onnx *w)
         if (reduced[form == TP__OWN ? d : tp__onnx_to_first[d]]) axes[n_axes++] = d;
     if (truth) x = tp__onnx_cast_to(w, NULL, x, TP_I32), end = tp__onnx_fresh(w);
     tp__onnx_int(w, "keepdims", a->keep_dims);
-    const bool sum = row == &tp__op_reduce_sum || row == &tp__op_reduce_any; /* any: the sum over no elements is 0,
-                                                                              * too */
+    const bool sum =
+        row == &tp__op_reduce_sum || row == &tp__op_reduce_any; /* any: a sum, as it is 0 (false) over no elements */
     if (n_axes < n && !sum) tp__onnx_ints(w, "axes", axes, n_axes);
     tp__onnx_emit_to(w, end,
                      sum                         ? "ReduceSum"

@@ -275,6 +275,7 @@ struct tp_op {
     unsigned fuses;                 /* what `fast` can do besides: TP_FUSES_ */
     unsigned in_place;              /* bit i: `fast` may write output 0 over input i; it may always over what it adds */
     int sequence;                   /* sequence ops: which input is x */
+    const struct tp__update *update; /* optimizers: what makes up one; NULL: this is none */
 };
 
 TP_DEF const tp_op *tp_op_registry(int i);        /* every row; NULL past the end */
@@ -1629,22 +1630,23 @@ typedef struct tp__random_attrs {
 typedef struct tp__assign_attrs {
     float decay;
 } tp__assign_attrs;
-enum {
-    TP__DESCENT,
-    TP__MOMENTUM,
-    TP__ADAM,
-    TP__RMSPROP,
-    TP__RMSPROP_CENTERED,
-    TP__ADAGRAD,
-    TP__ADADELTA,
-    TP__FTRL,
-    TP__LAMB
-};
+enum { TP__DESCENT, TP__MOMENTUM, TP__ADAM, TP__RMSPROP, TP__ADAGRAD, TP__ADADELTA, TP__FTRL, TP__LAMB };
 typedef struct tp__apply_attrs {
-    int n, kind;
+    int n;                      /* variables */
     float a, b, epsilon, decay; /* momentum; beta1, beta2; decay, momentum; rho; -lr_power, l1, l2, shrinkage */
     bool nesterov;
 } tp__apply_attrs;
+/* A step of one optimizer for elements [from, to) of variable i. */
+typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
+/* What makes up an optimizer, beside its name. */
+typedef struct tp__update {
+    int kind;                 /* TP__ADAM, for devices with a kernel for all */
+    int min_slots, max_slots; /* per variable */
+    int scalars;              /* inputs after the gradients: the learning rate, or it and two powers */
+    double flops;             /* per element with min_slots, and 4 for each slot beyond */
+    tp__piece_fn piece_f32, piece_f64;
+    tp__piece_fn piece_fast; /* on the CPU, in float32; NULL: piece_f32 */
+} tp__update;
 
 /* -- "fused": a chain of element-wise ops as one kernel; attrs of its call is a tp__program */
 #define TP__MAX_REG   24
@@ -1886,24 +1888,24 @@ struct tp_graph {
 };
 
 /* A row of the op table: the fields of tp_op in their order. */
-#define TP__ROW(...)               \
-    {                              \
-        __VA_ARGS__, 0, 0, 0, 0, 0 \
+#define TP__ROW(...)                     \
+    {                                    \
+        __VA_ARGS__, 0, 0, 0, 0, 0, NULL \
     }
 /* An op whose fast kernel does others besides. */
-#define TP__FUSING_ROW(fuses_, in_place_, ...)      \
-    {                                               \
-        __VA_ARGS__, 0, 0, (fuses_), (in_place_), 0 \
+#define TP__FUSING_ROW(fuses_, in_place_, ...)            \
+    {                                                     \
+        __VA_ARGS__, 0, 0, (fuses_), (in_place_), 0, NULL \
     }
 /* A TP_OP_HALF row with operands that stay float32. */
-#define TP__HALF_ROW(single_in_, single_out_, ...)        \
-    {                                                     \
-        __VA_ARGS__, (single_in_), (single_out_), 0, 0, 0 \
+#define TP__HALF_ROW(single_in_, single_out_, ...)              \
+    {                                                           \
+        __VA_ARGS__, (single_in_), (single_out_), 0, 0, 0, NULL \
     }
 /* ... of a sequence op. */
-#define TP__SEQUENCE_ROW(x_, single_in_, single_out_, ...) \
-    {                                                      \
-        __VA_ARGS__, (single_in_), (single_out_), 0, 0, x_ \
+#define TP__SEQUENCE_ROW(x_, single_in_, single_out_, ...)       \
+    {                                                            \
+        __VA_ARGS__, (single_in_), (single_out_), 0, 0, x_, NULL \
     }
 
 static const tp_op tp__op_poison = TP__ROW("poison", "Poison", TP_OP_SOURCE, 0, 0, 1, NULL, 0, NULL, NULL, NULL, NULL,
@@ -17596,10 +17598,11 @@ static void tp__ema_debias(const tp_call *k)
 {
     const double decay = (double)((const tp__assign_attrs *)k->attrs)->decay;
     float *biased = (float *)k->var[0].data, *n = (float *)k->var[1].data;
-    double power = 1;
+    double power = 1, square = decay; /* decay^n by squaring: few multiplications, however many steps there were */
     *n += 1.0f;
     *biased = (float)((double)*biased - ((double)*biased - (double)*(const float *)k->in[0].data) * (1.0 - decay));
-    for (float i = 0; i < *n && power > 1e-30; i += 1.0f) power *= decay;
+    for (uint32_t left = *n > 0 ? *n < 1e9f ? (uint32_t)*n : 1000000000u : 0; left; left >>= 1, square *= square)
+        if (left & 1) power *= square;
     *(float *)k->out[0].data = (float)((double)*biased / (1.0 - power));
 }
 static tp_status tp__ema_debias_infer(tp_infer *s)
@@ -17624,14 +17627,11 @@ static const tp_op tp__op_summary =
 
 /* -- apply_gradient_descent, apply_momentum, apply_adam, ...: one optimizer step for n variables ---- >>op apply_adam
  * Inputs: n gradients, then lr (and for Adam and LAMB beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
- * weights, then n of each slot. The formulas stand at the public functions and here, a function for a piece of a variable each. */
+ * weights, then n of each slot. Each formula is a function for a piece of a variable; a tp__update has what else an optimizer is. */
 #ifdef TP__REAL_IS_FLOAT
-static const int tp__apply_slots[] = {0, 1, 2, 2, 3, 1, 2, 2, 2}, tp__apply_scalars[] = {1, 1, 3, 1, 1, 1, 1, 1, 3};
-#endif
-#ifdef TP__REAL_IS_FLOAT
-/* A step of one optimizer for elements [from, to) of variable i. */
-typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
 static const tp__apply_attrs *tp__apply_of(const tp_call *k) { return (const tp__apply_attrs *)k->attrs; }
+/* Does its predicate, if it has one, let it run? */
+static bool tp__apply_runs(const tp_call *k) { return tp__pred(k, tp__apply_of(k)->n + k->op->update->scalars); }
 #endif
 static real TP__F(tp__apply_rate)(const tp_call *k) { return *(const real *)k->in[tp__apply_of(k)->n].data; }
 /* Variable i or, from 1, one of its slots. */
@@ -17676,7 +17676,7 @@ TP__HOT static void TP__F(tp__rmsprop_piece)(const tp_call *k, int i, int64_t fr
     const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, d = (real)t->a, mu = (real)t->b;
     const real *g = (const real *)k->in[i].data;
     real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2),
-         *mg = t->kind == TP__RMSPROP_CENTERED ? TP__F(tp__apply_var)(k, i, 3) : NULL;
+         *mg = k->n_var == 4 * t->n ? TP__F(tp__apply_var)(k, i, 3) : NULL; /* centered */
     for (int64_t e = from; e < to; e++) {
         real less = 0;
         a[e] += (g[e] * g[e] - a[e]) * (one - d);
@@ -17759,31 +17759,20 @@ static void TP__F(tp__lamb_step)(const tp_call *k, int i, int64_t from, int64_t 
 static void TP__F(tp__lamb)(const tp_call *k)
 {
     const int n = tp__apply_of(k)->n;
-    if (!tp__pred(k, n + tp__apply_scalars[TP__LAMB])) return;
+    if (!tp__apply_runs(k)) return;
     for (int i = 0; i < n; i++) {
         double squares[2];
         TP__F(tp__lamb_piece)(k, i, 0, tp__size(&k->var[i]), squares);
         TP__F(tp__lamb_step)(k, i, 0, tp__size(&k->var[i]), squares);
     }
 }
-#ifdef TP__REAL_IS_FLOAT
-static void tp__apply_all(const tp_call *k, tp__piece_fn piece)
+static void TP__F(tp__apply)(const tp_call *k)
 {
-    const tp__apply_attrs *t = tp__apply_of(k);
-    if (!tp__pred(k, t->n + tp__apply_scalars[t->kind])) return;
-    for (int i = 0; i < t->n; i++) piece(k, i, 0, tp__size(&k->var[i]));
+    const tp__piece_fn piece = k->op->update->TP__F(piece);
+    for (int i = 0; i < tp__apply_of(k)->n && tp__apply_runs(k); i++) piece(k, i, 0, tp__size(&k->var[i]));
 }
-#endif
-static void TP__F(tp__descent)(const tp_call *k) { tp__apply_all(k, TP__F(tp__descent_piece)); }
-static void TP__F(tp__momentum)(const tp_call *k) { tp__apply_all(k, TP__F(tp__momentum_piece)); }
-static void TP__F(tp__adam)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adam_piece)); }
-static void TP__F(tp__rmsprop)(const tp_call *k) { tp__apply_all(k, TP__F(tp__rmsprop_piece)); }
-static void TP__F(tp__adagrad)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adagrad_piece)); }
-static void TP__F(tp__adadelta)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adadelta_piece)); }
-static void TP__F(tp__ftrl)(const tp_call *k) { tp__apply_all(k, TP__F(tp__ftrl_piece)); }
 #ifdef TP__ROWS
 static const tp_attr tp__apply_schema[] = {{"n", TP_ATTR_INT, offsetof(tp__apply_attrs, n)},
-                                           {"kind", TP_ATTR_INT, offsetof(tp__apply_attrs, kind)},
                                            {"a", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, a)},
                                            {"b", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, b)},
                                            {"epsilon", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, epsilon)},
@@ -17794,9 +17783,10 @@ static tp_status tp__apply_infer(tp_infer *s)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)s->attrs;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    const bool known = t->kind >= 0 && t->kind < TP_COUNT(tp__apply_slots);
-    const int n = t->n, scalars = known ? tp__apply_scalars[t->kind] : 0, slots = known ? tp__apply_slots[t->kind] : 0;
-    if (!known || n < 1 || s->n_var != n * (1 + slots) || s->n_in < n + scalars || s->n_in > n + scalars + 1)
+    const tp__update *u = s->op->update;
+    const int n = t->n, scalars = u->scalars, slots = n > 0 ? s->n_var / n - 1 : 0;
+    if (n < 1 || s->n_var != n * (1 + slots) || slots < u->min_slots || slots > u->max_slots || s->n_in < n + scalars ||
+        s->n_in > n + scalars + 1)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: %d gradients, %d inputs and %d variables do not fit together",
                              s->op->name, n, s->n_in, s->n_var);
     for (int i = 0; i < s->n_var; i++) {
@@ -17820,17 +17810,48 @@ static tp_status tp__apply_infer(tp_infer *s)
 }
 static double tp__apply_flops(const tp_call *k)
 {
-    static const double each[] = {2, 4, 10, 8, 12, 4, 12, 14, 26};
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const tp__update *u = k->op->update;
+    const int vars = tp__apply_of(k)->n;
     double n = 0;
-    for (int i = 0; i < t->n; i++) n += (double)tp__size(&k->var[i]);
-    return n * each[t->kind];
+    for (int i = 0; i < vars; i++) n += (double)tp__size(&k->var[i]);
+    return n * (u->flops + 4.0 * (k->n_var / vars - 1 - u->min_slots));
 }
-#define TP__APPLY_ROW(name_, label_, fn_, scratch_)                                                                \
-    TP__ROW(name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, \
-            NULL, TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast), tp__apply_flops, scratch_, 0, NULL, NULL)
+/* name_ is also that of its formula, tp__<name_>_piece. */
+#define TP__UPDATE(name_, kind_, min_slots_, max_slots_, scalars_, flops_, piece_fast_)                          \
+    static const tp__update tp__update_##name_ =                                                                 \
+        {kind_,      min_slots_, max_slots_, scalars_, flops_, tp__##name_##_piece_f32, tp__##name_##_piece_f64, \
+         piece_fast_};
+#define TP__APPLY_ROW_OF(name_, label_, update_, scratch_, ...)                                                      \
+    {                                                                                                                \
+        name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, NULL, \
+            TP__KERNELS(__VA_ARGS__), tp__apply_flops, scratch_, 0, NULL, NULL, 0, 0, 0, 0, 0, &(update_)            \
+    }
+#define TP__APPLY_ROW(name_, label_, update_) \
+    TP__APPLY_ROW_OF(name_, label_, tp__update_##update_, NULL, tp__apply_f32, tp__apply_f64, tp__apply_fast)
+TP__UPDATE(descent, TP__DESCENT, 0, 0, 1, 2, NULL)
+TP__UPDATE(momentum, TP__MOMENTUM, 1, 1, 1, 4, NULL)
+TP__UPDATE(adam, TP__ADAM, 2, 2, 3, 10, TP__IF_FAST(tp__adam_vec, NULL))
+TP__UPDATE(rmsprop, TP__RMSPROP, 2, 3, 1, 8, NULL) /* three slots: centered */
+TP__UPDATE(adagrad, TP__ADAGRAD, 1, 1, 1, 4, NULL)
+TP__UPDATE(adadelta, TP__ADADELTA, 2, 2, 1, 12, NULL)
+TP__UPDATE(ftrl, TP__FTRL, 2, 2, 1, 14, NULL)
+static const tp__update tp__update_lamb = {TP__LAMB, 2,    2,    3,
+                                           26,       NULL, NULL, NULL}; /* two passes: it has kernels of its own */
 static const tp_op tp__op_apply_gradient_descent =
-    TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", tp__descent, NULL);
+    TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", descent);
+static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", momentum);
+static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam", adam);
+static const tp_op tp__op_apply_rmsprop = TP__APPLY_ROW("apply_rmsprop", "ApplyRMSProp", rmsprop);
+static const tp_op tp__op_apply_adagrad = TP__APPLY_ROW("apply_adagrad", "ApplyAdagrad", adagrad);
+static const tp_op tp__op_apply_adadelta = TP__APPLY_ROW("apply_adadelta", "ApplyAdadelta", adadelta);
+static const tp_op tp__op_apply_ftrl = TP__APPLY_ROW("apply_ftrl", "ApplyFtrl", ftrl);
+static const tp_op tp__op_apply_lamb =
+    TP__APPLY_ROW_OF("apply_lamb", "ApplyLAMB", tp__update_lamb, TP__IF_FAST(tp__lamb_scratch, NULL), tp__lamb_f32,
+                     tp__lamb_f64, tp__lamb_fast);
+#undef TP__APPLY_ROW
+#undef TP__APPLY_ROW_OF
+#undef TP__UPDATE
+
 /* The planner's: w -= lr a^T b, where a^T b is a gradient that nobody else wants. In: a (K,M), b (K,N), lr. */
 static void tp__descend_naive(const tp_call *k)
 {
@@ -17852,21 +17873,14 @@ static double tp__descend_flops(const tp_call *k)
 static const tp_op tp__op_descend = TP__ROW("descend", "Descend", TP_OP_WRITES_VAR, 3, 3, 0, NULL, 0, NULL, NULL,
                                             TP__KERNELS(tp__descend_naive, NULL, tp__descend_fast), tp__descend_flops,
                                             TP__IF_FAST(tp__descend_scratch, NULL), 0, NULL, NULL);
-static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", tp__momentum, NULL);
-static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam", tp__adam, NULL);
-static const tp_op tp__op_apply_rmsprop = TP__APPLY_ROW("apply_rmsprop", "ApplyRMSProp", tp__rmsprop, NULL);
-static const tp_op tp__op_apply_adagrad = TP__APPLY_ROW("apply_adagrad", "ApplyAdagrad", tp__adagrad, NULL);
-static const tp_op tp__op_apply_adadelta = TP__APPLY_ROW("apply_adadelta", "ApplyAdadelta", tp__adadelta, NULL);
-static const tp_op tp__op_apply_ftrl = TP__APPLY_ROW("apply_ftrl", "ApplyFtrl", tp__ftrl, NULL);
-static const tp_op tp__op_apply_lamb =
-    TP__APPLY_ROW("apply_lamb", "ApplyLAMB", tp__lamb, TP__IF_FAST(tp__lamb_scratch, NULL));
-#undef TP__APPLY_ROW
 
 static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars,
                                tp_node *const *const *slots, tp_node *const *grads, tp_node *const *scalars,
                                tp_node *pred)
 {
-    const int n = t->n, n_slots = tp__apply_slots[t->kind], n_scalars = tp__apply_scalars[t->kind];
+    const int n = t->n, n_scalars = row->update->scalars;
+    int n_slots = row->update->min_slots;
+    while (n_slots < row->update->max_slots && slots[n_slots]) n_slots++;
     tp_graph *g = tp__list_graph(vars, n);
     bool complete = vars && grads && n > 0;
     for (int k = 0; k < n_slots; k++) complete = complete && slots[k];
@@ -17892,11 +17906,10 @@ static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_no
     d.n_var = n * (1 + n_slots);
     return tp_apply_ex(g, &d);
 }
-static tp__apply_attrs tp__apply_kind(int kind, int n, float a, float b, float epsilon, float decay)
+static tp__apply_attrs tp__apply_options(int n, float a, float b, float epsilon, float decay)
 {
     tp__apply_attrs t;
     memset(&t, 0, sizeof t);
-    t.kind = kind;
     t.n = n;
     t.a = a;
     t.b = b;
@@ -17907,13 +17920,13 @@ static tp__apply_attrs tp__apply_kind(int kind, int n, float a, float b, float e
 TP_DEF tp_node *tp_apply_gradient_descent(tp_node *const *vars, tp_node *const *grads, int n, tp_node *lr,
                                           tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__DESCENT, n, 0, 0, 0, 0);
+    const tp__apply_attrs t = tp__apply_options(n, 0, 0, 0, 0);
     return tp__apply_node(&tp__op_apply_gradient_descent, &t, vars, NULL, grads, &lr, pred);
 }
 TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
                                   tp_node *lr, float momentum, bool nesterov, tp_node *pred)
 {
-    tp__apply_attrs t = tp__apply_kind(TP__MOMENTUM, n, momentum, 0, 0, 0);
+    tp__apply_attrs t = tp__apply_options(n, momentum, 0, 0, 0);
     t.nesterov = nesterov;
     return tp__apply_node(&tp__op_apply_momentum, &t, vars, &accums, grads, &lr, pred);
 }
@@ -17937,22 +17950,21 @@ TP_DEF tp_node *tp_apply_adamw(tp_node *const *vars, tp_node *const *ms, tp_node
                                int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                                float epsilon, float decay, tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__ADAM, n, beta1, beta2, epsilon, decay);
+    const tp__apply_attrs t = tp__apply_options(n, beta1, beta2, epsilon, decay);
     return tp__apply_moments(&tp__op_apply_adam, &t, vars, ms, vs, grads, lr, beta1_power, beta2_power, pred);
 }
 TP_DEF tp_node *tp_apply_lamb(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                               float epsilon, float decay, tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__LAMB, n, beta1, beta2, epsilon, decay);
+    const tp__apply_attrs t = tp__apply_options(n, beta1, beta2, epsilon, decay);
     return tp__apply_moments(&tp__op_apply_lamb, &t, vars, ms, vs, grads, lr, beta1_power, beta2_power, pred);
 }
 TP_DEF tp_node *tp_apply_rmsprop(tp_node *const *vars, tp_node *const *ms, tp_node *const *moms, tp_node *const *mgs,
                                  tp_node *const *grads, int n, tp_node *lr, float decay, float momentum, float epsilon,
                                  tp_node *pred)
 {
-    const int kind = mgs ? TP__RMSPROP_CENTERED : TP__RMSPROP;
-    const tp__apply_attrs t = tp__apply_kind(kind, n, decay, momentum, epsilon, 0);
+    const tp__apply_attrs t = tp__apply_options(n, decay, momentum, epsilon, 0);
     tp_node *const *slots[3];
     slots[0] = ms, slots[1] = moms, slots[2] = mgs;
     return tp__apply_node(&tp__op_apply_rmsprop, &t, vars, slots, grads, &lr, pred);
@@ -17960,13 +17972,13 @@ TP_DEF tp_node *tp_apply_rmsprop(tp_node *const *vars, tp_node *const *ms, tp_no
 TP_DEF tp_node *tp_apply_adagrad(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
                                  tp_node *lr, tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__ADAGRAD, n, 0, 0, 0, 0);
+    const tp__apply_attrs t = tp__apply_options(n, 0, 0, 0, 0);
     return tp__apply_node(&tp__op_apply_adagrad, &t, vars, &accums, grads, &lr, pred);
 }
 TP_DEF tp_node *tp_apply_adadelta(tp_node *const *vars, tp_node *const *accums, tp_node *const *updates,
                                   tp_node *const *grads, int n, tp_node *lr, float rho, float epsilon, tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__ADADELTA, n, rho, 0, epsilon, 0);
+    const tp__apply_attrs t = tp__apply_options(n, rho, 0, epsilon, 0);
     tp_node *const *slots[2];
     slots[0] = accums, slots[1] = updates;
     return tp__apply_node(&tp__op_apply_adadelta, &t, vars, slots, grads, &lr, pred);
@@ -17975,7 +17987,7 @@ TP_DEF tp_node *tp_apply_ftrl(tp_node *const *vars, tp_node *const *accums, tp_n
                               tp_node *const *grads, int n, tp_node *lr, float lr_power, float l1, float l2,
                               float shrinkage, tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__FTRL, n, -lr_power, l1, l2, shrinkage);
+    const tp__apply_attrs t = tp__apply_options(n, -lr_power, l1, l2, shrinkage);
     tp_node *const *slots[2];
     slots[0] = accums, slots[1] = linears;
     return tp__apply_node(&tp__op_apply_ftrl, &t, vars, slots, grads, &lr, pred);

@@ -94,8 +94,7 @@ struct tp_dataflow {
     const char *name; /* for sentences: "tp_df_batch" */
     /* Fill dp: TP_OK, TP_END at the end of the pass, or an error. After the first datapoints it should allocate nothing. */
     tp_status (*next)(tp_dataflow *df, tp_datapoint *dp);
-    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: the flow has one
-                                                            pass */
+    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: there is only one */
     int64_t (*size)(tp_dataflow *df);                    /* datapoints per pass, advisory; NULL or -1: unknown */
     /* Skip n datapoints of this pass; *skipped is less than n if the pass ended. NULL: skip by calling next. */
     tp_status (*seek)(tp_dataflow *df, int64_t n, int64_t *skipped);
@@ -112,8 +111,7 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* begins pass 0
 TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass);
 TP_DEF int64_t tp_df_size(tp_dataflow *df);                                /* -1: unknown */
 TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped); /* skipped may be NULL */
-TP_DEF void tp_df_free(tp_dataflow *df);                                   /* also frees all that the flow owns; NULL
-                                                                              is fine */
+TP_DEF void tp_df_free(tp_dataflow *df);                                   /* also frees what it owns; NULL is fine */
 TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* the error that made it a poison flow, with its sentence */
 /* A poison flow with this sentence, for constructors of your own. at may be NULL. */
 TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
@@ -253,8 +251,7 @@ typedef struct tp_map_call {
     uint64_t key;        /* random key for augmentation, a function of (seed, pass): tp_random_uniform(key, index, i) */
     int64_t pass, index; /* the pass and number of the datapoint in the flow below */
     bool drop;           /* set it to drop this datapoint */
-    int thread;          /* the thread of tp_df_parallel_map that makes the call, from 0 on: for scratch memory per
-                            thread */
+    int thread;          /* thread of tp_df_parallel_map that calls, from 0: for scratch memory per thread */
 } tp_map_call;
 /* out begins as a view of in. To change component i, tp_tensor_resize(&out->c[i], ...) and fill it from
  * in->c[i]; never write into in. */
@@ -554,8 +551,7 @@ typedef struct tp_df_cifar100_desc {
     tp_at at_;
     const char *which; /* "train" or "test" */
     const char *dir;   /* NULL: the default folder */
-    tp_tri coarse;     /* TP_YES: the label is one of the 20 coarse labels; TP_NO: one of the 100 fine labels;
-                          default TP_NO */
+    tp_tri coarse;     /* TP_YES: one of the 20 coarse labels, TP_NO: one of the 100 fine ones; default TP_NO */
     tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
     uint64_t seed;
 } tp_df_cifar100_desc;
@@ -572,8 +568,7 @@ TP_DEF tp_status tp_df_per_channel_mean(tp_dataflow *df, int index, tp_tensor *m
 typedef struct tp_df_npz_desc {
     tp_at at_;
     const char *path;
-    const char *names[TP_MAX_COMPONENTS + 1]; /* names of the arrays; none given: all arrays, in the order of the
-                                                 file */
+    const char *names[TP_MAX_COMPONENTS + 1]; /* none given: all arrays, in the order of the file */
     tp_tri shuffle;                           /* default TP_YES */
     uint64_t seed;
 } tp_df_npz_desc;
@@ -607,16 +602,15 @@ typedef struct tp_df_tfrecord_desc {
     tp_at at_;
     const char *const *paths;
     int n;
-    const tp_spec *features; /* features of a tf.train.Example, see tp_example_parse; NULL: the record itself, uint8
-                                (bytes) */
+    const tp_spec *features; /* those of a tf.train.Example, see tp_example_parse; NULL: the record, uint8 (bytes) */
     int n_features;
     tp_tri shuffle; /* shuffles the records of all files together; default TP_NO */
     uint64_t seed;
 } tp_df_tfrecord_desc;
 TP_DEF tp_dataflow *tp_df_tfrecord_(const tp_df_tfrecord_desc *d);
 /* Writes pass 0 of a flow as a TFRecord file of tf.train.Example messages, component i as the feature names[i]; n is the number of
- * components. n = 0: datapoints have one component, whose bytes are the record. The caller keeps the flow. [dataflow:
- * TFRecordSerializer.save] */
+ * components. n = 0: datapoints have one component, whose bytes are the record. The caller keeps the flow.
+ * [dataflow: TFRecordSerializer.save] */
 TP_DEF tp_status tp_df_save_tfrecord(tp_dataflow *df, const char *path, const char *const *names, int n);
 
 /* -- CSV: fields between separators, quoted if they contain separators, quotes (doubled) or line ends; lines end with LF or CRLF.
@@ -673,8 +667,7 @@ typedef struct tp_df_text_chars_desc {
     const char *path;
     const tp_vocabulary *vocabulary; /* needed during the call only; NULL: tp_vocabulary_chars of the file */
     int sequence_length;             /* 0 = 50 */
-    int64_t size;                    /* datapoints per pass; 0 = the number of pieces that fit side by side into the
-                                        text */
+    int64_t size;                    /* datapoints per pass; 0 = the number of pieces that fit into the text */
     tp_tri shuffle;                  /* TP_NO: pieces side by side, from the beginning; default TP_YES */
     uint64_t seed;
 } tp_df_text_chars_desc;
@@ -772,8 +765,8 @@ typedef struct tp_df_lmdb_desc {
 } tp_df_lmdb_desc;
 TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d);
 /* Writes pass 0 of a flow as a new LMDB file, with keys "00000000", "00000001", ... and "__keys__", the list of keys in Python's
- * pickle format. The file is written completely or not at all; an existing file is an error. The caller keeps the flow. [dataflow:
- * LMDBSerializer.save] */
+ * pickle format. The file is written completely or not at all; an existing file is an error. The caller keeps the flow.
+ * [dataflow: LMDBSerializer.save] */
 TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 
 /* clang-format off */
@@ -833,8 +826,7 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 typedef struct tp_augmentor tp_augmentor;
 /* The status of an augmentor: TP_OK, or the error of a constructor with wrong arguments, with its sentence. NULL: out of memory. */
 TP_DEF tp_status tp_aug_status(const tp_augmentor *a);
-TP_DEF void tp_aug_free(tp_augmentor *a); /* also frees all that it owns; NULL is fine. Do not free an augmentor that
-                                             a list or a flow has taken */
+TP_DEF void tp_aug_free(tp_augmentor *a); /* also frees what it owns; NULL is fine. Not if a list or a flow owns it */
 
 typedef struct tp__aug_taps { /* private to the library */
     int64_t in, out;
@@ -874,13 +866,12 @@ TP_DEF void tp_transform_free(tp_transform *t); /* NULL is fine */
 /* -- lists and choices. They own the augmentors that they are given, also when they fail. TP_AUGS(a, b, ...) gives a list and its
  * length, for tp_aug_list, tp_aug_random_choose and tp_aug_random_order. */
 
-TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n); /* applies all, one after the other [imgaug:
-                                                                       AugmentorList] */
+TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n); /* applies all in order [imgaug: AugmentorList] */
 TP_DEF tp_augmentor *tp_aug_identity(void);                         /* leaves the image unchanged [imgaug: Identity] */
 /* Applies aug with probability prob: if number 0 < prob. [imgaug: RandomApplyAug] */
 TP_DEF tp_augmentor *tp_aug_random_apply(tp_augmentor *aug, double prob);
-/* Applies one of them: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; its sum is 1. NULL: all equal. [imgaug:
- * RandomChooseAug] */
+/* Applies one of them: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; its sum is 1. NULL: all equal.
+ * [imgaug: RandomChooseAug] */
 TP_DEF tp_augmentor *tp_aug_random_choose(tp_augmentor *const *augs, int n, const double *prob);
 /* Applies all of them in a random order: tp_random_permutation of tp_random_key(tp_random_key(key, place), index). At most 64.
  * [imgaug: RandomOrderAug] */
@@ -901,8 +892,7 @@ typedef struct tp_aug_map_image_desc {
     tp_aug_image_fn fn;
     tp_aug_image_fn mask_fn;   /* NULL: applying it to a mask is an error */
     tp_aug_point_fn coords_fn; /* maps one point; NULL: applying it to points is an error */
-    tp_aug_size_fn size_fn;    /* computes the size of the result from the size of the image; NULL: the size does not
-                                  change */
+    tp_aug_size_fn size_fn;    /* from the size of the image to that of the result; NULL: it does not change */
     void *user;
     void (*release)(void *user); /* called once, when the augmentor is freed, also after a mistake */
 } tp_aug_map_image_desc;
@@ -972,11 +962,10 @@ TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d);
 
 /* -- crops, borders, backgrounds */
 
-/* A part of h by w at y0 = randint(0, H-h+1), then x0 = randint(0, W-w+1); a part larger than the image is TP_ERR_SHAPE. [imgaug:
- * RandomCrop] */
+/* A part of h by w at y0 = randint(0, H-h+1), then x0 = randint(0, W-w+1); a part larger than the image is TP_ERR_SHAPE.
+ * [imgaug: RandomCrop] */
 TP_DEF tp_augmentor *tp_aug_random_crop(int h, int w);
-TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* a part of h by w from ((H-h)/2, (W-w)/2), rounded down
-                                                          [imgaug: CenterCrop] */
+TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* from ((H-h)/2, (W-w)/2), rounded down [imgaug: CenterCrop] */
 /* A part of random size: h = randint(hmin, hmax+1), w = randint(wmin, wmax+1), then y0 = randint(0, H-h) (0 if H = h) and x0 in the
  * same way. [imgaug: RandomCropRandomShape] */
 typedef struct tp_aug_random_crop_random_shape_desc {
@@ -1062,8 +1051,8 @@ typedef struct tp_aug_rotation_desc {
     float border_value;
 } tp_aug_rotation_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d);
-/* Rotates about the middle, then crops to the largest upright rectangle without border: results differ in size. [imgaug:
- * RotationAndCropValid] */
+/* Rotates about the middle, then crops to the largest upright rectangle without border: results differ in size.
+ * [imgaug: RotationAndCropValid] */
 typedef struct tp_aug_rotation_and_crop_valid_desc {
     tp_at at_;
     float max_deg;
@@ -1100,8 +1089,8 @@ typedef struct tp_aug_brightness_scale_desc { /* multiplies by a random factor *
     tp_tri clip; /* default TP_YES */
 } tp_aug_brightness_scale_desc;
 TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d); /* [imgaug: BrightnessScale] */
-/* (x - mean)*r + mean. Each channel has its own mean; with rgb TP_YES (or TP_NO: BGR) it is the mean of the grey image. [imgaug:
- * Contrast] */
+/* (x - mean)*r + mean. Each channel has its own mean; with rgb TP_YES (or TP_NO: BGR) it is the mean of the grey image.
+ * [imgaug: Contrast] */
 typedef struct tp_aug_contrast_desc {
     tp_at at_;
     float factor_range[2];
@@ -1152,8 +1141,8 @@ typedef struct tp_aug_mean_variance_normalize_desc {
     tp_tri all_channel; /* TP_NO: each channel separately; default TP_YES */
 } tp_aug_mean_variance_normalize_desc;
 TP_DEF tp_augmentor *tp_aug_mean_variance_normalize_(const tp_aug_mean_variance_normalize_desc *d);
-/* Maps the smallest value to min and the largest to max, float32; an image whose values are all equal becomes min. [imgaug:
- * MinMaxNormalize] */
+/* Maps the smallest value to min and the largest to max, float32; an image whose values are all equal becomes min.
+ * [imgaug: MinMaxNormalize] */
 typedef struct tp_aug_min_max_normalize_desc {
     tp_at at_;
     float min;
@@ -1257,8 +1246,8 @@ typedef struct tp_df_augment_coordinates_desc {
     uint64_t seed;
 } tp_df_augment_coordinates_desc;
 TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_desc *d);
-/* Augments several images, masks, points and boxes with the same random numbers, drawn for the first image. [dataflow:
- * AugmentImageComponents] */
+/* Augments several images, masks, points and boxes with the same random numbers, drawn for the first image.
+ * [dataflow: AugmentImageComponents] */
 typedef struct tp_df_augment_images_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -1284,8 +1273,7 @@ typedef struct tp_df_load_image_desc {
     tp_dataflow *df;
     tp_augmentor *augmentors; /* one augmentor, or a list */
     int index;                /* the component that holds the path; uint8 (length) */
-    tp_tri encoded;           /* TP_YES: the component holds the contents of an image file, not its path; default
-                                 TP_NO */
+    tp_tri encoded;           /* TP_YES: it holds the contents of an image file, not a path; default TP_NO */
     int channel;              /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;       /* a larger image is an error; 0 = 64 Mi */
     tp_on_error on_error;     /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is dropped, with one warning */
@@ -1558,8 +1546,8 @@ TP_DEF tp_dataflow *tp_dataflow_to_dataset(tp_dataflow *df, const tp_dtype *type
  * read ahead or map on threads of its own.) The source reads one pass and does not repeat it: at the end of the pass runs end with
  * TP_END, which ends a training or a round of inference successfully. For training use tp_df_repeated(df, -1). reset_state begins
  * the pass again. Dtypes and shapes of datapoints are checked against the signature; the dtypes given to tp_dataflow_to_dataset are
- * already checked at setup. Its size is unknown. If a run fails, its datapoint is fed again. It owns df. [input_source:
- * TFDatasetInput] */
+ * already checked at setup. Its size is unknown. If a run fails, its datapoint is fed again. It owns df.
+ * [input_source: TFDatasetInput] */
 TP_DEF tp_input_source *tp_dataset_input(tp_dataflow *df);
 
 /* A function that makes the tensors, called once for each tower, in the tower's scopes. It sets in[0] to in[n-1], the n inputs of
@@ -1673,8 +1661,8 @@ TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_s
 /* A flow of the datapoints that arrive at one address, or at two (for example an ipc:// and a tcp:// address), with any components.
  * It is endless and has no position: restart continues with the next message, and seek skips nothing and logs that once. The
  * sockets open at the first tp_df_next. next waits for a datapoint, at most .timeout_ms (TP_ERR_TIMEOUT), or until the source whose
- * thread reads this flow stops (TP_STOP). A damaged message is an error, and the next call takes the next message. [dataflow:
- * RemoteDataZMQ] */
+ * thread reads this flow stops (TP_STOP). A damaged message is an error, and the next call takes the next message.
+ * [dataflow: RemoteDataZMQ] */
 typedef struct tp_df_remote_zmq_desc {
     tp_at at_;
     const char *addr1, *addr2; /* copied; addr2 NULL: only one address */
@@ -1897,7 +1885,7 @@ TP_DEF tp_status tp_datapoint_set_bytes(tp_datapoint *dp, int index, const void 
     memset(&from, 0, sizeof from);
     const int64_t with_nul = (int64_t)n + 1, dim = (int64_t)n;
     const bool inside = to->own && data && (uintptr_t)data - (uintptr_t)to->own < to->capacity;
-    if (!inside) st = tp_tensor_resize(to, TP_U8, tp_make_shape_n(1, &with_nul)); /* room for tp_datapoint_text */
+    if (!inside) st = tp_tensor_resize(to, TP_U8, tp_make_shape_n(1, &with_nul)); /* room for the NUL */
     if (st != TP_OK) return st;
     tp_tensor_view(&from, TP_U8, tp_make_shape_n(1, &dim), n ? data : "");
     return tp_tensor_copy(to, &from);
@@ -1955,8 +1943,7 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
 {
     TP__REQUIRE(name, NULL)
 
-    const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63; /* user begins after the struct, aligned to 64
-                                                                     bytes */
+    const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63; /* user begins after the struct, aligned */
     if (bytes > SIZE_MAX - head) {
         tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
         return NULL;
@@ -2013,8 +2000,7 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
         if (st != TP_OK) return st;
     }
     if (df->state_ == TP__DF_ENDED) return TP_END;
-    const unsigned mode = tp__float_mode_enter(); /* so that this thread and a thread that reads ahead compute the
-                                                     same numbers */
+    const unsigned mode = tp__float_mode_enter(); /* the same numbers on all threads that read flows */
     tp_status st = df->next(df, dp);
     tp__float_mode_leave(mode);
     if (st == TP_OK) df->index_++;
@@ -2240,7 +2226,7 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
     tp_datapoint_free(&dp);
     if (st != TP_OK) return st;
     const double speed = (double)n / (seconds > 1e-9 ? seconds : 1e-9);
-    tp_log(TP_LOG_INFO, "%s: %lld datapoints in %.3f s, %.1f a second", df->name, (long long)n, seconds, speed);
+    tp_log(TP_LOG_INFO, "%s: %lld datapoints in %.3f s, %.1f per second", df->name, (long long)n, seconds, speed);
     if (per_second) *per_second = speed;
     return TP_OK;
 }
@@ -2445,7 +2431,7 @@ static tp_status tp__rows_ready(tp_dataflow *df, const char *const *names, int s
         snprintf(number, sizeof number, "array %d", j);
         const char *name = names ? names[j] : number;
         if (f->array[j].shape.ndim < 1)
-            return tp_fail(TP_ERR_SHAPE, "%s: %s is a scalar, it has no rows to walk", df->name, name);
+            return tp_fail(TP_ERR_SHAPE, "%s: %s is a scalar, it has no rows", df->name, name);
         if (f->array[j].shape.dim[0] != f->array[0].shape.dim[0])
             return tp_fail(TP_ERR_SHAPE, "%s: %s has %lld entries but %s has %lld: they must belong together", df->name,
                            names ? names[0] : "array 0", (long long)f->array[0].shape.dim[0], name,
@@ -2621,7 +2607,7 @@ typedef struct tp__fake_flow {
     float low, span;
 } tp__fake_flow;
 
-/* Element i is lane i%4 of block i/4, as in all random tensors; a whole block is computed at once. */
+/* Element i is lane i%4 of random block i/4, as in all random tensors; a whole block is computed at once. */
 static void tp__fake_fill(tp_tensor *t, uint64_t key, uint64_t step, float low, float span)
 {
     const int64_t n = tp_tensor_size(t);
@@ -2921,8 +2907,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
 typedef struct tp__digits_flow {
     tp__order order;
     uint64_t set;         /* random key of the set */
-    unsigned char *bytes; /* the images drawn so far: label + 1 (0: not drawn yet), then the image; NULL: draw each
-                             time */
+    unsigned char *bytes; /* images drawn so far: label + 1 (0: not drawn yet), then the image; NULL: none are kept */
     unsigned char one[1 + TP__PIXELS];
 } tp__digits_flow;
 
@@ -3089,7 +3074,7 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
                           (long long)d->batch_size);
     if (!f->remainder && n >= 0 && n < d->batch_size)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
-                          "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or say "
+                          "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or set "
                           ".remainder = TP_YES",
                           (long long)d->batch_size, (long long)n);
     return df;
@@ -3395,7 +3380,7 @@ static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
 {
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
     f->given = 0;
-    if (!f->keep_state) { /* each pass begins with a pass of df that no other pass uses, as far as the size tells */
+    if (!f->keep_state) { /* each pass begins with a pass of df that no other pass uses, if df's size is right */
         const int64_t n = tp_df_size(f->e.df), used = n > 0 ? (f->size - 1) / n + 1 : 1;
         return tp__endless_start(&f->e, pass > INT64_MAX / used ? pass : pass * used, 0);
     }
@@ -3579,7 +3564,7 @@ static tp_status tp__select_next(tp_dataflow *df, tp_datapoint *dp)
     if (st == TP_OK) st = tp_datapoint_resize(dp, f->n);
     for (int j = 0; j < f->n && st == TP_OK; j++) {
         if (f->index[j] >= f->in.n)
-            return tp_fail(TP_ERR_ARG, "%s: component %d is wanted, but a datapoint has %d components", df->name,
+            return tp_fail(TP_ERR_ARG, "%s: component %d is selected, but a datapoint has %d components", df->name,
                            f->index[j], f->in.n);
         const tp_tensor *x = &f->in.c[f->index[j]];
         tp_tensor_view(&dp->c[j], x->dtype, x->shape, x->data);
@@ -3728,8 +3713,7 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__many_flow *f = (tp__many_flow *)df->user;
     *skipped = n;
-    for (int i = 0; i < f->n; i++) { /* if one flow ends earlier, the others have skipped too many, and the pass has
-                                        ended */
+    for (int i = 0; i < f->n; i++) { /* if one flow ends earlier, the others are too far, and the pass has ended */
         int64_t k = 0;
         tp_status st = tp_df_seek(f->df[i], n, &k);
         if (k < *skipped) *skipped = k;
@@ -3910,8 +3894,8 @@ static tp_status tp__mix_sizes(tp__many_flow *f)
         f->left[i] = tp_df_size(f->df[i]);
         if (f->left[i] < 0 || f->left[i] > INT64_MAX - sum)
             return tp_fail(TP_ERR_ARG,
-                           "tp_df_random_mix: it is not known how many datapoints flow %d (%s) has: use "
-                           "tp_df_random_choose, or give it a size with tp_df_fixed_size",
+                           "tp_df_random_mix: the size of flow %d (%s) is unknown: use tp_df_random_choose, or give it "
+                           "a size with tp_df_fixed_size",
                            i, f->df[i]->name);
         sum += f->left[i];
     }
@@ -4243,8 +4227,8 @@ static tp_status tp__by_shape_put(tp_dataflow *df, tp__by_shape **full)
     tp_status st = tp_df_next(f->df, &f->in);
     if (st != TP_OK) return st;
     if (f->idx >= f->in.n)
-        return tp_fail(TP_ERR_ARG, "%s: component %d decides, but a datapoint has %d components", df->name, f->idx,
-                       f->in.n);
+        return tp_fail(TP_ERR_ARG, "%s: the shape of component %d is compared, but a datapoint has %d components",
+                       df->name, f->idx, f->in.n);
     tp__by_shape *h = tp__by_shape_find(f, &f->in.c[f->idx].shape);
     if (!h) return TP_ERR_NOMEM;
     st = tp__batch_put(df->name, &h->batch, &f->in, h->filled, f->batch, f->index);
@@ -4382,7 +4366,7 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 
 /* -- a crew: threads that read the flow below, one of them at a time, and map the datapoints in parallel ---- >>crew
  *
- * A datapoint has a slot, whose buffers are reused. All queues hold numbers of slots. `spare` has the free slots; `line` has the
+ * A datapoint has a slot, whose buffers are reused. The queues hold indices of slots. `spare` has the free slots; `line` has the
  * slots that the caller gets next, in order: a slot enters it when it has been read (ordered) or when it is ready (not ordered).
  * `raw` has slots that were read and wait for a worker to map them: one worker reads for several, so that they seldom compete
  * for the flow below. The caller has a view of the slot that it got last, `held`, until its next call. While `paused` is set, no
@@ -4507,8 +4491,7 @@ static void tp__crew_refill(tp__crew *f)
         tp_mutex_unlock(f->mutex);
         st = tp__crew_read(f, &f->slot[k]);
         tp_mutex_lock(f->mutex);
-        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* after TP_STOP, reading continues
-                                                                                  when the pause ends */
+        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* TP_STOP: reading continues later */
         if (st == TP_OK) f->index++;
         else if (st == TP_END || !none) f->ended = true;
         if (none) tp__crew_push(f, &f->spare, k);
@@ -4580,7 +4563,7 @@ static tp_status tp__crew_says(tp__crew *f, int k)
 {
     const tp__crew_slot *s = &f->slot[k];
     const tp_status st = s->status;
-    if (st < TP_OK) tp_fail(st, "%s", s->text ? s->text : "out of memory, also for the sentence that tells where");
+    if (st < TP_OK) tp_fail(st, "%s", s->text ? s->text : "out of memory, also for the error sentence");
     if (s->unread) {
         tp_mutex_lock(f->mutex);
         f->ended = false;
@@ -4719,11 +4702,10 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     tp__crew *f = (tp__crew *)df->user;
     tp_status st = TP_OK;
     if (!f->ordered)
-        tp_log_once(
-            TP_LOG_WARN,
-            "%s: datapoints come in no fixed order, so those that were given before are not exactly those that are "
-            "skipped now: make it .ordered",
-            df->name);
+        tp_log_once(TP_LOG_WARN,
+                    "%s: the order of the datapoints is not fixed, so those given before are not exactly those that "
+                    "are skipped now: set .ordered = TP_YES",
+                    df->name);
     if (!f->keeps_all) { /* only fn knows which datapoints it drops */
         while (*skipped < n && (st = tp_df_next(df, &df->skip_)) == TP_OK) ++*skipped;
         df->index_ -= *skipped; /* tp_df_seek adds them */
@@ -4966,8 +4948,8 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
 enum { TP__PROCS_BEGIN = -1, TP__PROCS_PROBE = -2 };
 typedef struct tp__procs_order {
     int64_t generation, pass, skip;
-    int64_t slot; /* a free slot; or BEGIN: start at datapoint `skip`; or PROBE: how many of the first `skip` datapoints
-                 exist? */
+    int64_t
+        slot; /* a free slot; or BEGIN at datapoint `skip`; or PROBE: how many of the first `skip` datapoints exist? */
 } tp__procs_order;
 typedef struct tp__procs_said {
     int64_t generation, slot, status;
@@ -4980,7 +4962,7 @@ typedef struct tp__procs_part { /* the head of a datapoint in the memory: one fo
     int64_t at, parts; /* offset of the data from the first head; number of components */
 } tp__procs_part;
 
-/* -- in the worker */
+/* -- multi_process: the worker */
 
 typedef struct tp__procs_slot {
     int64_t at, room;
@@ -4992,8 +4974,7 @@ typedef struct tp__procs_self {
     tp__procs_slot *slot;
     char *map;
     int64_t size;                         /* size of the file, which is mapped completely */
-    int64_t generation, pass, here, next; /* position of df in its pass; number of the next datapoint that this
-                                             worker makes */
+    int64_t generation, pass, here, next; /* position of df in its pass; next datapoint of this worker */
     bool running, fresh;                  /* fresh: df must be restarted first */
     tp_datapoint dp;
 } tp__procs_self;
@@ -5150,7 +5131,7 @@ static void tp__procs_main(tp__procs_self *me)
     }
 }
 
-/* -- in the parent */
+/* -- multi_process: the parent */
 
 typedef struct tp__procs_worker {
     long pid;
@@ -5298,7 +5279,7 @@ static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
  * wrote them. */
 static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_said *said, tp_datapoint *dp)
 {
-    const char *const wrong = "tp_df_multi_process: a process has left no datapoint in the memory that it named";
+    const char *const wrong = "tp_df_multi_process: a process reported a datapoint that is not in its shared memory";
     if (said->bytes == 0) return tp_datapoint_resize(dp, 0);
     if (said->at < 0 || said->bytes < (int64_t)sizeof(tp__procs_part) || said->bytes > INT64_MAX - said->at)
         return tp_fail(TP_ERR_FORMAT, "%s", wrong);
@@ -5390,8 +5371,7 @@ static tp_status tp__procs_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     if (f->broken[0]) return tp_fail(TP_ERR, "%s", f->broken);
     const int64_t target = n > INT64_MAX - f->position ? INT64_MAX : f->position + n;
     tp__procs_anew(f, f->position);
-    tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* worker 0 has a copy of df that can seek;
-                                                                          this process does not read its own df */
+    tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* worker 0 can seek df; the parent cannot */
     if (st == TP_OK) st = tp__procs_listen(df, 0, &said);
     if (st != TP_OK) return st;
     if (said.status != TP_OK) return (tp_status)said.status;
@@ -5482,8 +5462,8 @@ static tp_status tp__cifar_parse(const tp__cifar_kind *kind, int which_label, co
 {
     const size_t record = (size_t)kind->labels + TP__CIFAR_IMAGE;
     if (size == 0 || size % record)
-        return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, which is no number of records of %zu bytes", what, size,
-                       record);
+        return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, which is not a multiple of the record size, %zu bytes", what,
+                       size, record);
     const uint8_t *p = (const uint8_t *)data;
     for (size_t i = 0; i < size / record; i++, p += record, ++*at) {
         for (int k = 0; k < kind->labels; k++)
@@ -5683,7 +5663,7 @@ static tp_status tp__npz_rows(tp_dataflow *df, tp_dict *dict, const tp_df_npz_de
                            dict->n ? dict->item[0].name : "none");
         if (!t->data && tp_tensor_size(t))
             return tp_fail(TP_ERR_ARG, "%s: \"%s\" is asked for twice", d->path, name[j]);
-        f->array[j] = *t; /* t's memory is owned by the array now */
+        f->array[j] = *t; /* the array owns t's memory now */
         const tp_type type = {t->dtype, t->shape};
         memset(t, 0, sizeof *t);
         t->dtype = type.dtype;
@@ -6086,12 +6066,12 @@ static tp_status tp__example_feature(const tp__example_value *v, const char *wha
                        (long long)v->n);
     const size_t bytes = v->kind == TP__EXAMPLE_BYTES ? (size_t)(v->string.end - v->string.at) : 0;
     if (bytes % width)
-        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" has %zu bytes, which is no number of %s elements", what,
-                       spec->name, bytes, tp_dtype_name(dtype));
+        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" has %zu bytes, which is not a multiple of the size of %s",
+                       what, spec->name, bytes, tp_dtype_name(dtype));
     if (v->kind == TP__EXAMPLE_BYTES) count = (int64_t)(bytes / width);
     if (!tp__example_shape(&shape, count))
-        return tp_fail(TP_ERR_SHAPE, "%s: feature \"%s\" is %s, %lld elements, which are no %s", what, spec->name,
-                       list[v->kind], (long long)count, tp_shape_text(&spec->shape, text));
+        return tp_fail(TP_ERR_SHAPE, "%s: feature \"%s\" is %s with %lld elements, which do not have the shape %s",
+                       what, spec->name, list[v->kind], (long long)count, tp_shape_text(&spec->shape, text));
     tp_status st = tp_tensor_resize(t, dtype, shape);
     if (st != TP_OK || count == 0) return st;
     if (v->kind == TP__EXAMPLE_BYTES) {
@@ -6427,7 +6407,7 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     for (int j = 0; j < t->n; j++) t->first[j] = t->column[j].name ? -1 : t->column[j].index;
     if (!header) return TP_OK;
     if (!tp__csv_row(c))
-        return tp_fail(TP_ERR_FORMAT, "%s is empty: a line with the names of the columns was to come", c->what);
+        return tp_fail(TP_ERR_FORMAT, "%s is empty: a line with the names of the columns was expected", c->what);
     int more = TP__CSV_MORE;
     for (*fields = 0; more == TP__CSV_MORE; ++*fields) {
         if ((more = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
@@ -6718,7 +6698,8 @@ static tp_status tp__vocabulary_parse(tp_vocabulary *v, const char *text, size_t
     const char *p = text, *token;
     size_t length;
     tp_status st = TP_OK;
-    if (size && memchr(text, 0, size)) st = tp_fail(TP_ERR_FORMAT, "%s is no text: it has bytes of 0", what);
+    if (size && memchr(text, 0, size))
+        st = tp_fail(TP_ERR_FORMAT, "%s is no text: it contains bytes with the value 0", what);
     if (st == TP_OK && words && tp__tokens_add(&t, "<unk>", 5) < 0) st = TP_ERR_NOMEM;
     while (st == TP_OK && (token = tp__text_next(&p, text + size, words, &length)) != NULL) {
         const int32_t i = tp__tokens_add(&t, token, length);
@@ -7019,8 +7000,7 @@ static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
 #ifdef __GNUC__
 #pragma GCC diagnostic pop
 #endif
-#undef STB_IMAGE_IMPLEMENTATION /* for a program that includes stb_image.h again after tp in the same translation
-                                   unit */
+#undef STB_IMAGE_IMPLEMENTATION /* for a program that includes stb_image.h after tp in one translation unit */
 #undef STB_IMAGE_STATIC
 #endif
 
@@ -7113,7 +7093,7 @@ static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_look *look)
     const bool old = tp__le32(p + 14) == 12;
     const uint32_t h = tp__le32(p + 22);
     look->w = old ? tp__le16(p + 18) : tp__le32(p + 18);
-    look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* negative: the first row is the top one */
+    look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* negative: top row first */
     const uint64_t bits = old ? tp__le16(p + 24) : n < 30 ? 0 : tp__le16(p + 28), offset = tp__le32(p + 10);
     const uint64_t row = (look->w * bits + 31) / 32 * 4; /* rows are padded to multiples of four bytes */
     if (offset > n || (look->h && row > (n - offset) / look->h)) return;
@@ -7150,7 +7130,7 @@ static tp_status tp__image_refuse(const tp__image_look *look, size_t size, const
                        (long long)max_pixels);
     if (look->damage) return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: %s", what, look->kind, look->damage);
     if (!look->w || !look->h)
-        return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: it says nothing of its size", what, look->kind);
+        return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: its header has no size", what, look->kind);
     return TP_OK;
 }
 
@@ -7234,7 +7214,7 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
     const tp__image_look look = tp__look_at_image((const uint8_t *)data, size);
     const tp_status st = tp__image_refuse(&look, size, what, max_pixels);
     if (st != TP_OK) return st;
-    if (size > INT_MAX) return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file can", what, size);
+    if (size > INT_MAX) return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file may have", what, size);
 #ifdef TP__STB
     tp__stb mine;
     memset(&mine, 0, sizeof mine);
@@ -7270,7 +7250,7 @@ static tp_status tp__file_into(const char *path, uint64_t limit, tp_buf *b)
     if (tp__os_fstat(fd, &is) != 0) st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
     else if (is.kind != TP__OS_FILE) st = tp_fail(TP_ERR_IO, "%s is not a file", path);
     else if (is.size > limit)
-        st = tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu that its pixels may have", path,
+        st = tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu allowed for .max_pixels", path,
                      (unsigned long long)is.size, (unsigned long long)limit);
     else if (!tp__bytes_room(b, (size_t)is.size + 1)) st = TP_ERR_NOMEM;
     else if ((got = tp__os_read(fd, b->data, (size_t)is.size)) < 0)
@@ -7531,8 +7511,7 @@ static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_
         tp_buf_printf(&path, "%s/%s", dir, l.name[i]);
         if (path.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
         else if (tp__os_stat(path.data, true, &is) != 0 || is.kind != TP__OS_DIR)
-            st = tp__image_add(f, NULL, path.data, path.len, label); /* an entry that is not a file is reported when
-                                                                        it is read */
+            st = tp__image_add(f, NULL, path.data, path.len, label); /* reading reports an entry that is no file */
         else if (depth == TP__IMAGE_DEPTH)
             st = tp_fail(TP_ERR_FORMAT, "%s lies %d folders deep: is it a link to a folder above?", path.data, depth);
         else st = tp__image_add_folder(f, path.data, label, depth + 1);
@@ -7559,7 +7538,7 @@ static tp_status tp__image_add_classes(tp__image_flow *f, const char *dir)
     }
     tp__listing_free(&l);
     if (st == TP_OK && f->order.n == 0)
-        st = tp_fail(TP_ERR_FORMAT, "folder %s has no %s: each class is a folder in it, with its images", dir,
+        st = tp_fail(TP_ERR_FORMAT, "folder %s has no %s: it must have a folder for each class, with its images", dir,
                      f->n_class ? "images" : "folders");
     return st;
 }
@@ -7587,7 +7566,8 @@ TP_DEF const char *const *tp_df_image_classes(const tp_dataflow *df, int *n)
     TP__REQUIRE(df && n, NULL)
 
     if (df->next != tp__image_next || !((const tp__image_flow *)df->user)->class_name) {
-        tp_fail(TP_ERR_ARG, "tp_df_image_classes: %s has no classes: ask the tp_df_image_folder itself", df->name);
+        tp_fail(TP_ERR_ARG, "tp_df_image_classes: %s has no classes: give the flow made by tp_df_image_folder",
+                df->name);
         return NULL;
     }
     const tp__image_flow *f = (const tp__image_flow *)df->user;
@@ -7618,7 +7598,7 @@ static tp_status tp__image_list_parse(tp__image_flow *f, const char *text, size_
             return tp_fail(TP_ERR_FORMAT, "%s:%lld: a line has a path, a blank and a label, which is a number from 0",
                            what, (long long)number);
         if (memchr(line, 0, (size_t)(path_end - line)))
-            return tp_fail(TP_ERR_FORMAT, "%s:%lld: a byte of 0 in a path", what, (long long)number);
+            return tp_fail(TP_ERR_FORMAT, "%s:%lld: a path contains a byte with the value 0", what, (long long)number);
         const size_t length = (size_t)(path_end - line);
         char first[4] = {0, 0, 0, 0};
         memcpy(first, line, length < 3 ? length : 3);
@@ -7662,7 +7642,7 @@ typedef struct tp__lmdb_flow {
     MDB_dbi dbi;
     MDB_cursor *cursor;
     tp_buf keys;   /* all keys, concatenated */
-    uint64_t *key; /* offset of each key; n + 1 */
+    uint64_t *key; /* n + 1 offsets, where each key begins */
     int64_t room;
     bool raw;
     tp_buf what;
@@ -7959,7 +7939,7 @@ typedef struct tp__aug_run {
 
 typedef struct tp__aug_kind {
     const char *name;
-    const char *numbers; /* names of number[], "y0 x0 h w" */
+    const char *numbers; /* names of the step's numbers, such as "y0 x0 h w" */
     bool moves;          /* it moves pixels, so that it applies to masks and points too */
     tp_status (*image)(tp__aug_run *r, const tp__aug_step *s);
     void (*point)(const tp__aug_step *s, float *x, float *y);
@@ -8663,7 +8643,7 @@ static double tp__aug_weight(const tp__aug_window *v, int64_t k)
 static tp_status tp__aug_taps_room(tp__aug_taps *t, int64_t in, int64_t out, int64_t n)
 {
     const int64_t taps = n < in ? n : in, dim[2] = {out, taps};
-    t->in = 0; /* set when the windows are filled */
+    t->in = 0; /* 0 until the windows are filled */
     tp_status st = tp_tensor_resize(&t->start, TP_I32, tp_make_shape_n(1, &out));
     if (st == TP_OK) st = tp_tensor_resize(&t->weight, TP_F32, tp_make_shape_n(2, dim));
     t->taps = (int)taps;
@@ -9049,7 +9029,7 @@ static tp_status tp__aug_line(tp__aug_run *r, double a, const double *b, bool on
     return TP_OK;
 }
 
-/* number: factor, offset, clip */
+/* numbers of the step: factor, offset, clip */
 static tp_status tp__aug_brightness_image(tp__aug_run *r, const tp__aug_step *s)
 {
     return tp__aug_line(r, s->number[0], &s->number[1], true, s->number[2] > 0);
@@ -9057,7 +9037,7 @@ static tp_status tp__aug_brightness_image(tp__aug_run *r, const tp__aug_step *s)
 static const tp__aug_kind tp__aug_brightness = {"Brightness", "factor plus clip", false, tp__aug_brightness_image,
                                                 NULL};
 
-/* number: three offsets, clip */
+/* numbers of the step: three offsets, clip */
 static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_need_rgb(r, s);
@@ -9102,7 +9082,7 @@ static void tp__aug_means(const tp__pixels *x, double *mean)
 
 static const double tp__aug_grey[3] = {0.299, 0.587, 0.114};
 
-/* number: factor, clip, and the order of colours: 0 each channel separately, 1 RGB, 2 BGR */
+/* numbers of the step: factor, clip, and the order of colours: 0 each channel separately, 1 RGB, 2 BGR */
 static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const int rgb = (int)s->number[2];
@@ -9123,7 +9103,7 @@ static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_contrast = {"Contrast", "factor clip rgb", false, tp__aug_contrast_image, NULL};
 
-/* p: factor, weights of the three channels in the grey value, which for byte images is rounded to a byte */
+/* p: the factor, and the weights of the three channels in the grey value, which for byte images is rounded to a byte */
 TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const float *p)
 {
     (void)c;
@@ -9215,7 +9195,7 @@ static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_gamma = {"Gamma", "gamma", false, tp__aug_gamma_image, NULL};
 
-/* number: min, max */
+/* numbers of the step: min, max */
 static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_own(r);
@@ -9238,7 +9218,7 @@ static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_clip = {"Clip", "min max", false, tp__aug_clip_image, NULL};
 
-/* Casts to another dtype; float32 to bytes is limited and drops the fraction. number: 1 for float32 */
+/* Casts to another dtype; float32 to bytes is limited and drops the fraction. Number of the step: 1 for float32 */
 static tp_status tp__aug_cast_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_dtype dtype = s->number[0] > 0 ? TP_F32 : TP_U8;
@@ -9285,7 +9265,7 @@ static void tp__aug_range(const float *x, int64_t first, int64_t step, int64_t n
     *low = (double)least;
     *range = most > least ? (double)most - (double)least : 1;
 }
-/* number: all_channel, scale, plus: (x - a)/b * scale + plus, where a and b are computed from the image */
+/* numbers of the step: all_channel, scale, plus: (x - a)/b * scale + plus, where a and b are computed from the image */
 static tp_status tp__aug_normalize(tp__aug_run *r, const tp__aug_step *s,
                                    void (*measure)(const float *, int64_t, int64_t, int64_t, double *, double *))
 {
@@ -9347,7 +9327,7 @@ static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool b
     }
 }
 
-/* number: mode, keepdims, keepshape */
+/* numbers of the step: mode, keepdims, keepshape */
 static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const int mode = (int)s->number[0];
@@ -9376,7 +9356,7 @@ static const tp__aug_kind tp__aug_color = {"ColorSpace", "mode keepdims keepshap
 
 /* -- cutout and noise ---- >>aug noise */
 
-/* number: y0 x0 h w fill */
+/* numbers of the step: y0 x0 h w fill */
 static tp_status tp__aug_cutout_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_own(r);
@@ -9402,7 +9382,7 @@ TP__HOT static void tp__aug_add_noise(float *x, double *noise, double sigma, int
     for (int64_t i = 0; i < n; i++) x[i] = (float)((double)x[i] + noise[i]);
 }
 
-/* number: sigma, clip */
+/* numbers of the step: sigma, clip */
 static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step *s)
 {
     uint32_t words[2 * TP__AUG_NOISE];
@@ -9427,7 +9407,7 @@ static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step
 static const tp__aug_kind tp__aug_gaussian_noise = {"GaussianNoise", "sigma clip", false, tp__aug_gaussian_noise_image,
                                                     NULL};
 
-/* number: white_prob, black_prob */
+/* numbers of the step: white_prob, black_prob */
 static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_own(r);
@@ -9582,7 +9562,7 @@ static void tp__aug_jpeg_row(float *row, const float *y, const float *cb, const 
     }
 }
 
-/* number: quality, subsample */
+/* numbers of the step: quality, subsample */
 static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
 {
     if (r->x.c != 1 && r->x.c != 3)
@@ -9615,8 +9595,7 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
         if (half) {
             const tp__aug_plane plane = {more + k * (n / 4), (h + 1) / 2, (w + 1) / 2, stride / 2, rows / 2};
             small[k] = plane;
-            tp__aug_plane_halve(&plane, &p[1 + k]); /* columns beyond the edge are computed from the extended large
-                                                       plane */
+            tp__aug_plane_halve(&plane, &p[1 + k]); /* columns beyond the edge come from the extended large plane */
             small[k].w = plane.stride;
             tp__aug_plane_extend(&small[k]);
             small[k].w = plane.w;
@@ -9651,7 +9630,7 @@ static tp_aug_call tp__aug_map_call(const tp__aug_step *s)
     call.index = s->index;
     return call;
 }
-/* number: rows and columns of the result */
+/* numbers of the step: rows and columns of the result */
 static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_aug_map_image_desc *d = (const tp_aug_map_image_desc *)s->a->desc;
@@ -9882,7 +9861,8 @@ static tp_augmentor *tp__aug_bad_inter(const tp_at *at, const char *name, int in
 }
 static tp_augmentor *tp__aug_bad_size(const tp_at *at, const char *name, int h, int w)
 {
-    return tp__aug_fail(at, TP_ERR_ARG, "%s: the size is %dx%d, it must be positive, at most 2^24 a side", name, h, w);
+    return tp__aug_fail(at, TP_ERR_ARG, "%s: the size is %dx%d, it must be positive, at most 2^24 per side", name, h,
+                        w);
 }
 static bool tp__aug_size_fine(int n) { return n >= 1 && n <= TP__AUG_SIDE; }
 /* Whether a range was given, with low <= high; both 0: not given. */
@@ -9904,7 +9884,7 @@ static tp_augmentor *tp__aug_bad_range(const tp_at *at, const char *name, const 
 {
     return tp__aug_fail(
         at, TP_ERR_ARG,
-        "%s: %s is {%g, %g}: it must be given, its first number not above its second, both within sense", name, option,
+        "%s: %s is {%g, %g}: give two numbers within the option's limits, the second not below the first", name, option,
         (double)range[0], (double)range[1]);
 }
 
@@ -10059,8 +10039,8 @@ TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_r
     if (!tp__aug_size_fine(d->hmin) || !tp__aug_size_fine(d->wmin))
         return tp__aug_bad_size(&d->at_, name, d->hmin, d->wmin);
     if ((d->hmax && d->hmax < d->hmin) || (d->wmax && d->wmax < d->wmin))
-        return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: the most, %dx%d, is less than the least, %dx%d", name, d->hmax,
-                            d->wmax, d->hmin, d->wmin);
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: the maximum, %dx%d, is less than the minimum, %dx%d", name,
+                            d->hmax, d->wmax, d->hmin, d->wmin);
     return tp__aug_new(name, tp__aug_random_shape_draw, d, sizeof *d);
 }
 
@@ -10132,8 +10112,8 @@ TP_DEF tp_augmentor *tp_aug_random_cutout_(const tp_aug_random_cutout_desc *d)
     if (!tp__aug_size_fine(h[0]) || !tp__aug_size_fine(w[0])) return tp__aug_bad_size(&d->at_, name, h[0], w[0]);
     if ((h[1] && h[1] <= h[0]) || (w[1] && w[1] <= w[0]))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: h_range is {%d, %d} and w_range {%d, %d}: the end must be above the begin", name, h[0],
-                            h[1], w[0], w[1]);
+                            "%s: h_range is {%d, %d} and w_range {%d, %d}: the second number must be above the first",
+                            name, h[0], h[1], w[0], w[1]);
     return tp__aug_new(name, tp__aug_cutout_draw, d, sizeof *d);
 }
 
@@ -10230,7 +10210,7 @@ TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d)
     tp_aug_flip_desc o = *d;
     o.prob = tp__float_option(d->prob, 0.5f);
     if (tp__yes(o.horiz, false) == tp__yes(o.vert, false))
-        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_flip: say one of .horiz and .vert; for both take two flips");
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_flip: set one of .horiz and .vert; for both use two flips");
     if (!tp__aug_prob_fine(o.prob)) return tp__aug_bad_prob(&d->at_, "tp_aug_flip", o.prob);
     return tp__aug_new("tp_aug_flip", tp__aug_flip_draw, &o, sizeof o);
 }
@@ -10338,7 +10318,7 @@ TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d)
     tp__aug_range_default(o.center_range, 0, 1);
     if (!tp__aug_step_fine(o.max_deg, o.step_deg))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and wants max_deg 180", name,
+                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and needs max_deg 180", name,
                             (double)o.max_deg, (double)o.step_deg);
     if (!tp__aug_range_fine(o.center_range, -1e6, 1e6))
         return tp__aug_bad_range(&d->at_, name, "center_range", o.center_range);
@@ -10386,7 +10366,7 @@ TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_c
     if (!d) return tp__aug_no_options(__func__);
     if (!tp__aug_step_fine(d->max_deg, d->step_deg))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and wants max_deg 180", name,
+                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and needs max_deg 180", name,
                             (double)d->max_deg, (double)d->step_deg);
     if (!tp__aug_inter_fine(d->interp, true)) return tp__aug_bad_inter(&d->at_, name, d->interp);
     return tp__aug_new(name, tp__aug_rotation_and_crop_draw, d, sizeof *d);
@@ -10696,8 +10676,8 @@ TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d)
     if (!o.size_range[0] && !o.size_range[1]) o.size_range[1] = 3;
     if (o.size_range[0] < 0 || o.size_range[1] <= o.size_range[0] || o.size_range[1] > 10000)
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: size_range is {%d, %d}: the end must be above the begin, at most 10000", name,
-                            o.size_range[0], o.size_range[1]);
+                            "%s: size_range is {%d, %d}: the second number must be above the first, at most 10000",
+                            name, o.size_range[0], o.size_range[1]);
     if (!tp__aug_range_fine(o.sigma_range, 0, 1e6))
         return tp__aug_bad_range(&d->at_, name, "sigma_range", o.sigma_range);
     return tp__aug_new(name, tp__aug_blur_draw, &o, sizeof o);
@@ -10715,10 +10695,10 @@ TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d)
     tp_aug_jpeg_noise_desc o = *d;
     if (!o.quality_range[0] && !o.quality_range[1]) o.quality_range[0] = 40, o.quality_range[1] = 100;
     if (o.quality_range[0] < 1 || o.quality_range[1] <= o.quality_range[0] || o.quality_range[1] > 101)
-        return tp__aug_fail(
-            &d->at_, TP_ERR_ARG,
-            "tp_aug_jpeg_noise: quality_range is {%d, %d}: the end must be above the begin, 1 to 100 are known",
-            o.quality_range[0], o.quality_range[1]);
+        return tp__aug_fail(&d->at_, TP_ERR_ARG,
+                            "tp_aug_jpeg_noise: quality_range is {%d, %d}: the second number must be above the first, "
+                            "both within 1 to 100",
+                            o.quality_range[0], o.quality_range[1]);
     return tp__aug_new("tp_aug_jpeg_noise", tp__aug_jpeg_draw, &o, sizeof o);
 }
 
@@ -10910,8 +10890,7 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
         f->a = a;
         f->name = name;
         m.user = f;
-        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* so that the random numbers are the same
-                                                                              as for decoded images */
+        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* random numbers as for decoded images */
         if (d->num_thread != 0 || d->buffer_size < 0) return tp__parallel_map(&m, name, key_name);
         tp_df_map_desc here;
         memset(&here, 0, sizeof here);
@@ -11051,9 +11030,9 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
     fits = fits && tp_mul_size(count, width, &bytes) && bytes <= SIZE_MAX / 8 - head;
     all = head + bytes;
     if (!fits || all > size)
-        return tp_fail(TP_ERR_FORMAT, "%s is truncated, or its header lies: the shape %s needs %s%zu bytes, it has %zu",
-                       what, tp_shape_text(&shape, text), fits ? "" : "more than ", fits ? all : (size_t)SIZE_MAX / 8,
-                       size);
+        return tp_fail(TP_ERR_FORMAT,
+                       "%s is truncated, or its header is wrong: the shape %s needs %s%zu bytes, it has %zu", what,
+                       tp_shape_text(&shape, text), fits ? "" : "more than ", fits ? all : (size_t)SIZE_MAX / 8, size);
     if (all < size)
         return tp_fail(TP_ERR_FORMAT, "%s: %zu bytes follow after the %zu that its shape %s needs", what, size - all,
                        all, tp_shape_text(&shape, text));
@@ -11194,7 +11173,7 @@ TP_DEF void tp_input_cached_name_scope_push(tp_input_source *s)
 {
     TP__REQUIRE(s, )
     if (!s->graph) {
-        tp_fail(TP_ERR_STATE, "%s: it has a name scope once tp_input_setup told its graph", s->name);
+        tp_fail(TP_ERR_STATE, "%s: it has no name scope before tp_input_setup", s->name);
         return;
     }
     tp_cached_name_scope_push(s->graph, s->name ? s->name : "InputSource", true);
@@ -11402,8 +11381,8 @@ static tp_status tp__from_queue_next(tp_dataflow *df, tp_datapoint *dp)
 static tp_status tp__from_queue_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp_log_once(TP_LOG_WARN,
-                "%s: what was taken before cannot be had again: it goes on with what comes, not exactly where it "
-                "was",
+                "%s: datapoints taken from the queue before cannot be repeated: the flow continues with the next ones, "
+                "not exactly where it was",
                 df->name);
     *skipped = n;
     return TP_OK;
@@ -11448,8 +11427,7 @@ typedef struct tp__feeder {
     tp__endless e;
     int64_t start; /* the position that reset_state goes to */
     bool queue, threaded, quiet_end;
-    tp_queue *shared; /* the caller's queue, used instead of a ring of its own: then the slots are only those that a
-                         run holds */
+    tp_queue *shared; /* the caller's queue, used instead of the ring: then slots are only those that a run holds */
     tp_datapoint fresh;
     int capacity;
     int batch;           /* BatchQueueInput: samples per batch; otherwise 0 */
@@ -12054,8 +12032,7 @@ TP_DEF tp_input_source *tp_feedfree_input(const char *name, size_t bytes)
 {
     TP__REQUIRE(name, NULL)
 
-    const size_t head = (sizeof(tp_input_source) + 63) & ~(size_t)63; /* user begins after the struct, aligned to 64
-                                                                         bytes */
+    const size_t head = (sizeof(tp_input_source) + 63) & ~(size_t)63; /* user begins after the struct, aligned */
     if (bytes > SIZE_MAX - head) {
         tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
         return NULL;
@@ -12600,8 +12577,7 @@ typedef struct tp__staging {
     int nr_stage, device;
     int n_tower;
     bool computed;
-    tp_node **from, **node; /* n_tower * n_spec: the source's nodes; the nodes that runs feed, NULL for inputs that
-                               the source does not provide */
+    tp_node **from, **node; /* n_tower * n_spec nodes: those of the source; those fed, NULL if the source lacks it */
     int *on;                /* the device of each tower */
     tp_device **to;         /* the devices of the towers, kept open; NULL: host memory */
     tp_session *session;
@@ -12649,13 +12625,13 @@ static tp__feeder *tp__input_feeder(const tp_input_source *s)
     return in->close == tp__feeder_close ? (tp__feeder *)in->user : NULL;
 }
 
-/* -- its ring */
+/* -- ring of StagingInput */
 
 /* Copies a value to the device or host memory where a run reads it. */
 static tp_status tp__staging_bring(const tp_input_source *s, tp_tensor *to, tp_device *d, const tp_tensor *value)
 {
     if (value->device && !value->device->host)
-        return tp_fail(TP_ERR_ARG, "%s: %s feeds what lies on %s already", s->name,
+        return tp_fail(TP_ERR_ARG, "%s: %s feeds a tensor that is already on %s", s->name,
                        ((const tp__staging *)s->user)->input->name, value->device->name);
     tp_tensor host = *value;
     host.device = NULL;
@@ -12675,7 +12651,7 @@ static tp_status tp__staging_ahead(tp_input_source *s, int round)
         if (st == TP_OK) st = r->status;
     }
     if (st == TP_OK && r->n_fetch)
-        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s fetch, and there is no run yet to fetch from", s->name,
+        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s fetch, but they are called ahead of the run", s->name,
                      g->input->name);
     const int n = g->n_tower * s->n_spec;
     int taken = 0;
@@ -12690,7 +12666,7 @@ static tp_status tp__staging_ahead(tp_input_source *s, int round)
         taken++;
     }
     if (st == TP_OK && taken != r->n_feed)
-        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s feed what is none of its tensors", s->name,
+        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s feed a node that is not one of its tensors", s->name,
                      g->input->name);
     const tp_run_values none = {NULL, 0};
     for (int i = 0; i < g->n_inner && st == TP_OK; i++)
@@ -12792,10 +12768,10 @@ static tp_status tp__staging_seek(tp_input_source *s, int64_t consumed)
     if (st == TP_OK && consumed > 0 && in->close == tp__tensor_close) {
         const tp__tensor_source *t = (const tp__tensor_source *)in->user;
         if (!t->seek && t->effects & (TP_OP_READS_VAR | TP_OP_WRITES_VAR))
-            st = tp_fail(TP_ERR_UNSUPPORTED,
-                         "%s cannot go back to datapoint %lld: what %s computes comes from variables, and it has no "
-                         ".seek",
-                         s->name, (long long)consumed, in->name);
+            st =
+                tp_fail(TP_ERR_UNSUPPORTED,
+                        "%s cannot go back to datapoint %lld: %s computes its data from variables, and it has no .seek",
+                        s->name, (long long)consumed, in->name);
     }
     if (st != TP_OK) snprintf(why, sizeof why, "%s", tp_last_error());
     const tp_status begun = running && (st == TP_OK || st == TP_ERR_UNSUPPORTED) ? tp__staging_start(s) : TP_OK;
@@ -12803,7 +12779,7 @@ static tp_status tp__staging_seek(tp_input_source *s, int64_t consumed)
     return st == TP_OK ? TP_OK : tp_fail(st, "%s", why);
 }
 
-/* -- its hooks */
+/* -- hooks of StagingInput */
 
 static tp_status tp__staging_created(tp_hook *h, tp_session *session)
 {
@@ -12838,7 +12814,7 @@ static tp_status tp__staging_prime(tp_hook *h, tp_run_request *r)
     tp__staging *g = (tp__staging *)s->user;
     tp_status st = g->running ? TP_OK : tp_input_reset_state(s);
     if (st != TP_OK || g->primed) return st;
-    if (!g->session) return tp_fail(TP_ERR_STATE, "%s: its hooks have not seen the session", s->name);
+    if (!g->session) return tp_fail(TP_ERR_STATE, "%s: its hooks were not called with a new session", s->name);
     const int n = g->n_tower * s->n_spec;
     tp_node **fetch = (tp_node **)tp_malloc((size_t)n * sizeof *fetch);
     const tp_tensor **value = (const tp_tensor **)tp_malloc((size_t)n * sizeof *value);
@@ -12914,7 +12890,7 @@ static tp_status tp__staging_before(tp_hook *h, tp_run_request *r)
     tp__staging *g = (tp__staging *)s->user;
     const int asked = tp_request_datapoints(r), n = g->n_tower * s->n_spec;
     if (asked > 0 && asked < g->n_tower)
-        return tp_fail(TP_ERR_UNSUPPORTED, "%s: all %d towers take their datapoints together, and a run wants %d",
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: all %d towers take their datapoints together, but a run takes %d",
                        s->name, g->n_tower, asked);
     tp_status st = g->running ? TP_OK : tp_input_reset_state(s);
     if (st == TP_OK) st = tp__staging_take(s, r);
@@ -12978,7 +12954,7 @@ static tp_status tp__staging_hooks(tp_input_source *s, tp_hook *const **hook, in
     return TP_OK;
 }
 
-/* -- its tensors */
+/* -- tensors of StagingInput */
 
 static tp_status tp__staging_setup(tp_input_source *s)
 {
@@ -13019,8 +12995,8 @@ static tp_status tp__staging_tensors(tp_input_source *s, tp_node **in)
                                s->name, g->input->name, node[i]->op->name);
     }
     if (g->n_tower > 0 && computed != g->computed)
-        return tp_fail(TP_ERR_STATE, "%s: %s feeds the tensors of one tower and computes those of another", s->name,
-                       g->input->name);
+        return tp_fail(TP_ERR_STATE, "%s: %s feeds the tensors of one tower and computes the tensors of another",
+                       s->name, g->input->name);
     g->computed = computed;
     if (computed) { /* placeholders for values of an earlier run replace the tensors */
         tp_input_cached_name_scope_push(s);
@@ -13197,7 +13173,7 @@ static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
         if (st != TP_OK) return st;
         for (int k = 0; k < t->shape.ndim; k++)
             if (t->shape.dim[k] > INT32_MAX)
-                return tp_fail(TP_ERR_SHAPE, "%s has the shape %s: a message can say sizes up to %d", what,
+                return tp_fail(TP_ERR_SHAPE, "%s has the shape %s: a message can hold sizes up to %d", what,
                                tp_shape_text(&t->shape, text), INT32_MAX);
         const size_t head = 16 + 4 * (size_t)t->shape.ndim;
         bytes = tp_tensor_bytes(t);
@@ -13252,7 +13228,7 @@ static tp_status tp__wire_head(tp__npy *h, const uint8_t *data, size_t size, siz
     const tp__wire_type *type = tp__wire_types, *end = type + TP_COUNT(tp__wire_types);
     while (type < end && type->code != code) type++;
     if (type == end)
-        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has the dtype %u, which is none of the format's", what, i,
+        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has the dtype %u, which the format does not have", what, i,
                        (unsigned)code);
     if (type->dtype == TP_DTYPE_UNSET)
         return tp_fail(TP_ERR_UNSUPPORTED, "%s: its component %d is %s: send numbers, complex ones as two floats", what,
@@ -13310,8 +13286,8 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
 
     dp->n = 0;
     if (size < 4)
-        return tp_fail(TP_ERR_FORMAT, "%s is truncated: it has %zu bytes, the number of its components alone 4", what,
-                       size);
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated: it has %zu bytes, the number of its components alone takes 4",
+                       what, size);
     const uint32_t n = tp__le32((const uint8_t *)data);
     if (n > INT_MAX || n > (size - 4) / 16)
         return tp_fail(TP_ERR_FORMAT, "%s says %u components, for which its %zu bytes are too few", what, (unsigned)n,
@@ -13421,7 +13397,7 @@ static tp_status tp__zmq_open(tp__zmq_end *z, int type)
 static const char *tp__zmq_mistake(const char *addr, int hwm)
 {
     if (!addr || !*addr) return "an address is missing: \"tcp://127.0.0.1:5555\", \"ipc:///run/train.sock\"";
-    return hwm < 0 ? ".hwm is negative: it is how many messages may wait" : NULL;
+    return hwm < 0 ? ".hwm is negative: it is the number of messages that may wait" : NULL;
 }
 
 /* -- receiving */
@@ -13429,8 +13405,7 @@ static const char *tp__zmq_mistake(const char *addr, int hwm)
 typedef struct tp__zmq_flow {
     tp__zmq_end end; /* must be the first member */
     int turn, from;  /* the socket that is polled first, so that both are served; the socket of the last message */
-    bool kept;       /* the message is kept, because it could not be unpacked for lack of memory: the next call
-                        unpacks it again */
+    bool kept;       /* the message could not be unpacked for lack of memory: the next call unpacks it again */
     zmq_msg_t message;
     bool told; /* the log has said that the flow has no position */
     int64_t timeout_ms;
@@ -13494,7 +13469,7 @@ static tp_status tp__zmq_receive(tp__zmq_flow *f, int which, zmq_msg_t *m)
     f->messages++;
     if (!zmq_msg_more(m)) return TP_OK;
     while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[which]); /* read the message's other parts */
-    return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint is one", f->end.who,
+    return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint has one", f->end.who,
                    (long long)f->messages, f->end.addr[which]);
 }
 
@@ -13535,9 +13510,10 @@ static tp_status tp__zmq_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__zmq_flow *f = (tp__zmq_flow *)df->user;
     if (!f->told)
-        tp_log(TP_LOG_WARN,
-               "%s: what arrives at %s has no position: it goes on with what comes, not with datapoint %lld",
-               f->end.who, f->end.addr[0], (long long)n);
+        tp_log(
+            TP_LOG_WARN,
+            "%s: the stream at %s has no position: the flow continues with the next datapoint, not with datapoint %lld",
+            f->end.who, f->end.addr[0], (long long)n);
     f->told = true;
     *skipped = n;
     return TP_OK;
@@ -13658,8 +13634,9 @@ TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_s
     const tp_status wrong = tp_df_status(((const tp__feeder *)s->user)->e.df);
     if (wrong != TP_OK) return tp__df_failed(NULL, wrong);
     if (z->end.context)
-        return tp_df_fail(NULL, TP_ERR_STATE, "tp_zmq_input_to_dataset: %s is set up and takes what comes to %s itself",
-                          s->name, z->end.addr[0]);
+        return tp_df_fail(NULL, TP_ERR_STATE,
+                          "tp_zmq_input_to_dataset: %s is set up and receives the data of %s itself", s->name,
+                          z->end.addr[0]);
     tp_dataflow *df = tp__zmq_flow_new(NULL, "ZMQInput", z->end.addr[0], NULL, z->end.hwm, z->end.bind, 0);
     if (!df) return NULL;
     tp__zmq_flow *f = (tp__zmq_flow *)df->user;

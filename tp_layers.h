@@ -550,8 +550,7 @@ typedef struct tp_layer {
 } tp_layer;
 TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n); /* takes an array, which you may fill in by
                                                                          * hand */
-TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers,
-                           int n); /* used by the macros below and for your own layers */
+TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers, int n);  /* called by the macros below */
 /* Logs shape, mean, rms and first elements when the chain runs; user is the message. TP_PRINT uses it. */
 TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 /* clang-format off */
@@ -807,7 +806,7 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 #define tp_hard_swish(...)                               TP__PLACED(tp__node_at, tp_hard_swish(__VA_ARGS__))
 #define tp_depth_to_space(...)                           TP__PLACED(tp__node_at, tp_depth_to_space(__VA_ARGS__))
 #define tp_space_to_depth(...)                           TP__PLACED(tp__node_at, tp_space_to_depth(__VA_ARGS__))
-/* with a descriptor filled in by hand, which has no place */
+/* with a descriptor filled in by hand, which names no place */
 #define tp_conv2d_(...)                  TP__PLACED(tp__node_at, tp_conv2d_(__VA_ARGS__))
 #define tp_fully_connected_(...)         TP__PLACED(tp__node_at, tp_fully_connected_(__VA_ARGS__))
 #define tp_max_pooling_(...)             TP__PLACED(tp__node_at, tp_max_pooling_(__VA_ARGS__))

@@ -4,7 +4,8 @@
 #   make              examples
 #   make CUDA=1       examples, tests and benchmarks for NVIDIA GPUs, in build/cuda; ARCH=90 or ARCH=native: for that GPU only
 #   make mnist        train the MNIST convnet on generated digits; DATA=<folder of IDX files> EPOCHS=n; CUDA=1: on a GPU
-#   make test         everything that needs a compiler and Debian packages; TP_TEST_MNIST=<folder of IDX files>: MNIST too
+#   make test         everything that needs a compiler and Debian packages; TP_TEST_MNIST=<folder of IDX files>: MNIST too.
+#                     tests/README.md: which file proves what
 #   make gpu          what proves the GPU, on a machine that has one: tests, training, sanitizers, benchmarks against PyTorch
 #   make interop      what we write, read by numpy, TensorBoard and ONNX Runtime (in a Python environment under build/); augmentors
 #                     against Pillow and numpy, on photographs: TP_TEST_IMAGES=<folder or .tar.gz of JPEG files>

@@ -3,16 +3,17 @@
  * USE            nvcc -O2 -arch=native -c tp_cuda.cu
  *                gcc -O2 train.c tp_cuda.o -L$CUDA/lib64 -lcudart -lcublasLt -lcudnn -lnccl -lstdc++ -lm -lpthread
  *                and in train.c: tp_device *gpu = tp_cuda_open(0), given to the session in .devices
- * OPTIONS        TP_NO_NCCL (for nvcc)  leaves NCCL out, and with it -lnccl: sums over GPUs stay, in the order of the towers
- * HOW IT READS   an op is a block of kernels, then their launchers, then its line in the table at the end of the section;
- *                the sections stand in the order of the op pages of tp_graph.h, which have the formulas.
+ * OPTIONS        TP_NO_NCCL (for nvcc) builds without NCCL and -lnccl: sums over GPUs still work, in the order of the towers
+ * HOW IT READS   each op has its kernels, then their launchers, then a line in the table at the end of the section; the
+ *                sections are in the order of the op pages of tp_graph.h, which have the formulas.
  * CONTENTS       >>launch >>device >>nccl >>numbers >>shapes >>elementwise >>matmul >>reductions >>moves >>random >>variables
  *                >>convolution >>normalisation >>rows >>sequences >>images >>table
  *
- * Every kernel gives the same bits each time: sums are made in a fixed order, nothing is added by atomics. Blocks have at
- * most 256 threads. Launches go through TP_LAUNCH, so that tests can run this file on a CPU.
+ * Every kernel gives the same bits each time: sums are computed in a fixed order, without atomic additions. Blocks have at most
+ * 256 threads. Launches go through TP_LAUNCH, so that tests can run this file on a CPU.
  */
-#include "tp_graph.h" /* types only: TP_IMPLEMENTATION belongs into a C file */
+#define TP__KERNELS
+#include "tp_graph.h" /* types, and what kernels read: TP_IMPLEMENTATION belongs into a C file */
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <cudnn.h>
@@ -40,7 +41,7 @@
 #endif
 #define TP__THREADS 256
 
-/* Each element of [0, n), by threads of as many blocks as there are. */
+/* A loop over [0, n) that distributes the elements over all threads of the grid. */
 #define TP_EACH(i_, n_)                                                                                            \
     for (int64_t i_ = (int64_t)blockIdx.x * blockDim.x + threadIdx.x, i_##_step = (int64_t)gridDim.x * blockDim.x; \
          i_ < (n_); i_ += i_##_step)
@@ -48,73 +49,74 @@
 /* ==== >>device ======================================================================================== */
 
 #define TP__STAGES      4
-#define TP__STAGE_BYTES ((size_t)4 << 20) /* pinned memory that transfers go through, a piece of them */
-#define TP__SLOTS       2                 /* the same for what is staged */
-#define TP__STAGED      64                /* staged values that nobody has taken yet, at most */
-#define TP__LATE        256               /* small downloads that wait() completes */
+#define TP__STAGE_BYTES ((size_t)4 << 20) /* pinned memory for transfers: size of each buffer */
+#define TP__SLOTS       2                 /* number of pinned buffers for staged values */
+#define TP__STAGED      64                /* limit of staged values that are not yet used */
+#define TP__LATE        256               /* small downloads that wait() completes, at most */
 
 typedef struct tp__product {
-    uint64_t key; /* 0: free */
+    uint64_t key; /* 0: free entry */
     cublasLtMatmulAlgo_t algo;
-    bool plain; /* there is none */
+    bool plain; /* cuBLASLt has no algorithm: use tp__plain_product */
 } tp__product;
 
-/* Memory that a staged value waits in. Its events keep the two streams apart: the value may be taken once it has arrived,
- * and the next one comes once it is taken. */
+/* Device memory of a staged value. Its events synchronise the two streams: the value is used only after `arrived`, and the next
+ * value is uploaded only after `taken`. */
 typedef struct tp__staged {
     void *data;
     size_t room, bytes;
     cudaEvent_t arrived, taken;
-    bool busy; /* staged, or about to be, and not taken yet */
+    bool busy; /* reserved or staged, and not yet used */
 } tp__staged;
 
-/* What tp_device.impl points to. */
+/* The state of a device; tp_device.impl points to it. */
 typedef struct tp__cuda {
     tp_device device; /* first: a tp_device * is a tp__cuda * */
     tp_fail_fn fail;
-    tp_say_fn say;                        /* once, however often */
-    int ordinal, n_processor, generation; /* the larger number of the compute capability */
+    tp_say_fn say;                        /* logs a message only once */
+    int ordinal, n_processor, generation; /* generation: the major number of the compute capability */
     cudaStream_t stream;
-    cudaMemPool_t pool; /* all its memory; NULL: the driver knows no pools, it is cudaMalloc's */
-    size_t limit;       /* what may be taken from the pool */
-    uint64_t open_to;   /* GPUs, by ordinal, that were asked whether they reach this one's memory */
+    cudaMemPool_t pool; /* source of all device memory; NULL: the driver has no pools, cudaMalloc is used */
+    size_t limit;       /* the most bytes that may be allocated from the pool */
+    uint64_t open_to;   /* bit i: peer access from GPU i to this one's memory has been requested */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
-    void *workspace; /* of cuBLASLt: one stream, one user at a time */
+    void *workspace; /* of cuBLASLt: only one product at a time uses it, all on one stream */
     size_t workspace_bytes;
-    char *stage[TP__STAGES]; /* pinned */
+    char *stage[TP__STAGES]; /* pinned memory */
     cudaEvent_t stage_free[TP__STAGES];
     int stage_at;
-    cudaStream_t copying; /* what is staged travels here, beside the kernels on `stream` */
+    cudaStream_t copying; /* uploads staged values while kernels run on `stream` */
     char *slot[TP__SLOTS];
     cudaEvent_t slot_free[TP__SLOTS];
     int slot_at;
     tp__staged staged[TP__STAGED];
-    pthread_mutex_t staging, filling; /* other threads may stage than the one that runs: of `busy`; of the slots */
-    cudaEvent_t mark;                 /* for other GPUs to wait for */
+    pthread_mutex_t staging, filling; /* other threads may stage values: staging guards `busy`, filling guards the
+                                       * slots */
+    cudaEvent_t mark;                 /* other GPUs wait for it */
     struct tp__clique *cliques;
-    struct tp__joined *joined; /* the ranks of a job that it sums with; NULL: none */
-    char *late_room; /* pinned: what small downloads arrive in */
+    struct tp__joined *joined; /* the communicator of the job's ranks; NULL: none */
+    char *late_room;           /* pinned memory for small downloads */
     size_t late_used;
     struct {
         void *to;
         size_t at, bytes;
     } late[TP__LATE];
     int n_late;
-    tp_status status; /* the first failure of a kernel; wait() tells of it */
+    tp_status status; /* the first failure of a kernel; wait() reports it */
     char error[512];
-    struct tp__nvml *nvml; /* asked for how busy it is; NULL: not yet */
-    tp__product *product;  /* remembered choices of a product's algorithm, by hash; room for a power of two */
+    struct tp__nvml *nvml; /* reads the GPU's utilisation; NULL: not yet loaded */
+    tp__product *product;  /* hash table of the chosen algorithms of products; its size is a power of two */
     int64_t n_product, product_room;
-    struct tp__conv_choice *convolution; /* what cuDNN was asked, and its answers */
+    struct tp__conv_choice *convolution; /* the queries to cuDNN and their answers */
 } tp__cuda;
 
 static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
 
-/* Kernels return nothing: what goes wrong is kept until somebody waits. */
+/* Kernels return nothing: an error is stored until the next wait(). */
 static void tp__broken(tp__cuda *c, const char *what, const char *why)
 {
-    cudaGetLastError(); /* told here */
+    cudaGetLastError(); /* clears the error, which is stored here */
     if (c->status != TP_OK) return;
     c->status = TP_ERR_STATE;
     snprintf(c->error, sizeof c->error, "%s: %s failed: %s", c->device.name, what, why);
@@ -124,7 +126,7 @@ static void tp__check_launch(const tp_call *k)
     const cudaError_t e = cudaGetLastError();
     if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op ? k->op->name : "a kernel", cudaGetErrorString(e));
 }
-/* The usual launch: `work_` threads' worth of blocks, no more than fill the GPU some times over. */
+/* The usual launch: one thread per element of `work_`, up to 16 blocks per multiprocessor. */
 #define TP_RUN(k_, kernel_, work_, ...)                                                                        \
     do {                                                                                                       \
         const int64_t work_n_ = (work_);                                                                       \
@@ -133,7 +135,7 @@ static void tp__check_launch(const tp_call *k)
             tp__check_launch(k_);                                                                              \
         }                                                                                                      \
     } while (0)
-/* One block for each of `blocks_` pieces of work. */
+/* Launches one block for each of `blocks_` pieces of work. */
 #define TP_RUN_BLOCKS(k_, kernel_, blocks_, threads_, shared_, ...)                                               \
     do {                                                                                                          \
         const int64_t blocks_n_ = (blocks_);                                                                      \
@@ -151,16 +153,17 @@ static unsigned tp__blocks(const tp_call *k, int64_t work)
 static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
 {
     if (e == cudaSuccess) return TP_OK;
-    cudaGetLastError(); /* told now: the next kernel is not to be blamed for it */
+    cudaGetLastError(); /* clears the error, which is reported here; otherwise the next check would find it */
     return c->fail(e == cudaErrorMemoryAllocation ? TP_ERR_NOMEM : TP_ERR_STATE, "%s: %s failed: %s", c->device.name,
                    what, cudaGetErrorString(e));
 }
 
-/* Memory comes and goes in the order of a stream: there for what is queued on it afterwards, and gone for the next owner
- * when what is queued on it now is done. Nothing waits for that, as cudaMalloc and cudaFree do for the whole GPU. */
+/* Memory is allocated and freed in stream order: work queued after an allocation can use it, and memory is reused after the
+ * work queued before the free. No call waits, whereas cudaMalloc and cudaFree wait for the whole GPU. */
 static cudaError_t tp__memory_try(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
 {
-    const size_t limit = __atomic_load_n(&c->limit, __ATOMIC_RELAXED); /* another thread may stage */
+    const size_t limit = __atomic_load_n(&c->limit, __ATOMIC_RELAXED); /* read atomically, as another thread may stage
+                                                                        * values */
     uint64_t used = 0;
     if (limit != SIZE_MAX && cudaMemPoolGetAttribute(c->pool, cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess &&
         (used > limit || bytes > limit - used))
@@ -173,7 +176,7 @@ static cudaError_t tp__memory_take(tp__cuda *c, cudaStream_t stream, size_t byte
     if (!c->pool) return cudaMalloc(p, bytes);
     cudaError_t e = tp__memory_try(c, stream, bytes, p);
     if (e != cudaErrorMemoryAllocation) return e;
-    /* What was freed has not had its turn yet, or lies there in other sizes: back to the driver with it, and again. */
+    /* The pool is fragmented or frees are still queued: wait for the streams, trim the pool and try once more. */
     cudaStreamCaptureStatus recorded = cudaStreamCaptureStatusNone;
     cudaGetLastError();
     cudaStreamIsCapturing(c->stream, &recorded);
@@ -188,7 +191,7 @@ static void tp__memory_give(tp__cuda *c, cudaStream_t stream, void *p)
     if (c->pool) cudaFreeAsync(p, stream);
     else cudaFree(p);
 }
-/* The pool keeps what it once had, so that a step which allocates asks the driver for nothing. */
+/* The pool never returns memory to the driver by itself, so that repeated allocations are fast. */
 static cudaError_t tp__memory_open(tp__cuda *c)
 {
     cudaMemPoolProps props;
@@ -211,7 +214,7 @@ static void *tp__cuda_alloc(tp_device *d, size_t bytes)
     void *p = NULL;
     cudaSetDevice(c->ordinal);
     if (tp__memory_take(c, c->stream, bytes ? bytes : 1, &p) == cudaSuccess) return p;
-    cudaGetLastError(); /* not to be found again by the next check */
+    cudaGetLastError(); /* clears the error, so that the next check does not find it */
     return NULL;
 }
 static void tp__cuda_free(tp_device *d, void *p)
@@ -233,7 +236,7 @@ static tp_status tp__cuda_limit_memory(tp_device *d, double part)
     return st;
 }
 
-/* What the pool has given out, now and at most. */
+/* Bytes allocated from the pool, now and at most. */
 extern "C" tp_status tp_cuda_memory(tp_device *d, size_t *now, size_t *most)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -263,15 +266,15 @@ static tp_status tp__cuda_memory_use(tp_device *d, tp_memory_use *m)
     return st;
 }
 
-/* The driver's NVML, by name and not before somebody asks, so that programs link and run without it. Its functions return 0
- * where all is well. */
-#pragma weak dlopen /* an older libc has them in a library of their own, which may not be linked */
+/* The driver's NVML is loaded by name at the first query, so that programs link and run without it. Its functions return 0 on
+ * success. */
+#pragma weak dlopen /* in older libcs these are in a separate library, which may not be linked */
 #pragma weak dlsym
 #pragma weak dlclose
 typedef struct tp__nvml {
     void *library, *gpu;
     struct {
-        unsigned kernels, memory; /* percent of the last moment in which there were such */
+        unsigned kernels, memory; /* percent of the last sampling period in which kernels ran, or memory was accessed */
     } busy;
     int (*shutdown)(void);
     int (*rates)(void *gpu, void *busy);
@@ -285,7 +288,7 @@ static void tp__nvml_free(tp__nvml *n)
     free(n);
 }
 
-/* It stays as it is when something is missing: with no gpu. */
+/* Loads NVML and finds the GPU; if anything is missing, n->gpu stays NULL. */
 static void tp__nvml_find(tp__nvml *n, int ordinal)
 {
     char bus[32] = "";
@@ -314,7 +317,7 @@ static double tp__cuda_utilization(tp_device *d)
     return c->nvml->busy.kernels;
 }
 
-/* The next piece of pinned memory, once the transfer that used it is over. */
+/* The next pinned buffer, after the transfer that used it is complete. */
 static tp_status tp__stage_next(tp__cuda *c, int *at)
 {
     *at = c->stage_at;
@@ -341,13 +344,13 @@ static tp_status tp__cuda_upload(tp_device *d, void *dst, const void *src, size_
     return TP_OK;
 }
 
-/* A value into memory of its own, piece by piece through pinned memory. */
+/* Uploads a value into the staged memory, piece by piece through pinned memory. */
 static tp_status tp__stage_into(tp__cuda *c, tp__staged *s, const char *src, size_t bytes)
 {
     cudaError_t e = cudaSuccess;
     if (!s->arrived) e = cudaEventCreateWithFlags(&s->arrived, cudaEventDisableTiming);
     if (e == cudaSuccess && !s->taken) e = cudaEventCreateWithFlags(&s->taken, cudaEventDisableTiming);
-    if (e == cudaSuccess) e = cudaStreamWaitEvent(c->copying, s->taken, 0); /* the last value has left */
+    if (e == cudaSuccess) e = cudaStreamWaitEvent(c->copying, s->taken, 0); /* the previous value is no longer used */
     if (e == cudaSuccess && s->room < bytes) {
         tp__memory_give(c, c->copying, s->data);
         s->data = NULL;
@@ -381,7 +384,7 @@ static void tp__stage_release(tp__cuda *c, tp__staged *s)
     s->busy = false;
     pthread_mutex_unlock(&c->staging);
 }
-/* In the smallest memory that is free and large enough, else in one that is made so. */
+/* Uses the smallest free memory that is large enough; otherwise enlarges the largest free one. */
 static tp_status tp__cuda_stage(tp_device *d, const void *src, size_t bytes, int *ticket)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -442,8 +445,8 @@ static tp_status tp__cuda_wait(tp_device *d)
     return TP_OK;
 }
 
-/* Complete when wait() returns. Small ones (a cost, a counter) share one wait. They go on the kernels' stream: what is fetched
- * is waited for at once, and what is staged meanwhile travels the other way. */
+/* The download is complete when wait() returns. Small downloads (a cost, a counter) share one wait. Downloads use the stream of
+ * the kernels: the caller waits for them anyway, and staged uploads can proceed at the same time in the other direction. */
 static tp_status tp__cuda_download(tp_device *d, void *dst, const void *src, size_t bytes)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -460,7 +463,7 @@ static tp_status tp__cuda_download(tp_device *d, void *dst, const void *src, siz
         c->n_late++;
         return TP_OK;
     }
-    size_t begun = 0, done = 0; /* the next piece travels while one is copied out */
+    size_t begun = 0, done = 0; /* the next piece is transferred while one is copied to dst */
     int slot[2] = {0, 0}, n = 0;
     while (done < bytes) {
         while (n < 2 && begun < bytes) {
@@ -494,8 +497,8 @@ static tp_status tp__cuda_copy(tp_device *d, void *dst, const void *src, size_t 
     return tp__cuda_status(c, cudaMemcpyAsync(dst, src, bytes, cudaMemcpyDeviceToDevice, c->stream), "a copy");
 }
 
-/* What is queued here from now on comes after what is queued on the other so far; while the other is recorded, this one joins
- * the recording. Kernels that failed on the other are told of here. */
+/* Work queued on d from now on runs after the work queued on `other` so far; if `other` is being recorded, d joins the
+ * recording. Reports kernels that failed on `other`. */
 static tp_status tp__cuda_after(tp_device *d, tp_device *other)
 {
     tp__cuda *c = (tp__cuda *)d, *o = (tp__cuda *)other;
@@ -513,8 +516,8 @@ static tp_status tp__cuda_after(tp_device *d, tp_device *other)
     return st;
 }
 
-/* Open a GPU's memory to another one, if the machine has a way between them; else copies go through the host. A pool's
- * pages and those of cudaMalloc are opened by different calls. */
+/* Gives `other` access to the memory of GPU c, if the machine supports it; otherwise copies go through the host. Memory of a
+ * pool and of cudaMalloc need different calls. */
 static void tp__cuda_open_to(tp__cuda *c, const tp__cuda *other)
 {
     const uint64_t bit = (uint64_t)1 << (other->ordinal & 63);
@@ -531,13 +534,13 @@ static void tp__cuda_open_to(tp__cuda *c, const tp__cuda *other)
             cudaMemPoolSetAccess(c->pool, &access, 1);
         } else {
             cudaSetDevice(other->ordinal);
-            cudaDeviceEnablePeerAccess(c->ordinal, 0); /* or it is so already */
+            cudaDeviceEnablePeerAccess(c->ordinal, 0); /* an error means that access is already enabled */
         }
     }
     cudaGetLastError();
 }
 
-/* Between two GPUs: after what is queued on the other, which goes on when the copy is done. */
+/* Copies between two GPUs: after the work queued on `from`; work queued on `from` later waits for the copy. */
 static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, const void *src, size_t bytes)
 {
     tp__cuda *c = (tp__cuda *)d, *f = (tp__cuda *)from;
@@ -556,7 +559,8 @@ static tp_status tp__cuda_copy_from(tp_device *d, void *dst, tp_device *from, co
     return st;
 }
 
-/* A step as one CUDA graph. What is fed lies in the arena by then: where it was staged is no part of the graph. */
+/* Records a step as one CUDA graph. Fed values are already copied to the arena, so the graph does not contain the address where
+ * they were staged. */
 static tp_status tp__cuda_record_begin(tp_device *d)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -577,7 +581,7 @@ static tp_status tp__cuda_record_end(tp_device *d, void **recording)
         st = c->fail(c->status, "%s", c->error);
         cudaGraphExecDestroy(exec);
     }
-    c->status = TP_OK; /* what comes next starts anew, kernel by kernel if need be */
+    c->status = TP_OK; /* the next recording or launch starts without the error */
     if (st == TP_OK) *recording = exec;
     cudaGetLastError();
     return st;
@@ -595,14 +599,14 @@ static void tp__cuda_record_free(tp_device *d, void *recording)
 }
 
 /* ==== >>nccl ========================================================================================== */
-/* Sums over GPUs by NCCL: of one program's, where the session asks for it (by itself it sums in the order of the towers, to
- * the same bits everywhere, see all_reduce), and of the programs of several machines. */
+/* Sums over GPUs by NCCL: over the GPUs of one program if the session requests it (the default is the sum in the order of the
+ * towers, see all_reduce, which has the same bits on all machines), and over programs on several machines. */
 
 #ifndef TP_NO_NCCL
-/* A device's part in a communicator of some devices of this program. */
+/* A device's rank in a communicator of some devices of this program. */
 typedef struct tp__clique {
     struct tp__clique *next;
-    uint64_t number; /* the same for all of them */
+    uint64_t number; /* identifies the communicator; all its devices have the same number */
     ncclComm_t comm;
     int n, rank;
 } tp__clique;
@@ -634,8 +638,7 @@ static tp__clique *tp__clique_find(const tp__cuda *c, uint64_t number)
     while (q && q->number != number) q = q->next;
     return q;
 }
-/* The communicators of n devices, made when they are first asked for: which is when a step runs kernel by kernel, before it is
- * recorded. */
+/* The communicators of n devices, created at first use: when a step runs kernel by kernel, before it is recorded. */
 static tp_status tp__cliques_of(tp_device *const *d, int n, ncclComm_t *comm)
 {
     static uint64_t last_number;
@@ -699,7 +702,8 @@ static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *con
     tp_status st = tp__nccl_type(first, dtype, &type);
     if (st == TP_OK) st = tp__cliques_of(d, n, comm);
     if (st != TP_OK || count == 0) return st;
-    ncclResult_t r = ncclGroupStart(); /* one thread, several communicators: they wait for each other */
+    ncclResult_t r = ncclGroupStart(); /* one thread calls several communicators, which wait for each other: they need a
+                                        * group */
     for (int i = 0; i < n && r == ncclSuccess; i++)
         r = ncclAllReduce(in[i], out[i], (size_t)count, type, mean ? ncclAvg : ncclSum, comm[i],
                           ((tp__cuda *)d[i])->stream);
@@ -708,11 +712,11 @@ static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *con
     return tp__nccl_status(first, r != ncclSuccess ? r : end, comm[0], "a sum over GPUs");
 }
 
-/* The ranks of a job. Sums have a stream of their own, so that they travel while the backward pass goes on. */
+/* The communicator of a job's ranks. Sums have a stream of their own, so that they overlap with the backward pass. */
 typedef struct tp__joined {
     ncclComm_t comm;
     cudaStream_t stream;
-    cudaEvent_t done; /* behind the last sum */
+    cudaEvent_t done; /* recorded after the last sum */
 } tp__joined;
 
 static tp_status tp__cuda_ranks_id(tp_device *d, char *id) { return tp_cuda_comm_id_(id, ((tp__cuda *)d)->fail); }
@@ -724,7 +728,7 @@ static void tp__cuda_ranks_leave(tp_device *d, bool abort)
     c->joined = NULL;
     cudaSetDevice(c->ordinal);
     if (!abort) cudaStreamSynchronize(j->stream);
-    if (j->comm && abort) ncclCommAbort(j->comm); /* its kernels end, whoever they wait for */
+    if (j->comm && abort) ncclCommAbort(j->comm); /* ends its kernels, even if they wait for other ranks */
     else if (j->comm) ncclCommDestroy(j->comm);
     if (j->done) cudaEventDestroy(j->done);
     if (j->stream) cudaStreamDestroy(j->stream);
@@ -761,8 +765,9 @@ static tp_status tp__cuda_ranks_sum(tp_device *d, void *data, int64_t n, tp_dtyp
     if (e == cudaSuccess) e = cudaStreamWaitEvent(j->stream, c->mark, 0);
     st = tp__cuda_status(c, e, "a sum over ranks");
     if (st == TP_OK)
-        st = tp__nccl_status(c, ncclAllReduce(data, data, (size_t)n, type, mean ? ncclAvg : ncclSum, j->comm, j->stream),
-                             j->comm, "a sum over ranks");
+        st =
+            tp__nccl_status(c, ncclAllReduce(data, data, (size_t)n, type, mean ? ncclAvg : ncclSum, j->comm, j->stream),
+                            j->comm, "a sum over ranks");
     return st == TP_OK ? tp__cuda_status(c, cudaEventRecord(j->done, j->stream), "a sum over ranks") : st;
 }
 static tp_status tp__cuda_ranks_done(tp_device *d, bool *done)
@@ -833,7 +838,7 @@ extern "C" void tp_cuda_comm_free(tp_cuda_comm *m)
     ncclCommDestroy(m->comm);
     free(m);
 }
-/* A rank that died is found by the others here, at the latest one call later, or they wait for ever. */
+/* Detects that another rank has failed, at the latest in the next call; without this check the ranks would wait for ever. */
 static tp_status tp__comm_status(tp_cuda_comm *m, ncclResult_t r, const char *what)
 {
     ncclResult_t later = ncclSuccess;
@@ -885,7 +890,7 @@ extern "C" tp_cuda_comm *tp_cuda_comm_new_(tp_device *gpu, int n, int rank, cons
     fail(TP_ERR_UNSUPPORTED, TP__NCCL_MISSING);
     return NULL;
 }
-/* nobody has one */
+/* without NCCL there are no communicators */
 extern "C" void tp_cuda_comm_free(tp_cuda_comm *m) { (void)m; }
 extern "C" tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *, void *, int64_t, tp_dtype, bool)
 {
@@ -903,8 +908,8 @@ extern "C" tp_status tp_cuda_comm_all_gather(tp_cuda_comm *, void *, const void 
 
 /* ==== >>numbers ======================================================================================= */
 
-/* Half-precision numbers are storage: loaded as float, rounded to nearest even when stored: by the processor's conversions,
- * and the portable form of what they do. */
+/* Half precision is only a storage type: values are loaded as float and rounded to nearest even when stored, by the GPU's
+ * conversions or by a portable form of them. */
 typedef struct tp__bf16 {
     uint16_t bits;
 } tp__bf16;
@@ -934,7 +939,7 @@ __device__ __forceinline__ float tp__f32_of_f16(uint16_t h)
 #else
     const unsigned sign = (unsigned)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
     if (exponent == 31) return __uint_as_float(sign | 0x7f800000u | mantissa << 13);
-    if (exponent == 0) { /* mantissa 2^-24, exactly */
+    if (exponent == 0) { /* subnormal: mantissa * 2^-24, exactly */
         const float size = (float)mantissa * 5.9604644775390625e-8f;
         return sign ? -size : size;
     }
@@ -966,7 +971,7 @@ __device__ __forceinline__ uint16_t tp__f16_of_f32(float f)
 #endif
 }
 
-/* A kernel is a template over what is stored; it computes in tp__real<T>, float or double. */
+/* A kernel is a template over the stored type; it computes in tp__real<T>, float or double. */
 template <class T> struct tp__real_of {
     typedef float type;
 };
@@ -984,7 +989,7 @@ __device__ __forceinline__ void tp__put(double *p, int64_t i, double x) { p[i] =
 __device__ __forceinline__ void tp__put(tp__bf16 *p, int64_t i, float x) { p[i].bits = tp__bf16_of_f32(x); }
 __device__ __forceinline__ void tp__put(tp__f16 *p, int64_t i, float x) { p[i].bits = tp__f16_of_f32(x); }
 
-/* The same by a type that is known at run time, for what is rare or small. */
+/* Load and store with a type that is known only at run time, for rare or small uses. */
 __device__ __forceinline__ double tp__get_as(const void *p, int dtype, int64_t i)
 {
     switch (dtype) {
@@ -1004,7 +1009,7 @@ __device__ __forceinline__ void tp__put_as(void *p, int dtype, int64_t i, double
     }
 }
 
-/* The body with T as the stored type of an operand: TP_REALS(k->in[0].dtype, { ... kernel<T> ... }). */
+/* Runs the body with T as the stored type of an operand: TP_REALS(k->in[0].dtype, { ... kernel<T> ... }). */
 #define TP_REALS(dtype_, ...)   \
     do {                        \
         switch (dtype_) {       \
@@ -1026,7 +1031,7 @@ __device__ __forceinline__ void tp__put_as(void *p, int dtype, int64_t i, double
         } break;                \
         }                       \
     } while (0)
-/* The same by the size of an element, for kernels that only move: T is an unsigned integer. */
+/* Like TP_REALS, by the size of an element, for kernels that only move data: T is an unsigned integer. */
 #define TP_SIZES(dtype_, ...)             \
     do {                                  \
         switch (tp__dtype_size(dtype_)) { \
@@ -1054,8 +1059,8 @@ static size_t tp__dtype_size(tp_dtype d)
     return d == TP_F64 || d == TP_I64 ? 8 : d == TP_F16 || d == TP_BF16 ? 2 : d == TP_U8 || d == TP_BOOL ? 1 : 4;
 }
 
-/* Sums and maxima over the 256 threads of a block, in a fixed tree; every thread gets the result. `room` is shared, 8
- * values; all threads of the block must come here. */
+/* Sums and maxima over the 256 threads of a block, in a fixed tree; every thread gets the result. `room` is shared memory for 8
+ * values; all threads of the block must call this. */
 template <class R> __device__ __forceinline__ R tp__block_sum(R x, R *room)
 {
     for (int d = 16; d > 0; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
@@ -1066,7 +1071,7 @@ template <class R> __device__ __forceinline__ R tp__block_sum(R x, R *room)
     for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) sum += room[w];
     return sum;
 }
-template <class R> __device__ __forceinline__ R tp__block_max(R x, R *room) /* NaN wins */
+template <class R> __device__ __forceinline__ R tp__block_max(R x, R *room) /* NaN if any is NaN */
 {
     for (int d = 16; d > 0; d >>= 1) {
         const R y = __shfl_xor_sync(0xffffffffu, x, d);
@@ -1080,7 +1085,7 @@ template <class R> __device__ __forceinline__ R tp__block_max(R x, R *room) /* N
     return most;
 }
 
-/* Philox 4x32-10, the numbers of tp_philox. */
+/* Philox 4x32-10: the same random numbers as tp_philox. */
 __device__ __forceinline__ void tp__philox(uint64_t key, uint64_t lo, uint64_t hi, uint32_t out[4])
 {
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32), c0 = (uint32_t)lo, c1 = (uint32_t)(lo >> 32),
@@ -1100,7 +1105,7 @@ __device__ __forceinline__ void tp__philox(uint64_t key, uint64_t lo, uint64_t h
     out[3] = c3;
 }
 
-/* tp_kernel_fault: the first one of a run stays. */
+/* Kernel side of tp_kernel_fault: keeps the first fault of a run. */
 typedef struct tp__fault {
     int64_t *words, id;
 } tp__fault;
@@ -1130,7 +1135,7 @@ static int64_t tp__product_of(const tp_shape *s, int from, int to)
 }
 static int tp__axis(int axis, int ndim) { return axis < 0 ? axis + ndim : axis; }
 
-/* A shape as kernels take it. */
+/* A shape with strides, as kernels use it. */
 typedef struct tp__dims {
     int n;
     int64_t dim[TP_MAX_DIMS], stride[TP_MAX_DIMS];
@@ -1155,13 +1160,13 @@ typedef struct tp__cuda_kernel {
     size_t (*scratch)(const tp_call *k); /* NULL: none */
 } tp__cuda_kernel;
 
-/* Quotients by a number that the host knows; numerators below 2^31 take a multiplication and a shift. */
+/* Division by a number known on the host; for numerators below 2^31 it is a multiplication and a shift. */
 typedef struct tp__divisor {
     int64_t d;
     uint32_t factor, shift;
     bool small;
 } tp__divisor;
-static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* from 0 up to here */
+static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* numerators: the largest one */
 {
     tp__divisor v;
     memset(&v, 0, sizeof v);
@@ -1173,7 +1178,7 @@ static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* from 0 up to 
     }
     return v;
 }
-/* Not written out where it is used: it is long, and rarely needed. */
+/* Not inlined: the code is long and rarely needed. */
 static __device__ __noinline__ int64_t tp__long_quotient(int64_t i, int64_t d) { return i / d; }
 __device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
 {
@@ -1182,11 +1187,11 @@ __device__ __forceinline__ int64_t tp__quotient(int64_t i, const tp__divisor &v)
 }
 
 /* ==== >>elementwise =================================================================================== */
-/* A chain of element-wise ops is one launch of an interpreter: each thread takes four neighbours through all of its
- * instructions. Chains of float and bool, the usual ones, have a kernel of their own; half-precision operands are floats
- * there. Others go element by element through cells of eight bytes. */
+/* A chain of element-wise ops is one launch of an interpreter: each thread runs all instructions on four adjacent elements.
+ * Chains of float and bool, the usual ones, have a kernel of their own, which loads half-precision operands as floats. Other
+ * chains run element by element, with values in cells of eight bytes. */
 
-/* Codes, and what an instruction does to numbers (a, b its operands, p, q its attributes). ALL: integers too. */
+/* Instruction codes and formulas (a, b operands, p, q attributes). ALL: defined for integers too. */
 #define TP__ALL_MAPS(X)                        \
     X(add, a + b)                              \
     X(sub, a - b)                              \
@@ -1262,7 +1267,7 @@ static const char *const tp__map_names[] = {
     "select_bytes",
     "cast"};
 
-/* Integers wrap around: they are computed without a sign where that matters. */
+/* Integers wrap around: operations that may overflow use unsigned types. */
 template <class R> __device__ __forceinline__ bool tp__is_nan(R x) { return x != x; }
 __device__ __forceinline__ float tp__size_of(float x) { return fabsf(x); }
 __device__ __forceinline__ double tp__size_of(double x) { return fabs(x); }
@@ -1296,7 +1301,8 @@ template <class I> __device__ __forceinline__ I tp__floor_rest(I a, I b)
     const I r = a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-__device__ __forceinline__ int64_t tp__whole(double x, double lo, double hi) /* x, or the bound that it passes */
+__device__ __forceinline__ int64_t tp__whole(double x, double lo, double hi) /* rounds x toward zero, clamped to [lo,
+                                                                              * hi] */
 {
     if (x != x) return 0;
     if (x <= lo) return (int64_t)lo;
@@ -1325,7 +1331,7 @@ template <class I> __device__ __forceinline__ I tp__affine(I x, float p, float q
     return (I)((uint64_t)x * (uint64_t)(int64_t)p + (uint64_t)(int64_t)q);
 }
 
-/* An operand of a chain in memory. */
+/* An operand of a chain that is read from memory. */
 typedef struct tp__cuda_ext {
     void *data;
     int how, dtype;
@@ -1345,9 +1351,9 @@ typedef struct tp__cuda_program {
         int dtype;
     } out[TP__MAX_EXT];
 } tp__cuda_program;
-enum { TP__FROM_LAST = TP__FROM_REG + 1, TP__TO_NOWHERE }; /* what the instruction before gave, still at hand */
+enum { TP__FROM_LAST = TP__FROM_REG + 1, TP__TO_NOWHERE }; /* FROM_LAST: the previous instruction's result */
 
-/* Where element i of the result finds its operand. */
+/* The index of the operand's element for element i of the result. */
 template <class I> __device__ __forceinline__ I tp__ext_index(const tp__cuda_program &p, const tp__cuda_ext &e, I i)
 {
     switch (e.how) {
@@ -1376,7 +1382,7 @@ __device__ __forceinline__ float tp__float_at(const void *data, int dtype, int64
     default: return (float)((const uint8_t *)data)[i];
     }
 }
-/* Four neighbours from i on; m of them exist. */
+/* Loads four adjacent elements from i on; only m of them exist. */
 template <class I>
 __device__ __forceinline__ void tp__load4(const tp__cuda_program &p, const tp__cuda_ext &e, I i, int m, float x[4])
 {
@@ -1475,7 +1481,7 @@ template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_pr
             case TP__DO_logical_not:
                 for (int e = 0; e < 4; e++) y[e] = x[0][e] == 0;
                 break;
-            case TP__DO_cast: /* to bool and bytes; float stays what it is until it is stored */
+            case TP__DO_cast: /* to bool and bytes; a float is rounded only when it is stored */
                 for (int e = 0; e < 4; e++)
                     y[e] = s.out_dtype == TP_BOOL ? (float)(x[0][e] != 0)
                            : s.out_dtype == TP_U8 ? (float)tp__whole((double)x[0][e], 0.0, 255.0)
@@ -1496,7 +1502,7 @@ template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_pr
     }
 }
 
-/* Any element types: a cell holds one. */
+/* A value of any element type. */
 union tp__cell {
     double d;
     int64_t l;
@@ -1515,7 +1521,7 @@ __device__ __forceinline__ tp__cell tp__cell_at(const void *data, int dtype, int
     return c;
 }
 __device__ __forceinline__ bool tp__holds_real(int dtype) { return dtype >= TP_F32 && dtype <= TP_BF16; }
-/* A double as a float rounded to odd, which rounding again to half precision does not spoil. */
+/* Rounds a double to a float by rounding to odd; rounding the result to half precision is then correct. */
 __device__ __forceinline__ float tp__odd_float(double x)
 {
     const float f = (float)x;
@@ -1536,7 +1542,8 @@ __device__ __forceinline__ void tp__cell_put(void *data, int dtype, int64_t i, t
     default: ((uint8_t *)data)[i] = (uint8_t)c.l; break;
     }
 }
-/* What a cell of dtype `from` is as `to`; integers beyond 2^53 reach half precision through a double rounded to odd. */
+/* Casts a cell from dtype `from` to `to`; integers beyond 2^53 are converted to half precision by way of a double rounded to
+ * odd. */
 __device__ __forceinline__ tp__cell tp__cell_cast(tp__cell c, int from, int to)
 {
     tp__cell y;
@@ -1579,7 +1586,7 @@ template <class R> __device__ __forceinline__ R tp__map_real(int code, R a, R b,
     default: return a == a && fabs((double)a) <= 1.7976931348623157e308 && (sizeof(R) == 8 || fabs((double)a) < 3.5e38);
     }
 }
-/* Unsigned arithmetic wraps; comparisons see the sign. */
+/* Arithmetic is unsigned, so that it wraps; comparisons are signed. */
 template <class I> __device__ __forceinline__ I tp__map_int(int code, I a, I b, float p, float q)
 {
     switch (code) {
@@ -1683,7 +1690,7 @@ static void tp__instr_attrs(tp__cuda_instr *s, const void *attrs)
     }
 }
 
-/* Is everything in it float, half, bool or a byte? */
+/* Are all values of the chain float, half precision, bool or bytes? */
 static bool tp__is_float_chain(const tp__cuda_program *P)
 {
     for (int j = 0; j < P->n_instr; j++)
@@ -1744,8 +1751,7 @@ static void tp__fused_cuda(const tp_call *k)
         }
         tp__instr_attrs(s, from->attrs);
     }
-    for (int j = 0; j + 1 < prog->n_instr;
-         j++) { /* registers that only the next instruction reads need not be written */
+    for (int j = 0; j + 1 < prog->n_instr; j++) { /* skip writes that only the next instruction reads */
         tp__cuda_instr *s = &P.instr[j];
         bool read = s->to != TP__FROM_REG;
         for (int q = j + 1; q < prog->n_instr && !read; q++) {
@@ -1758,7 +1764,7 @@ static void tp__fused_cuda(const tp_call *k)
     tp__launch_program(k, &P);
 }
 
-/* One element-wise op by itself, as a chain of one: how the plan runs those of half precision. */
+/* A single element-wise op as a chain of one instruction: the plan uses it for half precision. */
 static void tp__map_cuda(const tp_call *k)
 {
     const tp_operand *y = &k->out[0];
@@ -1794,7 +1800,7 @@ static void tp__map_cuda(const tp_call *k)
     tp__launch_program(k, &P);
 }
 
-/* add_n: y = x_0 + x_1 + ..., left to right; as many at a time as a chain takes. */
+/* add_n: y = x_0 + x_1 + ..., left to right; several launches if there are more operands than a chain can have. */
 static void tp__add_n_cuda(const tp_call *k)
 {
     for (int from = 0; from < k->n_in;) {
@@ -1828,7 +1834,7 @@ static void tp__add_n_cuda(const tp_call *k)
     }
 }
 
-/* all_reduce: the sum, or mean, of values that were all brought here, in their order; what this GPU has of the results */
+/* all_reduce: the sum or mean of values that were all copied to this GPU, in a fixed order; writes the results of this GPU */
 #define TP__MAX_TOWERS 64
 typedef struct tp__towers_sum {
     const void *in[TP__MAX_TOWERS];
@@ -1851,7 +1857,7 @@ template <class I> TP_KERNEL tp__all_reduce_whole(const __grid_constant__ tp__to
 {
     TP_EACH(i, t.n)
     {
-        uint64_t sum = 0; /* wraps */
+        uint64_t sum = 0; /* unsigned, so that it wraps around */
         for (int a = 0; a < t.n_in; a++) sum += (uint64_t)((const I *)t.in[a])[i];
         for (int a = 0; a < t.n_out; a++) ((I *)t.out[a])[i] = (I)sum;
     }
@@ -1874,7 +1880,7 @@ static void tp__all_reduce_cuda(const tp_call *k)
     else TP_REALS(k->in[0].dtype, TP_RUN(k, (tp__all_reduce_kernel<T>), t.n, t););
 }
 
-/* copy: the plan's own */
+/* copy: an op that only the planner creates */
 static void tp__copy_cuda(const tp_call *k)
 {
     const size_t bytes = (size_t)tp__size(&k->out[0]) * tp__dtype_size(k->out[0].dtype);
@@ -1891,18 +1897,18 @@ static const tp__cuda_kernel tp__cuda_elementwise[] = {{"fused", tp__fused_cuda,
                                                        {NULL, NULL, NULL}};
 
 /* ==== >>matmul ======================================================================================== */
-/* Row-major c = a b is column-major c^T = b^T a^T: cuBLASLt gets b first. Bias and ReLU are its epilogue. */
+/* Row-major c = a b is column-major c^T = b^T a^T: b is cuBLASLt's first operand. Bias and ReLU are its epilogue. */
 
 typedef struct tp__gemm_shape {
     int64_t M, N, K, batch, stride_a, stride_b, stride_c;
-    bool ta, tb, bias, relu, add; /* add: c += */
+    bool ta, tb, bias, relu, add; /* add: c += the product */
     float alpha;
-    tp_dtype dtype, out; /* of a and b; of c and bias: the same or, of halves, float32 */
+    tp_dtype dtype, out; /* dtype: of a and b; out: of c and bias, the same type, or float32 for halves */
     tp_precision precision;
     uint32_t align[3]; /* of a, b, c in bytes, set by tp__gemm */
 } tp__gemm_shape;
 
-/* What an algorithm may count on: cuBLASLt assumes 256 bytes where nothing else is said. */
+/* The alignment of a pointer, for the choice of an algorithm; by default cuBLASLt assumes 256 bytes. */
 static uint32_t tp__alignment(const void *p)
 {
     const uintptr_t u = (uintptr_t)p | 256u;
@@ -1922,8 +1928,8 @@ static cudaDataType_t tp__cuda_type(tp_dtype d)
     return d == TP_F64 ? CUDA_R_64F : d == TP_F16 ? CUDA_R_16F : d == TP_BF16 ? CUDA_R_16BF : CUDA_R_32F;
 }
 
-/* The place of a product's algorithm, with key 0 if none was chosen yet. A choice is never forgotten: a product that is made
- * again is made by the same algorithm. NULL: out of memory. */
+/* The table entry of a product; its key is 0 if no algorithm was chosen yet. Entries are never removed: a repeated product
+ * always uses the same algorithm. NULL: out of memory. */
 static tp__product *tp__product_of(tp__cuda *u, uint64_t key)
 {
     if (u->n_product * 2 >= u->product_room) {
@@ -1945,7 +1951,7 @@ static tp__product *tp__product_of(tp__cuda *u, uint64_t key)
     return &u->product[at];
 }
 
-/* What cuBLASLt has no algorithm for: a thread for each result. */
+/* Products for which cuBLASLt has no algorithm: one thread per result. */
 TP_KERNEL tp__plain_product(const __grid_constant__ tp__gemm_shape g, const void *a, const void *b, void *c,
                             const void *bias)
 {
@@ -1963,46 +1969,43 @@ TP_KERNEL tp__plain_product(const __grid_constant__ tp__gemm_shape g, const void
     }
 }
 
-/* c = alpha op(a) op(b) + bias, activated. The choice of an algorithm is remembered: none is looked for while recording.
- * Sums of split products go through the workspace in float32: the output's halves would round, and more often. cuBLASLt
- * gives the same bits each time, with one workspace on one stream. */
-static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, const void *b, void *c, const void *bias)
+/* What cuBLASLt knows of a product: operation and layouts. */
+typedef struct tp__gemm_description {
+    cublasLtMatmulDesc_t op;
+    cublasLtMatrixLayout_t la, lb, lc;
+} tp__gemm_description;
+
+static cublasStatus_t tp__gemm_describe(const tp__gemm_shape *g, const void *bias, tp__gemm_description *d)
 {
-    tp__cuda *u = tp__cuda_of(k);
     const cudaDataType_t type = tp__cuda_type(g->dtype), out = tp__cuda_type(g->out);
     const bool f64 = g->dtype == TP_F64;
-    cublasLtMatmulDesc_t op = NULL;
-    cublasLtMatrixLayout_t la = NULL, lb = NULL, lc = NULL;
-    cublasLtMatmulPreference_t pref = NULL;
     const cublasOperation_t ta = g->ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb = g->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = g->bias   ? g->relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS
                                         : g->relu ? CUBLASLT_EPILOGUE_RELU
                                                   : CUBLASLT_EPILOGUE_DEFAULT;
     const int32_t batch = (int32_t)g->batch;
-    const double alpha64 = (double)g->alpha, beta64 = g->add ? 1.0 : 0.0;
-    const float alpha32 = g->alpha, beta32 = g->add ? 1.0f : 0.0f;
     const cublasComputeType_t compute = f64 ? CUBLAS_COMPUTE_64F
                                         : g->dtype == TP_F32 && g->precision != TP_PRECISION_F32
                                             ? CUBLAS_COMPUTE_32F_FAST_TF32
                                             : CUBLAS_COMPUTE_32F;
-    cublasStatus_t st = cublasLtMatmulDescCreate(&op, compute, f64 ? CUDA_R_64F : CUDA_R_32F);
+    cublasStatus_t st = cublasLtMatmulDescCreate(&d->op, compute, f64 ? CUDA_R_64F : CUDA_R_32F);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_TRANSA, &tb, sizeof tb);
+        st = cublasLtMatmulDescSetAttribute(d->op, CUBLASLT_MATMUL_DESC_TRANSA, &tb, sizeof tb);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_TRANSB, &ta, sizeof ta);
+        st = cublasLtMatmulDescSetAttribute(d->op, CUBLASLT_MATMUL_DESC_TRANSB, &ta, sizeof ta);
     if (st == CUBLAS_STATUS_SUCCESS && epilogue != CUBLASLT_EPILOGUE_DEFAULT)
-        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
+        st = cublasLtMatmulDescSetAttribute(d->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof epilogue);
     if (st == CUBLAS_STATUS_SUCCESS && g->bias)
-        st = cublasLtMatmulDescSetAttribute(op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
+        st = cublasLtMatmulDescSetAttribute(d->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias, sizeof bias);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatrixLayoutCreate(&lb, type, (uint64_t)(g->tb ? g->K : g->N), (uint64_t)(g->tb ? g->N : g->K),
+        st = cublasLtMatrixLayoutCreate(&d->lb, type, (uint64_t)(g->tb ? g->K : g->N), (uint64_t)(g->tb ? g->N : g->K),
                                         g->tb ? g->K : g->N);
     if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatrixLayoutCreate(&la, type, (uint64_t)(g->ta ? g->M : g->K), (uint64_t)(g->ta ? g->K : g->M),
+        st = cublasLtMatrixLayoutCreate(&d->la, type, (uint64_t)(g->ta ? g->M : g->K), (uint64_t)(g->ta ? g->K : g->M),
                                         g->ta ? g->M : g->K);
-    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&lc, out, (uint64_t)g->N, (uint64_t)g->M, g->N);
+    if (st == CUBLAS_STATUS_SUCCESS) st = cublasLtMatrixLayoutCreate(&d->lc, out, (uint64_t)g->N, (uint64_t)g->M, g->N);
     if (batch > 1) {
-        cublasLtMatrixLayout_t layout[3] = {la, lb, lc};
+        cublasLtMatrixLayout_t layout[3] = {d->la, d->lb, d->lc};
         const int64_t stride[3] = {g->stride_a, g->stride_b, g->stride_c};
         for (int i = 0; i < 3 && st == CUBLAS_STATUS_SUCCESS; i++) {
             st = cublasLtMatrixLayoutSetAttribute(layout[i], CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch, sizeof batch);
@@ -2011,65 +2014,94 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
                                                       &stride[i], sizeof stride[i]);
         }
     }
-    tp__gemm_shape key;
-    memset(&key, 0, sizeof key); /* padding too */
-    key.M = g->M, key.N = g->N, key.K = g->K, key.batch = g->batch;
-    key.stride_a = g->stride_a, key.stride_b = g->stride_b, key.stride_c = g->stride_c;
-    key.ta = g->ta, key.tb = g->tb, key.bias = g->bias, key.relu = g->relu, key.add = g->add;
-    key.dtype = g->dtype, key.out = g->out, key.precision = g->precision;
-    key.align[0] = tp__alignment(a), key.align[1] = tp__alignment(b), key.align[2] = tp__alignment(c);
-    const uint64_t h = tp__hash_bytes(&key, sizeof key);
-    tp__product *slot = tp__product_of(u, h);
-    bool plain = slot && slot->key == h && slot->plain;
-    if (!slot) st = CUBLAS_STATUS_ALLOC_FAILED;
-    if (st == CUBLAS_STATUS_SUCCESS && slot->key != h) {
-        cublasLtMatmulHeuristicResult_t found;
-        int n = 0;
-        const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
-        st = cublasLtMatmulPreferenceCreate(&pref);
-        if (st == CUBLAS_STATUS_SUCCESS)
-            st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
-                                                      &u->workspace_bytes, sizeof u->workspace_bytes);
-        if (st == CUBLAS_STATUS_SUCCESS)
-            st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
-                                                      sizeof schemes);
-        const cublasLtMatmulPreferenceAttributes_t which[4] = {
-            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
-            CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-        const uint32_t align[4] = {key.align[1], key.align[0], key.align[2], key.align[2]}; /* b goes first */
-        for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
-            st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
-        if (st == CUBLAS_STATUS_SUCCESS) {
-            st = cublasLtMatmulAlgoGetHeuristic(u->blas, op, lb, la, lc, lc, pref, 1, &found, &n);
-            plain = st == CUBLAS_STATUS_NOT_SUPPORTED || (st == CUBLAS_STATUS_SUCCESS && n == 0);
-            if (plain) {
-                st = CUBLAS_STATUS_SUCCESS;
-                u->say(TP_LOG_WARN,
-                       "%s: cuBLASLt has no algorithm for %s of (%lld,%lld) by (%lld,%lld): a slow one is used",
-                       u->device.name, k->op->name, (long long)g->M, (long long)g->K, (long long)g->K, (long long)g->N);
-            }
-        }
-        if (st == CUBLAS_STATUS_SUCCESS) {
-            slot->key = h;
-            slot->plain = plain;
-            if (!plain) slot->algo = found.algo;
-            u->n_product++;
-        }
-    }
-    if (plain) TP_RUN(k, tp__plain_product, g->batch * g->M * g->N, *g, a, b, c, bias);
-    else if (st == CUBLAS_STATUS_SUCCESS)
-        st = cublasLtMatmul(u->blas, op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, lb, a, la,
-                            f64 ? (const void *)&beta64 : (const void *)&beta32, c, lc, c, lc, &slot->algo,
-                            u->workspace, u->workspace_bytes, u->stream);
-    if (st != CUBLAS_STATUS_SUCCESS) tp__broken(u, k->op->name, cublasLtGetStatusString(st));
-    if (pref) cublasLtMatmulPreferenceDestroy(pref);
-    if (la) cublasLtMatrixLayoutDestroy(la);
-    if (lb) cublasLtMatrixLayoutDestroy(lb);
-    if (lc) cublasLtMatrixLayoutDestroy(lc);
-    if (op) cublasLtMatmulDescDestroy(op);
+    return st;
 }
 
-/* Which matrix of x belongs to matrix i of c; leading dimensions broadcast. */
+/* Everything that determines the choice of an algorithm. Its bytes are hashed, so its padding must be 0. */
+static void tp__gemm_key(const tp__gemm_shape *g, const void *a, const void *b, const void *c, tp__gemm_shape *key)
+{
+    memset(key, 0, sizeof *key);
+    key->M = g->M, key->N = g->N, key->K = g->K, key->batch = g->batch;
+    key->stride_a = g->stride_a, key->stride_b = g->stride_b, key->stride_c = g->stride_c;
+    key->ta = g->ta, key->tb = g->tb, key->bias = g->bias, key->relu = g->relu, key->add = g->add;
+    key->dtype = g->dtype, key->out = g->out, key->precision = g->precision;
+    key->align[0] = tp__alignment(a), key->align[1] = tp__alignment(b), key->align[2] = tp__alignment(c);
+}
+
+/* Chooses an algorithm and stores it in the table under the hash h. */
+static cublasStatus_t tp__gemm_choose(const tp_call *k, const tp__gemm_shape *key, uint64_t h,
+                                      const tp__gemm_description *d, tp__product *slot)
+{
+    tp__cuda *u = tp__cuda_of(k);
+    cublasLtMatmulHeuristicResult_t found;
+    int n = 0;
+    bool plain = false;
+    const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    cublasLtMatmulPreference_t pref = NULL;
+    cublasStatus_t st = cublasLtMatmulPreferenceCreate(&pref);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &u->workspace_bytes,
+                                                  sizeof u->workspace_bytes);
+    if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmulPreferenceSetAttribute(pref, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &schemes,
+                                                  sizeof schemes);
+    const cublasLtMatmulPreferenceAttributes_t which[4] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
+    const uint32_t align[4] = {key->align[1], key->align[0], key->align[2], key->align[2]}; /* b is the first operand */
+    for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
+        st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
+    if (st == CUBLAS_STATUS_SUCCESS) {
+        st = cublasLtMatmulAlgoGetHeuristic(u->blas, d->op, d->lb, d->la, d->lc, d->lc, pref, 1, &found, &n);
+        plain = st == CUBLAS_STATUS_NOT_SUPPORTED || (st == CUBLAS_STATUS_SUCCESS && n == 0);
+        if (plain) {
+            st = CUBLAS_STATUS_SUCCESS;
+            u->say(TP_LOG_WARN,
+                   "%s: cuBLASLt has no algorithm for %s of (%lld,%lld) by (%lld,%lld): a slow one is used",
+                   u->device.name, k->op->name, (long long)key->M, (long long)key->K, (long long)key->K,
+                   (long long)key->N);
+        }
+    }
+    if (st == CUBLAS_STATUS_SUCCESS) {
+        slot->key = h;
+        slot->plain = plain;
+        if (!plain) slot->algo = found.algo;
+        u->n_product++;
+    }
+    if (pref) cublasLtMatmulPreferenceDestroy(pref);
+    return st;
+}
+
+/* c = alpha op(a) op(b) + bias, then the activation. The chosen algorithm is remembered, so that none is searched during
+ * recording. Split products are summed in float32 in the workspace: summing in half-precision outputs would round more often.
+ * With one workspace on one stream cuBLASLt gives the same bits each time. */
+static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, const void *b, void *c, const void *bias)
+{
+    tp__cuda *u = tp__cuda_of(k);
+    const bool f64 = g->dtype == TP_F64;
+    const double alpha64 = (double)g->alpha, beta64 = g->add ? 1.0 : 0.0;
+    const float alpha32 = g->alpha, beta32 = g->add ? 1.0f : 0.0f;
+    tp__gemm_description d = {NULL, NULL, NULL, NULL};
+    cublasStatus_t st = tp__gemm_describe(g, bias, &d);
+    tp__gemm_shape key;
+    tp__gemm_key(g, a, b, c, &key);
+    const uint64_t h = tp__hash_bytes(&key, sizeof key);
+    tp__product *slot = tp__product_of(u, h);
+    if (!slot) st = CUBLAS_STATUS_ALLOC_FAILED;
+    if (st == CUBLAS_STATUS_SUCCESS && slot->key != h) st = tp__gemm_choose(k, &key, h, &d, slot);
+    if (slot && slot->key == h && slot->plain) TP_RUN(k, tp__plain_product, g->batch * g->M * g->N, *g, a, b, c, bias);
+    else if (st == CUBLAS_STATUS_SUCCESS)
+        st = cublasLtMatmul(u->blas, d.op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, d.lb, a, d.la,
+                            f64 ? (const void *)&beta64 : (const void *)&beta32, c, d.lc, c, d.lc, &slot->algo,
+                            u->workspace, u->workspace_bytes, u->stream);
+    if (st != CUBLAS_STATUS_SUCCESS) tp__broken(u, k->op->name, cublasLtGetStatusString(st));
+    if (d.la) cublasLtMatrixLayoutDestroy(d.la);
+    if (d.lb) cublasLtMatrixLayoutDestroy(d.lb);
+    if (d.lc) cublasLtMatrixLayoutDestroy(d.lc);
+    if (d.op) cublasLtMatmulDescDestroy(d.op);
+}
+
+/* The index of x's matrix for matrix i of c; leading dimensions broadcast. */
 static int64_t tp__matrix_of(const tp_shape *c, const tp_shape *x, int64_t i)
 {
     int64_t at = 0, stride = 1;
@@ -2104,15 +2136,15 @@ static void tp__matmul_cuda(const tp_call *k)
     int64_t n_batch = tp__product_of(sc, 0, sc->ndim - 2);
     if (tp__size(&k->out[0]) == 0) return;
     if (g.K == 0) {
-        g.M = 1, g.batch = tp__size(&k->out[0]) / g.N, g.stride_c = g.N; /* zeros and the bias */
+        g.M = 1, g.batch = tp__size(&k->out[0]) / g.N, g.stride_c = g.N; /* a product of zeros, plus the bias */
         TP_RUN(k, tp__plain_product, g.batch * g.N, g, k->in[0].data, k->in[1].data, k->out[0].data, bias);
         return;
     }
-    if (sb->ndim == 2 && !g.ta) { /* all matrices of a are one tall one */
+    if (sb->ndim == 2 && !g.ta) { /* one b for all: the matrices of a are stacked to a single tall matrix */
         g.M *= n_batch;
         n_batch = 1;
     }
-    /* runs of matrices at even distances are one call */
+    /* matrices with equal strides are one batched call */
     for (int64_t i = 0; i < n_batch;) {
         const int64_t a0 = n_batch == 1 ? 0 : tp__matrix_of(sc, sa, i),
                       b0 = n_batch == 1 ? 0 : tp__matrix_of(sc, sb, i);
@@ -2135,7 +2167,7 @@ static void tp__matmul_cuda(const tp_call *k)
     }
 }
 
-/* descend: w -= lr a^T b, the plan's own. The rate lies in device memory: a product, then the step. */
+/* descend: w -= lr a^T b, an op that only the planner creates. lr is in device memory: first the product, then the step. */
 TP_KERNEL tp__descend_step(float *w, const float *product, const float *lr, int64_t n)
 {
     const float rate = *lr;
@@ -2166,18 +2198,18 @@ static const tp__cuda_kernel tp__cuda_matmul[] = {
     {"matmul", tp__matmul_cuda, NULL}, {"descend", tp__descend_cuda, tp__descend_room}, {NULL, NULL, NULL}};
 
 /* ==== >>reductions ==================================================================================== */
-/* A reduction sees x as kept dimensions and reduced ones; neighbours of one kind are merged and those of one element left
- * out. Three kernels:
- *   rows      `lanes` threads (1 to 32, or a block) share the elements of an output: long contiguous runs, and one thread an
- *             output where outputs are neighbours in memory and there are enough of them
- *   columns   x as (A, R, B), summed over R: a block takes up to 1024 neighbours of a row, or several short rows side by side
- *   join      the second stage, where the elements of an output were cut into parts
- * Who adds what to what follows from the shapes alone. Some neighbours are added as they are, these sums in double. */
+/* A reduction treats the dimensions of x as kept or reduced; adjacent dimensions of one kind are merged, those of size 1 dropped.
+ * Three kernels:
+ *   rows      `lanes` threads (1 to 32, or a block) share the elements of an output: for long contiguous runs, and with one
+ *             thread per output if outputs are adjacent in memory and numerous
+ *   columns   x as (A, R, B), summed over R: a block processes up to 1024 adjacent elements of a row, or several short rows
+ *   join      the second stage, if the elements of an output were split into parts
+ * The order of additions depends only on the shapes. A few adjacent elements are added in their own type, these sums in double. */
 
 typedef struct tp__folded {
-    int64_t n_out, n_sum; /* n_sum: elements behind each output */
+    int64_t n_out, n_sum; /* n_sum: elements per output */
     int n_keep, n_reduce; /* merged dimensions, innermost first */
-    bool inner_kept;      /* the innermost of all is a kept one: outputs are neighbours in memory */
+    bool inner_kept;      /* the innermost dimension is kept: adjacent outputs read adjacent elements */
     tp__divisor keep[TP_MAX_DIMS / 2], reduce[TP_MAX_DIMS / 2]; /* their sizes */
     int64_t keep_stride[TP_MAX_DIMS / 2], reduce_stride[TP_MAX_DIMS / 2];
 } tp__folded;
@@ -2227,11 +2259,11 @@ static tp__folded tp__fold_to(const tp_shape *large, const tp_shape *small)
     for (int d = 0; d < large->ndim; d++) reduced[d] = d < lead || (small->dim[d - lead] == 1 && large->dim[d] != 1);
     return tp__fold(large, reduced);
 }
-/* Where the elements of output o begin, and how much further its element j lies. */
+/* The offset of item i of the merged dimensions. */
 __device__ __forceinline__ int64_t tp__folded_at(int n, const tp__divisor *size, const int64_t *stride, int64_t i)
 {
     int64_t at = 0;
-#pragma unroll 1 /* it stands in many places: unrolled it was a third of all code */
+#pragma unroll 1 /* this function is inlined often: unrolled, it was a third of all code */
     for (int d = 0; d + 1 < n; d++) {
         const int64_t q = tp__quotient(i, size[d]);
         at += (i - q * size[d].d) * stride[d];
@@ -2248,7 +2280,7 @@ __device__ __forceinline__ int64_t tp__element_at(const tp__folded &f, int64_t j
     return tp__folded_at(f.n_reduce, f.reduce, f.reduce_stride, j);
 }
 
-/* Numbers of any type: what they are computed as, what they are added up in, how a result is stored. */
+/* For each element type: the type of values, the type of sums, and how a result is stored. */
 enum { TP__REDUCED_AS_IS, TP__REDUCED_MEAN, TP__REDUCED_HALF, TP__REDUCED_ROOT };
 template <class T> struct tp__number {
     typedef tp__real<T> value;
@@ -2262,7 +2294,7 @@ template <class T> struct tp__number {
         tp__put(y, i, (value)v);
     }
 };
-template <class T, class U> struct tp__whole_number { /* U: sums wrap around */
+template <class T, class U> struct tp__whole_number { /* U: the unsigned type of sums, which wrap around */
     typedef T value;
     typedef U sum;
     static __device__ __forceinline__ T get(const T *p, int64_t i) { return p[i]; }
@@ -2277,7 +2309,7 @@ template <> struct tp__number<int64_t> : tp__whole_number<int64_t, unsigned long
 template <> struct tp__number<uint8_t> : tp__whole_number<uint8_t, uint32_t> {
 };
 
-/* What is done to the elements: `of` takes one, `join` joins a few of them, and then sums of such. */
+/* The operations on elements: `of` converts one, `join` combines a few of them, and then the results of such groups. */
 template <class T> struct tp__do_sum {
     typedef typename tp__number<T>::sum sum;
     typedef typename tp__number<T>::value few;
@@ -2285,7 +2317,7 @@ template <class T> struct tp__do_sum {
     template <class R> static __device__ __forceinline__ R join(R a, R b) { return a + b; }
     static __device__ __forceinline__ sum none() { return 0; }
 };
-template <> struct tp__do_sum<int32_t> { /* without a sign: overflow is defined */
+template <> struct tp__do_sum<int32_t> { /* unsigned: overflow is defined */
     typedef uint32_t sum, few;
     static __device__ __forceinline__ few of(int32_t x) { return (few)x; }
     static __device__ __forceinline__ few join(few a, few b) { return a + b; }
@@ -2307,7 +2339,7 @@ template <class T> struct tp__do_product {
     static __device__ __forceinline__ sum join(sum a, sum b) { return a * b; }
     static __device__ __forceinline__ sum none() { return 1; }
 };
-template <class T> struct tp__do_max { /* NaN wins */
+template <class T> struct tp__do_max { /* NaN if any is NaN */
     typedef typename tp__number<T>::value sum, few;
     static __device__ __forceinline__ few of(few x) { return x; }
     static __device__ __forceinline__ few join(few a, few b) { return a != a || a > b ? a : b; }
@@ -2332,7 +2364,7 @@ template <class T> struct tp__do_any {
     static __device__ __forceinline__ sum none() { return 0; }
 };
 
-/* Four neighbours; in one go where their address allows. */
+/* Four adjacent elements, loaded at once if the address is aligned. */
 template <class T> struct alignas(sizeof(T) < 4 ? 4 * sizeof(T) : 16) tp__four {
     T v[4];
 };
@@ -2343,11 +2375,11 @@ template <class T> __device__ __forceinline__ tp__four<T> tp__four_at(const T *p
     for (int i = 0; i < 4; i++) f.v[i] = p[i];
     return f;
 }
-/* Are fours at multiples of 4 elements from here aligned? */
+/* Is the address aligned for loads of four elements? */
 template <class T> static bool tp__fours_fit(const void *p) { return (uintptr_t)p % sizeof(tp__four<T>) == 0; }
 
-/* What `lanes` neighbouring threads have, joined; they all get it. lanes: a power of two up to 32, or the block of 256, with
- * room for 8. All threads of the block must come here. */
+/* Joins the values of `lanes` adjacent threads; all of them get the result. lanes: a power of two up to 32, or the block of
+ * 256, with `room` for 8 values. All threads of the block must call this. */
 template <class K>
 __device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int lanes, typename K::sum *room)
 {
@@ -2363,15 +2395,15 @@ __device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int
 
 typedef struct tp__reduce_cut {
     bool columns;
-    int lanes;                    /* rows: threads of an item, which is a part of an output's elements */
-    bool fours;                   /* they take four neighbours at a time */
-    int64_t n_part, chunk;        /* parts of an output; elements (columns: passes) of a part */
-    int64_t A, R, B;              /* columns */
-    int64_t width, pitch, n_tile; /* elements that a block takes in a pass, from pass to pass, and so many such tiles */
+    int lanes;                    /* rows: threads per item; an item is a part of an output's elements */
+    bool fours;                   /* a thread loads four adjacent elements at a time */
+    int64_t n_part, chunk;        /* number of parts of an output; elements (columns: passes) in a part */
+    int64_t A, R, B;              /* columns: the shape */
+    int64_t width, pitch, n_tile; /* elements of a block's pass, distance of two passes, number of tiles */
 } tp__reduce_cut;
 
-#define TP__REDUCE_BLOCKS 1024 /* about so many fill any GPU; a constant, so that sums do not depend on it */
-#define TP__REDUCE_TILE   1024 /* columns of a block: four a thread */
+#define TP__REDUCE_BLOCKS 1024 /* enough blocks for any GPU; a constant, so that sums do not depend on the GPU */
+#define TP__REDUCE_TILE   1024 /* elements of a block's pass: four per thread */
 
 static __host__ __device__ __forceinline__ int64_t tp__reduce_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static tp__reduce_cut tp__cut_rows(const tp__folded *f)
@@ -2383,7 +2415,7 @@ static tp__reduce_cut tp__cut_rows(const tp__folded *f)
     for (int d = 1; d < f->n_reduce; d++) c.fours = c.fours && f->reduce_stride[d] % 4 == 0;
     const int64_t units = tp__reduce_up(f->n_sum, c.fours ? 4 : 1);
     c.n_part = c.lanes = 1;
-    if (f->inner_kept) { /* neighbouring threads have neighbouring outputs; parts where these are few */
+    if (f->inner_kept) { /* adjacent threads compute adjacent outputs; few outputs are split into parts */
         const int64_t want = TP__REDUCE_BLOCKS * TP__THREADS / (f->n_out > 0 ? f->n_out : 1), most = units / 16;
         c.n_part = want < most ? want : most;
         if (c.n_part > TP__REDUCE_BLOCKS) c.n_part = TP__REDUCE_BLOCKS;
@@ -2406,7 +2438,7 @@ static tp__reduce_cut tp__cut_columns(const tp__folded *f)
     c.R = f->n_sum;
     c.B = f->keep[0].d;
     c.A = f->n_out / c.B;
-    const int64_t unit = c.B % 4 == 0 ? c.B : c.B % 2 == 0 ? 2 * c.B : 4 * c.B; /* whole rows and whole fours */
+    const int64_t unit = c.B % 4 == 0 ? c.B : c.B % 2 == 0 ? 2 * c.B : 4 * c.B; /* whole rows, whole fours */
     if (c.B <= TP__REDUCE_TILE) {
         c.fours = unit <= TP__REDUCE_TILE && (c.A == 1 || c.R * c.B % 4 == 0);
         c.width = c.pitch = c.fours ? TP__REDUCE_TILE / unit * unit : TP__REDUCE_TILE / c.B * c.B;
@@ -2425,8 +2457,8 @@ static tp__reduce_cut tp__cut_columns(const tp__folded *f)
     c.chunk = tp__reduce_up(passes, c.n_part);
     return c;
 }
-/* columns: there is such a kernel. It is worth it where a block has enough to do and one thread an output would be too few
- * threads, or would read too far apart. */
+/* columns: the columns kernel may be used. It is faster if a block has enough work and one thread per output would be too few
+ * threads or would read elements far apart. */
 static tp__reduce_cut tp__cut_reduction(const tp__folded *f, bool columns)
 {
     if (columns && f->inner_kept && f->n_reduce == 1 && f->n_out > 0) {
@@ -2436,7 +2468,7 @@ static tp__reduce_cut tp__cut_reduction(const tp__folded *f, bool columns)
     return tp__cut_rows(f);
 }
 
-/* The elements of an output that thread `lane` of `lanes` takes from [from, to): several loads are on their way at a time. */
+/* Sums the elements of [from, to) that thread `lane` of `lanes` processes; several loads are in flight at a time. */
 template <class K, class T>
 __device__ __forceinline__ typename K::sum tp__reduce_fours(const tp__folded &f, const T *p, int64_t from, int64_t to,
                                                             int lane, int lanes, bool aligned)
@@ -2515,7 +2547,7 @@ TP_KERNEL tp__reduce_rows(const __grid_constant__ tp__folded f, const __grid_con
     }
 }
 
-/* A block takes the same positions in every pass: four a thread, neighbours or a block apart. */
+/* In every pass a block reads the same positions: four per thread, either adjacent or 256 apart. */
 template <class K, class T>
 TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *x, T *y, typename K::sum *partial,
                              bool aligned, int how)
@@ -2532,7 +2564,7 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
               t = (int)threadIdx.x;
     const int64_t passes = tp__reduce_up(c.R * c.B, c.pitch), from = part * c.chunk,
                   to = from + c.chunk < passes ? from + c.chunk : passes,
-                  whole = c.n_tile == 1 && to * c.pitch > limit ? to - 1 : to; /* the last pass may lack some rows */
+                  whole = c.n_tile == 1 && to * c.pitch > limit ? to - 1 : to; /* the last pass may be incomplete */
     const T *p = x + begin;
     sum total[4];
 #pragma unroll
@@ -2575,7 +2607,7 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
         if (e < width) room[e] = total[v];
     }
     const int n = c.n_tile == 1 ? (int)c.B : width;
-    for (int rows = width / n; rows > 1;) { /* rows side by side: the upper half onto the lower */
+    for (int rows = width / n; rows > 1;) { /* rows that are side by side: add the upper half to the lower */
         const int half = (rows + 1) / 2;
         __syncthreads();
         for (int i = t; i < (rows - half) * n; i += TP__THREADS) room[i] = K::join(room[i], room[half * n + i]);
@@ -2589,7 +2621,7 @@ TP_KERNEL tp__reduce_columns(const __grid_constant__ tp__reduce_cut c, const T *
     }
 }
 
-/* y of the parts, which lie (n_part, n_out). W neighbouring outputs (a power of two up to 32) a block. */
+/* Sums the parts, stored as (n_part, n_out), to y. A block computes W adjacent outputs (a power of two up to 32). */
 template <class K, class T>
 TP_KERNEL tp__reduce_join(const typename K::sum *partial, int64_t n_part, int64_t n_out, int W, T *y, int how, double n)
 {
@@ -2642,7 +2674,7 @@ template <class K, class T, bool COLUMNS> static void tp__run_reduction(const tp
         TP_RUN(k, (tp__reduce_rows<K, T>), f->n_out * c.n_part * c.lanes, *f, c, x, y, partial, aligned, how);
     if (c.n_part > 1) tp__run_join<K, T>(k, partial, c.n_part, f->n_out, y, how, (double)f->n_sum);
 }
-/* K of the operand's type. */
+/* Runs the reduction K in the element type of the operand. */
 template <template <class> class K, bool COLUMNS>
 static void tp__reduce_numbers(const tp_call *k, const tp__folded *f, int how)
 {
@@ -2657,7 +2689,7 @@ static size_t tp__reduction_room(const tp_call *k, const tp__folded *f, bool col
         tp__cut_reduction(f, columns && (d == TP_F32 || d == TP_F64 || d == TP_F16 || d == TP_BF16));
     return c.n_part > 1 ? (size_t)(c.n_part * f->n_out) * sizeof(double) : 0;
 }
-/* Of ops with a kernel for columns, and of those without. */
+/* Scratch of ops that may use the columns kernel, and of ops that may not. */
 static size_t tp__reduce_room(const tp_call *k)
 {
     const tp__folded f = tp__fold_axes(k);
@@ -2676,7 +2708,7 @@ static void tp__reduce_sum_cuda(const tp_call *k)
     tp__reduce_numbers<tp__do_sum, true>(k, &f, TP__REDUCED_AS_IS);
 }
 
-/* size_ratio: from shapes alone */
+/* size_ratio: depends only on shapes */
 template <class T> TP_KERNEL tp__put_one(T *y, double v)
 {
     if (blockIdx.x == 0 && threadIdx.x == 0) tp__put(y, 0, (tp__real<T>)v);
@@ -2714,9 +2746,9 @@ static void tp__reduce_prod_cuda(const tp_call *k)
     tp__reduce_numbers<tp__do_product, false>(k, &f, TP__REDUCED_AS_IS);
 }
 
-/* reduce_prod_grad: a warp an output. Each lane has a stretch of its elements: the products of whole stretches tell what
- * stands before and after; then it goes along its own, forth and back. What stood before is kept in dx, or as float in
- * scratch where dx is half precision. */
+/* reduce_prod_grad: one warp per output. Each lane has a contiguous range of the elements. From the products of whole ranges a
+ * lane computes the products of all elements before and after its range; then it goes through its range forwards and backwards.
+ * The product before each element is kept in dx, or as float in scratch if dx is half precision. */
 template <class T>
 TP_KERNEL tp__reduce_prod_back(const __grid_constant__ tp__folded f, const T *x, const T *dy, T *dx,
                                tp__real<T> *before_all)
@@ -2782,13 +2814,13 @@ static size_t tp__sum_to_like_room(const tp_call *k)
     return tp__reduction_room(k, &f, true);
 }
 
-/* broadcast_like: a thread writes 16 bytes of y. Dimensions of y, innermost first; those along which x is repeated have
- * stride 0. */
+/* broadcast_like: a thread writes 16 bytes of y. The dimensions of y, innermost first; dimensions along which x is repeated
+ * have stride 0. */
 typedef struct tp__spread {
     int n;
     tp__divisor size[TP_MAX_DIMS];
     int64_t stride[TP_MAX_DIMS], total;
-    int inner; /* of 16 bytes of y, elements: 0 lie anywhere in x; 1 side by side; 2 are one */
+    int inner; /* where 16 bytes of y come from: 0 anywhere in x; 1 adjacent elements; 2 one element */
 } tp__spread;
 __device__ __forceinline__ int64_t tp__spread_at(const tp__spread &s, int64_t i)
 {
@@ -2860,16 +2892,16 @@ static void tp__broadcast_like_cuda(const tp_call *k)
                  TP_RUN(k, (tp__broadcast_ones<T>), s.total, s, (const T *)k->in[0].data, (T *)k->out[0].data););
 }
 
-/* l2_loss, global_norm: each block adds the squares of one piece of one tensor, in double as the CPU does: the square of a
- * float may be too large for a float. Tensors go by value in lists, several launches if there are many. */
+/* l2_loss, global_norm: each block adds the squares of one piece of one tensor, in double, as the CPU does, because the square
+ * of a float may overflow. Tensors are passed by value in lists; many tensors need several launches. */
 #define TP__SQUARES_LIST 128
 typedef struct tp__squares_list {
     int n;
-    int64_t piece; /* elements */
+    int64_t piece; /* in elements */
     struct {
         const void *data;
         int64_t size;
-        int first; /* block of this list */
+        int first; /* index of the tensor's first block in this launch */
         int dtype;
     } tensor[TP__SQUARES_LIST];
 } tp__squares_list;
@@ -2899,7 +2931,7 @@ template <class T> __device__ __forceinline__ double tp__squares_of(const T *p, 
 TP_KERNEL tp__squares(const __grid_constant__ tp__squares_list l, double *partial)
 {
     TP_SHARED(double, room, 8);
-    int low = 0, high = l.n; /* the last tensor that begins at this block or before */
+    int low = 0, high = l.n; /* find the tensor of this block: the last one that begins at or before it */
     while (high - low > 1) {
         const int middle = (low + high) / 2;
         if (l.tensor[middle].first <= (int)blockIdx.x) low = middle;
@@ -2978,7 +3010,7 @@ static size_t tp__zero_fraction_room(const tp_call *k)
     return tp__reduction_room(k, &f, false);
 }
 
-/* The order of top_k and argmax: NaN first, then the larger, then the lower index. An index below 0 is nothing. */
+/* The order of top_k and argmax: NaN first, then the larger value, then the lower index. An index below 0 means no element. */
 template <class R> __device__ __forceinline__ bool tp__ranks_before(R a, int64_t i, R b, int64_t j)
 {
     if (i < 0 || j < 0) return i >= 0;
@@ -2987,7 +3019,7 @@ template <class R> __device__ __forceinline__ bool tp__ranks_before(R a, int64_t
     if (!na && a != b) return a > b;
     return i < j;
 }
-/* The first in rank of what `lanes` neighbouring threads have; they all get it. */
+/* The first in this order among the values of `lanes` adjacent threads; all of them get it. */
 template <class R>
 __device__ __forceinline__ void tp__lanes_first(R &v, int64_t &i, int lanes, R *room_v, int64_t *room_i)
 {
@@ -3004,7 +3036,7 @@ __device__ __forceinline__ void tp__lanes_first(R &v, int64_t &i, int lanes, R *
     for (int w = 1; w < TP__THREADS / 32; w++)
         if (tp__ranks_before(room_v[w], room_i[w], v, i)) v = room_v[w], i = room_i[w];
 }
-/* How many threads share a row of n elements of which there are `rows`. */
+/* The number of threads per row, for `rows` rows of n elements. */
 static int tp__row_lanes(int64_t n, int64_t rows)
 {
     if (n >= 4096 || (n >= 512 && rows < 2048)) return TP__THREADS;
@@ -3052,7 +3084,8 @@ static void tp__argmax_cuda(const tp_call *k)
     else TP_REALS(k->in[0].dtype, tp__run_argmax<T>(k););
 }
 
-/* cumsum: a thread a line where there are many, else a block: 1024 elements at a time, four a thread, and what came before. */
+/* cumsum: one thread per line if there are many lines, otherwise one block per line, which processes 1024 elements at a time,
+ * four per thread, and carries the sum over. */
 typedef struct tp__cumsum_job {
     int64_t lines, n, B;
     bool exclusive, reverse;
@@ -3089,7 +3122,7 @@ template <class T> TP_KERNEL tp__cumsum_blocks(const T *x, T *y, const tp__cumsu
                 v[e] = q < j.n ? (sum)K::of(tp__number<T>::get(x, at + i * j.B)) : (sum)0;
                 mine += v[e];
             }
-            sum upto = mine; /* of the lanes up to this one */
+            sum upto = mine; /* sum of the lanes up to and including this one */
             for (int d = 1; d < 32; d <<= 1) {
                 const sum other = __shfl_up_sync(0xffffffffu, upto, (unsigned)d);
                 if (lane >= d) upto += other;
@@ -3139,9 +3172,9 @@ static void tp__cumsum_cuda(const tp_call *k)
     else TP_REALS(k->in[0].dtype, tp__run_cumsum<T>(k););
 }
 
-/* top_k: for a few, each is looked for among those that rank after the one before. For many, a row is sorted: keys of eight
- * bytes in scratch, the value in an order of integers and the index, by a bitonic network; what fits into shared memory is
- * one kernel. Doubles, whose keys would be longer, are always looked for. */
+/* top_k: a small k is found by k searches, each among the elements after the previous one in the order. For a larger k each row
+ * is sorted: keys of eight bytes in scratch hold the value as an ordered integer and the index; a bitonic network sorts them,
+ * in one kernel if the row fits into shared memory. Doubles, whose keys would be longer, are always searched. */
 #define TP__TOP_K_FEW  32
 #define TP__SORT_PIECE 2048
 template <class T>
@@ -3173,13 +3206,13 @@ TP_KERNEL tp__top_k_few(const T *x, T *y, int32_t *index, int64_t rows, int64_t 
         }
     }
 }
-/* In ascending order as top_k's is descending. */
+/* Ascending keys are the descending order of top_k. */
 __device__ __forceinline__ unsigned long long tp__sort_key(float v, int64_t i)
 {
     unsigned u = __float_as_uint(v);
     if (v != v) u = 0;                              /* NaN first */
-    else if (v == 0) u = 0x7fffffffu;               /* -0 is 0 */
-    else u = u & 0x80000000u ? u : 0x7fffffffu ^ u; /* the larger the smaller */
+    else if (v == 0) u = 0x7fffffffu;               /* -0 equals 0 */
+    else u = u & 0x80000000u ? u : 0x7fffffffu ^ u; /* a larger value has a smaller key */
     return (unsigned long long)u << 32 | (unsigned)i;
 }
 template <class T> TP_KERNEL tp__sort_keys(const T *x, unsigned long long *key, int64_t rows, int64_t n, int64_t P)
@@ -3190,7 +3223,8 @@ template <class T> TP_KERNEL tp__sort_keys(const T *x, unsigned long long *key, 
         key[i] = at < n ? tp__sort_key((float)tp__get(x, row * n + at), at) : ~0ull;
     }
 }
-/* Rows of P keys, in pieces of `piece` a block: the network's steps from `size` to `last_size`, distances below the piece. */
+/* Sorts rows of P keys in pieces, one block per piece: the network's steps from `size` to `last_size` whose distances are
+ * inside a piece. */
 TP_KERNEL tp__sort_piece(unsigned long long *key, int64_t P, int piece, int64_t size, int64_t last_size)
 {
     TP_SHARED(unsigned long long, room, TP__SORT_PIECE);
@@ -3210,7 +3244,7 @@ TP_KERNEL tp__sort_piece(unsigned long long *key, int64_t P, int piece, int64_t 
     __syncthreads();
     for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) mine[i] = room[i];
 }
-/* One step of the network, of a distance beyond a piece. */
+/* One step of the network whose distance exceeds a piece. */
 TP_KERNEL tp__sort_step(unsigned long long *key, int64_t pairs, int64_t P, int64_t size, int64_t distance)
 {
     TP_EACH(i, pairs)
@@ -3276,10 +3310,10 @@ template <class T> static void tp__run_top_k(const tp_call *k)
 }
 static void tp__top_k_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_top_k<T>(k);); }
 
-/* Integers that name rows: of gather, of one_hot, of the last axis. */
+/* Integer indices of rows, for gather, one_hot and ops on the last axis. */
 typedef struct tp__indices {
     const void *data;
-    bool wide; /* int64 */
+    bool wide; /* int64, else int32 */
     int64_t n, rows;
 } tp__indices;
 static tp__indices tp__indices_of(const tp_operand *x, int64_t rows)
@@ -3291,10 +3325,10 @@ __device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
 {
     return s.wide ? ((const int64_t *)s.data)[i] : (int64_t)((const int32_t *)s.data)[i];
 }
-/* Whoever meets a bad index looks for the first one, so that the same is reported every time. */
+/* A thread that finds an invalid index searches the first invalid one, so that every run reports the same index. */
 __device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t met, tp__fault f)
 {
-    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* told already */
+    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* already reported */
     for (int64_t i = 0; i <= met; i++) {
         const int64_t row = tp__row_of(s, i);
         if (row >= 0 && row < s.rows) continue;
@@ -3321,7 +3355,8 @@ static void tp__take_last_cuda(const tp_call *k)
     TP_SIZES(k->in[0].dtype, TP_RUN(k, (tp__take_last_kernel<T>), s.n, (const T *)k->in[0].data, s, (T *)k->out[0].data,
                                     m, tp__fault_of(k)););
 }
-/* put_last: zeros; then the first of those that go to one place adds up all of them, in order. */
+/* put_last: fills y with zeros; then, of all elements with the same index, the first one's thread adds all of them, in
+ * order. */
 template <class T> TP_KERNEL tp__put_last_zeros(T *y, int64_t total)
 {
     TP_EACH(i, total) tp__put(y, i, (tp__real<T>)0);
@@ -3351,7 +3386,7 @@ static void tp__put_last_cuda(const tp_call *k)
                     tp__fault_of(k)););
 }
 
-/* in_top_k: how many are strictly larger */
+/* in_top_k: counts the strictly larger elements */
 template <class T>
 TP_KERNEL tp__in_top_k_kernel(const T *x, const void *labels, bool long_labels, uint8_t *y, int64_t rows, int64_t C,
                               int K, int lanes)
@@ -3406,10 +3441,10 @@ static const tp__cuda_kernel tp__cuda_reductions[] = {
     {NULL, NULL, NULL}};
 
 /* ==== >>moves ========================================================================================= */
-/* Rows that move elements without looking at them move units: 1, 2, 4, 8 or 16 bytes, as many elements at a time as divide
- * every run, distance and address. A thread has four units under way, a block apart. */
+/* Ops that only move elements move units of 1, 2, 4, 8 or 16 bytes: as many elements at a time as divide every run, stride and
+ * address. A thread has four units in flight, one block apart. */
 
-/* The body with T as a unit of so many bytes. */
+/* Runs the body with T as a unit of `bytes_` bytes. */
 #define TP__UNITS(bytes_, ...)  \
     do {                        \
         switch (bytes_) {       \
@@ -3435,7 +3470,7 @@ static const tp__cuda_kernel tp__cuda_reductions[] = {
         } break;                \
         }                       \
     } while (0)
-/* The largest unit that divides all numbers whose bits are in `bits`. */
+/* The largest unit that divides all numbers which were combined by OR in `bits`. */
 static int64_t tp__unit_of(uint64_t bits)
 {
     int64_t unit = 16;
@@ -3443,7 +3478,8 @@ static int64_t tp__unit_of(uint64_t bits)
     return unit;
 }
 
-/* Four neighbours in one access; every operand begins at a multiple of 64 bytes. m of them exist. */
+/* Loads or stores four adjacent elements in one access, of which only m exist; every operand begins at a multiple of 64
+ * bytes. */
 template <class T> __device__ __forceinline__ void tp__get_four(const T *p, int64_t i, int m, tp__real<T> x[4])
 {
     if (m == 4) {
@@ -3459,11 +3495,11 @@ template <class T> __device__ __forceinline__ void tp__put_four(T *p, int64_t i,
         for (int j = 0; j < 4; j++) tp__put(t.v, j, x[j]);
         *(tp__four<T> *)(p + i) = t;
     } else
-        for (int j = 0; j < 4; j++) /* a loop of known length: x stays in registers */
+        for (int j = 0; j < 4; j++) /* the constant length keeps x in registers */
             if (j < m) tp__put(p, i + j, x[j]);
 }
 
-/* A number as an element of any type, repeated as often as a unit holds it. */
+/* Fills a unit with a number, converted to the element type. */
 template <class T> __device__ __forceinline__ T tp__pattern(float value, int dtype)
 {
     union {
@@ -3487,7 +3523,7 @@ template <class T> __device__ __forceinline__ T tp__pattern(float value, int dty
     return p.unit;
 }
 
-/* -- group: nothing */
+/* -- group: computes nothing */
 static void tp__group_cuda(const tp_call *k) { (void)k; }
 
 /* -- fill_like */
@@ -3512,7 +3548,7 @@ typedef struct tp__moving {
     int64_t dim[TP__MOVE_MOST], ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
     char *dst;
     const char *src;
-    int64_t size; /* bytes of an element */
+    int64_t size; /* of an element, in bytes */
 } tp__moving;
 
 static tp__moving tp__moving_of(const tp_operand *y, const tp_operand *x)
@@ -3524,7 +3560,7 @@ static tp__moving tp__moving_of(const tp_operand *y, const tp_operand *x)
     m.size = (int64_t)tp__dtype_size(x->dtype);
     return m;
 }
-/* One more dimension, further in than the last; one run with it where distances allow. */
+/* Adds a dimension inside the last one; merges the two if the strides allow it. */
 static void tp__moving_add(tp__moving *m, int64_t dim, int64_t ds, int64_t ss)
 {
     const int d = m->ndim - 1;
@@ -3543,7 +3579,7 @@ typedef struct tp__move_plan {
     int64_t ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
 } tp__move_plan;
 
-/* In the order of dst: neighbouring threads write neighbours. */
+/* In the order of dst: adjacent threads write adjacent units. */
 template <class T> TP_KERNEL tp__move_units(T *dst, const T *src, const __grid_constant__ tp__move_plan m)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x * 4;
@@ -3568,10 +3604,10 @@ template <class T> TP_KERNEL tp__move_units(T *dst, const T *src, const __grid_c
     }
 }
 
-/* Where dst runs along one dimension and src along another: squares go through shared memory. */
+/* If dst is contiguous along one dimension and src along another, square tiles go through shared memory. */
 typedef struct tp__tile_plan {
     int64_t rows, cols, ds_row, ss_col; /* dst[row ds_row + col] = src[row + col ss_col] */
-    tp__divisor across, down;           /* squares side by side, and one below the other */
+    tp__divisor across, down;           /* number of tiles per row, and per column */
     int ndim;                           /* the other dimensions */
     tp__divisor dim[TP__MOVE_MOST];
     int64_t ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
@@ -3604,7 +3640,7 @@ template <class T, int SIDE> TP_KERNEL tp__move_tile(T *dst, const T *src, const
     }
 }
 
-/* True if it went through squares. */
+/* Moves by square tiles; false if that does not fit. */
 static bool tp__move_turned(const tp_call *k, const tp__moving *m)
 {
     const int last = m->ndim - 1, side = m->size <= 2 ? 64 : 32;
@@ -3664,7 +3700,7 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
     }
     if (tp__move_turned(k, &m)) return;
     const int last = m.ndim - 1;
-    if (m.ds[last] == 1 && m.ss[last] == 1) { /* larger units */
+    if (m.ds[last] == 1 && m.ss[last] == 1) { /* both are contiguous: use larger units */
         uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last] * m.size);
         for (int d = 0; d < last; d++) bits |= (uint64_t)(m.ds[d] * m.size) | (uint64_t)(m.ss[d] * m.size);
         const int64_t times = tp__unit_of(bits) / m.size;
@@ -3690,7 +3726,7 @@ static void tp__transpose_cuda(const tp_call *k)
     tp__move_cuda(k, &m);
 }
 
-/* -- reverse: along some axes src is read from its end */
+/* -- reverse: src is read backwards along some axes */
 static void tp__reverse_cuda(const tp_call *k)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)k->attrs;
@@ -3706,22 +3742,22 @@ static void tp__reverse_cuda(const tp_call *k)
     tp__move_cuda(k, &m);
 }
 
-/* -- concat, concat_grad, split, stack, unstack: `whole` is rows, and each part has a piece of every row. One launch for up
- * to 64 parts: a block works on one part. */
+/* -- concat, concat_grad, split, stack, unstack: `whole` has rows, and each part is a range of every row. One launch handles up
+ *    to 64 parts: a block works on one part. */
 #define TP__PARTS_MOST 64
 typedef struct tp__part_list {
     int n;
-    int64_t row; /* units of a row of the whole */
+    int64_t row; /* length of a row of the whole, in units */
     void *part[TP__PARTS_MOST];
-    int64_t size[TP__PARTS_MOST], at[TP__PARTS_MOST]; /* units of a part, and where it stands in a row */
-    tp__divisor width[TP__PARTS_MOST];                /* its units of a row */
-    uint32_t first[TP__PARTS_MOST + 1];               /* its first block */
+    int64_t size[TP__PARTS_MOST], at[TP__PARTS_MOST]; /* units in a part; its offset in a row */
+    tp__divisor width[TP__PARTS_MOST];                /* its units per row */
+    uint32_t first[TP__PARTS_MOST + 1];               /* first block of each part */
 } tp__part_list;
 
 template <class T, bool JOIN> TP_KERNEL tp__move_parts(T *whole, const __grid_constant__ tp__part_list p)
 {
     int low = 0, high = p.n - 1;
-    while (low < high) { /* the last part that begins no later */
+    while (low < high) { /* find the part of this block: the last one that begins at or before it */
         const int middle = (low + high + 1) / 2;
         if (p.first[middle] <= blockIdx.x) low = middle;
         else high = middle - 1;
@@ -3745,7 +3781,7 @@ template <class T, bool JOIN> TP_KERNEL tp__move_parts(T *whole, const __grid_co
     }
 }
 
-/* part: n operands, whose data may be NULL. They have the axis as well, or (stack, unstack) the whole alone does. */
+/* part: n operands, whose data may be NULL. Parts have the axis too, except those of stack and unstack. */
 static void tp__parts_cuda(const tp_call *k, const tp_operand *whole, const tp_operand *part, int n, int axis,
                            bool join)
 {
@@ -3763,7 +3799,7 @@ static void tp__parts_cuda(const tp_call *k, const tp_operand *whole, const tp_o
             const int64_t width = tp__product_of(&part[i].shape, axis, part[i].shape.ndim);
             if (part[i].data && width > 0) {
                 p.part[p.n] = part[i].data;
-                p.size[p.n] = width; /* in elements of a row, till the unit is known */
+                p.size[p.n] = width; /* in elements until the unit is known */
                 p.at[p.n++] = at;
                 bits |= (uint64_t)(uintptr_t)part[i].data | (uint64_t)(width * size) | (uint64_t)(at * size);
             }
@@ -3816,7 +3852,7 @@ static void tp__slice_cuda(const tp_call *k)
     tp__move_cuda(k, &m);
 }
 
-/* -- pad, slice_grad: each element of y finds the one of x that stands there; outside of x, the border's value */
+/* -- pad, slice_grad: each element of y reads the corresponding element of x, or the border's value if it is outside x */
 typedef struct tp__border {
     int64_t n;
     int ndim, mode;
@@ -3824,7 +3860,7 @@ typedef struct tp__border {
     int64_t x[TP_MAX_DIMS], before[TP_MAX_DIMS], stride[TP_MAX_DIMS];
 } tp__border;
 
-/* The index in x, n long, of place i; outside of [0, n) it is the border of a constant. */
+/* The index in x, of length n, for position i; if it is outside [0, n), the element is in a constant border. */
 __device__ __forceinline__ int64_t tp__mirrored(int64_t i, int64_t n, int mode)
 {
     if (i >= 0 && i < n) return i;
@@ -3868,13 +3904,14 @@ static void tp__border_cuda(const tp_call *k, const int64_t *before, int mode, f
     for (int d = 0; d < y->shape.ndim; d++) {
         const int64_t n = y->shape.dim[d], m = x->shape.dim[d];
         const int e = b.ndim - 1;
-        /* a dimension without a border is one with the next outer one, which must have none either if it is mirrored */
+        /* a dimension without a border is merged with the next outer one, which must have no border either if the mode
+         * mirrors */
         if (e >= 0 && n == m && n > 0 && (mode == TP_PAD_CONSTANT || ydim[e] == b.x[e]))
             ydim[e] *= n, b.x[e] *= n, b.before[e] *= n;
         else ydim[b.ndim] = n, b.x[b.ndim] = m, b.before[b.ndim++] = before[d];
     }
     const int last = b.ndim - 1;
-    if (last >= 0 && (mode == TP_PAD_CONSTANT || ydim[last] == b.x[last])) { /* larger units */
+    if (last >= 0 && (mode == TP_PAD_CONSTANT || ydim[last] == b.x[last])) { /* use larger units */
         const int64_t times =
             tp__unit_of((uint64_t)(uintptr_t)y->data | (uint64_t)(uintptr_t)x->data | (uint64_t)(ydim[last] * size) |
                         (uint64_t)(b.x[last] * size) | (uint64_t)(b.before[last] * size)) /
@@ -3899,7 +3936,7 @@ static void tp__slice_grad_cuda(const tp_call *k)
     tp__border_cuda(k, ((const tp__slice_attrs *)k->attrs)->begin, TP_PAD_CONSTANT, 0.0f);
 }
 
-/* -- pad_grad: an element of x has up to three places along each dimension; their gradients are added in order */
+/* -- pad_grad: an element of x is copied to up to three positions along each dimension; their gradients are added in order */
 typedef struct tp__places {
     int64_t n;
     int ndim, mode;
@@ -3924,7 +3961,7 @@ template <class T> TP_KERNEL tp__pad_grad_sum(T *dx, const T *dy, const __grid_c
             rest = q;
         }
         tp__real<T> sum = 0;
-        for (int d = 0; d >= 0;) { /* all combinations, row by row */
+        for (int d = 0; d >= 0;) { /* all combinations of positions, row by row */
             int64_t from = 0;
             for (d = 0; d < p.ndim; d++) from += place[d][at[d]];
             sum += tp__get(dy, from);
@@ -3937,7 +3974,7 @@ static void tp__pad_grad_cuda(const tp_call *k)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp__dims y = tp__dims_of(&k->in[0].shape), x = tp__dims_of(&k->out[0].shape);
-    if (t->mode == TP_PAD_CONSTANT) { /* the box inside of it */
+    if (t->mode == TP_PAD_CONSTANT) { /* copies the part inside the border */
         tp__moving m = tp__moving_of(&k->out[0], &k->in[0]);
         for (int d = 0; d < y.n; d++) {
             m.src += t->before[d] * y.stride[d] * m.size;
@@ -3971,10 +4008,10 @@ static void tp__tile_cuda(const tp_call *k)
     tp__move_cuda(k, &m);
 }
 
-/* -- tile_grad: the sum over the copies, in order. When x is small and the copies are many, they are cut into pieces, whose
- * sums are added by a second launch. */
+/* -- tile_grad: sums over the copies, in order. If x is small and has many copies, they are split into pieces, and a second
+ *    launch adds the pieces' sums. */
 typedef struct tp__copies {
-    int64_t n, copies, piece; /* elements of x; copies of each, and of a piece */
+    int64_t n, copies, piece; /* elements of x; copies of each element, and copies in a piece */
     int ndim;
     tp__divisor x[TP_MAX_DIMS], times[TP_MAX_DIMS];
     int64_t stride[TP_MAX_DIMS]; /* of y */
@@ -4014,7 +4051,7 @@ template <class T> TP_KERNEL tp__tile_grad_end(T *dx, const tp__real<T> *sums, i
         tp__put(dx, i, sum);
     }
 }
-/* From shapes alone: about 65536 sums are under way. */
+/* Depends only on shapes: about 65536 sums run in parallel. */
 static int64_t tp__tile_grad_pieces(const tp_call *k)
 {
     const int64_t n = tp__size(&k->out[0]), copies = n ? tp__size(&k->in[0]) / n : 0;
@@ -4073,7 +4110,8 @@ template <class T> TP_KERNEL tp__gather_units(T *y, const T *params, tp__indices
             if (to + (int64_t)j * blockDim.x < n) y[to + (int64_t)j * blockDim.x] = unit[j];
     }
 }
-TP_KERNEL tp__gather_nothing(tp__indices s, tp__fault f) /* rows without elements; indices are looked at all the same */
+TP_KERNEL tp__gather_nothing(tp__indices s, tp__fault f) /* for rows without elements, whose indices are checked
+                                                          * nevertheless */
 {
     TP_EACH(i, s.n)
     {
@@ -4097,12 +4135,12 @@ static void tp__gather_cuda(const tp_call *k)
                            s, width, tp__fault_of(k)););
 }
 
-/* -- a stable sort of places by keys of 32 bits, eight bits at a time: count, then sum, then place. What gather_grad and
- * bilinear_sampler_grad find out with it is in which order to add, with no atomics on floats. */
-#define TP__SORT_TILE 2048 /* places that a block sorts: 8 of each thread */
+/* -- a stable sort of positions by 32-bit keys, eight bits at a time: count, sum, place. gather_grad and bilinear_sampler_grad
+ *    use it to add in a fixed order, without atomics on floats. */
+#define TP__SORT_TILE 2048 /* positions that a block sorts: 8 per thread */
 static int64_t tp__sort_tiles(int64_t n) { return (n + TP__SORT_TILE - 1) / TP__SORT_TILE; }
 
-/* How often each digit occurs in each tile. */
+/* Counts each digit in each tile. */
 TP_KERNEL tp__sort_count(uint32_t *count, const uint32_t *key, int64_t n, int shift)
 {
     TP_SHARED(uint32_t, mine, 256);
@@ -4110,12 +4148,12 @@ TP_KERNEL tp__sort_count(uint32_t *count, const uint32_t *key, int64_t n, int sh
     __syncthreads();
     for (int j = 0; j < TP__SORT_TILE / TP__THREADS; j++) {
         const int64_t i = (int64_t)blockIdx.x * TP__SORT_TILE + j * TP__THREADS + threadIdx.x;
-        if (i < n) atomicAdd(&mine[key[i] >> shift & 255u], 1u); /* whole numbers: any order */
+        if (i < n) atomicAdd(&mine[key[i] >> shift & 255u], 1u); /* integers: their order does not matter */
     }
     __syncthreads();
     count[(int64_t)blockIdx.x * 256 + threadIdx.x] = mine[threadIdx.x];
 }
-/* Counts become places: behind all smaller digits and the same digit of earlier tiles. One block. */
+/* Replaces counts by start positions: after all smaller digits and after the same digit of earlier tiles. One block. */
 TP_KERNEL tp__sort_sum(uint32_t *count, int64_t tiles)
 {
     TP_SHARED(uint32_t, total, 256);
@@ -4134,7 +4172,7 @@ TP_KERNEL tp__sort_sum(uint32_t *count, int64_t tiles)
         }
     }
 }
-/* A warp takes 256 places in their order; lanes of one digit find each other bit by bit. */
+/* A warp processes 256 positions in their order; ballots over the bits of the digit find the lanes with the same digit. */
 TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *key, const uint32_t *place,
                          const uint32_t *begin, int64_t n, int shift)
 {
@@ -4161,7 +4199,7 @@ TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *k
     }
     __syncthreads();
     uint32_t at = begin[(int64_t)blockIdx.x * 256 + threadIdx.x];
-    for (int w = 0; w < 8; w++) { /* a digit: where each warp's begin */
+    for (int w = 0; w < 8; w++) { /* start positions of this digit for each warp */
         const uint32_t m = count[w * 256 + threadIdx.x];
         count[w * 256 + threadIdx.x] = at;
         at += m;
@@ -4174,8 +4212,8 @@ TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *k
         place_to[to] = place[first + j * 32];
     }
 }
-/* n keys, none above `most`, and their places, both in [0] of two buffers; count: 256 numbers a tile. Returns in which of the
- * two they end up. */
+/* Sorts n keys, none above `most`, with their positions; both are in buffer 0 of two. count: 256 numbers per tile. Returns the
+ * index of the buffers that hold the result. */
 static int tp__sort(const tp_call *k, uint32_t *const key[2], uint32_t *const place[2], uint32_t *count, int64_t n,
                     int64_t most)
 {
@@ -4190,8 +4228,9 @@ static int tp__sort(const tp_call *k, uint32_t *const key[2], uint32_t *const pl
     return now;
 }
 
-/* -- gather_grad: indices are sorted by row, places of one row in order; each row then adds its gradients in that order. Only rows named so often that whole pieces of 128
- * sorted places are theirs get these pieces' sums first; that order too depends on the indices alone. */
+/* -- gather_grad: indices are sorted by row, positions of one row in order; each row then adds its gradients in that order. If
+ *    a row owns whole pieces of 128 sorted positions, the sums of these pieces are computed first; this order, too, depends
+ *    only on the indices. */
 #define TP__SUM_PIECE 128
 
 TP_KERNEL tp__sort_begin(uint32_t *key, uint32_t *place, tp__indices s)
@@ -4199,11 +4238,11 @@ TP_KERNEL tp__sort_begin(uint32_t *key, uint32_t *place, tp__indices s)
     TP_EACH(i, s.n)
     {
         const int64_t row = tp__row_of(s, i);
-        key[i] = (uint32_t)(row >= 0 && row < s.rows ? row : s.rows); /* those outside go last */
+        key[i] = (uint32_t)(row >= 0 && row < s.rows ? row : s.rows); /* invalid indices are sorted last */
         place[i] = (uint32_t)i;
     }
 }
-/* Where a row's places begin and end; both 0 for rows that nobody names. */
+/* The range of a row's sorted positions; begin and end are 0 for rows without an index. */
 TP_KERNEL tp__sort_bounds(uint32_t *begin, uint32_t *end, const uint32_t *key, int64_t n, uint32_t rows)
 {
     TP_EACH(i, n)
@@ -4214,7 +4253,7 @@ TP_KERNEL tp__sort_bounds(uint32_t *begin, uint32_t *end, const uint32_t *key, i
         if (i == n - 1 || key[i + 1] != row) end[row] = (uint32_t)i + 1;
     }
 }
-/* V neighbouring columns of a row. */
+/* V adjacent columns of a row. */
 template <class T, int V> struct alignas(V * sizeof(T)) tp__columns {
     T v[V];
 };
@@ -4265,10 +4304,10 @@ TP_KERNEL tp__gather_grad_rows(T *dp, const T *dy, const tp__real<T> *sums, cons
         *(tp__columns<T, V> *)(dp + row * width + col) = y;
     }
 }
-/* Scratch: keys and places twice, counts, bounds, sums of pieces. */
+/* Layout of the scratch memory: keys and positions twice, counts, bounds, sums of pieces. */
 typedef struct tp__sort_room {
     int64_t n, rows, width;
-    size_t keys, counts, bounds, sums; /* bytes */
+    size_t keys, counts, bounds, sums; /* in bytes */
 } tp__sort_room;
 static tp__sort_room tp__sort_room_of(const tp_call *k)
 {
@@ -4318,7 +4357,7 @@ static void tp__gather_grad_cuda(const tp_call *k)
     const cudaError_t e = cudaMemsetAsync(begin, 0, 2 * r.bounds, c->stream);
     if (e != cudaSuccess) tp__broken(c, k->op->name, cudaGetErrorString(e));
     TP_RUN(k, tp__sort_begin, r.n, key[0], place[0], s);
-    const int now = tp__sort(k, key, place, count, r.n, r.rows); /* rows itself is a key */
+    const int now = tp__sort(k, key, place, count, r.n, r.rows); /* invalid indices have the key `rows` */
     TP_RUN(k, tp__sort_bounds, r.n, begin, end, key[now], r.n, (uint32_t)r.rows);
     if (r.width % 4 == 0)
         TP_REALS(k->out[0].dtype, (tp__gather_grad_sum<T, 4>(k, &r, sums, key[now], place[now], begin, end)););
@@ -4342,10 +4381,10 @@ static void tp__one_hot_cuda(const tp_call *k)
            t->on, t->off);
 }
 
-/* -- print: sums in a fixed order and the first elements, in one struct, which goes to pinned memory; the line is written by
- * the CPU's function of the row, on a thread of the driver. The next print of this stream waits for it. */
+/* -- print: computes sums in a fixed order and the first elements and copies them to pinned memory as one struct; the CPU's
+ *    function of the op then writes the line, on a thread of the driver. The next print of this stream waits for it. */
 #define TP__LOOK_BLOCKS 1024
-static int64_t tp__look_blocks(const tp_call *k) /* from the shape alone */
+static int64_t tp__look_blocks(const tp_call *k) /* depends only on the shape */
 {
     const int64_t want = (tp__size(&k->in[0]) + 4095) / 4096;
     return want < TP__LOOK_BLOCKS ? want : TP__LOOK_BLOCKS;
@@ -4387,7 +4426,7 @@ TP_KERNEL tp__look_end(tp__glance *g, const double *sums, int64_t blocks, const 
 }
 static void tp__print_line(void *call)
 {
-    const tp_call *k = (const tp_call *)call; /* lives as long as its plan */
+    const tp_call *k = (const tp_call *)call; /* valid as long as its plan */
     tp_call line = *k;
     tp_operand x = k->in[0];
     x.data = NULL;
@@ -4418,7 +4457,7 @@ static void tp__print_cuda(const tp_call *k)
     if (e != cudaSuccess) tp__broken(c, k->op->name, cudaGetErrorString(e));
 }
 
-/* -- check_numerics: y = x; the first bad element of each block, and then of all */
+/* -- check_numerics: y = x; finds the first NaN or infinity of each block, and then of all blocks */
 template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double *first)
 {
     TP_SHARED(double, room, 8);
@@ -4429,7 +4468,7 @@ template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double 
         const int m = n - i < 4 ? (int)(n - i) : 4;
         tp__real<T> v[4];
         tp__get_four(x, i, m, v);
-        for (int j = 0; j < 4; j++) /* behind the end it is 0 */
+        for (int j = 0; j < 4; j++) /* elements past the end are 0 */
             if (v[j] - v[j] != 0 && bad < -(double)(i + j)) bad = -(double)(i + j);
         tp__put_four(y, i, m, v);
     }
@@ -4478,15 +4517,16 @@ static const tp__cuda_kernel tp__cuda_moves[] = {{"group", tp__group_cuda, NULL}
                                                  {NULL, NULL, NULL}};
 
 /* ==== >>random ======================================================================================== */
-/* The CPU's numbers, bit for bit: the same operations in the same order, each rounded. A thread makes four neighbours. */
+/* The same numbers as on the CPU, bit for bit: the same operations in the same order, each rounded. A thread computes four
+ * adjacent numbers. */
 
-/* a b + c with two roundings: tp__mul_add */
+/* a b + c with two roundings, like tp__mul_add */
 __device__ __forceinline__ double tp__mul_then_add(double a, double b, double c)
 {
     return __dadd_rn(__dmul_rn(a, b), c);
 }
 
-/* ln(u), u = k/2^53 in (0,1]: tp__log_unit */
+/* ln(u), u = k/2^53 in (0,1], like tp__log_unit */
 __device__ __forceinline__ double tp__ln_unit(double u)
 {
     const uint64_t bits = (uint64_t)__double_as_longlong(u);
@@ -4502,7 +4542,7 @@ __device__ __forceinline__ double tp__ln_unit(double u)
     const double ln_m = tp__mul_then_add(__dmul_rn(__dmul_rn(2.0, f), s), sum, __dmul_rn(2.0, f));
     return tp__mul_then_add((double)e, 0x1.62e42fefap-1, tp__mul_then_add((double)e, 0x1.cf79abc9e3b3ap-40, ln_m));
 }
-/* cos and sin of 2 pi u, u in [0,1): tp__turn */
+/* cos and sin of 2 pi u, u in [0,1), like tp__turn */
 __device__ __forceinline__ void tp__cos_sin(double u, double *c, double *s)
 {
     const double rounder = 6755399441055744.0, quarters = tp__mul_then_add(4.0, u, rounder);
@@ -4522,7 +4562,7 @@ __device__ __forceinline__ void tp__cos_sin(double u, double *c, double *s)
     default: *c = sum_s, *s = -sum_c; break;
     }
 }
-/* Two normals from a block of words: tp__normal_pair */
+/* Two normal numbers from a block of random words, like tp__normal_pair */
 __device__ __forceinline__ void tp__box_muller(const uint32_t r[4], double normal[2])
 {
     const uint64_t a = ((uint64_t)r[1] << 32 | r[0]) >> 11, b = ((uint64_t)r[3] << 32 | r[2]) >> 11;
@@ -4539,7 +4579,8 @@ __device__ __forceinline__ float tp__of_double(double x, const float *) { return
 __device__ __forceinline__ float tp__of_double(double x, const tp__f16 *) { return tp__odd_float(x); }
 __device__ __forceinline__ float tp__of_double(double x, const tp__bf16 *) { return tp__odd_float(x); }
 
-/* -- random: uniform in [a,b), or normal with mean a and deviation b, which truncation redraws beyond two deviations */
+/* -- random: uniform in [a,b), or normal with mean a and standard deviation b; truncated: numbers beyond two deviations are
+ *    drawn again */
 template <class T>
 TP_KERNEL tp__random_fours(T *y, int64_t n, int kind, double a, double b, uint64_t key, const uint64_t *step_word)
 {
@@ -4611,7 +4652,8 @@ static const tp__cuda_kernel tp__cuda_random[] = {
     {"random", tp__random_cuda, NULL}, {"dropout", tp__dropout_cuda, NULL}, {NULL, NULL, NULL}};
 
 /* ==== >>variables ===================================================================================== */
-/* Written in place. Predicates, rates and powers are read by the kernels: a recording stays right when they change. */
+/* Variables are updated in place. Kernels read predicates, rates and powers from memory, so that a recording stays valid when
+ * these change. */
 
 static const uint8_t *tp__pred_of(const tp_call *k, int at)
 {
@@ -4724,8 +4766,8 @@ static void tp__ema_debias_cuda(const tp_call *k)
                   (double)((const tp__assign_attrs *)k->attrs)->decay);
 }
 
-/* -- apply_...: all variables of an optimizer in one launch, or several when the list is longer than what a launch takes. A
- * block works on 4096 elements of one variable. */
+/* -- apply_...: updates all variables of an optimizer in one launch, or in several if there are more than TP__APPLY_MOST. A
+ *    block works on 4096 elements of one variable. */
 #define TP__APPLY_MOST  64
 #define TP__APPLY_CHUNK 4096
 typedef struct tp__apply_list {
@@ -4738,10 +4780,10 @@ typedef struct tp__apply_list {
     void *w[TP__APPLY_MOST], *slot[3][TP__APPLY_MOST];
     const void *g[TP__APPLY_MOST];
     int64_t size[TP__APPLY_MOST];
-    uint32_t first[TP__APPLY_MOST + 1]; /* its first block */
+    uint32_t first[TP__APPLY_MOST + 1]; /* first block of each variable */
 } tp__apply_list;
 
-/* Which variable is this block's? */
+/* The variable that this block updates. */
 __device__ __forceinline__ int tp__apply_of(const tp__apply_list &p)
 {
     int low = 0, high = p.n - 1;
@@ -4753,7 +4795,7 @@ __device__ __forceinline__ int tp__apply_of(const tp__apply_list &p)
     return low;
 }
 template <class R> struct tp__apply_rates {
-    R lr, a, b, rest_a, rest_b, epsilon, decay; /* rest_: 1 - it */
+    R lr, a, b, rest_a, rest_b, epsilon, decay; /* rest_a is 1 - a, rest_b is 1 - b */
     R left1, left2, adam, keep;                 /* 1 - beta^t; Adam's corrected rate */
     bool nesterov, decays;
 };
@@ -4776,7 +4818,8 @@ template <class R> __device__ __forceinline__ tp__apply_rates<R> tp__apply_rates
 __device__ __forceinline__ float tp__rounded_product(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ double tp__rounded_product(double a, double b) { return __dmul_rn(a, b); }
 
-/* One element: its weight, gradient and slots. The formulas of tp__descent_piece and its like. */
+enum { TP__RMSPROP_CENTERED = 100 }; /* RMSProp with three slots */
+/* Updates one element: weight, gradient and slots. The formulas are those of tp__descent_piece and its counterparts. */
 template <int KIND, class R>
 __device__ __forceinline__ void tp__apply_one(const tp__apply_rates<R> &r, R g, R &w, R &a, R &v, R &mg)
 {
@@ -4853,7 +4896,8 @@ template <int KIND, class T> TP_KERNEL tp__apply_step(const __grid_constant__ tp
     }
 }
 
-/* LAMB: the averages and both squared norms of each block; the norms of each variable; the step. r is made twice. */
+/* LAMB: the averages and both squared norms of each block, then the norms of each variable, then the step. r is computed
+ * twice. */
 template <class R> __device__ __forceinline__ R tp__lamb_r(const tp__apply_rates<R> &r, R w, R m, R v)
 {
     return m / r.left1 / (sqrt(v / r.left2) + r.epsilon) + r.decay * w;
@@ -4933,7 +4977,7 @@ static int64_t tp__apply_blocks_of(const tp_operand *v)
 {
     return (tp__size(v) + TP__APPLY_CHUNK - 1) / TP__APPLY_CHUNK;
 }
-static size_t tp__lamb_room(const tp_call *k) /* ratios, then two sums of each block */
+static size_t tp__lamb_room(const tp_call *k) /* ratios, then two sums per block */
 {
     size_t blocks = 0;
     for (int i = 0; i < ((const tp__apply_attrs *)k->attrs)->n; i++) blocks += (size_t)tp__apply_blocks_of(&k->var[i]);
@@ -4941,11 +4985,11 @@ static size_t tp__lamb_room(const tp_call *k) /* ratios, then two sums of each b
 }
 static void tp__apply_launch(const tp_call *k, const tp__apply_list *p)
 {
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const bool centered = k->op->update->kind == TP__RMSPROP && k->n_var == 4 * ((const tp__apply_attrs *)k->attrs)->n;
     const int64_t blocks = p->first[p->n];
 #define TP__APPLY_KIND(kind_) \
     case kind_: TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__apply_step<kind_, T>), blocks, TP__THREADS, 0, *p);); break;
-    switch (t->kind) {
+    switch (centered ? TP__RMSPROP_CENTERED : k->op->update->kind) {
         TP__APPLY_KIND(TP__DESCENT)
         TP__APPLY_KIND(TP__MOMENTUM)
         TP__APPLY_KIND(TP__ADAM)
@@ -4968,7 +5012,7 @@ static void tp__apply_launch(const tp_call *k, const tp__apply_list *p)
 static void tp__apply_cuda(const tp_call *k)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    const int n = t->n, slots = k->n_var / n - 1, scalars = t->kind == TP__ADAM || t->kind == TP__LAMB ? 3 : 1;
+    const int n = t->n, slots = k->n_var / n - 1, scalars = k->op->update->scalars;
     tp__apply_list p;
     memset(&p, 0, sizeof p);
     p.nesterov = t->nesterov;
@@ -4982,7 +5026,7 @@ static void tp__apply_cuda(const tp_call *k)
         const tp_operand *v = &k->var[i];
         const int64_t blocks = tp__apply_blocks_of(v);
         bool full = p.n == TP__APPLY_MOST || (int)v->dtype != p.dtype || (int64_t)p.first[p.n] + blocks > INT32_MAX;
-        for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data; /* named twice: one step after the other */
+        for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data; /* listed twice: two launches */
         if (blocks == 0) continue;
         if (full && p.n > 0) {
             tp__apply_launch(k, &p);
@@ -5015,11 +5059,12 @@ static const tp__cuda_kernel tp__cuda_variables[] = {{"assign", tp__assign_cuda,
                                                      {NULL, NULL, NULL}};
 
 /* ==== >>convolution =================================================================================== */
-/* A convolution takes one of four ways: 1 x 1 in NHWC is a matrix product; a depthwise one (groups = C) has kernels of its
- * own, as it waits for memory alone; the others are cuDNN's; what cuDNN refuses, one thread sums for each result. All sums
- * have a fixed order: of cuDNN's algorithms those it calls deterministic. TP_CUDA_DIRECT_CONV: cuDNN is never asked. */
+/* A convolution runs in one of four ways: a 1 x 1 convolution in NHWC is a matrix product; a depthwise one (groups = C) has its
+ * own kernels, as memory limits its speed; cuDNN runs the others; if cuDNN refuses, one thread sums each result. All sums have
+ * a fixed order: only those algorithms of cuDNN are used that it calls deterministic. TP_CUDA_DIRECT_CONV: cuDNN is never
+ * used. */
 
-/* -- four neighbours at a time: kernels are templates over V, 4 or 1 */
+/* -- four adjacent elements at a time: kernels are templates over V, 4 or 1 */
 
 template <class T, class R, int V> __device__ __forceinline__ void tp__load(const T *p, R (&x)[V])
 {
@@ -5061,13 +5106,13 @@ __device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[4])
                                      (unsigned)tp__f16_of_f32(x[2]) | (unsigned)tp__f16_of_f32(x[3]) << 16);
 }
 
-#ifndef TP__INT_ELEMENTS                      /* tests make these two small */
-#define TP__INT_ELEMENTS  ((int64_t)1 << 30)  /* more need indices of 64 bits */
-#define TP__CONV_ELEMENTS (int64_t) INT32_MAX /* as many of an operand go to cuDNN at a time */
+#ifndef TP__INT_ELEMENTS                      /* tests make these two limits small */
+#define TP__INT_ELEMENTS  ((int64_t)1 << 30)  /* larger operands need 64-bit indices */
+#define TP__CONV_ELEMENTS (int64_t) INT32_MAX /* the most elements of an operand in one call of cuDNN */
 #endif
 
-/* A kernel<T, V, I> over n_ elements (n_most_ in its largest operand): four a thread if that is possible, and indices of 32
- * bits, which divide several times faster, if they suffice. Float64, which is there for checks, has the plain kernel alone. */
+/* Runs a kernel<T, V, I> over n_ elements (n_most_ in its largest operand): four per thread if possible, with 32-bit indices,
+ * which divide several times faster, if these suffice. Float64, which is for checks, has only the plain kernel. */
 template <class T> struct tp__fours {
     enum { V = 4 };
     typedef int I;
@@ -5090,7 +5135,7 @@ template <class T> using tp__fours_index = typename tp__fours<T>::I;
             at_##_step = (I_)gridDim.x * (I_)blockDim.x * V_;                                     \
          at_ < at_##_end; at_ += at_##_step)
 
-/* Element `at` of a picture in NHWC or NCHW. */
+/* The coordinates of element `at` of an image in NHWC or NCHW. */
 template <class I> struct tp__pixel {
     I b, h, w, c;
 };
@@ -5113,11 +5158,11 @@ template <class I> __device__ __forceinline__ tp__pixel<I> tp__pixel_of(I at, I 
 
 /* -- conv2d: geometry */
 
-/* What a call is about; strides of x and y make one loop serve NHWC and NCHW. */
+/* The geometry of a call; with the strides of x and y one loop serves NHWC and NCHW. */
 typedef struct tp__conv_shape {
     int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
     int64_t xb, xh, xw, xc, yb, yh, yw, yc;
-    int more_h, more_w; /* 1: SAME wants one more row or column after the picture than before */
+    int more_h, more_w; /* 1: SAME pads one more row or column after the image than before */
     bool nchw;
 } tp__conv_shape;
 
@@ -5138,7 +5183,7 @@ static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride
     *more = (int)(pad & 1);
 }
 
-/* Its distances, dense in one layout or the other. */
+/* Sets the strides of contiguous x and y in one of the layouts. */
 static void tp__conv_lay_out(tp__conv_shape *g, bool nchw)
 {
     g->nchw = nchw;
@@ -5173,9 +5218,9 @@ static tp__conv_shape tp__conv_shape_of(const tp_conv2d_attrs *a, const tp_shape
     return g;
 }
 
-/* -- conv2d: bias and ReLU behind it, and bias_add */
+/* -- conv2d: bias and ReLU after it, and bias_add */
 
-/* single: b is float32, whatever x is */
+/* single: b is float32, for any type of x */
 template <class T, int V, class I>
 TP_KERNEL tp__bias_kernel(const T *x, const void *b, bool single, T *y, int64_t n, int64_t C, int64_t inner, bool relu)
 {
@@ -5201,7 +5246,7 @@ static void tp__run_bias(const tp_call *k, const void *x, const tp_operand *b, c
                                      (const T *)x, b->data, b->dtype == TP_F32, (T *)y->data, n, C, inner, relu););
 }
 
-/* -- conv2d: one thread for each result */
+/* -- conv2d: one thread per result */
 
 template <class T> TP_KERNEL tp__conv_forward(const tp__conv_shape g, const T *x, const T *w, T *y, int64_t n)
 {
@@ -5232,7 +5277,7 @@ template <class T> TP_KERNEL tp__conv_input(const tp__conv_shape g, const T *dy,
         const tp__pixel<int64_t> x = tp__pixel_of<int64_t>(at, g.H, g.W, g.C, g.nchw);
         const int64_t group = x.c / cg, c = x.c - group * cg;
         tp__real<T> sum = 0;
-        for (int64_t p = 0; p < g.KH; p++) { /* which results looked at this x through tap (p,q)? */
+        for (int64_t p = 0; p < g.KH; p++) { /* find the results that used this x with kernel element (p,q) */
             const int64_t h = x.h + g.top - p * g.dh, i = h / g.sh;
             if (h < 0 || i * g.sh != h || i >= g.OH) continue;
             for (int64_t q = 0; q < g.KW; q++) {
@@ -5269,8 +5314,8 @@ template <class T> TP_KERNEL tp__conv_filter(const tp__conv_shape g, const T *x,
     }
 }
 
-/* -- conv2d, depthwise in NHWC with one filter a channel, 4 | C: four channels of four neighbours in a row for each thread,
- * which reads a weight once for the four. */
+/* -- conv2d, depthwise in NHWC with one filter per channel, C divisible by 4: each thread computes four channels of four
+ *    adjacent pixels in a row and reads each weight once for the four pixels. */
 
 #define TP__DEPTH_ROW 4
 
@@ -5337,15 +5382,15 @@ template <class T> TP_KERNEL tp__depthwise_input(const tp__conv_shape g, const T
     }
 }
 
-/* The filter gradient of a depthwise convolution, any number of filters a channel: sums over pieces of the B OH OW places,
- * for nine taps at a time, so that dy is read once for a 3 x 3; then the pieces are added up. */
+/* The filter gradient of a depthwise convolution, with any number of filters per channel: sums over pieces of the B OH OW
+ * positions, for nine kernel elements at a time, so that dy is read once for a 3 x 3 kernel; then the pieces are added. */
 
 #define TP__DEPTH_TAPS 9
 
 typedef struct tp__depth_cut {
     int64_t places, per, pieces, tiles, passes, taps; /* tiles of 32 filters (NHWC) or of one (NCHW) */
 } tp__depth_cut;
-static tp__depth_cut tp__depth_cut_of(const tp__conv_shape *g) /* by shape alone */
+static tp__depth_cut tp__depth_cut_of(const tp__conv_shape *g) /* depends only on the shape */
 {
     tp__depth_cut s;
     s.places = g->B * g->OH * g->OW;
@@ -5360,7 +5405,7 @@ static tp__depth_cut tp__depth_cut_of(const tp__conv_shape *g) /* by shape alone
     s.pieces = (s.places + s.per - 1) / s.per;
     return s;
 }
-/* Tap t of place r, as an offset of x without its channel; negative when it lies outside. */
+/* The offset in x, without the channel, of kernel element t at position (b, i, j); negative if it is outside. */
 __device__ __forceinline__ int64_t tp__depth_tap(const tp__conv_shape &g, int b, int i, int j, int t)
 {
     const int p = t / (int)g.KW, q = t - p * (int)g.KW;
@@ -5429,7 +5474,7 @@ TP_KERNEL tp__depthwise_part_nchw(const tp__conv_shape g, const tp__depth_cut s,
         if (threadIdx.x == 0 && t0 + t < taps) part[((int64_t)piece * taps + t0 + t) * g.O + o] = all;
     }
 }
-/* y[e] = sum of part[p][e]: 32 columns and 8 pieces side by side. */
+/* y[e] = sum of part[p][e]: a block adds 32 columns, 8 pieces at a time. */
 template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_t n, int64_t pieces)
 {
     typedef tp__real<T> R;
@@ -5445,10 +5490,10 @@ template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_
     tp__put(y, e, sum);
 }
 
-/* -- conv2d: what cuDNN wants otherwise */
+/* -- conv2d: layouts that cuDNN needs */
 
-/* A filter (S, I, O) as (O, S, I), which is what NHWC goes with: then I = rows, S = 1; or as (O, I, S) for NCHW. back: the
- * other way. Tiles of 32 by 32, so that both sides are read and written along their rows. */
+/* Transposes a filter (S, I, O) to (O, S, I), which cuDNN needs for NHWC (then I = rows, S = 1), or to (O, I, S) for NCHW.
+ * back: the inverse. Tiles of 32 by 32, so that reads and writes are both contiguous. */
 template <class T>
 TP_KERNEL tp__turn_filter(const T *from, T *to, int64_t rows, int64_t O, int64_t I, int64_t S, bool back)
 {
@@ -5476,7 +5521,7 @@ static void tp__run_turn_filter(const tp_call *k, const tp__conv_shape *g, tp_dt
                                   g->nchw ? I : rows, g->nchw ? S : 1, back););
 }
 
-/* (N, H, W, C) of T with more rows and columns, zeros, or fewer. */
+/* Copies (N, H, W, C) with rows and columns of zeros added, or with rows and columns removed. */
 template <class T, class I>
 TP_KERNEL tp__frame(const T *from, T *to, int64_t n, int64_t H, int64_t W, int64_t to_H, int64_t to_W, int64_t C)
 {
@@ -5511,11 +5556,11 @@ static void tp__run_frame(const tp_call *k, const tp__conv_shape *g, tp_dtype dt
 
 /* -- conv2d: cuDNN */
 
-#define TP__CONV_WORKSPACE ((size_t)512 << 20) /* no algorithm that wants more */
+#define TP__CONV_WORKSPACE ((size_t)512 << 20) /* algorithms that need more are not used */
 
 enum { TP__CONV_FORWARD, TP__CONV_INPUT, TP__CONV_FILTER };
 
-/* All that cuDNN's choice depends on. */
+/* Everything that determines cuDNN's choice. */
 typedef struct tp__conv_key {
     int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
     int32_t what, dtype, precision, nchw;
@@ -5528,7 +5573,7 @@ typedef struct tp__conv_choice {
     cudnnConvolutionDescriptor_t conv;
     int algo;
     size_t workspace;
-    bool usable; /* false: cuDNN refuses it */
+    bool usable; /* false: cuDNN does not support it */
 } tp__conv_choice;
 
 static cudnnStatus_t tp__conv_describe(tp__conv_choice *s)
@@ -5572,7 +5617,8 @@ static cudnnStatus_t tp__conv_workspace(tp__cuda *c, const tp__conv_choice *s, i
     }
 }
 
-/* Fourier transforms and the large Winograd tiles spread a rounding error over many results: not what TP_PRECISION_F32 says. */
+/* Fourier transforms and large Winograd tiles spread a rounding error over many results, which TP_PRECISION_F32 does not
+ * allow. */
 static bool tp__conv_is_rough(int what, int algo)
 {
     if (what == TP__CONV_FORWARD)
@@ -5585,7 +5631,7 @@ static bool tp__conv_is_rough(int what, int algo)
            algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_WINOGRAD_NONFUSED;
 }
 
-/* The first deterministic algorithm in cuDNN's order that keeps to precision and workspace. */
+/* Chooses the first deterministic algorithm in cuDNN's order that satisfies precision and workspace. */
 #define TP__CONV_ALGOS 16
 static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
 {
@@ -5617,7 +5663,7 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
         TP__CONV_CANDIDATES(BwdFilter, cudnnGetConvolutionBackwardFilterAlgorithm_v7(c->dnn, s->x, s->y, s->conv, s->w,
                                                                                      TP__CONV_ALGOS, &m, found));
 #undef TP__CONV_CANDIDATES
-    algo[n] = 1; /* implicit products, where nothing was found: deterministic, of small workspace */
+    algo[n] = 1; /* fallback: the implicit matrix products, deterministic and with a small workspace */
     math[n++] = asked;
     if (what == TP__CONV_FORWARD) {
         algo[n] = 0;
@@ -5627,7 +5673,7 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
         if (strict && (math[i] == CUDNN_TENSOR_OP_MATH || math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
                        tp__conv_is_rough(what, algo[i])))
             continue;
-        if (math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue; /* to half precision */
+        if (math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue; /* it would convert to half precision */
         size_t bytes = 0;
         st = cudnnSetConvolutionMathType(s->conv, strict ? CUDNN_FMA_MATH : math[i]);
         if (st == CUDNN_STATUS_SUCCESS) st = tp__conv_workspace(c, s, algo[i], &bytes);
@@ -5640,14 +5686,14 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
     return CUDNN_STATUS_NOT_SUPPORTED;
 }
 
-/* The choice for `images` pictures, made once; NULL when memory is full. */
+/* The choice for `images` images, made at the first call; NULL when out of memory. */
 static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv_shape *g, int what, tp_dtype dtype,
                                            tp_precision precision, int64_t images)
 {
     tp__conv_key key;
     memset(&key, 0, sizeof key);
     key.B = images, key.C = g->C, key.O = g->O, key.KH = g->KH, key.KW = g->KW, key.OH = g->OH, key.OW = g->OW;
-    key.H = g->H + g->more_h, key.W = g->W + g->more_w; /* with the odd row, padding is the same on both sides */
+    key.H = g->H + g->more_h, key.W = g->W + g->more_w; /* with the odd row or column, padding is equal on both sides */
     key.sh = g->sh, key.sw = g->sw, key.dh = g->dh, key.dw = g->dw, key.top = g->top, key.left = g->left;
     key.groups = g->groups, key.what = what, key.dtype = (int32_t)dtype, key.nchw = g->nchw;
     key.precision = dtype == TP_F32 ? (int32_t)precision : 0;
@@ -5686,7 +5732,7 @@ static void tp__conv_free_choices(tp__cuda *c)
     }
 }
 
-/* add: to what is there, for the filter gradient of further pictures. */
+/* add: adds the result to the output, for the filter gradient of further images. */
 static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, void *x, void *w, void *y, void *room,
                                        bool add)
 {
@@ -5714,13 +5760,13 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
 enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_CUDNN, TP__BY_ITSELF };
 
 typedef struct tp__conv_job {
-    tp__conv_shape g, asked; /* asked: in the layout that cuDNN gets */
+    tp__conv_shape g, asked; /* asked: with the layout that cuDNN gets */
     int what, way;
     tp_dtype dtype;
-    int64_t images;               /* cuDNN gets as many at a time: it counts elements in 32 bits */
-    tp__conv_choice *most, *last; /* for so many, and for those that are left over; NULL: none */
-    size_t filter, frame, room;   /* bytes of scratch: the turned filter, framed pictures, the rest */
-    size_t copy_x, copy_y;        /* and copies in another layout */
+    int64_t images;               /* cuDNN's images per call, as it counts elements in 32 bits */
+    tp__conv_choice *most, *last; /* choices for calls with this number of images, and for the last call; NULL: none */
+    size_t filter, frame, room;   /* bytes of scratch: transposed filter, padded images, workspace */
+    size_t copy_x, copy_y;        /* bytes of scratch: x and y in another layout */
 } tp__conv_job;
 
 static size_t tp__round256(size_t n) { return (n + 255) & ~(size_t)255; }
@@ -5740,7 +5786,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
                   image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y,
                   most = TP__CONV_ELEMENTS;
     j.way = TP__BY_ITSELF;
-    if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* sums over nothing */
+    if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* empty sums */
     const bool point = g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1,
                whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dh == 1 && g->dw == 1 &&
                        g->top == 0 && g->left == 0;
@@ -5758,7 +5804,8 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
 #ifndef TP_CUDA_DIRECT_CONV
     if (image > most || reach * g->O > most) return j;
     j.images = most / image < g->B ? most / image : g->B;
-    for (int turned = 0; turned < (g->nchw ? 1 : 2) && j.way != TP__BY_CUDNN; turned++) { /* as it is, then in NCHW */
+    for (int turned = 0; turned < (g->nchw ? 1 : 2) && j.way != TP__BY_CUDNN; turned++) { /* in the given layout, then
+                                                                                           * in NCHW */
         j.asked = *g;
         if (turned) tp__conv_lay_out(&j.asked, true);
         j.most = tp__conv_choice_of(c, &j.asked, what, j.dtype, k->precision, j.images);
@@ -5845,7 +5892,7 @@ static void tp__conv_directly(const tp_call *k, const tp__conv_job *j, void *x, 
         TP_REALS(j->dtype, TP_RUN(k, (tp__conv_input<T>), n, j->g, (const T *)y, (const T *)w, (T *)x, n););
     else TP_REALS(j->dtype, TP_RUN(k, (tp__conv_filter<T>), n, j->g, (const T *)x, (const T *)y, (T *)w, n););
 }
-/* Pictures from one layout to the other, N of S places with C channels. */
+/* Converts images between the layouts: N images of S pixels with C channels. */
 static void tp__conv_turn(const tp_call *k, size_t size, const void *from, void *to, int64_t N, int64_t S, int64_t C,
                           bool to_nchw)
 {
@@ -5857,7 +5904,7 @@ static void tp__conv_turn(const tp_call *k, size_t size, const void *from, void 
     tp__moving_add(&m, to_nchw ? S : C, 1, to_nchw ? C : S);
     tp__move_cuda(k, &m);
 }
-/* The pictures in one go or in several; false if cuDNN does not do what it said it could. */
+/* Runs cuDNN on all images, in one or several calls; false if cuDNN fails although it reported support. */
 static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
 {
     const tp__conv_shape *g = &j->asked;
@@ -5878,7 +5925,7 @@ static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, 
         if (j->frame && j->what != TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
         const bool add = j->what == TP__CONV_FILTER && at > 0;
         const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, add);
-        if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) { /* or a shade of it */
+        if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) { /* or a more specific code of this kind */
             c->say(TP_LOG_WARN, "%s: cuDNN has no %s after all (%s): a slow kernel makes it", c->device.name,
                    k->op->name, cudnnGetErrorString(st));
             return false;
@@ -5904,7 +5951,7 @@ static void tp__conv_run(const tp_call *k, int what)
     const bool relu = k->fused.act == TP_EPILOGUE_RELU;
     if (tp__size(&k->out[0]) == 0) return;
     if (j.way == TP__BY_PRODUCT) {
-        const bool with_it = bias && j.dtype != TP_F64 && bias->dtype == j.dtype; /* what cuBLASLt adds */
+        const bool with_it = bias && j.dtype != TP_F64 && bias->dtype == j.dtype; /* cuBLASLt can add the bias */
         tp__conv_product(k, &j, x, w, y, with_it ? bias->data : NULL, with_it && relu);
         if (with_it) return;
     } else if (j.way == TP__BY_CUDNN) {
@@ -5921,7 +5968,7 @@ static size_t tp__conv2d_room(const tp_call *k) { return tp__conv_room(k, TP__CO
 static size_t tp__conv2d_input_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_INPUT); }
 static size_t tp__conv2d_filter_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FILTER); }
 
-/* The float32 sum of a product, rounded with its bias: where the two are not one step. */
+/* Rounds the float32 sum of a product together with its bias, if cuBLASLt cannot add the bias. */
 TP_KERNEL tp__bias_of_sums(const float *x, const void *b, int dtype_b, void *y, int dtype, int64_t n, int64_t C)
 {
     TP_EACH(i, n) tp__put_as(y, dtype, i, (double)(x[i] + (float)tp__get_as(b, dtype_b, i % C)));
@@ -5939,11 +5986,11 @@ static void tp__bias_add_cuda(const tp_call *k)
     tp__run_bias(k, k->in[0].data, &k->in[1], &k->out[0], tp__product_of(x, axis + 1, x->ndim), false);
 }
 
-/* -- max_pool, avg_pool. The gradients gather: an element of x looks at the windows that it lies in, in their order. */
+/* -- max_pool, avg_pool. The gradients gather: each element of x reads the windows that contain it, in their order. */
 
 typedef struct tp__pool_shape {
-    int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, nx, ny; /* nx, ny: elements */
-    bool nchw, four;                                               /* four channels a thread */
+    int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, nx, ny; /* nx, ny: number of elements */
+    bool nchw, four;                                               /* four: four channels per thread */
 } tp__pool_shape;
 
 static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
@@ -5979,7 +6026,7 @@ template <class I> __device__ __forceinline__ I tp__pool_y(const tp__pool_shape 
 {
     return g.nchw ? ((b * (I)g.C + c) * (I)g.OH + i) * (I)g.OW + j : ((b * (I)g.OH + i) * (I)g.OW + j) * (I)g.C + c;
 }
-/* The first and the last window that element h lies in; `before` is the padding before the picture. */
+/* The first and the last window that contain element h; `before` is the padding before the image. */
 template <class I> __device__ __forceinline__ I tp__first_window(I h, int64_t before, int64_t size, int64_t stride)
 {
     const I at = h + (I)before - (I)size;
@@ -5990,7 +6037,7 @@ template <class I> __device__ __forceinline__ I tp__last_window(I h, int64_t bef
     const I at = (h + (I)before) / (I)stride;
     return at < (I)n ? at : (I)n - 1;
 }
-/* Where in their windows four neighbours were largest: bytes, or 32 bits. */
+/* The positions of the maxima in the windows of V adjacent elements, stored as bytes or 32-bit integers. */
 template <int V>
 __device__ __forceinline__ void tp__load_places(const uint8_t *at8, const int32_t *at32, int64_t at, int (&w)[V])
 {
@@ -6140,7 +6187,7 @@ static void tp__max_pool_cuda(const tp_call *k)
     TP_REALS(k->in[0].dtype, TP__RUN_POOL(k, tp__max_pool_kernel, T, g, g.ny, (const T *)k->in[0].data,
                                           (T *)k->out[0].data, at8, at32););
 }
-static void tp__max_pool_grad_cuda(const tp_call *k) /* in: dy, argmax, x for its shape */
+static void tp__max_pool_grad_cuda(const tp_call *k) /* in: dy, argmax, x (only its shape) */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[2].shape);
     TP_REALS(k->in[0].dtype,
@@ -6160,7 +6207,7 @@ static void tp__avg_pool_cuda(const tp_call *k)
     TP_REALS(k->in[0].dtype,
              TP__RUN_POOL(k, tp__avg_pool_kernel, T, g, g.ny, (const T *)k->in[0].data, (T *)k->out[0].data););
 }
-static void tp__avg_pool_grad_cuda(const tp_call *k) /* in: dy, x for its shape */
+static void tp__avg_pool_grad_cuda(const tp_call *k) /* in: dy, x (only its shape) */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[1].shape);
     TP_REALS(k->in[0].dtype,
@@ -6180,16 +6227,16 @@ static const tp__cuda_kernel tp__cuda_convolution[] = {
     {NULL, NULL, NULL}};
 
 /* ==== >>normalisation ================================================================================= */
-/* batch_norm in three steps: sums over pieces of x, their combination in double for each channel, and a pass that writes. A
- * piece's size follows from the shape alone, and so does the order of every sum. Channels last (inner = 1): a block is
- * `lanes` groups of channels wide, its other threads take further rows. Else a block sums for one channel. */
+/* batch_norm in three steps: sums over pieces of x, their combination in double for each channel, and a pass that writes. The
+ * size of a piece depends only on the shape, and so does the order of every sum. Channels last (inner = 1): a block processes
+ * `lanes` groups of channels, and its other threads further rows. Otherwise a block sums one channel. */
 
 typedef struct tp__bn_cut {
-    int64_t C, inner, n; /* n: elements of a channel */
+    int64_t C, inner, n; /* n: elements per channel */
     int64_t per, pieces; /* elements of a channel in a piece */
-    int64_t tiles;       /* blocks side by side */
-    int lanes;           /* channels last: threads side by side, a power of two */
-    bool four;           /* neighbours a thread reads at once */
+    int64_t tiles;       /* blocks that together cover all channels */
+    int lanes;           /* channels last: adjacent threads that read a row, a power of two */
+    bool four;           /* a thread reads four adjacent elements at once */
 } tp__bn_cut;
 
 static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
@@ -6203,7 +6250,7 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* see tp__fours */
     s.tiles = s.C;
     s.lanes = 1;
-    int64_t least = 4096, most = 65536; /* elements of a piece: enough to be worth a block, few enough for its floats */
+    int64_t least = 4096, most = 65536; /* elements of a piece: enough work for a block, few enough for float sums */
     if (s.inner == 1) {
         const int64_t wide = s.four ? s.C / 4 : s.C;
         while (s.lanes < 32 && s.lanes < wide) s.lanes *= 2;
@@ -6219,17 +6266,17 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.pieces = (s.n + s.per - 1) / s.per;
     return s;
 }
-/* Scratch, all tp__real: two sums for each piece and channel, then eight vectors of channels. */
+/* Scratch, all tp__real: two sums for each piece and channel, then eight vectors of C elements. */
 static size_t tp__bn_room(const tp_call *k)
 {
-    const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* three: the gradient */
+    const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* three outputs: the gradient */
     const tp__bn_cut s = tp__bn_cut_of(k, x);
     return (size_t)((2 * s.pieces + 8) * s.C) * (x->dtype == TP_F64 ? sizeof(double) : sizeof(float));
 }
 
 __device__ __forceinline__ float tp__fused(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ __forceinline__ double tp__fused(double a, double b, double c) { return fma(a, b, c); }
-/* y of batch_norm; its gradient asks for the same bits, to see what a ReLU let through. */
+/* y of batch_norm; its gradient needs the same bits, to know where a ReLU was active. */
 template <class R> __device__ __forceinline__ R tp__bn_value(R x, R mean, R scale, R beta)
 {
     return tp__fused(x - mean, scale, beta);
@@ -6237,8 +6284,8 @@ template <class R> __device__ __forceinline__ R tp__bn_value(R x, R mean, R scal
 
 template <class R> __device__ __forceinline__ R tp__finite(R x) { return x - x == 0 ? x : (R)0; }
 
-/* Sums of x - shift and its square, where the shift is the first value a thread sees: no cancellation that matters, as the
- * squares around one of n values are at most about n times those around their mean. */
+/* Sums of x - shift and its square, where shift is the first value that a thread reads. Cancellation is harmless: the sum of
+ * squares about one of n values is at most about n times the sum about their mean. */
 template <class R, int V> struct tp__bn_sums {
     R shift[V], sum[V], squares[V];
     __device__ __forceinline__ void begin(const R (&x)[V])
@@ -6256,7 +6303,7 @@ template <class R, int V> struct tp__bn_sums {
             squares[e] = tp__fused(d, d, squares[e]);
         }
     }
-    /* the mean, and the squares around it */
+    /* the mean, and the sum of squares about it */
     __device__ __forceinline__ void end(R n, R (&mean)[V], R (&around)[V]) const
     {
         for (int e = 0; e < V; e++) {
@@ -6270,7 +6317,7 @@ template <class R, int V> struct tp__bn_sums {
 
 /* -- channels last */
 
-/* Rows [from, to) of this block's piece, which its threads take by turns. */
+/* The rows [from, to) of this block's piece; a thread processes every slots-th row. */
 struct tp__bn_block {
     int64_t from, to, c;
     int lane, slot, slots;
@@ -6321,8 +6368,8 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
     __syncthreads();
     const int wide = s.lanes * V, n = (int)(b.to - b.from);
     const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
-    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) { /* one channel: over all slots */
-        const R near = means[t]; /* differences from it are small, and keep their bits */
+    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) { /* per channel: combine the slots */
+        const R near = means[t]; /* differences from it are small, which keeps precision */
         R total = 0, squares = 0;
         for (int w = 1; w < b.slots && w < n; w++)
             total += (R)((n - w + b.slots - 1) / b.slots) * (means[w * wide + t] - near);
@@ -6336,8 +6383,8 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
     }
 }
 
-/* Sums of dy, and of dy (x - mean); with beta, of those dy that the ReLU let through. */
-template <class T> struct tp__bn_back { /* what batch_norm_grad reads */
+/* Sums of dy and of dy (x - mean); if beta is given, only over elements where the ReLU was active. */
+template <class T> struct tp__bn_back { /* the operands of batch_norm_grad */
     const T *dy, *x;
     const tp__real<T> *gamma, *mean, *inv, *beta;
 };
@@ -6392,7 +6439,7 @@ TP_KERNEL tp__bn_back_part_rows(const tp__bn_cut s, const tp__bn_back<T> in, tp_
     }
 }
 
-/* The passes that write go backwards through the pieces: what the sums read last is still in the cache. */
+/* The passes that write process the pieces in reverse order: the pieces that were summed last are still in the cache. */
 template <class T, int V>
 TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real<T> *stat, bool relu)
 {
@@ -6406,7 +6453,7 @@ TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real
     R mean[V], scale[V], beta[V];
     for (int e = 0; e < V; e++)
         mean[e] = stat[b.c + e], scale[e] = stat[s.C + b.c + e], beta[e] = stat[2 * s.C + b.c + e];
-    for (int r = 0; r < rows; r += 4) { /* four rows are under way before the first is written */
+    for (int r = 0; r < rows; r += 4) { /* four rows are loaded before the first is written */
         R v[4][V];
 #pragma unroll
         for (int u = 0; u < 4; u++)
@@ -6422,7 +6469,7 @@ TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real
         }
     }
 }
-/* stat: gamma inv, dbeta/N, inv dgamma/N */
+/* stat holds gamma inv, dbeta/N, inv dgamma/N */
 template <class T, int V>
 TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
 {
@@ -6459,7 +6506,7 @@ TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T 
 
 /* -- channels before the last axis: (outer, C, inner) */
 
-/* Where element e of channel c lies. */
+/* The index of element e of channel c. */
 template <class I> __device__ __forceinline__ I tp__bn_at(const tp__bn_cut &s, I e, I c)
 {
     const I o = e / (I)s.inner;
@@ -6492,7 +6539,7 @@ template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut
     }
     const R near = tp__finite(tp__get(x, (int64_t)tp__bn_at<I>(s, from, c)));
     R total = 0, squares = 0;
-    for (int v = 0; v < V; v++) total += n * (mean[v] - near); /* differences are small, and keep their bits */
+    for (int v = 0; v < V; v++) total += n * (mean[v] - near); /* differences are small, which keeps precision */
     const R all = near + tp__block_sum(total, room) / (R)(to - from);
     for (int v = 0; v < V; v++) squares += around[v] + n * (mean[v] - all) * (mean[v] - all);
     squares = tp__block_sum(squares, room);
@@ -6565,8 +6612,8 @@ TP_KERNEL tp__bn_back_apply_planes(const tp__bn_cut s, const tp__bn_back<T> in, 
     }
 }
 
-/* -- for each channel: 8 channels and 32 pieces side by side. Its numbers are stored as P: like x, or as float32 where the
- * plan stores x in half precision. */
+/* -- for each channel: a block combines 8 channels, 32 pieces at a time. Values per channel are stored as P: the type of x, or
+ *    float32 where the plan stores x in half precision. */
 template <class T, bool FLOAT> struct tp__param_of {
     typedef T type;
 };
@@ -6576,7 +6623,7 @@ template <> struct tp__param_of<tp__bf16, true> {
 template <> struct tp__param_of<tp__f16, true> {
     typedef float type;
 };
-/* The body with P, as TP_REALS does with T. */
+/* Runs the body with the type P, as TP_REALS does with T. */
 #define TP__PARAMS(T_, dtype_, ...)                          \
     do {                                                     \
         if ((dtype_) == TP_F32) {                            \
@@ -6588,7 +6635,8 @@ template <> struct tp__param_of<tp__f16, true> {
         }                                                    \
     } while (0)
 
-__device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* over the 32; to all of them */
+__device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* sums over the 32 slots; all of them get
+                                                                            * the result */
 {
     __syncthreads();
     room[threadIdx.x] = x;
@@ -6599,7 +6647,7 @@ __device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* ov
     }
     return room[threadIdx.x & 7];
 }
-/* stat: mean, gamma inv, beta */
+/* stat holds mean, gamma inv, beta */
 template <class T, class P>
 TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *gamma, const P *beta, P *out_mean,
                          P *out_var, P *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
@@ -6668,7 +6716,7 @@ TP_KERNEL tp__bn_given(const P *gamma, const P *beta, const P *mean, const P *va
     }
 }
 
-/* Half-precision numbers of the channels as float, one after the other: what the gradient's passes read. */
+/* Converts half-precision vectors of C elements to float, contiguously, for the gradient's passes. */
 template <class P>
 TP_KERNEL tp__bn_widen(const P *gamma, const P *mean, const P *inv, const P *beta, tp__real<P> *to, int64_t C)
 {
@@ -6727,9 +6775,9 @@ static void tp__batch_norm_cuda(const tp_call *k)
         tp__bn_write<T>(k, &s, x, (T *)k->out[0].data, stat);
     });
 }
-static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean, inv; beta where a ReLU follows */
+static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean, inv; beta if a ReLU follows */
 {
-    const bool relu = k->fused.mask != 0; /* dy of the ReLU that follows */
+    const bool relu = k->fused.mask != 0; /* dy is the gradient after the ReLU */
     const tp__bn_cut s = tp__bn_cut_of(k, &k->in[1]);
     const int64_t n = s.n * s.C;
     TP_REALS(k->in[1].dtype, {
@@ -6738,7 +6786,7 @@ static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean
         tp__real<T> *wide = stat + 4 * s.C;
         tp__bn_back<T> in = {(const T *)k->in[0].data, (const T *)k->in[1].data,    wide, wide + s.C,
                              wide + 2 * s.C,           relu ? wide + 3 * s.C : NULL};
-        if (k->in[2].dtype == TP_F32 || k->in[2].dtype == TP_F64) { /* they are what is computed with */
+        if (k->in[2].dtype == TP_F32 || k->in[2].dtype == TP_F64) { /* already in the type of the computation */
             in.gamma = (const tp__real<T> *)k->in[2].data;
             in.mean = (const tp__real<T> *)k->in[3].data;
             in.inv = (const tp__real<T> *)k->in[4].data;
@@ -6778,16 +6826,16 @@ static const tp__cuda_kernel tp__cuda_normalisation[] = {{"batch_norm", tp__batc
                                                          {NULL, NULL, NULL}};
 
 /* ==== >>rows ========================================================================================== */
-/* Rows are the last axis. `lanes` threads share one (1 to 32, or the block of 256) and keep its elements in registers, N
- * each, so that memory is read once; a block goes several times over rows that are too long for that. FOURS: a thread has
- * four neighbours at a time, where the length of a row is a multiple of 4 and its address one of 16 bytes. */
+/* Rows are the last axis. `lanes` threads share a row (1 to 32, or the block of 256) and keep its elements in registers, N per
+ * thread, so that memory is read once; longer rows are read several times by a block. FOURS: a thread loads four adjacent
+ * elements at a time, if the length of a row is a multiple of 4 and its address a multiple of 16 bytes. */
 
 typedef struct tp__row_shape {
     int64_t rows;
     int C, lanes;
 } tp__row_shape;
 
-#define TP__ROW_LONGEST (16 * TP__THREADS) /* elements that fit into registers */
+#define TP__ROW_LONGEST (16 * TP__THREADS) /* longest row that fits into registers */
 
 static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
 {
@@ -6799,7 +6847,7 @@ static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
     if (C > 512) s.lanes = TP__THREADS;
     return s;
 }
-/* The body with N as the elements of a thread; one N for float64. */
+/* Runs the body with N as the number of elements per thread; float64 has a single N. */
 #define TP__ROW_ITEMS(T_, C_, fours_, ...)                              \
     do {                                                                \
         const int64_t row_c_ = (C_);                                    \
@@ -6829,12 +6877,12 @@ static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
         }                                                               \
     } while (0)
 
-/* Which element of the row the lane's item i is. */
+/* The index in the row of the lane's item i. */
 template <bool FOURS> __device__ __forceinline__ int tp__row_at(const tp__row_shape &s, int lane, int i)
 {
     return FOURS ? (i / 4 * s.lanes + lane) * 4 + i % 4 : i * s.lanes + lane;
 }
-/* The lane's items from i on, four or one; `other` where there are none. */
+/* Loads the lane's items from i on, four or one; `other` past the end. */
 template <bool FOURS, class T>
 __device__ __forceinline__ void tp__row_get(const tp__row_shape &s, const T *p, int lane, int i, bool live,
                                             tp__real<T> other, tp__real<T> *v)
@@ -6864,7 +6912,7 @@ __device__ __forceinline__ void tp__row_put(const tp__row_shape &s, T *p, int la
         tp__put(p, c, *v);
     }
 }
-/* All of the lane's items. */
+/* Loads all items of the lane. */
 template <int N, bool FOURS, class T>
 __device__ __forceinline__ void tp__row_load(const tp__row_shape &s, const T *p, int lane, bool live, tp__real<T> other,
                                              tp__real<T> v[N])
@@ -6878,7 +6926,8 @@ __device__ __forceinline__ void tp__row_store(const tp__row_shape &s, T *p, int 
 #pragma unroll
     for (int i = 0; i < N; i += FOURS ? 4 : 1) tp__row_put<FOURS, T>(s, p, lane, i, v + i);
 }
-/* Sums of two numbers of all lanes of a row, and the largest; NaN may lose here. room: 16, shared. All threads come here. */
+/* Sums two numbers over all lanes of a row; tp__row_max takes the maximum and may ignore NaN. room: 16 values of shared memory.
+ * All threads of the block must call these. */
 template <class R> __device__ __forceinline__ void tp__row_sums(R &a, R &b, int lanes, R *room)
 {
     for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) {
@@ -6918,18 +6967,19 @@ template <class R> __device__ __forceinline__ R tp__row_max(R x, int lanes, R *r
     return x;
 }
 
-/* softmax, log_softmax, sparse_softmax_cross_entropy are one kernel. A NaN anywhere makes the sum NaN, and so all of the row. */
+/* softmax, log_softmax, sparse_softmax_cross_entropy are one kernel. If any element is NaN, the sum and therefore the whole row
+ * is NaN. */
 enum { TP__SOFTMAX, TP__LOG_SOFTMAX, TP__CROSS_ENTROPY };
 typedef struct tp__softmax_job {
     const void *x;
-    void *y, *loss; /* cross entropy: the softmax, and the losses; either may be NULL */
+    void *y, *loss; /* cross entropy: the softmax and the losses; either may be NULL */
     const void *label;
     bool long_labels;
     int what;
     tp__fault fault;
 } tp__softmax_job;
 
-/* The label of a row; -1, and the run fails, if there is no such class. */
+/* The label of a row; -1 if there is no such class, in which case the run fails. */
 __device__ __forceinline__ int64_t tp__label_of(const tp__softmax_job &j, int64_t row, int64_t C, bool report)
 {
     const int64_t label = j.long_labels ? ((const int64_t *)j.label)[row] : (int64_t)((const int32_t *)j.label)[row];
@@ -6975,7 +7025,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__softmax_rows(const tp__row_s
     }
 }
 
-/* Long rows: the first time over them finds the largest and the sum at once, by correcting the sum where a larger one comes. */
+/* Long rows: the first pass finds the maximum and the sum together, by rescaling the sum when a larger element is found. */
 template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp__softmax_job j)
 {
     typedef tp__real<T> R;
@@ -6984,7 +7034,7 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const T *x = (const T *)j.x + row * C;
         const int64_t label = j.what == TP__CROSS_ENTROPY ? tp__label_of(j, row, C, t == 0) : 0;
-        if (label < 0) continue; /* all threads of the block */
+        if (label < 0) continue; /* true for all threads of the block */
         R m = -(R)INFINITY, z = 0;
         for (int64_t from = t; from < C; from += 8 * TP__THREADS) {
             R v[8], most = m;
@@ -6993,7 +7043,7 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
                 v[i] = from + i * TP__THREADS < C ? tp__get(x, from + i * TP__THREADS) : -(R)INFINITY;
 #pragma unroll
             for (int i = 0; i < 8; i++) most = v[i] > most ? v[i] : most;
-            if (most > m) z *= exp(m - most), m = most; /* from minus infinity on: 0 times 0 */
+            if (most > m) z *= exp(m - most), m = most; /* if m was minus infinity, this is 0 times 0 */
             const R base = m == -(R)INFINITY ? 0 : m;
             R sum = 0;
 #pragma unroll
@@ -7063,7 +7113,7 @@ static void tp__cross_entropy_cuda(const tp_call *k)
     tp__run_softmax(k, k->in[0].shape.dim[0], k->in[0].shape.dim[1], &j);
 }
 
-/* layer_norm: mean, then the variance about it, as the CPU does. Outputs: y, mean, inv. */
+/* layer_norm: first the mean, then the variance about it, as on the CPU. Outputs: y, mean, inv. */
 template <class T> struct tp__ln_job {
     const T *x, *gamma, *beta;
     T *y, *mean, *inv;
@@ -7091,7 +7141,8 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_rows(const tp__ro
         if (!live) continue;
         if (j.y) {
 #pragma unroll
-            for (int i = 0; i < N; i += FOURS ? 4 : 1) { /* piece by piece: fewer registers */
+            for (int i = 0; i < N; i += FOURS ? 4 : 1) { /* load gamma and beta in pieces, which needs fewer
+                                                          * registers */
                 R gamma[4], beta[4];
                 tp__row_get<FOURS, T>(s, j.gamma, lane, i, true, (R)0, gamma);
                 tp__row_get<FOURS, T>(s, j.beta, lane, i, true, (R)0, beta);
@@ -7146,13 +7197,13 @@ template <class T> static void tp__run_layer_norm(const tp_call *k)
 }
 static void tp__layer_norm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_layer_norm<T>(k);); }
 
-/* layer_norm_grad. The rows are cut into parts, a block each: its threads meet the same columns in every row, keep their
- * sums dgamma, dbeta in registers and write dx on the way. The second stage is that of the reductions. */
+/* layer_norm_grad. The rows are split into parts, one block each: a thread processes the same columns in every row, keeps their
+ * sums dgamma, dbeta in registers and writes dx. The second stage is that of the reductions. */
 #define TP__LN_PARTS 512
 template <class T> struct tp__ln_back_job {
     const T *dy, *x, *gamma, *mean, *inv;
     T *dx;
-    double *partial; /* (2, parts, C): dgamma, dbeta; NULL: not wanted */
+    double *partial; /* (2, parts, C): dgamma, dbeta; NULL: not needed */
     int64_t parts;
 };
 template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, const tp__ln_back_job<T> j)
@@ -7178,7 +7229,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
             R gamma[4];
             tp__row_get<FOURS, T>(s, j.gamma, lane, i, live, (R)0, gamma);
 #pragma unroll
-            for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* beyond the row's end dy is 0 */
+            for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* past the end of the row dy is 0 */
                 xhat[e] = (xhat[e] - mean) * inv;
                 dgamma[e] += dy[e] * xhat[e];
                 dbeta[e] += dy[e];
@@ -7187,7 +7238,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
                 b += dy[e] * xhat[e];
             }
         }
-        if (!j.dx) continue; /* all threads of the block */
+        if (!j.dx) continue; /* true for all threads of the block */
         tp__row_sums(a, b, s.lanes, room);
         a /= (R)s.C, b /= (R)s.C;
         if (!live) continue;
@@ -7198,7 +7249,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
     if (!j.partial) return;
     double *to_gamma = j.partial + blockIdx.x * (int64_t)s.C, *to_beta = to_gamma + j.parts * s.C;
 #pragma unroll
-    for (int i = 0; i < N; i++) { /* groups of a block, in order */
+    for (int i = 0; i < N; i++) { /* add the groups of the block in order */
         if (groups > 1) {
             __syncthreads();
             side[t] = dgamma[i];
@@ -7215,7 +7266,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
         to_beta[c] = (double)dbeta[i];
     }
 }
-/* Rows that are too long for registers: dx a block a row, the sums a thread a column. */
+/* Rows that are too long for registers: one block per row for dx, one thread per column for the sums. */
 template <class T> TP_KERNEL tp__layer_norm_back_long(int64_t rows, int64_t C, const tp__ln_back_job<T> j)
 {
     typedef tp__real<T> R;
@@ -7255,7 +7306,7 @@ TP_KERNEL tp__layer_norm_sums_long(int64_t rows, int64_t C, int64_t tiles, const
 static int64_t tp__ln_parts(const tp_call *k)
 {
     const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
-    int64_t parts = rows / 32; /* four rows a warp */
+    int64_t parts = rows / 32; /* 32 rows per block, four per warp */
     if (C > TP__ROW_LONGEST) parts = rows / 16 < 64 ? rows / 16 : 64;
     else if (C > 512) parts = rows / 8;
     return parts < 1 ? 1 : parts > TP__LN_PARTS ? TP__LN_PARTS : parts;
@@ -7305,7 +7356,7 @@ static const tp__cuda_kernel tp__cuda_rows[] = {{"softmax", tp__softmax_cuda, NU
 
 /* ==== >>sequences ===================================================================================== */
 
-/* Pieces of the scratch; over NULL only their sum is found. */
+/* Allocates pieces of the scratch memory; with base NULL, `used` only counts bytes. */
 typedef struct tp__seq_room {
     char *base;
     size_t used;
@@ -7323,7 +7374,7 @@ static void *tp__seq_take(tp__seq_room *r, int64_t n, size_t size)
     r->used += ((size_t)n * size + 255) & ~(size_t)255;
     return r->base ? r->base + at : NULL;
 }
-/* c (M,N) = op(a) op(b), of whole matrices one behind the other; of halves c may be float32, as `out` says */
+/* c (M,N) = op(a) op(b), of contiguous matrices; for halves c may be float32, as `out` says */
 static void tp__seq_product(const tp_call *k, tp_dtype dtype, tp_dtype out, int64_t M, int64_t N, int64_t K, bool ta,
                             bool tb, bool add, const void *a, const void *b, void *c)
 {
@@ -7349,30 +7400,32 @@ static void tp__seq_product(const tp_call *k, tp_dtype dtype, tp_dtype out, int6
     tp__gemm(k, &g, a, b, c, NULL);
 }
 
-/* Division is slow in 64 bits. */
+/* Uses 32-bit division if possible, which is faster. */
 __device__ __forceinline__ int64_t tp__seq_divide(int64_t a, int64_t b)
 {
     return (uint64_t)(a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
 }
 
-/* -- ctc_loss: logarithms of the softmax's sums for all steps at once; then a block goes through the steps of a sequence, and
- * another one through them from the end; then the gradients of all steps at once, in which the first place of a class adds
- * up the others, whose chain the second block has made. Sums over ways are kept in double, as on the CPU. */
+/* -- ctc_loss: first the log-sums of the softmax, for all steps at once; then one block per sequence runs forward through its
+ *    steps and another block backward; then the gradients of all steps at once. There, the first position of a class adds up
+ *    all positions of the class, which the backward block has linked in a chain. Sums over paths are in double, as on the
+ *    CPU. */
 typedef struct tp__ctc_args {
-    int64_t T, B, C, L, step, row; /* logits: elements from a step, a sequence, to the next */
-    int blank, dtype[3];           /* dtypes of labels and lengths */
+    int64_t T, B, C, L, step, row; /* step, row: stride of the logits between steps, between sequences */
+    int blank, dtype[3];           /* dtypes of labels, label lengths, lengths */
     bool zero_infinity;
     const void *x, *labels, *label_lengths, *lengths;
     void *y, *dx;
-    double *norm, *a, *later, *total; /* (B,T), (B,T (2L+1)) twice, (B) */
-    int32_t *chain;                   /* (B,L): 2 next + is it the first; next = the number of labels: none */
+    double *norm, *a, *later, *total; /* shapes (B,T), (B,T (2L+1)) for a and later, (B) */
+    int32_t *chain;                   /* (B,L): 2 * next + first; next: next position of the label, n if none; first: is
+                                       * it the first */
     tp__fault fault;
 } tp__ctc_args;
 __device__ __forceinline__ int64_t tp__ctc_int(const void *p, int dtype, int64_t i)
 {
     return dtype == TP_I64 ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
 }
-/* The class of place s, and whether a way may come to it from two places before. */
+/* The class of position s; and tp__ctc_skips: may a path reach s from s - 2? */
 __device__ __forceinline__ int64_t tp__ctc_class(const tp__ctc_args &g, int64_t b, int64_t s)
 {
     return s & 1 ? tp__ctc_int(g.labels, g.dtype[0], b * g.L + (s >> 1)) : g.blank;
@@ -7413,19 +7466,19 @@ template <class T> TP_KERNEL tp__ctc_norms(const tp__ctc_args g)
     }
 }
 
-/* Block b walks forward through sequence b, block B + b backward. A place a thread where there are enough threads: then the
- * last step is in shared memory, and the next logit on its way. */
-template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
+/* The walk of one block: forward or backward through sequence b. */
+typedef struct tp__ctc_way {
+    int64_t b, n, steps; /* n labels, 2 n + 1 positions */
+    double *way;         /* (steps, 2 n + 1): logarithms of sums over paths */
+    bool back;
+} tp__ctc_way;
+
+/* Checks lengths and labels. If they are invalid, one thread reports it, so that the run fails, and the result is true. All
+ * threads of the block must call this. wrong: shared memory for one number. */
+template <class T>
+__device__ __forceinline__ bool tp__ctc_is_wrong(const tp__ctc_args &g, const tp__ctc_way &w, int *wrong)
 {
-    typedef tp__real<T> R;
-    TP_SHARED(double, last_step, 2 * TP__THREADS);
-    TP_SHARED(int, wrong, 1);
-    const bool back = blockIdx.x >= g.B;
-    const int64_t b = back ? blockIdx.x - g.B : blockIdx.x, n = tp__ctc_int(g.label_lengths, g.dtype[1], b);
-    const int64_t steps = tp__ctc_int(g.lengths, g.dtype[2], b), S = 2 * n + 1, tid = threadIdx.x;
-    const T *x = (const T *)g.x + b * g.row;
-    const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
-    double *way = (back ? g.later : g.a) + b * g.T * (2 * g.L + 1);
+    const int64_t b = w.b, n = w.n, steps = w.steps, tid = threadIdx.x;
     if (tid == 0) wrong[0] = n < 0 || n > g.L || steps < 0 || steps > g.T;
     __syncthreads();
     const bool bad_length = wrong[0] != 0;
@@ -7436,77 +7489,121 @@ template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
     }
     __syncthreads();
     if (wrong[0]) { /* the run fails */
-        if (tid > 0 || back) return;
+        if (tid > 0 || w.back) return true;
         int64_t bad = n < 0 || n > g.L ? n : steps;
         for (int64_t i = 0; i < n && !bad_length; i++) {
             bad = tp__ctc_class(g, b, 2 * i + 1);
             if (bad < 0 || bad >= g.C || bad == g.blank) break;
         }
         tp__report(g.fault, bad);
-        g.total[b] = none;
+        g.total[b] = -(double)INFINITY;
         if (g.y) tp__put((T *)g.y, b, 0);
-        return;
+        return true;
     }
-    if (back) /* the chains of equal labels */
-        for (int64_t i = tid; i < n; i += blockDim.x) {
-            const int64_t c = tp__ctc_class(g, b, 2 * i + 1);
-            int64_t next = i + 1, before = i - 1;
-            while (next < n && tp__ctc_class(g, b, 2 * next + 1) != c) next++;
-            while (before >= 0 && tp__ctc_class(g, b, 2 * before + 1) != c) before--;
-            g.chain[b * g.L + i] = (int32_t)(2 * next + (before < 0));
-        }
-    if (S <= (int64_t)blockDim.x) {
-        const bool here = tid < S;
-        const int64_t c = here ? tp__ctc_class(g, b, tid) : 0;
-        const bool skips = here && (back ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
-        const int64_t beside = back ? tid + 1 : tid - 1, two = back ? tid + 2 : tid - 2;
-        R next = here && steps > 0 ? tp__get(x, (back ? steps - 1 : 0) * g.step + c) : 0;
-        double mine = none;
-        for (int64_t i = 0; i < steps; i++) {
-            const int64_t t = back ? steps - 1 - i : i;
-            const double p = (double)next, *before = last_step + (i & 1 ? 0 : TP__THREADS);
-            if (here && i + 1 < steps) next = tp__get(x, (back ? t - 1 : t + 1) * g.step + c);
-            if (here) {
-                double v = (back ? tid >= S - 2 : tid < 2) ? 0 : none;
-                if (i > 0)
-                    v = tp__ctc_add<R>(mine, beside >= 0 && beside < S ? before[beside] : none,
-                                       skips ? before[two] : none);
-                mine = v + p - norm[t];
-                last_step[(i & 1 ? TP__THREADS : 0) + tid] = mine;
-                way[t * S + tid] = back ? v : mine;
-            }
-            __syncthreads();
-        }
-    } else {
-        for (int64_t i = 0; i < steps; i++) {
-            const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: the step before on its way */
-            for (int64_t s = tid; s < S; s += blockDim.x) {
-                double v = (back ? s >= S - 2 : s < 2) ? 0 : none;
-                if (i > 0) {
-                    double from[3];
-                    for (int o = 0; o < 3; o++) {
-                        const int64_t at = back ? s + o : s - o;
-                        const bool can = at >= 0 && at < S && (o < 2 || tp__ctc_skips(g, b, back ? at : s));
-                        from[o] = can ? way[u * S + at] : none;
-                        if (can && back)
-                            from[o] = from[o] + (double)tp__get(x, u * g.step + tp__ctc_class(g, b, at)) - norm[u];
-                    }
-                    v = tp__ctc_add<R>(from[0], from[1], from[2]);
-                }
-                way[t * S + s] = back ? v : v + (double)tp__get(x, t * g.step + tp__ctc_class(g, b, s)) - norm[t];
-            }
-            __syncthreads();
-        }
-    }
-    if (back || tid > 0) return;
-    double y = none;
-    if (steps > 0) y = tp__ctc_add<R>(way[steps * S - 1], n > 0 ? way[steps * S - 2] : none, none);
-    else if (n == 0) y = 0;
-    g.total[b] = y;
-    if (g.y) tp__put((T *)g.y, b, (R)(g.zero_infinity && y == none ? 0 : 0 - y));
+    return false;
 }
 
-/* A block for each step of each sequence. */
+/* Links the positions of equal labels. */
+__device__ __forceinline__ void tp__ctc_chains(const tp__ctc_args &g, int64_t b, int64_t n)
+{
+    for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
+        const int64_t c = tp__ctc_class(g, b, 2 * i + 1);
+        int64_t next = i + 1, before = i - 1;
+        while (next < n && tp__ctc_class(g, b, 2 * next + 1) != c) next++;
+        while (before >= 0 && tp__ctc_class(g, b, 2 * before + 1) != c) before--;
+        g.chain[b * g.L + i] = (int32_t)(2 * next + (before < 0));
+    }
+}
+
+/* One thread per position: the previous step is in shared memory, and the next logit is loaded in advance. */
+template <class T>
+__device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const tp__ctc_way &w, double *last_step)
+{
+    typedef tp__real<T> R;
+    const int64_t b = w.b, steps = w.steps, S = 2 * w.n + 1, tid = threadIdx.x;
+    const bool back = w.back;
+    const T *x = (const T *)g.x + b * g.row;
+    const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
+    double *way = w.way;
+    const bool here = tid < S;
+    const int64_t c = here ? tp__ctc_class(g, b, tid) : 0;
+    const bool skips = here && (back ? tid + 2 < S && tp__ctc_skips(g, b, tid + 2) : tp__ctc_skips(g, b, tid));
+    const int64_t beside = back ? tid + 1 : tid - 1, two = back ? tid + 2 : tid - 2;
+    R next = here && steps > 0 ? tp__get(x, (back ? steps - 1 : 0) * g.step + c) : 0;
+    double mine = none;
+    for (int64_t i = 0; i < steps; i++) {
+        const int64_t t = back ? steps - 1 - i : i;
+        const double p = (double)next, *before = last_step + (i & 1 ? 0 : TP__THREADS);
+        if (here && i + 1 < steps) next = tp__get(x, (back ? t - 1 : t + 1) * g.step + c);
+        if (here) {
+            double v = (back ? tid >= S - 2 : tid < 2) ? 0 : none;
+            if (i > 0)
+                v = tp__ctc_add<R>(mine, beside >= 0 && beside < S ? before[beside] : none, skips ? before[two] : none);
+            mine = v + p - norm[t];
+            last_step[(i & 1 ? TP__THREADS : 0) + tid] = mine;
+            way[t * S + tid] = back ? v : mine;
+        }
+        __syncthreads();
+    }
+}
+
+/* More positions than threads: the previous step is read from memory. */
+template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__ctc_args &g, const tp__ctc_way &w)
+{
+    typedef tp__real<T> R;
+    const int64_t b = w.b, steps = w.steps, S = 2 * w.n + 1, tid = threadIdx.x;
+    const bool back = w.back;
+    const T *x = (const T *)g.x + b * g.row;
+    const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
+    double *way = w.way;
+    for (int64_t i = 0; i < steps; i++) {
+        const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: the previous step */
+        for (int64_t s = tid; s < S; s += blockDim.x) {
+            double v = (back ? s >= S - 2 : s < 2) ? 0 : none;
+            if (i > 0) {
+                double from[3];
+                for (int o = 0; o < 3; o++) {
+                    const int64_t at = back ? s + o : s - o;
+                    const bool can = at >= 0 && at < S && (o < 2 || tp__ctc_skips(g, b, back ? at : s));
+                    from[o] = can ? way[u * S + at] : none;
+                    if (can && back)
+                        from[o] = from[o] + (double)tp__get(x, u * g.step + tp__ctc_class(g, b, at)) - norm[u];
+                }
+                v = tp__ctc_add<R>(from[0], from[1], from[2]);
+            }
+            way[t * S + s] = back ? v : v + (double)tp__get(x, t * g.step + tp__ctc_class(g, b, s)) - norm[t];
+        }
+        __syncthreads();
+    }
+}
+
+/* Block b walks forward through sequence b, block B + b backward. */
+template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
+{
+    typedef tp__real<T> R;
+    TP_SHARED(double, last_step, 2 * TP__THREADS);
+    TP_SHARED(int, wrong, 1);
+    tp__ctc_way w;
+    w.back = blockIdx.x >= g.B;
+    w.b = w.back ? blockIdx.x - g.B : blockIdx.x;
+    w.n = tp__ctc_int(g.label_lengths, g.dtype[1], w.b);
+    w.steps = tp__ctc_int(g.lengths, g.dtype[2], w.b);
+    w.way = (w.back ? g.later : g.a) + w.b * g.T * (2 * g.L + 1);
+    if (tp__ctc_is_wrong<T>(g, w, wrong)) return;
+    const int64_t n = w.n, steps = w.steps, S = 2 * n + 1;
+    if (w.back) tp__ctc_chains(g, w.b, n);
+    if (S <= (int64_t)blockDim.x) tp__ctc_walk_short<T>(g, w, last_step);
+    else tp__ctc_walk_long<T>(g, w);
+    if (w.back || threadIdx.x > 0) return;
+    const double none = -(double)INFINITY;
+    double y = none;
+    if (steps > 0) y = tp__ctc_add<R>(w.way[steps * S - 1], n > 0 ? w.way[steps * S - 2] : none, none);
+    else if (n == 0) y = 0;
+    g.total[w.b] = y;
+    if (g.y) tp__put((T *)g.y, w.b, (R)(g.zero_infinity && y == none ? 0 : 0 - y));
+}
+
+/* One block for each step of each sequence. */
 template <class T> TP_KERNEL tp__ctc_gradient(const tp__ctc_args g)
 {
     typedef tp__real<T> R;
@@ -7596,8 +7693,8 @@ template <class R> __device__ __forceinline__ R tp__logistic(R x)
     return x < 0 ? e / (1 + e) : 1 / (1 + e);
 }
 
-/* Sums of columns: chunks of rows, as many as follow from their number, then the chunks in order. Eight lanes of rows a
- * block, and 32 columns. */
+/* Sums columns: first chunks of rows, whose number depends only on the number of rows, then the chunks in order. A block sums
+ * 32 columns, eight rows at a time. */
 template <class T>
 TP_KERNEL tp__seq_columns(const T *x, tp__real<T> *part, int64_t rows, int64_t N, int64_t chunk, int64_t column_blocks)
 {
@@ -7624,7 +7721,7 @@ template <class R> TP_KERNEL tp__seq_columns_end(const R *part, void *y, int dty
     }
 }
 #define TP__SEQ_CHUNKS 64
-/* part: TP__SEQ_CHUNKS N numbers */
+/* part: room for TP__SEQ_CHUNKS * N numbers */
 template <class T>
 static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, const tp_operand *y, int64_t rows,
                                 int64_t N)
@@ -7637,13 +7734,13 @@ static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, con
     TP_RUN(k, (tp__seq_columns_end<tp__real<T>>), N, (const tp__real<T> *)part, y->data, (int)y->dtype, N, chunks);
 }
 
-/* -- lstm, lstm_grad: the products with x are one for all steps; then a product with h and a kernel for the cells at each
- * step. Products are of whole matrices, so that what a step needs of its samples lies together: the cells' kernel gathers
- * and scatters the rows of batch-major sequences. In half precision products are of halves with float sums, of the state
- * too, which is rounded for its product alone: what goes from step to step is float. States, biases and gradients of
- * weights are float or half, as the plan has them. */
+/* -- lstm, lstm_grad: one product with x for all steps; then, at each step, a product with h and a kernel for the cells.
+ *    Products need contiguous matrices, so the data of one step are contiguous, and the cells' kernel gathers and scatters the
+ *    rows of batch-major sequences. In half precision products take halves, including the state, which is rounded only for its
+ *    product, and give float sums; the state that passes between steps is float. States, biases and gradients of weights are
+ *    float or half, as the plan stores them. */
 typedef struct tp__rnn_shape {
-    int64_t T, B, I, H, st, sb; /* row of (t, b): t st + b sb */
+    int64_t T, B, I, H, st, sb; /* the row of (t, b) is t st + b sb */
 } tp__rnn_shape;
 static tp__rnn_shape tp__rnn_shape_of(const tp_shape *x, const tp_shape *h0, bool batch_major)
 {
@@ -7665,7 +7762,8 @@ static void tp__rnn_as(const tp_call *k, const void *x, tp_dtype from, void *y, 
 {
     if (y) TP_RUN(k, tp__rnn_convert, n, x, (int)from, y, (int)to, n);
 }
-/* A small operand in the type that is calculated with, in `room` unless it has it; and what that takes. */
+/* tp__rnn_single: a small operand in the type of the computation; converted into `room` if it has another type. tp__rnn_apart:
+ * the size of that room. */
 static int64_t tp__rnn_apart(const tp_operand *x, tp_dtype real) { return x->dtype == real ? 0 : tp__size(x); }
 static const void *tp__rnn_single(const tp_call *k, const tp_operand *x, tp_dtype real, void *room)
 {
@@ -7674,19 +7772,19 @@ static const void *tp__rnn_single(const tp_call *k, const tp_operand *x, tp_dtyp
     return room;
 }
 
-/* A matrix from row n on */
+/* The rows of a matrix from row n on. */
 static void *tp__rnn_rows(const tp_operand *x, int64_t n)
 {
     return x->data ? (char *)x->data + (size_t)(n * x->shape.dim[1]) * tp__dtype_size(x->dtype) : NULL;
 }
 
-/* One step. xw (rows,4H) = x Wx and gates may be one memory; hw (B,4H) = h Wh; h, c (B,H): the state, replaced. */
+/* One step. xw (rows,4H) = x Wx and gates may be the same memory; hw (B,4H) = h Wh; h, c (B,H): the state, updated in place. */
 template <class T> struct tp__lstm_step {
     int64_t B, H, row, sb;
     float forget_bias;
     const tp__real<T> *xw, *hw, *bias;
     tp__real<T> *h, *c;
-    T *rounded, *gates, *cells, *y; /* rounded (B,H): the state for the next product, where that is not h */
+    T *rounded, *gates, *cells, *y; /* rounded (B,H): h as T for the next product; NULL if h is a T */
 };
 template <class T> TP_KERNEL tp__lstm_cell(const tp__lstm_step<T> a)
 {
@@ -7721,7 +7819,7 @@ static tp__lstm_room tp__lstm_room_of(const tp_call *k)
     const size_t size = tp__dtype_size(k->in[0].dtype), real = tp__dtype_size(tp__rnn_real(k->in[0].dtype));
     tp__seq_room room = tp__seq_room_over(k->scratch);
     tp__lstm_room m;
-    m.xw = size == real ? k->out[3].data : NULL; /* the gates, before their functions */
+    m.xw = size == real ? k->out[3].data : NULL; /* the gates' memory, before the activations are applied */
     if (!m.xw) m.xw = tp__seq_take(&room, r.T * r.B * 4 * r.H, real);
     m.hw = tp__seq_take(&room, r.B * 4 * r.H, real);
     m.h = tp__seq_take(&room, r.B * r.H, real);
@@ -7763,11 +7861,11 @@ template <class T> static void tp__lstm_run(const tp_call *k) /* in: x, W, b, h0
 }
 static void tp__lstm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__lstm_run<T>(k);); }
 
-/* One step back. dh, dc (B,H): what comes from the step after it, dc replaced; dgates (rows,4H), the same together in `step`
- * if that is not their row; before (rows,H): the state before each step. */
+/* One step back. dh, dc (B,H): the gradients from the following step, dc is updated in place; dgates (rows,4H), of which `step`
+ * holds the rows of this step if they are not contiguous; before (rows,H): the state before each step. */
 template <class T> struct tp__lstm_back_step {
     int64_t B, H, row, st, sb;
-    bool first; /* of the sequence: the states before it are h0 and c0 */
+    bool first; /* is it the first step: then the previous states are h0 and c0 */
     const T *dy, *gates, *cells, *y;
     const tp__real<T> *h0, *c0, *dh;
     tp__real<T> *dc;
@@ -7858,12 +7956,12 @@ static void tp__lstm_back_run(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, h0,
 }
 static void tp__lstm_back_cuda(const tp_call *k) { TP_REALS(k->in[3].dtype, tp__lstm_back_run<T>(k);); }
 
-/* -- gru, gru_grad: as lstm, with two products a step: h Wgh for the gates, then (r h) Wch for the candidate. */
+/* -- gru, gru_grad: like lstm, with two products per step: h Wgh for the gates, then (r h) Wch for the candidate. */
 template <class T> struct tp__gru_step {
     int64_t B, H, row, sb;
     const tp__real<T> *xg, *xc, *hg, *hc, *bg, *bc;
     tp__real<T> *h, *u;          /* (B,H): the state, the update gate */
-    T *rh, *rounded, *gates, *y; /* r h; rounded: the state for the next product, where that is not h */
+    T *rh, *rounded, *gates, *y; /* rh: r h; rounded: h as T for the next product */
 };
 template <class T> TP_KERNEL tp__gru_gates(const tp__gru_step<T> a)
 {
@@ -7953,15 +8051,15 @@ template <class T> static void tp__gru_run(const tp_call *k) /* in: x, Wg, bg, W
 }
 static void tp__gru_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__gru_run<T>(k);); }
 
-/* A step back in two kernels, of which the second needs drh = dc' Wch^T; then dh (B,H) += [dr', du'] Wgh^T. dg (rows,2H) and
- * dc (rows,H) come together in step_g and step_c, if those are not their rows. */
+/* One step back in two kernels; the second needs drh = dc' Wch^T. Afterwards dh (B,H) += [dr', du'] Wgh^T. step_g and step_c
+ * hold this step's rows of dg (rows,2H) and dc (rows,H), if these are not contiguous. */
 template <class T> struct tp__gru_back_step {
     int64_t B, H, row, st, sb;
     bool first;
     const T *dy, *gates, *y;
     const tp__real<T> *h0, *drh;
     tp__real<T> *dh;
-    T *dg, *dc, *step_g, *step_c, *before, *reset; /* (rows,H): h_t-1, r h_t-1 */
+    T *dg, *dc, *step_g, *step_c, *before, *reset; /* before, reset (rows,H): h_t-1, r h_t-1 */
 };
 template <class T> TP_KERNEL tp__gru_back_cell(const tp__gru_back_step<T> a)
 {
@@ -8066,29 +8164,29 @@ template <class T> static void tp__gru_back_run(const tp_call *k) /* in: dy, dh_
 }
 static void tp__gru_back_cuda(const tp_call *k) { TP_REALS(k->in[2].dtype, tp__gru_back_run<T>(k);); }
 
-/* -- attention, attention_grad: scores are made tile by tile and never stored. A block has a tile of rows (queries; keys for
- * the gradients of keys and values) and goes through the other side in tiles of columns. Sixteen by sixteen threads have
- * M x M scores of a tile each, and of the result M rows by ND of its elements; a head larger than 16 ND takes several
- * blocks, each of which makes the scores again. Products run along slices of the head in shared memory. Keys that a query
- * does not see count as probability 0, which an infinity among their values turns to NaN, as in the CPU's fast loop. */
+/* -- attention, attention_grad: scores are computed tile by tile and never stored. A block has a tile of rows (queries; or
+ *    keys, for the gradients of keys and values) and loops over the other operand in tiles of columns. Each of the 16 x 16
+ *    threads has M x M scores of a tile, and M rows by ND columns of the result; a head larger than 16 ND needs several blocks,
+ *    each of which computes the scores again. Products are computed over slices of the head in shared memory. Keys that a query
+ *    does not attend to have probability 0; an infinite value then gives NaN, as in the CPU's fast loop. */
 typedef struct tp__attention_args {
-    int64_t Tq, Tk, C, heads, beyond; /* query i sees keys below i + beyond, as far as there are some */
+    int64_t Tq, Tk, C, heads, beyond; /* query i attends to the keys below min(i + beyond, Tk) */
     int D;
-    bool fours; /* rows of heads begin at whole fours */
+    bool fours; /* rows of heads are aligned to four elements */
     double scale;
     const void *dy, *q, *k, *v, *y, *lse;
     void *delta, *out[3]; /* forward: y, lse; backward: dq, dk, dv */
-    int lse_type;         /* of out[1]; what is read, and delta, is in the type that is calculated with */
+    int lse_type;         /* dtype of out[1]; the inputs and delta have the type of the computation */
 } tp__attention_args;
 template <class R, int N> struct alignas(sizeof(R) * N < 16 ? sizeof(R) * N : 16) tp__pack {
     R v[N];
 };
-/* Elements a tile is high and wide, and of the memory for slices of two tiles. */
+/* SIZE: rows and columns of a tile; DEEP: depth of a slice; ROOM: elements of two slices. */
 template <class R> struct tp__tile {
     enum { M = sizeof(R) == 8 ? 2 : 4, SIZE = 16 * M, DEEP = 32, ROOM = 2 * DEEP * SIZE };
 };
 
-/* x[0..3], of which `left` exist */
+/* Loads x[0..3], of which `left` elements exist. */
 template <class T, class R> __device__ __forceinline__ void tp__seq_get4(const T *x, int left, bool fours, R v[4])
 {
     if (fours && left >= 4) {
@@ -8098,7 +8196,8 @@ template <class T, class R> __device__ __forceinline__ void tp__seq_get4(const T
     }
     for (int i = 0; i < 4; i++) v[i] = i < left ? tp__get(x, i) : 0;
 }
-/* A slice of a tile, transposed; groups of M rows change places by depth, so that neither side meets a bank twice. */
+/* Loads a slice of a tile, transposed; groups of M rows are permuted by depth, so that neither reads nor writes have bank
+ * conflicts. */
 template <class T, class R>
 __device__ __forceinline__ void tp__tile_slice(R *room, const T *x, int64_t pitch, int n, int depth, int D, bool fours)
 {
@@ -8111,7 +8210,7 @@ __device__ __forceinline__ void tp__tile_slice(R *room, const T *x, int64_t pitc
         for (int i = 0; i < 4; i++) room[(f * 4 + i) * SIZE + ((r / M) ^ (f & 7)) * M + r % M] = v[i];
     }
 }
-/* s = the products of a thread's M rows and M columns, over all of D */
+/* s = the products of a thread's M rows and M columns, over the whole depth D. */
 template <class T, class R>
 __device__ __forceinline__ void tp__tile_products(R s[tp__tile<R>::M][tp__tile<R>::M], R *room, const T *rows,
                                                   int n_rows, const T *columns, int n_columns, int64_t pitch, int D,
@@ -8143,7 +8242,7 @@ __device__ __forceinline__ void tp__tile_products(R s[tp__tile<R>::M][tp__tile<R
         }
     }
 }
-/* The threads' M x M numbers as a tile in shared memory, column by column; groups of rows change places here too. */
+/* Stores the threads' M x M numbers as a tile in shared memory, by columns; groups of rows are permuted here too. */
 template <class R> __device__ __forceinline__ void tp__tile_put(R *tile, const R s[tp__tile<R>::M][tp__tile<R>::M])
 {
     const int M = tp__tile<R>::M, SIZE = tp__tile<R>::SIZE, tx = threadIdx.x & 15, ty = threadIdx.x >> 4;
@@ -8153,7 +8252,7 @@ template <class R> __device__ __forceinline__ void tp__tile_put(R *tile, const R
         *(tp__pack<R, tp__tile<R>::M> *)(tile + (tx * M + j) * SIZE + (ty ^ tx) * M) = p;
     }
 }
-/* Where element n of a thread's ND lies in the slice of a head. */
+/* The index in the slice of a head of element n of a thread's ND. */
 template <int ND> __device__ __forceinline__ int tp__tile_element(int n)
 {
     const int V = ND < 4 ? ND : 4;
@@ -8197,10 +8296,10 @@ __device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R
     }
 }
 
-/* Which piece of the work is a block's: tiles of a head, the last ones first, since they see the most keys. */
+/* The work of a block: a tile of a head. The last tiles come first, since they attend to the most keys. */
 typedef struct tp__attention_piece {
     int64_t b, head, tile;
-    int slice; /* of the head, from this element on */
+    int slice; /* first element of the head that this block computes */
 } tp__attention_piece;
 __device__ __forceinline__ tp__attention_piece tp__attention_place(const tp__attention_args &a, int64_t tiles, int wide)
 {
@@ -8279,7 +8378,7 @@ template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_a
     }
 }
 
-/* delta = dy_i y_i, a warp each */
+/* delta = sum of dy_i y_i, one warp per row */
 template <class T> TP_KERNEL tp__attention_delta(const tp__attention_args a, int64_t n)
 {
     typedef tp__real<T> R;
@@ -8307,7 +8406,7 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
     const int64_t r0 = at.tile * SIZE, rows = (at.b * n_all + r0) * a.C + at.head * a.D,
                   columns = at.b * n_other * a.C + at.head * a.D, sums = (at.b * a.heads + at.head) * a.Tq;
     const int n_rows = n_all - r0 < SIZE ? (int)(n_all - r0) : SIZE;
-    int64_t c = 0, end = a.Tq; /* the other side, as far as they see each other */
+    int64_t c = 0, end = a.Tq; /* the range of columns that attend to these rows, or the reverse */
     if (KEYS) c = r0 - a.beyond + 1 > 0 ? (r0 - a.beyond + 1) / SIZE * SIZE : 0;
     else end = r0 + n_rows - 1 + a.beyond < a.Tk ? r0 + n_rows - 1 + a.beyond : a.Tk;
     const R scale = (R)a.scale;
@@ -8335,7 +8434,7 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
         if (KEYS && a.out[2]) {
             tp__tile_put(tile, p);
             tp__tile_sums<ND>(sum_v, tile, room, column_p + c * a.C + at.slice, a.C, n, a.D - at.slice, a.fours);
-            __syncthreads(); /* the tile has been read */
+            __syncthreads(); /* all threads have read the tile */
         }
         if (!KEYS || a.out[1]) {
             tp__tile_put(tile, ds);
@@ -8394,19 +8493,20 @@ template <class T, int ND> static void tp__attention_launch(const tp_call *k, co
     if (a.out[1] || a.out[2]) TP_RUN_BLOCKS(k, (tp__attention_back<T, ND, true>), keys, TP__THREADS, 0, a);
 }
 
-/* -- attention by tensor cores, for heads of up to 128 halves, or float32 numbers where TF32 may be used: the same tiles and
- * sums, with the products of a warp made by mma, whose layout of a matrix over the lanes is what this rests on. Lane 4 g + t
- * has, of sums (16,8): rows g and g+8, columns 2t and 2t+1. Operands are words of two halves or one float: of the left one
- * (16 rows of 8 words) it has words t and t+4 of rows g and g+8, of the right one (8 columns of 8 words) those of column g.
- * So a block of sums can be a left operand at once, if the right one's words are taken in the order that has: probabilities
- * never leave the registers. A block has four warps of 16 rows and takes the other side by 32 columns. */
+/* -- attention by tensor cores, for heads of up to 128 halves, or float32 numbers if TF32 is allowed: the same tiles and sums,
+ *    with the products of a warp computed by mma. The code depends on how mma distributes a matrix over the lanes. Lane 4 g + t
+ *    holds, of sums (16,8): rows g and g+8, columns 2t and 2t+1. Operands consist of words, two halves or one float: of the
+ *    left one (16 rows of 8 words) the lane holds words t and t+4 of rows g and g+8, of the right one (8 columns of 8 words)
+ *    words t and t+4 of column g. So a block of sums can be used as a left operand directly, if the words of the right operand
+ *    are loaded in the matching order: probabilities never leave the registers. A block has four warps of 16 rows and processes
+ *    the other operand 32 columns at a time. */
 #define TP__MMA_ROWS    64
 #define TP__MMA_COLUMNS 32
 #define TP__MMA_THREADS 128
 template <class T> struct tp__mma {
-    enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER }; /* numbers in a word, in a product's depth */
+    enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER }; /* numbers per word; depth of a product */
 };
-__device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounded to TF32 */
+__device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounds to TF32 */
 {
     const unsigned u = __float_as_uint(*x);
     return (u & 0x7f800000u) == 0x7f800000u ? u : (u + 0x1000u) & ~0x1fffu;
@@ -8435,7 +8535,7 @@ __device__ __forceinline__ float tp__mma_dot(const tp__f16 *, unsigned a, unsign
     return tp__f32_of_f16((uint16_t)a) * tp__f32_of_f16((uint16_t)b) +
            tp__f32_of_f16((uint16_t)(a >> 16)) * tp__f32_of_f16((uint16_t)(b >> 16));
 }
-/* What mma does, through shuffles. */
+/* Computes what mma computes, through shuffles. */
 template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const unsigned a[4], const unsigned b[2])
 {
     const int lane = threadIdx.x & 31, t = lane & 3;
@@ -8467,7 +8567,7 @@ TP__MMA(tp__bf16, "m16n8k16", "bf16")
 TP__MMA(tp__f16, "m16n8k16", "f16")
 #undef TP__MMA
 #endif
-/* Rows of a head as words, those beyond n and numbers beyond D as zeros. The pitch keeps a warp's words in different banks. */
+/* Rows of a head as words; rows past n and numbers past D are zeros. The pitch keeps a warp's words in different banks. */
 template <class T, int WIDE> struct tp__mma_tile {
     enum { WORDS = WIDE / tp__mma<T>::PER, PITCH = WORDS + 4 };
 };
@@ -8487,7 +8587,7 @@ __device__ __forceinline__ void tp__mma_load(unsigned *tile, int high, const T *
         *(tp__pack<unsigned, 4 / tp__mma<T>::PER> *)(tile + r * PITCH + d / PER) = w;
     }
 }
-/* s (16, TP__MMA_COLUMNS) = the warp's rows of one tile by the columns of another, over all of D */
+/* s (16, TP__MMA_COLUMNS) = the warp's rows of one tile times the columns of another, over the whole depth D. */
 template <class T, int WIDE>
 __device__ __forceinline__ void tp__mma_products(float s[TP__MMA_COLUMNS / 8][4], const unsigned *rows,
                                                  const unsigned *columns, int D)
@@ -8506,7 +8606,7 @@ __device__ __forceinline__ void tp__mma_products(float s[TP__MMA_COLUMNS / 8][4]
         }
     }
 }
-/* sum (16, WIDE) += s x, over the rows of tile x */
+/* sum (16, WIDE) += s x, over the rows of tile x. */
 template <class T, int WIDE>
 __device__ __forceinline__ void tp__mma_sums(float sum[WIDE / 8][4], const float s[TP__MMA_COLUMNS / 8][4],
                                              const unsigned *x, int D)
@@ -8521,7 +8621,7 @@ __device__ __forceinline__ void tp__mma_sums(float sum[WIDE / 8][4], const float
             const float *u = s[2 * k], *v = s[2 * k + 1];
             a[0] = tp__mma_pair<T>(u[0], u[1]), a[1] = tp__mma_pair<T>(u[2], u[3]);
             a[2] = tp__mma_pair<T>(v[0], v[1]), a[3] = tp__mma_pair<T>(v[2], v[3]);
-        } else { /* words t and t+4 are columns 2t and 2t+1 */
+        } else { /* words t and t+4 are replaced by columns 2t and 2t+1 */
             a[0] = tp__mma_word(s[k]), a[1] = tp__mma_word(s[k] + 2);
             a[2] = tp__mma_word(s[k] + 1), a[3] = tp__mma_word(s[k] + 3);
         }
@@ -8562,7 +8662,8 @@ template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__atten
                   columns = at.b * a.Tk * a.C + at.head * a.D;
     const int n_rows = a.Tq - i0 < TP__MMA_ROWS ? (int)(a.Tq - i0) : TP__MMA_ROWS;
     const int64_t end = i0 + n_rows - 1 + a.beyond < a.Tk ? i0 + n_rows - 1 + a.beyond : a.Tk;
-    const int64_t row = i0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2); /* and row + 8 */
+    const int64_t row = i0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2); /* this thread's rows: row and row +
+                                                                                   * 8 */
     const float none = -INFINITY, scale = (float)a.scale;
     float sum[WIDE / 8][4], most[2] = {none, none}, z[2] = {0, 0};
     for (int n = 0; n < WIDE / 8; n++)
@@ -8618,7 +8719,7 @@ template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__atten
 template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const tp__attention_args a)
 {
     const int PITCH = tp__mma_tile<T, WIDE>::PITCH, t = threadIdx.x & 3;
-    TP_DYNAMIC_SHARED(unsigned, row_s); /* in the roles of tp__attention_back */
+    TP_DYNAMIC_SHARED(unsigned, row_s); /* names as in tp__attention_back */
     unsigned *row_p = row_s + TP__MMA_ROWS * PITCH, *column_s = row_p + TP__MMA_ROWS * PITCH,
              *column_p = column_s + TP__MMA_COLUMNS * PITCH;
     const int64_t n_all = KEYS ? a.Tk : a.Tq, n_other = KEYS ? a.Tq : a.Tk;
@@ -8627,7 +8728,7 @@ template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const t
                   columns = at.b * n_other * a.C + at.head * a.D, sums = (at.b * a.heads + at.head) * a.Tq;
     const int n_rows = n_all - r0 < TP__MMA_ROWS ? (int)(n_all - r0) : TP__MMA_ROWS;
     const int64_t own = r0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2);
-    int64_t c = 0, end = a.Tq; /* the other side, as far as they see each other */
+    int64_t c = 0, end = a.Tq; /* the range of columns that attend to these rows, or the reverse */
     if (KEYS) c = r0 - a.beyond + 1 > 0 ? (r0 - a.beyond + 1) / TP__MMA_COLUMNS * TP__MMA_COLUMNS : 0;
     else end = r0 + n_rows - 1 + a.beyond < a.Tk ? r0 + n_rows - 1 + a.beyond : a.Tk;
     const float scale = (float)a.scale, one[2] = {1, 1};
@@ -8666,7 +8767,7 @@ template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const t
     if (KEYS && to_v) tp__mma_store<T, WIDE>(to_v + first, a.C, sum_v, one, n_rows, a.D);
 }
 
-/* false: this GPU cannot, or the head is too large. */
+/* False: the GPU has no tensor cores for T, or the head is too large. */
 template <class T, int WIDE>
 static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_args &a, bool back)
 {
@@ -8692,8 +8793,8 @@ static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_
 #undef TP__BY_MMA
     return true;
 }
-/* By the type and the size of a head. Float64, which is there for checks, and heads of halves that the tensor cores do not
- * take have one kernel for all. */
+/* Chooses the kernel by type and head size. One kernel serves float64, which is for checks, and heads of halves that the tensor
+ * cores cannot process. */
 template <class T> static void tp__attention_run(const tp_call *k, const tp__attention_args &a, bool back)
 {
     if (a.D <= 64 ? tp__attention_by_tensor_cores<T, 64>(k, a, back)
@@ -8724,7 +8825,7 @@ static void tp__attention_back_cuda(const tp_call *k)
     const tp__attention_args a = tp__attention_args_of(k, true);
     TP_REALS(k->in[1].dtype, tp__attention_run<T>(k, a, true););
 }
-static size_t tp__attention_bytes(const tp_call *k) /* delta, and lse if it has another type */
+static size_t tp__attention_bytes(const tp_call *k) /* for delta, and for lse if it has another type */
 {
     const tp_dtype real = tp__rnn_real(k->in[1].dtype);
     return (size_t)(tp__size(&k->in[5]) + tp__rnn_apart(&k->in[5], real)) * tp__dtype_size(real);
@@ -8740,12 +8841,12 @@ static const tp__cuda_kernel tp__cuda_sequences[] = {{"ctc_loss", tp__ctc_cuda, 
                                                      {NULL, NULL, NULL}};
 
 /* ==== >>images ======================================================================================== */
-/* Threads take V neighbouring channels of a pixel: four where there are whole fours, else one. I: what indices fit into. */
+/* A thread processes V adjacent channels of a pixel: four if C is a multiple of four, else one. I: the type of indices. */
 
 template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16) tp__pixels {
     T v[V];
 };
-/* f<T, V, I>, for C channels and no more than `most` elements anywhere */
+/* Runs the body with V and I for C channels; `most`: the number of elements of the largest operand. */
 #define TP__PIXELS(C_, most_, ...) \
     do {                           \
         if ((most_) >> 30) {       \
@@ -8763,8 +8864,8 @@ template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16
         }                          \
     } while (0)
 
-/* -- resize, resize_grad: where each row and column of the result looks is found once. The gradient gathers: the rows that
- * look at h are neighbours, from the first one that looks at h-1 or below to the last one at h. In the CPU's order. */
+/* -- resize, resize_grad: the source of each row and column of the result is computed once. The gradient gathers: source row h
+ *    is used by the result rows whose `low` is h-1 or h, which are contiguous. Sums are in the CPU's order. */
 typedef struct tp__resize_place { /* y = (1 - part) x[low] + part x[high] */
     int low, high;
     double part;
@@ -8772,8 +8873,8 @@ typedef struct tp__resize_place { /* y = (1 - part) x[low] + part x[high] */
 typedef struct tp__resize_args {
     int64_t B, H, W, C, OH, OW;
     bool align_corners, half_pixel_centers, nearest;
-    tp__resize_place *row, *column; /* of OH, of OW */
-    int *row_from, *column_from;    /* of H+1, of W+1: how many rows look below; for the gradient */
+    tp__resize_place *row, *column; /* OH entries, OW entries */
+    int *row_from, *column_from;    /* for the gradient: entry h counts the rows with low < h; H+1, W+1 entries */
     size_t bytes;
 } tp__resize_args;
 static tp__resize_args tp__resize_args_of(const tp_call *k, const tp_shape *x, bool back)
@@ -8802,7 +8903,7 @@ __device__ __forceinline__ tp__resize_place tp__resize_look(const tp__resize_arg
                                                             int64_t n_out)
 {
     tp__resize_place t;
-    int64_t num = i * n_in, den = n_out; /* the place is num / den */
+    int64_t num = i * n_in, den = n_out; /* the source position is num / den */
     if (a.align_corners && n_out > 1) num = i * (n_in - 1), den = n_out - 1;
     if (a.half_pixel_centers) num = (2 * i + 1) * n_in - (a.nearest ? 0 : n_out), den = 2 * n_out;
     if (a.nearest && a.align_corners) num = 2 * num + den, den *= 2;
@@ -8819,7 +8920,7 @@ TP_KERNEL tp__resize_places(const tp__resize_args a)
     TP_EACH(i, a.OH + a.OW)
     a.row[i] = i < a.OH ? tp__resize_look(a, i, a.H, a.OH) : tp__resize_look(a, i - a.OH, a.W, a.OW);
 }
-/* How many rows look below h: they ascend. */
+/* Counts the result rows with low < h by bisection, as `low` is ascending. */
 TP_KERNEL tp__resize_froms(const tp__resize_args a)
 {
     TP_EACH(i, a.H + a.W + 2)
@@ -8849,7 +8950,7 @@ template <class T, int V, class I> TP_KERNEL tp__resize_kernel(const tp__resize_
         const R p = (R)v.part, q = (R)h.part;
         const int64_t left = h.low * a.C, right = h.high * a.C;
         tp__pixels<T, V> out = *(const tp__pixels<T, V> *)(above + left);
-        if (p > 0 || q > 0) { /* else an infinite neighbour does no harm */
+        if (p > 0 || q > 0) { /* skip weights of 0, so that an infinite neighbour does not give NaN */
             const tp__pixels<T, V> tl = out, tr = *(const tp__pixels<T, V> *)(above + right);
             const tp__pixels<T, V> bl = *(const tp__pixels<T, V> *)(below + left);
             const tp__pixels<T, V> br = *(const tp__pixels<T, V> *)(below + right);
@@ -8912,7 +9013,7 @@ static void tp__resize_cuda(const tp_call *k)
                                         TP_RUN(k, (tp__resize_kernel<T, V, I>), n / V, a, (const T *)k->in[0].data,
                                                (T *)k->out[0].data);););
 }
-static void tp__resize_back_cuda(const tp_call *k) /* in: dy, x for its shape */
+static void tp__resize_back_cuda(const tp_call *k) /* in: dy, x (only its shape) */
 {
     const tp__resize_args a = tp__resize_args_of(k, &k->in[1].shape, true);
     const int64_t n = tp__size(&k->out[0]);
@@ -8927,14 +9028,14 @@ static size_t tp__resize_bytes(const tp_call *k)
     return tp__resize_args_of(k, &k->in[back ? 1 : 0].shape, back).bytes;
 }
 
-/* -- bilinear_sampler, bilinear_sampler_grad: a thread a place of the result. The gradient of the image is gathered too: the
- * coordinates are sorted by the pixel that they look at first (those of equal pixels stay in order), and each pixel adds up
- * what looks at it or at its three neighbours before, in that order: exact to the rounding of a sum, whatever its numbers.
- * Images are taken in groups, so that the lists stay small. */
+/* -- bilinear_sampler, bilinear_sampler_grad: one thread per position of the result. The gradient of the image gathers too: the
+ *    coordinates are sorted by their first pixel (those of equal pixels keep their order), and each pixel adds the coordinates
+ *    whose first pixel is itself or one of its neighbours left, above and left above, in that order. So the order of each sum
+ *    is fixed. Images are processed in groups, so that the lists stay small. */
 typedef struct tp__sampler_args {
-    int64_t B, H, W, C, n; /* n coordinates an image */
+    int64_t B, H, W, C, n; /* n: coordinates per image */
     int border;
-    int64_t group; /* images at a time */
+    int64_t group; /* images per group */
     uint32_t *key[2], *index[2], *count, *from;
     size_t bytes;
 } tp__sampler_args;
@@ -8960,7 +9061,7 @@ static tp__sampler_args tp__sampler_args_of(const tp_call *k, const tp_shape *x,
     a.bytes = (size_t)(4 * room + counts + a.group * a.H * a.W + 1) * sizeof(uint32_t);
     return a;
 }
-/* Pixels of one coordinate and the weight of the second; false where the border's zeros are. */
+/* The two pixels of one coordinate and the weight of the second; false if the coordinate is in a border of zeros. */
 template <class R> __device__ __forceinline__ bool tp__sampler_place(R v, int64_t size, int border, int64_t at[2], R *f)
 {
     const R c = v > 0 ? v : 0, l = v == v ? floor(c) : 0, last = (R)(size - 1);
@@ -9006,14 +9107,14 @@ static void tp__sampler_cuda(const tp_call *k)
                                                (const T *)k->in[1].data, (T *)k->out[0].data);););
 }
 
-/* The coordinates' gradient: LANES threads a place, which share its channels. */
+/* The gradient of the coordinates: LANES threads per position share its channels. */
 template <class T, int LANES>
 TP_KERNEL tp__sampler_coords(const tp__sampler_args a, const T *dy, const T *image, const T *coords, T *out)
 {
     typedef tp__real<T> R;
     const int64_t places = a.B * a.n, step = (int64_t)gridDim.x * (TP__THREADS / LANES);
     const int64_t mine = ((int64_t)blockIdx.x * TP__THREADS + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
-    for (int64_t base = 0; base < places; base += step) { /* all lanes of a warp stay together */
+    for (int64_t base = 0; base < places; base += step) { /* the same for all lanes of a warp */
         const int64_t i = base + mine < places ? base + mine : places - 1;
         const T *d = dy + i * a.C, *x = image + tp__seq_divide(i, a.n) * a.H * a.W * a.C;
         const R at[2] = {tp__get(coords, 2 * i), tp__get(coords, 2 * i + 1)};
@@ -9036,7 +9137,7 @@ TP_KERNEL tp__sampler_coords(const tp__sampler_args a, const T *dy, const T *ima
     }
 }
 
-/* The pixel that coordinate i of a group looks at first; those outside come last. `total` pixels. */
+/* The first pixel of coordinate i of a group; coordinates outside get `total`, the number of pixels, and are sorted last. */
 template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T *coords, int64_t places, uint32_t total)
 {
     typedef tp__real<T> R;
@@ -9050,7 +9151,7 @@ template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T 
         a.index[0][i] = (uint32_t)i;
     }
 }
-/* The first place of each pixel in the sorted list. */
+/* The start of each pixel's coordinates in the sorted list. */
 TP_KERNEL tp__sampler_froms(const uint32_t *key, uint32_t *from, int64_t places, int64_t pixels)
 {
     TP_EACH(i, pixels + 1)
@@ -9076,7 +9177,7 @@ TP_KERNEL tp__sampler_gather(const tp__sampler_args a, const uint32_t *index, co
         const int64_t pw = at - r * a.W, ph = r - tp__seq_divide(r, a.H) * a.H;
         R sum[V];
         for (int m = 0; m < V; m++) sum[m] = 0;
-        for (int side = 0; side < 4; side++) { /* the pixel itself, those left of it, above, left above */
+        for (int side = 0; side < 4; side++) { /* the pixel itself, then left, above, left above */
             if ((side & 1 && pw == 0) || (side & 2 && ph == 0)) continue;
             const int64_t first = at - (side & 1) - (side & 2 ? a.W : 0);
             for (int64_t l = a.from[first], end = a.from[first + 1]; l < end; l++) {
@@ -9086,7 +9187,7 @@ TP_KERNEL tp__sampler_gather(const tp__sampler_args a, const uint32_t *index, co
                 tp__sampler_place(tp__get(coords, 2 * i), a.H, a.border, h, &f[0]);
                 tp__sampler_place(tp__get(coords, 2 * i + 1), a.W, a.border, w, &f[1]);
                 const tp__pixels<T, V> d = *(const tp__pixels<T, V> *)(dy + i * a.C + c);
-                for (int p = 0; p < 4; p++) { /* at an edge several of the four are this pixel */
+                for (int p = 0; p < 4; p++) { /* at an edge several of the four pixels are this one */
                     if (h[p >> 1] != ph || w[p & 1] != pw) continue;
                     const R wh = p >> 1 ? f[0] : 1 - f[0], ww = p & 1 ? f[1] : 1 - f[1];
 #pragma unroll
@@ -9108,7 +9209,8 @@ static void tp__sampler_image(const tp_call *k, const tp__sampler_args *a, const
         const T *at = coords + b * a->n * 2, *d = dy + b * a->n * a->C;
         T *to = dx + b * a->H * a->W * a->C;
         TP_RUN(k, (tp__sampler_keys<T>), places, *a, at, places, (uint32_t)pixels);
-        const int now = tp__sort(k, a->key, a->index, a->count, places, pixels); /* pixels itself is a key */
+        const int now = tp__sort(k, a->key, a->index, a->count, places, pixels); /* coordinates outside have the key
+                                                                                  * `pixels` */
         TP_RUN(k, tp__sampler_froms, pixels + 1, a->key[now], a->from, places, pixels);
         if (a->C % 4 == 0)
             TP_RUN(k, (tp__sampler_gather<T, 4>), pixels * a->C / 4, *a, a->index[now], d, at, to, pixels);
@@ -9164,7 +9266,7 @@ static tp_kernel_fn tp__cuda_find_kernel(tp_device *d, const char *op)
     if (r) return r->fn;
     return tp__map_code(op) >= 0 ? tp__map_cuda : NULL;
 }
-/* What kernels do besides their op. */
+/* The epilogues and masks that the kernel of an op supports. */
 static unsigned tp__cuda_fuses(tp_device *d, const char *op)
 {
     static const struct {
@@ -9218,7 +9320,7 @@ static void tp__cuda_close(tp_device *d)
     tp__memory_give(c, c->stream, c->workspace);
     if (c->copying) cudaStreamSynchronize(c->copying);
     if (c->stream) cudaStreamSynchronize(c->stream);
-    if (c->pool) cudaMemPoolDestroy(c->pool); /* nothing of it is in use: all it kept goes back */
+    if (c->pool) cudaMemPoolDestroy(c->pool); /* no allocation is left: all memory returns to the driver */
     if (c->copying) cudaStreamDestroy(c->copying);
     if (c->stream) cudaStreamDestroy(c->stream);
     cudaGetLastError();
@@ -9237,7 +9339,8 @@ extern "C" int tp_cuda_count(void)
     return 0;
 }
 
-extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, tp_say_fn say)
+/* Checks that the GPU exists and that the program was built with the same structs; false after an error. */
+static bool tp__cuda_can_open(int ordinal, unsigned abi, tp_fail_fn fail)
 {
     int n = 0;
     cudaError_t e = cudaGetDeviceCount(&n);
@@ -9245,26 +9348,24 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
         fail(TP_ERR_ARG,
              "tp_cuda.cu was built with version %u of tp's structs, this program with %u: compile both again", TP_ABI,
              abi);
-        return NULL;
+        return false;
     }
     if (e != cudaSuccess || n == 0) {
         cudaGetLastError();
         fail(TP_ERR_UNSUPPORTED, "no NVIDIA GPU can be used: %s",
              e == cudaSuccess ? "there is none" : cudaGetErrorString(e));
-        return NULL;
+        return false;
     }
     if (ordinal < 0 || ordinal >= n) {
         fail(TP_ERR_ARG, "there is no GPU %d: this machine has %d, counted from 0", ordinal, n);
-        return NULL;
+        return false;
     }
-    tp__cuda *c = (tp__cuda *)calloc(1, sizeof *c);
-    if (!c) {
-        fail(TP_ERR_NOMEM, "out of memory for a device");
-        return NULL;
-    }
-    tp_device *d = &c->device;
-    d->abi = TP_ABI;
-    snprintf(d->name, sizeof d->name, "cuda:%d", ordinal);
+    return true;
+}
+
+/* Sets the functions of the device interface. */
+static void tp__cuda_set_functions(tp_device *d)
+{
     d->alloc = tp__cuda_alloc;
     d->free = tp__cuda_free;
     d->limit_memory = tp__cuda_limit_memory;
@@ -9295,29 +9396,26 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     d->replay = tp__cuda_replay;
     d->record_free = tp__cuda_record_free;
     d->close = tp__cuda_close;
-    d->impl = c;
-    c->fail = fail;
-    c->say = say;
-    c->ordinal = ordinal;
-    c->limit = SIZE_MAX;
-    c->workspace_bytes = (size_t)32 << 20; /* what Hopper's kernels want at most */
-    pthread_mutex_init(&c->staging, NULL);
-    pthread_mutex_init(&c->filling, NULL);
-    const char *what = "choosing the GPU";
-    e = cudaSetDevice(ordinal);
-    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->n_processor, cudaDevAttrMultiProcessorCount, ordinal);
-    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->generation, cudaDevAttrComputeCapabilityMajor, ordinal);
+}
+
+/* Creates streams, the memory pool and buffers; on an error *what says which step failed. */
+static cudaError_t tp__cuda_allocate(tp__cuda *c, const char **what)
+{
+    *what = "choosing the GPU";
+    cudaError_t e = cudaSetDevice(c->ordinal);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->n_processor, cudaDevAttrMultiProcessorCount, c->ordinal);
+    if (e == cudaSuccess) e = cudaDeviceGetAttribute(&c->generation, cudaDevAttrComputeCapabilityMajor, c->ordinal);
     if (e == cudaSuccess) {
-        what = "opening a stream";
+        *what = "opening a stream";
         e = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
         if (e == cudaSuccess) e = cudaStreamCreateWithFlags(&c->copying, cudaStreamNonBlocking);
     }
     if (e == cudaSuccess) {
-        what = "opening its memory";
+        *what = "opening its memory";
         e = tp__memory_open(c);
     }
     if (e == cudaSuccess) {
-        what = "allocating transfer buffers";
+        *what = "allocating transfer buffers";
         for (int i = 0; i < TP__STAGES && e == cudaSuccess; i++) {
             e = cudaHostAlloc((void **)&c->stage[i], TP__STAGE_BYTES, cudaHostAllocDefault);
             if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->stage_free[i], cudaEventDisableTiming);
@@ -9331,6 +9429,31 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
         if (e == cudaSuccess) e = cudaEventCreateWithFlags(&c->mark, cudaEventDisableTiming);
         if (e == cudaSuccess) e = tp__memory_take(c, c->stream, c->workspace_bytes, &c->workspace);
     }
+    return e;
+}
+
+extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, tp_say_fn say)
+{
+    if (!tp__cuda_can_open(ordinal, abi, fail)) return NULL;
+    tp__cuda *c = (tp__cuda *)calloc(1, sizeof *c);
+    if (!c) {
+        fail(TP_ERR_NOMEM, "out of memory for a device");
+        return NULL;
+    }
+    tp_device *d = &c->device;
+    d->abi = TP_ABI;
+    snprintf(d->name, sizeof d->name, "cuda:%d", ordinal);
+    tp__cuda_set_functions(d);
+    d->impl = c;
+    c->fail = fail;
+    c->say = say;
+    c->ordinal = ordinal;
+    c->limit = SIZE_MAX;
+    c->workspace_bytes = (size_t)32 << 20; /* the most that kernels for Hopper use */
+    pthread_mutex_init(&c->staging, NULL);
+    pthread_mutex_init(&c->filling, NULL);
+    const char *what;
+    const cudaError_t e = tp__cuda_allocate(c, &what);
     if (e != cudaSuccess) {
         tp__cuda_status(c, e, what);
         tp__cuda_close(d);

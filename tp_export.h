@@ -1,18 +1,18 @@
-/* tp_export.h - v0.1 - a trained model as one C file, as an ONNX file, as a folder that a server loads
+/* tp_export.h - v0.1 - writes a trained model as one C file, an ONNX file, or a folder for a model server
  *
  * Do this:
  *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
  *     #include "tp_export.h"           // pulls in tp_graph.h
  *
  * WHAT THIS IS       tp_export_c writes the part of a graph between some inputs and some outputs, with the variables'
- *                    values, as C99 that needs nothing but libm: no malloc, no threads, its memory one static array whose
- *                    size stands in the file. It is what the session computes by its naive loops, fused the same way, so
- *                    that a microcontroller says what the training program said. tp_export_onnx writes the same part as an
- *                    ONNX model, for everything that reads those; tp_model_exporter does so for a model's build function
- *                    and a checkpoint, as one file or as a folder for a model server.
- * WHAT THIS IS NOT   C that is fast: its loops are the definitions, of float32 values and the ops of feed-forward networks.
- *                    A way to go on training elsewhere: only what inference needs is written. An op without a form is
- *                    named in the error.
+ *                    values, as C99 that needs only libm: no malloc, no threads; its memory is one static array whose size the
+ *                    file states. It computes what the session computes with its naive loops and the same fusions, so that a
+ *                    microcontroller gives the results of the training program. tp_export_onnx writes the same part as an ONNX
+ *                    model, for programs that read ONNX; tp_model_exporter writes ONNX from a model's build function and a
+ *                    checkpoint, as one file or as a folder for a model server.
+ * WHAT THIS IS NOT   a generator of fast C: the loops are the naive definitions; only float32 values and the ops of
+ *                    feed-forward networks are supported. Not a way to continue training elsewhere: only what inference needs
+ *                    is written. The error names an op that cannot be exported.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -34,7 +34,7 @@
  *
  * CONTENTS   >>c >>onnx >>exporter
  *
- * ERRORS     a status and a sentence in tp_last_error(). A file appears whole or not at all.
+ * ERRORS     a status and a sentence in tp_last_error(). After an error no partial file remains.
  */
 #ifndef TP_EXPORT_H
 #define TP_EXPORT_H
@@ -53,18 +53,19 @@ extern "C" {
 /* ==== >>c ============================================================================================= */
 
 typedef struct tp_export_c_desc {
-    const char *name; /* of the function, and what its file's names begin with; NULL = "model" */
-    int64_t batch;    /* what an unknown dimension of an input becomes; 0 = 1 */
+    const char *name; /* of the function, and prefix of the other names in its file; NULL = "model" */
+    int64_t batch;    /* value of an unknown dimension of an input; 0 = 1 */
 } tp_export_c_desc;
 typedef struct tp_export_c_info {
     size_t ram, flash; /* bytes of the static array, bytes of the constants */
     int kernels;
 } tp_export_c_info;
-/* void <name>(const float *<input>, ..., float *<output>, ...): inputs and outputs in this order, called after their
- * nodes, row-major. tp_export_c writes it to path, and its declaration to a header of the same name beside it (model.c:
- * model.h; none where path ends in .h or has no ending). All other names of the file begin with <name>_ and are static, so
- * that models of different names go into one program, and into one file. The file compiles as C99 and as C++; either calls
- * it. tp_export_c_text gives the text alone. d and info may be NULL. Variables are written as they are now.
+/* void <name>(const float *<input>, ..., float *<output>, ...): inputs and outputs in this order, row-major, with the names of
+ * their nodes. tp_export_c writes the function to path, and its declaration to a header of the same name in the same folder
+ * (model.c: model.h; no header if path ends in .h or has no extension). All other names of the file begin with <name>_ and are
+ * static, so that models with different names can be in one program, also in one file. The file compiles as C99 and as C++;
+ * both can call the function. tp_export_c_text returns only the text of the file. d and info may be NULL. Variables are written
+ * with their current values.
  * [beyond: C export] */
 TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                              int n_outputs, const char *path, const tp_export_c_desc *d);
@@ -75,18 +76,19 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
 
 typedef struct tp_export_onnx_desc {
     const char *name; /* of the graph in the file; NULL = "model" */
-    /* Around convolutions: a batch norm behind one becomes part of its weights (other last digits), a border of zeros
-     * before one its padding. */
+    /* Folds into convolutions: a following batch norm into the weights (the last digits of the results change), a preceding
+     * padding with zeros into the convolution's padding. */
     bool fold;
-    bool keep_identities; /* names, stop_gradient, summaries, print, dropout stay as Identity; else they are left out */
-    int opset;            /* 0: 13, or 17 where layer_norm needs it; 13: layer_norm in parts; 17 */
+    bool keep_identities; /* named nodes, stop_gradient, summaries, print and dropout become Identity; otherwise they
+                           * are omitted */
+    int opset;            /* 0: 13, or 17 if layer_norm needs it; 13: layer_norm is written as several ops; 17 */
 } tp_export_onnx_desc;
-/* The part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 with layer_norm). What
- * depends on no input is computed now and written as a constant; what only training needs is not written. Names are those of
- * nodes (output k > 0 of an op is "name:k"), layouts are tp's; an unknown first dimension is called "batch" (in outputs, if
- * it is that of the inputs), others "<name>_dim<axis>". d may be NULL. An op without an ONNX form (random numbers, what changes
- * variables, derivatives) is named in the error. A row of your own is written if it is element-wise, has no attributes and
- * its field `onnx` names an operator of opset 13. [beyond: ONNX export] */
+/* The part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 with layer_norm). Values
+ * that depend on no input are computed during the export and written as constants; ops that only training needs are omitted.
+ * Values have the names of their nodes (output k > 0 of an op is "name:k") and tp's layouts; an unknown first dimension is
+ * named "batch" (for an output, only if it equals that of the inputs), others "<name>_dim<axis>". d may be NULL. The error
+ * names an op without an ONNX form (random numbers, ops that change variables, derivatives). An op of your own is written if it
+ * is element-wise, has no attributes and its field `onnx` names an operator of opset 13. [beyond: ONNX export] */
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, const char *path, const tp_export_onnx_desc *d);
 TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -94,35 +96,37 @@ TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n
 
 /* ==== >>exporter ====================================================================================== */
 
-/* A model built for inference, with its variables loaded, to be written for other programs: the inputs and outputs are those
- * that the config names. Takes over the config's session_init, as tp_offline_predictor does; its session_creator is not used.
- * NULL after a mistake, whose sentence tp_last_error() has. [export: ModelExporter] */
+/* Builds a model for inference and loads its variables, so that it can be exported: the config names the inputs and outputs.
+ * Becomes the owner of the config's session_init, as tp_offline_predictor does; session_creator is not used. Returns NULL after
+ * an error, which tp_last_error() describes. [export: ModelExporter] */
 typedef struct tp_model_exporter tp_model_exporter;
 TP_DEF tp_model_exporter *tp_model_exporter_new(const tp_predict_config *c);
-TP_DEF void tp_model_exporter_free(tp_model_exporter *x);           /* NULL is fine */
-TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x); /* its variables */
+TP_DEF void tp_model_exporter_free(tp_model_exporter *x);           /* x may be NULL */
+TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x); /* holds the model's variables */
 
 typedef struct tp_export_compact_desc {
     tp_tri
-        optimize; /* tp_tri; 0 = TP_YES: batch norms and zero borders are folded into convolutions, identities left out */
-    bool toco_compatible; /* for converters of few operators: nothing beyond opset 13; needs optimize */
+        optimize; /* tp_tri; 0 = TP_YES: fold batch norms and paddings with zeros into convolutions, omit identities */
+    bool toco_compatible; /* for converters that know few operators: only opset 13; needs optimize */
 } tp_export_compact_desc;
-/* One ONNX file that needs nothing else: variables are constants in it. [export: ModelExporter.export_compact] */
+/* Writes one self-contained ONNX file: variables are constants. [export: ModelExporter.export_compact] */
 TP_DEF tp_status tp_export_compact(tp_model_exporter *x, const char *path, const tp_export_compact_desc *d);
 
 typedef struct tp_export_serving_desc {
-    const char *const *tags; /* NULL: "serve". A parameter in config.pbtxt, for people: the server ignores it */
+    const char *const *tags; /* NULL: "serve". Written to config.pbtxt as a parameter, for information: the server
+                              * ignores it */
     int n_tags;
     const char *signature_name; /* NULL = "prediction_pipeline"; written as a parameter, like the tags */
     int64_t version;            /* 0 = 1 */
-    int max_batch_size;         /* 0 = 64 if all inputs and outputs begin with the batch, else none; TP_NONE: none */
+    int max_batch_size;         /* 0 = 64 if all inputs and outputs begin with the batch, else no batching; TP_NONE: no
+                                 * batching */
 } tp_export_serving_desc;
-/* A model of NVIDIA's Triton server: <dir>/config.pbtxt and <dir>/<version>/model.onnx, where dir lies in a model repository
- * and its name is the model's. A version that exists is refused, and so is one that the other versions' config.pbtxt does not
- * fit. [export: ModelExporter.export_serving] */
+/* Writes a model for NVIDIA's Triton server: <dir>/config.pbtxt and <dir>/<version>/model.onnx, where dir is in a model
+ * repository and its name is the model's name. It is an error if the version exists, or if config.pbtxt exists with other
+ * content. [export: ModelExporter.export_serving] */
 TP_DEF tp_status tp_export_serving(tp_model_exporter *x, const char *dir, const tp_export_serving_desc *d);
 
-/* For TP_OPTIONS: this header has these types. */
+/* Registers the option types of this header for TP_OPTIONS. */
 TP_DEF const tp__zero_option *tp__export_zeros(void);
 #define TP__PART_tp_export_c_desc       export
 #define TP__PART_tp_export_onnx_desc    export
@@ -167,7 +171,7 @@ TP_DEF const tp__zero_option *tp__export_zeros(void)
 
 /* ==== >>c ============================================================================================= */
 
-/* What is being written: declarations of constants first, then helpers that are used, then the function. */
+/* The state of the writer. The file has the declarations of constants first, then the used helpers, then the function. */
 typedef struct tp__c_writer {
     const tp__plan *plan;
     const tp_exec *exec;
@@ -175,14 +179,14 @@ typedef struct tp__c_writer {
     tp_buf constants, body;
     int *constant; /* buffer -> number of its array, or -1 */
     int n_constant;
-    bool ram; /* is wanted */
+    bool ram; /* is the static array needed */
     size_t flash;
     unsigned helpers;
 } tp__c_writer;
 
 enum { TP__C_CONV = 1, TP__C_MATMUL = 2, TP__C_POOL = 4, TP__C_SOFTMAX = 8, TP__C_MOVE = 16, TP__C_REDUCE = 32 };
 
-/* The helpers: naive loops, with every size and distance given. */
+/* The helpers: naive loops that take every size and stride as an argument. */
 static const struct {
     const char *name, *text;
 } tp__c_helper[] = {
@@ -284,17 +288,18 @@ static const struct {
                "    for (i = 0; i < n_out && kind == 1; i++) y[i] /= (float)(n / n_out);\n"
                "}\n"}};
 
-/* A float as C: the shortest that reads back as itself. */
+/* Writes a float as C: the shortest decimal that reads back as the same float. */
 static void tp__c_float(tp_buf *out, float v)
 {
     char t[TP_NUMBER_TEXT];
     tp_format_float(t, v);
     if (v != v) tp_buf_printf(out, "NAN");
     else if (!tp__finite((double)v)) tp_buf_printf(out, v < 0 ? "-INFINITY" : "INFINITY");
-    else tp_buf_printf(out, "%sf", t); /* it has a point or a power */
+    else tp_buf_printf(out, "%sf", t); /* it has a decimal point or an exponent */
 }
 
-/* "conv0/output" -> "conv0_output", which is no word of C, C++ or the file and unique among `n` earlier names. */
+/* "conv0/output" -> "conv0_output": not a keyword of C or C++ nor another name in the file, and different from `n` earlier
+ * names. */
 static void tp__c_name(const tp__c_writer *w, char *out, size_t size, const char *name, const char (*before)[64], int n)
 {
     size_t k = 0;
@@ -331,7 +336,7 @@ static int tp__c_root(const tp__plan *p, int b)
     return b;
 }
 
-/* Where a buffer lies, as an expression. Constants and variables become arrays when they are first wanted. */
+/* Writes the address of a buffer as an expression. Constants and variables become arrays when they are first used. */
 static void tp__c_pointer(tp__c_writer *w, tp_buf *out, int buffer)
 {
     const int b = tp__c_root(w->plan, buffer);
@@ -341,7 +346,7 @@ static void tp__c_pointer(tp__c_writer *w, tp_buf *out, int buffer)
         tp_buf_printf(out, "(%s_ram + %llu)", w->name, (unsigned long long)(x->offset / sizeof(float)));
         return;
     }
-    int same = b; /* several buffers may stand for one variable */
+    int same = b; /* several buffers may hold the same variable */
     for (int i = 0; i < b && x->var; i++)
         if (w->constant[i] >= 0 && w->plan->buffer[i].var == x->var) same = i;
     if (w->constant[same] < 0) {
@@ -374,7 +379,7 @@ static void tp__c_ints(tp_buf *out, const char *name, const int64_t *v, int n)
     tp_buf_printf(out, n ? "};\n" : "0};\n");
 }
 
-/* The C of an element-wise op: %a and %b are operands, %p and %q its attributes. NULL: it has none. */
+/* The C form of an element-wise op: %a and %b are operands, %p and %q its attributes. NULL: the op has no C form. */
 static const char *tp__c_map(const char *row)
 {
     static const char *const map[][2] = {{"add", "%a + %b"},
@@ -414,7 +419,7 @@ static const char *tp__c_map(const char *row)
     return NULL;
 }
 
-/* A fused chain: one loop over its elements. */
+/* A fused chain of element-wise ops: one loop over the elements. */
 static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
 {
     const tp__program *p = (const tp__program *)s->call.attrs;
@@ -461,7 +466,7 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
                 tp_buf_printf(o, "e%d", index);
                 continue;
             }
-            int last = j - 1; /* the newest instruction that wrote there */
+            int last = j - 1; /* the last instruction that wrote to that operand */
             while (last >= 0 && !(p->instr[last].to == from && p->instr[last].out == index)) last--;
             tp_buf_printf(o, "t%d", last);
         }
@@ -478,7 +483,7 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
     return TP_OK;
 }
 
-/* Distances between neighbours along each axis of a dense array. */
+/* The stride of each axis of a contiguous array. */
 static void tp__c_strides(const tp_shape *s, int64_t *stride)
 {
     int64_t n = 1;
@@ -495,7 +500,7 @@ static void tp__c_call(tp__c_writer *w, const tp__step *s, const char *name, int
     tp__c_operand(w, s, s->call.n_in + out);
 }
 
-/* conv2d or matmul, with the bias and the ReLU that were folded into it. */
+/* conv2d or matmul, with the bias and the ReLU that were fused into it. */
 static void tp__c_product(tp__c_writer *w, const tp__step *s, const char *name)
 {
     const tp_fused *f = &s->call.fused;
@@ -510,7 +515,7 @@ static void tp__c_product(tp__c_writer *w, const tp__step *s, const char *name)
     tp_buf_printf(o, ", g, %d);\n", f->act == TP_EPILOGUE_RELU);
 }
 
-/* Move a box of x, whose axes lie `from` apart, into y, where they lie `to` apart and begin at `at`. */
+/* Copies a box of x, whose axes have the strides `from`, into y, with the strides `to` and the offset `at`. */
 static void tp__c_move(tp__c_writer *w, const tp__step *s, int in, const tp_shape *box, const int64_t *from,
                        const int64_t *to, int64_t at)
 {
@@ -528,162 +533,220 @@ static void tp__c_move(tp__c_writer *w, const tp__step *s, int in, const tp_shap
                   box->ndim);
 }
 
-static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
+static void tp__c_conv2d(tp__c_writer *w, const tp__step *s)
 {
-    const char *row = s->row->name;
+    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)s->call.attrs;
+    const tp__conv g = tp__conv_geometry(a, &s->call.in[0].shape, &s->call.in[1].shape);
+    const int64_t v[24] = {g.B,  g.C,   g.H,    g.W,      g.O,  g.KH, g.KW, g.OH, g.OW, g.sh, g.sw, g.dh,
+                           g.dw, g.top, g.left, g.groups, g.xb, g.xh, g.xw, g.xc, g.yb, g.yh, g.yw, g.yc};
+    w->helpers |= TP__C_CONV;
+    tp__c_ints(&w->body, "g", v, 24);
+    tp__c_product(w, s, "conv2d");
+}
+
+static tp_status tp__c_matmul(tp__c_writer *w, const tp__step *s)
+{
+    const tp__matmul_attrs *a = (const tp__matmul_attrs *)s->call.attrs;
+    const tp__matmul_dims d = tp__matmul_sizes(&s->call);
+    if (s->call.in[1].shape.ndim != 2 || (a->transpose_a && d.batch != 1))
+        return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' is a product of many matrices, which has no C form",
+                       s->name);
+    const int64_t v[7] = {
+        d.M * d.batch,           d.N, d.K, a->transpose_a ? 1 : d.K, a->transpose_a ? d.M : 1, a->transpose_b ? 1 : d.N,
+        a->transpose_b ? d.K : 1};
+    w->helpers |= TP__C_MATMUL;
+    tp__c_ints(&w->body, "g", v, 7);
+    tp__c_product(w, s, "matmul");
+    return TP_OK;
+}
+
+static void tp__c_pool(tp__c_writer *w, const tp__step *s)
+{
+    tp_buf *o = &w->body;
+    const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)s->call.attrs, &s->call.in[0].shape);
+    const int64_t v[20] = {g.B,   g.C,    g.H,  g.W,  g.OH, g.OW, g.kh, g.kw, g.sh, g.sw,
+                           g.top, g.left, g.xb, g.xh, g.xw, g.xc, g.yb, g.yh, g.yw, g.yc};
+    w->helpers |= TP__C_POOL;
+    tp__c_ints(o, "g", v, 20);
+    tp__c_call(w, s, "pool", 1, 0);
+    tp_buf_printf(o, ", g, %d);\n", s->row == &tp__op_avg_pool);
+}
+
+static void tp__c_softmax(tp__c_writer *w, const tp__step *s)
+{
+    const tp_shape *x = &s->call.in[0].shape;
+    const int64_t n = x->dim[x->ndim - 1];
+    w->helpers |= TP__C_SOFTMAX;
+    tp__c_call(w, s, "softmax", 1, 0);
+    tp_buf_printf(&w->body, ", %lld, %lld, %d);\n", (long long)(tp_shape_size(x) / n), (long long)n,
+                  s->row == &tp__op_log_softmax);
+}
+
+static void tp__c_bias_add(tp__c_writer *w, const tp__step *s)
+{
+    const tp_shape *x = &s->call.in[0].shape;
+    tp_buf *o = &w->body;
+    const int axis = ((const tp__bias_attrs *)s->call.attrs)->data_format == TP_NCHW ? 1 : x->ndim - 1;
+    int64_t inner = 1;
+    for (int d = axis + 1; d < x->ndim; d++) inner *= x->dim[d];
+    tp_buf_printf(o, "        int i;\n        for (i = 0; i < %lld; i++) ", (long long)tp_shape_size(x));
+    tp__c_operand(w, s, 2);
+    tp_buf_printf(o, "[i] = ");
+    tp__c_operand(w, s, 0);
+    tp_buf_printf(o, "[i] + ");
+    tp__c_operand(w, s, 1);
+    tp_buf_printf(o, "[i / %lld %% %lld];\n", (long long)inner, (long long)x->dim[axis]);
+}
+
+static void tp__c_batch_norm(tp__c_writer *w, const tp__step *s)
+{
+    const tp_shape *x = &s->call.in[0].shape;
+    tp_buf *o = &w->body;
+    const tp__bn_attrs *a = (const tp__bn_attrs *)s->call.attrs;
+    const int axis = a->axis < 0 ? a->axis + x->ndim : a->axis;
+    int64_t inner = 1;
+    for (int d = axis + 1; d < x->ndim; d++) inner *= x->dim[d];
+    tp_buf_printf(o,
+                  "        int i;\n        for (i = 0; i < %lld; i++) {\n            const int c = i / %lld %% %lld;\n"
+                  "            const float v = (",
+                  (long long)tp_shape_size(x), (long long)inner, (long long)x->dim[axis]);
+    tp__c_operand(w, s, 0);
+    tp_buf_printf(o, "[i] - ");
+    tp__c_operand(w, s, 3);
+    tp_buf_printf(o, "[c]) * (");
+    tp__c_operand(w, s, 1);
+    tp_buf_printf(o, "[c] / sqrtf(");
+    tp__c_operand(w, s, 4);
+    tp_buf_printf(o, "[c] + ");
+    tp__c_float(o, a->epsilon);
+    tp_buf_printf(o, ")) + ");
+    tp__c_operand(w, s, 2);
+    tp_buf_printf(o, "[c];\n            ");
+    tp__c_operand(w, s, s->call.n_in);
+    tp_buf_printf(o, s->call.fused.act == TP_EPILOGUE_RELU ? "[i] = v < 0.0f ? 0.0f : v;\n        }\n"
+                                                           : "[i] = v;\n        }\n");
+}
+
+static void tp__c_reduce(tp__c_writer *w, const tp__step *s)
+{
+    const tp_shape *x = &s->call.in[0].shape;
+    tp_buf *o = &w->body;
+    const tp__reduce_attrs *a = (const tp__reduce_attrs *)s->call.attrs;
+    bool reduced[TP_MAX_DIMS];
+    int64_t to[TP_MAX_DIMS], n = 1;
+    for (int d = 0; d < x->ndim; d++) reduced[d] = a->n_axes == 0;
+    for (int i = 0; i < a->n_axes; i++) reduced[a->axes[i] < 0 ? a->axes[i] + x->ndim : a->axes[i]] = true;
+    for (int d = x->ndim - 1; d >= 0; d--) {
+        to[d] = reduced[d] ? 0 : n;
+        if (!reduced[d]) n *= x->dim[d];
+    }
+    w->helpers |= TP__C_REDUCE;
+    tp__c_ints(o, "dim", x->dim, x->ndim);
+    tp__c_ints(o, "to", to, x->ndim);
+    tp__c_call(w, s, "reduce", 1, 0);
+    tp_buf_printf(o, ", %lld, %lld, %d, dim, to, %d);\n", (long long)tp_shape_size(x), (long long)n, x->ndim,
+                  s->row == &tp__op_reduce_sum    ? 0
+                  : s->row == &tp__op_reduce_mean ? 1
+                                                  : 2);
+}
+
+static void tp__c_transpose(tp__c_writer *w, const tp__step *s)
+{
+    const tp_shape *x = &s->call.in[0].shape, *y = &s->call.out[0].shape;
+    int perm[TP_MAX_DIMS];
+    int64_t in[TP_MAX_DIMS], from[TP_MAX_DIMS], to[TP_MAX_DIMS];
+    tp__permutation((const tp__transpose_attrs *)s->call.attrs, x->ndim, perm);
+    tp__c_strides(x, in);
+    tp__c_strides(y, to);
+    for (int d = 0; d < y->ndim; d++) from[d] = in[perm[d]];
+    tp__c_move(w, s, 0, y, from, to, 0);
+}
+
+/* Fills y with the constant, then copies x into it. */
+static void tp__c_pad(tp__c_writer *w, const tp__step *s)
+{
     const tp_shape *x = &s->call.in[0].shape, *y = &s->call.out[0].shape;
     tp_buf *o = &w->body;
+    const tp__pad_attrs *a = (const tp__pad_attrs *)s->call.attrs;
+    int64_t from[TP_MAX_DIMS], to[TP_MAX_DIMS], at = 0;
+    tp__c_strides(x, from);
+    tp__c_strides(y, to);
+    for (int d = 0; d < x->ndim; d++) at += a->before[d] * to[d];
+    tp_buf_printf(o, "        int i;\n        for (i = 0; i < %lld; i++) ", (long long)tp_shape_size(y));
+    tp__c_operand(w, s, s->call.n_in);
+    tp_buf_printf(o, "[i] = ");
+    tp__c_float(o, a->value);
+    tp_buf_printf(o, ";\n");
+    tp__c_move(w, s, 0, x, from, to, at);
+}
+
+static void tp__c_concat(tp__c_writer *w, const tp__step *s)
+{
+    const tp_shape *y = &s->call.out[0].shape;
+    const tp__parts_attrs *a = (const tp__parts_attrs *)s->call.attrs;
+    const int axis = a->axis < 0 ? a->axis + y->ndim : a->axis;
+    int64_t to[TP_MAX_DIMS], at = 0;
+    tp__c_strides(y, to);
+    for (int i = 0; i < s->call.n_in; i++) {
+        int64_t from[TP_MAX_DIMS];
+        tp__c_strides(&s->call.in[i].shape, from);
+        tp__c_move(w, s, i, &s->call.in[i].shape, from, to, at);
+        at += s->call.in[i].shape.dim[axis] * to[axis];
+    }
+}
+
+static void tp__c_copy(tp__c_writer *w, const tp__step *s)
+{
+    tp_buf *o = &w->body;
+    tp_buf_printf(o, "        memcpy(");
+    tp__c_operand(w, s, 1);
+    tp_buf_printf(o, ", ");
+    tp__c_operand(w, s, 0);
+    tp_buf_printf(o, ", %lld * sizeof(float));\n", (long long)tp_shape_size(&s->call.out[0].shape));
+}
+
+/* Reports operands that C code of this exporter cannot hold. */
+static tp_status tp__c_check(const tp__step *s)
+{
+    const char *row = s->row->name;
     for (int i = 0; i < s->call.n_in + s->call.n_out; i++)
         if (s->buffer[i] >= 0 && s->operand[i].dtype != TP_F32)
             return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' (%s) has a value of type %s, only float32 is exported",
                            s->name, row, tp_dtype_name(s->operand[i].dtype));
-    int64_t elements = 0; /* that it gives; where there are none, there is nothing to do */
     for (int i = 0; i < s->call.n_in + s->call.n_out; i++)
         if (tp__size(&s->operand[i]) > INT_MAX / 4)
             return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' (%s) has a value that is too large", s->name, row);
-    for (int i = 0; i < s->call.n_out; i++) elements += tp__size(&s->call.out[i]);
-    if (s->call.n_out && elements == 0) return TP_OK;
-    tp_buf_printf(o, "    { /* %s: %s */\n", s->name, row);
-    if (s->row == &tp__op_fused) {
-        const tp_status st = tp__c_fused(w, s);
-        if (st != TP_OK) return st;
-    } else if (s->row == &tp__op_conv2d) {
-        const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)s->call.attrs;
-        const tp__conv g = tp__conv_geometry(a, x, &s->call.in[1].shape);
-        const int64_t v[24] = {g.B,  g.C,   g.H,    g.W,      g.O,  g.KH, g.KW, g.OH, g.OW, g.sh, g.sw, g.dh,
-                               g.dw, g.top, g.left, g.groups, g.xb, g.xh, g.xw, g.xc, g.yb, g.yh, g.yw, g.yc};
-        w->helpers |= TP__C_CONV;
-        tp__c_ints(o, "g", v, 24);
-        tp__c_product(w, s, "conv2d");
-    } else if (s->row == &tp__op_matmul) {
-        const tp__matmul_attrs *a = (const tp__matmul_attrs *)s->call.attrs;
-        const tp__matmul_dims d = tp__matmul_sizes(&s->call);
-        if (s->call.in[1].shape.ndim != 2 || (a->transpose_a && d.batch != 1))
-            return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' is a product of many matrices, which has no C form",
-                           s->name);
-        const int64_t v[7] = {d.M * d.batch,
-                              d.N,
-                              d.K,
-                              a->transpose_a ? 1 : d.K,
-                              a->transpose_a ? d.M : 1,
-                              a->transpose_b ? 1 : d.N,
-                              a->transpose_b ? d.K : 1};
-        w->helpers |= TP__C_MATMUL;
-        tp__c_ints(o, "g", v, 7);
-        tp__c_product(w, s, "matmul");
-    } else if (s->row == &tp__op_max_pool || s->row == &tp__op_avg_pool) {
-        const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)s->call.attrs, x);
-        const int64_t v[20] = {g.B,   g.C,    g.H,  g.W,  g.OH, g.OW, g.kh, g.kw, g.sh, g.sw,
-                               g.top, g.left, g.xb, g.xh, g.xw, g.xc, g.yb, g.yh, g.yw, g.yc};
-        w->helpers |= TP__C_POOL;
-        tp__c_ints(o, "g", v, 20);
-        tp__c_call(w, s, "pool", 1, 0);
-        tp_buf_printf(o, ", g, %d);\n", s->row == &tp__op_avg_pool);
-    } else if (s->row == &tp__op_softmax || s->row == &tp__op_log_softmax) {
-        const int64_t n = x->dim[x->ndim - 1];
-        w->helpers |= TP__C_SOFTMAX;
-        tp__c_call(w, s, "softmax", 1, 0);
-        tp_buf_printf(o, ", %lld, %lld, %d);\n", (long long)(tp_shape_size(x) / n), (long long)n,
-                      s->row == &tp__op_log_softmax);
-    } else if (s->row == &tp__op_bias_add) {
-        const int axis = ((const tp__bias_attrs *)s->call.attrs)->data_format == TP_NCHW ? 1 : x->ndim - 1;
-        int64_t inner = 1;
-        for (int d = axis + 1; d < x->ndim; d++) inner *= x->dim[d];
-        tp_buf_printf(o, "        int i;\n        for (i = 0; i < %lld; i++) ", (long long)tp_shape_size(x));
-        tp__c_operand(w, s, 2);
-        tp_buf_printf(o, "[i] = ");
-        tp__c_operand(w, s, 0);
-        tp_buf_printf(o, "[i] + ");
-        tp__c_operand(w, s, 1);
-        tp_buf_printf(o, "[i / %lld %% %lld];\n", (long long)inner, (long long)x->dim[axis]);
-    } else if (s->row == &tp__op_batch_norm_infer) {
-        const tp__bn_attrs *a = (const tp__bn_attrs *)s->call.attrs;
-        const int axis = a->axis < 0 ? a->axis + x->ndim : a->axis;
-        int64_t inner = 1;
-        for (int d = axis + 1; d < x->ndim; d++) inner *= x->dim[d];
-        tp_buf_printf(
-            o,
-            "        int i;\n        for (i = 0; i < %lld; i++) {\n            const int c = i / %lld %% %lld;\n"
-            "            const float v = (",
-            (long long)tp_shape_size(x), (long long)inner, (long long)x->dim[axis]);
-        tp__c_operand(w, s, 0);
-        tp_buf_printf(o, "[i] - ");
-        tp__c_operand(w, s, 3);
-        tp_buf_printf(o, "[c]) * (");
-        tp__c_operand(w, s, 1);
-        tp_buf_printf(o, "[c] / sqrtf(");
-        tp__c_operand(w, s, 4);
-        tp_buf_printf(o, "[c] + ");
-        tp__c_float(o, a->epsilon);
-        tp_buf_printf(o, ")) + ");
-        tp__c_operand(w, s, 2);
-        tp_buf_printf(o, "[c];\n            ");
-        tp__c_operand(w, s, s->call.n_in);
-        tp_buf_printf(o, s->call.fused.act == TP_EPILOGUE_RELU ? "[i] = v < 0.0f ? 0.0f : v;\n        }\n"
-                                                               : "[i] = v;\n        }\n");
-    } else if (s->row == &tp__op_reduce_sum || s->row == &tp__op_reduce_mean || s->row == &tp__op_reduce_max) {
-        const tp__reduce_attrs *a = (const tp__reduce_attrs *)s->call.attrs;
-        bool reduced[TP_MAX_DIMS];
-        int64_t to[TP_MAX_DIMS], n = 1;
-        for (int d = 0; d < x->ndim; d++) reduced[d] = a->n_axes == 0;
-        for (int i = 0; i < a->n_axes; i++) reduced[a->axes[i] < 0 ? a->axes[i] + x->ndim : a->axes[i]] = true;
-        for (int d = x->ndim - 1; d >= 0; d--) {
-            to[d] = reduced[d] ? 0 : n;
-            if (!reduced[d]) n *= x->dim[d];
-        }
-        w->helpers |= TP__C_REDUCE;
-        tp__c_ints(o, "dim", x->dim, x->ndim);
-        tp__c_ints(o, "to", to, x->ndim);
-        tp__c_call(w, s, "reduce", 1, 0);
-        tp_buf_printf(o, ", %lld, %lld, %d, dim, to, %d);\n", (long long)tp_shape_size(x), (long long)n, x->ndim,
-                      s->row == &tp__op_reduce_sum    ? 0
-                      : s->row == &tp__op_reduce_mean ? 1
-                                                      : 2);
-    } else if (s->row == &tp__op_transpose) {
-        int perm[TP_MAX_DIMS];
-        int64_t in[TP_MAX_DIMS], from[TP_MAX_DIMS], to[TP_MAX_DIMS];
-        tp__permutation((const tp__transpose_attrs *)s->call.attrs, x->ndim, perm);
-        tp__c_strides(x, in);
-        tp__c_strides(y, to);
-        for (int d = 0; d < y->ndim; d++) from[d] = in[perm[d]];
-        tp__c_move(w, s, 0, y, from, to, 0);
-    } else if (s->row == &tp__op_pad && ((const tp__pad_attrs *)s->call.attrs)->mode == TP_PAD_CONSTANT) {
-        const tp__pad_attrs *a = (const tp__pad_attrs *)s->call.attrs;
-        int64_t from[TP_MAX_DIMS], to[TP_MAX_DIMS], at = 0;
-        tp__c_strides(x, from);
-        tp__c_strides(y, to);
-        for (int d = 0; d < x->ndim; d++) at += a->before[d] * to[d];
-        tp_buf_printf(o, "        int i;\n        for (i = 0; i < %lld; i++) ", (long long)tp_shape_size(y));
-        tp__c_operand(w, s, s->call.n_in);
-        tp_buf_printf(o, "[i] = ");
-        tp__c_float(o, a->value);
-        tp_buf_printf(o, ";\n");
-        tp__c_move(w, s, 0, x, from, to, at);
-    } else if (s->row == &tp__op_concat) {
-        const tp__parts_attrs *a = (const tp__parts_attrs *)s->call.attrs;
-        const int axis = a->axis < 0 ? a->axis + y->ndim : a->axis;
-        int64_t to[TP_MAX_DIMS], at = 0;
-        tp__c_strides(y, to);
-        for (int i = 0; i < s->call.n_in; i++) {
-            int64_t from[TP_MAX_DIMS];
-            tp__c_strides(&s->call.in[i].shape, from);
-            tp__c_move(w, s, i, &s->call.in[i].shape, from, to, at);
-            at += s->call.in[i].shape.dim[axis] * to[axis];
-        }
-    } else if (s->row == &tp__op_copy) {
-        tp_buf_printf(o, "        memcpy(");
-        tp__c_operand(w, s, 1);
-        tp_buf_printf(o, ", ");
-        tp__c_operand(w, s, 0);
-        tp_buf_printf(o, ", %lld * sizeof(float));\n", (long long)tp_shape_size(y));
-    } else {
-        return tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' needs the op '%s', which has no C form", s->name, row);
-    }
-    tp_buf_printf(o, "    }\n");
     return TP_OK;
 }
 
-/* void name(const float *x, float *y), without what follows. */
+/* Writes one step of the plan as a block of C. */
+static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
+{
+    const tp_op *row = s->row;
+    tp_status st = tp__c_check(s);
+    if (st != TP_OK) return st;
+    int64_t elements = 0; /* of all outputs; an empty output needs no code */
+    for (int i = 0; i < s->call.n_out; i++) elements += tp__size(&s->call.out[i]);
+    if (s->call.n_out && elements == 0) return TP_OK;
+    tp_buf_printf(&w->body, "    { /* %s: %s */\n", s->name, row->name);
+    if (row == &tp__op_fused) st = tp__c_fused(w, s);
+    else if (row == &tp__op_conv2d) tp__c_conv2d(w, s);
+    else if (row == &tp__op_matmul) st = tp__c_matmul(w, s);
+    else if (row == &tp__op_max_pool || row == &tp__op_avg_pool) tp__c_pool(w, s);
+    else if (row == &tp__op_softmax || row == &tp__op_log_softmax) tp__c_softmax(w, s);
+    else if (row == &tp__op_bias_add) tp__c_bias_add(w, s);
+    else if (row == &tp__op_batch_norm_infer) tp__c_batch_norm(w, s);
+    else if (row == &tp__op_reduce_sum || row == &tp__op_reduce_mean || row == &tp__op_reduce_max) tp__c_reduce(w, s);
+    else if (row == &tp__op_transpose) tp__c_transpose(w, s);
+    else if (row == &tp__op_pad && ((const tp__pad_attrs *)s->call.attrs)->mode == TP_PAD_CONSTANT) tp__c_pad(w, s);
+    else if (row == &tp__op_concat) tp__c_concat(w, s);
+    else if (row == &tp__op_copy) tp__c_copy(w, s);
+    else st = tp_fail(TP_ERR_UNSUPPORTED, "C export: '%s' needs the op '%s', which has no C form", s->name, row->name);
+    if (st == TP_OK) tp_buf_printf(&w->body, "    }\n");
+    return st;
+}
+
+/* void name(const float *x, float *y), without the text after it. */
 static void tp__c_prototype(const tp__c_writer *w, tp_buf *out, const char (*param)[64])
 {
     const tp__plan *p = w->plan;
@@ -692,7 +755,7 @@ static void tp__c_prototype(const tp__c_writer *w, tp_buf *out, const char (*par
         tp_buf_printf(out, "%s%s%s", i ? ", " : "", i < p->n_feed ? "const float *" : "float *", param[i]);
     tp_buf_printf(out, ")");
 }
-/* Lines of a comment: the shapes of inputs and outputs. */
+/* Writes comment lines with the shapes of inputs and outputs. */
 static void tp__c_signature(const tp__c_writer *w, tp_buf *out, const char (*param)[64])
 {
     const tp__plan *p = w->plan;
@@ -704,7 +767,7 @@ static void tp__c_signature(const tp__c_writer *w, tp_buf *out, const char (*par
         tp_buf_printf(out, " * %-6s %s: float%s\n", i < p->n_feed ? "input" : "output", param[i],
                       tp_shape_text(i < p->n_feed ? &p->feed_type[i].shape : &p->fetch_type[i - p->n_feed].shape, t));
 }
-/* The text of the header: the function, and how many floats each array has. */
+/* The text of the header: the function, and the number of floats in each array. */
 static void tp__c_header(const tp__c_writer *w, tp_buf *out, const char (*param)[64])
 {
     const tp__plan *p = w->plan;
@@ -723,7 +786,7 @@ static void tp__c_header(const tp__c_writer *w, tp_buf *out, const char (*param)
     tp_buf_printf(out, ";\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n");
 }
 
-/* The whole file around the steps; header: the other one's text, or NULL. */
+/* Writes the whole file around the steps. header: receives the text of the header file, or NULL. */
 static tp_status tp__c_file(tp__c_writer *w, tp_buf *out, tp_buf *header)
 {
     const tp__plan *p = w->plan;
@@ -798,7 +861,7 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
             return tp_fail(TP_ERR_UNSUPPORTED,
                            "C export: the session's variables are on %s: load them into one on the CPU",
                            s->device[i]->name);
-    /* a plan of naive kernels, for inputs of known shape; nothing is run */
+    /* make a plan with naive kernels, for inputs of known shapes; nothing is run */
     tp_device *naive = tp_cpu_device_new(1, "naive");
     tp_exec *e = naive ? tp_exec_new(s) : NULL;
     tp_feed *feed = (tp_feed *)tp_calloc((size_t)n_inputs + 1, sizeof *feed);
@@ -819,7 +882,7 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
         else if (tp_shape_size(&feed[i].value.shape) > INT_MAX / 4)
             st = tp_fail(TP_ERR_UNSUPPORTED, "C export: input '%s' is too large", tp_node_name(inputs[i]));
         static const float nothing = 0;
-        feed[i].value.data = (void *)(uintptr_t)&nothing; /* only its shape is looked at */
+        feed[i].value.data = (void *)(uintptr_t)&nothing; /* only the shape is read */
     }
     if (st == TP_OK) st = tp__check_run(s, feed, n_inputs, outputs, n_outputs);
     if (st == TP_OK) {
@@ -887,22 +950,24 @@ TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs
 }
 
 /* ==== >>onnx ========================================================================================== */
-/* A value that depends on no input is a constant: the session computes it, the file holds it. The others are written op by
- * op, in the order of their making. A value of four dimensions has two forms: its own, and with channels first, (0,3,1,2) of
- * it. Convolutions of NHWC images ask for the second and give it; what follows takes the form that is there; a form that is
- * asked for and not there is made by one Transpose. So the images of a network are transposed once, where they come in. */
+/* A value that depends on no input is a constant: the session computes it and the file stores it. All other ops are written in
+ * the order in which they were created. A value of four dimensions has two forms: its own layout, and channels first, its
+ * permutation (0,3,1,2). Convolutions of NHWC images use and produce the second form. Other ops use the form that exists; if an
+ * op needs a form that does not exist, one Transpose creates it. So a network transposes its images only once, at the
+ * inputs. */
 
 enum { TP__OWN, TP__CHANNELS_FIRST };
-static const int tp__onnx_to_first[4] = {0, 3, 1, 2}; /* axis of the second form -> axis of the value; and back: */
+static const int tp__onnx_to_first[4] = {0, 3, 1, 2}; /* axis of the second form -> axis of the value */
 static const int tp__onnx_to_own[4] = {0, 2, 3, 1};   /* axis of the value -> axis of the second form */
 
 typedef struct tp__onnx_value {
     const char *name;          /* in the file */
-    const char *form[2];       /* what holds it; NULL: nothing yet */
-    const tp_node *flat;       /* an image, of which this is the flattened one; its second form is flattened likewise */
-    const tp_tensor *constant; /* depends on no input */
+    const char *form[2];       /* name of the tensor that holds this form; NULL: the form does not exist yet */
+    const tp_node *flat;       /* if this value is a flattened image: the image; the second form is flattened in its own
+                                * order */
+    const tp_tensor *constant; /* set if the value depends on no input */
     const tp_operation *user;  /* one of its users */
-    int uses;                  /* by what is written, and as an output */
+    int uses;                  /* number of uses by ops that are written; an output counts 2 */
     bool input;
 } tp__onnx_value;
 
@@ -910,22 +975,22 @@ typedef struct tp__onnx {
     tp_session *s;
     const tp_export_onnx_desc *d;
     tp_arena names;
-    tp__map written; /* names of initializers that are made on demand */
+    tp__map written; /* names of initializers that are written on demand */
     tp_buf node, init, attr;
     tp__onnx_value *value;
     int *first;             /* operation id -> its first value */
-    char *live, *done;      /* operation id -> does it depend on an input; was it written with another */
-    tp_type *type;          /* of values, for an input of another batch */
-    const tp_operation *op; /* being written */
+    char *live, *done;      /* per operation id: does it depend on an input; is it already written */
+    tp_type *type;          /* of each value, inferred for inputs of another batch size */
+    const tp_operation *op; /* the op that is being written */
     int n_names, opset;
-    tp_status st; /* the first mistake sticks */
+    tp_status st; /* the first error is kept */
 } tp__onnx;
 
 static tp_status tp__onnx_nomem(void)
 {
     return tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as ONNX");
 }
-static const char *tp__onnx_kept(tp__onnx *w, const char *name) /* of what the arena gave */
+static const char *tp__onnx_kept(tp__onnx *w, const char *name) /* checks the result of the arena */
 {
     if (!name) w->st = tp__onnx_nomem();
     return name ? name : "";
@@ -947,7 +1012,7 @@ static tp__onnx_value *tp__onnx_raw(const tp__onnx *w, const tp_node *n)
 {
     return &w->value[w->first[n->op->id] + n->index];
 }
-/* What n is called after: what stands before ops that do nothing at inference. */
+/* The node whose value n has: skips ops that do nothing at inference. */
 static const tp_node *tp__onnx_root(const tp__onnx *w, const tp_node *n)
 {
     while (!tp__onnx_raw(w, n)->input && tp__onnx_passes_through(w, n->op->row)) n = n->op->in[0];
@@ -955,7 +1020,7 @@ static const tp_node *tp__onnx_root(const tp__onnx *w, const tp_node *n)
 }
 static tp__onnx_value *tp__onnx_at(const tp__onnx *w, const tp_node *n) { return tp__onnx_raw(w, tp__onnx_root(w, n)); }
 
-/* -- attributes: of the node that is written next */
+/* -- attributes of the node that is written next */
 
 static void tp__onnx_attr(tp__onnx *w, const char *name, int kind, tp_buf *a)
 {
@@ -1009,7 +1074,7 @@ static void tp__onnx_emit_n(tp__onnx *w, const char *type, const char *const *in
     w->attr.len = 0;
     tp__pb_message(&w->node, 1, &n);
 }
-/* One output and up to three inputs, NULL where there are fewer; "" is an input that is left out. */
+/* Writes a node with one output and up to three inputs; NULL: no more inputs; "": an optional input that is omitted. */
 static const char *tp__onnx_emit_to(tp__onnx *w, const char *out, const char *type, const char *a, const char *b,
                                     const char *c)
 {
@@ -1042,7 +1107,7 @@ static void tp__onnx_tensor(tp_buf *b, unsigned field, const char *name, tp_dtyp
     tp__pb_varint(&head, 9u << 3 | 2u);
     tp__pb_varint(&head, bytes);
     if (head.failed) b->failed = true;
-    tp__pb_varint(b, field << 3 | 2u); /* the large part is copied once */
+    tp__pb_varint(b, field << 3 | 2u); /* avoids a second copy of the large part */
     tp__pb_varint(b, head.len + bytes);
     tp_buf_put(b, head.data, head.len);
     if (tp__little_endian() || size == 1) tp_buf_put(b, data, bytes);
@@ -1076,7 +1141,7 @@ static const char *tp__onnx_list(tp__onnx *w, const int64_t *v, int n) /* a vect
 }
 static const char *tp__onnx_one(tp__onnx *w, int64_t v) { return tp__onnx_list(w, &v, 1); }
 
-/* Has an initializer or a value of this name been written? If not, it is taken to be now. */
+/* Has an initializer or a value of this name been written? Marks it as written. */
 static bool tp__onnx_have(tp__onnx *w, const char *name)
 {
     if (w->st != TP_OK || tp__map_get(&w->written, name)) return true;
@@ -1084,7 +1149,8 @@ static bool tp__onnx_have(tp__onnx *w, const char *name)
     return w->st != TP_OK;
 }
 
-/* t, behind so many dimensions of 1 that there are n, with its axes permuted; its shape is given as `as`, if not NULL. */
+/* Writes t with leading dimensions of 1 up to n dimensions and with permuted axes. If `as` is not NULL, it is the shape that is
+ * written. */
 static const char *tp__onnx_init_permuted(tp__onnx *w, const char *name, const tp_tensor *t, int n, const int *perm,
                                           const tp_shape *as)
 {
@@ -1140,8 +1206,8 @@ static const char *tp__onnx_unsqueeze(tp__onnx *w, const char *out, const char *
     return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Unsqueeze", x, tp__onnx_one(w, axis), NULL);
 }
 
-/* The name of what holds a value in a form, which is made if it is not there. With channels first, a value of less than four
- * dimensions gets more in front; a scalar stays one. */
+/* The name of the tensor that holds a value in a form; creates the form if necessary. For channels first, a value of fewer than
+ * four dimensions gets leading dimensions of 1; a scalar stays a scalar. */
 static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
 {
     const tp_node *n = tp__onnx_root(w, node);
@@ -1150,7 +1216,7 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
     if (form == TP__CHANNELS_FIRST && ndim == 0) form = TP__OWN;
     if (v->form[form] || w->st != TP_OK) return v->form[form] ? v->form[form] : "";
     const char *name = form == TP__OWN ? v->name : tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
-    const tp_buf attr = w->attr; /* of a node that waits for this one */
+    const tp_buf attr = w->attr; /* belongs to the node that uses this value */
     memset(&w->attr, 0, sizeof w->attr);
     if (v->constant && form == TP__OWN)
         tp__onnx_init(w, name, v->constant->dtype, &v->constant->shape, v->constant->data);
@@ -1174,20 +1240,20 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
 }
 static const char *tp__onnx_in(tp__onnx *w, int i, int form) { return tp__onnx_get(w, w->op->in[i], form); }
 
-/* A name for an output of the op that is being written, which from now on holds it. */
+/* The name for output i of the op that is being written; marks this form of the output as existing. */
 static const char *tp__onnx_out(tp__onnx *w, const tp_operation *op, int i, int form)
 {
     tp__onnx_value *v = tp__onnx_raw(w, &op->out[i]);
     return v->form[form] = form == TP__OWN ? v->name : tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
 }
 
-/* Is the value there with channels first, and not as it is? */
+/* Does the value exist with channels first, but not in its own layout? */
 static bool tp__onnx_only_first(const tp__onnx *w, const tp_node *n)
 {
     const tp__onnx_value *v = tp__onnx_at(w, n);
     return n->shape.ndim == 4 && v->form[TP__CHANNELS_FIRST] && !v->form[TP__OWN];
 }
-/* The form for an op between values that are broadcast: the one that needs fewer transposes. */
+/* The form for an op that broadcasts its operands: the one that needs fewer transposes. */
 static int tp__onnx_form(const tp__onnx *w)
 {
     int own = 0, first = 0, there = 0;
@@ -1202,7 +1268,7 @@ static int tp__onnx_form(const tp__onnx *w)
     return there && first <= own ? TP__CHANNELS_FIRST : TP__OWN;
 }
 
-/* A constant under a permutation, or a Transpose of what is none; `kind` marks its name. */
+/* A permuted value: a permuted constant, or a Transpose; `kind` is appended to its name. */
 static const char *tp__onnx_permuted(tp__onnx *w, const tp_node *node, int n, const int *perm, const char *kind)
 {
     const tp__onnx_value *v = tp__onnx_at(w, node);
@@ -1219,14 +1285,14 @@ static const char *tp__onnx_permuted(tp__onnx *w, const tp_node *node, int n, co
                              tp__onnx_list(w, front, n - node->shape.ndim), NULL);
     return moves ? tp__onnx_transpose(w, name, x, perm, n) : x;
 }
-static const char *tp__onnx_swapped(tp__onnx *w, const tp_node *node) /* the last two axes */
+static const char *tp__onnx_swapped(tp__onnx *w, const tp_node *node) /* swaps the last two axes */
 {
     const int n = node->shape.ndim;
     int perm[TP_MAX_DIMS];
     for (int d = 0; d < n; d++) perm[d] = d < n - 2 ? d : 2 * n - 3 - d;
     return tp__onnx_permuted(w, node, n, perm, "transposed");
 }
-/* A vector that goes along an axis of a value of n dimensions. */
+/* Reshapes a vector so that it broadcasts along one axis of a value of n dimensions. */
 static const char *tp__onnx_along(tp__onnx *w, const tp_node *vector, int axis, int n)
 {
     const tp__onnx_value *v = tp__onnx_at(w, vector);
@@ -1254,7 +1320,7 @@ static const char *tp__onnx_shape(tp__onnx *w, const tp_node *n)
     const char *s = tp__onnx_emit(w, "Shape", tp__onnx_at(w, n)->form[TP__CHANNELS_FIRST], NULL, NULL);
     return tp__onnx_emit(w, "Gather", s, tp__onnx_list(w, order, 4), NULL);
 }
-static const char *tp__onnx_dim(tp__onnx *w, const tp_node *n, int axis) /* a scalar */
+static const char *tp__onnx_dim(tp__onnx *w, const tp_node *n, int axis) /* returns a scalar */
 {
     if (n->shape.dim[axis] >= 0) return tp__onnx_scalar(w, TP_I64, (double)n->shape.dim[axis]);
     return tp__onnx_emit(w, "Gather", tp__onnx_shape(w, n), tp__onnx_scalar(w, TP_I64, axis), NULL);
@@ -1270,7 +1336,7 @@ static const char *tp__onnx_is_finite(tp__onnx *w, const char *out, const char *
                                     tp__onnx_emit(w, "IsNaN", x, NULL, NULL), NULL);
     return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Not", bad, NULL, NULL);
 }
-/* The constant behind input i; a mistake if it depends on what is fed. */
+/* The constant value of input i; an error if it depends on the model's inputs. */
 static const tp_tensor *tp__onnx_constant(tp__onnx *w, int i)
 {
     const tp__onnx_value *v = tp__onnx_at(w, w->op->in[i]);
@@ -1299,11 +1365,11 @@ static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const cha
         tp__onnx_emit_to(w, y, "Where", tp__onnx_emit(w, "And", other, some, NULL), tp__onnx_emit(w, "Add", r, b, NULL),
                          r);
     } else {
-        /* x / 0 and the least integer / -1 stop a program: for 0 and -1 the quotient is the product, the rest is 0 */
+        /* x / 0 and INT_MIN / -1 would crash: for the divisors 0 and -1 the quotient is a * b and the remainder 0 */
         const char *odd = tp__onnx_emit(w, "Or", tp__onnx_emit(w, "Equal", b, zero, NULL),
                                         tp__onnx_emit(w, "Equal", b, tp__onnx_scalar(w, t, -1), NULL), NULL);
         const char *safe = tp__onnx_emit(w, "Where", odd, tp__onnx_scalar(w, t, 1), b);
-        const char *r = tp__onnx_emit(w, "Mod", a, safe, NULL); /* with the sign of the divisor */
+        const char *r = tp__onnx_emit(w, "Mod", a, safe, NULL); /* the result has the divisor's sign */
         if (rest) {
             tp__onnx_emit_to(w, y, "Where", odd, zero, r);
             return;
@@ -1334,7 +1400,7 @@ static void tp__onnx_map(tp__onnx *w)
         tp__onnx_emit_to(w, y, "Not", tp__onnx_emit(w, "Equal", x[0], x[1], NULL), NULL, NULL);
     } else if (row == &tp__op_rsqrt) {
         tp__onnx_emit_to(w, y, "Reciprocal", tp__onnx_emit(w, "Sqrt", x[0], NULL, NULL), NULL, NULL);
-    } else if (row == &tp__op_select_bytes && t == TP_BOOL) { /* Where takes no bools */
+    } else if (row == &tp__op_select_bytes && t == TP_BOOL) { /* Where does not take bools */
         const char *no = tp__onnx_emit(w, "Not", x[0], NULL, NULL);
         tp__onnx_emit_to(w, y, "Or", tp__onnx_emit(w, "And", x[0], x[1], NULL), tp__onnx_emit(w, "And", no, x[2], NULL),
                          NULL);
@@ -1358,13 +1424,13 @@ static void tp__onnx_map(tp__onnx *w)
         tp__onnx_is_finite(w, y, x[0]);
     } else if (row == &tp__op_cast) {
         tp__onnx_cast_to(w, y, x[0], ((const tp__cast_attrs *)w->op->attrs)->to);
-    } else if (row == &tp__op_add_n && !tp_dtype_is_float(t)) { /* Sum takes floats */
+    } else if (row == &tp__op_add_n && !tp_dtype_is_float(t)) { /* Sum takes floats only */
         const char *sum = x[0];
         for (int i = 1; i < w->op->n_in; i++)
             sum = tp__onnx_emit_to(w, i + 1 < w->op->n_in ? tp__onnx_fresh(w) : y, "Add", sum, tp__onnx_in(w, i, form),
                                    NULL);
         if (w->op->n_in == 1) tp__onnx_emit_to(w, y, "Identity", sum, NULL, NULL);
-    } else { /* the same op there: named in the row */
+    } else { /* ONNX has the same op: the row names it */
         const char **in = (const char **)tp_arena_alloc(&w->names, (size_t)w->op->n_in * sizeof *in);
         if (!in) w->st = tp__onnx_nomem();
         for (int i = 0; i < w->op->n_in && in; i++) in[i] = tp__onnx_in(w, i, form);
@@ -1374,7 +1440,7 @@ static void tp__onnx_map(tp__onnx *w)
 
 /* -- reductions */
 
-/* Can the axes that stay be read in this order from the form with channels first? */
+/* If the remaining axes keep their order in the form with channels first, that form can be reduced directly. */
 static int tp__onnx_reduce_form(const tp__onnx *w, const bool *reduced, bool keep)
 {
     const bool order = reduced[3] || (reduced[1] && reduced[2]);
@@ -1401,7 +1467,8 @@ static void tp__onnx_reduce(tp__onnx *w)
         if (reduced[form == TP__OWN ? d : tp__onnx_to_first[d]]) axes[n_axes++] = d;
     if (truth) x = tp__onnx_cast_to(w, NULL, x, TP_I32), end = tp__onnx_fresh(w);
     tp__onnx_int(w, "keepdims", a->keep_dims);
-    const bool sum = row == &tp__op_reduce_sum || row == &tp__op_reduce_any; /* any: of nothing, too, the sum is 0 */
+    const bool sum =
+        row == &tp__op_reduce_sum || row == &tp__op_reduce_any; /* any: a sum, as it is 0 (false) over no elements */
     if (n_axes < n && !sum) tp__onnx_ints(w, "axes", axes, n_axes);
     tp__onnx_emit_to(w, end,
                      sum                         ? "ReduceSum"
@@ -1417,7 +1484,7 @@ static const char *tp__onnx_sum_of_squares(tp__onnx *w, int i)
                          tp__onnx_in(w, i, tp__onnx_only_first(w, w->op->in[i]) ? TP__CHANNELS_FIRST : TP__OWN), NULL,
                          NULL);
 }
-static void tp__onnx_measure(tp__onnx *w) /* of all elements */
+static void tp__onnx_measure(tp__onnx *w) /* of all elements: l2_loss, global_norm, zero_fraction */
 {
     const tp_dtype t = w->op->out[0].dtype;
     const char *y = tp__onnx_out(w, w->op, 0, TP__OWN);
@@ -1462,7 +1529,7 @@ static void tp__onnx_cumsum(tp__onnx *w)
 }
 static void tp__onnx_reverse(tp__onnx *w)
 {
-    int64_t v[4][TP_MAX_DIMS]; /* from the last to before the first, by -1 */
+    int64_t v[4][TP_MAX_DIMS]; /* slices with step -1, from the last element to the first */
     bool turned[TP_MAX_DIMS];
     int n = 0;
     tp__reduced_dims((const tp__reduce_attrs *)w->op->attrs, w->op->in[0]->shape.ndim, turned);
@@ -1485,7 +1552,7 @@ static void tp__onnx_top_k(tp__onnx *w)
     tp__onnx_cast_to(w, tp__onnx_out(w, w->op, 1, TP__OWN), out[1], TP_I32);
 }
 static void tp__onnx_in_top_k(
-    tp__onnx *w) /* fewer than k of the row are larger, and the label and its value are good */
+    tp__onnx *w) /* fewer than k elements of the row are larger; the label is in range and its value finite */
 {
     const tp_node *x = w->op->in[0];
     const char *logits = tp__onnx_in(w, 0, TP__OWN), *label = tp__onnx_in(w, 1, TP__OWN);
@@ -1514,8 +1581,8 @@ static void tp__onnx_identity(tp__onnx *w)
     const char *x = tp__onnx_in(w, 0, form);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), "Identity", x, NULL, NULL);
 }
-/* (B,..) -> (B,product). The order of an image's elements is not that of the form with channels first; a product with
- * constant weights that follows takes it as it is and permutes their rows. */
+/* (B,..) -> (B,product). With channels first an image's elements have another order; a following matmul with constant weights
+ * uses this form and permutes the rows of the weights. */
 static void tp__onnx_flat(tp__onnx *w)
 {
     const tp_node *x = w->op->in[0];
@@ -1530,7 +1597,7 @@ static void tp__onnx_flat(tp__onnx *w)
     const char *in = tp__onnx_in(w, 0, TP__OWN);
     tp__onnx_flatten(w, tp__onnx_out(w, w->op, 0, TP__OWN), in);
 }
-/* ONNX's Reshape takes 0 as "the same dimension as the input has". */
+/* ONNX's Reshape reads 0 as "the same dimension as the input". */
 static void tp__onnx_no_new_zero(tp__onnx *w, const tp_node *x, const tp_shape *s)
 {
     for (int d = 0; d < s->ndim && w->st == TP_OK; d++)
@@ -1588,7 +1655,7 @@ static void tp__onnx_transposed(tp__onnx *w)
         tp__onnx_transpose(w, tp__onnx_out(w, w->op, 0, TP__OWN), in, perm, n);
     }
 }
-/* concat and split keep the form that is there; stack and unstack change the number of dimensions */
+/* concat and split keep the existing form; stack and unstack change the number of dimensions */
 static void tp__onnx_parts(tp__onnx *w)
 {
     const tp_op *row = w->op->row;
@@ -1673,7 +1740,7 @@ static void tp__onnx_pad(tp__onnx *w)
                          a->mode == TP_PAD_CONSTANT ? tp__onnx_scalar(w, w->op->in[0]->dtype, (double)a->value) : NULL);
         return;
     }
-    for (int d = 0; d < n; d++) { /* there is no such mode: the mirrored edges are joined to the middle */
+    for (int d = 0; d < n; d++) { /* ONNX has no symmetric mode: concatenate the mirrored edges and the image */
         const char *part[3];
         int k = 0;
         if (pads[d] > 0) part[k++] = tp__onnx_cut(w, NULL, in, d, pads[d] - 1, INT64_MIN, -1);
@@ -1702,7 +1769,7 @@ static void tp__onnx_gather(tp__onnx *w)
     const char *rows = tp__onnx_in(w, 0, TP__OWN), *index = tp__onnx_in(w, 1, TP__OWN);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Gather", rows, index, NULL);
 }
-static void tp__onnx_one_hot(tp__onnx *w) /* OneHot would count negative indices from the end */
+static void tp__onnx_one_hot(tp__onnx *w) /* not OneHot, which counts negative indices from the end */
 {
     const tp__one_hot_attrs *a = (const tp__one_hot_attrs *)w->op->attrs;
     const int64_t n = a->depth;
@@ -1757,7 +1824,7 @@ static void tp__onnx_sum_to_like(tp__onnx *w)
 
 /* -- neural networks */
 
-/* The convolution that takes a border of zeros as its padding, if it is to. */
+/* The convolution into which a padding with zeros can be folded, or NULL. */
 static const tp_operation *tp__onnx_border_for(const tp__onnx *w, const tp_operation *pad)
 {
     const tp__pad_attrs *a = (const tp__pad_attrs *)pad->attrs;
@@ -1771,8 +1838,8 @@ static const tp_operation *tp__onnx_border_for(const tp__onnx *w, const tp_opera
     return conv;
 }
 
-/* Attributes of a window; `border` (or NULL) is a border of the image, whose height is axis `spatial`. SAME is written as
- * explicit padding where that is known, since not every reader agrees on auto_pad. */
+/* Writes the attributes of a window; `border` (or NULL) is a padding of the image, whose height is axis `spatial`. SAME is
+ * written as explicit padding if the sizes are known, because readers interpret auto_pad differently. */
 static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_t kh, int64_t kw, int sh, int sw,
                             int dh, int dw, const tp__pad_attrs *border, int spatial)
 {
@@ -1780,7 +1847,7 @@ static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_
     int64_t pads[4] = {0, 0, 0, 0};
     bool by_reader = false;
     for (int i = 0; i < 2 && same; i++) {
-        int64_t total = (size[i] - 1) * dilation[i]; /* for any size, if the stride is 1 */
+        int64_t total = (size[i] - 1) * dilation[i]; /* holds for any image size if the stride is 1 */
         if (size[i] < 0 || (in[i] < 0 && stride[i] != 1)) by_reader = true;
         if (in[i] >= 0) total += ((in[i] + stride[i] - 1) / stride[i] - 1) * stride[i] + 1 - in[i];
         if (total < 0) total = 0;
@@ -1794,7 +1861,7 @@ static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_
     if (kh >= 0 && kw >= 0) tp__onnx_ints(w, "kernel_shape", size, 2);
     tp__onnx_ints(w, "strides", stride, 2);
     if (dh != 1 || dw != 1) tp__onnx_ints(w, "dilations", dilation, 2);
-    if (by_reader && (dh != 1 || dw != 1) && w->st == TP_OK) /* ONNX Runtime takes no auto_pad with dilations */
+    if (by_reader && (dh != 1 || dw != 1) && w->st == TP_OK) /* ONNX Runtime does not support auto_pad with dilations */
         w->st = tp_fail(
             TP_ERR_UNSUPPORTED,
             "ONNX export: '%s' (conv2d) must know height, width and the filter's size, since it is dilated, has "
@@ -1810,14 +1877,14 @@ static const tp_operation *tp__onnx_only_user(const tp__onnx *w, const tp_node *
     const tp__onnx_value *v = tp__onnx_raw(w, n);
     return v->uses == 1 && v->user && v->user->row == row && tp__onnx_root(w, v->user->in[0]) == n ? v->user : NULL;
 }
-/* The bias_add after a product, if it can be written as part of it. */
+/* The bias_add after a product, if it can be fused into the product, else NULL. */
 static const tp_operation *tp__onnx_bias_of(const tp__onnx *w, const tp_operation *op, bool nchw)
 {
     const tp_operation *b = tp__onnx_only_user(w, &op->out[0], &tp__op_bias_add);
     if (!b || !tp__onnx_at(w, b->in[1])->constant) return NULL;
     return (((const tp__bias_attrs *)b->attrs)->data_format == TP_NCHW) == nchw ? b : NULL;
 }
-/* The batch norm after a convolution, if it is to be part of its weights. */
+/* The batch norm after a convolution, if it can be folded into the weights, else NULL. */
 static const tp_operation *tp__onnx_norm_of(const tp__onnx *w, const tp_operation *conv, const tp_operation *last,
                                             bool nchw)
 {
@@ -1884,10 +1951,10 @@ static void tp__onnx_conv(tp__onnx *w)
     if (bias) w->done[bias->id] = 1;
     if (norm) w->done[norm->id] = 1;
 }
-/* The gradient of a convolution by its input, which networks use to make images larger. */
+/* The gradient of a convolution with respect to its input; networks use it to enlarge images. */
 static void tp__onnx_conv_transpose(tp__onnx *w)
 {
-    static const int oihw[4] = {3, 2, 0, 1}; /* O counts the channels that come in here */
+    static const int oihw[4] = {3, 2, 0, 1}; /* here O is the number of input channels */
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)w->op->attrs;
     const tp__conv g = tp__conv_geometry(a, &w->op->in[2]->shape, &w->op->in[1]->shape);
     const int form = g.nchw ? TP__OWN : TP__CHANNELS_FIRST;
@@ -1896,7 +1963,7 @@ static void tp__onnx_conv_transpose(tp__onnx *w)
     int64_t pads[4] = {0, 0, 0, 0}, more[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
         const int64_t all = (size[i] - 1) * dilation[i];
-        int64_t rest = all; /* what the borders take from an image that is wide enough for every filter */
+        int64_t rest = all; /* total padding, if the image is large enough for every filter position */
         if (to[i] >= 0) rest = stride[i] * (from[i] - 1) + all + 1 - to[i];
         else if (a->padding == TP_VALID) rest = 0;
         if ((to[i] < 0 && stride[i] != 1) || size[i] < 0) {
@@ -1939,7 +2006,7 @@ static void tp__onnx_resize(tp__onnx *w)
     const char *in[4];
     size[0] = x->dim[0], size[1] = x->dim[nchw ? 1 : 3], size[2] = a->out_h, size[3] = a->out_w;
     in[0] = tp__onnx_in(w, 0, form);
-    in[1] = in[2] = ""; /* neither a part of x nor scales */
+    in[1] = in[2] = ""; /* no region of interest, no scales */
     if (size[0] >= 0 && size[1] >= 0) {
         in[3] = tp__onnx_list(w, size, 4);
     } else {
@@ -1955,7 +2022,7 @@ static void tp__onnx_resize(tp__onnx *w)
                   a->align_corners        ? "align_corners"
                   : a->half_pixel_centers ? "half_pixel"
                                           : "asymmetric");
-    /* at half pixels ONNX takes away the half that TensorFlow does not, so rounding it puts back what is missing */
+    /* with half pixels ONNX subtracts 0.5 and TensorFlow does not; rounding instead of floor compensates for it */
     if (a->nearest)
         tp__onnx_text(w, "nearest_mode", a->align_corners || a->half_pixel_centers ? "round_prefer_ceil" : "floor");
     const char *y = tp__onnx_out(w, w->op, 0, form);
@@ -2019,7 +2086,7 @@ static void tp__onnx_batch_norm(tp__onnx *w)
         tp__onnx_emit_n(w, "BatchNormalization", in, 5, &y, 1);
         return;
     }
-    const char *v[5]; /* the channels are elsewhere: its parts */
+    const char *v[5]; /* ONNX's op needs channels at axis 1: write its parts */
     for (int i = 1; i < 5; i++) v[i] = tp__onnx_along(w, w->op->in[i], axis, n);
     const char *x = tp__onnx_in(w, 0, TP__OWN), *epsilon = tp__onnx_scalar(w, w->op->in[0]->dtype, (double)a->epsilon);
     const char *root = tp__onnx_emit(w, "Sqrt", tp__onnx_emit(w, "Add", v[4], epsilon, NULL), NULL, NULL);
@@ -2068,15 +2135,15 @@ static void tp__onnx_cross_entropy(tp__onnx *w)
     }
 }
 
-/* Rows of kernels and biases for ONNX: row q of `to` is column from[q] of `k`'s rows [begin, begin + n). */
+/* Copies rows of kernels and biases in ONNX's order: row q of `to` is column from[q] of the rows [begin, begin + n) of `k`. */
 static void tp__onnx_gate_rows(tp_tensor *to, int64_t at, int64_t stride, const tp_tensor *k, int64_t begin, int64_t n,
                                int64_t column, int64_t columns)
 {
     for (int64_t i = 0; i < n; i++)
         tp_tensor_set(to, at * stride + i, tp_tensor_get(k, (begin + i) * columns + column));
 }
-/* lstm and gru. ONNX wants one row a gate's unit, LSTM's gates in the order i, o, f, c (here i, j, f, o) and GRU's z, r, h
- * (here r, u and the candidate; z is u); its GRU resets h before the product, as here, unless told otherwise. */
+/* lstm and gru. ONNX has one row per unit of a gate, the gates of LSTM in the order i, o, f, c (tp: i, j, f, o) and of GRU in
+ * the order z, r, h (tp: r, u and the candidate; z is u). By default ONNX's GRU resets h before the product, as tp's does. */
 static void tp__onnx_rnn(tp__onnx *w)
 {
     const tp_operation *op = w->op;
@@ -2135,7 +2202,7 @@ static void tp__onnx_rnn(tp__onnx *w)
     tp_tensor_free(&B);
 }
 
-/* Zero where query i sees key j, j <= i + Tk - Tq, minus infinity elsewhere. */
+/* 0 if query i attends to key j, that is j <= i + Tk - Tq, otherwise minus infinity. */
 static const char *tp__onnx_causal_mask(tp__onnx *w)
 {
     const tp_node *q = w->op->in[0], *k = w->op->in[1];
@@ -2185,7 +2252,7 @@ static void tp__onnx_attention(tp__onnx *w)
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Reshape", y, tp__onnx_list(w, join, 3), NULL);
 }
 
-/* -- which op is written by what */
+/* -- the function that writes each op */
 
 typedef void (*tp__onnx_fn)(tp__onnx *w);
 static tp__onnx_fn tp__onnx_find(const tp_op *row)
@@ -2271,7 +2338,7 @@ static bool tp__onnx_shape_only(const tp_operation *op, int i)
     return i < 32 && ((op->row->shape_only >> i) & 1u) && tp_shape_known(&op->in[i]->shape);
 }
 
-/* Marks what is needed, live or constant, and names it. */
+/* Marks each op as unused, constant or dependent on an input, and names the values. */
 static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                int n_outputs)
 {
@@ -2290,7 +2357,7 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
             if (i) v->name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:%d", op->name, i));
             if (v->input) v->form[TP__OWN] = v->name;
         }
-        /* what waits for others, or changes or shows something, must not be run to find its value */
+        /* an op with control dependencies or side effects must not be run during the export */
         bool live = op->n_ctrl > 0 ||
                     (op->row->flags & (TP_OP_RANDOM | TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST)) ||
                     op->row == &tp__op_placeholder || op->row == &tp__op_read_after;
@@ -2300,7 +2367,7 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
     }
     for (int i = 0; i < n_outputs; i++) {
         tp__onnx_value *v = tp__onnx_at(w, outputs[i]);
-        v->uses += 2; /* never a part of what follows */
+        v->uses += 2; /* so that an output is never folded into another op */
         v->user = NULL;
         for (int k = 0; k < i; k++)
             if (outputs[k] == outputs[i])
@@ -2329,7 +2396,7 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
             v->user = op;
         }
     }
-    /* an output that is another name of a value gives it its name; a constant's own name is left to the output */
+    /* an output that is only another name of a value renames the value; a constant leaves its own name to the output */
     for (int i = 0; i < n_outputs; i++) {
         const tp_node *root = tp__onnx_root(w, outputs[i]);
         tp__onnx_value *v = tp__onnx_raw(w, root);
@@ -2343,7 +2410,7 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
     return w->st;
 }
 
-/* Has the session compute what is constant. The values live until e's next run. */
+/* Computes the constants with the session. Their values are valid until the next run of e. */
 static tp_status tp__onnx_fold(tp__onnx *w, tp_exec *e)
 {
     const tp_graph *g = w->s->graph;
@@ -2370,7 +2437,7 @@ static tp_status tp__onnx_fold(tp__onnx *w, tp_exec *e)
     return TP_OK;
 }
 
-/* Is the first dimension of each output that of the inputs? Shapes are inferred once more, with a batch of odd size. */
+/* Is the first dimension of each output that of the inputs? Shapes are inferred a second time, with an unusual batch size. */
 static void tp__onnx_probe(tp__onnx *w, tp_node *const *inputs, int n_inputs)
 {
     const int64_t batch = 9973;
@@ -2475,7 +2542,7 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
     return model->failed || w->st != TP_OK ? tp__onnx_nomem() : TP_OK;
 }
 
-/* *batched (or NULL): every input and output has a first dimension that is open, and it is the same one. */
+/* *batched (or NULL): set if every input and output has an unknown first dimension, the batch. */
 static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                  int n_outputs, tp_buf *out, const tp_export_onnx_desc *d, bool *batched)
 {
@@ -2568,7 +2635,7 @@ TP_DEF tp_model_exporter *tp_model_exporter_new(const tp_predict_config *c)
     TP__REQUIRE(c, NULL)
 
     tp_predict_config mine = *c;
-    mine.session_creator = NULL; /* a fresh session on the CPU, whatever predictors use */
+    mine.session_creator = NULL; /* always a new session on the CPU, whatever predictors use */
     tp_model_exporter *x = (tp_model_exporter *)tp_calloc(1, sizeof *x);
     if (!x) {
         tp_session_init_free(c->session_init);
@@ -2591,7 +2658,7 @@ TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x)
     return x->predictor->session;
 }
 
-/* The model of an exporter; `batched` as in tp__export_onnx. */
+/* Writes the ONNX model of an exporter; `batched` as in tp__export_onnx. */
 static tp_status tp__exporter_model(tp_model_exporter *x, tp_buf *model, int optimize, bool toco_compatible,
                                     bool *batched)
 {
@@ -2619,8 +2686,8 @@ TP_DEF tp_status tp_export_compact(tp_model_exporter *x, const char *path, const
     return st;
 }
 
-/* One "input" or "output" of config.pbtxt. Without the batch, which max_batch_size stands for; what is left of a vector is
- * said to be one element that is reshaped, since dims may not be empty. The server knows no other scalars. */
+/* One "input" or "output" of config.pbtxt, without the batch dimension, which max_batch_size describes. dims must not be empty:
+ * a value that is a scalar per sample is described as one element that is reshaped. The server takes no other scalars. */
 static tp_status tp__serving_value(tp_buf *c, const char *what, const tp_node *n, bool batched)
 {
     static const char *const type[TP_DTYPE_COUNT] = {"",           "TYPE_FP32",  "TYPE_FP64",  "TYPE_FP16", "TYPE_BF16",
@@ -2642,7 +2709,7 @@ static tp_status tp__serving_value(tp_buf *c, const char *what, const tp_node *n
     tp_buf_printf(c, "  }\n]\n");
     return TP_OK;
 }
-static void tp__serving_text(tp_buf *c, const char *s) /* in quotes */
+static void tp__serving_text(tp_buf *c, const char *s) /* writes a quoted string */
 {
     tp_buf_printf(c, "\"");
     for (; *s; s++) {
@@ -2673,7 +2740,7 @@ static tp_status tp__serving_config(tp_model_exporter *x, const tp_export_servin
     return c->failed ? tp__onnx_nomem() : TP_OK;
 }
 
-/* The folder, whole or not at all: the version is made under another name, and renamed when all is there. */
+/* Writes the folder as a whole: the version is written under a temporary name and renamed when it is complete. */
 static tp_status tp__serving_write(const char *dir, int64_t version, const tp_buf *model, const tp_buf *config)
 {
     const size_t size = strlen(dir) + 96;
@@ -2702,7 +2769,7 @@ static tp_status tp__serving_write(const char *dir, int64_t version, const tp_bu
     if (st == TP_OK) made_temp = true;
     if (st == TP_OK) st = tp__export_write(file, model);
     if (st == TP_OK && !had_config) {
-        made_config = true; /* even after an error it may be there */
+        made_config = true; /* also after an error, as the file may then exist */
         st = tp__export_write(pbtxt, config);
     }
     if (st == TP_OK && tp__os_rename(temp, final_dir) != 0)

@@ -5991,15 +5991,13 @@ static int64_t tp__apply_chunks(const tp_call *k)
     for (int i = 0; i < tp__apply_of(k)->n; i++) chunks += tp__apply_pieces(&k->var[i]);
     return chunks;
 }
-/* On all threads. */
-static void tp__apply_fast(const tp_call *k, tp__piece_fn piece)
+static void tp__apply_fast(const tp_call *k)
 {
-    const tp__apply_attrs *t = tp__apply_of(k);
+    const tp__update *u = k->op->update;
     tp__apply_job j;
     j.k = k;
-    j.piece = piece;
-    if (tp__pred(k, t->n + tp__apply_scalars[t->kind]))
-        tp_device_parallel(k->device, tp__apply_chunks(k), tp__apply_chunk, &j);
+    j.piece = u->piece_fast ? u->piece_fast : u->piece_f32;
+    if (tp__apply_runs(k)) tp_device_parallel(k->device, tp__apply_chunks(k), tp__apply_chunk, &j);
 }
 static void tp__adam_vec(const tp_call *k, int i, int64_t from, int64_t to)
 {
@@ -6012,13 +6010,6 @@ static void tp__adam_vec(const tp_call *k, int i, int64_t from, int64_t to)
                 (float *)k->var[2 * t->n + i].data + from, (const float *)k->in[i].data + from, lr_t, t->a, t->b,
                 t->epsilon);
 }
-static void tp__descent_fast(const tp_call *k) { tp__apply_fast(k, tp__descent_piece_f32); }
-static void tp__momentum_fast(const tp_call *k) { tp__apply_fast(k, tp__momentum_piece_f32); }
-static void tp__adam_fast(const tp_call *k) { tp__apply_fast(k, tp__adam_vec); }
-static void tp__rmsprop_fast(const tp_call *k) { tp__apply_fast(k, tp__rmsprop_piece_f32); }
-static void tp__adagrad_fast(const tp_call *k) { tp__apply_fast(k, tp__adagrad_piece_f32); }
-static void tp__adadelta_fast(const tp_call *k) { tp__apply_fast(k, tp__adadelta_piece_f32); }
-static void tp__ftrl_fast(const tp_call *k) { tp__apply_fast(k, tp__ftrl_piece_f32); }
 static void tp__lamb_chunk(void *user, int64_t chunk)
 {
     const tp_call *k = (const tp_call *)user;
@@ -6041,7 +6032,7 @@ static void tp__lamb_step_chunk(void *user, int64_t chunk)
 static void tp__lamb_fast(const tp_call *k)
 {
     const int64_t chunks = tp__apply_chunks(k);
-    if (!tp__pred(k, tp__apply_of(k)->n + tp__apply_scalars[TP__LAMB])) return;
+    if (!tp__apply_runs(k)) return;
     tp_device_parallel(k->device, chunks, tp__lamb_chunk, (void *)(uintptr_t)k);
     tp_device_parallel(k->device, chunks, tp__lamb_step_chunk, (void *)(uintptr_t)k);
 }

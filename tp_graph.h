@@ -31,8 +31,46 @@
  *         return 0;
  *     }
  *
+ * HOW IT WORKS  the way of a batch through one training step of y = relu(conv2d(x, W) + b), a cost and Momentum
+ *     Building.   tp_conv2d of tp_layers.h makes the variable conv0/W (tp_get_variable_as) and calls tp_nn_conv2d. Every builder
+ *         ends in tp_apply_ex: it adds one operation to the graph's list, and the shape rule of its row (tp__conv2d_infer)
+ *         gives its outputs their types. A row is an entry of the op table: one constant tp_op on the op's page under >>ops.
+ *         tp_gradients goes from the cost back through that list (tp__gradients_from) and calls the grad function of each
+ *         row (tp__conv2d_grad), which adds the nodes of the derivative: conv2d_filter_grad gives dW. A table of rules
+ *         (tp__gradient_rules) replaces some of them by cheaper ones. tp_apply_gradients of tp_optim.h adds an operation
+ *         apply_momentum, which writes conv0/W. Nothing has been computed.
+ *     Planning.   tp_session_run(s, feeds, fetches) asks tp__find_plan for the plan of these fetches and these fed shapes. The
+ *         first time tp__compile makes it, in the 8 steps that stand at the head of >>plan: the operations that the fetches need
+ *         (tp__plan_reach), their shapes, their order, which values are aliases, what can be folded; then the rules
+ *         of tp__rules record in a tp__fusion that the step of conv2d also adds the bias and does the ReLU (tp__fuse_epilogue).
+ *         tp__emit_op makes one tp__step of each operation that is left: a kernel and a tp_call with its operands, attributes and
+ *         what is fused (tp_fused). tp__plan_place gives every buffer an offset in one block of memory, the arena.
+ *     Running.    tp__run_feeds copies the batch to its place in the arena. tp__run_steps calls the kernels in order: on the CPU
+ *         tp__conv2d_fast of tp_fast.h, or the page's naive loop tp__conv2d_f32; on a GPU tp__conv2d_cuda of tp_cuda.cu.
+ *         They split their work with tp_device_parallel. tp__momentum_fast writes the new conv0/W into the session's own memory of that
+ *         variable. tp__run_fetches copies the cost to the tensor that the caller gets.
+ *     So a run allocates nothing, and two runs with the same shapes run the same plan. A kernel gives the same bits for any
+ *     number of threads, and no step of planning changes the bits of a value: what is fetched does not change what is trained.
+ *
+ * GLOSSARY   node        a tp_node: one output of an operation, while the graph is built; it has a type and no data
+ *            operation   a tp_operation: a row of the op table applied to nodes. op: the row, what the operation computes
+ *            value       a node in a plan: its type is known whole
+ *            buffer      memory of one or more values: in the arena, a variable's, or a constant's
+ *            arena       the one block of memory per exec and device in which the plan places buffers by lifetime
+ *            step        one kernel call of a plan; also, in tp_train.h, one run of the train_op
+ *            plan        the steps for given fetches and fed shapes; exec: the plans and arenas of one thread that runs
+ *            fold        compute when the plan is made, because everything read is constant
+ *            fuse        let the step of one op do what another op would do; absorbed: the op that has no step because of that
+ *            elide       not store a value, because what reads it can compute it while loading
+ *            alias       a value that has the buffer of another one: views, names
+ *            replica     the copy of a value on another device or in another precision
+ *            tower       the part of a graph that is built once for each device in data-parallel training
+ *
  * CONTENTS   >>types >>optable >>graph >>names >>scopes >>variables >>towers >>gradients >>nodes >>summaries
- *            >>regex >>session >>hooks >>checkpoints >>predict >>places   then, in the implementation: >>core >>ops >>plan >>run >>saver
+ *            >>regex >>session >>hooks >>checkpoints >>predict >>places
+ *            behind STOP HERE, for kernels on other devices too: >>kernels
+ *            the implementation: >>core >>scopes and variables >>towers and towers' functions >>gradients >>regex >>registry
+ *            >>gradient rules >>summaries >>plan >>run >>hooked runs >>saver >>predict >>ops
  *
  * OWNERSHIP  the graph owns every node, name and copied option: they die with tp_graph_free. The session owns the
  *            variables' values and everything a run needs. A graph, its sessions and what runs in those (execs, hooked
@@ -237,6 +275,7 @@ struct tp_op {
     unsigned fuses;                 /* what `fast` can do besides: TP_FUSES_ */
     unsigned in_place;              /* bit i: `fast` may write output 0 over input i; it may always over what it adds */
     int sequence;                   /* sequence ops: which input is x */
+    const struct tp__update *update; /* optimizers: what makes up one; NULL: this is none */
 };
 
 TP_DEF const tp_op *tp_op_registry(int i);        /* every row; NULL past the end */
@@ -1452,9 +1491,34 @@ TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define tp_collection_add(...)               TP__PLACED(tp__graph_at, tp_collection_add(__VA_ARGS__))
 /* clang-format on */
 
+/* For TP_OPTIONS: this header has these types. */
+TP_DEF const tp__zero_option *tp__graph_zeros(void);
+#define TP__PART_tp_apply_desc            graph
+#define TP__PART_tp_graph_config          graph
+#define TP__PART_tp_freeze_variables_desc graph
+#define TP__PART_tp_variable_scope_desc   graph
+#define TP__PART_tp_variable_desc         graph
+#define TP__PART_tp_tower_desc            graph
+#define TP__PART_tp_towers_desc           graph
+#define TP__PART_tp_moving_summary_desc   graph
+#define TP__PART_tp_session_config        graph
+#define TP__PART_tp_saver_restore_desc    graph
+#define TP__PART_tp_predict_config        graph
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* TP_GRAPH_H */
+
+/* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
+#if (defined(TP_IMPLEMENTATION) || defined(TP__KERNELS)) && !defined(TP__KERNELS_SEEN)
+#define TP__KERNELS_SEEN
+#ifdef __cplusplus
+extern "C" {
+#endif
 /* ==== >>kernels ======================================================================================= */
-/* What kernels of other devices read beyond tp_call: the attributes of each op, whose schemas stand on the op's page
- * (>>ops), and what the planner makes of chains of element-wise ops. Private: names and fields may change, TP_ABI with them. */
+/* What kernels read beyond tp_call: the attributes of each op, whose schemas are on the op's page (>>ops), and the program of a
+ * chain of element-wise ops. tp_cuda.cu sees this part by TP__KERNELS. Private: names and fields may change, and TP_ABI then. */
 
 typedef struct tp__source_attrs {
     tp_dtype dtype;
@@ -1566,22 +1630,23 @@ typedef struct tp__random_attrs {
 typedef struct tp__assign_attrs {
     float decay;
 } tp__assign_attrs;
-enum {
-    TP__DESCENT,
-    TP__MOMENTUM,
-    TP__ADAM,
-    TP__RMSPROP,
-    TP__RMSPROP_CENTERED,
-    TP__ADAGRAD,
-    TP__ADADELTA,
-    TP__FTRL,
-    TP__LAMB
-};
+enum { TP__DESCENT, TP__MOMENTUM, TP__ADAM, TP__RMSPROP, TP__ADAGRAD, TP__ADADELTA, TP__FTRL, TP__LAMB };
 typedef struct tp__apply_attrs {
-    int n, kind;
+    int n;                      /* variables */
     float a, b, epsilon, decay; /* momentum; beta1, beta2; decay, momentum; rho; -lr_power, l1, l2, shrinkage */
     bool nesterov;
 } tp__apply_attrs;
+/* A step of one optimizer for elements [from, to) of variable i. */
+typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
+/* What makes up an optimizer, beside its name. */
+typedef struct tp__update {
+    int kind;                 /* TP__ADAM, for devices with a kernel for all */
+    int min_slots, max_slots; /* per variable */
+    int scalars;              /* inputs after the gradients: the learning rate, or it and two powers */
+    double flops;             /* per element with min_slots, and 4 for each slot beyond */
+    tp__piece_fn piece_f32, piece_f64;
+    tp__piece_fn piece_fast; /* on the CPU, in float32; NULL: piece_f32 */
+} tp__update;
 
 /* -- "fused": a chain of element-wise ops as one kernel; attrs of its call is a tp__program */
 #define TP__MAX_REG   24
@@ -1625,26 +1690,11 @@ typedef struct tp__program {
     int out_size[TP__MAX_EXT];
 } tp__program;
 
-/* For TP_OPTIONS: this header has these types. */
-TP_DEF const tp__zero_option *tp__graph_zeros(void);
-#define TP__PART_tp_apply_desc            graph
-#define TP__PART_tp_graph_config          graph
-#define TP__PART_tp_freeze_variables_desc graph
-#define TP__PART_tp_variable_scope_desc   graph
-#define TP__PART_tp_variable_desc         graph
-#define TP__PART_tp_tower_desc            graph
-#define TP__PART_tp_towers_desc           graph
-#define TP__PART_tp_moving_summary_desc   graph
-#define TP__PART_tp_session_config        graph
-#define TP__PART_tp_saver_restore_desc    graph
-#define TP__PART_tp_predict_config        graph
-
 #ifdef __cplusplus
 }
 #endif
-#endif /* TP_GRAPH_H */
+#endif
 
-/* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if defined(TP_IMPLEMENTATION) && !defined(TP__GRAPH_IMPLEMENTED)
 #define TP__GRAPH_IMPLEMENTED
 #ifndef TP_GRAPH_FILE
@@ -1838,24 +1888,24 @@ struct tp_graph {
 };
 
 /* A row of the op table: the fields of tp_op in their order. */
-#define TP__ROW(...)               \
-    {                              \
-        __VA_ARGS__, 0, 0, 0, 0, 0 \
+#define TP__ROW(...)                     \
+    {                                    \
+        __VA_ARGS__, 0, 0, 0, 0, 0, NULL \
     }
 /* An op whose fast kernel does others besides. */
-#define TP__FUSING_ROW(fuses_, in_place_, ...)      \
-    {                                               \
-        __VA_ARGS__, 0, 0, (fuses_), (in_place_), 0 \
+#define TP__FUSING_ROW(fuses_, in_place_, ...)            \
+    {                                                     \
+        __VA_ARGS__, 0, 0, (fuses_), (in_place_), 0, NULL \
     }
 /* A TP_OP_HALF row with operands that stay float32. */
-#define TP__HALF_ROW(single_in_, single_out_, ...)        \
-    {                                                     \
-        __VA_ARGS__, (single_in_), (single_out_), 0, 0, 0 \
+#define TP__HALF_ROW(single_in_, single_out_, ...)              \
+    {                                                           \
+        __VA_ARGS__, (single_in_), (single_out_), 0, 0, 0, NULL \
     }
 /* ... of a sequence op. */
-#define TP__SEQUENCE_ROW(x_, single_in_, single_out_, ...) \
-    {                                                      \
-        __VA_ARGS__, (single_in_), (single_out_), 0, 0, x_ \
+#define TP__SEQUENCE_ROW(x_, single_in_, single_out_, ...)       \
+    {                                                            \
+        __VA_ARGS__, (single_in_), (single_out_), 0, 0, x_, NULL \
     }
 
 static const tp_op tp__op_poison = TP__ROW("poison", "Poison", TP_OP_SOURCE, 0, 0, 1, NULL, 0, NULL, NULL, NULL, NULL,
@@ -2555,21 +2605,10 @@ static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node 
     return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d belongs to another graph", op, i);
 }
 
-TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
+/* Types of inputs and variables, in g->infer_in. NULL, or the poison that the mistake gives. */
+static tp_node *tp__apply_types(tp_graph *g, const tp_apply_desc *d)
 {
-    TP__GRAPH_REQUIRE(g, d && d->row, tp_poison(g))
     const tp_op *row = d->row;
-    if (g && g->status != TP_OK) return &g->poison;
-    if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
-    for (int i = 0; i < d->n_in && !g; i++) { /* the graph of the first input that has one gets the sentence */
-        g = tp_node_graph(d->in[i]);
-        if (tp__is_broken(g)) continue;
-        for (int j = 0; j < i; j++) return tp__bad_input(g, row->name, j, d->in[j]);
-    }
-    if (!g)
-        return d->n_in ? tp__bad_input(g, row->name, 0, d->in[0])
-                       : tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no graph: it is NULL", row->name);
     if (g->finalized)
         return tp_graph_fail(g, NULL, TP_ERR_STATE,
                              "%s is added to a graph that is finalized: build it before the session", row->name);
@@ -2598,9 +2637,12 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
         g->infer_in[d->n_in + i].dtype = v->dtype;
         g->infer_in[d->n_in + i].shape = v->shape;
     }
-
-    tp_operation *op = (tp_operation *)tp_graph_alloc(g, sizeof *op);
-    if (!op) return &g->poison;
+    return NULL;
+}
+/* The operation without its outputs. NULL, or the poison that the mistake gives. */
+static tp_node *tp__apply_fields(tp_graph *g, const tp_apply_desc *d, tp_operation *op)
+{
+    const tp_op *row = d->row;
     op->graph = g;
     op->row = row;
     op->at = g->at;
@@ -2633,15 +2675,20 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     op->name = tp__unique_name(g, tp_name_scope(g), label);
     if (!op->name) return &g->poison;
     op->stream = d->stream ? d->stream : tp_hash_name(op->name);
-
+    return NULL;
+}
+/* Its outputs, as the shape rule says. NULL, or the poison that the mistake gives. */
+static tp_node *tp__apply_outputs(tp_graph *g, tp_operation *op)
+{
+    const tp_op *row = op->row;
     tp_infer s;
     s.op = row;
     s.attrs = op->attrs;
     s.name = op->name;
-    s.n_in = d->n_in;
+    s.n_in = op->n_in;
     s.in = g->infer_in;
-    s.n_var = d->n_var;
-    s.var = d->n_var ? g->infer_in + d->n_in : NULL;
+    s.n_var = op->n_var;
+    s.var = op->n_var ? g->infer_in + op->n_in : NULL;
     s.n_out = row->n_out;
     s.out = g->infer_out;
     memset(g->infer_out, 0, (size_t)(row->n_out > 0 ? row->n_out : TP_MAX_OUTPUTS) * sizeof *g->infer_out);
@@ -2663,6 +2710,28 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
         op->out[i].dtype = s.out[i].dtype;
         op->out[i].shape = s.out[i].shape;
     }
+    return NULL;
+}
+TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
+{
+    TP__GRAPH_REQUIRE(g, d && d->row, tp_poison(g))
+    const tp_op *row = d->row;
+    if (g && g->status != TP_OK) return &g->poison;
+    if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
+    for (int i = 0; i < d->n_in && !g; i++) { /* the graph of the first input that has one gets the sentence */
+        g = tp_node_graph(d->in[i]);
+        if (tp__is_broken(g)) continue;
+        for (int j = 0; j < i; j++) return tp__bad_input(g, row->name, j, d->in[j]);
+    }
+    if (!g)
+        return d->n_in ? tp__bad_input(g, row->name, 0, d->in[0])
+                       : tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: there is no graph: it is NULL", row->name);
+    tp_node *bad = tp__apply_types(g, d);
+    if (bad) return bad;
+    tp_operation *op = (tp_operation *)tp_graph_alloc(g, sizeof *op);
+    if (!op) return &g->poison;
+    if ((bad = tp__apply_fields(g, d, op)) || (bad = tp__apply_outputs(g, op))) return bad;
     op->id = g->op.n;
     if (!tp__list_add(&g->op, op) || !tp__map_put(&g->by_name, op->name, op)) return tp__graph_nomem(g);
     return &op->out[0];
@@ -4304,6 +4373,46 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
 }
 
 static bool tp__cheaper_gradient(tp_grad *g);
+/* The derivatives of op o's inputs, from those of its outputs, as nodes of the scope "<scope>/<name of o>_grad". Each joins
+ * the contributions to its input, if that depends on an x. */
+static void tp__gradient_of(tp_graph *g, tp_operation *o, const char *scope, const char *below, tp__contribution **head)
+{
+    tp_node **dout = (tp_node **)tp_graph_alloc(g, (size_t)o->n_out * sizeof *dout);
+    tp_node **din = (tp_node **)tp_graph_alloc(g, (size_t)o->n_in * sizeof *din);
+    char *sub = tp_arena_printf(&g->arena, "%s/%s_grad/", scope, o->name);
+    if (!dout || !din || !sub) {
+        tp__graph_nomem(g);
+        return;
+    }
+    const tp_at at = g->at;
+    g->at = o->at;
+    tp_name_scope_push(g, sub);
+    tp_device_enter(g, o->device);
+    for (int i = 0; i < o->n_out; i++) dout[i] = tp__sum_contributions(g, head, &o->out[i]);
+    tp_grad ctx;
+    memset(&ctx, 0, sizeof ctx);
+    ctx.graph = g;
+    ctx.op = o;
+    ctx.in = o->in;
+    ctx.dout = dout;
+    ctx.din = din;
+    ctx.out = o->out;
+    if (!tp__cheaper_gradient(&ctx)) o->row->grad(&ctx);
+    tp_device_leave(g);
+    tp_name_scope_pop(g);
+    g->at = at;
+    for (int i = 0; i < o->n_in; i++) {
+        tp_node *x = o->in[i];
+        if (!din[i] || !below[x->op->id] || !tp_dtype_is_float(x->dtype)) continue;
+        tp__contribution *c = (tp__contribution *)tp_graph_alloc(g, sizeof *c);
+        if (!c) return;
+        c->value = x;
+        c->grad = din[i];
+        c->next = head[x->op->id];
+        head[x->op->id] = c;
+    }
+}
+
 static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs)
 {
     TP__GRAPH_REQUIRE(tp_node_graph(y), dxs && (xs || n == 0) && n >= 0, )
@@ -4367,40 +4476,7 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
         bool inside = false; /* an x is below one of the inputs: there is something to find there */
         for (int i = 0; i < o->n_in; i++) inside = inside || below[o->in[i]->op->id];
         if (!inside) continue;
-        tp_node **dout = (tp_node **)tp_graph_alloc(g, (size_t)o->n_out * sizeof *dout);
-        tp_node **din = (tp_node **)tp_graph_alloc(g, (size_t)o->n_in * sizeof *din);
-        char *sub = tp_arena_printf(&g->arena, "%s/%s_grad/", scope, o->name);
-        if (!dout || !din || !sub) {
-            tp__graph_nomem(g);
-            break;
-        }
-        const tp_at at = g->at;
-        g->at = o->at;
-        tp_name_scope_push(g, sub);
-        tp_device_enter(g, o->device);
-        for (int i = 0; i < o->n_out; i++) dout[i] = tp__sum_contributions(g, head, &o->out[i]);
-        tp_grad ctx;
-        memset(&ctx, 0, sizeof ctx);
-        ctx.graph = g;
-        ctx.op = o;
-        ctx.in = o->in;
-        ctx.dout = dout;
-        ctx.din = din;
-        ctx.out = o->out;
-        if (!tp__cheaper_gradient(&ctx)) o->row->grad(&ctx);
-        tp_device_leave(g);
-        tp_name_scope_pop(g);
-        g->at = at;
-        for (int i = 0; i < o->n_in; i++) {
-            tp_node *x = o->in[i];
-            if (!din[i] || !below[x->op->id] || !tp_dtype_is_float(x->dtype)) continue;
-            tp__contribution *c = (tp__contribution *)tp_graph_alloc(g, sizeof *c);
-            if (!c) break;
-            c->value = x;
-            c->grad = din[i];
-            c->next = head[x->op->id];
-            head[x->op->id] = c;
-        }
+        tp__gradient_of(g, o, scope, below, head);
     }
     for (int i = 0; i < n && g->status == TP_OK; i++)
         if (xs[i]->op->id <= last && head[xs[i]->op->id]) dxs[i] = tp__sum_contributions(g, head, xs[i]);
@@ -8026,7 +8102,10 @@ static void tp__bind_inputs(tp__compiler *c, tp__step *s, const tp_operation *o,
         s->operand[i] = tp__operand(t);
         s->operand[i].dtype = tp__wanted(c, o, in[i], i);
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        if (i == s->call.fused.norm && i > 0) s->operand[i].shape = tp_make_shape(3, t->shape.dim[t->shape.ndim - 1]);
+        if (i > 0 && i == s->call.fused.norm) {
+            const tp_shape three = {2, {3, t->shape.dim[t->shape.ndim - 1]}};
+            s->operand[i].shape = three;
+        }
         s->buffer[i] = tp__buffer_as(c, v, s->device, s->operand[i].dtype);
         tp__touch(c->plan, s->buffer[i], c->plan->n_step - 1);
     }
@@ -10569,6 +10648,23 @@ static bool tp__is_left_over(const tp_dict *d, int k)
     return false;
 }
 
+/* A value of the trainer's state, under its whole name; the instruction set is compared with this session's. */
+static tp_status tp__restore_state(tp_session *s, const char *name, const tp_tensor *value)
+{
+    if (strcmp(name, TP__STATE_PREFIX "isa") != 0) {
+        tp_tensor *t = tp_dict_add(&s->state, name);
+        return t ? tp_tensor_copy(t, value) : TP_ERR_NOMEM;
+    }
+    const char *isa = tp_device_isa(s->device[0]);
+    if ((size_t)tp_tensor_size(value) != strlen(isa) || memcmp(value->data, isa, strlen(isa)) != 0)
+        tp_log(TP_LOG_WARN,
+               "The checkpoint was written with the instruction set '%.*s', this run uses '%s': results "
+               "agree closely but not bit for bit. "
+               "TP_ISA=%.*s pins the old one.",
+               (int)tp_tensor_size(value), (const char *)value->data, isa, (int)tp_tensor_size(value),
+               (const char *)value->data);
+    return TP_OK;
+}
 static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
 {
     tp__restore *r = (tp__restore *)(void *)i;
@@ -10627,20 +10723,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
     for (int k = 0; k < d->n && st == TP_OK; k++) {
         const char *name = d->item[k].name;
         if (strncmp(name, TP__STATE_PREFIX, strlen(TP__STATE_PREFIX)) == 0) {
-            const tp_tensor *value = &d->item[k].value;
-            if (strcmp(name, TP__STATE_PREFIX "isa") == 0) {
-                const char *isa = tp_device_isa(s->device[0]);
-                if ((size_t)tp_tensor_size(value) != strlen(isa) || memcmp(value->data, isa, strlen(isa)) != 0)
-                    tp_log(TP_LOG_WARN,
-                           "The checkpoint was written with the instruction set '%.*s', this run uses '%s': results "
-                           "agree closely but not bit for bit. "
-                           "TP_ISA=%.*s pins the old one.",
-                           (int)tp_tensor_size(value), (const char *)value->data, isa, (int)tp_tensor_size(value),
-                           (const char *)value->data);
-                continue;
-            }
-            tp_tensor *t = tp_dict_add(&s->state, name);
-            st = t ? tp_tensor_copy(t, value) : TP_ERR_NOMEM;
+            st = tp__restore_state(s, name, &d->item[k].value);
             continue;
         }
         if (!used[k] && !tp__is_training_name(name) && !(s->predicts && tp__is_left_over(d, k)))
@@ -15158,9 +15241,9 @@ static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, c
     return g;
 }
 #endif
-/* The three convolutions are one loop over all x, w and y that meet, y outermost: to one of the arrays, which is zero
- * before, the product of the other two is added. */
-static void TP__F(tp__conv_meet)(const tp__conv *g, tp_conv_what what, real *x, real *w, real *y)
+/* The three convolutions are one loop nest over all (x, w, y) that belong together. It accumulates into the array that is the
+ * output, which is zero before, the product of the other two. */
+static void TP__F(tp__conv_naive)(const tp__conv *g, tp_conv_what what, real *x, real *w, real *y)
 {
     const int64_t cg = g->C / g->groups, og = g->O / g->groups;
     for (int64_t b = 0; b < g->B; b++)
@@ -15187,7 +15270,7 @@ static void TP__F(tp__conv2d)(const tp_call *k)
     real *y = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) y[e] = 0;
-    TP__F(tp__conv_meet)(&g, TP_CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, y);
+    TP__F(tp__conv_naive)(&g, TP_CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, y);
 }
 static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */
 {
@@ -15195,7 +15278,7 @@ static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for i
     real *dx = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) dx[e] = 0;
-    TP__F(tp__conv_meet)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
+    TP__F(tp__conv_naive)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
 }
 static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for its shape */
 {
@@ -15203,7 +15286,7 @@ static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for 
     real *dw = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) dw[e] = 0;
-    TP__F(tp__conv_meet)(&g, TP_CONV_FILTER_GRAD, (real *)k->in[0].data, dw, (real *)k->in[1].data);
+    TP__F(tp__conv_naive)(&g, TP_CONV_FILTER_GRAD, (real *)k->in[0].data, dw, (real *)k->in[1].data);
 }
 #ifdef TP__ROWS
 #define TP__CONV_SCHEMA_ENTRY(f_)                       \
@@ -17515,10 +17598,11 @@ static void tp__ema_debias(const tp_call *k)
 {
     const double decay = (double)((const tp__assign_attrs *)k->attrs)->decay;
     float *biased = (float *)k->var[0].data, *n = (float *)k->var[1].data;
-    double power = 1;
+    double power = 1, square = decay; /* decay^n by squaring: few multiplications, however many steps there were */
     *n += 1.0f;
     *biased = (float)((double)*biased - ((double)*biased - (double)*(const float *)k->in[0].data) * (1.0 - decay));
-    for (float i = 0; i < *n && power > 1e-30; i += 1.0f) power *= decay;
+    for (uint32_t left = *n > 0 ? *n < 1e9f ? (uint32_t)*n : 1000000000u : 0; left; left >>= 1, square *= square)
+        if (left & 1) power *= square;
     *(float *)k->out[0].data = (float)((double)*biased / (1.0 - power));
 }
 static tp_status tp__ema_debias_infer(tp_infer *s)
@@ -17543,14 +17627,11 @@ static const tp_op tp__op_summary =
 
 /* -- apply_gradient_descent, apply_momentum, apply_adam, ...: one optimizer step for n variables ---- >>op apply_adam
  * Inputs: n gradients, then lr (and for Adam and LAMB beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
- * weights, then n of each slot. The formulas stand at the public functions and here, a function for a piece of a variable each. */
+ * weights, then n of each slot. Each formula is a function for a piece of a variable; a tp__update has what else an optimizer is. */
 #ifdef TP__REAL_IS_FLOAT
-static const int tp__apply_slots[] = {0, 1, 2, 2, 3, 1, 2, 2, 2}, tp__apply_scalars[] = {1, 1, 3, 1, 1, 1, 1, 1, 3};
-#endif
-#ifdef TP__REAL_IS_FLOAT
-/* A step of one optimizer for elements [from, to) of variable i. */
-typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
 static const tp__apply_attrs *tp__apply_of(const tp_call *k) { return (const tp__apply_attrs *)k->attrs; }
+/* Does its predicate, if it has one, let it run? */
+static bool tp__apply_runs(const tp_call *k) { return tp__pred(k, tp__apply_of(k)->n + k->op->update->scalars); }
 #endif
 static real TP__F(tp__apply_rate)(const tp_call *k) { return *(const real *)k->in[tp__apply_of(k)->n].data; }
 /* Variable i or, from 1, one of its slots. */
@@ -17595,7 +17676,7 @@ TP__HOT static void TP__F(tp__rmsprop_piece)(const tp_call *k, int i, int64_t fr
     const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, d = (real)t->a, mu = (real)t->b;
     const real *g = (const real *)k->in[i].data;
     real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2),
-         *mg = t->kind == TP__RMSPROP_CENTERED ? TP__F(tp__apply_var)(k, i, 3) : NULL;
+         *mg = k->n_var == 4 * t->n ? TP__F(tp__apply_var)(k, i, 3) : NULL; /* centered */
     for (int64_t e = from; e < to; e++) {
         real less = 0;
         a[e] += (g[e] * g[e] - a[e]) * (one - d);
@@ -17678,31 +17759,20 @@ static void TP__F(tp__lamb_step)(const tp_call *k, int i, int64_t from, int64_t 
 static void TP__F(tp__lamb)(const tp_call *k)
 {
     const int n = tp__apply_of(k)->n;
-    if (!tp__pred(k, n + tp__apply_scalars[TP__LAMB])) return;
+    if (!tp__apply_runs(k)) return;
     for (int i = 0; i < n; i++) {
         double squares[2];
         TP__F(tp__lamb_piece)(k, i, 0, tp__size(&k->var[i]), squares);
         TP__F(tp__lamb_step)(k, i, 0, tp__size(&k->var[i]), squares);
     }
 }
-#ifdef TP__REAL_IS_FLOAT
-static void tp__apply_all(const tp_call *k, tp__piece_fn piece)
+static void TP__F(tp__apply)(const tp_call *k)
 {
-    const tp__apply_attrs *t = tp__apply_of(k);
-    if (!tp__pred(k, t->n + tp__apply_scalars[t->kind])) return;
-    for (int i = 0; i < t->n; i++) piece(k, i, 0, tp__size(&k->var[i]));
+    const tp__piece_fn piece = k->op->update->TP__F(piece);
+    for (int i = 0; i < tp__apply_of(k)->n && tp__apply_runs(k); i++) piece(k, i, 0, tp__size(&k->var[i]));
 }
-#endif
-static void TP__F(tp__descent)(const tp_call *k) { tp__apply_all(k, TP__F(tp__descent_piece)); }
-static void TP__F(tp__momentum)(const tp_call *k) { tp__apply_all(k, TP__F(tp__momentum_piece)); }
-static void TP__F(tp__adam)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adam_piece)); }
-static void TP__F(tp__rmsprop)(const tp_call *k) { tp__apply_all(k, TP__F(tp__rmsprop_piece)); }
-static void TP__F(tp__adagrad)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adagrad_piece)); }
-static void TP__F(tp__adadelta)(const tp_call *k) { tp__apply_all(k, TP__F(tp__adadelta_piece)); }
-static void TP__F(tp__ftrl)(const tp_call *k) { tp__apply_all(k, TP__F(tp__ftrl_piece)); }
 #ifdef TP__ROWS
 static const tp_attr tp__apply_schema[] = {{"n", TP_ATTR_INT, offsetof(tp__apply_attrs, n)},
-                                           {"kind", TP_ATTR_INT, offsetof(tp__apply_attrs, kind)},
                                            {"a", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, a)},
                                            {"b", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, b)},
                                            {"epsilon", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, epsilon)},
@@ -17713,9 +17783,10 @@ static tp_status tp__apply_infer(tp_infer *s)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)s->attrs;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    const bool known = t->kind >= 0 && t->kind < TP_COUNT(tp__apply_slots);
-    const int n = t->n, scalars = known ? tp__apply_scalars[t->kind] : 0, slots = known ? tp__apply_slots[t->kind] : 0;
-    if (!known || n < 1 || s->n_var != n * (1 + slots) || s->n_in < n + scalars || s->n_in > n + scalars + 1)
+    const tp__update *u = s->op->update;
+    const int n = t->n, scalars = u->scalars, slots = n > 0 ? s->n_var / n - 1 : 0;
+    if (n < 1 || s->n_var != n * (1 + slots) || slots < u->min_slots || slots > u->max_slots || s->n_in < n + scalars ||
+        s->n_in > n + scalars + 1)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: %d gradients, %d inputs and %d variables do not fit together",
                              s->op->name, n, s->n_in, s->n_var);
     for (int i = 0; i < s->n_var; i++) {
@@ -17739,17 +17810,48 @@ static tp_status tp__apply_infer(tp_infer *s)
 }
 static double tp__apply_flops(const tp_call *k)
 {
-    static const double each[] = {2, 4, 10, 8, 12, 4, 12, 14, 26};
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
+    const tp__update *u = k->op->update;
+    const int vars = tp__apply_of(k)->n;
     double n = 0;
-    for (int i = 0; i < t->n; i++) n += (double)tp__size(&k->var[i]);
-    return n * each[t->kind];
+    for (int i = 0; i < vars; i++) n += (double)tp__size(&k->var[i]);
+    return n * (u->flops + 4.0 * (k->n_var / vars - 1 - u->min_slots));
 }
-#define TP__APPLY_ROW(name_, label_, fn_, scratch_)                                                                \
-    TP__ROW(name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, \
-            NULL, TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast), tp__apply_flops, scratch_, 0, NULL, NULL)
+/* name_ is also that of its formula, tp__<name_>_piece. */
+#define TP__UPDATE(name_, kind_, min_slots_, max_slots_, scalars_, flops_, piece_fast_)                          \
+    static const tp__update tp__update_##name_ =                                                                 \
+        {kind_,      min_slots_, max_slots_, scalars_, flops_, tp__##name_##_piece_f32, tp__##name_##_piece_f64, \
+         piece_fast_};
+#define TP__APPLY_ROW_OF(name_, label_, update_, scratch_, ...)                                                      \
+    {                                                                                                                \
+        name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, NULL, \
+            TP__KERNELS(__VA_ARGS__), tp__apply_flops, scratch_, 0, NULL, NULL, 0, 0, 0, 0, 0, &(update_)            \
+    }
+#define TP__APPLY_ROW(name_, label_, update_) \
+    TP__APPLY_ROW_OF(name_, label_, tp__update_##update_, NULL, tp__apply_f32, tp__apply_f64, tp__apply_fast)
+TP__UPDATE(descent, TP__DESCENT, 0, 0, 1, 2, NULL)
+TP__UPDATE(momentum, TP__MOMENTUM, 1, 1, 1, 4, NULL)
+TP__UPDATE(adam, TP__ADAM, 2, 2, 3, 10, TP__IF_FAST(tp__adam_vec, NULL))
+TP__UPDATE(rmsprop, TP__RMSPROP, 2, 3, 1, 8, NULL) /* three slots: centered */
+TP__UPDATE(adagrad, TP__ADAGRAD, 1, 1, 1, 4, NULL)
+TP__UPDATE(adadelta, TP__ADADELTA, 2, 2, 1, 12, NULL)
+TP__UPDATE(ftrl, TP__FTRL, 2, 2, 1, 14, NULL)
+static const tp__update tp__update_lamb = {TP__LAMB, 2,    2,    3,
+                                           26,       NULL, NULL, NULL}; /* two passes: it has kernels of its own */
 static const tp_op tp__op_apply_gradient_descent =
-    TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", tp__descent, NULL);
+    TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", descent);
+static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", momentum);
+static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam", adam);
+static const tp_op tp__op_apply_rmsprop = TP__APPLY_ROW("apply_rmsprop", "ApplyRMSProp", rmsprop);
+static const tp_op tp__op_apply_adagrad = TP__APPLY_ROW("apply_adagrad", "ApplyAdagrad", adagrad);
+static const tp_op tp__op_apply_adadelta = TP__APPLY_ROW("apply_adadelta", "ApplyAdadelta", adadelta);
+static const tp_op tp__op_apply_ftrl = TP__APPLY_ROW("apply_ftrl", "ApplyFtrl", ftrl);
+static const tp_op tp__op_apply_lamb =
+    TP__APPLY_ROW_OF("apply_lamb", "ApplyLAMB", tp__update_lamb, TP__IF_FAST(tp__lamb_scratch, NULL), tp__lamb_f32,
+                     tp__lamb_f64, tp__lamb_fast);
+#undef TP__APPLY_ROW
+#undef TP__APPLY_ROW_OF
+#undef TP__UPDATE
+
 /* The planner's: w -= lr a^T b, where a^T b is a gradient that nobody else wants. In: a (K,M), b (K,N), lr. */
 static void tp__descend_naive(const tp_call *k)
 {
@@ -17771,21 +17873,14 @@ static double tp__descend_flops(const tp_call *k)
 static const tp_op tp__op_descend = TP__ROW("descend", "Descend", TP_OP_WRITES_VAR, 3, 3, 0, NULL, 0, NULL, NULL,
                                             TP__KERNELS(tp__descend_naive, NULL, tp__descend_fast), tp__descend_flops,
                                             TP__IF_FAST(tp__descend_scratch, NULL), 0, NULL, NULL);
-static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", tp__momentum, NULL);
-static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam", tp__adam, NULL);
-static const tp_op tp__op_apply_rmsprop = TP__APPLY_ROW("apply_rmsprop", "ApplyRMSProp", tp__rmsprop, NULL);
-static const tp_op tp__op_apply_adagrad = TP__APPLY_ROW("apply_adagrad", "ApplyAdagrad", tp__adagrad, NULL);
-static const tp_op tp__op_apply_adadelta = TP__APPLY_ROW("apply_adadelta", "ApplyAdadelta", tp__adadelta, NULL);
-static const tp_op tp__op_apply_ftrl = TP__APPLY_ROW("apply_ftrl", "ApplyFtrl", tp__ftrl, NULL);
-static const tp_op tp__op_apply_lamb =
-    TP__APPLY_ROW("apply_lamb", "ApplyLAMB", tp__lamb, TP__IF_FAST(tp__lamb_scratch, NULL));
-#undef TP__APPLY_ROW
 
 static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars,
                                tp_node *const *const *slots, tp_node *const *grads, tp_node *const *scalars,
                                tp_node *pred)
 {
-    const int n = t->n, n_slots = tp__apply_slots[t->kind], n_scalars = tp__apply_scalars[t->kind];
+    const int n = t->n, n_scalars = row->update->scalars;
+    int n_slots = row->update->min_slots;
+    while (n_slots < row->update->max_slots && slots[n_slots]) n_slots++;
     tp_graph *g = tp__list_graph(vars, n);
     bool complete = vars && grads && n > 0;
     for (int k = 0; k < n_slots; k++) complete = complete && slots[k];
@@ -17811,11 +17906,10 @@ static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_no
     d.n_var = n * (1 + n_slots);
     return tp_apply_ex(g, &d);
 }
-static tp__apply_attrs tp__apply_kind(int kind, int n, float a, float b, float epsilon, float decay)
+static tp__apply_attrs tp__apply_options(int n, float a, float b, float epsilon, float decay)
 {
     tp__apply_attrs t;
     memset(&t, 0, sizeof t);
-    t.kind = kind;
     t.n = n;
     t.a = a;
     t.b = b;
@@ -17826,13 +17920,13 @@ static tp__apply_attrs tp__apply_kind(int kind, int n, float a, float b, float e
 TP_DEF tp_node *tp_apply_gradient_descent(tp_node *const *vars, tp_node *const *grads, int n, tp_node *lr,
                                           tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__DESCENT, n, 0, 0, 0, 0);
+    const tp__apply_attrs t = tp__apply_options(n, 0, 0, 0, 0);
     return tp__apply_node(&tp__op_apply_gradient_descent, &t, vars, NULL, grads, &lr, pred);
 }
 TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
                                   tp_node *lr, float momentum, bool nesterov, tp_node *pred)
 {
-    tp__apply_attrs t = tp__apply_kind(TP__MOMENTUM, n, momentum, 0, 0, 0);
+    tp__apply_attrs t = tp__apply_options(n, momentum, 0, 0, 0);
     t.nesterov = nesterov;
     return tp__apply_node(&tp__op_apply_momentum, &t, vars, &accums, grads, &lr, pred);
 }
@@ -17856,22 +17950,21 @@ TP_DEF tp_node *tp_apply_adamw(tp_node *const *vars, tp_node *const *ms, tp_node
                                int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                                float epsilon, float decay, tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__ADAM, n, beta1, beta2, epsilon, decay);
+    const tp__apply_attrs t = tp__apply_options(n, beta1, beta2, epsilon, decay);
     return tp__apply_moments(&tp__op_apply_adam, &t, vars, ms, vs, grads, lr, beta1_power, beta2_power, pred);
 }
 TP_DEF tp_node *tp_apply_lamb(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                               float epsilon, float decay, tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__LAMB, n, beta1, beta2, epsilon, decay);
+    const tp__apply_attrs t = tp__apply_options(n, beta1, beta2, epsilon, decay);
     return tp__apply_moments(&tp__op_apply_lamb, &t, vars, ms, vs, grads, lr, beta1_power, beta2_power, pred);
 }
 TP_DEF tp_node *tp_apply_rmsprop(tp_node *const *vars, tp_node *const *ms, tp_node *const *moms, tp_node *const *mgs,
                                  tp_node *const *grads, int n, tp_node *lr, float decay, float momentum, float epsilon,
                                  tp_node *pred)
 {
-    const int kind = mgs ? TP__RMSPROP_CENTERED : TP__RMSPROP;
-    const tp__apply_attrs t = tp__apply_kind(kind, n, decay, momentum, epsilon, 0);
+    const tp__apply_attrs t = tp__apply_options(n, decay, momentum, epsilon, 0);
     tp_node *const *slots[3];
     slots[0] = ms, slots[1] = moms, slots[2] = mgs;
     return tp__apply_node(&tp__op_apply_rmsprop, &t, vars, slots, grads, &lr, pred);
@@ -17879,13 +17972,13 @@ TP_DEF tp_node *tp_apply_rmsprop(tp_node *const *vars, tp_node *const *ms, tp_no
 TP_DEF tp_node *tp_apply_adagrad(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
                                  tp_node *lr, tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__ADAGRAD, n, 0, 0, 0, 0);
+    const tp__apply_attrs t = tp__apply_options(n, 0, 0, 0, 0);
     return tp__apply_node(&tp__op_apply_adagrad, &t, vars, &accums, grads, &lr, pred);
 }
 TP_DEF tp_node *tp_apply_adadelta(tp_node *const *vars, tp_node *const *accums, tp_node *const *updates,
                                   tp_node *const *grads, int n, tp_node *lr, float rho, float epsilon, tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__ADADELTA, n, rho, 0, epsilon, 0);
+    const tp__apply_attrs t = tp__apply_options(n, rho, 0, epsilon, 0);
     tp_node *const *slots[2];
     slots[0] = accums, slots[1] = updates;
     return tp__apply_node(&tp__op_apply_adadelta, &t, vars, slots, grads, &lr, pred);
@@ -17894,7 +17987,7 @@ TP_DEF tp_node *tp_apply_ftrl(tp_node *const *vars, tp_node *const *accums, tp_n
                               tp_node *const *grads, int n, tp_node *lr, float lr_power, float l1, float l2,
                               float shrinkage, tp_node *pred)
 {
-    const tp__apply_attrs t = tp__apply_kind(TP__FTRL, n, -lr_power, l1, l2, shrinkage);
+    const tp__apply_attrs t = tp__apply_options(n, -lr_power, l1, l2, shrinkage);
     tp_node *const *slots[2];
     slots[0] = accums, slots[1] = linears;
     return tp__apply_node(&tp__op_apply_ftrl, &t, vars, slots, grads, &lr, pred);

@@ -1,15 +1,15 @@
-/* tp_import.h - v0.1 - a model in an ONNX file as nodes of a graph
+/* tp_import.h - v0.1 - reads a model in an ONNX file as nodes of a graph
  *
  * Do this:
  *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
  *     #include "tp_import.h"           // pulls in tp_graph.h
  *
- * WHAT THIS IS       tp_import_onnx adds the operators of an ONNX file to a graph as ops of the op table, so that what
- *                    another framework trained is run, differentiated, fine-tuned and exported like anything built here.
- *                    Operators that the table lacks are composed of those it has. What follows from constants and from
- *                    shapes alone is computed now, so that the usual chains of Shape, Gather, Concat and Reshape vanish.
- * WHAT THIS IS NOT   control flow (If with a known condition is taken), strings, sequences, integers of 8 and 16 bits
- *                    (uint8 is there), quantised operators. Such a node is named in the error.
+ * WHAT THIS IS       tp_import_onnx adds the operators of an ONNX file to a graph as ops of the op table, so that a model of
+ *                    another framework can be run, differentiated, fine-tuned and exported like a graph built with tp. An
+ *                    operator without an op is composed of several ops. Values that depend only on constants and shapes are
+ *                    computed during the import, so that the usual chains of Shape, Gather, Concat and Reshape vanish.
+ * WHAT THIS IS NOT   complete: control flow (except an If with a known condition), strings, sequences, integers of 8 and 16
+ *                    bits (except uint8) and quantised operators are not supported; the error names such a node.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -25,9 +25,9 @@
  *         return 0;
  *     }
  *
- * TYPES      float16 and bfloat16 are computed in float32. Layout stays the file's, NCHW.
- * ERRORS     a status and a sentence in tp_last_error(), with the file and the node. After a mistake that was found while
- *            building, the graph has it too, like any builder's.
+ * TYPES      float16 and bfloat16 are computed in float32. The layout remains that of the file, NCHW.
+ * ERRORS     a status and a sentence in tp_last_error(), with the file and the node. An error found while a node is built is
+ *            also kept by the graph (tp_graph_error).
  */
 #ifndef TP_IMPORT_H
 #define TP_IMPORT_H
@@ -48,34 +48,33 @@ typedef struct tp_onnx_value {
     tp_node *node;
 } tp_onnx_value;
 typedef struct tp_onnx_dim {
-    const char *name; /* of a dimension without a number: "batch" */
+    const char *name; /* of a dimension without a fixed size: "batch" */
     int64_t size;
 } tp_onnx_dim;
 typedef struct tp_import_onnx_desc {
-    const char *scope;           /* name scope of what is added; NULL: the current one */
-    const tp_onnx_value *inputs; /* nodes that stand for inputs of the file; the others become placeholders. A constant
-                                    here counts as known while building: sizes, axes, shapes have to be */
+    const char *scope;           /* name scope of the added nodes; NULL: the current one */
+    const tp_onnx_value *inputs; /* nodes that replace inputs of the file; the other inputs become placeholders. A
+                                  * constant here is known at import time, as sizes, axes and shapes must be */
     int n_inputs;
-    const tp_onnx_dim *dims; /* sizes of named dimensions; the others stay unknown */
+    const tp_onnx_dim *dims; /* sizes of named dimensions; the others remain unknown */
     int n_dims;
-    tp_tri trainable; /* TP_YES: float weights become trainable variables under their names; 0: constants */
-    double
-        max_work; /* operations that import may spend on what follows from constants, lest a small file keep it busy for
-                         ever; 0 = 2e10, some seconds to a minute; TP_ZERO: none */
+    tp_tri trainable; /* TP_YES: float weights become trainable variables with their names; 0: constants */
+    double max_work;  /* limit of the operations that import computes from constants, so that a small file cannot
+                       * keep it busy for ever; 0 = 2e10, some seconds to a minute; TP_ZERO: none */
 } tp_import_onnx_desc;
-/* What came of it; the arrays are the graph's. Inputs that d->inputs replaced are listed too. */
+/* The imported model; the graph owns the arrays. Inputs that d->inputs replaced are listed too. */
 typedef struct tp_onnx_model {
     tp_onnx_value *input, *output;
     int n_input, n_output;
 } tp_onnx_model;
-/* d may be NULL. Weights in files beside it ("external data") are read from the same folder. [beyond: ONNX import] */
+/* d may be NULL. Weights in separate files ("external data") are read from the folder of the file. [beyond: ONNX import] */
 TP_DEF tp_status tp_import_onnx(tp_graph *g, const char *path, const tp_import_onnx_desc *d, tp_onnx_model *m);
-/* The same from memory; `what` names it in errors. No external data. */
+/* Like tp_import_onnx, from memory; `what` names the model in errors. External data is not supported. */
 TP_DEF tp_status tp_import_onnx_parse(tp_graph *g, const void *data, size_t size, const char *what,
                                       const tp_import_onnx_desc *d, tp_onnx_model *m);
-TP_DEF const char *tp_import_onnx_operator(int i); /* names of the operators it knows; NULL past the end */
+TP_DEF const char *tp_import_onnx_operator(int i); /* the names of the supported operators; NULL past the end */
 
-/* For TP_OPTIONS: this header has these types. */
+/* Registers the option types of this header for TP_OPTIONS. */
 TP_DEF const tp__zero_option *tp__import_zeros(void);
 #define TP__PART_tp_import_onnx_desc import
 
@@ -106,7 +105,7 @@ TP_DEF const tp__zero_option *tp__import_zeros(void)
 
 /* ==== >>protobuf ======================================================================================= */
 
-/* Numbers of a repeated field, which come one a field or packed: calls of this give them one by one. */
+/* Reads the next number of a repeated field, which is stored packed or as one field per number. False at the end. */
 static bool tp__pb_number(tp__pb *p, tp__pb *pack, int number, int wire, uint64_t *v)
 {
     tp__pb_field f;
@@ -137,17 +136,17 @@ static float tp__bits_f32(uint64_t bits)
 
 /* ==== >>model: what an import knows ===================================================================== */
 
-/* A value of the file. Known ones have their elements here and become a node when one is asked for. */
+/* A value of the file. A known value stores its elements here and becomes a node when an op needs one. */
 typedef struct tp__ov {
     const char *name;
-    tp_node *node[2]; /* in the user's graph and in the one for folding */
+    tp_node *node[2]; /* in the user's graph and in the graph for folding */
     tp_tensor known;
     bool is_known;
-    bool partial;  /* an int64 list of which some elements are dimensions nobody knows yet: see tp__is_any */
-    bool variable; /* its node is a variable, whose value will change: known for sizes, never folded */
+    bool partial;  /* an int64 list in which some elements are unknown dimensions: see tp__is_any */
+    bool variable; /* its node is a variable, whose value will change: its shape is known, but it is never folded */
 } tp__ov;
-/* In a list of sizes, an unknown one is TP__OV_ANY plus the number of its symbol: a dimension of a value; 0 where it is
- * only known to follow from some. */
+/* In a list of sizes, an unknown size is TP__OV_ANY plus the number of its symbol, which stands for one dimension of a node;
+ * plus 0 if the size is computed from unknown sizes. */
 #define TP__OV_ANY     (INT64_MIN + 4711)
 #define TP__OV_SYMBOLS 65536
 static bool tp__is_any(int64_t v) { return v >= TP__OV_ANY && v < TP__OV_ANY + TP__OV_SYMBOLS; }
@@ -156,24 +155,25 @@ typedef struct tp__symbol {
     int axis;
 } tp__symbol;
 
-/* An import. Operators are built into the user's graph, or, where all inputs are known, into one of the import's own,
- * whose session computes the value. */
+/* The state of an import. Operators are built into the user's graph; if all inputs are known, into a private graph, whose
+ * session computes the value. */
 typedef struct tp__oi {
     tp_graph *g[2];
-    int side; /* which one is being built */
+    int side; /* index of the graph in which nodes are being built */
     tp_session *session;
     const tp_import_onnx_desc *d;
     const char *what;
-    const char *path; /* of the file, for external data; NULL from memory */
+    const char *path; /* of the file, for external data; NULL when importing from memory */
     tp_arena mem;
     tp__map values;
     tp__list all;
-    tp__list symbols; /* symbol i + 1 */
+    tp__list symbols; /* item i is symbol i + 1 */
     int64_t opset;
-    double work, max_work; /* done so far, allowed: elements listed, operations computed */
-    int depth;             /* of If */
+    double work, max_work; /* done so far, and the limit: elements listed, operations computed */
+    int depth;             /* of nested Ifs */
     tp_status status;
-    char sentence[1400]; /* of the first mistake: builders go on to the end of their node and may make more */
+    char sentence[1400]; /* of the first error: a builder continues to the end of its node, which may cause more
+                          * errors */
 } tp__oi;
 
 typedef struct tp__oattr {
@@ -181,15 +181,15 @@ typedef struct tp__oattr {
     tp__pb msg;
 } tp__oattr;
 
-/* A node that is being built. */
+/* The node that is being built. */
 typedef struct tp__on {
     tp__oi *c;
     const struct tp__import_row *row;
     const char *name, *op;
-    tp__ov **in; /* NULL where an optional one is left out */
+    tp__ov **in; /* NULL for an omitted optional input */
     const char **out;
     tp_node **made;
-    tp_tensor *value; /* outputs whose value the builder itself knows: set[i] */
+    tp_tensor *value; /* of outputs whose value the builder itself computes: set[i] */
     bool *set, partial;
     tp__oattr *attr;
     int n_in, n_out, n_attr;
@@ -203,9 +203,9 @@ typedef struct tp__import_row {
     int flags;
 } tp__import_row;
 enum {
-    TP__IMPORT_NO_FOLD = 1, /* knows its result itself, or draws random numbers */
-    TP__IMPORT_SIZES = 2,   /* arithmetic of dimensions: also done where some of them are unknown */
-    TP__IMPORT_SHAPE = 8,   /* makes a shape of a list in which sizes may be unknown */
+    TP__IMPORT_NO_FOLD = 1, /* computes its value itself, or draws random numbers */
+    TP__IMPORT_SIZES = 2,   /* arithmetic of sizes: also computed if some of them are unknown */
+    TP__IMPORT_SHAPE = 8,   /* takes a list of sizes, some of which may be unknown, as a shape */
     TP__IMPORT_BYTES = 4    /* one, two: uint8 and bool are computed as int32 */
 };
 
@@ -219,7 +219,7 @@ static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const ch
     va_end(ap);
     if (c->status != TP_OK) return c->status;
     const tp_graph *g = c->g[c->side];
-    if (g && tp_graph_status(g) == TP_ERR_NOMEM) { /* what it could not make looks like another mistake */
+    if (g && tp_graph_status(g) == TP_ERR_NOMEM) { /* a node that is missing for lack of memory causes other errors */
         st = TP_ERR_NOMEM;
         snprintf(text, sizeof text, "%s", tp_graph_error(g));
     }
@@ -227,8 +227,8 @@ static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const ch
     return c->status = tp_fail(st, "%s", c->sentence);
 }
 static tp_status tp__oi_nomem(tp__oi *c) { return tp__oi_fail(c, NULL, TP_ERR_NOMEM, "out of memory"); }
-/* What is computed or listed while importing has at most so many elements, and a value of the graph so many
- * (TP__VALUE_MOST), so that products of a few dimensions cannot overflow. */
+/* The most elements of a value that is computed or listed during the import, and of a value of the graph (TP__VALUE_MOST), so
+ * that products of a few dimensions cannot overflow. */
 #define TP__IMPORT_MOST           ((int64_t)1 << 28)
 #define TP__IMPORT_LAST           TP__VALUE_MOST
 #define tp__on_fail(n_, st_, ...) tp__oi_fail((n_)->c, (n_)->name, (st_), __VA_ARGS__)
@@ -257,7 +257,7 @@ static void *tp__oi_alloc(tp__oi *c, size_t n, size_t size)
     return p;
 }
 
-/* A string of the file. */
+/* Copies a string of the file. */
 static const char *tp__oi_string(tp__oi *c, tp__pb s)
 {
     const size_t n = (size_t)(s.end - s.at);
@@ -269,7 +269,8 @@ static const char *tp__oi_string(tp__oi *c, tp__pb s)
     return t;
 }
 
-/* A name of the file as a name of the graph: other signs become '_', which stands in front of the first where it must. */
+/* Turns a name of the file into a name of the graph: invalid characters become '_', which is also put in front of an invalid
+ * first character. */
 static const char *tp__oi_name(tp__oi *c, const char *name)
 {
     char *t = (char *)tp__oi_alloc(c, strlen(name) + 3, 1);
@@ -298,7 +299,7 @@ static tp__ov *tp__oi_value(tp__oi *c, const char *name)
     return v;
 }
 
-/* The element type that stands for one of ONNX; 0 if there is none. */
+/* The element type for a type number of ONNX; 0 if there is none. */
 static tp_dtype tp__import_dtype(int64_t elem)
 {
     switch (elem) {
@@ -321,7 +322,7 @@ static const char *tp__import_dtype_name(int64_t elem)
     return elem >= 0 && elem < (int64_t)(sizeof name / sizeof *name) ? name[elem] : "a type of a newer ONNX";
 }
 
-/* -- weights that lie in a file beside the model */
+/* -- weights that are stored in a separate file */
 static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char **data, size_t *size)
 {
     const char *location = NULL;
@@ -364,7 +365,7 @@ static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char *
     return TP_OK;
 }
 
-/* -- a TensorProto */
+/* -- tensors (TensorProto) */
 static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char **name_out, const char *node)
 {
     tp__pb_field f;
@@ -390,7 +391,7 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
                                TP_MAX_DIMS);
         if (v > INT64_MAX || (v > 0 && n > TP__IMPORT_LAST / (int64_t)v))
             return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has impossible dimensions", name);
-        if (v > 0) n *= (int64_t)v; /* zeros apart, so that a later dimension cannot wrap */
+        if (v > 0) n *= (int64_t)v; /* zeros are counted separately, so that a later dimension cannot overflow n */
         shape.dim[shape.ndim++] = (int64_t)v;
     }
     const tp_dtype dtype = tp__import_dtype(elem);
@@ -407,7 +408,7 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
         raw.end = raw.at + size;
         has_raw = true;
     }
-    /* which field has the numbers, and how they are coded */
+    /* the field that holds the numbers, and its wire type */
     const int number = elem == 1 ? 4 : elem == 11 ? 10 : elem == 7 ? 7 : 5, wire = elem == 1 ? 5 : elem == 11 ? 1 : 0;
     if (has_raw ? raw.end - raw.at != n * item : n > msg.end - msg.at) {
         tp_free(file);
@@ -472,7 +473,7 @@ static const tp_tensor *tp__on_known(const tp__on *n, int i)
 {
     return tp__on_has(n, i) && n->in[i]->is_known ? &n->in[i]->known : NULL;
 }
-/* The value of an input that has to be known while the graph is built. */
+/* The value of an input that must be known at import time. */
 static const tp_tensor *tp__on_need(tp__on *n, int i)
 {
     const tp_tensor *t = tp__on_known(n, i);
@@ -483,7 +484,7 @@ static const tp_tensor *tp__on_need(tp__on *n, int i)
     else if (!t) tp__on_fail(n, TP_ERR_FORMAT, "%s lacks its input %d", n->op, i);
     return t;
 }
-/* The same of a single number. */
+/* The value of an input that must be a single number, known at import time. */
 static const tp_tensor *tp__on_one(tp__on *n, int i)
 {
     const tp_tensor *t = tp__on_need(n, i);
@@ -505,7 +506,7 @@ static void tp__on_out(tp__on *n, int i, tp_node *y)
     if (i < n->n_out) n->made[i] = y;
 }
 static bool tp__on_wants(const tp__on *n, int i) { return i < n->n_out && n->out[i][0]; }
-/* An output whose value the builder writes. NULL after a mistake. */
+/* Creates the tensor of an output whose value the builder computes. NULL after an error. */
 static tp_tensor *tp__on_value(tp__on *n, int i, tp_dtype dtype, tp_shape shape)
 {
     if (tp_shape_size(&shape) > TP__IMPORT_MOST) {
@@ -528,11 +529,11 @@ static const tp__pb *tp__on_attr(const tp__on *n, const char *name)
         if (strcmp(n->attr[i].name, name) == 0) return &n->attr[i].msg;
     return NULL;
 }
-/* Is the attribute of the kind whose values are in field `number`? It says so itself, in newer files; zeros and empty lists
- * may be left out. Otherwise only that field is there. */
+/* Is the attribute of the type whose values are in field `number`? Newer files state the type, and may omit zeros and empty
+ * lists. Older files must have only that field. */
 static bool tp__on_kind(tp__on *n, const char *name, int number)
 {
-    static const int type_of[] = {0, 0, 1, 2, 3, 4, 5, 6, 7}; /* of field 2 (a float) to 8 (integers) */
+    static const int type_of[] = {0, 0, 1, 2, 3, 4, 5, 6, 7}; /* for field 2 (a float) to field 8 (integers) */
     const tp__pb *a = tp__on_attr(n, name);
     tp__pb_field e;
     bool good = true;
@@ -567,7 +568,8 @@ static const char *tp__on_s(tp__on *n, const char *name, const char *otherwise)
     tp__pb_field f;
     return tp__on_field(n, name, 4, 2, &f) ? tp__oi_string(n->c, f.sub) : otherwise;
 }
-/* A list of integers from the attribute or, in newer files, from input i (-1: none): how many, -1 where there is none. */
+/* Reads a list of integers from the attribute or, in newer files, from input i (-1: no such input). Returns their number, or -1
+ * if there is no list. */
 #define TP__ON_INTS 64
 static int tp__on_ints(tp__on *n, const char *name, int i, int64_t *to)
 {
@@ -609,7 +611,7 @@ static int tp__on_axis(tp__on *n, int64_t axis, int ndim)
     tp__on_fail(n, TP_ERR_FORMAT, "%s has axis %lld of a value with %d dimensions", n->op, (long long)axis, ndim);
     return 0;
 }
-/* Axes as sorted flags; false after a mistake. */
+/* Converts axes to flags, one per dimension; false after an error. */
 static bool tp__on_axes(tp__on *n, const int64_t *axes, int count, int ndim, bool *flag)
 {
     memset(flag, 0, TP_MAX_DIMS * sizeof *flag);
@@ -637,10 +639,10 @@ static bool tp__on_rank(tp__on *n, const tp_node *x, int least, int most)
     return false;
 }
 
-/* -- little helpers that builders share */
+/* -- small functions that builders share */
 static tp_node *tp__oc(const tp_node *x, double v) { return tp_const_as(tp_node_graph(x), x->dtype, v); }
 static tp_shape tp__shape1(int64_t n) { return tp_make_shape_n(1, &n); }
-/* Axis `from` becomes axis `to`; the others keep their order. */
+/* Moves axis `from` to position `to`; the other axes keep their order. */
 static tp_node *tp__move_axis(tp_node *x, int from, int to)
 {
     int perm[TP_MAX_DIMS], k = 0;
@@ -651,7 +653,7 @@ static tp_node *tp__move_axis(tp_node *x, int from, int to)
     }
     return tp_transpose(x, perm, x->shape.ndim);
 }
-/* Rows of any axis. indices is a list. */
+/* Gathers along any axis. indices is a vector. */
 static tp_node *tp__take(tp_node *x, tp_node *indices, int axis)
 {
     return tp__move_axis(tp_gather(tp__move_axis(x, axis, 0), indices), 0, axis);
@@ -663,7 +665,7 @@ static tp_node *tp__index_list(tp__on *n, const int64_t *index, int64_t count)
     tp_tensor_view(&t, TP_I64, tp__shape1(count), index);
     return tp_constant(n->c->g[n->c->side], &t);
 }
-/* From `begin` on, count elements of an axis; count -1: to the end. */
+/* `count` elements of an axis from `begin` on; count -1: to the end. */
 static tp_node *tp__cut(tp_node *x, int axis, int64_t begin, int64_t count)
 {
     int64_t from[TP_MAX_DIMS] = {0}, size[TP_MAX_DIMS];
@@ -672,7 +674,7 @@ static tp_node *tp__cut(tp_node *x, int axis, int64_t begin, int64_t count)
     size[axis] = count;
     return tp_slice(x, from, size);
 }
-/* x as (.., 1, ..): ones added in front until there are `ndim` dimensions, and behind for `behind` more. */
+/* Reshapes x: adds leading dimensions of 1 until there are `ndim` dimensions, and `behind` trailing ones. */
 static tp_node *tp__with_ones(tp_node *x, int ndim, int behind)
 {
     while (x->shape.ndim < ndim && !tp_is_poison(x)) x = tp_expand_dims(x, 0);
@@ -680,16 +682,16 @@ static tp_node *tp__with_ones(tp_node *x, int ndim, int behind)
     return x;
 }
 static tp_node *tp__as(tp_node *x, tp_dtype d) { return x->dtype == d || tp_is_poison(x) ? x : tp_cast(x, d); }
-/* uint8 and bool as int32, in which arithmetic works. */
+/* Casts uint8 and bool to int32, for which arithmetic is defined. */
 static tp_node *tp__wide(tp_node *x) { return x->dtype == TP_U8 || x->dtype == TP_BOOL ? tp__as(x, TP_I32) : x; }
 
 /* ==== >>operators ====================================================================================== */
-/* A builder an operator of ONNX: it reads its inputs and attributes and sets its outputs. One that has met a mistake
- * has said so and returns; what it built by then is not used. */
+/* One builder per operator of ONNX: it reads its inputs and attributes and sets its outputs. After an error a builder returns;
+ * the nodes it has already built are not used. */
 
 /* -- element-wise */
 
-static void tp__import_map(tp__on *n) /* the row's function of one or two inputs */
+static void tp__import_map(tp__on *n) /* one function for one or two inputs, named by the row */
 {
     const bool bytes = n->row->flags & TP__IMPORT_BYTES;
     tp_node *a = tp__on_in(n, 0), *b = n->row->two ? tp__on_in(n, 1) : NULL;
@@ -703,7 +705,7 @@ static void tp__import_map(tp__on *n) /* the row's function of one or two inputs
     tp__on_out(n, 0, bytes && y->dtype == TP_I32 ? tp__as(y, d) : y);
 }
 
-static tp_node *tp__divide(tp_node *a, tp_node *b) /* integers: toward zero */
+static tp_node *tp__divide(tp_node *a, tp_node *b) /* integers: round toward zero */
 {
     if (a->dtype != TP_I32 && a->dtype != TP_I64) return tp_div(a, b);
     tp_node *q = tp_floordiv(a, b), *zero = tp__oc(a, 0), *rest = tp_not_equal(tp_mul(q, b), a);
@@ -748,7 +750,7 @@ static void tp__import_pow(tp__on *n) /* the result has the type of the base */
     tp__on_out(n, 0, tp__as(tp_pow(a, b), d));
 }
 
-static void tp__import_fold_left(tp__on *n) /* Max, Min, Sum, Mean: any number of inputs */
+static void tp__import_fold_left(tp__on *n) /* Max, Min, Sum, Mean of any number of inputs */
 {
     tp_node *y = tp__on_in(n, 0);
     const tp_dtype d = y->dtype;
@@ -771,7 +773,7 @@ static void tp__import_clip(tp__on *n)
     tp__on_out(n, 0, tp__as(y, x->dtype));
 }
 
-/* The activations that have attributes. */
+/* Activations with attributes. */
 static void tp__import_activation(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *y = x;
@@ -837,7 +839,8 @@ static void tp__import_cast(tp__on *n)
 }
 static void tp__import_cast_like(tp__on *n) { tp__on_out(n, 0, tp__as(tp__on_in(n, 0), tp__on_in(n, 1)->dtype)); }
 
-static void tp__import_dropout(tp__on *n) /* a file's training mode drops; without it, nothing happens */
+static void tp__import_dropout(tp__on *n) /* drops elements only in the training mode of the file; otherwise the
+                                           * identity */
 {
     tp_node *x = tp__on_in(n, 0);
     const tp_tensor *training = tp__on_has(n, 2) ? tp__on_one(n, 2) : NULL;
@@ -846,7 +849,9 @@ static void tp__import_dropout(tp__on *n) /* a file's training mode drops; witho
     const bool drops = training && tp_tensor_get(training, 0) != 0.0 && rate > 0;
     if (drops && tp__on_wants(n, 1)) tp__on_unsupported(n, "the mask of a training run");
     else tp__on_out(n, 0, drops ? tp_nn_dropout(x, (float)rate) : tp_identity(x));
-    if (tp__on_wants(n, 1)) tp__on_out(n, 1, tp_cast(tp_ones_like(tp__as(x, TP_F32)), TP_BOOL)); /* all are kept */
+    if (tp__on_wants(n, 1))
+        tp__on_out(n, 1, tp_cast(tp_ones_like(tp__as(x, TP_F32)), TP_BOOL)); /* the mask: all
+                                                                                                  * elements are kept */
 }
 
 /* -- reductions */
@@ -856,7 +861,7 @@ static void tp__import_reduce(tp__on *n)
     int64_t list[TP__ON_INTS];
     const int count = tp__on_ints(n, "axes", 1, list);
     const bool keep = tp__on_i(n, "keepdims", 1) != 0;
-    const char *op = n->op + 6; /* after "Reduce" */
+    const char *op = n->op + 6; /* the part after "Reduce" */
     tp_node *x = tp__on_in(n, 0), *y = x;
     int axes[TP_MAX_DIMS], k = 0;
     bool flag[TP_MAX_DIMS];
@@ -864,7 +869,7 @@ static void tp__import_reduce(tp__on *n)
     for (int d = 0; d < x->shape.ndim; d++)
         if (flag[d] || count <= 0) axes[k++] = d;
     if ((count <= 0 && tp__on_i(n, "noop_with_empty_axes", 0)) || x->shape.ndim == 0) k = 0;
-    if (x->dtype == TP_BOOL && k) { /* the largest is whether any is true */
+    if (x->dtype == TP_BOOL && k) { /* the maximum of bools is "any" */
         tp__on_out(n, 0, (op[1] == 'a' ? tp_reduce_any : tp_reduce_all)(x, axes, k, keep));
         return;
     }
@@ -876,7 +881,7 @@ static void tp__import_reduce(tp__on *n)
             tp_node *most = tp_reduce_max(y, axes, k, true);
             most = tp_select(tp_is_finite(most), most, tp_zeros_like(most));
             y = tp_add(tp_ln(tp_reduce_sum(tp_exp(tp_sub(y, most)), axes, k, true)), most);
-            if (!keep) y = tp_reduce_sum(y, axes, k, false); /* of one element each: drops the axes */
+            if (!keep) y = tp_reduce_sum(y, axes, k, false); /* each sum has one element: drops the axes */
         }
     } else if (k) {
         tp_node *(*fn)(tp_node *, const int *, int, bool) = strcmp(op, "Mean") == 0   ? tp_reduce_mean
@@ -884,7 +889,7 @@ static void tp__import_reduce(tp__on *n)
                                                             : strcmp(op, "Min") == 0  ? tp_reduce_min
                                                             : strcmp(op, "Prod") == 0 ? tp_reduce_prod
                                                                                       : tp_reduce_sum;
-        const tp_dtype d = y->dtype; /* the mean and the product of integers, by way of doubles */
+        const tp_dtype d = y->dtype; /* mean and product of integers are computed as doubles */
         const bool real = (fn == tp_reduce_mean || fn == tp_reduce_prod) && !tp_dtype_is_float(d);
         y = tp__as(fn(real ? tp__as(y, TP_F64) : y, axes, k, keep), d);
     }
@@ -893,7 +898,7 @@ static void tp__import_reduce(tp__on *n)
     tp__on_out(n, 0, tp__as(y, x->dtype));
 }
 
-/* Room for a list of indices; NULL after a mistake. */
+/* Allocates a list of indices; NULL after an error. */
 static int64_t *tp__on_list(tp__on *n, int64_t count)
 {
     if (count >= 0 && count <= TP__IMPORT_MOST && !tp__on_spend(n, (double)count)) return NULL;
@@ -950,7 +955,8 @@ static void tp__import_cum_sum(tp__on *n)
 /* -- products */
 
 static tp_node *tp__matrix_product(tp_node *a,
-                                   tp_node *b) /* numpy's: a vector is a row on the left, a column on the right */
+                                   tp_node *b) /* as in numpy: a vector is a row on the left and a column on the
+                                                * right */
 {
     const bool row = a->shape.ndim == 1, column = b->shape.ndim == 1;
     const tp_dtype d = a->dtype;
@@ -978,14 +984,14 @@ static void tp__import_gemm(tp__on *n)
     tp__on_out(n, 0, tp__as(y, d));
 }
 
-/* -- windows: convolutions and pools. Everything has two spatial axes, H and W; a value with one gets H = 1. */
+/* -- windows: convolutions and pools. All values have two spatial axes, H and W; a value with one axis gets H = 1. */
 
 typedef struct tp__window {
     int64_t k[3], stride[3], dilation[3], before[3], after[3]; /* of H and W, or of D, H and W */
     int axes;
     bool same, none; /* the padding is tp's SAME; there is no padding */
-    bool open;       /* how much padding that is depends on a size that is not known */
-    bool one;        /* there was one spatial axis */
+    bool open;       /* the amount of padding depends on an unknown size */
+    bool one;        /* there is only one spatial axis */
 } tp__window;
 
 static tp_node *tp__two_axes(tp_node *x, bool *one)
@@ -994,7 +1000,8 @@ static tp_node *tp__two_axes(tp_node *x, bool *one)
     return *one ? tp_expand_dims(x, 2) : x;
 }
 
-/* kernel: from the attribute or the weight, k[1] alone where there is one axis. x is (N,C,H,W) or (N,C,D,H,W). */
+/* Reads the attributes of a window. The kernel size comes from the attribute or the weight; with one axis only k[1] is used. x
+ * is (N,C,H,W) or (N,C,D,H,W). */
 static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
 {
     static const char *const list[] = {"strides", "dilations", "pads"};
@@ -1066,7 +1073,7 @@ static tp_conv2d_attrs tp__window_conv(const tp__window *w, int groups, bool sam
     return a;
 }
 
-/* The weight as tp wants it: (O,I,KH,KW) to (KH,KW,I,O), or (O,I,K) with KH = 1. */
+/* Transposes a weight to tp's layout: (O,I,KH,KW) to (KH,KW,I,O), or (O,I,K) with KH = 1. */
 static tp_node *tp__weight(tp__on *n, tp_node *w, tp__window *win)
 {
     static const int perm[] = {2, 3, 1, 0};
@@ -1093,7 +1100,7 @@ static void tp__import_conv(tp__on *n)
     tp__on_out(n, 0, one ? tp_squeeze(y, 2) : y);
 }
 
-/* The gradient of a convolution by its input: uncropped, then cut. */
+/* The gradient of a convolution with respect to its input, computed without cropping and then cropped. */
 static void tp__import_conv_transpose(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *w = tp__on_in(n, 1);
@@ -1128,7 +1135,7 @@ static void tp__import_conv_transpose(tp__on *n)
         size[i] = full - cut;
         if ((n_want > 0 || strncmp(mode, "SAME", 4) == 0) && i >= one) {
             size[i] = n_want > 0 ? want[n_want - (2 - one) + i - one] : tp__times(H, s);
-            if (size[i] < 0 || size[i] > TP__IMPORT_LAST) size[i] = 0; /* refused below */
+            if (size[i] < 0 || size[i] > TP__IMPORT_LAST) size[i] = 0; /* reported below */
             cut = full - size[i];
             from[i] = cut < 0 ? 0 : strcmp(mode, "SAME_UPPER") == 0 ? cut / 2 : cut - cut / 2;
         }
@@ -1137,7 +1144,7 @@ static void tp__import_conv_transpose(tp__on *n)
             return;
         }
         more[2 + i] =
-            (from[i] + size[i] > full ? from[i] + size[i] : full) - H; /* a longer one: the border stays zero */
+            (from[i] + size[i] > full ? from[i] + size[i] : full) - H; /* if the output is larger, its border is zero */
     }
     if (n->c->status != TP_OK) return;
     const tp_conv2d_attrs a = tp__window_conv(&win, (int)groups, false);
@@ -1148,7 +1155,7 @@ static void tp__import_conv_transpose(tp__on *n)
     tp__on_out(n, 0, one ? tp_squeeze(y, 2) : y);
 }
 
-/* Every stride-th row or column from `first` on, `count` of them. */
+/* `count` rows or columns, every stride-th from `first` on. */
 static tp_node *tp__every(tp__on *n, tp_node *x, int axis, int64_t first, int64_t stride, int64_t count)
 {
     if (stride == 1) return tp__cut(x, axis, first, count);
@@ -1158,7 +1165,8 @@ static tp_node *tp__every(tp__on *n, tp_node *x, int axis, int64_t first, int64_
     return tp__take(x, tp__index_list(n, list, count), axis);
 }
 
-/* How many windows fit along H and W of a padded x, where each element of a window becomes a picture of its own. */
+/* The number of windows along H and W of a padded x. Reports windows that are too large: each element of a window becomes a
+ * node. */
 static bool tp__on_parts(tp__on *n, const tp_node *x, const tp__window *w, int64_t *size)
 {
     for (int i = 0; i < 2; i++) {
@@ -1170,12 +1178,12 @@ static bool tp__on_parts(tp__on *n, const tp_node *x, const tp__window *w, int64
     return n->c->status == TP_OK;
 }
 
-/* Largest or mean element of each window of a padded x. Dilated windows: one shifted picture an element, combined. */
+/* Maximum or mean of each window of a padded x. Dilated windows: combines one shifted image per element of the window. */
 static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, bool mean, bool same)
 {
     tp_pool_attrs a;
     tp_node *y = NULL;
-    if (w->axes == 3) { /* over H and W of each layer of D, then over D */
+    if (w->axes == 3) { /* first over H and W, then over D */
         const int64_t N = x->shape.dim[0], C = tp__on_dim(n, x, 1), D = tp__on_dim(n, x, 2);
         int64_t size[3], dim[5] = {N, C * D, tp__on_dim(n, x, 3), tp__on_dim(n, x, 4), 1};
         tp__window flat = *w, deep = *w;
@@ -1209,7 +1217,7 @@ static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, boo
     return y && mean ? tp_div(y, tp__oc(y, (double)(w->k[0] * w->k[1]))) : y ? y : x;
 }
 
-/* The largest element of each window and, as the second output, where in x it stands, counted through all of it. */
+/* The maximum of each window and, as the second output, its index in the flattened x. */
 static tp_node *tp__pool_places(tp__on *n, tp_node *x, const tp__window *w)
 {
     const bool by_column = tp__on_i(n, "storage_order", 0) != 0;
@@ -1276,7 +1284,7 @@ static void tp__import_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
         return;
     }
     const tp__window counted = w;
-    /* with ceil_mode, the last window may hang over, if it begins inside */
+    /* with ceil_mode, the last window may extend past the end if it begins inside */
     for (int i = 0; i < w.axes && tp__on_i(n, "ceil_mode", 0); i++) {
         const int64_t full = tp__on_dim(n, x, 2 + i) + w.before[i] + w.after[i],
                       reach = (w.k[i] - 1) * w.dilation[i] + 1;
@@ -1301,7 +1309,7 @@ static void tp__import_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
         const bool all = tp__on_i(n, "count_include_pad", 0) != 0 || counted.none;
         const bool like_ours = w.same && !all && !hangs && w.axes == 2 && w.dilation[0] == 1 && w.dilation[1] == 1;
         y = tp__pool_windows(n, like_ours ? x : tp__pad_space(x, &w, 0.0f), &w, true, like_ours);
-        if ((!all || hangs) && !like_ours) { /* the share of each window that counts */
+        if ((!all || hangs) && !like_ours) { /* divide by the fraction of each window that is counted */
             int64_t dim[5] = {1, 1};
             for (int i = 0; i < w.axes; i++) dim[2 + i] = tp__on_dim(n, x, 2 + i);
             tp_node *ones = n->c->status == TP_OK ? tp_tile(tp__with_ones(tp__oc(x, 1), 2 + w.axes, 0), dim) : x;
@@ -1325,7 +1333,7 @@ static void tp__import_global_pool(tp__on *n)
 
 /* -- normalisation */
 
-/* (x - mean) / sqrt(var + epsilon) over axes `first` and after. */
+/* (x - mean) / sqrt(var + epsilon) over `first` and all following axes. */
 static tp_node *tp__standard(tp_node *x, int first, float epsilon, tp_node **mean, tp_node **rdev)
 {
     int axes[TP_MAX_DIMS], k = 0;
@@ -1409,7 +1417,8 @@ static void tp__import_group_norm(tp__on *n)
     if (n->c->status != TP_OK) return;
     tp_node *y = tp__standard(tp_reshape_to(x, split), 2, tp__on_f(n, "epsilon", 1e-5f), NULL, NULL);
     tp_node *scale = tp__on_in(n, 1), *bias = tp__on_in(n, 2);
-    if (n->c->opset < 21 && scale->shape.ndim == 1 && scale->shape.dim[0] == groups && groups != C) /* one a group */
+    if (n->c->opset < 21 && scale->shape.ndim == 1 && scale->shape.dim[0] == groups && groups != C) /* one scale per
+                                                                                                     * group */
         y = tp_reshape_like(tp_add(tp_mul(y, tp__with_ones(scale, 1, behind + 1)), tp__with_ones(bias, 1, behind + 1)),
                             x);
     else y = tp_add(tp_mul(tp_reshape_like(y, x), tp__with_ones(scale, 1, behind)), tp__with_ones(bias, 1, behind));
@@ -1422,7 +1431,7 @@ static void tp__import_lp_norm(tp__on *n)
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
     tp_node *r = tp__on_i(n, "p", 2) == 1 ? tp_reduce_sum(tp_abs(x), &axis, 1, true)
                                           : tp_sqrt(tp_reduce_sum(tp_square(x), &axis, 1, true));
-    tp_node *zero = tp_equal(r, tp__oc(r, 0)); /* nothing divided by nothing is nothing */
+    tp_node *zero = tp_equal(r, tp__oc(r, 0)); /* 0 divided by 0 gives 0 */
     tp__on_out(n, 0, tp_div(x, tp_select(zero, tp_ones_like(r), r)));
 }
 
@@ -1440,7 +1449,7 @@ static void tp__import_mean_variance_norm(tp__on *n)
     tp__on_out(n, 0, tp_div(c, tp_affine(dev, 1.0f, 1e-9f)));
 }
 
-static void tp__import_lrn(tp__on *n) /* sums over neighbouring channels: a pool over (channels, everything else) */
+static void tp__import_lrn(tp__on *n) /* sums over adjacent channels: a pool over (channels, all other axes) */
 {
     tp_node *x = tp__on_in(n, 0), *y = x;
     const int64_t size = tp__on_i(n, "size", 1);
@@ -1464,11 +1473,13 @@ static void tp__import_lrn(tp__on *n) /* sums over neighbouring channels: a pool
     y = tp__pool_windows(
         n, tp_pad(tp_reshape_to(tp_square(x), tp_make_shape_n(4, flat)), before, after, TP_PAD_CONSTANT, 0.0f), &w,
         true, false);
-    y = tp_pow(tp_affine(y, alpha, bias), tp__oc(y, (double)beta)); /* the mean of `size`: alpha / size of the sum */
+    y = tp_pow(tp_affine(y, alpha, bias), tp__oc(y, (double)beta)); /* the pool gives the mean over `size` channels:
+                                                                     * alpha times the mean is alpha / size times the
+                                                                     * sum */
     tp__on_out(n, 0, tp_div(x, tp_reshape_like(y, x)));
 }
 
-/* Softmax, LogSoftmax, Hardmax over an axis; before opset 13 over all axes from it on. */
+/* Softmax, LogSoftmax, Hardmax over an axis; before opset 13, over this and all following axes. */
 static tp_node *tp__hardmax(tp_node *x)
 {
     const int last = x->shape.ndim - 1;
@@ -1496,7 +1507,7 @@ static void tp__import_softmax(tp__on *n)
 
 static void tp__import_identity(tp__on *n) { tp__on_out(n, 0, tp_identity(tp__on_in(n, 0))); }
 
-/* The name of an unknown dimension. */
+/* The symbol of an unknown dimension, created at first use. */
 static int64_t tp__oi_symbol(tp__oi *c, tp_node *x, int axis)
 {
     for (int i = 0; i < c->symbols.n; i++) {
@@ -1514,7 +1525,7 @@ static int64_t tp__oi_symbol(tp__oi *c, tp_node *x, int axis)
     return TP__OV_ANY + c->symbols.n;
 }
 
-/* As many zeros as the dimension of that name is long, along `axis` of `ndim`; NULL: it has no name. */
+/* Zeros along `axis` of `ndim` dimensions, as many as the dimension of the symbol has; NULL: the size has no symbol. */
 static tp_node *tp__oi_zeros_along(tp__oi *c, int64_t symbol, tp_dtype dtype, int axis, int ndim)
 {
     if (symbol <= TP__OV_ANY || symbol - TP__OV_ANY > c->symbols.n) return NULL;
@@ -1526,14 +1537,14 @@ static tp_node *tp__oi_zeros_along(tp__oi *c, int64_t symbol, tp_dtype dtype, in
         if (d != s->axis && s->node->shape.dim[d] == 0) empty[n_empty++] = d;
         else if (d != s->axis) x = tp__cut(x, d, 0, 1);
     x = tp__as(tp_zeros_like(x), dtype);
-    if (n_empty) x = tp_reduce_sum(x, empty, n_empty, true); /* the sum of nothing */
+    if (n_empty) x = tp_reduce_sum(x, empty, n_empty, true); /* a sum over no elements gives 0 */
     memset(&shape, 0, sizeof shape);
     shape.ndim = ndim;
     for (int d = 0; d < ndim; d++) shape.dim[d] = d == axis ? TP_ANY : 1;
     return tp_reshape_to(x, shape);
 }
 
-static void tp__import_shape(tp__on *n) /* known even where the value is not */
+static void tp__import_shape(tp__on *n) /* the shape may be known although the value is not */
 {
     tp_node *x = tp__on_in(n, 0);
     const int64_t nd = x->shape.ndim;
@@ -1589,7 +1600,7 @@ static void tp__import_constant(tp__on *n)
     } else tp__on_unsupported(n, "a string or a sparse tensor");
 }
 
-/* A shape from a known list; TP__OV_ANY becomes TP_ANY. */
+/* Converts a known list to a shape; unknown sizes become TP_ANY. */
 static bool tp__on_shape(tp__on *n, const int64_t *list, int count, tp_shape *s)
 {
     memset(s, 0, sizeof *s);
@@ -1604,7 +1615,7 @@ static bool tp__on_shape(tp__on *n, const int64_t *list, int count, tp_shape *s)
     return n->c->status == TP_OK;
 }
 
-/* x broadcast against a shape of `count` known or named sizes; NULL after a mistake. */
+/* x broadcast to a shape of `count` known sizes or symbols; NULL after an error. */
 static tp_node *tp__on_expand(tp__on *n, tp_node *x, const int64_t *list, int count)
 {
     int64_t tiles[TP_MAX_DIMS];
@@ -1623,7 +1634,7 @@ static tp_node *tp__on_expand(tp__on *n, tp_node *x, const int64_t *list, int co
             return NULL;
         }
         if ((want >= 0 && have >= 0) || want == 1 || have > 1) continue;
-        /* what may be 1 or not, against what is not known: by adding so many zeros, which broadcasts */
+        /* the size of x or the wanted size is unknown: add zeros of the wanted shape, which broadcasts x at run time */
         const tp_dtype dtype = x->dtype;
         tp_node *wide = tp__wide(x), *zeros;
         if (want >= 0) {
@@ -1724,11 +1735,11 @@ static void tp__import_reshape(tp__on *n)
     for (int d = 0; d < x->shape.ndim; d++)
         if (x->shape.dim[d] < 0) x_any++;
         else if (x->shape.dim[d] > 0) x_known *= x->shape.dim[d];
-    /* the unknown dimensions are on both sides: what is left open follows from the known ones */
+    /* if input and output have the same unknown dimensions, the -1 follows from the known ones */
     if (open >= 0 && copied > 0 && copied == x_any && known > 0 && x_known % known == 0) list[open] = x_known / known;
     if (count < 0 || !tp__on_shape(n, list, count, &s)) return;
     for (int d = copied = 0; d < s.ndim; d++) copied += s.dim[d] < 0;
-    if (copied > 1) { /* more than one unknown: like something that is as long there */
+    if (copied > 1) { /* several unknown dimensions: reshape like a node that has them */
         tp_node *ref = tp__on_expand(n, tp_const(n->c->g[n->c->side], 0.0f), list, count);
         if (ref) tp__on_out(n, 0, tp_reshape_like(x, ref));
     } else tp__on_out(n, 0, tp_reshape_to(x, s));
@@ -1750,7 +1761,9 @@ static void tp__import_flatten(tp__on *n)
         else flat[d >= axis] *= x->shape.dim[d];
     for (int i = 0; i < 2; i++)
         if (any[i]) flat[i] = TP_ANY;
-    for (int d = axis; d < nd && any[0] && any[1] && axis != 1; d++) tp__on_dim(n, x, d); /* one may be unknown */
+    for (int d = axis; d < nd && any[0] && any[1] && axis != 1; d++)
+        tp__on_dim(n, x, d); /* only one unknown size is
+                                                                                           * allowed */
     if (n->c->status != TP_OK) return;
     tp__on_out(n, 0, axis == 1 ? tp_batch_flatten(x) : tp_reshape_to(x, tp_make_shape_n(2, flat)));
 }
@@ -1771,7 +1784,9 @@ static void tp__import_squeeze(tp__on *n) /* Squeeze, Unsqueeze */
     if (!tp__on_axes(n, list, count > 0 ? count : 0, nd, flag)) return;
     for (int d = 0; d < nd && add; d++)
         if (flag[d]) x = tp_expand_dims(x, d);
-    for (int d = 0; d < nd && !add && count < 0; d++) tp__on_dim(n, x, d); /* is it 1? */
+    for (int d = 0; d < nd && !add && count < 0; d++)
+        tp__on_dim(n, x, d); /* its size must be known, as only dimensions
+                                                                            * of 1 are removed */
     if (n->c->status != TP_OK) return;
     for (int d = nd - 1; d >= 0 && !add; d--)
         if (count < 0 ? x->shape.dim[d] == 1 : flag[d]) x = tp_squeeze(x, d);
@@ -1817,7 +1832,7 @@ static void tp__import_split(tp__on *n)
         tp__on_fail(n, TP_ERR_FORMAT, "Split into %lld has %d outputs", (long long)equal, n->n_out);
         return;
     }
-    /* of an unknown axis, the given sizes are cut off one by one; running says if there is less */
+    /* the axis is unknown: cut off the given sizes in order; the run reports an error if the axis is too short */
     const int64_t all = count > 0 && x->shape.dim[axis] < 0 ? TP__IMPORT_LAST : tp__on_dim(n, x, axis);
     const int64_t part = (all + n->n_out - 1) / n->n_out;
     if (n->c->status != TP_OK) return;
@@ -1857,15 +1872,15 @@ static void tp__import_slice(tp__on *n)
             tp__on_fail(n, TP_ERR_FORMAT, "Slice with a step of 0");
             return;
         }
-        if (size < 0 && step == 1 && a >= 0 && b >= INT32_MAX) { /* all but the first few */
+        if (size < 0 && step == 1 && a >= 0 && b >= INT32_MAX) { /* all but the first a elements */
             y = tp__cut(y, axis, a, -1);
             continue;
         }
-        if (size < 0 && step == -1 && (a == -1 || a >= INT32_MAX) && b <= -INT32_MAX) { /* all of it, backwards */
+        if (size < 0 && step == -1 && (a == -1 || a >= INT32_MAX) && b <= -INT32_MAX) { /* the whole axis, reversed */
             y = tp_reverse(y, &axis, 1);
             continue;
         }
-        if (size < 0 && step == 1 && a >= 0 && b > a) { /* running says if there is less */
+        if (size < 0 && step == 1 && a >= 0 && b > a) { /* the run reports an error if the axis is too short */
             y = tp__cut(y, axis, a, b - a);
             continue;
         }
@@ -1910,7 +1925,7 @@ static void tp__import_pad(tp__on *n)
         any |= pads[i] || pads[i + k];
     }
     if (n->c->status != TP_OK) return;
-    for (int d = 0; d < x->shape.ndim && negative; d++) { /* a negative one cuts */
+    for (int d = 0; d < x->shape.ndim && negative; d++) { /* negative padding crops */
         const int64_t a = before[d] < 0 ? -before[d] : 0, b = after[d] < 0 ? -after[d] : 0;
         if (a || b) y = tp__cut(y, d, a, tp__on_dim(n, x, d) - a - b);
         before[d] = before[d] < 0 ? 0 : before[d], after[d] = after[d] < 0 ? 0 : after[d];
@@ -1918,7 +1933,7 @@ static void tp__import_pad(tp__on *n)
     if (strcmp(mode, "constant") == 0) y = tp_pad(y, before, after, TP_PAD_CONSTANT, value);
     else if (strcmp(mode, "reflect") == 0) y = tp_pad(y, before, after, TP_PAD_REFLECT, 0.0f);
     else if (strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0) tp__on_unsupported(n, "that mode");
-    else /* which element stands where */
+    else /* edge and wrap: gather, with the index of each element */
         for (int d = 0; d < x->shape.ndim; d++) {
             const int64_t size = tp__on_dim(n, y, d), all = before[d] + size + after[d];
             int64_t *list;
@@ -1959,12 +1974,12 @@ static void tp__import_expand(tp__on *n)
 
 /* -- picking elements */
 
-/* Indices into an axis of x that may count from its end, made to count from its start. */
+/* Converts indices into an axis of x, which may be negative (counted from the end), to indices >= 0. */
 static tp_node *tp__from_start(tp__on *n, tp_node *index, tp_node *x, int axis)
 {
     tp_node *size;
     if (tp_is_poison(x) || x->shape.dim[axis] >= 0) size = tp__oc(index, (double)x->shape.dim[axis]);
-    else { /* as many as there are when it runs */
+    else { /* the size is known only at run time */
         tp_node *zeros = tp__oi_zeros_along(n->c, tp__oi_symbol(n->c, x, axis), index->dtype, 0, 1);
         size = zeros ? tp_sum(tp_ones_like(zeros)) : tp__oc(index, (double)tp__on_dim(n, x, axis));
     }
@@ -1980,7 +1995,8 @@ static void tp__import_gather(tp__on *n)
     for (int64_t i = 0; known && i < tp_tensor_size(known); i++) negative |= tp__known_int(known, i) < 0;
     if (n->c->status != TP_OK) return;
     if (negative) index = tp__from_start(n, index, x, axis);
-    tp_node *y = tp_gather(tp__move_axis(x, axis, 0), index); /* (index.., rest..): bring `axis` of rest to the front */
+    tp_node *y = tp_gather(tp__move_axis(x, axis, 0), index); /* (index.., rest..): move the first `axis` dimensions of
+                                                               * rest to the front */
     int perm[TP_MAX_DIMS];
     if (tp_is_poison(y) || axis == 0) {
         tp__on_out(n, 0, y);
@@ -1990,7 +2006,7 @@ static void tp__import_gather(tp__on *n)
     tp__on_out(n, 0, tp_transpose(y, perm, y->shape.ndim));
 }
 
-/* Which element of a flat x each element of an index means, for GatherElements and ScatterElements. */
+/* For GatherElements and ScatterElements: the index in the flattened x for each element of an index. */
 static tp_node *tp__flat_elements(tp__on *n, tp_node *x, tp_node *index, int axis)
 {
     int64_t stride[TP_MAX_DIMS + 1], at = 0, size = 1;
@@ -2031,7 +2047,7 @@ static void tp__import_gather_elements(tp__on *n)
         const int64_t a = x->shape.dim[d], b = index->shape.dim[d];
         same = d == axis || a == b || a < 0 || b < 0;
     }
-    if (same && tp_dtype_is_float(x->dtype)) { /* there is an op for the last axis */
+    if (same && tp_dtype_is_float(x->dtype)) { /* tp__op_take_last does this along the last axis */
         const int last = x->shape.ndim - 1;
         tp_node *in[2] = {tp__move_axis(x, axis, last), tp__from_start(n, index, x, axis)};
         in[1] = tp__move_axis(tp__as(in[1], TP_I32), axis, last);
@@ -2042,7 +2058,8 @@ static void tp__import_gather_elements(tp__on *n)
     if (n->c->status == TP_OK) tp__on_out(n, 0, tp_reshape_to(tp_gather(tp_flatten(x), flat), index->shape));
 }
 
-/* Which row of x with its first axes merged (batch ones and indexed ones) each entry of a list of places means. */
+/* For GatherND and ScatterND: merges the leading axes of x (batch axes and indexed axes) and returns the row for each index
+ * vector. */
 static tp_node *tp__flat_places(tp__on *n, tp_node *x, tp_node *index, int64_t batched, int64_t *rows, int *used)
 {
     const int batch = batched < 0 || batched > TP_MAX_DIMS ? -1 : (int)batched;
@@ -2072,7 +2089,7 @@ static tp_node *tp__flat_places(tp__on *n, tp_node *x, tp_node *index, int64_t b
         row = row ? tp_add(row, one) : one;
     }
     row = tp_flatten(row);
-    if (batch > 0) { /* where each batch's rows begin */
+    if (batch > 0) { /* add the first row of each batch element */
         if (count * per > TP__IMPORT_MOST) return tp__on_unsupported(n, "that many places");
         if (!tp__on_spend(n, (double)(count * per))) return index;
         if (tp_tensor_resize(&t, TP_I64, tp__shape1(count * per)) != TP_OK) return tp__oi_nomem(n->c), index;
@@ -2083,7 +2100,7 @@ static tp_node *tp__flat_places(tp__on *n, tp_node *x, tp_node *index, int64_t b
     return row;
 }
 
-/* x as (rows, rest..), its first `used` axes merged. */
+/* Reshapes x to (rows, rest..): merges its first `used` axes. */
 static tp_node *tp__merged(tp_node *x, int64_t rows, int used)
 {
     tp_shape s = x->shape;
@@ -2100,14 +2117,15 @@ static void tp__import_gather_nd(tp__on *n)
     int used = 0;
     tp_node *row = tp__flat_places(n, x, index, tp__on_i(n, "batch_dims", 0), &rows, &used);
     if (n->c->status != TP_OK) return;
-    tp_shape s = index->shape; /* all but its last, then the rest of x */
+    tp_shape s = index->shape; /* all dimensions of index but the last, then the rest of x */
     s.ndim--;
     for (int d = used; d < x->shape.ndim && s.ndim < TP_MAX_DIMS; d++) s.dim[s.ndim++] = x->shape.dim[d];
     tp__on_out(n, 0, tp_reshape_to(tp_gather(tp__merged(x, rows, used), row), s));
 }
 
 static tp_node *tp__positions(tp__on *n, const tp_node *x, int64_t size, int axis);
-/* ScatterElements and ScatterND: rows written (each once), added or mixed. The op that adds rows is the gradient of gather. */
+/* ScatterElements and ScatterND: rows are replaced (each at most once), added, or combined by max, min or mul. gather's
+ * gradient is the op that adds rows. */
 static tp_node *tp__scattered(tp__on *n, tp_node *x, tp_node *row, tp_node *updates)
 {
     const char *how = tp__on_s(n, "reduction", "none");
@@ -2118,7 +2136,7 @@ static tp_node *tp__scattered(tp__on *n, tp_node *x, tp_node *row, tp_node *upda
                                             : strcmp(how, "min") == 0 ? tp_minimum
                                             : strcmp(how, "mul") == 0 ? tp_mul
                                                                       : NULL;
-    if (mix) { /* one row after the other, for as many as that is sensible for */
+    if (mix) { /* combine one row after the other, if there are few */
         const int64_t count = tp__on_dim(n, row, 0), rows = tp__on_dim(n, x, 0);
         if (n->c->status != TP_OK || count > 256) return tp__on_unsupported(n, "that many updates to mix");
         tp_node *place = tp__positions(n, row, rows, 3);
@@ -2270,11 +2288,11 @@ static void tp__import_center_crop_pad(tp__on *n)
     if (n->c->status == TP_OK) tp__on_out(n, 0, tp_pad(y, before, after, TP_PAD_CONSTANT, 0.0f));
 }
 
-/* -- resizing: each axis is a product with a matrix of weights, so that every mode is the same code */
+/* -- resizing: each axis is multiplied by a matrix of weights, so that one function does every mode */
 
 typedef struct tp__resize {
     const char *mode, *where, *nearest;
-    float a; /* of cubic */
+    float a; /* of the cubic filter */
     bool outside, antialias;
     double scale, start, end;
     int64_t in, out;
@@ -2288,7 +2306,7 @@ static double tp__resize_weight(const tp__resize *r, double x)
     return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a : 0;
 }
 
-/* Row i of the matrix: what of each input element output i is. False: it lies outside the picture altogether. */
+/* Row i of the matrix: the weights of the input elements in output element i. False: it is outside the image. */
 static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
 {
     const double in = (double)r->in, out = (double)r->out, I = (double)i, s = r->scale;
@@ -2326,7 +2344,7 @@ static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
     return true;
 }
 
-/* A size that is not known is the one x has there: images of a batch are as many before and after. */
+/* An unknown size must be the size of the same dimension of x, such as the batch. */
 static bool tp__resize_stays(tp__on *n, const tp_node *x, int axis, int64_t size)
 {
     const tp__symbol *s = size > TP__OV_ANY && size - TP__OV_ANY <= n->c->symbols.n
@@ -2338,7 +2356,8 @@ static bool tp__resize_stays(tp__on *n, const tp_node *x, int axis, int64_t size
     return false;
 }
 
-/* Images whose height or width is not known, to a size that is: what the ops of the table do too. False: something else. */
+/* Resizes images of unknown height or width to known sizes, in the modes that the ops of tp_graph.h have. False: not such a
+ * case. */
 static bool tp__import_resize_open(tp__on *n, tp_node *x, const tp__resize *r, int n_sizes, const int64_t *sizes,
                                    int n_axes)
 {
@@ -2434,7 +2453,7 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s from %lld to %lld", n->op, (long long)r.in, (long long)r.out);
             return;
         }
-        tp_tensor m, in; /* the matrix (out, in), and which outputs lie inside */
+        tp_tensor m, in; /* the matrix (out, in), and which outputs are inside the image */
         memset(&m, 0, sizeof m);
         memset(&in, 0, sizeof in);
         const int64_t dim[2] = {r.out, r.in};
@@ -2462,7 +2481,7 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
         tp_tensor_free(&m);
         tp_tensor_free(&in);
     }
-    if (inside) y = tp_add(y, tp_affine(inside, -fill, fill)); /* what lies outside is zero so far */
+    if (inside) y = tp_add(y, tp_affine(inside, -fill, fill)); /* outputs outside the image are 0 up to here */
     tp__on_out(n, 0, y == x ? tp_identity(x) : tp__as(y, d));
 }
 
@@ -2495,19 +2514,19 @@ static void tp__import_class_loss(tp__on *n) /* SoftmaxCrossEntropyLoss, Negativ
     tp__on_out(n, 0, y);
 }
 
-/* -- recurrent ones: W (directions, gates H, I), R (directions, gates H, H), B (directions, 2 gates H). What tp's sequence
- * ops compute goes to them; the rest is unrolled. */
+/* -- recurrent layers: W (directions, gates H, I), R (directions, gates H, H), B (directions, 2 gates H). tp's sequence ops are
+ *    used where they compute the same; other cells are unrolled over the time steps. */
 
-static tp_node *tp__rnn_part(tp_node *x, int64_t d) { return tp_squeeze(tp__cut(x, 0, d, 1), 0); } /* row d */
+static tp_node *tp__rnn_part(tp_node *x, int64_t d) { return tp_squeeze(tp__cut(x, 0, d, 1), 0); } /* direction d */
 static tp_node *tp__rnn_gate(tp_node *x, int64_t gate, int64_t H) { return tp__cut(x, 0, gate * H, H); }
-static tp_node *tp__rnn_gates(tp_node *x, const char *order, int64_t H) /* the gates in another order */
+static tp_node *tp__rnn_gates(tp_node *x, const char *order, int64_t H) /* reorders the gates */
 {
     tp_node *part[4];
     int k = 0;
     for (; order[k]; k++) part[k] = tp__rnn_gate(x, order[k] - '0', H);
     return k == 1 ? part[0] : tp_concat(part, k, 0);
 }
-/* The kernel of a sequence op: rows of x, then of h, columns in the order of its gates. */
+/* The kernel of a sequence op: rows for x, then for h; columns in the op's order of gates. */
 static tp_node *tp__rnn_kernel(tp_node *W, tp_node *R, const char *order, int64_t H)
 {
     tp_node *both[2] = {tp_transpose(tp__rnn_gates(W, order, H), NULL, 0),
@@ -2576,7 +2595,7 @@ static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
             y = tp_nn_gru(xs, tp__rnn_kernel(w, r, "10", H), tp__rnn_gates(sum, "10", H), tp__rnn_kernel(w, r, "2", H),
                           tp__rnn_gates(sum, "2", H), h, false, &hl);
             h = hl;
-        } else { /* step by step */
+        } else { /* unroll over the time steps */
             const int64_t T = tp__on_dim(n, x, 0);
             if (n->c->status != TP_OK) return;
             if (T > 4096 || T < 1) {
@@ -2597,7 +2616,7 @@ static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
                                                   tp__rnn_gate(bw, 2, H), TP_NHWC);
                     now = tp_tanh(tp_add(now, tp_mul(s, past)));
                     h = tp_add(tp_mul(tp_affine(z, -1.0f, 1.0f), now), tp_mul(z, h));
-                } else { /* peepholes in the order i, o, f */
+                } else { /* LSTM with peepholes, in the order i, o, f */
                     tp_node *in =
                         tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 0, H), tp_mul(c, tp__rnn_gate(P, 0, H))));
                     tp_node *forget =
@@ -2615,7 +2634,7 @@ static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
         }
         all[d] = backwards ? tp_reverse(y, &time, 1) : y, hs[d] = h, cs[d] = c;
     }
-    const int by = batch_first ? 1 : 0; /* directions behind the batch, or before it */
+    const int by = batch_first ? 1 : 0; /* position of the axis of directions: after the batch, or before it */
     tp_node *y = tp_stack(all, (int)D, 1);
     tp__on_out(n, 0, batch_first ? tp_transpose(y, batch_then_time, 4) : y);
     tp__on_out(n, 1, tp_stack(hs, (int)D, by));
@@ -2624,7 +2643,7 @@ static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
 
 /* -- attention */
 
-/* (B, S, heads * size) as (B, heads, S, size). */
+/* Reshapes (B, S, heads * size) to (B, heads, S, size). */
 static tp_node *tp__split_heads(tp__on *n, tp_node *x, int64_t heads)
 {
     static const int perm[] = {0, 2, 1, 3};
@@ -2683,7 +2702,7 @@ static void tp__import_attention(tp__on *n)
                     (long long)kv);
         return;
     }
-    for (int i = 0; i < 2 && kv != heads; i++) { /* each key head serves a group of query heads */
+    for (int i = 0; i < 2 && kv != heads; i++) { /* each key head is used by a group of query heads */
         tp_node *x = i ? V : K;
         const int64_t tiles[TP_MAX_DIMS] = {1, 1, heads / kv, 1, 1},
                       dim[4] = {x->shape.dim[0], heads, T, tp__on_dim(n, x, 3)};
@@ -2693,7 +2712,7 @@ static void tp__import_attention(tp__on *n)
     }
     const double scale = (double)tp__on_f(n, "scale", (float)(1.0 / sqrt((double)E)));
     const float half = (float)sqrt(scale), cap = tp__on_f(n, "softcap", 0.0f);
-    if (cap > 0 && cap < FLT_MIN) { /* denormal numbers are zero in kernels */
+    if (cap > 0 && cap < FLT_MIN) { /* kernels treat denormal numbers as zero */
         tp__on_unsupported(n, "a softcap that small");
         return;
     }
@@ -2714,7 +2733,7 @@ static void tp__import_attention(tp__on *n)
         }
         s = yes ? tp_select(m, s, never) : tp_add(s, tp__as(m, s->dtype));
     }
-    /* a key is seen by its distance from the query's place among the keys */
+    /* masks depend on the distance between a key and the query's position among the keys */
     tp_node *valid = NULL, *place = tp__positions(n, s, S, 2), *key = tp__positions(n, s, T, 3);
     if (tp__on_has(n, 6)) valid = tp__with_ones(tp__as(tp__on_in(n, 6), s->dtype), 1, 3); /* (B,1,1,1) */
     place = valid && past == 0 ? tp_add(place, tp_affine(valid, 1.0f, (float)-S)) : tp_affine(place, 1.0f, (float)past);
@@ -2723,7 +2742,7 @@ static void tp__import_attention(tp__on *n)
     if (right >= 0) s = tp_select(tp_less_equal(key, tp_affine(place, 1.0f, (float)right)), s, never);
     if (valid) s = tp_select(tp_less(key, valid), s, never);
     if (mode == 2) tp__on_out(n, 3, s);
-    /* a query that sees no key gets nothing, not NaN */
+    /* a query that attends to no key gets 0, not NaN */
     tp_node *p = tp_softmax(tp_maximum(s, tp__oc(s, -1e30)));
     p = tp_select(tp_equal(s, never), tp_zeros_like(p), p);
     if (mode == 3) tp__on_out(n, 3, p);
@@ -2768,21 +2787,24 @@ static void tp__import_rotary(tp__on *n)
 }
 
 /* -- Einsum of one or two operands: diagonals, sums, transposes and one product */
-static void tp__import_einsum(tp__on *n)
+typedef struct tp__einsum {
+    char in[2][32], out[32]; /* one letter per axis */
+    int n_in;
+    tp_node *x[2];
+} tp__einsum;
+
+/* Copies the equation to `text` without spaces; letters that the equation does not use replace "...". False after an error. */
+static bool tp__einsum_expand(tp__on *n, const char *eq, char text[128])
 {
-    const char *eq = tp__on_s(n, "equation", "");
-    char text[128], in[2][32], out[32] = "";
-    int len = 0, k = 0;
-    bool arrow = false;
-    char free_letters[] = "ZYXWVUTS"; /* what "..." stands for, as many as the first input has axes more */
-    int dots = 0, letters = 0;
+    const char free_letters[] = "ZYXWVUTS"; /* for "...": as many as the first input has axes without a letter */
+    int len = 0, dots = 0, letters = 0;
     for (const char *p = eq; *p && *p != ',' && *p != '-'; p++) letters += *p != ' ' && *p != '.';
     if (strstr(eq, "...")) dots = tp__on_in(n, 0)->shape.ndim - letters;
     for (int i = 0; i < 8; i++)
         if (strchr(eq, free_letters[i])) dots = -1;
     if (dots < 0 && strstr(eq, "...")) {
         tp__on_unsupported(n, "these axes");
-        return;
+        return false;
     }
     for (const char *p = eq; *p && len < 100; p++) {
         if (strncmp(p, "...", 3) == 0) {
@@ -2791,90 +2813,119 @@ static void tp__import_einsum(tp__on *n)
         } else if (*p != ' ') text[len++] = *p;
     }
     text[len] = 0;
-    memset(in, 0, sizeof in);
-    for (int i = 0, j = 0; i < len; i++) {
+    return true;
+}
+
+/* Splits "ij,jk->ik" into the letters of inputs and output. Without "->" the output has the letters that occur once, in
+ * alphabetical order. False if the text is not of this form. */
+static bool tp__einsum_parse(const char *text, tp__einsum *e)
+{
+    bool arrow = false;
+    int k = 0;
+    for (int i = 0, j = 0; text[i]; i++) {
         if (text[i] == ',' && k == 0 && !arrow) k = 1, j = 0;
         else if (text[i] == '-' && text[i + 1] == '>') arrow = true, j = 0, i++;
         else if (((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z')) && j < TP_MAX_DIMS) {
-            char *to = arrow ? out : in[k];
-            if (arrow && strchr(to, text[i])) k = 9;
-            else to[j++] = text[i];
-        } else k = 9;
-        if (k == 9) break;
+            char *to = arrow ? e->out : e->in[k];
+            if (arrow && strchr(to, text[i])) return false;
+            to[j++] = text[i];
+        } else return false;
     }
-    if (k == 9 || k + 1 != n->n_in) {
+    e->n_in = k + 1;
+    for (char ch = 'A', *o = e->out; ch <= 'z' && !arrow; ch++) {
+        int times = 0;
+        for (int i = 0; i < 2; i++)
+            for (const char *p = e->in[i]; *p; p++) times += *p == ch;
+        if (times == 1) *o++ = ch, *o = 0;
+    }
+    return true;
+}
+
+/* Reduces input i so that each of its letters occurs once and is also in the output or in the other input: a letter that occurs
+ * twice becomes the diagonal, a letter that no other operand has is summed. False after an error. */
+static bool tp__einsum_reduce(tp__on *n, tp__einsum *e, int i)
+{
+    char *in = e->in[i];
+    tp_node *x = tp__on_in(n, i);
+    if (!tp__on_rank(n, x, (int)strlen(in), (int)strlen(in))) return false;
+    for (int d = (int)strlen(in) - 1; d > 0; d--) {
+        const int first = (int)(strchr(in, in[d]) - in);
+        if (first == d) continue;
+        tp_node *a = tp__positions(n, x, tp__on_dim(n, x, first), 3);
+        tp_node *same =
+            tp_equal(tp__with_ones(a, 1, x->shape.ndim - 1 - first), tp__with_ones(a, 1, x->shape.ndim - 1 - d));
+        x = tp_reduce_sum(tp_select(same, x, tp_zeros_like(x)), &d, 1, false);
+        memmove(in + d, in + d + 1, strlen(in + d));
+    }
+    for (int d = (int)strlen(in) - 1; d >= 0; d--)
+        if (!strchr(e->out, in[d]) && !(e->n_in == 2 && strchr(e->in[1 - i], in[d]))) {
+            x = tp_reduce_sum(x, &d, 1, false);
+            memmove(in + d, in + d + 1, strlen(in + d));
+        }
+    e->x[i] = x;
+    return true;
+}
+
+/* The product of the inputs as one matmul: (shared.., own 0.., summed..) times (shared.., summed.., own 1..). `made` receives
+ * the letters of the result. NULL after an error. */
+static tp_node *tp__einsum_product(tp__on *n, tp__einsum *e, char made[96])
+{
+    char shared[32] = "", summed[32] = "", own[2][32] = {"", ""};
+    int64_t size[128], product[4] = {1, 1, 1, 1}, dim[TP_MAX_DIMS]; /* product: of shared, own 0, own 1, summed */
+    memset(size, 0, sizeof size);
+    for (int i = 0; i < 2; i++)
+        for (int d = 0; e->in[i][d]; d++) {
+            const char ch[2] = {e->in[i][d], 0};
+            const bool both = strchr(e->in[1 - i], ch[0]) != NULL;
+            size[(int)ch[0]] = tp__on_dim(n, e->x[i], d);
+            if (i == 0 || !both) strcat(both ? strchr(e->out, ch[0]) ? shared : summed : own[i], ch);
+        }
+    if (n->c->status != TP_OK) return NULL;
+    const char *group[4] = {shared, own[0], own[1], summed};
+    for (int i = 0; i < 4; i++)
+        for (const char *p = group[i]; *p; p++) product[i] *= size[(int)*p];
+    for (int i = 0; i < 2; i++) {
+        int perm[TP_MAX_DIMS], m = 0;
+        const char *order[3] = {shared, i ? summed : own[0], i ? own[1] : summed};
+        for (int j = 0; j < 3; j++)
+            for (const char *p = order[j]; *p; p++) perm[m++] = (int)(strchr(e->in[i], *p) - e->in[i]);
+        const int64_t matrix[3] = {product[0], i ? product[3] : product[1], i ? product[2] : product[3]};
+        e->x[i] = tp_reshape_to(m > 1 ? tp_transpose(e->x[i], perm, m) : e->x[i], tp_make_shape_n(3, matrix));
+    }
+    snprintf(made, 96, "%s%s%s", shared, own[0], own[1]);
+    const int m = (int)strlen(made);
+    if (m > TP_MAX_DIMS) {
+        tp__on_unsupported(n, "that many dimensions");
+        return NULL;
+    }
+    for (int d = 0; d < m; d++) dim[d] = size[(int)made[d]];
+    return tp_reshape_to(tp_matmul(e->x[0], e->x[1]), tp_make_shape_n(m, dim));
+}
+
+static void tp__import_einsum(tp__on *n)
+{
+    const char *eq = tp__on_s(n, "equation", "");
+    char text[128], made[96] = "";
+    int perm[TP_MAX_DIMS];
+    tp__einsum e;
+    memset(&e, 0, sizeof e);
+    if (!tp__einsum_expand(n, eq, text)) return;
+    if (!tp__einsum_parse(text, &e) || e.n_in != n->n_in) {
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "Einsum '%s' cannot be expressed", eq);
         return;
     }
-    if (!arrow) /* letters that occur once, in order */
-        for (char ch = 'A', *o = out; ch <= 'z'; ch++) {
-            int times = 0;
-            for (int i = 0; i < 2; i++)
-                for (const char *p = in[i]; *p; p++) times += *p == ch;
-            if (times == 1) *o++ = ch, *o = 0;
-        }
-    tp_node *x[2] = {NULL, NULL};
-    for (int i = 0; i <= k; i++) { /* what only one has and nobody asks for is summed */
-        x[i] = tp__on_in(n, i);
-        if (!tp__on_rank(n, x[i], (int)strlen(in[i]), (int)strlen(in[i]))) return;
-        for (int d = (int)strlen(in[i]) - 1; d > 0; d--) { /* a letter twice: the diagonal */
-            const int first = (int)(strchr(in[i], in[i][d]) - in[i]);
-            if (first == d) continue;
-            tp_node *a = tp__positions(n, x[i], tp__on_dim(n, x[i], first), 3);
-            tp_node *same = tp_equal(tp__with_ones(a, 1, x[i]->shape.ndim - 1 - first),
-                                     tp__with_ones(a, 1, x[i]->shape.ndim - 1 - d));
-            x[i] = tp_reduce_sum(tp_select(same, x[i], tp_zeros_like(x[i])), &d, 1, false);
-            memmove(in[i] + d, in[i] + d + 1, strlen(in[i] + d));
-        }
-        for (int d = (int)strlen(in[i]) - 1; d >= 0; d--)
-            if (!strchr(out, in[i][d]) && !(k && strchr(in[1 - i], in[i][d]))) {
-                x[i] = tp_reduce_sum(x[i], &d, 1, false);
-                memmove(in[i] + d, in[i] + d + 1, strlen(in[i] + d));
-            }
-    }
-    char made[96] = "";
-    tp_node *y = x[0];
-    if (k == 0) memcpy(made, in[0], sizeof in[0]);
-    else { /* (shared.., own.., summed..) times (shared.., summed.., own..) */
-        char shared[32] = "", summed[32] = "", own[2][32] = {"", ""};
-        int64_t size[128], product[4] = {1, 1, 1, 1}; /* shared, own 0, own 1, summed */
-        memset(size, 0, sizeof size);
-        for (int i = 0; i < 2; i++)
-            for (int d = 0; in[i][d]; d++) {
-                const char ch[2] = {in[i][d], 0};
-                const bool both = strchr(in[1 - i], ch[0]) != NULL;
-                size[(int)ch[0]] = tp__on_dim(n, x[i], d);
-                if (i == 0 || !both) strcat(both ? strchr(out, ch[0]) ? shared : summed : own[i], ch);
-            }
-        if (n->c->status != TP_OK) return;
-        const char *group[4] = {shared, own[0], own[1], summed};
-        for (int i = 0; i < 4; i++)
-            for (const char *p = group[i]; *p; p++) product[i] *= size[(int)*p];
-        for (int i = 0; i < 2; i++) {
-            int perm[TP_MAX_DIMS], m = 0;
-            const char *order[3] = {shared, i ? summed : own[0], i ? own[1] : summed};
-            for (int j = 0; j < 3; j++)
-                for (const char *p = order[j]; *p; p++) perm[m++] = (int)(strchr(in[i], *p) - in[i]);
-            const int64_t dim[3] = {product[0], i ? product[3] : product[1], i ? product[2] : product[3]};
-            x[i] = tp_reshape_to(m > 1 ? tp_transpose(x[i], perm, m) : x[i], tp_make_shape_n(3, dim));
-        }
-        snprintf(made, sizeof made, "%s%s%s", shared, own[0], own[1]);
-        int64_t dim[TP_MAX_DIMS];
-        const int m = (int)strlen(made);
-        if (m > TP_MAX_DIMS) {
-            tp__on_unsupported(n, "that many dimensions");
-            return;
-        }
-        for (int d = 0; d < m; d++) dim[d] = size[(int)made[d]];
-        y = tp_reshape_to(tp_matmul(x[0], x[1]), tp_make_shape_n(m, dim));
-    }
-    int perm[TP_MAX_DIMS];
+    for (int i = 0; i < e.n_in; i++)
+        if (!tp__einsum_reduce(n, &e, i)) return;
+    tp_node *y = e.x[0];
+    if (e.n_in == 1) memcpy(made, e.in[0], sizeof e.in[0]);
+    else y = tp__einsum_product(n, &e, made);
+    if (!y) return;
     const int m = (int)strlen(made);
-    if (strlen(out) != strlen(made)) {
+    if (strlen(e.out) != strlen(made)) {
         tp__on_fail(n, TP_ERR_FORMAT, "Einsum '%s' asks for a letter that no input has", eq);
         return;
     }
-    for (int d = 0; d < m; d++) perm[d] = (int)(strchr(made, out[d]) - made);
+    for (int d = 0; d < m; d++) perm[d] = (int)(strchr(made, e.out[d]) - made);
     tp__on_out(n, 0, m > 1 ? tp_transpose(y, perm, m) : tp_identity(y));
 }
 
@@ -2895,7 +2946,7 @@ static void tp__import_window(tp__on *n) /* HannWindow, HammingWindow, BlackmanW
     }
 }
 
-/* -- If: the branch that is taken, built in its place */
+/* -- If: builds the chosen branch in place of the node */
 static void tp__oi_nodes(tp__oi *c, tp__pb graph);
 static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph);
 static void tp__import_if(tp__on *n)
@@ -3081,7 +3132,7 @@ static const tp__import_row tp__import_table[] = {
     TP__IMPORT_BY("ScatterND", tp__import_scatter_nd),
     TP__IMPORT_BY("OneHot", tp__import_one_hot),
     TP__IMPORT_BY("Trilu", tp__import_trilu),
-    /* whole layers */
+    /* recurrent layers, attention, losses, windows, control flow */
     TP__IMPORT_BY("LSTM", tp__import_rnn),
     TP__IMPORT_BY("GRU", tp__import_rnn),
     TP__IMPORT_BY("RNN", tp__import_rnn),
@@ -3103,7 +3154,7 @@ TP_DEF const char *tp_import_onnx_operator(int i)
 
 /* ==== >>import ========================================================================================= */
 
-/* The graph for folding, with its session, emptied when it has grown. */
+/* Creates the graph for folding and its session; replaces them when the graph has grown. reset: only frees them. */
 static tp_status tp__oi_scratch(tp__oi *c, bool reset)
 {
     if (reset || (c->g[1] && tp_graph_n_operations(c->g[1]) > 512)) {
@@ -3121,7 +3172,7 @@ static tp_status tp__oi_scratch(tp__oi *c, bool reset)
     return c->session ? TP_OK : tp__oi_nomem(c);
 }
 
-/* Build the node, on the current side; a mistake the graph has found becomes the import's. */
+/* Builds the node in the current graph; an error of the graph becomes the import's error. */
 static void tp__on_build(tp__on *n)
 {
     tp__oi *c = n->c;
@@ -3142,7 +3193,7 @@ static void tp__on_build(tp__on *n)
     }
 }
 
-/* Build it beside the graph and compute what it gives. */
+/* Builds the node in the graph for folding and computes its outputs. */
 static void tp__on_fold(tp__on *n)
 {
     tp__oi *c = n->c;
@@ -3162,8 +3213,8 @@ static void tp__on_fold(tp__on *n)
     }
 }
 
-/* Inputs for one trial run of the operator: the k-th unknown size is replaced by guess + k step, so that the result shows where
- * each size went. */
+/* Creates the inputs for a trial run of the operator: guess + k step replaces the unknown size of symbol k, so that the result
+ * shows which sizes depend on it. */
 static bool tp__on_guess(tp__on *n, tp__ov **in, tp__ov **stand, int64_t guess, int64_t step)
 {
     tp__oi *c = n->c;
@@ -3182,10 +3233,10 @@ static bool tp__on_guess(tp__on *n, tp__ov **in, tp__ov **stand, int64_t guess, 
     return c->status == TP_OK;
 }
 
-/* Sizes of which some are unknown: computed for two different ones; what differs depends on them. */
+/* Computes sizes from partly unknown sizes in two trial runs: outputs that differ depend on unknown sizes. */
 static void tp__on_fold_sizes(tp__on *n)
 {
-    static const int64_t guess[2] = {100003, 200003}, step[2] = {1, 7}; /* a pair for each symbol */
+    static const int64_t guess[2] = {100003, 200003}, step[2] = {1, 7}; /* one pair of values per symbol */
     tp__oi *c = n->c;
     tp__ov **in = n->in, **stand = (tp__ov **)tp__oi_alloc(c, (size_t)n->n_in, sizeof *stand);
     tp_tensor *first = (tp_tensor *)tp__oi_alloc(c, (size_t)n->n_out, sizeof *first);
@@ -3234,7 +3285,7 @@ static bool tp__oi_twice(const char *const *name, int i)
     return false;
 }
 
-#define TP__IMPORT_OPERANDS 16384 /* inputs or outputs of a node */
+#define TP__IMPORT_OPERANDS 16384 /* the most inputs or outputs of a node */
 
 static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
 {
@@ -3303,7 +3354,7 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
     if (!known || variable || (n.row->flags & TP__IMPORT_NO_FOLD)) tp__on_build(&n);
     else if (!partial) tp__on_fold(&n);
     else if (n.row->flags & TP__IMPORT_SIZES) tp__on_fold_sizes(&n);
-    else tp__on_build(&n); /* which says what is unknown, if it minds */
+    else tp__on_build(&n); /* it reports an error if it needs the unknown sizes */
     for (int i = 0; i < n.n_out; i++) {
         tp__ov *v = c->status == TP_OK && n.out[i][0] ? tp__oi_value(c, n.out[i]) : NULL;
         if (!v) {
@@ -3312,7 +3363,7 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
         }
         v->node[0] = n.made[i];
         v->is_known = n.set[i];
-        v->known = n.value[i]; /* takes it over */
+        v->known = n.value[i]; /* becomes the owner */
         v->partial = n.partial && n.set[i] && n.value[i].dtype == TP_I64;
     }
     return c->status;
@@ -3365,7 +3416,7 @@ static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph)
     return c->status;
 }
 
-/* An input or output: its name; for an input, its type. */
+/* Reads an input or output: its name; for an input, also its type. */
 static tp_status tp__oi_signature(tp__oi *c, tp__pb msg, const char **name, int64_t *elem, tp_shape *shape,
                                   bool *has_shape)
 {
@@ -3417,7 +3468,7 @@ static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
     for (int i = 0; i < m->n_input; i++)
         if (strcmp(m->input[i].name, name) == 0)
             return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "two inputs are called '%s'", name);
-    if (tp__map_get(&c->values, name)) return TP_OK; /* the default of an input: a weight */
+    if (tp__map_get(&c->values, name)) return TP_OK; /* an initializer: it is the default value of the input */
     const tp_dtype dtype = tp__import_dtype(elem);
     if (!tp__shape_fits(&shape))
         return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the input '%s' has impossible dimensions", name);
@@ -3528,7 +3579,7 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     tp_free((void *)c.symbols.item);
     tp__map_free(&c.values);
     tp_arena_free(&c.mem);
-    if (st == TP_OK) tp__graph_settle(g); /* its operations are of no line of the program's */
+    if (st == TP_OK) tp__graph_settle(g); /* the new operations belong to no source line of the program */
     return st == TP_OK ? TP_OK : tp_fail(st, "%s", c.sentence);
 }
 

@@ -4,7 +4,7 @@
  *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
  *     #include "tp_input.h"            // pulls in tp_graph.h and tp_tensor.h
  *
- * WHAT THIS IS       a tp_dataflow yields datapoints, a few tensors each; flows are stacked on each other. A
+ * WHAT THIS IS       a tp_dataflow yields datapoints, a few tensors each; a flow can be built on top of another. A
  *                    tp_input_source carries the datapoints of a flow into the runs of a graph, from the
  *                    training thread (FeedInput) or from a thread that reads ahead (QueueInput).
  * WHAT THIS IS NOT   training loops (tp_train.h), callbacks (tp_callbacks.h).
@@ -32,26 +32,22 @@
  *            >>input source >>more input sources >>zmq
  *
  * HOW IT WORKS
- *     A flow is walked in passes. restart(pass) goes to the start of pass number `pass`; next() fills a
- *     datapoint or says TP_END. Everything random is a function of (seed, pass, index), so pass 7 is the same
- *     data whether passes 0 to 6 were walked or not, and seek(n) leaves a flow as if n datapoints had been
- *     taken. That is what makes a resumed training continue with the very datapoint at which it was killed:
- *     an input source counts how many datapoints the training steps have consumed (not what was read ahead),
- *     the checkpoint stores that number, and tp_input_seek returns to it.
- *     Memory is recycled. next() writes into the datapoint's own buffers, or points it at memory of the flow
- *     (a view, valid until the next call on that flow), so that after the first few datapoints nothing is
- *     allocated.
+ *     A flow is read in passes. restart(pass) goes to the start of pass number `pass`; next() fills a datapoint or returns TP_END.
+ *     All random numbers are functions of (seed, pass, index). So pass 7 has the same data whether passes 0 to 6 were read or not,
+ *     and seek(n) leaves a flow as if n datapoints had been taken. Therefore a resumed training continues with the datapoint at
+ *     which it was killed: an input source counts how many datapoints the training steps have consumed (not what was read ahead),
+ *     the checkpoint stores that number, and tp_input_seek returns to it. Memory is recycled. next() writes into the datapoint's
+ *     own buffers, or points it at memory of the flow (a view, valid until the next call on that flow), so nothing is allocated
+ *     after the first few datapoints.
  *
- * OWNERSHIP  a flow owns the flows it was made from, a source owns its flow: free the outermost only. That
- *            holds on failure too.
+ * OWNERSHIP  a flow owns the flows it was made from, a source owns its flow: free the outermost only. This also holds on failure.
  * THREADS    a flow belongs to one thread at a time; QueueInput hands its flow to its thread from
- *            tp_input_reset_state until tp_input_free, and the flows of >>parallel hand what is below them to
- *            theirs. Functions given to tp_df_map and tp_df_from_generator run on that thread. Flows run with
- *            the numeric kernels' floating-point mode (denormals are zero) on any thread.
- * ERRORS     constructors check their arguments. After a mistake they return a poison flow, which keeps the
- *            sentence, is passed on by the constructors around it and fails at the first use; NULL only
- *            without memory (and for a NULL child). tp_df_status asks.
- * NOTATION   B batch, H W height and width, n components of a datapoint.
+ *            tp_input_reset_state until tp_input_free, and the flows of >>parallel hand the flow below them to their threads.
+ *            Functions given to tp_df_map and tp_df_from_generator run on that thread. On every thread, flows run with the
+ *            floating-point mode of the numeric kernels (denormals are zero).
+ * ERRORS     constructors check their arguments. After a mistake they return a poison flow: it keeps the error sentence, the
+ * constructors around it pass it on, and it fails at the first use. They return NULL only when out of memory (and for a NULL
+ * child). tp_df_status gives the error. NOTATION   B batch, H W height and width, n components of a datapoint.
  */
 #ifndef TP_INPUT_H
 #define TP_INPUT_H
@@ -67,8 +63,8 @@ extern "C" {
 
 /* ==== >>datapoint ===================================================================================== */
 
-/* A few tensors that belong together: an image and its label, or a batch of them. Zero-initialise. Components
- * keep their buffers when n changes, so a datapoint is best reused. */
+/* A few tensors that belong together: an image and its label, or a batch of them. Zero-initialise. Components keep their buffers
+ * when n changes, so reuse a datapoint where you can. */
 typedef struct tp_datapoint {
     int n;
     tp_tensor *c;
@@ -78,62 +74,63 @@ TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n);
 TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of); /* all components as views */
 TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of); /* all components owned */
 TP_DEF void tp_datapoint_free(tp_datapoint *dp);
-/* Bytes and text are components too: uint8 (N), N bytes. These functions copy bytes, or a text without the NUL behind it, into
+/* Components can also hold bytes or text: uint8 (N), N bytes. These functions copy bytes, or a text without its final NUL, into
  * component `index`; the datapoint grows if it has fewer components. */
 TP_DEF tp_status tp_datapoint_set_bytes(tp_datapoint *dp, int index, const void *data, size_t n);
 TP_DEF tp_status tp_datapoint_set_text(tp_datapoint *dp, int index, const char *text);
-/* A component of bytes as a text with a NUL behind it, which is not counted; a view becomes a copy, to have room for the NUL.
- * It lives as long as the component stays as it is. NULL and a sentence: no such component, it is not uint8 (N), no memory. */
+/* A component of bytes as a text that ends with a NUL, which is not counted; a view becomes a copy, to have room for the NUL. The
+ * text is valid until the component changes. NULL and a sentence: there is no such component, it is not uint8 (N), or out of
+ * memory. */
 TP_DEF const char *tp_datapoint_text(tp_datapoint *dp, int index);
 
 /* ==== >>dataflow ====================================================================================== */
 
-/* The protocol. To write your own flow, make one with tp_df_new, give it `next` and whatever else it has.
- * Call flows through the functions below: they restart a flow before its first datapoint, give TP_END until the next restart, and
- * do in a general way what a flow has no function of its own for. The sentence of a failure ends with the flow and the datapoint that it would have given,
- * [tp_df_map: pass 2, datapoint 17], counted from 0. [dataflow: DataFlow] */
+/* The protocol. To write your own flow, make one with tp_df_new, give it `next` and the other functions that it supports. Call
+ * flows through the functions below: they restart a flow before its first datapoint, return TP_END until the next restart, and have
+ * a general method for each function that a flow does not define. The sentence of a failure ends with the flow and the datapoint
+ * that it was making, [tp_df_map: pass 2, datapoint 17], counted from 0. [dataflow: DataFlow] */
 typedef struct tp_dataflow tp_dataflow;
 struct tp_dataflow {
     const char *name; /* for sentences: "tp_df_batch" */
-    /* Fill dp: TP_OK, TP_END at the end of the pass, or an error. In the long run it allocates nothing. */
+    /* Fill dp: TP_OK, TP_END at the end of the pass, or an error. After the first datapoints it should allocate nothing. */
     tp_status (*next)(tp_dataflow *df, tp_datapoint *dp);
-    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: one only */
-    int64_t (*size)(tp_dataflow *df);                    /* datapoints of a pass, advisory; NULL or -1: unknown */
-    /* Skip n datapoints of this pass; *skipped is less than n where the pass ended. NULL: by calling next. */
+    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: there is only one */
+    int64_t (*size)(tp_dataflow *df);                    /* datapoints per pass, advisory; NULL or -1: unknown */
+    /* Skip n datapoints of this pass; *skipped is less than n if the pass ended. NULL: skip by calling next. */
     tp_status (*seek)(tp_dataflow *df, int64_t n, int64_t *skipped);
-    void (*close)(tp_dataflow *df); /* release what user holds; tp_df_free frees the struct itself */
+    void (*close)(tp_dataflow *df); /* release what user points to; tp_df_free frees the struct itself */
     void *user;
     uint64_t seed;
     tp_owner owner_;
-    int state_;            /* from here on: the wrappers' own */
+    int state_;            /* from here on: private to the wrappers */
     int64_t pass_, index_; /* the pass, and how many of its datapoints were given or skipped */
     tp_datapoint skip_;
 };
 
-TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* starts with pass 0 by itself */
+TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* begins pass 0 if nothing was read yet */
 TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass);
 TP_DEF int64_t tp_df_size(tp_dataflow *df);                                /* -1: unknown */
 TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped); /* skipped may be NULL */
-TP_DEF void tp_df_free(tp_dataflow *df);                                   /* and all it owns; NULL is fine */
-TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* what made it a poison flow, with its sentence */
+TP_DEF void tp_df_free(tp_dataflow *df);                                   /* also frees what it owns; NULL is fine */
+TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* the error that made it a poison flow, with its sentence */
 /* A poison flow with this sentence, for constructors of your own. at may be NULL. */
 TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
-/* A flow with `bytes` of zeroed memory as its user, freed with it. NULL: out of memory. */
+/* A flow whose `user` is `bytes` of zeroed memory, freed with the flow. NULL: out of memory. */
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 
-/* For flows of your own that wait for something: true when the input source or the parallel flow whose thread walks this flow is
- * being freed or reset. Look at it now and then while you wait, at least ten times a second, and return TP_STOP when it is true:
- * whoever frees the source waits until you do. Always false in other threads. In a process of tp_df_multi_process it is false too:
- * such a process need not heed it, since it is ended. */
+/* For flows of your own that wait for something: true when the input source or the parallel flow whose thread reads this flow is
+ * being freed or reset. Check it at least ten times a second while you wait, and return TP_STOP when it is true: tp_input_free and
+ * tp_df_free wait until you return. Always false in other threads. It is also false in a process of tp_df_multi_process; such a
+ * process need not check it, because it is ended from outside. */
 TP_DEF bool tp_df_stopping(void);
 
-/* Measure: walk n datapoints (endlessly repeated) after `warmup` others, log and return datapoints a second.
+/* Measures speed: reads n datapoints (passes are repeated as needed) after `warmup` others, logs and returns datapoints per second.
  * [dataflow: TestDataSpeed] */
 TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second); /* may be NULL */
 
 /* ==== >>sources of data =============================================================================== */
-/* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = true): what has no name comes first and in the order of the
- * fields. See OPTIONS in tp_tensor.h. A seed that is not given is 42.
+/* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = true): arguments without a name come first, in the order of
+ * the fields. See OPTIONS in tp_tensor.h. The default of every seed is 42.
  *
  * Examples:
  *     df = tp_df_mnist("train");
@@ -143,18 +140,18 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
  *     df = tp_df_from_generator(my_generator, &my_state, .size = 1000);
  */
 
-/* The datapoints of an array, copied. [dataflow: DataFromList] */
+/* Gives copies of the datapoints of an array. [dataflow: DataFromList] */
 typedef struct tp_df_from_list_desc {
     tp_at at_;
     const tp_datapoint *points;
     int64_t n;
-    tp_tri shuffle; /* another order each pass; default TP_YES */
+    tp_tri shuffle; /* a new order in each pass; default TP_YES */
     uint64_t seed;
 } tp_df_from_list_desc;
 TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d);
 
-/* The rows of n arrays along their first axis, which must be of one length: component j of datapoint i is row
- * i of arrays[j]. The arrays are copied. */
+/* The rows of n arrays along their first axis, all of the same length: component j of datapoint i is row i of arrays[j]. The arrays
+ * are copied. */
 typedef struct tp_df_from_arrays_desc {
     tp_at at_;
     const tp_tensor *arrays;
@@ -164,52 +161,52 @@ typedef struct tp_df_from_arrays_desc {
 } tp_df_from_arrays_desc;
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d);
 
-/* What a function of yours yields: fill dp and return TP_OK, or TP_END, or an error (set its sentence with
- * tp_fail). [dataflow: DataFromGenerator] */
+/* The datapoints that your function makes: fill dp and return TP_OK, or return TP_END or an error (set its sentence with tp_fail).
+ * [dataflow: DataFromGenerator] */
 typedef tp_status (*tp_generator_fn)(void *user, int64_t pass, int64_t index, tp_datapoint *dp);
 typedef struct tp_df_from_generator_desc {
     tp_at at_;
     tp_generator_fn fn;
     void *user;
     int64_t size; /* 0: unknown */
-    int indexed; /* TP_YES: what fn gives depends on (pass, index) alone, so that seeking need not call it; needs .size.
-                    Default TP_NO */
+    int indexed;  /* TP_YES: the datapoint that fn makes depends on (pass, index) alone, so that seeking need not call
+                    fn; needs .size. Default TP_NO */
     void (*release)(void *user); /* called once, when the flow is freed */
 } tp_df_from_generator_desc;
 TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d);
 
-/* Random numbers of given types, uniform in [low, high) and then cast. [dataflow: FakeData] */
+/* Uniform random numbers in [low, high), cast to the given dtypes. [dataflow: FakeData] */
 typedef struct tp_df_fake_desc {
     tp_at at_;
     const tp_spec *specs; /* names may be NULL; shapes must be known */
     int n;
-    int64_t size;    /* 0 = 1000; TP_NONE: no datapoint */
-    tp_tri random;   /* TP_NO: one datapoint per pass, repeated; default TP_YES */
-    float low, high; /* both 0: [0,1); TP_ZERO for 0 */
+    int64_t size;    /* datapoints per pass; 0 = 1000; TP_NONE: none */
+    tp_tri random;   /* TP_NO: each pass repeats one datapoint; default TP_YES */
+    float low, high; /* the range; both 0 mean [0,1); TP_ZERO for a bound of 0 */
     uint64_t seed;
 } tp_df_fake_desc;
 TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d);
 
-/* MNIST and what has its form (Fashion-MNIST): image float32 (H,W) in [0,1] (byte/255), label int32 scalar
- * (in tensorpack uint8). Files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...; each with or
- * without .gz. Images stay bytes in memory. The default place is $TP_DATA/mnist, or else
- * $TENSORPACK_DATASET/mnist_data, or else ~/tensorpack_data/mnist_data. [dataflow: Mnist, FashionMnist] */
+/* MNIST and datasets of the same format (Fashion-MNIST): image float32 (H,W) in [0,1] (byte/255), label int32 scalar (in tensorpack
+ * uint8). Files train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-...; each with or without .gz. In memory images are kept as
+ * bytes. The default folder is $TP_DATA/mnist, or else $TENSORPACK_DATASET/mnist_data, or else ~/tensorpack_data/mnist_data.
+ * [dataflow: Mnist, FashionMnist] */
 typedef struct tp_df_mnist_desc {
     tp_at at_;
     const char *which; /* "train" or "test" */
-    const char *dir;   /* NULL: the default place, see above */
+    const char *dir;   /* NULL: the default folder, see above */
     tp_tri shuffle;    /* default TP_YES */
     uint64_t seed;
 } tp_df_mnist_desc;
 TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d);
 
-/* Generated handwriting in MNIST's form, for programs that must run without files: image float32 (28,28) in
- * [0,1], label int32. Strokes of ten digits in several styles, bent, slanted, turned, scaled, shifted, thick
- * or thin. Image i is a function of (seed, which, i) alone, the same bits on every machine. */
+/* Generated handwritten digits in MNIST's format, for programs that must run without files: image float32 (28,28) in [0,1], label
+ * int32. Strokes of ten digits in several styles, randomly bent, slanted, rotated, scaled, shifted and of random thickness. Image i
+ * is a function of (seed, which, i) alone, the same bits on every machine. */
 typedef struct tp_df_digits_desc {
     tp_at at_;
-    const char *which; /* "train" or "test": different digits */
-    int64_t size;      /* 0 = 12000 for train, 2000 for test; TP_NONE: no datapoint */
+    const char *which; /* "train" or "test": the two have different images */
+    int64_t size;      /* number of images; 0 = 12000 for train, 2000 for test; TP_NONE: none */
     tp_tri shuffle;    /* default TP_YES */
     uint64_t seed;
 } tp_df_digits_desc;
@@ -226,7 +223,7 @@ typedef struct tp_df_idx_desc {
 TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
 
 /* ==== >>transformations =============================================================================== */
-/* Flows that are made of other flows and own them.
+/* Flows that are built on other flows and own them.
  *
  * Examples:
  *     df = tp_df_cast(df, 0, TP_F32, 1 / 255.0);
@@ -238,8 +235,8 @@ TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
  *     df = tp_df_batch(tp_df_repeated(df, -1), 32);
  */
 
-/* batch_size datapoints stacked along a new first axis. Without remainder an incomplete last batch is
- * dropped. bool stays bool (tensorpack makes it int32). [dataflow: BatchData] */
+/* batch_size datapoints stacked along a new first axis. Without remainder an incomplete last batch is dropped. bool stays bool
+ * (tensorpack converts it to int32). [dataflow: BatchData] */
 typedef struct tp_df_batch_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -248,13 +245,13 @@ typedef struct tp_df_batch_desc {
 } tp_df_batch_desc;
 TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d);
 
-/* What a mapping function gets beside its datapoint. */
+/* The arguments of a mapping function beside its datapoint. */
 typedef struct tp_map_call {
     void *user;
-    uint64_t key;        /* for augmentation: tp_random_uniform(key, index, i); a function of (seed, pass) */
-    int64_t pass, index; /* which datapoint of the flow below this is */
-    bool drop;           /* set it to leave this datapoint out */
-    int thread;          /* which thread of tp_df_parallel_map calls, from 0 on: for scratch memory of its own */
+    uint64_t key;        /* random key for augmentation, a function of (seed, pass): tp_random_uniform(key, index, i) */
+    int64_t pass, index; /* the pass and number of the datapoint in the flow below */
+    bool drop;           /* set it to drop this datapoint */
+    int thread;          /* thread of tp_df_parallel_map that calls, from 0: for scratch memory per thread */
 } tp_map_call;
 /* out begins as a view of in. To change component i, tp_tensor_resize(&out->c[i], ...) and fill it from
  * in->c[i]; never write into in. */
@@ -270,13 +267,13 @@ typedef struct tp_df_map_desc {
 } tp_df_map_desc;
 TP_DEF tp_dataflow *tp_df_map_(const tp_df_map_desc *d); /* [dataflow: MapData] */
 
-/* The same for one component: resize out and fill it from in, or leave it as the view of in that it is. */
+/* A mapping function for one component: resize out and fill it from in, or leave out as it is, a view of in. */
 typedef tp_status (*tp_map_component_fn)(const tp_tensor *in, tp_tensor *out, tp_map_call *call);
 typedef struct tp_df_map_component_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_map_component_fn fn;
-    int index; /* which component; 0 is the first */
+    int index; /* index of the component, from 0 */
     void *user;
     tp_tri keeps_all; /* default TP_NO */
     uint64_t seed;
@@ -285,15 +282,14 @@ typedef struct tp_df_map_component_desc {
 /* [dataflow: MapDataComponent] */
 TP_DEF tp_dataflow *tp_df_map_component_(const tp_df_map_component_desc *d);
 
-/* One component in another dtype, multiplied by scale (0: not). tp_df_cast(df, 0, TP_F32, 1 / 255.0) */
+/* Casts one component to another dtype and multiplies it by scale (0: no multiplication). tp_df_cast(df, 0, TP_F32, 1 / 255.0) */
 TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, double scale);
-/* Whole passes, num times; -1: for ever. Pass p is the passes p*num to p*num+num-1 below. [dataflow:
- * RepeatedData] */
+/* Repeats df num times in one pass; -1: for ever. Pass p consists of passes p*num to p*num+num-1 of df. [dataflow: RepeatedData] */
 TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *df, int64_t num);
-/* The first n datapoints of each pass; all of them where there are fewer. */
+/* The first n datapoints of each pass; all of them if there are fewer. */
 TP_DEF tp_dataflow *tp_df_take(tp_dataflow *df, int64_t n);
-/* Exactly `size` datapoints a pass, restarting df as needed. keep_state: the next pass goes on where this one
- * ended. [dataflow: FixedSizeData] */
+/* Exactly `size` datapoints per pass, restarting df as needed. keep_state: the next pass continues at the datapoint of df where
+ * this one ended. [dataflow: FixedSizeData] */
 typedef struct tp_df_fixed_size_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -301,9 +297,9 @@ typedef struct tp_df_fixed_size_desc {
     tp_tri keep_state; /* default TP_YES */
 } tp_df_fixed_size_desc;
 TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d);
-/* Shuffles within a buffer of buffer_size datapoints. A pass of it does not end: df is restarted at the end of each of its passes.
- * Each datapoint of df goes into the buffer num_reuse times. Once the buffer is full, its front is given for each that goes in.
- * The buffer is shuffled whenever shuffle_interval more datapoints of df have come; shuffle k is a function of (seed, k).
+/* Shuffles within a buffer of buffer_size datapoints. Its pass never ends: df is restarted at the end of each pass of df. Each
+ * datapoint of df goes into the buffer num_reuse times. Once the buffer is full, each datapoint that is put in pushes the front one
+ * out, which is given. The buffer is shuffled after every shuffle_interval datapoints of df; shuffle k is a function of (seed, k).
  * [dataflow: LocallyShuffleData] */
 typedef struct tp_df_locally_shuffle_desc {
     tp_at at_;
@@ -314,43 +310,43 @@ typedef struct tp_df_locally_shuffle_desc {
     uint64_t seed;
 } tp_df_locally_shuffle_desc;
 TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d);
-/* Pick, reorder, repeat components. [dataflow: SelectComponent] */
+/* Selects, reorders or repeats components. [dataflow: SelectComponent] */
 TP_DEF tp_dataflow *tp_df_select(tp_dataflow *df, const int *indices, int n);
-/* One after the other. [dataflow: ConcatData] */
+/* The datapoints of dfs[0], then those of dfs[1], and so on. [dataflow: ConcatData] */
 TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n);
-/* A datapoint of each, components side by side; ends with the shortest. [dataflow: JoinData, ZipData] */
+/* Joins one datapoint of each flow, components side by side; ends with the shortest flow. [dataflow: JoinData, ZipData] */
 TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
-TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n); /* the same by its other name */
+TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n); /* another name of tp_df_join */
 /* Logs dtype, shape and range of the first num datapoints. name may be NULL. [dataflow: PrintData] */
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
 
-/* The datapoints for which keep says true. Without keep: those that have components, so that a flow of your own can say by a
- * datapoint of none that there is nothing. The size is that of df, as if none were dropped. [dataflow: FilterNULL] */
+/* The datapoints for which keep returns true. Without keep: the datapoints that have components, so that a flow of your own can
+ * drop a datapoint by giving one without components. The size is that of df, as if none were dropped. [dataflow: FilterNULL] */
 typedef bool (*tp_filter_fn)(const tp_datapoint *dp, const tp_map_call *call);
 typedef struct tp_df_filter_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_filter_fn keep;
     void *user;
-    uint64_t seed; /* of call->key */
+    uint64_t seed; /* for call->key */
     void (*release)(void *user);
 } tp_df_filter_desc;
 TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d);
-/* Each datapoint num times, one after the other. [dataflow: RepeatedDataPoint] */
+/* Each datapoint num times in a row. [dataflow: RepeatedDataPoint] */
 TP_DEF tp_dataflow *tp_df_repeated_point(tp_dataflow *df, int64_t num);
-/* A flow is chosen for each datapoint; the pass ends when a flow is chosen that is at its end. Choice i of pass p is a function
- * of (seed, p, i). The size is not known. [dataflow: RandomChooseData] */
+/* For each datapoint a flow is chosen at random; the pass ends when the chosen flow is at its end. Choice i of pass p is a function
+ * of (seed, p, i). The size is unknown. [dataflow: RandomChooseData] */
 typedef struct tp_df_random_choose_desc {
     tp_at at_;
     tp_dataflow *const *dfs;
     int n;
-    const double *probabilities; /* one for each flow; their sum must be 1 (to 1e-6). NULL: all alike */
+    const double *probabilities; /* one for each flow; their sum must be 1 (to 1e-6). NULL: all equal */
     uint64_t seed;
 } tp_df_random_choose_desc;
 TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d);
-/* All datapoints of all flows, mixed at random; those of one flow stay in order. Every mixture is as likely as any other. The
- * flows must know their sizes: one that ends earlier gives less, what one has beyond its size is left out. The mixture of pass p is
- * a function of (seed, p). [dataflow: RandomMixData] */
+/* All datapoints of all flows, mixed at random; those of one flow stay in order. Every mixture is as likely as any other. The flows
+ * must know their sizes: a flow that ends before its size gives fewer datapoints, and datapoints beyond its size are left out. The
+ * mixture of pass p is a function of (seed, p). [dataflow: RandomMixData] */
 typedef struct tp_df_random_mix_desc {
     tp_at at_;
     tp_dataflow *const *dfs;
@@ -358,8 +354,8 @@ typedef struct tp_df_random_mix_desc {
     uint64_t seed;
 } tp_df_random_mix_desc;
 TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d);
-/* Keeps pass 0 of df in memory and gives it in every pass. It is read as it is asked for, whole before pass 1 begins. shuffle:
- * pass 0 in the order in which it came, pass p in an order that is a function of (seed, p). [dataflow: CacheData] */
+/* Keeps pass 0 of df in memory and gives it in every pass. df is read as datapoints are requested, and completely before pass 1
+ * begins. shuffle: pass 0 keeps the order of df, pass p has an order that is a function of (seed, p). [dataflow: CacheData] */
 typedef struct tp_df_cache_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -367,16 +363,16 @@ typedef struct tp_df_cache_desc {
     uint64_t seed;
 } tp_df_cache_desc;
 TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d);
-/* Batches of datapoints whose component idx has one shape: datapoints of each shape are collected, and a batch comes out as soon
- * as batch_size of one shape are there. The other components must be alike within a batch. [dataflow: BatchDataByShape]
- * With keep_state, as in tensorpack, what is left over at the end of a pass goes into the batches of the next one. Then pass p is
- * what comes after passes 0 to p-1: going there directly reads those first, which makes a resumed program get the same
- * batches. Without it each pass begins with nothing and its rest is dropped. Seeking reads the datapoints. */
+/* Batches of datapoints whose component idx has the same shape: datapoints are collected by shape, and a batch is given as soon as
+ * batch_size of one shape are collected. The other components must have equal shapes within a batch. [dataflow: BatchDataByShape]
+ * With keep_state, as in tensorpack, datapoints left over at the end of a pass go into the batches of the next one. Then pass p
+ * depends on passes 0 to p-1: restarting at pass p reads those first, so that a resumed program gets the same batches. Without
+ * keep_state each pass begins with empty collections and drops its incomplete batches. Seeking reads the datapoints. */
 typedef struct tp_df_batch_by_shape_desc {
     tp_at at_;
     tp_dataflow *df;
     int64_t batch_size;
-    int idx;           /* which component decides */
+    int idx;           /* the component whose shape is compared */
     tp_tri keep_state; /* default TP_YES */
 } tp_df_batch_by_shape_desc;
 TP_DEF tp_dataflow *tp_df_batch_by_shape_(const tp_df_batch_by_shape_desc *d);
@@ -423,11 +419,11 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
 /* clang-format on */
 
 /* ==== >>parallel ======================================================================================= */
-/* Flows that work ahead on threads of their own. Threads start at the first tp_df_next, wait from tp_df_restart or tp_df_seek until
- * the next tp_df_next, and end with tp_df_free, which waits until the functions they are in have returned. The flow below, and the
- * functions, run on these threads. Datapoints and failures come in the order, and with the bits, that the flow would give without
- * threads, for any number of them; so seeking and resuming are exact. Built with TP_NO_THREADS they give the same on the
- * caller's thread.
+/* Flows that read ahead on threads of their own. The threads start at the first tp_df_next, pause from tp_df_restart or tp_df_seek
+ * until the next tp_df_next, and end with tp_df_free, which waits until the functions that they call have returned. The flow below,
+ * and the functions, run on these threads. Datapoints and failures come in the same order, and with the same bits, as without
+ * threads, for any number of threads; so seeking and resuming are exact. Built with TP_NO_THREADS these flows give the same
+ * datapoints on the caller's thread.
  *
  * Examples:
  *     df = tp_df_image_folder("train", .decode = TP_NO);
@@ -439,27 +435,27 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
  *     df = tp_df_multi_process(tp_df_map(df, my_map, .keeps_all = TP_YES), 4);
  */
 
-/* A thread reads df ahead: the same datapoints. [dataflow: PrefetchData with one worker] */
+/* A thread reads df ahead; the datapoints are those of df. [dataflow: PrefetchData with one worker] */
 typedef struct tp_df_prefetch_desc {
     tp_at at_;
     tp_dataflow *df;
-    int num_prefetch; /* datapoints that wait at most; 0 = 8 */
+    int num_prefetch; /* maximum number of waiting datapoints; 0 = 8 */
 } tp_df_prefetch_desc;
 TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d);
 
-/* tp_df_map on num_thread threads: fn is called by several threads at a time, so what user points to must allow that (see
- * tp_map_call.thread). df is read by one thread at a time. With the same seed it gives what tp_df_map gives. fn may drop datapoints.
- * [dataflow: MultiThreadMapData]
- * With .ordered = TP_NO they come as they are ready: of each pass exactly the same ones, in an order that nothing fixes. That is
- * tensorpack's strict=True; for its endless strict=False put tp_df_repeated(df, -1) below. Nobody
- * knows later which of them were given first, so seeking is not exact, and warns of that. */
+/* tp_df_map on num_thread threads: fn is called by several threads at a time, so the data behind `user` must allow that (see
+ * tp_map_call.thread). df is read by one thread at a time. With the same seed the datapoints are those of tp_df_map. fn may drop
+ * datapoints. [dataflow: MultiThreadMapData] With .ordered = TP_NO datapoints come as soon as they are ready: each pass has the
+ * same datapoints as with TP_YES, but their order is not deterministic. That is tensorpack's strict=True; for its endless
+ * strict=False put tp_df_repeated(df, -1) below. A resumed program cannot know which of them were given first, so seeking is not
+ * exact and logs a warning. */
 typedef struct tp_df_parallel_map_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_map_fn fn;
     void *user;
-    int num_thread;   /* 0: one a processor */
-    int buffer_size;  /* datapoints that are being mapped or wait; 0 = 200 */
+    int num_thread;   /* 0: one per processor */
+    int buffer_size;  /* maximum number of datapoints that are being mapped or wait; 0 = 200 */
     tp_tri ordered;   /* default TP_YES */
     tp_tri keeps_all; /* TP_YES: fn never drops, so that seeking need not call it; default TP_NO */
     uint64_t seed;
@@ -467,32 +463,33 @@ typedef struct tp_df_parallel_map_desc {
 } tp_df_parallel_map_desc;
 TP_DEF tp_dataflow *tp_df_parallel_map_(const tp_df_parallel_map_desc *d);
 
-/* Several flows, each on a thread of its own: get_df(user, i) makes flow i of num_thread, all of them in this constructor. Each is
- * repeated for ever; they give in turn, datapoint k is the next one of flow k mod num_thread. A pass has as many datapoints as flow 0
- * says that one of its passes has, and the next pass goes on behind it; if it does not know, the pass does not end. Give them
- * different seeds or parts of the data, by i. [dataflow: MultiThreadRunner, MultiThreadPrefetchData] */
+/* Several flows, each on a thread of its own: get_df(user, i) makes flow i of num_thread; all are made in this constructor. Each
+ * flow is repeated for ever, and they give datapoints in turn: datapoint k is the next one of flow k mod num_thread. A pass has as
+ * many datapoints as flow 0 says that one of its passes has, and the next pass continues after them; if flow 0 does not know its
+ * size, the pass does not end. Give the flows different seeds or parts of the data, chosen by i. [dataflow: MultiThreadRunner,
+ * MultiThreadPrefetchData] */
 typedef tp_dataflow *(*tp_get_df_fn)(void *user, int i);
 typedef struct tp_df_multi_thread_desc {
     tp_at at_;
     tp_get_df_fn get_df;
     int num_thread;
-    void *user;       /* of get_df, which keeps what it needs of it */
-    int num_prefetch; /* datapoints of each that wait at most; 0 = 8 */
+    void *user;       /* argument of get_df, which copies what it needs from it */
+    int num_prefetch; /* maximum number of waiting datapoints of each flow; 0 = 8 */
 } tp_df_multi_thread_desc;
 TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d);
 
 /* df in num_proc processes, which are forked at the first tp_df_restart or tp_df_next: each has a copy of df and makes every
- * num_proc-th datapoint, seeking past the others. So df comes as it is, bit for bit, for any number of processes, and resumes
- * exactly; it is the faster the cheaper df skips: a map should say .keeps_all = TP_YES. Datapoints come through shared memory that
- * has no name. A process that crashes or is killed makes tp_df_next fail with a sentence; tp_df_restart starts new ones. They end
- * with the flow, and with this program however it ends. They are copies of this one: what functions of df change is not seen here, and
- * they must not use its threads or its GPU. Where there is no fork, df is walked by the caller.
- * [dataflow: MultiProcessRunner, MultiProcessRunnerZMQ, MultiProcessMapData] */
+ * num_proc-th datapoint, seeking past the others. So the datapoints are those of df, bit for bit, for any number of processes, and
+ * resuming is exact. The cheaper df can seek, the larger is the gain: a map should set .keeps_all = TP_YES. Datapoints come through
+ * unnamed shared memory. If a process crashes or is killed, tp_df_next fails with a sentence; tp_df_restart starts new processes.
+ * The processes end with the flow, and with this program however it ends. They are copies of this program: changes that functions
+ * of df make to its memory are not visible here, and they must not use its threads or its GPU. On systems without fork, df is read
+ * by the caller. [dataflow: MultiProcessRunner, MultiProcessRunnerZMQ, MultiProcessMapData] */
 typedef struct tp_df_multi_process_desc {
     tp_at at_;
     tp_dataflow *df;
     int num_proc;
-    int num_prefetch; /* datapoints of each process that wait at most; 0 = 8 */
+    int num_prefetch; /* maximum number of waiting datapoints of each process; 0 = 8 */
 } tp_df_multi_process_desc;
 TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d);
 
@@ -511,8 +508,8 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d);
 /* clang-format on */
 
 /* ==== >>readers ======================================================================================== */
-/* Datasets and file formats. What is read is not trusted: a file that is damaged, cut short or of another kind gives a
- * sentence with its name and the place in it (line and column, record and byte).
+/* Datasets and file formats. The contents of files are not trusted: a file that is damaged, cut short or of another kind gives an
+ * error sentence with its name and the position in it (line and column, record and byte).
  *
  * Examples:
  *     df = tp_df_cifar10("train", .dir = "data/cifar10");
@@ -534,55 +531,55 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d);
  *     df = tp_df_lmdb("train.mdb");
  */
 
-#define TP_MAX_COMPONENTS 16 /* components of a datapoint that a reader takes by name */
+#define TP_MAX_COMPONENTS 16 /* maximum number of components that a reader selects by name */
 
 /* CIFAR-10 in its binary version: image uint8 (32,32,3) RGB, label int32 scalar. Files data_batch_1.bin to data_batch_5.bin, or
- * test_batch.bin; each with or without .gz. They lie in .dir, or in its folder cifar-10-batches-bin, which the archive makes.
- * The default .dir is $TP_DATA/cifar10, or else $TENSORPACK_DATASET/cifar10_data, or else ~/tensorpack_data/cifar10_data. A
- * file may have fewer images than the original. [dataflow: Cifar10] */
+ * test_batch.bin; each with or without .gz. They are in .dir, or in its subfolder cifar-10-batches-bin, as the archive unpacks. The
+ * default .dir is $TP_DATA/cifar10, or else $TENSORPACK_DATASET/cifar10_data, or else ~/tensorpack_data/cifar10_data. A file may
+ * have fewer images than the original. [dataflow: Cifar10] */
 typedef struct tp_df_cifar10_desc {
     tp_at at_;
     const char *which; /* "train" or "test" */
-    const char *dir;   /* NULL: the default place, see above */
+    const char *dir;   /* NULL: the default folder, see above */
     tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
     uint64_t seed;
 } tp_df_cifar10_desc;
 TP_DEF tp_dataflow *tp_df_cifar10_(const tp_df_cifar10_desc *d);
 
-/* CIFAR-100: the same with train.bin, test.bin, cifar-100-binary and cifar100. [dataflow: Cifar100] */
+/* CIFAR-100: as CIFAR-10, but with the names train.bin, test.bin, cifar-100-binary and cifar100. [dataflow: Cifar100] */
 typedef struct tp_df_cifar100_desc {
     tp_at at_;
     const char *which; /* "train" or "test" */
-    const char *dir;   /* NULL: the default place */
-    tp_tri coarse;     /* TP_YES: the label is one of the 20 coarse ones, TP_NO: of the 100 fine ones; default TP_NO */
+    const char *dir;   /* NULL: the default folder */
+    tp_tri coarse;     /* TP_YES: one of the 20 coarse labels, TP_NO: one of the 100 fine ones; default TP_NO */
     tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
     uint64_t seed;
 } tp_df_cifar100_desc;
 TP_DEF tp_dataflow *tp_df_cifar100_(const tp_df_cifar100_desc *d);
 
-/* The mean of component `index` over pass 0 of any flow whose datapoints have one shape, as float32: of each element, in the
- * component's shape (per pixel), or of each entry of its last axis (per channel). Sums are made in double. The flow stays yours
- * and is left at the start of pass 0. [Cifar10.get_per_pixel_mean, get_per_channel_mean] */
+/* The mean of component `index` over pass 0 of any flow whose datapoints have one shape, as float32. Per pixel: the mean of each
+ * element, in the component's shape. Per channel: the mean of each entry of its last axis. Sums are accumulated in double. The
+ * caller keeps the flow, which is left at the start of pass 0. [Cifar10.get_per_pixel_mean, get_per_channel_mean] */
 TP_DEF tp_status tp_df_per_pixel_mean(tp_dataflow *df, int index, tp_tensor *mean);
 TP_DEF tp_status tp_df_per_channel_mean(tp_dataflow *df, int index, tp_tensor *mean);
 
-/* The rows of arrays of an .npz file, which must be of one length: component j of datapoint i is row i of the array called
- * names[j]. tp_df_npz("svhn.npz", .names = {"X", "y"}) */
+/* The rows of the arrays of an .npz file, all of the same length: component j of datapoint i is row i of the array called names[j].
+ * tp_df_npz("svhn.npz", .names = {"X", "y"}) */
 typedef struct tp_df_npz_desc {
     tp_at at_;
     const char *path;
-    const char *names[TP_MAX_COMPONENTS + 1]; /* none: all arrays, in the order of the file */
+    const char *names[TP_MAX_COMPONENTS + 1]; /* none given: all arrays, in the order of the file */
     tp_tri shuffle;                           /* default TP_YES */
     uint64_t seed;
 } tp_df_npz_desc;
 TP_DEF tp_dataflow *tp_df_npz_(const tp_df_npz_desc *d);
 
-/* -- TFRecord: a row of byte strings, each with the checksums of its length and of its bytes. */
+/* -- TFRecord: a sequence of byte strings, each with a checksum of its length and of its bytes. */
 
-/* One more record at the end of `out` (an error sticks to it as .failed), or of a file that tp_writer_open has begun. */
+/* Appends a record to `out` (an error is kept in .failed), or to a file opened by tp_writer_open. */
 TP_DEF void tp_tfrecord_append(tp_buf *out, const void *data, size_t size);
 TP_DEF tp_status tp_tfrecord_put(tp_writer *w, const void *data, size_t size);
-/* Reads one record after the other. Errors name the file, the number of the record (from 0) and the byte where it begins. */
+/* Reads the records in order. Errors name the file, the number of the record (from 0) and the byte where it begins. */
 typedef struct tp_tfrecord_reader tp_tfrecord_reader;
 TP_DEF tp_status tp_tfrecord_open(tp_tfrecord_reader **r, const char *path);
 /* TP_OK, TP_END after the last one, or an error. *data is valid until the next call. */
@@ -590,42 +587,43 @@ TP_DEF tp_status tp_tfrecord_next(tp_tfrecord_reader *r, const void **data, size
 TP_DEF void tp_tfrecord_close(tp_tfrecord_reader *r); /* NULL is fine */
 
 /* tf.train.Example. Writing: component i is the feature names[i]; float32 and other floats become a float list, int32, int64 and
- * bool an int64 list, uint8 a bytes list with one value. The message is put at the end of `out`. */
+ * bool an int64 list, uint8 a bytes list with one value. The message is appended to `out`. */
 TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *names, tp_buf *out);
-/* Parsing: component i is the feature features[i].name in that dtype and shape. A dimension of TP_ANY (one a shape) is given by
- * the number of values; a feature that is missing has none, an error unless its shape allows it. An int64 list can be read as any
- * dtype that holds its values, a float list as any float. A bytes list must have one value: uint8 is its bytes, another dtype
- * its bytes as little-endian elements. what: a name for sentences. */
+/* Parsing: component i is the feature features[i].name in that dtype and shape. A dimension of TP_ANY (one per shape) is computed
+ * from the number of values; a missing feature has no values, which is an error unless its shape allows it. An int64 list can be
+ * read as any dtype that can hold its values, a float list as any float. A bytes list must have one value: uint8 gives its bytes,
+ * another dtype takes its bytes as little-endian elements. what: a name for error sentences. */
 TP_DEF tp_status tp_example_parse(const void *data, size_t size, const char *what, const tp_spec *features, int n,
                                   tp_datapoint *dp);
 
-/* The records of TFRecord files, one file after the other. The constructor passes over the files once, to find where records
- * begin, so that the size is known and seeking and shuffling cost nothing. [dataflow: TFRecordSerializer.load] */
+/* The records of TFRecord files, one file after the other. The constructor scans the files once for the positions of the records,
+ * so that the size is known, and seeking and shuffling are fast. [dataflow: TFRecordSerializer.load] */
 typedef struct tp_df_tfrecord_desc {
     tp_at at_;
     const char *const *paths;
     int n;
-    const tp_spec *features; /* of a tf.train.Example, see tp_example_parse; NULL: the record itself, uint8 (bytes) */
+    const tp_spec *features; /* those of a tf.train.Example, see tp_example_parse; NULL: the record, uint8 (bytes) */
     int n_features;
-    tp_tri shuffle; /* the records of all files together; default TP_NO */
+    tp_tri shuffle; /* shuffles the records of all files together; default TP_NO */
     uint64_t seed;
 } tp_df_tfrecord_desc;
 TP_DEF tp_dataflow *tp_df_tfrecord_(const tp_df_tfrecord_desc *d);
-/* Pass 0 of a flow as a TFRecord file of tf.train.Example messages, component i the feature names[i]; n is the number of
- * components, 0: of each datapoint the bytes of its one component are the record. The flow stays yours. [dataflow:
- * TFRecordSerializer.save] */
+/* Writes pass 0 of a flow as a TFRecord file of tf.train.Example messages, component i as the feature names[i]; n is the number of
+ * components. n = 0: datapoints have one component, whose bytes are the record. The caller keeps the flow.
+ * [dataflow: TFRecordSerializer.save] */
 TP_DEF tp_status tp_df_save_tfrecord(tp_dataflow *df, const char *path, const char *const *names, int n);
 
-/* -- CSV: fields between separators, in quotes where they hold separators, quotes (doubled) or line ends; lines that end with LF
- *    or CRLF. Numbers are read alike under every locale. Empty lines are passed over. */
+/* -- CSV: fields between separators, quoted if they contain separators, quotes (doubled) or line ends; lines end with LF or CRLF.
+ * Numbers are read without the locale. Empty lines are skipped. */
 
 typedef struct tp_csv_column {
-    const char *name; /* in the first line; NULL: by number */
-    int index;        /* the number, from 0 */
-    int count;        /* 0: a scalar; else this column and those after it, a vector (count) */
-    tp_dtype dtype;   /* TP_F32 (unset), TP_F64, TP_I32, TP_I64; TP_U8: text, its bytes (length) */
+    const char *name; /* the name in the first line; NULL: use `index` */
+    int index;        /* the number of the column, from 0 */
+    int count;        /* 0: a scalar; else a vector (count) of this column and the next ones */
+    tp_dtype dtype;   /* TP_F32 (unset), TP_F64, TP_I32, TP_I64; TP_U8: text, as bytes (length) */
 } tp_csv_column;
-/* The lines of a CSV file (.gz too), held in memory: component j is what columns[j] says. Errors name the line and the column. */
+/* The lines of a CSV file (.gz too), held in memory: component j is described by columns[j]. Errors name the line and the
+ * column. */
 typedef struct tp_df_csv_desc {
     tp_at at_;
     const char *path;
@@ -640,42 +638,44 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d);
 
 /* -- text */
 
-/* The different words or characters of a text, numbered by frequency. Zero-initialise. */
+/* The distinct words or characters of a text, numbered by frequency. Zero-initialise. */
 typedef struct tp_vocabulary {
     int n;
-    const char **word; /* word[id], UTF-8 */
-    int64_t *count;    /* how often it is in the text */
-    int unk;           /* id of "<unk>", which stands for what is in no other; -1: there is none */
+    const char **word; /* word[id] is the word with this id, UTF-8 */
+    int64_t *count;    /* how often the word occurs in the text */
+    int unk;           /* id of "<unk>", which replaces unknown words; -1: there is none */
     tp_arena mem_;
     int32_t *slot_;
     size_t n_slot_;
 } tp_vocabulary;
-/* The characters of a UTF-8 text (a byte that is no UTF-8 is one of its own); among equals, the one that comes first in the text
- * has the lower id, as in tensorpack's char-rnn. */
+/* The characters of a UTF-8 text (each invalid byte is one character); of equally frequent characters, the one that comes first in
+ * the text has the lower id, as in tensorpack's char-rnn. */
 TP_DEF tp_status tp_vocabulary_chars(tp_vocabulary *v, const char *path);
-/* The words between blanks, as for the Penn Treebank: a line end is the word "<eos>", equals are in the order of their bytes. What
- * comes less often than min_count, and all beyond the max_words most frequent (0: no limit), is "<unk>". */
+/* The words of a text, separated by blanks, as for the Penn Treebank: a line end is the word "<eos>", and equally frequent words
+ * are in byte order. Words that occur less than min_count times, and those beyond the max_words most frequent (0: no limit), become
+ * "<unk>". */
 TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t min_count, int max_words);
-/* The id of a word, or that of "<unk>", or -1. */
+/* The id of a word; if the word is unknown, the id of "<unk>", or -1 if there is none. */
 TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t size);
 TP_DEF void tp_vocabulary_free(tp_vocabulary *v); /* NULL is fine */
 
-/* Pieces of a text for a character model: two components, int32 (sequence_length): ids, and the ids that follow them (the same
- * piece one character later). Where a piece begins is random, a function of (seed, pass, index). [char-rnn's CharRNNData] */
+/* Pieces of a text for a character model: two components, int32 (sequence_length): the ids, and the ids that follow them (the
+ * same piece shifted by one character). The position of a piece is random, a function of (seed, pass, index). [char-rnn's
+ * CharRNNData] */
 typedef struct tp_df_text_chars_desc {
     tp_at at_;
     const char *path;
     const tp_vocabulary *vocabulary; /* needed during the call only; NULL: tp_vocabulary_chars of the file */
     int sequence_length;             /* 0 = 50 */
-    int64_t size;                    /* datapoints of a pass; 0 = so many as lie side by side in the text */
-    tp_tri shuffle;                  /* TP_NO: side by side, from the beginning; default TP_YES */
+    int64_t size;                    /* datapoints per pass; 0 = the number of pieces that fit into the text */
+    tp_tri shuffle;                  /* TP_NO: pieces side by side, from the beginning; default TP_YES */
     uint64_t seed;
 } tp_df_text_chars_desc;
 TP_DEF tp_dataflow *tp_df_text_chars_(const tp_df_text_chars_desc *d);
 
 /* Batches of a text for a word model that keeps its state: two components, int32 (batch_size, sequence_length). The text is cut
- * into batch_size equal pieces (what is left over is dropped); row b of datapoint i goes on where row b of datapoint i - 1
- * ended. The second component is the first one word later. [PTB-LSTM's ptb_producer] */
+ * into batch_size equal pieces (the rest is dropped); row b of datapoint i continues where row b of datapoint i - 1 ended. The
+ * second component is the first one shifted by one word. [PTB-LSTM's ptb_producer] */
 typedef struct tp_df_text_words_desc {
     tp_at at_;
     const char *path;
@@ -685,21 +685,22 @@ typedef struct tp_df_text_words_desc {
 } tp_df_text_words_desc;
 TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
 
-/* -- image files: JPEG, PNG and BMP, decoded by stb_image.h, which is taken from where it is installed (<stb/stb_image.h>), or from
- *    TP_STB_IMAGE, "a path"; TP_NO_STB_IMAGE leaves it out. A program that includes it itself does so before the headers of tp,
- *    which then use that copy, or in another unit. Without it images give TP_ERR_UNSUPPORTED. A JPEG without its end and a PNG
- *    whose checksums do not match count as damaged. */
+/* -- image files: JPEG, PNG and BMP, decoded by stb_image.h, which is included as <stb/stb_image.h>, or from the path in
+ * TP_STB_IMAGE, "a path"; TP_NO_STB_IMAGE leaves it out. A program that includes stb_image.h itself does so before the headers of
+ * tp, which then use that copy, or in another translation unit. Without it images give TP_ERR_UNSUPPORTED. A JPEG without its end
+ * marker and a PNG whose checksums do not match are errors. */
 
-/* A decoded image: uint8 (H,W,channels), 3: RGB, 1: grey. At most 64 Mi pixels, else TP_ERR_FORMAT. Any thread. */
+/* A decoded image: uint8 (H,W,channels), 3: RGB, 1: grey. At most 64 Mi pixels, else TP_ERR_FORMAT. May be called from any
+ * thread. */
 TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp_tensor *image);
 
 typedef enum { TP_REFUSE, TP_SKIP } tp_on_error; /* what to do with a file that cannot be read or decoded */
 
-/* Image files: image uint8 (H,W,channel). TP_SKIP leaves a bad file out of every pass and names it once in the log, as a warning;
- * then seek has to decode what it passes over for the first time. [dataflow: ImageFromFile] */
+/* Image files: image uint8 (H,W,channel). TP_SKIP leaves a bad file out of every pass and logs one warning with its name; seek then
+ * has to decode each file that it skips for the first time. [dataflow: ImageFromFile] */
 typedef struct tp_df_image_from_file_desc {
     tp_at at_;
-    const char *const *files; /* copied */
+    const char *const *files; /* their paths, copied */
     int64_t n;
     int channel;          /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;   /* a larger image is an error; 0 = 64 Mi */
@@ -709,8 +710,8 @@ typedef struct tp_df_image_from_file_desc {
 } tp_df_image_from_file_desc;
 TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d);
 
-/* A folder with one folder per class: image as above, label int32 scalar. Classes are numbered in the order of their names' bytes,
- * their files (all that do not begin with a dot, in deeper folders too) come in the order of their paths. */
+/* A folder with one subfolder per class: image as above, label int32 scalar. Classes are numbered in byte order of their names. The
+ * files of a class (all whose names do not begin with a dot, also in subfolders) are in the order of their paths. */
 typedef struct tp_df_image_folder_desc {
     tp_at at_;
     const char *dir;
@@ -722,15 +723,15 @@ typedef struct tp_df_image_folder_desc {
     uint64_t seed;
 } tp_df_image_folder_desc;
 TP_DEF tp_dataflow *tp_df_image_folder_(const tp_df_image_folder_desc *d);
-/* The names of the classes of a tp_df_image_folder, in the order of their labels; they live as long as it. */
+/* The names of the classes of a tp_df_image_folder, in the order of their labels; valid until the flow is freed. */
 TP_DEF const char *const *tp_df_image_classes(const tp_dataflow *df, int *n);
 
-/* A list of images: a text file with a path, a blank and a label in each line, as in ILSVRC12's train.txt. The same components.
- * [dataflow: ILSVRC12Files] */
+/* A list of images: a text file with a path, a blank and a label in each line, as in ILSVRC12's train.txt. Components as for
+ * tp_df_image_folder. [dataflow: ILSVRC12Files] */
 typedef struct tp_df_image_list_desc {
     tp_at at_;
     const char *list;
-    const char *dir;      /* where paths begin that are not absolute; NULL: the current folder */
+    const char *dir;      /* folder for relative paths; NULL: the current folder */
     int channel;          /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;   /* 0 = 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
@@ -740,9 +741,9 @@ typedef struct tp_df_image_list_desc {
 } tp_df_image_list_desc;
 TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d);
 
-/* A function for tp_df_map and its parallel forms: component 0, a path, becomes the image. The user of the map is a
- * tp_image_options, or NULL for its defaults. With TP_SKIP a bad file is dropped, with a warning (by tp_log_once: once for each
- * file, the first 256). */
+/* A function for tp_df_map and its parallel forms: replaces component 0, a path, by the image. The user of the map is a
+ * tp_image_options, or NULL for its defaults. With TP_SKIP a bad file is dropped with a warning (tp_log_once: once per file, for
+ * the first 256 files). */
 typedef struct tp_image_options {
     int channel;          /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;   /* 0 = 64 Mi */
@@ -750,21 +751,22 @@ typedef struct tp_image_options {
 } tp_image_options;
 TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
 
-/* -- LMDB, with TP_LMDB defined, <lmdb.h> and -llmdb; without it TP_ERR_UNSUPPORTED. liblmdb itself trusts the pages of a file:
- *    read files of people you trust. */
+/* -- LMDB, with TP_LMDB defined, <lmdb.h> and -llmdb; otherwise TP_ERR_UNSUPPORTED. liblmdb does not check the pages of a file:
+ * read only files from people you trust. */
 
 /* The datapoints of an LMDB file or folder in the order of its keys, values in the encoding of tp_datapoint_pack. The entry
- * "__keys__" is passed over. [dataflow: LMDBSerializer.load, LMDBData] */
+ * "__keys__" is skipped. [dataflow: LMDBSerializer.load, LMDBData] */
 typedef struct tp_df_lmdb_desc {
     tp_at at_;
     const char *path;
-    tp_tri raw;     /* TP_YES: two components, the key and the value as they are, uint8 (length); default TP_NO */
+    tp_tri raw;     /* TP_YES: two components, the key and the undecoded value, uint8 (length); default TP_NO */
     tp_tri shuffle; /* default TP_YES */
     uint64_t seed;
 } tp_df_lmdb_desc;
 TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d);
-/* Pass 0 of a flow as a new LMDB file, with keys "00000000", "00000001", ... and "__keys__", the list of them as Python pickles
- * it. The file appears whole or not at all; one that exists is refused. The flow stays yours. [dataflow: LMDBSerializer.save] */
+/* Writes pass 0 of a flow as a new LMDB file, with keys "00000000", "00000001", ... and "__keys__", the list of keys in Python's
+ * pickle format. The file is written completely or not at all; an existing file is an error. The caller keeps the flow.
+ * [dataflow: LMDBSerializer.save] */
 TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 
 /* clang-format off */
@@ -796,86 +798,87 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 /* clang-format on */
 
 /* ==== >>augmentors ===================================================================================== */
-/* Changes of images, mostly random, as tensorpack's imgaug has them. [dataflow: imgaug]
+/* Image augmentations, mostly random, like those of tensorpack's imgaug. [dataflow: imgaug]
  *
  *     tp_augmentor *aug = tp_aug_list(TP_AUGS(tp_aug_pad(.pad = 4), tp_aug_random_crop(32, 32), tp_aug_flip(.horiz = TP_YES),
  *                                             tp_aug_brightness(.delta = 63), tp_aug_contrast(.factor_range = {0.2f, 1.8f})));
  *     df = tp_df_augment_image(df, aug);
  *
- * An augmentor is made by a constructor and owned by the list or the flow that takes it. It keeps nothing between images.
- * tp_aug_draw makes of it a tp_transform: the steps for one image, with all random numbers drawn. A transform can be applied to
+ * An augmentor is made by a constructor and owned by the list or the flow that takes it. It has no state between images.
+ * tp_aug_draw makes a tp_transform from it: the steps for one image, with all random numbers drawn. A transform can be applied to
  * the image, to a second image, to a mask, to points and to boxes, as often as you like, always with the same numbers.
  *
  * IMAGES   uint8 or float32 tensors (H,W) or (H,W,C) in host memory, RGB. float32 images have values in [0,255] or [0,1];
  *          where an option `clip` is on, values are limited to [0,255]. Brightness, BrightnessScale, Contrast, Saturation,
- *          Lighting, GaussianNoise, Gamma and ToUint8 write into uint8 by dropping the fraction, as numpy's astype does; the
- *          others round to the nearest. Colour augmentors need C = 3.
- * RANDOM   number j of the augmentor at place p is tp_random_uniform(tp_random_key(key, p), index, j), or tp_random_u32 or
- *          tp_random_normal at the same place. The places of a tree of augmentors are counted depth first from 0, so the list
- *          itself is 0 and its first augmentor is 1. A flow takes `key` from its seed and the pass; index is the datapoint's
- *          number in the pass. uniform(a,b) below is a + (b-a)*u; randint(a,b), b not included, is a + (u32*(b-a) >> 32).
- * POINTS   have x, then y, in a plane in which pixel (i,j) covers [j,j+1) x [i,i+1); its centre is (j+0.5, i+0.5). Points and
+ *          Lighting, GaussianNoise, Gamma and ToUint8 drop the fraction when they write uint8, as numpy's astype does; the others
+ *          round to the nearest. Colour augmentors need C = 3.
+ * RANDOM   random number j of the augmentor at place p is tp_random_uniform(tp_random_key(key, p), index, j), or tp_random_u32 or
+ *          tp_random_normal with the same arguments. The places of a tree of augmentors are counted depth first from 0, so the list
+ *          itself is 0 and its first augmentor is 1. A flow takes `key` from its seed and the pass; index is the datapoint's number
+ *          in the pass. uniform(a,b) below is a + (b-a)*u; randint(a,b), b not included, is a + (u32*(b-a) >> 32).
+ * POINTS   are (x, y) in a plane in which pixel (i,j) covers [j,j+1) x [i,i+1); its centre is (j+0.5, i+0.5). Points and
  *          boxes that leave the image are kept as they are.
  * SIZES    heights and widths are at most 2^24.
- * NOT LIKE TENSORPACK   nearest takes the pixel in which the centre falls (OpenCV's INTER_NEAREST_EXACT); points are turned
- *          about the same centre as the image (tensorpack is off by half a pixel there); Hue on uint8 does not round hue and
- *          saturation to bytes in between; warping takes exact weights (OpenCV's are multiples of 1/32). Left out:
+ * NOT LIKE TENSORPACK   NEAREST takes the input pixel that contains the mapped centre (OpenCV's INTER_NEAREST_EXACT); points are
+ *          rotated about the same centre as the image (tensorpack is off by half a pixel there); Hue on uint8 does not round hue
+ *          and saturation to bytes in between; warping uses exact weights (OpenCV's are multiples of 1/32). Left out:
  *          GaussianDeform, and the wrappers of other Python libraries (IAAugmentor, Albumentations). */
 typedef struct tp_augmentor tp_augmentor;
-/* What a constructor with wrong arguments made: its status and sentence; TP_OK if it is fine. NULL: there was no memory. */
+/* The status of an augmentor: TP_OK, or the error of a constructor with wrong arguments, with its sentence. NULL: out of memory. */
 TP_DEF tp_status tp_aug_status(const tp_augmentor *a);
-TP_DEF void tp_aug_free(tp_augmentor *a); /* and all it owns; NULL is fine. Not for what a list or a flow has taken */
+TP_DEF void tp_aug_free(tp_augmentor *a); /* also frees what it owns; NULL is fine. Not if a list or a flow owns it */
 
-typedef struct tp__aug_taps { /* the library's own */
+typedef struct tp__aug_taps { /* private to the library */
     int64_t in, out;
     int kind, taps;
     double size;
     tp_tensor start, weight;
 } tp__aug_taps;
-/* The steps for one image. Zero-initialise it, use it again for the next image, free it in the end: its buffers are kept, so that
- * nothing is allocated once the largest image was seen. Its steps point into the augmentor, which must outlive them. One thread
- * at a time; several transforms may be drawn from one augmentor at once. */
+/* The steps for one image. Zero-initialise it, reuse it for the next image, free it in the end: its buffers are kept, so that
+ * nothing is allocated after the largest image was processed. Its steps point into the augmentor, which must outlive them. For one
+ * thread at a time; several transforms may be drawn from one augmentor at once. */
 typedef struct tp_transform {
-    int n;                      /* steps */
-    int64_t h, w;               /* the image that it was drawn for */
-    int64_t out_h, out_w;       /* what becomes of it */
-    struct tp__aug_step *step_; /* from here on: its own */
+    int n;                      /* number of steps */
+    int64_t h, w;               /* size of the image that it was drawn for */
+    int64_t out_h, out_w;       /* size of the result */
+    struct tp__aug_step *step_; /* from here on: private */
     int cap_;
     tp_tensor image_[2], work_, row_[2];
     tp__aug_taps taps_[2];
 } tp_transform;
-/* Draw the steps for image number `index`, of h rows and w columns. TP_ERR_SHAPE: the image is too small for a crop, say. */
+/* Draw the steps for image number `index`, of h rows and w columns. TP_ERR_SHAPE: for example, the image is too small for a
+ * crop. */
 TP_DEF tp_status tp_aug_draw(const tp_augmentor *a, int64_t h, int64_t w, uint64_t key, int64_t index, tp_transform *t);
-/* Apply all steps to an image of that size; out owns the result. out may be the image itself. Noise depends on the element's
- * position alone, so a second image of the same shape gets the same noise. */
+/* Apply all steps to an image of the size given to tp_aug_draw; out owns the result. out may be the image itself. Noise depends on
+ * the element's position alone, so a second image of the same shape gets the same noise. */
 TP_DEF tp_status tp_aug_apply_image(tp_transform *t, const tp_tensor *image, tp_tensor *out);
-/* The steps that move pixels, and no others, to a mask: (H,W) or (H,W,C) of any dtype. Pixels are moved, never mixed (nearest).
- * Where a border or a background is filled, with `fill`. */
+/* Apply only the steps that move pixels to a mask: (H,W) or (H,W,C) of any dtype. Pixels are moved, never interpolated (nearest).
+ * Borders and backgrounds are filled with `fill`. */
 TP_DEF tp_status tp_aug_apply_mask(tp_transform *t, const tp_tensor *mask, double fill, tp_tensor *out);
-/* Points: float32 (N,2). Boxes: float32 (N,4) as x0, y0, x1, y1; the result is the smallest upright box around the four corners.
- * out may be the same tensor. */
+/* Points: float32 (N,2). Boxes: float32 (N,4) as x0, y0, x1, y1; the result is the smallest upright box around the four transformed
+ * corners. out may be the input tensor. */
 TP_DEF tp_status tp_aug_apply_coords(const tp_transform *t, const tp_tensor *points, tp_tensor *out);
 TP_DEF tp_status tp_aug_apply_boxes(const tp_transform *t, const tp_tensor *boxes, tp_tensor *out);
-/* "Crop(y0=3, x0=4, h=32, w=32), Flip(horiz=1)" into a caller's buffer, cut off where it is full; returns buf. */
+/* "Crop(y0=3, x0=4, h=32, w=32), Flip(horiz=1)" into the caller's buffer, truncated if it is full; returns buf. */
 TP_DEF const char *tp_transform_text(const tp_transform *t, char *buf, size_t size);
 TP_DEF void tp_transform_free(tp_transform *t); /* NULL is fine */
 
-/* -- lists and choices. They take over the augmentors that they are given, also when they fail. TP_AUGS(a, b, ...) is a list and its
+/* -- lists and choices. They own the augmentors that they are given, also when they fail. TP_AUGS(a, b, ...) gives a list and its
  * length, for tp_aug_list, tp_aug_random_choose and tp_aug_random_order. */
 
-TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n); /* one after the other [imgaug: AugmentorList] */
-TP_DEF tp_augmentor *tp_aug_identity(void);                         /* nothing [imgaug: Identity] */
-/* With probability prob: number 0 < prob. [imgaug: RandomApplyAug] */
+TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n); /* applies all in order [imgaug: AugmentorList] */
+TP_DEF tp_augmentor *tp_aug_identity(void);                         /* leaves the image unchanged [imgaug: Identity] */
+/* Applies aug with probability prob: if number 0 < prob. [imgaug: RandomApplyAug] */
 TP_DEF tp_augmentor *tp_aug_random_apply(tp_augmentor *aug, double prob);
-/* One of them: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; it sums to 1. NULL: all alike. [imgaug:
- * RandomChooseAug] */
+/* Applies one of them: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; its sum is 1. NULL: all equal.
+ * [imgaug: RandomChooseAug] */
 TP_DEF tp_augmentor *tp_aug_random_choose(tp_augmentor *const *augs, int n, const double *prob);
-/* All of them in a random order: tp_random_permutation of tp_random_key(tp_random_key(key, place), index). At most 64. [imgaug:
- * RandomOrderAug] */
+/* Applies all of them in a random order: tp_random_permutation of tp_random_key(tp_random_key(key, place), index). At most 64.
+ * [imgaug: RandomOrderAug] */
 TP_DEF tp_augmentor *tp_aug_random_order(tp_augmentor *const *augs, int n);
 
-/* Functions of yours. out begins as a view of in: tp_tensor_resize it and fill it, never write into in. call->key and
- * call->index are those of RANDOM above, and the same each time this transform is applied. [imgaug: MapImage] */
+/* An augmentor of your own functions. out begins as a view of in: tp_tensor_resize it and fill it, never write into in. call->key
+ * and call->index are those of RANDOM above, and the same each time this transform is applied. [imgaug: MapImage] */
 typedef struct tp_aug_call {
     void *user;
     uint64_t key;
@@ -887,9 +890,9 @@ typedef void (*tp_aug_size_fn)(int64_t *h, int64_t *w, const tp_aug_call *call);
 typedef struct tp_aug_map_image_desc {
     tp_at at_;
     tp_aug_image_fn fn;
-    tp_aug_image_fn mask_fn;   /* NULL: applying it to a mask is refused */
-    tp_aug_point_fn coords_fn; /* one point; NULL: applying it to points is refused */
-    tp_aug_size_fn size_fn;    /* from the image's size to the result's; NULL: it stays */
+    tp_aug_image_fn mask_fn;   /* NULL: applying it to a mask is an error */
+    tp_aug_point_fn coords_fn; /* maps one point; NULL: applying it to points is an error */
+    tp_aug_size_fn size_fn;    /* from the size of the image to that of the result; NULL: it does not change */
     void *user;
     void (*release)(void *user); /* called once, when the augmentor is freed, also after a mistake */
 } tp_aug_map_image_desc;
@@ -897,17 +900,17 @@ TP_DEF tp_augmentor *tp_aug_map_image_(const tp_aug_map_image_desc *d);
 
 /* -- sizes */
 
-/* How a resize finds the value of an output pixel. Its centre (x+0.5)*in/out is the place in the input; x and y are treated alike,
- * one after the other. Weights are divided by their sum. Without `antialias` the kernel has its natural width at any scale, and
- * beyond the edge the last pixel is repeated, as in OpenCV:
- *     NEAREST  the input pixel in which the centre falls
+/* How a resize computes the value of an output pixel. Its centre is mapped to the position (x+0.5)*in/out of the input; x and y are
+ * interpolated one after the other, in the same way. Weights are divided by their sum. Without `antialias` the kernel has its
+ * natural width at any scale, and beyond the edge the last pixel is repeated, as in OpenCV:
+ *     NEAREST  the input pixel that contains the mapped centre
  *     LINEAR   the 2 nearest, 1-|d|
  *     CUBIC    the 4 nearest, Keys' cubic with a = -0.75
  *     LANCZOS  the 8 nearest, sinc(d)*sinc(d/4)
  *     AREA     the mean over the part of the input that the output pixel covers
- * With antialias the kernel is as many times wider as the image becomes smaller, and what lies beyond the edge is left out, as in
- * PIL: a = -0.5 for CUBIC, sinc(d)*sinc(d/3) for LANCZOS. AREA and NEAREST are the same with and without.
- * Warping (shift, rotation, affine) knows NEAREST, LINEAR and CUBIC (a = -0.75). */
+ * With antialias the kernel widens by the factor by which the image shrinks, and pixels beyond the edge are left out, as in PIL: a
+ * = -0.5 for CUBIC, sinc(d)*sinc(d/3) for LANCZOS. antialias does not change AREA and NEAREST. Warping (shift, rotation, affine)
+ * supports NEAREST, LINEAR and CUBIC (a = -0.75). */
 typedef enum tp_inter {
     TP_INTER_DEFAULT = 0, /* LINEAR */
     TP_INTER_NEAREST,
@@ -916,10 +919,10 @@ typedef enum tp_inter {
     TP_INTER_AREA,
     TP_INTER_LANCZOS
 } tp_inter;
-/* What lies beyond the edge of abcd: CONSTANT border_value, REPLICATE aaa|abcd|ddd, REFLECT cba|abcd|dcb, REFLECT_101
+/* How a row abcd is extended beyond its edges: CONSTANT border_value, REPLICATE aaa|abcd|ddd, REFLECT cba|abcd|dcb, REFLECT_101
  * dcb|abcd|cba, WRAP bcd|abcd|abc. */
 typedef enum tp_edge {
-    TP_EDGE_DEFAULT = 0, /* each constructor says which */
+    TP_EDGE_DEFAULT = 0, /* see each constructor */
     TP_EDGE_CONSTANT,
     TP_EDGE_REPLICATE,
     TP_EDGE_REFLECT,
@@ -927,15 +930,15 @@ typedef enum tp_edge {
     TP_EDGE_WRAP
 } tp_edge;
 
-/* To a size. [imgaug: Resize] */
+/* Resizes to h by w. [imgaug: Resize] */
 typedef struct tp_aug_resize_desc {
     tp_at at_;
-    int h, w;         /* w 0 = h */
+    int h, w;         /* w = 0 means h */
     int interp;       /* tp_inter; default LINEAR */
     tp_tri antialias; /* default TP_NO */
 } tp_aug_resize_desc;
 TP_DEF tp_augmentor *tp_aug_resize_(const tp_aug_resize_desc *d);
-/* The shortest edge to `size`, the other in proportion (rounded). [imgaug: ResizeShortestEdge] */
+/* Resizes so that the shortest edge is `size`; the other edge keeps the proportion (rounded). [imgaug: ResizeShortestEdge] */
 typedef struct tp_aug_resize_shortest_edge_desc {
     tp_at at_;
     int size;
@@ -943,15 +946,15 @@ typedef struct tp_aug_resize_shortest_edge_desc {
     tp_tri antialias; /* default TP_NO */
 } tp_aug_resize_shortest_edge_desc;
 TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_edge_desc *d);
-/* Width times uniform(xrange), height times uniform(yrange), drawn in this order, rounded; with pixels the ranges are of pixels.
- * Drawn again, up to 50 times, while the aspect ratio changes by more than the threshold; then the size stays. [imgaug:
- * RandomResize] */
+/* Resizes the width by uniform(xrange), then the height by uniform(yrange), drawn in this order, rounded; with `pixels` the ranges
+ * are sizes in pixels. Drawn again, up to 50 times, while the aspect ratio changes by more than the threshold; after that the size
+ * is not changed. [imgaug: RandomResize] */
 typedef struct tp_aug_random_resize_desc {
     tp_at at_;
-    float xrange[2], yrange[2]; /* yrange not given: xrange */
+    float xrange[2], yrange[2]; /* xrange is used for both if yrange is not given */
     tp_tri pixels;              /* default TP_NO */
     int minimum[2];             /* least width and height in pixels */
-    float aspect_ratio_thres;   /* 0 = 0.15; TP_ZERO: the aspect ratio stays, only xrange is drawn */
+    float aspect_ratio_thres;   /* 0 = 0.15; TP_ZERO: the aspect ratio is kept, only xrange is drawn */
     int interp;                 /* tp_inter; default LINEAR */
     tp_tri antialias;           /* default TP_NO */
 } tp_aug_random_resize_desc;
@@ -959,21 +962,21 @@ TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d);
 
 /* -- crops, borders, backgrounds */
 
-/* A part of h by w at y0 = randint(0, H-h+1), then x0 likewise; a larger one than the image is TP_ERR_SHAPE. [imgaug:
- * RandomCrop] */
+/* A part of h by w at y0 = randint(0, H-h+1), then x0 = randint(0, W-w+1); a part larger than the image is TP_ERR_SHAPE.
+ * [imgaug: RandomCrop] */
 TP_DEF tp_augmentor *tp_aug_random_crop(int h, int w);
-TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* at (H-h)/2, (W-w)/2, rounded down [imgaug: CenterCrop] */
-/* A part of random size: h = randint(hmin, hmax+1), w, then y0 = randint(0, H-h) (0 if H = h) and x0. [imgaug:
- * RandomCropRandomShape] */
+TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* from ((H-h)/2, (W-w)/2), rounded down [imgaug: CenterCrop] */
+/* A part of random size: h = randint(hmin, hmax+1), w = randint(wmin, wmax+1), then y0 = randint(0, H-h) (0 if H = h) and x0 in the
+ * same way. [imgaug: RandomCropRandomShape] */
 typedef struct tp_aug_random_crop_random_shape_desc {
     tp_at at_;
     int wmin, hmin;
-    int wmax, hmax; /* 0 = the image's */
+    int wmax, hmax; /* 0 = the size of the image */
 } tp_aug_random_crop_random_shape_desc;
 TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_random_shape_desc *d);
-/* A part of random area and aspect ratio, resized: ImageNet's usual augmentation. Up to 10 times: area, aspect ratio, exchange
- * sides if < 0.5; if it fits, x0 and y0. Else the shortest edge is resized and the middle taken. [imgaug:
- * GoogleNetRandomCropAndResize] */
+/* A part of random area and aspect ratio, resized: ImageNet's usual augmentation. Up to 10 times it draws the area, the aspect
+ * ratio, and a number that exchanges the sides if it is < 0.5; if the part fits, x0 and y0. If none fits, the shortest edge is
+ * resized and the middle is cropped. [imgaug: GoogleNetRandomCropAndResize] */
 typedef struct tp_aug_google_net_random_crop_and_resize_desc {
     tp_at at_;
     float crop_area_fraction[2]; /* default 0.08 to 1 */
@@ -983,15 +986,15 @@ typedef struct tp_aug_google_net_random_crop_and_resize_desc {
     tp_tri antialias;            /* default TP_NO */
 } tp_aug_google_net_random_crop_and_resize_desc;
 TP_DEF tp_augmentor *tp_aug_google_net_random_crop_and_resize_(const tp_aug_google_net_random_crop_and_resize_desc *d);
-/* A rectangle is filled. Sides randint(range[0], range[1]), or range[0] if range[1] is 0; h, w, x0, y0 in this order. Masks and
- * points stay. [imgaug: RandomCutout] */
+/* Fills a rectangle. Its sides are randint(range[0], range[1]), or range[0] if range[1] is 0; h, w, x0, y0 are drawn in this order.
+ * Masks and points do not change. [imgaug: RandomCutout] */
 typedef struct tp_aug_random_cutout_desc {
     tp_at at_;
     int h_range[2], w_range[2];
     float fill;
 } tp_aug_random_cutout_desc;
 TP_DEF tp_augmentor *tp_aug_random_cutout_(const tp_aug_random_cutout_desc *d);
-/* A border of `pad` pixels on each side, plus what a side has of its own. */
+/* A border of `pad` pixels on each side, plus the widths given for single sides. */
 typedef struct tp_aug_pad_desc {
     tp_at at_;
     int pad;
@@ -1000,11 +1003,11 @@ typedef struct tp_aug_pad_desc {
     float border_value;
 } tp_aug_pad_desc;
 TP_DEF tp_augmentor *tp_aug_pad_(const tp_aug_pad_desc *d);
-/* Onto the middle, or onto a random place, of a background of h by w (background_shape) filled with `fill`
+/* Pastes the image at the middle, or at a random position, of a background of h by w (background_shape) filled with `fill`
  * (ConstantBackgroundFiller). RandomPaste: y0 = uniform(0, h-H) without fraction, then x0. [imgaug: CenterPaste, RandomPaste] */
 typedef struct tp_aug_paste_desc {
     tp_at at_;
-    int h, w; /* w 0 = h */
+    int h, w; /* w = 0 means h */
     float fill;
 } tp_aug_paste_desc;
 typedef tp_aug_paste_desc tp_aug_center_paste_desc;
@@ -1014,78 +1017,80 @@ TP_DEF tp_augmentor *tp_aug_random_paste_(const tp_aug_paste_desc *d);
 
 /* -- geometry */
 
-/* Mirrored with probability prob: horiz exchanges left and right, vert top and bottom; one of them. [imgaug: Flip] */
+/* Mirrors the image with probability prob: horiz exchanges left and right, vert top and bottom; set one of them. [imgaug: Flip] */
 typedef struct tp_aug_flip_desc {
     tp_at at_;
     tp_tri horiz, vert; /* default TP_NO */
     float prob;         /* 0 = 0.5; TP_ZERO: never */
 } tp_aug_flip_desc;
 TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d);
-/* Rows and columns exchanged with probability prob. [imgaug: Transpose] */
+/* Exchanges rows and columns with probability prob. [imgaug: Transpose] */
 typedef struct tp_aug_transpose_desc {
     tp_at at_;
     float prob; /* 0 = 0.5; TP_ZERO: never */
 } tp_aug_transpose_desc;
 TP_DEF tp_augmentor *tp_aug_transpose_(const tp_aug_transpose_desc *d);
-/* By round(uniform(-f*W, f*W)) pixels to the right, then likewise down; a half is rounded to the even number. [imgaug: Shift] */
+/* Shifts by round(uniform(-f*W, f*W)) pixels to the right, then by round(uniform(-f*H, f*H)) down; a half is rounded to the even
+ * number. [imgaug: Shift] */
 typedef struct tp_aug_shift_desc {
     tp_at at_;
-    float horiz_frac, vert_frac; /* below 1 */
+    float horiz_frac, vert_frac; /* fractions of W and H, below 1 */
     int border;                  /* tp_edge; default REPLICATE */
     float border_value;
 } tp_aug_shift_desc;
 TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d);
-/* Turned counter-clockwise by uniform(-max_deg, max_deg) degrees about the point (W,H)*uniform(center_range); x and y of the
- * centre are drawn first. step_deg: rounded down to a multiple of it, for max_deg 180. [imgaug: Rotation] */
+/* Rotates counter-clockwise by uniform(-max_deg, max_deg) degrees about the point (W,H)*uniform(center_range); x and y of the
+ * centre are drawn first. step_deg: the angle is rounded down to a multiple of step_deg, for max_deg 180. [imgaug: Rotation] */
 typedef struct tp_aug_rotation_desc {
     tp_at at_;
     float max_deg;
     float center_range[2]; /* default 0 to 1 */
     int interp;            /* tp_inter; default LINEAR */
     int border;            /* tp_edge; default REPLICATE */
-    float step_deg;        /* 0: none */
+    float step_deg;        /* 0: any angle */
     float border_value;
 } tp_aug_rotation_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d);
-/* Turned about the middle, then cut to the largest upright rectangle without border: results differ in size. [imgaug:
- * RotationAndCropValid] */
+/* Rotates about the middle, then crops to the largest upright rectangle without border: results differ in size.
+ * [imgaug: RotationAndCropValid] */
 typedef struct tp_aug_rotation_and_crop_valid_desc {
     tp_at at_;
     float max_deg;
     int interp;     /* tp_inter; default LINEAR */
-    float step_deg; /* 0: none */
+    float step_deg; /* 0: any angle */
 } tp_aug_rotation_and_crop_valid_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_crop_valid_desc *d);
-/* Scaled, turned and sheared about the middle, then moved. Drawn in this order, each only if its option is given: scale, dx and dy
- * (rounded, of W and H), shear in degrees; and always the angle. [imgaug: Affine] */
+/* Scales, rotates and shears about the middle, then translates. Drawn in this order, each only if its option is given: scale, dx
+ * and dy (rounded, as fractions of W and H), shear in degrees; the angle is always drawn. [imgaug: Affine] */
 typedef struct tp_aug_affine_desc {
     tp_at at_;
-    float scale[2];          /* default: none */
-    float translate_frac[2]; /* default: none */
+    float scale[2];          /* default: no scaling */
+    float translate_frac[2]; /* default: no translation */
     float rotate_max_deg;
-    float shear; /* most degrees */
+    float shear; /* maximum shear in degrees */
     int interp;  /* tp_inter; default LINEAR */
     int border;  /* tp_edge; default REPLICATE */
     float border_value;
 } tp_aug_affine_desc;
 TP_DEF tp_augmentor *tp_aug_affine_(const tp_aug_affine_desc *d);
 
-/* -- colours. Each draws one number, uniform over its range, if nothing else is said. */
+/* -- colours. Unless stated otherwise each draws one number, uniform over its range. */
 
-/* Plus uniform(-delta, delta). [imgaug: Brightness] */
+/* Adds uniform(-delta, delta). [imgaug: Brightness] */
 typedef struct tp_aug_brightness_desc {
     tp_at at_;
     float delta;
     tp_tri clip; /* default TP_YES */
 } tp_aug_brightness_desc;
 TP_DEF tp_augmentor *tp_aug_brightness_(const tp_aug_brightness_desc *d);
-typedef struct tp_aug_brightness_scale_desc { /* times */
+typedef struct tp_aug_brightness_scale_desc { /* multiplies by a random factor */
     tp_at at_;
     float range[2];
     tp_tri clip; /* default TP_YES */
 } tp_aug_brightness_scale_desc;
 TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d); /* [imgaug: BrightnessScale] */
-/* (x - mean)*r + mean. The mean is each channel's; with rgb TP_YES (or TP_NO: BGR) that of the grey image. [imgaug: Contrast] */
+/* (x - mean)*r + mean. Each channel has its own mean; with rgb TP_YES (or TP_NO: BGR) it is the mean of the grey image.
+ * [imgaug: Contrast] */
 typedef struct tp_aug_contrast_desc {
     tp_at at_;
     float factor_range[2];
@@ -1096,32 +1101,32 @@ TP_DEF tp_augmentor *tp_aug_contrast_(const tp_aug_contrast_desc *d);
 /* x*v + grey*(1-v) with v = 1 + uniform(-alpha, alpha). [imgaug: Saturation] */
 typedef struct tp_aug_saturation_desc {
     tp_at at_;
-    float alpha; /* 0 = 0.4; TP_ZERO: none */
+    float alpha; /* 0 = 0.4; TP_ZERO: no change */
     tp_tri rgb;  /* default TP_YES */
     tp_tri clip; /* default TP_YES */
 } tp_aug_saturation_desc;
 TP_DEF tp_augmentor *tp_aug_saturation_(const tp_aug_saturation_desc *d);
-/* Hue turned by twice that many degrees. [imgaug: Hue] */
+/* Turns the hue by twice the number of degrees drawn from range. [imgaug: Hue] */
 typedef struct tp_aug_hue_desc {
     tp_at at_;
     float range[2]; /* default 0 to 180 */
     tp_tri rgb;     /* default TP_YES */
 } tp_aug_hue_desc;
 TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d);
-/* 255 * (x/255)^(1/(1+g)) of whole x in 0..255; of float32 images the fraction is dropped. [imgaug: Gamma] */
+/* 255 * (x/255)^(1/(1+g)) for integer x in 0..255; the fraction of float32 pixels is dropped. [imgaug: Gamma] */
 typedef struct tp_aug_gamma_desc {
     tp_at at_;
-    float range[2]; /* default -0.5 to 0.5; above -1 */
+    float range[2]; /* default -0.5 to 0.5; must be above -1 */
 } tp_aug_gamma_desc;
 TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d);
-typedef struct tp_aug_clip_desc { /* limited to [min, max] */
+typedef struct tp_aug_clip_desc { /* limits values to [min, max] */
     tp_at at_;
     float min;
     float max; /* 0 = 255; TP_ZERO: 0 */
 } tp_aug_clip_desc;
 TP_DEF tp_augmentor *tp_aug_clip_(const tp_aug_clip_desc *d); /* [imgaug: Clip] */
-/* Plus the eigenvectors of colour times their eigenvalues times 3 normal numbers of deviation std: AlexNet's noise. [imgaug:
- * Lighting] */
+/* Adds the eigenvectors of colour times their eigenvalues times 3 normal numbers with standard deviation std: AlexNet's noise.
+ * [imgaug: Lighting] */
 typedef struct tp_aug_lighting_desc {
     tp_at at_;
     float std;
@@ -1130,30 +1135,31 @@ typedef struct tp_aug_lighting_desc {
     tp_tri clip;     /* default TP_YES */
 } tp_aug_lighting_desc;
 TP_DEF tp_augmentor *tp_aug_lighting_(const tp_aug_lighting_desc *d);
-/* (x - mean) / max(deviation, 1/sqrt(H*W*C)), float32. [imgaug: MeanVarianceNormalize] */
+/* (x - mean) / max(standard deviation, 1/sqrt(H*W*C)), float32. [imgaug: MeanVarianceNormalize] */
 typedef struct tp_aug_mean_variance_normalize_desc {
     tp_at at_;
-    tp_tri all_channel; /* TP_NO: each channel by itself; default TP_YES */
+    tp_tri all_channel; /* TP_NO: each channel separately; default TP_YES */
 } tp_aug_mean_variance_normalize_desc;
 TP_DEF tp_augmentor *tp_aug_mean_variance_normalize_(const tp_aug_mean_variance_normalize_desc *d);
-/* So that the least value becomes min and the greatest max, float32; an image of one value becomes min. [imgaug:
- * MinMaxNormalize] */
+/* Maps the smallest value to min and the largest to max, float32; an image whose values are all equal becomes min.
+ * [imgaug: MinMaxNormalize] */
 typedef struct tp_aug_min_max_normalize_desc {
     tp_at at_;
     float min;
     float max;          /* 0 = 255; TP_ZERO: 0 */
-    tp_tri all_channel; /* TP_NO: each channel by itself; default TP_YES */
+    tp_tri all_channel; /* TP_NO: each channel separately; default TP_YES */
 } tp_aug_min_max_normalize_desc;
 TP_DEF tp_augmentor *tp_aug_min_max_normalize_(const tp_aug_min_max_normalize_desc *d);
 /* 0.299 R + 0.587 G + 0.114 B. [imgaug: Grayscale] */
 typedef struct tp_aug_grayscale_desc {
     tp_at at_;
-    tp_tri keepdims;  /* (H,W,1), not (H,W); default TP_YES */
+    tp_tri keepdims;  /* TP_YES: (H,W,1), TP_NO: (H,W); default TP_YES */
     tp_tri rgb;       /* default TP_NO: the image is BGR, as in tensorpack */
-    tp_tri keepshape; /* three equal channels; default TP_NO */
+    tp_tri keepshape; /* TP_YES: three equal channels; default TP_NO */
 } tp_aug_grayscale_desc;
 TP_DEF tp_augmentor *tp_aug_grayscale_(const tp_aug_grayscale_desc *d);
-/* OpenCV's cvtColor. HSV of uint8: half degrees below 180, then 0..255 twice; of float32: degrees, 0..1, and V as the image. */
+/* OpenCV's cvtColor. HSV of uint8: H in half degrees below 180, S and V in 0..255; of float32: H in degrees, S in 0..1, V in the
+ * range of the image. */
 typedef enum tp_color {
     TP_COLOR_RGB2GRAY = 1,
     TP_COLOR_BGR2GRAY,
@@ -1166,111 +1172,113 @@ typedef enum tp_color {
 } tp_color;
 typedef struct tp_aug_color_space_desc {
     tp_at at_;
-    int mode;        /* tp_color */
+    int mode;        /* a tp_color */
     tp_tri keepdims; /* default TP_YES */
 } tp_aug_color_space_desc;
 TP_DEF tp_augmentor *tp_aug_color_space_(const tp_aug_color_space_desc *d); /* [imgaug: ColorSpace] */
-TP_DEF tp_augmentor *tp_aug_to_uint8(void);   /* limited to 0..255 and without fraction [imgaug: ToUint8] */
+TP_DEF tp_augmentor *tp_aug_to_uint8(void);   /* limits to 0..255 and drops the fraction [imgaug: ToUint8] */
 TP_DEF tp_augmentor *tp_aug_to_float32(void); /* [imgaug: ToFloat32, MapToFloat] */
 
 /* -- blur and noise */
 
-/* A Gaussian window of 2*randint(size_range)+1 pixels; the edge is repeated. Drawn: size in x, in y, then sigma in x, in y. sigma 0:
- * 0.3*((n-1)/2-1)+0.8 for n pixels, and up to 7 pixels OpenCV's small kernels (1 2 1)/4, (1 4 6 4 1)/16,
- * (1 3.5 7 9 7 3.5 1)/32. [imgaug: GaussianBlur] */
+/* A Gaussian kernel of 2*randint(size_range)+1 pixels; the edge is repeated. Drawn in this order: size in x, in y, then sigma in x,
+ * in y. sigma 0 means 0.3*((n-1)/2-1)+0.8 for n pixels, and for up to 7 pixels OpenCV's small kernels (1 2 1)/4, (1 4 6 4 1)/16, (1
+ * 3.5 7 9 7 3.5 1)/32. [imgaug: GaussianBlur] */
 typedef struct tp_aug_gaussian_blur_desc {
     tp_at at_;
     int size_range[2];    /* default 0 to 3 */
     float sigma_range[2]; /* default 0 to 0 */
-    tp_tri symmetric;     /* the numbers for x in y too; default TP_YES */
+    tp_tri symmetric;     /* y uses the numbers drawn for x; default TP_YES */
 } tp_aug_gaussian_blur_desc;
 TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d);
-/* What writing and reading a JPEG of quality randint(range) does to the pixels: the standard tables scaled as libjpeg does, colour at
- * half the size (4:2:0) unless subsample is TP_NO (4:4:4), smooth upsampling. Values are limited to bytes. C is 1 or 3. [imgaug:
- * JpegNoise] */
+/* The changes that writing and reading a JPEG of quality randint(range) makes to the pixels: the standard tables scaled as by
+ * libjpeg, colour at half resolution (4:2:0) unless subsample is TP_NO (4:4:4), smooth upsampling. Values are limited to 0..255. C
+ * is 1 or 3. [imgaug: JpegNoise] */
 typedef struct tp_aug_jpeg_noise_desc {
     tp_at at_;
-    int quality_range[2]; /* default 40 to 100; 1 to 100 */
+    int quality_range[2]; /* default 40 to 100; must be within 1 to 100 */
     tp_tri subsample;     /* default TP_YES */
 } tp_aug_jpeg_noise_desc;
 TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d);
-/* Plus sigma times normal number i, for element i. [imgaug: GaussianNoise] */
+/* Adds sigma times normal number i to element i. [imgaug: GaussianNoise] */
 typedef struct tp_aug_gaussian_noise_desc {
     tp_at at_;
-    float sigma; /* 0 = 1; TP_ZERO: none */
+    float sigma; /* 0 = 1; TP_ZERO: no noise */
     tp_tri clip; /* default TP_YES */
 } tp_aug_gaussian_noise_desc;
 TP_DEF tp_augmentor *tp_aug_gaussian_noise_(const tp_aug_gaussian_noise_desc *d);
-/* Element i becomes 0 where number i < black_prob and 255 where it is > 1 - white_prob. [imgaug: SaltPepperNoise] */
+/* Element i becomes 0 if number i < black_prob and 255 if it is > 1 - white_prob. [imgaug: SaltPepperNoise] */
 typedef struct tp_aug_salt_pepper_noise_desc {
     tp_at at_;
-    float white_prob; /* 0 = 0.05; TP_ZERO: none */
-    float black_prob; /* 0 = 0.05; TP_ZERO: none */
+    float white_prob; /* 0 = 0.05; TP_ZERO: no white */
+    float black_prob; /* 0 = 0.05; TP_ZERO: no black */
 } tp_aug_salt_pepper_noise_desc;
 TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_desc *d);
 
-/* -- flows. They own the augmentor and the flow below. Images of the flow below are not written to. An error names the datapoint;
- * with catch_exceptions the datapoint is left out instead, and a line in the log says why: for the first 9, then each 100th.
- * With num_thread they work ahead on so many threads, as tp_df_parallel_map does, each with memory of its own. They give the same
- * datapoints for any number of threads, and none is the thread that asks. Functions given to tp_aug_map_image are then called
- * by several threads at once. */
+/* -- flows. They own the augmentor and the flow below. Images of the flow below are not modified. An error names the datapoint;
+ * with catch_exceptions the datapoint is dropped instead, and the log gives the reason for the first 9 and then for each 100th.
+ * With num_thread they read ahead on that many threads, as tp_df_parallel_map does, each thread with memory of its own. The
+ * datapoints are the same for any number of threads; with 0 threads the caller does the work. Functions given to tp_aug_map_image
+ * are then called by several threads at once. */
 
 /* [dataflow: AugmentImageComponent] */
 typedef struct tp_df_augment_image_desc {
     tp_at at_;
     tp_dataflow *df;
-    tp_augmentor *augmentors; /* one, or a list */
-    int index;                /* the image's component */
+    tp_augmentor *augmentors; /* one augmentor, or a list */
+    int index;                /* the component that holds the image */
     tp_tri catch_exceptions;  /* default TP_NO */
     int num_thread;           /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;          /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
+    int buffer_size;          /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_image_desc;
 TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d);
-/* An image and float32 points (N,2). [dataflow: AugmentImageCoordinates] */
+/* Augments an image and float32 points (N,2). [dataflow: AugmentImageCoordinates] */
 typedef struct tp_df_augment_coordinates_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_augmentor *augmentors;
     int img_index;
-    int coords_index;        /* 0 = 1; TP_NONE: component 0 */
+    int coords_index;        /* component of the points; 0 = 1; TP_NONE: component 0 */
     tp_tri catch_exceptions; /* default TP_NO */
     int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;         /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
+    int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_coordinates_desc;
 TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_desc *d);
-/* Several images, masks, points and boxes with the same numbers, drawn for the first image. [dataflow: AugmentImageComponents] */
+/* Augments several images, masks, points and boxes with the same random numbers, drawn for the first image.
+ * [dataflow: AugmentImageComponents] */
 typedef struct tp_df_augment_images_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_augmentor *augmentors;
-    int index[8], n_index;               /* images; n_index 0: components 0 and 1 */
-    int mask_index[8], n_mask_index;     /* masks: see tp_aug_apply_mask */
-    int coords_index[8], n_coords_index; /* points */
-    int box_index[8], n_box_index;       /* boxes */
+    int index[8], n_index;               /* components with images; n_index 0: components 0 and 1 */
+    int mask_index[8], n_mask_index;     /* components with masks: see tp_aug_apply_mask */
+    int coords_index[8], n_coords_index; /* components with points */
+    int box_index[8], n_box_index;       /* components with boxes */
     float mask_fill;
     tp_tri catch_exceptions; /* default TP_NO */
     int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;         /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
+    int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_augment_images_desc;
 TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d);
 /* Image files are read, decoded and augmented, all on the same thread: component `index`, a path, becomes the image.
  *     df = tp_df_image_folder("train", .decode = TP_NO);
  *     df = tp_df_batch(tp_df_load_image(df, aug, .num_thread = 4), 128);
- * It gives what tp_df_augment_image gives of decoded images, with the same seed. tp_aug_identity() leaves images as they are. */
+ * With the same seed the results are those of tp_df_augment_image on the decoded images. tp_aug_identity() leaves images unchanged.
+ * */
 typedef struct tp_df_load_image_desc {
     tp_at at_;
     tp_dataflow *df;
-    tp_augmentor *augmentors; /* one, or a list */
-    int index;                /* the component; uint8 (length) */
-    tp_tri encoded;           /* TP_YES: it is the contents of an image file, not its path; default TP_NO */
+    tp_augmentor *augmentors; /* one augmentor, or a list */
+    int index;                /* the component that holds the path; uint8 (length) */
+    tp_tri encoded;           /* TP_YES: it holds the contents of an image file, not a path; default TP_NO */
     int channel;              /* 3: RGB, 1: grey; 0 = 3 */
     int64_t max_pixels;       /* a larger image is an error; 0 = 64 Mi */
-    tp_on_error on_error; /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is left out, with a warning once */
-    int num_thread;       /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;      /* with num_thread: datapoints that are worked on or wait; 0 = 200 */
+    tp_on_error on_error;     /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is dropped, with one warning */
+    int num_thread;           /* 0: no threads, the caller of tp_df_next does the work */
+    int buffer_size;          /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
     uint64_t seed;
 } tp_df_load_image_desc;
 TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d);
@@ -1357,19 +1365,18 @@ TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d);
 
 /* ==== >>idx =========================================================================================== */
 
-/* The IDX format of MNIST, gzip'd or not: uint8, int8, int16, int32, float32, float64; int8 and int16 become
- * int32. The header is believed only if the file has exactly the bytes it promises. */
+/* The IDX format of MNIST, with or without gzip: uint8, int8, int16, int32, float32, float64; int8 and int16 become int32. It is an
+ * error if the file does not have exactly the number of bytes that its header implies. */
 TP_DEF tp_status tp_idx_load(const char *path, tp_tensor *t);
-/* The same from memory; what: its name in error sentences. */
+/* Loads the IDX format from memory; what: its name in error sentences. */
 TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, tp_tensor *t);
 
 /* ==== >>input source ================================================================================== */
 
-/* Brings datapoints into the runs of a graph. Life of one: made; tp_input_setup with the input signature,
- * once; tp_input_get_tensors for each tower; tp_input_reset_state before training (or before each round of
- * inference); its hooks take part in every run; freed, before the graph. A trainer does all this with the source that its
- * config names. Fields are for reading; to write your own source, tp_calloc one and fill the functions and user.
- * [input_source: InputSource]
+/* Brings datapoints into the runs of a graph. The calls in order: a constructor; tp_input_setup with the input signature, once;
+ * tp_input_get_tensors for each tower; tp_input_reset_state before training (or before each round of inference); its hooks in every
+ * run; tp_input_free, before the graph is freed. A trainer makes all these calls for the source in its config. Fields are
+ * read-only; to write your own source, tp_calloc one and fill the functions and user. [input_source: InputSource]
  *
  * Examples:
  *     source = tp_queue_input(df, .capacity = 100);
@@ -1377,108 +1384,108 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
  */
 typedef struct tp_input_source tp_input_source;
 struct tp_input_source {
-    const char *name; /* "QueueInput" */
+    const char *name; /* such as "QueueInput" */
     void *user;
-    bool feedfree;   /* new tensors for each tower, so that it serves many; FeedInput serves one */
-    tp_graph *graph; /* from setup on */
+    bool feedfree;   /* it makes new tensors for each tower, so that it serves many towers; FeedInput serves one */
+    tp_graph *graph; /* set by setup */
     const tp_spec *spec;
     int n_spec;
     bool setup_done;
-    int64_t consumed; /* datapoints that finished runs have used, from the start of the endless repetition */
-    tp_status error;  /* why reading ahead failed, TP_OK if it did not: see tp_input_failure */
+    int64_t consumed; /* datapoints that finished runs have used, counted over all passes */
+    tp_status error;  /* the error of the thread that reads ahead, or TP_OK: see tp_input_failure */
     char error_text[2048];
     tp_owner owner_;
-    tp_hook *const *hook; /* memoised */
+    tp_hook *const *hook; /* the result of hooks(), computed once */
     int n_hook;
     tp_arena mem_;
-    tp_input_source *inner_; /* of tp_remap_input_source: whose kind it is of */
+    tp_input_source *inner_; /* set by tp_remap_input_source: the source that it wraps */
     tp_status (*setup)(tp_input_source *s);
     tp_status (*get_input_tensors)(tp_input_source *s, tp_node **in);
-    tp_status (*reset_state)(tp_input_source *s);                          /* NULL: nothing to do */
-    tp_status (*seek)(tp_input_source *s, int64_t consumed);               /* NULL: cannot be resumed */
+    tp_status (*reset_state)(tp_input_source *s);                          /* NULL: a reset does nothing */
+    tp_status (*seek)(tp_input_source *s, int64_t consumed);               /* NULL: resuming is not possible */
     int64_t (*size)(tp_input_source *s);                                   /* NULL: unknown */
-    tp_status (*hooks)(tp_input_source *s, tp_hook *const **hook, int *n); /* asked once; NULL: none */
+    tp_status (*hooks)(tp_input_source *s, tp_hook *const **hook, int *n); /* called once; NULL: no hooks */
     void (*close)(tp_input_source *s);
 };
 
-/* The specs are copied. */
+/* Call once. The specs are copied. */
 TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *specs, int n);
 TP_DEF bool tp_input_setup_done(const tp_input_source *s);
-/* n_spec nodes for the tower that is being built. */
+/* Fills in n_spec nodes for the tower that is being built. */
 TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in);
-/* Start at the position of the last tp_input_seek, 0 without one. Training: once, in before_train. Inference:
- * each round, so that every round sees the same data. (QueueInput restarts too; in tensorpack it goes on, and
- * drifts.) */
+/* Start at the position of the last tp_input_seek, 0 without one. Training calls it once, in before_train. Inference calls it in
+ * each round, so that every round uses the same data. (QueueInput restarts too; in tensorpack it continues, so that rounds
+ * differ.) */
 TP_DEF tp_status tp_input_reset_state(tp_input_source *s);
-/* Resume: the next datapoint is number `consumed` of the endless repetition. At once if it is running
- * already. */
+/* For resuming: the next datapoint is number `consumed`, counted over all passes. If the source is already running, the seek takes
+ * place at once. */
 TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed);
-TP_DEF int64_t tp_input_size(tp_input_source *s); /* datapoints an epoch, -1: unknown */
-/* What it needs to do in each run; memoised. For every rank, not the chief alone. They use nothing but
- * before_run, after_run and after_create_session. */
+TP_DEF int64_t tp_input_size(tp_input_source *s); /* datapoints per epoch, -1: unknown */
+/* The hooks that it needs in each run, computed once. They are for every rank, not only the chief. They use nothing but before_run,
+ * after_run and after_create_session. */
 TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n);
-/* When the thread of a queue fails, what it had read is delivered first, then runs fail with its error. This says that it has
- * come to that. TP_OK: no failure; else the status, and the sentence if `sentence` is not NULL. */
+/* When the thread of a queue fails, the datapoints that it had read are delivered first, then runs fail with its error. This
+ * function tells whether runs have reached that point. TP_OK: no failure; else the status, and the sentence if `sentence` is not
+ * NULL. */
 TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentence);
-/* For get_input_tensors and setup of your own: the name scope called after the source, "QueueInput", the same one at each
- * entry; ends with tp_name_scope_pop. From setup on. [InputSource.cached_name_scope] */
+/* For your own get_input_tensors and setup: opens the name scope called after the source, "QueueInput", the same scope each time;
+ * close it with tp_name_scope_pop. May be used in setup and later. [InputSource.cached_name_scope] */
 TP_DEF void tp_input_cached_name_scope_push(tp_input_source *s);
-TP_DEF void tp_input_free(tp_input_source *s); /* and its flow; NULL is fine */
+TP_DEF void tp_input_free(tp_input_source *s); /* also frees its flow; NULL is fine */
 
-/* Only placeholders, one for each entry of the signature and of its name, at the root; one of the same name,
- * dtype and shape that exists is used again. Somebody else feeds them. [input_source: PlaceholderInput] */
+/* Makes only placeholders, one for each entry of the signature, with its name, in the root scope; an existing placeholder of the
+ * same name, dtype and shape is reused. The program feeds them. [input_source: PlaceholderInput] */
 TP_DEF tp_input_source *tp_placeholder_input(void);
 
-/* Feeds placeholders (as PlaceholderInput makes them, so that training and inference share them) with the
- * next datapoint before each run, read in the running thread. One tower only. An error of the flow fails the
- * run. A datapoint whose run failed is fed again. [input_source: FeedInput] */
+/* Feeds placeholders (made as by PlaceholderInput, so that training and inference share them) with the next datapoint before each
+ * run, read on the thread that runs. One tower only. An error of the flow fails the run. If a run fails, its datapoint is fed
+ * again. [input_source: FeedInput] */
 typedef struct tp_feed_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    /* TP_NO: one pass, then runs fail with TP_ERR_STATE until reset_state, as StopIteration does; default TP_YES */
+    /* TP_NO: one pass, then runs fail with TP_ERR_STATE until reset_state, as with StopIteration; default TP_YES */
     tp_tri infinite;
-    tp_tri quiet_end; /* TP_YES: they end with TP_END instead, which ends a training as success. Default TP_NO */
+    tp_tri quiet_end; /* TP_YES: such runs end with TP_END, which ends a training successfully. Default TP_NO */
 } tp_feed_input_desc;
 TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d);
 
-/* A queue of datapoints of the program's own, for several threads at once. It lives until you and all sources that use it have
- * freed it. Waiting is not for a program with TP_NO_THREADS, which gets TP_ERR_STATE instead. A flow
- * that yields what others put in is tp_df_from_queue. [QueueInput's queue] */
+/* A queue of datapoints that the program fills, usable by several threads at once. It is freed when you and all sources that use it
+ * have freed it. With TP_NO_THREADS the calls that would wait return TP_ERR_STATE instead. tp_df_from_queue makes a flow of its
+ * datapoints. [QueueInput's queue] */
 typedef struct tp_queue tp_queue;
-TP_DEF tp_queue *tp_queue_new(int capacity); /* 0 = 50; NULL: out of memory, or no capacity */
-/* A copy of dp at the end, when there is room; TP_END when the queue is closed. Its types are checked by who takes it. */
+TP_DEF tp_queue *tp_queue_new(int capacity); /* capacity 0 = 50; NULL: out of memory, or invalid capacity */
+/* Appends a copy of dp, waiting until there is room; TP_END when the queue is closed. The consumer checks the dtypes and shapes. */
 TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp);
-/* The front, when there is one; TP_END when the queue is closed and empty. */
+/* Takes the front datapoint, waiting until there is one; TP_END when the queue is closed and empty. */
 TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp);
-TP_DEF int tp_queue_size(tp_queue *q);   /* datapoints that wait in it */
-TP_DEF void tp_queue_close(tp_queue *q); /* nothing goes in any more; what is in comes out */
+TP_DEF int tp_queue_size(tp_queue *q);   /* number of waiting datapoints */
+TP_DEF void tp_queue_close(tp_queue *q); /* no more datapoints can be put in; waiting ones can still be taken */
 TP_DEF void tp_queue_free(tp_queue *q);  /* NULL is fine */
-/* A flow that takes what is in a queue; it ends when the queue is closed and empty, and is walked once. The queue lives until the
- * flow is freed too. Nobody can repeat what others put in: seeking takes nothing and warns that the data are not those of before.
- * [dataflow: DataFromQueue] */
+/* A flow that takes the datapoints of a queue. It ends when the queue is closed and empty, and has one pass. The queue stays
+ * allocated until the flow is freed too. Datapoints of a queue cannot be repeated: seeking takes nothing and warns that the data
+ * differ from those before. [dataflow: DataFromQueue] */
 TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q);
 
-/* A thread reads ahead into a queue; each tower of each run gets the next datapoint, or, as tp_hooked_session_set_datapoints
- * says, the first towers alone. The same data in the same order as FeedInput. A run that is cancelled or out of time waits for
- * data no longer. If the flow fails, what was read before is delivered, then runs fail with its error. The moving average (decay
- * 0.5) of the number of waiting datapoints is summarised as QueueInput/queue_size. Built with TP_NO_THREADS it reads when asked,
- * with the same results. [input_source:
- * QueueInput]
+/* A thread reads ahead into a queue; each tower of each run gets the next datapoint; tp_hooked_session_set_datapoints can restrict
+ * this to the first towers. The data and their order are those of FeedInput. A run that is cancelled or out of time stops waiting
+ * for data. If the flow fails, the datapoints read before are delivered, then runs fail with its error. The moving average (decay
+ * 0.5) of the number of waiting datapoints is summarised as QueueInput/queue_size. Built with TP_NO_THREADS it reads each datapoint
+ * when a run needs it, with the same results. [input_source: QueueInput]
  *
- * With .queue it reads into and takes from that one, which several sources and tp_queue_put may share: each takes what is at
- * the front, whoever brought it. Then the order depends on the threads: such a source has no position, a resume begins its data
- * anew (with a warning), and reset_state starts the reading once and clears nothing. A flow that fails closes the queue for all, as in the
- * original; the end of a finite one (.infinite = TP_NO) when it is the last. Without threads each source takes what was put, then
- * what its own flow gives. */
+ * With .queue it reads into and takes from that queue, which several sources and tp_queue_put may share: each source takes the
+ * front datapoint, whoever put it in. Then the order depends on the threads: such a source has no position, a resume starts its
+ * data from the beginning (with a warning), and reset_state starts the reading once and clears nothing. A flow that fails closes
+ * the queue for all sources, as in the original; the end of a finite flow (.infinite = TP_NO) closes it when it is the last.
+ * Without threads each source takes the datapoints of the queue first, then those of its own flow. */
 typedef struct tp_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    int capacity;    /* datapoints; 0 = 50; that of .queue counts where there is one */
-    tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END, as a closed queue does; default TP_YES */
-    tp_queue *queue; /* NULL: one of its own */
+    int capacity;    /* in datapoints; 0 = 50; with .queue the capacity of that queue */
+    tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END, as for a closed queue; default TP_YES */
+    tp_queue *queue; /* NULL: a queue of its own */
 } tp_queue_input_desc;
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
-TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average of the queue's size */
+TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the moving average of the queue's size */
 
 /* clang-format off */
 #ifndef __cplusplus
@@ -1500,94 +1507,96 @@ TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the average o
  *     source = tp_remap_input_source(tp_queue_input(df), names, 2);
  */
 
-/* A base for a source of your own that needs no feeding by the caller: a feed-free source makes new nodes for each tower that
- * asks, so that it serves any number of them, and may stand in a StagingInput. Set the functions of tp_input_source that it
- * has: get_input_tensors at least. Nodes may be computed, or be placeholders that a hook of yours feeds in before_run
- * (tp_request_feed) from memory that stays until after_run; a hook that waits for data waits by tp_request_wait. Its
- * reset_state is NULL: a reset does nothing, unless you set one. For a position in checkpoints, count `consumed` in after_run
- * and set seek; without seek a resumed training begins its data anew, with a warning. user is `bytes` of zeroed memory, freed
- * with the source. name is borrowed. NULL: out of memory. [input_source: FeedfreeInput] */
+/* A base for a source of your own that needs no feeding by the caller: a feed-free source makes new nodes for each tower that asks
+ * for them, so that it serves any number of towers and may be used in a StagingInput. Set the functions of tp_input_source that it
+ * supports, at least get_input_tensors. The nodes may be computed, or be placeholders that a hook of yours feeds in before_run
+ * (tp_request_feed) from memory that stays valid until after_run; a hook that waits for data uses tp_request_wait. Its reset_state
+ * is NULL: a reset does nothing, unless you set one. To keep a position in checkpoints, count `consumed` in after_run and set seek;
+ * without seek a resumed training starts its data from the beginning, with a warning. user is `bytes` of zeroed memory, freed with
+ * the source. name is borrowed. NULL: out of memory. [input_source: FeedfreeInput] */
 TP_DEF tp_input_source *tp_feedfree_input(const char *name, size_t bytes);
 
-/* A QueueInput over single samples: each tower of each run gets the next batch_size of them, stacked on a new first axis,
- * (batch_size, ...). The queue holds `capacity` samples. A batch may reach over the end of a pass; when the data end, an
- * incomplete last batch is dropped. All dimensions of the signature but the first must be known. Size: that of the flow /
- * batch_size. `consumed` counts samples. Errors, .infinite and .queue (whose datapoints are samples) as for QueueInput; its
- * average is summarised as BatchQueueInput/queue_size. Takes df over. [input_source: BatchQueueInput] */
+/* A QueueInput over single samples: each tower of each run gets the next batch_size samples, stacked on a new first axis,
+ * (batch_size, ...). The queue holds `capacity` samples. A batch may continue into the next pass; when the data end, an incomplete
+ * last batch is dropped. All dimensions of the signature but the first must be known. Its size is that of the flow / batch_size.
+ * `consumed` counts samples. Errors, .infinite and .queue (whose datapoints are samples) as for QueueInput; the moving average is
+ * summarised as BatchQueueInput/queue_size. It owns df. [input_source: BatchQueueInput] */
 typedef struct tp_batch_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
     int batch_size;
-    int capacity;    /* samples; 0 = 3000; that of .queue counts where there is one */
+    int capacity;    /* in samples; 0 = 3000; with .queue the capacity of that queue */
     tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END; default TP_YES */
-    tp_queue *queue; /* NULL: one of its own */
+    tp_queue *queue; /* NULL: a queue of its own */
 } tp_batch_queue_input_desc;
 TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d);
 
-/* Of a QueueInput or BatchQueueInput, also inside others: drop what waits in its queue and read it again, from the datapoint
- * that the next run is to use. For flows that behave differently from now on. The position in checkpoints stays exact. (The
- * original begins a new pass instead.) With a queue of the program's: all that waits there is dropped, and this source's own
- * flow begins anew. Between runs, by the thread that runs. [QueueInput.refill_queue] */
+/* For a QueueInput or BatchQueueInput, also inside other sources: drops the datapoints that wait in its queue and reads them again,
+ * from the datapoint that the next run is to use. Call it when the flow's behaviour has changed. The position in checkpoints stays
+ * exact. (The original begins a new pass instead.) With .queue: all datapoints in that queue are dropped, and this source's own
+ * flow starts from the beginning. Call it between runs, on the thread that runs. [QueueInput.refill_queue] */
 TP_DEF tp_status tp_queue_input_refill_queue(tp_input_source *s);
 
-/* A data set is a flow whose datapoints have n components of these dtypes: each is checked, and one that differs is an error
- * that names it. Finite if df is: tp_df_repeated(df, -1) is not. Takes df over; types are copied.
+/* Makes a data set: a flow whose datapoints have n components of these dtypes. Each datapoint is checked; an error names the
+ * component that differs. The data set is finite if df is; tp_df_repeated(df, -1) is endless. It owns df; types are copied.
  * [TFDatasetInput.dataflow_to_dataset] */
 TP_DEF tp_dataflow *tp_dataflow_to_dataset(tp_dataflow *df, const tp_dtype *types, int n);
 
-/* Each tower of each run takes the next datapoint of a flow, read when it is asked for, in the running thread. (Let the flow
- * read ahead or map on threads of its own.) It walks one pass and is not repeated: at its end runs end with TP_END, which ends
- * a training as success and a round of inference as it should; train on tp_df_repeated(df, -1). reset_state begins the pass
- * again. Dtypes and shapes are checked against the signature; those of tp_dataflow_to_dataset at setup. Its size is unknown. A
- * datapoint whose run failed is fed again. Takes df over. [input_source: TFDatasetInput] */
+/* Each tower of each run takes the next datapoint of a flow, read when the run needs it, on the thread that runs. (Let the flow
+ * read ahead or map on threads of its own.) The source reads one pass and does not repeat it: at the end of the pass runs end with
+ * TP_END, which ends a training or a round of inference successfully. For training use tp_df_repeated(df, -1). reset_state begins
+ * the pass again. Dtypes and shapes of datapoints are checked against the signature; the dtypes given to tp_dataflow_to_dataset are
+ * already checked at setup. Its size is unknown. If a run fails, its datapoint is fed again. It owns df.
+ * [input_source: TFDatasetInput] */
 TP_DEF tp_input_source *tp_dataset_input(tp_dataflow *df);
 
-/* The tensors are what a function makes, once for each tower, in its scopes: fill in[0] to in[n-1], n inputs of the signature,
- * with nodes of these dtypes and of shapes that may be these. tower: 0, 1, ... */
+/* A function that makes the tensors, called once for each tower, in the tower's scopes. It sets in[0] to in[n-1], the n inputs of
+ * the signature, to nodes whose dtypes equal the signature's and whose shapes are compatible with it. tower: 0, 1, ... */
 typedef tp_status (*tp_tensor_input_fn)(tp_graph *g, int tower, tp_node **in, int n, void *user);
-/* They are computed in each run. What comes from variables and random numbers alone is the same in a resumed training; where a
- * host op makes it, give .seek, or a resume begins the data anew, with a warning. `consumed` counts one for each tower and run.
- * [input_source: TensorInput] */
+/* The tensors are computed in each run. If they depend on variables and random numbers alone, a resumed training gets the same
+ * values; if a host op makes them, set .seek, otherwise a resume starts the data from the beginning, with a warning. `consumed`
+ * counts one for each tower and run. [input_source: TensorInput] */
 typedef struct tp_tensor_input_desc {
     tp_at at_;
     tp_tensor_input_fn fn;
     void *user;
-    int64_t size;                                    /* datapoints an epoch; 0: unknown */
-    tp_status (*seek)(void *user, int64_t consumed); /* the next datapoint is that one */
+    int64_t size;                                    /* datapoints per epoch; 0: unknown */
+    tp_status (*seek)(void *user, int64_t consumed); /* makes datapoint number `consumed` the next one */
     void (*release)(void *user);                     /* called once, when the source is freed */
 } tp_tensor_input_desc;
 TP_DEF tp_input_source *tp_tensor_input_(const tp_tensor_input_desc *d);
 
-/* Zeros of these shapes, one for each input, with the signature's dtypes: to see how fast a training is without its data. They
- * are constants, "dummy-image-0" of tower 0; what depends on nothing else is computed once. Copies the shapes. Setup warns:
- * "Using dummy input for debug!" [input_source: DummyConstantInput] */
+/* Zeros of these shapes, one tensor for each input, with the signature's dtypes: to measure how fast a training is without its
+ * data. They are constants, "dummy-image-0" for tower 0; values that depend on nothing else are computed once. The shapes are
+ * copied. Setup warns: "Using dummy input for debug!" [input_source: DummyConstantInput] */
 TP_DEF tp_input_source *tp_dummy_constant_input(const tp_shape *shapes, int n);
 
-/* Brings the next datapoints of a feed-free source to the towers' devices while a run works. A thread takes them from the
- * source (its hooks' before_run and after_run are called there), and uploads them beside the kernels where the device can
- * (tp_device.stage), else copies them in host memory. A run takes what lies ready, for all towers together. The same data in
- * the same order as the source alone; errors and the end come when all before them is used up. What the source computes
- * (TensorInput) cannot be taken so: it is computed in an earlier run and kept, as in the original, and the last nr_stage are
- * not used when its data end. `consumed` counts what runs have used, not what lies ready, so that a resume is exact where the
- * source's is; what is computed from variables or by host ops (without .seek) is not.
- * Refused: a source that is fed, another StagingInput inside, use by InferenceRunner, runs of fewer datapoints than towers.
- * Takes input over. [input_source: StagingInput, StagingCallback] */
+/* Copies the next datapoints of a feed-free source to the towers' devices while a run computes. A thread takes them from the source
+ * (its hooks' before_run and after_run are called there), and uploads them while kernels run if the device can (tp_device.stage),
+ * else copies them in host memory. A run takes staged datapoints, for all towers together. The data and their order are those of
+ * the source alone; an error or the end of the data is reported after all datapoints before it were used. Values that the source
+ * computes (TensorInput) cannot be staged by the thread: they are computed in an earlier run and kept, as in the original, and the
+ * last nr_stage of them are not used when the data end. `consumed` counts the datapoints that runs have used, not the staged ones,
+ * so that a resume is exact if the source's resume is; it is not exact for values computed from variables or by host ops (without
+ * .seek). Not allowed: a source that is fed, another StagingInput inside, use by InferenceRunner, runs of fewer datapoints than
+ * towers. It owns input. [input_source: StagingInput, StagingCallback] */
 typedef struct tp_staging_input_desc {
     tp_at at_;
     tp_input_source *input;
-    int nr_stage; /* how many lie ready for each tower; 0 = 1; at most 64 */
-    int device;   /* the session's device to bring them to; 0: that of each tower; TP_NONE for number 0 */
+    int nr_stage; /* number of staged datapoints for each tower; 0 = 1; at most 64 */
+    int device;   /* index of the session's device to copy them to; 0: the tower's device; TP_NONE: device 0 */
 } tp_staging_input_desc;
 TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d);
 
-/* `input` provides the inputs of these names, in its order, whatever the signature's; the other inputs of the signature are
- * placeholders, as PlaceholderInput makes them, for somebody else to feed. All else is as with input, whose kind it keeps: a
- * QueueInput may be refilled, and staged. A name that the signature lacks is an error of setup. Takes input over; names are
- * copied. [input_source: remap_input_source] */
+/* `input` provides the inputs of the signature with these names, in this order; the other inputs of the signature are placeholders,
+ * made as by PlaceholderInput, which the program feeds. In all else the source behaves as input and has the same kind: a QueueInput
+ * may be refilled, and staged. A name that the signature lacks is an error of setup. It owns input; names are copied.
+ * [input_source: remap_input_source] */
 TP_DEF tp_input_source *tp_remap_input_source(tp_input_source *input, const char *const *names, int n);
 
-/* What a trainer on n_devices does with its source: on more than one, a QueueInput or BatchQueueInput, remapped or not, goes into
- * a StagingInput; any other is returned as it is. Takes input over. [apply_default_prefetch] */
+/* The prefetching that a trainer on n_devices adds to its source: on more than one device, a QueueInput or BatchQueueInput,
+ * remapped or not, is wrapped in a StagingInput; any other source is returned unchanged. Takes ownership of input.
+ * [apply_default_prefetch] */
 TP_DEF tp_input_source *tp_input_default_prefetch(tp_input_source *input, int n_devices);
 
 /* clang-format off */
@@ -1604,22 +1613,23 @@ TP_DEF tp_input_source *tp_input_default_prefetch(tp_input_source *input, int n_
 
 /* ==== >>zmq ============================================================================================ */
 
-/* A datapoint as the message of tensorpack's zmq_ops, appended to out: the number of components, then for each its dtype, its
- * shape, its bytes. Little-endian on every machine. out grows at its end and is as before after a failure; set out->len = 0 to use
- * its memory again. bfloat16 has TensorFlow's number 14, which zmq_ops' own sender never writes. [dataflow: send_dataflow_zmq] */
+/* Encodes a datapoint as the message of tensorpack's zmq_ops, appended to out: the number of components, then for each its dtype,
+ * its shape, its bytes. Little-endian on every machine. After a failure out has its old contents; set out->len = 0 to reuse its
+ * memory. bfloat16 has TensorFlow's number 14, which the sender of zmq_ops never writes. [dataflow: send_dataflow_zmq] */
 TP_DEF tp_status tp_datapoint_pack(const tp_datapoint *dp, tp_buf *out);
-/* The datapoint of one whole message, copied into dp's own memory, which is used again. what: the message's name in error
- * sentences. int8, int16 and uint16 become int32, uint32 and uint64 int64 (a larger number is refused), a bool is 0 or 1; complex
- * numbers and strings are refused. A size is believed only if the bytes are there. After a failure dp has no components. */
+/* Decodes the datapoint of one whole message, copied into dp's own memory, which is reused. what: the message's name in error
+ * sentences. int8, int16 and uint16 become int32, uint32 and uint64 become int64 (a larger number is an error), a bool is 0 or
+ * 1; complex numbers and strings are errors. A size is an error if the message has fewer bytes. After a failure dp has no
+ * components. */
 TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t size, const char *what);
 
 /* Datapoints between processes and machines, by ZeroMQ: define TP_ZMQ before the implementation, have zmq.h (Debian package
- * libzmq3-dev), and link with -lzmq; without TP_ZMQ these functions say so and fail. Addresses are ZeroMQ's:
+ * libzmq3-dev), and link with -lzmq; without TP_ZMQ these functions fail with a sentence. Addresses are ZeroMQ's:
  * "tcp://192.168.1.5:5555", "tcp://" and a star for all interfaces, "ipc:///run/train.sock", "ipc://@name" (Linux, no file).
- * One end binds, the other connects; either may come first, and either may be started again. There is no encryption and no
+ * One end binds, the other connects; they may start in any order, and each may be restarted. There is no encryption and no
  * password: bind in networks that you trust.
- * A datapoint that its receiver got is never lost. One that is under way is, when a process is killed: up to hwm of them wait at
- * each end.
+ * A datapoint that the receiver has read is never lost. Datapoints on their way are lost when a process is killed: up to hwm of
+ * them wait at each end.
  *
  * Example: one program sends its datapoints, another one trains on them.
  *     status = tp_df_send_zmq(df, "tcp://192.168.1.5:5555");
@@ -1629,55 +1639,57 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
  *     source = tp_queue_input(tp_df_remote_zmq("ipc://@train"));
  */
 
-/* Each tower of each run takes the next message that arrives, received in the running thread: tensorpack's ZMQInput, and it
- * receives from tensorpack's send_dataflow_zmq(format='zmq_ops') and from tp_df_send_zmq. The socket opens in setup, where a
- * wrong argument is found out too. A run waits for data until it is cancelled or out of time, or until Ctrl-C where a
- * training listens for it. What has arrived stays: a datapoint whose run failed is fed again, and reset_state does nothing.
- * A message that does not fit the signature fails its run with a sentence and is dropped. Live data have no position: a resumed
- * training goes on with what comes, and says so in the log. Its size is unknown. [input_source: ZMQInput] */
+/* Each tower of each run takes the next message that arrives, received on the thread that runs. It is tensorpack's ZMQInput, and
+ * receives from tensorpack's send_dataflow_zmq(format='zmq_ops') and from tp_df_send_zmq. The socket opens in setup, which also
+ * reports wrong arguments. A run waits for data until it is cancelled or out of time, or until Ctrl-C if the training handles it.
+ * Data that have arrived are kept: if a run fails, its datapoint is fed again, and reset_state does nothing. A message that does
+ * not fit the signature fails its run with a sentence and is dropped. Live data have no position: a resumed training continues with
+ * the data that arrive, and logs that. Its size is unknown. [input_source: ZMQInput] */
 typedef struct tp_zmq_input_desc {
     tp_at at_;
-    const char *end_point; /* copied */
-    int hwm;               /* messages that may wait at this end, for each sender; 0 = 10 */
-    tp_tri bind;           /* TP_NO: it connects; default TP_YES */
+    const char *end_point; /* the address, copied */
+    int hwm;               /* maximum number of messages that wait at this end, for each sender; 0 = 10 */
+    tp_tri bind;           /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
 } tp_zmq_input_desc;
 TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d);
-/* A flow of what arrives at the end point of a ZMQInput, which stays yours and must not be set up beside it: two cannot bind to
- * one address. Datapoints have n components of these dtypes and shapes; one that has not is an error, and dropped. Endless,
- * where the original has one datapoint and needs repeat(). specs are copied. Else as tp_df_remote_zmq. [ZMQInput.to_dataset] */
+/* A flow of the data that arrive at the end point of a ZMQInput. The caller keeps the source and must not set it up at the same
+ * time: two sockets cannot bind to one address. Datapoints have n components of these dtypes and shapes; a datapoint that differs
+ * is an error and is dropped. The flow is endless; the original has one datapoint and needs repeat(). specs are copied. In all else
+ * as tp_df_remote_zmq. [ZMQInput.to_dataset] */
 TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_spec *specs, int n);
 
-/* The flow of what arrives at one address, or at two (say, an ipc:// and a tcp:// one): whatever components come. Endless, and
- * without position: restart goes on, and seek skips nothing and says so in the log, once. The sockets open when the first
- * datapoint is asked for. next waits until there is one, or .timeout_ms are over (TP_ERR_TIMEOUT), or the source whose thread
- * walks it is to end (TP_STOP). A damaged message is an error, and the next call takes the next message.
+/* A flow of the datapoints that arrive at one address, or at two (for example an ipc:// and a tcp:// address), with any components.
+ * It is endless and has no position: restart continues with the next message, and seek skips nothing and logs that once. The
+ * sockets open at the first tp_df_next. next waits for a datapoint, at most .timeout_ms (TP_ERR_TIMEOUT), or until the source whose
+ * thread reads this flow stops (TP_STOP). A damaged message is an error, and the next call takes the next message.
  * [dataflow: RemoteDataZMQ] */
 typedef struct tp_df_remote_zmq_desc {
     tp_at at_;
-    const char *addr1, *addr2; /* copied; addr2 NULL: there is one */
-    int hwm;                   /* messages that may wait at this end, for each sender; 0 = 50 */
-    tp_tri bind;               /* TP_NO: it connects; default TP_YES */
-    int64_t timeout_ms;        /* 0: it waits for ever */
+    const char *addr1, *addr2; /* copied; addr2 NULL: only one address */
+    int hwm;                   /* maximum number of messages that wait at this end, for each sender; 0 = 50 */
+    tp_tri bind;               /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
+    int64_t timeout_ms;        /* 0: no limit */
 } tp_df_remote_zmq_desc;
 TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d);
-/* How many datapoints came from an address, 1 or 2, so far. Any thread. 0 for other flows. [RemoteDataZMQ.cnt1, cnt2] */
+/* Number of datapoints received so far from address 1 or 2. May be called from any thread. 0 for other flows. [RemoteDataZMQ.cnt1,
+ * cnt2] */
 TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address);
 
-/* Sends the datapoints of df to an address, pass after pass, and returns when all n are sent (TP_OK), *stop is not 0 (TP_STOP),
- * or something failed. A datapoint counts as sent when the system has taken it. By tcp:// nothing of that is lost. By ipc:// a receiver loses what it has
- * not read when the sender returns and the receiver's own queue is full (libzmq drops it): its hwm should be n at least. The call waits
- * while the receivers are busy or not there yet. Several senders may share a receiver, and several receivers share what one sender
- * sends. Any dtypes; df stays yours, and belongs to this call until it returns. The log says
- * where it sends. [dataflow: send_dataflow_zmq] */
+/* Sends the datapoints of df to an address, pass after pass, and returns when all n are sent (TP_OK), *stop is not 0 (TP_STOP), or
+ * something failed. A datapoint counts as sent when the system has accepted it. tcp:// then loses nothing. With ipc:// a receiver
+ * loses the messages that it has not read when the sender returns and the receiver's own queue is full (libzmq drops them): its hwm
+ * should be at least n. The call waits while the receivers are busy or not connected yet. Several senders may share a receiver, and
+ * several receivers share the messages of one sender. Any dtypes. The caller keeps df and must not use it until the call returns.
+ * The log names the address. [dataflow: send_dataflow_zmq] */
 typedef struct tp_df_send_zmq_desc {
     tp_at at_;
     tp_dataflow *df;
     const char *addr;
-    int hwm;         /* messages that may wait at this end; 0 = 50 */
-    tp_tri bind;     /* TP_YES: it binds; default TP_NO, it connects */
-    int64_t n;       /* datapoints; 0: for ever */
-    const int *stop; /* looked at all the time; set it from another thread or a signal's handler. NULL: none */
-    /* After the last one it waits so long until the receivers have what waits here. 0 = 10000; TP_NONE: it does not wait */
+    int hwm;         /* maximum number of messages that wait at this end; 0 = 50 */
+    tp_tri bind;     /* TP_YES: it binds; TP_NO: it connects; default TP_NO */
+    int64_t n;       /* number of datapoints; 0: for ever */
+    const int *stop; /* checked continually; set it from another thread or a signal handler. NULL: not used */
+    /* After the last datapoint, the longest time to wait until the receivers have all messages. 0 = 10000; TP_NONE: no wait */
     int64_t linger_ms;
 } tp_df_send_zmq_desc;
 TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d);
@@ -1716,7 +1728,7 @@ TP__EXACT_BEGIN
 
 TP__COLD_BEGIN
 
-/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+/* The options for which zero does not mean the default: see OPTIONS in tp_tensor.h. */
 TP_DEF const tp__zero_option *tp__input_zeros(void)
 {
     /* clang-format off */
@@ -1873,7 +1885,7 @@ TP_DEF tp_status tp_datapoint_set_bytes(tp_datapoint *dp, int index, const void 
     memset(&from, 0, sizeof from);
     const int64_t with_nul = (int64_t)n + 1, dim = (int64_t)n;
     const bool inside = to->own && data && (uintptr_t)data - (uintptr_t)to->own < to->capacity;
-    if (!inside) st = tp_tensor_resize(to, TP_U8, tp_make_shape_n(1, &with_nul)); /* room for tp_datapoint_text */
+    if (!inside) st = tp_tensor_resize(to, TP_U8, tp_make_shape_n(1, &with_nul)); /* room for the NUL */
     if (st != TP_OK) return st;
     tp_tensor_view(&from, TP_U8, tp_make_shape_n(1, &dim), n ? data : "");
     return tp_tensor_copy(to, &from);
@@ -1912,7 +1924,7 @@ TP_DEF const char *tp_datapoint_text(tp_datapoint *dp, int index)
     return (const char *)t->data;
 }
 
-/* Views become copies, so that the datapoint outlives the flow's next step. */
+/* Replaces views by copies, so that the datapoint stays valid after the flow's next step. */
 static tp_status tp__datapoint_own(tp_datapoint *dp)
 {
     tp_status st = TP_OK;
@@ -1931,7 +1943,7 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
 {
     TP__REQUIRE(name, NULL)
 
-    const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63; /* user begins behind it, well aligned */
+    const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63; /* user begins after the struct, aligned */
     if (bytes > SIZE_MAX - head) {
         tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
         return NULL;
@@ -1970,7 +1982,8 @@ TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass)
     return TP_OK;
 }
 
-/* A failure says which datapoint it would have been. The flow that failed first says it, the flows above pass it on. */
+/* Adds the flow and the number of the failed datapoint to the error sentence. The flow that failed first does this, the flows above
+ * pass the sentence on. */
 static tp_status tp__df_named(const tp_dataflow *df, int64_t index, tp_status st)
 {
     const char *text = tp_last_error(), *end = strrchr(text, '[');
@@ -1987,7 +2000,7 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
         if (st != TP_OK) return st;
     }
     if (df->state_ == TP__DF_ENDED) return TP_END;
-    const unsigned mode = tp__float_mode_enter(); /* the same numbers by this thread and by one that reads ahead */
+    const unsigned mode = tp__float_mode_enter(); /* the same numbers on all threads that read flows */
     tp_status st = df->next(df, dp);
     tp__float_mode_leave(mode);
     if (st == TP_OK) df->index_++;
@@ -2021,7 +2034,7 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         df->index_ += *skipped;
         return st;
     }
-    while (*skipped < n) { /* replay */
+    while (*skipped < n) { /* skip by calling next */
         tp_status st = tp_df_next(df, &df->skip_);
         if (st == TP_END) return TP_OK;
         if (st != TP_OK) return st;
@@ -2030,18 +2043,18 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     return TP_OK;
 }
 
-/* The key of everything random in one pass of a flow. Flows of one seed differ by their names. */
+/* The key of all random numbers in one pass of a flow. Flows with the same seed differ by their names. */
 static uint64_t tp__df_key(uint64_t seed, const char *name, int64_t pass)
 {
     return tp_random_key(tp_random_key(seed, tp_hash_name(name)), (uint64_t)pass);
 }
 
-/* Set by a thread that walks a flow for a source: where it reads that it is to end. */
+/* Set by a thread that reads a flow for a source: points to the flag that tells it to stop. */
 static TP__THREAD_LOCAL const bool *tp__df_stop;
 
 TP_DEF bool tp_df_stopping(void) { return tp__df_stop && __atomic_load_n(tp__df_stop, __ATOMIC_ACQUIRE); }
 
-/* As tp_cond_wait, for a flow. False: it is to wait no longer and to return TP_STOP. */
+/* As tp_cond_wait, for a flow. False: the flow must stop waiting and return TP_STOP. */
 TP__UNUSED static bool tp__df_wait(tp_cond *c, tp_mutex *m)
 {
     if (tp_df_stopping()) return false;
@@ -2050,7 +2063,7 @@ TP__UNUSED static bool tp__df_wait(tp_cond *c, tp_mutex *m)
     return true;
 }
 
-/* -- poison: a flow that keeps the sentence of a failed constructor */
+/* -- poison: a flow that keeps the error sentence of a failed constructor */
 
 typedef struct tp__poison_flow {
     tp_status status;
@@ -2101,8 +2114,7 @@ TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fm
     return df;
 }
 
-/* The end of a constructor that failed with `st` after its arguments were fine: the sentence is set already.
- * */
+/* Ends a constructor that failed with `st` after its arguments were checked: the sentence is already set. */
 static tp_dataflow *tp__df_failed(const tp_at *at, tp_status st)
 {
     char text[900];
@@ -2110,7 +2122,7 @@ static tp_dataflow *tp__df_failed(const tp_at *at, tp_status st)
     return tp_df_fail(at, st, "%s", text);
 }
 
-/* A flow that fails with the sentence that tp__own left. */
+/* A flow that fails with the sentence set by tp__own. */
 static tp_dataflow *tp__df_twice(void)
 {
     char text[TP__ERROR_TEXT];
@@ -2127,7 +2139,7 @@ static tp_dataflow *tp__df_no_options(const char *function)
     return tp_df_fail(NULL, TP_ERR_ARG, "%s: the descriptor is NULL", function);
 }
 
-/* A new flow around `child`. A child that is missing or poison is passed on, by false and *df. */
+/* Makes a new flow around `child`. If child is missing or poison, returns false, and *df is the child. */
 static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name, size_t bytes, uint64_t seed,
                           tp_dataflow **df)
 {
@@ -2146,17 +2158,17 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
     return false;
 }
 
-/* Refuse a child together with its parent's arguments. */
+/* Frees the child and returns a poison flow for wrong arguments of its parent. */
 #define TP__REFUSE(child_, ...) (tp_df_free(child_), tp_df_fail(__VA_ARGS__))
 
-/* -- an endless walk: pass after pass, with a position that counts all datapoints. FixedSize, the shuffle
- * buffer and the input sources stand on it. */
+/* -- an endless reader: pass after pass, with a position that counts all datapoints. FixedSize, the shuffle buffer and the input
+ * sources use it. */
 
 typedef struct tp__endless {
     tp_dataflow *df;
     int64_t pass, position;
-    bool once;  /* end after one pass instead */
-    bool empty; /* this pass has given nothing yet */
+    bool once;  /* stop after one pass */
+    bool empty; /* this pass has given no datapoint yet */
 } tp__endless;
 
 static tp_status tp__endless_turn(tp__endless *e)
@@ -2181,7 +2193,7 @@ static tp_status tp__endless_next(tp__endless *e, tp_datapoint *dp)
     }
 }
 
-/* Begin at pass `pass` and go n datapoints on. */
+/* Begin at pass `pass` and skip n datapoints. */
 static tp_status tp__endless_start(tp__endless *e, int64_t pass, int64_t n)
 {
     e->pass = pass;
@@ -2214,16 +2226,15 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
     tp_datapoint_free(&dp);
     if (st != TP_OK) return st;
     const double speed = (double)n / (seconds > 1e-9 ? seconds : 1e-9);
-    tp_log(TP_LOG_INFO, "%s: %lld datapoints in %.3f s, %.1f a second", df->name, (long long)n, seconds, speed);
+    tp_log(TP_LOG_INFO, "%s: %lld datapoints in %.3f s, %.1f per second", df->name, (long long)n, seconds, speed);
     if (per_second) *per_second = speed;
     return TP_OK;
 }
 
-/* -- the order of one pass: shuffled or not, made when it is first asked for, so that passing over a pass is
- * free */
+/* -- the order of one pass: shuffled or not, made at its first use, so that skipping a pass costs nothing */
 
 typedef struct tp__order {
-    int64_t *at; /* NULL: 0, 1, 2, ... */
+    int64_t *at; /* the order of the datapoints; NULL: 0, 1, 2, ... */
     int64_t n, next;
     uint64_t key;
     bool made;
@@ -2273,7 +2284,7 @@ TP__COLD_END
 /* -- from_list ---- >>df from_list */
 
 typedef struct tp__list_flow {
-    tp__order order; /* first in every flow that has one */
+    tp__order order; /* the first member in every flow that has an order */
     tp_datapoint *point;
     int64_t n;
 } tp__list_flow;
@@ -2333,7 +2344,7 @@ TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d)
 
 /* -- rows of arrays: from_arrays, idx, mnist ---- >>df rows */
 
-/* What becomes of a row: itself, bytes to [0,1], bytes to int32; (where, how long) to that part of the text. */
+/* Conversion of a row: none, bytes to [0,1], bytes to int32, (position, length) to that part of the text. */
 enum { TP__ROW_AS_IS, TP__ROW_UNIT, TP__ROW_I32, TP__ROW_TEXT };
 
 typedef struct tp__rows_flow {
@@ -2341,10 +2352,10 @@ typedef struct tp__rows_flow {
     tp_tensor *array;
     int *kind;
     int n;
-    char *text; /* of TP__ROW_TEXT */
+    char *text; /* the text that TP__ROW_TEXT rows point into */
 } tp__rows_flow;
 
-/* byte/255 as float32, into a component of its own. */
+/* byte/255 as float32, into a component that owns its memory. */
 static tp_status tp__bytes_to_unit(tp_tensor *out, tp_shape shape, const unsigned char *byte)
 {
     tp_status st = tp_tensor_resize(out, TP_F32, shape);
@@ -2393,7 +2404,7 @@ static void tp__rows_close(tp_dataflow *df)
     tp_free(f->order.at);
 }
 
-/* An empty flow of n arrays, to be filled; tp__rows_ready then checks the lengths. NULL: out of memory. */
+/* An empty flow of n arrays; the caller fills it, then tp__rows_ready checks the lengths. NULL: out of memory. */
 static tp_dataflow *tp__rows_new(const char *name, int n, uint64_t seed)
 {
     tp_dataflow *df = tp_df_new(name, sizeof(tp__rows_flow), seed);
@@ -2420,7 +2431,7 @@ static tp_status tp__rows_ready(tp_dataflow *df, const char *const *names, int s
         snprintf(number, sizeof number, "array %d", j);
         const char *name = names ? names[j] : number;
         if (f->array[j].shape.ndim < 1)
-            return tp_fail(TP_ERR_SHAPE, "%s: %s is a scalar, it has no rows to walk", df->name, name);
+            return tp_fail(TP_ERR_SHAPE, "%s: %s is a scalar, it has no rows", df->name, name);
         if (f->array[j].shape.dim[0] != f->array[0].shape.dim[0])
             return tp_fail(TP_ERR_SHAPE, "%s: %s has %lld entries but %s has %lld: they must belong together", df->name,
                            names ? names[0] : "array 0", (long long)f->array[0].shape.dim[0], name,
@@ -2444,7 +2455,7 @@ TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d)
     return tp__df_failed(&d->at_, st);
 }
 
-/* path, or path.gz where only that exists. */
+/* Loads path, or path.gz if only that exists. */
 static tp_status tp__idx_load_either(const char *path, tp_tensor *t)
 {
     if (tp_file_exists(path)) return tp_idx_load(path, t);
@@ -2475,7 +2486,7 @@ TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d)
 
 /* -- mnist ---- >>df mnist */
 
-/* false: `which` is neither. */
+/* false: `which` is neither "train" nor "test". */
 static bool tp__train_or_test(const char *which, bool *train)
 {
     *train = which && strcmp(which, "train") == 0;
@@ -2572,7 +2583,7 @@ TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d)
     else if (d->indexed == TP_YES && d->size < 1)
         df = tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_from_generator: .indexed needs .size, the datapoints of a pass");
     else df = tp_df_new("tp_df_from_generator", sizeof(tp__generator_flow), 0);
-    if (!df || df->next) { /* no flow of this kind: let go of what it would have owned */
+    if (!df || df->next) { /* the arguments were wrong: release what the flow would have owned */
         if (d->release) d->release(d->user);
         return df;
     }
@@ -2596,7 +2607,7 @@ typedef struct tp__fake_flow {
     float low, span;
 } tp__fake_flow;
 
-/* Element i is lane i%4 of block i/4, as everywhere; a whole block is made at once. */
+/* Element i is lane i%4 of random block i/4, as in all random tensors; a whole block is computed at once. */
 static void tp__fake_fill(tp_tensor *t, uint64_t key, uint64_t step, float low, float span)
 {
     const int64_t n = tp_tensor_size(t);
@@ -2663,18 +2674,18 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
     return df;
 }
 
-TP__COLD_BEGIN /* each is drawn once */
+TP__COLD_BEGIN /* cold code: each image is drawn only once */
 
 /* -- digits ---- >>df digits
  * A glyph is a few strokes; a stroke is a curve (c: Catmull-Rom through its points) or straight lines (l).
- * Points lie in a box of 100 by 100, x to the right and y down. All arithmetic on positions is in integers,
+ * Points are in a box of 100 by 100, x to the right and y down. All arithmetic on positions is in integers,
  * so that an image has the same bits on every machine: positions in 1/4096 pixel, distances in 1/64. */
 
 #define TP__SIDE      28
 #define TP__PIXELS    (TP__SIDE * TP__SIDE)
-#define TP__UNIT      819 /* 1/100 of the glyph's box, which is 20 pixels wide, in 1/4096 pixel */
-#define TP__MAX_KNOTS 24  /* points of a stroke */
-#define TP__SPLIT     4   /* pieces between two points */
+#define TP__UNIT      819 /* 1/100 of the glyph's box (20 pixels wide), in 1/4096 pixel */
+#define TP__MAX_KNOTS 24  /* maximum number of points of a stroke */
+#define TP__SPLIT     4   /* number of segments between two points of a curve */
 
     typedef struct tp__glyph {
     int digit;
@@ -2714,7 +2725,7 @@ static const tp__glyph tp__glyphs[] = {
     {9, "c 72 14 48 6 28 22 30 44 50 52 70 38 72 14 l 72 14 72 95"},
     {9, "c 74 26 54 8 32 14 27 36 42 50 64 44 74 26 c 74 26 76 62 66 88 46 95 28 86"}};
 
-/* The numbers of one image, in order. */
+/* The random numbers of one image, used in order. */
 typedef struct tp__dice {
     uint64_t key, index, block;
     uint32_t r[4];
@@ -2733,7 +2744,7 @@ static int tp__roll_even(tp__dice *d, int range)
 {
     return (int)((uint64_t)tp__roll(d) * (2 * (uint64_t)range + 1) >> 32) - range;
 }
-/* Like a normal with deviation 0.29*range, but never beyond range: four bytes summed. */
+/* Approximately normal with standard deviation 0.29*range, but never beyond range: the sum of four bytes. */
 static int tp__roll_bell(tp__dice *d, int range)
 {
     const uint32_t r = tp__roll(d);
@@ -2741,8 +2752,8 @@ static int tp__roll_bell(tp__dice *d, int range)
     return sum * range / 510;
 }
 
-/* How one image bends the plane: an affine map (12 bits of fraction), a shift, and a displacement between the
- * corners of a 4 by 4 grid (the elastic part). */
+/* The deformation of one image: an affine map (12 bits of fraction), a shift, and an elastic displacement, interpolated between the
+ * corners of a 4 by 4 grid. */
 typedef struct tp__bend {
     int a, b, c, d, dx, dy;
     int gx[4][4], gy[4][4];
@@ -2750,12 +2761,12 @@ typedef struct tp__bend {
 
 static void tp__bend_roll(tp__bend *m, tp__dice *dice)
 {
-    const int turn = tp__roll_bell(dice, 2400); /* radians; at most 34 degrees */
+    const int turn = tp__roll_bell(dice, 2400); /* rotation in radians; at most 34 degrees */
     const int slant = tp__roll_bell(dice, 3000);
     const int sx = 4096 + tp__roll_bell(dice, 1260), sy = 4096 + tp__roll_bell(dice, 840);
     const int cosine = 4096 - turn * turn / 8192;
     const int sine = turn - (int)((int64_t)turn * turn * turn / (6 << 24));
-    /* turn * (scale, slanted) */
+    /* rotation * (scale, slant) */
     m->a = cosine * sx / 4096;
     m->c = sine * sx / 4096;
     m->b = (-cosine * slant / 4096 - sine) * (sy / 8) / 512;
@@ -2769,14 +2780,14 @@ static void tp__bend_roll(tp__bend *m, tp__dice *dice)
         }
 }
 
-/* A point relative to the glyph's middle, to the image; both in 1/4096 pixel. */
+/* Maps a point relative to the glyph's middle to the image; both in 1/4096 pixel. */
 static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
 {
-    const int cell = 32768, half = 3 * cell / 2; /* the grid spans 24 pixels, 8 a cell */
+    const int cell = 32768, half = 3 * cell / 2; /* the grid spans 24 pixels, 8 per cell */
     int u = x + half, v = y + half;
     u = u < 0 ? 0 : u > 3 * cell - 1 ? 3 * cell - 1 : u;
     v = v < 0 ? 0 : v > 3 * cell - 1 ? 3 * cell - 1 : v;
-    const int i = u / cell, j = v / cell, fu = (u % cell) >> 6, fv = (v % cell) >> 6; /* 9 bits of fraction */
+    const int i = u / cell, j = v / cell, fu = (u % cell) >> 6, fv = (v % cell) >> 6; /* fractions with 9 bits */
     const int wx = (m->gx[j][i] * (512 - fu) + m->gx[j][i + 1] * fu) / 512 * (512 - fv) +
                    (m->gx[j + 1][i] * (512 - fu) + m->gx[j + 1][i + 1] * fu) / 512 * fv;
     const int wy = (m->gy[j][i] * (512 - fu) + m->gy[j][i + 1] * fu) / 512 * (512 - fv) +
@@ -2786,8 +2797,7 @@ static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
     *oy = (int)((m->c * px + m->d * py) / 4096) + m->dy + 14 * 4096;
 }
 
-/* The squared distance to the segment, for the pixels within `reach`; all in 1/64 pixel. near[] keeps the
- * least. */
+/* Squared distances to the segment, for the pixels within `reach`; all in 1/64 pixel. near[] keeps the minimum. */
 static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int reach)
 {
     const int x0 = ((ax < bx ? ax : bx) - reach - 32) / 64, x1 = ((ax > bx ? ax : bx) + reach - 32) / 64 + 1;
@@ -2804,7 +2814,7 @@ static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int 
                 d2 = (px - ex) * (px - ex) + (py - ey) * (py - ey);
             } else {
                 const int64_t cross = px * ey - py * ex;
-                d2 = cross * cross * inverse >> 32; /* cross^2 <= length2 * d2: far below 2^63 */
+                d2 = cross * cross * inverse >> 32; /* cross^2 <= length2 * d2, which is far below 2^63 */
             }
             if (d2 < near[y * TP__SIDE + x]) near[y * TP__SIDE + x] = (int32_t)d2;
         }
@@ -2825,7 +2835,7 @@ static const char *tp__number(const char *s, int *v)
     return s;
 }
 
-/* Image `index` of the set with this key: 784 bytes; returns its label. */
+/* Draws image `index` of the set with this key: 784 bytes; returns its label. */
 static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
 {
     tp__dice dice;
@@ -2833,7 +2843,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
     dice.key = key;
     dice.index = index;
 
-    /* 1. which digit, which style, how it is bent, and with what pen */
+    /* 1. the digit, its style, its deformation, and the pen */
     const int digit = (int)((uint64_t)tp__roll(&dice) * 10 >> 32);
     int first = 0, styles = 0;
     for (int i = 0; i < TP_COUNT(tp__glyphs); i++) {
@@ -2844,10 +2854,10 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
     tp__bend bend;
     tp__bend_roll(&bend, &dice);
     const int thick = tp__roll_bell(&dice, 64);
-    const int radius = 84 + (thick < 0 ? thick / 2 : thick); /* of the pen, 1/64 pixel */
+    const int radius = 84 + (thick < 0 ? thick / 2 : thick); /* radius of the pen, 1/64 pixel */
     const int ink = 235 + tp__roll_even(&dice, 20);
 
-    /* 2. its strokes, drawn as the distance of each pixel to the nearest */
+    /* 2. the strokes: the distance of each pixel to the nearest stroke */
     int32_t near[TP__PIXELS];
     for (int i = 0; i < TP__PIXELS; i++) near[i] = INT32_MAX;
     while (*s) {
@@ -2857,7 +2867,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
             s = tp__number(s, &x[n]);
             s = tp__number(s, &y[n]);
             while (*s == ' ') s++;
-            /* a hand never hits the same point */
+            /* jitter, as in handwriting */
             x[n] = (x[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
             y[n] = (y[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
             n++;
@@ -2883,7 +2893,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
             }
     }
 
-    /* 3. ink: full inside the pen's radius, fading over one pixel, a little uneven */
+    /* 3. ink: full inside the pen's radius, fading over one pixel, slightly uneven */
     for (int i = 0; i < TP__PIXELS; i++) {
         image[i] = 0;
         if (near[i] >= (radius + 32) * (radius + 32)) continue;
@@ -2896,8 +2906,8 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
 
 typedef struct tp__digits_flow {
     tp__order order;
-    uint64_t set;         /* key of the set */
-    unsigned char *bytes; /* what was drawn: label + 1 (0: not yet), then the image; NULL: draw each time */
+    uint64_t set;         /* random key of the set */
+    unsigned char *bytes; /* images drawn so far: label + 1 (0: not drawn yet), then the image; NULL: none are kept */
     unsigned char one[1 + TP__PIXELS];
 } tp__digits_flow;
 
@@ -2942,7 +2952,7 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
     const int64_t usual = train ? 12000 : 2000;
     tp_status st = tp__order_init(&f->order, tp__int_option(d->size, usual), tp__yes(d->shuffle, true));
     if (st == TP_OK && f->order.n > 0 &&
-        f->order.n <= 100000) { /* 80 MB: beyond that, memory is dearer than drawing again */
+        f->order.n <= 100000) { /* 80 MB: above that, drawing again is better than using more memory */
         f->bytes = (unsigned char *)tp_calloc((size_t)f->order.n, sizeof f->one);
         if (!f->bytes) st = TP_ERR_NOMEM;
     }
@@ -2959,12 +2969,12 @@ TP__COLD_END
 
 typedef struct tp__batch_flow {
     tp_dataflow *df;
-    int64_t batch, index; /* datapoints a batch; batches given in this pass */
+    int64_t batch, index; /* datapoints per batch; batches given in this pass */
     bool remainder;
     tp_datapoint in;
 } tp__batch_flow;
 
-/* `in` becomes row `row` of the `rows` of dp, which is batch number `index` of the flow `name`. */
+/* Copies `in` to row `row` of the `rows` rows of dp, which is batch number `index` of the flow `name`. */
 static tp_status tp__batch_put(const char *name, tp_datapoint *dp, const tp_datapoint *in, int64_t row, int64_t rows,
                                int64_t index)
 {
@@ -3064,7 +3074,7 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
                           (long long)d->batch_size);
     if (!f->remainder && n >= 0 && n < d->batch_size)
         return TP__REFUSE(df, &d->at_, TP_ERR_ARG,
-                          "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or say "
+                          "tp_df_batch: batch_size is %lld but there are only %lld datapoints: make it smaller or set "
                           ".remainder = TP_YES",
                           (long long)d->batch_size, (long long)n);
     return df;
@@ -3074,13 +3084,13 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
 
 typedef struct tp__map_flow {
     tp_dataflow *df;
-    tp_map_fn fn;                     /* the whole datapoint, or */
-    tp_map_component_fn component_fn; /* one component: `component` */
+    tp_map_fn fn;                     /* maps the whole datapoint; or NULL */
+    tp_map_component_fn component_fn; /* maps component number `component` */
     int component;
     tp_map_call call;
     void (*release)(void *user);
     tp_datapoint in;
-    const char *key_name; /* whose random numbers it has */
+    const char *key_name; /* name of the flow whose random key is used */
 } tp__map_flow;
 
 static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
@@ -3099,7 +3109,7 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
             st = tp_fail(TP_ERR_ARG, "%s: component %d is to be mapped, but a datapoint has %d components", df->name,
                          f->component, f->in.n);
         }
-        if (st < TP_OK) tp__df_named(df, f->call.index, st); /* by its place in the flow below: others may be dropped */
+        if (st < TP_OK) tp__df_named(df, f->call.index, st); /* its number in the flow below: others may be dropped */
         f->call.index++;
         if (st != TP_OK || !f->call.drop) return st;
     }
@@ -3128,7 +3138,7 @@ static void tp__map_close(tp_dataflow *df)
     if (f->release) f->release(f->call.user);
 }
 
-/* d with fn NULL and component_fn, index instead: a component. key_name: of the flow whose random numbers it has. */
+/* d with fn NULL, and component_fn and index: maps one component. key_name: name of the flow for the random key. */
 static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn component_fn, int index, const char *name,
                                 const char *key_name)
 {
@@ -3221,8 +3231,8 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
 
 typedef struct tp__repeated_flow {
     tp_dataflow *df;
-    int64_t num, done, base; /* passes below done in this pass, and the number of the first */
-    bool empty;              /* the pass below has given nothing yet */
+    int64_t num, done, base; /* finished passes of df in this pass, and the number of the first of them */
+    bool empty;              /* the pass of df has given no datapoint yet */
 } tp__repeated_flow;
 
 static tp_status tp__repeated_turn(tp__repeated_flow *f)
@@ -3353,7 +3363,7 @@ TP_DEF tp_dataflow *tp_df_take(tp_dataflow *below, int64_t n)
 /* -- fixed_size ---- >>df fixed_size */
 
 typedef struct tp__fixed_flow {
-    tp__endless e; /* first: the flow below */
+    tp__endless e; /* must be first: shared functions take the flow below from it */
     int64_t size, given;
     bool keep_state, started;
 } tp__fixed_flow;
@@ -3370,13 +3380,13 @@ static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
 {
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
     f->given = 0;
-    if (!f->keep_state) { /* each pass begins with a pass below that no other uses, as far as is known */
+    if (!f->keep_state) { /* each pass begins with a pass of df that no other pass uses, if df's size is right */
         const int64_t n = tp_df_size(f->e.df), used = n > 0 ? (f->size - 1) / n + 1 : 1;
         return tp__endless_start(&f->e, pass > INT64_MAX / used ? pass : pass * used, 0);
     }
     if (pass > INT64_MAX / f->size - 1)
         return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
-    if (f->started && f->e.position == pass * f->size) return TP_OK; /* the usual case: just go on */
+    if (f->started && f->e.position == pass * f->size) return TP_OK; /* the usual case: continue */
     tp_status st = tp__endless_start(&f->e, 0, pass * f->size);
     f->started = st == TP_OK;
     return st;
@@ -3421,17 +3431,17 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
 }
 
 /* -- locally_shuffle ---- >>df locally_shuffle
- * The buffer is a ring of places; slot[] has one datapoint more than the buffer holds: the one given out
- * last, which stays untouched until the next call. */
+ * The buffer is a ring of indices into slot[]. slot[] has one datapoint more than the ring: the datapoint given last, which must
+ * not change until the next call. */
 
 typedef struct tp__shuffle_flow {
-    tp__endless e; /* first: the flow below */
+    tp__endless e; /* must be first: shared functions take the flow below from it */
     int capacity, reuse, interval;
-    tp_datapoint *slot; /* capacity + 1 */
-    int *ring;          /* which slot, in order; begins at head */
-    int *order;         /* room for a shuffle */
+    tp_datapoint *slot; /* capacity + 1 datapoints */
+    int *ring;          /* indices into slot, in order; begins at head */
+    int *order;         /* scratch memory for a shuffle */
     int head, filled, spare;
-    tp_datapoint in; /* the input that is going in, `used` of `reuse` times so far */
+    tp_datapoint in; /* the datapoint that is being put in, `used` of `reuse` times so far */
     int used;
     int64_t inputs;
     uint64_t key;
@@ -3455,14 +3465,14 @@ static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
     tp__shuffle_flow *f = (tp__shuffle_flow *)df->user;
     for (;;) {
         tp_status st;
-        if (f->used == f->reuse) { /* the next input */
+        if (f->used == f->reuse) { /* read the next datapoint */
             if ((st = tp__endless_next(&f->e, &f->in)) != TP_OK) return st;
             if ((st = tp__datapoint_own(&f->in)) != TP_OK) return st;
             if (f->inputs % f->interval == 0) tp__shuffle_buffer(f, f->inputs / f->interval);
             f->inputs++;
             f->used = 0;
         }
-        /* It goes into a free slot, by a swap of buffers when it is needed no more. */
+        /* Put it into a free slot; swap the buffers at its last use. */
         const bool full = f->filled == f->capacity;
         const int slot = full ? f->spare : f->filled;
         if (f->used + 1 < f->reuse) {
@@ -3477,7 +3487,7 @@ static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
             f->ring[(f->head + f->filled++) % f->capacity] = slot;
             continue;
         }
-        f->spare = f->ring[f->head]; /* the front leaves; its place is the new end */
+        f->spare = f->ring[f->head]; /* the front is given; the free index is the new end */
         f->ring[f->head] = slot;
         f->head = (f->head + 1) % f->capacity;
         return tp_datapoint_view(dp, &f->slot[f->spare]);
@@ -3554,7 +3564,7 @@ static tp_status tp__select_next(tp_dataflow *df, tp_datapoint *dp)
     if (st == TP_OK) st = tp_datapoint_resize(dp, f->n);
     for (int j = 0; j < f->n && st == TP_OK; j++) {
         if (f->index[j] >= f->in.n)
-            return tp_fail(TP_ERR_ARG, "%s: component %d is wanted, but a datapoint has %d components", df->name,
+            return tp_fail(TP_ERR_ARG, "%s: component %d is selected, but a datapoint has %d components", df->name,
                            f->index[j], f->in.n);
         const tp_tensor *x = &f->in.c[f->index[j]];
         tp_tensor_view(&dp->c[j], x->dtype, x->shape, x->data);
@@ -3607,14 +3617,14 @@ TP_DEF tp_dataflow *tp_df_select(tp_dataflow *child, const int *indices, int n)
 
 typedef struct tp__many_flow {
     tp_dataflow **df;
-    tp_datapoint *in; /* join: one for each */
-    int n, at;        /* concat: which one it is at */
-    double *upto;     /* choose: a number in [0,1) below this chooses flow i, if no flow before it */
-    int64_t *left;    /* mix: how many datapoints each has yet to give in this pass */
-    int64_t draws;    /* choose and mix: random numbers taken in this pass, the datapoints */
-    uint64_t key;     /* of this pass */
-    int64_t size;     /* threads: datapoints of a pass, -1: no end; `draws` counts those of all passes */
-    int64_t given;    /* in this pass */
+    tp_datapoint *in; /* join: one for each flow */
+    int n, at;        /* concat: index of the current flow */
+    double *upto;     /* choose: a number in [0,1) selects the first flow i with number < upto[i] */
+    int64_t *left;    /* mix: number of datapoints that each flow has left in this pass */
+    int64_t draws;    /* choose and mix: random numbers used in this pass, one per datapoint */
+    uint64_t key;     /* key of this pass */
+    int64_t size;     /* threads: datapoints per pass, -1: no end; `draws` counts those of all passes */
+    int64_t given;    /* datapoints given in this pass */
     bool started;
 } tp__many_flow;
 
@@ -3703,7 +3713,7 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__many_flow *f = (tp__many_flow *)df->user;
     *skipped = n;
-    for (int i = 0; i < f->n; i++) { /* if one ends earlier, the others stand too far, and the pass is over */
+    for (int i = 0; i < f->n; i++) { /* if one flow ends earlier, the others are too far, and the pass has ended */
         int64_t k = 0;
         tp_status st = tp_df_seek(f->df[i], n, &k);
         if (k < *skipped) *skipped = k;
@@ -3716,8 +3726,8 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *name, bool join)
 {
     tp_dataflow *df = NULL;
-    int keep = -1;                     /* the child that decides the result: missing or poison */
-    for (int i = 0; i < n && dfs; i++) /* one that has an owner, or stands here twice, is left alone */
+    int keep = -1;                     /* the child that decides the result: a missing or a poison one */
+    for (int i = 0; i < n && dfs; i++) /* a flow that has an owner, or is listed twice, is not freed */
         if (dfs[i] && (tp__listed((const void *const *)(const void *)dfs, i) || dfs[i]->owner_.who)) {
             tp_owner there = dfs[i]->owner_;
             if (!there.who) there.who = name;
@@ -3778,7 +3788,7 @@ static int tp__choose_draw(const tp__many_flow *f)
 {
     const double r = (double)tp_random_u32(f->key, (uint64_t)f->draws, 0) / 4294967296.0;
     int i = 0;
-    while (!(r < f->upto[i])) i++; /* the last that can be chosen has 2 */
+    while (!(r < f->upto[i])) i++; /* it ends, because upto of the last flow that can be chosen is 2 */
     return i;
 }
 static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)
@@ -3807,7 +3817,7 @@ static tp_status tp__choose_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     return TP_OK;
 }
 
-/* p NULL: all alike. False: it is refused, why. */
+/* p NULL: all equal. False: p is invalid, and `why` says why. */
 static bool tp__choose_table(tp__many_flow *f, const double *p, char *why, size_t size)
 {
     double sum = 0;
@@ -3822,7 +3832,7 @@ static bool tp__choose_table(tp__many_flow *f, const double *p, char *why, size_
         f->upto[i] = sum;
         if (one > 0) last = i;
     }
-    f->upto[last] = 2; /* rounding leaves no gap at the end */
+    f->upto[last] = 2; /* so that rounding leaves no gap at the end */
     tp__format(why, size, "the probabilities sum to %.9g", sum);
     return fabs(sum - 1) <= 1e-6;
 }
@@ -3850,7 +3860,7 @@ TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d)
     return df;
 }
 
-/* Which flow is next, each with the chance that it has of what is left; -1: nothing is left. */
+/* Chooses the flow for the next datapoint with probabilities proportional to the datapoints left; -1: none is left. */
 static int tp__mix_draw(tp__many_flow *f)
 {
     uint64_t total = 0;
@@ -3876,7 +3886,7 @@ static tp_status tp__mix_next(tp_dataflow *df, tp_datapoint *dp)
     }
     return TP_END;
 }
-/* The sizes, for restart. */
+/* Reads the sizes of the flows, for restart. */
 static tp_status tp__mix_sizes(tp__many_flow *f)
 {
     int64_t sum = 0;
@@ -3884,8 +3894,8 @@ static tp_status tp__mix_sizes(tp__many_flow *f)
         f->left[i] = tp_df_size(f->df[i]);
         if (f->left[i] < 0 || f->left[i] > INT64_MAX - sum)
             return tp_fail(TP_ERR_ARG,
-                           "tp_df_random_mix: it is not known how many datapoints flow %d (%s) has: use "
-                           "tp_df_random_choose, or give it a size with tp_df_fixed_size",
+                           "tp_df_random_mix: the size of flow %d (%s) is unknown: use tp_df_random_choose, or give it "
+                           "a size with tp_df_fixed_size",
                            i, f->df[i]->name);
         sum += f->left[i];
     }
@@ -3993,7 +4003,7 @@ TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d)
 
 typedef struct tp__again_flow {
     tp_dataflow *df;
-    int64_t num, left; /* how often the one in `in` is yet to be given */
+    int64_t num, left; /* repetitions of each datapoint, and of `in` those still to be given */
     tp_datapoint in;
 } tp__again_flow;
 
@@ -4034,7 +4044,7 @@ static tp_status tp__again_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         if (st != TP_OK || k < whole) return st;
     }
     if (rest % f->num == 0) return TP_OK;
-    const tp_status st = tp_df_next(f->df, &f->in); /* some of it: it is needed */
+    const tp_status st = tp_df_next(f->df, &f->in); /* it is skipped only in part, so it must be read */
     if (st == TP_END) return TP_OK;
     if (st != TP_OK) return st;
     f->left = f->num - rest % f->num;
@@ -4069,14 +4079,14 @@ TP_DEF tp_dataflow *tp_df_repeated_point(tp_dataflow *child, int64_t num)
 /* -- cache ---- >>df cache */
 
 typedef struct tp__cache_flow {
-    tp__order order; /* from pass 1 on, when all is there */
+    tp__order order; /* used from pass 1 on, when all datapoints are kept */
     tp_dataflow *df;
-    tp_datapoint *point; /* n of them, and room */
-    int64_t n, cap, at;  /* at: the next of pass 0 */
+    tp_datapoint *point; /* n datapoints, room for cap */
+    int64_t n, cap, at;  /* at: index of the next datapoint in pass 0 */
     bool shuffle, begun, complete;
 } tp__cache_flow;
 
-/* One more, TP_END when there was none. */
+/* Reads and keeps one more datapoint; TP_END when there was none. */
 static tp_status tp__cache_read(tp__cache_flow *f)
 {
     tp_status st = TP_OK;
@@ -4179,14 +4189,14 @@ TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d)
 
 typedef struct tp__by_shape {
     tp_shape shape;
-    int64_t filled; /* rows of the batch */
+    int64_t filled; /* number of rows filled in the batch */
     tp_datapoint batch;
 } tp__by_shape;
 
 typedef struct tp__by_shape_flow {
     tp_dataflow *df;
     int64_t batch, index;
-    int64_t done; /* the holders have what passes 0 to done-1 left over; -1: they are in the midst of a pass */
+    int64_t done; /* the collections hold what passes 0 to done-1 left over; -1: they are in the middle of a pass */
     int idx, n, cap;
     bool keep_state;
     tp__by_shape *holder;
@@ -4209,7 +4219,7 @@ static tp__by_shape *tp__by_shape_find(tp__by_shape_flow *f, const tp_shape *sha
     return &f->holder[f->n++];
 }
 
-/* The next datapoint goes where it belongs: *full is that holder if it has a batch now. */
+/* Reads the next datapoint and adds it to the collection of its shape: *full is that collection if its batch is complete. */
 static tp_status tp__by_shape_put(tp_dataflow *df, tp__by_shape **full)
 {
     tp__by_shape_flow *f = (tp__by_shape_flow *)df->user;
@@ -4217,8 +4227,8 @@ static tp_status tp__by_shape_put(tp_dataflow *df, tp__by_shape **full)
     tp_status st = tp_df_next(f->df, &f->in);
     if (st != TP_OK) return st;
     if (f->idx >= f->in.n)
-        return tp_fail(TP_ERR_ARG, "%s: component %d decides, but a datapoint has %d components", df->name, f->idx,
-                       f->in.n);
+        return tp_fail(TP_ERR_ARG, "%s: the shape of component %d is compared, but a datapoint has %d components",
+                       df->name, f->idx, f->in.n);
     tp__by_shape *h = tp__by_shape_find(f, &f->in.c[f->idx].shape);
     if (!h) return TP_ERR_NOMEM;
     st = tp__batch_put(df->name, &h->batch, &f->in, h->filled, f->batch, f->index);
@@ -4354,33 +4364,33 @@ TP_DEF tp_dataflow *tp_df_print(tp_dataflow *child, int num, const char *name)
 
 /* ==== >>parallel ======================================================================================= */
 
-/* -- a crew: threads that read the flow below, one of them at a time, and map what they have read, all at once ---- >>crew
+/* -- a crew: threads that read the flow below, one of them at a time, and map the datapoints in parallel ---- >>crew
  *
- * A datapoint has a slot, whose buffers are used again. Free slots wait in `spare`; `line` has the slots that the caller gets next, in
- * order: a slot gets in line when it has been read (ordered) or when it is ready (not ordered). `raw` has those that were read and
- * wait for a worker to map them: one worker reads for several, so that they seldom meet. The caller views the slot that it
- * got last, `held`, until it asks again. `paused`: nobody takes a new slot; when `busy` is 0 then too, the caller may do with all
- * of it what it wants.
+ * A datapoint has a slot, whose buffers are reused. The queues hold indices of slots. `spare` has the free slots; `line` has the
+ * slots that the caller gets next, in order: a slot enters it when it has been read (ordered) or when it is ready (not ordered).
+ * `raw` has slots that were read and wait for a worker to map them: one worker reads for several, so that they seldom compete
+ * for the flow below. The caller has a view of the slot that it got last, `held`, until its next call. While `paused` is set, no
+ * worker takes a new slot; once `busy` is 0, the caller may change the whole crew.
  *
- * Waking a thread takes longer than decoding a small image, so it is not done for each datapoint. A caller that has to wait is woken
- * when there is work for it for about TP__CREW_NAP seconds, `want` datapoints, or when it has waited for TP__CREW_STALL seconds.
- * Workers that found no free slot are woken when a quarter of the slots is free. The caller takes up to a quarter of the slots from
- * the line at once, into `given`, and gives back those that it has seen, `seen`, when it comes for the next ones. */
+ * Waking a thread takes longer than decoding a small image, so threads are not woken for each datapoint. A waiting caller is woken
+ * when `want` datapoints, work for about TP__CREW_NAP seconds, are ready, or when it has waited for TP__CREW_STALL seconds.
+ * Workers that found no free slot are woken when a quarter of the slots is free. The caller moves up to a quarter of the slots from
+ * the line to `given` at once, collects the slots that it has used in `seen`, and frees those when it moves the next ones. */
 
 #define TP__CREW_NAP   500e-6
 #define TP__CREW_STALL 1e-3
 
 typedef struct tp__crew_slot {
     tp_datapoint in, out;
-    int64_t index; /* of the pass below */
+    int64_t index; /* number of the datapoint in the pass of the flow below */
     tp_status status;
-    bool unread; /* the flow below failed */
+    bool unread; /* the flow below failed to make this datapoint */
     bool drop, ready;
-    char *text; /* the sentence of a failure; NULL: there was no memory for it */
+    char *text; /* the error sentence; NULL: out of memory for it */
 } tp__crew_slot;
 
 typedef struct tp__crew_ring {
-    int *item; /* numbers of slots */
+    int *item; /* indices of slots */
     int head, n;
 } tp__crew_ring;
 
@@ -4393,24 +4403,24 @@ typedef struct tp__crew_worker {
 
 typedef struct tp__crew {
     tp_dataflow *self, *df;
-    tp_map_fn fn; /* NULL: they only read */
+    tp_map_fn fn; /* NULL: the workers only read, and map nothing */
     tp_map_call call;
     void (*release)(void *user);
     bool ordered, keeps_all;
-    const char *key_name; /* of the flow that gives the same datapoints without threads */
+    const char *key_name; /* name of the flow that gives the same datapoints without threads */
     tp__crew_worker *worker;
-    int n_worker, n_started, n_slot; /* no worker: the caller does it all, in slot 0 */
+    int n_worker, n_started, n_slot; /* no worker: the caller does all the work, in slot 0 */
     tp_mutex *mutex;
-    tp_cond *work, *done; /* for the workers; for the caller */
+    tp_cond *work, *done; /* the workers wait for `work`, the caller waits for `done` */
     tp__crew_slot *slot;
     tp__crew_ring line, spare, raw, given, seen;
-    int held, busy;  /* busy: workers that have a slot */
-    int n_ready;     /* slots in line that are ready */
-    int want, taken; /* taken: datapoints since `since`, when the caller began to wait the last time */
+    int held, busy;  /* busy: number of workers that have a slot */
+    int n_ready;     /* number of ready slots in line */
+    int want, taken; /* taken: datapoints taken since the time `since`, when the caller last began to wait */
     double since;
     bool reading, ended, paused, quit;
-    bool stopping; /* atomic: restarted or freed, so that a flow below is to wait for nothing */
-    int64_t index; /* of the next datapoint of the flow below */
+    bool stopping; /* atomic: the crew is being restarted or freed, so that a flow below must stop waiting */
+    int64_t index; /* number of the next datapoint of the flow below */
 } tp__crew;
 
 static void tp__crew_push(const tp__crew *f, tp__crew_ring *r, int k) { r->item[(r->head + r->n++) % f->n_slot] = k; }
@@ -4425,7 +4435,7 @@ static int tp__crew_pop(const tp__crew *f, tp__crew_ring *r)
 static void tp__crew_failed(const tp__crew *f, tp__crew_slot *s, tp_status st)
 {
     s->status = st;
-    if (st >= TP_OK) return; /* a flow that asks to stop */
+    if (st >= TP_OK) return; /* TP_STOP: the flow asks to stop */
     tp__df_named(f->self, s->index, st);
     s->text = tp_strdup(tp_last_error());
 }
@@ -4442,7 +4452,7 @@ static void tp__crew_map(const tp__crew *f, tp__crew_slot *s, int thread)
     if (st != TP_OK) tp__crew_failed(f, s, st);
 }
 
-/* The slot's turn with the flow below; the mutex is not locked, `reading` keeps the others away. */
+/* Reads the next datapoint of the flow below into a slot. Called without the mutex; `reading` keeps other workers away. */
 static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
 {
     s->status = TP_OK;
@@ -4456,7 +4466,7 @@ static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
     return st;
 }
 
-/* A slot is ready, or a worker lays down what it had; the mutex is locked. */
+/* Wakes the caller if it has something to do: called after a slot became ready or a worker finished. The mutex is locked. */
 static void tp__crew_tell(tp__crew *f)
 {
     if (f->paused || f->ended || f->n_ready >= f->want) tp_cond_signal(f->done);
@@ -4468,7 +4478,8 @@ static void tp__crew_ready(tp__crew *f, int k)
     f->n_ready++;
 }
 
-/* Read until twice as many slots are raw as there are workers; a lone worker reads one. The mutex is locked, but while reading. */
+/* Reads until twice as many slots are raw as there are workers; a single worker reads one. The mutex is locked, except during a
+ * read. */
 static void tp__crew_refill(tp__crew *f)
 {
     const int most = f->n_worker > 1 ? 2 * f->n_worker : 1;
@@ -4480,7 +4491,7 @@ static void tp__crew_refill(tp__crew *f)
         tp_mutex_unlock(f->mutex);
         st = tp__crew_read(f, &f->slot[k]);
         tp_mutex_lock(f->mutex);
-        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* which goes on after a pause */
+        const bool none = st == TP_END || (st == TP_STOP && tp_df_stopping()); /* TP_STOP: reading continues later */
         if (st == TP_OK) f->index++;
         else if (st == TP_END || !none) f->ended = true;
         if (none) tp__crew_push(f, &f->spare, k);
@@ -4525,7 +4536,7 @@ static void tp__crew_thread(void *user)
     tp_mutex_unlock(f->mutex);
 }
 
-/* Slots that have served; the mutex is locked. */
+/* Frees the slots of a queue; the mutex is locked. */
 static void tp__crew_spare(tp__crew *f, tp__crew_ring *of)
 {
     if (of->n == 0) return;
@@ -4537,7 +4548,7 @@ static void tp__crew_spare(tp__crew *f, tp__crew_ring *of)
     }
     if (4 * (int64_t)f->spare.n >= f->n_slot) tp_cond_signal(f->work);
 }
-/* Ready slots from the line to the caller: as many as stand at its head, up to `most`. The mutex is locked. */
+/* Moves ready slots from the head of the line to the caller, up to `most`. The mutex is locked. */
 static void tp__crew_give(tp__crew *f, int most)
 {
     for (int n = 0; n < most && f->line.n && f->slot[f->line.item[f->line.head]].ready; n++) {
@@ -4547,12 +4558,12 @@ static void tp__crew_give(tp__crew *f, int most)
     }
 }
 
-/* What a slot of a failure says; the flow below is read on then. */
+/* Returns the failure of a slot with its sentence, and lets reading continue after it. */
 static tp_status tp__crew_says(tp__crew *f, int k)
 {
     const tp__crew_slot *s = &f->slot[k];
     const tp_status st = s->status;
-    if (st < TP_OK) tp_fail(st, "%s", s->text ? s->text : "out of memory, also for the sentence that tells where");
+    if (st < TP_OK) tp_fail(st, "%s", s->text ? s->text : "out of memory, also for the error sentence");
     if (s->unread) {
         tp_mutex_lock(f->mutex);
         f->ended = false;
@@ -4597,7 +4608,8 @@ static tp_status tp__crew_next_here(tp__crew *f, tp_datapoint *dp)
     }
 }
 
-/* Wait until the first in line is ready, or the line is empty and stays so. False: the flow is to stop. The mutex is locked. */
+/* Waits until the first slot in line is ready, or the line is empty and will stay so. False: the flow must stop. The mutex is
+ * locked. */
 static bool tp__crew_await(tp__crew *f)
 {
     bool waits = true;
@@ -4617,7 +4629,7 @@ static bool tp__crew_await(tp__crew *f)
     }
 }
 
-/* The caller comes for more: TP_OK (given has some), TP_END or TP_STOP. */
+/* Gets more slots for the caller: TP_OK (`given` is not empty), TP_END or TP_STOP. */
 static tp_status tp__crew_more(tp__crew *f)
 {
     tp_mutex_lock(f->mutex);
@@ -4625,7 +4637,7 @@ static tp_status tp__crew_more(tp__crew *f)
     if (f->paused) {
         f->paused = false;
         __atomic_store_n(&f->stopping, false, __ATOMIC_RELEASE);
-        tp_cond_signal(f->work); /* who has read wakes the next */
+        tp_cond_signal(f->work); /* the worker that reads wakes the next one */
     }
     const bool waited = tp__crew_await(f);
     tp__crew_give(f, f->n_slot / 4 + 1);
@@ -4654,7 +4666,7 @@ static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
     return st;
 }
 
-/* Wait until the workers have nothing in their hands. The mutex is locked then. */
+/* Waits until no worker has a slot. The mutex is locked on return. */
 static void tp__crew_pause(tp__crew *f)
 {
     tp_mutex_lock(f->mutex);
@@ -4672,7 +4684,7 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp__crew_spare(f, &f->seen);
     tp__crew_spare(f, &f->given);
     if (!f->ordered) tp__crew_spare(f, &f->raw);
-    f->raw.n = 0; /* ordered: they stand in line */
+    f->raw.n = 0; /* if ordered, these slots are in line too */
     tp__crew_spare(f, &f->line);
     f->n_ready = 0;
     f->ended = false;
@@ -4690,14 +4702,13 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     tp__crew *f = (tp__crew *)df->user;
     tp_status st = TP_OK;
     if (!f->ordered)
-        tp_log_once(
-            TP_LOG_WARN,
-            "%s: datapoints come in no fixed order, so those that were given before are not exactly those that are "
-            "skipped now: make it .ordered",
-            df->name);
-    if (!f->keeps_all) { /* only fn knows which of them count */
+        tp_log_once(TP_LOG_WARN,
+                    "%s: the order of the datapoints is not fixed, so those given before are not exactly those that "
+                    "are skipped now: set .ordered = TP_YES",
+                    df->name);
+    if (!f->keeps_all) { /* only fn knows which datapoints it drops */
         while (*skipped < n && (st = tp_df_next(df, &df->skip_)) == TP_OK) ++*skipped;
-        df->index_ -= *skipped; /* tp_df_seek counts them */
+        df->index_ -= *skipped; /* tp_df_seek adds them */
         return st == TP_END ? TP_OK : st;
     }
     tp__crew_pause(f);
@@ -4711,9 +4722,9 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     for (; *skipped < n && f->raw.n; ++*skipped) {
         tp__crew_push(f, &f->seen, tp__crew_pop(f, &f->raw));
-        if (f->ordered) tp__crew_pop(f, &f->line); /* the same one: those before it were ready */
+        if (f->ordered) tp__crew_pop(f, &f->line); /* the same slot is first in line: all slots before it were ready */
     }
-    if (*skipped < n && f->line.n) { /* a failure behind them */
+    if (*skipped < n && f->line.n) { /* the next slot in line is a failure */
         tp_mutex_lock(f->mutex);
         tp__crew_give(f, 1);
         tp_mutex_unlock(f->mutex);
@@ -4744,7 +4755,7 @@ static void tp__crew_close(tp_dataflow *df)
         tp_free(f->slot[k].text);
     }
     tp_free(f->slot);
-    tp_free(f->line.item); /* all five rings */
+    tp_free(f->line.item); /* also the memory of the other four rings */
     tp_free(f->worker);
     tp_cond_free(f->work);
     tp_cond_free(f->done);
@@ -4752,7 +4763,8 @@ static void tp__crew_close(tp_dataflow *df)
     if (f->release) f->release(f->call.user);
 }
 
-/* The flow d->df with this many threads and buffers; d->fn NULL: they only read. key_name: see tp__crew. */
+/* A crew that reads the flow d->df with this many threads and buffers; d->fn NULL: the threads only read. key_name: see
+ * tp__crew. */
 static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *name, const char *key_name, int threads,
                                  int buffers)
 {
@@ -4781,7 +4793,7 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     threads = buffers = 0;
 #endif
     f->n_worker = threads;
-    f->n_slot = buffers + 1; /* and the one that is held */
+    f->n_slot = buffers + 1; /* one more for the slot that the caller holds */
     f->slot = (tp__crew_slot *)tp_calloc((size_t)f->n_slot, sizeof *f->slot);
     f->line.item = (int *)tp_calloc((size_t)f->n_slot, 5 * sizeof(int));
     f->worker = (tp__crew_worker *)tp_calloc((size_t)threads + 1, sizeof *f->worker);
@@ -4819,7 +4831,7 @@ TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
                       d->num_prefetch, (int)TP__MOST_BUFFERS);
 }
 
-/* The same under the name of another flow, which says in sentences what it is. d->num_thread 0: one a processor. */
+/* tp_df_parallel_map under the name of another flow, which error sentences use. d->num_thread 0: one per processor. */
 static tp_dataflow *tp__parallel_map(const tp_df_parallel_map_desc *d, const char *name, const char *key_name)
 {
     const bool good = d->num_thread >= 0 && d->num_thread <= TP__MOST_FLOW_THREADS && d->buffer_size >= 0 &&
@@ -4854,17 +4866,17 @@ static tp_status tp__turns_next(tp_dataflow *df, tp_datapoint *dp)
     if (f->size >= 0) f->given++;
     return TP_OK;
 }
-/* n datapoints further, each flow by its share of them. */
+/* Skips n datapoints, each flow its share of them. */
 static tp_status tp__turns_skip(tp__many_flow *f, int64_t n)
 {
     tp_status st = TP_OK;
     const int first = (int)(f->draws % f->n);
     for (int i = 0; i < f->n && st == TP_OK; i++) {
-        const int turn = (i - first + f->n) % f->n; /* it is the turn-th of the next n flows */
+        const int turn = (i - first + f->n) % f->n; /* flow i gives the datapoint number `turn` of the next f->n */
         st = tp_df_seek(f->df[i], n / f->n + (turn < n % f->n), NULL);
     }
     f->draws += n;
-    if (st != TP_OK) f->started = false; /* the next restart begins anew */
+    if (st != TP_OK) f->started = false; /* the next restart must restart all flows */
     return st;
 }
 static tp_status tp__turns_restart(tp_dataflow *df, int64_t pass)
@@ -4875,7 +4887,7 @@ static tp_status tp__turns_restart(tp_dataflow *df, int64_t pass)
         return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
     const int64_t want = endless ? 0 : pass * f->size;
     f->given = 0;
-    if (!endless && f->started && f->draws == want) return TP_OK; /* the usual case: just go on */
+    if (!endless && f->started && f->draws == want) return TP_OK; /* the usual case: continue */
     const tp_status st = tp__many_restart(df, endless ? pass : 0);
     f->draws = 0;
     f->started = st == TP_OK;
@@ -4912,7 +4924,7 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
         if (i == 0 && p.df) size = tp_df_size(p.df);
         p.df = tp_df_repeated(p.df, -1);
         list[i] = p.df ? tp_df_prefetch_(&p) : NULL;
-        if (!list[i]) break; /* those behind it are NULL too */
+        if (!list[i]) break; /* the flows after it are NULL too */
     }
     tp_dataflow *df = tp__many_new(list, d->num_thread, "tp_df_multi_thread", false);
     tp_free((void *)list);
@@ -4927,28 +4939,30 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
 
 /* -- multi_process ---- >>df multi_process
  *
- * The parent and each worker speak through a socket. The parent gives orders; the worker says for each of its datapoints in which
- * slot of the shared memory it lies, and may write there again when an order says that the slot is free. Each restart or seek is a new
- * generation: what is said about an older one is not listened to. A socket that is closed tells of the other's death. */
+ * The parent and each worker communicate through a socket. The parent sends orders. The worker reports each of its datapoints with
+ * the slot of the shared memory that holds it; it may write to the slot again when an order says that the slot is free. Each
+ * restart or seek starts a new generation, and reports of older generations are ignored. When one side ends, the other one sees
+ * that its socket is closed. */
 
 #ifdef TP__OS_FORK
 enum { TP__PROCS_BEGIN = -1, TP__PROCS_PROBE = -2 };
 typedef struct tp__procs_order {
     int64_t generation, pass, skip;
     int64_t
-        slot; /* this one is free; or BEGIN at datapoint `skip`; or PROBE: how many of `skip` datapoints are there? */
+        slot; /* a free slot; or BEGIN at datapoint `skip`; or PROBE: how many of the first `skip` datapoints exist? */
 } tp__procs_order;
 typedef struct tp__procs_said {
     int64_t generation, slot, status;
     int64_t at,
-        bytes; /* of the datapoint in the memory; of a failure: bytes of its sentence, which follows; PROBE: at is the answer */
+        bytes; /* offset and size of the datapoint in the memory; for a failure: size of its sentence, which follows;
+                  PROBE: at is the answer */
 } tp__procs_said;
-typedef struct tp__procs_part { /* the head of a datapoint in the memory: so many of them */
+typedef struct tp__procs_part { /* the head of a datapoint in the memory: one for each component */
     int64_t dtype, ndim, dim[TP_MAX_DIMS];
-    int64_t at, parts; /* of the data, from the head on; how many components there are */
+    int64_t at, parts; /* offset of the data from the first head; number of components */
 } tp__procs_part;
 
-/* -- in the worker */
+/* -- multi_process: the worker */
 
 typedef struct tp__procs_slot {
     int64_t at, room;
@@ -4959,9 +4973,9 @@ typedef struct tp__procs_self {
     int number, n, slots, fd, file;
     tp__procs_slot *slot;
     char *map;
-    int64_t size;                         /* of the file, all of it mapped */
-    int64_t generation, pass, here, next; /* where df is in its pass; the next datapoint that is mine */
-    bool running, fresh;                  /* fresh: df is to go to the start of the pass first */
+    int64_t size;                         /* size of the file, which is mapped completely */
+    int64_t generation, pass, here, next; /* position of df in its pass; next datapoint of this worker */
+    bool running, fresh;                  /* fresh: df must be restarted first */
     tp_datapoint dp;
 } tp__procs_self;
 
@@ -4978,7 +4992,7 @@ static void tp__procs_say(const tp__procs_self *me, int slot, tp_status st, int6
     if (st < TP_OK && tp__os_send(me->fd, text, (size_t)said.bytes) != 0) _exit(0);
 }
 
-/* How many bytes the datapoint takes with its head; parts say where its data go. -1: too large. */
+/* The number of bytes of the datapoint with its heads; sets the offset of the data in each part. -1: too large. */
 static int64_t tp__procs_layout(const tp_datapoint *dp, tp__procs_part *part)
 {
     size_t at;
@@ -5004,7 +5018,7 @@ static tp_status tp__procs_room(tp__procs_self *me, tp__procs_slot *s, int64_t b
         return tp_fail(TP_ERR_NOMEM, "there is no shared memory for %lld bytes: %s", (long long)bytes, strerror(error));
     tp__os_unmap_file(me->map, (uint64_t)me->size);
     me->map = tp__os_map_file(me->file, (uint64_t)(me->size + room));
-    if (!me->map) { /* nothing is where it was: this process cannot go on */
+    if (!me->map) { /* the old mapping is gone: this process cannot continue */
         tp__procs_say(
             me, 0, tp_fail(TP_ERR_NOMEM, "%lld bytes of shared memory cannot be mapped", (long long)(me->size + room)),
             0, 0);
@@ -5040,7 +5054,8 @@ static tp_status tp__procs_pack(tp__procs_self *me, tp__procs_slot *s, int64_t *
     return TP_OK;
 }
 
-/* My next datapoint. A failure takes the place of its datapoint; those of others' datapoints are theirs to tell. */
+/* Makes the next datapoint of this worker. A failed datapoint keeps its number. A failure while seeking past another worker's
+ * datapoint is reported by that worker. */
 static tp_status tp__procs_make(tp__procs_self *me)
 {
     tp_status st = me->fresh ? tp_df_restart(me->df, me->pass) : TP_OK;
@@ -5090,12 +5105,12 @@ static void tp__procs_watch(void *user)
 
 static void tp__procs_main(tp__procs_self *me)
 {
-    tp__df_stop = NULL; /* of the thread that has forked; nobody writes to this copy */
+    tp__df_stop = NULL; /* the pointer belongs to the parent's thread; nothing sets the flag in this process */
 #ifndef TP_NO_THREADS
-    tp_thread *watch; /* so that a function that takes long ends with the parent too */
+    tp_thread *watch; /* ends this process when the parent ends, even during a long call of a function */
     (void)tp_thread_start(&watch, tp__procs_watch, &me->fd);
 #endif
-    signal(SIGINT, SIG_IGN); /* Ctrl-C is for the parent, whose end is ours */
+    signal(SIGINT, SIG_IGN); /* Ctrl-C is handled by the parent, and this process ends with it */
     me->slot = (tp__procs_slot *)tp_calloc((size_t)me->slots, sizeof *me->slot);
     if (!me->slot) _exit(1);
     for (;;) {
@@ -5116,29 +5131,29 @@ static void tp__procs_main(tp__procs_self *me)
     }
 }
 
-/* -- in the parent */
+/* -- multi_process: the parent */
 
 typedef struct tp__procs_worker {
     long pid;
     int fd, file;
     char *map;
     uint64_t mapped;
-    bool ended; /* it has said that this pass is over */
+    bool ended; /* it has reported the end of this pass */
 } tp__procs_worker;
 typedef struct tp__procs_flow {
     tp_dataflow *df;
     tp__procs_worker *worker;
-    int n, slots, started; /* started: workers that there are */
+    int n, slots, started; /* started: number of running workers */
     int64_t generation, position;
-    bool begun; /* this generation's orders are given */
-    int held;   /* the worker whose slot the caller views, -1 */
+    bool begun; /* the orders of this generation are sent */
+    int held;   /* the worker whose slot the caller views, or -1 */
     int64_t held_slot;
-    char broken[256]; /* why no more can come until the next restart */
+    char broken[256]; /* the reason for which the flow fails until the next restart */
 } tp__procs_flow;
 
 static void tp__procs_stop(tp__procs_flow *f)
 {
-    for (int i = 0; i < f->started; i++) tp__os_hang_up(f->worker[i].fd); /* they end when they see that */
+    for (int i = 0; i < f->started; i++) tp__os_hang_up(f->worker[i].fd); /* a worker ends when its socket is closed */
     for (int i = 0; i < f->started; i++) {
         tp__procs_worker *w = &f->worker[i];
         char why[64];
@@ -5170,7 +5185,7 @@ static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
         tp__os_close(file);
         return tp_fail(TP_ERR, "tp_df_multi_process: no socket can be made: %s", strerror(errno));
     }
-    tp__os_lock(&tp__log_mutex); /* nobody may hold it in the copy */
+    tp__os_lock(&tp__log_mutex); /* so that no other thread holds it in the copy */
     const pid_t pid = fork();
     tp__os_unlock(&tp__log_mutex);
     if (pid == 0) {
@@ -5201,16 +5216,16 @@ static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
     return TP_OK;
 }
 
-/* A worker is gone, `why` if that is known; the others are of no use without it. */
+/* A worker has ended, for the reason `why` if known; the flow cannot continue without it. */
 static tp_status tp__procs_lost(tp_dataflow *df, int i, const char *why)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     char told[64];
     const long pid = f->worker[i].pid;
     if (!why && pid && !tp__os_child_ended(pid, false, told, sizeof told)) {
-        tp__os_readable(-1, 0.05); /* its socket is closed before it has quite ended */
+        tp__os_readable(-1, 0.05); /* its socket closes shortly before the process ends */
         if (!tp__os_child_ended(pid, false, told, sizeof told)) {
-            kill((pid_t)pid, SIGKILL); /* it has only closed its socket */
+            kill((pid_t)pid, SIGKILL); /* the process has closed its socket, but runs on */
             tp__os_child_ended(pid, true, told, sizeof told);
         }
     }
@@ -5234,8 +5249,8 @@ static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_
     return tp__os_send(f->worker[i].fd, &o, sizeof o) == 0 ? TP_OK : tp__procs_lost(df, i, NULL);
 }
 
-/* What worker i says next about this generation. A failure's sentence is set then. TP_STOP: the source is to end; what the worker
- * says can be read later. */
+/* Reads the next report of worker i about this generation. For a failure the sentence is set. TP_STOP: the source must stop; the
+ * report can be read later. */
 static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
@@ -5244,7 +5259,7 @@ static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
         char text[TP__ERROR_TEXT], why[64];
         while (!tp__os_readable(w->fd, tp__df_stop ? TP__WAIT_SLICE : 1.0)) {
             if (tp_df_stopping()) return TP_STOP;
-            /* its socket may live on in a copy of this process */
+            /* the socket may stay open in another copy of this process */
             if (tp__os_child_ended(w->pid, false, why, sizeof why)) return tp__procs_lost(df, i, why);
         }
         if (tp__os_read(w->fd, said, sizeof *said) != (int64_t)sizeof *said) return tp__procs_lost(df, i, NULL);
@@ -5260,10 +5275,11 @@ static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
     }
 }
 
-/* The memory of worker i as views. It was written by a copy of this program, which may have crashed. */
+/* The datapoint of worker i as views of its memory. The heads are checked, because a copy of this program that may have crashed
+ * wrote them. */
 static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_said *said, tp_datapoint *dp)
 {
-    const char *const wrong = "tp_df_multi_process: a process has left no datapoint in the memory that it named";
+    const char *const wrong = "tp_df_multi_process: a process reported a datapoint that is not in its shared memory";
     if (said->bytes == 0) return tp_datapoint_resize(dp, 0);
     if (said->at < 0 || said->bytes < (int64_t)sizeof(tp__procs_part) || said->bytes > INT64_MAX - said->at)
         return tp_fail(TP_ERR_FORMAT, "%s", wrong);
@@ -5320,7 +5336,7 @@ static tp_status tp__procs_next(tp_dataflow *df, tp_datapoint *dp)
     return st == TP_OK ? tp__procs_unpack(&f->worker[i], &said, dp) : st;
 }
 
-/* What is ahead is dropped; the next call of next tells the workers where to go on. */
+/* Drops the datapoints read ahead; the next call of next tells the workers where to continue. */
 static void tp__procs_anew(tp__procs_flow *f, int64_t position)
 {
     f->generation++;
@@ -5334,7 +5350,7 @@ static tp_status tp__procs_restart(tp_dataflow *df, int64_t pass)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     tp_status st = TP_OK;
-    (void)pass; /* tp_df_restart keeps it */
+    (void)pass; /* tp_df_restart has stored it in df->pass_ */
     if (f->broken[0]) tp__procs_stop(f);
     f->broken[0] = 0;
     while (f->started < f->n && st == TP_OK) st = tp__procs_start_one(f, f->started);
@@ -5355,7 +5371,7 @@ static tp_status tp__procs_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     if (f->broken[0]) return tp_fail(TP_ERR, "%s", f->broken);
     const int64_t target = n > INT64_MAX - f->position ? INT64_MAX : f->position + n;
     tp__procs_anew(f, f->position);
-    tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* this process has a flow that nobody walks */
+    tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* worker 0 can seek df; the parent cannot */
     if (st == TP_OK) st = tp__procs_listen(df, 0, &said);
     if (st != TP_OK) return st;
     if (said.status != TP_OK) return (tp_status)said.status;
@@ -5437,17 +5453,17 @@ typedef struct tp__cifar_kind {
     const char *name, *folder, *archive,
         *variable; /* "tp_df_cifar10", "cifar10", its folder in the archive, "cifar10_data" */
     const char *train[6], *test[2];
-    int labels, classes[2]; /* label bytes, and how many classes each has */
+    int labels, classes[2]; /* number of label bytes, and number of classes for each */
 } tp__cifar_kind;
 
-/* Append the records of one file to image (N,32,32,3) and label (N), which have room. */
+/* Appends the records of one file to image (N,32,32,3) and label (N), which are large enough. */
 static tp_status tp__cifar_parse(const tp__cifar_kind *kind, int which_label, const void *data, size_t size,
                                  const char *what, tp_tensor *image, tp_tensor *label, int64_t *at)
 {
     const size_t record = (size_t)kind->labels + TP__CIFAR_IMAGE;
     if (size == 0 || size % record)
-        return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, which is no number of records of %zu bytes", what, size,
-                       record);
+        return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, which is not a multiple of the record size, %zu bytes", what,
+                       size, record);
     const uint8_t *p = (const uint8_t *)data;
     for (size_t i = 0; i < size / record; i++, p += record, ++*at) {
         for (int k = 0; k < kind->labels; k++)
@@ -5463,7 +5479,7 @@ static tp_status tp__cifar_parse(const tp__cifar_kind *kind, int which_label, co
     return TP_OK;
 }
 
-/* Give t `rows` rows, and keep those it has. */
+/* Enlarges t to `rows` rows and keeps its contents. */
 static tp_status tp__rows_grow(tp_tensor *t, int64_t rows)
 {
     tp_tensor more;
@@ -5478,7 +5494,7 @@ static tp_status tp__rows_grow(tp_tensor *t, int64_t rows)
     return TP_OK;
 }
 
-/* The default place of a data set, or dir: "$TP_DATA/cifar10", "$TENSORPACK_DATASET/cifar10_data". */
+/* The folder of a data set: dir, or the default, "$TP_DATA/cifar10" or "$TENSORPACK_DATASET/cifar10_data". */
 static void tp__data_dir(tp_buf *b, const char *dir, const char *ours, const char *theirs)
 {
     const char *data = getenv("TP_DATA"), *sets = getenv("TENSORPACK_DATASET"), *home = getenv("HOME");
@@ -5488,7 +5504,7 @@ static void tp__data_dir(tp_buf *b, const char *dir, const char *ours, const cha
     else tp_buf_printf(b, "%s/tensorpack_data/%s", home ? home : ".", theirs);
 }
 
-/* dir/file, dir/file.gz, or the same in the folder that the archive makes. */
+/* Reads dir/file, dir/file.gz, or the same files in the folder that the archive makes. */
 static tp_status tp__cifar_read(const tp__cifar_kind *kind, const char *dir, const char *file, tp_buf *path,
                                 char **data, size_t *size)
 {
@@ -5647,7 +5663,7 @@ static tp_status tp__npz_rows(tp_dataflow *df, tp_dict *dict, const tp_df_npz_de
                            dict->n ? dict->item[0].name : "none");
         if (!t->data && tp_tensor_size(t))
             return tp_fail(TP_ERR_ARG, "%s: \"%s\" is asked for twice", d->path, name[j]);
-        f->array[j] = *t; /* moved */
+        f->array[j] = *t; /* the array owns t's memory now */
         const tp_type type = {t->dtype, t->shape};
         memset(t, 0, sizeof *t);
         t->dtype = type.dtype;
@@ -5715,7 +5731,7 @@ TP_DEF tp_status tp_tfrecord_put(tp_writer *w, const void *data, size_t size)
     return st == TP_OK ? tp_writer_put(w, tail, sizeof tail) : st;
 }
 
-/* A file that is read from. */
+/* An open file. */
 typedef struct tp__tfrecord_file {
     const char *path;
     int fd;
@@ -5738,7 +5754,7 @@ static tp_status tp__tfrecord_open_file(tp__tfrecord_file *f, const char *path)
     return st;
 }
 
-/* Exactly n bytes at `at`. */
+/* Reads exactly n bytes at offset `at`. */
 static tp_status tp__tfrecord_bytes(const tp__tfrecord_file *f, uint64_t at, void *to, size_t n)
 {
     if (tp__os_seek(f->fd, (int64_t)at) != 0)
@@ -5749,7 +5765,7 @@ static tp_status tp__tfrecord_bytes(const tp__tfrecord_file *f, uint64_t at, voi
     return TP_OK;
 }
 
-/* The size of the record that begins at `at`, which is not the end of the file. */
+/* Reads the size of the record at offset `at`, which is not the end of the file. */
 static tp_status tp__tfrecord_size(const tp__tfrecord_file *f, int64_t record, uint64_t at, uint64_t *size)
 {
     uint8_t head[TP__TFRECORD_HEAD];
@@ -5774,7 +5790,7 @@ static tp_status tp__tfrecord_size(const tp__tfrecord_file *f, int64_t record, u
     return TP_OK;
 }
 
-/* Room for n bytes in b, whose contents go. */
+/* Makes room for n bytes in b; its contents are lost. */
 static bool tp__bytes_room(tp_buf *b, size_t n)
 {
     if (n <= b->cap) return true;
@@ -5786,7 +5802,7 @@ static bool tp__bytes_room(tp_buf *b, size_t n)
     return true;
 }
 
-/* The bytes of the record, whose size is known, into b. */
+/* Reads the bytes of the record, whose size is known, into b. */
 static tp_status tp__tfrecord_data(const tp__tfrecord_file *f, int64_t record, uint64_t at, uint64_t size, tp_buf *b)
 {
     if (!tp__bytes_room(b, (size_t)size + 4)) return TP_ERR_NOMEM;
@@ -5848,7 +5864,7 @@ TP_DEF void tp_tfrecord_close(tp_tfrecord_reader *r)
 
 TP__COLD_END
 
-/* -- tf.train.Example ---- >>example
+/* -- tf.train.Example, as protobuf messages ---- >>example
  * Example { features = 1: Features { feature = 1, many: { key = 1, value = 2: Feature } } }
  * Feature { bytes_list = 1, float_list = 2 or int64_list = 3: { value = 1, many } } */
 
@@ -5907,15 +5923,15 @@ TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *nam
     return out->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for a tf.train.Example") : TP_OK;
 }
 
-/* What stands in a Feature: which list, and the bytes of its message. */
+/* The contents of a Feature: the kind of list, and the bytes of its message. */
 typedef struct tp__example_value {
     int kind;
     tp__pb list;
-    int64_t n;     /* values; of a bytes list, the strings */
-    tp__pb string; /* the last string */
+    int64_t n;     /* number of values; in a bytes list, of strings */
+    tp__pb string; /* the last string of a bytes list */
 } tp__example_value;
 
-/* Count the values of a list; false: damaged. */
+/* Counts the values of a list; false: damaged. */
 static bool tp__example_count(tp__example_value *v)
 {
     tp__pb p = v->list;
@@ -5934,7 +5950,7 @@ static bool tp__example_count(tp__example_value *v)
             else v->n += bytes / 4;
         } else if (f.wire == 0) {
             v->n++;
-        } else if (f.wire == 2) { /* the last byte of each varint has its high bit clear */
+        } else if (f.wire == 2) { /* count varints: the last byte of each has its high bit clear */
             for (const uint8_t *b = f.sub.at; b < f.sub.end; b++) v->n += *b < 128;
             if (bytes && f.sub.end[-1] >= 128) return false;
         } else {
@@ -5944,7 +5960,7 @@ static bool tp__example_count(tp__example_value *v)
     return !p.bad;
 }
 
-/* Find the feature; the last one of a name counts, as in protobuf. false: the message is damaged. */
+/* Finds the feature; if a name occurs twice the last one counts, as in protobuf. false: the message is damaged. */
 static bool tp__example_find(const void *data, size_t size, const char *name, tp__example_value *v)
 {
     const size_t length = strlen(name);
@@ -5975,7 +5991,7 @@ static bool tp__example_find(const void *data, size_t size, const char *name, tp
     return !example.bad && tp__example_count(v);
 }
 
-/* One number of an int64 list; false: it does not fit into dtype. */
+/* Stores one number of an int64 list; false: it does not fit into dtype. */
 static bool tp__example_int(tp_dtype dtype, void *to, int64_t v)
 {
     if (dtype == TP_I32 && (v < INT32_MIN || v > INT32_MAX)) return false;
@@ -5985,7 +6001,7 @@ static bool tp__example_int(tp_dtype dtype, void *to, int64_t v)
     return true;
 }
 
-/* The values of a float or an int64 list; t has room for them. */
+/* Copies the values of a float or an int64 list to t, which has the right size. */
 static bool tp__example_numbers(const tp__example_value *v, tp_tensor *t)
 {
     tp__pb p = v->list, many;
@@ -6016,7 +6032,7 @@ static bool tp__example_numbers(const tp__example_value *v, tp_tensor *t)
     return true;
 }
 
-/* The shape with its open dimension given by the number of values. */
+/* Computes the open dimension of the shape from the number of values; false: the shape does not fit. */
 static bool tp__example_shape(tp_shape *shape, int64_t count)
 {
     int64_t known = 1;
@@ -6050,12 +6066,12 @@ static tp_status tp__example_feature(const tp__example_value *v, const char *wha
                        (long long)v->n);
     const size_t bytes = v->kind == TP__EXAMPLE_BYTES ? (size_t)(v->string.end - v->string.at) : 0;
     if (bytes % width)
-        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" has %zu bytes, which is no number of %s elements", what,
-                       spec->name, bytes, tp_dtype_name(dtype));
+        return tp_fail(TP_ERR_FORMAT, "%s: feature \"%s\" has %zu bytes, which is not a multiple of the size of %s",
+                       what, spec->name, bytes, tp_dtype_name(dtype));
     if (v->kind == TP__EXAMPLE_BYTES) count = (int64_t)(bytes / width);
     if (!tp__example_shape(&shape, count))
-        return tp_fail(TP_ERR_SHAPE, "%s: feature \"%s\" is %s, %lld elements, which are no %s", what, spec->name,
-                       list[v->kind], (long long)count, tp_shape_text(&spec->shape, text));
+        return tp_fail(TP_ERR_SHAPE, "%s: feature \"%s\" is %s with %lld elements, which do not have the shape %s",
+                       what, spec->name, list[v->kind], (long long)count, tp_shape_text(&spec->shape, text));
     tp_status st = tp_tensor_resize(t, dtype, shape);
     if (st != TP_OK || count == 0) return st;
     if (v->kind == TP__EXAMPLE_BYTES) {
@@ -6100,25 +6116,25 @@ TP__COLD_BEGIN
 
 typedef struct tp__tfrecord_place {
     uint64_t at, size;
-    int64_t number; /* in its file */
+    int64_t number; /* number of the record in its file */
     int file;
 } tp__tfrecord_place;
 
-enum { TP__TFRECORD_OPEN = 32 }; /* files that are kept open */
+enum { TP__TFRECORD_OPEN = 32 }; /* maximum number of open files */
 
 typedef struct tp__tfrecord_flow {
     tp__order order;
     tp__tfrecord_place *record;
     int64_t room;
     char **path;
-    tp__tfrecord_file open[TP__TFRECORD_OPEN]; /* file i in place i % 32; path NULL: none */
+    tp__tfrecord_file open[TP__TFRECORD_OPEN]; /* file i is at index i % 32; path NULL: none */
     tp_spec *feature;
     int n_feature;
     tp_arena mem;
     tp_buf data, what;
 } tp__tfrecord_flow;
 
-/* The file, opened if it is not. */
+/* Opens the file if necessary and returns it. */
 static tp_status tp__tfrecord_at(tp__tfrecord_flow *f, int file, tp__tfrecord_file **out)
 {
     tp__tfrecord_file *o = &f->open[file % TP__TFRECORD_OPEN];
@@ -6131,7 +6147,7 @@ static tp_status tp__tfrecord_at(tp__tfrecord_flow *f, int file, tp__tfrecord_fi
     return st;
 }
 
-/* Where the records of a file begin. */
+/* Finds the positions of the records of a file. */
 static tp_status tp__tfrecord_scan(tp__tfrecord_flow *f, int file)
 {
     tp__tfrecord_file *o;
@@ -6194,7 +6210,7 @@ static void tp__tfrecord_flow_close(tp_dataflow *df)
     tp_arena_free(&f->mem);
 }
 
-/* Copies of the paths and the features. */
+/* Copies the paths and the features. */
 static tp_status tp__tfrecord_take(tp__tfrecord_flow *f, const tp_df_tfrecord_desc *d)
 {
     f->path = (char **)tp_arena_alloc(&f->mem, (size_t)d->n * sizeof *f->path);
@@ -6268,18 +6284,18 @@ TP__COLD_END
 TP__COLD_BEGIN
 
 /* -- csv ---- >>df csv
- * The text is read in place: a field in quotes moves to the front of where it stood, and a 0 is put behind each. */
+ * The text is parsed in place: quoted fields are unquoted where they are, and a 0 is written after each field. */
 
 typedef struct tp__csv {
-    char *at, *end; /* *end is 0 */
+    char *at, *end; /* text from `at` to `end`; *end is 0 */
     const char *what;
-    int64_t line; /* from 1, of what is at `at` */
+    int64_t line; /* number, from 1, of the line at `at` */
     char separator;
 } tp__csv;
 
-enum { TP__CSV_MORE, TP__CSV_LAST, TP__CSV_BAD }; /* another field follows in the row, none does, see the error */
+enum { TP__CSV_MORE, TP__CSV_LAST, TP__CSV_BAD }; /* another field follows in the row; no field follows; an error */
 
-/* The next field of the row, and what follows it. */
+/* Reads the next field of the row; returns TP__CSV_MORE, TP__CSV_LAST or TP__CSV_BAD. */
 static int tp__csv_field(tp__csv *c, char **field, size_t *length)
 {
     char *p = c->at, *to = c->at;
@@ -6318,7 +6334,7 @@ static int tp__csv_field(tp__csv *c, char **field, size_t *length)
     return after == '\n' ? TP__CSV_LAST : TP__CSV_MORE;
 }
 
-/* Pass over empty lines; false at the end. */
+/* Skips empty lines; false at the end. */
 static bool tp__csv_row(tp__csv *c)
 {
     for (;; c->line++) {
@@ -6334,7 +6350,7 @@ static bool tp__csv_blank(const char *p, const char *end)
     return p == end;
 }
 
-/* A whole number in decimal digits, with blanks around it. */
+/* Parses a decimal integer, with blanks around it. */
 static bool tp__csv_int(const char *p, const char *end, int64_t *out)
 {
     while (p < end && (*p == ' ' || *p == '\t')) p++;
@@ -6352,7 +6368,7 @@ static bool tp__csv_int(const char *p, const char *end, int64_t *out)
     return true;
 }
 
-/* A field as element i of t; false: it is no such number. */
+/* Stores a field as element i of t; false: it is not a valid number. */
 static bool tp__csv_number(tp_tensor *t, int64_t i, const char *field, size_t length)
 {
     const char *end = field + length, *after = field;
@@ -6373,16 +6389,16 @@ static bool tp__csv_number(tp_tensor *t, int64_t i, const char *field, size_t le
     return true;
 }
 
-/* One that is to be read: which fields of a row become which component. */
+/* The mapping from the fields of a row to the components. */
 typedef struct tp__csv_take {
     const tp_csv_column *column; /* n of them */
     int n;
-    int64_t *first; /* field where each begins, -1: the header has not told yet */
+    int64_t *first; /* first field of each component, -1: not found in the header yet */
 } tp__csv_take;
 
 static int64_t tp__csv_count(const tp_csv_column *c) { return c->count ? c->count : 1; }
 
-/* The first line, if there is a header: the numbers of the columns that have names. */
+/* Reads the first line if there is a header: the numbers of the columns given by name. */
 static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_t *fields)
 {
     char *field;
@@ -6391,7 +6407,7 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     for (int j = 0; j < t->n; j++) t->first[j] = t->column[j].name ? -1 : t->column[j].index;
     if (!header) return TP_OK;
     if (!tp__csv_row(c))
-        return tp_fail(TP_ERR_FORMAT, "%s is empty: a line with the names of the columns was to come", c->what);
+        return tp_fail(TP_ERR_FORMAT, "%s is empty: a line with the names of the columns was expected", c->what);
     int more = TP__CSV_MORE;
     for (*fields = 0; more == TP__CSV_MORE; ++*fields) {
         if ((more = tp__csv_field(c, &field, &length)) == TP__CSV_BAD) return TP_ERR_FORMAT;
@@ -6411,7 +6427,7 @@ static tp_status tp__csv_header(tp__csv *c, tp__csv_take *t, bool header, int64_
     return TP_OK;
 }
 
-/* One row into element `row` of the arrays. fields: how many a row has, 0: not known yet. */
+/* Stores one row as element `row` of the arrays. fields: number of fields in a row, 0: not known yet. */
 static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_flow *f, int64_t row, int64_t *fields)
 {
     const int64_t line = c->line;
@@ -6449,7 +6465,7 @@ static tp_status tp__csv_read_row(tp__csv *c, const tp__csv_take *t, tp__rows_fl
     return TP_OK;
 }
 
-/* f->text, `size` bytes and a 0, into f's arrays. */
+/* Parses f->text, `size` bytes and a 0, into f's arrays. */
 static tp_status tp__csv_parse(tp__rows_flow *f, size_t size, const char *what, const tp_csv_column *columns,
                                bool header, char separator, int64_t *first)
 {
@@ -6513,7 +6529,7 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d)
 
 /* -- text ---- >>vocabulary */
 
-/* The bytes of the character at p: one, where it is no UTF-8. */
+/* The number of bytes of the character at p; 1 if it is not UTF-8. */
 static size_t tp__utf8_length(const char *p, const char *end)
 {
     const unsigned char c = (unsigned char)*p;
@@ -6526,7 +6542,7 @@ static size_t tp__utf8_length(const char *p, const char *end)
 
 static bool tp__text_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\v' || c == '\f'; }
 
-/* The next character or word from *p on, which moves behind it; NULL at the end. */
+/* Gives the next character or word at *p and moves *p after it; NULL at the end. */
 static const char *tp__text_next(const char **p, const char *end, bool words, size_t *length)
 {
     while (words && *p < end && tp__text_blank(**p)) ++*p;
@@ -6544,13 +6560,13 @@ static const char *tp__text_next(const char **p, const char *end, bool words, si
     return token;
 }
 
-typedef struct tp__token { /* a different word of a text */
+typedef struct tp__token { /* a distinct word of a text */
     const char *at;
     size_t length;
     int64_t count, order;
 } tp__token;
 
-/* The words that are found so far, by their hashes: slot[] has the number of a token + 1, or 0. */
+/* The words found so far, in a hash table: slot[] has the number of a token + 1, or 0. */
 typedef struct tp__tokens {
     tp__token *token;
     int32_t n, room;
@@ -6560,7 +6576,7 @@ typedef struct tp__tokens {
 
 static size_t tp__slot_of(uint64_t hash, size_t n_slot) { return (size_t)hash & (n_slot - 1); }
 
-/* Twice the room, and a table that fits it. */
+/* Doubles the room for tokens and rebuilds the table. */
 static tp_status tp__tokens_grow(tp__tokens *t)
 {
     if (t->room > INT32_MAX / 4) return tp_fail(TP_ERR_FORMAT, "a text with more than %d different words", t->room);
@@ -6583,7 +6599,7 @@ static tp_status tp__tokens_grow(tp__tokens *t)
     return TP_OK;
 }
 
-/* The number of a word, added if it is new; -1: out of memory. */
+/* Gives the number of a word, and adds it if it is new; -1: out of memory. */
 static int32_t tp__tokens_add(tp__tokens *t, const char *at, size_t length)
 {
     if (t->n == t->room && tp__tokens_grow(t) != TP_OK) return -1;
@@ -6598,13 +6614,13 @@ static int32_t tp__tokens_add(tp__tokens *t, const char *at, size_t length)
     return t->n - 1;
 }
 
-static int tp__token_by_order(const void *a, const void *b) /* by count, then by where it came first */
+static int tp__token_by_order(const void *a, const void *b) /* order: by count, then by first occurrence in the text */
 {
     const tp__token *x = (const tp__token *)a, *y = (const tp__token *)b;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
     return x->order < y->order ? -1 : x->order > y->order;
 }
-static int tp__token_by_bytes(const void *a, const void *b) /* by count, then by bytes */
+static int tp__token_by_bytes(const void *a, const void *b) /* order: by count, then by bytes */
 {
     const tp__token *x = (const tp__token *)a, *y = (const tp__token *)b;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
@@ -6612,7 +6628,7 @@ static int tp__token_by_bytes(const void *a, const void *b) /* by count, then by
     return c ? c : x->length < y->length ? -1 : x->length > y->length;
 }
 
-/* "<unk>" is first among the tokens: the rare words go, and what they counted is its. */
+/* Replaces rare words by "<unk>", which is token 0: removes them and adds their counts to it. */
 static void tp__tokens_cut(tp__tokens *t, int64_t min_count, int max_words)
 {
     int32_t kept = 1;
@@ -6652,7 +6668,7 @@ TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t s
     return is ? is - 1 : v->unk;
 }
 
-/* Copies of the tokens. A 0 in a text is a character of no bytes to strlen; it is refused before. */
+/* Copies the tokens. A 0 byte would be a character of length 0 to strlen; texts that contain one were refused before. */
 static tp_status tp__vocabulary_take(tp_vocabulary *v, const tp__tokens *t, bool words)
 {
     v->n_slot_ = 4;
@@ -6682,7 +6698,8 @@ static tp_status tp__vocabulary_parse(tp_vocabulary *v, const char *text, size_t
     const char *p = text, *token;
     size_t length;
     tp_status st = TP_OK;
-    if (size && memchr(text, 0, size)) st = tp_fail(TP_ERR_FORMAT, "%s is no text: it has bytes of 0", what);
+    if (size && memchr(text, 0, size))
+        st = tp_fail(TP_ERR_FORMAT, "%s is no text: it contains bytes with the value 0", what);
     if (st == TP_OK && words && tp__tokens_add(&t, "<unk>", 5) < 0) st = TP_ERR_NOMEM;
     while (st == TP_OK && (token = tp__text_next(&p, text + size, words, &length)) != NULL) {
         const int32_t i = tp__tokens_add(&t, token, length);
@@ -6729,14 +6746,14 @@ TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t
 /* -- flows of text ---- >>df text */
 
 typedef struct tp__text_flow {
-    tp__order order; /* next is the index; never at */
+    tp__order order; /* next is used as the index; `at` is not used */
     int32_t *id;
-    int64_t n; /* of them */
+    int64_t n; /* number of ids */
     int64_t sequence, batch;
     bool random;
 } tp__text_flow;
 
-/* The ids of a text; *out is tp_malloc'ed. */
+/* Computes the ids of a text; *out is tp_malloc'ed. */
 static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t size, const char *what, bool words,
                               int32_t **out, int64_t *n)
 {
@@ -6763,7 +6780,7 @@ static tp_status tp__text_ids(const tp_vocabulary *v, const char *text, size_t s
     return TP_OK;
 }
 
-/* Read the file, and give f the ids of its text by the vocabulary, or by its own where that is NULL. */
+/* Reads the file, and stores the ids of its text in f, from the vocabulary, or if that is NULL from one made of the text. */
 static tp_status tp__text_read(tp__text_flow *f, const char *path, const tp_vocabulary *vocabulary, bool words)
 {
     tp_vocabulary own;
@@ -6879,12 +6896,12 @@ TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d)
 TP__COLD_END
 
 /* -- stb_image ---- >>stb
- * Compiled for JPEG, PNG and BMP from memory alone, as static functions. Its memory comes from a block that is kept between images,
- * as far as that reaches, then from tp_malloc; what one image may take is limited by its size in pixels. */
+ * Compiled as static functions, for JPEG, PNG and BMP in memory. It allocates from a block that is kept between images, and from
+ * tp_malloc when the block is full; the memory for one image is limited by its size in pixels. */
 
 typedef struct tp__stb {
     char *block;
-    size_t cap, used, need, most; /* need: what would have been enough; most: what one allocation may have */
+    size_t cap, used, need, most; /* need: the size that would have been enough; most: limit of one allocation */
     bool nomem, over;
 } tp__stb;
 
@@ -6901,7 +6918,7 @@ typedef struct tp__stb {
 #define TP__STB
 #define TP__STB_OURS
 
-static TP__THREAD_LOCAL tp__stb *tp__stb_now; /* while an image is decoded */
+static TP__THREAD_LOCAL tp__stb *tp__stb_now; /* the memory to use while an image is decoded */
 
 static void *tp__stb_malloc(size_t size)
 {
@@ -6919,7 +6936,7 @@ static void *tp__stb_malloc(size_t size)
     } else {
         p = tp_malloc(size);
     }
-    if (p) memset(p, 0, size); /* parts of a damaged JPEG are never written */
+    if (p) memset(p, 0, size); /* because parts of a damaged JPEG are never written */
     else s->nomem = true;
     return p;
 }
@@ -6948,7 +6965,7 @@ static void *tp__stb_realloc(void *p, size_t before, size_t size)
 #define STBI_NO_PNM
 #define STBI_NO_PSD
 #define STBI_NO_TGA
-#define STBI_ASSERT(x)                         ((void)0) /* what is damaged is told, not asserted */
+#define STBI_ASSERT(x)                         ((void)0) /* damage is reported, not asserted */
 #define STBI_MALLOC(size_)                     tp__stb_malloc(size_)
 #define STBI_REALLOC_SIZED(p_, before_, size_) tp__stb_realloc(p_, before_, size_)
 #define STBI_FREE(p_)                          tp__stb_free(p_)
@@ -6971,11 +6988,11 @@ static void *tp__stb_realloc(void *p, size_t before, size_t size)
 #pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
 #pragma GCC diagnostic ignored "-Wpedantic"
 #ifndef __clang__
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* with -Ofast */
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* false warnings with -Ofast */
 #endif
 #endif
 #include TP_STB_IMAGE
-#ifdef TP_NO_THREADS /* it declares these then as well, and leaves them out */
+#ifdef TP_NO_THREADS /* stb_image still declares these functions, but does not define them */
 static void stbi_set_unpremultiply_on_load_thread(int flag) { (void)flag; }
 static void stbi_convert_iphone_png_to_rgb_thread(int flag) { (void)flag; }
 static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
@@ -6983,22 +7000,22 @@ static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
 #ifdef __GNUC__
 #pragma GCC diagnostic pop
 #endif
-#undef STB_IMAGE_IMPLEMENTATION /* for who includes it after us, in a program of one unit */
+#undef STB_IMAGE_IMPLEMENTATION /* for a program that includes stb_image.h after tp in one translation unit */
 #undef STB_IMAGE_STATIC
 #endif
 
 TP__COLD_BEGIN
 
-/* -- what an image file says of itself ---- >>image header */
+/* -- the headers of image files ---- >>image header */
 
 #define TP__MOST_PIXELS ((int64_t)64 << 20)
 
 typedef struct tp__image_look {
-    const char *kind; /* NULL: none of the three */
+    const char *kind; /* NULL: neither JPEG nor PNG nor BMP */
     uint64_t w, h;
-    const char *damage; /* NULL: none that is seen without decoding */
-    /* A palette with less entries than a pixel can name: stb_image would show what its stack held. `pad` bytes of black are to be put
-     * in at pad_at, and a number of the header at patch_at becomes patch. */
+    const char *damage; /* NULL: none that is visible without decoding */
+    /* A palette with fewer entries than the pixel values can index: stb_image would use uninitialised stack memory. `pad` zero
+     * bytes (black) are inserted at pad_at, and the header's number at patch_at is replaced by patch. */
     size_t pad, pad_at, patch_at;
     uint8_t patch[4];
 } tp__image_look;
@@ -7006,8 +7023,8 @@ typedef struct tp__image_look {
 static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
 static uint32_t tp__be32(const uint8_t *p) { return tp__be16(p) << 16 | tp__be16(p + 2); }
 
-/* Segments: ff, a kind, a length, what it holds; behind "start of scan" the coded image, in which ff is followed by 0 or by a
- * restart marker. The end has a marker of its own. */
+/* Segments: ff, a kind, a length, contents; after "start of scan" the coded image, in which ff is followed by 0 or by a restart
+ * marker. The file ends with an end marker. */
 static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_look *look)
 {
     look->kind = "JPEG";
@@ -7076,14 +7093,14 @@ static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_look *look)
     const bool old = tp__le32(p + 14) == 12;
     const uint32_t h = tp__le32(p + 22);
     look->w = old ? tp__le16(p + 18) : tp__le32(p + 18);
-    look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* from the top, if negative */
+    look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* negative: top row first */
     const uint64_t bits = old ? tp__le16(p + 24) : n < 30 ? 0 : tp__le16(p + 28), offset = tp__le32(p + 10);
-    const uint64_t row = (look->w * bits + 31) / 32 * 4; /* rows are multiples of four bytes */
+    const uint64_t row = (look->w * bits + 31) / 32 * 4; /* rows are padded to multiples of four bytes */
     if (offset > n || (look->h && row > (n - offset) / look->h)) return;
     look->damage = NULL;
     const uint64_t head = 14 + (uint64_t)tp__le32(p + 14), entry = old ? 3 : 4;
     if (offset < head) look->damage = "its pixels begin inside its header";
-    /* stb_image counts the entries from there on; of the old kind, from 12 bytes later */
+    /* stb_image counts the entries from the end of the header; in the old format, from 12 bytes later */
     const uint64_t whole = head + (old ? 12 : 0) + (entry << (bits & 15));
     if (look->damage || bits < 1 || bits > 8 || offset >= whole) return;
     look->pad = (size_t)(whole - offset);
@@ -7113,33 +7130,33 @@ static tp_status tp__image_refuse(const tp__image_look *look, size_t size, const
                        (long long)max_pixels);
     if (look->damage) return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: %s", what, look->kind, look->damage);
     if (!look->w || !look->h)
-        return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: it says nothing of its size", what, look->kind);
+        return tp_fail(TP_ERR_FORMAT, "%s is a damaged %s: its header has no size", what, look->kind);
     return TP_OK;
 }
 
 #ifdef TP__STB
-/* After an image: the next one like it finds room in the block, if that is kept. */
+/* After an image: if `keep`, enlarges the block so that a similar image fits into it. */
 static void tp__stb_settle(tp__stb *s, bool keep)
 {
     const size_t want = s->need;
     s->used = s->need = 0;
     if (!keep || want <= s->cap || want > (size_t)256 << 20) return;
     char *more = (char *)tp_malloc(want);
-    if (!more) return; /* it goes without */
+    if (!more) return; /* the block stays as it is */
     tp_free(s->block);
     s->block = more;
     s->cap = want;
 }
 
-/* A JPEG that is damaged behind its header can come back as an image of what was decoded until then. What went wrong is known all
- * the same: PNG is tried first, so that each JPEG begins with the reason "bad png sig". */
+/* For a JPEG that is damaged after its header, stb_image may return the part that it decoded, without an error. Its failure reason
+ * still shows the damage: PNG is tried first, so a good JPEG leaves the reason "bad png sig". */
 static bool tp__stb_gave_up(const tp__image_look *look)
 {
 #ifdef TP__STB_OURS
     const char *why = look->kind[0] == 'J' ? stbi_failure_reason() : NULL;
     return why && strcmp(why, "bad png sig") != 0;
 #else
-    return (void)look, false; /* another copy may know no PNG, or no reasons */
+    return (void)look, false; /* another copy of stb_image may not support PNG, or give no reasons */
 #endif
 }
 
@@ -7153,7 +7170,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
 #ifdef TP__STB_OURS
     tp__stb_now = s;
     if (look->pad) {
-        uint8_t *padded = (uint8_t *)tp__stb_malloc(size + look->pad); /* zeros */
+        uint8_t *padded = (uint8_t *)tp__stb_malloc(size + look->pad); /* filled with zeros */
         if (!padded) return TP_ERR_NOMEM;
         memcpy(padded, data, look->pad_at);
         memcpy(padded + look->pad_at + look->pad, data + look->pad_at, size - look->pad_at);
@@ -7188,7 +7205,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
 }
 #endif
 
-/* s keeps the memory; NULL: it is given back. */
+/* s keeps the memory for the next image; NULL: the memory is freed. */
 static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, const char *what, int channels,
                                   int64_t max_pixels, tp_tensor *image)
 {
@@ -7197,13 +7214,13 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
     const tp__image_look look = tp__look_at_image((const uint8_t *)data, size);
     const tp_status st = tp__image_refuse(&look, size, what, max_pixels);
     if (st != TP_OK) return st;
-    if (size > INT_MAX) return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file can", what, size);
+    if (size > INT_MAX) return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file may have", what, size);
 #ifdef TP__STB
     tp__stb mine;
     memset(&mine, 0, sizeof mine);
     tp__stb *use = s ? s : &mine;
     const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, what, channels, image);
-    tp__stb_settle(use, s != NULL && done == TP_OK); /* it may change the last error */
+    tp__stb_settle(use, s != NULL && done == TP_OK); /* settling may change the last error */
     return done;
 #else
     (void)s, (void)image;
@@ -7222,7 +7239,7 @@ TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp
     return tp__image_decode(NULL, data, size, "the image", channels, TP__MOST_PIXELS, image);
 }
 
-/* The bytes of a file into b, whose memory is used again. What is no file is not read from: a pipe would be waited for. */
+/* Reads the bytes of a file into b, whose memory is reused. Only regular files are read: reading a pipe would block. */
 static tp_status tp__file_into(const char *path, uint64_t limit, tp_buf *b)
 {
     tp__os_info is;
@@ -7233,7 +7250,7 @@ static tp_status tp__file_into(const char *path, uint64_t limit, tp_buf *b)
     if (tp__os_fstat(fd, &is) != 0) st = tp_fail(TP_ERR_IO, "%s cannot be read: %s", path, tp__os_error());
     else if (is.kind != TP__OS_FILE) st = tp_fail(TP_ERR_IO, "%s is not a file", path);
     else if (is.size > limit)
-        st = tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu that its pixels may have", path,
+        st = tp_fail(TP_ERR_FORMAT, "%s has %llu bytes, more than the %llu allowed for .max_pixels", path,
                      (unsigned long long)is.size, (unsigned long long)limit);
     else if (!tp__bytes_room(b, (size_t)is.size + 1)) st = TP_ERR_NOMEM;
     else if ((got = tp__os_read(fd, b->data, (size_t)is.size)) < 0)
@@ -7252,7 +7269,7 @@ static tp_status tp__image_read(tp__stb *s, const char *path, int channels, int6
     return st == TP_OK ? tp__image_decode(s, file->data, file->len, path, channels, max_pixels, image) : st;
 }
 
-/* Whether a failure is one that TP_SKIP passes over: one of the file, not of the program. */
+/* Whether TP_SKIP skips a failure: true for errors of the file, false for errors of the program. */
 static bool tp__image_skips(tp_status st) { return st == TP_ERR_IO || st == TP_ERR_FORMAT; }
 
 TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
@@ -7283,12 +7300,12 @@ TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_
 
 /* -- flows of images ---- >>df image */
 
-enum { TP__IMAGE_NEW, TP__IMAGE_GOOD, TP__IMAGE_BAD }; /* what is known of a file */
+enum { TP__IMAGE_NEW, TP__IMAGE_GOOD, TP__IMAGE_BAD }; /* what is known about a file */
 
 typedef struct tp__image_flow {
     tp__order order;
     char **path;
-    int32_t *label; /* NULL: there are none */
+    int32_t *label; /* NULL: no labels */
     int64_t room;
     uint8_t *known;
     const char **class_name;
@@ -7298,10 +7315,10 @@ typedef struct tp__image_flow {
     tp_arena mem;
     tp_buf file;
     tp__stb stb;
-    tp_tensor passed; /* what seek decodes */
+    tp_tensor passed; /* scratch tensor for images that seek decodes */
 } tp__image_flow;
 
-/* File i decoded; *good false: it is skipped. */
+/* Decodes file i; *good false: it is skipped. */
 static tp_status tp__image_take(tp__image_flow *f, int64_t i, tp_tensor *image, bool *good)
 {
     const tp_status st = tp__image_read(&f->stb, f->path[i], f->channel, f->max_pixels, &f->file, image);
@@ -7359,7 +7376,7 @@ static void tp__image_close(tp_dataflow *df)
     tp_tensor_free(&f->passed);
 }
 
-typedef struct tp__image_choice { /* what the three descriptors have in common */
+typedef struct tp__image_choice { /* options that the three descriptors have in common */
     tp_at at;
     const char *name;
     int channel;
@@ -7391,7 +7408,7 @@ static tp_dataflow *tp__image_new(const tp__image_choice *d)
     return df;
 }
 
-/* One more file; dir NULL: path as it is. label -1: it has none. */
+/* Adds a file; dir NULL: path is used as it is. label -1: no label. */
 static tp_status tp__image_add(tp__image_flow *f, const char *dir, const char *path, size_t length, int32_t label)
 {
     if (f->order.n == f->room) {
@@ -7415,7 +7432,7 @@ static tp_status tp__image_add(tp__image_flow *f, const char *dir, const char *p
     return TP_OK;
 }
 
-/* The end of the constructors: everything is added, or st says why not. */
+/* The last step of the three constructors: returns df if st is TP_OK, else a poison flow for the error. */
 static tp_dataflow *tp__image_made(tp_dataflow *df, const tp__image_choice *d, tp_status st)
 {
     tp__image_flow *f = (tp__image_flow *)df->user;
@@ -7441,7 +7458,7 @@ TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d)
     return tp__image_made(df, &choice, st);
 }
 
-/* The names in a folder, without those that begin with a dot, in the order of their bytes. */
+/* The names in a folder in byte order, without those that begin with a dot. */
 typedef struct tp__listing {
     char **name;
     int64_t n, room;
@@ -7482,7 +7499,7 @@ static tp_status tp__listing_of(tp__listing *l, const char *dir)
     return TP_OK;
 }
 
-enum { TP__IMAGE_DEPTH = 16 }; /* folders in folders; a link can lead in a circle */
+enum { TP__IMAGE_DEPTH = 16 }; /* maximum depth of nested folders; a link may form a cycle */
 
 static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_t label, int depth)
 {
@@ -7494,7 +7511,7 @@ static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_
         tp_buf_printf(&path, "%s/%s", dir, l.name[i]);
         if (path.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
         else if (tp__os_stat(path.data, true, &is) != 0 || is.kind != TP__OS_DIR)
-            st = tp__image_add(f, NULL, path.data, path.len, label); /* what is no file is told when it is read */
+            st = tp__image_add(f, NULL, path.data, path.len, label); /* reading reports an entry that is no file */
         else if (depth == TP__IMAGE_DEPTH)
             st = tp_fail(TP_ERR_FORMAT, "%s lies %d folders deep: is it a link to a folder above?", path.data, depth);
         else st = tp__image_add_folder(f, path.data, label, depth + 1);
@@ -7521,7 +7538,7 @@ static tp_status tp__image_add_classes(tp__image_flow *f, const char *dir)
     }
     tp__listing_free(&l);
     if (st == TP_OK && f->order.n == 0)
-        st = tp_fail(TP_ERR_FORMAT, "folder %s has no %s: each class is a folder in it, with its images", dir,
+        st = tp_fail(TP_ERR_FORMAT, "folder %s has no %s: it must have a folder for each class, with its images", dir,
                      f->n_class ? "images" : "folders");
     return st;
 }
@@ -7549,7 +7566,8 @@ TP_DEF const char *const *tp_df_image_classes(const tp_dataflow *df, int *n)
     TP__REQUIRE(df && n, NULL)
 
     if (df->next != tp__image_next || !((const tp__image_flow *)df->user)->class_name) {
-        tp_fail(TP_ERR_ARG, "tp_df_image_classes: %s has no classes: ask the tp_df_image_folder itself", df->name);
+        tp_fail(TP_ERR_ARG, "tp_df_image_classes: %s has no classes: give the flow made by tp_df_image_folder",
+                df->name);
         return NULL;
     }
     const tp__image_flow *f = (const tp__image_flow *)df->user;
@@ -7580,7 +7598,7 @@ static tp_status tp__image_list_parse(tp__image_flow *f, const char *text, size_
             return tp_fail(TP_ERR_FORMAT, "%s:%lld: a line has a path, a blank and a label, which is a number from 0",
                            what, (long long)number);
         if (memchr(line, 0, (size_t)(path_end - line)))
-            return tp_fail(TP_ERR_FORMAT, "%s:%lld: a byte of 0 in a path", what, (long long)number);
+            return tp_fail(TP_ERR_FORMAT, "%s:%lld: a path contains a byte with the value 0", what, (long long)number);
         const size_t length = (size_t)(path_end - line);
         char first[4] = {0, 0, 0, 0};
         memcpy(first, line, length < 3 ? length : 3);
@@ -7623,8 +7641,8 @@ typedef struct tp__lmdb_flow {
     MDB_txn *txn;
     MDB_dbi dbi;
     MDB_cursor *cursor;
-    tp_buf keys;   /* one after the other */
-    uint64_t *key; /* where each begins; n + 1 */
+    tp_buf keys;   /* all keys, concatenated */
+    uint64_t *key; /* n + 1 offsets, where each key begins */
     int64_t room;
     bool raw;
     tp_buf what;
@@ -7641,7 +7659,7 @@ static tp_status tp__lmdb_fail(const char *path, const char *doing, int error)
                    "%s cannot be %s: %s", path, doing, mdb_strerror(error));
 }
 
-/* liblmdb maps the file, and a page behind its end would end the program. */
+/* Checks that the file is complete: liblmdb maps it, and reading a page beyond its end would crash the program. */
 static tp_status tp__lmdb_whole(tp__lmdb_flow *f, bool folder)
 {
     MDB_envinfo info;
@@ -7767,7 +7785,7 @@ TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d)
     return tp__df_failed(&d->at_, st);
 }
 
-/* The list of the keys as pickle protocol 3 has it: a list, the marked items, each a short byte string. */
+/* The list of the keys in pickle protocol 3: a list, its items after a mark, each a short byte string. */
 static tp_status tp__lmdb_put_keys(MDB_txn *txn, MDB_dbi dbi, int64_t n, const char *path)
 {
     tp_buf b = {NULL, 0, 0, false};
@@ -7802,7 +7820,7 @@ static tp_status tp__lmdb_put_all(tp_dataflow *df, MDB_txn **txn, MDB_env *env, 
         v.mv_size = b.len;
         v.mv_data = b.data;
         error = mdb_put(*txn, dbi, &k, &v, n > 99999999 ? 0 : MDB_APPEND);
-        if (!error && n % 1024 == 1023) { /* a transaction keeps what it changed in memory */
+        if (!error && n % 1024 == 1023) { /* commit now and then: a transaction keeps its changes in memory */
             error = mdb_txn_commit(*txn);
             *txn = NULL;
             if (!error) error = mdb_txn_begin(env, NULL, 0, txn);
@@ -7820,7 +7838,7 @@ static tp_status tp__lmdb_write(tp_dataflow *df, const char *path)
     MDB_txn *txn = NULL;
     MDB_dbi dbi = 0;
     int error = mdb_env_create(&env);
-    /* room is an address range, not memory or disk */
+    /* the map size reserves addresses, not memory or disk space */
     if (!error)
         error = mdb_env_set_mapsize(env,
                                     sizeof(size_t) > 4 ? (size_t)1 << (sizeof(size_t) > 4 ? 40 : 30) : (size_t)1 << 30);
@@ -7847,7 +7865,7 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path)
     tp_buf temp = {NULL, 0, 0, false};
     tp_buf_printf(&temp, "%s.tmp-%lld", path, (long long)tp__os_pid());
     if (temp.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
-    tp__os_remove(temp.data); /* of a process that was killed */
+    tp__os_remove(temp.data); /* a file left by a killed process */
     tp_status st = tp__lmdb_write(df, temp.data);
     if (st == TP_OK && tp__os_rename(temp.data, path) != 0)
         st = tp_fail(TP_ERR_IO, "%s cannot be written: %s", path, tp__os_error());
@@ -7877,9 +7895,9 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path)
 TP__COLD_END
 
 /* ==== >>augmentors ===================================================================================== */
-/* An augmentor holds its resolved options; drawing writes steps, numbers and no pixels; applying walks the steps. Steps that only cut
- * (Crop) change the view; the others write into one of the transform's two buffers, or in place where the image lies in one
- * already. At the end the buffer changes places with the caller's tensor. */
+/* An augmentor holds its options with defaults filled in. Drawing writes steps and random numbers, no pixels; applying executes the
+ * steps. Steps that only crop (Crop) change the view; the others write into one of the transform's two buffers, or in place if the
+ * image is already in one. At the end the buffer is swapped with the caller's tensor. */
 
 #define TP__AUG_SIDE ((int64_t)1 << 24)
 
@@ -7888,21 +7906,21 @@ typedef struct tp__aug_draw tp__aug_draw;
 
 struct tp_augmentor {
     tp_owner owner_;
-    const char *name; /* the constructor's, for sentences */
+    const char *name; /* of the constructor, for sentences */
     tp_status (*draw)(tp__aug_draw *d, const tp_augmentor *a);
     const void *desc; /* the options, with defaults filled in */
     tp_augmentor **child;
-    double *prob; /* of the children, added up */
+    double *prob; /* cumulative probabilities of the children */
     int n_child;
-    int places; /* of this one and all below */
+    int places; /* number of places of this augmentor and all below */
     void (*release)(void *user);
     void *user;
-    const struct tp__isa *isa; /* of vector kernels, for noise; NULL: naive loops */
-    tp_status poison;          /* TP_OK: it is fine */
+    const struct tp__isa *isa; /* vector kernels for noise; NULL: naive loops */
+    tp_status poison;          /* TP_OK: not poison */
     char text[512];
 };
 
-/* An image on its way through the steps. */
+/* The current image while the steps are applied. */
 typedef struct tp__pixels {
     char *data;
     tp_dtype dtype;
@@ -7913,16 +7931,16 @@ typedef struct tp__pixels {
 
 typedef struct tp__aug_run {
     tp_transform *t;
-    tp__pixels x, y; /* the image, and what a step makes of it */
-    int buffer;      /* the transform's buffer in which x lies; -1: the caller's memory */
+    tp__pixels x, y; /* the input and the output of a step */
+    int buffer;      /* index of the transform's buffer that holds x; -1: the caller's memory */
     bool mask;
     double fill;
 } tp__aug_run;
 
 typedef struct tp__aug_kind {
     const char *name;
-    const char *numbers; /* names of number[], "y0 x0 h w" */
-    bool moves;          /* pixels: masks and points go through it */
+    const char *numbers; /* names of the step's numbers, such as "y0 x0 h w" */
+    bool moves;          /* it moves pixels, so that it applies to masks and points too */
     tp_status (*image)(tp__aug_run *r, const tp__aug_step *s);
     void (*point)(const tp__aug_step *s, float *x, float *y);
 } tp__aug_kind;
@@ -7931,7 +7949,7 @@ struct tp__aug_step {
     const tp__aug_kind *kind;
     const tp_augmentor *a;
     double number[12];
-    int64_t h, w; /* of the image that comes in */
+    int64_t h, w; /* size of its input image */
     uint64_t key;
     int64_t index;
 };
@@ -7941,9 +7959,9 @@ struct tp__aug_draw {
     const tp_augmentor *a;
     uint64_t root, key;
     int64_t index;
-    uint64_t drawn; /* numbers of this augmentor so far */
+    uint64_t drawn; /* random numbers that this augmentor has drawn so far */
     int place;
-    int64_t h, w; /* the image so far */
+    int64_t h, w; /* current size of the image */
 };
 
 TP__COLD_BEGIN
@@ -7966,7 +7984,7 @@ TP_DEF tp_status tp_aug_status(const tp_augmentor *a)
     return a->poison == TP_OK ? TP_OK : tp_fail(a->poison, "%s", a->text);
 }
 
-/* An augmentor with a copy of its options behind it. NULL: out of memory. */
+/* A new augmentor with a copy of its options in the same block. NULL: out of memory. */
 static tp_augmentor *tp__aug_new(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
                                  const void *desc, size_t bytes)
 {
@@ -7981,7 +7999,7 @@ static tp_augmentor *tp__aug_new(const char *name, tp_status (*draw)(tp__aug_dra
     return a;
 }
 
-/* The same for noise. */
+/* A new augmentor for noise, with vector kernels. */
 static tp_augmentor *tp__aug_noise_new(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
                                        const void *desc, size_t bytes)
 {
@@ -8021,14 +8039,14 @@ static double tp__aug_uniform(tp__aug_draw *d, double low, double high)
 {
     return low + (high - low) * (double)tp_random_uniform(d->key, (uint64_t)d->index, d->drawn++);
 }
-/* low where high is not above it */
+/* Returns low if high <= low. */
 static int64_t tp__aug_randint(tp__aug_draw *d, int64_t low, int64_t high)
 {
     const uint64_t r = tp_random_u32(d->key, (uint64_t)d->index, d->drawn++);
     return high > low ? low + (int64_t)(r * (uint64_t)(high - low) >> 32) : low;
 }
 
-/* A new step; NULL: out of memory, or the size is out of range. h, w: of what comes out. */
+/* A new step whose result has size h, w; NULL: out of memory, or the size is out of range. */
 static tp__aug_step *tp__aug_step_new(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, int64_t h,
                                       int64_t w)
 {
@@ -8057,13 +8075,13 @@ static tp__aug_step *tp__aug_step_new(tp__aug_draw *d, const tp_augmentor *a, co
     d->w = w;
     return s;
 }
-/* The status of the failure that made tp__aug_step_new return NULL. */
+/* The status of the failure for which tp__aug_step_new returned NULL. */
 static tp_status tp__aug_step_status(int64_t h, int64_t w)
 {
     return h < 1 || w < 1 || h > TP__AUG_SIDE || w > TP__AUG_SIDE ? TP_ERR_SHAPE : TP_ERR_NOMEM;
 }
 
-/* A step of up to four numbers that keeps the size. */
+/* A step with up to four numbers that keeps the size. */
 static tp_status tp__aug_plain(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, double p, double q)
 {
     tp__aug_step *s = tp__aug_step_new(d, a, kind, d->h, d->w);
@@ -8152,7 +8170,7 @@ TP_DEF void tp_transform_free(tp_transform *t)
 
 /* -- applying ---- >>aug apply */
 
-/* Room for a result in the buffer in which the image does not lie. */
+/* Makes room for a result in the buffer that does not hold the image. */
 static tp_status tp__aug_room(tp__aug_run *r, tp_dtype dtype, int64_t h, int64_t w, int64_t c, int ndim)
 {
     tp_tensor *to = &r->t->image_[r->buffer == 0];
@@ -8168,19 +8186,19 @@ static tp_status tp__aug_room(tp__aug_run *r, tp_dtype dtype, int64_t h, int64_t
     r->y.stride = w * c * (int64_t)tp_dtype_size(dtype);
     return TP_OK;
 }
-/* Room of the image's own type, h by w. */
+/* Makes room for a result of h by w with the image's dtype. */
 static tp_status tp__aug_room_like(tp__aug_run *r, int64_t h, int64_t w)
 {
     return tp__aug_room(r, r->x.dtype, h, w, r->x.c, r->x.ndim);
 }
-static void tp__aug_done(tp__aug_run *r) /* y is the image now */
+static void tp__aug_done(tp__aug_run *r) /* y becomes the image */
 {
     r->buffer = r->buffer == 0;
     r->x = r->y;
 }
 static size_t tp__aug_row_bytes(const tp__pixels *x) { return (size_t)(x->w * x->c) * tp_dtype_size(x->dtype); }
 
-/* See to it that the image may be written to and its rows follow each other. */
+/* Makes the image writable and its rows contiguous. */
 static tp_status tp__aug_own(tp__aug_run *r)
 {
     const size_t bytes = tp__aug_row_bytes(&r->x);
@@ -8224,7 +8242,7 @@ static tp_status tp__aug_start(tp__aug_run *r, tp_transform *t, const tp_tensor 
     return TP_OK;
 }
 
-/* The result changes places with the caller's tensor. */
+/* Swaps the result with the caller's tensor. */
 static tp_status tp__aug_finish(tp__aug_run *r, tp_tensor *out)
 {
     const tp_status st = tp__aug_own(r);
@@ -8257,7 +8275,7 @@ TP_DEF tp_status tp_aug_apply_mask(tp_transform *t, const tp_tensor *mask, doubl
     return tp__aug_apply(t, mask, true, fill, out);
 }
 
-/* n points, each `step` floats after the one before. */
+/* Transforms n points, `step` floats apart. */
 static tp_status tp__aug_points(const tp_transform *t, float *p, int64_t n, int64_t step)
 {
     for (int i = 0; i < t->n; i++) {
@@ -8270,7 +8288,7 @@ static tp_status tp__aug_points(const tp_transform *t, float *p, int64_t n, int6
     return TP_OK;
 }
 
-/* out becomes a copy of `in`, if that is a float32 tensor of so many columns. */
+/* Copies `in` to out, if it is a float32 tensor with that many columns. */
 static tp_status tp__aug_points_start(const tp_transform *t, const tp_tensor *in, int64_t columns, const char *what,
                                       tp_tensor *out)
 {
@@ -8316,7 +8334,7 @@ TP__COLD_END
 
 /* -- moving pixels: crop, flip, transpose, pad, paste ---- >>aug move */
 
-/* Bytes of a pixel. */
+/* Number of bytes of a pixel. */
 static int64_t tp__aug_pixel(const tp__pixels *x) { return x->c * (int64_t)tp_dtype_size(x->dtype); }
 
 static tp_status tp__aug_crop_image(tp__aug_run *r, const tp__aug_step *s)
@@ -8337,12 +8355,12 @@ static void tp__aug_reverse1(char *to, const char *from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) to[i] = from[n - 1 - i];
 }
-/* Three bytes a pixel, written as four: the next pixel covers the fourth. */
+/* Three bytes per pixel, written as four: the next pixel overwrites the fourth. */
 static void tp__aug_reverse3(char *to, const char *from, int64_t n)
 {
     int64_t i = 0;
     const char *p = from + 3 * (n - 1);
-    if (n > 0) memcpy(to, p, 3); /* what stands behind the last pixel is not ours to read */
+    if (n > 0) memcpy(to, p, 3); /* the byte after the last pixel must not be read */
     for (i = 1; i + 1 < n; i++) {
         uint32_t four;
         memcpy(&four, p - 3 * i, 4);
@@ -8385,7 +8403,7 @@ static void tp__aug_flip_point(const tp__aug_step *s, float *x, float *y)
 }
 static const tp__aug_kind tp__aug_flip = {"Flip", "horiz", true, tp__aug_flip_image, tp__aug_flip_point};
 
-/* A row of pixels, each from its column. */
+/* Writes a row of pixels, taking each from its column. */
 static void tp__aug_gather_row(char *to, const char *from, const int32_t *column, int64_t n, size_t size)
 {
     if (size == 1)
@@ -8419,7 +8437,7 @@ static void tp__aug_transpose_point(const tp__aug_step *s, float *x, float *y)
 }
 static const tp__aug_kind tp__aug_transpose = {"Transpose", "", true, tp__aug_transpose_image, tp__aug_transpose_point};
 
-/* Which of n pixels stands at place i, which may lie outside; -1: none, a constant does. */
+/* Index of the pixel at position i of a row of n pixels, where i may be outside the row. -1: use the border value. */
 static int64_t tp__aug_edge(int64_t i, int64_t n, int edge)
 {
     if (i >= 0 && i < n) return i;
@@ -8432,7 +8450,7 @@ static int64_t tp__aug_edge(int64_t i, int64_t n, int edge)
     return edge == TP_EDGE_REFLECT ? 2 * n - 1 - i : 2 * n - 2 - i;
 }
 
-/* One element of the image's type; bytes are limited and rounded. */
+/* One element of the image's dtype; values for bytes are limited and rounded. */
 static size_t tp__aug_element(char out[8], tp_dtype dtype, double value)
 {
     if (dtype == TP_U8) {
@@ -8495,7 +8513,7 @@ TP__HOT static void tp__aug_floats(float *to, const unsigned char *from, int64_t
 {
     for (int64_t i = 0; i < n; i++) to[i] = (float)from[i];
 }
-/* Limited to 0..255; the fraction goes. NaN becomes 0. */
+/* Limits to 0..255 and drops the fraction. NaN becomes 0. */
 TP__HOT static void tp__aug_bytes(unsigned char *to, const float *from, float plus, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -8527,17 +8545,17 @@ static void tp__aug_put_row(const float *from, const tp__pixels *x, int64_t i, f
     else memcpy(x->data + i * x->stride, from, (size_t)n * sizeof(float));
 }
 
-/* n floats of work space: 0 and 1 are rows, 2 is the large one. NULL: out of memory. */
+/* n floats of scratch memory: 0 and 1 are rows, 2 is the large one. NULL: out of memory. */
 static float *tp__aug_work(tp__aug_run *r, int which, int64_t n)
 {
     tp_tensor *t = which < 2 ? &r->t->row_[which] : &r->t->work_;
     return tp_tensor_resize(t, TP_F32, tp_make_shape_n(1, &n)) == TP_OK ? (float *)t->data : NULL;
 }
 
-/* What happens to one row of n pixels of c channels. p: numbers of the step. */
+/* Changes one row of n pixels of c channels. p: numbers of the step. */
 typedef void (*tp__aug_row_fn)(float *x, int64_t n, int64_t c, const float *p);
 
-/* The image, row by row through floats, in place. clip: floats are limited to 0..255 as well. */
+/* Changes the image in place, row by row, converted to floats. clip: float32 images are limited to 0..255 too. */
 static tp_status tp__aug_rows(tp__aug_run *r, tp__aug_row_fn fn, const float *p, float plus, bool clip)
 {
     const tp_status st = tp__aug_own(r);
@@ -8584,7 +8602,7 @@ static double tp__aug_kernel(int inter, bool wide, double x)
     return d < lobes ? tp__aug_sinc(x) * tp__aug_sinc(x / lobes) : 0;
 }
 
-/* The first pixel that counts for output pixel i, how many count, and the weight of pixel k. */
+/* The input pixels that output pixel i depends on: the first, their number, and the weight of pixel k. */
 typedef struct tp__aug_window {
     int64_t first, n;
     double center, scale, width;
@@ -8592,7 +8610,7 @@ typedef struct tp__aug_window {
     bool wide;
 } tp__aug_window;
 
-static int64_t tp__aug_support(int inter, bool wide) /* half the pixels of the kernel */
+static int64_t tp__aug_support(int inter, bool wide) /* half the number of pixels of the kernel */
 {
     return inter == TP_INTER_LINEAR ? 1 : inter == TP_INTER_CUBIC ? 2 : wide ? 3 : 4;
 }
@@ -8621,17 +8639,17 @@ static double tp__aug_weight(const tp__aug_window *v, int64_t k)
     return to > from ? to - from : 0;
 }
 
-/* Room for `out` windows of at most n pixels of `in`. */
+/* Makes room for `out` windows of at most n pixels each over `in` pixels. */
 static tp_status tp__aug_taps_room(tp__aug_taps *t, int64_t in, int64_t out, int64_t n)
 {
     const int64_t taps = n < in ? n : in, dim[2] = {out, taps};
-    t->in = 0; /* until it is filled */
+    t->in = 0; /* 0 until the windows are filled */
     tp_status st = tp_tensor_resize(&t->start, TP_I32, tp_make_shape_n(1, &out));
     if (st == TP_OK) st = tp_tensor_resize(&t->weight, TP_F32, tp_make_shape_n(2, dim));
     t->taps = (int)taps;
     return st;
 }
-/* Window i begins at pixel `first`; weights of pixels beyond the edge count for the last one within. */
+/* Fills window i, which begins at pixel `first`; weights of pixels beyond the edge are added to the last pixel inside. */
 static void tp__aug_taps_put(tp__aug_taps *t, int64_t in, int64_t i, int64_t first, const double *weight, int64_t n)
 {
     int64_t start = first < 0 ? 0 : first;
@@ -8647,7 +8665,7 @@ static void tp__aug_taps_put(tp__aug_taps *t, int64_t in, int64_t i, int64_t fir
     ((int32_t *)t->start.data)[i] = (int32_t)start;
 }
 
-/* The windows of a resize from `in` to `out`. kind: a tp_inter, with antialias TP__AUG_ANTIALIAS more. */
+/* The windows of a resize from `in` to `out`. kind: a tp_inter, plus TP__AUG_ANTIALIAS with antialias. */
 static tp_status tp__aug_taps_resize(tp__aug_taps *t, int64_t in, int64_t out, int kind, tp_tensor *work)
 {
     if (t->in == in && t->out == out && t->kind == kind) return TP_OK;
@@ -8680,7 +8698,7 @@ static tp_status tp__aug_taps_resize(tp__aug_taps *t, int64_t in, int64_t out, i
 static tp_status tp__aug_taps_blur(tp__aug_taps *t, int64_t in, int64_t n, double sigma, tp_tensor *work)
 {
     static const double small[4][7] = {
-        {1}, {1, 2, 1}, {1, 4, 6, 4, 1}, {1, 3.5, 7, 9, 7, 3.5, 1}}; /* sums 1, 4, 16, 32 */
+        {1}, {1, 2, 1}, {1, 4, 6, 4, 1}, {1, 3.5, 7, 9, 7, 3.5, 1}}; /* their sums are 1, 4, 16, 32 */
     const int kind = TP__AUG_BLUR + (int)n;
     if (t->in == in && t->out == in && t->kind == kind && !(t->size < sigma || t->size > sigma)) return TP_OK;
     tp_status st = tp__aug_taps_room(t, in, in, n);
@@ -8699,7 +8717,7 @@ static tp_status tp__aug_taps_blur(tp__aug_taps *t, int64_t in, int64_t n, doubl
     return TP_OK;
 }
 
-/* A weighted sum of rows. */
+/* Computes a weighted sum of rows. */
 TP__HOT static void tp__aug_mix_bytes(float *to, const unsigned char *from, int64_t stride, const float *w, int taps,
                                       int64_t n)
 {
@@ -8726,7 +8744,7 @@ TP__HOT static void tp__aug_mix_floats(float *to, const float *from, int64_t str
         for (int64_t j = 0; j < n; j++) to[j] += u * a[j];
     }
 }
-/* A weighted sum of pixels, for each of n pixels of c channels. */
+/* Computes a weighted sum of input pixels for each of n output pixels of c channels. */
 static void tp__aug_mix_pixels(float *to, const float *from, const int32_t *start, const float *w, int taps, int64_t n,
                                int64_t c)
 {
@@ -8761,7 +8779,8 @@ static void tp__aug_mix_pixels(float *to, const float *from, const int32_t *star
     }
 }
 
-/* To the size of the two tables: columns first, then rows, so that only one pass goes pixel by pixel. */
+/* Resizes to the size of the two tables: mixes whole rows first, then the pixels within a row, so that only the second pass goes
+ * pixel by pixel. */
 static tp_status tp__aug_resample(tp__aug_run *r, const tp__aug_taps *tx, const tp__aug_taps *ty)
 {
     const int64_t n = r->x.w * r->x.c;
@@ -8805,7 +8824,7 @@ static tp_status tp__aug_resize_image(tp__aug_run *r, const tp__aug_step *s)
     const int64_t h = (int64_t)s->number[0], w = (int64_t)s->number[1];
     const int inter = (int)s->number[2], kind = inter + (s->number[3] > 0 ? TP__AUG_ANTIALIAS : 0);
     tp__aug_taps *taps = r->t->taps_;
-    if (h == r->x.h && w == r->x.w) return TP_OK; /* every kernel is 1 at 0 and 0 at other whole numbers */
+    if (h == r->x.h && w == r->x.w) return TP_OK; /* every kernel is 1 at 0 and 0 at the other integers */
     if (r->mask || inter == TP_INTER_NEAREST) return tp__aug_resize_nearest(r, h, w);
     tp_status st = tp__aug_taps_resize(&taps[0], r->x.w, w, kind, &r->t->work_);
     if (st == TP_OK) st = tp__aug_taps_resize(&taps[1], r->x.h, h, kind, &r->t->work_);
@@ -8830,9 +8849,9 @@ static const tp__aug_kind tp__aug_blur = {"GaussianBlur", "size_x size_y sigma_x
                                           NULL};
 
 /* -- warping ---- >>aug warp */
-/* The six numbers of the step say where a pixel's index goes; x' = a x + b y + c, y' = d x + e y + f. */
+/* The six numbers of the step map a pixel's index: x' = a x + b y + c, y' = d x + e y + f. */
 
-/* The inverse. */
+/* The inverse map. */
 static void tp__aug_invert(const double *m, double *v)
 {
     const double det = m[0] * m[4] - m[1] * m[3];
@@ -8844,14 +8863,14 @@ static void tp__aug_invert(const double *m, double *v)
     v[5] = -(v[3] * m[2] + v[4] * m[5]);
 }
 
-/* Whole number below x, limited to what an image may have around it. */
+/* Largest integer not above x, limited to the range around an image. */
 static int64_t tp__aug_floor(double x)
 {
     const double limit = 1e12;
     return (int64_t)floor(x > limit ? limit : x > -limit ? x : -limit);
 }
 
-/* The value at (x,y) from the n by n pixels around it, n = 2 or 4; ends: x is column x0 + tx. */
+/* Interpolates one pixel from the n by n pixels that begin at (x0,y0), n = 2 or 4; wx and wy are their weights. */
 static void tp__aug_sample(float *to, const float *image, const tp__pixels *x, int64_t x0, int64_t y0, const float *wx,
                            const float *wy, int n, int edge, float value)
 {
@@ -8945,8 +8964,8 @@ static const tp__aug_kind tp__aug_warp = {"WarpAffine", "a b c d e f interp bord
 
 /* -- colours ---- >>aug colours */
 
-/* x = a x + b of the channel, over n elements of rows without gaps; bytes are limited and lose their fraction. The offsets repeat after
- * 48 elements, for 1, 2, 3 or 4 channels, which suits vectors of any length. */
+/* x = a x + b with b per channel, over n elements of contiguous rows; bytes are limited and their fraction is dropped. The offsets
+ * repeat after 48 elements, a multiple of 1, 2, 3 and 4 channels, which suits vectors of any length. */
 enum { TP__AUG_PATTERN = 48 };
 TP__HOT static void tp__aug_line_tail(unsigned char *x, float a, const float *offset, int64_t n)
 {
@@ -8963,7 +8982,7 @@ static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_
     for (; i < n; i += TP__AUG_PATTERN)
         tp__aug_line_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : (int64_t)TP__AUG_PATTERN);
 }
-/* The same for a = 1 and one whole offset: no more than an addition of bytes. */
+/* The map with a = 1 and one integer offset: a saturating addition of bytes. */
 TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
 {
     const unsigned char by = (unsigned char)(plus > 255 || plus < -255 ? 255 : plus < 0 ? -plus : plus);
@@ -8982,7 +9001,7 @@ TP__HOT static void tp__aug_line_floats(float *x, float a, const float *b, int64
             for (int64_t k = 0; k < c; k++) x[i + k] = a * x[i + k] + b[k];
 }
 
-/* b: one offset for each channel. */
+/* Applies a x + b to the image. b: one offset for each channel. */
 static tp_status tp__aug_line(tp__aug_run *r, double a, const double *b, bool one, bool clip)
 {
     const tp_status st = tp__aug_own(r);
@@ -9010,7 +9029,7 @@ static tp_status tp__aug_line(tp__aug_run *r, double a, const double *b, bool on
     return TP_OK;
 }
 
-/* number: factor, offset, clip */
+/* numbers of the step: factor, offset, clip */
 static tp_status tp__aug_brightness_image(tp__aug_run *r, const tp__aug_step *s)
 {
     return tp__aug_line(r, s->number[0], &s->number[1], true, s->number[2] > 0);
@@ -9018,7 +9037,7 @@ static tp_status tp__aug_brightness_image(tp__aug_run *r, const tp__aug_step *s)
 static const tp__aug_kind tp__aug_brightness = {"Brightness", "factor plus clip", false, tp__aug_brightness_image,
                                                 NULL};
 
-/* number: three offsets, clip */
+/* numbers of the step: three offsets, clip */
 static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_need_rgb(r, s);
@@ -9027,7 +9046,7 @@ static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
 static const tp__aug_kind tp__aug_lighting = {"Lighting", "plus0 plus1 plus2 clip", false, tp__aug_lighting_image,
                                               NULL};
 
-/* Sums of each place in a pattern of 48 bytes. 16 bits hold 257 of them. */
+/* Sums for each position of a pattern of 48 bytes. 16 bits can hold the sum of 257 bytes. */
 TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, double *sum)
 {
     for (int64_t from = 0; from < n; from += 257 * TP__AUG_PATTERN) {
@@ -9042,7 +9061,7 @@ TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, double 
     }
 }
 
-/* The mean of each channel, of an image whose rows follow each other. */
+/* The mean of each channel, for an image with contiguous rows. */
 static void tp__aug_means(const tp__pixels *x, double *mean)
 {
     const int64_t n = x->h * x->w * x->c, c = x->c;
@@ -9063,7 +9082,7 @@ static void tp__aug_means(const tp__pixels *x, double *mean)
 
 static const double tp__aug_grey[3] = {0.299, 0.587, 0.114};
 
-/* number: factor, clip, and the order of colours: 0 each channel by itself, 1 RGB, 2 BGR */
+/* numbers of the step: factor, clip, and the order of colours: 0 each channel separately, 1 RGB, 2 BGR */
 static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const int rgb = (int)s->number[2];
@@ -9084,7 +9103,7 @@ static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_contrast = {"Contrast", "factor clip rgb", false, tp__aug_contrast_image, NULL};
 
-/* p: factor, weights of the three channels in the grey; bytes have a grey that is rounded to a byte */
+/* p: the factor, and the weights of the three channels in the grey value, which for byte images is rounded to a byte */
 TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const float *p)
 {
     (void)c;
@@ -9092,7 +9111,7 @@ TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const
         float grey = p[1] * x[3 * i] + p[2] * x[3 * i + 1] + p[3] * x[3 * i + 2];
         if (p[4] > 0.0f) grey = (float)(int)(grey + 0.5f);
         for (int k = 0; k < 3; k++)
-            x[3 * i + k] = grey + (x[3 * i + k] - grey) * p[0]; /* a grey pixel stays as it is */
+            x[3 * i + k] = grey + (x[3 * i + k] - grey) * p[0]; /* written so that a grey pixel does not change */
     }
 }
 static tp_status tp__aug_saturation_image(tp__aug_run *r, const tp__aug_step *s)
@@ -9105,7 +9124,7 @@ static tp_status tp__aug_saturation_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_saturation = {"Saturation", "factor clip rgb", false, tp__aug_saturation_image, NULL};
 
-/* Hue in sixths of the circle, [0,6); 0 for grey. max and range are of the three. */
+/* Hue in sixths of the circle, [0,6); 0 for grey. max and range are those of the three values. */
 static float tp__aug_hue_of(float red, float green, float blue, float max, float range)
 {
     if (!(range > 0.0f)) return 0.0f;
@@ -9120,7 +9139,8 @@ static void tp__aug_extent(const float *x, float *max, float *range)
     *max = high > x[2] ? high : x[2];
     *range = *max - (low < x[2] ? low : x[2]);
 }
-/* max less the part of range that a colour lacks; at: its place on the circle of hues, red 5, green 3, blue 1. */
+/* The value of one colour of a hue: max minus a part of range. at: position of the colour on the circle of hues, red 5, green 3,
+ * blue 1. */
 static float tp__aug_colour(float hue, float at, float max, float range)
 {
     float k = hue + at;
@@ -9128,7 +9148,7 @@ static float tp__aug_colour(float hue, float at, float max, float range)
     const float far = 4.0f - k, less = k < far ? k : far;
     return max - range * (less < 0.0f ? 0.0f : less > 1.0f ? 1.0f : less);
 }
-/* p: sixths to add; where red and blue stand */
+/* p: sixths to add; indices of red and blue */
 static void tp__aug_hue_row(float *x, int64_t n, int64_t c, const float *p)
 {
     const int red = p[1] > 0.0f ? 2 : 0;
@@ -9159,7 +9179,7 @@ static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
     const tp_status st = tp__aug_own(r);
     if (st != TP_OK) return st;
     for (int i = 0; i < 256; i++) {
-        /* in float32, as tensorpack: 255 stays 255, and the others fall on the same side of a whole number */
+        /* in float32, as in tensorpack, so that dropping the fraction gives the same integers; 255 stays 255 */
         const float v = powf((float)i / 255.0f, (float)(1.0 / (1.0 + s->number[0]))) * 255.0f;
         table[i] = (unsigned char)(v < 255.0f ? (int)v : 255);
     }
@@ -9175,7 +9195,7 @@ static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_gamma = {"Gamma", "gamma", false, tp__aug_gamma_image, NULL};
 
-/* number: min, max */
+/* numbers of the step: min, max */
 static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_own(r);
@@ -9198,7 +9218,7 @@ static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_clip = {"Clip", "min max", false, tp__aug_clip_image, NULL};
 
-/* To another type; float32 to bytes is limited and loses its fraction. number: 1 for float32 */
+/* Casts to another dtype; float32 to bytes is limited and drops the fraction. Number of the step: 1 for float32 */
 static tp_status tp__aug_cast_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_dtype dtype = s->number[0] > 0 ? TP_F32 : TP_U8;
@@ -9225,7 +9245,7 @@ static tp_status tp__aug_to_floats(tp__aug_run *r)
     return st == TP_OK ? tp__aug_own(r) : st;
 }
 
-/* What is subtracted and what divided by, of one channel or all: elements first, first + step, ... of n. */
+/* The value to subtract and the divisor, for one channel or all: elements first, first + step, ... of n. */
 static void tp__aug_deviation(const float *x, int64_t first, int64_t step, int64_t n, double *mean, double *deviation)
 {
     double sum = 0, square = 0, count = 0;
@@ -9245,7 +9265,7 @@ static void tp__aug_range(const float *x, int64_t first, int64_t step, int64_t n
     *low = (double)least;
     *range = most > least ? (double)most - (double)least : 1;
 }
-/* number: all_channel, scale, plus: (x - a)/b * scale + plus with a and b from the image */
+/* numbers of the step: all_channel, scale, plus: (x - a)/b * scale + plus, where a and b are computed from the image */
 static tp_status tp__aug_normalize(tp__aug_run *r, const tp__aug_step *s,
                                    void (*measure)(const float *, int64_t, int64_t, int64_t, double *, double *))
 {
@@ -9275,7 +9295,7 @@ static const tp__aug_kind tp__aug_min_max = {"MinMaxNormalize", "all_channel sca
 
 /* -- colour spaces ---- >>aug color_space */
 
-/* One pixel, from 3 or 1 channels to 3 or 1; bytes: HSV as bytes. */
+/* Converts one pixel from 3 or 1 channels to 3 or 1; bytes: HSV is in the ranges of uint8 images. */
 static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool bytes)
 {
     const float degrees = bytes ? 30.0f : 60.0f, full = bytes ? 255.0f : 1.0f;
@@ -9293,11 +9313,11 @@ static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool b
     case TP_COLOR_BGR2HSV:
         tp__aug_extent(from, &max, &range);
         to[0] = degrees * tp__aug_hue_of(from[red], from[1], from[2 - red], max, range);
-        if (bytes && to[0] >= 179.5f) to[0] = 0; /* 180 half degrees are none */
+        if (bytes && to[0] >= 179.5f) to[0] = 0; /* 180 half degrees are the same hue as 0 */
         to[1] = max > 0.0f ? full * range / max : 0.0f;
         to[2] = max;
         break;
-    default: /* from HSV */
+    default: /* HSV to RGB */
         max = from[2];
         range = max * from[1] / full;
         const float sixths = from[0] / degrees, hue = sixths - 6.0f * floorf(sixths / 6.0f);
@@ -9307,7 +9327,7 @@ static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool b
     }
 }
 
-/* number: mode, keepdims, keepshape */
+/* numbers of the step: mode, keepdims, keepshape */
 static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const int mode = (int)s->number[0];
@@ -9336,7 +9356,7 @@ static const tp__aug_kind tp__aug_color = {"ColorSpace", "mode keepdims keepshap
 
 /* -- cutout and noise ---- >>aug noise */
 
-/* number: y0 x0 h w fill */
+/* numbers of the step: y0 x0 h w fill */
 static tp_status tp__aug_cutout_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_own(r);
@@ -9351,17 +9371,18 @@ static tp_status tp__aug_cutout_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_cutout = {"RandomCutout", "y0 x0 h w fill", false, tp__aug_cutout_image, NULL};
 
-/* Noise is made for so many elements at a time, by the vector kernels of the augmentor's `isa`, which all give the same bits. */
+/* Noise is computed for this many elements at a time, by the vector kernels of the augmentor's `isa`. All kernels give the same
+ * bits. */
 enum { TP__AUG_NOISE = 512 };
 
-/* x + noise * sigma, in double. Two loops: a compiler that made one multiply-add of them would give other bits. */
+/* x + noise * sigma, in double. In one loop a compiler could fuse the multiplication and the addition, which gives other bits. */
 TP__HOT static void tp__aug_add_noise(float *x, double *noise, double sigma, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) noise[i] *= sigma;
     for (int64_t i = 0; i < n; i++) x[i] = (float)((double)x[i] + noise[i]);
 }
 
-/* number: sigma, clip */
+/* numbers of the step: sigma, clip */
 static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step *s)
 {
     uint32_t words[2 * TP__AUG_NOISE];
@@ -9386,7 +9407,7 @@ static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step
 static const tp__aug_kind tp__aug_gaussian_noise = {"GaussianNoise", "sigma clip", false, tp__aug_gaussian_noise_image,
                                                     NULL};
 
-/* number: white_prob, black_prob */
+/* numbers of the step: white_prob, black_prob */
 static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_own(r);
@@ -9411,7 +9432,8 @@ static const tp__aug_kind tp__aug_salt_pepper = {"SaltPepperNoise", "white_prob 
                                                  tp__aug_salt_pepper_image, NULL};
 
 /* -- JPEG noise ---- >>aug jpeg */
-/* YCbCr, half the colours, 8x8 cosine transforms, quantised and back. Entropy coding loses nothing and is left out. */
+/* Converts to YCbCr, halves the colour planes, applies 8x8 cosine transforms, quantises and converts back. Entropy coding is
+ * lossless and is left out. */
 
 /* Tables K.1 and K.2 of the JPEG standard, for luminance and chrominance at quality 50. */
 static const unsigned char tp__aug_jpeg_table[2][64] = {
@@ -9422,13 +9444,13 @@ static const unsigned char tp__aug_jpeg_table[2][64] = {
      99, 99, 47, 66, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99,
      99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99, 99}};
 
-/* A plane of whole numbers as floats, with room for whole blocks. */
+/* A plane of integers stored as floats, padded to whole blocks. */
 typedef struct tp__aug_plane {
     float *at;
     int64_t h, w, stride, rows;
 } tp__aug_plane;
 
-/* Rounded; |x| < 1024 */
+/* Rounds; |x| < 1024 */
 static float tp__aug_whole(float x) { return (float)((int)(x + 1024.5f) - 1024); }
 static float tp__aug_byte(float x)
 {
@@ -9447,7 +9469,8 @@ TP__HOT static void tp__aug_product8(float *to, const float *a, const float *b)
     }
 }
 
-/* All blocks of a plane: transform, divide by the table, round, and back. c: the cosines, t: transposed. */
+/* Processes all blocks of a plane: transform, divide by the table, round, and transform back. c: the cosines, t: their
+ * transpose. */
 static void tp__aug_jpeg_plane(const tp__aug_plane *p, const float *c, const float *t, const unsigned char *table,
                                int quality)
 {
@@ -9473,7 +9496,7 @@ static void tp__aug_jpeg_plane(const tp__aug_plane *p, const float *c, const flo
         }
 }
 
-/* The last column and row repeated, to fill the blocks. */
+/* Repeats the last column and row to fill the blocks. */
 static void tp__aug_plane_extend(const tp__aug_plane *p)
 {
     for (int64_t i = 0; i < p->rows; i++) {
@@ -9484,7 +9507,7 @@ static void tp__aug_plane_extend(const tp__aug_plane *p)
     }
 }
 
-/* Half the size: means of 2x2 pixels, rounded down and up in turn, as libjpeg does. */
+/* Halves a plane: means of 2x2 pixels, rounded down and up alternately, as in libjpeg. */
 static void tp__aug_plane_halve(const tp__aug_plane *to, const tp__aug_plane *from)
 {
     for (int64_t i = 0; i < to->h; i++)
@@ -9493,7 +9516,8 @@ static void tp__aug_plane_halve(const tp__aug_plane *to, const tp__aug_plane *fr
             to->at[i * to->stride + j] = (float)(int)((a[0] + a[1] + b[0] + b[1] + (float)(1 + (j & 1))) * 0.25f);
         }
 }
-/* Row i of twice the size: 3/4 of the nearer and 1/4 of the farther pixel, in both directions. work: a row of p. */
+/* Row i of the plane at twice the size: 3/4 of the nearer and 1/4 of the farther pixel, in both directions. work: scratch memory
+ * for a row of p. */
 static void tp__aug_plane_double_row(float *to, const tp__aug_plane *p, int64_t i, int64_t w, float *work)
 {
     const int64_t near = i / 2, next = i & 1 ? near + 1 : near - 1;
@@ -9507,7 +9531,7 @@ static void tp__aug_plane_double_row(float *to, const tp__aug_plane *p, int64_t 
     }
 }
 
-/* The three planes of an RGB image, or the one of a grey image. */
+/* Splits an RGB image into three planes, or copies a grey image to one. */
 static void tp__aug_jpeg_planes(tp__aug_run *r, const tp__aug_plane *p, float *row)
 {
     for (int64_t i = 0; i < r->x.h; i++) {
@@ -9538,7 +9562,7 @@ static void tp__aug_jpeg_row(float *row, const float *y, const float *cb, const 
     }
 }
 
-/* number: quality, subsample */
+/* numbers of the step: quality, subsample */
 static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
 {
     if (r->x.c != 1 && r->x.c != 3)
@@ -9571,7 +9595,7 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
         if (half) {
             const tp__aug_plane plane = {more + k * (n / 4), (h + 1) / 2, (w + 1) / 2, stride / 2, rows / 2};
             small[k] = plane;
-            tp__aug_plane_halve(&plane, &p[1 + k]); /* columns beyond the edge come from the large plane */
+            tp__aug_plane_halve(&plane, &p[1 + k]); /* columns beyond the edge come from the extended large plane */
             small[k].w = plane.stride;
             tp__aug_plane_extend(&small[k]);
             small[k].w = plane.w;
@@ -9606,7 +9630,7 @@ static tp_aug_call tp__aug_map_call(const tp__aug_step *s)
     call.index = s->index;
     return call;
 }
-/* number: rows and columns of the result */
+/* numbers of the step: rows and columns of the result */
 static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_aug_map_image_desc *d = (const tp_aug_map_image_desc *)s->a->desc;
@@ -9621,7 +9645,7 @@ static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
     tp_tensor_view(&in, r->x.dtype, tp_make_shape_n(r->x.ndim, dim), r->x.data);
     tp_tensor_view(to, in.dtype, in.shape, in.data);
     st = fn(&in, to, &call);
-    if (st == TP_END) st = TP_ERR; /* it means nothing here */
+    if (st == TP_END) st = TP_ERR; /* a map function must not return TP_END */
     if (st != TP_OK) return st;
     char text[TP_SHAPE_TEXT];
     const int n = to->shape.ndim;
@@ -9639,7 +9663,7 @@ static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
     r->y.stride = (int64_t)tp__aug_row_bytes(&r->y);
     if (to->own && to->data == to->own) {
         tp__aug_done(r);
-    } else { /* a view: of the image, most likely */
+    } else { /* out is a view, usually of the image */
         r->x = r->y;
         r->buffer = in.data == to->data ? r->buffer : -1;
     }
@@ -9694,7 +9718,7 @@ static tp_status tp__aug_identity_draw(tp__aug_draw *d, const tp_augmentor *a)
 }
 TP_DEF tp_augmentor *tp_aug_identity(void) { return tp__aug_new("tp_aug_identity", tp__aug_identity_draw, NULL, 0); }
 
-/* The place of child k, if the parent's is one less than where drawing stands. */
+/* The place of child k; `first` is the place of child 0. */
 static int tp__aug_place_of(const tp_augmentor *a, int first, int k)
 {
     for (int i = 0; i < k; i++) first += a->child[i]->places;
@@ -9738,7 +9762,7 @@ static void tp__aug_drop(tp_augmentor *a)
     if (a && !a->owner_.who) tp_aug_free(a);
 }
 
-/* An augmentor that owns n others. Those of a list that fails are freed; the first poison among them is passed on. */
+/* An augmentor that owns n children. If it cannot be made, its children are freed and the first poison child is returned. */
 static tp_augmentor *tp__aug_parent(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
                                     tp_augmentor *const *augs, int n)
 {
@@ -9837,10 +9861,11 @@ static tp_augmentor *tp__aug_bad_inter(const tp_at *at, const char *name, int in
 }
 static tp_augmentor *tp__aug_bad_size(const tp_at *at, const char *name, int h, int w)
 {
-    return tp__aug_fail(at, TP_ERR_ARG, "%s: the size is %dx%d, it must be positive, at most 2^24 a side", name, h, w);
+    return tp__aug_fail(at, TP_ERR_ARG, "%s: the size is %dx%d, it must be positive, at most 2^24 per side", name, h,
+                        w);
 }
 static bool tp__aug_size_fine(int n) { return n >= 1 && n <= TP__AUG_SIDE; }
-/* A range that was given, from low to high; both 0: it was not. */
+/* Whether a range was given, with low <= high; both 0: not given. */
 static bool tp__aug_given(const float *range)
 {
     return !(range[0] >= 0 && range[0] <= 0 && range[1] >= 0 && range[1] <= 0);
@@ -9859,7 +9884,7 @@ static tp_augmentor *tp__aug_bad_range(const tp_at *at, const char *name, const 
 {
     return tp__aug_fail(
         at, TP_ERR_ARG,
-        "%s: %s is {%g, %g}: it must be given, its first number not above its second, both within sense", name, option,
+        "%s: %s is {%g, %g}: give two numbers within the option's limits, the second not below the first", name, option,
         (double)range[0], (double)range[1]);
 }
 
@@ -10014,8 +10039,8 @@ TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_r
     if (!tp__aug_size_fine(d->hmin) || !tp__aug_size_fine(d->wmin))
         return tp__aug_bad_size(&d->at_, name, d->hmin, d->wmin);
     if ((d->hmax && d->hmax < d->hmin) || (d->wmax && d->wmax < d->wmin))
-        return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: the most, %dx%d, is less than the least, %dx%d", name, d->hmax,
-                            d->wmax, d->hmin, d->wmin);
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: the maximum, %dx%d, is less than the minimum, %dx%d", name,
+                            d->hmax, d->wmax, d->hmin, d->wmin);
     return tp__aug_new(name, tp__aug_random_shape_draw, d, sizeof *d);
 }
 
@@ -10087,8 +10112,8 @@ TP_DEF tp_augmentor *tp_aug_random_cutout_(const tp_aug_random_cutout_desc *d)
     if (!tp__aug_size_fine(h[0]) || !tp__aug_size_fine(w[0])) return tp__aug_bad_size(&d->at_, name, h[0], w[0]);
     if ((h[1] && h[1] <= h[0]) || (w[1] && w[1] <= w[0]))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: h_range is {%d, %d} and w_range {%d, %d}: the end must be above the begin", name, h[0],
-                            h[1], w[0], w[1]);
+                            "%s: h_range is {%d, %d} and w_range {%d, %d}: the second number must be above the first",
+                            name, h[0], h[1], w[0], w[1]);
     return tp__aug_new(name, tp__aug_cutout_draw, d, sizeof *d);
 }
 
@@ -10185,7 +10210,7 @@ TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d)
     tp_aug_flip_desc o = *d;
     o.prob = tp__float_option(d->prob, 0.5f);
     if (tp__yes(o.horiz, false) == tp__yes(o.vert, false))
-        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_flip: say one of .horiz and .vert; for both take two flips");
+        return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_flip: set one of .horiz and .vert; for both use two flips");
     if (!tp__aug_prob_fine(o.prob)) return tp__aug_bad_prob(&d->at_, "tp_aug_flip", o.prob);
     return tp__aug_new("tp_aug_flip", tp__aug_flip_draw, &o, sizeof o);
 }
@@ -10216,14 +10241,14 @@ static tp_status tp__aug_warp_step(tp__aug_draw *d, const tp_augmentor *a, const
     s->number[8] = (double)value;
     return TP_OK;
 }
-/* Cosine and sine of an angle in degrees, the same bits everywhere. */
+/* Cosine and sine of an angle in degrees, with the same bits on every machine. */
 static void tp__aug_angle(double degrees, double *cosine, double *sine)
 {
     double turn = degrees / 360.0;
     turn -= floor(turn);
     tp__turn(turn < 1.0 ? turn : 0.0, cosine, sine);
 }
-/* Turned counter-clockwise and scaled about a point, OpenCV's getRotationMatrix2D. */
+/* The matrix of a counter-clockwise rotation and a scaling about a point, OpenCV's getRotationMatrix2D. */
 static void tp__aug_rotation_matrix(double *m, double x, double y, double degrees, double scale)
 {
     double cosine, sine;
@@ -10234,7 +10259,7 @@ static void tp__aug_rotation_matrix(double *m, double x, double y, double degree
     m[2] = (1 - m[0]) * x - m[1] * y;
     m[5] = m[1] * x + (1 - m[0]) * y;
 }
-/* Half to even, as numpy's round. */
+/* Rounds half to even, as numpy's round. */
 static double tp__aug_even(double x)
 {
     const double low = floor(x), rest = x - low;
@@ -10293,7 +10318,7 @@ TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d)
     tp__aug_range_default(o.center_range, 0, 1);
     if (!tp__aug_step_fine(o.max_deg, o.step_deg))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and wants max_deg 180", name,
+                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and needs max_deg 180", name,
                             (double)o.max_deg, (double)o.step_deg);
     if (!tp__aug_range_fine(o.center_range, -1e6, 1e6))
         return tp__aug_bad_range(&d->at_, name, "center_range", o.center_range);
@@ -10303,7 +10328,7 @@ TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d)
     return tp__aug_new(name, tp__aug_rotation_draw, &o, sizeof o);
 }
 
-/* The largest upright rectangle within one of w by h that was turned. It touches either the two longer sides or all four. */
+/* The largest upright rectangle within a rotated rectangle of w by h. It touches either the two longer sides or all four. */
 static void tp__aug_largest_rectangle(double w, double h, double degrees, int64_t *width, int64_t *height)
 {
     double c, s, x, y;
@@ -10341,7 +10366,7 @@ TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_c
     if (!d) return tp__aug_no_options(__func__);
     if (!tp__aug_step_fine(d->max_deg, d->step_deg))
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and wants max_deg 180", name,
+                            "%s: max_deg is %g and step_deg %g: step_deg must divide 180 and needs max_deg 180", name,
                             (double)d->max_deg, (double)d->step_deg);
     if (!tp__aug_inter_fine(d->interp, true)) return tp__aug_bad_inter(&d->at_, name, d->interp);
     return tp__aug_new(name, tp__aug_rotation_and_crop_draw, d, sizeof *d);
@@ -10431,7 +10456,7 @@ TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc
     return tp__aug_new(name, tp__aug_brightness_scale_draw, d, sizeof *d);
 }
 
-/* A factor, clip, and the order of colours: 0 not said, 1 RGB, 2 BGR */
+/* A step with a factor, clip, and the order of colours: 0 not given, 1 RGB, 2 BGR */
 static tp_status tp__aug_factor_step(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, double factor,
                                      tp_tri clip, tp_tri rgb)
 {
@@ -10651,8 +10676,8 @@ TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d)
     if (!o.size_range[0] && !o.size_range[1]) o.size_range[1] = 3;
     if (o.size_range[0] < 0 || o.size_range[1] <= o.size_range[0] || o.size_range[1] > 10000)
         return tp__aug_fail(&d->at_, TP_ERR_ARG,
-                            "%s: size_range is {%d, %d}: the end must be above the begin, at most 10000", name,
-                            o.size_range[0], o.size_range[1]);
+                            "%s: size_range is {%d, %d}: the second number must be above the first, at most 10000",
+                            name, o.size_range[0], o.size_range[1]);
     if (!tp__aug_range_fine(o.sigma_range, 0, 1e6))
         return tp__aug_bad_range(&d->at_, name, "sigma_range", o.sigma_range);
     return tp__aug_new(name, tp__aug_blur_draw, &o, sizeof o);
@@ -10670,10 +10695,10 @@ TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d)
     tp_aug_jpeg_noise_desc o = *d;
     if (!o.quality_range[0] && !o.quality_range[1]) o.quality_range[0] = 40, o.quality_range[1] = 100;
     if (o.quality_range[0] < 1 || o.quality_range[1] <= o.quality_range[0] || o.quality_range[1] > 101)
-        return tp__aug_fail(
-            &d->at_, TP_ERR_ARG,
-            "tp_aug_jpeg_noise: quality_range is {%d, %d}: the end must be above the begin, 1 to 100 are known",
-            o.quality_range[0], o.quality_range[1]);
+        return tp__aug_fail(&d->at_, TP_ERR_ARG,
+                            "tp_aug_jpeg_noise: quality_range is {%d, %d}: the second number must be above the first, "
+                            "both within 1 to 100",
+                            o.quality_range[0], o.quality_range[1]);
     return tp__aug_new("tp_aug_jpeg_noise", tp__aug_jpeg_draw, &o, sizeof o);
 }
 
@@ -10714,21 +10739,21 @@ TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_de
 
 /* -- flows ---- >>df augment */
 
-typedef struct tp__augment_room { /* of a thread */
+typedef struct tp__augment_room { /* scratch memory of one thread */
     tp_transform t;
     tp__stb stb;
     tp_buf path, file;
-    tp_tensor image; /* what was loaded */
+    tp_tensor image; /* the loaded image */
 } tp__augment_room;
 
 typedef struct tp__augment {
     tp_augmentor *a;
     tp__augment_room **room;
     int n_room;
-    int n[4], index[4][8]; /* images, masks, points, boxes */
+    int n[4], index[4][8]; /* number of components, and their indices: images, masks, points, boxes */
     double mask_fill;
     bool catches;
-    int64_t caught; /* atomic */
+    int64_t caught; /* atomic; number of datapoints dropped after errors */
     const char *name;
     bool load, encoded, skip; /* load: the first image is a file */
     int channel;
@@ -10821,7 +10846,7 @@ static tp_status tp__augment_map(const tp_datapoint *in, tp_datapoint *out, tp_m
     return TP_OK;
 }
 
-/* f as a copy of `lists` with memory for each thread. NULL: out of memory. */
+/* A copy of `lists` with scratch memory for each thread. NULL: out of memory. */
 static tp__augment *tp__augment_ready(const tp__augment *lists, int threads)
 {
     tp__augment *f = (tp__augment *)tp_malloc(sizeof *f);
@@ -10837,8 +10862,8 @@ static tp__augment *tp__augment_ready(const tp__augment *lists, int threads)
     return NULL;
 }
 
-/* What the four flows share: f's lists are filled in; the flow below and the augmentor are taken over. Without threads it is a
- * tp_df_map, else a tp_df_parallel_map. */
+/* The common part of the four constructors: the lists are filled in; the new flow owns the flow below and the augmentor. Without
+ * threads it is a tp_df_map, else a tp_df_parallel_map. */
 static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char *name, tp_augmentor *a,
                                     const tp__augment *lists)
 {
@@ -10865,7 +10890,7 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
         f->a = a;
         f->name = name;
         m.user = f;
-        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* the same numbers as of decoded images */
+        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* random numbers as for decoded images */
         if (d->num_thread != 0 || d->buffer_size < 0) return tp__parallel_map(&m, name, key_name);
         tp_df_map_desc here;
         memset(&here, 0, sizeof here);
@@ -10888,7 +10913,7 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
     return missing ? NULL : tp_df_fail(&d->at_, st, "%s: %s", name, text);
 }
 
-/* What the four descriptors have in common. */
+/* The options that the four descriptors have in common. */
 static tp_df_parallel_map_desc tp__augment_desc(tp_at at, tp_dataflow *df, int num_thread, int buffer_size,
                                                 uint64_t seed)
 {
@@ -11005,9 +11030,9 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
     fits = fits && tp_mul_size(count, width, &bytes) && bytes <= SIZE_MAX / 8 - head;
     all = head + bytes;
     if (!fits || all > size)
-        return tp_fail(TP_ERR_FORMAT, "%s is truncated, or its header lies: the shape %s needs %s%zu bytes, it has %zu",
-                       what, tp_shape_text(&shape, text), fits ? "" : "more than ", fits ? all : (size_t)SIZE_MAX / 8,
-                       size);
+        return tp_fail(TP_ERR_FORMAT,
+                       "%s is truncated, or its header is wrong: the shape %s needs %s%zu bytes, it has %zu", what,
+                       tp_shape_text(&shape, text), fits ? "" : "more than ", fits ? all : (size_t)SIZE_MAX / 8, size);
     if (all < size)
         return tp_fail(TP_ERR_FORMAT, "%s: %zu bytes follow after the %zu that its shape %s needs", what, size - all,
                        all, tp_shape_text(&shape, text));
@@ -11023,7 +11048,7 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
         for (size_t k = 0; k < width; k++) v = v << 8 | p[k];
         if (dtype == TP_F64) {
             memcpy((char *)t->data + 8 * i, &v, 8);
-        } else { /* shift the sign into place and back down */
+        } else { /* sign extension by a left and a right shift */
             uint32_t w = (uint32_t)v << (32 - 8 * width);
             int32_t x;
             memcpy(&x, &w, 4);
@@ -11148,7 +11173,7 @@ TP_DEF void tp_input_cached_name_scope_push(tp_input_source *s)
 {
     TP__REQUIRE(s, )
     if (!s->graph) {
-        tp_fail(TP_ERR_STATE, "%s: it has a name scope once tp_input_setup told its graph", s->name);
+        tp_fail(TP_ERR_STATE, "%s: it has no name scope before tp_input_setup", s->name);
         return;
     }
     tp_cached_name_scope_push(s->graph, s->name ? s->name : "InputSource", true);
@@ -11164,7 +11189,7 @@ TP_DEF void tp_input_free(tp_input_source *s)
 
 /* -- placeholders */
 
-/* A placeholder of this name at the root: the one that exists, if it is one and fits. */
+/* A placeholder of this name in the root scope: reuses the existing node if it is a placeholder with this dtype and shape. */
 static tp_node *tp__placeholder_or_reuse(tp_graph *g, const tp_spec *spec)
 {
     tp_node *n = tp__node_named(g, spec->name);
@@ -11206,16 +11231,16 @@ TP_DEF tp_input_source *tp_placeholder_input(void)
     return s;
 }
 
-/* -- a queue of the program's: a ring of datapoints, whose buffers go round with them */
+/* -- a queue of the program's: a ring of datapoints, whose buffers are swapped with those of the caller */
 
 struct tp_queue {
     tp_mutex *mutex;
-    tp_cond *room, *data; /* all are woken: one that gives up must not take a signal with it */
+    tp_cond *room, *data; /* always broadcast: a waiter that gives up must not consume a signal meant for another */
     tp_datapoint *slot;
     int capacity, head, filled;
     bool closed;
-    int users, producers; /* who keeps it alive; flows that are not at their end */
-    tp_status error;      /* of the flow that closed it */
+    int users, producers; /* number of owners; number of flows that still fill it */
+    tp_status error;      /* error of the flow that closed it */
     char error_text[2048];
 };
 
@@ -11302,7 +11327,7 @@ static void tp__queue_filled(tp_queue *q)
     tp_cond_broadcast(q->data);
 }
 
-/* The front goes to dp, whose buffers take its place. The mutex is locked. */
+/* Swaps the front datapoint with dp, buffers included. The mutex is locked. */
 static void tp__queue_take(tp_queue *q, tp_datapoint *dp)
 {
     tp__datapoint_swap(&q->slot[q->head], dp);
@@ -11356,8 +11381,8 @@ static tp_status tp__from_queue_next(tp_dataflow *df, tp_datapoint *dp)
 static tp_status tp__from_queue_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp_log_once(TP_LOG_WARN,
-                "%s: what was taken before cannot be had again: it goes on with what comes, not exactly where it "
-                "was",
+                "%s: datapoints taken from the queue before cannot be repeated: the flow continues with the next ones, "
+                "not exactly where it was",
                 df->name);
     *skipped = n;
     return TP_OK;
@@ -11377,7 +11402,7 @@ TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q)
     return df;
 }
 
-/* A flow that fills the queue is at its end: by itself (st), or because it is to stop (TP_OK). */
+/* Called when a flow that fills the queue has ended: by itself (st), or because it must stop (TP_OK). */
 static void tp__queue_producer_ends(tp_queue *q, tp_status st)
 {
     tp_mutex_lock(q->mutex);
@@ -11392,31 +11417,31 @@ static void tp__queue_producer_ends(tp_queue *q, tp_status st)
     tp_mutex_unlock(q->mutex);
 }
 
-/* -- FeedInput, QueueInput, BatchQueueInput and TFDatasetInput: one machine. A ring of datapoints lies between the reader
- * and the runs. A run holds as many of its front as there are towers, from before_run until after_run, so that the feeds can
- * be views of them; if the run fails, they are still held and are fed again. A queue's ring is filled by a thread; the others'
- * (and any without threads) has room for one run only and is filled when asked. BatchQueueInput's ring is one tensor for each
- * component, a sample a row, and its number of rows is a multiple of the batch size: a batch is rows that follow each other. */
+/* -- the feeder, which implements FeedInput, QueueInput, BatchQueueInput and TFDatasetInput. A ring of datapoints connects the
+ * reader and the runs. A run holds the front datapoints, one for each tower, from before_run until after_run, so that the feeds can
+ * be views of them; if the run fails, they are kept and fed again. A thread fills the ring of a queue. Any other ring has room for
+ * one run only and is filled in before_run; the same holds without threads. BatchQueueInput's ring is one tensor for each
+ * component, with one sample per row, and its number of rows is a multiple of the batch size: a batch is contiguous rows. */
 
 typedef struct tp__feeder {
     tp__endless e;
-    int64_t start; /* where reset_state goes */
+    int64_t start; /* the position that reset_state goes to */
     bool queue, threaded, quiet_end;
-    tp_queue *shared; /* the caller's, instead of a ring of its own: then the slots are those that a run holds */
+    tp_queue *shared; /* the caller's queue, used instead of the ring: then slots are only those that a run holds */
     tp_datapoint fresh;
     int capacity;
-    int batch;           /* BatchQueueInput: samples of a batch; else 0 */
-    tp_tensor *row;      /* its ring: n_spec tensors (n_slot, shape of a sample) */
-    tp_datapoint sample; /* on its way into the ring */
-    tp_node **node;      /* n_tower * n_spec */
+    int batch;           /* BatchQueueInput: samples per batch; otherwise 0 */
+    tp_tensor *row;      /* ring of BatchQueueInput: n_spec tensors (n_slot, shape of a sample) */
+    tp_datapoint sample; /* the sample that is being copied into the ring */
+    tp_node **node;      /* n_tower * n_spec nodes */
     int n_tower, cap_tower;
     bool running;
 
-    tp_datapoint *slot; /* the ring: `filled` ones from `head` on, the first `held` of them held by a run */
+    tp_datapoint *slot; /* the ring: `filled` datapoints from `head` on, of which a run holds the first `held` */
     int n_slot, head, filled, held;
-    int taken; /* of the held ones, by this run */
+    int taken; /* number of held datapoints that this run uses */
     bool closed, stop, prepared;
-    tp_status error; /* the reader's; runs have it when the data before it are used up */
+    tp_status error; /* error of the reader; runs fail with it after the data before it are used */
     char error_text[2048];
     tp_thread *thread;
     tp_mutex *mutex;
@@ -11426,10 +11451,10 @@ typedef struct tp__feeder {
     tp_session *session;
     tp_node *size_node; /* local variable QueueInput/queue_size */
     float biased, weight, ema;
-    const char *scope; /* "QueueInput/", to enter it again */
+    const char *scope; /* the scope "QueueInput/", to enter it again */
 } tp__feeder;
 
-/* Zero-debiased average of what waits, decay 0.5. */
+/* Zero-debiased moving average of the number of waiting datapoints, decay 0.5. */
 static void tp__feeder_size_ema(tp__feeder *f, float waiting)
 {
     f->biased = 0.5f * (f->biased + waiting);
@@ -11443,10 +11468,11 @@ static tp_status tp__feeder_read(tp__feeder *f, tp_datapoint *dp)
     return st == TP_OK && f->threaded ? tp__datapoint_own(dp) : st;
 }
 
-/* Datapoints that a run takes for each tower. */
+/* Number of datapoints that a run takes for each tower. */
 static int tp__feeder_each(const tp__feeder *f) { return f->batch ? f->batch : 1; }
 
-/* A sample into its row of the ring. number: which datapoint it is, for the sentence; -1: of a queue that others fill. */
+/* Copies a sample into its row of the ring. number: number of the datapoint, for the error sentence; -1: from a queue that others
+ * fill. */
 static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datapoint *dp, int64_t number)
 {
     const tp__feeder *f = (const tp__feeder *)s->user;
@@ -11458,7 +11484,7 @@ static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datap
                        s->name, which, dp->n, s->n_spec);
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *x = &dp->c[i], *row = &f->row[i];
-        tp_shape want = row->shape; /* of one row */
+        tp_shape want = row->shape; /* the shape of one row */
         want.ndim--;
         memmove(want.dim, want.dim + 1, (size_t)want.ndim * sizeof *want.dim);
         if (x->dtype != row->dtype || !tp_shape_equal(&x->shape, &want))
@@ -11473,7 +11499,7 @@ static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datap
     return TP_OK;
 }
 
-/* The next datapoint into place `at` of the ring. */
+/* Reads the next datapoint into slot `at` of the ring. */
 static tp_status tp__feeder_fill(tp_input_source *s, int at)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11482,7 +11508,7 @@ static tp_status tp__feeder_fill(tp_input_source *s, int at)
     return st == TP_OK ? tp__feeder_row(s, at, &f->sample, f->e.position - 1) : st;
 }
 
-/* Room for n places in the ring. */
+/* Makes room for n slots in the ring. */
 static tp_status tp__feeder_room(tp_input_source *s, int64_t n)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11499,7 +11525,7 @@ static tp_status tp__feeder_room(tp_input_source *s, int64_t n)
         shape.dim[0] = n;
         st = tp_tensor_resize(&f->row[i], s->spec[i].dtype, shape);
     }
-    if (st != TP_OK) f->n_slot = 0; /* some have grown, some not */
+    if (st != TP_OK) f->n_slot = 0; /* some tensors are larger now, others are not */
     if (f->batch) {
         if (st == TP_OK) f->n_slot = (int)n;
         return st;
@@ -11513,16 +11539,16 @@ static tp_status tp__feeder_room(tp_input_source *s, int64_t n)
     return TP_OK;
 }
 
-/* The reader is at its end, of whatever kind. */
+/* Called when the reader has ended, for any reason. */
 static void tp__feeder_end(tp__feeder *f, tp_status st)
 {
     f->closed = true;
-    if (st >= TP_OK) return; /* the end of a finite pass, or a flow that asks to stop */
+    if (st >= TP_OK) return; /* the end of a finite pass, or TP_STOP */
     f->error = st;
     snprintf(f->error_text, sizeof f->error_text, "%.2047s", tp_last_error());
 }
 
-/* Give every place of the ring the memory that the first datapoint took, so that reading ahead allocates nothing later. */
+/* Allocates every slot of the ring like the first datapoint, so that reading ahead allocates nothing later. */
 static tp_status tp__feeder_prepare(tp__feeder *f, int at)
 {
     const tp_datapoint *first = f->batch ? NULL : &f->slot[at];
@@ -11547,11 +11573,11 @@ static void tp__feeder_thread(void *user)
             tp_cond_wait(f->room, f->mutex);
             continue;
         }
-        const int at = (f->head + f->filled) % f->n_slot; /* the same place, whatever runs release */
+        const int at = (f->head + f->filled) % f->n_slot; /* this index does not change while runs release datapoints */
         tp_mutex_unlock(f->mutex);
         tp_status st = tp__feeder_fill(s, at);
         if (st == TP_OK && !f->prepared) {
-            f->prepared = true; /* no run has seen the ring yet */
+            f->prepared = true; /* before filled++, so that no run uses the ring yet */
             st = tp__feeder_prepare(f, at);
         }
         tp_mutex_lock(f->mutex);
@@ -11599,7 +11625,7 @@ static void tp__shared_thread(void *user)
     tp__queue_producer_ends(q, tp_df_stopping() ? TP_OK : st);
 }
 
-/* The caller's queue: starts once, for others use it too. */
+/* With the caller's queue: reading starts only once, because others use the queue too. */
 static tp_status tp__shared_reset(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11621,7 +11647,7 @@ static const char *tp__feeder_waits(const tp__feeder *f)
     return f->batch ? "BatchQueueInput waited for data" : "QueueInput waited for data";
 }
 
-/* The datapoints of a run from the caller's queue. */
+/* Takes the datapoints of a run from the caller's queue. */
 static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11643,11 +11669,11 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
         } else if (f->threaded) {
             st = tp_request_wait(r, q->data, q->mutex, tp__feeder_waits(f));
         } else {
-            tp_mutex_unlock(q->mutex); /* without threads: what there is to read is read now */
+            tp_mutex_unlock(q->mutex); /* without threads: read the source's own flow now */
             st = tp__feeder_fill(s, at);
             if (st == TP_OK) f->held++;
             if (st < TP_OK) tp__queue_producer_ends(q, st);
-            if (st < TP_OK) st = TP_OK; /* the queue is closed now, and tells why */
+            if (st < TP_OK) st = TP_OK; /* the queue is closed now, and q->error is returned in the next round */
             tp_mutex_lock(q->mutex);
         }
     }
@@ -11660,7 +11686,7 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
     return st;
 }
 
-/* Clear the ring, go to `start`, and read from there. */
+/* Clears the ring, goes to `start`, and reads from there. */
 static tp_status tp__feeder_reset(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11692,7 +11718,7 @@ static int64_t tp__feeder_size(tp_input_source *s)
     return n < 0 ? n : n / tp__feeder_each(f);
 }
 
-/* Take the datapoints of a run. TP_END: there are too few. */
+/* Takes the datapoints of a run. TP_END: not enough are left. */
 static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11712,10 +11738,10 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
         } else if (f->queue || st == TP_END) {
             tp__feeder_end(f, st);
         } else {
-            break; /* no queue: the next run reads again */
+            break; /* no queue: the next run tries again */
         }
     }
-    if (st < TP_OK && st == f->error) { /* of the other thread, whose sentence is not ours */
+    if (st < TP_OK && st == f->error) { /* the error is the reader's: copy its sentence to this thread */
         s->error = tp_fail(st, "%s", f->error_text);
         memcpy(s->error_text, f->error_text, sizeof s->error_text);
     }
@@ -11760,7 +11786,7 @@ static tp_status tp__feeder_created(tp_hook *h, tp_session *session)
     return TP_OK;
 }
 
-/* The batch of a tower: rows of the ring. */
+/* Makes the batch of a tower: a view of rows of the ring. */
 static tp_status tp__feeder_batch(const tp_input_source *s, tp_run_request *r, int tower)
 {
     const tp__feeder *f = (const tp__feeder *)s->user;
@@ -11838,7 +11864,7 @@ static tp_status tp__feeder_hooks(tp_input_source *s, tp_hook *const **hook, int
     return TP_OK;
 }
 
-/* Room for one more tower's nodes, its inputs at the returned place; NULL: out of memory. */
+/* Makes room for the nodes of one more tower, and returns where its inputs go; NULL: out of memory. */
 static tp_node **tp__feeder_tower(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11865,13 +11891,13 @@ static tp_status tp__feed_tensors(tp_input_source *s, tp_node **in)
     return TP_OK;
 }
 
-/* The name scope of its placeholders. */
+/* Chooses the name scope of its placeholders. */
 static tp_status tp__feeder_scope(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     tp_graph *g = s->graph;
     tp_name_scope_push(g, "");
-    tp_name_scope_push(g, s->name); /* a second queue's becomes QueueInput_1 */
+    tp_name_scope_push(g, s->name); /* the scope of a second queue is QueueInput_1 */
     f->scope = tp_arena_printf(&s->mem_, "%s/", tp_name_scope(g));
     tp_name_scope_pop(g);
     tp_name_scope_pop(g);
@@ -11894,7 +11920,7 @@ static tp_status tp__queue_setup(tp_input_source *s)
     d.trainable = TP_NO;
     d.local = true;
     f->size_node = tp_get_variable(g, &d);
-    tp_name_scope_push(g, ""); /* the name has its scope */
+    tp_name_scope_push(g, ""); /* the name already includes the scope */
     if (tp_node_variable(f->size_node)) (tp_add_tensor_summary)(f->size_node, TP_SUMMARY_SCALAR, name, NULL);
     else f->size_node = NULL;
     tp_name_scope_pop(g);
@@ -11935,7 +11961,7 @@ static void tp__feeder_close(tp_input_source *s)
     tp_free(f);
 }
 
-/* The source takes over df also when it cannot be made; a poison flow is found out at setup. */
+/* Takes ownership of df also on failure; a poison flow is reported at setup. */
 static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dataflow *df, int infinite, int capacity,
                                        bool queue, tp_queue *shared)
 {
@@ -11973,7 +11999,7 @@ static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dat
         tp__queue_retain(shared);
         f->shared = shared;
         s->reset_state = tp__shared_reset;
-        s->seek = NULL; /* it has no position of its own */
+        s->seek = NULL; /* with the caller's queue it has no position */
     }
     f->mutex = tp_mutex_new();
     f->room = tp_cond_new();
@@ -12006,7 +12032,7 @@ TP_DEF tp_input_source *tp_feedfree_input(const char *name, size_t bytes)
 {
     TP__REQUIRE(name, NULL)
 
-    const size_t head = (sizeof(tp_input_source) + 63) & ~(size_t)63; /* user begins behind it, well aligned */
+    const size_t head = (sizeof(tp_input_source) + 63) & ~(size_t)63; /* user begins after the struct, aligned */
     if (bytes > SIZE_MAX - head) {
         tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
         return NULL;
@@ -12019,7 +12045,7 @@ TP_DEF tp_input_source *tp_feedfree_input(const char *name, size_t bytes)
     return s;
 }
 
-/* -- poison: a source that keeps the sentence of a failed constructor, and tells it at setup */
+/* -- poison: a source that keeps the error sentence of a failed constructor, and reports it at setup */
 
 static tp_status tp__poison_input_setup(tp_input_source *s) { return tp_fail(s->error, "%s", s->error_text); }
 static tp_status tp__poison_input_tensors(tp_input_source *s, tp_node **in)
@@ -12051,7 +12077,8 @@ static tp_input_source *tp__input_fail(const char *name, const tp_at *at, tp_sta
 }
 static bool tp__input_is_poison(const tp_input_source *s) { return s->setup == tp__poison_input_setup; }
 
-/* May `who` take this source over? If not, *s is what its constructor returns, and what is nobody's is freed. */
+/* Checks that `who` may own this source. If not, *s is the value for its constructor to return, and a source without an owner is
+ * freed. */
 static bool tp__input_around(const tp_at *at, tp_input_source **s, const char *who)
 {
     tp_input_source *const input = *s;
@@ -12067,7 +12094,7 @@ static bool tp__input_around(const tp_at *at, tp_input_source **s, const char *w
     return false;
 }
 
-/* The hooks of a source, or why there are none. */
+/* The hooks of a source, or the status of the failure to get them. */
 static tp_status tp__input_hooks_of(tp_input_source *s, tp_hook *const **hook, int *n)
 {
     const tp_status st = s->hook || !s->hooks ? TP_OK : s->hooks(s, &s->hook, &s->n_hook);
@@ -12127,7 +12154,7 @@ TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d
 typedef struct tp__typed {
     tp_dataflow *df;
     int n;
-    tp_dtype *type; /* behind this struct */
+    tp_dtype *type; /* stored after this struct */
 } tp__typed;
 
 static tp_status tp__typed_next(tp_dataflow *df, tp_datapoint *dp)
@@ -12218,13 +12245,13 @@ typedef struct tp__tensor_source {
     tp_status (*seek)(void *user, int64_t consumed);
     void (*release)(void *user);
     int n_tower, taken;
-    unsigned effects; /* flags of all ops that its tensors come from */
-    tp_shape *shape;  /* DummyConstantInput: behind this struct, n_shape of them */
+    unsigned effects; /* flags of all ops that its tensors depend on */
+    tp_shape *shape;  /* DummyConstantInput: n_shape shapes, stored after this struct */
     int n_shape;
     tp_hook hook, *hooks[1];
 } tp__tensor_source;
 
-/* The flags of everything that nodes come from. */
+/* The flags of all ops that the nodes depend on. */
 static tp_status tp__ancestor_flags(const tp_graph *g, tp_node *const *node, int n, unsigned *flags)
 {
     const int n_op = tp_graph_n_operations(g);
@@ -12311,7 +12338,7 @@ static tp_status tp__tensor_seek(tp_input_source *s, int64_t consumed)
 {
     const tp__tensor_source *t = (const tp__tensor_source *)s->user;
     const tp_status st = t->seek ? t->seek(t->user, consumed) : TP_OK;
-    s->consumed = consumed; /* the count goes on */
+    s->consumed = consumed; /* counting continues from there */
     if (t->seek || consumed == 0 || !(t->effects & TP_OP_HOST)) return st;
     return tp_fail(TP_ERR_UNSUPPORTED,
                    "%s cannot go back to datapoint %lld: its tensors come from an op of the host, and it has no .seek",
@@ -12417,12 +12444,12 @@ TP_DEF tp_input_source *tp_dummy_constant_input(const tp_shape *shapes, int n)
 
 typedef struct tp__renamed {
     const char **name;
-    int *index; /* in the signature */
+    int *index; /* index of each name in the signature */
     int n;
     tp_hook hook, **hooks;
 } tp__renamed;
 
-/* Which of the names is input i of the signature? -1: none. */
+/* Index in the names of input i of the signature. -1: not among them. */
 static int tp__remap_find(const tp_input_source *s, int i)
 {
     const tp__renamed *m = (const tp__renamed *)s->user;
@@ -12431,7 +12458,7 @@ static int tp__remap_find(const tp_input_source *s, int i)
     return k;
 }
 
-/* Does the source itself give input i? From setup on. */
+/* Whether the source itself provides input i. Valid after setup. */
 static bool tp__input_provides(const tp_input_source *s, int i)
 {
     for (; s->inner_ && i >= 0; s = s->inner_) i = tp__remap_find(s, i);
@@ -12452,7 +12479,7 @@ static tp_status tp__remap_setup(tp_input_source *s)
         m->index[k] = i;
         spec[k] = s->spec[i];
     }
-    for (int i = 0; i < s->n_spec; i++) /* as PlaceholderInput, at once */
+    for (int i = 0; i < s->n_spec; i++) /* placeholders are made now, as by PlaceholderInput */
         if (tp__remap_find(s, i) < 0) tp__placeholder_or_reuse(s->graph, &s->spec[i]);
     return tp_input_setup(s->inner_, s->graph, spec, m->n);
 }
@@ -12540,35 +12567,36 @@ TP_DEF tp_input_source *tp_remap_input_source(tp_input_source *input, const char
     return s;
 }
 
-/* -- StagingInput: a ring of rounds; a round is what all towers take in one run. A thread calls the hooks of the source with a
- * request of its own, keeps what they would have fed, and calls their after_run. Where the source's tensors are computed, its
- * hooks take part in the runs, each of which computes a round, and the first is preceded by nr_stage runs of these tensors. */
+/* -- StagingInput: a ring of rounds; a round has the datapoints of all towers for one run. A thread calls the hooks of the source
+ * with a request of its own, keeps the values that they feed, and calls their after_run. If the source computes its tensors, its
+ * hooks take part in the runs instead: each run computes a later round, and nr_stage runs of these tensors precede the first one.
+ * */
 
 typedef struct tp__staging {
     tp_input_source *input;
     int nr_stage, device;
     int n_tower;
     bool computed;
-    tp_node **from, **node; /* n_tower * n_spec: the source's; what runs are fed, NULL where that is not ours */
+    tp_node **from, **node; /* n_tower * n_spec nodes: those of the source; those fed, NULL if the source lacks it */
     int *on;                /* the device of each tower */
-    tp_device **to;         /* the same of the session, used; NULL: it stays in host memory */
+    tp_device **to;         /* the devices of the towers, kept open; NULL: host memory */
     tp_session *session;
     tp_hook *const *inner;
     int n_inner;
     tp_hook hook, prime, **hooks;
 
-    tp_tensor *value; /* n_round * n_tower * n_spec */
-    int64_t *after;   /* n_round: where the source is behind this round */
+    tp_tensor *value; /* n_round * n_tower * n_spec values */
+    int64_t *after;   /* position of the source after each of the n_round rounds */
     int n_round, head, filled;
-    bool held; /* the first, by a run */
+    bool held; /* a run holds the first round */
     bool running, primed, closed, stop;
-    tp_status error; /* the thread's */
+    tp_status error; /* error of the thread */
     char error_text[2048];
     tp_thread *thread;
     tp_mutex *mutex;
     tp_cond *room, *data;
-    tp_run_request ahead; /* the thread's */
-    tp_session token;     /* what its waits are cancelled by */
+    tp_run_request ahead; /* the request of the thread */
+    tp_session token;     /* cancels the waits of that request */
 } tp__staging;
 
 static void tp__staging_close(tp_input_source *s);
@@ -12581,7 +12609,7 @@ static tp__staging *tp__input_staging(const tp_input_source *s)
 
 TP__UNUSED static bool tp__input_is_staging(const tp_input_source *s) { return tp__input_staging(s) != NULL; }
 
-/* The queue inside, if there is one, and its source. */
+/* The innermost source, which may be a queue. */
 static tp_input_source *tp__input_innermost(const tp_input_source *s)
 {
     for (;;) {
@@ -12597,20 +12625,20 @@ static tp__feeder *tp__input_feeder(const tp_input_source *s)
     return in->close == tp__feeder_close ? (tp__feeder *)in->user : NULL;
 }
 
-/* -- its ring */
+/* -- ring of StagingInput */
 
-/* A value, to where a run will read it. */
+/* Copies a value to the device or host memory where a run reads it. */
 static tp_status tp__staging_bring(const tp_input_source *s, tp_tensor *to, tp_device *d, const tp_tensor *value)
 {
     if (value->device && !value->device->host)
-        return tp_fail(TP_ERR_ARG, "%s: %s feeds what lies on %s already", s->name,
+        return tp_fail(TP_ERR_ARG, "%s: %s feeds a tensor that is already on %s", s->name,
                        ((const tp__staging *)s->user)->input->name, value->device->name);
     tp_tensor host = *value;
     host.device = NULL;
     return d && tp_tensor_bytes(value) ? tp_tensor_stage(to, d, &host) : tp_tensor_copy(to, &host);
 }
 
-/* The next round, by the thread: what the hooks of the source would feed. */
+/* Makes the next round, on the thread: the values that the hooks of the source feed. */
 static tp_status tp__staging_ahead(tp_input_source *s, int round)
 {
     tp__staging *g = (tp__staging *)s->user;
@@ -12623,7 +12651,7 @@ static tp_status tp__staging_ahead(tp_input_source *s, int round)
         if (st == TP_OK) st = r->status;
     }
     if (st == TP_OK && r->n_fetch)
-        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s fetch, and there is no run yet to fetch from", s->name,
+        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s fetch, but they are called ahead of the run", s->name,
                      g->input->name);
     const int n = g->n_tower * s->n_spec;
     int taken = 0;
@@ -12638,7 +12666,7 @@ static tp_status tp__staging_ahead(tp_input_source *s, int round)
         taken++;
     }
     if (st == TP_OK && taken != r->n_feed)
-        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s feed what is none of its tensors", s->name,
+        st = tp_fail(TP_ERR_UNSUPPORTED, "%s: the hooks of %s feed a node that is not one of its tensors", s->name,
                      g->input->name);
     const tp_run_values none = {NULL, 0};
     for (int i = 0; i < g->n_inner && st == TP_OK; i++)
@@ -12677,7 +12705,7 @@ static void tp__staging_thread(void *user)
 }
 #endif
 
-/* Nothing is under way and nothing lies ready. */
+/* Stops the thread and drops all staged values. */
 static void tp__staging_stop(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
@@ -12702,7 +12730,7 @@ static tp_status tp__staging_start(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
     const int n = g->n_tower * s->n_spec;
-    g->n_round = g->nr_stage + 1; /* one is the run's */
+    g->n_round = g->nr_stage + 1; /* one more for the round that a run holds */
     if (!g->value) g->value = (tp_tensor *)tp_calloc((size_t)g->n_round * (size_t)n + 1, sizeof *g->value);
     if (!g->after) g->after = (int64_t *)tp_calloc((size_t)g->n_round, sizeof *g->after);
     if (!g->value || !g->after) return TP_ERR_NOMEM;
@@ -12719,7 +12747,7 @@ static tp_status tp__staging_start(tp_input_source *s)
 static tp_status tp__staging_reset(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
-    if (g->running && !tp__input_kind(g->input)->reset_state) return TP_OK; /* it goes on */
+    if (g->running && !tp__input_kind(g->input)->reset_state) return TP_OK; /* the source continues, so staging does */
     if (!g->n_tower || !s->n_hook)
         return tp_fail(TP_ERR_STATE, "%s: the towers ask for their tensors before, and then its hooks are asked for",
                        s->name);
@@ -12740,10 +12768,10 @@ static tp_status tp__staging_seek(tp_input_source *s, int64_t consumed)
     if (st == TP_OK && consumed > 0 && in->close == tp__tensor_close) {
         const tp__tensor_source *t = (const tp__tensor_source *)in->user;
         if (!t->seek && t->effects & (TP_OP_READS_VAR | TP_OP_WRITES_VAR))
-            st = tp_fail(TP_ERR_UNSUPPORTED,
-                         "%s cannot go back to datapoint %lld: what %s computes comes from variables, and it has no "
-                         ".seek",
-                         s->name, (long long)consumed, in->name);
+            st =
+                tp_fail(TP_ERR_UNSUPPORTED,
+                        "%s cannot go back to datapoint %lld: %s computes its data from variables, and it has no .seek",
+                        s->name, (long long)consumed, in->name);
     }
     if (st != TP_OK) snprintf(why, sizeof why, "%s", tp_last_error());
     const tp_status begun = running && (st == TP_OK || st == TP_ERR_UNSUPPORTED) ? tp__staging_start(s) : TP_OK;
@@ -12751,7 +12779,7 @@ static tp_status tp__staging_seek(tp_input_source *s, int64_t consumed)
     return st == TP_OK ? TP_OK : tp_fail(st, "%s", why);
 }
 
-/* -- its hooks */
+/* -- hooks of StagingInput */
 
 static tp_status tp__staging_created(tp_hook *h, tp_session *session)
 {
@@ -12769,24 +12797,24 @@ static tp_status tp__staging_created(tp_hook *h, tp_session *session)
                            session->n_device);
         tp_device *d = session->device[k];
         if (d->host || !d->stage || !d->unstage) continue;
-        tp__device_use(d, 1); /* the session may be freed before */
+        tp__device_use(d, 1); /* keeps the device open, since the session may be freed before the source */
         g->to[t] = d;
     }
     for (int i = 0; i < g->n_inner && !g->computed && st == TP_OK; i++)
         if (g->inner[i]->after_create_session) st = g->inner[i]->after_create_session(g->inner[i], session);
     tp__feeder *f = tp__input_feeder(g->input);
-    if (f && !g->computed) f->session = NULL; /* its thread has no business there */
+    if (f && !g->computed) f->session = NULL; /* the staging thread must not write to the session */
     return st;
 }
 
-/* Before the first run of a source that computes: nr_stage rounds, with the random steps before that of the run. */
+/* Before the first run of a source that computes: nr_stage rounds, with the random steps before the step of that run. */
 static tp_status tp__staging_prime(tp_hook *h, tp_run_request *r)
 {
     tp_input_source *s = (tp_input_source *)h->user;
     tp__staging *g = (tp__staging *)s->user;
     tp_status st = g->running ? TP_OK : tp_input_reset_state(s);
     if (st != TP_OK || g->primed) return st;
-    if (!g->session) return tp_fail(TP_ERR_STATE, "%s: its hooks have not seen the session", s->name);
+    if (!g->session) return tp_fail(TP_ERR_STATE, "%s: its hooks were not called with a new session", s->name);
     const int n = g->n_tower * s->n_spec;
     tp_node **fetch = (tp_node **)tp_malloc((size_t)n * sizeof *fetch);
     const tp_tensor **value = (const tp_tensor **)tp_malloc((size_t)n * sizeof *value);
@@ -12812,7 +12840,7 @@ static tp_status tp__staging_prime(tp_hook *h, tp_run_request *r)
     return st;
 }
 
-/* A round for this run. */
+/* Takes a round for this run. */
 static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
 {
     tp__staging *g = (tp__staging *)s->user;
@@ -12832,7 +12860,7 @@ static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
         } else if (g->thread) {
             if ((st = tp_request_wait(r, g->data, g->mutex, "StagingInput waited for data")) != TP_OK) break;
         } else {
-            tp_mutex_unlock(g->mutex); /* without threads: now */
+            tp_mutex_unlock(g->mutex); /* without threads: make the round now */
             g->ahead.run = r->run;
             g->ahead.run.trace = NULL;
             st = tp__staging_ahead(s, g->head);
@@ -12846,7 +12874,7 @@ static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
     return st;
 }
 
-/* The summary of a queue inside, which is not for the thread to write. */
+/* Writes the size of an inner queue to its summary variable, on the thread that runs. */
 static tp_status tp__staging_queue_size(const tp__staging *g)
 {
     const tp__feeder *f = tp__input_feeder(g->input);
@@ -12862,7 +12890,7 @@ static tp_status tp__staging_before(tp_hook *h, tp_run_request *r)
     tp__staging *g = (tp__staging *)s->user;
     const int asked = tp_request_datapoints(r), n = g->n_tower * s->n_spec;
     if (asked > 0 && asked < g->n_tower)
-        return tp_fail(TP_ERR_UNSUPPORTED, "%s: all %d towers take their datapoints together, and a run wants %d",
+        return tp_fail(TP_ERR_UNSUPPORTED, "%s: all %d towers take their datapoints together, but a run takes %d",
                        s->name, g->n_tower, asked);
     tp_status st = g->running ? TP_OK : tp_input_reset_state(s);
     if (st == TP_OK) st = tp__staging_take(s, r);
@@ -12926,14 +12954,14 @@ static tp_status tp__staging_hooks(tp_input_source *s, tp_hook *const **hook, in
     return TP_OK;
 }
 
-/* -- its tensors */
+/* -- tensors of StagingInput */
 
 static tp_status tp__staging_setup(tp_input_source *s)
 {
     return tp_input_setup(((tp__staging *)s->user)->input, s->graph, s->spec, s->n_spec);
 }
 
-/* Room for one more tower. */
+/* Makes room for one more tower. */
 static bool tp__staging_tower(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
@@ -12967,10 +12995,10 @@ static tp_status tp__staging_tensors(tp_input_source *s, tp_node **in)
                                s->name, g->input->name, node[i]->op->name);
     }
     if (g->n_tower > 0 && computed != g->computed)
-        return tp_fail(TP_ERR_STATE, "%s: %s feeds the tensors of one tower and computes those of another", s->name,
-                       g->input->name);
+        return tp_fail(TP_ERR_STATE, "%s: %s feeds the tensors of one tower and computes the tensors of another",
+                       s->name, g->input->name);
     g->computed = computed;
-    if (computed) { /* the value of an earlier run comes in their place */
+    if (computed) { /* placeholders for values of an earlier run replace the tensors */
         tp_input_cached_name_scope_push(s);
         for (int i = 0; i < s->n_spec; i++)
             if (node[i]) node[i] = tp_placeholder(s->graph, s->spec[i].name, from[i]->dtype, from[i]->shape);
@@ -13042,7 +13070,7 @@ TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d)
     return NULL;
 }
 
-/* -- what looks inside */
+/* -- functions that look inside other sources */
 
 TP_DEF float tp_queue_input_size_ema(const tp_input_source *s)
 {
@@ -13064,7 +13092,7 @@ TP_DEF tp_status tp_queue_input_refill_queue(tp_input_source *s)
     tp__feeder *f = tp__input_feeder(s);
     if (!f || !f->queue)
         return tp_fail(TP_ERR_ARG, "tp_queue_input_refill_queue: %s has no queue", s->name ? s->name : "the source");
-    if (!f->running) return TP_OK; /* there is nothing in it */
+    if (!f->running) return TP_OK; /* the queue is empty */
     const int64_t start = f->start, at = s->consumed;
     for (tp_input_source *p = s; p != in; p = p->inner_ ? p->inner_ : tp__input_staging(p)->input)
         if (!p->inner_) staging = p;
@@ -13105,9 +13133,9 @@ TP_DEF tp_input_source *tp_input_default_prefetch(tp_input_source *input, int n_
 
 typedef struct tp__wire_type {
     uint32_t code;
-    char kind; /* as in tp__npy */
+    char kind; /* type letter as in .npy files, see tp__npy */
     int size;
-    tp_dtype dtype; /* what it becomes; unset: refused */
+    tp_dtype dtype; /* dtype after decoding; unset: an error */
     const char *name;
 } tp__wire_type;
 static const tp__wire_type tp__wire_types[] = {
@@ -13118,7 +13146,7 @@ static const tp__wire_type tp__wire_types[] = {
     {9, 'i', 8, TP_I64, "int64"},
     {10, 'b', 1, TP_BOOL, "bool"},
     {14, 'f', 2, TP_BF16, "bfloat16"},
-    {19, 'f', 2, TP_F16, "float16"}, /* up to here: written too */
+    {19, 'f', 2, TP_F16, "float16"}, /* the types up to here can also be written */
     {5, 'i', 2, TP_I32, "int16"},
     {6, 'i', 1, TP_I32, "int8"},
     {17, 'u', 2, TP_I32, "uint16"},
@@ -13129,7 +13157,7 @@ static const tp__wire_type tp__wire_types[] = {
     {18, 'c', 16, TP_DTYPE_UNSET, "complex128"},
 };
 
-/* How many bytes dp's message has. */
+/* The number of bytes of dp's message. */
 static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
 {
     size_t all = 4;
@@ -13145,7 +13173,7 @@ static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
         if (st != TP_OK) return st;
         for (int k = 0; k < t->shape.ndim; k++)
             if (t->shape.dim[k] > INT32_MAX)
-                return tp_fail(TP_ERR_SHAPE, "%s has the shape %s: a message can say sizes up to %d", what,
+                return tp_fail(TP_ERR_SHAPE, "%s has the shape %s: a message can hold sizes up to %d", what,
                                tp_shape_text(&t->shape, text), INT32_MAX);
         const size_t head = 16 + 4 * (size_t)t->shape.ndim;
         bytes = tp_tensor_bytes(t);
@@ -13157,7 +13185,7 @@ static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
     return TP_OK;
 }
 
-/* The bytes that tp__wire_size counted. */
+/* Writes the message of dp, whose size tp__wire_size gives. */
 static void tp__wire_write(const tp_datapoint *dp, void *to)
 {
     uint8_t *p = tp__put_le((uint8_t *)to, (uint64_t)dp->n, 4);
@@ -13192,7 +13220,7 @@ TP_DEF tp_status tp_datapoint_pack(const tp_datapoint *dp, tp_buf *out)
     return TP_OK;
 }
 
-/* What a component's head says, and *at behind it. what: the message, i: which component. */
+/* Reads the head of a component, and moves *at after it. what: the message, i: index of the component. */
 static tp_status tp__wire_head(tp__npy *h, const uint8_t *data, size_t size, size_t *at, const char *what, int i)
 {
     if (size - *at < 8) return tp_fail(TP_ERR_FORMAT, "%s is truncated: it ends before its component %d", what, i);
@@ -13200,7 +13228,7 @@ static tp_status tp__wire_head(tp__npy *h, const uint8_t *data, size_t size, siz
     const tp__wire_type *type = tp__wire_types, *end = type + TP_COUNT(tp__wire_types);
     while (type < end && type->code != code) type++;
     if (type == end)
-        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has the dtype %u, which is none of the format's", what, i,
+        return tp_fail(TP_ERR_FORMAT, "%s: its component %d has the dtype %u, which the format does not have", what, i,
                        (unsigned)code);
     if (type->dtype == TP_DTYPE_UNSET)
         return tp_fail(TP_ERR_UNSUPPORTED, "%s: its component %d is %s: send numbers, complex ones as two floats", what,
@@ -13258,8 +13286,8 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
 
     dp->n = 0;
     if (size < 4)
-        return tp_fail(TP_ERR_FORMAT, "%s is truncated: it has %zu bytes, the number of its components alone 4", what,
-                       size);
+        return tp_fail(TP_ERR_FORMAT, "%s is truncated: it has %zu bytes, the number of its components alone takes 4",
+                       what, size);
     const uint32_t n = tp__le32((const uint8_t *)data);
     if (n > INT_MAX || n > (size - 4) / 16)
         return tp_fail(TP_ERR_FORMAT, "%s says %u components, for which its %zu bytes are too few", what, (unsigned)n,
@@ -13275,8 +13303,8 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
 }
 
 /* -- sockets ---- >>zmq sockets
- * A ZMQInput is a feeder (see >>input source) without a thread over the flow that tp_df_remote_zmq makes. That flow waits in short
- * polls, between which it looks whether it is to give up. */
+ * A ZMQInput is a feeder (see >>input source) without a thread; it reads the flow that tp_df_remote_zmq makes. That flow waits in
+ * short polls, and checks between them whether it must stop. */
 
 #ifndef TP_ZMQ
 
@@ -13318,16 +13346,16 @@ TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
 
 #else
 
-/* One or two sockets. */
+/* One or two open or closed sockets, with their addresses. */
 typedef struct tp__zmq_end {
     const char *who; /* for sentences: "ZMQInput" */
     char *addr[2];
     int n, hwm;
     bool bind;
-    void *context, *socket[2]; /* NULL: not open */
+    void *context, *socket[2]; /* NULL: closed */
 } tp__zmq_end;
 
-/* linger_ms: how long what was sent may wait for its receivers. */
+/* linger_ms: how long sent messages may wait for their receivers. */
 static void tp__zmq_close(tp__zmq_end *z, int linger_ms)
 {
     for (int i = 0; i < z->n; i++) {
@@ -13365,30 +13393,30 @@ static tp_status tp__zmq_open(tp__zmq_end *z, int type)
     return st;
 }
 
-/* What can be said against an address and a high-water mark; NULL: nothing. */
+/* The error in an address or a high-water mark; NULL: none. */
 static const char *tp__zmq_mistake(const char *addr, int hwm)
 {
     if (!addr || !*addr) return "an address is missing: \"tcp://127.0.0.1:5555\", \"ipc:///run/train.sock\"";
-    return hwm < 0 ? ".hwm is negative: it is how many messages may wait" : NULL;
+    return hwm < 0 ? ".hwm is negative: it is the number of messages that may wait" : NULL;
 }
 
 /* -- receiving */
 
 typedef struct tp__zmq_flow {
-    tp__zmq_end end; /* first */
-    int turn, from;  /* the socket that is asked first, so that none starves; the one that a message came from */
-    bool kept;       /* the message, for there was no memory to unpack it: the next call takes it again */
+    tp__zmq_end end; /* must be the first member */
+    int turn, from;  /* the socket that is polled first, so that both are served; the socket of the last message */
+    bool kept;       /* the message could not be unpacked for lack of memory: the next call unpacks it again */
     zmq_msg_t message;
-    bool told; /* that it has no position */
+    bool told; /* the log has said that the flow has no position */
     int64_t timeout_ms;
-    int64_t messages;            /* that came, the bad ones too */
-    int64_t received[2];         /* atomic: good ones */
+    int64_t messages;            /* number of messages received, bad ones included */
+    int64_t received[2];         /* atomic: good messages from each address */
     tp_run_request *run;         /* ZMQInput: the run that waits */
-    const tp_input_source *like; /* whose signature they must have; NULL: anything */
-    tp_input_source own;         /* to_dataset: that, with a name and a signature alone */
+    const tp_input_source *like; /* source whose signature the messages must have; NULL: any */
+    tp_input_source own;         /* for to_dataset: such a source, with only a name and a signature */
 } tp__zmq_flow;
 
-/* Is it to wait on? */
+/* Whether to wait longer: TP_OK, or the status to return. */
 static tp_status tp__zmq_patience(const tp__zmq_flow *f, double until)
 {
     if (f->run) {
@@ -13402,7 +13430,7 @@ static tp_status tp__zmq_patience(const tp__zmq_flow *f, double until)
     return TP_OK;
 }
 
-/* Wait until there is a message, and say at which socket. */
+/* Waits for a message; *which is its socket. */
 static tp_status tp__zmq_wait(tp__zmq_flow *f, int *which)
 {
     double until = f->timeout_ms > 0 ? tp_time() + 1e-3 * (double)f->timeout_ms : 0;
@@ -13432,7 +13460,7 @@ static int tp__zmq_recv(zmq_msg_t *m, void *socket)
     return rc;
 }
 
-/* The message that waits at a socket. TP_STOP: there was none after all. */
+/* Receives the message that waits at a socket. TP_STOP: there was none. */
 static tp_status tp__zmq_receive(tp__zmq_flow *f, int which, zmq_msg_t *m)
 {
     int rc = tp__zmq_recv(m, f->end.socket[which]);
@@ -13440,8 +13468,8 @@ static tp_status tp__zmq_receive(tp__zmq_flow *f, int which, zmq_msg_t *m)
     if (rc < 0) return tp__zmq_fail(&f->end, which, "receive from");
     f->messages++;
     if (!zmq_msg_more(m)) return TP_OK;
-    while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[which]); /* they came together */
-    return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint is one", f->end.who,
+    while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[which]); /* read the message's other parts */
+    return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint has one", f->end.who,
                    (long long)f->messages, f->end.addr[which]);
 }
 
@@ -13464,7 +13492,7 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
         snprintf(what, sizeof what, "%s: message %lld from %.300s", f->end.who, (long long)f->messages,
                  f->end.addr[f->from]);
         st = tp_datapoint_unpack(dp, zmq_msg_data(&f->message), zmq_msg_size(&f->message), what);
-        f->kept = st == TP_ERR_NOMEM; /* it is not lost */
+        f->kept = st == TP_ERR_NOMEM; /* so that the message is not lost */
         if (st == TP_OK && f->like) st = tp__feeder_check(f->like, dp, f->messages - 1);
         if (st == TP_OK) __atomic_add_fetch(&f->received[f->from], 1, __ATOMIC_RELAXED);
     }
@@ -13474,7 +13502,7 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
 
 static tp_status tp__zmq_restart(tp_dataflow *df, int64_t pass)
 {
-    (void)df, (void)pass; /* it goes on */
+    (void)df, (void)pass; /* a restart continues with the next message */
     return TP_OK;
 }
 
@@ -13482,9 +13510,10 @@ static tp_status tp__zmq_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__zmq_flow *f = (tp__zmq_flow *)df->user;
     if (!f->told)
-        tp_log(TP_LOG_WARN,
-               "%s: what arrives at %s has no position: it goes on with what comes, not with datapoint %lld",
-               f->end.who, f->end.addr[0], (long long)n);
+        tp_log(
+            TP_LOG_WARN,
+            "%s: the stream at %s has no position: the flow continues with the next datapoint, not with datapoint %lld",
+            f->end.who, f->end.addr[0], (long long)n);
     f->told = true;
     *skipped = n;
     return TP_OK;
@@ -13544,7 +13573,7 @@ TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address)
 static tp__zmq_flow *tp__zmq_of(const tp_input_source *s)
 {
     const tp_dataflow *df = ((const tp__feeder *)s->user)->e.df;
-    return df->next == tp__zmq_next ? (tp__zmq_flow *)df->user : NULL; /* else poison */
+    return df->next == tp__zmq_next ? (tp__zmq_flow *)df->user : NULL; /* otherwise it is a poison flow */
 }
 
 static tp_status tp__zmq_before(tp_hook *h, tp_run_request *r)
@@ -13590,7 +13619,7 @@ TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d)
     s->setup = tp__zmq_setup;
     s->get_input_tensors = tp__queue_tensors;
     s->hooks = tp__zmq_hooks;
-    s->reset_state = NULL; /* it goes on */
+    s->reset_state = NULL; /* a reset does nothing */
     s->seek = NULL;
     s->size = NULL;
     return s;
@@ -13605,8 +13634,9 @@ TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_s
     const tp_status wrong = tp_df_status(((const tp__feeder *)s->user)->e.df);
     if (wrong != TP_OK) return tp__df_failed(NULL, wrong);
     if (z->end.context)
-        return tp_df_fail(NULL, TP_ERR_STATE, "tp_zmq_input_to_dataset: %s is set up and takes what comes to %s itself",
-                          s->name, z->end.addr[0]);
+        return tp_df_fail(NULL, TP_ERR_STATE,
+                          "tp_zmq_input_to_dataset: %s is set up and receives the data of %s itself", s->name,
+                          z->end.addr[0]);
     tp_dataflow *df = tp__zmq_flow_new(NULL, "ZMQInput", z->end.addr[0], NULL, z->end.hwm, z->end.bind, 0);
     if (!df) return NULL;
     tp__zmq_flow *f = (tp__zmq_flow *)df->user;
@@ -13645,7 +13675,7 @@ static tp_status tp__zmq_send(tp__zmq_end *z, const tp_datapoint *dp, const int 
         return tp_fail(TP_ERR_NOMEM, "%s: out of memory for a message of %zu bytes", z->who, size);
     tp__wire_write(dp, zmq_msg_data(&m));
     while (st == TP_OK) {
-        if (zmq_msg_send(&m, z->socket[0], ZMQ_DONTWAIT) >= 0) return TP_OK; /* ZeroMQ's now */
+        if (zmq_msg_send(&m, z->socket[0], ZMQ_DONTWAIT) >= 0) return TP_OK; /* ZeroMQ owns the message now */
         zmq_pollitem_t item;
         memset(&item, 0, sizeof item);
         item.socket = z->socket[0];

@@ -6,7 +6,7 @@
  *
  * WHAT THIS IS       functions that add a layer to a graph: its variables (conv0/W, conv0/b), its ops, its output node
  *                    (conv0/output), all with the names that tensorpack gives them; scopes of default options; chains.
- * WHAT THIS IS NOT   anything that runs or trains. Layers are sugar: every op of tp_graph.h mixes with them.
+ * WHAT THIS IS NOT   anything that runs or trains. Layers only add nodes: they can be mixed with every op of tp_graph.h.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -42,14 +42,14 @@
  *
  * CONTENTS   >>calls >>layers >>argscope >>linear >>registry >>regularize >>symbolic
  *
- * CALLS      y = tp_conv2d(x, "conv0", .filters = 32, .kernel_size = 3): the input, the name, then options by
- *            name; what is not given is 0 and means the enclosing argscope's value, else the default in the comment.
- *            Booleans are TP_YES and TP_NO (`false` is 0 and so means the default); an explicit float zero is TP_ZERO.
- *            C++ has no such macros: fill a descriptor and call tp_conv2d_(x, &d).
- * OWNERSHIP  everything lives in the graph. Descriptors are read during the call and never kept.
- * THREADS    as the graph: one thread builds one graph.
- * ERRORS     a layer that is used wrongly gives a poison node; the graph keeps the sentence, with file and line of the
- *            call and the layer's name.
+ * CALLS      y = tp_conv2d(x, "conv0", .filters = 32, .kernel_size = 3): the input, the name, then options by name. An option
+ *            that is not given is 0: it takes the enclosing argscope's value, else the default in its comment. Booleans are
+ *            TP_YES and TP_NO (`false` is 0 and therefore means the default); an explicit float zero is TP_ZERO. C++ has no
+ *            such macros: fill a descriptor and call tp_conv2d_(x, &d).
+ * OWNERSHIP  the graph owns everything. Descriptors are read during the call and never kept.
+ * THREADS    as for the graph: only one thread at a time builds a graph.
+ * ERRORS     a layer that is used wrongly returns a poison node; the graph keeps the error sentence, with the file and line of
+ *            the call and the layer's name.
  * NOTATION   B batch, H W height and width, C input channels, O filters, K kernel; NHWC unless data_format says NCHW.
  */
 #ifndef TP_LAYERS_H
@@ -68,24 +68,24 @@ extern "C" {
 
 /* ==== >>calls ========================================================================================= */
 
-/* Every layer's options begin with these two: where the call stands (the macros fill it in) and the layer's name. */
+/* Every layer's options begin with these two: the place of the call (filled in by the macros) and the layer's name. */
 typedef struct tp_layer_head {
     tp_at at_;
     const char *name;
 } tp_layer_head;
 
-/* Any function from a node to a node. It is called inside the layer's variable scope, so `.activation = tp_bn_relu`
- * makes conv0/bn/gamma. tp_identity stands for none and cancels an inherited activation. */
+/* Any function from a node to a node. It is called inside the layer's variable scope, so `.activation = tp_bn_relu` creates
+ * conv0/bn/gamma. tp_identity means no activation and overrides an inherited one. */
 typedef tp_node *(*tp_activation)(tp_node *x);
 
-/* Fields x and x_w are a pair (height, width): x_w 0 = x. They are given, and inherited, together.
- * Initialisers default to: weights normal with deviation sqrt(2/fan_in), not truncated; biases zero.
- * Regularizers add one scalar to REGULARIZATION_LOSSES when the variable is made; activity: of the output. */
+/* Fields x and x_w are a pair (height, width): x_w 0 = x. They are given and inherited together.
+ * Default initialisers: weights normal with standard deviation sqrt(2/fan_in), not truncated; biases zero. A regularizer adds
+ * one scalar to REGULARIZATION_LOSSES when the variable is created; activity_regularizer is applied to the layer's output. */
 
 /* ==== >>layers ======================================================================================== */
 
 /* -- Conv2D: (B,H,W,C) -> (B,H',W',O); conv, bias, activation. Variables W (KH,KW,C/split,O), in both data formats,
- *    and b (O). SAME: H' = ceil(H/stride), the odd row of padding at the bottom; VALID: ceil((H-K+1)/stride). */
+ *    and b (O). SAME: H' = ceil(H/stride), an odd row of padding is added at the bottom; VALID: ceil((H-K+1)/stride). */
 typedef struct tp_conv2d_desc {
     tp_at at_;
     const char *name;
@@ -95,7 +95,8 @@ typedef struct tp_conv2d_desc {
     tp_padding padding;                 /* 0 = TP_SAME */
     tp_data_format data_format;         /* 0 = TP_NHWC */
     int dilation_rate, dilation_rate_w; /* 0 = 1 */
-    int split;                          /* groups of channels that do not see each other; 0 = 1 */
+    int split;                          /* groups: each group of output channels reads only its own group of input
+                                         * channels; 0 = 1 */
     tp_activation activation;           /* 0 = none */
     tp_tri use_bias;                    /* 0 = TP_YES */
     tp_init kernel_initializer, bias_initializer;
@@ -103,8 +104,8 @@ typedef struct tp_conv2d_desc {
 } tp_conv2d_desc;
 TP_DEF tp_node *tp_conv2d_(tp_node *x, const tp_conv2d_desc *d);
 
-/* -- FullyConnected: (B,...) -> (B,units). What follows the batch is flattened in memory order, so weights after NHWC
- *    and NCHW inputs differ. Variables W (in,units), b (units). */
+/* -- FullyConnected: (B,...) -> (B,units). All dimensions after the batch are flattened in memory order, so the weights for
+ *    NHWC and NCHW inputs differ. Variables W (in,units), b (units). */
 typedef struct tp_fully_connected_desc {
     tp_at at_;
     const char *name;
@@ -116,7 +117,7 @@ typedef struct tp_fully_connected_desc {
 } tp_fully_connected_desc;
 TP_DEF tp_node *tp_fully_connected_(tp_node *x, const tp_fully_connected_desc *d);
 
-/* -- MaxPooling, AvgPooling: (B,H,W,C) -> (B,H',W',C). Padding is ignored by the maximum and not counted by the mean. */
+/* -- MaxPooling, AvgPooling: (B,H,W,C) -> (B,H',W',C). The maximum ignores padding; the mean does not count it. */
 typedef struct tp_pooling_desc {
     tp_at at_;
     const char *name;
@@ -138,36 +139,39 @@ typedef struct tp_global_avg_pooling_desc {
 } tp_global_avg_pooling_desc;
 TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_desc *d);
 
-/* -- BatchNorm of (B,C) or of four dimensions: y = gamma*(x-mean)/sqrt(var+epsilon) + beta, each a (C).
- *    training: mean and biased variance of the batch, and ema = ema - (1-momentum)*(ema - batch); momentum is the
- *    fraction that is KEPT. Otherwise: mean/EMA and variance/EMA (in a training tower that is a frozen BatchNorm).
- *    With four dimensions the running variance gets the unbiased one (times N/(N-1)) and epsilon is at least 1.001e-5;
- *    with two the biased one and epsilon as given. Variables gamma, beta, mean/EMA, variance/EMA. Needs a tower.
- *    virtual_batch_size V: in training each V samples are normalised by themselves; the batch must be a multiple of V.
- *    The running ones get the first V samples' mean and biased variance, and are updated as with TP_EMA_INTERNAL.
- *    sync_statistics TP_SYNC_TOWERS: in training the mean and the mean of squares are those of all towers' batches, which
- *    should be of one size; the gradient goes the same way. It is as if one tower had all of them, running statistics
- *    included (in the original those get the biased variance). The towers are made by tp_build_on_towers. In a tower that is
- *    the only one it warns and is an ordinary BatchNorm. Not with virtual_batch_size. */
+/* -- BatchNorm of (B,C) or of four dimensions: y = gamma*(x-mean)/sqrt(var+epsilon) + beta, where gamma, beta, mean and var
+ *    have shape (C).
+ *    training: uses mean and biased variance of the batch and updates ema = ema - (1-momentum)*(ema - batch); momentum is the
+ *    fraction of ema that is KEPT. Otherwise: uses mean/EMA and variance/EMA (in a training tower: a frozen BatchNorm). With
+ *    four dimensions the running variance is updated with the unbiased variance (times N/(N-1)) and epsilon is at least
+ *    1.001e-5; with two dimensions, with the biased variance, and epsilon is as given. Variables gamma, beta, mean/EMA,
+ *    variance/EMA. Needs a tower.
+ *    virtual_batch_size V: in training each group of V samples is normalised separately; the batch must be a multiple of V. The
+ *    running mean and variance are updated with the first V samples' mean and biased variance, as with TP_EMA_INTERNAL.
+ *    sync_statistics TP_SYNC_TOWERS: in training the mean and the mean of squares are averaged over all towers, whose batches
+ *    should have equal size; their gradients are all-reduced too. The result equals that of one tower with all batches, running
+ *    statistics included (in tensorpack these are updated with the biased variance). tp_build_on_towers creates the towers. If
+ *    there is only one tower, the layer warns and is an ordinary BatchNorm. Cannot be combined with virtual_batch_size. */
 typedef enum tp_ema_update {
     TP_EMA_DEFAULT = 0, /* TP_EMA_COLLECTION */
-    TP_EMA_COLLECTION,  /* two ops in UPDATE_OPS, of the main training tower, that somebody runs each step */
-    TP_EMA_INTERNAL,    /* whenever the output is computed */
-    TP_EMA_SKIP         /* never */
+    TP_EMA_COLLECTION,  /* two ops in UPDATE_OPS, of the main training tower; the caller or a callback must run them
+                         * each step */
+    TP_EMA_INTERNAL,    /* updated whenever the output is computed */
+    TP_EMA_SKIP         /* never updated */
 } tp_ema_update;
 typedef enum tp_sync_statistics {
     TP_SYNC_DEFAULT = 0, /* TP_SYNC_NONE */
     TP_SYNC_NONE,        /* each tower normalises by its own batch */
-    TP_SYNC_TOWERS       /* by all towers' */
+    TP_SYNC_TOWERS       /* by the statistics of all towers */
 } tp_sync_statistics;
 typedef struct tp_batch_norm_desc {
     tp_at at_;
     const char *name;
-    int axis;                   /* of the channels: 1 or 3; 0 = what data_format says, 1 for two dimensions */
+    int axis;                   /* the channel axis: 1 or 3; 0 = as data_format says, 1 for two dimensions */
     tp_tri training;            /* 0 = the tower's */
     float momentum;             /* 0 = 0.9; TP_ZERO for 0 */
     float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
-    tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
+    tp_tri center, scale;       /* create beta, gamma; 0 = TP_YES */
     tp_init beta_initializer;   /* 0 = zeros */
     tp_init gamma_initializer;  /* 0 = ones */
     tp_data_format data_format; /* 0 = TP_NHWC */
@@ -177,19 +181,19 @@ typedef struct tp_batch_norm_desc {
 } tp_batch_norm_desc;
 TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d);
 
-/* -- Dropout: training: each element is kept with probability 1-rate and divided by it; else the identity. The name
- *    may be left out. Without .training it needs a tower. */
+/* -- Dropout: in training each element is kept with probability 1-rate and divided by 1-rate, or set to 0; otherwise the
+ *    identity. The name may be omitted. Without .training it needs a tower. */
 typedef struct tp_dropout_desc {
     tp_at at_;
     const char *name;
     float rate;      /* 0 = 0.5; TP_ZERO for 0 */
-    float keep_prob; /* 1-rate, for those who think that way; not both */
+    float keep_prob; /* 1-rate; give rate or keep_prob, not both */
     tp_tri training; /* 0 = the tower's */
 } tp_dropout_desc;
 TP_DEF tp_node *tp_dropout_(tp_node *x, const tp_dropout_desc *d);
 
-/* -- BNReLU: BatchNorm "bn", then relu. tp_bn_relu(x) in the current scope (an activation), tp_bn_relu(x, "name") in
- *    one of its own. The output is named Relu. Options come from the argscope of batch_norm. */
+/* -- BNReLU: BatchNorm "bn", then relu. tp_bn_relu(x) works in the current scope (use it as an activation), tp_bn_relu(x,
+ *    "name") in a scope of its own. The output is named Relu. Its options come from the argscope of batch_norm. */
 typedef struct tp_bn_relu_desc {
     tp_at at_;
     const char *name;
@@ -216,8 +220,8 @@ typedef struct tp_conv2d_transpose_desc {
 typedef tp_conv2d_transpose_desc tp_deconv2d_desc;
 TP_DEF tp_node *tp_conv2d_transpose_(tp_node *x, const tp_conv2d_transpose_desc *d);
 
-/* -- DepthwiseConv2D: (B,H,W,C) -> (B,H',W',C*M): channel c has the M filters that make channels c*M..c*M+M-1. Variables
- *    W (KH,KW,C,M) and, if asked for, b (C*M). */
+/* -- DepthwiseConv2D: (B,H,W,C) -> (B,H',W',C*M): the M filters of channel c produce the channels c*M..c*M+M-1. Variables W
+ *    (KH,KW,C,M) and, with .use_bias, b (C*M). */
 typedef struct tp_depthwise_conv2d_desc {
     tp_at at_;
     const char *name;
@@ -234,8 +238,8 @@ typedef struct tp_depthwise_conv2d_desc {
 } tp_depthwise_conv2d_desc;
 TP_DEF tp_node *tp_depthwise_conv2d_(tp_node *x, const tp_depthwise_conv2d_desc *d);
 
-/* -- FixedUnPooling: (B,H,W,C) -> (B,H*SH,W*SW,C): each element times a matrix (SH,SW), by default 1 at its top left and 0
- *    elsewhere. The matrix may be any node and gets a gradient. No variables; the output keeps its op's name. */
+/* -- FixedUnPooling: (B,H,W,C) -> (B,H*SH,W*SW,C): each element is multiplied by a matrix (SH,SW), by default 1 at the top left
+ *    and 0 elsewhere. The matrix may be any node and gets a gradient. No variables; the output keeps the name of its op. */
 typedef struct tp_fixed_unpooling_desc {
     tp_at at_;
     const char *name;
@@ -245,7 +249,8 @@ typedef struct tp_fixed_unpooling_desc {
 } tp_fixed_unpooling_desc;
 TP_DEF tp_node *tp_fixed_unpooling_(tp_node *x, const tp_fixed_unpooling_desc *d);
 
-/* -- CaffeBilinearUpSample: (B,H,W,C) -> (B,H*S,W*S,C), each channel by the fixed kernel of Caffe's "bilinear" filler. */
+/* -- CaffeBilinearUpSample: (B,H,W,C) -> (B,H*S,W*S,C), each channel is convolved with the fixed kernel of Caffe's "bilinear"
+ *    filler. */
 typedef struct tp_caffe_bilinear_upsample_desc {
     tp_at at_;
     const char *name;
@@ -254,14 +259,15 @@ typedef struct tp_caffe_bilinear_upsample_desc {
 } tp_caffe_bilinear_upsample_desc;
 TP_DEF tp_node *tp_caffe_bilinear_upsample_(tp_node *x, const tp_caffe_bilinear_upsample_desc *d);
 
-/* -- LayerNorm, InstanceNorm, GroupNorm: y = gamma*(x-mean)/sqrt(var+epsilon) + beta with mean and biased variance of one
- *    sample: of all its elements; of each channel; of each of `groups` runs of channels. (B,H,W,C), LayerNorm also (B,C).
- *    gamma and beta are (C), of each channel. The same in training and inference. */
+/* -- LayerNorm, InstanceNorm, GroupNorm: y = gamma*(x-mean)/sqrt(var+epsilon) + beta with mean and biased variance of each
+ *    sample: over all its elements (LayerNorm), per channel (InstanceNorm), or per group of C/groups adjacent channels
+ *    (GroupNorm). x is (B,H,W,C); LayerNorm also takes (B,C). gamma and beta are (C), one value per channel. Training and
+ *    inference compute the same. */
 typedef struct tp_layer_norm_desc {
     tp_at at_;
     const char *name;
     float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
-    tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
+    tp_tri center, scale;       /* create beta, gamma; 0 = TP_YES */
     tp_init gamma_initializer;  /* 0 = ones */
     tp_data_format data_format; /* 0 = TP_NHWC */
 } tp_layer_norm_desc;
@@ -270,7 +276,7 @@ typedef struct tp_group_norm_desc {
     tp_at at_;
     const char *name;
     float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
-    tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
+    tp_tri center, scale;       /* create beta, gamma; 0 = TP_YES */
     tp_init gamma_initializer;  /* 0 = ones */
     tp_data_format data_format; /* 0 = TP_NHWC */
     int groups;                 /* 0 = 32 */
@@ -279,19 +285,20 @@ TP_DEF tp_node *tp_layer_norm_(tp_node *x, const tp_layer_norm_desc *d);
 TP_DEF tp_node *tp_instance_norm_(tp_node *x, const tp_instance_norm_desc *d);
 TP_DEF tp_node *tp_group_norm_(tp_node *x, const tp_group_norm_desc *d);
 
-/* -- BatchRenorm of (B,C) or of four dimensions. Training, with s = sqrt(var+epsilon) of the batch and M, S the running mean
- *    and deviation: y = gamma*((x-mean)/s*r + d) + beta; r = s/S within [1/rmax, rmax], d = (mean-M)/S within [-dmax, dmax],
- *    both without a gradient. Otherwise as BatchNorm. Variables gamma, beta, moving_mean, moving_variance, renorm_mean,
- *    renorm_mean_weight, renorm_stddev, renorm_stddev_weight; two ops in UPDATE_OPS. Needs a tower. */
+/* -- BatchRenorm of (B,C) or of four dimensions. In training, with s = sqrt(var+epsilon) of the batch and M, S the running mean
+ *    and standard deviation: y = gamma*((x-mean)/s*r + d) + beta; r = s/S within [1/rmax, rmax], d = (mean-M)/S within [-dmax,
+ *    dmax], r and d have no gradient. In inference it computes what BatchNorm computes. Variables gamma, beta, moving_mean,
+ *    moving_variance, renorm_mean, renorm_mean_weight, renorm_stddev, renorm_stddev_weight; two ops in UPDATE_OPS. Needs a
+ *    tower. */
 typedef struct tp_batch_renorm_desc {
     tp_at at_;
     const char *name;
     float rmax; /* required, 1 or more */
-    float dmax; /* required, TP_ZERO for 0; both can be scalar nodes: */
+    float dmax; /* required, TP_ZERO for 0; instead of rmax and dmax, scalar nodes can be given: */
     tp_node *rmax_node, *dmax_node;
     float momentum;             /* 0 = 0.9; TP_ZERO for 0 */
     float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
-    tp_tri center, scale;       /* have beta, gamma; 0 = TP_YES */
+    tp_tri center, scale;       /* create beta, gamma; 0 = TP_YES */
     tp_init gamma_initializer;  /* 0 = ones */
     tp_data_format data_format; /* 0 = TP_NHWC */
 } tp_batch_renorm_desc;
@@ -305,7 +312,7 @@ typedef struct tp_prelu_desc {
 } tp_prelu_desc;
 TP_DEF tp_node *tp_prelu_(tp_node *x, const tp_prelu_desc *d);
 
-/* -- Maxout: (B,..,C) -> (B,..,C/num_unit), the largest of each num_unit neighbours. The name may be left out. */
+/* -- Maxout: (B,..,C) -> (B,..,C/num_unit), the largest of every num_unit adjacent channels. The name may be omitted. */
 typedef struct tp_maxout_desc {
     tp_at at_;
     const char *name;
@@ -313,28 +320,31 @@ typedef struct tp_maxout_desc {
 } tp_maxout_desc;
 TP_DEF tp_node *tp_maxout_(tp_node *x, const tp_maxout_desc *d);
 
-/* -- ConcatWith: x and then others along an axis. The name may be left out. */
+/* -- ConcatWith: concatenates x and one or more other tensors along an axis. The name may be omitted. */
 typedef struct tp_concat_with_desc {
     tp_at at_;
     const char *name;
-    tp_node *tensor;         /* one other, */
-    tp_node *const *tensors; /* or n_tensors of them */
+    tp_node *tensor;         /* either one tensor, */
+    tp_node *const *tensors; /* or n_tensors tensors */
     int n_tensors;
     int dim; /* required: 1, 2, ..; or -1 for the last axis, -2, .. */
 } tp_concat_with_desc;
 TP_DEF tp_node *tp_concat_with_(tp_node *x, const tp_concat_with_desc *d);
 
-/* -- GridSample (ImageSample): the image (B,H,W,C) at places .coords (B,H2,W2,2), rows and columns, mixed of the four pixels
- *    around each: (B,H2,W2,C). Both get gradients: a spatial transformer. See tp_bilinear_sampler. The name may be left out. */
+/* -- GridSample (ImageSample): samples the image (B,H,W,C) at the positions .coords (B,H2,W2,2), given as (row, column), by
+ *    bilinear interpolation: (B,H2,W2,C). Image and coordinates get gradients, as in a spatial transformer. See
+ *    tp_bilinear_sampler. The name may be omitted. */
 typedef struct tp_grid_sample_desc {
     tp_at at_;
     const char *name;
     tp_node *coords; /* required */
-    int border_mode; /* tp_border; 0 = TP_BORDER_REPEAT, the nearest pixel; TP_BORDER_CONSTANT: zeros */
+    int border_mode; /* tp_border: a position outside reads: 0 = TP_BORDER_REPEAT, the nearest pixel;
+                      * TP_BORDER_CONSTANT, zeros */
 } tp_grid_sample_desc;
 TP_DEF tp_node *tp_grid_sample_(tp_node *x, const tp_grid_sample_desc *d);
 
-/* -- SoftMax over the last axis; use_temperature: of x*invtemp, a scalar variable that starts at 1/temperature_init. */
+/* -- SoftMax over the last axis; with use_temperature, the softmax of x*invtemp, where the scalar variable invtemp starts at
+ *    1/temperature_init. */
 typedef struct tp_softmax_layer_desc {
     tp_at at_;
     const char *name;
@@ -343,8 +353,9 @@ typedef struct tp_softmax_layer_desc {
 } tp_softmax_layer_desc;
 TP_DEF tp_node *tp_softmax_layer_(tp_node *x, const tp_softmax_layer_desc *d);
 
-#ifndef TP_NO_SEQUENCE_LAYERS /* a program without them is smaller and sooner compiled */
-/* -- Embedding: whole numbers (..) -> (..,units), rows of the variable W (vocab,units). An index outside fails the run. */
+#ifndef TP_NO_SEQUENCE_LAYERS /* a program compiles faster and is smaller without these layers */
+/* -- Embedding: whole numbers (..) -> (..,units), rows of the variable W (vocab,units). The run fails if an index is out of
+ *    range. */
 typedef struct tp_embedding_desc {
     tp_at at_;
     const char *name;
@@ -354,20 +365,21 @@ typedef struct tp_embedding_desc {
 } tp_embedding_desc;
 TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d);
 
-/* -- LSTM, GRU: (B,T,C) -> (B,T,units), all steps. BasicLSTMCell, GRUCell: one step, (B,C) -> (B,units); calls of the same
- *    name share their variables, so a loop over steps unrolls the cell. Formulas: tp_nn_lstm, tp_nn_gru.
+/* -- LSTM, GRU: (B,T,C) -> (B,T,units), over all time steps. BasicLSTMCell, GRUCell: one time step, (B,C) -> (B,units); calls
+ *    with the same name share their variables, so a loop over the time steps unrolls the cell. Formulas: tp_nn_lstm, tp_nn_gru.
  *    Variables: LSTM kernel (C+units,4*units), bias; GRU gates/kernel (C+units,2*units), gates/bias, which starts at 1,
- *    candidate/kernel (C+units,units), candidate/bias. Kernels start glorot uniform. */
-typedef struct tp_rnn_state { /* (B,units) each; NULL = zeros. c is the LSTM's alone */
+ *    candidate/kernel (C+units,units), candidate/bias. Kernels are initialised glorot uniform. */
+typedef struct tp_rnn_state { /* (B,units) each; NULL = zeros. Only LSTMs have c */
     tp_node *h, *c;
 } tp_rnn_state;
 typedef struct tp_rnn_desc {
     tp_at at_;
     const char *name;
     int units;                  /* required */
-    float forget_bias;          /* 0 = 1, TP_ZERO for 0; of the LSTM */
+    float forget_bias;          /* LSTM only: 0 = 1; TP_ZERO for 0 */
     tp_tri time_major;          /* x and y are (T,B,..); 0 = TP_NO */
-    tp_rnn_state *state;        /* the state before; set to the state after. NULL: from zeros, and nobody asks */
+    tp_rnn_state *state;        /* read: the initial state; written: the final state. NULL: starts from zeros, the final
+                                 * state is not returned */
     tp_init kernel_initializer; /* 0 = glorot uniform */
     tp_init bias_initializer;   /* 0 = zeros, ones for the GRU's gates */
 } tp_rnn_desc;
@@ -381,15 +393,15 @@ TP_DEF tp_node *tp_basic_lstm_cell_(tp_node *x, const tp_basic_lstm_cell_desc *d
 TP_DEF tp_node *tp_gru_cell_(tp_node *x, const tp_gru_cell_desc *d);
 
 /* -- MultiHeadAttention: (B,T,C) -> (B,T,units): queries from x, keys and values from x or from another sequence
- *    (B,S,D), attention in `heads` heads (tp_nn_attention), a projection. Variables Wq (C,units), Wk, Wv (D,units), Wo
- *    (units,units), bq, bk, bv, bo (units). */
+ *    (B,S,D), attention with `heads` heads (tp_nn_attention), then a linear projection. Variables Wq (C,units), Wk, Wv
+ *    (D,units), Wo (units,units), bq, bk, bv, bo (units). */
 typedef struct tp_multi_head_attention_desc {
     tp_at at_;
     const char *name;
     int heads;                  /* required; divides units */
     int units;                  /* 0 = C */
-    tp_tri causal;              /* a query sees no later key; 0 = TP_NO */
-    tp_node *key, *value;       /* 0 = x, key */
+    tp_tri causal;              /* a query does not attend to later keys; 0 = TP_NO */
+    tp_node *key, *value;       /* key: 0 = x; value: 0 = key */
     tp_tri use_bias;            /* 0 = TP_YES */
     tp_init kernel_initializer; /* 0 = glorot uniform */
     tp_init bias_initializer;   /* 0 = zeros */
@@ -469,17 +481,20 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void);
  *     TP_ARGSCOPE(g, conv2d, .filters = 32, .activation = tp_relu) { ... }
  *     TP_ARGSCOPE(g, (conv2d, max_pooling, batch_norm), .data_format = TP_NCHW) { ... }
  *
- * One layer, or up to twelve in parentheses; the compiler checks that each has the options. Scopes nest field by field: a
- * call wins over the inner scope, the inner over the outer, and what is not given is inherited. They reach layers
- * inside layers: one for batch_norm reaches tp_bn_relu. Leave the block at its end only (no break, return or goto out
- * of it). Option values are written once for each layer, so they should have no side effects. */
+ * The second argument is one layer, or up to twelve in parentheses; the compiler checks that each has the given options. Scopes
+ * nest field by field: an option of a call overrides the inner scope's, which overrides the outer scope's; options that are not
+ * given are inherited. Scopes also apply to layers inside layers: the scope of batch_norm applies to tp_bn_relu. Leave the
+ * block at its end only (no break, return or goto out of it). The expressions of option values are evaluated once for each
+ * layer, so they should have no side effects. */
 TP_DEF void tp_argscope_begin(tp_graph *g, const tp_at *at); /* at may be NULL */
 struct tp_layer_type;                                        /* >>registry */
-/* Defaults for a layer ("Conv2D" or "conv2d") until the end of the scope; desc is its descriptor, without a name. */
+/* Sets the defaults of a layer ("Conv2D" or "conv2d") until the end of the scope; desc is the layer's descriptor, without a
+ * name. */
 TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc);
 TP_DEF void tp__argscope_set(tp_graph *g, const struct tp_layer_type *type, const char *layer, const void *desc);
 TP_DEF void tp_argscope_end(tp_graph *g);
-/* The defaults of a layer here, as its descriptor; all zero where there are none. TP_GET_ARGSCOPE(g, conv2d)->strides.
+/* The defaults of a layer in the current scope, as the layer's descriptor; all zero if there are none. Example:
+ * TP_GET_ARGSCOPE(g, conv2d)->strides.
  * [argscope: get_arg_scope] */
 TP_DEF const void *tp_get_argscope(tp_graph *g, const char *layer);
 TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *type, const char *layer);
@@ -494,7 +509,7 @@ TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *typ
 #define TP_ARGSCOPE(g, layers_, ...)                                                                            \
     for (int TP__U(tp__a) = (tp_argscope_begin((g), TP__ARGSCOPE_AT), TP__SET_ALL((g), layers_, __VA_ARGS__), 1); \
          TP__U(tp__a); TP__U(tp__a) = (tp_argscope_end(g), 0))
-/* One layer or a list in parentheses? A list makes TP__IF_LIST a call, whose second argument is then 1. */
+/* Is L one layer or a list in parentheses? With a list, TP__IF_LIST becomes a call whose second argument is 1. */
 #define TP__IF_LIST(...)            x_, 1
 #define TP__SECOND(a, b, ...)       b
 #define TP__IS_LIST(...)            TP__SECOND(__VA_ARGS__, 0, x_)
@@ -521,22 +536,22 @@ TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *typ
 /* clang-format on */
 
 /* ==== >>linear ======================================================================================== */
-/* [LinearWrap] A chain is an array of layer values, applied in turn:
+/* [LinearWrap] A chain is an array of layer values, which are applied in order:
  *
  *     y = tp_linear(x, TP_CONV2D("conv0", .filters = 32, .kernel_size = 3), TP_OP(tp_relu), TP_APPLY(fn, user));
  */
 typedef struct tp_layer {
     tp_at at;
-    const char *layer; /* "Conv2D" and its descriptor; or NULL and one of the two below */
+    const char *layer; /* "Conv2D" and its descriptor; or NULL and one of the two functions below */
     const void *desc;
     tp_node *(*apply)(tp_node *x, void *user);
-    void *user; /* of apply; beside a layer, what the macros below know of it */
+    void *user; /* the argument of apply; with a layer, its tp_layer_type, which the macros below fill in */
     tp_node *(*op)(tp_node *x);
 } tp_layer;
-TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n); /* of an array, which you may fill in by hand */
-TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers,
-                           int n); /* of the macros below and of layers of your own */
-/* Logs shape, mean, rms and first elements when the chain runs; user is the message. For TP_PRINT. */
+TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n); /* takes an array, which you may fill in by
+                                                                         * hand */
+TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers, int n);  /* called by the macros below */
+/* Logs shape, mean, rms and first elements when the chain runs; user is the message. TP_PRINT uses it. */
 TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 /* clang-format off */
 #ifdef TP_KEYWORDS
@@ -547,7 +562,7 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
     tp__linear((x), (const tp_layer[]){__VA_ARGS__}, \
                 (int)(sizeof((const tp_layer[]){__VA_ARGS__}) / sizeof(tp_layer)))
 #endif
-/* Of any layer, your own too: its C name, then what its call takes. */
+/* A layer value of any layer, also your own: the layer's C name, then the arguments of its call. */
 #ifdef __cplusplus
 #define TP_LAYER(L, name_, ...) tp_layer{ TP_AT, #L, TP__CXX_LAYER(tp_##L##_desc, name_, #__VA_ARGS__ __VA_OPT__(, ) __VA_ARGS__), NULL, (void *)TP__TYPE(L), NULL }
 #else
@@ -588,14 +603,15 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 /* clang-format on */
 
 /* ==== >>registry ====================================================================================== */
-/* A layer is one entry: a name, the fields of its descriptor, a function that builds it. Your own are equal to the
- * built-in ones: register them in a graph and argscope, chains, shape logging and error places work for them. */
+/* A layer type is one struct: a name, the fields of the layer's descriptor, a function that builds the layer. Register your own
+ * types in a graph: argscope, chains, shape logging and the places in errors then work as for the built-in ones. */
 
-/* One option: where it lies in the descriptor, and how many of its first bytes are zero when it is not given. */
+/* One option: its offset in the descriptor, and how many of its first bytes are zero when it is not given. */
 typedef struct tp_layer_field {
     const char *name;
     size_t offset, size, probe;
-    int one_of; /* fields with the same number are ways to say one thing: not two in a call, and a call with one inherits none */
+    int one_of; /* fields with the same number exclude each other: a call gives at most one, and then inherits none of
+                 * the others */
 } tp_layer_field;
 /* clang-format off */
 #define TP_LAYER_FIELD(T, f)  {#f, offsetof(T, f), sizeof(((T *)0)->f), sizeof(((T *)0)->f), 0}
@@ -607,26 +623,29 @@ typedef struct tp_layer_field {
 
 #define TP_LAYER_MAX_DESC 512 /* bytes of a descriptor */
 typedef struct tp_layer_type {
-    const char *name; /* "Conv2D"; "conv2d" is c_name */
+    const char *name; /* "Conv2D"; c_name is "conv2d" */
     const char *c_name;
-    size_t desc_size; /* of a struct that begins like tp_layer_head */
+    size_t desc_size; /* sizeof a struct that begins like tp_layer_head */
     const tp_layer_field *fields;
     int n_fields;
-    /* Runs in the layer's variable scope; desc is complete (call, then argscope). Report with tp_graph_fail(g, NULL, ...). */
+    /* Runs in the layer's variable scope; desc is complete (call, then argscope). Report errors with tp_graph_fail(g, NULL,
+     * ...). */
     tp_node *(*build)(tp_node *x, const void *desc);
     bool log_shape;     /* log `'conv0': [?, 28, 28, 1] --> [?, 28, 28, 32]` once per scope name */
-    bool name_optional; /* no name: no scope either */
-    bool own_output;    /* keep the result's name; else it is named `output` */
-    bool plain;         /* a function, no layer: no variable scope; its name, if it has one, is only logged */
+    bool name_optional; /* a call without a name opens no variable scope */
+    bool own_output;    /* keep the name of the result; otherwise it is renamed to `output` */
+    bool plain;         /* a function rather than a layer: it opens no variable scope; its name, if given, is only
+                         * logged */
 } tp_layer_type;
-/* The entries of the built-in layers. A program that names its layers in its source (calls, TP_ARGSCOPE, tp_linear) refers
- * to their entries and no others, so that with TP_STATIC the rest falls away; a look-up by name needs them all. */
+/* The entries of the built-in layers. A program that names its layers in its source (calls, TP_ARGSCOPE, tp_linear) refers only
+ * to the entries of these layers, so that with TP_STATIC the compiler removes all others; a look-up by name needs all
+ * entries. */
 #ifdef TP_STATIC
 #define TP__LAYER_ENTRY static
 #else
 #define TP__LAYER_ENTRY extern
 #endif
-#if !defined(TP_STATIC) || !defined(__cplusplus) /* C++ takes no second declaration of what is static */
+#if !defined(TP_STATIC) || !defined(__cplusplus) /* C++ does not allow a second declaration of a static variable */
 TP__LAYER_ENTRY const tp_layer_type tp__conv2d_type, tp__fully_connected_type, tp__max_pooling_type,
     tp__avg_pooling_type, tp__global_avg_pooling_type, tp__batch_norm_type, tp__dropout_type, tp__bn_relu_type,
     tp__conv2d_transpose_type, tp__depthwise_conv2d_type, tp__fixed_unpooling_type, tp__caffe_bilinear_upsample_type,
@@ -640,7 +659,7 @@ TP__LAYER_ENTRY const tp_layer_type tp__embedding_type, tp__lstm_type, tp__gru_t
 #undef TP__LAYER_ENTRY
 /* clang-format off */
 #ifdef TP_KEYWORDS
-/* TP__TYPE(conv2d) is &tp__conv2d_type; of a name that is not in this list, your own layer's, it is NULL. */
+/* TP__TYPE(conv2d) is &tp__conv2d_type; for a name that is not in this list (a layer of your own) it is NULL. */
 #define TP__TYPE(L)         TP__TYPE2(TP__TYPE_##L, NULL, x_)
 #define TP__TYPE2(...)      TP__SECOND(__VA_ARGS__)
 #define TP__TYPE_conv2d x_, &tp__conv2d_type
@@ -674,33 +693,36 @@ TP__LAYER_ENTRY const tp_layer_type tp__embedding_type, tp__lstm_type, tp__gru_t
 #endif
 /* clang-format on */
 
-/* [layer_register] The type is copied; what it points to must outlive the graph. A name that is taken is a mistake. */
+/* [layer_register] Copies the type; the data it points to must outlive the graph. A name that is already registered is an
+ * error. */
 TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type);
-/* Ordinary functions that make nodes join in: argscope fills what a call leaves out, chains take them, and their shapes
- * are logged once under their name unless log_shape (tp_tri, 0 = TP_YES; it goes before the type's) is TP_NO. Nothing is renamed
- * and no scope is opened. The second does it for a table of them.
+/* Registers an ordinary function that creates nodes: argscope then fills in the options that a call omits, chains accept it,
+ * and its shapes are logged once under its name unless log_shape (tp_tri, 0 = TP_YES; it overrides the type's) is TP_NO. No
+ * node is renamed and no variable scope is opened. The second function registers a table of types.
  * [argscope: enable_argscope_for_function, enable_argscope_for_module] */
 TP_DEF void tp_enable_argscope_for_function(tp_graph *g, const tp_layer_type *type, int log_shape);
 TP_DEF void tp_enable_argscope_for_module(tp_graph *g, const tp_layer_type *types, int n, int log_shape);
-/* Either name will do; NULL if there is none. */
+/* Finds a type by either of its names; NULL if there is none. */
 TP_DEF const tp_layer_type *tp_get_registered_layer(tp_graph *g, const char *name);
-/* What every layer function does: merge the options, open the scope, build, name the output, log. */
+/* The common part of all layer functions: merge the options, open the scope, build, name the output, log. */
 TP_DEF tp_node *tp_layer_apply(tp_node *x, const char *layer, const void *desc);
-/* Inside build: what tp_layer_variable finds under this key. */
+/* Called inside build: stores the node that tp_layer_variable returns for this key. */
 TP_DEF void tp_layer_hold(tp_graph *g, const char *key, tp_node *n);
-/* A variable of the layer whose output y is: "W", "b"; BatchNorm has gamma, beta, mean, variance and the last two also
- * as moving_mean, moving_variance. Asking for what it lacks is a mistake. Works by name too: tp_find_variable. */
+/* A variable of the layer whose output y is: "W", "b"; BatchNorm has gamma, beta, mean, variance, and moving_mean,
+ * moving_variance as other names of the last two. A key that the layer does not have is an error. tp_find_variable finds
+ * variables by name. */
 TP_DEF tp_node *tp_layer_variable(tp_node *y, const char *key);
 TP_DEF void tp_disable_layer_logging(
-    tp_graph *g); /* no line for each layer; in a tp_train_config .log_layers = TP_NO does it */
+    tp_graph *g); /* do not log a line per layer; in a tp_train_config use .log_layers = TP_NO */
 
 /* ==== >>regularize ==================================================================================== */
 
 TP_DEF tp_regularizer tp_l2_regularizer(float scale); /* scale * sum(w^2) / 2 */
 TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* scale * sum(|w|) */
-/* The sum of r over all trainable variables (of this tower, if it has its own) whose name has the regex anywhere in it:
- * "fc.+/W" finds aux/fc1/W and fc1/Wp. A regex (>>regex of tp_graph.h) that finds none is warned about. A float32 scalar that you add to the cost; name NULL = "regularize_cost". It
- * sees the variables made so far: call it at the end. Not training, or nothing found: 0, named empty_<name>. */
+/* The sum of r over all trainable variables whose name contains a match of the regex: "fc.+/W" finds aux/fc1/W and fc1/Wp. In a
+ * tower with variables of its own, only these count. A regex (>>regex of tp_graph.h) without a match gives a warning. The
+ * result is a float32 scalar that you add to the cost; name NULL = "regularize_cost". Only the variables created before the
+ * call count, so call it at the end. Not in training, or without a match: 0, named empty_<name>. */
 TP_DEF tp_node *tp_regularize_cost(tp_graph *g, const char *regex, tp_regularizer r, const char *name);
 TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at);
 #ifdef TP_KEYWORDS
@@ -718,24 +740,24 @@ TP_DEF tp_node *tp_sym_prediction_incorrect(tp_node *logits, tp_node *labels, in
 TP_DEF tp_node *tp_sym_rms(tp_node *x, const char *name); /* sqrt(mean(x^2)); NULL = "rms" */
 /* |x| < delta: x^2/2, else delta*|x| - delta^2/2, of each element; delta 0 = 1; NULL = "huber_loss" */
 TP_DEF tp_node *tp_sym_huber_loss(tp_node *x, float delta, const char *name);
-/* 10*log10(maxp^2/mean((prediction-truth)^2)); maxp 0 = 1, the largest value that a pixel may have; NULL = "psnr" */
+/* 10*log10(maxp^2/mean((prediction-truth)^2)); maxp 0 = 1, the largest possible value of a pixel; NULL = "psnr" */
 TP_DEF tp_node *tp_sym_psnr(tp_node *prediction, tp_node *truth, float maxp, const char *name);
 /* mean((prediction-truth)^2), of any shape; NULL = "mse" */
 TP_DEF tp_node *tp_sym_mse(tp_node *prediction, tp_node *truth, const char *name);
-/* Of each row the divergence of two distributions given as logits (..,C): sum over C of p (log p - log q), p = softmax(p_logits), q alike;
- * (..). NULL = "kl_divergence" */
+/* The divergence of two distributions, for each row, given as logits (..,C): sum over C of p (log p - log q), where p =
+ * softmax(p_logits) and q = softmax(q_logits). Result (..). NULL = "kl_divergence" */
 TP_DEF tp_node *tp_sym_kl_divergence(tp_node *p_logits, tp_node *q_logits, const char *name);
-/* Labels int (B) as distributions (B,classes) for tp_softmax_cross_entropy: 1 - epsilon + epsilon/classes for the label,
- * epsilon/classes for the others; NULL = "smooth_labels" */
+/* Turns labels int (B) into distributions (B,classes) for tp_softmax_cross_entropy: 1 - epsilon + epsilon/classes for the
+ * label, epsilon/classes for the others; NULL = "smooth_labels" */
 TP_DEF tp_node *tp_sym_smooth_labels(tp_node *labels, int64_t classes, float epsilon, const char *name);
-/* The mean of losses (B) weighted by class: sum of weights[labels] losses / sum of weights[labels]; labels int (B), of each of the
- * classes a weight, which is copied. A label outside fails the run. NULL = "weighted_loss" */
+/* The mean of losses (B) weighted by class: sum of weights[labels] losses / sum of weights[labels]; labels int (B); weights has
+ * one value per class and is copied. The run fails if a label is out of range. NULL = "weighted_loss" */
 TP_DEF tp_node *tp_sym_weighted_loss(tp_node *losses, tp_node *labels, const float *weights, int classes,
                                      const char *name);
-/* The identity; a run logs shape, mean, rms and first elements. message NULL: the node's name. */
+/* The identity; each run logs shape, mean, rms and first elements. message NULL = the node's name. */
 TP_DEF tp_node *tp_sym_print_stat(tp_node *x, const char *message);
-/* Losses of embeddings (B,N), scalars; similar (B) holds 1 for pairs that belong together and 0 for others. d is the
- * distance of two rows, its square in `triplet`.
+/* Losses of embeddings (B,N), as scalars; similar (B) holds 1 for pairs of one class and 0 for others. d is the Euclidean
+ * distance of two rows.
  * contrastive: mean of (similar*d^2 + (1-similar)*max(0, margin-d)^2)/2
  * cosine: sum of (2*similar - 1 - cos(left, right))^2 / (2 B)
  * triplet: mean of max(0, margin + d^2(anchor, positive) - d^2(anchor, negative))
@@ -746,19 +768,20 @@ TP_DEF tp_node *tp_sym_siamese_cosine_loss(tp_node *left, tp_node *right, tp_nod
 TP_DEF tp_node *tp_sym_triplet_loss(tp_node *anchor, tp_node *positive, tp_node *negative, float margin,
                                     const char *name);
 TP_DEF tp_node *tp_sym_soft_triplet_loss(tp_node *anchor, tp_node *positive, tp_node *negative, const char *name);
-/* Cross entropy of sigmoid(logits) with labels 0 and 1, whose classes weigh as much as the other one is frequent: mean of
- * beta*label*-ln(p) + (1-beta)*(1-label)*-ln(1-p), beta the fraction of zeros; 0 where no label is 1. NULL =
- * "cross_entropy_loss" */
+/* Cross entropy of sigmoid(logits) with labels 0 and 1, where each class is weighted by the frequency of the other: mean of
+ * beta*label*-ln(p) + (1-beta)*(1-label)*-ln(1-p), where p = sigmoid(logits) and beta is the fraction of labels that are 0; 0
+ * where no label is 1. NULL = "cross_entropy_loss" */
 TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_node *labels, const char *name);
 
 /* More activations (tp_relu, tp_elu, tp_leaky_relu, tp_gelu, tp_silu, tp_softplus are ops). */
 TP_DEF tp_node *tp_relu6(tp_node *x);      /* min(max(x, 0), 6) */
 TP_DEF tp_node *tp_hard_swish(tp_node *x); /* x min(max(x+3, 0), 6)/6 */
-/* Pixel shuffle: (B,H,W,n*n*C) -> (B,H*n,W*n,C), channel (i*n + j)*C + c goes to pixel (i, j); and its inverse. */
+/* Pixel shuffle: (B,H,W,n*n*C) -> (B,H*n,W*n,C), channel (i*n + j)*C + c goes to pixel (i, j) of its n x n block;
+ * tp_space_to_depth is the inverse. */
 TP_DEF tp_node *tp_depth_to_space(tp_node *x, int n, tp_data_format format);
 TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 
-/* Where builders were called: >>places of tp_graph.h. */
+/* The macros record the place of each call: see >>places of tp_graph.h. */
 /* clang-format off */
 #define tp_linear_n(...)                                 TP__PLACED(tp__node_at, tp_linear_n(__VA_ARGS__))
 #define tp_layer_apply(...)                              TP__PLACED(tp__node_at, tp_layer_apply(__VA_ARGS__))
@@ -783,7 +806,7 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 #define tp_hard_swish(...)                               TP__PLACED(tp__node_at, tp_hard_swish(__VA_ARGS__))
 #define tp_depth_to_space(...)                           TP__PLACED(tp__node_at, tp_depth_to_space(__VA_ARGS__))
 #define tp_space_to_depth(...)                           TP__PLACED(tp__node_at, tp_space_to_depth(__VA_ARGS__))
-/* with a description filled in by hand, which has no place */
+/* with a descriptor filled in by hand, which names no place */
 #define tp_conv2d_(...)                  TP__PLACED(tp__node_at, tp_conv2d_(__VA_ARGS__))
 #define tp_fully_connected_(...)         TP__PLACED(tp__node_at, tp_fully_connected_(__VA_ARGS__))
 #define tp_max_pooling_(...)             TP__PLACED(tp__node_at, tp_max_pooling_(__VA_ARGS__))
@@ -876,11 +899,11 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void)
 }
 
 /* ==== >>argscope, >>registry: state =================================================================== */
-/* What the layers keep in a graph. Everything is a list in the graph's arena, newest first. */
+/* What the layers store in a graph: lists in the graph's arena, newest entry first. */
 
 typedef struct tp__argscope_entry {
     const tp_layer_type *type;
-    void *desc; /* merged with the enclosing scopes already, so a look-up needs only the nearest entry */
+    void *desc; /* already merged with the enclosing scopes, so a look-up needs only the nearest entry */
     struct tp__argscope_entry *next;
 } tp__argscope_entry;
 
@@ -888,7 +911,7 @@ typedef struct tp__argscope {
     tp__argscope_entry *entry;
     struct tp__argscope *outer;
     tp_at at;
-    const char *tower; /* identity of the tower it was opened in, or NULL */
+    const char *tower; /* identity of the tower in which the scope was opened, or NULL */
 } tp__argscope;
 
 typedef struct tp__layer_held {
@@ -897,16 +920,16 @@ typedef struct tp__layer_held {
     struct tp__layer_held *next;
 } tp__layer_held;
 
-/* One application of a layer. */
+/* One call of a layer. */
 typedef struct tp__layer_use {
     const char *scope;      /* "conv0" */
-    const tp_operation *op; /* of its output */
+    const tp_operation *op; /* the operation of the layer's output */
     tp__layer_held *held;
-    struct tp__layer_use *outer; /* while it is being built: the layer it is inside of */
+    struct tp__layer_use *outer; /* the enclosing layer, while this one is being built */
     struct tp__layer_use *next;
     const tp_node *input;
-    int depth;          /* among the logged ones */
-    bool logged, begun; /* logged: it prints its shapes; begun: its input line is printed already */
+    int depth;          /* how many logged layers enclose it */
+    bool logged, begun; /* logged: this layer logs its shapes; begun: its input line is already logged */
 } tp__layer_use;
 
 typedef struct tp__layer_name {
@@ -920,7 +943,8 @@ typedef struct tp__layer_own_type {
 } tp__layer_own_type;
 
 typedef struct tp__layers {
-    void *scope, *current; /* the innermost open tp__argscope, the tp__layer_use being built: of the tower */
+    void *scope, *current; /* the innermost open tp__argscope of the tower; the tp__layer_use that is being built in
+                            * it */
     tp__layer_use *use;
     tp__layer_name *logged; /* scope names whose shapes were logged */
     tp__layer_own_type *own;
@@ -939,7 +963,7 @@ static tp__layers *tp__layers_of(tp_graph *g)
 static tp__argscope *tp__scope_now(const tp__layers *s) { return (tp__argscope *)s->scope; }
 static tp__layer_use *tp__layer_now(const tp__layers *s) { return (tp__layer_use *)s->current; }
 
-/* A mistake in the layer that is being built: "tower0/conv1: <sentence>", at the line of its call. */
+/* Reports an error in the layer that is being built: "tower0/conv1: <sentence>", at the line of its call. */
 static tp_node *tp__layer_fail(tp_graph *g, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 static tp_node *tp__layer_fail(tp_graph *g, tp_status status, const char *fmt, ...)
 {
@@ -958,7 +982,7 @@ static bool tp__is_zero(const unsigned char *p, size_t n)
     return n == 0;
 }
 
-/* Options that `into` does not give are taken from `from`. */
+/* Options that are not given in `into` are copied from `from`. */
 static void tp__layer_merge(const tp_layer_type *t, unsigned char *into, const unsigned char *from)
 {
     unsigned said = 0;
@@ -973,7 +997,7 @@ static void tp__layer_merge(const tp_layer_type *t, unsigned char *into, const u
     }
 }
 
-/* A width without its height would be dropped by the merge without a word. */
+/* The merge would silently drop a width without its height. */
 static bool tp__layer_is_consistent(tp_graph *g, const tp_layer_type *t, const unsigned char *desc)
 {
     for (int i = 0; i < t->n_fields; i++) {
@@ -1039,7 +1063,7 @@ static const void *tp__argscope_find(const tp__layers *s, const tp_layer_type *t
     return NULL;
 }
 
-/* A layer that was registered in this graph. */
+/* A layer type that was registered in this graph. */
 static const tp_layer_type *tp__own_layer(tp_graph *g, const char *name)
 {
     const tp__layers *s = tp__layers_of(g);
@@ -1128,7 +1152,7 @@ static const char *tp__shape_list(const tp_shape *s, char *buf, size_t size)
     return buf;
 }
 
-/* Has this scope's shape been logged, in whichever tower? If not, it is from now on. */
+/* Has the shape of this scope been logged, in any tower? Marks it as logged. */
 static bool tp__layer_logged(tp_graph *g, tp__layers *s, const char *scope)
 {
     if (strncmp(scope, "tower", 5) == 0) { /* towerN/conv0 -> conv0 */
@@ -1146,7 +1170,7 @@ static bool tp__layer_logged(tp_graph *g, tp__layers *s, const char *scope)
     return false;
 }
 
-/* A logged layer inside another one: the outer says its input first. */
+/* Logs the input line of a layer; the enclosing layer's input line must come before it. */
 static void tp__layer_log_begin(tp__layer_use *u)
 {
     char in[TP_SHAPE_TEXT * 2];
@@ -1170,7 +1194,7 @@ static void tp__layer_log_end(const tp__layer_use *u, const tp_node *y)
     else tp_log(TP_LOG_INFO, "%*s'%s': %s --> %s", 2 * u->depth, "", u->scope, in, out);
 }
 
-/* A scope that was left by return or break in an earlier tower would quietly change this one. */
+/* Reports a scope that an earlier tower left by return or break: its options would silently apply to this tower. */
 static bool tp__argscope_leaked(tp_graph *g, const tp__layers *s)
 {
     const tp_tower_context *tower = tp_current_tower_context(g);
@@ -1182,7 +1206,7 @@ static bool tp__argscope_leaked(tp_graph *g, const tp__layers *s)
     return true;
 }
 
-/* Poison of no graph for a layer that got NULL for its input. */
+/* A poison node without a graph, returned by a layer whose input is NULL. */
 static tp_node *tp__no_input(const tp_layer_head *head, const char *layer)
 {
     const char *name = head->name ? head->name : "";
@@ -1209,7 +1233,7 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
         return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "%s needs a name: tp_%s(x, \"name\", ...)", t->name, t->c_name);
     if (tp__argscope_leaked(g, s)) return tp_poison(g);
 
-    /* 1. the scope: variables and ops get the layer's name in front; mistakes get the place of its call */
+    /* 1. the scope: names of variables and ops begin with the layer's name; errors give the place of the layer's call */
     if (head.at_.file) tp_graph_set_at(g, head.at_);
     tp_variable_scope_desc scope;
     memset(&scope, 0, sizeof scope);
@@ -1217,7 +1241,7 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
     const bool scoped = head.name && !t->plain;
     if (scoped) tp_variable_scope_push(g, &scope);
 
-    /* 2. the options: the call's, then the argscope's */
+    /* 2. the options: those of the call, then those of the argscope */
     memcpy(merged.bytes, desc, t->desc_size);
     const void *inherited = tp__argscope_find(s, t);
     const bool complete = tp__layer_is_consistent(g, t, merged.bytes);
@@ -1228,7 +1252,7 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
     tp__layer_use *u = (tp__layer_use *)tp_graph_alloc(g, sizeof *u);
     if (u && complete && tp_graph_status(g) == TP_OK) {
         u->scope = tp_variable_scope(g);
-        if (t->plain) { /* its line in the log is called after it */
+        if (t->plain) { /* in the log the output has the name of the call */
             const char *own = head.name ? head.name : t->c_name;
             u->scope = *u->scope ? tp_arena_printf(&g->arena, "%s/%s", u->scope, own) : own;
             if (!u->scope) u->scope = "";
@@ -1333,13 +1357,13 @@ TP_DEF void tp_disable_layer_logging(tp_graph *g)
 
 static bool tp__tri_option(tp_tri v, bool otherwise) { return v == TP_YES || (v != TP_NO && otherwise); }
 
-/* He's initialisation, not truncated: what tensorpack's Conv2D and FullyConnected start from. */
+/* He's initialisation, not truncated: the default of tensorpack's Conv2D and FullyConnected. */
 static tp_init tp__kernel_init(tp_init i)
 {
     return i.kind == TP_INIT_UNSET ? tp_init_variance_scaling(2.0f, TP_FAN_IN, TP_DIST_NORMAL) : i;
 }
 
-/* A variable of the layer, findable as `key`. It has the input's element type. */
+/* Creates a variable of the layer that tp_layer_variable finds as `key`. Its element type is the input's. */
 static tp_node *tp__layer_weight(const tp_node *x, const char *key, const char *name, tp_shape shape, tp_init init,
                                  tp_regularizer r)
 {
@@ -1362,7 +1386,7 @@ static tp_node *tp__layer_bias(const tp_node *x, int64_t n, tp_init init, tp_reg
                             r);
 }
 
-/* The end of Conv2D and FullyConnected. */
+/* The last part of Conv2D and FullyConnected: activation and activity regularizer. */
 static tp_node *tp__layer_finish(tp_node *y, tp_activation activation, tp_regularizer activity)
 {
     tp_graph *g = tp_node_graph(y);
@@ -1384,7 +1408,7 @@ static bool tp__layer_float_input(const char *layer, const tp_node *x)
     return false;
 }
 
-/* Four dimensions, a format we know. */
+/* Checks that x has four dimensions and the data format is valid. */
 static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_format format)
 {
     char t[TP_SHAPE_TEXT];
@@ -1401,7 +1425,7 @@ static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_f
     return tp__layer_float_input(layer, x);
 }
 
-/* The entry of a built-in layer, on its page. */
+/* Defines the entry of a built-in layer, next to the layer's code. */
 #ifdef TP_STATIC
 #define TP__LAYER_ENTRY static
 #else
@@ -1416,7 +1440,8 @@ static bool tp__layer_image_input(const char *layer, const tp_node *x, tp_data_f
 
 /* -- Conv2D -------------------------------------------------------------------------- >>layer conv2d */
 
-/* What the convolutions have in common: kernel, strides and dilation (or NULL) point to pairs, checked and put into a. */
+/* The checks that all convolutions need: kernel, strides and dilation (or NULL) point to pairs, which are checked and copied to
+ * a. */
 static bool tp__conv_attrs(const char *layer, const tp_node *x, tp_data_format format, tp_padding padding,
                            const int *kernel, const int *strides, const int *dilation, tp_conv2d_attrs *a)
 {
@@ -1444,7 +1469,7 @@ static bool tp__conv_attrs(const char *layer, const tp_node *x, tp_data_format f
     return tp_graph_status(g) == TP_OK;
 }
 
-/* Without padding, the kernel must fit the input, as far as that is known. */
+/* Without padding, the kernel must fit into the input; dimensions that are unknown are not checked. */
 static bool tp__kernel_fits(const char *layer, const char *option, const tp_node *x, const int *kernel, int dilation_h,
                             int dilation_w, int padding, int data_format)
 {
@@ -1634,8 +1659,8 @@ static const tp_layer_field tp__batch_norm_fields[] = {TP_LAYER_FIELD(tp_batch_n
                                                        TP_LAYER_FIELD(tp_batch_norm_desc, virtual_batch_size),
                                                        TP_LAYER_FIELD(tp_batch_norm_desc, sync_statistics)};
 
-/* One of the four (C) variables. They are float32 for float16 inputs. Running statistics are not trained, and belong to
- * the model when the main training tower makes them. */
+/* Creates one of the four variables (C). They are float32 for float16 inputs. Running statistics are not trained; they belong
+ * to the model if the main training tower creates them. */
 static tp_node *tp__batch_norm_variable(const tp_node *x, const char *name, int64_t channels, tp_init init,
                                         bool trainable)
 {
@@ -1653,7 +1678,7 @@ static tp_node *tp__batch_norm_variable(const tp_node *x, const char *name, int6
     return tp_get_variable(g, &d);
 }
 
-/* What stands for a gamma or beta that the layer does not have. */
+/* The constant that replaces a gamma or beta that the layer does not have. */
 static tp_node *tp__batch_norm_fixed(const tp_node *x, int64_t channels, float value)
 {
     tp_graph *g = tp_node_graph(x);
@@ -1669,14 +1694,15 @@ static tp_node *tp__batch_norm_fixed(const tp_node *x, int64_t channels, float v
     return n;
 }
 
-/* A vector (C) as it is added to or multiplied with x. */
+/* Reshapes a vector (C) so that it broadcasts against x. */
 static tp_node *tp__per_channel(tp_node *v, const tp_node *x, int axis)
 {
     int64_t shape[3] = {v->shape.dim[0], 1, 1};
     return axis == x->shape.ndim - 1 ? v : tp_reshape_to(v, tp_make_shape_n(3, shape));
 }
 
-/* x of B samples seen as (B/V, V, ...); each of the B/V is normalised by its own moments, the first one's are reported. */
+/* Reshapes x of B samples to (B/V, V, ...) and normalises each of the B/V groups by its own moments; returns the first group's
+ * moments. */
 static tp_node *tp__batch_norm_ghost(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon, int v,
                                      tp_node **mean, tp_node **var)
 {
@@ -1709,8 +1735,8 @@ static tp_node *tp__batch_norm_ghost(tp_node *x, tp_node *gamma, tp_node *beta, 
     return y;
 }
 
-/* Mean m and mean of squares q over all towers; y = (x - m) / sqrt(q - m^2 + epsilon) gamma + beta. *var is what the running
- * variance gets: unbiased if asked, that is times N / (N - 1) for N elements a channel in all towers. */
+/* Computes mean m and mean of squares q over all towers; y = (x - m) / sqrt(q - m^2 + epsilon) gamma + beta. *var is the value
+ * for the running variance: if `unbiased`, it is multiplied by N / (N - 1), for N elements per channel in all towers. */
 static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon, bool unbiased,
                                     tp_node **mean, tp_node **var)
 {
@@ -1736,72 +1762,111 @@ static tp_node *tp__batch_norm_sync(tp_node *x, tp_node *gamma, tp_node *beta, i
     return y;
 }
 
+static int tp__batch_norm_axis(const tp_node *x, const tp_batch_norm_desc *d)
+{
+    return x->shape.ndim == 2 ? 1 : d->axis ? d->axis : d->data_format == TP_NCHW ? 1 : 3;
+}
+static bool tp__batch_norm_is_ghost(const tp_batch_norm_desc *d, const tp_tower_context *tower)
+{
+    return d->virtual_batch_size != 0 && tp__tri_option(d->training, tower->is_training);
+}
+
+/* Checks input and options; false after an error. */
+static bool tp__batch_norm_check(const tp_node *x, const tp_batch_norm_desc *d, const tp_tower_context *tower)
+{
+    tp_graph *g = tp_node_graph(x);
+    const int ndim = x->shape.ndim;
+    char t[TP_SHAPE_TEXT];
+    if (!tower) {
+        tp__layer_fail(g, TP_ERR_STATE,
+                       "BatchNorm is used outside a tower, so it cannot know whether this is "
+                       "training: tp_tower_enter first");
+        return false;
+    }
+    if (ndim != 2 && ndim != 4) {
+        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs 2 dimensions (B,C) or 4",
+                       tp_shape_text(&x->shape, t));
+        return false;
+    }
+    if (ndim == 4 && !tp__layer_image_input("BatchNorm", x, d->data_format)) return false;
+    if (!tp__layer_float_input("BatchNorm", x)) return false;
+    if (d->axis != 0 && d->axis != 1 && (d->axis != 3 || ndim != 4)) {
+        tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .axis %d: it is 1, or 3 with four dimensions", d->axis);
+        return false;
+    }
+    if (d->ema_update > TP_EMA_SKIP || d->ema_update < TP_EMA_DEFAULT) {
+        tp__layer_fail(g, TP_ERR_ARG,
+                       "BatchNorm has .ema_update %d: it is TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP",
+                       (int)d->ema_update);
+        return false;
+    }
+    if (d->sync_statistics > TP_SYNC_TOWERS || d->sync_statistics < TP_SYNC_DEFAULT) {
+        tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .sync_statistics %d: it is TP_SYNC_NONE or TP_SYNC_TOWERS",
+                       (int)d->sync_statistics);
+        return false;
+    }
+    if (d->sync_statistics == TP_SYNC_TOWERS && d->virtual_batch_size != 0) {
+        tp__layer_fail(g, TP_ERR_ARG,
+                       "BatchNorm has both .sync_statistics and .virtual_batch_size: statistics are either of "
+                       "more than a batch or of less");
+        return false;
+    }
+    if (x->shape.dim[tp__batch_norm_axis(x, d)] <= 0) {
+        tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs to know its channels",
+                       tp_shape_text(&x->shape, t));
+        return false;
+    }
+    if (d->virtual_batch_size < 0 ||
+        (tp__batch_norm_is_ghost(d, tower) && x->shape.dim[0] > 0 && x->shape.dim[0] % d->virtual_batch_size != 0)) {
+        tp__layer_fail(g, TP_ERR_ARG, "input is %s, BatchNorm has .virtual_batch_size %d, which must divide the batch",
+                       tp_shape_text(&x->shape, t), d->virtual_batch_size);
+        return false;
+    }
+    return true;
+}
+
+/* Creates gamma, beta and the running statistics: v[0], v[1], mean v[2], variance v[3]. */
+static void tp__batch_norm_variables(const tp_node *x, const tp_batch_norm_desc *d, int64_t channels, tp_node *v[4])
+{
+    tp_graph *g = tp_node_graph(x);
+    if (tp__tri_option(d->scale, true)) {
+        v[0] = tp__batch_norm_variable(x, "gamma", channels,
+                                       d->gamma_initializer.kind ? d->gamma_initializer : tp_init_ones(), true);
+        tp_layer_hold(g, "gamma", v[0]);
+    } else {
+        v[0] = tp__batch_norm_fixed(x, channels, 1.0f);
+    }
+    if (tp__tri_option(d->center, true)) {
+        v[1] = tp__batch_norm_variable(x, "beta", channels,
+                                       d->beta_initializer.kind ? d->beta_initializer : tp_init_zeros(), true);
+        tp_layer_hold(g, "beta", v[1]);
+    } else {
+        v[1] = tp__batch_norm_fixed(x, channels, 0.0f);
+    }
+    v[2] = tp__batch_norm_variable(x, "mean/EMA", channels, tp_init_zeros(), false);
+    v[3] = tp__batch_norm_variable(x, "variance/EMA", channels, tp_init_ones(), false);
+    tp_layer_hold(g, "mean", v[2]);
+    tp_layer_hold(g, "variance", v[3]);
+    tp_layer_hold(g, "moving_mean", v[2]);
+    tp_layer_hold(g, "moving_variance", v[3]);
+}
+
 static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
 {
     const tp_batch_norm_desc *d = (const tp_batch_norm_desc *)desc;
     tp_graph *g = tp_node_graph(x);
     const tp_tower_context *tower = tp_current_tower_context(g);
-    const int ndim = x->shape.ndim;
-    char t[TP_SHAPE_TEXT];
-    if (!tower)
-        return tp__layer_fail(g, TP_ERR_STATE,
-                              "BatchNorm is used outside a tower, so it cannot know whether this is "
-                              "training: tp_tower_enter first");
-    if (ndim != 2 && ndim != 4)
-        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs 2 dimensions (B,C) or 4",
-                              tp_shape_text(&x->shape, t));
-    if (ndim == 4 && !tp__layer_image_input("BatchNorm", x, d->data_format)) return tp_poison(g);
-    if (!tp__layer_float_input("BatchNorm", x)) return tp_poison(g);
-    if (d->axis != 0 && d->axis != 1 && (d->axis != 3 || ndim != 4))
-        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .axis %d: it is 1, or 3 with four dimensions", d->axis);
-    if (d->ema_update > TP_EMA_SKIP || d->ema_update < TP_EMA_DEFAULT)
-        return tp__layer_fail(g, TP_ERR_ARG,
-                              "BatchNorm has .ema_update %d: it is TP_EMA_COLLECTION, TP_EMA_INTERNAL or TP_EMA_SKIP",
-                              (int)d->ema_update);
-    if (d->sync_statistics > TP_SYNC_TOWERS || d->sync_statistics < TP_SYNC_DEFAULT)
-        return tp__layer_fail(g, TP_ERR_ARG, "BatchNorm has .sync_statistics %d: it is TP_SYNC_NONE or TP_SYNC_TOWERS",
-                              (int)d->sync_statistics);
-    if (d->sync_statistics == TP_SYNC_TOWERS && d->virtual_batch_size != 0)
-        return tp__layer_fail(g, TP_ERR_ARG,
-                              "BatchNorm has both .sync_statistics and .virtual_batch_size: statistics are either of "
-                              "more than a batch or of less");
-    const int axis = ndim == 2 ? 1 : d->axis ? d->axis : d->data_format == TP_NCHW ? 1 : 3;
-    const int64_t channels = x->shape.dim[axis];
-    if (channels <= 0)
-        return tp__layer_fail(g, TP_ERR_SHAPE, "input is %s, BatchNorm needs to know its channels",
-                              tp_shape_text(&x->shape, t));
-
+    if (!tp__batch_norm_check(x, d, tower)) return tp_poison(g);
+    const int ndim = x->shape.ndim, axis = tp__batch_norm_axis(x, d);
     const float momentum = tp__float_option(d->momentum, 0.9f);
     float epsilon = tp__float_option(d->epsilon, 1e-5f);
-    const bool ghost = d->virtual_batch_size != 0 && tp__tri_option(d->training, tower->is_training);
-    if (d->virtual_batch_size < 0 || (ghost && x->shape.dim[0] > 0 && x->shape.dim[0] % d->virtual_batch_size != 0))
-        return tp__layer_fail(g, TP_ERR_ARG,
-                              "input is %s, BatchNorm has .virtual_batch_size %d, which must divide the batch",
-                              tp_shape_text(&x->shape, t), d->virtual_batch_size);
-    if (ndim == 4 && !ghost && epsilon < 1.001e-5f) epsilon = 1.001e-5f; /* what the fused kernels insist on */
+    const bool ghost = tp__batch_norm_is_ghost(d, tower);
+    if (ndim == 4 && !ghost && epsilon < 1.001e-5f) epsilon = 1.001e-5f; /* the minimum of the fused kernels */
     const bool training = tp__tri_option(d->training, tower->is_training);
-    tp_node *gamma, *beta, *y;
-    if (tp__tri_option(d->scale, true)) {
-        gamma = tp__batch_norm_variable(x, "gamma", channels,
-                                        d->gamma_initializer.kind ? d->gamma_initializer : tp_init_ones(), true);
-        tp_layer_hold(g, "gamma", gamma);
-    } else {
-        gamma = tp__batch_norm_fixed(x, channels, 1.0f);
-    }
-    if (tp__tri_option(d->center, true)) {
-        beta = tp__batch_norm_variable(x, "beta", channels,
-                                       d->beta_initializer.kind ? d->beta_initializer : tp_init_zeros(), true);
-        tp_layer_hold(g, "beta", beta);
-    } else {
-        beta = tp__batch_norm_fixed(x, channels, 0.0f);
-    }
-    tp_node *ema_mean = tp__batch_norm_variable(x, "mean/EMA", channels, tp_init_zeros(), false);
-    tp_node *ema_var = tp__batch_norm_variable(x, "variance/EMA", channels, tp_init_ones(), false);
-    tp_layer_hold(g, "mean", ema_mean);
-    tp_layer_hold(g, "variance", ema_var);
-    tp_layer_hold(g, "moving_mean", ema_mean);
-    tp_layer_hold(g, "moving_variance", ema_var);
+    tp_node *v[4], *y;
+    tp__batch_norm_variables(x, d, x->shape.dim[axis], v);
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
+    tp_node *gamma = v[0], *beta = v[1], *ema_mean = v[2], *ema_var = v[3];
     const tp_dtype dtype = x->dtype;
     x = tp_cast(x, gamma->dtype); /* half precision: statistics are float32 */
 
@@ -1900,7 +1965,7 @@ static const tp_layer_field tp__conv2d_transpose_fields[] = {
     TP_LAYER_REGULARIZER(tp_conv2d_transpose_desc, bias_regularizer),
     TP_LAYER_REGULARIZER(tp_conv2d_transpose_desc, activity_regularizer)};
 
-/* x from `begin` on along one axis, `size` of it (-1: to the end). */
+/* The elements begin..begin+size-1 of x along one axis (size -1: to the end). */
 static tp_node *tp__slice_axis(tp_node *x, int axis, int64_t begin, int64_t size)
 {
     int64_t from[TP_MAX_DIMS] = {0}, n[TP_MAX_DIMS];
@@ -1910,8 +1975,8 @@ static tp_node *tp__slice_axis(tp_node *x, int axis, int64_t begin, int64_t size
     return tp_slice(x, from, n);
 }
 
-/* A value of x's batch, of sh and sw times its height and width and `channels` channels. Only its shape is wanted: where
- * sizes are unknown, nothing else can say what they will be. It is never computed. */
+/* A node with x's batch size, sh and sw times its height and width, and `channels` channels. It is never computed: only its
+ * shape is used, where sizes are not known before the run. */
 static tp_node *tp__image_like(tp_node *x, bool nchw, int sh, int sw, int64_t channels)
 {
     int64_t times[4] = {1, 1, 1, 1};
@@ -1925,7 +1990,7 @@ static tp_node *tp__image_like(tp_node *x, bool nchw, int sh, int sw, int64_t ch
     return tp_tile(x, times);
 }
 
-/* The transposed convolution of x with w (KH,KW,O/groups,C) and the attributes of the convolution that it transposes. */
+/* The transposed convolution of x with w (KH,KW,O/groups,C); a holds the attributes of the convolution that is transposed. */
 static tp_node *tp__conv_transpose(tp_node *x, tp_node *w, int64_t channels, const tp_conv2d_attrs *a)
 {
     const bool nchw = a->data_format == TP_NCHW;
@@ -2000,7 +2065,7 @@ static tp_node *tp__depthwise_conv2d_build(tp_node *x, const void *desc)
     int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size, c, m};
     tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(4, kernel), tp__kernel_init(d->kernel_initializer),
                                   d->kernel_regularizer);
-    kernel[2] = 1; /* a convolution of C groups: the same numbers under another shape */
+    kernel[2] = 1; /* a convolution with C groups: the same elements in another shape */
     kernel[3] = c * m;
     a.groups = (int)c;
     tp_node *y = tp_nn_conv2d(x, tp_reshape_to(w, tp_make_shape_n(4, kernel)), &a);
@@ -2021,7 +2086,7 @@ static const tp_layer_field tp__fixed_unpooling_fields[] = {TP_LAYER_PAIR(tp_fix
                                                             TP_LAYER_FIELD(tp_fixed_unpooling_desc, unpool_mat),
                                                             TP_LAYER_FIELD(tp_fixed_unpooling_desc, data_format)};
 
-/* A matrix (h,w) of the layer's as a constant of x's type. */
+/* A constant matrix (h,w) of x's type whose elements value() computes. */
 static tp_node *tp__layer_matrix(const tp_node *x, int h, int w, double (*value)(int i, int j, int h))
 {
     tp_graph *g = tp_node_graph(x);
@@ -2043,7 +2108,7 @@ static double tp__top_left(int i, int j, int h)
     return i == 0 && j == 0;
 }
 
-/* Each channel by itself transposed-convolved with the matrix. */
+/* The transposed convolution of each channel separately with the matrix. */
 static tp_node *tp__upsample(tp_node *x, tp_node *mat, const tp_conv2d_attrs *attrs)
 {
     tp_conv2d_attrs a = *attrs;
@@ -2107,7 +2172,7 @@ static tp_node *tp__caffe_bilinear_upsample_build(tp_node *x, const void *desc)
     tp_node *y = s > 1 ? tp_pad(x, around, around, TP_PAD_SYMMETRIC, 0.0f) : x;
     y = tp__upsample(y, tp__layer_matrix(x, 2 * s, 2 * s, tp__bilinear_filler), &a);
     if (tp_is_poison(y) || s == 1) return y;
-    /* without the border again: a box of known size, or what the gradient of padding cuts out */
+    /* remove the border: slice if the size is known, otherwise use the gradient of padding, which crops */
     memset(&border, 0, sizeof border);
     for (int i = h; i < h + 2; i++) {
         border.before[i] = border.after[i] = edge;
@@ -2136,7 +2201,8 @@ static const tp_layer_field tp__layer_norm_fields[] = {TP__NORM_FIELDS(tp_layer_
 static const tp_layer_field tp__group_norm_fields[] = {TP__NORM_FIELDS(tp_group_norm_desc),
                                                        TP_LAYER_FIELD(tp_group_norm_desc, groups)};
 
-/* Four dimensions, or where `two` says so (B,C), of a known number of channels: which axis they are. 0 after a mistake. */
+/* Checks that x has four dimensions, or (B,C) if `two` allows it, and a known number of channels. Returns the channel axis, 0
+ * after an error. */
 static int tp__norm_axis(const char *layer, const tp_node *x, bool two, tp_data_format format)
 {
     char t[TP_SHAPE_TEXT];
@@ -2149,7 +2215,7 @@ static int tp__norm_axis(const char *layer, const tp_node *x, bool two, tp_data_
     return 0;
 }
 
-/* y*gamma + beta with the ones of the two that the layer has. */
+/* y*gamma + beta, without gamma or beta if the layer does not have them. */
 static tp_node *tp__norm_affine(tp_node *y, const tp_node *x, int axis, tp_tri scale, tp_tri center, tp_init gamma)
 {
     const int64_t c = x->shape.dim[axis];
@@ -2167,8 +2233,8 @@ static tp_node *tp__norm_affine(tp_node *y, const tp_node *x, int axis, tp_tri s
     return y;
 }
 
-/* The mean of each sample and group, as something that x can be subtracted from: over height and width first, since
- * that needs no known sizes, then over the channels of the group, which are equally large. */
+/* The mean of each sample and group, in a shape that broadcasts against x: first over height and width, whose sizes may be
+ * unknown, then over the channels of the group, which have equally many elements. */
 static tp_node *tp__group_mean(tp_node *x, int axis, int64_t groups)
 {
     const int last = 2;
@@ -2186,7 +2252,7 @@ static tp_node *tp__group_mean(tp_node *x, int axis, int64_t groups)
     return tp_reshape_to(m, tp_make_shape_n(x->shape.ndim, back));
 }
 
-/* two: (B,C) will do as well. */
+/* two: (B,C) is allowed too. */
 static tp_node *tp__norm(const char *layer, tp_node *x, const tp_group_norm_desc *d, int64_t groups, bool two)
 {
     tp_graph *g = tp_node_graph(x);
@@ -2213,7 +2279,7 @@ static tp_node *tp__layer_norm_as(const char *layer, tp_node *x, const void *des
 {
     tp_group_norm_desc d;
     memset(&d, 0, sizeof d);
-    memcpy(&d, desc, sizeof(tp_layer_norm_desc)); /* which begins like it */
+    memcpy(&d, desc, sizeof(tp_layer_norm_desc)); /* tp_group_norm_desc begins with the same fields */
     return tp__norm(layer, x, &d, groups, groups == 1);
 }
 static tp_node *tp__layer_norm_build(tp_node *x, const void *d) { return tp__layer_norm_as("LayerNorm", x, d, 1); }
@@ -2245,7 +2311,8 @@ static const tp_layer_field tp__batch_renorm_fields[] = {
     TP_LAYER_ONE_OF(tp_batch_renorm_desc, rmax_node, 1), TP_LAYER_ONE_OF(tp_batch_renorm_desc, dmax_node, 2),
     TP_LAYER_FIELD(tp_batch_renorm_desc, momentum),      TP__NORM_FIELDS(tp_batch_renorm_desc)};
 
-/* A running average of a renorm variable and of its weight, which goes to 1: the quotient is what it averages. */
+/* Updates the running average of a renorm variable and of its weight, which converges to 1; variable / weight is the unbiased
+ * average. */
 static tp_node *tp__renorm_update(tp_node *var, tp_node *weight, tp_node *value)
 {
     const float decay = 0.99f;
@@ -2481,7 +2548,7 @@ static const tp_layer_field tp__rnn_fields[] = {TP_LAYER_FIELD(tp_rnn_desc, unit
                                                 TP_LAYER_INIT(tp_rnn_desc, kernel_initializer),
                                                 TP_LAYER_INIT(tp_rnn_desc, bias_initializer)};
 
-/* Zeros (B,units) for x (T,B,C) or (B,T,C), whatever B will be. */
+/* Zeros (B,units) for x (T,B,C) or (B,T,C); B may be unknown. */
 static tp_node *tp__rnn_zeros(tp_node *x, bool batch_major, int units)
 {
     const int64_t flat[2] = {TP_ANY, 1}, times[2] = {1, units};
@@ -2530,7 +2597,7 @@ static tp_node *tp__rnn_layer(const char *layer, tp_node *x, const tp_rnn_desc *
     return cell ? h : y;
 }
 
-/* A cell's calls of one name share its variables, as the steps of a loop do. */
+/* Calls of a cell with the same name share its variables, as the time steps of an unrolled loop need. */
 static tp_node *tp__rnn_cell(const char *layer, tp_node *x, const void *desc, bool lstm)
 {
     tp_graph *g = tp_node_graph(x);
@@ -2710,7 +2777,7 @@ TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type)
 
 /* ==== >>linear ======================================================================================== */
 
-/* The layer of a step: as the macros name it, which leaves the entry of a built-in one in .user, or by its name alone. */
+/* The layer type of a step: the layer macros store the type of a built-in layer in .user; otherwise it is found by name. */
 static const tp_layer_type *tp__step_of_macro(tp_graph *g, const tp_layer *l)
 {
     return l->user ? (const tp_layer_type *)l->user : tp__own_layer(g, l->layer);
@@ -2779,7 +2846,7 @@ TP_DEF tp_regularizer tp_l1_regularizer(float scale)
     return r;
 }
 
-/* The end of both: `losses` added up under the name, or a zero. */
+/* The last part of both regularize functions: the sum of `losses` under the given name, or a zero. */
 static tp_node *tp__regularize_sum(tp_graph *g, tp_node **losses, int n, const char *name)
 {
     char empty[256];
@@ -2792,7 +2859,7 @@ static tp_node *tp__regularize_sum(tp_graph *g, tp_node **losses, int n, const c
     return tp_named(tp_add_n(losses, n), name);
 }
 
-/* The items of a collection that this tower regularizes: its own, or everybody's if it shares. */
+/* The items of a collection that this tower regularizes: its own, or all if the towers share their variables. */
 static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n)
 {
     return tp_current_tower_context(g)->has_own_variables ? tp_tower_collection(g, key, n) : tp_collection(g, key, n);
@@ -2800,7 +2867,7 @@ static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n
 
 TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at)
 {
-    TP__GRAPH_REQUIRE(g, g, tp_poison(g)) /* a regex that is NULL has a sentence of its own below */
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g)) /* NULL as regex is reported below */
 
     const tp_tower_context *tower = tp_current_tower_context(g);
     if (!name) name = "regularize_cost";
@@ -2951,14 +3018,14 @@ TP_DEF tp_node *tp_sym_print_stat(tp_node *x, const char *message)
     return tp_print(x, message ? message : tp_node_name(x));
 }
 
-/* The sum over each row. */
+/* The sum of each row. */
 static tp_node *tp__row_sum(tp_node *x)
 {
     const int axis = 1;
     return tp_reduce_sum(x, &axis, 1, false);
 }
 static tp_node *tp__row_distance2(tp_node *a, tp_node *b) { return tp__row_sum(tp_squared_difference(a, b)); }
-/* Of the squares; a little above 0, where the root has no derivative. */
+/* The square root of `square` + `little`, because the root has no derivative at 0. */
 static tp_node *tp__row_root(tp_node *square, float little) { return tp_sqrt(tp_affine(square, 1.0f, little)); }
 
 TP_DEF tp_node *tp_sym_contrastive_loss(tp_node *left, tp_node *right, tp_node *similar, float margin, const char *name)
@@ -2996,7 +3063,7 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
 {
     TP__GRAPH_REQUIRE(tp_node_graph(logits ? logits : labels), logits && labels,
                       tp_poison(tp_node_graph(logits ? logits : labels)))
-    tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* beta = 1 - ones */
+    tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* 1 - beta */
     tp_node *weight = tp_add(tp_mul(y, tp_affine(ones, -1.0f, 1.0f)), tp_mul(tp_affine(y, -1.0f, 1.0f), ones));
     return tp_named(tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(logits, y))), name ? name : "cross_entropy_loss");
 }
@@ -3004,10 +3071,10 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
 TP_DEF tp_node *tp_relu6(tp_node *x) { return tp_clip(x, 0.0f, 6.0f); }
 TP_DEF tp_node *tp_hard_swish(tp_node *x) { return tp_mul(x, tp_clip(tp_affine(x, 1.0f / 6.0f, 0.5f), 0.0f, 1.0f)); }
 
-/* Both: the image seen in six dimensions, its axes in another order, and four dimensions again. */
+/* Both directions: reshape the image to six dimensions, permute the axes, reshape to four dimensions. */
 static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool to_space)
 {
-    /* from depth, NHWC: B H W i j C -> B H i W j C; NCHW: B i j C H W -> B C H i W j; and back */
+    /* depth to space, NHWC: B H W i j C -> B H i W j C; NCHW: B i j C H W -> B C H i W j; and the inverses */
     static const int perms[4][6] = {{0, 1, 3, 2, 4, 5}, {0, 3, 4, 1, 5, 2}, {0, 1, 3, 2, 4, 5}, {0, 3, 5, 1, 2, 4}};
     TP__GRAPH_REQUIRE(NULL, x, tp_poison(NULL))
     const char *what = to_space ? "depth_to_space" : "space_to_depth";

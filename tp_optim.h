@@ -1,13 +1,13 @@
-/* tp_optim.h - v0.1 - optimizers, gradient processors, learning-rate schedules: all of them graph construction
+/* tp_optim.h - v0.1 - optimizers, gradient processors, learning-rate schedules; all of these build a graph
  *
  * Do this:
  *     #define TP_IMPLEMENTATION        // in ONE .c file, before any other include
  *     #include "tp_optim.h"            // pulls in tp_graph.h
  *
- * WHAT THIS IS       (gradient, variable) pairs of a cost, functions that rewrite them, and optimizers that turn them into
- *                    one node which updates the variables when it runs. Slots (conv0/W/Momentum) are named as TensorFlow
- *                    names them and travel in checkpoints.
- * WHAT THIS IS NOT   a loop over steps (tp_train.h), or kernels: the fused updates are ops of tp_graph.h.
+ * WHAT THIS IS       (gradient, variable) pairs of a cost, functions that rewrite these pairs, and optimizers that turn them
+ *                    into one node which updates the variables when it runs. Slots (conv0/W/Momentum) have the names that
+ *                    TensorFlow gives them and are saved in checkpoints.
+ * WHAT THIS IS NOT   a training loop (tp_train.h), or kernels: the fused updates are ops of tp_graph.h.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -35,10 +35,10 @@
  *
  * CONTENTS   >>gradients >>optimizer >>optimizers >>wrappers >>gradproc >>schedule
  *
- * OWNERSHIP  everything lives in the graph's arena. Descriptors and processors are copied.
- * THREADS    as the graph: one thread builds one graph.
- * ERRORS     mistakes stick to the graph (tp_graph_error); functions that return a node return the poison node.
- * NOTATION   g gradient, w variable, lr learning rate, t the number of the update.
+ * OWNERSHIP  the graph's arena holds everything. Descriptors and processors are copied.
+ * THREADS    as for the graph: only one thread at a time builds a graph.
+ * ERRORS     the graph keeps the first error (tp_graph_error); functions that return a node then return the poison node.
+ * NOTATION   g gradient, w variable, lr learning rate, t the number of the update, from 1.
  */
 #ifndef TP_OPTIM_H
 #define TP_OPTIM_H
@@ -58,64 +58,69 @@ extern "C" {
 
 typedef struct tp_grad_var {
     tp_node *grad; /* NULL: the cost does not depend on the variable */
-    tp_node *var;  /* a variable's node */
+    tp_node *var;  /* the node of a variable */
 } tp_grad_var;
 
-/* gvs[i] = {d cost / d vars[i], vars[i]}. cost is a floating scalar. Returns what was differentiated, or poison after a mistake. */
+/* Fills gvs[i] = {d cost / d vars[i], vars[i]}. cost is a floating scalar. Returns the node that was differentiated, or poison
+ * after an error. */
 TP_DEF tp_node *tp_compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp_grad_var *gvs);
 
 /* ==== >>optimizer ===================================================================================== */
-/* The protocol. An optimizer makes the node that updates variables from their gradients; it may wrap another one. Yours
- * are equal to the built-in ones: make one with tp_optimizer_new or tp_optimizer_proxy and a function. */
+/* The interface of optimizers. An optimizer creates the node that updates variables from their gradients; it may wrap another
+ * optimizer. Your own optimizers work like the built-in ones: create one with tp_optimizer_new or tp_optimizer_proxy and a
+ * function. */
 
 typedef struct tp_optimizer tp_optimizer;
 typedef tp_node *(*tp_apply_fn)(tp_optimizer *o, const tp_grad_var *gvs, int n);
 struct tp_optimizer {
     tp_graph *graph;
-    const char *name; /* "Adam": its name scope, and the end of its slots' names */
-    /* The node that does one update. It sees gradients that are not NULL and variables that differ. */
+    const char *name; /* "Adam": its name scope, and the last part of its slots' names */
+    /* Returns the node that does one update. All gradients that it gets are non-NULL and all variables differ. */
     tp_apply_fn apply_gradients;
     tp_node *learning_rate;        /* scalar, or NULL */
-    const char *const *slot_names; /* "m", "v"; n_slots of them */
+    const char *const *slot_names; /* "m", "v"; an array of n_slots names */
     int n_slots;
-    tp_node *loss_scale; /* scalar: gradients are expected to be so many times too large; NULL: they are not */
-    tp_optimizer *inner; /* what a proxy wraps, else NULL */
-    tp_node *pred;       /* during apply_gradients: a scalar bool, update only where it is true; NULL: always */
-    tp_node
-        *after; /* during apply_gradients: the update of the same variables that comes before it in a run; NULL: none */
+    tp_node *loss_scale; /* scalar: the gradients are expected to be multiplied by it; NULL: no loss scale */
+    tp_optimizer *inner; /* the optimizer that a proxy wraps, else NULL */
+    tp_node *pred;       /* during apply_gradients: a scalar bool; the update happens only where it is true; NULL:
+                          * always */
+    tp_node *after; /* during apply_gradients: an earlier update of the same variables in the same run; NULL: none */
     void *user;
-    struct tp__slot *slots; /* made by tp_optimizer_slot */
+    struct tp__slot *slots; /* created by tp_optimizer_slot */
 };
 
 TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn apply_gradients, void *user);
-/* Forwards everything to `inner`, but apply_gradients to the function, if there is one. [optimizer: ProxyOptimizer] */
+/* Forwards everything to `inner`, except that apply_gradients calls the function, if it is not NULL. [optimizer:
+ * ProxyOptimizer] */
 TP_DEF tp_optimizer *tp_optimizer_proxy(tp_optimizer *inner, const char *name, tp_apply_fn apply_gradients, void *user);
 
-/* tp_compute_gradients of the cost as this optimizer wants it: times its loss scale, if it has one. */
+/* tp_compute_gradients of the cost, multiplied by the optimizer's loss scale if it has one. */
 TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, tp_node *const *vars, int n,
                                                tp_grad_var *gvs);
-/* One effect-only node that updates every variable of the list. Pairs without a gradient are skipped. */
+/* One node without a value that updates every variable of the list. Pairs without a gradient are skipped. */
 TP_DEF tp_node *tp_apply_gradients(tp_optimizer *o, const tp_grad_var *gvs, int n);
-/* Gradients and update in one: of the trainable variables whose name has the regex (>>regex of tp_graph.h) match from its start,
- * "gen/.*"; NULL: all. One that matches none, and none that the cost depends on, are mistakes: nothing would be trained. */
+/* Gradients and update in one call, for the trainable variables whose name matches the regex (>>regex of tp_graph.h) from its
+ * start, such as "gen/.*"; NULL: all. It is an error if no variable matches, or if the cost depends on none: nothing would be
+ * trained. */
 TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex);
-/* The same where `pred` (scalar bool, or NULL) is true when it runs: for optimizers that wrap others. */
+/* tp_apply_gradients that updates only if `pred` (scalar bool, or NULL: always) is true at run time: for optimizers that wrap
+ * others. */
 TP_DEF tp_node *tp_apply_gradients_if(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_node *pred);
 
-/* The slot of a variable, made at first use: same shape and dtype, not trained, saved if the variable is; named <var>/<suffix>, made
- * unique by _1, _2, .... suffix NULL = the optimizer's name. */
+/* The slot of a variable, created at first use: same shape and dtype, not trained, saved if the variable is. It is named
+ * <var>/<suffix>; _1, _2, ... are appended if the name is taken. suffix NULL = the optimizer's name. */
 TP_DEF tp_node *tp_optimizer_slot(tp_optimizer *o, tp_node *var, const char *slot, const char *suffix, tp_init init);
-/* The same for a scalar float32 that belongs to no variable: named `name` at the root. */
+/* Like tp_optimizer_slot, for a scalar float32 that belongs to no variable: named `name`, outside any scope. */
 TP_DEF tp_node *tp_optimizer_scalar(tp_optimizer *o, const char *name, float init);
-/* What a slot or scalar is when this update begins: its value at the start of the run, or after the update `after`. */
+/* The value of a slot or scalar when this update begins: its value at the start of the run, or after the update `after`. */
 TP_DEF tp_node *tp_optimizer_read(const tp_optimizer *o, tp_node *slot);
-/* NULL if there is none. */
+/* The slot of var, or NULL if there is none. */
 TP_DEF tp_node *tp_get_slot(const tp_optimizer *o, const tp_node *var, const char *slot);
 TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n);
 
 /* ==== >>optimizers ==================================================================================== */
-/* opt = tp_adam(lr, .epsilon = 1e-3f): lr is a scalar node, most often tp_get_scalar_variable(g, "learning_rate", 1e-3f),
- * which callbacks can set and checkpoints keep, or a schedule. Of tp_adam_(lr, &d) d may be NULL. */
+/* opt = tp_adam(lr, .epsilon = 1e-3f): lr is a scalar node, usually tp_get_scalar_variable(g, "learning_rate", 1e-3f), which
+ * callbacks can set and checkpoints save, or a schedule. In tp_adam_(lr, &d), d may be NULL. */
 
 /* w -= lr*g */
 typedef struct tp_sgd_desc {
@@ -127,15 +132,15 @@ TP_DEF tp_optimizer *tp_sgd_(tp_node *lr, const tp_sgd_desc *d);
 typedef struct tp_momentum_desc {
     tp_at at_;
     float momentum;      /* 0 = 0.9; TP_ZERO for 0 */
-    tp_tri use_nesterov; /* 0 = TP_NO, tp_nesterov: TP_YES */
+    tp_tri use_nesterov; /* 0 = TP_NO; for tp_nesterov: TP_YES */
 } tp_momentum_desc;
 typedef tp_momentum_desc tp_nesterov_desc;
 TP_DEF tp_optimizer *tp_momentum_(tp_node *lr, const tp_momentum_desc *d);
 TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d);
 
-/* m += (1-beta1)*(g - m); v += (1-beta2)*(g*g - v); w -= lr*sqrt(1-beta2^t)/(1-beta1^t) * m/(sqrt(v)+epsilon): epsilon
- * stands outside the bias correction, as in TensorFlow. Slots "m": <var>/Adam, "v": <var>/Adam_1; beta1_power and
- * beta2_power hold beta^t for the next update. */
+/* m += (1-beta1)*(g - m); v += (1-beta2)*(g*g - v); w -= lr*sqrt(1-beta2^t)/(1-beta1^t) * m/(sqrt(v)+epsilon): epsilon is added
+ * after the bias correction, as in TensorFlow. Slots "m": <var>/Adam, "v": <var>/Adam_1; the scalars beta1_power and
+ * beta2_power hold beta^t of the next update. */
 typedef struct tp_adam_desc {
     tp_at at_;
     float beta1;   /* 0 = 0.9; TP_ZERO for 0 */
@@ -144,7 +149,7 @@ typedef struct tp_adam_desc {
 } tp_adam_desc;
 TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d);
 
-/* Adam after w -= lr*decay*w: the decay does not pass through the averages. Slots as Adam's. */
+/* First w -= lr*decay*w, then Adam: the decay is not part of the averages. Slots as in Adam. */
 typedef struct tp_adamw_desc {
     tp_at at_;
     float beta1;        /* 0 = 0.9; TP_ZERO for 0 */
@@ -154,8 +159,8 @@ typedef struct tp_adamw_desc {
 } tp_adamw_desc;
 TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d);
 
-/* ms = decay*ms + (1-decay)*g*g, from 1; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom. Centered: the variance, ms less
- * the square of the averaged gradient mg, stands under the root. Slots "rms": <var>/RMSProp, (centered: "mg":
+/* ms = decay*ms + (1-decay)*g*g, where ms starts at 1; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom. Centered: ms minus
+ * the square of the averaged gradient mg replaces ms under the root. Slots "rms": <var>/RMSProp, (centered: "mg":
  * <var>/RMSProp_1,) "momentum": the next number. */
 typedef struct tp_rmsprop_desc {
     tp_at at_;
@@ -166,7 +171,7 @@ typedef struct tp_rmsprop_desc {
 } tp_rmsprop_desc;
 TP_DEF tp_optimizer *tp_rmsprop_(tp_node *lr, const tp_rmsprop_desc *d);
 
-/* a += g*g, from initial_accumulator_value; w -= lr*g/sqrt(a). Slot "accumulator": <var>/Adagrad. */
+/* a += g*g, where a starts at initial_accumulator_value; w -= lr*g/sqrt(a). Slot "accumulator": <var>/Adagrad. */
 typedef struct tp_adagrad_desc {
     tp_at at_;
     float initial_accumulator_value; /* 0 = 0.1 */
@@ -182,8 +187,8 @@ typedef struct tp_adadelta_desc {
 } tp_adadelta_desc;
 TP_DEF tp_optimizer *tp_adadelta_(tp_node *lr, const tp_adadelta_desc *d);
 
-/* Follow the regularized leader: tp_apply_ftrl has the formula. Weights that l1 holds are exactly 0. Slots "accum":
- * <var>/Ftrl, from initial_accumulator_value, "linear": <var>/Ftrl_1. */
+/* Follow the regularized leader: tp_apply_ftrl has the formula. l1 sets small weights to exactly 0. Slots "accum": <var>/Ftrl,
+ * which starts at initial_accumulator_value, "linear": <var>/Ftrl_1. */
 typedef struct tp_ftrl_desc {
     tp_at at_;
     float learning_rate_power;       /* 0 = -0.5; TP_ZERO for 0; never positive */
@@ -231,29 +236,30 @@ TP_DEF const tp__zero_option *tp__optim_zeros(void);
 /* clang-format on */
 
 /* ==== >>wrappers ====================================================================================== */
-/* Optimizers around optimizers. Their order matters: tp_accum_grad(tp_apply_grad_processors(opt, ..)) clips the sum, the
- * other way round every part of it. */
+/* Optimizers that wrap other optimizers. Their order matters: tp_accum_grad(tp_apply_grad_processors(opt, ..)) processes the
+ * accumulated gradient, tp_apply_grad_processors(tp_accum_grad(opt, ..), ..) processes each gradient before it is added. */
 
-/* After the whole update, for each variable of it: op = fn(var, updated, pred, user), where `updated` is the variable's
- * new value and `pred`, if not NULL, a scalar bool that says at run time whether there is an update at all. fn returns a
- * node that is run for its effect, or NULL. [optimizer: PostProcessOptimizer] */
+/* After the whole update, calls op = fn(var, updated, pred, user) for each updated variable, where `updated` is the variable's
+ * new value and `pred`, if not NULL, a scalar bool that is true if the update happens in this run. fn returns a node that is
+ * run for its effect, or NULL. [optimizer: PostProcessOptimizer] */
 typedef tp_node *(*tp_post_process_fn)(tp_node *var, tp_node *updated, tp_node *pred, void *user);
 TP_DEF tp_optimizer *tp_post_process(tp_optimizer *opt, tp_post_process_fn fn, void *user);
-/* After the whole update, var = fn(updated, var, user); NULL leaves it as it is. [VariableAssignmentOptimizer] */
+/* After the whole update, var = fn(updated, var, user); the variable is not changed if fn returns NULL.
+ * [VariableAssignmentOptimizer] */
 typedef tp_node *(*tp_assignment_fn)(tp_node *updated, tp_node *var, void *user);
 TP_DEF tp_optimizer *tp_variable_assignment(tp_optimizer *opt, tp_assignment_fn fn, void *user);
-/* Add up gradients in slots <var>/AccumGrad and let `opt` see the sum (not the mean) every niter-th time; in between it
- * does nothing, its own state included. The count is the variable AccumGrad/counter. [AccumGradOptimizer] */
+/* Adds up gradients in slots <var>/AccumGrad and gives `opt` their sum (not their mean) at every niter-th call; in between
+ * `opt` changes neither variables nor its own slots. The variable AccumGrad/counter counts the calls. [AccumGradOptimizer] */
 TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter);
 /* For float16, whose small gradients vanish: the cost is multiplied by a scale (tp_optimizer_compute_gradients does it) and the
- * gradients are divided by it before `opt` sees them. Where one of them is not finite the update is skipped and the scale
- * halved; after `interval` good updates in a row it is doubled. Around tp_accum_grad, not inside. Variables loss_scale and
+ * gradients are divided by it before `opt` uses them. If one of them is not finite, the update is skipped and the scale halved;
+ * after `interval` finite updates in a row it is doubled. Wrap it around tp_accum_grad, not inside. Variables loss_scale and
  * loss_scale/good_steps, not trained, saved. */
 typedef struct tp_loss_scale_desc {
     tp_at at_;
     float initial; /* 0 = 65536 */
     int interval;  /* 0 = 2000 */
-    float minimum; /* 0 = 1: it is not halved below */
+    float minimum; /* 0 = 1: lower bound of the scale */
 } tp_loss_scale_desc;
 TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d);
 #ifndef __cplusplus
@@ -264,10 +270,10 @@ TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc 
 
 /* ==== >>gradproc ====================================================================================== */
 /* A gradient processor maps a list of pairs to a list of pairs. [gradproc: GradientProcessor] Rules that name variables
- * are regular expressions (>>regex of tp_graph.h) matched from the start of the name, with `$` appended: of a|b it is b that must
- * end there. A regex that matches no variable is warned about. Where each tower has variables of its own, the processors run
- * once for each tower, with that tower's pairs, after the gradients were reduced: they see one copy of each gradient. The
- * rules use the names of the first tower (tp_variable.copy_of); gradients are summarised and printed for that tower alone. */
+ * are regular expressions (>>regex of tp_graph.h) matched from the start of the name, with `$` appended: in a|b the `$` belongs
+ * to b only. A regex that matches no variable gives a warning. If each tower has variables of its own, the processors run once
+ * for each tower, with that tower's pairs, after the all-reduce: each processes one copy of each gradient. The rules use the
+ * names of the first tower (tp_variable.copy_of); gradients are summarised and printed for that tower only. */
 
 typedef struct tp_grad_rule {
     const char *regex;
@@ -276,44 +282,44 @@ typedef struct tp_grad_rule {
 
 typedef struct tp_gradproc tp_gradproc;
 struct tp_gradproc {
-    const char *name; /* its name scope */
-    /* Rewrite gvs in place and return how many pairs are left (at most n). Gradients may be NULL. */
+    const char *name; /* the processor's name scope */
+    /* Rewrites gvs in place and returns the number of remaining pairs (at most n). Gradients may be NULL. */
     int (*process)(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n);
     void *user;
-    /* of the built-in ones */
+    /* fields of the built-in processors */
     float value;
     const char *regex;
     const tp_grad_rule *rules;
     int n_rules;
     tp_node *(*map)(tp_node *grad, tp_node *var, void *user);
     bool quiet;
-    const char *const *collections; /* of SummaryGradient; ends with NULL */
-    tp_at at_;                      /* where it was asked for; file may be NULL */
+    const char *const *collections; /* for SummaryGradient; ends with NULL */
+    tp_at at_;                      /* the place of the call that created it; file may be NULL */
 };
 
-/* Drop pairs without a gradient, with one warning that names them. [FilterNoneGrad] */
+/* Drops pairs without a gradient, with one warning that names their variables. [FilterNoneGrad] */
 TP_DEF tp_gradproc tp_gradproc_filter_none(void);
-/* If n = sqrt(the sum of squares over ALL gradients) exceeds norm, multiply each by norm/n. A norm that is not finite
- * makes every gradient NaN. [GlobalNormClip] */
+/* If n = sqrt(the sum of squares over ALL gradients) exceeds norm, multiplies each by norm/n. A norm that is not finite makes
+ * every gradient NaN. [GlobalNormClip] */
 TP_DEF tp_gradproc tp_gradproc_global_norm_clip(float norm);
-/* Multiply the gradients of matching variables; of several rules the first that matches counts. [ScaleGradient] */
+/* Multiplies the gradients of matching variables; if several rules match, the first one is used. [ScaleGradient] */
 TP_DEF tp_gradproc tp_gradproc_scale(const char *regex, float multiplier);
 TP_DEF tp_gradproc tp_gradproc_scale_rules(const tp_grad_rule *rules, int n);
-/* grad = fn(grad, var, user) for matching variables (regex NULL: all); NULL drops the pair. [MapGradient] */
+/* grad = fn(grad, var, user) for matching variables (regex NULL: all); the pair is dropped if fn returns NULL. [MapGradient] */
 TP_DEF tp_gradproc tp_gradproc_map(tp_node *(*fn)(tp_node *grad, tp_node *var, void *user), void *user,
                                    const char *regex);
 
-/* A histogram <var>-grad and a moving summary <var>/rms of the gradients of matching variables (regex NULL: all), once a
- * variable. _to: the histograms go to these collections, which end with NULL, instead of SUMMARIES; they are copied when an
- * optimizer takes the processor. [SummaryGradient] */
+/* Adds a histogram <var>-grad and a moving summary <var>/rms of the gradients of matching variables (regex NULL: all), once per
+ * variable. tp_gradproc_summary_to adds the histograms to `collections` (ends with NULL) instead of SUMMARIES; the list is
+ * copied by tp_apply_grad_processors. [SummaryGradient] */
 TP_DEF tp_gradproc tp_gradproc_summary(const char *regex);
 TP_DEF tp_gradproc tp_gradproc_summary_to(const char *regex, const char *const *collections);
-/* Log shape, mean, rms and the first elements of each gradient when it is used, once a variable. [PrintGradient] */
+/* Logs shape, mean, rms and the first elements of each gradient when it is used, once per variable. [PrintGradient] */
 TP_DEF tp_gradproc tp_gradproc_print(const char *regex);
-/* A gradient with a NaN or an infinity fails the run, with a sentence that names the variable. [CheckGradient] */
+/* A run fails if a gradient contains a NaN or an infinity; the error names the variable. [CheckGradient] */
 TP_DEF tp_gradproc tp_gradproc_check(void);
 
-/* The same processor, asked for at `at`. */
+/* Sets the place that errors of this processor report. */
 TP_DEF tp_gradproc tp_gradproc_at(tp_gradproc p, tp_at at);
 #ifdef TP_KEYWORDS
 #define tp_gradproc_scale(regex_, factor_)  tp_gradproc_at((tp_gradproc_scale)(regex_, factor_), TP_HERE)
@@ -324,7 +330,7 @@ TP_DEF tp_gradproc tp_gradproc_at(tp_gradproc p, tp_at at);
 #define tp_gradproc_print(regex_)           tp_gradproc_at((tp_gradproc_print)(regex_), TP_HERE)
 #endif
 
-/* Run one in its name scope; returns how many pairs are left. */
+/* Runs one processor in its name scope; returns the number of remaining pairs. */
 TP_DEF int tp_gradproc_run(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n);
 /* An optimizer that runs the processors in order and then `opt`. */
 TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradproc *procs, int n);
@@ -339,22 +345,24 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
 /* clang-format on */
 
 /* ==== >>schedule ====================================================================================== */
-/* Float32 scalars that follow a step: an integer scalar node, or NULL for the global step. */
+/* Schedules: float32 scalars computed from a step, which is an integer scalar node, or NULL for the global step. */
 
-/* lr * rate^(step/decay_steps), or with staircase of the quotient rounded down */
+/* lr * rate^(step/decay_steps), with staircase the exponent is rounded down */
 TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float rate,
                                      bool staircase);
-/* lr * (alpha + (1-alpha) (1 + cos(pi min(step, decay_steps)/decay_steps)) / 2): from lr down to alpha lr, where it stays */
+/* lr * (alpha + (1-alpha) (1 + cos(pi min(step, decay_steps)/decay_steps)) / 2): falls from lr to alpha*lr, then stays
+ * constant */
 TP_DEF tp_node *tp_cosine_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float alpha);
 /* A learning rate that rises along a straight line in the first `steps` steps, from lr * start to lr:
- * lr * (start + (1-start) * step/steps). After them it is lr. lr is any scalar node, such as the result of tp_cosine_decay. */
+ * lr * (start + (1-start) * step/steps). After these steps it is lr. lr is any scalar node, such as the result of
+ * tp_cosine_decay. */
 TP_DEF tp_node *tp_warm_up(tp_node *lr, tp_node *step, int64_t steps, float start);
-/* values[0] while step <= boundaries[0], values[1] while step <= boundaries[1], ... values[n] after the last of n
- * boundaries, which rise. */
+/* values[0] while step <= boundaries[0], values[1] while step <= boundaries[1], ... values[n] after the last boundary. The n
+ * boundaries must increase. */
 TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries, const float *values,
                                       int n);
 
-/* Where builders were called: >>places of tp_graph.h. */
+/* The macros record the place of each call: see >>places of tp_graph.h. */
 /* clang-format off */
 #define tp_compute_gradients(...) TP__PLACED(tp__node_at, tp_compute_gradients(__VA_ARGS__))
 #define tp_optimizer_compute_gradients(...) TP__PLACED(tp__node_at, tp_optimizer_compute_gradients(__VA_ARGS__))
@@ -429,7 +437,7 @@ static void tp__compute_gradients(tp_node *cost, tp_node *const *vars, int n, tp
     tp_node **grad = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *grad);
     tp_node **var = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *var);
     if (!grad || !var) return;
-    for (int i = 0; i < n; i++) var[i] = vars[i]; /* `vars` may be a collection, which may move */
+    for (int i = 0; i < n; i++) var[i] = vars[i]; /* copied, as the array of a collection may be reallocated */
     tp_gradients(cost, var, n, grad);
     for (int i = 0; i < n; i++) gvs[i].grad = grad[i];
 }
@@ -460,7 +468,7 @@ TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, t
 /* ==== >>optimizer ===================================================================================== */
 
 struct tp__slot {
-    const tp_node *var; /* NULL: a scalar of the optimizer's own */
+    const tp_node *var; /* NULL: a scalar of the optimizer itself */
     const char *name;
     tp_node *node;
     struct tp__slot *next;
@@ -547,7 +555,7 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
         if (tp__filter_takes(&f, tp_node_name(all[i]))) vars[m++] = all[i];
     char near[TP__NEAREST_TEXT];
     tp__nearest_text(&f.near, near);
-    f.taken = 1; /* what it would warn of is a mistake here */
+    f.taken = 1; /* suppresses the warning about no match, which is an error here */
     tp__filter_close(&f);
     if (m == 0)
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "minimize: there is no trainable variable '%s'%s",
@@ -567,7 +575,7 @@ static const struct tp__slot *tp__find_slot(const tp_optimizer *o, const tp_node
     return NULL;
 }
 
-/* Slots stand at the root whatever scope is open, and a second optimizer's get a number. */
+/* Slots are created outside any scope; if a name is taken, a number is appended. */
 static tp_node *tp__make_slot(tp_optimizer *o, const tp_node *var, const char *slot, const char *wanted,
                               tp_variable_desc *d)
 {
@@ -654,7 +662,7 @@ TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n)
 
 /* ==== >>optimizers ==================================================================================== */
 
-/* One fused update handles a group of variables of one dtype and device. This is what a group's update is made of. */
+/* One fused update handles a group of variables of one dtype and device. The operands of a group's update: */
 typedef struct tp__apply_group {
     tp_node **var, **grad, **slot[3];
     int n;
@@ -663,7 +671,7 @@ typedef struct tp__apply_group {
 
 typedef tp_node *(*tp__group_fn)(tp_optimizer *o, const tp__apply_group *group);
 
-/* The pairs of one dtype whose variables live on one device, as one update. room: 5 n nodes. */
+/* Creates the update of all pairs with this dtype whose variables are on this device. */
 static tp_node *tp__apply_one_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp_dtype dtype, int device,
                                     tp__group_fn fn, const float *initial)
 {
@@ -692,8 +700,9 @@ static tp_node *tp__apply_one_group(tp_optimizer *o, const tp_grad_var *gvs, int
     return op;
 }
 
-/* Sort the pairs into groups by dtype, in the order in which the dtypes appear, and make each group's update. `slot` names
- * the slots, n_slots of them, which start at `initial` (NULL: zeros). ops gets one node a dtype (room for TP_DTYPE_COUNT). */
+/* Sorts the pairs into groups by dtype, in the order in which the dtypes appear, and creates each group's update. The
+ * optimizer's slots start at `initial` (NULL: zeros). ops receives one node per dtype (room for TP_DTYPE_COUNT). Returns the
+ * number of nodes. */
 static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp__group_fn fn, const float *initial,
                               tp_node **ops)
 {
@@ -718,7 +727,7 @@ static int tp__apply_by_group(tp_optimizer *o, const tp_grad_var *gvs, int n, tp
     return n_ops;
 }
 
-/* The scope is left and the ops become one. */
+/* Leaves the optimizer's name scope and groups the ops into one node. */
 static tp_node *tp__apply_end(tp_optimizer *o, tp_node **ops, int n)
 {
     tp_graph *g = o->graph;
@@ -750,7 +759,7 @@ static tp_optimizer *tp__optimizer_make(tp_node *lr, const char *name, tp_at at,
     return o;
 }
 
-/* A rate of averaging: 0 <= v < 1 */
+/* Checks the rate of a moving average: 0 <= v < 1 */
 static void tp__optim_check_rate(tp_optimizer *o, tp_at at, const char *option, float v)
 {
     if (!(v >= 0.0f && v < 1.0f))
@@ -852,7 +861,7 @@ static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_node *power1 = tp_optimizer_scalar(o, "beta1_power", d->beta1),
             *power2 = tp_optimizer_scalar(o, "beta2_power", d->beta2);
     int n_ops = tp__apply_by_group(o, gvs, n, tp__adam_group, NULL, ops);
-    if (tp_graph_status(o->graph) == TP_OK) { /* the update reads the powers as they were at the start of the run */
+    if (tp_graph_status(o->graph) == TP_OK) { /* the update reads the powers' values from the start of the run */
         ops[n_ops++] = tp_assign(power1, tp_affine(power1, d->beta1, 0.0f), o->pred);
         ops[n_ops++] = tp_assign(power2, tp_affine(power2, d->beta2, 0.0f), o->pred);
     }
@@ -865,7 +874,7 @@ static void tp__optim_not_negative(tp_optimizer *o, tp_at at, const char *option
         tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it is not negative", o->name, option, (double)v);
 }
 
-/* beta1, beta2: 0 for the default. */
+/* beta1, beta2: 0 = the default. */
 static tp_optimizer *tp__adam_make(tp_node *lr, const char *name, tp_at at, float beta1, float beta2, float epsilon,
                                    float decay, tp__adam_fn apply)
 {
@@ -915,7 +924,7 @@ TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d)
 
 /* -- rmsprop, adagrad, adadelta, ftrl ------------------------------------------------ >>optimizer rmsprop */
 
-/* One update by `fn`, with slots that start at `initial`. */
+/* The parameters of an update by `fn`; its slots start at `initial`. */
 typedef struct tp__slot_rule {
     float a, b, c, d, initial[3];
     tp__group_fn fn;
@@ -1133,8 +1142,7 @@ static tp_node *tp__accum_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_node *due =
         tp_equal(tp_mod(count, tp_const_as(g, TP_I64, (double)*(const int *)o->user)), tp_const_as(g, TP_I64, 0));
     if (o->pred) due = tp_logical_and(due, o->pred);
-    for (int i = 0; i < n && tp_graph_status(g) == TP_OK;
-         i++) { /* all reads are of what was there before this update */
+    for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) { /* reads the old values */
         tp_node *slot = tp_optimizer_slot(o, gvs[i].var, "grad", "AccumGrad", tp_init_zeros());
         sums[i].var = gvs[i].var;
         sums[i].grad = tp_add(tp_optimizer_read(o, slot), tp__as_dtype(gvs[i].grad, slot->dtype));
@@ -1156,7 +1164,7 @@ TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter)
     if (!n) return NULL;
     *n = niter;
     if (niter < 1) tp_graph_fail(opt->graph, NULL, TP_ERR_ARG, "AccumGrad: niter is %d: it must be 1 or more", niter);
-    if (opt->loss_scale) /* sums of scaled gradients, of which one part may be infinite */
+    if (opt->loss_scale) /* one infinite gradient would spoil the sum of all */
         tp_graph_fail(opt->graph, NULL, TP_ERR_ARG, "AccumGrad: put tp_loss_scale around it, not inside");
     return tp_optimizer_proxy(opt, "AccumGrad", tp__accum_apply, n);
 }
@@ -1216,7 +1224,7 @@ TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc 
 
 /* ==== >>gradproc ====================================================================================== */
 
-/* A variable of which several towers have a copy is known by the first one's name, and looked at once. */
+/* If several towers have a copy of a variable, the first tower's copy stands for all: its name is used in rules. */
 static tp_node *tp__first_copy(tp_node *var)
 {
     const tp_variable *v = tp_node_variable(var);
@@ -1271,7 +1279,7 @@ TP_DEF tp_gradproc tp_gradproc_filter_none(void)
 }
 
 /* -- GlobalNormClip ------------------------------------------------------ >>gradproc global_norm_clip
- * g *= min(c/n, 1), n = sqrt(sum of all squares). n - n is 0, and NaN when n is not finite. */
+ * g *= min(c/n, 1), n = sqrt(sum of all squares). n - n is 0, or NaN if n is not finite. */
 
 static int tp__gradproc_global_norm_clip(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
@@ -1306,7 +1314,7 @@ TP_DEF tp_gradproc tp_gradproc_global_norm_clip(float norm)
 static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
     tp_grad_rule one;
-    one.regex = p->regex; /* tp_gradproc_scale's only rule has no array of its own */
+    one.regex = p->regex; /* tp_gradproc_scale has a single rule, which is not in an array */
     one.multiplier = p->value;
     const tp_grad_rule *rules = p->rules ? p->rules : &one;
     const int n_rules = p->rules ? p->n_rules : 1;
@@ -1384,7 +1392,7 @@ TP_DEF tp_gradproc(tp_gradproc_map)(tp_node *(*fn)(tp_node *grad, tp_node *var, 
 
 /* -- SummaryGradient, PrintGradient, CheckGradient --------------------------------------- >>gradproc summary */
 
-/* Is this variable's gradient looked at for the first time, in this graph? `key` names the collection that remembers. */
+/* Is this the first call for this variable and `key` in this graph? The collection named `key` records the variables. */
 static bool tp__gradproc_first(tp_graph *g, const char *key, tp_node *var)
 {
     int n = 0;
@@ -1491,7 +1499,7 @@ static tp_node *tp__gradproc_apply(tp_optimizer *o, const tp_grad_var *gvs, int 
     return tp_apply_gradients_if(o->inner, work, n, o->pred);
 }
 
-/* Processors are values of the caller's: the graph gets copies, rules and patterns included. */
+/* The caller owns processors: the graph gets copies, including rules and patterns. */
 static bool tp__gradproc_copy(tp_graph *g, tp_gradproc *p)
 {
     if (p->name && !(p->name = tp_graph_strdup(g, p->name))) return false;
@@ -1564,7 +1572,7 @@ TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64
     tp_name_scope_push(g, "ExponentialDecay");
     tp_node *count = tp__schedule_step(g, step, "exponential_decay"), *y = tp_poison(g);
     if (!tp_is_poison(count)) {
-        /* the whole part is divided as integers, so that a step falls exactly where it should */
+        /* integer division, so that the rate changes exactly at multiples of decay_steps */
         tp_node *every = tp_const_as(g, TP_I64, (double)decay_steps);
         tp_node *power = staircase ? tp_cast(tp_floordiv(count, every), TP_F32)
                                    : tp_affine(tp_cast(count, TP_F32), (float)(1.0 / (double)decay_steps), 0.0f);

@@ -94,7 +94,7 @@
  *     before StatMonitorParamSetter and SendStat. Nothing else needs an order. See tp_callbacks.h.
  *
  *     Several processes (HorovodTrainer). Each gradient belongs to a bucket. When the last gradient of a bucket is there, an op
- *     packs it and starts an all-reduce (MPI_Iallreduce) that nobody waits for yet; the backward pass goes on, and just before the
+ *     packs it and starts an all-reduce (MPI_Iallreduce, or NCCL's on a stream of its own) that nobody waits for yet; the backward pass goes on, and just before the
  *     update another op for each bucket waits for it and unpacks it. The buckets are numbered, and each starts after the one
  *     before it, so that all ranks start them in the same order, whatever else their plans contain. A step costs
  *
@@ -423,8 +423,9 @@ typedef enum tp_compression {
  * The gradients travel in buckets, each as soon as it is full, while the others are still being computed. Before training and,
  * with broadcast_every_epoch, at the end of each epoch all ranks get the chief's variables (batch norm's averages too, which
  * each rank computes from its own batches). One device a rank: a program with GPUs opens tp_cuda_open(tp_local_rank()). The
- * session must be made by the default creator. Between GPUs gradients travel by NCCL, in an order of its own, where tp_cuda.cu was built with it
- * on every rank; else, and with .deterministic or .compression, by way of the host and MPI. [train: HorovodTrainer] */
+ * session must be made by the default creator. Between GPUs gradients travel by NCCL, which adds them in an order of its own,
+ * where tp_cuda.cu was built with it on every rank; else, and with .deterministic or .compression, by way of the host and MPI.
+ * [train: HorovodTrainer] */
 typedef struct tp_horovod_trainer_desc {
     tp_at at_;
     tp_tri average; /* TP_NO: gradients are summed. Default TP_YES */
@@ -2106,7 +2107,7 @@ typedef struct tp__letter {
 typedef struct tp__peer {
     double heard, left_at;
     int left;          /* the training that it left */
-    int ok;            /* how it left it: see tp__letter */
+    int ok;            /* how it left it: see tp__letter; 3: its program has ended */
     bool gone;         /* it is at the end of its program */
     MPI_Request alive; /* the last message that says that this rank lives */
     char why[496];
@@ -2175,7 +2176,7 @@ static void tp__job_read(const tp__letter *l)
     }
     if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left == l->training)) return;
     p->left = l->training;
-    p->ok = l->ok;
+    p->ok = l->kind == TP__LETTER_EXIT ? 3 : l->ok;
     p->left_at = tp_time();
     snprintf(p->why, sizeof p->why, "%.*s", (int)sizeof l->text, l->text);
 }
@@ -2207,10 +2208,10 @@ static void tp__job_look_for_left(double now)
     tp__job_state *j = &tp__job;
     for (int r = 0; r < j->size && j->waiting > 0 && !j->failed && !j->over; r++) {
         const tp__peer *p = &j->peer[r];
-        if (r == j->rank || p->left != j->training) continue;
+        if (r == j->rank || (p->left != j->training && !p->gone)) continue;
         if (r != 0 && p->ok == 2 && j->served) continue; /* servers wait until the chief, too, is at its end */
         if (now - p->left_at < 1 || now - j->waiting < 1) continue; /* what it has sent may still be on its way */
-        if (r == 0 && p->ok) {
+        if (r == 0 && p->ok && p->ok != 3) {
             snprintf(j->why, sizeof j->why, "%s", p->why);
             j->over = true;
         } else if (p->ok) {
@@ -2627,18 +2628,20 @@ static tp_status tp__job_wait_for_device(tp_device *d)
     tp_status st = TP_OK;
     bool done = false;
     const double from = tp_time();
+    tp_mutex_lock(j->lock);
+    j->waiting = from;
     while (st == TP_OK && !done) {
+        tp_mutex_unlock(j->lock);
+        if (tp_time() - from < 0.05) tp__os_yield();
         const tp_status asked = d->ranks_done(d, &done);
         tp_mutex_lock(j->lock);
-        j->waiting = from;
         if (asked != TP_OK) tp__job_fail("a bucket of gradients cannot be summed: %s", tp_last_error());
         if (!j->watch && !done) tp__job_turn();
         if (!done) st = tp__job_status();
         if (st == TP_OK && !done && tp_time() - from > 0.05) tp_cond_wait_for(j->wake, j->lock, 0.00005);
-        j->waiting = 0;
-        tp_mutex_unlock(j->lock);
-        if (st == TP_OK && !done) tp__os_yield();
     }
+    j->waiting = 0;
+    tp_mutex_unlock(j->lock);
     return st;
 }
 

@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Several processes: tests/test_mpi.c on 2 and 4 ranks, mistakes of one rank, ranks that are killed. Any MPI; Open MPI and MPICH are known.
 # TP_TEST_MPI_KILLS=20: so many ranks are killed at random moments; 6 by default, 2 for each trainer.
+# TP_TEST_MPI_MEMORY=100: so many allocations fail; 4 by default.
+# SANITIZE=address,undefined: with these sanitizers (leaks of the MPI library itself do not count, tests/mpi.supp).
 set -u
 cd "$(dirname "$0")/.."
 mpicc=${MPICC:-mpicc} mpirun=${MPIRUN:-mpirun}
@@ -16,12 +18,15 @@ fail() { echo "FAIL $*"; failed=1; }
 start="$mpirun ${TP_TEST_MPIRUN:-}"
 if $mpirun --version 2>&1 | grep -q 'Open MPI'; then start="$start --oversubscribe --allow-run-as-root"; fi
 
+sanitize=${SANITIZE:+-fsanitize=$SANITIZE -fno-sanitize-recover=undefined -fno-omit-frame-pointer}
+export LSAN_OPTIONS=suppressions=$PWD/tests/mpi.supp:print_suppressions=0
+
 implemented=""
 for h in tp_*.h; do h=${h#tp_} h=${h%.h}; implemented="$implemented -DTP__${h^^}_IMPLEMENTED"; done
 { echo '#define TP_IMPLEMENTATION'; printf '#include "%s"\n' tp_train.h tp_layers.h; } >"$dir/library.c"
-$mpicc -std=c11 -O1 -g -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -DTP_MPI -I. -c "$dir/library.c" -o "$dir/library.o" || exit 1
+$mpicc -std=c11 -O1 -g $sanitize -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Werror -DTP_MPI -I. -c "$dir/library.c" -o "$dir/library.o" || exit 1
 for t in tests/test_mpi.c tests/mpi_job.c examples/mpi_train.c; do
-    $mpicc -std=gnu11 -O0 -g -Wall -Wextra -Werror -DTP_MPI $implemented -Itests -I. "$t" "$dir/library.o" \
+    $mpicc -std=gnu11 -O0 -g $sanitize -Wall -Wextra -Werror -DTP_MPI $implemented -Itests -I. "$t" "$dir/library.o" \
         -o "$dir/$(basename "$t" .c)" -lm -lpthread || exit 1
 done
 
@@ -43,6 +48,7 @@ job() {
     timeout 60 $start -np 4 "$dir/mpi_job" "$1" "$2" "$dir/job" "${@:3}" >"$dir/log" 2>&1 </dev/null
     status=$?
     t=$(($(date +%s) - t))
+    ! grep -qE "Sanitizer: |runtime error: " "$dir/log" || { fail "mpi_job $*"; grep -A 12 -E "Sanitizer: |runtime error: " "$dir/log" | head -n 40; }
     [ $t -le "$most" ] || { fail "mpi_job $*: it took $t seconds"; tail -n 5 "$dir/log"; }
 }
 # said <times> <sentence>: of the chief, as an error
@@ -61,6 +67,7 @@ for trainer in horovod replicated server; do
     job 12 $trainer build 2; said 2 "rank 2 of 4 has failed: .*shapes (8,32) and (8,20) do not fit"
     job 12 $trainer leave 2; said 1 "rank 2 of 4 has left the training before the others: it has seen enough"
     job 12 $trainer exit 1; said 1 "rank 1 of 4 has left the training before the others: its program has ended"
+    job 12 $trainer absent 3; said 1 "rank 3 of 4 has left the training before the others: its program has ended"
     job 12 $trainer stop; all "the chief did not stop all of $trainer"
 done
 
@@ -75,6 +82,15 @@ job 20 replicated goes_on; all "replicated goes on"
 grep -q "training goes on with epoch 2" "$dir/log" || fail "replicated did not go on"
 cmp "$dir/whole.npz" "$dir/job/model-60.npz" || fail "a training with servers that was resumed has other values"
 job 20 horovod goes_on; all "horovod does not load what was trained with servers"
+
+# An allocation of one rank fails, one among its several hundred: the job ends, and the chief has the sentence.
+for ((i = 0; i < ${TP_TEST_MPI_MEMORY:-4}; i++)); do
+    trainers=(replicated server horovod) trainer=${trainers[$((i % 3))]}
+    rank=$((RANDOM % 4)) number=$((RANDOM % 450 + 1))
+    job 12 $trainer memory $rank $number
+    [ $status = 0 ] || grep -q "^rank 0: TP_ERR.*\(memory\|program has ended\)" "$dir/log" ||
+        { fail "allocation $number of rank $rank failed, with $trainer: no sentence"; tail -n 10 "$dir/log"; }
+done
 
 # A rank is killed, so that mpirun sees it (it ends the others by itself), or not, as when a machine is lost.
 for ((i = 0; i < ${TP_TEST_MPI_KILLS:-6}; i++)); do

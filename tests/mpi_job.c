@@ -1,14 +1,15 @@
 /* mpi_job.c - a training that tests/check_mpi.sh starts on several ranks, and in which something goes wrong
  *
- *     mpirun -np 4 mpi_job <trainer> <what> <folder> [rank [seconds]]
+ *     mpirun -np 4 mpi_job <trainer> <what> <folder> [rank [seconds or number]]
  *
  * trainer: "horovod", "replicated" or "server", whose server is the last rank.
  *
  * what: "train": 3 epochs, checkpoints in the folder, which is resumed from. "half": the first of them. "kill": the same, slower
- * and longer, and the rank ends itself by SIGKILL after so many seconds. "resume": 30 steps from there. "graph", "parameters", "steps": the
- * rank's model or configuration is another. "build": its graph has a mistake. "cluster": it believes in two servers. "none": there is no
- * server. "leave": it ends its training early, as a success. "exit": it leaves the program in mid-epoch. "stop": the chief ends the
- * training. The last line of a rank is "rank <k>: <status>, <seconds>: <sentence>". */
+ * and longer, and the rank ends itself by SIGKILL after so many seconds. "resume": 30 steps from there. "graph", "parameters",
+ * "steps": the rank's model or configuration is another. "build": its graph has a mistake. "cluster": it believes in two servers.
+ * "none": there is no server. "memory": its allocation of this number fails. "leave": it ends its training early, as a success.
+ * "exit": it leaves the program in mid-epoch. "absent": it does so before it has a trainer. "stop": the chief ends the training.
+ * The last line of a rank is "rank <k>: <status>, <seconds>: <sentence>". */
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
 #include "tp_layers.h"
@@ -77,6 +78,16 @@ static void die_in(double seconds)
     setitimer(ITIMER_REAL, &t, NULL);
 }
 
+/* Allocation number fail_at of this rank, counted from the trainer on, fails. */
+static long fail_at, n_allocation;
+static bool strikes(void) { return __atomic_add_fetch(&n_allocation, 1, __ATOMIC_RELAXED) == fail_at; }
+static void *scarce_malloc(size_t size, void *user) { return (void)user, strikes() ? NULL : malloc(size); }
+static void *scarce_realloc(void *p, size_t size, void *user)
+{
+    return (void)user, strikes() ? NULL : realloc(p, size);
+}
+static void scarce_free(void *p, void *user) { (void)user, free(p); }
+
 static tp_trainer *trainer(const char *name)
 {
     static tp_cluster cluster;
@@ -95,9 +106,17 @@ int main(int argc, char **argv)
     began = tp_time();
     if (different && strcmp(what, "kill") == 0) die_in(atof(argv[5]));
     if (tp_rank() == 0 && tp_logger_set_dir(argv[3], 'k') != TP_OK) return 2;
+    if (different && strcmp(what, "absent") == 0) return 2;
+    if (different && strcmp(what, "memory") == 0) {
+        const tp_allocator a = {scarce_malloc, scarce_realloc, scarce_free, NULL};
+        fail_at = atol(argv[5]);
+        tp_set_allocator(&a);
+    }
     tp_callback *cb = tp_callback_new("EachStep", 0);
-    cb->chief_only = false;
-    cb->trigger_step = each_step;
+    if (cb) {
+        cb->chief_only = false;
+        cb->trigger_step = each_step;
+    }
     tp_trainer *t = trainer(argv[1]);
 #ifdef TP_CUDA_SHIM /* a GPU for each rank */
     static tp_device *gpu;
@@ -119,6 +138,7 @@ int main(int argc, char **argv)
         TP_CALLBACKS(cb, tp_cb_model_saver(.max_to_keep = 2)),
     };
     const tp_status st = tp_launch_train_with_config(&c, t);
+    if (fail_at) fprintf(stderr, "rank %d has made %ld allocations\n", tp_rank(), n_allocation);
     printf("rank %d: %s, %.1f s: %s\n", tp_rank(), tp_status_name(st), tp_time() - began,
            st == TP_OK ? "" : tp_last_error());
     return st == TP_OK ? 0 : 1;

@@ -27,12 +27,6 @@ if [ -n "$want" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $want; } >/dev/null 2>&1 ||
         echo "not installed, so its tests are left out: $want"
 fi
-# By itself, since not every Debian or Ubuntu has it: a browser, which looks at the report's page.
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null && [ -z "${TP_TEST_BROWSER:-}" ] &&
-    ! { command -v chromium || command -v chromium-browser || command -v google-chrome; } >/dev/null; then
-    { { [ -n "$want" ] || apt-get update -qq; } && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq chromium; } >/dev/null 2>&1 ||
-        echo "not installed, so its test is left out: chromium"
-fi
 [ -z "$need" ] && exit 0
 if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     apt-get update -qq >/dev/null && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $need >/dev/null && exit 0

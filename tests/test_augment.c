@@ -716,7 +716,7 @@ TEST(wrong_options_are_refused)
     refused(tp_aug_random_resize(.xrange = {1, 2}, .aspect_ratio_thres = -1), "aspect_ratio_thres is -1");
     refused(tp_aug_random_crop(0, 3), "0x3");
     refused(tp_aug_center_crop(3, -4), "3x-4");
-    refused(tp_aug_random_crop_random_shape(.wmin = 3, .hmin = 3, .hmax = 2), "less than the least");
+    refused(tp_aug_random_crop_random_shape(.wmin = 3, .hmin = 3, .hmax = 2), "less than the minimum");
     refused(tp_aug_google_net_random_crop_and_resize(.crop_area_fraction = {0.5f, 2}), "crop_area_fraction");
     refused(tp_aug_random_cutout(.h_range = {5, 5}, .w_range = {3}), "h_range is {5, 5}");
     refused(tp_aug_pad(.left = -1), "-1 pixels");

@@ -817,11 +817,12 @@ TEST(idx_hostile_files)
         CHECK(tp_idx_parse(exact, cut, "cut.idx", &t) == TP_ERR_FORMAT);
         free(exact);
     }
-    CHECK_HAS(tp_last_error(), "cut.idx is truncated, or its header lies: the shape (2,3,4) needs 40 bytes, it has 39");
+    CHECK_HAS(tp_last_error(),
+              "cut.idx is truncated, or its header is wrong: the shape (2,3,4) needs 40 bytes, it has 39");
     n = idx(file, 8, dim, 3, data, 25);
     CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "1 bytes follow");
     n = idx(file, 8, huge, 3, data, 24);
-    CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "header lies");
+    CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "header is wrong");
     n = idx(file, 0x0e, big, 3, data, 24);
     CHECK_ERR(tp_idx_parse(file, n, "f", &t), TP_ERR_FORMAT, "needs 376320016 bytes");
     n = idx(file, 0x0a, dim, 3, data, 24);

@@ -78,11 +78,11 @@ static tp_optimizer *wrapped_adam(tp_graph *g, void *user)
     o = tp_apply_grad_processors(o, clip, 1);
     return tp_loss_scale_(tp_accum_grad(o, 2), NULL);
 }
-/* Momentum with a rate that falls to 0 in 1200 steps. */
+/* Momentum with a rate that falls to 0 in 3000 steps. */
 static tp_optimizer *decaying(tp_graph *g, void *user)
 {
     (void)user;
-    tp_node *const factor = tp_cosine_decay(g, rate, tp_get_global_step_var(g), 1200, 0.0f);
+    tp_node *const factor = tp_cosine_decay(g, rate, tp_get_global_step_var(g), 3000, 0.0f);
     return tp_momentum_(factor, NULL);
 }
 static tp_optimizer *(*chosen)(tp_graph *g, void *user) = momentum;
@@ -554,7 +554,7 @@ static int wrong_of_5000(const values *v)
 }
 TEST(updates_as_they_arrive_learn_as_well_as_one_process)
 {
-    enum { LONG = 1200 };
+    enum { LONG = 3000 };
     values a, b;
     if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
     const int n = tp_size() - 1;

@@ -708,20 +708,19 @@ static const rule variables[] = {
     {"apply_gradient_descent", "n 2", "f32(2) f32() | f32(2)", "!apply_gradient_descent: 2 gradients, 2 inputs and 1 variables do not fit together"},
     {"apply_gradient_descent", "n 2", "f32(2) f32(2) | f32(2) f32(2)", "!apply_gradient_descent: 2 gradients, 2 inputs and 2 variables do not fit together"},
     {"apply_gradient_descent", "n 1", "f32(2) f32() bool() bool() | f32(2)", "!apply_gradient_descent: 1 gradients, 4 inputs and 1 variables do not fit together"},
-    {"apply_gradient_descent", "n 1;kind -1", "f32(2) f32() | f32(2)", "!apply_gradient_descent: 1 gradients, 2 inputs and 1 variables do not fit together"},
-    {"apply_gradient_descent", "n 1;kind 9", "f32(2) f32() | f32(2)", "!apply_gradient_descent: 1 gradients, 2 inputs and 1 variables do not fit together"},
+    {"apply_gradient_descent", "n 1", "f32(2) f32() | f32(2) f32(2)", "!apply_gradient_descent: 1 gradients, 2 inputs and 2 variables do not fit together"},
     {"apply_gradient_descent", "n 1", "i32(2) i32() | i32(2)", "!apply_gradient_descent: variable 0 is int32"},
     {"apply_gradient_descent", "n 1", "f32(3) f32() | f32(2)", "!apply_gradient_descent: gradient 0 is float32 (3), its variable is float32 (2)"},
     {"apply_gradient_descent", "n 1", "f64(2) f32() | f32(2)", "!apply_gradient_descent: gradient 0 is float64 (2), its variable is float32 (2)"},
     {"apply_gradient_descent", "n 1", "f32(2) f32(1) | f32(2)", "!apply_gradient_descent: the learning rate and powers must be float32 scalars, input 1 is float32 (1)"},
     {"apply_gradient_descent", "n 1", "f32(2) f64() | f32(2)", "!the learning rate and powers must be float32 scalars, input 1 is float64 ()"},
-    {"apply_momentum", "n 1;kind 1", "f32(2) f32() | f32(2) f32(2)", "bool(0)"},
-    {"apply_momentum", "n 1;kind 1", "f32(2) f32() | f32(2)", "!apply_momentum: 1 gradients, 2 inputs and 1 variables do not fit together"},
-    {"apply_momentum", "n 2;kind 1", "f32(2) f32(3) f32() | f32(2) f32(3) f32(2) f32(2)", "!apply_momentum: gradient 1 is float32 (3), its variable is float32 (2)"},
-    {"apply_adam", "n 1;kind 2", "f64(2) f64() f64() f64() | f64(2) f64(2) f64(2)", "bool(0)"},
-    {"apply_adam", "n 1;kind 2", "f32(2) f32() f32() f64() | f32(2) f32(2) f32(2)", "!the learning rate and powers must be float32 scalars, input 3 is float64 ()"},
-    {"apply_adam", "n 1;kind 2", "f32(2) f32() f32() f32() i32() | f32(2) f32(2) f32(2)", "!apply_adam: the predicate is int32 (), it must be a scalar bool"},
-    {"apply_adam", "n 1;kind 2", "f32(2) f32() f32() | f32(2) f32(2) f32(2)", "!apply_adam: 1 gradients, 3 inputs and 3 variables do not fit together"},
+    {"apply_momentum", "n 1", "f32(2) f32() | f32(2) f32(2)", "bool(0)"},
+    {"apply_momentum", "n 1", "f32(2) f32() | f32(2)", "!apply_momentum: 1 gradients, 2 inputs and 1 variables do not fit together"},
+    {"apply_momentum", "n 2", "f32(2) f32(3) f32() | f32(2) f32(3) f32(2) f32(2)", "!apply_momentum: gradient 1 is float32 (3), its variable is float32 (2)"},
+    {"apply_adam", "n 1", "f64(2) f64() f64() f64() | f64(2) f64(2) f64(2)", "bool(0)"},
+    {"apply_adam", "n 1", "f32(2) f32() f32() f64() | f32(2) f32(2) f32(2)", "!the learning rate and powers must be float32 scalars, input 3 is float64 ()"},
+    {"apply_adam", "n 1", "f32(2) f32() f32() f32() i32() | f32(2) f32(2) f32(2)", "!apply_adam: the predicate is int32 (), it must be a scalar bool"},
+    {"apply_adam", "n 1", "f32(2) f32() f32() | f32(2) f32(2) f32(2)", "!apply_adam: 1 gradients, 3 inputs and 3 variables do not fit together"},
 };
 TEST(rules_of_variables) { check_rules(variables, (int)TP_COUNT(variables)); }
 /* clang-format on */
@@ -800,8 +799,8 @@ static const work works[] = {
     {"attention", "heads 2", "f32(3,5,8) f32(3,7,8) f32(3,7,8)", "f32(3,5,8) f32(3,2,5)", 4.0 * 3 * 5 * 7 * 8},
     {"attention_grad", "heads 2", "f32(3,5,8) f32(3,5,8) f32(3,7,8) f32(3,7,8) f32(3,5,8) f32(3,2,5)", "f32(3,5,8) f32(3,7,8) f32(3,7,8)", 10.0 * 3 * 5 * 7 * 8},
     {"apply_gradient_descent", "n 2", "f32(2) f32(3) f32() | f32(2) f32(3)", "bool(0)", 2 * 5},
-    {"apply_momentum", "n 1;kind 1", "f32(5) f32() | f32(5) f32(5)", "bool(0)", 4 * 5},
-    {"apply_adam", "n 2;kind 2", "f32(5) f32(2) f32() f32() f32() | f32(5) f32(2) f32(5) f32(2) f32(5) f32(2)", "bool(0)", 10 * 7},
+    {"apply_momentum", "n 1", "f32(5) f32() | f32(5) f32(5)", "bool(0)", 4 * 5},
+    {"apply_adam", "n 2", "f32(5) f32(2) f32() f32() f32() | f32(5) f32(2) f32(5) f32(2) f32(5) f32(2)", "bool(0)", 10 * 7},
 };
 /* clang-format on */
 

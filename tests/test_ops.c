@@ -578,7 +578,7 @@ TEST(wrong_gradients_are_found)
                      NULL,    NULL,   0,
                      NULL,    NULL,   0,
                      0,       0,      0,
-                     0};
+                     0,       NULL};
         op_case c;
         char why[256], text[] = "float32 1 4 0.5 -1.25 2 -0.75";
         memset(&c, 0, sizeof c);

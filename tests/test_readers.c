@@ -232,7 +232,7 @@ TEST(cifar_files_are_not_trusted)
     const char *dir = tp_test_tmpdir();
     write_file(dir, "test_batch.bin", record, 3072);
     check_refused(tp_df_cifar10("test", .dir = dir), TP_ERR_FORMAT,
-                  "has 3072 bytes, which is no number of records of 3073 bytes");
+                  "has 3072 bytes, which is not a multiple of the record size, 3073 bytes");
     write_file(dir, "test_batch.bin", record, 0);
     check_refused(tp_df_cifar10("test", .dir = dir), TP_ERR_FORMAT, "has 0 bytes");
     write_file(dir, "test_batch.bin", record, 3073);
@@ -420,7 +420,8 @@ TEST(example_lists_packed_and_unpacked)
               "does not fit into int32"); /* 2^31 */
     const tp_spec two[1] = {TP_SPEC("x", TP_I32, 2)}, other[1] = {TP_SPEC("y", TP_I32)},
                   small[1] = {TP_SPEC("x", TP_U8, TP_ANY)};
-    CHECK_ERR(parse_list(3, "\x08\x01", 2, two, &dp), TP_ERR_SHAPE, "an int64 list, 1 elements, which are no (2)");
+    CHECK_ERR(parse_list(3, "\x08\x01", 2, two, &dp), TP_ERR_SHAPE,
+              "an int64 list with 1 elements, which do not have the shape (2)");
     CHECK_ERR(parse_list(3, "\x08\x01", 2, other, &dp), TP_ERR_NAME, "hand has no feature \"y\"");
     CHECK_ERR(parse_list(3, "\x08\x80\x02", 3, small, &dp), TP_ERR_FORMAT, "does not fit into uint8"); /* 256 */
     CHECK_OK(parse_list(3, "\x08\xff\x01", 3, small, &dp));
@@ -680,7 +681,7 @@ TEST(csv_errors_name_line_and_column)
     CHECK_STR(fields_of("\"a\n\n\",b,c\n\nd,e\n", 3, TP_NO, 0),
               "t.csv:5: this line has 2 fields, those before it have 3");
     CHECK_STR(fields_of("a,b\n", 3, TP_NO, 0), "t.csv:1: column 2 was asked for, there are 2, numbered from 0");
-    CHECK_STR(fields_of("\n\n", 3, TP_YES, 0), "t.csv is empty: a line with the names of the columns was to come");
+    CHECK_STR(fields_of("\n\n", 3, TP_YES, 0), "t.csv is empty: a line with the names of the columns was expected");
     const char *const wrong[] = {"", " ", "abc", "1x", "--1", "1.5", "0x10", "9999999999", "1e3", "+", "1 2"};
     const tp_csv_column whole[1] = {{"n", 0, 0, TP_I32}}, real[1] = {{"n", 0, 0, TP_F32}};
     for (int i = 0; i < TP_COUNT(wrong); i++) {
@@ -1084,7 +1085,7 @@ TEST(image_folders)
     CHECK(!tp_df_image_classes(df, &n) && n == 0);
     tp_df_free(df);
     tp_datapoint_free(&dp);
-    check_refused(tp_df_image_folder(tp_test_tmpdir()), TP_ERR_FORMAT, "has no folders: each class is a folder in it");
+    check_refused(tp_df_image_folder(tp_test_tmpdir()), TP_ERR_FORMAT, "has no folders: it must have a folder for each class");
     check_refused(tp_df_image_folder(tp_test_path(root, "none")), TP_ERR_IO, "none cannot be read");
     check_refused(tp_df_image_folder(NULL), TP_ERR_ARG, "the folder is NULL");
 }

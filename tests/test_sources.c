@@ -1240,7 +1240,7 @@ TEST(computed_tensors_are_staged)
             if (devices) CHECK(m.on[0]->stages >= 6 + nr);
             CHECK_OK(tp_input_reset_state(m.s)); /* a feed-free source goes on */
             CHECK_STR(machine_walk(&m, 2), "7 8");
-            CHECK_ERR(tp_input_seek(m.s, 8), TP_ERR_UNSUPPORTED, "what TensorInput computes comes from variables");
+            CHECK_ERR(tp_input_seek(m.s, 8), TP_ERR_UNSUPPORTED, "TensorInput computes its data from variables");
             CHECK(m.s->consumed == 8);
             machine_close(&m);
         }
@@ -1346,7 +1346,7 @@ TEST(wrong_stages_are_sentences)
     CHECK_ERR(tp_input_setup(two, m.g, m.s->spec, 1), TP_ERR_STATE, "set up before");
     tp_hooked_session_set_datapoints(m.hooked, 1);
     CHECK_ERR(tp_hooked_run(m.hooked, m.y, 1, NULL), TP_ERR_UNSUPPORTED,
-              "all 2 towers take their datapoints together, and a run wants 1");
+              "all 2 towers take their datapoints together, but a run takes 1");
     tp_node *x;
     CHECK_ERR(tp_input_get_tensors(two, &x), TP_ERR_STATE, "all towers must ask for their tensors before");
     machine_close(&m);
@@ -1365,7 +1365,7 @@ TEST(wrong_stages_are_sentences)
                   i == 2   ? TP_ERR_STATE
                   : i == 1 ? TP_ERR_ARG
                            : TP_ERR_UNSUPPORTED,
-                  i == 0   ? "the hooks of CounterInput fetch, and there is no run yet"
+                  i == 0   ? "the hooks of CounterInput fetch, but they are called ahead of the run"
                   : i == 1 ? "feeds a node or a value that does not exist"
                            : "the hooks of CounterInput do not feed its tensor 'CounterInput/x'");
         machine_close(&m);

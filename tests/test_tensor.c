@@ -1485,6 +1485,20 @@ TEST(threads_and_conditions)
     while (b.value != 2) CHECK(tp_cond_wait_for(b.c, b.m, 1e300));
     tp_mutex_unlock(b.m);
     tp_thread_join(t);
+    for (int late = 0; late < 2; late++) { /* detached before its function ends, and after */
+        b.value = late;
+        if (!CHECK_OK(tp_thread_start(&t, answer, &b))) break;
+        if (!late) tp_thread_detach(t);
+        tp_mutex_lock(b.m);
+        b.value = 1;
+        tp_cond_signal(b.c);
+        while (b.value != 2) CHECK(tp_cond_wait_for(b.c, b.m, 10));
+        tp_mutex_unlock(b.m);
+        if (late) tp_thread_detach(t);
+    }
+    tp_thread_detach(NULL);
+    tp_mutex_lock(b.m); /* no thread is inside any more */
+    tp_mutex_unlock(b.m);
     tp_cond_free(b.c);
     tp_mutex_free(b.m);
     tp_mutex_lock(NULL);

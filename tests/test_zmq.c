@@ -869,7 +869,7 @@ TEST(to_dataset)
     tp_graph *g = tp_graph_new(NULL);
     CHECK_OK(tp_input_setup(s, g, &spec, 1));
     df = tp_zmq_input_to_dataset(s, &spec, 1);
-    CHECK_ERR(tp_df_status(df), TP_ERR_STATE, "is set up and takes what comes");
+    CHECK_ERR(tp_df_status(df), TP_ERR_STATE, "is set up and receives the data");
     tp_df_free(df);
     tp_input_free(s);
     tp_graph_free(g);

@@ -1481,7 +1481,8 @@ TEST(variables_are_written_where_the_predicate_holds)
 /* More variables than a launch takes, some of several blocks, and one named twice. */
 static void optimizers(tp_dtype dtype, int n, double tol)
 {
-    for (int kind = TP__DESCENT; kind <= TP__LAMB; kind++)
+    enum { RMSPROP_CENTERED = TP__LAMB + 1 };
+    for (int kind = TP__DESCENT; kind <= RMSPROP_CENTERED; kind++)
         for (int way = 0; way < 3; way++) { /* plain; with all options; with a predicate that is false */
             if (way == 2 && kind % 3 != 0) continue;
             twins t;
@@ -1495,7 +1496,7 @@ static void optimizers(tp_dtype dtype, int n, double tol)
                     snprintf(name, sizeof name, "s%d_", s);
                     slot[s][i] = twin_var(&t, name, i, dtype, size, s == 1 && kind == TP__FTRL ? -0.5f : 0.1f, 0.9f);
                 }
-                if (kind == TP__RMSPROP_CENTERED) slot[2][i] = twin_var(&t, "mg", i, dtype, size, -0.1f, 0.1f);
+                if (kind == RMSPROP_CENTERED) slot[2][i] = twin_var(&t, "mg", i, dtype, size, -0.1f, 0.1f);
                 grad[i] = twin_in(&t, dtype, tp_make_shape(size), -0.5, 0.5);
             }
             if (kind <= TP__MOMENTUM && n > 9) { /* one after the other; the CPU converts halves once for all */
@@ -1516,7 +1517,7 @@ static void optimizers(tp_dtype dtype, int n, double tol)
             case TP__RMSPROP:
                 y = tp_apply_rmsprop(var, slot[0], slot[1], NULL, grad, n, lr, 0.9f, 0.5f, 1e-3f, pred);
                 break;
-            case TP__RMSPROP_CENTERED:
+            case RMSPROP_CENTERED:
                 y = tp_apply_rmsprop(var, slot[0], slot[1], slot[2], grad, n, lr, 0.9f, 0.5f, 1e-3f, pred);
                 break;
             case TP__ADAGRAD: y = tp_apply_adagrad(var, slot[0], grad, n, lr, pred); break;

@@ -1012,6 +1012,7 @@ struct Clique {
     std::vector<size_t> turn; /* of each rank: how many collectives it has called */
     size_t finished = 0;      /* how many all have called */
     std::string path;         /* of files by which ranks in other processes meet; empty: all are in this one */
+    bool lost = false;        /* somebody did not come */
     std::vector<std::shared_ptr<Gathering>> open;
 };
 /* Called by one thread at a time, as all of the shim's NCCL. */
@@ -1112,7 +1113,7 @@ bool part_put(const std::string &path, const void *data, size_t bytes)
 }
 bool part_get(const std::string &path, void *data, size_t bytes)
 {
-    for (int i = 0; i < 7000; i++) {
+    for (int i = 0; i < 6000; i++) {
         FILE *f = fopen(path.c_str(), "rb");
         if (f) {
             const bool ok = fread(data, 1, bytes, f) == bytes && fgetc(f) == EOF;
@@ -1125,19 +1126,20 @@ bool part_get(const std::string &path, void *data, size_t bytes)
     return false;
 }
 /* Number `turn` of the clique; g has this rank's addresses. */
-void exchange(const Clique &c, size_t turn, size_t rank, const Gathering &g, size_t sent, size_t received)
+void exchange(Clique &c, size_t turn, size_t rank, const Gathering &g, size_t sent, size_t received)
 {
     std::vector<std::vector<char>> in((size_t)c.n, std::vector<char>(sent)),
         out((size_t)c.n, std::vector<char>(received));
     Gathering all = g;
     memcpy(in[rank].data(), g.send[rank], sent);
-    bool come = part_put(part_of(c, turn, rank), in[rank].data(), sent);
+    bool come = !c.lost && part_put(part_of(c, turn, rank), in[rank].data(), sent);
     for (size_t r = 0; r < (size_t)c.n; r++) {
         if (r != rank) come = come && part_get(part_of(c, turn, r), in[r].data(), sent);
         all.send[r] = in[r].data();
         all.recv[r] = out[r].data();
     }
     if (turn > 0) remove(part_of(c, turn - 1, rank).c_str());
+    c.lost = !come;
     if (come) collect(all);
     if (come) memcpy(g.recv[rank], out[rank].data(), received);
     else tp_shim::scribble(g.recv[rank], received);

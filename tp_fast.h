@@ -5,8 +5,8 @@
  *     compiled, with gcc or clang and without TP_NAIVE. A program that includes it gets tp_tensor.h and no more.
  *
  * WHAT THIS IS       the fast twin of the naive loops in tp_tensor.h and on tp_graph.h's op pages, as tp_cuda.cu is for a
- *                    GPU. Without it every program compiles, runs and learns the same; it is 10 to 100 times slower, and
- *                    the first session says so in the log.
+ *                    GPU. Without it every program compiles, runs and learns the same, only slowly: a step of a convnet takes
+ *                    about 100 times as long. The first session says so in the log.
  * WHAT THIS IS NOT   a definition: what an op computes is said by its naive loop, and tests compare the two. Nothing here is
  *                    public; a program calls tp_gemm, tp_conv and the builders of tp_graph.h.
  *
@@ -24,7 +24,7 @@
  *
  * CONTENTS   engine, taken in by tp_tensor.h: >>tile >>pack >>gemm >>conv >>amx >>entries
  *            kernels, read once for each instruction set: >>isa
- *            ops, taken in by tp_graph.h: >>fast_ops, and on it a piece for each op: >>fast reduce, >>fast add_n, >>fast l2_loss,
+ *            ops, taken in by tp_graph.h: >>fast_ops, with a part for each op: >>fast reduce, >>fast add_n, >>fast l2_loss,
  *            pad_grad, gather_grad, matmul, conv2d, bias_add, max_pool, batch_norm, layer_norm, softmax, lstm, gru, attention,
  *            dropout, apply_adam
  *
@@ -50,6 +50,9 @@
  *       its input grad    the same over dy, once for each phase of the stride
  *       its filter grad   a row is a weight; k runs over the pixels
  *     Winograd's transformation, depthwise convolutions and AMX (>>amx) replace the tile where they are faster.
+ *   Ops.  The kernel of an op (>>fast_ops) cuts its work into chunks for the threads and calls the above for each. Its row in
+ *     the op table holds a pointer to it, tp__<op>_fast; without this file the macro TP__IF_FAST leaves NULL there, and the
+ *     executor calls the row's naive loop.
  *   Scratch.  A kernel asks for its memory before the run: one function carves pointers out of a block, and with no block
  *     it measures (tp__carve). The planner puts that block into the plan's arena, so a run allocates nothing.
  *   Same bits.  Blocks, splits of k and partial sums follow from the shape and the instruction set, never from the number of

@@ -24,7 +24,9 @@
  *         return 0;
  *     }
  *
- * CONTENTS   >>config >>os >>options >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine >>files
+ * CONTENTS   what programs use: >>config >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine
+ *            >>files   the implementation: >>config >>os >>options >>numbers >>status >>log >>alloc >>dtype >>shape >>tensor
+ *            >>random >>threads >>device >>engine (naive loops) >>fast (takes in tp_fast.h) >>engine (public functions) >>files
  *
  * OPTIONS (define before the include)
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)
@@ -640,7 +642,7 @@ struct tp_device {
     /* The caller needs it no longer. It stays until the sessions and tensors on it are freed, which may be before or after. */
     void (*close)(tp_device *d);
     tp_pool *pool;             /* host devices: the threads kernels run on */
-    const struct tp__isa *isa; /* host devices: the chosen vector kernels, NULL under TP_NAIVE */
+    const struct tp__isa *isa; /* host devices: the instruction set of tp_fast.h; NULL: naive loops */
     bool amx;                  /* host devices: large products go through bf16 tiles ("amx" was asked for) */
     void *impl;
     void (*destroy)(tp_device *d); /* gives everything back; tp_device_ready sets it */
@@ -698,11 +700,11 @@ TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn
 TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *user);
 
 /* ==== >>engine ======================================================================================== */
-/* The numeric engine that several ops share: a naive loop, which is the definition, beside a fast path chosen by the
- * device's ISA. All matrices are row-major float; every function gives the same bits for any number of threads.
- * Fast paths may differ from naive ones by the rounding of another order of summation, never more. 3x3 convolutions with
- * stride 1 over multiples of 16 channels take Winograd's F(2x2,3x3), whose error against double is that of the direct sum
- * (1 to 2e-7 of the sum of magnitudes either way); there an infinity or NaN reaches the 4 positions of its tile. */
+/* The numeric engine that several ops share. Each function has a naive loop, which is the definition, and a fast kernel in
+ * tp_fast.h for devices with an instruction set. Matrices are row-major float; every function gives the same bits for any
+ * number of threads. A fast kernel differs from the naive loop only by the rounding of another order of summation. 3x3
+ * convolutions with stride 1 over multiples of 16 channels use Winograd's F(2x2,3x3): its error against double is that of the
+ * direct sum (1 to 2e-7 of the sum of magnitudes), but an infinity or NaN reaches the 4 positions of its tile. */
 
 /* What a GEMM or convolution does to a finished sum before it is stored: v += bias[column], then the activation. */
 typedef struct tp_epilogue {

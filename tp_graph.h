@@ -16129,8 +16129,7 @@ static tp_node *tp__norm_stats_back(tp_node *x, tp_node *mean, tp_node *inv, tp_
  * averages (times N/(N-1) if `unbiased`), inv. gamma, beta (C).
  *   dbeta = sum dy,  dgamma = sum dy xhat,  dx = gamma inv (dy - dbeta/N - xhat dgamma/N)
  * batch_norm_grad computes the three together. Its own gradient, and what x gets through mean, var and inv, are made of
- * plain nodes, which layer_norm shares.
- * batch_norm_infer: y from given mean and var, which are constants to it. */
+ * plain nodes, which layer_norm shares. */
 #ifdef TP__REAL_IS_FLOAT
 /* x as (outer, C, inner) */
 static void tp__bn_split(const tp_call *k, const tp_operand *x, int64_t *outer, int64_t *C, int64_t *inner)

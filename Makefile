@@ -1,4 +1,5 @@
-# tp: nothing to build but examples and tests. A user's program is `gcc -O2 train.c -lm -lpthread`.
+# tp: nothing to build but examples and tests. A user's program is `gcc -O2 train.c -lm -lpthread`, with the headers that it needs
+# in its folder (README, Vendoring); tp_fast.h among them makes it fast on the CPU.
 #
 #   make              examples
 #   make CUDA=1       examples, tests and benchmarks for NVIDIA GPUs, in build/cuda; ARCH=90 or ARCH=native: for that GPU only

@@ -5,8 +5,8 @@
  *     compiled, with gcc or clang and without TP_NAIVE. A program that includes it gets tp_tensor.h and no more.
  *
  * WHAT THIS IS       the fast twin of the naive loops in tp_tensor.h and on tp_graph.h's op pages, as tp_cuda.cu is for a
- *                    GPU. Without it every program compiles, runs and learns the same; it is 10 to 100 times slower, and
- *                    the first session says so in the log.
+ *                    GPU. Without it every program compiles, runs and learns the same, only slowly: a step of a convnet takes
+ *                    about 100 times as long. The first session says so in the log.
  * WHAT THIS IS NOT   a definition: what an op computes is said by its naive loop, and tests compare the two. Nothing here is
  *                    public; a program calls tp_gemm, tp_conv and the builders of tp_graph.h.
  *
@@ -24,7 +24,7 @@
  *
  * CONTENTS   engine, taken in by tp_tensor.h: >>tile >>pack >>gemm >>conv >>amx >>entries
  *            kernels, read once for each instruction set: >>isa
- *            ops, taken in by tp_graph.h: >>fast_ops, and on it a piece for each op: >>fast reduce, >>fast add_n, >>fast l2_loss,
+ *            ops, taken in by tp_graph.h: >>fast_ops, with a part for each op: >>fast reduce, >>fast add_n, >>fast l2_loss,
  *            pad_grad, gather_grad, matmul, conv2d, bias_add, max_pool, batch_norm, layer_norm, softmax, lstm, gru, attention,
  *            dropout, apply_adam
  *
@@ -50,6 +50,9 @@
  *       its input grad    the same over dy, once for each phase of the stride
  *       its filter grad   a row is a weight; k runs over the pixels
  *     Winograd's transformation, depthwise convolutions and AMX (>>amx) replace the tile where they are faster.
+ *   Ops.  The kernel of an op (>>fast_ops) cuts its work into chunks for the threads and calls the above for each. Its row in
+ *     the op table holds a pointer to it, tp__<op>_fast; without this file the macro TP__IF_FAST leaves NULL there, and the
+ *     executor calls the row's naive loop.
  *   Scratch.  A kernel asks for its memory before the run: one function carves pointers out of a block, and with no block
  *     it measures (tp__carve). The planner puts that block into the plan's arena, so a run allocates nothing.
  *   Same bits.  Blocks, splits of k and partial sums follow from the shape and the instruction set, never from the number of
@@ -576,32 +579,11 @@ static bool tp__panel_whole(const tp__gemm_plan *p, int64_t panel)
     return n == tp__panel_width(p->isa, n);
 }
 
-/* Everything about a product that follows from its shape. */
-TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
+/* Blocks of the output: larger chunks while they are too small to be worth their overhead, smaller ones while there are too few. */
+TP__SMALL static void tp__gemm_cut(tp__gemm_plan *p)
 {
-    tp__carver c = tp__carver_over(scratch);
-    const struct tp__isa *isa = d->isa;
-    const int64_t M = a->M, N = a->N, K = a->K, mr = isa->mr;
-    memset(p, 0, sizeof *p);
-    p->g = *a;
-    p->isa = isa;
-    p->nr = 2 * isa->vw;
-    p->panels = tp__ceil_div(N, p->nr);
-    p->dots = isa->dot4 && a->tb && !a->ta && M <= 4 && !a->descend;
-    p->row = M == 1 && !a->tb && !a->descend;
-
-    /* 1. divide k when the output is small and k is long */
-    p->parts = 1;
-    if (K >= 2048 && tp__ceil_div(M, 8 * mr) * tp__ceil_div(N, TP__NC) < 8 && !p->dots) {
-        int64_t parts = tp__min64(TP__PARTS, K / 1024);
-        parts = tp__min64(parts, (4 << 20) / (M * N) + 1);
-        p->parts = (int)parts;
-    }
-    p->k_part = tp__ceil_div(tp__max64(K, 1), p->parts);
-    p->kc = tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC));
-    if (a->descend && p->parts == 1) p->kc = p->k_part; /* C cannot hold partial sums */
-
-    /* 2. cut the output: larger chunks while they are too small to be worth it, smaller while there are too few */
+    const tp_gemm_args *a = &p->g;
+    const int64_t M = a->M, N = a->N, K = a->K, mr = p->isa->mr;
     p->pack_here = !a->tb && !p->dots && M > 2 * mr && N > p->nr && K * N > TP__PACK_HERE;
     /* B misses the cache: use each panel for more rows */
     const bool large = M * tp__min64(K, N) > 2000000 && K * N > 2000000;
@@ -630,6 +612,34 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     if (p->m_blocks > 1) p->mb = tp__ceil_div(tp__ceil_div(M, p->m_blocks), mr) * mr; /* all of one size */
     p->m_blocks = tp__ceil_div(M, p->mb);
     p->n_blocks = tp__ceil_div(p->panels, p->pb);
+}
+
+/* Everything about a product that follows from its shape. */
+TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
+{
+    tp__carver c = tp__carver_over(scratch);
+    const struct tp__isa *isa = d->isa;
+    const int64_t M = a->M, N = a->N, K = a->K, mr = isa->mr;
+    memset(p, 0, sizeof *p);
+    p->g = *a;
+    p->isa = isa;
+    p->nr = 2 * isa->vw;
+    p->panels = tp__ceil_div(N, p->nr);
+    p->dots = isa->dot4 && a->tb && !a->ta && M <= 4 && !a->descend;
+    p->row = M == 1 && !a->tb && !a->descend;
+
+    /* 1. divide k when the output is small and k is long */
+    p->parts = 1;
+    if (K >= 2048 && tp__ceil_div(M, 8 * mr) * tp__ceil_div(N, TP__NC) < 8 && !p->dots) {
+        int64_t parts = tp__min64(TP__PARTS, K / 1024);
+        parts = tp__min64(parts, (4 << 20) / (M * N) + 1);
+        p->parts = (int)parts;
+    }
+    p->k_part = tp__ceil_div(tp__max64(K, 1), p->parts);
+    p->kc = tp__ceil_div(p->k_part, tp__ceil_div(p->k_part, TP__KC));
+    if (a->descend && p->parts == 1) p->kc = p->k_part; /* C cannot hold partial sums */
+
+    tp__gemm_cut(p); /* 2. */
 
     /* 3. a weight gradient reads A once: k in blocks so short that all rows of a block stay in L2 */
     p->stream = a->ta && !a->descend && !p->dots && p->panels <= 2 && K >= 1024 && M <= 1024;
@@ -762,6 +772,22 @@ static const float *tp__gemm_panel(const tp__gemm_plan *p, const float *packed_b
     return p->g.B + k * *ldb + panel * p->nr;
 }
 
+/* C -= rate A B in columns [column, end) of some rows, for a sum that is too short for a tile: row by row. */
+static void tp__gemm_descend(const tp__gemm_plan *p, int64_t row0, int64_t rows, int64_t column, int64_t end)
+{
+    const tp_gemm_args *g = &p->g;
+    const tp__even e = {g->ta ? g->A + row0 : g->A + row0 * g->lda,
+                        g->B + column,
+                        g->C + row0 * g->ldc + column,
+                        g->K,
+                        g->ta ? 1 : g->lda,
+                        g->ta ? g->lda : 1,
+                        g->ldb,
+                        g->ldc,
+                        true};
+    p->isa->descend(&e, rows, end - column, *g->descend);
+}
+
 /* A chunk of the product: a block of rows and panels, and one part of k. */
 static void tp__gemm_chunk(void *user, int64_t chunk)
 {
@@ -787,18 +813,8 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
 
     t.scaled = descend;
     t.scale = descend ? -*g->descend : 1.0f;
-    if (descend && isa->descend && g->K <= 8 && !g->tb) { /* the sum is too short for a tile: row by row */
-        const int64_t column = panel0 * p->nr, n = tp__min64(panel1 * p->nr, g->N) - column;
-        const tp__even rows = {g->ta ? g->A + row0 : g->A + row0 * g->lda,
-                               g->B + column,
-                               g->C + row0 * g->ldc + column,
-                               g->K,
-                               g->ta ? 1 : g->lda,
-                               g->ta ? g->lda : 1,
-                               g->ldb,
-                               g->ldc,
-                               true};
-        isa->descend(&rows, mb, n, *g->descend);
+    if (descend && isa->descend && g->K <= 8 && !g->tb) {
+        tp__gemm_descend(p, row0, mb, panel0 * p->nr, tp__min64(panel1 * p->nr, g->N));
         if (slot >= 0) tp__slot_give(&p->slots, slot);
         return;
     }

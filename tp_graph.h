@@ -7281,7 +7281,7 @@ static const tp__rule tp__rules[] = {
     {"descent", "gradient descent subtracts a product where it is summed, and never stores it", tp__fuse_descent},
     {"batch norm, ReLU", "batch norm does the ReLU that follows it", tp__fuse_bn_relu},
     {"mask, batch norm", "the gradient of batch norm masks dy as the gradient of the ReLU would", tp__fuse_bn_mask},
-    {"bias, ReLU", "a convolution or product adds the bias and does the ReLU to each finished sum", tp__fuse_epilogue},
+    {"epilogue", "a convolution or product adds the bias and does the ReLU to each finished sum", tp__fuse_epilogue},
     {"sum", "a convolution or the gradient of batch norm adds its result to another value", tp__fuse_sum},
     {"norm on load", "convolutions normalise their input while they load it; batch norm's output is elided",
      tp__fuse_norm},
@@ -15179,9 +15179,7 @@ TP_DEF tp_node *tp_matmul(tp_node *a, tp_node *b) { return tp_matmul_ex(a, b, fa
  * x (B,H,W,C) or NCHW; w (KH,KW,C/groups,O) in both; y (B,OH,OW,O). Outside of x is 0. SAME: OH = ceil(H/sh), what is
  * missing is added before and after, the odd one after. VALID: OH = ceil((H - (KH-1) dh) / sh). Group g sees channels
  * [g C/groups, ..) and makes [g O/groups, ..).
- *   conv2d_input_grad   dx[.., c] = sum of dy[b,i,j,o] w[p,q,c,o] over the (i,j,p,q,o) that read that x  (a deconvolution)
- *   conv2d_filter_grad  dw[p,q,c,o] = sum_{b,i,j} x[..] dy[b,i,j,o]
- * Each is linear in its two operands, so the three are each other's gradients. */
+ * It is linear in both operands, so conv2d, conv2d_input_grad and conv2d_filter_grad are each other's gradients. */
 #ifdef TP__REAL_IS_FLOAT
 /* Geometry of a call; strides of x and y make one loop serve NHWC and NCHW. */
 typedef struct tp__conv {
@@ -15272,22 +15270,6 @@ static void TP__F(tp__conv2d)(const tp_call *k)
     for (int64_t e = 0; e < n; e++) y[e] = 0;
     TP__F(tp__conv_naive)(&g, TP_CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, y);
 }
-static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */
-{
-    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[2].shape, &k->in[1].shape);
-    real *dx = (real *)k->out[0].data;
-    const int64_t n = tp__size(&k->out[0]);
-    for (int64_t e = 0; e < n; e++) dx[e] = 0;
-    TP__F(tp__conv_naive)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
-}
-static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for its shape */
-{
-    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[2].shape);
-    real *dw = (real *)k->out[0].data;
-    const int64_t n = tp__size(&k->out[0]);
-    for (int64_t e = 0; e < n; e++) dw[e] = 0;
-    TP__F(tp__conv_naive)(&g, TP_CONV_FILTER_GRAD, (real *)k->in[0].data, dw, (real *)k->in[1].data);
-}
 #ifdef TP__ROWS
 #define TP__CONV_SCHEMA_ENTRY(f_)                       \
     {                                                   \
@@ -15346,6 +15328,58 @@ static tp_status tp__conv2d_infer(tp_infer *s)
     return tp__conv_check(s, &s->in[0].shape, &s->in[1].shape, &s->out[0].shape);
 }
 
+static void tp__conv2d_grad(tp_grad *g)
+{
+    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)g->op->attrs;
+    g->din[0] = tp_nn_conv2d_input_grad(g->dout[0], g->in[1], g->in[0], a);
+    g->din[1] = tp_nn_conv2d_filter_grad(g->in[0], g->dout[0], g->in[1], a);
+}
+static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape *w)
+{
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, x, w);
+    return 2.0 * (double)(g.B * g.OH * g.OW) * (double)(g.KH * g.KW) * (double)(g.C / g.groups) * (double)g.O;
+}
+static double tp__conv2d_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[0].shape, &k->in[1].shape); }
+static const tp_op tp__op_conv2d =
+    TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d",
+                   "Conv2D", TP_OP_HALF | TP__OP_CONV2D, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
+                   tp__conv2d_infer, tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast),
+                   tp__conv2d_flops, TP__IF_FAST(tp__conv2d_scratch, NULL), 0, "Conv", NULL);
+static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
+{
+    tp_node *in[3];
+    TP__GRAPH_REQUIRE(tp_node_graph(a ? a : b), attrs, tp_poison(tp_node_graph(a ? a : b)))
+    tp_conv2d_attrs t = *attrs;
+    if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
+    in[0] = a, in[1] = b, in[2] = like;
+    return tp__opn(row, in, row->min_in, &t);
+}
+TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)
+{
+    return tp__conv_node(&tp__op_conv2d, x, w, NULL, a);
+}
+#endif
+
+/* -- conv2d_input_grad: dx[.., c] = sum of dy[b,i,j,o] w[p,q,c,o] over the (i,j,p,q,o) that read that x ----------- >>op conv2d_input_grad
+ * -- conv2d_filter_grad: dw[p,q,c,o] = sum_{b,i,j} x[..] dy[b,i,j,o] ------------------------------------- >>op conv2d_filter_grad
+ * The first is also called a transposed convolution. */
+static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */
+{
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[2].shape, &k->in[1].shape);
+    real *dx = (real *)k->out[0].data;
+    const int64_t n = tp__size(&k->out[0]);
+    for (int64_t e = 0; e < n; e++) dx[e] = 0;
+    TP__F(tp__conv_naive)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
+}
+static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for its shape */
+{
+    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[2].shape);
+    real *dw = (real *)k->out[0].data;
+    const int64_t n = tp__size(&k->out[0]);
+    for (int64_t e = 0; e < n; e++) dw[e] = 0;
+    TP__F(tp__conv_naive)(&g, TP_CONV_FILTER_GRAD, (real *)k->in[0].data, dw, (real *)k->in[1].data);
+}
+#ifdef TP__ROWS
 static tp_status tp__conv_like(tp_infer *s, int x, int w, int dy, int like)
 {
     tp_shape y;
@@ -15363,12 +15397,6 @@ static tp_status tp__conv_like(tp_infer *s, int x, int w, int dy, int like)
 static tp_status tp__conv2d_input_grad_infer(tp_infer *s) { return tp__conv_like(s, 2, 1, 0, 2); }
 static tp_status tp__conv2d_filter_grad_infer(tp_infer *s) { return tp__conv_like(s, 0, 2, 1, 2); }
 
-static void tp__conv2d_grad(tp_grad *g)
-{
-    const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)g->op->attrs;
-    g->din[0] = tp_nn_conv2d_input_grad(g->dout[0], g->in[1], g->in[0], a);
-    g->din[1] = tp_nn_conv2d_filter_grad(g->in[0], g->dout[0], g->in[1], a);
-}
 static void tp__conv2d_input_grad_grad(tp_grad *g)
 {
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)g->op->attrs;
@@ -15382,12 +15410,6 @@ static void tp__conv2d_filter_grad_grad(tp_grad *g)
     g->din[1] = tp_nn_conv2d(g->in[0], g->dout[0], a);
 }
 
-static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape *w)
-{
-    const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, x, w);
-    return 2.0 * (double)(g.B * g.OH * g.OW) * (double)(g.KH * g.KW) * (double)(g.C / g.groups) * (double)g.O;
-}
-static double tp__conv2d_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[0].shape, &k->in[1].shape); }
 static double tp__conv2d_input_grad_flops(const tp_call *k)
 {
     return tp__conv_flops(k, &k->in[2].shape, &k->in[1].shape);
@@ -15397,11 +15419,6 @@ static double tp__conv2d_filter_grad_flops(const tp_call *k)
     return tp__conv_flops(k, &k->in[0].shape, &k->in[2].shape);
 }
 
-static const tp_op tp__op_conv2d =
-    TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d",
-                   "Conv2D", TP_OP_HALF | TP__OP_CONV2D, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
-                   tp__conv2d_infer, tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast),
-                   tp__conv2d_flops, TP__IF_FAST(tp__conv2d_scratch, NULL), 0, "Conv", NULL);
 static const tp_op tp__op_conv2d_input_grad = TP__FUSING_ROW(
     TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad", "Conv2DBackpropInput",
     TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
@@ -15415,19 +15432,6 @@ static const tp_op tp__op_conv2d_filter_grad = TP__FUSING_ROW(
     TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast),
     tp__conv2d_filter_grad_flops, TP__IF_FAST(tp__conv2d_filter_grad_scratch, NULL), 1u << 2, NULL, NULL);
 
-static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
-{
-    tp_node *in[3];
-    TP__GRAPH_REQUIRE(tp_node_graph(a ? a : b), attrs, tp_poison(tp_node_graph(a ? a : b)))
-    tp_conv2d_attrs t = *attrs;
-    if (t.padding == TP_PADDING_DEFAULT) t.padding = TP_SAME;
-    in[0] = a, in[1] = b, in[2] = like;
-    return tp__opn(row, in, row->min_in, &t);
-}
-TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)
-{
-    return tp__conv_node(&tp__op_conv2d, x, w, NULL, a);
-}
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a)
 {
     return tp__conv_node(&tp__op_conv2d_input_grad, dy, w, x_like, a);
@@ -16054,13 +16058,78 @@ TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
 }
 #endif
 
+/* -- what batch_norm and layer_norm have in common: gradients of their gradients ----------------- >>op normalisation */
+#ifdef TP__ROWS
+/* A vector of C channels as (1,..,C,..,1), or statistics of rows as (..,1): either broadcasts over x. */
+static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
+{
+    tp_shape s;
+    if (rows) return tp_expand_dims(v, -1);
+    memset(&s, 0, sizeof s);
+    s.ndim = x->shape.ndim;
+    for (int d = 0; d < s.ndim; d++) s.dim[d] = d == axis ? v->shape.dim[0] : 1;
+    return tp_reshape_to(v, s);
+}
+static tp_node *tp__plus(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) : a ? a : b; }
+
+/* The gradient of batch_norm_grad and (rows) layer_norm_grad by dy, x, gamma, mean, inv. With h = xhat, g = dy gamma, u, p, q
+ * what comes to dx, dgamma, dbeta, m() the mean and S() the sum over what is normalised, s() the sum for each gamma:
+ *   r = inv (u - m(u) - h m(u h)),       t = p dy - inv (u m(g h) + g m(u h))
+ *   to dy: gamma r + p h + q,            to x: inv t,       to gamma: s(dy r),
+ *   to mean: -S(inv t),                  to inv: S(t (x - mean)) + S(u (g - m(g) - h m(g h))) */
+static void tp__norm_grad_back(tp_grad *g, int axis, bool rows)
+{
+    tp_node *dy = g->in[0], *x = g->in[1], *u = g->dout[0], *t = NULL, *to_dy = NULL, *to_inv = NULL;
+    int other[TP_MAX_DIMS], n = 0;
+    for (int d = 0; d < x->shape.ndim; d++)
+        if (d != axis) other[n++] = d;
+    const int *over = rows ? &axis : other, n_over = rows ? 1 : n;
+    tp_node *gamma = tp__norm_wide(g->in[2], x, axis, false), *inv = tp__norm_wide(g->in[4], x, axis, rows);
+    tp_node *centred = tp_sub(x, tp__norm_wide(g->in[3], x, axis, rows)), *h = tp_mul(centred, inv);
+    if (u) {
+        tp_node *scaled = tp_mul(dy, gamma), *m_uh = tp_reduce_mean(tp_mul(u, h), over, n_over, true);
+        tp_node *m_gh = tp_reduce_mean(tp_mul(scaled, h), over, n_over, true);
+        tp_node *r = tp_sub(tp_sub(u, tp_reduce_mean(u, over, n_over, true)), tp_mul(h, m_uh));
+        tp_node *e = tp_sub(tp_sub(scaled, tp_reduce_mean(scaled, over, n_over, true)), tp_mul(h, m_gh));
+        r = tp_mul(r, inv);
+        t = tp_neg(tp_mul(inv, tp_add(tp_mul(u, m_gh), tp_mul(scaled, m_uh))));
+        to_dy = tp_mul(gamma, r);
+        to_inv = tp_reduce_sum(tp_mul(u, e), over, n_over, false);
+        g->din[2] = tp_mul(dy, r);
+        if (n > 0) g->din[2] = tp_reduce_sum(g->din[2], other, n, false);
+    }
+    if (g->dout[1]) {
+        tp_node *p = tp__norm_wide(g->dout[1], x, axis, false);
+        t = tp__plus(t, tp_mul(p, dy));
+        to_dy = tp__plus(to_dy, tp_mul(p, h));
+    }
+    if (g->dout[2]) to_dy = tp__plus(to_dy, tp_broadcast_like(tp__norm_wide(g->dout[2], x, axis, false), dy));
+    g->din[0] = to_dy;
+    if (!t) return;
+    g->din[1] = tp_mul(inv, t);
+    g->din[3] = tp_neg(tp_reduce_sum(g->din[1], over, n_over, false));
+    g->din[4] = tp__plus(tp_reduce_sum(tp_mul(t, centred), over, n_over, false), to_inv);
+}
+
+/* What x gets through its mean, variance and inv = 1/sqrt(var + epsilon), N elements each; NULL if nothing comes:
+ *   (dmean + (x - mean) (2 dvar - dinv inv^3)) / N */
+static tp_node *tp__norm_stats_back(tp_node *x, tp_node *mean, tp_node *inv, tp_node *dmean, tp_node *dvar,
+                                    tp_node *dinv, int axis, bool rows)
+{
+    tp_node *by_x = dvar ? tp_affine(dvar, 2, 0) : NULL, *dx = NULL;
+    if (dinv) by_x = tp__plus(by_x, tp_neg(tp_mul(dinv, tp_mul(inv, tp_square(inv)))));
+    if (by_x) dx = tp_mul(tp_sub(x, tp__norm_wide(mean, x, axis, rows)), tp__norm_wide(by_x, x, axis, rows));
+    if (dmean) dx = tp__plus(dx, tp_broadcast_like(tp__norm_wide(dmean, x, axis, rows), x));
+    return dx ? tp_div(dx, tp__size_ratio(x, mean)) : NULL;
+}
+#endif
+
 /* -- batch_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon) ----- >>op batch_norm
  * Statistics over every axis but `axis`, N elements a channel; var is the biased one. Outputs y, mean, var for running
  * averages (times N/(N-1) if `unbiased`), inv. gamma, beta (C).
  *   dbeta = sum dy,  dgamma = sum dy xhat,  dx = gamma inv (dy - dbeta/N - xhat dgamma/N)
  * batch_norm_grad computes the three together. Its own gradient, and what x gets through mean, var and inv, are made of
- * plain nodes, which layer_norm shares.
- * batch_norm_infer: y from given mean and var, which are constants to it. */
+ * plain nodes, which layer_norm shares. */
 #ifdef TP__REAL_IS_FLOAT
 /* x as (outer, C, inner) */
 static void tp__bn_split(const tp_call *k, const tp_operand *x, int64_t *outer, int64_t *C, int64_t *inner)
@@ -16129,23 +16198,6 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
             }
     }
 }
-static void TP__F(tp__batch_norm_infer_loop)(const tp_call *k) /* in: x, gamma, beta, mean, var */
-{
-    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
-    const real epsilon = (real)t->epsilon;
-    real *y = (real *)k->out[0].data;
-    int64_t outer, C, inner;
-    tp__bn_split(k, &k->in[0], &outer, &C, &inner);
-    for (int64_t c = 0; c < C; c++) {
-        const real scale = ((const real *)k->in[1].data)[c] / TP__RSQRT(((const real *)k->in[4].data)[c] + epsilon);
-        const real mean = ((const real *)k->in[3].data)[c], beta = ((const real *)k->in[2].data)[c];
-        for (int64_t o = 0; o < outer; o++)
-            for (int64_t i = 0; i < inner; i++) {
-                const int64_t at = (o * C + c) * inner + i;
-                y[at] = (((const real *)k->in[0].data)[at] - mean) * scale + beta;
-            }
-    }
-}
 #ifdef TP__ROWS
 static const tp_attr tp__bn_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__bn_attrs, axis)},
                                         {"epsilon", TP_ATTR_FLOAT, offsetof(tp__bn_attrs, epsilon)},
@@ -16185,77 +16237,8 @@ static tp_status tp__batch_norm_grad_infer(tp_infer *s)
     s->out[1] = s->out[2] = s->in[2];
     return st;
 }
-static tp_status tp__batch_norm_infer_infer(tp_infer *s)
-{
-    const tp_status st = tp__bn_check(s, 0, 1);
-    s->out[0] = s->in[0];
-    return st;
-}
 
 static double tp__bn_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
-
-/* A vector of C channels as (1,..,C,..,1), or statistics of rows as (..,1): either broadcasts over x. */
-static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
-{
-    tp_shape s;
-    if (rows) return tp_expand_dims(v, -1);
-    memset(&s, 0, sizeof s);
-    s.ndim = x->shape.ndim;
-    for (int d = 0; d < s.ndim; d++) s.dim[d] = d == axis ? v->shape.dim[0] : 1;
-    return tp_reshape_to(v, s);
-}
-static tp_node *tp__plus(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) : a ? a : b; }
-
-/* The gradient of batch_norm_grad and (rows) layer_norm_grad by dy, x, gamma, mean, inv. With h = xhat, g = dy gamma, u, p, q
- * what comes to dx, dgamma, dbeta, m() the mean and S() the sum over what is normalised, s() the sum for each gamma:
- *   r = inv (u - m(u) - h m(u h)),       t = p dy - inv (u m(g h) + g m(u h))
- *   to dy: gamma r + p h + q,            to x: inv t,       to gamma: s(dy r),
- *   to mean: -S(inv t),                  to inv: S(t (x - mean)) + S(u (g - m(g) - h m(g h))) */
-static void tp__norm_grad_back(tp_grad *g, int axis, bool rows)
-{
-    tp_node *dy = g->in[0], *x = g->in[1], *u = g->dout[0], *t = NULL, *to_dy = NULL, *to_inv = NULL;
-    int other[TP_MAX_DIMS], n = 0;
-    for (int d = 0; d < x->shape.ndim; d++)
-        if (d != axis) other[n++] = d;
-    const int *over = rows ? &axis : other, n_over = rows ? 1 : n;
-    tp_node *gamma = tp__norm_wide(g->in[2], x, axis, false), *inv = tp__norm_wide(g->in[4], x, axis, rows);
-    tp_node *centred = tp_sub(x, tp__norm_wide(g->in[3], x, axis, rows)), *h = tp_mul(centred, inv);
-    if (u) {
-        tp_node *scaled = tp_mul(dy, gamma), *m_uh = tp_reduce_mean(tp_mul(u, h), over, n_over, true);
-        tp_node *m_gh = tp_reduce_mean(tp_mul(scaled, h), over, n_over, true);
-        tp_node *r = tp_sub(tp_sub(u, tp_reduce_mean(u, over, n_over, true)), tp_mul(h, m_uh));
-        tp_node *e = tp_sub(tp_sub(scaled, tp_reduce_mean(scaled, over, n_over, true)), tp_mul(h, m_gh));
-        r = tp_mul(r, inv);
-        t = tp_neg(tp_mul(inv, tp_add(tp_mul(u, m_gh), tp_mul(scaled, m_uh))));
-        to_dy = tp_mul(gamma, r);
-        to_inv = tp_reduce_sum(tp_mul(u, e), over, n_over, false);
-        g->din[2] = tp_mul(dy, r);
-        if (n > 0) g->din[2] = tp_reduce_sum(g->din[2], other, n, false);
-    }
-    if (g->dout[1]) {
-        tp_node *p = tp__norm_wide(g->dout[1], x, axis, false);
-        t = tp__plus(t, tp_mul(p, dy));
-        to_dy = tp__plus(to_dy, tp_mul(p, h));
-    }
-    if (g->dout[2]) to_dy = tp__plus(to_dy, tp_broadcast_like(tp__norm_wide(g->dout[2], x, axis, false), dy));
-    g->din[0] = to_dy;
-    if (!t) return;
-    g->din[1] = tp_mul(inv, t);
-    g->din[3] = tp_neg(tp_reduce_sum(g->din[1], over, n_over, false));
-    g->din[4] = tp__plus(tp_reduce_sum(tp_mul(t, centred), over, n_over, false), to_inv);
-}
-
-/* What x gets through its mean, variance and inv = 1/sqrt(var + epsilon), N elements each; NULL if nothing comes:
- *   (dmean + (x - mean) (2 dvar - dinv inv^3)) / N */
-static tp_node *tp__norm_stats_back(tp_node *x, tp_node *mean, tp_node *inv, tp_node *dmean, tp_node *dvar,
-                                    tp_node *dinv, int axis, bool rows)
-{
-    tp_node *by_x = dvar ? tp_affine(dvar, 2, 0) : NULL, *dx = NULL;
-    if (dinv) by_x = tp__plus(by_x, tp_neg(tp_mul(dinv, tp_mul(inv, tp_square(inv)))));
-    if (by_x) dx = tp_mul(tp_sub(x, tp__norm_wide(mean, x, axis, rows)), tp__norm_wide(by_x, x, axis, rows));
-    if (dmean) dx = tp__plus(dx, tp_broadcast_like(tp__norm_wide(dmean, x, axis, rows), x));
-    return dx ? tp_div(dx, tp__size_ratio(x, mean)) : NULL;
-}
 
 static void tp__batch_norm_grad_back(tp_grad *g)
 {
@@ -16288,6 +16271,49 @@ static const tp_op tp__op_batch_norm = TP__FUSING_ROW(
     TP_OP_FOLLOWS | TP__OP_BATCH_NORM, 3, 3, 4, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_shape,
     tp__batch_norm_back, TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast), tp__bn_flops,
     TP__IF_FAST(tp__bn_scratch, NULL), 0, "BatchNormalization", NULL);
+TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
+                                       bool unbiased, tp_node **out_mean, tp_node **out_var)
+{
+    tp__bn_attrs t;
+    tp_node *in[3];
+    memset(&t, 0, sizeof t);
+    t.axis = axis;
+    t.epsilon = epsilon;
+    t.unbiased = unbiased;
+    in[0] = x, in[1] = gamma, in[2] = beta;
+    tp_node *y = tp__opn(&tp__op_batch_norm, in, 3, &t);
+    if (out_mean) *out_mean = tp_is_poison(y) ? y : &y->op->out[1];
+    if (out_var) *out_var = tp_is_poison(y) ? y : &y->op->out[2];
+    return y;
+}
+#endif
+
+/* -- batch_norm_infer: y = gamma (x - mean) / sqrt(var + epsilon) + beta, of given mean and var ------- >>op batch_norm_infer
+ * x of any rank >= 2; gamma, beta, mean, var (C). */
+static void TP__F(tp__batch_norm_infer_loop)(const tp_call *k) /* in: x, gamma, beta, mean, var */
+{
+    const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
+    const real epsilon = (real)t->epsilon;
+    real *y = (real *)k->out[0].data;
+    int64_t outer, C, inner;
+    tp__bn_split(k, &k->in[0], &outer, &C, &inner);
+    for (int64_t c = 0; c < C; c++) {
+        const real scale = ((const real *)k->in[1].data)[c] / TP__RSQRT(((const real *)k->in[4].data)[c] + epsilon);
+        const real mean = ((const real *)k->in[3].data)[c], beta = ((const real *)k->in[2].data)[c];
+        for (int64_t o = 0; o < outer; o++)
+            for (int64_t i = 0; i < inner; i++) {
+                const int64_t at = (o * C + c) * inner + i;
+                y[at] = (((const real *)k->in[0].data)[at] - mean) * scale + beta;
+            }
+    }
+}
+#ifdef TP__ROWS
+static tp_status tp__batch_norm_infer_infer(tp_infer *s)
+{
+    const tp_status st = tp__bn_check(s, 0, 1);
+    s->out[0] = s->in[0];
+    return st;
+}
 /* d x = dy gamma / sqrt(var + eps), d gamma = sum dy (x - mean) / sqrt(..), d beta = sum dy; made of plain nodes */
 static void tp__batch_norm_infer_back(tp_grad *g)
 {
@@ -16314,21 +16340,6 @@ static const tp_op tp__op_batch_norm_infer =
                    tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
                    TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast),
                    NULL, TP__IF_FAST(tp__bn_scratch, NULL), 0, "BatchNormalization", NULL);
-TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
-                                       bool unbiased, tp_node **out_mean, tp_node **out_var)
-{
-    tp__bn_attrs t;
-    tp_node *in[3];
-    memset(&t, 0, sizeof t);
-    t.axis = axis;
-    t.epsilon = epsilon;
-    t.unbiased = unbiased;
-    in[0] = x, in[1] = gamma, in[2] = beta;
-    tp_node *y = tp__opn(&tp__op_batch_norm, in, 3, &t);
-    if (out_mean) *out_mean = tp_is_poison(y) ? y : &y->op->out[1];
-    if (out_var) *out_var = tp_is_poison(y) ? y : &y->op->out[2];
-    return y;
-}
 TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta, tp_node *mean, tp_node *var, int axis,
                                        float epsilon)
 {
@@ -17625,7 +17636,7 @@ static const tp_op tp__op_summary =
             tp__infer_same, NULL, TP__NO_KERNEL, NULL, NULL, 0, "Identity", NULL);
 #endif
 
-/* -- apply_gradient_descent, apply_momentum, apply_adam, ...: one optimizer step for n variables ---- >>op apply_adam
+/* -- optimizers: one step for n variables ------------------------------------------------------- >>op optimizer step
  * Inputs: n gradients, then lr (and for Adam and LAMB beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
  * weights, then n of each slot. Each formula is a function for a piece of a variable; a tp__update has what else an optimizer is. */
 #ifdef TP__REAL_IS_FLOAT
@@ -17639,12 +17650,14 @@ static real *TP__F(tp__apply_var)(const tp_call *k, int i, int slot)
 {
     return (real *)k->var[slot * tp__apply_of(k)->n + i].data;
 }
+/* -- apply_gradient_descent: w -= lr g ------------------------------------------------- >>op apply_gradient_descent */
 TP__HOT static void TP__F(tp__descent_piece)(const tp_call *k, int i, int64_t from, int64_t to)
 {
     const real lr = TP__F(tp__apply_rate)(k), *g = (const real *)k->in[i].data;
     real *w = TP__F(tp__apply_var)(k, i, 0);
     for (int64_t e = from; e < to; e++) w[e] -= TP__ROUNDED(lr * g[e]);
 }
+/* -- apply_momentum: a = mu a + g, w -= lr a; Nesterov: w -= lr (g + mu a) --------------------- >>op apply_momentum */
 TP__HOT static void TP__F(tp__momentum_piece)(const tp_call *k, int i, int64_t from, int64_t to)
 {
     const bool nesterov = tp__apply_of(k)->nesterov;
@@ -17655,6 +17668,7 @@ TP__HOT static void TP__F(tp__momentum_piece)(const tp_call *k, int i, int64_t f
         w[e] -= nesterov ? lr * (g[e] + mu * a[e]) : lr * a[e];
     }
 }
+/* -- apply_adam: m, v averages of g, g^2; w -= lr' m / (sqrt(v) + epsilon) ------------------------- >>op apply_adam */
 TP__HOT static void TP__F(tp__adam_piece)(const tp_call *k, int i, int64_t from, int64_t to)
 {
     const tp__apply_attrs *t = tp__apply_of(k);
@@ -17670,6 +17684,7 @@ TP__HOT static void TP__F(tp__adam_piece)(const tp_call *k, int i, int64_t from,
         w[e] -= lr_t * a[e] / (TP__RSQRT(v[e]) + eps);
     }
 }
+/* -- apply_rmsprop: a average of g^2, v = mu v + lr g / sqrt(a + epsilon), w -= v --------------- >>op apply_rmsprop */
 TP__HOT static void TP__F(tp__rmsprop_piece)(const tp_call *k, int i, int64_t from, int64_t to)
 {
     const tp__apply_attrs *t = tp__apply_of(k);
@@ -17688,6 +17703,7 @@ TP__HOT static void TP__F(tp__rmsprop_piece)(const tp_call *k, int i, int64_t fr
         w[e] -= v[e];
     }
 }
+/* -- apply_adagrad: a += g^2, w -= lr g / sqrt(a) ----------------------------------------------- >>op apply_adagrad */
 TP__HOT static void TP__F(tp__adagrad_piece)(const tp_call *k, int i, int64_t from, int64_t to)
 {
     const real lr = TP__F(tp__apply_rate)(k), *g = (const real *)k->in[i].data;
@@ -17697,6 +17713,7 @@ TP__HOT static void TP__F(tp__adagrad_piece)(const tp_call *k, int i, int64_t fr
         w[e] -= lr * g[e] / TP__RSQRT(a[e]);
     }
 }
+/* -- apply_adadelta: d = g sqrt(v + epsilon) / sqrt(a + epsilon), w -= lr d -------------------- >>op apply_adadelta */
 TP__HOT static void TP__F(tp__adadelta_piece)(const tp_call *k, int i, int64_t from, int64_t to)
 {
     const tp__apply_attrs *t = tp__apply_of(k);
@@ -17710,6 +17727,7 @@ TP__HOT static void TP__F(tp__adadelta_piece)(const tp_call *k, int i, int64_t f
         w[e] -= lr * d;
     }
 }
+/* -- apply_ftrl: follow the regularized leader ----------------------------------------------------- >>op apply_ftrl */
 TP__HOT static void TP__F(tp__ftrl_piece)(const tp_call *k, int i, int64_t from, int64_t to)
 {
     const tp__apply_attrs *t = tp__apply_of(k);
@@ -17726,6 +17744,7 @@ TP__HOT static void TP__F(tp__ftrl_piece)(const tp_call *k, int i, int64_t from,
         w[e] = size > l1 ? ((l < 0 ? -l1 : l1) - l) / (after / lr + 2 * l2) : 0;
     }
 }
+/* -- apply_lamb: Adam with a step for each variable that follows its norm -------------------------- >>op apply_lamb */
 /* LAMB in two passes: the averages and both squared norms of a piece, and then the step. r is made twice, not stored. */
 static real TP__F(tp__lamb_r)(const tp_call *k, real w, real m, real v)
 {
@@ -17766,6 +17785,7 @@ static void TP__F(tp__lamb)(const tp_call *k)
         TP__F(tp__lamb_step)(k, i, 0, tp__size(&k->var[i]), squares);
     }
 }
+/* -- all optimizers: loop, shape rule, rows, builders ---------------------------------------------- >>op optimizers */
 static void TP__F(tp__apply)(const tp_call *k)
 {
     const tp__piece_fn piece = k->op->update->TP__F(piece);

@@ -2382,6 +2382,75 @@ static bool tp__import_resize_open(tp__on *n, tp_node *x, const tp__resize *r, i
     return true;
 }
 
+/* Reads the scales of k axes, from the attribute or from input `at`. */
+static void tp__resize_scales(tp__on *n, int at, int k, float *scales)
+{
+    const tp_tensor *st = NULL;
+    const tp__pb *a = tp__on_attr(n, "scales");
+    int count = 0;
+    if (a) {
+        tp__pb m = *a, pack = {NULL, NULL, false};
+        uint64_t v;
+        if (!tp__on_kind(n, "scales", 7)) return;
+        while (count < TP_MAX_DIMS && tp__pb_number(&m, &pack, 7, 5, &v)) scales[count++] = tp__bits_f32(v);
+    } else if ((st = tp__on_need(n, at)) != NULL)
+        for (; count < k && count < TP_MAX_DIMS && count < tp_tensor_size(st); count++)
+            scales[count] = (float)tp_tensor_get(st, count);
+    if (n->c->status == TP_OK && count != k)
+        tp__on_fail(n, TP_ERR_FORMAT, "%s has %d scales for %d axes", n->op, count, k);
+}
+
+/* The scale that keeps the aspect ratio; 0 if each axis has its own scale. */
+static double tp__resize_common(tp__on *n, const tp_node *x, const char *policy, int n_sizes, const int64_t *sizes,
+                                int n_axes, const int64_t *axes)
+{
+    double common = 0;
+    for (int i = 0; i < n_sizes && strcmp(policy, "stretch") != 0; i++) {
+        const int64_t have = tp__on_dim(n, x, tp__on_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim));
+        const double s = (double)sizes[i] / (double)(have ? have : 1);
+        if (tp__is_any(sizes[i])) continue;
+        if (common == 0 || (strcmp(policy, "not_larger") == 0 ? s < common : s > common)) common = s;
+    }
+    return common;
+}
+
+/* Multiplies y along one axis by the matrix of weights. *inside, if not NULL, is 1 for elements inside the image: it is
+ * multiplied by the flags of this axis. NULL after an error. */
+static tp_node *tp__resize_axis(tp__on *n, tp_node *y, const tp__resize *r, int axis, tp_node **inside)
+{
+    tp_graph *g = tp_node_graph(y);
+    const int nd = y->shape.ndim;
+    tp_tensor m, in; /* the matrix (out, in), and which outputs are inside the image */
+    memset(&m, 0, sizeof m);
+    memset(&in, 0, sizeof in);
+    const int64_t dim[2] = {r->out, r->in};
+    if (!tp__on_spend(n, (double)(r->in * r->out) + (r->scale < 1 ? 4.0 / r->scale : 4.0) * (double)r->out))
+        return NULL;
+    double *row = (double *)tp__oi_alloc(n->c, (size_t)r->in, sizeof *row);
+    bool all = true;
+    if (row && tp_tensor_resize(&m, y->dtype, tp_make_shape_n(2, dim)) == TP_OK &&
+        tp_tensor_resize(&in, y->dtype, tp__shape1(r->out)) == TP_OK) {
+        for (int64_t o = 0; o < r->out; o++) {
+            const bool here = tp__resize_row(r, o, row);
+            all &= here;
+            tp_tensor_set(&in, o, here ? 1.0 : 0.0);
+            for (int64_t j = 0; j < r->in; j++) tp_tensor_set(&m, o * r->in + j, row[j]);
+        }
+        y = tp__move_axis(y, axis, nd - 1);
+        tp_node *w = tp_constant(g, &m);
+        y = nd == 1 ? tp_squeeze(tp_matmul_ex(tp_expand_dims(y, 0), w, false, true), 0)
+                    : tp_matmul_ex(y, w, false, true);
+        y = tp__move_axis(y, nd - 1, axis);
+        if (!all) {
+            tp_node *here = tp__with_ones(tp_constant(g, &in), 1, nd - 1 - axis);
+            *inside = *inside ? tp_mul(*inside, here) : here;
+        }
+    } else tp__oi_nomem(n->c);
+    tp_tensor_free(&m);
+    tp_tensor_free(&in);
+    return y;
+}
+
 static void tp__import_resize(tp__on *n) /* Resize, Upsample */
 {
     tp_node *x = tp__on_in(n, 0), *y = x, *inside = NULL;
@@ -2392,7 +2461,7 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
     const int n_sizes = old ? -1 : tp__on_ints(n, "", 3, sizes), k = n_axes >= 0 ? n_axes : nd;
     const char *policy = tp__on_s(n, "keep_aspect_ratio_policy", "stretch");
     const float fill = tp__on_f(n, "extrapolation_value", 0.0f);
-    const tp_tensor *st = NULL, *roi = NULL;
+    const tp_tensor *roi = NULL;
     tp__resize r;
     memset(&r, 0, sizeof r);
     r.mode = tp__on_s(n, "mode", "nearest");
@@ -2401,20 +2470,8 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
     r.a = tp__on_f(n, "cubic_coeff_a", -0.75f);
     r.outside = tp__on_i(n, "exclude_outside", 0) != 0;
     r.antialias = tp__on_i(n, "antialias", 0) != 0;
-    if (n_sizes <= 0) {
-        const tp__pb *a = tp__on_attr(n, "scales");
-        int count = 0;
-        if (a) {
-            tp__pb m = *a, pack = {NULL, NULL, false};
-            uint64_t v;
-            if (!tp__on_kind(n, "scales", 7)) return;
-            while (count < TP_MAX_DIMS && tp__pb_number(&m, &pack, 7, 5, &v)) scales[count++] = tp__bits_f32(v);
-        } else if ((st = tp__on_need(n, at)) != NULL)
-            for (; count < k && count < TP_MAX_DIMS && count < tp_tensor_size(st); count++)
-                scales[count] = (float)tp_tensor_get(st, count);
-        if (n->c->status == TP_OK && count != k)
-            tp__on_fail(n, TP_ERR_FORMAT, "%s has %d scales for %d axes", n->op, count, k);
-    } else if (n_sizes != k) tp__on_fail(n, TP_ERR_FORMAT, "%s has %d sizes for %d axes", n->op, n_sizes, k);
+    if (n_sizes <= 0) tp__resize_scales(n, at, k, scales);
+    else if (n_sizes != k) tp__on_fail(n, TP_ERR_FORMAT, "%s has %d sizes for %d axes", n->op, n_sizes, k);
     if (strcmp(r.where, "tf_crop_and_resize") == 0) {
         roi = tp__on_need(n, 1);
         if (roi && tp_tensor_size(roi) != 2 * k)
@@ -2422,13 +2479,7 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
     }
     if (n->c->status != TP_OK) return;
     if (tp__import_resize_open(n, x, &r, n_sizes, sizes, n_axes)) return;
-    double common = 0; /* the scale that keeps the aspect ratio */
-    for (int i = 0; i < n_sizes && strcmp(policy, "stretch") != 0; i++) {
-        const int64_t have = tp__on_dim(n, x, tp__on_axis(n, n_axes >= 0 ? axes[i] : i, nd));
-        const double s = (double)sizes[i] / (double)(have ? have : 1);
-        if (tp__is_any(sizes[i])) continue;
-        if (common == 0 || (strcmp(policy, "not_larger") == 0 ? s < common : s > common)) common = s;
-    }
+    const double common = tp__resize_common(n, x, policy, n_sizes, sizes, n_axes, axes);
     const tp_dtype d = x->dtype;
     y = tp_dtype_is_float(d) ? y : tp__as(y, TP_F64);
     for (int i = 0; i < k; i++) {
@@ -2453,33 +2504,8 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s from %lld to %lld", n->op, (long long)r.in, (long long)r.out);
             return;
         }
-        tp_tensor m, in; /* the matrix (out, in), and which outputs are inside the image */
-        memset(&m, 0, sizeof m);
-        memset(&in, 0, sizeof in);
-        const int64_t dim[2] = {r.out, r.in};
-        if (!tp__on_spend(n, (double)(r.in * r.out) + (r.scale < 1 ? 4.0 / r.scale : 4.0) * (double)r.out)) return;
-        double *row = (double *)tp__oi_alloc(n->c, (size_t)r.in, sizeof *row);
-        bool all = true;
-        if (row && tp_tensor_resize(&m, y->dtype, tp_make_shape_n(2, dim)) == TP_OK &&
-            tp_tensor_resize(&in, y->dtype, tp__shape1(r.out)) == TP_OK) {
-            for (int64_t o = 0; o < r.out; o++) {
-                const bool here = tp__resize_row(&r, o, row);
-                all &= here;
-                tp_tensor_set(&in, o, here ? 1.0 : 0.0);
-                for (int64_t j = 0; j < r.in; j++) tp_tensor_set(&m, o * r.in + j, row[j]);
-            }
-            y = tp__move_axis(y, axis, nd - 1);
-            tp_node *w = tp_constant(tp_node_graph(x), &m);
-            y = nd == 1 ? tp_squeeze(tp_matmul_ex(tp_expand_dims(y, 0), w, false, true), 0)
-                        : tp_matmul_ex(y, w, false, true);
-            y = tp__move_axis(y, nd - 1, axis);
-            if (!all) {
-                tp_node *here = tp__with_ones(tp_constant(tp_node_graph(x), &in), 1, nd - 1 - axis);
-                inside = inside ? tp_mul(inside, here) : here;
-            }
-        } else tp__oi_nomem(n->c);
-        tp_tensor_free(&m);
-        tp_tensor_free(&in);
+        y = tp__resize_axis(n, y, &r, axis, &inside);
+        if (!y) return;
     }
     if (inside) y = tp_add(y, tp_affine(inside, -fill, fill)); /* outputs outside the image are 0 up to here */
     tp__on_out(n, 0, y == x ? tp_identity(x) : tp__as(y, d));
@@ -2540,6 +2566,78 @@ static tp_node *tp__rnn_linear(tp_node *x, tp_node *W, tp_node *h, tp_node *R, t
                           tp__rnn_gate(b, gate, H), TP_NHWC);
 }
 
+/* The operands of one direction, and its state before and after. */
+typedef struct tp__on_rnn {
+    tp_node *x, *xs;                /* xs: in the order of the steps */
+    tp_node *w, *r, *bw, *br, *sum; /* sum: of the biases bw and br */
+    tp_node *P;                     /* peepholes of an LSTM, or NULL */
+    tp_node *h, *c;
+    int64_t H;
+} tp__on_rnn;
+
+/* One step of a cell that has no sequence op; updates q->h and q->c. */
+static void tp__rnn_step(char kind, tp__on_rnn *q, tp_node *xt)
+{
+    tp_node *w = q->w, *r = q->r, *sum = q->sum, *h = q->h, *c = q->c;
+    const int64_t H = q->H;
+    if (kind == 'R') h = tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 0, H));
+    else if (kind == 'G') {
+        tp_node *z = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 0, H)),
+                *s = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 1, H));
+        tp_node *past =
+            tp_nn_bias_add(tp_matmul_ex(h, tp__rnn_gate(r, 2, H), false, true), tp__rnn_gate(q->br, 2, H), TP_NHWC);
+        tp_node *now =
+            tp_nn_bias_add(tp_matmul_ex(xt, tp__rnn_gate(w, 2, H), false, true), tp__rnn_gate(q->bw, 2, H), TP_NHWC);
+        now = tp_tanh(tp_add(now, tp_mul(s, past)));
+        h = tp_add(tp_mul(tp_affine(z, -1.0f, 1.0f), now), tp_mul(z, h));
+    } else { /* LSTM with peepholes, in the order i, o, f */
+        tp_node *in = tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 0, H), tp_mul(c, tp__rnn_gate(q->P, 0, H))));
+        tp_node *forget =
+            tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 2, H), tp_mul(c, tp__rnn_gate(q->P, 2, H))));
+        tp_node *next = tp_add(tp_mul(forget, c), tp_mul(in, tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 3, H))));
+        tp_node *out =
+            tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 1, H), tp_mul(next, tp__rnn_gate(q->P, 1, H))));
+        c = next;
+        h = tp_mul(out, tp_tanh(c));
+    }
+    q->h = h, q->c = c;
+}
+
+/* Unrolls such a cell over the time steps; the outputs of all steps, or NULL after an error. */
+static tp_node *tp__rnn_unrolled(tp__on *n, char kind, tp__on_rnn *q)
+{
+    const int64_t T = tp__on_dim(n, q->x, 0);
+    if (n->c->status != TP_OK) return NULL;
+    if (T > 4096 || T < 1) {
+        tp__on_unsupported(n, "that many steps");
+        return NULL;
+    }
+    tp_node **step = (tp_node **)tp__oi_alloc(n->c, (size_t)T, sizeof *step);
+    if (!step) return NULL;
+    for (int64_t t = 0; t < T; t++) {
+        tp__rnn_step(kind, q, tp__rnn_part(q->xs, t));
+        step[t] = q->h;
+    }
+    return tp_stack(step, (int)T, 0);
+}
+
+/* All steps of one direction; NULL after an error. */
+static tp_node *tp__rnn_direction(tp__on *n, char kind, bool after, tp__on_rnn *q)
+{
+    tp_node *hl = NULL, *cl = NULL, *y;
+    const int64_t H = q->H;
+    if (kind == 'L' && !q->P) {
+        y = tp_nn_lstm(q->xs, tp__rnn_kernel(q->w, q->r, "0321", H), tp__rnn_gates(q->sum, "0321", H), q->h, q->c, 0.0f,
+                       false, &hl, &cl);
+        q->h = hl, q->c = cl;
+    } else if (kind == 'G' && !after) {
+        y = tp_nn_gru(q->xs, tp__rnn_kernel(q->w, q->r, "10", H), tp__rnn_gates(q->sum, "10", H),
+                      tp__rnn_kernel(q->w, q->r, "2", H), tp__rnn_gates(q->sum, "2", H), q->h, false, &hl);
+        q->h = hl;
+    } else y = tp__rnn_unrolled(n, kind, q);
+    return y;
+}
+
 static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
 {
     const char kind = n->op[0];
@@ -2571,68 +2669,27 @@ static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
     tp_node *all[2], *hs[2], *cs[2];
     for (int64_t d = 0; d < D; d++) {
         const bool backwards = d == 1 || strcmp(direction, "reverse") == 0;
-        tp_node *w = tp__rnn_part(W, d), *r = tp__rnn_part(R, d), *xs = backwards ? tp_reverse(x, &time, 1) : x;
-        tp_node *b = tp__on_has(n, 3) ? tp__rnn_part(tp__on_in(n, 3), d) : NULL, *bw, *br;
+        tp__on_rnn q;
+        memset(&q, 0, sizeof q);
+        q.H = H;
+        q.x = x;
+        q.w = tp__rnn_part(W, d), q.r = tp__rnn_part(R, d), q.xs = backwards ? tp_reverse(x, &time, 1) : x;
+        tp_node *b = tp__on_has(n, 3) ? tp__rnn_part(tp__on_in(n, 3), d) : NULL;
         if (!b) b = tp_tile(tp__with_ones(tp__oc(x, 0), 1, 0), doubled);
-        bw = tp__cut(b, 0, 0, gates * H), br = tp__cut(b, 0, gates * H, gates * H);
-        tp_node *sum = tp_add(bw, br), *h = zero, *c = zero, *P = NULL, *y = NULL;
+        q.bw = tp__cut(b, 0, 0, gates * H), q.br = tp__cut(b, 0, gates * H, gates * H);
+        q.sum = tp_add(q.bw, q.br), q.h = q.c = zero;
         for (int i = 0; i < 2; i++)
             if (tp__on_has(n, 5 + i) && (i == 0 || kind == 'L')) {
                 tp_node *start = tp__on_in(n, 5 + i);
                 start = tp__rnn_part(batch_first ? tp__move_axis(start, 1, 0) : start, d);
-                if (i) c = start;
-                else h = start;
+                if (i) q.c = start;
+                else q.h = start;
             }
-        if (kind == 'L' && tp__on_has(n, 7)) P = tp__rnn_part(tp__on_in(n, 7), d);
+        if (kind == 'L' && tp__on_has(n, 7)) q.P = tp__rnn_part(tp__on_in(n, 7), d);
         if (n->c->status != TP_OK) return;
-        if (kind == 'L' && !P) {
-            tp_node *hl = NULL, *cl = NULL;
-            y = tp_nn_lstm(xs, tp__rnn_kernel(w, r, "0321", H), tp__rnn_gates(sum, "0321", H), h, c, 0.0f, false, &hl,
-                           &cl);
-            h = hl, c = cl;
-        } else if (kind == 'G' && !after) {
-            tp_node *hl = NULL;
-            y = tp_nn_gru(xs, tp__rnn_kernel(w, r, "10", H), tp__rnn_gates(sum, "10", H), tp__rnn_kernel(w, r, "2", H),
-                          tp__rnn_gates(sum, "2", H), h, false, &hl);
-            h = hl;
-        } else { /* unroll over the time steps */
-            const int64_t T = tp__on_dim(n, x, 0);
-            if (n->c->status != TP_OK) return;
-            if (T > 4096 || T < 1) {
-                tp__on_unsupported(n, "that many steps");
-                return;
-            }
-            tp_node **step = (tp_node **)tp__oi_alloc(n->c, (size_t)T, sizeof *step);
-            if (!step) return;
-            for (int64_t t = 0; t < T; t++) {
-                tp_node *xt = tp__rnn_part(xs, t);
-                if (kind == 'R') h = tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 0, H));
-                else if (kind == 'G') {
-                    tp_node *z = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 0, H)),
-                            *s = tp_sigmoid(tp__rnn_linear(xt, w, h, r, sum, 1, H));
-                    tp_node *past = tp_nn_bias_add(tp_matmul_ex(h, tp__rnn_gate(r, 2, H), false, true),
-                                                   tp__rnn_gate(br, 2, H), TP_NHWC);
-                    tp_node *now = tp_nn_bias_add(tp_matmul_ex(xt, tp__rnn_gate(w, 2, H), false, true),
-                                                  tp__rnn_gate(bw, 2, H), TP_NHWC);
-                    now = tp_tanh(tp_add(now, tp_mul(s, past)));
-                    h = tp_add(tp_mul(tp_affine(z, -1.0f, 1.0f), now), tp_mul(z, h));
-                } else { /* LSTM with peepholes, in the order i, o, f */
-                    tp_node *in =
-                        tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 0, H), tp_mul(c, tp__rnn_gate(P, 0, H))));
-                    tp_node *forget =
-                        tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 2, H), tp_mul(c, tp__rnn_gate(P, 2, H))));
-                    tp_node *next =
-                        tp_add(tp_mul(forget, c), tp_mul(in, tp_tanh(tp__rnn_linear(xt, w, h, r, sum, 3, H))));
-                    tp_node *out =
-                        tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 1, H), tp_mul(next, tp__rnn_gate(P, 1, H))));
-                    c = next;
-                    h = tp_mul(out, tp_tanh(c));
-                }
-                step[t] = h;
-            }
-            y = tp_stack(step, (int)T, 0);
-        }
-        all[d] = backwards ? tp_reverse(y, &time, 1) : y, hs[d] = h, cs[d] = c;
+        tp_node *y = tp__rnn_direction(n, kind, after, &q);
+        if (!y) return;
+        all[d] = backwards ? tp_reverse(y, &time, 1) : y, hs[d] = q.h, cs[d] = q.c;
     }
     const int by = batch_first ? 1 : 0; /* position of the axis of directions: after the batch, or before it */
     tp_node *y = tp_stack(all, (int)D, 1);
@@ -3287,6 +3344,34 @@ static bool tp__oi_twice(const char *const *name, int i)
 
 #define TP__IMPORT_OPERANDS 16384 /* the most inputs or outputs of a node */
 
+/* Builds or folds a node and stores its outputs as values of the file. */
+static void tp__on_run(tp__on *n)
+{
+    tp__oi *c = n->c;
+    bool known = true, partial = false, variable = false;
+    for (int i = 0; i < n->n_in; i++) {
+        if (!n->in[i]) continue;
+        known &= n->in[i]->is_known;
+        partial |= n->in[i]->partial;
+        variable |= n->in[i]->variable;
+    }
+    if (!known || variable || (n->row->flags & TP__IMPORT_NO_FOLD)) tp__on_build(n);
+    else if (!partial) tp__on_fold(n);
+    else if (n->row->flags & TP__IMPORT_SIZES) tp__on_fold_sizes(n);
+    else tp__on_build(n); /* it reports an error if it needs the unknown sizes */
+    for (int i = 0; i < n->n_out; i++) {
+        tp__ov *v = c->status == TP_OK && n->out[i][0] ? tp__oi_value(c, n->out[i]) : NULL;
+        if (!v) {
+            tp_tensor_free(&n->value[i]);
+            continue;
+        }
+        v->node[0] = n->made[i];
+        v->is_known = n->set[i];
+        v->known = n->value[i]; /* becomes the owner */
+        v->partial = n->partial && n->set[i] && n->value[i].dtype == TP_I64;
+    }
+}
+
 static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
 {
     tp__on n;
@@ -3344,28 +3429,7 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
     for (int i = 0; i < n.n_out; i++)
         if (n.out[i][0] && (tp__map_get(&c->values, n.out[i]) || tp__oi_twice(n.out, i)))
             return tp__oi_fail(c, n.name, TP_ERR_FORMAT, "%s makes '%s', which is there already", n.op, n.out[i]);
-    bool known = true, partial = false, variable = false;
-    for (int i = 0; i < n.n_in; i++) {
-        if (!n.in[i]) continue;
-        known &= n.in[i]->is_known;
-        partial |= n.in[i]->partial;
-        variable |= n.in[i]->variable;
-    }
-    if (!known || variable || (n.row->flags & TP__IMPORT_NO_FOLD)) tp__on_build(&n);
-    else if (!partial) tp__on_fold(&n);
-    else if (n.row->flags & TP__IMPORT_SIZES) tp__on_fold_sizes(&n);
-    else tp__on_build(&n); /* it reports an error if it needs the unknown sizes */
-    for (int i = 0; i < n.n_out; i++) {
-        tp__ov *v = c->status == TP_OK && n.out[i][0] ? tp__oi_value(c, n.out[i]) : NULL;
-        if (!v) {
-            tp_tensor_free(&n.value[i]);
-            continue;
-        }
-        v->node[0] = n.made[i];
-        v->is_known = n.set[i];
-        v->known = n.value[i]; /* becomes the owner */
-        v->partial = n.partial && n.set[i] && n.value[i].dtype == TP_I64;
-    }
+    tp__on_run(&n);
     return c->status;
 }
 

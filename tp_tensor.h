@@ -24,7 +24,9 @@
  *         return 0;
  *     }
  *
- * CONTENTS   >>config >>os >>options >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine >>files
+ * CONTENTS   what programs use: >>config >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine
+ *            >>files   the implementation: >>config >>os >>options >>numbers >>status >>log >>alloc >>dtype >>shape >>tensor
+ *            >>random >>threads >>device >>engine (naive loops) >>fast (includes tp_fast.h) >>engine (public functions) >>files
  *
  * OPTIONS (define before the include)
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)
@@ -647,7 +649,7 @@ struct tp_device {
     /* End the caller's use of d. d is freed when it is closed and all sessions and tensors on it are freed, in any order. */
     void (*close)(tp_device *d);
     tp_pool *pool;             /* host devices: the threads that run kernels */
-    const struct tp__isa *isa; /* host devices: the chosen vector kernels, NULL under TP_NAIVE */
+    const struct tp__isa *isa; /* host devices: the instruction set of tp_fast.h; NULL: naive loops */
     bool amx;                  /* host devices: large products use bf16 tiles (isa is "amx") */
     void *impl;
     void (*destroy)(tp_device *d); /* frees the device; tp_device_ready sets it */
@@ -705,11 +707,11 @@ TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn
 TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *user);
 
 /* ==== >>engine ======================================================================================== */
-/* The numeric functions that several ops share. Each has a naive loop, which defines the result, and a fast path chosen by the
- * device's ISA. All matrices are row-major float; every function gives the same bits for any number of threads.
- * A fast path may differ from the naive loop only by rounding, because it sums in another order. 3x3 convolutions with stride 1
- * over multiples of 16 channels use Winograd's F(2x2,3x3). Its error against double equals that of the direct sum (1 to 2e-7 of
- * the sum of magnitudes in both); an infinity or NaN spreads to the 4 output positions of its tile. */
+/* The numeric engine that several ops share. Each function has a naive loop, which defines the result, and a fast kernel in
+ * tp_fast.h for devices with an instruction set. Matrices are row-major float; every function gives the same bits for any
+ * number of threads. A fast kernel differs from the naive loop only by rounding, because it sums in another order. 3x3
+ * convolutions with stride 1 over multiples of 16 channels use Winograd's F(2x2,3x3): its error against double is that of the
+ * direct sum (1 to 2e-7 of the sum of magnitudes), but an infinity or NaN spreads to the 4 output positions of its tile. */
 
 /* How a GEMM or convolution changes a finished sum before storing it: v += bias[column], then the activation. */
 typedef struct tp_epilogue {
@@ -7506,7 +7508,7 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
 
     /* First a local header of zeros: its checksum and sizes are known only after the data. */
     uint8_t h[TP__ZIP_CENTRAL + 32], *e;
-    uint32_t flags = tp__utf8(name) > 0 ? 0x0800u : 0; /* flag of a UTF-8 name, so that other programs show it correctly */
+    uint32_t flags = tp__utf8(name) > 0 ? 0x0800u : 0; /* the name is UTF-8 */
     uint64_t most = (uint64_t)bytes + TP__NPY_HEADER, local = w->file->at;
     bool wide = most + most / 1024 + 1024 >= TP__ZIP64_FROM; /* stored blocks add 5 bytes in 32 KiB */
     w->crc = 0;
@@ -7868,7 +7870,7 @@ static bool tp__safetensors_hex4(tp__scan *p, uint32_t *v)
     return true;
 }
 
-/* A text, decoded, tp_malloc'ed. False: it is not well formed, or *oom. */
+/* Read and decode a JSON string into *text, which is tp_malloc'ed. False: it is not well formed, or out of memory (*oom). */
 static bool tp__safetensors_text(tp__scan *p, char **text, bool *oom)
 {
     static const char from[] = "\"\\/bfnrt", to[] = "\"\\/\b\f\n\r\t";
@@ -7917,7 +7919,7 @@ static bool tp__safetensors_text(tp__scan *p, char **text, bool *oom)
     return ok;
 }
 
-/* A list of natural numbers, at most `most`; how many, or -1. */
+/* Read a list of at most `most` natural numbers. Returns their count, or -1 on an error. */
 static int tp__safetensors_numbers(tp__scan *p, uint64_t *v, int most)
 {
     int n = 0;
@@ -7932,13 +7934,13 @@ static int tp__safetensors_numbers(tp__scan *p, uint64_t *v, int most)
             if (v[n] > (UINT64_MAX - digit) / 10) return -1;
             v[n] = 10 * v[n] + digit;
         }
-        if (p->at == first || (*first == '0' && p->at - first > 1)) return -1; /* JSON has no 007 */
+        if (p->at == first || (*first == '0' && p->at - first > 1)) return -1; /* JSON allows no leading zeros */
         n++;
     } while (tp__scan_eat(p, ','));
     return tp__scan_eat(p, ']') ? n : -1;
 }
 
-/* {"dtype":"F32","shape":[2,3],"data_offsets":[0,24]} in any order. */
+/* Read {"dtype":"F32","shape":[2,3],"data_offsets":[0,24]}, with the keys in any order. */
 static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
 {
     static const char *const keys[3] = {"\"dtype\"", "\"shape\"", "\"data_offsets\""};
@@ -7988,9 +7990,9 @@ static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
     return TP_OK;
 }
 
-/* Checksums (CRC-32C) in files of ours: "__metadata__":{"format":"tp2","tp.crc32c":"<header><tensor>.."}, eight hexadecimal digits
- * each, the tensors in the order of their bytes. The header's is that of all its bytes, its length's included, with zeros where
- * it stands itself. Other programs read over it, and write files without. */
+/* The checksums (CRC-32C) in files that tp writes: "__metadata__":{"format":"tp2","tp.crc32c":"<header><tensor>.."}. Each has eight
+ * hexadecimal digits; tensors are in the order of their bytes. The header's checksum covers the header and the 8 bytes of its
+ * length, with zeros in place of the checksum itself. Other programs ignore the checksums, and their files have none. */
 typedef struct tp__sums {
     const char *digit; /* NULL: none */
     size_t n;
@@ -8002,7 +8004,7 @@ static void tp__sum_text(char text[8], uint32_t sum)
     for (int i = 7; i >= 0; i--, sum >>= 4) text[i] = "0123456789abcdef"[sum & 15];
 }
 
-/* {"name":"text", ...}: only the checksums are kept. */
+/* Read {"name":"text", ...}; only the checksums are kept. */
 static tp_status tp__safetensors_metadata(tp__scan *p, tp__sums *sums)
 {
     bool ok = tp__scan_eat(p, '{'), oom = false;
@@ -8026,7 +8028,7 @@ static tp_status tp__safetensors_metadata(tp__scan *p, tp__sums *sums)
     return oom ? TP_ERR_NOMEM : tp__safetensors_bad(p->what, "__metadata__ is no object of texts");
 }
 
-/* p: the file; n: the header's bytes */
+/* Verify the checksums. p: the file; n: the size of the header in bytes. */
 static tp_status tp__safetensors_sums(const uint8_t *p, size_t n, const tp__sums *sums, const tp__entries *list,
                                       const char *what)
 {
@@ -8172,7 +8174,7 @@ static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__f
         tp_buf_printf(&h, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + size));
         at += size;
     }
-    tp_buf_put(&h, "}       ", 1 + (7 - h.len % 8)); /* so that what follows is aligned */
+    tp_buf_put(&h, "}       ", 1 + (7 - h.len % 8)); /* aligns the data to 8 bytes */
     if (!s && h.failed) s = tp_fail(TP_ERR_NOMEM, "%s: out of memory for its header", path);
     if (!s && h.len > TP__SAFETENSORS_HEADER)
         s = tp_fail(TP_ERR_UNSUPPORTED, "%s: so many tensors do not fit a safetensors file", path);
@@ -8223,15 +8225,15 @@ TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d)
 }
 
 /* -- TensorFlow's checkpoints --------------------------------------------------------- >>tf_checkpoint */
-/* The index is a sorted table of (key, value) in blocks, as LevelDB makes them:
+/* The index file is a sorted table of (key, value) entries in blocks, in LevelDB's format:
  *
  *     file   data blocks, an empty block, the index block, a footer of 48 bytes
- *     block  entries, offsets of those with a whole key, their count; then 0 or 1 (compressed), and a CRC-32C
- *     entry  bytes of the key shared with the one before, other bytes, bytes of the value; key; value
- *     index  (a key that is not before the last of a block, where the block is)
+ *     block  entries; the offsets of the entries with a whole key; their count; then 0, or 1 if compressed; a CRC-32C
+ *     entry  three lengths: shared with the previous key, rest of the key, value; then the rest of the key and the value
+ *     index  an entry per block: (a key not before the block's last key, offset and size of the block)
  *
- * Key "" has the header, every other key is a variable's name, and its value (a protobuf message) says type,
- * shape, shard, offset, size and CRC-32C. The data files are nothing but the bytes. */
+ * The value of key "" is the header. Every other key is a variable's name, and its value is a protobuf message with type,
+ * shape, shard, offset, size and CRC-32C. The data files have only the bytes of the variables. */
 #ifndef TP_NO_TF_CHECKPOINT
 
 enum { TP__TF_FOOTER = 48, TP__TF_BLOCK = 262144, TP__TF_RESTART = 16, TP__TF_VALUE = 192 };
@@ -8247,12 +8249,12 @@ static bool tp__varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
     tp__pb m = {*p, end, false};
     uint8_t shortest[10];
     *v = tp__pb_get_varint(&m);
-    const bool ok = !m.bad && tp__put_varint(shortest, *v) - shortest == m.at - *p; /* the only way to write it */
+    const bool ok = !m.bad && tp__put_varint(shortest, *v) - shortest == m.at - *p; /* only the shortest is valid */
     *p = m.at;
     return ok;
 }
 
-/* Snappy: literals and copies from before. Exactly out_size bytes must come out. */
+/* Decompress Snappy: literals, and copies of earlier output. False unless the output has exactly out_size bytes. */
 static bool tp__snappy(const uint8_t *p, const uint8_t *end, uint8_t *out, size_t out_size)
 {
     size_t len = 0;
@@ -8279,7 +8281,7 @@ static bool tp__snappy(const uint8_t *p, const uint8_t *end, uint8_t *out, size_
             from |= (size_t)(tag >> 5) << 8;
         }
         if (from == 0 || from > len || n > out_size - len) return false;
-        for (; n > 0; n--, len++) out[len] = out[len - from]; /* byte by byte: it may overlap itself */
+        for (; n > 0; n--, len++) out[len] = out[len - from]; /* byte by byte, as the ranges may overlap */
     }
     return len == out_size;
 }
@@ -8289,13 +8291,13 @@ typedef struct tp__tf_block {
     uint8_t *own;
 } tp__tf_block;
 
-/* A handle is an offset and a size. */
+/* Read a handle: the offset and the size of a block. */
 static bool tp__tf_handle(const uint8_t **p, const uint8_t *end, uint64_t handle[2])
 {
     return tp__varint(p, end, &handle[0]) && tp__varint(p, end, &handle[1]);
 }
 
-/* The block of a handle in an index of `size` bytes, its checksum verified. */
+/* Read the block of a handle from an index of `size` bytes, and verify its checksum. */
 static tp_status tp__tf_block_at(const uint8_t *p, size_t size, const uint64_t handle[2], const char *what,
                                  tp__tf_block *b)
 {
@@ -8309,7 +8311,7 @@ static tp_status tp__tf_block_at(const uint8_t *p, size_t size, const uint64_t h
     if (p[n] == 1) {
         const uint8_t *end = p + n;
         uint64_t whole;
-        /* no tag makes more than 64 bytes of three */
+        /* a Snappy tag of three bytes gives at most 64 bytes */
         if (!tp__varint(&p, end, &whole) || whole > 22 * n)
             return tp__tf_bad(what, "the size of a compressed block is impossible");
         b->own = (uint8_t *)tp_malloc((size_t)whole + 1);
@@ -8325,7 +8327,7 @@ static tp_status tp__tf_block_at(const uint8_t *p, size_t size, const uint64_t h
     return TP_OK;
 }
 
-/* The next entry of a block: key becomes its key, which must come after the one before it unless this is the first. */
+/* Read the next entry of a block; `key` becomes its key. Unless `first`, the key must come after the previous key. */
 static bool tp__tf_next(tp__tf_block *b, tp_buf *key, bool first, const uint8_t **value, const uint8_t **value_end)
 {
     uint64_t shared, rest, n;
@@ -8344,14 +8346,14 @@ static bool tp__tf_next(tp__tf_block *b, tp_buf *key, bool first, const uint8_t 
     return true;
 }
 
-/* What the reader of an index knows. */
+/* The state of an index reader. */
 typedef struct tp__tf {
     const char *what;
     tp__entries list;
     uint64_t shards;
     bool swap, sliced;
-    int strings; /* skipped, this one first */
-    tp__printable string;
+    int strings;          /* number of skipped string tensors */
+    tp__printable string; /* the name of the first of them */
 } tp__tf;
 
 static tp_status tp__tf_header(tp__tf *t, tp__pb m)
@@ -8398,7 +8400,7 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
     uint64_t type = 0, size = 0;
     tp__pb_field f;
     size_t nlen = key->len;
-    if (key->data[0] == 0) { /* the name of a part of a partitioned variable, whose own entry says more */
+    if (key->data[0] == 0) { /* a slice of a partitioned variable */
         t->sliced = true;
         return TP_OK;
     }
@@ -8416,7 +8418,7 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
         more = tp__pb_next(&m, &f);
         bool ok = !m.bad;
         const uint64_t v = f.value;
-        if (ok && f.number == 1) type = v > 100 ? v - 100 : v; /* 100 more: a reference */
+        if (ok && f.number == 1) type = v > 100 ? v - 100 : v; /* 100 + type: a reference type */
         if (ok && f.number == 2) ok = f.wire == 2 && e->h.shape.ndim == 0 && tp__tf_shape(f.sub, &e->h.shape);
         if (ok && f.number == 3) ok = v < t->shards, e->shard = (uint32_t)v;
         if (ok && f.number == 4) e->begin = v;
@@ -8449,7 +8451,7 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
     return TP_OK;
 }
 
-/* All entries of an index into t->list, checked. */
+/* Read all entries of an index into t->list, and check them. */
 static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const char *what)
 {
     uint64_t meta[2], top[2], at[2], names = 0;
@@ -8466,7 +8468,7 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
     bool ok = tp__tf_handle(&v, v_end, meta) && tp__tf_handle(&v, v_end, top);
     for (; ok && v < v_end; v++) ok = *v == 0;
     if (!ok) return tp__tf_bad(what, "its footer is wrong");
-    s = tp__tf_block_at(p, size, meta, what, &block); /* nothing of interest, but it should be whole */
+    s = tp__tf_block_at(p, size, meta, what, &block); /* not used, but must not be damaged */
     tp_free(block.own);
     block.own = NULL;
     if (!s) s = tp__tf_block_at(p, size, top, what, &index);
@@ -8479,7 +8481,7 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
         for (; !s && block.p < block.end; first = false) {
             if (!tp__tf_next(&block, &key, first, &v, &v_end)) s = tp__tf_bad(what, "its names are not in order");
             else if (key.failed) s = TP_ERR_NOMEM;
-            /* names share their beginnings, so a small file could ask for any amount of memory */
+            /* Keys share prefixes, so without a limit a small file could need any amount of memory. */
             else if ((names += key.len) > 64 * (uint64_t)size + 65536) s = tp__tf_bad(what, "its names are too long");
             else if (first != (key.len == 0)) s = tp__tf_bad(what, "it has no header");
             else {
@@ -8504,7 +8506,7 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
     return s ? s : tp__entries_check(&t->list, what);
 }
 
-/* Entries [from, to), all of one shard whose bytes these are. */
+/* Read entries [from, to), which all belong to the shard with the bytes p. */
 static tp_status tp__tf_shard(tp__tf *t, size_t from, size_t to, const uint8_t *p, size_t size, const char *what,
                               tp_dict *d)
 {
@@ -8556,9 +8558,9 @@ TP_DEF tp_status tp_tf_checkpoint_load(const char *prefix, tp_dict *d)
     return s;
 }
 
-/* -- writing it */
+/* -- writing a checkpoint */
 
-/* A field with a number, which is left out when it is 0. */
+/* Write a protobuf field with a number; nothing if v is 0. */
 static uint8_t *tp__put_field(uint8_t *p, unsigned field, uint64_t v)
 {
     if (v == 0) return p;
@@ -8566,7 +8568,7 @@ static uint8_t *tp__put_field(uint8_t *p, unsigned field, uint64_t v)
     return tp__put_varint(p, v);
 }
 
-/* A block that grows. */
+/* A block that is being written. */
 typedef struct tp__tf_out {
     tp_buf bytes, restarts, last;
     int n, interval;
@@ -8592,11 +8594,11 @@ static void tp__tf_add(tp__tf_out *b, const char *key, size_t nkey, const uint8_
     tp_buf_put(&b->last, key, nkey);
 }
 
-/* The block to the file; where it is goes to handle. Then it is empty again. */
+/* Write the block to the file and its handle to `handle`; *n becomes the handle's size. The block is empty afterwards. */
 static tp_status tp__tf_flush(tp__tf_out *b, tp_writer *w, uint8_t *handle, size_t *n)
 {
     uint8_t tail[5] = {0};
-    if (b->restarts.len == 0) tp_buf_put(&b->restarts, tail, 4); /* even an empty block has one */
+    if (b->restarts.len == 0) tp_buf_put(&b->restarts, tail, 4); /* even an empty block has one restart */
     *n = (size_t)(tp__put_varint(tp__put_varint(handle, w->at), b->bytes.len + b->restarts.len + 4) - handle);
     tp__put_le(tail, b->restarts.len / 4, 4);
     tp_buf_put(&b->bytes, b->restarts.data, b->restarts.len);
@@ -8613,7 +8615,7 @@ static tp_status tp__tf_flush(tp__tf_out *b, tp_writer *w, uint8_t *handle, size
     return s;
 }
 
-/* A short key that is not before `key`, but before `next` (NULL: there is none), as LevelDB chooses it. */
+/* Write a short key that is not before `key` but before `next` (NULL: no next key), chosen as LevelDB does. */
 static void tp__tf_between(const char *key, const char *next, tp_buf *out)
 {
     size_t n = strlen(key), same = 0;
@@ -8679,16 +8681,16 @@ static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int
     return s;
 }
 
-/* Where a checkpoint is written. Its data are shard 0 of 1, or of 2 when there is an index of this name whose data are that: an
- * old index and its data stay together until a new index, which names other data, takes its place by one rename. */
+/* The files of a checkpoint that is being written. The data are shard 0 of 1; if an index of this prefix names such data, they are
+ * shard 0 of 2. So an old index and its data stay valid until one rename replaces it with the new index, which names other data. */
 typedef struct tp__tf_place {
     char *dir, *index, *data; /* paths */
-    size_t n;                 /* of the prefix */
+    size_t n;                 /* length of the prefix */
     int shards;
     tp_writer *index_file, *data_file;
 } tp__tf_place;
 
-/* How many shards the index at `path` names; 0: there is none, or it is none. */
+/* The number of shards that the index at `path` names; 0: there is no file, or it is not an index. */
 static tp_status tp__tf_shards(const char *path, uint64_t *shards)
 {
     char *data = NULL;
@@ -8699,7 +8701,7 @@ static tp_status tp__tf_shards(const char *path, uint64_t *shards)
     tp_status s = tp_file_read(path, false, 0, &data, &size);
     if (s) return s;
     s = tp__tf_index(&t, (const uint8_t *)data, size, path);
-    *shards = t.shards; /* also where it is damaged after its header, or not for us to read */
+    *shards = t.shards; /* known even if the index is damaged after its header, or unsupported */
     tp__entries_free(&t.list);
     tp_free(data);
     return s == TP_ERR_NOMEM ? s : TP_OK;
@@ -8723,11 +8725,11 @@ static tp_status tp__tf_place_open(tp__tf_place *p, const char *prefix)
     return s ? s : tp_writer_open(&p->index_file, p->index);
 }
 
-/* The data files of a prefix. */
+/* Used to remove the data files of a prefix. */
 typedef struct tp__tf_old {
-    char *path;       /* of one of them: the prefix, and what follows it, which is changed */
-    size_t folder, n; /* bytes of the folder with its slash, and of the prefix */
-    int keep;         /* the number of shards of the one to keep; 0: none */
+    char *path;       /* the prefix; the rest of a file's name is written after it */
+    size_t folder, n; /* lengths of the folder with its slash, and of the prefix */
+    int keep;         /* keep shard 0 of so many shards; 0: keep none */
     tp_status failed;
 } tp__tf_old;
 
@@ -8745,8 +8747,8 @@ static bool tp__tf_old_file(void *user, const char *name)
     return false;
 }
 
-/* Remove the data files of a prefix, but shard 0 of `keep`. Path: the n bytes of the prefix, which lies in dir, and room for 21
- * more. */
+/* Remove the data files of a prefix, except shard 0 of `keep`. path: the n bytes of the prefix, whose folder is dir, and room for
+ * 21 more bytes. */
 static tp_status tp__tf_remove_data(const char *dir, char *path, size_t n, int keep)
 {
     const char *slash = tp__os_slash(path);
@@ -8756,18 +8758,18 @@ static tp_status tp__tf_remove_data(const char *dir, char *path, size_t n, int k
     return o.failed;
 }
 
-/* What was written takes the place of what was there, if s is TP_OK. */
+/* If s is TP_OK, replace the old checkpoint with the written one; else discard the written files. */
 static tp_status tp__tf_place_close(tp__tf_place *p, tp_status s)
 {
     uint64_t now = 0;
-    if (!s) s = tp__writer_flush(p->index_file); /* a full disk is found before anything appears */
+    if (!s) s = tp__writer_flush(p->index_file); /* finds a full disk before a file is renamed */
     if (!s) {
         s = tp_writer_commit(p->data_file);
         p->data_file = NULL;
         if (!s) s = tp_writer_commit(p->index_file);
         else tp_writer_abort(p->index_file);
         p->index_file = NULL;
-        /* the new index has what it names; the old one, where that stayed, loses nothing */
+        /* The data that the new index names are kept. If the old index is still there, its data are not removed. */
         if (!s && tp__tf_remove_data(p->dir, p->data, p->n, p->shards) != TP_OK)
             tp_log(TP_LOG_WARN, "Old data of a checkpoint stay: %s", tp_last_error());
         if (s && !tp__tf_shards(p->index, &now) && now != (uint64_t)p->shards) tp__os_remove(p->data);
@@ -8800,7 +8802,7 @@ static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn
     return tp__tf_place_close(&p, s);
 }
 
-/* Make an index of ours say how many shards there are: a number in its first block, and that block's checksum. */
+/* Set the number of shards in an index that tp wrote: a number in its first block, and that block's checksum. */
 static tp_status tp__tf_patch(uint8_t *p, size_t size, int shards, const char *what)
 {
     static const uint8_t head[] = {0, 0, 6, 0x08}; /* key "", six bytes, field 1 */
@@ -8820,7 +8822,7 @@ static tp_status tp__tf_patch(uint8_t *p, size_t size, int shards, const char *w
     return TP_OK;
 }
 
-/* A checkpoint of ours under another name, without reading its data into memory. */
+/* Copy a checkpoint that tp wrote to another name, without reading its data into memory. */
 static TP__UNUSED tp_status tp__tf_copy(const char *from, const char *to)
 {
     tp__tf_place p;

@@ -4,24 +4,10 @@
 #include "tp_callbacks.h"
 
 #include "tp_train.h"
-static void no_sink(void) { tp_set_log(NULL, NULL); } /* really none: below, the sink of the tests stays in front */
 #include "tp_test.h"
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/resource.h>
-
-static char logged[1 << 14];
-static void keep_log(void *user, tp_log_level level, const char *message)
-{
-    const size_t n = strlen(logged);
-    (void)user, (void)level;
-    snprintf(logged + n, sizeof logged - n, "%s\n", message);
-}
-static void quiet(void)
-{
-    logged[0] = 0;
-    tp_set_log(keep_log, NULL);
-}
 
 /* ==== >>constructors ================================================================================== */
 
@@ -283,7 +269,7 @@ TEST(without_a_directory_of_the_logger)
     memset(&d, 0, sizeof d), memset(&b, 0, sizeof b), memset(&s, 0, sizeof s), memset(&h, 0, sizeof h);
     memset(&e, 0, sizeof e), memset(&train, 0, sizeof train);
     tp_test_fail_after(0);
-    quiet();
+    tp_test_keep_log();
     d.names[0] = "cost", b.monitor_stat = "cost", h.param = tp_param_field("lr", &field, TP_F64);
     tp_callback *cb[4] = {tp_cb_dump_tensors_(&d), tp_cb_min_saver_(&b), tp_cb_human_hyper_param_setter_(&h),
                           tp_cb_model_saver_(&s)};
@@ -307,8 +293,8 @@ TEST(without_a_directory_of_the_logger)
     int64_t epoch = 7;
     CHECK_ERR(tp_load_existing_epoch_number(NULL, &epoch), TP_ERR_ARG,
               "stats.json of no directory: none is given, and the logger has none");
-    CHECK_HAS(logged, "TFEventWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
-    CHECK_HAS(logged, "JSONWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
+    CHECK_HAS(tp_test_logged, "TFEventWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
+    CHECK_HAS(tp_test_logged, "JSONWriter does nothing: no logger directory was set (tp_logger_set_dir).\n");
     CHECK(tp_test_live_blocks() == 0);
     tp_test_alloc_reset();
     tp_set_log(NULL, NULL);
@@ -318,7 +304,7 @@ TEST(without_a_directory_of_the_logger)
 TEST(constructors_run_out_of_memory_anywhere)
 {
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
     for (int i = 0; i < 2 * N_KINDS; i++) {
         static char name[20000];
@@ -501,7 +487,7 @@ TEST(wrong_options_are_sentences)
                    {STAT, 2, "StatMonitorParamSetter: give .stat_name, .fn and .last_k"},
                    {STAT, 9, "StatMonitorParamSetter: which parameter?"}};
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
     for (int i = 0; i < TP_COUNT(sentence); i++) {
         tp_test_fail_after(0);
@@ -540,7 +526,7 @@ TEST(wrong_options_of_an_inference_runner)
         "InferenceRunner: .inferencers holds at most 32",
         "ScalarStats: give at least one name",
         NULL};
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < TP_COUNT(sentence); i++) {
         tp_cb_inference_runner_desc d;
         tp_inf_scalar_stats_desc scalars;
@@ -630,13 +616,13 @@ TEST(an_op_runs_when_it_should)
         int n = 0;
         if (by_name) cb[n++] = tp_cb_lambda_(&l);
         cb[n++] = tp_cb_run_op_(&r);
-        quiet();
+        tp_test_keep_log();
         counted = -1;
         CHECK_OK(train_with(cb, n, NULL, steps, epochs, read_counter));
         const int runs = before + trigger * epochs + step * steps * epochs;
         CHECK_MSG(counted == runs, "way %d: %g", way, counted);
         int lines = 0;
-        for (const char *p = logged; (p = strstr(p, "Running Op Mine/increment ...\n")) != NULL; p++) lines++;
+        for (const char *p = tp_test_logged; (p = strstr(p, "Running Op Mine/increment ...\n")) != NULL; p++) lines++;
         CHECK_MSG(lines == (by_name ? runs : 0), "way %d: %d lines", way, lines);
     }
     tp_cb_run_op_desc r;
@@ -687,7 +673,7 @@ TEST(summaries_come_when_they_should)
         s.period = period, s.run_alone = alone ? TP_YES : TP_NO, s.key = mine ? "mine" : NULL;
         cb[0] = tp_cb_lambda_(&l), cb[1] = tp_cb_merge_all_summaries_(&s);
         tp_monitor *m = teller();
-        quiet();
+        tp_test_keep_log();
         CHECK_OK(train_with(cb, 2, &m, steps, epochs, NULL));
         for (int i = 0; i < steps * epochs; i++) {
             const bool in_period = period && (i % steps + 1) % period == 0, last = i % steps == steps - 1;
@@ -739,7 +725,7 @@ TEST(members_of_groups)
     CHECK_STR(cb[1]->name, "Proxy-Three");
     CHECK(!cb[0]->chief_only && cb[1]->chief_only && cb[0]->n_inner == 1 && cb[0]->inner[0]->n_inner == 2);
     n_triggered = 0;
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(train_with(cb, 2, NULL, 1, 5, find_names));
     CHECK(n_triggered == 2 * 2 + 5); /* after epochs 2 and 4, and after each */
     tp_set_log(NULL, NULL);
@@ -915,7 +901,7 @@ TEST(setters_go_on_after_a_resume)
                 int n_state = 0;
                 tp_dict saved;
                 memset(&saved, 0, sizeof saved);
-                quiet();
+                tp_test_keep_log();
                 remove(hyper_path);
                 tp_monitors *all = tp_monitors_new(NULL, 0);
                 tp_train_state train = by_hand(NULL, all);
@@ -960,12 +946,6 @@ TEST(setters_go_on_after_a_resume)
 
 /* ==== >>progress ====================================================================================== */
 
-static void nap(double seconds)
-{
-    struct timespec t;
-    t.tv_sec = 0, t.tv_nsec = (long)(seconds * 1e9);
-    nanosleep(&t, NULL);
-}
 static double last_told(const char *name)
 {
     const char *p = told, *at = NULL;
@@ -998,19 +978,19 @@ TEST(throughput_by_hand)
             const double a = tp_time();
             CHECK_OK(tp_callback_before_epoch(cb));
             const double b = tp_time();
-            nap(0.004);
+            tp_test_sleep(0.004);
             train.global_step += steps;
             const double c = tp_time();
             if (epoch == 1) CHECK_OK(tp_callback_trigger(cb)); /* within the epoch: the clock goes on */
             else CHECK_OK(tp_callback_after_epoch(cb));
             const double e = tp_time();
-            if (epoch != 1) nap(0.003), CHECK_OK(tp_callback_trigger(cb));
+            if (epoch != 1) tp_test_sleep(0.003), CHECK_OK(tp_callback_trigger(cb));
             const double seconds = steps * (samples ? samples : 1) / last_told(name);
             CHECK_MSG(seconds >= (c - b) * (1 - 1e-5) && seconds <= (e - a) * (1 + 1e-5), "%d: %g is not in [%g,%g]",
                       epoch, seconds, c - b, e - a);
             if (epoch == 1) {
                 const double f = tp_time();
-                nap(0.003);
+                tp_test_sleep(0.003);
                 train.global_step += 4;
                 const double g = tp_time();
                 CHECK_OK(tp_callback_after_epoch(cb));
@@ -1055,22 +1035,22 @@ TEST(estimates_of_the_time_left)
         tp_callback *cb = tp_cb_estimated_time_left_(&d);
         const int window = k == 3 ? 5 : k;
         train.max_epoch = 6;
-        quiet();
+        tp_test_keep_log();
         CHECK_OK(tp_callback_setup_graph(cb, &train));
         begun = tp_time();
         CHECK_OK(tp_callback_before_train(cb));
         ended = tp_time();
         for (int i = 0; i < 6; i++) {
-            nap(naps[i]);
+            tp_test_sleep(naps[i]);
             const double now = tp_time();
-            logged[0] = 0;
+            tp_test_logged[0] = 0;
             train.epoch_num = i + 1;
             CHECK_OK(tp_callback_trigger_epoch(cb));
             const double then = tp_time();
             low[i] = now - ended, high[i] = then - begun;
             begun = now, ended = then;
             const int n = i + 1 < window ? i + 1 : window, left = 6 - (i + 1);
-            const char *text = strstr(logged, "Estimated Time Left: ");
+            const char *text = strstr(tp_test_logged, "Estimated Time Left: ");
             CHECK((text != NULL) == (left > 0));
             if (!text) continue;
             const double said = tp_parse_double(text + 21, NULL);
@@ -1101,7 +1081,7 @@ TEST(tensors_of_every_step_are_dumped)
     char path[400];
     memset(&d, 0, sizeof d), memset(&l, 0, sizeof l);
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
     l.setup_graph = make_values, l.name = "Mine";
     d.names[0] = "Mine/half", d.names[1] = "Mine/step:0";
@@ -1141,7 +1121,7 @@ TEST(savers_of_collections)
         char path[400];
         memset(&d, 0, sizeof d), memset(&l, 0, sizeof l), memset(&all, 0, sizeof all);
         snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
-        quiet();
+        tp_test_keep_log();
         l.setup_graph = make_variables, l.name = "Mine";
         d.checkpoint_dir = folder;
         if (way == 1) d.var_collections[0] = "second";
@@ -1392,7 +1372,7 @@ TEST(states_have_names_and_find_their_callbacks)
             for (int i = 0; i < d->n; i++)
                 if (strcmp(d->item[i].name, "tp:callbacks") == 0) d->item[i].name[3] = 'x';
         }
-        quiet();
+        tp_test_keep_log();
         n_loaded = 0;
         CHECK_OK(tp_train_state_load(&train));
         CHECK(train.resumed);
@@ -1401,11 +1381,11 @@ TEST(states_have_names_and_find_their_callbacks)
             char want[400];
             snprintf(want, sizeof want, "No callback takes this state of the checkpoint%s: A(id)/seven, Old/seven\n",
                      old ? " (which an older version wrote)" : "");
-            CHECK_HAS(logged, want);
-            CHECK_HAS(logged, "A(changed) finds no state of its own in the checkpoint: it begins anew.");
-            CHECK_HAS(logged, "New finds no state of its own in the checkpoint: it begins anew.");
-            CHECK((strstr(logged, "\nB finds no state") != NULL) == old);
-        } else CHECK_STR(logged, "");
+            CHECK_HAS(tp_test_logged, want);
+            CHECK_HAS(tp_test_logged, "A(changed) finds no state of its own in the checkpoint: it begins anew.");
+            CHECK_HAS(tp_test_logged, "New finds no state of its own in the checkpoint: it begins anew.");
+            CHECK((strstr(tp_test_logged, "\nB finds no state") != NULL) == old);
+        } else CHECK_STR(tp_test_logged, "");
         for (int i = 0; i < train.n_callbacks; i++) tp_callback_free(cb[i]);
     }
     tp_session_free(s);
@@ -1437,7 +1417,7 @@ TEST(a_state_that_cannot_be_saved_is_no_success)
 TEST(a_resume_does_not_read_an_old_file_again)
 {
     const char *dir = tp_test_tmpdir();
-    quiet();
+    tp_test_keep_log();
     if (!CHECK_OK(tp_logger_set_dir(dir, 'k'))) return;
     for (int way = 0; way < 3; way++) { /* the file is as it was, or changed, or the training begins */
         double field = 1;
@@ -1675,7 +1655,7 @@ TEST(events_that_cannot_be_written)
     CHECK_OK(tp_make_dirs(dir));
     d.logdir = dir, d.split_files = TP_YES;
     TEST_EXPECT_ERROR("TFEventWriter: cannot make an event file in '");
-    quiet();
+    tp_test_keep_log();
     tp_monitor *m = tp_monitor_tf_event_writer_(&d);
     tp_monitors *all = tp_monitors_new(&m, 1);
     tp_train_state train = by_hand(NULL, all);
@@ -1770,7 +1750,7 @@ TEST(stats_json_after_a_resume)
         snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
         snprintf(stats, sizeof stats, "%s/stats.json", folder);
         snprintf(aside, sizeof aside, "%s/aside", folder);
-        quiet();
+        tp_test_keep_log();
         CHECK_OK(tp_logger_set_dir(folder, 'k'));
         train.steps_per_epoch = 3;
         tp_monitor *m = begin_json(&all, &train, NULL, 0);
@@ -1815,27 +1795,27 @@ TEST(stats_json_of_another_training)
     for (int start = 1; start < 6; start++) {
         tp_train_state train = by_hand(NULL, NULL);
         tp_monitors *all;
-        quiet();
+        tp_test_keep_log();
         snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
         CHECK_OK(tp_logger_set_dir(folder, 'k'));
         train.steps_per_epoch = 3;
         tp_monitor *m = begin_json(&all, &train, NULL, 0);
         for (int e = 1; e <= 3; e++) json_epoch(m, all, &train, e, false);
         end_json(m, all);
-        logged[0] = 0;
+        tp_test_logged[0] = 0;
         train.starting_epoch = start;
         m = begin_json(&all, &train, NULL, 0);
         json_epoch(m, all, &train, start, false);
         json_text(want, sizeof want, start == 4 ? 1 : start, start, false);
         check_json(want, __LINE__);
-        if (start == 4) CHECK_HAS(logged, "Found existing JSON inside ");
+        if (start == 4) CHECK_HAS(tp_test_logged, "Found existing JSON inside ");
         else {
             char line[200], *text = NULL;
             size_t size = 0;
             snprintf(line, sizeof line,
                      "History epoch=3 from JSON is not the predecessor of the current starting_epoch=%d.", start);
-            CHECK_HAS(logged, line);
-            char *name = strstr(logged, "The old file is now '");
+            CHECK_HAS(tp_test_logged, line);
+            char *name = strstr(tp_test_logged, "The old file is now '");
             if (CHECK(name != NULL)) {
                 name += 21;
                 name[strcspn(name, "'")] = 0;
@@ -2003,7 +1983,7 @@ TEST(savers_after_a_resume)
             int best_epoch = 0;
             snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
             snprintf(best, sizeof best, "%s/%s-val_cost.npz", folder, max ? "max" : "min");
-            quiet();
+            tp_test_keep_log();
             tp_monitors *all = tp_monitors_new(NULL, 0);
             train = by_hand(g, all);
             train.steps_per_epoch = 2, train.local_step = -1, train.session = s;
@@ -2295,7 +2275,7 @@ static long fail_in_hooks(int kind)
         tp_monitor *m[2] = {NULL, NULL};
         tp_train_desc d;
         memset(&d, 0, sizeof d);
-        logged[0] = 0;
+        tp_test_logged[0] = 0;
         tp_test_fail_after(0);
         cb[0] = first_of_two(), cb[1] = make(kind);
         if (watched) {
@@ -2325,7 +2305,7 @@ static long fail_in_hooks(int kind)
 static void fail_in_hooks_of(int first, int end)
 {
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
-    quiet();
+    tp_test_keep_log();
     TEST_MAY_ERROR("");
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
     for (int kind = first; kind < end; kind++) {
@@ -2404,7 +2384,7 @@ static tp_status register_late(tp_callback *cb)
 TEST(inferencers_whose_parts_fail)
 {
     TEST_MAY_ERROR("");
-    quiet();
+    tp_test_keep_log();
     for (part_fails = 0; part_fails < N_PARTS; part_fails++) {
         char want[40];
         tp_hook hook[2];
@@ -2484,7 +2464,7 @@ static bool always(tp_callback *cb, void *user) { return cb != NULL && user == N
 TEST(errors_go_through_wrappers)
 {
     TEST_MAY_ERROR("");
-    quiet();
+    tp_test_keep_log();
     for (int around = 0; around < 6; around++) /* a proxy, PeriodicTrigger in two ways, EnableCallbackIf, ... a group */
         for (hook_that_fails = 0; hook_that_fails <= N_INS; hook_that_fails++) {
             tp_cb_periodic_trigger_desc t;
@@ -2527,9 +2507,9 @@ TEST(empty_hooks)
     for (int i = 0; i < 2; i++) cb[i] = tp_cb_hook(&hook[i]);
     CHECK_STR(cb[0]->name, "HookToCallback");
     CHECK_STR(cb[1]->name, "Named");
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(train_with(cb, 2, NULL, 2, 1, NULL));
-    CHECK(!strstr(logged, "Named"));
+    CHECK(!strstr(tp_test_logged, "Named"));
     tp_set_log(NULL, NULL);
 }
 
@@ -2595,7 +2575,7 @@ TEST(parameters_whose_functions_fail)
     snprintf(hyper_path, sizeof hyper_path, "%s/hyper.txt", folder);
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
     CHECK(tp_test_write(hyper_path, "lr: 9", 5));
-    quiet();
+    tp_test_keep_log();
     for (int kind = SETTER; kind <= STAT; kind++)
         for (param_fails = 0; param_fails <= PARAM_SETUP_FAILS; param_fails++) {
             tp_monitors *all = tp_monitors_new(NULL, 0);
@@ -2642,7 +2622,7 @@ TEST(parameters_have_one_owner)
 {
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
-    quiet();
+    tp_test_keep_log();
     tp_test_fail_after(0);
     tp_hyper_param *p = tp_hyper_param_new("lr", 0);
     p->get_value = bad_get, p->set_value = bad_set, p->close = close_param;
@@ -2685,7 +2665,7 @@ TEST(parameters_that_are_not_set)
     tp_hyper_param *p = tp_hyper_param_new("lr", 0);
     p->get_value = bad_get, p->set_value = bad_set;
     param_value = 4;
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(tp_callback_setup_graph(&all->cb, &train));
     CHECK_OK(tp_monitors_put_scalar(all, "cost", 1));
     tp_callback *cb = nine_setter(STAT, p, stat_stops);
@@ -2862,9 +2842,9 @@ TEST(old_checkpoints_that_cannot_be_deleted)
     s.checkpoint_dir = folder, s.max_to_keep = 1;
     tp_callback *cb[2] = {tp_callback_new("Block", 0), tp_cb_model_saver_(&s)};
     cb[0]->trigger = block_checkpoint;
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(train_with(cb, 2, NULL, 1, 3, NULL));
-    CHECK_HAS(logged, "/model-1.npz' is not deleted: ");
+    CHECK_HAS(tp_test_logged, "/model-1.npz' is not deleted: ");
     for (int i = 1; i <= 3; i++) {
         snprintf(path, sizeof path, "%s/model-%d.npz", folder, i);
         CHECK_MSG(tp_file_exists(path) == (i != 2), "%d", i);
@@ -2929,7 +2909,7 @@ TEST(records_become_history)
     snprintf(path, sizeof path, "%s/stats.json", folder);
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
     CHECK(tp_test_write(path, text, strlen(text)));
-    quiet();
+    tp_test_keep_log();
     tp_monitor *m = begin_json(&all, &train, &empty, 3);
     CHECK(tp_monitors_get_history(all, "a", &stat) == 1 && stat->value != stat->value && !stat->is_int);
     CHECK(tp_monitors_get_history(all, "b", &stat) == 1 && isinf(stat->value) && stat->value > 0 && !stat->is_int);
@@ -2978,13 +2958,13 @@ TEST(unwritten_records_replace_those_of_the_file)
         tp_tensor *t = tp_dict_add(&d, "p/unwritten");
         CHECK_OK(tp_tensor_resize(t, TP_U8, tp_make_shape((int64_t)strlen(ours))));
         memcpy(t->data, ours, strlen(ours));
-        quiet();
+        tp_test_keep_log();
         tp_monitor *m = begin_json(&all, &train, &d, 6);
         snprintf(want, sizeof want, "%s%s%s]", way == 0 ? first : "[", way == 0 ? ", " : "", ours);
         check_json(want, __LINE__);
         const int n = way == 0 ? 2 : 1;
         CHECK(tp_monitors_get_history(all, "k", &stat) == n && stat[n - 1].value == 2 && stat[n - 1].step == 6);
-        if (way == 2) CHECK_HAS(logged, "The old file is now '");
+        if (way == 2) CHECK_HAS(tp_test_logged, "The old file is now '");
         end_json(m, all);
         tp_dict_free(&d);
     }
@@ -3071,7 +3051,7 @@ TEST(numbers_in_commands)
         tp_callback_free(cb);
     }
     TEST_EXPECT_ERROR("Command 'exit 3' failed with status ");
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < 2; i++) { /* one that fails, and none: the training goes on */
         cb = tp_cb_send_stat(i ? "" : "exit 3");
         CHECK_OK(tp_callback_setup_graph(cb, &train));
@@ -3107,9 +3087,9 @@ TEST(long_tensors_are_cut)
         snprintf(want + strlen(want), sizeof want - strlen(want), "%s\n", n > 16 ? " ..." : "");
         tp_tensor_view(&t, TP_F32, tp_make_shape(n), v);
         all.value = &value, all.n = 1;
-        quiet();
+        tp_test_keep_log();
         CHECK_OK(tp_callback_after_run(cb, &all));
-        CHECK_STR(logged, want);
+        CHECK_STR(tp_test_logged, want);
     }
     tp_callback_free(cb);
     tp_graph_free(g);
@@ -3130,13 +3110,13 @@ TEST(bars_on_stderr)
     const int old = dup(2), file = open(path, O_CREAT | O_WRONLY | O_TRUNC, 0666);
     if (!CHECK(old >= 0 && file >= 0 && dup2(file, 2) == 2)) return;
     tp_callback *cb = tp_cb_progress_bar_(&d);
-    no_sink();
+    tp_test_default_log();
     tp_status st = tp_callback_setup_graph(cb, &train);
     if (st == TP_OK) st = tp_callback_before_train(cb);
     if (st == TP_OK) st = tp_callback_before_epoch(cb);
     for (int i = 0; i < 4 && st == TP_OK; i++) {
         train.local_step = i;
-        nap(0.001);
+        tp_test_sleep(0.001);
         st = tp_callback_trigger_step(cb);
     }
     if (st == TP_OK) st = tp_callback_after_epoch(cb);
@@ -3144,7 +3124,7 @@ TEST(bars_on_stderr)
     CHECK(dup2(old, 2) == 2);
     close(old), close(file);
     unsetenv("TENSORPACK_PROGRESS_REFRESH");
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(st);
     if (CHECK_OK(tp_file_read(path, false, 0, &text, &size))) {
         static const char *const part[] = {" 25%|", "|1/4[00:00<00:00,", " 50%|", "|2/4[", " 75%|", "|3/4[", "100%|",
@@ -3173,7 +3153,7 @@ TEST(events_on_a_full_disk)
     d.logdir = dir;
     if (getrlimit(RLIMIT_FSIZE, &before) != 0) TEST_SKIP("no limits on file sizes here");
     TEST_EXPECT_ERROR("TFEventWriter: cannot write events in '");
-    quiet();
+    tp_test_keep_log();
     tp_monitor *m = tp_monitor_tf_event_writer_(&d);
     tp_monitors *all = tp_monitors_new(&m, 1);
     tp_train_state train = by_hand(NULL, all);
@@ -3268,7 +3248,7 @@ TEST(nothing_to_run)
     tp_cb_run_op_desc r;
     memset(&s, 0, sizeof s), memset(&r, 0, sizeof r);
     TEST_MAY_ERROR("");
-    quiet();
+    tp_test_keep_log();
     for (int alone = 0; alone < 2; alone++) {
         tp_monitor *m = teller();
         s.period = 1, s.run_alone = alone ? TP_YES : TP_NO;

@@ -6,7 +6,7 @@
 #define TP_IMPLEMENTATION
 #define TP_STATIC /* private functions are tested too */
 #include "tp_graph.h"
-#include "tp_test.h"
+#include "tp_help.h"
 #include "inject.h"
 
 #include <errno.h>
@@ -114,19 +114,6 @@ static const char *file_of(const char *dir, const char *name, int format)
     char file[100];
     snprintf(file, sizeof file, "%s%s", name, ends[format]);
     return tp_test_path(dir, file);
-}
-
-static char logged[1 << 14];
-static void log_sink(void *user, tp_log_level level, const char *message)
-{
-    (void)user, (void)level;
-    const size_t n = strlen(logged);
-    snprintf(logged + n, sizeof logged - n, "%s\n", message);
-}
-static void quiet(void)
-{
-    logged[0] = 0;
-    tp_set_log(log_sink, NULL);
 }
 
 TEST(every_format_brings_everything_back)
@@ -640,7 +627,7 @@ TEST(bundle_of_long_names)
 TEST(bundle_real_files)
 {
     tp_dict d = {NULL, 0, 0};
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(load_hex(half1_index, "0000003f0000003f000000400000404000004040", &d));
     static const char *const names[5] = {"a", "a2", "b", "c", "c2"};
     static const double want[5] = {.5, .5, 2, 3, 3};
@@ -648,7 +635,7 @@ TEST(bundle_real_files)
         const tp_tensor *t = tp_dict_find(&d, names[i]);
         CHECK(d.n == 5 && t && t->shape.ndim == 0 && tp_tensor_get(t, 0) == want[i]);
     }
-    CHECK_STR(logged, "");
+    CHECK_STR(tp_test_logged, "");
     bytes index, data;
     index.n = data.n = 0;
     put_hex(&index, half2_index);
@@ -656,7 +643,7 @@ TEST(bundle_real_files)
     CHECK_OK(load_bundle(&index, &data, &d));
     const tp_tensor *a = tp_dict_find(&d, "a"), *c = tp_dict_find(&d, "c");
     CHECK(d.n == 3 && a && c && tp_tensor_get(a, 0) == .5 && tp_tensor_get(c, 0) == 3);
-    CHECK_HAS(logged, "x.index: '_CHECKPOINTABLE_OBJECT_GRAPH' is skipped: strings are not read.\n");
+    CHECK_HAS(tp_test_logged, "x.index: '_CHECKPOINTABLE_OBJECT_GRAPH' is skipped: strings are not read.\n");
     CHECK_OK(load_hex(types_index, types_data, &d));
     static const struct {
         const char *name;
@@ -806,7 +793,7 @@ TEST(bundle_entries)
     bytes data, block, v;
     data.n = 0;
     put_hex(&data, "0000803f3f800000"); /* 1 in either order */
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < TP_COUNT(row); i++) {
         header_entry(&block, row[i].header);
         v.n = 0;
@@ -1180,16 +1167,6 @@ static tp_node *var(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shap
     return tp_get_variable_as(g, name, dtype, shape, tp_init_constant(value));
 }
 
-static double value_of(tp_session *s, tp_node *node, int64_t i)
-{
-    tp_tensor t;
-    memset(&t, 0, sizeof t);
-    double v = -1;
-    if (CHECK_OK(tp_session_eval(s, node, &t))) v = tp_tensor_get(&t, i);
-    tp_tensor_free(&t);
-    return v;
-}
-
 static tp_status restore(tp_session_init *init, tp_session *s)
 {
     const tp_status st = init ? tp_session_init_run(init, s) : TP_ERR_NOMEM;
@@ -1201,7 +1178,7 @@ TEST(sessions_save_and_restore_each_format)
 {
     const char *dir = tp_test_tmpdir();
     char path[1200];
-    quiet();
+    tp_test_keep_log();
     tp_graph *g = tp_graph_new(NULL);
     tp_node *w = var(g, "conv0/W", TP_F32, shape_of(2, 2, 3), 1), *b = var(g, "conv0/b", TP_F32, shape_of(1, 2, 0), 2);
     tp_node *step = tp_get_global_step_var(g);
@@ -1227,12 +1204,12 @@ TEST(sessions_save_and_restore_each_format)
             snprintf(path, sizeof path, "%s%s", sub, ways[k] ? ways[k] : "");
             tp_session *t = tp_session_new(g, NULL);
             CHECK_OK(restore(tp_saver_restore(ways[k] ? path : file_of(sub, "model-5", f)), t));
-            CHECK(value_of(t, w, 5) == 3 && value_of(t, b, 0) == 2 && tp_get_global_step_value(t) == 5);
+            CHECK(value_at(t, w, 5) == 3 && value_at(t, b, 0) == 2 && tp_get_global_step_value(t) == 5);
             const tp_tensor *back = tp_dict_find(tp_session_state(t), "tp:random_step");
             CHECK(back && tp_tensor_get(back, 0) == 99);
             tp_session_free(t);
         }
-        CHECK(!strstr(logged, "not found"));
+        CHECK(!strstr(tp_test_logged, "not found"));
         tp_dict d = {NULL, 0, 0};
         CHECK_OK(tp_load_checkpoint_vars(sub, &d));
         CHECK(d.n == 5 && tp_dict_find(&d, "global_step") && tp_dict_find(&d, "tp:isa"));
@@ -1255,16 +1232,16 @@ TEST(sessions_save_and_restore_each_format)
         snprintf(path, sizeof path, "%s/some-1", sub);
         CHECK(restore(tp_saver_restore(path), t) < 0);
         CHECK_OK(restore(tp_smart_init(path, true), t));
-        CHECK(value_of(t, flat, 5) == 3);
-        CHECK_HAS(logged, "is reshaped");
+        CHECK(value_at(t, flat, 5) == 3);
+        CHECK_HAS(tp_test_logged, "is reshaped");
         tp_session_free(t);
         tp_graph_free(g2);
         /* SmartInit by suffix */
         t = tp_session_new(g, NULL);
         CHECK_OK(restore(tp_smart_init(file_of(sub, "model-5", f), false), t));
-        CHECK(value_of(t, w, 0) == 3);
+        CHECK(value_at(t, w, 0) == 3);
         tp_session_free(t);
-        logged[0] = 0;
+        tp_test_logged[0] = 0;
     }
     tp_session_free(s);
     tp_graph_free(g);
@@ -1281,7 +1258,7 @@ static tp_dict two(double w, double b)
 }
 TEST(smart_init_of_dicts_and_lists)
 {
-    quiet();
+    tp_test_keep_log();
     const char *dir = tp_test_tmpdir();
     tp_dict file = two(-1, 7), first = two(1, 2), second = two(-1, 4), third = two(5, -1), none = {NULL, 0, 0};
     CHECK_OK(tp_npz_save(tp_test_path(dir, "file.npz"), &file, false));
@@ -1291,7 +1268,7 @@ TEST(smart_init_of_dicts_and_lists)
     tp_node *w = var(g, "w", TP_F32, shape_of(0, 0, 0), 0), *b = var(g, "b", TP_F32, shape_of(0, 0, 0), 0);
     tp_session *s = tp_session_new(g, NULL);
     CHECK_OK(restore(tp_smart_init_list(NULL, 0, false), s)); /* nothing */
-    CHECK(value_of(s, w, 0) == 0);
+    CHECK(value_at(s, w, 0) == 0);
     tp_smart_source inner[2], list[4];
     memset(inner, 0, sizeof inner);
     memset(list, 0, sizeof list);
@@ -1305,7 +1282,7 @@ TEST(smart_init_of_dicts_and_lists)
     tp_session_init *init = tp_smart_init_list(list, 4, false);
     CHECK(first.n == 0 && second.n == 0 && third.n == 0); /* taken over */
     CHECK_OK(restore(init, s));
-    CHECK(value_of(s, w, 0) == 5 && value_of(s, b, 0) == 7);
+    CHECK(value_at(s, w, 0) == 5 && value_at(s, b, 0) == 7);
     /* ignore_mismatch reaches each of them */
     for (int relaxed = 0; relaxed < 2; relaxed++) {
         tp_dict wide = {NULL, 0, 0};
@@ -1326,7 +1303,7 @@ TEST(smart_init_of_dicts_and_lists)
         if (how == 2) list[1].n = 2;
         CHECK_ERR(restore(tp_smart_init_list(list, 2, false), s), TP_ERR_ARG,
                   how ? "number 1 is to be one" : "number 0 is");
-        CHECK(value_of(s, w, 0) != 8 && d.n == 0);
+        CHECK(value_at(s, w, 0) != 8 && d.n == 0);
         tp_dict_free(&d);
     }
     inner[0].dict = &none;
@@ -1358,7 +1335,7 @@ static tp_status loaded_into(tp_session_init *init, tp_graph *g)
 }
 TEST(smart_init_knows_the_users_folder)
 {
-    quiet();
+    tp_test_keep_log();
     const char *dir = tp_test_tmpdir(), *before = getenv("HOME");
     char kept[300], home[320];
     snprintf(kept, sizeof kept, "%s", before ? before : "");
@@ -1376,7 +1353,7 @@ TEST(smart_init_knows_the_users_folder)
             CHECK(setenv("HOME", home, 1) == 0);
             tp_session *s = tp_session_new(g, NULL);
             CHECK_OK(restore(tp_smart_init(names[i], false), s));
-            CHECK(value_of(s, w, 0) == 3);
+            CHECK(value_at(s, w, 0) == 3);
             tp_session_free(s);
         }
     CHECK(setenv("HOME", "/", 1) == 0);
@@ -1497,7 +1474,7 @@ TEST(allocation_failure)
 {
     const char *dir = tp_test_tmpdir();
     tp_dict d = {NULL, 0, 0};
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < 70; i++) {
         char name[32];
         snprintf(name, sizeof name, "scope/v%d", i);

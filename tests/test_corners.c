@@ -17,18 +17,6 @@ static tp_feed feed(tp_node *x, tp_dtype dtype, tp_shape s, const void *data)
     tp_tensor_view(&f.value, dtype, s, data);
     return f;
 }
-static char heard[1 << 14];
-static void hear(void *user, tp_log_level level, const char *message)
-{
-    const size_t n = strlen(heard);
-    (void)user, (void)level;
-    snprintf(heard + n, sizeof heard - n, "%s\n", message);
-}
-static void listen(void)
-{
-    heard[0] = 0;
-    tp_set_log(hear, NULL);
-}
 
 /* ==== >>files and logs ================================================================================ */
 
@@ -251,7 +239,7 @@ static tp_status loaded(tp_graph *g, tp_session_init *init, tp_node *v, double *
     tp_session *s = tp_session_new(g, NULL);
     tp_tensor t;
     memset(&t, 0, sizeof t);
-    listen();
+    tp_test_keep_log();
     const tp_status st = tp_session_init_run(init, s);
     tp_set_log(NULL, NULL);
     CHECK_OK(tp_session_read(s, tp_node_variable(v), &t));
@@ -318,8 +306,8 @@ TEST(values_that_do_not_fit_their_variable)
         const tp_status st = loaded(g, init, v, &last);
         CHECK_MSG(st == c[i].status && (st == TP_OK || strstr(tp_last_error(), c[i].error)), "%d: %s, %s", i,
                   tp_status_name(st), tp_last_error());
-        const bool said = *c[i].log ? strstr(heard, c[i].log) != NULL : !strstr(heard, "'v'");
-        CHECK_MSG(said && last == c[i].last, "%d: the last value is %g; log: %s", i, last, heard);
+        const bool said = *c[i].log ? strstr(tp_test_logged, c[i].log) != NULL : !strstr(tp_test_logged, "'v'");
+        CHECK_MSG(said && last == c[i].last, "%d: the last value is %g; log: %s", i, last, tp_test_logged);
         tp_dict_free(&d);
         tp_graph_free(g);
     }
@@ -355,9 +343,9 @@ TEST(names_that_are_used_nowhere)
                                      "in the checkpoint, but not found in the graph: left/W, left/b\n",
                                      "in the checkpoint, but not found in the graph: left/W, left/b\n",
                                      "in the dict, but not found in the graph: left/W, left/b\n"};
-        CHECK_HAS(heard, graph_only[way]);
-        CHECK_HAS(heard, file_only[way]);
-        CHECK(!strstr(heard, "will not be loaded") == (way != 1));
+        CHECK_HAS(tp_test_logged, graph_only[way]);
+        CHECK_HAS(tp_test_logged, file_only[way]);
+        CHECK(!strstr(tp_test_logged, "will not be loaded") == (way != 1));
         tp_dict_free(&d);
         tp_graph_free(g);
     }
@@ -384,8 +372,8 @@ TEST(a_checkpoint_where_two_variables_meet)
               "Restore conflict: two variables of the graph take 'w', 'w' is one");
     CHECK_OK(loaded(g, tp_saver_restore(path), w, &last));
     CHECK(last == 6);
-    CHECK_HAS(heard, "The checkpoint was written with the instruction set 'xyz', this run uses '");
-    CHECK_HAS(heard, "not found in the checkpoint: net/w\n");
+    CHECK_HAS(tp_test_logged, "The checkpoint was written with the instruction set 'xyz', this run uses '");
+    CHECK_HAS(tp_test_logged, "not found in the checkpoint: net/w\n");
     tp_dict_free(&d);
     tp_graph_free(g);
 }
@@ -554,22 +542,18 @@ TEST(the_width_of_the_progress_bar)
 {
     static const int64_t steps[] = {3, 12345};
     for (int i = 0; i < 2; i++) {
-        listen();
+        tp_test_keep_log();
         tp_cb_progress_bar_desc d;
         memset(&d, 0, sizeof d);
         CHECK_OK(train_with(tp_cb_progress_bar_(&d), steps[i]));
         tp_set_log(NULL, NULL);
-        const char *line = strstr(heard, "100%|");
+        const char *line = strstr(tp_test_logged, "100%|");
         if (!CHECK(line != NULL)) continue;
         const size_t n = strcspn(line, "\n");
         CHECK_MSG(n == 60, "%d: %.*s", (int)n, (int)n, line);
         CHECK(line[5] == '#' && strspn(line + 5, "#") + 5 == strcspn(line + 5, "|") + 5);
     }
 }
-
-#undef tp_set_log
-static void nobody_listens(void) { tp_set_log(NULL, NULL); } /* not even the tests */
-#define tp_set_log tp_test_set_log
 
 /* How often it is drawn is what the variable says, in seconds; without a terminal and without the variable hardly ever. */
 TEST(the_progress_bar_is_drawn_as_often_as_asked_for)
@@ -592,7 +576,7 @@ TEST(the_progress_bar_is_drawn_as_often_as_asked_for)
         FILE *f = fopen(path, "w+");
         if (!CHECK(old >= 0 && f)) break;
         dup2(fileno(f), 2);
-        nobody_listens();
+        tp_test_default_log();
         const tp_status st = train_with(tp_cb_progress_bar_(&d), 5);
         tp_set_log(NULL, NULL);
         fflush(stderr);
@@ -655,15 +639,16 @@ TEST(regularizers_that_are_used_nowhere)
         c.model.build_graph = regularized, c.model.optimizer = plain_sgd;
         c.dataflow = tp_df_batch_(&b);
         c.steps_per_epoch = 2, c.max_epoch = 1, c.n_extra_callbacks = c.n_monitors = TP_NONE;
-        listen();
+        tp_test_keep_log();
         CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
         tp_set_log(NULL, NULL);
         int said = 0;
-        for (const char *at = heard; (at = strstr(at, "has no consumers")) != NULL; at++) said++;
-        CHECK_MSG(said == !uses, "%s", heard);
+        for (const char *at = tp_test_logged; (at = strstr(at, "has no consumers")) != NULL; at++) said++;
+        CHECK_MSG(said == !uses, "%s", tp_test_logged);
         if (!uses)
-            CHECK_HAS(heard, "Item 'fc/Regularizer/Affine' of REGULARIZATION_LOSSES has no consumers. You may have "
-                             "forgotten to add regularization to total cost.\n");
+            CHECK_HAS(tp_test_logged,
+                      "Item 'fc/Regularizer/Affine' of REGULARIZATION_LOSSES has no consumers. You may have "
+                      "forgotten to add regularization to total cost.\n");
     }
 }
 

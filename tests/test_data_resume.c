@@ -10,14 +10,6 @@
 
 enum { SAMPLES = 90, BATCH = 8, STEPS = 7, EPOCHS = 4 }; /* an epoch is no pass: a pass has 9 or 10 batches */
 
-static void rest(double seconds)
-{
-    struct timespec t;
-    t.tv_sec = (time_t)seconds;
-    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
-    nanosleep(&t, NULL);
-}
-
 /* All kills come from TP_TEST_SEED, or else the same one every time; it is printed. */
 static uint64_t seed_of_kills(void)
 {
@@ -36,7 +28,7 @@ static tp_status distort(const tp_datapoint *in, tp_datapoint *out, tp_map_call 
 {
     const uint64_t i = (uint64_t)call->index;
     if (call->pass == kill_pass && call->index == kill_index) kill(getpid(), SIGKILL);
-    rest(0.0004 * (double)tp_random_uniform(call->key, i, 0));
+    tp_test_sleep(0.0004 * (double)tp_random_uniform(call->key, i, 0));
     call->drop = tp_random_uniform(call->key, i, 1) < 1 / 12.0f;
     const tp_status st = tp_tensor_resize(&out->c[0], TP_F32, in->c[0].shape);
     for (int64_t k = 0; k < tp_tensor_size(&out->c[0]) && st == TP_OK; k++)
@@ -113,7 +105,7 @@ static int train_apart(const char *dir, int threads, bool resume, double seconds
         _exit(st == TP_OK ? 0 : 1);
     }
     if (seconds > 0) {
-        rest(seconds);
+        tp_test_sleep(seconds);
         kill(pid, SIGKILL);
     }
     waitpid(pid, &status, 0);

@@ -5,7 +5,7 @@
 #include "tp_export.h"
 #include "tp_layers.h"
 #include "tp_optim.h"
-#include "tp_test.h"
+#include "tp_help.h"
 
 #include <sys/mman.h>
 
@@ -542,14 +542,6 @@ static void reference(net *n, const char *isa, outcome *o)
 
 /* ==== >>log =========================================================================================== */
 
-static char said[4096];
-static void hear(void *user, tp_log_level level, const char *message)
-{
-    (void)level, (void)user;
-    const size_t n = strlen(said);
-    snprintf(said + n, sizeof said - n, "%s\n", message);
-}
-
 /* ==== >>one remote device ============================================================================= */
 
 TEST(large_feeds_are_staged)
@@ -775,16 +767,16 @@ TEST(what_cannot_be_recorded_runs_kernel_by_kernel)
         r->fail_end = way == 1;
         if (way == 2) d->record_begin = NULL;
         tp_session *s = open_on(n.g, &d, 1);
-        said[0] = 0;
-        tp_set_log(hear, NULL);
+        tp_test_keep_log();
         train(&n, s, STEPS, &got);
         tp_set_log(NULL, NULL);
         same_outcome(&n, &want, &got, STEPS, "not recorded");
         CHECK(r->replays == 0);
-        if (way == 0) CHECK_HAS(said, "remote:0 cannot record a plan, which runs kernel by kernel: no tape");
-        if (way == 1) CHECK_HAS(said, "remote:1 cannot record a plan, which runs kernel by kernel: the tape tore");
-        if (way == 2) CHECK_STR(said, "");
-        const char *again = strstr(said, "cannot record");
+        if (way == 0) CHECK_HAS(tp_test_logged, "remote:0 cannot record a plan, which runs kernel by kernel: no tape");
+        if (way == 1)
+            CHECK_HAS(tp_test_logged, "remote:1 cannot record a plan, which runs kernel by kernel: the tape tore");
+        if (way == 2) CHECK_STR(tp_test_logged, "");
+        const char *again = strstr(tp_test_logged, "cannot record");
         CHECK(!again || !strstr(again + 1, "cannot record"));
         outcome_free(&got);
         outcome_free(&want);
@@ -814,13 +806,12 @@ TEST(host_effects_and_faults_of_a_device)
     tp_tensor_view(&feed[0].value, TP_F32, tp_make_shape(3), data);
     feed[1].node = label;
     tp_tensor_view(&feed[1].value, TP_I32, tp_make_shape(1), &wrong);
-    said[0] = 0;
-    tp_set_log(hear, NULL);
+    tp_test_keep_log();
     for (int i = 0; i < 3; i++) CHECK_OK(tp_session_run(s, feed, 1, &shown, 1, &value));
     tp_set_log(NULL, NULL);
     CHECK(r->records == 1 && r->replays == 2); /* what comes after it */
     int looks = 0;
-    for (const char *at = said; (at = strstr(at, "look: shape (3)")) != NULL; at++) looks++;
+    for (const char *at = tp_test_logged; (at = strstr(at, "look: shape (3)")) != NULL; at++) looks++;
     CHECK(looks == 3);
     for (int i = 0; i < 3; i++) CHECK_OK(tp_session_run(s, feed, 1, &checked, 1, &value));
     CHECK(r->records == 2 && r->replays == 4);
@@ -1056,16 +1047,6 @@ TEST(any_placement_gives_the_same_bits)
     CHECK(fused > 50); /* there was something to reach across with */
 }
 
-static double scalar(tp_session *s, tp_node *n)
-{
-    tp_tensor t;
-    memset(&t, 0, sizeof t);
-    CHECK_OK(tp_session_eval(s, n, &t));
-    const double v = t.data ? tp_tensor_get(&t, 0) : NAN;
-    tp_tensor_free(&t);
-    return v;
-}
-
 TEST(a_value_is_copied_once_and_what_is_constant_or_fed_is_not)
 {
     tp_graph *g = tp_graph_new(NULL);
@@ -1166,7 +1147,7 @@ TEST(the_start_of_a_run_is_the_same_everywhere)
             CHECK_NEAR(tp_tensor_get(value[4], 1), v, 0, 0);
             v = b;
         }
-        CHECK_NEAR(scalar(s, tp_sum(w)), 4 * v, 0, 1e-6);
+        CHECK_NEAR(value_at(s, tp_sum(w), 0), 4 * v, 0, 1e-6);
         tp_session_free(s);
         for (int i = 0; i < 2; i++) {
             r[i]->d.close(&r[i]->d);
@@ -1295,8 +1276,7 @@ static bool two_runs(const two *p, int kind, int fail, int *recorded)
 }
 TEST(every_call_of_a_device_may_fail)
 {
-    said[0] = 0;
-    tp_set_log(hear, NULL);
+    tp_test_keep_log();
     two p = two_new();
     for (int kind = 0; kind < 8; kind++) {
         const bool each = kind == 0 || kind == 7; /* of the others all calls succeed */

@@ -36,14 +36,7 @@ static const char *dir;
 static uint64_t now_at;
 static int step_at;
 
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-static int draw(int n) { return (int)(mix(w.seed * 1000003u + (uint64_t)++w.draws) % (uint64_t)n); }
+static int draw(int n) { return (int)(tp_test_mix(w.seed * 1000003u + (uint64_t)++w.draws) % (uint64_t)n); }
 static bool chance(int percent) { return draw(100) < percent; }
 static bool bad(void) { return w.wild && chance(4); }
 
@@ -690,14 +683,13 @@ static bool sequence(uint64_t seed)
     return clean;
 }
 
-static void log_nothing(void *user, tp_log_level level, const char *message) { (void)user, (void)level, (void)message; }
 static long sequences(uint64_t from, long n, double seconds)
 {
     long done = 0;
     const double start = tp_time();
     if (!dir) dir = tp_test_tmpdir();
     if (chdir(dir) != 0) return 0;
-    tp_set_log(log_nothing, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     for (; done < n && (seconds <= 0 || tp_time() - start < seconds); done++) {
         if (getenv("TP_FUZZ_TRACE"))
             fprintf(stderr, "sequence %llu\n", (unsigned long long)from + (unsigned long long)done);

@@ -26,10 +26,9 @@
 static uint64_t state;
 static uint64_t draw64(void)
 {
-    uint64_t x = state += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
+    const uint64_t x = tp_test_mix(state);
+    state += 0x9e3779b97f4a7c15u;
+    return x;
 }
 static uint32_t draw(uint32_t n) { return n ? (uint32_t)(draw64() >> 20) % n : 0; }
 static bool chance(uint32_t percent) { return draw(100) < percent; }
@@ -588,7 +587,6 @@ static void on_signal(int number)
     fflush(stdout);
     _exit(1);
 }
-static void log_nothing(void *user, tp_log_level level, const char *message) { (void)user, (void)level, (void)message; }
 
 static void begin(void)
 {
@@ -599,7 +597,7 @@ static void begin(void)
         if (tp_make_dirs(dir) != TP_OK) exit(2);
     }
     tp_set_allocator(&limited);
-    tp_set_log(log_nothing, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
 #ifndef FUZZ_LIBFUZZER
     signal(SIGALRM, on_signal);
     signal(SIGSEGV, on_signal);

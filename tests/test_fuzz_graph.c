@@ -18,14 +18,6 @@
 
 enum { MAX_GENES = 64, MAX_POOL = 512, MAX_VARS = 96, MAX_OPS = 420, MAX_IN = 64, RUNS = 3, MOST = 30000 };
 
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
-
 typedef struct gene {
     int kind;
     uint32_t seed;
@@ -59,7 +51,10 @@ typedef struct garden {
     tp_precision precision;
 } garden;
 
-static uint32_t draw(garden *f, uint32_t n) { return (uint32_t)(mix(f->seed + (uint64_t)++f->draws * 0x1234567u) % n); }
+static uint32_t draw(garden *f, uint32_t n)
+{
+    return (uint32_t)(tp_test_mix(f->seed + (uint64_t)++f->draws * 0x1234567u) % n);
+}
 static bool chance(garden *f, uint32_t percent) { return draw(f, 100) < percent; }
 
 static bool grown(const tp_node *n) { return n && !tp_is_poison(n); }
@@ -67,7 +62,7 @@ static void put(garden *f, tp_node *n)
 {
     if (!grown(n) || n->dtype != TP_F32 || f->n_pool == MAX_POOL || tp_shape_size(&n->shape) > MOST) return;
     f->pool[f->n_pool] = n;
-    f->tag[f->n_pool++] = mix(f->seed + (uint64_t)++f->draws * 77u);
+    f->tag[f->n_pool++] = tp_test_mix(f->seed + (uint64_t)++f->draws * 77u);
 }
 static tp_node *maybe_put(garden *f, tp_node *n)
 {
@@ -79,7 +74,7 @@ static tp_node *maybe_put(garden *f, tp_node *n)
 static tp_node *pick(garden *f, int rank, const tp_shape *shape)
 {
     const bool late = chance(f, 60);
-    const uint64_t key = mix(f->seed + (uint64_t)++f->draws * 99991u);
+    const uint64_t key = tp_test_mix(f->seed + (uint64_t)++f->draws * 99991u);
     tp_node *best = NULL;
     uint64_t most = 0;
     int seen = 0;
@@ -88,7 +83,7 @@ static tp_node *pick(garden *f, int rank, const tp_shape *shape)
         if (rank >= 0 && n->shape.ndim != rank) continue;
         if (shape && !tp_shape_equal(shape, &n->shape)) continue;
         if (late && ++seen > 4) break;
-        const uint64_t h = mix(key ^ f->tag[i]);
+        const uint64_t h = tp_test_mix(key ^ f->tag[i]);
         if (!best || h > most) best = n, most = h;
     }
     return best;
@@ -103,7 +98,7 @@ static tp_shape dims(int n, int64_t a, int64_t b, int64_t c, int64_t d)
 static tp_node *variable(garden *f, tp_shape shape, float low, float high)
 {
     char name[48];
-    snprintf(name, sizeof name, "v%llx", (unsigned long long)mix(f->seed + (uint64_t)++f->draws));
+    snprintf(name, sizeof name, "v%llx", (unsigned long long)tp_test_mix(f->seed + (uint64_t)++f->draws));
     tp_node *v =
         tp_get_variable_as(f->g, name, TP_F32, shape, low == high ? tp_init_constant(low) : tp_init_uniform(low, high));
     if (grown(v) && f->n_var < MAX_VARS) f->var[f->n_var++] = v;
@@ -733,7 +728,7 @@ static void grow_elementwise(garden *f)
 enum { N_KINDS = 26 };
 static void grow(garden *f, const gene *q)
 {
-    f->seed = mix(((uint64_t)q->seed << 8) + (uint64_t)q->kind);
+    f->seed = tp_test_mix(((uint64_t)q->seed << 8) + (uint64_t)q->kind);
     f->draws = 0;
     const bool second = f->n_device > 1 && chance(f, 40);
     f->device = second;
@@ -772,7 +767,7 @@ static void plant(garden *f, const genome *e, int n)
     static const int channels[] = {16, 16, 3, 8, 1, 32, 5};
     memset(f, 0, sizeof *f);
     f->head = e->head;
-    f->seed = mix(e->head);
+    f->seed = tp_test_mix(e->head);
     f->g = tp_graph_new(NULL);
     if (!f->g) return;
     f->n_device = chance(f, 15) ? 2 : 1;
@@ -836,9 +831,9 @@ static tp_device **cpu(const char *isa, int threads)
 static void fill(tp_tensor *t, const garden *f, uint64_t seed)
 {
     const int64_t n = tp_tensor_size(t);
-    const bool odd = mix(f->head + 3u) % 12 == 0; /* a NaN and an infinity here and there */
+    const bool odd = tp_test_mix(f->head + 3u) % 12 == 0; /* a NaN and an infinity here and there */
     for (int64_t i = 0; i < n; i++) {
-        const uint64_t h = mix(seed * 1000003u + (uint64_t)i);
+        const uint64_t h = tp_test_mix(seed * 1000003u + (uint64_t)i);
         const double x = (double)(h >> 11) / 9007199254740992.0;
         switch (t->dtype) {
         case TP_F32:
@@ -890,7 +885,7 @@ static order_form *form_new(garden *f)
 {
     order_form *o = (order_form *)calloc(1, sizeof *o);
     if (!o) return NULL;
-    f->seed = mix(f->head + 17u);
+    f->seed = tp_test_mix(f->head + 17u);
     f->draws = 0;
     for (int i = 0; i < f->n_feed; i++) o->fed[o->n_fed++] = f->feed[i];
     if (chance(f, 25)) /* and values on the way */
@@ -907,7 +902,7 @@ static order_form *form_new(garden *f)
     for (int r = 0; r < RUNS; r++)
         for (int i = 0; i < o->n_fed; i++) {
             if (tp_tensor_resize(&o->value[r][i], o->fed[i]->dtype, o->fed[i]->shape) != TP_OK) break;
-            fill(&o->value[r][i], f, mix(f->head + (uint64_t)(r * 16 + i)));
+            fill(&o->value[r][i], f, tp_test_mix(f->head + (uint64_t)(r * 16 + i)));
         }
     const uint32_t share[] = {100, 50, 20, 6}, percent = share[draw(f, 4)];
     for (int i = 0; i < f->n_pool; i++)
@@ -1097,11 +1092,11 @@ static void judge(const tp_operation *o, const tp_tensor *in, const tp_tensor *o
         for (int i = 0; i < o->n_in && ok && k; i++) {
             ok = tp_tensor_copy(&off[i], &in[i]) == TP_OK;
             for (int64_t j = 0, n = tp_tensor_size(&in[i]); j < n && ok && in[i].dtype == TP_F32; j++)
-                ((float *)off[i].data)[j] *= mix((uint64_t)j * 31u + (uint64_t)i) & 1 ? 1.000003f : 0.999997f;
+                ((float *)off[i].data)[j] *= tp_test_mix((uint64_t)j * 31u + (uint64_t)i) & 1 ? 1.000003f : 0.999997f;
         }
         for (int i = 0; i < o->n_var && ok && k; i++)
             for (int64_t j = 0, n = tp_tensor_size(&var[k][i]); j < n && var[k][i].dtype == TP_F64; j++)
-                ((double *)var[k][i].data)[j] *= mix((uint64_t)j * 37u + (uint64_t)i) & 1 ? 1.000003 : 0.999997;
+                ((double *)var[k][i].data)[j] *= tp_test_mix((uint64_t)j * 37u + (uint64_t)i) & 1 ? 1.000003 : 0.999997;
         ok = ok && alone_run(&a, o, k ? off : in, exact[k], var[k], step) == TP_OK;
     }
     for (int i = 0; i < o->n_out + o->n_var && ok; i++) {
@@ -1271,7 +1266,8 @@ static void starve(const genome *e, int n_gene, const harvest *good)
     for (int round = 0; round < 7 && !finding[0]; round++) {
         const bool building = round == 1 || round == 2;
         const long k =
-            round == 0 ? 0 : 1 + (long)(mix(e->head + (uint64_t)round * 5u) % (uint64_t)(total > 0 ? total : 1));
+            round == 0 ? 0
+                       : 1 + (long)(tp_test_mix(e->head + (uint64_t)round * 5u) % (uint64_t)(total > 0 ? total : 1));
         garden *f = (garden *)calloc(1, sizeof *f);
         if (!f) return;
         harvest h;
@@ -1451,16 +1447,14 @@ static genome genome_of_seed(uint64_t seed)
 {
     genome e;
     memset(&e, 0, sizeof e);
-    e.head = (uint32_t)mix(seed);
-    e.n = 1 + (int)(mix(seed + 7) % 14);
+    e.head = (uint32_t)tp_test_mix(seed);
+    e.n = 1 + (int)(tp_test_mix(seed + 7) % 14);
     for (int i = 0; i < e.n; i++) {
-        e.gene[i].kind = (int)(mix(seed * 64 + (uint64_t)i) % N_KINDS);
-        e.gene[i].seed = (uint32_t)mix(seed * 64 + (uint64_t)i + 1000003u);
+        e.gene[i].kind = (int)(tp_test_mix(seed * 64 + (uint64_t)i) % N_KINDS);
+        e.gene[i].seed = (uint32_t)tp_test_mix(seed * 64 + (uint64_t)i + 1000003u);
     }
     return e;
 }
-
-static void quiet(void *user, tp_log_level level, const char *message) { (void)user, (void)level, (void)message; }
 
 static bool try_seed(uint64_t seed)
 {
@@ -1482,7 +1476,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     genome e;
     memset(&e, 0, sizeof e);
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     if (size < 4) return 0;
     memcpy(&e.head, data, 4);
     for (size_t i = 4; i + 3 <= size && e.n < 20; i += 3, e.n++) {
@@ -1498,7 +1492,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 TEST(random_graphs_are_planned_without_changing_a_bit)
 {
     const int n = getenv("TP_TEST_QUICK") ? 150 : 1000;
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     for (int seed = 1; seed <= n; seed++) {
         with_allocs = seed % 32 == 0;
         CHECK_MSG(try_seed((uint64_t)seed), "seed %d", seed);
@@ -1517,7 +1511,7 @@ int main(int argc, char **argv)
     int bad = 0;
     with_allocs = argc > 3;
     setvbuf(stdout, NULL, _IOLBF, 0);
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     for (uint64_t s = first; s < first + n && bad < (getenv("FUZZ_UNSHRUNK") ? 1 : 12); s++) bad += !try_seed(s);
     printf("%ld graphs compared (%ld ops), %ld refused, %ld invalid, %d with findings\n", n_compared, n_ops, n_refused,
            n_invalid, bad);

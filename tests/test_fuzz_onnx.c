@@ -32,15 +32,8 @@ enum { MOST_PARTS = 20000, MOST_VALUES = 16 };
 
 /* ==== >>random ======================================================================================== */
 
-static uint64_t mix(uint64_t x)
-{
-    x += 0x9e3779b97f4a7c15u;
-    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
-    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
-    return x ^ (x >> 31);
-}
 static uint64_t state;
-static uint64_t draw64(void) { return state = mix(state); }
+static uint64_t draw64(void) { return state = tp_test_mix(state); }
 static uint32_t draw(uint32_t n) { return n ? (uint32_t)(draw64() >> 20) % n : 0; }
 static bool chance(uint32_t percent) { return draw(100) < percent; }
 
@@ -515,7 +508,7 @@ static void change(part *root)
 static bytes case_of_seed(uint64_t seed)
 {
     bytes b = {NULL, 0, 0};
-    state = mix(seed);
+    state = tp_test_mix(seed);
     part *root = copy(grown[draw((uint32_t)n_seeds)]);
     for (uint32_t n = 1 + draw(chance(80) ? 3 : 12); n > 0; n--) change(root);
     write_message(&b, root);
@@ -817,12 +810,11 @@ extern void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__
 #else
 static void (*__sanitizer_set_death_callback)(void (*callback)(void));
 #endif
-static void quiet(void *user, tp_log_level level, const char *message) { (void)user, (void)level, (void)message; }
 
 static void begin(void)
 {
     static const tp_allocator limited = {limited_alloc, limited_realloc, limited_free, NULL};
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     tp_set_allocator(&limited);
     if (__sanitizer_set_death_callback) __sanitizer_set_death_callback(died);
     else signal(SIGSEGV, on_signal), signal(SIGFPE, on_signal);

@@ -1,7 +1,7 @@
 /* The graph, its planner and its session: names, scopes, order of reads and writes, fusion, memory, mistakes. */
 #define TP_IMPLEMENTATION
 #include "tp_graph.h"
-#include "tp_test.h"
+#include "tp_help.h"
 
 static tp_shape shape1(int64_t a) { return tp_make_shape_n(1, &a); }
 static tp_shape shape2(int64_t a, int64_t b)
@@ -23,17 +23,6 @@ static tp_feed feed_f32(tp_node *n, tp_shape s, const float *data)
     f.node = n;
     tp_tensor_view(&f.value, TP_F32, s, data);
     return f;
-}
-
-static double eval1(tp_session *s, tp_node *n)
-{
-    tp_tensor t;
-    memset(&t, 0, sizeof t);
-    double v = -1e300;
-    CHECK_OK(tp_session_eval(s, n, &t));
-    if (t.data) v = tp_tensor_get(&t, 0);
-    tp_tensor_free(&t);
-    return v;
 }
 
 TEST(names_are_unique_and_found)
@@ -287,9 +276,9 @@ TEST(old_values_are_read_before_they_are_written)
         CHECK_NEAR(tp_tensor_get(out[4], 0), (x + 1) * 10, 0, 0);
         CHECK_NEAR(tp_tensor_get(out[5], 0), x + 1, 0, 0);
     }
-    CHECK_NEAR(eval1(s, v), 6, 0, 0);
-    CHECK_NEAR(eval1(s, after), 7, 0, 0); /* which runs what it comes after, though nobody else asks for it */
-    CHECK_NEAR(eval1(s, v), 7, 0, 0);
+    CHECK_NEAR(value_at(s, v, 0), 6, 0, 0);
+    CHECK_NEAR(value_at(s, after, 0), 7, 0, 0); /* which runs what it comes after, though nobody else asks for it */
+    CHECK_NEAR(value_at(s, v, 0), 7, 0, 0);
     tp_session_free(s);
     tp_graph_free(g);
 }
@@ -348,13 +337,13 @@ TEST(an_update_reads_what_it_writes_first)
         c.no_fusion = plain != 0;
         tp_session *s = tp_session_new(g, &c);
         CHECK_OK(tp_session_run(s, NULL, 0, &step, 1, NULL));
-        CHECK_NEAR(eval1(s, w[0]), 1 - 0.5 * 10, 0, 0);
-        CHECK_NEAR(eval1(s, w[1]), 10 - 0.5 * 1, 0, 0);
+        CHECK_NEAR(value_at(s, w[0], 0), 1 - 0.5 * 10, 0, 0);
+        CHECK_NEAR(value_at(s, w[1], 0), 10 - 0.5 * 1, 0, 0);
         grad[0] = w[1], grad[1] = w[0];
         step = tp_apply_gradient_descent(w, grad, 2, tp_const(g, 1), NULL);
         CHECK_OK(tp_session_run(s, NULL, 0, &step, 1, NULL));
-        CHECK_NEAR(eval1(s, w[0]), -4 - 9.5, 0, 0);
-        CHECK_NEAR(eval1(s, w[1]), 9.5 + 4, 0, 0);
+        CHECK_NEAR(value_at(s, w[0], 0), -4 - 9.5, 0, 0);
+        CHECK_NEAR(value_at(s, w[1], 0), 9.5 + 4, 0, 0);
         tp_session_free(s);
         tp_graph_free(g);
     }
@@ -460,10 +449,10 @@ TEST(a_predicate_decides_on_the_device)
     f.node = p;
     tp_tensor_view(&f.value, TP_BOOL, scalar(), &no);
     CHECK_OK(tp_session_run(s, &f, 1, &next, 1, NULL));
-    CHECK_NEAR(eval1(s, v), 1, 0, 0);
+    CHECK_NEAR(value_at(s, v, 0), 1, 0, 0);
     tp_tensor_view(&f.value, TP_BOOL, scalar(), &yes);
     CHECK_OK(tp_session_run(s, &f, 1, &next, 1, NULL));
-    CHECK_NEAR(eval1(s, v), 2, 0, 0);
+    CHECK_NEAR(value_at(s, v, 0), 2, 0, 0);
     tp_session_free(s);
     tp_graph_free(g);
 }
@@ -483,8 +472,8 @@ TEST(gradients_sum_over_consumers_and_differentiate_twice)
     tp_gradients(tp_stop_gradient(y), &x, 1, &none);
     CHECK(none == NULL);
     tp_session *s = tp_session_new(g, NULL);
-    CHECK_NEAR(eval1(s, dx), 7, 1e-5, 0);
-    CHECK_NEAR(eval1(s, ddx), 18, 1e-4, 0);
+    CHECK_NEAR(value_at(s, dx, 0), 7, 1e-5, 0);
+    CHECK_NEAR(value_at(s, ddx, 0), 18, 1e-4, 0);
     tp_session_free(s);
     tp_graph_free(g);
 }
@@ -1340,7 +1329,7 @@ TEST(getters_wrap_variables)
     tp_variable_scope_pop(g);
     tp_session *s = tp_session_new(g, NULL);
     CHECK(called == 1 && tp_node_variable(w) == NULL && tp_find_variable(g, "w") != NULL);
-    CHECK_NEAR(eval1(s, w), 6, 0, 0);
+    CHECK_NEAR(value_at(s, w, 0), 6, 0, 0);
     tp_session_free(s);
     tp_graph_free(g);
 }
@@ -1357,14 +1346,6 @@ TEST(dependencies_are_found)
 }
 
 /* ==== functions that share, scopes that rename ========================================================= */
-
-static char heard[2048];
-static void hear(void *user, tp_log_level level, const char *message)
-{
-    (void)user, (void)level;
-    const size_t n = strlen(heard);
-    snprintf(heard + n, sizeof heard - n, "%s\n", message);
-}
 
 static tp_node *shared_weight(tp_graph *g)
 {
@@ -1392,8 +1373,7 @@ TEST(a_function_reuses_what_it_made_in_this_scope)
 
 TEST(a_function_runs_under_a_name)
 {
-    heard[0] = 0;
-    tp_set_log(hear, NULL);
+    tp_test_keep_log();
     tp_graph *g = tp_graph_new(NULL);
     tp_under_name_scope_push(g, "rms", NULL);
     CHECK_STR(tp_name_scope(g), "rms");
@@ -1406,12 +1386,12 @@ TEST(a_function_runs_under_a_name)
         CHECK_STR(tp_name_scope(g), "mine");
         tp_name_scope_pop(g);
     }
-    CHECK_STR(heard, "");
+    CHECK_STR(tp_test_logged, "");
     tp_named(tp_const(g, 1), "taken");
     tp_under_name_scope_push(g, "rms", "taken");
     CHECK_STR(tp_name_scope(g), "taken_1");
     tp_name_scope_pop(g);
-    CHECK_HAS(heard, "name scope 'taken' is taken: rms runs in 'taken_1'");
+    CHECK_HAS(tp_test_logged, "name scope 'taken' is taken: rms runs in 'taken_1'");
     tp_set_log(NULL, NULL);
     tp_graph_free(g);
 }
@@ -1443,10 +1423,10 @@ TEST(a_quantised_network_by_remapped_variables)
     tp_node *dw = NULL, *y = tp_add(tp_mul(w, tp_const(g, 3)), b);
     if (var) tp_gradients(y, &var->node, 1, &dw);
     tp_session *s = tp_session_new(g, NULL);
-    CHECK_NEAR(eval1(s, w), 0.75, 1e-7, 0);
-    CHECK_NEAR(eval1(s, b), 0.8, 1e-7, 0);
+    CHECK_NEAR(value_at(s, w, 0), 0.75, 1e-7, 0);
+    CHECK_NEAR(value_at(s, b, 0), 0.8, 1e-7, 0);
     CHECK(dw != NULL);
-    if (dw) CHECK_NEAR(eval1(s, dw), 3, 0, 0); /* straight through the rounding */
+    if (dw) CHECK_NEAR(value_at(s, dw, 0), 3, 0, 0); /* straight through the rounding */
     CHECK(tp_graph_status(g) == TP_OK);
     tp_session_free(s);
     tp_graph_free(g);
@@ -1499,7 +1479,7 @@ TEST(variables_are_frozen_in_two_ways)
     tp_gradients(y, vars, 3, dy);
     CHECK(!dy[0] && dy[1] && !dy[2]);
     tp_session *s = tp_session_new(g, NULL);
-    CHECK_NEAR(eval1(s, y), 6, 0, 0);
+    CHECK_NEAR(value_at(s, y, 0), 6, 0, 0);
     CHECK(tp_graph_status(g) == TP_OK);
     tp_session_free(s);
     tp_graph_free(g);
@@ -1563,7 +1543,7 @@ TEST(session_creators_are_adapted)
     tp_session_creator c = tp_session_creator_adapter(&a), refusing = tp_session_creator_adapter(&no);
     tp_session *s = c.create(&c, g);
     CHECK(made == 1 && s != NULL);
-    if (s) CHECK_NEAR(eval1(s, x), 4, 0, 0);
+    if (s) CHECK_NEAR(value_at(s, x, 0), 4, 0, 0);
     CHECK(refusing.create(&refusing, g) == NULL);
     CHECK_STR(tp_last_error(), "refused");
     tp_session_free(s);
@@ -1572,8 +1552,7 @@ TEST(session_creators_are_adapted)
 
 TEST(activations_are_summarised)
 {
-    heard[0] = 0;
-    tp_set_log(hear, NULL);
+    tp_test_keep_log();
     tp_graph *g = tp_graph_new(NULL);
     const int64_t dims[2] = {TP_ANY, 3};
     tp_node *x = tp_placeholder(g, "x", TP_F32, tp_make_shape_n(2, dims)), *y = tp_named(tp_relu(x), "relu");
@@ -1591,7 +1570,7 @@ TEST(activations_are_summarised)
             CHECK(strncmp(tp_node_name(summary[i]), "activation-summary/", 19) == 0);
         }
     CHECK(seen == 3);
-    CHECK_HAS(heard, "Cannot summarize scalar activation");
+    CHECK_HAS(tp_test_logged, "Cannot summarize scalar activation");
     CHECK(tp_graph_status(g) == TP_OK);
     tp_set_log(NULL, NULL);
     tp_graph_free(g);
@@ -1648,9 +1627,9 @@ TEST(scalar_variables_live_in_variable_scopes)
     CHECK(rate_in(g, "dis", TP_REUSE_AUTO, 0.5f) == dis);
     CHECK_MSG(tp_graph_status(g) == TP_OK, "%s", tp_graph_error(g));
     tp_session *s = tp_session_new(g, NULL);
-    CHECK_NEAR(eval1(s, gen), 0.25, 0, 0);
-    CHECK_NEAR(eval1(s, dis), 0.5, 0, 0);
-    CHECK_NEAR(eval1(s, root), 0.125, 0, 0);
+    CHECK_NEAR(value_at(s, gen, 0), 0.25, 0, 0);
+    CHECK_NEAR(value_at(s, dis, 0), 0.5, 0, 0);
+    CHECK_NEAR(value_at(s, root, 0), 0.125, 0, 0);
     tp_session_free(s);
     CHECK(tp_is_poison(rate_in(g, "gen", TP_REUSE_YES, 1)));
     CHECK_HAS(tp_graph_error(g), "scalar variable 'gen/learning_rate' exists with another initial value than 1");
@@ -1748,7 +1727,7 @@ TEST(summaries_carry_tags_and_kinds)
     CHECK(tp_summary_info(all[0])->kind == TP_SUMMARY_HISTOGRAM);
     CHECK_STR(tp_summary_info(all[4])->tag, "param-summary/conv0/W-rms");
     tp_session *s = tp_session_new(g, NULL);
-    CHECK_NEAR(eval1(s, all[4]), 1, 0, 0);
+    CHECK_NEAR(value_at(s, all[4], 0), 1, 0, 0);
     CHECK(tp_summary_info(w) == NULL);
     tp_session_free(s);
     tp_graph_free(g);
@@ -1785,9 +1764,9 @@ TEST(session_initialisers_load_what_fits)
     tp_session_init *init = tp_chain_init(chain, 2);
     CHECK_OK(tp_session_init_run(init, s));
     tp_session_init_free(init);
-    CHECK_NEAR(eval1(s, tp_sum(w)), 21, 0, 0);
-    CHECK_NEAR(eval1(s, tp_sum(b)), 11, 0, 0);
-    CHECK_NEAR(eval1(s, c), 0, 0, 0);
+    CHECK_NEAR(value_at(s, tp_sum(w), 0), 21, 0, 0);
+    CHECK_NEAR(value_at(s, tp_sum(b), 0), 11, 0, 0);
+    CHECK_NEAR(value_at(s, c, 0), 0, 0, 0);
     memset(&d, 0, sizeof d);
     put(&d, "net/b", TP_F32, shape1(3), 5);
     init = tp_dict_restore(&d, false);
@@ -1845,8 +1824,8 @@ TEST(session_initialisers_load_what_fits)
     init = tp_saver_restore_ex(&rd);
     CHECK_OK(tp_session_init_run(init, s));
     tp_session_init_free(init);
-    CHECK_NEAR(eval1(s, tp_sum(w)), 75, 0, 0);
-    CHECK_NEAR(eval1(s, tp_sum(b)), 11, 0, 0);
+    CHECK_NEAR(value_at(s, tp_sum(w), 0), 75, 0, 0);
+    CHECK_NEAR(value_at(s, tp_sum(b), 0), 11, 0, 0);
     tp_session_free(s);
     tp_graph_free(g);
 }
@@ -2487,7 +2466,7 @@ TEST(variables_without_an_initialiser)
         for (int k = 0; k < 600; k++)
             CHECK_NEAR(tp_tensor_get(&t, k), limit * (2 * (double)tp_random_uniform(key, 0, (uint64_t)k) - 1), 1e-6, 0);
         tp_tensor_free(&t);
-        CHECK_NEAR(eval1(s, n), 0, 0, 0);
+        CHECK_NEAR(value_at(s, n, 0), 0, 0, 0);
         tp_session_free(s);
         tp_graph_free(g);
     }
@@ -3231,14 +3210,13 @@ TEST(moving_summaries_by_their_formula)
         tp_graph_free(g);
     }
     /* where variables are only reused there is a warning instead */
-    heard[0] = 0;
-    tp_set_log(hear, NULL);
+    tp_test_keep_log();
     tp_graph *g = tp_graph_new(NULL);
     tp_node *x = tp_placeholder(g, "x", TP_F32, scalar());
     push_scope(g, NULL, TP_REUSE_YES);
     tp_add_moving_summary_n(&x, 1, NULL);
     tp_set_log(NULL, NULL);
-    CHECK_STR(heard, "the moving summary of 'x' is ignored: its variable scope only reuses variables\n");
+    CHECK_STR(tp_test_logged, "the moving summary of 'x' is ignored: its variable scope only reuses variables\n");
     CHECK(tp_graph_n_variables(g) == 0 && tp_graph_status(g) == TP_OK);
     tp_graph_free(g);
 }
@@ -3277,7 +3255,7 @@ TEST(variables_join_their_collections)
         if (loss) {
             tp_session *s = tp_session_new(g, NULL);
             CHECK_STR(tp_node_name(loss), "any/Regularizer/Affine");
-            CHECK_NEAR(eval1(s, loss), 0.5 * 2 * 3, 0, 0);
+            CHECK_NEAR(value_at(s, loss, 0), 0.5 * 2 * 3, 0, 0);
             tp_session_free(s);
         }
         tp_graph_free(g);
@@ -3311,19 +3289,18 @@ TEST(getters_are_asked_from_the_inside_out)
     const tp_variable *v = tp_find_variable(g, "s/w");
     if (CHECK(v && tp_graph_n_variables(g) == 1)) {
         tp_session *s = tp_session_new(g, NULL);
-        CHECK_NEAR(eval1(s, v->node), 1321, 0, 0);
-        CHECK_NEAR(eval1(s, w), 1322.5, 0, 0);
+        CHECK_NEAR(value_at(s, v->node, 0), 1321, 0, 0);
+        CHECK_NEAR(value_at(s, w, 0), 1322.5, 0, 0);
         tp_session_free(s);
     }
     /* freezing something that is not a variable any more */
-    heard[0] = 0;
-    tp_set_log(hear, NULL);
+    tp_test_keep_log();
     tp_freeze_variables_push(g, false, true);
     tp_node *y = tp_get_variable_as(g, "y", TP_F32, scalar(), tp_init_constant(0));
     tp_set_log(NULL, NULL);
     char want[128];
     snprintf(want, sizeof want, "freeze_variables: '%s' is a tensor that another getter made\n", tp_node_name(y));
-    CHECK_STR(heard, want);
+    CHECK_STR(tp_test_logged, want);
     CHECK(!tp_find_variable(g, "s/y")->trainable && !in_collection(g, TP_KEY_MODEL_VARIABLES, "s/y"));
     tp_graph_free(g);
 }
@@ -3629,7 +3606,7 @@ TEST(unreadable_checkpoints_name_an_older_one)
     for (int i = 0; i < TP_COUNT(bad); i++) tp_test_write(tp_test_path(dir, bad[i]), "no zip", 6);
     static const char *const older[] = {"model-3.npz",   "model-3.npz", "model-20.npz", NULL,         NULL,
                                         "model-x-7.npz", NULL,          NULL,           "model-3.npz"};
-    tp_set_log(hear, NULL);
+    tp_test_keep_log();
     for (int i = 0; i < TP_COUNT(bad); i++)
         for (int smart = 0; smart < 2; smart++) {
             const char *path = tp_test_path(dir, bad[i]);
@@ -3643,7 +3620,7 @@ TEST(unreadable_checkpoints_name_an_older_one)
             tp_session_init_free(init);
         }
     tp_set_log(NULL, NULL);
-    CHECK_NEAR(eval1(s, w), 0, 0, 0);
+    CHECK_NEAR(value_at(s, w, 0), 0, 0, 0);
     tp_dict_free(&d);
     tp_session_free(s);
     tp_graph_free(g);
@@ -3719,9 +3696,9 @@ TEST(late_readers_read_what_was_meant)
                               : i == 3 ? -(x + 10)
                               : i == 4 ? x + 1
                                        : x;
-            CHECK_NEAR(eval1(s, fetch[i]), is, 0, 0);
+            CHECK_NEAR(value_at(s, fetch[i], 0), is, 0, 0);
             x += adds[i];
-            CHECK_NEAR(eval1(s, v), x, 0, 0);
+            CHECK_NEAR(value_at(s, v, 0), x, 0, 0);
         }
         tp_session_free(s);
         tp_graph_free(g);

@@ -10,8 +10,6 @@
 
 #include "onnx_text.h"
 
-static void quiet(void *user, tp_log_level level, const char *message) { (void)user, (void)level, (void)message; }
-
 enum { FED, SIZES, KNOWN, OPEN, N_WAYS };
 static const char *const way_name[] = {"fed", "sizes known", "all known", "dimensions unknown"};
 
@@ -87,7 +85,7 @@ TEST(operators_give_what_the_reference_says)
 {
     int n = 0, n_model = 0, right[N_WAYS] = {0, 0, 0, 0};
     onnx_case *list = read_onnx_cases(&n);
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     for (int i = 0; i < n; i++) {
         const onnx_case *c = &list[i];
         bool accepted = false;

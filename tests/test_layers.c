@@ -1,22 +1,13 @@
 /* Layers: names, shapes, values, options and their scopes, chains, weight decay, mistakes. */
 #define TP_IMPLEMENTATION
 #include "tp_layers.h"
-#include "tp_test.h"
+#include "tp_help.h"
 
 /* -- what tests are written with */
 
-static char logged[8192];
-static void keep_log(void *user, tp_log_level level, const char *message)
-{
-    (void)user, (void)level;
-    const size_t n = strlen(logged);
-    snprintf(logged + n, sizeof logged - n, "%s\n", message);
-}
-
 static tp_graph *tower(bool training)
 {
-    logged[0] = 0;
-    tp_set_log(keep_log, NULL);
+    tp_test_keep_log();
     tp_graph *g = tp_graph_new(NULL);
     tp_tower_desc d = {.is_training = training};
     tp_tower_enter(g, &d);
@@ -52,16 +43,6 @@ static void run(tp_session *s, tp_node *x, tp_shape shape, const float *data, tp
     if (!CHECK_OK(tp_session_run(s, &feed, x ? 1 : 0, fetch, n_fetch, value))) return;
     CHECK(tp_tensor_size(value[0]) == n);
     for (int i = 0; i < n && i < tp_tensor_size(value[0]); i++) out[i] = (float)tp_tensor_get(value[0], i);
-}
-
-static double variable(tp_session *s, const char *name)
-{
-    tp_tensor t = {0};
-    const tp_variable *v = tp_find_variable(tp_session_graph(s), name);
-    double r = -1e300;
-    if (CHECK_MSG(v != NULL, "no variable %s", name) && CHECK_OK(tp_session_read(s, v, &t))) r = tp_tensor_get(&t, 0);
-    tp_tensor_free(&t);
-    return r;
 }
 
 /* ==== names and shapes ================================================================================ */
@@ -297,7 +278,7 @@ TEST(batch_norm_frozen_in_training)
     CHECK(dv[0] && dv[1]); /* gamma and beta still learn */
     tp_gradients(tp_sum(tp_square(y)), &x, 1, &dx);
     CHECK(dx != NULL);
-    CHECK_HAS(logged, "running mean and variance in training");
+    CHECK_HAS(tp_test_logged, "running mean and variance in training");
     ok(g);
     done(g);
 }
@@ -592,7 +573,7 @@ TEST(a_chain_may_print)
     tp_session *s = tp_session_new(g, NULL);
     if (CHECK(s != NULL)) run(s, x, x->shape, data, &y, 1, out, 2);
     CHECK(out[0] == -3 && out[1] == -4);
-    CHECK_HAS(logged, "between");
+    CHECK_HAS(tp_test_logged, "between");
     tp_session_free(s);
     done(g);
 }
@@ -644,7 +625,7 @@ TEST(a_layer_of_the_users_own)
     CHECK_STR(tp_node_name(y), "s1/output");
     CHECK(tp_find_variable(g, "s0/k")->init.a == 3.0f && tp_find_variable(g, "s1/k")->init.a == 4.0f);
     CHECK(tp_layer_variable(y, "k") == tp_find_variable(g, "s1/k")->node);
-    CHECK_HAS(logged, "'s0': [?, 2] --> [?, 2]\n");
+    CHECK_HAS(tp_test_logged, "'s0': [?, 2] --> [?, 2]\n");
     CHECK(tp_get_registered_layer(g, "Scaled") != NULL && tp_get_registered_layer(g, "batch_norm") != NULL &&
           !tp_get_registered_layer(g, "none"));
     tp_layer_register(g, &t);
@@ -692,10 +673,10 @@ TEST(functions_join_argscope)
     ok(g);
     CHECK(tp_graph_n_variables(g) == 0);
     CHECK(strncmp(tp_node_name(z), "moved", 5) != 0); /* the op's own name */
-    CHECK_HAS(logged, "'shifted'");
-    CHECK_HAS(logged, "'moved'");
-    CHECK_HAS(logged, "'first'");
-    const char *once = strstr(logged, "'moved'");
+    CHECK_HAS(tp_test_logged, "'shifted'");
+    CHECK_HAS(tp_test_logged, "'moved'");
+    CHECK_HAS(tp_test_logged, "'first'");
+    const char *once = strstr(tp_test_logged, "'moved'");
     CHECK(once && strstr(once + 1, "'moved'") == NULL); /* a second call under this name is not logged again */
     const float data[2] = {1, -5};
     float out[6] = {0};
@@ -711,7 +692,7 @@ TEST(functions_join_argscope)
     const tp_shifted_desc by_one = {.name = "unheard", .by = 1, .times = 1};
     tp_layer_apply(x, "quiet", &by_one);
     ok(g);
-    CHECK(strstr(logged, "unheard") == NULL);
+    CHECK(strstr(tp_test_logged, "unheard") == NULL);
     tp_enable_argscope_for_function(g, &table[1], 0);
     CHECK_HAS(tp_graph_error(g), "there is a layer 'Negated' (negated) already");
     done(g);
@@ -732,14 +713,14 @@ TEST(shapes_are_logged_once_and_nested)
     ok(g);
     CHECK_STR(tp_node_name(again), "conv0_1/output");
     CHECK(tp_layer_variable(again, "W") == tp_find_variable(g, "conv0/W")->node);
-    CHECK_STR(logged, "'conv0': [?, 28, 28, 1] --> [?, 28, 28, 32]\n"
-                      "'outer' input: [?, 28, 28, 1]\n"
-                      "  'outer/inner': [?, 28, 28, 4] --> [?, 28, 28, 2]\n"
-                      "'outer' output: [?, 28, 28, 2]\n");
-    logged[0] = 0;
+    CHECK_STR(tp_test_logged, "'conv0': [?, 28, 28, 1] --> [?, 28, 28, 32]\n"
+                              "'outer' input: [?, 28, 28, 1]\n"
+                              "  'outer/inner': [?, 28, 28, 4] --> [?, 28, 28, 2]\n"
+                              "'outer' output: [?, 28, 28, 2]\n");
+    tp_test_logged[0] = 0;
     tp_disable_layer_logging(g);
     tp_conv2d(x, "quiet", .filters = 1, .kernel_size = 1);
-    CHECK_STR(logged, "");
+    CHECK_STR(tp_test_logged, "");
     done(g);
 }
 
@@ -774,8 +755,8 @@ TEST(regularize_cost_searches_anywhere)
     ok(g);
     CHECK_STR(tp_node_name(l2), "regularize_cost");
     CHECK_STR(tp_node_name(none), "empty_none");
-    CHECK_HAS(logged, "regularize_cost() found 2 variables to regularize.\nThe following tensors will be "
-                      "regularized: aux/fc1/W, fc1/Wp\n");
+    CHECK_HAS(tp_test_logged, "regularize_cost() found 2 variables to regularize.\nThe following tensors will be "
+                              "regularized: aux/fc1/W, fc1/Wp\n");
     tp_tower_leave(g);
     CHECK_NEAR(value_of(g, l2), 2.5, 1e-6, 0);
     CHECK_NEAR(value_of(g, l1), .7, 1e-6, 0);
@@ -806,7 +787,7 @@ TEST(regularize_cost_from_collection)
     tp_node *wd = tp_regularize_cost_from_collection(g, NULL);
     ok(g);
     CHECK_STR(tp_node_name(wd), "regularize_cost");
-    CHECK_HAS(logged, "found 2 regularizers in REGULARIZATION_LOSSES");
+    CHECK_HAS(tp_test_logged, "found 2 regularizers in REGULARIZATION_LOSSES");
     tp_tower_leave(g);
     CHECK_NEAR(value_of(g, wd), 3.25, 1e-6, 0);
     done(g);
@@ -843,8 +824,8 @@ TEST(two_towers_share_and_name)
 {
     tp_graph *g = tp_graph_new(NULL);
     tp_node *x = image(g, 8, 8, 1), *y[2];
-    tp_set_log(keep_log, NULL);
-    logged[0] = 0;
+    tp_test_keep_log();
+    tp_test_logged[0] = 0;
     for (int i = 0; i < 2; i++) {
         tp_tower_desc d = {.name = i ? "tower1" : "tower0", .is_training = true, .index = i, .total = 2};
         tp_variable_scope_desc reuse = {.reuse = i ? TP_REUSE_YES : TP_REUSE_NO};
@@ -862,7 +843,7 @@ TEST(two_towers_share_and_name)
     CHECK(n == 4);
     tp_collection(g, TP_KEY_UPDATE_OPS, &n);
     CHECK(n == 2); /* the main tower's */
-    CHECK_STR(logged, "'c': [?, 8, 8, 1] --> [?, 8, 8, 2]\n");
+    CHECK_STR(tp_test_logged, "'c': [?, 8, 8, 1] --> [?, 8, 8, 2]\n");
     done(g);
 }
 
@@ -964,8 +945,8 @@ TEST(every_layer_in_a_chain)
     CHECK(tp_graph_find(g, "mo/output") && tp_graph_find(g, "cat/output") && !tp_graph_find(g, "un/output"));
     CHECK(tp_layer_variable(y, "invtemp")->op->var[0]->init.a == 0.5f);
     CHECK(tp_find_variable(g, "prelu/alpha")->init.a == 0.001f);
-    CHECK_HAS(logged, "'up0': [?, 8, 8, 2] --> [?, 16, 16, 4]");
-    CHECK(!strstr(logged, "'ln'") && !strstr(logged, "'prelu'"));
+    CHECK_HAS(tp_test_logged, "'up0': [?, 8, 8, 2] --> [?, 16, 16, 4]");
+    CHECK(!strstr(tp_test_logged, "'ln'") && !strstr(tp_test_logged, "'prelu'"));
     tp_node *bare =
         tp_concat_with(tp_maxout(x, .num_unit = 2), .tensors = (tp_node *[]){x, x}, .n_tensors = 2, .dim = -1);
     shape_is(bare, "(?,8,8,5)");
@@ -1094,10 +1075,10 @@ TEST(layers_and_functions_by_example)
         CHECK_NEAR(out[0], .125, 1e-6, 0);
         CHECK_NEAR(out[1], .5, 1e-6, 0);
         CHECK_NEAR(out[2], 1.5, 1e-6, 0);
-        logged[0] = 0;
+        tp_test_logged[0] = 0;
         run(s, v, tp_make_shape(3), h, &stat, 1, out, 1);
         CHECK_NEAR(out[0], 1.322876, 1e-5, 0);
-        CHECK_HAS(logged, "rms");
+        CHECK_HAS(tp_test_logged, "rms");
     }
     tp_session_free(s);
     done(g);
@@ -1349,9 +1330,9 @@ TEST(each_wrong_option_of_each_layer_is_a_sentence)
 
 TEST(memory_may_run_out_anywhere)
 {
-    tp_set_log(keep_log, NULL);
+    tp_test_keep_log();
     for (long n = 1, failed = 1; failed; n++) {
-        logged[0] = 0;
+        tp_test_logged[0] = 0;
         tp_test_fail_after(n);
         tp_graph *g = tp_graph_new(NULL);
         if (g) {
@@ -1831,7 +1812,7 @@ TEST(options_without_an_effect)
     CHECK_STR(tp_dropout(x, "h", .rate = 0.25f)->op->row->name, "dropout");
     shape_is(tp_embedding(wide, "emb", .vocab = 5, .units = 2), "(3,2)");
     tp_conv2d(x, "c", .filters = 7, .kernel_size = 3);
-    CHECK_HAS(logged, "'c': [0, 8, 8, 4] --> [0, 8, 8, 7]");
+    CHECK_HAS(tp_test_logged, "'c': [0, 8, 8, 4] --> [0, 8, 8, 7]");
     ok(g);
     done(g);
 }

@@ -2,20 +2,7 @@
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
 #include "tp_layers.h"
-#include "tp_test.h"
-
-static char logged[1 << 14];
-static void keep_log(void *user, tp_log_level level, const char *message)
-{
-    const size_t n = strlen(logged);
-    (void)user, (void)level;
-    snprintf(logged + n, sizeof logged - n, "%s\n", message);
-}
-static void quiet(void)
-{
-    logged[0] = 0;
-    tp_set_log(keep_log, NULL);
-}
+#include "tp_help.h"
 
 /* ==== >>a training ==================================================================================== */
 
@@ -55,16 +42,6 @@ static tp_trainer *trainer(void)
 static tp_status train(tp_trainer *t, tp_callback *const *cb, int n, int64_t steps)
 {
     return tp_train(t, &(tp_train_desc){.callbacks = cb, .n_callbacks = n, .steps_per_epoch = steps, .max_epoch = 1});
-}
-static double variable(const tp_trainer *t, const char *name)
-{
-    tp_tensor value = {0};
-    const tp_variable *v = tp_find_variable(t->graph, name);
-    double x = -1;
-    if (CHECK_MSG(v != NULL, "there is no %s", name) && CHECK_OK(tp_session_read(t->state.session, v, &value)))
-        x = tp_tensor_get(&value, 0);
-    tp_tensor_free(&value);
-    return x;
 }
 
 /* ==== >>summaries ===================================================================================== */
@@ -281,7 +258,7 @@ static tp_status every_second(tp_trainer *t)
 }
 TEST(moving_averages_run_with_a_train_op)
 {
-    quiet();
+    tp_test_keep_log();
     for (int how = 0; how < 3; how++) { /* without one, the op, its name */
         tp_trainer *t = trainer();
         t->run_step = every_second;
@@ -289,21 +266,21 @@ TEST(moving_averages_run_with_a_train_op)
                           : how == 1 ? tp_cb_moving_average_summary(.train_op = t->train_op)
                                      : tp_cb_moving_average_summary(.train_op_name = tp_node_name(t->train_op));
         CHECK_OK(train(t, &cb, 1, 6));
-        CHECK_NEAR(variable(t, "EMA/cost/local_step"), how == 0 ? 6 : 3, 0, 0);
-        if (how) CHECK_HAS(logged, "will be run together with");
+        CHECK_NEAR(variable(t->state.session, "EMA/cost/local_step"), how == 0 ? 6 : 3, 0, 0);
+        if (how) CHECK_HAS(tp_test_logged, "will be run together with");
         /* in the plain session too: it takes the data with it, so it is given some */
         const float one = 1;
         tp_feed feed = {.node = tp_graph_find(t->graph, "x")};
         tp_tensor_view(&feed.value, TP_F32, tp_make_shape(1, 1), (void *)(uintptr_t)&one);
         CHECK_OK(tp_session_run(t->state.session, &feed, 1, &t->train_op, 1, NULL));
-        CHECK_NEAR(variable(t, "EMA/cost/local_step"), how == 0 ? 6 : 4, 0, 0);
+        CHECK_NEAR(variable(t->state.session, "EMA/cost/local_step"), how == 0 ? 6 : 4, 0, 0);
         tp_trainer_free(t);
     }
 }
 
 TEST(a_train_op_that_cannot_take_averages)
 {
-    quiet();
+    tp_test_keep_log();
     for (int how = 0; how < 3; how++) {
         tp_trainer *t = trainer();
         tp_graph *other = tp_graph_new(NULL);
@@ -361,7 +338,7 @@ static tp_status set_tower1(tp_callback *cb)
 }
 TEST(inference_runs_on_a_device_of_its_own)
 {
-    quiet();
+    tp_test_keep_log();
     for (int device = 0; device < 3; device++) {
         tp_device *cpu[3];
         CHECK_OK(tp_cpu_devices_new(3, 1, NULL, cpu));
@@ -424,7 +401,7 @@ static tp_trainer *trainer_of(tp_node *(*fn)(tp_graph *g, tp_node *const *in, vo
 }
 TEST(a_parameter_that_is_an_array)
 {
-    quiet();
+    tp_test_keep_log();
     static const float want[6] = {1, 1, 1, 0.25f, 0.25f, 0.25f}; /* before training, not after epoch 1, after epoch 2 */
     tp_trainer *t = trainer_of(with_array);
     calls = 0;
@@ -441,7 +418,7 @@ TEST(a_parameter_that_is_an_array)
 
 TEST(arrays_and_numbers_are_not_mixed)
 {
-    quiet();
+    tp_test_keep_log();
     static const struct {
         int64_t rows;
         tp_param_array_fn fn;
@@ -498,7 +475,7 @@ static tp_status leave(tp_callback *cb, void *user, tp_tensor *value, bool *set)
 }
 TEST(an_array_of_the_programs_is_saved)
 {
-    quiet();
+    tp_test_keep_log();
     tp_dict d = {0};
     for (int load = 0; load < 2; load++) {
         tp_hyper_param *p = tp_hyper_param_new("pair", 0);
@@ -616,7 +593,7 @@ static tp_status gan_period(tp_callback *cb)
 }
 TEST(callbacks_reach_their_trainer)
 {
-    quiet();
+    tp_test_keep_log();
     gan n = {.period = 3};
     tp_trainer *t = trainer();
     n.op[0] = tp_assign_add(tp_get_scalar_variable(t->graph, "other", 0), tp_const(t->graph, 1), NULL);
@@ -627,7 +604,7 @@ TEST(callbacks_reach_their_trainer)
     CHECK_OK(tp_train(t, &(tp_train_desc){.callbacks = &cb, .n_callbacks = 1, .steps_per_epoch = 6, .max_epoch = 2}));
     /* steps 0 3, then 6 8 10 */
     CHECK(n.ran[1] == 5 && n.ran[0] == 7);
-    CHECK_NEAR(variable(t, "other"), 7, 0, 0);
+    CHECK_NEAR(variable(t->state.session, "other"), 7, 0, 0);
     const tp_stat *stat;
     if (CHECK(tp_monitors_get_history(t->state.monitors, "ran", &stat) == 2))
         CHECK(stat[0].value == 2 && stat[1].value == 5);
@@ -652,7 +629,7 @@ static tp_status both_steps(tp_trainer *t)
 static tp_status no_hooks(tp_trainer *t) { return t ? TP_OK : TP_ERR; }
 TEST(a_trainer_makes_its_own_hooks)
 {
-    quiet();
+    tp_test_keep_log();
     tp_trainer *t = trainer();
     int n = -1;
     CHECK(tp_trainer_hooks(t, &n) && n == 0); /* before setup_callbacks */
@@ -661,7 +638,7 @@ TEST(a_trainer_makes_its_own_hooks)
     t->initialize_hooks = two_groups;
     t->run_step = both_steps;
     CHECK_OK(train(t, NULL, 0, 4));
-    CHECK_NEAR(variable(t, "other"), 4, 0, 0);
+    CHECK_NEAR(variable(t->state.session, "other"), 4, 0, 0);
     CHECK(t->state.global_step == 4); /* and not 8 */
     CHECK_ERR(tp_trainer_initialize_hooks(t), TP_ERR_STATE, "once");
     tp_hooked_session_free(quiet_one);
@@ -674,7 +651,7 @@ TEST(a_trainer_makes_its_own_hooks)
 
 TEST(registering_a_callback_tells_whether_it_did)
 {
-    quiet();
+    tp_test_keep_log();
     for (int chief = 0; chief < 2; chief++)
         for (int only = 0; only < 2; only++) {
             bool registered = !chief;
@@ -696,7 +673,7 @@ TEST(registering_a_callback_tells_whether_it_did)
 TEST(data_that_end_fail_the_training_unless_told_otherwise)
 {
     for (int quiet_end = 0; quiet_end < 2; quiet_end++) {
-        quiet();
+        tp_test_keep_log();
         TEST_MAY_ERROR("Training failed at global_step=3: FeedInput: the data ended after 3 datapoints");
         tp_trainer *t = tp_simple_trainer();
         CHECK_OK(tp_trainer_setup_graph(

@@ -6,7 +6,6 @@
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
 #include "tp_layers.h"
-static void no_sink(void) { tp_set_log(NULL, NULL); } /* really none: below, the sink of the tests stays in front */
 #include "tp_test.h"
 #include "inject.h"
 #include <arpa/inet.h>
@@ -20,28 +19,7 @@ static void no_sink(void) { tp_set_log(NULL, NULL); } /* really none: below, the
 #include <sys/wait.h>
 #include <unistd.h>
 
-static char logged[1 << 16];
-static void keep_log(void *user, tp_log_level level, const char *message)
-{
-    const size_t n = strlen(logged);
-    (void)user, (void)level;
-    snprintf(logged + n, sizeof logged - n, "%s\n", message);
-}
-static void quiet(void)
-{
-    logged[0] = 0;
-    tp_set_log(keep_log, NULL);
-}
-
 static bool brief(void) { return getenv("TP_TEST_QUICK") != NULL; }
-
-static void nap(double seconds)
-{
-    struct timespec t;
-    t.tv_sec = (time_t)seconds;
-    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
-    nanosleep(&t, NULL);
-}
 
 /* What a file holds, as text; "" where there is none. Good until the next call. */
 static const char *text_of(const char *path)
@@ -239,12 +217,12 @@ static tp_status run_recorders(const failure *f, bool chief)
 TEST(all_methods_in_order_over_two_epochs)
 {
     const failure none = {-1, -1, 0, TP_OK};
-    quiet();
+    tp_test_keep_log();
     for (int chief = 0; chief < 2; chief++) {
         CHECK_OK(run_recorders(&none, chief));
         CHECK_OK(model_training(&none, chief ? 3 : 2)); /* C is chief-only */
         CHECK_STR(seen, wanted);
-        CHECK(strlen(seen) > 700 && (strstr(logged, "Callback Recorder is chief-only, skipped.") != NULL));
+        CHECK(strlen(seen) > 700 && (strstr(tp_test_logged, "Callback Recorder is chief-only, skipped.") != NULL));
     }
 }
 
@@ -256,7 +234,7 @@ TEST(each_method_may_fail)
         for (int who = 0; who < 3; who++)
             for (int after = 0; after < 5; after++) {
                 const failure f = {who, hook, after, TP_ERR_NUMERIC};
-                quiet();
+                tp_test_keep_log();
                 const tp_status st = run_recorders(&f, true), want = model_training(&f, 3);
                 CHECK_MSG(st == want && strcmp(seen, wanted) == 0, "%s of %c, time %d: %s, not %s\n%s\n%s",
                           hook_names[hook], 'A' + who, after, tp_status_name(st), tp_status_name(want), seen, wanted);
@@ -273,7 +251,7 @@ TEST(each_method_may_stop_the_training)
         for (int who = 0; who < 3; who++)
             for (int after = 0; after < 5; after++) {
                 const failure f = {who, hook, after, how[after % 2]};
-                quiet();
+                tp_test_keep_log();
                 const tp_status st = run_recorders(&f, true), want = model_training(&f, 3);
                 CHECK_MSG(st == want && st == TP_OK && strcmp(seen, wanted) == 0, "%s of %c, time %d: %s\n%s\n%s",
                           hook_names[hook], 'A' + who, after, tp_status_name(st), seen, wanted);
@@ -304,18 +282,18 @@ static tp_status look_at_child(tp_callback *cb)
 {
     for (int i = 0; i < 500 && !child; i++) {
         child = strtol(text_of(pid_file), NULL, 10);
-        if (!child) nap(0.01);
+        if (!child) tp_test_sleep(0.01);
     }
     CHECK(child > 0 && kill((pid_t)child, 0) == 0);
     CHECK(kill((pid_t)child, SIGINT) == 0); /* what Ctrl-C sends to all processes of a terminal */
-    for (int i = 0; i < 500 && __atomic_load_n(&ticks, __ATOMIC_RELAXED) < 3; i++) nap(0.002);
+    for (int i = 0; i < 500 && __atomic_load_n(&ticks, __ATOMIC_RELAXED) < 3; i++) tp_test_sleep(0.002);
     CHECK(kill((pid_t)child, 0) == 0);
     return cb ? TP_OK : TP_ERR;
 }
 
 TEST(processes_and_threads_live_as_long_as_the_training)
 {
-    quiet();
+    tp_test_keep_log();
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     snprintf(pid_file, sizeof pid_file, "%s/pid", folder);
     char command[1500];
@@ -327,31 +305,31 @@ TEST(processes_and_threads_live_as_long_as_the_training)
                          tp_cb_lambda(.trigger = look_at_child)};
     CHECK(!cb[0]->chief_only);
     CHECK_OK(train_with(cb, 2, NULL, 0, 1, 1));
-    CHECK_HAS(logged, "Started sh.\nStarted a thread.");
+    CHECK_HAS(tp_test_logged, "Started sh.\nStarted a thread.");
     const int then = __atomic_load_n(&ticks, __ATOMIC_RELAXED);
     CHECK(then >= 3);
     CHECK(kill((pid_t)child, 0) != 0 && errno == ESRCH); /* waited for, too */
-    nap(0.01);
+    tp_test_sleep(0.01);
     CHECK(__atomic_load_n(&ticks, __ATOMIC_RELAXED) == then);
 }
 
 TEST(a_thread_may_be_left_alone)
 {
-    quiet();
+    tp_test_keep_log();
     __atomic_store_n(&leave_it, 0, __ATOMIC_RELAXED);
     tp_callback *cb = tp_cb_start_proc_or_thread(.startable = {{NULL, stay, NULL}}, .stop_at_last = TP_NO);
     CHECK_OK(train_with(&cb, 1, NULL, 0, 1, 1));
     CHECK(__atomic_load_n(&leave_it, __ATOMIC_RELAXED) == 0);
     __atomic_store_n(&leave_it, 1, __ATOMIC_RELAXED);
-    for (int i = 0; i < 500 && __atomic_load_n(&leave_it, __ATOMIC_RELAXED) != 2; i++) nap(0.002);
+    for (int i = 0; i < 500 && __atomic_load_n(&leave_it, __ATOMIC_RELAXED) != 2; i++) tp_test_sleep(0.002);
     CHECK(__atomic_load_n(&leave_it, __ATOMIC_RELAXED) == 2);
-    nap(0.01);
+    tp_test_sleep(0.01);
 }
 
 TEST(what_cannot_be_started)
 {
     TEST_MAY_ERROR("StartProcOrThread");
-    quiet();
+    tp_test_keep_log();
     const char *const nowhere[] = {"tp-no-such-program", NULL}, *const nothing[] = {NULL};
     tp_callback *cb = tp_cb_start_proc_or_thread(.startable = {{nowhere, NULL, NULL}});
     CHECK_ERR(train_with(&cb, 1, NULL, 0, 1, 1), TP_ERR_IO, "cannot start 'tp-no-such-program': No such file");
@@ -372,7 +350,7 @@ TEST(who_does_not_end_is_killed)
     const char *e = getenv("TP_TEST_WHOLE");
     if (!e || strcmp(e, "all") != 0) TEST_SKIP("it waits for 5 s: TP_TEST_WHOLE=all");
     TEST_EXPECT_ERROR("did not end within 5 s after it was told to; it is killed");
-    quiet();
+    tp_test_keep_log();
     const char *const argv[] = {"sh", "-c", "trap '' TERM; while :; do sleep 0.05; done", NULL};
     tp_callback *cb = tp_cb_start_proc_or_thread(.startable = {{argv, NULL, NULL}});
     const double t0 = tp_time();
@@ -448,7 +426,7 @@ static tp_status keep_image(tp_monitor *m, const char *name, const tp_tensor *im
 
 TEST(tensors_become_pictures)
 {
-    quiet();
+    tp_test_keep_log();
     n_images = 0, image_names[0] = 0;
     for (int i = 0; i < 12; i++) picture[i] = (float)i / 8 - 0.25f; /* from below 0 to above 1 */
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
@@ -516,7 +494,7 @@ static tp_status wait_in_run(tp_callback *cb, tp_run_request *r)
 TEST(a_step_has_a_time_limit)
 {
     TEST_MAY_ERROR("Training failed");
-    quiet();
+    tp_test_keep_log();
     wait_mutex = tp_mutex_new(), wait_cond = tp_cond_new();
     for (int ever = 0; ever < 2; ever++) {
         tp_callback *cb[] = {tp_callback_new("Waiter", 0), tp_cb_session_run_timeout(ever ? 40 : 60000)};
@@ -581,7 +559,7 @@ static tp_status count_run(tp_hook *h, tp_run_request *r)
 TEST(a_runner_of_inference_of_ones_own)
 {
     TEST_MAY_ERROR("");
-    quiet();
+    tp_test_keep_log();
     tp_hook hook = {"Count", &hook_runs, NULL, NULL, count_run, NULL, NULL, NULL};
     for (int by_hand = 0; by_hand < 2; by_hand++) {
         tp_monitor *m = tp_monitor_new("Keeper", 0);
@@ -630,7 +608,7 @@ static tp_status report_odd(tp_callback *cb)
 
 TEST(commands_get_numbers_and_nothing_else)
 {
-    quiet();
+    tp_test_keep_log();
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     char command[800], want[400];
     snprintf(command, sizeof command,
@@ -648,7 +626,7 @@ TEST(commands_get_numbers_and_nothing_else)
     cb = tp_callback_new("Reporter", 0);
     cb->trigger_step = report_odd;
     CHECK_OK(train_with(&cb, 1, &m, 1, 2, 1));
-    CHECK_HAS(logged, "Command 'exit 3' failed with status");
+    CHECK_HAS(tp_test_logged, "Command 'exit 3' failed with status");
     m = tp_monitor_send_data("true {other}", .names = {"plain"});
     cb = tp_callback_new("Reporter", 0);
     cb->trigger_step = report_odd;
@@ -753,7 +731,7 @@ static bool libcurl_is_there(void)
 
 TEST(comet_gets_a_training)
 {
-    quiet();
+    tp_test_keep_log();
     if (!libcurl_is_there()) TEST_SKIP("libcurl cannot be loaded (Debian package libcurl4)");
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     char path[400], url[100];
@@ -768,8 +746,8 @@ TEST(comet_gets_a_training)
     CHECK_OK(train_with(&cb, 1, &m, 1, 1, 2));
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    CHECK_HAS(logged, "CometMLMonitor: the experiment is 'key-17'.");
-    CHECK(!strstr(logged, "refused") && !strstr(logged, "not sent"));
+    CHECK_HAS(tp_test_logged, "CometMLMonitor: the experiment is 'key-17'.");
+    CHECK(!strstr(tp_test_logged, "refused") && !strstr(tp_test_logged, "not sent"));
     static const char *const asked[] = {
         /* in this order */
         "POST /api/write/experiment/create HTTP/1.1|Authorization: secret|{\"projectName\": \"digits\", "
@@ -809,7 +787,7 @@ TEST(comet_gets_a_training)
 TEST(comet_is_not_there)
 {
     TEST_MAY_ERROR("");
-    quiet();
+    tp_test_keep_log();
     unsetenv("COMET_API_KEY");
     tp_callback *cb = tp_cb_lambda(.trigger = report_three);
     tp_monitor *m = tp_monitor_comet(.url = "http://127.0.0.1:1");
@@ -819,13 +797,13 @@ TEST(comet_is_not_there)
     CHECK_ERR(train_with(&cb, 1, &m, 1, 1, 1), TP_ERR_UNSUPPORTED,
               "/nowhere/libcurl.so.4 cannot be loaded, which speaks HTTP: install libcurl");
     if (!libcurl_is_there()) TEST_SKIP("libcurl cannot be loaded (Debian package libcurl4)");
-    quiet();
+    tp_test_keep_log();
     cb = tp_cb_lambda(.trigger = report_three);
     m = tp_monitor_comet(.api_key = "k", .url = "http://127.0.0.1:1"); /* nobody listens there */
     CHECK_OK(train_with(&cb, 1, &m, 1, 1, 1));
-    CHECK_HAS(logged, "CometMLMonitor does nothing: there is no experiment at http://127.0.0.1:1: ");
+    CHECK_HAS(tp_test_logged, "CometMLMonitor does nothing: there is no experiment at http://127.0.0.1:1: ");
     /* a server that refuses: one warning, and training goes on */
-    quiet();
+    tp_test_keep_log();
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     char path[400], url[100];
     int port = 0;
@@ -841,7 +819,7 @@ TEST(comet_is_not_there)
     unsetenv("COMET_API_KEY");
     kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
-    const char *warned = strstr(logged, "was refused: it answered 403");
+    const char *warned = strstr(tp_test_logged, "was refused: it answered 403");
     CHECK(warned && !strstr(warned + 5, "was refused"));
     CHECK_HAS(text_of(path), "Authorization: from-environment|{\"experimentKey\": \"old\", \"metricName\": \"count\"");
 }
@@ -876,7 +854,7 @@ static bool make_nvml(const char *path)
 
 static tp_status rest(tp_callback *cb)
 {
-    nap(0.004);
+    tp_test_sleep(0.004);
     return cb ? TP_OK : TP_ERR;
 }
 static char told[1000];
@@ -894,7 +872,7 @@ static tp_status train_with_nvml(tp_callback *tracker)
     tp_monitor *m = tp_monitor_new("Keeper", 0);
     m->process_scalar = keep_told;
     told[0] = 0;
-    quiet();
+    tp_test_keep_log();
     return train_with(cb, 2, &m, 1, 6, 2);
 }
 
@@ -908,7 +886,7 @@ TEST(how_busy_gpus_are)
     setenv("NVML_FAILS", "", 1);
     unsetenv("CUDA_VISIBLE_DEVICES");
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 0.002, .library = path)));
-    CHECK_HAS(logged, "all 2 GPUs are monitored");
+    CHECK_HAS(tp_test_logged, "all 2 GPUs are monitored");
     double mean[2] = {0, 0};
     const char *second = strstr(told, "GPUUtil/1=70 GPUUtil/0=");
     CHECK(sscanf(told, "GPUUtil/0=%lf", &mean[0]) == 1 && second && sscanf(second + 23, "%lf", &mean[1]) == 1);
@@ -924,24 +902,24 @@ TEST(how_busy_gpus_are)
     CHECK(strncmp(told, "GPUUtil/1=70 GPUUtil/0=", 23) == 0);
     unsetenv("CUDA_VISIBLE_DEVICES");
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.devices = {2}, .n_devices = 1, .library = path)));
-    CHECK_HAS(logged, "GPUUtilizationTracker does nothing: NVML does not know one of the GPUs");
+    CHECK_HAS(tp_test_logged, "GPUUtilizationTracker does nothing: NVML does not know one of the GPUs");
     CHECK_STR(told, "");
 
     static const char *const fails[][2] = {{"init", "NVML cannot be initialised"}, {"rates", "NVML returned error 15"}};
     for (int i = 0; i < TP_COUNT(fails); i++) {
         setenv("NVML_FAILS", fails[i][0], 1);
         CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.interval = 0.002, .library = path)));
-        CHECK_HAS(logged, fails[i][1]);
+        CHECK_HAS(tp_test_logged, fails[i][1]);
         CHECK_STR(told, "");
     }
     setenv("NVML_FAILS", "", 1);
     setenv("NVML_GPUS", "0", 1);
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.library = path)));
-    CHECK_HAS(logged, "NVML knows no GPU");
+    CHECK_HAS(tp_test_logged, "NVML knows no GPU");
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.library = "libm.so.6")));
-    CHECK_HAS(logged, "the library lacks functions of NVML");
+    CHECK_HAS(tp_test_logged, "the library lacks functions of NVML");
     CHECK_OK(train_with_nvml(tp_cb_gpu_utilization_tracker(.library = "/nowhere/nvml.so")));
-    CHECK_HAS(logged, "NVIDIA's library NVML cannot be loaded");
+    CHECK_HAS(tp_test_logged, "NVIDIA's library NVML cannot be loaded");
     tp_callback *cb = tp_cb_gpu_utilization_tracker(.n_devices = 33);
     CHECK_ERR(tp_callback_status(cb), TP_ERR_ARG, ".n_devices is 33, not 0 to 32");
     tp_callback_free(cb);
@@ -980,7 +958,7 @@ TEST(memory_of_devices)
     for (int i = 0; i < 2; i++) {
         fake_gpu = i;
         told[0] = 0;
-        quiet();
+        tp_test_keep_log();
         CHECK_OK(tp_cpu_devices_new(2, 1, NULL, two_devices));
         tp_session_config config = tp_default_session_config();
         config.devices = two_devices, config.n_devices = 2;
@@ -1104,7 +1082,7 @@ static tp_node *a_product(tp_graph *g, void *user)
 
 TEST(profiles_of_steps)
 {
-    quiet();
+    tp_test_keep_log();
     snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
     CHECK_OK(tp_logger_set_dir(folder, 'k'));
     n_events = 0;
@@ -1144,7 +1122,7 @@ TEST(profiles_of_steps)
 /* A training on a terminal of so many columns, or (0) with stderr in a pipe: what it writes to stderr, in `seen`. */
 static tp_status slow_step(tp_callback *cb)
 {
-    nap(0.0005);
+    tp_test_sleep(0.0005);
     if (cb->train->global_step == 3) tp_log(TP_LOG_INFO, "a message in between");
     return TP_OK;
 }
@@ -1176,7 +1154,7 @@ static bool bar_of(int columns, const char *term)
         setenv("TERM", term, 1);
         setenv("TENSORPACK_PROGRESS_REFRESH", "1e-9", 1);
         dup2(fd[1], 2);
-        no_sink();
+        tp_test_default_log();
         tp_callback *cb[] = {tp_cb_lambda(.setup_graph = make_cost), tp_cb_progress_bar(), tp_callback_new("Slow", 0)};
         cb[2]->trigger_step = slow_step;
         _exit(train_with(cb, 3, NULL, 0, 6, 1) == TP_OK ? 0 : 1);
@@ -1325,7 +1303,7 @@ static double counter_in(const char *name)
 
 TEST(ctrl_c_once_finishes_the_step_and_saves)
 {
-    quiet();
+    tp_test_keep_log();
     for (int at = brief() ? 3 : 1; at <= 12; at += brief() ? 5 : 2 + (at == 3)) { /* 1, 3, 6, 8, 10, 12 */
         snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
         interrupt_at = at, times = 1;
@@ -1388,7 +1366,7 @@ TEST(what_a_kill_leaves_can_be_read)
     inject_plan plan;
     inject_result r;
     bool monitors = true;
-    quiet();
+    tp_test_keep_log();
     memset(&plan, 0, sizeof plan);
     memset(&r, 0, sizeof r);
     interrupt_at = -1;

@@ -170,12 +170,11 @@ static source of_rank(int rank, int ranks)
     s.from = rank, s.stride = ranks, s.batches = 1;
     return s;
 }
-static void ignore(void *user, tp_log_level level, const char *message) { (void)user, (void)level, (void)message; }
 static tp_horovod_trainer_desc options(void)
 {
     tp_horovod_trainer_desc d;
     memset(&d, 0, sizeof d);
-    tp_set_log(ignore, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     d.bucket_bytes = 256; /* several buckets */
     return d;
 }
@@ -352,7 +351,7 @@ static tp_trainer *replicated(const tp_cluster *c, int n_devices)
 {
     tp_distributed_trainer_replicated_desc d;
     memset(&d, 0, sizeof d);
-    tp_set_log(ignore, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     d.cluster = c, d.n_devices = n_devices;
     return tp_distributed_trainer_replicated_(&d);
 }
@@ -360,7 +359,7 @@ static tp_trainer *served(const tp_cluster *c, int n_devices, bool deterministic
 {
     tp_distributed_trainer_parameter_server_desc d;
     memset(&d, 0, sizeof d);
-    tp_set_log(ignore, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     d.cluster = c, d.n_devices = n_devices, d.deterministic = deterministic, d.caching_device = caching;
     return tp_distributed_trainer_parameter_server_(&d);
 }
@@ -558,7 +557,7 @@ TEST(updates_as_they_arrive_learn_as_well_as_one_process)
     values a, b;
     if (tp_size() == 1) TEST_SKIP("needs mpirun: see tests/check_mpi.sh");
     const int n = tp_size() - 1;
-    tp_set_log(ignore, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     rate = 0.3f;
     chosen = decaying;
     CHECK_OK(trained(tp_simple_trainer(), of_all(n), LONG, &b));
@@ -601,7 +600,7 @@ static void check_gpus(const tp_horovod_trainer_desc *d, bool refused, double at
     CHECK_MSG(strstr(said, sentence) != NULL, "%s", said);
     device->close(device);
     device = NULL;
-    tp_set_log(ignore, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     CHECK_OK(trained(tp_sync_multi_gpu_trainer_replicated_(&m), of_all(1), STEPS, &b));
     check_same(&a, &b, atol);
     values_free(&a), values_free(&b);

@@ -12,21 +12,6 @@
 
 enum { SIDE = 4, CLASSES = 3, STEPS = 20, WHOLE = 8 /* samples of a step, of all towers together */ };
 
-static char logged[1 << 15];
-static size_t logged_n;
-static void log_sink(void *user, tp_log_level level, const char *message)
-{
-    (void)user, (void)level;
-    const int n = snprintf(logged + logged_n, sizeof logged - logged_n, "%s\n", message);
-    if (n > 0 && logged_n + (size_t)n < sizeof logged) logged_n += (size_t)n;
-}
-static void quiet(void)
-{
-    logged_n = 0;
-    logged[0] = 0;
-    tp_set_log(log_sink, NULL);
-}
-
 /* What is trained, and by whom. */
 typedef enum kind { SIMPLE, REPLICATED, HIERARCHICAL, ON_CPU, SUMMED, PS_GPU, PS_CPU, DEFAULT, ASYNC, ASYNC_SUM } kind;
 typedef enum rule { MOMENTUM, SGD, ADAM, CLIPPED, ACCUM, SCALED_LOSS } rule;
@@ -220,7 +205,7 @@ static void one_and_many(kind k, int n, rule r, double most)
 TEST(towers_are_one_with_a_larger_batch)
 {
     static const kind kinds[] = {REPLICATED, ON_CPU, PS_GPU, PS_CPU, DEFAULT};
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < 5; i++)
         for (int n = 2; n <= 4; n *= 2) one_and_many(kinds[i], n, MOMENTUM, 1e-6);
     one_and_many(HIERARCHICAL, 8, MOMENTUM, 1e-6);
@@ -233,16 +218,16 @@ TEST(towers_are_one_with_a_larger_batch)
 TEST(optimizers_around_optimizers_see_one_copy_of_each_gradient)
 {
     static const kind kinds[] = {REPLICATED, PS_GPU};
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < 2; i++)
         for (int r = ADAM; r <= SCALED_LOSS; r++) one_and_many(kinds[i], 2, (rule)r, 1e-6);
-    CHECK(!strstr(logged, "WRN") && !strstr(logged, "no variable"));
+    CHECK_MSG(tp_test_warnings == 0, "%s", tp_test_logged);
 }
 
 /* Sums instead of means: n times the gradient. */
 TEST(sums_are_means_times_the_towers)
 {
-    quiet();
+    tp_test_keep_log();
     for (int n = 2; n <= 4; n *= 2) {
         tp_dict mean, sum;
         memset(&mean, 0, sizeof mean);
@@ -262,7 +247,7 @@ TEST(sums_are_means_times_the_towers)
 TEST(the_same_bits_for_any_number_of_threads)
 {
     static const kind kinds[] = {REPLICATED, ON_CPU, PS_GPU, PS_CPU, ASYNC};
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < 5; i++) {
         tp_dict first, other;
         memset(&first, 0, sizeof first);
@@ -306,7 +291,7 @@ static tp_status train_gated(kind k, tp_tri gate, tp_tri compile, tp_dict *d)
 TEST(options_of_setup_graph_change_no_bit)
 {
     static const kind kinds[] = {SIMPLE, REPLICATED, PS_GPU, ASYNC};
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < 4; i++) {
         tp_dict plain, gated, slow;
         memset(&plain, 0, sizeof plain);
@@ -380,7 +365,7 @@ static void line_reference(const line *l, int steps, double *w)
 }
 TEST(each_tower_makes_its_own_update_in_order)
 {
-    quiet();
+    tp_test_keep_log();
     for (int scale = 0; scale < 2; scale++)
         for (int r = 0; r < 4; r++) {
             static const rule rules[] = {SGD, MOMENTUM, ADAM, ACCUM};
@@ -430,7 +415,7 @@ static tp_optimizer *summing(tp_graph *g, void *user)
 }
 TEST(optimizers_of_ones_own_read_what_comes_before)
 {
-    quiet();
+    tp_test_keep_log();
     tp_dict d;
     memset(&d, 0, sizeof d);
     tp_callback *cb = keeper(&d);
@@ -476,7 +461,7 @@ static tp_trainer *set_up(plan *p)
 }
 TEST(variables_live_where_the_trainer_says)
 {
-    quiet();
+    tp_test_keep_log();
     plan p = {REPLICATED, 3, 4, MOMENTUM, false, false, 0, 0, 0};
     tp_trainer *t = set_up(&p);
     for (int i = 0; i < tp_graph_n_variables(t->graph); i++) {
@@ -538,7 +523,7 @@ TEST(variables_live_where_the_trainer_says)
 /* Devices in another order, one of them twice, the host of the parameters among them. */
 TEST(towers_on_devices_of_ones_own_choice)
 {
-    quiet();
+    tp_test_keep_log();
     for (int k = 0; k < 4; k++) {
         tp_dict usual, chosen;
         memset(&usual, 0, sizeof usual);
@@ -612,7 +597,7 @@ TEST(copies_follow_the_first_tower)
 {
     for (int every = 0; every < 2; every++) {
         seen s = {false, false, false};
-        quiet();
+        tp_test_keep_log();
         plan p = {REPLICATED, 2, 4, MOMENTUM, false, true, 0, 0, 0};
         tp_callback *cb = tp_callback_new("Looks", sizeof(seen *));
         *(seen **)cb->user = &s;
@@ -625,8 +610,8 @@ TEST(copies_follow_the_first_tower)
             &c,
             tp_sync_multi_gpu_trainer_replicated(.n_devices = 2, .broadcast_every_epoch = every ? TP_UNSET : TP_NO)));
         CHECK(s.equal_at_start && s.bn_differs && s.bn_equal == (every != 0));
-        CHECK_HAS(logged, "Running Op SyncVariables/sync_variables_from_main_tower ...");
-        CHECK_HAS(logged, "14 variables of other towers"); /* two of conv0, fc0, four of bn0, six slots */
+        CHECK_HAS(tp_test_logged, "Running Op SyncVariables/sync_variables_from_main_tower ...");
+        CHECK_HAS(tp_test_logged, "14 variables of other towers"); /* two of conv0, fc0, four of bn0, six slots */
     }
 }
 
@@ -651,7 +636,7 @@ TEST(checkpoints_load_into_any_number_of_devices)
         int n;
     } made[] = {{SIMPLE, 1}, {REPLICATED, 2}, {REPLICATED, 4}, {PS_GPU, 2}, {ASYNC, 4}};
     char file[5][600];
-    quiet();
+    tp_test_keep_log();
     int n_names = 0;
     for (int i = 0; i < 5; i++) {
         tp_dict none, saved;
@@ -684,9 +669,10 @@ TEST(checkpoints_load_into_any_number_of_devices)
             tp_train_config c = config_of(&p, cb, 1, TP_NO_STEPS);
             c.checkpoint = file[i];
             c.max_epoch = 1;
-            quiet();
+            tp_test_keep_log();
             CHECK_OK(tp_launch_train_with_config(&c, trainer_of(p.k, p.n)));
-            CHECK_MSG(!strstr(logged, "not found in the checkpoint") && !strstr(logged, "not in the"), "%s", logged);
+            CHECK_MSG(!strstr(tp_test_logged, "not found in the checkpoint") && !strstr(tp_test_logged, "not in the"),
+                      "%s", tp_test_logged);
             CHECK_OK(tp_load_checkpoint_vars(file[i], &saved));
             for (int q = saved.n - 1; q >= 0; q--) /* the model alone */
                 if (strncmp(saved.item[q].name, "tp:", 3) == 0) {
@@ -724,7 +710,7 @@ TEST(a_resumed_training_ends_with_the_same_bits)
         char straight[600], resumed[600];
         tp_dict d;
         memset(&d, 0, sizeof d);
-        quiet();
+        tp_test_keep_log();
         plan p = {all_kinds[i], 2, 4, ADAM, false, true, 0, 0, 0};
         const char *dir = tp_test_tmpdir();
         snprintf(straight, sizeof straight, "%s/model-9.npz", dir);
@@ -769,7 +755,7 @@ TEST(a_training_that_failed_in_mid_epoch_goes_on_with_the_same_bits)
     static const kind kinds[] = {REPLICATED, PS_GPU, ASYNC};
     for (int i = 0; i < 3; i++) {
         char straight[600], resumed[600];
-        quiet();
+        tp_test_keep_log();
         plan p = {kinds[i], 2, 4, MOMENTUM, false, true, 0, 0, 0};
         const char *dir = tp_test_tmpdir();
         snprintf(straight, sizeof straight, "%s/model-10.npz", dir);
@@ -781,7 +767,7 @@ TEST(a_training_that_failed_in_mid_epoch_goes_on_with_the_same_bits)
         CHECK(save_within(&p, dir, 8, TP_NO) ==
               TP_ERR_ARG); /* the last checkpoint is of step 6, the first of epoch 2 */
         CHECK_OK(save_within(&p, dir, -1, TP_YES));
-        CHECK_HAS(logged, "after step 1 of 5");
+        CHECK_HAS(tp_test_logged, "after step 1 of 5");
         check_same_files(straight, resumed);
         tp_dict d;
         memset(&d, 0, sizeof d);
@@ -799,7 +785,7 @@ TEST(a_training_goes_on_with_another_number_of_devices)
     static const int towers[] = {2, 4, 1, 2};
     tp_dict d;
     memset(&d, 0, sizeof d);
-    quiet();
+    tp_test_keep_log();
     const char *dir = tp_test_tmpdir();
     CHECK_OK(tp_logger_set_dir(dir, 'k'));
     for (int i = 0; i < 4; i++) {
@@ -809,7 +795,7 @@ TEST(a_training_goes_on_with_another_number_of_devices)
         const tp_tensor *step = tp_dict_find(&d, "global_step");
         CHECK(step && (int)tp_tensor_get(step, 0) == 3 * (i + 1));
     }
-    CHECK_HAS(logged, "training goes on with epoch 4");
+    CHECK_HAS(tp_test_logged, "training goes on with epoch 4");
     tp_dict_free(&d);
 }
 
@@ -854,7 +840,7 @@ TEST(stops_and_errors_end_every_trainer)
             static const char *const said[] = {"Detected Ctrl-C", "it is enough", "global_step=4",
                                                "global_step=", "mean_cost_of_towers' is NaN"};
             int ended = 0;
-            quiet();
+            tp_test_keep_log();
             plan p = {all_kinds[i], 2, 4, SGD, true, false, 0, 0, 0};
             if (how == 3) p.fail_at = 9;
             if (how == 4) p.rate = 1e30f;
@@ -868,7 +854,7 @@ TEST(stops_and_errors_end_every_trainer)
             tp_train_config c = config_of(&p, &cb, 1, 20);
             const tp_status st = tp_launch_train_with_config(&c, trainer_of(p.k, p.n));
             CHECK_MSG(st == want[how], "trainer %d, end %d: %s, %s", i, how, tp_status_name(st), tp_last_error());
-            CHECK_HAS(logged, said[how]);
+            CHECK_HAS(tp_test_logged, said[how]);
             CHECK(ended == 1);
         }
 }
@@ -927,7 +913,7 @@ static double error_of(kind k, int n)
 TEST(digits_are_learnt_as_well_as_on_one_device)
 {
     static const kind kinds[] = {REPLICATED, PS_GPU, ASYNC};
-    quiet();
+    tp_test_keep_log();
     const double one = error_of(SIMPLE, 1);
     CHECK_MSG(one > 0 && one < 0.3, "one device: %g", one);
     for (int i = 0; i < 3; i++) {
@@ -1037,7 +1023,7 @@ static tp_status gan_point(void *user, int64_t pass, int64_t index, tp_datapoint
 TEST(a_trainer_of_ones_own_with_two_optimizers)
 {
     static const tp_spec specs[] = {TP_SPEC("real", TP_F32, TP_ANY, 1), TP_SPEC("z", TP_F32, TP_ANY, 1)};
-    quiet();
+    tp_test_keep_log();
     for (int towers = 1; towers <= 2; towers++)
         for (int separate = 0; separate < 2; separate++) {
             gan n;
@@ -1125,7 +1111,7 @@ static tp_status ask_now(tp_callback *cb)
 }
 TEST(predictors_before_and_after_the_session)
 {
-    quiet();
+    tp_test_keep_log();
     static const kind kinds[] = {REPLICATED, PS_CPU};
     for (int i = 0; i < 2; i++) {
         asker a;
@@ -1170,7 +1156,7 @@ TEST(predictors_before_and_after_the_session)
 /* Tower i of a predictor is on device i, after the last one again on the first; the answers are the same. */
 TEST(towers_of_a_predictor_are_on_the_devices_of_its_session)
 {
-    quiet();
+    tp_test_keep_log();
     plan p = {SIMPLE, 1, 4, SGD, false, false, 0, 0, 0};
     tp_session_config two = tp_default_session_config();
     two.n_cpu_devices = 2;
@@ -1253,7 +1239,7 @@ static tp_status read_result(tp_callback *cb)
 TEST(inference_on_several_towers_gives_the_same_numbers)
 {
     static const kind kinds[] = {REPLICATED, PS_GPU};
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < 2; i++)
         for (int points = 1; points <= 8; points++) {
             order one = {0, {0}}, many = {0, {0}};
@@ -1330,7 +1316,7 @@ TEST(mistakes_are_sentences)
 {
     TEST_MAY_ERROR("Training did not start");
     TEST_MAY_ERROR("there is no device 3");
-    quiet();
+    tp_test_keep_log();
     static const kind kinds[] = {REPLICATED, PS_GPU, ASYNC};
     for (int i = 0; i < 3; i++) {
         const kind k = kinds[i];
@@ -1384,9 +1370,9 @@ TEST(mistakes_are_sentences)
     for (int i = 0; i < 2; i++) cpu[i]->close(cpu[i]);
     CHECK(!tp_sync_multi_gpu_trainer_replicated_(NULL) && !tp_async_multi_gpu_trainer_(NULL) &&
           !tp_sync_multi_gpu_trainer_parameter_server_(NULL));
-    quiet();
+    tp_test_keep_log();
     tp_trainer_free(tp_sync_multi_gpu_trainer_replicated(.n_devices = 4, .mode = TP_ALL_REDUCE_HIERARCHICAL));
-    CHECK_HAS(logged, "'hierarchical' is for 8 devices, not 4");
+    CHECK_HAS(tp_test_logged, "'hierarchical' is for 8 devices, not 4");
 }
 
 /* ==== >>memory ========================================================================================= */
@@ -1407,7 +1393,7 @@ TEST(out_of_memory_at_every_point)
     for (int i = 0; i < 3; i++) {
         bool failed = true;
         for (long n = 1; failed && n < 1000000; n += n < 60 ? 1 : 29) {
-            quiet();
+            tp_test_keep_log();
             tp_test_fail_after(n);
             const tp_status st = short_training(kinds[i]);
             failed = tp_test_alloc_failed();
@@ -1430,7 +1416,7 @@ static tp_status count_allocs(tp_callback *cb)
 }
 TEST(steps_allocate_nothing)
 {
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < 5; i++) {
         plan p = {all_kinds[i], 2, 4, MOMENTUM, false, true, 0, 0, 0};
         tp_callback *cb = tp_callback_new("Count", 0);

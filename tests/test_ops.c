@@ -76,17 +76,10 @@ static void free_outputs(tp_tensor *y)
     for (int i = 0; i < MAX_VALUES; i++) tp_tensor_free(&y[i]);
 }
 
-static void quiet(void *user, tp_log_level level, const char *message)
-{
-    (void)user;
-    (void)level;
-    (void)message;
-}
-
 TEST(rows_give_the_reference_values)
 {
     case_list l = all_cases();
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     for (int i = 0; i < l.n; i++) {
         const op_case *c = &l.item[i];
         const tp_op *row = tp_op_find(c->op);
@@ -112,7 +105,7 @@ TEST(rows_give_the_reference_values)
 TEST(fast_kernels_agree_with_naive_loops_and_threads_change_nothing)
 {
     case_list l = all_cases();
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     for (int i = 0; i < l.n; i++) {
         const op_case *c = &l.item[i];
         const tp_op *row = tp_op_find(c->op);
@@ -228,7 +221,7 @@ TEST(kernels_touch_nothing_but_their_operands)
     tp_device *d[2];
     d[0] = tp_cpu_device_new(1, "naive");
     d[1] = tp_cpu_device_new(1, NULL);
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     for (int i = 0; i < l.n && CHECK(d[0] && d[1]); i++) {
         const op_case *c = &l.item[i];
         const tp_op *row = tp_op_find(c->op);
@@ -526,7 +519,7 @@ static double gradient_error(const op_case *c, const tp_op *row, int order, char
 static void check_gradients(int order)
 {
     case_list l = all_cases();
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     int n = 0;
     for (int i = 0; i < l.n; i++) {
         const op_case *c = &l.item[i];
@@ -853,7 +846,7 @@ TEST(what_is_no_product_keeps_its_bits_in_any_precision)
     static const tp_precision lower[] = {TP_PRECISION_TF32, TP_PRECISION_BF16, TP_PRECISION_F16};
     case_list l = all_cases();
     int compared = 0;
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     for (int i = 0; i < l.n; i++) {
         const op_case *c = &l.item[i];
         const tp_op *row = tp_op_find(c->op);

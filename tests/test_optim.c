@@ -1,22 +1,13 @@
 /* Optimizers, gradient processors, schedules: update rules against hand-computed numbers, names, mistakes. */
 #define TP_IMPLEMENTATION
 #include "tp_optim.h"
-#include "tp_test.h"
+#include "tp_help.h"
 
 /* -- what tests are written with */
 
-static char logged[4096];
-static void keep_log(void *user, tp_log_level level, const char *message)
-{
-    (void)user, (void)level;
-    const size_t n = strlen(logged);
-    snprintf(logged + n, sizeof logged - n, "%s\n", message);
-}
-
 static tp_graph *graph(void)
 {
-    logged[0] = 0;
-    tp_set_log(keep_log, NULL);
+    tp_test_keep_log();
     return tp_graph_new(NULL);
 }
 static void done(tp_graph *g)
@@ -40,16 +31,6 @@ static tp_node *rate(tp_graph *g, float lr)
 }
 static tp_node *input(tp_graph *g, const char *name) { return tp_placeholder(g, name, TP_F32, tp_make_shape(1)); }
 
-static double variable(tp_session *s, const char *name)
-{
-    tp_tensor t = {0};
-    const tp_variable *v = tp_find_variable(tp_session_graph(s), name);
-    double r = -1e300;
-    if (CHECK_MSG(v != NULL, "no variable %s", name) && CHECK_OK(tp_session_read(s, v, &t))) r = tp_tensor_get(&t, 0);
-    tp_tensor_free(&t);
-    return r;
-}
-
 /* Run op with one number fed to each of n inputs. */
 static void step(tp_session *s, tp_node *op, tp_node *const *in, const float *v, int n)
 {
@@ -60,15 +41,6 @@ static void step(tp_session *s, tp_node *op, tp_node *const *in, const float *v,
         tp_tensor_view(&feed[i].value, TP_F32, tp_make_shape(1), &v[i]);
     }
     CHECK_OK(tp_session_run(s, feed, n, &op, 1, NULL));
-}
-
-static double value_of(tp_session *s, tp_node *n)
-{
-    tp_tensor t = {0};
-    double v = -1e300;
-    if (CHECK_OK(tp_session_eval(s, n, &t))) v = tp_tensor_get(&t, 0);
-    tp_tensor_free(&t);
-    return v;
 }
 
 /* ==== update rules ==================================================================================== */
@@ -323,7 +295,7 @@ static void proc_case(const tp_gradproc *p, const char *const names[3], const do
         if (isnan(want[i])) continue; /* dropped */
         if (!CHECK(at < n)) break;
         CHECK_STR(tp_node_name(gv[at].var), names[i]);
-        CHECK_NEAR(value_of(s, gv[at].grad), want[i], 1e-6, 0);
+        CHECK_NEAR(value_at(s, gv[at].grad, 0), want[i], 1e-6, 0);
         at++;
     }
     CHECK(at == n);
@@ -353,8 +325,8 @@ TEST(scale_gradient_takes_the_first_match_and_zero_drops)
     const tp_grad_rule rules[] = {{"conv0/.*", 0}, {".*/b", 2}, {"conv.*", 0.1f}};
     const tp_gradproc p = tp_gradproc_scale_rules(rules, 3);
     proc_case(&p, (const char *const[]){"conv0/b", "conv1/b", "conv1/W"}, (const double[]){NAN, 2, .1});
-    CHECK_HAS(logged, "Gradient of 'conv1/b' is multiplied by 2\n");
-    CHECK_HAS(logged, "Gradient of 'conv0/b' is multiplied by 0\n");
+    CHECK_HAS(tp_test_logged, "Gradient of 'conv1/b' is multiplied by 2\n");
+    CHECK_HAS(tp_test_logged, "Gradient of 'conv0/b' is multiplied by 0\n");
 }
 
 TEST(map_gradient)
@@ -364,9 +336,9 @@ TEST(map_gradient)
                       none = tp_gradproc_map(drop, NULL, "nothing");
     proc_case(&p, (const char *const[]){"fcx/W", "conv1/W", "fc"}, (const double[]){1, 4, 4});
     proc_case(&q, (const char *const[]){"fc1/W", "conv1/W", "fc2/W"}, (const double[]){NAN, 1, NAN});
-    CHECK(!strstr(logged, "No match"));
+    CHECK(!strstr(tp_test_logged, "No match"));
     proc_case(&none, (const char *const[]){"a", "b", "c"}, (const double[]){1, 1, 1});
-    CHECK_HAS(logged, "[MapGradient] No match was found for regex nothing.");
+    CHECK_HAS(tp_test_logged, "[MapGradient] No match was found for regex nothing.");
 }
 
 TEST(filter_none_names_what_it_drops)
@@ -376,7 +348,7 @@ TEST(filter_none_names_what_it_drops)
     const tp_gradproc p = tp_gradproc_filter_none();
     CHECK(tp_gradproc_run(&p, g, gv, 3) == 1);
     CHECK_STR(tp_node_name(gv[0].var), "b");
-    CHECK_STR(logged, "No gradient w.r.t. 2 trainable variables: a, c\n");
+    CHECK_STR(tp_test_logged, "No gradient w.r.t. 2 trainable variables: a, c\n");
     ok(g);
     done(g);
 }
@@ -430,7 +402,7 @@ static double at_step(tp_session *s, tp_node *n, int64_t step_value)
     tp_tensor_set(&t, 0, (double)step_value);
     CHECK_OK(tp_session_load(s, tp_find_variable(tp_session_graph(s), "global_step"), &t));
     tp_tensor_free(&t);
-    v = value_of(s, n);
+    v = value_at(s, n, 0);
     return v;
 }
 
@@ -853,10 +825,10 @@ TEST(gradients_are_summarised_printed_and_checked)
     tp_session *s = tp_session_new(g, NULL);
     if (CHECK_MSG(s != NULL, "%s", tp_last_error())) {
         const float v[2] = {2, 3}, bad[2] = {1, NAN};
-        logged[0] = 0;
+        tp_test_logged[0] = 0;
         step(s, op, in, v, 2);
-        CHECK_HAS(logged, "conv0/W-grad: shape (1), mean 2, rms 2, [2]");
-        CHECK_HAS(logged, "conv0/b-grad: shape (1), mean 3, rms 3, [3]");
+        CHECK_HAS(tp_test_logged, "conv0/W-grad: shape (1), mean 2, rms 2, [2]");
+        CHECK_HAS(tp_test_logged, "conv0/b-grad: shape (1), mean 3, rms 3, [3]");
         CHECK(variable(s, "conv0/W") == -2);
         tp_feed feed[2];
         memset(feed, 0, sizeof feed);
@@ -1170,20 +1142,20 @@ TEST(processors_are_quiet_where_there_is_nothing_to_say)
     tp_node *x = gv[0].grad, *y = gv[1].grad;
     tp_gradproc p = tp_gradproc_filter_none();
     CHECK(tp_gradproc_run(&p, g, gv, 2) == 2);
-    CHECK_STR(logged, "");
+    CHECK_STR(tp_test_logged, "");
     p.quiet = true;
     CHECK(tp_gradproc_run(&p, g, gv, 3) == 2);
-    CHECK_STR(logged, "");
+    CHECK_STR(tp_test_logged, "");
     gv[2].grad = NULL;
     gv[2].var = tp_find_variable(g, "c")->node;
     p = tp_gradproc_scale("a|c", 3);
     CHECK(tp_gradproc_run(&p, g, gv, 3) == 3);
-    CHECK_STR(logged, "Gradient of 'a' is multiplied by 3\nGradient of 'c' is multiplied by 3\n");
+    CHECK_STR(tp_test_logged, "Gradient of 'a' is multiplied by 3\nGradient of 'c' is multiplied by 3\n");
     CHECK(gv[0].grad != x && gv[1].grad == y && gv[2].grad == NULL); /* what is not matched stays the node it was */
-    logged[0] = 0;
+    tp_test_logged[0] = 0;
     p.quiet = true;
     CHECK(tp_gradproc_run(&p, g, gv, 3) == 3);
-    CHECK_STR(logged, "");
+    CHECK_STR(tp_test_logged, "");
     p = tp_gradproc_global_norm_clip(1);
     CHECK(tp_gradproc_run(&p, g, gv + 2, 1) == 1 && gv[2].grad == NULL);
     CHECK(ok(g));
@@ -1487,9 +1459,9 @@ TEST(small_print_of_optimizers)
 
 TEST(memory_may_run_out_anywhere)
 {
-    tp_set_log(keep_log, NULL);
+    tp_test_keep_log();
     for (long n = 1, failed = 1; failed; n++) {
-        logged[0] = 0;
+        tp_test_logged[0] = 0;
         tp_test_fail_after(n);
         tp_graph *g = tp_graph_new(NULL);
         if (g) {

@@ -236,11 +236,9 @@ static void faults_of(int format, bool old, bool copy, int what)
     }
 }
 
-static void be_quiet(void *user, tp_log_level level, const char *message) { (void)user, (void)level, (void)message; }
-
 static void all_faults(int format)
 {
-    tp_set_log(be_quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     static const int what[] = {ENOSPC, EIO, EINTR, SHORT};
     for (int i = 0; i < TP_COUNT(what); i++)
         for (int old = 0; old < 2; old++)

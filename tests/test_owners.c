@@ -4,8 +4,6 @@
 #include "tp_layers.h"
 #include "tp_test.h"
 
-static void log_nothing(void *user, tp_log_level level, const char *message) { (void)user, (void)level, (void)message; }
-
 static tp_shape shape_of(int64_t a, int64_t b)
 {
     tp_shape s;
@@ -77,7 +75,7 @@ static tp_trainer *trained(tp_session **session, bool adapted)
 
 TEST(a_reused_session_stays_with_its_owner_in_any_order)
 {
-    tp_set_log(log_nothing, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     for (int adapted = 0; adapted < 2; adapted++)
         for (int order = 0; order < 2; order++) {
             tp_test_fail_after(0);
@@ -194,7 +192,7 @@ TEST(execs_and_hooked_sessions_are_freed_in_any_order)
 TEST(trainer_predictors_and_device_are_freed_in_any_order)
 {
     static const char *const outputs[1] = {"cost"};
-    tp_set_log(log_nothing, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     for (int o = 0; o < 24; o++) {
         char order[8];
         order_of(o, "dtpq", order);
@@ -433,7 +431,7 @@ TEST(what_a_training_takes_over_has_one_owner)
 {
     TEST_MAY_ERROR("given away twice");
     TEST_MAY_ERROR("give .dataflow or .data");
-    tp_set_log(log_nothing, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     NO_LEAK(one_flow_for_trainer_and_runner());
     NO_LEAK(one_callback_listed_twice());
     NO_LEAK(one_monitor_listed_twice());

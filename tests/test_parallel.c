@@ -114,16 +114,6 @@ static const char *told_by(tp_dataflow *df, int64_t first, int passes, int most)
     return text;
 }
 
-static void rest_a_moment(double seconds)
-{
-#ifdef _WIN32
-    usleep((useconds_t)(1e6 * seconds));
-#else
-    const struct timespec t = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
-    nanosleep(&t, NULL);
-#endif
-}
-
 /* The flows of this file by number; those that have no threads are `plain` twins with the same stream. NULL: no more. */
 static tp_dataflow *flow_of(int which, bool plain, bool seekable)
 {
@@ -438,7 +428,7 @@ TEST(unordered_failures_all_come)
 
 static tp_status slow(void *user, int64_t pass, int64_t index, tp_datapoint *dp)
 {
-    rest_a_moment(0.002);
+    tp_test_sleep(0.002);
     return pass_and_index(user, pass, index, dp);
 }
 
@@ -451,7 +441,7 @@ TEST(freed_at_any_moment)
             for (int wait = 0; wait < 2; wait++) {
                 tp_dataflow *df = flow_of(which, false, true);
                 for (int i = 0; i < n && tp_df_next(df, &dp) == TP_OK; i++) {}
-                if (wait && n) rest_a_moment(0.001); /* until the buffers are full */
+                if (wait && n) tp_test_sleep(0.001); /* until the buffers are full */
                 if (n % 2) CHECK_OK(tp_df_restart(df, 2));
                 tp_df_free(df);
             }
@@ -681,7 +671,7 @@ static tp_status sleep_in_turn(const tp_datapoint *in, tp_datapoint *out, tp_map
     const int *fd = (const int *)call->user;
     char one = 'x';
     (void)in, (void)out;
-    if (call->index == 1 && write(fd[1], &one, 1) == 1) rest_a_moment(30); /* one is in its function, */
+    if (call->index == 1 && write(fd[1], &one, 1) == 1) tp_test_sleep(30); /* one is in its function, */
     return TP_OK;                                                          /* the others wait for room or orders */
 }
 TEST(processes_die_with_their_parent)
@@ -699,7 +689,7 @@ TEST(processes_die_with_their_parent)
     }
     close(fd[1]);
     CHECK(read(fd[0], &c, 1) == 1);
-    rest_a_moment(0.02);
+    tp_test_sleep(0.02);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     const double start = tp_time();
@@ -794,9 +784,9 @@ TEST(a_source_whose_processes_wait_is_freed)
         tp_graph *g = tp_graph_new(NULL);
         double start = tp_time();
         if (CHECK_OK(tp_input_setup(s, g, &spec, 1)) && CHECK_OK(tp_input_reset_state(s))) {
-            rest_a_moment(0.03); /* they wait */
+            tp_test_sleep(0.03); /* they wait */
             CHECK_OK(tp_input_reset_state(s));
-            rest_a_moment(0.03);
+            tp_test_sleep(0.03);
         }
         tp_input_free(s);
         CHECK_MSG(tp_time() - start < 1, "kind %d took %g s", kind, tp_time() - start);
@@ -834,7 +824,7 @@ TEST(processes_go_on_after_a_reset)
         tp_hooked_session *hooked = tp_hooked_session_new(session, hooks, n);
         for (int i = 0; i < 3; i++) {
             CHECK_OK(tp_input_reset_state(s));
-            rest_a_moment(0.02);
+            tp_test_sleep(0.02);
         }
         CHECK(write(fd[1], "\7\1\2\3\4", 5) == 5);
         for (int i = 1; i <= 4; i++)

@@ -998,7 +998,7 @@ TEST(a_printed_plan_names_its_rules)
     static const struct {
         void (*build)(scene *s);
         const char *rules;
-    } plan[] = {{with_both, "[bias, ReLU]"},
+    } plan[] = {{with_both, "[epilogue]"},
                 {unmade_relu, "[batch norm, ReLU; norm on load]"},
                 {back_sum_masked, "[mask, batch norm; sum]"},
                 {descends, "[descent]"},

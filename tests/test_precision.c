@@ -5,13 +5,6 @@
 #include "tp_optim.h"
 #include "tp_test.h"
 
-static void quiet(void *user, tp_log_level level, const char *message)
-{
-    (void)user;
-    (void)level;
-    (void)message;
-}
-
 static tp_session *open_with(tp_graph *g, tp_precision precision, int threads, bool no_fusion)
 {
     tp_session_config c = tp_default_session_config();
@@ -182,7 +175,7 @@ static uint64_t train(const net *n, tp_session *s, int steps, tp_node *extra, do
 
 TEST(networks_train_in_half_precision)
 {
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     double exact[2] = {0, 0};
     for (int which = 0; which < TP_COUNT(nets) * 4; which++) {
         const int p = which % 4;
@@ -203,7 +196,7 @@ TEST(networks_train_in_half_precision)
 
 TEST(fetches_threads_and_fusion_change_no_bits)
 {
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     for (int which = 0; which < TP_COUNT(nets) * 2; which++) {
         const int p = (int)TP_PRECISION_BF16 + which % 2;
         uint64_t first = 0;
@@ -271,7 +264,7 @@ TEST(a_bias_is_added_before_rounding)
 /* What a sequence carries on stays float32; what it gives to the next layer is stored half. */
 TEST(states_stay_single)
 {
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     const tp_precision all[] = {TP_PRECISION_F32, TP_PRECISION_BF16, TP_PRECISION_F16};
     float exact[3][4 * 30 * 6];
     for (int q = 0; q < TP_COUNT(all); q++) {
@@ -636,7 +629,7 @@ TEST(halves_of_the_graph_are_fetched_as_they_are)
 
 TEST(half_precision_moves_fewer_bytes)
 {
-    tp_set_log(quiet, NULL);
+    tp_set_log(tp_test_drop_log, NULL);
     double moved[2] = {0, 0};
     for (int half = 0; half < 2; half++) {
         net n = convnet(false);

@@ -3,14 +3,6 @@
 #include "tp_graph.h"
 #include "tp_test.h"
 
-static char heard[2048];
-static void hear(void *user, tp_log_level level, const char *message)
-{
-    (void)user, (void)level;
-    const size_t n = strlen(heard);
-    snprintf(heard + n, sizeof heard - n, "%s\n", message);
-}
-
 /* prob = softmax(x W + b) of x (B,3), and the cost of a label: what a model builds, training or not. */
 static tp_node *classifier(tp_graph *g, tp_node *const *in, void *user)
 {
@@ -321,14 +313,13 @@ TEST(towers_and_their_names)
             CHECK((tp_graph_find(g, x) != NULL) == (n > 1 && i < n) &&
                   (tp_graph_find(g, prob) != NULL) == (n > 1 && i < n));
         }
-        heard[0] = 0;
-        tp_set_log(hear, NULL);
+        tp_test_keep_log();
         for (int i = 0; i < n; i++) CHECK_NEAR(ask(tp_predictor_tower(p, i), 1), expected(), 1e-6, 0);
-        CHECK_STR(heard, "");
+        CHECK_STR(tp_test_logged, "");
         CHECK(tp_predictor_tower(p, n) == p);
         char want[96];
         snprintf(want, sizeof want, "predictor %d was asked for, there are %d towers: it is number 0 again\n", n, n);
-        CHECK_STR(heard, want);
+        CHECK_STR(tp_test_logged, want);
         tp_set_log(NULL, NULL);
         tp_predictor_free(p);
     }
@@ -360,10 +351,10 @@ TEST(no_file_is_the_session_as_it_is)
 static void initialised(tp_session_init *init, const char *const *names, int n, char *got, size_t size)
 {
     tp_graph *g = tp_graph_new(NULL);
-    got[0] = heard[0] = 0;
+    got[0] = 0;
     for (int i = 0; i < n; i++) tp_get_variable_as(g, names[i], TP_F32, tp_make_shape(1), tp_init_constant(-1));
     tp_session *s = tp_session_new(g, NULL);
-    tp_set_log(hear, NULL);
+    tp_test_keep_log();
     const tp_status st = CHECK(init && s) ? tp_session_init_run(init, s) : TP_ERR;
     tp_set_log(NULL, NULL);
     if (st != TP_OK) snprintf(got, size, "%s", tp_last_error());
@@ -430,7 +421,7 @@ TEST(restored_by_prefix_and_without_some)
         r.n_ignore = cases[i].n_ignore;
         initialised(tp_saver_restore_ex(&r), cases[i].names, cases[i].n, got, sizeof got);
         CHECK_STR(got, cases[i].got);
-        CHECK_HAS(heard, cases[i].log);
+        CHECK_HAS(tp_test_logged, cases[i].log);
     }
 }
 
@@ -461,7 +452,7 @@ TEST(values_that_fit_more_or_less)
             add_value(&d, "a:0", cases[i].dtype, tp_make_shape_n(cases[i].ndim, dims), 7);
             initialised(tp_dict_restore(&d, relaxed), names, 1, got, sizeof got);
             CHECK_STR(got, relaxed ? cases[i].relaxed : cases[i].strict);
-            if (relaxed) CHECK_HAS(heard, cases[i].log);
+            if (relaxed) CHECK_HAS(tp_test_logged, cases[i].log);
         }
 }
 
@@ -494,11 +485,10 @@ TEST(a_predictor_without_inputs_says_so)
         weights(&d);
         c.session_init = tp_dict_restore(&d, false);
         c.n_input_names = n;
-        heard[0] = 0;
-        tp_set_log(hear, NULL);
+        tp_test_keep_log();
         tp_predictor *p = tp_offline_predictor(&c);
         tp_set_log(NULL, NULL);
-        CHECK(p != NULL && (strstr(heard, "PredictConfig: there are no inputs") != NULL) == (n == 0));
+        CHECK(p != NULL && (strstr(tp_test_logged, "PredictConfig: there are no inputs") != NULL) == (n == 0));
         tp_predictor_free(p);
     }
 }
@@ -517,10 +507,9 @@ TEST(towers_predict_at_the_same_time)
         CHECK(tp_graph_find(g, "tower0/prob") && tp_graph_find(g, "tower2/prob") && tp_graph_find(g, "tower1/x"));
         CHECK(tp_graph_n_variables(g) == 2); /* shared */
         CHECK(tp_predictor_tower(p, 0) == p && tp_predictor_tower(p, 1) != p);
-        heard[0] = 0;
-        tp_set_log(hear, NULL);
+        tp_test_keep_log();
         CHECK(tp_predictor_tower(p, 4) == tp_predictor_tower(p, 1));
-        CHECK_HAS(heard, "predictor 4 was asked for, there are 3 towers");
+        CHECK_HAS(tp_test_logged, "predictor 4 was asked for, there are 3 towers");
         tp_set_log(NULL, NULL);
 #ifndef TP_NO_THREADS
         tp_thread *t[3];
@@ -648,12 +637,11 @@ TEST(online_predictors_are_refused_in_full)
     CHECK(tp_online_predictor(s, NULL, 1, good, 1) == NULL && tp_online_predictor(s, good, 1, NULL, 1) == NULL);
     tp_predictor *p = tp_online_predictor(s, &x, 1, &y, 1);
     CHECK(p && tp_predictor_n_inputs(p) == 1 && tp_predictor_n_outputs(p) == 1 && tp_predictor_session(p) == s);
-    heard[0] = 0;
-    tp_set_log(hear, NULL);
-    CHECK(tp_predictor_tower(p, 0) == p && heard[0] == 0);
+    tp_test_keep_log();
+    CHECK(tp_predictor_tower(p, 0) == p && tp_test_logged[0] == 0);
     CHECK(tp_predictor_tower(p, 1) == p && tp_predictor_tower(p, -1) == NULL);
     tp_set_log(NULL, NULL);
-    CHECK_STR(heard, "predictor 1 was asked for, there are 1 towers: it is number 0 again\n");
+    CHECK_STR(tp_test_logged, "predictor 1 was asked for, there are 1 towers: it is number 0 again\n");
     tp_predictor_free(p);
     tp_predictor_free(NULL);
     tp_session_free(s);

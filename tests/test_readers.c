@@ -1085,7 +1085,8 @@ TEST(image_folders)
     CHECK(!tp_df_image_classes(df, &n) && n == 0);
     tp_df_free(df);
     tp_datapoint_free(&dp);
-    check_refused(tp_df_image_folder(tp_test_tmpdir()), TP_ERR_FORMAT, "has no folders: it must have a folder for each class");
+    check_refused(tp_df_image_folder(tp_test_tmpdir()), TP_ERR_FORMAT,
+                  "has no folders: it must have a folder for each class");
     check_refused(tp_df_image_folder(tp_test_path(root, "none")), TP_ERR_IO, "none cannot be read");
     check_refused(tp_df_image_folder(NULL), TP_ERR_ARG, "the folder is NULL");
 }

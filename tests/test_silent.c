@@ -6,22 +6,6 @@
 #include "tp_test.h"
 #include <signal.h>
 
-static char said[1 << 15];
-static int warnings;
-static void listen(void *user, tp_log_level level, const char *message)
-{
-    (void)user;
-    warnings += level == TP_LOG_WARN;
-    if (strlen(said) + strlen(message) + 2 < sizeof said) strcat(strcat(said, message), "\n");
-}
-
-static void quiet(void)
-{
-    said[0] = 0;
-    warnings = 0;
-    tp_set_log(listen, NULL);
-}
-
 /* Epochs of one step, nothing to train; the callbacks are the matter. */
 static tp_status run(tp_callback *const *cb, int n, int64_t epochs)
 {
@@ -61,7 +45,7 @@ static int64_t step_of(const char *name)
 TEST(nan_is_never_the_best)
 {
     static const double err[] = {0, NAN, .5, NAN, .4, .6, NAN};
-    quiet();
+    tp_test_keep_log();
     dir = tp_test_tmpdir();
     memcpy(values, err, sizeof err);
     CHECK_OK(RUN(1, saver(), source(), best("validation_error")));
@@ -95,7 +79,7 @@ TEST(a_copy_that_failed_is_made_up_for)
     TEST_EXPECT_ERROR("the model was not copied");
     TEST_EXPECT_ERROR("MinSaver: the best model (global_step=2, validation_error=0.2) was not saved");
     static const double err[] = {0, .5, .2, .6, .4, .6, .6};
-    quiet();
+    tp_test_keep_log();
     memcpy(values, err, sizeof err);
     dir = tp_test_tmpdir();
     CHECK_OK(with_something_in_the_way("best.npz", 4, 5));
@@ -112,7 +96,7 @@ TEST(a_best_model_that_was_not_saved)
     TEST_EXPECT_ERROR("MinSaver: the best model (global_step=2, validation_error=0.2) was not saved");
     TEST_EXPECT_ERROR("The model was not saved at global_step=1");
     static const double err[] = {0, .5, .2, .6, .4, .6, .6}, first[] = {0, .1, .2, .2};
-    quiet();
+    tp_test_keep_log();
     memcpy(values, err, sizeof err);
     dir = tp_test_tmpdir();
     CHECK_ERR(with_something_in_the_way("model-2.npz", 3, 5), TP_ERR_IO, "its checkpoint could not be written");
@@ -121,7 +105,7 @@ TEST(a_best_model_that_was_not_saved)
     dir = tp_test_tmpdir();
     TEST_MAY_ERROR("MinSaver: the best model (global_step=1");
     CHECK_ERR(with_something_in_the_way("model-1.npz", 2, 3), TP_ERR_IO, "(global_step=1, validation_error=0.1)");
-    CHECK(!strstr(said, "Did you forget"));
+    CHECK(!strstr(tp_test_logged, "Did you forget"));
 }
 
 /* -- statistics that nobody makes */
@@ -138,7 +122,7 @@ TEST(a_statistic_that_nobody_reports)
     TEST_EXPECT_ERROR("nobody has reported a statistic 'validaton_error'");
     TEST_EXPECT_ERROR("nobody has reported a statistic 'nothing'");
     double field = 1;
-    quiet();
+    tp_test_keep_log();
     dir = tp_test_tmpdir();
     CHECK_OK(RUN(1, saver(), source(), best("validaton_error")));
     CHECK_ERR(RUN(5, saver(), source(), best("validaton_error")), TP_ERR_NAME,
@@ -148,10 +132,10 @@ TEST(a_statistic_that_nobody_reports)
                   tp_cb_stat_monitor_param_setter("f", "nothing", halve, .last_k = 2,
                                                   .param = tp_param_field("f", &field, TP_F64))),
               TP_ERR_NAME, "Those that were reported: validation_error");
-    quiet(); /* what reports it has a schedule of its own: a warning, and it is found when it comes */
+    tp_test_keep_log(); /* what reports it has a schedule of its own: a warning, and it is found when it comes */
     for (int i = 0; i < 8; i++) values[i] = 1.0 / (i + 1);
     CHECK_OK(RUN(6, saver(), tp_cb_periodic_trigger(source(), .every_k_epochs = 3), best("validation_error")));
-    CHECK_HAS(said, "nobody has reported a statistic 'validation_error' in two epochs");
+    CHECK_HAS(tp_test_logged, "nobody has reported a statistic 'validation_error' in two epochs");
     CHECK(step_of("best.npz") == 6);
 }
 
@@ -199,7 +183,7 @@ static tp_callback *none(void) { return tp_cb_lambda(.name = "None"); }
 TEST(a_cost_of_nan)
 {
     TEST_EXPECT_ERROR("the cost 'cost_of_nan' is NaN");
-    quiet();
+    tp_test_keep_log();
     rate = 0.01f;
     dir = tp_test_tmpdir();
     CHECK_ERR(train(build_nan, 0, none()), TP_ERR_NUMERIC,
@@ -216,19 +200,20 @@ TEST(a_learning_rate_that_teaches_nothing)
         constant_rate = c == 1;
         for (int i = 0; i < 3; i++) {
             static const float rates[] = {0, -0.1f, 0.01f};
-            quiet();
+            tp_test_keep_log();
             rate = rates[i];
             dir = tp_test_tmpdir();
             CHECK_OK(train(build_graph, 0, none()));
-            CHECK_MSG((strstr(said, "nothing will be learnt") != NULL) == (i < 2), "rate %g: %s", (double)rate, said);
+            CHECK_MSG((strstr(tp_test_logged, "nothing will be learnt") != NULL) == (i < 2), "rate %g: %s",
+                      (double)rate, tp_test_logged);
         }
     }
     constant_rate = false;
-    quiet(); /* a setter may begin with 0 */
+    tp_test_keep_log(); /* a setter may begin with 0 */
     rate = 0;
     dir = tp_test_tmpdir();
     CHECK_OK(train(build_graph, 0, tp_cb_scheduled_hyper_param_setter("learning_rate", .schedule = {{1, 0.1}})));
-    CHECK(!strstr(said, "nothing will be learnt"));
+    CHECK(!strstr(tp_test_logged, "nothing will be learnt"));
 }
 
 /* -- the end of a training that stops itself */
@@ -237,13 +222,13 @@ static tp_status stop(tp_callback *cb) { return cb->train->epoch_num == 2 ? tp_s
 
 TEST(who_stops_in_an_epoch_keeps_it)
 {
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < 8; i++) values[i] = 1.0 / (i + 1);
     dir = tp_test_tmpdir();
     CHECK_OK(RUN(5, tp_cb_lambda(.trigger = stop), saver(), source(), best("validation_error")));
     CHECK(step_of("model-2.npz") == 2 && step_of("model-3.npz") == -1);
     CHECK(step_of("best.npz") == 2); /* the others had their turn */
-    CHECK_HAS(said, "Training was stopped: enough.");
+    CHECK_HAS(tp_test_logged, "Training was stopped: enough.");
 }
 
 static int ends_with;
@@ -258,7 +243,7 @@ TEST(who_fails_in_an_epoch_repeats_it)
 {
     TEST_EXPECT_ERROR("Training failed at global_step=2: no more");
     for (int i = 0; i < 2; i++) {
-        quiet();
+        tp_test_keep_log();
         dir = tp_test_tmpdir();
         ends_with = i ? TP_ERR_NUMERIC : TP_INTR;
         CHECK(RUN(5, saver(), tp_cb_lambda(.trigger = interrupt), source(), best("validation_error")) == ends_with);
@@ -284,7 +269,7 @@ static void close_mine(tp_callback *cb)
 TEST(savers_that_others_trigger)
 {
     for (int when = 0; when < 3; when++) {
-        quiet();
+        tp_test_keep_log();
         dir = tp_test_tmpdir();
         mine = saver();
         tp_callback *cb = tp_callback_new("Mine", 0);
@@ -313,7 +298,7 @@ TEST(a_model_that_can_never_be_saved)
     TEST_EXPECT_ERROR("Training failed at global_step=1: ");
     odd_name = "__metadata__"; /* taken in safetensors files, and a name like others elsewhere */
     for (int f = TP_CHECKPOINT_NPZ; f <= TP_CHECKPOINT_SAFETENSORS; f++) {
-        quiet();
+        tp_test_keep_log();
         dir = tp_test_tmpdir();
         const tp_status st = RUN(3, tp_cb_lambda(.setup_graph = add_odd),
                                  tp_cb_model_saver(.checkpoint_dir = dir, .format = (tp_checkpoint_format)f));
@@ -322,15 +307,16 @@ TEST(a_model_that_can_never_be_saved)
             continue;
         }
         CHECK_ERR(st, TP_ERR_NAME, "'__metadata__'");
-        CHECK_HAS(said, "Start Epoch 1");
-        CHECK(!strstr(said, "Training goes on") && !strstr(said, "Start Epoch 2") && !strstr(said, "Model saved"));
+        CHECK_HAS(tp_test_logged, "Start Epoch 1");
+        CHECK(!strstr(tp_test_logged, "Training goes on") && !strstr(tp_test_logged, "Start Epoch 2") &&
+              !strstr(tp_test_logged, "Model saved"));
         CHECK(tp_test_files_in(dir) == 0);
     }
 }
 
 TEST(savers_that_cannot_begin)
 {
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(tp_logger_set_dir(NULL, 0));
     CHECK_ERR(RUN(1, tp_cb_model_saver(.max_to_keep = 3)), TP_ERR_STATE,
               "ModelSaver: where to? Give .checkpoint_dir, or call tp_logger_set_dir first");
@@ -347,14 +333,14 @@ TEST(savers_that_cannot_begin)
 TEST(two_savers_in_one_folder)
 {
     static const char *sentence = "each deletes old checkpoints of the other";
-    quiet();
+    tp_test_keep_log();
     dir = tp_test_tmpdir();
     const char *const other = tp_test_tmpdir();
     CHECK_OK(RUN(1, saver(), tp_cb_model_saver(.checkpoint_dir = other)));
-    CHECK(!strstr(said, sentence));
+    CHECK(!strstr(tp_test_logged, sentence));
     CHECK_OK(RUN(1, saver(), tp_cb_periodic_trigger(saver(), .every_k_epochs = 2)));
-    CHECK_HAS(said, sentence);
-    CHECK(warnings == 1);
+    CHECK_HAS(tp_test_logged, sentence);
+    CHECK(tp_test_warnings == 1);
 }
 
 /* Without a trainer: what a loop of the program's calls. */
@@ -362,7 +348,7 @@ TEST(a_loop_of_ones_own)
 {
     tp_train_state t;
     memset(&t, 0, sizeof t);
-    quiet();
+    tp_test_keep_log();
     dir = tp_test_tmpdir();
     t.graph = tp_graph_new(NULL);
     tp_get_scalar_variable(t.graph, "w", 1.0f);
@@ -398,7 +384,7 @@ TEST(what_a_callback_of_ones_own_has_not_saved)
 {
     TEST_EXPECT_ERROR("Diary: page 1 of the diary was not written");
     for (int mended = 0; mended < 2; mended++) {
-        quiet();
+        tp_test_keep_log();
         tp_callback *cb = tp_callback_new("Diary", mended ? 1 : 0);
         cb->trigger = diary;
         if (mended) CHECK_OK(run(&cb, 1, 2));

@@ -15,14 +15,6 @@ static void hear(void *user, tp_log_level level, const char *message)
     if (level >= TP_LOG_WARN || strstr(message, "StagingInput")) snprintf(said + n, sizeof said - n, "%s\n", message);
 }
 
-static void nap(double seconds)
-{
-    struct timespec t;
-    t.tv_sec = (time_t)seconds;
-    t.tv_nsec = (long)((seconds - (double)t.tv_sec) * 1e9);
-    nanosleep(&t, NULL);
-}
-
 /* ==== >>flows ========================================================================================= */
 
 /* Datapoints pass*100 + index, int32 of `shape`, plus 1, 2, ... along it; `n` a pass; -1: for ever. asked: how often. */
@@ -37,7 +29,7 @@ static tp_status give_number(void *user, int64_t pass, int64_t index, tp_datapoi
 {
     numbers *k = (numbers *)user;
     __atomic_add_fetch(&k->asked, 1, __ATOMIC_ACQ_REL);
-    if (k->slow > 0) nap(k->slow);
+    if (k->slow > 0) tp_test_sleep(k->slow);
     if (k->fails_at && index == k->fails_at) return tp_fail(TP_ERR_IO, "the disk is gone");
     if (k->n >= 0 && index >= k->n) return TP_END;
     tp_status st = tp_datapoint_resize(dp, 1);
@@ -181,7 +173,7 @@ static double kernel_naps;
 static tp_op nap_row;
 static void nap_kernel(const tp_call *k)
 {
-    nap(kernel_naps);
+    tp_test_sleep(kernel_naps);
     memcpy(k->out[0].data, k->in[0].data, sizeof(int32_t));
 }
 static tp_node *napping(tp_node *x)
@@ -497,8 +489,8 @@ TEST(an_incomplete_last_batch_is_dropped)
 static bool asked_exactly(const long *asked, long want)
 {
     const double until = tp_time() + 60;
-    while (__atomic_load_n(asked, __ATOMIC_ACQUIRE) < want && tp_time() < until) nap(0.0002);
-    nap(0.002);
+    while (__atomic_load_n(asked, __ATOMIC_ACQUIRE) < want && tp_time() < until) tp_test_sleep(0.0002);
+    tp_test_sleep(0.002);
     return CHECK_MSG(__atomic_load_n(asked, __ATOMIC_ACQUIRE) == want, "%ld, not %ld", *asked, want);
 }
 TEST(a_queue_holds_50)
@@ -742,7 +734,7 @@ static void write_records(void)
 /* 1000 more, after a while that differs. */
 static tp_status thousand_more(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call)
 {
-    if (call->index % 5 == 0) nap(0.0003);
+    if (call->index % 5 == 0) tp_test_sleep(0.0003);
     const tp_status st = tp_tensor_resize(&out->c[0], TP_I32, in->c[0].shape);
     if (st == TP_OK) tp_tensor_set(&out->c[0], 0, tp_tensor_get(&in->c[0], 0) + 1000);
     return st;
@@ -1512,7 +1504,7 @@ TEST(a_queue_is_refilled)
         CHECK_OK(tp_queue_input_refill_queue(s)); /* nothing runs yet */
         CHECK_OK(machine_open(&m, s, 2));
         CHECK_STR(machine_walk(&m, 3), "0 1 2 3 4 5");
-        nap(0.001);
+        tp_test_sleep(0.001);
         __atomic_store_n(&mark, 1, __ATOMIC_RELEASE);
         CHECK_OK(tp_queue_input_refill_queue(s)); /* what was read before is gone */
         CHECK_STR(machine_walk(&m, 2), kind == 3 ? "1000 1001 1002 1003" : "1006 1007 1008 1009");

@@ -9,27 +9,6 @@
 
 /* ==== >>helpers ======================================================================================= */
 
-/* What was logged since the last quiet(), one line a message. */
-static char logged[1 << 16];
-static size_t logged_n;
-static int logged_warnings;
-
-static void log_sink(void *user, tp_log_level level, const char *message)
-{
-    (void)user;
-    if (level == TP_LOG_WARN) logged_warnings++;
-    const int n = snprintf(logged + logged_n, sizeof logged - logged_n, "%s\n", message);
-    if (n > 0 && logged_n + (size_t)n < sizeof logged) logged_n += (size_t)n;
-}
-
-static void quiet(void)
-{
-    logged_n = 0;
-    logged_warnings = 0;
-    logged[0] = 0;
-    tp_set_log(log_sink, NULL);
-}
-
 /* A trace that callbacks write to, words with spaces between. */
 static char trace[1 << 14];
 static size_t trace_n;
@@ -192,7 +171,7 @@ static tp_status nothing(tp_callback *cb, const tp_tensor *const *v, int n, void
 }
 TEST(lists_that_do_not_fit_are_refused)
 {
-    quiet();
+    tp_test_keep_log();
     tp_cb_process_tensors_desc p;
     tp_cb_progress_bar_desc bar;
     tp_cb_model_saver_desc saver;
@@ -235,7 +214,7 @@ static void epoch_0(tp_trainer *t)
 }
 TEST(zero_epochs_have_a_spelling)
 {
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(run_noop_and(NULL, 0, 2, 1, TP_NONE, NULL, no_epoch));
     CHECK_OK(run_noop_and(NULL, 0, 2, TP_NONE, 2, NULL, epoch_0));
 }
@@ -244,7 +223,7 @@ TEST(zero_epochs_have_a_spelling)
 
 TEST(counters_of_every_hook)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *cb = rec_new("A", true);
     if (!CHECK_OK(run_noop(&cb, 1, 2, 1, 2))) return;
@@ -258,13 +237,13 @@ TEST(counters_of_every_hook)
                      "A.before_run(2,3,1) A.after_run(2,4,1) A.trigger_step(2,4,1) "
                      "A.after_epoch(2,4,1) A.trigger(2,4,1) "
                      "A.after_train(2,4,1)");
-    CHECK_HAS(logged, "Start Epoch 1 ...\nEpoch 1 (global_step 2) finished, time:");
-    CHECK_HAS(logged, "Training has finished!");
+    CHECK_HAS(tp_test_logged, "Start Epoch 1 ...\nEpoch 1 (global_step 2) finished, time:");
+    CHECK_HAS(tp_test_logged, "Training has finished!");
 }
 
 TEST(callbacks_take_turns)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *cb[2] = {rec_new("A", false), rec_new("B", false)};
     cb[1]->trigger_epoch = rec_trigger_epoch;
@@ -276,14 +255,14 @@ TEST(callbacks_take_turns)
 
 TEST(stop_in_a_step)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *cb[2] = {rec_fails("A", "trigger_step", TP_STOP, 2), rec_new("B", false)};
     if (!CHECK_OK(run_noop(cb, 2, 3, 1, 5))) return;
     const char *end = strstr(trace, "A.trigger_step B.trigger_step");
     CHECK_STR(end, "A.trigger_step B.trigger_step A.before_run B.before_run A.after_run B.after_run A.trigger_step "
                    "A.after_train B.after_train");
-    CHECK_HAS(logged, "Training was stopped: recorder wants it.");
+    CHECK_HAS(tp_test_logged, "Training was stopped: recorder wants it.");
 }
 
 /* Why to stop is forgotten where the training begins: who stops it then gives no reason. */
@@ -299,13 +278,13 @@ static tp_status stops(tp_callback *cb)
 }
 TEST(reasons_given_before_the_loop_are_not_its_own)
 {
-    quiet();
+    tp_test_keep_log();
     tp_callback *cb = tp_callback_new("Stopper", 0);
     cb->setup_graph = gives_a_reason;
     cb->trigger_step = stops;
     CHECK_OK(run_noop(&cb, 1, 3, 1, 5));
-    CHECK_HAS(logged, "Training was stopped by a callback.\n");
-    CHECK(!strstr(logged, "early"));
+    CHECK_HAS(tp_test_logged, "Training was stopped by a callback.\n");
+    CHECK(!strstr(tp_test_logged, "early"));
 }
 
 /* A checkpoint that a step asks for comes after that step, that of the last step with the epoch. */
@@ -326,7 +305,7 @@ static tp_status ends(tp_callback *cb)
 }
 TEST(a_checkpoint_comes_after_the_step_that_asks_for_it)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *cb = tp_callback_new("Asker", 0);
     cb->trigger_step = asks;
@@ -338,39 +317,39 @@ TEST(a_checkpoint_comes_after_the_step_that_asks_for_it)
 
 TEST(end_of_data_is_success)
 {
-    quiet();
+    tp_test_keep_log();
     tp_callback *cb = rec_fails("A", "before_run", TP_END, 3);
     CHECK_OK(run_noop(&cb, 1, 2, 1, 5));
-    CHECK_HAS(logged, "Training was stopped: the input has no more data");
+    CHECK_HAS(tp_test_logged, "Training was stopped: the input has no more data");
 }
 
 TEST(failing_before_train)
 {
     TEST_EXPECT_ERROR("recorder fails in before_train");
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *cb[3] = {rec_new("A", false), rec_fails("B", "before_train", TP_ERR_ARG, 0), rec_new("C", false)};
     CHECK_ERR(run_noop(cb, 3, 1, 1, 1), TP_ERR_ARG, "recorder fails in before_train");
     CHECK_STR(trace, "A.setup_graph B.setup_graph C.setup_graph A.before_train B.before_train "
                      "A.after_train B.after_train C.after_train");
-    CHECK_HAS(logged, "Training failed at global_step=0: recorder fails in before_train");
+    CHECK_HAS(tp_test_logged, "Training failed at global_step=0: recorder fails in before_train");
 }
 
 TEST(after_train_of_all)
 {
     TEST_EXPECT_ERROR("after_train failed: recorder fails in after_train");
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *cb[3] = {rec_fails("A", "after_train", TP_ERR_IO, 0), rec_fails("B", "trigger", TP_STOP, 0),
                           rec_new("C", false)};
     CHECK_OK(run_noop(cb, 3, 1, 1, 3)); /* the outcome is B's, whatever A says at the end */
     CHECK_HAS(trace, "B.trigger C.trigger A.after_train B.after_train C.after_train");
-    CHECK_HAS(logged, "after_train failed: recorder fails in after_train");
+    CHECK_HAS(tp_test_logged, "after_train failed: recorder fails in after_train");
 }
 
 TEST(no_epochs_and_no_steps)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *cb = rec_new("A", true);
     CHECK_OK(run_noop(&cb, 1, 2, 5, 4));
@@ -392,7 +371,7 @@ static void other_handler(int signal_number)
 
 TEST(ctrl_c_in_the_middle_of_an_epoch)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     struct sigaction mine, before;
     memset(&mine, 0, sizeof mine);
@@ -403,8 +382,8 @@ TEST(ctrl_c_in_the_middle_of_an_epoch)
     CHECK(run_noop(cb, 2, 5, 1, 5) == TP_INTR);
     const char *end = strstr(trace, "A.trigger_step B.trigger_step A.after_train"); /* the step is finished */
     CHECK_STR(end, "A.trigger_step B.trigger_step A.after_train B.after_train");
-    CHECK_HAS(logged, "Ctrl-C: this step is finished, then the model is saved and training ends.");
-    CHECK_HAS(logged, "Detected Ctrl-C and exiting main loop.");
+    CHECK_HAS(tp_test_logged, "Ctrl-C: this step is finished, then the model is saved and training ends.");
+    CHECK_HAS(tp_test_logged, "Detected Ctrl-C and exiting main loop.");
     CHECK(other_handler_ran == 0);
     raise(SIGINT); /* the old handler is back */
     CHECK(other_handler_ran == 1);
@@ -464,7 +443,7 @@ TEST(ctrl_c_with_two_trainings)
 #ifdef TP_NO_THREADS
     TEST_SKIP("without threads there are no two trainings at a time");
 #endif
-    quiet();
+    tp_test_keep_log();
     struct sigaction mine, before;
     memset(&mine, 0, sizeof mine);
     mine.sa_handler = other_handler;
@@ -505,7 +484,7 @@ static tp_status request_stop(tp_callback *cb)
 
 TEST(a_hook_requests_a_stop)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *cb[2] = {rec_new("A", true), tp_callback_new("Stopper", 0)};
     cb[1]->trigger_step = request_stop;
@@ -515,18 +494,18 @@ TEST(a_hook_requests_a_stop)
 
 TEST(chief_only_callbacks_are_skipped_elsewhere)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_trainer *t = tp_noop_trainer();
     t->state.is_chief = false;
     CHECK_OK(tp_trainer_register_callback(t, rec_new("A", false)));
     CHECK_OK(tp_trainer_register_callback(t, tp_callback_set_chief_only(rec_new("B", false), false)));
-    CHECK_HAS(logged, "Recorder is chief-only, skipped.");
+    CHECK_HAS(tp_test_logged, "Recorder is chief-only, skipped.");
     CHECK_OK(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0));
     CHECK_STR(trace, "B.setup_graph");
     CHECK_OK(tp_trainer_initialize(t, start_at(7)));
     CHECK(t->state.global_step == 0); /* only the chief loads */
-    CHECK_HAS(logged, "'session_init' was ignored");
+    CHECK_HAS(tp_test_logged, "'session_init' was ignored");
     CHECK_ERR(tp_trainer_register_callback(t, rec_new("C", false)), TP_ERR_STATE, "too late");
     CHECK_ERR(tp_trainer_setup_callbacks(t, NULL, 0, NULL, 0), TP_ERR_STATE, "once");
     CHECK_ERR(tp_trainer_initialize(t, NULL), TP_ERR_STATE, "once");
@@ -538,7 +517,7 @@ TEST(chief_only_callbacks_are_skipped_elsewhere)
 
 TEST(monitors_are_not_callbacks)
 {
-    quiet();
+    tp_test_keep_log();
     tp_callback *cb = &tp_monitor_new("Mine", 0)->cb;
     CHECK_ERR(run_noop(&cb, 1, 1, 1, 1), TP_ERR_ARG, "the monitor 'Mine' is among the callbacks");
     cb = NULL;
@@ -562,10 +541,10 @@ TEST(time_for_humans)
              {118923, "1 day 9 hours 2 minutes 3 seconds"},
              {0, "0 second"},
              {-3, "-3 seconds"}};
-    quiet();
+    tp_test_keep_log();
     char buf[TP_TIME_TEXT];
     for (int i = 0; i < TP_COUNT(c); i++) CHECK_STR(tp_humanize_time_delta(c[i].seconds, buf), c[i].text);
-    CHECK(logged_warnings == 1);
+    CHECK(tp_test_warnings == 1);
 }
 
 /* ==== >>wrappers ====================================================================================== */
@@ -585,7 +564,7 @@ static tp_callback *trigger_recorder(void)
 
 TEST(periodic_trigger)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *cb = periodic_trigger(trigger_recorder(), 3, 0, 0);
     CHECK_STR(cb->name, "Proxy-T");
@@ -607,7 +586,7 @@ TEST(periodic_trigger)
 
 TEST(periodic_callback)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *cb = periodic_callback(rec_new("P", true), 3, 0);
     CHECK_OK(run_noop(&cb, 1, 4, 1, 2));
@@ -633,7 +612,7 @@ TEST(enable_if)
 {
     static int two = 2;
     tp_cb_enable_if_desc d;
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     memset(&d, 0, sizeof d);
     d.cb = rec_new("E", false);
@@ -656,7 +635,7 @@ TEST(lambda_proxy_and_group)
 {
     static char name[] = "n";
     tp_cb_lambda_desc d;
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     memset(&d, 0, sizeof d);
     d.trigger = lambda_trigger;
@@ -715,7 +694,7 @@ static tp_callback *fetch_new(float value, int n)
 
 TEST(fetches_find_their_way)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *in_group[2] = {fetch_new(2, 1), periodic_callback(fetch_new(3, 2), 2, 0)};
     tp_callback *cb[3] = {fetch_new(1, 2), tp_cb_group(in_group, 2), fetch_new(4, 1)};
@@ -786,14 +765,14 @@ TEST(schedules)
 {
     static const tp_schedule_point a[] = {{0, .1}, {2, .05}, {4, .01}}, b[] = {{4, 0.2}, {0, 1.0}},
                                    s[] = {{3, .1}, {6, .4}}, z[] = {{1, .1}, {2, 0.0}};
-    quiet();
+    tp_test_keep_log();
     {
         static const double want[] = {0, 0, .1, 2, 4, .05, 4, 8, .01};
         tp_callback *cb = scheduled(1, a, 3, TP_INTERP_NONE, 0, 0);
         CHECK_OK(run_noop(&cb, 1, 2, 1, 6));
         EXPECT_SETS(want);
-        CHECK_HAS(logged, "At global_step=0, lr is set to 0.100000");
-        CHECK_HAS(logged, "At global_step=4, lr changes from 0.100000 to 0.050000");
+        CHECK_HAS(tp_test_logged, "At global_step=0, lr is set to 0.100000");
+        CHECK_HAS(tp_test_logged, "At global_step=4, lr changes from 0.100000 to 0.050000");
     }
     {
         static const double want[] = {0, 0, 1.0, 1, 2, .8, 2, 4, .6, 3, 6, .3999999999999999, 4, 8, .2};
@@ -834,7 +813,7 @@ TEST(schedules_of_param_test)
 {
     static const tp_schedule_point interp[] = {{30, .3}, {40, .4}, {50, .5}}, plain[] = {{10, .3}, {20, .4}, {30, .5}},
                                    mid[] = {{10, .3}, {20, 1.0}, {30, 1.5}};
-    quiet();
+    tp_test_keep_log();
     tp_callback *cb = scheduled(1, interp, 3, TP_INTERP_LINEAR, TP_YES, 0);
     CHECK_OK(run_noop_and(&cb, 1, 10, 1, 5, NULL, NULL));
     CHECK(set_log_n > 0 && set_log_step[0] == 30 && set_log_value[0] == (double).3);
@@ -853,14 +832,14 @@ TEST(schedules_of_param_test)
     cb = scheduled(1, plain, 3, TP_INTERP_NONE, 0, 0);
     CHECK_OK(run_noop(&cb, 1, 1, 90, 92));
     CHECK(set_log_n == 1 && set_log_step[0] == 0 && set_log_value[0] == .5);
-    quiet();
+    tp_test_keep_log();
     cb = scheduled(1, plain, 3, TP_INTERP_NONE, 0, 0);
     CHECK_OK(run_noop(&cb, 1, 1, 20, 21));
-    CHECK(logged_warnings == 1);
-    quiet();
+    CHECK(tp_test_warnings == 1);
+    tp_test_keep_log();
     cb = scheduled(1, mid, 3, TP_INTERP_NONE, 0, 0);
     CHECK_OK(run_noop(&cb, 1, 1, 21, 22));
-    CHECK(logged_warnings == 0);
+    CHECK(tp_test_warnings == 0);
 }
 
 static double decay_even(int64_t epoch, double old, void *user)
@@ -871,7 +850,7 @@ static double decay_even(int64_t epoch, double old, void *user)
 
 TEST(setter_with_func)
 {
-    quiet();
+    tp_test_keep_log();
     tp_cb_hyper_param_setter_with_func_desc d;
     memset(&d, 0, sizeof d);
     d.param = watched(1);
@@ -891,7 +870,7 @@ static double go_nan(int64_t epoch, double old, void *user)
 
 TEST(no_setter_sets_nan)
 {
-    quiet();
+    tp_test_keep_log();
     TEST_EXPECT_ERROR("to NaN");
     tp_cb_hyper_param_setter_with_func_desc d;
     memset(&d, 0, sizeof d);
@@ -925,7 +904,7 @@ TEST(a_setter_of_ones_own)
     static const double want[] = {0, 0, 1.5, 2, 4, 2.0, 4, 8, 2.5};
     double half = 0.5;
     tp_cb_hyper_param_setter_desc d, without;
-    quiet();
+    tp_test_keep_log();
     memset(&d, 0, sizeof d);
     d.fn = add_on_even;
     d.user = &half;
@@ -999,7 +978,7 @@ TEST(stat_monitor)
     static const double a[] = {5, 4, 3, 2, 2, 2, 2, 2, 2}, b[] = {5, 5, 5, 5, 5, 5, 5, 5},
                         c[] = {5, 4.95, 4.9, 4.85, 4.8, 4.75, 4.7}, r[] = {.1, .2, .3, .3, .3, .3, .3, .4};
     const double gaps[] = {5, none, 5, none, 5, 5};
-    quiet();
+    tp_test_keep_log();
     stat_case(a, 9, 0, 0, "(6,0.5) (9,0.25)");
     stat_case(b, 8, 0, 0, "(3,0.5) (6,0.25)");
     stat_case(c, 7, .2, 0, "(3,0.5) (6,0.25)");
@@ -1020,7 +999,7 @@ TEST(human_setter)
              {"lr:abc", 1},       {"", 1},
              {"mom:1", 1},        {"lr: nan", 1},
              {"lr:-inf", 1},      {"mom:1\nlr:1e999", 1}};
-    quiet();
+    tp_test_keep_log();
     const char *dir = tp_test_tmpdir();
     if (!CHECK_OK(tp_logger_set_dir(dir, 'k'))) return;
     for (int i = 0; i < TP_COUNT(c); i++) {
@@ -1032,7 +1011,7 @@ TEST(human_setter)
         CHECK_OK(run_noop(&cb, 1, 1, 1, 1));
         CHECK_MSG(field == c[i].value, "'%s' gives %g, expected %g", c[i].text, field, c[i].value);
     }
-    CHECK_HAS(logged, "hyper.txt:2: not a name, ':' and a finite number"); /* the last one */
+    CHECK_HAS(tp_test_logged, "hyper.txt:2: not a name, ':' and a finite number"); /* the last one */
 }
 
 static tp_node *make_lr(tp_graph *g, void *user)
@@ -1051,7 +1030,7 @@ static void check_lr(tp_trainer *t)
 
 TEST(graph_variables_and_fields)
 {
-    quiet();
+    tp_test_keep_log();
     tp_cb_run_op_desc make;
     tp_cb_scheduled_hyper_param_setter_desc d;
     memset(&make, 0, sizeof make);
@@ -1130,7 +1109,7 @@ static char *text_of(const char *path)
 
 TEST(model_saver_keeps_the_newest)
 {
-    quiet();
+    tp_test_keep_log();
     char dir[300];
     snprintf(dir, sizeof dir, "%s/made/by/saver", tp_test_tmpdir());
     tp_callback *cb = model_saver(dir, 2, 0);
@@ -1140,7 +1119,7 @@ TEST(model_saver_keeps_the_newest)
     CHECK_STR(text_of(tp_test_path(dir, "checkpoint")),
               "model_checkpoint_path: \"model-40\"\nall_model_checkpoint_paths: \"model-30\"\n"
               "all_model_checkpoint_paths: \"model-40\"\n");
-    CHECK_HAS(logged, "Model saved to ");
+    CHECK_HAS(tp_test_logged, "Model saved to ");
     cb = model_saver(dir, 1,
                      TP_ZERO); /* what falls out of the list is older than "from now on, every 0 hours": all stay */
     CHECK_OK(run_noop(&cb, 1, 1, 1, 3));
@@ -1164,7 +1143,7 @@ TEST(model_saver_writes_other_formats)
 {
     static const char *const ends[3][2] = {{".npz", NULL}, {".index", ".data-00000-of-00001"}, {".safetensors", NULL}};
     static const double err[] = {.5, .4, .6};
-    quiet();
+    tp_test_keep_log();
     for (int f = 0; f < 3; f++) {
         char name[64];
         const char *dir = tp_test_tmpdir();
@@ -1204,7 +1183,7 @@ TEST(model_saver_survives_io_errors)
 {
     TEST_EXPECT_ERROR("The model was not saved at global_step=2");
     TEST_EXPECT_ERROR("ModelSaver: this training saved no checkpoint in");
-    quiet();
+    tp_test_keep_log();
     const char *dir = tp_test_tmpdir();
     tp_callback *cb = model_saver(dir, 0, 0);
     CHECK_OK(run_noop(&cb, 1, 1, 1, 1));
@@ -1212,7 +1191,7 @@ TEST(model_saver_survives_io_errors)
     CHECK(tp_test_write(tp_test_path(dir, "model-2.npz/x"), "x", 1));
     cb = model_saver(dir, 0, 0);
     CHECK_ERR(run_noop_and(&cb, 1, 1, 2, 2, start_at(1), NULL), TP_ERR_IO, "this training saved no checkpoint in");
-    CHECK_HAS(logged, "The model was not saved at global_step=2");
+    CHECK_HAS(tp_test_logged, "The model was not saved at global_step=2");
     CHECK(step_of(tp_test_path(dir, "model-1.npz")) == 1);
     CHECK_HAS(text_of(tp_test_path(dir, "checkpoint")), "model_checkpoint_path: \"model-1\"");
     tp_callback *nowhere = model_saver("/dev/null/x", 0, 0);
@@ -1248,10 +1227,10 @@ static void min_case(const char *order, int epochs, const char *want, tp_status 
 TEST(min_saver_copies_the_best)
 {
     TEST_EXPECT_ERROR("Did you forget to use ModelSaver");
-    quiet();
+    tp_test_keep_log();
     min_case("SVM", 5, "10 20 20 40 40", TP_OK);
-    CHECK_HAS(logged, "Model at global_step=40 with minimum err=0.3 saved.");
-    CHECK(!strstr(logged, "nothing is copied"));
+    CHECK_HAS(tp_test_logged, "Model at global_step=40 with minimum err=0.3 saved.");
+    CHECK(!strstr(tp_test_logged, "nothing is copied"));
     static const char *const orders[] = {"SMV", "VSM", "VMS", "MVS", "MSV"};
     for (int i = 0; i < TP_COUNT(orders); i++) min_case(orders[i], 5, "10 20 20 40 40", TP_OK);
     min_case("VM", 1, "", TP_ERR_STATE);
@@ -1260,13 +1239,13 @@ TEST(min_saver_copies_the_best)
 TEST(min_saver_refuses_other_checkpoints)
 {
     static const double err[] = {.5, .4};
-    quiet();
+    tp_test_keep_log();
     const char *dir = tp_test_tmpdir();
     const char *name = "model-100"; /* ends with "0", but is not of step 10 */
     CHECK_OK(tp_checkpoint_state_write(dir, &name, 1));
     tp_callback *cb[2] = {stat_source("err", err), min_saver("err", dir)};
     CHECK_OK(run_noop(cb, 2, 10, 1, 1));
-    CHECK(logged_warnings == 2);
+    CHECK(tp_test_warnings == 2);
     CHECK(!tp_file_exists(tp_test_path(dir, "min-err.npz")));
 }
 
@@ -1313,7 +1292,7 @@ static tp_monitor *rec_monitor(void)
 
 TEST(monitors_dispatch)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_train_state train;
     tp_stat stat;
@@ -1419,7 +1398,7 @@ TEST(json_writer)
     TEST_EXPECT_ERROR("stats.json' holds no list");
     TEST_EXPECT_ERROR("stats.json' is no JSON");
     TEST_EXPECT_ERROR("which is no epoch");
-    quiet();
+    tp_test_keep_log();
     char dir[300];
     snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
     CHECK_OK(tp_logger_set_dir(dir, 'k'));
@@ -1508,34 +1487,34 @@ static tp_session_init *counting(counted *c)
 TEST(an_initialiser_sets_the_graph_up_before_the_session)
 {
     counted n;
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(golden_run(printer(0, 0, NULL, NULL), 1, 1, counting(&n)));
     CHECK(n.setups == 1 && n.runs == 1 && n.frees == 1);
 }
 
 TEST(scalar_printer)
 {
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(golden_run(printer(0, 0, NULL, NULL), 1, 1, NULL));
-    CHECK_HAS(logged, "pre: 0.5\nStart Epoch 1 ...\n");
-    CHECK_HAS(logged, "n: 1\ns: 20\nval_error: 1\n");
-    CHECK(!strstr(logged, "s: 10"));
-    quiet();
+    CHECK_HAS(tp_test_logged, "pre: 0.5\nStart Epoch 1 ...\n");
+    CHECK_HAS(tp_test_logged, "n: 1\ns: 20\nval_error: 1\n");
+    CHECK(!strstr(tp_test_logged, "s: 10"));
+    tp_test_keep_log();
     CHECK_OK(golden_run(printer(TP_YES, 0, NULL, NULL), 1, 1, NULL));
-    CHECK_HAS(logged, "s: 10\nEpoch 1");
-    CHECK_HAS(logged, "n: 1\ns: 20\nval_error: 1\n");
-    quiet();
+    CHECK_HAS(tp_test_logged, "s: 10\nEpoch 1");
+    CHECK_HAS(tp_test_logged, "n: 1\ns: 20\nval_error: 1\n");
+    tp_test_keep_log();
     CHECK_OK(golden_run(printer(TP_YES, TP_NO, NULL, NULL), 1, 1, NULL));
-    CHECK_HAS(logged, "s: 10\ns: 20\nEpoch 1");
-    CHECK(!strstr(logged, "val_error"));
-    quiet();
+    CHECK_HAS(tp_test_logged, "s: 10\ns: 20\nEpoch 1");
+    CHECK(!strstr(tp_test_logged, "val_error"));
+    tp_test_keep_log();
     CHECK_OK(golden_run(printer(0, 0, "^(val|s)", "err.r$"), 1, 2, NULL));
-    CHECK_HAS(logged, "s: 20\n");
-    CHECK(!strstr(logged, "val_error:") && !strstr(logged, "n: 1"));
-    quiet();
+    CHECK_HAS(tp_test_logged, "s: 20\n");
+    CHECK(!strstr(tp_test_logged, "val_error:") && !strstr(tp_test_logged, "n: 1"));
+    tp_test_keep_log();
     CHECK_OK(golden_run(printer(0, 0, "\\w+_(?:error|x)\\b", NULL), 1, 2, NULL)); /* Python's syntax */
-    CHECK_HAS(logged, "val_error: ");
-    CHECK(!strstr(logged, "s: 20") && !strstr(logged, "n: 1"));
+    CHECK_HAS(tp_test_logged, "val_error: ");
+    CHECK(!strstr(tp_test_logged, "s: 20") && !strstr(tp_test_logged, "n: 1"));
     CHECK_ERR(golden_run(printer(0, 0, NULL, "(?<=a+)b"), 1, 1, NULL), TP_ERR_ARG,
               "ScalarPrinter: regular expression '(?<=a+)b', character 1: look-behind requires fixed-width pattern");
 }
@@ -1578,7 +1557,7 @@ static int event_records(const char *dir, int *files)
 
 TEST(event_writer)
 {
-    quiet();
+    tp_test_keep_log();
     int files = 0;
     tp_monitor_tf_event_writer_desc d;
     memset(&d, 0, sizeof d);
@@ -1600,7 +1579,7 @@ TEST(send_stat)
 {
     TEST_EXPECT_ERROR("No available data for the key: missing");
     static const double list[] = {.5, .25};
-    quiet();
+    tp_test_keep_log();
     char file[300], command[400];
     snprintf(file, sizeof file, "%s/sent", tp_test_tmpdir());
     snprintf(command, sizeof command, "echo '{err}' >> %s", file);
@@ -1616,7 +1595,7 @@ TEST(send_stat_formats)
 {
     TEST_EXPECT_ERROR("is no format of a number");
     static const double list[] = {.5, .25};
-    quiet();
+    tp_test_keep_log();
     char file[300], command[600];
     snprintf(file, sizeof file, "%s/formats", tp_test_tmpdir());
     snprintf(command, sizeof command,
@@ -1789,14 +1768,14 @@ static int reported(const char *dir, const char *key, double *v, int most)
 TEST(training_learns_and_reports)
 {
     double cost[8];
-    quiet();
+    tp_test_keep_log();
     const char *dir = tp_test_tmpdir();
     CHECK_OK(tp_logger_set_dir(dir, 'k'));
     if (!CHECK_OK(train_some(dir, 5, TP_NO, false))) return;
     CHECK(step_of(tp_test_path(dir, "model-30.npz")) == 30);
     CHECK(tp_file_exists(tp_test_path(dir, "min-validation_cost.npz")));
-    CHECK_HAS(logged, "Will eval 3 iterations");
-    CHECK_HAS(logged, "MovingAverageSummary: 1 operations");
+    CHECK_HAS(tp_test_logged, "Will eval 3 iterations");
+    CHECK_HAS(tp_test_logged, "MovingAverageSummary: 1 operations");
     if (CHECK(reported(dir, "\"validation_cost\": ", cost, 8) == 5))
         CHECK_MSG(cost[4] > 0 && cost[4] < 0.7 * cost[0] && cost[1] < cost[0], "the cost goes from %g to %g", cost[0],
                   cost[4]);
@@ -1804,7 +1783,7 @@ TEST(training_learns_and_reports)
 
 TEST(resume_is_exact)
 {
-    quiet();
+    tp_test_keep_log();
     for (int queue = 0; queue < 2; queue++) {
         const char *straight = tp_test_tmpdir(), *stopped = tp_test_tmpdir();
         CHECK_OK(tp_logger_set_dir(straight, 'k'));
@@ -1812,7 +1791,7 @@ TEST(resume_is_exact)
         CHECK_OK(tp_logger_set_dir(stopped, 'k'));
         if (!CHECK_OK(train_some(stopped, 2, TP_YES, queue))) return; /* nothing to resume from yet */
         if (!CHECK_OK(train_some(stopped, 4, TP_YES, queue))) return;
-        CHECK_HAS(logged, "Found history of epoch 2: training goes on with epoch 3.");
+        CHECK_HAS(tp_test_logged, "Found history of epoch 2: training goes on with epoch 3.");
         check_same_checkpoint(tp_test_path(straight, "model-18.npz"), tp_test_path(stopped, "model-18.npz"));
         check_same_checkpoint(tp_test_path(straight, "model-24.npz"), tp_test_path(stopped, "model-24.npz"));
         CHECK_OK(train_some(stopped, 4, TP_YES, queue)); /* all epochs are done */
@@ -1827,7 +1806,7 @@ TEST(long_paths)
     char dir[2800], path[3000], beyond[5000];
     tp_checkpoint_entry *e = NULL;
     int n = 0;
-    quiet();
+    tp_test_keep_log();
     snprintf(dir, sizeof dir, "%s", tp_test_tmpdir());
     while (strlen(dir) < 2600) {
         memset(path, 'd', 200);
@@ -1865,7 +1844,7 @@ TEST(long_paths)
 
 TEST(feed_and_queue_give_the_same)
 {
-    quiet();
+    tp_test_keep_log();
     const char *feed = tp_test_tmpdir(), *queue = tp_test_tmpdir();
     CHECK_OK(tp_logger_set_dir(feed, 'k'));
     CHECK_OK(train_some(feed, 2, TP_NO, false));
@@ -1910,7 +1889,7 @@ TEST(process_tensors)
     TEST_EXPECT_ERROR("Tensor nothing not found");
     tp_cb_process_tensors_desc d;
     tensors_seen seen;
-    quiet();
+    tp_test_keep_log();
     memset(&d, 0, sizeof d);
     d.names[0] = "cost";
     d.names[1] = "wrong";
@@ -1947,7 +1926,7 @@ TEST(process_tensors)
 TEST(extra_callbacks_do_not_change_the_bits)
 {
     tensors_seen seen;
-    quiet();
+    tp_test_keep_log();
     const char *one = tp_test_tmpdir(), *two = tp_test_tmpdir();
     CHECK_OK(tp_logger_set_dir(one, 'k'));
     for (int extra = 0; extra < 2; extra++) {
@@ -2073,7 +2052,7 @@ TEST(inference_counts_samples)
     TEST_EXPECT_ERROR("input stopped before reaching its size of 3");
     TEST_EXPECT_ERROR("mean_wrong is not a vector");
     TEST_EXPECT_ERROR("Tensor nothing not found");
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(infer_wrong(2, "wrong"));
     CHECK_STR(trace, "validation_mean_wrong=0.625@2 validation_error=0.4@2 val_precision=1@2 val_recall=1@2 "
                      "validation_mean_wrong=0.625@4 validation_error=0.4@4 val_precision=1@4 val_recall=1@4");
@@ -2111,7 +2090,7 @@ TEST(mistakes_are_sentences)
 {
     TEST_EXPECT_ERROR("Training did not start: ");
     static const double none[] = {1};
-    quiet();
+    tp_test_keep_log();
     static const struct {
         int what;
         const char *part;
@@ -2199,7 +2178,7 @@ TEST(data_that_fail)
 {
     TEST_EXPECT_ERROR("the data are broken");
     tp_df_from_generator_desc gen;
-    quiet();
+    tp_test_keep_log();
     memset(&gen, 0, sizeof gen);
     gen.fn = bad_point;
     tp_train_config c = config(NULL, 0);
@@ -2235,7 +2214,7 @@ TEST(auto_resume_needs_both)
 {
     static const char json[] = "[{\"x\": 1, \"epoch_num\": 6, \"global_step\": 1}, {\"x\": 2.5, "
                                "\"epoch_num\": 7, \"global_step\": 2}]";
-    quiet();
+    tp_test_keep_log();
     const char *dir = tp_test_tmpdir();
     for (int checkpoint = 0; checkpoint < 2; checkpoint++)
         for (int stats = 0; stats < 3; stats++)
@@ -2281,7 +2260,7 @@ TEST(auto_resume_needs_both)
 /* A kill between the checkpoint of an epoch and the line in stats.json: the checkpoint knows its epoch. */
 TEST(resume_after_a_kill_between_files)
 {
-    quiet();
+    tp_test_keep_log();
     const char *straight = tp_test_tmpdir(), *killed = tp_test_tmpdir();
     CHECK_OK(tp_logger_set_dir(straight, 'k'));
     CHECK_OK(train_some(straight, 3, TP_NO, false));
@@ -2296,7 +2275,7 @@ TEST(resume_after_a_kill_between_files)
 
 TEST(both_periods_fire)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     tp_callback *cb = periodic_trigger(trigger_recorder(), 2, 1, 0);
     CHECK_OK(run_noop(&cb, 1, 2, 1, 2));
@@ -2314,7 +2293,7 @@ static bool only_first_call(tp_callback *wrapper, void *user)
 TEST(enable_if_remembers_and_lets_a_direct_trigger_pass)
 {
     tp_cb_enable_if_desc d;
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     memset(&d, 0, sizeof d);
     d.cb = rec_new("E", true);
@@ -2336,7 +2315,7 @@ TEST(enable_if_remembers_and_lets_a_direct_trigger_pass)
 TEST(interpolation_of_param_test)
 {
     static const tp_schedule_point p[] = {{30, .3}, {40, .4}, {50, .5}};
-    quiet();
+    tp_test_keep_log();
     tp_callback *cb = scheduled(1, p, 3, TP_INTERP_LINEAR, TP_YES, 0);
     CHECK_OK(run_noop(&cb, 1, 10, 20, 50));
     if (!CHECK_MSG(set_log_n == 21, "%d values were set", set_log_n)) return;
@@ -2356,7 +2335,7 @@ TEST(max_saver_copies_the_best)
 {
     static const double acc[] = {.5, .6, .4, .7, .7};
     tp_cb_min_saver_desc d;
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     min_dir = tp_test_tmpdir();
     memset(&d, 0, sizeof d);
@@ -2367,7 +2346,7 @@ TEST(max_saver_copies_the_best)
     cb[3]->after_checkpoint = note_max;
     CHECK_OK(run_noop(cb, 4, 10, 1, 5));
     CHECK_STR(trace, "10 20 20 40 40");
-    CHECK_HAS(logged, "Model at global_step=40 with maximum acc=0.7 saved.");
+    CHECK_HAS(tp_test_logged, "Model at global_step=40 with maximum acc=0.7 saved.");
 }
 
 /* A disk that is full while epoch 2 is saved: no file may grow past 16 bytes between two callbacks. */
@@ -2393,7 +2372,7 @@ TEST(full_disk_while_saving)
 {
     TEST_EXPECT_ERROR("The model was not saved at global_step=4");
     struct sigaction ignore, before;
-    quiet();
+    tp_test_keep_log();
     min_dir = tp_test_tmpdir();
     memset(&ignore, 0, sizeof ignore);
     ignore.sa_handler = SIG_IGN;
@@ -2405,7 +2384,7 @@ TEST(full_disk_while_saving)
     CHECK_OK(run_noop(cb, 3, 2, 1, 3));
     setrlimit(RLIMIT_FSIZE, &disk_before);
     sigaction(SIGXFSZ, &before, NULL);
-    CHECK_HAS(logged, "The model was not saved at global_step=4");
+    CHECK_HAS(tp_test_logged, "The model was not saved at global_step=4");
     CHECK(!tp_file_exists(tp_test_path(min_dir, "model-4.npz")));
     CHECK(step_of(tp_test_path(min_dir, "model-6.npz")) == 6); /* training went on, and so did saving */
     CHECK_STR(text_of(tp_test_path(min_dir, "checkpoint")),
@@ -2427,7 +2406,7 @@ static tp_status put_odd_values(tp_callback *cb)
 
 TEST(json_of_odd_values)
 {
-    quiet();
+    tp_test_keep_log();
     const char *dir = tp_test_tmpdir();
     CHECK_OK(tp_logger_set_dir(dir, 'k'));
     tp_callback *cb = tp_callback_new("Odd", 0);
@@ -2459,7 +2438,7 @@ TEST(ctrl_c_in_any_hook)
     mine.sa_handler = other_handler;
     sigaction(SIGINT, &mine, &before);
     for (int i = 0; i < TP_COUNT(hooks); i++) {
-        quiet();
+        tp_test_keep_log();
         trace_clear();
         other_handler_ran = 0;
         tp_callback *cb[2] = {rec_fails("A", hooks[i], TP_OK, 0), rec_new("B", false)};
@@ -2478,7 +2457,7 @@ TEST(mistakes_leak_nothing)
 {
     TEST_EXPECT_ERROR("Training did not start: ");
     TEST_EXPECT_ERROR("recorder fails in before_train");
-    quiet();
+    tp_test_keep_log();
     for (int i = 0; i < 6; i++) {
         tp_test_fail_after(0);
         tp_callback *cb = i == 0 ? &tp_monitor_new("Mine", 0)->cb : rec_new("A", false);
@@ -2521,7 +2500,7 @@ static tp_status count_allocs(tp_callback *cb)
 
 TEST(steps_allocate_nothing)
 {
-    quiet();
+    tp_test_keep_log();
     tp_callback *cb = tp_callback_new("Count", 0);
     cb->trigger_step = count_allocs;
     tp_train_config c = config(&cb, 1);
@@ -2544,13 +2523,13 @@ TEST(out_of_memory_at_every_point)
     TEST_EXPECT_ERROR("out of memory");
     TEST_MAY_ERROR("no memory");
     TEST_MAY_ERROR("the data are missing"); /* their constructor found no memory */
-    quiet();
+    tp_test_keep_log();
     const char *dir = tp_test_tmpdir();
     const bool quick = getenv("TP_TEST_QUICK") != NULL;
     CHECK_OK(tp_logger_set_dir(dir, 'k'));
     bool failed = true;
     for (long n = 1; failed && n < 1000000; n += quick ? 37 : n < 400 ? 1 : 7) {
-        quiet();
+        tp_test_keep_log();
         tp_test_fail_after(n);
         static const char *const names[] = {"cost"};
         tp_callback *cb[4] = {model_saver(dir, 0, 0), inference(names, 1), min_saver("validation_cost", dir), NULL};
@@ -2651,7 +2630,7 @@ static tp_status largest_after(tp_inferencer *inf)
 
 TEST(hooks_and_inferencers_of_a_user)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     seen_hook training, inferring;
     seen_init(&training);
@@ -2686,7 +2665,7 @@ TEST(hooks_and_inferencers_of_a_user)
     CHECK_HAS(trace, "3 batches in pass 1");
     CHECK_HAS(trace, "6 batches in pass 2");
     CHECK_HAS(trace, "largest=");
-    CHECK_HAS(logged, "\ncost:0: "); /* the tensor, as tensorpack names it */
+    CHECK_HAS(tp_test_logged, "\ncost:0: "); /* the tensor, as tensorpack names it */
     tp_callback *late = tp_callback_new("Late", 0);
     CHECK_ERR(tp_inference_runner_register_hook(late, &inferring.hook), TP_ERR_ARG, "InferenceRunner");
     tp_callback_free(late);
@@ -2694,7 +2673,7 @@ TEST(hooks_and_inferencers_of_a_user)
 
 TEST(default_sets_and_prefetch)
 {
-    quiet();
+    tp_test_keep_log();
     tp_callback *cbs[TP_N_DEFAULT_CALLBACKS];
     tp_monitor *ms[TP_N_DEFAULT_MONITORS];
     static const char *const cb_names[] = {"MovingAverageSummary", "ProgressBar", "MergeAllSummaries", "RunUpdateOps"};
@@ -2710,8 +2689,8 @@ TEST(default_sets_and_prefetch)
         if (i != 2) tp_monitor_free(ms[i]);
     }
     CHECK_OK(golden_run(ms[2], 1, 1, NULL)); /* prints at the end of an epoch, as that of .. = {0} */
-    CHECK_HAS(logged, "n: 1\ns: 20\nval_error: 1\n");
-    CHECK(!strstr(logged, "s: 10"));
+    CHECK_HAS(tp_test_logged, "n: 1\ns: 20\nval_error: 1\n");
+    CHECK(!strstr(tp_test_logged, "s: 10"));
     /* a SimpleTrainer feeds, others prefetch through a queue [train: apply_default_prefetch] */
     tp_trainer *fed = tp_simple_trainer(), *queued = tp_queue_input_trainer();
     tp_input_source *a = tp_apply_default_prefetch(points(50, 20, TP_YES), fed);
@@ -2729,7 +2708,7 @@ TEST(default_sets_and_prefetch)
 TEST(graph_var_param_by_hand)
 {
     TEST_EXPECT_ERROR("nowhere:0 is not a variable");
-    quiet();
+    tp_test_keep_log();
     tp_cb_hyper_param_setter_with_func_desc d;
     memset(&d, 0, sizeof d);
     d.param = tp_param_graph_var("nowhere");
@@ -2751,7 +2730,7 @@ TEST(graph_var_param_by_hand)
 #ifndef __cplusplus
 TEST(keyword_arguments)
 {
-    quiet();
+    tp_test_keep_log();
     trace_clear();
     const char *dir = tp_test_tmpdir();
     CHECK_OK(tp_logger_set_dir(dir, 'k'));
@@ -2789,8 +2768,8 @@ TEST(keyword_arguments)
     CHECK_HAS(trace, "cost/SMA=");
     CHECK_HAS(trace, "val_error=");
     CHECK_HAS(trace, "[ cost:1 ]"); /* the moving average, its tag cleaned */
-    CHECK_HAS(logged, "Estimated Time Left");
-    CHECK_HAS(logged, "|6/6[");
+    CHECK_HAS(tp_test_logged, "Estimated Time Left");
+    CHECK_HAS(tp_test_logged, "|6/6[");
 }
 #endif
 

@@ -6,22 +6,6 @@
 
 /* ==== >>helpers ======================================================================================= */
 
-/* What was logged since the last quiet(), one line a message. */
-static char logged[1 << 14];
-static size_t logged_n;
-static void log_sink(void *user, tp_log_level level, const char *message)
-{
-    (void)user, (void)level;
-    const int n = snprintf(logged + logged_n, sizeof logged - logged_n, "%s\n", message);
-    if (n > 0 && logged_n + (size_t)n < sizeof logged) logged_n += (size_t)n;
-}
-static void quiet(void)
-{
-    logged_n = 0;
-    logged[0] = 0;
-    tp_set_log(log_sink, NULL);
-}
-
 /* cost = mean((x w)^2). `lr` chooses the kind of learning rate. */
 enum { RATE, RATE_NAN, RATE_NEGATIVE, RATE_ZERO, RATE_COMPUTED, RATE_COMPUTED_NEGATIVE, RATE_FED, RATE_NO_OPTIMIZER };
 typedef struct recipe {
@@ -132,7 +116,7 @@ static tp_train_config config(tp_callback *const *cb, int n, recipe *r)
 /* First in this file: no logger directory was set yet. */
 TEST(auto_resume_without_a_logger_directory)
 {
-    quiet();
+    tp_test_keep_log();
     tp_train_config c;
     memset(&c, 0, sizeof c);
     if (!CHECK(!tp_logger_dir())) return;
@@ -315,7 +299,7 @@ static void initialize_and_loop_wrongly(void)
 TEST(calls_at_the_wrong_time)
 {
     TEST_EXPECT_ERROR("has no train_op");
-    quiet();
+    tp_test_keep_log();
     NO_LEAK(setup_graph_wrongly());
     NO_LEAK(models_without());
     NO_LEAK(callbacks_wrongly());
@@ -326,7 +310,7 @@ TEST(calls_at_the_wrong_time)
 /* w after one step of SGD on mean((x w)^2), by hand. */
 TEST(a_step_by_hand)
 {
-    quiet();
+    tp_test_keep_log();
     const tp_model m = model(NULL);
     tp_trainer *t = tp_simple_trainer();
     CHECK_OK(tp_trainer_setup_graph(t, &m, tp_feed_input(flow())));
@@ -410,7 +394,7 @@ static void configs_that_exclude(void)
 TEST(configs_that_exclude_each_other)
 {
     TEST_EXPECT_ERROR("Training did not start: ");
-    quiet();
+    tp_test_keep_log();
     NO_LEAK(configs_that_exclude());
 }
 
@@ -450,7 +434,7 @@ static void odd_counts(void)
 }
 TEST(counts_and_sizes)
 {
-    quiet();
+    tp_test_keep_log();
     NO_LEAK(odd_counts());
 }
 
@@ -464,9 +448,10 @@ TEST(learning_rates_that_teach_nothing)
         r.lr = lr;
         tp_train_config c = config(NULL, 0, &r);
         c.max_epoch = TP_NONE;
-        quiet();
+        tp_test_keep_log();
         CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
-        CHECK_MSG((strstr(logged, "nothing will be learnt") != NULL) == warns[lr], "rate %d: %s", lr, logged);
+        CHECK_MSG((strstr(tp_test_logged, "nothing will be learnt") != NULL) == warns[lr], "rate %d: %s", lr,
+                  tp_test_logged);
     }
 }
 
@@ -483,7 +468,7 @@ TEST(a_cost_that_is_nan)
         tp_train_config c = config(&cb, 1, &r);
         c.steps_per_epoch = 5;
         c.stop_on_nan = i == 0 ? 0 : i == 1 ? TP_YES : TP_NO;
-        quiet();
+        tp_test_keep_log();
         const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
         if (i == 2) CHECK_OK(st);
         else CHECK_ERR(st, TP_ERR_NUMERIC, "the cost 'cost' is NaN after step 2 of epoch 1");
@@ -498,9 +483,9 @@ TEST(regularizers_that_nobody_consumes)
         memset(&r, 0, sizeof r);
         r.regularizer = i;
         tp_train_config c = config(NULL, 0, &r);
-        quiet();
+        tp_test_keep_log();
         CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
-        CHECK((strstr(logged, "Item 'decay' of REGULARIZATION_LOSSES has no consumers") != NULL) == (i == 1));
+        CHECK((strstr(tp_test_logged, "Item 'decay' of REGULARIZATION_LOSSES has no consumers") != NULL) == (i == 1));
     }
 }
 
@@ -520,9 +505,9 @@ TEST(lists_of_no_length)
     c.monitors = &monitor;
     c.n_monitors = 0;
     c.max_epoch = 0;
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
-    CHECK_HAS(logged, "Training was stopped: three are enough.");
+    CHECK_HAS(tp_test_logged, "Training was stopped: three are enough.");
     CHECK(steps == 3 && others == 0);
     tp_callback_free(extra); /* they are still ours */
     tp_monitor_free(monitor);
@@ -543,7 +528,7 @@ static tp_status report(tp_callback *cb) { return tp_monitors_put_scalar(cb->tra
 /* On another rank a monitor that is for the chief alone is skipped; the other one still hears everything. */
 TEST(monitors_of_another_rank)
 {
-    quiet();
+    tp_test_keep_log();
     tp_trainer *t = tp_noop_trainer();
     tp_monitor *monitors[2] = {tp_monitor_new("Chief", 8), tp_monitor_new("Everybody", 8)};
     tp_callback *cb = counting(NULL, report);
@@ -552,7 +537,7 @@ TEST(monitors_of_another_rank)
     monitors[0]->cb.chief_only = true;
     t->state.is_chief = false;
     CHECK_OK(tp_trainer_setup_callbacks(t, &cb, 1, monitors, 2));
-    CHECK_HAS(logged, "Callback Chief is chief-only, skipped.");
+    CHECK_HAS(tp_test_logged, "Callback Chief is chief-only, skipped.");
     CHECK(tp_trainer_monitors(t)->n_monitor == 1 && tp_trainer_monitors(t)->monitor[0] == monitors[1]);
     CHECK_OK(tp_trainer_initialize(t, NULL));
     CHECK_OK(tp_trainer_main_loop(t, 3, 1, 1));
@@ -574,10 +559,10 @@ TEST(a_session_that_should_stop_ends_the_training)
     tp_train_config c = config(&cb, 1, NULL);
     c.steps_per_epoch = 2;
     c.max_epoch = 5;
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(tp_launch_train_with_config(&c, tp_simple_trainer()));
     CHECK_MSG(steps == 3, "%d steps", steps);
-    CHECK(!strstr(logged, "Training has finished!") && !strstr(logged, "Epoch 2 (global_step"));
+    CHECK(!strstr(tp_test_logged, "Training has finished!") && !strstr(tp_test_logged, "Epoch 2 (global_step"));
 }
 
 static tp_status tell_first(tp_callback *cb) { return tp_callback_set_unsaved(cb, "the first is lost"), TP_OK; }
@@ -590,7 +575,7 @@ TEST(what_is_not_on_the_disk)
         tp_callback *cb[2] = {counting(NULL, tell_first), counting(NULL, tell_second)};
         tp_train_config c = config(cb, 2, NULL);
         c.unsaved_is_ok = ok == 2 ? TP_YES : ok == 1 ? TP_NO : 0;
-        quiet();
+        tp_test_keep_log();
         const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
         if (ok == 2) CHECK_OK(st);
         else CHECK_ERR(st, TP_ERR_IO, "Counting: the first is lost");
@@ -618,7 +603,7 @@ TEST(checkpoints_of_steps_and_of_the_end)
         cb->after_train = request;
         tp_train_config c = config(&cb, 1, NULL);
         c.steps_per_epoch = 3;
-        quiet();
+        tp_test_keep_log();
         n_saved = 0;
         const tp_status st = tp_launch_train_with_config(&c, tp_simple_trainer());
         if (fail_at == 0) CHECK_OK(st);
@@ -681,13 +666,13 @@ TEST(where_training_goes_on)
         d.starting_epoch = cases[i].starting_epoch;
         d.max_epoch = cases[i].starting_epoch + 1;
         d.session_init = checkpoint_of(cases[i].epochs, cases[i].at_end, cases[i].local_step, cases[i].has_step);
-        quiet();
+        tp_test_keep_log();
         tp_trainer *t = tp_noop_trainer();
         CHECK_OK(tp_train(t, &d));
         CHECK_MSG(steps == cases[i].steps, "case %d: %d steps, not %d", i, steps, cases[i].steps);
         CHECK_MSG(t->state.global_step == 40 + steps, "case %d: step %d", i, (int)t->state.global_step);
-        CHECK_HAS(logged, cases[i].part);
-        CHECK_MSG(!strstr(logged, cases[i].not_part), "case %d: %s", i, logged);
+        CHECK_HAS(tp_test_logged, cases[i].part);
+        CHECK_MSG(!strstr(tp_test_logged, cases[i].not_part), "case %d: %s", i, tp_test_logged);
         tp_trainer_free(t);
     }
 }
@@ -714,7 +699,7 @@ static void write_text(const char *dir, const char *name, const char *text)
 static tp_status resume(tp_train_config *c)
 {
     memset(c, 0, sizeof *c);
-    quiet();
+    tp_test_keep_log();
     const tp_status st = tp_auto_resume_train_config(c);
     tp_session_init_free(c->session_init);
     return st;
@@ -739,8 +724,8 @@ static void odd_folders(void)
     write_model(dir, 5, 4, 2);
     CHECK_OK(resume(&c));
     CHECK(c.session_init && c.starting_epoch == 5);
-    CHECK_HAS(logged, "The latest checkpoint cannot be read");
-    CHECK_HAS(logged, "model-5");
+    CHECK_HAS(tp_test_logged, "The latest checkpoint cannot be read");
+    CHECK_HAS(tp_test_logged, "model-5");
     remove(tp_test_path(dir, "model-9.npz"));
     CHECK_OK(resume(&c)); /* gone instead of damaged */
     CHECK(c.session_init && c.starting_epoch == 5);
@@ -749,7 +734,7 @@ static void odd_folders(void)
     write_model(dir, 7, 6, 2);
     CHECK_OK(resume(&c));
     CHECK(c.session_init && c.starting_epoch == 7);
-    CHECK_HAS(logged, "does not begin with model_checkpoint_path");
+    CHECK_HAS(tp_test_logged, "does not begin with model_checkpoint_path");
 
     write_text(dir, "checkpoint", "model_checkpoint_path: \"final\"\n"); /* no step: none is older */
     CHECK_ERR(resume(&c), TP_ERR_FORMAT, "has no step in its name");
@@ -767,15 +752,15 @@ static void odd_folders(void)
     CHECK(c.starting_epoch == 3);
     memset(&c, 0, sizeof c); /* what was given gives way */
     c.session_init = tp_just_current_session();
-    quiet();
+    tp_test_keep_log();
     CHECK_OK(tp_auto_resume_train_config(&c));
-    CHECK_HAS(logged, "session_init arguments will be overwritten");
+    CHECK_HAS(tp_test_logged, "session_init arguments will be overwritten");
     tp_session_init_free(c.session_init);
 }
 
 TEST(auto_resume_from_odd_folders)
 {
-    quiet();
+    tp_test_keep_log();
     NO_LEAK(odd_folders());
 }
 
@@ -842,7 +827,7 @@ static void without_memory(const char *what, tp_status (*fn)(void), long every)
     bool failed = true;
     long n = 1;
     for (; failed && n < 100000; n += every) {
-        quiet();
+        tp_test_keep_log();
         tp_test_fail_after(n);
         const tp_status st = fn();
         failed = tp_test_alloc_failed();
@@ -875,7 +860,7 @@ TEST(out_of_memory_in_a_trainers_life)
 TEST(out_of_memory_in_a_launch_that_resumes)
 {
     TEST_MAY_ERROR("memory");
-    quiet();
+    tp_test_keep_log();
     snprintf(resumed_dir, sizeof resumed_dir, "%s", tp_test_tmpdir());
     CHECK_OK(tp_logger_set_dir(resumed_dir, 'k'));
     write_model(resumed_dir, 5, 5, 2);
@@ -939,7 +924,7 @@ static bool resumed_in_the_middle(long n)
 TEST(a_resume_without_memory_never_begins_anew)
 {
     TEST_MAY_ERROR("");
-    quiet();
+    tp_test_keep_log();
     resumed_in_the_middle(1L << 40);
     for (long n = 1; resumed_in_the_middle(n); n++) CHECK(n < 5000);
 }
@@ -948,7 +933,7 @@ TEST(a_resume_without_memory_never_begins_anew)
 static tp_status save_and_stop(tp_callback *cb) { return tp_stop(cb->train, "enough"); }
 TEST(a_stop_in_the_last_checkpoint_is_no_error)
 {
-    quiet();
+    tp_test_keep_log();
     tp_callback *cb = tp_callback_new("Saves", 0);
     cb->after_train = request;
     cb->checkpoint = save_and_stop;
@@ -961,7 +946,7 @@ TEST(a_stop_in_the_last_checkpoint_is_no_error)
     tp_trainer *t = tp_noop_trainer();
     tp_fail(TP_ERR_NAME, "an old sentence");
     CHECK_OK(tp_train(t, &d));
-    CHECK(strstr(logged, "failed") == NULL && strstr(logged, "old sentence") == NULL);
+    CHECK(strstr(tp_test_logged, "failed") == NULL && strstr(tp_test_logged, "old sentence") == NULL);
     tp_trainer_free(t);
 }
 

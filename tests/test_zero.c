@@ -15,24 +15,12 @@
 
 static const uint64_t seed_0 = (uint64_t)TP_NONE;
 
-static char said[1 << 15];
-static void hear(void *user, tp_log_level level, const char *message)
-{
-    (void)user, (void)level;
-    if (strlen(said) + strlen(message) + 2 < sizeof said) strcat(strcat(said, message), "\n");
-}
-static void quiet(void)
-{
-    said[0] = 0;
-    tp_set_log(hear, NULL);
-}
-
 /* ==== >>graph ========================================================================================= */
 
 /* A graph in a training tower. */
 static tp_graph *graph(void)
 {
-    quiet();
+    tp_test_keep_log();
     tp_graph *g = tp_graph_new(NULL);
     tp_tower_enter(g, &(tp_tower_desc){.is_training = true});
     return g;
@@ -1012,7 +1000,7 @@ static tp_train_config config(void)
 {
     tp_train_config c = {0};
     memset(&end, 0, sizeof end);
-    quiet();
+    tp_test_keep_log();
     dir = tp_test_tmpdir();
     CHECK_OK(tp_logger_set_dir(dir, 'k'));
     c.model = (tp_model){.inputs = signature, .n_inputs = 1, .build_graph = build_graph, .optimizer = optimizer};
@@ -1156,7 +1144,7 @@ ZERO(tp_sync_multi_gpu_trainer_replicated_desc, broadcast_every_epoch)
         int n = 0;
         weight_of_two(
             tp_sync_multi_gpu_trainer_replicated(.n_devices = 2, .broadcast_every_epoch = never ? TP_NO : TP_UNSET));
-        for (const char *p = said; (p = strstr(p, "Running Op SyncVariables")) != NULL; p++) n++;
+        for (const char *p = tp_test_logged; (p = strstr(p, "Running Op SyncVariables")) != NULL; p++) n++;
         CHECK_MSG(n == (never ? 1 : 3), "%d times", n); /* before training, and at the end of two epochs */
     }
 }
@@ -1278,13 +1266,13 @@ ZERO(tp_train_config, log_layers)
         c.model.build_graph = one_layer;
         c.log_layers = (tp_tri)log_options[i];
         CHECK_OK(train(c));
-        CHECK((strstr(said, "'logged'") != NULL) == (log_options[i] != TP_NO));
+        CHECK((strstr(tp_test_logged, "'logged'") != NULL) == (log_options[i] != TP_NO));
     }
 }
 ZERO(tp_predict_config, log_layers)
 {
     for (int i = 0; i < 3; i++) {
-        quiet();
+        tp_test_keep_log();
         tp_predictor *p =
             tp_offline_predictor(&(tp_predict_config){.inputs = signature,
                                                       .n_inputs = 1,
@@ -1293,7 +1281,7 @@ ZERO(tp_predict_config, log_layers)
                                                       .n_output_names = 1,
                                                       .log_layers = (tp_tri)log_options[i]});
         CHECK_MSG(p != NULL, "%s", tp_last_error());
-        CHECK((strstr(said, "'logged'") != NULL) == (log_options[i] != TP_NO));
+        CHECK((strstr(tp_test_logged, "'logged'") != NULL) == (log_options[i] != TP_NO));
         tp_predictor_free(p);
     }
 }
@@ -1303,7 +1291,7 @@ static tp_status train_plainly(tp_train_desc d, bool defaults)
 {
     tp_callback *cb = tp_cb_lambda(.trigger = one_number, .after_train = look);
     memset(&end, 0, sizeof end);
-    quiet();
+    tp_test_keep_log();
     dir = tp_test_tmpdir();
     CHECK_OK(tp_logger_set_dir(dir, 'k'));
     d.callbacks = &cb, d.n_callbacks = 1;
@@ -1461,7 +1449,7 @@ ZERO(tp_cb_progress_bar_desc, cost)
         tp_train_config c = config();
         also(tp_cb_progress_bar(.cost = on ? TP_UNSET : TP_NO));
         CHECK_OK(train(c));
-        CHECK((strstr(said, "it/s], ") != NULL) == on);
+        CHECK((strstr(tp_test_logged, "it/s], ") != NULL) == on);
     }
 }
 
@@ -1494,7 +1482,7 @@ ZERO(tp_cb_estimated_time_left_desc, median)
     also(tp_cb_estimated_time_left());
     c.max_epoch = 4;
     CHECK_OK(train(c));
-    for (const char *at = said; (at = strstr(at, "Time Left: ")); at++) {
+    for (const char *at = tp_test_logged; (at = strstr(at, "Time Left: ")); at++) {
         seconds[0] = seconds[1];
         seconds[1] = atof(at + 11);
     }
@@ -1592,7 +1580,7 @@ static bool printed(int enable_epoch)
     c.n_monitors = 1;
     also(tp_cb_lambda(.trigger = one_event));
     CHECK_OK(train(c));
-    return strstr(said, "number: 1") != NULL;
+    return strstr(tp_test_logged, "number: 1") != NULL;
 }
 ZERO(tp_monitor_scalar_printer_desc, enable_epoch) { CHECK(printed(TP_UNSET) && !printed(TP_NO)); }
 
@@ -1652,7 +1640,7 @@ static tp_model_exporter *exporter(void)
 {
     static const tp_spec x[] = {TP_SPEC("x", TP_F32, TP_ANY, 2)};
     static const char *const y[] = {"y"};
-    quiet();
+    tp_test_keep_log();
     dir = tp_test_tmpdir();
     return tp_model_exporter_new(&(tp_predict_config){
         .inputs = x, .n_inputs = 1, .build_graph = identity_of, .output_names = y, .n_output_names = 1});

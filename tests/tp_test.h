@@ -20,6 +20,11 @@
  *     TEST_EXPECT_ERROR("was not saved");                 // it must come, at least once
  *     TEST_MAY_ERROR("");                                 // it may come ("": any)
  *
+ * What is logged, as text:
+ *     tp_test_keep_log();                                 // from here, until the next tp_set_log
+ *     do_it(&x);
+ *     CHECK_HAS(tp_test_logged, "a warning");
+ *
  * Out of memory at every point:
  *     for (long n = 1, failed = 1; failed; n++) {
  *         tp_test_fail_after(n);                          // the n-th allocation from here fails
@@ -228,6 +233,9 @@ TP_TEST__UNUSED static void tp_test__log(void *user, tp_log_level level, const c
     else tp_log(level, "%s", message); /* from a sink: to the default one */
 }
 
+/* The library's default sink alone, without the harness's in front of it; until the next tp_set_log. */
+TP_TEST__UNUSED static void tp_test_default_log(void) { tp_set_log(NULL, NULL); }
+
 TP_TEST__UNUSED static void tp_test_set_log(tp_log_fn fn, void *user)
 {
     tp_set_log(NULL, NULL); /* nobody logs to the new sink with the old one's pointer */
@@ -236,6 +244,33 @@ TP_TEST__UNUSED static void tp_test_set_log(tp_log_fn fn, void *user)
     tp_set_log(tp_test__log, NULL);
 }
 #define tp_set_log tp_test_set_log
+
+/* A sink that drops every message: tp_set_log(tp_test_drop_log, NULL). */
+TP_TEST__UNUSED static void tp_test_drop_log(void *user, tp_log_level level, const char *message)
+{
+    (void)user, (void)level, (void)message;
+}
+
+/* The messages since the last tp_test_keep_log, one per line; what does not fit is left out. Threads that log
+ * at the same time may garble them. */
+TP_TEST__UNUSED static char tp_test_logged[1 << 16];
+TP_TEST__UNUSED static int tp_test_warnings; /* how many of them are of level WARN */
+
+TP_TEST__UNUSED static void tp_test__keep(void *user, tp_log_level level, const char *message)
+{
+    const size_t n = strlen(tp_test_logged);
+    (void)user;
+    tp_test_warnings += level == TP_LOG_WARN;
+    snprintf(tp_test_logged + n, sizeof tp_test_logged - n, "%s\n", message);
+}
+
+/* From now on messages are kept in tp_test_logged, which is empty then, and not printed; until the next tp_set_log. */
+TP_TEST__UNUSED static void tp_test_keep_log(void)
+{
+    tp_test_logged[0] = 0;
+    tp_test_warnings = 0;
+    tp_set_log(tp_test__keep, NULL);
+}
 
 TP_TEST__UNUSED static void tp_test__announce(const char *part, bool must)
 {
@@ -425,6 +460,35 @@ TP_TEST__UNUSED static void tp_test_alloc_reset(void)
 {
     __atomic_store_n(&tp_test__fail_at, 0, __ATOMIC_RELAXED);
     tp_set_allocator(NULL);
+}
+
+/* ==== >>random ======================================================================================== */
+
+/* 64 bits that look random, a function of x (SplitMix64): the same on every machine. */
+TP_TEST__UNUSED static uint64_t tp_test_mix(uint64_t x)
+{
+    x += 0x9e3779b97f4a7c15u;
+    x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9u;
+    x = (x ^ (x >> 27)) * 0x94d049bb133111ebu;
+    return x ^ (x >> 31);
+}
+
+/* ==== >>time ========================================================================================== */
+
+/* Sleep for so many seconds, also where a signal interrupts the sleep. */
+TP_TEST__UNUSED static void tp_test_sleep(double seconds)
+{
+    const double end = tp_time() + seconds;
+    for (double left = seconds; left > 0; left = end - tp_time()) {
+#ifdef _WIN32
+        usleep((useconds_t)(1e6 * left) + 1);
+#else
+        struct timespec t;
+        t.tv_sec = (time_t)left;
+        t.tv_nsec = (long)((left - (double)t.tv_sec) * 1e9);
+        nanosleep(&t, NULL);
+#endif
+    }
 }
 
 /* ==== >>main ========================================================================================== */

@@ -148,7 +148,7 @@ extern "C" {
 typedef int tp_tri;
 enum { TP_YES = 1, TP_NO = 2, TP_UNSET = 3 };
 
-/* OPTIONS. In a struct that you fill in by hand, zero means "the default". For a real 0 write TP_ZERO in a float, TP_NONE in an
+/* OPTIONS. In a struct that you fill in by hand, zero means "the default". For a 0 write TP_ZERO in a float, TP_NONE in an
  * integer (its comment says if TP_NONE is allowed; (uint64_t)TP_NONE for a seed), TP_NO in a tp_tri.
  * In a macro that takes options by name, 0 means 0: .use_bias = false, .momentum = 0, .max_epoch = 0. The macro also passes the
  * text of its options, and each option that is named in this text and is zero becomes TP_NO, TP_ZERO or TP_NONE. (The name must
@@ -324,7 +324,7 @@ TP_DEF void tp_log_once(tp_log_level level, const char *fmt, ...) TP_PRINTF(2, 3
  * 'b' rename it to dir+MMDD-HHMMSS, 'n' use a new directory dir+MMDD-HHMMSS, 0 fail. An old log.log is renamed to
  * log.log.MMDD-HHMMSS. [train: logger.set_logger_dir] */
 TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
-/* The same with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
+/* tp_logger_set_dir with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
  * [logger.auto_set_dir] */
 TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, char action);
 TP_DEF const char *tp_logger_dir(void); /* NULL if none was set */
@@ -430,8 +430,8 @@ typedef struct tp_type {
 /* A contiguous row-major array, usually in host memory. Zero-initialise it; free it with tp_tensor_free. `data` points into `own`
  * or, for a view, to memory that the tensor does not own. A tensor that becomes a view keeps its own buffer for later use.
  * If `device` is set, `data` is in that device's memory. tp_tensor_to_device and tp_tensor_stage make such tensors, sessions and
- * predictors take them as feeds, and tp_tensor_copy copies them to the host; all other functions need host memory. Free such
- * tensors before their device. */
+ * predictors take them as feeds, and tp_tensor_copy copies them to the host; all other functions need host memory. The device
+ * is not freed before its last tensor, even if it is closed earlier. */
 typedef struct tp_tensor {
     tp_dtype dtype;
     tp_shape shape;
@@ -4772,7 +4772,7 @@ static void tp__device_close(tp_device *d)
 }
 TP_DEF tp_device *tp_device_ready(tp_device *d)
 {
-    if (!d && !tp_last_error()[0]) tp_fail(TP_ERR_ARG, "there is no device"); /* else the failed open did */
+    if (!d && !tp_last_error()[0]) tp_fail(TP_ERR_ARG, "there is no device"); /* else the failed open set the error */
     if (!d || d->destroy) return d;
     d->destroy = d->close;
     d->close = tp__device_close;
@@ -7351,7 +7351,7 @@ TP_DEF tp_status tp_npz_load(const char *path, tp_dict *d)
         tp_dict_free(&fresh);
         return s;
     }
-    tp_dict_free(d); /* an error leaves d as it was; success replaces it */
+    tp_dict_free(d); /* only now: on an error d is unchanged */
     *d = fresh;
     return TP_OK;
 }
@@ -8353,7 +8353,7 @@ typedef struct tp__tf {
     uint64_t shards;
     bool swap, sliced;
     int strings;          /* number of skipped string tensors */
-    tp__printable string; /* the name of the first of them */
+    tp__printable string; /* the name of the first skipped tensor */
 } tp__tf;
 
 static tp_status tp__tf_header(tp__tf *t, tp__pb m)
@@ -8433,7 +8433,7 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
                            "partitioner",
                            t->what, tp__make_printable(&t->string, name, nlen));
     }
-    if (type == 7) { /* strings: text, or the graph of TensorFlow's objects */
+    if (type == 7) { /* string tensors (text, TensorFlow's object graph) are skipped */
         if (t->strings++ == 0) tp__make_printable(&t->string, name, nlen);
         tp_free(name);
         t->list.n--;
@@ -8633,7 +8633,7 @@ static void tp__tf_between(const char *key, const char *next, tp_buf *out)
 static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int shards)
 {
     const uint8_t header[] = {0x08, (uint8_t)shards, 0x1a, 2, 0x08,
-                              1}; /* of so many shards, little-endian, version 1 */
+                              1}; /* number of shards, little-endian, version 1 */
     tp__tf_out data, index;
     tp_buf between = {NULL, 0, 0, false};
     uint8_t value[TP__TF_VALUE], handle[20], foot[TP__TF_FOOTER] = {0}, *f = foot;

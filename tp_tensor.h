@@ -24,8 +24,8 @@
  *         return 0;
  *     }
  *
- * CONTENTS   what programs use: >>config >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device >>engine
- *            >>files   the implementation: >>config >>os >>options >>numbers >>status >>log >>alloc >>dtype >>shape >>tensor
+ * CONTENTS   what programs use: >>config >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device
+ *            >>engine >>files   the implementation: >>config >>os >>options >>numbers >>status >>log >>alloc >>dtype >>shape >>tensor
  *            >>random >>threads >>device >>engine (naive loops) >>fast (includes tp_fast.h) >>engine (public functions) >>files
  *
  * OPTIONS (define before the include)
@@ -827,7 +827,7 @@ TP_DEF tp_status tp_deflate(const void *in, size_t in_size, tp_buf *out);
  * and Fortran order are converted). Objects and strings are an error. */
 TP_DEF tp_status tp_npy_save(const char *path, const tp_tensor *t);
 TP_DEF tp_status tp_npy_load(const char *path, tp_tensor *t);
-TP_DEF tp_status tp_npy_parse(const void *data, size_t size, const char *what, tp_tensor *t); /* what: a name */
+TP_DEF tp_status tp_npy_parse(const void *data, size_t size, const char *what, tp_tensor *t); /* what: name in errors */
 
 /* A set of named arrays: the contents of an npz file in memory. */
 typedef struct tp_dict_item {
@@ -8311,7 +8311,7 @@ static tp_status tp__tf_block_at(const uint8_t *p, size_t size, const uint64_t h
     if (p[n] == 1) {
         const uint8_t *end = p + n;
         uint64_t whole;
-        /* a Snappy tag of three bytes gives at most 64 bytes */
+        /* Snappy gives at most 64 bytes of output for 3 bytes of input */
         if (!tp__varint(&p, end, &whole) || whole > 22 * n)
             return tp__tf_bad(what, "the size of a compressed block is impossible");
         b->own = (uint8_t *)tp_malloc((size_t)whole + 1);
@@ -8633,7 +8633,7 @@ static void tp__tf_between(const char *key, const char *next, tp_buf *out)
 static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int shards)
 {
     const uint8_t header[] = {0x08, (uint8_t)shards, 0x1a, 2, 0x08,
-                              1}; /* number of shards, little-endian, version 1 */
+                              1}; /* the number of shards, little-endian, version 1 */
     tp__tf_out data, index;
     tp_buf between = {NULL, 0, 0, false};
     uint8_t value[TP__TF_VALUE], handle[20], foot[TP__TF_FOOTER] = {0}, *f = foot;

@@ -31,40 +31,40 @@
  *     }
  *
  * CONTENTS   >>state >>callback >>monitor >>wrappers >>graph callbacks >>progress >>profiling >>savers >>inference
- *            >>parameters >>debugger >>monitors of ours >>report >>default sets   then, in the implementation, the
- *            same, and >>report page, the text of the page that >>report writes
+ *            >>parameters >>debugger >>built-in monitors >>report >>default sets   then, in the implementation, the
+ *            same keys again, and >>report page: the text of the page that >>report writes
  *
  * HOW IT WORKS
  *     A trainer keeps one list of callbacks and walks it, always from the front, in each phase:
  *
- *         setup_graph                            once; the graph may still grow
+ *         setup_graph                            once; nodes may still be added to the graph
  *         before_train                           once; variables have their values
  *         for each epoch:
  *             before_epoch
- *             for each step:  before_run, RUN, after_run   (one run of everything that was asked for)
+ *             for each step:  before_run, RUN, after_run   (one run computes all requested values)
  *                             trigger_step
- *             after_epoch                        tightly around the steps, so be quick
- *             trigger_epoch                      for slow things; calls trigger unless you replace it
- *             checkpoint                         of those who asked for one: tp_callback_request_checkpoint
- *             after_checkpoint                   what is made of a checkpoint that lies on the disk
- *         after_train                            always, for all, whatever happened
+ *             after_epoch                        directly after the steps; must be quick
+ *             trigger_epoch                      for slow work; calls trigger unless you replace it
+ *             checkpoint                         of the callbacks that called tp_callback_request_checkpoint
+ *             after_checkpoint                   uses the checkpoint that is now on the disk, e.g. copies it
+ *         after_train                            of all callbacks, always, also after an error
  *
- *     A CHECKPOINT IS A POINT BETWEEN EPOCHS. The trigger of a ModelSaver only asks for one. It is written when
- *     every callback has triggered, and holds all variables and the states of all callbacks and monitors as they
- *     are then. So a training that is killed at any moment and resumed goes on from the same point, with the same
- *     bits, and a saver may stand anywhere in the list: before or after validation, MinSaver before or after the
- *     ModelSaver. An error while the callbacks of an epoch have their turn leaves the checkpoint of the epoch
- *     before; the epoch is repeated after a resume. A callback that ends the training in
- *     trigger_epoch with TP_STOP ends it when that phase is over: the others have their turn, and the checkpoint
- *     is written. Where somebody asks in trigger_step (tp_cb_periodic_trigger(saver, .every_k_steps = 100)), the
- *     checkpoint is written when every callback had its trigger_step; a resume goes on within that epoch.
+ *     A CHECKPOINT IS A POINT BETWEEN EPOCHS. The trigger of a ModelSaver only requests a checkpoint. It is written
+ *     after every callback has triggered. It holds all variables and the states of all callbacks and monitors at that
+ *     time. So a training that is killed at any moment and resumed continues from the same point, bit for bit.
+ *     A saver may be anywhere in the list: before or after validation, MinSaver before or after the
+ *     ModelSaver. If a callback fails at the end of an epoch, the checkpoint of the previous epoch
+ *     remains, and a resume repeats the epoch. If a callback returns TP_STOP in trigger_epoch, the training
+ *     ends after that phase: the other callbacks still trigger, and the checkpoint
+ *     is written. If a checkpoint is requested in trigger_step (tp_cb_periodic_trigger(saver, .every_k_steps = 100)), it
+ *     is written after the trigger_step of every callback; a resume then continues within that epoch.
  *
- *     IN WHICH ORDER CALLBACKS ARE LISTED. Only what reads the result of another callback in the same phase
- *     minds the order: list what reports a statistic (InferenceRunner, your own) before what acts on it in its
- *     trigger (StatMonitorParamSetter, SendStat); of two setters of one parameter the later one wins. Savers go
- *     anywhere. Monitors are no callbacks, and come last.
+ *     ORDER OF THE LIST. The order matters only to a callback that reads the result of another one in the same
+ *     phase. List callbacks that report a statistic (InferenceRunner, your own) before those that use it in their
+ *     trigger (StatMonitorParamSetter, SendStat). If two setters set the same parameter, the later one wins. Savers
+ *     may be anywhere. Monitors are not in this list.
  *
- *     What the counters are in each of them (2 steps an epoch):
+ *     The counters in each hook (2 steps per epoch):
  *
  *         hook                        epoch_num  global_step  local_step
  *         before_train                    0           0           -1
@@ -74,16 +74,16 @@
  *         before_run, second step         1           1            1
  *         after_run ... trigger_epoch     1           2            1
  *
- *     Any hook may end the training, as success, with tp_stop(train, "why"), or fail it with tp_fail(...).
- *     Monitors are callbacks too, and come last, so that what callbacks report in a phase is written at the
- *     end of that phase.
+ *     Any hook may end the training: as a success with tp_stop(train, "why"), as a failure with tp_fail(...).
+ *     Monitors have the same hooks. In each phase they run after the callbacks, so that they write at the end of a
+ *     phase what the callbacks reported in it.
  *
- * OWNERSHIP  a callback, monitor, inferencer or parameter belongs to what it is passed to: wrappers own what
- *            they wrap, the trainer owns the rest. That holds on failure too. Options are copied.
+ * OWNERSHIP  a callback, monitor, inferencer or parameter is owned by the object that it is passed to: a wrapper owns
+ *            the callbacks it wraps, the trainer owns the rest. This holds on failure too. Options are copied.
  * THREADS    everything here runs on the thread that trains.
- * ERRORS     constructors check their arguments. After a mistake they return an object that keeps the
- *            sentence and fails where it is first used; NULL only without memory. Hooks return tp_status:
- *            TP_OK, TP_STOP, TP_END, an error.
+ * ERRORS     constructors check their arguments. After a mistake they return an object that stores the error
+ *            sentence and fails at its first use. They return NULL only when out of memory. Hooks return tp_status:
+ *            TP_OK, TP_STOP, TP_END or an error.
  * NOTATION   seeds are named in brackets: [callbacks: PeriodicTrigger] is
  *            tensorpack.callbacks.PeriodicTrigger.
  */
@@ -105,94 +105,94 @@ typedef struct tp_callback tp_callback;
 typedef struct tp_monitor tp_monitor;
 typedef struct tp_monitors tp_monitors;
 
-/* What callbacks see of a training. The trainer fills it; callbacks read it (and change nothing but through
- * functions). */
+/* The state of a training that callbacks can read. The trainer fills it; callbacks change it only through
+ * functions. */
 typedef struct tp_train_state {
-    int64_t epoch_num;   /* the epoch in progress; in before_train, how many are over */
-    int64_t global_step; /* finished runs in the whole life of the model; comes back with a checkpoint */
-    int64_t local_step;  /* of the step in its epoch, from 0; keeps its value until the next epoch's first */
+    int64_t epoch_num;   /* the epoch in progress; in before_train, the number of finished epochs */
+    int64_t global_step; /* finished steps since the model was created; restored from a checkpoint */
+    int64_t local_step;  /* index of the step in its epoch, from 0; keeps its value until the next epoch's first step */
     int64_t steps_per_epoch, starting_epoch, max_epoch; /* valid from before_train on */
-    bool resumed;  /* this training goes on from a checkpoint of its own; valid from before_train on */
-    bool is_chief; /* false on all ranks but one of a distributed training */
+    bool resumed;  /* this training continues from its own checkpoint; valid from before_train on */
+    bool is_chief; /* in a distributed training, true on one rank only */
     tp_graph *graph;
-    tp_session *session;               /* from before_train on; for evaluating what does not depend on the input */
-    tp_hooked_session *hooked_session; /* runs training steps: every run of it is one */
-    tp_monitors *monitors;             /* where to report numbers; from setup_graph on */
+    tp_session *session;               /* from before_train on; evaluates nodes that do not depend on the input */
+    tp_hooked_session *hooked_session; /* each of its runs is one training step */
+    tp_monitors *monitors;             /* receives reported numbers; from setup_graph on */
     tp_tower_func *tower_func;         /* NULL if the trainer has none */
     tp_node *cost;                     /* the scalar that is trained, from setup_graph on; NULL if there is none */
     struct tp_trainer
-        *trainer; /* of tp_train.h: its train_op, run_step and user; NULL in a loop of your own [Callback.trainer] */
+        *trainer; /* see tp_train.h: its train_op, run_step and user; NULL in a loop of your own [Callback.trainer] */
     tp_input_source *input;        /* of the training; may be NULL */
-    tp_callback *const *callbacks; /* all of them, in order: what a saver asks for their state */
+    tp_callback *const *callbacks; /* all of them, in order; their states go into checkpoints */
     int n_callbacks;
     char stop_reason[256]; /* see tp_stop */
-    /* Asked after every hook: TP_INTR after Ctrl-C, where that ends a phase. May be NULL */
+    /* Called after every hook; returns TP_INTR after Ctrl-C, which ends the phase. May be NULL */
     tp_status (*poll)(struct tp_train_state *train);
-    tp_callback *due_; /* who asked for a checkpoint in this phase, the first one */
-    bool save_failed_; /* it could not be written */
-    bool within_;      /* an epoch has begun, and its triggers are not over */
-    int64_t done_;     /* its steps whose runs are finished */
+    tp_callback *due_; /* list of callbacks that requested a checkpoint in this phase */
+    bool save_failed_; /* the checkpoint could not be written */
+    bool within_;      /* an epoch has begun, and its triggers are not finished */
+    int64_t done_;     /* finished steps of this epoch */
     tp_status end_;    /* in after_train: how the loop ended */
 } tp_train_state;
 
-/* End the training as success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
+/* Ends the training as a success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
  * A plain `return TP_STOP;` does the same without a reason. [train: StopTraining] */
 TP_DEF tp_status tp_stop(tp_train_state *train, const char *fmt, ...) TP_PRINTF(2, 3);
-/* "1 minute 27 seconds": days, hours, minutes, seconds, what is 0 left out; below a minute three significant
+/* "1 minute 27 seconds": days, hours, minutes and seconds without those that are 0. Below a minute: three significant
  * digits. */
 #define TP_TIME_TEXT 96
 TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf); /* buf: at least TP_TIME_TEXT bytes; returns it */
 
 /* ==== >>callback ====================================================================================== */
 
-/* The protocol. Every function may be NULL. To write your own, make one with tp_callback_new and set what it
- * needs; your data is at `user`. Call hooks through the functions below, which see to what is left out.
+/* The protocol. Every function may be NULL. To write your own callback, make one with tp_callback_new and set the
+ * hooks that it needs; its data is at `user`. Call hooks through the functions below, which skip those that are NULL.
  * [callbacks: Callback] */
 struct tp_callback {
     const char *name; /* "ModelSaver"; for logs and as name scope of setup_graph. Must outlive the callback. */
-    bool chief_only;  /* only the chief of a distributed training runs it; true unless changed */
+    bool chief_only;  /* in a distributed training only the chief runs it; true unless changed */
     bool is_monitor;  /* set by tp_monitor_new */
     void *user;
     tp_train_state *train; /* from setup_graph on */
     tp_status (*setup_graph)(tp_callback *cb);
     tp_status (*before_train)(tp_callback *cb);
     tp_status (*before_epoch)(tp_callback *cb);
-    tp_status (*before_run)(tp_callback *cb, tp_run_request *r); /* ask with tp_request_fetch, tp_request_feed */
+    tp_status (*before_run)(tp_callback *cb, tp_run_request *r); /* call tp_request_fetch, tp_request_feed */
     tp_status (*after_run)(tp_callback *cb,
-                           const tp_run_values *v); /* what was asked for, in that order; v->n may be 0 */
+                           const tp_run_values *v); /* the fetched values, in the order requested; v->n may be 0 */
     tp_status (*trigger_step)(tp_callback *cb);
     tp_status (*after_epoch)(tp_callback *cb);
     tp_status (*trigger_epoch)(tp_callback *cb); /* NULL: calls trigger */
-    tp_status (*trigger)(tp_callback *cb);       /* "do your thing": by trigger_epoch or by a wrapper with a schedule */
-    /* When every callback has triggered and this one asked for a checkpoint (tp_callback_request_checkpoint): write it,
-     * as savers do; tp_train_state_save has collected all states. Then, after each epoch and each checkpoint, and for all
-     * callbacks: what is to be done with a checkpoint that is on the disk for good. */
+    tp_status (*trigger)(tp_callback *cb);       /* the main action; called by trigger_epoch or by a wrapper */
+    /* checkpoint writes the checkpoint, as savers do. It is called after every callback has triggered, if this one
+     * called tp_callback_request_checkpoint; tp_train_state_save has collected all states before. after_checkpoint is
+     * called for all callbacks after each epoch and each checkpoint; it may use the checkpoint file, which is complete. */
     tp_status (*checkpoint)(tp_callback *cb);
     tp_status (*after_checkpoint)(tp_callback *cb);
     tp_status (*after_train)(tp_callback *cb); /* also when before_train failed or was never reached */
-    /* What has to survive in a checkpoint, for a resume to go on exactly: put arrays into d under prefix + a
-     * name of yours (tp_state_put), and take them out again, before before_train. Missing keys are not an
-     * error. The prefix is made of name and id, not of the position in the list:
-     * "tp:callback/MinSaver(validation_error)/"; a second one of the same name and id gets ":2". */
+    /* State that a checkpoint must hold, so that a resume is exact. save_state puts arrays into d under prefix + a
+     * name of your choice (tp_state_put_i64, _f64). load_state reads them and is called before before_train. Missing keys
+     * are not an error. The prefix is made of name and id, not of the position in the list:
+     * "tp:callback/MinSaver(validation_error)/"; a second callback of the same name and id gets ":2". */
     tp_status (*save_state)(tp_callback *cb, tp_dict *d, const char *prefix);
     tp_status (*load_state)(tp_callback *cb, const tp_dict *d, const char *prefix);
-    bool is_resumed_from; /* auto-resume goes on from what it writes, so it writes last; a ModelSaver sets it */
-    const char *id;       /* tells it from others of its name: the statistic, the parameter; NULL: nothing does */
-    bool
-        resumed; /* from before_train on: the training goes on from a checkpoint that knows this callback, so what it does
-                     * once in the life of a model has been done */
+    bool is_resumed_from; /* auto-resume reads what this callback writes, so it writes last; set by ModelSaver */
+    const char *id;       /* distinguishes callbacks of the same name: the statistic, the parameter; NULL: none */
+    /* From before_train on: the training continues from a checkpoint that contains this callback, so actions that are done
+     * once per model have been done */
+    bool resumed;
     char *unsaved;             /* see tp_callback_set_unsaved */
-    tp_callback *const *inner; /* what it wraps, so that their states are found; NULL: nothing */
+    tp_callback *const *inner; /* the callbacks it wraps, whose states are saved too; NULL: none */
     int n_inner;
-    void (*close)(tp_callback *cb); /* release what user holds; tp_callback_free frees user and the struct */
+    void (*close)(tp_callback *cb); /* releases resources held by *user; tp_callback_free frees user and the struct */
     tp_owner owner_;
     tp_at at_;
-    tp_status status_; /* not TP_OK: a constructor's mistake, with its sentence in error_ */
+    tp_status status_; /* not TP_OK: the constructor failed, error_ is the sentence */
     const char *error_;
     const char *state_prefix_;
     tp_callback *next_due_;
-    bool due_, unnamed_; /* unnamed_: a part of the input, which checkpoints do not name */
-    tp_arena mem_;       /* copies of names and options; dies with the callback */
+    bool due_, unnamed_; /* unnamed_: belongs to the input; has no prefix in checkpoints */
+    tp_arena mem_;       /* copies of names and options; freed with the callback */
 };
 
 /* A callback with `bytes` of zeroed memory at user, freed with it; chief_only is true. NULL: out of
@@ -201,11 +201,11 @@ TP_DEF tp_callback *tp_callback_new(const char *name, size_t bytes);
 /* A callback that fails in setup_graph with this sentence, for constructors of your own. at may be NULL. */
 TP_DEF tp_callback *tp_callback_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 TP_DEF tp_status
-tp_callback_status(const tp_callback *cb); /* TP_OK, or the mistake, with its sentence set; NULL: TP_ERR_NOMEM */
+tp_callback_status(const tp_callback *cb); /* TP_OK, or the constructor's error with its sentence; NULL: TP_ERR_NOMEM */
 TP_DEF tp_callback *tp_callback_set_chief_only(tp_callback *cb, bool chief_only); /* returns cb */
 TP_DEF void tp_callback_free(tp_callback *cb);                                    /* NULL is fine */
-/* Something that belongs on the disk is not there: what, and why. NULL: it is there now. What is set at the end of the
- * training is logged as an error, and the training's status is TP_ERR_IO. */
+/* Records that a file could not be written: the sentence says which one and why. fmt NULL: it has been written now. A
+ * sentence that is still set at the end of the training is logged as an error; the training's status is then TP_ERR_IO. */
 TP_DEF void tp_callback_set_unsaved(tp_callback *cb, const char *fmt, ...) TP_PRINTF(2, 3);
 
 TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train); /* in a name scope of its name */
@@ -221,40 +221,40 @@ TP_DEF tp_status tp_callback_after_train(tp_callback *cb);
 TP_DEF tp_status tp_callback_save_state(tp_callback *cb, tp_dict *d, const char *prefix);
 TP_DEF tp_status tp_callback_load_state(tp_callback *cb, const tp_dict *d, const char *prefix);
 
-/* "cost" or "cost:0": in the whole graph, else in the first training tower, else NULL and a sentence
- * ("Tensor X not found in the graph!"). [Callback.get_tensors_maybe_in_tower] */
+/* Finds a tensor by name, "cost" or "cost:0", in the whole graph, else in the first training tower. Otherwise returns
+ * NULL and sets a sentence ("Tensor X not found in the graph!"). [Callback.get_tensors_maybe_in_tower] */
 TP_DEF tp_node *tp_callback_find(tp_callback *cb, const char *name);
 
-/* For save_state and load_state: n int64 or doubles under prefix + key. get: false if there are not exactly n
- * of them. */
+/* For save_state and load_state: n values, int64 or double, under prefix + key. The get functions return false if there
+ * are not exactly n of them. */
 TP_DEF tp_status tp_state_put_i64(tp_dict *d, const char *prefix, const char *key, const int64_t *v, int n);
 TP_DEF tp_status tp_state_put_f64(tp_dict *d, const char *prefix, const char *key, const double *v, int n);
 TP_DEF bool tp_state_get_i64(const tp_dict *d, const char *prefix, const char *key, int64_t *v, int n);
 TP_DEF bool tp_state_get_f64(const tp_dict *d, const char *prefix, const char *key, double *v, int n);
 
-/* Everything but saved variables that an exact resume needs, into and out of tp_session_state: finished epochs,
- * random steps, the input's position, local variables (the moving averages of summaries), the states of callbacks
- * and monitors. A callback with a state that finds none is warned about, and so is a state that no callback
- * takes. Before before_train. */
+/* Writes to and reads from tp_session_state everything but the saved variables that an exact resume needs: finished
+ * epochs, random steps, the input's position, local variables (the moving averages of summaries), the states of callbacks
+ * and monitors. Load before before_train. It warns about a callback whose state is missing and about a state that
+ * belongs to no callback. */
 TP_DEF tp_status tp_train_state_save(tp_train_state *train);
 TP_DEF tp_status tp_train_state_load(tp_train_state *train);
-/* Have cb->checkpoint and cb->after_checkpoint called at the end of the phase that is going on. */
+/* Requests that cb->checkpoint and cb->after_checkpoint are called at the end of the current phase. */
 TP_DEF void tp_callback_request_checkpoint(tp_callback *cb);
-/* The end of a phase, called by the trainer: if one was asked for, tp_train_state_save, `checkpoint` of those who asked,
- * after_checkpoint of all. force: after_checkpoint in any case. In a loop of your own, call it after
- * tp_callback_trigger_epoch. */
+/* Called by the trainer at the end of a phase. If a checkpoint was requested: calls tp_train_state_save, `checkpoint` of the
+ * callbacks that requested it, and after_checkpoint of all. force: calls after_checkpoint in any case. In a loop of your
+ * own, call it after tp_callback_trigger_epoch. */
 TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force);
 
 /* ==== >>monitor ======================================================================================= */
 
 /* A number that was reported. */
 typedef struct tp_stat {
-    int64_t step; /* global_step when it was */
+    int64_t step; /* global_step at that time */
     double value;
-    bool is_int; /* came as an integer: printed without a fraction */
+    bool is_int; /* reported as an integer: printed without a fraction */
 } tp_stat;
 
-/* Several values of one step under their tags. scalar is set for TP_SUMMARY_SCALAR, tensor for the others. */
+/* Several values of one step with their tags. scalar is set for TP_SUMMARY_SCALAR, tensor for the other kinds. */
 typedef struct tp_summary_value {
     const char *tag;
     int kind; /* TP_SUMMARY_SCALAR, _HISTOGRAM (any shape) or _IMAGE (see tp_monitors_put_image) */
@@ -277,8 +277,8 @@ typedef struct tp_event {
     size_t size;
 } tp_event;
 
-/* The protocol: a callback that is also told what was reported. Every function may be NULL; an error of one
- * fails the training, so writers log I/O errors and return TP_OK. chief_only is false. [callbacks:
+/* The protocol: a callback that also receives all reported values. Every function may be NULL. An error status
+ * fails the training, so monitors that write files log I/O errors and return TP_OK. chief_only is false. [callbacks:
  * MonitorBase] */
 struct tp_monitor {
     tp_callback cb; /* first, so that a monitor is a callback */
@@ -286,8 +286,8 @@ struct tp_monitor {
     tp_status (*process_image)(tp_monitor *m, const char *name, const tp_tensor *image); /* NHWC, 0..255, RGB */
     tp_status (*process_event)(tp_monitor *m, const tp_event *event);
     tp_status (*process_summary)(tp_monitor *m,
-                                 const tp_summary *summary); /* scalars come here too, after process_scalar */
-    /* A key and a value; nothing here calls it but tp_monitors_process [MonitorBase.process] */
+                                 const tp_summary *summary); /* also called with each scalar, after process_scalar */
+    /* A key and a value; called only by tp_monitors_process [MonitorBase.process] */
     tp_status (*process)(tp_monitor *m, const char *name, const tp_stat *stat);
 };
 /* A monitor with `bytes` of zeroed memory at cb.user. NULL: out of memory. */
@@ -295,53 +295,53 @@ TP_DEF tp_monitor *tp_monitor_new(const char *name, size_t bytes);
 TP_DEF tp_monitor *tp_monitor_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 TP_DEF void tp_monitor_free(tp_monitor *m); /* NULL is fine */
 
-/* All monitors of a training as one callback, the last one in its list, with the history of every scalar. The
- * monitors themselves are borrowed. [callbacks: Monitors] */
+/* All monitors of a training as one callback, the last one in the trainer's list, with the history of every scalar.
+ * The monitors themselves are borrowed. [callbacks: Monitors] */
 struct tp_monitors {
     tp_callback cb;
     tp_monitor *const *monitor;
     int n_monitor;
-    struct tp__history *history; /* one entry a name */
+    struct tp__history *history; /* one entry per name */
     int n_history, cap_history;
-    tp_summary_value *clean_; /* room for put_summary */
+    tp_summary_value *clean_; /* buffer for put_summary */
     char *tags_;
     size_t cap_clean_, cap_tags_;
     tp_tensor image_;
 };
 TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n); /* free with tp_callback_free(&m->cb) */
-/* To all monitors: process_scalar, then process_summary with this one value. name is copied where it is
+/* Calls process_scalar of all monitors, then process_summary with this one value. name is copied where it is
  * kept. */
 TP_DEF tp_status tp_monitors_put_scalar(tp_monitors *m, const char *name, double value);
 TP_DEF tp_status tp_monitors_put_int(tp_monitors *m, const char *name, int64_t value);
-/* To the `process` of all monitors that have one, and to nothing else: no history, no summary. */
+/* Only calls `process` of all monitors that have one; adds nothing to the history and makes no summary. */
 TP_DEF tp_status tp_monitors_process(tp_monitors *m, const char *name, double value);
-/* (N,H,W,C), (H,W,C) with C of 1, 3, 4, else (N,H,W), or (H,W), 0..255, RGB: process_image, then
- * process_summary. */
+/* Calls process_image, then process_summary. image: values 0..255, RGB, of shape (N,H,W,C), (H,W) or (H,W,C) with C of
+ * 1, 3 or 4; any other 3-dimensional shape is (N,H,W). */
 TP_DEF tp_status tp_monitors_put_image(tp_monitors *m, const char *name, const tp_tensor *image);
-/* Tags lose every "tower[0-9]+/" and a last "-summary"; scalars go through process_scalar first, one by
- * one. */
+/* Removes every "tower[0-9]+/" and a final "-summary" from the tags. Calls process_scalar for each scalar, then
+ * process_summary. */
 TP_DEF tp_status tp_monitors_put_summary(tp_monitors *m, const tp_summary *summary);
 TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event);
-/* The newest value of a name: TP_ERR_NAME "No available data for the key: X" if there is none. */
+/* Gets the newest value of a name; TP_ERR_NAME "No available data for the key: X" if there is none. */
 TP_DEF tp_status tp_monitors_get_latest(const tp_monitors *m, const char *name, tp_stat *stat);
-/* All values of a name, those before a resume too if a JSONWriter has them, oldest first, valid until the next one is reported; 0 and no error if
- * none. */
+/* Gets all values of a name, oldest first, including those from before a resume if a JSONWriter has them. *stats is valid
+ * until the next value is reported. Returns their number; 0, without an error, if there are none. */
 TP_DEF int tp_monitors_get_history(const tp_monitors *m, const char *name, const tp_stat **stats);
 
 /* ==== >>wrappers ====================================================================================== */
-/* Constructors take keyword arguments: tp_cb_periodic_trigger(cb, .every_k_steps = 100). What has no name
- * comes first and in the order of the fields. See OPTIONS in tp_tensor.h. Lists are arrays that end
- * with the first NULL: .names = {"cost", "error"}. They hold TP_MAX_NAMES; compilers cut a longer one with a warning only, so one
- * place more is kept, and a list that fills it is refused with a sentence. */
+/* Constructors take keyword arguments: tp_cb_periodic_trigger(cb, .every_k_steps = 100). Arguments without a keyword
+ * come first, in the order of the fields. See OPTIONS in tp_tensor.h. Lists are arrays that end
+ * with the first NULL: .names = {"cost", "error"}. They hold TP_MAX_NAMES entries. Compilers truncate a longer initializer with
+ * only a warning, so the arrays have one more element; a list that fills it is refused with a sentence. */
 #define TP_MAX_NAMES 32
 
-/* Forwards everything to cb, which it owns; name "Proxy-<inner>", chief_only copied. For wrappers of your
- * own: make one, replace the functions that shall differ, and reach the inner one with tp_proxy_inner.
+/* Forwards everything to cb, which it owns. Its name is "Proxy-<name of cb>"; chief_only is copied from cb. To write a
+ * wrapper of your own, make a proxy, replace the functions that differ, and get cb with tp_proxy_inner.
  * [callbacks: ProxyCallback] */
 TP_DEF tp_callback *tp_cb_proxy(tp_callback *cb);
 TP_DEF tp_callback *tp_proxy_inner(const tp_callback *proxy);
 
-/* A callback from up to four functions; `user` reaches them as tp_lambda_user(cb). [callbacks:
+/* A callback made of up to four functions; they get `user` with tp_lambda_user(cb). [callbacks:
  * CallbackFactory] */
 typedef struct tp_cb_lambda_desc {
     tp_at at_;
@@ -356,9 +356,9 @@ typedef struct tp_cb_lambda_desc {
 TP_DEF tp_callback *tp_cb_lambda_(const tp_cb_lambda_desc *d);
 TP_DEF void *tp_lambda_user(const tp_callback *cb);
 
-/* Calls cb's trigger every k steps (global_step % k == 0), every k epochs, and, if asked, before training.
- * Its other hooks are forwarded, but trigger_epoch is not: without every_k_epochs nothing happens at the end
- * of an epoch. At least one of the three is needed. [callbacks: PeriodicTrigger] */
+/* Calls cb's trigger every k steps (global_step % k == 0), every k epochs, and before training if .before_train is set.
+ * All other hooks except trigger_epoch are forwarded: without every_k_epochs nothing happens at the end
+ * of an epoch. At least one of the three options is needed. [callbacks: PeriodicTrigger] */
 typedef struct tp_cb_periodic_trigger_desc {
     tp_at at_;
     tp_callback *cb;
@@ -368,9 +368,9 @@ typedef struct tp_cb_periodic_trigger_desc {
 } tp_cb_periodic_trigger_desc;
 TP_DEF tp_callback *tp_cb_periodic_trigger_(const tp_cb_periodic_trigger_desc *d);
 
-/* pred(wrapper, user) decides, each time, on before_epoch, after_epoch, before_run (with its after_run),
- * trigger_step and trigger_epoch. Not on setup_graph, before_train, after_train and a direct trigger.
- * [callbacks: EnableCallbackIf] */
+/* Forwards before_epoch, after_epoch, before_run (with its after_run), trigger_step and trigger_epoch only when
+ * pred(wrapper, user), called each time, returns true. Always forwards setup_graph, before_train, after_train and a
+ * direct call of trigger. [callbacks: EnableCallbackIf] */
 typedef struct tp_cb_enable_if_desc {
     tp_at at_;
     tp_callback *cb;
@@ -379,8 +379,8 @@ typedef struct tp_cb_enable_if_desc {
 } tp_cb_enable_if_desc;
 TP_DEF tp_callback *tp_cb_enable_if_(const tp_cb_enable_if_desc *d);
 
-/* The same with the rule: global_step % every_k_steps == 0, or epoch_num % every_k_epochs == 0, or (with
- * every_k_epochs) in the last step of the last epoch. before_run sees the step count before the run,
+/* tp_cb_enable_if with this condition: global_step % every_k_steps == 0, or epoch_num % every_k_epochs == 0, or (with
+ * every_k_epochs) the last step of the last epoch. before_run uses the global_step before the run,
  * trigger_step the one after it. [callbacks: PeriodicCallback] */
 typedef struct tp_cb_periodic_callback_desc {
     tp_at at_;
@@ -390,24 +390,26 @@ typedef struct tp_cb_periodic_callback_desc {
 } tp_cb_periodic_callback_desc;
 TP_DEF tp_callback *tp_cb_periodic_callback_(const tp_cb_periodic_callback_desc *d);
 
-/* n callbacks as one, walked in order in each phase; owns them. trigger_epoch is timed (a log line when it
- * takes 2 s); an error in one's after_train is logged and the next one still runs. This is what a trainer
- * holds. A member that is chief-only is not skipped here. [callbacks: Callbacks] */
+/* n callbacks as one callback, which owns them and calls them in order in each phase. trigger_epoch is timed and logged if
+ * it takes 2 s or more. If after_train of a callback fails, the error is logged and the next one still runs. A trainer
+ * holds its callbacks in such a group. The group does not skip chief-only members. [callbacks: Callbacks] */
 TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n);
 /* A session hook as a callback: begin in setup_graph, after_create_session in before_train, end in
  * after_train. The hook is borrowed. chief_only is false. [callbacks: HookToCallback] */
 TP_DEF tp_callback *tp_cb_hook(tp_hook *hook);
-/* The other way: a hook that is cb's before_run and after_run, for a tp_hooked_session or an InferenceRunner. cb stays yours, the
- * hook is a part of it. train NULL: that is all, as in the original; somebody else calls cb's other functions. Else the hook's
- * begin is its setup_graph with this state, after_create_session its before_train, end its after_train: where the state has
- * no graph and no session, it gets them from the hook. NULL: out of memory. [callbacks: CallbackToHook] */
+/* A callback as a session hook: the hook calls cb's before_run and after_run, for a tp_hooked_session or an InferenceRunner.
+ * You still own cb; the hook is freed with it. If train is NULL, the hook calls nothing else, as in the original; you call
+ * cb's other functions. Otherwise the hook's begin calls setup_graph with this state, after_create_session calls before_train, and
+ * end calls after_train; a state without graph and session gets them from the hook. NULL: out of memory.
+ * [callbacks: CallbackToHook] */
 TP_DEF tp_hook *tp_callback_to_hook(tp_callback *cb, tp_train_state *train);
 
 /* ==== >>graph callbacks =============================================================================== */
 
-/* Runs an op: in before_train (run_before; not again after a resume, since its effect is in the checkpoint), at each trigger (run_as_trigger), and together with every step
- * (run_step). The op is `op`, or what fn makes in setup_graph, or found by name. Outside of steps it runs in
- * the plain session, so it should not depend on the input. chief_only is false. [callbacks: RunOp] */
+/* Runs an op: in before_train (run_before; not again after a resume, since its effect is in the checkpoint), at each trigger
+ * (run_as_trigger), and together with every step (run_step). The op is `op`, or the node that fn returns in setup_graph, or is
+ * found by op_name. In before_train and trigger it runs in the plain session, so it should not depend on the input.
+ * chief_only is false. [callbacks: RunOp] */
 typedef struct tp_cb_run_op_desc {
     tp_at at_;
     tp_node *op;
@@ -421,8 +423,8 @@ typedef struct tp_cb_run_op_desc {
 } tp_cb_run_op_desc;
 TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d);
 
-/* All ops of a collection with every step: the running averages of batch normalisation. [callbacks:
- * RunUpdateOps] */
+/* Runs all ops of a collection with every step, such as the updates of batch normalisation's running averages.
+ * [callbacks: RunUpdateOps] */
 typedef struct tp_cb_run_update_ops_desc {
     tp_at at_;
     const char *collection; /* NULL = UPDATE_OPS */
@@ -430,18 +432,18 @@ typedef struct tp_cb_run_update_ops_desc {
 TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d);
 
 /* Updates, with every step, the moving averages that tp_add_moving_summary made. With a train_op they are updated instead
- * whenever that op runs, in a step or not; an average that was made after that op is refused, for an op waits for older ones
- * only. [callbacks: MovingAverageSummary] */
+ * whenever that op runs, in a step or not. An average that was made after train_op is an error, because an op can depend only
+ * on older ops. [callbacks: MovingAverageSummary] */
 typedef struct tp_cb_moving_average_summary_desc {
     tp_at at_;
     const char *collection; /* NULL = MOVING_SUMMARY_OPS */
     tp_node *train_op;
-    const char *train_op_name; /* or this: found by name in setup_graph */
+    const char *train_op_name; /* instead of train_op: its name, looked up in setup_graph */
 } tp_cb_moving_average_summary_desc;
 TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_summary_desc *d);
 
-/* Hands the summaries of a collection to the monitors: those of the last step of each epoch and, with a
- * period, of every period-th step. run_alone: evaluate them in a run of their own, at trigger; then they
+/* Passes the summaries of a collection to the monitors: those of the last step of each epoch and, with a
+ * period, of every period-th step. run_alone: evaluates them at trigger, in a separate run; then they
  * should not depend on the input. [callbacks: MergeAllSummaries] */
 typedef struct tp_cb_merge_all_summaries_desc {
     tp_at at_;
@@ -451,7 +453,7 @@ typedef struct tp_cb_merge_all_summaries_desc {
 } tp_cb_merge_all_summaries_desc;
 TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d);
 
-/* Fetch tensors with every step and call fn with them; stop, end or fail the training by its status.
+/* Fetches tensors with every step and calls fn with their values. fn's status may stop, end or fail the training.
  * [callbacks: ProcessTensors] */
 typedef struct tp_cb_process_tensors_desc {
     tp_at at_;
@@ -460,24 +462,24 @@ typedef struct tp_cb_process_tensors_desc {
     void *user;
 } tp_cb_process_tensors_desc;
 TP_DEF tp_callback *tp_cb_process_tensors_(const tp_cb_process_tensors_desc *d);
-/* Write tensors of every step to <logger dir>/DumpTensor-<global_step>.npz. [callbacks: DumpTensors] */
+/* Writes tensors of every step to <logger dir>/DumpTensor-<global_step>.npz. [callbacks: DumpTensors] */
 typedef struct tp_cb_dump_tensors_desc {
     tp_at at_;
     const char *names[TP_MAX_NAMES + 1];
 } tp_cb_dump_tensors_desc;
 typedef tp_cb_dump_tensors_desc tp_cb_tensor_printer_desc;
 TP_DEF tp_callback *tp_cb_dump_tensors_(const tp_cb_dump_tensors_desc *d);
-/* Log the values of tensors at every step, "cost:0: 0.25": slow. [callbacks: TensorPrinter] */
+/* Logs the values of tensors at every step, "cost:0: 0.25". This is slow. [callbacks: TensorPrinter] */
 TP_DEF tp_callback *tp_cb_tensor_printer_(const tp_cb_dump_tensors_desc *d);
-/* Fail with TP_ERR_NUMERIC "CheckNumerics['<variable>']" when a trainable variable holds NaN or infinity:
- * before training, at each trigger, and with run_step after every step. [callbacks: CheckNumerics] */
+/* Fails with TP_ERR_NUMERIC "CheckNumerics['<variable>']" when a trainable variable holds NaN or infinity.
+ * Checks before training, at each trigger (run_as_trigger) and after every step (run_step). [callbacks: CheckNumerics] */
 typedef struct tp_cb_check_numerics_desc {
     tp_at at_;
     tp_tri run_as_trigger; /* default TP_YES */
     tp_tri run_step;       /* default TP_NO */
 } tp_cb_check_numerics_desc;
 TP_DEF tp_callback *tp_cb_check_numerics_(const tp_cb_check_numerics_desc *d);
-/* Mean of the last window_size steps of scalars, reported as <name>/SMA when global_step % window_size == 0.
+/* Reports the mean of scalars over the last window_size steps as <name>/SMA when global_step % window_size == 0.
  * [callbacks: SimpleMovingAverage] */
 typedef struct tp_cb_simple_moving_average_desc {
     tp_at at_;
@@ -486,64 +488,65 @@ typedef struct tp_cb_simple_moving_average_desc {
 } tp_cb_simple_moving_average_desc;
 TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_average_desc *d);
 
-/* At each trigger, a tensor that does not depend on the input as PNG files in the logger's directory:
- * <prefix>-ep<epoch, 3 digits>.png and, of the second image on, <prefix>-ep001-1.png, <prefix>-ep001-2.png. It is also given to the
- * monitors as `prefix`. The value, or what map_func makes of it, is (H,W), (H,W,C) with C of 1, 3, 4, or several of these, (N,H,W)
- * or (N,H,W,C). Pixels are multiplied by `scale`, cut to 0..255 and cut to whole numbers. 3 channels are red, green, blue. (The
- * original writes them as blue, green, red, and gives the monitors the value before `scale`.) [callbacks: DumpTensorAsImage] */
+/* At each trigger, writes a tensor that does not depend on the input as PNG files into the logger's directory:
+ * <prefix>-ep<epoch, 3 digits>.png and, from the second image on, <prefix>-ep001-1.png, <prefix>-ep001-2.png. It also passes the
+ * image to the monitors under the name `prefix`. The value, or the result of map_func, has shape (H,W), (H,W,C) with C of 1, 3, 4,
+ * (N,H,W) or (N,H,W,C). Pixels are multiplied by `scale`, clipped to 0..255 and truncated to integers. 3 channels are red, green,
+ * blue. (The original writes them as blue, green, red, and passes the value before `scale` to the monitors.)
+ * [callbacks: DumpTensorAsImage] */
 typedef struct tp_cb_dump_tensor_as_image_desc {
     tp_at at_;
     const char *tensor_name;
     const char *prefix; /* NULL = the op's name; '/' becomes '_' */
-    /* Makes the image or images; NULL: the value itself. *image is empty: fill it, with tp_tensor_resize. */
+    /* Makes the image or images from the value; NULL: the value itself. *image is empty at first: size it with tp_tensor_resize. */
     tp_status (*map_func)(const tp_tensor *value, tp_tensor *image, void *user);
     void *user;
     double scale; /* 0 = 255; TP_ZERO for 0 */
 } tp_cb_dump_tensor_as_image_desc;
 TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image_desc *d);
 
-/* Starts processes and threads in before_train and stops them in after_train: a process is asked to end (SIGTERM), a thread by its
- * tp_stop_flag. One that has not ended 5 s later is an error in the log; a process is killed then, a thread is left alone, and its
- * `user` has to live on. Ctrl-C does not reach the processes. Processes need POSIX. chief_only is false.
+/* Starts processes and threads in before_train and stops them in after_train: a process with SIGTERM, a thread with its
+ * tp_stop_flag. If one has not ended after 5 s, an error is logged; a process is then killed, a thread is detached, and its
+ * `user` must stay valid. The processes do not receive Ctrl-C. Processes need POSIX. chief_only is false.
  * [callbacks: StartProcOrThread] */
 typedef struct tp_stop_flag tp_stop_flag;
-/* For the thread: waits until it is to end, but not longer than `seconds` (0: only asks). true: end now. */
+/* Called by the thread: waits for the stop signal, at most `seconds` (0: does not wait). Returns true if the thread must end. */
 TP_DEF bool tp_stop_flag_wait(tp_stop_flag *f, double seconds);
 typedef struct tp_startable {
     const char *const
         *argv; /* a process: the program, found on PATH, and its arguments, ending with NULL. No shell. Borrowed until
                                 before_train */
-    void (*run)(tp_stop_flag *f, void *user); /* or a thread */
+    void (*run)(tp_stop_flag *f, void *user); /* a thread: its function; instead of argv */
     void *user;
 } tp_startable;
 typedef struct tp_cb_start_proc_or_thread_desc {
     tp_at at_;
-    tp_startable startable[TP_MAX_NAMES + 1]; /* ends with the first one that is neither */
+    tp_startable startable[TP_MAX_NAMES + 1]; /* ends with the first entry that has neither argv nor run */
     tp_tri stop_at_last;                      /* TP_NO: leave them running; default TP_YES */
 } tp_cb_start_proc_or_thread_desc;
 TP_DEF tp_callback *tp_cb_start_proc_or_thread_(const tp_cb_start_proc_or_thread_desc *d);
 
-/* Each training step, the wait for its data included, may take so many milliseconds. One that takes longer ends the training with
- * TP_ERR_TIMEOUT, see tp_hooked_session_set_timeout. The first step of a training also makes its plan.
+/* Limits the time of each training step, including the wait for its data. A step that takes longer ends the training with
+ * TP_ERR_TIMEOUT, see tp_hooked_session_set_timeout. The first step takes longer because it also makes the plan.
  * [callbacks: SessionRunTimeout] */
 TP_DEF tp_callback *tp_cb_session_run_timeout(int64_t timeout_in_ms);
 
 /* ==== >>progress ====================================================================================== */
 
-/* A bar on stderr for each epoch: percent, steps, elapsed and remaining time, steps a second, and the scalars
- * of names after it; without names, the cost that is trained, if the trainer has one. Redrawn every 0.5 s on a terminal,
- * where it takes one line, however narrow: what does not fit is left out, the bar first. In a pipe, a file or a terminal that
+/* A progress bar on stderr for each epoch: percent, steps, elapsed and remaining time, steps per second, then the scalars
+ * in `names`; without names, the cost of the training, if the trainer has one. On a terminal it is redrawn every 0.5 s and
+ * takes one line; parts that do not fit are omitted, the bar first. In a pipe, a file or a terminal that
  * cannot move its cursor (TERM=dumb) a whole line is written every 180 s (60 s under OpenMPI, 15 s under
- * SLURM), and one at the end; $TENSORPACK_PROGRESS_REFRESH overrides that, in seconds. chief_only is false. [callbacks:
- * ProgressBar] */
+ * SLURM), and one at the end; $TENSORPACK_PROGRESS_REFRESH overrides this interval, in seconds. chief_only is false.
+ * [callbacks: ProgressBar] */
 typedef struct tp_cb_progress_bar_desc {
     tp_at at_;
     const char *names[TP_MAX_NAMES + 1];
-    tp_tri cost; /* TP_NO: without names, nothing behind the bar. Default TP_YES */
+    tp_tri cost; /* TP_NO: without names, no scalar is shown. Default TP_YES */
 } tp_cb_progress_bar_desc;
 TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
 
-/* Logs how long the rest will take, from the last k epochs. [callbacks: EstimatedTimeLeft] */
+/* Logs the estimated remaining time, computed from the last k epochs. [callbacks: EstimatedTimeLeft] */
 typedef struct tp_cb_estimated_time_left_desc {
     tp_at at_;
     int last_k_epochs; /* 0 = 5 */
@@ -551,7 +554,7 @@ typedef struct tp_cb_estimated_time_left_desc {
 } tp_cb_estimated_time_left_desc;
 TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_desc *d);
 
-/* Reports "Throughput (steps/sec)", or with samples_per_step "Throughput (samples/sec)", of the time spent
+/* Reports "Throughput (steps/sec)", or with samples_per_step "Throughput (samples/sec)". Counts only the time
  * between before_epoch and after_epoch. chief_only is false. [callbacks: ThroughputTracker] */
 typedef struct tp_cb_throughput_tracker_desc {
     tp_at at_;
@@ -560,14 +563,15 @@ typedef struct tp_cb_throughput_tracker_desc {
 TP_DEF tp_callback *tp_cb_throughput_tracker_(const tp_cb_throughput_tracker_desc *d);
 /* Reports "HostFreeMemory (GB)" at each trigger. chief_only is false. [callbacks: HostMemoryTracker] */
 TP_DEF tp_callback *tp_cb_host_memory_tracker(void);
-/* Runs a shell command at each trigger, {name} replaced by the newest value of that stat, {name:.3f} by it in Python's
- * format for numbers, {{ and }} by a brace. (The original's `names` are those in the command.) A missing stat fails the training, a failing command is logged. [callbacks: SendStat] */
+/* Runs a shell command at each trigger. In it {name} is replaced by the newest value of that stat, {name:.3f} by that value
+ * in Python's number format, {{ and }} by a brace. (The original's `names` are read from the command.) A missing stat fails
+ * the training, a failing command is logged. [callbacks: SendStat] */
 TP_DEF tp_callback *tp_cb_send_stat(const char *command);
 
-/* Ends the training, as success, when a stat was not better than its best by more than threshold for `patience` triggers at
- * which it was new: smaller, with reverse larger. NaN is never better. It stands behind what reports the stat, whose absence at two triggers is
- * an error. What it has seen travels in checkpoints; a training that it ended and that is resumed ends at once, unless patience is
- * larger now. */
+/* Ends the training, as a success, when a stat has not improved on its best value by more than threshold for `patience`
+ * triggers at which it had a new value. Smaller is better; with reverse, larger. NaN is never better. List it after the
+ * callback that reports the stat; a stat that is missing at two triggers is an error. Its state is saved in checkpoints: a
+ * training that it ended ends again at once when resumed, unless patience is larger now. */
 typedef struct tp_cb_early_stopping_desc {
     tp_at at_;
     const char *monitor_stat;
@@ -579,34 +583,34 @@ TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d);
 
 /* ==== >>profiling ===================================================================================== */
 
-/* Reports "GPUUtil/<device>", in percent: the mean of what NVIDIA's library NVML said during the steps of the epoch, once in
- * `interval` seconds. Without that library, without a GPU, or after an error of it there is a warning and nothing is reported.
+/* Reports "GPUUtil/<device>", in percent: the mean of the samples that NVIDIA's library NVML gives every `interval` seconds
+ * during the steps of the epoch. Without that library, without a GPU, or after an NVML error it warns and reports nothing.
  * chief_only is false. [callbacks: GPUUtilizationTracker] */
 typedef struct tp_cb_gpu_utilization_tracker_desc {
     tp_at at_;
-    int devices[TP_MAX_NAMES]; /* numbers of GPUs, as nvidia-smi has them */
+    int devices[TP_MAX_NAMES]; /* numbers of GPUs, as nvidia-smi shows them */
     int n_devices;             /* 0 = those of $CUDA_VISIBLE_DEVICES, else all */
     double interval;           /* seconds; 0 = 1 */
     const char *library;       /* NULL = libnvidia-ml.so.1, on Windows nvml.dll */
 } tp_cb_gpu_utilization_tracker_desc;
 TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_tracker_desc *d);
 
-/* Reports, at each trigger, "PeakMemory(MB)/gpu:<device>" of devices of the session: the most that has been allocated on it at a
- * time since it was opened, in 10^6 bytes. A device that is no GPU is reported under its own name, "PeakMemory(MB)/cpu:0". One that
- * does not tell is left out, with a warning. chief_only is false. [callbacks: GPUMemoryTracker] */
+/* Reports, at each trigger, "PeakMemory(MB)/gpu:<device>" of devices of the session: the peak of the memory allocated on the
+ * device since it was opened, in 10^6 bytes. A device that is not a GPU is reported under its own name, "PeakMemory(MB)/cpu:0".
+ * A device that cannot measure its peak is skipped with a warning. chief_only is false. [callbacks: GPUMemoryTracker] */
 typedef struct tp_cb_gpu_memory_tracker_desc {
     tp_at at_;
-    int devices[TP_MAX_NAMES]; /* numbers of the session's devices, as tp_device_enter has them */
+    int devices[TP_MAX_NAMES]; /* numbers of the session's devices, as for tp_device_enter */
     int n_devices;             /* 0 = device 0 alone */
 } tp_cb_gpu_memory_tracker_desc;
 TP_DEF tp_callback *tp_cb_gpu_memory_tracker_(const tp_cb_gpu_memory_tracker_desc *d);
 
-/* Traces every training step (see tp_request_trace), which makes it slower, and writes it to the logger's directory. Wrap it, so that it
- * does so for some steps only:
+/* Traces every training step (see tp_request_trace), which makes the step slower, and writes the trace to the logger's
+ * directory. Wrap this callback to trace only some steps:
  *     tp_cb_enable_if(tp_cb_graph_profiler(.dump_event = true), from_20_to_30)
  * dump_tracing: chrome-trace-<global_step>.json, for chrome://tracing and Perfetto. dump_metadata: runmetadata-<global_step>.pb,
- * TensorFlow's RunMetadata with the times of each operation. dump_event: the same to the monitors as an event with the tag
- * "trace-<global_step>", which TensorBoard shows on the graph. [callbacks: GraphProfiler] */
+ * TensorFlow's RunMetadata with the times of each operation. dump_event: sends this RunMetadata to the monitors as an event with
+ * the tag "trace-<global_step>", which TensorBoard shows on the graph. [callbacks: GraphProfiler] */
 typedef struct tp_cb_graph_profiler_desc {
     tp_at at_;
     tp_tri dump_metadata; /* default TP_NO */
@@ -617,33 +621,33 @@ TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d);
 
 /* ==== >>savers ======================================================================================== */
 
-/* At each trigger it asks for a checkpoint. When all callbacks have triggered, all saved variables and what an exact
- * resume needs beside them go to <dir>/model-<global_step>.npz (or another format), whole or not at all, and
- * <dir>/checkpoint names the checkpoints that are kept: the max_to_keep newest of this training, those of the processes it
- * was resumed from included, and one every n hours for ever. An I/O error is logged and training goes on: the
- * earlier checkpoints are as they were. If the last one could not be written, the training ends with TP_ERR_IO and a
- * sentence that names the newest checkpoint there is (see .unsaved_is_ok in tp_train.h). [callbacks: ModelSaver] */
+/* Requests a checkpoint at each trigger. After all callbacks have triggered, it writes all saved variables and the other state
+ * that an exact resume needs to <dir>/model-<global_step>.npz (or another format), completely or not at all.
+ * <dir>/checkpoint lists the checkpoints that are kept: the max_to_keep newest of this training, including those from before
+ * resumes, and one every keep_checkpoint_every_n_hours, which is never deleted. An I/O error is logged and training continues; the
+ * earlier checkpoints are unchanged. If the last checkpoint could not be written, the training ends with TP_ERR_IO and a
+ * sentence that names the newest existing one (see .unsaved_is_ok in tp_train.h). [callbacks: ModelSaver] */
 typedef struct tp_cb_model_saver_desc {
     tp_at at_;
     int max_to_keep;                               /* 0 = 10; TP_NONE: all, tensorpack's 0 */
-    float keep_checkpoint_every_n_hours;           /* 0 = 0.5; TP_ZERO: keeps each */
-    const char *checkpoint_dir;                    /* NULL = the logger's; made if missing */
+    float keep_checkpoint_every_n_hours;           /* 0 = 0.5; TP_ZERO: keeps every checkpoint */
+    const char *checkpoint_dir;                    /* NULL = the logger's; created if missing */
     const char *var_collections[TP_MAX_NAMES + 1]; /* none = GLOBAL_VARIABLES */
     tp_checkpoint_format format;                   /* 0 = TP_CHECKPOINT_NPZ */
 } tp_cb_model_saver_desc;
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 
-/* At each trigger, if the newest value of a stat is better than any before, the checkpoint of that step is copied to
- * <dir>/min-<stat>.npz (max-<stat>.npz; '/' in a stat becomes '_'), or with the suffixes of its format, when all callbacks
- * have triggered and the checkpoint is written: so it may stand anywhere in the list. NaN is never better. A statistic that
- * nobody has reported when it triggers for the second time is an error, a warning where a wrapper may report it later. What is
- * the best, and which one is in the file, travels in checkpoints: after a resume a worse one does not
- * overwrite it, and a copy that failed or was not reached is made up for. [callbacks: MinSaver, MaxSaver] */
+/* At each trigger, if the newest value of a stat is better than all earlier ones, copies the checkpoint of that step to
+ * <dir>/min-<stat>.npz (max-<stat>.npz; '/' in a stat becomes '_'), or with the suffixes of the checkpoint's format. It copies
+ * after all callbacks have triggered and the checkpoint is written, so it may be anywhere in the list. NaN is never better. A stat
+ * that has not been reported by its second trigger is an error, or a warning if a wrapper may report it later. The best value, and
+ * the value of the copied checkpoint, are saved in checkpoints: after a resume a worse one does not
+ * overwrite the copy, and a copy that failed or was interrupted is made then. [callbacks: MinSaver, MaxSaver] */
 typedef struct tp_cb_min_saver_desc {
     tp_at at_;
     const char *monitor_stat;
     tp_tri reverse;             /* TP_YES: the maximum; default TP_NO */
-    const char *filename;       /* NULL = "min-<stat>"; a .npz at its end is dropped, the format's is added */
+    const char *filename;       /* NULL = "min-<stat>"; a final .npz is replaced by the suffix of the format */
     const char *checkpoint_dir; /* NULL = the logger's */
 } tp_cb_min_saver_desc;
 typedef tp_cb_min_saver_desc tp_cb_max_saver_desc;
@@ -652,14 +656,14 @@ TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d); /* .reverse
 
 /* ==== >>inference ===================================================================================== */
 
-/* Makes numbers from the outputs of a model over a data set. Write your own as you would a callback.
+/* Computes statistics from the outputs of a model over a data set. Write your own like a callback.
  * [callbacks: Inferencer] */
 typedef struct tp_inferencer tp_inferencer;
 struct tp_inferencer {
     const char *name;
     void *user;
     tp_train_state *train;    /* from setup_graph on */
-    const char *const *names; /* tensors of the inference tower (or of the graph) that on_fetches gets */
+    const char *const *names; /* tensors of the inference tower (or of the graph), the values of on_fetches */
     int n_names;
     tp_status (*setup_graph)(tp_inferencer *inf);                                       /* once; may still set names */
     tp_status (*before_inference)(tp_inferencer *inf);                                  /* at the start of a pass */
@@ -670,31 +674,31 @@ struct tp_inferencer {
     tp_at at_;
     tp_status status_;
     const char *error_;
-    tp_arena mem_; /* copies of names and options; dies with the inferencer */
+    tp_arena mem_; /* copies of names and options; freed with the inferencer */
 };
-/* With `bytes` of zeroed memory at user. NULL: out of memory; since NULL ends a list of inferencers,
- * constructors then return tp_inferencer_fail(...), which never is NULL. */
+/* An inferencer with `bytes` of zeroed memory at user. NULL: out of memory. NULL ends a list of inferencers, so
+ * constructors then return tp_inferencer_fail(...), which is never NULL. */
 TP_DEF tp_inferencer *tp_inferencer_new(const char *name, size_t bytes);
 TP_DEF tp_status tp_inferencer_set_names(tp_inferencer *inf, const char *const *names, int n); /* copies */
 TP_DEF tp_inferencer *tp_inferencer_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 TP_DEF void tp_inferencer_free(tp_inferencer *inf);
 
-/* The mean over batches (unweighted) of scalars, reported as <prefix>_<op name>. [callbacks: ScalarStats] */
+/* Reports the unweighted mean of scalars over all batches as <prefix>_<op name>. [callbacks: ScalarStats] */
 typedef struct tp_inf_scalar_stats_desc {
     tp_at at_;
     const char *names[TP_MAX_NAMES + 1];
     const char *prefix; /* NULL = "validation"; "" for none */
 } tp_inf_scalar_stats_desc;
 TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d);
-/* Sum over count of a vector whose entries are 1 where the model was wrong; exact with a smaller last batch.
- * [callbacks: ClassificationError] */
+/* Reports the mean of a vector whose entries are 1 where the model was wrong, over all samples; exact also with a smaller
+ * last batch. [callbacks: ClassificationError] */
 typedef struct tp_inf_classification_error_desc {
     tp_at at_;
     const char *wrong_tensor_name; /* NULL = "incorrect_vector" */
     const char *summary_name;      /* NULL = "validation_error" */
 } tp_inf_classification_error_desc;
 TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_error_desc *d);
-/* <prefix>_precision and <prefix>_recall of predictions against labels, both 0 or 1. [callbacks:
+/* Reports <prefix>_precision and <prefix>_recall of predictions; predictions and labels are 0 or 1. [callbacks:
  * BinaryClassificationStats] */
 typedef struct tp_inf_binary_classification_desc {
     tp_at at_;
@@ -704,11 +708,11 @@ typedef struct tp_inf_binary_classification_desc {
 } tp_inf_binary_classification_desc;
 TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classification_desc *d);
 
-/* At each trigger, one pass over the input through a tower that is not training and shares the variables; the
- * inferencers report. The input is a dataflow (fed from this thread) or an input source; its size bounds the
- * pass. Each pass sees the same data and the same random numbers. The tower is built on .device, a number of the session's
- * devices as tp_device_enter has it (the CPU has one too, so there is no -1), with the variables of the training tower of that
- * number where it has its own, else those of the first. [callbacks: InferenceRunner] */
+/* At each trigger, runs one pass over the input through an inference tower that shares the trained variables; then the
+ * inferencers report. The input is a dataflow (fed from this thread) or an input source; a pass has as many datapoints as
+ * its size. Each pass uses the same data and the same random numbers. The tower is built on .device, a number of the session's
+ * devices as for tp_device_enter (the CPU has a number too, so -1 is not used). It uses the variables of the training tower with
+ * that number if that tower has its own, otherwise those of the first tower. [callbacks: InferenceRunner] */
 typedef struct tp_cb_inference_runner_desc {
     tp_at at_;
     tp_dataflow *df; /* or .input */
@@ -719,25 +723,25 @@ typedef struct tp_cb_inference_runner_desc {
     int device;
 } tp_cb_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d);
-/* The same on n_devices devices, which take a datapoint each in one run: towers <tower_name>0, <tower_name>1, ... Where what is
- * left is less than a datapoint for each, the rest runs one by one on the first tower, so that the inferencers see each
- * datapoint once, in the order of the data: the numbers are those of an InferenceRunner. The input is a dataflow, which goes
- * through a QueueInput, or a QueueInput, of known size. [callbacks: DataParallelInferenceRunner] */
+/* An InferenceRunner on n_devices devices, with towers <tower_name>0, <tower_name>1, ... Each run takes one datapoint per
+ * device. If fewer datapoints than devices remain, they run one by one on the first tower. So the inferencers get each
+ * datapoint once, in the order of the data, and report the same numbers as with an InferenceRunner. The input is a QueueInput,
+ * or a dataflow, which is wrapped in a QueueInput; its size must be known. [callbacks: DataParallelInferenceRunner] */
 typedef struct tp_cb_data_parallel_inference_runner_desc {
     tp_at at_;
     tp_dataflow *df; /* or .input */
     tp_inferencer *inferencers[TP_MAX_NAMES + 1];
-    int n_devices;      /* how many towers; required */
-    const int *devices; /* of each, numbers of the session's devices; NULL: 0, 1, .. */
+    int n_devices;      /* number of towers; required */
+    const int *devices; /* number of the session's device for each tower; NULL: 0, 1, .. */
     tp_input_source *input;
     const char *tower_name;    /* NULL = "InferenceTower" */
     tp_tower_func *tower_func; /* NULL = the trainer's */
 } tp_cb_data_parallel_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_parallel_inference_runner_desc *d);
-/* For runners of your own: all but how the model is built for inference. `build` is called once, in setup_graph: it calls
- * tp_input_setup(input, ...) and adds the nodes that a pass runs. `find` says which node an inferencer means by the name of a tensor
- * (NULL: there is none). The rest is an InferenceRunner's: the data, the hooks, the pass at each trigger, which ends when
- * tp_input_size datapoints are over. [callbacks: InferenceRunnerBase] */
+/* For a runner of your own, which builds the model for inference itself. `build` is called once, in setup_graph: it calls
+ * tp_input_setup(input, ...) and adds the nodes that a pass runs. `find` returns the node for a tensor name of an inferencer
+ * (NULL: no such tensor). Data, hooks and passes are those of an InferenceRunner; a pass at each trigger runs
+ * tp_input_size datapoints. [callbacks: InferenceRunnerBase] */
 typedef struct tp_cb_inference_runner_base_desc {
     tp_at at_;
     tp_dataflow *df; /* or .input */
@@ -749,7 +753,7 @@ typedef struct tp_cb_inference_runner_base_desc {
     const char *name; /* NULL = "InferenceRunnerBase" */
 } tp_cb_inference_runner_base_desc;
 TP_DEF tp_callback *tp_cb_inference_runner_base_(const tp_cb_inference_runner_base_desc *d);
-/* One more hook for the runs of an inference runner; borrowed. Before training.
+/* Adds a hook to the runs of an inference runner; the hook is borrowed. Call it before training.
  * [InferenceRunner.register_hook] */
 TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook *hook);
 
@@ -758,7 +762,7 @@ TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook 
 /* A number that training can change. [callbacks: HyperParam] */
 typedef struct tp_hyper_param tp_hyper_param;
 struct tp_hyper_param {
-    const char *name; /* readable */
+    const char *name; /* for log lines */
     void *user;
     tp_train_state *train; /* from setup_graph on */
     tp_status (*setup_graph)(tp_hyper_param *p);
@@ -767,7 +771,7 @@ struct tp_hyper_param {
     void (*close)(tp_hyper_param *p);
     tp_owner owner_;
     tp_arena mem_;
-    /* Of a parameter that is an array; these two then, and the two above may be NULL */
+    /* For a parameter that is an array; then get_value and set_value may be NULL */
     tp_status (*get_array)(tp_hyper_param *p, tp_tensor *value);
     tp_status (*set_array)(tp_hyper_param *p, const tp_tensor *value);
 };
@@ -775,19 +779,19 @@ TP_DEF tp_hyper_param *tp_hyper_param_new(const char *name, size_t bytes); /* na
 TP_DEF void tp_hyper_param_free(tp_hyper_param *p);
 /* A scalar variable of the graph, "learning_rate". [callbacks: GraphVarParam] */
 TP_DEF tp_hyper_param *tp_param_graph_var(const char *name);
-/* An array variable of the graph. A dimension of `shape` that is TP_ANY fits any size. It is read by get_array, written by set_array
- * (which converts between float types) and changed by tp_cb_hyper_param_setter with fn_array. The other setters work with one
- * number and refuse it; tensorpack's fail when they log the value. [callbacks: GraphVarParam(shape)] */
+/* An array variable of the graph. A dimension of `shape` that is TP_ANY matches any size. get_array reads it, set_array writes it
+ * (and converts between float types), and tp_cb_hyper_param_setter with fn_array changes it. The other setters work with one
+ * number and refuse an array; tensorpack's setters fail when they log the value. [callbacks: GraphVarParam(shape)] */
 TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape);
-/* A double, float, int32 or int64 of the program's, borrowed. [callbacks: ObjAttrParam] */
+/* A double, float, int32 or int64 of the calling program; field is borrowed. [callbacks: ObjAttrParam] */
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype);
 
-/* Sets a parameter at each trigger, and once before training (not again after a resume), to what fn says: *value is the current one;
- * leave *set false to change nothing. Everything below is one of these. The parameter is a graph variable of
- * that name, or `param`. Changes are logged, once an epoch. chief_only is false. [callbacks:
- * HyperParamSetter] */
+/* Sets a parameter at each trigger, and once before training (not again after a resume), with fn. *value is the current
+ * value: fn writes the new one and sets *set, or leaves *set false to change nothing. All setters below are made with this
+ * one. The parameter is the graph variable `name`, or `param`. Changes are logged once per epoch. chief_only is false.
+ * [callbacks: HyperParamSetter] */
 typedef tp_status (*tp_param_fn)(tp_callback *setter, void *user, double *value, bool *set);
-/* The same of an array: value is of the parameter's dtype and shape, and is changed in place. */
+/* tp_param_fn for an array: value has the parameter's dtype and shape and is changed in place. */
 typedef tp_status (*tp_param_array_fn)(tp_callback *setter, void *user, tp_tensor *value, bool *set);
 typedef struct tp_cb_hyper_param_setter_desc {
     tp_at at_;
@@ -796,16 +800,16 @@ typedef struct tp_cb_hyper_param_setter_desc {
     void *user;
     tp_hyper_param *param;
     void (*release)(void *user);
-    tp_param_array_fn fn_array; /* instead of fn, where .param is an array */
+    tp_param_array_fn fn_array; /* instead of fn, if .param is an array */
 } tp_cb_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_desc *d);
 TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value);
 TP_DEF tp_status tp_setter_current_array(tp_callback *setter,
-                                         tp_tensor *value); /* of an array; value is the caller's */
+                                         tp_tensor *value); /* for an array; the caller owns value */
 
-/* From a file in the logger's directory, read again each time: lines "name: value". As in the original it is
- * all or nothing: a line (an empty one too) that is not of this form makes the whole file be ignored, with a
- * warning. [callbacks: HumanHyperParamSetter] */
+/* Sets the value from a file in the logger's directory, which is read at each trigger: lines "name: value". As in the
+ * original, if one line (even an empty one) has another form, the whole file is ignored with a warning.
+ * [callbacks: HumanHyperParamSetter] */
 typedef struct tp_cb_human_hyper_param_setter_desc {
     tp_at at_;
     const char *name;
@@ -814,10 +818,10 @@ typedef struct tp_cb_human_hyper_param_setter_desc {
 } tp_cb_human_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_param_setter_desc *d);
 
-/* By a schedule: {30, 0.01} sets 0.01 when epoch 30 is over, so that epoch 31 is the first to use it; 0 is
- * before training. With TP_INTERP_LINEAR also between the points. step_based: points are global steps, set
- * after that step. Training that starts between points takes over the value that would be in force
- * (set_at_beginning), else is only warned about it. [callbacks: ScheduledHyperParamSetter] */
+/* Sets the value by a schedule: {30, 0.01} sets 0.01 at the end of epoch 30, so epoch 31 is the first to use it; 0 means
+ * before training. TP_INTERP_LINEAR interpolates between the points. step_based: points are global steps; the value is set
+ * after that step. If training starts between two points, it sets the value of the schedule there
+ * (set_at_beginning), otherwise it only warns. [callbacks: ScheduledHyperParamSetter] */
 typedef struct tp_schedule_point {
     int64_t at; /* epoch or step */
     double value;
@@ -828,7 +832,7 @@ typedef struct tp_cb_scheduled_hyper_param_setter_desc {
     tp_at at_;
     const char *name;
     tp_schedule_point schedule[TP_MAX_SCHEDULE + 1]; /* in any order: {{1, 0.1}, {30, 0.01}} */
-    int n_schedule;          /* 0: up to the last one that is not {0, 0}; say it where the last one is */
+    int n_schedule;          /* 0: up to the last point that is not {0, 0}; required if the last point is {0, 0} */
     int interp;              /* tp_interp */
     tp_tri step_based;       /* default TP_NO */
     tp_tri set_at_beginning; /* default TP_YES */
@@ -836,8 +840,8 @@ typedef struct tp_cb_scheduled_hyper_param_setter_desc {
 } tp_cb_scheduled_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hyper_param_setter_desc *d);
 
-/* new = fn(epoch_num, old), at each trigger and before training (with epoch_num = starting_epoch - 1). [callbacks:
- * HyperParamSetterWithFunc] */
+/* Sets the value to fn(epoch_num, old_value), at each trigger and before training (with epoch_num = starting_epoch - 1).
+ * [callbacks: HyperParamSetterWithFunc] */
 typedef struct tp_cb_hyper_param_setter_with_func_desc {
     tp_at at_;
     const char *name;
@@ -847,9 +851,9 @@ typedef struct tp_cb_hyper_param_setter_with_func_desc {
 } tp_cb_hyper_param_setter_with_func_desc;
 TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_setter_with_func_desc *d);
 
-/* new = fn(old) when a stat has not got better for last_k new values: smaller than the oldest of them minus
- * threshold (reverse: larger than it plus threshold). Then the count starts again. fn may end the training by
- * its status. A statistic that nobody has reported when it triggers for the second time is an error, a warning where a
+/* Sets the value to fn(old value) when a stat has not improved in its last_k newest values, and then counts anew. The stat has
+ * improved if one of them is smaller than the oldest minus threshold (reverse: larger than the oldest plus threshold). fn may
+ * end the training by its status. A stat that has not been reported by the second trigger is an error, or a warning if a
  * wrapper may report it later. [callbacks: StatMonitorParamSetter] */
 typedef struct tp_cb_stat_monitor_param_setter_desc {
     tp_at at_;
@@ -866,82 +870,85 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
 
 /* ==== >>debugger ====================================================================================== */
 
-/* A debugger on the terminal: commands from stdin, answers to stdout. It stops before a training step, with its data at hand, and
- * can look at every value that the step is going to compute: step through its operations, run to one of them, list all values,
- * print one, or go on until a value passes a filter, such as has_inf_or_nan. For that it runs, in a plan of its own that keeps
- * every value, what the step will run up to where it changes variables: same data, same random numbers, same bits. The training
- * is not changed by it. `help` lists the commands:
+/* A debugger on the terminal: it reads commands from stdin and writes answers to stdout. It stops before a training step, when
+ * the step's data is available, and can show every value that the step will compute: step through its operations, run to one of
+ * them, list all values, print one, or continue until a value passes a filter, such as has_inf_or_nan. To do so it runs the
+ * operations of the step, except those that change variables, in a separate plan that keeps every value: same data, same random
+ * numbers, same bits. It does not change the training. `help` lists the commands:
  *
- *     run [N | -f FILTER | -n]     let the step run, stop before the next one; after N steps; when a value passes; never again
+ *     run [N | -f FILTER | -n]     run this step and stop before the next; or after N steps; when a value passes; never again
  *     step [N]                     compute the next N operations
  *     to NODE                      compute all operations up to this one
  *     list [-f FILTER] [REGEX]     the values of this step, in the order of computation
  *     print NODE[SLICE] [-a]       a value, such as "print conv0/output[0, :, 3:5]"; -a: all of it
- *     node NODE                    the operation: where it was made, what it reads, what reads it
- *     inputs NODE, outputs NODE    the values that it reads, and those that are made of it
+ *     node NODE                    the operation: its source line, the nodes it reads, the nodes that read it
+ *     inputs NODE, outputs NODE    the values that it reads, and the values computed from its output
  *     filters, stat [NAME], set VARIABLE VALUE, save, stop, help
  *
- * When stdin ends, training goes on without it. What depends on an operation that changes variables, talks to other machines or
- * runs a function of the program's cannot be looked at: it would happen twice. [callbacks: TFLocalCLIDebugHook] */
+ * When stdin ends, training continues without the debugger. It cannot show values that depend on an operation that changes
+ * variables, communicates with other machines or calls a function of the program, because that operation would run twice.
+ * [callbacks: TFLocalCLIDebugHook] */
 typedef struct tp_cb_debug_cli_desc {
     tp_at at_;
-    const char *run_filter; /* begins with "run -f" and this filter; NULL: stops before the first step */
+    const char *run_filter; /* starts with the command "run -f" and this filter; NULL: stops before the first step */
     const char *commands;   /* run before stdin is read, with ';' or newlines between them; NULL: none */
 } tp_cb_debug_cli_desc;
 TP_DEF tp_callback *tp_cb_debug_cli_(const tp_cb_debug_cli_desc *d);
-/* A filter of your own; there are has_inf_or_nan, has_nan, has_inf and all_zero. Returns true where the debugger shall stop. The value
- * is in host memory. Before training. [TFLocalCLIDebugHook.add_tensor_filter] */
+/* Adds a filter of your own; built-in ones are has_inf_or_nan, has_nan, has_inf and all_zero. fn returns true for a value at which
+ * the debugger must stop. The value is in host memory. Call it before training. [TFLocalCLIDebugHook.add_tensor_filter] */
 typedef bool (*tp_tensor_filter_fn)(const tp_node *node, const tp_tensor *value, void *user);
 TP_DEF tp_status tp_debug_cli_add_tensor_filter(tp_callback *debugger, const char *name, tp_tensor_filter_fn fn,
                                                 void *user);
 
-/* At each trigger: if `file` exists (`touch INJECT_SHELL.tmp`), the debugger opens, outside of a step: it sees variables and what does
- * not depend on the input, and `run` closes it. The file is deleted after training; while it is there, each trigger opens it.
+/* Opens the debugger at each trigger while `file` exists (`touch INJECT_SHELL.tmp`). It is opened between steps, so it shows
+ * variables and values that do not depend on the input; `run` closes it. The file is deleted after training.
  * [callbacks: InjectShell] */
 typedef struct tp_cb_inject_shell_desc {
     tp_at at_;
-    const char *file; /* NULL = "INJECT_SHELL.tmp", in the folder where the program was started */
+    const char *file; /* NULL = "INJECT_SHELL.tmp", in the working directory of the program */
 } tp_cb_inject_shell_desc;
 TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d);
 
-/* ==== >>monitors of ours ============================================================================== */
+/* ==== >>built-in monitors ============================================================================= */
 
-/* TensorBoard's event files, events.out.tfevents.<seconds>.<host>; one that is there already gets a number behind. Without a
- * directory it does nothing, with a warning. An I/O error ends the files, not the training, which ends with TP_ERR_IO.
+/* Writes TensorBoard's event files, events.out.tfevents.<seconds>.<host>; if this file exists, a number is appended to the name.
+ * Without a directory it warns and does nothing. After an I/O error it writes no more, training continues, and its status at the
+ * end is TP_ERR_IO.
  * [callbacks: TFEventWriter] */
 typedef struct tp_monitor_tf_event_writer_desc {
     tp_at at_;
     const char *logdir; /* NULL = the logger's; must exist */
     int max_queue;      /* events kept in memory before they are written; 0 = 10; TP_NONE: none */
     double flush_secs;  /* 0 = 120; TP_ZERO for 0 */
-    tp_tri split_files; /* a new file each epoch; default TP_NO */
+    tp_tri split_files; /* a new file for each epoch; default TP_NO */
 } tp_monitor_tf_event_writer_desc;
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d);
 
-/* <logger dir>/stats.json: a list with one object per step at which something was reported, read again and
- * appended to when training goes on where it stopped, else renamed to stats.json.MMDD-HHMMSS. [callbacks:
+/* Writes <logger dir>/stats.json: a list with one object per step at which something was reported. An existing file is
+ * continued when training continues where it stopped; otherwise it is renamed to stats.json.MMDD-HHMMSS. [callbacks:
  * JSONWriter] */
 TP_DEF tp_monitor *tp_monitor_json_writer(void);
-/* The epoch_num of the last record of <dir>/stats.json (dir NULL: the logger's directory): TP_ERR_NAME if there is no file, TP_ERR_FORMAT if it
- * is no list of JSON; *epoch is -1 when the list is empty or the record has none.
+/* Gets the epoch_num of the last record of <dir>/stats.json (dir NULL: the logger's directory). TP_ERR_NAME if there is no file,
+ * TP_ERR_FORMAT if it is not a JSON list; *epoch is -1 when the list is empty or the record has no epoch_num.
  * [JSONWriter.load_existing_epoch_number] */
 TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch);
-/* What <dir>/stats.json holds: each number of each record, in the order of the file; tp_free *entries, in whose block the names
- * are. Errors as above, and *entries is NULL then.
+/* Reads all numbers of all records of <dir>/stats.json, in the order of the file. Free *entries with tp_free; this frees the names
+ * too. Errors as for tp_load_existing_epoch_number; *entries is NULL then.
  *     for (int i = 0; i < n; i++)
  *         if (strcmp(e[i].name, "cost") == 0) printf("%lld %g\n", (long long)e[i].epoch_num, e[i].value); */
 typedef struct tp_stat_entry {
     const char *name;
-    int64_t epoch_num, global_step; /* of its record; -1 if it has none */
+    int64_t epoch_num, global_step; /* of its record; -1 if the record has none */
     double value;
 } tp_stat_entry;
 TP_DEF tp_status tp_load_existing_stats(const char *dir, tp_stat_entry **entries, int *n);
-/* The text of <dir>/stats.json, checked; tp_free it. [JSONWriter.load_existing_json] */
+/* Reads the text of <dir>/stats.json and checks it; free *text with tp_free. [JSONWriter.load_existing_json] */
 TP_DEF tp_status tp_load_existing_json(const char *dir, char **text);
 
 /* Logs "name: value" of every scalar, sorted, at the end of each epoch (and of each step with enable_step).
- * whitelist and blacklist are regexes (>>regex of tp_graph.h) searched for in the name: printed if (no whitelist or one hits)
- * and no blacklist one hits. A mistake in one of them ends the training before it begins. [callbacks: ScalarPrinter] */
+ * whitelist and blacklist are regexes (>>regex of tp_graph.h) that are searched in the name. A scalar is printed if a regex of
+ * the whitelist matches, or there is no whitelist, and no regex of the blacklist matches. An invalid regex fails the training
+ * before its first step. [callbacks: ScalarPrinter] */
 typedef struct tp_monitor_scalar_printer_desc {
     tp_at at_;
     tp_tri enable_step;                      /* default TP_NO */
@@ -951,9 +958,9 @@ typedef struct tp_monitor_scalar_printer_desc {
 } tp_monitor_scalar_printer_desc;
 TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d);
 
-/* Runs a shell command when each stat of `names` has been reported since it ran last; looked at after each step and each epoch. {name}
- * in the command is replaced as tp_cb_send_stat does it, and only by numbers: nothing that is reported can be read by the shell as
- * anything else. A failing command is logged. [callbacks: SendMonitorData] */
+/* Runs a shell command when every stat of `names` has been reported since its last run; checked after each step and each epoch.
+ * {name} in the command is replaced as by tp_cb_send_stat, and only by numbers, so a reported value cannot inject shell
+ * commands. A failing command is logged. [callbacks: SendMonitorData] */
 typedef struct tp_monitor_send_data_desc {
     tp_at at_;
     const char *command;
@@ -961,17 +968,17 @@ typedef struct tp_monitor_send_data_desc {
 } tp_monitor_send_data_desc;
 TP_DEF tp_monitor *tp_monitor_send_data_(const tp_monitor_send_data_desc *d);
 
-/* Sends scalars, images (as PNG), the graph and the ends of epochs to comet.com by its REST interface, on a thread of its own. It needs
- * libcurl, which is loaded when training begins; without it, or without an API key, training does not begin: a sentence says what is
- * missing. A server that cannot be reached, or refuses, is a warning, and what it would have got is lost. after_train waits for
- * what is still to be sent, at most 10 s. [callbacks: CometMLMonitor] */
+/* Sends scalars, images (as PNG), the graph and the ends of epochs to comet.com with its REST interface, on a separate thread. It
+ * needs libcurl, which is loaded when training begins. Without libcurl or without an API key the training fails before its first
+ * step with a sentence that says what is missing. If the server cannot be reached or refuses data, it warns and drops that data.
+ * after_train waits at most 10 s for data that is still in the queue. [callbacks: CometMLMonitor] */
 typedef struct tp_monitor_comet_desc {
     tp_at at_;
     const char *api_key;         /* NULL = $COMET_API_KEY */
     const char *project_name;    /* NULL = $COMET_PROJECT_NAME, else "general" */
     const char *workspace;       /* NULL = $COMET_WORKSPACE, else your default one */
     const char *experiment_name; /* NULL: Comet chooses */
-    const char *experiment_key;  /* go on with this experiment; NULL: a new one */
+    const char *experiment_key;  /* continue this experiment; NULL: a new one */
     const char *tags[TP_MAX_NAMES + 1];
     const char *url;     /* NULL = "https://www.comet.com/api/rest/v2" */
     const char *library; /* NULL = libcurl by its usual names */
@@ -980,38 +987,39 @@ TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d);
 
 /* ==== >>report ======================================================================================== */
 
-/* <logger dir>/report.html: one page, in one file, that shows a training to people. It needs no server and loads nothing:
- * open it from the disk, or send it to somebody. It shows the curves of all scalars (with smoothing, a log scale, zoom, and under the
- * cursor the numbers that are in stats.json), histograms and images of summaries, the model as a drawing, the time and the
- * memory traffic of each kernel of one step, parameters, the progress with the time that is left, and the log's last lines.
- * While the training runs the page loads itself again.
+/* Writes <logger dir>/report.html: one self-contained page about the training. It needs no server and loads no other file: open it
+ * from the disk, or send it to somebody. It shows the curves of all scalars (with smoothing, a log scale, zoom, and at the
+ * cursor the numbers of stats.json), histograms and images of summaries, a drawing of the model, the time and the
+ * memory traffic of each kernel of one step, parameters, the progress with the remaining time, and the last lines of the log.
+ * The page reloads itself while the training runs.
  *
- * The file is written when training begins and ends, after an epoch, and every `every_secs` seconds within one; never so often that
- * writing takes more than half a percent of the time. It appears whole or not at all. Long curves are thinned: of each piece the first,
- * last, smallest and largest value and a NaN are kept, 400,000 values in all. Histograms are kept of up to 48 steps, images of
- * up to 8 (8 of a batch, no side larger than 256, 2 MB in all): the first, the newest, and those evenly between. Histograms
- * and images travel in checkpoints, so that a resumed training is shown as one; scalars of before a resume are there if a JSONWriter is
- * among the monitors. An error of the disk, or no memory, is logged, and training goes on; what is not on the disk at its end
- * makes its status TP_ERR_IO. Without a logger's directory it does nothing, with a warning. */
+ * The file is written when training begins and ends, after each epoch, and every `every_secs` seconds within an epoch, but writing
+ * takes at most half a percent of the time. It is replaced as a whole or not at all. Long curves are thinned: of each
+ * piece the first, last, smallest and largest value and a NaN are kept, 400,000 values in all. Histograms of up to 48 steps are
+ * kept, images of up to 8 steps (8 of a batch, no side larger than 256, 2 MB in all): the first, the newest, and evenly spaced
+ * ones between them. Histograms and images are saved in checkpoints, so that the page of a resumed training shows all of it;
+ * scalars from before a resume are shown if a JSONWriter is among the monitors. An I/O error or lack of memory is logged, and
+ * training continues; if the last page could not be written, the training's status is TP_ERR_IO. Without a logger directory it
+ * warns and does nothing. */
 typedef struct tp_monitor_report_desc {
     tp_at at_;
     const char
-        *runs[TP_MAX_NAMES + 1]; /* directories of other trainings: the curves of their stats.json beside these */
-    double every_secs;           /* 0 = 5; TP_ZERO: after each step, whatever that costs */
-    tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: the second and third, which take longer for it */
+        *runs[TP_MAX_NAMES + 1]; /* directories of other trainings; the curves of their stats.json are shown too */
+    double every_secs;           /* 0 = 5; TP_ZERO: after each step, without the limit on its time */
+    tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: the second and third are measured and take longer */
 } tp_monitor_report_desc;
 TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d);
 
 /* ==== >>default sets ================================================================================== */
 
-/* MovingAverageSummary, ProgressBar, MergeAllSummaries, RunUpdateOps. Entries are NULL without memory. */
+/* MovingAverageSummary, ProgressBar, MergeAllSummaries, RunUpdateOps. Entries are NULL when out of memory. */
 #define TP_N_DEFAULT_CALLBACKS 4
 TP_DEF void tp_default_callbacks(tp_callback *list[TP_N_DEFAULT_CALLBACKS]);
 /* TFEventWriter, JSONWriter, ScalarPrinter, the report. */
 #define TP_N_DEFAULT_MONITORS 4
 TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS]);
-/* What a trainer puts in front of the user's callbacks: counts steps in the graph's global_step variable and
- * in train->global_step. [MaintainStepCounter] */
+/* Counts steps in the graph's global_step variable and in train->global_step. A trainer puts it in front of the user's
+ * callbacks. [MaintainStepCounter] */
 TP_DEF tp_callback *tp_cb_maintain_step_counter(void);
 
 TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
@@ -7945,7 +7953,7 @@ TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d)
     return cb;
 }
 
-/* ==== >>monitors of ours ============================================================================== */
+/* ==== >>built-in monitors ============================================================================= */
 
 /* -- a table of names and values: what JSONWriter and ScalarPrinter collect until they write
  * ----------------------- */

@@ -24,6 +24,23 @@
  *         return 0;
  *     }
  *
+ * HOW IT WORKS
+ *     Errors.   A function that fails calls tp_fail, which keeps the sentence for the calling thread, and returns the status
+ *         that tp_fail returns. Callers pass the status on. Whoever stops there shows tp_last_error().
+ *     Memory.   All memory comes from tp_malloc, which calls the allocator of tp_set_allocator; tests let it fail at each
+ *         call in turn. A tp_arena gives out pieces of large blocks, which are freed together: graphs and plans are made of them.
+ *     Random numbers.   tp_philox is a function, without state: four numbers from a key and a counter. The key comes from a
+ *         seed and a name (tp_random_key), the counter from the number of the run and the element's index. So any number can be
+ *         computed by itself: threads need no order, and a resumed training goes on with the same numbers.
+ *     Threads.   tp_pool_run(p, n, fn, user) calls fn for chunks 0 to n-1. Threads take the next chunk from an atomic counter until
+ *         none is left. Which thread runs a chunk must not matter, so the same numbers come out for any number of threads.
+ *     Devices.   A tp_device is a table of functions: allocate, copy, find_kernel, record, replay. The CPU's is made by
+ *         tp_cpu_device_new: a pool, and in .isa the fast functions of the best instruction set, which tp_fast.h brings; NULL:
+ *         the naive loops. tp_cuda.cu makes another one. Kernels get a tp_call: operands, attributes, scratch, random key.
+ *     Files.   tp_writer_open writes to a temporary file beside the target, tp_writer_commit flushes it to the disk and renames it, so
+ *         that a reader sees the old file or the new one, never a part. npz is a zip file of npy files; inflate, deflate and the
+ *         checksums are here.
+ *
  * CONTENTS   what programs use: >>config >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device
  *            >>engine >>files   the implementation: >>config >>os >>options >>numbers >>status >>log >>alloc >>dtype >>shape >>tensor
  *            >>random >>threads >>device >>engine (naive loops) >>fast (includes tp_fast.h) >>engine (public functions) >>files

@@ -42,8 +42,9 @@
  *         checksums are here.
  *
  * CONTENTS   what programs use: >>config >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device
- *            >>engine >>files   the implementation: >>config >>os >>options >>numbers >>status >>log >>alloc >>dtype >>shape >>tensor
- *            >>random >>threads >>device >>engine (naive loops) >>fast (includes tp_fast.h) >>engine (public functions) >>files
+ *            >>engine >>files
+ *            the implementation: >>config >>os >>options >>numbers >>status >>log >>alloc >>dtype >>shape >>tensor >>random
+ *            >>threads >>device >>engine (naive loops) >>fast (includes tp_fast.h) >>engine (public functions) >>files
  *
  * OPTIONS (define before the include)
  *     TP_STATIC                 every function is static (define it with TP_IMPLEMENTATION)

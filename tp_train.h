@@ -2440,6 +2440,7 @@ static void tp__job_exit(void)
     l.training = j->training; /* if it has not left this training it leaves it now */
     l.ok = !j->failed;
     snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, j->failed ? j->why : "its program has ended");
+    fflush(NULL); /* whoever hears that this rank has ended may end all */
     if (j->size > 1) {
         tp_mutex_lock(j->lock);
         j->training = -2; /* who has left what does not matter now */
@@ -2818,7 +2819,7 @@ static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
 #define TP__RANKS_ROW(name_, label_, flags_, max_in_, n_out_, infer_, kernel_)                                         \
     {                                                                                                                  \
         name_, label_, flags_, 1, max_in_, n_out_, tp__bucket_schema, sizeof(tp__bucket_attrs), infer_, NULL, kernel_, \
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0                      \
+            NULL, NULL, NULL, NULL, NULL, NULL, NULL, tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0, 0, 0, 0, NULL       \
     }
 /* Gradients of the same type, which begin to travel; y: the bucket's bytes. */
 static const tp_op tp__op_bucket_send =
@@ -3278,7 +3279,7 @@ static tp_status tp__share_send_infer(tp_infer *s)
     {                                                                                                                  \
         name_, label_, TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE | (flags_), \
             1, max_in_, n_out_, schema_, size_, infer_, NULL, kernel_, NULL, NULL, NULL, NULL, NULL, NULL, NULL,       \
-            tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0                                                                \
+            tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0, 0, 0, 0, NULL                                                 \
     }
 static const tp_op tp__op_share_send =
     TP__SHARE_ROW("server_send", "ServerSend", TP_OP_EARLY, -1, 1, NULL, 0, tp__share_send_infer, tp__share_send);

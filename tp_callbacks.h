@@ -1110,7 +1110,7 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void);
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
-/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+/* The options whose default is not 0: see OPTIONS in tp_tensor.h. */
 TP_DEF const tp__zero_option *tp__callbacks_zeros(void)
 {
     /* clang-format off */
@@ -1140,13 +1140,13 @@ TP_DEF const tp__zero_option *tp__callbacks_zeros(void)
 /* ==== >>encoders ====================================================================================== */
 /* The formats that monitors write: TensorBoard's event records (protobuf inside TFRecord framing), PNG, JSON. */
 
-/* proto3 leaves zeros out */
+/* proto3 does not write fields that are 0 */
 static void tp__pb_nonzero(tp_buf *b, unsigned field, int64_t v)
 {
     if (v != 0) tp__pb_int(b, field, v);
 }
 
-/* Event{wall_time=1, step=2, file_version=3 | summary=5 | session_log=7}; `payload` NULL for none. room: memory that is used again. */
+/* Event{wall_time=1, step=2, file_version=3 | summary=5 | session_log=7}; `payload` NULL for none. room: a reused buffer. */
 static void tp__event(tp_buf *out, tp_buf *room, double wall_time, int64_t step, unsigned field, const void *payload,
                       size_t n)
 {
@@ -1158,7 +1158,7 @@ static void tp__event(tp_buf *out, tp_buf *room, double wall_time, int64_t step,
     else tp_tfrecord_append(out, room->data, room->len);
 }
 
-/* Summary{value=1{tag=1, simple_value=2}} appended to `summary`, in three pieces: most of an event file is made of these */
+/* Appends Summary{value=1{tag=1, simple_value=2}} to `summary`, in three pieces for speed: most records are of this kind */
 TP__HOT static void tp__summary_scalar(tp_buf *summary, const char *tag, float v)
 {
     enum { BYTES = 2, FIXED32 = 5 }; /* wire types */
@@ -1180,16 +1180,16 @@ TP__HOT static void tp__summary_scalar(tp_buf *summary, const char *tag, float v
 
 enum { TP__LIMITS_HALF = 774, TP__N_LIMITS = 2 * TP__LIMITS_HALF + 3, TP__LIMITS_ROOM = 2047 };
 
-/* Count the finite elements of t: element x in the bucket of the first limit above it; the limits are TP__LIMITS_ROOM, ascending.
- * All: min, max, number, sum, sum of squares. The search takes the same 11 comparisons for each x, without a jump: the
- * processor works on several elements at a time. */
+/* Counts the finite elements of t: element x in the bucket of the first limit above x. There are TP__LIMITS_ROOM limits, ascending.
+ * all: min, max, number, sum, sum of squares. The search makes the same 11 comparisons for each x, without a branch, so that
+ * the processor works on several elements at a time. */
 TP__HOT static void tp__histogram_count(const tp_tensor *t, const double *limit, double *count, double all[5])
 {
     const int64_t n = tp_tensor_size(t);
     double low = DBL_MAX, high = -DBL_MAX, num = 0, sum = 0, squares = 0;
     for (int64_t i = 0; i < n; i++) {
         const double x = tp_tensor_get(t, i);
-        int below = 0; /* so many limits are not above x */
+        int below = 0; /* number of limits that are not above x */
         if (!tp__finite(x)) continue;
         for (int step = (TP__LIMITS_ROOM + 1) / 2; step > 0; step /= 2)
             below += limit[below + step - 1] <= x ? step : 0;
@@ -1203,8 +1203,9 @@ TP__HOT static void tp__histogram_count(const tp_tensor *t, const double *limit,
     all[0] = low, all[1] = high, all[2] = num, all[3] = sum, all[4] = squares;
 }
 
-/* HistogramProto{min max num sum sum_squares = 1..5, bucket_limit=6, bucket=7} over TensorFlow's buckets: limits grow by
- * a tenth from 1e-12 to 1e20 on both sides of zero; runs of empty buckets are merged. NaN and infinities are left out. */
+/* Appends HistogramProto{min max num sum sum_squares = 1..5, bucket_limit=6, bucket=7} with TensorFlow's buckets: each limit is
+ * 1.1 times the one before, from 1e-12 to 1e20, on both sides of zero; runs of empty buckets are merged. NaN and infinities are
+ * not counted. */
 static void tp__summary_histogram(tp_buf *summary, const char *tag, const tp_tensor *t)
 {
     enum { HALF = TP__LIMITS_HALF, N = TP__N_LIMITS };
@@ -1227,7 +1228,7 @@ static void tp__summary_histogram(tp_buf *summary, const char *tag, const tp_ten
         }
         limit[HALF + 1] = 0.0;
         limit[0] = -DBL_MAX;
-        /* positions: 0 is -DBL_MAX, 1..HALF the negatives ascending, HALF+1 zero, then the positives, the last DBL_MAX */
+        /* limit[0] is -DBL_MAX, 1..HALF the negative limits ascending, HALF+1 zero, then the positive ones, the last DBL_MAX */
         for (int i = N - 1; i < TP__LIMITS_ROOM; i++) limit[i] = HUGE_VAL; /* above every number */
         tp__histogram_count(t, limit, count, all);
         limit[N - 1] = DBL_MAX;
@@ -1255,7 +1256,7 @@ done:
     tp_buf_free(&value);
 }
 
-/* -- PNG: 8 bits a channel, channels 1 (grey), 3 (RGB) or 4 (RGBA); rows are stored as they are (filter 0) and deflated */
+/* -- PNG: 8 bits per channel, channels 1 (grey), 3 (RGB) or 4 (RGBA); rows are deflated without a filter (filter 0) */
 
 static void tp__png_chunk(tp_buf *out, const char *type, const void *data, size_t n)
 {
@@ -1284,7 +1285,7 @@ static void tp__png(tp_buf *out, const unsigned char *pixels, int64_t height, in
     }
     head[8] = 8;
     head[9] = channels == 4 ? 6 : channels == 3 ? 2 : 0;
-    uint32_t a = 1, b = 0; /* Adler-32 of what is deflated */
+    uint32_t a = 1, b = 0; /* Adler-32 of the uncompressed data */
     for (int64_t y = 0; y < height; y++) {
         tp_buf_put(&raw, "", 1);
         tp_buf_put(&raw, pixels + y * width * channels, (size_t)(width * channels));
@@ -1309,7 +1310,8 @@ static void tp__png(tp_buf *out, const unsigned char *pixels, int64_t height, in
     tp_buf_free(&zlib);
 }
 
-/* How a tensor is a list of images: NHWC; HWC with 1, 3 or 4 channels is one; else NHW in grey; HW is one. */
+/* Shape of a tensor as a list of images: NHWC; HWC with 1, 3 or 4 channels is one image; other 3-d shapes are NHW, grey; HW is one
+ * image. */
 static tp_status tp__image_layout(const tp_tensor *t, int64_t nhwc[4])
 {
     const tp_shape *s = &t->shape;
@@ -1333,7 +1335,8 @@ static tp_status tp__image_layout(const tp_tensor *t, int64_t nhwc[4])
     return TP_OK;
 }
 
-/* Image{height=1, width=2, colorspace=3, encoded=4} for each image; tags are `tag` for one, tag/0, tag/1, ... for more. */
+/* Appends Image{height=1, width=2, colorspace=3, encoded=4} for each image. The tag of one image is `tag`; those of several are
+ * tag/0, tag/1, ... */
 static tp_status tp__summary_image(tp_buf *summary, const char *tag, const tp_tensor *t)
 {
     int64_t s[4];
@@ -1371,7 +1374,7 @@ static tp_status tp__summary_image(tp_buf *summary, const char *tag, const tp_te
     return TP_OK;
 }
 
-/* -- JSON: numbers as Python prints them, and a reader that checks a whole text and finds what stats.json needs */
+/* -- JSON: numbers as Python prints them, and a reader that checks a whole text and extracts the values of stats.json */
 
 /* The shortest text that reads back as v, in Python's form: 1.0, 0.1, 1e-07, 1e+16, NaN, Infinity. */
 static void tp__json_double(tp_buf *b, double v)
@@ -1385,14 +1388,15 @@ typedef struct tp__json {
     const char *p, *end;
     int depth;
     double number;  /* of the last number read */
-    bool has_epoch; /* in the last object of the outermost array */
+    bool has_epoch; /* the last object of the outermost array has an epoch_num */
     double epoch;
     int n_record;
-    double step, limit; /* global_step of that object; the largest one to keep */
+    double step, limit; /* global_step of the last object; the largest global_step to keep */
     const char *kept;   /* the end of the last object before the first one that is not kept */
     bool beyond;
-    tp_status (*number_fn)(void *user, const char *key, const tp_stat *stat); /* each number of an object, or NULL */
-    tp_status (*object_fn)(void *user, int64_t step);                         /* its end */
+    tp_status (*number_fn)(void *user, const char *key,
+                           const tp_stat *stat);      /* for each number of an object; or NULL */
+    tp_status (*object_fn)(void *user, int64_t step); /* at the end of an object */
     void *user;
     tp_status status;
 } tp__json;
@@ -1410,7 +1414,7 @@ static bool tp__json_word(tp__json *j, const char *w)
     return true;
 }
 
-/* A string; its first bytes, unescaped only so far as keys need it, go to buf. */
+/* Reads a string and copies its first bytes to buf. A backslash is only removed, which is enough for keys. */
 static bool tp__json_text(tp__json *j, char *buf, size_t size)
 {
     size_t n = 0;
@@ -1426,7 +1430,7 @@ static bool tp__json_text(tp__json *j, char *buf, size_t size)
     return true;
 }
 
-/* Hand on a value that is a number. */
+/* Passes a value that is a number to number_fn. */
 static tp_status tp__json_number(const tp__json *j, const char *key, const char *value)
 {
     tp_stat s;
@@ -1515,8 +1519,9 @@ static bool tp__json_value(tp__json *j)
     return true;
 }
 
-/* Read dir/stats.json: *text (tp_malloc'ed) and the epoch of its last record, -1 if it has none. TP_ERR_NAME: no file.
- * kept, if not NULL: how many of its bytes are the records of steps up to limit, from the '[' on; *size from there too. */
+/* Reads dir/stats.json: *text (tp_malloc'ed) and the epoch of its last record, -1 if the record has none. TP_ERR_NAME: no file.
+ * If kept is not NULL, *text begins with the '[', and *kept is the size in bytes of the records of steps up to limit;
+ * *size counts from the '[' too. */
 static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int64_t *epoch, int64_t limit, size_t *kept)
 {
     char path[TP__PATH];
@@ -1554,7 +1559,7 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
         memmove(*text, begin, *size + 1);
     }
     if (!j.n_record || !j.has_epoch) return TP_OK;
-    if (!(j.epoch >= 0 && j.epoch <= 9007199254740992.0)) { /* 2^53: beyond, a double skips whole numbers */
+    if (!(j.epoch >= 0 && j.epoch <= 9007199254740992.0)) { /* 2^53: a double cannot hold all larger integers */
         tp_free(*text);
         *text = NULL;
         return tp_fail(TP_ERR_FORMAT, "'%s': the epoch_num of its last record is %g, which is no epoch", path, j.epoch);
@@ -1592,7 +1597,7 @@ TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf)
     for (int i = 0; i < 4; i++) {
         const double n = i < 3 ? floor(left / length[i]) : left;
         left -= i < 3 ? n * length[i] : 0;
-        if (n > 0 || (i == 3 && at == 0)) /* nothing at all is "0 second" */
+        if (n > 0 || (i == 3 && at == 0)) /* 0 seconds are written as "0 second" */
             at += tp__format(buf + at, (size_t)(TP_TIME_TEXT - at), "%s%.3g %s%s", at ? " " : "", n, unit[i],
                              n > 1 ? "s" : "");
         if (at >= TP_TIME_TEXT) break;
@@ -1600,7 +1605,7 @@ TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf)
     return buf;
 }
 
-/* By its bits: a compiler that is told that there are no NaNs folds v != v. */
+/* Tests the bits, because a compiler that assumes that no value is NaN (-ffast-math) folds v != v to false. */
 static bool tp__is_not_a_number(double v)
 {
     uint64_t bits;
@@ -1615,7 +1620,7 @@ static const char *tp__arena_copy(tp_arena *a, const char *s, const char *otherw
     return tp_arena_strdup(a, s ? s : otherwise);
 }
 
-/* n strings into an arena; NULL when there is no memory. */
+/* Copies n strings into an arena; NULL when out of memory. */
 static const char *const *tp__arena_names(tp_arena *a, const char *const *names, int n)
 {
     const char **copy = (const char **)tp_arena_alloc(a, ((size_t)(n > 0 ? n : 0) + 1) * sizeof *copy);
@@ -1624,7 +1629,8 @@ static const char *const *tp__arena_names(tp_arena *a, const char *const *names,
     return copy;
 }
 
-/* How many names an option array has: it ends with the first NULL. More than TP_MAX_NAMES: the compiler may have cut it. */
+/* Number of names in an option array, which ends with the first NULL. If it is above TP_MAX_NAMES, the compiler may have
+ * truncated the list. */
 static int tp__count_names(const char *const names[TP_MAX_NAMES + 1])
 {
     int n = 0;
@@ -1633,8 +1639,8 @@ static int tp__count_names(const char *const names[TP_MAX_NAMES + 1])
 }
 #define TP__TOO_MANY "%s: .%s holds at most %d: divide the list among several" /* who, option, how many */
 
-/* What is wrong with an option array of TP_MAX_NAMES + 1 places: too many, or one behind a NULL, which would be cut without a
- * word. NULL: nothing. */
+/* The error sentence for an option array of TP_MAX_NAMES + 1 elements: too many names, or a name after a NULL, which would be
+ * ignored silently. Returns NULL if the array is good. */
 static const char *tp__bad_list(const char *who, const char *option, const void *const *list, char text[192])
 {
     int n = 0, next;
@@ -1651,7 +1657,7 @@ static const char *tp__bad_names(const char *who, const char *option, const char
     return tp__bad_list(who, option, (const void *const *)(const void *)names, text);
 }
 
-/* A constructor's sentence, "train.c:35: ..." where the place is known, into an arena. */
+/* Copies a constructor's error sentence into an arena, with "train.c:35: " in front if the place is known. */
 static const char *tp__arena_sentence(tp_arena *a, const tp_at *at, const char *fmt, va_list ap)
 {
     char text[1024];
@@ -1663,7 +1669,7 @@ static const char *tp__arena_sentence(tp_arena *a, const tp_at *at, const char *
 
 #define TP__ROUND16(n) (((n) + 15u) & ~(size_t)15u)
 
-/* One block: a struct of `head` bytes and, behind it, the user's. */
+/* Allocates one zeroed block: a struct of `head` bytes, followed by `bytes` of user data. */
 static void *tp__with_user(size_t head, size_t bytes, void **user)
 {
     head = TP__ROUND16(head);
@@ -1710,7 +1716,7 @@ TP_DEF tp_status tp_callback_status(const tp_callback *cb)
     return cb->status_ == TP_OK ? TP_OK : tp_fail(cb->status_, "%s", cb->error_ ? cb->error_ : "out of memory");
 }
 
-/* A callback that fails with the sentence that tp__own left. */
+/* A callback that fails with the error sentence that tp__own set. */
 static tp_callback *tp__cb_twice(void)
 {
     char text[TP__ERROR_TEXT];
@@ -1862,7 +1868,7 @@ TP_DEF tp_node *tp_callback_find(tp_callback *cb, const char *name)
     return tp__train_find(cb->train, name);
 }
 
-/* Every name as a node of the graph; *nodes lives in the callback's arena. */
+/* Finds the node of every name; *nodes is allocated in the callback's arena. */
 static tp_status tp__find_nodes(tp_callback *cb, const char *const *names, int n, tp_node ***nodes)
 {
     *nodes = (tp_node **)tp_arena_alloc(&cb->mem_, ((size_t)n + 1) * sizeof **nodes);
@@ -1905,7 +1911,8 @@ static tp_status tp__state_put(tp_dict *d, const char *prefix, const char *key, 
     return tp_tensor_copy(t, &from);
 }
 
-/* The array of that name and type; its data, and how many there are. It needs no memory, so that what is not found is not there. */
+/* Returns the data of the array of that name and dtype, and its number of elements; NULL and -1: not found. It allocates nothing,
+ * so it cannot fail for lack of memory. */
 static const void *tp__state_find(const tp_dict *d, const char *prefix, const char *key, tp_dtype dtype, int64_t *n)
 {
     const size_t length = strlen(prefix);
@@ -1951,13 +1958,13 @@ TP_DEF bool tp_state_get_f64(const tp_dict *d, const char *prefix, const char *k
     return tp__state_get(d, prefix, key, TP_F64, v, n);
 }
 
-/* -- all callbacks, those inside wrappers too, under names that outlive a change of the list */
+/* -- states of all callbacks, including those inside wrappers, under names that do not depend on the order of the list */
 
 #define TP__CALLBACK_STATE "tp:callback/"
 
 typedef tp_status (*tp__visit_fn)(tp_callback *cb, void *user);
 
-/* Outer ones before what they wrap; a group counts as its members. */
+/* Calls fn for each callback, wrappers before the callbacks that they wrap. For a group it calls fn only for the members. */
 static tp_status tp__visit(tp_callback *const *list, int n, tp__visit_fn fn, void *user)
 {
     tp_status st = TP_OK;
@@ -1970,7 +1977,7 @@ static tp_status tp__visit(tp_callback *const *list, int n, tp__visit_fn fn, voi
 
 typedef struct tp__naming {
     tp_train_state *train;
-    const tp_callback *cb; /* who is given a number among those of the same name before it */
+    const tp_callback *cb; /* the callback to be numbered among those of the same name and id */
     int occurrence;
 } tp__naming;
 
@@ -2013,7 +2020,7 @@ static tp_status tp__name_states(tp_train_state *train)
 
 typedef struct tp__saving {
     tp_dict *d;
-    tp_buf known; /* the prefixes, each with its NUL */
+    tp_buf known; /* the prefixes of all callbacks, each with its NUL */
 } tp__saving;
 
 static tp_status tp__save_one(tp_callback *cb, void *user)
@@ -2024,8 +2031,8 @@ static tp_status tp__save_one(tp_callback *cb, void *user)
     return tp_callback_save_state(cb, s->d, cb->state_prefix_);
 }
 
-/* By variable id: does an operation change it? What only the program sets, as a queue's length, is no state of the training.
- * The caller frees it; NULL: out of memory. */
+/* For each variable id: whether an operation changes the variable. Variables that only the program sets, such as a queue's length,
+ * are no state of the training. The caller frees the array; NULL: out of memory. */
 static bool *tp__written_variables(const tp_graph *g)
 {
     bool *written = (bool *)tp_calloc((size_t)tp_graph_n_variables(g) + 1, sizeof *written);
@@ -2036,7 +2043,7 @@ static bool *tp__written_variables(const tp_graph *g)
     return written;
 }
 
-/* The value of v, and whether it is that of the first tower's variable, bit for bit. */
+/* Reads the value of v. *same: it equals the value of the first tower's variable, bit for bit. */
 static tp_status tp__read_copy(tp_session *s, const tp_variable *v, tp_tensor *value, bool *same)
 {
     tp_tensor first;
@@ -2062,8 +2069,8 @@ static tp_status tp__load_copy(tp_session *s, const tp_variable *v, const tp_ten
     return st;
 }
 
-/* Variables that no saver saves: moving averages of summaries, copies of towers where they differ from the first tower's. Into
- * d, or out of it. */
+/* Saves to d or loads from d the variables that no saver saves: moving averages of summaries, and the copies of other towers if
+ * they differ from the first tower's variables. */
 static tp_status tp__local_variables(tp_train_state *train, tp_dict *d, bool save)
 {
     tp_tensor value;
@@ -2095,7 +2102,7 @@ static tp_status tp__local_variables(tp_train_state *train, tp_dict *d, bool sav
 static void tp__forget_state(tp_dict *d)
 {
     int kept = 0;
-    for (int i = 0; i < d->n; i++) { /* what an earlier run or checkpoint left there */
+    for (int i = 0; i < d->n; i++) { /* entries of an earlier checkpoint */
         if (strncmp(d->item[i].name, TP__CALLBACK_STATE, strlen(TP__CALLBACK_STATE)) == 0 ||
             strncmp(d->item[i].name, "tp:local/", 9) == 0) {
             tp_free(d->item[i].name);
@@ -2107,9 +2114,9 @@ static void tp__forget_state(tp_dict *d)
     d->n = kept;
 }
 
-/* "tp:epoch" is {epochs that are complete, 1 if no step of a later one was taken}, "tp:local_step" the last step that was
- * taken of the epoch, "tp:callbacks" the prefixes of all callbacks. local_step alone does not tell: where a training is
- * stopped, that step may not have been taken. */
+/* "tp:epoch" is {number of complete epochs, 1 if no step of the next epoch is finished}, "tp:local_step" the last finished
+ * step of the epoch, "tp:callbacks" the prefixes of all callbacks. train->local_step is not enough: when a training is
+ * stopped, that step may not be finished. */
 TP_DEF tp_status tp_train_state_save(tp_train_state *train)
 {
     TP__REQUIRE(train, TP_ERR_ARG)
@@ -2142,12 +2149,12 @@ TP_DEF tp_status tp_train_state_save(tp_train_state *train)
 
 typedef struct tp__loading {
     const tp_dict *d;
-    const char *known; /* what the checkpoint says of its callbacks */
+    const char *known; /* the prefixes of the callbacks in the checkpoint, each with its NUL */
     int64_t n_known;
-    const char *item; /* of which a taker is searched for */
+    const char *item; /* the entry whose callback is searched */
 } tp__loading;
 
-/* Is this prefix one of those in the checkpoint? */
+/* Whether the checkpoint contains a callback with this prefix. */
 static bool tp__state_known(const tp__loading *l, const char *prefix)
 {
     const size_t n = strlen(prefix) + 1;
@@ -2254,7 +2261,7 @@ static tp_status tp__after_checkpoint(tp_callback *cb, void *user)
     return cb->after_checkpoint ? cb->after_checkpoint(cb) : TP_OK;
 }
 
-/* Nobody has asked for one. */
+/* Cancels all requests for a checkpoint. */
 static TP__UNUSED void tp__forget_checkpoint(tp_train_state *train)
 {
     for (tp_callback *cb = train->due_; cb; cb = cb->next_due_) cb->due_ = false;
@@ -2276,7 +2283,7 @@ TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force)
             if (cb->checkpoint && cb->is_resumed_from == last) st = cb->checkpoint(cb);
     if (st == TP_OK && (first || force))
         st = tp__visit(train->callbacks, train->n_callbacks, tp__after_checkpoint, NULL);
-    for (tp_callback *cb = first; cb; cb = cb->next_due_) { /* inside a wrapper that does not tell what it wraps */
+    for (tp_callback *cb = first; cb; cb = cb->next_due_) { /* those inside a wrapper that does not set `inner` */
         if (cb->due_ && st == TP_OK) st = tp__after_checkpoint(cb, NULL);
         cb->due_ = false;
     }
@@ -2313,7 +2320,7 @@ TP_DEF void tp_monitor_free(tp_monitor *m)
     if (m) tp_callback_free(&m->cb);
 }
 
-/* -- the history of scalars: a list a name, in the order in which names came up */
+/* -- the history of scalars: one list per name, in the order of the names' first values */
 
 struct tp__history {
     char *name;
@@ -2387,7 +2394,7 @@ static tp_status tp__history_add(tp_monitors *m, const char *name, const tp_stat
     return TP_OK;
 }
 
-/* -- the ways in */
+/* -- reporting */
 
 static tp_status tp__monitors_scalar(tp_monitors *m, const char *name, double value, bool is_int)
 {
@@ -2425,7 +2432,7 @@ static tp_status tp__monitors_summary(tp_monitors *m, const tp_summary *s)
 
 static tp_status tp__monitors_one(tp_monitors *m, const char *name, double value, bool is_int)
 {
-    if (!m) return TP_OK; /* a callback that is driven by hand has nowhere to report to */
+    if (!m) return TP_OK; /* without a trainer there are no monitors */
     tp_summary_value v;
     tp_summary s;
     memset(&v, 0, sizeof v);
@@ -2452,7 +2459,7 @@ TP_DEF tp_status tp_monitors_put_int(tp_monitors *m, const char *name, int64_t v
     return tp__monitors_one(m, name, (double)value, true);
 }
 
-/* `tag` without "tower[0-9]+/" and a last "-summary", to `to`, which has room for it; returns the end, behind
+/* Copies `tag` without "tower[0-9]+/" and a final "-summary" to `to`, which must be large enough; returns the end, after
  * the NUL. */
 static char *tp__clean_tag(char *to, const char *tag)
 {
@@ -2570,8 +2577,8 @@ static tp_status tp__wraps_another(tp_callback *cb, void *user)
     return cb->n_inner == 1 && cb->inner[0] != user ? TP_STOP : TP_OK;
 }
 
-/* Somebody waits for a statistic that nobody has reported. The second time that is a mistake, unless what reports it may
- * have a schedule of its own. */
+/* Called when the statistic that cb needs has not been reported. The second time this is an error, or a warning if another
+ * callback is wrapped, because that callback may report the statistic later. */
 static tp_status tp__stat_missing(tp_callback *cb, const char *stat, int *times)
 {
     const tp_monitors *m = cb->train->monitors;
@@ -2613,7 +2620,7 @@ TP_DEF tp_callback *tp_proxy_inner(const tp_callback *proxy)
 
 static tp_status tp__proxy_setup_graph(tp_callback *cb)
 {
-    tp_graph *g = cb->train->graph; /* the inner one's name scope is not inside ours */
+    tp_graph *g = cb->train->graph; /* the name scope of the inner callback is not inside the proxy's */
     if (g) tp_name_scope_push(g, "");
     const tp_status st = tp_callback_setup_graph(tp_proxy_inner(cb), cb->train);
     if (g) tp_name_scope_pop(g);
@@ -2636,10 +2643,10 @@ static tp_status tp__proxy_trigger(tp_callback *cb) { return tp_callback_trigger
 static tp_status tp__proxy_after_train(tp_callback *cb) { return tp_callback_after_train(tp_proxy_inner(cb)); }
 static void tp__proxy_close(tp_callback *cb) { tp_callback_free(tp_proxy_inner(cb)); }
 
-/* A proxy whose user memory begins with tp__proxy. Frees the inner one when it fails. */
+/* A proxy whose user memory begins with tp__proxy. Frees the inner callback on failure. */
 static tp_callback *tp__proxy_new(tp_callback *inner, size_t bytes)
 {
-    if (!inner || inner->status_ != TP_OK) return inner; /* a mistake is passed on */
+    if (!inner || inner->status_ != TP_OK) return inner; /* the caller gets the failed callback itself */
     if (!tp__own(&inner->owner_, inner->name, "a callback around it", NULL)) return tp__cb_twice();
     tp_callback *cb = tp_callback_new("", bytes);
     if (!cb || !(cb->name = tp_arena_printf(&cb->mem_, "Proxy-%s", inner->name))) {
@@ -2667,7 +2674,7 @@ static tp_callback *tp__proxy_new(tp_callback *inner, size_t bytes)
 
 TP_DEF tp_callback *tp_cb_proxy(tp_callback *cb) { return tp__proxy_new(cb, sizeof(tp__proxy)); }
 
-/* Refuse a wrapper's options: the callback it was to own dies, the sentence stays. */
+/* For wrong options of a wrapper: frees the inner callback and returns one that fails with the sentence. */
 static tp_callback *tp__wrapper_fail(const tp_at *at, tp_callback *inner, const char *sentence)
 {
     tp__drop_callback(inner);
@@ -2773,7 +2780,7 @@ typedef struct tp__enable {
     bool (*pred)(tp_callback *wrapper, void *user);
     void *user;
     int64_t every_k_steps, every_k_epochs;
-    bool run_enabled; /* what before_run decided, for its after_run */
+    bool run_enabled; /* the condition in before_run; after_run uses it too */
 } tp__enable;
 
 static bool tp__enabled(tp_callback *cb)
@@ -2852,17 +2859,17 @@ TP_DEF tp_callback *tp_cb_periodic_callback_(const tp_cb_periodic_callback_desc 
     return cb;
 }
 
-/* -- many as one ------------------------------------------------------------------------- >>callback
+/* -- a group ----------------------------------------------------------------------------- >>callback
  * Callbacks */
 
 typedef struct tp__members {
     tp_callback **cb;
     int n;
-    int *first, *count; /* fetches of each member, counted from the group's first one */
+    int *first, *count; /* each member's fetches: index of the first in the group's, and number */
     double *seconds;
 } tp__members;
 
-/* Walk the members in order; Ctrl-C is noticed after every hook. */
+/* Calls a hook of all members in order; checks for Ctrl-C after each. */
 typedef tp_status (*tp__hook_fn)(tp_callback *cb);
 static tp_status tp__members_walk(tp_callback *cb, tp__hook_fn hook)
 {
@@ -2899,7 +2906,7 @@ static tp_status tp__members_before_run(tp_callback *cb, tp_run_request *r)
     const int base = r->n_fetch, first = r->first;
     tp_status st = TP_OK;
     for (int i = 0; i < g->n && st == TP_OK; i++) {
-        r->first = r->n_fetch; /* so that each member counts its fetches from 0 */
+        r->first = r->n_fetch; /* so that the fetch indices of each member begin at 0 */
         g->first[i] = r->n_fetch - base;
         st = tp_callback_before_run(g->cb[i], r);
         if (st == TP_OK) st = r->status;
@@ -2929,7 +2936,7 @@ static tp_status tp__members_trigger_epoch(tp_callback *cb)
     const tp__members *g = (const tp__members *)cb->user;
     double total = 0;
     tp_status st = TP_OK;
-    tp_status stop = TP_OK; /* the first wish to end here; what is left of the epoch is done all the same */
+    tp_status stop = TP_OK; /* the first TP_STOP or TP_END; the other members still trigger */
     for (int i = 0; i < g->n && st == TP_OK; i++) {
         const double t0 = tp_time();
         st = tp_callback_trigger_epoch(g->cb[i]);
@@ -2967,7 +2974,7 @@ static void tp__members_close(tp_callback *cb)
     for (int i = 0; i < g->n; i++) tp_callback_free(g->cb[i]);
 }
 
-/* Of callbacks that were taken over already. */
+/* A group of callbacks whose ownership has already been taken. */
 static tp_callback *tp__group_new(tp_callback *const *cbs, int n)
 {
     tp_callback *cb = tp_callback_new("Callbacks", sizeof(tp__members));
@@ -3246,7 +3253,7 @@ TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d)
 typedef struct tp__collection_op {
     const char *key;
     tp_node *group; /* NULL: nothing to do */
-    tp_node *with;  /* not in each step, but with this op */
+    tp_node *with;  /* not NULL: run the updates with this op instead of with each step */
     const char *with_name;
 } tp__collection_op;
 
@@ -3324,14 +3331,14 @@ typedef struct tp__merge {
     const char *key;
     int64_t period;
     bool run_alone;
-    bool asked; /* in the run that is going on */
+    bool asked; /* the current run fetches the summaries */
     tp_node **node;
     tp_summary_value *value;
     const tp_tensor **out;
     int n;
 } tp__merge;
 
-/* The graph is complete by now: every callback had its setup_graph. */
+/* Collects the summaries here and not in setup_graph, because other callbacks may add some in setup_graph. */
 static tp_status tp__merge_before_train(tp_callback *cb)
 {
     tp__merge *m = (tp__merge *)cb->user;
@@ -3556,7 +3563,7 @@ static tp_status tp__sma_load_state(tp_callback *cb, const tp_dict *d, const cha
     int64_t seen = 0, n = 0;
     const void *ring = tp__state_find(d, prefix, "window", TP_F64, &n);
     if (!tp_state_get_i64(d, prefix, "seen", &seen, 1) || seen < 0) return TP_OK;
-    if (n != (seen < f->window ? seen : f->window) * f->n) return TP_OK; /* of another window */
+    if (n != (seen < f->window ? seen : f->window) * f->n) return TP_OK; /* saved with another window_size */
     f->seen = seen;
     if (n) memcpy(f->ring, ring, (size_t)n * sizeof(double));
     return TP_OK;
@@ -3663,7 +3670,7 @@ TP_DEF tp_callback *tp_cb_check_numerics_(const tp_cb_check_numerics_desc *d)
     return cb;
 }
 
-/* -- a tensor as pictures -------------------------------------------------------------------- >>callback
+/* -- a tensor as images ---------------------------------------------------------------------- >>callback
  * DumpTensorAsImage */
 
 typedef struct tp__dump_image {
@@ -3688,7 +3695,7 @@ static tp_status tp__dump_image_before_train(tp_callback *cb)
     return TP_OK;
 }
 
-/* One PNG file for each image. */
+/* Writes one PNG file for each image. */
 static tp_status tp__dump_image_files(const tp__dump_image *d, int64_t epoch, const unsigned char *pixels,
                                       const int64_t nhwc[4])
 {
@@ -3774,7 +3781,7 @@ TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image
 /* -- processes and threads beside the training ------------------------------------------------ >>callback
  * StartProcOrThread */
 
-/* A thread and what it shares with the training. Whoever joins the thread frees it; the thread itself, if it was left alone. */
+/* A thread and the data that it shares with the training. Freed after the thread is joined, or by the thread if it was detached. */
 struct tp_stop_flag {
     tp_mutex *mutex;
     tp_cond *changed;
@@ -3831,7 +3838,7 @@ static tp_status tp__startable_thread(const tp_startable *s, tp_stop_flag **flag
     return st;
 }
 
-/* Tells it to end and waits, at most so long. true: it has ended, and *flag is gone. */
+/* Signals the thread to end and waits at most `seconds`. true: it has ended, *flag is freed and set to NULL. */
 static bool tp__startable_join(tp_stop_flag **flag, double seconds)
 {
     tp_stop_flag *f = *flag;
@@ -3850,7 +3857,7 @@ static bool tp__startable_join(tp_stop_flag **flag, double seconds)
     return true;
 }
 
-/* From now on the thread owns what it shares. One that has ended already is joined. */
+/* Detaches the thread, which then owns and frees f. A thread that has already ended is joined instead. */
 static void tp__startable_leave(tp_stop_flag *f)
 {
     tp_mutex_lock(f->mutex);
@@ -3868,8 +3875,8 @@ static void tp__startable_leave(tp_stop_flag *f)
 
 typedef struct tp__starter {
     tp_startable item[TP_MAX_NAMES];
-    tp_stop_flag *flag[TP_MAX_NAMES]; /* of threads that run */
-    long pid[TP_MAX_NAMES];           /* of processes that run; 0: none */
+    tp_stop_flag *flag[TP_MAX_NAMES]; /* of the running threads */
+    long pid[TP_MAX_NAMES];           /* of the running processes; 0: none */
     int n;
     bool stop;
 } tp__starter;
@@ -3900,7 +3907,7 @@ static tp_status tp__starter_before_train(tp_callback *cb)
     return st;
 }
 
-/* The process is told to end, waited for, and killed if that takes too long. */
+/* Sends SIGTERM to the process, waits at most 5 s for its end, then kills it. */
 static void tp__starter_end(long pid)
 {
 #ifdef TP__OS_FORK
@@ -3938,7 +3945,7 @@ static tp_status tp__starter_after_train(tp_callback *cb)
 static void tp__starter_close(tp_callback *cb)
 {
     tp__starter *s = (tp__starter *)cb->user;
-    tp__starter_after_train(cb); /* of a training that did not begin */
+    tp__starter_after_train(cb); /* in case the training failed before it began */
     for (int i = 0; i < s->n; i++)
         if (s->flag[i]) tp__startable_leave(s->flag[i]);
 }
@@ -3993,7 +4000,7 @@ TP_DEF tp_callback *tp_cb_session_run_timeout(int64_t timeout_in_ms)
 
 /* ==== >>progress ====================================================================================== */
 
-/* -- a bar: " 45%|####5     |90/200[00:12<00:14,7.50it/s], cost=0.31" */
+/* -- a progress bar: " 45%|####5     |90/200[00:12<00:14,7.50it/s], cost=0.31" */
 
 typedef struct tp__bar {
     int64_t total, n;
@@ -4019,7 +4026,7 @@ static void tp__clock_text(double seconds, char *buf, size_t size)
     else snprintf(buf, size, "%02ld:%02ld", s / 60, s % 60);
 }
 
-/* How many columns a text takes: the bytes that begin a character of UTF-8. */
+/* Number of columns of a text: the number of bytes that begin a UTF-8 character. */
 static int tp__columns(const char *text)
 {
     int n = 0;
@@ -4027,7 +4034,8 @@ static int tp__columns(const char *text)
     return n;
 }
 
-/* One line of text, of at most so many columns. What does not fit is left out: the bar, the scalars, the times, the speed. */
+/* Writes one line of text of at most `columns` columns. Parts that do not fit are omitted in this order: the bar, the scalars,
+ * the times, the speed. */
 static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
 {
     char left[16], count[64], times[80], elapsed[32], remaining[32], rate[40];
@@ -4055,14 +4063,14 @@ static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
     if (width >= 5) {
         const double full = part * width;
         for (int i = 0; i < width; i++) {
-            const double here = full - i; /* how much of this cell */
+            const double here = full - i; /* filled fraction of this cell */
             bar[i] = here >= 1 ? '#' : here >= 0.1 ? (char)('0' + (int)(here * 10)) : ' ';
         }
         bar[width] = 0;
         tp__format(out, size, "%s|%s%s", left, bar, right);
         return;
     }
-    for (int less = 0; less < 5; less++) { /* less and less */
+    for (int less = 0; less < 5; less++) { /* each attempt omits one more part */
         if (less < 4)
             snprintf(out, size, "%s %s%s%s%s%s%s%s", left, count, less < 3 ? "[" : "", less < 2 ? times : "",
                      less < 2 ? "," : "", less < 3 ? rate : "", less < 3 ? "]" : "", less < 1 ? b->postfix : "");
@@ -4071,7 +4079,7 @@ static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
     }
 }
 
-/* Can this terminal go back to the beginning of its line? */
+/* Whether stderr is a terminal that can move its cursor to the beginning of the line. */
 static bool tp__bar_can_redraw(void)
 {
     const char *term = getenv("TERM");
@@ -4085,7 +4093,7 @@ static void tp__bar_draw(tp__bar *b, bool last)
 {
     char text[640];
     b->drawn = tp_time();
-    if (tp__logger.fn) { /* somebody else shows messages: only the result is worth one */
+    if (tp__logger.fn) { /* a log function of the program gets only the final line */
         if (!last) return;
         tp__bar_text(b, 60, text, sizeof text);
         tp_log(TP_LOG_INFO, "%s", text);
@@ -4109,7 +4117,7 @@ static void tp__bar_open(tp__bar *b, int64_t total)
     if (b->tty) tp__bar_draw(b, false);
 }
 
-/* Is a line due? */
+/* Whether it is time to draw the bar again. */
 static bool tp__bar_due(const tp__bar *b) { return b->open && b->n != b->total && tp_time() - b->drawn >= b->interval; }
 
 static void tp__bar_step(tp__bar *b)
@@ -4125,16 +4133,16 @@ static void tp__bar_close(tp__bar *b)
     b->open = false;
 }
 
-/* -- of the steps of an epoch ------------------------------------------------------------- >>callback
+/* -- progress within an epoch ------------------------------------------------------------- >>callback
  * ProgressBar */
 
 typedef struct tp__progress {
     const char *const *names;
     int n;
     tp_node **node;
-    int64_t seen; /* local_step of the last run that was asked for values */
+    int64_t seen; /* local_step of the last run that fetched values */
     bool asked, cost;
-    double *value; /* of the last run that was asked */
+    double *value; /* the values fetched by that run */
     bool has_values;
     tp__bar bar;
 } tp__progress;
@@ -4187,7 +4195,7 @@ static tp_status tp__progress_after_run(tp_callback *cb, const tp_run_values *v)
     return TP_OK;
 }
 
-/* What stands behind the bar; made when a line is due. */
+/* Writes the text after the bar; called only when the bar is drawn. */
 static void tp__progress_postfix(tp__progress *p)
 {
     int at = 0;
@@ -4242,7 +4250,7 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d)
     return cb;
 }
 
-/* -- how long it will take ----------------------------------------------------------- >>callback
+/* -- estimate of the remaining time -------------------------------------------------- >>callback
  * EstimatedTimeLeft */
 
 typedef struct tp__eta {
@@ -4269,7 +4277,7 @@ static tp_status tp__eta_trigger_epoch(tp_callback *cb)
     e->last = now;
     double one = 0;
     if (e->median) {
-        for (int i = 0; i < e->n; i++) { /* insertion into order */
+        for (int i = 0; i < e->n; i++) { /* insertion sort */
             int j = i;
             for (; j > 0 && e->sorted[j - 1] > e->seconds[i]; j--) e->sorted[j] = e->sorted[j - 1];
             e->sorted[j] = e->seconds[i];
@@ -4307,11 +4315,11 @@ TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_d
     return cb;
 }
 
-/* -- steps a second ---------------------------------------------------------------- >>callback
+/* -- steps per second -------------------------------------------------------------- >>callback
  * ThroughputTracker */
 
 typedef struct tp__throughput {
-    double samples, seconds, since; /* since: when the clock was started, if it runs */
+    double samples, seconds, since; /* since: time at which the current epoch's steps began */
     bool running;
     int64_t step;
 } tp__throughput;
@@ -4350,7 +4358,7 @@ static tp_status tp__throughput_trigger(tp_callback *cb)
     t->step = cb->train->global_step;
     t->seconds = 0;
     if (running) tp__throughput_start(cb);
-    if (!(seconds > 0)) return TP_OK; /* nothing was timed */
+    if (!(seconds > 0)) return TP_OK; /* no step was timed */
     if (t->samples > 0)
         return tp_monitors_put_scalar(cb->train->monitors, "Throughput (samples/sec)", steps / seconds * t->samples);
     return tp_monitors_put_scalar(cb->train->monitors, "Throughput (steps/sec)", steps / seconds);
@@ -4373,7 +4381,7 @@ TP_DEF tp_callback *tp_cb_throughput_tracker_(const tp_cb_throughput_tracker_des
 /* -- free memory of the host ---------------------------------------------------------- >>callback
  * HostMemoryTracker */
 
-/* In GB; negative where the system does not tell. */
+/* In GB; negative if the system does not provide it. */
 static double tp__free_memory(void) { return tp__os_free_memory() / (1024.0 * 1024.0 * 1024.0); }
 
 static tp_status tp__host_memory_setup_graph(tp_callback *cb)
@@ -4410,7 +4418,7 @@ TP_DEF tp_callback *tp_cb_host_memory_tracker(void)
     return cb;
 }
 
-/* -- a shell command with numbers in it ------------------------------------------------------- >>callback
+/* -- a shell command with reported values ----------------------------------------------------- >>callback
  * SendStat */
 
 typedef struct tp__send {
@@ -4439,7 +4447,7 @@ static bool tp__send_value(tp_buf *text, const char *spec, size_t n, const tp_st
     if (p != end || (how && !strchr("deEfFgG%", how)) || (how == 'd' && (!stat->is_int || s.precision >= 0)))
         return false;
     if (how == 'd' || (!how && s.precision < 0 && stat->is_int)) how = 'f', s.precision = 0;
-    if (!how && s.precision < 0) { /* as str() has it */
+    if (!how && s.precision < 0) { /* formatted as by Python's str() */
         tp_format_double(shortest, value);
         tp__print_word(&o, &s, shortest);
     } else {
@@ -4451,7 +4459,7 @@ static bool tp__send_value(tp_buf *text, const char *spec, size_t n, const tp_st
     return true;
 }
 
-/* Runs a command with the values that `get` has for the names in it. */
+/* Runs a command after replacing the names in it with the values that `get` returns. */
 typedef tp_status (*tp__send_get_fn)(void *user, const char *name, tp_stat *stat);
 static tp_status tp__send_command(const char *who, const char *command, tp__send_get_fn get, void *user)
 {
@@ -4513,7 +4521,7 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command)
 
 /* ==== >>profiling ===================================================================================== */
 
-/* -- how busy GPUs are, as NVIDIA's library says -------------------------------------------------- >>callback
+/* -- GPU utilization, measured by NVIDIA's library ------------------------------------------------ >>callback
  * GPUUtilizationTracker */
 
 typedef struct tp__nvml_rates {
@@ -4522,19 +4530,19 @@ typedef struct tp__nvml_rates {
 
 typedef struct tp__gpu_util {
     int device[TP_MAX_NAMES], n;
-    bool chosen; /* the caller said which */
+    bool chosen; /* the caller chose the devices */
     double interval;
     const char *library_name;
     void *library;
     void *handle[TP_MAX_NAMES];
     int (*rates)(void *gpu, tp__nvml_rates *rates);
     int (*shutdown)(void);
-    tp_stop_flag *flag; /* of the thread that asks, while steps run */
+    tp_stop_flag *flag; /* of the thread that samples while steps run */
     double sum[TP_MAX_NAMES], last[TP_MAX_NAMES];
     int samples, error;
 } tp__gpu_util;
 
-/* $CUDA_VISIBLE_DEVICES as numbers; false: it is not set, or holds something else. */
+/* Reads the device numbers in $CUDA_VISIBLE_DEVICES; false: it is not set, or is not a list of numbers. */
 static bool tp__gpu_util_visible(tp__gpu_util *u)
 {
     const char *p = getenv("CUDA_VISIBLE_DEVICES");
@@ -4553,7 +4561,7 @@ static bool tp__gpu_util_visible(tp__gpu_util *u)
     return true;
 }
 
-/* Opens the library and finds the GPUs. NULL, or why nothing can be measured. */
+/* Opens the library and finds the GPUs. Returns NULL, or the reason why nothing can be measured. */
 static const char *tp__gpu_util_open(tp__gpu_util *u)
 {
     static const char *const usual[] = {
@@ -4606,7 +4614,7 @@ static tp_status tp__gpu_util_before_train(tp_callback *cb)
     return TP_OK;
 }
 
-/* The thread: a sample now and after each interval. */
+/* The function of the thread: takes a sample at once and after each interval. */
 static void tp__gpu_util_run(tp_stop_flag *f, void *user)
 {
     tp__gpu_util *u = (tp__gpu_util *)user;
@@ -4652,7 +4660,7 @@ static tp_status tp__gpu_util_trigger_epoch(tp_callback *cb)
         tp__gpu_util_shut(u);
         return TP_OK;
     }
-    const int n = u->samples > 1 ? u->samples - 1 : 1; /* the last one belongs to the end of the epoch */
+    const int n = u->samples > 1 ? u->samples - 1 : 1; /* excludes the last sample, taken at the end of the epoch */
     for (int i = 0; i < u->n && st == TP_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "GPUUtil/%d", u->device[i]);
@@ -4670,7 +4678,7 @@ static tp_status tp__gpu_util_after_train(tp_callback *cb)
 
 static void tp__gpu_util_close(tp_callback *cb) { tp__gpu_util_shut((tp__gpu_util *)cb->user); }
 
-/* NULL, or what is wrong with a list of devices. */
+/* NULL if the list of devices is good, else a callback that fails with the error sentence. */
 static tp_callback *tp__bad_devices(const tp_at *at, const char *who, const int *devices, int n)
 {
     if (n < 0 || n > TP_MAX_NAMES)
@@ -4712,7 +4720,7 @@ TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_t
 
 typedef struct tp__gpu_memory {
     int device[TP_MAX_NAMES], n;
-    bool silent[TP_MAX_NAMES]; /* it does not tell */
+    bool silent[TP_MAX_NAMES]; /* the device cannot measure its peak */
 } tp__gpu_memory;
 
 static tp_status tp__gpu_memory_before_train(tp_callback *cb)
@@ -4794,14 +4802,14 @@ static void tp__node_exec_stats(tp_buf *stats, const tp_trace_record *r, int64_t
     tp_buf_free(&b);
 }
 
-/* RunMetadata{step_stats=1{dev_stats=1{device=1 node_stats=2}}}: one for each device; what the run did beside kernels under
- * "host". Times of workers and idle ones are left out: they are within the kernels'. */
+/* RunMetadata{step_stats=1{dev_stats=1{device=1 node_stats=2}}}: one dev_stats for each device; work of the run outside kernels
+ * is listed under "host". Records of workers and idle times are omitted, because the times of the kernels include them. */
 static tp_status tp__run_metadata(const tp_trace *t, tp_buf *out)
 {
     tp_buf steps, device;
     memset(&steps, 0, sizeof steps);
     memset(&device, 0, sizeof device);
-    /* The trace's clock does not say what time it is. Its end was a moment ago. */
+    /* Offset from the trace's clock to the time of day: the trace has just ended, so its last record ended now. */
     const int64_t to_wall = t->n ? (int64_t)(tp__os_wall() * 1e6) * 1000 - t->record[t->n - 1].end : 0;
     for (int64_t i = 0; i < t->n; i++) {
         const char *name = t->record[i].device;
@@ -4907,13 +4915,13 @@ TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d)
  * ModelSaver */
 
 typedef struct tp__checkpoint {
-    int64_t step; /* of "model-<step>" */
+    int64_t step; /* the step in "model-<step>" */
     double made;
-    int stays; /* an earlier process decided: 1 for ever, -1 not; 0: this one decides */
+    int stays; /* decision of an earlier process: 1 never delete, -1 delete when too old; 0: not decided yet */
 } tp__checkpoint;
 
-/* What Ctrl-C leaves to go on from. It has no step in its name and is in no list of what is kept: when the next checkpoint is
- * written, it goes, and all is as if it had not been there. */
+/* Name of the checkpoint that is written after Ctrl-C. It has no step in its name and does not count for max_to_keep. It is
+ * deleted when the next checkpoint is written, so that it does not affect which other checkpoints are kept. */
 #define TP__INTERRUPTED "interrupted"
 
 typedef struct tp__saver {
@@ -4924,14 +4932,14 @@ typedef struct tp__saver {
     const char *const *collections;
     int n_collections;
     tp_checkpoint_format format;
-    tp__checkpoint *made; /* those that are kept for now, oldest first */
+    tp__checkpoint *made; /* the kept checkpoints, oldest first */
     int n, cap;
-    tp_variable **variable; /* of the collections; NULL: all that are saved */
+    tp_variable **variable; /* the variables of the collections; NULL: all saved variables */
     int n_variable;
-    int64_t last_epoch, last_step; /* of the newest one on the disk; -1: none */
-    int written_stays;             /* tp__checkpoint.stays of the one that training was resumed from */
-    bool interrupted;              /* the next one is for after Ctrl-C */
-    bool leftover;                 /* such a one is there, and is older than the newest */
+    int64_t last_epoch, last_step; /* of the newest checkpoint on the disk; -1: none */
+    int written_stays;             /* tp__checkpoint.stays of the checkpoint that training was resumed from */
+    bool interrupted;              /* the next checkpoint is the one after Ctrl-C */
+    bool leftover;                 /* a checkpoint of Ctrl-C exists and is older than the newest checkpoint */
 } tp__saver;
 
 static tp_status tp__saver_setup_graph(tp_callback *cb)
@@ -4970,7 +4978,7 @@ static tp_status tp__saver_variables(tp_callback *cb)
     return TP_OK;
 }
 
-/* The newest in the list; one of that step that is there already moves to its end. */
+/* Appends a checkpoint to the list; an existing entry of the same step is removed first. */
 static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
 {
     int kept = 0;

@@ -5,7 +5,7 @@
  *     #include "tp_graph.h"            // pulls in tp_tensor.h
  *
  * WHAT THIS IS       building a graph gives tp_node handles; tp_gradients adds the nodes of a derivative; a
- *                    tp_session compiles what is fetched into a plan once and runs it many times.
+ *                    tp_session compiles a plan for the fetched nodes once and runs it many times.
  * WHAT THIS IS NOT   layers (tp_layers.h), optimizers (tp_optim.h), loops over epochs (tp_train.h).
  *
  * A COMPLETE PROGRAM
@@ -31,7 +31,7 @@
  *         return 0;
  *     }
  *
- * HOW IT WORKS  the way of a batch through one training step of y = relu(conv2d(x, W) + b), a cost and Momentum
+ * HOW IT WORKS  how a batch passes through one training step of y = relu(conv2d(x, W) + b), a cost and Momentum
  *     Building.   tp_conv2d of tp_layers.h makes the variable conv0/W (tp_get_variable_as) and calls tp_nn_conv2d. Every builder
  *         ends in tp_apply_ex: it adds one operation to the graph's list, and the shape rule of its row (tp__conv2d_infer)
  *         gives its outputs their types. A row is an entry of the op table: one constant tp_op on the op's page under >>ops.
@@ -40,28 +40,28 @@
  *         (tp__gradient_rules) replaces some of them by cheaper ones. tp_apply_gradients of tp_optim.h adds an operation
  *         apply_momentum, which writes conv0/W. Nothing has been computed.
  *     Planning.   tp_session_run(s, feeds, fetches) asks tp__find_plan for the plan of these fetches and these fed shapes. The
- *         first time tp__compile makes it, in the 8 steps that stand at the head of >>plan: the operations that the fetches need
+ *         first time tp__compile makes it, in the 8 steps that the head of >>plan lists: the operations that the fetches need
  *         (tp__plan_reach), their shapes, their order, which values are aliases, what can be folded; then the rules
  *         of tp__rules record in a tp__fusion that the step of conv2d also adds the bias and does the ReLU (tp__fuse_epilogue).
  *         tp__emit_op makes one tp__step of each operation that is left: a kernel and a tp_call with its operands, attributes and
  *         what is fused (tp_fused). tp__plan_place gives every buffer an offset in one block of memory, the arena.
  *     Running.    tp__run_feeds copies the batch to its place in the arena. tp__run_steps calls the kernels in order: on the CPU
  *         tp__conv2d_fast of tp_fast.h, or the page's naive loop tp__conv2d_f32; on a GPU tp__conv2d_cuda of tp_cuda.cu.
- *         They split their work with tp_device_parallel. tp__momentum_fast writes the new conv0/W into the session's own memory of that
- *         variable. tp__run_fetches copies the cost to the tensor that the caller gets.
+ *         They split their work with tp_device_parallel. tp__momentum_fast writes the new conv0/W into the session's own memory
+ *         of that variable. tp__run_fetches copies the cost to the tensor that the caller gets.
  *     So a run allocates nothing, and two runs with the same shapes run the same plan. A kernel gives the same bits for any
  *     number of threads, and no step of planning changes the bits of a value: what is fetched does not change what is trained.
  *
  * GLOSSARY   node        a tp_node: one output of an operation, while the graph is built; it has a type and no data
- *            operation   a tp_operation: a row of the op table applied to nodes. op: the row, what the operation computes
- *            value       a node in a plan: its type is known whole
+ *            operation   a tp_operation: a row of the op table applied to nodes. op: the row; it defines the computation
+ *            value       a node in a plan: all dimensions of its type are known
  *            buffer      memory of one or more values: in the arena, a variable's, or a constant's
  *            arena       the one block of memory per exec and device in which the plan places buffers by lifetime
  *            step        one kernel call of a plan; also, in tp_train.h, one run of the train_op
  *            plan        the steps for given fetches and fed shapes; exec: the plans and arenas of one thread that runs
- *            fold        compute when the plan is made, because everything read is constant
+ *            fold        compute an operation when the plan is made, because all its inputs are constant
  *            fuse        let the step of one op do what another op would do; absorbed: the op that has no step because of that
- *            elide       not store a value, because what reads it can compute it while loading
+ *            elide       not store a value, because the ops that read it compute it while loading
  *            alias       a value that has the buffer of another one: views, names
  *            replica     the copy of a value on another device or in another precision
  *            tower       the part of a graph that is built once for each device in data-parallel training
@@ -72,18 +72,18 @@
  *            the implementation: >>core >>scopes and variables >>towers and towers' functions >>gradients >>regex >>registry
  *            >>gradient rules >>summaries >>plan >>run >>hooked runs >>saver >>predict >>ops
  *
- * OWNERSHIP  the graph owns every node, name and copied option: they die with tp_graph_free. The session owns the
- *            variables' values and everything a run needs. A graph, its sessions and what runs in those (execs, hooked
- *            sessions, predictors, trainers) and devices of your own may be freed in any order: a graph stays until its last
- *            session is gone, a session until the last of those is, a device until the last of all. Freeing one of these
- *            twice is seen, and refused with a sentence, as long as it stays.
+ * OWNERSHIP  the graph owns every node, name and copied option: tp_graph_free frees them. The session owns the
+ *            variables' values and everything a run needs. A graph, its sessions, the users of these sessions (execs, hooked
+ *            sessions, predictors, trainers) and your own devices may be freed in any order: the memory of a graph is kept
+ *            until its last session is freed, that of a session until its last user is freed, that of a device until all of
+ *            them are freed. Freeing an object twice is refused with a sentence as long as its memory is kept.
  * THREADS    one graph is built by one thread. A session's run functions may be used by one thread per tp_exec;
  *            tp_session_cancel by any.
- * ERRORS     builders never return NULL: the first mistake sticks to the graph and later calls pass on a poison node;
- *            tp_graph_status / tp_graph_error (and whoever runs the graph) report it, with file:line (>>places) and name scope.
+ * ERRORS     builders never return NULL: the graph keeps the first mistake, and later calls return a poison node;
+ *            tp_graph_status, tp_graph_error and every run report the mistake, with file:line (>>places) and name scope.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, N elements; d<x> = d cost / d <x>.
  */
-#ifndef TP__F /* the whole file, but for the op pages at its end, which it includes by itself */
+#ifndef TP__F /* the whole file except the op pages at its end: for these the file includes itself */
 #ifndef TP_GRAPH_H
 #define TP_GRAPH_H
 
@@ -123,15 +123,15 @@ struct tp_operation {
     tp_node **in;
     tp_node *out;        /* n_out values; effect-only ops have one, a bool of shape (0) */
     tp_operation **ctrl; /* run before this one */
-    tp_variable **var;   /* written in place by this op (WRITES_VAR), or what a variable op stands for */
+    tp_variable **var;   /* written in place by this op (WRITES_VAR); of a variable op: its variable */
     void *attrs;         /* the row's attribute struct */
     void *user;          /* HOST ops: what the builder registered */
     uint64_t stream;     /* random stream: hash of the name, or another op's stream to repeat its numbers */
-    int device;          /* where it runs: index into the session's devices (see tp_device_enter) */
-    tp_at at;            /* where the user asked for it; file may be NULL */
+    int device;          /* the device that runs it: index into the session's devices (see tp_device_enter) */
+    tp_at at;            /* the user's line that added it; file may be NULL */
 };
 
-/* Initial values. Make one with the functions below; a zeroed one is "unset". Formulas: >>variables. */
+/* How a variable is initialised. Make one with the functions tp_init_*; a zeroed one is "unset". Formulas: >>variables. */
 typedef enum tp_init_kind {
     TP_INIT_UNSET = 0,
     TP_INIT_CONSTANT,
@@ -165,7 +165,7 @@ typedef struct tp_spec {
                           TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_SCALAR, 0)(__VA_ARGS__)           \
     }
 #define TP__SPEC_TYPE(dtype_, ...)                                    dtype_
-#define TP__SPEC_PICK(t_, a_, b_, c_, d_, e_, f_, g_, h_, pick_, ...) pick_ /* what stands tenth */
+#define TP__SPEC_PICK(t_, a_, b_, c_, d_, e_, f_, g_, h_, pick_, ...) pick_ /* the tenth argument */
 #define TP__SPEC_SCALAR(dtype_) \
     {                           \
         0, { 0 }                \
@@ -182,29 +182,29 @@ typedef struct tp_spec {
 #endif
 
 /* ==== >>optable ======================================================================================= */
-/* An op is one entry: its row, with the formula, the shape rule, the gradient and the naive loop standing together
- * under >>ops. Tests walk the table (tp_op_registry), so that a new entry is tested by being there. */
+/* An op is one entry of the op table, its row. The formula, the shape rule, the gradient and the naive loop are together
+ * on the op's page under >>ops. Tests walk the table (tp_op_registry), so a new entry is tested automatically. */
 
 enum {
     TP_OP_PURE = 0,            /* may be merged, folded, pruned */
     TP_OP_RANDOM = 1 << 0,     /* depends on the random step: never merged or folded */
-    TP_OP_READS_VAR = 1 << 1,  /* its value is a variable's */
+    TP_OP_READS_VAR = 1 << 1,  /* its output is the value of a variable */
     TP_OP_WRITES_VAR = 1 << 2, /* changes variables in place */
     TP_OP_COLLECTIVE = 1 << 3, /* all ranks must run it, in creation order */
-    /* Has an effect outside (it prints, checks, talks to other processes): each run calls its kernel. A GPU records what comes
-     * before and after it; the kernel waits for what it reads (tp_device.download, wait). */
+    /* Has an effect outside the graph (prints, checks, communicates with other processes): each run calls its kernel. A GPU
+     * records the kernels before and after it separately; the kernel waits for its operands (tp_device.download, wait). */
     TP_OP_HOST = 1 << 4,
     TP_OP_DYNAMIC_SHAPE = 1 << 5, /* its output shape is not a function of input shapes and attributes */
     TP_OP_ELEMENTWISE = 1 << 6,   /* out[i] depends on in[][i] alone, after broadcasting: has block functions */
-    TP_OP_ANY_DTYPE = 1 << 7,     /* moves elements without looking at them: naive[0] serves every dtype */
-    TP_OP_VIEW = 1 << 8,          /* output 0 is input 0's memory under another shape: no work at run time */
+    TP_OP_ANY_DTYPE = 1 << 7,     /* copies elements without computing: naive_f32 serves every dtype */
+    TP_OP_VIEW = 1 << 8,          /* output 0 is an alias of input 0 with another shape: no work at run time */
     TP_OP_SOURCE = 1 << 9,        /* placeholder, constant, variable: has no kernel */
-    TP_OP_NO_ALIAS = 1 << 10,     /* the output may not share memory with a dying input */
-    TP_OP_HALF = 1 << 11,         /* of products, worth making of half-precision operands where the session allows it */
-    TP_OP_FOLLOWS = 1 << 12,      /* its output 0 has the precision in which its input 0 is stored */
-    TP_OP_EARLY = 1 << 13,        /* runs as soon as what it reads is there, before ops that were created earlier */
+    TP_OP_NO_ALIAS = 1 << 10,     /* no output may be in the buffer of an input, even if the input is not read later */
+    TP_OP_HALF = 1 << 11,         /* computes products, with half-precision operands where the session allows it */
+    TP_OP_FOLLOWS = 1 << 12,      /* its output 0 is stored in the precision of its input 0 */
+    TP_OP_EARLY = 1 << 13,        /* runs as soon as its inputs are computed, before ops that were created earlier */
     TP_OP_ANY_DEVICE =
-        1 << 14 /* its kernel touches operands by the device's functions alone, and so serves all devices */
+        1 << 14 /* its kernel accesses operands only through the device's functions, so it runs on every device */
 };
 
 typedef enum {
@@ -225,8 +225,8 @@ typedef struct tp_attr {
     size_t offset;
 } tp_attr;
 
-/* What a shape rule sees: input types and attributes; it fills `out`. It runs when the graph is built (dimensions may
- * be TP_ANY) and again when a plan is bound (all known), and must agree with itself. */
+/* The argument of a shape rule: input types and attributes; the rule fills `out`. It is called when the graph is built
+ * (dimensions may be TP_ANY) and again when a plan is made (all known); both results must agree. */
 #define TP_MAX_OUTPUTS 256 /* of one op */
 typedef struct tp_infer {
     const tp_op *op;
@@ -234,14 +234,14 @@ typedef struct tp_infer {
     const char *name; /* of the operation, for sentences */
     int n_in;
     const tp_type *in;
-    int n_out; /* set for rows with a variable number of outputs; else preset */
+    int n_out; /* rows with a variable number of outputs set it; for others it is preset */
     tp_type *out;
     int n_var;
     const tp_type *var;
 } tp_infer;
 
-/* What a gradient function sees: it sets din[i] (preset NULL = no gradient) from nodes. dout[i] is NULL where output i
- * does not reach the cost. */
+/* The argument of a gradient function: the function sets din[i], the gradient of input i, to a node (preset NULL = no
+ * gradient). dout[i] is the gradient of output i; NULL where the cost does not depend on that output. */
 typedef struct tp_grad {
     tp_graph *graph;
     tp_operation *op;
@@ -249,7 +249,7 @@ typedef struct tp_grad {
     tp_node *out; /* op->out */
 } tp_grad;
 
-/* A block of an element-wise op: n elements of contiguous inputs (already broadcast) to contiguous output. */
+/* Computes a block of an element-wise op: n elements, from contiguous inputs (already broadcast) to contiguous output. */
 typedef void (*tp_block_fn)(int64_t n, void *y, const void *const *in, const void *attrs);
 
 struct tp_op {
@@ -257,37 +257,37 @@ struct tp_op {
     const char *label; /* TensorFlow's name for it, "Softmax" */
     unsigned flags;
     int min_in, max_in;  /* max_in -1: any number */
-    int n_out;           /* outputs, auxiliary ones included; -1: the shape rule says */
+    int n_out;           /* outputs, auxiliary ones included; -1: the shape rule sets it */
     const tp_attr *attr; /* the schema, ends with a NULL name; NULL: no attributes */
     size_t attr_size;
     tp_status (*infer)(tp_infer *s);
     void (*grad)(tp_grad *g);          /* NULL: no gradient flows through */
-    tp_kernel_fn naive_f32, naive_f64; /* the definition; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
+    tp_kernel_fn naive_f32, naive_f64; /* define the op; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
     tp_kernel_fn fast;                 /* float32 on the CPU, or NULL */
     tp_block_fn block_f32, block_f64, block_i32, block_i64; /* TP_OP_ELEMENTWISE rows */
-    tp_vec vec;                          /* finds the engine's function for block_f32, if it has one */
+    tp_vec vec;                          /* finds the vectorised function for block_f32, if there is one */
     double (*flops)(const tp_call *k);   /* NULL: one per output element. Bytes follow from the operands. */
-    size_t (*scratch)(const tp_call *k); /* bytes the kernel needs; shapes are set, pointers are not. NULL: none */
-    unsigned shape_only;                 /* bit i: input i is read for its shape alone */
+    size_t (*scratch)(const tp_call *k); /* bytes of scratch for the kernel; k has shapes, no pointers. NULL: none */
+    unsigned shape_only;                 /* bit i: only the shape of input i is read */
     const char *onnx;                    /* ONNX operator, NULL if composed */
     const char *fault;              /* sentence for tp_kernel_fault, with one %lld for its value; NULL: cannot happen */
-    unsigned single_in, single_out; /* TP_OP_HALF rows: bit i: input i, output i stays float32 all the same */
-    unsigned fuses;                 /* what `fast` can do besides: TP_FUSES_ */
-    unsigned in_place;              /* bit i: `fast` may write output 0 over input i; it may always over what it adds */
-    int sequence;                   /* sequence ops: which input is x */
-    const struct tp__update *update; /* optimizers: what makes up one; NULL: this is none */
+    unsigned single_in, single_out; /* TP_OP_HALF rows: bit i: input i, output i stays float32 */
+    unsigned fuses;                 /* what can be fused into `fast`: TP_FUSES_ */
+    unsigned in_place;              /* bit i: `fast` may write output 0 over input i; always over a fused addend */
+    int sequence;                   /* sequence ops: index of the input x */
+    const struct tp__update *update; /* optimizers: their slots and formulas; NULL: not an optimizer */
 };
 
 TP_DEF const tp_op *tp_op_registry(int i);        /* every row; NULL past the end */
 TP_DEF const tp_op *tp_op_find(const char *name); /* NULL if there is none */
-/* Fail inside a shape rule: `return tp_infer_fail(s, TP_ERR_SHAPE, "input is %s, ...")`. */
+/* Reports an error in a shape rule: `return tp_infer_fail(s, TP_ERR_SHAPE, "input is %s, ...")`. */
 TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 
-/* Apply any row, built-in or your own, to inputs; attrs (copied) may be NULL for zeros. Returns output 0; its siblings
- * are node->op->out[i]. User rows are equal to built-in ones. */
+/* Apply any row, built-in or your own, to inputs; attrs (copied) may be NULL for zeros. Returns output 0; the other outputs
+ * are node->op->out[i]. Your own rows can do everything that built-in ones can. */
 TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int n_in, const void *attrs);
-/* g NULL, here and below: the graph of the inputs. */
-/* The same with everything: written variables, a name (NULL: the row's label), a user pointer. */
+/* g NULL, in all functions that have inputs: the graph of the inputs. */
+/* tp_apply with all options: written variables, a name (NULL: the row's label), a user pointer. */
 typedef struct tp_apply_desc {
     const tp_op *row;
     tp_node *const *in;
@@ -308,28 +308,28 @@ typedef struct tp_graph_config {
 } tp_graph_config;
 TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config); /* NULL: out of memory */
 TP_DEF void tp_graph_free(tp_graph *g);
-TP_DEF tp_status tp_graph_status(const tp_graph *g);  /* of the first mistake, TP_OK if none */
-TP_DEF const char *tp_graph_error(const tp_graph *g); /* its sentence, "" if none */
+TP_DEF tp_status tp_graph_status(const tp_graph *g);  /* status of the first mistake, TP_OK if none */
+TP_DEF const char *tp_graph_error(const tp_graph *g); /* sentence of the first mistake, "" if none */
 TP_DEF uint64_t tp_graph_seed(const tp_graph *g);
-/* Record a mistake in the graph (the first one stays) and return the poison node. at may be NULL. */
+/* Record a mistake in the graph, which keeps only the first one, and return the poison node. at may be NULL. */
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(4, 5);
 TP_DEF bool tp_is_poison(const tp_node *n);
 TP_DEF tp_node *tp_poison(tp_graph *g);
 TP_DEF tp_graph *tp_node_graph(const tp_node *n);
-/* Errors and new nodes carry this place, instead of their builder's (>>places), until it is set again; layers set it to
- * their caller's line while they build. */
+/* From this call to the next one, errors and new nodes get this place instead of their builder's (>>places); layers set the
+ * place to their caller's line while they build. */
 TP_DEF void tp_graph_set_at(tp_graph *g, tp_at at);
-TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size); /* zeroed, dies with the graph; NULL on no memory */
+TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size); /* zeroed, freed with the graph; NULL: out of memory */
 TP_DEF char *tp_graph_strdup(tp_graph *g, const char *s);
 TP_DEF int tp_graph_n_operations(const tp_graph *g);
 TP_DEF tp_operation *tp_graph_operation(const tp_graph *g, int i);
 TP_DEF int tp_graph_n_variables(const tp_graph *g);
 TP_DEF tp_variable *tp_graph_variable(const tp_graph *g, int i);
 TP_DEF void tp_graph_finalize(tp_graph *g); /* adding nodes later is a mistake */
-/* table of trainable variables [describe_trainable_vars] */
+/* writes a table of the trainable variables to out [describe_trainable_vars] */
 TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out);
-/* The graph in the language of graphviz: a box an operation with its row and output shape, variables as cylinders, control
- * edges dotted. targets not NULL: only what these n depend on. */
+/* The graph in the language of graphviz: one box per operation, with its row and output shape; variables as cylinders, control
+ * edges dotted. targets not NULL: only the operations that these n nodes depend on. */
 TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf *out);
 
 /* ==== >>names ========================================================================================= */
@@ -337,21 +337,22 @@ TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf 
 TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name); /* NULL if absent */
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name);
 TP_DEF const char *tp_node_name(const tp_node *n); /* the operation's name */
-/* identity with this name in the current scope */
+/* an identity op on x, with this name in the current scope */
 TP_DEF tp_node *tp_named(tp_node *x, const char *name);
 
 /* ==== >>scopes ======================================================================================== */
-/* What opens or closes a scope returns the graph. Names are made unique (_1, _2); "x/" re-enters exactly x/; "" is the root. */
+/* Functions that open or close a scope return the graph. Names are made unique (_1, _2); "x/" re-enters x/ itself; "" is the
+ * root. */
 TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name);
 TP_DEF tp_graph *tp_name_scope_pop(tp_graph *g);
 TP_DEF const char *tp_name_scope(const tp_graph *g); /* "" or "a/b" */
-/* Memoised scope: the same one at each entry [tfutils: cached_name_scope]. */
+/* Enters the same scope at each call with this name, without making the name unique [tfutils: cached_name_scope]. */
 TP_DEF tp_graph *tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level);
 
 typedef enum { TP_REUSE_INHERIT = 0, TP_REUSE_NO, TP_REUSE_YES, TP_REUSE_AUTO } tp_reuse;
 typedef struct tp_getter_call tp_getter_call;
 struct tp_variable_desc;
-/* Wraps variable creation: may change the description, pass it on with tp_getter_next, and return another node made
+/* Wraps variable creation: may change the description, calls tp_getter_next with it, and may return another node computed
  * from the variable. [tfutils: varreplace] */
 typedef tp_node *(*tp_getter_fn)(tp_getter_call *call, struct tp_variable_desc *d, void *user);
 typedef struct tp_variable_scope_desc {
@@ -380,36 +381,36 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _
          TP__U(tp__i); TP__U(tp__i) = (tp_variable_scope_pop(g_), 0))
 #endif
 
-/* What is made inside runs, and its variables live, on the session's device number `device`; outside it is device 0.
- * An op that writes variables runs where they live; what differentiates an op runs where that op runs. A value that is
- * needed on another device is copied there, once a run. A number that the session has no device for is a mistake when
- * the session is made or the op is run. */
+/* Operations that are added between enter and leave run on the session's device number `device`, and their variables are stored
+ * on that device; outside, the device is 0. An op that writes variables runs on the device of the variables; the gradient of an
+ * op runs on the device of the op. A value that another device reads is copied to it, once per run. A number for which the
+ * session has no device is a mistake when the session is made or the op is run. */
 TP_DEF tp_graph *tp_device_enter(tp_graph *g, int device);
 TP_DEF tp_graph *tp_device_leave(tp_graph *g);
 TP_DEF int tp_current_device(const tp_graph *g);
-/* The device on which a value lives: its op's, or of tp_all_reduce that of the input of the same index. */
+/* The device that stores a value: the device of its op; for an output of tp_all_reduce: that of the input of the same index. */
 TP_DEF int tp_node_device(const tp_node *n);
 /* TP_DEVICE(g, 1) { ... }  Leave the block at its end only. */
 #define TP_DEVICE(g, device_) \
     for (int TP__U(tp__i) = (tp_device_enter((g), (device_)), 1); TP__U(tp__i); TP__U(tp__i) = (tp_device_leave(g), 0))
 
-/* The decorators of tensorpack as scopes around a call; `function` names what is called, whoever calls it.
- * auto_reuse: the first time in an enclosing variable scope as that scope says, later with reuse; no scope level is
- * added. under_variable: in a variable scope of that name. Both end with tp_variable_scope_pop. under_name: in a name
- * scope `name`, memoised within the current one and with a warning if another node took the name; name NULL: a fresh
- * scope called after the function; ends with tp_name_scope_pop. [scope_utils: auto_reuse_variable_scope,
- * under_variable_scope, under_name_scope] */
+/* The decorators of tensorpack as scopes around a call; `function` is the name of the called function.
+ * auto_reuse: the first call in an enclosing variable scope follows that scope's reuse, later calls reuse variables; no scope
+ * level is added. under_variable: opens a variable scope with the name of the function. End both with tp_variable_scope_pop.
+ * under_name: opens the name scope `name` in the current one, the same one at each call, with a warning if another node has
+ * the name; name NULL: a new scope with the name of the function. End it with tp_name_scope_pop. [scope_utils:
+ * auto_reuse_variable_scope, under_variable_scope, under_name_scope] */
 TP_DEF tp_graph *tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function);
 TP_DEF tp_graph *tp_under_variable_scope_push(tp_graph *g, const char *function);
 TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, const char *name);
 
 /* Getters, pushed like variable scopes and ended by tp_variable_scope_pop. */
-/* Every variable asked for inside is replaced by fn(variable): a tensor made of it, or the variable itself to leave it
- * alone. The variable stays what it is, and the gradient flows through fn. [varreplace: remap_variables] */
+/* Inside, tp_get_variable returns fn(variable) instead of the variable: a node computed from it, or the variable itself for no
+ * change. The variable itself is not changed, and the gradient flows through fn. [varreplace: remap_variables] */
 TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
-/* Variables that would be trained are not. stop_gradient: layers get freezed_<name>, through which no gradient flows; the
- * variable stays in TRAINABLE_VARIABLES, so that weight decay still moves it. skip_collection: it is not trainable and
- * joins MODEL_VARIABLES instead; this counts when it is made. [varreplace: freeze_variables] */
+/* Freezes trainable variables. stop_gradient: layers get a node freezed_<name> through which no gradient flows; the
+ * variable stays in TRAINABLE_VARIABLES, so weight decay still changes it. skip_collection: the variable is not trainable and
+ * is added to MODEL_VARIABLES instead; this has an effect only on variables created inside. [varreplace: freeze_variables] */
 TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
 typedef struct tp_freeze_variables_desc {
     tp_tri stop_gradient;   /* default TP_YES */
@@ -434,11 +435,11 @@ TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_des
 #define TP_KEY_MOVING_SUMMARY_OPS    "MOVING_SUMMARY_OPS"
 TP_DEF tp_graph *tp_collection_add(tp_graph *g, const char *key, tp_node *n);
 TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n); /* valid until the next add */
-typedef struct tp_collection_backup tp_collection_backup;                         /* lives in the graph's arena */
-/* NULL keys: all, and restoring them empties those that came later. */
+typedef struct tp_collection_backup tp_collection_backup;                         /* freed with the graph */
+/* keys NULL: all collections; restoring then empties collections that were added later. */
 TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys);
 TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b);
-/* TP_FREEZE_COLLECTION(g, keys, n) { ... }  What the block adds to these collections (keys NULL: all) is gone after it.
+/* TP_FREEZE_COLLECTION(g, keys, n) { ... }  Nodes that the block adds to these collections (keys NULL: all) are removed after it.
  * Leave the block at its end only. [collection: freeze_collection] */
 #define TP_FREEZE_COLLECTION(g_, keys_, n_)                                                             \
     for (tp_collection_backup * TP__U(tp__b) = tp_backup_collection((g_), (keys_), (n_)); TP__U(tp__b); \
@@ -446,7 +447,7 @@ TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b);
 
 /* ==== >>variables ===================================================================================== */
 
-/* Adds something to the cost for a weight; scale 0 and fn NULL mean none. */
+/* A term of the cost for a weight: fn(w, scale). scale 0 or fn NULL: no regularizer. */
 typedef struct tp_regularizer {
     tp_node *(*fn)(tp_node *w, float scale);
     float scale;
@@ -461,8 +462,7 @@ struct tp_variable {
     tp_init init;
     bool trainable, local; /* local: not saved */
     int id, device;
-    tp_variable
-        *copy_of; /* the first tower's variable, or its slot, of which this is another tower's copy; else NULL */
+    tp_variable *copy_of; /* if this is another tower's copy: the first tower's variable or optimizer slot; else NULL */
 };
 
 typedef struct tp_variable_desc {
@@ -475,13 +475,13 @@ typedef struct tp_variable_desc {
     const char *collection;     /* one more collection, or NULL */
     tp_regularizer regularizer; /* its value is added to REGULARIZATION_LOSSES when the variable is made */
 } tp_variable_desc;
-/* Create or reuse by the rules of the current variable scope and its getters. Existing without reuse, missing under
- * reuse, or another shape: a mistake. Returns the variable's node (or what a getter made of it). */
+/* Create or reuse by the rules of the current variable scope and its getters. Mistakes: the variable exists without reuse, is
+ * missing with reuse, or has another shape. Returns the variable's node, or the node that a getter returned. */
 TP_DEF tp_node *tp_get_variable(tp_graph *g, const tp_variable_desc *d);
 TP_DEF tp_node *tp_get_variable_as(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape, tp_init init);
 TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d);
-/* A scalar float32 that is not trained, `learning_rate` and the like, by the rules of tp_get_variable: in the variable scope
- * gen it is gen/learning_rate. Reused with another initial value: a mistake. [get_scalar_var] */
+/* A float32 scalar variable that is not trained, for example `learning_rate`, by the rules of tp_get_variable: in the variable
+ * scope gen its name is gen/learning_rate. Reuse with another initial value is a mistake. [get_scalar_var] */
 TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init);
 /* "conv0/W" or "conv0/W:0"; NULL if absent */
 TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name);
@@ -489,9 +489,9 @@ TP_DEF tp_variable *tp_node_variable(const tp_node *n); /* NULL if n is no varia
 /* int64 scalar "global_step" at the root scope, made at first use. [tfutils: get_global_step_var] */
 TP_DEF tp_node *tp_get_global_step_var(tp_graph *g);
 
-/* fans of shape s: rank 0: 1,1; rank 1: s0,s0; rank 2: s0,s1; else receptive field r = product of all but the last
- * two, fan_in = r*s[-2], fan_out = r*s[-1]. Truncated normals are redrawn beyond two deviations. Element i of a
- * variable is a function of (graph seed, variable name, i). */
+/* fan_in, fan_out of shape s: rank 0: 1,1; rank 1: s0,s0; rank 2: s0,s1; else receptive field r = product of all dimensions
+ * but the last two, fan_in = r*s[-2], fan_out = r*s[-1]. A truncated normal draws again what is beyond two deviations. Element
+ * i of a variable is a function of (graph seed, variable name, i). */
 TP_DEF tp_init tp_init_constant(float value);
 TP_DEF tp_init tp_init_zeros(void);
 TP_DEF tp_init tp_init_ones(void);
@@ -511,8 +511,8 @@ typedef struct tp_tower_context {
     tp_graph *graph;
     const char *ns_name, *vs_name; /* "tower0", ""; names of its name scope and variable scope */
     bool is_training, is_main_training_tower, has_own_variables;
-    int index, total, device;     /* device: where it was entered */
-    tp_collection_backup *added_; /* what it had added to collections when it ended */
+    int index, total, device;     /* device: the current device when the tower was entered */
+    tp_collection_backup *added_; /* the nodes that it added to collections, as of its end */
 } tp_tower_context;
 typedef struct tp_tower_desc {
     const char *name;    /* NULL or "": none */
@@ -524,42 +524,40 @@ typedef struct tp_tower_desc {
 TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *d);
 TP_DEF void tp_tower_leave(tp_graph *g);
 TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g); /* NULL outside */
-/* Items of a collection that were added inside the current tower; array in the graph's arena. */
+/* Nodes of a collection that were added inside the current tower; the array is freed with the graph. */
 TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n);
 
-/* Training towers tower0, tower1, ... made by one function, each on its device: what its layers make is named tower<i>/...,
- * the first tower makes the variables and the others use them. [train: DataParallelBuilder.call_for_each_tower]
+/* Builds training towers tower0, tower1, ... with one function, each on its device: the nodes of its layers are named
+ * tower<i>/..., the first tower creates the variables and the others use them. [train: DataParallelBuilder.call_for_each_tower]
  *
- * The towers are built side by side, so that a layer may ask for a value of all of them (tp_tower_all_reduce): tower 0
- * builds as far as such a layer, then tower 1 as far as the same one, and when all are there all go on. Each tower's
- * function runs on a thread of its own, but never two at a time, and the scopes, the device and the place of errors are the
- * tower's own; a collection shows what the towers before this one added so far. With one tower, and with TP_NO_THREADS, it
- * runs on the caller's thread.
+ * A layer may combine a value over all towers (tp_tower_all_reduce). Therefore tower 0 is built up to such a layer, then tower 1
+ * up to the same layer, and so on; when all towers have reached the layer, all go on. Each tower's function runs on its own
+ * thread, but never two at a time; each tower has its own scopes, device and place of errors; a collection has the nodes that
+ * earlier towers have added so far. With one tower, and with TP_NO_THREADS, fn runs on the caller's thread.
  *
- * fn's result goes to outputs[i] (outputs may be NULL), poison after a mistake. Returns the graph's status; the sentence of
- * a mistake is then tp_last_error's too. Not inside a tower. */
+ * The result of fn for tower i is stored in outputs[i] (outputs may be NULL), poison after a mistake. Returns the graph's status;
+ * after a mistake tp_last_error gives the sentence, too. Calling it inside a tower is a mistake. */
 typedef tp_node *(*tp_tower_build_fn)(const tp_tower_context *tower, void *user);
 typedef struct tp_towers_desc {
     int n;              /* how many */
-    const int *devices; /* of each; NULL: tower i on device i */
-    bool own_variables; /* the others make variables of their own, tower<i>/..., which are not saved [use_vs] */
+    const int *devices; /* device of each tower; NULL: tower i on device i */
+    bool own_variables; /* later towers create their own variables, tower<i>/..., which are not saved [use_vs] */
 } tp_towers_desc;
 TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tower_build_fn fn, void *user,
                                     tp_node **outputs);
-/* For layers: ys[i] is the sum (or mean) over all towers of what each of them gives as xs[i], by tp_all_reduce; n values at
- * once. `what` names the layer in sentences. In a tower that is the only one, ys are the xs. All towers must come to the
- * same layers in the same order. */
+/* For layers: ys[i] is the sum (or mean) of xs[i] over all towers, by tp_all_reduce; n values at once. `what` names the layer
+ * in error sentences. With a single tower, ys are the xs. All towers must call it for the same layers in the same order. */
 TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys);
 
 typedef tp_node *(*tp_build_fn)(tp_graph *g, tp_node *const *in, void *user);
-typedef struct tp_tower_func tp_tower_func; /* lives in the graph's arena */
+typedef struct tp_tower_func tp_tower_func; /* freed with the graph */
 typedef struct tp_tower_handle {
     tp_tower_context ctx;
     tp_tower_func *func;
     tp_node **in;    /* one per signature entry */
-    tp_node *output; /* what the function returned; may be NULL */
+    tp_node *output; /* the function's result; may be NULL */
 } tp_tower_handle;
-/* [tfutils: TowerFunc] Names of the signature: unique, without ':', '/', ' '. The specs are copied. */
+/* [tfutils: TowerFunc] The names in specs must be unique, without ':', '/', ' '. The specs are copied. */
 TP_DEF tp_tower_func *tp_tower_func_new(tp_graph *g, tp_build_fn fn, void *user, const tp_spec *specs, int n);
 TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in); /* inside a tower context; records a handle */
 TP_DEF const tp_spec *tp_tower_func_signature(const tp_tower_func *f, int *n);
@@ -580,33 +578,34 @@ TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const ch
 TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name);
 /* The variable of this name, without the tower's variable scope; NULL if none. [get_variable] */
 TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const char *name);
-/* n of them into nodes, NULL where there is none, which is TP_ERR_NAME with the first such name. [get_tensors, get_variables] */
+/* Look up n names and store the results in nodes. A name that is not found gives NULL; the result is then TP_ERR_NAME, whose
+ * sentence has the first such name. [get_tensors, get_variables] */
 TP_DEF tp_status tp_tower_handle_get_tensors(const tp_tower_handle *h, const char *const *names, int n,
                                              tp_node **nodes);
 TP_DEF tp_status tp_tower_handle_get_variables(const tp_tower_handle *h, const char *const *names, int n,
                                                tp_node **nodes);
-/* What was added to a collection from the tower's beginning to its end, or until now while it is the current one; without what
- * does not outlast it (summaries of a tower that is not the main one). The array lives as long as the graph. [get_collection] */
+/* The nodes that were added to a collection from the tower's beginning to its end (for the current tower: until now), without
+ * those that are removed at its end (summaries of towers but the main one). The array is freed with the graph. [get_collection] */
 TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, const char *key, int *n);
 
 /* ==== >>gradients ===================================================================================== */
 
 /* dxs[i] = d sum(y) / d xs[i], as new nodes (under name scope "gradients"); NULL where y does not depend on xs[i]. Returns y,
- * or poison after a mistake. The derivatives may be differentiated again, but for those of lstm, gru, attention and bilinear_sampler, which warn and let
- * nothing through. Nothing flows through tp_stop_gradient. A value with several consumers gets
- * the sum of what they give, in the order in which they were made. */
+ * or poison after a mistake. The derivatives may be differentiated again, except those of lstm, gru, attention and
+ * bilinear_sampler, which warn and give no gradient. No gradient flows through tp_stop_gradient. The gradients from several
+ * consumers of a value are added in the order in which the consumers were created. */
 TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs);
-/* The same with a seed: dy has y's shape (NULL: ones). */
+/* tp_gradients with the gradient dy of y, which has y's shape (NULL: ones). */
 TP_DEF tp_node *tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs);
 
 /* [tfutils: dependency_of_targets] Does any target depend on this op (itself included)? */
 TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op);
-/* The same for several lists, what a run fetches and what its hooks do. [dependency_of_fetches] */
+/* Does any node of these lists depend on op? For example the fetches of a run and those of its hooks. [dependency_of_fetches] */
 TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n, int n_lists, const tp_operation *op);
 
 /* ==== >>nodes ========================================================================================= */
-/* Functions that add one op (rarely two) to the graph of their inputs. Shapes are checked here. Axes may be negative. What
- * gives several values fills an array with them, and returns the first. */
+/* Functions that add one op (rarely two) to the graph of their inputs. They check shapes. Axes may be negative. Functions with
+ * several outputs store them in an array, and return the first. */
 
 /* -- sources */
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype,
@@ -680,8 +679,8 @@ TP_DEF tp_node *tp_clip(tp_node *x, float low, float high);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset); /* x*scale + offset */
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype);
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n); /* same shapes; added left to right */
-/* n values of one shape, each on its own device: ys[i] is their sum (or mean) in the order of xs, on the device of xs[i],
- * with the same bits on all of them. The mean is of floats only. tp_session_config.nccl_all_reduce: in another order. */
+/* n values of one shape, each on its own device: ys[i] is their sum (or mean), added in the order of xs, on the device of xs[i],
+ * with the same bits on all devices. A mean needs floats. tp_session_config.nccl_all_reduce: NCCL's order instead. */
 TP_DEF tp_node *tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
 
 /* -- reductions; n_axes 0 = all */
@@ -695,14 +694,14 @@ TP_DEF tp_node *tp_reduce_any(tp_node *x, const int *axes, int n_axes, bool keep
 TP_DEF tp_node *tp_sum(tp_node *x);
 TP_DEF tp_node *tp_mean(tp_node *x);
 TP_DEF tp_node *tp_l2_loss(tp_node *x);                    /* 0.5 * sum(x^2) */
-TP_DEF tp_node *tp_zero_fraction(tp_node *x);              /* of exact zeros; no gradient */
+TP_DEF tp_node *tp_zero_fraction(tp_node *x);              /* fraction of exact zeros; no gradient */
 TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n); /* sqrt(sum of all squares), float32 scalar */
 TP_DEF tp_node *tp_argmax(tp_node *x, int axis);           /* int64; the first of ties */
 /* running sums along an axis; exclusive: without the element itself; reverse: from the end */
 TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse);
 TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices); /* last axis, descending; *indices int32, may be NULL */
 TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k); /* (B,C),(B) -> bool (B); ties count as correct */
-/* reduce dy to the shape of ref: sum over broadcast axes (the gradient of broadcasting); ref is read for its shape */
+/* reduce dy to the shape of ref: sum over broadcast axes (the gradient of broadcasting); only the shape of ref is read */
 TP_DEF tp_node *tp_sum_to_like(tp_node *dy, tp_node *ref);
 TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref);
 
@@ -732,23 +731,23 @@ typedef struct tp_pool_attrs {
 } tp_pool_attrs;
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a);
 TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* padding is not counted */
-/* Images at another size, as TensorFlow 1 does it: place i of the output looks at i H/out_h of the input, with align_corners
- * at i (H-1)/(out_h-1), with half_pixel_centers at (i+1/2) H/out_h - 1/2 (nearest: without the -1/2). Bilinear mixes the two
- * neighbours, nearest takes the one at or before the place, with align_corners the nearer one. */
+/* Resize images as TensorFlow 1 does: output row i samples the input at row i H/out_h, with align_corners at
+ * i (H-1)/(out_h-1), with half_pixel_centers at (i+1/2) H/out_h - 1/2 (nearest: without the -1/2); columns alike. Bilinear
+ * interpolates between the two neighbours; nearest takes the row at or before that position, with align_corners the nearer. */
 typedef struct tp_resize_attrs {
     int out_h, out_w;
     bool align_corners, half_pixel_centers; /* not both */
-    bool nearest;                           /* set by the function */
+    bool nearest;                           /* tp_resize_bilinear and tp_resize_nearest set it */
     int data_format;
 } tp_resize_attrs;
 TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a);
 TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a);
 typedef enum { TP_BORDER_REPEAT = 0, TP_BORDER_CONSTANT } tp_border;
-/* y[b,i,j,:] = image (B,H,W,C) at row coords[b,i,j,0], column coords[b,i,j,1] (B,H2,W2,2), mixed of the four pixels around.
- * Pixel (1,1) stands at (1.0,1.0). Outside: the nearest pixel of the edge, or (CONSTANT) zeros. [ImageSample] */
+/* y[b,i,j,:] = image (B,H,W,C) at row coords[b,i,j,0], column coords[b,i,j,1], interpolated between the four
+ * pixels around; coords (B,H2,W2,2). Pixel (1,1) has coordinates (1.0,1.0). Outside: the nearest edge pixel, or (CONSTANT) zeros. [ImageSample] */
 TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border);
-/* Batch norm over all axes but `axis`. Training: y from the batch's mean and biased variance; out_mean, out_var
- * (either may be NULL) get the statistics for the running averages, var times N/(N-1) if `unbiased`. */
+/* Batch norm over all axes but `axis`. Training: y uses the batch's mean and biased variance; out_mean, out_var
+ * (either may be NULL) get the statistics for the running averages, the variance times N/(N-1) if `unbiased`. */
 TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
                                        bool unbiased, tp_node **out_mean, tp_node **out_var);
 TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta, tp_node *mean, tp_node *var, int axis,
@@ -762,18 +761,18 @@ TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels); /* dense labels (B,C) -> (B) */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels); /* element-wise, stable */
 typedef struct tp_ctc_attrs {
-    int blank;          /* the class that stands for nothing; -1: the last one */
+    int blank;          /* the blank class; -1: the last one */
     bool batch_major;   /* logits (B,T,C) instead of (T,B,C) */
     bool zero_infinity; /* labels that cannot be aligned cost 0 instead of infinity */
 } tp_ctc_attrs;
-/* Connectionist temporal classification: logits (T,B,C), not normalised; labels (B,L), of which the first label_lengths (B)
- * count; the first logit_lengths (B) steps count. y (B) = -log of the probability that the classes chosen step by step, with
- * repetitions merged and then blanks dropped, are the labels. a NULL: blank 0. */
+/* Connectionist temporal classification: logits (T,B,C), not normalised; labels (B,L). Of sequence b the first label_lengths[b]
+ * labels and the first logit_lengths[b] steps are used. y (B) = -log of the probability that a class drawn at each step, with
+ * repetitions merged and then blanks removed, gives the labels. a NULL: blank 0. */
 TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_lengths, tp_node *logit_lengths,
                             const tp_ctc_attrs *a);
 /* LSTM over all steps of x, (T,B,I) or with batch_major (B,T,I): y (T,B,H) or (B,T,H); h0, c0 (B,H) the state before the
- * first step, last_h, last_c (either may be NULL) the one after the last. kernel (I+H,4H), rows of x above those of h,
- * columns i, j, f, o; bias (4H); forget_bias is added to f. As TensorFlow's BasicLSTMCell. */
+ * first step, last_h, last_c (either may be NULL) the state after the last. kernel (I+H,4H): the rows for x come before those
+ * for h, columns i, j, f, o; bias (4H); forget_bias is added to f. As TensorFlow's BasicLSTMCell. */
 TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
                            bool batch_major, tp_node **last_h, tp_node **last_c);
 /* GRU over all steps of x, laid out as for tp_nn_lstm. gates (I+H,2H), columns r, u, with bias (2H); candidate (I+H,H) with
@@ -783,11 +782,12 @@ TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_no
 /* Scaled dot-product attention with `heads` heads: q (B,Tq,C), k and v (B,Tk,C), each head a slice of C/heads of the last
  * axis; y (B,Tq,C) = softmax(q k^T / sqrt(C/heads)) v. causal: query i sees keys up to i + Tk - Tq (needs Tk >= Tq). */
 TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal);
-TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate); /* kept with probability 1-rate and divided by it */
+/* elements are kept with probability 1-rate and divided by 1-rate */
+TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate);
 
 /* -- shapes */
-TP_DEF tp_node *tp_reshape_to(tp_node *x, tp_shape shape); /* one dimension may be TP_ANY: it follows from the rest */
-TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref); /* ref is read for its shape */
+TP_DEF tp_node *tp_reshape_to(tp_node *x, tp_shape shape); /* one dimension may be TP_ANY: computed from the others */
+TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref); /* only the shape of ref is read */
 TP_DEF tp_node *tp_batch_flatten(tp_node *x);              /* (B,...) -> (B,product) */
 TP_DEF tp_node *tp_flatten(tp_node *x);                    /* -> (N) */
 TP_DEF tp_node *tp_expand_dims(tp_node *x, int axis);
@@ -797,15 +797,16 @@ TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis);
 TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out); /* n equal parts */
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis);
 TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out);
-TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes); /* last first along these axes; n_axes 0: all */
-/* one per dimension; size -1: to the end */
+TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes,
+                           int n_axes); /* order reversed along these axes; n_axes 0: all */
+/* begin and size: one entry per dimension; size -1: to the end */
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size);
 typedef enum { TP_PAD_CONSTANT = 0, TP_PAD_REFLECT, TP_PAD_SYMMETRIC } tp_pad_mode;
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value);
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples);
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices); /* rows of axis 0; an index outside fails the run */
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off);
-/* Lists without arrays: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose axes are gone from the result. */
+/* Lists without arrays: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose result lacks these axes. */
 #ifdef TP_KEYWORDS
 #define tp_reshape(x, ...)          tp_reshape_to((x), tp_make_shape(__VA_ARGS__))
 #define tp_concat_along(axis_, ...) tp_concat(TP__NODES(__VA_ARGS__), (axis_))
@@ -819,14 +820,14 @@ TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 #define tp_permute(x_, ...)         tp_transpose((x_), TP__INTS(__VA_ARGS__))
 #endif
 
-/* -- random: fresh numbers each run, a function of (seed, op name, random step, index) */
+/* -- random: new numbers each run, a function of (graph seed, op name, random step, index) */
 TP_DEF tp_node *tp_rand_uniform(tp_graph *g, tp_shape shape, float low, float high);
 TP_DEF tp_node *tp_rand_normal(tp_graph *g, tp_shape shape, float mean, float stddev);
 TP_DEF tp_node *tp_rand_truncated_normal(tp_graph *g, tp_shape shape, float mean, float stddev);
 TP_DEF tp_node *tp_rand_uniform_like(tp_node *x, float low, float high);
 TP_DEF tp_node *tp_rand_normal_like(tp_node *x, float mean, float stddev);
 
-/* -- state. `pred` (scalar bool, or NULL) says at run time whether anything is written. Outputs are the new values. */
+/* -- state. `pred` (scalar bool; NULL: true) tells at run time whether the variable is written. The output is its new value. */
 TP_DEF tp_node *tp_assign(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_assign_add(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_assign_sub(tp_node *var, tp_node *value, tp_node *pred);
@@ -845,12 +846,12 @@ TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, 
 TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                               float epsilon, tp_node *pred);
-/* The same after w -= lr*decay*w. */
+/* First w -= lr*decay*w, then as tp_apply_adam. */
 TP_DEF tp_node *tp_apply_adamw(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                                int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                                float epsilon, float decay, tp_node *pred);
 /* ms = decay*ms + (1-decay)*g*g; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom. mgs not NULL (centered): mg =
- * decay*mg + (1-decay)*g, and ms - mg*mg stands under the root. */
+ * decay*mg + (1-decay)*g, and the root is that of ms - mg*mg + epsilon. */
 TP_DEF tp_node *tp_apply_rmsprop(tp_node *const *vars, tp_node *const *ms, tp_node *const *moms, tp_node *const *mgs,
                                  tp_node *const *grads, int n, tp_node *lr, float decay, float momentum, float epsilon,
                                  tp_node *pred);
@@ -865,8 +866,8 @@ TP_DEF tp_node *tp_apply_adadelta(tp_node *const *vars, tp_node *const *accums, 
 TP_DEF tp_node *tp_apply_ftrl(tp_node *const *vars, tp_node *const *accums, tp_node *const *linears,
                               tp_node *const *grads, int n, tp_node *lr, float lr_power, float l1, float l2,
                               float shrinkage, tp_node *pred);
-/* m, v averages; r = m/(1-beta1_power) / (sqrt(v/(1-beta2_power)) + epsilon) + decay*w; w -= lr*|w|/|r|*r, where a norm
- * of 0 makes the quotient 1. The norms are each variable's own. */
+/* m, v averages; r = m/(1-beta1_power) / (sqrt(v/(1-beta2_power)) + epsilon) + decay*w; w -= lr*|w|/|r|*r, where |w|/|r| is 1
+ * if either norm is 0. The norms are computed for each variable by itself. */
 TP_DEF tp_node *tp_apply_lamb(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                               float epsilon, float decay, tp_node *pred);
@@ -881,17 +882,17 @@ typedef enum {
     TP_SUMMARY_MEAN = 16,
     TP_SUMMARY_RMS = 32
 } tp_summary_type;
-/* A summary node passes its input through and carries a tag and a kind (scalar, histogram or image); whoever fetches
- * the collection SUMMARIES gives the values to the monitors. */
+/* The output of a summary node is its input; the node has a tag and a kind (scalar, histogram or image). The callback that
+ * fetches the collection SUMMARIES gives the values to the monitors. */
 typedef struct tp_summary_attrs {
     const char *tag;
     int kind; /* TP_SUMMARY_SCALAR, _HISTOGRAM or _IMAGE */
 } tp_summary_attrs;
 TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n); /* NULL if n is no summary */
 /* tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, "x", .main_tower_only = TP_NO). Tags: <name>-summary, -histogram,
- * -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that is taken gets _1 and so on. Monitors leave out towerN/
- * and a last -summary. What another tower adds to SUMMARIES is gone when the tower ends, in a collection of your own it stays.
- * [tfutils: add_tensor_summary] */
+ * -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that exists already gets the suffix _1, _2, ... Monitors
+ * remove towerN/ and a suffix -summary from tags. What towers but the main one add to SUMMARIES is removed when the tower ends;
+ * what they add to your own collections is kept. [tfutils: add_tensor_summary] */
 #define TP_NO_COLLECTION ""
 typedef struct tp_tensor_summary_desc {
     tp_at at_;
@@ -899,31 +900,31 @@ typedef struct tp_tensor_summary_desc {
     const char *name;       /* NULL = the op's */
     const char *collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
     int main_tower_only;    /* TP_NO: in all towers; default TP_YES: in the main training tower, or outside towers */
-    const char *const *collections; /* several instead, in a list that ends with NULL */
+    const char *const *collections; /* several collections instead of one; the list ends with NULL */
 } tp_tensor_summary_desc;
 TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d);
 TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection);
-/* Sparsity, rms and histogram of an activation (types 0), or a sum of tp_summary_type, under activation-summary/. A scalar
- * is refused with a warning. [tfutils: add_activation_summary] */
+/* Summaries of an activation under activation-summary/: types is a sum of tp_summary_type; 0: sparsity, rms and histogram. A
+ * scalar gets a warning and no summary. [tfutils: add_activation_summary] */
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection);
 typedef struct tp_moving_summary_desc {
     float decay;                    /* 0 = 0.95; TP_ZERO for 0 */
-    const char *collection;         /* NULL = MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run what is returned yourself */
+    const char *collection;         /* NULL = MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run the returned nodes yourself */
     const char *summary_collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
-    const char *const *summary_collections; /* several instead, in a list that ends with NULL */
+    const char *const *summary_collections; /* several collections instead of one; the list ends with NULL */
 } tp_moving_summary_desc;
-/* Zero-debiased moving average of scalars, in local variables EMA/<name>. Returns the n averages, each of which takes one more
- * value in when it is run; NULL where there are none: in a tower that is not the main one, where variables are only reused,
- * after a mistake. The array lives as long as the graph. [tfutils: add_moving_summary] */
+/* Zero-debiased moving average of scalars, in local variables EMA/<name>. Returns n nodes; running one updates its average with
+ * the current value. Returns NULL in a tower that is not the main one, in a variable scope with reuse, and after a mistake. The
+ * array is freed with the graph. [tfutils: add_moving_summary] */
 TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *d);
-/* For each trainable variable whose name matches the regex (>>regex) from the start, `$` appended; NULL: all. A regex that
- * matches none is warned about. Several pairs of regex and types are several calls. [tfutils: add_param_summary] */
+/* Adds summaries for each trainable variable whose whole name matches the regex (>>regex); NULL: all. A regex that matches none
+ * gets a warning. For several pairs of regex and types, call it once per pair. [tfutils: add_param_summary] */
 typedef struct tp_param_summary_desc {
     tp_at at_;
     const char *regex;
     int types;                      /* a sum of tp_summary_type */
     const char *collection;         /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
-    const char *const *collections; /* several instead, in a list that ends with NULL */
+    const char *const *collections; /* several collections instead of one; the list ends with NULL */
 } tp_param_summary_desc;
 TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d);
 TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
@@ -949,20 +950,21 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
 /* ==== >>regex ========================================================================================= */
 
 /* Regular expressions with the syntax and the results of Python's re (3.11) for str: literals, . ^ $ | * + ? {m,n}, lazy with a
- * ? behind and possessive with a +, sets, \d \w \s \D \W \S \b \B \A \Z, (...) (?:...) (?P<name>...) (?>...), (?=...) (?!...)
+ * ? after them and possessive with a +, sets, \d \w \s \D \W \S \b \B \A \Z, (...) (?:...) (?P<name>...) (?>...), (?=...) (?!...)
  * (?<=...) (?<!...), (?#...), flags i m s x a u as (?i) at the start or (?i-s:...), escapes. Patterns and texts are UTF-8.
- * Unlike Python's: back references, conditions and \N are mistakes; ignoring case knows ASCII and Latin-1; beyond Latin-1
- * each character but spaces, punctuation and symbols is one of \w, and \d is 0 to 9. Time and memory grow with the pattern
- * times the text; where lookarounds multiply that, 20 million steps end in a TP_ERR_ARG.
+ * Differences from Python: back references, conditions and \N are mistakes; the flag i works for ASCII and Latin-1 only; beyond
+ * Latin-1 \w matches all characters but spaces, punctuation and symbols; \d matches 0 to 9 only. Time and memory grow with
+ * pattern length times text length; lookarounds can multiply that: after 20 million steps the search ends with TP_ERR_ARG.
  *
- * Compiled: *re is the caller's, tp_regex_free it. TP_ERR_ARG: a mistake in the pattern, with its place; TP_ERR_NOMEM. */
+ * Compiles a pattern; the caller owns *re and frees it with tp_regex_free. Errors: TP_ERR_ARG with the place of a mistake in the
+ * pattern; TP_ERR_NOMEM. */
 typedef struct tp_regex tp_regex;
 TP_DEF tp_status tp_regex_new(const char *pattern, tp_regex **re);
 TP_DEF void tp_regex_free(tp_regex *re);
-TP_DEF int tp_regex_n_groups(const tp_regex *re);                /* without group 0, the whole match */
+TP_DEF int tp_regex_n_groups(const tp_regex *re);                /* not counting group 0, the whole match */
 TP_DEF int tp_regex_group(const tp_regex *re, const char *name); /* the number of (?P<name>...), or -1 */
 typedef struct tp_span {
-    int64_t begin, end; /* bytes of the text; -1, -1 for a group that took no part */
+    int64_t begin, end; /* byte offsets in the text; -1, -1 for a group that did not match */
 } tp_span;
 /* Is there a match anywhere (search), at the start (match), of the whole text (fullmatch)? If there is, spans[0] is the whole
  * match, spans[1] group 1, and so on for n_spans entries; spans may be NULL with n_spans 0. One regex may be used by many
@@ -974,93 +976,94 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
 /* ==== >>session ======================================================================================= */
 
 typedef struct tp_session_config {
-    int threads;     /* 0 = one a processor. One seed gives the same bits for any number. */
+    int threads;     /* 0 = one per processor. One seed gives the same bits for any number of threads. */
     const char *isa; /* NULL = the best; see tp_cpu_device_new */
-    /* The devices that tp_device_enter numbers: borrowed; they may be closed before it is freed, or after. NULL: none */
+    /* The devices 0, 1, ... of tp_device_enter: borrowed; they may be closed before or after the session is freed. NULL: none */
     tp_device *const *devices;
     int n_devices;
-    /* CPU devices of the session's own, numbered behind those: each has memory of its own, and they share `threads`.
-     * 0: one where .devices is NULL, else none */
+    /* CPU devices that the session creates, numbered after .devices: each has its own memory, and they share `threads`.
+     * 0: one if .devices is NULL, else none */
     int n_cpu_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
     tp_precision precision; /* see tp_precision */
-    /* How much of a GPU's memory all sessions on it may take together: at most 1; 0 = 0.99. Of several sessions' the smallest
-     * counts, until the GPU is closed; NCCL's and cuDNN's own memory is not in it. [per_process_gpu_memory_fraction] */
+    /* The fraction of a GPU's memory that all sessions on it may use together: at most 1; 0 = 0.99. If sessions differ, the
+     * smallest counts until the GPU is closed. NCCL's and cuDNN's own memory is not counted. [per_process_gpu_memory_fraction] */
     float memory_fraction;
-    /* tp_all_reduce of values on different GPUs by NCCL, which needs less memory and, with several GPUs that are linked, less
-     * time. It adds in an order of its own, which depends on how many GPUs there are and how they are linked: the same bits
-     * each time on the same machine, but not those of other devices. false: in the order of the inputs, the same bits anywhere */
+    /* tp_all_reduce of values on different GPUs by NCCL, which needs less memory and, if the GPUs are linked, less time. The
+     * order in which NCCL adds depends on the number of GPUs and on their links: the same bits each time on one machine, but
+     * not the same as on other devices. false: added in the order of the inputs, the same bits on all machines */
     bool nccl_all_reduce;
 } tp_session_config;
-/* Default configurations, whose fields you may change: with this memory_fraction (0 = 0.99), and with 0.99. [tfutils:
+/* Default configurations, whose fields you may change: with memory_fraction mem_fraction (0 = 0.99), and with 0.99. [tfutils:
  * get_default_sess_config] */
 TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction);
 TP_DEF tp_session_config tp_default_session_config(void);
 
-/* A session owns the values of the graph's variables. It is initialised lazily: variables get their initial values at
- * creation; ones added to the graph later, at the next run. NULL on failure, the graph's own mistake included. */
+/* A session owns the values of the graph's variables. The variables that the graph has get their initial values when the session
+ * is created; variables added later get them at the next run. NULL on failure, also if the graph has a mistake. */
 TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c);
 TP_DEF void tp_session_free(tp_session *s);
 TP_DEF tp_graph *tp_session_graph(const tp_session *s);
 TP_DEF tp_device *tp_session_device(const tp_session *s, int i);
 
-/* value lies in host memory or (value.device, see tp_tensor) on a device of the session, which spares the way there: the one
- * on which the node is read, else it is copied from device to device. A run reads it and leaves it as it is. */
+/* A value for a node. It is in host memory or (value.device, see tp_tensor) on a device of the session: on the device that reads
+ * the node no upload is needed; from another device it is copied. A run does not change it. */
 typedef struct tp_feed {
     tp_node *node;
     tp_tensor value;
 } tp_feed;
-/* Run what the fetches need. Any node may be fed. values[i] points to session-owned memory, valid until the next run of
- * the same exec (the session's own one here). values may be NULL. */
+/* Run the operations that the fetches need. Any node may be fed. values[i] points to memory of the session, valid until the next
+ * run of the same exec (here: the session's own exec). values may be NULL. */
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                                 int n_fetches, const tp_tensor **values);
-/* -- what a run did, and when */
+/* -- traces: what a run did, and when */
 
 typedef enum tp_trace_kind {
-    TP_TRACE_HOOKS = 1, /* before_run of a hooked session's hooks: data is read there, or waited for */
-    TP_TRACE_PLAN,      /* the plan was looked up; a first run of these fetches and shapes makes it */
-    TP_TRACE_FEED,      /* what is fed went to the devices */
-    TP_TRACE_KERNEL,    /* a kernel, with the threads of its device that help */
-    TP_TRACE_COPY,      /* a value went to another device */
-    TP_TRACE_FETCH,     /* what is fetched came back, and the devices were waited for */
-    TP_TRACE_WORK,      /* a thread of the device's pool helped with a kernel */
-    TP_TRACE_IDLE       /* it did nothing for this run */
+    TP_TRACE_HOOKS = 1, /* before_run of a hooked session's hooks, including reading data and waiting for it */
+    TP_TRACE_PLAN,      /* finding the plan, or making it in the first run of these fetches and shapes */
+    TP_TRACE_FEED,      /* copying the fed values to the devices */
+    TP_TRACE_KERNEL,    /* a kernel, on the running thread and the threads of the device's pool */
+    TP_TRACE_COPY,      /* copying a value to another device */
+    TP_TRACE_FETCH,     /* copying the fetched values back, and waiting for the devices */
+    TP_TRACE_WORK,      /* the part of a kernel that a thread of the device's pool did */
+    TP_TRACE_IDLE       /* the thread did nothing for this run */
 } tp_trace_kind;
-/* Times are nanoseconds of the clock of tp_time; texts are the trace's. name: of a kernel or work its op ("conv2d"; "fused" is
- * a chain of element-wise ops), else the kind in a word. node and device: of a kernel, copy or work the operation
- * ("conv0/Conv2D") and where ("cpu:0"), else "". bytes: what a kernel reads and writes by the shapes of its operands; what was
- * copied, fed or fetched; else 0. flops: of a kernel, by its op's formula, as tp_plan_info counts them; else 0. */
+/* Times are nanoseconds of the clock of tp_time; the trace owns the texts. name: for KERNEL and WORK the op ("conv2d"; "fused" is
+ * a chain of element-wise ops), else the kind as a word. node and device: for KERNEL, COPY and WORK the operation
+ * ("conv0/Conv2D") and the device ("cpu:0"), else "". bytes: for KERNEL the bytes read and written, computed from the shapes of
+ * the operands; for COPY, FEED and FETCH the bytes copied; else 0. flops: for KERNEL, by its op's formula, as in tp_plan_info;
+ * else 0. */
 typedef struct tp_trace_record {
     tp_trace_kind kind;
-    int thread;  /* 0: the one that runs; from 1: the others of its devices' pools */
-    int64_t run; /* which run of this trace, from 0 */
+    int thread;  /* 0: the thread that called the run; from 1: the threads of its devices' pools */
+    int64_t run; /* number of the run in this trace, from 0 */
     const char *name, *node, *device;
     int64_t start, end;
     double bytes, flops;
 } tp_trace_record;
-/* What traced runs left, one after the other, while there is memory: zero-initialise, read, free with tp_trace_free. Of one
- * thread at a time; it needs neither session nor graph once a run is over. The records of a thread and run follow each other
- * without gaps or overlap, those of thread 0 in the order of the plan, so that their durations add up to the run's wall time:
- * from its beginning to what a caller of tp_session_run waits for, or to before after_run. A run that fails leaves what it did. */
+/* The records of traced runs, in order: zero-initialise, read, free with tp_trace_free. One thread may use it at a time. After a
+ * run it needs neither session nor graph. The records of one thread and run follow each other without gaps or overlap, those of
+ * thread 0 in the order of the plan, so their durations add up to the run's wall time: from its beginning until tp_session_run
+ * returns, or until the first after_run is called. A run that fails keeps the records of what it did. */
 typedef struct tp_trace {
     tp_trace_record *record;
     int64_t n, cap;
     int64_t n_run;
-    int64_t lost; /* records that there was no memory for */
+    int64_t lost; /* number of records that were dropped, out of memory */
     const char **name_;
     int64_t n_name_, cap_name_;
     tp_arena mem_;
 } tp_trace;
-TP_DEF void tp_trace_free(tp_trace *t); /* what it holds; it is empty then. NULL is fine */
-/* As Chrome's trace format has it, for chrome://tracing and Perfetto: {"traceEvents": [...]}, an event (ph "X") a record but
- * for TP_TRACE_IDLE, whose gaps are seen; ts and dur in microseconds, a process for each device, bytes and FLOPs in args. The
- * file appears whole or not at all. */
+TP_DEF void tp_trace_free(tp_trace *t); /* frees the records; *t is empty then. NULL is fine */
+/* Writes Chrome's trace format, for chrome://tracing and Perfetto: {"traceEvents": [...]}, one event (ph "X") per record; records
+ * TP_TRACE_IDLE are left out and appear as gaps; ts and dur in microseconds, one process per device, bytes and FLOPs in args. The
+ * file is written whole or not at all. */
 TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path);
 
-/* What one run is asked for beside its fetches. Zero: nothing. */
+/* Options of one run. Zero: none. */
 typedef struct tp_run_options {
-    /* Add records of this run to it. Kernels are then waited for one by one, and a step that a GPU has recorded runs kernel by
-     * kernel, so that each has times of its own (with its launch); the run is slower for that, with the same bits. */
+    /* Records of this run are added to this trace. The run then waits for each kernel, and does not replay a GPU's recording
+     * but launches each kernel, so that each kernel has its own times (launch included); the run is slower, with the same bits. */
     tp_trace *trace;
     /* The run's time limit in milliseconds; 0: none. A run that exceeds it stops where a cancelled run stops, with TP_ERR_TIMEOUT. */
     int64_t timeout_ms;
@@ -1068,27 +1071,27 @@ typedef struct tp_run_options {
 /* tp_session_run with options; NULL: none. */
 TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
                                    tp_node *const *fetches, int n_fetches, const tp_tensor **values);
-/* Any thread, while the session lives: the runs that are going on in it, on all its execs, end with TP_ERR_CANCELLED and a
- * sentence. Returns how many those are; a run that begins later is none of them. A run looks whether it is to end while an input
- * waits for data (the session may be used on; what was read is fed to the next run) and before each kernel, until the first
- * that writes a variable: from there it goes on and ends as if nothing had been said. So a run that is cancelled or out of
- * time has changed no variable, and not the random step: run again, it gives the bits that it would have given. A kernel is
- * never interrupted, nor is the making of a plan, a step that a GPU replays, or a dataflow or generator that a FeedInput
- * reads. Other ranks of a collective op know nothing of it: cancel all of them. */
+/* Cancels the current runs of all execs of the session: they end with TP_ERR_CANCELLED and a sentence. Any thread may call it
+ * until the session is freed. Returns the number of these runs; later runs are not cancelled. A run checks for cancellation and
+ * for its time limit while an input waits for data (data read by then is fed to the next run) and before each kernel, up to the
+ * first kernel that writes a variable; from there the run goes on and ends normally. So a run that is cancelled or out of time
+ * has changed neither a variable nor the random step: the next run gives the same bits as if there had been none. These are not
+ * interrupted: a kernel, the making of a plan, a replay on a GPU, a dataflow or generator that a FeedInput reads. The session
+ * stays usable. Other ranks of a collective op are not cancelled: cancel them, too. */
 TP_DEF int tp_session_cancel(tp_session *s);
-/* One fetch, no feeds, into a tensor of the caller's. */
+/* Runs one fetch without feeds, and copies it to the caller's tensor. */
 TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value);
-/* While the graph is being built: what x is, with the variables' initial values and what is fed, into *value; NULL: its shape
- * and first elements are logged. On the CPU, in a session of its own, which takes a moment: to look at something. */
+/* For debugging while the graph is being built: computes x from the variables' initial values and the feeds, and copies it to
+ * *value; value NULL: logs its shape and first elements. Each call makes a new session on the CPU, which is slow. */
 TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_tensor *value);
-/* A variable's value now; load converts float dtypes, shapes must be equal. */
+/* Read and set the current value of a variable; load converts float dtypes, shapes must be equal. */
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value);
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value);
 TP_DEF int64_t tp_get_global_step_value(tp_session *s); /* 0 if there is no such variable */
-/* Named state that travels in checkpoints beside the variables ("tp:" keys): random step, stream position, callbacks. */
+/* Named state that checkpoints store with the variables ("tp:" keys): random step, stream position, state of callbacks. */
 TP_DEF tp_dict *tp_session_state(tp_session *s);
 
-/* An exec owns an arena, compiled plans and a random step, and has one user at a time; several share a session's
+/* An exec owns an arena, compiled plans and a random step; one thread may use it at a time. Several execs share a session's
  * variables (inference beside training, predictors on threads). */
 TP_DEF tp_exec *tp_exec_new(tp_session *s);
 TP_DEF void tp_exec_free(tp_exec *e);
@@ -1099,35 +1102,35 @@ TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_fe
                                 tp_node *const *fetches, int n_fetches, const tp_tensor **values);
 TP_DEF uint64_t tp_exec_random_step(const tp_exec *e); /* rises by one per run */
 TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step);
-/* The plan of these fetches (must have been run once): each kernel, its output, bytes, FLOPs and, if timed, its
- * milliseconds; its node and, in brackets, the rules of fusion that made it do more; the arena. */
+/* Prints the plan of these fetches (which must have been run once): for each kernel its output, bytes, FLOPs, milliseconds if
+ * timed, its node and, in brackets, the rules that fused other ops into it; then the size of the arena. */
 TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_buf *out);
 TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* measure each kernel from now on */
 typedef struct tp_plan_info {
-    int n_steps, n_fused, n_folded;     /* kernels; element-wise ops inside fused ones; ops folded to constants */
-    int n_copies;                       /* of the steps: values brought to another device */
-    bool recorded;                      /* its runs are replays of a recording, or of several around host ops */
+    int n_steps, n_fused, n_folded;     /* kernels; element-wise ops inside fused kernels; ops folded to constants */
+    int n_copies;                       /* steps that copy a value to another device */
+    bool recorded;                      /* a run replays a GPU's recording, or several, with host ops between them */
     size_t arena_bytes, constant_bytes; /* of all devices */
     double flops, bytes;
 } tp_plan_info;
 TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_plan_info *info);
 
 /* ==== >>hooks ========================================================================================= */
-/* What wants a part in each run: extra fetches before, their values after. [callbacks: SessionRunHook] */
+/* A hook takes part in each run: it adds fetches before the run, and gets their values after it. [callbacks: SessionRunHook] */
 
 typedef struct tp_run_request tp_run_request;
-TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n); /* index into the values; -1 and a sentence on failure */
-/* borrowed until the run is over */
+TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n); /* index of its value; -1 and a sentence on failure */
+/* value is borrowed until the run is over */
 TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value);
-/* Trace this run, before_run of all hooks included. The hook reads it in its after_run. One trace a run: the second hook that
- * asks is refused. */
+/* Trace this run, before_run of all hooks included. The hook reads the trace in its after_run. A run has at most one trace: a
+ * second request fails. */
 TP_DEF tp_status tp_request_trace(tp_run_request *r, tp_trace *trace);
-/* For inputs that feed several towers: how many datapoints this run takes, for as many towers from the first one on; 0: one for
- * each tower. See tp_hooked_session_set_datapoints. */
+/* For inputs that feed several towers: the number n of datapoints of this run, for the first n towers; 0: one for each tower.
+ * See tp_hooked_session_set_datapoints. */
 TP_DEF int tp_request_datapoints(const tp_run_request *r);
-/* For inputs that wait in before_run: as tp_cond_wait with the mutex locked, but no longer than the run may last. TP_OK: look
- * again, there was a signal, or a little time has passed. TP_ERR_CANCELLED, TP_ERR_TIMEOUT: give up; the sentence ends with
- * what the run did: "QueueInput waited for data". */
+/* For inputs that wait in before_run: as tp_cond_wait (the mutex must be locked), but it ends when the run is cancelled or out of
+ * time. TP_OK: check your condition again, because of a signal or after a short time. TP_ERR_CANCELLED, TP_ERR_TIMEOUT: return it;
+ * the sentence ends with `what`, for example "QueueInput waited for data". */
 TP_DEF tp_status tp_request_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, const char *what);
 typedef struct tp_run_values {
     const tp_tensor *const *value; /* of this hook's fetches, in its order */
@@ -1148,31 +1151,31 @@ typedef struct tp_hooked_session tp_hooked_session;
 TP_DEF tp_hooked_session *tp_hooked_session_new(tp_session *s, tp_hook *const *hooks, int n_hooks);
 TP_DEF void tp_hooked_session_free(tp_hooked_session *h);
 TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h);
-/* The time limit of each run from now on, its hooks' before_run included, as tp_run_options.timeout_ms; 0: none.
+/* Sets the time limit of later runs, before_run of their hooks included, as tp_run_options.timeout_ms; 0: none.
  * [callbacks: SessionRunTimeout] */
 TP_DEF void tp_hooked_session_set_timeout(tp_hooked_session *h, int64_t timeout_ms);
-/* How many datapoints each run takes from now on, where its input feeds several towers: the first n of them are fed, and what is
- * fetched must need no other; 0: one for each tower. So 7 datapoints on 3 towers are two runs of all, and one run of 1. */
+/* For an input that feeds several towers: later runs take n datapoints, for the first n towers, and the fetches must not need
+ * other towers; 0: one for each tower. So 7 datapoints on 3 towers are two runs of 3, and one run of 1. */
 TP_DEF void tp_hooked_session_set_datapoints(tp_hooked_session *h, int n);
 TP_DEF void tp_hooked_session_request_stop(tp_hooked_session *h);
 TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h);
-/* All before_run in order, one run of the caller's and the hooks' fetches together, all after_run in order. */
+/* Calls before_run of all hooks in order, runs the caller's and the hooks' fetches in one run, calls all after_run in order. */
 TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, int n_fetches, const tp_tensor **values);
 
-/* Makes the session of a trainer: user_provided says that its settings are not the default. [tfutils: sesscreate] */
+/* Makes the session of a trainer. [tfutils: sesscreate] */
 typedef struct tp_session_creator {
     tp_session *(*create)(struct tp_session_creator *c, tp_graph *g);
     tp_session_config config;
     void *user;
-    bool borrowed; /* what create gives is somebody else's: whoever asked does not free it */
+    bool borrowed; /* the session that create returns has another owner: the caller of create does not free it */
 } tp_session_creator;
 TP_DEF tp_session_creator tp_new_session_creator(const tp_session_config *config);
-/* s stays yours: trainers and predictors that use it do not free it, and may be freed before or after it. Its graph must be
- * theirs. */
+/* You keep the ownership of s: trainers and predictors that use it do not free it, and may be freed before or after it. They
+ * must use the graph of s. */
 TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s);
-/* What another creator makes, passed through fn, which returns the session to use (NULL after a mistake, having freed
- * what it got, unless inner.borrowed). Borrowed stays borrowed. *a is the caller's and outlives the creator.
- * [SessionCreatorAdapter] */
+/* Passes the session of the creator `inner` to fn, which returns the session to use. After a mistake fn returns NULL and frees
+ * the session that it got, unless inner.borrowed. The result is borrowed if inner is. The caller owns *a and keeps it as long
+ * as the creator is used. [SessionCreatorAdapter] */
 typedef struct tp_session_adapter {
     tp_session_creator inner;
     tp_session *(*fn)(tp_session *s, void *user);
@@ -1182,28 +1185,29 @@ TP_DEF tp_session_creator tp_session_creator_adapter(tp_session_adapter *a);
 
 /* ==== >>checkpoints =================================================================================== */
 
-/* Restores variables after they were initialised. Owned by whoever it is given to (the trainer); lives until run was
- * called and free releases it. NULL is allowed wherever one is taken and means "nothing". [tfutils: sessinit] */
+/* Restores variables after they were initialised. The function that it is passed to takes it over, and frees it after `run` was
+ * called (a trainer does so). Every function that takes one accepts NULL: nothing is restored. [tfutils: sessinit] */
 typedef struct tp_session_init {
-    /* Once, before the session is made: may add to the graph, variables too. NULL: adds nothing. */
+    /* Called once, before the session is made: may add operations and variables to the graph. NULL: adds nothing. */
     tp_status (*setup_graph)(struct tp_session_init *i, tp_graph *g);
     tp_status (*run)(struct tp_session_init *i, tp_session *s);
     void (*free)(struct tp_session_init *i);
     void *user;
     tp_owner owner_;
 } tp_session_init;
-/* Both, for a session of your own: setup_graph, then run. NULL is fine; does not free. [SessionInit.init] */
+/* For your own session: calls setup_graph, then run. i NULL is fine; i is not freed. [SessionInit.init] */
 TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s);
 TP_DEF void tp_session_init_free(tp_session_init *i);
-/* A checkpoint is an npz, a safetensors file or one of TensorFlow (V2), as its name ends. */
+/* The format of a checkpoint follows from the end of its name: npz, safetensors or TensorFlow (V2). */
 typedef enum tp_checkpoint_format {
     TP_CHECKPOINT_NPZ,        /* <name>.npz, the default */
     TP_CHECKPOINT_TF,         /* <name>.index and <name>.data-00000-of-00001: tf.train.load_checkpoint reads it */
     TP_CHECKPOINT_SAFETENSORS /* <name>.safetensors */
 } tp_checkpoint_format;
-/* (A checkpoint that cannot be read is an error, whose sentence names the newest older one beside it that can.)
- * A checkpoint: path of model-N.npz, model-N.safetensors, model-N.index, or of model-N (the newest of these), or of the
- * text file `checkpoint` or its folder (its latest). Names that are in one side only are warned about in one line each. prefix (or NULL) is stripped from graph names; ignore: names not to load. */
+/* path: model-N.npz, model-N.safetensors, model-N.index; or model-N (the newest of these files); or the text file `checkpoint` or
+ * its folder (the latest checkpoint). A name that only the graph or only the checkpoint has gets one line of warning. prefix (or
+ * NULL) is removed from graph names; ignore: names not to load. If the checkpoint cannot be read, the sentence of the error names
+ * the newest older one in the folder that can. */
 typedef struct tp_saver_restore_desc {
     const char *path;
     const char *prefix;
@@ -1211,18 +1215,18 @@ typedef struct tp_saver_restore_desc {
     int n_ignore;
     bool relaxed; /* SaverRestoreRelaxed: reshape and cast with a warning, skip what cannot fit */
     bool
-        strict; /* names that are in one side only are a mistake, TP_ERR_NAME, instead of a warning. Not with relaxed */
+        strict; /* a name that only the graph or only the checkpoint has: TP_ERR_NAME, not a warning. Not with relaxed */
 } tp_saver_restore_desc;
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d);
 TP_DEF tp_session_init *tp_saver_restore(const char *path);
 TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch);   /* takes over the dict's content */
 TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n); /* owns them */
 TP_DEF tp_session_init *tp_just_current_session(void);
-/* "" or NULL: nothing; .npz, .safetensors: dict; else a checkpoint. "~" and "~/" at the beginning are $HOME ("~somebody" stays as
- * it is). What Python tells apart by its type has names here: a dict is tp_dict_restore's, or one of a list. [SmartInit] */
+/* "" or NULL: restores nothing; .npz, .safetensors: as a dict; else as a checkpoint. "~" and "~/" at the beginning are replaced by
+ * $HOME ("~somebody" is not replaced). For a dict instead of a path: tp_dict_restore or tp_smart_init_list. [SmartInit] */
 TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
-/* n of them, one after the other, so that the last one wins: each a path as above, or a dict, whose content is taken over, or a
- * list in its turn; one with nothing set does nothing. [SmartInit of a dict and of a list] */
+/* Restores n sources in order, so a later one overwrites an earlier one. Each is a path as in tp_smart_init, or a dict, whose
+ * content is taken over, or another list; a source with no field set restores nothing. [SmartInit of a dict and of a list] */
 typedef struct tp_smart_source {
     const char *path;
     tp_dict *dict;
@@ -1231,22 +1235,22 @@ typedef struct tp_smart_source {
 } tp_smart_source;
 TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, bool ignore_mismatch);
 
-/* Write all variables of the GLOBAL collection (or of `variables`, n of them) and the session's state, names without
- * ":0", whole or not at all: to path.safetensors, path.index (with its data file beside it), else to an npz. */
+/* Write all variables of the collection GLOBAL_VARIABLES (or the n of `variables`) and the session's state, names without
+ * ":0". The end of path chooses the format: .safetensors, .index (with its data file beside it), else npz. The file is written
+ * whole or not at all. */
 TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n);
-/* Trainable and model variables only, deflated, keys with ":0": what tensorpack's tools exchange. [dump_session_params] */
+/* Write trainable and model variables only, compressed, keys with ":0", as tensorpack's tools do. [dump_session_params] */
 TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path);
-TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d); /* path as above; ":0" removed */
-/* A deflated npz if the path ends so; path.safetensors, path.index; any other name is a checkpoint's, "x" writes x.index and its
- * data. [save_checkpoint_vars; so does dump_session_params] */
+TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d); /* path as for tp_saver_restore; removes ":0" */
+/* The end of path chooses the format: .npz (compressed), .safetensors, .index; any other name "x" is a TensorFlow checkpoint:
+ * x.index and its data file. tp_dump_session_params chooses in the same way. [save_checkpoint_vars] */
 TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path);
-/* The text file `checkpoint` of a directory: names relative to it, oldest first, the last one is the latest. */
+/* Writes the text file `checkpoint` of a directory: names relative to the directory, oldest first; the last is the latest. */
 TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *names, int n);
-/* TP_ERR_NAME if there is none */
+/* The path of the latest checkpoint by this file; TP_ERR_NAME if there is none */
 TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t size);
-/* Checkpoints <prefix>-<step>.npz, .safetensors and .index of a directory, ascending by step; free with tp_free. dir NULL:
- * ".", prefix NULL: "model".
- * [get_all_checkpoints] */
+/* The checkpoints <prefix>-<step>.npz, .safetensors and .index of a directory, ascending by step; free *entries with tp_free.
+ * dir NULL: ".", prefix NULL: "model". [get_all_checkpoints] */
 typedef struct tp_checkpoint_entry {
     const char *path; /* in the same block as the entries */
     int64_t step;
@@ -1255,11 +1259,11 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
 
 /* ==== >>predict ======================================================================================= */
 
-/* A function made of a graph: give tensors, get tensors. Each predictor has a plan and memory of its own, so that several
- * may be used at once, each by one thread. [predict: PredictorBase] */
+/* A predictor calls a graph as a function from tensors to tensors. Each predictor has its own plan and memory, so several
+ * predictors may be used at once, each by one thread. [predict: PredictorBase] */
 typedef struct tp_predictor tp_predictor;
-/* From nodes of a graph and a session that has its variables; both are borrowed, and may be freed before or after it.
- * [OnlinePredictor] */
+/* A predictor for nodes of the graph of s, with the variables of s. Session and graph are borrowed, and may be freed before or
+ * after the predictor. [OnlinePredictor] */
 TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                          int n_outputs);
 typedef struct tp_predict_config {
@@ -1268,53 +1272,53 @@ typedef struct tp_predict_config {
     tp_build_fn build_graph;
     void *user;
     const char *const
-        *input_names; /* what is fed, by signature name or by the name of any tensor; NULL: the signature */
+        *input_names; /* the fed nodes, by signature name or by the name of any node; NULL: the signature */
     int n_input_names;
-    const char *const *output_names; /* what is asked for: "prob", "conv1/output"; at least one */
+    const char *const *output_names; /* the output nodes: "prob", "conv1/output"; at least one */
     int n_output_names;
     tp_session_init
-        *session_init;      /* where the variables come from; NULL: their initial values. Taken over, always, and freed
-                                    * with the predictor: for one predictor */
-    const char *checkpoint; /* or this, as tp_smart_init takes it: a config that can be used again */
+        *session_init;      /* restores the variables; NULL: their initial values. Always taken over, and freed with
+                                    * the predictor, so use it for one predictor only */
+    const char *checkpoint; /* instead of session_init: a path for tp_smart_init, for any number of predictors */
     tp_session_creator *session_creator; /* NULL: a new session with default options. See .borrowed there */
     bool
-        allow_missing_variables; /* variables that session_init does not bring keep their initial values; else refused */
-    tp_graph *graph;   /* NULL: a new one; else towers named tower-pred-<n> are added to it, and it is borrowed */
-    tp_tri log_layers; /* TP_NO: no line for each layer. Default TP_YES */
+        allow_missing_variables; /* variables that session_init does not restore keep their initial values; else an error */
+    tp_graph *graph;             /* NULL: a new one; else borrowed, and towers named tower-pred-<n> are added to it */
+    tp_tri log_layers;           /* TP_NO: no line for each layer. Default TP_YES */
 } tp_predict_config;
-/* Build the graph as a tower for inference, load its variables. NULL after a mistake, whose sentence tp_last_error() has.
+/* Builds the graph as a tower for inference and loads its variables. NULL after a mistake; tp_last_error() gives the sentence.
  * [PredictConfig, OfflinePredictor] */
 TP_DEF tp_predictor *tp_offline_predictor(const tp_predict_config *c);
-/* The same as towers tower0, tower1, ... that share variables and a session: for n threads. The predictor itself is the
- * first of them. Where the session has several devices, tower i is on device i, after the last one again on device 0; the variables
- * live on the first one. [MultiTowerOfflinePredictor] */
+/* n offline predictors for n threads: the graph is built as towers tower0, tower1, ..., which share variables and a session.
+ * Returns the predictor of tower 0. If the session has d devices, tower i runs on device i mod d; the variables are on device 0.
+ * [MultiTowerOfflinePredictor] */
 TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n);
-/* The i-th of them, owned by p; beyond the last one they come round again, with a warning. [get_predictor] */
+/* The predictor of tower i, owned by p; for i >= n that of tower i mod n, with a warning. [get_predictor] */
 TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i);
-/* Of a predictor with one input and one output: *output points to what is valid until the next call. For others
- * TP_ERR_ARG. */
+/* For a predictor with one input and one output, else TP_ERR_ARG. The predictor owns *output, which is valid until the next
+ * call. */
 TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *input, const tp_tensor **output);
-/* Of any: n_inputs tensors, one an input; n_outputs pointers, one an output. Another number of them is TP_ERR_ARG. */
+/* For any predictor: one tensor per input, one pointer per output. TP_ERR_ARG if n_inputs or n_outputs is another number. */
 TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_inputs, const tp_tensor **outputs,
                               int n_outputs);
-/* For recurrent networks, step by step: from now on input number `input` is what output number `output` was in the call before,
- * zeros in the first one, and is not given any more: the arrays of tp_predict_n lack it, the others keep their order, and input
- * numbers here stay those of the config. An unknown first dimension is the batch of the first input that is given. A call that fails changes no
- * state. reset: zeros again. */
+/* For recurrent networks, step by step: from now on the value of input number `input` is output number `output` of the call
+ * before, and zeros in the first call. The arrays of tp_predict_n then lack this input; the others keep their order. `input` is
+ * always an index into the inputs of the config. If the first dimension of the input is unknown, it is the batch size of the
+ * first given input. A call that fails changes no state. tp_predictor_reset sets the state to zeros. */
 TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input);
 TP_DEF void tp_predictor_reset(tp_predictor *p);
-TP_DEF int tp_predictor_n_inputs(const tp_predictor *p); /* those that are given */
+TP_DEF int tp_predictor_n_inputs(const tp_predictor *p); /* without carried inputs */
 TP_DEF int tp_predictor_n_outputs(const tp_predictor *p);
 TP_DEF tp_session *tp_predictor_session(tp_predictor *p);
 TP_DEF void tp_predictor_free(tp_predictor *p); /* NULL is fine */
 
 /* ==== >>places ======================================================================================== */
-/* Where the user asked for an operation: its `at`, and what a sentence begins with. A builder's name, used as a function, is a
- * macro around the function, which tells the graph, after the call, what file and line all that is new there came from; each
- * argument is evaluated once. The name alone (.activation = tp_relu) and (tp_relu)(x) are the function itself, whose nodes
- * and mistakes get the place of the builder called next; so do those of functions that give neither a node nor the graph. In
- * a layer (tp_layers.h) all is at the layer's line, and what tp_gradients adds is where what it differentiates is. A builder
- * of your own in a header gives its caller's line by a macro of this kind around it. */
+/* The place of an operation is the file and line of the user's call that added it: its `at`, with which error sentences begin. A
+ * call of a builder expands to a macro around the function, which after the call gives file and line to all new operations and to
+ * a new mistake of the graph; each argument is evaluated once. The name without a call (.activation = tp_relu) and (tp_relu)(x)
+ * are the function itself: its nodes and mistakes get the place of the builder called next. The same holds for functions that
+ * return neither a node nor the graph. All operations of a layer (tp_layers.h) have the layer's line; those that tp_gradients adds
+ * have the place of the operation that they differentiate. Your own builder in a header gets its caller's line by such a macro. */
 TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line);
 TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define TP__PLACE(at_, ...)    at_(__VA_ARGS__, __FILE__, __LINE__)
@@ -1491,7 +1495,7 @@ TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define tp_collection_add(...)               TP__PLACED(tp__graph_at, tp_collection_add(__VA_ARGS__))
 /* clang-format on */
 
-/* For TP_OPTIONS: this header has these types. */
+/* For TP_OPTIONS: these option types belong to this header. */
 TP_DEF const tp__zero_option *tp__graph_zeros(void);
 #define TP__PART_tp_apply_desc            graph
 #define TP__PART_tp_graph_config          graph
@@ -1517,8 +1521,9 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void);
 extern "C" {
 #endif
 /* ==== >>kernels ======================================================================================= */
-/* What kernels read beyond tp_call: the attributes of each op, whose schemas are on the op's page (>>ops), and the program of a
- * chain of element-wise ops. tp_cuda.cu sees this part by TP__KERNELS. Private: names and fields may change, and TP_ABI then. */
+/* Types that kernels read besides tp_call: the attributes of each op, whose schemas are on the op's page (>>ops), and the program
+ * of a chain of element-wise ops. tp_cuda.cu defines TP__KERNELS to include this part. Private: names and fields may change,
+ * together with TP_ABI. */
 
 typedef struct tp__source_attrs {
     tp_dtype dtype;
@@ -1534,7 +1539,7 @@ typedef struct tp__leaky_attrs {
     float alpha;
 } tp__leaky_attrs;
 typedef struct tp__cast_attrs {
-    tp_dtype from, to; /* from: the input's, which a block cannot see */
+    tp_dtype from, to; /* from: the dtype of the input, which a block function does not get otherwise */
 } tp__cast_attrs;
 typedef struct tp__reduce_attrs {
     int axes[TP_MAX_DIMS];
@@ -1585,8 +1590,8 @@ typedef struct tp__one_hot_attrs {
 typedef struct tp__message_attrs {
     const char *message; /* NULL or "": the op's name */
 } tp__message_attrs;
-/* print: what its line tells. A device that has looked itself calls the row's naive_f32, to write the line, with this as
- * scratch; no data is read then. */
+/* print: the numbers of its log line. A device that computes them itself calls the row's naive_f32 with this struct as scratch,
+ * to write the line; naive_f32 then reads no data. */
 #define TP__GLANCE 20
 typedef struct tp__glance {
     double sum, squares, first[TP__GLANCE];
@@ -1636,22 +1641,22 @@ typedef struct tp__apply_attrs {
     float a, b, epsilon, decay; /* momentum; beta1, beta2; decay, momentum; rho; -lr_power, l1, l2, shrinkage */
     bool nesterov;
 } tp__apply_attrs;
-/* A step of one optimizer for elements [from, to) of variable i. */
+/* Updates elements [from, to) of variable i by one optimizer. */
 typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
-/* What makes up an optimizer, beside its name. */
+/* The description of an optimizer. */
 typedef struct tp__update {
-    int kind;                 /* TP__ADAM, for devices with a kernel for all */
+    int kind;                 /* TP__ADAM, ...; for devices with one kernel for all optimizers */
     int min_slots, max_slots; /* per variable */
-    int scalars;              /* inputs after the gradients: the learning rate, or it and two powers */
-    double flops;             /* per element with min_slots, and 4 for each slot beyond */
+    int scalars;              /* number of inputs after the gradients: learning rate; or learning rate and two powers */
+    double flops;             /* per element with min_slots slots; 4 more for each further slot */
     tp__piece_fn piece_f32, piece_f64;
-    tp__piece_fn piece_fast; /* on the CPU, in float32; NULL: piece_f32 */
+    tp__piece_fn piece_fast; /* float32 on the CPU; NULL: piece_f32 is used */
 } tp__update;
 
 /* -- "fused": a chain of element-wise ops as one kernel; attrs of its call is a tp__program */
 #define TP__MAX_REG   24
 #define TP__MAX_INSTR 48
-#define TP__MAX_EXT   24 /* operands of the ops of a fused chain, all together; as many results */
+#define TP__MAX_EXT   24 /* external operands of a fused chain; also the limit of its results */
 #if TP__MAX_REG < TP__MAX_EXT || TP__MAX_INSTR < TP__MAX_EXT
 #error "each operand of a chain may need a register, and each op has an operand"
 #endif
@@ -1665,10 +1670,10 @@ typedef struct tp__instr {
     tp_block_fn block;
     tp_vec_fn vec; /* preferred to block when set */
     int n_in;
-    int from[4], in[4]; /* where each operand is: an external operand, a result, a register */
-    int to, out;        /* TP__FROM_OUT or TP__FROM_REG, and which */
+    int from[4], in[4]; /* of each operand: TP__FROM_EXT, _OUT or _REG, and its index */
+    int to, out;        /* where the result is stored: TP__FROM_OUT or TP__FROM_REG, and its index */
     int out_size;       /* bytes of an output element */
-    tp_dtype dtype;     /* what the op works on: the dtype of its last operand */
+    tp_dtype dtype;     /* the dtype in which the op computes: that of its last operand */
     tp_dtype out_dtype;
 } tp__instr;
 
@@ -1678,7 +1683,7 @@ typedef struct tp__ext {
     int how, size;         /* size: bytes of an element */
     int64_t inner, period; /* INNER: index = i % period. OUTER: index = (i / inner) % period */
     int64_t stride[TP_MAX_DIMS];
-    int reg; /* register a broadcast block is laid out in; -1 if direct */
+    int reg; /* the register that holds a block of the broadcast operand; -1 if direct */
 } tp__ext;
 
 typedef struct tp__program {
@@ -1705,7 +1710,7 @@ typedef struct tp__program {
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
-/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+/* The options whose default is not zero: see OPTIONS in tp_tensor.h. */
 TP_DEF const tp__zero_option *tp__graph_zeros(void)
 {
     /* clang-format off */

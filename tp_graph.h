@@ -744,7 +744,8 @@ TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a);
 TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a);
 typedef enum { TP_BORDER_REPEAT = 0, TP_BORDER_CONSTANT } tp_border;
 /* y[b,i,j,:] = image (B,H,W,C) at row coords[b,i,j,0], column coords[b,i,j,1], interpolated between the four
- * pixels around; coords (B,H2,W2,2). Pixel (1,1) has coordinates (1.0,1.0). Outside: the nearest edge pixel, or (CONSTANT) zeros. [ImageSample] */
+ * pixels around; coords (B,H2,W2,2). Pixel (1,1) has coordinates (1.0,1.0). Outside: the nearest edge pixel, or (CONSTANT) zeros.
+ * [ImageSample] */
 TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border);
 /* Batch norm over all axes but `axis`. Training: y uses the batch's mean and biased variance; out_mean, out_var
  * (either may be NULL) get the statistics for the running averages, the variance times N/(N-1) if `unbiased`. */
@@ -917,8 +918,9 @@ typedef struct tp_moving_summary_desc {
  * the current value. Returns NULL in a tower that is not the main one, in a variable scope with reuse, and after a mistake. The
  * array is freed with the graph. [tfutils: add_moving_summary] */
 TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *d);
-/* Adds summaries for each trainable variable whose whole name matches the regex (>>regex); NULL: all. A regex that matches none
- * gets a warning. For several pairs of regex and types, call it once per pair. [tfutils: add_param_summary] */
+/* Adds summaries for each trainable variable whose name matches the regex (>>regex), with `$` appended, from the start; NULL: all.
+ * A regex that matches none gets a warning. For several pairs of regex and types, call it once per pair. [tfutils:
+ * add_param_summary] */
 typedef struct tp_param_summary_desc {
     tp_at at_;
     const char *regex;
@@ -1065,7 +1067,7 @@ typedef struct tp_run_options {
     /* Records of this run are added to this trace. The run then waits for each kernel, and does not replay a GPU's recording
      * but launches each kernel, so that each kernel has its own times (launch included); the run is slower, with the same bits. */
     tp_trace *trace;
-    /* The run's time limit in milliseconds; 0: none. A run that exceeds it stops where a cancelled run stops, with TP_ERR_TIMEOUT. */
+    /* The run's time limit in milliseconds; 0: none. A run that exceeds it stops as a cancelled run does, with TP_ERR_TIMEOUT. */
     int64_t timeout_ms;
 } tp_run_options;
 /* tp_session_run with options; NULL: none. */
@@ -1729,8 +1731,9 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
 
 /* ==== >>core ========================================================================================== */
 
-/* Beside TP_OP_ in a row's flags: ops that the planner knows how to join with others. It asks for these marks rather than
- * for the row's address, by which every program would hold the op and its kernels. (No enum: C++20 deprecates | of two.) */
+/* Further flags of a row, after TP_OP_: ops that the planner can fuse with others. The planner tests these flags instead of the
+ * row's address, because an address would link the op and its kernels into every program. (No enum: C++20 deprecates | of two
+ * enums.) */
 #define TP__OP_CONV2D             (1 << 16)
 #define TP__OP_BATCH_NORM         (1 << 17)
 #define TP__OP_BATCH_NORM_INFER   (1 << 18)
@@ -1738,22 +1741,22 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
 #define TP__OP_GATHER             (1 << 20)
 #define TP__OP_GATHER_GRAD        (1 << 21)
 #define TP__OP_SEQUENCE           (1 << 22) /* lstm, gru: x may be a table, with its indices as one more input */
-#define TP__OP_SEQUENCE_GRAD      (1 << 23) /* so here; the table's gradient is one more output */
+#define TP__OP_SEQUENCE_GRAD      (1 << 23) /* their gradients: with a table its gradient is one more output */
 #define TP__OP_CONV2D_FILTER_GRAD (1 << 24)
 #define TP__OP_CONV2D_INPUT_GRAD  (1 << 25)
 #define TP__OP_MAX_POOL           (1 << 26)
 #define TP__OP_MAX_POOL_GRAD      (1 << 27)
-/* A graph is an arena of operations in creation order: inputs exist before what uses them, so creation order is a
- * topological order of the data edges, and every pass below is a loop over it. */
+/* A graph is a list of operations in creation order. The inputs of an operation are created before it, so creation order is a
+ * topological order of the data edges, and each pass over the graph is a loop over this list. */
 
-/* -- a map from names to pointers: open addressing, never shrinks, keys live in the graph's arena */
+/* -- a map from names to pointers: open addressing, never shrinks, keys are in the graph's tp_arena */
 typedef struct tp__map {
     const char **key;
     void **value;
     size_t cap, n;
 } tp__map;
 
-/* the first n bytes of key */
+/* the slot of the key that the first n bytes of key are */
 static size_t tp__map_slot_n(const tp__map *m, const char *key, size_t n)
 {
     size_t i = (size_t)tp_hash(key, n) & (m->cap - 1);
@@ -1842,7 +1845,7 @@ typedef struct tp__variable_scope {
 } tp__variable_scope;
 
 struct tp_collection_backup {
-    bool all; /* also those that were not there */
+    bool all; /* of all collections: restoring empties those that were added later */
     int n;
     const char **key;
     tp_node ***item;
@@ -1860,10 +1863,10 @@ struct tp_graph {
     bool finalized;
     tp_at at;
     bool unplaced; /* its mistake has no place yet */
-    int n_placed;  /* operations whose places are settled, see tp__node_at */
+    int n_placed;  /* the first n_placed operations have their final place, see tp__node_at */
     tp__list op, var, collection;
     tp__map by_name; /* operations */
-    tp__map used;    /* names of operations and scopes -> how many suffixes were given out */
+    tp__map used;    /* names of operations and scopes -> how many suffixes were used */
     tp__map var_by_name, slot, cached_scope;
     const char *name_scope[TP__MAX_SCOPES];
     int n_name_scope;
@@ -1874,22 +1877,22 @@ struct tp_graph {
     bool in_tower;
     int tower_scopes; /* scope depth inside the tower's own scopes, to find scopes left open */
     tp_collection_backup *tower_entry;
-    void **kept[TP__MAX_KEPT]; /* pointers of headers above that belong to the tower being built (tp__graph_keep) */
+    void **kept[TP__MAX_KEPT]; /* pointers of other headers with one value per tower being built (tp__graph_keep) */
     int n_kept;
-    struct tp__towers *towers; /* being built side by side, or NULL */
+    struct tp__towers *towers; /* the towers of tp_build_on_towers while it builds, else NULL */
     tp_node poison;
     tp_operation poison_op;
     tp_node *poison_in[1];
     tp_type *infer_in, *infer_out; /* scratch of tp_apply_ex */
     int infer_in_cap;
-    tp__map auto_reuse;    /* "function@scope" that was entered before */
-    tp_node **query;       /* the last targets whose ancestors were asked for */
-    char *ancestor;        /* operation id -> is it one of theirs? */
-    int n_query, query_op; /* query_op: operations there were */
-    tp_mutex *lock;        /* around what runs change: scratch of type rules, the kept answer, these counts */
-    int n_session;         /* that live */
-    bool quiet_layers;     /* no line for each layer */
-    bool freed;            /* by its owner: gone when n_session is 0 */
+    tp__map auto_reuse;    /* "function@scope" of each scope that was entered before */
+    tp_node **query;       /* the targets of the last call of tp__ancestors */
+    char *ancestor;        /* its result: operation id -> is it an ancestor of these targets? */
+    int n_query, query_op; /* query_op: number of operations at that call */
+    tp_mutex *lock;        /* for what runs change: infer_in and infer_out, query, ancestor, n_session, freed */
+    int n_session;         /* sessions that are not freed */
+    bool quiet_layers;     /* layers log no line */
+    bool freed;            /* by its owner; the memory is freed when n_session is 0 */
 };
 
 /* A row of the op table: the fields of tp_op in their order. */
@@ -1897,17 +1900,17 @@ struct tp_graph {
     {                                    \
         __VA_ARGS__, 0, 0, 0, 0, 0, NULL \
     }
-/* An op whose fast kernel does others besides. */
+/* The row of an op into whose fast kernel other ops can be fused. */
 #define TP__FUSING_ROW(fuses_, in_place_, ...)            \
     {                                                     \
         __VA_ARGS__, 0, 0, (fuses_), (in_place_), 0, NULL \
     }
-/* A TP_OP_HALF row with operands that stay float32. */
+/* A TP_OP_HALF row some of whose operands stay float32. */
 #define TP__HALF_ROW(single_in_, single_out_, ...)              \
     {                                                           \
         __VA_ARGS__, (single_in_), (single_out_), 0, 0, 0, NULL \
     }
-/* ... of a sequence op. */
+/* A TP__HALF_ROW of a sequence op; x_: index of its input x. */
 #define TP__SEQUENCE_ROW(x_, single_in_, single_out_, ...)       \
     {                                                            \
         __VA_ARGS__, (single_in_), (single_out_), 0, 0, x_, NULL \
@@ -1946,7 +1949,7 @@ TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
     return g;
 }
 
-/* The last name that tp_graph_find or tp_find_variable did not find, and in which graph; of this thread. */
+/* The last name that tp_graph_find or tp_find_variable did not find in this thread, and the graph that was searched. */
 static TP__THREAD_LOCAL char tp__not_found[96];
 static TP__THREAD_LOCAL const tp_graph *tp__not_found_in;
 static void tp__not_there(const tp_graph *g, const char *name)
@@ -1991,7 +1994,7 @@ TP_DEF void tp_graph_free(tp_graph *g)
     else if (last) tp__graph_destroy(g);
 }
 
-/* One session more, or (-1) less. */
+/* Adds `by` (1 or -1) to the number of the graph's sessions. */
 static void tp__graph_sessions(tp_graph *g, int by)
 {
     tp_mutex_lock(g->lock);
@@ -2001,13 +2004,14 @@ static void tp__graph_sessions(tp_graph *g, int by)
     if (last) tp__graph_destroy(g);
 }
 
-/* A NULL graph counts as one that met a mistake, so that nothing below it needs to ask: its poison node is this one, which
- * builders give that got no node of any graph. When that meets a node of a graph, the sentence comes to stick there. */
+/* A NULL graph is treated as a graph with a mistake, so the code below need not check for NULL. Its poison node is this one; a
+ * builder returns it if none of its arguments has a graph. When a builder gets it together with a node of a graph, that graph
+ * keeps the sentence. */
 static const tp_operation tp__no_operation = {
     NULL, &tp__op_poison, "poison", -1, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, {NULL, 0},
 };
 static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
-/* Why the last such node was given, in this thread. */
+/* The sentence of the mistake for which this node was last returned in this thread. */
 static TP__THREAD_LOCAL char tp__no_node_because[256];
 static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* that sentence has no place yet */
 
@@ -2021,7 +2025,7 @@ static const char *tp__place_text(const tp_at *at, char text[TP__PLACE_TEXT])
     return text;
 }
 
-/* Misuse that a graph keeps; see TP__REQUIRE. */
+/* As TP__REQUIRE, but the graph keeps the mistake. */
 #define TP__GRAPH_REQUIRE(g_, cond_, ret_)        \
     if (!(cond_)) {                               \
         tp__graph_misuse((g_), __func__, #cond_); \
@@ -2089,7 +2093,7 @@ TP_DEF const char *tp_node_name(const tp_node *n)
     return n->op->name;
 }
 
-/* The mistake that counts is the first: what follows is mostly its echo. */
+/* Only the first mistake is kept, because later ones mostly follow from it. */
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...)
 {
     if (g && g->status != TP_OK) return &g->poison;
@@ -2112,7 +2116,7 @@ TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, co
     return &g->poison;
 }
 
-/* The place that the graph's mistake, or else each operation that is new, has not got yet. */
+/* Gives the place `at` to the graph's mistake and to each new operation, unless they have one already. */
 static void tp__graph_place(tp_graph *g, const tp_at *at)
 {
     char place[TP__PLACE_TEXT];
@@ -2129,7 +2133,7 @@ static void tp__graph_place(tp_graph *g, const tp_at *at)
     }
 }
 
-/* What is new so far was not asked for by the function that is called next. */
+/* The operations added so far do not get the place of the builder called next. */
 TP__UNUSED static void tp__graph_settle(tp_graph *g) { g->n_placed = g->op.n; }
 
 TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line)
@@ -2185,7 +2189,7 @@ TP_DEF char *tp_graph_strdup(tp_graph *g, const char *s)
     return p;
 }
 
-/* A per-graph pointer for the headers above this one (argscope, registries); NULL at first. */
+/* A pointer per graph and key for headers that include this one (argscope, registries); NULL at first. */
 TP__UNUSED static void **tp__graph_slot(tp_graph *g, const char *key)
 {
     void **p = (void **)tp__map_get(&g->slot, key);
@@ -2199,8 +2203,8 @@ TP__UNUSED static void **tp__graph_slot(tp_graph *g, const char *key)
     return p;
 }
 
-/* A pointer that a header above this one sets as building goes on (its innermost scope, say): towers that are built side by
- * side each have their own. NULL until it is kept. */
+/* Registers a pointer that another header changes during building (for example its innermost scope), so that each tower of
+ * tp_build_on_towers has its own value of *p. It is NULL in towers that were suspended before this call. */
 TP__UNUSED static void tp__graph_keep(tp_graph *g, void **p)
 {
     if (g->n_kept < TP__MAX_KEPT) g->kept[g->n_kept++] = p;
@@ -2227,7 +2231,7 @@ static const char *tp__unique_name(tp_graph *g, const char *scope, const char *n
     const char *full = *scope ? tp_arena_printf(&g->arena, "%s/%s", scope, name) : tp_arena_strdup(&g->arena, name);
     if (!full) return tp__graph_nomem(g), (const char *)NULL;
     const char *unique = full;
-    uintptr_t next = (uintptr_t)tp__map_get(&g->used, full); /* suffixes given out so far, plus one */
+    uintptr_t next = (uintptr_t)tp__map_get(&g->used, full); /* suffixes used so far, plus one */
     if (next) {
         do {
             unique = tp_arena_printf(&g->arena, "%s_%lu", full, (unsigned long)next);
@@ -2266,7 +2270,7 @@ TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name)
     const char *full = "";
     if (n == 0) {
         full = "";
-    } else if (name[n - 1] == '/') { /* exactly this scope, from the root */
+    } else if (name[n - 1] == '/') { /* this scope itself, from the root */
         char *copy = tp_graph_strdup(g, name);
         if (copy) copy[n - 1] = 0;
         full = copy ? copy : "";
@@ -2327,7 +2331,7 @@ TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, con
     return g;
 }
 
-/* "op", "op:0": how long the operation's name is; the output's index. Only one digit counts, as in tensorpack. */
+/* "op", "op:0": returns the length of the operation's name; *index: the output. The index has one digit, as in tensorpack. */
 static size_t tp__split_name(const char *name, int *index)
 {
     const size_t n = strlen(name);
@@ -2337,19 +2341,19 @@ static size_t tp__split_name(const char *name, int *index)
     return n - 2;
 }
 
-/* -- names that are not there, and what was meant */
+/* -- names that are not found, and similar names that exist */
 
-/* Of names tried in turn the one that a misspelled one probably means. Begin with {wanted, NULL, 0}. */
+/* Finds the name most similar to a misspelled one; tp__nearest_try compares one name. Begin with {wanted, NULL, 0}. */
 typedef struct tp__nearest {
     const char *wanted, *name;
     int distance;
 } tp__nearest;
 
-/* How many characters must be put in, taken out, changed or swapped with the next; `most` + 1 stands for more than that. Names
- * of 128 characters and more are near to nothing. */
+/* The edit distance of a and b: inserted, deleted, changed characters and swapped neighbours; `most` + 1 if it is larger than
+ * `most`, or if a name has 128 characters or more. */
 static int tp__edits(const char *a, const char *b, int most)
 {
-    int row[3][128]; /* of the last three prefixes of a, in turns */
+    int row[3][128]; /* distances for the last three prefixes of a, in rotation */
     const int na = (int)strlen(a), nb = (int)strlen(b);
     if (na > 127 || nb > 127 || na - nb > most || nb - na > most) return most + 1;
     for (int i = 0; i <= na; i++)
@@ -2368,8 +2372,8 @@ static int tp__edits(const char *a, const char *b, int most)
     return row[na % 3][nb] <= most ? row[na % 3][nb] : most + 1;
 }
 
-/* A name is near if a third of it would have to change at most, or if one is the other's last part: "cost" and
- * "tower0/cost". Of several the first one counts. */
+/* A name is similar if at most a third of it would have to change, or if one is the last part of the other: "cost" and
+ * "tower0/cost". Of equally similar names the first is kept. */
 TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
 {
     if (!n->wanted || !name || !*name) return;
@@ -2386,7 +2390,7 @@ TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
 }
 
 #define TP__NEAREST_TEXT 160
-/* The end of a sentence: "; did you mean 'x'?", or "" */
+/* The end of an error sentence: "; did you mean 'x'?", or "" */
 TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[TP__NEAREST_TEXT])
 {
     text[0] = 0;
@@ -2394,7 +2398,7 @@ TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[T
     return text;
 }
 
-/* The same for a node ("cost", "cost:0") or a variable that is not there. */
+/* tp__nearest_text for a node ("cost", "cost:0") or a variable that does not exist. */
 TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
 {
     char op[512]; /* longer ones are near to nothing */
@@ -2433,8 +2437,9 @@ static tp_variable *tp__variable_named(const tp_graph *g, const char *name)
     return index == 0 ? (tp_variable *)tp__map_get_n(&g->var_by_name, name, n) : NULL;
 }
 
-/* Why a node or a variable is NULL, if the last one asked for was not in this graph, and still is not: "; was 'cots' meant?
- * There is no node of that name; did you mean 'cost'?", or "". The name is forgotten then. */
+/* The end of an error sentence for a NULL node or variable, which explains that the last name looked up was not found in this
+ * graph: "; was 'cots' meant? There is no node of that name; did you mean 'cost'?". "" if it was found, or exists by now. The
+ * next call does not see this name. */
 #define TP__MISSING_TEXT (2 * TP__NEAREST_TEXT)
 static const char *tp__missing(const tp_graph *g, bool variable, char text[TP__MISSING_TEXT])
 {
@@ -2484,7 +2489,7 @@ TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, .
     return tp_fail(status, "%s: %s", s->name ? s->name : s->op->name, text);
 }
 
-/* The dimensions of a value, zeros left out, multiply to no more than this: what is computed of shapes cannot overflow. */
+/* The limit of the product of a value's dimensions other than 0, so that computations with shapes cannot overflow. */
 #define TP__VALUE_MOST ((int64_t)1 << 48)
 static bool tp__shape_fits(const tp_shape *s)
 {
@@ -2497,7 +2502,7 @@ static bool tp__shape_fits(const tp_shape *s)
     return true;
 }
 
-/* The row's shape rule, and that what it gives is the shape of a value. */
+/* Calls the row's shape rule, and checks that its results are valid shapes. */
 static tp_status tp__infer_types(tp_infer *s)
 {
     const tp_status st = s->op->infer(s);
@@ -2509,7 +2514,7 @@ static tp_status tp__infer_types(tp_infer *s)
     return st;
 }
 
-/* Operations that the kernel of an op takes about, by its shapes alone; its outputs and inputs count too. */
+/* An estimate of the work of an operation from its shapes alone: FLOPs plus elements of its outputs and inputs. */
 TP__UNUSED static double tp__operation_work(const tp_operation *o)
 {
     enum { MOST = 64 };
@@ -2536,7 +2541,7 @@ TP__UNUSED static double tp__operation_work(const tp_operation *o)
     return work + o->row->flops(&k);
 }
 
-/* a * b of sizes of which one may not have been checked: stays far from overflow. */
+/* a * b of sizes, limited so that it cannot overflow even if one of them was not checked. */
 static int64_t tp__times(int64_t a, int64_t b)
 {
     const int64_t most = INT64_MAX / 4;
@@ -2550,7 +2555,7 @@ static tp_status tp__infer_same(tp_infer *s)
     return TP_OK;
 }
 
-/* numpy's rule for inputs first..first+n-1. An unknown dimension beside 1 stays unknown, beside k > 1 it is k. */
+/* Broadcasts the shapes of inputs first..first+n-1 as numpy does. An unknown dimension with 1 gives unknown, with k > 1 gives k. */
 static tp_status tp__infer_broadcast(tp_infer *s, int first, int n, tp_shape *out)
 {
     *out = s->in[first].shape;
@@ -2586,7 +2591,7 @@ static tp_status tp__infer_broadcast_same(tp_infer *s)
     return tp__infer_broadcast(s, 0, s->n_in, &s->out[0].shape);
 }
 
-/* Strings in attributes are the caller's: the copy gets its own. */
+/* The caller owns the strings in attributes: the graph's copy of the attributes gets copies of them. */
 static bool tp__attrs_own_strings(tp_graph *g, const tp_op *row, void *attrs)
 {
     for (const tp_attr *a = row->attr; a && a->name; a++) {
@@ -2597,7 +2602,7 @@ static bool tp__attrs_own_strings(tp_graph *g, const tp_op *row, void *attrs)
     return true;
 }
 
-/* Why input i of an op cannot be taken; NULL: it can. */
+/* Reports why x cannot be input i of an op, and returns the poison node; NULL: it can. */
 static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node *x)
 {
     if (!x) {
@@ -2610,7 +2615,7 @@ static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node 
     return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d belongs to another graph", op, i);
 }
 
-/* Types of inputs and variables, in g->infer_in. NULL, or the poison that the mistake gives. */
+/* Stores the types of inputs and variables in g->infer_in. Returns NULL, or the poison node after a mistake. */
 static tp_node *tp__apply_types(tp_graph *g, const tp_apply_desc *d)
 {
     const tp_op *row = d->row;
@@ -2644,7 +2649,7 @@ static tp_node *tp__apply_types(tp_graph *g, const tp_apply_desc *d)
     }
     return NULL;
 }
-/* The operation without its outputs. NULL, or the poison that the mistake gives. */
+/* Sets the fields of the operation except its outputs. Returns NULL, or the poison node after a mistake. */
 static tp_node *tp__apply_fields(tp_graph *g, const tp_apply_desc *d, tp_operation *op)
 {
     const tp_op *row = d->row;
@@ -2682,7 +2687,7 @@ static tp_node *tp__apply_fields(tp_graph *g, const tp_apply_desc *d, tp_operati
     op->stream = d->stream ? d->stream : tp_hash_name(op->name);
     return NULL;
 }
-/* Its outputs, as the shape rule says. NULL, or the poison that the mistake gives. */
+/* Creates the outputs of the operation by the shape rule. Returns NULL, or the poison node after a mistake. */
 static tp_node *tp__apply_outputs(tp_graph *g, tp_operation *op)
 {
     const tp_op *row = op->row;
@@ -2724,7 +2729,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     if (g && g->status != TP_OK) return &g->poison;
     if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
-    for (int i = 0; i < d->n_in && !g; i++) { /* the graph of the first input that has one gets the sentence */
+    for (int i = 0; i < d->n_in && !g; i++) { /* the graph of the first input that has a graph keeps the sentence */
         g = tp_node_graph(d->in[i]);
         if (tp__is_broken(g)) continue;
         for (int j = 0; j < i; j++) return tp__bad_input(g, row->name, j, d->in[j]);
@@ -2755,7 +2760,8 @@ TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int 
     return tp_apply_ex(g, &d);
 }
 
-/* `op` runs after `before`. Refused where it would close a circle, which creation order makes visible. */
+/* Adds a control dependency: `op` runs after `before`. A mistake if `before` was created after `op`, since that could make a
+ * cycle. */
 static void tp__add_control(tp_operation *op, tp_operation *before)
 {
     tp_graph *g = op->graph;
@@ -2770,11 +2776,11 @@ static void tp__add_control(tp_operation *op, tp_operation *before)
     if (op->n_ctrl) memcpy(c, op->ctrl, (size_t)op->n_ctrl * sizeof *c);
     c[op->n_ctrl++] = before;
     op->ctrl = c;
-    tp_free(g->ancestor); /* an answer from before may be another now */
+    tp_free(g->ancestor); /* the new edge may change the ancestors */
     g->ancestor = NULL;
 }
 
-/* -- what op pages are written with */
+/* -- helpers for op pages */
 
 static tp_node *tp__opn(const tp_op *row, tp_node *const *in, int n, const void *attrs)
 {
@@ -2811,7 +2817,7 @@ static tp_node *tp__unbroadcast(tp_node *dy, tp_node *ref)
     return tp_sum_to_like(dy, ref);
 }
 
-/* -- sources: what a run starts from. They have no kernel: the executor gives them their memory. */
+/* -- sources: placeholders, constants, variables. They have no kernel: the run provides their memory. */
 
 static const tp_attr tp__source_schema[] = {{"dtype", TP_ATTR_DTYPE, offsetof(tp__source_attrs, dtype)},
                                             {"shape", TP_ATTR_SHAPE, offsetof(tp__source_attrs, shape)},
@@ -2897,7 +2903,7 @@ TP_DEF tp_node *tp_named(tp_node *x, const char *name)
         return tp_graph_fail(g, NULL, TP_ERR_NAME,
                              "'%s' is no name for a node: use letters, digits, '_', '.', '-', '/'",
                              name ? name : "NULL");
-    /* the identity was named automatically a moment ago: give the wanted name instead */
+    /* tp_identity gave an automatic name: replace it by the wanted name */
     const char *full = tp__unique_name(g, tp_name_scope(g), name);
     if (!full) return &g->poison;
     y->op->name = full;
@@ -3122,7 +3128,7 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
     ad.name = full;
     if (tp__map_get(&g->used, full))
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "the name '%s' of a variable is already that of another node", full);
-    tp__name_scope_enter(g, ""); /* a variable's name is its variable scope's, whatever the name scope */
+    tp__name_scope_enter(g, ""); /* a variable's name has its variable scope, not the name scope */
     tp_node *n = tp_apply_ex(g, &ad);
     tp_name_scope_pop(g);
     if (!v || tp_is_poison(n)) return &g->poison;
@@ -3164,7 +3170,7 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
 
 struct tp_getter_call {
     tp_graph *g;
-    int level; /* getters of scopes below this one are still to be asked */
+    int level; /* the getters of scopes below this level are not called yet */
 };
 
 TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d)
@@ -3385,7 +3391,7 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
     tp_buf_printf(out, "%-*s  %-16s %10s\n", (int)width, "name", "shape", "#elements");
     for (int i = 0; i < n; i++) {
         const tp_variable *v = tp_node_variable(vars[i]);
-        if (!v || strncmp(v->name, "tower", 5) == 0) continue; /* copies of a replicated tower */
+        if (!v || strncmp(v->name, "tower", 5) == 0) continue; /* copies of variables in replicated towers */
         const int64_t size = tp_shape_size(&v->shape);
         tp_buf_printf(out, "%-*s  %-16s %10lld\n", (int)width, v->name, tp_shape_text(&v->shape, t), (long long)size);
         count++;
@@ -3398,7 +3404,7 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
                   count, total, bytes / 1048576.0);
 }
 
-/* The ancestors of the targets, themselves included; the last answer is kept. NULL: no memory. */
+/* For each operation id: is it an ancestor of the targets, or a target? The last result is cached. NULL: out of memory. */
 static const char *tp__ancestors(tp_graph *g, tp_node *const *targets, int n)
 {
     if (g->ancestor && g->n_query == n &&
@@ -3422,7 +3428,7 @@ static const char *tp__ancestors(tp_graph *g, tp_node *const *targets, int n)
     memcpy((void *)query, (const void *)targets, (size_t)n * sizeof *query);
     for (int i = 0; i < n; i++)
         if (targets[i] && targets[i]->op->id >= 0) seen[targets[i]->op->id] = 1;
-    for (int id = g->op.n - 1; id >= 0; id--) { /* inputs are older than their users */
+    for (int id = g->op.n - 1; id >= 0; id--) { /* inputs are created before the operations that read them */
         if (!seen[id]) continue;
         const tp_operation *o = (const tp_operation *)g->op.item[id];
         for (int i = 0; i < o->n_in; i++) seen[o->in[i]->op->id] = 1;
@@ -3440,7 +3446,7 @@ TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf 
     const char *seen = targets && n > 0 ? tp__ancestors(g, targets, n) : NULL;
     const int count = seen ? g->query_op : g->op.n;
     tp_buf_printf(out, "digraph tp {\n  node [shape=box, fontsize=10];\n");
-    for (int id = 0; id < count; id++) { /* names hold no character that would need a backslash */
+    for (int id = 0; id < count; id++) { /* names have no character that must be escaped */
         const tp_operation *o = (const tp_operation *)g->op.item[id];
         if (seen && !seen[id]) continue;
         const bool variable = o->row == &tp__op_variable;
@@ -3500,7 +3506,7 @@ TP_DEF tp_init tp_init_values(const float *values, int64_t n)
     return i;
 }
 
-/* Variance scaling is one of the plain distributions once the fans are known. */
+/* Replaces variance scaling by a normal, truncated normal or uniform distribution for the fans of the shape. */
 static tp_init tp__init_resolve(const tp_init *init, const tp_shape *s)
 {
     if (init->kind != TP_INIT_VARIANCE_SCALING) return *init;
@@ -3519,11 +3525,11 @@ static tp_init tp__init_resolve(const tp_init *init, const tp_shape *s)
         return tp_init_uniform(-limit, limit);
     }
     if (init->distribution == TP_DIST_NORMAL) return tp_init_normal(0.0f, (float)sqrt(scale / n));
-    /* the deviation that truncation loses */
+    /* truncation reduces the deviation by this factor */
     return tp_init_truncated_normal(0.0f, (float)(sqrt(scale / n) / .87962566103423978));
 }
 
-/* A tensor to be filled, in pieces that threads may share. */
+/* Fills a tensor in pieces, which threads can share. */
 #define TP__FILL_PIECE 8192
 typedef struct tp__init_job {
     tp_init init;
@@ -3532,7 +3538,8 @@ typedef struct tp__init_job {
     tp_tensor *t;
 } tp__init_job;
 
-/* The first element is converted, what is filled is copied behind itself: optimizers have zeros twice the size of a model. */
+/* Converts the first element, then doubles the filled part by copying it. Fast, because the zeros of optimizer slots can be twice
+ * the size of the model. */
 static void tp__fill_constant(char *out, tp_dtype dtype, double value, int64_t n)
 {
     const size_t size = tp_dtype_size(dtype), all = (size_t)n * size;
@@ -3659,7 +3666,7 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
     return &g->tower;
 }
 
-/* How many items a collection had when the current tower was entered. */
+/* The number of nodes in a collection when the current tower was entered. */
 static int tp__towers_entry_count(const tp_graph *g, const char *key);
 static int tp__tower_entry_count(const tp_graph *g, const char *key)
 {
@@ -3684,7 +3691,7 @@ TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n)
     return copy;
 }
 
-/* What the current tower added to all collections, for its handles. */
+/* Stores the nodes that the current tower added to collections, for its handles. */
 static void tp__tower_added(tp_graph *g)
 {
     tp_collection_backup *b = g->tower.added_;
@@ -3728,16 +3735,16 @@ TP_DEF void tp_tower_leave(tp_graph *g)
     }
     tp__tower_added(g);
     g->in_tower = false;
-    /* what was left open inside was reported above: close it too */
+    /* close the scopes that were left open in the tower; they were reported above */
     while (g->n_name_scope > g->tower_scopes / 1000) g->n_name_scope--;
     while (g->n_var_scope > g->tower_scopes % 1000) g->n_var_scope--;
     if (g->n_name_scope > 1) g->n_name_scope--;
     if (g->n_var_scope > 1) g->n_var_scope--;
 }
 
-/* -- towers side by side */
+/* -- tp_build_on_towers */
 
-/* Where building is: what belongs to a tower and is put aside while another one builds. */
+/* The state of building: the fields of the graph that belong to a tower, saved while another tower is built. */
 typedef struct tp__building {
     const char *name_scope[TP__MAX_SCOPES];
     tp__variable_scope var_scope[TP__MAX_SCOPES];
@@ -3757,10 +3764,10 @@ typedef struct tp__tower_build {
     int index;
     tp_thread *thread;
     tp__building state;
-    tp__list *own; /* what it added to each collection, by the collection's number */
+    tp__list *own; /* the nodes that it added to each collection, indexed by collection */
     int n_own;
     bool done;
-    /* while it waits in tp_tower_all_reduce */
+    /* arguments of tp_tower_all_reduce while the tower waits in it */
     bool waits, mean;
     tp_node *const *give;
     tp_node **get;
@@ -3774,10 +3781,10 @@ typedef struct tp__towers {
     const tp_towers_desc *desc;
     tp_tower_build_fn fn;
     void *user;
-    tp__building outside; /* the caller's */
-    int *base, n_base;    /* how much was in each collection before */
+    tp__building outside; /* the caller's state */
+    int *base, n_base;    /* number of nodes in each collection before */
     tp__tower_build *tower;
-    int running; /* the tower that the graph's state is of, -1: none */
+    int running; /* the tower whose state the graph has, -1: none */
     tp_mutex *lock;
     tp_cond *passed;
     int turn; /* the tower that may run, -1: the caller */
@@ -3813,10 +3820,10 @@ static void tp__building_restore(tp_graph *g, const tp__building *b)
     g->tower_scopes = b->tower_scopes;
     g->tower_entry = b->tower_entry;
     g->at = b->at;
-    for (int i = 0; i < g->n_kept; i++) *g->kept[i] = i < b->n_kept ? b->kept[i] : NULL; /* kept since: nothing yet */
+    for (int i = 0; i < g->n_kept; i++) *g->kept[i] = i < b->n_kept ? b->kept[i] : NULL; /* registered later: NULL */
 }
 
-/* How much of a collection is not this tower's: what was there before, and what the towers before it added. */
+/* The number of nodes in a collection before this tower's own: those before tp_build_on_towers and those of earlier towers. */
 static int tp__towers_before(const tp__towers *t, int collection, int tower)
 {
     int n = collection < t->n_base ? t->base[collection] : 0;
@@ -3833,7 +3840,7 @@ static int tp__towers_entry_count(const tp_graph *g, const char *key)
     return 0;
 }
 
-/* Collections hold what was there before and what the first `n` towers added, in the order of the towers. */
+/* Sets each collection to the nodes before tp_build_on_towers and those of the first `n` towers, in the order of the towers. */
 static void tp__towers_show(tp__towers *t, int n)
 {
     tp_graph *g = t->graph;
@@ -3878,7 +3885,7 @@ static void tp__towers_switch_out(tp__towers *t)
     tp__building_restore(g, &t->outside);
 }
 
-/* Whoever has the turn gives it to another one and waits until it comes back. */
+/* The running thread (tower `self`, -1: the caller) lets tower `to` run and waits until it may run again itself. */
 static void tp__towers_pass(tp__towers *t, int to, int self)
 {
     tp_mutex_lock(t->lock);
@@ -3888,7 +3895,7 @@ static void tp__towers_pass(tp__towers *t, int to, int self)
     tp_mutex_unlock(t->lock);
 }
 
-/* Variables of a tower that has its own are copies: not saved. user: the tower's name. */
+/* The getter of a tower with own variables: they are copies and are not saved. user: the tower's name. */
 static tp_node *tp__local_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
 {
     const char *tower = (const char *)user;
@@ -3901,7 +3908,7 @@ static tp_node *tp__local_getter(tp_getter_call *call, tp_variable_desc *d, void
     return n;
 }
 
-/* One tower, from its beginning to its end. */
+/* Builds one tower, from its beginning to its end. */
 static void tp__tower_body(tp__tower_build *b)
 {
     const tp__towers *t = b->all;
@@ -3953,7 +3960,7 @@ static void tp__tower_thread(void *user)
     tp_mutex_unlock(t->lock);
 }
 
-/* Let a tower build until it waits or ends. */
+/* Lets tower i build until it waits in tp_tower_all_reduce or ends. */
 static void tp__towers_run(tp__towers *t, int i)
 {
     tp__tower_build *b = &t->tower[i];
@@ -3977,7 +3984,7 @@ static void tp__towers_run(tp__towers *t, int i)
 
 static void tp__all_reduce_as(tp_node *const *xs, int n, bool mean, const char *name, tp_node **ys);
 
-/* Every tower had its turn. Where all wait for the same, make it; where they do not, nobody will ever get it. */
+/* All towers wait or have ended. If all wait for the same all-reduce, build it; else report that they would wait for ever. */
 static void tp__towers_meet(tp__towers *t)
 {
     tp_graph *g = t->graph;
@@ -4183,7 +4190,7 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
     h->ctx = g->tower;
     h->func = f;
     tp__graph_settle(g);
-    h->output = f->fn(g, in, f->user); /* in which other towers may be called, and end */
+    h->output = f->fn(g, in, f->user); /* fn may call and end other towers */
     tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
     if (!list) return &g->poison;
     for (int i = 0; i < f->n_handle; i++) list[i] = f->handle[i];
@@ -4257,7 +4264,7 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     TP__REQUIRE(h && name, NULL)
     int index;
     const size_t base = tp__split_name(name, &index);
-    for (int i = 0; i < h->func->n_spec; i++) { /* the tower's own input wins over a node of the same name */
+    for (int i = 0; i < h->func->n_spec; i++) { /* an input of the tower comes before a node of the same name */
         const char *own = h->func->spec[i].name;
         if (strncmp(own, name, base) == 0 && !own[base]) return h->in[i];
     }
@@ -4267,7 +4274,7 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     tp_node *n = full.data ? tp__node_named(h->ctx.graph, full.data) : NULL;
     const bool failed = full.failed;
     tp_buf_free(&full);
-    if (failed) return tp__graph_nomem(h->ctx.graph); /* not "there is none": another may be found in its place */
+    if (failed) return tp__graph_nomem(h->ctx.graph); /* out of memory is no reason to look for another node */
     return n ? n : tp_tower_handle_get_variable(h, name);
 }
 
@@ -4286,7 +4293,7 @@ TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const cha
     return v ? v->node : NULL;
 }
 
-/* One of the two above, for a list. */
+/* Calls tp_tower_handle_get or tp_tower_handle_get_variable (`one`) for a list of names. */
 static tp_status tp__tower_handle_list(const tp_tower_handle *h, const char *const *names, int n, tp_node **nodes,
                                        tp_node *(*one)(const tp_tower_handle *h, const char *name), const char *what)
 {
@@ -4339,7 +4346,7 @@ TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op
     tp_mutex_lock(op->graph->lock);
     const char *seen = tp__ancestors(op->graph, targets, n);
     const bool yes =
-        !seen || (op->id < op->graph->query_op && seen[op->id] != 0); /* no memory: the safe answer, run it */
+        !seen || (op->id < op->graph->query_op && seen[op->id] != 0); /* out of memory: true is safe, the op is run */
     tp_mutex_unlock(op->graph->lock);
     return yes;
 }
@@ -4353,13 +4360,13 @@ TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n,
     return false;
 }
 
-/* Contributions to the derivative of one value, newest consumer first. */
+/* A linked list of gradients to be added for one value, newest consumer first. */
 typedef struct tp__contribution {
     tp_node *value, *grad;
     struct tp__contribution *next;
 } tp__contribution;
 
-/* Summed where the value lives. */
+/* Adds the contributions on the device of the value. */
 static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head, const tp_node *value)
 {
     int n = 0, i;
@@ -4378,8 +4385,8 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
 }
 
 static bool tp__cheaper_gradient(tp_grad *g);
-/* The derivatives of op o's inputs, from those of its outputs, as nodes of the scope "<scope>/<name of o>_grad". Each joins
- * the contributions to its input, if that depends on an x. */
+/* Adds the gradients of o's inputs, computed from those of its outputs, in the scope "<scope>/<name of o>_grad". The gradient of
+ * an input that depends on an x is added to the contributions of that input. */
 static void tp__gradient_of(tp_graph *g, tp_operation *o, const char *scope, const char *below, tp__contribution **head)
 {
     tp_node **dout = (tp_node **)tp_graph_alloc(g, (size_t)o->n_out * sizeof *dout);
@@ -4440,8 +4447,8 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     if (!dy) dy = tp_ones_like(y);
     tp_device_leave(g);
     const int last = y->op->id, n_op = last + 1;
-    char *above = (char *)tp_calloc((size_t)n_op, 1); /* y depends on it */
-    char *below = (char *)tp_calloc((size_t)n_op, 1); /* it depends on an x (bit 0) */
+    char *above = (char *)tp_calloc((size_t)n_op, 1); /* operation id -> does y depend on it? */
+    char *below = (char *)tp_calloc((size_t)n_op, 1); /* operation id -> does it depend on an x? (bit 0) */
     tp__contribution **head = (tp__contribution **)tp_calloc((size_t)n_op, sizeof *head);
     if (!above || !below || !head) {
         tp__graph_nomem(g);
@@ -4471,14 +4478,15 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
         tp_operation *o = (tp_operation *)g->op.item[id];
         if (!above[id] || !below[id] || !head[id] || o->n_in == 0) continue;
         if (!o->row->grad) {
-            const size_t len = strlen(o->row->name); /* a derivative without one: the rest would be silently wrong */
+            const size_t len =
+                strlen(o->row->name); /* a gradient op without gradient: warn, since the result lacks terms */
             if (len > 5 && strcmp(o->row->name + len - 5, "_grad") == 0)
                 tp_log_once(TP_LOG_WARN,
                             "a gradient of a gradient meets '%s': %s has none, so nothing flows through it", o->name,
                             o->row->name);
             continue;
         }
-        bool inside = false; /* an x is below one of the inputs: there is something to find there */
+        bool inside = false; /* does an input depend on an x? */
         for (int i = 0; i < o->n_in; i++) inside = inside || below[o->in[i]->op->id];
         if (!inside) continue;
         tp__gradient_of(g, o, scope, below, head);
@@ -4493,7 +4501,7 @@ done:
     tp_name_scope_pop(g);
 }
 
-/* Would tp_gradients find a way from y to xs[i]? Adds nothing to the graph. Private, for tp_train.h. */
+/* has[i]: would tp_gradients give a gradient for xs[i]? Adds nothing to the graph. Private, for tp_train.h. */
 TP__UNUSED static void tp__has_gradients(const tp_node *y, tp_node *const *xs, int n, bool *has)
 {
     tp_graph *g = y->op->graph;
@@ -4527,25 +4535,25 @@ TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dx
 
 /* ==== >>regex ========================================================================================= */
 
-/* A pattern becomes a program for a machine that backtracks as Python's does, and that remembers at which choices, at which
- * place of the text, it has failed: it tries nothing twice, so that (a+)+b takes time in proportion to the text. Jumps are
- * relative: a counted repetition copies the instructions of what it repeats. */
+/* A pattern is compiled to a program for a machine that backtracks as Python's does. The machine records which choices have
+ * failed at which position of the text, and does not try them again, so the time of (a+)+b is proportional to the text length.
+ * Jumps are relative, so that a counted repetition can copy the repeated instructions. */
 enum {
-    TP__RE_CHAR,  /* one character: x */
-    TP__RE_ANY,   /* one character, a line feed only under flag s */
-    TP__RE_SET,   /* one of set[x] ... set[x + y - 1] */
-    TP__RE_AT,    /* between two characters: x is '^', '$', 'Z', 'b', 'B' */
-    TP__RE_JUMP,  /* to x */
-    TP__RE_SPLIT, /* to x; where that fails to y */
-    TP__RE_SAVE,  /* the place into reg[x]; with TP__RE_NOT -1 */
-    TP__RE_CHECK, /* an iteration that began at reg[x] took nothing: no further one, to y */
-    TP__RE_LOOK,  /* the group that follows, from y characters before, up to TP__RE_DONE; then to x. flags: its kind */
+    TP__RE_CHAR,  /* match the character x */
+    TP__RE_ANY,   /* match any character, a line feed only with flag s */
+    TP__RE_SET,   /* match one of set[x] ... set[x + y - 1] */
+    TP__RE_AT,    /* match a position: x is '^', '$', 'Z', 'b', 'B' */
+    TP__RE_JUMP,  /* jump to x */
+    TP__RE_SPLIT, /* a choice: jump to x; if that fails, to y */
+    TP__RE_SAVE,  /* store the position in reg[x]; with TP__RE_NOT store -1 */
+    TP__RE_CHECK, /* leave the loop, jump to y, if the iteration that began at reg[x] matched no character */
+    TP__RE_LOOK, /* match the group that follows, up to TP__RE_DONE, from y characters back; then jump to x. flags: kind */
     TP__RE_DONE,
     TP__RE_MATCH
 };
 enum { TP__RE_I = 1, TP__RE_M = 2, TP__RE_S = 4, TP__RE_X = 8, TP__RE_A = 16, TP__RE_U = 32, TP__RE_NOT = 64 };
 enum { TP__RE_AHEAD, TP__RE_NOT_AHEAD, TP__RE_ATOMIC };
-#define TP__RE_CATEGORY 0xffffffffu /* the `high` of an item of a set that is \d, \D, \s, \S, \w, \W */
+#define TP__RE_CATEGORY 0xffffffffu /* the `high` of a set item for \d, \D, \s, \S, \w, \W */
 #define TP__RE_MANY     0xffffffffu /* no upper bound */
 #define TP__RE_CODE     30000
 #define TP__RE_DEPTH    100
@@ -4553,9 +4561,9 @@ enum { TP__RE_AHEAD, TP__RE_NOT_AHEAD, TP__RE_ATOMIC };
 
 typedef struct tp__re_inst {
     uint8_t op, flags;
-    int16_t loop; /* SPLIT: the innermost loop around it whose iterations may be empty, -1: none, -2: none, for good */
+    int16_t loop; /* SPLIT: the innermost loop around it with possibly empty iterations; -1: none yet, -2: never any */
     int32_t x, y; /* SPLIT: y */
-    int32_t row;  /* SPLIT: where its failures are remembered */
+    int32_t row;  /* SPLIT: its first row in the table of failures */
 } tp__re_inst;
 
 typedef struct tp__re_item {
@@ -4571,7 +4579,7 @@ struct tp_regex {
     char *pattern;
     tp__re_inst *code;
     tp__re_item *set;
-    tp__re_name *name; /* named groups; text lies in pattern */
+    tp__re_name *name; /* named groups; their text points into pattern */
     int16_t *outer;    /* loop -> the loop around it, or -1 */
     int n_code, n_set, n_name, n_loop, n_group, n_row;
     int cap_code, cap_set, cap_name, cap_loop;
@@ -4584,14 +4592,14 @@ typedef struct tp__re_parser {
     tp_status status;
 } tp__re_parser;
 
-/* The least and the largest number of characters that something matches. */
+/* The least and the largest number of characters that a part of the pattern matches. */
 typedef struct tp__re_width {
     uint32_t low, high;
 } tp__re_width;
 
 static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags);
 
-/* The first mistake counts; the parser then stands at the end of the pattern, and so comes back soon. */
+/* Only the first mistake is kept. The parser is moved to the end of the pattern, so that parsing ends. */
 static void tp__re_fail(tp__re_parser *p, const char *at, const char *what)
 {
     if (p->status == TP_OK)
@@ -4603,10 +4611,10 @@ static void tp__re_fail(tp__re_parser *p, const char *at, const char *what)
 static void tp__re_nomem(tp__re_parser *p)
 {
     if (p->status == TP_OK) p->status = tp_fail(TP_ERR_NOMEM, "out of memory for a regular expression");
-    tp__re_fail(p, p->at, ""); /* to the end */
+    tp__re_fail(p, p->at, ""); /* moves to the end of the pattern */
 }
 
-/* One more entry in an array of the program: its index, or -1. */
+/* Adds an entry to an array of the program. Returns its index, or -1. */
 static int tp__re_more(tp__re_parser *p, void *array, int *n, int *cap, size_t size)
 {
     void *a;
@@ -4624,7 +4632,7 @@ static int tp__re_more(tp__re_parser *p, void *array, int *n, int *cap, size_t s
     return (*n)++;
 }
 
-/* A new instruction in front of instruction `where`. */
+/* Inserts an instruction before instruction `where`. */
 static void tp__re_insert(tp__re_parser *p, int where, int op, unsigned flags, int32_t x, int32_t y)
 {
     tp_regex *re = p->re;
@@ -4645,7 +4653,7 @@ static void tp__re_emit(tp__re_parser *p, int op, unsigned flags, int32_t x, int
     tp__re_insert(p, p->re->n_code, op, flags, x, y);
 }
 
-/* The choices from instruction `begin` on that lie in no loop yet lie in this one. */
+/* The choices from instruction `begin` on that are in no loop yet are put into this loop. */
 static void tp__re_enclose(tp_regex *re, int begin, int loop)
 {
     for (tp__re_inst *i = re->code + begin; i < re->code + re->n_code; i++) {
@@ -4655,7 +4663,7 @@ static void tp__re_enclose(tp_regex *re, int begin, int loop)
     }
 }
 
-/* The instructions after the TP__RE_LOOK at `begin` are its group. Nothing outside makes a difference to them. */
+/* Ends the group of the TP__RE_LOOK at `begin`. Loops around the group do not affect the choices inside (loop -2). */
 static void tp__re_close_look(tp__re_parser *p, int begin, int behind)
 {
     tp__re_emit(p, TP__RE_DONE, 0, 0, 0);
@@ -4674,8 +4682,8 @@ static void tp__re_item_add(tp__re_parser *p, uint32_t low, uint32_t high)
     re->set[i].high = high;
 }
 
-/* The character at s, which is not at `end`, and how many bytes it takes. A byte that is not UTF-8 is a character of its own,
- * as Python's surrogateescape has it. */
+/* The character at s (s < end); *size: its number of bytes. A byte that is not UTF-8 is one character, as with Python's
+ * surrogateescape. */
 static uint32_t tp__re_decode(const char *s, const char *end, int *size)
 {
     const unsigned char *u = (const unsigned char *)s;
@@ -4693,7 +4701,7 @@ static uint32_t tp__re_decode(const char *s, const char *end, int *size)
     return c;
 }
 
-/* Reads the next character of the pattern and moves p->at past it. 0 at the end of the pattern. */
+/* Reads the next character of the pattern and moves p->at behind it. 0 at the end of the pattern. */
 static uint32_t tp__re_next(tp__re_parser *p)
 {
     int size;
@@ -4713,7 +4721,7 @@ static bool tp__re_take(tp__re_parser *p, char c)
 static bool tp__re_is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool tp__re_is_letter(uint32_t c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
 
-/* At most n digits of a base, and their value; how many there were. */
+/* Reads at most n digits of a base into *value. Returns the number of digits. */
 static int tp__re_digits(tp__re_parser *p, int n, uint32_t base, uint32_t *value)
 {
     int i = 0;
@@ -4728,7 +4736,7 @@ static int tp__re_digits(tp__re_parser *p, int n, uint32_t base, uint32_t *value
     return i;
 }
 
-/* The escape after a backslash: a character, or (true) a category, whose letter is then *c. Anchors are the caller's. */
+/* Reads an escape after its backslash. False: *c is a character; true: a category, *c is its letter. The caller handles anchors. */
 static bool tp__re_escape(tp__re_parser *p, bool in_set, uint32_t *c)
 {
     static const char simple[] = "a\af\fn\nr\rt\tv\v";
@@ -4759,7 +4767,7 @@ static bool tp__re_escape(tp__re_parser *p, bool in_set, uint32_t *c)
     return false;
 }
 
-/* [...], whose bracket was read. */
+/* Parses a set [...] after its first bracket. */
 static void tp__re_class(tp__re_parser *p, unsigned flags)
 {
     const char *begin = p->at - 1;
@@ -4785,7 +4793,7 @@ static void tp__re_class(tp__re_parser *p, unsigned flags)
     tp__re_emit(p, TP__RE_SET, flags, first, p->re->n_set - first);
 }
 
-/* Copies of the n instructions at `item`, as many as `times`. */
+/* Adds `times` copies of the n instructions at `item`. */
 static void tp__re_copies(tp__re_parser *p, const tp__re_inst *item, int n, uint32_t times)
 {
     for (; n > 0 && times > 0; times--)
@@ -4796,20 +4804,20 @@ static void tp__re_copies(tp__re_parser *p, const tp__re_inst *item, int n, uint
         }
 }
 
-/* Instead of the n instructions at item: low copies, and then the loop or the copies that may be. */
+/* Adds `low` copies of the n instructions at item, then a loop, or high - low optional copies. */
 static void tp__re_expand(tp__re_parser *p, const tp__re_inst *item, int n, uint32_t low, uint32_t high, bool lazy,
                           int loop)
 {
     tp_regex *re = p->re;
     if (loop >= 0 && low > 0) tp__re_emit(p, TP__RE_SAVE, TP__RE_NOT, -1 - loop, 0);
     tp__re_copies(p, item, n, low);
-    if (high == TP__RE_MANY && loop < 0 && low > 0) { /* the last of the necessary ones begins the loop */
+    if (high == TP__RE_MANY && loop < 0 && low > 0) { /* the loop repeats the last of the `low` copies */
         tp__re_emit(p, TP__RE_SPLIT, 0, lazy ? 1 : -n, lazy ? -n : 1);
         return;
     }
     const int begin = re->n_code;
     uint32_t times = high == TP__RE_MANY ? 1 : high - low;
-    for (uint32_t i = 0; i < times && p->status == TP_OK; i++) { /* 0 stands for the end */
+    for (uint32_t i = 0; i < times && p->status == TP_OK; i++) { /* a jump to 0 means: to the end, set below */
         if (loop >= 0 && i > 0) tp__re_emit(p, TP__RE_CHECK, 0, loop, 0);
         tp__re_emit(p, TP__RE_SPLIT, 0, !lazy, lazy);
         if (loop >= 0) tp__re_emit(p, TP__RE_SAVE, 0, -1 - loop, 0);
@@ -4834,14 +4842,14 @@ static uint32_t tp__re_times(uint32_t a, uint32_t b)
 }
 static uint32_t tp__re_plus(uint32_t a, uint32_t b) { return a < TP__RE_MANY - b ? a + b : TP__RE_MANY; }
 
-/* The instructions from `begin` on, which match `width` characters, are to match low to high times. */
+/* Makes the instructions from `begin` on, which match `width` characters, match low to high times. */
 static void tp__re_repeat(tp__re_parser *p, int begin, tp__re_width *width, uint32_t low, uint32_t high, bool lazy)
 {
     tp_regex *re = p->re;
     const int n = re->n_code - begin;
     int loop = -1;
     if (p->status != TP_OK) return;
-    if (width->high == 0) { /* once is as good as many times */
+    if (width->high == 0) { /* it matches no characters: once is enough */
         low = low > 0;
         high = high > 0;
     }
@@ -4864,7 +4872,7 @@ static void tp__re_repeat(tp__re_parser *p, int begin, tp__re_width *width, uint
     width->high = tp__re_times(width->high, high);
 }
 
-/* Past the next `c` that no backslash precedes; false: there is none. */
+/* Moves behind the next `c` without a backslash before it; false: there is none. */
 static bool tp__re_skip(tp__re_parser *p, char c)
 {
     while (*p->at && *p->at != c) {
@@ -4875,7 +4883,7 @@ static bool tp__re_skip(tp__re_parser *p, char c)
     return tp__re_take(p, c);
 }
 
-/* The flag that a letter names, or 0. */
+/* The flag for a letter, or 0. */
 static unsigned tp__re_flag(char c)
 {
     static const char letters[] = "imsxau";
@@ -4883,7 +4891,7 @@ static unsigned tp__re_flag(char c)
     return at ? 1u << (at - letters) : 0;
 }
 
-/* The flags of "(?i)" or "(?i-s:": true if a group follows, false if they are for the whole pattern. */
+/* Parses the flags of "(?i)" or "(?i-s:". True if they are for the group that follows, false if for the whole pattern. */
 static bool tp__re_flags(tp__re_parser *p, unsigned *flags, bool first)
 {
     const char *begin = p->at;
@@ -4904,7 +4912,7 @@ static bool tp__re_flags(tp__re_parser *p, unsigned *flags, bool first)
     return end == ':';
 }
 
-/* "name>" of a group. */
+/* Parses "name>" of a group. */
 static void tp__re_group_name(tp__re_parser *p, int group)
 {
     tp_regex *re = p->re;
@@ -4927,7 +4935,7 @@ static void tp__re_group_name(tp__re_parser *p, int group)
     re->name[i].group = group;
 }
 
-/* What begins with a parenthesis, which was read: false if it is a comment or flags, and matches nothing. */
+/* Parses a group after its parenthesis. False for comments and flags, which match nothing. */
 static bool tp__re_group(tp__re_parser *p, unsigned *flags, bool first, tp__re_width *width)
 {
     tp_regex *re = p->re;
@@ -4969,7 +4977,7 @@ static bool tp__re_group(tp__re_parser *p, unsigned *flags, bool first, tp__re_w
     return true;
 }
 
-/* One of * + ? {m,n}, whose first character was read: how many times. False: a { that is a character like others. */
+/* Parses one of * + ? {m,n} after its first character c. False: c is a { that does not begin a repetition. */
 static bool tp__re_counts(tp__re_parser *p, uint32_t c, uint32_t *low, uint32_t *high)
 {
     const char *begin = p->at;
@@ -5000,7 +5008,7 @@ static bool tp__re_counts(tp__re_parser *p, uint32_t c, uint32_t *low, uint32_t 
 
 enum { TP__RE_NONE, TP__RE_ANCHOR, TP__RE_ITEM, TP__RE_REPEATED };
 
-/* One character that is no group, no repetition; what it is. */
+/* Adds the instruction for one character or anchor that begins with character c; returns TP__RE_ITEM or TP__RE_ANCHOR. */
 static int tp__re_single(tp__re_parser *p, uint32_t c, unsigned flags, tp__re_width *width)
 {
     width->low = width->high = 0;
@@ -5065,7 +5073,7 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
 {
     tp_regex *re = p->re;
     tp__re_width all = {TP__RE_MANY, 0};
-    int jumps = -1; /* the jumps to the end, each with the index of the one before it */
+    int jumps = -1; /* the last jump to the end; x of each such jump is the index of the one before it */
     if (p->depth++ >= TP__RE_DEPTH) tp__re_fail(p, p->at, "its groups are nested too deep");
     for (bool first = p->depth == 1;; first = false) {
         const int begin = re->n_code;
@@ -5086,9 +5094,9 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
     return all;
 }
 
-/* Registers are numbered, and each choice gets its rows of the table of failures: one for each number of loops around it
- * whose iteration has taken nothing yet. What follows a failed choice depends on that number alone, since an iteration
- * in a loop inside begins no earlier. */
+/* Gives numbers to the registers, and to each choice its rows in the table of failures: one row for each possible number of loops
+ * around the choice whose current iteration is still empty. Only this number affects whether the rest of the pattern matches,
+ * because an iteration of an inner loop begins no earlier than that of the loop around it. */
 static void tp__re_link(tp_regex *re)
 {
     for (tp__re_inst *i = re->code; i < re->code + re->n_code; i++) {
@@ -5149,8 +5157,8 @@ TP_DEF int tp_regex_group(const tp_regex *re, const char *name)
     return -1;
 }
 
-/* One entry of what is to be undone or tried: instruction what >= 0 at place a; or one of these. */
-enum { TP__RE_RESTORE = -1 /* reg[a] = b */, TP__RE_FAILED = -2 /* row a, place b */ };
+/* An entry of the backtracking stack: what >= 0: try instruction `what` at position a; else one of these. */
+enum { TP__RE_RESTORE = -1 /* set reg[a] = b */, TP__RE_FAILED = -2 /* mark row a, position b as failed */ };
 typedef struct tp__re_entry {
     int32_t what, a, b;
 } tp__re_entry;
@@ -5158,7 +5166,7 @@ typedef struct tp__re_entry {
 typedef struct tp__re_machine {
     const tp_regex *re;
     const char *text;
-    int32_t len, end; /* end: where the last match of a group or of the whole ended */
+    int32_t len, end; /* end: end of the last match of a group or of the pattern */
     bool full;
     int32_t *reg;
     unsigned char *failed;
@@ -5197,7 +5205,7 @@ static uint32_t tp__re_upper(uint32_t c)
     return (c >= 'a' && c <= 'z') || (c >= 0xe0 && c <= 0xfe && c != 0xf7) ? c - 32 : c;
 }
 
-/* Beyond Latin-1 every character is one of a word but spaces, punctuation and symbols. */
+/* Does \w match c? Beyond Latin-1 it matches all characters but spaces, punctuation and symbols. */
 static bool tp__re_is_word(uint32_t c, unsigned flags)
 {
     static const char latin[] = "\xaa\xb2\xb3\xb5\xb9\xba\xbc\xbd\xbe";
@@ -5233,7 +5241,7 @@ static bool tp__re_in_set(const tp_regex *re, const tp__re_inst *i, uint32_t c)
     return false;
 }
 
-/* Does the instruction take the character? */
+/* Does the instruction match the character c? */
 static bool tp__re_takes(const tp_regex *re, const tp__re_inst *i, uint32_t c)
 {
     if (i->op == TP__RE_ANY) return c != '\n' || (i->flags & TP__RE_S);
@@ -5244,7 +5252,7 @@ static bool tp__re_takes(const tp_regex *re, const tp__re_inst *i, uint32_t c)
     return yes != ((i->flags & TP__RE_NOT) != 0);
 }
 
-/* Where the character before `at` begins. */
+/* The position at which the character before `at` begins. */
 static int32_t tp__re_before(const tp__re_machine *m, int32_t at)
 {
     for (int32_t n = 4; n > 1; n--) {
@@ -5275,8 +5283,8 @@ static bool tp__re_at(const tp__re_machine *m, const tp__re_inst *i, int32_t at)
 
 static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at);
 
-/* A lookaround or an atomic group at `pc`: 1 holds, 0 does not, -1 error. What its groups took stays and is undone later,
- * but not what else it could have tried. */
+/* Runs a lookaround or an atomic group at `pc`: 1 it holds, 0 it does not, -1 error. The registers that its groups set keep
+ * their values, and can be restored later; its untried choices are dropped. */
 static int tp__re_look(tp__re_machine *m, int32_t pc, int32_t at)
 {
     const tp__re_inst *i = &m->re->code[pc];
@@ -5299,7 +5307,7 @@ static int tp__re_look(tp__re_machine *m, int32_t pc, int32_t at)
     return !yes;
 }
 
-/* Back to the last choice above `base` that has something left: false if there is none. */
+/* Backtracks to the last untried choice above `base` on the stack: false if there is none. */
 static bool tp__re_back(tp__re_machine *m, int base, int32_t *pc, int32_t *at)
 {
     while (m->n > base) {
@@ -5319,7 +5327,8 @@ static bool tp__re_back(tp__re_machine *m, int base, int32_t *pc, int32_t *at)
     return false;
 }
 
-/* Is the choice known to fail here? If not, it is remembered as the one to fail next. 1: known, 0: not, -1: error. */
+/* Is the choice known to fail at this position? 1: yes; 0: no, and an entry TP__RE_FAILED is pushed, which marks the choice as
+ * failed when the machine backtracks over it; -1: error. */
 static int tp__re_known(tp__re_machine *m, const tp__re_inst *i, int32_t at)
 {
     int32_t row = i->row;
@@ -5329,7 +5338,8 @@ static int tp__re_known(tp__re_machine *m, const tp__re_inst *i, int32_t at)
     return tp__re_push(m, TP__RE_FAILED, row, at) ? 0 : -1;
 }
 
-/* From instruction pc at place `at` to the end of the group or of the pattern: 1 it matches, 0 it does not, -1 error. */
+/* Runs the program from instruction pc at position `at` to the end of the group or pattern: 1 it matches, 0 it does not, -1
+ * error. */
 static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
 {
     const int base = m->n;
@@ -5372,7 +5382,7 @@ static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
             m->end = at;
             if (yes) return 1;
             break;
-        default: /* one character */
+        default: /* instructions that match one character */
             yes = at < m->len;
             if (!yes) break;
             yes = tp__re_takes(m->re, i, tp__re_decode(m->text + at, m->text + m->len, &size));
@@ -5435,21 +5445,21 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
     return tp__re_find(re, text, TP__RE_FULL, found, spans, n_spans);
 }
 
-/* -- names that are wanted */
+/* -- filters of names */
 
-/* Names that a pattern chooses, for builders of graphs: open, ask for each name, close. */
+/* Selects names by a pattern, for functions that build graphs: open the filter, test each name, close it. */
 typedef struct tp__filter {
     tp_graph *g;
     tp_at at;
     const char *what;
-    tp_regex *re; /* NULL: takes every name */
+    tp_regex *re; /* NULL: all names match */
     bool search;
     int taken;
     tp__nearest near;
 } tp__filter;
 
-/* search: anywhere in the name, as re.search; else as re.match with a $ behind the pattern, as tensorpack has it: of a|b it
- * is b that must end there. A NULL pattern takes everything. A mistake in it sticks to the graph, with `at` and `what`. */
+/* search: a match anywhere in the name, as re.search; else as re.match of the pattern with `$` appended, as in tensorpack: of a|b
+ * the `$` belongs to b only. A NULL pattern matches all names. The graph keeps a mistake in the pattern, with `at` and `what`. */
 TP__UNUSED static bool tp__filter_open(tp__filter *f, tp_graph *g, const tp_at *at, const char *what,
                                        const char *pattern, bool search)
 {
@@ -5483,7 +5493,7 @@ TP__UNUSED static bool tp__filter_takes(tp__filter *f, const char *name)
     return yes;
 }
 
-/* Warns, once, of a pattern that took no name. */
+/* Warns, once, if the pattern matched no name. */
 TP__UNUSED static void tp__filter_close(tp__filter *f)
 {
     char text[TP__NEAREST_TEXT], place[TP__PLACE_TEXT];
@@ -5494,8 +5504,8 @@ TP__UNUSED static void tp__filter_close(tp__filter *f)
                 f->near.wanted ? f->near.wanted : ".*", text[0] ? text : ".");
 }
 
-/* The op pages (>>ops, at the end of this file) are read four times, for the four types that a naive loop is written for;
- * the last pass adds shape rules, gradients and rows. */
+/* The op pages (>>ops, at the end of this file) are included four times, once for each of the four element types of naive loops;
+ * the last time adds shape rules, gradients and rows. */
 #define TP__NUM      int32_t
 #define TP__F(name)  name##_i32
 #define TP__PASS_INT 1
@@ -5519,7 +5529,7 @@ TP__COLD_END
 #undef TP__F
 #undef TP__REAL_IS_FLOAT
 TP__COLD_BEGIN
-#if TP__FAST /* the fast kernels, which the rows of the last reading name */
+#if TP__FAST /* the fast kernels, to which the rows of the last inclusion refer */
 #define TP__FAST_OPS
 #include "tp_fast.h"
 #undef TP__FAST_OPS
@@ -5560,10 +5570,10 @@ TP_DEF const tp_op *tp_op_find(const char *name)
 }
 
 /* ==== >>gradient rules ================================================================================ */
-/* Gradients that cost less than the op's own, because of the ops around it. An op page has the mathematical one. */
+/* Rules that replace an op's own gradient (on its page) by a cheaper one, where the ops around it allow that. */
 
-/* y = relu(x), and all of dy comes from pooling y: where the pooled maximum is 0 nothing went through the ReLU, so the mask comes
- * first, at the pooled size. The bits are those of the mask after it. */
+/* y = relu(x), and only a max pool reads y. Where the pooled maximum is 0, the ReLU has no gradient. So relu_grad is applied before
+ * max_pool_grad, to the fewer pooled elements. The bits are the same as with relu_grad after it. */
 static bool tp__gradient_of_pooled_relu(tp_grad *g)
 {
     const tp_operation *unpool = g->dout[0] ? g->dout[0]->op : NULL;
@@ -5579,14 +5589,16 @@ static bool tp__gradient_of_pooled_relu(tp_grad *g)
     g->din[0] = tp__opn(unpool->row, in, 3, unpool->attrs);
     return true;
 }
-/* y = x + b, pooled: what max_pool_grad spreads has the same sum per channel as its result, and fewer elements. */
+/* y = x + b, and only a max pool reads y. The bias gradient sums the input of max_pool_grad instead of its output: the sum per
+ * channel is equal, and there are fewer elements. */
 static bool tp__gradient_of_pooled_bias(tp_grad *g)
 {
     if (g->op->row != &tp__op_bias_add || !g->dout[0] || !(g->dout[0]->op->row->flags & TP__OP_MAX_POOL_GRAD))
         return false;
     tp_node *dy = g->dout[0];
     const bool last = ((const tp__bias_attrs *)g->op->attrs)->data_format != TP_NCHW;
-    if (last != (((const tp_pool_attrs *)dy->op->attrs)->data_format != TP_NCHW)) return false; /* other channels */
+    if (last != (((const tp_pool_attrs *)dy->op->attrs)->data_format != TP_NCHW))
+        return false; /* different channel axes */
     g->dout[0] = dy->op->in[0];
     g->op->row->grad(g);
     g->dout[0] = g->din[0] = dy;
@@ -5595,7 +5607,7 @@ static bool tp__gradient_of_pooled_bias(tp_grad *g)
 
 typedef struct tp__gradient_rule {
     const char *what;
-    bool (*match)(tp_grad *g); /* true: it has made din */
+    bool (*match)(tp_grad *g); /* true: it has set din */
 } tp__gradient_rule;
 static const tp__gradient_rule tp__gradient_rules[] = {
     {"the mask of a pooled ReLU comes before the unpooling", tp__gradient_of_pooled_relu},
@@ -5615,14 +5627,14 @@ TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n)
     return n && n->op->row == &tp__op_summary ? (const tp_summary_attrs *)n->op->attrs : NULL;
 }
 
-/* Is this the place where summaries count: the main training tower, or no tower at all? */
+/* Are summaries added here: in the main training tower, or outside towers? */
 static bool tp__summary_here(const tp_graph *g)
 {
     const tp_tower_context *t = tp_current_tower_context(g);
     return g->status == TP_OK && (!t || t->is_main_training_tower);
 }
 
-/* Where what was made is to be found: in each of a list that ends with NULL, or in one, or the usual one; "": in none. */
+/* The collections for new nodes: each of a list that ends with NULL, else `one`, else the default; "": none. */
 typedef struct tp__keys {
     const char *one;
     const char *const *several;
@@ -5641,7 +5653,7 @@ static void tp__keys_add(tp_graph *g, const tp__keys *k, tp_node *n)
     if (!k->several && *k->one) tp_collection_add(g, k->one, n);
 }
 
-/* The tag is the node's name, with its name scope and unique in the graph, as TensorFlow has it. */
+/* Adds a summary node. Its tag is the node's name, with its name scope and unique in the graph, as in TensorFlow. */
 static void tp__summary_node(tp_node *x, const char *name, int kind, const tp__keys *keys)
 {
     tp_graph *g = tp_node_graph(x);
@@ -5662,7 +5674,7 @@ static void tp__summary_node(tp_node *x, const char *name, int kind, const tp__k
     tp__keys_add(g, keys, n);
 }
 
-/* tag_base + suffix, both in the graph's arena */
+/* name + suffix, in the graph's tp_arena */
 static const char *tp__tag(tp_graph *g, const char *name, const char *suffix)
 {
     const char *s = tp_arena_printf(&g->arena, "%s%s", name, suffix);
@@ -5740,7 +5752,7 @@ static const char *tp__strip_towers(tp_graph *g, const char *name)
     return out;
 }
 
-/* The average of one scalar; NULL: not here, or a mistake. */
+/* Adds the moving average of one scalar. NULL in other towers, under reuse, and after a mistake. */
 static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *averages, const tp__keys *summaries)
 {
     tp_graph *g = tp_node_graph(x);
@@ -5765,7 +5777,7 @@ static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *aver
     vd.local = true;
     tp_node *vars[2];
     const char *part[2] = {"biased", "local_step"};
-    for (int k = 0; k < 2; k++) { /* at the root: the name says all */
+    for (int k = 0; k < 2; k++) { /* variables at the root scope: `name` has its scopes already */
         const char *full = tp_arena_printf(&g->arena, "EMA/%s/%s", name, part[k]);
         if (!full) full = "EMA";
         tp_variable *v = tp__variable_named(g, full);
@@ -5782,7 +5794,7 @@ static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *aver
     d.n_var = 2;
     d.name = tp__tag(g, "EMA/", name);
     tp_node *ema = tp_apply_ex(g, &d);
-    tp_name_scope_push(g, ""); /* the name has its scopes */
+    tp_name_scope_push(g, ""); /* `name` has its scopes already */
     tp__summary_node(ema, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, summaries);
     tp_name_scope_pop(g);
     tp__keys_add(g, averages, ema);

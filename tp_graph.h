@@ -125,7 +125,7 @@ struct tp_operation {
     tp_operation **ctrl; /* run before this one */
     tp_variable **var;   /* written in place by this op (WRITES_VAR); of a variable op: its variable */
     void *attrs;         /* the row's attribute struct */
-    void *user;          /* HOST ops: what the builder registered */
+    void *user;          /* HOST ops: the pointer of tp_apply_desc.user */
     uint64_t stream;     /* random stream: hash of the name, or another op's stream to repeat its numbers */
     int device;          /* the device that runs it: index into the session's devices (see tp_device_enter) */
     tp_at at;            /* the user's line that added it; file may be NULL */
@@ -145,7 +145,7 @@ typedef enum { TP_FAN_IN = 1, TP_FAN_OUT, TP_FAN_AVG } tp_fan_mode;
 typedef enum { TP_DIST_TRUNCATED_NORMAL = 1, TP_DIST_NORMAL, TP_DIST_UNIFORM } tp_distribution;
 typedef struct tp_init {
     int kind;   /* tp_init_kind */
-    float a, b; /* constant: a. normal: mean a, deviation b. uniform: [a,b). variance scaling: scale a */
+    float a, b; /* constant: value a. normal: mean a, deviation b. uniform: [a,b). variance scaling: scale a */
     int mode, distribution;
     const float *values; /* TP_INIT_VALUES: copied when the variable is made */
     int64_t n_values;
@@ -231,7 +231,7 @@ typedef struct tp_attr {
 typedef struct tp_infer {
     const tp_op *op;
     const void *attrs;
-    const char *name; /* of the operation, for sentences */
+    const char *name; /* of the operation, for error sentences */
     int n_in;
     const tp_type *in;
     int n_out; /* rows with a variable number of outputs set it; for others it is preset */
@@ -297,14 +297,14 @@ typedef struct tp_apply_desc {
     int n_var;
     const char *name;
     void *user;
-    uint64_t stream; /* 0: from the name */
+    uint64_t stream; /* random stream; 0: hash of the name */
 } tp_apply_desc;
 TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d);
 
 /* ==== >>graph ========================================================================================= */
 
 typedef struct tp_graph_config {
-    uint64_t seed; /* of everything random in this graph; 0 = 42, (uint64_t)TP_NONE for 0 */
+    uint64_t seed; /* of all random numbers in this graph; 0 = 42, (uint64_t)TP_NONE for 0 */
 } tp_graph_config;
 TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config); /* NULL: out of memory */
 TP_DEF void tp_graph_free(tp_graph *g);
@@ -356,7 +356,7 @@ struct tp_variable_desc;
  * from the variable. [tfutils: varreplace] */
 typedef tp_node *(*tp_getter_fn)(tp_getter_call *call, struct tp_variable_desc *d, void *user);
 typedef struct tp_variable_scope_desc {
-    const char *name; /* NULL: stay in the current scope, without a name scope of its own */
+    const char *name; /* NULL: stay in the current scope, without a new name scope */
     int reuse;        /* tp_reuse */
     tp_getter_fn getter;
     void *getter_user;
@@ -496,7 +496,7 @@ TP_DEF tp_init tp_init_constant(float value);
 TP_DEF tp_init tp_init_zeros(void);
 TP_DEF tp_init tp_init_ones(void);
 TP_DEF tp_init tp_init_normal(float mean, float stddev);
-TP_DEF tp_init tp_init_truncated_normal(float mean, float stddev); /* the real deviation is 0.88*stddev, as in TF */
+TP_DEF tp_init tp_init_truncated_normal(float mean, float stddev); /* actual deviation: 0.88*stddev, as in TF */
 TP_DEF tp_init tp_init_uniform(float low, float high);
 /* n = fan; truncated normal: sigma = sqrt(scale/n)/0.87962566103423978; normal: sqrt(scale/n); uniform: +-sqrt(3 scale/n) */
 TP_DEF tp_init tp_init_variance_scaling(float scale, tp_fan_mode mode, tp_distribution distribution);
@@ -559,7 +559,7 @@ typedef struct tp_tower_handle {
 } tp_tower_handle;
 /* [tfutils: TowerFunc] The names in specs must be unique, without ':', '/', ' '. The specs are copied. */
 TP_DEF tp_tower_func *tp_tower_func_new(tp_graph *g, tp_build_fn fn, void *user, const tp_spec *specs, int n);
-TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in); /* inside a tower context; records a handle */
+TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in); /* only inside a tower; adds a tower handle */
 TP_DEF const tp_spec *tp_tower_func_signature(const tp_tower_func *f, int *n);
 TP_DEF int tp_tower_func_n_towers(const tp_tower_func *f);
 TP_DEF const tp_tower_handle *tp_tower_func_tower(const tp_tower_func *f, int i);
@@ -613,12 +613,12 @@ TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype,
 TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value);       /* copied */
 TP_DEF tp_node *tp_const(tp_graph *g, float value);                     /* float32 scalar */
 TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value); /* scalar of a dtype */
-TP_DEF tp_node *tp_fill_like(tp_node *x, float value);                  /* x's shape and dtype; x is not read */
+TP_DEF tp_node *tp_fill_like(tp_node *x, float value); /* x's shape and dtype; its values are not read */
 TP_DEF tp_node *tp_zeros_like(tp_node *x);
 TP_DEF tp_node *tp_ones_like(tp_node *x);
 TP_DEF tp_node *tp_identity(tp_node *x);
 TP_DEF tp_node *tp_stop_gradient(tp_node *x);
-/* An effect-only node that runs after all of these (NULL entries are skipped). [tf.group] */
+/* An effect-only node that runs after all n nodes (NULL entries are skipped). [tf.group] */
 TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *name);
 TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n); /* identity of x that runs after them */
 /* identity that logs shape, mean, rms, first 20 elements */
@@ -662,7 +662,7 @@ TP_DEF tp_node *tp_acos(tp_node *x);
 TP_DEF tp_node *tp_atan(tp_node *x);
 TP_DEF tp_node *tp_erf(tp_node *x);
 TP_DEF tp_node *tp_gelu(tp_node *x);      /* x Phi(x), by the error function */
-TP_DEF tp_node *tp_gelu_tanh(tp_node *x); /* its approximation by tanh */
+TP_DEF tp_node *tp_gelu_tanh(tp_node *x); /* gelu approximated by tanh */
 TP_DEF tp_node *tp_silu(tp_node *x);      /* x sigmoid(x), also called swish */
 TP_DEF tp_node *tp_tanh(tp_node *x);
 TP_DEF tp_node *tp_sigmoid(tp_node *x);
@@ -898,7 +898,7 @@ TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n); /* NULL if n i
 typedef struct tp_tensor_summary_desc {
     tp_at at_;
     int types;              /* a sum of tp_summary_type */
-    const char *name;       /* NULL = the op's */
+    const char *name;       /* NULL = the op's name */
     const char *collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
     int main_tower_only;    /* TP_NO: in all towers; default TP_YES: in the main training tower, or outside towers */
     const char *const *collections; /* several collections instead of one; the list ends with NULL */
@@ -968,7 +968,7 @@ TP_DEF int tp_regex_group(const tp_regex *re, const char *name); /* the number o
 typedef struct tp_span {
     int64_t begin, end; /* byte offsets in the text; -1, -1 for a group that did not match */
 } tp_span;
-/* Is there a match anywhere (search), at the start (match), of the whole text (fullmatch)? If there is, spans[0] is the whole
+/* *found: is there a match anywhere (search), at the start (match), of the whole text (fullmatch)? Then spans[0] is the whole
  * match, spans[1] group 1, and so on for n_spans entries; spans may be NULL with n_spans 0. One regex may be used by many
  * threads. [re.search, re.match, re.fullmatch] */
 TP_DEF tp_status tp_regex_search(const tp_regex *re, const char *text, bool *found, tp_span *spans, int n_spans);
@@ -1141,7 +1141,7 @@ typedef struct tp_run_values {
 typedef struct tp_hook {
     const char *name;
     void *user;
-    tp_status (*begin)(struct tp_hook *h, tp_graph *g); /* before the session; may add nodes */
+    tp_status (*begin)(struct tp_hook *h, tp_graph *g); /* called before the session is made; may add nodes */
     tp_status (*after_create_session)(struct tp_hook *h, tp_session *s);
     tp_status (*before_run)(struct tp_hook *h, tp_run_request *r);
     tp_status (*after_run)(struct tp_hook *h, const tp_run_values *v);
@@ -1149,7 +1149,7 @@ typedef struct tp_hook {
     void (*free)(struct tp_hook *h);
 } tp_hook;
 typedef struct tp_hooked_session tp_hooked_session;
-/* Runs on an exec of its own. The hooks are borrowed. */
+/* A hooked session has its own exec. The hooks are borrowed. */
 TP_DEF tp_hooked_session *tp_hooked_session_new(tp_session *s, tp_hook *const *hooks, int n_hooks);
 TP_DEF void tp_hooked_session_free(tp_hooked_session *h);
 TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h);
@@ -1187,8 +1187,8 @@ TP_DEF tp_session_creator tp_session_creator_adapter(tp_session_adapter *a);
 
 /* ==== >>checkpoints =================================================================================== */
 
-/* Restores variables after they were initialised. The function that it is passed to takes it over, and frees it after `run` was
- * called (a trainer does so). Every function that takes one accepts NULL: nothing is restored. [tfutils: sessinit] */
+/* Restores variables after they were initialised. A trainer, a predictor or a chain that gets one takes it over: it calls `run`,
+ * and `free` at the latest when it is freed itself. NULL is allowed everywhere: nothing is restored. [tfutils: sessinit] */
 typedef struct tp_session_init {
     /* Called once, before the session is made: may add operations and variables to the graph. NULL: adds nothing. */
     tp_status (*setup_graph)(struct tp_session_init *i, tp_graph *g);
@@ -1215,7 +1215,7 @@ typedef struct tp_saver_restore_desc {
     const char *prefix;
     const char *const *ignore;
     int n_ignore;
-    bool relaxed; /* SaverRestoreRelaxed: reshape and cast with a warning, skip what cannot fit */
+    bool relaxed; /* SaverRestoreRelaxed: reshape and cast with a warning, skip values that do not fit */
     bool
         strict; /* a name that only the graph or only the checkpoint has: TP_ERR_NAME, not a warning. Not with relaxed */
 } tp_saver_restore_desc;
@@ -1269,7 +1269,7 @@ typedef struct tp_predictor tp_predictor;
 TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                          int n_outputs);
 typedef struct tp_predict_config {
-    const tp_spec *inputs; /* the signature of build_graph: a tp_model's inputs, n_inputs, build_graph and user */
+    const tp_spec *inputs; /* signature of build_graph. These four fields are as in tp_model */
     int n_inputs;
     tp_build_fn build_graph;
     void *user;
@@ -1324,7 +1324,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p); /* NULL is fine */
 TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line);
 TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define TP__PLACE(at_, ...)    at_(__VA_ARGS__, __FILE__, __LINE__)
-#define TP__UNPLACED(at_, ...) __VA_ARGS__ /* while an implementation is compiled */
+#define TP__UNPLACED(at_, ...) __VA_ARGS__ /* used while an implementation is compiled */
 #define TP__PLACED             TP__PLACE
 /* clang-format off */
 #define tp_apply(...)                        TP__PLACED(tp__node_at, tp_apply(__VA_ARGS__))
@@ -1639,7 +1639,7 @@ typedef struct tp__assign_attrs {
 } tp__assign_attrs;
 enum { TP__DESCENT, TP__MOMENTUM, TP__ADAM, TP__RMSPROP, TP__ADAGRAD, TP__ADADELTA, TP__FTRL, TP__LAMB };
 typedef struct tp__apply_attrs {
-    int n;                      /* variables */
+    int n;                      /* number of variables */
     float a, b, epsilon, decay; /* momentum; beta1, beta2; decay, momentum; rho; -lr_power, l1, l2, shrinkage */
     bool nesterov;
 } tp__apply_attrs;
@@ -1647,7 +1647,7 @@ typedef struct tp__apply_attrs {
 typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
 /* The description of an optimizer. */
 typedef struct tp__update {
-    int kind;                 /* TP__ADAM, ...; for devices with one kernel for all optimizers */
+    int kind;                 /* which optimizer (TP__ADAM, ...), for devices with one kernel for all optimizers */
     int min_slots, max_slots; /* per variable */
     int scalars;              /* number of inputs after the gradients: learning rate; or learning rate and two powers */
     double flops;             /* per element with min_slots slots; 4 more for each further slot */
@@ -1658,7 +1658,7 @@ typedef struct tp__update {
 /* -- "fused": a chain of element-wise ops as one kernel; attrs of its call is a tp__program */
 #define TP__MAX_REG   24
 #define TP__MAX_INSTR 48
-#define TP__MAX_EXT   24 /* external operands of a fused chain; also the limit of its results */
+#define TP__MAX_EXT   24 /* most external operands of a fused chain; also most results */
 #if TP__MAX_REG < TP__MAX_EXT || TP__MAX_INSTR < TP__MAX_EXT
 #error "each operand of a chain may need a register, and each op has an operand"
 #endif
@@ -1756,7 +1756,7 @@ typedef struct tp__map {
     size_t cap, n;
 } tp__map;
 
-/* the slot of the key that the first n bytes of key are */
+/* the slot of the name in the first n bytes of `key` */
 static size_t tp__map_slot_n(const tp__map *m, const char *key, size_t n)
 {
     size_t i = (size_t)tp_hash(key, n) & (m->cap - 1);
@@ -1895,7 +1895,7 @@ struct tp_graph {
     bool freed;            /* by its owner; the memory is freed when n_session is 0 */
 };
 
-/* A row of the op table: the fields of tp_op in their order. */
+/* A row of the op table; arguments: the fields of tp_op in their order. */
 #define TP__ROW(...)                     \
     {                                    \
         __VA_ARGS__, 0, 0, 0, 0, 0, NULL \
@@ -2013,7 +2013,7 @@ static const tp_operation tp__no_operation = {
 static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
 /* The sentence of the mistake for which this node was last returned in this thread. */
 static TP__THREAD_LOCAL char tp__no_node_because[256];
-static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* that sentence has no place yet */
+static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* the sentence has no place yet */
 
 #define TP__PLACE_TEXT 256
 /* "train.c:12: ", or "" */
@@ -2211,7 +2211,7 @@ TP__UNUSED static void tp__graph_keep(tp_graph *g, void **p)
     else tp_graph_fail(g, NULL, TP_ERR_STATE, "more than %d pointers are to be kept for each tower", TP__MAX_KEPT);
 }
 
-/* -- names */
+/* -- names of operations and scopes */
 
 static bool tp__name_valid(const char *s)
 {
@@ -2401,7 +2401,7 @@ TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[T
 /* tp__nearest_text for a node ("cost", "cost:0") or a variable that does not exist. */
 TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
 {
-    char op[512]; /* longer ones are near to nothing */
+    char op[512]; /* longer names are similar to none */
     int index;
     tp__nearest n;
     memset(&n, 0, sizeof n);
@@ -2412,7 +2412,7 @@ TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name,
 }
 TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
 {
-    char op[512]; /* longer ones are near to nothing */
+    char op[512]; /* longer names are similar to none */
     int index;
     tp__nearest n;
     memset(&n, 0, sizeof n);
@@ -4026,7 +4026,7 @@ TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mea
     TP__GRAPH_REQUIRE(g, g && xs && n > 0 && ys && what, )
 
     const tp_tower_context *tower = tp_current_tower_context(g);
-    tp_node **give = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *give); /* ys may be xs */
+    tp_node **give = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *give); /* a copy, because ys may be xs */
     bool whole = give != NULL;
     for (int i = 0; i < n && give; i++) {
         give[i] = xs[i];
@@ -4580,7 +4580,7 @@ struct tp_regex {
     tp__re_inst *code;
     tp__re_item *set;
     tp__re_name *name; /* named groups; their text points into pattern */
-    int16_t *outer;    /* loop -> the loop around it, or -1 */
+    int16_t *outer;    /* loop -> index of the enclosing loop, or -1 */
     int n_code, n_set, n_name, n_loop, n_group, n_row;
     int cap_code, cap_set, cap_name, cap_loop;
 };
@@ -4701,7 +4701,7 @@ static uint32_t tp__re_decode(const char *s, const char *end, int *size)
     return c;
 }
 
-/* Reads the next character of the pattern and moves p->at behind it. 0 at the end of the pattern. */
+/* Reads the next character of the pattern and moves p->at to the one after it. 0 at the end of the pattern. */
 static uint32_t tp__re_next(tp__re_parser *p)
 {
     int size;
@@ -4872,7 +4872,7 @@ static void tp__re_repeat(tp__re_parser *p, int begin, tp__re_width *width, uint
     width->high = tp__re_times(width->high, high);
 }
 
-/* Moves behind the next `c` without a backslash before it; false: there is none. */
+/* Moves past the next `c` without a backslash before it; false: there is none. */
 static bool tp__re_skip(tp__re_parser *p, char c)
 {
     while (*p->at && *p->at != c) {
@@ -4883,7 +4883,7 @@ static bool tp__re_skip(tp__re_parser *p, char c)
     return tp__re_take(p, c);
 }
 
-/* The flag for a letter, or 0. */
+/* The TP__RE_ flag for a letter of (?imsxau), or 0. */
 static unsigned tp__re_flag(char c)
 {
     static const char letters[] = "imsxau";
@@ -5048,7 +5048,7 @@ static tp__re_width tp__re_sequence(tp__re_parser *p, unsigned *flags, bool firs
             if (kind == TP__RE_REPEATED) tp__re_fail(p, here, "multiple repeat");
             const bool lazy = tp__re_take(p, '?');
             tp__re_repeat(p, begin, &last, low, high, lazy);
-            if (!lazy && tp__re_take(p, '+')) { /* possessive */
+            if (!lazy && tp__re_take(p, '+')) { /* a possessive repetition */
                 tp__re_insert(p, begin, TP__RE_LOOK, TP__RE_ATOMIC, 0, 0);
                 tp__re_close_look(p, begin, 0);
             }

@@ -50,7 +50,7 @@
  *         They split their work with tp_device_parallel. tp__momentum_fast writes the new conv0/W into the session's own memory
  *         of that variable. tp__run_fetches copies the cost to the tensor that the caller gets.
  *     So a run allocates nothing, and two runs with the same shapes run the same plan. A kernel gives the same bits for any
- *     number of threads, and no step of planning changes the bits of a value: what is fetched does not change what is trained.
+ *     number of threads, and no step of planning changes the bits of a value: other fetches give the same training.
  *
  * GLOSSARY   node        a tp_node: one output of an operation, while the graph is built; it has a type and no data
  *            operation   a tp_operation: a row of the op table applied to nodes. op: the row; it defines the computation
@@ -469,7 +469,7 @@ typedef struct tp_variable_desc {
     const char *name;
     tp_dtype dtype; /* 0 = TP_F32 */
     tp_shape shape;
-    tp_init init;               /* unset: glorot uniform for floats, zeros else */
+    tp_init init;               /* unset: glorot uniform for floats, else zeros */
     int trainable;              /* tp_tri; 0 = TP_YES */
     bool local;                 /* LOCAL_VARIABLES instead of GLOBAL_VARIABLES */
     const char *collection;     /* one more collection, or NULL */
@@ -490,7 +490,7 @@ TP_DEF tp_variable *tp_node_variable(const tp_node *n); /* NULL if n is no varia
 TP_DEF tp_node *tp_get_global_step_var(tp_graph *g);
 
 /* fan_in, fan_out of shape s: rank 0: 1,1; rank 1: s0,s0; rank 2: s0,s1; else receptive field r = product of all dimensions
- * but the last two, fan_in = r*s[-2], fan_out = r*s[-1]. A truncated normal draws again what is beyond two deviations. Element
+ * but the last two, fan_in = r*s[-2], fan_out = r*s[-1]. A truncated normal redraws numbers beyond two deviations. Element
  * i of a variable is a function of (graph seed, variable name, i). */
 TP_DEF tp_init tp_init_constant(float value);
 TP_DEF tp_init tp_init_zeros(void);
@@ -696,11 +696,11 @@ TP_DEF tp_node *tp_mean(tp_node *x);
 TP_DEF tp_node *tp_l2_loss(tp_node *x);                    /* 0.5 * sum(x^2) */
 TP_DEF tp_node *tp_zero_fraction(tp_node *x);              /* fraction of exact zeros; no gradient */
 TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n); /* sqrt(sum of all squares), float32 scalar */
-TP_DEF tp_node *tp_argmax(tp_node *x, int axis);           /* int64; the first of ties */
+TP_DEF tp_node *tp_argmax(tp_node *x, int axis);           /* int64 indices; the first of ties */
 /* running sums along an axis; exclusive: without the element itself; reverse: from the end */
 TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse);
 TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices); /* last axis, descending; *indices int32, may be NULL */
-TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k); /* (B,C),(B) -> bool (B); ties count as correct */
+TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k); /* (B,C),(B) -> bool (B); a tie is correct */
 /* reduce dy to the shape of ref: sum over broadcast axes (the gradient of broadcasting); only the shape of ref is read */
 TP_DEF tp_node *tp_sum_to_like(tp_node *dy, tp_node *ref);
 TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref);
@@ -730,7 +730,7 @@ typedef struct tp_pool_attrs {
     int data_format;
 } tp_pool_attrs;
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a);
-TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* padding is not counted */
+TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* mean without the padding */
 /* Resize images as TensorFlow 1 does: output row i samples the input at row i H/out_h, with align_corners at
  * i (H-1)/(out_h-1), with half_pixel_centers at (i+1/2) H/out_h - 1/2 (nearest: without the -1/2); columns alike. Bilinear
  * interpolates between the two neighbours; nearest takes the row at or before that position, with align_corners the nearer. */
@@ -798,8 +798,7 @@ TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis);
 TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out); /* n equal parts */
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis);
 TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out);
-TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes,
-                           int n_axes); /* order reversed along these axes; n_axes 0: all */
+TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes); /* reverses these axes; n_axes 0: all */
 /* begin and size: one entry per dimension; size -1: to the end */
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size);
 typedef enum { TP_PAD_CONSTANT = 0, TP_PAD_REFLECT, TP_PAD_SYMMETRIC } tp_pad_mode;
@@ -1670,7 +1669,7 @@ typedef struct tp__instr {
     const tp_op *row;
     const void *attrs;
     tp_block_fn block;
-    tp_vec_fn vec; /* preferred to block when set */
+    tp_vec_fn vec; /* if not NULL, used instead of block */
     int n_in;
     int from[4], in[4]; /* of each operand: TP__FROM_EXT, _OUT or _REG, and its index */
     int to, out;        /* where the result is stored: TP__FROM_OUT or TP__FROM_REG, and its index */
@@ -1682,7 +1681,7 @@ typedef struct tp__instr {
 enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an operand is broadcast */
 
 typedef struct tp__ext {
-    int how, size;         /* size: bytes of an element */
+    int how, size;         /* how: TP__DIRECT, ...; size: bytes of an element */
     int64_t inner, period; /* INNER: index = i % period. OUTER: index = (i / inner) % period */
     int64_t stride[TP_MAX_DIMS];
     int reg; /* the register that holds a block of the broadcast operand; -1 if direct */

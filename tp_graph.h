@@ -5,7 +5,7 @@
  *     #include "tp_graph.h"            // pulls in tp_tensor.h
  *
  * WHAT THIS IS       building a graph gives tp_node handles; tp_gradients adds the nodes of a derivative; a
- *                    tp_session compiles what is fetched into a plan once and runs it many times.
+ *                    tp_session compiles a plan for the fetched nodes once and runs it many times.
  * WHAT THIS IS NOT   layers (tp_layers.h), optimizers (tp_optim.h), loops over epochs (tp_train.h).
  *
  * A COMPLETE PROGRAM
@@ -31,7 +31,7 @@
  *         return 0;
  *     }
  *
- * HOW IT WORKS  the way of a batch through one training step of y = relu(conv2d(x, W) + b), a cost and Momentum
+ * HOW IT WORKS  how a batch passes through one training step of y = relu(conv2d(x, W) + b), a cost and Momentum
  *     Building.   tp_conv2d of tp_layers.h makes the variable conv0/W (tp_get_variable_as) and calls tp_nn_conv2d. Every builder
  *         ends in tp_apply_ex: it adds one operation to the graph's list, and the shape rule of its row (tp__conv2d_infer)
  *         gives its outputs their types. A row is an entry of the op table: one constant tp_op on the op's page under >>ops.
@@ -40,28 +40,28 @@
  *         (tp__gradient_rules) replaces some of them by cheaper ones. tp_apply_gradients of tp_optim.h adds an operation
  *         apply_momentum, which writes conv0/W. Nothing has been computed.
  *     Planning.   tp_session_run(s, feeds, fetches) asks tp__find_plan for the plan of these fetches and these fed shapes. The
- *         first time tp__compile makes it, in the 8 steps that stand at the head of >>plan: the operations that the fetches need
+ *         first time tp__compile makes it, in the 8 steps that the head of >>plan lists: the operations that the fetches need
  *         (tp__plan_reach), their shapes, their order, which values are aliases, what can be folded; then the rules
  *         of tp__rules record in a tp__fusion that the step of conv2d also adds the bias and does the ReLU (tp__fuse_epilogue).
  *         tp__emit_op makes one tp__step of each operation that is left: a kernel and a tp_call with its operands, attributes and
  *         what is fused (tp_fused). tp__plan_place gives every buffer an offset in one block of memory, the arena.
  *     Running.    tp__run_feeds copies the batch to its place in the arena. tp__run_steps calls the kernels in order: on the CPU
  *         tp__conv2d_fast of tp_fast.h, or the page's naive loop tp__conv2d_f32; on a GPU tp__conv2d_cuda of tp_cuda.cu.
- *         They split their work with tp_device_parallel. tp__momentum_fast writes the new conv0/W into the session's own memory of that
- *         variable. tp__run_fetches copies the cost to the tensor that the caller gets.
+ *         They split their work with tp_device_parallel. tp__momentum_fast writes the new conv0/W into the session's own memory
+ *         of that variable. tp__run_fetches copies the cost to the tensor that the caller gets.
  *     So a run allocates nothing, and two runs with the same shapes run the same plan. A kernel gives the same bits for any
- *     number of threads, and no step of planning changes the bits of a value: what is fetched does not change what is trained.
+ *     number of threads, and no step of planning changes the bits of a value: other fetches give the same training.
  *
  * GLOSSARY   node        a tp_node: one output of an operation, while the graph is built; it has a type and no data
- *            operation   a tp_operation: a row of the op table applied to nodes. op: the row, what the operation computes
- *            value       a node in a plan: its type is known whole
+ *            operation   a tp_operation: a row of the op table applied to nodes. op: the row; it defines the computation
+ *            value       a node in a plan: all dimensions of its type are known
  *            buffer      memory of one or more values: in the arena, a variable's, or a constant's
  *            arena       the one block of memory per exec and device in which the plan places buffers by lifetime
  *            step        one kernel call of a plan; also, in tp_train.h, one run of the train_op
  *            plan        the steps for given fetches and fed shapes; exec: the plans and arenas of one thread that runs
- *            fold        compute when the plan is made, because everything read is constant
+ *            fold        compute an operation when the plan is made, because all its inputs are constant
  *            fuse        let the step of one op do what another op would do; absorbed: the op that has no step because of that
- *            elide       not store a value, because what reads it can compute it while loading
+ *            elide       not store a value, because the ops that read it compute it while loading
  *            alias       a value that has the buffer of another one: views, names
  *            replica     the copy of a value on another device or in another precision
  *            tower       the part of a graph that is built once for each device in data-parallel training
@@ -72,18 +72,18 @@
  *            the implementation: >>core >>scopes and variables >>towers and towers' functions >>gradients >>regex >>registry
  *            >>gradient rules >>summaries >>plan >>run >>hooked runs >>saver >>predict >>ops
  *
- * OWNERSHIP  the graph owns every node, name and copied option: they die with tp_graph_free. The session owns the
- *            variables' values and everything a run needs. A graph, its sessions and what runs in those (execs, hooked
- *            sessions, predictors, trainers) and devices of your own may be freed in any order: a graph stays until its last
- *            session is gone, a session until the last of those is, a device until the last of all. Freeing one of these
- *            twice is seen, and refused with a sentence, as long as it stays.
+ * OWNERSHIP  the graph owns every node, name and copied option: tp_graph_free frees them. The session owns the
+ *            variables' values and everything a run needs. A graph, its sessions, the users of these sessions (execs, hooked
+ *            sessions, predictors, trainers) and your own devices may be freed in any order: the memory of a graph is kept
+ *            until its last session is freed, that of a session until its last user is freed, that of a device until all of
+ *            them are freed. Freeing an object twice is refused with a sentence as long as its memory is kept.
  * THREADS    one graph is built by one thread. A session's run functions may be used by one thread per tp_exec;
  *            tp_session_cancel by any.
- * ERRORS     builders never return NULL: the first mistake sticks to the graph and later calls pass on a poison node;
- *            tp_graph_status / tp_graph_error (and whoever runs the graph) report it, with file:line (>>places) and name scope.
+ * ERRORS     builders never return NULL: the graph keeps the first mistake, and later calls return a poison node;
+ *            tp_graph_status, tp_graph_error and every run report the mistake, with file:line (>>places) and name scope.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, N elements; d<x> = d cost / d <x>.
  */
-#ifndef TP__F /* the whole file, but for the op pages at its end, which it includes by itself */
+#ifndef TP__F /* the whole file except the op pages at its end: for these the file includes itself */
 #ifndef TP_GRAPH_H
 #define TP_GRAPH_H
 
@@ -123,15 +123,15 @@ struct tp_operation {
     tp_node **in;
     tp_node *out;        /* n_out values; effect-only ops have one, a bool of shape (0) */
     tp_operation **ctrl; /* run before this one */
-    tp_variable **var;   /* written in place by this op (WRITES_VAR), or what a variable op stands for */
+    tp_variable **var;   /* written in place by this op (WRITES_VAR); of a variable op: its variable */
     void *attrs;         /* the row's attribute struct */
-    void *user;          /* HOST ops: what the builder registered */
+    void *user;          /* HOST ops: the pointer of tp_apply_desc.user */
     uint64_t stream;     /* random stream: hash of the name, or another op's stream to repeat its numbers */
-    int device;          /* where it runs: index into the session's devices (see tp_device_enter) */
-    tp_at at;            /* where the user asked for it; file may be NULL */
+    int device;          /* the device that runs it: index into the session's devices (see tp_device_enter) */
+    tp_at at;            /* the user's line that added it; file may be NULL */
 };
 
-/* Initial values. Make one with the functions below; a zeroed one is "unset". Formulas: >>variables. */
+/* How a variable is initialised. Make one with the functions tp_init_*; a zeroed one is "unset". Formulas: >>variables. */
 typedef enum tp_init_kind {
     TP_INIT_UNSET = 0,
     TP_INIT_CONSTANT,
@@ -145,7 +145,7 @@ typedef enum { TP_FAN_IN = 1, TP_FAN_OUT, TP_FAN_AVG } tp_fan_mode;
 typedef enum { TP_DIST_TRUNCATED_NORMAL = 1, TP_DIST_NORMAL, TP_DIST_UNIFORM } tp_distribution;
 typedef struct tp_init {
     int kind;   /* tp_init_kind */
-    float a, b; /* constant: a. normal: mean a, deviation b. uniform: [a,b). variance scaling: scale a */
+    float a, b; /* constant: value a. normal: mean a, deviation b. uniform: [a,b). variance scaling: scale a */
     int mode, distribution;
     const float *values; /* TP_INIT_VALUES: copied when the variable is made */
     int64_t n_values;
@@ -165,7 +165,7 @@ typedef struct tp_spec {
                           TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_SCALAR, 0)(__VA_ARGS__)           \
     }
 #define TP__SPEC_TYPE(dtype_, ...)                                    dtype_
-#define TP__SPEC_PICK(t_, a_, b_, c_, d_, e_, f_, g_, h_, pick_, ...) pick_ /* what stands tenth */
+#define TP__SPEC_PICK(t_, a_, b_, c_, d_, e_, f_, g_, h_, pick_, ...) pick_ /* the tenth argument */
 #define TP__SPEC_SCALAR(dtype_) \
     {                           \
         0, { 0 }                \
@@ -182,29 +182,29 @@ typedef struct tp_spec {
 #endif
 
 /* ==== >>optable ======================================================================================= */
-/* An op is one entry: its row, with the formula, the shape rule, the gradient and the naive loop standing together
- * under >>ops. Tests walk the table (tp_op_registry), so that a new entry is tested by being there. */
+/* An op is one entry of the op table, its row. The formula, the shape rule, the gradient and the naive loop are together
+ * on the op's page under >>ops. Tests walk the table (tp_op_registry), so a new entry is tested automatically. */
 
 enum {
     TP_OP_PURE = 0,            /* may be merged, folded, pruned */
     TP_OP_RANDOM = 1 << 0,     /* depends on the random step: never merged or folded */
-    TP_OP_READS_VAR = 1 << 1,  /* its value is a variable's */
+    TP_OP_READS_VAR = 1 << 1,  /* its output is the value of a variable */
     TP_OP_WRITES_VAR = 1 << 2, /* changes variables in place */
     TP_OP_COLLECTIVE = 1 << 3, /* all ranks must run it, in creation order */
-    /* Has an effect outside (it prints, checks, talks to other processes): each run calls its kernel. A GPU records what comes
-     * before and after it; the kernel waits for what it reads (tp_device.download, wait). */
+    /* Has an effect outside the graph (prints, checks, communicates with other processes): each run calls its kernel. A GPU
+     * records the kernels before and after it separately; the kernel waits for its operands (tp_device.download, wait). */
     TP_OP_HOST = 1 << 4,
     TP_OP_DYNAMIC_SHAPE = 1 << 5, /* its output shape is not a function of input shapes and attributes */
     TP_OP_ELEMENTWISE = 1 << 6,   /* out[i] depends on in[][i] alone, after broadcasting: has block functions */
-    TP_OP_ANY_DTYPE = 1 << 7,     /* moves elements without looking at them: naive[0] serves every dtype */
-    TP_OP_VIEW = 1 << 8,          /* output 0 is input 0's memory under another shape: no work at run time */
+    TP_OP_ANY_DTYPE = 1 << 7,     /* copies elements without computing: naive_f32 serves every dtype */
+    TP_OP_VIEW = 1 << 8,          /* output 0 is an alias of input 0 with another shape: no work at run time */
     TP_OP_SOURCE = 1 << 9,        /* placeholder, constant, variable: has no kernel */
-    TP_OP_NO_ALIAS = 1 << 10,     /* the output may not share memory with a dying input */
-    TP_OP_HALF = 1 << 11,         /* of products, worth making of half-precision operands where the session allows it */
-    TP_OP_FOLLOWS = 1 << 12,      /* its output 0 has the precision in which its input 0 is stored */
-    TP_OP_EARLY = 1 << 13,        /* runs as soon as what it reads is there, before ops that were created earlier */
+    TP_OP_NO_ALIAS = 1 << 10,     /* no output may be in the buffer of an input, even if the input is not read later */
+    TP_OP_HALF = 1 << 11,         /* computes products, with half-precision operands where the session allows it */
+    TP_OP_FOLLOWS = 1 << 12,      /* its output 0 is stored in the precision of its input 0 */
+    TP_OP_EARLY = 1 << 13,        /* runs as soon as its inputs are computed, before ops that were created earlier */
     TP_OP_ANY_DEVICE =
-        1 << 14 /* its kernel touches operands by the device's functions alone, and so serves all devices */
+        1 << 14 /* its kernel accesses operands only through the device's functions, so it runs on every device */
 };
 
 typedef enum {
@@ -225,23 +225,23 @@ typedef struct tp_attr {
     size_t offset;
 } tp_attr;
 
-/* What a shape rule sees: input types and attributes; it fills `out`. It runs when the graph is built (dimensions may
- * be TP_ANY) and again when a plan is bound (all known), and must agree with itself. */
+/* The argument of a shape rule: input types and attributes; the rule fills `out`. It is called when the graph is built
+ * (dimensions may be TP_ANY) and again when a plan is made (all known); both results must agree. */
 #define TP_MAX_OUTPUTS 256 /* of one op */
 typedef struct tp_infer {
     const tp_op *op;
     const void *attrs;
-    const char *name; /* of the operation, for sentences */
+    const char *name; /* of the operation, for error sentences */
     int n_in;
     const tp_type *in;
-    int n_out; /* set for rows with a variable number of outputs; else preset */
+    int n_out; /* rows with a variable number of outputs set it; for others it is preset */
     tp_type *out;
     int n_var;
     const tp_type *var;
 } tp_infer;
 
-/* What a gradient function sees: it sets din[i] (preset NULL = no gradient) from nodes. dout[i] is NULL where output i
- * does not reach the cost. */
+/* The argument of a gradient function: the function sets din[i], the gradient of input i, to a node (preset NULL = no
+ * gradient). dout[i] is the gradient of output i; NULL where the cost does not depend on that output. */
 typedef struct tp_grad {
     tp_graph *graph;
     tp_operation *op;
@@ -249,7 +249,7 @@ typedef struct tp_grad {
     tp_node *out; /* op->out */
 } tp_grad;
 
-/* A block of an element-wise op: n elements of contiguous inputs (already broadcast) to contiguous output. */
+/* Computes a block of an element-wise op: n elements, from contiguous inputs (already broadcast) to contiguous output. */
 typedef void (*tp_block_fn)(int64_t n, void *y, const void *const *in, const void *attrs);
 
 struct tp_op {
@@ -257,37 +257,37 @@ struct tp_op {
     const char *label; /* TensorFlow's name for it, "Softmax" */
     unsigned flags;
     int min_in, max_in;  /* max_in -1: any number */
-    int n_out;           /* outputs, auxiliary ones included; -1: the shape rule says */
+    int n_out;           /* outputs, auxiliary ones included; -1: the shape rule sets it */
     const tp_attr *attr; /* the schema, ends with a NULL name; NULL: no attributes */
     size_t attr_size;
     tp_status (*infer)(tp_infer *s);
     void (*grad)(tp_grad *g);          /* NULL: no gradient flows through */
-    tp_kernel_fn naive_f32, naive_f64; /* the definition; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
+    tp_kernel_fn naive_f32, naive_f64; /* define the op; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
     tp_kernel_fn fast;                 /* float32 on the CPU, or NULL */
     tp_block_fn block_f32, block_f64, block_i32, block_i64; /* TP_OP_ELEMENTWISE rows */
-    tp_vec vec;                          /* finds the engine's function for block_f32, if it has one */
+    tp_vec vec;                          /* finds the vectorised function for block_f32, if there is one */
     double (*flops)(const tp_call *k);   /* NULL: one per output element. Bytes follow from the operands. */
-    size_t (*scratch)(const tp_call *k); /* bytes the kernel needs; shapes are set, pointers are not. NULL: none */
-    unsigned shape_only;                 /* bit i: input i is read for its shape alone */
+    size_t (*scratch)(const tp_call *k); /* bytes of scratch for the kernel; k has shapes, no pointers. NULL: none */
+    unsigned shape_only;                 /* bit i: only the shape of input i is read */
     const char *onnx;                    /* ONNX operator, NULL if composed */
     const char *fault;              /* sentence for tp_kernel_fault, with one %lld for its value; NULL: cannot happen */
-    unsigned single_in, single_out; /* TP_OP_HALF rows: bit i: input i, output i stays float32 all the same */
-    unsigned fuses;                 /* what `fast` can do besides: TP_FUSES_ */
-    unsigned in_place;              /* bit i: `fast` may write output 0 over input i; it may always over what it adds */
-    int sequence;                   /* sequence ops: which input is x */
-    const struct tp__update *update; /* optimizers: what makes up one; NULL: this is none */
+    unsigned single_in, single_out; /* TP_OP_HALF rows: bit i: input i, output i stays float32 */
+    unsigned fuses;                 /* what can be fused into `fast`: TP_FUSES_ */
+    unsigned in_place;              /* bit i: `fast` may write output 0 over input i; always over a fused addend */
+    int sequence;                   /* sequence ops: index of the input x */
+    const struct tp__update *update; /* optimizers: their slots and formulas; NULL: not an optimizer */
 };
 
 TP_DEF const tp_op *tp_op_registry(int i);        /* every row; NULL past the end */
 TP_DEF const tp_op *tp_op_find(const char *name); /* NULL if there is none */
-/* Fail inside a shape rule: `return tp_infer_fail(s, TP_ERR_SHAPE, "input is %s, ...")`. */
+/* Reports an error in a shape rule: `return tp_infer_fail(s, TP_ERR_SHAPE, "input is %s, ...")`. */
 TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 
-/* Apply any row, built-in or your own, to inputs; attrs (copied) may be NULL for zeros. Returns output 0; its siblings
- * are node->op->out[i]. User rows are equal to built-in ones. */
+/* Apply any row, built-in or your own, to inputs; attrs (copied) may be NULL for zeros. Returns output 0; the other outputs
+ * are node->op->out[i]. Your own rows can do everything that built-in ones can. */
 TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int n_in, const void *attrs);
-/* g NULL, here and below: the graph of the inputs. */
-/* The same with everything: written variables, a name (NULL: the row's label), a user pointer. */
+/* g NULL, in all functions that have inputs: the graph of the inputs. */
+/* tp_apply with all options: written variables, a name (NULL: the row's label), a user pointer. */
 typedef struct tp_apply_desc {
     const tp_op *row;
     tp_node *const *in;
@@ -297,39 +297,39 @@ typedef struct tp_apply_desc {
     int n_var;
     const char *name;
     void *user;
-    uint64_t stream; /* 0: from the name */
+    uint64_t stream; /* random stream; 0: hash of the name */
 } tp_apply_desc;
 TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d);
 
 /* ==== >>graph ========================================================================================= */
 
 typedef struct tp_graph_config {
-    uint64_t seed; /* of everything random in this graph; 0 = 42, (uint64_t)TP_NONE for 0 */
+    uint64_t seed; /* of all random numbers in this graph; 0 = 42, (uint64_t)TP_NONE for 0 */
 } tp_graph_config;
 TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config); /* NULL: out of memory */
 TP_DEF void tp_graph_free(tp_graph *g);
-TP_DEF tp_status tp_graph_status(const tp_graph *g);  /* of the first mistake, TP_OK if none */
-TP_DEF const char *tp_graph_error(const tp_graph *g); /* its sentence, "" if none */
+TP_DEF tp_status tp_graph_status(const tp_graph *g);  /* status of the first mistake, TP_OK if none */
+TP_DEF const char *tp_graph_error(const tp_graph *g); /* sentence of the first mistake, "" if none */
 TP_DEF uint64_t tp_graph_seed(const tp_graph *g);
-/* Record a mistake in the graph (the first one stays) and return the poison node. at may be NULL. */
+/* Record a mistake in the graph, which keeps only the first one, and return the poison node. at may be NULL. */
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(4, 5);
 TP_DEF bool tp_is_poison(const tp_node *n);
 TP_DEF tp_node *tp_poison(tp_graph *g);
 TP_DEF tp_graph *tp_node_graph(const tp_node *n);
-/* Errors and new nodes carry this place, instead of their builder's (>>places), until it is set again; layers set it to
- * their caller's line while they build. */
+/* From this call to the next one, errors and new nodes get this place instead of their builder's (>>places); layers set the
+ * place to their caller's line while they build. */
 TP_DEF void tp_graph_set_at(tp_graph *g, tp_at at);
-TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size); /* zeroed, dies with the graph; NULL on no memory */
+TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size); /* zeroed, freed with the graph; NULL: out of memory */
 TP_DEF char *tp_graph_strdup(tp_graph *g, const char *s);
 TP_DEF int tp_graph_n_operations(const tp_graph *g);
 TP_DEF tp_operation *tp_graph_operation(const tp_graph *g, int i);
 TP_DEF int tp_graph_n_variables(const tp_graph *g);
 TP_DEF tp_variable *tp_graph_variable(const tp_graph *g, int i);
 TP_DEF void tp_graph_finalize(tp_graph *g); /* adding nodes later is a mistake */
-/* table of trainable variables [describe_trainable_vars] */
+/* writes a table of the trainable variables to out [describe_trainable_vars] */
 TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out);
-/* The graph in the language of graphviz: a box an operation with its row and output shape, variables as cylinders, control
- * edges dotted. targets not NULL: only what these n depend on. */
+/* The graph in the language of graphviz: one box per operation, with its row and output shape; variables as cylinders, control
+ * edges dotted. targets not NULL: only the operations that these n nodes depend on. */
 TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf *out);
 
 /* ==== >>names ========================================================================================= */
@@ -337,25 +337,26 @@ TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf 
 TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name); /* NULL if absent */
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name);
 TP_DEF const char *tp_node_name(const tp_node *n); /* the operation's name */
-/* identity with this name in the current scope */
+/* an identity op on x, with this name in the current scope */
 TP_DEF tp_node *tp_named(tp_node *x, const char *name);
 
 /* ==== >>scopes ======================================================================================== */
-/* What opens or closes a scope returns the graph. Names are made unique (_1, _2); "x/" re-enters exactly x/; "" is the root. */
+/* Functions that open or close a scope return the graph. Names are made unique (_1, _2); "x/" re-enters x/ itself; "" is the
+ * root. */
 TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name);
 TP_DEF tp_graph *tp_name_scope_pop(tp_graph *g);
 TP_DEF const char *tp_name_scope(const tp_graph *g); /* "" or "a/b" */
-/* Memoised scope: the same one at each entry [tfutils: cached_name_scope]. */
+/* Enters the same scope at each call with this name, without making the name unique [tfutils: cached_name_scope]. */
 TP_DEF tp_graph *tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level);
 
 typedef enum { TP_REUSE_INHERIT = 0, TP_REUSE_NO, TP_REUSE_YES, TP_REUSE_AUTO } tp_reuse;
 typedef struct tp_getter_call tp_getter_call;
 struct tp_variable_desc;
-/* Wraps variable creation: may change the description, pass it on with tp_getter_next, and return another node made
+/* Wraps variable creation: may change the description, calls tp_getter_next with it, and may return another node computed
  * from the variable. [tfutils: varreplace] */
 typedef tp_node *(*tp_getter_fn)(tp_getter_call *call, struct tp_variable_desc *d, void *user);
 typedef struct tp_variable_scope_desc {
-    const char *name; /* NULL: stay in the current scope, without a name scope of its own */
+    const char *name; /* NULL: stay in the current scope, without a new name scope */
     int reuse;        /* tp_reuse */
     tp_getter_fn getter;
     void *getter_user;
@@ -380,36 +381,36 @@ TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _
          TP__U(tp__i); TP__U(tp__i) = (tp_variable_scope_pop(g_), 0))
 #endif
 
-/* What is made inside runs, and its variables live, on the session's device number `device`; outside it is device 0.
- * An op that writes variables runs where they live; what differentiates an op runs where that op runs. A value that is
- * needed on another device is copied there, once a run. A number that the session has no device for is a mistake when
- * the session is made or the op is run. */
+/* Operations that are added between enter and leave run on the session's device number `device`, and their variables are stored
+ * on that device; outside, the device is 0. An op that writes variables runs on the device of the variables; the gradient of an
+ * op runs on the device of the op. A value that another device reads is copied to it, once per run. A number for which the
+ * session has no device is a mistake when the session is made or the op is run. */
 TP_DEF tp_graph *tp_device_enter(tp_graph *g, int device);
 TP_DEF tp_graph *tp_device_leave(tp_graph *g);
 TP_DEF int tp_current_device(const tp_graph *g);
-/* The device on which a value lives: its op's, or of tp_all_reduce that of the input of the same index. */
+/* The device that stores a value: the device of its op; for an output of tp_all_reduce: that of the input of the same index. */
 TP_DEF int tp_node_device(const tp_node *n);
 /* TP_DEVICE(g, 1) { ... }  Leave the block at its end only. */
 #define TP_DEVICE(g, device_) \
     for (int TP__U(tp__i) = (tp_device_enter((g), (device_)), 1); TP__U(tp__i); TP__U(tp__i) = (tp_device_leave(g), 0))
 
-/* The decorators of tensorpack as scopes around a call; `function` names what is called, whoever calls it.
- * auto_reuse: the first time in an enclosing variable scope as that scope says, later with reuse; no scope level is
- * added. under_variable: in a variable scope of that name. Both end with tp_variable_scope_pop. under_name: in a name
- * scope `name`, memoised within the current one and with a warning if another node took the name; name NULL: a fresh
- * scope called after the function; ends with tp_name_scope_pop. [scope_utils: auto_reuse_variable_scope,
- * under_variable_scope, under_name_scope] */
+/* The decorators of tensorpack as scopes around a call; `function` is the name of the called function.
+ * auto_reuse: the first call in an enclosing variable scope follows that scope's reuse, later calls reuse variables; no scope
+ * level is added. under_variable: opens a variable scope with the name of the function. End both with tp_variable_scope_pop.
+ * under_name: opens the name scope `name` in the current one, the same one at each call, with a warning if another node has
+ * the name; name NULL: a new scope with the name of the function. End it with tp_name_scope_pop. [scope_utils:
+ * auto_reuse_variable_scope, under_variable_scope, under_name_scope] */
 TP_DEF tp_graph *tp_auto_reuse_variable_scope_push(tp_graph *g, const char *function);
 TP_DEF tp_graph *tp_under_variable_scope_push(tp_graph *g, const char *function);
 TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, const char *name);
 
 /* Getters, pushed like variable scopes and ended by tp_variable_scope_pop. */
-/* Every variable asked for inside is replaced by fn(variable): a tensor made of it, or the variable itself to leave it
- * alone. The variable stays what it is, and the gradient flows through fn. [varreplace: remap_variables] */
+/* Inside, tp_get_variable returns fn(variable) instead of the variable: a node computed from it, or the variable itself for no
+ * change. The variable itself is not changed, and the gradient flows through fn. [varreplace: remap_variables] */
 TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *var, void *user), void *user);
-/* Variables that would be trained are not. stop_gradient: layers get freezed_<name>, through which no gradient flows; the
- * variable stays in TRAINABLE_VARIABLES, so that weight decay still moves it. skip_collection: it is not trainable and
- * joins MODEL_VARIABLES instead; this counts when it is made. [varreplace: freeze_variables] */
+/* Freezes trainable variables. stop_gradient: layers get a node freezed_<name> through which no gradient flows; the
+ * variable stays in TRAINABLE_VARIABLES, so weight decay still changes it. skip_collection: the variable is not trainable and
+ * is added to MODEL_VARIABLES instead; this has an effect only on variables created inside. [varreplace: freeze_variables] */
 TP_DEF tp_graph *tp_freeze_variables_push(tp_graph *g, bool stop_gradient, bool skip_collection);
 typedef struct tp_freeze_variables_desc {
     tp_tri stop_gradient;   /* default TP_YES */
@@ -434,11 +435,11 @@ TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_des
 #define TP_KEY_MOVING_SUMMARY_OPS    "MOVING_SUMMARY_OPS"
 TP_DEF tp_graph *tp_collection_add(tp_graph *g, const char *key, tp_node *n);
 TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n); /* valid until the next add */
-typedef struct tp_collection_backup tp_collection_backup;                         /* lives in the graph's arena */
-/* NULL keys: all, and restoring them empties those that came later. */
+typedef struct tp_collection_backup tp_collection_backup;                         /* freed with the graph */
+/* keys NULL: all collections; restoring then empties collections that were added later. */
 TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys);
 TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b);
-/* TP_FREEZE_COLLECTION(g, keys, n) { ... }  What the block adds to these collections (keys NULL: all) is gone after it.
+/* TP_FREEZE_COLLECTION(g, keys, n) { ... }  Nodes that the block adds to these collections (keys NULL: all) are removed after it.
  * Leave the block at its end only. [collection: freeze_collection] */
 #define TP_FREEZE_COLLECTION(g_, keys_, n_)                                                             \
     for (tp_collection_backup * TP__U(tp__b) = tp_backup_collection((g_), (keys_), (n_)); TP__U(tp__b); \
@@ -446,7 +447,7 @@ TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b);
 
 /* ==== >>variables ===================================================================================== */
 
-/* Adds something to the cost for a weight; scale 0 and fn NULL mean none. */
+/* A term of the cost for a weight: fn(w, scale). scale 0 or fn NULL: no regularizer. */
 typedef struct tp_regularizer {
     tp_node *(*fn)(tp_node *w, float scale);
     float scale;
@@ -461,27 +462,26 @@ struct tp_variable {
     tp_init init;
     bool trainable, local; /* local: not saved */
     int id, device;
-    tp_variable
-        *copy_of; /* the first tower's variable, or its slot, of which this is another tower's copy; else NULL */
+    tp_variable *copy_of; /* if this is another tower's copy: the first tower's variable or optimizer slot; else NULL */
 };
 
 typedef struct tp_variable_desc {
     const char *name;
     tp_dtype dtype; /* 0 = TP_F32 */
     tp_shape shape;
-    tp_init init;               /* unset: glorot uniform for floats, zeros else */
+    tp_init init;               /* unset: glorot uniform for floats, else zeros */
     int trainable;              /* tp_tri; 0 = TP_YES */
     bool local;                 /* LOCAL_VARIABLES instead of GLOBAL_VARIABLES */
     const char *collection;     /* one more collection, or NULL */
     tp_regularizer regularizer; /* its value is added to REGULARIZATION_LOSSES when the variable is made */
 } tp_variable_desc;
-/* Create or reuse by the rules of the current variable scope and its getters. Existing without reuse, missing under
- * reuse, or another shape: a mistake. Returns the variable's node (or what a getter made of it). */
+/* Create or reuse by the rules of the current variable scope and its getters. Mistakes: the variable exists without reuse, is
+ * missing with reuse, or has another shape. Returns the variable's node, or the node that a getter returned. */
 TP_DEF tp_node *tp_get_variable(tp_graph *g, const tp_variable_desc *d);
 TP_DEF tp_node *tp_get_variable_as(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape, tp_init init);
 TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d);
-/* A scalar float32 that is not trained, `learning_rate` and the like, by the rules of tp_get_variable: in the variable scope
- * gen it is gen/learning_rate. Reused with another initial value: a mistake. [get_scalar_var] */
+/* A float32 scalar variable that is not trained, for example `learning_rate`, by the rules of tp_get_variable: in the variable
+ * scope gen its name is gen/learning_rate. Reuse with another initial value is a mistake. [get_scalar_var] */
 TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init);
 /* "conv0/W" or "conv0/W:0"; NULL if absent */
 TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name);
@@ -489,14 +489,14 @@ TP_DEF tp_variable *tp_node_variable(const tp_node *n); /* NULL if n is no varia
 /* int64 scalar "global_step" at the root scope, made at first use. [tfutils: get_global_step_var] */
 TP_DEF tp_node *tp_get_global_step_var(tp_graph *g);
 
-/* fans of shape s: rank 0: 1,1; rank 1: s0,s0; rank 2: s0,s1; else receptive field r = product of all but the last
- * two, fan_in = r*s[-2], fan_out = r*s[-1]. Truncated normals are redrawn beyond two deviations. Element i of a
- * variable is a function of (graph seed, variable name, i). */
+/* fan_in, fan_out of shape s: rank 0: 1,1; rank 1: s0,s0; rank 2: s0,s1; else receptive field r = product of all dimensions
+ * but the last two, fan_in = r*s[-2], fan_out = r*s[-1]. A truncated normal redraws numbers beyond two deviations. Element
+ * i of a variable is a function of (graph seed, variable name, i). */
 TP_DEF tp_init tp_init_constant(float value);
 TP_DEF tp_init tp_init_zeros(void);
 TP_DEF tp_init tp_init_ones(void);
 TP_DEF tp_init tp_init_normal(float mean, float stddev);
-TP_DEF tp_init tp_init_truncated_normal(float mean, float stddev); /* the real deviation is 0.88*stddev, as in TF */
+TP_DEF tp_init tp_init_truncated_normal(float mean, float stddev); /* actual deviation: 0.88*stddev, as in TF */
 TP_DEF tp_init tp_init_uniform(float low, float high);
 /* n = fan; truncated normal: sigma = sqrt(scale/n)/0.87962566103423978; normal: sqrt(scale/n); uniform: +-sqrt(3 scale/n) */
 TP_DEF tp_init tp_init_variance_scaling(float scale, tp_fan_mode mode, tp_distribution distribution);
@@ -511,8 +511,8 @@ typedef struct tp_tower_context {
     tp_graph *graph;
     const char *ns_name, *vs_name; /* "tower0", ""; names of its name scope and variable scope */
     bool is_training, is_main_training_tower, has_own_variables;
-    int index, total, device;     /* device: where it was entered */
-    tp_collection_backup *added_; /* what it had added to collections when it ended */
+    int index, total, device;     /* device: the current device when the tower was entered */
+    tp_collection_backup *added_; /* the nodes that it added to collections, as of its end */
 } tp_tower_context;
 typedef struct tp_tower_desc {
     const char *name;    /* NULL or "": none */
@@ -524,44 +524,42 @@ typedef struct tp_tower_desc {
 TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *d);
 TP_DEF void tp_tower_leave(tp_graph *g);
 TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g); /* NULL outside */
-/* Items of a collection that were added inside the current tower; array in the graph's arena. */
+/* Nodes of a collection that were added inside the current tower; the array is freed with the graph. */
 TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n);
 
-/* Training towers tower0, tower1, ... made by one function, each on its device: what its layers make is named tower<i>/...,
- * the first tower makes the variables and the others use them. [train: DataParallelBuilder.call_for_each_tower]
+/* Builds training towers tower0, tower1, ... with one function, each on its device: the nodes of its layers are named
+ * tower<i>/..., the first tower creates the variables and the others use them. [train: DataParallelBuilder.call_for_each_tower]
  *
- * The towers are built side by side, so that a layer may ask for a value of all of them (tp_tower_all_reduce): tower 0
- * builds as far as such a layer, then tower 1 as far as the same one, and when all are there all go on. Each tower's
- * function runs on a thread of its own, but never two at a time, and the scopes, the device and the place of errors are the
- * tower's own; a collection shows what the towers before this one added so far. With one tower, and with TP_NO_THREADS, it
- * runs on the caller's thread.
+ * A layer may combine a value over all towers (tp_tower_all_reduce). Therefore tower 0 is built up to such a layer, then tower 1
+ * up to the same layer, and so on; when all towers have reached the layer, all go on. Each tower's function runs on its own
+ * thread, but never two at a time; each tower has its own scopes, device and place of errors; a collection has the nodes that
+ * earlier towers have added so far. With one tower, and with TP_NO_THREADS, fn runs on the caller's thread.
  *
- * fn's result goes to outputs[i] (outputs may be NULL), poison after a mistake. Returns the graph's status; the sentence of
- * a mistake is then tp_last_error's too. Not inside a tower. */
+ * The result of fn for tower i is stored in outputs[i] (outputs may be NULL), poison after a mistake. Returns the graph's status;
+ * after a mistake tp_last_error gives the sentence, too. Calling it inside a tower is a mistake. */
 typedef tp_node *(*tp_tower_build_fn)(const tp_tower_context *tower, void *user);
 typedef struct tp_towers_desc {
     int n;              /* how many */
-    const int *devices; /* of each; NULL: tower i on device i */
-    bool own_variables; /* the others make variables of their own, tower<i>/..., which are not saved [use_vs] */
+    const int *devices; /* device of each tower; NULL: tower i on device i */
+    bool own_variables; /* later towers create their own variables, tower<i>/..., which are not saved [use_vs] */
 } tp_towers_desc;
 TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tower_build_fn fn, void *user,
                                     tp_node **outputs);
-/* For layers: ys[i] is the sum (or mean) over all towers of what each of them gives as xs[i], by tp_all_reduce; n values at
- * once. `what` names the layer in sentences. In a tower that is the only one, ys are the xs. All towers must come to the
- * same layers in the same order. */
+/* For layers: ys[i] is the sum (or mean) of xs[i] over all towers, by tp_all_reduce; n values at once. `what` names the layer
+ * in error sentences. With a single tower, ys are the xs. All towers must call it for the same layers in the same order. */
 TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys);
 
 typedef tp_node *(*tp_build_fn)(tp_graph *g, tp_node *const *in, void *user);
-typedef struct tp_tower_func tp_tower_func; /* lives in the graph's arena */
+typedef struct tp_tower_func tp_tower_func; /* freed with the graph */
 typedef struct tp_tower_handle {
     tp_tower_context ctx;
     tp_tower_func *func;
     tp_node **in;    /* one per signature entry */
-    tp_node *output; /* what the function returned; may be NULL */
+    tp_node *output; /* the function's result; may be NULL */
 } tp_tower_handle;
-/* [tfutils: TowerFunc] Names of the signature: unique, without ':', '/', ' '. The specs are copied. */
+/* [tfutils: TowerFunc] The names in specs must be unique, without ':', '/', ' '. The specs are copied. */
 TP_DEF tp_tower_func *tp_tower_func_new(tp_graph *g, tp_build_fn fn, void *user, const tp_spec *specs, int n);
-TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in); /* inside a tower context; records a handle */
+TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in); /* only inside a tower; adds a tower handle */
 TP_DEF const tp_spec *tp_tower_func_signature(const tp_tower_func *f, int *n);
 TP_DEF int tp_tower_func_n_towers(const tp_tower_func *f);
 TP_DEF const tp_tower_handle *tp_tower_func_tower(const tp_tower_func *f, int i);
@@ -580,33 +578,34 @@ TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const ch
 TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name);
 /* The variable of this name, without the tower's variable scope; NULL if none. [get_variable] */
 TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const char *name);
-/* n of them into nodes, NULL where there is none, which is TP_ERR_NAME with the first such name. [get_tensors, get_variables] */
+/* Look up n names and store the results in nodes. A name that is not found gives NULL; the result is then TP_ERR_NAME, whose
+ * sentence has the first such name. [get_tensors, get_variables] */
 TP_DEF tp_status tp_tower_handle_get_tensors(const tp_tower_handle *h, const char *const *names, int n,
                                              tp_node **nodes);
 TP_DEF tp_status tp_tower_handle_get_variables(const tp_tower_handle *h, const char *const *names, int n,
                                                tp_node **nodes);
-/* What was added to a collection from the tower's beginning to its end, or until now while it is the current one; without what
- * does not outlast it (summaries of a tower that is not the main one). The array lives as long as the graph. [get_collection] */
+/* The nodes that were added to a collection from the tower's beginning to its end (for the current tower: until now), without
+ * those that are removed at its end (summaries of towers but the main one). The array is freed with the graph. [get_collection] */
 TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, const char *key, int *n);
 
 /* ==== >>gradients ===================================================================================== */
 
 /* dxs[i] = d sum(y) / d xs[i], as new nodes (under name scope "gradients"); NULL where y does not depend on xs[i]. Returns y,
- * or poison after a mistake. The derivatives may be differentiated again, but for those of lstm, gru, attention and bilinear_sampler, which warn and let
- * nothing through. Nothing flows through tp_stop_gradient. A value with several consumers gets
- * the sum of what they give, in the order in which they were made. */
+ * or poison after a mistake. The derivatives may be differentiated again, except those of lstm, gru, attention and
+ * bilinear_sampler, which warn and give no gradient. No gradient flows through tp_stop_gradient. The gradients from several
+ * consumers of a value are added in the order in which the consumers were created. */
 TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs);
-/* The same with a seed: dy has y's shape (NULL: ones). */
+/* tp_gradients with the gradient dy of y, which has y's shape (NULL: ones). */
 TP_DEF tp_node *tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs);
 
 /* [tfutils: dependency_of_targets] Does any target depend on this op (itself included)? */
 TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op);
-/* The same for several lists, what a run fetches and what its hooks do. [dependency_of_fetches] */
+/* Does any node of these lists depend on op? For example the fetches of a run and those of its hooks. [dependency_of_fetches] */
 TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n, int n_lists, const tp_operation *op);
 
 /* ==== >>nodes ========================================================================================= */
-/* Functions that add one op (rarely two) to the graph of their inputs. Shapes are checked here. Axes may be negative. What
- * gives several values fills an array with them, and returns the first. */
+/* Functions that add one op (rarely two) to the graph of their inputs. They check shapes. Axes may be negative. Functions with
+ * several outputs store them in an array, and return the first. */
 
 /* -- sources */
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype,
@@ -614,12 +613,12 @@ TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype,
 TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value);       /* copied */
 TP_DEF tp_node *tp_const(tp_graph *g, float value);                     /* float32 scalar */
 TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value); /* scalar of a dtype */
-TP_DEF tp_node *tp_fill_like(tp_node *x, float value);                  /* x's shape and dtype; x is not read */
+TP_DEF tp_node *tp_fill_like(tp_node *x, float value); /* x's shape and dtype; its values are not read */
 TP_DEF tp_node *tp_zeros_like(tp_node *x);
 TP_DEF tp_node *tp_ones_like(tp_node *x);
 TP_DEF tp_node *tp_identity(tp_node *x);
 TP_DEF tp_node *tp_stop_gradient(tp_node *x);
-/* An effect-only node that runs after all of these (NULL entries are skipped). [tf.group] */
+/* An effect-only node that runs after all n nodes (NULL entries are skipped). [tf.group] */
 TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *name);
 TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n); /* identity of x that runs after them */
 /* identity that logs shape, mean, rms, first 20 elements */
@@ -663,7 +662,7 @@ TP_DEF tp_node *tp_acos(tp_node *x);
 TP_DEF tp_node *tp_atan(tp_node *x);
 TP_DEF tp_node *tp_erf(tp_node *x);
 TP_DEF tp_node *tp_gelu(tp_node *x);      /* x Phi(x), by the error function */
-TP_DEF tp_node *tp_gelu_tanh(tp_node *x); /* its approximation by tanh */
+TP_DEF tp_node *tp_gelu_tanh(tp_node *x); /* gelu approximated by tanh */
 TP_DEF tp_node *tp_silu(tp_node *x);      /* x sigmoid(x), also called swish */
 TP_DEF tp_node *tp_tanh(tp_node *x);
 TP_DEF tp_node *tp_sigmoid(tp_node *x);
@@ -680,8 +679,8 @@ TP_DEF tp_node *tp_clip(tp_node *x, float low, float high);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset); /* x*scale + offset */
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype);
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n); /* same shapes; added left to right */
-/* n values of one shape, each on its own device: ys[i] is their sum (or mean) in the order of xs, on the device of xs[i],
- * with the same bits on all of them. The mean is of floats only. tp_session_config.nccl_all_reduce: in another order. */
+/* n values of one shape, each on its own device: ys[i] is their sum (or mean), added in the order of xs, on the device of xs[i],
+ * with the same bits on all devices. A mean needs floats. tp_session_config.nccl_all_reduce: NCCL's order instead. */
 TP_DEF tp_node *tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
 
 /* -- reductions; n_axes 0 = all */
@@ -695,14 +694,14 @@ TP_DEF tp_node *tp_reduce_any(tp_node *x, const int *axes, int n_axes, bool keep
 TP_DEF tp_node *tp_sum(tp_node *x);
 TP_DEF tp_node *tp_mean(tp_node *x);
 TP_DEF tp_node *tp_l2_loss(tp_node *x);                    /* 0.5 * sum(x^2) */
-TP_DEF tp_node *tp_zero_fraction(tp_node *x);              /* of exact zeros; no gradient */
+TP_DEF tp_node *tp_zero_fraction(tp_node *x);              /* fraction of exact zeros; no gradient */
 TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n); /* sqrt(sum of all squares), float32 scalar */
-TP_DEF tp_node *tp_argmax(tp_node *x, int axis);           /* int64; the first of ties */
+TP_DEF tp_node *tp_argmax(tp_node *x, int axis);           /* int64 indices; the first of ties */
 /* running sums along an axis; exclusive: without the element itself; reverse: from the end */
 TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse);
 TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices); /* last axis, descending; *indices int32, may be NULL */
-TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k); /* (B,C),(B) -> bool (B); ties count as correct */
-/* reduce dy to the shape of ref: sum over broadcast axes (the gradient of broadcasting); ref is read for its shape */
+TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k); /* (B,C),(B) -> bool (B); a tie is correct */
+/* reduce dy to the shape of ref: sum over broadcast axes (the gradient of broadcasting); only the shape of ref is read */
 TP_DEF tp_node *tp_sum_to_like(tp_node *dy, tp_node *ref);
 TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref);
 
@@ -731,24 +730,25 @@ typedef struct tp_pool_attrs {
     int data_format;
 } tp_pool_attrs;
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a);
-TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* padding is not counted */
-/* Images at another size, as TensorFlow 1 does it: place i of the output looks at i H/out_h of the input, with align_corners
- * at i (H-1)/(out_h-1), with half_pixel_centers at (i+1/2) H/out_h - 1/2 (nearest: without the -1/2). Bilinear mixes the two
- * neighbours, nearest takes the one at or before the place, with align_corners the nearer one. */
+TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* mean without the padding */
+/* Resize images as TensorFlow 1 does: output row i samples the input at row i H/out_h, with align_corners at
+ * i (H-1)/(out_h-1), with half_pixel_centers at (i+1/2) H/out_h - 1/2 (nearest: without the -1/2); columns alike. Bilinear
+ * interpolates between the two neighbours; nearest takes the row at or before that position, with align_corners the nearer. */
 typedef struct tp_resize_attrs {
     int out_h, out_w;
     bool align_corners, half_pixel_centers; /* not both */
-    bool nearest;                           /* set by the function */
+    bool nearest;                           /* tp_resize_bilinear and tp_resize_nearest set it */
     int data_format;
 } tp_resize_attrs;
 TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a);
 TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a);
 typedef enum { TP_BORDER_REPEAT = 0, TP_BORDER_CONSTANT } tp_border;
-/* y[b,i,j,:] = image (B,H,W,C) at row coords[b,i,j,0], column coords[b,i,j,1] (B,H2,W2,2), mixed of the four pixels around.
- * Pixel (1,1) stands at (1.0,1.0). Outside: the nearest pixel of the edge, or (CONSTANT) zeros. [ImageSample] */
+/* y[b,i,j,:] = image (B,H,W,C) at row coords[b,i,j,0], column coords[b,i,j,1], interpolated between the four
+ * pixels around; coords (B,H2,W2,2). Pixel (1,1) has coordinates (1.0,1.0). Outside: the nearest edge pixel, or (CONSTANT) zeros.
+ * [ImageSample] */
 TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border);
-/* Batch norm over all axes but `axis`. Training: y from the batch's mean and biased variance; out_mean, out_var
- * (either may be NULL) get the statistics for the running averages, var times N/(N-1) if `unbiased`. */
+/* Batch norm over all axes but `axis`. Training: y uses the batch's mean and biased variance; out_mean, out_var
+ * (either may be NULL) get the statistics for the running averages, the variance times N/(N-1) if `unbiased`. */
 TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
                                        bool unbiased, tp_node **out_mean, tp_node **out_var);
 TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta, tp_node *mean, tp_node *var, int axis,
@@ -762,18 +762,18 @@ TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels
 TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels); /* dense labels (B,C) -> (B) */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels); /* element-wise, stable */
 typedef struct tp_ctc_attrs {
-    int blank;          /* the class that stands for nothing; -1: the last one */
+    int blank;          /* the blank class; -1: the last one */
     bool batch_major;   /* logits (B,T,C) instead of (T,B,C) */
     bool zero_infinity; /* labels that cannot be aligned cost 0 instead of infinity */
 } tp_ctc_attrs;
-/* Connectionist temporal classification: logits (T,B,C), not normalised; labels (B,L), of which the first label_lengths (B)
- * count; the first logit_lengths (B) steps count. y (B) = -log of the probability that the classes chosen step by step, with
- * repetitions merged and then blanks dropped, are the labels. a NULL: blank 0. */
+/* Connectionist temporal classification: logits (T,B,C), not normalised; labels (B,L). Of sequence b the first label_lengths[b]
+ * labels and the first logit_lengths[b] steps are used. y (B) = -log of the probability that a class drawn at each step, with
+ * repetitions merged and then blanks removed, gives the labels. a NULL: blank 0. */
 TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_lengths, tp_node *logit_lengths,
                             const tp_ctc_attrs *a);
 /* LSTM over all steps of x, (T,B,I) or with batch_major (B,T,I): y (T,B,H) or (B,T,H); h0, c0 (B,H) the state before the
- * first step, last_h, last_c (either may be NULL) the one after the last. kernel (I+H,4H), rows of x above those of h,
- * columns i, j, f, o; bias (4H); forget_bias is added to f. As TensorFlow's BasicLSTMCell. */
+ * first step, last_h, last_c (either may be NULL) the state after the last. kernel (I+H,4H): the rows for x come before those
+ * for h, columns i, j, f, o; bias (4H); forget_bias is added to f. As TensorFlow's BasicLSTMCell. */
 TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
                            bool batch_major, tp_node **last_h, tp_node **last_c);
 /* GRU over all steps of x, laid out as for tp_nn_lstm. gates (I+H,2H), columns r, u, with bias (2H); candidate (I+H,H) with
@@ -783,11 +783,12 @@ TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_no
 /* Scaled dot-product attention with `heads` heads: q (B,Tq,C), k and v (B,Tk,C), each head a slice of C/heads of the last
  * axis; y (B,Tq,C) = softmax(q k^T / sqrt(C/heads)) v. causal: query i sees keys up to i + Tk - Tq (needs Tk >= Tq). */
 TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal);
-TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate); /* kept with probability 1-rate and divided by it */
+/* elements are kept with probability 1-rate and divided by 1-rate */
+TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate);
 
 /* -- shapes */
-TP_DEF tp_node *tp_reshape_to(tp_node *x, tp_shape shape); /* one dimension may be TP_ANY: it follows from the rest */
-TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref); /* ref is read for its shape */
+TP_DEF tp_node *tp_reshape_to(tp_node *x, tp_shape shape); /* one dimension may be TP_ANY: computed from the others */
+TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref); /* only the shape of ref is read */
 TP_DEF tp_node *tp_batch_flatten(tp_node *x);              /* (B,...) -> (B,product) */
 TP_DEF tp_node *tp_flatten(tp_node *x);                    /* -> (N) */
 TP_DEF tp_node *tp_expand_dims(tp_node *x, int axis);
@@ -797,15 +798,15 @@ TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis);
 TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out); /* n equal parts */
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis);
 TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out);
-TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes); /* last first along these axes; n_axes 0: all */
-/* one per dimension; size -1: to the end */
+TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes); /* reverses these axes; n_axes 0: all */
+/* begin and size: one entry per dimension; size -1: to the end */
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size);
 typedef enum { TP_PAD_CONSTANT = 0, TP_PAD_REFLECT, TP_PAD_SYMMETRIC } tp_pad_mode;
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value);
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples);
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices); /* rows of axis 0; an index outside fails the run */
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off);
-/* Lists without arrays: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose axes are gone from the result. */
+/* Lists without arrays: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose result lacks these axes. */
 #ifdef TP_KEYWORDS
 #define tp_reshape(x, ...)          tp_reshape_to((x), tp_make_shape(__VA_ARGS__))
 #define tp_concat_along(axis_, ...) tp_concat(TP__NODES(__VA_ARGS__), (axis_))
@@ -819,14 +820,14 @@ TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 #define tp_permute(x_, ...)         tp_transpose((x_), TP__INTS(__VA_ARGS__))
 #endif
 
-/* -- random: fresh numbers each run, a function of (seed, op name, random step, index) */
+/* -- random: new numbers each run, a function of (graph seed, op name, random step, index) */
 TP_DEF tp_node *tp_rand_uniform(tp_graph *g, tp_shape shape, float low, float high);
 TP_DEF tp_node *tp_rand_normal(tp_graph *g, tp_shape shape, float mean, float stddev);
 TP_DEF tp_node *tp_rand_truncated_normal(tp_graph *g, tp_shape shape, float mean, float stddev);
 TP_DEF tp_node *tp_rand_uniform_like(tp_node *x, float low, float high);
 TP_DEF tp_node *tp_rand_normal_like(tp_node *x, float mean, float stddev);
 
-/* -- state. `pred` (scalar bool, or NULL) says at run time whether anything is written. Outputs are the new values. */
+/* -- state. `pred` (scalar bool; NULL: true) tells at run time whether the variable is written. The output is its new value. */
 TP_DEF tp_node *tp_assign(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_assign_add(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_assign_sub(tp_node *var, tp_node *value, tp_node *pred);
@@ -845,12 +846,12 @@ TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, 
 TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                               float epsilon, tp_node *pred);
-/* The same after w -= lr*decay*w. */
+/* First w -= lr*decay*w, then as tp_apply_adam. */
 TP_DEF tp_node *tp_apply_adamw(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                                int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                                float epsilon, float decay, tp_node *pred);
 /* ms = decay*ms + (1-decay)*g*g; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom. mgs not NULL (centered): mg =
- * decay*mg + (1-decay)*g, and ms - mg*mg stands under the root. */
+ * decay*mg + (1-decay)*g, and the root is that of ms - mg*mg + epsilon. */
 TP_DEF tp_node *tp_apply_rmsprop(tp_node *const *vars, tp_node *const *ms, tp_node *const *moms, tp_node *const *mgs,
                                  tp_node *const *grads, int n, tp_node *lr, float decay, float momentum, float epsilon,
                                  tp_node *pred);
@@ -865,8 +866,8 @@ TP_DEF tp_node *tp_apply_adadelta(tp_node *const *vars, tp_node *const *accums, 
 TP_DEF tp_node *tp_apply_ftrl(tp_node *const *vars, tp_node *const *accums, tp_node *const *linears,
                               tp_node *const *grads, int n, tp_node *lr, float lr_power, float l1, float l2,
                               float shrinkage, tp_node *pred);
-/* m, v averages; r = m/(1-beta1_power) / (sqrt(v/(1-beta2_power)) + epsilon) + decay*w; w -= lr*|w|/|r|*r, where a norm
- * of 0 makes the quotient 1. The norms are each variable's own. */
+/* m, v averages; r = m/(1-beta1_power) / (sqrt(v/(1-beta2_power)) + epsilon) + decay*w; w -= lr*|w|/|r|*r, where |w|/|r| is 1
+ * if either norm is 0. The norms are computed for each variable by itself. */
 TP_DEF tp_node *tp_apply_lamb(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                               float epsilon, float decay, tp_node *pred);
@@ -881,49 +882,50 @@ typedef enum {
     TP_SUMMARY_MEAN = 16,
     TP_SUMMARY_RMS = 32
 } tp_summary_type;
-/* A summary node passes its input through and carries a tag and a kind (scalar, histogram or image); whoever fetches
- * the collection SUMMARIES gives the values to the monitors. */
+/* The output of a summary node is its input; the node has a tag and a kind (scalar, histogram or image). The callback that
+ * fetches the collection SUMMARIES gives the values to the monitors. */
 typedef struct tp_summary_attrs {
     const char *tag;
     int kind; /* TP_SUMMARY_SCALAR, _HISTOGRAM or _IMAGE */
 } tp_summary_attrs;
 TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n); /* NULL if n is no summary */
 /* tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, "x", .main_tower_only = TP_NO). Tags: <name>-summary, -histogram,
- * -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that is taken gets _1 and so on. Monitors leave out towerN/
- * and a last -summary. What another tower adds to SUMMARIES is gone when the tower ends, in a collection of your own it stays.
- * [tfutils: add_tensor_summary] */
+ * -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that exists already gets the suffix _1, _2, ... Monitors
+ * remove towerN/ and a suffix -summary from tags. What towers but the main one add to SUMMARIES is removed when the tower ends;
+ * what they add to your own collections is kept. [tfutils: add_tensor_summary] */
 #define TP_NO_COLLECTION ""
 typedef struct tp_tensor_summary_desc {
     tp_at at_;
     int types;              /* a sum of tp_summary_type */
-    const char *name;       /* NULL = the op's */
+    const char *name;       /* NULL = the op's name */
     const char *collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
     int main_tower_only;    /* TP_NO: in all towers; default TP_YES: in the main training tower, or outside towers */
-    const char *const *collections; /* several instead, in a list that ends with NULL */
+    const char *const *collections; /* several collections instead of one; the list ends with NULL */
 } tp_tensor_summary_desc;
 TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d);
 TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const char *collection);
-/* Sparsity, rms and histogram of an activation (types 0), or a sum of tp_summary_type, under activation-summary/. A scalar
- * is refused with a warning. [tfutils: add_activation_summary] */
+/* Summaries of an activation under activation-summary/: types is a sum of tp_summary_type; 0: sparsity, rms and histogram. A
+ * scalar gets a warning and no summary. [tfutils: add_activation_summary] */
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection);
 typedef struct tp_moving_summary_desc {
     float decay;                    /* 0 = 0.95; TP_ZERO for 0 */
-    const char *collection;         /* NULL = MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run what is returned yourself */
+    const char *collection;         /* NULL = MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run the returned nodes yourself */
     const char *summary_collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
-    const char *const *summary_collections; /* several instead, in a list that ends with NULL */
+    const char *const *summary_collections; /* several collections instead of one; the list ends with NULL */
 } tp_moving_summary_desc;
-/* Zero-debiased moving average of scalars, in local variables EMA/<name>. Returns the n averages, each of which takes one more
- * value in when it is run; NULL where there are none: in a tower that is not the main one, where variables are only reused,
- * after a mistake. The array lives as long as the graph. [tfutils: add_moving_summary] */
+/* Zero-debiased moving average of scalars, in local variables EMA/<name>. Returns n nodes; running one updates its average with
+ * the current value. Returns NULL in a tower that is not the main one, in a variable scope with reuse, and after a mistake. The
+ * array is freed with the graph. [tfutils: add_moving_summary] */
 TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, const tp_moving_summary_desc *d);
-/* For each trainable variable whose name matches the regex (>>regex) from the start, `$` appended; NULL: all. A regex that
- * matches none is warned about. Several pairs of regex and types are several calls. [tfutils: add_param_summary] */
+/* Adds summaries for each trainable variable whose name matches the regex (>>regex), with `$` appended, from the start; NULL: all.
+ * A regex that matches none gets a warning. For several pairs of regex and types, call it once per pair. [tfutils:
+ * add_param_summary] */
 typedef struct tp_param_summary_desc {
     tp_at at_;
     const char *regex;
     int types;                      /* a sum of tp_summary_type */
     const char *collection;         /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
-    const char *const *collections; /* several instead, in a list that ends with NULL */
+    const char *const *collections; /* several collections instead of one; the list ends with NULL */
 } tp_param_summary_desc;
 TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d);
 TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
@@ -949,22 +951,23 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
 /* ==== >>regex ========================================================================================= */
 
 /* Regular expressions with the syntax and the results of Python's re (3.11) for str: literals, . ^ $ | * + ? {m,n}, lazy with a
- * ? behind and possessive with a +, sets, \d \w \s \D \W \S \b \B \A \Z, (...) (?:...) (?P<name>...) (?>...), (?=...) (?!...)
+ * ? after them and possessive with a +, sets, \d \w \s \D \W \S \b \B \A \Z, (...) (?:...) (?P<name>...) (?>...), (?=...) (?!...)
  * (?<=...) (?<!...), (?#...), flags i m s x a u as (?i) at the start or (?i-s:...), escapes. Patterns and texts are UTF-8.
- * Unlike Python's: back references, conditions and \N are mistakes; ignoring case knows ASCII and Latin-1; beyond Latin-1
- * each character but spaces, punctuation and symbols is one of \w, and \d is 0 to 9. Time and memory grow with the pattern
- * times the text; where lookarounds multiply that, 20 million steps end in a TP_ERR_ARG.
+ * Differences from Python: back references, conditions and \N are mistakes; the flag i works for ASCII and Latin-1 only; beyond
+ * Latin-1 \w matches all characters but spaces, punctuation and symbols; \d matches 0 to 9 only. Time and memory grow with
+ * pattern length times text length; lookarounds can multiply that: after 20 million steps the search ends with TP_ERR_ARG.
  *
- * Compiled: *re is the caller's, tp_regex_free it. TP_ERR_ARG: a mistake in the pattern, with its place; TP_ERR_NOMEM. */
+ * Compiles a pattern; the caller owns *re and frees it with tp_regex_free. Errors: TP_ERR_ARG with the place of a mistake in the
+ * pattern; TP_ERR_NOMEM. */
 typedef struct tp_regex tp_regex;
 TP_DEF tp_status tp_regex_new(const char *pattern, tp_regex **re);
 TP_DEF void tp_regex_free(tp_regex *re);
-TP_DEF int tp_regex_n_groups(const tp_regex *re);                /* without group 0, the whole match */
+TP_DEF int tp_regex_n_groups(const tp_regex *re);                /* not counting group 0, the whole match */
 TP_DEF int tp_regex_group(const tp_regex *re, const char *name); /* the number of (?P<name>...), or -1 */
 typedef struct tp_span {
-    int64_t begin, end; /* bytes of the text; -1, -1 for a group that took no part */
+    int64_t begin, end; /* byte offsets in the text; -1, -1 for a group that did not match */
 } tp_span;
-/* Is there a match anywhere (search), at the start (match), of the whole text (fullmatch)? If there is, spans[0] is the whole
+/* *found: is there a match anywhere (search), at the start (match), of the whole text (fullmatch)? Then spans[0] is the whole
  * match, spans[1] group 1, and so on for n_spans entries; spans may be NULL with n_spans 0. One regex may be used by many
  * threads. [re.search, re.match, re.fullmatch] */
 TP_DEF tp_status tp_regex_search(const tp_regex *re, const char *text, bool *found, tp_span *spans, int n_spans);
@@ -974,121 +977,122 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
 /* ==== >>session ======================================================================================= */
 
 typedef struct tp_session_config {
-    int threads;     /* 0 = one a processor. One seed gives the same bits for any number. */
+    int threads;     /* 0 = one per processor. One seed gives the same bits for any number of threads. */
     const char *isa; /* NULL = the best; see tp_cpu_device_new */
-    /* The devices that tp_device_enter numbers: borrowed; they may be closed before it is freed, or after. NULL: none */
+    /* The devices 0, 1, ... of tp_device_enter: borrowed; they may be closed before or after the session is freed. NULL: none */
     tp_device *const *devices;
     int n_devices;
-    /* CPU devices of the session's own, numbered behind those: each has memory of its own, and they share `threads`.
-     * 0: one where .devices is NULL, else none */
+    /* CPU devices that the session creates, numbered after .devices: each has its own memory, and they share `threads`.
+     * 0: one if .devices is NULL, else none */
     int n_cpu_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
     tp_precision precision; /* see tp_precision */
-    /* How much of a GPU's memory all sessions on it may take together: at most 1; 0 = 0.99. Of several sessions' the smallest
-     * counts, until the GPU is closed; NCCL's and cuDNN's own memory is not in it. [per_process_gpu_memory_fraction] */
+    /* The fraction of a GPU's memory that all sessions on it may use together: at most 1; 0 = 0.99. If sessions differ, the
+     * smallest counts until the GPU is closed. NCCL's and cuDNN's own memory is not counted. [per_process_gpu_memory_fraction] */
     float memory_fraction;
-    /* tp_all_reduce of values on different GPUs by NCCL, which needs less memory and, with several GPUs that are linked, less
-     * time. It adds in an order of its own, which depends on how many GPUs there are and how they are linked: the same bits
-     * each time on the same machine, but not those of other devices. false: in the order of the inputs, the same bits anywhere */
+    /* tp_all_reduce of values on different GPUs by NCCL, which needs less memory and, if the GPUs are linked, less time. The
+     * order in which NCCL adds depends on the number of GPUs and on their links: the same bits each time on one machine, but
+     * not the same as on other devices. false: added in the order of the inputs, the same bits on all machines */
     bool nccl_all_reduce;
 } tp_session_config;
-/* Default configurations, whose fields you may change: with this memory_fraction (0 = 0.99), and with 0.99. [tfutils:
+/* Default configurations, whose fields you may change: with memory_fraction mem_fraction (0 = 0.99), and with 0.99. [tfutils:
  * get_default_sess_config] */
 TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction);
 TP_DEF tp_session_config tp_default_session_config(void);
 
-/* A session owns the values of the graph's variables. It is initialised lazily: variables get their initial values at
- * creation; ones added to the graph later, at the next run. NULL on failure, the graph's own mistake included. */
+/* A session owns the values of the graph's variables. The variables that the graph has get their initial values when the session
+ * is created; variables added later get them at the next run. NULL on failure, also if the graph has a mistake. */
 TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c);
 TP_DEF void tp_session_free(tp_session *s);
 TP_DEF tp_graph *tp_session_graph(const tp_session *s);
 TP_DEF tp_device *tp_session_device(const tp_session *s, int i);
 
-/* value lies in host memory or (value.device, see tp_tensor) on a device of the session, which spares the way there: the one
- * on which the node is read, else it is copied from device to device. A run reads it and leaves it as it is. */
+/* A value for a node. It is in host memory or (value.device, see tp_tensor) on a device of the session: on the device that reads
+ * the node no upload is needed; from another device it is copied. A run does not change it. */
 typedef struct tp_feed {
     tp_node *node;
     tp_tensor value;
 } tp_feed;
-/* Run what the fetches need. Any node may be fed. values[i] points to session-owned memory, valid until the next run of
- * the same exec (the session's own one here). values may be NULL. */
+/* Run the operations that the fetches need. Any node may be fed. values[i] points to memory of the session, valid until the next
+ * run of the same exec (here: the session's own exec). values may be NULL. */
 TP_DEF tp_status tp_session_run(tp_session *s, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                                 int n_fetches, const tp_tensor **values);
-/* -- what a run did, and when */
+/* -- traces: what a run did, and when */
 
 typedef enum tp_trace_kind {
-    TP_TRACE_HOOKS = 1, /* before_run of a hooked session's hooks: data is read there, or waited for */
-    TP_TRACE_PLAN,      /* the plan was looked up; a first run of these fetches and shapes makes it */
-    TP_TRACE_FEED,      /* what is fed went to the devices */
-    TP_TRACE_KERNEL,    /* a kernel, with the threads of its device that help */
-    TP_TRACE_COPY,      /* a value went to another device */
-    TP_TRACE_FETCH,     /* what is fetched came back, and the devices were waited for */
-    TP_TRACE_WORK,      /* a thread of the device's pool helped with a kernel */
-    TP_TRACE_IDLE       /* it did nothing for this run */
+    TP_TRACE_HOOKS = 1, /* before_run of a hooked session's hooks, including reading data and waiting for it */
+    TP_TRACE_PLAN,      /* finding the plan, or making it in the first run of these fetches and shapes */
+    TP_TRACE_FEED,      /* copying the fed values to the devices */
+    TP_TRACE_KERNEL,    /* a kernel, on the running thread and the threads of the device's pool */
+    TP_TRACE_COPY,      /* copying a value to another device */
+    TP_TRACE_FETCH,     /* copying the fetched values back, and waiting for the devices */
+    TP_TRACE_WORK,      /* the part of a kernel that a thread of the device's pool did */
+    TP_TRACE_IDLE       /* the thread did nothing for this run */
 } tp_trace_kind;
-/* Times are nanoseconds of the clock of tp_time; texts are the trace's. name: of a kernel or work its op ("conv2d"; "fused" is
- * a chain of element-wise ops), else the kind in a word. node and device: of a kernel, copy or work the operation
- * ("conv0/Conv2D") and where ("cpu:0"), else "". bytes: what a kernel reads and writes by the shapes of its operands; what was
- * copied, fed or fetched; else 0. flops: of a kernel, by its op's formula, as tp_plan_info counts them; else 0. */
+/* Times are nanoseconds of the clock of tp_time; the trace owns the texts. name: for KERNEL and WORK the op ("conv2d"; "fused" is
+ * a chain of element-wise ops), else the kind as a word. node and device: for KERNEL, COPY and WORK the operation
+ * ("conv0/Conv2D") and the device ("cpu:0"), else "". bytes: for KERNEL the bytes read and written, computed from the shapes of
+ * the operands; for COPY, FEED and FETCH the bytes copied; else 0. flops: for KERNEL, by its op's formula, as in tp_plan_info;
+ * else 0. */
 typedef struct tp_trace_record {
     tp_trace_kind kind;
-    int thread;  /* 0: the one that runs; from 1: the others of its devices' pools */
-    int64_t run; /* which run of this trace, from 0 */
+    int thread;  /* 0: the thread that called the run; from 1: the threads of its devices' pools */
+    int64_t run; /* number of the run in this trace, from 0 */
     const char *name, *node, *device;
     int64_t start, end;
     double bytes, flops;
 } tp_trace_record;
-/* What traced runs left, one after the other, while there is memory: zero-initialise, read, free with tp_trace_free. Of one
- * thread at a time; it needs neither session nor graph once a run is over. The records of a thread and run follow each other
- * without gaps or overlap, those of thread 0 in the order of the plan, so that their durations add up to the run's wall time:
- * from its beginning to what a caller of tp_session_run waits for, or to before after_run. A run that fails leaves what it did. */
+/* The records of traced runs, in order: zero-initialise, read, free with tp_trace_free. One thread may use it at a time. After a
+ * run it needs neither session nor graph. The records of one thread and run follow each other without gaps or overlap, those of
+ * thread 0 in the order of the plan, so their durations add up to the run's wall time: from its beginning until tp_session_run
+ * returns, or until the first after_run is called. A run that fails keeps the records of what it did. */
 typedef struct tp_trace {
     tp_trace_record *record;
     int64_t n, cap;
     int64_t n_run;
-    int64_t lost; /* records that there was no memory for */
+    int64_t lost; /* number of records that were dropped, out of memory */
     const char **name_;
     int64_t n_name_, cap_name_;
     tp_arena mem_;
 } tp_trace;
-TP_DEF void tp_trace_free(tp_trace *t); /* what it holds; it is empty then. NULL is fine */
-/* As Chrome's trace format has it, for chrome://tracing and Perfetto: {"traceEvents": [...]}, an event (ph "X") a record but
- * for TP_TRACE_IDLE, whose gaps are seen; ts and dur in microseconds, a process for each device, bytes and FLOPs in args. The
- * file appears whole or not at all. */
+TP_DEF void tp_trace_free(tp_trace *t); /* frees the records; *t is empty then. NULL is fine */
+/* Writes Chrome's trace format, for chrome://tracing and Perfetto: {"traceEvents": [...]}, one event (ph "X") per record; records
+ * TP_TRACE_IDLE are left out and appear as gaps; ts and dur in microseconds, one process per device, bytes and FLOPs in args. The
+ * file is written whole or not at all. */
 TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path);
 
-/* What one run is asked for beside its fetches. Zero: nothing. */
+/* Options of one run. Zero: none. */
 typedef struct tp_run_options {
-    /* Add records of this run to it. Kernels are then waited for one by one, and a step that a GPU has recorded runs kernel by
-     * kernel, so that each has times of its own (with its launch); the run is slower for that, with the same bits. */
+    /* Records of this run are added to this trace. The run then waits for each kernel, and does not replay a GPU's recording
+     * but launches each kernel, so that each kernel has its own times (launch included); the run is slower, with the same bits. */
     tp_trace *trace;
-    /* The run's time limit in milliseconds; 0: none. A run that exceeds it stops where a cancelled run stops, with TP_ERR_TIMEOUT. */
+    /* The run's time limit in milliseconds; 0: none. A run that exceeds it stops as a cancelled run does, with TP_ERR_TIMEOUT. */
     int64_t timeout_ms;
 } tp_run_options;
 /* tp_session_run with options; NULL: none. */
 TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
                                    tp_node *const *fetches, int n_fetches, const tp_tensor **values);
-/* Any thread, while the session lives: the runs that are going on in it, on all its execs, end with TP_ERR_CANCELLED and a
- * sentence. Returns how many those are; a run that begins later is none of them. A run looks whether it is to end while an input
- * waits for data (the session may be used on; what was read is fed to the next run) and before each kernel, until the first
- * that writes a variable: from there it goes on and ends as if nothing had been said. So a run that is cancelled or out of
- * time has changed no variable, and not the random step: run again, it gives the bits that it would have given. A kernel is
- * never interrupted, nor is the making of a plan, a step that a GPU replays, or a dataflow or generator that a FeedInput
- * reads. Other ranks of a collective op know nothing of it: cancel all of them. */
+/* Cancels the current runs of all execs of the session: they end with TP_ERR_CANCELLED and a sentence. Any thread may call it
+ * until the session is freed. Returns the number of these runs; later runs are not cancelled. A run checks for cancellation and
+ * for its time limit while an input waits for data (data read by then is fed to the next run) and before each kernel, up to the
+ * first kernel that writes a variable; from there the run goes on and ends normally. So a run that is cancelled or out of time
+ * has changed neither a variable nor the random step: the next run gives the same bits as if there had been none. These are not
+ * interrupted: a kernel, the making of a plan, a replay on a GPU, a dataflow or generator that a FeedInput reads. The session
+ * stays usable. Other ranks of a collective op are not cancelled: cancel them, too. */
 TP_DEF int tp_session_cancel(tp_session *s);
-/* One fetch, no feeds, into a tensor of the caller's. */
+/* Runs one fetch without feeds, and copies it to the caller's tensor. */
 TP_DEF tp_status tp_session_eval(tp_session *s, tp_node *fetch, tp_tensor *value);
-/* While the graph is being built: what x is, with the variables' initial values and what is fed, into *value; NULL: its shape
- * and first elements are logged. On the CPU, in a session of its own, which takes a moment: to look at something. */
+/* For debugging while the graph is being built: computes x from the variables' initial values and the feeds, and copies it to
+ * *value; value NULL: logs its shape and first elements. Each call makes a new session on the CPU, which is slow. */
 TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_tensor *value);
-/* A variable's value now; load converts float dtypes, shapes must be equal. */
+/* Read and set the current value of a variable; load converts float dtypes, shapes must be equal. */
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value);
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value);
 TP_DEF int64_t tp_get_global_step_value(tp_session *s); /* 0 if there is no such variable */
-/* Named state that travels in checkpoints beside the variables ("tp:" keys): random step, stream position, callbacks. */
+/* Named state that checkpoints store with the variables ("tp:" keys): random step, stream position, state of callbacks. */
 TP_DEF tp_dict *tp_session_state(tp_session *s);
 
-/* An exec owns an arena, compiled plans and a random step, and has one user at a time; several share a session's
+/* An exec owns an arena, compiled plans and a random step; one thread may use it at a time. Several execs share a session's
  * variables (inference beside training, predictors on threads). */
 TP_DEF tp_exec *tp_exec_new(tp_session *s);
 TP_DEF void tp_exec_free(tp_exec *e);
@@ -1099,35 +1103,35 @@ TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_fe
                                 tp_node *const *fetches, int n_fetches, const tp_tensor **values);
 TP_DEF uint64_t tp_exec_random_step(const tp_exec *e); /* rises by one per run */
 TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step);
-/* The plan of these fetches (must have been run once): each kernel, its output, bytes, FLOPs and, if timed, its
- * milliseconds; its node and, in brackets, the rules of fusion that made it do more; the arena. */
+/* Prints the plan of these fetches (which must have been run once): for each kernel its output, bytes, FLOPs, milliseconds if
+ * timed, its node and, in brackets, the rules that fused other ops into it; then the size of the arena. */
 TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_buf *out);
 TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* measure each kernel from now on */
 typedef struct tp_plan_info {
-    int n_steps, n_fused, n_folded;     /* kernels; element-wise ops inside fused ones; ops folded to constants */
-    int n_copies;                       /* of the steps: values brought to another device */
-    bool recorded;                      /* its runs are replays of a recording, or of several around host ops */
+    int n_steps, n_fused, n_folded;     /* kernels; element-wise ops inside fused kernels; ops folded to constants */
+    int n_copies;                       /* steps that copy a value to another device */
+    bool recorded;                      /* a run replays a GPU's recording, or several, with host ops between them */
     size_t arena_bytes, constant_bytes; /* of all devices */
     double flops, bytes;
 } tp_plan_info;
 TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_plan_info *info);
 
 /* ==== >>hooks ========================================================================================= */
-/* What wants a part in each run: extra fetches before, their values after. [callbacks: SessionRunHook] */
+/* A hook takes part in each run: it adds fetches before the run, and gets their values after it. [callbacks: SessionRunHook] */
 
 typedef struct tp_run_request tp_run_request;
-TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n); /* index into the values; -1 and a sentence on failure */
-/* borrowed until the run is over */
+TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n); /* index of its value; -1 and a sentence on failure */
+/* value is borrowed until the run is over */
 TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value);
-/* Trace this run, before_run of all hooks included. The hook reads it in its after_run. One trace a run: the second hook that
- * asks is refused. */
+/* Trace this run, before_run of all hooks included. The hook reads the trace in its after_run. A run has at most one trace: a
+ * second request fails. */
 TP_DEF tp_status tp_request_trace(tp_run_request *r, tp_trace *trace);
-/* For inputs that feed several towers: how many datapoints this run takes, for as many towers from the first one on; 0: one for
- * each tower. See tp_hooked_session_set_datapoints. */
+/* For inputs that feed several towers: the number n of datapoints of this run, for the first n towers; 0: one for each tower.
+ * See tp_hooked_session_set_datapoints. */
 TP_DEF int tp_request_datapoints(const tp_run_request *r);
-/* For inputs that wait in before_run: as tp_cond_wait with the mutex locked, but no longer than the run may last. TP_OK: look
- * again, there was a signal, or a little time has passed. TP_ERR_CANCELLED, TP_ERR_TIMEOUT: give up; the sentence ends with
- * what the run did: "QueueInput waited for data". */
+/* For inputs that wait in before_run: as tp_cond_wait (the mutex must be locked), but it ends when the run is cancelled or out of
+ * time. TP_OK: check your condition again, because of a signal or after a short time. TP_ERR_CANCELLED, TP_ERR_TIMEOUT: return it;
+ * the sentence ends with `what`, for example "QueueInput waited for data". */
 TP_DEF tp_status tp_request_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, const char *what);
 typedef struct tp_run_values {
     const tp_tensor *const *value; /* of this hook's fetches, in its order */
@@ -1136,7 +1140,7 @@ typedef struct tp_run_values {
 typedef struct tp_hook {
     const char *name;
     void *user;
-    tp_status (*begin)(struct tp_hook *h, tp_graph *g); /* before the session; may add nodes */
+    tp_status (*begin)(struct tp_hook *h, tp_graph *g); /* called before the session is made; may add nodes */
     tp_status (*after_create_session)(struct tp_hook *h, tp_session *s);
     tp_status (*before_run)(struct tp_hook *h, tp_run_request *r);
     tp_status (*after_run)(struct tp_hook *h, const tp_run_values *v);
@@ -1144,35 +1148,35 @@ typedef struct tp_hook {
     void (*free)(struct tp_hook *h);
 } tp_hook;
 typedef struct tp_hooked_session tp_hooked_session;
-/* Runs on an exec of its own. The hooks are borrowed. */
+/* A hooked session has its own exec. The hooks are borrowed. */
 TP_DEF tp_hooked_session *tp_hooked_session_new(tp_session *s, tp_hook *const *hooks, int n_hooks);
 TP_DEF void tp_hooked_session_free(tp_hooked_session *h);
 TP_DEF tp_exec *tp_hooked_session_exec(tp_hooked_session *h);
-/* The time limit of each run from now on, its hooks' before_run included, as tp_run_options.timeout_ms; 0: none.
+/* Sets the time limit of later runs, before_run of their hooks included, as tp_run_options.timeout_ms; 0: none.
  * [callbacks: SessionRunTimeout] */
 TP_DEF void tp_hooked_session_set_timeout(tp_hooked_session *h, int64_t timeout_ms);
-/* How many datapoints each run takes from now on, where its input feeds several towers: the first n of them are fed, and what is
- * fetched must need no other; 0: one for each tower. So 7 datapoints on 3 towers are two runs of all, and one run of 1. */
+/* For an input that feeds several towers: later runs take n datapoints, for the first n towers, and the fetches must not need
+ * other towers; 0: one for each tower. So 7 datapoints on 3 towers are two runs of 3, and one run of 1. */
 TP_DEF void tp_hooked_session_set_datapoints(tp_hooked_session *h, int n);
 TP_DEF void tp_hooked_session_request_stop(tp_hooked_session *h);
 TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h);
-/* All before_run in order, one run of the caller's and the hooks' fetches together, all after_run in order. */
+/* Calls before_run of all hooks in order, runs the caller's and the hooks' fetches in one run, calls all after_run in order. */
 TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, int n_fetches, const tp_tensor **values);
 
-/* Makes the session of a trainer: user_provided says that its settings are not the default. [tfutils: sesscreate] */
+/* Makes the session of a trainer. [tfutils: sesscreate] */
 typedef struct tp_session_creator {
     tp_session *(*create)(struct tp_session_creator *c, tp_graph *g);
     tp_session_config config;
     void *user;
-    bool borrowed; /* what create gives is somebody else's: whoever asked does not free it */
+    bool borrowed; /* the session that create returns has another owner: the caller of create does not free it */
 } tp_session_creator;
 TP_DEF tp_session_creator tp_new_session_creator(const tp_session_config *config);
-/* s stays yours: trainers and predictors that use it do not free it, and may be freed before or after it. Its graph must be
- * theirs. */
+/* You keep the ownership of s: trainers and predictors that use it do not free it, and may be freed before or after it. They
+ * must use the graph of s. */
 TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s);
-/* What another creator makes, passed through fn, which returns the session to use (NULL after a mistake, having freed
- * what it got, unless inner.borrowed). Borrowed stays borrowed. *a is the caller's and outlives the creator.
- * [SessionCreatorAdapter] */
+/* Passes the session of the creator `inner` to fn, which returns the session to use. After a mistake fn returns NULL and frees
+ * the session that it got, unless inner.borrowed. The result is borrowed if inner is. The caller owns *a and keeps it as long
+ * as the creator is used. [SessionCreatorAdapter] */
 typedef struct tp_session_adapter {
     tp_session_creator inner;
     tp_session *(*fn)(tp_session *s, void *user);
@@ -1182,47 +1186,48 @@ TP_DEF tp_session_creator tp_session_creator_adapter(tp_session_adapter *a);
 
 /* ==== >>checkpoints =================================================================================== */
 
-/* Restores variables after they were initialised. Owned by whoever it is given to (the trainer); lives until run was
- * called and free releases it. NULL is allowed wherever one is taken and means "nothing". [tfutils: sessinit] */
+/* Restores variables after they were initialised. A trainer, a predictor or a chain that gets one takes it over: it calls `run`,
+ * and `free` at the latest when it is freed itself. NULL is allowed everywhere: nothing is restored. [tfutils: sessinit] */
 typedef struct tp_session_init {
-    /* Once, before the session is made: may add to the graph, variables too. NULL: adds nothing. */
+    /* Called once, before the session is made: may add operations and variables to the graph. NULL: adds nothing. */
     tp_status (*setup_graph)(struct tp_session_init *i, tp_graph *g);
     tp_status (*run)(struct tp_session_init *i, tp_session *s);
     void (*free)(struct tp_session_init *i);
     void *user;
     tp_owner owner_;
 } tp_session_init;
-/* Both, for a session of your own: setup_graph, then run. NULL is fine; does not free. [SessionInit.init] */
+/* For your own session: calls setup_graph, then run. i NULL is fine; i is not freed. [SessionInit.init] */
 TP_DEF tp_status tp_session_init_run(tp_session_init *i, tp_session *s);
 TP_DEF void tp_session_init_free(tp_session_init *i);
-/* A checkpoint is an npz, a safetensors file or one of TensorFlow (V2), as its name ends. */
+/* The format of a checkpoint follows from the end of its name: npz, safetensors or TensorFlow (V2). */
 typedef enum tp_checkpoint_format {
     TP_CHECKPOINT_NPZ,        /* <name>.npz, the default */
     TP_CHECKPOINT_TF,         /* <name>.index and <name>.data-00000-of-00001: tf.train.load_checkpoint reads it */
     TP_CHECKPOINT_SAFETENSORS /* <name>.safetensors */
 } tp_checkpoint_format;
-/* (A checkpoint that cannot be read is an error, whose sentence names the newest older one beside it that can.)
- * A checkpoint: path of model-N.npz, model-N.safetensors, model-N.index, or of model-N (the newest of these), or of the
- * text file `checkpoint` or its folder (its latest). Names that are in one side only are warned about in one line each. prefix (or NULL) is stripped from graph names; ignore: names not to load. */
+/* path: model-N.npz, model-N.safetensors, model-N.index; or model-N (the newest of these files); or the text file `checkpoint` or
+ * its folder (the latest checkpoint). A name that only the graph or only the checkpoint has gets one line of warning. prefix (or
+ * NULL) is removed from graph names; ignore: names not to load. If the checkpoint cannot be read, the sentence of the error names
+ * the newest older one in the folder that can. */
 typedef struct tp_saver_restore_desc {
     const char *path;
     const char *prefix;
     const char *const *ignore;
     int n_ignore;
-    bool relaxed; /* SaverRestoreRelaxed: reshape and cast with a warning, skip what cannot fit */
+    bool relaxed; /* SaverRestoreRelaxed: reshape and cast with a warning, skip values that do not fit */
     bool
-        strict; /* names that are in one side only are a mistake, TP_ERR_NAME, instead of a warning. Not with relaxed */
+        strict; /* a name that only the graph or only the checkpoint has: TP_ERR_NAME, not a warning. Not with relaxed */
 } tp_saver_restore_desc;
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d);
 TP_DEF tp_session_init *tp_saver_restore(const char *path);
 TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch);   /* takes over the dict's content */
 TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n); /* owns them */
 TP_DEF tp_session_init *tp_just_current_session(void);
-/* "" or NULL: nothing; .npz, .safetensors: dict; else a checkpoint. "~" and "~/" at the beginning are $HOME ("~somebody" stays as
- * it is). What Python tells apart by its type has names here: a dict is tp_dict_restore's, or one of a list. [SmartInit] */
+/* "" or NULL: restores nothing; .npz, .safetensors: as a dict; else as a checkpoint. "~" and "~/" at the beginning are replaced by
+ * $HOME ("~somebody" is not replaced). For a dict instead of a path: tp_dict_restore or tp_smart_init_list. [SmartInit] */
 TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
-/* n of them, one after the other, so that the last one wins: each a path as above, or a dict, whose content is taken over, or a
- * list in its turn; one with nothing set does nothing. [SmartInit of a dict and of a list] */
+/* Restores n sources in order, so a later one overwrites an earlier one. Each is a path as in tp_smart_init, or a dict, whose
+ * content is taken over, or another list; a source with no field set restores nothing. [SmartInit of a dict and of a list] */
 typedef struct tp_smart_source {
     const char *path;
     tp_dict *dict;
@@ -1231,22 +1236,22 @@ typedef struct tp_smart_source {
 } tp_smart_source;
 TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, bool ignore_mismatch);
 
-/* Write all variables of the GLOBAL collection (or of `variables`, n of them) and the session's state, names without
- * ":0", whole or not at all: to path.safetensors, path.index (with its data file beside it), else to an npz. */
+/* Write all variables of the collection GLOBAL_VARIABLES (or the n of `variables`) and the session's state, names without
+ * ":0". The end of path chooses the format: .safetensors, .index (with its data file beside it), else npz. The file is written
+ * whole or not at all. */
 TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n);
-/* Trainable and model variables only, deflated, keys with ":0": what tensorpack's tools exchange. [dump_session_params] */
+/* Write trainable and model variables only, compressed, keys with ":0", as tensorpack's tools do. [dump_session_params] */
 TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path);
-TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d); /* path as above; ":0" removed */
-/* A deflated npz if the path ends so; path.safetensors, path.index; any other name is a checkpoint's, "x" writes x.index and its
- * data. [save_checkpoint_vars; so does dump_session_params] */
+TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d); /* path as for tp_saver_restore; removes ":0" */
+/* The end of path chooses the format: .npz (compressed), .safetensors, .index; any other name "x" is a TensorFlow checkpoint:
+ * x.index and its data file. tp_dump_session_params chooses in the same way. [save_checkpoint_vars] */
 TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path);
-/* The text file `checkpoint` of a directory: names relative to it, oldest first, the last one is the latest. */
+/* Writes the text file `checkpoint` of a directory: names relative to the directory, oldest first; the last is the latest. */
 TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *names, int n);
-/* TP_ERR_NAME if there is none */
+/* The path of the latest checkpoint by this file; TP_ERR_NAME if there is none */
 TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t size);
-/* Checkpoints <prefix>-<step>.npz, .safetensors and .index of a directory, ascending by step; free with tp_free. dir NULL:
- * ".", prefix NULL: "model".
- * [get_all_checkpoints] */
+/* The checkpoints <prefix>-<step>.npz, .safetensors and .index of a directory, ascending by step; free *entries with tp_free.
+ * dir NULL: ".", prefix NULL: "model". [get_all_checkpoints] */
 typedef struct tp_checkpoint_entry {
     const char *path; /* in the same block as the entries */
     int64_t step;
@@ -1255,70 +1260,70 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
 
 /* ==== >>predict ======================================================================================= */
 
-/* A function made of a graph: give tensors, get tensors. Each predictor has a plan and memory of its own, so that several
- * may be used at once, each by one thread. [predict: PredictorBase] */
+/* A predictor calls a graph as a function from tensors to tensors. Each predictor has its own plan and memory, so several
+ * predictors may be used at once, each by one thread. [predict: PredictorBase] */
 typedef struct tp_predictor tp_predictor;
-/* From nodes of a graph and a session that has its variables; both are borrowed, and may be freed before or after it.
- * [OnlinePredictor] */
+/* A predictor for nodes of the graph of s, with the variables of s. Session and graph are borrowed, and may be freed before or
+ * after the predictor. [OnlinePredictor] */
 TP_DEF tp_predictor *tp_online_predictor(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                          int n_outputs);
 typedef struct tp_predict_config {
-    const tp_spec *inputs; /* the signature of build_graph: a tp_model's inputs, n_inputs, build_graph and user */
+    const tp_spec *inputs; /* signature of build_graph. These four fields are as in tp_model */
     int n_inputs;
     tp_build_fn build_graph;
     void *user;
     const char *const
-        *input_names; /* what is fed, by signature name or by the name of any tensor; NULL: the signature */
+        *input_names; /* the fed nodes, by signature name or by the name of any node; NULL: the signature */
     int n_input_names;
-    const char *const *output_names; /* what is asked for: "prob", "conv1/output"; at least one */
+    const char *const *output_names; /* the output nodes: "prob", "conv1/output"; at least one */
     int n_output_names;
     tp_session_init
-        *session_init;      /* where the variables come from; NULL: their initial values. Taken over, always, and freed
-                                    * with the predictor: for one predictor */
-    const char *checkpoint; /* or this, as tp_smart_init takes it: a config that can be used again */
+        *session_init;      /* restores the variables; NULL: their initial values. Always taken over, and freed with
+                                    * the predictor, so use it for one predictor only */
+    const char *checkpoint; /* instead of session_init: a path for tp_smart_init, for any number of predictors */
     tp_session_creator *session_creator; /* NULL: a new session with default options. See .borrowed there */
     bool
-        allow_missing_variables; /* variables that session_init does not bring keep their initial values; else refused */
-    tp_graph *graph;   /* NULL: a new one; else towers named tower-pred-<n> are added to it, and it is borrowed */
-    tp_tri log_layers; /* TP_NO: no line for each layer. Default TP_YES */
+        allow_missing_variables; /* variables that session_init does not restore keep their initial values; else an error */
+    tp_graph *graph;             /* NULL: a new one; else borrowed, and towers named tower-pred-<n> are added to it */
+    tp_tri log_layers;           /* TP_NO: no line for each layer. Default TP_YES */
 } tp_predict_config;
-/* Build the graph as a tower for inference, load its variables. NULL after a mistake, whose sentence tp_last_error() has.
+/* Builds the graph as a tower for inference and loads its variables. NULL after a mistake; tp_last_error() gives the sentence.
  * [PredictConfig, OfflinePredictor] */
 TP_DEF tp_predictor *tp_offline_predictor(const tp_predict_config *c);
-/* The same as towers tower0, tower1, ... that share variables and a session: for n threads. The predictor itself is the
- * first of them. Where the session has several devices, tower i is on device i, after the last one again on device 0; the variables
- * live on the first one. [MultiTowerOfflinePredictor] */
+/* n offline predictors for n threads: the graph is built as towers tower0, tower1, ..., which share variables and a session.
+ * Returns the predictor of tower 0. If the session has d devices, tower i runs on device i mod d; the variables are on device 0.
+ * [MultiTowerOfflinePredictor] */
 TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n);
-/* The i-th of them, owned by p; beyond the last one they come round again, with a warning. [get_predictor] */
+/* The predictor of tower i, owned by p; for i >= n that of tower i mod n, with a warning. [get_predictor] */
 TP_DEF tp_predictor *tp_predictor_tower(tp_predictor *p, int i);
-/* Of a predictor with one input and one output: *output points to what is valid until the next call. For others
- * TP_ERR_ARG. */
+/* For a predictor with one input and one output, else TP_ERR_ARG. The predictor owns *output, which is valid until the next
+ * call. */
 TP_DEF tp_status tp_predict(tp_predictor *p, const tp_tensor *input, const tp_tensor **output);
-/* Of any: n_inputs tensors, one an input; n_outputs pointers, one an output. Another number of them is TP_ERR_ARG. */
+/* For any predictor: one tensor per input, one pointer per output. TP_ERR_ARG if n_inputs or n_outputs is another number. */
 TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_inputs, const tp_tensor **outputs,
                               int n_outputs);
-/* For recurrent networks, step by step: from now on input number `input` is what output number `output` was in the call before,
- * zeros in the first one, and is not given any more: the arrays of tp_predict_n lack it, the others keep their order, and input
- * numbers here stay those of the config. An unknown first dimension is the batch of the first input that is given. A call that fails changes no
- * state. reset: zeros again. */
+/* For recurrent networks, step by step: from now on the value of input number `input` is output number `output` of the call
+ * before, and zeros in the first call. The arrays of tp_predict_n then lack this input; the others keep their order. `input` is
+ * always an index into the inputs of the config. If the first dimension of the input is unknown, it is the batch size of the
+ * first given input. A call that fails changes no state. tp_predictor_reset sets the state to zeros. */
 TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input);
 TP_DEF void tp_predictor_reset(tp_predictor *p);
-TP_DEF int tp_predictor_n_inputs(const tp_predictor *p); /* those that are given */
+TP_DEF int tp_predictor_n_inputs(const tp_predictor *p); /* without carried inputs */
 TP_DEF int tp_predictor_n_outputs(const tp_predictor *p);
 TP_DEF tp_session *tp_predictor_session(tp_predictor *p);
 TP_DEF void tp_predictor_free(tp_predictor *p); /* NULL is fine */
 
 /* ==== >>places ======================================================================================== */
-/* Where the user asked for an operation: its `at`, and what a sentence begins with. A builder's name, used as a function, is a
- * macro around the function, which tells the graph, after the call, what file and line all that is new there came from; each
- * argument is evaluated once. The name alone (.activation = tp_relu) and (tp_relu)(x) are the function itself, whose nodes
- * and mistakes get the place of the builder called next; so do those of functions that give neither a node nor the graph. In
- * a layer (tp_layers.h) all is at the layer's line, and what tp_gradients adds is where what it differentiates is. A builder
- * of your own in a header gives its caller's line by a macro of this kind around it. */
+/* The place of an operation is the file and line of the user's call that added it: its `at`, with which error sentences begin. A
+ * call of a builder expands to a macro around the function, which after the call gives file and line to all new operations and to
+ * a new mistake of the graph; each argument is evaluated once. The name without a call (.activation = tp_relu) and (tp_relu)(x)
+ * are the function itself: its nodes and mistakes get the place of the builder called next. The same holds for functions that
+ * return neither a node nor the graph. All operations of a layer (tp_layers.h) have the layer's line; those that tp_gradients adds
+ * have the place of the operation that they differentiate. Your own builder in a header gets its caller's line by such a macro. */
 TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line);
 TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define TP__PLACE(at_, ...)    at_(__VA_ARGS__, __FILE__, __LINE__)
-#define TP__UNPLACED(at_, ...) __VA_ARGS__ /* while an implementation is compiled */
+#define TP__UNPLACED(at_, ...) __VA_ARGS__ /* used while an implementation is compiled */
 #define TP__PLACED             TP__PLACE
 /* clang-format off */
 #define tp_apply(...)                        TP__PLACED(tp__node_at, tp_apply(__VA_ARGS__))
@@ -1491,7 +1496,7 @@ TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define tp_collection_add(...)               TP__PLACED(tp__graph_at, tp_collection_add(__VA_ARGS__))
 /* clang-format on */
 
-/* For TP_OPTIONS: this header has these types. */
+/* For TP_OPTIONS: these option types belong to this header. */
 TP_DEF const tp__zero_option *tp__graph_zeros(void);
 #define TP__PART_tp_apply_desc            graph
 #define TP__PART_tp_graph_config          graph
@@ -1517,8 +1522,9 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void);
 extern "C" {
 #endif
 /* ==== >>kernels ======================================================================================= */
-/* What kernels read beyond tp_call: the attributes of each op, whose schemas are on the op's page (>>ops), and the program of a
- * chain of element-wise ops. tp_cuda.cu sees this part by TP__KERNELS. Private: names and fields may change, and TP_ABI then. */
+/* Types that kernels read besides tp_call: the attributes of each op, whose schemas are on the op's page (>>ops), and the program
+ * of a chain of element-wise ops. tp_cuda.cu defines TP__KERNELS to include this part. Private: names and fields may change,
+ * together with TP_ABI. */
 
 typedef struct tp__source_attrs {
     tp_dtype dtype;
@@ -1534,7 +1540,7 @@ typedef struct tp__leaky_attrs {
     float alpha;
 } tp__leaky_attrs;
 typedef struct tp__cast_attrs {
-    tp_dtype from, to; /* from: the input's, which a block cannot see */
+    tp_dtype from, to; /* from: the dtype of the input, which a block function does not get otherwise */
 } tp__cast_attrs;
 typedef struct tp__reduce_attrs {
     int axes[TP_MAX_DIMS];
@@ -1585,8 +1591,8 @@ typedef struct tp__one_hot_attrs {
 typedef struct tp__message_attrs {
     const char *message; /* NULL or "": the op's name */
 } tp__message_attrs;
-/* print: what its line tells. A device that has looked itself calls the row's naive_f32, to write the line, with this as
- * scratch; no data is read then. */
+/* print: the numbers of its log line. A device that computes them itself calls the row's naive_f32 with this struct as scratch,
+ * to write the line; naive_f32 then reads no data. */
 #define TP__GLANCE 20
 typedef struct tp__glance {
     double sum, squares, first[TP__GLANCE];
@@ -1632,26 +1638,26 @@ typedef struct tp__assign_attrs {
 } tp__assign_attrs;
 enum { TP__DESCENT, TP__MOMENTUM, TP__ADAM, TP__RMSPROP, TP__ADAGRAD, TP__ADADELTA, TP__FTRL, TP__LAMB };
 typedef struct tp__apply_attrs {
-    int n;                      /* variables */
+    int n;                      /* number of variables */
     float a, b, epsilon, decay; /* momentum; beta1, beta2; decay, momentum; rho; -lr_power, l1, l2, shrinkage */
     bool nesterov;
 } tp__apply_attrs;
-/* A step of one optimizer for elements [from, to) of variable i. */
+/* Updates elements [from, to) of variable i by one optimizer. */
 typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
-/* What makes up an optimizer, beside its name. */
+/* The description of an optimizer. */
 typedef struct tp__update {
-    int kind;                 /* TP__ADAM, for devices with a kernel for all */
+    int kind;                 /* which optimizer (TP__ADAM, ...), for devices with one kernel for all optimizers */
     int min_slots, max_slots; /* per variable */
-    int scalars;              /* inputs after the gradients: the learning rate, or it and two powers */
-    double flops;             /* per element with min_slots, and 4 for each slot beyond */
+    int scalars;              /* number of inputs after the gradients: learning rate; or learning rate and two powers */
+    double flops;             /* per element with min_slots slots; 4 more for each further slot */
     tp__piece_fn piece_f32, piece_f64;
-    tp__piece_fn piece_fast; /* on the CPU, in float32; NULL: piece_f32 */
+    tp__piece_fn piece_fast; /* float32 on the CPU; NULL: piece_f32 is used */
 } tp__update;
 
 /* -- "fused": a chain of element-wise ops as one kernel; attrs of its call is a tp__program */
 #define TP__MAX_REG   24
 #define TP__MAX_INSTR 48
-#define TP__MAX_EXT   24 /* operands of the ops of a fused chain, all together; as many results */
+#define TP__MAX_EXT   24 /* most external operands of a fused chain; also most results */
 #if TP__MAX_REG < TP__MAX_EXT || TP__MAX_INSTR < TP__MAX_EXT
 #error "each operand of a chain may need a register, and each op has an operand"
 #endif
@@ -1663,22 +1669,22 @@ typedef struct tp__instr {
     const tp_op *row;
     const void *attrs;
     tp_block_fn block;
-    tp_vec_fn vec; /* preferred to block when set */
+    tp_vec_fn vec; /* if not NULL, used instead of block */
     int n_in;
-    int from[4], in[4]; /* where each operand is: an external operand, a result, a register */
-    int to, out;        /* TP__FROM_OUT or TP__FROM_REG, and which */
+    int from[4], in[4]; /* of each operand: TP__FROM_EXT, _OUT or _REG, and its index */
+    int to, out;        /* where the result is stored: TP__FROM_OUT or TP__FROM_REG, and its index */
     int out_size;       /* bytes of an output element */
-    tp_dtype dtype;     /* what the op works on: the dtype of its last operand */
+    tp_dtype dtype;     /* the dtype in which the op computes: that of its last operand */
     tp_dtype out_dtype;
 } tp__instr;
 
 enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an operand is broadcast */
 
 typedef struct tp__ext {
-    int how, size;         /* size: bytes of an element */
+    int how, size;         /* how: TP__DIRECT, ...; size: bytes of an element */
     int64_t inner, period; /* INNER: index = i % period. OUTER: index = (i / inner) % period */
     int64_t stride[TP_MAX_DIMS];
-    int reg; /* register a broadcast block is laid out in; -1 if direct */
+    int reg; /* the register that holds a block of the broadcast operand; -1 if direct */
 } tp__ext;
 
 typedef struct tp__program {
@@ -1705,7 +1711,7 @@ typedef struct tp__program {
 TP__EXACT_BEGIN
 TP__COLD_BEGIN
 
-/* The options whose zero is not their default: see OPTIONS in tp_tensor.h. */
+/* The options whose default is not zero: see OPTIONS in tp_tensor.h. */
 TP_DEF const tp__zero_option *tp__graph_zeros(void)
 {
     /* clang-format off */
@@ -1724,8 +1730,9 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
 
 /* ==== >>core ========================================================================================== */
 
-/* Beside TP_OP_ in a row's flags: ops that the planner knows how to join with others. It asks for these marks rather than
- * for the row's address, by which every program would hold the op and its kernels. (No enum: C++20 deprecates | of two.) */
+/* Further flags of a row, after TP_OP_: ops that the planner can fuse with others. The planner tests these flags instead of the
+ * row's address, because an address would link the op and its kernels into every program. (No enum: C++20 deprecates | of two
+ * enums.) */
 #define TP__OP_CONV2D             (1 << 16)
 #define TP__OP_BATCH_NORM         (1 << 17)
 #define TP__OP_BATCH_NORM_INFER   (1 << 18)
@@ -1733,22 +1740,22 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void)
 #define TP__OP_GATHER             (1 << 20)
 #define TP__OP_GATHER_GRAD        (1 << 21)
 #define TP__OP_SEQUENCE           (1 << 22) /* lstm, gru: x may be a table, with its indices as one more input */
-#define TP__OP_SEQUENCE_GRAD      (1 << 23) /* so here; the table's gradient is one more output */
+#define TP__OP_SEQUENCE_GRAD      (1 << 23) /* their gradients: with a table its gradient is one more output */
 #define TP__OP_CONV2D_FILTER_GRAD (1 << 24)
 #define TP__OP_CONV2D_INPUT_GRAD  (1 << 25)
 #define TP__OP_MAX_POOL           (1 << 26)
 #define TP__OP_MAX_POOL_GRAD      (1 << 27)
-/* A graph is an arena of operations in creation order: inputs exist before what uses them, so creation order is a
- * topological order of the data edges, and every pass below is a loop over it. */
+/* A graph is a list of operations in creation order. The inputs of an operation are created before it, so creation order is a
+ * topological order of the data edges, and each pass over the graph is a loop over this list. */
 
-/* -- a map from names to pointers: open addressing, never shrinks, keys live in the graph's arena */
+/* -- a map from names to pointers: open addressing, never shrinks, keys are in the graph's tp_arena */
 typedef struct tp__map {
     const char **key;
     void **value;
     size_t cap, n;
 } tp__map;
 
-/* the first n bytes of key */
+/* the slot of the name in the first n bytes of `key` */
 static size_t tp__map_slot_n(const tp__map *m, const char *key, size_t n)
 {
     size_t i = (size_t)tp_hash(key, n) & (m->cap - 1);
@@ -1837,7 +1844,7 @@ typedef struct tp__variable_scope {
 } tp__variable_scope;
 
 struct tp_collection_backup {
-    bool all; /* also those that were not there */
+    bool all; /* of all collections: restoring empties those that were added later */
     int n;
     const char **key;
     tp_node ***item;
@@ -1855,10 +1862,10 @@ struct tp_graph {
     bool finalized;
     tp_at at;
     bool unplaced; /* its mistake has no place yet */
-    int n_placed;  /* operations whose places are settled, see tp__node_at */
+    int n_placed;  /* the first n_placed operations have their final place, see tp__node_at */
     tp__list op, var, collection;
     tp__map by_name; /* operations */
-    tp__map used;    /* names of operations and scopes -> how many suffixes were given out */
+    tp__map used;    /* names of operations and scopes -> how many suffixes were used */
     tp__map var_by_name, slot, cached_scope;
     const char *name_scope[TP__MAX_SCOPES];
     int n_name_scope;
@@ -1869,40 +1876,40 @@ struct tp_graph {
     bool in_tower;
     int tower_scopes; /* scope depth inside the tower's own scopes, to find scopes left open */
     tp_collection_backup *tower_entry;
-    void **kept[TP__MAX_KEPT]; /* pointers of headers above that belong to the tower being built (tp__graph_keep) */
+    void **kept[TP__MAX_KEPT]; /* pointers of other headers with one value per tower being built (tp__graph_keep) */
     int n_kept;
-    struct tp__towers *towers; /* being built side by side, or NULL */
+    struct tp__towers *towers; /* the towers of tp_build_on_towers while it builds, else NULL */
     tp_node poison;
     tp_operation poison_op;
     tp_node *poison_in[1];
     tp_type *infer_in, *infer_out; /* scratch of tp_apply_ex */
     int infer_in_cap;
-    tp__map auto_reuse;    /* "function@scope" that was entered before */
-    tp_node **query;       /* the last targets whose ancestors were asked for */
-    char *ancestor;        /* operation id -> is it one of theirs? */
-    int n_query, query_op; /* query_op: operations there were */
-    tp_mutex *lock;        /* around what runs change: scratch of type rules, the kept answer, these counts */
-    int n_session;         /* that live */
-    bool quiet_layers;     /* no line for each layer */
-    bool freed;            /* by its owner: gone when n_session is 0 */
+    tp__map auto_reuse;    /* "function@scope" of each scope that was entered before */
+    tp_node **query;       /* the targets of the last call of tp__ancestors */
+    char *ancestor;        /* its result: operation id -> is it an ancestor of these targets? */
+    int n_query, query_op; /* query_op: number of operations at that call */
+    tp_mutex *lock;        /* for what runs change: infer_in and infer_out, query, ancestor, n_session, freed */
+    int n_session;         /* sessions that are not freed */
+    bool quiet_layers;     /* layers log no line */
+    bool freed;            /* by its owner; the memory is freed when n_session is 0 */
 };
 
-/* A row of the op table: the fields of tp_op in their order. */
+/* A row of the op table; arguments: the fields of tp_op in their order. */
 #define TP__ROW(...)                     \
     {                                    \
         __VA_ARGS__, 0, 0, 0, 0, 0, NULL \
     }
-/* An op whose fast kernel does others besides. */
+/* The row of an op into whose fast kernel other ops can be fused. */
 #define TP__FUSING_ROW(fuses_, in_place_, ...)            \
     {                                                     \
         __VA_ARGS__, 0, 0, (fuses_), (in_place_), 0, NULL \
     }
-/* A TP_OP_HALF row with operands that stay float32. */
+/* A TP_OP_HALF row some of whose operands stay float32. */
 #define TP__HALF_ROW(single_in_, single_out_, ...)              \
     {                                                           \
         __VA_ARGS__, (single_in_), (single_out_), 0, 0, 0, NULL \
     }
-/* ... of a sequence op. */
+/* A TP__HALF_ROW of a sequence op; x_: index of its input x. */
 #define TP__SEQUENCE_ROW(x_, single_in_, single_out_, ...)       \
     {                                                            \
         __VA_ARGS__, (single_in_), (single_out_), 0, 0, x_, NULL \
@@ -1941,7 +1948,7 @@ TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
     return g;
 }
 
-/* The last name that tp_graph_find or tp_find_variable did not find, and in which graph; of this thread. */
+/* The last name that tp_graph_find or tp_find_variable did not find in this thread, and the graph that was searched. */
 static TP__THREAD_LOCAL char tp__not_found[96];
 static TP__THREAD_LOCAL const tp_graph *tp__not_found_in;
 static void tp__not_there(const tp_graph *g, const char *name)
@@ -1986,7 +1993,7 @@ TP_DEF void tp_graph_free(tp_graph *g)
     else if (last) tp__graph_destroy(g);
 }
 
-/* One session more, or (-1) less. */
+/* Adds `by` (1 or -1) to the number of the graph's sessions. */
 static void tp__graph_sessions(tp_graph *g, int by)
 {
     tp_mutex_lock(g->lock);
@@ -1996,15 +2003,16 @@ static void tp__graph_sessions(tp_graph *g, int by)
     if (last) tp__graph_destroy(g);
 }
 
-/* A NULL graph counts as one that met a mistake, so that nothing below it needs to ask: its poison node is this one, which
- * builders give that got no node of any graph. When that meets a node of a graph, the sentence comes to stick there. */
+/* A NULL graph is treated as a graph with a mistake, so the code below need not check for NULL. Its poison node is this one; a
+ * builder returns it if none of its arguments has a graph. When a builder gets it together with a node of a graph, that graph
+ * keeps the sentence. */
 static const tp_operation tp__no_operation = {
     NULL, &tp__op_poison, "poison", -1, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, {NULL, 0},
 };
 static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
-/* Why the last such node was given, in this thread. */
+/* The sentence of the mistake for which this node was last returned in this thread. */
 static TP__THREAD_LOCAL char tp__no_node_because[256];
-static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* that sentence has no place yet */
+static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* the sentence has no place yet */
 
 #define TP__PLACE_TEXT 256
 /* "train.c:12: ", or "" */
@@ -2016,7 +2024,7 @@ static const char *tp__place_text(const tp_at *at, char text[TP__PLACE_TEXT])
     return text;
 }
 
-/* Misuse that a graph keeps; see TP__REQUIRE. */
+/* As TP__REQUIRE, but the graph keeps the mistake. */
 #define TP__GRAPH_REQUIRE(g_, cond_, ret_)        \
     if (!(cond_)) {                               \
         tp__graph_misuse((g_), __func__, #cond_); \
@@ -2084,7 +2092,7 @@ TP_DEF const char *tp_node_name(const tp_node *n)
     return n->op->name;
 }
 
-/* The mistake that counts is the first: what follows is mostly its echo. */
+/* Only the first mistake is kept, because later ones mostly follow from it. */
 TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, const char *fmt, ...)
 {
     if (g && g->status != TP_OK) return &g->poison;
@@ -2107,7 +2115,7 @@ TP_DEF tp_node *tp_graph_fail(tp_graph *g, const tp_at *at, tp_status status, co
     return &g->poison;
 }
 
-/* The place that the graph's mistake, or else each operation that is new, has not got yet. */
+/* Gives the place `at` to the graph's mistake and to each new operation, unless they have one already. */
 static void tp__graph_place(tp_graph *g, const tp_at *at)
 {
     char place[TP__PLACE_TEXT];
@@ -2124,7 +2132,7 @@ static void tp__graph_place(tp_graph *g, const tp_at *at)
     }
 }
 
-/* What is new so far was not asked for by the function that is called next. */
+/* The operations added so far do not get the place of the builder called next. */
 TP__UNUSED static void tp__graph_settle(tp_graph *g) { g->n_placed = g->op.n; }
 
 TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line)
@@ -2180,7 +2188,7 @@ TP_DEF char *tp_graph_strdup(tp_graph *g, const char *s)
     return p;
 }
 
-/* A per-graph pointer for the headers above this one (argscope, registries); NULL at first. */
+/* A pointer per graph and key for headers that include this one (argscope, registries); NULL at first. */
 TP__UNUSED static void **tp__graph_slot(tp_graph *g, const char *key)
 {
     void **p = (void **)tp__map_get(&g->slot, key);
@@ -2194,15 +2202,15 @@ TP__UNUSED static void **tp__graph_slot(tp_graph *g, const char *key)
     return p;
 }
 
-/* A pointer that a header above this one sets as building goes on (its innermost scope, say): towers that are built side by
- * side each have their own. NULL until it is kept. */
+/* Registers a pointer that another header changes during building (for example its innermost scope), so that each tower of
+ * tp_build_on_towers has its own value of *p. It is NULL in towers that were suspended before this call. */
 TP__UNUSED static void tp__graph_keep(tp_graph *g, void **p)
 {
     if (g->n_kept < TP__MAX_KEPT) g->kept[g->n_kept++] = p;
     else tp_graph_fail(g, NULL, TP_ERR_STATE, "more than %d pointers are to be kept for each tower", TP__MAX_KEPT);
 }
 
-/* -- names */
+/* -- names of operations and scopes */
 
 static bool tp__name_valid(const char *s)
 {
@@ -2222,7 +2230,7 @@ static const char *tp__unique_name(tp_graph *g, const char *scope, const char *n
     const char *full = *scope ? tp_arena_printf(&g->arena, "%s/%s", scope, name) : tp_arena_strdup(&g->arena, name);
     if (!full) return tp__graph_nomem(g), (const char *)NULL;
     const char *unique = full;
-    uintptr_t next = (uintptr_t)tp__map_get(&g->used, full); /* suffixes given out so far, plus one */
+    uintptr_t next = (uintptr_t)tp__map_get(&g->used, full); /* suffixes used so far, plus one */
     if (next) {
         do {
             unique = tp_arena_printf(&g->arena, "%s_%lu", full, (unsigned long)next);
@@ -2261,7 +2269,7 @@ TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name)
     const char *full = "";
     if (n == 0) {
         full = "";
-    } else if (name[n - 1] == '/') { /* exactly this scope, from the root */
+    } else if (name[n - 1] == '/') { /* this scope itself, from the root */
         char *copy = tp_graph_strdup(g, name);
         if (copy) copy[n - 1] = 0;
         full = copy ? copy : "";
@@ -2322,7 +2330,7 @@ TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, con
     return g;
 }
 
-/* "op", "op:0": how long the operation's name is; the output's index. Only one digit counts, as in tensorpack. */
+/* "op", "op:0": returns the length of the operation's name; *index: the output. The index has one digit, as in tensorpack. */
 static size_t tp__split_name(const char *name, int *index)
 {
     const size_t n = strlen(name);
@@ -2332,19 +2340,19 @@ static size_t tp__split_name(const char *name, int *index)
     return n - 2;
 }
 
-/* -- names that are not there, and what was meant */
+/* -- names that are not found, and similar names that exist */
 
-/* Of names tried in turn the one that a misspelled one probably means. Begin with {wanted, NULL, 0}. */
+/* Finds the name most similar to a misspelled one; tp__nearest_try compares one name. Begin with {wanted, NULL, 0}. */
 typedef struct tp__nearest {
     const char *wanted, *name;
     int distance;
 } tp__nearest;
 
-/* How many characters must be put in, taken out, changed or swapped with the next; `most` + 1 stands for more than that. Names
- * of 128 characters and more are near to nothing. */
+/* The edit distance of a and b: inserted, deleted, changed characters and swapped neighbours; `most` + 1 if it is larger than
+ * `most`, or if a name has 128 characters or more. */
 static int tp__edits(const char *a, const char *b, int most)
 {
-    int row[3][128]; /* of the last three prefixes of a, in turns */
+    int row[3][128]; /* distances for the last three prefixes of a, in rotation */
     const int na = (int)strlen(a), nb = (int)strlen(b);
     if (na > 127 || nb > 127 || na - nb > most || nb - na > most) return most + 1;
     for (int i = 0; i <= na; i++)
@@ -2363,8 +2371,8 @@ static int tp__edits(const char *a, const char *b, int most)
     return row[na % 3][nb] <= most ? row[na % 3][nb] : most + 1;
 }
 
-/* A name is near if a third of it would have to change at most, or if one is the other's last part: "cost" and
- * "tower0/cost". Of several the first one counts. */
+/* A name is similar if at most a third of it would have to change, or if one is the last part of the other: "cost" and
+ * "tower0/cost". Of equally similar names the first is kept. */
 TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
 {
     if (!n->wanted || !name || !*name) return;
@@ -2381,7 +2389,7 @@ TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
 }
 
 #define TP__NEAREST_TEXT 160
-/* The end of a sentence: "; did you mean 'x'?", or "" */
+/* The end of an error sentence: "; did you mean 'x'?", or "" */
 TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[TP__NEAREST_TEXT])
 {
     text[0] = 0;
@@ -2389,10 +2397,10 @@ TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[T
     return text;
 }
 
-/* The same for a node ("cost", "cost:0") or a variable that is not there. */
+/* tp__nearest_text for a node ("cost", "cost:0") or a variable that does not exist. */
 TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
 {
-    char op[512]; /* longer ones are near to nothing */
+    char op[512]; /* longer names are similar to none */
     int index;
     tp__nearest n;
     memset(&n, 0, sizeof n);
@@ -2403,7 +2411,7 @@ TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name,
 }
 TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
 {
-    char op[512]; /* longer ones are near to nothing */
+    char op[512]; /* longer names are similar to none */
     int index;
     tp__nearest n;
     memset(&n, 0, sizeof n);
@@ -2428,8 +2436,9 @@ static tp_variable *tp__variable_named(const tp_graph *g, const char *name)
     return index == 0 ? (tp_variable *)tp__map_get_n(&g->var_by_name, name, n) : NULL;
 }
 
-/* Why a node or a variable is NULL, if the last one asked for was not in this graph, and still is not: "; was 'cots' meant?
- * There is no node of that name; did you mean 'cost'?", or "". The name is forgotten then. */
+/* The end of an error sentence for a NULL node or variable, which explains that the last name looked up was not found in this
+ * graph: "; was 'cots' meant? There is no node of that name; did you mean 'cost'?". "" if it was found, or exists by now. The
+ * next call does not see this name. */
 #define TP__MISSING_TEXT (2 * TP__NEAREST_TEXT)
 static const char *tp__missing(const tp_graph *g, bool variable, char text[TP__MISSING_TEXT])
 {
@@ -2479,7 +2488,7 @@ TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, .
     return tp_fail(status, "%s: %s", s->name ? s->name : s->op->name, text);
 }
 
-/* The dimensions of a value, zeros left out, multiply to no more than this: what is computed of shapes cannot overflow. */
+/* The limit of the product of a value's dimensions other than 0, so that computations with shapes cannot overflow. */
 #define TP__VALUE_MOST ((int64_t)1 << 48)
 static bool tp__shape_fits(const tp_shape *s)
 {
@@ -2492,7 +2501,7 @@ static bool tp__shape_fits(const tp_shape *s)
     return true;
 }
 
-/* The row's shape rule, and that what it gives is the shape of a value. */
+/* Calls the row's shape rule, and checks that its results are valid shapes. */
 static tp_status tp__infer_types(tp_infer *s)
 {
     const tp_status st = s->op->infer(s);
@@ -2504,7 +2513,7 @@ static tp_status tp__infer_types(tp_infer *s)
     return st;
 }
 
-/* Operations that the kernel of an op takes about, by its shapes alone; its outputs and inputs count too. */
+/* An estimate of the work of an operation from its shapes alone: FLOPs plus elements of its outputs and inputs. */
 TP__UNUSED static double tp__operation_work(const tp_operation *o)
 {
     enum { MOST = 64 };
@@ -2531,7 +2540,7 @@ TP__UNUSED static double tp__operation_work(const tp_operation *o)
     return work + o->row->flops(&k);
 }
 
-/* a * b of sizes of which one may not have been checked: stays far from overflow. */
+/* a * b of sizes, limited so that it cannot overflow even if one of them was not checked. */
 static int64_t tp__times(int64_t a, int64_t b)
 {
     const int64_t most = INT64_MAX / 4;
@@ -2545,7 +2554,7 @@ static tp_status tp__infer_same(tp_infer *s)
     return TP_OK;
 }
 
-/* numpy's rule for inputs first..first+n-1. An unknown dimension beside 1 stays unknown, beside k > 1 it is k. */
+/* Broadcasts the shapes of inputs first..first+n-1 as numpy does. An unknown dimension with 1 gives unknown, with k > 1 gives k. */
 static tp_status tp__infer_broadcast(tp_infer *s, int first, int n, tp_shape *out)
 {
     *out = s->in[first].shape;
@@ -2581,7 +2590,7 @@ static tp_status tp__infer_broadcast_same(tp_infer *s)
     return tp__infer_broadcast(s, 0, s->n_in, &s->out[0].shape);
 }
 
-/* Strings in attributes are the caller's: the copy gets its own. */
+/* The caller owns the strings in attributes: the graph's copy of the attributes gets copies of them. */
 static bool tp__attrs_own_strings(tp_graph *g, const tp_op *row, void *attrs)
 {
     for (const tp_attr *a = row->attr; a && a->name; a++) {
@@ -2592,7 +2601,7 @@ static bool tp__attrs_own_strings(tp_graph *g, const tp_op *row, void *attrs)
     return true;
 }
 
-/* Why input i of an op cannot be taken; NULL: it can. */
+/* Reports why x cannot be input i of an op, and returns the poison node; NULL: it can. */
 static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node *x)
 {
     if (!x) {
@@ -2605,7 +2614,7 @@ static tp_node *tp__bad_input(tp_graph *g, const char *op, int i, const tp_node 
     return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: input %d belongs to another graph", op, i);
 }
 
-/* Types of inputs and variables, in g->infer_in. NULL, or the poison that the mistake gives. */
+/* Stores the types of inputs and variables in g->infer_in. Returns NULL, or the poison node after a mistake. */
 static tp_node *tp__apply_types(tp_graph *g, const tp_apply_desc *d)
 {
     const tp_op *row = d->row;
@@ -2639,7 +2648,7 @@ static tp_node *tp__apply_types(tp_graph *g, const tp_apply_desc *d)
     }
     return NULL;
 }
-/* The operation without its outputs. NULL, or the poison that the mistake gives. */
+/* Sets the fields of the operation except its outputs. Returns NULL, or the poison node after a mistake. */
 static tp_node *tp__apply_fields(tp_graph *g, const tp_apply_desc *d, tp_operation *op)
 {
     const tp_op *row = d->row;
@@ -2677,7 +2686,7 @@ static tp_node *tp__apply_fields(tp_graph *g, const tp_apply_desc *d, tp_operati
     op->stream = d->stream ? d->stream : tp_hash_name(op->name);
     return NULL;
 }
-/* Its outputs, as the shape rule says. NULL, or the poison that the mistake gives. */
+/* Creates the outputs of the operation by the shape rule. Returns NULL, or the poison node after a mistake. */
 static tp_node *tp__apply_outputs(tp_graph *g, tp_operation *op)
 {
     const tp_op *row = op->row;
@@ -2719,7 +2728,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     if (g && g->status != TP_OK) return &g->poison;
     if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
-    for (int i = 0; i < d->n_in && !g; i++) { /* the graph of the first input that has one gets the sentence */
+    for (int i = 0; i < d->n_in && !g; i++) { /* the graph of the first input that has a graph keeps the sentence */
         g = tp_node_graph(d->in[i]);
         if (tp__is_broken(g)) continue;
         for (int j = 0; j < i; j++) return tp__bad_input(g, row->name, j, d->in[j]);
@@ -2750,7 +2759,8 @@ TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int 
     return tp_apply_ex(g, &d);
 }
 
-/* `op` runs after `before`. Refused where it would close a circle, which creation order makes visible. */
+/* Adds a control dependency: `op` runs after `before`. A mistake if `before` was created after `op`, since that could make a
+ * cycle. */
 static void tp__add_control(tp_operation *op, tp_operation *before)
 {
     tp_graph *g = op->graph;
@@ -2765,11 +2775,11 @@ static void tp__add_control(tp_operation *op, tp_operation *before)
     if (op->n_ctrl) memcpy(c, op->ctrl, (size_t)op->n_ctrl * sizeof *c);
     c[op->n_ctrl++] = before;
     op->ctrl = c;
-    tp_free(g->ancestor); /* an answer from before may be another now */
+    tp_free(g->ancestor); /* the new edge may change the ancestors */
     g->ancestor = NULL;
 }
 
-/* -- what op pages are written with */
+/* -- helpers for op pages */
 
 static tp_node *tp__opn(const tp_op *row, tp_node *const *in, int n, const void *attrs)
 {
@@ -2806,7 +2816,7 @@ static tp_node *tp__unbroadcast(tp_node *dy, tp_node *ref)
     return tp_sum_to_like(dy, ref);
 }
 
-/* -- sources: what a run starts from. They have no kernel: the executor gives them their memory. */
+/* -- sources: placeholders, constants, variables. They have no kernel: the run provides their memory. */
 
 static const tp_attr tp__source_schema[] = {{"dtype", TP_ATTR_DTYPE, offsetof(tp__source_attrs, dtype)},
                                             {"shape", TP_ATTR_SHAPE, offsetof(tp__source_attrs, shape)},
@@ -2892,7 +2902,7 @@ TP_DEF tp_node *tp_named(tp_node *x, const char *name)
         return tp_graph_fail(g, NULL, TP_ERR_NAME,
                              "'%s' is no name for a node: use letters, digits, '_', '.', '-', '/'",
                              name ? name : "NULL");
-    /* the identity was named automatically a moment ago: give the wanted name instead */
+    /* tp_identity gave an automatic name: replace it by the wanted name */
     const char *full = tp__unique_name(g, tp_name_scope(g), name);
     if (!full) return &g->poison;
     y->op->name = full;
@@ -3117,7 +3127,7 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
     ad.name = full;
     if (tp__map_get(&g->used, full))
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "the name '%s' of a variable is already that of another node", full);
-    tp__name_scope_enter(g, ""); /* a variable's name is its variable scope's, whatever the name scope */
+    tp__name_scope_enter(g, ""); /* a variable's name has its variable scope, not the name scope */
     tp_node *n = tp_apply_ex(g, &ad);
     tp_name_scope_pop(g);
     if (!v || tp_is_poison(n)) return &g->poison;
@@ -3159,7 +3169,7 @@ static tp_node *tp__new_variable(tp_graph *g, const tp_variable_desc *d, const c
 
 struct tp_getter_call {
     tp_graph *g;
-    int level; /* getters of scopes below this one are still to be asked */
+    int level; /* the getters of scopes below this level are not called yet */
 };
 
 TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d)
@@ -3380,7 +3390,7 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
     tp_buf_printf(out, "%-*s  %-16s %10s\n", (int)width, "name", "shape", "#elements");
     for (int i = 0; i < n; i++) {
         const tp_variable *v = tp_node_variable(vars[i]);
-        if (!v || strncmp(v->name, "tower", 5) == 0) continue; /* copies of a replicated tower */
+        if (!v || strncmp(v->name, "tower", 5) == 0) continue; /* copies of variables in replicated towers */
         const int64_t size = tp_shape_size(&v->shape);
         tp_buf_printf(out, "%-*s  %-16s %10lld\n", (int)width, v->name, tp_shape_text(&v->shape, t), (long long)size);
         count++;
@@ -3393,7 +3403,7 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
                   count, total, bytes / 1048576.0);
 }
 
-/* The ancestors of the targets, themselves included; the last answer is kept. NULL: no memory. */
+/* For each operation id: is it an ancestor of the targets, or a target? The last result is cached. NULL: out of memory. */
 static const char *tp__ancestors(tp_graph *g, tp_node *const *targets, int n)
 {
     if (g->ancestor && g->n_query == n &&
@@ -3417,7 +3427,7 @@ static const char *tp__ancestors(tp_graph *g, tp_node *const *targets, int n)
     memcpy((void *)query, (const void *)targets, (size_t)n * sizeof *query);
     for (int i = 0; i < n; i++)
         if (targets[i] && targets[i]->op->id >= 0) seen[targets[i]->op->id] = 1;
-    for (int id = g->op.n - 1; id >= 0; id--) { /* inputs are older than their users */
+    for (int id = g->op.n - 1; id >= 0; id--) { /* inputs are created before the operations that read them */
         if (!seen[id]) continue;
         const tp_operation *o = (const tp_operation *)g->op.item[id];
         for (int i = 0; i < o->n_in; i++) seen[o->in[i]->op->id] = 1;
@@ -3435,7 +3445,7 @@ TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf 
     const char *seen = targets && n > 0 ? tp__ancestors(g, targets, n) : NULL;
     const int count = seen ? g->query_op : g->op.n;
     tp_buf_printf(out, "digraph tp {\n  node [shape=box, fontsize=10];\n");
-    for (int id = 0; id < count; id++) { /* names hold no character that would need a backslash */
+    for (int id = 0; id < count; id++) { /* names have no character that must be escaped */
         const tp_operation *o = (const tp_operation *)g->op.item[id];
         if (seen && !seen[id]) continue;
         const bool variable = o->row == &tp__op_variable;
@@ -3495,7 +3505,7 @@ TP_DEF tp_init tp_init_values(const float *values, int64_t n)
     return i;
 }
 
-/* Variance scaling is one of the plain distributions once the fans are known. */
+/* Replaces variance scaling by a normal, truncated normal or uniform distribution for the fans of the shape. */
 static tp_init tp__init_resolve(const tp_init *init, const tp_shape *s)
 {
     if (init->kind != TP_INIT_VARIANCE_SCALING) return *init;
@@ -3514,11 +3524,11 @@ static tp_init tp__init_resolve(const tp_init *init, const tp_shape *s)
         return tp_init_uniform(-limit, limit);
     }
     if (init->distribution == TP_DIST_NORMAL) return tp_init_normal(0.0f, (float)sqrt(scale / n));
-    /* the deviation that truncation loses */
+    /* truncation reduces the deviation by this factor */
     return tp_init_truncated_normal(0.0f, (float)(sqrt(scale / n) / .87962566103423978));
 }
 
-/* A tensor to be filled, in pieces that threads may share. */
+/* Fills a tensor in pieces, which threads can share. */
 #define TP__FILL_PIECE 8192
 typedef struct tp__init_job {
     tp_init init;
@@ -3527,7 +3537,8 @@ typedef struct tp__init_job {
     tp_tensor *t;
 } tp__init_job;
 
-/* The first element is converted, what is filled is copied behind itself: optimizers have zeros twice the size of a model. */
+/* Converts the first element, then doubles the filled part by copying it. Fast, because the zeros of optimizer slots can be twice
+ * the size of the model. */
 static void tp__fill_constant(char *out, tp_dtype dtype, double value, int64_t n)
 {
     const size_t size = tp_dtype_size(dtype), all = (size_t)n * size;
@@ -3654,7 +3665,7 @@ TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *
     return &g->tower;
 }
 
-/* How many items a collection had when the current tower was entered. */
+/* The number of nodes in a collection when the current tower was entered. */
 static int tp__towers_entry_count(const tp_graph *g, const char *key);
 static int tp__tower_entry_count(const tp_graph *g, const char *key)
 {
@@ -3679,7 +3690,7 @@ TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n)
     return copy;
 }
 
-/* What the current tower added to all collections, for its handles. */
+/* Stores the nodes that the current tower added to collections, for its handles. */
 static void tp__tower_added(tp_graph *g)
 {
     tp_collection_backup *b = g->tower.added_;
@@ -3723,16 +3734,16 @@ TP_DEF void tp_tower_leave(tp_graph *g)
     }
     tp__tower_added(g);
     g->in_tower = false;
-    /* what was left open inside was reported above: close it too */
+    /* close the scopes that were left open in the tower; they were reported above */
     while (g->n_name_scope > g->tower_scopes / 1000) g->n_name_scope--;
     while (g->n_var_scope > g->tower_scopes % 1000) g->n_var_scope--;
     if (g->n_name_scope > 1) g->n_name_scope--;
     if (g->n_var_scope > 1) g->n_var_scope--;
 }
 
-/* -- towers side by side */
+/* -- tp_build_on_towers */
 
-/* Where building is: what belongs to a tower and is put aside while another one builds. */
+/* The state of building: the fields of the graph that belong to a tower, saved while another tower is built. */
 typedef struct tp__building {
     const char *name_scope[TP__MAX_SCOPES];
     tp__variable_scope var_scope[TP__MAX_SCOPES];
@@ -3752,10 +3763,10 @@ typedef struct tp__tower_build {
     int index;
     tp_thread *thread;
     tp__building state;
-    tp__list *own; /* what it added to each collection, by the collection's number */
+    tp__list *own; /* the nodes that it added to each collection, indexed by collection */
     int n_own;
     bool done;
-    /* while it waits in tp_tower_all_reduce */
+    /* arguments of tp_tower_all_reduce while the tower waits in it */
     bool waits, mean;
     tp_node *const *give;
     tp_node **get;
@@ -3769,10 +3780,10 @@ typedef struct tp__towers {
     const tp_towers_desc *desc;
     tp_tower_build_fn fn;
     void *user;
-    tp__building outside; /* the caller's */
-    int *base, n_base;    /* how much was in each collection before */
+    tp__building outside; /* the caller's state */
+    int *base, n_base;    /* number of nodes in each collection before */
     tp__tower_build *tower;
-    int running; /* the tower that the graph's state is of, -1: none */
+    int running; /* the tower whose state the graph has, -1: none */
     tp_mutex *lock;
     tp_cond *passed;
     int turn; /* the tower that may run, -1: the caller */
@@ -3808,10 +3819,10 @@ static void tp__building_restore(tp_graph *g, const tp__building *b)
     g->tower_scopes = b->tower_scopes;
     g->tower_entry = b->tower_entry;
     g->at = b->at;
-    for (int i = 0; i < g->n_kept; i++) *g->kept[i] = i < b->n_kept ? b->kept[i] : NULL; /* kept since: nothing yet */
+    for (int i = 0; i < g->n_kept; i++) *g->kept[i] = i < b->n_kept ? b->kept[i] : NULL; /* registered later: NULL */
 }
 
-/* How much of a collection is not this tower's: what was there before, and what the towers before it added. */
+/* The number of nodes in a collection before this tower's own: those before tp_build_on_towers and those of earlier towers. */
 static int tp__towers_before(const tp__towers *t, int collection, int tower)
 {
     int n = collection < t->n_base ? t->base[collection] : 0;
@@ -3828,7 +3839,7 @@ static int tp__towers_entry_count(const tp_graph *g, const char *key)
     return 0;
 }
 
-/* Collections hold what was there before and what the first `n` towers added, in the order of the towers. */
+/* Sets each collection to the nodes before tp_build_on_towers and those of the first `n` towers, in the order of the towers. */
 static void tp__towers_show(tp__towers *t, int n)
 {
     tp_graph *g = t->graph;
@@ -3873,7 +3884,7 @@ static void tp__towers_switch_out(tp__towers *t)
     tp__building_restore(g, &t->outside);
 }
 
-/* Whoever has the turn gives it to another one and waits until it comes back. */
+/* The running thread (tower `self`, -1: the caller) lets tower `to` run and waits until it may run again itself. */
 static void tp__towers_pass(tp__towers *t, int to, int self)
 {
     tp_mutex_lock(t->lock);
@@ -3883,7 +3894,7 @@ static void tp__towers_pass(tp__towers *t, int to, int self)
     tp_mutex_unlock(t->lock);
 }
 
-/* Variables of a tower that has its own are copies: not saved. user: the tower's name. */
+/* The getter of a tower with own variables: they are copies and are not saved. user: the tower's name. */
 static tp_node *tp__local_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
 {
     const char *tower = (const char *)user;
@@ -3896,7 +3907,7 @@ static tp_node *tp__local_getter(tp_getter_call *call, tp_variable_desc *d, void
     return n;
 }
 
-/* One tower, from its beginning to its end. */
+/* Builds one tower, from its beginning to its end. */
 static void tp__tower_body(tp__tower_build *b)
 {
     const tp__towers *t = b->all;
@@ -3948,7 +3959,7 @@ static void tp__tower_thread(void *user)
     tp_mutex_unlock(t->lock);
 }
 
-/* Let a tower build until it waits or ends. */
+/* Lets tower i build until it waits in tp_tower_all_reduce or ends. */
 static void tp__towers_run(tp__towers *t, int i)
 {
     tp__tower_build *b = &t->tower[i];
@@ -3972,7 +3983,7 @@ static void tp__towers_run(tp__towers *t, int i)
 
 static void tp__all_reduce_as(tp_node *const *xs, int n, bool mean, const char *name, tp_node **ys);
 
-/* Every tower had its turn. Where all wait for the same, make it; where they do not, nobody will ever get it. */
+/* All towers wait or have ended. If all wait for the same all-reduce, build it; else report that they would wait for ever. */
 static void tp__towers_meet(tp__towers *t)
 {
     tp_graph *g = t->graph;
@@ -4014,7 +4025,7 @@ TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mea
     TP__GRAPH_REQUIRE(g, g && xs && n > 0 && ys && what, )
 
     const tp_tower_context *tower = tp_current_tower_context(g);
-    tp_node **give = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *give); /* ys may be xs */
+    tp_node **give = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *give); /* a copy, because ys may be xs */
     bool whole = give != NULL;
     for (int i = 0; i < n && give; i++) {
         give[i] = xs[i];
@@ -4178,7 +4189,7 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
     h->ctx = g->tower;
     h->func = f;
     tp__graph_settle(g);
-    h->output = f->fn(g, in, f->user); /* in which other towers may be called, and end */
+    h->output = f->fn(g, in, f->user); /* fn may call and end other towers */
     tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
     if (!list) return &g->poison;
     for (int i = 0; i < f->n_handle; i++) list[i] = f->handle[i];
@@ -4252,7 +4263,7 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     TP__REQUIRE(h && name, NULL)
     int index;
     const size_t base = tp__split_name(name, &index);
-    for (int i = 0; i < h->func->n_spec; i++) { /* the tower's own input wins over a node of the same name */
+    for (int i = 0; i < h->func->n_spec; i++) { /* an input of the tower comes before a node of the same name */
         const char *own = h->func->spec[i].name;
         if (strncmp(own, name, base) == 0 && !own[base]) return h->in[i];
     }
@@ -4262,7 +4273,7 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     tp_node *n = full.data ? tp__node_named(h->ctx.graph, full.data) : NULL;
     const bool failed = full.failed;
     tp_buf_free(&full);
-    if (failed) return tp__graph_nomem(h->ctx.graph); /* not "there is none": another may be found in its place */
+    if (failed) return tp__graph_nomem(h->ctx.graph); /* out of memory is no reason to look for another node */
     return n ? n : tp_tower_handle_get_variable(h, name);
 }
 
@@ -4281,7 +4292,7 @@ TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const cha
     return v ? v->node : NULL;
 }
 
-/* One of the two above, for a list. */
+/* Calls tp_tower_handle_get or tp_tower_handle_get_variable (`one`) for a list of names. */
 static tp_status tp__tower_handle_list(const tp_tower_handle *h, const char *const *names, int n, tp_node **nodes,
                                        tp_node *(*one)(const tp_tower_handle *h, const char *name), const char *what)
 {
@@ -4334,7 +4345,7 @@ TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op
     tp_mutex_lock(op->graph->lock);
     const char *seen = tp__ancestors(op->graph, targets, n);
     const bool yes =
-        !seen || (op->id < op->graph->query_op && seen[op->id] != 0); /* no memory: the safe answer, run it */
+        !seen || (op->id < op->graph->query_op && seen[op->id] != 0); /* out of memory: true is safe, the op is run */
     tp_mutex_unlock(op->graph->lock);
     return yes;
 }
@@ -4348,13 +4359,13 @@ TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n,
     return false;
 }
 
-/* Contributions to the derivative of one value, newest consumer first. */
+/* A linked list of gradients to be added for one value, newest consumer first. */
 typedef struct tp__contribution {
     tp_node *value, *grad;
     struct tp__contribution *next;
 } tp__contribution;
 
-/* Summed where the value lives. */
+/* Adds the contributions on the device of the value. */
 static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head, const tp_node *value)
 {
     int n = 0, i;
@@ -4373,8 +4384,8 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
 }
 
 static bool tp__cheaper_gradient(tp_grad *g);
-/* The derivatives of op o's inputs, from those of its outputs, as nodes of the scope "<scope>/<name of o>_grad". Each joins
- * the contributions to its input, if that depends on an x. */
+/* Adds the gradients of o's inputs, computed from those of its outputs, in the scope "<scope>/<name of o>_grad". The gradient of
+ * an input that depends on an x is added to the contributions of that input. */
 static void tp__gradient_of(tp_graph *g, tp_operation *o, const char *scope, const char *below, tp__contribution **head)
 {
     tp_node **dout = (tp_node **)tp_graph_alloc(g, (size_t)o->n_out * sizeof *dout);
@@ -4435,8 +4446,8 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     if (!dy) dy = tp_ones_like(y);
     tp_device_leave(g);
     const int last = y->op->id, n_op = last + 1;
-    char *above = (char *)tp_calloc((size_t)n_op, 1); /* y depends on it */
-    char *below = (char *)tp_calloc((size_t)n_op, 1); /* it depends on an x (bit 0) */
+    char *above = (char *)tp_calloc((size_t)n_op, 1); /* operation id -> does y depend on it? */
+    char *below = (char *)tp_calloc((size_t)n_op, 1); /* operation id -> does it depend on an x? (bit 0) */
     tp__contribution **head = (tp__contribution **)tp_calloc((size_t)n_op, sizeof *head);
     if (!above || !below || !head) {
         tp__graph_nomem(g);
@@ -4466,14 +4477,15 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
         tp_operation *o = (tp_operation *)g->op.item[id];
         if (!above[id] || !below[id] || !head[id] || o->n_in == 0) continue;
         if (!o->row->grad) {
-            const size_t len = strlen(o->row->name); /* a derivative without one: the rest would be silently wrong */
+            const size_t len =
+                strlen(o->row->name); /* a gradient op without gradient: warn, since the result lacks terms */
             if (len > 5 && strcmp(o->row->name + len - 5, "_grad") == 0)
                 tp_log_once(TP_LOG_WARN,
                             "a gradient of a gradient meets '%s': %s has none, so nothing flows through it", o->name,
                             o->row->name);
             continue;
         }
-        bool inside = false; /* an x is below one of the inputs: there is something to find there */
+        bool inside = false; /* does an input depend on an x? */
         for (int i = 0; i < o->n_in; i++) inside = inside || below[o->in[i]->op->id];
         if (!inside) continue;
         tp__gradient_of(g, o, scope, below, head);
@@ -4488,7 +4500,7 @@ done:
     tp_name_scope_pop(g);
 }
 
-/* Would tp_gradients find a way from y to xs[i]? Adds nothing to the graph. Private, for tp_train.h. */
+/* has[i]: would tp_gradients give a gradient for xs[i]? Adds nothing to the graph. Private, for tp_train.h. */
 TP__UNUSED static void tp__has_gradients(const tp_node *y, tp_node *const *xs, int n, bool *has)
 {
     tp_graph *g = y->op->graph;
@@ -4522,25 +4534,25 @@ TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dx
 
 /* ==== >>regex ========================================================================================= */
 
-/* A pattern becomes a program for a machine that backtracks as Python's does, and that remembers at which choices, at which
- * place of the text, it has failed: it tries nothing twice, so that (a+)+b takes time in proportion to the text. Jumps are
- * relative: a counted repetition copies the instructions of what it repeats. */
+/* A pattern is compiled to a program for a machine that backtracks as Python's does. The machine records which choices have
+ * failed at which position of the text, and does not try them again, so the time of (a+)+b is proportional to the text length.
+ * Jumps are relative, so that a counted repetition can copy the repeated instructions. */
 enum {
-    TP__RE_CHAR,  /* one character: x */
-    TP__RE_ANY,   /* one character, a line feed only under flag s */
-    TP__RE_SET,   /* one of set[x] ... set[x + y - 1] */
-    TP__RE_AT,    /* between two characters: x is '^', '$', 'Z', 'b', 'B' */
-    TP__RE_JUMP,  /* to x */
-    TP__RE_SPLIT, /* to x; where that fails to y */
-    TP__RE_SAVE,  /* the place into reg[x]; with TP__RE_NOT -1 */
-    TP__RE_CHECK, /* an iteration that began at reg[x] took nothing: no further one, to y */
-    TP__RE_LOOK,  /* the group that follows, from y characters before, up to TP__RE_DONE; then to x. flags: its kind */
+    TP__RE_CHAR,  /* match the character x */
+    TP__RE_ANY,   /* match any character, a line feed only with flag s */
+    TP__RE_SET,   /* match one of set[x] ... set[x + y - 1] */
+    TP__RE_AT,    /* match a position: x is '^', '$', 'Z', 'b', 'B' */
+    TP__RE_JUMP,  /* jump to x */
+    TP__RE_SPLIT, /* a choice: jump to x; if that fails, to y */
+    TP__RE_SAVE,  /* store the position in reg[x]; with TP__RE_NOT store -1 */
+    TP__RE_CHECK, /* leave the loop, jump to y, if the iteration that began at reg[x] matched no character */
+    TP__RE_LOOK, /* match the group that follows, up to TP__RE_DONE, from y characters back; then jump to x. flags: kind */
     TP__RE_DONE,
     TP__RE_MATCH
 };
 enum { TP__RE_I = 1, TP__RE_M = 2, TP__RE_S = 4, TP__RE_X = 8, TP__RE_A = 16, TP__RE_U = 32, TP__RE_NOT = 64 };
 enum { TP__RE_AHEAD, TP__RE_NOT_AHEAD, TP__RE_ATOMIC };
-#define TP__RE_CATEGORY 0xffffffffu /* the `high` of an item of a set that is \d, \D, \s, \S, \w, \W */
+#define TP__RE_CATEGORY 0xffffffffu /* the `high` of a set item for \d, \D, \s, \S, \w, \W */
 #define TP__RE_MANY     0xffffffffu /* no upper bound */
 #define TP__RE_CODE     30000
 #define TP__RE_DEPTH    100
@@ -4548,9 +4560,9 @@ enum { TP__RE_AHEAD, TP__RE_NOT_AHEAD, TP__RE_ATOMIC };
 
 typedef struct tp__re_inst {
     uint8_t op, flags;
-    int16_t loop; /* SPLIT: the innermost loop around it whose iterations may be empty, -1: none, -2: none, for good */
+    int16_t loop; /* SPLIT: the innermost loop around it with possibly empty iterations; -1: none yet, -2: never any */
     int32_t x, y; /* SPLIT: y */
-    int32_t row;  /* SPLIT: where its failures are remembered */
+    int32_t row;  /* SPLIT: its first row in the table of failures */
 } tp__re_inst;
 
 typedef struct tp__re_item {
@@ -4566,8 +4578,8 @@ struct tp_regex {
     char *pattern;
     tp__re_inst *code;
     tp__re_item *set;
-    tp__re_name *name; /* named groups; text lies in pattern */
-    int16_t *outer;    /* loop -> the loop around it, or -1 */
+    tp__re_name *name; /* named groups; their text points into pattern */
+    int16_t *outer;    /* loop -> index of the enclosing loop, or -1 */
     int n_code, n_set, n_name, n_loop, n_group, n_row;
     int cap_code, cap_set, cap_name, cap_loop;
 };
@@ -4579,14 +4591,14 @@ typedef struct tp__re_parser {
     tp_status status;
 } tp__re_parser;
 
-/* The least and the largest number of characters that something matches. */
+/* The least and the largest number of characters that a part of the pattern matches. */
 typedef struct tp__re_width {
     uint32_t low, high;
 } tp__re_width;
 
 static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags);
 
-/* The first mistake counts; the parser then stands at the end of the pattern, and so comes back soon. */
+/* Only the first mistake is kept. The parser is moved to the end of the pattern, so that parsing ends. */
 static void tp__re_fail(tp__re_parser *p, const char *at, const char *what)
 {
     if (p->status == TP_OK)
@@ -4598,10 +4610,10 @@ static void tp__re_fail(tp__re_parser *p, const char *at, const char *what)
 static void tp__re_nomem(tp__re_parser *p)
 {
     if (p->status == TP_OK) p->status = tp_fail(TP_ERR_NOMEM, "out of memory for a regular expression");
-    tp__re_fail(p, p->at, ""); /* to the end */
+    tp__re_fail(p, p->at, ""); /* moves to the end of the pattern */
 }
 
-/* One more entry in an array of the program: its index, or -1. */
+/* Adds an entry to an array of the program. Returns its index, or -1. */
 static int tp__re_more(tp__re_parser *p, void *array, int *n, int *cap, size_t size)
 {
     void *a;
@@ -4619,7 +4631,7 @@ static int tp__re_more(tp__re_parser *p, void *array, int *n, int *cap, size_t s
     return (*n)++;
 }
 
-/* A new instruction in front of instruction `where`. */
+/* Inserts an instruction before instruction `where`. */
 static void tp__re_insert(tp__re_parser *p, int where, int op, unsigned flags, int32_t x, int32_t y)
 {
     tp_regex *re = p->re;
@@ -4640,7 +4652,7 @@ static void tp__re_emit(tp__re_parser *p, int op, unsigned flags, int32_t x, int
     tp__re_insert(p, p->re->n_code, op, flags, x, y);
 }
 
-/* The choices from instruction `begin` on that lie in no loop yet lie in this one. */
+/* The choices from instruction `begin` on that are in no loop yet are put into this loop. */
 static void tp__re_enclose(tp_regex *re, int begin, int loop)
 {
     for (tp__re_inst *i = re->code + begin; i < re->code + re->n_code; i++) {
@@ -4650,7 +4662,7 @@ static void tp__re_enclose(tp_regex *re, int begin, int loop)
     }
 }
 
-/* The instructions after the TP__RE_LOOK at `begin` are its group. Nothing outside makes a difference to them. */
+/* Ends the group of the TP__RE_LOOK at `begin`. Loops around the group do not affect the choices inside (loop -2). */
 static void tp__re_close_look(tp__re_parser *p, int begin, int behind)
 {
     tp__re_emit(p, TP__RE_DONE, 0, 0, 0);
@@ -4669,8 +4681,8 @@ static void tp__re_item_add(tp__re_parser *p, uint32_t low, uint32_t high)
     re->set[i].high = high;
 }
 
-/* The character at s, which is not at `end`, and how many bytes it takes. A byte that is not UTF-8 is a character of its own,
- * as Python's surrogateescape has it. */
+/* The character at s (s < end); *size: its number of bytes. A byte that is not UTF-8 is one character, as with Python's
+ * surrogateescape. */
 static uint32_t tp__re_decode(const char *s, const char *end, int *size)
 {
     const unsigned char *u = (const unsigned char *)s;
@@ -4688,7 +4700,7 @@ static uint32_t tp__re_decode(const char *s, const char *end, int *size)
     return c;
 }
 
-/* Reads the next character of the pattern and moves p->at past it. 0 at the end of the pattern. */
+/* Reads the next character of the pattern and moves p->at to the one after it. 0 at the end of the pattern. */
 static uint32_t tp__re_next(tp__re_parser *p)
 {
     int size;
@@ -4708,7 +4720,7 @@ static bool tp__re_take(tp__re_parser *p, char c)
 static bool tp__re_is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool tp__re_is_letter(uint32_t c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
 
-/* At most n digits of a base, and their value; how many there were. */
+/* Reads at most n digits of a base into *value. Returns the number of digits. */
 static int tp__re_digits(tp__re_parser *p, int n, uint32_t base, uint32_t *value)
 {
     int i = 0;
@@ -4723,7 +4735,7 @@ static int tp__re_digits(tp__re_parser *p, int n, uint32_t base, uint32_t *value
     return i;
 }
 
-/* The escape after a backslash: a character, or (true) a category, whose letter is then *c. Anchors are the caller's. */
+/* Reads an escape after its backslash. False: *c is a character; true: a category, *c is its letter. The caller handles anchors. */
 static bool tp__re_escape(tp__re_parser *p, bool in_set, uint32_t *c)
 {
     static const char simple[] = "a\af\fn\nr\rt\tv\v";
@@ -4754,7 +4766,7 @@ static bool tp__re_escape(tp__re_parser *p, bool in_set, uint32_t *c)
     return false;
 }
 
-/* [...], whose bracket was read. */
+/* Parses a set [...] after its first bracket. */
 static void tp__re_class(tp__re_parser *p, unsigned flags)
 {
     const char *begin = p->at - 1;
@@ -4780,7 +4792,7 @@ static void tp__re_class(tp__re_parser *p, unsigned flags)
     tp__re_emit(p, TP__RE_SET, flags, first, p->re->n_set - first);
 }
 
-/* Copies of the n instructions at `item`, as many as `times`. */
+/* Adds `times` copies of the n instructions at `item`. */
 static void tp__re_copies(tp__re_parser *p, const tp__re_inst *item, int n, uint32_t times)
 {
     for (; n > 0 && times > 0; times--)
@@ -4791,20 +4803,20 @@ static void tp__re_copies(tp__re_parser *p, const tp__re_inst *item, int n, uint
         }
 }
 
-/* Instead of the n instructions at item: low copies, and then the loop or the copies that may be. */
+/* Adds `low` copies of the n instructions at item, then a loop, or high - low optional copies. */
 static void tp__re_expand(tp__re_parser *p, const tp__re_inst *item, int n, uint32_t low, uint32_t high, bool lazy,
                           int loop)
 {
     tp_regex *re = p->re;
     if (loop >= 0 && low > 0) tp__re_emit(p, TP__RE_SAVE, TP__RE_NOT, -1 - loop, 0);
     tp__re_copies(p, item, n, low);
-    if (high == TP__RE_MANY && loop < 0 && low > 0) { /* the last of the necessary ones begins the loop */
+    if (high == TP__RE_MANY && loop < 0 && low > 0) { /* the loop repeats the last of the `low` copies */
         tp__re_emit(p, TP__RE_SPLIT, 0, lazy ? 1 : -n, lazy ? -n : 1);
         return;
     }
     const int begin = re->n_code;
     uint32_t times = high == TP__RE_MANY ? 1 : high - low;
-    for (uint32_t i = 0; i < times && p->status == TP_OK; i++) { /* 0 stands for the end */
+    for (uint32_t i = 0; i < times && p->status == TP_OK; i++) { /* a jump to 0 means: to the end, set below */
         if (loop >= 0 && i > 0) tp__re_emit(p, TP__RE_CHECK, 0, loop, 0);
         tp__re_emit(p, TP__RE_SPLIT, 0, !lazy, lazy);
         if (loop >= 0) tp__re_emit(p, TP__RE_SAVE, 0, -1 - loop, 0);
@@ -4829,14 +4841,14 @@ static uint32_t tp__re_times(uint32_t a, uint32_t b)
 }
 static uint32_t tp__re_plus(uint32_t a, uint32_t b) { return a < TP__RE_MANY - b ? a + b : TP__RE_MANY; }
 
-/* The instructions from `begin` on, which match `width` characters, are to match low to high times. */
+/* Makes the instructions from `begin` on, which match `width` characters, match low to high times. */
 static void tp__re_repeat(tp__re_parser *p, int begin, tp__re_width *width, uint32_t low, uint32_t high, bool lazy)
 {
     tp_regex *re = p->re;
     const int n = re->n_code - begin;
     int loop = -1;
     if (p->status != TP_OK) return;
-    if (width->high == 0) { /* once is as good as many times */
+    if (width->high == 0) { /* it matches no characters: once is enough */
         low = low > 0;
         high = high > 0;
     }
@@ -4859,7 +4871,7 @@ static void tp__re_repeat(tp__re_parser *p, int begin, tp__re_width *width, uint
     width->high = tp__re_times(width->high, high);
 }
 
-/* Past the next `c` that no backslash precedes; false: there is none. */
+/* Moves past the next `c` without a backslash before it; false: there is none. */
 static bool tp__re_skip(tp__re_parser *p, char c)
 {
     while (*p->at && *p->at != c) {
@@ -4870,7 +4882,7 @@ static bool tp__re_skip(tp__re_parser *p, char c)
     return tp__re_take(p, c);
 }
 
-/* The flag that a letter names, or 0. */
+/* The TP__RE_ flag for a letter of (?imsxau), or 0. */
 static unsigned tp__re_flag(char c)
 {
     static const char letters[] = "imsxau";
@@ -4878,7 +4890,7 @@ static unsigned tp__re_flag(char c)
     return at ? 1u << (at - letters) : 0;
 }
 
-/* The flags of "(?i)" or "(?i-s:": true if a group follows, false if they are for the whole pattern. */
+/* Parses the flags of "(?i)" or "(?i-s:". True if they are for the group that follows, false if for the whole pattern. */
 static bool tp__re_flags(tp__re_parser *p, unsigned *flags, bool first)
 {
     const char *begin = p->at;
@@ -4899,7 +4911,7 @@ static bool tp__re_flags(tp__re_parser *p, unsigned *flags, bool first)
     return end == ':';
 }
 
-/* "name>" of a group. */
+/* Parses "name>" of a group. */
 static void tp__re_group_name(tp__re_parser *p, int group)
 {
     tp_regex *re = p->re;
@@ -4922,7 +4934,7 @@ static void tp__re_group_name(tp__re_parser *p, int group)
     re->name[i].group = group;
 }
 
-/* What begins with a parenthesis, which was read: false if it is a comment or flags, and matches nothing. */
+/* Parses a group after its parenthesis. False for comments and flags, which match nothing. */
 static bool tp__re_group(tp__re_parser *p, unsigned *flags, bool first, tp__re_width *width)
 {
     tp_regex *re = p->re;
@@ -4964,7 +4976,7 @@ static bool tp__re_group(tp__re_parser *p, unsigned *flags, bool first, tp__re_w
     return true;
 }
 
-/* One of * + ? {m,n}, whose first character was read: how many times. False: a { that is a character like others. */
+/* Parses one of * + ? {m,n} after its first character c. False: c is a { that does not begin a repetition. */
 static bool tp__re_counts(tp__re_parser *p, uint32_t c, uint32_t *low, uint32_t *high)
 {
     const char *begin = p->at;
@@ -4995,7 +5007,7 @@ static bool tp__re_counts(tp__re_parser *p, uint32_t c, uint32_t *low, uint32_t 
 
 enum { TP__RE_NONE, TP__RE_ANCHOR, TP__RE_ITEM, TP__RE_REPEATED };
 
-/* One character that is no group, no repetition; what it is. */
+/* Adds the instruction for one character or anchor that begins with character c; returns TP__RE_ITEM or TP__RE_ANCHOR. */
 static int tp__re_single(tp__re_parser *p, uint32_t c, unsigned flags, tp__re_width *width)
 {
     width->low = width->high = 0;
@@ -5035,7 +5047,7 @@ static tp__re_width tp__re_sequence(tp__re_parser *p, unsigned *flags, bool firs
             if (kind == TP__RE_REPEATED) tp__re_fail(p, here, "multiple repeat");
             const bool lazy = tp__re_take(p, '?');
             tp__re_repeat(p, begin, &last, low, high, lazy);
-            if (!lazy && tp__re_take(p, '+')) { /* possessive */
+            if (!lazy && tp__re_take(p, '+')) { /* a possessive repetition */
                 tp__re_insert(p, begin, TP__RE_LOOK, TP__RE_ATOMIC, 0, 0);
                 tp__re_close_look(p, begin, 0);
             }
@@ -5060,7 +5072,7 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
 {
     tp_regex *re = p->re;
     tp__re_width all = {TP__RE_MANY, 0};
-    int jumps = -1; /* the jumps to the end, each with the index of the one before it */
+    int jumps = -1; /* the last jump to the end; x of each such jump is the index of the one before it */
     if (p->depth++ >= TP__RE_DEPTH) tp__re_fail(p, p->at, "its groups are nested too deep");
     for (bool first = p->depth == 1;; first = false) {
         const int begin = re->n_code;
@@ -5081,9 +5093,9 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
     return all;
 }
 
-/* Registers are numbered, and each choice gets its rows of the table of failures: one for each number of loops around it
- * whose iteration has taken nothing yet. What follows a failed choice depends on that number alone, since an iteration
- * in a loop inside begins no earlier. */
+/* Gives numbers to the registers, and to each choice its rows in the table of failures: one row for each possible number of loops
+ * around the choice whose current iteration is still empty. Only this number affects whether the rest of the pattern matches,
+ * because an iteration of an inner loop begins no earlier than that of the loop around it. */
 static void tp__re_link(tp_regex *re)
 {
     for (tp__re_inst *i = re->code; i < re->code + re->n_code; i++) {
@@ -5144,8 +5156,8 @@ TP_DEF int tp_regex_group(const tp_regex *re, const char *name)
     return -1;
 }
 
-/* One entry of what is to be undone or tried: instruction what >= 0 at place a; or one of these. */
-enum { TP__RE_RESTORE = -1 /* reg[a] = b */, TP__RE_FAILED = -2 /* row a, place b */ };
+/* An entry of the backtracking stack: what >= 0: try instruction `what` at position a; else one of these. */
+enum { TP__RE_RESTORE = -1 /* set reg[a] = b */, TP__RE_FAILED = -2 /* mark row a, position b as failed */ };
 typedef struct tp__re_entry {
     int32_t what, a, b;
 } tp__re_entry;
@@ -5153,7 +5165,7 @@ typedef struct tp__re_entry {
 typedef struct tp__re_machine {
     const tp_regex *re;
     const char *text;
-    int32_t len, end; /* end: where the last match of a group or of the whole ended */
+    int32_t len, end; /* end: end of the last match of a group or of the pattern */
     bool full;
     int32_t *reg;
     unsigned char *failed;
@@ -5192,7 +5204,7 @@ static uint32_t tp__re_upper(uint32_t c)
     return (c >= 'a' && c <= 'z') || (c >= 0xe0 && c <= 0xfe && c != 0xf7) ? c - 32 : c;
 }
 
-/* Beyond Latin-1 every character is one of a word but spaces, punctuation and symbols. */
+/* Does \w match c? Beyond Latin-1 it matches all characters but spaces, punctuation and symbols. */
 static bool tp__re_is_word(uint32_t c, unsigned flags)
 {
     static const char latin[] = "\xaa\xb2\xb3\xb5\xb9\xba\xbc\xbd\xbe";
@@ -5228,7 +5240,7 @@ static bool tp__re_in_set(const tp_regex *re, const tp__re_inst *i, uint32_t c)
     return false;
 }
 
-/* Does the instruction take the character? */
+/* Does the instruction match the character c? */
 static bool tp__re_takes(const tp_regex *re, const tp__re_inst *i, uint32_t c)
 {
     if (i->op == TP__RE_ANY) return c != '\n' || (i->flags & TP__RE_S);
@@ -5239,7 +5251,7 @@ static bool tp__re_takes(const tp_regex *re, const tp__re_inst *i, uint32_t c)
     return yes != ((i->flags & TP__RE_NOT) != 0);
 }
 
-/* Where the character before `at` begins. */
+/* The position at which the character before `at` begins. */
 static int32_t tp__re_before(const tp__re_machine *m, int32_t at)
 {
     for (int32_t n = 4; n > 1; n--) {
@@ -5270,8 +5282,8 @@ static bool tp__re_at(const tp__re_machine *m, const tp__re_inst *i, int32_t at)
 
 static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at);
 
-/* A lookaround or an atomic group at `pc`: 1 holds, 0 does not, -1 error. What its groups took stays and is undone later,
- * but not what else it could have tried. */
+/* Runs a lookaround or an atomic group at `pc`: 1 it holds, 0 it does not, -1 error. The registers that its groups set keep
+ * their values, and can be restored later; its untried choices are dropped. */
 static int tp__re_look(tp__re_machine *m, int32_t pc, int32_t at)
 {
     const tp__re_inst *i = &m->re->code[pc];
@@ -5294,7 +5306,7 @@ static int tp__re_look(tp__re_machine *m, int32_t pc, int32_t at)
     return !yes;
 }
 
-/* Back to the last choice above `base` that has something left: false if there is none. */
+/* Backtracks to the last untried choice above `base` on the stack: false if there is none. */
 static bool tp__re_back(tp__re_machine *m, int base, int32_t *pc, int32_t *at)
 {
     while (m->n > base) {
@@ -5314,7 +5326,8 @@ static bool tp__re_back(tp__re_machine *m, int base, int32_t *pc, int32_t *at)
     return false;
 }
 
-/* Is the choice known to fail here? If not, it is remembered as the one to fail next. 1: known, 0: not, -1: error. */
+/* Is the choice known to fail at this position? 1: yes; 0: no, and an entry TP__RE_FAILED is pushed, which marks the choice as
+ * failed when the machine backtracks over it; -1: error. */
 static int tp__re_known(tp__re_machine *m, const tp__re_inst *i, int32_t at)
 {
     int32_t row = i->row;
@@ -5324,7 +5337,8 @@ static int tp__re_known(tp__re_machine *m, const tp__re_inst *i, int32_t at)
     return tp__re_push(m, TP__RE_FAILED, row, at) ? 0 : -1;
 }
 
-/* From instruction pc at place `at` to the end of the group or of the pattern: 1 it matches, 0 it does not, -1 error. */
+/* Runs the program from instruction pc at position `at` to the end of the group or pattern: 1 it matches, 0 it does not, -1
+ * error. */
 static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
 {
     const int base = m->n;
@@ -5367,7 +5381,7 @@ static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
             m->end = at;
             if (yes) return 1;
             break;
-        default: /* one character */
+        default: /* instructions that match one character */
             yes = at < m->len;
             if (!yes) break;
             yes = tp__re_takes(m->re, i, tp__re_decode(m->text + at, m->text + m->len, &size));
@@ -5430,21 +5444,21 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
     return tp__re_find(re, text, TP__RE_FULL, found, spans, n_spans);
 }
 
-/* -- names that are wanted */
+/* -- filters of names */
 
-/* Names that a pattern chooses, for builders of graphs: open, ask for each name, close. */
+/* Selects names by a pattern, for functions that build graphs: open the filter, test each name, close it. */
 typedef struct tp__filter {
     tp_graph *g;
     tp_at at;
     const char *what;
-    tp_regex *re; /* NULL: takes every name */
+    tp_regex *re; /* NULL: all names match */
     bool search;
     int taken;
     tp__nearest near;
 } tp__filter;
 
-/* search: anywhere in the name, as re.search; else as re.match with a $ behind the pattern, as tensorpack has it: of a|b it
- * is b that must end there. A NULL pattern takes everything. A mistake in it sticks to the graph, with `at` and `what`. */
+/* search: a match anywhere in the name, as re.search; else as re.match of the pattern with `$` appended, as in tensorpack: of a|b
+ * the `$` belongs to b only. A NULL pattern matches all names. The graph keeps a mistake in the pattern, with `at` and `what`. */
 TP__UNUSED static bool tp__filter_open(tp__filter *f, tp_graph *g, const tp_at *at, const char *what,
                                        const char *pattern, bool search)
 {
@@ -5478,7 +5492,7 @@ TP__UNUSED static bool tp__filter_takes(tp__filter *f, const char *name)
     return yes;
 }
 
-/* Warns, once, of a pattern that took no name. */
+/* Warns, once, if the pattern matched no name. */
 TP__UNUSED static void tp__filter_close(tp__filter *f)
 {
     char text[TP__NEAREST_TEXT], place[TP__PLACE_TEXT];
@@ -5489,8 +5503,8 @@ TP__UNUSED static void tp__filter_close(tp__filter *f)
                 f->near.wanted ? f->near.wanted : ".*", text[0] ? text : ".");
 }
 
-/* The op pages (>>ops, at the end of this file) are read four times, for the four types that a naive loop is written for;
- * the last pass adds shape rules, gradients and rows. */
+/* The op pages (>>ops, at the end of this file) are included four times, once for each of the four element types of naive loops;
+ * the last time adds shape rules, gradients and rows. */
 #define TP__NUM      int32_t
 #define TP__F(name)  name##_i32
 #define TP__PASS_INT 1
@@ -5514,7 +5528,7 @@ TP__COLD_END
 #undef TP__F
 #undef TP__REAL_IS_FLOAT
 TP__COLD_BEGIN
-#if TP__FAST /* the fast kernels, which the rows of the last reading name */
+#if TP__FAST /* the fast kernels, to which the rows of the last inclusion refer */
 #define TP__FAST_OPS
 #include "tp_fast.h"
 #undef TP__FAST_OPS
@@ -5555,10 +5569,10 @@ TP_DEF const tp_op *tp_op_find(const char *name)
 }
 
 /* ==== >>gradient rules ================================================================================ */
-/* Gradients that cost less than the op's own, because of the ops around it. An op page has the mathematical one. */
+/* Rules that replace an op's own gradient (on its page) by a cheaper one, where the ops around it allow that. */
 
-/* y = relu(x), and all of dy comes from pooling y: where the pooled maximum is 0 nothing went through the ReLU, so the mask comes
- * first, at the pooled size. The bits are those of the mask after it. */
+/* y = relu(x), and only a max pool reads y. Where the pooled maximum is 0, the ReLU has no gradient. So relu_grad is applied before
+ * max_pool_grad, to the fewer pooled elements. The bits are the same as with relu_grad after it. */
 static bool tp__gradient_of_pooled_relu(tp_grad *g)
 {
     const tp_operation *unpool = g->dout[0] ? g->dout[0]->op : NULL;
@@ -5574,14 +5588,16 @@ static bool tp__gradient_of_pooled_relu(tp_grad *g)
     g->din[0] = tp__opn(unpool->row, in, 3, unpool->attrs);
     return true;
 }
-/* y = x + b, pooled: what max_pool_grad spreads has the same sum per channel as its result, and fewer elements. */
+/* y = x + b, and only a max pool reads y. The bias gradient sums the input of max_pool_grad instead of its output: the sum per
+ * channel is equal, and there are fewer elements. */
 static bool tp__gradient_of_pooled_bias(tp_grad *g)
 {
     if (g->op->row != &tp__op_bias_add || !g->dout[0] || !(g->dout[0]->op->row->flags & TP__OP_MAX_POOL_GRAD))
         return false;
     tp_node *dy = g->dout[0];
     const bool last = ((const tp__bias_attrs *)g->op->attrs)->data_format != TP_NCHW;
-    if (last != (((const tp_pool_attrs *)dy->op->attrs)->data_format != TP_NCHW)) return false; /* other channels */
+    if (last != (((const tp_pool_attrs *)dy->op->attrs)->data_format != TP_NCHW))
+        return false; /* different channel axes */
     g->dout[0] = dy->op->in[0];
     g->op->row->grad(g);
     g->dout[0] = g->din[0] = dy;
@@ -5590,7 +5606,7 @@ static bool tp__gradient_of_pooled_bias(tp_grad *g)
 
 typedef struct tp__gradient_rule {
     const char *what;
-    bool (*match)(tp_grad *g); /* true: it has made din */
+    bool (*match)(tp_grad *g); /* true: it has set din */
 } tp__gradient_rule;
 static const tp__gradient_rule tp__gradient_rules[] = {
     {"the mask of a pooled ReLU comes before the unpooling", tp__gradient_of_pooled_relu},
@@ -5610,14 +5626,14 @@ TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n)
     return n && n->op->row == &tp__op_summary ? (const tp_summary_attrs *)n->op->attrs : NULL;
 }
 
-/* Is this the place where summaries count: the main training tower, or no tower at all? */
+/* Are summaries added here: in the main training tower, or outside towers? */
 static bool tp__summary_here(const tp_graph *g)
 {
     const tp_tower_context *t = tp_current_tower_context(g);
     return g->status == TP_OK && (!t || t->is_main_training_tower);
 }
 
-/* Where what was made is to be found: in each of a list that ends with NULL, or in one, or the usual one; "": in none. */
+/* The collections for new nodes: each of a list that ends with NULL, else `one`, else the default; "": none. */
 typedef struct tp__keys {
     const char *one;
     const char *const *several;
@@ -5636,7 +5652,7 @@ static void tp__keys_add(tp_graph *g, const tp__keys *k, tp_node *n)
     if (!k->several && *k->one) tp_collection_add(g, k->one, n);
 }
 
-/* The tag is the node's name, with its name scope and unique in the graph, as TensorFlow has it. */
+/* Adds a summary node. Its tag is the node's name, with its name scope and unique in the graph, as in TensorFlow. */
 static void tp__summary_node(tp_node *x, const char *name, int kind, const tp__keys *keys)
 {
     tp_graph *g = tp_node_graph(x);
@@ -5657,7 +5673,7 @@ static void tp__summary_node(tp_node *x, const char *name, int kind, const tp__k
     tp__keys_add(g, keys, n);
 }
 
-/* tag_base + suffix, both in the graph's arena */
+/* name + suffix, in the graph's tp_arena */
 static const char *tp__tag(tp_graph *g, const char *name, const char *suffix)
 {
     const char *s = tp_arena_printf(&g->arena, "%s%s", name, suffix);
@@ -5735,7 +5751,7 @@ static const char *tp__strip_towers(tp_graph *g, const char *name)
     return out;
 }
 
-/* The average of one scalar; NULL: not here, or a mistake. */
+/* Adds the moving average of one scalar. NULL in other towers, under reuse, and after a mistake. */
 static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *averages, const tp__keys *summaries)
 {
     tp_graph *g = tp_node_graph(x);
@@ -5760,7 +5776,7 @@ static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *aver
     vd.local = true;
     tp_node *vars[2];
     const char *part[2] = {"biased", "local_step"};
-    for (int k = 0; k < 2; k++) { /* at the root: the name says all */
+    for (int k = 0; k < 2; k++) { /* variables at the root scope: `name` has its scopes already */
         const char *full = tp_arena_printf(&g->arena, "EMA/%s/%s", name, part[k]);
         if (!full) full = "EMA";
         tp_variable *v = tp__variable_named(g, full);
@@ -5777,7 +5793,7 @@ static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *aver
     d.n_var = 2;
     d.name = tp__tag(g, "EMA/", name);
     tp_node *ema = tp_apply_ex(g, &d);
-    tp_name_scope_push(g, ""); /* the name has its scopes */
+    tp_name_scope_push(g, ""); /* `name` has its scopes already */
     tp__summary_node(ema, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, summaries);
     tp_name_scope_pop(g);
     tp__keys_add(g, averages, ema);

@@ -5833,26 +5833,26 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
 
 /* ==== >>plan ========================================================================================== */
 /* A plan is compiled once per (fetches, fed nodes, fed shapes) and run many times:
- *   1. reach     the operations that the fetches need, and those whose shape alone is needed
- *   2. infer     every shape, now that the fed ones are known
- *      2b        rewrite, by the rules of tp__rewrites: ops become others that do the same for less
- *   3. order     creation order, bent where a variable's old value must be read before it is written, and for ops that are to
- *                run early
- *      3b        with a half precision: which values are stored so
- *   4. alias     views, identities and equal-shape broadcasts cost nothing
- *   5. fold      what depends on constants alone is computed now
- *   6. fuse      by the rules of tp__rules: each is tried once for each op, and what it decides is recorded in the op's
- *                tp__fusion; then element-wise chains become one kernel each
- *   7. emit      steps, in order, each with its kernel, buffers and copies from other devices
- *   8. place     results over dying operands, buffers in an arena by lifetime
+ *   1. reach     finds the operations that the fetches need, and those of which only the shape is needed
+ *   2. infer     computes every shape from the fed shapes
+ *      2b        rewrite: the rules of tp__rewrites replace operations by cheaper ones with the same results
+ *   3. order     is creation order, except where a variable's old value must be read before it is written, and for ops that
+ *                must run early
+ *      3b        precision: chooses the values that are stored in half precision, if the session has one
+ *   4. alias     views, identities and equal-shape broadcasts get no buffer of their own
+ *   5. fold      computes at once every value that depends on constants alone
+ *   6. fuse      tries each rule of tp__rules once for each op and records the result in the op's tp__fusion; then it joins
+ *                chains of element-wise ops into one kernel each
+ *   7. emit      makes the steps in order, each with its kernel and buffers, and the copies between devices
+ *   8. place     puts results over operands that are read for the last time, and buffers into the arena by lifetime
  * Each of these keeps the bits of every value: a fetch never changes what is trained.
- *
- * Each operation runs on its device, and its values lie in that device's arena. Nothing of 4 to 6 reaches from one device to
- * another; a value that is read on another device is brought there when its first reader there is emitted (tp__bring). So it
- * is read when that reader would have read it, and what step 3 says of readers and writers holds for copies too. */
+ * 
+ * Each operation runs on its device, and its values are in that device's arena. Steps 4 to 6 never combine operations of
+ * different devices. A value that is read on another device is copied there when its first reader on that device is emitted
+ * (tp__bring). The copy thus runs just before that reader, and the order of readers and writers in step 3 holds for copies too. */
 
-#define TP__MAX_RULES    3   /* that match one op */
-#define TP__MAX_DESCENTS 256 /* products that one op of gradient descent takes over */
+#define TP__MAX_RULES    3   /* rules that match the same op */
+#define TP__MAX_DESCENTS 256 /* products that one op of gradient descent absorbs */
 #define TP__MAX_PLANS    32
 
 /* -- what a plan is made of ---------------------------------------------------------------------------- */
@@ -5863,19 +5863,19 @@ typedef struct tp__buffer {
     tp__place where;
     int device;
     int64_t bytes;
-    int first, last; /* steps that write it first and read it last; last INT_MAX: fetched */
+    int first, last; /* the step that writes it first and the one that reads it last; last INT_MAX: fetched */
     size_t offset;   /* in the arena */
     const tp_variable *var;
-    void *data;            /* constant */
-    const void *host_data; /* the constant as the host can read it; NULL: it cannot */
-    int merged;            /* shares the place of this other buffer; -1 */
+    void *data;            /* the constant, on its device */
+    const void *host_data; /* the constant, readable by the host; NULL: not readable by it */
+    int merged;            /* the buffer whose memory this one shares; -1: none */
 } tp__buffer;
 
 /* One value of the plan. */
 typedef struct tp__value {
     tp_type type;
-    tp_type made; /* of a value that is fed: what its op makes, which may have another shape */
-    int buffer;   /* -1: nobody needs it */
+    tp_type made; /* for a fed value: the type that its op computes, whose shape may differ */
+    int buffer;   /* -1: no step reads it */
 } tp__value;
 struct tp__compiler;
 
@@ -5890,17 +5890,17 @@ typedef struct tp__step {
     tp_kernel_fn fn;
     const char *name;
     tp_call call;
-    tp_operand *operand; /* in, out, var */
-    int *buffer;         /* of each operand; -1 none */
-    int scratch;         /* buffer, -1 none */
+    tp_operand *operand; /* inputs, outputs, variables */
+    int *buffer;         /* buffer of each operand; -1: none */
+    int scratch;         /* buffer; -1: none */
     int device;
-    int from;      /* a copy from this device; -1: its kernel runs */
-    bool together; /* all devices of its operands do it, by the first one's all_reduce */
-    bool convert;  /* half-precision operands go through float */
-    bool finish;   /* its kernel knows no bias and no activation: tp__finish_naive does them */
-    const struct tp__rule *rule[TP__MAX_RULES]; /* that made it more than its op */
+    int from;      /* the step is a copy from this device; -1: it runs a kernel */
+    bool together; /* all devices of its operands run it jointly, through the all_reduce of the first one */
+    bool convert;  /* half-precision operands are converted to float for the kernel and back */
+    bool finish;   /* the kernel handles no bias and no activation: tp__finish_naive applies them */
+    const struct tp__rule *rule[TP__MAX_RULES]; /* the fusion rules that matched its op */
     int n_rule;
-    double seconds; /* measured */
+    double seconds; /* measured time */
     int64_t runs;
 } tp__step;
 
@@ -5910,27 +5910,27 @@ typedef struct tp__constant {
     int device;
 } tp__constant;
 
-/* A fed value and where on its way into the plan it is put; several where several devices read it. */
+/* A fed value and the buffer that it is copied to. A value that several devices read has several uploads. */
 typedef struct tp__upload {
     int feed, buffer;
-    int staged; /* in a run: under this number; -1: it is not */
+    int staged; /* during a run: number of its staging copy; -1: not staged */
 } tp__upload;
 
-/* Steps that are recorded and replayed together, or (recording NULL) one host op or more, which run in each run. */
+/* Steps that are recorded and replayed together; or, if `recording` is NULL, one or more host ops, which run in every run. */
 typedef struct tp__plan_piece {
-    int from, to; /* steps, without the last */
+    int from, to; /* the first step, and the step after the last */
     void *recording;
 } tp__plan_piece;
 
 typedef struct tp__plan {
     struct tp__plan *next;
-    tp_arena arena; /* everything below */
+    tp_arena arena; /* owns everything below */
     tp_device **device;
     int n_device;
-    bool *used; /* device -> does a step of the plan run on it, or is something fed or fetched there? */
+    bool *used; /* device -> true if a step of the plan runs on it, or a value is fed or fetched there */
     uint64_t hash, used_at;
     int n_fetch, n_feed, n_step, n_buffer;
-    int first_write; /* the first step that writes a variable; n_step: none does */
+    int first_write; /* the first step that writes a variable; n_step: no step does */
     tp_node **fetch;
     tp_node **feed;
     tp_type *feed_type;
@@ -5939,24 +5939,24 @@ typedef struct tp__plan {
     int n_upload, cap_upload;
     int *fetch_buffer;
     tp_type *fetch_type;
-    tp_tensor *value; /* what the caller sees */
+    tp_tensor *value; /* the fetched values, for the caller */
     tp__step *step;
     int cap_step;
     tp__buffer *buffer;
-    size_t *arena_bytes; /* on each device */
+    size_t *arena_bytes; /* bytes of the arena on each device */
     size_t constant_bytes;
-    uint64_t bound_to; /* the arenas that pointers were resolved against: the exec's `arenas`; 0: none */
+    uint64_t bound_to; /* the exec's `arenas` when the pointers were resolved; 0: not resolved */
     tp__constant *constant;
     int n_constant;
-    void *room; /* host memory, for copies between devices that cannot reach each other */
+    void *room; /* host memory for copies between devices that cannot reach each other's memory */
     size_t room_bytes;
-    /* Recording, by this device, which can record; -1: never. Others of the plan join in. */
+    /* The device that records the plan; -1: none. The other devices that the plan uses take part in the recording. */
     int record_on;
     bool *joins;
-    int bound_runs; /* runs since the pointers were resolved, as far as 1 */
+    int bound_runs; /* runs since the pointers were resolved, counted up to 1 */
     tp__plan_piece *piece;
     int n_piece;
-    bool recorded; /* the pieces without host ops have their recordings */
+    bool recorded; /* all pieces without host ops are recorded */
     tp_plan_info info;
 } tp__plan;
 
@@ -5965,34 +5965,34 @@ struct tp_session {
     tp_session_config config;
     tp_device **device;
     int n_device;
-    int n_given;     /* of these, that are borrowed: the first ones */
+    int n_given;     /* how many of these the session borrows; they come first */
     void **var_data; /* by variable id */
     int n_var, var_cap;
-    bool predicts; /* what loads into it does so for a predictor */
-    bool *loaded;  /* by variable id, n_loaded of them: which ones tp_session_load gave a value; NULL: nobody asks */
+    bool predicts; /* its variables are loaded for a predictor */
+    bool *loaded;  /* by variable id, n_loaded entries: true if tp_session_load set it; NULL: not recorded */
     int n_loaded;
     tp_exec *exec;
     tp_dict state;
-    uint64_t runs; /* atomic: how many are going on, and in the upper half how often they were cancelled */
-    int n_exec;    /* that live, its own among them; with the graph's lock */
-    bool freed;    /* by its owner: gone when n_exec is 0 */
+    uint64_t runs; /* atomic: lower half: runs in progress; upper half: number of cancellations */
+    int n_exec;    /* execs not yet freed, its own included; guarded by the graph's lock */
+    bool freed;    /* by its owner; its memory is freed when n_exec is 0 */
 };
 
-/* What an exec has on a device. */
+/* The memory of an exec on one device. */
 typedef struct tp__exec_device {
     char *arena;
     size_t arena_bytes;
-    uint64_t *step_word; /* device memory: the random step of this run, then two words of fault */
-    uint64_t words[3];   /* ... as they came back */
+    uint64_t *step_word; /* device memory: the random step of this run, then two words that report a fault */
+    uint64_t words[3];   /* the same words, downloaded */
 } tp__exec_device;
 
 struct tp_exec {
     tp_session *session;
     tp_device **device;
     int n_device;
-    bool one_device; /* everything runs on device 0, whatever its tag: the C exporter's */
+    bool one_device; /* everything runs on device 0, whatever device its op names: for the C exporter */
     tp__exec_device *on;
-    uint64_t arenas; /* rises whenever an arena moves */
+    uint64_t arenas; /* incremented whenever an arena moves */
     tp__plan *plans;
     uint64_t clock;
     uint64_t random_step;
@@ -6025,31 +6025,31 @@ static void tp__plan_free(tp__plan *p)
 
 /* -- what a compilation knows -------------------------------------------------------------------------- */
 
-/* A value's copy on another device than its own, or in another precision. */
+/* The copy of a value on another device or in another precision. */
 typedef struct tp__replica {
     int device, buffer;
-    tp_dtype dtype; /* unset: the value's own */
+    tp_dtype dtype; /* unset: that of the value */
     struct tp__replica *next;
 } tp__replica;
 
-/* How the step of an op differs from the op alone. The rules of step 6 fill it in; steps 7 and 8 read it, and know no rule.
- * All zero: the step is the op. */
+/* How the step of an op differs from the op alone. The rules of step 6 fill it in; steps 7 and 8 read it without knowing
+ * the rules. All zero: the step computes the op alone. */
 typedef struct tp__fusion {
-    const struct tp__rule *rule[TP__MAX_RULES]; /* those that matched */
+    const struct tp__rule *rule[TP__MAX_RULES]; /* the rules that matched */
     int n_rule;
-    int n_absorbed;    /* ops that have no step of their own because of these */
-    tp_fused fused;    /* for the kernel */
+    int n_absorbed;    /* absorbed ops: ops without a step of their own because of these rules */
+    tp_fused fused;    /* what is fused, for the kernel */
     const tp_op *row;  /* the step's row; NULL: the op's */
-    const void *attrs; /* its attributes; NULL: the op's */
-    tp_node **in;      /* what it reads; NULL: the op's inputs */
+    const void *attrs; /* the step's attributes; NULL: the op's */
+    tp_node **in;      /* the step's inputs; NULL: the op's inputs */
     int n_in;
-    tp_variable **var; /* what it updates; NULL: the op's variables */
+    tp_variable **var; /* the variables that the step updates; NULL: the op's variables */
     int n_var;
-    const tp_operation *result;  /* output 0 is this op's, the last of the absorbed ones; NULL: the op's own */
+    const tp_operation *result;  /* output 0 of the step is that of this op, the last absorbed; NULL: of the op */
     bool one_more;               /* the step has one more output: */
-    const tp_operation *also;    /* output 0 of this op; NULL: nobody reads it */
-    const tp_operation *reports; /* a fault is this op's; NULL: its own */
-    const tp_operation *place;   /* the step stands at this op's place in the order; NULL: at its own */
+    const tp_operation *also;    /* it is output 0 of this op; NULL: no op reads it */
+    const tp_operation *reports; /* the op that the step names when it reports a fault; NULL: the op itself */
+    const tp_operation *place;   /* the step runs at this op's place in the order; NULL: at the op's own */
 } tp__fusion;
 
 typedef struct tp__group {
@@ -6058,36 +6058,36 @@ typedef struct tp__group {
 } tp__group;
 
 typedef struct tp__compiler {
-    tp_arena arena; /* what lives as long as the compilation */
+    tp_arena arena; /* freed at the end of the compilation */
     tp_exec *exec;
     tp_graph *g;
     tp__plan *plan;
     int n_op;
-    const tp_operation **op; /* op id -> the op as the plan runs it: the graph's own, or what step 2b made of it */
+    const tp_operation **op; /* op id -> the op in this plan: the graph's own, or its replacement from step 2b */
     char *need, *shape_need;
     int *first_value; /* op id -> its first value */
     tp__value *value;
     int n_value;
     int *position; /* op id -> place in `order` */
     int *order, n_order;
-    tp__fusion *fusion; /* op id -> what its step does besides */
-    int *absorbed_by;   /* op id -> the op whose step does it, or -1: it has a step of its own */
-    int *stands;        /* op id -> the first op whose step stands at its place in the order, or -1 */
-    int *stands_next;   /* op id -> the next one at the same place, or -1 */
-    int *group;         /* op id -> its fused group, or -1 */
+    tp__fusion *fusion; /* op id -> what is fused into its step */
+    int *absorbed_by;   /* op id -> the op whose step computes it; -1: it has a step of its own */
+    int *stands;        /* op id -> the first op whose step runs at this op's place in the order; -1: none */
+    int *stands_next;   /* op id -> the next op at the same place; -1: none */
+    int *group;         /* op id -> its group of element-wise ops; -1: none */
     tp__group *groups;
     int n_group;
-    int *alias;                        /* value -> value it is a view of, or -1 */
-    char *folded;                      /* op id */
-    char *constant;                    /* op id: made of constants alone; while precisions are chosen */
-    char *wide;                        /* op id: a product of halves whose sum is not rounded before its bias */
-    int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
+    int *alias;                        /* value -> the value that it is an alias of; -1: none */
+    char *folded;                      /* op id -> is it folded? */
+    char *constant;                    /* op id -> does it depend on constants alone? Used by step 3b */
+    char *wide;                        /* op id -> a half-precision product, its sum float32 until the bias is added */
+    int *use_head, *use_next, *use_op; /* value -> list of the ops that read its data */
     int n_use;
-    char *fetched;          /* value */
-    char *elided;           /* value: its buffer holds mean, scale and beta of each channel instead */
-    int *fed;               /* value -> feed index, or -1 */
-    int *writer_head;       /* variable id -> first writer op in order, or -1 */
-    tp__replica **replicas; /* value -> its copies */
+    char *fetched;          /* value -> is it fetched? */
+    char *elided;           /* value -> is it elided? Then its buffer holds mean, scale and beta of each channel */
+    int *fed;               /* value -> feed index; -1: not fed */
+    int *writer_head;       /* variable id -> the first op in the order that writes it; -1: none */
+    tp__replica **replicas; /* value -> its replicas */
     int cap_buffer;
 } tp__compiler;
 static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->first_value[n->op->id] + n->index; }
@@ -6106,25 +6106,25 @@ static bool tp__shape_only(const tp_op *row, int i) { return i < 32 && ((row->sh
 
 static bool tp__is_writer(const tp_operation *o) { return (o->row->flags & TP_OP_WRITES_VAR) != 0; }
 
-/* Where an operation runs, and where a value is needed or made. */
+/* The device on which an operation runs, and the device on which a value is. */
 static int tp__device_of(const tp__compiler *c, const tp_operation *o) { return c->exec->one_device ? 0 : o->device; }
 
 static int tp__node_on(const tp__compiler *c, const tp_node *n) { return c->exec->one_device ? 0 : tp_node_device(n); }
 
-/* In which half precision values are stored, if in any. */
+/* The session's half precision; unset: it has none. */
 static tp_dtype tp__half_of(const tp__compiler *c)
 {
     const tp_precision p = c->exec->session->config.precision;
     return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
 }
 
-/* Is it float32, or float32 that the plan stores in half precision? */
+/* Is the node float32 in the graph? The plan may store its value in half precision. */
 static bool tp__single(const tp__compiler *c, const tp_node *n)
 {
     return n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype != TP_F64;
 }
 
-/* The value at the end of a chain of views, and the node that makes it. */
+/* The value at the end of a chain of aliases, and the node that it belongs to. */
 static int tp__root(const tp__compiler *c, int v)
 {
     while (c->alias[v] >= 0) v = c->alias[v];
@@ -6157,7 +6157,7 @@ static char *tp__marks(tp__compiler *c, int n, bool *ok)
 
 static tp_status tp__nomem_plan(void) { return tp_fail(TP_ERR_NOMEM, "out of memory while a plan was compiled"); }
 
-/* A run that cannot be: the sentence begins with the place of the operation. */
+/* Reports why a plan cannot run. The sentence begins with the place in the source where the operation was created. */
 static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 
 static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...)
@@ -6265,7 +6265,7 @@ static tp_operand tp__operand(const tp_type *t)
 
 static int64_t tp__bytes_of(const tp_type *t) { return tp_shape_size(&t->shape) * (int64_t)tp_dtype_size(t->dtype); }
 
-/* A constant for its buffer's device. The host's devices read the one that is there. */
+/* Stores a constant on its buffer's device. Devices of the host read the caller's memory, without a copy. */
 static tp_status tp__constant_data(tp__compiler *c, int buffer, const void *host_data)
 {
     tp__plan *p = c->plan;
@@ -6303,7 +6303,8 @@ static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
 
 /* -- 1. reach: which operations the fetches need ------------------------------------------------------- */
 
-/* 1. What is needed for its data, and what for its shape only. Inputs and control inputs are older than the op. */
+/* 1. Marks the ops whose data is needed, and those of which only the shape is. Inputs and control inputs are older than
+ * the op. */
 static tp_status tp__plan_reach(tp__compiler *c)
 {
     const tp__plan *p = c->plan;
@@ -6320,7 +6321,7 @@ static tp_status tp__plan_reach(tp__compiler *c)
                 if ((!tp__shape_only(o->row, i) || o->row == &tp__op_read_after) &&
                     c->fed[tp__value_of(c, o->in[i])] < 0)
                     c->need[o->in[i]->op->id] = 1;
-            for (int i = 0; i < o->n_ctrl; i++) /* what is fed instead of being made does not run */
+            for (int i = 0; i < o->n_ctrl; i++) /* an op whose value is fed does not run */
                 if (o->ctrl[i]->n_out > 1 || c->fed[c->first_value[o->ctrl[i]->id]] < 0) c->need[o->ctrl[i]->id] = 1;
             if (o->row == &tp__op_placeholder && c->fed[c->first_value[id]] < 0)
                 return tp__plan_fail(o, TP_ERR_ARG, "placeholder '%s' must be fed: what is fetched depends on it",
@@ -6333,7 +6334,7 @@ static tp_status tp__plan_reach(tp__compiler *c)
     return TP_OK;
 }
 
-/* Every device that the plan needs is there. */
+/* Checks that the session has every device that the plan uses. */
 static tp_status tp__plan_devices(const tp__compiler *c)
 {
     const int n = c->exec->n_device;
@@ -6350,7 +6351,7 @@ static tp_status tp__plan_devices(const tp__compiler *c)
 
 /* -- 2. infer: the shape of every value ---------------------------------------------------------------- */
 
-/* 2. Types of every value whose shape is needed. */
+/* 2. The type of every value whose shape is needed. */
 static tp_status tp__plan_infer(tp__compiler *c)
 {
     tp_type *in = NULL;
@@ -6428,13 +6429,15 @@ static tp_status tp__plan_infer(tp__compiler *c)
 
 /* -- 2b. rewrite: ops become others that do the same for less ------------------------------------------ */
 
-/* A sequence op whose x are rows of a table, an embedding, of which there are fewer than it has positions: it works on
- * the table, so that its products with x are made once a row of the table, forward and back (>>op lstm). That follows from
- * the graph, its shapes and the device alone: a fetch changes no bit, and what is fetched is still there, since the op's
- * outputs stay what they were. Such an op is a copy with the indices as one more input; forward it reports the bad indices of
- * the gather, and back it has the gather_grad's output as one more. */
+/* The rule "table": the input x of a sequence op consists of rows of a table (an embedding), and the table has fewer rows
+ * than x has. The op then works on the table: it multiplies each row of the table once, forward and backward (>>op lstm).
+ * Whether the rule matches depends on the graph, the shapes and the device alone, so that a fetch changes no bit. The
+ * op's outputs stay the same and can be fetched. The rewritten op is a copy that has the indices as one more input. The
+ * forward op reports bad indices in place of the gather; the backward op has the output of gather_grad as one more
+ * output. */
 
-/* The gather that x is all rows of, through views, if nothing but its value depends on its running. */
+/* The gather whose output x is, through views; NULL if there is none, if a value on the way is fed, or if an op on the
+ * way has control inputs or runs on another device. */
 static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x, int device)
 {
     for (;; x = x->op->in[0]) {
@@ -6445,7 +6448,7 @@ static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x,
     }
 }
 
-/* Is x the memory of a variable that an op writes before `id`, or what was written there? */
+/* Is x the memory of a variable that an op with a smaller id than `id` writes, or the result of such a write? */
 static bool tp__is_written_before(const tp__compiler *c, const tp_node *x, int id)
 {
     while ((x->op->row->flags & TP_OP_VIEW) && !tp__is_writer(x->op)) x = x->op->in[0];
@@ -6475,7 +6478,7 @@ static tp_operation *tp__changed_op(tp__compiler *c, int id, int n_in, int n_ctr
     return o;
 }
 
-/* Op o has no step of its own: that of `by` does it. */
+/* Op o has no step of its own: the step of op `by` computes it. */
 static void tp__absorb(tp__compiler *c, const tp_operation *o, const tp_operation *by)
 {
     c->absorbed_by[o->id] = by->id;
@@ -6487,7 +6490,8 @@ static bool tp__is_live_gather_grad(const tp__compiler *c, const tp_operation *o
     return (o->row->flags & TP__OP_GATHER_GRAD) && c->fed[c->first_value[o->id]] < 0;
 }
 
-/* The gradient by x, the first one of a sequence op's gradient, that this gather_grad reads through views. */
+/* The gradient that this gather_grad reads through views. The caller checks that it is dx, output 0 of a sequence op's
+ * gradient. */
 static const tp_node *tp__gathered_gradient(const tp__compiler *c, const tp_operation *o)
 {
     const tp_node *dx = o->in[0];
@@ -6503,7 +6507,7 @@ static tp_status tp__rewrite_table(tp__compiler *c, const tp_operation *o, const
     const int device = tp__device_of(c, o), i = o->row->sequence;
     tp_device *d = c->plan->device[device];
     if (tp__half_of(c)) return TP_OK;
-    if (tp__is_live_gather_grad(c, o)) { /* the sequence op's gradient makes it */
+    if (tp__is_live_gather_grad(c, o)) { /* the step of the sequence op's gradient computes it */
         const tp_node *dx = tp__gathered_gradient(c, o);
         const tp_operation *from = c->op[dx->op->id];
         tp__fusion *f = &c->fusion[from->id];
@@ -6538,8 +6542,8 @@ static tp_status tp__rewrite_table(tp__compiler *c, const tp_operation *o, const
     return TP_OK;
 }
 
-/* Rules that change what ops a plan consists of. They look at the graph, its shapes and the devices, and not at what is
- * fetched: a fetch changes no bit. */
+/* Rules that replace operations of the plan by others. They read the graph, its shapes and the devices, never the
+ * fetches: a fetch changes no bit. */
 static const tp__rule tp__rewrites[] = {
     {"table", "a sequence op over rows of a small table multiplies the table once", tp__rewrite_table},
 };
@@ -6553,12 +6557,12 @@ static tp_status tp__plan_rewrite(tp__compiler *c)
         }
     memset(c->need, 0, (size_t)c->n_op);
     memset(c->shape_need, 0, (size_t)c->n_op);
-    return tp__plan_reach(c); /* which of them are needed now */
+    return tp__plan_reach(c); /* the rewrite may have changed which ops are needed */
 }
 
 /* -- 3. order: which op comes before which ------------------------------------------------------------- */
 
-/* Who reads each value's data, in creation order. */
+/* For each value, lists the ops that read its data, in creation order. */
 static void tp__plan_uses(tp__compiler *c)
 {
     for (int id = c->n_op - 1; id >= 0; id--) {
@@ -6580,12 +6584,12 @@ typedef struct tp__edge {
 } tp__edge;
 
 typedef struct tp__edges {
-    tp__edge **from; /* op id -> what must come after it */
-    int *degree;     /* op id -> how many must come before it, and have not yet */
+    tp__edge **from; /* op id -> the ops that must run after it */
+    int *degree;     /* op id -> number of ops that must run before it and are not yet ordered */
     bool ok;         /* false: out of memory */
 } tp__edges;
 
-/* Op a before op b. */
+/* Op a must run before op b. */
 static void tp__before(tp__compiler *c, tp__edges *g, int a, int b)
 {
     tp__edge *e = (tp__edge *)tp__need(tp_arena_alloc(&c->arena, sizeof *e), &g->ok);
@@ -6596,7 +6600,7 @@ static void tp__before(tp__compiler *c, tp__edges *g, int a, int b)
     g->degree[b]++;
 }
 
-/* What op a makes is read before op b. */
+/* All readers of op a's output 0 must run before op b. */
 static void tp__readers_before(tp__compiler *c, tp__edges *g, int a, int b)
 {
     for (int u = c->use_head[c->first_value[a]]; u >= 0; u = c->use_next[u])
@@ -6625,7 +6629,7 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
         for (int i = 0; i < o->n_ctrl; i++)
             if (c->need[o->ctrl[i]->id]) tp__before(c, g, o->ctrl[i]->id, id);
     }
-    /* a writer waits for the readers of what it overwrites; writers of one variable keep their creation order */
+    /* a writer runs after the readers of the old value; writers of one variable keep their creation order */
     for (int id = 0; id < c->n_op; id++) {
         const tp_operation *o = c->op[id];
         for (int k = 0; k < o->n_var && c->need[id] && tp__is_writer(o); k++) {
@@ -6637,7 +6641,7 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
             tp__readers_before(c, g, previous >= 0 ? previous : v->node->op->id, id);
         }
     }
-    for (int id = 0; id < c->n_op; id++) { /* a read_after is over before the variable is written by something newer */
+    for (int id = 0; id < c->n_op; id++) { /* a read_after and its readers run before newer ops write the variable */
         const tp_operation *o = c->op[id];
         if (!c->need[id] || o->row != &tp__op_read_after) continue;
         for (int w = id + 1; w < c->n_op; w++) {
@@ -6648,8 +6652,8 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
     }
 }
 
-/* The op that was created first of those that nothing is left to come before, or the first TP_OP_EARLY one among them: a min-heap
- * of ids, those of early ops less the number of all ops. */
+/* A min-heap of the ops that are ready: all ops that must run before them are ordered. The key is the id; for TP_OP_EARLY
+ * ops it is the id minus the number of all ops, so that they come first. */
 static void tp__heap_put(int *heap, int *n, int id)
 {
     int i = (*n)++;
@@ -6706,7 +6710,7 @@ static tp_status tp__plan_order(tp__compiler *c)
     return TP_OK;
 }
 
-/* Is variable v written by a step later than position `at`? Then memory read there must be copied to be kept. */
+/* Does a step after position `at` write variable v? Then a value read there must be copied to keep it. */
 static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int at)
 {
     for (int i = at + 1; i < c->n_order; i++) {
@@ -6720,8 +6724,9 @@ static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int a
 
 /* -- 3b. precision: which values are stored as half ---------------------------------------------------- */
 
-/* 3b. With a half precision, which float32 values are stored so: products, what follows from them element by element or
- * without being looked at, and what works in the precision of its input. Other ops see float32: tp__bring_as converts. */
+/* 3b. With a half precision, chooses the float32 values that are stored in it: the results of products, of ops that
+ * compute element by element from half-precision values or only move them, and of ops that work in the precision of their
+ * input. Other ops read float32: tp__bring_as converts. tp__is_mover: does the op only move values, or add them up? */
 static bool tp__is_mover(const tp_operation *o)
 {
     const unsigned no = TP_OP_HOST | TP_OP_WRITES_VAR | TP_OP_SOURCE;
@@ -6734,8 +6739,9 @@ static bool tp__is_stored_half(const tp__compiler *c, const tp_node *n)
     return half && n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype == half;
 }
 
-/* The sum of a product is rounded once, with its bias: where a bias_add of the graph takes it, it is float32 until then,
- * whether a plan makes one step of the two or not. Not of convolutions, which are not always made by products. */
+/* Is op o the bias_add of a product? The sum of such a product is rounded to half precision once, after its bias was
+ * added: it is float32 until then, even if a plan does not fuse the two. This does not hold for convolutions, because not
+ * every kernel computes them by products. */
 static bool tp__has_bias(const tp_operation *o)
 {
     if (o->row != &tp__op_bias_add) return false;
@@ -6746,7 +6752,7 @@ static bool tp__has_bias(const tp_operation *o)
 
 static bool tp__is_wide(const tp__compiler *c, const tp_node *n)
 {
-    return c->wide[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* a product has one output */
+    return c->wide[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* a product has one output, and v is it */
 }
 
 static void tp__plan_precision(tp__compiler *c)
@@ -6770,12 +6776,12 @@ static void tp__plan_precision(tp__compiler *c)
             constant = constant && c->constant[in->op->id] && c->fed[from] < 0;
             if (in->dtype != TP_F32) continue;
             if ((flags & TP_OP_ELEMENTWISE) && !tp_shape_equal(&c->value[from].type.shape, &c->value[v].type.shape))
-                continue; /* a broadcast operand has no say */
+                continue; /* the precision of a broadcast operand does not count */
             all = all && tp__is_stored_half(c, in);
             any = true;
         }
         c->constant[o->id] = constant && !(flags & (TP_OP_RANDOM | TP_OP_READS_VAR));
-        if (c->constant[o->id] || !any) { /* folded as float32 */
+        if (c->constant[o->id] || !any) { /* constants are folded in float32 */
             c->wide[o->id] = 0;
             continue;
         }
@@ -6793,7 +6799,7 @@ static void tp__plan_precision(tp__compiler *c)
     }
 }
 
-/* In which precision does an op want its operand i, which is node n? */
+/* The precision in which op o reads its operand i, which is node n. */
 static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const tp_node *n, int i)
 {
     const tp_dtype stored = c->value[tp__value_of(c, n)].type.dtype, half = tp__half_of(c);
@@ -6803,16 +6809,16 @@ static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const t
                    ? half
                    : TP_F32;
     if (tp__is_wide(c, o->in[0]) && tp__has_bias(o)) return i == 1 ? half : stored;
-    if (o->row->flags & TP_OP_FOLLOWS) /* per-channel operands are of fewer dimensions, and float32 */
+    if (o->row->flags & TP_OP_FOLLOWS) /* per-channel operands have fewer dimensions, and are float32 */
         return tp__is_stored_half(c, o->in[0]) && (i == 0 || n->shape.ndim == o->in[0]->shape.ndim) ? half : TP_F32;
     if (tp__is_mover(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
-    if ((o->row->flags & TP_OP_ELEMENTWISE) && o->row != &tp__op_cast) return stored; /* each as it is */
+    if ((o->row->flags & TP_OP_ELEMENTWISE) && o->row != &tp__op_cast) return stored; /* each operand as it is stored */
     return TP_F32;
 }
 
 /* -- 4. alias: values that share the memory of others -------------------------------------------------- */
 
-/* The variable in whose memory a value lies, its own or what was written there; NULL: it lies elsewhere. */
+/* The variable in whose memory the value of n is; NULL: it is elsewhere. */
 static const tp_variable *tp__memory_of(const tp__compiler *c, const tp_node *n)
 {
     n = tp__root_node(c, n);
@@ -6820,7 +6826,7 @@ static const tp_variable *tp__memory_of(const tp__compiler *c, const tp_node *n)
     return n->op->n_var ? n->op->var[0] : tp_node_variable(n);
 }
 
-/* 4. Which value is only another name of which. The variable's memory is not lent to views once it will be written. */
+/* 4. Finds the values that are aliases. A value in a variable's memory gets no alias if the variable is written later. */
 static void tp__plan_alias(tp__compiler *c)
 {
     for (int i = 0; i < c->n_order; i++) {
@@ -6833,7 +6839,7 @@ static void tp__plan_alias(tp__compiler *c)
             tp__type_equal(&c->value[v].type, &c->value[in].type))
             view = true;
         if (!view || c->value[in].type.dtype != c->value[v].type.dtype) continue;
-        if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue; /* a copy, and so no view */
+        if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue; /* a value that is copied is no alias */
         const tp_variable *var = tp__memory_of(c, o->in[0]);
         if (var && tp__written_after(c, var, i)) continue;
         c->alias[v] = in;
@@ -6842,7 +6848,7 @@ static void tp__plan_alias(tp__compiler *c)
 
 /* -- 5. fold: what depends on constants alone is computed when the plan is compiled -------------------- */
 
-/* Feeds, constants and variables have their memory from the start. */
+/* Creates the buffers of feeds, constants and variables. */
 static tp_status tp__plan_sources(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -6874,7 +6880,8 @@ static tp_status tp__plan_sources(tp__compiler *c)
     return TP_OK;
 }
 
-/* 5. What has constants for operands, and no effect, is folded: a property that spreads down the order. */
+/* 5. Which ops are folded: those on the host that have no effect, only constant operands and a small result. Their
+ * outputs are constants too. */
 static void tp__plan_fold(tp__compiler *c)
 {
     const unsigned effects =
@@ -6896,13 +6903,13 @@ static void tp__plan_fold(tp__compiler *c)
 
 /* -- 6. fuse: an op's step does what the ops around it would do; each rule is one function, and an entry of tp__rules --- */
 
-/* What the kernel that will run op o can do besides: TP_FUSES_. */
+/* The TP_FUSES_ flags of the kernel that will run op o: what can be fused into it. */
 static unsigned tp__fuses(const tp__compiler *c, const tp_operation *o)
 {
     tp_device *d = c->plan->device[tp__device_of(c, o)];
     if (d->find_kernel(d, o->row->name)) return d->fuses ? d->fuses(d, o->row->name) : 0;
     if (!d->host) return 0;
-    return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT; /* tp__finish_naive does them */
+    return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT; /* tp__finish_naive applies these */
 }
 
 /* Are channels the last dimension of o's output 0? */
@@ -6922,14 +6929,14 @@ static bool tp__can_fuse(const tp__compiler *c, const tp_operation *o, unsigned 
     return (can & what) == what && (!(can & TP_FUSES_CHANNELS_LAST) || tp__channels_last(c, o));
 }
 
-/* The only op that reads value v, which is not fetched; -1: there is none, or are several. */
+/* The only op that reads value v, if v is not fetched; -1: no op, or several. */
 static int tp__sole_direct_consumer(const tp__compiler *c, int v)
 {
     if (c->fetched[v] || c->use_head[v] < 0 || c->use_next[c->use_head[v]] >= 0) return -1;
     return c->use_op[c->use_head[v]];
 }
 
-/* The same, through views (a name is one). */
+/* The only op that reads value v or a view or name of v, if none of them is fetched; -1: no op, or several. */
 static int tp__sole_consumer(const tp__compiler *c, int v)
 {
     for (;;) {
@@ -6939,7 +6946,8 @@ static int tp__sole_consumer(const tp__compiler *c, int v)
     }
 }
 
-/* A rule has matched op o: its fusion, where inputs can be changed and `more` of them added. NULL: out of memory. */
+/* Adds a rule that has matched op o to its fusion. The fusion gets its own list of inputs, with room for `more` new ones.
+ * NULL: out of memory. */
 static tp__fusion *tp__fuse(tp__compiler *c, const tp_operation *o, const tp__rule *rule, int more)
 {
     tp__fusion *f = &c->fusion[o->id];
@@ -6960,7 +6968,7 @@ static int tp__add_input(tp__fusion *f, tp_node *n)
     return f->n_in++;
 }
 
-/* Op `o` is done by f's step, whose output 0 is o's from now on. */
+/* Absorbs op `o` into the step of op `by` with fusion f. That step's output 0 is now the output of o. */
 static void tp__absorb_next(tp__compiler *c, tp__fusion *f, const tp_operation *o, const tp_operation *by)
 {
     tp__absorb(c, o, by);
@@ -6968,7 +6976,7 @@ static void tp__absorb_next(tp__compiler *c, tp__fusion *f, const tp_operation *
     f->n_absorbed++;
 }
 
-/* The step of op o stands at the place of op `at`, before what stands there. */
+/* The step of op o runs at the place of op `at`, before the steps that are there. */
 static void tp__stand_at(tp__compiler *c, const tp_operation *o, const tp_operation *at)
 {
     c->stands[o->id] = -1;
@@ -6977,7 +6985,7 @@ static void tp__stand_at(tp__compiler *c, const tp_operation *o, const tp_operat
     c->fusion[o->id].place = at;
 }
 
-/* The place in the order of the step that makes an op's results. */
+/* The place in the order of the step that computes an op's results. */
 static int tp__made_at(const tp__compiler *c, const tp_operation *o)
 {
     const tp_operation *by = c->absorbed_by[o->id] >= 0 ? c->op[c->absorbed_by[o->id]] : o;
@@ -6985,7 +6993,8 @@ static int tp__made_at(const tp__compiler *c, const tp_operation *o)
     return c->position[place ? place->id : by->id];
 }
 
-/* Gradient descent by a weight gradient a^T b that only it reads. The bits stay as long as the sum over k is not cut (>>gemm). */
+/* Can input i of a gradient descent op be fused with it? It must be a weight gradient a^T b that no other op reads. The
+ * fusion keeps the bits as long as the sum over k is not split (>>gemm). */
 static bool tp__descends(const tp__compiler *c, const tp_operation *apply, int i)
 {
     const int n = ((const tp__apply_attrs *)apply->attrs)->n;
@@ -7000,7 +7009,7 @@ static bool tp__descends(const tp__compiler *c, const tp_operation *apply, int i
     const tp_shape *a = &c->value[tp__value_of(c, m->in[0])].type.shape,
                    *b = &c->value[tp__value_of(c, m->in[1])].type.shape;
     if (!t->transpose_a || t->transpose_b || a->ndim != 2 || b->ndim != 2) return false;
-    /* worth it, and no more memory than the gradient itself would have taken */
+    /* it must save time, and use no more memory than the gradient would */
     const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
     if (K < 1 || K > TP__WHOLE_SUM || K * (M + N) > M * N) return false;
     /* no operand is a variable; w is updated by this op alone and read once; no op has the product as a control dependency */
@@ -7026,7 +7035,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
     bool descends[TP__MAX_DESCENTS];
     int left = n;
     if (apply->n_in != n + 1 || (!d->host && !d->find_kernel(d, tp__op_descend.name)))
-        return TP_OK; /* a predicate: not always */
+        return TP_OK; /* with a predicate, the update does not always happen */
     for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++)
         if ((descends[i] = left > 1 && tp__descends(c, apply, i))) left--;
     if (left == n) return TP_OK;
@@ -7045,7 +7054,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
             rest->var[rest->n_var++] = apply->var[i];
         }
     rest->in[rest->n_in++] = apply->in[n];
-    for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) { /* last layers run first: their operands were used just now */
+    for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) { /* the last layers run first: their operands were used last */
         if (!descends[i]) continue;
         const tp_operation *m = tp__unnamed(apply->in[i])->op;
         tp__fusion *f = tp__fuse(c, m, rule, 1);
@@ -7060,7 +7069,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
     return TP_OK;
 }
 
-/* Batch norm and the ReLU that follows it. */
+/* Fuses a batch norm and the ReLU that follows it. */
 static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const int v = c->first_value[o->id];
@@ -7080,7 +7089,8 @@ static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const 
     return TP_OK;
 }
 
-/* The batch norm whose output's ReLU masks the gradient that o, a batch norm's gradient, reads; NULL: there is none such. */
+/* Op o is the gradient of a batch norm and reads a gradient that a ReLU masks. Returns the batch norm whose output that
+ * ReLU reads; NULL if there is none. */
 static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp_operation *o)
 {
     const tp_operation *mask = o->in[0]->op;
@@ -7097,12 +7107,12 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
         return NULL;
     if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3])
         return NULL;
-    /* no value in between is fed, and beta has not changed */
+    /* no value in between may be fed, and beta must not have changed */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
         if (c->fed[tp__value_of(c, n)] >= 0) return NULL;
-    const int *fed = &c->fed[tp__value_of(c, y)]; /* the result, and the mean and deviation that the gradient reads */
+    const int *fed = &c->fed[tp__value_of(c, y)]; /* the result, and the mean and deviation that o reads */
     if (fed[0] >= 0 || fed[1] >= 0 || fed[3] >= 0) return NULL;
-    if (tp__memory_of(c, mask->in[0])) return NULL; /* it could be written before the gradient reads it */
+    if (tp__memory_of(c, mask->in[0])) return NULL; /* a writer could change it before o reads it */
     const tp_variable *var = tp__memory_of(c, bn->in[2]);
     if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return NULL;
     return c->value[tp__root(c, tp__value_of(c, bn->in[2]))].type.dtype == TP_F32 ? bn : NULL;
@@ -7112,7 +7122,7 @@ static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const 
 {
     if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__single(c, &o->out[0]) || !tp__can_fuse(c, o, TP_FUSES_MASK))
         return TP_OK;
-    if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return TP_OK; /* what is positive may be stored as 0 */
+    if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return TP_OK; /* a positive float32 may be 0 in float16 */
     const tp_operation *bn = tp__masked_batch_norm(c, o), *mask = o->in[0]->op;
     if (!bn) return TP_OK;
     tp__fusion *f = tp__fuse(c, o, rule, 1);
@@ -7124,13 +7134,13 @@ static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const 
     return TP_OK;
 }
 
-/* Bias and activation of a convolution or product. The step stands where the last of them stood. */
+/* Fuses bias and activation into a convolution or product. The step runs at the place of the last of these ops. */
 static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const int v = c->first_value[o->id];
     const bool product = o->row == &tp__op_matmul && c->value[tp__value_of(c, o->in[1])].type.shape.ndim == 2;
     if (!product && (!(o->row->flags & TP__OP_CONV2D) || !tp__channels_last(c, o))) return TP_OK;
-    if (c->value[v].type.dtype != TP_F32) return TP_OK; /* stored half: rounded before the bias */
+    if (c->value[v].type.dtype != TP_F32) return TP_OK; /* half precision: would be rounded before the bias */
     if (!tp__can_fuse(c, o, TP_FUSES_BIAS | TP_FUSES_ACT)) return TP_OK;
     int id = tp__sole_direct_consumer(c, v);
     const tp_operation *bias = id >= 0 ? c->op[id] : NULL, *last = bias;
@@ -7141,7 +7151,7 @@ static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const
     id = tp__sole_direct_consumer(c, c->first_value[id]);
     if (id >= 0 && c->op[id]->row == &tp__op_relu && tp__device_of(c, c->op[id]) == tp__device_of(c, o))
         last = c->op[id];
-    /* nothing that it reads may be written in between, and no op may wait for what is absorbed */
+    /* between o and `last` no op may write what the step reads, and no op may have an absorbed op as a control dependency */
     for (int q = c->position[o->id] + 1; q < c->position[last->id]; q++) {
         const tp_operation *w = c->op[c->order[q]];
         if (tp__is_writer(w)) return TP_OK;
@@ -7160,7 +7170,7 @@ static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const
     return TP_OK;
 }
 
-/* The geometry of a convolution of the plan, or of a gradient of one. */
+/* The geometry of a convolution in the plan, or of a convolution's gradient. */
 static tp_conv_args tp__conv_args_of(const tp__compiler *c, const tp_operation *o)
 {
     const unsigned flags = o->row->flags;
@@ -7181,7 +7191,8 @@ static tp_conv_args tp__conv_args_of(const tp__compiler *c, const tp_operation *
     return a;
 }
 
-/* What a convolution, or the gradient of a batch norm, is added to is read where the result is written. */
+/* Fuses an addition into a convolution or into the gradient of a batch norm: the kernel adds the other summand while it
+ * writes. */
 static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) != 0;
@@ -7196,7 +7207,7 @@ static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__
     const tp_node *root = tp__root_node(c, other);
     if (tp__value_of(c, other) == v || !tp__type_equal(&c->value[v].type, &c->value[tp__value_of(c, other)].type))
         return TP_OK;
-    /* it is there already, and a chain of element-wise ops may end later than this one of its members */
+    /* the other summand must be computed before o; an element-wise op runs where its chain ends, which may be after o */
     if ((root->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)) ||
         c->position[root->op->id] >= c->position[o->id] || tp__made_at(c, root->op) >= c->position[o->id])
         return TP_OK;
@@ -7214,7 +7225,7 @@ static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__
     return TP_OK;
 }
 
-/* Do only convolutions that can normalise their input read value v, through any names? */
+/* Is value v, or any name of v, read only by convolutions that can normalise their input? */
 static bool tp__only_convolved(const tp__compiler *c, int v, int device)
 {
     if (c->fetched[v] || c->fed[v] >= 0 || c->use_head[v] < 0) return false;
@@ -7227,7 +7238,7 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
             continue;
         }
         if (o->row == &tp__op_relu_grad && c->absorbed_by[o->id] >= 0 && tp__value_of(c, o->in[0]) != v)
-            continue; /* it reads y for the mask alone, which the batch norm's gradient computes again */
+            continue; /* it reads y only for the mask, which the batch norm's gradient computes itself */
         if (!(o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_FILTER_GRAD)) || !tp__can_fuse(c, o, TP_FUSES_NORM))
             return false;
         if (tp__value_of(c, o->in[0]) != v || tp__value_of(c, o->in[1]) == v) return false;
@@ -7237,7 +7248,7 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
     return true;
 }
 
-/* Each of them reads x, and how to normalise it, instead of v. */
+/* Makes all these convolutions read x and the normalisation (mean, scale, beta) instead of v. */
 static tp_status tp__normalise_on_load(tp__compiler *c, int v, tp_node *x, bool relu, const tp__rule *rule)
 {
     for (int u = c->use_head[v]; u >= 0; u = c->use_next[u]) {
@@ -7261,7 +7272,7 @@ static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp_
 {
     tp__fusion *f = &c->fusion[o->id];
     if (!(o->row->flags & TP__OP_BATCH_NORM) || !tp__can_fuse(c, o, TP_FUSES_ELIDE)) return TP_OK;
-    if (f->result && tp__unnamed(f->result->in[0])->op != o) return TP_OK; /* there is a reshape between them */
+    if (f->result && tp__unnamed(f->result->in[0])->op != o) return TP_OK; /* a reshape is between the two */
     const tp_operation *last = f->result ? f->result : o;
     const int v = c->first_value[last->id];
     const tp_type *y = &c->value[v].type, *x = &c->value[tp__value_of(c, o->in[0])].type;
@@ -7275,8 +7286,8 @@ static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp_
     return tp__normalise_on_load(c, v, o->in[0], last != o, rule);
 }
 
-/* The rules, in the order in which they are tried. Each is tried once for each op, in the order of the plan, and keeps the bits
- * of every value that is left. */
+/* The rules in the order in which they are tried. Each is tried once for each op, in the order of the plan. All values
+ * that still exist keep their bits. */
 static const tp__rule tp__rules[] = {
     {"descent", "gradient descent subtracts a product where it is summed, and never stores it", tp__fuse_descent},
     {"batch norm, ReLU", "batch norm does the ReLU that follows it", tp__fuse_bn_relu},
@@ -7287,7 +7298,7 @@ static const tp__rule tp__rules[] = {
      tp__fuse_norm},
 };
 
-/* 6. The rules of fusion. */
+/* 6. Tries the rules of fusion. */
 static tp_status tp__plan_fuse(tp__compiler *c)
 {
     for (int r = 0; r < TP_COUNT(tp__rules); r++)
@@ -7305,7 +7316,7 @@ static tp_status tp__plan_fuse(tp__compiler *c)
 static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
 {
     if (!(o->row->flags & TP_OP_ELEMENTWISE) || o->n_in > 4) return false;
-    if (!c->plan->device[tp__device_of(c, o)]->host) return true; /* the host's blocks do not know half precision */
+    if (!c->plan->device[tp__device_of(c, o)]->host) return true; /* the CPU's block functions have no half precision */
     for (int i = 0; i < o->n_in; i++) {
         const tp_dtype d = c->value[tp__value_of(c, o->in[i])].type.dtype;
         if (d == TP_F16 || d == TP_BF16) return false;
@@ -7321,7 +7332,7 @@ static bool tp__is_member(const tp__group *g, int id)
     return false;
 }
 
-/* May op `id` join the group, so that all of it runs at id's place in the order? */
+/* May op `id` join the group? The whole group then runs at id's place in the order. */
 static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
 {
     const tp_operation *o = c->op[id];
@@ -7332,7 +7343,7 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
         return false;
     for (int m = 0; m < g->n; m++) {
         const tp_operation *w = c->op[g->op[m]];
-        /* who else wants a member's result must come later than id */
+        /* any other op that reads a member's result must run after id */
         const int v = c->first_value[w->id];
         int stack[64], n = 0;
         stack[n++] = v;
@@ -7350,13 +7361,13 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
                 if (!member && c->position[user] < at) return false;
             }
         }
-        /* a control successor of a member must come later too */
+        /* no op between a member and id may have the member as a control dependency */
         for (int k = c->position[w->id] + 1; k < at; k++) {
             const tp_operation *between = c->op[c->order[k]];
             for (int q = 0; q < between->n_ctrl; q++)
                 if (between->ctrl[q] == w) return false;
             if (!tp__is_writer(between)) continue;
-            /* an operand in a variable's memory must not be overwritten first */
+            /* no op between may overwrite a variable's memory that a member reads */
             for (int q = 0; q < between->n_var; q++) {
                 for (int i = 0; i < w->n_in; i++)
                     if (tp__memory_of(c, w->in[i]) == between->var[q]) return false;
@@ -7366,7 +7377,8 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
     return true;
 }
 
-/* 6. Each element-wise op joins the group of an operand where it may. Without fusion each has a group of its own. */
+/* 6. Puts each element-wise op into the group of one of its operands where it may join. Without fusion each op has a
+ * group of its own. */
 static tp_status tp__plan_groups(tp__compiler *c)
 {
     c->groups = (tp__group *)tp_arena_alloc(&c->arena, (size_t)(c->n_order + 1) * sizeof *c->groups);
@@ -7390,9 +7402,9 @@ static tp_status tp__plan_groups(tp__compiler *c)
     return TP_OK;
 }
 
-#define TP__FUSE_BLOCK 512 /* elements that a fused chain works on at a time: its registers stay in L1 */
+#define TP__FUSE_BLOCK 512 /* elements that a fused chain computes at a time: its registers fit in L1 */
 
-/* Lay out block [i0, i0+n) of a broadcast operand. */
+/* Copies elements [i0, i0+n) of a broadcast operand into a contiguous block. */
 static void tp__ext_load(const tp__program *p, const tp__ext *e, const char *src, int64_t i0, int64_t n, char *dst)
 {
     const size_t size = (size_t)e->size;
@@ -7449,7 +7461,7 @@ static void tp__fused_chunk(void *user, int64_t chunk)
 {
     const tp_call *k = (const tp_call *)user;
     const tp__program *p = (const tp__program *)k->attrs;
-    double room[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes an element: any dtype */
+    double room[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes per element: enough for any dtype */
     const int64_t begin = chunk * TP__FUSED_CHUNK;
     const int64_t end = begin + TP__FUSED_CHUNK < p->n ? begin + TP__FUSED_CHUNK : p->n;
     for (int e = 0; e < p->n_ext; e++)
@@ -7534,7 +7546,7 @@ static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *nam
 
 static void tp__do_nothing(const tp_call *k) { (void)k; }
 
-/* A step whose outputs have no elements has nothing to do, though its other dimensions may be long. */
+/* Do all outputs of this step have 0 elements? Then it has nothing to do, although other dimensions may be long. */
 static bool tp__gives_nothing(const tp__step *s)
 {
     if (s->call.n_out < 1 || s->row->flags & (TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST)) return false;
@@ -7543,7 +7555,7 @@ static bool tp__gives_nothing(const tp__step *s)
     return true;
 }
 
-/* The kernel for a step on this device. */
+/* Finds the kernel for a step on its device. */
 static tp_status tp__step_kernel(tp__step *s)
 {
     tp_device *d = s->call.device;
@@ -7580,7 +7592,7 @@ static tp_status tp__step_kernel(tp__step *s)
     return TP_OK;
 }
 
-/* Bytes of scratch that the kernel wants on this device: the row's rule is for the CPU's. */
+/* Bytes of scratch that the kernel needs on this device. The row's rule is for CPU kernels. */
 static size_t tp__step_scratch(const tp__step *s)
 {
     tp_device *d = s->call.device;
@@ -7590,7 +7602,7 @@ static size_t tp__step_scratch(const tp__step *s)
     tp_call k = s->call;
     const int n = k.n_in + k.n_out + k.n_var;
     if (!s->convert || n > 64) return s->row->scratch(&k);
-    for (int i = 0; i < n; i++) { /* what its float kernel will see */
+    for (int i = 0; i < n; i++) { /* the operands as the float kernel gets them */
         op[i] = s->operand[i];
         if (op[i].dtype == TP_F16 || op[i].dtype == TP_BF16) op[i].dtype = TP_F32;
     }
@@ -7602,7 +7614,7 @@ static size_t tp__step_scratch(const tp__step *s)
 
 static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
-/* What a step still lacks once its operands are known: its kernel and scratch. */
+/* Completes a step whose operands are known: adds its kernel and scratch. */
 static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
 {
     tp__plan *p = c->plan;
@@ -7612,7 +7624,7 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
     if (s->convert && n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
     tp_dtype stored[64];
     size_t room = 0;
-    for (int i = 0; i < n && s->convert; i++) { /* its kernel will see float32 */
+    for (int i = 0; i < n && s->convert; i++) { /* the kernel gets float32 */
         stored[i] = s->operand[i].dtype;
         if (stored[i] != TP_F16 && stored[i] != TP_BF16) continue;
         s->operand[i].dtype = TP_F32;
@@ -7629,7 +7641,7 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
     return TP_OK;
 }
 
-/* Bias and activation of a result that a naive loop has made; channels are its last dimension. */
+/* Applies bias and activation to the result of a naive loop. The channels are its last dimension. */
 static void tp__finish_naive(const tp_call *k)
 {
     const tp_operand *y = &k->out[0];
@@ -7642,7 +7654,7 @@ static void tp__finish_naive(const tp_call *k)
     }
 }
 
-/* Half-precision operands of a step, converted around its float kernel. */
+/* Runs the float kernel of a step with half-precision operands: converts inputs before it and results after it. */
 static void tp__run_converted(const tp__step *s)
 {
     tp_operand op[64];
@@ -7681,7 +7693,7 @@ static void tp__run_step(const tp__step *s)
 
 /* -- 7. emit: values on other devices and in other precisions ------------------------------------------ */
 
-/* The copy that keeps a value where it would be overwritten. */
+/* Copies a value that would be overwritten otherwise. */
 static void tp__copy_kernel(const tp_call *k)
 {
     const size_t bytes = (size_t)tp_shape_size(&k->out[0].shape) * tp_dtype_size(k->out[0].dtype);
@@ -7692,7 +7704,7 @@ static const tp_op tp__op_copy =
     TP__ROW("copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL, tp__copy_kernel,
             tp__copy_kernel, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 
-/* The buffer that holds value v on a device; -1: nobody needs it, or it was not brought there. */
+/* The buffer that holds value v on a device; -1: no op needs v, or it was not copied to that device. */
 static int tp__buffer_on(const tp__compiler *c, int v, int device)
 {
     const int root = tp__root(c, v), home = c->value[root].buffer;
@@ -7702,7 +7714,7 @@ static int tp__buffer_on(const tp__compiler *c, int v, int device)
     return -1;
 }
 
-/* The same in a precision of its own. */
+/* The buffer that holds value v on a device in precision dtype; -1: none. */
 static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtype)
 {
     const int root = tp__root(c, v);
@@ -7712,7 +7724,7 @@ static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtyp
     return -1;
 }
 
-/* A new buffer for a copy of a value; -1: out of memory. */
+/* Adds a buffer for a replica of a value; -1: out of memory. */
 static int tp__add_replica(tp__compiler *c, int root, tp__place where, int64_t bytes, int device, tp_dtype dtype)
 {
     const int b = tp__new_buffer(c, where, bytes, device);
@@ -7726,8 +7738,8 @@ static int tp__add_replica(tp__compiler *c, int root, tp__place where, int64_t b
     return b;
 }
 
-/* See to it that value v can be read on a device by the next step: once a value and device, a constant lies there, what is
- * fed is put there too, and anything else is copied by a step. */
+/* Makes value v readable on a device for the next step. It gets one replica per device: a constant is stored there, a fed
+ * value is uploaded there too, and for any other value a copy step is added. */
 static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
 {
     tp__plan *p = c->plan;
@@ -7761,7 +7773,8 @@ static tp_status tp__bring_node(tp__compiler *c, const tp_node *n, int device)
     return tp__bring(c, tp__value_of(c, n), device, n->op->name);
 }
 
-/* The same in a precision of its own: once a value, device and precision, a step converts it. */
+/* Makes node n readable on a device in precision dtype. It gets one replica per device and precision, by a step that
+ * converts it. */
 static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_dtype dtype)
 {
     tp__plan *p = c->plan;
@@ -7788,7 +7801,7 @@ static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_
     return tp__step_kernel(s);
 }
 
-/* A copy of value v out of buffer `from`, by the next step; v is there from then on. */
+/* Adds a step that copies value v from buffer `from` to a new buffer. Later steps read v there. */
 static tp_status tp__copy_out(tp__compiler *c, int v, int from, const char *name, int device)
 {
     tp__plan *p = c->plan;
@@ -7809,11 +7822,10 @@ typedef struct tp__chain_builder {
     const tp__group *group;
     tp__program *prog;
     int device;
-    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT]; /* the values of its operands and results */
-    int last_use[TP__MAX_INSTR];                        /* member -> the last member that reads it; -1: none does */
+    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT]; /* values of the chain's operands and results */
+    int last_use[TP__MAX_INSTR];                        /* member -> the last member that reads it; -1: none */
     int reg_of[TP__MAX_INSTR];                          /* member -> the register of its result */
-    bool
-        reg_busy[TP__MAX_REG]; /* one is free whenever one is taken: at most TP__MAX_EXT operands of members need one */
+    bool reg_busy[TP__MAX_REG]; /* a free one is always left: members have at most TP__MAX_EXT operands in all */
 } tp__chain_builder;
 
 static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
@@ -7823,11 +7835,11 @@ static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
     case TP_F64: return row->block_f64;
     case TP_I32: return row->block_i32;
     case TP_I64: return row->block_i64;
-    default: return row->block_f32; /* rows that work on bytes keep their byte function there */
+    default: return row->block_f32; /* rows that work on bytes have their byte function in block_f32 */
     }
 }
 
-/* How operand shape `s` is spread over the result shape. */
+/* How operand shape `s` is broadcast to the result shape. */
 static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
 {
     int64_t stride = 1, dims[TP_MAX_DIMS];
@@ -7845,7 +7857,7 @@ static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
         e->how = TP__SPLAT;
         return;
     }
-    /* the dimensions that the operand really has form one run [a, b) of full dimensions, 1 elsewhere? */
+    /* are the dimensions of the operand one run [a, b) of the full dimensions, and 1 elsewhere? */
     int a = 0, b = full->ndim;
     while (a < b && (dims[a] == 1)) a++;
     while (b > a && (dims[b - 1] == 1)) b--;
@@ -7871,7 +7883,7 @@ static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const
     for (int k = 0; k < m; k++)
         if (c->first_value[ch->group->op[k]] == root) member = k;
     if (member >= 0 && tp_shape_equal(&c->value[v].type.shape, &prog->shape)) {
-        ins->from[i] = TP__FROM_REG; /* tp__chain_result says where it is */
+        ins->from[i] = TP__FROM_REG; /* tp__chain_result finds the register */
         ins->in[i] = member;
         ch->last_use[member] = m;
         return TP_OK;
@@ -7891,7 +7903,7 @@ static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const
     return TP_OK;
 }
 
-/* Member m: its functions and its operands. */
+/* Adds member m: its functions and its operands. */
 static tp_status tp__chain_member(tp__compiler *c, tp__chain_builder *ch, int m)
 {
     const tp_operation *o = c->op[ch->group->op[m]];
@@ -7915,7 +7927,7 @@ static tp_status tp__chain_member(tp__compiler *c, tp__chain_builder *ch, int m)
     return st;
 }
 
-/* Is value v fetched, or read by an op that is no member, or read in another shape? Through views. */
+/* Is value v, or a view of v, fetched, read by an op that is not a member, or read in another shape? */
 static bool tp__is_read_outside(const tp__compiler *c, const tp__chain_builder *ch, int v)
 {
     int stack[64], n = 0;
@@ -7935,14 +7947,14 @@ static bool tp__is_read_outside(const tp__compiler *c, const tp__chain_builder *
     return false;
 }
 
-/* Where the result of member m goes: to memory if an op outside of the chain reads it, else to a register. */
+/* Chooses where the result of member m is stored: in memory if an op outside the chain reads it, else in a register. */
 static void tp__chain_result(const tp__compiler *c, tp__chain_builder *ch, int m)
 {
     tp__program *prog = ch->prog;
     tp__instr *ins = &prog->instr[m];
     const int v = c->first_value[ch->group->op[m]];
     for (int i = 0; i < ins->n_in; i++)
-        if (ins->from[i] == TP__FROM_REG) { /* in[i] is a member: where is its result? */
+        if (ins->from[i] == TP__FROM_REG) { /* in[i] is the number of a member: replace it by its register or output */
             const tp__instr *from = &prog->instr[ins->in[i]];
             const int k = ins->in[i];
             ins->from[i] = from->to;
@@ -7962,7 +7974,7 @@ static void tp__chain_result(const tp__compiler *c, tp__chain_builder *ch, int m
         ins->out = r;
         if (r >= prog->n_reg) prog->n_reg = r + 1;
     }
-    for (int k = 0; k < m; k++) /* registers read for the last time; a result never shares its operand's */
+    for (int k = 0; k < m; k++) /* free the registers that m reads last; m's own result is in another one */
         if (ch->last_use[k] == m && prog->instr[k].to == TP__FROM_REG) ch->reg_busy[ch->reg_of[k]] = false;
     prog->n_instr++;
 }
@@ -8012,7 +8024,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
 
 /* -- 7. emit: an all-reduce ---------------------------------------------------------------------------- */
 
-/* Is this sum to be the vendor's? There must be one value on each of several devices. */
+/* Is this sum computed by the vendor's library (NCCL)? Each value must be on a device of its own. */
 static tp_status tp__sum_together(const tp__compiler *c, const tp_operation *o, bool *together)
 {
     const tp__plan *p = c->plan;
@@ -8035,9 +8047,9 @@ static tp_status tp__sum_together(const tp__compiler *c, const tp_operation *o, 
     return TP_OK;
 }
 
-/* One all-reduce. Devices of the host reach each other's memory: one step does all of it. Otherwise each device adds up what
- * was copied to it, in the same order and so to the same bits; or, where that is asked for, they all do one step together,
- * which gives each of them a result, wanted or not. */
+/* Emits one all-reduce. If all devices are the host's, one step computes all sums, because these devices share memory.
+ * Otherwise each device adds up copies of all values, in the same order and so with the same bits. With nccl_all_reduce
+ * all devices run one joint step, which gives each device a result, even if no op reads it. */
 static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
 {
     tp__plan *p = c->plan;
@@ -8046,7 +8058,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
     tp_status st = tp__sum_together(c, o, &together);
     if (st != TP_OK) return st;
     for (int i = 0; i < n; i++) host = host && p->device[tp__node_on(c, o->in[i])]->host;
-    const bool once = host || together; /* each input is read where it lives */
+    const bool once = host || together; /* each input is read on its own device */
     for (int first = 0; first < n; first++) {
         const int device = tp__node_on(c, o->in[first]);
         bool done = once && first > 0, live = false;
@@ -8085,7 +8097,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
 
 /* -- 7. emit: any other op, with what is fused into it ------------------------------------------------- */
 
-/* Which output of the plan is output i of o's step; -1: nobody reads it. */
+/* The plan's value for output i of o's step; -1: no op reads it. */
 static int tp__step_value(const tp__compiler *c, const tp_operation *o, int i)
 {
     const tp__fusion *f = &c->fusion[o->id];
@@ -8093,7 +8105,7 @@ static int tp__step_value(const tp__compiler *c, const tp_operation *o, int i)
     return i == 0 && f->result ? c->first_value[f->result->id] : c->first_value[o->id] + i;
 }
 
-/* What step s of op o reads. It was brought to the device. */
+/* Sets the inputs of step s of op o. They are on the step's device already. */
 static void tp__bind_inputs(tp__compiler *c, tp__step *s, const tp_operation *o, tp_node *const *in)
 {
     for (int i = 0; i < s->call.n_in; i++) {
@@ -8111,7 +8123,7 @@ static void tp__bind_inputs(tp__compiler *c, tp__step *s, const tp_operation *o,
     }
 }
 
-/* Its results. A view that is written is the variable's own memory, which tp__bind_variables finds. */
+/* Sets the outputs of a step. A view that is written is the variable's own memory: see tp__bind_variables. */
 static tp_status tp__bind_outputs(tp__compiler *c, tp__step *s, const tp_operation *o)
 {
     const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
@@ -8133,7 +8145,7 @@ static tp_status tp__bind_outputs(tp__compiler *c, tp__step *s, const tp_operati
     return TP_OK;
 }
 
-/* The variables that it updates. */
+/* Sets the variables that a step updates. */
 static tp_status tp__bind_variables(tp__compiler *c, tp__step *s, const tp_operation *o, tp_variable *const *var)
 {
     const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
@@ -8151,7 +8163,7 @@ static tp_status tp__bind_variables(tp__compiler *c, tp__step *s, const tp_opera
     return TP_OK;
 }
 
-/* One op as a step, with what is fused into it. */
+/* Emits one op, with what is fused into it, as a step. */
 static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
 {
     tp__plan *p = c->plan;
@@ -8164,7 +8176,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
     tp_status st = TP_OK;
     for (int i = 0; i < n_in && st == TP_OK; i++) {
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        for (int k = 0; k < n_var && n_var > 1; k++) /* what it would overwrite before it reads it */
+        for (int k = 0; k < n_var && n_var > 1; k++) /* copy an input that the step overwrites before reading it */
             if (tp__memory_of(c, in[i]) == var[k]) {
                 const int root = tp__root(c, tp__value_of(c, in[i])), from = c->value[root].buffer;
                 if (p->buffer[from].where == TP__IN_VAR) st = tp__copy_out(c, root, from, o->name, device);
@@ -8192,7 +8204,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
 
 static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value);
 
-/* 5. Compute the last step now and turn its results into constants. Its operands are constants already. */
+/* 5. Runs the last step now and turns its results into constants. Its operands are constants already. */
 static tp_status tp__fold_step(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -8253,7 +8265,7 @@ static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
     return st == TP_OK ? tp__fold_step(c) : st;
 }
 
-/* What op o left in its variable, or read there, is fetched and overwritten later: keep a copy. */
+/* Copies the value of op o, which is in the memory of a variable, if it is fetched and the variable is written later. */
 static tp_status tp__keep_fetched(tp__compiler *c, const tp_operation *o, int at)
 {
     const int v = c->first_value[o->id];
@@ -8261,7 +8273,7 @@ static tp_status tp__keep_fetched(tp__compiler *c, const tp_operation *o, int at
     return tp__copy_out(c, v, c->value[v].buffer, o->name, tp__device_of(c, o));
 }
 
-/* The variable's memory itself. */
+/* The value of a read_after is the variable's memory itself. */
 static tp_status tp__emit_read_after(tp__compiler *c, const tp_operation *o, int at)
 {
     const int v = c->first_value[o->id];
@@ -8272,18 +8284,18 @@ static tp_status tp__emit_read_after(tp__compiler *c, const tp_operation *o, int
     return tp__keep_fetched(c, o, at);
 }
 
-/* A view that is no alias: its operand is elsewhere, or will be overwritten. */
+/* Emits a view that is no alias: its operand is on another device, or will be overwritten. */
 static tp_status tp__emit_view(tp__compiler *c, const tp_operation *o)
 {
     const int v = c->first_value[o->id], device = tp__device_of(c, o), from = tp__value_of(c, o->in[0]);
     if (tp__node_on(c, o->in[0]) == device)
         return tp__copy_out(c, v, c->value[tp__root(c, from)].buffer, o->name, device);
-    const tp_status st = tp__bring_node(c, o->in[0], device); /* what was brought here is nobody else's memory */
+    const tp_status st = tp__bring_node(c, o->in[0], device); /* the replica is not in a variable's memory */
     c->value[v].buffer = tp__buffer_on(c, from, device);
     return st;
 }
 
-/* 7. Op o, whose step stands at place k of the order. A group stands at the place of its last member. */
+/* 7. Emits op o, whose step runs at place k of the order. A group runs at the place of its last member. */
 static tp_status tp__emit(tp__compiler *c, const tp_operation *o, int k)
 {
     const int v = c->first_value[o->id];
@@ -8294,7 +8306,7 @@ static tp_status tp__emit(tp__compiler *c, const tp_operation *o, int k)
         const tp__group *g = &c->groups[c->group[o->id]];
         return g->op[g->n - 1] == o->id ? tp__emit_group(c, g) : TP_OK;
     }
-    if (o->row == &tp__op_group) return TP_OK; /* the order is all it is about */
+    if (o->row == &tp__op_group) return TP_OK; /* it only orders other ops */
     if (o->row == &tp__op_all_reduce) return tp__emit_all_reduce(c, o);
     if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) return tp__emit_view(c, o);
     const tp_status st = tp__emit_op(c, o);
@@ -8311,8 +8323,8 @@ static tp_status tp__plan_emit(tp__compiler *c)
     return st;
 }
 
-/* The buffers of what is fetched, which live on to the end: variables that this plan writes as they were at its start,
- * half precision as float32. */
+/* Chooses the buffers of the fetched values, which stay until the end of the run. Variables that this plan writes are
+ * copied at its start; half precision is converted to float32. */
 static tp_status tp__plan_fetches(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -8348,7 +8360,7 @@ static tp_status tp__plan_fetches(tp__compiler *c)
     }
     const int n_copy = p->n_step - n_before;
     if (st != TP_OK || n_copy == 0) return st;
-    /* rotate the copies to the front and renumber lifetimes */
+    /* move the copies to the front and renumber lifetimes */
     tp__step *copies = (tp__step *)tp_arena_alloc(&c->arena, (size_t)n_copy * sizeof *copies);
     if (!copies) return tp__nomem_plan();
     memcpy(copies, p->step + n_before, (size_t)n_copy * sizeof *copies);
@@ -8361,9 +8373,10 @@ static tp_status tp__plan_fetches(tp__compiler *c)
     return TP_OK;
 }
 
-/* -- 8. place: results over operands that end here, buffers in an arena by lifetime -------------------- */
+/* -- 8. place: results over operands that are read for the last time, buffers in an arena by lifetime -- */
 
-/* Put result `ob` of step i over its operand q, if that dies here and is read as nothing else. */
+/* Puts result `ob` of step i into the memory of operand q, if step i is the last to read that memory and reads it as
+ * operand q alone. */
 static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
 {
     const tp__step *s = &p->step[i];
@@ -8379,7 +8392,7 @@ static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
         uses += other == root;
     }
     if (uses != 1) return false;
-    for (int k = 0; k < s->call.n_out; k++) { /* another result lies there, though it is over with this step */
+    for (int k = 0; k < s->call.n_out; k++) { /* another result of this step, which no later step reads, is there */
         const int result = s->buffer[s->call.n_in + k];
         if (result >= 0 && p->buffer[result].merged == root) return false;
     }
@@ -8388,7 +8401,7 @@ static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
     return true;
 }
 
-/* Which operand may a result overwrite? Decided when every lifetime is known. */
+/* Decides which results overwrite an operand. All lifetimes must be known. */
 static void tp__plan_in_place(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -8411,7 +8424,7 @@ static void tp__plan_in_place(tp__compiler *c)
             for (int e = 0; e < prog->n_ext; e++) {
                 const int ib = s->buffer[e];
                 if (ib < 0 || prog->ext[e].how != TP__DIRECT || prog->ext[e].size != prog->out_size[k]) continue;
-                bool safe = true; /* nothing reads the operand after the result was written */
+                bool safe = true; /* no member reads the operand after the result was written */
                 for (int j = writes + 1; j < prog->n_instr; j++)
                     for (int a = 0; a < prog->instr[j].n_in; a++)
                         if (prog->instr[j].from[a] == TP__FROM_EXT && prog->instr[j].in[a] == e) safe = false;
@@ -8421,7 +8434,8 @@ static void tp__plan_in_place(tp__compiler *c)
     }
 }
 
-/* 8. Offsets in a device's arena: large buffers first, each at the lowest place free during its lifetime. */
+/* 8. Chooses the offsets in a device's arena: large buffers first, each at the lowest offset that is free during its
+ * lifetime. */
 static tp_status tp__plan_place(tp__compiler *c, int device)
 {
     tp__plan *p = c->plan;
@@ -8433,7 +8447,7 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
         if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
             p->buffer[i].first != INT_MAX)
             by_size[n++] = i;
-    for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort: size descending, then age */
+    for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort: by size, largest first, then by age */
         for (int i = gap; i < n; i++) {
             const int x = by_size[i];
             int j = i;
@@ -8454,7 +8468,7 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
         int where = 0;
         for (int j = 0; j < n_placed; j++) {
             const tp__buffer *o = &p->buffer[placed[j]];
-            if (o->last < b->first || b->last < o->first) continue; /* not alive together */
+            if (o->last < b->first || b->last < o->first) continue; /* their lifetimes do not overlap */
             if (o->offset >= at + tp__align64((size_t)b->bytes)) break;
             const size_t end = o->offset + tp__align64((size_t)o->bytes);
             if (end > at) at = end;
@@ -8470,7 +8484,7 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
     return TP_OK;
 }
 
-/* Pointers of every operand, once the arena is where it will stay. */
+/* The address of a buffer, once the arenas have been allocated; NULL: none. */
 static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
 {
     if (b < 0) return NULL;
@@ -8496,12 +8510,14 @@ static void tp__plan_bind(tp__plan *p, tp_exec *e)
     p->bound_to = e->arenas;
 }
 
-/* -- all steps, and what runs ask of a plan ------------------------------------------------------------ */
+/* -- all steps, and facts about a plan for its runs ---------------------------------------------------- */
 
-/* An effect on the host, which no recording holds. One whose effect is a fault leaves it in the device's memory. */
+/* Does the step have an effect on the host? Recordings cannot contain it. An op whose effect is a fault writes it to the
+ * device's memory and can be recorded. */
 static bool tp__on_host(const tp__step *s) { return (s->row->flags & TP_OP_HOST) && !s->row->fault; }
 
-/* Which device records the plan; -1: none. It can do that, and the others can join it and need no help of the host. */
+/* The device that records the plan; -1: none. It must be able to record; all other devices must be able to take part, and
+ * no copy may need the host. */
 static int tp__plan_record_on(tp__plan *p)
 {
     int first = -1;
@@ -8522,7 +8538,7 @@ static int tp__plan_record_on(tp__plan *p)
     return d->record_begin && d->record_end && d->replay && d->record_free ? first : -1;
 }
 
-/* The plan in pieces: what is recorded, and between it the host ops. */
+/* Splits the plan into pieces: steps that are recorded, and runs of host ops between them. */
 static tp_status tp__plan_pieces(tp__plan *p)
 {
     int n = 0;
@@ -8538,7 +8554,7 @@ static tp_status tp__plan_pieces(tp__plan *p)
     return TP_OK;
 }
 
-/* What a step reads and writes, in bytes. */
+/* The bytes that a step reads and writes. */
 static double tp__step_bytes(const tp__step *s)
 {
     double bytes = 0;
@@ -8558,7 +8574,7 @@ static double tp__step_flops(const tp__step *s)
     return k->n_out ? (double)tp_shape_size(&k->out[0].shape) : 0;
 }
 
-/* Does it write a variable? */
+/* Does the step write a variable? */
 static bool tp__step_writes(const tp__plan *p, const tp__step *s)
 {
     const int n_in = s->call.n_in;
@@ -8571,7 +8587,7 @@ static bool tp__step_writes(const tp__plan *p, const tp__step *s)
     return writes;
 }
 
-/* What tp_exec_info says. */
+/* Computes the figures for tp_exec_info. */
 static void tp__plan_count(tp__plan *p)
 {
     for (int i = 0; i < p->n_step; i++) {
@@ -8582,7 +8598,7 @@ static void tp__plan_count(tp__plan *p)
     p->info.constant_bytes = p->constant_bytes;
 }
 
-/* All of it. */
+/* Runs all steps of planning. */
 static tp_status tp__plan_steps(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -8602,7 +8618,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)p->cap_step * sizeof *p->step);
     if (!p->step) return tp__nomem_plan();
     if ((st = tp__plan_emit(c)) != TP_OK || (st = tp__plan_fetches(c)) != TP_OK) return st;
-    for (int i = 0; i < p->n_feed; i++) { /* where it was made nobody may read it, but elsewhere */
+    for (int i = 0; i < p->n_feed; i++) { /* skip the upload to the node's own device if only other devices read it */
         tp__buffer *b = &p->buffer[p->feed_buffer[i]];
         if (b->last < 0 && c->replicas[tp__value_of(c, p->feed[i])]) b->first = INT_MAX;
         else if ((st = tp__add_upload(c, i, p->feed_buffer[i])) != TP_OK) return st;
@@ -8642,10 +8658,11 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
 
 /* -- copies between devices, in a run ------------------------------------------------------------------ */
 
-/* A copy between two devices. room: host memory for it, where neither is the host and they cannot reach each other. */
+/* Copies between two devices. room: host memory for the copy, if neither device is the host and they cannot reach each
+ * other. */
 static tp_status tp__copy_between(tp_device *to, void *dst, tp_device *from, const void *src, size_t bytes, void *room)
 {
-    if (from->host) return to->upload(to, dst, src, bytes); /* the host's kernels are done when they return */
+    if (from->host) return to->upload(to, dst, src, bytes); /* kernels on the host have finished when they return */
     if (!to->host && to->copy_from) return to->copy_from(to, dst, from, src, bytes);
     tp_status st = from->download(from, to->host ? dst : room, src, bytes);
     if (st == TP_OK) st = from->wait(from);
@@ -8660,7 +8677,7 @@ static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
                             p->room);
 }
 
-/* What is fed lies on a device. */
+/* Copies a fed value that is on a device to the device `to`. */
 static tp_status tp__run_feed_device(tp_device *to, void *dst, const tp_tensor *value)
 {
     const size_t bytes = tp_tensor_bytes(value);
@@ -8673,7 +8690,7 @@ static tp_status tp__run_feed_device(tp_device *to, void *dst, const tp_tensor *
     return st;
 }
 
-/* A sum of values on different devices, as their vendor's library makes it. */
+/* Sums values on different devices by the library of the devices' vendor. */
 static tp_status tp__run_together(const tp__plan *p, const tp__step *s)
 {
     tp_device *on[TP_MAX_OUTPUTS];

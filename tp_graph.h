@@ -7825,7 +7825,8 @@ typedef struct tp__chain_builder {
     int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT]; /* values of the chain's operands and results */
     int last_use[TP__MAX_INSTR];                        /* member -> the last member that reads it; -1: none */
     int reg_of[TP__MAX_INSTR];                          /* member -> the register of its result */
-    bool reg_busy[TP__MAX_REG]; /* a free one is always left: members have at most TP__MAX_EXT operands in all */
+    bool
+        reg_busy[TP__MAX_REG]; /* one is always free: at most TP__MAX_EXT operands of the members of a chain need one */
 } tp__chain_builder;
 
 static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
@@ -8717,7 +8718,7 @@ TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction)
 }
 TP_DEF tp_session_config tp_default_session_config(void) { return tp_get_default_sess_config(0); }
 
-/* For a sentence about a device that is full: whether that is the session's own limit. */
+/* For the sentence about a full device: tells whether the limit is the session's own. */
 static const char *tp__memory_limit(const tp_session *s, const tp_device *d, char *text, size_t size)
 {
     const double part = (double)tp__float_option(s->config.memory_fraction, 0.99f);
@@ -8741,7 +8742,7 @@ static tp_status tp__session_limits(tp_session *s)
     return st;
 }
 
-/* Variables that the graph got since: their memory and initial values. */
+/* Gives memory and initial values to variables that were added to the graph after the session was made. */
 static tp_status tp__session_grow(tp_session *s)
 {
     while (s->n_var < s->graph->var.n) {
@@ -8759,7 +8760,7 @@ static tp_status tp__session_grow(tp_session *s)
                            v->name, v->device, s->n_device, s->n_device == 1 ? "" : "s");
         tp_device *d = s->device[v->device];
         char more[80];
-        tp_tensor t; /* the values, in the variable's own memory where the host can write there */
+        tp_tensor t; /* the values: in the variable's own memory if the host can write there */
         memset(&t, 0, sizeof t);
         t.dtype = v->dtype;
         t.shape = v->shape;
@@ -8786,7 +8787,7 @@ static tp_status tp__session_grow(tp_session *s)
     return TP_OK;
 }
 
-/* Those that were given, then its own. */
+/* The devices of a session: first those that the caller gave, then its own CPU devices. */
 static tp_status tp__session_devices(tp_session *s)
 {
     const int given = s->config.devices && s->config.n_devices > 0 ? s->config.n_devices : 0;
@@ -8961,7 +8962,7 @@ static uint64_t tp__mix(uint64_t h, uint64_t x)
     return h * 0xff51afd7ed558ccdu;
 }
 
-/* An empty plan for these fetches and feeds, before it is compiled; NULL: out of memory. */
+/* A plan for these fetches and feeds, not yet compiled; NULL: out of memory. */
 static tp__plan *tp__plan_new(const tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                               int n_fetches)
 {
@@ -8998,7 +8999,7 @@ static tp__plan *tp__plan_new(const tp_exec *e, const tp_feed *feeds, int n_feed
     }
     return p;
 }
-/* The arenas of the exec become large enough for a plan. */
+/* Makes the arenas of the exec large enough for a plan. */
 static tp_status tp__grow_arenas(tp_exec *e, const tp__plan *p)
 {
     for (int i = 0; i < e->n_device; i++) {
@@ -9018,7 +9019,7 @@ static tp_status tp__grow_arenas(tp_exec *e, const tp__plan *p)
     return TP_OK;
 }
 
-/* The plan of these fetches and feeds: one that was compiled before, or a new one. */
+/* The plan for these fetches and feeds: one that was compiled before, or a new one. */
 static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                                tp_status *status)
 {
@@ -9037,7 +9038,7 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
                    tp_shape_equal(&p->feed_type[i].shape, &feeds[i].value.shape);
         if (same) return p;
     }
-    /* a new one replaces the least recently used one when there are too many */
+    /* if there are too many plans, the new one replaces the least recently used one */
     int n = 0;
     for (tp__plan *p = e->plans; p; p = p->next) n++;
     if (n >= TP__MAX_PLANS) {
@@ -9066,7 +9067,7 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     return p;
 }
 
-/* Is x what y is, but for the batch dimension in front? */
+/* Is shape x equal to shape y without the batch dimension in front? */
 TP__UNUSED static bool tp__lacks_batch(const tp_shape *y, const tp_shape *x)
 {
     tp_shape rest = *y;
@@ -9139,7 +9140,7 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
 
 /* -- traces */
 
-/* One copy of each text, in an open-addressed table. "": no memory. */
+/* Stores each text once, in an open-addressed table. "": out of memory. */
 static const char *tp__trace_text(tp_trace *t, const char *text)
 {
     if (!text || !*text) return "";
@@ -9166,7 +9167,7 @@ static const char *tp__trace_text(tp_trace *t, const char *text)
     return t->name_[h] = copy;
 }
 
-/* A new record; NULL: no memory. */
+/* Adds a record; NULL: out of memory. */
 static tp_trace_record *tp__trace_add(tp_trace *t, tp_trace_kind kind, int thread, int64_t start, int64_t end)
 {
     if (t->n == t->cap) {
@@ -9195,14 +9196,14 @@ static tp_trace_record *tp__trace_add(tp_trace *t, tp_trace_kind kind, int threa
 /* One run, from its first hook to its end. */
 typedef struct tp__running {
     tp_session *session;
-    uint32_t cancels; /* of the session, when it began */
-    bool stopped;     /* by one of those, or by the time: */
+    uint32_t cancels; /* number of the session's cancellations when the run began */
+    bool stopped;     /* by a cancellation or by the timeout: */
     int64_t timeout_ms;
-    double deadline;   /* as tp_time; 0: none */
-    tp_trace *trace;   /* NULL: nobody asks */
-    int64_t first;     /* its first record */
-    int64_t begun, at; /* nanoseconds: it began; until here there are records of thread 0 */
-    tp__watch *watch;  /* of the pools of its devices */
+    double deadline;   /* in seconds, as tp_time; 0: no deadline */
+    tp_trace *trace;   /* NULL: the run is not traced */
+    int64_t first;     /* index of the run's first record */
+    int64_t begun, at; /* nanoseconds: start of the run; end of the last record of thread 0 */
+    tp__watch *watch;  /* records the work of its devices' thread pools */
 } tp__running;
 
 static void tp__running_begin(tp__running *r, tp_session *s, int64_t timeout_ms)
@@ -9214,7 +9215,7 @@ static void tp__running_begin(tp__running *r, tp_session *s, int64_t timeout_ms)
     if (timeout_ms > 0) r->deadline = tp_time() + 1e-3 * (double)timeout_ms;
 }
 
-/* Is it to go on? doing: what it did until now, for the sentence. */
+/* May the run continue? doing: what it was doing until now, for the error sentence. */
 static tp_status tp__running_stopped(tp__running *r, const char *doing, const char *name)
 {
     const char *q = name ? "'" : "";
@@ -9241,7 +9242,7 @@ static void tp__running_trace(tp__running *r, tp_trace *t, int64_t begun)
     r->begun = r->at = begun;
 }
 
-/* Thread 0 did this since its last record. */
+/* Adds a record: thread 0 has done this since its last record. */
 static void tp__running_did(tp__running *r, tp_trace_kind kind, double bytes)
 {
     if (!r->trace) return;
@@ -9256,14 +9257,14 @@ static void tp__running_did_step(tp__running *r, const tp__step *s)
     tp_trace_record *x = tp__trace_add(r->trace, s->from >= 0 ? TP_TRACE_COPY : TP_TRACE_KERNEL, 0, r->at, now);
     r->at = now;
     if (!x) return;
-    x->name = s->row->name; /* the row's may be the program's: copied in the end, as are the others */
+    x->name = s->row->name; /* may belong to the program: all texts are copied at the end of the run */
     x->node = s->name;
     x->device = s->call.device->name;
     x->bytes = tp__step_bytes(s);
     x->flops = tp__step_flops(s);
 }
 
-/* Watch the other threads of a run's devices. Without memory, they are not watched. */
+/* Records the other threads of a run's devices. Those for which there is no memory are not recorded. */
 static void tp__running_watch(tp__running *r, const tp__plan *p)
 {
     for (int i = 0; i < p->n_device; i++) {
@@ -9286,7 +9287,7 @@ static void tp__running_watch(tp__running *r, const tp__plan *p)
     }
 }
 
-/* What a worker did, and for which of the run's kernels; the rest of the time it was idle. */
+/* Adds records of a worker: its work, each part with the kernel of the run that it belongs to, and the idle time between. */
 static void tp__running_worker(const tp__running *r, int64_t n, const tp__spans *s, int thread)
 {
     tp_trace *t = r->trace;
@@ -9306,7 +9307,7 @@ static void tp__running_worker(const tp__running *r, int64_t n, const tp__spans 
     t->lost += s->lost;
 }
 
-/* The end of the run, and of what is traced. */
+/* Ends the run and completes its trace. */
 static void tp__running_end(tp__running *r)
 {
     tp_trace *t = r->trace;
@@ -9354,7 +9355,7 @@ static void tp__json_string(tp_buf *b, const char *s)
     tp_buf_printf(b, "\"");
 }
 
-/* The number of a device's process: 0 what is of none, then as they appear. */
+/* The process number of a device in the trace: 0 for records without a device, then in order of appearance. */
 static int tp__trace_process(const char **device, int *n, int cap, const char *name)
 {
     int i = 0;
@@ -9427,7 +9428,7 @@ TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path)
 
 /* -- a run */
 
-/* Steps in order, each waited for and measured if asked. r NULL: while they are recorded. */
+/* Runs steps in order. With timing, waits for each one and measures it. r is NULL while the steps are recorded. */
 static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int from, int to)
 {
     tp_status st = TP_OK;
@@ -9452,7 +9453,8 @@ static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int fro
     return st;
 }
 
-/* The plan's other devices go on after the one that records and replays it, or (back) it goes on after them. */
+/* Makes the plan's other devices wait for the work of the device that records and replays it or, with `back`, makes that
+ * device wait for theirs. */
 static tp_status tp__plan_join(const tp__plan *p, bool back)
 {
     tp_device *d = p->device[p->record_on];
@@ -9465,7 +9467,7 @@ static tp_status tp__plan_join(const tp__plan *p, bool back)
     return st;
 }
 
-/* A piece as a recording, if the device takes it. */
+/* Records one piece, if the device can. */
 static tp_status tp__record_piece(tp__plan *p, tp__plan_piece *piece)
 {
     tp_device *d = p->device[p->record_on];
@@ -9480,7 +9482,7 @@ static tp_status tp__record_piece(tp__plan *p, tp__plan_piece *piece)
     return st == TP_OK && !piece->recording ? tp_fail(TP_ERR, "it gave no recording") : st;
 }
 
-/* What could not be recorded runs kernel by kernel for good. */
+/* Records the pieces of a plan. If one cannot be recorded, the plan runs kernel by kernel from now on. */
 static void tp__record(tp__plan *p)
 {
     tp_status st = TP_OK;
@@ -9499,16 +9501,16 @@ static tp_status tp__replay(tp__plan *p, const tp__plan_piece *piece, tp__runnin
     tp_device *d = p->device[p->record_on];
     tp_status st = TP_OK;
     if (piece->from <= p->first_write) st = tp__running_check(r, "it stood before its recorded step on", d->name);
-    if (st == TP_OK) st = tp__plan_join(p, true); /* after what was fed to the others, or done by a host op */
+    if (st == TP_OK) st = tp__plan_join(p, true); /* after uploads to the other devices and after host ops */
     if (st == TP_OK) st = d->replay(d, piece->recording);
     return st == TP_OK ? tp__plan_join(p, false) : st;
 }
 
-/* What the plan does, by the fastest way that is open: the first run of a binding goes kernel by kernel, the second is
- * recorded, and from then on it is one replay, or several with the host ops between them. */
+/* Runs the plan in the fastest possible way. The first run after its pointers were resolved calls kernel by kernel; the
+ * second is recorded; later ones replay the recording, in pieces if there are host ops between them. */
 static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 {
-    const bool apart = timing || r->trace; /* each kernel has times of its own */
+    const bool apart = timing || r->trace; /* each kernel is timed by itself */
     if (!apart && p->record_on >= 0 && p->bound_runs > 0 && !p->recorded) tp__record(p);
     p->bound_runs = 1;
     if (apart || !p->recorded) return tp__run_steps(p, r, timing, 0, p->n_step);
@@ -9520,11 +9522,11 @@ static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
     return st;
 }
 
-#define TP__STAGE_LEAST 16384 /* bytes: less is there sooner than the two streams have met */
+#define TP__STAGE_LEAST 16384 /* bytes: staging a smaller value takes longer than a plain upload */
 
-/* What is fed, into its fixed place in the arena, where a recording finds it. A large value is staged: it travels beside what
- * its device still does, and its place is written in the device's order. With a StagingInput it was staged before,
- * by tp_device.stage while the last step ran, and only the second loop is left. */
+/* Copies the fed values to their fixed places in the arena, where a recording reads them. A large value is staged: its
+ * upload overlaps with work that the device still does, and is then copied to its place in the order of that work. With a
+ * StagingInput it was staged earlier, by tp_device.stage during the last step, and only the second loop remains. */
 static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, double *moved)
 {
     tp_status st = TP_OK;
@@ -9552,7 +9554,7 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
     return st;
 }
 
-/* A kernel met bad data: the sentence of its row. */
+/* Reports that a kernel met bad data, with the sentence of its row. */
 static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value)
 {
     const tp_operation *o = (const tp_operation *)g->op.item[id - 1];
@@ -9564,7 +9566,8 @@ static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value)
                                : tp_fail(TP_ERR_NUMERIC, "%s'%s': %s", place, o->name, text);
 }
 
-/* What a failed run has queued is waited for, so that it does not write into what the next run reads. The sentence stays. */
+/* Waits for the work that a failed run has queued, so that it cannot overwrite what the next run reads. Keeps the error
+ * sentence. */
 static tp_status tp__run_failed(const tp__plan *p, tp_status st)
 {
     char sentence[TP__ERROR_TEXT];
@@ -9574,11 +9577,11 @@ static tp_status tp__run_failed(const tp__plan *p, tp_status st)
     return tp_fail(st, "%s", sentence);
 }
 
-/* What is fetched, and the words of each device, to the host. */
+/* Copies the fetched values, and the fault words of each device, to the host. */
 static tp_status tp__run_fetches(tp__plan *p, tp_exec *e, const tp_tensor **values, double *moved)
 {
     tp_status st = TP_OK;
-    for (int i = 0; i < p->n_device; i++) { /* everything is asked for, then waited for once */
+    for (int i = 0; i < p->n_device; i++) { /* all downloads are queued first, then waited for once */
         tp_device *d = p->device[i];
         if (p->used[i] && st == TP_OK) st = d->download(d, e->on[i].words, e->on[i].step_word, sizeof e->on[i].words);
     }
@@ -9606,7 +9609,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     tp_status st = tp__check_run(s, feeds, n_feeds, fetches, n_fetches);
     if (st != TP_OK) return st;
     tp__plan *p = NULL;
-    tp_mutex_lock(s->graph->lock); /* execs of other threads compile from the same graph, and grow the same session */
+    tp_mutex_lock(s->graph->lock); /* execs of other threads use the same graph and session */
     if (s->n_var < s->graph->var.n) st = tp__session_grow(s);
     if (st == TP_OK) p = tp__find_plan(e, feeds, n_feeds, fetches, n_fetches, &st);
     tp_mutex_unlock(s->graph->lock);
@@ -9626,8 +9629,8 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     if (st != TP_OK) return tp__run_failed(p, st);
     if (r->trace) tp__running_watch(r, p);
     tp__running_did(r, TP_TRACE_FEED, moved);
-    const unsigned mode = tp__float_mode_enter(); /* denormals are zero in every kernel, whatever the caller's mode */
-    tp__watch *const before = tp__watching;       /* of a run whose host op runs this */
+    const unsigned mode = tp__float_mode_enter(); /* in every kernel denormals are zero, whatever the caller's mode */
+    tp__watch *const before = tp__watching;       /* set if a host op of another run calls this run */
     if (r->watch) tp__watching = r->watch;
     st = tp__plan_run(p, r, e->timing);
     tp__watching = before;
@@ -9736,7 +9739,7 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
     if (st != TP_OK || !tp_tensor_bytes(value)) return st;
     tp_device *d = s->device[v->device];
     st = d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
-    return st == TP_OK ? d->wait(d) : st; /* the caller looks at it now */
+    return st == TP_OK ? d->wait(d) : st; /* the caller reads the values next */
 }
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
@@ -9825,7 +9828,7 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
     for (int i = 0; i < p->n_step; i++) {
         const tp__step *s = &p->step[i];
         const tp_call *k = &s->call;
-        if (s->from >= 0) /* which way; what else runs where, the node says */
+        if (s->from >= 0) /* a copy names both devices; for other steps the node tells the device */
             snprintf(kernel, sizeof kernel, "copy %s to %s", p->device[s->from]->name, k->device->name);
         else snprintf(kernel, sizeof kernel, "%s", k->op->name);
         if (k->op == &tp__op_fused) {
@@ -9860,7 +9863,7 @@ struct tp_run_request {
     int n_fetch, cap_fetch;
     tp_feed *feed;
     int n_feed, cap_feed;
-    int first; /* the first fetch of the hook that is asking */
+    int first; /* index of the first fetch of the hook that is called */
     tp__running run;
     int64_t begun; /* nanoseconds */
     int n_datapoints;
@@ -9874,7 +9877,7 @@ struct tp_hooked_session {
     tp_exec *exec;
     tp_hook **hook;
     int n_hook;
-    int *first, *count; /* fetches of each hook */
+    int *first, *count; /* for each hook: index of its first fetch, and their number */
     tp_run_request request;
     const tp_tensor **value;
     int cap_value;
@@ -9944,7 +9947,7 @@ TP_DEF int tp_request_datapoints(const tp_run_request *r)
     return r->n_datapoints;
 }
 
-#define TP__WAIT_SLICE 0.01 /* seconds: a cancelled run that waits sees it after so long */
+#define TP__WAIT_SLICE 0.01 /* seconds between checks for cancellation while a run waits */
 
 TP_DEF tp_status tp_request_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, const char *what)
 {
@@ -10016,7 +10019,7 @@ TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h)
     return h->stop;
 }
 
-/* What the caller and the hooks want of a run. */
+/* Collects the fetches and feeds of the caller and of the hooks for a run. */
 static tp_status tp__hooked_before(tp_hooked_session *h, tp_node *const *fetches, int n_fetches)
 {
     tp_run_request *r = &h->request;
@@ -10116,12 +10119,13 @@ TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s)
 }
 
 /* ==== >>saver ========================================================================================= */
-/* A checkpoint is a set of variables by name, beside "tp:" entries for what a bit-identical resume needs and
- * variables do not hold. Files appear whole or not at all. */
+/* A checkpoint is a set of named variables. Its "tp:" entries hold the other state that a bit-identical resume needs. A
+ * file is written completely or not at all. */
 
 #define TP__STATE_PREFIX "tp:"
 
-/* Names under which the original's tools store what is only of use in training: no warning when one side lacks them. */
+/* Names under which tensorpack's tools store values that only training uses: no warning if the graph or the file lacks
+ * them. */
 static bool tp__is_training_name(const char *name)
 {
     static const char *const ends[] = {"/Adam",    "/Adam_1",    "/Momentum", "/Adadelta", "/Adadelta_1",
@@ -10135,7 +10139,7 @@ static bool tp__is_training_name(const char *name)
            strncmp(name, "apply_gradients", 15) == 0;
 }
 
-/* How the names of a checkpoint's formats end; a TensorFlow checkpoint is known by its index. */
+/* Suffixes of the checkpoint formats. A TensorFlow checkpoint is recognised by its index file. */
 static const char *const tp__checkpoint_ends[] = {".npz", ".index", ".safetensors"};
 
 static tp_status tp__checkpoint_write(const char *path, const tp_dict *d, bool compress, tp__fetch_fn fetch, void *user)
@@ -10145,7 +10149,8 @@ static tp_status tp__checkpoint_write(const char *path, const tp_dict *d, bool c
     return tp__npz_write(path, d, compress, fetch, user);
 }
 
-/* What is saved: types in the dict, n variables first. Their values are read one by one. */
+/* The items of a checkpoint that is written: the dict has their types, n variables first. Values of variables are read
+ * one at a time. */
 typedef struct tp__save {
     tp_session *session;
     const tp_variable **variable;
@@ -10162,7 +10167,7 @@ static tp_status tp__save_fetch(void *user, int i, tp_tensor *room)
     return TP_OK;
 }
 
-/* An item with a type; the data, if any, is borrowed. */
+/* Adds an item with its type. The data, which may be NULL, is borrowed. */
 static tp_status tp__save_add(tp__save *a, const char *name, const char *suffix, tp_dtype dtype, tp_shape shape,
                               const void *data)
 {
@@ -10178,7 +10183,7 @@ static tp_status tp__save_add(tp__save *a, const char *name, const char *suffix,
     return TP_OK;
 }
 
-/* Another variable. There is room for it. */
+/* Adds a variable. The caller has reserved the room. */
 static tp_status tp__save_variable(tp__save *a, const tp_variable *v, const char *suffix)
 {
     const tp_status st = tp__save_add(a, v->name, suffix, v->dtype, v->shape, NULL);
@@ -10215,7 +10220,7 @@ TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable
         const tp_variable *v = variables ? variables[i] : tp_node_variable(all[i]);
         if (v) st = tp__save_variable(&a, v, "");
     }
-    const char *isa = tp_device_isa(s->device[0]); /* bits are promised for one instruction set: say which */
+    const char *isa = tp_device_isa(s->device[0]); /* bits are the same on one instruction set only: store its name */
     tp_shape shape;
     memset(&shape, 0, sizeof shape);
     shape.ndim = 1;
@@ -10229,7 +10234,8 @@ TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable
     return tp__save_end(&a, st, path, false);
 }
 
-/* What the original's tools write by a name: an npz where it says so, else a checkpoint. Ours may say .safetensors and .index. */
+/* The file that `path` means when variables are saved: as with tensorpack's tools a name ending in .npz gives an npz
+ * file, other names a checkpoint. The suffixes .safetensors and .index are accepted too. */
 static tp_status tp__vars_path(const char *path, char full[TP__PATH], bool *plain)
 {
     if (tp__ends_with(path, ".npy"))
@@ -10262,7 +10268,7 @@ TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path)
     return tp__save_end(&a, st, full, true);
 }
 
-/* When a file was changed, in nanoseconds; negative: there is none. */
+/* The time when a file was last changed, in nanoseconds; negative: no such file. */
 static int64_t tp__file_time(const char *path)
 {
     tp__os_info is;
@@ -10270,8 +10276,8 @@ static int64_t tp__file_time(const char *path)
     return is.time > 0 ? is.time : 0;
 }
 
-/* A checkpoint under another name: `from` with the suffix of its format, `to` without. What is there of that name is replaced
- * whole, or not at all. */
+/* Copies a checkpoint: `from` has the suffix of its format, `to` has none. An existing checkpoint of that name is
+ * replaced completely or not at all. */
 static TP__UNUSED tp_status tp__copy_checkpoint(const char *from, const char *to)
 {
     if (tp__tf_suffix(from)) return tp__tf_copy(from, to);
@@ -10285,8 +10291,8 @@ static TP__UNUSED tp_status tp__copy_checkpoint(const char *from, const char *to
     return st;
 }
 
-/* All the files of a checkpoint, `path` with the suffix of its format: the one by which it is known first. It is no error that
- * there is none. */
+/* Deletes all files of a checkpoint, the one that identifies it first. `path` has the suffix of its format. No error if
+ * it does not exist. */
 static TP__UNUSED tp_status tp__delete_checkpoint(const char *path)
 {
     if (tp__os_remove(path) != 0 && errno != ENOENT)
@@ -10301,8 +10307,8 @@ static TP__UNUSED tp_status tp__delete_checkpoint(const char *path)
     return st;
 }
 
-/* The file that a path of a checkpoint means: "dir/checkpoint" and dir -> their latest; "model-10" -> "model-10.npz". TP__PATH
- * bytes. */
+/* The file for a checkpoint path: "dir/checkpoint" and a folder give their latest checkpoint; "model-10" gives
+ * "model-10.npz". `out` has TP__PATH bytes. */
 static tp_status tp__checkpoint_path(const char *path, char *out)
 {
     const char *base = tp__os_slash(path);
@@ -10449,7 +10455,7 @@ static int tp__by_step(const void *a, const void *b)
 
 typedef struct tp__found {
     const char *dir, *prefix;
-    tp_buf entries, paths; /* until all are found, a path is its place in `paths` */
+    tp_buf entries, paths; /* until the search ends, an entry's path is an offset in `paths` */
     int n;
 } tp__found;
 
@@ -10509,7 +10515,7 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
     return failed ? tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was listed", dir) : TP_OK;
 }
 
-/* The newest checkpoint <prefix>-<smaller step> beside <prefix>-<step> that can be read, whole; its variables go to d.
+/* Loads the newest readable checkpoint <prefix>-<smaller step> in the folder of <prefix>-<step>; its variables go to d.
  * TP_ERR_NAME: there is none. */
 static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
 {
@@ -10518,7 +10524,7 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
     int n = 0;
     const char *slash = tp__os_slash(path), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
     if (strncmp(base, "interrupted", 11) == 0)
-        dash = NULL, base = "model"; /* of a ModelSaver after Ctrl-C: newer than all */
+        dash = NULL, base = "model"; /* a ModelSaver's after Ctrl-C: newer than all others */
     else if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix)
         return tp_fail(TP_ERR_NAME, "'%s' has no step in its name", path);
     const int64_t step = dash ? strtoll(dash + 1, NULL, 10) : INT64_MAX;
@@ -10536,7 +10542,8 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
                                              : tp_fail(TP_ERR_NAME, "no older checkpoint in '%s' can be read", dir);
 }
 
-/* A checkpoint that was asked for by name. One that cannot be read is refused; the sentence says what there is instead. */
+/* Loads a checkpoint that the user named. If it cannot be read, this fails; the sentence names an older checkpoint that
+ * can be read. */
 static tp_status tp__load_asked(const char *path, tp_dict *d)
 {
     char older[TP__PATH], sentence[TP__ERROR_TEXT];
@@ -10551,7 +10558,7 @@ static tp_status tp__load_asked(const char *path, tp_dict *d)
 
 /* -- session initialisers */
 
-/* The two halves, for who makes the session: before it is made, and after. */
+/* The two halves of an initialiser: one before the session is made, one after. */
 static tp_status tp__session_init_setup(tp_session_init *i, tp_graph *g)
 {
     const tp_status st = i && i->setup_graph ? i->setup_graph(i, g) : TP_OK;
@@ -10571,7 +10578,8 @@ TP_DEF void tp_session_init_free(tp_session_init *i)
     if (i && i->free) i->free(i);
 }
 
-/* Load a value into a variable by the relaxed rule: equal counts are reshaped, floats cast, integers widened. */
+/* Loads a value into a variable by the relaxed rule: if the counts are equal it is reshaped, floats are cast, integers
+ * are widened. */
 static tp_status tp__load_relaxed(tp_session *s, const tp_variable *v, const tp_tensor *value, bool ignore_mismatch)
 {
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
@@ -10636,7 +10644,7 @@ static void tp__restore_free(tp_session_init *i)
     tp_free(r);
 }
 
-/* What stands in one side only, or NULL: warned about, or refused. */
+/* Warns about, or refuses, what only the graph has and what only the file has. NULL: nothing. */
 static tp_status tp__restore_differences(const tp__restore *r, const char *graph_only, const char *file_only)
 {
     const char *file = r->from_dict ? "dict" : "checkpoint";
@@ -10652,8 +10660,8 @@ static tp_status tp__restore_differences(const tp__restore *r, const char *graph
     return TP_OK;
 }
 
-/* Something that training alone needs: the slot of a variable that is there too (fc/W/Ftrl_1), or one number (learning_rate,
- * beta1_power, loss_scale/good_steps). Predictors leave it, and nobody needs to hear of it. */
+/* Is item k used in training alone? That is a slot of a variable in d (fc/W/Ftrl_1) or a scalar (learning_rate,
+ * beta1_power, loss_scale/good_steps). Predictors skip these items without a warning. */
 static bool tp__is_left_over(const tp_dict *d, int k)
 {
     const char *name = d->item[k].name;
@@ -10665,7 +10673,8 @@ static bool tp__is_left_over(const tp_dict *d, int k)
     return false;
 }
 
-/* A value of the trainer's state, under its whole name; the instruction set is compared with this session's. */
+/* Restores a value of the trainer's state, given by its full name. The stored instruction set is compared with this
+ * session's. */
 static tp_status tp__restore_state(tp_session *s, const char *name, const tp_tensor *value)
 {
     if (strcmp(name, TP__STATE_PREFIX "isa") != 0) {
@@ -10855,14 +10864,14 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
     tp__chain *c = (tp__chain *)tp_calloc(1, sizeof *c);
     tp_session_init **item = (tp_session_init **)tp_calloc((size_t)n + 1, sizeof *item);
     if (!c || !item) {
-        for (int i = 0; i < n; i++) /* but what others own, and nothing twice */
+        for (int i = 0; i < n; i++) /* except those that have an owner, and each only once */
             if (inits[i] && !inits[i]->owner_.who && !tp__listed((const void *const *)(const void *)inits, i))
                 tp_session_init_free(inits[i]);
         tp_free(c);
         tp_free((void *)item);
         return NULL;
     }
-    for (int i = 0; i < n; i++) { /* one that has an owner is left alone, and the chain fails when it is run */
+    for (int i = 0; i < n; i++) { /* an init that has another owner is not taken; the chain then fails when it runs */
         if (inits[i] && !tp__own(&inits[i]->owner_, "a session_init", "tp_chain_init", NULL))
             snprintf(c->mistake, sizeof c->mistake, "%.255s", tp_last_error());
         else item[i] = inits[i];
@@ -10877,7 +10886,7 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
 
 TP_DEF tp_session_init *tp_just_current_session(void) { return tp_chain_init(NULL, 0); }
 
-/* A file that was named but cannot be read fails when it is run, with its reason. */
+/* The initialiser for a named file that cannot be read. It fails when it runs, and gives the reason. */
 typedef struct tp__file_init {
     tp_session_init init;
     char *path;
@@ -10903,14 +10912,15 @@ static void tp__file_init_free(tp_session_init *i)
     tp_free(i);
 }
 
-/* "~" and "~/..." with the user's folder, else the path; tp_free it. NULL: out of memory. */
+/* `path` with the user's home folder for a leading "~" or "~/"; other paths are copied. The caller frees it with tp_free.
+ * NULL: out of memory. */
 static char *tp__expand_user(const char *path)
 {
     const char *home = path[0] == '~' && (!path[1] || path[1] == '/') ? getenv("HOME") : NULL;
     if (!home || !*home) return tp_strdup(path);
     size_t n = strlen(home);
     while (n > 1 && path[1] && home[n - 1] == '/') n--;
-    if (n == 1 && home[0] == '/' && path[1]) n = 0; /* of the user who lives at the root */
+    if (n == 1 && home[0] == '/' && path[1]) n = 0; /* the home folder is "/" */
     char *full = (char *)tp_malloc(n + strlen(path));
     if (!full) return NULL;
     memcpy(full, home, n);
@@ -10947,7 +10957,7 @@ TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
     return i;
 }
 
-/* The dicts of a list were handed over: none of them may leak. */
+/* Frees the dicts of a list that was passed to tp. */
 static void tp__smart_drop(const tp_smart_source *list, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -10956,7 +10966,7 @@ static void tp__smart_drop(const tp_smart_source *list, int n)
     }
 }
 
-/* One that fails when it is run: NULL would mean that there is nothing to do. */
+/* An initialiser that fails when it runs: NULL would mean that there is nothing to load. */
 static tp_session_init *tp__smart_mistake(int number)
 {
     tp_session_init *i = tp_just_current_session();
@@ -10988,9 +10998,9 @@ TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, b
         }
         ok = item[done] != NULL;
     }
-    tp_session_init *chain = ok ? tp_chain_init(item, n) : NULL; /* takes the items over, in any case */
+    tp_session_init *chain = ok ? tp_chain_init(item, n) : NULL; /* owns the items, even if it fails */
     for (int i = 0; i < done && !ok; i++) tp_session_init_free(item[i]);
-    if (!ok) tp__smart_drop(list, n); /* those that were taken are empty already */
+    if (!ok) tp__smart_drop(list, n); /* items that were taken are empty */
     tp_free((void *)item);
     return chain;
 }
@@ -10998,20 +11008,20 @@ TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, b
 /* ==== >>predict ======================================================================================= */
 
 struct tp_predictor {
-    tp_graph *graph;       /* its own, or NULL */
-    tp_session_init *init; /* taken over; kept, so that giving it twice is seen */
+    tp_graph *graph;       /* its own graph, or NULL */
+    tp_session_init *init; /* owned; kept, so that passing it twice is detected */
     tp_session *session;
     bool owns_session;
     tp_exec *exec;
     tp_node **in, **out;
     tp_feed *feed;
     int n_in, n_out;
-    int n_given;         /* inputs that are not carried */
-    int *carried;        /* of an input: 1 + the output that it was in the call before; 0: it is given. NULL: all are */
-    tp_tensor *state;    /* their values; a dtype of 0: zeros */
-    tp_predictor **more; /* the other towers */
+    int n_given;         /* inputs that the caller gives; the others are carried */
+    int *carried;        /* per input: 1 + the output whose last value it gets; 0: given. NULL: all are given */
+    tp_tensor *state;    /* values of the carried inputs; dtype 0: zeros */
+    tp_predictor **more; /* predictors of the other towers */
     int n_more;
-    tp_predictor *next; /* in the list of the trainer that made it */
+    tp_predictor *next; /* in the list of the trainer that made this predictor */
 };
 
 TP_DEF int tp_predictor_n_inputs(const tp_predictor *p)
@@ -11040,7 +11050,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     tp_free(p->carried);
     if (p->owns_session) tp_session_free(p->session);
     tp_session_init_free(p->init);
-    tp_graph_free(p->graph); /* if it is its own */
+    tp_graph_free(p->graph); /* NULL if it is not its own */
     tp_free((void *)p->more);
     tp_free((void *)p->in);
     tp_free((void *)p->out);
@@ -11048,7 +11058,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     tp_free(p);
 }
 
-/* Without a session: it cannot be called until it gets one. */
+/* A predictor without a session: it cannot be called until it gets one. */
 static tp_predictor *tp__predictor_new(const tp_graph *g, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                        int n_outputs)
 {
@@ -11136,7 +11146,7 @@ TP_DEF void tp_predictor_reset(tp_predictor *p)
     for (int i = 0; p->state && i < p->n_in; i++) tp_tensor_free(&p->state[i]);
 }
 
-/* What input i is, which is carried; `first` is what was given first, or NULL. */
+/* Prepares the value of the carried input i. `first` is the first given input, which tells the batch size, or NULL. */
 static tp_status tp__predict_state(tp_predictor *p, int i, const tp_tensor *first)
 {
     tp_tensor *t = &p->state[i];
@@ -11189,7 +11199,7 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
     return st;
 }
 
-/* A node of the tower: by the rules of its handle, else by its name in the graph. */
+/* Finds a node of the tower: by the handle's rules for names, else by its name in the graph. */
 static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_handle *h, const char *name,
                                  const char *what)
 {
@@ -11206,7 +11216,7 @@ static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_hand
     return NULL;
 }
 
-/* One tower: placeholders, the function, and what it is called with and for. */
+/* Builds one tower: its placeholders and the tower function. Sets the nodes that are fed (in) and fetched (out). */
 static tp_status tp__predict_tower(const tp_predict_config *c, tp_graph *g, tp_tower_func *f, const char *name,
                                    int reuse, tp_node **in, int n_in, tp_node **out)
 {
@@ -11239,7 +11249,7 @@ static tp_status tp__predict_tower(const tp_predict_config *c, tp_graph *g, tp_t
     return TP_OK;
 }
 
-/* Does it take all that it brings from a checkpoint? An initialiser of the program's may have ways of its own. */
+/* Does the initialiser load all its values from checkpoints? This is not known of an initialiser that the program wrote. */
 static bool tp__is_restore(const tp_session_init *i)
 {
     if (!i) return false;
@@ -11259,7 +11269,7 @@ static tp_status tp__predict_load_all(const tp_predict_config *c, tp_session *s)
     return st;
 }
 
-/* Load what session_init has. A variable that the outputs need and that gets no value would be random. */
+/* Runs session_init. Fails if a variable that the outputs need gets no value: it would be random. */
 static tp_status tp__predict_load(const tp_predict_config *c, tp_session *s, tp_node *const *out, int n_out)
 {
     int n = 0, missing = 0;
@@ -11290,7 +11300,7 @@ static tp_status tp__predict_load(const tp_predict_config *c, tp_session *s, tp_
     return st;
 }
 
-/* How many devices a creator's session has, as far as that is known. */
+/* The number of devices of a creator's session, if it is known. */
 static int tp__creator_devices(const tp_session_creator *c)
 {
     if (c->create == tp__create_reuse && c->user) return ((const tp_session *)c->user)->n_device;
@@ -11299,7 +11309,7 @@ static int tp__creator_devices(const tp_session_creator *c)
     return n > 0 ? n : 1;
 }
 
-/* Everything but the freeing of what the caller gave. */
+/* Makes the predictor. The caller frees what its own caller passed. */
 static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, int towers)
 {
     const int n_in = c->input_names ? c->n_input_names : c->n_inputs, n_out = c->n_output_names;
@@ -11320,7 +11330,7 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
         const int reuse = i > 0 ? TP_REUSE_YES : c->graph ? TP_REUSE_AUTO : TP_REUSE_INHERIT;
         if (towers > 1) snprintf(name, sizeof name, "tower%d", i);
         tp_device_enter(g, i % devices);
-        /* a graph with other towers: names of its own, or a lookup would find theirs */
+        /* the graph has other towers: these need other names, or lookups would find the wrong nodes */
         for (int k = 0; c->graph && (k == 0 || tp__map_get(&g->used, name)); k++)
             snprintf(name, sizeof name, "tower-pred-%d", i + k);
         const tp_status st = tp__predict_tower(c, g, f, name, reuse, node + i * each, n_in, node + i * each + n_in);
@@ -11377,7 +11387,7 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
     }
     if (p) p->init = init;
     else tp_session_init_free(init);
-    if (p && init && init->run == tp__restore_run) /* kept for its owner's mark; the values are in the session now */
+    if (p && init && init->run == tp__restore_run) /* init is kept for its owner mark; the session has its values */
         tp_dict_free(&((tp__restore *)(void *)init)->dict);
     return p;
 }
@@ -11406,7 +11416,7 @@ TP__EXACT_END
 #define TP__PLACED TP__PLACE
 #endif
 
-#else /* TP__F: the op pages, read once for each element type */
+#else /* TP__F: the op pages, included once for each element type */
 
 /* ==== >>ops: element-wise, reductions, shapes ========================================================== */
 /* This file is read four times, once for each type that a naive loop is written for: TP__NUM is int32_t,

@@ -11419,28 +11419,28 @@ TP__EXACT_END
 #else /* TP__F: the op pages, included once for each element type */
 
 /* ==== >>ops: element-wise, reductions, shapes ========================================================== */
-/* This file is read four times, once for each type that a naive loop is written for: TP__NUM is int32_t,
- * int64_t, float, double, and TP__F(name) is name_i32, name_i64, name_f32, name_f64. What stands between
- * #ifdef TP__FIRST_PASS and #endif is wanted by all of them and read once, at the start; what stands between
- * #ifdef TP__ROWS and #endif is the rest of a page (shape rule, gradient, row, builder) and is read once, at
- * the end.
- *
- * Which loop works on a value:
- *   element-wise rows   the block of the dtype of the LAST input; uint8 and bool count as float32, and a row
- *                       that takes them keeps its byte function there (logical_and, select_bytes)
- *   other rows          naive_f64 if an operand is float64, else naive_f32, which looks at the dtype itself
+/* This file is included four times, once for each type that a naive loop is written for: TP__NUM is int32_t,
+ * int64_t, float, double, and TP__F(name) is name_i32, name_i64, name_f32, name_f64. The code between
+ * #ifdef TP__FIRST_PASS and #endif is shared by all four and is read once, the first time; the code between
+ * #ifdef TP__ROWS and #endif is the rest of a page (shape rule, gradient, row, builder) and is read once, the
+ * last time.
+ * 
+ * The loop that computes a value:
+ *   element-wise rows   the block of the dtype of the LAST input; uint8 and bool use the block of float32, and a row
+ *                       that takes them has its byte function there (logical_and, select_bytes)
+ *   other rows          naive_f64 if an operand is float64, else naive_f32, which tests the dtype itself
  *                       where integers are allowed
- *   half precision      is converted by the executor, so that float16 and bfloat16 look like float32 here;
- *                       cast and the rows that move elements unseen get them as they are
+ *   half precision      is converted by the executor, so that float16 and bfloat16 are float32 here;
+ *                       cast and the rows that only move elements get them unconverted
  *   float32 on a CPU    with an instruction set: the row's fast kernel, tp__<op>_fast in tp_fast.h (>>fast_ops), if there
- *                       is one; without that file TP__IF_FAST leaves NULL in its place */
+ *                       is one; without that file TP__IF_FAST puts NULL in its place */
 
 #ifndef TP__MATH_SEEN
 #define TP__MATH_SEEN
 #define TP__FIRST_PASS 1
 #endif
 
-/* -- the loop of an element-wise op: y = expression of x (one operand) or of a and b (two), t are the
+/* -- the loop of an element-wise op: y = expression of x (one operand) or of a and b (two); t is the
  * attributes */
 
 #define TP__MAP1(name_, type_, expr_)                                                               \
@@ -11469,7 +11469,7 @@ TP__EXACT_END
         }                                                                                           \
     }
 
-/* Integers wrap around, as on the machine; the C standard promises that for unsigned ones only. */
+/* Integers wrap around, as on the machine. The C standard promises this for unsigned integers only. */
 #ifdef TP__PASS_INT
 #define TP__ADD(a_, b_) ((TP__NUM)((uint64_t)(a_) + (uint64_t)(b_)))
 #define TP__SUB(a_, b_) ((TP__NUM)((uint64_t)(a_) - (uint64_t)(b_)))
@@ -11482,7 +11482,7 @@ TP__EXACT_END
 #define TP__IS_NAN(x_)  ((x_) != (x_))
 #endif
 
-/* A product that is rounded before anything is added to it; compilers may fuse the two otherwise. */
+/* A product that is rounded before anything is added to it. Otherwise compilers may fuse product and sum. */
 #ifndef TP__PASS_INT
 #ifdef TP__PRODUCT
 #define TP__ROUNDED(x_) TP__PRODUCT(x_)
@@ -11496,8 +11496,8 @@ static real TP__F(tp__rounded)(real x)
 #endif
 #endif
 
-/* Functions of reals: ours for float, so that no libm decides its bits; libm's for double. TP__R(floor) is
- * floorf or floor: those are exact. */
+/* Functions of reals: built-in ones for float, so that the bits do not depend on a libm; libm's for double. TP__R(floor)
+ * is floorf or floor: these are exact. */
 #ifdef TP__REAL_IS_FLOAT
 #define TP__R(fn_)      fn_##f
 #define TP__EXP(x_)     tp_expf(x_)
@@ -11541,7 +11541,7 @@ static void tp__range_chunk(void *user, int64_t chunk)
     r->fn(r->k, from, r->n - from < r->grain ? r->n : from + r->grain);
 }
 
-/* fn over [0, n) in pieces of `grain`, on all threads. For work whose pieces do not touch. */
+/* Calls fn over [0, n) in pieces of `grain`, on all threads. The pieces must not write the same memory. */
 static void tp__each_range(const tp_call *k, int64_t n, int64_t grain, tp__range_fn fn)
 {
     tp__range r;
@@ -11556,7 +11556,7 @@ static void tp__each_range(const tp_call *k, int64_t n, int64_t grain, tp__range
     tp_device_parallel(k->device, (n + r.grain - 1) / r.grain, tp__range_chunk, &r);
 }
 
-/* How many rows make a piece of work worth handing to a thread. */
+/* The number of rows that is enough work for a thread. */
 static int64_t tp__grain(int64_t row_size)
 {
     const int64_t n = 16384 / (row_size > 0 ? row_size : 1);
@@ -11572,7 +11572,7 @@ static int64_t tp__product(const tp_shape *s, int from, int to)
     return n;
 }
 
-/* Elements of the shapes that a product of dimensions gives; TP_ANY if one of them is unknown. */
+/* The product of the dimensions [from, to) of s; TP_ANY if one of them is unknown. */
 static int64_t tp__known_product(const tp_shape *s, int from, int to)
 {
     for (int d = from; d < to; d++)
@@ -11587,8 +11587,8 @@ static double tp__flops_none(const tp_call *k)
     return 0;
 }
 
-/* Element-wise rows outside a fused chain: operands are laid out a block at a time, broadcast, for the row's
- * block. */
+/* Element-wise rows outside a fused chain: each operand is broadcast, a block at a time, into a contiguous buffer for the
+ * row's block function. */
 #define TP__MAP_BLOCK                  64
 #define TP__MAP_IN                     16
 
@@ -11608,7 +11608,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
     const tp_block_fn block = tp__map_block(k->op, k->in[k->n_in - 1].dtype);
     const size_t y_size = tp_dtype_size(y->dtype);
     const int64_t n = tp__size(y);
-    double room[TP__MAP_IN][TP__MAP_BLOCK]; /* eight bytes an element: any dtype */
+    double room[TP__MAP_IN][TP__MAP_BLOCK]; /* eight bytes per element: enough for any dtype */
     const void *in[TP__MAP_IN];
     int64_t dim[TP_MAX_DIMS];
     TP_ASSERT(k->n_in <= TP__MAP_IN);
@@ -11622,7 +11622,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
                 continue;
             }
             in[a] = room[a];
-            for (int64_t i = 0; i < m; i++) { /* the index of y's element, folded into x's shape */
+            for (int64_t i = 0; i < m; i++) { /* the index of y's element, reduced to x's shape */
                 int64_t rest = i0 + i, at = 0, stride = 1;
                 for (int d = y->shape.ndim - 1; d >= 0; d--) {
                     dim[d] = rest % y->shape.dim[d];
@@ -11645,11 +11645,11 @@ static void tp__map_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->ou
  * only. */
 #define TP__MAPS(fn_)                  tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
 #define TP__REAL_MAPS(fn_)             tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
-/* ... of an op that is no element-wise one. */
+/* ... of an op that is not element-wise. */
 #define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, TP__IF_FAST(fast_, NULL), NULL, NULL, NULL, NULL, NULL
 #define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
 
-/* All operands have one element type, and the row has a block for it. */
+/* All operands must have one element type, for which the row has a block. */
 static tp_status tp__infer_map(tp_infer *s)
 {
     const tp_dtype d = s->in[s->n_in - 1].dtype;
@@ -11675,7 +11675,7 @@ static tp_status tp__infer_logical(tp_infer *s)
     return tp__infer_broadcast_same(s);
 }
 
-/* Everything that only wants to know that its input is real. */
+/* The shape rule of ops that only need a real input. */
 static tp_status tp__infer_real(tp_infer *s)
 {
     for (int i = 0; i < s->n_in; i++)
@@ -11687,7 +11687,7 @@ static tp_status tp__infer_real(tp_infer *s)
 #endif
 
 #ifdef TP__ROWS
-/* c * x for a constant that float32 attributes cannot always hold. */
+/* c * x, also for a constant c that a float32 attribute cannot hold exactly. */
 static tp_node *tp__scaled(tp_node *x, double c)
 {
     if ((double)(float)c == c) return tp_affine(x, (float)c, 0.0f);
@@ -11696,10 +11696,10 @@ static tp_node *tp__scaled(tp_node *x, double c)
 
 static tp_node *tp__zero_of(tp_node *x) { return tp_const_as(tp_node_graph(x), x->dtype, 0.0); }
 
-/* Where mask holds x, elsewhere 0. */
+/* x where the mask is true, else 0. */
 static tp_node *tp__where(tp_node *mask, tp_node *x) { return tp_select(mask, x, tp__zero_of(x)); }
 
-/* The gradient of what changes nothing but the shape. */
+/* The gradient of an op that only changes the shape. */
 static void tp__view_grad(tp_grad *g) { g->din[0] = tp_reshape_like(g->dout[0], g->in[0]); }
 static void tp__identity_grad(tp_grad *g) { g->din[0] = g->dout[0]; }
 #endif
@@ -11764,7 +11764,7 @@ TP_DEF tp_node *tp_div(tp_node *a, tp_node *b) { return tp__op2(&tp__op_div, a, 
 #endif
 
 /* -- maximum, minimum: y = max(a, b), min(a, b) --------------------------------- >>op maximum, minimum
- *   da = dy where a >= b, else 0; db = dy elsewhere: a tie is a's. A NaN in either gives NaN. */
+ *   da = dy where a >= b, else 0; db = dy elsewhere: of a tie, a gets dy. If a or b is NaN, y is NaN. */
 TP__MAP2(maximum, char, TP__NUM, TP__IS_NAN(a) || a > b ? a : b)
 TP__MAP2(minimum, char, TP__NUM, TP__IS_NAN(a) || a < b ? a : b)
 #ifdef TP__ROWS
@@ -11810,7 +11810,7 @@ TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 static TP__NUM TP__F(tp__floor_quotient)(TP__NUM a, TP__NUM b)
 {
     if (b == 0) return 0;
-    if (b == -1) return TP__SUB(0, a); /* the least integer has no positive twin: it wraps */
+    if (b == -1) return TP__SUB(0, a); /* minus the least integer does not exist: it wraps */
     const TP__NUM q = a / b;
     return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
@@ -12094,9 +12094,8 @@ TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
 #ifndef TP__PASS_INT
 
 #ifdef TP__REAL_IS_FLOAT
-/* sin(x) or, a quarter turn on, cos(x): x = n pi/2 + r, and both series at r in double, whose last bits the
- * rounding to float hides. Arguments beyond a million lose so much to the float itself that libm may
- * decide. */
+/* sin(x), or cos(x), a quarter turn further: x = n pi/2 + r, then both series at r in double; rounding to float hides the
+ * error of their last bits. Beyond a million, where floats are very coarse, libm is used. */
 static float tp__sinf(float x, int quarter)
 {
     if (!(x > -1e6f && x < 1e6f)) return quarter ? (float)cos((double)x) : (float)sin((double)x);
@@ -12127,8 +12126,8 @@ static float tp__sinf(float x, int quarter)
     }
 }
 
-/* atan(x) to far beyond the digits of a float: |x| is brought below tan(pi/12) by atan(x) = pi/2 - atan(1/x) and by
- * atan(x) = pi/6 + atan((x sqrt 3 - 1) / (x + sqrt 3)); there the series x - x^3/3 + ... serves. */
+/* atan(x), much more exact than a float: |x| is reduced below tan(pi/12) by atan(x) = pi/2 - atan(1/x) and by atan(x) =
+ * pi/6 + atan((x sqrt 3 - 1) / (x + sqrt 3)); then the series x - x^3/3 + ... is summed. */
 static double tp__arctan(double x)
 {
     double a = fabs(x), turn = 0, s = 0;
@@ -12158,7 +12157,7 @@ static double tp__pow_positive(double a, double b)
     double s = 0;
     for (int i = 21; i > 0; i -= 2) s = tp__mul_add(s, z, 1.0 / i);
     double x = tp__mul_add((double)e, 0.69314718055994530942, 2 * f * s) * b;
-    if (x > 150) x = 150; /* beyond float on either side */
+    if (x > 150) x = 150; /* outside the range of float, above or below */
     if (x < -150) x = -150;
     k = (int)floor(tp__mul_add(x, 1.44269504088896340736, 0.5));
     const double r = tp__mul_add((double)-k, 0.69314718055994530942, x);
@@ -12167,7 +12166,7 @@ static double tp__pow_positive(double a, double b)
     return ldexp(p, k);
 }
 
-/* C's pow for floats: negative bases take whole exponents only. */
+/* C's pow for floats: a negative base needs a whole exponent. */
 static float tp__powf(float a, float b)
 {
     if (b == 0.0f || a == 1.0f) return 1.0f;
@@ -12299,7 +12298,7 @@ static void tp__erf_grad(tp_grad *g)
 static const tp_op tp__op_erf = TP__ROW("erf", "Erf", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__erf_grad,
                                         TP__REAL_MAPS(tp__erf), tp_vec_find_erf, NULL, NULL, 0, "Erf", NULL);
 TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
-/* Made of plain nodes, so that their gradients, of any order, follow; the planner makes one pass of them. */
+/* Made of plain nodes, so that gradients of any order exist; the planner fuses the nodes into one pass. */
 TP_DEF tp_node *tp_gelu(tp_node *x)
 {
     return tp_mul(tp_affine(x, 0.5f, 0), tp_affine(tp_erf(tp_affine(x, 0.70710678118654752f, 0)), 1, 1));
@@ -12334,7 +12333,7 @@ TP_DEF tp_node *tp_sigmoid(tp_node *x) { return tp__op1(&tp__op_sigmoid, x, NULL
 
 /* -- softplus: y = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|) ------------------------------ >>op softplus
  *   dx = dy sigmoid(x) */
-/* ln(1 + e) for small e: what rounding 1 + e loses is put back by the quotient. */
+/* ln(1 + e) for small e: the quotient restores what is lost when 1 + e is rounded. */
 static real TP__F(tp__log_one_plus)(real e)
 {
     const real u = 1 + e;
@@ -12358,7 +12357,7 @@ static void tp__relu_back(tp_grad *g);
 static const tp_op tp__op_relu_grad =
     TP__ROW("relu_grad", "ReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__relu_back,
             TP__REAL_MAPS(tp__relu_grad), tp_vec_find_relu_grad, NULL, NULL, 0, NULL, NULL);
-static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad by dy */
+static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad for its operand dy */
 {
     g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
 }
@@ -12464,8 +12463,8 @@ TP_DEF tp_node *tp_is_finite(tp_node *x) { return tp__op1(&tp__op_is_finite, x, 
 #endif /* functions of reals */
 
 /* -- cast: y = x in another element type ------------------------------------------------------ >>op cast
- *   dx = dy cast back, if both are floating. float -> integer cuts, x -> bool is x != 0. The one op that the
- *   executor gives half-precision operands as they are. */
+ *   dx = dy cast back, if both are floating. float -> integer truncates, x -> bool is x != 0. The executor
+ *   does not convert half-precision operands for this op. */
 #ifdef TP__ROWS
 static const tp_attr tp__cast_schema[] = {{"from", TP_ATTR_DTYPE, offsetof(tp__cast_attrs, from)},
                                           {"to", TP_ATTR_DTYPE, offsetof(tp__cast_attrs, to)},
@@ -12508,19 +12507,19 @@ TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
 #endif
 
 /* ==== reductions ======================================================================================= */
-/* A reduction walks x as kept dimensions outside and reduced ones inside, with neighbours of one kind merged:
- * output o is made from n_run runs of `run` elements that lie `step` apart. Sums are kept in double here; the
- * fast ones (tp_fast.h) add floats in another order, which depends on shapes alone. */
+/* A reduction loops over the kept dimensions outside and the reduced ones inside; adjacent dimensions of one kind are
+ * merged. Output o is computed from n_run runs of `run` elements that are `step` apart. Sums are kept in double here; the
+ * fast kernels (tp_fast.h) add floats in another order, which depends on the shapes alone. */
 
 #ifdef TP__FIRST_PASS
 
 typedef struct tp__reduction {
-    int64_t n_out, n_run, run, step, n_sum; /* n_sum: elements behind each output */
+    int64_t n_out, n_run, run, step, n_sum; /* n_sum: elements of x per output */
     int n_keep, n_reduce;                   /* merged dimensions, innermost first */
     int64_t keep_dim[TP_MAX_DIMS], keep_stride[TP_MAX_DIMS], reduce_dim[TP_MAX_DIMS], reduce_stride[TP_MAX_DIMS];
 } tp__reduction;
 
-/* Which dimensions of x go; false if an axis does not exist or stands there twice. */
+/* Which dimensions of x are reduced; false if an axis does not exist or is given twice. */
 static bool tp__reduced_dims(const tp__reduce_attrs *t, int ndim, bool *reduced)
 {
     for (int d = 0; d < ndim; d++) reduced[d] = t->n_axes == 0;
@@ -12535,7 +12534,7 @@ static bool tp__reduced_dims(const tp__reduce_attrs *t, int ndim, bool *reduced)
 static void tp__reduction_of_dims(tp__reduction *r, const tp_shape *x, const bool *reduced)
 {
     int64_t stride = 1;
-    int last = -1; /* kind of the dimension further in */
+    int last = -1; /* kind of the next inner dimension */
     memset(r, 0, sizeof *r);
     r->n_out = r->n_sum = 1;
     for (int d = x->ndim - 1; d >= 0; d--) {
@@ -12577,7 +12576,7 @@ static int64_t tp__offset(int64_t i, int n, const int64_t *dim, const int64_t *s
     return at;
 }
 
-/* Where the elements of output o begin, and how much further its run j lies. */
+/* The offset of the first element of output o, and the offset of its run j from there. */
 static int64_t tp__out_begin(const tp__reduction *r, int64_t o)
 {
     return tp__offset(o, r->n_keep, r->keep_dim, r->keep_stride);
@@ -12671,7 +12670,7 @@ static tp_node *tp__reduce(const tp_op *row, tp_node *x, const int *axes, int n_
     return tp__op1(row, x, &t);
 }
 
-/* y or dy of a reduction with its reduced dimensions back as 1, ready to be broadcast over x. */
+/* y or dy of a reduction with the reduced dimensions as 1, so that it can be broadcast over x. */
 static tp_node *tp__with_dims(tp_grad *g, tp_node *y)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
@@ -12714,7 +12713,7 @@ TP_DEF tp_node *tp_sum(tp_node *x) { return tp_reduce_sum(x, NULL, 0, false); }
 #endif
 
 /* -- size_ratio: scalar y = elements of x / elements of z, from their shapes alone ------ >>op size_ratio
- *   For the gradient of a mean whose size is not known when the graph is built. */
+ *   The gradient of a mean needs it if its size is not known when the graph is built. */
 #ifndef TP__PASS_INT
 static void TP__F(tp__size_ratio)(const tp_call *k)
 {
@@ -12734,7 +12733,7 @@ static tp_status tp__size_ratio_infer(tp_infer *s)
 static const tp_op tp__op_size_ratio =
     TP__ROW("size_ratio", "SizeRatio", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__size_ratio_infer, NULL,
             TP__KERNELS(tp__size_ratio_f32, tp__size_ratio_f64, NULL), tp__flops_none, NULL, 3u, NULL, NULL);
-/* A scalar of x's dtype: how many elements of x stand behind one of z. */
+/* A scalar of x's dtype: the number of elements of x per element of z. */
 static tp_node *tp__size_ratio(tp_node *x, tp_node *z)
 {
     const int64_t nx = tp_shape_size(&x->shape), nz = tp_shape_size(&z->shape);
@@ -12838,8 +12837,8 @@ TP_DEF tp_node *tp_reduce_min(tp_node *x, const int *axes, int n_axes, bool keep
 #endif
 
 /* -- reduce_prod: y = product of x over axes ---------------------------- >>op reduce_prod, reduce_prod_grad
- *   dx_i = dy (product of the others), from products of those before and of those after, so that zeros are no
- *   trouble. Its own gradient divides by x instead, and so holds where no x is 0. */
+ *   dx_i = dy (product of the others), the product of those before times that of those after, which is exact
+ *   for zeros too. The gradient of reduce_prod_grad divides by x: it needs x without zeros. */
 static void TP__F(tp__reduce_prod)(const tp_call *k)
 {
     const TP__NUM *x = (const TP__NUM *)k->in[0].data;
@@ -12986,7 +12985,7 @@ static void TP__F(tp__sum_to_like)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-/* Does `small` broadcast to `large`? Unknown dimensions are trusted. */
+/* Can `small` be broadcast to `large`? Unknown dimensions count as fitting. */
 static bool tp__broadcasts_to(const tp_shape *small, const tp_shape *large)
 {
     const int lead = large->ndim - small->ndim;
@@ -13066,14 +13065,14 @@ static const tp_op tp__op_add_n =
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
     if (n == 2 && xs && xs[0] && xs[1] && tp_shape_equal(&xs[0]->shape, &xs[1]->shape))
-        return tp_add(xs[0], xs[1]); /* which can be fused */
+        return tp_add(xs[0], xs[1]); /* an add can be fused */
     return tp__opn(&tp__op_add_n, xs, n, NULL);
 }
 #endif
 
 /* -- all_reduce: y_i = x_0 + x_1 + ..., for every i; mean: divided by their number ---------------- >>op all_reduce
  *   dx_i = dy_0 + dy_1 + ..., the same op again
- * One value of each tower, and to each the same sum, in the order of the inputs. Output i lives where input i does. */
+ * One input per tower; each tower gets the same sum, added in the order of the inputs. Output i is on the device of input i. */
 static void TP__F(tp__all_reduce)(const tp_call *k)
 {
     const int64_t n = tp__size(&k->out[0]);
@@ -13084,7 +13083,7 @@ static void TP__F(tp__all_reduce)(const tp_call *k)
 #ifndef TP__PASS_INT
         if (mean) sum *= (real)1 / (real)k->n_in;
 #else
-        (void)mean; /* of integers there is none: the shape rule says so */
+        (void)mean; /* integers have no mean: the shape rule refuses it */
 #endif
         for (int a = 0; a < k->n_out; a++)
             if (k->out[a].data) ((TP__NUM *)k->out[a].data)[i] = sum;
@@ -13107,7 +13106,7 @@ static tp_status tp__all_reduce_infer(tp_infer *s)
     if (((const tp__all_reduce_attrs *)s->attrs)->mean && !tp_dtype_is_float(first.dtype))
         return tp_infer_fail(s, TP_ERR_DTYPE, "all_reduce: there is no mean of %s; tp_cast it first",
                              tp_dtype_name(first.dtype));
-    const tp_status st = tp__add_n_infer(s); /* of which every output is one */
+    const tp_status st = tp__add_n_infer(s); /* each output has the type of that sum */
     s->n_out = s->n_in;
     for (int i = 1; i < s->n_in && st == TP_OK; i++) s->out[i] = s->out[0];
     return st;
@@ -13127,7 +13126,7 @@ TP_DEF int tp_node_device(const tp_node *n)
     while (n->op->row == &tp__op_all_reduce) n = n->op->in[n->index];
     return n->op->device;
 }
-/* x on a device: itself, or a copy there. */
+/* x on a device: x itself, or a copy on that device. */
 static tp_node *tp__on_device(tp_node *x, int device)
 {
     if (tp_is_poison(x) || tp_node_device(x) == device) return x;
@@ -13159,7 +13158,7 @@ static void tp__all_reduce_grad(tp_grad *g)
 {
     const int n = g->op->n_in;
     tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)n * sizeof *d);
-    for (int i = 0; i < n && d; i++) { /* where nothing comes back, zero does; and each from the device of its input */
+    for (int i = 0; i < n && d; i++) { /* zeros if an output has no gradient; each on the device of its input */
         const int device = tp_node_device(g->in[i]);
         tp_device_enter(g->graph, device);
         d[i] = g->dout[i] ? tp__on_device(g->dout[i], device) : tp_zeros_like(g->in[i]);
@@ -13209,7 +13208,7 @@ static tp_status tp__infer_real_scalar(tp_infer *s)
     s->out[0].shape.ndim = 0;
     return TP_OK;
 }
-/* float32 whatever is given, float64 if all are float64 */
+/* The result is float64 if all inputs are float64, else float32. */
 static tp_status tp__global_norm_infer(tp_infer *s)
 {
     const tp_status st = tp__infer_real_scalar(s);
@@ -13292,7 +13291,7 @@ static void tp__argmax_any(const tp_call *k)
 }
 static const tp_attr tp__axis_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__axis_attrs, axis)},
                                           {NULL, TP_ATTR_INT, 0}};
-/* The row's axis in x's shape, counted from the front; -1 after a sentence. */
+/* The row's axis in the shape of x, counted from the front; -1: it does not exist, and the error is set. */
 static int tp__infer_axis(tp_infer *s, int axis, const tp_shape *x)
 {
     const int d = tp__axis(axis, x->ndim);
@@ -13400,9 +13399,9 @@ TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse)
 #endif
 
 /* -- top_k: the k largest of the last axis, descending, and their indices (int32) ------------ >>op top_k
- *   Of ties the lower index comes first; NaNs come before all. dx: dy put back to where it was taken from.
+ *   Of ties the lower index comes first; NaNs come before all. dx: dy at the places of the chosen elements, else 0.
  * -- take_last: y[..,j] = x[..,i[..,j]];  put_last is its transpose ------------ >>op take_last, put_last
- *   An index outside fails the run. */
+ *   An index out of range fails the run. */
 #ifdef TP__FIRST_PASS
 static bool tp__one_of_last(const tp_call *k, int64_t index, int64_t n)
 {
@@ -13430,7 +13429,7 @@ static void TP__F(tp__top_k)(const tp_call *k)
     for (int64_t r = 0; r < rows; r++) {
         const real *x = (const real *)k->in[0].data + r * n;
         int64_t last = -1;
-        for (int64_t j = 0; j < K; j++) { /* the first of those that come after the one found before */
+        for (int64_t j = 0; j < K; j++) { /* the best of those that rank after the last one found */
             int64_t best = -1;
             for (int64_t i = 0; i < n; i++)
                 if ((last < 0 || TP__F(tp__ranks_before)(x, last, i)) &&
@@ -13479,7 +13478,7 @@ static tp_status tp__top_k_infer(tp_infer *s)
     s->out[1].dtype = TP_I32;
     return TP_OK;
 }
-/* x (..,n) and index (..,m) agree but for the last dimension */
+/* Checks that x (..,n) and index (..,m) have the same shape, except for the last dimension. */
 static tp_status tp__infer_last(tp_infer *s)
 {
     tp_shape a = s->in[0].shape, b = s->in[1].shape;
@@ -13493,7 +13492,7 @@ static tp_status tp__infer_last(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_SHAPE, "x is %s and index %s; they may differ in the last dimension only",
                              tp_shape_text(&s->in[0].shape, ta), tp_shape_text(&s->in[1].shape, tb));
     s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[s->n_in - 1].shape; /* take_last: the index's; put_last: the reference's */
+    s->out[0].shape = s->in[s->n_in - 1].shape; /* take_last: shape of the index; put_last: of the reference */
     return TP_OK;
 }
 static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref);
@@ -13536,7 +13535,7 @@ TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices)
 #endif
 
 /* -- in_top_k: bool (B): is logits[b, labels[b]] among the k largest of its row? ------------ >>op in_top_k
- *   Yes if fewer than k are strictly larger and it is finite; a label outside (B,C) is not. */
+ *   True if the logit is finite and fewer than k are strictly larger; false for a label out of range. */
 #ifndef TP__PASS_INT
 static void TP__F(tp__in_top_k)(const tp_call *k)
 {
@@ -13581,26 +13580,26 @@ TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k)
 #endif
 
 /* ==== shapes =========================================================================================== */
-/* These rows move elements without looking at them: one kernel for every element type, by its size. All but a
- * few are one strided copy, which runs along the longest contiguous stretch and over threads. */
+/* These rows move elements without reading their values: one kernel serves all element types of a size. Most rows are one
+ * strided copy, which goes along the longest contiguous stretch and is split over threads. */
 
 #ifdef TP__ROWS
 #define TP__MOVE_DIMS (2 * TP_MAX_DIMS)
 
-/* dst[sum i_d ds_d] = src[sum i_d ss_d] for all indices i below dim; strides count elements. */
+/* Copies dst[sum i_d ds_d] = src[sum i_d ss_d] for all indices i below dim; strides count elements. */
 typedef struct tp__move {
     int ndim;
     int64_t dim[TP__MOVE_DIMS], ds[TP__MOVE_DIMS], ss[TP__MOVE_DIMS];
     char *dst;
     const char *src;
-    size_t size; /* of an element */
+    size_t size; /* bytes per element */
     int64_t n_outer, grain;
 } tp__move;
 
 static void tp__move_add(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
 {
     if (dim == 1) return;
-    if (m->ndim > 0) { /* one run with the dimension further out? */
+    if (m->ndim > 0) { /* can it be merged with the next outer dimension? */
         const int d = m->ndim - 1;
         if (m->ds[d] == ds * dim && m->ss[d] == ss * dim) {
             m->dim[d] *= dim;
@@ -13614,7 +13613,7 @@ static void tp__move_add(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
     m->ss[m->ndim++] = ss;
 }
 
-/* One run of n elements; strides as in the struct. */
+/* Copies one run of n elements; strides as in the struct. */
 static void tp__move_run(char *dst, const char *src, int64_t n, int64_t ds, int64_t ss, size_t size)
 {
     if (ds == 1 && ss == 1) {
@@ -13632,8 +13631,8 @@ static void tp__move_run(char *dst, const char *src, int64_t n, int64_t ds, int6
     }
 }
 
-/* The two innermost dimensions of some of the outer indices. Where one side jumps, squares of 16 by 16 keep
- * both sides' lines in the cache. */
+/* Copies the two innermost dimensions for some of the outer indices. If one side is strided, blocks of 16 by 16 keep the
+ * cache lines of both sides in the cache. */
 static void tp__move_chunk(void *user, int64_t chunk)
 {
     const tp__move *m = (const tp__move *)user;
@@ -13663,7 +13662,7 @@ static void tp__move_do(const tp_call *k, tp__move *m)
 {
     for (int d = 0; d < m->ndim; d++)
         if (m->dim[d] == 0) return;
-    if (m->ndim == 1 && m->ds[0] == 1 && m->ss[0] == 1 && m->dim[0] > 65536) { /* one long run: cut it */
+    if (m->ndim == 1 && m->ds[0] == 1 && m->ss[0] == 1 && m->dim[0] > 65536) { /* split one long run */
         const int64_t whole = m->dim[0] / 16384 * 16384;
         memcpy(m->dst + (size_t)whole * m->size, m->src + (size_t)whole * m->size,
                (size_t)(m->dim[0] - whole) * m->size);
@@ -13673,7 +13672,7 @@ static void tp__move_do(const tp_call *k, tp__move *m)
         m->ds[1] = m->ss[1] = 1;
         m->ndim = 2;
     }
-    if (m->ndim == 2 && m->dim[0] > 64) { /* so that threads have something to share */
+    if (m->ndim == 2 && m->dim[0] > 64) { /* split it, so that threads can share the work */
         for (int d = 2; d > 0; d--) {
             m->dim[d] = m->dim[d - 1];
             m->ds[d] = m->ds[d - 1];
@@ -13700,7 +13699,7 @@ static void tp__move_do(const tp_call *k, tp__move *m)
         m->dim[1] = part;
         m->ndim = 3;
     }
-    while (m->ndim < 2) { /* at least two dimensions */
+    while (m->ndim < 2) { /* the copy loop needs at least two dimensions */
         for (int d = m->ndim; d > 0; d--) {
             m->dim[d] = m->dim[d - 1];
             m->ds[d] = m->ds[d - 1];
@@ -13733,7 +13732,7 @@ static void tp__move_begin(tp__move *m, void *dst, const void *src, size_t size)
     m->size = size;
 }
 
-/* A box of `box` elements between two arrays whose strides are those of shapes `to` and `from`. */
+/* Copies a box of shape `box` between two arrays, whose strides follow from the shapes `to` and `from`. */
 static void tp__move_box(const tp_call *k, const tp_shape *box, void *dst, const tp_shape *to, const void *src,
                          const tp_shape *from, size_t size)
 {
@@ -13755,7 +13754,7 @@ static int64_t tp__byte_offset(const tp_shape *s, const int64_t *index, size_t s
     return at * (int64_t)size;
 }
 
-/* n copies of one element. */
+/* Writes n copies of one element. */
 static void tp__fill(void *dst, const void *element, size_t size, int64_t n)
 {
     char *p = (char *)dst;
@@ -13763,7 +13762,7 @@ static void tp__fill(void *dst, const void *element, size_t size, int64_t n)
     const size_t bytes = (size_t)n * size;
     if (n <= 0) return;
     memcpy(p, element, size);
-    while (done < bytes) { /* doubling */
+    while (done < bytes) { /* double the filled part */
         const size_t m = bytes - done < done ? bytes - done : done;
         memcpy(p + done, p, m);
         done += m;
@@ -13774,7 +13773,7 @@ static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
 {
     double room = 0;
     if (n <= 0) return;
-    if (value == 0 && !signbit(value)) { /* zero in every type */
+    if (value == 0 && !signbit(value)) { /* all bytes are zero in every type */
         memset(dst, 0, (size_t)n * tp_dtype_size(dtype));
         return;
     }
@@ -13933,7 +13932,7 @@ static const tp_op tp__op_identity =
 static const tp_op tp__op_stop_gradient =
     TP__ROW("stop_gradient", "StopGradient", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL,
             TP__NO_KERNEL, tp__flops_none, NULL, 0, "Identity", NULL);
-/* What stands behind names: identities of it. */
+/* The node that x is a name of: follows identities to their input. */
 static tp_node *tp__unnamed(tp_node *x)
 {
     while (x->op->row == &tp__op_identity) x = x->op->in[0];
@@ -13953,7 +13952,7 @@ TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n)
 }
 #endif
 
-/* -- group: does nothing, after everything it waits for --------------------------------------- >>op group */
+/* -- group: computes nothing; runs after its control inputs --------------------------------------- >>op group */
 #ifdef TP__ROWS
 static void tp__group_kernel(const tp_call *k) { (void)k; }
 static tp_status tp__group_infer(tp_infer *s)
@@ -14218,7 +14217,7 @@ static tp_status tp__concat_grad_infer(tp_infer *s)
                              tp_shape_text(y, text));
     return TP_OK;
 }
-/* The gradients of an op's outputs, with zeros for those that reach nothing. */
+/* The gradients of all outputs of an op: zeros for an output without a gradient. */
 static tp_node **tp__all_douts(tp_grad *g)
 {
     const int n = g->op->n_out;
@@ -14497,7 +14496,7 @@ TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size)
 /* -- pad: x with a border: of `value`, or mirrored (reflect: without the edge; symmetric: with it) - >>op pad
  * -- pad_grad: dx = sum of dy over the places that hold a copy of x ----------------------- >>op pad_grad */
 #ifdef TP__FIRST_PASS
-/* Which element of x (n long) stands at place i of y; -1: the border's value. */
+/* The element of x (n long) that place i of y holds; -1: the border's value. */
 static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
 {
     const int64_t at = i - before;
@@ -14506,7 +14505,7 @@ static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
     if (mode == TP_PAD_SYMMETRIC) return at < 0 ? -at - 1 : 2 * n - 1 - at;
     return -1;
 }
-/* Row `row` of y (all dimensions but the last) -> that of x; -1 if it is all border. */
+/* The row of x for row `row` of y (rows count all dimensions but the last); -1: the row is all border. */
 static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
 {
     int64_t at = 0, stride = 1;
@@ -14519,7 +14518,7 @@ static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape
     }
     return at;
 }
-/* Is there a border along the last axis alone? Then rows stay in their places. */
+/* Is the border along the last axis alone? Then the rows keep their order. */
 static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
 {
     for (int d = 0; d < last; d++)
@@ -14573,7 +14572,7 @@ static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
         const char *src = (const char *)k->in[0].data + from * n * (int64_t)size;
         memcpy(to + before * (int64_t)size, src, (size_t)n * size);
         for (int64_t i = 0; i < m && t->mode != TP_PAD_CONSTANT; i++) {
-            if (i == before) i += n; /* the middle is there */
+            if (i == before) i += n; /* skip the middle, which is copied already */
             if (i < m)
                 memcpy(to + i * (int64_t)size, src + tp__pad_source(i, before, n, t->mode) * (int64_t)size, size);
         }
@@ -14756,9 +14755,9 @@ TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples)
 #endif
 
 /* -- gather: y[i.., :] = params[indices[i..], :], rows of axis 0 ---------------------------- >>op gather
- *   An index outside fails the run.  dparams = gather_grad(dy, indices)
+ *   An index out of range fails the run.  dparams = gather_grad(dy, indices)
  * -- gather_grad: dparams[r, :] = sum of dy[i.., :] over indices[i..] = r, in order -------- >>op gather_grad
- *   Dense, unlike TensorFlow's; params is read for its shape alone. */
+ *   The result is dense, unlike TensorFlow's; only the shape of params is read. */
 #ifdef TP__FIRST_PASS
 static int64_t tp__index_at(const tp_operand *x, int64_t i)
 {
@@ -14767,7 +14766,7 @@ static int64_t tp__index_at(const tp_operand *x, int64_t i)
 static void tp__check_indices(const tp_call *k, const tp_operand *indices, int64_t rows)
 {
     const int64_t n = tp__size(indices);
-    for (int64_t i = 0; i < n; i++) { /* one by one, so that the same bad index is reported every time */
+    for (int64_t i = 0; i < n; i++) { /* in order, so that the same bad index is reported every time */
         const int64_t r = tp__index_at(indices, i);
         if (r >= 0 && r < rows) continue;
         tp_kernel_fault(k, r);
@@ -14783,7 +14782,7 @@ static void tp__gather_grad_by(const tp_call *k, tp__range_fn rows_fn)
 }
 #endif
 #ifndef TP__PASS_INT
-/* Rows [from, to) of dparams: whoever owns them looks at every index. */
+/* Computes rows [from, to) of dparams. Each call reads all indices. */
 static void TP__F(tp__gather_grad_rows)(const tp_call *k, int64_t from, int64_t to)
 {
     const tp_shape *p = &k->out[0].shape;
@@ -14873,7 +14872,7 @@ TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices) { return tp__op2(&t
 #endif
 
 /* -- one_hot: float32 y[i.., j] = on where j = indices[i..], else off ---------------------- >>op one_hot
- *   An index outside gives a row of `off`. */
+ *   An index out of range gives a row of `off`. */
 #ifdef TP__ROWS
 static const tp_attr tp__one_hot_schema[] = {{"depth", TP_ATTR_INT, offsetof(tp__one_hot_attrs, depth)},
                                              {"on", TP_ATTR_FLOAT, offsetof(tp__one_hot_attrs, on)},
@@ -15002,7 +15001,7 @@ TP_DEF tp_node *tp_check_numerics(tp_node *x, const char *message)
     return tp__with_message(&tp__op_check_numerics, x, message);
 }
 
-/* -- the table of this file */
+/* -- the table of these op pages */
 /* clang-format off */
 static const tp_op *const tp__math_rows[] = {
     &tp__op_add, &tp__op_sub, &tp__op_mul, &tp__op_div, &tp__op_pow, &tp__op_maximum, &tp__op_minimum,
@@ -15054,7 +15053,7 @@ static const tp_op *const tp__math_rows[] = {
 
 #ifdef real
 /* ==== >>ops: matmul, neural networks, random numbers, state ============================================ */
-/* Read twice: `real` is float, then double. What stands between #ifdef TP__ROWS and #endif is read the second time. */
+/* Included twice: `real` is float, then double. The code between #ifdef TP__ROWS and #endif is read the second time only. */
 #ifdef TP__REAL_IS_FLOAT
 #define TP__REXP(x_)  tp_expf(x_)
 #define TP__RLOG(x_)  tp_logf(x_)
@@ -15074,7 +15073,7 @@ static const tp_op *const tp__math_rows[] = {
  * d a = dc b^T, d b = a^T dc, and so on for the transposed cases. */
 #ifdef TP__REAL_IS_FLOAT
 
-/* The sizes of a matmul call, and which matrix of a and of b belongs to matrix i of c. */
+/* The sizes of a matmul call, and the matrices of a and b that matrix i of c is computed from. */
 typedef struct tp__matmul_dims {
     int64_t M, N, K, batch;
 } tp__matmul_dims;
@@ -15203,12 +15202,12 @@ TP_DEF tp_node *tp_matmul(tp_node *a, tp_node *b) { return tp_matmul_ex(a, b, fa
 #endif
 
 /* -- conv2d: y[b,i,j,o] = sum_{p,q,c} x[b, i sh + p dh - top, j sw + q dw - left, c] w[p,q,c,o] ---- >>op conv2d
- * x (B,H,W,C) or NCHW; w (KH,KW,C/groups,O) in both; y (B,OH,OW,O). Outside of x is 0. SAME: OH = ceil(H/sh), what is
- * missing is added before and after, the odd one after. VALID: OH = ceil((H - (KH-1) dh) / sh). Group g sees channels
- * [g C/groups, ..) and makes [g O/groups, ..).
+ * x (B,H,W,C) or NCHW; w (KH,KW,C/groups,O) in both; y (B,OH,OW,O). x is 0 outside. SAME: OH = ceil(H/sh); half of the
+ * padding is before x and half after, an odd pixel after. VALID: OH = ceil((H - (KH-1) dh) / sh). Group g reads channels
+ * [g C/groups, ..) and computes channels [g O/groups, ..).
  * It is linear in both operands, so conv2d, conv2d_input_grad and conv2d_filter_grad are each other's gradients. */
 #ifdef TP__REAL_IS_FLOAT
-/* Geometry of a call; strides of x and y make one loop serve NHWC and NCHW. */
+/* Geometry of a call. Strides of x and y let one loop serve NHWC and NCHW. */
 typedef struct tp__conv {
     int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
     int64_t xb, xh, xw, xc, yb, yh, yw, yc; /* element strides */
@@ -15266,8 +15265,8 @@ static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, c
     return g;
 }
 #endif
-/* The three convolutions are one loop nest over all (x, w, y) that belong together. It accumulates into the array that is the
- * output, which is zero before, the product of the other two. */
+/* One loop nest serves the three convolutions. It visits all (x, w, y) that belong together and adds the product of two
+ * of them to the third, the output, which is zero at the start. */
 static void TP__F(tp__conv_naive)(const tp__conv *g, tp_conv_what what, real *x, real *w, real *y)
 {
     const int64_t cg = g->C / g->groups, og = g->O / g->groups;
@@ -15308,7 +15307,7 @@ static const tp_attr tp__conv_schema[] = {TP__CONV_SCHEMA_ENTRY(stride_h),   TP_
                                           TP__CONV_SCHEMA_ENTRY(groups),     {NULL, TP_ATTR_INT, 0}};
 #undef TP__CONV_SCHEMA_ENTRY
 
-/* The shapes x and w of a convolution, checked; y's shape follows. */
+/* Checks the shapes x and w of a convolution and computes y's shape. */
 static tp_status tp__conv_check(tp_infer *s, const tp_shape *x, const tp_shape *w, tp_shape *y)
 {
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)s->attrs;
@@ -15524,8 +15523,8 @@ TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format)
 #endif
 
 /* -- max_pool: y = max over a window, argmax = which of the window (row by row) ------------- >>op max_pool
- * Padding is never chosen; the first of ties is; NaN is. x (B,H,W,C) or NCHW. argmax is uint8, int32 where the window
- * has more than 256 elements. max_pool_grad sends dy to the chosen element, max_pool_take fetches from there. */
+ * Padding is never chosen; of ties the first is; a NaN is chosen. x (B,H,W,C) or NCHW. argmax is uint8, int32 where the window
+ * has more than 256 elements. max_pool_grad adds dy to the chosen element, max_pool_take reads x there. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__pool {
     int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, xb, xh, xw, xc, yb, yh, yw, yc;
@@ -15560,7 +15559,7 @@ static int64_t tp__chosen(const tp_operand *argmax, int64_t i)
     return argmax->dtype == TP_U8 ? (int64_t)((const uint8_t *)argmax->data)[i]
                                   : (int64_t)((const int32_t *)argmax->data)[i];
 }
-/* The element of x that output (b,i,j,c) chose as its w-th of the window. */
+/* The offset in x of element w of the window of output (b,i,j,c). */
 static int64_t tp__pool_offset(const tp__pool *g, int64_t b, int64_t i, int64_t j, int64_t c, int64_t w)
 {
     return b * g->xb + (i * g->sh + w / g->kw - g->top) * g->xh + (j * g->sw + w % g->kw - g->left) * g->xw + c * g->xc;
@@ -15605,7 +15604,7 @@ static void TP__F(tp__max_pool_grad)(const tp_call *k) /* in: dy, argmax, x for 
         dx[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))] += dy[Y];
     }
 }
-static void TP__F(tp__max_pool_take)(const tp_call *k) /* in: x, argmax; out: x where it was chosen */
+static void TP__F(tp__max_pool_take)(const tp_call *k) /* in: x, argmax; out: the chosen elements of x */
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
     TP__POOL_LOOP(g)
@@ -15784,10 +15783,10 @@ TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__
 #undef TP__POOL_LOOP
 #endif
 
-/* -- resize: y = the up to four pixels of x around a place, by their nearness ---------------------- >>op resize
- * -- resize_grad: dx = sum of dy over the places that look at a pixel, by the same weights; x for its shape
- * Places are fractions of whole numbers, so that nothing depends on how a scale is rounded. One is the transpose of the
- * other, so each is the other's gradient. NCHW counts as more images of one channel. */
+/* -- resize: y = weighted mean of up to four pixels of x around a place ---------------------- >>op resize
+ * -- resize_grad: dx = sum of dy over the places that read a pixel, with the same weights; x for its shape
+ * Places are fractions of integers, so that the result does not depend on how a scale is rounded. Each op is the transpose
+ * of the other, and so its gradient. NCHW is treated as more images of one channel. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__blend { /* y = (1 - part) x[low] + part x[high] */
     int64_t low, high;
@@ -15809,7 +15808,7 @@ static tp__blend tp__resize_blend(const tp_resize_attrs *a, int64_t i, int64_t n
 }
 typedef struct tp__resized {
     int64_t B, H, W, C, OH, OW;
-    const tp__blend *column; /* one for each of OW, in the scratch */
+    const tp__blend *column; /* one per output column, in the scratch */
 } tp__resized;
 static tp__resized tp__resize_geometry(const tp_call *k, const tp_shape *x)
 {
@@ -15842,7 +15841,7 @@ static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
         for (int64_t j = 0; j < g.OW; j++, y += g.C) {
             const int64_t a = g.column[j].low * g.C, b = g.column[j].high * g.C;
             const real q = (real)g.column[j].part;
-            if (!(q > 0) && !(p > 0)) { /* so that an infinite neighbour does no harm */
+            if (!(q > 0) && !(p > 0)) { /* a weight of 0: an infinite neighbour must not make y NaN */
                 for (int64_t c = 0; c < g.C; c++) y[c] = above[a + c];
                 continue;
             }
@@ -15963,10 +15962,10 @@ TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a) { return
 #endif
 
 /* -- bilinear_sampler: y = sum of four pixels, weights (1-f) and f a coordinate ----------- >>op bilinear_sampler
- * For a coordinate v: c = max(v, 0), l = floor(c), f = c - l; pixels l and l + 1, each held inside of the image. A constant
+ * For a coordinate v: c = max(v, 0), l = floor(c), f = c - l; pixels l and l + 1, each clamped to the image. A constant
  * border: 0 where v < 0 or v > size - 1. bilinear_sampler_grad gives both derivatives: the image gets dy by the weights, a
- * coordinate dy times the difference of its neighbours, nothing where it is negative; it has no gradient itself. */
-/* Pixels of one coordinate and the weight of the second; false where the border's zeros are. */
+ * coordinate dy times the difference of its neighbours, and 0 where it is negative. It has no gradient itself. */
+/* The two pixels for one coordinate, and the weight of the second; false in the border of zeros. */
 static bool TP__F(tp__sampler_place)(real v, int64_t size, int border, int64_t *at, real *f)
 {
     const real c = v > 0 ? v : 0, l = v == v ? TP__FLOOR(c) : 0, last = (real)(size - 1);
@@ -16087,7 +16086,7 @@ TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
 
 /* -- what batch_norm and layer_norm have in common: gradients of their gradients ----------------- >>op normalisation */
 #ifdef TP__ROWS
-/* A vector of C channels as (1,..,C,..,1), or statistics of rows as (..,1): either broadcasts over x. */
+/* Reshapes a vector of C channels to (1,..,C,..,1), or statistics of rows to (..,1), so that it broadcasts over x. */
 static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
 {
     tp_shape s;
@@ -16100,7 +16099,7 @@ static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
 static tp_node *tp__plus(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) : a ? a : b; }
 
 /* The gradient of batch_norm_grad and (rows) layer_norm_grad by dy, x, gamma, mean, inv. With h = xhat, g = dy gamma, u, p, q
- * what comes to dx, dgamma, dbeta, m() the mean and S() the sum over what is normalised, s() the sum for each gamma:
+ * the gradients of its outputs dx, dgamma, dbeta, m() mean and S() sum over what is normalised, s() the sum for each gamma:
  *   r = inv (u - m(u) - h m(u h)),       t = p dy - inv (u m(g h) + g m(u h))
  *   to dy: gamma r + p h + q,            to x: inv t,       to gamma: s(dy r),
  *   to mean: -S(inv t),                  to inv: S(t (x - mean)) + S(u (g - m(g) - h m(g h))) */
@@ -16138,7 +16137,7 @@ static void tp__norm_grad_back(tp_grad *g, int axis, bool rows)
     g->din[4] = tp__plus(tp_reduce_sum(tp_mul(t, centred), over, n_over, false), to_inv);
 }
 
-/* What x gets through its mean, variance and inv = 1/sqrt(var + epsilon), N elements each; NULL if nothing comes:
+/* The gradient of x through its mean, variance and inv = 1/sqrt(var + epsilon), each of N elements; NULL if there is none:
  *   (dmean + (x - mean) (2 dvar - dinv inv^3)) / N */
 static tp_node *tp__norm_stats_back(tp_node *x, tp_node *mean, tp_node *inv, tp_node *dmean, tp_node *dvar,
                                     tp_node *dinv, int axis, bool rows)
@@ -16152,10 +16151,10 @@ static tp_node *tp__norm_stats_back(tp_node *x, tp_node *mean, tp_node *inv, tp_
 #endif
 
 /* -- batch_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon) ----- >>op batch_norm
- * Statistics over every axis but `axis`, N elements a channel; var is the biased one. Outputs y, mean, var for running
+ * Statistics over every axis but `axis`, N elements per channel; var is the biased one. Outputs y, mean, var for running
  * averages (times N/(N-1) if `unbiased`), inv. gamma, beta (C).
  *   dbeta = sum dy,  dgamma = sum dy xhat,  dx = gamma inv (dy - dbeta/N - xhat dgamma/N)
- * batch_norm_grad computes the three together. Its own gradient, and what x gets through mean, var and inv, are made of
+ * batch_norm_grad computes the three together. Its own gradient, and that of x through mean, var and inv, are made of
  * plain nodes, which layer_norm shares. */
 #ifdef TP__REAL_IS_FLOAT
 /* x as (outer, C, inner) */
@@ -16230,7 +16229,7 @@ static const tp_attr tp__bn_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__bn_at
                                         {"epsilon", TP_ATTR_FLOAT, offsetof(tp__bn_attrs, epsilon)},
                                         {"unbiased", TP_ATTR_BOOL, offsetof(tp__bn_attrs, unbiased)},
                                         {NULL, TP_ATTR_INT, 0}};
-/* Inputs `first`.. are vectors with one element a channel of x. */
+/* Checks that the inputs from `first` on are vectors with one element per channel of x. */
 static tp_status tp__bn_check(tp_infer *s, int x, int first)
 {
     char t[TP_SHAPE_TEXT];
@@ -16381,7 +16380,7 @@ TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta
 #endif
 
 /* -- layer_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon), of each row ------- >>op layer_norm
- * Rows are the last axis, C long; mean and biased var are the row's own. gamma, beta (C). Outputs y, and mean and inv (one a
+ * Rows are the last axis, C long; mean and biased var are the row's own. gamma, beta (C). Outputs y, and mean and inv (one per
  * row) for the gradient. With g = dy gamma and means over the row:
  *   dx = inv (g - mean(g) - xhat mean(g xhat)),  dgamma = sum dy xhat,  dbeta = sum dy
  * layer_norm_grad computes the three together; its own gradient is made of plain nodes. */
@@ -16491,7 +16490,7 @@ TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, floa
 #endif
 
 /* -- softmax: y_c = e^(x_c - m) / sum_k e^(x_k - m), m = max x; log_softmax: y_c = x_c - m - ln sum --- >>op softmax
- * Over the last axis. softmax: dx = y (dy - sum dy y). log_softmax: dx = dy - softmax(x) sum dy. Both of plain nodes. */
+ * Over the last axis. softmax: dx = y (dy - sum dy y). log_softmax: dx = dy - softmax(x) sum dy. Both are made of plain nodes. */
 static void TP__F(tp__softmax_row)(const real *x, real *y, int64_t C, bool logarithm)
 {
     real m = x[0], z = 0;
@@ -16630,13 +16629,13 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 }
 #endif
 
-/* -- ctc_loss: y_b = -log of the sum, over all ways to spell the labels, of the product of p_t --------------- >>op ctc_loss
- * p = softmax of the logits. The labels with blanks between and around are l_0.. l_2L; a way is in one place s at each step
- * and stays, or goes one on, or two from a label to another one. In logarithms, t counting from 0 and a(-1) = b(T) as given:
+/* -- ctc_loss: y_b = -log of the sum, over all paths that spell the labels, of the product of p_t ------------ >>op ctc_loss
+ * p = softmax of the logits. l_0..l_2L are the labels with blanks between and around them. A path is at one place s in each
+ * step; then it stays, or moves on by one, or by two from a label to a different one. In logarithms, t counting from 0 and a(-1) = b(T) as given:
  *   a_t(s) = log p_t(l_s) + log sum e^a_(t-1) over s, s-1 (s-2),   b_t(s) the same from the end without p_t
  *   y = -log sum of e^a_(T-1) over the last two,                   dx_t(c) = p_t(c) - sum of e^(a_t(s) + b_t(s) + y), l_s = c
- * The second output is dx for dy = 1, which passes no gradient on. Labels that no way spells cost infinity (zero_infinity: 0)
- * and have a dx of 0. Sums are kept in double; nothing is shared between the sequences of a batch. */
+ * The second output is dx for dy = 1; it has no gradient. Labels that no path spells cost infinity (zero_infinity: 0), and
+ * their dx is 0. Sums are kept in double; the sequences of a batch are independent. */
 static double TP__F(tp__ctc_add)(double a, double b, double c) /* log(e^a + e^b + e^c); log 0 is minus infinity */
 {
     const double ab = a > b ? a : b, most = ab > c ? ab : c;
@@ -16646,7 +16645,7 @@ static double TP__F(tp__ctc_add)(double a, double b, double c) /* log(e^a + e^b 
 }
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__ctc {
-    int64_t T, B, C, L, step, row; /* logits: elements from a step, a sequence, to the next */
+    int64_t T, B, C, L, step, row; /* elements to the next step and to the next row of the logits */
     int blank;
 } tp__ctc;
 static tp__ctc tp__ctc_geometry(const tp_call *k)
@@ -16663,7 +16662,7 @@ static tp__ctc tp__ctc_geometry(const tp_call *k)
     g.blank = a->blank < 0 ? (int)g.C - 1 : a->blank;
     return g;
 }
-/* The class of place s, and whether a way may come to it from two places before. */
+/* The class of place s, and whether a path may reach s from two places before it. */
 static int64_t tp__ctc_class(const tp_call *k, const tp__ctc *g, int64_t b, int64_t s)
 {
     return s & 1 ? tp__index_at(&k->in[1], b * g->L + s / 2) : g->blank;
@@ -16672,7 +16671,7 @@ static bool tp__ctc_skips(const tp_call *k, const tp__ctc *g, int64_t b, int64_t
 {
     return (s & 1) && s > 1 && tp__ctc_class(k, g, b, s) != tp__ctc_class(k, g, b, s - 2);
 }
-/* Does sequence b hold a length or a label that cannot be? */
+/* Is the length of sequence b, or one of its labels, out of range? */
 static bool tp__ctc_bad(const tp_call *k, const tp__ctc *g, int64_t b)
 {
     const int64_t n = tp__index_at(&k->in[2], b), T = tp__index_at(&k->in[3], b);
@@ -16693,7 +16692,7 @@ static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__ctc g = tp__ctc_geometry(k);
     const bool zero = ((const tp_ctc_attrs *)k->attrs)->zero_infinity;
-    const double none = -(double)INFINITY; /* the logarithm of no way at all */
+    const double none = -(double)INFINITY; /* ln 0 */
     for (int64_t b = from; b < to; b++) {
         const int64_t n = tp__index_at(&k->in[2], b), T = tp__index_at(&k->in[3], b), S = 2 * n + 1;
         const real *x = (const real *)k->in[0].data + b * g.row;
@@ -16929,7 +16928,7 @@ static void TP__F(tp__lstm_grad)(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, 
     }
 }
 #ifdef TP__ROWS
-/* The naive loop's few vectors of one sample, or what the fast kernel asks for. */
+/* Scratch: `vectors` vectors of one sample for the naive loop, or the bytes that the fast kernel needs. */
 static size_t tp__rnn_scratch(const tp_operand *h0, size_t vectors, size_t fast)
 {
     const size_t naive = vectors * (size_t)h0->shape.dim[1] * sizeof(double);
@@ -16943,7 +16942,7 @@ static size_t tp__lstm_grad_scratch(const tp_call *k)
 {
     return tp__rnn_scratch(&k->in[5], 6, TP__IF_FAST(tp__lstm_fast_scratch(k, true), 0));
 }
-/* Of a sequence op whose x is input `x`; behind gradients it is a gradient itself. */
+/* The FLOPs of a sequence op whose x is input `x`. If x comes after gradients (x > 0), the op is itself a gradient. */
 static double tp__rnn_flops(const tp_call *k, int x, int gates)
 {
     const tp_shape *y = x ? &k->in[0].shape : &k->out[0].shape, *s = &k->in[x].shape;
@@ -16955,7 +16954,7 @@ static double tp__lstm_flops(const tp_call *k) { return tp__rnn_flops(k, k->op->
 static const tp_attr tp__lstm_schema[] = {{"forget_bias", TP_ATTR_FLOAT, offsetof(tp__lstm_attrs, forget_bias)},
                                           {"batch_major", TP_ATTR_BOOL, offsetof(tp__lstm_attrs, batch_major)},
                                           {NULL, TP_ATTR_INT, 0}};
-/* Is it a matrix of this size, as far as both are known? */
+/* Is it a matrix of this size? Unknown dimensions match. */
 static bool tp__is_matrix(const tp_shape *s, int64_t rows, int64_t columns)
 {
     return s->ndim == 2 && (s->dim[0] < 0 || rows < 0 || s->dim[0] == rows) &&
@@ -17233,13 +17232,13 @@ TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_no
 
 /* -- attention: y_i = sum_j p_ij v_j,  p_i = softmax_j(s_ij),  s_ij = scale q_i k_j,  scale = 1/sqrt(D) ----- >>op attention
  * For each sample and head, whose D = C/heads elements lie side by side in the last axis: q (B,Tq,C), k, v (B,Tk,C), y (B,Tq,C).
- * causal: j <= i + Tk - Tq. The second output, lse = ln sum_j e^s_ij (B,heads,Tq), is all that the gradient keeps of p:
+ * causal: j <= i + Tk - Tq. The second output, lse = ln sum_j e^s_ij (B,heads,Tq), is all that the gradient needs to compute p again:
  *   p = e^(s - lse),  ds_ij = p_ij (dy_i v_j - dy_i y_i) scale,  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,
  *   dv_j = sum_i p_ij dy_i
  * attention_grad has no gradient itself. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__heads {
-    int64_t B, Tq, Tk, C, D, heads, beyond; /* query i sees keys below i + beyond, as far as there are some */
+    int64_t B, Tq, Tk, C, D, heads, beyond; /* query i attends to keys j < i + beyond, of those that exist */
 } tp__heads;
 static tp__heads tp__heads_of(const tp_call *k, const tp_shape *q, const tp_shape *keys)
 {
@@ -17384,7 +17383,7 @@ TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, b
 
 /* -- dropout: y_i = u_i >= rate ? x_i / (1 - rate) : 0, u_i uniform --------------------------- >>op dropout
  * u_i = uniform(key, step, i): a function of the op's stream, so the gradient is this op on dy with the same stream, and
- * no mask is kept. */
+ * no mask is stored. */
 static void TP__F(tp__dropout_range)(const tp_call *k, int64_t from, int64_t to)
 {
     const float rate = ((const tp__dropout_attrs *)k->attrs)->rate;
@@ -17437,8 +17436,8 @@ static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream)
 TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate) { return tp__dropout_node(x, rate, 0); }
 
 /* -- random_uniform, random_normal, random_truncated_normal: fresh numbers each run ------ >>op random_uniform
- * Element i is a function of (key of the op, random step, i). With an input, its shape is taken. Truncated: redrawn beyond
- * two deviations, attempt k at step word step + k 2^40. */
+ * Element i is a function of (key of the op, random step, i). An input gives the shape. Truncated: a value beyond two
+ * deviations is drawn again; attempt k uses the step word step + k 2^40. */
 static const tp_attr tp__random_schema[] = {{"shape", TP_ATTR_SHAPE, offsetof(tp__random_attrs, shape)},
                                             {"a", TP_ATTR_FLOAT, offsetof(tp__random_attrs, a)},
                                             {"b", TP_ATTR_FLOAT, offsetof(tp__random_attrs, b)},
@@ -17544,7 +17543,7 @@ static void tp__assign_sum(const tp_call *k, int sign)
 }
 static void tp__assign_add(const tp_call *k) { tp__assign_sum(k, 1); }
 static void tp__assign_sub(const tp_call *k) { tp__assign_sum(k, -1); }
-/* Inputs beyond `at` are one optional predicate. */
+/* Inputs beyond `at`: at most one, the predicate. */
 static tp_status tp__pred_check(tp_infer *s, int at)
 {
     if (s->n_in > at && (s->in[at].dtype != TP_BOOL || s->in[at].shape.ndim != 0)) {
@@ -17636,7 +17635,7 @@ static void tp__ema_debias(const tp_call *k)
 {
     const double decay = (double)((const tp__assign_attrs *)k->attrs)->decay;
     float *biased = (float *)k->var[0].data, *n = (float *)k->var[1].data;
-    double power = 1, square = decay; /* decay^n by squaring: few multiplications, however many steps there were */
+    double power = 1, square = decay; /* decay^n by repeated squaring */
     *n += 1.0f;
     *biased = (float)((double)*biased - ((double)*biased - (double)*(const float *)k->in[0].data) * (1.0 - decay));
     for (uint32_t left = *n > 0 ? *n < 1e9f ? (uint32_t)*n : 1000000000u : 0; left; left >>= 1, square *= square)
@@ -17665,14 +17664,14 @@ static const tp_op tp__op_summary =
 
 /* -- optimizers: one step for n variables ------------------------------------------------------- >>op optimizer step
  * Inputs: n gradients, then lr (and for Adam and LAMB beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
- * weights, then n of each slot. Each formula is a function for a piece of a variable; a tp__update has what else an optimizer is. */
+ * weights, then n of each slot. Each formula is a function for a piece of a variable; a tp__update has the rest. */
 #ifdef TP__REAL_IS_FLOAT
 static const tp__apply_attrs *tp__apply_of(const tp_call *k) { return (const tp__apply_attrs *)k->attrs; }
-/* Does its predicate, if it has one, let it run? */
+/* Is the step taken? Yes if there is no predicate or if it is true. */
 static bool tp__apply_runs(const tp_call *k) { return tp__pred(k, tp__apply_of(k)->n + k->op->update->scalars); }
 #endif
 static real TP__F(tp__apply_rate)(const tp_call *k) { return *(const real *)k->in[tp__apply_of(k)->n].data; }
-/* Variable i or, from 1, one of its slots. */
+/* Variable i; with slot >= 1, one of its slots. */
 static real *TP__F(tp__apply_var)(const tp_call *k, int i, int slot)
 {
     return (real *)k->var[slot * tp__apply_of(k)->n + i].data;
@@ -17772,7 +17771,8 @@ TP__HOT static void TP__F(tp__ftrl_piece)(const tp_call *k, int i, int64_t from,
     }
 }
 /* -- apply_lamb: Adam with a step for each variable that follows its norm -------------------------- >>op apply_lamb */
-/* LAMB in two passes: the averages and both squared norms of a piece, and then the step. r is made twice, not stored. */
+/* LAMB in two passes: the first computes the averages and both squared norms of a piece, the second takes the step. r is
+ * computed twice instead of stored. */
 static real TP__F(tp__lamb_r)(const tp_call *k, real w, real m, real v)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
@@ -17863,7 +17863,7 @@ static double tp__apply_flops(const tp_call *k)
     for (int i = 0; i < vars; i++) n += (double)tp__size(&k->var[i]);
     return n * (u->flops + 4.0 * (k->n_var / vars - 1 - u->min_slots));
 }
-/* name_ is also that of its formula, tp__<name_>_piece. */
+/* name_ is also part of the name of its formula, tp__<name_>_piece. */
 #define TP__UPDATE(name_, kind_, min_slots_, max_slots_, scalars_, flops_, piece_fast_)                          \
     static const tp__update tp__update_##name_ =                                                                 \
         {kind_,      min_slots_, max_slots_, scalars_, flops_, tp__##name_##_piece_f32, tp__##name_##_piece_f64, \
@@ -17883,7 +17883,7 @@ TP__UPDATE(adagrad, TP__ADAGRAD, 1, 1, 1, 4, NULL)
 TP__UPDATE(adadelta, TP__ADADELTA, 2, 2, 1, 12, NULL)
 TP__UPDATE(ftrl, TP__FTRL, 2, 2, 1, 14, NULL)
 static const tp__update tp__update_lamb = {TP__LAMB, 2,    2,    3,
-                                           26,       NULL, NULL, NULL}; /* two passes: it has kernels of its own */
+                                           26,       NULL, NULL, NULL}; /* two passes: it needs its own kernels */
 static const tp_op tp__op_apply_gradient_descent =
     TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", descent);
 static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", momentum);
@@ -17899,7 +17899,7 @@ static const tp_op tp__op_apply_lamb =
 #undef TP__APPLY_ROW_OF
 #undef TP__UPDATE
 
-/* The planner's: w -= lr a^T b, where a^T b is a gradient that nobody else wants. In: a (K,M), b (K,N), lr. */
+/* Made by the planner alone: w -= lr a^T b, where a^T b is a gradient that no other op reads. In: a (K,M), b (K,N), lr. */
 static void tp__descend_naive(const tp_call *k)
 {
     const int64_t K = k->in[0].shape.dim[0], M = k->in[0].shape.dim[1], N = k->in[1].shape.dim[1];

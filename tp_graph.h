@@ -13952,7 +13952,7 @@ TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n)
 }
 #endif
 
-/* -- group: computes nothing; runs after its control inputs --------------------------------------- >>op group */
+/* -- group: computes nothing; runs after its control inputs ----------------------------------- >>op group */
 #ifdef TP__ROWS
 static void tp__group_kernel(const tp_call *k) { (void)k; }
 static tp_status tp__group_infer(tp_infer *s)
@@ -15783,7 +15783,7 @@ TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__
 #undef TP__POOL_LOOP
 #endif
 
-/* -- resize: y = weighted mean of up to four pixels of x around a place ---------------------- >>op resize
+/* -- resize: y = weighted mean of up to four pixels of x around a place ---------------------------- >>op resize
  * -- resize_grad: dx = sum of dy over the places that read a pixel, with the same weights; x for its shape
  * Places are fractions of integers, so that the result does not depend on how a scale is rounded. Each op is the transpose
  * of the other, and so its gradient. NCHW is treated as more images of one channel. */
@@ -16631,7 +16631,8 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 
 /* -- ctc_loss: y_b = -log of the sum, over all paths that spell the labels, of the product of p_t ------------ >>op ctc_loss
  * p = softmax of the logits. l_0..l_2L are the labels with blanks between and around them. A path is at one place s in each
- * step; then it stays, or moves on by one, or by two from a label to a different one. In logarithms, t counting from 0 and a(-1) = b(T) as given:
+ * step; then it stays, or moves on by one, or by two from a label to a different one.
+ * In logarithms, t counting from 0 and a(-1) = b(T) as given:
  *   a_t(s) = log p_t(l_s) + log sum e^a_(t-1) over s, s-1 (s-2),   b_t(s) the same from the end without p_t
  *   y = -log sum of e^a_(T-1) over the last two,                   dx_t(c) = p_t(c) - sum of e^(a_t(s) + b_t(s) + y), l_s = c
  * The second output is dx for dy = 1; it has no gradient. Labels that no path spells cost infinity (zero_infinity: 0), and
@@ -17232,7 +17233,8 @@ TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_no
 
 /* -- attention: y_i = sum_j p_ij v_j,  p_i = softmax_j(s_ij),  s_ij = scale q_i k_j,  scale = 1/sqrt(D) ----- >>op attention
  * For each sample and head, whose D = C/heads elements lie side by side in the last axis: q (B,Tq,C), k, v (B,Tk,C), y (B,Tq,C).
- * causal: j <= i + Tk - Tq. The second output, lse = ln sum_j e^s_ij (B,heads,Tq), is all that the gradient needs to compute p again:
+ * causal: j <= i + Tk - Tq. The second output, lse = ln sum_j e^s_ij (B,heads,Tq), is all that the gradient needs to
+ * compute p again:
  *   p = e^(s - lse),  ds_ij = p_ij (dy_i v_j - dy_i y_i) scale,  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,
  *   dv_j = sum_i p_ij dy_i
  * attention_grad has no gradient itself. */

@@ -5855,7 +5855,7 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
 #define TP__MAX_DESCENTS 256 /* products that one op of gradient descent absorbs */
 #define TP__MAX_PLANS    32
 
-/* -- what a plan is made of ---------------------------------------------------------------------------- */
+/* -- the parts of a plan ------------------------------------------------------------------------------- */
 
 typedef enum { TP__IN_NOTHING, TP__IN_ARENA, TP__IN_VAR, TP__IN_CONST } tp__place;
 
@@ -5864,7 +5864,7 @@ typedef struct tp__buffer {
     int device;
     int64_t bytes;
     int first, last; /* the step that writes it first and the one that reads it last; last INT_MAX: fetched */
-    size_t offset;   /* in the arena */
+    size_t offset;   /* offset in the arena */
     const tp_variable *var;
     void *data;            /* the constant, on its device */
     const void *host_data; /* the constant, readable by the host; NULL: not readable by it */
@@ -5965,8 +5965,8 @@ struct tp_session {
     tp_session_config config;
     tp_device **device;
     int n_device;
-    int n_given;     /* how many of these the session borrows; they come first */
-    void **var_data; /* by variable id */
+    int n_given;     /* number of borrowed devices, the first ones of `device` */
+    void **var_data; /* variable id -> its memory */
     int n_var, var_cap;
     bool predicts; /* its variables are loaded for a predictor */
     bool *loaded;  /* by variable id, n_loaded entries: true if tp_session_load set it; NULL: not recorded */
@@ -5983,7 +5983,7 @@ typedef struct tp__exec_device {
     char *arena;
     size_t arena_bytes;
     uint64_t *step_word; /* device memory: the random step of this run, then two words that report a fault */
-    uint64_t words[3];   /* the same words, downloaded */
+    uint64_t words[3];   /* step_word, downloaded after the run */
 } tp__exec_device;
 
 struct tp_exec {
@@ -6023,7 +6023,7 @@ static void tp__plan_free(tp__plan *p)
     tp_arena_free(&a);
 }
 
-/* -- what a compilation knows -------------------------------------------------------------------------- */
+/* -- the state of a compilation ------------------------------------------------------------------------ */
 
 /* The copy of a value on another device or in another precision. */
 typedef struct tp__replica {
@@ -6046,15 +6046,15 @@ typedef struct tp__fusion {
     tp_variable **var; /* the variables that the step updates; NULL: the op's variables */
     int n_var;
     const tp_operation *result;  /* output 0 of the step is that of this op, the last absorbed; NULL: of the op */
-    bool one_more;               /* the step has one more output: */
-    const tp_operation *also;    /* it is output 0 of this op; NULL: no op reads it */
+    bool one_more;               /* the step has an additional output: see `also` */
+    const tp_operation *also;    /* the op whose output 0 is the additional output; NULL: no op reads it */
     const tp_operation *reports; /* the op that the step names when it reports a fault; NULL: the op itself */
     const tp_operation *place;   /* the step runs at this op's place in the order; NULL: at the op's own */
 } tp__fusion;
 
 typedef struct tp__group {
     int op[TP__MAX_INSTR], n;
-    int n_operand; /* upper bound of external operands */
+    int n_operand; /* upper bound of the operands from outside the group */
 } tp__group;
 
 typedef struct tp__compiler {
@@ -6068,12 +6068,12 @@ typedef struct tp__compiler {
     int *first_value; /* op id -> its first value */
     tp__value *value;
     int n_value;
-    int *position; /* op id -> place in `order` */
+    int *position; /* op id -> index in `order` */
     int *order, n_order;
     tp__fusion *fusion; /* op id -> what is fused into its step */
     int *absorbed_by;   /* op id -> the op whose step computes it; -1: it has a step of its own */
     int *stands;        /* op id -> the first op whose step runs at this op's place in the order; -1: none */
-    int *stands_next;   /* op id -> the next op at the same place; -1: none */
+    int *stands_next;   /* op id -> the next op whose step runs at the same place; -1: none */
     int *group;         /* op id -> its group of element-wise ops; -1: none */
     tp__group *groups;
     int n_group;
@@ -6427,7 +6427,7 @@ static tp_status tp__plan_infer(tp__compiler *c)
     return st;
 }
 
-/* -- 2b. rewrite: ops become others that do the same for less ------------------------------------------ */
+/* -- 2b. rewrite: operations are replaced by cheaper ones with the same results ------------------------ */
 
 /* The rule "table": the input x of a sequence op consists of rows of a table (an embedding), and the table has fewer rows
  * than x has. The op then works on the table: it multiplies each row of the table once, forward and backward (>>op lstm).
@@ -6560,7 +6560,7 @@ static tp_status tp__plan_rewrite(tp__compiler *c)
     return tp__plan_reach(c); /* the rewrite may have changed which ops are needed */
 }
 
-/* -- 3. order: which op comes before which ------------------------------------------------------------- */
+/* -- 3. order: the order in which the ops run ---------------------------------------------------------- */
 
 /* For each value, lists the ops that read its data, in creation order. */
 static void tp__plan_uses(tp__compiler *c)
@@ -6722,7 +6722,7 @@ static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int a
     return false;
 }
 
-/* -- 3b. precision: which values are stored as half ---------------------------------------------------- */
+/* -- 3b. precision: values that are stored in half precision ------------------------------------------- */
 
 /* 3b. With a half precision, chooses the float32 values that are stored in it: the results of products, of ops that
  * compute element by element from half-precision values or only move them, and of ops that work in the precision of their
@@ -6816,7 +6816,7 @@ static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const t
     return TP_F32;
 }
 
-/* -- 4. alias: values that share the memory of others -------------------------------------------------- */
+/* -- 4. alias: values that have the buffer of another value -------------------------------------------- */
 
 /* The variable in whose memory the value of n is; NULL: it is elsewhere. */
 static const tp_variable *tp__memory_of(const tp__compiler *c, const tp_node *n)
@@ -6846,7 +6846,7 @@ static void tp__plan_alias(tp__compiler *c)
     }
 }
 
-/* -- 5. fold: what depends on constants alone is computed when the plan is compiled -------------------- */
+/* -- 5. fold: values that depend on constants alone are computed when the plan is compiled ------------- */
 
 /* Creates the buffers of feeds, constants and variables. */
 static tp_status tp__plan_sources(tp__compiler *c)
@@ -6901,7 +6901,7 @@ static void tp__plan_fold(tp__compiler *c)
     }
 }
 
-/* -- 6. fuse: an op's step does what the ops around it would do; each rule is one function, and an entry of tp__rules --- */
+/* -- 6. fuse: an op's step also does what ops around it would do; each rule is one function and an entry of tp__rules --- */
 
 /* The TP_FUSES_ flags of the kernel that will run op o: what can be fused into it. */
 static unsigned tp__fuses(const tp__compiler *c, const tp_operation *o)
@@ -7012,7 +7012,8 @@ static bool tp__descends(const tp__compiler *c, const tp_operation *apply, int i
     /* it must save time, and use no more memory than the gradient would */
     const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
     if (K < 1 || K > TP__WHOLE_SUM || K * (M + N) > M * N) return false;
-    /* no operand is a variable; w is updated by this op alone and read once; no op has the product as a control dependency */
+    /* The product can be fused if none of its operands is a variable, no op has it as a control dependency, and the
+     * variable is updated by this op alone and read by no other input of the op. */
     for (int q = 0; q < 2; q++)
         if (tp__memory_of(c, m->in[q])) return false;
     for (int q = 0; q < n; q++)
@@ -7054,7 +7055,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
             rest->var[rest->n_var++] = apply->var[i];
         }
     rest->in[rest->n_in++] = apply->in[n];
-    for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) { /* the last layers run first: their operands were used last */
+    for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) { /* last layers first: their operands were used just before */
         if (!descends[i]) continue;
         const tp_operation *m = tp__unnamed(apply->in[i])->op;
         tp__fusion *f = tp__fuse(c, m, rule, 1);
@@ -7691,7 +7692,7 @@ static void tp__run_step(const tp__step *s)
     if (s->finish) tp__finish_naive(&s->call);
 }
 
-/* -- 7. emit: values on other devices and in other precisions ------------------------------------------ */
+/* -- 7. emit: replicas of values on other devices and in other precisions ------------------------------ */
 
 /* Copies a value that would be overwritten otherwise. */
 static void tp__copy_kernel(const tp_call *k)
@@ -8291,7 +8292,7 @@ static tp_status tp__emit_view(tp__compiler *c, const tp_operation *o)
     const int v = c->first_value[o->id], device = tp__device_of(c, o), from = tp__value_of(c, o->in[0]);
     if (tp__node_on(c, o->in[0]) == device)
         return tp__copy_out(c, v, c->value[tp__root(c, from)].buffer, o->name, device);
-    const tp_status st = tp__bring_node(c, o->in[0], device); /* the replica is not in a variable's memory */
+    const tp_status st = tp__bring_node(c, o->in[0], device); /* a replica's memory is never that of a variable */
     c->value[v].buffer = tp__buffer_on(c, from, device);
     return st;
 }
@@ -8539,7 +8540,7 @@ static int tp__plan_record_on(tp__plan *p)
     return d->record_begin && d->record_end && d->replay && d->record_free ? first : -1;
 }
 
-/* Splits the plan into pieces: steps that are recorded, and runs of host ops between them. */
+/* Splits the plan into pieces: steps that are recorded, and host ops between them. */
 static tp_status tp__plan_pieces(tp__plan *p)
 {
     int n = 0;
@@ -9791,7 +9792,7 @@ TP_DEF int64_t tp_get_global_step_value(tp_session *s)
     return step;
 }
 
-/* -- looking at a plan */
+/* -- listings of a plan */
 
 static tp__plan *tp__latest_plan(tp_exec *e, tp_node *const *fetches, int n_fetches)
 {
@@ -9865,7 +9866,7 @@ struct tp_run_request {
     int n_feed, cap_feed;
     int first; /* index of the first fetch of the hook that is called */
     tp__running run;
-    int64_t begun; /* nanoseconds */
+    int64_t begun; /* start of the run, in nanoseconds */
     int n_datapoints;
     tp_graph *graph;
     tp_exec *exec;
@@ -11525,7 +11526,7 @@ static real TP__F(tp__rounded)(real x)
 #endif
 
 #ifdef TP__FIRST_PASS
-/* -- what pages share */
+/* -- functions that several op pages use */
 
 typedef void (*tp__range_fn)(const tp_call *k, int64_t from, int64_t to);
 typedef struct tp__range {
@@ -11641,8 +11642,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
 
 static void tp__map_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 16384, tp__map_range); }
 
-/* Columns of a row: kernels and blocks of an element-wise op that has loops for all numbers, or for reals
- * only. */
+/* Columns of a row: the kernels and blocks of an element-wise op that has loops for all number types, or for reals only. */
 #define TP__MAPS(fn_)                  tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
 #define TP__REAL_MAPS(fn_)             tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
 /* ... of an op that is not element-wise. */
@@ -11940,7 +11940,7 @@ static tp_status tp__clip_infer(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_ARG, "low %g is above high %g", (double)t->low, (double)t->high);
     return tp__infer_map(s);
 }
-static void tp__clip_back(tp_grad *g); /* dx from dy and x; the gradient of clip, and of that gradient */
+static void tp__clip_back(tp_grad *g); /* the gradient of clip, from dy and x, and of clip_grad */
 static const tp_op tp__op_clip_grad =
     TP__ROW("clip_grad", "ClipByValueGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__clip_schema, sizeof(tp__clip_attrs),
             tp__clip_infer, tp__clip_back, TP__REAL_MAPS(tp__clip_grad), NULL, NULL, NULL, 0, NULL, NULL);
@@ -12103,7 +12103,7 @@ static float tp__sinf(float x, int quarter)
     double r = tp__mul_add(turns, -1.57079632673412561417, (double)x); /* pi/2 in two parts; this one has 33 bits */
     r = tp__mul_add(turns, -6.07710050650619224932e-11, r);
     const double z = r * r;
-    double s = -7.6471637318198164759e-13, c = 4.7794773323873852974e-14; /* -1/15!, 1/16! */
+    double s = -7.6471637318198164759e-13, c = 4.7794773323873852974e-14; /* the coefficients -1/15! and 1/16! */
     s = tp__mul_add(s, z, 1.6059043836821614599e-10);
     c = tp__mul_add(c, z, -1.1470745597729724714e-11);
     s = tp__mul_add(s, z, -2.5052108385441718775e-8);
@@ -12586,7 +12586,7 @@ static int64_t tp__run_begin(const tp__reduction *r, int64_t j)
     return r->n_reduce > 1 ? tp__offset(j, r->n_reduce - 1, r->reduce_dim + 1, r->reduce_stride + 1) : 0;
 }
 
-/* for each output o and each of its elements v (in order): body */
+/* A loop over each output o and each of its elements v, in order, that runs body_. */
 #define TP__REDUCE(begin_, body_, end_)                      \
     for (int64_t o = 0; o < r.n_out; o++) {                  \
         const TP__NUM *first = x + tp__out_begin(&r, o);     \
@@ -12852,7 +12852,7 @@ static void TP__F(tp__reduce_prod)(const tp_call *k)
 #endif
 }
 #ifndef TP__PASS_INT
-static void TP__F(tp__reduce_prod_grad)(const tp_call *k) /* in: x, and dy in the shape of y */
+static void TP__F(tp__reduce_prod_grad)(const tp_call *k) /* in: x; dy, which has y's shape */
 {
     const real *x = (const real *)k->in[0].data, *dy = (const real *)k->in[1].data;
     real *dx = (real *)k->out[0].data;
@@ -13924,7 +13924,7 @@ TP_DEF tp_node *tp_squeeze(tp_node *x, int axis)
 }
 #endif
 
-/* -- identity, stop_gradient: y = x; nothing flows back through the second -- >>op identity, stop_gradient */
+/* -- identity, stop_gradient: y = x; the second passes no gradient to x ----- >>op identity, stop_gradient */
 #ifdef TP__ROWS
 static const tp_op tp__op_identity =
     TP__ROW("identity", "Identity", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, tp__identity_grad,
@@ -14003,7 +14003,7 @@ TP_DEF tp_node *tp_zeros_like(tp_node *x) { return tp_fill_like(x, 0.0f); }
 TP_DEF tp_node *tp_ones_like(tp_node *x) { return tp_fill_like(x, 1.0f); }
 #endif
 
-/* -- broadcast_like: y = x repeated to the shape of ref, which is not read ---------- >>op broadcast_like
+/* -- broadcast_like: y = x repeated to the shape of ref; ref's data is not read ----- >>op broadcast_like
  *   dx = sum_to_like(dy, x) */
 #ifdef TP__ROWS
 static void tp__broadcast_like(const tp_call *k)
@@ -14141,7 +14141,7 @@ TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes)
 }
 #endif
 
-/* -- concat: inputs one behind the other along axis; concat_grad cuts dy again -- >>op concat, concat_grad */
+/* -- concat: inputs joined along axis; concat_grad splits dy again -------------- >>op concat, concat_grad */
 #ifdef TP__ROWS
 static void tp__concat(const tp_call *k)
 {
@@ -14178,7 +14178,7 @@ static tp_status tp__concat_infer(tp_infer *s)
     }
     return TP_OK;
 }
-static void tp__concat_grad_kernel(const tp_call *k) /* in: dy, and the concatenated values for their shapes */
+static void tp__concat_grad_kernel(const tp_call *k) /* in: dy, and the concatenated values (only their shapes) */
 {
     const tp_shape *y = &k->in[0].shape;
     const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, y->ndim);
@@ -14527,7 +14527,7 @@ static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
 }
 #endif
 #ifndef TP__PASS_INT
-static void TP__F(tp__pad_grad)(const tp_call *k) /* in: dy, and x for its shape */
+static void TP__F(tp__pad_grad)(const tp_call *k) /* in: dy, and x (only its shape) */
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
@@ -14665,7 +14665,7 @@ TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, 
 /* -- tile: x repeated multiples[d] times along each dimension --------------------------------- >>op tile
  * -- tile_grad: dx = sum of dy over the copies -------------------------------------------- >>op tile_grad */
 #ifndef TP__PASS_INT
-static void TP__F(tp__tile_grad)(const tp_call *k) /* in: dy, and x for its shape */
+static void TP__F(tp__tile_grad)(const tp_call *k) /* in: dy, and x (only its shape) */
 {
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
     const int64_t n = tp__size(&k->out[0]), m = tp__size(&k->in[0]);
@@ -14916,7 +14916,7 @@ TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 }
 #endif
 
-/* ==== looking at values ================================================================================ */
+/* ==== printing and checking values ===================================================================== */
 
 /* -- print: y = x, and a log line with shape, mean, root mean square and the first elements -- >>op print */
 #ifdef TP__ROWS
@@ -15389,7 +15389,7 @@ TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)
 /* -- conv2d_input_grad: dx[.., c] = sum of dy[b,i,j,o] w[p,q,c,o] over the (i,j,p,q,o) that read that x ----------- >>op conv2d_input_grad
  * -- conv2d_filter_grad: dw[p,q,c,o] = sum_{b,i,j} x[..] dy[b,i,j,o] ------------------------------------- >>op conv2d_filter_grad
  * The first is also called a transposed convolution. */
-static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */
+static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x (only its shape) */
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[2].shape, &k->in[1].shape);
     real *dx = (real *)k->out[0].data;
@@ -15397,7 +15397,7 @@ static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for i
     for (int64_t e = 0; e < n; e++) dx[e] = 0;
     TP__F(tp__conv_naive)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
 }
-static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for its shape */
+static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w (only its shape) */
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[2].shape);
     real *dw = (real *)k->out[0].data;
@@ -15591,7 +15591,7 @@ static void TP__F(tp__max_pool)(const tp_call *k)
         else if (k->out[1].data) ((int32_t *)k->out[1].data)[Y] = (int32_t)best;
     }
 }
-static void TP__F(tp__max_pool_grad)(const tp_call *k) /* in: dy, argmax, x for its shape */
+static void TP__F(tp__max_pool_grad)(const tp_call *k) /* in: dy, argmax, x (only its shape) */
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
     const real *dy = (const real *)k->in[0].data;
@@ -15737,7 +15737,7 @@ static void TP__F(tp__avg_pool)(const tp_call *k)
         ((real *)k->out[0].data)[b * g.yb + i * g.yh + j * g.yw + c * g.yc] = s / n;
     }
 }
-static void TP__F(tp__avg_pool_grad)(const tp_call *k) /* in: dy, x for its shape */
+static void TP__F(tp__avg_pool_grad)(const tp_call *k) /* in: dy, x (only its shape) */
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
     real *dx = (real *)k->out[0].data;
@@ -15795,7 +15795,7 @@ typedef struct tp__blend { /* y = (1 - part) x[low] + part x[high] */
 static tp__blend tp__resize_blend(const tp_resize_attrs *a, int64_t i, int64_t n_in, int64_t n_out)
 {
     tp__blend t;
-    int64_t num = i * n_in, den = n_out; /* the place is num / den */
+    int64_t num = i * n_in, den = n_out; /* the place is the fraction num / den */
     if (a->align_corners && n_out > 1) num = i * (n_in - 1), den = n_out - 1;
     if (a->half_pixel_centers) num = (2 * i + 1) * n_in - (a->nearest ? 0 : n_out), den = 2 * n_out;
     if (a->nearest && a->align_corners) num = 2 * num + den, den *= 2;
@@ -15852,7 +15852,7 @@ static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
         }
     }
 }
-static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from, int64_t to) /* in: dy, x for its shape */
+static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from, int64_t to) /* in: dy, x (only its shape) */
 {
     const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
     for (int64_t b = from; b < to; b++) {
@@ -16084,7 +16084,7 @@ TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
 }
 #endif
 
-/* -- what batch_norm and layer_norm have in common: gradients of their gradients ----------------- >>op normalisation */
+/* -- shared by batch_norm and layer_norm: gradients of their gradients --------------------------- >>op normalisation */
 #ifdef TP__ROWS
 /* Reshapes a vector of C channels to (1,..,C,..,1), or statistics of rows to (..,1), so that it broadcasts over x. */
 static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
@@ -16279,7 +16279,7 @@ static void tp__batch_norm_back(tp_grad *g)
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
     tp_node *in[5], *x = g->in[0], *mean = &g->out[1], *inv = &g->out[3], *dvar = g->dout[2];
-    if (dvar && t->unbiased) { /* N/(N-1), where N > 1 */
+    if (dvar && t->unbiased) { /* times N/(N-1), if N > 1 */
         tp_node *n = tp__size_ratio(x, mean);
         dvar = tp_mul(dvar, tp_div(n, tp_maximum(tp_affine(n, 1, -1), tp_const_as(g->graph, x->dtype, 1))));
     }
@@ -16622,7 +16622,7 @@ TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
     const int last = -1;
     return tp_neg(tp_reduce_sum(tp_mul(labels, tp_log_softmax(logits)), &last, 1, false));
 }
-/* -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows. */
+/* -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows; s is the sigmoid. */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 {
     return tp_sub(tp_softplus(logits), tp_mul(logits, labels));
@@ -16703,7 +16703,7 @@ static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
         for (int64_t t = 0; dx && t < g.T; t++)
             for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = 0;
         if (k->out[0].data) ((real *)k->out[0].data)[b] = 0;
-        if (tp__ctc_bad(k, &g, b)) continue; /* the run fails */
+        if (tp__ctc_bad(k, &g, b)) continue; /* the fault makes the run fail */
         for (int64_t t = 0; t < T; t++) {
             const real *p = x + t * g.step;
             real most = p[0], z = 0;
@@ -16844,7 +16844,7 @@ static void TP__F(tp__lstm)(const tp_call *k) /* in: x, W, b, h0, c0 */
     const int64_t H = r.H, G = 4 * r.H;
     const real *x = (const real *)k->in[0].data, *w = (const real *)k->in[1].data, *bias = (const real *)k->in[2].data;
     real *y = (real *)k->out[0].data, *gates = (real *)k->out[3].data, *cells = (real *)k->out[4].data;
-    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* of one sample */
+    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* vectors of one sample */
     for (int64_t b = 0; b < r.B; b++) {
         for (int64_t u = 0; u < H; u++) {
             h[u] = ((const real *)k->in[3].data)[b * H + u];
@@ -16929,7 +16929,7 @@ static void TP__F(tp__lstm_grad)(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, 
     }
 }
 #ifdef TP__ROWS
-/* Scratch: `vectors` vectors of one sample for the naive loop, or the bytes that the fast kernel needs. */
+/* Scratch: the larger of `vectors` vectors of one sample, for the naive loop, and the bytes that the fast kernel needs. */
 static size_t tp__rnn_scratch(const tp_operand *h0, size_t vectors, size_t fast)
 {
     const size_t naive = vectors * (size_t)h0->shape.dim[1] * sizeof(double);
@@ -16943,7 +16943,8 @@ static size_t tp__lstm_grad_scratch(const tp_call *k)
 {
     return tp__rnn_scratch(&k->in[5], 6, TP__IF_FAST(tp__lstm_fast_scratch(k, true), 0));
 }
-/* The FLOPs of a sequence op whose x is input `x`. If x comes after gradients (x > 0), the op is itself a gradient. */
+/* The FLOPs of a sequence op, or of its gradient, whose x is input number `x`. The forward op has x as input 0, the
+ * gradient has not. */
 static double tp__rnn_flops(const tp_call *k, int x, int gates)
 {
     const tp_shape *y = x ? &k->in[0].shape : &k->out[0].shape, *s = &k->in[x].shape;
@@ -17058,7 +17059,7 @@ static void TP__F(tp__gru)(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
     const int64_t H = r.H, I = r.I;
     const real *x = (const real *)k->in[0].data, *wg = (const real *)k->in[1].data, *bg = (const real *)k->in[2].data;
     const real *wc = (const real *)k->in[3].data, *bc = (const real *)k->in[4].data;
-    real *h = (real *)k->scratch, *g = h + H; /* of one sample */
+    real *h = (real *)k->scratch, *g = h + H; /* vectors of one sample */
     for (int64_t b = 0; b < r.B; b++) {
         for (int64_t u = 0; u < H; u++) h[u] = ((const real *)k->in[5].data)[b * H + u];
         for (int64_t step = 0; step < r.T; step++) {
@@ -17265,7 +17266,7 @@ static void TP__F(tp__attention)(const tp_call *k) /* in: q, k, v */
         const real *v = (const real *)k->in[2].data + b * h.Tk * h.C + head * h.D;
         real *y = k->out[0].data ? (real *)k->out[0].data + (b * h.Tq + i) * h.C + head * h.D : NULL;
         real most = 0, z = 0;
-        for (int pass = 0; pass < 3; pass++) { /* the largest score, the sum, the mean of v */
+        for (int pass = 0; pass < 3; pass++) { /* passes: find the largest score, the sum, the mean of v */
             for (int64_t d = 0; pass == 2 && y && d < h.D; d++) y[d] = 0;
             for (int64_t j = 0; j < n; j++) {
                 real s = 0;
@@ -17545,7 +17546,7 @@ static void tp__assign_sum(const tp_call *k, int sign)
 }
 static void tp__assign_add(const tp_call *k) { tp__assign_sum(k, 1); }
 static void tp__assign_sub(const tp_call *k) { tp__assign_sum(k, -1); }
-/* Inputs beyond `at`: at most one, the predicate. */
+/* Checks input `at`, if there is one: it is the predicate and must be a scalar bool. */
 static tp_status tp__pred_check(tp_infer *s, int at)
 {
     if (s->n_in > at && (s->in[at].dtype != TP_BOOL || s->in[at].shape.ndim != 0)) {
@@ -17617,7 +17618,7 @@ TP_DEF tp_node *tp_assign_moving_average(tp_node *var, tp_node *value, float dec
     return tp__write(&tp__op_assign_moving_average, var, value, pred, &t);
 }
 
-/* -- read_after: the variable once `after` has run; no work, the executor lends the variable's memory -- >>op read_after */
+/* -- read_after: the variable's value once `after` has run: an alias of its memory, without a copy ----- >>op read_after */
 static tp_status tp__read_after_infer(tp_infer *s)
 {
     if (s->n_var != 1) return tp_infer_fail(s, TP_ERR_ARG, "read_after reads one variable, not %d", s->n_var);
@@ -17772,7 +17773,7 @@ TP__HOT static void TP__F(tp__ftrl_piece)(const tp_call *k, int i, int64_t from,
         w[e] = size > l1 ? ((l < 0 ? -l1 : l1) - l) / (after / lr + 2 * l2) : 0;
     }
 }
-/* -- apply_lamb: Adam with a step for each variable that follows its norm -------------------------- >>op apply_lamb */
+/* -- apply_lamb: Adam with a step size per variable, scaled by the variable's norm ----------------- >>op apply_lamb */
 /* LAMB in two passes: the first computes the averages and both squared norms of a piece, the second takes the step. r is
  * computed twice instead of stored. */
 static real TP__F(tp__lamb_r)(const tp_call *k, real w, real m, real v)

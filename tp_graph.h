@@ -5846,7 +5846,7 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
  *   7. emit      makes the steps in order, each with its kernel and buffers, and the copies between devices
  *   8. place     puts results over operands that are read for the last time, and buffers into the arena by lifetime
  * Each of these keeps the bits of every value: a fetch never changes what is trained.
- * 
+ *
  * Each operation runs on its device, and its values are in that device's arena. Steps 4 to 6 never combine operations of
  * different devices. A value that is read on another device is copied there when its first reader on that device is emitted
  * (tp__bring). The copy thus runs just before that reader, and the order of readers and writers in step 3 holds for copies too. */
@@ -5975,7 +5975,7 @@ struct tp_session {
     tp_dict state;
     uint64_t runs; /* atomic: lower half: runs in progress; upper half: number of cancellations */
     int n_exec;    /* execs not yet freed, its own included; guarded by the graph's lock */
-    bool freed;    /* by its owner; its memory is freed when n_exec is 0 */
+    bool freed;    /* the owner has freed it; its memory is freed when n_exec is 0 */
 };
 
 /* The memory of an exec on one device. */
@@ -6037,7 +6037,7 @@ typedef struct tp__replica {
 typedef struct tp__fusion {
     const struct tp__rule *rule[TP__MAX_RULES]; /* the rules that matched */
     int n_rule;
-    int n_absorbed;    /* absorbed ops: ops without a step of their own because of these rules */
+    int n_absorbed;    /* number of ops that these rules absorbed */
     tp_fused fused;    /* what is fused, for the kernel */
     const tp_op *row;  /* the step's row; NULL: the op's */
     const void *attrs; /* the step's attributes; NULL: the op's */
@@ -6065,7 +6065,7 @@ typedef struct tp__compiler {
     int n_op;
     const tp_operation **op; /* op id -> the op in this plan: the graph's own, or its replacement from step 2b */
     char *need, *shape_need;
-    int *first_value; /* op id -> its first value */
+    int *first_value; /* op id -> index of its first value */
     tp__value *value;
     int n_value;
     int *position; /* op id -> index in `order` */
@@ -6085,7 +6085,7 @@ typedef struct tp__compiler {
     int n_use;
     char *fetched;          /* value -> is it fetched? */
     char *elided;           /* value -> is it elided? Then its buffer holds mean, scale and beta of each channel */
-    int *fed;               /* value -> feed index; -1: not fed */
+    int *fed;               /* value -> index of its feed; -1: not fed */
     int *writer_head;       /* variable id -> the first op in the order that writes it; -1: none */
     tp__replica **replicas; /* value -> its replicas */
     int cap_buffer;
@@ -6912,7 +6912,7 @@ static unsigned tp__fuses(const tp__compiler *c, const tp_operation *o)
     return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT; /* tp__finish_naive applies these */
 }
 
-/* Are channels the last dimension of o's output 0? */
+/* Are the channels the last dimension of o's output 0? */
 static bool tp__channels_last(const tp__compiler *c, const tp_operation *o)
 {
     const int ndim = c->value[c->first_value[o->id]].type.shape.ndim;
@@ -10430,7 +10430,7 @@ TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t 
             char c = *p;
             const bool escaped = c == '\\' && p[1];
             if (escaped) c = *++p;
-            if (escaped && c >= '0' && c <= '7') { /* TensorFlow writes bytes beyond ASCII as \303 */
+            if (escaped && c >= '0' && c <= '7') { /* TensorFlow writes a byte beyond ASCII in octal, as \303 */
                 int octal = c - '0';
                 for (int k = 0; k < 2 && p[1] >= '0' && p[1] <= '7'; k++) octal = 8 * octal + (*++p - '0');
                 c = (char)(octal & 255);
@@ -10525,7 +10525,7 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
     int n = 0;
     const char *slash = tp__os_slash(path), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
     if (strncmp(base, "interrupted", 11) == 0)
-        dash = NULL, base = "model"; /* a ModelSaver's after Ctrl-C: newer than all others */
+        dash = NULL, base = "model"; /* written by a ModelSaver after Ctrl-C: newer than all others */
     else if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix)
         return tp_fail(TP_ERR_NAME, "'%s' has no step in its name", path);
     const int64_t step = dash ? strtoll(dash + 1, NULL, 10) : INT64_MAX;
@@ -10645,7 +10645,7 @@ static void tp__restore_free(tp_session_init *i)
     tp_free(r);
 }
 
-/* Warns about, or refuses, what only the graph has and what only the file has. NULL: nothing. */
+/* Warns about names that only the graph or only the file has; with .strict, refuses them. NULL: no such names. */
 static tp_status tp__restore_differences(const tp__restore *r, const char *graph_only, const char *file_only)
 {
     const char *file = r->from_dict ? "dict" : "checkpoint";
@@ -10674,8 +10674,8 @@ static bool tp__is_left_over(const tp_dict *d, int k)
     return false;
 }
 
-/* Restores a value of the trainer's state, given by its full name. The stored instruction set is compared with this
- * session's. */
+/* Keeps a value of the trainer's state in the session, under its full name. The name of the instruction set is not kept,
+ * but compared with this session's. */
 static tp_status tp__restore_state(tp_session *s, const char *name, const tp_tensor *value)
 {
     if (strcmp(name, TP__STATE_PREFIX "isa") != 0) {
@@ -11425,7 +11425,7 @@ TP__EXACT_END
  * #ifdef TP__FIRST_PASS and #endif is shared by all four and is read once, the first time; the code between
  * #ifdef TP__ROWS and #endif is the rest of a page (shape rule, gradient, row, builder) and is read once, the
  * last time.
- * 
+ *
  * The loop that computes a value:
  *   element-wise rows   the block of the dtype of the LAST input; uint8 and bool use the block of float32, and a row
  *                       that takes them has its byte function there (logical_and, select_bytes)
@@ -12576,7 +12576,7 @@ static int64_t tp__offset(int64_t i, int n, const int64_t *dim, const int64_t *s
     return at;
 }
 
-/* The offset of the first element of output o, and the offset of its run j from there. */
+/* The offset of the first element of output o; below, the offset of its run j from there. */
 static int64_t tp__out_begin(const tp__reduction *r, int64_t o)
 {
     return tp__offset(o, r->n_keep, r->keep_dim, r->keep_stride);
@@ -13411,7 +13411,7 @@ static bool tp__one_of_last(const tp_call *k, int64_t index, int64_t n)
 }
 #endif
 #ifndef TP__PASS_INT
-/* Does element i come before element j? */
+/* Does element i rank before element j? */
 static bool TP__F(tp__ranks_before)(const real *x, int64_t i, int64_t j)
 {
     const bool ni = x[i] != x[i], nj = x[j] != x[j];
@@ -15223,7 +15223,7 @@ static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride
         *out = TP_ANY;
         return;
     }
-    if (k < 0) { /* a filter of unknown size */
+    if (k < 0) { /* the filter's size is unknown */
         *out = (in + stride - 1) / stride;
         return;
     }
@@ -15720,7 +15720,7 @@ static const tp_op tp__op_max_pool =
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_max_pool, x, a); }
 #endif
 
-/* -- avg_pool: y = mean over the part of the window that lies inside ------------------------ >>op avg_pool */
+/* -- avg_pool: y = mean over the part of the window that is inside of x --------------------- >>op avg_pool */
 static void TP__F(tp__avg_pool)(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
@@ -15898,7 +15898,7 @@ static const tp_attr tp__resize_schema[] = {
     {"nearest", TP_ATTR_BOOL, offsetof(tp_resize_attrs, nearest)},
     {"data_format", TP_ATTR_INT, offsetof(tp_resize_attrs, data_format)},
     {NULL, TP_ATTR_INT, 0}};
-/* The shape of x resized. */
+/* The shape of the resized x. */
 static tp_status tp__resize_check(tp_infer *s, const tp_shape *x, tp_shape *y)
 {
     const tp_resize_attrs *a = (const tp_resize_attrs *)s->attrs;
@@ -16646,7 +16646,7 @@ static double TP__F(tp__ctc_add)(double a, double b, double c) /* log(e^a + e^b 
 }
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__ctc {
-    int64_t T, B, C, L, step, row; /* elements to the next step and to the next row of the logits */
+    int64_t T, B, C, L, step, row; /* step, row: elements from one step, one sequence, to the next */
     int blank;
 } tp__ctc;
 static tp__ctc tp__ctc_geometry(const tp_call *k)
@@ -17720,7 +17720,7 @@ TP__HOT static void TP__F(tp__rmsprop_piece)(const tp_call *k, int i, int64_t fr
     const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, d = (real)t->a, mu = (real)t->b;
     const real *g = (const real *)k->in[i].data;
     real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2),
-         *mg = k->n_var == 4 * t->n ? TP__F(tp__apply_var)(k, i, 3) : NULL; /* centered */
+         *mg = k->n_var == 4 * t->n ? TP__F(tp__apply_var)(k, i, 3) : NULL; /* only with centered */
     for (int64_t e = from; e < to; e++) {
         real less = 0;
         a[e] += (g[e] * g[e] - a[e]) * (one - d);
@@ -17881,7 +17881,7 @@ static double tp__apply_flops(const tp_call *k)
 TP__UPDATE(descent, TP__DESCENT, 0, 0, 1, 2, NULL)
 TP__UPDATE(momentum, TP__MOMENTUM, 1, 1, 1, 4, NULL)
 TP__UPDATE(adam, TP__ADAM, 2, 2, 3, 10, TP__IF_FAST(tp__adam_vec, NULL))
-TP__UPDATE(rmsprop, TP__RMSPROP, 2, 3, 1, 8, NULL) /* three slots: centered */
+TP__UPDATE(rmsprop, TP__RMSPROP, 2, 3, 1, 8, NULL) /* three slots if centered */
 TP__UPDATE(adagrad, TP__ADAGRAD, 1, 1, 1, 4, NULL)
 TP__UPDATE(adadelta, TP__ADADELTA, 2, 2, 1, 12, NULL)
 TP__UPDATE(ftrl, TP__FTRL, 2, 2, 1, 14, NULL)

@@ -5849,29 +5849,29 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
 
 /* ==== >>plan ========================================================================================== */
 /* A plan is compiled once per (fetches, fed nodes, fed shapes) and run many times:
- *   1. reach     the operations that the fetches need, and those whose shape alone is needed
- *   2. infer     every shape, now that the fed ones are known
- *      2b        rewrite, by the rules of tp__rewrites: ops become others that do the same for less
- *   3. order     creation order, bent where a variable's old value must be read before it is written, and for ops that are to
- *                run early
- *      3b        with a half precision: which values are stored so
- *   4. alias     views, identities and equal-shape broadcasts cost nothing
- *   5. fold      what depends on constants alone is computed now
- *   6. fuse      by the rules of tp__rules: each is tried once for each op, and what it decides is recorded in the op's
- *                tp__fusion; then element-wise chains become one kernel each
- *   7. emit      steps, in order, each with its kernel, buffers and copies from other devices
- *   8. place     results over dying operands, buffers in an arena by lifetime
+ *   1. reach     finds the operations that the fetches need, and those of which only the shape is needed
+ *   2. infer     computes every shape from the fed shapes
+ *      2b        rewrite: the rules of tp__rewrites replace operations by cheaper ones with the same results
+ *   3. order     is creation order, except where a variable's old value must be read before it is written, and for ops that
+ *                must run early
+ *      3b        precision: chooses the values that are stored in half precision, if the session has one
+ *   4. alias     views, identities and equal-shape broadcasts get no buffer of their own
+ *   5. fold      computes at once every value that depends on constants alone
+ *   6. fuse      tries each rule of tp__rules once for each op and records the result in the op's tp__fusion; then it joins
+ *                chains of element-wise ops into one kernel each
+ *   7. emit      makes the steps in order, each with its kernel and buffers, and the copies between devices
+ *   8. place     puts results over operands that are read for the last time, and buffers into the arena by lifetime
  * Each of these keeps the bits of every value: a fetch never changes what is trained.
  *
- * Each operation runs on its device, and its values lie in that device's arena. Nothing of 4 to 6 reaches from one device to
- * another; a value that is read on another device is brought there when its first reader there is emitted (tp__bring). So it
- * is read when that reader would have read it, and what step 3 says of readers and writers holds for copies too. */
+ * Each operation runs on its device, and its values are in that device's arena. Steps 4 to 6 never combine operations of
+ * different devices. A value that is read on another device is copied there when its first reader on that device is emitted
+ * (tp__bring). The copy thus runs just before that reader, and the order of readers and writers in step 3 holds for copies too. */
 
-#define TP__MAX_RULES    3   /* that match one op */
-#define TP__MAX_DESCENTS 256 /* products that one op of gradient descent takes over */
+#define TP__MAX_RULES    3   /* rules that match the same op */
+#define TP__MAX_DESCENTS 256 /* products that one op of gradient descent absorbs */
 #define TP__MAX_PLANS    32
 
-/* -- what a plan is made of ---------------------------------------------------------------------------- */
+/* -- the parts of a plan ------------------------------------------------------------------------------- */
 
 typedef enum { TP__IN_NOTHING, TP__IN_ARENA, TP__IN_VAR, TP__IN_CONST } tp__place;
 
@@ -5879,19 +5879,19 @@ typedef struct tp__buffer {
     tp__place where;
     int device;
     int64_t bytes;
-    int first, last; /* steps that write it first and read it last; last INT_MAX: fetched */
-    size_t offset;   /* in the arena */
+    int first, last; /* the step that writes it first and the one that reads it last; last INT_MAX: fetched */
+    size_t offset;   /* offset in the arena */
     const tp_variable *var;
-    void *data;            /* constant */
-    const void *host_data; /* the constant as the host can read it; NULL: it cannot */
-    int merged;            /* shares the place of this other buffer; -1 */
+    void *data;            /* the constant, on its device */
+    const void *host_data; /* the constant, readable by the host; NULL: not readable by it */
+    int merged;            /* the buffer whose memory this one shares; -1: none */
 } tp__buffer;
 
 /* One value of the plan. */
 typedef struct tp__value {
     tp_type type;
-    tp_type made; /* of a value that is fed: what its op makes, which may have another shape */
-    int buffer;   /* -1: nobody needs it */
+    tp_type made; /* for a fed value: the type that its op computes, whose shape may differ */
+    int buffer;   /* -1: no step reads it */
 } tp__value;
 struct tp__compiler;
 
@@ -5906,17 +5906,17 @@ typedef struct tp__step {
     tp_kernel_fn fn;
     const char *name;
     tp_call call;
-    tp_operand *operand; /* in, out, var */
-    int *buffer;         /* of each operand; -1 none */
-    int scratch;         /* buffer, -1 none */
+    tp_operand *operand; /* inputs, outputs, variables */
+    int *buffer;         /* buffer of each operand; -1: none */
+    int scratch;         /* buffer; -1: none */
     int device;
-    int from;      /* a copy from this device; -1: its kernel runs */
-    bool together; /* all devices of its operands do it, by the first one's all_reduce */
-    bool convert;  /* half-precision operands go through float */
-    bool finish;   /* its kernel knows no bias and no activation: tp__finish_naive does them */
-    const struct tp__rule *rule[TP__MAX_RULES]; /* that made it more than its op */
+    int from;      /* the step is a copy from this device; -1: it runs a kernel */
+    bool together; /* all devices of its operands run it jointly, through the all_reduce of the first one */
+    bool convert;  /* half-precision operands are converted to float for the kernel and back */
+    bool finish;   /* the kernel handles no bias and no activation: tp__finish_naive applies them */
+    const struct tp__rule *rule[TP__MAX_RULES]; /* the fusion rules that matched its op */
     int n_rule;
-    double seconds; /* measured */
+    double seconds; /* measured time */
     int64_t runs;
 } tp__step;
 
@@ -5926,27 +5926,27 @@ typedef struct tp__constant {
     int device;
 } tp__constant;
 
-/* A fed value and where on its way into the plan it is put; several where several devices read it. */
+/* A fed value and the buffer that it is copied to. A value that several devices read has several uploads. */
 typedef struct tp__upload {
     int feed, buffer;
-    int staged; /* in a run: under this number; -1: it is not */
+    int staged; /* during a run: number of its staging copy; -1: not staged */
 } tp__upload;
 
-/* Steps that are recorded and replayed together, or (recording NULL) one host op or more, which run in each run. */
+/* Steps that are recorded and replayed together; or, if `recording` is NULL, one or more host ops, which run in every run. */
 typedef struct tp__plan_piece {
-    int from, to; /* steps, without the last */
+    int from, to; /* the first step, and the step after the last */
     void *recording;
 } tp__plan_piece;
 
 typedef struct tp__plan {
     struct tp__plan *next;
-    tp_arena arena; /* everything below */
+    tp_arena arena; /* owns everything below */
     tp_device **device;
     int n_device;
-    bool *used; /* device -> does a step of the plan run on it, or is something fed or fetched there? */
+    bool *used; /* device -> true if a step of the plan runs on it, or a value is fed or fetched there */
     uint64_t hash, used_at;
     int n_fetch, n_feed, n_step, n_buffer;
-    int first_write; /* the first step that writes a variable; n_step: none does */
+    int first_write; /* the first step that writes a variable; n_step: no step does */
     tp_node **fetch;
     tp_node **feed;
     tp_type *feed_type;
@@ -5955,24 +5955,24 @@ typedef struct tp__plan {
     int n_upload, cap_upload;
     int *fetch_buffer;
     tp_type *fetch_type;
-    tp_tensor *value; /* what the caller sees */
+    tp_tensor *value; /* the fetched values, for the caller */
     tp__step *step;
     int cap_step;
     tp__buffer *buffer;
-    size_t *arena_bytes; /* on each device */
+    size_t *arena_bytes; /* bytes of the arena on each device */
     size_t constant_bytes;
-    uint64_t bound_to; /* the arenas that pointers were resolved against: the exec's `arenas`; 0: none */
+    uint64_t bound_to; /* the exec's `arenas` when the pointers were resolved; 0: not resolved */
     tp__constant *constant;
     int n_constant;
-    void *room; /* host memory, for copies between devices that cannot reach each other */
+    void *room; /* host memory for copies between devices that cannot reach each other's memory */
     size_t room_bytes;
-    /* Recording, by this device, which can record; -1: never. Others of the plan join in. */
+    /* The device that records the plan; -1: none. The other devices that the plan uses take part in the recording. */
     int record_on;
     bool *joins;
-    int bound_runs; /* runs since the pointers were resolved, as far as 1 */
+    int bound_runs; /* runs since the pointers were resolved, counted up to 1 */
     tp__plan_piece *piece;
     int n_piece;
-    bool recorded; /* the pieces without host ops have their recordings */
+    bool recorded; /* all pieces without host ops are recorded */
     tp_plan_info info;
 } tp__plan;
 
@@ -5981,34 +5981,34 @@ struct tp_session {
     tp_session_config config;
     tp_device **device;
     int n_device;
-    int n_given;     /* of these, that are borrowed: the first ones */
-    void **var_data; /* by variable id */
+    int n_given;     /* number of borrowed devices, the first ones of `device` */
+    void **var_data; /* variable id -> its memory */
     int n_var, var_cap;
-    bool predicts; /* what loads into it does so for a predictor */
-    bool *loaded;  /* by variable id, n_loaded of them: which ones tp_session_load gave a value; NULL: nobody asks */
+    bool predicts; /* its variables are loaded for a predictor */
+    bool *loaded;  /* by variable id, n_loaded entries: true if tp_session_load set it; NULL: not recorded */
     int n_loaded;
     tp_exec *exec;
     tp_dict state;
-    uint64_t runs; /* atomic: how many are going on, and in the upper half how often they were cancelled */
-    int n_exec;    /* that live, its own among them; with the graph's lock */
-    bool freed;    /* by its owner: gone when n_exec is 0 */
+    uint64_t runs; /* atomic: lower half: runs in progress; upper half: number of cancellations */
+    int n_exec;    /* execs not yet freed, its own included; guarded by the graph's lock */
+    bool freed;    /* the owner has freed it; its memory is freed when n_exec is 0 */
 };
 
-/* What an exec has on a device. */
+/* The memory of an exec on one device. */
 typedef struct tp__exec_device {
     char *arena;
     size_t arena_bytes;
-    uint64_t *step_word; /* device memory: the random step of this run, then two words of fault */
-    uint64_t words[3];   /* ... as they came back */
+    uint64_t *step_word; /* device memory: the random step of this run, then two words that report a fault */
+    uint64_t words[3];   /* step_word, downloaded after the run */
 } tp__exec_device;
 
 struct tp_exec {
     tp_session *session;
     tp_device **device;
     int n_device;
-    bool one_device; /* everything runs on device 0, whatever its tag: the C exporter's */
+    bool one_device; /* everything runs on device 0, whatever device its op names: for the C exporter */
     tp__exec_device *on;
-    uint64_t arenas; /* rises whenever an arena moves */
+    uint64_t arenas; /* incremented whenever an arena moves */
     tp__plan *plans;
     uint64_t clock;
     uint64_t random_step;
@@ -6039,71 +6039,71 @@ static void tp__plan_free(tp__plan *p)
     tp_arena_free(&a);
 }
 
-/* -- what a compilation knows -------------------------------------------------------------------------- */
+/* -- the state of a compilation ------------------------------------------------------------------------ */
 
-/* A value's copy on another device than its own, or in another precision. */
+/* The copy of a value on another device or in another precision. */
 typedef struct tp__replica {
     int device, buffer;
-    tp_dtype dtype; /* unset: the value's own */
+    tp_dtype dtype; /* unset: that of the value */
     struct tp__replica *next;
 } tp__replica;
 
-/* How the step of an op differs from the op alone. The rules of step 6 fill it in; steps 7 and 8 read it, and know no rule.
- * All zero: the step is the op. */
+/* How the step of an op differs from the op alone. The rules of step 6 fill it in; steps 7 and 8 read it without knowing
+ * the rules. All zero: the step computes the op alone. */
 typedef struct tp__fusion {
-    const struct tp__rule *rule[TP__MAX_RULES]; /* those that matched */
+    const struct tp__rule *rule[TP__MAX_RULES]; /* the rules that matched */
     int n_rule;
-    int n_absorbed;    /* ops that have no step of their own because of these */
-    tp_fused fused;    /* for the kernel */
+    int n_absorbed;    /* number of ops that these rules absorbed */
+    tp_fused fused;    /* what is fused, for the kernel */
     const tp_op *row;  /* the step's row; NULL: the op's */
-    const void *attrs; /* its attributes; NULL: the op's */
-    tp_node **in;      /* what it reads; NULL: the op's inputs */
+    const void *attrs; /* the step's attributes; NULL: the op's */
+    tp_node **in;      /* the step's inputs; NULL: the op's inputs */
     int n_in;
-    tp_variable **var; /* what it updates; NULL: the op's variables */
+    tp_variable **var; /* the variables that the step updates; NULL: the op's variables */
     int n_var;
-    const tp_operation *result;  /* output 0 is this op's, the last of the absorbed ones; NULL: the op's own */
-    bool one_more;               /* the step has one more output: */
-    const tp_operation *also;    /* output 0 of this op; NULL: nobody reads it */
-    const tp_operation *reports; /* a fault is this op's; NULL: its own */
-    const tp_operation *place;   /* the step stands at this op's place in the order; NULL: at its own */
+    const tp_operation *result;  /* output 0 of the step is that of this op, the last absorbed; NULL: of the op */
+    bool one_more;               /* the step has an additional output: see `also` */
+    const tp_operation *also;    /* the op whose output 0 is the additional output; NULL: no op reads it */
+    const tp_operation *reports; /* the op that the step names when it reports a fault; NULL: the op itself */
+    const tp_operation *place;   /* the step runs at this op's place in the order; NULL: at the op's own */
 } tp__fusion;
 
 typedef struct tp__group {
     int op[TP__MAX_INSTR], n;
-    int n_operand; /* upper bound of external operands */
+    int n_operand; /* upper bound of the operands from outside the group */
 } tp__group;
 
 typedef struct tp__compiler {
-    tp_arena arena; /* what lives as long as the compilation */
+    tp_arena arena; /* freed at the end of the compilation */
     tp_exec *exec;
     tp_graph *g;
     tp__plan *plan;
     int n_op;
-    const tp_operation **op; /* op id -> the op as the plan runs it: the graph's own, or what step 2b made of it */
+    const tp_operation **op; /* op id -> the op in this plan: the graph's own, or its replacement from step 2b */
     char *need, *shape_need;
-    int *first_value; /* op id -> its first value */
+    int *first_value; /* op id -> index of its first value */
     tp__value *value;
     int n_value;
-    int *position; /* op id -> place in `order` */
+    int *position; /* op id -> index in `order` */
     int *order, n_order;
-    tp__fusion *fusion; /* op id -> what its step does besides */
-    int *absorbed_by;   /* op id -> the op whose step does it, or -1: it has a step of its own */
-    int *stands;        /* op id -> the first op whose step stands at its place in the order, or -1 */
-    int *stands_next;   /* op id -> the next one at the same place, or -1 */
-    int *group;         /* op id -> its fused group, or -1 */
+    tp__fusion *fusion; /* op id -> what is fused into its step */
+    int *absorbed_by;   /* op id -> the op whose step computes it; -1: it has a step of its own */
+    int *stands;        /* op id -> the first op whose step runs at this op's place in the order; -1: none */
+    int *stands_next;   /* op id -> the next op whose step runs at the same place; -1: none */
+    int *group;         /* op id -> its group of element-wise ops; -1: none */
     tp__group *groups;
     int n_group;
-    int *alias;                        /* value -> value it is a view of, or -1 */
-    char *folded;                      /* op id */
-    char *constant;                    /* op id: made of constants alone; while precisions are chosen */
-    char *wide;                        /* op id: a product of halves whose sum is not rounded before its bias */
-    int *use_head, *use_next, *use_op; /* value -> chain of consuming ops (data uses) */
+    int *alias;                        /* value -> the value that it is an alias of; -1: none */
+    char *folded;                      /* op id -> is it folded? */
+    char *constant;                    /* op id -> does it depend on constants alone? Used by step 3b */
+    char *wide;                        /* op id -> a half-precision product, its sum float32 until the bias is added */
+    int *use_head, *use_next, *use_op; /* value -> list of the ops that read its data */
     int n_use;
-    char *fetched;          /* value */
-    char *elided;           /* value: its buffer holds mean, scale and beta of each channel instead */
-    int *fed;               /* value -> feed index, or -1 */
-    int *writer_head;       /* variable id -> first writer op in order, or -1 */
-    tp__replica **replicas; /* value -> its copies */
+    char *fetched;          /* value -> is it fetched? */
+    char *elided;           /* value -> is it elided? Then its buffer holds mean, scale and beta of each channel */
+    int *fed;               /* value -> index of its feed; -1: not fed */
+    int *writer_head;       /* variable id -> the first op in the order that writes it; -1: none */
+    tp__replica **replicas; /* value -> its replicas */
     int cap_buffer;
 } tp__compiler;
 static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->first_value[n->op->id] + n->index; }
@@ -6122,25 +6122,25 @@ static bool tp__shape_only(const tp_op *row, int i) { return i < 32 && ((row->sh
 
 static bool tp__is_writer(const tp_operation *o) { return (o->row->flags & TP_OP_WRITES_VAR) != 0; }
 
-/* Where an operation runs, and where a value is needed or made. */
+/* The device on which an operation runs, and the device on which a value is. */
 static int tp__device_of(const tp__compiler *c, const tp_operation *o) { return c->exec->one_device ? 0 : o->device; }
 
 static int tp__node_on(const tp__compiler *c, const tp_node *n) { return c->exec->one_device ? 0 : tp_node_device(n); }
 
-/* In which half precision values are stored, if in any. */
+/* The session's half precision; unset: it has none. */
 static tp_dtype tp__half_of(const tp__compiler *c)
 {
     const tp_precision p = c->exec->session->config.precision;
     return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
 }
 
-/* Is it float32, or float32 that the plan stores in half precision? */
+/* Is the node float32 in the graph? The plan may store its value in half precision. */
 static bool tp__single(const tp__compiler *c, const tp_node *n)
 {
     return n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype != TP_F64;
 }
 
-/* The value at the end of a chain of views, and the node that makes it. */
+/* The value at the end of a chain of aliases, and the node that it belongs to. */
 static int tp__root(const tp__compiler *c, int v)
 {
     while (c->alias[v] >= 0) v = c->alias[v];
@@ -6173,7 +6173,7 @@ static char *tp__marks(tp__compiler *c, int n, bool *ok)
 
 static tp_status tp__nomem_plan(void) { return tp_fail(TP_ERR_NOMEM, "out of memory while a plan was compiled"); }
 
-/* A run that cannot be: the sentence begins with the place of the operation. */
+/* Reports why a plan cannot run. The sentence begins with the place in the source where the operation was created. */
 static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 
 static tp_status tp__plan_fail(const tp_operation *o, tp_status status, const char *fmt, ...)
@@ -6281,7 +6281,7 @@ static tp_operand tp__operand(const tp_type *t)
 
 static int64_t tp__bytes_of(const tp_type *t) { return tp_shape_size(&t->shape) * (int64_t)tp_dtype_size(t->dtype); }
 
-/* A constant for its buffer's device. The host's devices read the one that is there. */
+/* Stores a constant on its buffer's device. Devices of the host read the caller's memory, without a copy. */
 static tp_status tp__constant_data(tp__compiler *c, int buffer, const void *host_data)
 {
     tp__plan *p = c->plan;
@@ -6319,7 +6319,8 @@ static tp_status tp__add_upload(tp__compiler *c, int feed, int buffer)
 
 /* -- 1. reach: which operations the fetches need ------------------------------------------------------- */
 
-/* 1. What is needed for its data, and what for its shape only. Inputs and control inputs are older than the op. */
+/* 1. Marks the ops whose data is needed, and those of which only the shape is. Inputs and control inputs are older than
+ * the op. */
 static tp_status tp__plan_reach(tp__compiler *c)
 {
     const tp__plan *p = c->plan;
@@ -6336,7 +6337,7 @@ static tp_status tp__plan_reach(tp__compiler *c)
                 if ((!tp__shape_only(o->row, i) || o->row == &tp__op_read_after) &&
                     c->fed[tp__value_of(c, o->in[i])] < 0)
                     c->need[o->in[i]->op->id] = 1;
-            for (int i = 0; i < o->n_ctrl; i++) /* what is fed instead of being made does not run */
+            for (int i = 0; i < o->n_ctrl; i++) /* an op whose value is fed does not run */
                 if (o->ctrl[i]->n_out > 1 || c->fed[c->first_value[o->ctrl[i]->id]] < 0) c->need[o->ctrl[i]->id] = 1;
             if (o->row == &tp__op_placeholder && c->fed[c->first_value[id]] < 0)
                 return tp__plan_fail(o, TP_ERR_ARG, "placeholder '%s' must be fed: what is fetched depends on it",
@@ -6349,7 +6350,7 @@ static tp_status tp__plan_reach(tp__compiler *c)
     return TP_OK;
 }
 
-/* Every device that the plan needs is there. */
+/* Checks that the session has every device that the plan uses. */
 static tp_status tp__plan_devices(const tp__compiler *c)
 {
     const int n = c->exec->n_device;
@@ -6366,7 +6367,7 @@ static tp_status tp__plan_devices(const tp__compiler *c)
 
 /* -- 2. infer: the shape of every value ---------------------------------------------------------------- */
 
-/* 2. Types of every value whose shape is needed. */
+/* 2. The type of every value whose shape is needed. */
 static tp_status tp__plan_infer(tp__compiler *c)
 {
     tp_type *in = NULL;
@@ -6442,15 +6443,17 @@ static tp_status tp__plan_infer(tp__compiler *c)
     return st;
 }
 
-/* -- 2b. rewrite: ops become others that do the same for less ------------------------------------------ */
+/* -- 2b. rewrite: operations are replaced by cheaper ones with the same results ------------------------ */
 
-/* A sequence op whose x are rows of a table, an embedding, of which there are fewer than it has positions: it works on
- * the table, so that its products with x are made once a row of the table, forward and back (>>op lstm). That follows from
- * the graph, its shapes and the device alone: a fetch changes no bit, and what is fetched is still there, since the op's
- * outputs stay what they were. Such an op is a copy with the indices as one more input; forward it reports the bad indices of
- * the gather, and back it has the gather_grad's output as one more. */
+/* The rule "table": the input x of a sequence op consists of rows of a table (an embedding), and the table has fewer rows
+ * than x has. The op then works on the table: it multiplies each row of the table once, forward and backward (>>op lstm).
+ * Whether the rule matches depends on the graph, the shapes and the device alone, so that a fetch changes no bit. The
+ * op's outputs stay the same and can be fetched. The rewritten op is a copy that has the indices as one more input. The
+ * forward op reports bad indices in place of the gather; the backward op has the output of gather_grad as one more
+ * output. */
 
-/* The gather that x is all rows of, through views, if nothing but its value depends on its running. */
+/* The gather whose output x is, through views; NULL if there is none, if a value on the way is fed, or if an op on the
+ * way has control inputs or runs on another device. */
 static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x, int device)
 {
     for (;; x = x->op->in[0]) {
@@ -6461,7 +6464,7 @@ static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x,
     }
 }
 
-/* Is x the memory of a variable that an op writes before `id`, or what was written there? */
+/* Is x the memory of a variable that an op with a smaller id than `id` writes, or the result of such a write? */
 static bool tp__is_written_before(const tp__compiler *c, const tp_node *x, int id)
 {
     while ((x->op->row->flags & TP_OP_VIEW) && !tp__is_writer(x->op)) x = x->op->in[0];
@@ -6491,7 +6494,7 @@ static tp_operation *tp__changed_op(tp__compiler *c, int id, int n_in, int n_ctr
     return o;
 }
 
-/* Op o has no step of its own: that of `by` does it. */
+/* Op o has no step of its own: the step of op `by` computes it. */
 static void tp__absorb(tp__compiler *c, const tp_operation *o, const tp_operation *by)
 {
     c->absorbed_by[o->id] = by->id;
@@ -6503,7 +6506,8 @@ static bool tp__is_live_gather_grad(const tp__compiler *c, const tp_operation *o
     return (o->row->flags & TP__OP_GATHER_GRAD) && c->fed[c->first_value[o->id]] < 0;
 }
 
-/* The gradient by x, the first one of a sequence op's gradient, that this gather_grad reads through views. */
+/* The gradient that this gather_grad reads through views. The caller checks that it is dx, output 0 of a sequence op's
+ * gradient. */
 static const tp_node *tp__gathered_gradient(const tp__compiler *c, const tp_operation *o)
 {
     const tp_node *dx = o->in[0];
@@ -6519,7 +6523,7 @@ static tp_status tp__rewrite_table(tp__compiler *c, const tp_operation *o, const
     const int device = tp__device_of(c, o), i = o->row->sequence;
     tp_device *d = c->plan->device[device];
     if (tp__half_of(c)) return TP_OK;
-    if (tp__is_live_gather_grad(c, o)) { /* the sequence op's gradient makes it */
+    if (tp__is_live_gather_grad(c, o)) { /* the step of the sequence op's gradient computes it */
         const tp_node *dx = tp__gathered_gradient(c, o);
         const tp_operation *from = c->op[dx->op->id];
         tp__fusion *f = &c->fusion[from->id];
@@ -6554,8 +6558,8 @@ static tp_status tp__rewrite_table(tp__compiler *c, const tp_operation *o, const
     return TP_OK;
 }
 
-/* Rules that change what ops a plan consists of. They look at the graph, its shapes and the devices, and not at what is
- * fetched: a fetch changes no bit. */
+/* Rules that replace operations of the plan by others. They read the graph, its shapes and the devices, never the
+ * fetches: a fetch changes no bit. */
 static const tp__rule tp__rewrites[] = {
     {"table", "a sequence op over rows of a small table multiplies the table once", tp__rewrite_table},
 };
@@ -6569,12 +6573,12 @@ static tp_status tp__plan_rewrite(tp__compiler *c)
         }
     memset(c->need, 0, (size_t)c->n_op);
     memset(c->shape_need, 0, (size_t)c->n_op);
-    return tp__plan_reach(c); /* which of them are needed now */
+    return tp__plan_reach(c); /* the rewrite may have changed which ops are needed */
 }
 
-/* -- 3. order: which op comes before which ------------------------------------------------------------- */
+/* -- 3. order: the order in which the ops run ---------------------------------------------------------- */
 
-/* Who reads each value's data, in creation order. */
+/* For each value, lists the ops that read its data, in creation order. */
 static void tp__plan_uses(tp__compiler *c)
 {
     for (int id = c->n_op - 1; id >= 0; id--) {
@@ -6596,12 +6600,12 @@ typedef struct tp__edge {
 } tp__edge;
 
 typedef struct tp__edges {
-    tp__edge **from; /* op id -> what must come after it */
-    int *degree;     /* op id -> how many must come before it, and have not yet */
+    tp__edge **from; /* op id -> the ops that must run after it */
+    int *degree;     /* op id -> number of ops that must run before it and are not yet ordered */
     bool ok;         /* false: out of memory */
 } tp__edges;
 
-/* Op a before op b. */
+/* Op a must run before op b. */
 static void tp__before(tp__compiler *c, tp__edges *g, int a, int b)
 {
     tp__edge *e = (tp__edge *)tp__need(tp_arena_alloc(&c->arena, sizeof *e), &g->ok);
@@ -6612,7 +6616,7 @@ static void tp__before(tp__compiler *c, tp__edges *g, int a, int b)
     g->degree[b]++;
 }
 
-/* What op a makes is read before op b. */
+/* All readers of op a's output 0 must run before op b. */
 static void tp__readers_before(tp__compiler *c, tp__edges *g, int a, int b)
 {
     for (int u = c->use_head[c->first_value[a]]; u >= 0; u = c->use_next[u])
@@ -6641,7 +6645,7 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
         for (int i = 0; i < o->n_ctrl; i++)
             if (c->need[o->ctrl[i]->id]) tp__before(c, g, o->ctrl[i]->id, id);
     }
-    /* a writer waits for the readers of what it overwrites; writers of one variable keep their creation order */
+    /* a writer runs after the readers of the old value; writers of one variable keep their creation order */
     for (int id = 0; id < c->n_op; id++) {
         const tp_operation *o = c->op[id];
         for (int k = 0; k < o->n_var && c->need[id] && tp__is_writer(o); k++) {
@@ -6653,7 +6657,7 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
             tp__readers_before(c, g, previous >= 0 ? previous : v->node->op->id, id);
         }
     }
-    for (int id = 0; id < c->n_op; id++) { /* a read_after is over before the variable is written by something newer */
+    for (int id = 0; id < c->n_op; id++) { /* a read_after and its readers run before newer ops write the variable */
         const tp_operation *o = c->op[id];
         if (!c->need[id] || o->row != &tp__op_read_after) continue;
         for (int w = id + 1; w < c->n_op; w++) {
@@ -6664,8 +6668,8 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
     }
 }
 
-/* The op that was created first of those that nothing is left to come before, or the first TP_OP_EARLY one among them: a min-heap
- * of ids, those of early ops less the number of all ops. */
+/* A min-heap of the ops that are ready: all ops that must run before them are ordered. The key is the id; for TP_OP_EARLY
+ * ops it is the id minus the number of all ops, so that they come first. */
 static void tp__heap_put(int *heap, int *n, int id)
 {
     int i = (*n)++;
@@ -6722,7 +6726,7 @@ static tp_status tp__plan_order(tp__compiler *c)
     return TP_OK;
 }
 
-/* Is variable v written by a step later than position `at`? Then memory read there must be copied to be kept. */
+/* Does a step after position `at` write variable v? Then a value read there must be copied to keep it. */
 static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int at)
 {
     for (int i = at + 1; i < c->n_order; i++) {
@@ -6734,10 +6738,11 @@ static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int a
     return false;
 }
 
-/* -- 3b. precision: which values are stored as half ---------------------------------------------------- */
+/* -- 3b. precision: values that are stored in half precision ------------------------------------------- */
 
-/* 3b. With a half precision, which float32 values are stored so: products, what follows from them element by element or
- * without being looked at, and what works in the precision of its input. Other ops see float32: tp__bring_as converts. */
+/* 3b. With a half precision, chooses the float32 values that are stored in it: the results of products, of ops that
+ * compute element by element from half-precision values or only move them, and of ops that work in the precision of their
+ * input. Other ops read float32: tp__bring_as converts. tp__is_mover: does the op only move values, or add them up? */
 static bool tp__is_mover(const tp_operation *o)
 {
     const unsigned no = TP_OP_HOST | TP_OP_WRITES_VAR | TP_OP_SOURCE;
@@ -6750,8 +6755,9 @@ static bool tp__is_stored_half(const tp__compiler *c, const tp_node *n)
     return half && n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype == half;
 }
 
-/* The sum of a product is rounded once, with its bias: where a bias_add of the graph takes it, it is float32 until then,
- * whether a plan makes one step of the two or not. Not of convolutions, which are not always made by products. */
+/* Is op o the bias_add of a product? The sum of such a product is rounded to half precision once, after its bias was
+ * added: it is float32 until then, even if a plan does not fuse the two. This does not hold for convolutions, because not
+ * every kernel computes them by products. */
 static bool tp__has_bias(const tp_operation *o)
 {
     if (o->row != &tp__op_bias_add) return false;
@@ -6762,7 +6768,7 @@ static bool tp__has_bias(const tp_operation *o)
 
 static bool tp__is_wide(const tp__compiler *c, const tp_node *n)
 {
-    return c->wide[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* a product has one output */
+    return c->wide[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* a product has one output, and v is it */
 }
 
 static void tp__plan_precision(tp__compiler *c)
@@ -6786,12 +6792,12 @@ static void tp__plan_precision(tp__compiler *c)
             constant = constant && c->constant[in->op->id] && c->fed[from] < 0;
             if (in->dtype != TP_F32) continue;
             if ((flags & TP_OP_ELEMENTWISE) && !tp_shape_equal(&c->value[from].type.shape, &c->value[v].type.shape))
-                continue; /* a broadcast operand has no say */
+                continue; /* the precision of a broadcast operand does not count */
             all = all && tp__is_stored_half(c, in);
             any = true;
         }
         c->constant[o->id] = constant && !(flags & (TP_OP_RANDOM | TP_OP_READS_VAR));
-        if (c->constant[o->id] || !any) { /* folded as float32 */
+        if (c->constant[o->id] || !any) { /* constants are folded in float32 */
             c->wide[o->id] = 0;
             continue;
         }
@@ -6809,7 +6815,7 @@ static void tp__plan_precision(tp__compiler *c)
     }
 }
 
-/* In which precision does an op want its operand i, which is node n? */
+/* The precision in which op o reads its operand i, which is node n. */
 static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const tp_node *n, int i)
 {
     const tp_dtype stored = c->value[tp__value_of(c, n)].type.dtype, half = tp__half_of(c);
@@ -6819,16 +6825,16 @@ static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const t
                    ? half
                    : TP_F32;
     if (tp__is_wide(c, o->in[0]) && tp__has_bias(o)) return i == 1 ? half : stored;
-    if (o->row->flags & TP_OP_FOLLOWS) /* per-channel operands are of fewer dimensions, and float32 */
+    if (o->row->flags & TP_OP_FOLLOWS) /* per-channel operands have fewer dimensions, and are float32 */
         return tp__is_stored_half(c, o->in[0]) && (i == 0 || n->shape.ndim == o->in[0]->shape.ndim) ? half : TP_F32;
     if (tp__is_mover(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
-    if ((o->row->flags & TP_OP_ELEMENTWISE) && o->row != &tp__op_cast) return stored; /* each as it is */
+    if ((o->row->flags & TP_OP_ELEMENTWISE) && o->row != &tp__op_cast) return stored; /* each operand as it is stored */
     return TP_F32;
 }
 
-/* -- 4. alias: values that share the memory of others -------------------------------------------------- */
+/* -- 4. alias: values that have the buffer of another value -------------------------------------------- */
 
-/* The variable in whose memory a value lies, its own or what was written there; NULL: it lies elsewhere. */
+/* The variable in whose memory the value of n is; NULL: it is elsewhere. */
 static const tp_variable *tp__memory_of(const tp__compiler *c, const tp_node *n)
 {
     n = tp__root_node(c, n);
@@ -6836,7 +6842,7 @@ static const tp_variable *tp__memory_of(const tp__compiler *c, const tp_node *n)
     return n->op->n_var ? n->op->var[0] : tp_node_variable(n);
 }
 
-/* 4. Which value is only another name of which. The variable's memory is not lent to views once it will be written. */
+/* 4. Finds the values that are aliases. A value in a variable's memory gets no alias if the variable is written later. */
 static void tp__plan_alias(tp__compiler *c)
 {
     for (int i = 0; i < c->n_order; i++) {
@@ -6849,16 +6855,16 @@ static void tp__plan_alias(tp__compiler *c)
             tp__type_equal(&c->value[v].type, &c->value[in].type))
             view = true;
         if (!view || c->value[in].type.dtype != c->value[v].type.dtype) continue;
-        if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue; /* a copy, and so no view */
+        if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue; /* a value that is copied is no alias */
         const tp_variable *var = tp__memory_of(c, o->in[0]);
         if (var && tp__written_after(c, var, i)) continue;
         c->alias[v] = in;
     }
 }
 
-/* -- 5. fold: what depends on constants alone is computed when the plan is compiled -------------------- */
+/* -- 5. fold: values that depend on constants alone are computed when the plan is compiled ------------- */
 
-/* Feeds, constants and variables have their memory from the start. */
+/* Creates the buffers of feeds, constants and variables. */
 static tp_status tp__plan_sources(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -6890,7 +6896,8 @@ static tp_status tp__plan_sources(tp__compiler *c)
     return TP_OK;
 }
 
-/* 5. What has constants for operands, and no effect, is folded: a property that spreads down the order. */
+/* 5. Which ops are folded: those on the host that have no effect, only constant operands and a small result. Their
+ * outputs are constants too. */
 static void tp__plan_fold(tp__compiler *c)
 {
     const unsigned effects =
@@ -6910,18 +6917,18 @@ static void tp__plan_fold(tp__compiler *c)
     }
 }
 
-/* -- 6. fuse: an op's step does what the ops around it would do; each rule is one function, and an entry of tp__rules --- */
+/* -- 6. fuse: an op's step also does what ops around it would do; each rule is one function and an entry of tp__rules --- */
 
-/* What the kernel that will run op o can do besides: TP_FUSES_. */
+/* The TP_FUSES_ flags of the kernel that will run op o: what can be fused into it. */
 static unsigned tp__fuses(const tp__compiler *c, const tp_operation *o)
 {
     tp_device *d = c->plan->device[tp__device_of(c, o)];
     if (d->find_kernel(d, o->row->name)) return d->fuses ? d->fuses(d, o->row->name) : 0;
     if (!d->host) return 0;
-    return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT; /* tp__finish_naive does them */
+    return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT; /* tp__finish_naive applies these */
 }
 
-/* Are channels the last dimension of o's output 0? */
+/* Are the channels the last dimension of o's output 0? */
 static bool tp__channels_last(const tp__compiler *c, const tp_operation *o)
 {
     const int ndim = c->value[c->first_value[o->id]].type.shape.ndim;
@@ -6938,14 +6945,14 @@ static bool tp__can_fuse(const tp__compiler *c, const tp_operation *o, unsigned 
     return (can & what) == what && (!(can & TP_FUSES_CHANNELS_LAST) || tp__channels_last(c, o));
 }
 
-/* The only op that reads value v, which is not fetched; -1: there is none, or are several. */
+/* The only op that reads value v, if v is not fetched; -1: no op, or several. */
 static int tp__sole_direct_consumer(const tp__compiler *c, int v)
 {
     if (c->fetched[v] || c->use_head[v] < 0 || c->use_next[c->use_head[v]] >= 0) return -1;
     return c->use_op[c->use_head[v]];
 }
 
-/* The same, through views (a name is one). */
+/* The only op that reads value v or a view or name of v, if none of them is fetched; -1: no op, or several. */
 static int tp__sole_consumer(const tp__compiler *c, int v)
 {
     for (;;) {
@@ -6955,7 +6962,8 @@ static int tp__sole_consumer(const tp__compiler *c, int v)
     }
 }
 
-/* A rule has matched op o: its fusion, where inputs can be changed and `more` of them added. NULL: out of memory. */
+/* Adds a rule that has matched op o to its fusion. The fusion gets its own list of inputs, with room for `more` new ones.
+ * NULL: out of memory. */
 static tp__fusion *tp__fuse(tp__compiler *c, const tp_operation *o, const tp__rule *rule, int more)
 {
     tp__fusion *f = &c->fusion[o->id];
@@ -6976,7 +6984,7 @@ static int tp__add_input(tp__fusion *f, tp_node *n)
     return f->n_in++;
 }
 
-/* Op `o` is done by f's step, whose output 0 is o's from now on. */
+/* Absorbs op `o` into the step of op `by` with fusion f. That step's output 0 is now the output of o. */
 static void tp__absorb_next(tp__compiler *c, tp__fusion *f, const tp_operation *o, const tp_operation *by)
 {
     tp__absorb(c, o, by);
@@ -6984,7 +6992,7 @@ static void tp__absorb_next(tp__compiler *c, tp__fusion *f, const tp_operation *
     f->n_absorbed++;
 }
 
-/* The step of op o stands at the place of op `at`, before what stands there. */
+/* The step of op o runs at the place of op `at`, before the steps that are there. */
 static void tp__stand_at(tp__compiler *c, const tp_operation *o, const tp_operation *at)
 {
     c->stands[o->id] = -1;
@@ -6993,7 +7001,7 @@ static void tp__stand_at(tp__compiler *c, const tp_operation *o, const tp_operat
     c->fusion[o->id].place = at;
 }
 
-/* The place in the order of the step that makes an op's results. */
+/* The place in the order of the step that computes an op's results. */
 static int tp__made_at(const tp__compiler *c, const tp_operation *o)
 {
     const tp_operation *by = c->absorbed_by[o->id] >= 0 ? c->op[c->absorbed_by[o->id]] : o;
@@ -7001,7 +7009,8 @@ static int tp__made_at(const tp__compiler *c, const tp_operation *o)
     return c->position[place ? place->id : by->id];
 }
 
-/* Gradient descent by a weight gradient a^T b that only it reads. The bits stay as long as the sum over k is not cut (>>gemm). */
+/* Can input i of a gradient descent op be fused with it? It must be a weight gradient a^T b that no other op reads. The
+ * fusion keeps the bits as long as the sum over k is not split (>>gemm). */
 static bool tp__descends(const tp__compiler *c, const tp_operation *apply, int i)
 {
     const int n = ((const tp__apply_attrs *)apply->attrs)->n;
@@ -7016,10 +7025,11 @@ static bool tp__descends(const tp__compiler *c, const tp_operation *apply, int i
     const tp_shape *a = &c->value[tp__value_of(c, m->in[0])].type.shape,
                    *b = &c->value[tp__value_of(c, m->in[1])].type.shape;
     if (!t->transpose_a || t->transpose_b || a->ndim != 2 || b->ndim != 2) return false;
-    /* worth it, and no more memory than the gradient itself would have taken */
+    /* it must save time, and use no more memory than the gradient would */
     const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
     if (K < 1 || K > TP__WHOLE_SUM || K * (M + N) > M * N) return false;
-    /* no operand is a variable; w is updated by this op alone and read once; no op has the product as a control dependency */
+    /* The product can be fused if none of its operands is a variable, no op has it as a control dependency, and the
+     * variable is updated by this op alone and read by no other input of the op. */
     for (int q = 0; q < 2; q++)
         if (tp__memory_of(c, m->in[q])) return false;
     for (int q = 0; q < n; q++)
@@ -7042,7 +7052,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
     bool descends[TP__MAX_DESCENTS];
     int left = n;
     if (apply->n_in != n + 1 || (!d->host && !d->find_kernel(d, tp__op_descend.name)))
-        return TP_OK; /* a predicate: not always */
+        return TP_OK; /* with a predicate, the update does not always happen */
     for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++)
         if ((descends[i] = left > 1 && tp__descends(c, apply, i))) left--;
     if (left == n) return TP_OK;
@@ -7061,7 +7071,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
             rest->var[rest->n_var++] = apply->var[i];
         }
     rest->in[rest->n_in++] = apply->in[n];
-    for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) { /* last layers run first: their operands were used just now */
+    for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) { /* last layers first: their operands were used just before */
         if (!descends[i]) continue;
         const tp_operation *m = tp__unnamed(apply->in[i])->op;
         tp__fusion *f = tp__fuse(c, m, rule, 1);
@@ -7076,7 +7086,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
     return TP_OK;
 }
 
-/* Batch norm and the ReLU that follows it. */
+/* Fuses a batch norm and the ReLU that follows it. */
 static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const int v = c->first_value[o->id];
@@ -7096,7 +7106,8 @@ static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const 
     return TP_OK;
 }
 
-/* The batch norm whose output's ReLU masks the gradient that o, a batch norm's gradient, reads; NULL: there is none such. */
+/* Op o is the gradient of a batch norm and reads a gradient that a ReLU masks. Returns the batch norm whose output that
+ * ReLU reads; NULL if there is none. */
 static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp_operation *o)
 {
     const tp_operation *mask = o->in[0]->op;
@@ -7113,12 +7124,12 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
         return NULL;
     if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3])
         return NULL;
-    /* no value in between is fed, and beta has not changed */
+    /* no value in between may be fed, and beta must not have changed */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
         if (c->fed[tp__value_of(c, n)] >= 0) return NULL;
-    const int *fed = &c->fed[tp__value_of(c, y)]; /* the result, and the mean and deviation that the gradient reads */
+    const int *fed = &c->fed[tp__value_of(c, y)]; /* the result, and the mean and deviation that o reads */
     if (fed[0] >= 0 || fed[1] >= 0 || fed[3] >= 0) return NULL;
-    if (tp__memory_of(c, mask->in[0])) return NULL; /* it could be written before the gradient reads it */
+    if (tp__memory_of(c, mask->in[0])) return NULL; /* a writer could change it before o reads it */
     const tp_variable *var = tp__memory_of(c, bn->in[2]);
     if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return NULL;
     return c->value[tp__root(c, tp__value_of(c, bn->in[2]))].type.dtype == TP_F32 ? bn : NULL;
@@ -7128,7 +7139,7 @@ static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const 
 {
     if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__single(c, &o->out[0]) || !tp__can_fuse(c, o, TP_FUSES_MASK))
         return TP_OK;
-    if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return TP_OK; /* what is positive may be stored as 0 */
+    if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return TP_OK; /* a positive float32 may be 0 in float16 */
     const tp_operation *bn = tp__masked_batch_norm(c, o), *mask = o->in[0]->op;
     if (!bn) return TP_OK;
     tp__fusion *f = tp__fuse(c, o, rule, 1);
@@ -7140,13 +7151,13 @@ static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const 
     return TP_OK;
 }
 
-/* Bias and activation of a convolution or product. The step stands where the last of them stood. */
+/* Fuses bias and activation into a convolution or product. The step runs at the place of the last of these ops. */
 static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const int v = c->first_value[o->id];
     const bool product = o->row == &tp__op_matmul && c->value[tp__value_of(c, o->in[1])].type.shape.ndim == 2;
     if (!product && (!(o->row->flags & TP__OP_CONV2D) || !tp__channels_last(c, o))) return TP_OK;
-    if (c->value[v].type.dtype != TP_F32) return TP_OK; /* stored half: rounded before the bias */
+    if (c->value[v].type.dtype != TP_F32) return TP_OK; /* half precision: would be rounded before the bias */
     if (!tp__can_fuse(c, o, TP_FUSES_BIAS | TP_FUSES_ACT)) return TP_OK;
     int id = tp__sole_direct_consumer(c, v);
     const tp_operation *bias = id >= 0 ? c->op[id] : NULL, *last = bias;
@@ -7157,7 +7168,7 @@ static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const
     id = tp__sole_direct_consumer(c, c->first_value[id]);
     if (id >= 0 && c->op[id]->row == &tp__op_relu && tp__device_of(c, c->op[id]) == tp__device_of(c, o))
         last = c->op[id];
-    /* nothing that it reads may be written in between, and no op may wait for what is absorbed */
+    /* between o and `last` no op may write what the step reads, and no op may have an absorbed op as a control dependency */
     for (int q = c->position[o->id] + 1; q < c->position[last->id]; q++) {
         const tp_operation *w = c->op[c->order[q]];
         if (tp__is_writer(w)) return TP_OK;
@@ -7176,7 +7187,7 @@ static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const
     return TP_OK;
 }
 
-/* The geometry of a convolution of the plan, or of a gradient of one. */
+/* The geometry of a convolution in the plan, or of a convolution's gradient. */
 static tp_conv_args tp__conv_args_of(const tp__compiler *c, const tp_operation *o)
 {
     const unsigned flags = o->row->flags;
@@ -7197,7 +7208,8 @@ static tp_conv_args tp__conv_args_of(const tp__compiler *c, const tp_operation *
     return a;
 }
 
-/* What a convolution, or the gradient of a batch norm, is added to is read where the result is written. */
+/* Fuses an addition into a convolution or into the gradient of a batch norm: the kernel adds the other summand while it
+ * writes. */
 static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const bool conv = (o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_INPUT_GRAD)) != 0;
@@ -7212,7 +7224,7 @@ static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__
     const tp_node *root = tp__root_node(c, other);
     if (tp__value_of(c, other) == v || !tp__type_equal(&c->value[v].type, &c->value[tp__value_of(c, other)].type))
         return TP_OK;
-    /* it is there already, and a chain of element-wise ops may end later than this one of its members */
+    /* the other summand must be computed before o; an element-wise op runs where its chain ends, which may be after o */
     if ((root->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)) ||
         c->position[root->op->id] >= c->position[o->id] || tp__made_at(c, root->op) >= c->position[o->id])
         return TP_OK;
@@ -7230,7 +7242,7 @@ static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__
     return TP_OK;
 }
 
-/* Do only convolutions that can normalise their input read value v, through any names? */
+/* Is value v, or any name of v, read only by convolutions that can normalise their input? */
 static bool tp__only_convolved(const tp__compiler *c, int v, int device)
 {
     if (c->fetched[v] || c->fed[v] >= 0 || c->use_head[v] < 0) return false;
@@ -7243,7 +7255,7 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
             continue;
         }
         if (o->row == &tp__op_relu_grad && c->absorbed_by[o->id] >= 0 && tp__value_of(c, o->in[0]) != v)
-            continue; /* it reads y for the mask alone, which the batch norm's gradient computes again */
+            continue; /* it reads y only for the mask, which the batch norm's gradient computes itself */
         if (!(o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_FILTER_GRAD)) || !tp__can_fuse(c, o, TP_FUSES_NORM))
             return false;
         if (tp__value_of(c, o->in[0]) != v || tp__value_of(c, o->in[1]) == v) return false;
@@ -7253,7 +7265,7 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
     return true;
 }
 
-/* Each of them reads x, and how to normalise it, instead of v. */
+/* Makes all these convolutions read x and the normalisation (mean, scale, beta) instead of v. */
 static tp_status tp__normalise_on_load(tp__compiler *c, int v, tp_node *x, bool relu, const tp__rule *rule)
 {
     for (int u = c->use_head[v]; u >= 0; u = c->use_next[u]) {
@@ -7277,7 +7289,7 @@ static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp_
 {
     tp__fusion *f = &c->fusion[o->id];
     if (!(o->row->flags & TP__OP_BATCH_NORM) || !tp__can_fuse(c, o, TP_FUSES_ELIDE)) return TP_OK;
-    if (f->result && tp__unnamed(f->result->in[0])->op != o) return TP_OK; /* there is a reshape between them */
+    if (f->result && tp__unnamed(f->result->in[0])->op != o) return TP_OK; /* a reshape is between the two */
     const tp_operation *last = f->result ? f->result : o;
     const int v = c->first_value[last->id];
     const tp_type *y = &c->value[v].type, *x = &c->value[tp__value_of(c, o->in[0])].type;
@@ -7291,8 +7303,8 @@ static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp_
     return tp__normalise_on_load(c, v, o->in[0], last != o, rule);
 }
 
-/* The rules, in the order in which they are tried. Each is tried once for each op, in the order of the plan, and keeps the bits
- * of every value that is left. */
+/* The rules in the order in which they are tried. Each is tried once for each op, in the order of the plan. All values
+ * that still exist keep their bits. */
 static const tp__rule tp__rules[] = {
     {"descent", "gradient descent subtracts a product where it is summed, and never stores it", tp__fuse_descent},
     {"batch norm, ReLU", "batch norm does the ReLU that follows it", tp__fuse_bn_relu},
@@ -7303,7 +7315,7 @@ static const tp__rule tp__rules[] = {
      tp__fuse_norm},
 };
 
-/* 6. The rules of fusion. */
+/* 6. Tries the rules of fusion. */
 static tp_status tp__plan_fuse(tp__compiler *c)
 {
     for (int r = 0; r < TP_COUNT(tp__rules); r++)
@@ -7321,7 +7333,7 @@ static tp_status tp__plan_fuse(tp__compiler *c)
 static bool tp__fusable(const tp__compiler *c, const tp_operation *o)
 {
     if (!(o->row->flags & TP_OP_ELEMENTWISE) || o->n_in > 4) return false;
-    if (!c->plan->device[tp__device_of(c, o)]->host) return true; /* the host's blocks do not know half precision */
+    if (!c->plan->device[tp__device_of(c, o)]->host) return true; /* the CPU's block functions have no half precision */
     for (int i = 0; i < o->n_in; i++) {
         const tp_dtype d = c->value[tp__value_of(c, o->in[i])].type.dtype;
         if (d == TP_F16 || d == TP_BF16) return false;
@@ -7337,7 +7349,7 @@ static bool tp__is_member(const tp__group *g, int id)
     return false;
 }
 
-/* May op `id` join the group, so that all of it runs at id's place in the order? */
+/* May op `id` join the group? The whole group then runs at id's place in the order. */
 static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
 {
     const tp_operation *o = c->op[id];
@@ -7348,7 +7360,7 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
         return false;
     for (int m = 0; m < g->n; m++) {
         const tp_operation *w = c->op[g->op[m]];
-        /* who else wants a member's result must come later than id */
+        /* any other op that reads a member's result must run after id */
         const int v = c->first_value[w->id];
         int stack[64], n = 0;
         stack[n++] = v;
@@ -7366,13 +7378,13 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
                 if (!member && c->position[user] < at) return false;
             }
         }
-        /* a control successor of a member must come later too */
+        /* no op between a member and id may have the member as a control dependency */
         for (int k = c->position[w->id] + 1; k < at; k++) {
             const tp_operation *between = c->op[c->order[k]];
             for (int q = 0; q < between->n_ctrl; q++)
                 if (between->ctrl[q] == w) return false;
             if (!tp__is_writer(between)) continue;
-            /* an operand in a variable's memory must not be overwritten first */
+            /* no op between may overwrite a variable's memory that a member reads */
             for (int q = 0; q < between->n_var; q++) {
                 for (int i = 0; i < w->n_in; i++)
                     if (tp__memory_of(c, w->in[i]) == between->var[q]) return false;
@@ -7382,7 +7394,8 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
     return true;
 }
 
-/* 6. Each element-wise op joins the group of an operand where it may. Without fusion each has a group of its own. */
+/* 6. Puts each element-wise op into the group of one of its operands where it may join. Without fusion each op has a
+ * group of its own. */
 static tp_status tp__plan_groups(tp__compiler *c)
 {
     c->groups = (tp__group *)tp_arena_alloc(&c->arena, (size_t)(c->n_order + 1) * sizeof *c->groups);
@@ -7406,9 +7419,9 @@ static tp_status tp__plan_groups(tp__compiler *c)
     return TP_OK;
 }
 
-#define TP__FUSE_BLOCK 512 /* elements that a fused chain works on at a time: its registers stay in L1 */
+#define TP__FUSE_BLOCK 512 /* elements that a fused chain computes at a time: its registers fit in L1 */
 
-/* Lay out block [i0, i0+n) of a broadcast operand. */
+/* Copies elements [i0, i0+n) of a broadcast operand into a contiguous block. */
 static void tp__ext_load(const tp__program *p, const tp__ext *e, const char *src, int64_t i0, int64_t n, char *dst)
 {
     const size_t size = (size_t)e->size;
@@ -7465,7 +7478,7 @@ static void tp__fused_chunk(void *user, int64_t chunk)
 {
     const tp_call *k = (const tp_call *)user;
     const tp__program *p = (const tp__program *)k->attrs;
-    double room[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes an element: any dtype */
+    double room[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes per element: enough for any dtype */
     const int64_t begin = chunk * TP__FUSED_CHUNK;
     const int64_t end = begin + TP__FUSED_CHUNK < p->n ? begin + TP__FUSED_CHUNK : p->n;
     for (int e = 0; e < p->n_ext; e++)
@@ -7550,7 +7563,7 @@ static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *nam
 
 static void tp__do_nothing(const tp_call *k) { (void)k; }
 
-/* A step whose outputs have no elements has nothing to do, though its other dimensions may be long. */
+/* Do all outputs of this step have 0 elements? Then it has nothing to do, although other dimensions may be long. */
 static bool tp__gives_nothing(const tp__step *s)
 {
     if (s->call.n_out < 1 || s->row->flags & (TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST)) return false;
@@ -7559,7 +7572,7 @@ static bool tp__gives_nothing(const tp__step *s)
     return true;
 }
 
-/* The kernel for a step on this device. */
+/* Finds the kernel for a step on its device. */
 static tp_status tp__step_kernel(tp__step *s)
 {
     tp_device *d = s->call.device;
@@ -7596,7 +7609,7 @@ static tp_status tp__step_kernel(tp__step *s)
     return TP_OK;
 }
 
-/* Bytes of scratch that the kernel wants on this device: the row's rule is for the CPU's. */
+/* Bytes of scratch that the kernel needs on this device. The row's rule is for CPU kernels. */
 static size_t tp__step_scratch(const tp__step *s)
 {
     tp_device *d = s->call.device;
@@ -7606,7 +7619,7 @@ static size_t tp__step_scratch(const tp__step *s)
     tp_call k = s->call;
     const int n = k.n_in + k.n_out + k.n_var;
     if (!s->convert || n > 64) return s->row->scratch(&k);
-    for (int i = 0; i < n; i++) { /* what its float kernel will see */
+    for (int i = 0; i < n; i++) { /* the operands as the float kernel gets them */
         op[i] = s->operand[i];
         if (op[i].dtype == TP_F16 || op[i].dtype == TP_BF16) op[i].dtype = TP_F32;
     }
@@ -7618,7 +7631,7 @@ static size_t tp__step_scratch(const tp__step *s)
 
 static size_t tp__align64(size_t n) { return (n + 63) & ~(size_t)63; }
 
-/* What a step still lacks once its operands are known: its kernel and scratch. */
+/* Completes a step whose operands are known: adds its kernel and scratch. */
 static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
 {
     tp__plan *p = c->plan;
@@ -7628,7 +7641,7 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
     if (s->convert && n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
     tp_dtype stored[64];
     size_t room = 0;
-    for (int i = 0; i < n && s->convert; i++) { /* its kernel will see float32 */
+    for (int i = 0; i < n && s->convert; i++) { /* the kernel gets float32 */
         stored[i] = s->operand[i].dtype;
         if (stored[i] != TP_F16 && stored[i] != TP_BF16) continue;
         s->operand[i].dtype = TP_F32;
@@ -7645,7 +7658,7 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
     return TP_OK;
 }
 
-/* Bias and activation of a result that a naive loop has made; channels are its last dimension. */
+/* Applies bias and activation to the result of a naive loop. The channels are its last dimension. */
 static void tp__finish_naive(const tp_call *k)
 {
     const tp_operand *y = &k->out[0];
@@ -7658,7 +7671,7 @@ static void tp__finish_naive(const tp_call *k)
     }
 }
 
-/* Half-precision operands of a step, converted around its float kernel. */
+/* Runs the float kernel of a step with half-precision operands: converts inputs before it and results after it. */
 static void tp__run_converted(const tp__step *s)
 {
     tp_operand op[64];
@@ -7695,9 +7708,9 @@ static void tp__run_step(const tp__step *s)
     if (s->finish) tp__finish_naive(&s->call);
 }
 
-/* -- 7. emit: values on other devices and in other precisions ------------------------------------------ */
+/* -- 7. emit: replicas of values on other devices and in other precisions ------------------------------ */
 
-/* The copy that keeps a value where it would be overwritten. */
+/* Copies a value that would be overwritten otherwise. */
 static void tp__copy_kernel(const tp_call *k)
 {
     const size_t bytes = (size_t)tp_shape_size(&k->out[0].shape) * tp_dtype_size(k->out[0].dtype);
@@ -7708,7 +7721,7 @@ static const tp_op tp__op_copy =
     TP__ROW("copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL, tp__copy_kernel,
             tp__copy_kernel, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
 
-/* The buffer that holds value v on a device; -1: nobody needs it, or it was not brought there. */
+/* The buffer that holds value v on a device; -1: no op needs v, or it was not copied to that device. */
 static int tp__buffer_on(const tp__compiler *c, int v, int device)
 {
     const int root = tp__root(c, v), home = c->value[root].buffer;
@@ -7718,7 +7731,7 @@ static int tp__buffer_on(const tp__compiler *c, int v, int device)
     return -1;
 }
 
-/* The same in a precision of its own. */
+/* The buffer that holds value v on a device in precision dtype; -1: none. */
 static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtype)
 {
     const int root = tp__root(c, v);
@@ -7728,7 +7741,7 @@ static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtyp
     return -1;
 }
 
-/* A new buffer for a copy of a value; -1: out of memory. */
+/* Adds a buffer for a replica of a value; -1: out of memory. */
 static int tp__add_replica(tp__compiler *c, int root, tp__place where, int64_t bytes, int device, tp_dtype dtype)
 {
     const int b = tp__new_buffer(c, where, bytes, device);
@@ -7742,8 +7755,8 @@ static int tp__add_replica(tp__compiler *c, int root, tp__place where, int64_t b
     return b;
 }
 
-/* See to it that value v can be read on a device by the next step: once a value and device, a constant lies there, what is
- * fed is put there too, and anything else is copied by a step. */
+/* Makes value v readable on a device for the next step. It gets one replica per device: a constant is stored there, a fed
+ * value is uploaded there too, and for any other value a copy step is added. */
 static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
 {
     tp__plan *p = c->plan;
@@ -7777,7 +7790,8 @@ static tp_status tp__bring_node(tp__compiler *c, const tp_node *n, int device)
     return tp__bring(c, tp__value_of(c, n), device, n->op->name);
 }
 
-/* The same in a precision of its own: once a value, device and precision, a step converts it. */
+/* Makes node n readable on a device in precision dtype. It gets one replica per device and precision, by a step that
+ * converts it. */
 static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_dtype dtype)
 {
     tp__plan *p = c->plan;
@@ -7804,7 +7818,7 @@ static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_
     return tp__step_kernel(s);
 }
 
-/* A copy of value v out of buffer `from`, by the next step; v is there from then on. */
+/* Adds a step that copies value v from buffer `from` to a new buffer. Later steps read v there. */
 static tp_status tp__copy_out(tp__compiler *c, int v, int from, const char *name, int device)
 {
     tp__plan *p = c->plan;
@@ -7825,11 +7839,11 @@ typedef struct tp__chain_builder {
     const tp__group *group;
     tp__program *prog;
     int device;
-    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT]; /* the values of its operands and results */
-    int last_use[TP__MAX_INSTR];                        /* member -> the last member that reads it; -1: none does */
+    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT]; /* values of the chain's operands and results */
+    int last_use[TP__MAX_INSTR];                        /* member -> the last member that reads it; -1: none */
     int reg_of[TP__MAX_INSTR];                          /* member -> the register of its result */
     bool
-        reg_busy[TP__MAX_REG]; /* one is free whenever one is taken: at most TP__MAX_EXT operands of members need one */
+        reg_busy[TP__MAX_REG]; /* one is always free: at most TP__MAX_EXT operands of the members of a chain need one */
 } tp__chain_builder;
 
 static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
@@ -7839,11 +7853,11 @@ static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
     case TP_F64: return row->block_f64;
     case TP_I32: return row->block_i32;
     case TP_I64: return row->block_i64;
-    default: return row->block_f32; /* rows that work on bytes keep their byte function there */
+    default: return row->block_f32; /* rows that work on bytes have their byte function in block_f32 */
     }
 }
 
-/* How operand shape `s` is spread over the result shape. */
+/* How operand shape `s` is broadcast to the result shape. */
 static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
 {
     int64_t stride = 1, dims[TP_MAX_DIMS];
@@ -7861,7 +7875,7 @@ static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
         e->how = TP__SPLAT;
         return;
     }
-    /* the dimensions that the operand really has form one run [a, b) of full dimensions, 1 elsewhere? */
+    /* are the dimensions of the operand one run [a, b) of the full dimensions, and 1 elsewhere? */
     int a = 0, b = full->ndim;
     while (a < b && (dims[a] == 1)) a++;
     while (b > a && (dims[b - 1] == 1)) b--;
@@ -7887,7 +7901,7 @@ static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const
     for (int k = 0; k < m; k++)
         if (c->first_value[ch->group->op[k]] == root) member = k;
     if (member >= 0 && tp_shape_equal(&c->value[v].type.shape, &prog->shape)) {
-        ins->from[i] = TP__FROM_REG; /* tp__chain_result says where it is */
+        ins->from[i] = TP__FROM_REG; /* tp__chain_result finds the register */
         ins->in[i] = member;
         ch->last_use[member] = m;
         return TP_OK;
@@ -7907,7 +7921,7 @@ static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const
     return TP_OK;
 }
 
-/* Member m: its functions and its operands. */
+/* Adds member m: its functions and its operands. */
 static tp_status tp__chain_member(tp__compiler *c, tp__chain_builder *ch, int m)
 {
     const tp_operation *o = c->op[ch->group->op[m]];
@@ -7931,7 +7945,7 @@ static tp_status tp__chain_member(tp__compiler *c, tp__chain_builder *ch, int m)
     return st;
 }
 
-/* Is value v fetched, or read by an op that is no member, or read in another shape? Through views. */
+/* Is value v, or a view of v, fetched, read by an op that is not a member, or read in another shape? */
 static bool tp__is_read_outside(const tp__compiler *c, const tp__chain_builder *ch, int v)
 {
     int stack[64], n = 0;
@@ -7951,14 +7965,14 @@ static bool tp__is_read_outside(const tp__compiler *c, const tp__chain_builder *
     return false;
 }
 
-/* Where the result of member m goes: to memory if an op outside of the chain reads it, else to a register. */
+/* Chooses where the result of member m is stored: in memory if an op outside the chain reads it, else in a register. */
 static void tp__chain_result(const tp__compiler *c, tp__chain_builder *ch, int m)
 {
     tp__program *prog = ch->prog;
     tp__instr *ins = &prog->instr[m];
     const int v = c->first_value[ch->group->op[m]];
     for (int i = 0; i < ins->n_in; i++)
-        if (ins->from[i] == TP__FROM_REG) { /* in[i] is a member: where is its result? */
+        if (ins->from[i] == TP__FROM_REG) { /* in[i] is the number of a member: replace it by its register or output */
             const tp__instr *from = &prog->instr[ins->in[i]];
             const int k = ins->in[i];
             ins->from[i] = from->to;
@@ -7978,7 +7992,7 @@ static void tp__chain_result(const tp__compiler *c, tp__chain_builder *ch, int m
         ins->out = r;
         if (r >= prog->n_reg) prog->n_reg = r + 1;
     }
-    for (int k = 0; k < m; k++) /* registers read for the last time; a result never shares its operand's */
+    for (int k = 0; k < m; k++) /* free the registers that m reads last; m's own result is in another one */
         if (ch->last_use[k] == m && prog->instr[k].to == TP__FROM_REG) ch->reg_busy[ch->reg_of[k]] = false;
     prog->n_instr++;
 }
@@ -8028,7 +8042,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
 
 /* -- 7. emit: an all-reduce ---------------------------------------------------------------------------- */
 
-/* Is this sum to be the vendor's? There must be one value on each of several devices. */
+/* Is this sum computed by the vendor's library (NCCL)? Each value must be on a device of its own. */
 static tp_status tp__sum_together(const tp__compiler *c, const tp_operation *o, bool *together)
 {
     const tp__plan *p = c->plan;
@@ -8051,9 +8065,9 @@ static tp_status tp__sum_together(const tp__compiler *c, const tp_operation *o, 
     return TP_OK;
 }
 
-/* One all-reduce. Devices of the host reach each other's memory: one step does all of it. Otherwise each device adds up what
- * was copied to it, in the same order and so to the same bits; or, where that is asked for, they all do one step together,
- * which gives each of them a result, wanted or not. */
+/* Emits one all-reduce. If all devices are the host's, one step computes all sums, because these devices share memory.
+ * Otherwise each device adds up copies of all values, in the same order and so with the same bits. With nccl_all_reduce
+ * all devices run one joint step, which gives each device a result, even if no op reads it. */
 static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
 {
     tp__plan *p = c->plan;
@@ -8062,7 +8076,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
     tp_status st = tp__sum_together(c, o, &together);
     if (st != TP_OK) return st;
     for (int i = 0; i < n; i++) host = host && p->device[tp__node_on(c, o->in[i])]->host;
-    const bool once = host || together; /* each input is read where it lives */
+    const bool once = host || together; /* each input is read on its own device */
     for (int first = 0; first < n; first++) {
         const int device = tp__node_on(c, o->in[first]);
         bool done = once && first > 0, live = false;
@@ -8101,7 +8115,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
 
 /* -- 7. emit: any other op, with what is fused into it ------------------------------------------------- */
 
-/* Which output of the plan is output i of o's step; -1: nobody reads it. */
+/* The plan's value for output i of o's step; -1: no op reads it. */
 static int tp__step_value(const tp__compiler *c, const tp_operation *o, int i)
 {
     const tp__fusion *f = &c->fusion[o->id];
@@ -8109,7 +8123,7 @@ static int tp__step_value(const tp__compiler *c, const tp_operation *o, int i)
     return i == 0 && f->result ? c->first_value[f->result->id] : c->first_value[o->id] + i;
 }
 
-/* What step s of op o reads. It was brought to the device. */
+/* Sets the inputs of step s of op o. They are on the step's device already. */
 static void tp__bind_inputs(tp__compiler *c, tp__step *s, const tp_operation *o, tp_node *const *in)
 {
     for (int i = 0; i < s->call.n_in; i++) {
@@ -8127,7 +8141,7 @@ static void tp__bind_inputs(tp__compiler *c, tp__step *s, const tp_operation *o,
     }
 }
 
-/* Its results. A view that is written is the variable's own memory, which tp__bind_variables finds. */
+/* Sets the outputs of a step. A view that is written is the variable's own memory: see tp__bind_variables. */
 static tp_status tp__bind_outputs(tp__compiler *c, tp__step *s, const tp_operation *o)
 {
     const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
@@ -8149,7 +8163,7 @@ static tp_status tp__bind_outputs(tp__compiler *c, tp__step *s, const tp_operati
     return TP_OK;
 }
 
-/* The variables that it updates. */
+/* Sets the variables that a step updates. */
 static tp_status tp__bind_variables(tp__compiler *c, tp__step *s, const tp_operation *o, tp_variable *const *var)
 {
     const bool in_var = tp__is_writer(o) && (o->row->flags & TP_OP_VIEW);
@@ -8167,7 +8181,7 @@ static tp_status tp__bind_variables(tp__compiler *c, tp__step *s, const tp_opera
     return TP_OK;
 }
 
-/* One op as a step, with what is fused into it. */
+/* Emits one op, with what is fused into it, as a step. */
 static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
 {
     tp__plan *p = c->plan;
@@ -8180,7 +8194,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
     tp_status st = TP_OK;
     for (int i = 0; i < n_in && st == TP_OK; i++) {
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
-        for (int k = 0; k < n_var && n_var > 1; k++) /* what it would overwrite before it reads it */
+        for (int k = 0; k < n_var && n_var > 1; k++) /* copy an input that the step overwrites before reading it */
             if (tp__memory_of(c, in[i]) == var[k]) {
                 const int root = tp__root(c, tp__value_of(c, in[i])), from = c->value[root].buffer;
                 if (p->buffer[from].where == TP__IN_VAR) st = tp__copy_out(c, root, from, o->name, device);
@@ -8208,7 +8222,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
 
 static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value);
 
-/* 5. Compute the last step now and turn its results into constants. Its operands are constants already. */
+/* 5. Runs the last step now and turns its results into constants. Its operands are constants already. */
 static tp_status tp__fold_step(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -8269,7 +8283,7 @@ static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
     return st == TP_OK ? tp__fold_step(c) : st;
 }
 
-/* What op o left in its variable, or read there, is fetched and overwritten later: keep a copy. */
+/* Copies the value of op o, which is in the memory of a variable, if it is fetched and the variable is written later. */
 static tp_status tp__keep_fetched(tp__compiler *c, const tp_operation *o, int at)
 {
     const int v = c->first_value[o->id];
@@ -8277,7 +8291,7 @@ static tp_status tp__keep_fetched(tp__compiler *c, const tp_operation *o, int at
     return tp__copy_out(c, v, c->value[v].buffer, o->name, tp__device_of(c, o));
 }
 
-/* The variable's memory itself. */
+/* The value of a read_after is the variable's memory itself. */
 static tp_status tp__emit_read_after(tp__compiler *c, const tp_operation *o, int at)
 {
     const int v = c->first_value[o->id];
@@ -8288,18 +8302,18 @@ static tp_status tp__emit_read_after(tp__compiler *c, const tp_operation *o, int
     return tp__keep_fetched(c, o, at);
 }
 
-/* A view that is no alias: its operand is elsewhere, or will be overwritten. */
+/* Emits a view that is no alias: its operand is on another device, or will be overwritten. */
 static tp_status tp__emit_view(tp__compiler *c, const tp_operation *o)
 {
     const int v = c->first_value[o->id], device = tp__device_of(c, o), from = tp__value_of(c, o->in[0]);
     if (tp__node_on(c, o->in[0]) == device)
         return tp__copy_out(c, v, c->value[tp__root(c, from)].buffer, o->name, device);
-    const tp_status st = tp__bring_node(c, o->in[0], device); /* what was brought here is nobody else's memory */
+    const tp_status st = tp__bring_node(c, o->in[0], device); /* a replica's memory is never that of a variable */
     c->value[v].buffer = tp__buffer_on(c, from, device);
     return st;
 }
 
-/* 7. Op o, whose step stands at place k of the order. A group stands at the place of its last member. */
+/* 7. Emits op o, whose step runs at place k of the order. A group runs at the place of its last member. */
 static tp_status tp__emit(tp__compiler *c, const tp_operation *o, int k)
 {
     const int v = c->first_value[o->id];
@@ -8310,7 +8324,7 @@ static tp_status tp__emit(tp__compiler *c, const tp_operation *o, int k)
         const tp__group *g = &c->groups[c->group[o->id]];
         return g->op[g->n - 1] == o->id ? tp__emit_group(c, g) : TP_OK;
     }
-    if (o->row == &tp__op_group) return TP_OK; /* the order is all it is about */
+    if (o->row == &tp__op_group) return TP_OK; /* it only orders other ops */
     if (o->row == &tp__op_all_reduce) return tp__emit_all_reduce(c, o);
     if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) return tp__emit_view(c, o);
     const tp_status st = tp__emit_op(c, o);
@@ -8327,8 +8341,8 @@ static tp_status tp__plan_emit(tp__compiler *c)
     return st;
 }
 
-/* The buffers of what is fetched, which live on to the end: variables that this plan writes as they were at its start,
- * half precision as float32. */
+/* Chooses the buffers of the fetched values, which stay until the end of the run. Variables that this plan writes are
+ * copied at its start; half precision is converted to float32. */
 static tp_status tp__plan_fetches(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -8364,7 +8378,7 @@ static tp_status tp__plan_fetches(tp__compiler *c)
     }
     const int n_copy = p->n_step - n_before;
     if (st != TP_OK || n_copy == 0) return st;
-    /* rotate the copies to the front and renumber lifetimes */
+    /* move the copies to the front and renumber lifetimes */
     tp__step *copies = (tp__step *)tp_arena_alloc(&c->arena, (size_t)n_copy * sizeof *copies);
     if (!copies) return tp__nomem_plan();
     memcpy(copies, p->step + n_before, (size_t)n_copy * sizeof *copies);
@@ -8377,9 +8391,10 @@ static tp_status tp__plan_fetches(tp__compiler *c)
     return TP_OK;
 }
 
-/* -- 8. place: results over operands that end here, buffers in an arena by lifetime -------------------- */
+/* -- 8. place: results over operands that are read for the last time, buffers in an arena by lifetime -- */
 
-/* Put result `ob` of step i over its operand q, if that dies here and is read as nothing else. */
+/* Puts result `ob` of step i into the memory of operand q, if step i is the last to read that memory and reads it as
+ * operand q alone. */
 static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
 {
     const tp__step *s = &p->step[i];
@@ -8395,7 +8410,7 @@ static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
         uses += other == root;
     }
     if (uses != 1) return false;
-    for (int k = 0; k < s->call.n_out; k++) { /* another result lies there, though it is over with this step */
+    for (int k = 0; k < s->call.n_out; k++) { /* another result of this step, which no later step reads, is there */
         const int result = s->buffer[s->call.n_in + k];
         if (result >= 0 && p->buffer[result].merged == root) return false;
     }
@@ -8404,7 +8419,7 @@ static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
     return true;
 }
 
-/* Which operand may a result overwrite? Decided when every lifetime is known. */
+/* Decides which results overwrite an operand. All lifetimes must be known. */
 static void tp__plan_in_place(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -8427,7 +8442,7 @@ static void tp__plan_in_place(tp__compiler *c)
             for (int e = 0; e < prog->n_ext; e++) {
                 const int ib = s->buffer[e];
                 if (ib < 0 || prog->ext[e].how != TP__DIRECT || prog->ext[e].size != prog->out_size[k]) continue;
-                bool safe = true; /* nothing reads the operand after the result was written */
+                bool safe = true; /* no member reads the operand after the result was written */
                 for (int j = writes + 1; j < prog->n_instr; j++)
                     for (int a = 0; a < prog->instr[j].n_in; a++)
                         if (prog->instr[j].from[a] == TP__FROM_EXT && prog->instr[j].in[a] == e) safe = false;
@@ -8437,7 +8452,8 @@ static void tp__plan_in_place(tp__compiler *c)
     }
 }
 
-/* 8. Offsets in a device's arena: large buffers first, each at the lowest place free during its lifetime. */
+/* 8. Chooses the offsets in a device's arena: large buffers first, each at the lowest offset that is free during its
+ * lifetime. */
 static tp_status tp__plan_place(tp__compiler *c, int device)
 {
     tp__plan *p = c->plan;
@@ -8449,7 +8465,7 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
         if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
             p->buffer[i].first != INT_MAX)
             by_size[n++] = i;
-    for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort: size descending, then age */
+    for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort: by size, largest first, then by age */
         for (int i = gap; i < n; i++) {
             const int x = by_size[i];
             int j = i;
@@ -8470,7 +8486,7 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
         int where = 0;
         for (int j = 0; j < n_placed; j++) {
             const tp__buffer *o = &p->buffer[placed[j]];
-            if (o->last < b->first || b->last < o->first) continue; /* not alive together */
+            if (o->last < b->first || b->last < o->first) continue; /* their lifetimes do not overlap */
             if (o->offset >= at + tp__align64((size_t)b->bytes)) break;
             const size_t end = o->offset + tp__align64((size_t)o->bytes);
             if (end > at) at = end;
@@ -8486,7 +8502,7 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
     return TP_OK;
 }
 
-/* Pointers of every operand, once the arena is where it will stay. */
+/* The address of a buffer, once the arenas have been allocated; NULL: none. */
 static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
 {
     if (b < 0) return NULL;
@@ -8512,12 +8528,14 @@ static void tp__plan_bind(tp__plan *p, tp_exec *e)
     p->bound_to = e->arenas;
 }
 
-/* -- all steps, and what runs ask of a plan ------------------------------------------------------------ */
+/* -- all steps, and facts about a plan for its runs ---------------------------------------------------- */
 
-/* An effect on the host, which no recording holds. One whose effect is a fault leaves it in the device's memory. */
+/* Does the step have an effect on the host? Recordings cannot contain it. An op whose effect is a fault writes it to the
+ * device's memory and can be recorded. */
 static bool tp__on_host(const tp__step *s) { return (s->row->flags & TP_OP_HOST) && !s->row->fault; }
 
-/* Which device records the plan; -1: none. It can do that, and the others can join it and need no help of the host. */
+/* The device that records the plan; -1: none. It must be able to record; all other devices must be able to take part, and
+ * no copy may need the host. */
 static int tp__plan_record_on(tp__plan *p)
 {
     int first = -1;
@@ -8538,7 +8556,7 @@ static int tp__plan_record_on(tp__plan *p)
     return d->record_begin && d->record_end && d->replay && d->record_free ? first : -1;
 }
 
-/* The plan in pieces: what is recorded, and between it the host ops. */
+/* Splits the plan into pieces: steps that are recorded, and host ops between them. */
 static tp_status tp__plan_pieces(tp__plan *p)
 {
     int n = 0;
@@ -8554,7 +8572,7 @@ static tp_status tp__plan_pieces(tp__plan *p)
     return TP_OK;
 }
 
-/* What a step reads and writes, in bytes. */
+/* The bytes that a step reads and writes. */
 static double tp__step_bytes(const tp__step *s)
 {
     double bytes = 0;
@@ -8574,7 +8592,7 @@ static double tp__step_flops(const tp__step *s)
     return k->n_out ? (double)tp_shape_size(&k->out[0].shape) : 0;
 }
 
-/* Does it write a variable? */
+/* Does the step write a variable? */
 static bool tp__step_writes(const tp__plan *p, const tp__step *s)
 {
     const int n_in = s->call.n_in;
@@ -8587,7 +8605,7 @@ static bool tp__step_writes(const tp__plan *p, const tp__step *s)
     return writes;
 }
 
-/* What tp_exec_info says. */
+/* Computes the figures for tp_exec_info. */
 static void tp__plan_count(tp__plan *p)
 {
     for (int i = 0; i < p->n_step; i++) {
@@ -8598,7 +8616,7 @@ static void tp__plan_count(tp__plan *p)
     p->info.constant_bytes = p->constant_bytes;
 }
 
-/* All of it. */
+/* Runs all steps of planning. */
 static tp_status tp__plan_steps(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -8618,7 +8636,7 @@ static tp_status tp__plan_steps(tp__compiler *c)
     p->step = (tp__step *)tp_arena_alloc(&p->arena, (size_t)p->cap_step * sizeof *p->step);
     if (!p->step) return tp__nomem_plan();
     if ((st = tp__plan_emit(c)) != TP_OK || (st = tp__plan_fetches(c)) != TP_OK) return st;
-    for (int i = 0; i < p->n_feed; i++) { /* where it was made nobody may read it, but elsewhere */
+    for (int i = 0; i < p->n_feed; i++) { /* skip the upload to the node's own device if only other devices read it */
         tp__buffer *b = &p->buffer[p->feed_buffer[i]];
         if (b->last < 0 && c->replicas[tp__value_of(c, p->feed[i])]) b->first = INT_MAX;
         else if ((st = tp__add_upload(c, i, p->feed_buffer[i])) != TP_OK) return st;
@@ -8658,10 +8676,11 @@ static tp_status tp__compile(tp_exec *e, tp__plan *p)
 
 /* -- copies between devices, in a run ------------------------------------------------------------------ */
 
-/* A copy between two devices. room: host memory for it, where neither is the host and they cannot reach each other. */
+/* Copies between two devices. room: host memory for the copy, if neither device is the host and they cannot reach each
+ * other. */
 static tp_status tp__copy_between(tp_device *to, void *dst, tp_device *from, const void *src, size_t bytes, void *room)
 {
-    if (from->host) return to->upload(to, dst, src, bytes); /* the host's kernels are done when they return */
+    if (from->host) return to->upload(to, dst, src, bytes); /* kernels on the host have finished when they return */
     if (!to->host && to->copy_from) return to->copy_from(to, dst, from, src, bytes);
     tp_status st = from->download(from, to->host ? dst : room, src, bytes);
     if (st == TP_OK) st = from->wait(from);
@@ -8676,7 +8695,7 @@ static tp_status tp__run_copy(const tp__plan *p, const tp__step *s)
                             p->room);
 }
 
-/* What is fed lies on a device. */
+/* Copies a fed value that is on a device to the device `to`. */
 static tp_status tp__run_feed_device(tp_device *to, void *dst, const tp_tensor *value)
 {
     const size_t bytes = tp_tensor_bytes(value);
@@ -8689,7 +8708,7 @@ static tp_status tp__run_feed_device(tp_device *to, void *dst, const tp_tensor *
     return st;
 }
 
-/* A sum of values on different devices, as their vendor's library makes it. */
+/* Sums values on different devices by the library of the devices' vendor. */
 static tp_status tp__run_together(const tp__plan *p, const tp__step *s)
 {
     tp_device *on[TP_MAX_OUTPUTS];
@@ -8716,7 +8735,7 @@ TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction)
 }
 TP_DEF tp_session_config tp_default_session_config(void) { return tp_get_default_sess_config(0); }
 
-/* For a sentence about a device that is full: whether that is the session's own limit. */
+/* For the sentence about a full device: tells whether the limit is the session's own. */
 static const char *tp__memory_limit(const tp_session *s, const tp_device *d, char *text, size_t size)
 {
     const double part = (double)tp__float_option(s->config.memory_fraction, 0.99f);
@@ -8740,7 +8759,7 @@ static tp_status tp__session_limits(tp_session *s)
     return st;
 }
 
-/* Variables that the graph got since: their memory and initial values. */
+/* Gives memory and initial values to variables that were added to the graph after the session was made. */
 static tp_status tp__session_grow(tp_session *s)
 {
     while (s->n_var < s->graph->var.n) {
@@ -8758,7 +8777,7 @@ static tp_status tp__session_grow(tp_session *s)
                            v->name, v->device, s->n_device, s->n_device == 1 ? "" : "s");
         tp_device *d = s->device[v->device];
         char more[80];
-        tp_tensor t; /* the values, in the variable's own memory where the host can write there */
+        tp_tensor t; /* the values: in the variable's own memory if the host can write there */
         memset(&t, 0, sizeof t);
         t.dtype = v->dtype;
         t.shape = v->shape;
@@ -8785,7 +8804,7 @@ static tp_status tp__session_grow(tp_session *s)
     return TP_OK;
 }
 
-/* Those that were given, then its own. */
+/* The devices of a session: first those that the caller gave, then its own CPU devices. */
 static tp_status tp__session_devices(tp_session *s)
 {
     const int given = s->config.devices && s->config.n_devices > 0 ? s->config.n_devices : 0;
@@ -8960,7 +8979,7 @@ static uint64_t tp__mix(uint64_t h, uint64_t x)
     return h * 0xff51afd7ed558ccdu;
 }
 
-/* An empty plan for these fetches and feeds, before it is compiled; NULL: out of memory. */
+/* A plan for these fetches and feeds, not yet compiled; NULL: out of memory. */
 static tp__plan *tp__plan_new(const tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                               int n_fetches)
 {
@@ -8997,7 +9016,7 @@ static tp__plan *tp__plan_new(const tp_exec *e, const tp_feed *feeds, int n_feed
     }
     return p;
 }
-/* The arenas of the exec become large enough for a plan. */
+/* Makes the arenas of the exec large enough for a plan. */
 static tp_status tp__grow_arenas(tp_exec *e, const tp__plan *p)
 {
     for (int i = 0; i < e->n_device; i++) {
@@ -9017,7 +9036,7 @@ static tp_status tp__grow_arenas(tp_exec *e, const tp__plan *p)
     return TP_OK;
 }
 
-/* The plan of these fetches and feeds: one that was compiled before, or a new one. */
+/* The plan for these fetches and feeds: one that was compiled before, or a new one. */
 static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                                tp_status *status)
 {
@@ -9036,7 +9055,7 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
                    tp_shape_equal(&p->feed_type[i].shape, &feeds[i].value.shape);
         if (same) return p;
     }
-    /* a new one replaces the least recently used one when there are too many */
+    /* if there are too many plans, the new one replaces the least recently used one */
     int n = 0;
     for (tp__plan *p = e->plans; p; p = p->next) n++;
     if (n >= TP__MAX_PLANS) {
@@ -9065,7 +9084,7 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     return p;
 }
 
-/* Is x what y is, but for the batch dimension in front? */
+/* Is shape x equal to shape y without the batch dimension in front? */
 TP__UNUSED static bool tp__lacks_batch(const tp_shape *y, const tp_shape *x)
 {
     tp_shape rest = *y;
@@ -9138,7 +9157,7 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
 
 /* -- traces */
 
-/* One copy of each text, in an open-addressed table. "": no memory. */
+/* Stores each text once, in an open-addressed table. "": out of memory. */
 static const char *tp__trace_text(tp_trace *t, const char *text)
 {
     if (!text || !*text) return "";
@@ -9165,7 +9184,7 @@ static const char *tp__trace_text(tp_trace *t, const char *text)
     return t->name_[h] = copy;
 }
 
-/* A new record; NULL: no memory. */
+/* Adds a record; NULL: out of memory. */
 static tp_trace_record *tp__trace_add(tp_trace *t, tp_trace_kind kind, int thread, int64_t start, int64_t end)
 {
     if (t->n == t->cap) {
@@ -9194,14 +9213,14 @@ static tp_trace_record *tp__trace_add(tp_trace *t, tp_trace_kind kind, int threa
 /* One run, from its first hook to its end. */
 typedef struct tp__running {
     tp_session *session;
-    uint32_t cancels; /* of the session, when it began */
-    bool stopped;     /* by one of those, or by the time: */
+    uint32_t cancels; /* number of the session's cancellations when the run began */
+    bool stopped;     /* by a cancellation or by the timeout: */
     int64_t timeout_ms;
-    double deadline;   /* as tp_time; 0: none */
-    tp_trace *trace;   /* NULL: nobody asks */
-    int64_t first;     /* its first record */
-    int64_t begun, at; /* nanoseconds: it began; until here there are records of thread 0 */
-    tp__watch *watch;  /* of the pools of its devices */
+    double deadline;   /* in seconds, as tp_time; 0: no deadline */
+    tp_trace *trace;   /* NULL: the run is not traced */
+    int64_t first;     /* index of the run's first record */
+    int64_t begun, at; /* nanoseconds: start of the run; end of the last record of thread 0 */
+    tp__watch *watch;  /* records the work of its devices' thread pools */
 } tp__running;
 
 static void tp__running_begin(tp__running *r, tp_session *s, int64_t timeout_ms)
@@ -9213,7 +9232,7 @@ static void tp__running_begin(tp__running *r, tp_session *s, int64_t timeout_ms)
     if (timeout_ms > 0) r->deadline = tp_time() + 1e-3 * (double)timeout_ms;
 }
 
-/* Is it to go on? doing: what it did until now, for the sentence. */
+/* May the run continue? doing: what it was doing until now, for the error sentence. */
 static tp_status tp__running_stopped(tp__running *r, const char *doing, const char *name)
 {
     const char *q = name ? "'" : "";
@@ -9240,7 +9259,7 @@ static void tp__running_trace(tp__running *r, tp_trace *t, int64_t begun)
     r->begun = r->at = begun;
 }
 
-/* Thread 0 did this since its last record. */
+/* Adds a record: thread 0 has done this since its last record. */
 static void tp__running_did(tp__running *r, tp_trace_kind kind, double bytes)
 {
     if (!r->trace) return;
@@ -9255,14 +9274,14 @@ static void tp__running_did_step(tp__running *r, const tp__step *s)
     tp_trace_record *x = tp__trace_add(r->trace, s->from >= 0 ? TP_TRACE_COPY : TP_TRACE_KERNEL, 0, r->at, now);
     r->at = now;
     if (!x) return;
-    x->name = s->row->name; /* the row's may be the program's: copied in the end, as are the others */
+    x->name = s->row->name; /* may belong to the program: all texts are copied at the end of the run */
     x->node = s->name;
     x->device = s->call.device->name;
     x->bytes = tp__step_bytes(s);
     x->flops = tp__step_flops(s);
 }
 
-/* Watch the other threads of a run's devices. Without memory, they are not watched. */
+/* Records the other threads of a run's devices. Those for which there is no memory are not recorded. */
 static void tp__running_watch(tp__running *r, const tp__plan *p)
 {
     for (int i = 0; i < p->n_device; i++) {
@@ -9285,7 +9304,7 @@ static void tp__running_watch(tp__running *r, const tp__plan *p)
     }
 }
 
-/* What a worker did, and for which of the run's kernels; the rest of the time it was idle. */
+/* Adds records of a worker: its work, each part with the kernel of the run that it belongs to, and the idle time between. */
 static void tp__running_worker(const tp__running *r, int64_t n, const tp__spans *s, int thread)
 {
     tp_trace *t = r->trace;
@@ -9305,7 +9324,7 @@ static void tp__running_worker(const tp__running *r, int64_t n, const tp__spans 
     t->lost += s->lost;
 }
 
-/* The end of the run, and of what is traced. */
+/* Ends the run and completes its trace. */
 static void tp__running_end(tp__running *r)
 {
     tp_trace *t = r->trace;
@@ -9353,7 +9372,7 @@ static void tp__json_string(tp_buf *b, const char *s)
     tp_buf_printf(b, "\"");
 }
 
-/* The number of a device's process: 0 what is of none, then as they appear. */
+/* The process number of a device in the trace: 0 for records without a device, then in order of appearance. */
 static int tp__trace_process(const char **device, int *n, int cap, const char *name)
 {
     int i = 0;
@@ -9426,7 +9445,7 @@ TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path)
 
 /* -- a run */
 
-/* Steps in order, each waited for and measured if asked. r NULL: while they are recorded. */
+/* Runs steps in order. With timing, waits for each one and measures it. r is NULL while the steps are recorded. */
 static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int from, int to)
 {
     tp_status st = TP_OK;
@@ -9451,7 +9470,8 @@ static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int fro
     return st;
 }
 
-/* The plan's other devices go on after the one that records and replays it, or (back) it goes on after them. */
+/* Makes the plan's other devices wait for the work of the device that records and replays it or, with `back`, makes that
+ * device wait for theirs. */
 static tp_status tp__plan_join(const tp__plan *p, bool back)
 {
     tp_device *d = p->device[p->record_on];
@@ -9464,7 +9484,7 @@ static tp_status tp__plan_join(const tp__plan *p, bool back)
     return st;
 }
 
-/* A piece as a recording, if the device takes it. */
+/* Records one piece, if the device can. */
 static tp_status tp__record_piece(tp__plan *p, tp__plan_piece *piece)
 {
     tp_device *d = p->device[p->record_on];
@@ -9479,7 +9499,7 @@ static tp_status tp__record_piece(tp__plan *p, tp__plan_piece *piece)
     return st == TP_OK && !piece->recording ? tp_fail(TP_ERR, "it gave no recording") : st;
 }
 
-/* What could not be recorded runs kernel by kernel for good. */
+/* Records the pieces of a plan. If one cannot be recorded, the plan runs kernel by kernel from now on. */
 static void tp__record(tp__plan *p)
 {
     tp_status st = TP_OK;
@@ -9498,16 +9518,16 @@ static tp_status tp__replay(tp__plan *p, const tp__plan_piece *piece, tp__runnin
     tp_device *d = p->device[p->record_on];
     tp_status st = TP_OK;
     if (piece->from <= p->first_write) st = tp__running_check(r, "it stood before its recorded step on", d->name);
-    if (st == TP_OK) st = tp__plan_join(p, true); /* after what was fed to the others, or done by a host op */
+    if (st == TP_OK) st = tp__plan_join(p, true); /* after uploads to the other devices and after host ops */
     if (st == TP_OK) st = d->replay(d, piece->recording);
     return st == TP_OK ? tp__plan_join(p, false) : st;
 }
 
-/* What the plan does, by the fastest way that is open: the first run of a binding goes kernel by kernel, the second is
- * recorded, and from then on it is one replay, or several with the host ops between them. */
+/* Runs the plan in the fastest possible way. The first run after its pointers were resolved calls kernel by kernel; the
+ * second is recorded; later ones replay the recording, in pieces if there are host ops between them. */
 static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 {
-    const bool apart = timing || r->trace; /* each kernel has times of its own */
+    const bool apart = timing || r->trace; /* each kernel is timed by itself */
     if (!apart && p->record_on >= 0 && p->bound_runs > 0 && !p->recorded) tp__record(p);
     p->bound_runs = 1;
     if (apart || !p->recorded) return tp__run_steps(p, r, timing, 0, p->n_step);
@@ -9519,11 +9539,11 @@ static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
     return st;
 }
 
-#define TP__STAGE_LEAST 16384 /* bytes: less is there sooner than the two streams have met */
+#define TP__STAGE_LEAST 16384 /* bytes: staging a smaller value takes longer than a plain upload */
 
-/* What is fed, into its fixed place in the arena, where a recording finds it. A large value is staged: it travels beside what
- * its device still does, and its place is written in the device's order. With a StagingInput it was staged before,
- * by tp_device.stage while the last step ran, and only the second loop is left. */
+/* Copies the fed values to their fixed places in the arena, where a recording reads them. A large value is staged: its
+ * upload overlaps with work that the device still does, and is then copied to its place in the order of that work. With a
+ * StagingInput it was staged earlier, by tp_device.stage during the last step, and only the second loop remains. */
 static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, double *moved)
 {
     tp_status st = TP_OK;
@@ -9551,7 +9571,7 @@ static tp_status tp__run_feeds(tp__plan *p, tp_exec *e, const tp_feed *feeds, do
     return st;
 }
 
-/* A kernel met bad data: the sentence of its row. */
+/* Reports that a kernel met bad data, with the sentence of its row. */
 static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value)
 {
     const tp_operation *o = (const tp_operation *)g->op.item[id - 1];
@@ -9563,7 +9583,8 @@ static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value)
                                : tp_fail(TP_ERR_NUMERIC, "%s'%s': %s", place, o->name, text);
 }
 
-/* What a failed run has queued is waited for, so that it does not write into what the next run reads. The sentence stays. */
+/* Waits for the work that a failed run has queued, so that it cannot overwrite what the next run reads. Keeps the error
+ * sentence. */
 static tp_status tp__run_failed(const tp__plan *p, tp_status st)
 {
     char sentence[TP__ERROR_TEXT];
@@ -9573,11 +9594,11 @@ static tp_status tp__run_failed(const tp__plan *p, tp_status st)
     return tp_fail(st, "%s", sentence);
 }
 
-/* What is fetched, and the words of each device, to the host. */
+/* Copies the fetched values, and the fault words of each device, to the host. */
 static tp_status tp__run_fetches(tp__plan *p, tp_exec *e, const tp_tensor **values, double *moved)
 {
     tp_status st = TP_OK;
-    for (int i = 0; i < p->n_device; i++) { /* everything is asked for, then waited for once */
+    for (int i = 0; i < p->n_device; i++) { /* all downloads are queued first, then waited for once */
         tp_device *d = p->device[i];
         if (p->used[i] && st == TP_OK) st = d->download(d, e->on[i].words, e->on[i].step_word, sizeof e->on[i].words);
     }
@@ -9605,7 +9626,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     tp_status st = tp__check_run(s, feeds, n_feeds, fetches, n_fetches);
     if (st != TP_OK) return st;
     tp__plan *p = NULL;
-    tp_mutex_lock(s->graph->lock); /* execs of other threads compile from the same graph, and grow the same session */
+    tp_mutex_lock(s->graph->lock); /* execs of other threads use the same graph and session */
     if (s->n_var < s->graph->var.n) st = tp__session_grow(s);
     if (st == TP_OK) p = tp__find_plan(e, feeds, n_feeds, fetches, n_fetches, &st);
     tp_mutex_unlock(s->graph->lock);
@@ -9625,8 +9646,8 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     if (st != TP_OK) return tp__run_failed(p, st);
     if (r->trace) tp__running_watch(r, p);
     tp__running_did(r, TP_TRACE_FEED, moved);
-    const unsigned mode = tp__float_mode_enter(); /* denormals are zero in every kernel, whatever the caller's mode */
-    tp__watch *const before = tp__watching;       /* of a run whose host op runs this */
+    const unsigned mode = tp__float_mode_enter(); /* in every kernel denormals are zero, whatever the caller's mode */
+    tp__watch *const before = tp__watching;       /* set if a host op of another run calls this run */
     if (r->watch) tp__watching = r->watch;
     st = tp__plan_run(p, r, e->timing);
     tp__watching = before;
@@ -9735,7 +9756,7 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
     if (st != TP_OK || !tp_tensor_bytes(value)) return st;
     tp_device *d = s->device[v->device];
     st = d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
-    return st == TP_OK ? d->wait(d) : st; /* the caller looks at it now */
+    return st == TP_OK ? d->wait(d) : st; /* the caller reads the values next */
 }
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
@@ -9787,7 +9808,7 @@ TP_DEF int64_t tp_get_global_step_value(tp_session *s)
     return step;
 }
 
-/* -- looking at a plan */
+/* -- listings of a plan */
 
 static tp__plan *tp__latest_plan(tp_exec *e, tp_node *const *fetches, int n_fetches)
 {
@@ -9824,7 +9845,7 @@ TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_f
     for (int i = 0; i < p->n_step; i++) {
         const tp__step *s = &p->step[i];
         const tp_call *k = &s->call;
-        if (s->from >= 0) /* which way; what else runs where, the node says */
+        if (s->from >= 0) /* a copy names both devices; for other steps the node tells the device */
             snprintf(kernel, sizeof kernel, "copy %s to %s", p->device[s->from]->name, k->device->name);
         else snprintf(kernel, sizeof kernel, "%s", k->op->name);
         if (k->op == &tp__op_fused) {
@@ -9859,9 +9880,9 @@ struct tp_run_request {
     int n_fetch, cap_fetch;
     tp_feed *feed;
     int n_feed, cap_feed;
-    int first; /* the first fetch of the hook that is asking */
+    int first; /* index of the first fetch of the hook that is called */
     tp__running run;
-    int64_t begun; /* nanoseconds */
+    int64_t begun; /* start of the run, in nanoseconds */
     int n_datapoints;
     tp_graph *graph;
     tp_exec *exec;
@@ -9873,7 +9894,7 @@ struct tp_hooked_session {
     tp_exec *exec;
     tp_hook **hook;
     int n_hook;
-    int *first, *count; /* fetches of each hook */
+    int *first, *count; /* for each hook: index of its first fetch, and their number */
     tp_run_request request;
     const tp_tensor **value;
     int cap_value;
@@ -9943,7 +9964,7 @@ TP_DEF int tp_request_datapoints(const tp_run_request *r)
     return r->n_datapoints;
 }
 
-#define TP__WAIT_SLICE 0.01 /* seconds: a cancelled run that waits sees it after so long */
+#define TP__WAIT_SLICE 0.01 /* seconds between checks for cancellation while a run waits */
 
 TP_DEF tp_status tp_request_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, const char *what)
 {
@@ -10015,7 +10036,7 @@ TP_DEF bool tp_hooked_session_should_stop(const tp_hooked_session *h)
     return h->stop;
 }
 
-/* What the caller and the hooks want of a run. */
+/* Collects the fetches and feeds of the caller and of the hooks for a run. */
 static tp_status tp__hooked_before(tp_hooked_session *h, tp_node *const *fetches, int n_fetches)
 {
     tp_run_request *r = &h->request;
@@ -10115,12 +10136,13 @@ TP_DEF tp_session_creator tp_reuse_session_creator(tp_session *s)
 }
 
 /* ==== >>saver ========================================================================================= */
-/* A checkpoint is a set of variables by name, beside "tp:" entries for what a bit-identical resume needs and
- * variables do not hold. Files appear whole or not at all. */
+/* A checkpoint is a set of named variables. Its "tp:" entries hold the other state that a bit-identical resume needs. A
+ * file is written completely or not at all. */
 
 #define TP__STATE_PREFIX "tp:"
 
-/* Names under which the original's tools store what is only of use in training: no warning when one side lacks them. */
+/* Names under which tensorpack's tools store values that only training uses: no warning if the graph or the file lacks
+ * them. */
 static bool tp__is_training_name(const char *name)
 {
     static const char *const ends[] = {"/Adam",    "/Adam_1",    "/Momentum", "/Adadelta", "/Adadelta_1",
@@ -10134,7 +10156,7 @@ static bool tp__is_training_name(const char *name)
            strncmp(name, "apply_gradients", 15) == 0;
 }
 
-/* How the names of a checkpoint's formats end; a TensorFlow checkpoint is known by its index. */
+/* Suffixes of the checkpoint formats. A TensorFlow checkpoint is recognised by its index file. */
 static const char *const tp__checkpoint_ends[] = {".npz", ".index", ".safetensors"};
 
 static tp_status tp__checkpoint_write(const char *path, const tp_dict *d, bool compress, tp__fetch_fn fetch, void *user)
@@ -10144,7 +10166,8 @@ static tp_status tp__checkpoint_write(const char *path, const tp_dict *d, bool c
     return tp__npz_write(path, d, compress, fetch, user);
 }
 
-/* What is saved: types in the dict, n variables first. Their values are read one by one. */
+/* The items of a checkpoint that is written: the dict has their types, n variables first. Values of variables are read
+ * one at a time. */
 typedef struct tp__save {
     tp_session *session;
     const tp_variable **variable;
@@ -10161,7 +10184,7 @@ static tp_status tp__save_fetch(void *user, int i, tp_tensor *room)
     return TP_OK;
 }
 
-/* An item with a type; the data, if any, is borrowed. */
+/* Adds an item with its type. The data, which may be NULL, is borrowed. */
 static tp_status tp__save_add(tp__save *a, const char *name, const char *suffix, tp_dtype dtype, tp_shape shape,
                               const void *data)
 {
@@ -10177,7 +10200,7 @@ static tp_status tp__save_add(tp__save *a, const char *name, const char *suffix,
     return TP_OK;
 }
 
-/* Another variable. There is room for it. */
+/* Adds a variable. The caller has reserved the room. */
 static tp_status tp__save_variable(tp__save *a, const tp_variable *v, const char *suffix)
 {
     const tp_status st = tp__save_add(a, v->name, suffix, v->dtype, v->shape, NULL);
@@ -10214,7 +10237,7 @@ TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable
         const tp_variable *v = variables ? variables[i] : tp_node_variable(all[i]);
         if (v) st = tp__save_variable(&a, v, "");
     }
-    const char *isa = tp_device_isa(s->device[0]); /* bits are promised for one instruction set: say which */
+    const char *isa = tp_device_isa(s->device[0]); /* bits are the same on one instruction set only: store its name */
     tp_shape shape;
     memset(&shape, 0, sizeof shape);
     shape.ndim = 1;
@@ -10228,7 +10251,8 @@ TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable
     return tp__save_end(&a, st, path, false);
 }
 
-/* What the original's tools write by a name: an npz where it says so, else a checkpoint. Ours may say .safetensors and .index. */
+/* The file that `path` means when variables are saved: as with tensorpack's tools a name ending in .npz gives an npz
+ * file, other names a checkpoint. The suffixes .safetensors and .index are accepted too. */
 static tp_status tp__vars_path(const char *path, char full[TP__PATH], bool *plain)
 {
     if (tp__ends_with(path, ".npy"))
@@ -10261,7 +10285,7 @@ TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path)
     return tp__save_end(&a, st, full, true);
 }
 
-/* When a file was changed, in nanoseconds; negative: there is none. */
+/* The time when a file was last changed, in nanoseconds; negative: no such file. */
 static int64_t tp__file_time(const char *path)
 {
     tp__os_info is;
@@ -10269,8 +10293,8 @@ static int64_t tp__file_time(const char *path)
     return is.time > 0 ? is.time : 0;
 }
 
-/* A checkpoint under another name: `from` with the suffix of its format, `to` without. What is there of that name is replaced
- * whole, or not at all. */
+/* Copies a checkpoint: `from` has the suffix of its format, `to` has none. An existing checkpoint of that name is
+ * replaced completely or not at all. */
 static TP__UNUSED tp_status tp__copy_checkpoint(const char *from, const char *to)
 {
     if (tp__tf_suffix(from)) return tp__tf_copy(from, to);
@@ -10284,8 +10308,8 @@ static TP__UNUSED tp_status tp__copy_checkpoint(const char *from, const char *to
     return st;
 }
 
-/* All the files of a checkpoint, `path` with the suffix of its format: the one by which it is known first. It is no error that
- * there is none. */
+/* Deletes all files of a checkpoint, the one that identifies it first. `path` has the suffix of its format. No error if
+ * it does not exist. */
 static TP__UNUSED tp_status tp__delete_checkpoint(const char *path)
 {
     if (tp__os_remove(path) != 0 && errno != ENOENT)
@@ -10300,8 +10324,8 @@ static TP__UNUSED tp_status tp__delete_checkpoint(const char *path)
     return st;
 }
 
-/* The file that a path of a checkpoint means: "dir/checkpoint" and dir -> their latest; "model-10" -> "model-10.npz". TP__PATH
- * bytes. */
+/* The file for a checkpoint path: "dir/checkpoint" and a folder give their latest checkpoint; "model-10" gives
+ * "model-10.npz". `out` has TP__PATH bytes. */
 static tp_status tp__checkpoint_path(const char *path, char *out)
 {
     const char *base = tp__os_slash(path);
@@ -10422,7 +10446,7 @@ TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t 
             char c = *p;
             const bool escaped = c == '\\' && p[1];
             if (escaped) c = *++p;
-            if (escaped && c >= '0' && c <= '7') { /* TensorFlow writes bytes beyond ASCII as \303 */
+            if (escaped && c >= '0' && c <= '7') { /* TensorFlow writes a byte beyond ASCII in octal, as \303 */
                 int octal = c - '0';
                 for (int k = 0; k < 2 && p[1] >= '0' && p[1] <= '7'; k++) octal = 8 * octal + (*++p - '0');
                 c = (char)(octal & 255);
@@ -10448,7 +10472,7 @@ static int tp__by_step(const void *a, const void *b)
 
 typedef struct tp__found {
     const char *dir, *prefix;
-    tp_buf entries, paths; /* until all are found, a path is its place in `paths` */
+    tp_buf entries, paths; /* until the search ends, an entry's path is an offset in `paths` */
     int n;
 } tp__found;
 
@@ -10508,7 +10532,7 @@ TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_
     return failed ? tp_fail(TP_ERR_NOMEM, "out of memory while '%s' was listed", dir) : TP_OK;
 }
 
-/* The newest checkpoint <prefix>-<smaller step> beside <prefix>-<step> that can be read, whole; its variables go to d.
+/* Loads the newest readable checkpoint <prefix>-<smaller step> in the folder of <prefix>-<step>; its variables go to d.
  * TP_ERR_NAME: there is none. */
 static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
 {
@@ -10517,7 +10541,7 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
     int n = 0;
     const char *slash = tp__os_slash(path), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
     if (strncmp(base, "interrupted", 11) == 0)
-        dash = NULL, base = "model"; /* of a ModelSaver after Ctrl-C: newer than all */
+        dash = NULL, base = "model"; /* written by a ModelSaver after Ctrl-C: newer than all others */
     else if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix)
         return tp_fail(TP_ERR_NAME, "'%s' has no step in its name", path);
     const int64_t step = dash ? strtoll(dash + 1, NULL, 10) : INT64_MAX;
@@ -10535,7 +10559,8 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
                                              : tp_fail(TP_ERR_NAME, "no older checkpoint in '%s' can be read", dir);
 }
 
-/* A checkpoint that was asked for by name. One that cannot be read is refused; the sentence says what there is instead. */
+/* Loads a checkpoint that the user named. If it cannot be read, this fails; the sentence names an older checkpoint that
+ * can be read. */
 static tp_status tp__load_asked(const char *path, tp_dict *d)
 {
     char older[TP__PATH], sentence[TP__ERROR_TEXT];
@@ -10550,7 +10575,7 @@ static tp_status tp__load_asked(const char *path, tp_dict *d)
 
 /* -- session initialisers */
 
-/* The two halves, for who makes the session: before it is made, and after. */
+/* The two halves of an initialiser: one before the session is made, one after. */
 static tp_status tp__session_init_setup(tp_session_init *i, tp_graph *g)
 {
     const tp_status st = i && i->setup_graph ? i->setup_graph(i, g) : TP_OK;
@@ -10570,7 +10595,8 @@ TP_DEF void tp_session_init_free(tp_session_init *i)
     if (i && i->free) i->free(i);
 }
 
-/* Load a value into a variable by the relaxed rule: equal counts are reshaped, floats cast, integers widened. */
+/* Loads a value into a variable by the relaxed rule: if the counts are equal it is reshaped, floats are cast, integers
+ * are widened. */
 static tp_status tp__load_relaxed(tp_session *s, const tp_variable *v, const tp_tensor *value, bool ignore_mismatch)
 {
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
@@ -10635,7 +10661,7 @@ static void tp__restore_free(tp_session_init *i)
     tp_free(r);
 }
 
-/* What stands in one side only, or NULL: warned about, or refused. */
+/* Warns about names that only the graph or only the file has; with .strict, refuses them. NULL: no such names. */
 static tp_status tp__restore_differences(const tp__restore *r, const char *graph_only, const char *file_only)
 {
     const char *file = r->from_dict ? "dict" : "checkpoint";
@@ -10651,8 +10677,8 @@ static tp_status tp__restore_differences(const tp__restore *r, const char *graph
     return TP_OK;
 }
 
-/* Something that training alone needs: the slot of a variable that is there too (fc/W/Ftrl_1), or one number (learning_rate,
- * beta1_power, loss_scale/good_steps). Predictors leave it, and nobody needs to hear of it. */
+/* Is item k used in training alone? That is a slot of a variable in d (fc/W/Ftrl_1) or a scalar (learning_rate,
+ * beta1_power, loss_scale/good_steps). Predictors skip these items without a warning. */
 static bool tp__is_left_over(const tp_dict *d, int k)
 {
     const char *name = d->item[k].name;
@@ -10664,7 +10690,8 @@ static bool tp__is_left_over(const tp_dict *d, int k)
     return false;
 }
 
-/* A value of the trainer's state, under its whole name; the instruction set is compared with this session's. */
+/* Keeps a value of the trainer's state in the session, under its full name. The name of the instruction set is not kept,
+ * but compared with this session's. */
 static tp_status tp__restore_state(tp_session *s, const char *name, const tp_tensor *value)
 {
     if (strcmp(name, TP__STATE_PREFIX "isa") != 0) {
@@ -10854,14 +10881,14 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
     tp__chain *c = (tp__chain *)tp_calloc(1, sizeof *c);
     tp_session_init **item = (tp_session_init **)tp_calloc((size_t)n + 1, sizeof *item);
     if (!c || !item) {
-        for (int i = 0; i < n; i++) /* but what others own, and nothing twice */
+        for (int i = 0; i < n; i++) /* except those that have an owner, and each only once */
             if (inits[i] && !inits[i]->owner_.who && !tp__listed((const void *const *)(const void *)inits, i))
                 tp_session_init_free(inits[i]);
         tp_free(c);
         tp_free((void *)item);
         return NULL;
     }
-    for (int i = 0; i < n; i++) { /* one that has an owner is left alone, and the chain fails when it is run */
+    for (int i = 0; i < n; i++) { /* an init that has another owner is not taken; the chain then fails when it runs */
         if (inits[i] && !tp__own(&inits[i]->owner_, "a session_init", "tp_chain_init", NULL))
             snprintf(c->mistake, sizeof c->mistake, "%.255s", tp_last_error());
         else item[i] = inits[i];
@@ -10876,7 +10903,7 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
 
 TP_DEF tp_session_init *tp_just_current_session(void) { return tp_chain_init(NULL, 0); }
 
-/* A file that was named but cannot be read fails when it is run, with its reason. */
+/* The initialiser for a named file that cannot be read. It fails when it runs, and gives the reason. */
 typedef struct tp__file_init {
     tp_session_init init;
     char *path;
@@ -10902,14 +10929,15 @@ static void tp__file_init_free(tp_session_init *i)
     tp_free(i);
 }
 
-/* "~" and "~/..." with the user's folder, else the path; tp_free it. NULL: out of memory. */
+/* `path` with the user's home folder for a leading "~" or "~/"; other paths are copied. The caller frees it with tp_free.
+ * NULL: out of memory. */
 static char *tp__expand_user(const char *path)
 {
     const char *home = path[0] == '~' && (!path[1] || path[1] == '/') ? getenv("HOME") : NULL;
     if (!home || !*home) return tp_strdup(path);
     size_t n = strlen(home);
     while (n > 1 && path[1] && home[n - 1] == '/') n--;
-    if (n == 1 && home[0] == '/' && path[1]) n = 0; /* of the user who lives at the root */
+    if (n == 1 && home[0] == '/' && path[1]) n = 0; /* the home folder is "/" */
     char *full = (char *)tp_malloc(n + strlen(path));
     if (!full) return NULL;
     memcpy(full, home, n);
@@ -10946,7 +10974,7 @@ TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch)
     return i;
 }
 
-/* The dicts of a list were handed over: none of them may leak. */
+/* Frees the dicts of a list that was passed to tp. */
 static void tp__smart_drop(const tp_smart_source *list, int n)
 {
     for (int i = 0; i < n; i++) {
@@ -10955,7 +10983,7 @@ static void tp__smart_drop(const tp_smart_source *list, int n)
     }
 }
 
-/* One that fails when it is run: NULL would mean that there is nothing to do. */
+/* An initialiser that fails when it runs: NULL would mean that there is nothing to load. */
 static tp_session_init *tp__smart_mistake(int number)
 {
     tp_session_init *i = tp_just_current_session();
@@ -10987,9 +11015,9 @@ TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, b
         }
         ok = item[done] != NULL;
     }
-    tp_session_init *chain = ok ? tp_chain_init(item, n) : NULL; /* takes the items over, in any case */
+    tp_session_init *chain = ok ? tp_chain_init(item, n) : NULL; /* owns the items, even if it fails */
     for (int i = 0; i < done && !ok; i++) tp_session_init_free(item[i]);
-    if (!ok) tp__smart_drop(list, n); /* those that were taken are empty already */
+    if (!ok) tp__smart_drop(list, n); /* items that were taken are empty */
     tp_free((void *)item);
     return chain;
 }
@@ -10997,20 +11025,20 @@ TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, b
 /* ==== >>predict ======================================================================================= */
 
 struct tp_predictor {
-    tp_graph *graph;       /* its own, or NULL */
-    tp_session_init *init; /* taken over; kept, so that giving it twice is seen */
+    tp_graph *graph;       /* its own graph, or NULL */
+    tp_session_init *init; /* owned; kept, so that passing it twice is detected */
     tp_session *session;
     bool owns_session;
     tp_exec *exec;
     tp_node **in, **out;
     tp_feed *feed;
     int n_in, n_out;
-    int n_given;         /* inputs that are not carried */
-    int *carried;        /* of an input: 1 + the output that it was in the call before; 0: it is given. NULL: all are */
-    tp_tensor *state;    /* their values; a dtype of 0: zeros */
-    tp_predictor **more; /* the other towers */
+    int n_given;         /* inputs that the caller gives; the others are carried */
+    int *carried;        /* per input: 1 + the output whose last value it gets; 0: given. NULL: all are given */
+    tp_tensor *state;    /* values of the carried inputs; dtype 0: zeros */
+    tp_predictor **more; /* predictors of the other towers */
     int n_more;
-    tp_predictor *next; /* in the list of the trainer that made it */
+    tp_predictor *next; /* in the list of the trainer that made this predictor */
 };
 
 TP_DEF int tp_predictor_n_inputs(const tp_predictor *p)
@@ -11039,7 +11067,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     tp_free(p->carried);
     if (p->owns_session) tp_session_free(p->session);
     tp_session_init_free(p->init);
-    tp_graph_free(p->graph); /* if it is its own */
+    tp_graph_free(p->graph); /* NULL if it is not its own */
     tp_free((void *)p->more);
     tp_free((void *)p->in);
     tp_free((void *)p->out);
@@ -11047,7 +11075,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     tp_free(p);
 }
 
-/* Without a session: it cannot be called until it gets one. */
+/* A predictor without a session: it cannot be called until it gets one. */
 static tp_predictor *tp__predictor_new(const tp_graph *g, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                        int n_outputs)
 {
@@ -11135,7 +11163,7 @@ TP_DEF void tp_predictor_reset(tp_predictor *p)
     for (int i = 0; p->state && i < p->n_in; i++) tp_tensor_free(&p->state[i]);
 }
 
-/* What input i is, which is carried; `first` is what was given first, or NULL. */
+/* Prepares the value of the carried input i. `first` is the first given input, which tells the batch size, or NULL. */
 static tp_status tp__predict_state(tp_predictor *p, int i, const tp_tensor *first)
 {
     tp_tensor *t = &p->state[i];
@@ -11188,7 +11216,7 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
     return st;
 }
 
-/* A node of the tower: by the rules of its handle, else by its name in the graph. */
+/* Finds a node of the tower: by the handle's rules for names, else by its name in the graph. */
 static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_handle *h, const char *name,
                                  const char *what)
 {
@@ -11205,7 +11233,7 @@ static tp_node *tp__predict_find(const tp_predict_config *c, const tp_tower_hand
     return NULL;
 }
 
-/* One tower: placeholders, the function, and what it is called with and for. */
+/* Builds one tower: its placeholders and the tower function. Sets the nodes that are fed (in) and fetched (out). */
 static tp_status tp__predict_tower(const tp_predict_config *c, tp_graph *g, tp_tower_func *f, const char *name,
                                    int reuse, tp_node **in, int n_in, tp_node **out)
 {
@@ -11238,7 +11266,7 @@ static tp_status tp__predict_tower(const tp_predict_config *c, tp_graph *g, tp_t
     return TP_OK;
 }
 
-/* Does it take all that it brings from a checkpoint? An initialiser of the program's may have ways of its own. */
+/* Does the initialiser load all its values from checkpoints? This is not known of an initialiser that the program wrote. */
 static bool tp__is_restore(const tp_session_init *i)
 {
     if (!i) return false;
@@ -11258,7 +11286,7 @@ static tp_status tp__predict_load_all(const tp_predict_config *c, tp_session *s)
     return st;
 }
 
-/* Load what session_init has. A variable that the outputs need and that gets no value would be random. */
+/* Runs session_init. Fails if a variable that the outputs need gets no value: it would be random. */
 static tp_status tp__predict_load(const tp_predict_config *c, tp_session *s, tp_node *const *out, int n_out)
 {
     int n = 0, missing = 0;
@@ -11289,7 +11317,7 @@ static tp_status tp__predict_load(const tp_predict_config *c, tp_session *s, tp_
     return st;
 }
 
-/* How many devices a creator's session has, as far as that is known. */
+/* The number of devices of a creator's session, if it is known. */
 static int tp__creator_devices(const tp_session_creator *c)
 {
     if (c->create == tp__create_reuse && c->user) return ((const tp_session *)c->user)->n_device;
@@ -11298,7 +11326,7 @@ static int tp__creator_devices(const tp_session_creator *c)
     return n > 0 ? n : 1;
 }
 
-/* Everything but the freeing of what the caller gave. */
+/* Makes the predictor. The caller frees what its own caller passed. */
 static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, int towers)
 {
     const int n_in = c->input_names ? c->n_input_names : c->n_inputs, n_out = c->n_output_names;
@@ -11319,7 +11347,7 @@ static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, i
         const int reuse = i > 0 ? TP_REUSE_YES : c->graph ? TP_REUSE_AUTO : TP_REUSE_INHERIT;
         if (towers > 1) snprintf(name, sizeof name, "tower%d", i);
         tp_device_enter(g, i % devices);
-        /* a graph with other towers: names of its own, or a lookup would find theirs */
+        /* the graph has other towers: these need other names, or lookups would find the wrong nodes */
         for (int k = 0; c->graph && (k == 0 || tp__map_get(&g->used, name)); k++)
             snprintf(name, sizeof name, "tower-pred-%d", i + k);
         const tp_status st = tp__predict_tower(c, g, f, name, reuse, node + i * each, n_in, node + i * each + n_in);
@@ -11376,7 +11404,7 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
     }
     if (p) p->init = init;
     else tp_session_init_free(init);
-    if (p && init && init->run == tp__restore_run) /* kept for its owner's mark; the values are in the session now */
+    if (p && init && init->run == tp__restore_run) /* init is kept for its owner mark; the session has its values */
         tp_dict_free(&((tp__restore *)(void *)init)->dict);
     return p;
 }
@@ -11405,31 +11433,31 @@ TP__EXACT_END
 #define TP__PLACED TP__PLACE
 #endif
 
-#else /* TP__F: the op pages, read once for each element type */
+#else /* TP__F: the op pages, included once for each element type */
 
 /* ==== >>ops: element-wise, reductions, shapes ========================================================== */
-/* This file is read four times, once for each type that a naive loop is written for: TP__NUM is int32_t,
- * int64_t, float, double, and TP__F(name) is name_i32, name_i64, name_f32, name_f64. What stands between
- * #ifdef TP__FIRST_PASS and #endif is wanted by all of them and read once, at the start; what stands between
- * #ifdef TP__ROWS and #endif is the rest of a page (shape rule, gradient, row, builder) and is read once, at
- * the end.
+/* This file is included four times, once for each type that a naive loop is written for: TP__NUM is int32_t,
+ * int64_t, float, double, and TP__F(name) is name_i32, name_i64, name_f32, name_f64. The code between
+ * #ifdef TP__FIRST_PASS and #endif is shared by all four and is read once, the first time; the code between
+ * #ifdef TP__ROWS and #endif is the rest of a page (shape rule, gradient, row, builder) and is read once, the
+ * last time.
  *
- * Which loop works on a value:
- *   element-wise rows   the block of the dtype of the LAST input; uint8 and bool count as float32, and a row
- *                       that takes them keeps its byte function there (logical_and, select_bytes)
- *   other rows          naive_f64 if an operand is float64, else naive_f32, which looks at the dtype itself
+ * The loop that computes a value:
+ *   element-wise rows   the block of the dtype of the LAST input; uint8 and bool use the block of float32, and a row
+ *                       that takes them has its byte function there (logical_and, select_bytes)
+ *   other rows          naive_f64 if an operand is float64, else naive_f32, which tests the dtype itself
  *                       where integers are allowed
- *   half precision      is converted by the executor, so that float16 and bfloat16 look like float32 here;
- *                       cast and the rows that move elements unseen get them as they are
+ *   half precision      is converted by the executor, so that float16 and bfloat16 are float32 here;
+ *                       cast and the rows that only move elements get them unconverted
  *   float32 on a CPU    with an instruction set: the row's fast kernel, tp__<op>_fast in tp_fast.h (>>fast_ops), if there
- *                       is one; without that file TP__IF_FAST leaves NULL in its place */
+ *                       is one; without that file TP__IF_FAST puts NULL in its place */
 
 #ifndef TP__MATH_SEEN
 #define TP__MATH_SEEN
 #define TP__FIRST_PASS 1
 #endif
 
-/* -- the loop of an element-wise op: y = expression of x (one operand) or of a and b (two), t are the
+/* -- the loop of an element-wise op: y = expression of x (one operand) or of a and b (two); t is the
  * attributes */
 
 #define TP__MAP1(name_, type_, expr_)                                                               \
@@ -11458,7 +11486,7 @@ TP__EXACT_END
         }                                                                                           \
     }
 
-/* Integers wrap around, as on the machine; the C standard promises that for unsigned ones only. */
+/* Integers wrap around, as on the machine. The C standard promises this for unsigned integers only. */
 #ifdef TP__PASS_INT
 #define TP__ADD(a_, b_) ((TP__NUM)((uint64_t)(a_) + (uint64_t)(b_)))
 #define TP__SUB(a_, b_) ((TP__NUM)((uint64_t)(a_) - (uint64_t)(b_)))
@@ -11471,7 +11499,7 @@ TP__EXACT_END
 #define TP__IS_NAN(x_)  ((x_) != (x_))
 #endif
 
-/* A product that is rounded before anything is added to it; compilers may fuse the two otherwise. */
+/* A product that is rounded before anything is added to it. Otherwise compilers may fuse product and sum. */
 #ifndef TP__PASS_INT
 #ifdef TP__PRODUCT
 #define TP__ROUNDED(x_) TP__PRODUCT(x_)
@@ -11485,8 +11513,8 @@ static real TP__F(tp__rounded)(real x)
 #endif
 #endif
 
-/* Functions of reals: ours for float, so that no libm decides its bits; libm's for double. TP__R(floor) is
- * floorf or floor: those are exact. */
+/* Functions of reals: built-in ones for float, so that the bits do not depend on a libm; libm's for double. TP__R(floor)
+ * is floorf or floor: these are exact. */
 #ifdef TP__REAL_IS_FLOAT
 #define TP__R(fn_)      fn_##f
 #define TP__EXP(x_)     tp_expf(x_)
@@ -11514,7 +11542,7 @@ static real TP__F(tp__rounded)(real x)
 #endif
 
 #ifdef TP__FIRST_PASS
-/* -- what pages share */
+/* -- functions that several op pages use */
 
 typedef void (*tp__range_fn)(const tp_call *k, int64_t from, int64_t to);
 typedef struct tp__range {
@@ -11530,7 +11558,7 @@ static void tp__range_chunk(void *user, int64_t chunk)
     r->fn(r->k, from, r->n - from < r->grain ? r->n : from + r->grain);
 }
 
-/* fn over [0, n) in pieces of `grain`, on all threads. For work whose pieces do not touch. */
+/* Calls fn over [0, n) in pieces of `grain`, on all threads. The pieces must not write the same memory. */
 static void tp__each_range(const tp_call *k, int64_t n, int64_t grain, tp__range_fn fn)
 {
     tp__range r;
@@ -11545,7 +11573,7 @@ static void tp__each_range(const tp_call *k, int64_t n, int64_t grain, tp__range
     tp_device_parallel(k->device, (n + r.grain - 1) / r.grain, tp__range_chunk, &r);
 }
 
-/* How many rows make a piece of work worth handing to a thread. */
+/* The number of rows that is enough work for a thread. */
 static int64_t tp__grain(int64_t row_size)
 {
     const int64_t n = 16384 / (row_size > 0 ? row_size : 1);
@@ -11561,7 +11589,7 @@ static int64_t tp__product(const tp_shape *s, int from, int to)
     return n;
 }
 
-/* Elements of the shapes that a product of dimensions gives; TP_ANY if one of them is unknown. */
+/* The product of the dimensions [from, to) of s; TP_ANY if one of them is unknown. */
 static int64_t tp__known_product(const tp_shape *s, int from, int to)
 {
     for (int d = from; d < to; d++)
@@ -11576,8 +11604,8 @@ static double tp__flops_none(const tp_call *k)
     return 0;
 }
 
-/* Element-wise rows outside a fused chain: operands are laid out a block at a time, broadcast, for the row's
- * block. */
+/* Element-wise rows outside a fused chain: each operand is broadcast, a block at a time, into a contiguous buffer for the
+ * row's block function. */
 #define TP__MAP_BLOCK                  64
 #define TP__MAP_IN                     16
 
@@ -11597,7 +11625,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
     const tp_block_fn block = tp__map_block(k->op, k->in[k->n_in - 1].dtype);
     const size_t y_size = tp_dtype_size(y->dtype);
     const int64_t n = tp__size(y);
-    double room[TP__MAP_IN][TP__MAP_BLOCK]; /* eight bytes an element: any dtype */
+    double room[TP__MAP_IN][TP__MAP_BLOCK]; /* eight bytes per element: enough for any dtype */
     const void *in[TP__MAP_IN];
     int64_t dim[TP_MAX_DIMS];
     TP_ASSERT(k->n_in <= TP__MAP_IN);
@@ -11611,7 +11639,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
                 continue;
             }
             in[a] = room[a];
-            for (int64_t i = 0; i < m; i++) { /* the index of y's element, folded into x's shape */
+            for (int64_t i = 0; i < m; i++) { /* the index of y's element, reduced to x's shape */
                 int64_t rest = i0 + i, at = 0, stride = 1;
                 for (int d = y->shape.ndim - 1; d >= 0; d--) {
                     dim[d] = rest % y->shape.dim[d];
@@ -11630,15 +11658,14 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
 
 static void tp__map_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 16384, tp__map_range); }
 
-/* Columns of a row: kernels and blocks of an element-wise op that has loops for all numbers, or for reals
- * only. */
+/* Columns of a row: the kernels and blocks of an element-wise op that has loops for all number types, or for reals only. */
 #define TP__MAPS(fn_)                  tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
 #define TP__REAL_MAPS(fn_)             tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
-/* ... of an op that is no element-wise one. */
+/* ... of an op that is not element-wise. */
 #define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, TP__IF_FAST(fast_, NULL), NULL, NULL, NULL, NULL, NULL
 #define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
 
-/* All operands have one element type, and the row has a block for it. */
+/* All operands must have one element type, for which the row has a block. */
 static tp_status tp__infer_map(tp_infer *s)
 {
     const tp_dtype d = s->in[s->n_in - 1].dtype;
@@ -11664,7 +11691,7 @@ static tp_status tp__infer_logical(tp_infer *s)
     return tp__infer_broadcast_same(s);
 }
 
-/* Everything that only wants to know that its input is real. */
+/* The shape rule of ops that only need a real input. */
 static tp_status tp__infer_real(tp_infer *s)
 {
     for (int i = 0; i < s->n_in; i++)
@@ -11676,7 +11703,7 @@ static tp_status tp__infer_real(tp_infer *s)
 #endif
 
 #ifdef TP__ROWS
-/* c * x for a constant that float32 attributes cannot always hold. */
+/* c * x, also for a constant c that a float32 attribute cannot hold exactly. */
 static tp_node *tp__scaled(tp_node *x, double c)
 {
     if ((double)(float)c == c) return tp_affine(x, (float)c, 0.0f);
@@ -11685,10 +11712,10 @@ static tp_node *tp__scaled(tp_node *x, double c)
 
 static tp_node *tp__zero_of(tp_node *x) { return tp_const_as(tp_node_graph(x), x->dtype, 0.0); }
 
-/* Where mask holds x, elsewhere 0. */
+/* x where the mask is true, else 0. */
 static tp_node *tp__where(tp_node *mask, tp_node *x) { return tp_select(mask, x, tp__zero_of(x)); }
 
-/* The gradient of what changes nothing but the shape. */
+/* The gradient of an op that only changes the shape. */
 static void tp__view_grad(tp_grad *g) { g->din[0] = tp_reshape_like(g->dout[0], g->in[0]); }
 static void tp__identity_grad(tp_grad *g) { g->din[0] = g->dout[0]; }
 #endif
@@ -11753,7 +11780,7 @@ TP_DEF tp_node *tp_div(tp_node *a, tp_node *b) { return tp__op2(&tp__op_div, a, 
 #endif
 
 /* -- maximum, minimum: y = max(a, b), min(a, b) --------------------------------- >>op maximum, minimum
- *   da = dy where a >= b, else 0; db = dy elsewhere: a tie is a's. A NaN in either gives NaN. */
+ *   da = dy where a >= b, else 0; db = dy elsewhere: of a tie, a gets dy. If a or b is NaN, y is NaN. */
 TP__MAP2(maximum, char, TP__NUM, TP__IS_NAN(a) || a > b ? a : b)
 TP__MAP2(minimum, char, TP__NUM, TP__IS_NAN(a) || a < b ? a : b)
 #ifdef TP__ROWS
@@ -11799,7 +11826,7 @@ TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 static TP__NUM TP__F(tp__floor_quotient)(TP__NUM a, TP__NUM b)
 {
     if (b == 0) return 0;
-    if (b == -1) return TP__SUB(0, a); /* the least integer has no positive twin: it wraps */
+    if (b == -1) return TP__SUB(0, a); /* minus the least integer does not exist: it wraps */
     const TP__NUM q = a / b;
     return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
@@ -11929,7 +11956,7 @@ static tp_status tp__clip_infer(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_ARG, "low %g is above high %g", (double)t->low, (double)t->high);
     return tp__infer_map(s);
 }
-static void tp__clip_back(tp_grad *g); /* dx from dy and x; the gradient of clip, and of that gradient */
+static void tp__clip_back(tp_grad *g); /* the gradient of clip, from dy and x, and of clip_grad */
 static const tp_op tp__op_clip_grad =
     TP__ROW("clip_grad", "ClipByValueGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__clip_schema, sizeof(tp__clip_attrs),
             tp__clip_infer, tp__clip_back, TP__REAL_MAPS(tp__clip_grad), NULL, NULL, NULL, 0, NULL, NULL);
@@ -12083,9 +12110,8 @@ TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
 #ifndef TP__PASS_INT
 
 #ifdef TP__REAL_IS_FLOAT
-/* sin(x) or, a quarter turn on, cos(x): x = n pi/2 + r, and both series at r in double, whose last bits the
- * rounding to float hides. Arguments beyond a million lose so much to the float itself that libm may
- * decide. */
+/* sin(x), or cos(x), a quarter turn further: x = n pi/2 + r, then both series at r in double; rounding to float hides the
+ * error of their last bits. Beyond a million, where floats are very coarse, libm is used. */
 static float tp__sinf(float x, int quarter)
 {
     if (!(x > -1e6f && x < 1e6f)) return quarter ? (float)cos((double)x) : (float)sin((double)x);
@@ -12093,7 +12119,7 @@ static float tp__sinf(float x, int quarter)
     double r = tp__mul_add(turns, -1.57079632673412561417, (double)x); /* pi/2 in two parts; this one has 33 bits */
     r = tp__mul_add(turns, -6.07710050650619224932e-11, r);
     const double z = r * r;
-    double s = -7.6471637318198164759e-13, c = 4.7794773323873852974e-14; /* -1/15!, 1/16! */
+    double s = -7.6471637318198164759e-13, c = 4.7794773323873852974e-14; /* the coefficients -1/15! and 1/16! */
     s = tp__mul_add(s, z, 1.6059043836821614599e-10);
     c = tp__mul_add(c, z, -1.1470745597729724714e-11);
     s = tp__mul_add(s, z, -2.5052108385441718775e-8);
@@ -12116,8 +12142,8 @@ static float tp__sinf(float x, int quarter)
     }
 }
 
-/* atan(x) to far beyond the digits of a float: |x| is brought below tan(pi/12) by atan(x) = pi/2 - atan(1/x) and by
- * atan(x) = pi/6 + atan((x sqrt 3 - 1) / (x + sqrt 3)); there the series x - x^3/3 + ... serves. */
+/* atan(x), much more exact than a float: |x| is reduced below tan(pi/12) by atan(x) = pi/2 - atan(1/x) and by atan(x) =
+ * pi/6 + atan((x sqrt 3 - 1) / (x + sqrt 3)); then the series x - x^3/3 + ... is summed. */
 static double tp__arctan(double x)
 {
     double a = fabs(x), turn = 0, s = 0;
@@ -12147,7 +12173,7 @@ static double tp__pow_positive(double a, double b)
     double s = 0;
     for (int i = 21; i > 0; i -= 2) s = tp__mul_add(s, z, 1.0 / i);
     double x = tp__mul_add((double)e, 0.69314718055994530942, 2 * f * s) * b;
-    if (x > 150) x = 150; /* beyond float on either side */
+    if (x > 150) x = 150; /* outside the range of float, above or below */
     if (x < -150) x = -150;
     k = (int)floor(tp__mul_add(x, 1.44269504088896340736, 0.5));
     const double r = tp__mul_add((double)-k, 0.69314718055994530942, x);
@@ -12156,7 +12182,7 @@ static double tp__pow_positive(double a, double b)
     return ldexp(p, k);
 }
 
-/* C's pow for floats: negative bases take whole exponents only. */
+/* C's pow for floats: a negative base needs a whole exponent. */
 static float tp__powf(float a, float b)
 {
     if (b == 0.0f || a == 1.0f) return 1.0f;
@@ -12288,7 +12314,7 @@ static void tp__erf_grad(tp_grad *g)
 static const tp_op tp__op_erf = TP__ROW("erf", "Erf", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__erf_grad,
                                         TP__REAL_MAPS(tp__erf), tp_vec_find_erf, NULL, NULL, 0, "Erf", NULL);
 TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
-/* Made of plain nodes, so that their gradients, of any order, follow; the planner makes one pass of them. */
+/* Made of plain nodes, so that gradients of any order exist; the planner fuses the nodes into one pass. */
 TP_DEF tp_node *tp_gelu(tp_node *x)
 {
     return tp_mul(tp_affine(x, 0.5f, 0), tp_affine(tp_erf(tp_affine(x, 0.70710678118654752f, 0)), 1, 1));
@@ -12323,7 +12349,7 @@ TP_DEF tp_node *tp_sigmoid(tp_node *x) { return tp__op1(&tp__op_sigmoid, x, NULL
 
 /* -- softplus: y = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|) ------------------------------ >>op softplus
  *   dx = dy sigmoid(x) */
-/* ln(1 + e) for small e: what rounding 1 + e loses is put back by the quotient. */
+/* ln(1 + e) for small e: the quotient restores what is lost when 1 + e is rounded. */
 static real TP__F(tp__log_one_plus)(real e)
 {
     const real u = 1 + e;
@@ -12347,7 +12373,7 @@ static void tp__relu_back(tp_grad *g);
 static const tp_op tp__op_relu_grad =
     TP__ROW("relu_grad", "ReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__relu_back,
             TP__REAL_MAPS(tp__relu_grad), tp_vec_find_relu_grad, NULL, NULL, 0, NULL, NULL);
-static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad by dy */
+static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad for its operand dy */
 {
     g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
 }
@@ -12453,8 +12479,8 @@ TP_DEF tp_node *tp_is_finite(tp_node *x) { return tp__op1(&tp__op_is_finite, x, 
 #endif /* functions of reals */
 
 /* -- cast: y = x in another element type ------------------------------------------------------ >>op cast
- *   dx = dy cast back, if both are floating. float -> integer cuts, x -> bool is x != 0. The one op that the
- *   executor gives half-precision operands as they are. */
+ *   dx = dy cast back, if both are floating. float -> integer truncates, x -> bool is x != 0. The executor
+ *   does not convert half-precision operands for this op. */
 #ifdef TP__ROWS
 static const tp_attr tp__cast_schema[] = {{"from", TP_ATTR_DTYPE, offsetof(tp__cast_attrs, from)},
                                           {"to", TP_ATTR_DTYPE, offsetof(tp__cast_attrs, to)},
@@ -12497,19 +12523,19 @@ TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
 #endif
 
 /* ==== reductions ======================================================================================= */
-/* A reduction walks x as kept dimensions outside and reduced ones inside, with neighbours of one kind merged:
- * output o is made from n_run runs of `run` elements that lie `step` apart. Sums are kept in double here; the
- * fast ones (tp_fast.h) add floats in another order, which depends on shapes alone. */
+/* A reduction loops over the kept dimensions outside and the reduced ones inside; adjacent dimensions of one kind are
+ * merged. Output o is computed from n_run runs of `run` elements that are `step` apart. Sums are kept in double here; the
+ * fast kernels (tp_fast.h) add floats in another order, which depends on the shapes alone. */
 
 #ifdef TP__FIRST_PASS
 
 typedef struct tp__reduction {
-    int64_t n_out, n_run, run, step, n_sum; /* n_sum: elements behind each output */
+    int64_t n_out, n_run, run, step, n_sum; /* n_sum: elements of x per output */
     int n_keep, n_reduce;                   /* merged dimensions, innermost first */
     int64_t keep_dim[TP_MAX_DIMS], keep_stride[TP_MAX_DIMS], reduce_dim[TP_MAX_DIMS], reduce_stride[TP_MAX_DIMS];
 } tp__reduction;
 
-/* Which dimensions of x go; false if an axis does not exist or stands there twice. */
+/* Which dimensions of x are reduced; false if an axis does not exist or is given twice. */
 static bool tp__reduced_dims(const tp__reduce_attrs *t, int ndim, bool *reduced)
 {
     for (int d = 0; d < ndim; d++) reduced[d] = t->n_axes == 0;
@@ -12524,7 +12550,7 @@ static bool tp__reduced_dims(const tp__reduce_attrs *t, int ndim, bool *reduced)
 static void tp__reduction_of_dims(tp__reduction *r, const tp_shape *x, const bool *reduced)
 {
     int64_t stride = 1;
-    int last = -1; /* kind of the dimension further in */
+    int last = -1; /* kind of the next inner dimension */
     memset(r, 0, sizeof *r);
     r->n_out = r->n_sum = 1;
     for (int d = x->ndim - 1; d >= 0; d--) {
@@ -12566,7 +12592,7 @@ static int64_t tp__offset(int64_t i, int n, const int64_t *dim, const int64_t *s
     return at;
 }
 
-/* Where the elements of output o begin, and how much further its run j lies. */
+/* The offset of the first element of output o; below, the offset of its run j from there. */
 static int64_t tp__out_begin(const tp__reduction *r, int64_t o)
 {
     return tp__offset(o, r->n_keep, r->keep_dim, r->keep_stride);
@@ -12576,7 +12602,7 @@ static int64_t tp__run_begin(const tp__reduction *r, int64_t j)
     return r->n_reduce > 1 ? tp__offset(j, r->n_reduce - 1, r->reduce_dim + 1, r->reduce_stride + 1) : 0;
 }
 
-/* for each output o and each of its elements v (in order): body */
+/* A loop over each output o and each of its elements v, in order, that runs body_. */
 #define TP__REDUCE(begin_, body_, end_)                      \
     for (int64_t o = 0; o < r.n_out; o++) {                  \
         const TP__NUM *first = x + tp__out_begin(&r, o);     \
@@ -12660,7 +12686,7 @@ static tp_node *tp__reduce(const tp_op *row, tp_node *x, const int *axes, int n_
     return tp__op1(row, x, &t);
 }
 
-/* y or dy of a reduction with its reduced dimensions back as 1, ready to be broadcast over x. */
+/* y or dy of a reduction with the reduced dimensions as 1, so that it can be broadcast over x. */
 static tp_node *tp__with_dims(tp_grad *g, tp_node *y)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
@@ -12703,7 +12729,7 @@ TP_DEF tp_node *tp_sum(tp_node *x) { return tp_reduce_sum(x, NULL, 0, false); }
 #endif
 
 /* -- size_ratio: scalar y = elements of x / elements of z, from their shapes alone ------ >>op size_ratio
- *   For the gradient of a mean whose size is not known when the graph is built. */
+ *   The gradient of a mean needs it if its size is not known when the graph is built. */
 #ifndef TP__PASS_INT
 static void TP__F(tp__size_ratio)(const tp_call *k)
 {
@@ -12723,7 +12749,7 @@ static tp_status tp__size_ratio_infer(tp_infer *s)
 static const tp_op tp__op_size_ratio =
     TP__ROW("size_ratio", "SizeRatio", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__size_ratio_infer, NULL,
             TP__KERNELS(tp__size_ratio_f32, tp__size_ratio_f64, NULL), tp__flops_none, NULL, 3u, NULL, NULL);
-/* A scalar of x's dtype: how many elements of x stand behind one of z. */
+/* A scalar of x's dtype: the number of elements of x per element of z. */
 static tp_node *tp__size_ratio(tp_node *x, tp_node *z)
 {
     const int64_t nx = tp_shape_size(&x->shape), nz = tp_shape_size(&z->shape);
@@ -12827,8 +12853,8 @@ TP_DEF tp_node *tp_reduce_min(tp_node *x, const int *axes, int n_axes, bool keep
 #endif
 
 /* -- reduce_prod: y = product of x over axes ---------------------------- >>op reduce_prod, reduce_prod_grad
- *   dx_i = dy (product of the others), from products of those before and of those after, so that zeros are no
- *   trouble. Its own gradient divides by x instead, and so holds where no x is 0. */
+ *   dx_i = dy (product of the others), the product of those before times that of those after, which is exact
+ *   for zeros too. The gradient of reduce_prod_grad divides by x: it needs x without zeros. */
 static void TP__F(tp__reduce_prod)(const tp_call *k)
 {
     const TP__NUM *x = (const TP__NUM *)k->in[0].data;
@@ -12842,7 +12868,7 @@ static void TP__F(tp__reduce_prod)(const tp_call *k)
 #endif
 }
 #ifndef TP__PASS_INT
-static void TP__F(tp__reduce_prod_grad)(const tp_call *k) /* in: x, and dy in the shape of y */
+static void TP__F(tp__reduce_prod_grad)(const tp_call *k) /* in: x; dy, which has y's shape */
 {
     const real *x = (const real *)k->in[0].data, *dy = (const real *)k->in[1].data;
     real *dx = (real *)k->out[0].data;
@@ -12975,7 +13001,7 @@ static void TP__F(tp__sum_to_like)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-/* Does `small` broadcast to `large`? Unknown dimensions are trusted. */
+/* Can `small` be broadcast to `large`? Unknown dimensions count as fitting. */
 static bool tp__broadcasts_to(const tp_shape *small, const tp_shape *large)
 {
     const int lead = large->ndim - small->ndim;
@@ -13055,14 +13081,14 @@ static const tp_op tp__op_add_n =
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
     if (n == 2 && xs && xs[0] && xs[1] && tp_shape_equal(&xs[0]->shape, &xs[1]->shape))
-        return tp_add(xs[0], xs[1]); /* which can be fused */
+        return tp_add(xs[0], xs[1]); /* an add can be fused */
     return tp__opn(&tp__op_add_n, xs, n, NULL);
 }
 #endif
 
 /* -- all_reduce: y_i = x_0 + x_1 + ..., for every i; mean: divided by their number ---------------- >>op all_reduce
  *   dx_i = dy_0 + dy_1 + ..., the same op again
- * One value of each tower, and to each the same sum, in the order of the inputs. Output i lives where input i does. */
+ * One input per tower; each tower gets the same sum, added in the order of the inputs. Output i is on the device of input i. */
 static void TP__F(tp__all_reduce)(const tp_call *k)
 {
     const int64_t n = tp__size(&k->out[0]);
@@ -13073,7 +13099,7 @@ static void TP__F(tp__all_reduce)(const tp_call *k)
 #ifndef TP__PASS_INT
         if (mean) sum *= (real)1 / (real)k->n_in;
 #else
-        (void)mean; /* of integers there is none: the shape rule says so */
+        (void)mean; /* integers have no mean: the shape rule refuses it */
 #endif
         for (int a = 0; a < k->n_out; a++)
             if (k->out[a].data) ((TP__NUM *)k->out[a].data)[i] = sum;
@@ -13096,7 +13122,7 @@ static tp_status tp__all_reduce_infer(tp_infer *s)
     if (((const tp__all_reduce_attrs *)s->attrs)->mean && !tp_dtype_is_float(first.dtype))
         return tp_infer_fail(s, TP_ERR_DTYPE, "all_reduce: there is no mean of %s; tp_cast it first",
                              tp_dtype_name(first.dtype));
-    const tp_status st = tp__add_n_infer(s); /* of which every output is one */
+    const tp_status st = tp__add_n_infer(s); /* each output has the type of that sum */
     s->n_out = s->n_in;
     for (int i = 1; i < s->n_in && st == TP_OK; i++) s->out[i] = s->out[0];
     return st;
@@ -13116,7 +13142,7 @@ TP_DEF int tp_node_device(const tp_node *n)
     while (n->op->row == &tp__op_all_reduce) n = n->op->in[n->index];
     return n->op->device;
 }
-/* x on a device: itself, or a copy there. */
+/* x on a device: x itself, or a copy on that device. */
 static tp_node *tp__on_device(tp_node *x, int device)
 {
     if (tp_is_poison(x) || tp_node_device(x) == device) return x;
@@ -13148,7 +13174,7 @@ static void tp__all_reduce_grad(tp_grad *g)
 {
     const int n = g->op->n_in;
     tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)n * sizeof *d);
-    for (int i = 0; i < n && d; i++) { /* where nothing comes back, zero does; and each from the device of its input */
+    for (int i = 0; i < n && d; i++) { /* zeros if an output has no gradient; each on the device of its input */
         const int device = tp_node_device(g->in[i]);
         tp_device_enter(g->graph, device);
         d[i] = g->dout[i] ? tp__on_device(g->dout[i], device) : tp_zeros_like(g->in[i]);
@@ -13198,7 +13224,7 @@ static tp_status tp__infer_real_scalar(tp_infer *s)
     s->out[0].shape.ndim = 0;
     return TP_OK;
 }
-/* float32 whatever is given, float64 if all are float64 */
+/* The result is float64 if all inputs are float64, else float32. */
 static tp_status tp__global_norm_infer(tp_infer *s)
 {
     const tp_status st = tp__infer_real_scalar(s);
@@ -13281,7 +13307,7 @@ static void tp__argmax_any(const tp_call *k)
 }
 static const tp_attr tp__axis_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__axis_attrs, axis)},
                                           {NULL, TP_ATTR_INT, 0}};
-/* The row's axis in x's shape, counted from the front; -1 after a sentence. */
+/* The row's axis in the shape of x, counted from the front; -1: it does not exist, and the error is set. */
 static int tp__infer_axis(tp_infer *s, int axis, const tp_shape *x)
 {
     const int d = tp__axis(axis, x->ndim);
@@ -13389,9 +13415,9 @@ TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse)
 #endif
 
 /* -- top_k: the k largest of the last axis, descending, and their indices (int32) ------------ >>op top_k
- *   Of ties the lower index comes first; NaNs come before all. dx: dy put back to where it was taken from.
+ *   Of ties the lower index comes first; NaNs come before all. dx: dy at the places of the chosen elements, else 0.
  * -- take_last: y[..,j] = x[..,i[..,j]];  put_last is its transpose ------------ >>op take_last, put_last
- *   An index outside fails the run. */
+ *   An index out of range fails the run. */
 #ifdef TP__FIRST_PASS
 static bool tp__one_of_last(const tp_call *k, int64_t index, int64_t n)
 {
@@ -13401,7 +13427,7 @@ static bool tp__one_of_last(const tp_call *k, int64_t index, int64_t n)
 }
 #endif
 #ifndef TP__PASS_INT
-/* Does element i come before element j? */
+/* Does element i rank before element j? */
 static bool TP__F(tp__ranks_before)(const real *x, int64_t i, int64_t j)
 {
     const bool ni = x[i] != x[i], nj = x[j] != x[j];
@@ -13419,7 +13445,7 @@ static void TP__F(tp__top_k)(const tp_call *k)
     for (int64_t r = 0; r < rows; r++) {
         const real *x = (const real *)k->in[0].data + r * n;
         int64_t last = -1;
-        for (int64_t j = 0; j < K; j++) { /* the first of those that come after the one found before */
+        for (int64_t j = 0; j < K; j++) { /* the best of those that rank after the last one found */
             int64_t best = -1;
             for (int64_t i = 0; i < n; i++)
                 if ((last < 0 || TP__F(tp__ranks_before)(x, last, i)) &&
@@ -13468,7 +13494,7 @@ static tp_status tp__top_k_infer(tp_infer *s)
     s->out[1].dtype = TP_I32;
     return TP_OK;
 }
-/* x (..,n) and index (..,m) agree but for the last dimension */
+/* Checks that x (..,n) and index (..,m) have the same shape, except for the last dimension. */
 static tp_status tp__infer_last(tp_infer *s)
 {
     tp_shape a = s->in[0].shape, b = s->in[1].shape;
@@ -13482,7 +13508,7 @@ static tp_status tp__infer_last(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_SHAPE, "x is %s and index %s; they may differ in the last dimension only",
                              tp_shape_text(&s->in[0].shape, ta), tp_shape_text(&s->in[1].shape, tb));
     s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[s->n_in - 1].shape; /* take_last: the index's; put_last: the reference's */
+    s->out[0].shape = s->in[s->n_in - 1].shape; /* take_last: shape of the index; put_last: of the reference */
     return TP_OK;
 }
 static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref);
@@ -13525,7 +13551,7 @@ TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices)
 #endif
 
 /* -- in_top_k: bool (B): is logits[b, labels[b]] among the k largest of its row? ------------ >>op in_top_k
- *   Yes if fewer than k are strictly larger and it is finite; a label outside (B,C) is not. */
+ *   True if the logit is finite and fewer than k are strictly larger; false for a label out of range. */
 #ifndef TP__PASS_INT
 static void TP__F(tp__in_top_k)(const tp_call *k)
 {
@@ -13570,26 +13596,26 @@ TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k)
 #endif
 
 /* ==== shapes =========================================================================================== */
-/* These rows move elements without looking at them: one kernel for every element type, by its size. All but a
- * few are one strided copy, which runs along the longest contiguous stretch and over threads. */
+/* These rows move elements without reading their values: one kernel serves all element types of a size. Most rows are one
+ * strided copy, which goes along the longest contiguous stretch and is split over threads. */
 
 #ifdef TP__ROWS
 #define TP__MOVE_DIMS (2 * TP_MAX_DIMS)
 
-/* dst[sum i_d ds_d] = src[sum i_d ss_d] for all indices i below dim; strides count elements. */
+/* Copies dst[sum i_d ds_d] = src[sum i_d ss_d] for all indices i below dim; strides count elements. */
 typedef struct tp__move {
     int ndim;
     int64_t dim[TP__MOVE_DIMS], ds[TP__MOVE_DIMS], ss[TP__MOVE_DIMS];
     char *dst;
     const char *src;
-    size_t size; /* of an element */
+    size_t size; /* bytes per element */
     int64_t n_outer, grain;
 } tp__move;
 
 static void tp__move_add(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
 {
     if (dim == 1) return;
-    if (m->ndim > 0) { /* one run with the dimension further out? */
+    if (m->ndim > 0) { /* can it be merged with the next outer dimension? */
         const int d = m->ndim - 1;
         if (m->ds[d] == ds * dim && m->ss[d] == ss * dim) {
             m->dim[d] *= dim;
@@ -13603,7 +13629,7 @@ static void tp__move_add(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
     m->ss[m->ndim++] = ss;
 }
 
-/* One run of n elements; strides as in the struct. */
+/* Copies one run of n elements; strides as in the struct. */
 static void tp__move_run(char *dst, const char *src, int64_t n, int64_t ds, int64_t ss, size_t size)
 {
     if (ds == 1 && ss == 1) {
@@ -13621,8 +13647,8 @@ static void tp__move_run(char *dst, const char *src, int64_t n, int64_t ds, int6
     }
 }
 
-/* The two innermost dimensions of some of the outer indices. Where one side jumps, squares of 16 by 16 keep
- * both sides' lines in the cache. */
+/* Copies the two innermost dimensions for some of the outer indices. If one side is strided, blocks of 16 by 16 keep the
+ * cache lines of both sides in the cache. */
 static void tp__move_chunk(void *user, int64_t chunk)
 {
     const tp__move *m = (const tp__move *)user;
@@ -13652,7 +13678,7 @@ static void tp__move_do(const tp_call *k, tp__move *m)
 {
     for (int d = 0; d < m->ndim; d++)
         if (m->dim[d] == 0) return;
-    if (m->ndim == 1 && m->ds[0] == 1 && m->ss[0] == 1 && m->dim[0] > 65536) { /* one long run: cut it */
+    if (m->ndim == 1 && m->ds[0] == 1 && m->ss[0] == 1 && m->dim[0] > 65536) { /* split one long run */
         const int64_t whole = m->dim[0] / 16384 * 16384;
         memcpy(m->dst + (size_t)whole * m->size, m->src + (size_t)whole * m->size,
                (size_t)(m->dim[0] - whole) * m->size);
@@ -13662,7 +13688,7 @@ static void tp__move_do(const tp_call *k, tp__move *m)
         m->ds[1] = m->ss[1] = 1;
         m->ndim = 2;
     }
-    if (m->ndim == 2 && m->dim[0] > 64) { /* so that threads have something to share */
+    if (m->ndim == 2 && m->dim[0] > 64) { /* split it, so that threads can share the work */
         for (int d = 2; d > 0; d--) {
             m->dim[d] = m->dim[d - 1];
             m->ds[d] = m->ds[d - 1];
@@ -13689,7 +13715,7 @@ static void tp__move_do(const tp_call *k, tp__move *m)
         m->dim[1] = part;
         m->ndim = 3;
     }
-    while (m->ndim < 2) { /* at least two dimensions */
+    while (m->ndim < 2) { /* the copy loop needs at least two dimensions */
         for (int d = m->ndim; d > 0; d--) {
             m->dim[d] = m->dim[d - 1];
             m->ds[d] = m->ds[d - 1];
@@ -13722,7 +13748,7 @@ static void tp__move_begin(tp__move *m, void *dst, const void *src, size_t size)
     m->size = size;
 }
 
-/* A box of `box` elements between two arrays whose strides are those of shapes `to` and `from`. */
+/* Copies a box of shape `box` between two arrays, whose strides follow from the shapes `to` and `from`. */
 static void tp__move_box(const tp_call *k, const tp_shape *box, void *dst, const tp_shape *to, const void *src,
                          const tp_shape *from, size_t size)
 {
@@ -13744,7 +13770,7 @@ static int64_t tp__byte_offset(const tp_shape *s, const int64_t *index, size_t s
     return at * (int64_t)size;
 }
 
-/* n copies of one element. */
+/* Writes n copies of one element. */
 static void tp__fill(void *dst, const void *element, size_t size, int64_t n)
 {
     char *p = (char *)dst;
@@ -13752,7 +13778,7 @@ static void tp__fill(void *dst, const void *element, size_t size, int64_t n)
     const size_t bytes = (size_t)n * size;
     if (n <= 0) return;
     memcpy(p, element, size);
-    while (done < bytes) { /* doubling */
+    while (done < bytes) { /* double the filled part */
         const size_t m = bytes - done < done ? bytes - done : done;
         memcpy(p + done, p, m);
         done += m;
@@ -13763,7 +13789,7 @@ static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
 {
     double room = 0;
     if (n <= 0) return;
-    if (value == 0 && !signbit(value)) { /* zero in every type */
+    if (value == 0 && !signbit(value)) { /* all bytes are zero in every type */
         memset(dst, 0, (size_t)n * tp_dtype_size(dtype));
         return;
     }
@@ -13914,7 +13940,7 @@ TP_DEF tp_node *tp_squeeze(tp_node *x, int axis)
 }
 #endif
 
-/* -- identity, stop_gradient: y = x; nothing flows back through the second -- >>op identity, stop_gradient */
+/* -- identity, stop_gradient: y = x; the second passes no gradient to x ----- >>op identity, stop_gradient */
 #ifdef TP__ROWS
 static const tp_op tp__op_identity =
     TP__ROW("identity", "Identity", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, tp__identity_grad,
@@ -13922,7 +13948,7 @@ static const tp_op tp__op_identity =
 static const tp_op tp__op_stop_gradient =
     TP__ROW("stop_gradient", "StopGradient", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL,
             TP__NO_KERNEL, tp__flops_none, NULL, 0, "Identity", NULL);
-/* What stands behind names: identities of it. */
+/* The node that x is a name of: follows identities to their input. */
 static tp_node *tp__unnamed(tp_node *x)
 {
     while (x->op->row == &tp__op_identity) x = x->op->in[0];
@@ -13942,7 +13968,7 @@ TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n)
 }
 #endif
 
-/* -- group: does nothing, after everything it waits for --------------------------------------- >>op group */
+/* -- group: computes nothing; runs after its control inputs ----------------------------------- >>op group */
 #ifdef TP__ROWS
 static void tp__group_kernel(const tp_call *k) { (void)k; }
 static tp_status tp__group_infer(tp_infer *s)
@@ -13993,7 +14019,7 @@ TP_DEF tp_node *tp_zeros_like(tp_node *x) { return tp_fill_like(x, 0.0f); }
 TP_DEF tp_node *tp_ones_like(tp_node *x) { return tp_fill_like(x, 1.0f); }
 #endif
 
-/* -- broadcast_like: y = x repeated to the shape of ref, which is not read ---------- >>op broadcast_like
+/* -- broadcast_like: y = x repeated to the shape of ref; ref's data is not read ----- >>op broadcast_like
  *   dx = sum_to_like(dy, x) */
 #ifdef TP__ROWS
 static void tp__broadcast_like(const tp_call *k)
@@ -14131,7 +14157,7 @@ TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes)
 }
 #endif
 
-/* -- concat: inputs one behind the other along axis; concat_grad cuts dy again -- >>op concat, concat_grad */
+/* -- concat: inputs joined along axis; concat_grad splits dy again -------------- >>op concat, concat_grad */
 #ifdef TP__ROWS
 static void tp__concat(const tp_call *k)
 {
@@ -14168,7 +14194,7 @@ static tp_status tp__concat_infer(tp_infer *s)
     }
     return TP_OK;
 }
-static void tp__concat_grad_kernel(const tp_call *k) /* in: dy, and the concatenated values for their shapes */
+static void tp__concat_grad_kernel(const tp_call *k) /* in: dy, and the concatenated values (only their shapes) */
 {
     const tp_shape *y = &k->in[0].shape;
     const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, y->ndim);
@@ -14207,7 +14233,7 @@ static tp_status tp__concat_grad_infer(tp_infer *s)
                              tp_shape_text(y, text));
     return TP_OK;
 }
-/* The gradients of an op's outputs, with zeros for those that reach nothing. */
+/* The gradients of all outputs of an op: zeros for an output without a gradient. */
 static tp_node **tp__all_douts(tp_grad *g)
 {
     const int n = g->op->n_out;
@@ -14486,7 +14512,7 @@ TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size)
 /* -- pad: x with a border: of `value`, or mirrored (reflect: without the edge; symmetric: with it) - >>op pad
  * -- pad_grad: dx = sum of dy over the places that hold a copy of x ----------------------- >>op pad_grad */
 #ifdef TP__FIRST_PASS
-/* Which element of x (n long) stands at place i of y; -1: the border's value. */
+/* The element of x (n long) that place i of y holds; -1: the border's value. */
 static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
 {
     const int64_t at = i - before;
@@ -14495,7 +14521,7 @@ static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
     if (mode == TP_PAD_SYMMETRIC) return at < 0 ? -at - 1 : 2 * n - 1 - at;
     return -1;
 }
-/* Row `row` of y (all dimensions but the last) -> that of x; -1 if it is all border. */
+/* The row of x for row `row` of y (rows count all dimensions but the last); -1: the row is all border. */
 static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
 {
     int64_t at = 0, stride = 1;
@@ -14508,7 +14534,7 @@ static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape
     }
     return at;
 }
-/* Is there a border along the last axis alone? Then rows stay in their places. */
+/* Is the border along the last axis alone? Then the rows keep their order. */
 static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
 {
     for (int d = 0; d < last; d++)
@@ -14517,7 +14543,7 @@ static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
 }
 #endif
 #ifndef TP__PASS_INT
-static void TP__F(tp__pad_grad)(const tp_call *k) /* in: dy, and x for its shape */
+static void TP__F(tp__pad_grad)(const tp_call *k) /* in: dy, and x (only its shape) */
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
@@ -14562,7 +14588,7 @@ static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
         const char *src = (const char *)k->in[0].data + from * n * (int64_t)size;
         memcpy(to + before * (int64_t)size, src, (size_t)n * size);
         for (int64_t i = 0; i < m && t->mode != TP_PAD_CONSTANT; i++) {
-            if (i == before) i += n; /* the middle is there */
+            if (i == before) i += n; /* skip the middle, which is copied already */
             if (i < m)
                 memcpy(to + i * (int64_t)size, src + tp__pad_source(i, before, n, t->mode) * (int64_t)size, size);
         }
@@ -14655,7 +14681,7 @@ TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, 
 /* -- tile: x repeated multiples[d] times along each dimension --------------------------------- >>op tile
  * -- tile_grad: dx = sum of dy over the copies -------------------------------------------- >>op tile_grad */
 #ifndef TP__PASS_INT
-static void TP__F(tp__tile_grad)(const tp_call *k) /* in: dy, and x for its shape */
+static void TP__F(tp__tile_grad)(const tp_call *k) /* in: dy, and x (only its shape) */
 {
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
     const int64_t n = tp__size(&k->out[0]), m = tp__size(&k->in[0]);
@@ -14745,9 +14771,9 @@ TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples)
 #endif
 
 /* -- gather: y[i.., :] = params[indices[i..], :], rows of axis 0 ---------------------------- >>op gather
- *   An index outside fails the run.  dparams = gather_grad(dy, indices)
+ *   An index out of range fails the run.  dparams = gather_grad(dy, indices)
  * -- gather_grad: dparams[r, :] = sum of dy[i.., :] over indices[i..] = r, in order -------- >>op gather_grad
- *   Dense, unlike TensorFlow's; params is read for its shape alone. */
+ *   The result is dense, unlike TensorFlow's; only the shape of params is read. */
 #ifdef TP__FIRST_PASS
 static int64_t tp__index_at(const tp_operand *x, int64_t i)
 {
@@ -14756,7 +14782,7 @@ static int64_t tp__index_at(const tp_operand *x, int64_t i)
 static void tp__check_indices(const tp_call *k, const tp_operand *indices, int64_t rows)
 {
     const int64_t n = tp__size(indices);
-    for (int64_t i = 0; i < n; i++) { /* one by one, so that the same bad index is reported every time */
+    for (int64_t i = 0; i < n; i++) { /* in order, so that the same bad index is reported every time */
         const int64_t r = tp__index_at(indices, i);
         if (r >= 0 && r < rows) continue;
         tp_kernel_fault(k, r);
@@ -14772,7 +14798,7 @@ static void tp__gather_grad_by(const tp_call *k, tp__range_fn rows_fn)
 }
 #endif
 #ifndef TP__PASS_INT
-/* Rows [from, to) of dparams: whoever owns them looks at every index. */
+/* Computes rows [from, to) of dparams. Each call reads all indices. */
 static void TP__F(tp__gather_grad_rows)(const tp_call *k, int64_t from, int64_t to)
 {
     const tp_shape *p = &k->out[0].shape;
@@ -14862,7 +14888,7 @@ TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices) { return tp__op2(&t
 #endif
 
 /* -- one_hot: float32 y[i.., j] = on where j = indices[i..], else off ---------------------- >>op one_hot
- *   An index outside gives a row of `off`. */
+ *   An index out of range gives a row of `off`. */
 #ifdef TP__ROWS
 static const tp_attr tp__one_hot_schema[] = {{"depth", TP_ATTR_INT, offsetof(tp__one_hot_attrs, depth)},
                                              {"on", TP_ATTR_FLOAT, offsetof(tp__one_hot_attrs, on)},
@@ -14906,7 +14932,7 @@ TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 }
 #endif
 
-/* ==== looking at values ================================================================================ */
+/* ==== printing and checking values ===================================================================== */
 
 /* -- print: y = x, and a log line with shape, mean, root mean square and the first elements -- >>op print */
 #ifdef TP__ROWS
@@ -14991,7 +15017,7 @@ TP_DEF tp_node *tp_check_numerics(tp_node *x, const char *message)
     return tp__with_message(&tp__op_check_numerics, x, message);
 }
 
-/* -- the table of this file */
+/* -- the table of these op pages */
 /* clang-format off */
 static const tp_op *const tp__math_rows[] = {
     &tp__op_add, &tp__op_sub, &tp__op_mul, &tp__op_div, &tp__op_pow, &tp__op_maximum, &tp__op_minimum,
@@ -15043,7 +15069,7 @@ static const tp_op *const tp__math_rows[] = {
 
 #ifdef real
 /* ==== >>ops: matmul, neural networks, random numbers, state ============================================ */
-/* Read twice: `real` is float, then double. What stands between #ifdef TP__ROWS and #endif is read the second time. */
+/* Included twice: `real` is float, then double. The code between #ifdef TP__ROWS and #endif is read the second time only. */
 #ifdef TP__REAL_IS_FLOAT
 #define TP__REXP(x_)  tp_expf(x_)
 #define TP__RLOG(x_)  tp_logf(x_)
@@ -15063,7 +15089,7 @@ static const tp_op *const tp__math_rows[] = {
  * d a = dc b^T, d b = a^T dc, and so on for the transposed cases. */
 #ifdef TP__REAL_IS_FLOAT
 
-/* The sizes of a matmul call, and which matrix of a and of b belongs to matrix i of c. */
+/* The sizes of a matmul call, and the matrices of a and b that matrix i of c is computed from. */
 typedef struct tp__matmul_dims {
     int64_t M, N, K, batch;
 } tp__matmul_dims;
@@ -15192,12 +15218,12 @@ TP_DEF tp_node *tp_matmul(tp_node *a, tp_node *b) { return tp_matmul_ex(a, b, fa
 #endif
 
 /* -- conv2d: y[b,i,j,o] = sum_{p,q,c} x[b, i sh + p dh - top, j sw + q dw - left, c] w[p,q,c,o] ---- >>op conv2d
- * x (B,H,W,C) or NCHW; w (KH,KW,C/groups,O) in both; y (B,OH,OW,O). Outside of x is 0. SAME: OH = ceil(H/sh), what is
- * missing is added before and after, the odd one after. VALID: OH = ceil((H - (KH-1) dh) / sh). Group g sees channels
- * [g C/groups, ..) and makes [g O/groups, ..).
+ * x (B,H,W,C) or NCHW; w (KH,KW,C/groups,O) in both; y (B,OH,OW,O). x is 0 outside. SAME: OH = ceil(H/sh); half of the
+ * padding is before x and half after, an odd pixel after. VALID: OH = ceil((H - (KH-1) dh) / sh). Group g reads channels
+ * [g C/groups, ..) and computes channels [g O/groups, ..).
  * It is linear in both operands, so conv2d, conv2d_input_grad and conv2d_filter_grad are each other's gradients. */
 #ifdef TP__REAL_IS_FLOAT
-/* Geometry of a call; strides of x and y make one loop serve NHWC and NCHW. */
+/* Geometry of a call. Strides of x and y let one loop serve NHWC and NCHW. */
 typedef struct tp__conv {
     int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
     int64_t xb, xh, xw, xc, yb, yh, yw, yc; /* element strides */
@@ -15213,7 +15239,7 @@ static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride
         *out = TP_ANY;
         return;
     }
-    if (k < 0) { /* a filter of unknown size */
+    if (k < 0) { /* the filter's size is unknown */
         *out = (in + stride - 1) / stride;
         return;
     }
@@ -15255,8 +15281,8 @@ static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, c
     return g;
 }
 #endif
-/* The three convolutions are one loop nest over all (x, w, y) that belong together. It accumulates into the array that is the
- * output, which is zero before, the product of the other two. */
+/* One loop nest serves the three convolutions. It visits all (x, w, y) that belong together and adds the product of two
+ * of them to the third, the output, which is zero at the start. */
 static void TP__F(tp__conv_naive)(const tp__conv *g, tp_conv_what what, real *x, real *w, real *y)
 {
     const int64_t cg = g->C / g->groups, og = g->O / g->groups;
@@ -15297,7 +15323,7 @@ static const tp_attr tp__conv_schema[] = {TP__CONV_SCHEMA_ENTRY(stride_h),   TP_
                                           TP__CONV_SCHEMA_ENTRY(groups),     {NULL, TP_ATTR_INT, 0}};
 #undef TP__CONV_SCHEMA_ENTRY
 
-/* The shapes x and w of a convolution, checked; y's shape follows. */
+/* Checks the shapes x and w of a convolution and computes y's shape. */
 static tp_status tp__conv_check(tp_infer *s, const tp_shape *x, const tp_shape *w, tp_shape *y)
 {
     const tp_conv2d_attrs *a = (const tp_conv2d_attrs *)s->attrs;
@@ -15379,7 +15405,7 @@ TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)
 /* -- conv2d_input_grad: dx[.., c] = sum of dy[b,i,j,o] w[p,q,c,o] over the (i,j,p,q,o) that read that x ----------- >>op conv2d_input_grad
  * -- conv2d_filter_grad: dw[p,q,c,o] = sum_{b,i,j} x[..] dy[b,i,j,o] ------------------------------------- >>op conv2d_filter_grad
  * The first is also called a transposed convolution. */
-static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for its shape */
+static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x (only its shape) */
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[2].shape, &k->in[1].shape);
     real *dx = (real *)k->out[0].data;
@@ -15387,7 +15413,7 @@ static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x for i
     for (int64_t e = 0; e < n; e++) dx[e] = 0;
     TP__F(tp__conv_naive)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
 }
-static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w for its shape */
+static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w (only its shape) */
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[2].shape);
     real *dw = (real *)k->out[0].data;
@@ -15513,8 +15539,8 @@ TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format)
 #endif
 
 /* -- max_pool: y = max over a window, argmax = which of the window (row by row) ------------- >>op max_pool
- * Padding is never chosen; the first of ties is; NaN is. x (B,H,W,C) or NCHW. argmax is uint8, int32 where the window
- * has more than 256 elements. max_pool_grad sends dy to the chosen element, max_pool_take fetches from there. */
+ * Padding is never chosen; of ties the first is; a NaN is chosen. x (B,H,W,C) or NCHW. argmax is uint8, int32 where the window
+ * has more than 256 elements. max_pool_grad adds dy to the chosen element, max_pool_take reads x there. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__pool {
     int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, xb, xh, xw, xc, yb, yh, yw, yc;
@@ -15549,7 +15575,7 @@ static int64_t tp__chosen(const tp_operand *argmax, int64_t i)
     return argmax->dtype == TP_U8 ? (int64_t)((const uint8_t *)argmax->data)[i]
                                   : (int64_t)((const int32_t *)argmax->data)[i];
 }
-/* The element of x that output (b,i,j,c) chose as its w-th of the window. */
+/* The offset in x of element w of the window of output (b,i,j,c). */
 static int64_t tp__pool_offset(const tp__pool *g, int64_t b, int64_t i, int64_t j, int64_t c, int64_t w)
 {
     return b * g->xb + (i * g->sh + w / g->kw - g->top) * g->xh + (j * g->sw + w % g->kw - g->left) * g->xw + c * g->xc;
@@ -15581,7 +15607,7 @@ static void TP__F(tp__max_pool)(const tp_call *k)
         else if (k->out[1].data) ((int32_t *)k->out[1].data)[Y] = (int32_t)best;
     }
 }
-static void TP__F(tp__max_pool_grad)(const tp_call *k) /* in: dy, argmax, x for its shape */
+static void TP__F(tp__max_pool_grad)(const tp_call *k) /* in: dy, argmax, x (only its shape) */
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
     const real *dy = (const real *)k->in[0].data;
@@ -15594,7 +15620,7 @@ static void TP__F(tp__max_pool_grad)(const tp_call *k) /* in: dy, argmax, x for 
         dx[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))] += dy[Y];
     }
 }
-static void TP__F(tp__max_pool_take)(const tp_call *k) /* in: x, argmax; out: x where it was chosen */
+static void TP__F(tp__max_pool_take)(const tp_call *k) /* in: x, argmax; out: the chosen elements of x */
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
     TP__POOL_LOOP(g)
@@ -15710,7 +15736,7 @@ static const tp_op tp__op_max_pool =
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_max_pool, x, a); }
 #endif
 
-/* -- avg_pool: y = mean over the part of the window that lies inside ------------------------ >>op avg_pool */
+/* -- avg_pool: y = mean over the part of the window that is inside of x --------------------- >>op avg_pool */
 static void TP__F(tp__avg_pool)(const tp_call *k)
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
@@ -15727,7 +15753,7 @@ static void TP__F(tp__avg_pool)(const tp_call *k)
         ((real *)k->out[0].data)[b * g.yb + i * g.yh + j * g.yw + c * g.yc] = s / n;
     }
 }
-static void TP__F(tp__avg_pool_grad)(const tp_call *k) /* in: dy, x for its shape */
+static void TP__F(tp__avg_pool_grad)(const tp_call *k) /* in: dy, x (only its shape) */
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
     real *dx = (real *)k->out[0].data;
@@ -15773,10 +15799,10 @@ TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__
 #undef TP__POOL_LOOP
 #endif
 
-/* -- resize: y = the up to four pixels of x around a place, by their nearness ---------------------- >>op resize
- * -- resize_grad: dx = sum of dy over the places that look at a pixel, by the same weights; x for its shape
- * Places are fractions of whole numbers, so that nothing depends on how a scale is rounded. One is the transpose of the
- * other, so each is the other's gradient. NCHW counts as more images of one channel. */
+/* -- resize: y = weighted mean of up to four pixels of x around a place ---------------------------- >>op resize
+ * -- resize_grad: dx = sum of dy over the places that read a pixel, with the same weights; x for its shape
+ * Places are fractions of integers, so that the result does not depend on how a scale is rounded. Each op is the transpose
+ * of the other, and so its gradient. NCHW is treated as more images of one channel. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__blend { /* y = (1 - part) x[low] + part x[high] */
     int64_t low, high;
@@ -15785,7 +15811,7 @@ typedef struct tp__blend { /* y = (1 - part) x[low] + part x[high] */
 static tp__blend tp__resize_blend(const tp_resize_attrs *a, int64_t i, int64_t n_in, int64_t n_out)
 {
     tp__blend t;
-    int64_t num = i * n_in, den = n_out; /* the place is num / den */
+    int64_t num = i * n_in, den = n_out; /* the place is the fraction num / den */
     if (a->align_corners && n_out > 1) num = i * (n_in - 1), den = n_out - 1;
     if (a->half_pixel_centers) num = (2 * i + 1) * n_in - (a->nearest ? 0 : n_out), den = 2 * n_out;
     if (a->nearest && a->align_corners) num = 2 * num + den, den *= 2;
@@ -15798,7 +15824,7 @@ static tp__blend tp__resize_blend(const tp_resize_attrs *a, int64_t i, int64_t n
 }
 typedef struct tp__resized {
     int64_t B, H, W, C, OH, OW;
-    const tp__blend *column; /* one for each of OW, in the scratch */
+    const tp__blend *column; /* one per output column, in the scratch */
 } tp__resized;
 static tp__resized tp__resize_geometry(const tp_call *k, const tp_shape *x)
 {
@@ -15831,7 +15857,7 @@ static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
         for (int64_t j = 0; j < g.OW; j++, y += g.C) {
             const int64_t a = g.column[j].low * g.C, b = g.column[j].high * g.C;
             const real q = (real)g.column[j].part;
-            if (!(q > 0) && !(p > 0)) { /* so that an infinite neighbour does no harm */
+            if (!(q > 0) && !(p > 0)) { /* a weight of 0: an infinite neighbour must not make y NaN */
                 for (int64_t c = 0; c < g.C; c++) y[c] = above[a + c];
                 continue;
             }
@@ -15842,7 +15868,7 @@ static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
         }
     }
 }
-static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from, int64_t to) /* in: dy, x for its shape */
+static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from, int64_t to) /* in: dy, x (only its shape) */
 {
     const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
     for (int64_t b = from; b < to; b++) {
@@ -15888,7 +15914,7 @@ static const tp_attr tp__resize_schema[] = {
     {"nearest", TP_ATTR_BOOL, offsetof(tp_resize_attrs, nearest)},
     {"data_format", TP_ATTR_INT, offsetof(tp_resize_attrs, data_format)},
     {NULL, TP_ATTR_INT, 0}};
-/* The shape of x resized. */
+/* The shape of the resized x. */
 static tp_status tp__resize_check(tp_infer *s, const tp_shape *x, tp_shape *y)
 {
     const tp_resize_attrs *a = (const tp_resize_attrs *)s->attrs;
@@ -15952,10 +15978,10 @@ TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a) { return
 #endif
 
 /* -- bilinear_sampler: y = sum of four pixels, weights (1-f) and f a coordinate ----------- >>op bilinear_sampler
- * For a coordinate v: c = max(v, 0), l = floor(c), f = c - l; pixels l and l + 1, each held inside of the image. A constant
+ * For a coordinate v: c = max(v, 0), l = floor(c), f = c - l; pixels l and l + 1, each clamped to the image. A constant
  * border: 0 where v < 0 or v > size - 1. bilinear_sampler_grad gives both derivatives: the image gets dy by the weights, a
- * coordinate dy times the difference of its neighbours, nothing where it is negative; it has no gradient itself. */
-/* Pixels of one coordinate and the weight of the second; false where the border's zeros are. */
+ * coordinate dy times the difference of its neighbours, and 0 where it is negative. It has no gradient itself. */
+/* The two pixels for one coordinate, and the weight of the second; false in the border of zeros. */
 static bool TP__F(tp__sampler_place)(real v, int64_t size, int border, int64_t *at, real *f)
 {
     const real c = v > 0 ? v : 0, l = v == v ? TP__FLOOR(c) : 0, last = (real)(size - 1);
@@ -16074,9 +16100,9 @@ TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
 }
 #endif
 
-/* -- what batch_norm and layer_norm have in common: gradients of their gradients ----------------- >>op normalisation */
+/* -- shared by batch_norm and layer_norm: gradients of their gradients --------------------------- >>op normalisation */
 #ifdef TP__ROWS
-/* A vector of C channels as (1,..,C,..,1), or statistics of rows as (..,1): either broadcasts over x. */
+/* Reshapes a vector of C channels to (1,..,C,..,1), or statistics of rows to (..,1), so that it broadcasts over x. */
 static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
 {
     tp_shape s;
@@ -16089,7 +16115,7 @@ static tp_node *tp__norm_wide(tp_node *v, tp_node *x, int axis, bool rows)
 static tp_node *tp__plus(tp_node *a, tp_node *b) { return a && b ? tp_add(a, b) : a ? a : b; }
 
 /* The gradient of batch_norm_grad and (rows) layer_norm_grad by dy, x, gamma, mean, inv. With h = xhat, g = dy gamma, u, p, q
- * what comes to dx, dgamma, dbeta, m() the mean and S() the sum over what is normalised, s() the sum for each gamma:
+ * the gradients of its outputs dx, dgamma, dbeta, m() mean and S() sum over what is normalised, s() the sum for each gamma:
  *   r = inv (u - m(u) - h m(u h)),       t = p dy - inv (u m(g h) + g m(u h))
  *   to dy: gamma r + p h + q,            to x: inv t,       to gamma: s(dy r),
  *   to mean: -S(inv t),                  to inv: S(t (x - mean)) + S(u (g - m(g) - h m(g h))) */
@@ -16127,7 +16153,7 @@ static void tp__norm_grad_back(tp_grad *g, int axis, bool rows)
     g->din[4] = tp__plus(tp_reduce_sum(tp_mul(t, centred), over, n_over, false), to_inv);
 }
 
-/* What x gets through its mean, variance and inv = 1/sqrt(var + epsilon), N elements each; NULL if nothing comes:
+/* The gradient of x through its mean, variance and inv = 1/sqrt(var + epsilon), each of N elements; NULL if there is none:
  *   (dmean + (x - mean) (2 dvar - dinv inv^3)) / N */
 static tp_node *tp__norm_stats_back(tp_node *x, tp_node *mean, tp_node *inv, tp_node *dmean, tp_node *dvar,
                                     tp_node *dinv, int axis, bool rows)
@@ -16141,10 +16167,10 @@ static tp_node *tp__norm_stats_back(tp_node *x, tp_node *mean, tp_node *inv, tp_
 #endif
 
 /* -- batch_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon) ----- >>op batch_norm
- * Statistics over every axis but `axis`, N elements a channel; var is the biased one. Outputs y, mean, var for running
+ * Statistics over every axis but `axis`, N elements per channel; var is the biased one. Outputs y, mean, var for running
  * averages (times N/(N-1) if `unbiased`), inv. gamma, beta (C).
  *   dbeta = sum dy,  dgamma = sum dy xhat,  dx = gamma inv (dy - dbeta/N - xhat dgamma/N)
- * batch_norm_grad computes the three together. Its own gradient, and what x gets through mean, var and inv, are made of
+ * batch_norm_grad computes the three together. Its own gradient, and that of x through mean, var and inv, are made of
  * plain nodes, which layer_norm shares. */
 #ifdef TP__REAL_IS_FLOAT
 /* x as (outer, C, inner) */
@@ -16219,7 +16245,7 @@ static const tp_attr tp__bn_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__bn_at
                                         {"epsilon", TP_ATTR_FLOAT, offsetof(tp__bn_attrs, epsilon)},
                                         {"unbiased", TP_ATTR_BOOL, offsetof(tp__bn_attrs, unbiased)},
                                         {NULL, TP_ATTR_INT, 0}};
-/* Inputs `first`.. are vectors with one element a channel of x. */
+/* Checks that the inputs from `first` on are vectors with one element per channel of x. */
 static tp_status tp__bn_check(tp_infer *s, int x, int first)
 {
     char t[TP_SHAPE_TEXT];
@@ -16269,7 +16295,7 @@ static void tp__batch_norm_back(tp_grad *g)
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
     tp_node *in[5], *x = g->in[0], *mean = &g->out[1], *inv = &g->out[3], *dvar = g->dout[2];
-    if (dvar && t->unbiased) { /* N/(N-1), where N > 1 */
+    if (dvar && t->unbiased) { /* times N/(N-1), if N > 1 */
         tp_node *n = tp__size_ratio(x, mean);
         dvar = tp_mul(dvar, tp_div(n, tp_maximum(tp_affine(n, 1, -1), tp_const_as(g->graph, x->dtype, 1))));
     }
@@ -16370,7 +16396,7 @@ TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta
 #endif
 
 /* -- layer_norm: y = gamma xhat + beta, xhat = (x - mean) inv, inv = 1/sqrt(var + epsilon), of each row ------- >>op layer_norm
- * Rows are the last axis, C long; mean and biased var are the row's own. gamma, beta (C). Outputs y, and mean and inv (one a
+ * Rows are the last axis, C long; mean and biased var are the row's own. gamma, beta (C). Outputs y, and mean and inv (one per
  * row) for the gradient. With g = dy gamma and means over the row:
  *   dx = inv (g - mean(g) - xhat mean(g xhat)),  dgamma = sum dy xhat,  dbeta = sum dy
  * layer_norm_grad computes the three together; its own gradient is made of plain nodes. */
@@ -16480,7 +16506,7 @@ TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, floa
 #endif
 
 /* -- softmax: y_c = e^(x_c - m) / sum_k e^(x_k - m), m = max x; log_softmax: y_c = x_c - m - ln sum --- >>op softmax
- * Over the last axis. softmax: dx = y (dy - sum dy y). log_softmax: dx = dy - softmax(x) sum dy. Both of plain nodes. */
+ * Over the last axis. softmax: dx = y (dy - sum dy y). log_softmax: dx = dy - softmax(x) sum dy. Both are made of plain nodes. */
 static void TP__F(tp__softmax_row)(const real *x, real *y, int64_t C, bool logarithm)
 {
     real m = x[0], z = 0;
@@ -16612,20 +16638,21 @@ TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
     const int last = -1;
     return tp_neg(tp_reduce_sum(tp_mul(labels, tp_log_softmax(logits)), &last, 1, false));
 }
-/* -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows. */
+/* -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows; s is the sigmoid. */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 {
     return tp_sub(tp_softplus(logits), tp_mul(logits, labels));
 }
 #endif
 
-/* -- ctc_loss: y_b = -log of the sum, over all ways to spell the labels, of the product of p_t --------------- >>op ctc_loss
- * p = softmax of the logits. The labels with blanks between and around are l_0.. l_2L; a way is in one place s at each step
- * and stays, or goes one on, or two from a label to another one. In logarithms, t counting from 0 and a(-1) = b(T) as given:
+/* -- ctc_loss: y_b = -log of the sum, over all paths that spell the labels, of the product of p_t ------------ >>op ctc_loss
+ * p = softmax of the logits. l_0..l_2L are the labels with blanks between and around them. A path is at one place s in each
+ * step; then it stays, or moves on by one, or by two from a label to a different one.
+ * In logarithms, t counting from 0 and a(-1) = b(T) as given:
  *   a_t(s) = log p_t(l_s) + log sum e^a_(t-1) over s, s-1 (s-2),   b_t(s) the same from the end without p_t
  *   y = -log sum of e^a_(T-1) over the last two,                   dx_t(c) = p_t(c) - sum of e^(a_t(s) + b_t(s) + y), l_s = c
- * The second output is dx for dy = 1, which passes no gradient on. Labels that no way spells cost infinity (zero_infinity: 0)
- * and have a dx of 0. Sums are kept in double; nothing is shared between the sequences of a batch. */
+ * The second output is dx for dy = 1; it has no gradient. Labels that no path spells cost infinity (zero_infinity: 0), and
+ * their dx is 0. Sums are kept in double; the sequences of a batch are independent. */
 static double TP__F(tp__ctc_add)(double a, double b, double c) /* log(e^a + e^b + e^c); log 0 is minus infinity */
 {
     const double ab = a > b ? a : b, most = ab > c ? ab : c;
@@ -16635,7 +16662,7 @@ static double TP__F(tp__ctc_add)(double a, double b, double c) /* log(e^a + e^b 
 }
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__ctc {
-    int64_t T, B, C, L, step, row; /* logits: elements from a step, a sequence, to the next */
+    int64_t T, B, C, L, step, row; /* step, row: elements from one step, one sequence, to the next */
     int blank;
 } tp__ctc;
 static tp__ctc tp__ctc_geometry(const tp_call *k)
@@ -16652,7 +16679,7 @@ static tp__ctc tp__ctc_geometry(const tp_call *k)
     g.blank = a->blank < 0 ? (int)g.C - 1 : a->blank;
     return g;
 }
-/* The class of place s, and whether a way may come to it from two places before. */
+/* The class of place s, and whether a path may reach s from two places before it. */
 static int64_t tp__ctc_class(const tp_call *k, const tp__ctc *g, int64_t b, int64_t s)
 {
     return s & 1 ? tp__index_at(&k->in[1], b * g->L + s / 2) : g->blank;
@@ -16661,7 +16688,7 @@ static bool tp__ctc_skips(const tp_call *k, const tp__ctc *g, int64_t b, int64_t
 {
     return (s & 1) && s > 1 && tp__ctc_class(k, g, b, s) != tp__ctc_class(k, g, b, s - 2);
 }
-/* Does sequence b hold a length or a label that cannot be? */
+/* Is the length of sequence b, or one of its labels, out of range? */
 static bool tp__ctc_bad(const tp_call *k, const tp__ctc *g, int64_t b)
 {
     const int64_t n = tp__index_at(&k->in[2], b), T = tp__index_at(&k->in[3], b);
@@ -16682,7 +16709,7 @@ static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__ctc g = tp__ctc_geometry(k);
     const bool zero = ((const tp_ctc_attrs *)k->attrs)->zero_infinity;
-    const double none = -(double)INFINITY; /* the logarithm of no way at all */
+    const double none = -(double)INFINITY; /* ln 0 */
     for (int64_t b = from; b < to; b++) {
         const int64_t n = tp__index_at(&k->in[2], b), T = tp__index_at(&k->in[3], b), S = 2 * n + 1;
         const real *x = (const real *)k->in[0].data + b * g.row;
@@ -16692,7 +16719,7 @@ static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
         for (int64_t t = 0; dx && t < g.T; t++)
             for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = 0;
         if (k->out[0].data) ((real *)k->out[0].data)[b] = 0;
-        if (tp__ctc_bad(k, &g, b)) continue; /* the run fails */
+        if (tp__ctc_bad(k, &g, b)) continue; /* the fault makes the run fail */
         for (int64_t t = 0; t < T; t++) {
             const real *p = x + t * g.step;
             real most = p[0], z = 0;
@@ -16833,7 +16860,7 @@ static void TP__F(tp__lstm)(const tp_call *k) /* in: x, W, b, h0, c0 */
     const int64_t H = r.H, G = 4 * r.H;
     const real *x = (const real *)k->in[0].data, *w = (const real *)k->in[1].data, *bias = (const real *)k->in[2].data;
     real *y = (real *)k->out[0].data, *gates = (real *)k->out[3].data, *cells = (real *)k->out[4].data;
-    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* of one sample */
+    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* vectors of one sample */
     for (int64_t b = 0; b < r.B; b++) {
         for (int64_t u = 0; u < H; u++) {
             h[u] = ((const real *)k->in[3].data)[b * H + u];
@@ -16918,7 +16945,7 @@ static void TP__F(tp__lstm_grad)(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, 
     }
 }
 #ifdef TP__ROWS
-/* The naive loop's few vectors of one sample, or what the fast kernel asks for. */
+/* Scratch: the larger of `vectors` vectors of one sample, for the naive loop, and the bytes that the fast kernel needs. */
 static size_t tp__rnn_scratch(const tp_operand *h0, size_t vectors, size_t fast)
 {
     const size_t naive = vectors * (size_t)h0->shape.dim[1] * sizeof(double);
@@ -16932,7 +16959,8 @@ static size_t tp__lstm_grad_scratch(const tp_call *k)
 {
     return tp__rnn_scratch(&k->in[5], 6, TP__IF_FAST(tp__lstm_fast_scratch(k, true), 0));
 }
-/* Of a sequence op whose x is input `x`; behind gradients it is a gradient itself. */
+/* The FLOPs of a sequence op, or of its gradient, whose x is input number `x`. The forward op has x as input 0, the
+ * gradient has not. */
 static double tp__rnn_flops(const tp_call *k, int x, int gates)
 {
     const tp_shape *y = x ? &k->in[0].shape : &k->out[0].shape, *s = &k->in[x].shape;
@@ -16944,7 +16972,7 @@ static double tp__lstm_flops(const tp_call *k) { return tp__rnn_flops(k, k->op->
 static const tp_attr tp__lstm_schema[] = {{"forget_bias", TP_ATTR_FLOAT, offsetof(tp__lstm_attrs, forget_bias)},
                                           {"batch_major", TP_ATTR_BOOL, offsetof(tp__lstm_attrs, batch_major)},
                                           {NULL, TP_ATTR_INT, 0}};
-/* Is it a matrix of this size, as far as both are known? */
+/* Is it a matrix of this size? Unknown dimensions match. */
 static bool tp__is_matrix(const tp_shape *s, int64_t rows, int64_t columns)
 {
     return s->ndim == 2 && (s->dim[0] < 0 || rows < 0 || s->dim[0] == rows) &&
@@ -17047,7 +17075,7 @@ static void TP__F(tp__gru)(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
     const int64_t H = r.H, I = r.I;
     const real *x = (const real *)k->in[0].data, *wg = (const real *)k->in[1].data, *bg = (const real *)k->in[2].data;
     const real *wc = (const real *)k->in[3].data, *bc = (const real *)k->in[4].data;
-    real *h = (real *)k->scratch, *g = h + H; /* of one sample */
+    real *h = (real *)k->scratch, *g = h + H; /* vectors of one sample */
     for (int64_t b = 0; b < r.B; b++) {
         for (int64_t u = 0; u < H; u++) h[u] = ((const real *)k->in[5].data)[b * H + u];
         for (int64_t step = 0; step < r.T; step++) {
@@ -17222,13 +17250,14 @@ TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_no
 
 /* -- attention: y_i = sum_j p_ij v_j,  p_i = softmax_j(s_ij),  s_ij = scale q_i k_j,  scale = 1/sqrt(D) ----- >>op attention
  * For each sample and head, whose D = C/heads elements lie side by side in the last axis: q (B,Tq,C), k, v (B,Tk,C), y (B,Tq,C).
- * causal: j <= i + Tk - Tq. The second output, lse = ln sum_j e^s_ij (B,heads,Tq), is all that the gradient keeps of p:
+ * causal: j <= i + Tk - Tq. The second output, lse = ln sum_j e^s_ij (B,heads,Tq), is all that the gradient needs to
+ * compute p again:
  *   p = e^(s - lse),  ds_ij = p_ij (dy_i v_j - dy_i y_i) scale,  dq_i = sum_j ds_ij k_j,  dk_j = sum_i ds_ij q_i,
  *   dv_j = sum_i p_ij dy_i
  * attention_grad has no gradient itself. */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__heads {
-    int64_t B, Tq, Tk, C, D, heads, beyond; /* query i sees keys below i + beyond, as far as there are some */
+    int64_t B, Tq, Tk, C, D, heads, beyond; /* query i attends to keys j < i + beyond, of those that exist */
 } tp__heads;
 static tp__heads tp__heads_of(const tp_call *k, const tp_shape *q, const tp_shape *keys)
 {
@@ -17253,7 +17282,7 @@ static void TP__F(tp__attention)(const tp_call *k) /* in: q, k, v */
         const real *v = (const real *)k->in[2].data + b * h.Tk * h.C + head * h.D;
         real *y = k->out[0].data ? (real *)k->out[0].data + (b * h.Tq + i) * h.C + head * h.D : NULL;
         real most = 0, z = 0;
-        for (int pass = 0; pass < 3; pass++) { /* the largest score, the sum, the mean of v */
+        for (int pass = 0; pass < 3; pass++) { /* passes: find the largest score, the sum, the mean of v */
             for (int64_t d = 0; pass == 2 && y && d < h.D; d++) y[d] = 0;
             for (int64_t j = 0; j < n; j++) {
                 real s = 0;
@@ -17373,7 +17402,7 @@ TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, b
 
 /* -- dropout: y_i = u_i >= rate ? x_i / (1 - rate) : 0, u_i uniform --------------------------- >>op dropout
  * u_i = uniform(key, step, i): a function of the op's stream, so the gradient is this op on dy with the same stream, and
- * no mask is kept. */
+ * no mask is stored. */
 static void TP__F(tp__dropout_range)(const tp_call *k, int64_t from, int64_t to)
 {
     const float rate = ((const tp__dropout_attrs *)k->attrs)->rate;
@@ -17426,8 +17455,8 @@ static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream)
 TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate) { return tp__dropout_node(x, rate, 0); }
 
 /* -- random_uniform, random_normal, random_truncated_normal: fresh numbers each run ------ >>op random_uniform
- * Element i is a function of (key of the op, random step, i). With an input, its shape is taken. Truncated: redrawn beyond
- * two deviations, attempt k at step word step + k 2^40. */
+ * Element i is a function of (key of the op, random step, i). An input gives the shape. Truncated: a value beyond two
+ * deviations is drawn again; attempt k uses the step word step + k 2^40. */
 static const tp_attr tp__random_schema[] = {{"shape", TP_ATTR_SHAPE, offsetof(tp__random_attrs, shape)},
                                             {"a", TP_ATTR_FLOAT, offsetof(tp__random_attrs, a)},
                                             {"b", TP_ATTR_FLOAT, offsetof(tp__random_attrs, b)},
@@ -17533,7 +17562,7 @@ static void tp__assign_sum(const tp_call *k, int sign)
 }
 static void tp__assign_add(const tp_call *k) { tp__assign_sum(k, 1); }
 static void tp__assign_sub(const tp_call *k) { tp__assign_sum(k, -1); }
-/* Inputs beyond `at` are one optional predicate. */
+/* Checks input `at`, if there is one: it is the predicate and must be a scalar bool. */
 static tp_status tp__pred_check(tp_infer *s, int at)
 {
     if (s->n_in > at && (s->in[at].dtype != TP_BOOL || s->in[at].shape.ndim != 0)) {
@@ -17605,7 +17634,7 @@ TP_DEF tp_node *tp_assign_moving_average(tp_node *var, tp_node *value, float dec
     return tp__write(&tp__op_assign_moving_average, var, value, pred, &t);
 }
 
-/* -- read_after: the variable once `after` has run; no work, the executor lends the variable's memory -- >>op read_after */
+/* -- read_after: the variable's value once `after` has run: an alias of its memory, without a copy ----- >>op read_after */
 static tp_status tp__read_after_infer(tp_infer *s)
 {
     if (s->n_var != 1) return tp_infer_fail(s, TP_ERR_ARG, "read_after reads one variable, not %d", s->n_var);
@@ -17625,7 +17654,7 @@ static void tp__ema_debias(const tp_call *k)
 {
     const double decay = (double)((const tp__assign_attrs *)k->attrs)->decay;
     float *biased = (float *)k->var[0].data, *n = (float *)k->var[1].data;
-    double power = 1, square = decay; /* decay^n by squaring: few multiplications, however many steps there were */
+    double power = 1, square = decay; /* decay^n by repeated squaring */
     *n += 1.0f;
     *biased = (float)((double)*biased - ((double)*biased - (double)*(const float *)k->in[0].data) * (1.0 - decay));
     for (uint32_t left = *n > 0 ? *n < 1e9f ? (uint32_t)*n : 1000000000u : 0; left; left >>= 1, square *= square)
@@ -17654,14 +17683,14 @@ static const tp_op tp__op_summary =
 
 /* -- optimizers: one step for n variables ------------------------------------------------------- >>op optimizer step
  * Inputs: n gradients, then lr (and for Adam and LAMB beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
- * weights, then n of each slot. Each formula is a function for a piece of a variable; a tp__update has what else an optimizer is. */
+ * weights, then n of each slot. Each formula is a function for a piece of a variable; a tp__update has the rest. */
 #ifdef TP__REAL_IS_FLOAT
 static const tp__apply_attrs *tp__apply_of(const tp_call *k) { return (const tp__apply_attrs *)k->attrs; }
-/* Does its predicate, if it has one, let it run? */
+/* Is the step taken? Yes if there is no predicate or if it is true. */
 static bool tp__apply_runs(const tp_call *k) { return tp__pred(k, tp__apply_of(k)->n + k->op->update->scalars); }
 #endif
 static real TP__F(tp__apply_rate)(const tp_call *k) { return *(const real *)k->in[tp__apply_of(k)->n].data; }
-/* Variable i or, from 1, one of its slots. */
+/* Variable i; with slot >= 1, one of its slots. */
 static real *TP__F(tp__apply_var)(const tp_call *k, int i, int slot)
 {
     return (real *)k->var[slot * tp__apply_of(k)->n + i].data;
@@ -17707,7 +17736,7 @@ TP__HOT static void TP__F(tp__rmsprop_piece)(const tp_call *k, int i, int64_t fr
     const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, d = (real)t->a, mu = (real)t->b;
     const real *g = (const real *)k->in[i].data;
     real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2),
-         *mg = k->n_var == 4 * t->n ? TP__F(tp__apply_var)(k, i, 3) : NULL; /* centered */
+         *mg = k->n_var == 4 * t->n ? TP__F(tp__apply_var)(k, i, 3) : NULL; /* only with centered */
     for (int64_t e = from; e < to; e++) {
         real less = 0;
         a[e] += (g[e] * g[e] - a[e]) * (one - d);
@@ -17760,8 +17789,9 @@ TP__HOT static void TP__F(tp__ftrl_piece)(const tp_call *k, int i, int64_t from,
         w[e] = size > l1 ? ((l < 0 ? -l1 : l1) - l) / (after / lr + 2 * l2) : 0;
     }
 }
-/* -- apply_lamb: Adam with a step for each variable that follows its norm -------------------------- >>op apply_lamb */
-/* LAMB in two passes: the averages and both squared norms of a piece, and then the step. r is made twice, not stored. */
+/* -- apply_lamb: Adam with a step size per variable, scaled by the variable's norm ----------------- >>op apply_lamb */
+/* LAMB in two passes: the first computes the averages and both squared norms of a piece, the second takes the step. r is
+ * computed twice instead of stored. */
 static real TP__F(tp__lamb_r)(const tp_call *k, real w, real m, real v)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
@@ -17852,7 +17882,7 @@ static double tp__apply_flops(const tp_call *k)
     for (int i = 0; i < vars; i++) n += (double)tp__size(&k->var[i]);
     return n * (u->flops + 4.0 * (k->n_var / vars - 1 - u->min_slots));
 }
-/* name_ is also that of its formula, tp__<name_>_piece. */
+/* name_ is also part of the name of its formula, tp__<name_>_piece. */
 #define TP__UPDATE(name_, kind_, min_slots_, max_slots_, scalars_, flops_, piece_fast_)                          \
     static const tp__update tp__update_##name_ =                                                                 \
         {kind_,      min_slots_, max_slots_, scalars_, flops_, tp__##name_##_piece_f32, tp__##name_##_piece_f64, \
@@ -17867,12 +17897,12 @@ static double tp__apply_flops(const tp_call *k)
 TP__UPDATE(descent, TP__DESCENT, 0, 0, 1, 2, NULL)
 TP__UPDATE(momentum, TP__MOMENTUM, 1, 1, 1, 4, NULL)
 TP__UPDATE(adam, TP__ADAM, 2, 2, 3, 10, TP__IF_FAST(tp__adam_vec, NULL))
-TP__UPDATE(rmsprop, TP__RMSPROP, 2, 3, 1, 8, NULL) /* three slots: centered */
+TP__UPDATE(rmsprop, TP__RMSPROP, 2, 3, 1, 8, NULL) /* three slots if centered */
 TP__UPDATE(adagrad, TP__ADAGRAD, 1, 1, 1, 4, NULL)
 TP__UPDATE(adadelta, TP__ADADELTA, 2, 2, 1, 12, NULL)
 TP__UPDATE(ftrl, TP__FTRL, 2, 2, 1, 14, NULL)
 static const tp__update tp__update_lamb = {TP__LAMB, 2,    2,    3,
-                                           26,       NULL, NULL, NULL}; /* two passes: it has kernels of its own */
+                                           26,       NULL, NULL, NULL}; /* two passes: it needs its own kernels */
 static const tp_op tp__op_apply_gradient_descent =
     TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", descent);
 static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", momentum);
@@ -17888,7 +17918,7 @@ static const tp_op tp__op_apply_lamb =
 #undef TP__APPLY_ROW_OF
 #undef TP__UPDATE
 
-/* The planner's: w -= lr a^T b, where a^T b is a gradient that nobody else wants. In: a (K,M), b (K,N), lr. */
+/* Made by the planner alone: w -= lr a^T b, where a^T b is a gradient that no other op reads. In: a (K,M), b (K,N), lr. */
 static void tp__descend_naive(const tp_call *k)
 {
     const int64_t K = k->in[0].shape.dim[0], M = k->in[0].shape.dim[1], N = k->in[1].shape.dim[1];

@@ -56,56 +56,57 @@
  *         tp_trainer_initialize        the session, then session_init; the graph is closed
  *         tp_trainer_main_loop         epochs and steps; see tp_callbacks.h for what is called when
  *
- *     A step is one run of train_op together with what the callbacks ask for, on an exec of its own, so that
- *     nothing else that runs in the session moves its random numbers. global_step is a variable that every
+ *     A step is one run of train_op and of the nodes that the callbacks fetch. It has an exec of its own, so that
+ *     other runs of the session do not advance its random numbers. global_step is a variable that every
  *     such run increments.
  *
  *     An epoch:
  *
- *         1  before_epoch       of all callbacks, in the order of the list; so in each phase
+ *         1  before_epoch       of all callbacks, in the order of the list, as in every phase
  *         2  the steps          before_run, the run, after_run, trigger_step; then the checkpoint, if a callback
- *                               asked for one here
+ *                               requested one in this step
  *         3  after_epoch
  *         4  trigger_epoch      validation, setters, your own; the monitors, which come last, write what was reported
- *         5  checkpoint         of those who asked for one in 4. First the states of all callbacks and monitors are
- *                               collected, then each saver writes; the one in the logger's directory, from which
- *                               auto-resume goes on, last
+ *         5  checkpoint         of the savers that requested one in 4. First the states of all callbacks and monitors
+ *                               are collected, then each saver writes. The saver in the logger's directory, whose
+ *                               checkpoint auto-resume loads, writes last
  *         6  after_checkpoint   MinSaver and MaxSaver copy the best model
  *
- *     So a checkpoint is a point between epochs, and it does not matter where in the list the savers stand. It
- *     holds all variables, random steps, the input's position, moving averages, the history of the monitors and
- *     the states of callbacks, by name. A training that was killed at any moment and starts again with
- *     .auto_resume goes on from the last point and ends with the same bits, the best models and stats.json included:
- *     what a killed process had written beyond that point is dropped or made again.
+ *     So a checkpoint is a point between epochs, and the position of the savers in the list does not matter. A
+ *     checkpoint holds all variables, random steps, the input's position, moving averages, the history of the
+ *     monitors and the states of callbacks, by name. A training that was killed at any moment and starts again with
+ *     .auto_resume continues from the last checkpoint and ends with the same bits, the best models and stats.json
+ *     included: whatever the killed process wrote after that checkpoint is dropped or written again.
  *
  *     Several devices (>>devices):
  *
- *         towers        tp_build_on_towers calls build_graph once for each device; each asks the input for tensors of its own
- *         gradients     tp_gradients of the sum of the costs, once: a layer may read values of all towers. A derivative runs on the
- *                       device of what it differentiates. AsyncMultiGPUTrainer differentiates each cost by itself
- *         reduction     replicated: tp_all_reduce of each gradient, so that every device has the sum. Parameter server: the sum
- *                       is made where the variable lives
+ *         towers        tp_build_on_towers calls build_graph once for each device; each tower gets its own input tensors
+ *         gradients     tp_gradients of the sum of the costs, once, because a layer may read values of all towers. The derivative
+ *                       of an op runs on the device of that op. AsyncMultiGPUTrainer differentiates each cost separately
+ *         reduction     replicated: tp_all_reduce of each gradient, so that every device has the sum. Parameter server: the
+ *                       device that stores the variable computes the sum
  *         updates       tp_apply_gradients: replicated, once for each tower, with that tower's copies; parameter server,
  *                       once; asynchronous, once for each tower, with the shared variables
- *         train_op      a group of the updates: a step is still one run of one plan, whose ops say on which device they run
- *                       and which copies values that another device needs
+ *         train_op      a group of the updates: a step is still one run of one plan. Each op of the plan has a device, and the
+ *                       plan copies the values that another device needs
  *
- *     List callbacks so that what reports a statistic comes before what acts on it in its trigger: InferenceRunner
- *     before StatMonitorParamSetter and SendStat. Nothing else needs an order. See tp_callbacks.h.
+ *     List a callback that reports a statistic before a callback whose trigger uses that statistic: InferenceRunner
+ *     before StatMonitorParamSetter and SendStat. No other order is needed. See tp_callbacks.h.
  *
- *     Several processes (HorovodTrainer). Each gradient belongs to a bucket. When the last gradient of a bucket is there, an op
- *     packs it and starts an all-reduce (MPI_Iallreduce, or NCCL's on a stream of its own) that nobody waits for yet; the backward pass goes on, and just before the
- *     update another op for each bucket waits for it and unpacks it. The buckets are numbered, and each starts after the one
- *     before it, so that all ranks start them in the same order, whatever else their plans contain. A step costs
+ *     Several processes (HorovodTrainer). Each gradient belongs to a bucket. When the last gradient of a bucket is computed, an
+ *     op packs the bucket and starts a non-blocking all-reduce (MPI_Iallreduce, or NCCL's on its own stream). The backward pass
+ *     continues. Just before the update a second op for each bucket waits for the all-reduce and unpacks the bucket. The buckets
+ *     are numbered, and each starts after the one before it, so that all ranks start them in the same order, whatever other ops
+ *     their plans contain. A step costs
  *
  *         step = compute + max(T / k, T - backward (k - 1) / k) + unpacking
  *         T    = 2 (n - 1) / n * bytes / bandwidth + k * 2 log2(n) * latency
  *
  *     for n ranks, k buckets, `bytes` of gradients: the last bucket can start only when the backward pass is over, the others
- *     travel during it. bandwidth is that of one rank, in and out; unpacking is the way from the host to a GPU. ResNet-50 has
- *     25.6 million parameters: 102 MB in 7 buckets of 16 MiB. For a GPU that makes a step of 64 images in 175 ms, two thirds
- *     of that in the backward pass, 10 us of latency and 12 GB/s between host and GPU it says that n GPUs do so many percent of
- *     what n times one GPU would do:
+ *     are sent during the backward pass. `bandwidth` is that of one rank, in and out; `unpacking` is the copy from the host to a
+ *     GPU. ResNet-50 has 25.6 million parameters: 102 MB in 7 buckets of 16 MiB. Assume a GPU that computes a step of 64 images in
+ *     175 ms, two thirds of it in the backward pass, a latency of 10 us and 12 GB/s between host and GPU. Then the formula gives
+ *     this scaling efficiency, the speed of n GPUs in percent of n times the speed of one GPU:
  *
  *         n                              8    64   256  1024
  *         12.5 GB/s (100 Gbit/s)          94    94    94    94
@@ -113,33 +114,35 @@
  *          1.25 GB/s (10 Gbit/s)          77    71    71    70
  *          1.25 GB/s, float16             90    90    90    90
  *
- *     It leaves out that ranks wait for the slowest, and assumes that MPI moves data while the processor computes: a thread calls
- *     MPI for that twice a millisecond. On one machine that has no more processors than ranks nothing is hidden, so there
- *     step = compute + T + unpacking. These are figures of the formula. tests/bench/ranks.c measures a
- *     step and prints the formula's value beside it; no quiet machine has confirmed it yet.
+ *     The formula ignores the wait for the slowest rank, and assumes that MPI moves data while the processor computes: a thread
+ *     calls MPI for that twice a millisecond. On one machine that has no more processors than ranks communication does not
+ *     overlap with computation, so there step = compute + T + unpacking. The table is computed, not measured.
+ *     tests/bench/ranks.c measures a step and prints the formula's value beside it; the formula has not yet been confirmed on a
+ *     machine without other load.
  *
- *     Parameter servers (DistributedTrainer...). All ranks build the same graph. Two ops of a worker's step talk to each server: one
- *     sends it its share of the gradients as soon as the last of them is there, the other, after the backward pass, takes the new
- *     values, which are then assigned. The graph also has, for each server, placeholders for its gradients and the update of
- *     its variables by them: the server runs that once for each worker, then it sends its values. For w workers and s servers, over
- *     whose links everything goes,
+ *     Parameter servers (DistributedTrainer...). All ranks build the same graph. Two ops of a worker's step communicate with each
+ *     server: the first sends the gradients of the server's variables as soon as the last of them is computed; the second, after
+ *     the backward pass, receives the new values, which are then assigned. The graph also has, for each server, placeholders for
+ *     these gradients and the update of the server's variables. The server runs this update once for each worker, then it sends
+ *     the new values. For w workers and s servers, whose links carry all the data,
  *
  *         step = compute + 2 * w / s * bytes / bandwidth + w * update / s
  *
- *     so that it takes as many servers as workers to come near to an all-reduce.
+ *     so that about as many servers as workers are needed for nearly the speed of an all-reduce.
  *
- * OWNERSHIP  a trainer owns what it is given (callbacks, monitors, input, session_init) from the call on,
+ * OWNERSHIP  a trainer owns the callbacks, monitors, input and session_init that it is given, from the call on,
  *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
- *            What a model points at is borrowed.
- * THREADS    one training a thread; Ctrl-C is noticed by whichever is running.
- * CTRL-C     the step that is going on is finished, and after the last one of an epoch its callbacks, too; then the model is saved by the
- *            ModelSaver that auto-resume goes on from (without one, by all ModelSavers), and training ends with TP_INTR.
- *            A resume goes on after that step, with the same bits. That checkpoint is "interrupted.npz" (or with another
- *            format's suffix); it goes when the next one is written. Pressed twice, Ctrl-C ends the program at once.
+ *            Everything that a model points at is borrowed.
+ * THREADS    one training per thread; every running training notices Ctrl-C.
+ * CTRL-C     the current step is finished, and after the last step of an epoch the callbacks of the epoch's end, too. Then the
+ *            ModelSaver whose checkpoints auto-resume loads saves the model (without one, all ModelSavers do), and training
+ *            ends with TP_INTR. A resumed training continues after that step, with the same bits. That checkpoint is
+ *            "interrupted.npz" (or has another format's suffix); it is deleted when the next checkpoint is written.
+ *            A second Ctrl-C ends the program at once.
  * ERRORS     tp_status: TP_OK also after TP_STOP or TP_END, the end of the data; TP_INTR after Ctrl-C; else the
  *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
- *            in each case. TP_ERR_IO: training came to its end, but the last checkpoint, a best model or
- *            stats.json is not on the disk as it should be; one line of the log for each says what, and why.
+ *            in each case. TP_ERR_IO: training was completed, but the last checkpoint, a best model or
+ *            stats.json could not be written; the log has one line for each, with the reason.
  */
 #ifndef TP_TRAIN_H
 #define TP_TRAIN_H
@@ -156,9 +159,8 @@ extern "C" {
 
 /* ==== >>model ========================================================================================= */
 
-/* What is trained. build_graph is called in the training tower and again in each inference tower; it returns
- * the scalar cost (inference does not look at it). optimizer is called once. The specs are copied. [train:
- * ModelDesc] */
+/* The model to train. build_graph is called in the training tower and again in each inference tower; it returns
+ * the scalar cost (inference ignores it). optimizer is called once. The specs are copied. [train: ModelDesc] */
 typedef struct tp_model {
     const tp_spec *inputs;
     int n_inputs;
@@ -170,49 +172,50 @@ typedef struct tp_model {
 /* ==== >>trainer ======================================================================================= */
 
 typedef struct tp_trainer tp_trainer;
-/* How the derivatives that the consumers of one value give are added. TensorFlow has several ways, of different memory use; here the
- * planner adds them in the order in which the consumers were made, in place where that is possible, whichever is asked for. */
+/* How the gradients from the consumers of one value are added. In TensorFlow the choice changes the memory use. Here it has no
+ * effect: the planner adds them in the order in which the consumers were created, in place where that is possible. */
 typedef enum tp_aggregation {
     TP_AGGREGATION_DEFAULT = 0,
     TP_AGGREGATION_ADD_N,
     TP_AGGREGATION_EXPERIMENTAL_TREE,
     TP_AGGREGATION_EXPERIMENTAL_ACCUMULATE_N
 } tp_aggregation;
-/* Read the fields; set those that say so, before the call that uses them. */
+/* All fields may be read. Set only the fields whose comments allow it, before the call that uses them. */
 struct tp_trainer {
     const char *name;     /* "SimpleTrainer" */
     tp_train_state state; /* what callbacks see: counters, session, graph, monitors, input */
-    tp_graph *graph;      /* its own, from the beginning: a graph may be built by hand, without setup_graph */
+    tp_graph *graph;      /* owned; exists from the start, so that it may be built by hand, without setup_graph */
     tp_node *train_op;    /* may be set */
-    tp_node *cost;        /* a scalar that is looked at after every step, see stop_on_nan; may be set; NULL: none */
+    tp_node *cost;        /* a scalar that is checked after every step, see stop_on_nan; may be set; NULL: none */
     int stop_on_nan;      /* see tp_train_config; may be set before setup_callbacks */
-    /* Makes the training towers. May be set before setup_graph, which calls it once, last of all: state.input is set up for
-     * the graph and state.tower_func knows the model's inputs and build_graph. Yours, for each tower: tp_tower_enter,
-     * tp_input_get_tensors(t->state.input, in), tp_tower_func_call(t->state.tower_func, in), which gives the cost,
-     * tp_tower_leave; then gradients and updates, and it sets train_op, which the built-in run_step runs (not needed with
-     * a run_step of yours), and cost, if NaN is to end the training. It borrows *m for the call, owns nothing, and returns
-     * TP_OK or an error with its sentence; a mistake that sticks to the graph is one too. Callbacks may still add
-     * nodes behind it, the session comes later: it runs nothing. */
+    /* Builds the training towers. May be set before setup_graph, which calls it once, as its last action: state.input is then
+     * set up for the graph, and state.tower_func has the model's inputs and build_graph. A function of your own calls, for each
+     * tower, tp_tower_enter, tp_input_get_tensors(t->state.input, in), tp_tower_func_call(t->state.tower_func, in), which
+     * returns the cost, and tp_tower_leave. Then it adds gradients and updates and sets train_op, which the built-in run_step
+     * runs (not needed with a run_step of your own), and cost, if NaN is to end the training. It borrows *m for the call, owns
+     * nothing, and returns TP_OK or an error with its sentence; the error status of the graph counts, too. It must not run
+     * anything: callbacks may still add nodes after it, and the session is made later. */
     tp_status (*build)(tp_trainer *t, const tp_model *m);
-    /* One step. May be set before main_loop, which calls it steps_per_epoch times an epoch, after a look at Ctrl-C, and trigger_step
-     * of all callbacks after it. Yours calls tp_hooked_run(t->state.hooked_session, ..) once: before_run and after_run of the
-     * callbacks belong to that run, and it counts: each such run is one more in global_step. What else it wants to run it runs with
-     * tp_session_run on state.session, which no callback sees. TP_OK: go on; TP_STOP and TP_END end the training as success, at once;
-     * an error fails it, with the sentence that tp_fail was given. A step in which nothing was run counts in local_step alone. */
+    /* One step. May be set before main_loop, which calls it steps_per_epoch times per epoch: it checks for Ctrl-C first, and calls
+     * trigger_step of all callbacks afterwards. A function of your own calls tp_hooked_run(t->state.hooked_session, ..) once:
+     * before_run and after_run of the callbacks belong to that run, which increments global_step. For other runs it uses
+     * tp_session_run on state.session, which calls no callback. Returns TP_OK: training continues; TP_STOP and TP_END end the
+     * training as success, at once; an error ends it, with the sentence given to tp_fail. A step without a run increments
+     * local_step alone. */
     tp_status (*run_step)(tp_trainer *t);
     tp_status (*initialize_hooks)(tp_trainer *t); /* see tp_trainer_initialize_hooks; may be set */
     tp_session_creator creator;                   /* of the session; may be set before initialize */
     bool feed_dataflow; /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
-    int n_devices; /* that it builds towers on, a build of yours too; 0: one. With more, a QueueInput of a config is staged */
+    int n_devices; /* number of towers, also with your own build; 0: one. With more, a QueueInput of a config is staged */
     const int *devices; /* of each tower, n_devices numbers of the session's devices; NULL: 0, 1, .. */
-    /* Options of setup_graph for trainings with one cost, to be set before it. [SingleCostTrainer] */
-    tp_aggregation aggregation_method; /* see there */
+    /* Options of trainings with one cost; may be set before setup_graph. [SingleCostTrainer] */
+    tp_aggregation aggregation_method; /* see tp_aggregation */
     tp_tri
-        colocate_gradients_with_ops; /* TP_YES, the default: gradients run where their ops do; there is no other way */
-    tp_tri gate_gradients;   /* TP_YES: no update begins before all gradients are there; the same bits. Default TP_NO */
+        colocate_gradients_with_ops; /* TP_YES, the default: gradients run on the devices of their ops; TP_NO does the same */
+    tp_tri gate_gradients;   /* TP_YES: updates begin after all gradients are computed; the same bits. Default TP_NO */
     tp_tri xla_compile;      /* TP_NO: each op is a kernel, none are fused; the same bits. Default TP_YES */
     void *user;              /* yours */
-    tp_callback **callback_; /* registered, until they become the group */
+    tp_callback **callback_; /* the registered ones; setup_callbacks moves them into group_ */
     int n_callback_, cap_callback_;
     bool unsaved_is_ok; /* see tp_train_config */
     tp_node *learning_rate_;
@@ -223,63 +226,65 @@ struct tp_trainer {
     struct tp__multi *multi_;  /* of trainers with several towers */
     struct tp__ranked *ranks_; /* of trainers that are one of several processes */
     tp_predictor *predictors_;
-    const char *finishing_; /* what Ctrl-C does not interrupt now, in words; NULL: nothing */
-    bool told_;             /* that there was Ctrl-C */
+    const char *finishing_; /* description, for the log, of the work that Ctrl-C does not interrupt now; NULL: none */
+    bool told_;             /* Ctrl-C was logged */
 };
 
 /* One device, one tower, whose name is "". [train: SimpleTrainer] NULL: out of memory. */
 TP_DEF tp_trainer *tp_simple_trainer(void);
-/* Its steps run only what callbacks ask for. [train: NoOpTrainer] */
+/* A trainer whose steps run only the nodes that callbacks fetch. [train: NoOpTrainer] NULL: out of memory. */
 TP_DEF tp_trainer *tp_noop_trainer(void);
 /* A SimpleTrainer whose DataFlow goes through a queue. [train: QueueInputTrainer] */
 TP_DEF tp_trainer *tp_queue_input_trainer(void);
-/* The seed of everything random in its graph, 0 = 42, (uint64_t)TP_NONE for 0. Before anything was built. */
+/* Sets the seed of all random ops of the trainer's graph, 0 = 42, (uint64_t)TP_NONE for 0. Call it before anything is built. */
 TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed);
-/* And everything it was given; NULL is fine. A session that was reused, and predictors on its graph and session, may be freed
- * before or after. */
+/* Frees the trainer and everything that it took over; NULL is allowed. A reused session, and predictors on the trainer's graph and
+ * session, may be freed before or after the trainer. */
 TP_DEF void tp_trainer_free(tp_trainer *t);
 
-/* Takes the input over; NULL is refused. Registers the input's callbacks. [SingleCostTrainer.setup_graph] */
+/* Takes over the input; NULL is an error. Registers the input's callbacks. [SingleCostTrainer.setup_graph] */
 TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_input_source *input);
-/* Before setup_callbacks. A chief-only callback on another rank is freed, with a warning.
+/* Adds a callback; call it before setup_callbacks. A chief-only callback on another rank is freed, with a warning.
  * [Trainer.register_callback] */
 TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb);
-/* The same; *registered (may be NULL) says whether it was: false for one that was skipped, which is TP_OK, and after an error. */
+/* As tp_trainer_register_callback; sets *registered (may be NULL) to whether the callback was added: false after an error, and for
+ * a chief-only callback on another rank, which is TP_OK. */
 TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb, bool *registered);
-/* Calls setup_graph of all callbacks. Their order is the same in every phase: the input's callbacks, those registered before, the
- * step counter, `callbacks`, the monitors. List a callback that reports a value before one that uses it. A monitor among the
- * callbacks is an error. [Trainer.setup_callbacks] */
+/* Calls setup_graph of all callbacks. Their order is the same in every phase: the input's callbacks, those registered earlier, the
+ * step counter, `callbacks`, the monitors. List a callback that reports a value before one that uses the value. A monitor among
+ * the callbacks is an error. [Trainer.setup_callbacks] */
 TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                             tp_monitor *const *monitors, int n_monitors);
 TP_DEF tp_status tp_trainer_initialize(tp_trainer *t,
                                        tp_session_init *init); /* init may be NULL. [Trainer.initialize] */
-/* Makes state.hooked_session from state.session and tp_trainer_hooks: what initialize calls between the session and
- * session_init, unless t->initialize_hooks is set. Yours may make several hooked sessions, for trainings with more than one
- * op; it sets state.hooked_session to the one that the loop asks for a stop, which the trainer frees, and frees the others
- * itself. Once. [Trainer.initialize_hooks] */
+/* Makes state.hooked_session from state.session and tp_trainer_hooks. tp_trainer_initialize calls it between making the session and
+ * running session_init, unless t->initialize_hooks is set. A function of your own may make several hooked sessions, for trainings
+ * with more than one op. It sets state.hooked_session to the one whose stop request ends the loop, which the trainer frees; you
+ * free the others. Called once. [Trainer.initialize_hooks] */
 TP_DEF tp_status tp_trainer_initialize_hooks(tp_trainer *t);
-/* The before_run and after_run of all callbacks, as hooks; from setup_callbacks on. [Callbacks.get_hooks] */
+/* The before_run and after_run of all callbacks, as hooks; available after setup_callbacks. [Callbacks.get_hooks] */
 TP_DEF tp_hook *const *tp_trainer_hooks(tp_trainer *t, int *n);
-/* Epochs starting_epoch to max_epoch of steps_per_epoch steps (0 is legal: hooks of epochs only).
+/* Runs the epochs starting_epoch to max_epoch of steps_per_epoch steps each (0 is allowed: only the callbacks of epochs run).
  * [Trainer.main_loop] */
 TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch,
                                       int64_t max_epoch);
 TP_DEF tp_status tp_trainer_run_step(tp_trainer *t);
 TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t);
 
-/* The function that makes its towers. setup_graph sets it; a trainer whose graph is built by hand may set one of its graph, once,
- * before the callbacks are set up. [TowerTrainer.tower_func] */
+/* Sets the function that builds the trainer's towers. setup_graph sets it, too. For a graph that is built by hand, set a tower
+ * function of that graph, once, before the callbacks are set up. [TowerTrainer.tower_func] */
 TP_DEF tp_status tp_trainer_set_tower_func(tp_trainer *t, tp_tower_func *f);
-/* Its towers so far, for training and inference; none without a tower function. [TowerTrainer.towers] */
+/* The towers built so far, for training and inference; none without a tower function. [TowerTrainer.towers] */
 TP_DEF tp_tower_handles tp_trainer_towers(tp_trainer *t);
-/* The inputs of its tower function, *n of them; NULL without one. [TowerTrainer.inputs_desc] */
+/* The inputs of the trainer's tower function, *n of them; NULL without a tower function. [TowerTrainer.inputs_desc] */
 TP_DEF const tp_spec *tp_trainer_inputs_desc(tp_trainer *t, int *n);
-/* A function of the trained model: the tower function is built as the tower tower-pred-<device> for inference, once for a
- * device, with the variables of the training tower of that device where it has its own, else those of the first. Inputs
- * are named as in the signature (NULL: all of it), or any tensor of that tower, outputs without the tower's name. Made
- * after setup_graph, in a callback's setup_graph say, it can be called from tp_trainer_initialize on; made later, at once, but
- * then nothing else may run in the session while it is made. Each has memory of its own, so that as many threads may
- * call as many predictors. It belongs to the trainer and is freed with it. NULL after a mistake. [TowerTrainer.get_predictor] */
+/* A predictor of the trained model. The tower function builds the inference tower tower-pred-<device>, once for each
+ * device, with the variables of the training tower of that device if that tower has its own, else with those of the first tower.
+ * Inputs are names of the tower function's inputs (NULL: all of them) or of any tensor of that tower, outputs are names without
+ * the tower's name. A predictor made between setup_graph and tp_trainer_initialize, in a callback's setup_graph for example, can
+ * be called once the trainer is initialized. One made later can be called at once, but nothing else may run in the session while
+ * it is made. Each predictor has its own memory, so that several threads may each call their own predictor at the same time.
+ * The trainer owns and frees the predictor. NULL after an error. [TowerTrainer.get_predictor] */
 TP_DEF tp_predictor *tp_trainer_get_predictor(tp_trainer *t, const char *const *input_names, int n_inputs,
                                               const char *const *output_names, int n_outputs, int device);
 
@@ -289,9 +294,9 @@ typedef struct tp_train_desc {
     tp_callback *const *callbacks;
     int n_callbacks;
     tp_callback *const
-        *extra_callbacks;        /* with defaults: NULL = the default ones, unless n_extra_callbacks is TP_NONE */
-    int n_extra_callbacks;       /* TP_NONE: none, not the default ones */
-    tp_monitor *const *monitors; /* with defaults: NULL = the default ones, unless n_monitors is TP_NONE */
+        *extra_callbacks;  /* tp_train_with_defaults: NULL = the default ones, unless n_extra_callbacks is TP_NONE */
+    int n_extra_callbacks; /* TP_NONE: none, not the default ones */
+    tp_monitor *const *monitors; /* tp_train_with_defaults: NULL = the default ones, unless n_monitors is TP_NONE */
     int n_monitors;              /* TP_NONE: none, not the default ones */
     tp_session_init *session_init;
     int64_t steps_per_epoch;        /* required; TP_NO_STEPS: epochs without steps */
@@ -300,7 +305,7 @@ typedef struct tp_train_desc {
     int stop_on_nan, unsaved_is_ok; /* see tp_train_config */
     tp_tri report;                  /* see tp_train_config */
 } tp_train_desc;
-/* setup_callbacks, initialize, main_loop. Takes over what d points at, not t. [Trainer.train,
+/* Calls setup_callbacks, initialize and main_loop. Takes over everything that d points at, but not t. [Trainer.train,
  * train_with_defaults] */
 TP_DEF tp_status tp_train(tp_trainer *t, const tp_train_desc *d);
 TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d);
@@ -311,21 +316,21 @@ TP_DEF int tp_size(void);
 TP_DEF int tp_local_rank(void);
 
 /* ==== >>devices ======================================================================================= */
-/* Data-parallel training in one process: a tower on each of several devices of the session (tp_device_enter), which may be GPUs, or
- * CPU devices, each with memory of its own, that share the threads. Each tower takes a datapoint of its own in each step, so a
- * step is of n_devices batches, and steps_per_epoch is not divided. The input serves several towers (QueueInput, StagingInput;
- * not FeedInput). All towers are one plan, whose step is the same bits for any number of threads.
+/* Data-parallel training in one process: a tower on each of several devices of the session (tp_device_enter). The devices are GPUs,
+ * or CPU devices, which have separate memory and share the threads. Each tower takes its own datapoint in each step, so a
+ * step uses n_devices batches; steps_per_epoch is not divided. The input must support several towers (QueueInput, StagingInput;
+ * not FeedInput). All towers are in one plan, and a step gives the same bits for any number of threads.
  *
- * devices: numbers of the session's devices, n_devices of them; NULL: 0, 1, .... Where the session's config names no
- * devices, the session of any trainer gets as many CPU devices as its graph uses. A value of the host (ps_device TP_ON_CPU, mode
- * TP_ALL_REDUCE_CPU) is one of the device with the next number: a CPU device that the session gets too, if it has no such one.
+ * devices: numbers of the session's devices, n_devices of them; NULL: 0, 1, .... If the session's config names no
+ * devices, the session of any trainer gets as many CPU devices as its graph uses. Values on the host (ps_device TP_ON_CPU, mode
+ * TP_ALL_REDUCE_CPU) are on the device with the next number, a CPU device, which is added to the session if it is missing.
  *
- * Only the first tower's summaries and moving averages of batch norm count. Checkpoints hold each variable once, under the
- * name that it has without towers, and load into any number of devices; a training that is resumed with as many devices ends with
- * the same bits. (Copies of a tower that differ from the first tower's when a checkpoint is made, as batch norm's averages in the
- * middle of an epoch, travel with the training's state.) With one device nothing is scaled or reduced. */
+ * Only the first tower's summaries and moving averages of batch norm are used. Checkpoints hold each variable once, under the
+ * name that it has without towers, and load into any number of devices. A training that is resumed with the same number of devices
+ * ends with the same bits. (A tower's copies may differ from the first tower's when a checkpoint is made, as batch norm's averages
+ * do in the middle of an epoch; these copies are saved with the training's state.) With one device nothing is scaled or reduced. */
 
-/* How gradients of several towers become one. The sum is the same but for rounding. */
+/* How the gradients of several towers are summed. The modes differ only in rounding. */
 typedef enum tp_all_reduce_mode {
     TP_ALL_REDUCE_AUTO = 0, /* HIERARCHICAL for 8 devices, else NCCL */
     TP_ALL_REDUCE_NCCL,     /* between GPUs by NCCL, in its order; else in the order of the towers */
@@ -333,11 +338,11 @@ typedef enum tp_all_reduce_mode {
     TP_ALL_REDUCE_CPU /* in the order of the towers, on a CPU device */
 } tp_all_reduce_mode;
 
-/* Each tower has variables of its own; their gradients are all-reduced, and every tower makes the same update. Those of the
- * first tower are the model; the others are copies of it, named tower<k>/... and not saved, like their slots. They are made
- * equal to it before training and, with broadcast_every_epoch, at the end of each epoch (batch norm's averages too, which only
- * the first tower computes). The same optimizer makes the updates of all towers: state of the optimizer that
- * belongs to no single variable (Adam's powers) exists once. [train: SyncMultiGPUTrainerReplicated] */
+/* Each tower has its own variables; the gradients are all-reduced, and every tower makes the same update. The variables of the
+ * first tower are the model. Those of the other towers are copies, named tower<k>/...; the copies and their optimizer slots are not
+ * saved. The first tower's values are copied to them before training and, with broadcast_every_epoch, at the end of each epoch
+ * (batch norm's averages too, which only the first tower computes). One optimizer makes the updates of all towers: optimizer
+ * state that belongs to no single variable (Adam's powers) exists once. [train: SyncMultiGPUTrainerReplicated] */
 typedef struct tp_sync_multi_gpu_trainer_replicated_desc {
     tp_at at_;
     int n_devices;      /* required */
@@ -348,15 +353,15 @@ typedef struct tp_sync_multi_gpu_trainer_replicated_desc {
 } tp_sync_multi_gpu_trainer_replicated_desc;
 TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_replicated_(const tp_sync_multi_gpu_trainer_replicated_desc *d);
 
-/* Where shared variables live. */
+/* The device that stores the shared variables. */
 typedef enum tp_ps_device {
     TP_ON_AUTO = 0, /* TP_ON_GPU for at most 2 devices, else TP_ON_CPU */
-    TP_ON_GPU,      /* spread over the towers' devices: each goes where there are the fewest elements yet */
-    TP_ON_CPU       /* on a CPU device, with the updates */
+    TP_ON_GPU, /* spread over the towers' devices: each variable goes to the device with the fewest elements so far */
+    TP_ON_CPU  /* on a CPU device, with the updates */
 } tp_ps_device;
 
-/* The towers share one set of variables, which each reads once a step. The mean of the towers' gradients is taken where the
- * variable lives, and applied once. [train: SyncMultiGPUTrainerParameterServer] */
+/* The towers share one set of variables, which each tower reads once per step. The device that stores a variable computes the mean
+ * of the towers' gradients and applies it once. [train: SyncMultiGPUTrainerParameterServer] */
 typedef struct tp_sync_multi_gpu_trainer_parameter_server_desc {
     tp_at at_;
     int n_devices;      /* required */
@@ -366,12 +371,12 @@ typedef struct tp_sync_multi_gpu_trainer_parameter_server_desc {
 TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_parameter_server_(
     const tp_sync_multi_gpu_trainer_parameter_server_desc *d);
 
-/* The towers share one set of variables (on the host with 4 devices or more, else spread), and each tower's gradient makes an
- * update of its own: n_devices updates in a step, in the order of the towers, none of which waits for an average. As in
- * the original a step is one run and ends when all towers are through. There each tower reads whichever updates happen to be
- * done; here all of them read the variables as they are when the step begins, one of the orders that can occur there, so that
- * training is deterministic. Counters of the optimizer that belong to no variable advance once a step. [train:
- * AsyncMultiGPUTrainer] */
+/* The towers share one set of variables (on the host with 4 devices or more, else spread over the devices). Each tower's gradient
+ * is applied separately: n_devices updates per step, in the order of the towers, without an average. As in
+ * tensorpack a step is one run and ends when all towers have finished. In tensorpack a tower may or may not see the updates that
+ * other towers make during the step. Here all towers read the values from the beginning of the step, which is one of the orders
+ * possible in tensorpack and makes training deterministic. Counters of the optimizer that belong to no variable advance once per
+ * step. [train: AsyncMultiGPUTrainer] */
 typedef struct tp_async_multi_gpu_trainer_desc {
     tp_at at_;
     int n_devices;         /* required */
@@ -380,8 +385,8 @@ typedef struct tp_async_multi_gpu_trainer_desc {
 } tp_async_multi_gpu_trainer_desc;
 TP_DEF tp_trainer *tp_async_multi_gpu_trainer_(const tp_async_multi_gpu_trainer_desc *d);
 
-/* For whoever does not care: a parameter server with ps_device TP_ON_CPU. devices NULL: 0, 1, .... [train: the default
- * multi-GPU trainer] */
+/* The default choice: a tp_sync_multi_gpu_trainer_parameter_server with ps_device TP_ON_CPU. devices NULL: 0, 1, .... [train: the
+ * default multi-GPU trainer] */
 TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *devices);
 
 /* tp_sync_multi_gpu_trainer_replicated(.n_devices = 4, .average = TP_NO) */
@@ -398,18 +403,17 @@ TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *device
  *     cc -DTP_MPI train.c $(mpicc -show flags) ...      or: mpicc -DTP_MPI train.c -lm -lpthread
  *     mpirun -np 4 ./train                              on one machine
  *     mpirun -np 8 --hostfile hosts ./train             on several
- * Without TP_MPI a program is rank 0 of 1, and these trainers are trainers of one process. With it the first of these functions
- * that is called starts MPI, unless the program did (MPI_Init_thread with MPI_THREAD_SERIALIZED at least); then MPI ends when
- * the program exits. Call it from the main thread, on all ranks.
+ * Without TP_MPI a program is rank 0 of 1, and these trainers train in one process. With TP_MPI the first call of one of these
+ * functions starts MPI, unless the program did (MPI_Init_thread with MPI_THREAD_SERIALIZED at least); MPI that was started
+ * here ends when the program exits. Make that first call from the main thread, on all ranks.
  *
- * Rank 0 is the chief: it alone loads checkpoints and runs callbacks that are chief_only, savers among them; a callback for all ranks
- * is one with chief_only false. Each rank reads the data that its program gives it: shuffle by other seeds, or take a part,
- * by tp_rank. The ranks make the same steps: equal steps_per_epoch and max_epoch. Dropout and other random ops have numbers of
- * their own on each rank.
+ * Rank 0 is the chief: it alone loads checkpoints and runs callbacks that are chief_only, such as savers. Callbacks with chief_only
+ * false run on all ranks. Each rank reads its own data: use tp_rank to shuffle with different seeds or to take a part of the data.
+ * All ranks must have the same steps_per_epoch and max_epoch. Dropout and other random ops draw different numbers on each rank.
  *
- * If something goes wrong on one rank the others end within seconds, with one sentence: ranks whose graphs differ, a rank that
- * was killed, one that leaves before the others. So a rank tells twice a second that it lives, by a thread of its own; what
- * takes long on one rank, validation say, is waited for. When the chief stops the training (tp_stop), all stop. */
+ * If one rank fails, the others end within seconds, with one sentence: ranks whose graphs differ, a rank that was killed, a rank
+ * that leaves before the others. For this a thread of each rank sends a heartbeat twice a second. The other ranks wait for a rank
+ * that is busy for long, with validation for example. When the chief stops the training (tp_stop), all ranks stop. */
 
 /* The logger's directory of this rank: `dir` for the chief, <dir>-rank<k> for the others. See tp_logger_set_dir. */
 TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action);
@@ -419,23 +423,24 @@ typedef enum tp_compression {
     TP_COMPRESSION_FP16 /* gradients travel as float16: half the bytes, 11 bits of precision; larger than 65504 is infinite */
 } tp_compression;
 
-/* Each rank computes gradients of its own batch; their mean over all ranks is applied by each, so that all have the same variables.
- * The gradients travel in buckets, each as soon as it is full, while the others are still being computed. Before training and,
- * with broadcast_every_epoch, at the end of each epoch all ranks get the chief's variables (batch norm's averages too, which
- * each rank computes from its own batches). One device a rank: a program with GPUs opens tp_cuda_open(tp_local_rank()). The
- * session must be made by the default creator. Between GPUs gradients travel by NCCL, which adds them in an order of its own,
- * where tp_cuda.cu was built with it on every rank; else, and with .deterministic or .compression, by way of the host and MPI.
+/* Each rank computes the gradients of its own batch; every rank applies their mean over all ranks, so that all have the same
+ * variables. The gradients are sent in buckets, each as soon as it is full, while the others are still being computed. Before
+ * training and, with broadcast_every_epoch, at the end of each epoch all ranks get the chief's variables (batch norm's averages
+ * too, which each rank computes from its own batches). One device per rank: a program with GPUs opens
+ * tp_cuda_open(tp_local_rank()). The session must be made by the default creator. Between GPUs NCCL reduces the gradients, in its
+ * own order of addition, if tp_cuda.cu was built with NCCL on every rank. Otherwise, and with .deterministic or .compression, the
+ * gradients are copied to the host and MPI reduces them.
  * [train: HorovodTrainer] */
 typedef struct tp_horovod_trainer_desc {
     tp_at at_;
     tp_tri average; /* TP_NO: gradients are summed. Default TP_YES */
     tp_compression compression;
     bool
-        deterministic; /* gradients are added in the order of the ranks, as by as many devices of one process, bit for bit: each
-                         * rank gathers all of them, which takes more memory and time. false: in an order of MPI's */
-    int64_t bucket_bytes;         /* of gradients in a bucket; 0 = 16 MiB */
+        deterministic; /* gradients are added in the order of the ranks, with the same bits as the same number of devices in one
+                         * process: each rank gathers all of them, which takes more memory and time. false: MPI chooses the order */
+    int64_t bucket_bytes;         /* bytes of gradients per bucket; 0 = 16 MiB */
     tp_tri broadcast_every_epoch; /* default TP_YES */
-    double patience;              /* seconds without a sign of life after which a rank counts as dead; 0 = 5 */
+    double patience;              /* seconds without a heartbeat after which a rank counts as failed; 0 = 5 */
 } tp_horovod_trainer_desc;
 TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
 
@@ -445,39 +450,40 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
  *     static const tp_cluster cluster = {.n_ps = 2, .ps = servers};
  *     tp_trainer *t = tp_distributed_trainer_replicated(.cluster = &cluster);     // the same on every rank
  *
- * All ranks run the same program with the same model and configuration; the trainer makes each of them what the cluster says. A
- * worker trains: it reads its own data, and its callbacks run. Worker 0 is the chief. A server reads no data and calls no phase of
- * a callback but setup_graph and after_train: it serves until the chief has ended the training, then tp_train returns TP_OK there.
- * With one process, and so without TP_MPI, there is nobody who could serve: these trainers say so in a sentence and do not train.
+ * All ranks run the same program with the same model and configuration; the trainer gives each rank its job from the cluster. A
+ * worker trains: it reads its own data, and its callbacks run. Worker 0 is the chief. A server reads no data and calls only the
+ * phases setup_graph and after_train of the callbacks. It serves until the chief ends the training, then tp_train returns TP_OK on
+ * the server. With one process, and so always without TP_MPI, no rank could be a server: these trainers then fail with a sentence.
  *
- * A step: each worker averages the gradients of its own devices and sends each to the server that keeps the variable. The server
- * applies them: an update for each worker, without an average over the workers, as in the original. So n workers move a variable n
- * times in a step, and a learning rate for one worker is to be divided by n. When every worker's gradients are applied, all workers
- * get the new values. Nobody begins the next step before that: all workers compute their gradients from the same values, and
- * asynchronous is only the order of the updates within a step:
+ * A step: each worker averages the gradients of its own devices and sends each to the server that stores the variable. The server
+ * applies them: one update per worker, without an average over the workers, as in tensorpack. So n workers update a variable n
+ * times per step: divide the learning rate for one worker by n. When every worker's gradients are applied, all workers
+ * get the new values. No worker begins the next step before that: all workers compute their gradients from the same values. Only the
+ * order of the updates within a step may vary:
  *
- *     DistributedTrainerReplicated         the order of the workers: deterministic, the same bits each time. For optimizers without
- *                                          state that belongs to no variable (SGD, Momentum) they are the bits of an
- *                                          AsyncMultiGPUTrainer with as many devices and scale_gradient TP_NO
- *     DistributedTrainerParameterServer    as they arrive: different bits each time. The same order with .deterministic
+ *     DistributedTrainerReplicated         the order of the workers: deterministic, the same bits each time. An optimizer without
+ *                                          state that belongs to no variable (SGD, Momentum) gives the same bits as an
+ *                                          AsyncMultiGPUTrainer with the same number of devices and scale_gradient TP_NO
+ *     DistributedTrainerParameterServer    as they arrive: different bits each time. With .deterministic: the order of the workers
  *
- * Which server keeps a variable: the one with the fewest bytes so far, in the order of the variables. Its slots (momentum) are there
- * too; the chief fetches them when a checkpoint is made, so that a checkpoint holds each variable once, and loads into any other
- * trainer or number of ranks. Gradient processors, tp_accum_grad and tp_loss_scale run on each worker, with state of their own there,
- * of which the chief's is saved; the optimizer that they wrap and tp_post_process run on the servers. The learning rate is the
- * chief's. Adam's powers advance with each update, as in the original. Averages of batch norm are each worker's own, and
- * the chief's are saved. Each rank has memory for the whole model. A server's gradients of one worker are one message.
+ * Variables are assigned to servers in order: each goes to the server with the fewest bytes so far. The server also stores the
+ * variable's slots (momentum). The chief fetches the slots when a checkpoint is made, so that a checkpoint holds each variable once
+ * and loads into any other trainer or number of ranks. Gradient processors, tp_accum_grad and tp_loss_scale run on each worker with
+ * separate state; the chief's state is saved. The optimizer that they wrap and tp_post_process run on the servers. The chief's
+ * learning rate is used. Adam's powers advance with each update, as in tensorpack. Each worker has its own averages of batch norm;
+ * the chief's are saved. Each rank needs memory for the whole model. A worker sends all gradients for one server in one message.
  *
- * Mistakes, and ranks that die, end the job as they do with HorovodTrainer, whose other rules hold here too. */
+ * An error or a killed rank ends the job as with HorovodTrainer, whose other rules hold here too. */
 typedef enum tp_job { TP_JOB_WORKER = 0, TP_JOB_PS } tp_job;
 /* Which ranks do what; the same on all of them. Lists are borrowed until the trainer is made. [tf.train.ClusterSpec] */
 typedef struct tp_cluster {
     int n_ps;           /* servers: 1 or more, fewer than the job has ranks */
-    const int *ps;      /* their ranks, n_ps of them; NULL: the last ones */
-    const int *workers; /* ranks that train, n_workers of them; the first is rank 0. NULL: all that do not serve */
-    int n_workers;      /* 0 where workers is NULL */
+    const int *ps;      /* ranks of the servers, n_ps of them; NULL: the last n_ps ranks */
+    const int *workers; /* ranks that train, n_workers of them; the first must be 0. NULL: all but the servers */
+    int n_workers;      /* 0 if workers is NULL */
 } tp_cluster;
-/* What this rank is and the how manieth of them, from 0. TP_ERR_ARG: a cluster that does not fit the job, with a sentence. [tf.train.Server] */
+/* Sets *job to the job of this rank (worker or server) and *task to its index among the ranks with that job, from 0. TP_ERR_ARG,
+ * with a sentence: the cluster does not match the number of ranks. [tf.train.Server] */
 TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task);
 
 /* Each device of a worker has variables of its own, which get the new values after each step. [train: DistributedTrainerReplicated] */
@@ -497,7 +503,7 @@ typedef struct tp_distributed_trainer_parameter_server_desc {
     const int *devices;        /* copied; NULL: 0, 1, .. */
     const tp_cluster *cluster; /* NULL: the last rank serves, the others train */
     tp_ps_device
-        caching_device; /* where the worker's copy is: TP_ON_CPU, or TP_ON_GPU, spread over the towers' devices but for
+        caching_device; /* device of the worker's copy: TP_ON_CPU, or TP_ON_GPU: spread over the towers' devices, except
                                   * variables of less than 65536 elements. TP_ON_AUTO: TP_ON_CPU */
     bool deterministic; /* updates in the order of the workers; false: as they arrive */
     double patience;    /* see tp_horovod_trainer_desc */
@@ -518,10 +524,10 @@ TP_DEF tp_trainer *tp_distributed_trainer_parameter_server_(const tp_distributed
 /* [train: TrainConfig, AutoResumeTrainConfig] */
 typedef struct tp_train_config {
     tp_model model;
-    tp_dataflow *dataflow; /* one of these two */
+    tp_dataflow *dataflow; /* set either dataflow or data */
     tp_input_source *data;
-    /* TP_CALLBACKS(...) sets both. What reports a statistic stands before what acts on it, see IN WHICH ORDER in tp_callbacks.h;
-     * the extra ones come behind these, the monitors last */
+    /* TP_CALLBACKS(...) sets both. List a callback that reports a statistic before one that uses it, see IN WHICH ORDER in
+     * tp_callbacks.h; the extra callbacks are called after these, the monitors last */
     tp_callback *const *callbacks;
     int n_callbacks;
     tp_callback *const *extra_callbacks; /* NULL = tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
@@ -534,15 +540,15 @@ typedef struct tp_train_config {
     int64_t starting_epoch;  /* 0 = 1; TP_NONE: 0 */
     int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: none */
     int64_t max_epoch;       /* 0 = 99999; TP_NONE: no epoch at all */
-    tp_tri auto_resume;      /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
-    tp_tri always_resume;    /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
+    tp_tri auto_resume;      /* TP_YES: resume from the logger's directory, if it has a checkpoint; default TP_NO */
+    tp_tri always_resume;    /* TP_NO: session_init and starting_epoch, if given, take precedence; default TP_YES */
     uint64_t seed;           /* of the graph; 0 = 42, (uint64_t)TP_NONE for 0 */
-    int stop_on_nan; /* TP_NO: training goes on when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
-                      * step, and the last checkpoint is one from before. A cost is that of the variables before its step's
-                      * update: what the last update of an epoch breaks is seen in the next one, when its checkpoint is there already.
-                      * tp_cb_check_numerics, which fails before it is written, keeps NaN out of checkpoints */
+    int stop_on_nan; /* TP_NO: training continues when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
+                      * step, and the last checkpoint is an earlier one. A cost is computed before the update of its step: if the
+                      * last update of an epoch makes a variable NaN, the next epoch finds it, after the checkpoint was written.
+                      * tp_cb_check_numerics fails before the checkpoint is written and so keeps NaN out of checkpoints */
     int unsaved_is_ok; /* TP_YES: TP_OK though the last checkpoint, a best model or stats.json could not be written. Default TP_NO */
-    const char *checkpoint; /* instead of session_init, as tp_smart_init takes it: a config that can be used again */
+    const char *checkpoint; /* instead of session_init: argument of tp_smart_init. The config can be used again */
     tp_tri log_layers;      /* TP_NO: no line for each layer. Default TP_YES */
     tp_tri report; /* TP_NO: the default monitors write no report.html. Default TP_YES. See tp_monitor_report */
 } tp_train_config;
@@ -556,7 +562,7 @@ typedef struct tp_train_config {
 #define TP_MONITORS(...)                            \
     .monitors = (tp_monitor *const[]){__VA_ARGS__}, \
     .n_monitors = (int)(sizeof((tp_monitor *const[]){__VA_ARGS__}) / sizeof(tp_monitor *))
-#elif __cplusplus >= 202002L /* in a call: what they name is gone after the statement */
+#elif __cplusplus >= 202002L /* use them only inside a call: the arrays are freed at the end of the statement */
 #define TP_CALLBACKS(...)       TP__LIST_FIELDS(callbacks, n_callbacks, tp_callback *, __VA_ARGS__)
 #define TP_EXTRA_CALLBACKS(...) TP__LIST_FIELDS(extra_callbacks, n_extra_callbacks, tp_callback *, __VA_ARGS__)
 #define TP_MONITORS(...)        TP__LIST_FIELDS(monitors, n_monitors, tp_monitor *, __VA_ARGS__)
@@ -564,21 +570,21 @@ typedef struct tp_train_config {
     .list_ = std::initializer_list<type_>{__VA_ARGS__}.begin(), .n_ = (int)sizeof(tp__cxx_count(__VA_ARGS__))
 #endif
 
-/* Sets session_init and starting_epoch from the logger's directory: its latest checkpoint, and the epoch
- * after the last one that is complete in it. Where the latest checkpoint is damaged or gone, the newest older one that can be
- * read, with a warning, for nobody may be there to choose; tp_saver_restore and tp_smart_init, which are told a name, refuse
- * it with a sentence that names the older one. Checkpoints of others do not tell their epoch: then the last one
- * of stats.json counts, and having such a checkpoint without stats.json is an error. Without a checkpoint training starts from
+/* Sets session_init to the latest checkpoint in the logger's directory, and starting_epoch to the epoch after the last complete
+ * one in that checkpoint. If the latest checkpoint is damaged or missing, the newest older one that can be read is used, with a
+ * warning, because a job may run unattended. (tp_saver_restore and tp_smart_init, which get a file name, fail instead, with a
+ * sentence that names the older one.) Checkpoints of other programs do not contain their epoch: then the last epoch in stats.json
+ * is used; such a checkpoint without stats.json is an error. Without a checkpoint training starts from
  * the beginning. [train: AutoResumeTrainConfig] */
 TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c);
-/* FeedInput for a SimpleTrainer, else QueueInput. Takes df over. What a config gives to a trainer with n_devices > 1 then goes
- * through tp_input_default_prefetch. [train: apply_default_prefetch] */
+/* FeedInput for a SimpleTrainer, else QueueInput. Takes over df. For a trainer with n_devices > 1,
+ * tp_launch_train_with_config then wraps the input with tp_input_default_prefetch. [train: apply_default_prefetch] */
 TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trainer *t);
-/* Train. Takes over and frees everything: the trainer, and what the config points at.
+/* Trains. Takes over and frees the trainer and everything that the config points at.
  * [launch_train_with_config] */
 TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_trainer *t);
 
-/* For TP_OPTIONS: this header has these types. */
+/* For TP_OPTIONS: the descriptor types of this header. */
 TP_DEF const tp__zero_option *tp__train_zeros(void);
 #define TP__PART_tp_sync_multi_gpu_trainer_replicated_desc       train
 #define TP__PART_tp_sync_multi_gpu_trainer_parameter_server_desc train
@@ -600,7 +606,7 @@ TP_DEF const tp__zero_option *tp__train_zeros(void);
 #define TP__TRAIN_IMPLEMENTED
 #ifdef TP_MPI
 #ifndef MPICH_SKIP_MPICXX
-#define MPICH_SKIP_MPICXX /* no classes: for C++ too the functions of C */
+#define MPICH_SKIP_MPICXX /* no C++ classes: C++ uses MPI's C functions, too */
 #endif
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX
@@ -659,14 +665,14 @@ static bool tp__ranks_serve(tp_trainer *t, tp_status *st);
 static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt);
 static tp_status tp__ranks_collect(tp_trainer *t);
 
-/* Ctrl-C sets a flag, which is tested after every hook. A step that has begun is finished, and so are the callbacks of the end of an
- * epoch: what they did would be done again after a resume. */
+/* Ctrl-C sets a flag, which is tested after every hook. A started step is finished, and so are the callbacks at the end of an
+ * epoch: otherwise a resumed training would repeat them. */
 static tp_status tp__trainer_poll(tp_train_state *train)
 {
     tp_trainer *const t = train->trainer;
     const tp_status st = tp__ranks_poll(t);
     if (!tp__os_interrupted()) return st;
-    if (!t->finishing_ || t->ranks_) return TP_INTR; /* ranks would not stop at the same step */
+    if (!t->finishing_ || t->ranks_) return TP_INTR; /* ranks end at once: they would not all stop at the same step */
     if (!t->told_)
         tp_log(TP_LOG_INFO, "Ctrl-C: %s, then the model is saved and training ends. Press it again to stop at once.",
                t->finishing_);
@@ -674,7 +680,7 @@ static tp_status tp__trainer_poll(tp_train_state *train)
     return st;
 }
 
-/* -- what a step does */
+/* -- the step functions */
 
 static tp_status tp__step_train_op(tp_trainer *t)
 {
@@ -700,7 +706,7 @@ static tp_status tp__graph_result(const tp_graph *g)
     return tp_graph_status(g) == TP_OK ? TP_OK : tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
 }
 
-/* The cost of the current tower, checked; NULL after a mistake, which sticks to the graph. */
+/* The checked cost of the current tower; NULL after an error, which the graph's status keeps. */
 static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
 {
     tp_graph *g = t->graph;
@@ -727,7 +733,7 @@ static tp_optimizer *tp__model_optimizer(tp_trainer *t, const tp_model *m)
     return opt;
 }
 
-/* No update before all gradients are there. */
+/* Makes every update depend on all gradients. */
 static void tp__gate(const tp_trainer *t, tp_grad_var *gvs, int n)
 {
     tp_graph *g = t->graph;
@@ -742,7 +748,7 @@ static void tp__gate(const tp_trainer *t, tp_grad_var *gvs, int n)
     }
 }
 
-/* Pairs without a gradient go, with a warning; nothing left is a mistake. */
+/* Removes pairs without a gradient, with a warning. It is an error if no pair is left. */
 static int tp__filter_gradients(const tp_trainer *t, tp_grad_var *gvs, int n)
 {
     tp_graph *g = t->graph;
@@ -754,7 +760,7 @@ static int tp__filter_gradients(const tp_trainer *t, tp_grad_var *gvs, int n)
     return tp_graph_status(g) == TP_OK ? n : 0;
 }
 
-/* Inside the tower: cost, gradients, update. Mistakes stick to the graph. */
+/* Adds cost, gradients and update inside the tower. Errors are kept in the graph's status. */
 static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *in)
 {
     tp_graph *g = t->graph;
@@ -766,7 +772,7 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
                                                   : tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     tp_node **var = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *var);
     tp_grad_var *gv = (tp_grad_var *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *gv);
-    if (!var || !gv) return;                      /* sticks to the graph */
+    if (!var || !gv) return;                      /* the graph's status keeps the error */
     for (int i = 0; i < n; i++) var[i] = vars[i]; /* building more nodes may move the collection */
     tp_optimizer *opt = tp__model_optimizer(t, m);
     if (!opt) return;

@@ -334,8 +334,8 @@ TP_DEF int tp_local_rank(void);
 typedef enum tp_all_reduce_mode {
     TP_ALL_REDUCE_AUTO = 0, /* HIERARCHICAL for 8 devices, else NCCL */
     TP_ALL_REDUCE_NCCL,     /* between GPUs by NCCL, in its order; else in the order of the towers */
-    TP_ALL_REDUCE_HIERARCHICAL, /* 8 devices: the sums of the first four and the last four, then of both. Else AUTO, with a warning */
-    TP_ALL_REDUCE_CPU /* in the order of the towers, on a CPU device */
+    TP_ALL_REDUCE_HIERARCHICAL, /* 8 devices: sums of the first four and the last four, then of both. Else AUTO, with a warning */
+    TP_ALL_REDUCE_CPU           /* in the order of the towers, on a CPU device */
 } tp_all_reduce_mode;
 
 /* Each tower has its own variables; the gradients are all-reduced, and every tower makes the same update. The variables of the
@@ -458,8 +458,8 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
  * A step: each worker averages the gradients of its own devices and sends each to the server that stores the variable. The server
  * applies them: one update per worker, without an average over the workers, as in tensorpack. So n workers update a variable n
  * times per step: divide the learning rate for one worker by n. When every worker's gradients are applied, all workers
- * get the new values. No worker begins the next step before that: all workers compute their gradients from the same values. Only the
- * order of the updates within a step may vary:
+ * get the new values. No worker begins the next step before that: all workers compute their gradients from the same values. Only
+ * the order of the updates within a step may vary:
  *
  *     DistributedTrainerReplicated         the order of the workers: deterministic, the same bits each time. An optimizer without
  *                                          state that belongs to no variable (SGD, Momentum) gives the same bits as an
@@ -486,7 +486,7 @@ typedef struct tp_cluster {
  * with a sentence: the cluster does not match the number of ranks. [tf.train.Server] */
 TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task);
 
-/* Each device of a worker has variables of its own, which get the new values after each step. [train: DistributedTrainerReplicated] */
+/* Each device of a worker has its own variables, which get the new values after each step. [train: DistributedTrainerReplicated] */
 typedef struct tp_distributed_trainer_replicated_desc {
     tp_at at_;
     int n_devices;             /* of each worker: towers; 0 = 1 */
@@ -547,7 +547,7 @@ typedef struct tp_train_config {
                       * step, and the last checkpoint is an earlier one. A cost is computed before the update of its step: if the
                       * last update of an epoch makes a variable NaN, the next epoch finds it, after the checkpoint was written.
                       * tp_cb_check_numerics fails before the checkpoint is written and so keeps NaN out of checkpoints */
-    int unsaved_is_ok; /* TP_YES: TP_OK though the last checkpoint, a best model or stats.json could not be written. Default TP_NO */
+    int unsaved_is_ok; /* TP_YES: TP_OK even if the last checkpoint, a best model or stats.json was not written. Default TP_NO */
     const char *checkpoint; /* instead of session_init: argument of tp_smart_init. The config can be used again */
     tp_tri log_layers;      /* TP_NO: no line for each layer. Default TP_YES */
     tp_tri report; /* TP_NO: the default monitors write no report.html. Default TP_YES. See tp_monitor_report */
@@ -841,26 +841,26 @@ TP_DEF tp_trainer *tp_queue_input_trainer(void) { return tp__trainer_new("QueueI
 
 /* -- several towers ------------------------------------------------------------------------ >>devices */
 
-/* Of a trainer with several towers: its options, and what is known while it builds. */
+/* Options of a trainer with several towers, and its state during the build. */
 typedef struct tp__multi {
-    int host; /* the number of the CPU device that it wants; -1: none */
+    int host; /* the number of the CPU device for values on the host; -1: none */
     bool average, broadcast, scale_gradient, own_variables, on_host, async;
-    bool served;           /* the update is made by servers, and gives all copies their values */
-    int64_t small_on_host; /* variables of fewer elements are on the host */
+    bool served;           /* servers make the update, which then assigns the new values to all copies */
+    int64_t small_on_host; /* variables with fewer elements are stored on the host */
     tp_all_reduce_mode mode;
-    int64_t *elements; /* of variables on each tower's device, where they are spread */
-    /* while it builds */
+    int64_t *elements; /* elements of the variables on each tower's device, if they are spread */
+    /* during the build only */
     tp_trainer *t;
     const tp_model *model;
     tp_optimizer *opt;
     tp_node **cost; /* of each tower */
-    tp_node **var;  /* what is trained, n_var of them: the first tower's, or the shared ones */
+    tp_node **var;  /* the n_var trained variables: the first tower's, or the shared ones */
     int n_var;
 } tp__multi;
 
 static int tp__tower_device(const tp_trainer *t, int tower) { return t->devices ? t->devices[tower] : tower; }
 
-/* One more than the largest number of a tower's device. */
+/* The largest device number of a tower, plus one. */
 static int tp__tower_devices(const tp_trainer *t)
 {
     int most = 0;
@@ -869,7 +869,7 @@ static int tp__tower_devices(const tp_trainer *t)
     return most;
 }
 
-/* A shared variable goes to the host, or where there are the fewest elements; it is asked for again by the other towers. */
+/* Puts a shared variable on the host or on the device with the fewest elements. The other towers get the existing variable. */
 static tp_node *tp__spread_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
 {
     tp__multi *b = (tp__multi *)user;
@@ -886,7 +886,7 @@ static tp_node *tp__spread_getter(tp_getter_call *call, tp_variable_desc *d, voi
     return n;
 }
 
-/* What tp_build_on_towers calls for each tower. */
+/* The function that tp_build_on_towers calls for each tower. */
 static tp_node *tp__multi_tower(const tp_tower_context *tower, void *user)
 {
     tp__multi *b = (tp__multi *)user;
@@ -897,13 +897,13 @@ static tp_node *tp__multi_tower(const tp_tower_context *tower, void *user)
     const tp_status st = tp_input_get_tensors(t->input_, in);
     char text[TP__ERROR_TEXT];
     snprintf(text, sizeof text, "%s", st != TP_OK ? tp_last_error() : "");
-    if (st != TP_OK) tp_graph_fail(t->graph, NULL, st, "%s", text); /* the other towers stop too */
+    if (st != TP_OK) tp_graph_fail(t->graph, NULL, st, "%s", text); /* stops the other towers, too */
     tp_node *cost = st == TP_OK ? tp__tower_cost(t, in) : NULL;
     if (cost && tower->index == 0) b->opt = tp__model_optimizer(t, b->model);
     return cost ? cost : tp_poison(t->graph);
 }
 
-/* What the first tower has, tower k has under its own name. */
+/* Lists the trained variables of the first tower, and checks that other towers have no variable that the first one lacks. */
 static bool tp__find_trained(tp__multi *b)
 {
     tp_graph *g = b->t->graph;
@@ -944,7 +944,7 @@ static tp_node *tp__sum_of_costs(const tp__multi *b)
     return b->t->n_devices == 1 ? b->cost[0] : tp_add_n(b->cost, b->t->n_devices);
 }
 
-/* Gradients that only some towers have: the cost of tower k reaches the variables wrt[k * n_var], ... */
+/* The error for gradients that only some towers have. wrt[k * n_var], ... are the variables of tower k. */
 static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int each, int tower)
 {
     tp_buf names;
@@ -963,7 +963,7 @@ static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int
     tp_buf_free(&names);
 }
 
-/* y = x / n where x is. */
+/* y = x / n, on the device of x. */
 static tp_node *tp__divided(tp_node *x, int n)
 {
     if (n == 1) return x;
@@ -974,7 +974,7 @@ static tp_node *tp__divided(tp_node *x, int n)
     return y;
 }
 
-/* grads[k], of tower k, becomes the sum or mean of all of them. */
+/* Replaces grads[k] of each tower k by the sum or mean over all towers. */
 static void tp__reduce_gradients(const tp__multi *b, tp_node **grads)
 {
     const int n = b->t->n_devices;
@@ -1000,7 +1000,7 @@ static void tp__reduce_gradients(const tp__multi *b, tp_node **grads)
     }
 }
 
-/* An update of tower k's copies by gradients that are the same in all towers. */
+/* Updates tower k's copies with the gradients, which are equal in all towers. */
 static void tp__replicated_update(tp__multi *b)
 {
     tp_trainer *t = b->t;
@@ -1015,7 +1015,7 @@ static void tp__replicated_update(tp__multi *b)
     if (tp_graph_status(g) != TP_OK) return;
     for (int k = 1; k < n; k++) tp__different_gradients(b, wrt, b->n_var, k);
     tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), wrt, all, gvs);
-    for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) { /* the last layers' are ready first */
+    for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) { /* last layers' gradients come first */
         if (!gvs[i].grad) continue;
         for (int k = 0; k < n; k++) one[k] = gvs[k * b->n_var + i].grad;
         tp__reduce_gradients(b, one);
@@ -1087,7 +1087,7 @@ static void tp__async_update(tp__multi *b)
     if (tp_graph_status(g) == TP_OK) t->train_op = n == 1 ? update[0] : tp_group(g, update, n, "train_op");
 }
 
-/* Every copy becomes what the first tower's variable is. [SyncVariables] */
+/* Copies the first tower's variables to all copies. [SyncVariables] */
 static tp_node *tp__sync_variables(tp_graph *g, void *user)
 {
     int n = 0;
@@ -1118,7 +1118,7 @@ static tp_status tp__register_sync(tp_trainer *t)
     return tp_trainer_register_callback(t, cb);
 }
 
-/* All towers, then gradients and updates. */
+/* Builds all towers, then gradients and updates. */
 static void tp__multi_towers(tp__multi *b)
 {
     tp_trainer *t = b->t;
@@ -1143,7 +1143,7 @@ static void tp__multi_towers(tp__multi *b)
     if (b->own_variables) tp__replicated_update(b);
     else if (b->async) tp__async_update(b);
     else tp__server_update(b);
-    if (tp_graph_status(g) == TP_OK) /* a NaN in any of them is seen */
+    if (tp_graph_status(g) == TP_OK) /* so that a NaN in any tower's cost is found */
         t->cost = d.n == 1 ? b->cost[0] : tp_named(tp__divided(tp__sum_of_costs(b), d.n), "mean_cost_of_towers");
     tp_device_leave(g);
 }
@@ -1161,7 +1161,7 @@ static tp_status tp__multi_build(tp_trainer *t, const tp_model *m)
     return tp__graph_result(t->graph);
 }
 
-/* How many devices the graph asks for. */
+/* The number of devices that the graph uses. */
 static int tp__graph_devices(const tp_graph *g)
 {
     int n = 1;
@@ -1170,7 +1170,7 @@ static int tp__graph_devices(const tp_graph *g)
     return n;
 }
 
-/* The session gets the CPU devices that the graph needs, where its config names no others, and one for the host. */
+/* Adds to the session's config the CPU devices that the graph needs, if the config names no devices, and one for the host. */
 static tp_status tp__session_for_towers(tp_trainer *t)
 {
     tp_session_config *c = &t->creator.config;
@@ -1189,7 +1189,8 @@ static tp_status tp__session_for_towers(tp_trainer *t)
                    t->name, towers - 1, have, have == 1 ? "" : "s");
 }
 
-/* What the three have in common. A mistake sticks to its graph, so that setup_graph gives the sentence. NULL: out of memory. */
+/* The common part of the three multi-GPU trainers. The graph's status keeps an error, which setup_graph reports. NULL: out of
+ * memory. */
 static tp_trainer *tp__multi_new(const char *name, tp_at at, int n, const int *devices)
 {
     const bool ok = n >= 1 && n <= TP_MAX_OUTPUTS;
@@ -1296,7 +1297,7 @@ TP_DEF const tp_spec *tp_trainer_inputs_desc(tp_trainer *t, int *n)
     return t->state.tower_func ? tp_tower_func_signature(t->state.tower_func, n) : NULL;
 }
 
-/* The tower of a device's predictors; NULL after a mistake. */
+/* The inference tower of the predictors on a device; NULL after an error. */
 static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
 {
     char name[40];
@@ -1310,7 +1311,7 @@ static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
     tp_node **in = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *in);
     if (!in) return NULL;
     const bool finalized = g->finalized;
-    g->finalized = false; /* what is added changes nothing that is there */
+    g->finalized = false; /* the new nodes do not change existing ones */
     if (tp__predict_tower_enter(f, name, device)) {
         for (int i = 0; i < n; i++) in[i] = tp_placeholder(g, spec[i].name, spec[i].dtype, spec[i].shape);
         tp_tower_func_call(f, in);
@@ -1321,7 +1322,7 @@ static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
     return tp_tower_func_find(f, name);
 }
 
-/* Nodes of the tower by their names. */
+/* Finds nodes of the tower by their names. */
 static tp_node *tp__predictor_find(const tp_tower_handle *h, const char *name, const char *what)
 {
     char near[TP__NEAREST_TEXT];
@@ -1373,7 +1374,7 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     memset(&c, 0, sizeof c);
     if (t->graph_ready_ || t->callbacks_ready_ || tp_graph_n_operations(t->graph) > 0)
         return tp_fail(TP_ERR_STATE, "%s: the seed is set before anything is built", t->name);
-    if (tp_graph_status(t->graph) != TP_OK) return tp__graph_result(t->graph); /* a mistake of its constructor */
+    if (tp_graph_status(t->graph) != TP_OK) return tp__graph_result(t->graph); /* error of a constructor */
     c.seed = seed;
     tp_graph *g = tp_graph_new(&c);
     if (!g) return TP_ERR_NOMEM;
@@ -1382,7 +1383,7 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     return TP_OK;
 }
 
-/* What uses the session goes before it, what has nodes before the graph. */
+/* Objects that use the session are freed before it, objects with nodes before the graph. */
 TP_DEF void tp_trainer_free(tp_trainer *t)
 {
     if (!t) return;
@@ -1414,7 +1415,7 @@ TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t)
 
 static tp_status tp__input_before_train(tp_callback *cb) { return tp_input_reset_state(cb->train->input); }
 
-/* The input's part in a training: a reset in before_train, then its hooks. */
+/* The callback of the input: resets the input in before_train, then calls its hooks. */
 static tp_status tp__register_input(tp_trainer *t)
 {
     int n = 0;
@@ -1502,13 +1503,13 @@ TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb,
     return st;
 }
 
-/* Item i of a list of callbacks or monitors that is not handed over: freed, unless it has an owner or was freed already. */
+/* Frees item i of a list of callbacks or monitors that no trainer took over, unless the item has an owner or was freed already. */
 static void tp__drop_listed(void *const *list, int i)
 {
     if (!tp__listed((const void *const *)(const void *)list, i)) tp__drop_callback((tp_callback *)list[i]);
 }
 
-/* A monitor may stand in both lists by mistake. It is freed with the monitors. */
+/* By mistake a monitor may be in both lists. It is then freed with the monitors. */
 static bool tp__among_monitors(const tp_callback *cb, tp_monitor *const *monitors, int n_monitors)
 {
     for (int i = 0; monitors && i < n_monitors; i++)
@@ -1550,7 +1551,7 @@ static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
         (long long)s->global_step);
 }
 
-/* One number a step, which is fetched together with the step's counter. */
+/* The scalar that is fetched in each step together with the step counter. */
 static tp_status tp__register_cost(tp_trainer *t)
 {
     if (!t->cost || t->stop_on_nan == TP_NO) return TP_OK;
@@ -1564,7 +1565,7 @@ static tp_status tp__register_cost(tp_trainer *t)
     return tp_trainer_register_callback(t, cb);
 }
 
-/* A list without a gap, or TP_ERR_NOMEM: constructors give NULL when there is no memory, and nothing else. */
+/* TP_ERR_NOMEM if the list contains NULL: constructors return NULL only when memory is exhausted. */
 static tp_status tp__check_list(const char *name, const void *const *list, int n)
 {
     for (int i = 0; i < n; i++)
@@ -1585,8 +1586,8 @@ static tp_status tp__check_monitors(tp_monitor *const *list, int n)
     return tp__check_list("monitors", (const void *const *)(const void *)list, n);
 }
 
-/* Callbacks in order, then each monitor that is accepted, then the dispatcher over those. Takes all of them
- * over. */
+/* Appends the callbacks in order, then each accepted monitor, then the dispatcher over the monitors. Takes over all of
+ * them. */
 static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                   tp_monitor *const *monitors, int n_monitors)
 {
@@ -1614,7 +1615,7 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     if (st != TP_OK) return st;
     st = tp_trainer_register_callback(t, all ? &all->cb : NULL);
     if (st != TP_OK) return st;
-    all->cb.train = &t->state; /* it can be reported to from setup_graph on */
+    all->cb.train = &t->state; /* so that callbacks may report to it in setup_graph */
     t->state.monitors = all;
     return TP_OK;
 }
@@ -1639,7 +1640,7 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
     t->callbacks_ready_ = true;
     if (st != TP_OK) return st;
     const int n = t->n_callback_;
-    t->n_callback_ = 0; /* the group owns them now, even if there is none */
+    t->n_callback_ = 0; /* tp__group_new takes over the callbacks; on failure it frees them */
     t->group_ = tp__group_new(t->callback_, n);
     if (!t->group_) {
         t->state.monitors = NULL;
@@ -1654,7 +1655,7 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
 
 /* -- the four calls: session */
 
-/* From the variable, which a checkpoint may have set. */
+/* Reads global_step from its variable, which a checkpoint may have set. */
 static tp_status tp__read_global_step(tp_train_state *s)
 {
     const tp_variable *v = tp_node_variable(tp_get_global_step_var(s->graph));
@@ -1731,8 +1732,8 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
 
 /* -- the four calls: the loop */
 
-/* State beside the variables counts only where training goes on; who starts at epoch 1 with another run's
- * checkpoint wants its variables. */
+/* State other than variables is used only when a training continues. A training that starts at epoch 1 with another
+ * run's checkpoint uses only its variables. */
 static tp_status tp__resume_state(tp_train_state *s)
 {
     int64_t epoch[2] = {0, 1};
@@ -1754,7 +1755,7 @@ static tp_status tp__is_setter(tp_callback *cb, void *user)
     return cb->setup_graph == tp__setter_setup_graph ? TP_STOP : TP_OK;
 }
 
-/* A rate that teaches nothing. Setters may mean to begin with 0, and so may what is computed from the step. */
+/* Warns of a learning rate with which nothing is learnt. A rate of 0 may be intended if a setter or the step changes it later. */
 static void tp__check_learning_rate(tp_trainer *t)
 {
     tp_train_state *s = &t->state;
@@ -1762,7 +1763,7 @@ static void tp__check_learning_rate(tp_trainer *t)
     const tp_tensor *value = NULL;
     const bool plain = lr && lr->op->n_in == 0;
     if (!lr || tp__visit(s->callbacks, s->n_callbacks, tp__is_setter, NULL) == TP_STOP) return;
-    tp_exec *e = tp_exec_new(s->session); /* of its own: no random step of the training moves */
+    tp_exec *e = tp_exec_new(s->session); /* a separate exec: the random steps of the training do not advance */
     if (e && tp_exec_run(e, NULL, 0, &lr, 1, &value) == TP_OK && tp_tensor_size(value) == 1) {
         const double v = tp_tensor_get(value, 0);
         if (tp__is_not_a_number(v) || v < 0 || (plain && !(v > 0)))
@@ -1771,7 +1772,7 @@ static void tp__check_learning_rate(tp_trainer *t)
     tp_exec_free(e);
 }
 
-/* A checkpoint that was made within an epoch: the steps of that epoch that are done. */
+/* The completed steps of the current epoch, if the checkpoint was made within an epoch. */
 static int64_t tp__steps_done(tp_train_state *s)
 {
     const tp_dict *d = tp_session_state(s->session);
@@ -1788,7 +1789,7 @@ static int64_t tp__steps_done(tp_train_state *s)
     return step + 1;
 }
 
-/* Ctrl-C came, and the step that had begun is finished: save what is not saved. */
+/* After Ctrl-C, when the current step is finished: requests and writes a checkpoint. */
 static tp_status tp__interrupted(tp_train_state *s)
 {
     tp__ask_savers(s);
@@ -1796,7 +1797,7 @@ static tp_status tp__interrupted(tp_train_state *s)
     return st < 0 ? st : TP_INTR;
 }
 
-/* A step, with all that its callbacks do. */
+/* One step, including its callbacks. */
 static tp_status tp__one_step(tp_trainer *t, int64_t i)
 {
     tp_train_state *s = &t->state;
@@ -1808,11 +1809,11 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
     t->finishing_ = NULL;
-    /* what the last step reported is written with the numbers of the epoch's end, which comes first */
+    /* not after the last step: the end of the epoch first writes the values that the last step reported */
     return st == TP_OK && i + 1 < s->steps_per_epoch ? tp__trainer_poll(s) : st;
 }
 
-/* What comes behind the steps. */
+/* The end of an epoch, after its steps. */
 static tp_status tp__epoch_end(tp_trainer *t, double t0)
 {
     tp_train_state *s = &t->state;
@@ -1862,7 +1863,7 @@ static tp_status tp__all_epochs(tp_trainer *t)
     if (st == TP_OK) st = tp_callback_before_train(t->group_);
     if (st == TP_OK) st = tp__read_global_step(s); /* again: a callback may have loaded a checkpoint */
     if (st == TP_OK) tp__check_learning_rate(t);
-    if (st == TP_OK && s->resumed) st = tp__load_random_steps(s); /* what ran before training is no part of it */
+    if (st == TP_OK && s->resumed) st = tp__load_random_steps(s); /* runs before the training do not count */
     tp__ranks_random(t);
     int64_t first = s->done_ = st == TP_OK ? tp__steps_done(s) : 0;
     if (st == TP_OK) st = tp_train_checkpoint(s, false);
@@ -1890,7 +1891,7 @@ static tp_status tp__tell_unsaved(tp_callback *cb, void *user)
     return TP_OK;
 }
 
-/* after_train of all, a checkpoint if one was asked for there, and the list of what is not on the disk. */
+/* Calls after_train of all callbacks, writes a checkpoint if one was requested there, and logs every file that was not written. */
 static tp_status tp__end_training(tp_trainer *t, tp_status st)
 {
     tp_train_state *s = &t->state;
@@ -1898,7 +1899,7 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
     u.any = false;
     s->end_ = st;
     if (st < 0 || st == TP_INTR)
-        tp__forget_checkpoint(s); /* asked for in a phase that not all callbacks were through */
+        tp__forget_checkpoint(s); /* it was requested in a phase that not all callbacks completed */
     tp_callback_after_train(t->group_);
     const tp_status last = tp_train_checkpoint(s, false);
     if (last < 0) tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
@@ -1933,7 +1934,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
 
     tp_status st = agreed;
     if (st == TP_OK && !tp__ranks_serve(t, &st)) st = tp__all_epochs(t);
-    if (st == TP_OK || st == TP_STOP || st == TP_END) { /* what after_train saves */
+    if (st == TP_OK || st == TP_STOP || st == TP_END) { /* so that after_train saves the servers' values */
         const tp_status collected = tp__ranks_collect(t);
         if (collected != TP_OK) st = collected;
     }
@@ -1956,7 +1957,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     return st < 0 ? tp_fail(st, "%s", sentence) : st;
 }
 
-/* -- the calls in one */
+/* -- tp_train: the three calls in one */
 
 static tp_status tp__train_steps(const tp_trainer *t, const tp_train_desc *d, int64_t *steps)
 {
@@ -1986,8 +1987,8 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
     return tp_trainer_main_loop(t, steps, tp__int_option(d->starting_epoch, 1), tp__int_option(d->max_epoch, 9999999));
 }
 
-/* Callbacks followed by extra ones, in one array. The default ones are made here, so that NULL ones among
- * them are seen. */
+/* The callbacks followed by the extra ones, in one array. The default callbacks are made here, so that a NULL among
+ * them is found. */
 static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool defaults)
 {
     tp_callback *default_cb[TP_N_DEFAULT_CALLBACKS];
@@ -2038,28 +2039,28 @@ TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
 
 /* ==== >>ranks ========================================================================================= */
 
-/* Options of a trainer of one rank among several, and what it has made. */
+/* Options and state of a trainer that is one of several ranks. */
 typedef struct tp__ranked {
     bool average, deterministic, broadcast;
     tp_compression compression;
     int64_t bucket_bytes;
     struct tp__bucket *bucket; /* all of them, the newest first */
     int n_bucket;
-    int n_variable;     /* of the graph when the towers were built: those of all ranks */
-    tp_device *summing; /* buckets on this device are summed by its library; NULL: they go by way of the host */
-    int training;       /* the how manieth trainer of this process: messages of another one are old */
-    bool left;          /* the others were told that it has ended */
+    int n_variable;     /* number of the graph's variables after the towers were built; equal on all ranks */
+    tp_device *summing; /* this device's library sums the buckets on it; NULL: buckets are summed through the host */
+    int training;       /* serial number of the trainer in this process: messages with another number are outdated */
+    bool left;          /* the other ranks were notified that this training has ended */
     /* with parameter servers */
     int n_ps, n_worker, task; /* 0: there are no servers */
     int *ps, *worker;         /* their ranks */
     bool serves, ordered;     /* this rank is server `task`; updates are made in the order of the workers */
-    struct tp__share *share;  /* n_ps of them: what each server keeps */
+    struct tp__share *share;  /* n_ps of them: the variables of each server */
     tp_optimizer *opt;
-    tp_apply_fn *apply; /* of opt and what it wraps, as they were */
-    void *leaf_user;    /* of the innermost */
+    tp_apply_fn *apply; /* the original apply_gradients of opt and of the optimizers that it wraps */
+    void *leaf_user;    /* user pointer of the innermost optimizer */
 } tp__ranked;
 
-/* How many processes whoever started this one says that there are; 0: it says nothing. *name: where it says so. */
+/* The number of processes according to the launcher's environment variable, whose name is set in *name; 0: there is none. */
 static int tp__launched_as(const char **name)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE"};
@@ -2098,29 +2099,29 @@ static tp_status tp__ranks_collect(tp_trainer *t) { return (void)t, TP_OK; }
 
 #else
 
-/* -- the job: what this process knows of the others */
+/* -- the job: the state of the other processes */
 
 enum { TP__LETTER_ALIVE = 1, TP__LETTER_LEFT, TP__LETTER_LOST, TP__LETTER_EXIT };
-/* What ranks tell each other beside their data. */
+/* Control message between ranks. */
 typedef struct tp__letter {
-    int32_t kind, rank;   /* from whom, or (LOST) about whom */
-    int32_t training, ok; /* LEFT: of this training; 1: it was stopped as a success, 2: it came to its end */
-    char text[496];       /* why */
+    int32_t kind, rank;   /* rank: the sender, or (LOST) the lost rank */
+    int32_t training, ok; /* LEFT: the training that was left; ok 1: it was stopped as a success, 2: it was completed */
+    char text[496];       /* the reason */
 } tp__letter;
 #define TP__LETTER_HEAD 16
-#define TP__LINE        64 /* messages of parameter servers are so many bytes, or a multiple */
+#define TP__LINE        64 /* message sizes of parameter servers are multiples of this many bytes */
 
 typedef struct tp__peer {
     double heard, left_at;
-    int left;          /* the training that it left */
-    int ok;            /* how it left it: see tp__letter; 3: its program has ended */
-    bool gone;         /* it is at the end of its program */
-    MPI_Request alive; /* the last message that says that this rank lives */
+    int left;          /* the training that this peer left */
+    int ok;            /* how the peer left it: see tp__letter; 3: the peer's program has ended */
+    bool gone;         /* the peer is at the end of its program */
+    MPI_Request alive; /* the last heartbeat sent to this peer */
     char why[496];
 } tp__peer;
 
-/* The one mutable thing that outlives the trainers: MPI is a state of the whole process. All calls of MPI are made with the
- * lock held, and none of them waits. */
+/* Mutable state that outlives the trainers, because MPI belongs to the whole process. All MPI calls are made with the
+ * lock held, and none of them blocks. */
 typedef struct tp__job_state {
     bool begun, ours, failed, stop, chief_lost, served; /* served: this training has servers */
     int rank, size, local_rank, local_size, training, in_flight;
@@ -2136,11 +2137,11 @@ typedef struct tp__job_state {
     tp_cond *wake;
     tp_thread *watch;
     double patience, turned, told,
-        waiting; /* when it last looked around, said that it lives, began to wait (0: it does not) */
-    bool over;   /* the chief has ended the training as a success */
+        waiting; /* times of the last poll (turned), the last heartbeat (told) and the start of the wait (0: not waiting) */
+    bool over; /* the chief has ended the training as a success */
     char why[TP__ERROR_TEXT];
 } tp__job_state;
-/* One for the process, as MPI itself is: MPI can be started once, and all trainers of a process are the same rank. */
+/* One per process, like MPI: MPI can be started once, and all trainers of a process have the same rank. */
 static tp__job_state tp__job;
 
 static void tp__job_fail(const char *fmt, ...) TP_PRINTF(1, 2);
@@ -2155,7 +2156,7 @@ static void tp__job_fail(const char *fmt, ...)
     j->failed = true;
 }
 
-/* To all others. The copy stays until the end, since nobody waits for it to arrive. */
+/* Sends *l to all other ranks. The copy is kept, since no one waits for the end of the send. */
 static void tp__job_tell(const tp__letter *l)
 {
     tp__job_state *j = &tp__job;
@@ -2178,7 +2179,7 @@ static void tp__job_read(const tp__letter *l)
     else p->heard = tp_time();
     if (l->kind == TP__LETTER_EXIT) {
         p->gone = true;
-        if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text); /* it knew of this before */
+        if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text); /* the sender failed, with this reason */
     }
     if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left == l->training)) return;
     p->left = l->training;
@@ -2187,7 +2188,7 @@ static void tp__job_read(const tp__letter *l)
     snprintf(p->why, sizeof p->why, "%.*s", (int)sizeof l->text, l->text);
 }
 
-/* Who was not heard of for too long. The chief looks after all, the others after the chief, which tells them. */
+/* Finds ranks without a recent heartbeat. The chief checks all ranks and notifies them; the other ranks check the chief. */
 static void tp__job_look_for_dead(double now)
 {
     tp__job_state *j = &tp__job;
@@ -2208,15 +2209,15 @@ static void tp__job_look_for_dead(double now)
     }
 }
 
-/* Who left, while this rank waits for something that needs all. */
+/* Finds ranks that left the training while this rank waits for a collective operation. */
 static void tp__job_look_for_left(double now)
 {
     tp__job_state *j = &tp__job;
     for (int r = 0; r < j->size && j->waiting > 0 && !j->failed && !j->over; r++) {
         const tp__peer *p = &j->peer[r];
         if (r == j->rank || (p->left != j->training && !p->gone)) continue;
-        if (r != 0 && p->ok == 2 && j->served) continue; /* servers wait until the chief, too, is at its end */
-        if (now - p->left_at < 1 || now - j->waiting < 1) continue; /* what it has sent may still be on its way */
+        if (r != 0 && p->ok == 2 && j->served) continue;            /* servers also wait for the chief's end */
+        if (now - p->left_at < 1 || now - j->waiting < 1) continue; /* its messages may still be in transit */
         if (r == 0 && p->ok && p->ok != 3) {
             snprintf(j->why, sizeof j->why, "%s", p->why);
             j->over = true;
@@ -2229,7 +2230,7 @@ static void tp__job_look_for_left(double now)
     }
 }
 
-/* Read what came, say that this rank lives, see who does not. With the lock held. */
+/* Reads control messages, sends the heartbeat and checks the other ranks. The lock must be held. */
 static void tp__job_turn(void)
 {
     tp__job_state *j = &tp__job;
@@ -2241,7 +2242,7 @@ static void tp__job_turn(void)
         tp__job_read(&j->in);
         MPI_Irecv(&j->in, (int)sizeof j->in, MPI_BYTE, MPI_ANY_SOURCE, 0, j->control, &j->inbox);
     }
-    if (now - j->turned > 1.5) /* this process itself stood still */
+    if (now - j->turned > 1.5) /* this process itself was stopped for a while */
         for (int r = 0; r < j->size; r++) j->peer[r].heard = now;
     j->turned = now;
     for (int r = 0; r < j->size && now - j->told >= 0.5; r++) {
@@ -2255,7 +2256,7 @@ static void tp__job_turn(void)
     tp__job_look_for_left(now);
 }
 
-/* While buckets are on their way MPI needs to be called, or they do not move. */
+/* While buckets are in flight MPI must be called regularly, or it makes no progress. */
 static void tp__job_watch(void *user)
 {
     tp__job_state *j = (tp__job_state *)user;
@@ -2274,8 +2275,8 @@ static tp_status tp__job_status(void)
     return j->over ? TP_STOP : TP_OK;
 }
 
-/* Until one of n requests is done, number *which, or the job is over. What is nearly there is asked for again and again, since large messages move only
- * while MPI is called; after some milliseconds it is asked for at intervals. */
+/* Waits until one of n requests is done, *which is its index, or the job is over. It first polls without a pause, since large
+ * messages progress only while MPI is called; after some milliseconds it polls at intervals. */
 static tp_status tp__job_wait_any(MPI_Request *request, int n, int *which)
 {
     tp__job_state *j = &tp__job;
@@ -2344,7 +2345,7 @@ static tp_status tp__job_error(const char *what, int rc)
     return tp_fail(TP_ERR_IO, "%s of MPI has failed: %s", what, text);
 }
 
-/* The communicators, who is on this machine, and the letter box. All ranks come here. */
+/* Makes the communicators, counts the ranks on this machine and starts to receive control messages. Called by all ranks. */
 static tp_status tp__job_connect(tp__job_state *j, int level)
 {
     MPI_Comm machine;
@@ -2409,7 +2410,7 @@ static tp_status tp__job_begin(double patience)
     return tp__job_connect(j, level);
 }
 
-/* No more calls of MPI by this header. */
+/* After this call the header makes no more MPI calls. */
 static void tp__job_end(void)
 {
     tp__job_state *j = &tp__job;
@@ -2429,27 +2430,27 @@ static void tp__job_end(void)
     j->begun = false;
 }
 
-/* All ranks end together. After a failure others may hang in MPI_Finalize: then each waits for a moment, until the others
- * have said what they have to say, and all are ended. */
+/* All ranks end together. After a failure other ranks may hang in MPI_Finalize: then each rank waits for a moment, so that the
+ * others can print their sentences, and aborts the job. */
 static void tp__job_exit(void)
 {
     tp__job_state *j = &tp__job;
     tp__letter l;
     MPI_Request barrier = MPI_REQUEST_NULL;
     int was = 0;
-    if (!j->begun || j->pid != tp__os_pid()) return; /* a child of a fork */
+    if (!j->begun || j->pid != tp__os_pid()) return; /* a forked child does not end the job */
     MPI_Finalized(&was);
     if (was) return;
     memset(&l, 0, sizeof l);
     l.kind = TP__LETTER_EXIT;
     l.rank = j->rank;
-    l.training = j->training; /* if it has not left this training it leaves it now */
+    l.training = j->training; /* leaves the current training, unless this rank has left it already */
     l.ok = !j->failed;
     snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, j->failed ? j->why : "its program has ended");
-    fflush(NULL); /* whoever hears that this rank has ended may end all */
+    fflush(NULL); /* a rank that receives the exit message may end the whole job */
     if (j->size > 1) {
         tp_mutex_lock(j->lock);
-        j->training = -2; /* who has left what does not matter now */
+        j->training = -2; /* ranks that left a training are ignored from here on */
         j->over = false;
         if (!j->failed) MPI_Ibarrier(j->control, &barrier);
         tp__job_tell(&l);
@@ -2537,8 +2538,8 @@ static tp_status tp__job_barrier(void)
 typedef struct tp__bucket {
     tp_trainer *trainer;
     MPI_Request request;
-    bool in_flight, on_device; /* on_device: its device sums */
-    char *room;                /* in host memory, where the bucket's device has its own */
+    bool in_flight, on_device; /* on_device: the device sums this bucket */
+    char *room;                /* in host memory, if the bucket's device has separate memory */
     struct tp__bucket *next;
 } tp__bucket;
 typedef struct tp__bucket_attrs {
@@ -2553,7 +2554,7 @@ static const tp_attr tp__bucket_schema[] = {
     {NULL, TP_ATTR_INT, 0},
 };
 
-/* Elements of a bucket, and bytes of one on its way. */
+/* The number of elements of a bucket; then the bytes per element in a message. */
 static int64_t tp__bucket_elements(const tp_operand *op, int n)
 {
     int64_t sum = 0;
@@ -2565,8 +2566,8 @@ static size_t tp__bucket_size(const tp_call *k, tp_dtype dtype)
     return ((const tp__bucket_attrs *)k->attrs)->half ? 2 : tp_dtype_size(dtype);
 }
 
-/* Where the bucket lies in host memory: as it travels, one part a rank if it is deterministic; behind it room for float32 values
- * that become float16. NULL: out of memory. */
+/* The bucket's buffer in host memory: the message, with one part per rank if it is deterministic, followed by space for the float32
+ * values that are converted to float16. NULL: out of memory. */
 static char *tp__bucket_room(tp__bucket *b, const tp_operand *flat, const tp_device *d, int64_t elements)
 {
     const int64_t bytes = tp_shape_size(&flat->shape);
@@ -2575,7 +2576,7 @@ static char *tp__bucket_room(tp__bucket *b, const tp_operand *flat, const tp_dev
     return b->room;
 }
 
-/* float32 values, scaled, as float16. */
+/* Scales float32 values and converts them to float16. */
 static void tp__to_half(uint16_t *to, const float *from, int64_t n, float scale)
 {
     float piece[512];
@@ -2586,7 +2587,7 @@ static void tp__to_half(uint16_t *to, const float *from, int64_t n, float scale)
     }
 }
 
-/* The gradients, one behind the other, into this rank's part. */
+/* Packs the gradients, one after the other, into this rank's part. */
 static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *mine, int64_t elements)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
@@ -2607,7 +2608,7 @@ static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *mine, in
     return st;
 }
 
-/* On a device that can, gradients are packed and summed in its memory; nobody waits for that here. */
+/* Packs and sums gradients in device memory, if the device can do it; does not wait for the result. */
 static void tp__bucket_send_on_device(const tp_call *k, tp__bucket *b)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
@@ -2628,7 +2629,7 @@ static void tp__bucket_send_on_device(const tp_call *k, tp__bucket *b)
     tp_mutex_unlock(tp__job.lock);
 }
 
-/* Until the sums of this rank's device are done, or the job is over. */
+/* Waits until the sums of this rank's device are done, or the job is over. */
 static tp_status tp__job_wait_for_device(tp_device *d)
 {
     tp__job_state *j = &tp__job;
@@ -2652,7 +2653,7 @@ static tp_status tp__job_wait_for_device(tp_device *d)
     return st;
 }
 
-/* The sums become gradients, zeros if they did not come. */
+/* Unpacks the sums into the gradients; fills them with zeros if the sums did not arrive. */
 static tp_status tp__bucket_take_on_device(const tp_call *k, tp_status arrived)
 {
     static const char zeros[4096] = {0};
@@ -2673,7 +2674,7 @@ static void tp__bucket_receive_on_device(const tp_call *k, tp__bucket *b)
 {
     tp__ranked *r = b->trainer->ranks_;
     const tp_status st = r->summing ? tp__job_wait_for_device(k->device) : TP_ERR;
-    if (st != TP_OK && r->summing) { /* its kernels wait for who is gone */
+    if (st != TP_OK && r->summing) { /* the device's kernels wait for a rank that has ended */
         k->device->ranks_leave(k->device, true);
         r->summing = NULL;
     }
@@ -2699,7 +2700,7 @@ static void tp__bucket_send(const tp_call *k)
     const tp_dtype dtype = k->in[0].dtype;
     const int64_t elements = tp__bucket_elements(k->in, k->n_in);
     const size_t size = tp__bucket_size(k, dtype);
-    if (b->in_flight && tp__job_wait(&b->request) != TP_OK) return; /* of a run that was cancelled */
+    if (b->in_flight && tp__job_wait(&b->request) != TP_OK) return; /* the request of a cancelled run */
     char *room = tp__bucket_room(b, &k->out[0], k->device, elements);
     char *mine = room + (a->deterministic ? (size_t)j->rank * (size_t)elements * size : 0);
     tp_status st = room ? tp__bucket_pack(k, b, mine, elements) : TP_ERR_NOMEM;
@@ -2719,7 +2720,7 @@ static void tp__bucket_send(const tp_call *k)
     tp_mutex_unlock(j->lock);
 }
 
-/* The parts of all ranks are added in their order, into the first. */
+/* Adds the parts of all ranks, in the order of the ranks, into the first part. */
 static void tp__bucket_add(char *room, int64_t n, int ranks, tp_dtype dtype)
 {
     for (int r = 1; r < ranks; r++) {
@@ -2733,7 +2734,7 @@ static void tp__bucket_add(char *room, int64_t n, int ranks, tp_dtype dtype)
     }
 }
 
-/* float16 parts of all ranks (one: the sum) become gradients from element `from` on. */
+/* Converts the float16 parts of all ranks (one part: their sum) to gradients, from element `from` on. */
 static void tp__bucket_halves(const char *room, int64_t elements, int parts, int64_t from, int64_t n, float *to)
 {
     float piece[512];
@@ -2746,7 +2747,7 @@ static void tp__bucket_halves(const char *room, int64_t elements, int parts, int
         }
 }
 
-/* What came becomes the gradients of this rank. */
+/* Unpacks the received values into the gradients of this rank. */
 static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *room, bool arrived)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
@@ -2775,13 +2776,13 @@ static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *room, 
         else
             for (int64_t j = 0; j < n; j++) ((float *)(void *)at)[j] *= scale32;
         if (at && at != k->out[i].data) st = d->upload(d, k->out[i].data, at, (size_t)n * size);
-        if (st == TP_OK && floats) st = d->wait(d); /* the next one uses the same room */
+        if (st == TP_OK && floats) st = d->wait(d); /* the next gradient uses the same buffer */
         from += n;
     }
     return st;
 }
 
-/* If the job is over the run ends before it changes a variable, or with gradients of zero. */
+/* If the job is over, the run ends before it changes a variable, or the gradients are zero. */
 static void tp__bucket_receive(const tp_call *k)
 {
     tp__bucket *b = (tp__bucket *)k->user;
@@ -2827,12 +2828,12 @@ static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
         name_, label_, flags_, 1, max_in_, n_out_, tp__bucket_schema, sizeof(tp__bucket_attrs), infer_, NULL, kernel_, \
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0, 0, 0, 0, NULL       \
     }
-/* Gradients of the same type, which begin to travel; y: the bucket's bytes. */
+/* Starts to send gradients of one type; y: the bytes of the bucket. */
 static const tp_op tp__op_bucket_send =
     TP__RANKS_ROW("bucket_send", "BucketSend",
                   TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_EARLY | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, -1,
                   1, tp__bucket_send_infer, tp__bucket_send);
-/* Waits for them. Its variables are those that the gradients are of, for their shapes. */
+/* Waits for the gradients. Its variables are those of the gradients, for their shapes. */
 static const tp_op tp__op_bucket_receive =
     TP__RANKS_ROW("bucket_receive", "BucketReceive",
                   TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, 1, -1,
@@ -2876,7 +2877,7 @@ static tp_node *tp__bucket_new(tp_trainer *t, const tp_grad_var *gvs, const int 
     return y;
 }
 
-/* The gradients of a bucket, as they come back. */
+/* Adds the op that returns the reduced gradients of a bucket. */
 static void tp__bucket_take(tp_trainer *t, tp_grad_var *gvs, const int *order, int n, tp_node *sent)
 {
     tp_graph *g = t->graph;
@@ -2896,7 +2897,7 @@ static void tp__bucket_take(tp_trainer *t, tp_grad_var *gvs, const int *order, i
     for (int i = 0; i < n && !tp_is_poison(y); i++) gvs[order[i]].grad = &y->op->out[i];
 }
 
-/* Does gradient x fit into the bucket that begins with `first`, holds n of them and so many bytes? */
+/* Does gradient x fit into the bucket that begins with `first` and already has n gradients of `bytes` bytes? */
 static bool tp__bucket_fits(const tp_trainer *t, const tp_grad_var *first, const tp_grad_var *x, int n, int64_t bytes)
 {
     const int64_t more = tp_shape_size(&x->grad->shape) * (int64_t)tp_dtype_size(x->grad->dtype);
@@ -2905,7 +2906,7 @@ static bool tp__bucket_fits(const tp_trainer *t, const tp_grad_var *first, const
             tp_node_device(first->grad) == tp_node_device(x->grad) && bytes + more <= t->ranks_->bucket_bytes);
 }
 
-/* Buckets in the order in which their last gradients are made, which is the same on all ranks. */
+/* Makes the buckets, in the order in which their last gradients are computed, which is the same on all ranks. */
 static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n)
 {
     tp_graph *g = t->graph;
@@ -2914,7 +2915,7 @@ static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n)
     int *begin = (int *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *begin);
     tp_node **sent = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *sent);
     if (!order || !begin || !sent) return;
-    for (int i = 0; i < n; i++) { /* sorted by when the gradient was made */
+    for (int i = 0; i < n; i++) { /* sorted by the creation order of the gradients */
         int k = i;
         const tp_node *x = gvs[i].grad;
         if ((x->dtype != TP_F32 && x->dtype != TP_F64) || tp_shape_size(&x->shape) > INT_MAX) {
@@ -2952,13 +2953,13 @@ static tp_status tp__ranks_poll(tp_trainer *t)
 {
     return t->ranks_ && tp__job.begun && tp__job.size > 1 ? tp__job_status() : TP_OK;
 }
-/* Has the chief the sentence, which is that of the whole job? */
+/* Does the chief report the error of the whole job, so that this rank need not? */
 static bool tp__job_knows(const tp_trainer *t)
 {
     return t->ranks_ && tp__job.failed && tp__job.rank != 0 && !tp__job.chief_lost;
 }
 
-/* -- the ranks train the same graph */
+/* -- check that all ranks train the same graph */
 
 typedef struct tp__graph_facts {
     uint64_t hash;
@@ -2980,7 +2981,7 @@ static uint64_t tp__attrs_hash(const tp_operation *op)
     return h;
 }
 
-/* What a step consists of, a line for each variable and operation. */
+/* Text of a step's graph, one line for each variable and operation. */
 static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *f)
 {
     tp_graph *g = t->graph;
@@ -2990,7 +2991,7 @@ static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *
     char *need = (char *)tp_calloc((size_t)n + 1, 1);
     if (!need) return TP_ERR_NOMEM;
     if (t->train_op) need[t->train_op->op->id] = 1;
-    for (int id = n - 1; id >= 0; id--) { /* what is read was created earlier, but for what control edges ask for */
+    for (int id = n - 1; id >= 0; id--) { /* inputs were created earlier; operations behind control edges need not be */
         const tp_operation *op = tp_graph_operation(g, id);
         for (int i = 0; need[id] && i < op->n_in; i++) need[op->in[i]->op->id] = 1;
         for (int i = 0; need[id] && i < op->n_ctrl; i++) need[op->ctrl[i]->id] = 1;
@@ -3017,7 +3018,7 @@ static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *
     return TP_OK;
 }
 
-/* The first lines in which two texts differ. */
+/* Moves *a and *b to the first lines that differ. */
 static void tp__first_difference(const char **a, const char **b)
 {
     for (;;) {
@@ -3028,7 +3029,7 @@ static void tp__first_difference(const char **a, const char **b)
     }
 }
 
-/* The sentence about rank r, whose text is `theirs`. */
+/* The error sentence about rank r, whose graph has the text `theirs`. */
 static void tp__tell_difference(const tp__graph_facts *facts, int r, const char *mine, const char *theirs, char *text,
                                 size_t size)
 {
@@ -3079,7 +3080,7 @@ static tp_status tp__compare_graphs(tp_trainer *t)
     return st;
 }
 
-/* -- what the chief has, all have */
+/* -- the chief's values are copied to all ranks */
 
 static tp_status tp__broadcast_variable(tp_trainer *t, const tp_variable *v, tp_tensor *value)
 {
@@ -3088,7 +3089,7 @@ static tp_status tp__broadcast_variable(tp_trainer *t, const tp_variable *v, tp_
     return st == TP_OK && tp__job.rank != 0 ? tp_session_load(t->state.session, v, value) : st;
 }
 
-/* Those of the towers that are saved, and the step's counter. Nobody goes on before all have them. */
+/* Broadcasts the saved variables of the towers and the step counter. No rank continues before all ranks have them. */
 static tp_status tp__broadcast_variables(tp_trainer *t)
 {
     tp_tensor value;
@@ -3104,7 +3105,7 @@ static tp_status tp__broadcast_variables(tp_trainer *t)
     return st == TP_OK ? tp__job_barrier() : st;
 }
 
-/* Where a training goes on that was resumed: the numbers of the chief's checkpoint. -1: it has none. */
+/* The position at which a resumed training continues: numbers from the chief's checkpoint. -1: not in the checkpoint. */
 typedef struct tp__position {
     int64_t epoch[2], local_step, random_step, outside, consumed, ranks;
 } tp__position;
@@ -3143,31 +3144,31 @@ static tp_status tp__share_position(tp_trainer *t)
     return st == TP_OK ? tp_state_put_i64(d, "tp:", "ranks", &size, 1) : st;
 }
 
-/* -- parameter servers: what each keeps, and the messages
+/* -- parameter servers: the variables of each, and the messages
  *
- * A worker's message to a server is a head of one line, then the gradients, the learning rate and the condition of the update, each
- * from the beginning of a line; the answer, when all workers' gradients are applied, is the new values. */
+ * A worker's message to a server has a header of one line (TP__LINE bytes), then the gradients, the learning rate and the condition
+ * of the update, each at the beginning of a line. When all workers' gradients are applied, the server replies with the new values. */
 
 enum { TP__PARCEL_GRADIENTS = 1, TP__PARCEL_COLLECT, TP__PARCEL_END };
 enum { TP__TAG_PUSH = 0, TP__TAG_VALUES, TP__TAG_COLLECTED, TP__TAG_COUNT };
 
-/* What one server keeps, as all ranks see it. */
+/* The variables of one server; the same description on all ranks. */
 typedef struct tp__share {
     tp_trainer *trainer;
     int rank;                   /* of the server */
-    int n;                      /* variables that are trained */
-    tp_node **var;              /* the first tower's */
-    tp_node **grad, *lr, *pred; /* what its update is fed; lr and pred may be NULL */
-    tp_node *update;            /* NULL: it keeps no variable */
-    const tp_variable **owned;  /* all that its update writes, n_owned of them: slots too */
+    int n;                      /* number of trained variables */
+    tp_node **var;              /* the first tower's variables */
+    tp_node **grad, *lr, *pred; /* placeholders that the server's update is fed; lr and pred may be NULL */
+    tp_node *update;            /* NULL: the server has no variable */
+    const tp_variable **owned;  /* the n_owned variables that the update writes, including slots */
     int n_owned;
     size_t push_bytes, value_bytes, owned_bytes; /* of messages */
     char *out, *in;                              /* a worker's messages */
     MPI_Request sent, got;
-    bool in_flight; /* gradients were sent, the values did not come yet */
+    bool in_flight; /* gradients were sent, the new values have not arrived yet */
 } tp__share;
 typedef struct tp__take_attrs {
-    int first; /* of the share's variables */
+    int first; /* index of the first one among the share's variables */
 } tp__take_attrs;
 static const tp_attr tp__take_schema[] = {
     {"first", TP_ATTR_INT, offsetof(tp__take_attrs, first)},
@@ -3181,7 +3182,7 @@ static size_t tp__node_lines(const tp_node *x)
 }
 static int tp__share_tag(const tp_trainer *t, int what) { return t->ranks_->training % 8000 * TP__TAG_COUNT + what; }
 
-/* Begin to send or receive. */
+/* Start to send or receive; do not wait. */
 static tp_status tp__parcel_send(const tp_trainer *t, const char *data, size_t bytes, int to, int what, MPI_Request *q)
 {
     tp__job_state *j = &tp__job;
@@ -3198,7 +3199,7 @@ static tp_status tp__parcel_receive(const tp_trainer *t, char *data, size_t byte
     tp_mutex_unlock(j->lock);
     return rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Irecv", rc);
 }
-/* Nobody waits for it any more. true: its memory may go; false: a part of the message is on its way. */
+/* Cancels a message. true: its memory may be freed; false: a part of the message is still in transit. */
 static bool tp__parcel_drop(MPI_Request *q)
 {
     int done = 1;
@@ -3212,16 +3213,16 @@ static bool tp__parcel_drop(MPI_Request *q)
     return done != 0;
 }
 
-/* -- a worker's step: send gradients, take values */
+/* -- a worker's step: send gradients, receive values */
 
-/* in: a share's gradients, then the learning rate and the condition, where there are any. */
+/* in: a share's gradients, then the learning rate and the condition, if the share has them. */
 static void tp__share_send(const tp_call *k)
 {
     tp__share *s = (tp__share *)k->user;
     tp__job_state *j = &tp__job;
     tp_device *d = k->device;
     tp_status st = TP_OK;
-    if (s->in_flight) st = tp__job_wait(&s->got); /* of a run that was cancelled */
+    if (s->in_flight) st = tp__job_wait(&s->got); /* the request of a cancelled run */
     if (s->in_flight && st == TP_OK) st = tp__job_wait(&s->sent);
     char *to = s->out + TP__LINE;
     if (st == TP_OK) memset(s->out, 0, TP__LINE), *(int32_t *)(void *)s->out = TP__PARCEL_GRADIENTS;
@@ -3241,8 +3242,8 @@ static void tp__share_send(const tp_call *k)
     tp_mutex_unlock(j->lock);
 }
 
-/* out: the new values of the variables k->var, which are the share's from a->first on. If the job is over they are what they were,
- * and the run ends before it changes a variable. */
+/* out: the new values of the variables k->var, which begin at index a->first of the share's variables. If the job is over, out has
+ * the old values, and the run ends before it changes a variable. */
 static void tp__share_take(const tp_call *k)
 {
     const tp__take_attrs *a = (const tp__take_attrs *)k->attrs;
@@ -3294,8 +3295,8 @@ static const tp_op tp__op_share_take = TP__SHARE_ROW("server_take", "ServerTake"
 
 /* -- the graph with servers */
 
-/* The optimizer in two halves. On the workers: what wraps it, with `leaf` in place of the innermost, which sends. On the servers:
- * the innermost, and what comes after it. */
+/* Splits the optimizer in two halves. On the workers: the wrapping optimizers; `leaf`, which sends the gradients, replaces the
+ * innermost optimizer. On the servers: the innermost optimizer and tp_post_process. */
 static void tp__optimizer_half(tp_trainer *t, bool server, tp_apply_fn leaf)
 {
     tp__ranked *r = t->ranks_;
@@ -3337,7 +3338,7 @@ static bool tp__shares_deal(tp_trainer *t, const tp_grad_var *gvs, int n)
     return true;
 }
 
-/* The worker's half of a share: the op that sends, which reads s->grad. */
+/* The worker's half of a share: adds the op that reads and sends s->grad. */
 static tp_node *tp__share_sender(tp__share *s, tp_node *lr, tp_node *pred)
 {
     tp_graph *g = s->trainer->graph;
@@ -3356,7 +3357,7 @@ static tp_node *tp__share_sender(tp__share *s, tp_node *lr, tp_node *pred)
     return y;
 }
 
-/* The new values of a share, assigned to the variables and to their copies in other towers. Returns how many ops. */
+/* Assigns the new values of a share to the variables and to their copies in other towers. Returns the number of ops. */
 static int tp__share_taker(tp__share *s, tp_node *sent, tp_node **ops)
 {
     tp_graph *g = s->trainer->graph;
@@ -3390,7 +3391,7 @@ static int tp__share_taker(tp__share *s, tp_node *sent, tp_node **ops)
     return n_ops;
 }
 
-/* The server's half: an update that is fed. */
+/* The server's half of a share: the update, whose gradients are fed through placeholders. */
 static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
 {
     tp_trainer *t = s->trainer;
@@ -3417,7 +3418,7 @@ static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
     tp__optimizer_half(t, false, sender);
 }
 
-/* Stands for the optimizer's apply_gradients on a worker. */
+/* Replaces the optimizer's apply_gradients on a worker. */
 static tp_node *tp__served_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
     tp_trainer *t = (tp_trainer *)o->user;
@@ -3432,7 +3433,7 @@ static tp_node *tp__served_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_node **sent = (tp_node **)tp_graph_alloc(g, (size_t)r->n_ps * sizeof *sent);
     if (!ops || !sent || !tp__shares_deal(t, gvs, n)) return tp_poison(g);
     tp_node *lr = o->learning_rate, *pred = o->pred;
-    for (int k = 0; k < r->n_ps; k++) /* all are sent before one is waited for */
+    for (int k = 0; k < r->n_ps; k++) /* send to all servers before waiting for one */
         if (r->share[k].n) sent[k] = tp__share_sender(&r->share[k], lr, pred);
     for (int k = 0; k < r->n_ps && tp_graph_status(g) == TP_OK; k++)
         if (r->share[k].n) n_ops += tp__share_taker(&r->share[k], sent[k], ops + n_ops);
@@ -3464,7 +3465,7 @@ static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt)
 
 /* -- before the first step */
 
-/* What an update writes, found from its op back. */
+/* Finds the variables that an update writes, by a search from its op backwards. */
 static tp_status tp__share_find_owned(tp__share *s)
 {
     tp_graph *g = s->trainer->graph;
@@ -3493,7 +3494,7 @@ static tp_status tp__share_find_owned(tp__share *s)
     return TP_OK;
 }
 
-/* Sizes of messages, and the memory of a worker's. */
+/* Computes the message sizes and allocates a worker's messages. */
 static tp_status tp__shares_initialize(tp_trainer *t)
 {
     tp__ranked *r = t->ranks_;
@@ -3523,17 +3524,17 @@ static tp_status tp__shares_initialize(tp_trainer *t)
     return TP_OK;
 }
 
-/* -- what a server does */
+/* -- the loop of a server */
 
 typedef struct tp__serving {
     tp_trainer *t;
     tp__share *s;
-    char **in, *out; /* a message of each worker; the answer */
+    char **in, *out; /* in: a message from each worker; out: the reply */
     MPI_Request *got, *sent;
-    bool *here, *done; /* this worker's gradients have come; they are applied */
+    bool *here, *done; /* of each worker: its gradients have arrived; they are applied */
     int n_done;
     tp_feed *feed;
-    char rate[16]; /* the chief's learning rate of late */
+    char rate[16]; /* the last learning rate from the chief */
     bool rated;
     tp_tensor value;
 } tp__serving;
@@ -3580,7 +3581,7 @@ static void tp__serving_close(tp__serving *v)
     tp_tensor_free(&v->value);
 }
 
-/* One update, by the gradients of worker w. */
+/* Makes one update with the gradients of worker w. */
 static tp_status tp__serving_apply(tp__serving *v, int w)
 {
     tp__share *s = v->s;
@@ -3596,7 +3597,7 @@ static tp_status tp__serving_apply(tp__serving *v, int w)
     return tp_session_run(v->t->state.session, v->feed, n, &s->update, 1, NULL);
 }
 
-/* Values of n variables into the answer, each from the beginning of a line. */
+/* Copies the value of variable x to *to and moves *to to the beginning of the next free line. */
 static tp_status tp__serving_pack(tp__serving *v, const tp_variable *x, char **to)
 {
     const tp_status st = tp_session_read(v->t->state.session, x, &v->value);
@@ -3605,7 +3606,7 @@ static tp_status tp__serving_pack(tp__serving *v, const tp_variable *x, char **t
     return st;
 }
 
-/* Sent until it is there, also where the chief has ended the training meanwhile. */
+/* Waits until the message is sent, even if the chief has ended the training meanwhile. */
 static tp_status tp__serving_sent(MPI_Request *q)
 {
     tp_status st;
@@ -3614,7 +3615,7 @@ static tp_status tp__serving_sent(MPI_Request *q)
     return st == TP_STOP ? TP_OK : st;
 }
 
-/* All workers' gradients are applied: the values go to all, and the next step begins. */
+/* When all workers' gradients are applied: sends the new values to all workers and begins the next step. */
 static tp_status tp__serving_answer(tp__serving *v)
 {
     const tp__ranked *r = v->t->ranks_;
@@ -3632,7 +3633,7 @@ static tp_status tp__serving_answer(tp__serving *v)
     return st;
 }
 
-/* Everything that this server keeps, for a checkpoint of the chief's. */
+/* Sends all variables of this server to the chief, for a checkpoint. */
 static tp_status tp__serving_collected(tp__serving *v)
 {
     char *to = v->out;
@@ -3644,7 +3645,7 @@ static tp_status tp__serving_collected(tp__serving *v)
     return st == TP_OK ? tp__serving_sent(&v->sent[0]) : st;
 }
 
-/* Worker w has sent something. TP_END: the training is over. */
+/* Handles a message from worker w. TP_END: the training is over. */
 static tp_status tp__serving_heard(tp__serving *v, int w)
 {
     const tp__ranked *r = v->t->ranks_;
@@ -3669,7 +3670,7 @@ static tp_status tp__serving_heard(tp__serving *v, int w)
     return st == TP_OK && v->n_done == r->n_worker ? tp__serving_answer(v) : st;
 }
 
-/* Is this rank a server? Then it serves until the training is over. */
+/* If this rank is a server, serves until the training is over and returns true. */
 static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
 {
     tp__ranked *r = t->ranks_;
@@ -3689,7 +3690,7 @@ static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
     return true;
 }
 
-/* The chief asks each server for something. */
+/* The chief sends request `what` to a server. */
 static tp_status tp__share_ask(tp__share *s, int what)
 {
     memset(s->out, 0, TP__LINE);
@@ -3718,7 +3719,7 @@ static tp_status tp__share_collect(tp__share *s)
     return st;
 }
 
-/* The chief gets what the servers keep, slots too. */
+/* The chief fetches the servers' variables, including slots. */
 static tp_status tp__ranks_collect(tp_trainer *t)
 {
     const tp__ranked *r = t->ranks_;
@@ -3728,7 +3729,7 @@ static tp_status tp__ranks_collect(tp_trainer *t)
         if (r->share[k].update && r->share[k].out) st = tp__share_collect(&r->share[k]);
     return st;
 }
-/* The chief ends the training: the servers need not find out. */
+/* The chief ends the training and notifies the servers. */
 static void tp__shares_end(tp_trainer *t)
 {
     const tp__ranked *r = t->ranks_;
@@ -3744,7 +3745,7 @@ static void tp__shares_free(tp__ranked *r)
     }
 }
 
-/* -- what a trainer calls */
+/* -- functions that trainers call */
 
 static tp_status tp__ranks_session(tp_trainer *t)
 {
@@ -3755,11 +3756,11 @@ static tp_status tp__ranks_session(tp_trainer *t)
                        t->name);
     tp_session_config *c = &t->creator.config;
     const int n = tp__os_processors() / (tp__job.local_size > 0 ? tp__job.local_size : 1);
-    if (c->threads == 0 && tp__job.local_size > 1) c->threads = n > 1 ? n : 1; /* they share the machine */
+    if (c->threads == 0 && tp__job.local_size > 1) c->threads = n > 1 ? n : 1; /* ranks share processors */
     return TP_OK;
 }
 
-/* Do all ranks say that this went well? */
+/* Sets *ok to whether *ok is true on all ranks. */
 static tp_status tp__all_agree(bool *ok)
 {
     const int n = tp__job.size, mine = *ok;
@@ -3770,8 +3771,8 @@ static tp_status tp__all_agree(bool *ok)
     return st;
 }
 
-/* If every rank has a device whose library sums over ranks, and what is asked for is what it does, it is used. If that fails on one
- * rank all go by way of the host. (A rank that dies while they meet is noticed by mpirun alone.) */
+/* Uses the device library's sum over ranks (NCCL) if every rank has such a device and the options allow it. If that fails on one
+ * rank, all ranks sum through the host. (Only mpirun notices a rank that is killed while the ranks connect.) */
 static tp_status tp__ranks_join(tp_trainer *t)
 {
     tp__ranked *r = t->ranks_;
@@ -3840,7 +3841,7 @@ static void tp__ranks_random(tp_trainer *t)
         tp_exec_set_random_step(e, tp_exec_random_step(e) + ((uint64_t)tp__job.rank << 40));
 }
 
-/* This rank's training is over: the others are told, since they may wait for it. */
+/* Notifies the other ranks that this rank's training is over, since they may wait for this rank. */
 static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
 {
     tp__letter l;
@@ -3875,7 +3876,7 @@ static void tp__ranks_free(tp_trainer *t)
 }
 #endif
 
-/* One step, or the sentence about what ended the job during it. */
+/* One step; if the job ended during the step, the error with the reason. */
 static tp_status tp__ranks_step(tp_trainer *t)
 {
     tp_status st = tp__ranks_poll(t);
@@ -3901,7 +3902,7 @@ static tp_status tp__horovod_build(tp_trainer *t, const tp_model *m)
     return tp_trainer_register_callback(t, cb);
 }
 
-/* The job begins, if it did not yet; what is wrong with it sticks to the graph. */
+/* Starts the job if it is not started yet; the graph's status keeps an error. */
 static void tp__ranks_begin(tp_trainer *t, tp_at at, double patience)
 {
     const char *name = NULL;
@@ -3953,7 +3954,7 @@ static bool tp__among_ranks(const int *list, int n, int rank)
         if (list[i] == rank) return true;
     return false;
 }
-/* Ranks of a list exist, and stand in it once. */
+/* Checks that the ranks of a list exist and that none is listed twice. */
 static tp_status tp__check_ranks(const int *list, int n, const char *what)
 {
     for (int i = 0; i < n; i++) {
@@ -4016,7 +4017,7 @@ TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task)
             *task = k;
             return TP_OK;
         }
-        *task -= !c->workers && tp__cluster_ps(c, k) < rank; /* the others, in the order of their ranks */
+        *task -= !c->workers && tp__cluster_ps(c, k) < rank; /* workers are numbered in the order of their ranks */
     }
     if (!c->workers) *task += rank;
     for (int k = 0; c->workers && k < c->n_workers; k++)
@@ -4024,7 +4025,7 @@ TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task)
     return TP_OK;
 }
 
-/* The lists of the cluster, and what this rank is. */
+/* Copies the lists of the cluster and sets the job of this rank. */
 static tp_status tp__take_cluster(tp_trainer *t, const tp_cluster *given)
 {
     tp__ranked *r = t->ranks_;
@@ -4065,7 +4066,7 @@ static tp_status tp__served_build(tp_trainer *t, const tp_model *m)
     return tp_trainer_register_callback(t, cb);
 }
 
-/* What both have in common. NULL: out of memory. */
+/* The common part of both distributed trainers. NULL: out of memory. */
 static tp_trainer *tp__served_new(const char *name, tp_at at, int n, const int *devices, const tp_cluster *cluster,
                                   double patience)
 {
@@ -4126,7 +4127,8 @@ TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action)
 
 /* ==== >>config ======================================================================================== */
 
-/* The complete epochs of a checkpoint of ours; -1 if it does not tell. One that was made within an epoch goes on there. */
+/* The number of complete epochs in a checkpoint of this library; -1 if the checkpoint does not contain it. If the
+ * checkpoint was made within an epoch, training continues within that epoch. */
 static int64_t tp__epoch_in(const tp_dict *d)
 {
     int64_t saved[2];
@@ -4134,7 +4136,7 @@ static int64_t tp__epoch_in(const tp_dict *d)
     return tells ? saved[0] : -1;
 }
 
-/* The checkpoint to go on from: the latest, or the newest older one that can be read. TP_ERR_NAME: none was made. */
+/* The checkpoint to resume from: the latest, or the newest older one that can be read. TP_ERR_NAME: there is no checkpoint. */
 static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *epoch)
 {
     char file[TP__PATH], older[TP__PATH], sentence[TP__ERROR_TEXT];
@@ -4229,7 +4231,7 @@ TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trai
     return tp_queue_input_(&queue);
 }
 
-/* Regularizers that nothing consumes were asked for and forgotten. */
+/* Warns if regularizers were declared but their costs are not used. */
 static void tp__warn_unused_regularizers(const tp_graph *g)
 {
     int n = 0;
@@ -4248,7 +4250,7 @@ static void tp__warn_unused_regularizers(const tp_graph *g)
     }
 }
 
-/* From the config to the training; what is handed over is taken out of c. */
+/* Builds and runs the training of the config; sets pointers that were handed over to NULL in c. */
 static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
 {
     tp_train_desc d;
@@ -4293,7 +4295,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     d.session_init = c->session_init;
     d.steps_per_epoch = steps;
     d.starting_epoch = c->starting_epoch;
-    d.max_epoch = c->max_epoch ? c->max_epoch : 99999; /* TP_NONE goes on to tp_train */
+    d.max_epoch = c->max_epoch ? c->max_epoch : 99999; /* TP_NONE is passed to tp_train */
     d.stop_on_nan = c->stop_on_nan;
     d.unsaved_is_ok = c->unsaved_is_ok;
     d.report = c->report;
@@ -4313,8 +4315,8 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
     snprintf(sentence, sizeof sentence, "%s", st != TP_OK ? tp_last_error() : "");
     if (st < 0 && !(t && t->looped_))
         tp_log(t && tp__job_knows(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training did not start: %s",
-               sentence);                                                 /* else the loop has said so */
-    tp__free_lists(c.callbacks, c.n_callbacks, c.monitors, c.n_monitors); /* what was not handed over */
+               sentence);                                                 /* otherwise the loop has logged it */
+    tp__free_lists(c.callbacks, c.n_callbacks, c.monitors, c.n_monitors); /* those that were not handed over */
     tp__free_lists(c.extra_callbacks, c.n_extra_callbacks, NULL, 0);
     tp__drop_init(c.session_init);
     tp__df_drop(c.dataflow);

@@ -3147,7 +3147,7 @@ static tp_status tp__share_position(tp_trainer *t)
 /* -- parameter servers: the variables of each, and the messages
  *
  * A worker's message to a server has a header of one line (TP__LINE bytes), then the gradients, the learning rate and the condition
- * of the update, each at the beginning of a line. When all workers' gradients are applied, the server replies with the new values. */
+ * of the update, each at the beginning of a line. After applying all workers' gradients the server sends the new values. */
 
 enum { TP__PARCEL_GRADIENTS = 1, TP__PARCEL_COLLECT, TP__PARCEL_END };
 enum { TP__TAG_PUSH = 0, TP__TAG_VALUES, TP__TAG_COLLECTED, TP__TAG_COUNT };

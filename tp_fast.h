@@ -70,7 +70,7 @@ typedef struct tp__run {
     int64_t at, len;
 } tp__run;
 
-/* One register tile of a product: c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n) for i < m. The values of k lie in
+/* One register tile of a product: c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n) for i < m. The values of k are in
  * runs: a[i][run.at + step * 0..len); there is at least one run. b has one row for each k of all runs, ldb floats apart.
  * Pointers beyond m repeat the last row, so that a kernel with more rows may read and write that row again. */
 typedef struct tp__tile {
@@ -538,8 +538,8 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 /* ==== >>gemm: matrix products ========================================================================== */
 
 #define TP__KC          TP__WHOLE_SUM /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
-#define TP__PACK_HERE   1000000       /* a B of more than so many floats is not packed as a whole */
-#define TP__PACK_ALONE  32768         /* up to so many floats are packed by one thread */
+#define TP__PACK_HERE   1000000       /* a B with more floats than this is not packed as a whole */
+#define TP__PACK_ALONE  32768         /* one thread packs matrices of up to this many floats */
 #define TP__K_IN_PLACE  16            /* up to this K A is read in place */
 #define TP__KC_STREAM   128           /* values of k in a block, when A's block has all rows */
 #define TP__NC          256           /* columns in a block */
@@ -1588,7 +1588,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             t.b = f->pack ? packed : dy;
             t.a_gap = 1;
             t.c_gap = a->O;
-            for (int64_t k = 0; k < f->K; k += t.m) { /* channels of one tap lie side by side */
+            for (int64_t k = 0; k < f->K; k += t.m) { /* the channels of one tap are adjacent */
                 const int64_t tap = k / f->cg, ch = k % f->cg, r = tap / a->KW, s = tap % a->KW;
                 t.m = tp__even_rows(f->isa, f->cg - ch);
                 tp__fetch(&next, share);
@@ -1620,7 +1620,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
     tp__slot_give(&f->slots, slot);
 }
 
-/* Parts of dw are added in chunks of so many floats. */
+/* Number of floats in a chunk of the sum of the parts of dw. */
 #define TP__ADD_FLOATS 4096
 
 typedef struct tp__add_parts {
@@ -2285,7 +2285,7 @@ static inline __attribute__((always_inline)) void tp__amx_split(const float *x, 
 }
 
 /* The 32 rows of 32 bf16 of a block's two tiles: row i is made from two vectors, `gap` apart, the first at (i % 16) row +
- * (i / 16) half in the block. In a tile, pairs of values of k lie side by side. Here a pair is k and k + 16, in A and in
+ * (i / 16) half in the block. In a tile, pairs of values of k are adjacent. Here a pair is k and k + 16, in A and in
  * B, so that whole vectors can be interleaved without a shuffle of k. */
 typedef struct tp__amx_layout {
     int64_t block, row, half, gap;
@@ -2925,7 +2925,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 #undef X
     }
 
-    /* 2. an incomplete vector at the right edge goes through memory */
+    /* 2. an incomplete vector at the right edge is stored through a temporary array */
     if (t->n < nv * TP__VW) {
         float rows[TP__MR][2 * TP__VW];
 #define X(i)                                         \
@@ -2994,7 +2994,7 @@ TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
         NULL, TP__T(nv_, 1), TP__T(nv_, 2), NULL, TP__T(nv_, 4), NULL, TP__T(nv_, 6), NULL, TP__T(nv_, 8), NULL,       \
             TP__T(nv_, 10), NULL, TP__T(nv_, 12), NULL, TP__T(nv_, 14)                                                 \
     }
-#elif TP__ISA_LEVEL == 0 && defined(TP__SSE2) /* few machines have only SSE2 */
+#elif TP__ISA_LEVEL == 0 && defined(TP__SSE2) /* fewer tile sizes for SSE2: few machines need it */
 TP__TILE(1)
 TP__TILE(2)
 TP__TILE(4)
@@ -3051,7 +3051,7 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
             __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
         }
     } while (++run != last);
-    if (t->n < TP__VW) { /* an incomplete vector at the right edge goes through memory */
+    if (t->n < TP__VW) { /* an incomplete vector at the right edge is stored through a temporary array */
         float rows[TP__MAX_EVEN][TP__VW];
 #define X(i, r, k) \
     if (mr > i) vstore(rows[i], p##i);
@@ -3789,7 +3789,7 @@ static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *
     }
 }
 
-/* U = GgG' of n filters, whose 9 taps lie `tap` floats apart */
+/* U = GgG' of n filters, whose 9 taps are `tap` floats apart */
 static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u, int64_t plane)
 {
     const V half = vset(0.5f);
@@ -3815,7 +3815,7 @@ static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u,
     }
 }
 
-/* dw = G'sG of n sums; its taps lie n floats apart */
+/* dw = G'sG of n sums; its taps are n floats apart */
 static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
 {
     const V half = vset(0.5f);
@@ -4408,7 +4408,7 @@ typedef struct tp__reduce_job {
     float *y, *partial;
     int64_t n_part;  /* partial sums per output */
     int64_t A, R, B; /* x as (A,R,B): R is summed */
-    int64_t fold;    /* narrow matrices: so many rows are treated as one, (A, R/fold, fold B) */
+    int64_t fold;    /* narrow matrices: `fold` rows are treated as one, (A, R/fold, fold B) */
     int64_t W, n_tile, grain;
     tp_vec_fn vec;
 } tp__reduce_job;
@@ -5371,7 +5371,7 @@ typedef struct tp__lstm_job {
     float *h, *c;
     float *gates;   /* forward: of one step, if the gates of all steps are not fetched */
     float *product; /* with a table: E Wx + b, or its gradient P, in rows of whole panels */
-    /* backward: so many steps at a time; the stored values of these steps and of the previous ones */
+    /* backward: `steps` steps at a time; left: the stored values of these steps and of the previous ones */
     int64_t steps, deep, turn, blocks;
     tp__lstm_left left[2];
     int64_t n_in, x_in, h_in; /* n_in: requested rows of dW and db; x_in, h_in: those of x and of h */

@@ -204,17 +204,17 @@ struct tp_trainer {
      * local_step alone. */
     tp_status (*run_step)(tp_trainer *t);
     tp_status (*initialize_hooks)(tp_trainer *t); /* see tp_trainer_initialize_hooks; may be set */
-    tp_session_creator creator;                   /* of the session; may be set before initialize */
+    tp_session_creator creator;                   /* makes the session; may be set before initialize */
     bool feed_dataflow; /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
     int n_devices; /* number of towers, also with your own build; 0: one. With more, a QueueInput of a config is staged */
-    const int *devices; /* of each tower, n_devices numbers of the session's devices; NULL: 0, 1, .. */
+    const int *devices; /* device of each tower: n_devices numbers of the session's devices; NULL: 0, 1, .. */
     /* Options of trainings with one cost; may be set before setup_graph. [SingleCostTrainer] */
     tp_aggregation aggregation_method; /* see tp_aggregation */
     tp_tri
         colocate_gradients_with_ops; /* TP_YES, the default: gradients run on the devices of their ops; TP_NO does the same */
     tp_tri gate_gradients;   /* TP_YES: updates begin after all gradients are computed; the same bits. Default TP_NO */
     tp_tri xla_compile;      /* TP_NO: each op is a kernel, none are fused; the same bits. Default TP_YES */
-    void *user;              /* yours */
+    void *user;              /* for your own use */
     tp_callback **callback_; /* the registered ones; setup_callbacks moves them into group_ */
     int n_callback_, cap_callback_;
     bool unsaved_is_ok; /* see tp_train_config */
@@ -295,9 +295,9 @@ typedef struct tp_train_desc {
     int n_callbacks;
     tp_callback *const
         *extra_callbacks;  /* tp_train_with_defaults: NULL = the default ones, unless n_extra_callbacks is TP_NONE */
-    int n_extra_callbacks; /* TP_NONE: none, not the default ones */
+    int n_extra_callbacks; /* TP_NONE: no extra callbacks, not even the default ones */
     tp_monitor *const *monitors; /* tp_train_with_defaults: NULL = the default ones, unless n_monitors is TP_NONE */
-    int n_monitors;              /* TP_NONE: none, not the default ones */
+    int n_monitors;              /* TP_NONE: no monitors, not even the default ones */
     tp_session_init *session_init;
     int64_t steps_per_epoch;        /* required; TP_NO_STEPS: epochs without steps */
     int64_t starting_epoch;         /* 0 = 1; TP_NONE: 0 */
@@ -333,9 +333,9 @@ TP_DEF int tp_local_rank(void);
 /* How the gradients of several towers are summed. The modes differ only in rounding. */
 typedef enum tp_all_reduce_mode {
     TP_ALL_REDUCE_AUTO = 0, /* HIERARCHICAL for 8 devices, else NCCL */
-    TP_ALL_REDUCE_NCCL,     /* between GPUs by NCCL, in its order; else in the order of the towers */
+    TP_ALL_REDUCE_NCCL,     /* between GPUs NCCL sums, in an order of its choice; else in the order of the towers */
     TP_ALL_REDUCE_HIERARCHICAL, /* 8 devices: sums of the first four and the last four, then of both. Else AUTO, with a warning */
-    TP_ALL_REDUCE_CPU           /* in the order of the towers, on a CPU device */
+    TP_ALL_REDUCE_CPU           /* a CPU device sums, in the order of the towers */
 } tp_all_reduce_mode;
 
 /* Each tower has its own variables; the gradients are all-reduced, and every tower makes the same update. The variables of the
@@ -357,7 +357,7 @@ TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_replicated_(const tp_sync_multi_gpu
 typedef enum tp_ps_device {
     TP_ON_AUTO = 0, /* TP_ON_GPU for at most 2 devices, else TP_ON_CPU */
     TP_ON_GPU, /* spread over the towers' devices: each variable goes to the device with the fewest elements so far */
-    TP_ON_CPU  /* on a CPU device, with the updates */
+    TP_ON_CPU  /* the variables and their updates are on a CPU device */
 } tp_ps_device;
 
 /* The towers share one set of variables, which each tower reads once per step. The device that stores a variable computes the mean
@@ -420,7 +420,7 @@ TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action);
 
 typedef enum tp_compression {
     TP_COMPRESSION_NONE = 0,
-    TP_COMPRESSION_FP16 /* gradients travel as float16: half the bytes, 11 bits of precision; larger than 65504 is infinite */
+    TP_COMPRESSION_FP16 /* gradients are sent as float16: half the bytes, 11 bits of precision; above 65504 is infinity */
 } tp_compression;
 
 /* Each rank computes the gradients of its own batch; every rank applies their mean over all ranks, so that all have the same
@@ -475,9 +475,9 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
  *
  * An error or a killed rank ends the job as with HorovodTrainer, whose other rules hold here too. */
 typedef enum tp_job { TP_JOB_WORKER = 0, TP_JOB_PS } tp_job;
-/* Which ranks do what; the same on all of them. Lists are borrowed until the trainer is made. [tf.train.ClusterSpec] */
+/* The jobs of the ranks; must be equal on all ranks. Lists are borrowed until the trainer is made. [tf.train.ClusterSpec] */
 typedef struct tp_cluster {
-    int n_ps;           /* servers: 1 or more, fewer than the job has ranks */
+    int n_ps;           /* number of servers: at least 1, fewer than ranks */
     const int *ps;      /* ranks of the servers, n_ps of them; NULL: the last n_ps ranks */
     const int *workers; /* ranks that train, n_workers of them; the first must be 0. NULL: all but the servers */
     int n_workers;      /* 0 if workers is NULL */
@@ -489,9 +489,9 @@ TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task);
 /* Each device of a worker has its own variables, which get the new values after each step. [train: DistributedTrainerReplicated] */
 typedef struct tp_distributed_trainer_replicated_desc {
     tp_at at_;
-    int n_devices;             /* of each worker: towers; 0 = 1 */
+    int n_devices;             /* number of towers per worker; 0 = 1 */
     const int *devices;        /* copied; NULL: 0, 1, .. */
-    const tp_cluster *cluster; /* NULL: the last rank serves, the others train */
+    const tp_cluster *cluster; /* NULL: the last rank is the server, the others train */
     double patience;           /* see tp_horovod_trainer_desc */
 } tp_distributed_trainer_replicated_desc;
 TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_trainer_replicated_desc *d);
@@ -499,9 +499,9 @@ TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_train
 /* The devices of a worker share one copy of the variables. [train: DistributedTrainerParameterServer] */
 typedef struct tp_distributed_trainer_parameter_server_desc {
     tp_at at_;
-    int n_devices;             /* of each worker: towers; 0 = 1 */
+    int n_devices;             /* number of towers per worker; 0 = 1 */
     const int *devices;        /* copied; NULL: 0, 1, .. */
-    const tp_cluster *cluster; /* NULL: the last rank serves, the others train */
+    const tp_cluster *cluster; /* NULL: the last rank is the server, the others train */
     tp_ps_device
         caching_device; /* device of the worker's copy: TP_ON_CPU, or TP_ON_GPU: spread over the towers' devices, except
                                   * variables of less than 65536 elements. TP_ON_AUTO: TP_ON_CPU */
@@ -531,14 +531,14 @@ typedef struct tp_train_config {
     tp_callback *const *callbacks;
     int n_callbacks;
     tp_callback *const *extra_callbacks; /* NULL = tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
-    int n_extra_callbacks;               /* TP_NONE: none, not the default ones */
+    int n_extra_callbacks;               /* TP_NONE: no extra callbacks, not even the default ones */
     tp_monitor *const *monitors; /* NULL = tp_default_monitors, unless n_monitors is TP_NONE. TP_MONITORS(...) */
-    int n_monitors;              /* TP_NONE: none, not the default ones */
+    int n_monitors;              /* TP_NONE: no monitors, not even the default ones */
     const tp_session_creator *session_creator; /* NULL: made from session_config */
     const tp_session_config *session_config;   /* NULL: the default */
     tp_session_init *session_init;
     int64_t starting_epoch;  /* 0 = 1; TP_NONE: 0 */
-    int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: none */
+    int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: epochs without steps */
     int64_t max_epoch;       /* 0 = 99999; TP_NONE: no epoch at all */
     tp_tri auto_resume;      /* TP_YES: resume from the logger's directory, if it has a checkpoint; default TP_NO */
     tp_tri always_resume;    /* TP_NO: session_init and starting_epoch, if given, take precedence; default TP_YES */
@@ -845,7 +845,7 @@ TP_DEF tp_trainer *tp_queue_input_trainer(void) { return tp__trainer_new("QueueI
 typedef struct tp__multi {
     int host; /* the number of the CPU device for values on the host; -1: none */
     bool average, broadcast, scale_gradient, own_variables, on_host, async;
-    bool served;           /* servers make the update, which then assigns the new values to all copies */
+    bool served;           /* parameter servers compute the new values, which are then assigned to all copies */
     int64_t small_on_host; /* variables with fewer elements are stored on the host */
     tp_all_reduce_mode mode;
     int64_t *elements; /* elements of the variables on each tower's device, if they are spread */
@@ -1015,7 +1015,7 @@ static void tp__replicated_update(tp__multi *b)
     if (tp_graph_status(g) != TP_OK) return;
     for (int k = 1; k < n; k++) tp__different_gradients(b, wrt, b->n_var, k);
     tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), wrt, all, gvs);
-    for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) { /* last layers' gradients come first */
+    for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) { /* last layers' gradients are first */
         if (!gvs[i].grad) continue;
         for (int k = 0; k < n; k++) one[k] = gvs[k * b->n_var + i].grad;
         tp__reduce_gradients(b, one);
@@ -1038,7 +1038,7 @@ static void tp__replicated_update(tp__multi *b)
         t->train_op = n_update == 1 ? update[0] : tp_group(g, update, n_update, "train_op");
 }
 
-/* One update of the shared variables by the mean of the towers' gradients. */
+/* Makes one update of the shared variables by the mean of the towers' gradients. */
 static void tp__server_update(tp__multi *b)
 {
     tp_trainer *t = b->t;
@@ -1058,7 +1058,7 @@ static void tp__server_update(tp__multi *b)
     t->train_op = tp_apply_gradients(b->opt, gvs, n);
 }
 
-/* An update of the shared variables by each tower's gradient, in the order of the towers. */
+/* Makes an update of the shared variables by each tower's gradient, in the order of the towers. */
 static void tp__async_update(tp__multi *b)
 {
     tp_trainer *t = b->t;
@@ -1824,7 +1824,7 @@ static tp_status tp__epoch_end(tp_trainer *t, double t0)
         tp_log(TP_LOG_INFO, "Epoch %lld (global_step %lld) finished, time:%s.", (long long)s->epoch_num,
                (long long)s->global_step, tp_humanize_time_delta(tp_time() - t0, time));
         st = tp_callback_trigger_epoch(t->group_);
-        s->within_ = st < 0 || st == TP_INTR; /* else the epoch is complete */
+        s->within_ = st < 0 || st == TP_INTR; /* otherwise the epoch is complete */
     }
     t->finishing_ = NULL;
     if (s->within_) return st;
@@ -2044,7 +2044,7 @@ typedef struct tp__ranked {
     bool average, deterministic, broadcast;
     tp_compression compression;
     int64_t bucket_bytes;
-    struct tp__bucket *bucket; /* all of them, the newest first */
+    struct tp__bucket *bucket; /* list of all buckets, the newest first */
     int n_bucket;
     int n_variable;     /* number of the graph's variables after the towers were built; equal on all ranks */
     tp_device *summing; /* this device's library sums the buckets on it; NULL: buckets are summed through the host */
@@ -2127,7 +2127,7 @@ typedef struct tp__job_state {
     int rank, size, local_rank, local_size, training, in_flight;
     int64_t pid;
     MPI_Comm data, control;
-    MPI_Datatype half, line; /* 2 bytes; TP__LINE of them */
+    MPI_Datatype half, line; /* types of 2 bytes; of TP__LINE bytes */
     MPI_Op half_sum;
     MPI_Request inbox;
     tp__letter in, alive, sent[8];
@@ -3309,7 +3309,7 @@ static void tp__optimizer_half(tp_trainer *t, bool server, tp_apply_fn leaf)
     }
 }
 
-/* Each variable goes to the server with the fewest bytes so far. */
+/* Assigns each variable to the server with the fewest bytes so far. */
 static bool tp__shares_deal(tp_trainer *t, const tp_grad_var *gvs, int n)
 {
     tp__ranked *r = t->ranks_;

@@ -2430,8 +2430,8 @@ static void tp__job_end(void)
     j->begun = false;
 }
 
-/* All ranks end together. After a failure other ranks may hang in MPI_Finalize: then each rank waits for a moment, so that the
- * others can print their sentences, and aborts the job. */
+/* All ranks end together. After a failure other ranks may hang in MPI_Finalize: then each rank waits up to 3 seconds for the
+ * exit messages of the others, and aborts the job. */
 static void tp__job_exit(void)
 {
     tp__job_state *j = &tp__job;

@@ -1,13 +1,13 @@
 /* tp_fast.h - v0.1 - everything that is fast on the CPU: vector instructions, matrix products, convolutions, kernels of ops
  *
  * Do this:
- *     Copy this file beside tp_tensor.h. That is all: tp_tensor.h and tp_graph.h take it in where their implementation is
- *     compiled, with gcc or clang and without TP_NAIVE. A program that includes it gets tp_tensor.h and no more.
+ *     Copy this file beside tp_tensor.h. That is all: the implementations of tp_tensor.h and tp_graph.h include it when they
+ *     are compiled with gcc or clang and without TP_NAIVE. A program that includes this file itself gets only tp_tensor.h.
  *
- * WHAT THIS IS       the fast twin of the naive loops in tp_tensor.h and on tp_graph.h's op pages, as tp_cuda.cu is for a
- *                    GPU. Without it every program compiles, runs and learns the same, only slowly: a step of a convnet takes
- *                    about 100 times as long. The first session says so in the log.
- * WHAT THIS IS NOT   a definition: what an op computes is said by its naive loop, and tests compare the two. Nothing here is
+ * WHAT THIS IS       fast versions of the naive loops in tp_tensor.h and on tp_graph.h's op pages, as tp_cuda.cu has them for a
+ *                    GPU. Without this file every program compiles, runs and trains in the same way, but slowly: a step of a
+ *                    convnet takes about 100 times as long. The first session then logs a sentence about it.
+ * WHAT THIS IS NOT   a definition: the naive loop defines what an op computes, and tests compare the two. Nothing here is
  *                    public; a program calls tp_gemm, tp_conv and the builders of tp_graph.h.
  *
  * A COMPLETE PROGRAM
@@ -22,57 +22,57 @@
  *         return 0;
  *     }
  *
- * CONTENTS   engine, taken in by tp_tensor.h: >>tile >>pack >>gemm >>conv >>amx >>entries
- *            kernels, read once for each instruction set: >>isa
- *            ops, taken in by tp_graph.h: >>fast_ops, with a part for each op: >>fast reduce, >>fast add_n, >>fast l2_loss,
+ * CONTENTS   engine, included by tp_tensor.h: >>tile >>pack >>gemm >>conv >>amx >>entries
+ *            kernels, compiled once for each instruction set: >>isa
+ *            ops, included by tp_graph.h: >>fast_ops, with a part for each op: >>fast reduce, >>fast add_n, >>fast l2_loss,
  *            pad_grad, gather_grad, matmul, conv2d, bias_add, max_pool, batch_norm, layer_norm, softmax, lstm, gru, attention,
  *            dropout, apply_adam
  *
  * OPTIONS (define before the include of tp_tensor.h)
- *     TP_NAIVE                  this file is not taken in
- *     TP_NO_WINOGRAD            3x3 convolutions as direct sums only: slower, and a NaN stays where it belongs
- *     TP_NO_AMX                 without the instruction set "amx", which is used only where it is asked for by name
+ *     TP_NAIVE                  this file is not included
+ *     TP_NO_WINOGRAD            3x3 convolutions as direct sums only: slower, but a NaN does not spread within a tile
+ *     TP_NO_AMX                 without the instruction set "amx", which is used only if it is chosen by name
  * At run time the instruction set can be chosen by name: the argument of tp_cpu_device_new, .isa of tp_session_config, or the
  * environment variable TP_ISA: naive, sse2, avx2, avx512, amx (neon on AArch64, generic elsewhere).
  *
  * HOW IT WORKS
  *   Instruction sets.  The kernels are written once, in section >>isa, with the vector types of gcc and clang. Section >>tile
- *     reads that section once for each instruction set, between pragmas that switch the instructions on, with another vector
- *     width each time. So plain `gcc -O2` gives a program that has them all. tp__isa_choose asks the processor which
- *     it can run; the result is a table of functions, struct tp__isa, in d->isa. NULL there means: the naive loops. Kernels
- *     that few ops need are not in that table but in tables of their own, by level (tp__lstm_cell_of[isa->level]), so that a
+ *     includes that section once for each instruction set, between pragmas that enable the instructions, with a different
+ *     vector width each time. So plain `gcc -O2` gives a program with all of them. tp__isa_choose detects which ones the
+ *     processor can run; the result is a table of functions, struct tp__isa, in d->isa. NULL means: the naive loops. Kernels
+ *     that few ops need are not in that table but in separate tables by level (tp__lstm_cell_of[isa->level]), so that a
  *     linker with --gc-sections drops them from programs without these ops.
- *   The register tile.  Products and convolutions stand on one kernel: some rows times two vectors of columns, summed
- *     over k without leaving the registers (tp__tile, tp__run_tile). They differ only in the pointers that they give it:
+ *   The register tile.  Products and convolutions use one kernel: some rows times two vectors of columns, summed
+ *     over k in registers (tp__tile, tp__run_tile). They differ only in the pointers that they pass to the kernel:
  *       GEMM              rows are rows of A, in place or packed; columns come from packed panels of B        (>>gemm)
  *       convolution       a row is an output pixel; k runs over the window, which is a few contiguous
  *                         stretches of a zero-padded copy of some input rows: there is no im2col matrix      (>>conv)
- *       its input grad    the same over dy, once for each phase of the stride
- *       its filter grad   a row is a weight; k runs over the pixels
+ *       input gradient    as the convolution, but over dy, once for each phase of the stride
+ *       filter gradient   a row is a weight; k runs over the pixels
  *     Winograd's transformation, depthwise convolutions and AMX (>>amx) replace the tile where they are faster.
- *   Ops.  The kernel of an op (>>fast_ops) cuts its work into chunks for the threads and calls the above for each. Its row in
- *     the op table holds a pointer to it, tp__<op>_fast; without this file the macro TP__IF_FAST leaves NULL there, and the
- *     executor calls the row's naive loop.
- *   Scratch.  A kernel asks for its memory before the run: one function carves pointers out of a block, and with no block
- *     it measures (tp__carve). The planner puts that block into the plan's arena, so a run allocates nothing.
- *   Same bits.  Blocks, splits of k and partial sums follow from the shape and the instruction set, never from the number of
- *     threads. Threads take chunks of the output in any order; each chunk has one owner. Where k itself is divided, at
+ *   Ops.  The kernel of an op (>>fast_ops) cuts its work into chunks for the threads and calls the kernels above for each chunk.
+ *     The op's row in the op table has a pointer to the kernel, tp__<op>_fast; without this file the macro TP__IF_FAST leaves
+ *     NULL in the row, and the executor calls the row's naive loop.
+ *   Scratch.  A kernel states its scratch memory before the run: one function carves pointers out of a block, or, without a
+ *     block, computes the size (tp__carve). The planner puts that block into the plan's arena, so a run allocates nothing.
+ *   Same bits.  Blocks, splits of k and partial sums depend on the shape and the instruction set, never on the number of
+ *     threads. Threads take chunks of the output in any order; one thread computes each chunk. Where k itself is divided, at
  *     most TP__PARTS partial sums are added in a fixed tree. Two instruction sets may differ in the last bits.
  */
-#if defined(TP__FAST_ENGINE) && !defined(TP__ISA_SUFFIX) /* read once, by tp_tensor.h */
+#if defined(TP__FAST_ENGINE) && !defined(TP__ISA_SUFFIX) /* included once, by tp_tensor.h */
 
 /* ==== >>tile: instruction sets and the register tile ================================================== */
 
 #define TP__MAX_ROWS 14
 
-/* A stretch of k: `len` values of k, the first at offset `at` from a row's pointer. */
+/* A run of `len` consecutive values of k, the first at offset `at` from a row's pointer. */
 typedef struct tp__run {
     int64_t at, len;
 } tp__run;
 
-/* One register tile of a product: c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n) for i < m. The values of k lie in
- * runs: a[i][run.at + step * 0..len); there is at least one run. b is one row after another, ldb apart, through all runs.
- * Pointers beyond m repeat the last row, so that a kernel with more rows may read and write it once more. */
+/* One register tile of a product: c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n) for i < m. The values of k are in
+ * runs: a[i][run.at + step * 0..len); there is at least one run. b has one row for each k of all runs, ldb floats apart.
+ * Pointers beyond m repeat the last row, so that a kernel with more rows may read and write that row again. */
 typedef struct tp__tile {
     const float *a[TP__MAX_ROWS];
     float *c[TP__MAX_ROWS + 1];
@@ -80,9 +80,9 @@ typedef struct tp__tile {
     int n_run, m, n;
     int64_t step, ldb;
     const float *b, *bias;
-    const float *ahead; /* prefetch for a later tile: m floats of this at each step of k; NULL: nothing */
+    const float *ahead; /* data to prefetch for a later tile: m floats at each step of k; NULL: none */
     bool add, relu, scaled;
-    float scale;          /* of the sums, if scaled, before they are added to anything */
+    float scale;          /* factor of the sums, if scaled, applied before anything is added */
     int64_t a_gap, c_gap; /* even tiles only: row i begins at a[0] + i a_gap and ends in c[0] + i c_gap */
 } tp__tile;
 #define TP__MAX_EVEN 16 /* rows of an even tile */
@@ -95,20 +95,20 @@ typedef struct tp__even {
     bool add;
 } tp__even;
 
-/* What batch normalisation needs of each of C channels, the last axis: y = (x - mean) scale + beta, then the ReLU if
- * there is one; backward dx = scale (dy - c1 - (x - mean) c2), where dy counts only where y > 0. */
+/* Values of batch normalisation for each of C channels, the last axis: y = (x - mean) scale + beta, then an optional
+ * ReLU; backward dx = scale (dy - c1 - (x - mean) c2). With the ReLU, dy is taken as 0 where y is not positive. */
 typedef struct tp__bn {
     int64_t C;
     const float *mean, *scale, *beta, *c1, *c2;
     bool relu;
 } tp__bn;
 
-/* What an instruction set provides; defined in the section that is compiled once for each (>>isa). */
+/* The functions of an instruction set; defined in the section that is compiled once for each set (>>isa). */
 struct tp__isa {
     char name[8];
-    int level;  /* 0: the compiler's own target, then upwards; indexes the tables of kernels that few ops need */
+    int level; /* 0: the compiler's default target, larger: wider vectors; index into the tables of kernels that few ops need */
     int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
-    void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows]; NULL: take the next one */
+    void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows]; NULL: use the next larger one */
     void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);    /* [rows], one vector of columns; NULL: no such tile */
     /* packing of a matrix: transposed; as a panel of B, padded to whole vectors; as tiles of rows of a transposed A */
     void (*transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
@@ -122,17 +122,17 @@ struct tp__isa {
     float (*max)(int64_t n, const float *x);
 };
 
-/* Rows of the next register tile when `left` remain: full tiles, and at the end two tiles of equal height, not a full one
- * and a very small one. */
+/* Number of rows of the next register tile when `left` rows remain: full tiles, and at the end two tiles of equal height
+ * instead of a full one and a very small one. */
 static int tp__tile_rows(int64_t left, int mr)
 {
     if (left >= 2 * mr || left == mr) return mr;
     return (int)(left < mr ? left : (left + 1) / 2);
 }
 
-/* TP__PRODUCT(a * b) is rounded before anything is added to it; gcc would fuse the two under -std=gnu11. TP__VPRODUCT is
- * the same for vectors: for those gcc 12 would apply __builtin_assoc_barrier element by element. clang needs it too, since
- * no macro tells whether -ffp-contract=fast is on. */
+/* TP__PRODUCT(a * b) is rounded before anything is added to it; gcc would fuse product and sum under -std=gnu11. TP__VPRODUCT
+ * does this for vectors, to which gcc 12 would apply __builtin_assoc_barrier element by element. clang needs TP__VPRODUCT, too,
+ * since no macro tells whether -ffp-contract=fast is on. */
 #if defined(__SSE2__)
 #define TP__VPRODUCT(x_)          \
     __extension__({               \
@@ -170,7 +170,7 @@ static int tp__tile_rows(int64_t left, int mr)
 #include <arm_neon.h>
 #endif
 
-/* 1. What the compiler's own target can do: SSE2 on x86-64, NEON on AArch64, anything elsewhere. */
+/* 1. The compiler's default target: SSE2 on x86-64, NEON on AArch64, generic vectors elsewhere. */
 #if defined(TP__SSE2)
 #define TP__ISA_BASE   tp__isa_sse2
 #define TP__BASE(f_)   f_##_sse2
@@ -191,7 +191,7 @@ static int tp__tile_rows(int64_t left, int mr)
 #define TP__VW        4
 #define TP__MR        6
 #if defined(TP__SSE2)
-TP__COLD_BEGIN /* few machines have only this: compiled for size, not for speed */
+TP__COLD_BEGIN /* few machines have only SSE2: compiled for size, not for speed */
 #endif
 #include "tp_fast.h"
 #if defined(TP__SSE2)
@@ -203,8 +203,8 @@ TP__COLD_BEGIN /* few machines have only this: compiled for size, not for speed 
 #undef TP__VW
 #undef TP__MR
 
-/* 2. What the machine may be able to do, found out when the program runs. (On Windows gcc does not align the stack
- * for wide vectors.) */
+/* 2. Instruction sets that the machine may have; detected when the program runs. (Not on Windows, where gcc does not align the
+ * stack for wide vectors.) */
 #if defined(TP__SSE2) && defined(__x86_64__) && !defined(_WIN32)
 #define TP__ISA_X86 1
 
@@ -260,7 +260,7 @@ TP__COLD_BEGIN /* few machines have only this: compiled for size, not for speed 
 #define TP__ISA_X86 0
 #endif
 
-/* AMX is compiled in where the compiler has it and the system is known to let programs use its registers, or where a test
+/* AMX is compiled in if the compiler supports it and the operating system is known to give programs its registers, or if a test
  * emulates it. */
 #if defined(TP_NO_AMX) || !TP__ISA_X86
 #define TP__AMX 0
@@ -273,7 +273,7 @@ TP__COLD_BEGIN /* few machines have only this: compiled for size, not for speed 
 #define TP__AMX 0
 #endif
 
-/* 3. Kernels that few ops need: a table for each, by level, so that a program without these ops is without their kernels.
+/* 3. Kernels that few ops need: one table for each kernel, by level, so that a program without these ops does not contain them.
  * They are called as tp__lstm_cell_of[isa->level](...). */
 /* clang-format off */
 #define TP__KERNEL(returns_, name_, ...) TP__UNUSED static returns_ (*const tp__##name_##_of[])(__VA_ARGS__) = TP__LEVELS(tp__##name_)
@@ -282,7 +282,7 @@ TP__COLD_BEGIN /* few machines have only this: compiled for size, not for speed 
 #else
 #define TP__LEVELS(f_) {TP__BASE(f_)}
 #endif
-/* without one for SSE2 */
+/* kernels without an SSE2 version */
 #if TP__ISA_X86
 #define TP__WIDE_LEVELS(f_) {NULL, f_##_avx2, f_##_avx512}
 #elif defined(TP__SSE2)
@@ -352,8 +352,8 @@ static int tp__x86_level(void)
 }
 #endif
 
-/* Why the instruction set "amx" cannot be used, NULL if it can. A program must ask the operating system for the registers
- * (8 KiB), because it saves them only for programs that asked. */
+/* The reason why the instruction set "amx" cannot be used, NULL if it can. A program must request the registers (8 KiB) from the
+ * operating system, which saves them only for programs that requested them. */
 #if TP__AMX && !defined(TP__AMX_EMULATED)
 static const char *tp__amx_lacks(void)
 {
@@ -373,7 +373,7 @@ static const char *tp__amx_lacks(void)
 static const char *tp__amx_lacks(void) { return NULL; }
 #endif
 
-/* The kernels of this name, NULL for "naive"; no name: the best that this machine can run. *amx: with products in tiles. */
+/* The kernels of the instruction set `name`, NULL for "naive"; no name: the machine's best set. *amx: products use AMX. */
 TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st, bool *amx)
 {
     *st = TP_OK;
@@ -415,9 +415,9 @@ static int64_t tp__min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t tp__max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t tp__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* Scratch is carved by one function, run twice: without memory it measures, with memory it hands out pointers. */
+/* One function carves the scratch and is called twice: without memory it computes the size, with memory it sets the pointers. */
 typedef struct tp__carver {
-    char *base; /* NULL: measure */
+    char *base; /* NULL: only the size is computed */
     size_t used;
     bool overflow;
 } tp__carver;
@@ -440,10 +440,10 @@ static void *tp__carve(tp__carver *c, int64_t n, size_t size)
     c->used += (bytes + 63) / 64 * 64;
     return p;
 }
-/* If the size has overflowed: so large that the allocation fails. */
+/* The size; if it has overflowed, a size so large that the allocation fails. */
 static size_t tp__carved(const tp__carver *c) { return c->overflow ? SIZE_MAX / 2 : c->used + 64; }
 
-/* Private memory for running chunks: one slot per thread, taken while a chunk runs. What an earlier chunk left in a slot
+/* Private memory for running chunks: one slot per thread, taken while a chunk runs. Data that an earlier chunk left in a slot
  * never influences a result, so it does not matter which chunk gets which slot. */
 typedef struct tp__slots {
     float *memory;
@@ -466,7 +466,7 @@ static int tp__slot_take(tp__slots *s)
 }
 static void tp__slot_give(tp__slots *s, int i) { __atomic_store_n(&s->busy[i], 0, __ATOMIC_RELEASE); }
 
-/* Rows of the next even tile when `left` remain; 0 if there is none. */
+/* Number of rows of the next even tile when `left` rows remain; 0 if no even tile fits. */
 static int tp__even_rows(const struct tp__isa *isa, int64_t left)
 {
     for (int m = left < TP__MAX_EVEN ? (int)left : TP__MAX_EVEN; m > 0; m--)
@@ -495,35 +495,35 @@ static void tp__run_tile(const struct tp__isa *isa, tp__tile *t, int64_t columns
 {
     void (*const *tile)(const tp__tile *) = isa->tile[tp__panel_vectors(isa, columns) - 1] + t->m;
     t->n = (int)columns;
-    t->c[t->m] = t->c[t->m - 1]; /* kernels exist for some row counts only: this one may have a row more */
+    t->c[t->m] = t->c[t->m - 1]; /* kernels exist for some row counts only: the kernel may have one row more than m */
     (*tile ? tile[0] : tile[1])(t);
 }
-/* ... and reads mr pointers. */
+/* Repeats the last row's pointer up to mr, since a kernel reads mr pointers. */
 static void tp__tile_pad(tp__tile *t, int mr)
 {
     for (int i = t->m; i < mr; i++) t->a[i] = t->a[t->m - 1];
 }
 
-/* Prefetch a row that is needed soon. */
+/* Prefetches a row that is needed soon. */
 static void tp__fetch_row(const float *row, int64_t n)
 {
     for (int64_t i = 0; i < n; i += 16) __builtin_prefetch(row + i, 0, 2);
 }
 
-/* Zeros in columns n.. of a panel's k rows. */
+/* Writes zeros to columns n.. of a panel's k rows. */
 static void tp__panel_zero(float *panel, int64_t width, int64_t n, int64_t k)
 {
     if (n == width) return;
     for (int64_t i = 0; i < k; i++) memset(panel + i * width + n, 0, (size_t)(width - n) * sizeof *panel);
 }
 
-/* Rows of n floats, `from` apart, to rows `to` apart. */
+/* Copies rows of n floats that are `from` floats apart to rows that are `to` floats apart. */
 static void tp__copy_rows(float *dst, int64_t to, const float *src, int64_t from, int64_t n, int64_t rows)
 {
     for (int64_t i = 0; i < rows; i++) memcpy(dst + i * to, src + i * from, (size_t)n * sizeof *dst);
 }
 
-/* part[0][0..n) += part[1] + ... in a fixed tree; the parts lie `stride` apart. */
+/* part[0][0..n) += part[1] + ... in a fixed tree; the parts are `stride` floats apart. */
 static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride, int parts, int64_t n)
 {
     for (int step = 1; step < parts; step *= 2)
@@ -538,17 +538,17 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 /* ==== >>gemm: matrix products ========================================================================== */
 
 #define TP__KC          TP__WHOLE_SUM /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
-#define TP__PACK_HERE   1000000       /* from here on B is not packed as a whole */
-#define TP__PACK_ALONE  32768         /* floats that are packed by one thread */
-#define TP__K_IN_PLACE  16            /* up to here A is read in place */
+#define TP__PACK_HERE   1000000       /* a B with more floats than this is not packed as a whole */
+#define TP__PACK_ALONE  32768         /* one thread packs matrices of up to this many floats */
+#define TP__K_IN_PLACE  16            /* up to this K A is read in place */
 #define TP__KC_STREAM   128           /* values of k in a block, when A's block has all rows */
 #define TP__NC          256           /* columns in a block */
 #define TP__MB          8             /* tiles of rows in a block */
-#define TP__M_HERE      1024          /* rows in a block, where each block packs its own columns of B */
+#define TP__M_HERE      1024          /* rows in a block, if each block packs its own columns of B */
 #define TP__LDB_NEAR    32            /* panels in a row of B, if many rows of A read it in place */
-#define TP__K_EVEN      64            /* up to here starting a tile takes as long as its sum */
+#define TP__K_EVEN      64            /* up to this K starting a tile takes as long as its sum */
 #define TP__PACK_K      128           /* values of k in a chunk of packing B ... */
-#define TP__PACK_PANELS 8             /* ... and its panels: more write streams would drive each other from L1 */
+#define TP__PACK_PANELS 8             /* ... and its panels: more write streams would evict each other from L1 */
 #define TP__CHUNK_MIN   1000000       /* multiply-adds that make a chunk worth its overhead */
 #define TP__CHUNK_MANY  16            /* chunks that keep all threads of a machine busy */
 
@@ -562,14 +562,14 @@ typedef struct tp__gemm_plan {
     int parts;                     /* parts k is divided into */
     bool pack_a, b_in_place, dots; /* few rows times B transposed: dot products */
     bool even;                     /* short sums without epilogue: even tiles, which start faster */
-    bool stream;                   /* A transposed, k long, few columns: A is read once, from front to back */
+    bool stream;                   /* A transposed, k long, few columns: A is read once, in order of address */
     bool row;                      /* one row times B, which is read in place, all columns of a chunk at a time */
-    bool pack_here;                /* B is large and used by few blocks of rows: each block packs what it uses */
+    bool pack_here;                /* B is large and used by few blocks of rows: each block packs the panels it uses */
     int64_t packed_from;           /* first panel that is packed */
     int64_t pack_k, pack_panels;   /* values of k and panels in a chunk of packing */
     float *packed, *part;
     float *packed_a; /* all of A, if several chunks of columns need it */
-    int64_t slot_a;  /* floats of a slot that are for A; what follows is for B */
+    int64_t slot_a;  /* floats of a slot that are for A; the rest is for B */
     tp__slots slots;
 } tp__gemm_plan;
 
@@ -579,7 +579,7 @@ static bool tp__panel_whole(const tp__gemm_plan *p, int64_t panel)
     return n == tp__panel_width(p->isa, n);
 }
 
-/* Blocks of the output: larger chunks while they are too small to be worth their overhead, smaller ones while there are too few. */
+/* Chooses the blocks of the output: enlarges chunks that are too small for their overhead, shrinks them if there are too few. */
 TP__SMALL static void tp__gemm_cut(tp__gemm_plan *p)
 {
     const tp_gemm_args *a = &p->g;
@@ -592,7 +592,7 @@ TP__SMALL static void tp__gemm_cut(tp__gemm_plan *p)
     p->mb = tp__min64(M, p->mb);
     p->pb = tp__min64(p->panels, (large && !p->pack_here ? TP__NC * 5 / 8 : TP__NC) / p->nr);
     while (!p->row) {
-        /* a few rows times much of B: B misses the cache, and reading it takes as long as computing eight rows */
+        /* few rows times a large B: B misses the cache, and reading B takes as long as computing eight rows */
         int64_t work = (K * N > 400000 ? tp__max64(p->mb, 8) : p->mb) * p->pb * p->nr * p->k_part;
         int64_t chunks = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts;
         if (work < TP__CHUNK_MIN / 2 && p->mb < M) p->mb = tp__min64(M, 2 * p->mb);
@@ -614,7 +614,7 @@ TP__SMALL static void tp__gemm_cut(tp__gemm_plan *p)
     p->n_blocks = tp__ceil_div(p->panels, p->pb);
 }
 
-/* Everything about a product that follows from its shape. */
+/* Computes the plan of a product from its shape; returns the bytes of scratch. */
 TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
@@ -649,9 +649,9 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
         p->kc = tp__min64(TP__KC_STREAM, p->k_part);
     }
 
-    /* 4. read in place or pack? B in place when few blocks of rows read it and L2 holds it, or its rows are short anyway;
-     * A in place unless it would be read often down its columns, or its rows fall into the same few cache sets */
-    const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0; /* L1 holds what is read often */
+    /* 4. read in place or pack? B in place if few blocks of rows read it and it fits into L2, or if its rows are short;
+     * A in place unless it would be read often along its columns, or its rows map to the same few cache sets */
+    const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0; /* A's data stays in L1 */
     p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr ||
                                (M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr));
     p->pack_a =
@@ -676,7 +676,7 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     return tp__carved(&c);
 }
 
-/* One panel of n columns, [K][width]: B[K,n], or its transpose [n,K] if tb, rows ldb apart. */
+/* Packs one panel of n columns, [K][width]: B[K,n], or its transpose [n,K] if tb, rows ldb apart. */
 static void tp__pack_panel(const struct tp__isa *isa, float *panel, const float *B, int64_t ldb, bool tb, int64_t K,
                            int64_t n)
 {
@@ -687,8 +687,8 @@ static void tp__pack_panel(const struct tp__isa *isa, float *panel, const float 
     } else isa->panel(panel, width, B, ldb, K, n);
 }
 
-/* Panels [panel, end) of B, k from k0, appended to the `at` values of k that they already have. Panels lie `apart` floats
- * apart. */
+/* Packs panels [panel, end) of B, k from k0, after the `at` values of k that they already have. The distance of two panels
+ * is `apart` floats. */
 static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, int64_t at, int64_t panel, int64_t end,
                             int64_t k0, int64_t kn)
 {
@@ -710,7 +710,7 @@ static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, i
     }
 }
 
-/* A chunk of packing all of B, where a panel is [K][width]: a few panels, a block of k. */
+/* A chunk of packing all of B, where a panel is [K][width]: a few panels and one block of k. */
 static int64_t tp__gemm_pack_groups(const tp__gemm_plan *p)
 {
     return tp__ceil_div(p->panels - p->packed_from, p->pack_panels);
@@ -724,7 +724,7 @@ TP__SMALL static void tp__gemm_pack_panels(void *user, int64_t chunk)
                     tp__min64(p->pack_k, p->g.K - k));
 }
 
-/* Rows [row, row + mb) of op(A), k from k0: rows of kn; of a transposed A tile after tile, each [kn][rows of the tile]. */
+/* Packs rows [row, row + mb) of op(A), k from k0, as rows of kn values; a transposed A as tiles, each [kn][rows of the tile]. */
 static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int64_t mb, int64_t k0, int64_t kn)
 {
     const tp_gemm_args *g = &p->g;
@@ -735,7 +735,7 @@ static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int
     p->isa->tiles(dst, kn, 0, kn, g->A + k0 * g->lda + row, g->lda, mb);
 }
 
-/* A chunk of packing: a block of rows of A, one of its blocks of k. */
+/* A chunk of packing: a block of rows of A and one block of k. */
 TP__SMALL static void tp__gemm_pack_rows(void *user, int64_t chunk)
 {
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
@@ -745,8 +745,8 @@ TP__SMALL static void tp__gemm_pack_rows(void *user, int64_t chunk)
     if (k < k_end) tp__gemm_pack_a(p, p->packed_a + row0 * p->g.K + mb * k, row0, mb, k, tp__min64(p->kc, k_end - k));
 }
 
-/* What to prefetch while a tile runs. If A is read in place and once: the next rows of A. Else this tile's share of the
- * next block of k, first of B and then of A. */
+/* The data to prefetch while a tile runs. If A is read in place and only once: the next rows of A. Otherwise this tile's share
+ * of the next block of k, first of B and then of A. */
 static const float *tp__gemm_ahead(const tp__gemm_plan *p, const tp__tile *t, int64_t row, int64_t panel,
                                    int64_t panel0, int64_t k, int64_t kn, int64_t mb, int64_t row0)
 {
@@ -761,7 +761,7 @@ static const float *tp__gemm_ahead(const tp__gemm_plan *p, const tp__tile *t, in
     return NULL;
 }
 
-/* The rows of a panel, from k; *ldb: floats from one to the next. */
+/* The rows of a panel, from k on; *ldb: floats from one row to the next. */
 static const float *tp__gemm_panel(const tp__gemm_plan *p, const float *packed_b, int64_t panel, int64_t panel0,
                                    int64_t k, int64_t kn, int64_t *ldb)
 {
@@ -868,7 +868,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
     if (slot >= 0) tp__slot_give(&p->slots, slot);
 }
 
-/* A chunk of adding the parts of k: some rows of C. */
+/* A chunk of the sum over the parts of k: some rows of C. */
 static void tp__gemm_add_parts(void *user, int64_t chunk)
 {
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
@@ -922,14 +922,14 @@ TP__SMALL static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *s
     if (p.parts > 1) tp_device_parallel(d, tp__ceil_div(a->M, p.isa->mr), tp__gemm_add_parts, &p);
 }
 
-/* -- many small products with one matrix: packed once, then used by chunks that each do some rows -------------------- */
+/* -- many small products with one matrix: it is packed once, then used by chunks of some rows each ------------------- */
 
 TP__UNUSED static int64_t tp__packed_floats(const struct tp__isa *isa, int64_t K, int64_t N)
 {
     return tp__ceil_div(N, 2 * isa->vw) * 2 * isa->vw * K;
 }
 
-/* B[K,N], or its transpose [N,K] if tb, rows ldb apart, as panels. */
+/* Packs B[K,N], or its transpose [N,K] if tb, rows ldb apart, into panels. */
 TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed, const float *B, int64_t ldb, bool tb,
                                        int64_t K, int64_t N)
 {
@@ -940,16 +940,16 @@ TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed,
     }
 }
 
-#define TP__PACKED_BLOCK 98304 /* floats of B that are used again and again */
+#define TP__PACKED_BLOCK 98304 /* floats of B that are reused while they are in L2 */
 /* C[i] (+)= A[i] B + bias for m rows, on the calling thread. */
 typedef struct tp__by_packed {
     const struct tp__isa *isa;
     const float *A;
     int64_t lda, step; /* between rows, and between a row's values along k */
-    int64_t gap;       /* if A lies in panels of 2 vw columns: floats from one to the next; else 0 */
+    int64_t gap;       /* if A is stored in panels of 2 vw columns: floats from one panel to the next; else 0 */
     float *C;
     int64_t ldc;
-    const float *packed, *bias; /* B, panels of packed_k rows, of which the first K count; N values or NULL */
+    const float *packed, *bias; /* B, panels of packed_k rows, the first K are used; N values or NULL */
     int64_t packed_k, K, N;
     bool add;
 } tp__by_packed;
@@ -958,7 +958,7 @@ TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
     const struct tp__isa *isa = p->isa;
     const int64_t nr = 2 * isa->vw, K = p->K, k_blocks = tp__max64(1, tp__ceil_div(K, TP__KC));
     const int64_t kc = p->gap ? tp__ceil_div(tp__ceil_div(K, k_blocks), nr) * nr : tp__ceil_div(K, k_blocks);
-    const int64_t columns = tp__max64(1, TP__PACKED_BLOCK / tp__max64(1, kc) / nr) * nr; /* of B, as fit into L2 */
+    const int64_t columns = tp__max64(1, TP__PACKED_BLOCK / tp__max64(1, kc) / nr) * nr; /* of B that fit into L2 */
     const int64_t stretch = p->gap ? nr : tp__max64(1, kc);
     tp__run run[TP__KC / 8]; /* a panel is at least 8 columns wide */
     tp__tile t;
@@ -991,7 +991,7 @@ TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
             }
         }
 }
-/* The same with plain arguments, without panels and bias. */
+/* As tp__by_packed's product, with plain arguments and without panels of A and bias. */
 TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda,
                                           int64_t step, float *C, int64_t ldc, const float *packed, int64_t packed_k,
                                           int64_t K, int64_t N, bool add)
@@ -1005,9 +1005,9 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 
 /* ==== >>conv: convolutions ============================================================================= */
 
-/* What all three convolutions share: a grid of `rows` x `cols` positions, one stride apart, each of which reads a window
- * of an image. The grid is processed in pieces: either some rows of one image or some whole images. A piece's part of the
- * image is copied into a buffer with zeros around it, unless no window crosses the edge. */
+/* The common part of forward pass, input and filter gradient: a grid of `rows` x `cols` positions, one stride apart, each of which
+ * reads a window of an image. The grid is processed in pieces: either some rows of one image or some whole images. A piece's part
+ * of the image is copied into a buffer with zeros around it, unless no window crosses the edge. */
 typedef struct tp__grid {
     const float *src;
     bool norm; /* the pixels are batch-normalised while they are copied */
@@ -1018,7 +1018,7 @@ typedef struct tp__grid {
     int64_t top, left, tall, wide;  /* the window, relative to a position times its stride */
     bool in_place;
     int64_t piece_rows, piece_images, pieces;
-    int64_t row_floats, image_floats; /* from row to row, from image to image, of what is read */
+    int64_t row_floats, image_floats; /* of the data that is read: floats from row to row, from image to image */
     int64_t buffer_floats;
 } tp__grid;
 
@@ -1029,13 +1029,13 @@ typedef struct tp__piece {
 
 #define TP__BUFFER_FLOATS 49152 /* a piece's buffer should stay in L2 */
 
-/* Cut the grid into pieces of about `work` units, a position counting `each`. */
+/* Cuts the grid into pieces of about `work` units; one position counts as `each` units. */
 TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
 {
     const int64_t buffer_row = ((g->cols - 1) * g->sx + g->wide) * g->c, image = tp__max64(1, g->rows * g->cols * each);
     g->in_place = !g->norm && g->pixel == g->c && g->top >= 0 && g->left >= 0 &&
                   (g->rows - 1) * g->sy + g->top + g->tall <= g->h && (g->cols - 1) * g->sx + g->left + g->wide <= g->w;
-    /* 1. rows of an image in a piece: all, unless that is too much work or too large a buffer */
+    /* 1. rows of an image in a piece: all, unless that is too much work or needs too large a buffer */
     int64_t cuts = tp__max64(1, image / (2 * work));
     if (g->images * cuts < TP__CHUNK_MANY)
         cuts = tp__max64(cuts, tp__min64(TP__CHUNK_MANY / g->images, 2 * image / work));
@@ -1043,7 +1043,7 @@ TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
     while (!g->in_place && g->piece_rows > 1 &&
            ((g->piece_rows - 1) * g->sy + g->tall) * buffer_row > TP__BUFFER_FLOATS)
         g->piece_rows = (g->piece_rows + 1) / 2;
-    /* 2. whole images in a piece, when one is too little */
+    /* 2. several whole images in a piece, if one image is too little work */
     g->piece_images = 1;
     int64_t floats = ((g->piece_rows - 1) * g->sy + g->tall) * buffer_row;
     if (g->piece_rows == g->rows && image < work) {
@@ -1063,7 +1063,7 @@ TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
     }
 }
 
-/* x, and how it is normalised when it is copied */
+/* Sets the source x and its normalisation, which is done while x is copied. */
 static void tp__grid_norm(tp__grid *g, const tp_conv_args *a, const struct tp__isa *isa)
 {
     g->norm = a->norm != NULL;
@@ -1076,7 +1076,7 @@ static void tp__grid_norm(tp__grid *g, const tp_conv_args *a, const struct tp__i
     g->bn.relu = a->norm_relu;
 }
 
-/* Piece `index`; copies what it sees of channels [channel, channel + c) into buffer. */
+/* Returns piece `index`; copies the pixels under its windows, channels [channel, channel + c), into buffer. */
 static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel, float *buffer)
 {
     tp__piece p;
@@ -1115,7 +1115,7 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
     return p;
 }
 
-/* Prefetches into L2, a little at a time while this piece is computed, what the next piece will copy. */
+/* While a piece is computed, prefetches the pixels of the next piece into L2, a few at a time. */
 typedef struct tp__ahead {
     const float *at, *end;
 } tp__ahead;
@@ -1145,7 +1145,7 @@ static void tp__fetch(tp__ahead *a, int64_t n)
     a->at += (n + 15) / 16 * 16;
 }
 
-/* The same for what will be written. */
+/* Prefetches the output that will be written. */
 static void tp__fetch_written(tp__ahead *a, int64_t n)
 {
     n = tp__max64(0, tp__min64(n, a->end - a->at));
@@ -1194,7 +1194,7 @@ static bool tp__tap_at(int64_t phase, int64_t pad, int64_t r, int64_t dilation, 
     return i % stride == 0;
 }
 
-/* Fill in taps in the order in which they lie in the source. Returns how many; `out` may be NULL. */
+/* Fills in the taps in the order of their addresses in the source. Returns their number; `out` may be NULL. */
 TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int64_t *y0, int64_t *y1, int64_t *x0,
                                          int64_t *x1)
 {
@@ -1228,7 +1228,7 @@ TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int6
     return n;
 }
 
-/* Everything about one phase (forward has one) that follows from the shape; pointers into scratch if there is one. */
+/* Computes the plan of one phase (forward has one) from the shape; sets pointers into scratch if scratch is given. */
 TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a, bool input_grad,
                                         int64_t phase_y, int64_t phase_x, void *scratch)
 {
@@ -1320,7 +1320,7 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
             g->run[g->runs++].len = tp__min64(each, len);
         }
     }
-    if (g->runs == 0) { /* dst must be written nevertheless */
+    if (g->runs == 0) { /* no tap: dst must still be written */
         g->run[0].at = g->run[0].len = 0;
         g->runs = 1;
     }
@@ -1406,7 +1406,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     const int slot = tp__slot_take(&g->slots);
     const tp__piece p = tp__grid_load(q, chunk % q->pieces, group * g->ic, g->slots.memory + slot * g->slots.floats);
     const int64_t positions = p.images * p.rows * q->cols;
-    tp__ahead next = tp__grid_ahead(q, chunk % q->pieces + g->slots.n); /* other threads take the ones between */
+    tp__ahead next = tp__grid_ahead(q, chunk % q->pieces + g->slots.n); /* other threads take those between */
     const int64_t share = tp__ahead_share(&next, tp__max64(1, positions / g->isa->mr));
     tp__tile t;
     memset(&t, 0, sizeof t);
@@ -1523,13 +1523,13 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     parts = tp__min64(parts, (4 << 20) / size + 1);
     f->parts = (int)parts;
     f->mb = f->K;
-    const int64_t work = q->images * q->rows * q->cols / parts * f->og; /* of one row of dw in a chunk */
+    const int64_t work = q->images * q->rows * q->cols / parts * f->og; /* multiply-adds for one row of dw in a chunk */
     while (tp__ceil_div(f->K, f->mb) * parts * a->groups < TP__CHUNK_MANY && f->mb * work > 4 * TP__CHUNK_MIN &&
            f->mb > 4 * f->isa->mr)
         f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
     f->blocks = tp__ceil_div(f->K, f->mb);
     f->even = f->og <= f->isa->vw && f->blocks == 1 && tp__even_covers(f->isa, f->cg);
-    f->pack = a->groups > 1 || a->O != tp__panel_width(f->isa, a->O); /* else the rows of dy are a panel already */
+    f->pack = a->groups > 1 || a->O != tp__panel_width(f->isa, a->O); /* else rows of dy form a panel already */
     f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
 
     const int64_t runs = q->piece_images * q->piece_rows;
@@ -1588,7 +1588,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             t.b = f->pack ? packed : dy;
             t.a_gap = 1;
             t.c_gap = a->O;
-            for (int64_t k = 0; k < f->K; k += t.m) { /* channels of one tap lie side by side */
+            for (int64_t k = 0; k < f->K; k += t.m) { /* the channels of one tap are adjacent */
                 const int64_t tap = k / f->cg, ch = k % f->cg, r = tap / a->KW, s = tap % a->KW;
                 t.m = tp__even_rows(f->isa, f->cg - ch);
                 tp__fetch(&next, share);
@@ -1620,7 +1620,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
     tp__slot_give(&f->slots, slot);
 }
 
-/* Adding parts of dw: chunks of so many floats. */
+/* Number of floats in a chunk of the sum of the parts of dw. */
 #define TP__ADD_FLOATS 4096
 
 typedef struct tp__add_parts {
@@ -1675,7 +1675,7 @@ typedef struct tp__wino {
     const struct tp__isa *isa;
     tp_conv_what what;
     int64_t in, out, nr;          /* channels; columns in a panel of U */
-    int64_t dst_h, dst_w;         /* of what the tiles cover */
+    int64_t dst_h, dst_w;         /* size of the image that the tiles cover */
     int64_t block_rows, fill;     /* rows of tiles that are processed together; a multiple of `fill` tiles */
     int64_t v_plane, m_plane;     /* floats of one of the 16 places for these tiles, of `in` and `out` channels */
     int64_t u_plane, pack_floats; /* U: panels of [in][columns] at each place */
@@ -1683,8 +1683,8 @@ typedef struct tp__wino {
     float *u, *part;
     tp__slots slots;
 } tp__wino;
-#define TP__WINO_CHANNELS  16    /* they come in multiples of it */
-#define TP__WINO_FLOATS    65536 /* of V and M of a block: they should stay in L2, with U */
+#define TP__WINO_CHANNELS  16    /* channels are processed in multiples of this */
+#define TP__WINO_FLOATS    65536 /* of V and M of a block, which should stay in L2 together with U */
 #define TP__WINO_FLOATS_L1 8192  /* with few channels all three may stay in L1 */
 
 TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp_conv_args *a)
@@ -1750,7 +1750,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_a
     return tp__carved(&c);
 }
 
-/* A chunk of packing: U of 16 channels of the source in one panel of the result's. */
+/* A chunk of packing: U for 16 source channels and one panel of result channels. */
 TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
 {
     tp__wino *w = (tp__wino *)user;
@@ -1766,13 +1766,13 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
     const int slot = tp__slot_take(&w->slots);
     float *turned = w->slots.memory + slot * w->slots.floats;
     const int64_t tap = TP__WINO_CHANNELS * n;
-    for (int64_t i = 0; i < 9; i++) /* [tap][o][c] of the filter turned around */
+    for (int64_t i = 0; i < 9; i++) /* [tap][o][c] of the filter rotated by 180 degrees */
         w->isa->transpose(turned + i * tap, n, a->w + ((8 - i) * a->C + column) * a->O + k, a->O, n, TP__WINO_CHANNELS);
     tp__wino_filter_of[w->isa->level](tap, turned, tap, u, w->u_plane);
     tp__slot_give(&w->slots, slot);
 }
 
-/* V of `rows` rows of tiles from `row`, counted through the piece's images. Returns how many tiles. */
+/* Computes V for `rows` rows of tiles from `row`, counted through all images of the piece. Returns the number of tiles. */
 static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t row, int64_t rows, float *v)
 {
     const tp__grid *q = &w->grid;
@@ -1808,7 +1808,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
         for (int i = 0; i < 16 && whole > tiles; i++)
             memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
         tp__ahead mine = tp__ahead_of(dst + ((p.image + row / p.rows) * w->dst_h + 2 * (p.row + row % p.rows)) * line,
-                                      2 * rows * line); /* prefetch about what will be written */
+                                      2 * rows * line); /* prefetch about as much as will be written */
         for (int place = 0; place < 16; place++) {
             tp__fetch(&next, share);
             tp__fetch_written(&mine, tp__ahead_share(&mine, 16 - place));
@@ -2000,7 +2000,7 @@ static void tp__depthwise_run(tp_device *d, const tp_conv_args *a, tp_conv_what 
     tp__add_parts_run(d, a->dw, w.part, a->KH * a->KW * a->C, w.parts);
 }
 
-/* -- which of them --------------------------------------------------------------------------------------------------- */
+/* -- choice of the algorithm ----------------------------------------------------------------------------------------- */
 
 /* 1x1 with stride 1 is a plain matrix product over pixels. */
 static bool tp__conv_is_gemm(const tp_conv_args *a)
@@ -2040,12 +2040,12 @@ static bool tp__conv_is_depthwise(const tp_conv_args *a)
 
 /* ==== >>amx: products in bf16 tiles ===================================================================== */
 /* One AMX instruction multiplies 16 rows of 32 bf16 by 32 rows of 16 and adds the products to 256 float sums: sixteen times
- * what AVX-512 does in that time. Operands are packed into such tiles.
- * FLOAT32. A float is exactly the sum of three bf16, hi + mid + lo: each is the rounded rest. Of the nine products of parts six
- * are summed. The other three, mid lo twice and lo lo, are smaller than the rounding of a float's product. Sums are shorter
- * than elsewhere: 16 products, then both halves of 32, and that is added to the sum over k.
+ * the work of AVX-512 in the same time. Operands are packed into such tiles.
+ * FLOAT32. A float is exactly the sum of three bf16, hi + mid + lo: each part is the rounded rest. Of the nine products of parts
+ * six are summed. The other three, mid lo twice and lo lo, are smaller than the rounding error of a float product. The order of
+ * summation differs from the other kernels: 16 products, then both halves of 32, which are then added to the sum over k.
  * BF16. If all values in a panel are bf16 already (mixed precision, small integers), mid and lo are zero and their products
- * are left out: the same bits for a sixth of the work. Packing finds this out by itself.
+ * are left out: the same bits for a sixth of the work. The packing functions detect such panels.
  * INFINITY times a part that is zero would be NaN: panels with infinities are multiplied by a plain loop.
  * One driver does matrix products and convolutions; they differ in how a block of floats is read for packing. Where a
  * convolution's windows overlap, their pixels are read several times. Small products, depthwise convolutions, the steps of
@@ -2053,7 +2053,7 @@ static bool tp__conv_is_depthwise(const tp_conv_args *a)
 
 #if TP__AMX
 
-/* The instructions. A test may bring its own: TP__AMX_EMULATED with these macros. */
+/* The instructions. A test may define its own versions of these macros, with TP__AMX_EMULATED. */
 #ifndef TP__AMX_EMULATED
 #if defined(__clang__)
 #define TP__AMX_CODE \
@@ -2071,38 +2071,38 @@ static bool tp__conv_is_depthwise(const tp_conv_args *a)
 
 #define TP__AMX_SIDE  32   /* rows, columns and values of k in a block: two tiles by two, one step along k */
 #define TP__AMX_STEP  1024 /* bf16 in a block of one part */
-#define TP__AMX_STAGE 128  /* values of k that are fetched at once */
-#define TP__AMX_WINO  128  /* with fewer channels Winograd's 3x3 is left alone: fetching would take most of the time */
+#define TP__AMX_STAGE 128  /* values of k that are fetched in one piece */
+#define TP__AMX_WINO  128  /* with fewer channels 3x3 stays with Winograd: fetching would take most of the time */
 
 typedef uint32_t tp__amx_bits __attribute__((vector_size(64), may_alias));
 typedef float tp__amx_floats __attribute__((vector_size(64), may_alias));
 
 typedef struct tp__amx {
-    tp_gemm_args g; /* a convolution's: the product of its first group */
+    tp_gemm_args g; /* for a convolution: the product of its first group */
     const struct tp__isa *isa;
     const tp_conv_args *conv; /* NULL: a product of matrices */
     tp_conv_what what;
     tp__gather w; /* a convolution's windows: one phase of them */
     int64_t groups, b_group, c_group;
-    int64_t steps, k_part, kc; /* blocks along k; values of k in a part, and in what is packed at once */
+    int64_t steps, k_part, kc; /* blocks along k; values of k in a part, and those that are packed at once */
     int parts;
     int64_t mb, nb, m_blocks, n_blocks, panels; /* rows and columns of a chunk; panels of columns in a group */
-    bool b_once;                                /* B is packed before, for all chunks */
+    bool b_once;                                /* B is packed once, before all chunks */
     uint16_t *packed;
     uint8_t *kind; /* of each packed panel, for each step at which a block of k begins */
     float *part;
     tp__slots slots;
 } tp__amx;
 
-/* What a packed panel holds: TP__AMX_WHOLE: mid and lo are not zero. */
+/* Kinds of a packed panel. TP__AMX_WHOLE: mid and lo are not all zero. TP__AMX_INFINITE: it has infinities. */
 enum { TP__AMX_WHOLE = 1, TP__AMX_INFINITE = 2 };
 
 static int64_t tp__amx_up(int64_t n) { return (n + TP__AMX_SIDE - 1) / TP__AMX_SIDE * TP__AMX_SIDE; }
 
-/* Everything but packing and multiplying tiles is compiled for size. */
+/* All functions except packing and multiplying of tiles are compiled for size. */
 TP__COLD_BEGIN
 
-/* Everything else that follows from the shape of the product in g. */
+/* Computes the rest of the plan from the shape of the product in g. */
 static size_t tp__amx_cut(tp__amx *p, tp_device *d, tp__carver *c)
 {
     const int64_t M = p->g.M, N = p->g.N, K = p->g.K;
@@ -2155,7 +2155,7 @@ static size_t tp__amx_gemm_make(tp__amx *p, tp_device *d, const tp_gemm_args *a,
     return tp__amx_cut(p, d, &c);
 }
 
-/* The product that one phase of a convolution is. false: it has no pixels. */
+/* Describes one phase of a convolution as a matrix product. false: the phase has no pixels. */
 static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
                                int64_t phase_x)
 {
@@ -2179,7 +2179,7 @@ static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp_conv_args *a, 
     }
     return true;
 }
-/* 0: nothing to do. */
+/* Plans one phase of a convolution; returns the bytes of scratch, 0: nothing to compute. */
 static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
                                 int64_t phase_x, void *scratch)
 {
@@ -2203,7 +2203,7 @@ static bool tp__amx_takes_conv(tp_device *d, const tp_conv_args *a, tp_conv_what
     return true;
 }
 
-/* Windows of positions [row, row + rows): values [k, k + n) of each, (tap, channel), in rows `step` apart. */
+/* Fetches the windows of positions [row, row + rows): values [k, k + n) of each, (tap, channel), to rows `step` apart. */
 static void tp__amx_windows(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to,
                             int64_t step)
 {
@@ -2237,7 +2237,7 @@ static void tp__amx_windows(const tp__amx *p, int64_t group, int64_t row, int64_
     }
 }
 
-/* Rows [row, row + rows) of A, k from k0: to[i][TP__AMX_STAGE]. */
+/* Fetches rows [row, row + rows) of A, k from k0, to to[i][TP__AMX_STAGE]. */
 static void tp__amx_fetch_a(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to)
 {
     const tp_gemm_args *g = &p->g;
@@ -2249,7 +2249,7 @@ static void tp__amx_fetch_a(const tp__amx *p, int64_t group, int64_t row, int64_
     else if (g->ta) p->isa->transpose(to, TP__AMX_STAGE, g->A + k * g->lda + row, g->lda, n, rows);
     else tp__copy_rows(to, TP__AMX_STAGE, g->A + row * g->lda + k, g->lda, n, rows);
 }
-/* Columns [column, column + n) of B, k from k0: to[k][TP__AMX_SIDE]. */
+/* Fetches columns [column, column + n) of B, k from k0, to to[k][TP__AMX_SIDE]. */
 static void tp__amx_fetch_b(const tp__amx *p, int64_t group, int64_t column, int64_t n, int64_t k, int64_t kn,
                             float *to)
 {
@@ -2268,8 +2268,8 @@ static void tp__amx_fetch_b(const tp__amx *p, int64_t group, int64_t column, int
 
 TP__COLD_END
 
-/* Sixteen floats as their three parts, each in the upper half of its lane. What would round to infinity is cut, what is
- * not finite has no mid and lo. seen: bits of mid and lo, infinities. */
+/* Splits sixteen floats into their three parts, each in the upper half of its lane. Values that would round to infinity are
+ * truncated; values that are not finite get no mid and lo. seen: bits of mid and lo, infinities. */
 static inline __attribute__((always_inline)) void tp__amx_split(const float *x, tp__amx_bits *part, tp__amx_bits *seen)
 {
     const tp__amx_bits bits = *(const tp__amx_bits *)(const void *)x, near = bits + 0x7fffu + ((bits >> 16) & 1u);
@@ -2285,13 +2285,13 @@ static inline __attribute__((always_inline)) void tp__amx_split(const float *x, 
 }
 
 /* The 32 rows of 32 bf16 of a block's two tiles: row i is made from two vectors, `gap` apart, the first at (i % 16) row +
- * (i / 16) half in the block. In a tile, pairs of values of k lie side by side. Here a pair is k and k + 16, in A and in
+ * (i / 16) half in the block. In a tile, pairs of values of k are adjacent. Here a pair is k and k + 16, in A and in
  * B, so that whole vectors can be interleaved without a shuffle of k. */
 typedef struct tp__amx_layout {
     int64_t block, row, half, gap;
 } tp__amx_layout;
 
-/* A panel's stage of `steps` blocks into tiles, the parts `plane` apart. Returns the kind. */
+/* Converts a panel's stage of `steps` blocks to tiles, with the three parts `plane` values apart. Returns the kind. */
 static TP__AMX_CODE unsigned tp__amx_tiles(const tp__amx_layout *l, const float *stage, int64_t steps, uint16_t *to,
                                            int64_t plane)
 {
@@ -2314,7 +2314,7 @@ static TP__AMX_CODE unsigned tp__amx_tiles(const tp__amx_layout *l, const float 
 
 TP__COLD_BEGIN
 
-/* One panel of A (b: of B), values [k, k + kn), zeros up to whole blocks. Returns its kind. */
+/* Packs one panel of A (if b: of B), values [k, k + kn), padded with zeros to whole blocks. Returns its kind. */
 static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at, int64_t k, int64_t kn, uint16_t *to,
                              float *stage)
 {
@@ -2338,14 +2338,14 @@ static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at
 
 TP__COLD_END
 
-/* out[32][32] = the product of two packed panels over `steps` blocks. Of 32 rows and columns the second half may be
- * left out. noinline, and the barrier: gcc does not know that loading a tile reads memory. */
+/* out[32][32] = the product of two packed panels over `steps` blocks. The second half of the 32 rows or columns may be
+ * left out. noinline and the barrier are needed because gcc does not know that loading a tile reads memory. */
 static __attribute__((noinline)) TP__AMX_CODE void tp__amx_block(const uint16_t *a, bool a_whole, const uint16_t *b,
                                                                  bool b_whole, int64_t steps, bool lower, bool right,
                                                                  float *out)
 {
     static const uint8_t order[6][2] = {{2, 0}, {1, 0}, {0, 0},
-                                        {0, 1}, {1, 1}, {0, 2}}; /* only few tiles are loaded twice */
+                                        {0, 1}, {1, 1}, {0, 2}}; /* in this order few tiles are loaded twice */
     int64_t first[6], second[6], plane = steps * TP__AMX_STEP;
     int n = 0;
     for (int i = 0; i < 6; i++) {
@@ -2381,12 +2381,12 @@ static __attribute__((noinline)) TP__AMX_CODE void tp__amx_block(const uint16_t 
 
 TP__COLD_BEGIN
 
-/* The value whose parts lie `plane` apart. */
+/* The value whose three parts are `plane` apart. */
 static float tp__amx_value(const uint16_t *at, int64_t plane)
 {
     return tp_bf16_to_f32(at[0]) + (tp_bf16_to_f32(at[plane]) + tp_bf16_to_f32(at[2 * plane]));
 }
-/* The same without tiles, for panels with infinities. */
+/* As tp__amx_block, without tiles, for panels with infinities. */
 static __attribute__((noinline)) void tp__amx_plain(const uint16_t *a, const uint16_t *b, int64_t steps, float *out)
 {
     const int64_t plane = steps * TP__AMX_STEP;
@@ -2402,7 +2402,7 @@ static __attribute__((noinline)) void tp__amx_plain(const uint16_t *a, const uin
         }
 }
 
-/* Sums of a block, ldv apart, into a part of k, or (part < 0) into C. add: to what is there; last: nothing follows. */
+/* Stores the sums of a block, rows ldv apart, to a part of k, or (part < 0) to C. add: to the old values; last: last block of k. */
 static void tp__amx_put(const tp__amx *p, int64_t group, int64_t part, int64_t row, int64_t rows, int64_t column,
                         int64_t n, bool add, bool last, const float *v, int64_t ldv)
 {
@@ -2456,7 +2456,7 @@ static void tp__amx_pack_b(void *user, int64_t chunk)
 static TP__AMX_CODE void tp__amx_chunk(void *user, int64_t chunk)
 {
     static const uint8_t shapes[64] __attribute__((aligned(64))) = {
-        1,  0, 0,  0, 0,  0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0, /* palette 1; then bytes in a row, and rows, of eight */
+        1,  0, 0,  0, 0,  0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0, /* palette 1; then bytes per row, and rows, of eight tiles */
         64, 0, 64, 0, 64, 0, 64, 0, 64, 0,  64, 0,  64, 0,  64, 0,  0, 0, 0, 0, 0, 0, 0, 0,
         0,  0, 0,  0, 0,  0, 0,  0, 16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0};
     tp__amx *p = (tp__amx *)user;
@@ -2494,7 +2494,7 @@ static TP__AMX_CODE void tp__amx_chunk(void *user, int64_t chunk)
     tp__slot_give(&p->slots, slot);
 }
 
-/* A chunk of adding the parts of k: some rows of one group's product. */
+/* A chunk of the sum over the parts of k: some rows of one group's product. */
 static void tp__amx_add_parts(void *user, int64_t chunk)
 {
     const tp__amx *p = (const tp__amx *)user;
@@ -2519,7 +2519,7 @@ static void tp__amx_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
     tp__amx_run(d, &p);
 }
 
-/* Without scratch only what it would need. */
+/* Computes all phases of a convolution; without scratch only returns its size. */
 static size_t tp__amx_conv_phases(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
 {
     const int64_t sy = what == TP_CONV_INPUT_GRAD ? a->stride_h : 1, sx = what == TP_CONV_INPUT_GRAD ? a->stride_w : 1;
@@ -2569,7 +2569,7 @@ static void tp__fast_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
     tp__gemm_fast(d, a, scratch);
 }
 
-/* No image, channel, filter or position: the naive loops know what that means (zeros, or the bias alone). */
+/* No image, channel, filter or position: the naive loops compute this case (zeros, or the bias alone). */
 static bool tp__conv_is_empty(const tp_conv_args *a)
 {
     return a->B <= 0 || a->C <= 0 || a->O <= 0 || a->OH <= 0 || a->OW <= 0 || a->H <= 0 || a->W <= 0 || a->KH <= 0 ||
@@ -2613,7 +2613,7 @@ static size_t tp__fast_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv
     return most;
 }
 
-/* false: nothing to compute, the naive loops say what the result is then */
+/* false: nothing to compute; the naive loops then set the result */
 static bool tp__fast_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
 {
     if (tp__conv_is_empty(a)) return false;
@@ -2641,15 +2641,15 @@ static bool tp__fast_normals(const struct tp__isa *isa, int64_t blocks, const ui
 /* -- for tp_input.h ------------------------------------------------------------------------------------ */
 
 #if defined(TP__SSE2)
-/* Four elements: a v + offset between 0 and 255, as integers, whatever v is. */
+/* Four elements: a v + offset, limited to 0 .. 255, as integers, for any v. */
 static inline __attribute__((always_inline)) __m128i tp__fast_line_four(__m128i v, __m128 a, const float *offset)
 {
     const __m128 x = _mm_add_ps(_mm_mul_ps(a, _mm_cvtepi32_ps(v)), _mm_loadu_ps(offset));
     return _mm_cvttps_epi32(_mm_min_ps(_mm_max_ps(x, _mm_setzero_ps()), _mm_set1_ps(255.0f)));
 }
 #endif
-/* x = a x + b for the bytes of an image, limited to 0 .. 255 and without their fraction. The offsets b repeat after `period`
- * elements, a multiple of 16. Only whole periods: returns how many of the n elements are done. */
+/* x = a x + b for the bytes of an image, limited to 0 .. 255 and truncated. The offsets b repeat after `period` elements, a
+ * multiple of 16. Processes only whole periods; returns how many of the n elements were processed. */
 TP__UNUSED static int64_t tp__fast_line_bytes(unsigned char *x, float a, const float *b, int64_t period, int64_t n)
 {
     int64_t i = 0;
@@ -2673,18 +2673,18 @@ TP__UNUSED static int64_t tp__fast_line_bytes(unsigned char *x, float a, const f
     return i;
 }
 
-#elif defined(TP__ISA_SUFFIX) /* read once for each instruction set, by the part above */
+#elif defined(TP__ISA_SUFFIX) /* included once for each instruction set, by the part above */
 
 /* ==== >>isa: the kernels of one instruction set ======================================================== */
-/* Compiled once per instruction set, between the pragmas that switch it on. Before the include stand:
+/* Compiled once per instruction set, between the pragmas that enable it. These macros are defined before the include:
  *     TP__ISA_SUFFIX   avx512: names here become tp__tile_14x2_avx512
- *     TP__ISA_NAME     "avx512": what people call it
- *     TP__ISA_LEVEL    2: its place in the tables of single kernels (TP__KERNEL)
+ *     TP__ISA_NAME     "avx512": the name that users give
+ *     TP__ISA_LEVEL    2: its index in the tables of single kernels (TP__KERNEL)
  *     TP__VW           floats in a vector: 16, 8 or 4
  *     TP__MR           rows of the largest register tile: 14 or 6
- * Vectors are the compiler's own (`a + b` adds lanes). Multiply-and-add is fused only where vfma() says so: a product
- * that meets an addition elsewhere goes through vmul(), which the compiler cannot contract. No vector crosses a real
- * call: everything that takes or returns one is inlined. */
+ * Vectors are the compiler's vector types (`a + b` adds lanes). Multiply-and-add is fused only in vfma(): a product that is
+ * added to something elsewhere uses vmul(), which the compiler cannot contract. No vector is passed in a real call: every
+ * function that takes or returns a vector is inlined. */
 
 #if TP__VW == 4 && defined(TP__SSE2)
 #define TP__WIDE 0 /* few machines have only SSE2: kernels that another loop can replace are left out */
@@ -2725,13 +2725,13 @@ typedef double VD __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef uint64_t VQ __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef uint8_t VB __attribute__((vector_size(TP__VW), aligned(1), may_alias)); /* a byte for each float */
 
-/* -- primitives: all that differs between instruction sets ---------------------------------------------- */
+/* -- primitives: the only code that differs between instruction sets ------------------------------------ */
 /* vget: the first n floats at p, 0 < n < TP__VW; the other lanes are `fill`. vput writes the first n. */
 
 TP__INLINE V vload(const float *p) { return *(const VU *)p; }
 TP__INLINE void vstore(float *p, V a) { *(VU *)p = a; }
 
-/* mask is all ones or all zeros in each lane, as comparisons give it */
+/* each lane of mask is all ones or all zeros, like the result of a comparison */
 TP__INLINE V vsel(VI mask, V yes, V no) { return (V)((mask & (VI)yes) | (~mask & (VI)no)); }
 
 #if TP__VW == 16
@@ -2828,12 +2828,12 @@ TP__INLINE V vmin(V a, V b) { return vsel((VI)(a < b), a, b); }
 #endif
 #endif
 
-TP__INLINE V vmul(V a, V b) { return TP__VPRODUCT(a * b); } /* rounded, whatever is added to it later */
+TP__INLINE V vmul(V a, V b) { return TP__VPRODUCT(a * b); } /* rounded before anything is added to it */
 TP__INLINE VD vdmul(VD a, VD b) { return TP__VPRODUCT(a * b); }
 TP__INLINE V vabs(V a) { return (V)((VI)a & viset(INT32_MAX)); }
 TP__INLINE V vpow2(VI e) { return (V)((e + viset(127)) << 23); } /* 2^e for -126 <= e <= 127 */
 
-/* A vector of which only the first n values exist. */
+/* Loads a vector of which only the first n values exist. */
 TP__INLINE V TP__F(part)(const float *p, int64_t n) { return n >= TP__VW ? vload(p) : vget(p, n, 0.0f); }
 TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
 {
@@ -2843,8 +2843,8 @@ TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
 
 /* -- the register tile ----------------------------------------------------------------------------------- */
 /* c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n), for m rows, in accumulators that never leave the registers.
- * tp__tile (see >>tile) says where the operands lie. The body is inlined with constant mr and nv; a row that does
- * not exist costs nothing. Rows are written out because only then do both compilers keep the tile in registers. */
+ * tp__tile (see >>tile) has the addresses of the operands. The body is inlined with constant mr and nv; rows beyond mr
+ * cost nothing. Each row has its own code because only then do both compilers keep the tile in registers. */
 
 #if TP__MR == 14
 #define TP__ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
@@ -2852,7 +2852,7 @@ TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
 #define TP__ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5)
 #endif
 
-/* Rows that are not whole vectors wide: c[0..n) = the finished sums, and what is to be added to them. c_gap: even rows. */
+/* For rows that end in an incomplete vector: c[0..n) = the finished sums plus old values, bias and activation. c_gap: even rows. */
 static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const float *sum, int64_t width, int64_t c_gap)
 {
     for (int i = 0; i < t->m; i++, sum += width) {
@@ -2925,7 +2925,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 #undef X
     }
 
-    /* 2. an incomplete vector at the right edge goes through memory */
+    /* 2. an incomplete vector at the right edge is stored through a temporary array */
     if (t->n < nv * TP__VW) {
         float rows[TP__MR][2 * TP__VW];
 #define X(i)                                         \
@@ -2939,7 +2939,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
         return;
     }
 
-    /* 3. whole rows: what was there, bias, activation */
+    /* 3. whole rows: add the old values and the bias, apply the activation */
     if (t->add) {
 #define X(i)                                          \
     if (mr > i) {                                     \
@@ -2994,7 +2994,7 @@ TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
         NULL, TP__T(nv_, 1), TP__T(nv_, 2), NULL, TP__T(nv_, 4), NULL, TP__T(nv_, 6), NULL, TP__T(nv_, 8), NULL,       \
             TP__T(nv_, 10), NULL, TP__T(nv_, 12), NULL, TP__T(nv_, 14)                                                 \
     }
-#elif TP__ISA_LEVEL == 0 && defined(TP__SSE2) /* few machines have no more than this */
+#elif TP__ISA_LEVEL == 0 && defined(TP__SSE2) /* fewer tile sizes for SSE2: few machines need it */
 TP__TILE(1)
 TP__TILE(2)
 TP__TILE(4)
@@ -3051,7 +3051,7 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
             __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
         }
     } while (++run != last);
-    if (t->n < TP__VW) { /* an incomplete vector at the right edge goes through memory */
+    if (t->n < TP__VW) { /* an incomplete vector at the right edge is stored through a temporary array */
         float rows[TP__MAX_EVEN][TP__VW];
 #define X(i, r, k) \
     if (mr > i) vstore(rows[i], p##i);
@@ -3087,7 +3087,7 @@ TP__INLINE void TP__F(tile_even)(const tp__tile *t, int mr)
 #undef X
 }
 
-/* c[i][0..nv vectors) (+)= sum over k < K of a[i][k] b[k]: `mr` even rows after another, nothing but whole vectors. */
+/* c[i][0..nv vectors) (+)= sum over k < K of a[i][k] b[k]: `mr` even rows at a time, whole vectors only. */
 TP__INLINE void TP__F(even_rows)(const tp__even *t, int64_t rows, int mr, int nv)
 {
     const int64_t gap = t->a_gap, step = t->step, ldb = t->ldb;
@@ -3141,7 +3141,7 @@ static void TP__F(descend)(const tp__even *t, int64_t rows, int64_t n, float rat
     const V r = vset(rate);
     const int64_t K = t->K, step = t->step, ldb = t->ldb;
     const float *b = t->b;
-    while (rows-- > 0) { /* backwards: what the forward pass read last is still in the cache */
+    while (rows-- > 0) { /* from the last row on: the forward pass read it last, so it is still in the cache */
         const float *a = t->a + rows * t->a_gap;
         float *c = t->c + rows * t->c_gap;
         int64_t j = 0;
@@ -3169,7 +3169,7 @@ static void TP__F(descend)(const tp__even *t, int64_t rows, int64_t n, float rat
 }
 #endif
 
-/* Rows of `columns` values to rows of ldd, which is whole vectors: the rest of the last one becomes zeros. */
+/* Copies rows of `columns` values to rows of ldd values, a multiple of a vector: the rest of the last vector is set to zero. */
 static void TP__F(panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns)
 {
     for (; rows > 0; rows--, dst += ldd, src += lds)
@@ -3180,8 +3180,8 @@ static void TP__F(panel)(float *dst, int64_t ldd, const float *src, int64_t lds,
 #endif
 }
 
-/* Columns of src, the rows of register tiles, to tile after tile of [K][rows of the tile], there from k0 on: n values of k. k is
- * outermost: src is read along its rows. */
+/* Packs n values of k of the columns of src, which are the rows of register tiles, into tiles of [K][rows of the tile], from k0 on.
+ * The loop over k is outermost, so that src is read along its rows. */
 static void TP__F(tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows)
 {
     for (int64_t k = k0; k < k0 + n; k++, src += lds)
@@ -3203,7 +3203,7 @@ static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t 
 {
     int64_t j = 0;
 #if TP__VW == 16
-    /* Sixteen rows and columns at once: first the four quarters of each vector as 4x4 blocks, then the blocks. */
+    /* Transposes 16 x 16 values at once: first within the four quarters of each vector, as 4x4 blocks, then the blocks. */
     for (; j + 16 <= columns; j += 16)
         for (int64_t i = 0; i < rows; i += 16) {
             const __mmask16 mask = (__mmask16)(rows - i < 16 ? (1u << (rows - i)) - 1u : 0xffffu);
@@ -3266,7 +3266,7 @@ static void TP__F(even14)(const tp__tile *t) { TP__F(tile_even)(t, 14); }
 static void TP__F(even16)(const tp__tile *t) { TP__F(tile_even)(t, 16); }
 #endif
 
-/* One row times nv vectors of columns of a matrix read in place, or the t->n columns of one vector if nv is 1. Wide is
+/* One row times nv vectors of columns of a matrix read in place, or the t->n columns of one vector if nv is 1. Many columns are
  * fast: b misses the cache and is read in the order of its addresses. */
 #if TP__VW == 16
 #define TP__ROW_VECTORS 16
@@ -3346,7 +3346,7 @@ static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float 
     vstore(lane[1], s1 + t1);
     vstore(lane[2], s2 + t2);
     vstore(lane[3], s3 + t3);
-    for (int j = 0; j < 4; j++) { /* halves are added: loops of known length become vectors */
+    for (int j = 0; j < 4; j++) { /* halves are added, in loops of constant length, which compilers vectorize */
         float *l = lane[j];
         for (int i = 0; i < 8 && TP__VW > 8; i++) l[i] += l[(i + 8) % TP__VW];
         for (int i = 0; i < 4 && TP__VW > 4; i++) l[i] += l[(i + 4) % TP__VW];
@@ -3426,10 +3426,10 @@ static float TP__F(max)(int64_t n, const float *x)
 
 /* -- element-wise functions ------------------------------------------------------------------------------ */
 
-/* The scalar twins, with the formulas explained, are tp_expf, tp_logf and tp_tanhf. */
+/* The scalar versions tp_expf, tp_logf and tp_tanhf explain the formulas. */
 TP__INLINE V TP__F(vexp)(V x)
 {
-    x = vmin(vset(89.0f), vmax(vset(-104.0f), x)); /* NaN passes both */
+    x = vmin(vset(89.0f), vmax(vset(-104.0f), x)); /* both keep NaN */
     V big = vfma(x, vset(TP__LOG2E), vset(TP__ROUNDER)), k = big - vset(TP__ROUNDER);
     V r = vfma(k, vset(-TP__LN2_HI), x);
     r = vfma(k, vset(-TP__LN2_LO), r);
@@ -3489,8 +3489,8 @@ TP__INLINE V TP__F(vsigmoid)(V x)
     return vsel((VI)(x < vset(0.0f)), e, vset(1.0f)) / (vset(1.0f) + e);
 }
 
-/* A function over n floats from one over a vector: the last, partial vector is padded, so that an element's bits do
- * not depend on where it lies. */
+/* Makes a function over n floats from a function of a vector: the last, partial vector is padded, so that an element's bits do
+ * not depend on its position. */
 #define TP__UNARY(name_, expr_)                                           \
     static void TP__F(name_)(int64_t n, float *y, const float *const *in) \
     {                                                                     \
@@ -3505,7 +3505,7 @@ TP__INLINE V TP__F(vsigmoid)(V x)
             vput(y + i, n - i, expr_);                                    \
         }                                                                 \
     }
-/* The same for a long function, whose code is not repeated for the rest of an array. */
+/* As TP__UNARY, for a long function, whose code is not repeated for the partial vector. */
 #define TP__LONG(name_, function_)                                                          \
     static void TP__F(name_)(int64_t n, float *y, const float *const *in)                   \
     {                                                                                       \
@@ -3535,8 +3535,8 @@ TP__INLINE V TP__F(vsigmoid)(V x)
         }                                                                   \
     }
 
-/* The scalar twin is tp_erff. In double, because the polynomials need it; four vectors at a time, to hide the latency of a
- * polynomial's steps. */
+/* The scalar version is tp_erff. Computed in double, because the polynomials need the precision; four vectors at a time, to hide
+ * the latency of a polynomial's steps. */
 #define TP__FOUR(X) X(0) X(1) X(2) X(3)
 static void TP__F(erf4)(const float *x, float *y)
 {
@@ -3676,11 +3676,11 @@ static void TP__F(tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step
 }
 
 #if TP__WIDE
-/* -- Winograd's transforms (>>conv winograd): each works down and then along, a vector of channels at a time ------- */
-/* `plane` floats lie between the 16 places of what is transformed. */
+/* -- Winograd's transforms (>>conv winograd): each along columns, then along rows, a vector of channels at a time -- */
+/* plane: floats from one of the 16 elements of a transformed tile to the next. */
 
-/* V = B'dB of a row of tiles, 2 pixels apart, whose 4 rows of pixels lie `row` floats apart. Two of the columns are
- * the next tile's first. */
+/* V = B'dB of a row of tiles, 2 pixels apart, whose 4 rows of pixels are `row` floats apart. The last two columns of a tile are
+ * the first two of the next tile. */
 static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane)
 {
 #define TP__DOWN(p_)       \
@@ -3726,8 +3726,8 @@ static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row
 #undef TP__DOWN
 }
 
-/* y = A'mA of a row of tiles over the first 2 rows of an image that is `width` wide, then bias and activation, then
- * `more`, which lies as y does. Only `rows` rows are left. */
+/* y = A'mA of a row of tiles, for the first 2 rows (1 if only `rows` = 1 is left) of an image of `width` pixels per row, then bias
+ * and activation, then adds `more`, which has the layout of y. */
 static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
                             const float *more, const float *bias, bool relu)
 {
@@ -3765,7 +3765,7 @@ static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float 
     }
 }
 
-/* A dy A' of the same tiles; zeros beyond the edge. */
+/* m = A dy A' of a row of tiles; dy is taken as zero beyond the edge. */
 static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane)
 {
     const V zero = vset(0.0f);
@@ -3789,7 +3789,7 @@ static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *
     }
 }
 
-/* U = GgG' of n filters, whose 9 taps lie `tap` floats apart */
+/* U = GgG' of n filters, whose 9 taps are `tap` floats apart */
 static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u, int64_t plane)
 {
     const V half = vset(0.5f);
@@ -3815,7 +3815,7 @@ static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u,
     }
 }
 
-/* dw = G'sG of n sums; its taps lie n floats apart */
+/* dw = G'sG of n sums; its taps are n floats apart */
 static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
 {
     const V half = vset(0.5f);
@@ -3845,7 +3845,7 @@ static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
 
 /* -- pooling --------------------------------------------------------------------------------------------- */
 
-/* y[c] = the largest of x[tap[t] + c], the first of ties, a NaN before all; which[c] = index[t] of the chosen one.
+/* y[c] = the largest of x[tap[t] + c], the first if several are equal; NaN counts as largest; which[c] = index[t] of that one.
  * which may be NULL. */
 static void TP__F(pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
                         uint8_t *which)
@@ -3905,16 +3905,16 @@ static void TP__F(spread)(int64_t C, int n_tap, const float *dy, const int64_t *
     }
 }
 
-/* -- batch normalisation: a vector of channels down the rows, which a caller hands over in blocks that stay in L1 */
+/* -- batch normalisation: a vector of channels along the rows; callers pass blocks of rows that stay in L1 */
 
-/* dy where the ReLU let y through */
+/* dy where y is positive, else 0 */
 TP__INLINE V TP__F(bn_mask)(V dy, V d, V scale, V beta)
 {
     return (V)((VI)(vfma(d, scale, beta) > vset(0.0f)) & (VI)dy);
 }
 
-/* Without dy: s1 = mean of the rows, s2 = sum of (x - s1)^2. With dy: s1 = sum of dy, s2 = sum of dy (x - mean). Two
- * sums each, over even and odd rows. */
+/* Without dy: s1 = mean of the rows, s2 = sum of (x - s1)^2. With dy: s1 = sum of dy, s2 = sum of dy (x - mean). Each is computed
+ * as two sums, over even and odd rows. */
 static void TP__F(bn_sums)(const tp__bn *b, int64_t rows, const float *dy, const float *x, float *s1, float *s2)
 {
     const V zero = vset(0.0f);
@@ -4031,7 +4031,7 @@ static void TP__F(ln_row)(int64_t C, const float *x, const float *gamma, const f
     *inv = i;
 }
 
-/* dgamma and dbeta grow by the row's share; dx = inv (g - mean(g) - xhat mean(g xhat)) with g = dy gamma */
+/* Adds the row's share to dgamma and dbeta; dx = inv (g - mean(g) - xhat mean(g xhat)) with g = dy gamma */
 static void TP__F(ln_back)(int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv,
                            float *dx, float *dgamma, float *dbeta)
 {
@@ -4056,7 +4056,7 @@ static void TP__F(ln_back)(int64_t C, const float *dy, const float *x, const flo
 
 /* -- softmax --------------------------------------------------------------------------------------------- */
 
-/* The sum of exp(x - less), in 32 lanes as every sum; e, if not NULL, gets the terms and may be x. */
+/* The sum of exp(x - less), in 32 lanes like all sums here; e, if not NULL, gets the terms and may be x. */
 static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
 {
     float lane[32];
@@ -4066,7 +4066,7 @@ static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
         const bool whole = n - i >= TP__VW;
         const V from = whole ? vload(x + i) : vget(x + i, n - i, -INFINITY);
         V v = TP__F(vexp)(from - vset(less));
-        /* the padding of the last vector counts nothing, whatever `less` is */
+        /* the padding of the last vector adds 0, for any value of `less` */
         if (!whole) v = vsel((VI)(from == vset(-INFINITY)), vset(0.0f), v);
         s[i / TP__VW % TP__LV] += v;
         if (e) TP__F(put_part)(e + i, n - i, v);
@@ -4091,7 +4091,7 @@ static void TP__F(divide)(int64_t n, float *y, float by)
 
 /* -- one step of an LSTM for one sample; gates are i, j, f, o, of H each ---------------------------------- */
 
-/* gates: in before, out after their functions; more, if not NULL, is added before. c = sigmoid(f + forget_bias) c0 +
+/* Applies the gates' functions in place; more, if not NULL, is added to the gates first. c = sigmoid(f + forget_bias) c0 +
  * sigmoid(i) tanh(j), h = sigmoid(o) tanh(c). c may be c0. */
 static void TP__F(lstm_cell)(int64_t H, float *gates, const float *more, const float *c0, float *c, float *h,
                              float forget_bias)
@@ -4138,7 +4138,7 @@ static void TP__F(lstm_back)(int64_t H, const float *gates, const float *c0, con
     }
 }
 
-/* A row of n values, with zeros to whole panels behind them, to its places in panels that lie `gap` apart. */
+/* Copies a row of n values, padded with zeros to whole panels, into panels that are `gap` floats apart. */
 static void TP__F(row_to_panels)(int64_t n, const float *row, float *panels, int64_t gap)
 {
     for (int64_t i = 0; i < n; i += 2 * TP__VW, panels += gap) {
@@ -4179,7 +4179,7 @@ static void TP__F(gru_cell)(int64_t H, float *gates, const float *h0, float *h)
         TP__F(put_part)(h + k, n, vfma(u, TP__F(part)(h0 + k, n), vmul(vset(1.0f) - u, c)));
     }
 }
-/* The gradient of h is dy + dh. Gives the gradients of u and the candidate before their functions, and in dh the direct
+/* The gradient of h is dy + dh. Sets dg to the gradients of u and the candidate before their functions, and dh to the direct
  * part of h0's gradient. */
 static void TP__F(gru_back)(int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg)
 {
@@ -4193,7 +4193,7 @@ static void TP__F(gru_back)(int64_t H, const float *gates, const float *h0, cons
         TP__F(put_part)(dh + k, n, vmul(d, u));
     }
 }
-/* From drh, the gradient of r h0: that of r before its function, and r drh, which is added to h0's. */
+/* From drh, the gradient of r h0, computes the gradient of r before its function, and adds r drh to the gradient of h0. */
 static void TP__F(gru_back_reset)(int64_t H, const float *gates, const float *h0, const float *drh, float *dh,
                                   float *dg)
 {
@@ -4205,9 +4205,9 @@ static void TP__F(gru_back_reset)(int64_t H, const float *gates, const float *h0
     }
 }
 
-/* -- random numbers: the scalar twins are tp_philox and tp__normal_pair ----------------------------------- */
+/* -- random numbers: the scalar versions are tp_philox and tp__normal_pair -------------------------------- */
 
-/* Each lane is a block. A word is the lower half of its lane; the upper half is never read. */
+/* Each lane computes one block. A word is the lower half of a lane; the upper half is never read. */
 static void TP__F(philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step)
 {
     const VQ m0 = TP__F(qset)(0xd2511f53u), m1 = TP__F(qset)(0xcd9e8d57u);
@@ -4239,7 +4239,7 @@ static void TP__F(philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t 
 }
 
 #if TP__WIDE
-/* A whole number up to 2^53 in each lane, as a double: its halves, in the mantissas of 2^52 and 2^84. */
+/* Converts an integer up to 2^53 in each lane to a double: its halves are put into the mantissas of 2^52 and 2^84. */
 TP__INLINE VD TP__F(dwhole)(VQ a)
 {
     const VQ low = (a & TP__F(qset)(0xffffffffu)) | TP__F(qset)(0x4330000000000000u);
@@ -4382,14 +4382,14 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
 #undef vabs
 #undef vpow2
 
-#elif defined(TP__FAST_OPS)    /* read once, by tp_graph.h, between the naive loops of float and the rows */
+#elif defined(TP__FAST_OPS)    /* included once, by tp_graph.h, between the naive float loops and the op rows */
 
 /* ==== >>fast_ops: kernels of single ops ================================================================= */
-/* A row of the op table names tp__<op>_fast as its fast kernel: TP__IF_FAST leaves NULL there without this file. It runs where
- * the device has an instruction set and the values are float32; what it cannot do it leaves to the op's naive loop. What is
- * computed is said on the op's page in tp_graph.h (>>op); here is only how. */
+/* A row of the op table names tp__<op>_fast as its fast kernel; without this file TP__IF_FAST leaves NULL in the row. The kernel
+ * runs if the device has an instruction set and the values are float32; it calls the op's naive loop for cases that it does not
+ * support. The op's page in tp_graph.h (>>op) defines the result; this section has only the implementation. */
 
-/* Loops of all types, which stand on the op's page. */
+/* Naive loops for all types, defined on the op's page. */
 static void tp__reduce_sum_any(const tp_call *k);
 static void tp__reduce_max_any(const tp_call *k);
 static void tp__add_n_any(const tp_call *k);
@@ -4397,22 +4397,22 @@ static void tp__all_reduce_any(const tp_call *k);
 
 /* -- reductions: reduce_sum, reduce_mean, reduce_max, sum_to_like ------------------- >>fast reduce */
 typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX } tp__reduce_kind;
-#define TP__PARTIALS     32    /* at most, for one output */
+#define TP__PARTIALS     32    /* largest number of partial sums of one output */
 #define TP__COLUMN_TILE  512   /* columns that are summed at a time; two such rows stay in L1 */
-#define TP__VEC_PIECE    16384 /* tp_vec_sum, tp_vec_dot and tp_vec_max sum so many on the calling thread */
+#define TP__VEC_PIECE    16384 /* elements that tp_vec_sum, .._dot and .._max sum on the calling thread */
 typedef struct tp__reduce_job {
     const tp_call *k;
     tp__reduction r;
     tp__reduce_kind kind;
     const float *x;
     float *y, *partial;
-    int64_t n_part;  /* per output */
+    int64_t n_part;  /* partial sums per output */
     int64_t A, R, B; /* x as (A,R,B): R is summed */
-    int64_t fold;    /* narrow matrices: so many rows count as one, (A, R/fold, fold B) */
+    int64_t fold;    /* narrow matrices: `fold` rows are treated as one, (A, R/fold, fold B) */
     int64_t W, n_tile, grain;
     tp_vec_fn vec;
 } tp__reduce_job;
-/* How to cut: everything here follows from the shapes. */
+/* Cuts the work into chunks; the result depends on the shapes only. */
 TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
 {
     const tp__reduction *r = &j->r;
@@ -4509,7 +4509,7 @@ static void tp__reduce_columns_chunk(void *user, int64_t chunk)
         memcpy(j->partial + (a * j->n_part + part) * j->W + c, total, (size_t)n * sizeof(float));
     }
 }
-/* y = sum, mean or max of x over the reduced dimensions; false where only the naive loop can do it. */
+/* y = sum, mean or max of x over the reduced dimensions; false if only the naive loop supports the case. */
 static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce_kind kind)
 {
     tp__reduce_job j;
@@ -4540,10 +4540,10 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
         }
         return true;
     }
-    const bool whole = j.n_part * j.fold == 1 && kind != TP__REDUCE_MEAN; /* there are no parts to join */
+    const bool whole = j.n_part * j.fold == 1 && kind != TP__REDUCE_MEAN; /* nothing to join */
     if (whole) j.partial = j.y;
     tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
-    /* joins the parts, the rows that counted as one, and the remaining rows */
+    /* joins the parts, the rows that were treated as one, and the remaining rows */
     for (int64_t a = 0; a < j.A && !whole; a++)
         for (int64_t b = 0; b < j.B; b++) {
             const float *p = j.partial + a * j.n_part * j.W + b;
@@ -4596,7 +4596,7 @@ static size_t tp__sum_to_like_scratch(const tp_call *k)
 static void tp__add_n_range(const tp_call *k, int64_t from, int64_t to)
 {
     const tp_vec_fn add = tp_vec_find_add(k->device);
-    for (int64_t i = from; i < to; i += 1024) { /* pieces that stay in L1 while the terms pass */
+    for (int64_t i = from; i < to; i += 1024) { /* pieces that stay in L1 while the terms are added */
         const int64_t n = to - i < 1024 ? to - i : 1024;
         float *y = (float *)k->out[0].data + i;
         const float *in[2];
@@ -4614,7 +4614,7 @@ static void tp__add_n_fast(const tp_call *k)
     if (k->in[0].dtype != TP_F32 || !tp_vec_find_add(k->device)) tp__add_n_any(k);
     else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__add_n_range);
 }
-/* In pieces that stay in L1 while the terms pass and the sum goes out. */
+/* In pieces that stay in L1 while the terms are added and the sum is written to all outputs. */
 static void tp__all_reduce_range(const tp_call *k, int64_t from, int64_t to)
 {
     const tp_vec_fn add = tp_vec_find_add(k->device);
@@ -4731,7 +4731,7 @@ static void tp__gather_grad_rows_fast(const tp_call *k, int64_t from, int64_t to
 static void tp__gather_grad_fast(const tp_call *k) { tp__gather_grad_by(k, tp__gather_grad_rows_fast); }
 
 /* -- matmul --------------------------------------------------------------------------- >>fast matmul */
-/* One GEMM of the call; a 2-D b lets all matrices of a be one tall matrix. */
+/* One GEMM of the call; if b is 2-D, all matrices of a are treated as one tall matrix. */
 static tp_gemm_args tp__matmul_gemm(const tp_call *k, int64_t *count)
 {
     const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
@@ -4778,7 +4778,7 @@ static size_t tp__matmul_scratch(const tp_call *k)
 }
 
 /* -- conv2d and its gradients --------------------------------------------------------- >>fast conv2d */
-/* The engine's form of a call. NCHW goes through copies in NHWC, which lie behind the engine's scratch. */
+/* A call in the form of the engine. NCHW data is copied to NHWC; the copies are stored after the engine's scratch. */
 typedef struct tp__conv_job {
     tp_conv_args a;
     tp_conv_what what;
@@ -4803,7 +4803,7 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp_conv_what what)
     j.a.groups = g.groups;
     if (k->fused.bias) j.a.epilogue.bias = (const float *)k->in[k->fused.bias].data;
     j.a.epilogue.act = k->fused.act;
-    if (k->fused.norm) { /* any address will do while only sizes are asked for */
+    if (k->fused.norm) { /* any address will do while only sizes are computed */
         const float *norm = (const float *)k->in[k->fused.norm].data;
         static const float unknown = 0;
         j.a.norm = norm ? norm : &unknown;
@@ -4880,8 +4880,8 @@ static void tp__bias_add_fast(const tp_call *k)
 }
 
 /* -- max_pool, avg_pool and their gradients ------------------------------------------- >>fast max_pool */
-/* NHWC, windows of at most 256: vectors of channels. The elements of a window that lie inside of the image, as
- * offsets from the window's corner; returns how many. */
+/* NHWC, windows of at most 256 elements: vectors of channels. Sets tap to the offsets, from the window's corner, of the elements
+ * of a window that are inside the image; returns their number. */
 static int tp__pool_window(const tp__pool *g, int64_t i, int64_t j, int64_t *tap, uint8_t *index)
 {
     int n = 0;
@@ -5012,23 +5012,23 @@ static void tp__avg_pool_grad_fast(const tp_call *k)
 }
 
 /* -- batch_norm, batch_norm_grad, batch_norm_infer ------------------------------------ >>fast batch_norm */
-/* Channels last, rows in at most 32 pieces. Sums are taken in float over blocks of rows that stay in the cache, and
- * added up in double: blocks, then pieces, in order. */
+/* Channels last, rows in at most 32 pieces. Blocks of rows that stay in the cache are summed in float; the sums of the blocks, then
+ * of the pieces, are added in double, in order. */
 #define TP__BN_PIECES    32
 #define TP__BN_BLOCK     64
 typedef struct tp__bn_job {
     const tp_call *k;
     const struct tp__isa *isa;
     int64_t rows, pieces;
-    const float *x, *dy; /* dy: NULL when the statistics of x are wanted */
-    const float *more;   /* NULL, or what dx is added to */
+    const float *x, *dy; /* dy: NULL to compute the statistics of x */
+    const float *more;   /* NULL, or a tensor to which dx is added */
     float *dx;           /* y or dx */
-    double *part;        /* pieces x 2 x C: mean and sum of squared distances from it; or the sums of bn_sums */
+    double *part;        /* pieces x 2 x C: mean and sum of squared differences from the mean; or the sums of bn_sums */
     float *block;        /* pieces x 2 x C */
     float *stat;         /* 4 x C: mean, scale, c1, c2 */
     tp__bn ch;
 } tp__bn_job;
-/* Merges mean and squares of n rows into those of `have` rows. */
+/* Merges the mean and squared differences of n rows into those of `have` rows. */
 static void tp__bn_merge(int64_t C, double *mean, double *squares, double have, const float *mean_n,
                          const double *mean_n64, const float *squares_n, const double *squares_n64, double n)
 {
@@ -5055,7 +5055,7 @@ static void tp__bn_piece(void *user, int64_t piece)
             for (int64_t c = 0; c < 2 * C; c++) a[c] += (double)s[c];
     }
 }
-/* The sums over all pieces end in the first piece's place. */
+/* Adds the sums of all pieces into those of the first piece. */
 static void tp__bn_reduce(tp__bn_job *j)
 {
     const int64_t C = j->ch.C;
@@ -5248,7 +5248,7 @@ static size_t tp__ln_scratch(const tp_call *k)
 }
 
 /* -- softmax, log_softmax, sparse_softmax_cross_entropy ------------------------------- >>fast softmax */
-#define TP__SOFTMAX_LONG 4  /* shorter rows are done by the naive loop */
+#define TP__SOFTMAX_LONG 4  /* shorter rows are left to the naive loop */
 static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
@@ -5295,15 +5295,15 @@ static void tp__xent_fast(const tp_call *k)
 }
 
 /* -- lstm, lstm_grad ------------------------------------------------------------------ >>fast lstm
- * Forward: W is packed once. Each block of samples goes through all its steps alone, so no thread waits for another.
- * Backward, a few steps at a time: each block goes through these steps and stores its dgates as panels, x and h_t-1 as tiles of
- * rows. From them dW += [x, h_t-1, 1]^T dgates is computed while they are still in the cache; the last row of it is db.
+ * Forward: W is packed once. One thread computes all steps of a block of samples, so no thread waits for another.
+ * Backward, a few steps at a time: each block computes these steps and stores its dgates as panels, x and h_t-1 as tiles of
+ * rows. From them dW += [x, h_t-1, 1]^T dgates is computed while they are still in the cache; its last row is db.
  * A table for x: x may be a table E (V,I), and one more input, ids, the row of E for each position. The planner does this on
  * the CPU where V < T B (step 2b of >>plan). Since gather(E, ids) Wx = gather(E Wx, ids), the product has V rows instead of
  * T B, and every row has the same bits. Backward, with P[v] = sum of dgates over the positions whose id is v, in an order that
  * follows from the shape:  dWx = E^T P,  and a sixth output dE = P Wx^T. */
-#define TP__RNN_BLOCK    32 /* samples that are summed together, and the least that a chunk takes through all steps */
-/* Samples of an LSTM's block: as many as there are threads for. Nothing is summed over them, so this does not change a bit. */
+#define TP__RNN_BLOCK    32 /* samples that are summed together; also the smallest number of samples in a chunk */
+/* Samples of an LSTM's block: depends on the number of threads. Nothing is summed over them, so the bits do not depend on it. */
 static int64_t tp__rnn_block(tp_device *d, int64_t B)
 {
     const int64_t each = tp__ceil_div(B, d->pool ? tp_pool_threads(d->pool) : 1);
@@ -5311,7 +5311,7 @@ static int64_t tp__rnn_block(tp_device *d, int64_t B)
 }
 /* A table of rows in place of x: position i has row ids[i]. */
 typedef struct tp__rnn_table {
-    const tp_operand *ids; /* NULL: x itself is there */
+    const tp_operand *ids; /* NULL: no table, x itself is given */
     int64_t V;
 } tp__rnn_table;
 static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
@@ -5321,8 +5321,8 @@ static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
     t.V = t.ids ? k->in[x].shape.dim[0] : 0;
     return t;
 }
-/* The row of the table's product for a position. A bad id reads row 0 and fails the run, as it does in the gather that
- * this replaces. */
+/* The row of the table's product for a position. For a bad id it is row 0 and the run fails, as in the gather that the
+ * table replaces. */
 static const float *tp__rnn_row(const tp__rnn_table *t, const float *table, int64_t position, int64_t width)
 {
     const int64_t id = tp__index_at(t->ids, position);
@@ -5351,7 +5351,7 @@ static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P
 }
 
 #define TP__RNN_ROWS    512 /* rows (samples times steps) that go backward together */
-/* What steps [from, to) leave for dW: K = (to - from) B rows, room for `deep` of them. */
+/* Stored values of steps [from, to), for dW: K = (to - from) B rows, with space for `deep` rows. */
 typedef struct tp__lstm_left {
     int64_t from, to;
     float *dgates, *inputs; /* [panel][k][2 vw]; tiles of rows as of isa->tiles */
@@ -5364,25 +5364,25 @@ typedef struct tp__lstm_job {
     tp__rnn r;
     tp__rnn_table table;
     float forget_bias;
-    int64_t block, panels, x_panels; /* x_panels: of wx that are needed */
+    int64_t block, panels, x_panels; /* x_panels: the panels of wx that are needed */
     bool back;
     const float *x, *w;
     float *wx, *wh; /* packed; backward: Wx^T, Wh^T */
     float *h, *c;
-    float *gates;   /* forward: of one step, if all are not asked for */
-    float *product; /* of the table: E Wx + b; its gradient P, in rows of whole panels */
-    /* backward: so many steps at a time; what these leave, and the ones before them */
+    float *gates;   /* forward: of one step, if the gates of all steps are not fetched */
+    float *product; /* with a table: E Wx + b, or its gradient P, in rows of whole panels */
+    /* backward: `steps` steps at a time; left: the stored values of these steps and of the previous ones */
     int64_t steps, deep, turn, blocks;
     tp__lstm_left left[2];
-    int64_t n_in, x_in, h_in; /* rows of dW and db that are asked for, x's and h's among them */
+    int64_t n_in, x_in, h_in; /* n_in: requested rows of dW and db; x_in, h_in: those of x and of h */
     float *row;               /* of each block: a sample's dgates, then its inputs */
-    tp_gemm_args gemm[2];     /* of a table: dWx = E^T P, dE = P Wx^T */
+    tp_gemm_args gemm[2];     /* with a table: dWx = E^T P, dE = P Wx^T */
     void *gemm_scratch;
 } tp__lstm_job;
 /* Floats of a row of whole panels, padded, so that rows do not map to the same cache set. */
 static int64_t tp__rnn_row_floats(const tp__lstm_job *j) { return j->panels * 2 * j->isa->vw + 16; }
 
-/* Everything that follows from the shapes; returns the bytes of scratch. */
+/* Computes the plan from the shapes; returns the bytes of scratch. */
 static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *scratch)
 {
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
@@ -5414,7 +5414,7 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     }
     const bool table = j->table.ids != NULL;
     const int64_t wide = tp__rnn_row_floats(j),
-                  most = (table ? 0 : I) + H + 1; /* while measuring, no output has a pointer */
+                  most = (table ? 0 : I) + H + 1; /* outputs have no pointers while the size is computed */
     if (k->out[1].data) j->x_in = table ? 0 : I, j->h_in = H;
     j->n_in = j->x_in + j->h_in + (k->out[2].data ? 1 : 0);
     j->steps = tp__max64(1, tp__min64(j->r.T, TP__RNN_ROWS / tp__max64(B, 1)));
@@ -5436,7 +5436,7 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     j->gemm_scratch = tp__carve(&c, (int64_t)(first > second ? first : second), 1);
     return tp__carved(&c);
 }
-/* A chunk of packing: a panel of Wx, or, after all of these, of Wh. */
+/* A chunk of packing: one panel of Wx or, after all panels of Wx, of Wh. */
 static void tp__lstm_pack(void *user, int64_t chunk)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
@@ -5448,7 +5448,7 @@ static void tp__lstm_pack(void *user, int64_t chunk)
     tp__pack_matrix(j->isa, (of_x ? j->wx : j->wh) + column * K, w + (j->back ? column * G : column), G, j->back, K,
                     tp__min64(N - column, nr));
 }
-/* m rows of x or of the table, or of h, by W */
+/* Multiplies m rows of x or of the table (of_x), or of h, by W. */
 static void tp__lstm_product(const tp__lstm_job *j, bool of_x, int64_t m, const float *A, int64_t lda, float *gates,
                              int64_t ldc)
 {
@@ -5498,7 +5498,7 @@ static void tp__lstm_block(void *user, int64_t block)
         if (j->k->out[2].data) memcpy((float *)j->k->out[2].data + b * H, c, (size_t)H * sizeof(float));
     }
 }
-/* A block of samples through steps [from, to), from the last one on. */
+/* Computes steps [from, to) of a block of samples, the last step first. */
 static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_left *l, int64_t block)
 {
     const tp_call *k = j->k;
@@ -5521,7 +5521,7 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_left *l, i
             const int64_t row = step * r->st + b * r->sb, back = row - r->st;
             const float *h0 = step ? y + back * H : (const float *)k->in[5].data + b * H;
             const float *c0 = step ? cells + back * H : (const float *)k->in[6].data + b * H;
-            if (step > 0) { /* the step that comes next */
+            if (step > 0) { /* prepare the step that is computed next */
                 tp__fetch_row(gates + back * G, G);
                 tp__fetch_row(dy + back * H, H);
             }
@@ -5542,7 +5542,7 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_left *l, i
         tp__by_packed_rows(&p, b1 - b0);
     }
 }
-/* A chunk of dW and db, or of P: a few panels of columns, and of dW some tiles of rows. */
+/* A chunk of dW and db, or of P: a few panels of columns; for dW also some tiles of rows. */
 #define TP__DW_PANELS   4
 #define TP__DW_TILES    10
 static int64_t tp__lstm_row_chunks(const tp__lstm_job *j)
@@ -5587,7 +5587,7 @@ static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_left *le
         }
     }
 }
-/* A backward chunk: the blocks of these steps, or dW of the steps before them. The two do not depend on each other. */
+/* A backward chunk: blocks of the current steps, or dW of the previous steps. The two do not depend on each other. */
 static void tp__lstm_grad_chunk(void *user, int64_t chunk)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
@@ -5619,7 +5619,7 @@ static void tp__lstm_grad_fast(const tp_call *k)
     if (empty && k->out[1].data) memset(k->out[1].data, 0, (size_t)tp__size(&k->out[1]) * sizeof(float));
     if (empty && k->out[2].data) memset(k->out[2].data, 0, (size_t)G * sizeof(float));
     const int64_t weights = tp__ceil_div(j.panels, TP__DW_PANELS) * tp__lstm_row_chunks(&j), T = empty ? 0 : j.r.T;
-    /* one thread finds in its cache what it has just stored; several threads wait once for all of it */
+    /* one thread still has its stored values in the cache; several threads wait only once for each other */
     const bool at_once = !k->device->pool || tp_pool_threads(k->device->pool) == 1;
     for (int64_t to = T; to > 0; to -= j.steps) {
         tp__lstm_left *l = &j.left[j.turn];
@@ -5644,7 +5644,7 @@ static size_t tp__lstm_fast_scratch(const tp_call *k, bool back)
 
 /* -- gru, gru_grad -------------------------------------------------------------------- >>fast gru
  * Blocks of samples and a table for x: as for lstm. The products with x, and backward those for dx and dW, are GEMMs over all
- * steps at once; only the products with h go step by step. */
+ * steps at once; only the products with h are computed step by step. */
 typedef struct tp__gru_job {
     const tp_call *k;
     const struct tp__isa *isa;
@@ -5823,8 +5823,8 @@ static size_t tp__gru_fast_scratch(const tp_call *k, bool back)
 }
 
 /* -- attention, attention_grad -------------------------------------------------------- >>fast attention
- * A chunk is one head of one sample. It takes its queries in blocks, so that the scores stay in the cache. */
-#define TP__QUERIES     64 /* a block */
+ * A chunk is one head of one sample. Its queries are processed in blocks, so that the scores stay in the cache. */
+#define TP__QUERIES     64 /* queries in a block */
 typedef struct tp__attention_job {
     const tp_call *k;
     const struct tp__isa *isa;
@@ -5848,8 +5848,8 @@ static size_t tp__attention_make(tp__attention_job *j, const tp_call *k, bool ba
                         2 * tp__packed_floats(j->isa, TP__QUERIES, j->h.D));
     return tp__carved(&c);
 }
-/* p = the probabilities of queries i0 .. i1; columns beyond those that a query sees are 0, up to n. lse of the forward
- * pass is used if have_lse, else computed and stored. */
+/* p = the probabilities of queries i0 .. i1; masked columns of a query are 0, up to n. Uses lse of the forward pass if have_lse,
+ * else computes and stores it. */
 static void tp__attention_probabilities(const tp__attention_job *j, const float *q, const float *keys_packed, float *p,
                                         int64_t i0, int64_t i1, int64_t n, float *lse, bool have_lse)
 {
@@ -5975,8 +5975,8 @@ static int64_t tp__apply_pieces(const tp_operand *var)
 {
     return (tp__size(var) + TP__APPLY_GRAIN - 1) / TP__APPLY_GRAIN;
 }
-/* The list of all variables is cut into pieces of TP__APPLY_GRAIN elements: piece `index` of it. *first: the first piece
- * of the same variable. */
+/* Finds piece `index` of the list of all variables, which is cut into pieces of TP__APPLY_GRAIN elements. *first: the index of the
+ * first piece of the same variable. */
 static int tp__apply_find(const tp_call *k, int64_t index, int64_t *from, int64_t *to, int64_t *first)
 {
     int i = 0;
@@ -6058,7 +6058,7 @@ static tp_gemm_args tp__descend_gemm(const tp_call *k)
     g.ta = true;
     g.K = k->in[0].shape.dim[0], g.M = g.lda = k->in[0].shape.dim[1], g.N = g.ldb = g.ldc = k->in[1].shape.dim[1];
     g.A = (const float *)k->in[0].data, g.B = (const float *)k->in[1].data, g.C = (float *)k->var[0].data;
-    /* scratch is measured before there is any data */
+    /* the scratch size is computed before any data exists */
     g.descend = k->in[2].data ? (const float *)k->in[2].data : &tp__one;
     return g;
 }

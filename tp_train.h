@@ -56,56 +56,57 @@
  *         tp_trainer_initialize        the session, then session_init; the graph is closed
  *         tp_trainer_main_loop         epochs and steps; see tp_callbacks.h for what is called when
  *
- *     A step is one run of train_op together with what the callbacks ask for, on an exec of its own, so that
- *     nothing else that runs in the session moves its random numbers. global_step is a variable that every
+ *     A step is one run of train_op and of the nodes that the callbacks fetch. It has an exec of its own, so that
+ *     other runs of the session do not advance its random numbers. global_step is a variable that every
  *     such run increments.
  *
  *     An epoch:
  *
- *         1  before_epoch       of all callbacks, in the order of the list; so in each phase
+ *         1  before_epoch       of all callbacks, in the order of the list, as in every phase
  *         2  the steps          before_run, the run, after_run, trigger_step; then the checkpoint, if a callback
- *                               asked for one here
+ *                               requested one in this step
  *         3  after_epoch
  *         4  trigger_epoch      validation, setters, your own; the monitors, which come last, write what was reported
- *         5  checkpoint         of those who asked for one in 4. First the states of all callbacks and monitors are
- *                               collected, then each saver writes; the one in the logger's directory, from which
- *                               auto-resume goes on, last
+ *         5  checkpoint         of the savers that requested one in 4. First the states of all callbacks and monitors
+ *                               are collected, then each saver writes. The saver in the logger's directory, whose
+ *                               checkpoint auto-resume loads, writes last
  *         6  after_checkpoint   MinSaver and MaxSaver copy the best model
  *
- *     So a checkpoint is a point between epochs, and it does not matter where in the list the savers stand. It
- *     holds all variables, random steps, the input's position, moving averages, the history of the monitors and
- *     the states of callbacks, by name. A training that was killed at any moment and starts again with
- *     .auto_resume goes on from the last point and ends with the same bits, the best models and stats.json included:
- *     what a killed process had written beyond that point is dropped or made again.
+ *     So a checkpoint is a point between epochs, and the position of the savers in the list does not matter. A
+ *     checkpoint holds all variables, random steps, the input's position, moving averages, the history of the
+ *     monitors and the states of callbacks, by name. A training that was killed at any moment and starts again with
+ *     .auto_resume continues from the last checkpoint and ends with the same bits, the best models and stats.json
+ *     included: whatever the killed process wrote after that checkpoint is dropped or written again.
  *
  *     Several devices (>>devices):
  *
- *         towers        tp_build_on_towers calls build_graph once for each device; each asks the input for tensors of its own
- *         gradients     tp_gradients of the sum of the costs, once: a layer may read values of all towers. A derivative runs on the
- *                       device of what it differentiates. AsyncMultiGPUTrainer differentiates each cost by itself
- *         reduction     replicated: tp_all_reduce of each gradient, so that every device has the sum. Parameter server: the sum
- *                       is made where the variable lives
+ *         towers        tp_build_on_towers calls build_graph once for each device; each tower gets its own input tensors
+ *         gradients     tp_gradients of the sum of the costs, once, because a layer may read values of all towers. The derivative
+ *                       of an op runs on the device of that op. AsyncMultiGPUTrainer differentiates each cost separately
+ *         reduction     replicated: tp_all_reduce of each gradient, so that every device has the sum. Parameter server: the
+ *                       device that stores the variable computes the sum
  *         updates       tp_apply_gradients: replicated, once for each tower, with that tower's copies; parameter server,
  *                       once; asynchronous, once for each tower, with the shared variables
- *         train_op      a group of the updates: a step is still one run of one plan, whose ops say on which device they run
- *                       and which copies values that another device needs
+ *         train_op      a group of the updates: a step is still one run of one plan. Each op of the plan has a device, and the
+ *                       plan copies the values that another device needs
  *
- *     List callbacks so that what reports a statistic comes before what acts on it in its trigger: InferenceRunner
- *     before StatMonitorParamSetter and SendStat. Nothing else needs an order. See tp_callbacks.h.
+ *     List a callback that reports a statistic before a callback whose trigger uses that statistic: InferenceRunner
+ *     before StatMonitorParamSetter and SendStat. No other order is needed. See tp_callbacks.h.
  *
- *     Several processes (HorovodTrainer). Each gradient belongs to a bucket. When the last gradient of a bucket is there, an op
- *     packs it and starts an all-reduce (MPI_Iallreduce, or NCCL's on a stream of its own) that nobody waits for yet; the backward pass goes on, and just before the
- *     update another op for each bucket waits for it and unpacks it. The buckets are numbered, and each starts after the one
- *     before it, so that all ranks start them in the same order, whatever else their plans contain. A step costs
+ *     Several processes (HorovodTrainer). Each gradient belongs to a bucket. When the last gradient of a bucket is computed, an
+ *     op packs the bucket and starts a non-blocking all-reduce (MPI_Iallreduce, or NCCL's on its own stream). The backward pass
+ *     continues. Just before the update a second op for each bucket waits for the all-reduce and unpacks the bucket. The buckets
+ *     are numbered, and each starts after the one before it, so that all ranks start them in the same order, whatever other ops
+ *     their plans contain. A step costs
  *
  *         step = compute + max(T / k, T - backward (k - 1) / k) + unpacking
  *         T    = 2 (n - 1) / n * bytes / bandwidth + k * 2 log2(n) * latency
  *
  *     for n ranks, k buckets, `bytes` of gradients: the last bucket can start only when the backward pass is over, the others
- *     travel during it. bandwidth is that of one rank, in and out; unpacking is the way from the host to a GPU. ResNet-50 has
- *     25.6 million parameters: 102 MB in 7 buckets of 16 MiB. For a GPU that makes a step of 64 images in 175 ms, two thirds
- *     of that in the backward pass, 10 us of latency and 12 GB/s between host and GPU it says that n GPUs do so many percent of
- *     what n times one GPU would do:
+ *     are sent during the backward pass. `bandwidth` is that of one rank, in and out; `unpacking` is the copy from the host to a
+ *     GPU. ResNet-50 has 25.6 million parameters: 102 MB in 7 buckets of 16 MiB. Assume a GPU that computes a step of 64 images in
+ *     175 ms, two thirds of it in the backward pass, a latency of 10 us and 12 GB/s between host and GPU. Then the formula gives
+ *     this scaling efficiency, the speed of n GPUs in percent of n times the speed of one GPU:
  *
  *         n                              8    64   256  1024
  *         12.5 GB/s (100 Gbit/s)          94    94    94    94
@@ -113,33 +114,35 @@
  *          1.25 GB/s (10 Gbit/s)          77    71    71    70
  *          1.25 GB/s, float16             90    90    90    90
  *
- *     It leaves out that ranks wait for the slowest, and assumes that MPI moves data while the processor computes: a thread calls
- *     MPI for that twice a millisecond. On one machine that has no more processors than ranks nothing is hidden, so there
- *     step = compute + T + unpacking. These are figures of the formula. tests/bench/ranks.c measures a
- *     step and prints the formula's value beside it; no quiet machine has confirmed it yet.
+ *     The formula ignores the wait for the slowest rank, and assumes that MPI moves data while the processor computes: a thread
+ *     calls MPI for that twice a millisecond. On one machine that has no more processors than ranks communication does not
+ *     overlap with computation, so there step = compute + T + unpacking. The table is computed, not measured.
+ *     tests/bench/ranks.c measures a step and prints the formula's value beside it; the formula has not yet been confirmed on a
+ *     machine without other load.
  *
- *     Parameter servers (DistributedTrainer...). All ranks build the same graph. Two ops of a worker's step talk to each server: one
- *     sends it its share of the gradients as soon as the last of them is there, the other, after the backward pass, takes the new
- *     values, which are then assigned. The graph also has, for each server, placeholders for its gradients and the update of
- *     its variables by them: the server runs that once for each worker, then it sends its values. For w workers and s servers, over
- *     whose links everything goes,
+ *     Parameter servers (DistributedTrainer...). All ranks build the same graph. Two ops of a worker's step communicate with each
+ *     server: the first sends the gradients of the server's variables as soon as the last of them is computed; the second, after
+ *     the backward pass, receives the new values, which are then assigned. The graph also has, for each server, placeholders for
+ *     these gradients and the update of the server's variables. The server runs this update once for each worker, then it sends
+ *     the new values. For w workers and s servers, whose links carry all the data,
  *
  *         step = compute + 2 * w / s * bytes / bandwidth + w * update / s
  *
- *     so that it takes as many servers as workers to come near to an all-reduce.
+ *     so that about as many servers as workers are needed for nearly the speed of an all-reduce.
  *
- * OWNERSHIP  a trainer owns what it is given (callbacks, monitors, input, session_init) from the call on,
+ * OWNERSHIP  a trainer owns the callbacks, monitors, input and session_init that it is given, from the call on,
  *            also when the call fails. tp_launch_train_with_config takes over the trainer too and frees it.
- *            What a model points at is borrowed.
- * THREADS    one training a thread; Ctrl-C is noticed by whichever is running.
- * CTRL-C     the step that is going on is finished, and after the last one of an epoch its callbacks, too; then the model is saved by the
- *            ModelSaver that auto-resume goes on from (without one, by all ModelSavers), and training ends with TP_INTR.
- *            A resume goes on after that step, with the same bits. That checkpoint is "interrupted.npz" (or with another
- *            format's suffix); it goes when the next one is written. Pressed twice, Ctrl-C ends the program at once.
+ *            Everything that a model points at is borrowed.
+ * THREADS    one training per thread; every running training notices Ctrl-C.
+ * CTRL-C     the current step is finished, and after the last step of an epoch the callbacks of the epoch's end, too. Then the
+ *            ModelSaver whose checkpoints auto-resume loads saves the model (without one, all ModelSavers do), and training
+ *            ends with TP_INTR. A resumed training continues after that step, with the same bits. That checkpoint is
+ *            "interrupted.npz" (or has another format's suffix); it is deleted when the next checkpoint is written.
+ *            A second Ctrl-C ends the program at once.
  * ERRORS     tp_status: TP_OK also after TP_STOP or TP_END, the end of the data; TP_INTR after Ctrl-C; else the
  *            error, whose sentence was logged and is in tp_last_error. after_train of every callback has run
- *            in each case. TP_ERR_IO: training came to its end, but the last checkpoint, a best model or
- *            stats.json is not on the disk as it should be; one line of the log for each says what, and why.
+ *            in each case. TP_ERR_IO: training was completed, but the last checkpoint, a best model or
+ *            stats.json could not be written; the log has one line for each, with the reason.
  */
 #ifndef TP_TRAIN_H
 #define TP_TRAIN_H
@@ -156,9 +159,8 @@ extern "C" {
 
 /* ==== >>model ========================================================================================= */
 
-/* What is trained. build_graph is called in the training tower and again in each inference tower; it returns
- * the scalar cost (inference does not look at it). optimizer is called once. The specs are copied. [train:
- * ModelDesc] */
+/* The model to train. build_graph is called in the training tower and again in each inference tower; it returns
+ * the scalar cost (inference ignores it). optimizer is called once. The specs are copied. [train: ModelDesc] */
 typedef struct tp_model {
     const tp_spec *inputs;
     int n_inputs;
@@ -170,49 +172,50 @@ typedef struct tp_model {
 /* ==== >>trainer ======================================================================================= */
 
 typedef struct tp_trainer tp_trainer;
-/* How the derivatives that the consumers of one value give are added. TensorFlow has several ways, of different memory use; here the
- * planner adds them in the order in which the consumers were made, in place where that is possible, whichever is asked for. */
+/* How the gradients from the consumers of one value are added. In TensorFlow the choice changes the memory use. Here it has no
+ * effect: the planner adds them in the order in which the consumers were created, in place where that is possible. */
 typedef enum tp_aggregation {
     TP_AGGREGATION_DEFAULT = 0,
     TP_AGGREGATION_ADD_N,
     TP_AGGREGATION_EXPERIMENTAL_TREE,
     TP_AGGREGATION_EXPERIMENTAL_ACCUMULATE_N
 } tp_aggregation;
-/* Read the fields; set those that say so, before the call that uses them. */
+/* All fields may be read. Set only the fields whose comments allow it, before the call that uses them. */
 struct tp_trainer {
     const char *name;     /* "SimpleTrainer" */
     tp_train_state state; /* what callbacks see: counters, session, graph, monitors, input */
-    tp_graph *graph;      /* its own, from the beginning: a graph may be built by hand, without setup_graph */
+    tp_graph *graph;      /* owned; exists from the start, so that it may be built by hand, without setup_graph */
     tp_node *train_op;    /* may be set */
-    tp_node *cost;        /* a scalar that is looked at after every step, see stop_on_nan; may be set; NULL: none */
+    tp_node *cost;        /* a scalar that is checked after every step, see stop_on_nan; may be set; NULL: none */
     int stop_on_nan;      /* see tp_train_config; may be set before setup_callbacks */
-    /* Makes the training towers. May be set before setup_graph, which calls it once, last of all: state.input is set up for
-     * the graph and state.tower_func knows the model's inputs and build_graph. Yours, for each tower: tp_tower_enter,
-     * tp_input_get_tensors(t->state.input, in), tp_tower_func_call(t->state.tower_func, in), which gives the cost,
-     * tp_tower_leave; then gradients and updates, and it sets train_op, which the built-in run_step runs (not needed with
-     * a run_step of yours), and cost, if NaN is to end the training. It borrows *m for the call, owns nothing, and returns
-     * TP_OK or an error with its sentence; a mistake that sticks to the graph is one too. Callbacks may still add
-     * nodes behind it, the session comes later: it runs nothing. */
+    /* Builds the training towers. May be set before setup_graph, which calls it once, as its last action: state.input is then
+     * set up for the graph, and state.tower_func has the model's inputs and build_graph. A function of your own calls, for each
+     * tower, tp_tower_enter, tp_input_get_tensors(t->state.input, in), tp_tower_func_call(t->state.tower_func, in), which
+     * returns the cost, and tp_tower_leave. Then it adds gradients and updates and sets train_op, which the built-in run_step
+     * runs (not needed with a run_step of your own), and cost, if NaN is to end the training. It borrows *m for the call, owns
+     * nothing, and returns TP_OK or an error with its sentence; the error status of the graph counts, too. It must not run
+     * anything: callbacks may still add nodes after it, and the session is made later. */
     tp_status (*build)(tp_trainer *t, const tp_model *m);
-    /* One step. May be set before main_loop, which calls it steps_per_epoch times an epoch, after a look at Ctrl-C, and trigger_step
-     * of all callbacks after it. Yours calls tp_hooked_run(t->state.hooked_session, ..) once: before_run and after_run of the
-     * callbacks belong to that run, and it counts: each such run is one more in global_step. What else it wants to run it runs with
-     * tp_session_run on state.session, which no callback sees. TP_OK: go on; TP_STOP and TP_END end the training as success, at once;
-     * an error fails it, with the sentence that tp_fail was given. A step in which nothing was run counts in local_step alone. */
+    /* One step. May be set before main_loop, which calls it steps_per_epoch times per epoch: it checks for Ctrl-C first, and calls
+     * trigger_step of all callbacks afterwards. A function of your own calls tp_hooked_run(t->state.hooked_session, ..) once:
+     * before_run and after_run of the callbacks belong to that run, which increments global_step. For other runs it uses
+     * tp_session_run on state.session, which calls no callback. Returns TP_OK: training continues; TP_STOP and TP_END end the
+     * training as success, at once; an error ends it, with the sentence given to tp_fail. A step without a run increments
+     * local_step alone. */
     tp_status (*run_step)(tp_trainer *t);
     tp_status (*initialize_hooks)(tp_trainer *t); /* see tp_trainer_initialize_hooks; may be set */
-    tp_session_creator creator;                   /* of the session; may be set before initialize */
+    tp_session_creator creator;                   /* makes the session; may be set before initialize */
     bool feed_dataflow; /* a DataFlow is fed by the training thread, not through a queue [SimpleTrainer] */
-    int n_devices; /* that it builds towers on, a build of yours too; 0: one. With more, a QueueInput of a config is staged */
-    const int *devices; /* of each tower, n_devices numbers of the session's devices; NULL: 0, 1, .. */
-    /* Options of setup_graph for trainings with one cost, to be set before it. [SingleCostTrainer] */
-    tp_aggregation aggregation_method; /* see there */
+    int n_devices; /* number of towers, also with your own build; 0: one. With more, a QueueInput of a config is staged */
+    const int *devices; /* device of each tower: n_devices numbers of the session's devices; NULL: 0, 1, .. */
+    /* Options of trainings with one cost; may be set before setup_graph. [SingleCostTrainer] */
+    tp_aggregation aggregation_method; /* see tp_aggregation */
     tp_tri
-        colocate_gradients_with_ops; /* TP_YES, the default: gradients run where their ops do; there is no other way */
-    tp_tri gate_gradients;   /* TP_YES: no update begins before all gradients are there; the same bits. Default TP_NO */
+        colocate_gradients_with_ops; /* TP_YES, the default: gradients run on the devices of their ops; TP_NO does the same */
+    tp_tri gate_gradients;   /* TP_YES: updates begin after all gradients are computed; the same bits. Default TP_NO */
     tp_tri xla_compile;      /* TP_NO: each op is a kernel, none are fused; the same bits. Default TP_YES */
-    void *user;              /* yours */
-    tp_callback **callback_; /* registered, until they become the group */
+    void *user;              /* for your own use */
+    tp_callback **callback_; /* the registered ones; setup_callbacks moves them into group_ */
     int n_callback_, cap_callback_;
     bool unsaved_is_ok; /* see tp_train_config */
     tp_node *learning_rate_;
@@ -223,63 +226,65 @@ struct tp_trainer {
     struct tp__multi *multi_;  /* of trainers with several towers */
     struct tp__ranked *ranks_; /* of trainers that are one of several processes */
     tp_predictor *predictors_;
-    const char *finishing_; /* what Ctrl-C does not interrupt now, in words; NULL: nothing */
-    bool told_;             /* that there was Ctrl-C */
+    const char *finishing_; /* description, for the log, of the work that Ctrl-C does not interrupt now; NULL: none */
+    bool told_;             /* Ctrl-C was logged */
 };
 
 /* One device, one tower, whose name is "". [train: SimpleTrainer] NULL: out of memory. */
 TP_DEF tp_trainer *tp_simple_trainer(void);
-/* Its steps run only what callbacks ask for. [train: NoOpTrainer] */
+/* A trainer whose steps run only the nodes that callbacks fetch. [train: NoOpTrainer] NULL: out of memory. */
 TP_DEF tp_trainer *tp_noop_trainer(void);
 /* A SimpleTrainer whose DataFlow goes through a queue. [train: QueueInputTrainer] */
 TP_DEF tp_trainer *tp_queue_input_trainer(void);
-/* The seed of everything random in its graph, 0 = 42, (uint64_t)TP_NONE for 0. Before anything was built. */
+/* Sets the seed of all random ops of the trainer's graph, 0 = 42, (uint64_t)TP_NONE for 0. Call it before anything is built. */
 TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed);
-/* And everything it was given; NULL is fine. A session that was reused, and predictors on its graph and session, may be freed
- * before or after. */
+/* Frees the trainer and everything that it took over; NULL is allowed. A reused session, and predictors on the trainer's graph and
+ * session, may be freed before or after the trainer. */
 TP_DEF void tp_trainer_free(tp_trainer *t);
 
-/* Takes the input over; NULL is refused. Registers the input's callbacks. [SingleCostTrainer.setup_graph] */
+/* Takes over the input; NULL is an error. Registers the input's callbacks. [SingleCostTrainer.setup_graph] */
 TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_input_source *input);
-/* Before setup_callbacks. A chief-only callback on another rank is freed, with a warning.
+/* Adds a callback; call it before setup_callbacks. A chief-only callback on another rank is freed, with a warning.
  * [Trainer.register_callback] */
 TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb);
-/* The same; *registered (may be NULL) says whether it was: false for one that was skipped, which is TP_OK, and after an error. */
+/* As tp_trainer_register_callback; sets *registered (may be NULL) to whether the callback was added: false after an error, and for
+ * a chief-only callback on another rank, which is TP_OK. */
 TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb, bool *registered);
-/* Calls setup_graph of all callbacks. Their order is the same in every phase: the input's callbacks, those registered before, the
- * step counter, `callbacks`, the monitors. List a callback that reports a value before one that uses it. A monitor among the
- * callbacks is an error. [Trainer.setup_callbacks] */
+/* Calls setup_graph of all callbacks. Their order is the same in every phase: the input's callbacks, those registered earlier, the
+ * step counter, `callbacks`, the monitors. List a callback that reports a value before one that uses the value. A monitor among
+ * the callbacks is an error. [Trainer.setup_callbacks] */
 TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                             tp_monitor *const *monitors, int n_monitors);
 TP_DEF tp_status tp_trainer_initialize(tp_trainer *t,
                                        tp_session_init *init); /* init may be NULL. [Trainer.initialize] */
-/* Makes state.hooked_session from state.session and tp_trainer_hooks: what initialize calls between the session and
- * session_init, unless t->initialize_hooks is set. Yours may make several hooked sessions, for trainings with more than one
- * op; it sets state.hooked_session to the one that the loop asks for a stop, which the trainer frees, and frees the others
- * itself. Once. [Trainer.initialize_hooks] */
+/* Makes state.hooked_session from state.session and tp_trainer_hooks. tp_trainer_initialize calls it between making the session and
+ * running session_init, unless t->initialize_hooks is set. A function of your own may make several hooked sessions, for trainings
+ * with more than one op. It sets state.hooked_session to the one whose stop request ends the loop, which the trainer frees; you
+ * free the others. Called once. [Trainer.initialize_hooks] */
 TP_DEF tp_status tp_trainer_initialize_hooks(tp_trainer *t);
-/* The before_run and after_run of all callbacks, as hooks; from setup_callbacks on. [Callbacks.get_hooks] */
+/* The before_run and after_run of all callbacks, as hooks; available after setup_callbacks. [Callbacks.get_hooks] */
 TP_DEF tp_hook *const *tp_trainer_hooks(tp_trainer *t, int *n);
-/* Epochs starting_epoch to max_epoch of steps_per_epoch steps (0 is legal: hooks of epochs only).
+/* Runs the epochs starting_epoch to max_epoch of steps_per_epoch steps each (0 is allowed: only the callbacks of epochs run).
  * [Trainer.main_loop] */
 TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, int64_t starting_epoch,
                                       int64_t max_epoch);
 TP_DEF tp_status tp_trainer_run_step(tp_trainer *t);
 TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t);
 
-/* The function that makes its towers. setup_graph sets it; a trainer whose graph is built by hand may set one of its graph, once,
- * before the callbacks are set up. [TowerTrainer.tower_func] */
+/* Sets the function that builds the trainer's towers. setup_graph sets it, too. For a graph that is built by hand, set a tower
+ * function of that graph, once, before the callbacks are set up. [TowerTrainer.tower_func] */
 TP_DEF tp_status tp_trainer_set_tower_func(tp_trainer *t, tp_tower_func *f);
-/* Its towers so far, for training and inference; none without a tower function. [TowerTrainer.towers] */
+/* The towers built so far, for training and inference; none without a tower function. [TowerTrainer.towers] */
 TP_DEF tp_tower_handles tp_trainer_towers(tp_trainer *t);
-/* The inputs of its tower function, *n of them; NULL without one. [TowerTrainer.inputs_desc] */
+/* The inputs of the trainer's tower function, *n of them; NULL without a tower function. [TowerTrainer.inputs_desc] */
 TP_DEF const tp_spec *tp_trainer_inputs_desc(tp_trainer *t, int *n);
-/* A function of the trained model: the tower function is built as the tower tower-pred-<device> for inference, once for a
- * device, with the variables of the training tower of that device where it has its own, else those of the first. Inputs
- * are named as in the signature (NULL: all of it), or any tensor of that tower, outputs without the tower's name. Made
- * after setup_graph, in a callback's setup_graph say, it can be called from tp_trainer_initialize on; made later, at once, but
- * then nothing else may run in the session while it is made. Each has memory of its own, so that as many threads may
- * call as many predictors. It belongs to the trainer and is freed with it. NULL after a mistake. [TowerTrainer.get_predictor] */
+/* A predictor of the trained model. The tower function builds the inference tower tower-pred-<device>, once for each
+ * device, with the variables of the training tower of that device if that tower has its own, else with those of the first tower.
+ * Inputs are names of the tower function's inputs (NULL: all of them) or of any tensor of that tower, outputs are names without
+ * the tower's name. A predictor made between setup_graph and tp_trainer_initialize, in a callback's setup_graph for example, can
+ * be called once the trainer is initialized. One made later can be called at once, but nothing else may run in the session while
+ * it is made. Each predictor has its own memory, so that several threads may each call their own predictor at the same time.
+ * The trainer owns and frees the predictor. NULL after an error. [TowerTrainer.get_predictor] */
 TP_DEF tp_predictor *tp_trainer_get_predictor(tp_trainer *t, const char *const *input_names, int n_inputs,
                                               const char *const *output_names, int n_outputs, int device);
 
@@ -289,10 +294,10 @@ typedef struct tp_train_desc {
     tp_callback *const *callbacks;
     int n_callbacks;
     tp_callback *const
-        *extra_callbacks;        /* with defaults: NULL = the default ones, unless n_extra_callbacks is TP_NONE */
-    int n_extra_callbacks;       /* TP_NONE: none, not the default ones */
-    tp_monitor *const *monitors; /* with defaults: NULL = the default ones, unless n_monitors is TP_NONE */
-    int n_monitors;              /* TP_NONE: none, not the default ones */
+        *extra_callbacks;  /* tp_train_with_defaults: NULL = the default ones, unless n_extra_callbacks is TP_NONE */
+    int n_extra_callbacks; /* TP_NONE: no extra callbacks, not even the default ones */
+    tp_monitor *const *monitors; /* tp_train_with_defaults: NULL = the default ones, unless n_monitors is TP_NONE */
+    int n_monitors;              /* TP_NONE: no monitors, not even the default ones */
     tp_session_init *session_init;
     int64_t steps_per_epoch;        /* required; TP_NO_STEPS: epochs without steps */
     int64_t starting_epoch;         /* 0 = 1; TP_NONE: 0 */
@@ -300,7 +305,7 @@ typedef struct tp_train_desc {
     int stop_on_nan, unsaved_is_ok; /* see tp_train_config */
     tp_tri report;                  /* see tp_train_config */
 } tp_train_desc;
-/* setup_callbacks, initialize, main_loop. Takes over what d points at, not t. [Trainer.train,
+/* Calls setup_callbacks, initialize and main_loop. Takes over everything that d points at, but not t. [Trainer.train,
  * train_with_defaults] */
 TP_DEF tp_status tp_train(tp_trainer *t, const tp_train_desc *d);
 TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d);
@@ -311,33 +316,33 @@ TP_DEF int tp_size(void);
 TP_DEF int tp_local_rank(void);
 
 /* ==== >>devices ======================================================================================= */
-/* Data-parallel training in one process: a tower on each of several devices of the session (tp_device_enter), which may be GPUs, or
- * CPU devices, each with memory of its own, that share the threads. Each tower takes a datapoint of its own in each step, so a
- * step is of n_devices batches, and steps_per_epoch is not divided. The input serves several towers (QueueInput, StagingInput;
- * not FeedInput). All towers are one plan, whose step is the same bits for any number of threads.
+/* Data-parallel training in one process: a tower on each of several devices of the session (tp_device_enter). The devices are GPUs,
+ * or CPU devices, which have separate memory and share the threads. Each tower takes its own datapoint in each step, so a
+ * step uses n_devices batches; steps_per_epoch is not divided. The input must support several towers (QueueInput, StagingInput;
+ * not FeedInput). All towers are in one plan, and a step gives the same bits for any number of threads.
  *
- * devices: numbers of the session's devices, n_devices of them; NULL: 0, 1, .... Where the session's config names no
- * devices, the session of any trainer gets as many CPU devices as its graph uses. A value of the host (ps_device TP_ON_CPU, mode
- * TP_ALL_REDUCE_CPU) is one of the device with the next number: a CPU device that the session gets too, if it has no such one.
+ * devices: numbers of the session's devices, n_devices of them; NULL: 0, 1, .... If the session's config names no
+ * devices, the session of any trainer gets as many CPU devices as its graph uses. Values on the host (ps_device TP_ON_CPU, mode
+ * TP_ALL_REDUCE_CPU) are on the device with the next number, a CPU device, which is added to the session if it is missing.
  *
- * Only the first tower's summaries and moving averages of batch norm count. Checkpoints hold each variable once, under the
- * name that it has without towers, and load into any number of devices; a training that is resumed with as many devices ends with
- * the same bits. (Copies of a tower that differ from the first tower's when a checkpoint is made, as batch norm's averages in the
- * middle of an epoch, travel with the training's state.) With one device nothing is scaled or reduced. */
+ * Only the first tower's summaries and moving averages of batch norm are used. Checkpoints hold each variable once, under the
+ * name that it has without towers, and load into any number of devices. A training that is resumed with the same number of devices
+ * ends with the same bits. (A tower's copies may differ from the first tower's when a checkpoint is made, as batch norm's averages
+ * do in the middle of an epoch; these copies are saved with the training's state.) With one device nothing is scaled or reduced. */
 
-/* How gradients of several towers become one. The sum is the same but for rounding. */
+/* How the gradients of several towers are summed. The modes differ only in rounding. */
 typedef enum tp_all_reduce_mode {
     TP_ALL_REDUCE_AUTO = 0, /* HIERARCHICAL for 8 devices, else NCCL */
-    TP_ALL_REDUCE_NCCL,     /* between GPUs by NCCL, in its order; else in the order of the towers */
-    TP_ALL_REDUCE_HIERARCHICAL, /* 8 devices: the sums of the first four and the last four, then of both. Else AUTO, with a warning */
-    TP_ALL_REDUCE_CPU /* in the order of the towers, on a CPU device */
+    TP_ALL_REDUCE_NCCL,     /* between GPUs NCCL sums, in an order of its choice; else in the order of the towers */
+    TP_ALL_REDUCE_HIERARCHICAL, /* 8 devices: sums of the first four and the last four, then of both. Else AUTO, with a warning */
+    TP_ALL_REDUCE_CPU           /* a CPU device sums, in the order of the towers */
 } tp_all_reduce_mode;
 
-/* Each tower has variables of its own; their gradients are all-reduced, and every tower makes the same update. Those of the
- * first tower are the model; the others are copies of it, named tower<k>/... and not saved, like their slots. They are made
- * equal to it before training and, with broadcast_every_epoch, at the end of each epoch (batch norm's averages too, which only
- * the first tower computes). The same optimizer makes the updates of all towers: state of the optimizer that
- * belongs to no single variable (Adam's powers) exists once. [train: SyncMultiGPUTrainerReplicated] */
+/* Each tower has its own variables; the gradients are all-reduced, and every tower makes the same update. The variables of the
+ * first tower are the model. Those of the other towers are copies, named tower<k>/...; the copies and their optimizer slots are not
+ * saved. The first tower's values are copied to them before training and, with broadcast_every_epoch, at the end of each epoch
+ * (batch norm's averages too, which only the first tower computes). One optimizer makes the updates of all towers: optimizer
+ * state that belongs to no single variable (Adam's powers) exists once. [train: SyncMultiGPUTrainerReplicated] */
 typedef struct tp_sync_multi_gpu_trainer_replicated_desc {
     tp_at at_;
     int n_devices;      /* required */
@@ -348,15 +353,15 @@ typedef struct tp_sync_multi_gpu_trainer_replicated_desc {
 } tp_sync_multi_gpu_trainer_replicated_desc;
 TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_replicated_(const tp_sync_multi_gpu_trainer_replicated_desc *d);
 
-/* Where shared variables live. */
+/* The device that stores the shared variables. */
 typedef enum tp_ps_device {
     TP_ON_AUTO = 0, /* TP_ON_GPU for at most 2 devices, else TP_ON_CPU */
-    TP_ON_GPU,      /* spread over the towers' devices: each goes where there are the fewest elements yet */
-    TP_ON_CPU       /* on a CPU device, with the updates */
+    TP_ON_GPU, /* spread over the towers' devices: each variable goes to the device with the fewest elements so far */
+    TP_ON_CPU  /* the variables and their updates are on a CPU device */
 } tp_ps_device;
 
-/* The towers share one set of variables, which each reads once a step. The mean of the towers' gradients is taken where the
- * variable lives, and applied once. [train: SyncMultiGPUTrainerParameterServer] */
+/* The towers share one set of variables, which each tower reads once per step. The device that stores a variable computes the mean
+ * of the towers' gradients and applies it once. [train: SyncMultiGPUTrainerParameterServer] */
 typedef struct tp_sync_multi_gpu_trainer_parameter_server_desc {
     tp_at at_;
     int n_devices;      /* required */
@@ -366,12 +371,12 @@ typedef struct tp_sync_multi_gpu_trainer_parameter_server_desc {
 TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_parameter_server_(
     const tp_sync_multi_gpu_trainer_parameter_server_desc *d);
 
-/* The towers share one set of variables (on the host with 4 devices or more, else spread), and each tower's gradient makes an
- * update of its own: n_devices updates in a step, in the order of the towers, none of which waits for an average. As in
- * the original a step is one run and ends when all towers are through. There each tower reads whichever updates happen to be
- * done; here all of them read the variables as they are when the step begins, one of the orders that can occur there, so that
- * training is deterministic. Counters of the optimizer that belong to no variable advance once a step. [train:
- * AsyncMultiGPUTrainer] */
+/* The towers share one set of variables (on the host with 4 devices or more, else spread over the devices). Each tower's gradient
+ * is applied separately: n_devices updates per step, in the order of the towers, without an average. As in
+ * tensorpack a step is one run and ends when all towers have finished. In tensorpack a tower may or may not see the updates that
+ * other towers make during the step. Here all towers read the values from the beginning of the step, which is one of the orders
+ * possible in tensorpack and makes training deterministic. Counters of the optimizer that belong to no variable advance once per
+ * step. [train: AsyncMultiGPUTrainer] */
 typedef struct tp_async_multi_gpu_trainer_desc {
     tp_at at_;
     int n_devices;         /* required */
@@ -380,8 +385,8 @@ typedef struct tp_async_multi_gpu_trainer_desc {
 } tp_async_multi_gpu_trainer_desc;
 TP_DEF tp_trainer *tp_async_multi_gpu_trainer_(const tp_async_multi_gpu_trainer_desc *d);
 
-/* For whoever does not care: a parameter server with ps_device TP_ON_CPU. devices NULL: 0, 1, .... [train: the default
- * multi-GPU trainer] */
+/* The default choice: a tp_sync_multi_gpu_trainer_parameter_server with ps_device TP_ON_CPU. devices NULL: 0, 1, .... [train: the
+ * default multi-GPU trainer] */
 TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *devices);
 
 /* tp_sync_multi_gpu_trainer_replicated(.n_devices = 4, .average = TP_NO) */
@@ -398,44 +403,44 @@ TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *device
  *     cc -DTP_MPI train.c $(mpicc -show flags) ...      or: mpicc -DTP_MPI train.c -lm -lpthread
  *     mpirun -np 4 ./train                              on one machine
  *     mpirun -np 8 --hostfile hosts ./train             on several
- * Without TP_MPI a program is rank 0 of 1, and these trainers are trainers of one process. With it the first of these functions
- * that is called starts MPI, unless the program did (MPI_Init_thread with MPI_THREAD_SERIALIZED at least); then MPI ends when
- * the program exits. Call it from the main thread, on all ranks.
+ * Without TP_MPI a program is rank 0 of 1, and these trainers train in one process. With TP_MPI the first call of one of these
+ * functions starts MPI, unless the program did (MPI_Init_thread with MPI_THREAD_SERIALIZED at least); MPI that was started
+ * here ends when the program exits. Make that first call from the main thread, on all ranks.
  *
- * Rank 0 is the chief: it alone loads checkpoints and runs callbacks that are chief_only, savers among them; a callback for all ranks
- * is one with chief_only false. Each rank reads the data that its program gives it: shuffle by other seeds, or take a part,
- * by tp_rank. The ranks make the same steps: equal steps_per_epoch and max_epoch. Dropout and other random ops have numbers of
- * their own on each rank.
+ * Rank 0 is the chief: it alone loads checkpoints and runs callbacks that are chief_only, such as savers. Callbacks with chief_only
+ * false run on all ranks. Each rank reads its own data: use tp_rank to shuffle with different seeds or to take a part of the data.
+ * All ranks must have the same steps_per_epoch and max_epoch. Dropout and other random ops draw different numbers on each rank.
  *
- * If something goes wrong on one rank the others end within seconds, with one sentence: ranks whose graphs differ, a rank that
- * was killed, one that leaves before the others. So a rank tells twice a second that it lives, by a thread of its own; what
- * takes long on one rank, validation say, is waited for. When the chief stops the training (tp_stop), all stop. */
+ * If one rank fails, the others end within seconds, with one sentence: ranks whose graphs differ, a rank that was killed, a rank
+ * that leaves before the others. For this a thread of each rank sends a heartbeat twice a second. The other ranks wait for a rank
+ * that is busy for long, with validation for example. When the chief stops the training (tp_stop), all ranks stop. */
 
 /* The logger's directory of this rank: `dir` for the chief, <dir>-rank<k> for the others. See tp_logger_set_dir. */
 TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action);
 
 typedef enum tp_compression {
     TP_COMPRESSION_NONE = 0,
-    TP_COMPRESSION_FP16 /* gradients travel as float16: half the bytes, 11 bits of precision; larger than 65504 is infinite */
+    TP_COMPRESSION_FP16 /* gradients are sent as float16: half the bytes, 11 bits of precision; above 65504 is infinity */
 } tp_compression;
 
-/* Each rank computes gradients of its own batch; their mean over all ranks is applied by each, so that all have the same variables.
- * The gradients travel in buckets, each as soon as it is full, while the others are still being computed. Before training and,
- * with broadcast_every_epoch, at the end of each epoch all ranks get the chief's variables (batch norm's averages too, which
- * each rank computes from its own batches). One device a rank: a program with GPUs opens tp_cuda_open(tp_local_rank()). The
- * session must be made by the default creator. Between GPUs gradients travel by NCCL, which adds them in an order of its own,
- * where tp_cuda.cu was built with it on every rank; else, and with .deterministic or .compression, by way of the host and MPI.
+/* Each rank computes the gradients of its own batch; every rank applies their mean over all ranks, so that all have the same
+ * variables. The gradients are sent in buckets, each as soon as it is full, while the others are still being computed. Before
+ * training and, with broadcast_every_epoch, at the end of each epoch all ranks get the chief's variables (batch norm's averages
+ * too, which each rank computes from its own batches). One device per rank: a program with GPUs opens
+ * tp_cuda_open(tp_local_rank()). The session must be made by the default creator. Between GPUs NCCL reduces the gradients, in its
+ * own order of addition, if tp_cuda.cu was built with NCCL on every rank. Otherwise, and with .deterministic or .compression, the
+ * gradients are copied to the host and MPI reduces them.
  * [train: HorovodTrainer] */
 typedef struct tp_horovod_trainer_desc {
     tp_at at_;
     tp_tri average; /* TP_NO: gradients are summed. Default TP_YES */
     tp_compression compression;
     bool
-        deterministic; /* gradients are added in the order of the ranks, as by as many devices of one process, bit for bit: each
-                         * rank gathers all of them, which takes more memory and time. false: in an order of MPI's */
-    int64_t bucket_bytes;         /* of gradients in a bucket; 0 = 16 MiB */
+        deterministic; /* gradients are added in the order of the ranks, with the same bits as the same number of devices in one
+                         * process: each rank gathers all of them, which takes more memory and time. false: MPI chooses the order */
+    int64_t bucket_bytes;         /* bytes of gradients per bucket; 0 = 16 MiB */
     tp_tri broadcast_every_epoch; /* default TP_YES */
-    double patience;              /* seconds without a sign of life after which a rank counts as dead; 0 = 5 */
+    double patience;              /* seconds without a heartbeat after which a rank counts as failed; 0 = 5 */
 } tp_horovod_trainer_desc;
 TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
 
@@ -445,47 +450,48 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
  *     static const tp_cluster cluster = {.n_ps = 2, .ps = servers};
  *     tp_trainer *t = tp_distributed_trainer_replicated(.cluster = &cluster);     // the same on every rank
  *
- * All ranks run the same program with the same model and configuration; the trainer makes each of them what the cluster says. A
- * worker trains: it reads its own data, and its callbacks run. Worker 0 is the chief. A server reads no data and calls no phase of
- * a callback but setup_graph and after_train: it serves until the chief has ended the training, then tp_train returns TP_OK there.
- * With one process, and so without TP_MPI, there is nobody who could serve: these trainers say so in a sentence and do not train.
+ * All ranks run the same program with the same model and configuration; the trainer gives each rank its job from the cluster. A
+ * worker trains: it reads its own data, and its callbacks run. Worker 0 is the chief. A server reads no data and calls only the
+ * phases setup_graph and after_train of the callbacks. It serves until the chief ends the training, then tp_train returns TP_OK on
+ * the server. With one process, and so always without TP_MPI, no rank could be a server: these trainers then fail with a sentence.
  *
- * A step: each worker averages the gradients of its own devices and sends each to the server that keeps the variable. The server
- * applies them: an update for each worker, without an average over the workers, as in the original. So n workers move a variable n
- * times in a step, and a learning rate for one worker is to be divided by n. When every worker's gradients are applied, all workers
- * get the new values. Nobody begins the next step before that: all workers compute their gradients from the same values, and
- * asynchronous is only the order of the updates within a step:
+ * A step: each worker averages the gradients of its own devices and sends each to the server that stores the variable. The server
+ * applies them: one update per worker, without an average over the workers, as in tensorpack. So n workers update a variable n
+ * times per step: divide the learning rate for one worker by n. When every worker's gradients are applied, all workers
+ * get the new values. No worker begins the next step before that: all workers compute their gradients from the same values. Only
+ * the order of the updates within a step may vary:
  *
- *     DistributedTrainerReplicated         the order of the workers: deterministic, the same bits each time. For optimizers without
- *                                          state that belongs to no variable (SGD, Momentum) they are the bits of an
- *                                          AsyncMultiGPUTrainer with as many devices and scale_gradient TP_NO
- *     DistributedTrainerParameterServer    as they arrive: different bits each time. The same order with .deterministic
+ *     DistributedTrainerReplicated         the order of the workers: deterministic, the same bits each time. An optimizer without
+ *                                          state that belongs to no variable (SGD, Momentum) gives the same bits as an
+ *                                          AsyncMultiGPUTrainer with the same number of devices and scale_gradient TP_NO
+ *     DistributedTrainerParameterServer    as they arrive: different bits each time. With .deterministic: the order of the workers
  *
- * Which server keeps a variable: the one with the fewest bytes so far, in the order of the variables. Its slots (momentum) are there
- * too; the chief fetches them when a checkpoint is made, so that a checkpoint holds each variable once, and loads into any other
- * trainer or number of ranks. Gradient processors, tp_accum_grad and tp_loss_scale run on each worker, with state of their own there,
- * of which the chief's is saved; the optimizer that they wrap and tp_post_process run on the servers. The learning rate is the
- * chief's. Adam's powers advance with each update, as in the original. Averages of batch norm are each worker's own, and
- * the chief's are saved. Each rank has memory for the whole model. A server's gradients of one worker are one message.
+ * Variables are assigned to servers in order: each goes to the server with the fewest bytes so far. The server also stores the
+ * variable's slots (momentum). The chief fetches the slots when a checkpoint is made, so that a checkpoint holds each variable once
+ * and loads into any other trainer or number of ranks. Gradient processors, tp_accum_grad and tp_loss_scale run on each worker with
+ * separate state; the chief's state is saved. The optimizer that they wrap and tp_post_process run on the servers. The chief's
+ * learning rate is used. Adam's powers advance with each update, as in tensorpack. Each worker has its own averages of batch norm;
+ * the chief's are saved. Each rank needs memory for the whole model. A worker sends all gradients for one server in one message.
  *
- * Mistakes, and ranks that die, end the job as they do with HorovodTrainer, whose other rules hold here too. */
+ * An error or a killed rank ends the job as with HorovodTrainer, whose other rules hold here too. */
 typedef enum tp_job { TP_JOB_WORKER = 0, TP_JOB_PS } tp_job;
-/* Which ranks do what; the same on all of them. Lists are borrowed until the trainer is made. [tf.train.ClusterSpec] */
+/* The jobs of the ranks; must be equal on all ranks. Lists are borrowed until the trainer is made. [tf.train.ClusterSpec] */
 typedef struct tp_cluster {
-    int n_ps;           /* servers: 1 or more, fewer than the job has ranks */
-    const int *ps;      /* their ranks, n_ps of them; NULL: the last ones */
-    const int *workers; /* ranks that train, n_workers of them; the first is rank 0. NULL: all that do not serve */
-    int n_workers;      /* 0 where workers is NULL */
+    int n_ps;           /* number of servers: at least 1, fewer than ranks */
+    const int *ps;      /* ranks of the servers, n_ps of them; NULL: the last n_ps ranks */
+    const int *workers; /* ranks that train, n_workers of them; the first must be 0. NULL: all but the servers */
+    int n_workers;      /* 0 if workers is NULL */
 } tp_cluster;
-/* What this rank is and the how manieth of them, from 0. TP_ERR_ARG: a cluster that does not fit the job, with a sentence. [tf.train.Server] */
+/* Sets *job to the job of this rank (worker or server) and *task to its index among the ranks with that job, from 0. TP_ERR_ARG,
+ * with a sentence: the cluster does not match the number of ranks. [tf.train.Server] */
 TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task);
 
-/* Each device of a worker has variables of its own, which get the new values after each step. [train: DistributedTrainerReplicated] */
+/* Each device of a worker has its own variables, which get the new values after each step. [train: DistributedTrainerReplicated] */
 typedef struct tp_distributed_trainer_replicated_desc {
     tp_at at_;
-    int n_devices;             /* of each worker: towers; 0 = 1 */
+    int n_devices;             /* number of towers per worker; 0 = 1 */
     const int *devices;        /* copied; NULL: 0, 1, .. */
-    const tp_cluster *cluster; /* NULL: the last rank serves, the others train */
+    const tp_cluster *cluster; /* NULL: the last rank is the server, the others train */
     double patience;           /* see tp_horovod_trainer_desc */
 } tp_distributed_trainer_replicated_desc;
 TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_trainer_replicated_desc *d);
@@ -493,11 +499,11 @@ TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_train
 /* The devices of a worker share one copy of the variables. [train: DistributedTrainerParameterServer] */
 typedef struct tp_distributed_trainer_parameter_server_desc {
     tp_at at_;
-    int n_devices;             /* of each worker: towers; 0 = 1 */
+    int n_devices;             /* number of towers per worker; 0 = 1 */
     const int *devices;        /* copied; NULL: 0, 1, .. */
-    const tp_cluster *cluster; /* NULL: the last rank serves, the others train */
+    const tp_cluster *cluster; /* NULL: the last rank is the server, the others train */
     tp_ps_device
-        caching_device; /* where the worker's copy is: TP_ON_CPU, or TP_ON_GPU, spread over the towers' devices but for
+        caching_device; /* device of the worker's copy: TP_ON_CPU, or TP_ON_GPU: spread over the towers' devices, except
                                   * variables of less than 65536 elements. TP_ON_AUTO: TP_ON_CPU */
     bool deterministic; /* updates in the order of the workers; false: as they arrive */
     double patience;    /* see tp_horovod_trainer_desc */
@@ -518,31 +524,31 @@ TP_DEF tp_trainer *tp_distributed_trainer_parameter_server_(const tp_distributed
 /* [train: TrainConfig, AutoResumeTrainConfig] */
 typedef struct tp_train_config {
     tp_model model;
-    tp_dataflow *dataflow; /* one of these two */
+    tp_dataflow *dataflow; /* set either dataflow or data */
     tp_input_source *data;
-    /* TP_CALLBACKS(...) sets both. What reports a statistic stands before what acts on it, see IN WHICH ORDER in tp_callbacks.h;
-     * the extra ones come behind these, the monitors last */
+    /* TP_CALLBACKS(...) sets both. List a callback that reports a statistic before one that uses it, see IN WHICH ORDER in
+     * tp_callbacks.h; the extra callbacks are called after these, the monitors last */
     tp_callback *const *callbacks;
     int n_callbacks;
     tp_callback *const *extra_callbacks; /* NULL = tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
-    int n_extra_callbacks;               /* TP_NONE: none, not the default ones */
+    int n_extra_callbacks;               /* TP_NONE: no extra callbacks, not even the default ones */
     tp_monitor *const *monitors; /* NULL = tp_default_monitors, unless n_monitors is TP_NONE. TP_MONITORS(...) */
-    int n_monitors;              /* TP_NONE: none, not the default ones */
+    int n_monitors;              /* TP_NONE: no monitors, not even the default ones */
     const tp_session_creator *session_creator; /* NULL: made from session_config */
     const tp_session_config *session_config;   /* NULL: the default */
     tp_session_init *session_init;
     int64_t starting_epoch;  /* 0 = 1; TP_NONE: 0 */
-    int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: none */
+    int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: epochs without steps */
     int64_t max_epoch;       /* 0 = 99999; TP_NONE: no epoch at all */
-    tp_tri auto_resume;      /* TP_YES: go on from the logger's directory, if there is something; default TP_NO */
-    tp_tri always_resume;    /* TP_NO: session_init and starting_epoch win where given; default TP_YES */
+    tp_tri auto_resume;      /* TP_YES: resume from the logger's directory, if it has a checkpoint; default TP_NO */
+    tp_tri always_resume;    /* TP_NO: session_init and starting_epoch, if given, take precedence; default TP_YES */
     uint64_t seed;           /* of the graph; 0 = 42, (uint64_t)TP_NONE for 0 */
-    int stop_on_nan; /* TP_NO: training goes on when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
-                      * step, and the last checkpoint is one from before. A cost is that of the variables before its step's
-                      * update: what the last update of an epoch breaks is seen in the next one, when its checkpoint is there already.
-                      * tp_cb_check_numerics, which fails before it is written, keeps NaN out of checkpoints */
-    int unsaved_is_ok; /* TP_YES: TP_OK though the last checkpoint, a best model or stats.json could not be written. Default TP_NO */
-    const char *checkpoint; /* instead of session_init, as tp_smart_init takes it: a config that can be used again */
+    int stop_on_nan; /* TP_NO: training continues when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
+                      * step, and the last checkpoint is an earlier one. A cost is computed before the update of its step: if the
+                      * last update of an epoch makes a variable NaN, the next epoch finds it, after the checkpoint was written.
+                      * tp_cb_check_numerics fails before the checkpoint is written and so keeps NaN out of checkpoints */
+    int unsaved_is_ok; /* TP_YES: TP_OK even if the last checkpoint, a best model or stats.json was not written. Default TP_NO */
+    const char *checkpoint; /* instead of session_init: argument of tp_smart_init. The config can be used again */
     tp_tri log_layers;      /* TP_NO: no line for each layer. Default TP_YES */
     tp_tri report; /* TP_NO: the default monitors write no report.html. Default TP_YES. See tp_monitor_report */
 } tp_train_config;
@@ -556,7 +562,7 @@ typedef struct tp_train_config {
 #define TP_MONITORS(...)                            \
     .monitors = (tp_monitor *const[]){__VA_ARGS__}, \
     .n_monitors = (int)(sizeof((tp_monitor *const[]){__VA_ARGS__}) / sizeof(tp_monitor *))
-#elif __cplusplus >= 202002L /* in a call: what they name is gone after the statement */
+#elif __cplusplus >= 202002L /* use them only inside a call: the arrays are freed at the end of the statement */
 #define TP_CALLBACKS(...)       TP__LIST_FIELDS(callbacks, n_callbacks, tp_callback *, __VA_ARGS__)
 #define TP_EXTRA_CALLBACKS(...) TP__LIST_FIELDS(extra_callbacks, n_extra_callbacks, tp_callback *, __VA_ARGS__)
 #define TP_MONITORS(...)        TP__LIST_FIELDS(monitors, n_monitors, tp_monitor *, __VA_ARGS__)
@@ -564,21 +570,21 @@ typedef struct tp_train_config {
     .list_ = std::initializer_list<type_>{__VA_ARGS__}.begin(), .n_ = (int)sizeof(tp__cxx_count(__VA_ARGS__))
 #endif
 
-/* Sets session_init and starting_epoch from the logger's directory: its latest checkpoint, and the epoch
- * after the last one that is complete in it. Where the latest checkpoint is damaged or gone, the newest older one that can be
- * read, with a warning, for nobody may be there to choose; tp_saver_restore and tp_smart_init, which are told a name, refuse
- * it with a sentence that names the older one. Checkpoints of others do not tell their epoch: then the last one
- * of stats.json counts, and having such a checkpoint without stats.json is an error. Without a checkpoint training starts from
+/* Sets session_init to the latest checkpoint in the logger's directory, and starting_epoch to the epoch after the last complete
+ * one in that checkpoint. If the latest checkpoint is damaged or missing, the newest older one that can be read is used, with a
+ * warning, because a job may run unattended. (tp_saver_restore and tp_smart_init, which get a file name, fail instead, with a
+ * sentence that names the older one.) Checkpoints of other programs do not contain their epoch: then the last epoch in stats.json
+ * is used; such a checkpoint without stats.json is an error. Without a checkpoint training starts from
  * the beginning. [train: AutoResumeTrainConfig] */
 TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c);
-/* FeedInput for a SimpleTrainer, else QueueInput. Takes df over. What a config gives to a trainer with n_devices > 1 then goes
- * through tp_input_default_prefetch. [train: apply_default_prefetch] */
+/* FeedInput for a SimpleTrainer, else QueueInput. Takes over df. For a trainer with n_devices > 1,
+ * tp_launch_train_with_config then wraps the input with tp_input_default_prefetch. [train: apply_default_prefetch] */
 TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trainer *t);
-/* Train. Takes over and frees everything: the trainer, and what the config points at.
+/* Trains. Takes over and frees the trainer and everything that the config points at.
  * [launch_train_with_config] */
 TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_trainer *t);
 
-/* For TP_OPTIONS: this header has these types. */
+/* For TP_OPTIONS: the descriptor types of this header. */
 TP_DEF const tp__zero_option *tp__train_zeros(void);
 #define TP__PART_tp_sync_multi_gpu_trainer_replicated_desc       train
 #define TP__PART_tp_sync_multi_gpu_trainer_parameter_server_desc train
@@ -600,7 +606,7 @@ TP_DEF const tp__zero_option *tp__train_zeros(void);
 #define TP__TRAIN_IMPLEMENTED
 #ifdef TP_MPI
 #ifndef MPICH_SKIP_MPICXX
-#define MPICH_SKIP_MPICXX /* no classes: for C++ too the functions of C */
+#define MPICH_SKIP_MPICXX /* no C++ classes: C++ uses MPI's C functions, too */
 #endif
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX
@@ -659,14 +665,14 @@ static bool tp__ranks_serve(tp_trainer *t, tp_status *st);
 static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt);
 static tp_status tp__ranks_collect(tp_trainer *t);
 
-/* Ctrl-C sets a flag, which is tested after every hook. A step that has begun is finished, and so are the callbacks of the end of an
- * epoch: what they did would be done again after a resume. */
+/* Ctrl-C sets a flag, which is tested after every hook. A started step is finished, and so are the callbacks at the end of an
+ * epoch: otherwise a resumed training would repeat them. */
 static tp_status tp__trainer_poll(tp_train_state *train)
 {
     tp_trainer *const t = train->trainer;
     const tp_status st = tp__ranks_poll(t);
     if (!tp__os_interrupted()) return st;
-    if (!t->finishing_ || t->ranks_) return TP_INTR; /* ranks would not stop at the same step */
+    if (!t->finishing_ || t->ranks_) return TP_INTR; /* ranks end at once: they would not all stop at the same step */
     if (!t->told_)
         tp_log(TP_LOG_INFO, "Ctrl-C: %s, then the model is saved and training ends. Press it again to stop at once.",
                t->finishing_);
@@ -674,7 +680,7 @@ static tp_status tp__trainer_poll(tp_train_state *train)
     return st;
 }
 
-/* -- what a step does */
+/* -- the step functions */
 
 static tp_status tp__step_train_op(tp_trainer *t)
 {
@@ -700,7 +706,7 @@ static tp_status tp__graph_result(const tp_graph *g)
     return tp_graph_status(g) == TP_OK ? TP_OK : tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
 }
 
-/* The cost of the current tower, checked; NULL after a mistake, which sticks to the graph. */
+/* The checked cost of the current tower; NULL after an error, which the graph's status keeps. */
 static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
 {
     tp_graph *g = t->graph;
@@ -727,7 +733,7 @@ static tp_optimizer *tp__model_optimizer(tp_trainer *t, const tp_model *m)
     return opt;
 }
 
-/* No update before all gradients are there. */
+/* Makes every update depend on all gradients. */
 static void tp__gate(const tp_trainer *t, tp_grad_var *gvs, int n)
 {
     tp_graph *g = t->graph;
@@ -742,7 +748,7 @@ static void tp__gate(const tp_trainer *t, tp_grad_var *gvs, int n)
     }
 }
 
-/* Pairs without a gradient go, with a warning; nothing left is a mistake. */
+/* Removes pairs without a gradient, with a warning. It is an error if no pair is left. */
 static int tp__filter_gradients(const tp_trainer *t, tp_grad_var *gvs, int n)
 {
     tp_graph *g = t->graph;
@@ -754,7 +760,7 @@ static int tp__filter_gradients(const tp_trainer *t, tp_grad_var *gvs, int n)
     return tp_graph_status(g) == TP_OK ? n : 0;
 }
 
-/* Inside the tower: cost, gradients, update. Mistakes stick to the graph. */
+/* Adds cost, gradients and update inside the tower. Errors are kept in the graph's status. */
 static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *in)
 {
     tp_graph *g = t->graph;
@@ -766,7 +772,7 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
                                                   : tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     tp_node **var = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *var);
     tp_grad_var *gv = (tp_grad_var *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *gv);
-    if (!var || !gv) return;                      /* sticks to the graph */
+    if (!var || !gv) return;                      /* the graph's status keeps the error */
     for (int i = 0; i < n; i++) var[i] = vars[i]; /* building more nodes may move the collection */
     tp_optimizer *opt = tp__model_optimizer(t, m);
     if (!opt) return;
@@ -835,26 +841,26 @@ TP_DEF tp_trainer *tp_queue_input_trainer(void) { return tp__trainer_new("QueueI
 
 /* -- several towers ------------------------------------------------------------------------ >>devices */
 
-/* Of a trainer with several towers: its options, and what is known while it builds. */
+/* Options of a trainer with several towers, and its state during the build. */
 typedef struct tp__multi {
-    int host; /* the number of the CPU device that it wants; -1: none */
+    int host; /* the number of the CPU device for values on the host; -1: none */
     bool average, broadcast, scale_gradient, own_variables, on_host, async;
-    bool served;           /* the update is made by servers, and gives all copies their values */
-    int64_t small_on_host; /* variables of fewer elements are on the host */
+    bool served;           /* parameter servers compute the new values, which are then assigned to all copies */
+    int64_t small_on_host; /* variables with fewer elements are stored on the host */
     tp_all_reduce_mode mode;
-    int64_t *elements; /* of variables on each tower's device, where they are spread */
-    /* while it builds */
+    int64_t *elements; /* elements of the variables on each tower's device, if they are spread */
+    /* during the build only */
     tp_trainer *t;
     const tp_model *model;
     tp_optimizer *opt;
     tp_node **cost; /* of each tower */
-    tp_node **var;  /* what is trained, n_var of them: the first tower's, or the shared ones */
+    tp_node **var;  /* the n_var trained variables: the first tower's, or the shared ones */
     int n_var;
 } tp__multi;
 
 static int tp__tower_device(const tp_trainer *t, int tower) { return t->devices ? t->devices[tower] : tower; }
 
-/* One more than the largest number of a tower's device. */
+/* The largest device number of a tower, plus one. */
 static int tp__tower_devices(const tp_trainer *t)
 {
     int most = 0;
@@ -863,7 +869,7 @@ static int tp__tower_devices(const tp_trainer *t)
     return most;
 }
 
-/* A shared variable goes to the host, or where there are the fewest elements; it is asked for again by the other towers. */
+/* Puts a shared variable on the host or on the device with the fewest elements. The other towers get the existing variable. */
 static tp_node *tp__spread_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
 {
     tp__multi *b = (tp__multi *)user;
@@ -880,7 +886,7 @@ static tp_node *tp__spread_getter(tp_getter_call *call, tp_variable_desc *d, voi
     return n;
 }
 
-/* What tp_build_on_towers calls for each tower. */
+/* The function that tp_build_on_towers calls for each tower. */
 static tp_node *tp__multi_tower(const tp_tower_context *tower, void *user)
 {
     tp__multi *b = (tp__multi *)user;
@@ -891,13 +897,13 @@ static tp_node *tp__multi_tower(const tp_tower_context *tower, void *user)
     const tp_status st = tp_input_get_tensors(t->input_, in);
     char text[TP__ERROR_TEXT];
     snprintf(text, sizeof text, "%s", st != TP_OK ? tp_last_error() : "");
-    if (st != TP_OK) tp_graph_fail(t->graph, NULL, st, "%s", text); /* the other towers stop too */
+    if (st != TP_OK) tp_graph_fail(t->graph, NULL, st, "%s", text); /* stops the other towers, too */
     tp_node *cost = st == TP_OK ? tp__tower_cost(t, in) : NULL;
     if (cost && tower->index == 0) b->opt = tp__model_optimizer(t, b->model);
     return cost ? cost : tp_poison(t->graph);
 }
 
-/* What the first tower has, tower k has under its own name. */
+/* Lists the trained variables of the first tower, and checks that other towers have no variable that the first one lacks. */
 static bool tp__find_trained(tp__multi *b)
 {
     tp_graph *g = b->t->graph;
@@ -938,7 +944,7 @@ static tp_node *tp__sum_of_costs(const tp__multi *b)
     return b->t->n_devices == 1 ? b->cost[0] : tp_add_n(b->cost, b->t->n_devices);
 }
 
-/* Gradients that only some towers have: the cost of tower k reaches the variables wrt[k * n_var], ... */
+/* The error for gradients that only some towers have. wrt[k * n_var], ... are the variables of tower k. */
 static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int each, int tower)
 {
     tp_buf names;
@@ -957,7 +963,7 @@ static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int
     tp_buf_free(&names);
 }
 
-/* y = x / n where x is. */
+/* y = x / n, on the device of x. */
 static tp_node *tp__divided(tp_node *x, int n)
 {
     if (n == 1) return x;
@@ -968,7 +974,7 @@ static tp_node *tp__divided(tp_node *x, int n)
     return y;
 }
 
-/* grads[k], of tower k, becomes the sum or mean of all of them. */
+/* Replaces grads[k] of each tower k by the sum or mean over all towers. */
 static void tp__reduce_gradients(const tp__multi *b, tp_node **grads)
 {
     const int n = b->t->n_devices;
@@ -994,7 +1000,7 @@ static void tp__reduce_gradients(const tp__multi *b, tp_node **grads)
     }
 }
 
-/* An update of tower k's copies by gradients that are the same in all towers. */
+/* Updates tower k's copies with the gradients, which are equal in all towers. */
 static void tp__replicated_update(tp__multi *b)
 {
     tp_trainer *t = b->t;
@@ -1009,7 +1015,7 @@ static void tp__replicated_update(tp__multi *b)
     if (tp_graph_status(g) != TP_OK) return;
     for (int k = 1; k < n; k++) tp__different_gradients(b, wrt, b->n_var, k);
     tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), wrt, all, gvs);
-    for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) { /* the last layers' are ready first */
+    for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) { /* last layers' gradients are first */
         if (!gvs[i].grad) continue;
         for (int k = 0; k < n; k++) one[k] = gvs[k * b->n_var + i].grad;
         tp__reduce_gradients(b, one);
@@ -1032,7 +1038,7 @@ static void tp__replicated_update(tp__multi *b)
         t->train_op = n_update == 1 ? update[0] : tp_group(g, update, n_update, "train_op");
 }
 
-/* One update of the shared variables by the mean of the towers' gradients. */
+/* Makes one update of the shared variables by the mean of the towers' gradients. */
 static void tp__server_update(tp__multi *b)
 {
     tp_trainer *t = b->t;
@@ -1052,7 +1058,7 @@ static void tp__server_update(tp__multi *b)
     t->train_op = tp_apply_gradients(b->opt, gvs, n);
 }
 
-/* An update of the shared variables by each tower's gradient, in the order of the towers. */
+/* Makes an update of the shared variables by each tower's gradient, in the order of the towers. */
 static void tp__async_update(tp__multi *b)
 {
     tp_trainer *t = b->t;
@@ -1081,7 +1087,7 @@ static void tp__async_update(tp__multi *b)
     if (tp_graph_status(g) == TP_OK) t->train_op = n == 1 ? update[0] : tp_group(g, update, n, "train_op");
 }
 
-/* Every copy becomes what the first tower's variable is. [SyncVariables] */
+/* Copies the first tower's variables to all copies. [SyncVariables] */
 static tp_node *tp__sync_variables(tp_graph *g, void *user)
 {
     int n = 0;
@@ -1112,7 +1118,7 @@ static tp_status tp__register_sync(tp_trainer *t)
     return tp_trainer_register_callback(t, cb);
 }
 
-/* All towers, then gradients and updates. */
+/* Builds all towers, then gradients and updates. */
 static void tp__multi_towers(tp__multi *b)
 {
     tp_trainer *t = b->t;
@@ -1137,7 +1143,7 @@ static void tp__multi_towers(tp__multi *b)
     if (b->own_variables) tp__replicated_update(b);
     else if (b->async) tp__async_update(b);
     else tp__server_update(b);
-    if (tp_graph_status(g) == TP_OK) /* a NaN in any of them is seen */
+    if (tp_graph_status(g) == TP_OK) /* so that a NaN in any tower's cost is found */
         t->cost = d.n == 1 ? b->cost[0] : tp_named(tp__divided(tp__sum_of_costs(b), d.n), "mean_cost_of_towers");
     tp_device_leave(g);
 }
@@ -1155,7 +1161,7 @@ static tp_status tp__multi_build(tp_trainer *t, const tp_model *m)
     return tp__graph_result(t->graph);
 }
 
-/* How many devices the graph asks for. */
+/* The number of devices that the graph uses. */
 static int tp__graph_devices(const tp_graph *g)
 {
     int n = 1;
@@ -1164,7 +1170,7 @@ static int tp__graph_devices(const tp_graph *g)
     return n;
 }
 
-/* The session gets the CPU devices that the graph needs, where its config names no others, and one for the host. */
+/* Adds to the session's config the CPU devices that the graph needs, if the config names no devices, and one for the host. */
 static tp_status tp__session_for_towers(tp_trainer *t)
 {
     tp_session_config *c = &t->creator.config;
@@ -1183,7 +1189,8 @@ static tp_status tp__session_for_towers(tp_trainer *t)
                    t->name, towers - 1, have, have == 1 ? "" : "s");
 }
 
-/* What the three have in common. A mistake sticks to its graph, so that setup_graph gives the sentence. NULL: out of memory. */
+/* The common part of the three multi-GPU trainers. The graph's status keeps an error, which setup_graph reports. NULL: out of
+ * memory. */
 static tp_trainer *tp__multi_new(const char *name, tp_at at, int n, const int *devices)
 {
     const bool ok = n >= 1 && n <= TP_MAX_OUTPUTS;
@@ -1290,7 +1297,7 @@ TP_DEF const tp_spec *tp_trainer_inputs_desc(tp_trainer *t, int *n)
     return t->state.tower_func ? tp_tower_func_signature(t->state.tower_func, n) : NULL;
 }
 
-/* The tower of a device's predictors; NULL after a mistake. */
+/* The inference tower of the predictors on a device; NULL after an error. */
 static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
 {
     char name[40];
@@ -1304,7 +1311,7 @@ static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
     tp_node **in = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *in);
     if (!in) return NULL;
     const bool finalized = g->finalized;
-    g->finalized = false; /* what is added changes nothing that is there */
+    g->finalized = false; /* the new nodes do not change existing ones */
     if (tp__predict_tower_enter(f, name, device)) {
         for (int i = 0; i < n; i++) in[i] = tp_placeholder(g, spec[i].name, spec[i].dtype, spec[i].shape);
         tp_tower_func_call(f, in);
@@ -1315,7 +1322,7 @@ static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
     return tp_tower_func_find(f, name);
 }
 
-/* Nodes of the tower by their names. */
+/* Finds nodes of the tower by their names. */
 static tp_node *tp__predictor_find(const tp_tower_handle *h, const char *name, const char *what)
 {
     char near[TP__NEAREST_TEXT];
@@ -1367,7 +1374,7 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     memset(&c, 0, sizeof c);
     if (t->graph_ready_ || t->callbacks_ready_ || tp_graph_n_operations(t->graph) > 0)
         return tp_fail(TP_ERR_STATE, "%s: the seed is set before anything is built", t->name);
-    if (tp_graph_status(t->graph) != TP_OK) return tp__graph_result(t->graph); /* a mistake of its constructor */
+    if (tp_graph_status(t->graph) != TP_OK) return tp__graph_result(t->graph); /* error of a constructor */
     c.seed = seed;
     tp_graph *g = tp_graph_new(&c);
     if (!g) return TP_ERR_NOMEM;
@@ -1376,7 +1383,7 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     return TP_OK;
 }
 
-/* What uses the session goes before it, what has nodes before the graph. */
+/* Objects that use the session are freed before it, objects with nodes before the graph. */
 TP_DEF void tp_trainer_free(tp_trainer *t)
 {
     if (!t) return;
@@ -1408,7 +1415,7 @@ TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t)
 
 static tp_status tp__input_before_train(tp_callback *cb) { return tp_input_reset_state(cb->train->input); }
 
-/* The input's part in a training: a reset in before_train, then its hooks. */
+/* The callback of the input: resets the input in before_train, then calls its hooks. */
 static tp_status tp__register_input(tp_trainer *t)
 {
     int n = 0;
@@ -1496,13 +1503,13 @@ TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb,
     return st;
 }
 
-/* Item i of a list of callbacks or monitors that is not handed over: freed, unless it has an owner or was freed already. */
+/* Frees item i of a list of callbacks or monitors that no trainer took over, unless the item has an owner or was freed already. */
 static void tp__drop_listed(void *const *list, int i)
 {
     if (!tp__listed((const void *const *)(const void *)list, i)) tp__drop_callback((tp_callback *)list[i]);
 }
 
-/* A monitor may stand in both lists by mistake. It is freed with the monitors. */
+/* By mistake a monitor may be in both lists. It is then freed with the monitors. */
 static bool tp__among_monitors(const tp_callback *cb, tp_monitor *const *monitors, int n_monitors)
 {
     for (int i = 0; monitors && i < n_monitors; i++)
@@ -1544,7 +1551,7 @@ static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
         (long long)s->global_step);
 }
 
-/* One number a step, which is fetched together with the step's counter. */
+/* The scalar that is fetched in each step together with the step counter. */
 static tp_status tp__register_cost(tp_trainer *t)
 {
     if (!t->cost || t->stop_on_nan == TP_NO) return TP_OK;
@@ -1558,7 +1565,7 @@ static tp_status tp__register_cost(tp_trainer *t)
     return tp_trainer_register_callback(t, cb);
 }
 
-/* A list without a gap, or TP_ERR_NOMEM: constructors give NULL when there is no memory, and nothing else. */
+/* TP_ERR_NOMEM if the list contains NULL: constructors return NULL only when memory is exhausted. */
 static tp_status tp__check_list(const char *name, const void *const *list, int n)
 {
     for (int i = 0; i < n; i++)
@@ -1579,8 +1586,8 @@ static tp_status tp__check_monitors(tp_monitor *const *list, int n)
     return tp__check_list("monitors", (const void *const *)(const void *)list, n);
 }
 
-/* Callbacks in order, then each monitor that is accepted, then the dispatcher over those. Takes all of them
- * over. */
+/* Appends the callbacks in order, then each accepted monitor, then the dispatcher over the monitors. Takes over all of
+ * them. */
 static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, int n_callbacks,
                                   tp_monitor *const *monitors, int n_monitors)
 {
@@ -1608,7 +1615,7 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     if (st != TP_OK) return st;
     st = tp_trainer_register_callback(t, all ? &all->cb : NULL);
     if (st != TP_OK) return st;
-    all->cb.train = &t->state; /* it can be reported to from setup_graph on */
+    all->cb.train = &t->state; /* so that callbacks may report to it in setup_graph */
     t->state.monitors = all;
     return TP_OK;
 }
@@ -1633,7 +1640,7 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
     t->callbacks_ready_ = true;
     if (st != TP_OK) return st;
     const int n = t->n_callback_;
-    t->n_callback_ = 0; /* the group owns them now, even if there is none */
+    t->n_callback_ = 0; /* tp__group_new takes over the callbacks; on failure it frees them */
     t->group_ = tp__group_new(t->callback_, n);
     if (!t->group_) {
         t->state.monitors = NULL;
@@ -1648,7 +1655,7 @@ TP_DEF tp_status tp_trainer_setup_callbacks(tp_trainer *t, tp_callback *const *c
 
 /* -- the four calls: session */
 
-/* From the variable, which a checkpoint may have set. */
+/* Reads global_step from its variable, which a checkpoint may have set. */
 static tp_status tp__read_global_step(tp_train_state *s)
 {
     const tp_variable *v = tp_node_variable(tp_get_global_step_var(s->graph));
@@ -1725,8 +1732,8 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
 
 /* -- the four calls: the loop */
 
-/* State beside the variables counts only where training goes on; who starts at epoch 1 with another run's
- * checkpoint wants its variables. */
+/* State other than variables is used only when a training continues. A training that starts at epoch 1 with another
+ * run's checkpoint uses only its variables. */
 static tp_status tp__resume_state(tp_train_state *s)
 {
     int64_t epoch[2] = {0, 1};
@@ -1748,7 +1755,7 @@ static tp_status tp__is_setter(tp_callback *cb, void *user)
     return cb->setup_graph == tp__setter_setup_graph ? TP_STOP : TP_OK;
 }
 
-/* A rate that teaches nothing. Setters may mean to begin with 0, and so may what is computed from the step. */
+/* Warns of a learning rate with which nothing is learnt. A rate of 0 may be intended if a setter or the step changes it later. */
 static void tp__check_learning_rate(tp_trainer *t)
 {
     tp_train_state *s = &t->state;
@@ -1756,7 +1763,7 @@ static void tp__check_learning_rate(tp_trainer *t)
     const tp_tensor *value = NULL;
     const bool plain = lr && lr->op->n_in == 0;
     if (!lr || tp__visit(s->callbacks, s->n_callbacks, tp__is_setter, NULL) == TP_STOP) return;
-    tp_exec *e = tp_exec_new(s->session); /* of its own: no random step of the training moves */
+    tp_exec *e = tp_exec_new(s->session); /* a separate exec: the random steps of the training do not advance */
     if (e && tp_exec_run(e, NULL, 0, &lr, 1, &value) == TP_OK && tp_tensor_size(value) == 1) {
         const double v = tp_tensor_get(value, 0);
         if (tp__is_not_a_number(v) || v < 0 || (plain && !(v > 0)))
@@ -1765,7 +1772,7 @@ static void tp__check_learning_rate(tp_trainer *t)
     tp_exec_free(e);
 }
 
-/* A checkpoint that was made within an epoch: the steps of that epoch that are done. */
+/* The completed steps of the current epoch, if the checkpoint was made within an epoch. */
 static int64_t tp__steps_done(tp_train_state *s)
 {
     const tp_dict *d = tp_session_state(s->session);
@@ -1782,7 +1789,7 @@ static int64_t tp__steps_done(tp_train_state *s)
     return step + 1;
 }
 
-/* Ctrl-C came, and the step that had begun is finished: save what is not saved. */
+/* After Ctrl-C, when the current step is finished: requests and writes a checkpoint. */
 static tp_status tp__interrupted(tp_train_state *s)
 {
     tp__ask_savers(s);
@@ -1790,7 +1797,7 @@ static tp_status tp__interrupted(tp_train_state *s)
     return st < 0 ? st : TP_INTR;
 }
 
-/* A step, with all that its callbacks do. */
+/* One step, including its callbacks. */
 static tp_status tp__one_step(tp_trainer *t, int64_t i)
 {
     tp_train_state *s = &t->state;
@@ -1802,11 +1809,11 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
     t->finishing_ = NULL;
-    /* what the last step reported is written with the numbers of the epoch's end, which comes first */
+    /* not after the last step: the end of the epoch first writes the values that the last step reported */
     return st == TP_OK && i + 1 < s->steps_per_epoch ? tp__trainer_poll(s) : st;
 }
 
-/* What comes behind the steps. */
+/* The end of an epoch, after its steps. */
 static tp_status tp__epoch_end(tp_trainer *t, double t0)
 {
     tp_train_state *s = &t->state;
@@ -1817,7 +1824,7 @@ static tp_status tp__epoch_end(tp_trainer *t, double t0)
         tp_log(TP_LOG_INFO, "Epoch %lld (global_step %lld) finished, time:%s.", (long long)s->epoch_num,
                (long long)s->global_step, tp_humanize_time_delta(tp_time() - t0, time));
         st = tp_callback_trigger_epoch(t->group_);
-        s->within_ = st < 0 || st == TP_INTR; /* else the epoch is complete */
+        s->within_ = st < 0 || st == TP_INTR; /* otherwise the epoch is complete */
     }
     t->finishing_ = NULL;
     if (s->within_) return st;
@@ -1856,7 +1863,7 @@ static tp_status tp__all_epochs(tp_trainer *t)
     if (st == TP_OK) st = tp_callback_before_train(t->group_);
     if (st == TP_OK) st = tp__read_global_step(s); /* again: a callback may have loaded a checkpoint */
     if (st == TP_OK) tp__check_learning_rate(t);
-    if (st == TP_OK && s->resumed) st = tp__load_random_steps(s); /* what ran before training is no part of it */
+    if (st == TP_OK && s->resumed) st = tp__load_random_steps(s); /* runs before the training do not count */
     tp__ranks_random(t);
     int64_t first = s->done_ = st == TP_OK ? tp__steps_done(s) : 0;
     if (st == TP_OK) st = tp_train_checkpoint(s, false);
@@ -1884,7 +1891,7 @@ static tp_status tp__tell_unsaved(tp_callback *cb, void *user)
     return TP_OK;
 }
 
-/* after_train of all, a checkpoint if one was asked for there, and the list of what is not on the disk. */
+/* Calls after_train of all callbacks, writes a checkpoint if one was requested there, and logs every file that was not written. */
 static tp_status tp__end_training(tp_trainer *t, tp_status st)
 {
     tp_train_state *s = &t->state;
@@ -1892,7 +1899,7 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
     u.any = false;
     s->end_ = st;
     if (st < 0 || st == TP_INTR)
-        tp__forget_checkpoint(s); /* asked for in a phase that not all callbacks were through */
+        tp__forget_checkpoint(s); /* it was requested in a phase that not all callbacks completed */
     tp_callback_after_train(t->group_);
     const tp_status last = tp_train_checkpoint(s, false);
     if (last < 0) tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
@@ -1927,7 +1934,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
 
     tp_status st = agreed;
     if (st == TP_OK && !tp__ranks_serve(t, &st)) st = tp__all_epochs(t);
-    if (st == TP_OK || st == TP_STOP || st == TP_END) { /* what after_train saves */
+    if (st == TP_OK || st == TP_STOP || st == TP_END) { /* so that after_train saves the servers' values */
         const tp_status collected = tp__ranks_collect(t);
         if (collected != TP_OK) st = collected;
     }
@@ -1950,7 +1957,7 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
     return st < 0 ? tp_fail(st, "%s", sentence) : st;
 }
 
-/* -- the calls in one */
+/* -- tp_train: the three calls in one */
 
 static tp_status tp__train_steps(const tp_trainer *t, const tp_train_desc *d, int64_t *steps)
 {
@@ -1980,8 +1987,8 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
     return tp_trainer_main_loop(t, steps, tp__int_option(d->starting_epoch, 1), tp__int_option(d->max_epoch, 9999999));
 }
 
-/* Callbacks followed by extra ones, in one array. The default ones are made here, so that NULL ones among
- * them are seen. */
+/* The callbacks followed by the extra ones, in one array. The default callbacks are made here, so that a NULL among
+ * them is found. */
 static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool defaults)
 {
     tp_callback *default_cb[TP_N_DEFAULT_CALLBACKS];
@@ -2032,28 +2039,28 @@ TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
 
 /* ==== >>ranks ========================================================================================= */
 
-/* Options of a trainer of one rank among several, and what it has made. */
+/* Options and state of a trainer that is one of several ranks. */
 typedef struct tp__ranked {
     bool average, deterministic, broadcast;
     tp_compression compression;
     int64_t bucket_bytes;
-    struct tp__bucket *bucket; /* all of them, the newest first */
+    struct tp__bucket *bucket; /* list of all buckets, the newest first */
     int n_bucket;
-    int n_variable;     /* of the graph when the towers were built: those of all ranks */
-    tp_device *summing; /* buckets on this device are summed by its library; NULL: they go by way of the host */
-    int training;       /* the how manieth trainer of this process: messages of another one are old */
-    bool left;          /* the others were told that it has ended */
+    int n_variable;     /* number of the graph's variables after the towers were built; equal on all ranks */
+    tp_device *summing; /* this device's library sums the buckets on it; NULL: buckets are summed through the host */
+    int training;       /* serial number of the trainer in this process: messages with another number are outdated */
+    bool left;          /* the other ranks were notified that this training has ended */
     /* with parameter servers */
     int n_ps, n_worker, task; /* 0: there are no servers */
     int *ps, *worker;         /* their ranks */
     bool serves, ordered;     /* this rank is server `task`; updates are made in the order of the workers */
-    struct tp__share *share;  /* n_ps of them: what each server keeps */
+    struct tp__share *share;  /* n_ps of them: the variables of each server */
     tp_optimizer *opt;
-    tp_apply_fn *apply; /* of opt and what it wraps, as they were */
-    void *leaf_user;    /* of the innermost */
+    tp_apply_fn *apply; /* the original apply_gradients of opt and of the optimizers that it wraps */
+    void *leaf_user;    /* user pointer of the innermost optimizer */
 } tp__ranked;
 
-/* How many processes whoever started this one says that there are; 0: it says nothing. *name: where it says so. */
+/* The number of processes according to the launcher's environment variable, whose name is set in *name; 0: there is none. */
 static int tp__launched_as(const char **name)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE"};
@@ -2092,35 +2099,35 @@ static tp_status tp__ranks_collect(tp_trainer *t) { return (void)t, TP_OK; }
 
 #else
 
-/* -- the job: what this process knows of the others */
+/* -- the job: the state of the other processes */
 
 enum { TP__LETTER_ALIVE = 1, TP__LETTER_LEFT, TP__LETTER_LOST, TP__LETTER_EXIT };
-/* What ranks tell each other beside their data. */
+/* Control message between ranks. */
 typedef struct tp__letter {
-    int32_t kind, rank;   /* from whom, or (LOST) about whom */
-    int32_t training, ok; /* LEFT: of this training; 1: it was stopped as a success, 2: it came to its end */
-    char text[496];       /* why */
+    int32_t kind, rank;   /* rank: the sender, or (LOST) the lost rank */
+    int32_t training, ok; /* LEFT: the training that was left; ok 1: it was stopped as a success, 2: it was completed */
+    char text[496];       /* the reason */
 } tp__letter;
 #define TP__LETTER_HEAD 16
-#define TP__LINE        64 /* messages of parameter servers are so many bytes, or a multiple */
+#define TP__LINE        64 /* message sizes of parameter servers are multiples of this many bytes */
 
 typedef struct tp__peer {
     double heard, left_at;
-    int left;          /* the training that it left */
-    int ok;            /* how it left it: see tp__letter; 3: its program has ended */
-    bool gone;         /* it is at the end of its program */
-    MPI_Request alive; /* the last message that says that this rank lives */
+    int left;          /* the training that this peer left */
+    int ok;            /* how the peer left it: see tp__letter; 3: the peer's program has ended */
+    bool gone;         /* the peer is at the end of its program */
+    MPI_Request alive; /* the last heartbeat sent to this peer */
     char why[496];
 } tp__peer;
 
-/* The one mutable thing that outlives the trainers: MPI is a state of the whole process. All calls of MPI are made with the
- * lock held, and none of them waits. */
+/* Mutable state that outlives the trainers, because MPI belongs to the whole process. All MPI calls are made with the
+ * lock held, and none of them blocks. */
 typedef struct tp__job_state {
     bool begun, ours, failed, stop, chief_lost, served; /* served: this training has servers */
     int rank, size, local_rank, local_size, training, in_flight;
     int64_t pid;
     MPI_Comm data, control;
-    MPI_Datatype half, line; /* 2 bytes; TP__LINE of them */
+    MPI_Datatype half, line; /* types of 2 bytes; of TP__LINE bytes */
     MPI_Op half_sum;
     MPI_Request inbox;
     tp__letter in, alive, sent[8];
@@ -2130,11 +2137,11 @@ typedef struct tp__job_state {
     tp_cond *wake;
     tp_thread *watch;
     double patience, turned, told,
-        waiting; /* when it last looked around, said that it lives, began to wait (0: it does not) */
-    bool over;   /* the chief has ended the training as a success */
+        waiting; /* times of the last poll (turned), the last heartbeat (told) and the start of the wait (0: not waiting) */
+    bool over; /* the chief has ended the training as a success */
     char why[TP__ERROR_TEXT];
 } tp__job_state;
-/* One for the process, as MPI itself is: MPI can be started once, and all trainers of a process are the same rank. */
+/* One per process, like MPI: MPI can be started once, and all trainers of a process have the same rank. */
 static tp__job_state tp__job;
 
 static void tp__job_fail(const char *fmt, ...) TP_PRINTF(1, 2);
@@ -2149,7 +2156,7 @@ static void tp__job_fail(const char *fmt, ...)
     j->failed = true;
 }
 
-/* To all others. The copy stays until the end, since nobody waits for it to arrive. */
+/* Sends *l to all other ranks. The copy is kept, since no one waits for the end of the send. */
 static void tp__job_tell(const tp__letter *l)
 {
     tp__job_state *j = &tp__job;
@@ -2172,7 +2179,7 @@ static void tp__job_read(const tp__letter *l)
     else p->heard = tp_time();
     if (l->kind == TP__LETTER_EXIT) {
         p->gone = true;
-        if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text); /* it knew of this before */
+        if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text); /* the sender failed, with this reason */
     }
     if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left == l->training)) return;
     p->left = l->training;
@@ -2181,7 +2188,7 @@ static void tp__job_read(const tp__letter *l)
     snprintf(p->why, sizeof p->why, "%.*s", (int)sizeof l->text, l->text);
 }
 
-/* Who was not heard of for too long. The chief looks after all, the others after the chief, which tells them. */
+/* Finds ranks without a recent heartbeat. The chief checks all ranks and notifies them; the other ranks check the chief. */
 static void tp__job_look_for_dead(double now)
 {
     tp__job_state *j = &tp__job;
@@ -2202,15 +2209,15 @@ static void tp__job_look_for_dead(double now)
     }
 }
 
-/* Who left, while this rank waits for something that needs all. */
+/* Finds ranks that left the training while this rank waits for a collective operation. */
 static void tp__job_look_for_left(double now)
 {
     tp__job_state *j = &tp__job;
     for (int r = 0; r < j->size && j->waiting > 0 && !j->failed && !j->over; r++) {
         const tp__peer *p = &j->peer[r];
         if (r == j->rank || (p->left != j->training && !p->gone)) continue;
-        if (r != 0 && p->ok == 2 && j->served) continue; /* servers wait until the chief, too, is at its end */
-        if (now - p->left_at < 1 || now - j->waiting < 1) continue; /* what it has sent may still be on its way */
+        if (r != 0 && p->ok == 2 && j->served) continue;            /* servers also wait for the chief's end */
+        if (now - p->left_at < 1 || now - j->waiting < 1) continue; /* its messages may still be in transit */
         if (r == 0 && p->ok && p->ok != 3) {
             snprintf(j->why, sizeof j->why, "%s", p->why);
             j->over = true;
@@ -2223,7 +2230,7 @@ static void tp__job_look_for_left(double now)
     }
 }
 
-/* Read what came, say that this rank lives, see who does not. With the lock held. */
+/* Reads control messages, sends the heartbeat and checks the other ranks. The lock must be held. */
 static void tp__job_turn(void)
 {
     tp__job_state *j = &tp__job;
@@ -2235,7 +2242,7 @@ static void tp__job_turn(void)
         tp__job_read(&j->in);
         MPI_Irecv(&j->in, (int)sizeof j->in, MPI_BYTE, MPI_ANY_SOURCE, 0, j->control, &j->inbox);
     }
-    if (now - j->turned > 1.5) /* this process itself stood still */
+    if (now - j->turned > 1.5) /* this process itself was stopped for a while */
         for (int r = 0; r < j->size; r++) j->peer[r].heard = now;
     j->turned = now;
     for (int r = 0; r < j->size && now - j->told >= 0.5; r++) {
@@ -2249,7 +2256,7 @@ static void tp__job_turn(void)
     tp__job_look_for_left(now);
 }
 
-/* While buckets are on their way MPI needs to be called, or they do not move. */
+/* While buckets are in flight MPI must be called regularly, or it makes no progress. */
 static void tp__job_watch(void *user)
 {
     tp__job_state *j = (tp__job_state *)user;
@@ -2268,8 +2275,8 @@ static tp_status tp__job_status(void)
     return j->over ? TP_STOP : TP_OK;
 }
 
-/* Until one of n requests is done, number *which, or the job is over. What is nearly there is asked for again and again, since large messages move only
- * while MPI is called; after some milliseconds it is asked for at intervals. */
+/* Waits until one of n requests is done, *which is its index, or the job is over. It first polls without a pause, since large
+ * messages progress only while MPI is called; after some milliseconds it polls at intervals. */
 static tp_status tp__job_wait_any(MPI_Request *request, int n, int *which)
 {
     tp__job_state *j = &tp__job;
@@ -2338,7 +2345,7 @@ static tp_status tp__job_error(const char *what, int rc)
     return tp_fail(TP_ERR_IO, "%s of MPI has failed: %s", what, text);
 }
 
-/* The communicators, who is on this machine, and the letter box. All ranks come here. */
+/* Makes the communicators, counts the ranks on this machine and starts to receive control messages. Called by all ranks. */
 static tp_status tp__job_connect(tp__job_state *j, int level)
 {
     MPI_Comm machine;
@@ -2403,7 +2410,7 @@ static tp_status tp__job_begin(double patience)
     return tp__job_connect(j, level);
 }
 
-/* No more calls of MPI by this header. */
+/* After this call the header makes no more MPI calls. */
 static void tp__job_end(void)
 {
     tp__job_state *j = &tp__job;
@@ -2423,27 +2430,27 @@ static void tp__job_end(void)
     j->begun = false;
 }
 
-/* All ranks end together. After a failure others may hang in MPI_Finalize: then each waits for a moment, until the others
- * have said what they have to say, and all are ended. */
+/* All ranks end together. After a failure other ranks may hang in MPI_Finalize: then each rank waits up to 3 seconds for the
+ * exit messages of the others, and aborts the job. */
 static void tp__job_exit(void)
 {
     tp__job_state *j = &tp__job;
     tp__letter l;
     MPI_Request barrier = MPI_REQUEST_NULL;
     int was = 0;
-    if (!j->begun || j->pid != tp__os_pid()) return; /* a child of a fork */
+    if (!j->begun || j->pid != tp__os_pid()) return; /* a forked child does not end the job */
     MPI_Finalized(&was);
     if (was) return;
     memset(&l, 0, sizeof l);
     l.kind = TP__LETTER_EXIT;
     l.rank = j->rank;
-    l.training = j->training; /* if it has not left this training it leaves it now */
+    l.training = j->training; /* leaves the current training, unless this rank has left it already */
     l.ok = !j->failed;
     snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, j->failed ? j->why : "its program has ended");
-    fflush(NULL); /* whoever hears that this rank has ended may end all */
+    fflush(NULL); /* a rank that receives the exit message may end the whole job */
     if (j->size > 1) {
         tp_mutex_lock(j->lock);
-        j->training = -2; /* who has left what does not matter now */
+        j->training = -2; /* ranks that left a training are ignored from here on */
         j->over = false;
         if (!j->failed) MPI_Ibarrier(j->control, &barrier);
         tp__job_tell(&l);
@@ -2531,8 +2538,8 @@ static tp_status tp__job_barrier(void)
 typedef struct tp__bucket {
     tp_trainer *trainer;
     MPI_Request request;
-    bool in_flight, on_device; /* on_device: its device sums */
-    char *room;                /* in host memory, where the bucket's device has its own */
+    bool in_flight, on_device; /* on_device: the device sums this bucket */
+    char *room;                /* in host memory, if the bucket's device has separate memory */
     struct tp__bucket *next;
 } tp__bucket;
 typedef struct tp__bucket_attrs {
@@ -2547,7 +2554,7 @@ static const tp_attr tp__bucket_schema[] = {
     {NULL, TP_ATTR_INT, 0},
 };
 
-/* Elements of a bucket, and bytes of one on its way. */
+/* The number of elements of a bucket; then the bytes per element in a message. */
 static int64_t tp__bucket_elements(const tp_operand *op, int n)
 {
     int64_t sum = 0;
@@ -2559,8 +2566,8 @@ static size_t tp__bucket_size(const tp_call *k, tp_dtype dtype)
     return ((const tp__bucket_attrs *)k->attrs)->half ? 2 : tp_dtype_size(dtype);
 }
 
-/* Where the bucket lies in host memory: as it travels, one part a rank if it is deterministic; behind it room for float32 values
- * that become float16. NULL: out of memory. */
+/* The bucket's buffer in host memory: the message, with one part per rank if it is deterministic, followed by space for the float32
+ * values that are converted to float16. NULL: out of memory. */
 static char *tp__bucket_room(tp__bucket *b, const tp_operand *flat, const tp_device *d, int64_t elements)
 {
     const int64_t bytes = tp_shape_size(&flat->shape);
@@ -2569,7 +2576,7 @@ static char *tp__bucket_room(tp__bucket *b, const tp_operand *flat, const tp_dev
     return b->room;
 }
 
-/* float32 values, scaled, as float16. */
+/* Scales float32 values and converts them to float16. */
 static void tp__to_half(uint16_t *to, const float *from, int64_t n, float scale)
 {
     float piece[512];
@@ -2580,7 +2587,7 @@ static void tp__to_half(uint16_t *to, const float *from, int64_t n, float scale)
     }
 }
 
-/* The gradients, one behind the other, into this rank's part. */
+/* Packs the gradients, one after the other, into this rank's part. */
 static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *mine, int64_t elements)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
@@ -2601,7 +2608,7 @@ static tp_status tp__bucket_pack(const tp_call *k, tp__bucket *b, char *mine, in
     return st;
 }
 
-/* On a device that can, gradients are packed and summed in its memory; nobody waits for that here. */
+/* Packs and sums gradients in device memory, if the device can do it; does not wait for the result. */
 static void tp__bucket_send_on_device(const tp_call *k, tp__bucket *b)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
@@ -2622,7 +2629,7 @@ static void tp__bucket_send_on_device(const tp_call *k, tp__bucket *b)
     tp_mutex_unlock(tp__job.lock);
 }
 
-/* Until the sums of this rank's device are done, or the job is over. */
+/* Waits until the sums of this rank's device are done, or the job is over. */
 static tp_status tp__job_wait_for_device(tp_device *d)
 {
     tp__job_state *j = &tp__job;
@@ -2646,7 +2653,7 @@ static tp_status tp__job_wait_for_device(tp_device *d)
     return st;
 }
 
-/* The sums become gradients, zeros if they did not come. */
+/* Unpacks the sums into the gradients; fills them with zeros if the sums did not arrive. */
 static tp_status tp__bucket_take_on_device(const tp_call *k, tp_status arrived)
 {
     static const char zeros[4096] = {0};
@@ -2667,7 +2674,7 @@ static void tp__bucket_receive_on_device(const tp_call *k, tp__bucket *b)
 {
     tp__ranked *r = b->trainer->ranks_;
     const tp_status st = r->summing ? tp__job_wait_for_device(k->device) : TP_ERR;
-    if (st != TP_OK && r->summing) { /* its kernels wait for who is gone */
+    if (st != TP_OK && r->summing) { /* the device's kernels wait for a rank that has ended */
         k->device->ranks_leave(k->device, true);
         r->summing = NULL;
     }
@@ -2693,7 +2700,7 @@ static void tp__bucket_send(const tp_call *k)
     const tp_dtype dtype = k->in[0].dtype;
     const int64_t elements = tp__bucket_elements(k->in, k->n_in);
     const size_t size = tp__bucket_size(k, dtype);
-    if (b->in_flight && tp__job_wait(&b->request) != TP_OK) return; /* of a run that was cancelled */
+    if (b->in_flight && tp__job_wait(&b->request) != TP_OK) return; /* the request of a cancelled run */
     char *room = tp__bucket_room(b, &k->out[0], k->device, elements);
     char *mine = room + (a->deterministic ? (size_t)j->rank * (size_t)elements * size : 0);
     tp_status st = room ? tp__bucket_pack(k, b, mine, elements) : TP_ERR_NOMEM;
@@ -2713,7 +2720,7 @@ static void tp__bucket_send(const tp_call *k)
     tp_mutex_unlock(j->lock);
 }
 
-/* The parts of all ranks are added in their order, into the first. */
+/* Adds the parts of all ranks, in the order of the ranks, into the first part. */
 static void tp__bucket_add(char *room, int64_t n, int ranks, tp_dtype dtype)
 {
     for (int r = 1; r < ranks; r++) {
@@ -2727,7 +2734,7 @@ static void tp__bucket_add(char *room, int64_t n, int ranks, tp_dtype dtype)
     }
 }
 
-/* float16 parts of all ranks (one: the sum) become gradients from element `from` on. */
+/* Converts the float16 parts of all ranks (one part: their sum) to gradients, from element `from` on. */
 static void tp__bucket_halves(const char *room, int64_t elements, int parts, int64_t from, int64_t n, float *to)
 {
     float piece[512];
@@ -2740,7 +2747,7 @@ static void tp__bucket_halves(const char *room, int64_t elements, int parts, int
         }
 }
 
-/* What came becomes the gradients of this rank. */
+/* Unpacks the received values into the gradients of this rank. */
 static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *room, bool arrived)
 {
     const tp__bucket_attrs *a = (const tp__bucket_attrs *)k->attrs;
@@ -2769,13 +2776,13 @@ static tp_status tp__bucket_unpack(const tp_call *k, tp__bucket *b, char *room, 
         else
             for (int64_t j = 0; j < n; j++) ((float *)(void *)at)[j] *= scale32;
         if (at && at != k->out[i].data) st = d->upload(d, k->out[i].data, at, (size_t)n * size);
-        if (st == TP_OK && floats) st = d->wait(d); /* the next one uses the same room */
+        if (st == TP_OK && floats) st = d->wait(d); /* the next gradient uses the same buffer */
         from += n;
     }
     return st;
 }
 
-/* If the job is over the run ends before it changes a variable, or with gradients of zero. */
+/* If the job is over, the run ends before it changes a variable, or the gradients are zero. */
 static void tp__bucket_receive(const tp_call *k)
 {
     tp__bucket *b = (tp__bucket *)k->user;
@@ -2821,12 +2828,12 @@ static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
         name_, label_, flags_, 1, max_in_, n_out_, tp__bucket_schema, sizeof(tp__bucket_attrs), infer_, NULL, kernel_, \
             NULL, NULL, NULL, NULL, NULL, NULL, NULL, tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0, 0, 0, 0, NULL       \
     }
-/* Gradients of the same type, which begin to travel; y: the bucket's bytes. */
+/* Starts to send gradients of one type; y: the bytes of the bucket. */
 static const tp_op tp__op_bucket_send =
     TP__RANKS_ROW("bucket_send", "BucketSend",
                   TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_EARLY | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, -1,
                   1, tp__bucket_send_infer, tp__bucket_send);
-/* Waits for them. Its variables are those that the gradients are of, for their shapes. */
+/* Waits for the gradients. Its variables are those of the gradients, for their shapes. */
 static const tp_op tp__op_bucket_receive =
     TP__RANKS_ROW("bucket_receive", "BucketReceive",
                   TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, 1, -1,
@@ -2870,7 +2877,7 @@ static tp_node *tp__bucket_new(tp_trainer *t, const tp_grad_var *gvs, const int 
     return y;
 }
 
-/* The gradients of a bucket, as they come back. */
+/* Adds the op that returns the reduced gradients of a bucket. */
 static void tp__bucket_take(tp_trainer *t, tp_grad_var *gvs, const int *order, int n, tp_node *sent)
 {
     tp_graph *g = t->graph;
@@ -2890,7 +2897,7 @@ static void tp__bucket_take(tp_trainer *t, tp_grad_var *gvs, const int *order, i
     for (int i = 0; i < n && !tp_is_poison(y); i++) gvs[order[i]].grad = &y->op->out[i];
 }
 
-/* Does gradient x fit into the bucket that begins with `first`, holds n of them and so many bytes? */
+/* Does gradient x fit into the bucket that begins with `first` and already has n gradients of `bytes` bytes? */
 static bool tp__bucket_fits(const tp_trainer *t, const tp_grad_var *first, const tp_grad_var *x, int n, int64_t bytes)
 {
     const int64_t more = tp_shape_size(&x->grad->shape) * (int64_t)tp_dtype_size(x->grad->dtype);
@@ -2899,7 +2906,7 @@ static bool tp__bucket_fits(const tp_trainer *t, const tp_grad_var *first, const
             tp_node_device(first->grad) == tp_node_device(x->grad) && bytes + more <= t->ranks_->bucket_bytes);
 }
 
-/* Buckets in the order in which their last gradients are made, which is the same on all ranks. */
+/* Makes the buckets, in the order in which their last gradients are computed, which is the same on all ranks. */
 static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n)
 {
     tp_graph *g = t->graph;
@@ -2908,7 +2915,7 @@ static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n)
     int *begin = (int *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *begin);
     tp_node **sent = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *sent);
     if (!order || !begin || !sent) return;
-    for (int i = 0; i < n; i++) { /* sorted by when the gradient was made */
+    for (int i = 0; i < n; i++) { /* sorted by the creation order of the gradients */
         int k = i;
         const tp_node *x = gvs[i].grad;
         if ((x->dtype != TP_F32 && x->dtype != TP_F64) || tp_shape_size(&x->shape) > INT_MAX) {
@@ -2946,13 +2953,13 @@ static tp_status tp__ranks_poll(tp_trainer *t)
 {
     return t->ranks_ && tp__job.begun && tp__job.size > 1 ? tp__job_status() : TP_OK;
 }
-/* Has the chief the sentence, which is that of the whole job? */
+/* Does the chief report the error of the whole job, so that this rank need not? */
 static bool tp__job_knows(const tp_trainer *t)
 {
     return t->ranks_ && tp__job.failed && tp__job.rank != 0 && !tp__job.chief_lost;
 }
 
-/* -- the ranks train the same graph */
+/* -- check that all ranks train the same graph */
 
 typedef struct tp__graph_facts {
     uint64_t hash;
@@ -2974,7 +2981,7 @@ static uint64_t tp__attrs_hash(const tp_operation *op)
     return h;
 }
 
-/* What a step consists of, a line for each variable and operation. */
+/* Text of a step's graph, one line for each variable and operation. */
 static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *f)
 {
     tp_graph *g = t->graph;
@@ -2984,7 +2991,7 @@ static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *
     char *need = (char *)tp_calloc((size_t)n + 1, 1);
     if (!need) return TP_ERR_NOMEM;
     if (t->train_op) need[t->train_op->op->id] = 1;
-    for (int id = n - 1; id >= 0; id--) { /* what is read was created earlier, but for what control edges ask for */
+    for (int id = n - 1; id >= 0; id--) { /* inputs were created earlier; operations behind control edges need not be */
         const tp_operation *op = tp_graph_operation(g, id);
         for (int i = 0; need[id] && i < op->n_in; i++) need[op->in[i]->op->id] = 1;
         for (int i = 0; need[id] && i < op->n_ctrl; i++) need[op->ctrl[i]->id] = 1;
@@ -3011,7 +3018,7 @@ static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *
     return TP_OK;
 }
 
-/* The first lines in which two texts differ. */
+/* Moves *a and *b to the first lines that differ. */
 static void tp__first_difference(const char **a, const char **b)
 {
     for (;;) {
@@ -3022,7 +3029,7 @@ static void tp__first_difference(const char **a, const char **b)
     }
 }
 
-/* The sentence about rank r, whose text is `theirs`. */
+/* The error sentence about rank r, whose graph has the text `theirs`. */
 static void tp__tell_difference(const tp__graph_facts *facts, int r, const char *mine, const char *theirs, char *text,
                                 size_t size)
 {
@@ -3073,7 +3080,7 @@ static tp_status tp__compare_graphs(tp_trainer *t)
     return st;
 }
 
-/* -- what the chief has, all have */
+/* -- the chief's values are copied to all ranks */
 
 static tp_status tp__broadcast_variable(tp_trainer *t, const tp_variable *v, tp_tensor *value)
 {
@@ -3082,7 +3089,7 @@ static tp_status tp__broadcast_variable(tp_trainer *t, const tp_variable *v, tp_
     return st == TP_OK && tp__job.rank != 0 ? tp_session_load(t->state.session, v, value) : st;
 }
 
-/* Those of the towers that are saved, and the step's counter. Nobody goes on before all have them. */
+/* Broadcasts the saved variables of the towers and the step counter. No rank continues before all ranks have them. */
 static tp_status tp__broadcast_variables(tp_trainer *t)
 {
     tp_tensor value;
@@ -3098,7 +3105,7 @@ static tp_status tp__broadcast_variables(tp_trainer *t)
     return st == TP_OK ? tp__job_barrier() : st;
 }
 
-/* Where a training goes on that was resumed: the numbers of the chief's checkpoint. -1: it has none. */
+/* The position at which a resumed training continues: numbers from the chief's checkpoint. -1: not in the checkpoint. */
 typedef struct tp__position {
     int64_t epoch[2], local_step, random_step, outside, consumed, ranks;
 } tp__position;
@@ -3137,31 +3144,31 @@ static tp_status tp__share_position(tp_trainer *t)
     return st == TP_OK ? tp_state_put_i64(d, "tp:", "ranks", &size, 1) : st;
 }
 
-/* -- parameter servers: what each keeps, and the messages
+/* -- parameter servers: the variables of each, and the messages
  *
- * A worker's message to a server is a head of one line, then the gradients, the learning rate and the condition of the update, each
- * from the beginning of a line; the answer, when all workers' gradients are applied, is the new values. */
+ * A worker's message to a server has a header of one line (TP__LINE bytes), then the gradients, the learning rate and the condition
+ * of the update, each at the beginning of a line. After applying all workers' gradients the server sends the new values. */
 
 enum { TP__PARCEL_GRADIENTS = 1, TP__PARCEL_COLLECT, TP__PARCEL_END };
 enum { TP__TAG_PUSH = 0, TP__TAG_VALUES, TP__TAG_COLLECTED, TP__TAG_COUNT };
 
-/* What one server keeps, as all ranks see it. */
+/* The variables of one server; the same description on all ranks. */
 typedef struct tp__share {
     tp_trainer *trainer;
     int rank;                   /* of the server */
-    int n;                      /* variables that are trained */
-    tp_node **var;              /* the first tower's */
-    tp_node **grad, *lr, *pred; /* what its update is fed; lr and pred may be NULL */
-    tp_node *update;            /* NULL: it keeps no variable */
-    const tp_variable **owned;  /* all that its update writes, n_owned of them: slots too */
+    int n;                      /* number of trained variables */
+    tp_node **var;              /* the first tower's variables */
+    tp_node **grad, *lr, *pred; /* placeholders that the server's update is fed; lr and pred may be NULL */
+    tp_node *update;            /* NULL: the server has no variable */
+    const tp_variable **owned;  /* the n_owned variables that the update writes, including slots */
     int n_owned;
     size_t push_bytes, value_bytes, owned_bytes; /* of messages */
     char *out, *in;                              /* a worker's messages */
     MPI_Request sent, got;
-    bool in_flight; /* gradients were sent, the values did not come yet */
+    bool in_flight; /* gradients were sent, the new values have not arrived yet */
 } tp__share;
 typedef struct tp__take_attrs {
-    int first; /* of the share's variables */
+    int first; /* index of the first one among the share's variables */
 } tp__take_attrs;
 static const tp_attr tp__take_schema[] = {
     {"first", TP_ATTR_INT, offsetof(tp__take_attrs, first)},
@@ -3175,7 +3182,7 @@ static size_t tp__node_lines(const tp_node *x)
 }
 static int tp__share_tag(const tp_trainer *t, int what) { return t->ranks_->training % 8000 * TP__TAG_COUNT + what; }
 
-/* Begin to send or receive. */
+/* Start to send or receive; do not wait. */
 static tp_status tp__parcel_send(const tp_trainer *t, const char *data, size_t bytes, int to, int what, MPI_Request *q)
 {
     tp__job_state *j = &tp__job;
@@ -3192,7 +3199,7 @@ static tp_status tp__parcel_receive(const tp_trainer *t, char *data, size_t byte
     tp_mutex_unlock(j->lock);
     return rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Irecv", rc);
 }
-/* Nobody waits for it any more. true: its memory may go; false: a part of the message is on its way. */
+/* Cancels a message. true: its memory may be freed; false: a part of the message is still in transit. */
 static bool tp__parcel_drop(MPI_Request *q)
 {
     int done = 1;
@@ -3206,16 +3213,16 @@ static bool tp__parcel_drop(MPI_Request *q)
     return done != 0;
 }
 
-/* -- a worker's step: send gradients, take values */
+/* -- a worker's step: send gradients, receive values */
 
-/* in: a share's gradients, then the learning rate and the condition, where there are any. */
+/* in: a share's gradients, then the learning rate and the condition, if the share has them. */
 static void tp__share_send(const tp_call *k)
 {
     tp__share *s = (tp__share *)k->user;
     tp__job_state *j = &tp__job;
     tp_device *d = k->device;
     tp_status st = TP_OK;
-    if (s->in_flight) st = tp__job_wait(&s->got); /* of a run that was cancelled */
+    if (s->in_flight) st = tp__job_wait(&s->got); /* the request of a cancelled run */
     if (s->in_flight && st == TP_OK) st = tp__job_wait(&s->sent);
     char *to = s->out + TP__LINE;
     if (st == TP_OK) memset(s->out, 0, TP__LINE), *(int32_t *)(void *)s->out = TP__PARCEL_GRADIENTS;
@@ -3235,8 +3242,8 @@ static void tp__share_send(const tp_call *k)
     tp_mutex_unlock(j->lock);
 }
 
-/* out: the new values of the variables k->var, which are the share's from a->first on. If the job is over they are what they were,
- * and the run ends before it changes a variable. */
+/* out: the new values of the variables k->var, which begin at index a->first of the share's variables. If the job is over, out has
+ * the old values, and the run ends before it changes a variable. */
 static void tp__share_take(const tp_call *k)
 {
     const tp__take_attrs *a = (const tp__take_attrs *)k->attrs;
@@ -3288,8 +3295,8 @@ static const tp_op tp__op_share_take = TP__SHARE_ROW("server_take", "ServerTake"
 
 /* -- the graph with servers */
 
-/* The optimizer in two halves. On the workers: what wraps it, with `leaf` in place of the innermost, which sends. On the servers:
- * the innermost, and what comes after it. */
+/* Splits the optimizer in two halves. On the workers: the wrapping optimizers; `leaf`, which sends the gradients, replaces the
+ * innermost optimizer. On the servers: the innermost optimizer and tp_post_process. */
 static void tp__optimizer_half(tp_trainer *t, bool server, tp_apply_fn leaf)
 {
     tp__ranked *r = t->ranks_;
@@ -3302,7 +3309,7 @@ static void tp__optimizer_half(tp_trainer *t, bool server, tp_apply_fn leaf)
     }
 }
 
-/* Each variable goes to the server with the fewest bytes so far. */
+/* Assigns each variable to the server with the fewest bytes so far. */
 static bool tp__shares_deal(tp_trainer *t, const tp_grad_var *gvs, int n)
 {
     tp__ranked *r = t->ranks_;
@@ -3331,7 +3338,7 @@ static bool tp__shares_deal(tp_trainer *t, const tp_grad_var *gvs, int n)
     return true;
 }
 
-/* The worker's half of a share: the op that sends, which reads s->grad. */
+/* The worker's half of a share: adds the op that reads and sends s->grad. */
 static tp_node *tp__share_sender(tp__share *s, tp_node *lr, tp_node *pred)
 {
     tp_graph *g = s->trainer->graph;
@@ -3350,7 +3357,7 @@ static tp_node *tp__share_sender(tp__share *s, tp_node *lr, tp_node *pred)
     return y;
 }
 
-/* The new values of a share, assigned to the variables and to their copies in other towers. Returns how many ops. */
+/* Assigns the new values of a share to the variables and to their copies in other towers. Returns the number of ops. */
 static int tp__share_taker(tp__share *s, tp_node *sent, tp_node **ops)
 {
     tp_graph *g = s->trainer->graph;
@@ -3384,7 +3391,7 @@ static int tp__share_taker(tp__share *s, tp_node *sent, tp_node **ops)
     return n_ops;
 }
 
-/* The server's half: an update that is fed. */
+/* The server's half of a share: the update, whose gradients are fed through placeholders. */
 static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
 {
     tp_trainer *t = s->trainer;
@@ -3411,7 +3418,7 @@ static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
     tp__optimizer_half(t, false, sender);
 }
 
-/* Stands for the optimizer's apply_gradients on a worker. */
+/* Replaces the optimizer's apply_gradients on a worker. */
 static tp_node *tp__served_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
     tp_trainer *t = (tp_trainer *)o->user;
@@ -3426,7 +3433,7 @@ static tp_node *tp__served_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_node **sent = (tp_node **)tp_graph_alloc(g, (size_t)r->n_ps * sizeof *sent);
     if (!ops || !sent || !tp__shares_deal(t, gvs, n)) return tp_poison(g);
     tp_node *lr = o->learning_rate, *pred = o->pred;
-    for (int k = 0; k < r->n_ps; k++) /* all are sent before one is waited for */
+    for (int k = 0; k < r->n_ps; k++) /* send to all servers before waiting for one */
         if (r->share[k].n) sent[k] = tp__share_sender(&r->share[k], lr, pred);
     for (int k = 0; k < r->n_ps && tp_graph_status(g) == TP_OK; k++)
         if (r->share[k].n) n_ops += tp__share_taker(&r->share[k], sent[k], ops + n_ops);
@@ -3458,7 +3465,7 @@ static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt)
 
 /* -- before the first step */
 
-/* What an update writes, found from its op back. */
+/* Finds the variables that an update writes, by a search from its op backwards. */
 static tp_status tp__share_find_owned(tp__share *s)
 {
     tp_graph *g = s->trainer->graph;
@@ -3487,7 +3494,7 @@ static tp_status tp__share_find_owned(tp__share *s)
     return TP_OK;
 }
 
-/* Sizes of messages, and the memory of a worker's. */
+/* Computes the message sizes and allocates a worker's messages. */
 static tp_status tp__shares_initialize(tp_trainer *t)
 {
     tp__ranked *r = t->ranks_;
@@ -3517,17 +3524,17 @@ static tp_status tp__shares_initialize(tp_trainer *t)
     return TP_OK;
 }
 
-/* -- what a server does */
+/* -- the loop of a server */
 
 typedef struct tp__serving {
     tp_trainer *t;
     tp__share *s;
-    char **in, *out; /* a message of each worker; the answer */
+    char **in, *out; /* in: a message from each worker; out: the reply */
     MPI_Request *got, *sent;
-    bool *here, *done; /* this worker's gradients have come; they are applied */
+    bool *here, *done; /* of each worker: its gradients have arrived; they are applied */
     int n_done;
     tp_feed *feed;
-    char rate[16]; /* the chief's learning rate of late */
+    char rate[16]; /* the last learning rate from the chief */
     bool rated;
     tp_tensor value;
 } tp__serving;
@@ -3574,7 +3581,7 @@ static void tp__serving_close(tp__serving *v)
     tp_tensor_free(&v->value);
 }
 
-/* One update, by the gradients of worker w. */
+/* Makes one update with the gradients of worker w. */
 static tp_status tp__serving_apply(tp__serving *v, int w)
 {
     tp__share *s = v->s;
@@ -3590,7 +3597,7 @@ static tp_status tp__serving_apply(tp__serving *v, int w)
     return tp_session_run(v->t->state.session, v->feed, n, &s->update, 1, NULL);
 }
 
-/* Values of n variables into the answer, each from the beginning of a line. */
+/* Copies the value of variable x to *to and moves *to to the beginning of the next free line. */
 static tp_status tp__serving_pack(tp__serving *v, const tp_variable *x, char **to)
 {
     const tp_status st = tp_session_read(v->t->state.session, x, &v->value);
@@ -3599,7 +3606,7 @@ static tp_status tp__serving_pack(tp__serving *v, const tp_variable *x, char **t
     return st;
 }
 
-/* Sent until it is there, also where the chief has ended the training meanwhile. */
+/* Waits until the message is sent, even if the chief has ended the training meanwhile. */
 static tp_status tp__serving_sent(MPI_Request *q)
 {
     tp_status st;
@@ -3608,7 +3615,7 @@ static tp_status tp__serving_sent(MPI_Request *q)
     return st == TP_STOP ? TP_OK : st;
 }
 
-/* All workers' gradients are applied: the values go to all, and the next step begins. */
+/* When all workers' gradients are applied: sends the new values to all workers and begins the next step. */
 static tp_status tp__serving_answer(tp__serving *v)
 {
     const tp__ranked *r = v->t->ranks_;
@@ -3626,7 +3633,7 @@ static tp_status tp__serving_answer(tp__serving *v)
     return st;
 }
 
-/* Everything that this server keeps, for a checkpoint of the chief's. */
+/* Sends all variables of this server to the chief, for a checkpoint. */
 static tp_status tp__serving_collected(tp__serving *v)
 {
     char *to = v->out;
@@ -3638,7 +3645,7 @@ static tp_status tp__serving_collected(tp__serving *v)
     return st == TP_OK ? tp__serving_sent(&v->sent[0]) : st;
 }
 
-/* Worker w has sent something. TP_END: the training is over. */
+/* Handles a message from worker w. TP_END: the training is over. */
 static tp_status tp__serving_heard(tp__serving *v, int w)
 {
     const tp__ranked *r = v->t->ranks_;
@@ -3663,7 +3670,7 @@ static tp_status tp__serving_heard(tp__serving *v, int w)
     return st == TP_OK && v->n_done == r->n_worker ? tp__serving_answer(v) : st;
 }
 
-/* Is this rank a server? Then it serves until the training is over. */
+/* If this rank is a server, serves until the training is over and returns true. */
 static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
 {
     tp__ranked *r = t->ranks_;
@@ -3683,7 +3690,7 @@ static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
     return true;
 }
 
-/* The chief asks each server for something. */
+/* The chief sends request `what` to a server. */
 static tp_status tp__share_ask(tp__share *s, int what)
 {
     memset(s->out, 0, TP__LINE);
@@ -3712,7 +3719,7 @@ static tp_status tp__share_collect(tp__share *s)
     return st;
 }
 
-/* The chief gets what the servers keep, slots too. */
+/* The chief fetches the servers' variables, including slots. */
 static tp_status tp__ranks_collect(tp_trainer *t)
 {
     const tp__ranked *r = t->ranks_;
@@ -3722,7 +3729,7 @@ static tp_status tp__ranks_collect(tp_trainer *t)
         if (r->share[k].update && r->share[k].out) st = tp__share_collect(&r->share[k]);
     return st;
 }
-/* The chief ends the training: the servers need not find out. */
+/* The chief ends the training and notifies the servers. */
 static void tp__shares_end(tp_trainer *t)
 {
     const tp__ranked *r = t->ranks_;
@@ -3738,7 +3745,7 @@ static void tp__shares_free(tp__ranked *r)
     }
 }
 
-/* -- what a trainer calls */
+/* -- functions that trainers call */
 
 static tp_status tp__ranks_session(tp_trainer *t)
 {
@@ -3749,11 +3756,11 @@ static tp_status tp__ranks_session(tp_trainer *t)
                        t->name);
     tp_session_config *c = &t->creator.config;
     const int n = tp__os_processors() / (tp__job.local_size > 0 ? tp__job.local_size : 1);
-    if (c->threads == 0 && tp__job.local_size > 1) c->threads = n > 1 ? n : 1; /* they share the machine */
+    if (c->threads == 0 && tp__job.local_size > 1) c->threads = n > 1 ? n : 1; /* ranks share processors */
     return TP_OK;
 }
 
-/* Do all ranks say that this went well? */
+/* Sets *ok to whether *ok is true on all ranks. */
 static tp_status tp__all_agree(bool *ok)
 {
     const int n = tp__job.size, mine = *ok;
@@ -3764,8 +3771,8 @@ static tp_status tp__all_agree(bool *ok)
     return st;
 }
 
-/* If every rank has a device whose library sums over ranks, and what is asked for is what it does, it is used. If that fails on one
- * rank all go by way of the host. (A rank that dies while they meet is noticed by mpirun alone.) */
+/* Uses the device library's sum over ranks (NCCL) if every rank has such a device and the options allow it. If that fails on one
+ * rank, all ranks sum through the host. (Only mpirun notices a rank that is killed while the ranks connect.) */
 static tp_status tp__ranks_join(tp_trainer *t)
 {
     tp__ranked *r = t->ranks_;
@@ -3834,7 +3841,7 @@ static void tp__ranks_random(tp_trainer *t)
         tp_exec_set_random_step(e, tp_exec_random_step(e) + ((uint64_t)tp__job.rank << 40));
 }
 
-/* This rank's training is over: the others are told, since they may wait for it. */
+/* Notifies the other ranks that this rank's training is over, since they may wait for this rank. */
 static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
 {
     tp__letter l;
@@ -3869,7 +3876,7 @@ static void tp__ranks_free(tp_trainer *t)
 }
 #endif
 
-/* One step, or the sentence about what ended the job during it. */
+/* One step; if the job ended during the step, the error with the reason. */
 static tp_status tp__ranks_step(tp_trainer *t)
 {
     tp_status st = tp__ranks_poll(t);
@@ -3895,7 +3902,7 @@ static tp_status tp__horovod_build(tp_trainer *t, const tp_model *m)
     return tp_trainer_register_callback(t, cb);
 }
 
-/* The job begins, if it did not yet; what is wrong with it sticks to the graph. */
+/* Starts the job if it is not started yet; the graph's status keeps an error. */
 static void tp__ranks_begin(tp_trainer *t, tp_at at, double patience)
 {
     const char *name = NULL;
@@ -3947,7 +3954,7 @@ static bool tp__among_ranks(const int *list, int n, int rank)
         if (list[i] == rank) return true;
     return false;
 }
-/* Ranks of a list exist, and stand in it once. */
+/* Checks that the ranks of a list exist and that none is listed twice. */
 static tp_status tp__check_ranks(const int *list, int n, const char *what)
 {
     for (int i = 0; i < n; i++) {
@@ -4010,7 +4017,7 @@ TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task)
             *task = k;
             return TP_OK;
         }
-        *task -= !c->workers && tp__cluster_ps(c, k) < rank; /* the others, in the order of their ranks */
+        *task -= !c->workers && tp__cluster_ps(c, k) < rank; /* workers are numbered in the order of their ranks */
     }
     if (!c->workers) *task += rank;
     for (int k = 0; c->workers && k < c->n_workers; k++)
@@ -4018,7 +4025,7 @@ TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task)
     return TP_OK;
 }
 
-/* The lists of the cluster, and what this rank is. */
+/* Copies the lists of the cluster and sets the job of this rank. */
 static tp_status tp__take_cluster(tp_trainer *t, const tp_cluster *given)
 {
     tp__ranked *r = t->ranks_;
@@ -4059,7 +4066,7 @@ static tp_status tp__served_build(tp_trainer *t, const tp_model *m)
     return tp_trainer_register_callback(t, cb);
 }
 
-/* What both have in common. NULL: out of memory. */
+/* The common part of both distributed trainers. NULL: out of memory. */
 static tp_trainer *tp__served_new(const char *name, tp_at at, int n, const int *devices, const tp_cluster *cluster,
                                   double patience)
 {
@@ -4120,7 +4127,8 @@ TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action)
 
 /* ==== >>config ======================================================================================== */
 
-/* The complete epochs of a checkpoint of ours; -1 if it does not tell. One that was made within an epoch goes on there. */
+/* The number of complete epochs in a checkpoint of this library; -1 if the checkpoint does not contain it. If the
+ * checkpoint was made within an epoch, training continues within that epoch. */
 static int64_t tp__epoch_in(const tp_dict *d)
 {
     int64_t saved[2];
@@ -4128,7 +4136,7 @@ static int64_t tp__epoch_in(const tp_dict *d)
     return tells ? saved[0] : -1;
 }
 
-/* The checkpoint to go on from: the latest, or the newest older one that can be read. TP_ERR_NAME: none was made. */
+/* The checkpoint to resume from: the latest, or the newest older one that can be read. TP_ERR_NAME: there is no checkpoint. */
 static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *epoch)
 {
     char file[TP__PATH], older[TP__PATH], sentence[TP__ERROR_TEXT];
@@ -4223,7 +4231,7 @@ TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trai
     return tp_queue_input_(&queue);
 }
 
-/* Regularizers that nothing consumes were asked for and forgotten. */
+/* Warns if regularizers were declared but their costs are not used. */
 static void tp__warn_unused_regularizers(const tp_graph *g)
 {
     int n = 0;
@@ -4242,7 +4250,7 @@ static void tp__warn_unused_regularizers(const tp_graph *g)
     }
 }
 
-/* From the config to the training; what is handed over is taken out of c. */
+/* Builds and runs the training of the config; sets pointers that were handed over to NULL in c. */
 static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
 {
     tp_train_desc d;
@@ -4287,7 +4295,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     d.session_init = c->session_init;
     d.steps_per_epoch = steps;
     d.starting_epoch = c->starting_epoch;
-    d.max_epoch = c->max_epoch ? c->max_epoch : 99999; /* TP_NONE goes on to tp_train */
+    d.max_epoch = c->max_epoch ? c->max_epoch : 99999; /* TP_NONE is passed to tp_train */
     d.stop_on_nan = c->stop_on_nan;
     d.unsaved_is_ok = c->unsaved_is_ok;
     d.report = c->report;
@@ -4307,8 +4315,8 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
     snprintf(sentence, sizeof sentence, "%s", st != TP_OK ? tp_last_error() : "");
     if (st < 0 && !(t && t->looped_))
         tp_log(t && tp__job_knows(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training did not start: %s",
-               sentence);                                                 /* else the loop has said so */
-    tp__free_lists(c.callbacks, c.n_callbacks, c.monitors, c.n_monitors); /* what was not handed over */
+               sentence);                                                 /* otherwise the loop has logged it */
+    tp__free_lists(c.callbacks, c.n_callbacks, c.monitors, c.n_monitors); /* those that were not handed over */
     tp__free_lists(c.extra_callbacks, c.n_extra_callbacks, NULL, 0);
     tp__drop_init(c.session_init);
     tp__df_drop(c.dataflow);

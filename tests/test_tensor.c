@@ -1485,6 +1485,7 @@ TEST(threads_and_conditions)
     while (b.value != 2) CHECK(tp_cond_wait_for(b.c, b.m, 1e300));
     tp_mutex_unlock(b.m);
     tp_thread_join(t);
+#ifndef __SANITIZE_THREAD__ /* no order exists between the end of a detached thread and a later test's change of the allocator */
     for (int late = 0; late < 2; late++) { /* detached before its function ends, and after */
         b.value = 0;
         if (!CHECK_OK(tp_thread_start(&t, answer, &b))) break;
@@ -1496,6 +1497,7 @@ TEST(threads_and_conditions)
         tp_mutex_unlock(b.m);
         if (late) tp_thread_detach(t);
     }
+#endif
     tp_thread_detach(NULL);
     tp_mutex_lock(b.m); /* no thread is inside any more */
     tp_mutex_unlock(b.m);

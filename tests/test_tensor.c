@@ -1497,6 +1497,7 @@ TEST(threads_and_conditions)
         tp_mutex_unlock(b.m);
         if (late) tp_thread_detach(t);
     }
+    tp_test_sleep(0.02); /* until they have freed themselves */
 #endif
     tp_thread_detach(NULL);
     tp_mutex_lock(b.m); /* no thread is inside any more */

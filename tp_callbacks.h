@@ -994,7 +994,7 @@ TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d);
  * The page reloads itself while the training runs.
  *
  * The file is written when training begins and ends, after each epoch, and every `every_secs` seconds within an epoch, but writing
- * takes at most half a percent of the time. It is replaced as a whole or not at all. Long curves are thinned: of each
+ * takes at most half a percent of the training's time. It is replaced as a whole or not at all. Long curves are thinned: of each
  * piece the first, last, smallest and largest value and a NaN are kept, 400,000 values in all. Histograms of up to 48 steps are
  * kept, images of up to 8 steps (8 of a batch, no side larger than 256, 2 MB in all): the first, the newest, and evenly spaced
  * ones between them. Histograms and images are saved in checkpoints, so that the page of a resumed training shows all of it;

@@ -1463,7 +1463,8 @@ static void tp__gather_run(tp_device *d, const tp_conv_args *a, bool input_grad,
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__gather g;
-            if (tp__gather_make(&g, d, a, input_grad, y, x, scratch) == 0) continue; /* this phase has no pixels */
+            if (tp__gather_make(&g, d, a, input_grad, y, x, scratch) == 0)
+                continue; /* no pixel of the result belongs to this phase */
             tp__gather_runs(&g);
             if (g.K > 0) tp_device_parallel(d, g.groups * g.panels, tp__gather_pack, &g);
             tp_device_parallel(d, g.groups * g.grid.pieces, tp__gather_chunk, &g);
@@ -1750,7 +1751,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_a
     return tp__carved(&c);
 }
 
-/* A chunk of packing: U for 16 source channels and one panel of result channels. */
+/* A chunk of packing: the transformed weights U of 16 input channels and one panel of output channels. */
 TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
 {
     tp__wino *w = (tp__wino *)user;
@@ -2833,7 +2834,7 @@ TP__INLINE VD vdmul(VD a, VD b) { return TP__VPRODUCT(a * b); }
 TP__INLINE V vabs(V a) { return (V)((VI)a & viset(INT32_MAX)); }
 TP__INLINE V vpow2(VI e) { return (V)((e + viset(127)) << 23); } /* 2^e for -126 <= e <= 127 */
 
-/* Loads a vector of which only the first n values exist. */
+/* Loads the first n values of a vector; the rest is 0. */
 TP__INLINE V TP__F(part)(const float *p, int64_t n) { return n >= TP__VW ? vload(p) : vget(p, n, 0.0f); }
 TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
 {
@@ -5300,8 +5301,8 @@ static void tp__xent_fast(const tp_call *k)
  * rows. From them dW += [x, h_t-1, 1]^T dgates is computed while they are still in the cache; its last row is db.
  * A table for x: x may be a table E (V,I), and one more input, ids, the row of E for each position. The planner does this on
  * the CPU where V < T B (step 2b of >>plan). Since gather(E, ids) Wx = gather(E Wx, ids), the product has V rows instead of
- * T B, and every row has the same bits. Backward, with P[v] = sum of dgates over the positions whose id is v, in an order that
- * follows from the shape:  dWx = E^T P,  and a sixth output dE = P Wx^T. */
+ * T B; the bits of each row stay. Backward, P[v] is the sum of dgates over the positions whose id is v, in an order that depends on
+ * the shape alone. Then dWx = E^T P, and there is a sixth output, dE = P Wx^T. */
 #define TP__RNN_BLOCK    32 /* samples that are summed together; also the smallest number of samples in a chunk */
 /* Samples of an LSTM's block: depends on the number of threads. Nothing is summed over them, so the bits do not depend on it. */
 static int64_t tp__rnn_block(tp_device *d, int64_t B)

@@ -124,7 +124,7 @@
  *     server: the first sends the gradients of the server's variables as soon as the last of them is computed; the second, after
  *     the backward pass, receives the new values, which are then assigned. The graph also has, for each server, placeholders for
  *     these gradients and the update of the server's variables. The server runs this update once for each worker, then it sends
- *     the new values. For w workers and s servers, whose links carry all the data,
+ *     the new values. With w workers and s servers, where the servers' links limit the speed, a step takes
  *
  *         step = compute + 2 * w / s * bytes / bandwidth + w * update / s
  *

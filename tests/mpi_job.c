@@ -4,8 +4,8 @@
  *
  * trainer: "horovod", "replicated" or "server", whose server is the last rank.
  *
- * what: "train": 3 epochs, checkpoints in the folder, which is resumed from. "half": the first of them. "kill": the same, slower
- * and longer, and the rank ends itself by SIGKILL after so many seconds. "resume": 30 steps from there. "graph", "parameters",
+ * what: "train": 3 epochs, with checkpoints in the folder; it goes on from those that are there. "half": the first epoch alone. "kill":
+ * as "train", slower and longer, and the given rank kills itself by SIGKILL after that many seconds. "resume": 30 steps from there. "graph", "parameters",
  * "steps": the rank's model or configuration is another. "build": its graph has a mistake. "cluster": it believes in two servers.
  * "none": there is no server. "memory": its allocation of this number fails. "leave": it ends its training early, as a success.
  * "exit": it leaves the program in mid-epoch. "absent": it does so before it has a trainer. "stop": the chief ends the training.

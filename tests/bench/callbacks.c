@@ -53,7 +53,7 @@ static double worked(void)
 
 enum { TURN = 50, ENDS = EPOCHS - 2 };
 
-/* Of one of the two trainings. Times in seconds. */
+/* What is measured in one of the two trainings. Times in seconds. */
 typedef struct watch {
     bool defaults, over;
     int threads;

@@ -2876,6 +2876,12 @@ static __attribute__((noinline)) void TP__F(finish)(const tp__tile *t, const flo
     }
 }
 
+/* For row i of the tile: a statement for the first vector of columns, and one for the second if there is one. */
+#define TP__BOTH(i, first, second) \
+    if (mr > i) {                  \
+        first;                     \
+        if (nv == 2) second;       \
+    }
 TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 {
     const V zero = vset(0.0f);
@@ -2885,11 +2891,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     TP__ROWS(X)
 #undef X
 
-#define X(i)                                                  \
-    if (mr > i) {                                             \
-        __builtin_prefetch(t->c[i], 1);                       \
-        if (nv == 2) __builtin_prefetch(t->c[i] + TP__VW, 1); \
-    }
+#define X(i) TP__BOTH(i, __builtin_prefetch(t->c[i], 1), __builtin_prefetch(t->c[i] + TP__VW, 1))
     TP__ROWS(X)
 #undef X
 
@@ -2917,11 +2919,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 
     if (t->scaled) {
         const V scale = vset(t->scale);
-#define X(i)                                   \
-    if (mr > i) {                              \
-        p##i = vmul(p##i, scale);              \
-        if (nv == 2) q##i = vmul(q##i, scale); \
-    }
+#define X(i) TP__BOTH(i, p##i = vmul(p##i, scale), q##i = vmul(q##i, scale))
         TP__ROWS(X)
 #undef X
     }
@@ -2929,11 +2927,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     /* 2. an incomplete vector at the right edge is stored through a temporary array */
     if (t->n < nv * TP__VW) {
         float rows[TP__MR][2 * TP__VW];
-#define X(i)                                         \
-    if (mr > i) {                                    \
-        vstore(rows[i], p##i);                       \
-        if (nv == 2) vstore(rows[i] + TP__VW, q##i); \
-    }
+#define X(i) TP__BOTH(i, vstore(rows[i], p##i), vstore(rows[i] + TP__VW, q##i))
         TP__ROWS(X)
 #undef X
         TP__F(finish)(t, rows[0], 2 * TP__VW, 0);
@@ -2942,30 +2936,18 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
 
     /* 3. whole rows: add the old values and the bias, apply the activation */
     if (t->add) {
-#define X(i)                                          \
-    if (mr > i) {                                     \
-        p##i += vload(t->c[i]);                       \
-        if (nv == 2) q##i += vload(t->c[i] + TP__VW); \
-    }
+#define X(i) TP__BOTH(i, p##i += vload(t->c[i]), q##i += vload(t->c[i] + TP__VW))
         TP__ROWS(X)
 #undef X
     }
     if (t->bias) {
         const V bias0 = vload(t->bias), bias1 = nv == 2 ? vload(t->bias + TP__VW) : bias0;
-#define X(i)                        \
-    if (mr > i) {                   \
-        p##i += bias0;              \
-        if (nv == 2) q##i += bias1; \
-    }
+#define X(i) TP__BOTH(i, p##i += bias0, q##i += bias1)
         TP__ROWS(X)
 #undef X
     }
     if (t->relu) {
-#define X(i)                                  \
-    if (mr > i) {                             \
-        p##i = vmax(zero, p##i);              \
-        if (nv == 2) q##i = vmax(zero, q##i); \
-    }
+#define X(i) TP__BOTH(i, p##i = vmax(zero, p##i), q##i = vmax(zero, q##i))
         TP__ROWS(X)
 #undef X
     }
@@ -2978,6 +2960,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
     TP__ROWS(X)
 #undef X
 }
+#undef TP__BOTH
 #undef TP__ROWS
 
 /* clang-format off */

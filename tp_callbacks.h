@@ -5005,7 +5005,7 @@ static tp_status tp__saver_path(const tp__saver *s, int64_t step, int format, ch
     return tp__path(path, "%s/model-%lld%s", s->dir, (long long)step, tp__checkpoint_ends[format]);
 }
 
-/* Is there one of this step, in any format? An earlier process may have used another. */
+/* Whether a checkpoint of this step exists, in any format: an earlier process may have used another format. */
 static bool tp__saver_has(const tp__saver *s, int64_t step)
 {
     char path[TP__PATH];
@@ -5014,8 +5014,8 @@ static bool tp__saver_has(const tp__saver *s, int64_t step)
     return false;
 }
 
-/* The checkpoint of a step, in all formats but one (-1: in all); also what is left where a process was killed while it did
- * this. */
+/* Deletes the checkpoint of a step in all formats except `but` (-1: in all). Also deletes the leftovers of an earlier
+ * deletion that was interrupted because the process was killed. */
 static void tp__saver_delete(const tp__saver *s, int64_t step, int but)
 {
     char path[TP__PATH];
@@ -5026,7 +5026,8 @@ static void tp__saver_delete(const tp__saver *s, int64_t step, int but)
     }
 }
 
-/* Does it stay when it is too old? Asked from the oldest on; *next_keep moves. */
+/* Whether a checkpoint is kept although it is no longer among the newest. Call it for the oldest checkpoint first;
+ * *next_keep is the time of the next one to keep and is moved on. */
 static bool tp__saver_stays(const tp__saver *s, const tp__checkpoint *c, double *next_keep)
 {
     if (c->stays) return c->stays > 0;
@@ -5035,7 +5036,7 @@ static bool tp__saver_stays(const tp__saver *s, const tp__checkpoint *c, double 
     return true;
 }
 
-/* What is too old leaves the list, and the disk unless it stays for ever. */
+/* Removes checkpoints beyond max_to_keep from the list, and deletes their files unless they are kept for ever. */
 static void tp__saver_prune(tp__saver *s)
 {
     if (s->leftover) tp__saver_delete(s, -1, -1);
@@ -5047,7 +5048,7 @@ static void tp__saver_prune(tp__saver *s)
     }
 }
 
-/* Two savers in one folder delete what the other one keeps. */
+/* Warns if two savers write to one folder: each would delete checkpoints that the other keeps. */
 static tp_status tp__saver_meets(tp_callback *cb, void *user)
 {
     const tp_callback *me = (const tp_callback *)user;
@@ -5060,8 +5061,8 @@ static tp_status tp__saver_meets(tp_callback *cb, void *user)
     return TP_OK;
 }
 
-/* After a resume, max_to_keep goes on counting what earlier processes made. The list of a checkpoint is older than the
- * checkpoint itself; what had to go then may still be there. */
+/* After a resume, max_to_keep also counts the checkpoints of earlier processes. The list in a checkpoint was written
+ * before that checkpoint was added, so files that were to be deleted after it may still exist. */
 static tp_status tp__saver_before_train(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
@@ -5074,7 +5075,7 @@ static tp_status tp__saver_before_train(tp_callback *cb)
         s->last_epoch = cb->train->epoch_num;
         st = tp__saver_add(s, step, tp_time());
         if (st == TP_OK) s->made[s->n - 1].stays = s->written_stays;
-        s->leftover = tp__saver_has(s, -1); /* killed before it was deleted */
+        s->leftover = tp__saver_has(s, -1); /* exists if the process was killed before the file was deleted */
     }
     if (st == TP_OK) tp__saver_prune(s);
     return st;
@@ -5084,7 +5085,7 @@ static tp_status tp__saver_save_state(tp_callback *cb, tp_dict *d, const char *p
 {
     const tp__saver *s = (const tp__saver *)cb->user;
     const size_t n = (size_t)s->n;
-    tp__checkpoint next; /* that is about to be written */
+    tp__checkpoint next; /* the checkpoint that is about to be written */
     double next_keep = s->next_keep;
     int64_t *step = (int64_t *)tp_malloc((2 * n + 1) * sizeof *step), *stays;
     if (!step) return TP_ERR_NOMEM;
@@ -5116,7 +5117,7 @@ static tp_status tp__saver_load_state(tp_callback *cb, const tp_dict *d, const c
     return st;
 }
 
-/* The list: the max_to_keep newest, and behind them what Ctrl-C leaves. */
+/* Writes the file that lists the checkpoints: the max_to_keep newest ones, then the one written after Ctrl-C. */
 static tp_status tp__saver_list(const tp__saver *s)
 {
     enum { NAME = 32 };
@@ -5135,8 +5136,8 @@ static tp_status tp__saver_list(const tp__saver *s)
     return st;
 }
 
-/* The order is what makes a kill at any moment harmless: the new file, then the list that names it, then, when all savers
- * are through, what goes. */
+/* Because of this order a kill at any moment does no harm: first the new file, then the list that names it. Old files
+ * are deleted later, when all savers have finished. */
 static tp_status tp__saver_save(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
@@ -5145,7 +5146,7 @@ static tp_status tp__saver_save(tp_callback *cb)
     tp_status st = tp__saver_path(s, step, (int)s->format, path);
     if (st == TP_OK) st = tp_save_checkpoint(cb->train->session, path, s->variable, s->n_variable);
     if (st == TP_OK && !s->interrupted) st = tp__saver_add(s, step, tp_time());
-    /* a process that was killed may have left the same step in another format: a name means one file */
+    /* an earlier process that was killed may have saved this step in another format; only one file may have this name */
     if (st == TP_OK) tp__saver_delete(s, step, (int)s->format);
     if (st == TP_OK) st = tp__saver_list(s);
     if (st != TP_OK) return st;
@@ -5159,7 +5160,8 @@ static tp_status tp__saver_checkpoint(tp_callback *cb)
     tp__saver *s = (tp__saver *)cb->user;
     const long long step = (long long)cb->train->global_step;
     tp_status st = tp__saver_save(cb);
-    if (st == TP_ERR_IO) st = tp__saver_save(cb); /* once more: this moment does not come again */
+    if (st == TP_ERR_IO)
+        st = tp__saver_save(cb); /* try once more, because this state of the training cannot be saved later */
     s->interrupted = false;
     if (st == TP_OK) {
         s->last_epoch = cb->train->epoch_num;
@@ -5193,9 +5195,9 @@ static tp_status tp__saver_trigger(tp_callback *cb)
 
 static void tp__saver_close(tp_callback *cb) { tp_free(((tp__saver *)cb->user)->made); }
 
-/* After Ctrl-C: asks for a checkpoint of where training is now, unless there is one. */
+/* After Ctrl-C: requests a checkpoint of the current step, unless it is already saved. */
 typedef struct tp__asked_savers {
-    bool elsewhere; /* those too that auto-resume does not go on from */
+    bool elsewhere; /* include savers in folders that auto-resume does not read */
     int n;
 } tp__asked_savers;
 
@@ -5258,8 +5260,7 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d)
     return cb;
 }
 
-/* -- the best one ---------------------------------------------------------------------- >>callback MinSaver,
- * MaxSaver */
+/* -- the best model ----------------------------------------------------------------- >>callback MinSaver, MaxSaver */
 
 typedef struct tp__score {
     bool have;
@@ -5267,24 +5268,24 @@ typedef struct tp__score {
     int64_t step;
 } tp__score;
 
-/* What is decided and what is done are two things: the decision is in the checkpoint of its epoch, the file is copied from
- * that checkpoint. After a kill or an error between the two, the copy is made again. */
+/* Deciding which model is best and copying its file are separate: the checkpoint of an epoch contains the decision, and
+ * the file is copied from that checkpoint. After a kill or an error between the two, the copy is made again. */
 typedef struct tp__best {
     const char *stat, *dir, *file;
     bool reverse, asked;
-    int missing;     /* how often there was no such statistic */
-    tp__score best;  /* decided */
-    tp__score saved; /* in the file */
-    tp__score lost;  /* better than the one in the file, but could not be saved */
+    int missing;     /* triggers at which the statistic did not exist */
+    tp__score best;  /* the best score so far */
+    tp__score saved; /* the score of the model in the file */
+    tp__score lost;  /* a score better than `saved` whose model could not be saved */
 } tp__best;
 
-/* Epochs without steps are all of one global_step, and of values of their own. */
+/* Compares values too, because epochs without steps have the same global_step and may have different values. */
 static bool tp__same_score(const tp__score *a, const tp__score *b)
 {
     return a->have == b->have && (!a->have || (a->step == b->step && !(a->value < b->value) && !(a->value > b->value)));
 }
 
-/* A checkpoint to b->file with the suffix of its format. */
+/* Copies a checkpoint to b->file, with the suffix of its format. */
 static tp_status tp__best_copy(const tp__best *b, const char *from)
 {
     const size_t n = strlen(b->dir) + strlen(b->file) + 2;
@@ -5296,7 +5297,7 @@ static tp_status tp__best_copy(const tp__best *b, const char *from)
     return st;
 }
 
-/* Is path a checkpoint of that step by its name, "...-<step>.npz"? */
+/* Whether the file name says that it is a checkpoint of that step: "...-<step>.npz". */
 static bool tp__is_of_step(const char *path, int64_t step)
 {
     char end[64];
@@ -5307,8 +5308,8 @@ static bool tp__is_of_step(const char *path, int64_t step)
     return false;
 }
 
-/* The checkpoint of a step: the latest, or another one that is still there. TP_ERR_NAME: there is none; *any: is there a
- * list of checkpoints at all? */
+/* Finds the checkpoint of a step: the latest one, or an older one that still exists. TP_ERR_NAME: there is none. *any:
+ * whether the folder has a list of checkpoints. */
 static tp_status tp__best_find(const tp__best *b, int64_t step, char *path, bool *any)
 {
     char name[TP__PATH];
@@ -5329,7 +5330,7 @@ static bool tp__better(const tp__best *b, const tp__score *x, const tp__score *y
     return x->have && (!y->have || (b->reverse ? x->value > y->value : x->value < y->value));
 }
 
-/* For the end of the training. */
+/* Records a best model that was not saved; it is reported at the end of the training. */
 static void tp__best_unsaved(tp_callback *cb, const tp__score *what, const char *why)
 {
     const tp__best *b = (const tp__best *)cb->user;
@@ -5337,7 +5338,7 @@ static void tp__best_unsaved(tp_callback *cb, const tp__score *what, const char 
                             (long long)what->step, b->stat, what->value, b->dir, why);
 }
 
-/* Make the file be that of the best one. */
+/* Makes the file hold the best model. */
 static tp_status tp__best_settle(tp_callback *cb)
 {
     tp__best *b = (tp__best *)cb->user;
@@ -5360,7 +5361,7 @@ static tp_status tp__best_settle(tp_callback *cb)
         tp_log(TP_LOG_ERROR, "%s: the model was not copied: %s. Training goes on, it is tried again.", cb->name,
                tp_last_error());
         tp__best_unsaved(cb, &b->best, tp_last_error());
-    } else if (st == TP_ERR_NAME) { /* nothing is claimed that is not there */
+    } else if (st == TP_ERR_NAME) { /* the best checkpoint does not exist: go back to the score of the file */
         const tp__score gone = b->best;
         b->best = b->saved;
         if (t->save_failed_ || cb->unsaved) {
@@ -5379,8 +5380,8 @@ static tp_status tp__best_settle(tp_callback *cb)
     return st == TP_ERR_IO || st == TP_ERR_NAME ? TP_OK : st;
 }
 
-/* Once for each trigger, when all statistics of the epoch are there: as part of the state, or after it. One that is missing
- * keeps no checkpoint from being written: that is said after it. */
+/* Compares the newest statistic with the best score, once for each trigger: while the state is saved (saving) or after
+ * the checkpoint. A missing statistic must not prevent the checkpoint, so it is reported only after it. */
 static tp_status tp__best_decide(tp_callback *cb, bool saving)
 {
     tp__best *b = (tp__best *)cb->user;
@@ -5393,7 +5394,7 @@ static tp_status tp__best_decide(tp_callback *cb, bool saving)
         b->asked = false;
         return tp__stat_missing(cb, b->stat, &b->missing);
     }
-    if (tp__is_not_a_number(stat.value)) return TP_OK; /* never better than anything */
+    if (tp__is_not_a_number(stat.value)) return TP_OK; /* NaN is never the best */
     tp__score now;
     now.have = true;
     now.value = stat.value;
@@ -5452,7 +5453,7 @@ static tp_status tp__best_load_state(tp_callback *cb, const tp_dict *d, const ch
         score[i]->step = step[2 * i + 1];
     }
     if (b->lost.have) tp__best_unsaved(cb, &b->lost, "its checkpoint could not be written");
-    for (int i = 0; b->saved.have; i++) { /* somebody may have removed it */
+    for (int i = 0; b->saved.have; i++) { /* the user may have deleted the file */
         if (i == TP_COUNT(tp__checkpoint_ends)) {
             b->saved.have = false;
             break;
@@ -5510,13 +5511,13 @@ TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d)
     return tp__best_new(d, true);
 }
 
-/* -- early stopping */
+/* -- early stopping ---------------------------------------------------------------------- >>callback EarlyStopping */
 
 typedef struct tp__patience {
     const char *stat;
     double threshold, best;
     int patience, missing;
-    int64_t since, step; /* triggers without progress; step of the newest value */
+    int64_t since, step; /* since: number of triggers without improvement; step: of the newest value */
     bool reverse, have;
 } tp__patience;
 
@@ -5534,7 +5535,7 @@ static tp_status tp__patience_trigger(tp_callback *cb)
     memset(&stat, 0, sizeof stat);
     if (tp_monitors_get_latest(cb->train->monitors, p->stat, &stat) != TP_OK)
         return tp__stat_missing(cb, p->stat, &p->missing);
-    if (p->have && stat.step == p->step) return TP_OK; /* nothing new */
+    if (p->have && stat.step == p->step) return TP_OK; /* no new value since the last trigger */
     const double gain = p->reverse ? stat.value - p->best : p->best - stat.value;
     const bool number = !tp__is_not_a_number(stat.value);
     if (number && (!p->have || tp__is_not_a_number(p->best) || gain > p->threshold)) {
@@ -5600,7 +5601,7 @@ TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d)
 
 /* ==== >>inference ===================================================================================== */
 
-/* Stands for an inferencer that found no memory, because NULL ends a list of them. Nobody writes to it. */
+/* Returned when there is no memory for an inferencer, because NULL would end a list of inferencers. Never written. */
 static tp_inferencer tp__no_inferencer;
 
 TP_DEF tp_inferencer *tp_inferencer_new(const char *name, size_t bytes)
@@ -5646,8 +5647,7 @@ TP_DEF void tp_inferencer_free(tp_inferencer *inf)
     tp_free(inf);
 }
 
-/* -- means of scalars ----------------------------------------------------------------------- >>inferencer
- * ScalarStats */
+/* -- means of scalars -------------------------------------------------------------------- >>inferencer ScalarStats */
 
 typedef struct tp__scalar_stats {
     const char *prefix;
@@ -5677,7 +5677,7 @@ static tp_status tp__scalars_batch(tp_inferencer *inf, const tp_tensor *const *v
     return TP_OK;
 }
 
-/* "tower/cost:0" -> "tower/cost" */
+/* Removes the output index from a tensor's name: "tower/cost:0" becomes "tower/cost". */
 static void tp__op_name(const char *name, char *buf, size_t size)
 {
     const size_t n = strlen(name);
@@ -5723,8 +5723,7 @@ TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d)
     return inf;
 }
 
-/* -- errors over all samples -------------------------------------------------------- >>inferencer
- * ClassificationError */
+/* -- errors over all samples ----------------------------------------------------- >>inferencer ClassificationError */
 
 typedef struct tp__class_error {
     const char *name;
@@ -5773,12 +5772,11 @@ TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_e
     return inf;
 }
 
-/* -- precision and recall ----------------------------------------------------- >>inferencer
- * BinaryClassificationStats */
+/* -- precision and recall -------------------------------------------------- >>inferencer BinaryClassificationStats */
 
 typedef struct tp__binary {
     const char *prefix;
-    double label, pred, both; /* how many ones */
+    double label, pred, both; /* numbers of ones: in the labels, in the predictions, in both at the same place */
 } tp__binary;
 
 static tp_status tp__binary_begin(tp_inferencer *inf)
@@ -5837,31 +5835,31 @@ TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classifi
     return inf;
 }
 
-/* -- a pass over a data set --------------------------------------------------------------- >>callback
- * InferenceRunner */
+/* -- a pass over a data set ------------------------------------------------------------ >>callback InferenceRunner */
 
-/* One inferencer's part in a run. */
+/* The hook that fetches one inferencer's tensors in each run. */
 typedef struct tp__inf_hook {
     tp_hook hook;
     tp_inferencer *inf;
-    tp_node **node; /* n_names of each tower, tower by tower */
-    int n_tower;    /* that this run is for */
+    tp_node **node; /* the nodes to fetch: n_names of the first tower, then n_names of the next */
+    int n_tower;    /* number of towers in this run */
 } tp__inf_hook;
 
 typedef struct tp__runner {
-    const char *name; /* for sentences */
+    const char *name; /* of the runner, for error sentences */
     tp_input_source *input;
-    bool fed; /* made from a dataflow */
+    bool fed; /* the input was made from a dataflow */
     tp__inf_hook *inf;
     int n_inf;
     tp_hook **extra;
     int n_extra;
-    tp_status (*build)(tp_callback *cb, tp_input_source *input, void *user); /* NULL: towers */
+    tp_status (*build)(tp_callback *cb, tp_input_source *input,
+                       void *user); /* the program's function that builds the graph; NULL: build towers */
     tp_node *(*find)(tp_callback *cb, const char *name, void *user);
     void *user;
-    const char *tower_name; /* of a single tower */
-    const char **tower;     /* the names of all n_tower of them */
-    int *device, n_tower;   /* where each is */
+    const char *tower_name; /* prefix of the towers' names; with one tower, its name */
+    const char **tower;     /* names of the n_tower towers */
+    int *device, n_tower;   /* device of each tower, number of towers */
     tp_tower_func *tower_func;
     tp_hooked_session *session;
     tp__bar bar;
@@ -5885,8 +5883,9 @@ static tp_status tp__inf_after_run(tp_hook *h, const tp_run_values *v)
     return st;
 }
 
-/* A tower for inference on a device, which uses the variables of the training tower there where that has its own, else those of
- * the first one. Returns whether it was entered; to be left in either case. */
+/* Enters a tower for inference on a device. It uses the variables of the training tower on that device if that tower
+ * has variables of its own, else those of the first tower. Returns whether it was entered; call tp__predict_tower_leave
+ * in either case. */
 static bool tp__predict_tower_enter(const tp_tower_func *f, const char *name, int device)
 {
     tp_graph *g = f->graph;
@@ -5896,7 +5895,7 @@ static bool tp__predict_tower_enter(const tp_tower_func *f, const char *name, in
     const tp_tower_handle *h;
     memset(&reuse, 0, sizeof reuse);
     memset(&tower, 0, sizeof tower);
-    reuse.reuse = TP_REUSE_YES; /* what training made is what is evaluated */
+    reuse.reuse = TP_REUSE_YES; /* inference uses the variables that training created */
     tower.name = name;
     for (int i = 0; (h = tp_tower_handles_at(trained, i)) != NULL; i++)
         if (h->ctx.device == device) {
@@ -5938,7 +5937,7 @@ static tp_status tp__runner_tower(tp_callback *cb, tp_tower_func *f, int i)
     return st;
 }
 
-/* What an inferencer fetches of tower t. */
+/* Finds the nodes that an inferencer fetches from tower t. */
 static tp_status tp__runner_find(tp_callback *cb, int t, const tp_inferencer *inf, tp_node **node)
 {
     const tp__runner *r = (const tp__runner *)cb->user;
@@ -6028,7 +6027,7 @@ static tp_status tp__runner_before_train(tp_callback *cb)
     return TP_OK;
 }
 
-/* One run for the first n towers. */
+/* Runs the first n towers once. */
 static tp_status tp__runner_run(tp_callback *cb, int n)
 {
     tp__runner *r = (tp__runner *)cb->user;
@@ -6049,9 +6048,10 @@ static tp_status tp__runner_trigger(tp_callback *cb)
         if (r->inf[i].inf->before_inference) st = r->inf[i].inf->before_inference(r->inf[i].inf);
     if (st == TP_OK) st = tp_input_reset_state(r->input);
     if (st != TP_OK) return st;
-    tp_exec_set_random_step(tp_hooked_session_exec(r->session), 0); /* every pass is the same */
+    tp_exec_set_random_step(tp_hooked_session_exec(r->session), 0); /* the same random numbers in every pass */
     tp__bar_open(&r->bar, size > 0 ? size : 0);
-    for (int64_t k = 0; (size <= 0 || k < size) && st == TP_OK;) { /* what is left after runs of all: one by one */
+    for (int64_t k = 0; (size <= 0 || k < size) &&
+                        st == TP_OK;) { /* if fewer datapoints are left than towers, they are run one by one */
         const int n = r->n_tower > 1 && size - k < r->n_tower ? 1 : r->n_tower;
         st = tp__runner_run(cb, n);
         k += n;
@@ -6086,26 +6086,26 @@ static void tp__runner_close(tp_callback *cb)
     for (int i = 0; i < r->n_inf; i++) tp_inferencer_free(r->inf[i].inf);
 }
 
-/* What a runner is made of, whichever it is. */
+/* The options of every kind of inference runner. */
 typedef struct tp__runner_options {
-    const char *name;      /* which runner it is, for sentences about the options */
-    const char *user_name; /* what the callback is called; NULL: name */
+    const char *name;      /* the kind of runner, for sentences about wrong options */
+    const char *user_name; /* name of the callback; NULL: `name` */
     tp_at at;
     tp_dataflow *df;
     tp_input_source *input;
-    tp_inferencer *const *inferencers; /* TP_MAX_NAMES + 1 */
+    tp_inferencer *const *inferencers; /* array of TP_MAX_NAMES + 1 */
     const char *tower_name;
     tp_tower_func *tower_func;
     const int *devices;
     int n_devices;
     bool parallel;
-    bool base; /* build, find and user are the program's */
+    bool base; /* InferenceRunnerBase: build, find and user come from the program */
     tp_status (*build)(tp_callback *cb, tp_input_source *input, void *user);
     tp_node *(*find)(tp_callback *cb, const char *name, void *user);
     void *user;
 } tp__runner_options;
 
-/* The dataflow as an input source, which takes it over also when it fails. */
+/* Makes an input source of the dataflow and owns the dataflow from then on, also on failure. */
 static tp_input_source *tp__runner_input(const tp__runner_options *d)
 {
     tp_feed_input_desc feed;
@@ -6115,11 +6115,12 @@ static tp_input_source *tp__runner_input(const tp__runner_options *d)
     feed.at_ = queue.at_ = d->at;
     feed.df = queue.df = d->df;
     feed.infinite = TP_NO;
-    feed.quiet_end = TP_YES; /* a pass over data of unknown size ends there; the others see that it came too early */
+    feed.quiet_end =
+        TP_YES; /* if the size is unknown, the pass ends with the data; if it is known, the runner itself reports an early end */
     return d->parallel ? tp_queue_input_(&queue) : tp_feed_input_(&feed);
 }
 
-/* What is wrong with the options but for the inferencers; NULL: nothing. */
+/* Returns a sentence about a mistake in the options other than the inferencers; NULL: no mistake. */
 static const char *tp__runner_mistake(const tp__runner_options *d)
 {
     const bool wrong_device = d->n_devices < 1 || (!d->parallel && d->devices[0] < 0);
@@ -6138,7 +6139,7 @@ static const char *tp__runner_mistake(const tp__runner_options *d)
     return NULL;
 }
 
-/* Copies of what the options point to. */
+/* Copies the options into the callback, with everything that they point to. */
 static bool tp__runner_fill(tp_callback *cb, const tp__runner_options *d, int n_inf)
 {
     tp__runner *r = (tp__runner *)cb->user;
@@ -6174,7 +6175,8 @@ static tp_callback *tp__runner_new(const tp__runner_options *d)
     if (mistake) snprintf(text, sizeof text, "%s: %s", d->name, mistake);
     int n = 0;
     bool ok = input != NULL;
-    for (int i = 0; i <= TP_MAX_NAMES; i++) { /* those behind a NULL too: it is a mistake, but they are to be freed */
+    for (int i = 0; i <= TP_MAX_NAMES;
+         i++) { /* also count inferencers after a NULL: that is a mistake, but they must be freed */
         if (d->inferencers[i]) n = i + 1;
         ok = ok && d->inferencers[i] != &tp__no_inferencer;
     }
@@ -6204,9 +6206,9 @@ static tp_callback *tp__runner_new(const tp__runner_options *d)
         }
     if (mistake) cb = tp_callback_fail(status == TP_ERR_ARG ? &d->at : NULL, status, "%s", list ? list : text);
     else if (ok) cb = tp_callback_new(d->name, sizeof(tp__runner));
-    if (mistake || !cb || !tp__runner_fill(cb, d, n)) { /* nothing of what was handed over may leak */
+    if (mistake || !cb || !tp__runner_fill(cb, d, n)) { /* free all objects that the options passed to the runner */
         if (input_ours) tp_input_free(input);
-        for (int i = 0; i < n; i++) /* but what others own, and nothing twice */
+        for (int i = 0; i < n; i++) /* except those with another owner; each one only once */
             if (d->inferencers[i] && !tp__listed((const void *const *)(const void *)d->inferencers, i) &&
                 (i < taken || !d->inferencers[i]->owner_.who))
                 tp_inferencer_free(d->inferencers[i]);
@@ -6226,7 +6228,7 @@ static tp_callback *tp__runner_new(const tp__runner_options *d)
     return cb;
 }
 
-/* The options that every runner has. */
+/* Fills the options that every runner has. */
 static tp__runner_options tp__runner_given(const char *name, tp_at at, tp_dataflow *df, tp_input_source *input,
                                            tp_inferencer *const *inferencers)
 {
@@ -6316,13 +6318,12 @@ TP_DEF void tp_hyper_param_free(tp_hyper_param *p)
     tp_free(p);
 }
 
-/* -- a variable of the graph -------------------------------------------------------------------- >>param
- * GraphVarParam */
+/* -- a variable of the graph ---------------------------------------------------------------- >>param GraphVarParam */
 
 typedef struct tp__graph_var {
     tp_variable *variable;
     tp_tensor value;
-    tp_shape shape; /* of an array */
+    tp_shape shape; /* for tp_param_graph_var_array: the variable's shape */
 } tp__graph_var;
 
 static tp_status tp__graph_var_setup(tp_hyper_param *p)
@@ -6413,8 +6414,7 @@ TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape
     return p;
 }
 
-/* -- a number of the program's -------------------------------------------------------------------- >>param
- * ObjAttrParam */
+/* -- a number in the program's memory -------------------------------------------------------- >>param ObjAttrParam */
 
 typedef struct tp__field {
     tp_tensor view;
@@ -6452,18 +6452,17 @@ TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dt
     return p;
 }
 
-/* -- what all setters share ------------------------------------------------------------- >>callback
- * HyperParamSetter */
+/* -- what all setters share ----------------------------------------------------------- >>callback HyperParamSetter */
 
 typedef struct tp__setter {
     tp_hyper_param *param;
     tp_param_fn fn;
-    tp_param_array_fn fn_array; /* or this one */
+    tp_param_array_fn fn_array; /* used instead of fn if the parameter is an array */
     void *fn_user;
     void (*release)(void *user);
     tp_tensor array;
     bool have;
-    double last; /* what this setter produced last */
+    double last; /* the value that this setter set last */
     int64_t logged_epoch;
 } tp__setter;
 
@@ -6486,7 +6485,7 @@ TP_DEF tp_status tp_setter_current_array(tp_callback *setter, tp_tensor *value)
     return p->get_array(p, value);
 }
 
-/* Remember and log a new value, then set it. */
+/* Sets a value, stores it as the last one and logs a change at most once per epoch. */
 static tp_status tp__setter_set(tp_callback *cb, double value)
 {
     tp__setter *s = (tp__setter *)cb->user;
@@ -6515,7 +6514,7 @@ static tp_status tp__setter_setup_graph(tp_callback *cb)
     return s->param->setup_graph ? s->param->setup_graph(s->param) : TP_OK;
 }
 
-/* A parameter that is no variable of the graph is in no checkpoint but this way. */
+/* Saves a parameter that is not a variable of the graph; variables are in the checkpoint anyway. */
 static tp_status tp__setter_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     const tp__setter *s = (const tp__setter *)cb->user;
@@ -6549,7 +6548,7 @@ static tp_status tp__setter_load_state(tp_callback *cb, const tp_dict *d, const 
     return tp_state_get_f64(d, prefix, "value", &value, 1) ? s->param->set_value(s->param, value) : TP_OK;
 }
 
-/* Read, change, set; what is logged is that it was, not the values. */
+/* Reads the array, changes it with fn_array and sets it. The log says that it was set, without its values. */
 static tp_status tp__setter_trigger_array(tp_callback *cb)
 {
     tp__setter *s = (tp__setter *)cb->user;
@@ -6579,7 +6578,7 @@ static tp_status tp__setter_trigger(tp_callback *cb)
     return st == TP_OK && set ? tp__setter_set(cb, value) : st;
 }
 
-/* After a resume the parameter is as it was left. */
+/* After a resume the parameter keeps the value from the checkpoint. */
 static tp_status tp__setter_before_train(tp_callback *cb) { return cb->resumed ? TP_OK : tp__setter_trigger(cb); }
 
 static void tp__setter_close(tp_callback *cb)
@@ -6590,7 +6589,7 @@ static void tp__setter_close(tp_callback *cb)
     if (s->release) s->release(s->fn_user);
 }
 
-/* A setter whose user memory begins with tp__setter; takes param over, also on failure. */
+/* Makes a setter; its user memory begins with a tp__setter. Owns param from then on, also on failure. */
 static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char *name, tp_hyper_param *param,
                                    size_t bytes, bool array)
 {
@@ -6655,24 +6654,23 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_des
     return cb;
 }
 
-/* -- from a file ------------------------------------------------------------------------ >>callback
- * HumanHyperParamSetter */
+/* -- from a file ----------------------------------------------------------------- >>callback HumanHyperParamSetter */
 
 typedef struct tp__human {
     tp__setter setter;
     const char *path;
-    bool have; /* what was read last, which a resume does not set again */
+    bool have; /* a value was read from the file: `last`; a resume does not set the same value again */
     double last;
 } tp__human;
 
-/* The value of `name` in the text; false when a line is not "key:number" or no line has the key. *bad: the line, from 1 on,
- * that is not, or whose number is none that anything can be set to. */
+/* Reads the value of `name` from text with a line "key:number" for each parameter. Returns false if no line has the key
+ * or a line is malformed; *bad is then the number of that line, from 1. A number that is not finite is malformed. */
 static bool tp__human_parse(char *text, const char *name, double *value, int *bad)
 {
     bool found = false;
     int number = 0;
     size_t n = strlen(text);
-    if (n && text[n - 1] == '\n') text[--n] = 0; /* the last line's end begins no empty line */
+    if (n && text[n - 1] == '\n') text[--n] = 0; /* the newline at the end does not begin an empty line */
     for (char *line = text, *next; n && line; line = next) {
         next = strchr(line, '\n');
         if (next) *next++ = 0;
@@ -6716,7 +6714,8 @@ static tp_status tp__human_value(tp_callback *cb, void *user, double *value, boo
     return TP_OK;
 }
 
-/* After a resume, a file that nobody has changed has had its effect; another setter may have come after it. */
+/* After a resume, the file is ignored if its value did not change: the value has been set already, and another setter
+ * may have changed the parameter since. */
 static tp_status tp__human_before_train(tp_callback *cb)
 {
     const tp__human *h = (const tp__human *)cb->user;
@@ -6767,21 +6766,21 @@ TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_para
     return cb;
 }
 
-/* -- by a schedule ------------------------------------------------------------------ >>callback
- * ScheduledHyperParamSetter */
+/* -- by a schedule ----------------------------------------------------------- >>callback ScheduledHyperParamSetter */
 
 typedef struct tp__schedule {
     tp__setter setter;
-    tp_schedule_point *point; /* ascending */
+    tp_schedule_point *point; /* in ascending order of `at` */
     int n, interp;
     bool step_based, set_at_beginning, have_due;
-    double due; /* what this schedule's value was in the checkpoint */
+    double due; /* the schedule's value when the checkpoint was written */
 } tp__schedule;
 
-/* The value to set at exactly this point. in_force: also what an earlier point left behind. */
+/* The value that the schedule sets at `now`. in_force: also the value that an earlier point has set and that still
+ * holds. */
 static bool tp__schedule_value(const tp__schedule *s, int64_t now, bool in_force, double *value)
 {
-    int i = -1; /* the last point that is not later than now */
+    int i = -1; /* the last point that is not after now */
     while (i + 1 < s->n && s->point[i + 1].at <= now) i++;
     if (i < 0) return false;
     const tp_schedule_point a = s->point[i];
@@ -6812,7 +6811,9 @@ static tp_status tp__schedule_save_state(tp_callback *cb, tp_dict *d, const char
     const tp__schedule *s = (const tp__schedule *)cb->user;
     double due = 0;
     const tp_status st = tp__setter_save_state(cb, d, prefix);
-    const int64_t now = tp__schedule_now(cb) - (cb->train->within_ && !s->step_based); /* as it is after a resume */
+    const int64_t now =
+        tp__schedule_now(cb) -
+        (cb->train->within_ && !s->step_based); /* the epoch number that a resume from this checkpoint starts with */
     if (st != TP_OK || !tp__schedule_value(s, now, true, &due)) return st;
     return tp_state_put_f64(d, prefix, "due", &due, 1);
 }
@@ -6824,8 +6825,8 @@ static tp_status tp__schedule_load_state(tp_callback *cb, const tp_dict *d, cons
     return tp__setter_load_state(cb, d, prefix);
 }
 
-/* A training that starts in the middle takes over what would be in force. After a resume it is in force, or another
- * setter has changed it since; only a schedule that is not what it was has something to say. */
+/* A training that starts at a later epoch sets the value that the schedule has there. After a resume the parameter is
+ * in the checkpoint, and another setter may have changed it; so it is set only if the schedule itself has changed. */
 static tp_status tp__schedule_before_train(tp_callback *cb)
 {
     const tp__schedule *s = (const tp__schedule *)cb->user;
@@ -6910,8 +6911,7 @@ TP_DEF tp_callback *tp_cb_scheduled_hyper_param_setter_(const tp_cb_scheduled_hy
     return cb;
 }
 
-/* -- by a function ------------------------------------------------------------------ >>callback
- * HyperParamSetterWithFunc */
+/* -- by a function ------------------------------------------------------------ >>callback HyperParamSetterWithFunc */
 
 typedef struct tp__func_setter {
     tp__setter setter;
@@ -6943,8 +6943,7 @@ TP_DEF tp_callback *tp_cb_hyper_param_setter_with_func_(const tp_cb_hyper_param_
     return cb;
 }
 
-/* -- when a stat stands still --------------------------------------------------------- >>callback
- * StatMonitorParamSetter */
+/* -- when a statistic stops improving ------------------------------------------- >>callback StatMonitorParamSetter */
 
 typedef struct tp__stat_setter {
     tp__setter setter;
@@ -6954,9 +6953,9 @@ typedef struct tp__stat_setter {
     double threshold;
     int last_k, n;
     bool reverse;
-    int missing;    /* how often there was no such statistic */
-    int64_t step;   /* of the newest in the window */
-    double *window; /* oldest first */
+    int missing;    /* triggers at which the statistic did not exist */
+    int64_t step;   /* global_step of the newest value in the window */
+    double *window; /* the last last_k values, oldest first */
 } tp__stat_setter;
 
 static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool *set)
@@ -6983,7 +6982,8 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
     double best = s->window[0];
     for (int i = 1; i < s->n; i++)
         if (s->reverse ? s->window[i] > best : s->window[i] < best) best = s->window[i];
-    if (s->reverse ? best > s->window[0] + s->threshold : best < s->window[0] - s->threshold) return TP_OK; /* good */
+    if (s->reverse ? best > s->window[0] + s->threshold : best < s->window[0] - s->threshold)
+        return TP_OK; /* the statistic has improved */
     const tp_status st = s->fn(value, s->user);
     if (st != TP_OK) return st;
     tp_log(TP_LOG_INFO, "[StatMonitorParamSetter] Triggered, %s has not got better for %d values.", s->stat, s->last_k);
@@ -7047,9 +7047,9 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
 }
 
 /* ==== >>debugger ====================================================================================== */
-/* Before a step runs, all that it will compute up to where it changes variables can be computed in an exec of the debugger's own:
- * with what the step is fed, its random step and the variables as they are. So nothing of the training is changed. What was computed
- * is kept, and fed to what is computed next. */
+/* Before a step runs, the debugger can compute its operations in an exec of its own, up to those that change variables.
+ * It uses the step's feeds and random step and the current variables, so the training is not changed. Computed values
+ * are kept and fed to later computations. */
 
 typedef struct tp__debug_filter {
     const char *name;
@@ -7058,36 +7058,37 @@ typedef struct tp__debug_filter {
 } tp__debug_filter;
 
 enum {
-    TP__DEBUG_PART = 1, /* of an operation: the step runs it */
-    TP__DEBUG_OPEN = 2, /* it can be looked at */
-    TP__DEBUG_KNOWN = 4 /* its values are there */
+    TP__DEBUG_PART = 1, /* flag of an operation: the step runs it */
+    TP__DEBUG_OPEN = 2, /* the debugger can compute it */
+    TP__DEBUG_KNOWN = 4 /* its values have been computed */
 };
 
 typedef struct tp__debugger {
     tp__debug_filter filter[TP_MAX_NAMES];
     int n_filter;
-    const char *run_filter;        /* of the options */
-    const char *script;            /* commands that come before those of stdin */
+    const char *run_filter;        /* option .run_filter */
+    const char *script;            /* commands to execute before those of stdin */
     bool ended;                    /* there are no more commands */
-    int64_t pass;                  /* so many runs do not stop */
-    const tp__debug_filter *until; /* stop where a value passes this */
+    int64_t pass;                  /* number of runs to skip without stopping */
+    const tp__debug_filter *until; /* stop at the first run with a value that passes this filter */
     tp_callback *cb;
     tp_exec *exec;
-    const tp_run_request *request; /* of the run that has stopped; NULL: outside of a run */
+    const tp_run_request
+        *request; /* the run before which the debugger has stopped; NULL: it stopped outside of a run */
     int n_op, n_value;
-    unsigned char *state; /* of operation i */
-    int *first;           /* its first value */
+    unsigned char *state; /* flags TP__DEBUG_... of each operation */
+    int *first;           /* index in `value` of each operation's first output */
     tp_tensor *value;
-    tp_feed *feed; /* room for a run */
+    tp_feed *feed; /* buffers for the arguments of tp_exec_run */
     tp_node **fetch;
     const tp_tensor **got;
-    int next; /* the operation that `step` computes next */
+    int next; /* the operation that the command `step` computes next */
     tp_buf out;
-    bool leave;         /* the prompt: the training goes on */
-    tp_status leave_as; /* with this */
+    bool leave;         /* the prompt ends and training goes on */
+    tp_status leave_as; /* status to return then */
 } tp__debugger;
 
-/* -- filters */
+/* -- filters of the debugger: they test one value */
 
 static bool tp__has_kind(const tp_tensor *value, bool nan, bool inf)
 {
@@ -7129,7 +7130,7 @@ static const tp__debug_filter *tp__debug_filter_find(const tp__debugger *d, cons
     return NULL;
 }
 
-/* -- what the run will do */
+/* -- the operations of a run, and computing them */
 
 static tp_status tp__debug_room(tp__debugger *d)
 {
@@ -7162,7 +7163,7 @@ static bool tp__debug_fed(const tp__debugger *d, const tp_node *n)
     return false;
 }
 
-/* Can this operation be run twice? Its operands can. */
+/* Whether this operation can be run twice without an effect on the training. Does not look at its operands. */
 static bool tp__debug_harmless(const tp__debugger *d, const tp_operation *o)
 {
     const unsigned flags = o->row->flags;
@@ -7174,7 +7175,7 @@ static bool tp__debug_harmless(const tp__debugger *d, const tp_operation *o)
     return !(flags & TP_OP_HOST) || o->row->fault || o->row == &tp__op_print;
 }
 
-/* Marks what the run does, and what of it can be looked at. */
+/* Marks the operations of the run, and those that the debugger can compute. */
 static tp_status tp__debug_begin(tp__debugger *d, const tp_run_request *request)
 {
     const tp_graph *g = d->cb->train->graph;
@@ -7185,7 +7186,7 @@ static tp_status tp__debug_begin(tp__debugger *d, const tp_run_request *request)
     memset(d->state, request ? 0 : TP__DEBUG_PART, (size_t)d->n_op);
     for (int i = 0; request && i < request->n_fetch; i++)
         if (request->fetch[i]->op->id < d->n_op) d->state[request->fetch[i]->op->id] = TP__DEBUG_PART;
-    for (int i = d->n_op - 1; i >= 0; i--) { /* operands are older than what reads them */
+    for (int i = d->n_op - 1; i >= 0; i--) { /* operands have smaller indices than their readers */
         const tp_operation *o = tp_graph_operation(g, i);
         if (!(d->state[i] & TP__DEBUG_PART)) continue;
         for (int k = 0; k < o->n_in; k++) d->state[o->in[k]->op->id] |= TP__DEBUG_PART;
@@ -7208,7 +7209,7 @@ static int tp__debug_count(const tp__debugger *d, unsigned marks)
     return n;
 }
 
-/* Feeds what is known of an operation's operands; a placeholder is fed by the run itself. */
+/* Appends the known values of an operation's operands to the feeds. Placeholders are in the feeds of the run. */
 static int tp__debug_feed(const tp__debugger *d, const tp_operation *o, int n_feed)
 {
     for (int k = 0; k < o->n_in; k++) {
@@ -7224,7 +7225,7 @@ static int tp__debug_feed(const tp__debugger *d, const tp_operation *o, int n_fe
     return n_feed;
 }
 
-/* Computes those of the operations from..to that have one of the marks and can be looked at, in one run. */
+/* Computes in one run the operations from..to that have one of the marks and that the debugger can compute. */
 static tp_status tp__debug_compute(tp__debugger *d, int from, int to, unsigned marks)
 {
     const tp_graph *g = d->cb->train->graph;
@@ -7242,7 +7243,8 @@ static tp_status tp__debug_compute(tp__debugger *d, int from, int to, unsigned m
     if (!n_fetch) return TP_OK;
     if (d->request) tp_exec_set_random_step(d->exec, tp_exec_random_step(d->request->exec));
     tp_status st = tp_exec_run(d->exec, d->feed, n_feed, d->fetch, n_fetch, d->got);
-    if (st != TP_OK && st != TP_ERR_NUMERIC) return st; /* a check of numbers fails when all values are there */
+    if (st != TP_OK && st != TP_ERR_NUMERIC)
+        return st; /* after TP_ERR_NUMERIC (a failed check of numbers) all values have been computed */
     st = TP_OK;
     for (int i = 0; i < n_fetch && st == TP_OK; i++) {
         const tp_operation *o = d->fetch[i]->op;
@@ -7253,14 +7255,14 @@ static tp_status tp__debug_compute(tp__debugger *d, int from, int to, unsigned m
     return st;
 }
 
-/* -- what is printed */
+/* -- printing values and operations */
 
 static void tp__debug_name(tp_buf *b, const tp_node *n)
 {
     tp_buf_printf(b, n->index ? "%s:%d" : "%s", tp_node_name(n), n->index);
 }
 
-/* "f32 (2,3)  min -1 mean 0.5 max 2", and how many are NaN or infinite */
+/* Prints a tensor as "f32 (2,3)  min -1 mean 0.5 max 2" and the number of elements that are NaN or infinite. */
 static void tp__debug_summary(tp_buf *b, const tp_tensor *v)
 {
     char shape[TP_SHAPE_TEXT];
@@ -7284,7 +7286,7 @@ static void tp__debug_summary(tp_buf *b, const tp_tensor *v)
     if (inf) tp_buf_printf(b, "  inf %lld of %lld", (long long)inf, (long long)n);
 }
 
-/* A line for each value of an operation. */
+/* Prints a line for each output of an operation. */
 static void tp__debug_line(tp__debugger *d, const tp_operation *o)
 {
     for (int k = 0; k < o->n_out; k++) {
@@ -7303,7 +7305,8 @@ static void tp__debug_where(tp_buf *b, const tp_operation *o)
 {
     char place[TP__PLACE_TEXT];
     tp__place_text(&o->at, place);
-    if (*place) tp_buf_printf(b, ", made at %.*s", (int)strlen(place) - 2, place); /* without ": " */
+    if (*place)
+        tp_buf_printf(b, ", made at %.*s", (int)strlen(place) - 2, place); /* omit the ": " at the end of place */
 }
 
 static void tp__debug_flush(tp__debugger *d)
@@ -7315,7 +7318,7 @@ static void tp__debug_flush(tp__debugger *d)
     memset(&d->out, 0, sizeof d->out);
 }
 
-/* Why an operation cannot be looked at: the oldest of its operands that cannot. */
+/* Prints why the debugger cannot compute an operation: it names the earliest operand that it cannot compute. */
 static void tp__debug_why_closed(tp__debugger *d, const tp_operation *o)
 {
     const tp_operation *at = o;
@@ -7336,7 +7339,7 @@ static void tp__debug_why_closed(tp__debugger *d, const tp_operation *o)
                   at == o ? "" : "it depends on another operation, ", at->name, what);
 }
 
-/* -- the words of a command */
+/* -- splitting a command into words */
 
 enum { TP__DEBUG_WORDS = 8, TP__DEBUG_LINE = 1024 };
 typedef struct tp__debug_args {
@@ -7345,7 +7348,7 @@ typedef struct tp__debug_args {
     int n;
 } tp__debug_args;
 
-/* Words are apart by spaces, but not in brackets. */
+/* Splits at spaces, but not within brackets. */
 static void tp__debug_split(tp__debug_args *a, const char *line)
 {
     char *p = a->text;
@@ -7360,7 +7363,7 @@ static void tp__debug_split(tp__debug_args *a, const char *line)
     }
 }
 
-/* A natural number; -1: it is none. */
+/* Parses an integer that is 0 or more; returns -1 if it is none. */
 static int64_t tp__debug_number(const char *text)
 {
     char *end;
@@ -7368,7 +7371,7 @@ static int64_t tp__debug_number(const char *text)
     return end == text || *end || v < 0 ? -1 : (int64_t)v;
 }
 
-/* The node of a name, or NULL with an answer. */
+/* Finds a node by name; if there is none, prints a sentence and returns NULL. */
 static tp_node *tp__debug_find(tp__debugger *d, const char *name)
 {
     tp_node *n = tp__train_find(d->cb->train, name);
@@ -7376,7 +7379,7 @@ static tp_node *tp__debug_find(tp__debugger *d, const char *name)
     return n;
 }
 
-/* The same, and its value is there. */
+/* Finds a node by name and computes its value; on failure prints why and returns NULL. */
 static tp_node *tp__debug_value(tp__debugger *d, const char *name)
 {
     tp_node *n = tp__debug_find(d, name);
@@ -7393,7 +7396,7 @@ static tp_node *tp__debug_value(tp__debugger *d, const char *name)
     return n;
 }
 
-/* -- commands; each has found its words */
+/* -- commands; `a` holds the words of the command line */
 
 static void tp__debug_go(tp__debugger *d, tp_status st)
 {
@@ -7499,7 +7502,8 @@ static void tp__debug_list(tp__debugger *d, const tp__debug_args *a)
     tp_regex_free(re);
 }
 
-/* "[2, 0:3, :]": the first index and the end of each dimension. false: it is no slice of this shape. */
+/* Parses a slice such as "[2, 0:3, :]" into the first index and the end of each dimension. Returns false if it is not a
+ * slice of this shape. */
 static bool tp__debug_slice(const char *p, const tp_shape *s, int64_t *from, int64_t *to)
 {
     for (int i = 0; i < s->ndim; i++) {
@@ -7531,7 +7535,7 @@ static bool tp__debug_slice(const char *p, const tp_shape *s, int64_t *from, int
     }
 }
 
-/* The elements, a line for each index of the dimensions before the last. */
+/* Prints the elements of a slice: a line for each index of the dimensions before the last. */
 static void tp__debug_elements(tp__debugger *d, const tp_tensor *v, const int64_t *from, const int64_t *to, bool all)
 {
     const tp_shape *s = &v->shape;
@@ -7589,7 +7593,7 @@ static void tp__debug_print(tp__debugger *d, const tp__debug_args *a)
     else tp_buf_printf(&d->out, "'%s' is no slice of this shape; one is [0, 2:5, :]\n", a->word[1] + length);
 }
 
-/* Who reads one of its values. */
+/* Prints the operations that read a value of o. */
 static void tp__debug_readers(tp__debugger *d, const tp_operation *o, bool lines)
 {
     int n = 0;
@@ -7676,7 +7680,7 @@ static void tp__debug_set(tp__debugger *d, const tp__debug_args *a)
         tp_status st = tp_tensor_resize(&t, v->dtype, v->shape);
         if (st == TP_OK) tp_tensor_set(&t, 0, value);
         if (st == TP_OK) st = tp_session_load(d->cb->train->session, v, &t);
-        if (st == TP_OK) st = tp__debug_begin(d, d->request); /* what was computed with the old value is void */
+        if (st == TP_OK) st = tp__debug_begin(d, d->request); /* values computed with the old value are discarded */
         tp_buf_printf(&d->out, "%s\n", st == TP_OK ? "set" : tp_last_error());
     }
     tp_tensor_free(&t);
@@ -7708,7 +7712,7 @@ static void tp__debug_stop(tp__debugger *d, const tp__debug_args *a)
 static void tp__debug_help(tp__debugger *d, const tp__debug_args *a);
 
 typedef struct tp__debug_command {
-    const char *name, *other, *args, *help; /* other: a second name, as in TensorFlow's debugger */
+    const char *name, *other, *args, *help; /* other: a second name of the command, as in TensorFlow's debugger */
     void (*fn)(tp__debugger *d, const tp__debug_args *a);
 } tp__debug_command;
 static const tp__debug_command tp__debug_commands[] = {
@@ -7740,9 +7744,9 @@ static void tp__debug_help(tp__debugger *d, const tp__debug_args *a)
     }
 }
 
-/* -- the prompt */
+/* -- the debugger's prompt */
 
-/* The next command: of the script, then of stdin. false: there is none. */
+/* Reads the next command: first from the script, then from stdin. Returns false if there is none. */
 static bool tp__debug_read(tp__debugger *d, char line[TP__DEBUG_LINE])
 {
     if (d->script && *d->script) {
@@ -7752,7 +7756,7 @@ static bool tp__debug_read(tp__debugger *d, char line[TP__DEBUG_LINE])
         tp_buf_printf(&d->out, "%s\n", line);
         return true;
     }
-    while (!tp__os_typed(0.1)) /* Ctrl-C may come just before the read, which would not notice it */
+    while (!tp__os_typed(0.1)) /* Ctrl-C shortly before a blocking read would go unnoticed */
         if (tp__os_interrupted()) return false;
     errno = 0;
     if (fgets(line, TP__DEBUG_LINE, stdin)) return true;
@@ -7776,7 +7780,7 @@ static void tp__debug_do(tp__debugger *d, const char *line)
     tp_buf_printf(&d->out, "there is no command '%s'; 'help' lists them\n", a.word[0]);
 }
 
-/* Commands, until one of them lets the training go on. */
+/* Executes commands until one of them continues the training. */
 static tp_status tp__debug_prompt(tp__debugger *d)
 {
     char line[TP__DEBUG_LINE];
@@ -7792,7 +7796,7 @@ static tp_status tp__debug_prompt(tp__debugger *d)
         }
         if (tp__os_interrupted()) {
             d->ended = true;
-            tp__debug_go(d, TP_OK); /* the trainer sees it, too */
+            tp__debug_go(d, TP_OK); /* the trainer handles Ctrl-C itself */
         } else if (d->ended) {
             tp_log(TP_LOG_INFO, "The debugger's commands are over: training goes on without it.");
             tp__debug_go(d, TP_OK);
@@ -7823,10 +7827,9 @@ static void tp__debugger_close(tp_callback *cb)
     tp_buf_free(&d->out);
 }
 
-/* -- before each step -------------------------------------------------------------------------- >>callback
- * TFLocalCLIDebugHook */
+/* -- the debugger before each step ------------------------------------------------- >>callback TFLocalCLIDebugHook */
 
-/* Does a value of this run pass the filter? The answer names the first one. */
+/* Computes the run and sets *hit if a value passes the filter d->until; prints the first such operation. */
 static tp_status tp__debug_until(tp__debugger *d, bool *hit)
 {
     const tp_graph *g = d->cb->train->graph;
@@ -7917,11 +7920,10 @@ TP_DEF tp_status tp_debug_cli_add_tensor_filter(tp_callback *debugger, const cha
     return TP_OK;
 }
 
-/* -- when a file is there ----------------------------------------------------------------------- >>callback
- * InjectShell */
+/* -- the debugger when a file exists ------------------------------------------------------- >>callback InjectShell */
 
 typedef struct tp__inject {
-    tp__debugger debugger; /* first, so that it is the debugger's user */
+    tp__debugger debugger; /* must be the first field, so that cb->user points to it */
     const char *file;
 } tp__inject;
 
@@ -7963,25 +7965,24 @@ TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d)
 
 /* ==== >>built-in monitors ============================================================================= */
 
-/* -- a table of names and values: what JSONWriter and ScalarPrinter collect until they write
- * ----------------------- */
-/* Emptying it keeps its memory, so that in the long run nothing is allocated. */
+/* -- table of names and values, in which JSONWriter and ScalarPrinter collect statistics */
+/* Clearing the table keeps its memory, so after a while nothing more is allocated. */
 
 typedef struct tp__table_entry {
-    size_t name; /* where it begins in the text */
+    size_t name; /* offset of the name in tp__table.names */
     double value;
     bool is_int;
 } tp__table_entry;
 
 typedef struct tp__table {
-    tp__table_entry *entry; /* in the order in which names came */
+    tp__table_entry *entry; /* in order of the first value of each name */
     int n, cap;
     tp_buf names;
 } tp__table;
 
 static const char *tp__table_name(const tp__table *t, int i) { return t->names.data + t->entry[i].name; }
 
-/* A later value of a name replaces the earlier one, at its place. */
+/* Appends a value, or replaces the earlier value of the same name. */
 static tp_status tp__table_put(tp__table *t, const char *name, const tp_stat *s)
 {
     int i = 0;
@@ -8016,20 +8017,19 @@ static void tp__table_free(tp__table *t)
     tp_buf_free(&t->names);
 }
 
-/* -- event files ---------------------------------------------------------------------------- >>monitor
- * TFEventWriter */
+/* -- event files -------------------------------------------------------------------------- >>monitor TFEventWriter */
 
 typedef struct tp__events {
     const char *dir;
     bool off, split, failed;
     int max_queue, queued, n_file;
     double flush_secs, flushed;
-    int file; /* a descriptor, and 1; 0: none */
+    int file; /* file descriptor + 1; 0: no open file */
     tp_buf queue, payload, event;
     tp_callback *cb;
 } tp__events;
 
-/* The disk's errors end the event files, not the training; its end tells. */
+/* After an I/O error no more events are written. The training continues; the error is reported at its end. */
 static void tp__events_error(tp__events *e, const char *what)
 {
     tp_callback_set_unsaved(e->cb, "%s in '%s': %s. No events were written there after global_step=%lld", what, e->dir,
@@ -8073,7 +8073,7 @@ static tp_status tp__events_open(tp__events *e)
     static const char version[] = "brain.Event:2";
     char host[256], path[TP__PATH], number[24] = "";
     tp__os_host(host, sizeof host);
-    do { /* two files within one second are two files, of two processes, too: the first may end within a record */
+    do { /* never reuse a file of the same second, not even of another process: its last record may be incomplete */
         if (e->n_file) snprintf(number, sizeof number, ".%d", e->n_file);
         const tp_status st =
             tp__path(path, "%s/events.out.tfevents.%010lld.%s%s", e->dir, (long long)tp__os_wall(), host, number);
@@ -8104,7 +8104,7 @@ static tp_status tp__events_setup_graph(tp_callback *cb)
     return tp__events_open(e);
 }
 
-/* GraphDef{node=1{name=1, op=2, input=3}}: names and edges, for TensorBoard's picture of the graph. */
+/* Writes GraphDef{node=1{name=1, op=2, input=3}}: names and edges, with which TensorBoard draws the graph. */
 static tp_status tp__events_before_train(tp_callback *cb)
 {
     tp__events *e = (tp__events *)cb->user;
@@ -8131,7 +8131,8 @@ static tp_status tp__events_before_train(tp_callback *cb)
         else tp__pb_bytes(&graph, 1, node.data, node.len);
     }
     tp_status st = graph.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the graph of TFEventWriter") : TP_OK;
-    static const char start[] = {8, 1}; /* SessionLog{status=START}: what was reported of later steps is void */
+    static const char start[] = {
+        8, 1}; /* SessionLog{status=START}: TensorBoard drops what an earlier process reported of later steps */
     if (st == TP_OK && cb->resumed)
         st = tp__events_add(e, tp__os_wall(), cb->train->global_step + 1, 7, start, sizeof start);
     if (st == TP_OK && graph.len) st = tp__events_add(e, tp__os_wall(), 0, 4, graph.data, graph.len);
@@ -8221,15 +8222,14 @@ TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_
     return m;
 }
 
-/* -- stats.json -------------------------------------------------------------------------------- >>monitor
- * JSONWriter */
+/* -- stats.json ------------------------------------------------------------------------------ >>monitor JSONWriter */
 
 typedef struct tp__json_writer {
     const char *dir;
-    tp__table now;  /* what was reported since the last record */
-    tp_buf records; /* "[{...}, {...}": the file without its end */
-    size_t written; /* bytes of records that are in the file */
-    bool cut;       /* it holds more, which has to go */
+    tp__table now;  /* values reported since the last record */
+    tp_buf records; /* text of the file without the final bracket: "[{...}, {...}" */
+    size_t written; /* number of bytes of `records` that the file contains */
+    bool cut;       /* the file contains later records that must be removed */
 } tp__json_writer;
 
 TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch)
@@ -8252,12 +8252,12 @@ TP_DEF tp_status tp_load_existing_json(const char *dir, char **text)
     return tp__stats_load(dir, text, &size, &epoch, 0, NULL);
 }
 
-/* The records of stats.json are read twice: counted, then kept. */
+/* Reads the records of stats.json in two passes: the first counts them, the second stores them. */
 typedef struct tp__stats_reader {
-    tp_stat_entry *entry; /* NULL: counting */
+    tp_stat_entry *entry; /* NULL in the first pass */
     char *names;
     size_t bytes;
-    int n, first; /* entries; the first one of the record */
+    int n, first; /* n: entries so far; first: the first entry of the current record */
     int64_t epoch;
     bool has_step;
 } tp__stats_reader;
@@ -8325,7 +8325,7 @@ TP_DEF tp_status tp_load_existing_stats(const char *dir, tp_stat_entry **entries
         }
         r.epoch = -1;
         r.has_step = false;
-        if (st == TP_OK) tp__json_value(&j); /* it was good a moment ago */
+        if (st == TP_OK) tp__json_value(&j); /* cannot fail: tp__stats_load has checked the text */
     }
     tp_free(text);
     *entries = r.entry;
@@ -8364,7 +8364,7 @@ static tp_status tp__json_write(tp_callback *cb)
     return TP_OK;
 }
 
-/* One record of what was reported, and the whole file anew. */
+/* Appends the reported values as one record and writes the whole file again. */
 static tp_status tp__json_flush(tp_callback *cb)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
@@ -8384,7 +8384,7 @@ static tp_status tp__json_flush(tp_callback *cb)
     return b->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : tp__json_write(cb);
 }
 
-/* A file that is not of this training gets another name. false: it cannot, and no new one may take its place. */
+/* Renames a stats.json of another training. Returns false if that fails; then no new file is written. */
 static bool tp__json_set_aside(tp_callback *cb, int64_t epoch)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
@@ -8404,7 +8404,7 @@ static bool tp__json_set_aside(tp_callback *cb, int64_t epoch)
     return true;
 }
 
-/* The records of the file up to a step, into j->records. TP_ERR_NAME: there is no file. */
+/* Reads the records of the file up to step `limit` into j->records. TP_ERR_NAME: there is no file. */
 static tp_status tp__json_read(tp__json_writer *j, int64_t limit, int64_t *epoch)
 {
     char *text = NULL;
@@ -8419,7 +8419,7 @@ static tp_status tp__json_read(tp__json_writer *j, int64_t limit, int64_t *epoch
     return j->records.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : TP_OK;
 }
 
-/* A file that is not of this training is set aside. Go on with it if training goes on where it ends. */
+/* Appends to an existing stats.json if this training starts at the epoch after its last one; renames it otherwise. */
 static tp_status tp__json_before_train(tp_callback *cb)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
@@ -8439,11 +8439,11 @@ static tp_status tp__json_before_train(tp_callback *cb)
     return cb->resumed && (j->cut || j->written != j->records.len) ? tp__json_write(cb) : TP_OK;
 }
 
-/* Records that could not be written. */
+/* Saves the records that could not be written to stats.json. */
 static tp_status tp__json_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
     const tp__json_writer *j = (const tp__json_writer *)cb->user;
-    const size_t n = j->written ? j->written + 2 : 1; /* behind ", ", or behind '[' */
+    const size_t n = j->written ? j->written + 2 : 1; /* skip ", ", or the '[' of the first record */
     const int64_t written = (int64_t)j->written;
     if (j->records.len <= n) return TP_OK;
     const tp_status st = tp_state_put_i64(d, prefix, "written", &written, 1);
@@ -8451,7 +8451,7 @@ static tp_status tp__json_save_state(tp_callback *cb, tp_dict *d, const char *pr
     return tp__state_put(d, prefix, "unwritten", TP_U8, j->records.data + n, (int64_t)(j->records.len - n));
 }
 
-/* The numbers of a record become history when it is known of which step they are. */
+/* Adds the values of a record to the history, at the end of the record, when its step is known. */
 static tp_status tp__json_history(void *user, int64_t step)
 {
     tp_callback *cb = (tp_callback *)user;
@@ -8475,8 +8475,8 @@ static tp_status tp__json_history_number(void *user, const char *key, const tp_s
     return tp__table_put(&((tp__json_writer *)cb->user)->now, key, stat);
 }
 
-/* The file is written before the checkpoint of its epoch. So it may hold records of steps that come again: they are
- * dropped. What could not be written is in the checkpoint. All of it becomes the history of the monitors. */
+/* The file is written before the checkpoint of its epoch, so it may contain records of steps that will run again: these
+ * are dropped. Records that could not be written are in the checkpoint. All records become the history of the monitors. */
 static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const char *prefix)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
@@ -8488,7 +8488,9 @@ static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const ch
     if (st == TP_OK) tp_log(TP_LOG_INFO, "Found existing JSON inside %s, will append to it.", j->dir);
     if (st == TP_ERR_FORMAT && !tp__json_set_aside(cb, epoch)) return TP_OK;
     if (st != TP_OK && st != TP_ERR_NAME && st != TP_ERR_FORMAT) return st;
-    if (n > 0 && tp_state_get_i64(d, prefix, "written", &written, 1)) { /* or were written since */
+    if (n > 0 &&
+        tp_state_get_i64(d, prefix, "written", &written,
+                         1)) { /* the file may contain them by now, if a later write succeeded: cut it there first */
         if (written >= 0 && (size_t)written < j->records.len) {
             j->records.len = (size_t)written;
             j->cut = true;
@@ -8513,8 +8515,9 @@ static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const ch
 
 static tp_status tp__json_trigger_step(tp_callback *cb)
 {
-    return cb->train->local_step != cb->train->steps_per_epoch - 1 ? tp__json_flush(cb)
-                                                                   : TP_OK; /* else with the epoch's values */
+    return cb->train->local_step != cb->train->steps_per_epoch - 1
+               ? tp__json_flush(cb)
+               : TP_OK; /* the last step of an epoch is written with the epoch's values */
 }
 
 static tp_status tp__json_scalar(tp_monitor *m, const char *name, const tp_stat *s)
@@ -8552,22 +8555,22 @@ TP_DEF tp_monitor *tp_monitor_json_writer(void)
     return m;
 }
 
-/* -- the printed list ----------------------------------------------------------------------- >>monitor
- * ScalarPrinter */
+/* -- printing the statistics -------------------------------------------------------------- >>monitor ScalarPrinter */
 
 typedef struct tp__printer tp__printer;
 struct tp__printer {
     bool enable_step, enable_epoch;
-    tp_regex **list; /* the whitelist, then the blacklist */
+    tp_regex **list; /* regexes of the whitelist, then those of the blacklist */
     int n_whitelist, n_list;
-    tp_status (*wants)(const tp__printer *p, const char *name, bool *yes); /* NULL: prints all */
+    tp_status (*wants)(const tp__printer *p, const char *name,
+                       bool *yes); /* whether to print a name; NULL: prints all */
     tp__table now;
 };
 
 static tp_status tp__printer_print(tp_callback *cb)
 {
     tp__printer *p = (tp__printer *)cb->user;
-    const char *last = NULL; /* names in order: each time the smallest that is larger than the last */
+    const char *last = NULL; /* prints in alphabetical order: each time the smallest name larger than `last` */
     for (int left = p->now.n; left > 0; left--) {
         int best = -1;
         for (int i = 0; i < p->now.n; i++) {
@@ -8612,7 +8615,8 @@ static void tp__printer_close(tp_callback *cb)
     tp__table_free(&p->now);
 }
 
-/* Prints everything: what the default monitors need, without regular expressions. */
+/* Makes a ScalarPrinter that prints everything. The default monitors use it, so that they do not need regular
+ * expressions. */
 static tp_monitor *tp__printer_new(void)
 {
     tp_monitor *m = tp_monitor_new("ScalarPrinter", sizeof(tp__printer));
@@ -8664,14 +8668,13 @@ TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_de
     return s == TP_ERR_NOMEM ? NULL : tp_monitor_fail(&d->at_, s, "ScalarPrinter: %s", tp_last_error());
 }
 
-/* -- a shell command when all its numbers are there ------------------------------------------------ >>monitor
- * SendMonitorData */
+/* -- a shell command, run when all its statistics are available ------------------------- >>monitor SendMonitorData */
 
 typedef struct tp__send_data {
     const char *command;
     const char *const *names;
     int n;
-    tp_stat *stat; /* of each name */
+    tp_stat *stat; /* newest value of each name */
     bool *there;
 } tp__send_data;
 
@@ -8737,12 +8740,11 @@ TP_DEF tp_monitor *tp_monitor_send_data_(const tp_monitor_send_data_desc *d)
     return m;
 }
 
-/* -- comet.com ------------------------------------------------------------------------------------- >>monitor
- * CometMLMonitor */
+/* -- comet.com --------------------------------------------------------------------------- >>monitor CometMLMonitor */
 
 enum { TP__COMET_QUEUE = 10000, TP__COMET_SECONDS = 10, TP__COMET_ALIVE = 30 };
 
-/* Something to be sent. body.len 0: a GET */
+/* An HTTP request in the queue: a POST, or a GET if body.len is 0. */
 typedef struct tp__comet_call {
     struct tp__comet_call *next;
     char path[1200];
@@ -8763,7 +8765,7 @@ typedef struct tp__comet {
     const char *(*error_text)(int code);
     void *(*list_append)(void *list, const char *text);
     void (*list_free)(void *list);
-    tp_stop_flag *flag; /* of the thread that sends; its mutex guards what follows */
+    tp_stop_flag *flag; /* flag of the sending thread; its mutex guards the fields below */
     tp__comet_call *first, **last;
     int waiting, lost;
     bool off, complained;
@@ -8777,7 +8779,7 @@ static void tp__comet_call_free(tp__comet_call *c)
     tp_free(c);
 }
 
-/* -- libcurl, by the numbers of its curl.h, which never change */
+/* -- libcurl, loaded at run time; its option numbers are part of its stable ABI */
 
 static bool tp__comet_load(tp__comet *c)
 {
@@ -8813,7 +8815,7 @@ static bool tp__comet_load(tp__comet *c)
     return global_init(3) == 0 && (c->curl = c->easy_init()) != NULL;
 }
 
-/* The first bytes of an answer. */
+/* libcurl's write callback: stores the first 64 KB of an answer. */
 static size_t tp__comet_answer(const char *data, size_t size, size_t n, void *user)
 {
     tp_buf *b = (tp_buf *)user;
@@ -8821,7 +8823,7 @@ static size_t tp__comet_answer(const char *data, size_t size, size_t n, void *us
     return size * n;
 }
 
-/* One call, waited for. false: *why says what went wrong. */
+/* Sends a request and waits for the answer. Returns false on failure, with the reason in why. */
 static bool tp__comet_send(tp__comet *c, const tp__comet_call *call, tp_buf *answer, char why[256])
 {
     enum {
@@ -8864,7 +8866,7 @@ static bool tp__comet_send(tp__comet *c, const tp__comet_call *call, tp_buf *ans
     return !failed && code >= 200 && code <= 299;
 }
 
-/* -- what is queued, and the thread that sends it */
+/* -- the queue of requests and the thread that sends them */
 
 static void tp__comet_complain(tp__comet *c, const char *what, const char *why)
 {
@@ -8907,7 +8909,7 @@ static void tp__comet_run(tp_stop_flag *f, void *user)
     }
 }
 
-/* A call whose body begins with {"experimentKey": "...". NULL: no memory. */
+/* Makes a request whose body begins with {"experimentKey": "...". NULL: out of memory. */
 static tp__comet_call *tp__comet_json(const tp__comet *c, const char *path)
 {
     tp__comet_call *call = (tp__comet_call *)tp_calloc(1, sizeof *call);
@@ -8921,7 +8923,7 @@ static tp__comet_call *tp__comet_json(const tp__comet *c, const char *path)
     return call;
 }
 
-/* Takes the call over. Without room in the queue it is lost. */
+/* Appends a request to the queue, which owns it. If the queue is full, the request is dropped. */
 static tp_status tp__comet_put(tp__comet *c, tp__comet_call *call)
 {
     if (!call || call->body.failed) {
@@ -8947,7 +8949,7 @@ static tp_status tp__comet_put(tp__comet *c, tp__comet_call *call)
 
 static int64_t tp__comet_clock(void) { return (int64_t)(tp__os_wall() * 1000); } /* milliseconds since 1970 */
 
-/* -- the monitor */
+/* -- the hooks of CometMLMonitor */
 
 static tp_status tp__comet_setup_graph(tp_callback *cb)
 {
@@ -8962,7 +8964,7 @@ static tp_status tp__comet_setup_graph(tp_callback *cb)
     return TP_OK;
 }
 
-/* A new experiment: its key, from the answer {"experimentKey": "..."}. */
+/* Creates an experiment and reads its key from the answer {"experimentKey": "..."}. */
 static tp_status tp__comet_create(tp_callback *cb)
 {
     tp__comet *c = (tp__comet *)cb->user;
@@ -9001,7 +9003,7 @@ static tp_status tp__comet_create(tp_callback *cb)
     return TP_OK;
 }
 
-/* {"nodes": [{"name": .., "op": .., "input": [..]}]} as a string of JSON */
+/* Sends the graph, {"nodes": [{"name": .., "op": .., "input": [..]}]} encoded as a JSON string. */
 static tp_status tp__comet_graph(tp__comet *c, const tp_graph *g)
 {
     tp_buf text;
@@ -9072,7 +9074,7 @@ static tp_status tp__comet_scalar(tp_monitor *m, const char *name, const tp_stat
     return tp__comet_put(c, call);
 }
 
-/* A name in the query of a URL. */
+/* Percent-encodes a name for the query of a URL. */
 static void tp__comet_escape(char *to, size_t size, const char *name)
 {
     size_t n = 0;
@@ -9120,7 +9122,7 @@ static tp_status tp__comet_image(tp_monitor *m, const char *name, const tp_tenso
     return st;
 }
 
-/* The epoch that is over, and (end) the time of the training's end. */
+/* Sends the number of the finished epoch, or (end) the time at which training ended. */
 static tp_status tp__comet_note(tp__comet *c, int64_t epoch, bool end)
 {
     tp__comet_call *call =
@@ -9144,7 +9146,7 @@ static tp_status tp__comet_after_train(tp_callback *cb)
     if (!c->flag) return TP_OK;
     const tp_status st = tp__comet_note(c, 0, true);
     if (!tp__startable_join(&c->flag, TP__COMET_SECONDS)) {
-        tp_mutex_lock(c->flag->mutex); /* the rest is lost: the thread ends after the call that is going on */
+        tp_mutex_lock(c->flag->mutex); /* drop the rest of the queue: the thread ends after its current request */
         tp__comet_call *rest = c->first;
         const int n = c->waiting;
         c->first = NULL;
@@ -9172,7 +9174,7 @@ static void tp__comet_close(tp_callback *cb)
     tp_tensor_free(&c->image);
 }
 
-/* An option, or the value of an environment variable, or `otherwise`; *ok: there was memory. */
+/* Copies an option, else the value of an environment variable, else `otherwise`. Sets *ok to false if out of memory. */
 static const char *tp__comet_option(tp_arena *a, const char *given, const char *variable, const char *otherwise,
                                     bool *ok)
 {
@@ -9218,9 +9220,9 @@ TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d)
 }
 
 /* ==== >>report page =================================================================================== */
-/* The page around the data. Edit tests/report_page.html, then run tests/gen_report.py. */
+/* The HTML page around the data. Edit tests/report_page.html, then run tests/gen_report.py. */
 
-/* tests/gen_report.py writes what follows. */
+/* tests/gen_report.py writes the lines from here on. */
 /* clang-format off */
 static const char *const tp__report_head[] = {
     "<!DOCTYPE html>\n",
@@ -10412,25 +10414,26 @@ static const char *const tp__report_tail[] = {
     "</html>\n",
 };
 /* clang-format on */
-/* The end of what tests/gen_report.py writes. */
+/* The last line written by tests/gen_report.py. */
 
 /* ==== >>report ======================================================================================== */
 
 enum {
-    TP__REPORT_BINS = 32,       /* of a histogram */
-    TP__REPORT_HISTOGRAMS = 48, /* steps that are kept */
-    TP__REPORT_SHOTS = 8,       /* of images; even, as the one above */
-    TP__REPORT_PICTURES = 8,    /* of a batch */
-    TP__REPORT_SIDE = 256,      /* of a picture, in pixels */
-    TP__REPORT_POINTS = 400000, /* of all curves */
+    TP__REPORT_BINS = 32,       /* bins of a histogram */
+    TP__REPORT_HISTOGRAMS = 48, /* steps with a histogram per tag */
+    TP__REPORT_SHOTS = 8,       /* steps with images per tag; must be even, as must the number of histograms */
+    TP__REPORT_PICTURES = 8,    /* images of a batch */
+    TP__REPORT_SIDE = 256,      /* largest side of an image in pixels */
+    TP__REPORT_POINTS = 400000, /* points of all curves together */
     TP__REPORT_KERNELS = 8000,
-    TP__REPORT_TRACED = 2, /* runs, of which the fastest is shown: other programs may have been in the way */
+    TP__REPORT_TRACED =
+        2, /* runs to trace; the fastest is shown, because other programs may have slowed the others down */
     TP__REPORT_OPERATIONS = 20000,
-    TP__REPORT_LOG = 12288 /* bytes of the log's end */
+    TP__REPORT_LOG = 12288 /* bytes from the end of the log */
 };
 #define TP__REPORT_IMAGE_BYTES ((size_t)2 << 20)
 
-/* What a tag had at a step: a histogram's range and counts, or pictures as PNG, each with its size before it. */
+/* The summary of a tag at one step: a histogram's range and counts, or PNG images, each after its size. */
 typedef struct tp__report_entry {
     int64_t step;
     double min, max;
@@ -10438,12 +10441,13 @@ typedef struct tp__report_entry {
     tp_buf png;
 } tp__report_entry;
 
-/* What a tag had at all steps that are kept. When there is no room, every second one goes and the stride doubles. */
+/* The summaries of a tag at all steps that are kept. When it is full, every second entry is freed and the stride
+ * doubles. */
 typedef struct tp__report_track {
     char *tag;
-    int kind;             /* TP_SUMMARY_HISTOGRAM, TP_SUMMARY_IMAGE */
-    int64_t seen, stride; /* how many came; every stride-th is kept, and the newest */
-    bool newest;          /* the last one is there only because it is the newest */
+    int kind;             /* TP_SUMMARY_HISTOGRAM or TP_SUMMARY_IMAGE */
+    int64_t seen, stride; /* seen: number of summaries so far; every stride-th one and the newest are kept */
+    bool newest;          /* the last entry is kept only because it is the newest */
     tp__report_entry *entry;
     int n;
 } tp__report_track;
@@ -10451,26 +10455,26 @@ typedef struct tp__report_track {
 typedef struct tp__report {
     const char *dir;
     tp_callback *cb;
-    double every;                /* seconds */
-    bool off, trace_off, warned; /* warned: of no memory, once */
-    const char *const *other;    /* directories of other runs */
+    double every;                /* seconds between two writings of the page */
+    bool off, trace_off, warned; /* warned: the warning about too little memory was logged */
+    const char *const *other;    /* directories of other trainings to show */
     int n_other;
     tp__report_track *track;
     int n_track, cap_track;
     size_t image_bytes;
     tp_trace trace;
-    int n_run, n_traced; /* of this process */
-    int64_t fastest;     /* nanoseconds of the run that is shown */
+    int n_run, n_traced; /* runs and traced runs of this process */
+    int64_t fastest;     /* nanoseconds of the fastest traced run, which is shown */
     bool tracing;
     double begun, first_done, wrote,
-        cost; /* seconds of tp_time: before_train, the first step, the last writing and its price */
+        cost; /* tp_time at before_train, after the first step, after the last writing; seconds the last writing took */
     int64_t first_step, step_at_first, step_wrote;
-    double speed;                 /* steps a second, between the last two writings */
-    tp_buf runs, graph, kernels;  /* JSON that does not change */
-    tp_buf data, scratch, before; /* the page's data; numbers as bytes; the steps of the curve before */
+    double speed;                 /* steps per second between the last two writings */
+    tp_buf runs, graph, kernels;  /* JSON that is made once: other trainings, graph, kernels */
+    tp_buf data, scratch, before; /* JSON of the page; steps of a curve as bytes; steps of the curve before it */
 } tp__report;
 
-/* -- JSON for a <script>: no '<' in it, so that nothing can end the script */
+/* -- JSON inside <script>: without '<', so that no text can end the script */
 
 static void tp__report_text(tp_buf *b, const char *s, size_t n)
 {
@@ -10508,7 +10512,7 @@ static void tp__base64(tp_buf *b, const void *data, size_t n)
     }
 }
 
-/* The low `size` bytes, least significant first: the same on all machines. */
+/* Appends the low `size` bytes of v in little-endian order, on every machine. */
 static void tp__report_bytes(tp_buf *b, uint64_t v, int size)
 {
     unsigned char byte[8];
@@ -10534,9 +10538,10 @@ static void tp__report_f32(tp_buf *b, float v)
     tp__report_bytes(b, bits, 4);
 }
 
-/* -- curves */
+/* -- curves of scalars in the report */
 
-/* Of s[begin, end) into keep, in order: the first, the last, the smallest, the largest, the first that is not finite. */
+/* Selects at most five indices from s[begin, end), in ascending order: the first, the last, the smallest, the largest
+ * and the first that is not finite. Returns their number. */
 static int tp__report_extremes(const tp_stat *s, int begin, int end, int keep[5])
 {
     int low = -1, high = -1, odd = -1, n = 0;
@@ -10561,8 +10566,8 @@ static int tp__report_extremes(const tp_stat *s, int begin, int end, int keep[5]
     return n;
 }
 
-/* Steps to r->scratch, values to `values`, of at most `most` of n stats. Of several of one step the last counts, as in
- * stats.json. Returns how many. */
+/* Reduces n values to about `most`: appends their steps to r->scratch and the values to `values`. If several values
+ * have the same step, the last one is used, as in stats.json. Returns the number of points. */
 static int tp__report_thin(tp__report *r, const tp_stat *s, int n, int most, bool wide, tp_buf *values)
 {
     const int pieces = n <= most ? n : most / 5;
@@ -10585,8 +10590,8 @@ static int tp__report_thin(tp__report *r, const tp_stat *s, int n, int most, boo
     return done;
 }
 
-/* The curves of a history: [{"name", "total", "steps", "values"}]. `steps` is base64, or the number of an earlier curve that
- * has the same ones. */
+/* Writes the curves of all scalars: [{"name", "total", "steps", "values"}]. `steps` is base64, or the index of an
+ * earlier curve with the same steps. */
 static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
 {
     tp_buf values;
@@ -10597,7 +10602,7 @@ static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
     tp_buf_printf(b, "[");
     for (int i = 0; i < m->n_history && !b->failed; i++) {
         const struct tp__history *h = &m->history[i];
-        int total = 0; /* of several numbers of one step the last counts */
+        int total = 0; /* if several values have the same step, only the last counts */
         for (int k = 0; k < h->n; k++) total += k + 1 == h->n || h->stat[k + 1].step != h->stat[k].step;
         const bool wide = h->n > 0 && (h->stat[0].step < 0 || h->stat[h->n - 1].step > 4294967295);
         values.len = 0;
@@ -10625,14 +10630,14 @@ static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
     tp_buf_free(&values);
 }
 
-/* The last part of a path: what the reader knows the training by. */
+/* The last component of a path: the name of the training on the page. */
 static const char *tp__report_name(const char *dir)
 {
     const char *slash = tp__os_slash(dir);
     return slash && slash[1] ? slash + 1 : dir;
 }
 
-/* The curves of other trainings, once. */
+/* Writes the curves of other trainings; called once. */
 static tp_status tp__report_others(tp__report *r)
 {
     for (int i = 0; i < r->n_other; i++) {
@@ -10664,7 +10669,7 @@ static tp_status tp__report_others(tp__report *r)
     return r->runs.failed ? TP_ERR_NOMEM : TP_OK;
 }
 
-/* -- histograms and images */
+/* -- histograms and images in the report */
 
 static void tp__report_forget_entry(tp__report *r, tp__report_entry *e)
 {
@@ -10684,7 +10689,7 @@ static void tp__report_forget_tracks(tp__report *r)
 
 static int tp__report_most(int kind) { return kind == TP_SUMMARY_HISTOGRAM ? TP__REPORT_HISTOGRAMS : TP__REPORT_SHOTS; }
 
-/* The track of a tag; a new one if there is none. NULL: no memory. */
+/* Finds the track of a tag, or appends a new one. NULL: out of memory. */
 static tp__report_track *tp__report_track_of(tp__report *r, const char *tag, int kind)
 {
     for (int i = 0; i < r->n_track; i++)
@@ -10708,7 +10713,7 @@ static tp__report_track *tp__report_track_of(tp__report *r, const char *tag, int
     return NULL;
 }
 
-/* A place for what has come. */
+/* Returns an entry for a new summary; frees older entries if the track is full. */
 static tp__report_entry *tp__report_place(tp__report *r, tp__report_track *t)
 {
     if (t->newest) tp__report_forget_entry(r, &t->entry[--t->n]);
@@ -10739,7 +10744,7 @@ static void tp__report_histogram(tp__report_entry *e, const tp_tensor *x)
         any = true;
     }
     const int bins = TP__REPORT_BINS;
-    const double width = e->max / bins - e->min / bins; /* the difference of the two may be infinite */
+    const double width = e->max / bins - e->min / bins; /* divide first: max - min may overflow */
     for (int64_t i = 0; i < n; i++) {
         const double v = tp_tensor_get(x, i);
         if (!tp__finite(v)) continue;
@@ -10748,7 +10753,8 @@ static void tp__report_histogram(tp__report_entry *e, const tp_tensor *x)
     }
 }
 
-/* An image of a batch, made smaller by a whole factor where it is large: each pixel is the mean of those it stands for. */
+/* Appends one image of a batch as PNG. A large image is reduced by an integer factor: each pixel becomes the mean of a
+ * square. */
 static tp_status tp__report_picture(tp_buf *png, const tp_tensor *x, int64_t first, const int64_t s[4])
 {
     const int64_t longest = s[1] > s[2] ? s[1] : s[2], by = (longest + TP__REPORT_SIDE - 1) / TP__REPORT_SIDE;
@@ -10787,7 +10793,7 @@ static tp_status tp__report_images(tp_buf *png, const tp_tensor *x)
     return st;
 }
 
-/* While the images take too many bytes, the tag with the most images loses its oldest one. */
+/* While all images together are too large, the tag with the most images loses its oldest entry. */
 static void tp__report_limit_images(tp__report *r)
 {
     while (r->image_bytes > TP__REPORT_IMAGE_BYTES) {
@@ -10891,7 +10897,7 @@ static void tp__report_images_json(tp__report *r, tp_buf *b)
     tp_buf_printf(b, "]");
 }
 
-/* -- the state in checkpoints: histograms and images, one track after the other */
+/* -- state in checkpoints: the histograms and images, track after track */
 
 static tp_status tp__report_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
@@ -10925,7 +10931,7 @@ static tp_status tp__report_save_state(tp_callback *cb, tp_dict *d, const char *
     return st;
 }
 
-/* What is left of the bytes of a checkpoint. */
+/* The unread bytes of the state. */
 typedef struct tp__report_in {
     const unsigned char *p;
     size_t left;
@@ -11017,9 +11023,9 @@ static tp_status tp__report_load_state(tp_callback *cb, const tp_dict *d, const 
     return TP_OK;
 }
 
-/* -- the model */
+/* -- the graph of the model in the report */
 
-/* "?x28x28x32" with multiplication signs; "scalar". */
+/* Prints a shape as "?x28x28x32" with multiplication signs, or as "scalar". */
 static void tp__report_shape(tp_buf *b, const tp_shape *s)
 {
     if (s->ndim == 0) tp_buf_printf(b, "scalar");
@@ -11036,13 +11042,14 @@ static bool tp__report_in_scope(const char *name, const char *scope)
     return n > 0 && strncmp(name, scope, n) == 0 && (name[n] == '/' || name[n] == 0);
 }
 
-/* Does it stand in "gradients", or the "gradients_1" of a second tp_gradients? */
+/* Whether the name is in the scope "gradients", or "gradients_1" of a second tp_gradients. */
 static bool tp__report_is_gradient(const char *name)
 {
     return strncmp(name, "gradients", 9) == 0 && (name[9] == '/' || name[9] == '_');
 }
 
-/* Is it of the model, as opposed to gradients, updates, summaries and the other towers? Its inputs were looked at before. */
+/* Whether an operation is part of the model: no gradient, update, summary or part of another tower. in_model must be
+ * set for its inputs. */
 static bool tp__report_is_model(const tp_train_state *train, const tp_operation *op, const char *in_model)
 {
     const tp_tower_func *f = train->tower_func;
@@ -11067,8 +11074,8 @@ static bool tp__report_is_constant(const tp_operation *op)
     return op->n_in == 0 && ((op->row->flags & TP_OP_READS_VAR) || strcmp(op->row->label, "Const") == 0);
 }
 
-/* mark[id] of each operation: 0 no part of the model; 1 leads to nothing that depends on the data; 2 is read by a summary and
- * nothing else; 3 all others. */
+/* Sets mark[id] of each operation: 0 not part of the model; 1 no data-dependent operation reads it; 2 only summaries
+ * read it; 3 all others. data is a buffer of n bytes. */
 static void tp__report_mark(const tp_train_state *train, char *mark, char *data)
 {
     const tp_graph *g = train->graph;
@@ -11079,7 +11086,7 @@ static void tp__report_mark(const tp_train_state *train, char *mark, char *data)
         data[i] = op->n_in == 0 && !tp__report_is_constant(op);
         for (int k = 0; k < op->n_in; k++) data[i] = data[i] || data[op->in[k]->op->id];
     }
-    for (int i = n - 1; i >= 0; i--) { /* data: 1 until a reader comes; then 2, a summary; 3, others too */
+    for (int i = n - 1; i >= 0; i--) { /* data[id] becomes 2 if a summary reads the operation, 3 if others do */
         const tp_operation *op = tp_graph_operation(g, i);
         const char reads = strcmp(op->row->label, "Summary") == 0 ? 2 : 3;
         for (int k = 0; k < op->n_in; k++)
@@ -11111,8 +11118,8 @@ static void tp__report_variables(tp_buf *b, const tp_graph *g)
     tp_buf_printf(b, "]}");
 }
 
-/* {"ops": [[name, kind, shape, [inputs]]], "variables": [[name, shape, numbers, trained]]}. Only operations that the data
- * goes through, or that lead to one of those. */
+/* Writes {"ops": [[name, kind, shape, [inputs]]], "variables": [[name, shape, numbers, trained]]}, with only those
+ * operations that depend on the data or are inputs of such operations. */
 static void tp__report_graph(tp__report *r, const tp_train_state *train)
 {
     const tp_graph *g = train->graph;
@@ -11151,18 +11158,19 @@ static void tp__report_graph(tp__report *r, const tp_train_state *train)
     tp_free(number);
 }
 
-/* -- the kernels of a step */
+/* -- the kernels of a step in the report */
 
 static tp_status tp__report_before_run(tp_callback *cb, tp_run_request *q)
 {
     tp__report *r = (tp__report *)cb->user;
-    if (r->off || r->trace_off || ++r->n_run < 2 || q->run.trace) return TP_OK; /* the first one makes the plan */
+    if (r->off || r->trace_off || ++r->n_run < 2 || q->run.trace)
+        return TP_OK; /* the first run is not traced, because it makes the plan */
     r->tracing = true;
     r->trace_off = ++r->n_traced == TP__REPORT_TRACED;
     return tp_request_trace(q, &r->trace);
 }
 
-/* {"step", "total", "kernels": [[op, node, device, start, nanoseconds, bytes, flops]]} */
+/* Writes {"step", "total", "kernels": [[op, node, device, start, nanoseconds, bytes, flops]]}. */
 static tp_status tp__report_after_run(tp_callback *cb, const tp_run_values *v)
 {
     tp__report *r = (tp__report *)cb->user;
@@ -11196,7 +11204,7 @@ static tp_status tp__report_after_run(tp_callback *cb, const tp_run_values *v)
     return TP_OK;
 }
 
-/* -- what else stands on the page */
+/* -- the page's tables: training, parameters, machine, callbacks, log */
 
 static void tp__report_row(tp_buf *b, int *n, const char *name, const char *value)
 {
@@ -11213,7 +11221,8 @@ static void tp__report_row_int(tp_buf *b, int *n, const char *name, int64_t valu
     tp__report_row(b, n, name, text);
 }
 
-/* Scalar variables that are neither trained nor the optimizer's own: learning rates and the like, as they are now. */
+/* Prints the current values of scalar variables that are neither trained nor created by an optimizer, such as learning
+ * rates. */
 static void tp__report_parameters(tp_buf *b, const tp_train_state *train)
 {
     tp_tensor value;
@@ -11280,7 +11289,7 @@ static void tp__report_callbacks(tp_buf *b, const tp_train_state *train)
     tp_buf_printf(b, "]}");
 }
 
-/* The end of <dir>/log.log, from the beginning of a line on. */
+/* Appends the end of <dir>/log.log, starting at the beginning of a line. */
 static void tp__report_log(tp__report *r, tp_buf *b)
 {
     char path[TP__PATH], text[TP__REPORT_LOG];
@@ -11298,7 +11307,7 @@ static void tp__report_log(tp__report *r, tp_buf *b)
     tp__report_text(b, text + skip, (size_t)n - skip);
 }
 
-/* -- progress */
+/* -- progress of the training */
 
 static const char *tp__report_status(const tp_train_state *train, bool over)
 {
@@ -11336,7 +11345,7 @@ static void tp__report_progress(tp__report *r, tp_buf *b, const tp_train_state *
     tp_buf_printf(b, "}");
 }
 
-/* -- the file */
+/* -- writing the page */
 
 static void tp__report_data(tp__report *r, bool over)
 {
@@ -11399,7 +11408,7 @@ static tp_status tp__report_put(tp__report *r, const char *path)
     return st;
 }
 
-/* The page anew. No error of it ends the training. */
+/* Writes the page again. An error does not end the training. */
 static tp_status tp__report_write(tp_callback *cb, bool over)
 {
     tp__report *r = (tp__report *)cb->user;
@@ -11410,7 +11419,7 @@ static tp_status tp__report_write(tp_callback *cb, bool over)
     tp__report_data(r, over);
     const bool failed = r->data.failed || r->scratch.failed || r->before.failed;
     st = failed ? TP_ERR_NOMEM : tp__report_put(r, path);
-    if (failed) { /* next time there may be some */
+    if (failed) { /* free the buffers; there may be memory again at the next writing */
         tp_buf_free(&r->data);
         tp_buf_free(&r->scratch);
         tp_buf_free(&r->before);
@@ -11429,7 +11438,7 @@ static tp_status tp__report_write(tp_callback *cb, bool over)
     return TP_OK;
 }
 
-/* Is it time, so many seconds after the last writing? Writing takes 0.5% of the time at most. */
+/* Whether `seconds` have passed since the last writing. Writing takes at most 0.5% of the time. */
 static bool tp__report_due(const tp__report *r, double seconds)
 {
     if (r->off) return false;
@@ -11467,7 +11476,8 @@ static tp_status tp__report_trigger_step(tp_callback *cb)
         r->first_done = tp_time();
         r->step_at_first = cb->train->global_step;
     }
-    if (cb->train->local_step == cb->train->steps_per_epoch - 1) return TP_OK; /* with the epoch's values */
+    if (cb->train->local_step == cb->train->steps_per_epoch - 1)
+        return TP_OK; /* the last step of an epoch is written with the epoch's values */
     return tp__report_due(r, r->every) ? tp__report_write(cb, false) : TP_OK;
 }
 

@@ -12,8 +12,8 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 HEADER = HERE.parent / "tp_callbacks.h"
-BEGIN = "/* tests/gen_report.py writes what follows. */\n/* clang-format off */\n"
-END = "/* clang-format on */\n/* The end of what tests/gen_report.py writes. */\n"
+BEGIN = "/* tests/gen_report.py writes the lines from here on. */\n/* clang-format off */\n"
+END = "/* clang-format on */\n/* The last line written by tests/gen_report.py. */\n"
 MOST = 4000  # bytes of a string that every compiler takes
 
 

@@ -5160,8 +5160,8 @@ static tp_status tp__saver_checkpoint(tp_callback *cb)
     tp__saver *s = (tp__saver *)cb->user;
     const long long step = (long long)cb->train->global_step;
     tp_status st = tp__saver_save(cb);
-    if (st == TP_ERR_IO)
-        st = tp__saver_save(cb); /* try once more, because this state of the training cannot be saved later */
+    /* try once more, because this state of the training cannot be saved later */
+    if (st == TP_ERR_IO) st = tp__saver_save(cb);
     s->interrupted = false;
     if (st == TP_OK) {
         s->last_epoch = cb->train->epoch_num;
@@ -5853,8 +5853,8 @@ typedef struct tp__runner {
     int n_inf;
     tp_hook **extra;
     int n_extra;
-    tp_status (*build)(tp_callback *cb, tp_input_source *input,
-                       void *user); /* the program's function that builds the graph; NULL: build towers */
+    /* the program's function that builds the graph; NULL: build towers */
+    tp_status (*build)(tp_callback *cb, tp_input_source *input, void *user);
     tp_node *(*find)(tp_callback *cb, const char *name, void *user);
     void *user;
     const char *tower_name; /* prefix of the towers' names; with one tower, its name */
@@ -6050,8 +6050,8 @@ static tp_status tp__runner_trigger(tp_callback *cb)
     if (st != TP_OK) return st;
     tp_exec_set_random_step(tp_hooked_session_exec(r->session), 0); /* the same random numbers in every pass */
     tp__bar_open(&r->bar, size > 0 ? size : 0);
-    for (int64_t k = 0; (size <= 0 || k < size) &&
-                        st == TP_OK;) { /* if fewer datapoints are left than towers, they are run one by one */
+    /* if fewer datapoints are left than towers, they are run one by one */
+    for (int64_t k = 0; (size <= 0 || k < size) && st == TP_OK;) {
         const int n = r->n_tower > 1 && size - k < r->n_tower ? 1 : r->n_tower;
         st = tp__runner_run(cb, n);
         k += n;
@@ -6115,8 +6115,8 @@ static tp_input_source *tp__runner_input(const tp__runner_options *d)
     feed.at_ = queue.at_ = d->at;
     feed.df = queue.df = d->df;
     feed.infinite = TP_NO;
-    feed.quiet_end =
-        TP_YES; /* if the size is unknown, the pass ends with the data; if it is known, the runner itself reports an early end */
+    /* if the size is unknown, the pass ends with the data; if it is known, the runner itself reports an early end */
+    feed.quiet_end = TP_YES;
     return d->parallel ? tp_queue_input_(&queue) : tp_feed_input_(&feed);
 }
 
@@ -6175,8 +6175,8 @@ static tp_callback *tp__runner_new(const tp__runner_options *d)
     if (mistake) snprintf(text, sizeof text, "%s: %s", d->name, mistake);
     int n = 0;
     bool ok = input != NULL;
-    for (int i = 0; i <= TP_MAX_NAMES;
-         i++) { /* also count inferencers after a NULL: that is a mistake, but they must be freed */
+    /* also count inferencers after a NULL: that is a mistake, but they must be freed */
+    for (int i = 0; i <= TP_MAX_NAMES; i++) {
         if (d->inferencers[i]) n = i + 1;
         ok = ok && d->inferencers[i] != &tp__no_inferencer;
     }
@@ -6811,9 +6811,8 @@ static tp_status tp__schedule_save_state(tp_callback *cb, tp_dict *d, const char
     const tp__schedule *s = (const tp__schedule *)cb->user;
     double due = 0;
     const tp_status st = tp__setter_save_state(cb, d, prefix);
-    const int64_t now =
-        tp__schedule_now(cb) -
-        (cb->train->within_ && !s->step_based); /* the epoch number that a resume from this checkpoint starts with */
+    /* the epoch number that a resume from this checkpoint starts with */
+    const int64_t now = tp__schedule_now(cb) - (cb->train->within_ && !s->step_based);
     if (st != TP_OK || !tp__schedule_value(s, now, true, &due)) return st;
     return tp_state_put_f64(d, prefix, "due", &due, 1);
 }
@@ -6982,8 +6981,8 @@ static tp_status tp__stat_value(tp_callback *cb, void *user, double *value, bool
     double best = s->window[0];
     for (int i = 1; i < s->n; i++)
         if (s->reverse ? s->window[i] > best : s->window[i] < best) best = s->window[i];
-    if (s->reverse ? best > s->window[0] + s->threshold : best < s->window[0] - s->threshold)
-        return TP_OK; /* the statistic has improved */
+    /* the statistic has improved */
+    if (s->reverse ? best > s->window[0] + s->threshold : best < s->window[0] - s->threshold) return TP_OK;
     const tp_status st = s->fn(value, s->user);
     if (st != TP_OK) return st;
     tp_log(TP_LOG_INFO, "[StatMonitorParamSetter] Triggered, %s has not got better for %d values.", s->stat, s->last_k);
@@ -7073,8 +7072,8 @@ typedef struct tp__debugger {
     const tp__debug_filter *until; /* stop at the first run with a value that passes this filter */
     tp_callback *cb;
     tp_exec *exec;
-    const tp_run_request
-        *request; /* the run before which the debugger has stopped; NULL: it stopped outside of a run */
+    /* the run before which the debugger has stopped; NULL: it stopped outside of a run */
+    const tp_run_request *request;
     int n_op, n_value;
     unsigned char *state; /* flags TP__DEBUG_... of each operation */
     int *first;           /* index in `value` of each operation's first output */
@@ -7243,8 +7242,8 @@ static tp_status tp__debug_compute(tp__debugger *d, int from, int to, unsigned m
     if (!n_fetch) return TP_OK;
     if (d->request) tp_exec_set_random_step(d->exec, tp_exec_random_step(d->request->exec));
     tp_status st = tp_exec_run(d->exec, d->feed, n_feed, d->fetch, n_fetch, d->got);
-    if (st != TP_OK && st != TP_ERR_NUMERIC)
-        return st; /* after TP_ERR_NUMERIC (a failed check of numbers) all values have been computed */
+    /* after TP_ERR_NUMERIC (a failed check of numbers) all values have been computed */
+    if (st != TP_OK && st != TP_ERR_NUMERIC) return st;
     st = TP_OK;
     for (int i = 0; i < n_fetch && st == TP_OK; i++) {
         const tp_operation *o = d->fetch[i]->op;
@@ -7305,8 +7304,8 @@ static void tp__debug_where(tp_buf *b, const tp_operation *o)
 {
     char place[TP__PLACE_TEXT];
     tp__place_text(&o->at, place);
-    if (*place)
-        tp_buf_printf(b, ", made at %.*s", (int)strlen(place) - 2, place); /* omit the ": " at the end of place */
+    /* omit the ": " at the end of place */
+    if (*place) tp_buf_printf(b, ", made at %.*s", (int)strlen(place) - 2, place);
 }
 
 static void tp__debug_flush(tp__debugger *d)
@@ -8131,8 +8130,8 @@ static tp_status tp__events_before_train(tp_callback *cb)
         else tp__pb_bytes(&graph, 1, node.data, node.len);
     }
     tp_status st = graph.failed ? tp_fail(TP_ERR_NOMEM, "out of memory for the graph of TFEventWriter") : TP_OK;
-    static const char start[] = {
-        8, 1}; /* SessionLog{status=START}: TensorBoard drops what an earlier process reported of later steps */
+    /* SessionLog{status=START}: TensorBoard drops what an earlier process reported of later steps */
+    static const char start[] = {8, 1};
     if (st == TP_OK && cb->resumed)
         st = tp__events_add(e, tp__os_wall(), cb->train->global_step + 1, 7, start, sizeof start);
     if (st == TP_OK && graph.len) st = tp__events_add(e, tp__os_wall(), 0, 4, graph.data, graph.len);
@@ -8488,9 +8487,8 @@ static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const ch
     if (st == TP_OK) tp_log(TP_LOG_INFO, "Found existing JSON inside %s, will append to it.", j->dir);
     if (st == TP_ERR_FORMAT && !tp__json_set_aside(cb, epoch)) return TP_OK;
     if (st != TP_OK && st != TP_ERR_NAME && st != TP_ERR_FORMAT) return st;
-    if (n > 0 &&
-        tp_state_get_i64(d, prefix, "written", &written,
-                         1)) { /* the file may contain them by now, if a later write succeeded: cut it there first */
+    /* the file may contain them by now, if a later write succeeded: cut it there first */
+    if (n > 0 && tp_state_get_i64(d, prefix, "written", &written, 1)) {
         if (written >= 0 && (size_t)written < j->records.len) {
             j->records.len = (size_t)written;
             j->cut = true;
@@ -8515,9 +8513,8 @@ static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const ch
 
 static tp_status tp__json_trigger_step(tp_callback *cb)
 {
-    return cb->train->local_step != cb->train->steps_per_epoch - 1
-               ? tp__json_flush(cb)
-               : TP_OK; /* the last step of an epoch is written with the epoch's values */
+    /* the last step of an epoch is written with the epoch's values */
+    return cb->train->local_step != cb->train->steps_per_epoch - 1 ? tp__json_flush(cb) : TP_OK;
 }
 
 static tp_status tp__json_scalar(tp_monitor *m, const char *name, const tp_stat *s)
@@ -8562,8 +8559,8 @@ struct tp__printer {
     bool enable_step, enable_epoch;
     tp_regex **list; /* regexes of the whitelist, then those of the blacklist */
     int n_whitelist, n_list;
-    tp_status (*wants)(const tp__printer *p, const char *name,
-                       bool *yes); /* whether to print a name; NULL: prints all */
+    /* whether to print a name; NULL: prints all */
+    tp_status (*wants)(const tp__printer *p, const char *name, bool *yes);
     tp__table now;
 };
 
@@ -10426,8 +10423,8 @@ enum {
     TP__REPORT_SIDE = 256,      /* largest side of an image in pixels */
     TP__REPORT_POINTS = 400000, /* points of all curves together */
     TP__REPORT_KERNELS = 8000,
-    TP__REPORT_TRACED =
-        2, /* runs to trace; the fastest is shown, because other programs may have slowed the others down */
+    /* runs to trace; the fastest is shown, because other programs may have slowed the others down */
+    TP__REPORT_TRACED = 2,
     TP__REPORT_OPERATIONS = 20000,
     TP__REPORT_LOG = 12288 /* bytes from the end of the log */
 };
@@ -11163,8 +11160,8 @@ static void tp__report_graph(tp__report *r, const tp_train_state *train)
 static tp_status tp__report_before_run(tp_callback *cb, tp_run_request *q)
 {
     tp__report *r = (tp__report *)cb->user;
-    if (r->off || r->trace_off || ++r->n_run < 2 || q->run.trace)
-        return TP_OK; /* the first run is not traced, because it makes the plan */
+    /* the first run is not traced, because it makes the plan */
+    if (r->off || r->trace_off || ++r->n_run < 2 || q->run.trace) return TP_OK;
     r->tracing = true;
     r->trace_off = ++r->n_traced == TP__REPORT_TRACED;
     return tp_request_trace(q, &r->trace);
@@ -11476,8 +11473,8 @@ static tp_status tp__report_trigger_step(tp_callback *cb)
         r->first_done = tp_time();
         r->step_at_first = cb->train->global_step;
     }
-    if (cb->train->local_step == cb->train->steps_per_epoch - 1)
-        return TP_OK; /* the last step of an epoch is written with the epoch's values */
+    /* the last step of an epoch is written with the epoch's values */
+    if (cb->train->local_step == cb->train->steps_per_epoch - 1) return TP_OK;
     return tp__report_due(r, r->every) ? tp__report_write(cb, false) : TP_OK;
 }
 

@@ -187,7 +187,7 @@ typedef struct tp_at {
 /* An option for which 0 is a value other than the default. Each header has a table of them; its last row has a NULL type. */
 typedef enum { TP__ZERO_NO, TP__ZERO_ZERO, TP__ZERO_NONE } tp__zero_spelling;
 typedef struct tp__zero_option {
-    const char *type, *field; /* "tp_dropout_desc", "rate" */
+    const char *type, *field; /* for example "tp_dropout_desc" and "rate" */
     size_t offset, size;
     tp__zero_spelling spelling;
 } tp__zero_option;
@@ -319,7 +319,8 @@ TP_DEF const char *tp_status_name(tp_status status); /* "TP_ERR_SHAPE" */
 /* Write the fewest digits that read back as the same number, like Python's repr(): 1.0, 0.1, 1e-07, -inf, nan. Return the
  * length of the text. */
 TP_DEF int tp_format_double(char text[TP_NUMBER_TEXT], double value);
-TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value); /* of a float: 0.1, not 0.10000000149011612 */
+/* of a float, with as few digits as a float needs: 0.1, not 0.10000000149011612 */
+TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value);
 
 /* The number at the start of `text`, after white space: correctly rounded, ties to even. "inf", "infinity" and "nan" in upper or
  * lower case are numbers, hexadecimal is not. *end (end may be NULL) is the text after the number, or `text` if there is none. */
@@ -345,7 +346,7 @@ TP_DEF tp_status tp_logger_set_dir(const char *dir, char action);
 /* tp_logger_set_dir with the directory train_log/<base name of program without extension>[:<name>] (Windows: [_<name>]).
  * [logger.auto_set_dir] */
 TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, char action);
-TP_DEF const char *tp_logger_dir(void); /* NULL if none was set */
+TP_DEF const char *tp_logger_dir(void); /* the directory for the files of a run; NULL if none was set */
 
 /* ==== >>alloc ========================================================================================= */
 
@@ -355,15 +356,16 @@ typedef struct tp_allocator {
     void (*free_fn)(void *p, void *user);
     void *user;
 } tp_allocator;
-TP_DEF void tp_set_allocator(const tp_allocator *a); /* NULL: the default. Call it before any other function */
+/* NULL: the default allocator. Call it before any other function */
+TP_DEF void tp_set_allocator(const tp_allocator *a);
 
 TP_DEF void *tp_malloc(size_t size);           /* NULL when out of memory, with tp_last_error() set */
-TP_DEF void *tp_calloc(size_t n, size_t size); /* zeroed; NULL on overflow too */
+TP_DEF void *tp_calloc(size_t n, size_t size); /* zeroed memory; NULL on overflow of n * size too */
 TP_DEF void *tp_realloc(void *p, size_t size); /* on failure p is untouched */
 TP_DEF void tp_free(void *p);
 TP_DEF void *tp_alloc_aligned(size_t size); /* 64-byte aligned, for tensor data; free with tp_free_aligned */
 TP_DEF void tp_free_aligned(void *p);
-TP_DEF bool tp_mul_size(size_t a, size_t b, size_t *out); /* false on overflow */
+TP_DEF bool tp_mul_size(size_t a, size_t b, size_t *out); /* *out = a * b; false on overflow */
 TP_DEF char *tp_strdup(const char *s);
 
 /* A growing arena: many small allocations that are freed together. Memory is zeroed; NULL when out of memory. */
@@ -400,8 +402,8 @@ typedef enum tp_dtype {
     TP_BOOL,
     TP_DTYPE_COUNT
 } tp_dtype;
-TP_DEF size_t tp_dtype_size(tp_dtype d);      /* bytes of an element; 0 if unset */
-TP_DEF const char *tp_dtype_name(tp_dtype d); /* "float32" */
+TP_DEF size_t tp_dtype_size(tp_dtype d);      /* bytes of an element; 0 for TP_DTYPE_UNSET */
+TP_DEF const char *tp_dtype_name(tp_dtype d); /* the dtype's name, "float32" */
 TP_DEF bool tp_dtype_is_float(tp_dtype d);
 TP_DEF float tp_f16_to_f32(uint16_t h);
 TP_DEF uint16_t tp_f32_to_f16(float f); /* round to nearest even */
@@ -416,15 +418,17 @@ TP_DEF void tp_convert(void *dst, tp_dtype dst_dtype, const void *src, tp_dtype 
 #define TP_ANY      (-1) /* a dimension that is unknown until there is data (the batch size) */
 
 typedef struct tp_shape {
-    int ndim; /* 0 is a scalar */
+    int ndim; /* number of dimensions; 0: a scalar */
     int64_t dim[TP_MAX_DIMS];
 } tp_shape;
 
 TP_DEF tp_shape tp_make_shape_n(int ndim, const int64_t *dim);
-TP_DEF int64_t tp_shape_size(const tp_shape *s); /* elements; -1 if a dimension is unknown; INT64_MAX on overflow */
+/* number of elements; -1 if a dimension is unknown; INT64_MAX on overflow */
+TP_DEF int64_t tp_shape_size(const tp_shape *s);
 TP_DEF bool tp_shape_known(const tp_shape *s);
 TP_DEF bool tp_shape_equal(const tp_shape *a, const tp_shape *b);
-TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b); /* an unknown dimension equals any */
+/* whether two shapes are equal, where an unknown dimension equals any */
+TP_DEF bool tp_shape_compatible(const tp_shape *a, const tp_shape *b);
 /* Write "(?,28,28,1)" to buf, which has at least TP_SHAPE_TEXT bytes; return buf. */
 #define TP_SHAPE_TEXT (TP_MAX_DIMS * 21 + 4)
 TP_DEF const char *tp_shape_text(const tp_shape *s, char *buf);
@@ -455,16 +459,17 @@ typedef struct tp_tensor {
     tp_shape shape;
     void *data;
     void *own;
-    size_t capacity;               /* bytes of own */
-    struct tp_device *device;      /* whose memory `data` is; NULL: the host's */
-    struct tp_device *own_device_; /* whose memory `own` is */
-    int staged_;                   /* 1 + the number of its staged data on own_device_; 0: none is staged */
+    size_t capacity;               /* size of the buffer `own` in bytes */
+    struct tp_device *device;      /* the device with the memory of `data`; NULL: the host */
+    struct tp_device *own_device_; /* the device with the memory of `own`; NULL: the host */
+    int staged_;                   /* 1 + the number that tp_device.stage gave its data; 0: no data is staged */
 } tp_tensor;
 
 /* Give t this type and memory of its own (contents undefined). A large enough buffer is reused. */
 TP_DEF tp_status tp_tensor_resize(tp_tensor *t, tp_dtype dtype, tp_shape shape);
-TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const void *data); /* borrows data */
-TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src); /* dst owns its copy, in host memory */
+/* the tensor borrows data */
+TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const void *data);
+TP_DEF tp_status tp_tensor_copy(tp_tensor *dst, const tp_tensor *src); /* dst owns the copy, in host memory */
 TP_DEF void tp_tensor_free(tp_tensor *t);
 /* Copy `host` to the memory of d; t owns the copy. Kernels queued on d from now on see the copy, and host may change after the
  * call. Call it on the thread that runs plans on d. A large enough buffer that t has on d is reused. */
@@ -477,9 +482,9 @@ TP_DEF tp_status tp_tensor_stage(tp_tensor *t, struct tp_device *d, const tp_ten
 TP_DEF tp_status tp_tensor_unstage(tp_tensor *t);
 TP_DEF size_t tp_tensor_bytes(const tp_tensor *t);
 TP_DEF int64_t tp_tensor_size(const tp_tensor *t);
-TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i);       /* element i as a double */
-TP_DEF void tp_tensor_set(tp_tensor *t, int64_t i, double value); /* element i, converted */
-TP_DEF tp_tensor tp_scalar_view(const float *value);              /* a rank-0 view of a float */
+TP_DEF double tp_tensor_get(const tp_tensor *t, int64_t i);       /* reads element i as a double */
+TP_DEF void tp_tensor_set(tp_tensor *t, int64_t i, double value); /* sets element i, converting value to the dtype */
+TP_DEF tp_tensor tp_scalar_view(const float *value);              /* a rank-0 tensor that borrows a float */
 
 /* ==== >>random ======================================================================================== */
 
@@ -489,9 +494,11 @@ TP_DEF void tp_philox(uint64_t key, uint64_t counter_lo, uint64_t counter_hi, ui
 TP_DEF uint64_t tp_random_key(uint64_t seed, uint64_t stream);
 /* Element `index` of a key's stream at `step`: number index%4 of the four that tp_philox gives for counter (index/4, step). */
 TP_DEF uint32_t tp_random_u32(uint64_t key, uint64_t step, uint64_t index);
-TP_DEF float tp_random_uniform(uint64_t key, uint64_t step, uint64_t index); /* in [0,1), 24 bits */
-TP_DEF double tp_random_normal(uint64_t key, uint64_t step, uint64_t index); /* mean 0, deviation 1 (Box-Muller) */
-TP_DEF uint64_t tp_hash(const void *p, size_t n);                            /* FNV-1a, 64 bits, mixed; for names */
+TP_DEF float tp_random_uniform(uint64_t key, uint64_t step, uint64_t index); /* uniform in [0,1), with 24 random bits */
+/* normal with mean 0 and deviation 1, by Box-Muller */
+TP_DEF double tp_random_normal(uint64_t key, uint64_t step, uint64_t index);
+/* hash of a name: FNV-1a with 64 bits, then mixed */
+TP_DEF uint64_t tp_hash(const void *p, size_t n);
 TP_DEF uint64_t tp_hash_name(const char *s);
 /* Write a permutation of 0..n-1 to `order`. It depends on key and n alone. */
 TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n);
@@ -499,7 +506,7 @@ TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n);
 /* ==== >>threads ======================================================================================= */
 
 typedef struct tp_pool tp_pool;
-typedef void (*tp_chunk_fn)(void *user, int64_t chunk); /* chunks run in any order, each once */
+typedef void (*tp_chunk_fn)(void *user, int64_t chunk); /* called once for each chunk, in any order */
 
 /* A pool of `threads` threads, the caller's included; 0 = one per processor. With TP_NO_THREADS always 1. */
 TP_DEF tp_pool *tp_pool_new(int threads);
@@ -507,16 +514,16 @@ TP_DEF void tp_pool_free(tp_pool *p);
 TP_DEF int tp_pool_threads(const tp_pool *p);
 /* Run fn(user, 0..n-1) and return when all are done. Threads claim chunks dynamically, so a chunk must not depend on
  * which thread runs it. Do not call it from inside a chunk. If several threads call it, one runs and the others wait. */
-TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user); /* p NULL: on this thread */
+TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user); /* p NULL: runs on the calling thread */
 
-TP_DEF double tp_time(void); /* seconds, monotonic */
+TP_DEF double tp_time(void); /* monotonic time in seconds */
 
 /* Threads for prefetching; every function accepts NULL. With TP_NO_THREADS tp_thread_start fails with TP_ERR_UNSUPPORTED. */
 typedef struct tp_thread tp_thread;
 typedef struct tp_mutex tp_mutex;
 typedef struct tp_cond tp_cond;
 TP_DEF tp_status tp_thread_start(tp_thread **t, void (*fn)(void *), void *user);
-TP_DEF void tp_thread_join(tp_thread *t);   /* waits, then frees */
+TP_DEF void tp_thread_join(tp_thread *t);   /* waits until the thread ends, then frees t */
 TP_DEF void tp_thread_detach(tp_thread *t); /* does not wait: t is freed when fn returns; do not join t afterwards */
 TP_DEF tp_mutex *tp_mutex_new(void);
 TP_DEF void tp_mutex_free(tp_mutex *m);
@@ -525,7 +532,7 @@ TP_DEF void tp_mutex_unlock(tp_mutex *m);
 TP_DEF tp_cond *tp_cond_new(void);
 TP_DEF void tp_cond_free(tp_cond *c);
 TP_DEF void tp_cond_wait(tp_cond *c, tp_mutex *m);
-TP_DEF bool tp_cond_wait_for(tp_cond *c, tp_mutex *m, double seconds); /* false: the time passed */
+TP_DEF bool tp_cond_wait_for(tp_cond *c, tp_mutex *m, double seconds); /* returns false when the time is over */
 TP_DEF void tp_cond_signal(tp_cond *c);
 TP_DEF void tp_cond_broadcast(tp_cond *c);
 
@@ -556,10 +563,11 @@ typedef struct tp_fused {
     int act;        /* then output 0 = act(output 0): tp_epilogue_act */
     int add;        /* then output 0 += this input, which has its shape */
     int norm;       /* (3,C) mean, scale and beta: input 0 is read as (input 0 - mean) * scale + beta */
-    bool norm_relu; /* ... and then through a ReLU */
+    bool norm_relu; /* ... and then a ReLU is applied to it */
     int mask;       /* batch_norm_grad: beta (C). Where the batch norm's output is not positive, dy is taken as 0 */
     int table;      /* sequence ops: indices. x is a table, and position i reads x[table[i]] */
-    bool elided;    /* batch_norm: output 0 is not written; its first 3 C floats become mean, scale and beta */
+    /* batch_norm: output 0 is not written; the first 3 C floats of its memory become mean, scale and beta */
+    bool elided;
 } tp_fused;
 /* The parts of tp_fused that a kernel supports. */
 enum {
@@ -569,14 +577,14 @@ enum {
     TP_FUSES_NORM = 8,
     TP_FUSES_MASK = 16,
     TP_FUSES_ELIDE = 32,
-    TP_FUSES_CHANNELS_LAST = 64 /* ... all of them only if channels are the last dimension */
+    TP_FUSES_CHANNELS_LAST = 64 /* all fusions, but some only if channels are the last dimension */
 };
 
 /* All arguments of a kernel call. Filled in once, when a plan is bound; a value that changes in each step is behind a pointer
  * (`step`), so that a recorded graph can be replayed. */
 typedef struct tp_call {
     tp_device *device;
-    const struct tp_op *op; /* the row of the op table */
+    const struct tp_op *op; /* the op's row in the op table */
     const void *attrs;      /* the op's attribute struct, NULL if it has none */
     int n_in, n_out, n_var;
     const tp_operand *in;
@@ -587,7 +595,7 @@ typedef struct tp_call {
     void *scratch;         /* the bytes that the row's scratch() asked for; contents undefined */
     size_t scratch_bytes;
     void *user;       /* host ops: the pointer given when the op was built */
-    const char *name; /* of the operation, for error sentences */
+    const char *name; /* name of the operation, for error sentences */
     tp_fused fused;
     int64_t *fault; /* two words in device memory, {0,0}: no fault; see tp_kernel_fault */
     int64_t fault_id;
@@ -602,9 +610,9 @@ typedef void (*tp_kernel_fn)(const tp_call *k);
 
 /* Bytes of a device's memory; -1: unknown. */
 typedef struct tp_memory_use {
-    int64_t total;      /* all of the device's memory; CPU: the machine's */
-    int64_t available;  /* free for any process */
-    int64_t used, peak; /* allocated by this tp_device's alloc: now, and the most since the device was opened */
+    int64_t total;      /* size of the device's memory; on the CPU, of the machine's */
+    int64_t available;  /* bytes that any process can still allocate */
+    int64_t used, peak; /* bytes allocated by this tp_device: now, and the most since the device was opened */
 } tp_memory_use;
 
 /* A device: memory and a stream of kernels that run in order. Functions are required unless their comment says NULL. `host`: the
@@ -613,10 +621,11 @@ typedef struct tp_memory_use {
  * kept in *recording and runs at each replay, on the same memory. A failed record_end ends the recording too. The four record
  * functions may be NULL (plans then run kernel by kernel). */
 struct tp_device {
-    unsigned abi;  /* TP_ABI of the unit that made the device */
-    char name[32]; /* "cpu:0" */
+    unsigned abi;  /* TP_ABI of the C file that made the device */
+    char name[32]; /* for example "cpu:0" */
     bool host;
-    void *(*alloc)(tp_device *d, size_t bytes); /* 64-byte aligned; NULL when full */
+    /* returns memory aligned to 64 bytes; NULL when the device's memory is full */
+    void *(*alloc)(tp_device *d, size_t bytes);
     void (*free)(tp_device *d, void *p);
     /* Limit alloc to this fraction, 0 to 1, of the device's total memory; after several calls the smallest fraction counts.
      * NULL, or a driver that does not report memory: no limit. */
@@ -652,9 +661,12 @@ struct tp_device {
     tp_status (*ranks_sum)(tp_device *d, void *data, int64_t n, tp_dtype dtype, bool mean);
     tp_status (*ranks_done)(tp_device *d, bool *done);
     void (*ranks_leave)(tp_device *d, bool abort);
-    tp_kernel_fn (*find_kernel)(tp_device *d, const char *op); /* NULL: none (host devices then use the op's row) */
-    unsigned (*fuses)(tp_device *d, const char *op);           /* the TP_FUSES_ bits of that op's kernel; NULL: none */
-    size_t (*scratch)(tp_device *d, const tp_call *k);         /* bytes the kernel needs; NULL: as the op's row says */
+    /* the device's kernel for an op; NULL: the device has none (a host device then uses the op's row) */
+    tp_kernel_fn (*find_kernel)(tp_device *d, const char *op);
+    /* the TP_FUSES_ bits of that op's kernel; NULL: it supports no fusion */
+    unsigned (*fuses)(tp_device *d, const char *op);
+    /* bytes of scratch memory that the op's kernel needs; NULL: as the op's row says */
+    size_t (*scratch)(tp_device *d, const tp_call *k);
     void (*make_current)(tp_device *d); /* called before d's kernels if another device's ran before; NULL: not needed */
     tp_status (*wait)(tp_device *d);    /* wait until all queued work is done */
     tp_status (*record_begin)(tp_device *d);
@@ -708,10 +720,11 @@ tp_status tp_cuda_memory(tp_device *gpu, size_t *now, size_t *most);
  * call returns at once, and its work runs in order with the GPU's kernels. All ranks make the same calls in the same order.
  * all_reduce: every rank gets the sum, or the mean, of all ranks' data. all_gather: n values of rank 0, then of rank 1, and so on.
  * Free the communicator before the GPU is closed. */
-#define TP_CUDA_COMM_ID 128 /* bytes */
+#define TP_CUDA_COMM_ID 128 /* size of a communicator's identity in bytes */
 typedef struct tp_cuda_comm tp_cuda_comm;
 tp_status tp_cuda_comm_id_(char *id, tp_fail_fn fail);
-tp_cuda_comm *tp_cuda_comm_new_(tp_device *gpu, int n, int rank, const char *id, tp_fail_fn fail); /* NULL on failure */
+/* rank joins the communicator of n ranks; NULL on failure */
+tp_cuda_comm *tp_cuda_comm_new_(tp_device *gpu, int n, int rank, const char *id, tp_fail_fn fail);
 #define tp_cuda_comm_id(id_)                   tp_cuda_comm_id_(id_, tp_fail)
 #define tp_cuda_comm_new(gpu_, n_, rank_, id_) tp_cuda_comm_new_(gpu_, n_, rank_, id_, tp_fail)
 void tp_cuda_comm_free(tp_cuda_comm *c);
@@ -733,8 +746,8 @@ TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *us
 
 /* How a GEMM or convolution changes a finished sum before storing it: v += bias[column], then the activation. */
 typedef struct tp_epilogue {
-    const float *bias; /* one per column (output channel), or NULL */
-    int act;           /* tp_epilogue_act */
+    const float *bias; /* one value per column (output channel), or NULL */
+    int act;           /* the activation, a tp_epilogue_act */
 } tp_epilogue;
 
 /* C[M,N] = op(A) op(B) (+ C if accumulate), op(X) = X or its transpose; A is [M,K] (or [K,M] if ta), B is [K,N] (or
@@ -748,7 +761,7 @@ typedef struct tp_gemm_args {
     tp_epilogue epilogue;
     const float *descend; /* not NULL: compute C -= *descend op(A) op(B), a step of gradient descent */
 } tp_gemm_args;
-TP_DEF size_t tp_gemm_scratch(tp_device *d, const tp_gemm_args *a); /* bytes; ignores the pointers in `a` */
+TP_DEF size_t tp_gemm_scratch(tp_device *d, const tp_gemm_args *a); /* returns bytes; ignores the pointers in `a` */
 TP_DEF void tp_gemm(tp_device *d, const tp_gemm_args *a, void *scratch);
 
 /* 2-D convolution, NHWC, weights HWIO: x (B,H,W,C), w (KH,KW,C/groups,O), y (B,OH,OW,O). The padding is given at the top and
@@ -756,9 +769,10 @@ TP_DEF void tp_gemm(tp_device *d, const tp_gemm_args *a, void *scratch);
 typedef struct tp_conv_args {
     int64_t B, H, W, C, O, KH, KW, OH, OW;
     int64_t stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups;
-    const float *x, *w, *dy; /* inputs. Forward reads x,w; input gradient dy,w; filter gradient x,dy */
-    float *y, *dx, *dw;      /* outputs: one of them is written */
-    tp_epilogue epilogue;    /* forward only */
+    /* inputs: the forward pass reads x and w, the input gradient dy and w, the filter gradient x and dy */
+    const float *x, *w, *dy;
+    float *y, *dx, *dw;   /* outputs: one of them is written */
+    tp_epilogue epilogue; /* used by the forward pass only */
     /* not NULL: x is read as (x - norm[c]) norm[C + c] + norm[2C + c], and as max(0, that) if norm_relu: a batch norm whose output
      * is elided. Not for the input gradient, and only if tp_conv_normalises allows it. */
     const float *norm;
@@ -778,14 +792,14 @@ TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a);
  * its own find function, so that a program contains only those that it uses. */
 typedef void (*tp_vec_fn)(int64_t n, float *y, const float *const *in);
 typedef tp_vec_fn (*tp_vec)(tp_device *d);      /* returns NULL if this device has no fast version */
-TP_DEF tp_vec_fn tp_vec_find_add(tp_device *d); /* from here on: two input vectors */
+TP_DEF tp_vec_fn tp_vec_find_add(tp_device *d); /* the functions from here on have two input vectors */
 TP_DEF tp_vec_fn tp_vec_find_sub(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_mul(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_div(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_max(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_min(tp_device *d);
-TP_DEF tp_vec_fn tp_vec_find_relu_grad(tp_device *d); /* in: dy, y.  y > 0 ? dy : 0 */
-TP_DEF tp_vec_fn tp_vec_find_neg(tp_device *d);       /* from here on: one input vector */
+TP_DEF tp_vec_fn tp_vec_find_relu_grad(tp_device *d); /* its inputs are dy and y: y > 0 ? dy : 0 */
+TP_DEF tp_vec_fn tp_vec_find_neg(tp_device *d);       /* the functions from here on have one input vector */
 TP_DEF tp_vec_fn tp_vec_find_abs(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_square(tp_device *d);
 TP_DEF tp_vec_fn tp_vec_find_sqrt(tp_device *d);
@@ -801,7 +815,8 @@ TP_DEF tp_vec_fn tp_vec_find_erf(tp_device *d);
 /* Sums in a fixed order (32 lanes, then a fixed tree), which gives the same bits for any number of threads. */
 TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x);
 TP_DEF float tp_vec_dot(tp_device *d, int64_t n, const float *x, const float *y);
-TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x); /* -inf if n is 0; NaN if x has a NaN */
+/* maximum of n floats: -inf if n is 0; NaN if x has a NaN */
+TP_DEF float tp_vec_max(tp_device *d, int64_t n, const float *x);
 
 /* One pass of Adam over n elements: m += (g-m)(1-b1), v += (g*g-v)(1-b2), w -= lr_t*m/(sqrt(v)+eps). */
 TP_DEF void tp_vec_adam(tp_device *d, int64_t n, float *w, float *m, float *v, const float *g, float lr_t, float b1,
@@ -828,11 +843,13 @@ TP_DEF tp_status tp_make_dirs(const char *path); /* mkdir -p */
 typedef struct tp_writer tp_writer;
 TP_DEF tp_status tp_writer_open(tp_writer **w, const char *path);
 TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size);
-TP_DEF tp_status tp_writer_commit(tp_writer *w); /* frees w */
-TP_DEF void tp_writer_abort(tp_writer *w);       /* frees w; NULL is fine */
+TP_DEF tp_status tp_writer_commit(tp_writer *w); /* frees w, also on failure */
+TP_DEF void tp_writer_abort(tp_writer *w);       /* frees w, which may be NULL */
 
-TP_DEF uint32_t tp_crc32(uint32_t crc, const void *data, size_t n);  /* zip, gzip, PNG; start with 0 */
-TP_DEF uint32_t tp_crc32c(uint32_t crc, const void *data, size_t n); /* Castagnoli: TFRecord; start with 0 */
+/* CRC-32 of zip, gzip and PNG; start with crc = 0 */
+TP_DEF uint32_t tp_crc32(uint32_t crc, const void *data, size_t n);
+/* CRC-32C (Castagnoli) of TFRecord; start with crc = 0 */
+TP_DEF uint32_t tp_crc32c(uint32_t crc, const void *data, size_t n);
 /* Inflate raw deflate data. The output must have exactly `out_size` bytes and all input must be used, else TP_ERR_FORMAT. */
 TP_DEF tp_status tp_inflate(const void *in, size_t in_size, void *out, size_t out_size);
 /* Inflate raw deflate data of unknown output size, at most `limit` bytes. *out is tp_malloc'ed; *used: input bytes read. */
@@ -845,7 +862,8 @@ TP_DEF tp_status tp_deflate(const void *in, size_t in_size, tp_buf *out);
  * and Fortran order are converted). Objects and strings are an error. */
 TP_DEF tp_status tp_npy_save(const char *path, const tp_tensor *t);
 TP_DEF tp_status tp_npy_load(const char *path, tp_tensor *t);
-TP_DEF tp_status tp_npy_parse(const void *data, size_t size, const char *what, tp_tensor *t); /* what: name in errors */
+/* what: name of the file in error sentences */
+TP_DEF tp_status tp_npy_parse(const void *data, size_t size, const char *what, tp_tensor *t);
 
 /* A set of named arrays: the contents of an npz file in memory. */
 typedef struct tp_dict_item {
@@ -856,19 +874,20 @@ typedef struct tp_dict {
     tp_dict_item *item;
     int n, cap;
 } tp_dict;
-TP_DEF tp_tensor *tp_dict_find(const tp_dict *d, const char *name); /* NULL if absent */
+TP_DEF tp_tensor *tp_dict_find(const tp_dict *d, const char *name); /* NULL if d has no array of that name */
 /* The tensor of that name; if there is none, a new empty one. NULL: out of memory. */
 TP_DEF tp_tensor *tp_dict_add(tp_dict *d, const char *name);
 TP_DEF void tp_dict_free(tp_dict *d);
 
 /* .npz, stored or deflated, with zip64. Sizes, overlaps and CRCs are checked before data is used. */
 TP_DEF tp_status tp_npz_load(const char *path, tp_dict *d);
-TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress); /* atomic */
+/* writes atomically: the old file or the whole new one, never a part */
+TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress);
 /* A writer that adds one array at a time, so that saving a checkpoint needs no second copy of the variables. */
 typedef struct tp_npz_writer tp_npz_writer;
 TP_DEF tp_status tp_npz_open(tp_npz_writer **w, const char *path, bool compress);
 TP_DEF tp_status tp_npz_put(tp_npz_writer *w, const char *name, const tp_tensor *t);
-TP_DEF tp_status tp_npz_close(tp_npz_writer *w); /* atomic: the file appears now, or not at all; frees w */
+TP_DEF tp_status tp_npz_close(tp_npz_writer *w); /* atomic: either the whole file appears or none; frees w */
 TP_DEF void tp_npz_abort(tp_npz_writer *w);
 
 /* .safetensors: every rule of the format is checked before memory is allocated. Types that tp lacks are widened as for npy; 8-bit
@@ -877,7 +896,7 @@ TP_DEF void tp_npz_abort(tp_npz_writer *w);
  * the tensor. A program that edits such a file must remove that key; programs that write their own metadata do so. */
 TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d);
 TP_DEF tp_status tp_safetensors_parse(const void *data, size_t size, const char *what, tp_dict *d);
-TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d); /* atomic */
+TP_DEF tp_status tp_safetensors_save(const char *path, const tp_dict *d); /* writes atomically */
 
 /* TensorFlow's checkpoints (V2, "tensor bundle"): <prefix>.index and <prefix>.data-00000-of-00001; prefix may also be one of these
  * two names. Load: reads all shards, compressed or not, and checks every checksum; strings are skipped, partitioned variables are
@@ -910,7 +929,8 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
  * float and double: gcc uses SSE2 here instead, which every processor since 2003 has. */
 #if defined(__GNUC__) && defined(__FLT_EVAL_METHOD__) && __FLT_EVAL_METHOD__ != 0 && __FLT_EVAL_METHOD__ != 16
 #if !defined(__clang__) && (defined(__i386__) || defined(__x86_64__))
-#pragma GCC target("sse2,fpmath=sse") /* to the end of the unit: gcc cannot call static functions of another target */
+/* until the end of the C file, because gcc cannot call static functions of another target */
+#pragma GCC target("sse2,fpmath=sse")
 #else
 #error \
     "tp needs arithmetic that rounds to float and double (FLT_EVAL_METHOD 0): on 32-bit x86 compile with -msse2 -mfpmath=sse"
@@ -951,7 +971,7 @@ TP__EXACT_BEGIN
     _Pragma("GCC optimize(\"Os,no-tree-pta,no-inline-functions-called-once,no-tree-dominator-opts,no-tree-fre,no-tree-vrp,no-tree-pre,no-ivopts,no-gcse,no-schedule-insns2,no-expensive-optimizations,no-thread-jumps\")")
 /* clang-format on */
 #define TP__COLD_END _Pragma("GCC pop_options")
-#define TP__HOT      __attribute__((optimize("O3"))) /* for the few loops among this code that must be fast */
+#define TP__HOT      __attribute__((optimize("O3"))) /* for the few loops in this part that must be fast */
 #else
 #define TP__HOT
 #define TP__COLD_BEGIN
@@ -962,7 +982,8 @@ TP__EXACT_BEGIN
 
 #if defined(__GNUC__)
 #define TP__UNUSED __attribute__((unused))
-#define TP__SMALL  __attribute__((cold)) /* compiled for size, among code that is compiled for speed */
+/* marks functions to be compiled for size in a part that is compiled for speed */
+#define TP__SMALL __attribute__((cold))
 #else
 #define TP__UNUSED
 #define TP__SMALL
@@ -1014,12 +1035,13 @@ static void tp__hook_free(void *p);
 #endif
 #endif
 
-enum { TP__OS_NOTHING, TP__OS_FILE, TP__OS_DIR, TP__OS_OTHER }; /* kinds of files; NOTHING: no such file */
+enum { TP__OS_NOTHING, TP__OS_FILE, TP__OS_DIR, TP__OS_OTHER }; /* kinds of files; NOTHING: there is no such file */
 typedef struct tp__os_info {
     int kind;
-    uint64_t size;           /* bytes */
-    int64_t time;            /* of the last change, in nanoseconds since 1970 */
-    uint64_t device, number; /* equal for two names of the same file; 0 if the system does not give them */
+    uint64_t size; /* size of the file in bytes */
+    int64_t time;  /* time of the last change, in nanoseconds since 1970 */
+    /* identify the file: two names of the same file give equal numbers; 0 if the system has none */
+    uint64_t device, number;
 } tp__os_info;
 /* Called for each name in a directory except . and ..; returning true ends the listing. */
 typedef bool (*tp__os_name_fn)(void *user, const char *name);
@@ -1059,7 +1081,7 @@ TP__COLD_BEGIN
 #define TP_OS_UNLINK unlink
 #endif
 
-#define TP__OS_MOST ((size_t)1 << 30) /* bytes in one call */
+#define TP__OS_MOST ((size_t)1 << 30) /* largest number of bytes to read or write in one call */
 #define TP__OS_AGAIN(result_, call_) \
     do (result_) = (call_);          \
     while ((result_) < 0 && errno == EINTR)
@@ -1257,7 +1279,8 @@ static int tp__os_empty_dir(const char *dir)
 }
 
 static int tp__os_cwd(char *path, size_t size) { return getcwd(path, size) ? 0 : -1; }
-static const char *tp__os_slash(const char *path) { return strrchr(path, '/'); } /* the last separator, or NULL */
+/* Returns the last separator in a path, or NULL. */
+static const char *tp__os_slash(const char *path) { return strrchr(path, '/'); }
 static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == '/'; }
 #endif
 
@@ -1347,7 +1370,8 @@ static int tp__os_seek(int fd, int64_t at)
 }
 
 static int tp__os_sync(int fd) { return _commit(fd); }
-static int tp__os_sync_dir(const char *dir) { return (void)dir, 0; } /* tp__os_rename writes through */
+/* not needed on Windows, because tp__os_rename writes the change to the disk */
+static int tp__os_sync_dir(const char *dir) { return (void)dir, 0; }
 
 static int tp__os_rename(const char *from, const char *to)
 {
@@ -1356,7 +1380,7 @@ static int tp__os_rename(const char *from, const char *to)
     if (b) {
         const DWORD is = GetFileAttributesW(a);
         if (is != INVALID_FILE_ATTRIBUTES && is & FILE_ATTRIBUTE_DIRECTORY)
-            RemoveDirectoryW(b); /* as on other systems, a directory may replace an empty directory */
+            RemoveDirectoryW(b); /* allow a directory to replace an empty directory, as on other systems */
         failed = MoveFileExW(a, b, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : tp__os_fail();
     }
     tp__hook_free(a);
@@ -1398,7 +1422,7 @@ static int tp__os_tell(HANDLE file, tp__os_info *info)
                                                                     : TP__OS_FILE;
     info->size = (uint64_t)is.nFileSizeHigh << 32 | is.nFileSizeLow;
     info->time = (int64_t)((uint64_t)is.ftLastWriteTime.dwHighDateTime << 32 | is.ftLastWriteTime.dwLowDateTime);
-    info->time = (info->time - 116444736000000000) * 100; /* from tenths of microseconds since 1601 */
+    info->time = (info->time - 116444736000000000) * 100; /* Windows counts tenths of microseconds since 1601 */
     info->device = is.dwVolumeSerialNumber;
     info->number = (uint64_t)is.nFileIndexHigh << 32 | is.nFileIndexLow;
     return 0;
@@ -1458,7 +1482,8 @@ static bool tp__os_empty_one(void *user, const char *name)
     snprintf(path, n, "%s/%s", in->dir, name);
     if (tp__os_stat(path, false, &is) == 0 && is.kind == TP__OS_DIR) in->failed = tp__os_empty_dir(path);
     else in->failed = 0;
-    if (!in->failed && tp__os_remove(path) != 0) in->failed = tp__os_rmdir(path); /* a folder, or a link to one */
+    /* path is a folder, or a link to one */
+    if (!in->failed && tp__os_remove(path) != 0) in->failed = tp__os_rmdir(path);
     tp__hook_free(path);
     return in->failed != 0;
 }
@@ -1481,7 +1506,7 @@ static int tp__os_cwd(char *path, size_t size)
     return 0;
 }
 
-static const char *tp__os_slash(const char *path) /* the last separator, or NULL */
+static const char *tp__os_slash(const char *path) /* Returns the last separator in a path, or NULL. */
 {
     const char *last = NULL;
     for (; *path; path++)
@@ -1575,7 +1600,7 @@ static void tp__os_host(char *name, size_t size)
     if (!GetComputerNameA(name, &n)) snprintf(name, size, "localhost");
 }
 
-/* Columns of the terminal that stderr writes to; 0 if that is none. */
+/* Returns the number of columns of the terminal that stderr writes to; 0 if stderr is not a terminal. */
 static int tp__os_terminal_width(void)
 {
     CONSOLE_SCREEN_BUFFER_INFO is;
@@ -1584,7 +1609,7 @@ static int tp__os_terminal_width(void)
     return is.srWindow.Right - is.srWindow.Left + 1;
 }
 
-/* The POSIX version below says what this does. On Windows Ctrl-C interrupts a read of the console, so no wait is needed. */
+/* On Windows this need not wait, because Ctrl-C interrupts a read of the console. See the POSIX version below. */
 static TP__UNUSED bool tp__os_typed(double seconds) { return (void)seconds, true; }
 #else
 #include <poll.h>
@@ -1603,7 +1628,7 @@ static void tp__os_host(char *name, size_t size)
     name[size - 1] = 0;
 }
 
-/* Columns of the terminal that stderr writes to; 0 if that is none. */
+/* Returns the number of columns of the terminal that stderr writes to; 0 if stderr is not a terminal. */
 static int tp__os_terminal_width(void)
 {
 #ifdef TIOCGWINSZ
@@ -2090,7 +2115,7 @@ static TP__UNUSED int tp__os_nameless_file(void)
 #else
     extern long tp__syscall(long number, ...) __asm__("syscall");
 #endif
-    const int memory = (int)tp__syscall(SYS_memfd_create, "tp", 1u /* MFD_CLOEXEC */);
+    const int memory = (int)tp__syscall(SYS_memfd_create, "tp", 1u /* the flag MFD_CLOEXEC */);
     if (memory >= 0) return memory;
 #endif
     const char *dir = getenv("TMPDIR");
@@ -2181,7 +2206,7 @@ static TP__UNUSED bool tp__os_interrupted(void) { return false; }
 #else
 #include <signal.h>
 static struct {
-    int flag; /* atomic; the signal handler changes nothing else */
+    int flag; /* set atomically; the signal handler changes nothing else */
     int listeners;
 #ifdef _WIN32
     void (*before)(int);
@@ -2203,12 +2228,13 @@ static TP__UNUSED void tp__os_interrupt_listen(void)
     if (tp__os_interrupt.listeners++ == 0) {
         __atomic_store_n(&tp__os_interrupt.flag, 0, __ATOMIC_RELAXED);
 #ifdef _WIN32
-        tp__os_interrupt.before = signal(SIGINT, tp__os_on_interrupt); /* reset after one signal */
+        /* the C library restores the default action after one Ctrl-C */
+        tp__os_interrupt.before = signal(SIGINT, tp__os_on_interrupt);
 #else
         struct sigaction action;
         memset(&action, 0, sizeof action);
         action.sa_handler = tp__os_on_interrupt;
-        action.sa_flags = (int)SA_RESETHAND; /* for one signal */
+        action.sa_flags = (int)SA_RESETHAND; /* restore the default action after one Ctrl-C */
         sigemptyset(&action.sa_mask);
         sigaction(SIGINT, &action, &tp__os_interrupt.before);
 #endif
@@ -2240,7 +2266,8 @@ static TP__UNUSED bool tp__os_interrupted(void)
 #define TP__THREAD_LOCAL __thread
 #endif
 
-/* Misuse, as MISUSE at the top of this file says. TP__REQUIRE(s && path, TP_ERR_ARG); */
+/* Returns from the function with an error if the caller misused it; see MISUSE at the top of this file. For example
+ * TP__REQUIRE(s && path, TP_ERR_ARG); */
 #define TP__REQUIRE(cond_, ret_)      \
     if (!(cond_)) {                   \
         tp__misuse(__func__, #cond_); \
@@ -2386,8 +2413,8 @@ static int tp__long_compare(const tp__long *a, const tp__long *b)
 
 /* A binary format, float or double, whose values are significand * 2^exponent. */
 typedef struct tp__format_of {
-    int fraction; /* bits of the fraction: 23 or 52 */
-    int lowest;   /* the exponent of the last place of a subnormal number: -149 or -1074 */
+    int fraction; /* number of bits in the fraction: 23 or 52 */
+    int lowest;   /* exponent of the last bit of a subnormal number: -149 or -1074 */
     uint64_t infinity;
 } tp__format_of;
 static const tp__format_of tp__binary32 = {23, -149, 0x7f800000u}, tp__binary64 = {52, -1074, 0x7ff0000000000000u};
@@ -2413,7 +2440,7 @@ static int tp__exact_digits(double value, char *digit, int *point)
     tp__long a;
     tp__long_set(&a, m);
     tp__long_scale(&a, exponent < 0 ? -exponent : 0, exponent > 0 ? exponent : 0);
-    while (a.n > 0) { /* nine digits at a time, the last ones first */
+    while (a.n > 0) { /* produces nine digits at a time, the lowest ones first */
         uint64_t rest = 0;
         for (int i = a.n - 1; i >= 0; i--) {
             rest = rest << 32 | a.word[i];
@@ -2532,7 +2559,8 @@ static uint64_t tp__parse_bits(const tp__format_of *type, const char *text, cons
         some = true;
         if (n > 0 || *p != '0') {
             if (n < TP__EXACT_DIGITS) digit[n++] = *p;
-            else if (*p != '0') digit[n - 1] = (char)(digit[n - 1] | 1); /* stands for the digits that are dropped */
+            /* the last digit becomes odd if nonzero digits after it are dropped, so that rounding still sees them */
+            else if (*p != '0') digit[n - 1] = (char)(digit[n - 1] | 1);
             if (!dot && point < 100000) point++;
         } else if (dot && point > -100000) {
             point--;
@@ -2610,7 +2638,7 @@ static void tp__print_bytes(tp__text_out *o, const char *p, size_t n)
     for (size_t i = 0; i < n; i++) tp__print_char(o, p[i], 1);
 }
 
-/* Print digits as 0.00123 or 12300.0, with `places` digits after the point. */
+/* Print a number as 0.00123 or 12300.0, without an exponent and with `places` digits after the point. */
 static void tp__print_fixed(tp__text_out *o, const char *digit, int n, int point, int places, bool dot)
 {
     if (point <= 0) tp__print_char(o, '0', 1);
@@ -2660,7 +2688,7 @@ static void tp__print_digits(tp__text_out *o, double value, int precision, char 
 /* A conversion of printf: the flags, width and precision between % and the letter. */
 typedef struct tp__spec {
     bool left, plus, space, alt, zero;
-    int width, precision; /* -1: none */
+    int width, precision; /* -1: not given */
 } tp__spec;
 
 static void tp__print_number(tp__text_out *o, const tp__spec *s, double value, char how)
@@ -2719,7 +2747,8 @@ static void tp__print_whole(tp__text_out *o, const tp__spec *s, char how, long l
     if (s->alt) one[n++] = '#';
     if (s->zero) one[n++] = '0';
     one[n++] = '*';
-    if (whole) one[n++] = '.', one[n++] = '*', one[n++] = 'l', one[n++] = 'l'; /* a negative precision means none */
+    /* as ".*": a negative precision counts as not given */
+    if (whole) one[n++] = '.', one[n++] = '*', one[n++] = 'l', one[n++] = 'l';
     one[n++] = how, one[n] = 0;
     if (whole) n = snprintf(shown, sizeof shown, one, width, precision, value);
     else if (how == 'c') n = snprintf(shown, sizeof shown, one, width, (int)value);
@@ -2754,7 +2783,7 @@ static int tp__vformat(char *text, size_t room, const char *fmt, va_list ap)
         const char how = *p;
         const bool wide = longs > 1 || size == 'j' || ((size == 'z' || size == 't') && sizeof(size_t) > sizeof(long));
         const bool middle = longs || size == 'z' || size == 't', is_signed = how == 'd' || how == 'i';
-        if (!how) break; /* a % at the end */
+        if (!how) break; /* the format ends with a lone % */
         if (how == '%') tp__print_char(&o, '%', 1);
         else if (how == 's') tp__print_word(&o, &s, va_arg(ap, const char *));
         else if (how == 'p') tp__print_whole(&o, &s, how, 0, va_arg(ap, void *));
@@ -2815,7 +2844,8 @@ TP_DEF int tp_format_float(char text[TP_NUMBER_TEXT], float value)
     const uint32_t bits = tp__float_bits(value);
     uint32_t size = bits & 0x7fffffffu;
     double wide = (double)value;
-    if (size < 0x00800000u) wide = (double)size * 0x1p-149; /* a processor may treat subnormal floats as 0 */
+    /* multiply, because some processors convert a subnormal float to 0 */
+    if (size < 0x00800000u) wide = (double)size * 0x1p-149;
     return tp__format_shortest(text, &tp__binary32, bits, wide);
 }
 
@@ -2998,7 +3028,8 @@ static void tp__log_v(tp_log_level level, bool once, const char *fmt, va_list ap
     va_copy(again, ap);
     int n = tp__vformat(text, sizeof text, fmt ? fmt : " ", ap);
     if (n < 0) text[0] = 0;
-    if (n >= (int)sizeof text) { /* too long; if out of memory, it stays cut */
+    /* the message is longer than the buffer: allocate; if that fails, the message stays cut */
+    if (n >= (int)sizeof text) {
         longer = (char *)tp__hook_malloc((size_t)n + 1);
         if (longer && fmt) tp__vformat(longer, (size_t)n + 1, fmt, again);
     }
@@ -3084,7 +3115,7 @@ static bool tp__holds_working_dir(const char *dir)
             return true;
         char *slash = strrchr(path, '/');
         if (!slash || path[1] == 0) return false;
-        if (slash == path) slash++; /* "/usr" -> "/" */
+        if (slash == path) slash++; /* the parent of "/usr" is "/" */
         *slash = 0;
     }
 }
@@ -3448,9 +3479,10 @@ TP__COLD_END
 static bool tp__buf_room(tp_buf *b, size_t n)
 {
     if (b->failed) return false;
-    if (n < b->cap - b->len) return true; /* also false if both are 0 */
+    /* room for the bytes and the NUL; also false for an empty buffer of capacity 0 */
+    if (n < b->cap - b->len) return true;
     size_t want = b->len + n + 1, cap = b->cap ? b->cap : 32;
-    if (n > PTRDIFF_MAX - b->len - 1) want = SIZE_MAX; /* too large: tp_realloc reports the error */
+    if (n > PTRDIFF_MAX - b->len - 1) want = SIZE_MAX; /* impossible size: tp_realloc reports the error */
     while (cap < want) cap = cap > SIZE_MAX / 2 ? want : cap * 2;
     char *data = (char *)tp_realloc(b->data, cap);
     if (!data) {
@@ -3521,7 +3553,7 @@ TP_DEF bool tp_dtype_is_float(tp_dtype d) { return d >= TP_F32 && d <= TP_BF16; 
 TP_DEF float tp_f16_to_f32(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
-    if (exponent == 31) return tp__bits_float(sign | 0x7f800000u | mantissa << 13); /* inf, NaN */
+    if (exponent == 31) return tp__bits_float(sign | 0x7f800000u | mantissa << 13); /* infinity and NaN */
     if (exponent == 0) {
         if (mantissa == 0) return tp__bits_float(sign);
         exponent = 1; /* subnormal: its value is mantissa * 2^-24; shift until the hidden bit shows */
@@ -3538,14 +3570,17 @@ TP_DEF uint16_t tp_f32_to_f16(float f)
 {
     uint32_t u = tp__float_bits(f), sign = (u >> 16) & 0x8000u;
     u &= 0x7fffffffu;
-    if (u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((u >> 13) & 0x3ffu)); /* a NaN gives a quiet NaN */
-    if (u >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);                       /* from 65520 on: infinity */
-    if (u >= 0x38800000u) { /* normal: add just under half a unit, or half if odd */
+    if (u > 0x7f800000u) return (uint16_t)(sign | 0x7e00u | ((u >> 13) & 0x3ffu)); /* a NaN becomes a quiet NaN */
+    /* numbers from 65520 on become infinity */
+    if (u >= 0x477ff000u) return (uint16_t)(sign | 0x7c00u);
+    /* normal numbers: add just under half of the last place, or exactly half if the result is odd */
+    if (u >= 0x38800000u) {
         u += 0xfffu + ((u >> 13) & 1u);
         return (uint16_t)(sign | (u - 0x38000000u) >> 13);
     }
-    if (u <= 0x33000000u) return (uint16_t)sign; /* up to 2^-25: zero (the tie goes to even) */
-    uint32_t mantissa = (u & 0x7fffffu) | 0x800000u, shift = 126u - (u >> 23); /* 14 to 24 */
+    if (u <= 0x33000000u) return (uint16_t)sign; /* numbers up to 2^-25 become zero (a tie goes to even) */
+    /* the shift for a subnormal result, 14 to 24 */
+    uint32_t mantissa = (u & 0x7fffffu) | 0x800000u, shift = 126u - (u >> 23);
     uint32_t h = mantissa >> shift, rest = mantissa & ((1u << shift) - 1u), half = 1u << (shift - 1u);
     if (rest > half || (rest == half && (h & 1u))) h++;
     return (uint16_t)(sign | h);
@@ -3567,7 +3602,8 @@ static float tp__round_to_odd(double x)
     float f = (float)x;
     if (f != f || (double)f == x) return f;
     uint32_t u = tp__float_bits(f);
-    if ((f < 0 ? -(double)f : (double)f) > (x < 0 ? -x : x)) u--; /* toward zero (inf becomes the largest) */
+    /* rounds toward zero; infinity becomes the largest number */
+    if ((f < 0 ? -(double)f : (double)f) > (x < 0 ? -x : x)) u--;
     return tp__bits_float(u | 1u);
 }
 
@@ -3874,7 +3910,7 @@ TP_DEF void tp_tensor_view(tp_tensor *t, tp_dtype dtype, tp_shape shape, const v
 static tp_status tp__tensor_download(tp_tensor *dst, const tp_tensor *src)
 {
     tp_device *d = src->device;
-    if (src->staged_) /* there is no data yet */
+    if (src->staged_) /* the tensor has no data until tp_tensor_unstage */
         return tp_fail(TP_ERR_STATE, "this tensor was staged on %s and not taken: tp_tensor_unstage comes first",
                        d->name);
     tp_status st = tp_tensor_resize(dst, src->dtype, src->shape);
@@ -4242,15 +4278,16 @@ typedef struct tp__span {
 } tp__span;
 typedef struct tp__spans {
     tp__span *item;
-    int64_t n, cap, lost; /* lost: number of spans not recorded, out of memory */
+    int64_t n, cap, lost; /* lost: number of spans that were not recorded because memory ran out */
 } tp__spans;
 typedef struct tp__watch {
     const tp_pool *pool;
     tp__spans *worker; /* one list per worker; none for the caller */
     int n_worker;
-    struct tp__watch *next; /* the watch of another pool */
+    struct tp__watch *next; /* the next watch in the list, of another pool */
 } tp__watch;
-TP__UNUSED static TP__THREAD_LOCAL tp__watch *tp__watching; /* a list of watches; NULL: nothing is recorded */
+/* the calling thread's list of watches; NULL: do not record */
+TP__UNUSED static TP__THREAD_LOCAL tp__watch *tp__watching;
 
 #ifdef TP_NO_THREADS
 
@@ -4286,7 +4323,7 @@ TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
 
 #define TP__MAX_THREADS 1024
 #define TP__SPIN        40e-6 /* seconds to look for work before sleeping: about the time of a wake-up */
-#define TP__LOOK_AROUND 256   /* runs between two checks of the thread's processor */
+#define TP__LOOK_AROUND 256   /* number of runs after which a thread checks which processor it is on */
 
 /* -- the pool --------------------------------------------------------------------------------------------
  *
@@ -4301,26 +4338,28 @@ TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
  * more for work; the other side first publishes work and then checks for sleepers. These accesses are sequentially consistent, so
  * at least one side sees the other. The lock prevents a lost wake-up between the check and the sleep. */
 struct tp_pool {
-    int64_t left; /* atomic. The fields that describe a run share one cache line, which is fetched once */
+    /* Atomic. The fields that describe a run share one cache line, so that a worker fetches all of them at once. */
+    int64_t left;
     int64_t n;
     tp_chunk_fn fn;
     void *user;
     char pad1[64 - 2 * sizeof(int64_t) - sizeof(tp_chunk_fn) - sizeof(void *)];
-    int64_t finished; /* atomic: chunks that workers have done since the pool was made; has a cache line of its own */
+    /* atomic: number of chunks that workers have finished since the pool was made; has a cache line of its own */
+    int64_t finished;
     char pad2[64 - sizeof(int64_t)];
 
-    int64_t claimed;   /* the value of `finished` at the end of this run; only the caller uses it */
-    int sleepers;      /* atomic: workers that sleep or are about to */
-    int caller_sleeps; /* atomic */
-    int quit;          /* atomic */
-    int caller_on;     /* atomic: the caller's processor at the last check */
-    unsigned runs;     /* number of runs; only the caller uses it */
+    int64_t claimed;   /* value that `finished` will have at the end of the current run; only the caller uses it */
+    int sleepers;      /* atomic: number of workers that sleep or are about to sleep */
+    int caller_sleeps; /* atomic: the caller of tp_pool_run sleeps until the workers are done */
+    int quit;          /* atomic: tells the workers to end */
+    int caller_on;     /* atomic: the caller's processor when it was last checked */
+    unsigned runs;     /* number of runs so far; only the caller uses it */
     int threads, started;
-    int numbered;     /* atomic: number of workers that have an index */
-    tp__watch *watch; /* of this run, like fn and user; NULL: nothing is recorded */
+    int numbered;     /* atomic: number of workers that have got their index */
+    tp__watch *watch; /* where this run records when threads are busy; NULL: it does not record */
     double spin;
-    tp__os_mutex turn; /* held by the caller during its run */
-    tp__os_mutex lock; /* for the conditions */
+    tp__os_mutex turn; /* the caller holds this lock during its run, so that runs follow one another */
+    tp__os_mutex lock; /* protects the two conditions */
     tp__os_cond wake, done;
     tp__os_thread *id;
 };
@@ -4391,7 +4430,7 @@ static int64_t tp__pool_work(tp_pool *p, int worker)
 TP__OS_THREAD(tp__pool_worker, user)
 {
     tp_pool *p = (tp_pool *)user;
-    tp__float_mode_enter(); /* until the thread ends */
+    tp__float_mode_enter(); /* this floating-point mode stays until the thread ends */
     const int number = __atomic_fetch_add(&p->numbered, 1, __ATOMIC_RELAXED);
     unsigned turns = 0;
     while (!__atomic_load_n(&p->quit, __ATOMIC_ACQUIRE)) {
@@ -4554,7 +4593,8 @@ struct tp_thread {
     tp__os_thread id;
     void (*fn)(void *);
     void *user;
-    int parted; /* atomic. 1: the thread has ended or was detached; the later of these two events frees the struct */
+    /* Atomic. 1: the thread has ended, or it was detached. The later of these two events frees the struct. */
+    int parted;
 };
 
 TP__OS_THREAD(tp__thread_main, user)
@@ -4653,7 +4693,7 @@ TP_DEF void tp_cond_wait(tp_cond *c, tp_mutex *m)
 TP_DEF bool tp_cond_wait_for(tp_cond *c, tp_mutex *m, double seconds)
 {
     if (!c || !m) return false;
-    if (!(seconds > 0)) seconds = 0; /* NaN too */
+    if (!(seconds > 0)) seconds = 0; /* NaN becomes 0 too */
     if (seconds > 1e8) seconds = 1e8;
     return tp__os_wait_for(&c->c, &m->m, seconds);
 }
@@ -4672,23 +4712,24 @@ TP__COLD_BEGIN
 
 /* ==== >>device ======================================================================================== */
 
-/* The vector kernels of an ISA, by name (NULL: the best of this machine). NULL with *st TP_OK means the naive loops. */
+/* Finds the vector kernels of an instruction set by name (NULL: the best of this machine). NULL with *st TP_OK: the
+ * naive loops. */
 static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st, bool *amx);
 static const char *tp__isa_name(const struct tp__isa *isa);
 
 #define TP__CPU_KERNELS 256
 #define TP__KERNEL_NAME 64
 
-/* The threads that the devices made by one tp_cpu_devices_new share. */
+/* The threads that several CPU devices made by one call of tp_cpu_devices_new share. */
 typedef struct tp__cpu_threads {
     tp_pool *pool;
     int users;
 } tp__cpu_threads;
 
 typedef struct tp__cpu {
-    tp__cpu_threads *threads; /* made with the device; d->pool may be set to another pool */
-    int64_t used, peak;       /* atomic: bytes */
-    double asked, worked;     /* at the last call of utilization: tp_time, and the process's processor time */
+    tp__cpu_threads *threads; /* the pool that was made with the device; d->pool may be set to another pool later */
+    int64_t used, peak;       /* atomic: allocated bytes, now and at most */
+    double asked, worked;     /* when utilization was last asked for: tp_time then, and the process's processor time */
     int n;
     char name[TP__CPU_KERNELS][TP__KERNEL_NAME];
     tp_kernel_fn fn[TP__CPU_KERNELS];
@@ -4756,7 +4797,7 @@ static tp_kernel_fn tp__cpu_find_kernel(tp_device *d, const char *op)
 
 static tp_status tp__cpu_wait(tp_device *d)
 {
-    (void)d; /* kernels are done when they return */
+    (void)d; /* nothing to wait for: on the CPU a kernel is done when it returns */
     return TP_OK;
 }
 
@@ -4790,7 +4831,8 @@ static void tp__device_close(tp_device *d)
 }
 TP_DEF tp_device *tp_device_ready(tp_device *d)
 {
-    if (!d && !tp_last_error()[0]) tp_fail(TP_ERR_ARG, "there is no device"); /* else the failed open set the error */
+    /* if opening failed, that call has set the error */
+    if (!d && !tp_last_error()[0]) tp_fail(TP_ERR_ARG, "there is no device");
     if (!d || d->destroy) return d;
     d->destroy = d->close;
     d->close = tp__device_close;
@@ -4928,7 +4970,7 @@ TP_DEF void tp_kernel_fault(const tp_call *k, int64_t value)
 TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *user)
 {
     TP__REQUIRE(fn, )
-    tp_pool_run(d ? d->pool : NULL, n, fn, user); /* without a pool: on this thread */
+    tp_pool_run(d ? d->pool : NULL, n, fn, user); /* runs on the calling thread if d has no pool */
 }
 
 TP__COLD_END
@@ -4946,7 +4988,7 @@ TP__COLD_END
     X(add) X(sub) X(mul) X(div) X(max) X(min) X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log) X(tanh) \
     X(sigmoid) X(relu) X(relu_grad) X(erf)
 /* clang-format on */
-#define TP__PARTS 32 /* most partial sums of a reduction */
+#define TP__PARTS 32 /* largest number of partial sums of a reduction */
 
 /* -- scalar maths ------------------------------------------------------------------------------ >>engine_maths */
 
@@ -5009,12 +5051,12 @@ TP_DEF float tp_logf(float x)
     if (x < 0.0f) return NAN;
     if (x == 0.0f) return -INFINITY;
     int sub = 0;
-    if (x < FLT_MIN) { /* subnormal */
+    if (x < FLT_MIN) { /* subnormal numbers: scale them up first */
         x *= 8388608.0f;
         sub = 23;
     }
     int32_t bits = (int32_t)tp__float_bits(x), above = bits - TP__SQRT_HALF_BITS;
-    int e = (above >= 0 ? above : above - 8388607) / 8388608; /* rounded down */
+    int e = (above >= 0 ? above : above - 8388607) / 8388608; /* the division rounds down, also for negative numbers */
     float f = tp__bits_float((uint32_t)(bits - e * 8388608)) - 1.0f, f2 = f * f, k = (float)(e - sub);
     float q = TP__LOG_11 * f + TP__LOG_10;
     q = q * f + TP__LOG_9;
@@ -5033,7 +5075,7 @@ TP_DEF float tp_logf(float x)
 TP_DEF float tp_tanhf(float x)
 {
     float a = x < 0.0f ? -x : x, u = x * x;
-    if (x == 0.0f) return x; /* -0 stays -0 */
+    if (x == 0.0f) return x; /* keeps the sign of -0 */
     if (a < TP__TANH_SMALL) {
         float q = (((TP__TANH_11 * u + TP__TANH_9) * u + TP__TANH_7) * u + TP__TANH_5) * u + TP__TANH_3;
         return x + x * u * q;
@@ -5042,20 +5084,20 @@ TP_DEF float tp_tanhf(float x)
     return x < 0.0f ? -y : y;
 }
 
-/* erf(x) = x q(x^2) for |x| < 1, a polynomial in |x| - 2.5 for |x| < 4, else 1. Computed in double, so only the last rounding
- * matters. */
-static const double tp__erf_near[9] = {
-    1.058938064107501918e-6,   -0.00001390934002187459859, 0.0001195656256820732956,
-    -0.0008542637997087229627, 0.005223783477189248115,    -0.02686613323509559156,
-    0.1128379130860458145,     -0.3761263888963530677,     1.128379167094676733}; /* erf(x)/x in x^2, |x| < 1 */
-static const double tp__erf_far[20] = {
-    -3.081087956223102243e-10, -1.040770312862922697e-8,   3.671727481959035322e-8,
-    1.166502541929139251e-7,   -6.857376319747032222e-7,   3.441233790237675883e-7,
-    4.75762503647729159e-6,    -0.00001433696114350751576, 5.073737791631863276e-6,
-    0.00007905329925001820548, -0.0002502483334144207611,  0.0002605193471565791162,
-    0.00054239747950127993,    -0.002798438194970836232,   0.006117350398351199161,
-    -0.008622384184301483127,  0.008350089401688485746,    -0.005445709956057651402,
-    0.002178284232015530589,   0.9995930479755843076}; /* erf(x) in x - 2.5, 1 <= x < 4 */
+/* erf(x) = x q(x^2) for |x| < 1, a polynomial in |x| - 2.5 for 1 <= |x| < 4, and 1 beyond. Computed in double, so that
+ * only the last rounding matters. */
+static const double tp__erf_near[9] = {1.058938064107501918e-6, -0.00001390934002187459859, 0.0001195656256820732956,
+                                       -0.0008542637997087229627, 0.005223783477189248115, -0.02686613323509559156,
+                                       /* coefficients of erf(x)/x as a polynomial in x^2, for |x| < 1 */
+                                       0.1128379130860458145, -0.3761263888963530677, 1.128379167094676733};
+static const double tp__erf_far[20] = {-3.081087956223102243e-10, -1.040770312862922697e-8, 3.671727481959035322e-8,
+                                       1.166502541929139251e-7, -6.857376319747032222e-7, 3.441233790237675883e-7,
+                                       4.75762503647729159e-6, -0.00001433696114350751576, 5.073737791631863276e-6,
+                                       0.00007905329925001820548, -0.0002502483334144207611, 0.0002605193471565791162,
+                                       0.00054239747950127993, -0.002798438194970836232, 0.006117350398351199161,
+                                       -0.008622384184301483127, 0.008350089401688485746, -0.005445709956057651402,
+                                       /* coefficients of erf(x) as a polynomial in x - 2.5, for 1 <= x < 4 */
+                                       0.002178284232015530589, 0.9995930479755843076};
 TP_DEF float tp_erff(float x)
 {
     double a = x < 0.0f ? -(double)x : (double)x, y = 0;
@@ -5080,7 +5122,7 @@ static float tp__epilogue(const tp_epilogue *e, int64_t column, float v)
 
 #define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: one sum from k = 0 to K - 1 */
 
-/* c - rate * sum, where the product is rounded first, as two separate operations give it */
+/* c - rate * sum; the product is rounded before the difference, so the result equals that of two separate operations */
 static float tp__descended(float c, float rate, float sum)
 {
     volatile float step = rate * sum;
@@ -5200,7 +5242,7 @@ static float tp__tree32(float *lane)
     return (lane[0] + lane[2]) + (lane[1] + lane[3]);
 }
 
-/* The larger of two; NaN if one is NaN. */
+/* The larger of two numbers; NaN if one is NaN. */
 static float tp__max2(float a, float b) { return a > b || a != a ? a : b; }
 
 static float tp__sum_naive(int64_t n, const float *x)
@@ -5422,7 +5464,7 @@ TP__UNUSED static void tp__random_values(const struct tp__isa *isa, tp__distribu
                 v[i] = tp__mul_add(b, v[i], a);
             }
         }
-        if (dtype == TP_F32) /* the same as tp_convert, but faster */
+        if (dtype == TP_F32) /* the same conversion as tp_convert, but faster */
             for (int64_t i = 0; i < piece; i++) ((float *)out)[at + i] = (float)v[i];
         else tp_convert((char *)out + (size_t)at * tp_dtype_size(dtype), dtype, v, TP_F64, piece);
     }
@@ -5576,15 +5618,15 @@ TP__UNUSED static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message
     tp_buf_free(message);
 }
 
-/* A message that is being read: a range of bytes. `bad` is set, and stays set, if the message is damaged. */
+/* A protobuf message that is being read: a range of bytes. `bad` is set, and stays set, if the message is damaged. */
 typedef struct tp__pb {
     const uint8_t *at, *end;
     bool bad;
 } tp__pb;
 typedef struct tp__pb_field {
-    int number, wire; /* wire: 0 varint, 1 eight bytes, 2 a range, 5 four bytes */
-    uint64_t value;   /* for wire 0, 1 and 5 */
-    tp__pb sub;       /* for wire 2 */
+    int number, wire; /* protobuf's wire type: 0 varint, 1 eight bytes, 2 a range of bytes, 5 four bytes */
+    uint64_t value;   /* the number, for wire types 0, 1 and 5 */
+    tp__pb sub;       /* the bytes, for wire type 2 */
 } tp__pb_field;
 
 TP__UNUSED static uint64_t tp__pb_get_varint(tp__pb *p)
@@ -5609,7 +5651,7 @@ TP__UNUSED static uint64_t tp__pb_get_fixed(tp__pb *p, int bytes)
     return v;
 }
 
-/* The next field; false at the end and when the message is damaged. */
+/* Reads the next field of a message; returns false at its end or if it is damaged. */
 TP__UNUSED static bool tp__pb_next(tp__pb *p, tp__pb_field *f)
 {
     memset(f, 0, sizeof *f);
@@ -5720,12 +5762,12 @@ static const uint16_t tp__dist_base[30] = {1,    2,    3,    4,    5,    7,    9
 
 typedef struct tp__inflate {
     const uint8_t *in, *end;
-    uint64_t bits; /* the next bits of the input, lowest first */
+    uint64_t bits; /* input bits that were read ahead; the next one is the lowest */
     unsigned nbits;
     uint8_t *out;
     size_t base, len, cap; /* the stream starts at base, and copies may not begin before it; out has cap bytes */
-    size_t limit;          /* cap may grow up to this */
-    bool fixed;            /* the tables hold the fixed code */
+    size_t limit;          /* the capacity may grow up to this limit */
+    bool fixed;            /* the tables now hold deflate's fixed code */
     bool oom;
     uint32_t lit[TP__HUFF_LIT_ROOM], dist[TP__HUFF_DIST_ROOM];
 } tp__inflate;
@@ -5904,7 +5946,8 @@ static bool tp__inflate_fast(tp__inflate *s, const char **why)
         const uint8_t *from = out - dist;
         uint8_t *stop = out + length;
         if (dist >= 8) {
-            for (; out < stop; out += 8, from += 8) memcpy(out, from, 8); /* writes up to 7 bytes past stop */
+            /* the copy may write up to 7 bytes past stop */
+            for (; out < stop; out += 8, from += 8) memcpy(out, from, 8);
         } else if (dist == 1) {
             memset(out, *from, length);
         } else {
@@ -5919,7 +5962,8 @@ static bool tp__inflate_fast(tp__inflate *s, const char **why)
     return ended || *why;
 }
 
-/* Decode one symbol with all checks, near the end of the input or the output. Results as for tp__inflate_fast. */
+/* Decode one symbol with all bounds checks; used near the end of the input or the output. Returns the same as
+ * tp__inflate_fast. */
 static bool tp__inflate_careful(tp__inflate *s, const char **why)
 {
     tp__inflate_refill(s);
@@ -6016,7 +6060,7 @@ TP__SMALL static const char *tp__inflate_dynamic_tables(tp__inflate *s)
         memset(lengths + i, length, repeat);
         i += repeat;
     }
-    if (lengths[256] == 0) return tp__inflate_bad; /* no code for the end of the block */
+    if (lengths[256] == 0) return tp__inflate_bad; /* the block has no code for its end */
     if (!tp__huff_build(s->lit, TP__HUFF_LIT_ROOM, TP__HUFF_LIT_ROOT, lengths, (int)nlit, TP__HUFF_OF_LITERALS) ||
         !tp__huff_build(s->dist, TP__HUFF_DIST_ROOM, TP__HUFF_DIST_ROOT, lengths + nlit, (int)ndist,
                         TP__HUFF_OF_DISTANCES))
@@ -6125,7 +6169,7 @@ static size_t tp__gzip_header(const uint8_t *p, size_t n)
         at += 2 + tp__le16(p + at);
         if (at > n) return 0;
     }
-    for (int text = 8; text <= 16; text += 8) { /* file name, comment */
+    for (int text = 8; text <= 16; text += 8) { /* skip the file name and the comment */
         if (!(p[3] & text)) continue;
         const void *zero = memchr(p + at, 0, n - at);
         if (!zero) return 0;
@@ -6150,7 +6194,7 @@ TP__SMALL static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t
     if (guess / 1032 > n) guess = n;
     const char *why = tp__inflate_start(&s, p, n, limit, guess);
     while (!why && s.in < end) {
-        if (*s.in == 0) { /* zeros may fill up the last block of a tape or disk */
+        if (*s.in == 0) { /* zeros after the last member, which fill up the last block of a tape or disk */
             while (s.in < end && *s.in == 0) s.in++;
             if (s.in < end) why = "other data follows it";
             break;
@@ -6184,9 +6228,9 @@ TP__SMALL static tp_status tp__gunzip(const char *what, const uint8_t *p, size_t
  * stored if that is shorter (as for weights, which are nearly noise). */
 enum {
     TP__DEFLATE_WINDOW = 32768,
-    TP__DEFLATE_HASH = 15, /* bits */
+    TP__DEFLATE_HASH = 15, /* number of bits of a hash */
     TP__DEFLATE_TRIES = 32,
-    TP__DEFLATE_ENOUGH = 64 /* for a copy of at least this length, no longer one is searched */
+    TP__DEFLATE_ENOUGH = 64 /* a copy of at least this length is used without searching a longer one */
 };
 
 typedef struct tp__deflate {
@@ -6195,9 +6239,9 @@ typedef struct tp__deflate {
     unsigned nbits;
     size_t fill;
     uint8_t bytes[4096];
-    uint32_t head[1 << TP__DEFLATE_HASH]; /* position + 1 of the last place with this hash */
+    uint32_t head[1 << TP__DEFLATE_HASH]; /* for each hash: position + 1 of the last place that has it */
     uint32_t prev[TP__DEFLATE_WINDOW];    /* for each position: position + 1 of the previous place with its hash */
-    uint32_t token[TP__DEFLATE_WINDOW];   /* a literal, or 1<<31 | (length-3)<<16 | distance-1 */
+    uint32_t token[TP__DEFLATE_WINDOW];   /* a token: a literal, or 1<<31 | (length-3)<<16 | distance-1 */
 } tp__deflate;
 
 static void tp__deflate_flush(tp__deflate *d)
@@ -6230,7 +6274,7 @@ static unsigned tp__log2(uint32_t v)
     return k;
 }
 
-static unsigned tp__length_symbol(unsigned length) /* 0 to 28 */
+static unsigned tp__length_symbol(unsigned length) /* returns 0 to 28 */
 {
     unsigned v = length - 3;
     if (length == 258) return 28;
@@ -6358,7 +6402,7 @@ static void tp__deflate_piece(tp__deflate *d, const uint8_t *in, size_t n, bool 
         }
         start = end;
     }
-    if (last && n == 0) tp__deflate_bits(d, 3, 10); /* an empty final block */
+    if (last && n == 0) tp__deflate_bits(d, 3, 10); /* write an empty final block */
     if (last && d->nbits) tp__deflate_bits(d, 0, 8 - d->nbits);
     tp__deflate_flush(d);
 }
@@ -6493,9 +6537,9 @@ TP_DEF tp_status tp_make_dirs(const char *path)
 struct tp_writer {
     int fd;
     char *path, *temp;
-    tp_status failed; /* the first error, and its sentence */
+    tp_status failed; /* the first error of the writer, and its sentence */
     char sentence[512];
-    uint64_t at; /* bytes put so far */
+    uint64_t at; /* number of bytes written so far */
     size_t fill;
     uint8_t buffer[65536];
 };
@@ -6531,7 +6575,7 @@ static tp_status tp__writer_flush(tp_writer *w)
     return w->failed ? tp__writer_again(w) : tp__writer_write(w, w->buffer, n);
 }
 
-/* Overwrite n bytes at `at`, which were written before: for sizes in a header that are known only later. */
+/* Overwrite n bytes at position `at` that were written before: for sizes in a header, which are known only later. */
 static tp_status tp__writer_patch(tp_writer *w, uint64_t at, const void *data, size_t n)
 {
     tp_status s = tp__writer_flush(w);
@@ -6684,7 +6728,7 @@ TP_DEF tp_status tp_writer_commit(tp_writer *w)
     if (!s && tp__os_sync(w->fd) != 0)
         s = tp_fail(TP_ERR_IO, "%s cannot be synced to the disk: %s; an old file of this name is untouched", w->path,
                     tp__os_error());
-    if (!s) { /* before the rename: some file systems report a full disk only at close */
+    if (!s) { /* close before the rename, because some file systems report a full disk only at close */
         if (tp__os_close(w->fd) != 0)
             s = tp_fail(TP_ERR_IO, "%s cannot be closed: %s; an old file of this name is untouched", w->path,
                         tp__os_error());
@@ -6824,16 +6868,16 @@ TP_DEF tp_status tp_npy_save(const char *path, const tp_tensor *t)
 /* The contents of an npy header. */
 typedef struct tp__npy {
     char kind; /* b i u f */
-    int size;  /* bytes of an element in the file */
+    int size;  /* bytes of an element in the npy file */
     bool swap, fortran;
-    tp_dtype dtype; /* of the tensor */
+    tp_dtype dtype; /* dtype of the tensor that is read */
     tp_shape shape;
 } tp__npy;
 
-/* The rest of a header's text; white space is skipped. */
+/* A position in the header's text; the parser skips white space. */
 typedef struct tp__scan {
     const char *at, *end;
-    const char *what; /* the file, for error sentences */
+    const char *what; /* name of the file, for error sentences */
 } tp__scan;
 
 static char tp__scan_peek(tp__scan *p)
@@ -6921,11 +6965,11 @@ static tp_status tp__npy_shape(tp__scan *p, tp__npy *h)
                 return tp_fail(TP_ERR_FORMAT, "%s: a dimension in the npy header is too large", p->what);
             v = 10 * v + (*p->at - '0');
         }
-        if (p->at < p->end && *p->at == 'L') p->at++; /* Python 2 writes 3L */
+        if (p->at < p->end && *p->at == 'L') p->at++; /* Python 2 writes an L after numbers: 3L */
         h->shape.dim[h->shape.ndim++] = v;
         comma = tp__scan_eat(p, ',');
     }
-    if (h->shape.ndim == 1 && !comma) /* in Python (3) is a number and (3,) a shape */
+    if (h->shape.ndim == 1 && !comma) /* in Python (3) is a number and (3,) a tuple */
         return tp_fail(TP_ERR_FORMAT, "%s: the shape in the npy header is damaged", p->what);
     return TP_OK;
 }
@@ -6969,7 +7013,7 @@ static bool tp__npy_element(const tp__npy *h, void *dst, size_t k, const uint8_t
     if (h->kind == 'i' && h->size < 8 && v >> (8 * h->size - 1) & 1) v |= ~(uint64_t)0 << (8 * h->size);
     if (h->kind == 'u' && v > (uint64_t)INT64_MAX) return false;
     if (h->kind == 'b') v = v != 0;
-    /* the low bytes, in this machine's order */
+    /* keeps the low bytes, in the byte order of this machine */
     size_t size = tp_dtype_size(h->dtype);
     for (size_t i = 0; i < size; i++) raw[tp__little_endian() ? i : size - 1 - i] = (uint8_t)(v >> (8 * i));
     memcpy((uint8_t *)dst + k * size, raw, size);
@@ -7019,12 +7063,12 @@ static bool tp__npy_count(const tp__npy *h, size_t *n)
         uint64_t d = (uint64_t)h->shape.dim[i];
         if (d > SIZE_MAX || !tp_mul_size(whole, d ? (size_t)d : 1, &whole) || whole > (size_t)PTRDIFF_MAX / room)
             return false;
-        *n *= (size_t)d; /* at most `whole` */
+        *n *= (size_t)d; /* cannot overflow: *n stays at most `whole` */
     }
     return true;
 }
 
-/* exact: it is an error if bytes follow the elements. */
+/* Reads an npy file of `size` bytes at p into t. exact: bytes after the elements are an error. */
 static tp_status tp__npy_read(const uint8_t *p, size_t size, const char *what, bool exact, tp_tensor *t)
 {
     if (size < 6 || memcmp(p, "\x93NUMPY", 6) != 0)
@@ -7141,12 +7185,12 @@ TP_DEF void tp_dict_free(tp_dict *d)
 enum { TP__ZIP_LOCAL = 30, TP__ZIP_CENTRAL = 46, TP__ZIP_END = 22, TP__ZIP_END64 = 56, TP__ZIP_LOCATOR = 20 };
 
 typedef struct tp__zip_member {
-    const char *name; /* in the central directory, not terminated */
+    const char *name; /* points into the central directory; not terminated */
     size_t nlen;
     uint32_t method, crc;
     uint64_t csize, usize;
-    uint64_t local; /* offset of the local header */
-    uint64_t data;  /* offset of the bytes */
+    uint64_t local; /* offset of the member's local header */
+    uint64_t data;  /* offset of the member's bytes */
 } tp__zip_member;
 
 static tp_status tp__zip_bad(const char *what, const char *why)
@@ -7212,7 +7256,7 @@ static bool tp__zip_extra(const uint8_t *p, size_t n, tp__zip_member *m)
         p += len;
         n -= len;
     }
-    return true; /* some files have up to three bytes of padding here */
+    return true; /* do not require the whole field: some files have up to three bytes of padding here */
 }
 
 static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, uint64_t end, const char *what,
@@ -7252,7 +7296,7 @@ static tp_status tp__zip_entry(const uint8_t *p, uint64_t *at, uint64_t begin, u
         return tp_fail(TP_ERR_FORMAT, "%s: member '%s': the two headers contradict each other", what, shown.text);
     m->data = m->local + TP__ZIP_LOCAL + nlen + tp__le16(l + 28);
     if (m->csize > begin - m->data) return tp__zip_bad(what, "a member lies outside the file");
-    /* deflate compresses at most 1032 to 1 */
+    /* more is impossible: deflate compresses at most 1032 to 1 */
     if (m->method == 0 ? m->usize != m->csize : m->usize > 1032 * m->csize + 64)
         return tp_fail(TP_ERR_FORMAT, "%s: member '%s': its size is impossible", what, shown.text);
     if (nlen > 4 && memcmp(m->name + nlen - 4, ".npy", 4) == 0) m->nlen -= 4;
@@ -7369,7 +7413,7 @@ TP_DEF tp_status tp_npz_load(const char *path, tp_dict *d)
         tp_dict_free(&fresh);
         return s;
     }
-    tp_dict_free(d); /* only now: on an error d is unchanged */
+    tp_dict_free(d); /* replaces d only now, so that an error leaves d unchanged */
     *d = fresh;
     return TP_OK;
 }
@@ -7386,17 +7430,17 @@ static uint64_t tp__zip_field32(uint64_t v) { return v < TP__ZIP64_FROM ? v : 0x
 
 typedef struct tp__npz_name {
     uint64_t hash;
-    size_t at; /* position of the name in the directory; 0: this slot is free */
+    size_t at; /* position of the name in `directory`; 0: this slot of the table is free */
 } tp__npz_name;
 
 struct tp_npz_writer {
     tp_writer *file;
-    tp__deflate *deflate; /* NULL: members are stored */
-    tp_buf packed;        /* the compressed bytes of a piece */
-    tp_buf directory;     /* the central directory so far */
-    tp__npz_name *name;   /* a hash table, at most half full */
-    size_t n, cap;        /* cap is a power of two */
-    uint32_t crc;         /* of the member being written */
+    tp__deflate *deflate; /* NULL: members are stored without compression */
+    tp_buf packed;        /* buffer for compressed bytes */
+    tp_buf directory;     /* the central directory, as far as it is known */
+    tp__npz_name *name;   /* hash table of names, at most half full */
+    size_t n, cap;        /* number of names and of slots; the latter is a power of two */
+    uint32_t crc;         /* CRC-32 of the member being written */
     uint64_t usize, csize;
 };
 
@@ -7496,7 +7540,7 @@ static tp__npz_name *tp__npz_slot(tp_npz_writer *w, const char *name, size_t nle
     return &w->name[k];
 }
 
-/* Write the fields that local and central headers share, from "version needed" to "extra length". */
+/* Write the fields that a zip file's local and central headers share, from "version needed" to "extra length". */
 static uint8_t *tp__zip_fields(uint8_t *h, bool wide, uint32_t flags, bool deflated, uint32_t crc, uint64_t csize,
                                uint64_t usize, size_t nlen, size_t xlen)
 {
@@ -7504,7 +7548,7 @@ static uint8_t *tp__zip_fields(uint8_t *h, bool wide, uint32_t flags, bool defla
     h = tp__put_le(h, flags, 2);
     h = tp__put_le(h, deflated ? 8 : 0, 2);
     h = tp__put_le(h, 0, 2);      /* 00:00:00 */
-    h = tp__put_le(h, 0x0021, 2); /* 1980-01-01, always, so that the same arrays give the same file */
+    h = tp__put_le(h, 0x0021, 2); /* the date is always 1980-01-01, so that the same arrays give the same file */
     h = tp__put_le(h, crc, 4);
     h = tp__put_le(h, csize, 4);
     h = tp__put_le(h, usize, 4);
@@ -7526,9 +7570,9 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
 
     /* First a local header of zeros: its checksum and sizes are known only after the data. */
     uint8_t h[TP__ZIP_CENTRAL + 32], *e;
-    uint32_t flags = tp__utf8(name) > 0 ? 0x0800u : 0; /* the name is UTF-8 */
+    uint32_t flags = tp__utf8(name) > 0 ? 0x0800u : 0; /* flag: the name is UTF-8 */
     uint64_t most = (uint64_t)bytes + TP__NPY_HEADER, local = w->file->at;
-    bool wide = most + most / 1024 + 1024 >= TP__ZIP64_FROM; /* stored blocks add 5 bytes in 32 KiB */
+    bool wide = most + most / 1024 + 1024 >= TP__ZIP64_FROM; /* an upper limit: stored blocks add 5 bytes in 32 KiB */
     w->crc = 0;
     w->usize = w->csize = 0;
     memset(h, 0, sizeof h);
@@ -7537,7 +7581,7 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
     if (!s) s = tp_writer_put(w->file, ".npy", 4);
     if (!s && wide) s = tp_writer_put(w->file, h, 20);
     if (!s) s = tp__npy_emit(t, tp__npz_sink, w);
-    if (!s && w->deflate) s = tp__npz_sink(w, "", 0); /* the end of the stream */
+    if (!s && w->deflate) s = tp__npz_sink(w, "", 0); /* end the compressed stream */
     if (s) return s;
 
     e = tp__put_le(h, 0x04034b50u, 4);
@@ -7553,7 +7597,7 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
     }
     if (s) return s;
 
-    /* The entry in the directory; zip64 only for the fields that need it. */
+    /* Write the member's entry in the central directory; zip64 only for the fields that need it. */
     uint8_t extra[28], *x = extra + 4;
     if (w->usize >= TP__ZIP64_FROM) x = tp__put_le(x, w->usize, 8);
     if (w->csize >= TP__ZIP64_FROM) x = tp__put_le(x, w->csize, 8);
@@ -7561,11 +7605,11 @@ static tp_status tp__npz_put(tp_npz_writer *w, const char *name, const tp_tensor
     size_t xlen = x > extra + 4 ? (size_t)(x - extra) : 0;
     tp__put_le(tp__put_le(extra, 1, 2), xlen ? xlen - 4 : 0, 2);
     e = tp__put_le(h, 0x02014b50u, 4);
-    e = tp__put_le(e, 0x0314, 2); /* made by: Unix, zip 2.0 */
+    e = tp__put_le(e, 0x0314, 2); /* "version made by": Unix, zip 2.0 */
     e = tp__zip_fields(e, wide || xlen, flags, w->deflate != NULL, w->crc, tp__zip_field32(w->csize),
                        tp__zip_field32(w->usize), full, xlen);
-    e = tp__put_le(e, 0, 2 + 2 + 2);   /* no comment, disk 0, binary */
-    e = tp__put_le(e, 0x81800000u, 4); /* a plain file, rw------- */
+    e = tp__put_le(e, 0, 2 + 2 + 2);   /* no comment, disk number 0, binary data */
+    e = tp__put_le(e, 0x81800000u, 4); /* Unix mode: a plain file, rw------- */
     tp__put_le(e, tp__zip_field32(local), 4);
     slot->at = w->directory.len + TP__ZIP_CENTRAL;
     tp_buf_put(&w->directory, h, TP__ZIP_CENTRAL);
@@ -7656,8 +7700,8 @@ TP__UNUSED static size_t tp__tf_suffix(const char *path)
 
 /* The types that can be written come first, in the order in which the safetensors library sorts arrays by type. */
 static const struct tp__foreign {
-    char name[5]; /* in safetensors */
-    char kind;    /* in npy */
+    char name[5]; /* the type's name in safetensors */
+    char kind;    /* the type's letter in npy */
     uint8_t size, tf;
     tp_dtype dtype;
 } tp__foreign[] = {{"I64", 'i', 8, 9, TP_I64}, {"F64", 'f', 8, 2, TP_F64},    {"F32", 'f', 4, 1, TP_F32},
@@ -7666,7 +7710,7 @@ static const struct tp__foreign {
                    {"I16", 'i', 2, 5, TP_I32}, {"U16", 'u', 2, 17, TP_I32},   {"U32", 'u', 4, 22, TP_I64},
                    {"U64", 'u', 8, 23, TP_I64}};
 
-/* The row of a tp type in the table. */
+/* Find the row of a dtype in the table of types. */
 static int tp__foreign_row(tp_dtype dtype)
 {
     int i = 0;
@@ -7774,7 +7818,7 @@ static tp_status tp__entry_read(tp__entry *e, const uint8_t *shard, const char *
     return tp_fail(TP_ERR_UNSUPPORTED, "%s: tensor '%s': an unsigned 64-bit number does not fit int64", what, name);
 }
 
-/* An array to write. */
+/* An array to be written. */
 typedef struct tp__out {
     const tp_dict_item *item;
     uint64_t at;
@@ -7867,10 +7911,10 @@ TP_DEF tp_status tp_npz_save(const char *path, const tp_dict *d, bool compress)
 }
 
 /* -- safetensors --------------------------------------------------------------------- >>safetensors */
-/* A file has the length of the JSON header (8 bytes), the header, and the bytes of all arrays without gaps. */
+/* A safetensors file has the length of the JSON header (8 bytes), the header, and the bytes of all arrays without gaps. */
 #ifndef TP_NO_SAFETENSORS
 
-enum { TP__SAFETENSORS_HEADER = 100000000 }; /* bytes, the limit of the safetensors library */
+enum { TP__SAFETENSORS_HEADER = 100000000 }; /* limit of the header in bytes, as in the safetensors library */
 
 static tp_status tp__safetensors_bad(const char *what, const char *why)
 {
@@ -7916,7 +7960,7 @@ static bool tp__safetensors_text(tp__scan *p, char **text, bool *oom)
             continue;
         }
         ok = c == 'u' && tp__safetensors_hex4(p, &v) && v != 0 && (v < 0xDC00 || v > 0xDFFF);
-        if (ok && v >= 0xD800 && v <= 0xDBFF) { /* the first half of a pair */
+        if (ok && v >= 0xD800 && v <= 0xDBFF) { /* the first half of a surrogate pair */
             ok = close - p->at >= 6 && p->at[0] == '\\' && p->at[1] == 'u';
             p->at += 2;
             ok = ok && tp__safetensors_hex4(p, &low) && low >= 0xDC00 && low <= 0xDFFF;
@@ -8012,7 +8056,7 @@ static tp_status tp__safetensors_entry(tp__scan *p, tp__entry *e)
  * hexadecimal digits; tensors are in the order of their bytes. The header's checksum covers the header and the 8 bytes of its
  * length, with zeros in place of the checksum itself. Other programs ignore the checksums, and their files have none. */
 typedef struct tp__sums {
-    const char *digit; /* NULL: none */
+    const char *digit; /* the digits of the checksums; NULL: the file has none */
     size_t n;
     bool ours;
 } tp__sums;
@@ -8192,7 +8236,7 @@ static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__f
         tp_buf_printf(&h, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + size));
         at += size;
     }
-    tp_buf_put(&h, "}       ", 1 + (7 - h.len % 8)); /* aligns the data to 8 bytes */
+    tp_buf_put(&h, "}       ", 1 + (7 - h.len % 8)); /* pads the header, so that the data is aligned to 8 bytes */
     if (!s && h.failed) s = tp_fail(TP_ERR_NOMEM, "%s: out of memory for its header", path);
     if (!s && h.len > TP__SAFETENSORS_HEADER)
         s = tp_fail(TP_ERR_UNSUPPORTED, "%s: so many tensors do not fit a safetensors file", path);
@@ -8267,7 +8311,8 @@ static bool tp__varint(const uint8_t **p, const uint8_t *end, uint64_t *v)
     tp__pb m = {*p, end, false};
     uint8_t shortest[10];
     *v = tp__pb_get_varint(&m);
-    const bool ok = !m.bad && tp__put_varint(shortest, *v) - shortest == m.at - *p; /* only the shortest is valid */
+    /* only the shortest encoding of a number is valid */
+    const bool ok = !m.bad && tp__put_varint(shortest, *v) - shortest == m.at - *p;
     *p = m.at;
     return ok;
 }
@@ -8305,7 +8350,7 @@ static bool tp__snappy(const uint8_t *p, const uint8_t *end, uint8_t *out, size_
 }
 
 typedef struct tp__tf_block {
-    const uint8_t *p, *end; /* the entries */
+    const uint8_t *p, *end; /* the bytes of the block's entries */
     uint8_t *own;
 } tp__tf_block;
 
@@ -8364,7 +8409,7 @@ static bool tp__tf_next(tp__tf_block *b, tp_buf *key, bool first, const uint8_t 
     return true;
 }
 
-/* The state of an index reader. */
+/* The state of a reader of an index file. */
 typedef struct tp__tf {
     const char *what;
     tp__entries list;
@@ -8398,7 +8443,7 @@ static bool tp__tf_shape(tp__pb m, tp_shape *shape)
 {
     tp__pb_field f, g;
     while (tp__pb_next(&m, &f)) {
-        if (f.number == 3 && f.value) return false; /* unknown rank */
+        if (f.number == 3 && f.value) return false; /* a shape of unknown rank */
         if (f.number != 2) continue;
         if (f.wire != 2 || shape->ndim == TP_MAX_DIMS) return false;
         shape->dim[shape->ndim] = 0;
@@ -8436,7 +8481,7 @@ static tp_status tp__tf_entry(tp__tf *t, const tp_buf *key, tp__pb m)
         more = tp__pb_next(&m, &f);
         bool ok = !m.bad;
         const uint64_t v = f.value;
-        if (ok && f.number == 1) type = v > 100 ? v - 100 : v; /* 100 + type: a reference type */
+        if (ok && f.number == 1) type = v > 100 ? v - 100 : v; /* types from 100 on are reference types: 100 + type */
         if (ok && f.number == 2) ok = f.wire == 2 && e->h.shape.ndim == 0 && tp__tf_shape(f.sub, &e->h.shape);
         if (ok && f.number == 3) ok = v < t->shards, e->shard = (uint32_t)v;
         if (ok && f.number == 4) e->begin = v;
@@ -8486,7 +8531,7 @@ static tp_status tp__tf_index(tp__tf *t, const uint8_t *p, size_t size, const ch
     bool ok = tp__tf_handle(&v, v_end, meta) && tp__tf_handle(&v, v_end, top);
     for (; ok && v < v_end; v++) ok = *v == 0;
     if (!ok) return tp__tf_bad(what, "its footer is wrong");
-    s = tp__tf_block_at(p, size, meta, what, &block); /* not used, but must not be damaged */
+    s = tp__tf_block_at(p, size, meta, what, &block); /* this value is not used, but it must not be damaged */
     tp_free(block.own);
     block.own = NULL;
     if (!s) s = tp__tf_block_at(p, size, top, what, &index);
@@ -8586,7 +8631,7 @@ static uint8_t *tp__put_field(uint8_t *p, unsigned field, uint64_t v)
     return tp__put_varint(p, v);
 }
 
-/* A block that is being written. */
+/* A block of an index file that is being written. */
 typedef struct tp__tf_out {
     tp_buf bytes, restarts, last;
     int n, interval;
@@ -8621,7 +8666,7 @@ static tp_status tp__tf_flush(tp__tf_out *b, tp_writer *w, uint8_t *handle, size
     tp__put_le(tail, b->restarts.len / 4, 4);
     tp_buf_put(&b->bytes, b->restarts.data, b->restarts.len);
     tp_buf_put(&b->bytes, tail, 4);
-    tail[0] = 0; /* not compressed */
+    tail[0] = 0; /* type 0: not compressed */
     tp_buf_put(&b->bytes, tail, 1);
     if (b->bytes.failed || b->restarts.failed || b->last.failed)
         return tp_fail(TP_ERR_NOMEM, "out of memory for the index of a checkpoint");
@@ -8651,7 +8696,7 @@ static void tp__tf_between(const char *key, const char *next, tp_buf *out)
 static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int shards)
 {
     const uint8_t header[] = {0x08, (uint8_t)shards, 0x1a, 2, 0x08,
-                              1}; /* the number of shards, little-endian, version 1 */
+                              1}; /* the header: number of shards, little-endian, version 1 */
     tp__tf_out data, index;
     tp_buf between = {NULL, 0, 0, false};
     uint8_t value[TP__TF_VALUE], handle[20], foot[TP__TF_FOOTER] = {0}, *f = foot;
@@ -8687,7 +8732,7 @@ static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int
         v = tp__put_le(v, tp__crc_mask(out[i].crc), 4);
         tp__tf_add(&data, name, strlen(name), value, (size_t)(v - value));
     }
-    if (!s) s = tp__tf_flush(&data, w, foot, &nhandle); /* the empty block */
+    if (!s) s = tp__tf_flush(&data, w, foot, &nhandle); /* the empty block after the data blocks */
     f += nhandle;
     if (!s && between.failed) s = tp_fail(TP_ERR_NOMEM, "out of memory for the index of a checkpoint");
     if (!s) s = tp__tf_flush(&index, w, f, &nhandle);
@@ -8702,8 +8747,8 @@ static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int
 /* The files of a checkpoint that is being written. The data are shard 0 of 1; if an index of this prefix names such data, they are
  * shard 0 of 2. So an old index and its data stay valid until one rename replaces it with the new index, which names other data. */
 typedef struct tp__tf_place {
-    char *dir, *index, *data; /* paths */
-    size_t n;                 /* length of the prefix */
+    char *dir, *index, *data; /* paths of the folder, the index and the data file */
+    size_t n;                 /* length of the prefix in characters */
     int shards;
     tp_writer *index_file, *data_file;
 } tp__tf_place;
@@ -8719,7 +8764,7 @@ static tp_status tp__tf_shards(const char *path, uint64_t *shards)
     tp_status s = tp_file_read(path, false, 0, &data, &size);
     if (s) return s;
     s = tp__tf_index(&t, (const uint8_t *)data, size, path);
-    *shards = t.shards; /* known even if the index is damaged after its header, or unsupported */
+    *shards = t.shards; /* the number is known even if the rest of the index is damaged or unsupported */
     tp__entries_free(&t.list);
     tp_free(data);
     return s == TP_ERR_NOMEM ? s : TP_OK;
@@ -8743,11 +8788,11 @@ static tp_status tp__tf_place_open(tp__tf_place *p, const char *prefix)
     return s ? s : tp_writer_open(&p->index_file, p->index);
 }
 
-/* Used to remove the data files of a prefix. */
+/* The arguments of the function that removes the data files of a prefix. */
 typedef struct tp__tf_old {
-    char *path;       /* the prefix; the rest of a file's name is written after it */
+    char *path;       /* a buffer that begins with the prefix; the rest of each file's name is written after it */
     size_t folder, n; /* lengths of the folder with its slash, and of the prefix */
-    int keep;         /* keep shard 0 of so many shards; 0: keep none */
+    int keep;         /* number of shards of the checkpoint whose shard 0 is kept; 0: keep none */
     tp_status failed;
 } tp__tf_old;
 
@@ -8780,7 +8825,7 @@ static tp_status tp__tf_remove_data(const char *dir, char *path, size_t n, int k
 static tp_status tp__tf_place_close(tp__tf_place *p, tp_status s)
 {
     uint64_t now = 0;
-    if (!s) s = tp__writer_flush(p->index_file); /* finds a full disk before a file is renamed */
+    if (!s) s = tp__writer_flush(p->index_file); /* sync first, so that a full disk is found before a file is renamed */
     if (!s) {
         s = tp_writer_commit(p->data_file);
         p->data_file = NULL;
@@ -8823,7 +8868,8 @@ static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn
 /* Set the number of shards in an index that tp wrote: a number in its first block, and that block's checksum. */
 static tp_status tp__tf_patch(uint8_t *p, size_t size, int shards, const char *what)
 {
-    static const uint8_t head[] = {0, 0, 6, 0x08}; /* key "", six bytes, field 1 */
+    /* the beginning of a block that tp wrote: key "", six bytes, field 1 */
+    static const uint8_t head[] = {0, 0, 6, 0x08};
     uint64_t top[2] = {0, 0}, at[2] = {0, 0};
     tp__tf_block index = {NULL, NULL, NULL};
     tp_buf key = {NULL, 0, 0, false};

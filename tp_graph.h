@@ -1894,12 +1894,52 @@ struct tp_graph {
     bool freed;            /* by its owner; the memory is freed when n_session is 0 */
 };
 
-/* A row of the op table; arguments: the fields of tp_op in their order. */
+/* -- rows of the op table: one macro for each kind of op; its columns have the order of struct tp_op
+ *
+ *   TP__MAP_ROW     element-wise: (name, label, number of inputs, gradient, maps, vector function, ONNX operator)
+ *   TP__REDUCE_ROW  a reduction over axes: (name, label, shape rule, gradient, kernels, scratch, ONNX operator)
+ *   TP__VIEW_ROW    the same memory with another shape or name: (name, label, number of inputs, attributes, shape rule,
+ *                   gradient, rest); it has no kernel
+ *   TP__MOVE_ROW    moves elements of any type and does not read their values: (name, label, inputs and outputs,
+ *                   attributes, shape rule, gradient, kernel, rest)
+ *   TP__ROW         any other op: (name, label, flags, inputs and outputs, attributes, shape rule, gradient, kernels,
+ *                   flops, rest)
+ *
+ * Several fields that belong together are one column, written as one of the macros below.
+ *
+ * Inputs and outputs: n_in inputs, n_out outputs; or from min_in to max_in inputs. */
+#define TP__IO(n_in_, n_out_)                  n_in_, n_in_, n_out_
+#define TP__IO_RANGE(min_in_, max_in_, n_out_) min_in_, max_in_, n_out_
+/* Attributes of `op`: struct tp__op_attrs with the schema tp__op_schema; or a struct of another name. */
+#define TP__ATTRS(op_)           tp__##op_##_schema, sizeof(tp__##op_##_attrs)
+#define TP__ATTRS_OF(op_, type_) tp__##op_##_schema, sizeof(type_)
+#define TP__NO_ATTRS             NULL, 0
+/* Maps, the block functions of an element-wise op: for all number types; for reals; one for any type; one for bytes. */
+#define TP__MAPS(fn_)      tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
+#define TP__REAL_MAPS(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
+#define TP__ANY_MAP(fn_)   tp__map_kernel, tp__map_kernel, NULL, fn_, fn_, fn_, fn_
+#define TP__BYTE_MAP(fn_)  tp__map_kernel, tp__map_kernel, NULL, fn_, NULL, NULL, NULL
+/* Kernels of other ops. NAIVE: fn_f32 and fn_f64. NAIVE_FAST: these and fn_fast, which is in tp_fast.h. */
+#define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, TP__IF_FAST(fast_, NULL), NULL, NULL, NULL, NULL, NULL
+#define TP__NAIVE(fn_)                 TP__KERNELS(fn_##_f32, fn_##_f64, NULL)
+#define TP__NAIVE_FAST(fn_)            TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast)
+#define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
+/* A function that counts operations (NULL: one per output element), and one for the size of the scratch memory. */
+#define TP__FLOPS(flops_)                   flops_, NULL
+#define TP__FLOPS_SCRATCH(flops_, scratch_) flops_, scratch_
+/* Rest: the ONNX operator (or none); of which inputs only the shape is read; the sentence of the op's fault; all three. */
+#define TP__ONNX(name_)                      0, name_, NULL
+#define TP__NO_ONNX                          0, NULL, NULL
+#define TP__SHAPE_ONLY(bits_)                bits_, NULL, NULL
+#define TP__FAULT(sentence_)                 0, NULL, sentence_
+#define TP__REST(shape_only_, onnx_, fault_) shape_only_, onnx_, fault_
+
+/* The rest of tp_op is 0. */
 #define TP__ROW(...)                     \
     {                                    \
         __VA_ARGS__, 0, 0, 0, 0, 0, NULL \
     }
-/* The row of an op into whose fast kernel other ops can be fused. */
+/* A TP__ROW into whose fast kernel other ops can be fused. */
 #define TP__FUSING_ROW(fuses_, in_place_, ...)            \
     {                                                     \
         __VA_ARGS__, 0, 0, (fuses_), (in_place_), 0, NULL \
@@ -1914,9 +1954,37 @@ struct tp_graph {
     {                                                            \
         __VA_ARGS__, (single_in_), (single_out_), 0, 0, x_, NULL \
     }
+/* An element-wise op with attributes or a shape rule of its own. */
+#define TP__MAP_ROW_OF(attrs_, infer_, name_, label_, n_in_, gradient_, maps_, vec_, onnx_)                           \
+    TP__ROW(name_, label_, TP_OP_ELEMENTWISE, n_in_, n_in_, 1, attrs_, infer_, gradient_, maps_, vec_, NULL, NULL, 0, \
+            onnx_, NULL)
+/* The usual one: no attributes; operands of one type, which are broadcast. */
+#define TP__MAP_ROW(name_, label_, n_in_, gradient_, maps_, vec_, onnx_)                                             \
+    TP__ROW(name_, label_, TP_OP_ELEMENTWISE, n_in_, n_in_, 1, NULL, 0, tp__infer_map, gradient_, maps_, vec_, NULL, \
+            NULL, 0, onnx_, NULL)
+/* fast_scratch_: the scratch function of the fast kernel; NULL: none */
+#define TP__REDUCE_ROW(name_, label_, infer_, gradient_, kernels_, fast_scratch_, onnx_)                            \
+    TP__ROW(name_, label_, TP_OP_PURE, 1, 1, 1, TP__ATTRS(reduce), infer_, gradient_, kernels_, tp__flops_of_input, \
+            TP__IF_FAST(fast_scratch_, NULL), 0, onnx_, NULL)
+#define TP__VIEW_ROW(name_, label_, n_in_, attrs_, infer_, gradient_, rest_)                                        \
+    TP__ROW(name_, label_, TP_OP_VIEW | TP_OP_ANY_DTYPE, n_in_, n_in_, 1, attrs_, infer_, gradient_, TP__NO_KERNEL, \
+            tp__flops_none, NULL, rest_)
+#define TP__MOVE_ROW(name_, label_, io_, attrs_, infer_, gradient_, kernel_, rest_)                           \
+    TP__ROW(name_, label_, TP_OP_ANY_DTYPE, io_, attrs_, infer_, gradient_, TP__KERNELS(kernel_, NULL, NULL), \
+            tp__flops_none, NULL, rest_)
 
-static const tp_op tp__op_poison = TP__ROW("poison", "Poison", TP_OP_SOURCE, 0, 0, 1, NULL, 0, NULL, NULL, NULL, NULL,
-                                           NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
+/* One field of a schema, and its last entry. */
+#define TP__ATTR(type_, kind_, field_)                       \
+    {                                                        \
+        "" #field_, TP_ATTR_##kind_, offsetof(type_, field_) \
+    }
+#define TP__ATTRS_END        \
+    {                        \
+        NULL, TP_ATTR_INT, 0 \
+    }
+
+static const tp_op tp__op_poison = TP__ROW("poison", "Poison", TP_OP_SOURCE, TP__IO(0, 1), TP__NO_ATTRS, NULL, NULL,
+                                           TP__NO_KERNEL, TP__FLOPS(NULL), TP__NO_ONNX);
 
 TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
 {
@@ -2818,9 +2886,8 @@ static tp_node *tp__unbroadcast(tp_node *dy, tp_node *ref)
 
 /* -- sources: placeholders, constants, variables. They have no kernel: the run provides their memory. */
 
-static const tp_attr tp__source_schema[] = {{"dtype", TP_ATTR_DTYPE, offsetof(tp__source_attrs, dtype)},
-                                            {"shape", TP_ATTR_SHAPE, offsetof(tp__source_attrs, shape)},
-                                            {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__source_schema[] = {TP__ATTR(tp__source_attrs, DTYPE, dtype),
+                                            TP__ATTR(tp__source_attrs, SHAPE, shape), TP__ATTRS_END};
 
 static tp_status tp__source_infer(tp_infer *s)
 {
@@ -2831,14 +2898,14 @@ static tp_status tp__source_infer(tp_infer *s)
 }
 
 static const tp_op tp__op_placeholder =
-    TP__ROW("placeholder", "Placeholder", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs),
-            tp__source_infer, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
+    TP__ROW("placeholder", "Placeholder", TP_OP_SOURCE, TP__IO(0, 1), TP__ATTRS(source), tp__source_infer, NULL,
+            TP__NO_KERNEL, TP__FLOPS(NULL), TP__NO_ONNX);
 static const tp_op tp__op_constant =
-    TP__ROW("constant", "Const", TP_OP_SOURCE, 0, 0, 1, tp__source_schema, sizeof(tp__source_attrs), tp__source_infer,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, "Constant", NULL);
-static const tp_op tp__op_variable = TP__ROW("variable", "VariableV2", TP_OP_SOURCE | TP_OP_READS_VAR, 0, 0, 1,
-                                             tp__source_schema, sizeof(tp__source_attrs), tp__source_infer, NULL, NULL,
-                                             NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
+    TP__ROW("constant", "Const", TP_OP_SOURCE, TP__IO(0, 1), TP__ATTRS(source), tp__source_infer, NULL, TP__NO_KERNEL,
+            TP__FLOPS(NULL), TP__ONNX("Constant"));
+static const tp_op tp__op_variable =
+    TP__ROW("variable", "VariableV2", TP_OP_SOURCE | TP_OP_READS_VAR, TP__IO(0, 1), TP__ATTRS(source), tp__source_infer,
+            NULL, TP__NO_KERNEL, TP__FLOPS(NULL), TP__NO_ONNX);
 
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape)
 {
@@ -7516,8 +7583,8 @@ static void tp__fused_kernel(const tp_call *k)
 }
 
 static const tp_op tp__op_fused =
-    TP__ROW("fused", "Fused", TP_OP_PURE, 0, -1, -1, NULL, 0, NULL, NULL, tp__fused_kernel, tp__fused_kernel, NULL,
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
+    TP__ROW("fused", "Fused", TP_OP_PURE, TP__IO_RANGE(0, -1, -1), TP__NO_ATTRS, NULL, NULL,
+            TP__KERNELS(tp__fused_kernel, tp__fused_kernel, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 
 /* -- 7. emit: steps and their kernels ------------------------------------------------------------------ */
 
@@ -7718,8 +7785,8 @@ static void tp__copy_kernel(const tp_call *k)
 }
 
 static const tp_op tp__op_copy =
-    TP__ROW("copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL, tp__copy_kernel,
-            tp__copy_kernel, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL, NULL);
+    TP__ROW("copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, TP__IO(1, 1), TP__NO_ATTRS, tp__infer_same, NULL,
+            TP__KERNELS(tp__copy_kernel, tp__copy_kernel, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 
 /* The buffer that holds value v on a device; -1: no op needs v, or it was not copied to that device. */
 static int tp__buffer_on(const tp__compiler *c, int v, int device)
@@ -11606,8 +11673,8 @@ static double tp__flops_none(const tp_call *k)
 
 /* Element-wise rows outside a fused chain: each operand is broadcast, a block at a time, into a contiguous buffer for the
  * row's block function. */
-#define TP__MAP_BLOCK                  64
-#define TP__MAP_IN                     16
+#define TP__MAP_BLOCK 64
+#define TP__MAP_IN    16
 
 static tp_block_fn tp__map_block(const tp_op *row, tp_dtype last)
 {
@@ -11657,13 +11724,6 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
 }
 
 static void tp__map_kernel(const tp_call *k) { tp__each_range(k, tp__size(&k->out[0]), 16384, tp__map_range); }
-
-/* Columns of a row: the kernels and blocks of an element-wise op that has loops for all number types, or for reals only. */
-#define TP__MAPS(fn_)                  tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, fn_##_i32, fn_##_i64
-#define TP__REAL_MAPS(fn_)             tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
-/* ... of an op that is not element-wise. */
-#define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, TP__IF_FAST(fast_, NULL), NULL, NULL, NULL, NULL, NULL
-#define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
 
 /* All operands must have one element type, for which the row has a block. */
 static tp_status tp__infer_map(tp_infer *s)
@@ -11730,8 +11790,7 @@ static void tp__add_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
     g->din[1] = tp__unbroadcast(g->dout[0], g->in[1]);
 }
-static const tp_op tp__op_add = TP__ROW("add", "Add", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__add_grad,
-                                        TP__MAPS(tp__add), tp_vec_find_add, NULL, NULL, 0, "Add", NULL);
+static const tp_op tp__op_add = TP__MAP_ROW("add", "Add", 2, tp__add_grad, TP__MAPS(tp__add), tp_vec_find_add, "Add");
 TP_DEF tp_node *tp_add(tp_node *a, tp_node *b) { return tp__op2(&tp__op_add, a, b, NULL); }
 #endif
 
@@ -11743,8 +11802,7 @@ static void tp__sub_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(g->dout[0]), g->in[1]);
 }
-static const tp_op tp__op_sub = TP__ROW("sub", "Sub", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__sub_grad,
-                                        TP__MAPS(tp__sub), tp_vec_find_sub, NULL, NULL, 0, "Sub", NULL);
+static const tp_op tp__op_sub = TP__MAP_ROW("sub", "Sub", 2, tp__sub_grad, TP__MAPS(tp__sub), tp_vec_find_sub, "Sub");
 TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b) { return tp__op2(&tp__op_sub, a, b, NULL); }
 #endif
 
@@ -11756,8 +11814,7 @@ static void tp__mul_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(tp_mul(g->dout[0], g->in[1]), g->in[0]);
     g->din[1] = tp__unbroadcast(tp_mul(g->dout[0], g->in[0]), g->in[1]);
 }
-static const tp_op tp__op_mul = TP__ROW("mul", "Mul", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__mul_grad,
-                                        TP__MAPS(tp__mul), tp_vec_find_mul, NULL, NULL, 0, "Mul", NULL);
+static const tp_op tp__op_mul = TP__MAP_ROW("mul", "Mul", 2, tp__mul_grad, TP__MAPS(tp__mul), tp_vec_find_mul, "Mul");
 TP_DEF tp_node *tp_mul(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mul, a, b, NULL); }
 #endif
 
@@ -11774,8 +11831,7 @@ static void tp__div_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(d, &g->out[0])), g->in[1]);
 }
 static const tp_op tp__op_div =
-    TP__ROW("div", "RealDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__div_grad, TP__REAL_MAPS(tp__div),
-            tp_vec_find_div, NULL, NULL, 0, "Div", NULL);
+    TP__MAP_ROW("div", "RealDiv", 2, tp__div_grad, TP__REAL_MAPS(tp__div), tp_vec_find_div, "Div");
 TP_DEF tp_node *tp_div(tp_node *a, tp_node *b) { return tp__op2(&tp__op_div, a, b, NULL); }
 #endif
 
@@ -11793,11 +11849,9 @@ static void tp__extremum_grad(tp_grad *g, tp_node *first_wins)
 static void tp__maximum_grad(tp_grad *g) { tp__extremum_grad(g, tp_greater_equal(g->in[0], g->in[1])); }
 static void tp__minimum_grad(tp_grad *g) { tp__extremum_grad(g, tp_less_equal(g->in[0], g->in[1])); }
 static const tp_op tp__op_maximum =
-    TP__ROW("maximum", "Maximum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__maximum_grad,
-            TP__MAPS(tp__maximum), tp_vec_find_max, NULL, NULL, 0, "Max", NULL);
+    TP__MAP_ROW("maximum", "Maximum", 2, tp__maximum_grad, TP__MAPS(tp__maximum), tp_vec_find_max, "Max");
 static const tp_op tp__op_minimum =
-    TP__ROW("minimum", "Minimum", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__minimum_grad,
-            TP__MAPS(tp__minimum), tp_vec_find_min, NULL, NULL, 0, "Min", NULL);
+    TP__MAP_ROW("minimum", "Minimum", 2, tp__minimum_grad, TP__MAPS(tp__minimum), tp_vec_find_min, "Min");
 TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_maximum, a, b, NULL); }
 TP_DEF tp_node *tp_minimum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_minimum, a, b, NULL); }
 #endif
@@ -11812,8 +11866,8 @@ static void tp__squared_difference_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_neg(d), g->in[1]);
 }
 static const tp_op tp__op_squared_difference =
-    TP__ROW("squared_difference", "SquaredDifference", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-            tp__squared_difference_grad, TP__MAPS(tp__squared_difference), NULL, NULL, NULL, 0, NULL, NULL);
+    TP__MAP_ROW("squared_difference", "SquaredDifference", 2, tp__squared_difference_grad,
+                TP__MAPS(tp__squared_difference), NULL, NULL);
 TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 {
     return tp__op2(&tp__op_squared_difference, a, b, NULL);
@@ -11853,10 +11907,8 @@ static void tp__mod_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(g->dout[0], q)), g->in[1]);
 }
-static const tp_op tp__op_floordiv = TP__ROW("floordiv", "FloorDiv", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-                                             NULL, TP__MAPS(tp__floordiv), NULL, NULL, NULL, 0, NULL, NULL);
-static const tp_op tp__op_mod = TP__ROW("mod", "FloorMod", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map,
-                                        tp__mod_grad, TP__MAPS(tp__mod), NULL, NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_floordiv = TP__MAP_ROW("floordiv", "FloorDiv", 2, NULL, TP__MAPS(tp__floordiv), NULL, NULL);
+static const tp_op tp__op_mod = TP__MAP_ROW("mod", "FloorMod", 2, tp__mod_grad, TP__MAPS(tp__mod), NULL, NULL);
 TP_DEF tp_node *tp_floordiv(tp_node *a, tp_node *b) { return tp__op2(&tp__op_floordiv, a, b, NULL); }
 TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mod, a, b, NULL); }
 #endif
@@ -11875,15 +11927,11 @@ TP__MAP1(square, char, TP__MUL(x, x))
 static void tp__neg_grad(tp_grad *g) { g->din[0] = tp_neg(g->dout[0]); }
 static void tp__abs_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sign(g->in[0])); }
 static void tp__square_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp__scaled(g->in[0], 2.0)); }
-static const tp_op tp__op_neg = TP__ROW("neg", "Neg", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__neg_grad,
-                                        TP__MAPS(tp__neg), tp_vec_find_neg, NULL, NULL, 0, "Neg", NULL);
-static const tp_op tp__op_abs = TP__ROW("abs", "Abs", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__abs_grad,
-                                        TP__MAPS(tp__abs), tp_vec_find_abs, NULL, NULL, 0, "Abs", NULL);
-static const tp_op tp__op_sign = TP__ROW("sign", "Sign", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                         TP__MAPS(tp__sign), NULL, NULL, NULL, 0, "Sign", NULL);
+static const tp_op tp__op_neg = TP__MAP_ROW("neg", "Neg", 1, tp__neg_grad, TP__MAPS(tp__neg), tp_vec_find_neg, "Neg");
+static const tp_op tp__op_abs = TP__MAP_ROW("abs", "Abs", 1, tp__abs_grad, TP__MAPS(tp__abs), tp_vec_find_abs, "Abs");
+static const tp_op tp__op_sign = TP__MAP_ROW("sign", "Sign", 1, NULL, TP__MAPS(tp__sign), NULL, "Sign");
 static const tp_op tp__op_square =
-    TP__ROW("square", "Square", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__square_grad,
-            TP__MAPS(tp__square), tp_vec_find_square, NULL, NULL, 0, NULL, NULL);
+    TP__MAP_ROW("square", "Square", 1, tp__square_grad, TP__MAPS(tp__square), tp_vec_find_square, NULL);
 TP_DEF tp_node *tp_neg(tp_node *x) { return tp__op1(&tp__op_neg, x, NULL); }
 TP_DEF tp_node *tp_abs(tp_node *x) { return tp__op1(&tp__op_abs, x, NULL); }
 TP_DEF tp_node *tp_sign(tp_node *x) { return tp__op1(&tp__op_sign, x, NULL); }
@@ -11898,9 +11946,8 @@ TP__MAP1(affine, tp__affine_attrs, TP__ADD(TP__MUL(x, (int64_t)t->scale), (int64
 TP__MAP1(affine, tp__affine_attrs, TP__ROUNDED((real)t->scale *x) + (real)t->offset)
 #endif
 #ifdef TP__ROWS
-static const tp_attr tp__affine_schema[] = {{"scale", TP_ATTR_FLOAT, offsetof(tp__affine_attrs, scale)},
-                                            {"offset", TP_ATTR_FLOAT, offsetof(tp__affine_attrs, offset)},
-                                            {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__affine_schema[] = {TP__ATTR(tp__affine_attrs, FLOAT, scale),
+                                            TP__ATTR(tp__affine_attrs, FLOAT, offset), TP__ATTRS_END};
 static bool tp__is_whole(float x) { return x > -2147483648.0f && x < 2147483648.0f && floorf(x) == x; }
 static tp_status tp__affine_infer(tp_infer *s)
 {
@@ -11914,9 +11961,8 @@ static void tp__affine_grad(tp_grad *g)
 {
     g->din[0] = tp_affine(g->dout[0], ((const tp__affine_attrs *)g->op->attrs)->scale, 0.0f);
 }
-static const tp_op tp__op_affine =
-    TP__ROW("affine", "Affine", TP_OP_ELEMENTWISE, 1, 1, 1, tp__affine_schema, sizeof(tp__affine_attrs),
-            tp__affine_infer, tp__affine_grad, TP__MAPS(tp__affine), NULL, NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_affine = TP__MAP_ROW_OF(TP__ATTRS(affine), tp__affine_infer, "affine", "Affine", 1,
+                                                  tp__affine_grad, TP__MAPS(tp__affine), NULL, NULL);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset)
 {
     tp__affine_attrs t;
@@ -11946,9 +11992,8 @@ TP__MAP1(clip, tp__clip_attrs, x<(real)t->low ? (real)t->low : x>(real) t->high 
 TP__MAP2(clip_grad, tp__clip_attrs, real, b >= (real)t->low && b <= (real)t->high ? a : 0)
 #endif
 #ifdef TP__ROWS
-static const tp_attr tp__clip_schema[] = {{"low", TP_ATTR_FLOAT, offsetof(tp__clip_attrs, low)},
-                                          {"high", TP_ATTR_FLOAT, offsetof(tp__clip_attrs, high)},
-                                          {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__clip_schema[] = {TP__ATTR(tp__clip_attrs, FLOAT, low), TP__ATTR(tp__clip_attrs, FLOAT, high),
+                                          TP__ATTRS_END};
 static tp_status tp__clip_infer(tp_infer *s)
 {
     const tp__clip_attrs *t = (const tp__clip_attrs *)s->attrs;
@@ -11957,16 +12002,14 @@ static tp_status tp__clip_infer(tp_infer *s)
     return tp__infer_map(s);
 }
 static void tp__clip_back(tp_grad *g); /* the gradient of clip, from dy and x, and of clip_grad */
-static const tp_op tp__op_clip_grad =
-    TP__ROW("clip_grad", "ClipByValueGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__clip_schema, sizeof(tp__clip_attrs),
-            tp__clip_infer, tp__clip_back, TP__REAL_MAPS(tp__clip_grad), NULL, NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_clip_grad = TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip_grad", "ClipByValueGrad", 2,
+                                                     tp__clip_back, TP__REAL_MAPS(tp__clip_grad), NULL, NULL);
 static void tp__clip_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_clip_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
-static const tp_op tp__op_clip =
-    TP__ROW("clip", "ClipByValue", TP_OP_ELEMENTWISE, 1, 1, 1, tp__clip_schema, sizeof(tp__clip_attrs), tp__clip_infer,
-            tp__clip_back, TP__MAPS(tp__clip), NULL, NULL, NULL, 0, "Clip", NULL);
+static const tp_op tp__op_clip = TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip", "ClipByValue", 1,
+                                                tp__clip_back, TP__MAPS(tp__clip), NULL, "Clip");
 TP_DEF tp_node *tp_clip(tp_node *x, float low, float high)
 {
     tp__clip_attrs t;
@@ -11988,22 +12031,19 @@ TP__MAP2(less_equal, char, uint8_t, a <= b)
 TP__MAP2(equal, char, uint8_t, a == b)
 TP__MAP2(not_equal, char, uint8_t, a != b)
 #ifdef TP__ROWS
-static const tp_op tp__op_greater =
-    TP__ROW("greater", "Greater", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL, TP__MAPS(tp__greater),
-            NULL, NULL, NULL, 0, "Greater", NULL);
+static const tp_op tp__op_greater = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "greater", "Greater", 2, NULL,
+                                                   TP__MAPS(tp__greater), NULL, "Greater");
 static const tp_op tp__op_greater_equal =
-    TP__ROW("greater_equal", "GreaterEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__MAPS(tp__greater_equal), NULL, NULL, NULL, 0, "GreaterOrEqual", NULL);
-static const tp_op tp__op_less = TP__ROW("less", "Less", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-                                         TP__MAPS(tp__less), NULL, NULL, NULL, 0, "Less", NULL);
-static const tp_op tp__op_less_equal =
-    TP__ROW("less_equal", "LessEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__MAPS(tp__less_equal), NULL, NULL, NULL, 0, "LessOrEqual", NULL);
-static const tp_op tp__op_equal = TP__ROW("equal", "Equal", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare,
-                                          NULL, TP__MAPS(tp__equal), NULL, NULL, NULL, 0, "Equal", NULL);
-static const tp_op tp__op_not_equal =
-    TP__ROW("not_equal", "NotEqual", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__MAPS(tp__not_equal), NULL, NULL, NULL, 0, NULL, NULL);
+    TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "greater_equal", "GreaterEqual", 2, NULL,
+                   TP__MAPS(tp__greater_equal), NULL, "GreaterOrEqual");
+static const tp_op tp__op_less =
+    TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "less", "Less", 2, NULL, TP__MAPS(tp__less), NULL, "Less");
+static const tp_op tp__op_less_equal = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "less_equal", "LessEqual", 2,
+                                                      NULL, TP__MAPS(tp__less_equal), NULL, "LessOrEqual");
+static const tp_op tp__op_equal =
+    TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "equal", "Equal", 2, NULL, TP__MAPS(tp__equal), NULL, "Equal");
+static const tp_op tp__op_not_equal = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "not_equal", "NotEqual", 2, NULL,
+                                                     TP__MAPS(tp__not_equal), NULL, NULL);
 TP_DEF tp_node *tp_greater(tp_node *a, tp_node *b) { return tp__op2(&tp__op_greater, a, b, NULL); }
 TP_DEF tp_node *tp_greater_equal(tp_node *a, tp_node *b) { return tp__op2(&tp__op_greater_equal, a, b, NULL); }
 TP_DEF tp_node *tp_less(tp_node *a, tp_node *b) { return tp__op2(&tp__op_less, a, b, NULL); }
@@ -12035,16 +12075,12 @@ static void tp__logical_not_bytes(int64_t n, void *y_, const void *const *in, co
     (void)attrs;
     for (int64_t i = 0; i < n; i++) y[i] = !a[i];
 }
-#define TP__BYTE_MAP(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_, NULL, NULL, NULL
-static const tp_op tp__op_logical_and =
-    TP__ROW("logical_and", "LogicalAnd", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
-            TP__BYTE_MAP(tp__logical_and_bytes), NULL, NULL, NULL, 0, "And", NULL);
-static const tp_op tp__op_logical_or =
-    TP__ROW("logical_or", "LogicalOr", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_logical, NULL,
-            TP__BYTE_MAP(tp__logical_or_bytes), NULL, NULL, NULL, 0, "Or", NULL);
-static const tp_op tp__op_logical_not =
-    TP__ROW("logical_not", "LogicalNot", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_logical, NULL,
-            TP__BYTE_MAP(tp__logical_not_bytes), NULL, NULL, NULL, 0, "Not", NULL);
+static const tp_op tp__op_logical_and = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_logical, "logical_and", "LogicalAnd", 2,
+                                                       NULL, TP__BYTE_MAP(tp__logical_and_bytes), NULL, "And");
+static const tp_op tp__op_logical_or = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_logical, "logical_or", "LogicalOr", 2,
+                                                      NULL, TP__BYTE_MAP(tp__logical_or_bytes), NULL, "Or");
+static const tp_op tp__op_logical_not = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_logical, "logical_not", "LogicalNot", 1,
+                                                       NULL, TP__BYTE_MAP(tp__logical_not_bytes), NULL, "Not");
 TP_DEF tp_node *tp_logical_and(tp_node *a, tp_node *b) { return tp__op2(&tp__op_logical_and, a, b, NULL); }
 TP_DEF tp_node *tp_logical_or(tp_node *a, tp_node *b) { return tp__op2(&tp__op_logical_or, a, b, NULL); }
 TP_DEF tp_node *tp_logical_not(tp_node *a) { return tp__op1(&tp__op_logical_not, a, NULL); }
@@ -12089,11 +12125,10 @@ static void tp__select_grad(tp_grad *g)
     g->din[1] = tp__unbroadcast(tp_select(g->in[0], g->dout[0], zero), g->in[1]);
     g->din[2] = tp__unbroadcast(tp_select(g->in[0], zero, g->dout[0]), g->in[2]);
 }
-static const tp_op tp__op_select = TP__ROW("select", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer,
-                                           tp__select_grad, TP__MAPS(tp__select), NULL, NULL, NULL, 0, "Where", NULL);
-static const tp_op tp__op_select_bytes =
-    TP__ROW("select_bytes", "Select", TP_OP_ELEMENTWISE, 3, 3, 1, NULL, 0, tp__select_infer, NULL,
-            TP__BYTE_MAP(tp__select_byte), NULL, NULL, NULL, 0, "Where", NULL);
+static const tp_op tp__op_select = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__select_infer, "select", "Select", 3,
+                                                  tp__select_grad, TP__MAPS(tp__select), NULL, "Where");
+static const tp_op tp__op_select_bytes = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__select_infer, "select_bytes", "Select", 3,
+                                                        NULL, TP__BYTE_MAP(tp__select_byte), NULL, "Where");
 TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
 {
     tp_node *in[3];
@@ -12215,8 +12250,7 @@ static void tp__pow_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], b), tp_pow(a, tp_sub(b, one))), a);
     g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
 }
-static const tp_op tp__op_pow = TP__ROW("pow", "Pow", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__pow_grad,
-                                        TP__REAL_MAPS(tp__pow), NULL, NULL, NULL, 0, "Pow", NULL);
+static const tp_op tp__op_pow = TP__MAP_ROW("pow", "Pow", 2, tp__pow_grad, TP__REAL_MAPS(tp__pow), NULL, "Pow");
 TP_DEF tp_node *tp_pow(tp_node *a, tp_node *b) { return tp__op2(&tp__op_pow, a, b, NULL); }
 #endif
 
@@ -12234,14 +12268,11 @@ static void tp__rsqrt_grad(tp_grad *g)
 }
 static void tp__reciprocal_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_square(&g->out[0]))); }
 static const tp_op tp__op_sqrt =
-    TP__ROW("sqrt", "Sqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sqrt_grad, TP__REAL_MAPS(tp__sqrt),
-            tp_vec_find_sqrt, NULL, NULL, 0, "Sqrt", NULL);
+    TP__MAP_ROW("sqrt", "Sqrt", 1, tp__sqrt_grad, TP__REAL_MAPS(tp__sqrt), tp_vec_find_sqrt, "Sqrt");
 static const tp_op tp__op_rsqrt =
-    TP__ROW("rsqrt", "Rsqrt", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__rsqrt_grad,
-            TP__REAL_MAPS(tp__rsqrt), tp_vec_find_rsqrt, NULL, NULL, 0, NULL, NULL);
-static const tp_op tp__op_reciprocal =
-    TP__ROW("reciprocal", "Reciprocal", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__reciprocal_grad,
-            TP__REAL_MAPS(tp__reciprocal), tp_vec_find_reciprocal, NULL, NULL, 0, "Reciprocal", NULL);
+    TP__MAP_ROW("rsqrt", "Rsqrt", 1, tp__rsqrt_grad, TP__REAL_MAPS(tp__rsqrt), tp_vec_find_rsqrt, NULL);
+static const tp_op tp__op_reciprocal = TP__MAP_ROW("reciprocal", "Reciprocal", 1, tp__reciprocal_grad,
+                                                   TP__REAL_MAPS(tp__reciprocal), tp_vec_find_reciprocal, "Reciprocal");
 TP_DEF tp_node *tp_sqrt(tp_node *x) { return tp__op1(&tp__op_sqrt, x, NULL); }
 TP_DEF tp_node *tp_rsqrt(tp_node *x) { return tp__op1(&tp__op_rsqrt, x, NULL); }
 TP_DEF tp_node *tp_reciprocal(tp_node *x) { return tp__op1(&tp__op_reciprocal, x, NULL); }
@@ -12254,10 +12285,9 @@ TP__MAP1(ln, char, TP__LOG(x))
 #ifdef TP__ROWS
 static void tp__exp_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], &g->out[0]); }
 static void tp__ln_grad(tp_grad *g) { g->din[0] = tp_div(g->dout[0], g->in[0]); }
-static const tp_op tp__op_exp = TP__ROW("exp", "Exp", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__exp_grad,
-                                        TP__REAL_MAPS(tp__exp), tp_vec_find_exp, NULL, NULL, 0, "Exp", NULL);
-static const tp_op tp__op_ln = TP__ROW("ln", "Log", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__ln_grad,
-                                       TP__REAL_MAPS(tp__ln), tp_vec_find_log, NULL, NULL, 0, "Log", NULL);
+static const tp_op tp__op_exp =
+    TP__MAP_ROW("exp", "Exp", 1, tp__exp_grad, TP__REAL_MAPS(tp__exp), tp_vec_find_exp, "Exp");
+static const tp_op tp__op_ln = TP__MAP_ROW("ln", "Log", 1, tp__ln_grad, TP__REAL_MAPS(tp__ln), tp_vec_find_log, "Log");
 TP_DEF tp_node *tp_exp(tp_node *x) { return tp__op1(&tp__op_exp, x, NULL); }
 TP_DEF tp_node *tp_ln(tp_node *x) { return tp__op1(&tp__op_ln, x, NULL); }
 #endif
@@ -12268,10 +12298,8 @@ TP__MAP1(cos, char, TP__COS(x))
 #ifdef TP__ROWS
 static void tp__sin_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_cos(g->in[0])); }
 static void tp__cos_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_sin(g->in[0]))); }
-static const tp_op tp__op_sin = TP__ROW("sin", "Sin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sin_grad,
-                                        TP__REAL_MAPS(tp__sin), NULL, NULL, NULL, 0, "Sin", NULL);
-static const tp_op tp__op_cos = TP__ROW("cos", "Cos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__cos_grad,
-                                        TP__REAL_MAPS(tp__cos), NULL, NULL, NULL, 0, "Cos", NULL);
+static const tp_op tp__op_sin = TP__MAP_ROW("sin", "Sin", 1, tp__sin_grad, TP__REAL_MAPS(tp__sin), NULL, "Sin");
+static const tp_op tp__op_cos = TP__MAP_ROW("cos", "Cos", 1, tp__cos_grad, TP__REAL_MAPS(tp__cos), NULL, "Cos");
 TP_DEF tp_node *tp_sin(tp_node *x) { return tp__op1(&tp__op_sin, x, NULL); }
 TP_DEF tp_node *tp_cos(tp_node *x) { return tp__op1(&tp__op_cos, x, NULL); }
 #endif
@@ -12292,12 +12320,9 @@ static void tp__acos_grad(tp_grad *g)
     g->din[0] = tp_neg(g->din[0]);
 }
 static void tp__atan_grad(tp_grad *g) { g->din[0] = tp_div(g->dout[0], tp_affine(tp_square(g->in[0]), 1, 1)); }
-static const tp_op tp__op_asin = TP__ROW("asin", "Asin", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map,
-                                         tp__asin_grad, TP__REAL_MAPS(tp__asin), NULL, NULL, NULL, 0, "Asin", NULL);
-static const tp_op tp__op_acos = TP__ROW("acos", "Acos", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map,
-                                         tp__acos_grad, TP__REAL_MAPS(tp__acos), NULL, NULL, NULL, 0, "Acos", NULL);
-static const tp_op tp__op_atan = TP__ROW("atan", "Atan", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map,
-                                         tp__atan_grad, TP__REAL_MAPS(tp__atan), NULL, NULL, NULL, 0, "Atan", NULL);
+static const tp_op tp__op_asin = TP__MAP_ROW("asin", "Asin", 1, tp__asin_grad, TP__REAL_MAPS(tp__asin), NULL, "Asin");
+static const tp_op tp__op_acos = TP__MAP_ROW("acos", "Acos", 1, tp__acos_grad, TP__REAL_MAPS(tp__acos), NULL, "Acos");
+static const tp_op tp__op_atan = TP__MAP_ROW("atan", "Atan", 1, tp__atan_grad, TP__REAL_MAPS(tp__atan), NULL, "Atan");
 TP_DEF tp_node *tp_asin(tp_node *x) { return tp__op1(&tp__op_asin, x, NULL); }
 TP_DEF tp_node *tp_acos(tp_node *x) { return tp__op1(&tp__op_acos, x, NULL); }
 TP_DEF tp_node *tp_atan(tp_node *x) { return tp__op1(&tp__op_atan, x, NULL); }
@@ -12311,8 +12336,8 @@ static void tp__erf_grad(tp_grad *g)
 {
     g->din[0] = tp_mul(tp__scaled(g->dout[0], 1.12837916709551257390), tp_exp(tp_neg(tp_square(g->in[0]))));
 }
-static const tp_op tp__op_erf = TP__ROW("erf", "Erf", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__erf_grad,
-                                        TP__REAL_MAPS(tp__erf), tp_vec_find_erf, NULL, NULL, 0, "Erf", NULL);
+static const tp_op tp__op_erf =
+    TP__MAP_ROW("erf", "Erf", 1, tp__erf_grad, TP__REAL_MAPS(tp__erf), tp_vec_find_erf, "Erf");
 TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
 /* Made of plain nodes, so that gradients of any order exist; the planner fuses the nodes into one pass. */
 TP_DEF tp_node *tp_gelu(tp_node *x)
@@ -12338,11 +12363,9 @@ static void tp__sigmoid_grad(tp_grad *g)
     g->din[0] = tp_mul(tp_mul(g->dout[0], &g->out[0]), tp_affine(&g->out[0], -1.0f, 1.0f));
 }
 static const tp_op tp__op_tanh =
-    TP__ROW("tanh", "Tanh", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__tanh_grad, TP__REAL_MAPS(tp__tanh),
-            tp_vec_find_tanh, NULL, NULL, 0, "Tanh", NULL);
+    TP__MAP_ROW("tanh", "Tanh", 1, tp__tanh_grad, TP__REAL_MAPS(tp__tanh), tp_vec_find_tanh, "Tanh");
 static const tp_op tp__op_sigmoid =
-    TP__ROW("sigmoid", "Sigmoid", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__sigmoid_grad,
-            TP__REAL_MAPS(tp__sigmoid), tp_vec_find_sigmoid, NULL, NULL, 0, "Sigmoid", NULL);
+    TP__MAP_ROW("sigmoid", "Sigmoid", 1, tp__sigmoid_grad, TP__REAL_MAPS(tp__sigmoid), tp_vec_find_sigmoid, "Sigmoid");
 TP_DEF tp_node *tp_tanh(tp_node *x) { return tp__op1(&tp__op_tanh, x, NULL); }
 TP_DEF tp_node *tp_sigmoid(tp_node *x) { return tp__op1(&tp__op_sigmoid, x, NULL); }
 #endif
@@ -12359,8 +12382,7 @@ TP__MAP1(softplus, char, (x > 0 ? x : 0) + TP__F(tp__log_one_plus)(TP__EXP(-TP__
 #ifdef TP__ROWS
 static void tp__softplus_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sigmoid(g->in[0])); }
 static const tp_op tp__op_softplus =
-    TP__ROW("softplus", "Softplus", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__softplus_grad,
-            TP__REAL_MAPS(tp__softplus), NULL, NULL, NULL, 0, "Softplus", NULL);
+    TP__MAP_ROW("softplus", "Softplus", 1, tp__softplus_grad, TP__REAL_MAPS(tp__softplus), NULL, "Softplus");
 TP_DEF tp_node *tp_softplus(tp_node *x) { return tp__op1(&tp__op_softplus, x, NULL); }
 #endif
 
@@ -12371,15 +12393,13 @@ TP__MAP2(relu_grad, char, real, b > 0 ? a : 0)
 #ifdef TP__ROWS
 static void tp__relu_back(tp_grad *g);
 static const tp_op tp__op_relu_grad =
-    TP__ROW("relu_grad", "ReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__relu_back,
-            TP__REAL_MAPS(tp__relu_grad), tp_vec_find_relu_grad, NULL, NULL, 0, NULL, NULL);
+    TP__MAP_ROW("relu_grad", "ReluGrad", 2, tp__relu_back, TP__REAL_MAPS(tp__relu_grad), tp_vec_find_relu_grad, NULL);
 static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad for its operand dy */
 {
     g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
 }
 static const tp_op tp__op_relu =
-    TP__ROW("relu", "Relu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__relu_back, TP__REAL_MAPS(tp__relu),
-            tp_vec_find_relu, NULL, NULL, 0, "Relu", NULL);
+    TP__MAP_ROW("relu", "Relu", 1, tp__relu_back, TP__REAL_MAPS(tp__relu), tp_vec_find_relu, "Relu");
 TP_DEF tp_node *tp_relu(tp_node *x) { return tp__op1(&tp__op_relu, x, NULL); }
 #endif
 
@@ -12388,19 +12408,17 @@ TP_DEF tp_node *tp_relu(tp_node *x) { return tp__op1(&tp__op_relu, x, NULL); }
 TP__MAP1(leaky_relu, tp__leaky_attrs, x > 0 ? x : (real)t->alpha * x)
 TP__MAP2(leaky_relu_grad, tp__leaky_attrs, real, b > 0 ? a : (real)t->alpha * a)
 #ifdef TP__ROWS
-static const tp_attr tp__leaky_schema[] = {{"alpha", TP_ATTR_FLOAT, offsetof(tp__leaky_attrs, alpha)},
-                                           {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__leaky_schema[] = {TP__ATTR(tp__leaky_attrs, FLOAT, alpha), TP__ATTRS_END};
 static void tp__leaky_back(tp_grad *g);
 static const tp_op tp__op_leaky_relu_grad =
-    TP__ROW("leaky_relu_grad", "LeakyReluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, tp__leaky_schema, sizeof(tp__leaky_attrs),
-            tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu_grad), NULL, NULL, NULL, 0, NULL, NULL);
+    TP__MAP_ROW_OF(TP__ATTRS(leaky), tp__infer_map, "leaky_relu_grad", "LeakyReluGrad", 2, tp__leaky_back,
+                   TP__REAL_MAPS(tp__leaky_relu_grad), NULL, NULL);
 static void tp__leaky_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_leaky_relu_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
-static const tp_op tp__op_leaky_relu =
-    TP__ROW("leaky_relu", "LeakyRelu", TP_OP_ELEMENTWISE, 1, 1, 1, tp__leaky_schema, sizeof(tp__leaky_attrs),
-            tp__infer_map, tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu), NULL, NULL, NULL, 0, "LeakyRelu", NULL);
+static const tp_op tp__op_leaky_relu = TP__MAP_ROW_OF(TP__ATTRS(leaky), tp__infer_map, "leaky_relu", "LeakyRelu", 1,
+                                                      tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu), NULL, "LeakyRelu");
 TP_DEF tp_node *tp_leaky_relu(tp_node *x, float alpha)
 {
     tp__leaky_attrs t;
@@ -12426,8 +12444,7 @@ TP__MAP2(elu_grad, char, real, b > 0 ? a : a * (b + 1))
 #ifdef TP__ROWS
 static void tp__elu_grad_grad(tp_grad *g);
 static const tp_op tp__op_elu_grad =
-    TP__ROW("elu_grad", "EluGrad", TP_OP_ELEMENTWISE, 2, 2, 1, NULL, 0, tp__infer_map, tp__elu_grad_grad,
-            TP__REAL_MAPS(tp__elu_grad), NULL, NULL, NULL, 0, NULL, NULL);
+    TP__MAP_ROW("elu_grad", "EluGrad", 2, tp__elu_grad_grad, TP__REAL_MAPS(tp__elu_grad), NULL, NULL);
 static void tp__elu_grad_grad(tp_grad *g)
 {
     tp_node *negative = tp_less_equal(g->in[1], tp__zero_of(g->in[1]));
@@ -12435,8 +12452,7 @@ static void tp__elu_grad_grad(tp_grad *g)
     g->din[1] = tp__where(negative, tp_mul(g->dout[0], g->in[0]));
 }
 static void tp__elu_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_elu_grad, g->dout[0], &g->out[0], NULL); }
-static const tp_op tp__op_elu = TP__ROW("elu", "Elu", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, tp__elu_back,
-                                        TP__REAL_MAPS(tp__elu), NULL, NULL, NULL, 0, "Elu", NULL);
+static const tp_op tp__op_elu = TP__MAP_ROW("elu", "Elu", 1, tp__elu_back, TP__REAL_MAPS(tp__elu), NULL, "Elu");
 TP_DEF tp_node *tp_elu(tp_node *x) { return tp__op1(&tp__op_elu, x, NULL); }
 /* scale (alpha elu(x) + (1 - alpha) relu(x)), with alpha = 1.6732632 and scale = 1.0507010 */
 TP_DEF tp_node *tp_selu(tp_node *x)
@@ -12450,12 +12466,9 @@ TP__MAP1(floor, char, TP__R(floor)(x))
 TP__MAP1(ceil, char, TP__R(ceil)(x))
 TP__MAP1(round, char, TP__R(rint)(x))
 #ifdef TP__ROWS
-static const tp_op tp__op_floor = TP__ROW("floor", "Floor", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                          TP__REAL_MAPS(tp__floor), NULL, NULL, NULL, 0, "Floor", NULL);
-static const tp_op tp__op_ceil = TP__ROW("ceil", "Ceil", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                         TP__REAL_MAPS(tp__ceil), NULL, NULL, NULL, 0, "Ceil", NULL);
-static const tp_op tp__op_round = TP__ROW("round", "Round", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_map, NULL,
-                                          TP__REAL_MAPS(tp__round), NULL, NULL, NULL, 0, "Round", NULL);
+static const tp_op tp__op_floor = TP__MAP_ROW("floor", "Floor", 1, NULL, TP__REAL_MAPS(tp__floor), NULL, "Floor");
+static const tp_op tp__op_ceil = TP__MAP_ROW("ceil", "Ceil", 1, NULL, TP__REAL_MAPS(tp__ceil), NULL, "Ceil");
+static const tp_op tp__op_round = TP__MAP_ROW("round", "Round", 1, NULL, TP__REAL_MAPS(tp__round), NULL, "Round");
 TP_DEF tp_node *tp_floor(tp_node *x) { return tp__op1(&tp__op_floor, x, NULL); }
 TP_DEF tp_node *tp_ceil(tp_node *x) { return tp__op1(&tp__op_ceil, x, NULL); }
 TP_DEF tp_node *tp_round(tp_node *x) { return tp__op1(&tp__op_round, x, NULL); }
@@ -12470,9 +12483,8 @@ static void TP__F(tp__is_finite)(int64_t n, void *y_, const void *const *in, con
     for (int64_t i = 0; i < n; i++) y[i] = tp__finite((double)x[i]);
 }
 #ifdef TP__ROWS
-static const tp_op tp__op_is_finite =
-    TP__ROW("is_finite", "IsFinite", TP_OP_ELEMENTWISE, 1, 1, 1, NULL, 0, tp__infer_compare, NULL,
-            TP__REAL_MAPS(tp__is_finite), NULL, NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_is_finite = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "is_finite", "IsFinite", 1, NULL,
+                                                     TP__REAL_MAPS(tp__is_finite), NULL, NULL);
 TP_DEF tp_node *tp_is_finite(tp_node *x) { return tp__op1(&tp__op_is_finite, x, NULL); }
 #endif
 
@@ -12482,9 +12494,8 @@ TP_DEF tp_node *tp_is_finite(tp_node *x) { return tp__op1(&tp__op_is_finite, x, 
  *   dx = dy cast back, if both are floating. float -> integer truncates, x -> bool is x != 0. The executor
  *   does not convert half-precision operands for this op. */
 #ifdef TP__ROWS
-static const tp_attr tp__cast_schema[] = {{"from", TP_ATTR_DTYPE, offsetof(tp__cast_attrs, from)},
-                                          {"to", TP_ATTR_DTYPE, offsetof(tp__cast_attrs, to)},
-                                          {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__cast_schema[] = {TP__ATTR(tp__cast_attrs, DTYPE, from), TP__ATTR(tp__cast_attrs, DTYPE, to),
+                                          TP__ATTRS_END};
 static void tp__cast_block(int64_t n, void *y, const void *const *in, const void *attrs)
 {
     const tp__cast_attrs *t = (const tp__cast_attrs *)attrs;
@@ -12506,10 +12517,8 @@ static void tp__cast_grad(tp_grad *g)
     const tp__cast_attrs *t = (const tp__cast_attrs *)g->op->attrs;
     if (tp_dtype_is_float(t->from) && tp_dtype_is_float(t->to)) g->din[0] = tp_cast(g->dout[0], t->from);
 }
-static const tp_op tp__op_cast =
-    TP__ROW("cast", "Cast", TP_OP_ELEMENTWISE, 1, 1, 1, tp__cast_schema, sizeof(tp__cast_attrs), tp__cast_infer,
-            tp__cast_grad, tp__map_kernel, tp__map_kernel, NULL, tp__cast_block, tp__cast_block, tp__cast_block,
-            tp__cast_block, NULL, NULL, NULL, 0, "Cast", NULL);
+static const tp_op tp__op_cast = TP__MAP_ROW_OF(TP__ATTRS(cast), tp__cast_infer, "cast", "Cast", 1, tp__cast_grad,
+                                                TP__ANY_MAP(tp__cast_block), NULL, "Cast");
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
 {
     tp__cast_attrs t;
@@ -12669,10 +12678,9 @@ static void TP__F(tp__sum_loop)(const tp_call *k, const tp__reduction *plan, boo
 }
 
 #ifdef TP__ROWS
-static const tp_attr tp__reduce_schema[] = {{"axes", TP_ATTR_INTS8, offsetof(tp__reduce_attrs, axes)},
-                                            {"n_axes", TP_ATTR_INT, offsetof(tp__reduce_attrs, n_axes)},
-                                            {"keep_dims", TP_ATTR_BOOL, offsetof(tp__reduce_attrs, keep_dims)},
-                                            {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__reduce_schema[] = {TP__ATTR(tp__reduce_attrs, INTS8, axes),
+                                            TP__ATTR(tp__reduce_attrs, INT, n_axes),
+                                            TP__ATTR(tp__reduce_attrs, BOOL, keep_dims), TP__ATTRS_END};
 
 static tp_node *tp__reduce(const tp_op *row, tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
@@ -12717,10 +12725,9 @@ static void tp__reduce_sum_any(const tp_call *k)
     }
 }
 static void tp__reduce_sum_grad(tp_grad *g) { g->din[0] = tp_broadcast_like(tp__with_dims(g, g->dout[0]), g->in[0]); }
-static const tp_op tp__op_reduce_sum = TP__ROW(
-    "reduce_sum", "Sum", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_number,
-    tp__reduce_sum_grad, TP__KERNELS(tp__reduce_sum_any, tp__reduce_sum_f64, tp__reduce_sum_fast), tp__flops_of_input,
-    TP__IF_FAST(tp__reduce_scratch, NULL), 0, "ReduceSum", NULL);
+static const tp_op tp__op_reduce_sum = TP__REDUCE_ROW(
+    "reduce_sum", "Sum", tp__infer_reduce_number, tp__reduce_sum_grad,
+    TP__KERNELS(tp__reduce_sum_any, tp__reduce_sum_f64, tp__reduce_sum_fast), tp__reduce_scratch, "ReduceSum");
 TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_sum, x, axes, n_axes, keep_dims);
@@ -12747,8 +12754,8 @@ static tp_status tp__size_ratio_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_size_ratio =
-    TP__ROW("size_ratio", "SizeRatio", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__size_ratio_infer, NULL,
-            TP__KERNELS(tp__size_ratio_f32, tp__size_ratio_f64, NULL), tp__flops_none, NULL, 3u, NULL, NULL);
+    TP__ROW("size_ratio", "SizeRatio", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__size_ratio_infer, NULL,
+            TP__NAIVE(tp__size_ratio), TP__FLOPS(tp__flops_none), TP__SHAPE_ONLY(3u));
 /* A scalar of x's dtype: the number of elements of x per element of z. */
 static tp_node *tp__size_ratio(tp_node *x, tp_node *z)
 {
@@ -12774,10 +12781,9 @@ static void tp__reduce_mean_grad(tp_grad *g)
     tp_node *d = tp_div(tp__with_dims(g, g->dout[0]), tp__size_ratio(g->in[0], &g->out[0]));
     g->din[0] = tp_broadcast_like(d, g->in[0]);
 }
-static const tp_op tp__op_reduce_mean = TP__ROW(
-    "reduce_mean", "Mean", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_real,
-    tp__reduce_mean_grad, TP__KERNELS(tp__reduce_mean_f32, tp__reduce_mean_f64, tp__reduce_mean_fast),
-    tp__flops_of_input, TP__IF_FAST(tp__reduce_scratch, NULL), 0, "ReduceMean", NULL);
+static const tp_op tp__op_reduce_mean = TP__REDUCE_ROW(
+    "reduce_mean", "Mean", tp__infer_reduce_real, tp__reduce_mean_grad,
+    TP__KERNELS(tp__reduce_mean_f32, tp__reduce_mean_f64, tp__reduce_mean_fast), tp__reduce_scratch, "ReduceMean");
 TP_DEF tp_node *tp_reduce_mean(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_mean, x, axes, n_axes, keep_dims);
@@ -12834,14 +12840,12 @@ static void tp__reduce_extremum_grad(tp_grad *g)
     tp_node *count = tp_reduce_sum(ties, t->axes, t->n_axes, true);
     g->din[0] = tp_mul(ties, tp_div(tp__with_dims(g, g->dout[0]), count));
 }
-static const tp_op tp__op_reduce_max = TP__ROW(
-    "reduce_max", "Max", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_number,
-    tp__reduce_extremum_grad, TP__KERNELS(tp__reduce_max_any, tp__reduce_max_f64, tp__reduce_max_fast),
-    tp__flops_of_input, TP__IF_FAST(tp__reduce_scratch, NULL), 0, "ReduceMax", NULL);
+static const tp_op tp__op_reduce_max = TP__REDUCE_ROW(
+    "reduce_max", "Max", tp__infer_reduce_number, tp__reduce_extremum_grad,
+    TP__KERNELS(tp__reduce_max_any, tp__reduce_max_f64, tp__reduce_max_fast), tp__reduce_scratch, "ReduceMax");
 static const tp_op tp__op_reduce_min =
-    TP__ROW("reduce_min", "Min", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
-            tp__infer_reduce_number, tp__reduce_extremum_grad,
-            TP__KERNELS(tp__reduce_min_any, tp__reduce_min_f64, NULL), tp__flops_of_input, NULL, 0, "ReduceMin", NULL);
+    TP__REDUCE_ROW("reduce_min", "Min", tp__infer_reduce_number, tp__reduce_extremum_grad,
+                   TP__KERNELS(tp__reduce_min_any, tp__reduce_min_f64, NULL), NULL, "ReduceMin");
 TP_DEF tp_node *tp_reduce_max(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_max, x, axes, n_axes, keep_dims);
@@ -12922,18 +12926,16 @@ static void tp__reduce_prod_grad_grad(tp_grad *g)
                                               t->axes, t->n_axes, t->keep_dims),
                                 g->in[1]);
 }
-static const tp_op tp__op_reduce_prod_grad = TP__ROW(
-    "reduce_prod_grad", "ProdGrad", TP_OP_PURE, 2, 2, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
-    tp__reduce_prod_grad_infer, tp__reduce_prod_grad_grad,
-    TP__KERNELS(tp__reduce_prod_grad_f32, tp__reduce_prod_grad_f64, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
+static const tp_op tp__op_reduce_prod_grad =
+    TP__ROW("reduce_prod_grad", "ProdGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(reduce), tp__reduce_prod_grad_infer,
+            tp__reduce_prod_grad_grad, TP__NAIVE(tp__reduce_prod_grad), TP__FLOPS(tp__flops_of_input), TP__NO_ONNX);
 static void tp__reduce_prod_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_reduce_prod_grad, g->in[0], g->dout[0], g->op->attrs);
 }
 static const tp_op tp__op_reduce_prod =
-    TP__ROW("reduce_prod", "Prod", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs),
-            tp__infer_reduce_number, tp__reduce_prod_back, TP__KERNELS(tp__reduce_prod_any, tp__reduce_prod_f64, NULL),
-            tp__flops_of_input, NULL, 0, "ReduceProd", NULL);
+    TP__REDUCE_ROW("reduce_prod", "Prod", tp__infer_reduce_number, tp__reduce_prod_back,
+                   TP__KERNELS(tp__reduce_prod_any, tp__reduce_prod_f64, NULL), NULL, "ReduceProd");
 TP_DEF tp_node *tp_reduce_prod(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_prod, x, axes, n_axes, keep_dims);
@@ -12965,12 +12967,10 @@ static tp_status tp__infer_reduce_bool(tp_infer *s)
                              tp_dtype_name(s->in[0].dtype));
     return tp__infer_reduce(s);
 }
-static const tp_op tp__op_reduce_all = TP__ROW(
-    "reduce_all", "All", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_bool, NULL,
-    TP__KERNELS(tp__reduce_all_bytes, NULL, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
-static const tp_op tp__op_reduce_any = TP__ROW(
-    "reduce_any", "Any", TP_OP_PURE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__infer_reduce_bool, NULL,
-    TP__KERNELS(tp__reduce_any_bytes, NULL, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
+static const tp_op tp__op_reduce_all = TP__REDUCE_ROW("reduce_all", "All", tp__infer_reduce_bool, NULL,
+                                                      TP__KERNELS(tp__reduce_all_bytes, NULL, NULL), NULL, NULL);
+static const tp_op tp__op_reduce_any = TP__REDUCE_ROW("reduce_any", "Any", tp__infer_reduce_bool, NULL,
+                                                      TP__KERNELS(tp__reduce_any_bytes, NULL, NULL), NULL, NULL);
 TP_DEF tp_node *tp_reduce_all(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_all, x, axes, n_axes, keep_dims);
@@ -13027,9 +13027,9 @@ static tp_status tp__sum_to_like_infer(tp_infer *s)
 }
 static void tp__sum_to_like_grad(tp_grad *g) { g->din[0] = tp_broadcast_like(g->dout[0], g->in[0]); }
 static const tp_op tp__op_sum_to_like =
-    TP__ROW("sum_to_like", "SumToLike", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__sum_to_like_infer, tp__sum_to_like_grad,
-            TP__KERNELS(tp__sum_to_like_f32, tp__sum_to_like_f64, tp__sum_to_like_fast), tp__flops_of_input,
-            TP__IF_FAST(tp__sum_to_like_scratch, NULL), 2u, NULL, NULL);
+    TP__ROW("sum_to_like", "SumToLike", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__sum_to_like_infer,
+            tp__sum_to_like_grad, TP__NAIVE_FAST(tp__sum_to_like),
+            TP__FLOPS_SCRATCH(tp__flops_of_input, TP__IF_FAST(tp__sum_to_like_scratch, NULL)), TP__SHAPE_ONLY(2u));
 TP_DEF tp_node *tp_sum_to_like(tp_node *dy, tp_node *ref) { return tp__op2(&tp__op_sum_to_like, dy, ref, NULL); }
 #endif
 
@@ -13076,8 +13076,8 @@ static void tp__add_n_grad(tp_grad *g)
 }
 static double tp__add_n_flops(const tp_call *k) { return (double)tp__size(&k->out[0]) * (k->n_in - 1); }
 static const tp_op tp__op_add_n =
-    TP__ROW("add_n", "AddN", TP_OP_PURE, 1, -1, 1, NULL, 0, tp__add_n_infer, tp__add_n_grad,
-            TP__KERNELS(tp__add_n_any, tp__add_n_f64, tp__add_n_fast), tp__add_n_flops, NULL, 0, "Sum", NULL);
+    TP__ROW("add_n", "AddN", TP_OP_PURE, TP__IO_RANGE(1, -1, 1), TP__NO_ATTRS, tp__add_n_infer, tp__add_n_grad,
+            TP__KERNELS(tp__add_n_any, tp__add_n_f64, tp__add_n_fast), TP__FLOPS(tp__add_n_flops), TP__ONNX("Sum"));
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
     if (n == 2 && xs && xs[0] && xs[1] && tp_shape_equal(&xs[0]->shape, &xs[1]->shape))
@@ -13127,14 +13127,13 @@ static tp_status tp__all_reduce_infer(tp_infer *s)
     for (int i = 1; i < s->n_in && st == TP_OK; i++) s->out[i] = s->out[0];
     return st;
 }
-static const tp_attr tp__all_reduce_schema[] = {{"mean", TP_ATTR_BOOL, offsetof(tp__all_reduce_attrs, mean)},
-                                                {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__all_reduce_schema[] = {TP__ATTR(tp__all_reduce_attrs, BOOL, mean), TP__ATTRS_END};
 static void tp__all_reduce_grad(tp_grad *g);
 static double tp__all_reduce_flops(const tp_call *k) { return (double)tp__size(&k->out[0]) * k->n_in; }
-static const tp_op tp__op_all_reduce = TP__ROW(
-    "all_reduce", "AllReduce", TP_OP_COLLECTIVE, 1, -1, -1, tp__all_reduce_schema, sizeof(tp__all_reduce_attrs),
-    tp__all_reduce_infer, tp__all_reduce_grad, TP__KERNELS(tp__all_reduce_any, tp__all_reduce_f64, tp__all_reduce_fast),
-    tp__all_reduce_flops, NULL, 0, NULL, NULL);
+static const tp_op tp__op_all_reduce = TP__ROW("all_reduce", "AllReduce", TP_OP_COLLECTIVE, TP__IO_RANGE(1, -1, -1),
+                                               TP__ATTRS(all_reduce), tp__all_reduce_infer, tp__all_reduce_grad,
+                                               TP__KERNELS(tp__all_reduce_any, tp__all_reduce_f64, tp__all_reduce_fast),
+                                               TP__FLOPS(tp__all_reduce_flops), TP__NO_ONNX);
 TP_DEF int tp_node_device(const tp_node *n)
 {
     TP__REQUIRE(n, 0)
@@ -13249,12 +13248,11 @@ static void tp__global_norm_grad(tp_grad *g)
     for (int i = 0; i < g->op->n_in; i++) g->din[i] = tp_mul(tp_cast(d, g->in[i]->dtype), g->in[i]);
 }
 static const tp_op tp__op_l2_loss =
-    TP__ROW("l2_loss", "L2Loss", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__infer_real_scalar, tp__l2_loss_grad,
-            TP__KERNELS(tp__l2_loss_f32, tp__l2_loss_f64, tp__l2_loss_fast), tp__flops_of_squares, NULL, 0, NULL, NULL);
+    TP__ROW("l2_loss", "L2Loss", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__infer_real_scalar, tp__l2_loss_grad,
+            TP__NAIVE_FAST(tp__l2_loss), TP__FLOPS(tp__flops_of_squares), TP__NO_ONNX);
 static const tp_op tp__op_global_norm =
-    TP__ROW("global_norm", "GlobalNorm", TP_OP_PURE, 1, -1, 1, NULL, 0, tp__global_norm_infer, tp__global_norm_grad,
-            TP__KERNELS(tp__global_norm_f32, tp__global_norm_f64, tp__global_norm_fast), tp__flops_of_squares, NULL, 0,
-            NULL, NULL);
+    TP__ROW("global_norm", "GlobalNorm", TP_OP_PURE, TP__IO_RANGE(1, -1, 1), TP__NO_ATTRS, tp__global_norm_infer,
+            tp__global_norm_grad, TP__NAIVE_FAST(tp__global_norm), TP__FLOPS(tp__flops_of_squares), TP__NO_ONNX);
 TP_DEF tp_node *tp_l2_loss(tp_node *x) { return tp__op1(&tp__op_l2_loss, x, NULL); }
 TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n) { return tp__opn(&tp__op_global_norm, xs, n, NULL); }
 #endif
@@ -13272,8 +13270,8 @@ static void TP__F(tp__zero_fraction)(const tp_call *k)
 #endif
 #ifdef TP__ROWS
 static const tp_op tp__op_zero_fraction =
-    TP__ROW("zero_fraction", "ZeroFraction", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__infer_real_scalar, NULL,
-            TP__KERNELS(tp__zero_fraction_f32, tp__zero_fraction_f64, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
+    TP__ROW("zero_fraction", "ZeroFraction", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__infer_real_scalar, NULL,
+            TP__NAIVE(tp__zero_fraction), TP__FLOPS(tp__flops_of_input), TP__NO_ONNX);
 TP_DEF tp_node *tp_zero_fraction(tp_node *x) { return tp__op1(&tp__op_zero_fraction, x, NULL); }
 #endif
 
@@ -13305,8 +13303,7 @@ static void tp__argmax_any(const tp_call *k)
     default: tp__argmax_f32(k); break;
     }
 }
-static const tp_attr tp__axis_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__axis_attrs, axis)},
-                                          {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__axis_schema[] = {TP__ATTR(tp__axis_attrs, INT, axis), TP__ATTRS_END};
 /* The row's axis in the shape of x, counted from the front; -1: it does not exist, and the error is set. */
 static int tp__infer_axis(tp_infer *s, int axis, const tp_shape *x)
 {
@@ -13333,8 +13330,8 @@ static tp_status tp__argmax_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_argmax =
-    TP__ROW("argmax", "ArgMax", TP_OP_PURE, 1, 1, 1, tp__axis_schema, sizeof(tp__axis_attrs), tp__argmax_infer, NULL,
-            TP__KERNELS(tp__argmax_any, tp__argmax_f64, NULL), tp__flops_of_input, NULL, 0, "ArgMax", NULL);
+    TP__ROW("argmax", "ArgMax", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS(axis), tp__argmax_infer, NULL,
+            TP__KERNELS(tp__argmax_any, tp__argmax_f64, NULL), TP__FLOPS(tp__flops_of_input), TP__ONNX("ArgMax"));
 TP_DEF tp_node *tp_argmax(tp_node *x, int axis)
 {
     tp__axis_attrs t;
@@ -13383,10 +13380,9 @@ static void tp__cumsum_kernel(const tp_call *k)
     default: tp__each_range(k, lines, tp__grain(n), tp__cumsum_lines_f32); break;
     }
 }
-static const tp_attr tp__cumsum_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__cumsum_attrs, axis)},
-                                            {"exclusive", TP_ATTR_BOOL, offsetof(tp__cumsum_attrs, exclusive)},
-                                            {"reverse", TP_ATTR_BOOL, offsetof(tp__cumsum_attrs, reverse)},
-                                            {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__cumsum_schema[] = {TP__ATTR(tp__cumsum_attrs, INT, axis),
+                                            TP__ATTR(tp__cumsum_attrs, BOOL, exclusive),
+                                            TP__ATTR(tp__cumsum_attrs, BOOL, reverse), TP__ATTRS_END};
 static tp_status tp__cumsum_infer(tp_infer *s)
 {
     if (tp__infer_axis(s, ((const tp__cumsum_attrs *)s->attrs)->axis, &s->in[0].shape) < 0) return TP_ERR_ARG;
@@ -13401,8 +13397,8 @@ static void tp__cumsum_grad(tp_grad *g)
     g->din[0] = tp_cumsum(g->dout[0], t->axis, t->exclusive, !t->reverse);
 }
 static const tp_op tp__op_cumsum =
-    TP__ROW("cumsum", "Cumsum", TP_OP_PURE, 1, 1, 1, tp__cumsum_schema, sizeof(tp__cumsum_attrs), tp__cumsum_infer,
-            tp__cumsum_grad, TP__KERNELS(tp__cumsum_kernel, tp__cumsum_kernel, NULL), NULL, NULL, 0, NULL, NULL);
+    TP__ROW("cumsum", "Cumsum", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS(cumsum), tp__cumsum_infer, tp__cumsum_grad,
+            TP__KERNELS(tp__cumsum_kernel, tp__cumsum_kernel, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse)
 {
     tp__cumsum_attrs t;
@@ -13478,7 +13474,7 @@ static void TP__F(tp__put_last)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-static const tp_attr tp__top_k_schema[] = {{"k", TP_ATTR_INT, offsetof(tp__top_k_attrs, k)}, {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__top_k_schema[] = {TP__ATTR(tp__top_k_attrs, INT, k), TP__ATTRS_END};
 static tp_status tp__top_k_infer(tp_infer *s)
 {
     const tp_status st = tp__infer_real(s);
@@ -13514,13 +13510,12 @@ static tp_status tp__infer_last(tp_infer *s)
 static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref);
 static void tp__take_last_grad(tp_grad *g) { g->din[0] = tp__put_last(g->dout[0], g->in[1], g->in[0]); }
 static const tp_op tp__op_take_last =
-    TP__ROW("take_last", "TakeLast", TP_OP_PURE, 2, 2, 1, NULL, 0, tp__infer_last, tp__take_last_grad,
-            TP__KERNELS(tp__take_last_f32, tp__take_last_f64, NULL), tp__flops_none, NULL, 0, NULL,
-            "index %lld is outside the last axis");
+    TP__ROW("take_last", "TakeLast", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__infer_last, tp__take_last_grad,
+            TP__NAIVE(tp__take_last), TP__FLOPS(tp__flops_none), TP__FAULT("index %lld is outside the last axis"));
 static void tp__put_last_grad(tp_grad *g) { g->din[0] = tp__op2(&tp__op_take_last, g->dout[0], g->in[1], NULL); }
-static const tp_op tp__op_put_last = TP__ROW("put_last", "PutLast", TP_OP_PURE, 3, 3, 1, NULL, 0, tp__infer_last,
-                                             tp__put_last_grad, TP__KERNELS(tp__put_last_f32, tp__put_last_f64, NULL),
-                                             tp__flops_of_input, NULL, 4u, NULL, "index %lld is outside the last axis");
+static const tp_op tp__op_put_last = TP__ROW(
+    "put_last", "PutLast", TP_OP_PURE, TP__IO(3, 1), TP__NO_ATTRS, tp__infer_last, tp__put_last_grad,
+    TP__NAIVE(tp__put_last), TP__FLOPS(tp__flops_of_input), TP__REST(4u, NULL, "index %lld is outside the last axis"));
 static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref)
 {
     tp_node *in[3];
@@ -13538,8 +13533,8 @@ static double tp__top_k_flops(const tp_call *k)
     return (double)tp__size(&k->in[0]) * (double)((const tp__top_k_attrs *)k->attrs)->k;
 }
 static const tp_op tp__op_top_k =
-    TP__ROW("top_k", "TopKV2", TP_OP_PURE, 1, 1, 2, tp__top_k_schema, sizeof(tp__top_k_attrs), tp__top_k_infer,
-            tp__top_k_grad, TP__KERNELS(tp__top_k_f32, tp__top_k_f64, NULL), tp__top_k_flops, NULL, 0, NULL, NULL);
+    TP__ROW("top_k", "TopKV2", TP_OP_PURE, TP__IO(1, 2), TP__ATTRS(top_k), tp__top_k_infer, tp__top_k_grad,
+            TP__NAIVE(tp__top_k), TP__FLOPS(tp__top_k_flops), TP__NO_ONNX);
 TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices)
 {
     tp__top_k_attrs t;
@@ -13585,8 +13580,8 @@ static tp_status tp__in_top_k_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_in_top_k =
-    TP__ROW("in_top_k", "InTopK", TP_OP_PURE, 2, 2, 1, tp__top_k_schema, sizeof(tp__top_k_attrs), tp__in_top_k_infer,
-            NULL, TP__KERNELS(tp__in_top_k_f32, tp__in_top_k_f64, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
+    TP__ROW("in_top_k", "InTopK", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(top_k), tp__in_top_k_infer, NULL,
+            TP__NAIVE(tp__in_top_k), TP__FLOPS(tp__flops_of_input), TP__NO_ONNX);
 TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k)
 {
     tp__top_k_attrs t;
@@ -13801,8 +13796,7 @@ static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
 /* -- reshape: y = x under another shape, of which one dimension may follow from the rest --- >>op reshape
  * -- reshape_like: the shape of another value -------------------------------------- >>op reshape_like */
 #ifdef TP__ROWS
-static const tp_attr tp__reshape_schema[] = {{"shape", TP_ATTR_SHAPE, offsetof(tp__reshape_attrs, shape)},
-                                             {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__reshape_schema[] = {TP__ATTR(tp__reshape_attrs, SHAPE, shape), TP__ATTRS_END};
 static tp_status tp__reshape_infer(tp_infer *s)
 {
     const tp_shape *x = &s->in[0].shape, *want = &((const tp__reshape_attrs *)s->attrs)->shape;
@@ -13834,8 +13828,7 @@ static tp_status tp__reshape_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_reshape =
-    TP__ROW("reshape", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__reshape_schema, sizeof(tp__reshape_attrs),
-            tp__reshape_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Reshape", NULL);
+    TP__VIEW_ROW("reshape", "Reshape", 1, TP__ATTRS(reshape), tp__reshape_infer, tp__view_grad, TP__ONNX("Reshape"));
 TP_DEF tp_node *tp_reshape_to(tp_node *x, tp_shape shape)
 {
     tp__reshape_attrs t;
@@ -13862,8 +13855,7 @@ static tp_status tp__reshape_like_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_reshape_like =
-    TP__ROW("reshape_like", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__reshape_like_infer,
-            tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 2u, NULL, NULL);
+    TP__VIEW_ROW("reshape_like", "Reshape", 2, TP__NO_ATTRS, tp__reshape_like_infer, tp__view_grad, TP__SHAPE_ONLY(2u));
 TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref)
 {
     if (x && ref && tp_shape_known(&x->shape) && tp_shape_equal(&x->shape, &ref->shape)) return x;
@@ -13883,9 +13875,8 @@ static tp_status tp__batch_flatten_infer(tp_infer *s)
     s->out[0].shape.dim[1] = tp__known_product(x, 1, x->ndim);
     return TP_OK;
 }
-static const tp_op tp__op_batch_flatten =
-    TP__ROW("batch_flatten", "Reshape", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__batch_flatten_infer,
-            tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Flatten", NULL);
+static const tp_op tp__op_batch_flatten = TP__VIEW_ROW("batch_flatten", "Reshape", 1, TP__NO_ATTRS,
+                                                       tp__batch_flatten_infer, tp__view_grad, TP__ONNX("Flatten"));
 TP_DEF tp_node *tp_batch_flatten(tp_node *x) { return tp__op1(&tp__op_batch_flatten, x, NULL); }
 #endif
 
@@ -13920,12 +13911,10 @@ static tp_status tp__squeeze_infer(tp_infer *s)
     tp__remove_dim(&s->out[0].shape, d);
     return TP_OK;
 }
-static const tp_op tp__op_expand_dims =
-    TP__ROW("expand_dims", "ExpandDims", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__axis_schema, sizeof(tp__axis_attrs),
-            tp__expand_dims_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Unsqueeze", NULL);
+static const tp_op tp__op_expand_dims = TP__VIEW_ROW("expand_dims", "ExpandDims", 1, TP__ATTRS(axis),
+                                                     tp__expand_dims_infer, tp__view_grad, TP__ONNX("Unsqueeze"));
 static const tp_op tp__op_squeeze =
-    TP__ROW("squeeze", "Squeeze", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__axis_schema, sizeof(tp__axis_attrs),
-            tp__squeeze_infer, tp__view_grad, TP__NO_KERNEL, tp__flops_none, NULL, 0, "Squeeze", NULL);
+    TP__VIEW_ROW("squeeze", "Squeeze", 1, TP__ATTRS(axis), tp__squeeze_infer, tp__view_grad, TP__ONNX("Squeeze"));
 TP_DEF tp_node *tp_expand_dims(tp_node *x, int axis)
 {
     tp__axis_attrs t;
@@ -13943,11 +13932,9 @@ TP_DEF tp_node *tp_squeeze(tp_node *x, int axis)
 /* -- identity, stop_gradient: y = x; the second passes no gradient to x ----- >>op identity, stop_gradient */
 #ifdef TP__ROWS
 static const tp_op tp__op_identity =
-    TP__ROW("identity", "Identity", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, tp__identity_grad,
-            TP__NO_KERNEL, tp__flops_none, NULL, 0, "Identity", NULL);
+    TP__VIEW_ROW("identity", "Identity", 1, TP__NO_ATTRS, tp__infer_same, tp__identity_grad, TP__ONNX("Identity"));
 static const tp_op tp__op_stop_gradient =
-    TP__ROW("stop_gradient", "StopGradient", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, NULL, 0, tp__infer_same, NULL,
-            TP__NO_KERNEL, tp__flops_none, NULL, 0, "Identity", NULL);
+    TP__VIEW_ROW("stop_gradient", "StopGradient", 1, TP__NO_ATTRS, tp__infer_same, NULL, TP__ONNX("Identity"));
 /* The node that x is a name of: follows identities to their input. */
 static tp_node *tp__unnamed(tp_node *x)
 {
@@ -13979,8 +13966,8 @@ static tp_status tp__group_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_group =
-    TP__ROW("group", "group_deps", TP_OP_HOST | TP_OP_ANY_DTYPE, 0, 0, 1, NULL, 0, tp__group_infer, NULL,
-            TP__KERNELS(tp__group_kernel, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
+    TP__ROW("group", "group_deps", TP_OP_HOST | TP_OP_ANY_DTYPE, TP__IO(0, 1), TP__NO_ATTRS, tp__group_infer, NULL,
+            TP__KERNELS(tp__group_kernel, NULL, NULL), TP__FLOPS(tp__flops_none), TP__NO_ONNX);
 TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *name)
 {
     TP__GRAPH_REQUIRE(g, g && (nodes || n == 0) && n >= 0, tp_poison(g))
@@ -13999,16 +13986,14 @@ TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *
 
 /* -- fill_like: y = value, in x's shape and dtype; x is read for its shape alone ------ >>op fill_like */
 #ifdef TP__ROWS
-static const tp_attr tp__fill_schema[] = {{"value", TP_ATTR_FLOAT, offsetof(tp__fill_attrs, value)},
-                                          {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__fill_schema[] = {TP__ATTR(tp__fill_attrs, FLOAT, value), TP__ATTRS_END};
 static void tp__fill_like(const tp_call *k)
 {
     tp__fill_value(k->out[0].data, k->out[0].dtype, (double)((const tp__fill_attrs *)k->attrs)->value,
                    tp__size(&k->out[0]));
 }
-static const tp_op tp__op_fill_like =
-    TP__ROW("fill_like", "Fill", TP_OP_ANY_DTYPE, 1, 1, 1, tp__fill_schema, sizeof(tp__fill_attrs), tp__infer_same,
-            NULL, TP__KERNELS(tp__fill_like, NULL, NULL), tp__flops_none, NULL, 1u, NULL, NULL);
+static const tp_op tp__op_fill_like = TP__MOVE_ROW("fill_like", "Fill", TP__IO(1, 1), TP__ATTRS(fill), tp__infer_same,
+                                                   NULL, tp__fill_like, TP__SHAPE_ONLY(1u));
 TP_DEF tp_node *tp_fill_like(tp_node *x, float value)
 {
     tp__fill_attrs t;
@@ -14048,17 +14033,16 @@ static tp_status tp__broadcast_like_infer(tp_infer *s)
 }
 static void tp__broadcast_like_grad(tp_grad *g) { g->din[0] = tp_sum_to_like(g->dout[0], g->in[0]); }
 static const tp_op tp__op_broadcast_like =
-    TP__ROW("broadcast_like", "BroadcastTo", TP_OP_ANY_DTYPE, 2, 2, 1, NULL, 0, tp__broadcast_like_infer,
-            tp__broadcast_like_grad, TP__KERNELS(tp__broadcast_like, NULL, NULL), tp__flops_none, NULL, 2u, NULL, NULL);
+    TP__MOVE_ROW("broadcast_like", "BroadcastTo", TP__IO(2, 1), TP__NO_ATTRS, tp__broadcast_like_infer,
+                 tp__broadcast_like_grad, tp__broadcast_like, TP__SHAPE_ONLY(2u));
 TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref) { return tp__op2(&tp__op_broadcast_like, x, ref, NULL); }
 #endif
 
 /* -- transpose: dimension d of y is dimension perm[d] of x ------------------------------- >>op transpose
  *   dx = dy transposed by the inverse of perm */
 #ifdef TP__ROWS
-static const tp_attr tp__transpose_schema[] = {{"perm", TP_ATTR_INTS8, offsetof(tp__transpose_attrs, perm)},
-                                               {"n", TP_ATTR_INT, offsetof(tp__transpose_attrs, n)},
-                                               {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__transpose_schema[] = {TP__ATTR(tp__transpose_attrs, INTS8, perm),
+                                               TP__ATTR(tp__transpose_attrs, INT, n), TP__ATTRS_END};
 static bool tp__permutation(const tp__transpose_attrs *t, int ndim, int *perm)
 {
     unsigned seen = 0;
@@ -14105,9 +14089,8 @@ static void tp__transpose_grad(tp_grad *g)
     g->din[0] = tp_transpose(g->dout[0], inverse, n);
 }
 static const tp_op tp__op_transpose =
-    TP__ROW("transpose", "Transpose", TP_OP_ANY_DTYPE, 1, 1, 1, tp__transpose_schema, sizeof(tp__transpose_attrs),
-            tp__transpose_infer, tp__transpose_grad, TP__KERNELS(tp__transpose_kernel, NULL, NULL), tp__flops_none,
-            NULL, 0, "Transpose", NULL);
+    TP__MOVE_ROW("transpose", "Transpose", TP__IO(1, 1), TP__ATTRS(transpose), tp__transpose_infer, tp__transpose_grad,
+                 tp__transpose_kernel, TP__ONNX("Transpose"));
 TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n)
 {
     tp__transpose_attrs t;
@@ -14148,9 +14131,8 @@ static void tp__reverse_grad(tp_grad *g)
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
     g->din[0] = tp_reverse(g->dout[0], t->axes, t->n_axes);
 }
-static const tp_op tp__op_reverse = TP__ROW(
-    "reverse", "ReverseV2", TP_OP_ANY_DTYPE, 1, 1, 1, tp__reduce_schema, sizeof(tp__reduce_attrs), tp__reverse_infer,
-    tp__reverse_grad, TP__KERNELS(tp__reverse_kernel, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
+static const tp_op tp__op_reverse = TP__MOVE_ROW("reverse", "ReverseV2", TP__IO(1, 1), TP__ATTRS(reduce),
+                                                 tp__reverse_infer, tp__reverse_grad, tp__reverse_kernel, TP__NO_ONNX);
 TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes)
 {
     return tp__reduce(&tp__op_reverse, x, axes, n_axes, false);
@@ -14247,9 +14229,8 @@ static void tp__concat_grad_grad(tp_grad *g)
     if (d) g->din[0] = tp_concat(d, g->op->n_out, ((const tp__axis_attrs *)g->op->attrs)->axis);
 }
 static const tp_op tp__op_concat_grad =
-    TP__ROW("concat_grad", "ConcatGrad", TP_OP_ANY_DTYPE, 2, -1, -1, tp__axis_schema, sizeof(tp__axis_attrs),
-            tp__concat_grad_infer, tp__concat_grad_grad, TP__KERNELS(tp__concat_grad_kernel, NULL, NULL),
-            tp__flops_none, NULL, 0xfffffffeu, NULL, NULL);
+    TP__MOVE_ROW("concat_grad", "ConcatGrad", TP__IO_RANGE(2, -1, -1), TP__ATTRS(axis), tp__concat_grad_infer,
+                 tp__concat_grad_grad, tp__concat_grad_kernel, TP__SHAPE_ONLY(0xfffffffeu));
 static void tp__concat_back(tp_grad *g)
 {
     const int n = g->op->n_in;
@@ -14260,9 +14241,8 @@ static void tp__concat_back(tp_grad *g)
     tp_node *d = tp__opn(&tp__op_concat_grad, in, n + 1, g->op->attrs);
     for (int i = 0; i < n; i++) g->din[i] = tp_is_poison(d) ? d : &d->op->out[i];
 }
-static const tp_op tp__op_concat =
-    TP__ROW("concat", "Concat", TP_OP_ANY_DTYPE, 1, -1, 1, tp__axis_schema, sizeof(tp__axis_attrs), tp__concat_infer,
-            tp__concat_back, TP__KERNELS(tp__concat, NULL, NULL), tp__flops_none, NULL, 0, "Concat", NULL);
+static const tp_op tp__op_concat = TP__MOVE_ROW("concat", "Concat", TP__IO_RANGE(1, -1, 1), TP__ATTRS(axis),
+                                                tp__concat_infer, tp__concat_back, tp__concat, TP__ONNX("Concat"));
 TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis)
 {
     tp__axis_attrs t;
@@ -14274,9 +14254,8 @@ TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis)
 /* -- split: n equal parts along axis ------------------------------------------------------------ >>op split
  *   dx = the parts' gradients, concatenated */
 #ifdef TP__ROWS
-static const tp_attr tp__parts_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__parts_attrs, axis)},
-                                           {"n", TP_ATTR_INT, offsetof(tp__parts_attrs, n)},
-                                           {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__parts_schema[] = {TP__ATTR(tp__parts_attrs, INT, axis), TP__ATTR(tp__parts_attrs, INT, n),
+                                           TP__ATTRS_END};
 static void tp__split(const tp_call *k)
 {
     const tp_shape *x = &k->in[0].shape;
@@ -14312,9 +14291,8 @@ static void tp__split_grad(tp_grad *g)
     tp_node **d = tp__all_douts(g);
     if (d) g->din[0] = tp_concat(d, g->op->n_out, ((const tp__parts_attrs *)g->op->attrs)->axis);
 }
-static const tp_op tp__op_split =
-    TP__ROW("split", "Split", TP_OP_ANY_DTYPE, 1, 1, -1, tp__parts_schema, sizeof(tp__parts_attrs), tp__split_infer,
-            tp__split_grad, TP__KERNELS(tp__split, NULL, NULL), tp__flops_none, NULL, 0, "Split", NULL);
+static const tp_op tp__op_split = TP__MOVE_ROW("split", "Split", TP__IO(1, -1), TP__ATTRS(parts), tp__split_infer,
+                                               tp__split_grad, tp__split, TP__ONNX("Split"));
 static void tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **out)
 {
     tp__parts_attrs t;
@@ -14409,12 +14387,10 @@ static void tp__unstack_grad(tp_grad *g)
     tp_node **d = tp__all_douts(g);
     if (d) g->din[0] = tp_stack(d, g->op->n_out, ((const tp__parts_attrs *)g->op->attrs)->axis);
 }
-static const tp_op tp__op_stack =
-    TP__ROW("stack", "Stack", TP_OP_ANY_DTYPE, 1, TP_MAX_OUTPUTS, 1, tp__axis_schema, sizeof(tp__axis_attrs),
-            tp__stack_infer, tp__stack_grad, TP__KERNELS(tp__stack, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
-static const tp_op tp__op_unstack = TP__ROW("unstack", "Unstack", TP_OP_ANY_DTYPE, 1, 1, -1, tp__parts_schema,
-                                            sizeof(tp__parts_attrs), tp__unstack_infer, tp__unstack_grad,
-                                            TP__KERNELS(tp__unstack, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
+static const tp_op tp__op_stack = TP__MOVE_ROW("stack", "Stack", TP__IO_RANGE(1, TP_MAX_OUTPUTS, 1), TP__ATTRS(axis),
+                                               tp__stack_infer, tp__stack_grad, tp__stack, TP__NO_ONNX);
+static const tp_op tp__op_unstack = TP__MOVE_ROW("unstack", "Unstack", TP__IO(1, -1), TP__ATTRS(parts),
+                                                 tp__unstack_infer, tp__unstack_grad, tp__unstack, TP__NO_ONNX);
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis)
 {
     tp__axis_attrs t;
@@ -14432,9 +14408,8 @@ TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out)
 /* -- slice: y = the box of `size` elements that begins at `begin`; size -1: to the end ---------- >>op slice
  * -- slice_grad: dy in a box of zeros of x's shape (x is not read) ------------------- >>op slice_grad */
 #ifdef TP__ROWS
-static const tp_attr tp__slice_schema[] = {{"begin", TP_ATTR_I64S8, offsetof(tp__slice_attrs, begin)},
-                                           {"size", TP_ATTR_I64S8, offsetof(tp__slice_attrs, size)},
-                                           {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__slice_schema[] = {TP__ATTR(tp__slice_attrs, I64S8, begin),
+                                           TP__ATTR(tp__slice_attrs, I64S8, size), TP__ATTRS_END};
 static void tp__slice(const tp_call *k)
 {
     const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
@@ -14489,13 +14464,11 @@ static void tp__slice_grad_grad(tp_grad *g)
     g->din[0] = tp_slice(g->dout[0], t->begin, t->size);
 }
 static const tp_op tp__op_slice_grad =
-    TP__ROW("slice_grad", "SliceGrad", TP_OP_ANY_DTYPE, 2, 2, 1, tp__slice_schema, sizeof(tp__slice_attrs),
-            tp__slice_grad_infer, tp__slice_grad_grad, TP__KERNELS(tp__slice_grad_kernel, NULL, NULL), tp__flops_none,
-            NULL, 2u, NULL, NULL);
+    TP__MOVE_ROW("slice_grad", "SliceGrad", TP__IO(2, 1), TP__ATTRS(slice), tp__slice_grad_infer, tp__slice_grad_grad,
+                 tp__slice_grad_kernel, TP__SHAPE_ONLY(2u));
 static void tp__slice_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_slice_grad, g->dout[0], g->in[0], g->op->attrs); }
-static const tp_op tp__op_slice =
-    TP__ROW("slice", "Slice", TP_OP_ANY_DTYPE, 1, 1, 1, tp__slice_schema, sizeof(tp__slice_attrs), tp__slice_infer,
-            tp__slice_back, TP__KERNELS(tp__slice, NULL, NULL), tp__flops_none, NULL, 0, "Slice", NULL);
+static const tp_op tp__op_slice = TP__MOVE_ROW("slice", "Slice", TP__IO(1, 1), TP__ATTRS(slice), tp__slice_infer,
+                                               tp__slice_back, tp__slice, TP__ONNX("Slice"));
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size)
 {
     tp__slice_attrs t;
@@ -14563,11 +14536,9 @@ static void TP__F(tp__pad_grad)(const tp_call *k) /* in: dy, and x (only its sha
 }
 #endif
 #ifdef TP__ROWS
-static const tp_attr tp__pad_schema[] = {{"before", TP_ATTR_I64S8, offsetof(tp__pad_attrs, before)},
-                                         {"after", TP_ATTR_I64S8, offsetof(tp__pad_attrs, after)},
-                                         {"mode", TP_ATTR_INT, offsetof(tp__pad_attrs, mode)},
-                                         {"value", TP_ATTR_FLOAT, offsetof(tp__pad_attrs, value)},
-                                         {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__pad_schema[] = {TP__ATTR(tp__pad_attrs, I64S8, before), TP__ATTR(tp__pad_attrs, I64S8, after),
+                                         TP__ATTR(tp__pad_attrs, INT, mode), TP__ATTR(tp__pad_attrs, FLOAT, value),
+                                         TP__ATTRS_END};
 static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
@@ -14650,9 +14621,8 @@ static void tp__pad_grad_grad(tp_grad *g)
     g->din[0] = tp_pad(g->dout[0], t->before, t->after, t->mode, 0.0f);
 }
 static const tp_op tp__op_pad_grad =
-    TP__ROW("pad_grad", "PadGrad", TP_OP_PURE, 2, 2, 1, tp__pad_schema, sizeof(tp__pad_attrs), tp__pad_grad_infer,
-            tp__pad_grad_grad, TP__KERNELS(tp__pad_grad_f32, tp__pad_grad_f64, tp__pad_grad_fast), tp__flops_of_input,
-            NULL, 2u, NULL, NULL);
+    TP__ROW("pad_grad", "PadGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(pad), tp__pad_grad_infer, tp__pad_grad_grad,
+            TP__NAIVE_FAST(tp__pad_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(2u));
 static void tp__pad_back(tp_grad *g)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
@@ -14661,8 +14631,7 @@ static void tp__pad_back(tp_grad *g)
     else g->din[0] = tp__op2(&tp__op_pad_grad, g->dout[0], g->in[0], t);
 }
 static const tp_op tp__op_pad =
-    TP__ROW("pad", "Pad", TP_OP_ANY_DTYPE, 1, 1, 1, tp__pad_schema, sizeof(tp__pad_attrs), tp__pad_infer, tp__pad_back,
-            TP__KERNELS(tp__pad, NULL, NULL), tp__flops_none, NULL, 0, "Pad", NULL);
+    TP__MOVE_ROW("pad", "Pad", TP__IO(1, 1), TP__ATTRS(pad), tp__pad_infer, tp__pad_back, tp__pad, TP__ONNX("Pad"));
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value)
 {
     tp__pad_attrs t;
@@ -14700,8 +14669,7 @@ static void TP__F(tp__tile_grad)(const tp_call *k) /* in: dy, and x (only its sh
 }
 #endif
 #ifdef TP__ROWS
-static const tp_attr tp__tile_schema[] = {{"multiples", TP_ATTR_I64S8, offsetof(tp__tile_attrs, multiples)},
-                                          {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__tile_schema[] = {TP__ATTR(tp__tile_attrs, I64S8, multiples), TP__ATTRS_END};
 static void tp__tile_kernel(const tp_call *k)
 {
     const tp__tile_attrs *t = (const tp__tile_attrs *)k->attrs;
@@ -14753,13 +14721,11 @@ static void tp__tile_grad_grad(tp_grad *g)
     g->din[0] = tp_tile(g->dout[0], ((const tp__tile_attrs *)g->op->attrs)->multiples);
 }
 static const tp_op tp__op_tile_grad =
-    TP__ROW("tile_grad", "TileGrad", TP_OP_PURE, 2, 2, 1, tp__tile_schema, sizeof(tp__tile_attrs), tp__tile_grad_infer,
-            tp__tile_grad_grad, TP__KERNELS(tp__tile_grad_f32, tp__tile_grad_f64, NULL), tp__flops_of_input, NULL, 2u,
-            NULL, NULL);
+    TP__ROW("tile_grad", "TileGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(tile), tp__tile_grad_infer, tp__tile_grad_grad,
+            TP__NAIVE(tp__tile_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(2u));
 static void tp__tile_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_tile_grad, g->dout[0], g->in[0], g->op->attrs); }
-static const tp_op tp__op_tile =
-    TP__ROW("tile", "Tile", TP_OP_ANY_DTYPE, 1, 1, 1, tp__tile_schema, sizeof(tp__tile_attrs), tp__tile_infer,
-            tp__tile_back, TP__KERNELS(tp__tile_kernel, NULL, NULL), tp__flops_none, NULL, 0, "Tile", NULL);
+static const tp_op tp__op_tile = TP__MOVE_ROW("tile", "Tile", TP__IO(1, 1), TP__ATTRS(tile), tp__tile_infer,
+                                              tp__tile_back, tp__tile_kernel, TP__ONNX("Tile"));
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples)
 {
     tp__tile_attrs t;
@@ -14868,10 +14834,9 @@ static tp_status tp__gather_grad_infer(tp_infer *s)
     return TP_OK;
 }
 static void tp__gather_grad_grad(tp_grad *g) { g->din[0] = tp_gather(g->dout[0], g->in[1]); }
-static const tp_op tp__op_gather_grad =
-    TP__ROW("gather_grad", "GatherGrad", TP_OP_PURE | TP__OP_GATHER_GRAD, 3, 3, 1, NULL, 0, tp__gather_grad_infer,
-            tp__gather_grad_grad, TP__KERNELS(tp__gather_grad_f32, tp__gather_grad_f64, tp__gather_grad_fast),
-            tp__flops_of_input, NULL, 4u, NULL, NULL);
+static const tp_op tp__op_gather_grad = TP__ROW(
+    "gather_grad", "GatherGrad", TP_OP_PURE | TP__OP_GATHER_GRAD, TP__IO(3, 1), TP__NO_ATTRS, tp__gather_grad_infer,
+    tp__gather_grad_grad, TP__NAIVE_FAST(tp__gather_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(4u));
 static void tp__gather_back(tp_grad *g)
 {
     tp_node *in[3];
@@ -14881,19 +14846,18 @@ static void tp__gather_back(tp_grad *g)
     g->din[0] = tp__opn(&tp__op_gather_grad, in, 3, NULL);
 }
 static const tp_op tp__op_gather =
-    TP__ROW("gather", "Gather", TP_OP_ANY_DTYPE | TP__OP_GATHER, 2, 2, 1, NULL, 0, tp__gather_infer, tp__gather_back,
-            TP__KERNELS(tp__gather_kernel, NULL, NULL), tp__flops_none, NULL, 0, "Gather",
-            "index %lld is outside the rows of what is gathered");
+    TP__ROW("gather", "Gather", TP_OP_ANY_DTYPE | TP__OP_GATHER, TP__IO(2, 1), TP__NO_ATTRS, tp__gather_infer,
+            tp__gather_back, TP__KERNELS(tp__gather_kernel, NULL, NULL), TP__FLOPS(tp__flops_none),
+            TP__REST(0, "Gather", "index %lld is outside the rows of what is gathered"));
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices) { return tp__op2(&tp__op_gather, params, indices, NULL); }
 #endif
 
 /* -- one_hot: float32 y[i.., j] = on where j = indices[i..], else off ---------------------- >>op one_hot
  *   An index out of range gives a row of `off`. */
 #ifdef TP__ROWS
-static const tp_attr tp__one_hot_schema[] = {{"depth", TP_ATTR_INT, offsetof(tp__one_hot_attrs, depth)},
-                                             {"on", TP_ATTR_FLOAT, offsetof(tp__one_hot_attrs, on)},
-                                             {"off", TP_ATTR_FLOAT, offsetof(tp__one_hot_attrs, off)},
-                                             {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__one_hot_schema[] = {TP__ATTR(tp__one_hot_attrs, INT, depth),
+                                             TP__ATTR(tp__one_hot_attrs, FLOAT, on),
+                                             TP__ATTR(tp__one_hot_attrs, FLOAT, off), TP__ATTRS_END};
 static void tp__one_hot(const tp_call *k)
 {
     const tp__one_hot_attrs *t = (const tp__one_hot_attrs *)k->attrs;
@@ -14919,8 +14883,8 @@ static tp_status tp__one_hot_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_one_hot =
-    TP__ROW("one_hot", "OneHot", TP_OP_PURE, 1, 1, 1, tp__one_hot_schema, sizeof(tp__one_hot_attrs), tp__one_hot_infer,
-            NULL, TP__KERNELS(tp__one_hot, NULL, NULL), tp__flops_none, NULL, 0, NULL, NULL);
+    TP__ROW("one_hot", "OneHot", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS(one_hot), tp__one_hot_infer, NULL,
+            TP__KERNELS(tp__one_hot, NULL, NULL), TP__FLOPS(tp__flops_none), TP__NO_ONNX);
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 {
     tp__one_hot_attrs t;
@@ -14936,8 +14900,7 @@ TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 
 /* -- print: y = x, and a log line with shape, mean, root mean square and the first elements -- >>op print */
 #ifdef TP__ROWS
-static const tp_attr tp__message_schema[] = {{"message", TP_ATTR_STRING, offsetof(tp__message_attrs, message)},
-                                             {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__message_schema[] = {TP__ATTR(tp__message_attrs, STRING, message), TP__ATTRS_END};
 static const char *tp__message_of(const tp_call *k)
 {
     const char *m = ((const tp__message_attrs *)k->attrs)->message;
@@ -14975,9 +14938,9 @@ static void tp__print(const tp_call *k)
     if (b.data && !b.failed) tp_log(TP_LOG_INFO, "%s", b.data);
     tp_buf_free(&b);
 }
-static const tp_op tp__op_print = TP__ROW("print", "Print", TP_OP_HOST | TP_OP_ANY_DTYPE, 1, 1, 1, tp__message_schema,
-                                          sizeof(tp__message_attrs), tp__infer_same, tp__identity_grad,
-                                          TP__KERNELS(tp__print, NULL, NULL), tp__flops_of_input, NULL, 0, NULL, NULL);
+static const tp_op tp__op_print =
+    TP__ROW("print", "Print", TP_OP_HOST | TP_OP_ANY_DTYPE, TP__IO(1, 1), TP__ATTRS(message), tp__infer_same,
+            tp__identity_grad, TP__KERNELS(tp__print, NULL, NULL), TP__FLOPS(tp__flops_of_input), TP__NO_ONNX);
 static tp_node *tp__with_message(const tp_op *row, tp_node *x, const char *message)
 {
     tp__message_attrs t;
@@ -15009,9 +14972,8 @@ static tp_status tp__check_numerics_infer(tp_infer *s)
     return tp__infer_real(s);
 }
 static const tp_op tp__op_check_numerics = TP__ROW(
-    "check_numerics", "CheckNumerics", TP_OP_HOST, 1, 1, 1, tp__message_schema, sizeof(tp__message_attrs),
-    tp__check_numerics_infer, tp__identity_grad, TP__KERNELS(tp__check_numerics_f32, tp__check_numerics_f64, NULL),
-    NULL, NULL, 0, NULL, "element %lld is NaN or infinite");
+    "check_numerics", "CheckNumerics", TP_OP_HOST, TP__IO(1, 1), TP__ATTRS(message), tp__check_numerics_infer,
+    tp__identity_grad, TP__NAIVE(tp__check_numerics), TP__FLOPS(NULL), TP__FAULT("element %lld is NaN or infinite"));
 TP_DEF tp_node *tp_check_numerics(tp_node *x, const char *message)
 {
     return tp__with_message(&tp__op_check_numerics, x, message);
@@ -15141,9 +15103,8 @@ static void TP__F(tp__matmul)(const tp_call *k)
     }
 }
 #ifdef TP__ROWS
-static const tp_attr tp__matmul_schema[] = {{"transpose_a", TP_ATTR_BOOL, offsetof(tp__matmul_attrs, transpose_a)},
-                                            {"transpose_b", TP_ATTR_BOOL, offsetof(tp__matmul_attrs, transpose_b)},
-                                            {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__matmul_schema[] = {TP__ATTR(tp__matmul_attrs, BOOL, transpose_a),
+                                            TP__ATTR(tp__matmul_attrs, BOOL, transpose_b), TP__ATTRS_END};
 
 static double tp__matmul_flops(const tp_call *k)
 {
@@ -15201,10 +15162,9 @@ static void tp__matmul_grad(tp_grad *g)
 }
 
 static const tp_op tp__op_matmul =
-    TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT, 0, "matmul", "MatMul", TP_OP_HALF, 2, 3, 1, tp__matmul_schema,
-                   sizeof(tp__matmul_attrs), tp__matmul_infer, tp__matmul_grad,
-                   TP__KERNELS(tp__matmul_f32, tp__matmul_f64, tp__matmul_fast), tp__matmul_flops,
-                   TP__IF_FAST(tp__matmul_scratch, NULL), 0, "MatMul", NULL);
+    TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT, 0, "matmul", "MatMul", TP_OP_HALF, TP__IO_RANGE(2, 3, 1),
+                   TP__ATTRS(matmul), tp__matmul_infer, tp__matmul_grad, TP__NAIVE_FAST(tp__matmul),
+                   TP__FLOPS_SCRATCH(tp__matmul_flops, TP__IF_FAST(tp__matmul_scratch, NULL)), TP__ONNX("MatMul"));
 
 TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool transpose_b)
 {
@@ -15320,7 +15280,7 @@ static void TP__F(tp__conv2d)(const tp_call *k)
 static const tp_attr tp__conv_schema[] = {TP__CONV_SCHEMA_ENTRY(stride_h),   TP__CONV_SCHEMA_ENTRY(stride_w),
                                           TP__CONV_SCHEMA_ENTRY(dilation_h), TP__CONV_SCHEMA_ENTRY(dilation_w),
                                           TP__CONV_SCHEMA_ENTRY(padding),    TP__CONV_SCHEMA_ENTRY(data_format),
-                                          TP__CONV_SCHEMA_ENTRY(groups),     {NULL, TP_ATTR_INT, 0}};
+                                          TP__CONV_SCHEMA_ENTRY(groups),     TP__ATTRS_END};
 #undef TP__CONV_SCHEMA_ENTRY
 
 /* Checks the shapes x and w of a convolution and computes y's shape. */
@@ -15384,9 +15344,9 @@ static double tp__conv_flops(const tp_call *k, const tp_shape *x, const tp_shape
 static double tp__conv2d_flops(const tp_call *k) { return tp__conv_flops(k, &k->in[0].shape, &k->in[1].shape); }
 static const tp_op tp__op_conv2d =
     TP__FUSING_ROW(TP_FUSES_BIAS | TP_FUSES_ACT | TP_FUSES_ADD | TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d",
-                   "Conv2D", TP_OP_HALF | TP__OP_CONV2D, 2, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
-                   tp__conv2d_infer, tp__conv2d_grad, TP__KERNELS(tp__conv2d_f32, tp__conv2d_f64, tp__conv2d_fast),
-                   tp__conv2d_flops, TP__IF_FAST(tp__conv2d_scratch, NULL), 0, "Conv", NULL);
+                   "Conv2D", TP_OP_HALF | TP__OP_CONV2D, TP__IO_RANGE(2, 3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
+                   tp__conv2d_infer, tp__conv2d_grad, TP__NAIVE_FAST(tp__conv2d),
+                   TP__FLOPS_SCRATCH(tp__conv2d_flops, TP__IF_FAST(tp__conv2d_scratch, NULL)), TP__ONNX("Conv"));
 static tp_node *tp__conv_node(const tp_op *row, tp_node *a, tp_node *b, tp_node *like, const tp_conv2d_attrs *attrs)
 {
     tp_node *in[3];
@@ -15461,18 +15421,18 @@ static double tp__conv2d_filter_grad_flops(const tp_call *k)
     return tp__conv_flops(k, &k->in[0].shape, &k->in[2].shape);
 }
 
-static const tp_op tp__op_conv2d_input_grad = TP__FUSING_ROW(
-    TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad", "Conv2DBackpropInput",
-    TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
-    tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad,
-    TP__KERNELS(tp__conv2d_input_grad_f32, tp__conv2d_input_grad_f64, tp__conv2d_input_grad_fast),
-    tp__conv2d_input_grad_flops, TP__IF_FAST(tp__conv2d_input_grad_scratch, NULL), 1u << 2, "ConvTranspose", NULL);
-static const tp_op tp__op_conv2d_filter_grad = TP__FUSING_ROW(
-    TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d_filter_grad", "Conv2DBackpropFilter",
-    TP_OP_HALF | TP__OP_CONV2D_FILTER_GRAD, 3, 3, 1, tp__conv_schema, sizeof(tp_conv2d_attrs),
-    tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad,
-    TP__KERNELS(tp__conv2d_filter_grad_f32, tp__conv2d_filter_grad_f64, tp__conv2d_filter_grad_fast),
-    tp__conv2d_filter_grad_flops, TP__IF_FAST(tp__conv2d_filter_grad_scratch, NULL), 1u << 2, NULL, NULL);
+static const tp_op tp__op_conv2d_input_grad =
+    TP__FUSING_ROW(TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 0, "conv2d_input_grad", "Conv2DBackpropInput",
+                   TP_OP_HALF | TP__OP_CONV2D_INPUT_GRAD, TP__IO(3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
+                   tp__conv2d_input_grad_infer, tp__conv2d_input_grad_grad, TP__NAIVE_FAST(tp__conv2d_input_grad),
+                   TP__FLOPS_SCRATCH(tp__conv2d_input_grad_flops, TP__IF_FAST(tp__conv2d_input_grad_scratch, NULL)),
+                   TP__REST(1u << 2, "ConvTranspose", NULL));
+static const tp_op tp__op_conv2d_filter_grad =
+    TP__FUSING_ROW(TP_FUSES_NORM | TP_FUSES_CHANNELS_LAST, 0, "conv2d_filter_grad", "Conv2DBackpropFilter",
+                   TP_OP_HALF | TP__OP_CONV2D_FILTER_GRAD, TP__IO(3, 1), TP__ATTRS_OF(conv, tp_conv2d_attrs),
+                   tp__conv2d_filter_grad_infer, tp__conv2d_filter_grad_grad, TP__NAIVE_FAST(tp__conv2d_filter_grad),
+                   TP__FLOPS_SCRATCH(tp__conv2d_filter_grad_flops, TP__IF_FAST(tp__conv2d_filter_grad_scratch, NULL)),
+                   TP__SHAPE_ONLY(1u << 2));
 
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a)
 {
@@ -15496,8 +15456,7 @@ static void TP__F(tp__bias_add)(const tp_call *k)
     for (int64_t i = 0; i < n; i++) y[i] = x[i] + b[i / inner % C];
 }
 #ifdef TP__ROWS
-static const tp_attr tp__bias_schema[] = {{"data_format", TP_ATTR_INT, offsetof(tp__bias_attrs, data_format)},
-                                          {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__bias_schema[] = {TP__ATTR(tp__bias_attrs, INT, data_format), TP__ATTRS_END};
 static tp_status tp__bias_add_infer(tp_infer *s)
 {
     const tp__bias_attrs *t = (const tp__bias_attrs *)s->attrs;
@@ -15527,9 +15486,9 @@ static void tp__bias_add_grad(tp_grad *g)
     g->din[0] = g->dout[0];
     g->din[1] = tp_reduce_sum(g->dout[0], axes, n, false);
 }
-static const tp_op tp__op_bias_add = TP__ROW(
-    "bias_add", "BiasAdd", TP_OP_FOLLOWS, 2, 2, 1, tp__bias_schema, sizeof(tp__bias_attrs), tp__bias_add_infer,
-    tp__bias_add_grad, TP__KERNELS(tp__bias_add_f32, tp__bias_add_f64, tp__bias_add_fast), NULL, NULL, 0, "Add", NULL);
+static const tp_op tp__op_bias_add =
+    TP__ROW("bias_add", "BiasAdd", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS(bias), tp__bias_add_infer, tp__bias_add_grad,
+            TP__NAIVE_FAST(tp__bias_add), TP__FLOPS(NULL), TP__ONNX("Add"));
 TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format)
 {
     tp__bias_attrs t;
@@ -15635,10 +15594,13 @@ static void TP__F(tp__max_pool_take)(const tp_call *k) /* in: x, argmax; out: th
     {                                                 \
 #f_, TP_ATTR_INT, offsetof(tp_pool_attrs, f_) \
     }
-static const tp_attr tp__pool_schema[] = {TP__POOL_SCHEMA_ENTRY(size_h),   TP__POOL_SCHEMA_ENTRY(size_w),
-                                          TP__POOL_SCHEMA_ENTRY(stride_h), TP__POOL_SCHEMA_ENTRY(stride_w),
-                                          TP__POOL_SCHEMA_ENTRY(padding),  TP__POOL_SCHEMA_ENTRY(data_format),
-                                          {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__pool_schema[] = {TP__POOL_SCHEMA_ENTRY(size_h),
+                                          TP__POOL_SCHEMA_ENTRY(size_w),
+                                          TP__POOL_SCHEMA_ENTRY(stride_h),
+                                          TP__POOL_SCHEMA_ENTRY(stride_w),
+                                          TP__POOL_SCHEMA_ENTRY(padding),
+                                          TP__POOL_SCHEMA_ENTRY(data_format),
+                                          TP__ATTRS_END};
 #undef TP__POOL_SCHEMA_ENTRY
 static tp_status tp__pool_check(tp_infer *s, const tp_shape *x, tp_shape *y)
 {
@@ -15699,18 +15661,17 @@ static tp_status tp__max_pool_take_infer(tp_infer *s)
 }
 
 static void tp__max_pool_take_grad(tp_grad *g);
-static const tp_op tp__op_max_pool_take =
-    TP__ROW("max_pool_take", "MaxPoolTake", TP_OP_FOLLOWS, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
-            tp__max_pool_take_infer, tp__max_pool_take_grad,
-            TP__KERNELS(tp__max_pool_take_f32, tp__max_pool_take_f64, NULL), NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_max_pool_take = TP__ROW(
+    "max_pool_take", "MaxPoolTake", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs),
+    tp__max_pool_take_infer, tp__max_pool_take_grad, TP__NAIVE(tp__max_pool_take), TP__FLOPS(NULL), TP__NO_ONNX);
 static void tp__max_pool_grad_grad(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_max_pool_take, g->dout[0], g->in[1], g->op->attrs);
 }
-static const tp_op tp__op_max_pool_grad = TP__ROW(
-    "max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS | TP__OP_MAX_POOL_GRAD, 3, 3, 1, tp__pool_schema,
-    sizeof(tp_pool_attrs), tp__max_pool_grad_infer, tp__max_pool_grad_grad,
-    TP__KERNELS(tp__max_pool_grad_f32, tp__max_pool_grad_f64, tp__max_pool_grad_fast), NULL, NULL, 1u << 2, NULL, NULL);
+static const tp_op tp__op_max_pool_grad =
+    TP__ROW("max_pool_grad", "MaxPoolGrad", TP_OP_FOLLOWS | TP__OP_MAX_POOL_GRAD, TP__IO(3, 1),
+            TP__ATTRS_OF(pool, tp_pool_attrs), tp__max_pool_grad_infer, tp__max_pool_grad_grad,
+            TP__NAIVE_FAST(tp__max_pool_grad), TP__FLOPS(NULL), TP__SHAPE_ONLY(1u << 2));
 static void tp__max_pool_take_grad(tp_grad *g)
 {
     tp_node *in[3];
@@ -15730,9 +15691,9 @@ static double tp__pool_flops(const tp_call *k)
     return (double)tp__size(&k->out[0]) * a->size_h * a->size_w;
 }
 static const tp_op tp__op_max_pool =
-    TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS | TP__OP_MAX_POOL, 1, 1, 2, tp__pool_schema, sizeof(tp_pool_attrs),
-            tp__max_pool_infer, tp__max_pool_back, TP__KERNELS(tp__max_pool_f32, tp__max_pool_f64, tp__max_pool_fast),
-            tp__pool_flops, NULL, 0, "MaxPool", NULL);
+    TP__ROW("max_pool", "MaxPool", TP_OP_FOLLOWS | TP__OP_MAX_POOL, TP__IO(1, 2), TP__ATTRS_OF(pool, tp_pool_attrs),
+            tp__max_pool_infer, tp__max_pool_back, TP__NAIVE_FAST(tp__max_pool), TP__FLOPS(tp__pool_flops),
+            TP__ONNX("MaxPool"));
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_max_pool, x, a); }
 #endif
 
@@ -15783,18 +15744,17 @@ static void tp__avg_pool_grad_grad(tp_grad *g)
 {
     g->din[0] = tp_nn_avg_pool(g->dout[0], (const tp_pool_attrs *)g->op->attrs);
 }
-static const tp_op tp__op_avg_pool_grad = TP__ROW(
-    "avg_pool_grad", "AvgPoolGrad", TP_OP_FOLLOWS, 2, 2, 1, tp__pool_schema, sizeof(tp_pool_attrs),
-    tp__avg_pool_grad_infer, tp__avg_pool_grad_grad,
-    TP__KERNELS(tp__avg_pool_grad_f32, tp__avg_pool_grad_f64, tp__avg_pool_grad_fast), NULL, NULL, 1u << 1, NULL, NULL);
+static const tp_op tp__op_avg_pool_grad =
+    TP__ROW("avg_pool_grad", "AvgPoolGrad", TP_OP_FOLLOWS, TP__IO(2, 1), TP__ATTRS_OF(pool, tp_pool_attrs),
+            tp__avg_pool_grad_infer, tp__avg_pool_grad_grad, TP__NAIVE_FAST(tp__avg_pool_grad), TP__FLOPS(NULL),
+            TP__SHAPE_ONLY(1u << 1));
 static void tp__avg_pool_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_avg_pool_grad, g->dout[0], g->in[0], g->op->attrs);
 }
 static const tp_op tp__op_avg_pool =
-    TP__ROW("avg_pool", "AvgPool", TP_OP_FOLLOWS, 1, 1, 1, tp__pool_schema, sizeof(tp_pool_attrs), tp__avg_pool_infer,
-            tp__avg_pool_back, TP__KERNELS(tp__avg_pool_f32, tp__avg_pool_f64, tp__avg_pool_fast), tp__pool_flops, NULL,
-            0, "AveragePool", NULL);
+    TP__ROW("avg_pool", "AvgPool", TP_OP_FOLLOWS, TP__IO(1, 1), TP__ATTRS_OF(pool, tp_pool_attrs), tp__avg_pool_infer,
+            tp__avg_pool_back, TP__NAIVE_FAST(tp__avg_pool), TP__FLOPS(tp__pool_flops), TP__ONNX("AveragePool"));
 TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__op1(&tp__op_avg_pool, x, a); }
 #undef TP__POOL_LOOP
 #endif
@@ -15906,14 +15866,13 @@ static size_t tp__resize_scratch(const tp_call *k)
 {
     return (size_t)((const tp_resize_attrs *)k->attrs)->out_w * sizeof(tp__blend);
 }
-static const tp_attr tp__resize_schema[] = {
-    {"out_h", TP_ATTR_INT, offsetof(tp_resize_attrs, out_h)},
-    {"out_w", TP_ATTR_INT, offsetof(tp_resize_attrs, out_w)},
-    {"align_corners", TP_ATTR_BOOL, offsetof(tp_resize_attrs, align_corners)},
-    {"half_pixel_centers", TP_ATTR_BOOL, offsetof(tp_resize_attrs, half_pixel_centers)},
-    {"nearest", TP_ATTR_BOOL, offsetof(tp_resize_attrs, nearest)},
-    {"data_format", TP_ATTR_INT, offsetof(tp_resize_attrs, data_format)},
-    {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__resize_schema[] = {TP__ATTR(tp_resize_attrs, INT, out_h),
+                                            TP__ATTR(tp_resize_attrs, INT, out_w),
+                                            TP__ATTR(tp_resize_attrs, BOOL, align_corners),
+                                            TP__ATTR(tp_resize_attrs, BOOL, half_pixel_centers),
+                                            TP__ATTR(tp_resize_attrs, BOOL, nearest),
+                                            TP__ATTR(tp_resize_attrs, INT, data_format),
+                                            TP__ATTRS_END};
 /* The shape of the resized x. */
 static tp_status tp__resize_check(tp_infer *s, const tp_shape *x, tp_shape *y)
 {
@@ -15955,16 +15914,16 @@ static tp_status tp__resize_grad_infer(tp_infer *s)
 }
 static void tp__resize_again(tp_grad *g);
 static const tp_op tp__op_resize_grad =
-    TP__ROW("resize_grad", "ResizeGrad", TP_OP_PURE, 2, 2, 1, tp__resize_schema, sizeof(tp_resize_attrs),
-            tp__resize_grad_infer, tp__resize_again, TP__KERNELS(tp__resize_grad_f32, tp__resize_grad_f64, NULL),
-            tp__flops_of_input, tp__resize_scratch, 1u << 1, NULL, NULL);
+    TP__ROW("resize_grad", "ResizeGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS_OF(resize, tp_resize_attrs),
+            tp__resize_grad_infer, tp__resize_again, TP__NAIVE(tp__resize_grad),
+            TP__FLOPS_SCRATCH(tp__flops_of_input, tp__resize_scratch), TP__SHAPE_ONLY(1u << 1));
 static void tp__resize_back(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_resize_grad, g->dout[0], g->in[0], g->op->attrs);
 }
-static const tp_op tp__op_resize = TP__ROW(
-    "resize", "Resize", TP_OP_PURE, 1, 1, 1, tp__resize_schema, sizeof(tp_resize_attrs), tp__resize_infer,
-    tp__resize_back, TP__KERNELS(tp__resize_f32, tp__resize_f64, NULL), NULL, tp__resize_scratch, 0, NULL, NULL);
+static const tp_op tp__op_resize =
+    TP__ROW("resize", "Resize", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS_OF(resize, tp_resize_attrs), tp__resize_infer,
+            tp__resize_back, TP__NAIVE(tp__resize), TP__FLOPS_SCRATCH(NULL, tp__resize_scratch), TP__NO_ONNX);
 static void tp__resize_again(tp_grad *g) { g->din[0] = tp__op1(&tp__op_resize, g->dout[0], g->op->attrs); }
 static tp_node *tp__resize_node(tp_node *x, const tp_resize_attrs *a, bool nearest)
 {
@@ -16047,8 +16006,7 @@ static void TP__F(tp__sampler_grad)(const tp_call *k)
     tp__each_range(k, y[0], tp__grain(y[1] * y[2] * y[3] * 16), TP__F(tp__sampler_back_images));
 }
 #ifdef TP__ROWS
-static const tp_attr tp__sampler_schema[] = {{"border", TP_ATTR_INT, offsetof(tp__sampler_attrs, border)},
-                                             {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__sampler_schema[] = {TP__ATTR(tp__sampler_attrs, INT, border), TP__ATTRS_END};
 static tp_status tp__sampler_infer(tp_infer *s)
 {
     const tp_shape *x = &s->in[0].shape, *c = &s->in[1].shape;
@@ -16077,9 +16035,8 @@ static tp_status tp__sampler_grad_infer(tp_infer *s)
 }
 static double tp__sampler_flops(const tp_call *k) { return 8.0 * (double)tp__size(&k->out[0]); }
 static const tp_op tp__op_bilinear_sampler_grad =
-    TP__ROW("bilinear_sampler_grad", "BilinearSamplerGrad", TP_OP_PURE, 3, 3, 2, tp__sampler_schema,
-            sizeof(tp__sampler_attrs), tp__sampler_grad_infer, NULL,
-            TP__KERNELS(tp__sampler_grad_f32, tp__sampler_grad_f64, NULL), tp__sampler_flops, NULL, 0, NULL, NULL);
+    TP__ROW("bilinear_sampler_grad", "BilinearSamplerGrad", TP_OP_PURE, TP__IO(3, 2), TP__ATTRS(sampler),
+            tp__sampler_grad_infer, NULL, TP__NAIVE(tp__sampler_grad), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
 static void tp__sampler_back(tp_grad *g)
 {
     tp_node *in[3];
@@ -16089,9 +16046,8 @@ static void tp__sampler_back(tp_grad *g)
     for (int i = 0; i < 2; i++) g->din[i] = &d->op->out[i];
 }
 static const tp_op tp__op_bilinear_sampler =
-    TP__ROW("bilinear_sampler", "BilinearSampler", TP_OP_PURE, 2, 2, 1, tp__sampler_schema, sizeof(tp__sampler_attrs),
-            tp__sampler_infer, tp__sampler_back, TP__KERNELS(tp__sampler_f32, tp__sampler_f64, NULL), tp__sampler_flops,
-            NULL, 0, NULL, NULL);
+    TP__ROW("bilinear_sampler", "BilinearSampler", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(sampler), tp__sampler_infer,
+            tp__sampler_back, TP__NAIVE(tp__sampler), TP__FLOPS(tp__sampler_flops), TP__NO_ONNX);
 TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border)
 {
     tp__sampler_attrs t;
@@ -16241,10 +16197,8 @@ static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
     }
 }
 #ifdef TP__ROWS
-static const tp_attr tp__bn_schema[] = {{"axis", TP_ATTR_INT, offsetof(tp__bn_attrs, axis)},
-                                        {"epsilon", TP_ATTR_FLOAT, offsetof(tp__bn_attrs, epsilon)},
-                                        {"unbiased", TP_ATTR_BOOL, offsetof(tp__bn_attrs, unbiased)},
-                                        {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__bn_schema[] = {TP__ATTR(tp__bn_attrs, INT, axis), TP__ATTR(tp__bn_attrs, FLOAT, epsilon),
+                                        TP__ATTR(tp__bn_attrs, BOOL, unbiased), TP__ATTRS_END};
 /* Checks that the inputs from `first` on are vectors with one element per channel of x. */
 static tp_status tp__bn_check(tp_infer *s, int x, int first)
 {
@@ -16286,11 +16240,11 @@ static void tp__batch_norm_grad_back(tp_grad *g)
 {
     tp__norm_grad_back(g, tp__axis(((const tp__bn_attrs *)g->op->attrs)->axis, g->in[1]->shape.ndim), false);
 }
-static const tp_op tp__op_batch_norm_grad = TP__FUSING_ROW(
-    TP_FUSES_MASK | TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 1u, "batch_norm_grad", "FusedBatchNormGrad",
-    TP_OP_FOLLOWS | TP__OP_BATCH_NORM_GRAD, 5, 6, 3, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_grad_infer,
-    tp__batch_norm_grad_back, TP__KERNELS(tp__batch_norm_grad_f32, tp__batch_norm_grad_f64, tp__batch_norm_grad_fast),
-    tp__bn_flops, TP__IF_FAST(tp__bn_scratch, NULL), 0, NULL, NULL);
+static const tp_op tp__op_batch_norm_grad =
+    TP__FUSING_ROW(TP_FUSES_MASK | TP_FUSES_ADD | TP_FUSES_CHANNELS_LAST, 1u, "batch_norm_grad", "FusedBatchNormGrad",
+                   TP_OP_FOLLOWS | TP__OP_BATCH_NORM_GRAD, TP__IO_RANGE(5, 6, 3), TP__ATTRS(bn),
+                   tp__batch_norm_grad_infer, tp__batch_norm_grad_back, TP__NAIVE_FAST(tp__batch_norm_grad),
+                   TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__bn_scratch, NULL)), TP__NO_ONNX);
 static void tp__batch_norm_back(tp_grad *g)
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
@@ -16308,11 +16262,11 @@ static void tp__batch_norm_back(tp_grad *g)
     g->din[0] = tp__plus(&d->op->out[0], g->din[0]);
     for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_batch_norm = TP__FUSING_ROW(
-    TP_FUSES_ACT | TP_FUSES_ELIDE | TP_FUSES_CHANNELS_LAST, 0, "batch_norm", "FusedBatchNorm",
-    TP_OP_FOLLOWS | TP__OP_BATCH_NORM, 3, 3, 4, tp__bn_schema, sizeof(tp__bn_attrs), tp__batch_norm_shape,
-    tp__batch_norm_back, TP__KERNELS(tp__batch_norm_f32, tp__batch_norm_f64, tp__batch_norm_fast), tp__bn_flops,
-    TP__IF_FAST(tp__bn_scratch, NULL), 0, "BatchNormalization", NULL);
+static const tp_op tp__op_batch_norm =
+    TP__FUSING_ROW(TP_FUSES_ACT | TP_FUSES_ELIDE | TP_FUSES_CHANNELS_LAST, 0, "batch_norm", "FusedBatchNorm",
+                   TP_OP_FOLLOWS | TP__OP_BATCH_NORM, TP__IO(3, 4), TP__ATTRS(bn), tp__batch_norm_shape,
+                   tp__batch_norm_back, TP__NAIVE_FAST(tp__batch_norm),
+                   TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__bn_scratch, NULL)), TP__ONNX("BatchNormalization"));
 TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta, int axis, float epsilon,
                                        bool unbiased, tp_node **out_mean, tp_node **out_var)
 {
@@ -16378,10 +16332,10 @@ static void tp__batch_norm_infer_back(tp_grad *g)
 }
 static const tp_op tp__op_batch_norm_infer =
     TP__FUSING_ROW(TP_FUSES_ACT | TP_FUSES_CHANNELS_LAST, 0, "batch_norm_infer", "BatchNormInference",
-                   TP_OP_FOLLOWS | TP__OP_BATCH_NORM_INFER, 5, 5, 1, tp__bn_schema, sizeof(tp__bn_attrs),
-                   tp__batch_norm_infer_infer, tp__batch_norm_infer_back,
+                   TP_OP_FOLLOWS | TP__OP_BATCH_NORM_INFER, TP__IO(5, 1), TP__ATTRS(bn), tp__batch_norm_infer_infer,
+                   tp__batch_norm_infer_back,
                    TP__KERNELS(tp__batch_norm_infer_loop_f32, tp__batch_norm_infer_loop_f64, tp__batch_norm_infer_fast),
-                   NULL, TP__IF_FAST(tp__bn_scratch, NULL), 0, "BatchNormalization", NULL);
+                   TP__FLOPS_SCRATCH(NULL, TP__IF_FAST(tp__bn_scratch, NULL)), TP__ONNX("BatchNormalization"));
 TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta, tp_node *mean, tp_node *var, int axis,
                                        float epsilon)
 {
@@ -16444,8 +16398,7 @@ static void TP__F(tp__layer_norm_grad)(const tp_call *k) /* in: dy, x, gamma, me
     }
 }
 #ifdef TP__ROWS
-static const tp_attr tp__ln_schema[] = {{"epsilon", TP_ATTR_FLOAT, offsetof(tp__ln_attrs, epsilon)},
-                                        {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__ln_schema[] = {TP__ATTR(tp__ln_attrs, FLOAT, epsilon), TP__ATTRS_END};
 static tp_status tp__layer_norm_infer(tp_infer *s)
 {
     const tp_shape *x = &s->in[0].shape;
@@ -16476,10 +16429,9 @@ static tp_status tp__layer_norm_grad_infer(tp_infer *s)
 }
 static void tp__layer_norm_grad_back(tp_grad *g) { tp__norm_grad_back(g, g->in[1]->shape.ndim - 1, true); }
 static const tp_op tp__op_layer_norm_grad =
-    TP__ROW("layer_norm_grad", "LayerNormGrad", TP_OP_PURE, 5, 5, 3, tp__ln_schema, sizeof(tp__ln_attrs),
-            tp__layer_norm_grad_infer, tp__layer_norm_grad_back,
-            TP__KERNELS(tp__layer_norm_grad_f32, tp__layer_norm_grad_f64, tp__layer_norm_grad_fast), tp__bn_flops,
-            TP__IF_FAST(tp__ln_scratch, NULL), 0, NULL, NULL);
+    TP__ROW("layer_norm_grad", "LayerNormGrad", TP_OP_PURE, TP__IO(5, 3), TP__ATTRS(ln), tp__layer_norm_grad_infer,
+            tp__layer_norm_grad_back, TP__NAIVE_FAST(tp__layer_norm_grad),
+            TP__FLOPS_SCRATCH(tp__bn_flops, TP__IF_FAST(tp__ln_scratch, NULL)), TP__NO_ONNX);
 static void tp__layer_norm_back(tp_grad *g)
 {
     tp_node *in[5], *x = g->in[0], *mean = &g->out[1], *inv = &g->out[2];
@@ -16491,10 +16443,9 @@ static void tp__layer_norm_back(tp_grad *g)
     g->din[0] = tp__plus(&d->op->out[0], g->din[0]);
     for (int i = 1; i < 3; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_layer_norm =
-    TP__ROW("layer_norm", "LayerNorm", TP_OP_PURE, 3, 3, 3, tp__ln_schema, sizeof(tp__ln_attrs), tp__layer_norm_infer,
-            tp__layer_norm_back, TP__KERNELS(tp__layer_norm_f32, tp__layer_norm_f64, tp__layer_norm_fast), tp__bn_flops,
-            NULL, 0, "LayerNormalization", NULL);
+static const tp_op tp__op_layer_norm = TP__ROW(
+    "layer_norm", "LayerNorm", TP_OP_PURE, TP__IO(3, 3), TP__ATTRS(ln), tp__layer_norm_infer, tp__layer_norm_back,
+    TP__NAIVE_FAST(tp__layer_norm), TP__FLOPS(tp__bn_flops), TP__ONNX("LayerNormalization"));
 TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, float epsilon)
 {
     tp__ln_attrs t;
@@ -16553,13 +16504,13 @@ static void tp__log_softmax_grad(tp_grad *g)
     g->din[0] = tp_sub(g->dout[0], tp_mul(tp_exp(&g->out[0]), tp_reduce_sum(g->dout[0], &last, 1, true)));
 }
 static double tp__softmax_flops(const tp_call *k) { return 5.0 * (double)tp__size(&k->in[0]); }
-static const tp_op tp__op_softmax = TP__ROW(
-    "softmax", "Softmax", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__softmax_infer, tp__softmax_grad,
-    TP__KERNELS(tp__softmax_f32, tp__softmax_f64, tp__softmax_fast), tp__softmax_flops, NULL, 0, "Softmax", NULL);
+static const tp_op tp__op_softmax =
+    TP__ROW("softmax", "Softmax", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__softmax_infer, tp__softmax_grad,
+            TP__NAIVE_FAST(tp__softmax), TP__FLOPS(tp__softmax_flops), TP__ONNX("Softmax"));
 static const tp_op tp__op_log_softmax =
-    TP__ROW("log_softmax", "LogSoftmax", TP_OP_PURE, 1, 1, 1, NULL, 0, tp__softmax_infer, tp__log_softmax_grad,
-            TP__KERNELS(tp__log_softmax_f32, tp__log_softmax_f64, tp__softmax_fast), tp__softmax_flops, NULL, 0,
-            "LogSoftmax", NULL);
+    TP__ROW("log_softmax", "LogSoftmax", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__softmax_infer,
+            tp__log_softmax_grad, TP__KERNELS(tp__log_softmax_f32, tp__log_softmax_f64, tp__softmax_fast),
+            TP__FLOPS(tp__softmax_flops), TP__ONNX("LogSoftmax"));
 TP_DEF tp_node *tp_softmax(tp_node *x) { return tp__op1(&tp__op_softmax, x, NULL); }
 TP_DEF tp_node *tp_log_softmax(tp_node *x) { return tp__op1(&tp__op_log_softmax, x, NULL); }
 #endif
@@ -16623,9 +16574,9 @@ static void tp__xent_grad(tp_grad *g)
     g->din[0] = dx;
 }
 static const tp_op tp__op_sparse_softmax_cross_entropy =
-    TP__ROW("sparse_softmax_cross_entropy", "SparseSoftmaxCrossEntropyWithLogits", TP_OP_PURE, 2, 2, 2, NULL, 0,
-            tp__xent_infer, tp__xent_grad, TP__KERNELS(tp__xent_f32, tp__xent_f64, tp__xent_fast), tp__softmax_flops,
-            NULL, 0, "SoftmaxCrossEntropyLoss", "label %lld is outside the classes");
+    TP__ROW("sparse_softmax_cross_entropy", "SparseSoftmaxCrossEntropyWithLogits", TP_OP_PURE, TP__IO(2, 2),
+            TP__NO_ATTRS, tp__xent_infer, tp__xent_grad, TP__NAIVE_FAST(tp__xent), TP__FLOPS(tp__softmax_flops),
+            TP__REST(0, "SoftmaxCrossEntropyLoss", "label %lld is outside the classes"));
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels)
 {
     if (labels && labels->dtype == TP_U8) labels = tp_cast(labels, TP_I32);
@@ -16762,10 +16713,8 @@ static void TP__F(tp__ctc)(const tp_call *k)
     tp__each_range(k, g.B, tp__grain(g.T * (g.C * 8 + g.L * 64)), TP__F(tp__ctc_rows));
 }
 #ifdef TP__ROWS
-static const tp_attr tp__ctc_schema[] = {{"blank", TP_ATTR_INT, offsetof(tp_ctc_attrs, blank)},
-                                         {"batch_major", TP_ATTR_BOOL, offsetof(tp_ctc_attrs, batch_major)},
-                                         {"zero_infinity", TP_ATTR_BOOL, offsetof(tp_ctc_attrs, zero_infinity)},
-                                         {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__ctc_schema[] = {TP__ATTR(tp_ctc_attrs, INT, blank), TP__ATTR(tp_ctc_attrs, BOOL, batch_major),
+                                         TP__ATTR(tp_ctc_attrs, BOOL, zero_infinity), TP__ATTRS_END};
 static tp_status tp__ctc_infer(tp_infer *s)
 {
     const tp_ctc_attrs *t = (const tp_ctc_attrs *)s->attrs;
@@ -16815,9 +16764,9 @@ static void tp__ctc_back(tp_grad *g)
     g->din[0] = tp_mul(&g->out[1], batch_major ? tp_expand_dims(dy, 1) : dy);
 }
 static const tp_op tp__op_ctc_loss =
-    TP__ROW("ctc_loss", "CTCLoss", TP_OP_PURE, 4, 4, 2, tp__ctc_schema, sizeof(tp_ctc_attrs), tp__ctc_infer,
-            tp__ctc_back, TP__KERNELS(tp__ctc_f32, tp__ctc_f64, NULL), tp__ctc_flops, tp__ctc_scratch, 0, NULL,
-            "ctc_loss: %lld is no label that the classes hold, or a length beyond what is there");
+    TP__ROW("ctc_loss", "CTCLoss", TP_OP_PURE, TP__IO(4, 2), TP__ATTRS_OF(ctc, tp_ctc_attrs), tp__ctc_infer,
+            tp__ctc_back, TP__NAIVE(tp__ctc), TP__FLOPS_SCRATCH(tp__ctc_flops, tp__ctc_scratch),
+            TP__FAULT("ctc_loss: %lld is no label that the classes hold, or a length beyond what is there"));
 TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_lengths, tp_node *logit_lengths,
                             const tp_ctc_attrs *a)
 {
@@ -16969,9 +16918,8 @@ static double tp__rnn_flops(const tp_call *k, int x, int gates)
     return (x ? 4 : 2) * gates * H * (inputs + H * rows);
 }
 static double tp__lstm_flops(const tp_call *k) { return tp__rnn_flops(k, k->op->sequence, 4); }
-static const tp_attr tp__lstm_schema[] = {{"forget_bias", TP_ATTR_FLOAT, offsetof(tp__lstm_attrs, forget_bias)},
-                                          {"batch_major", TP_ATTR_BOOL, offsetof(tp__lstm_attrs, batch_major)},
-                                          {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__lstm_schema[] = {TP__ATTR(tp__lstm_attrs, FLOAT, forget_bias),
+                                          TP__ATTR(tp__lstm_attrs, BOOL, batch_major), TP__ATTRS_END};
 /* Is it a matrix of this size? Unknown dimensions match. */
 static bool tp__is_matrix(const tp_shape *s, int64_t rows, int64_t columns)
 {
@@ -17028,10 +16976,9 @@ static tp_status tp__lstm_grad_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_lstm_grad =
-    TP__SEQUENCE_ROW(3, 0x66u, 0x1eu, "lstm_grad", "LSTMGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, 10, 10, 5,
-                     tp__lstm_schema, sizeof(tp__lstm_attrs), tp__lstm_grad_infer, NULL,
-                     TP__KERNELS(tp__lstm_grad_f32, tp__lstm_grad_f64, tp__lstm_grad_fast), tp__lstm_flops,
-                     tp__lstm_grad_scratch, 0, NULL, NULL);
+    TP__SEQUENCE_ROW(3, 0x66u, 0x1eu, "lstm_grad", "LSTMGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, TP__IO(10, 5),
+                     TP__ATTRS(lstm), tp__lstm_grad_infer, NULL, TP__NAIVE_FAST(tp__lstm_grad),
+                     TP__FLOPS_SCRATCH(tp__lstm_flops, tp__lstm_grad_scratch), TP__NO_ONNX);
 static void tp__lstm_back(tp_grad *g)
 {
     tp_node *in[10];
@@ -17042,10 +16989,9 @@ static void tp__lstm_back(tp_grad *g)
     if (tp_is_poison(d)) return;
     for (int i = 0; i < 5; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_lstm = TP__SEQUENCE_ROW(0, 0x1cu, 0x6u, "lstm", "LSTM", TP_OP_HALF | TP__OP_SEQUENCE, 5, 5, 5,
-                                                  tp__lstm_schema, sizeof(tp__lstm_attrs), tp__lstm_infer,
-                                                  tp__lstm_back, TP__KERNELS(tp__lstm_f32, tp__lstm_f64, tp__lstm_fast),
-                                                  tp__lstm_flops, tp__lstm_scratch, 0, "LSTM", NULL);
+static const tp_op tp__op_lstm = TP__SEQUENCE_ROW(
+    0, 0x1cu, 0x6u, "lstm", "LSTM", TP_OP_HALF | TP__OP_SEQUENCE, TP__IO(5, 5), TP__ATTRS(lstm), tp__lstm_infer,
+    tp__lstm_back, TP__NAIVE_FAST(tp__lstm), TP__FLOPS_SCRATCH(tp__lstm_flops, tp__lstm_scratch), TP__ONNX("LSTM"));
 TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *h0, tp_node *c0, float forget_bias,
                            bool batch_major, tp_node **last_h, tp_node **last_c)
 {
@@ -17166,8 +17112,7 @@ static size_t tp__gru_grad_scratch(const tp_call *k)
     return tp__rnn_scratch(&k->in[5], 4, TP__IF_FAST(tp__gru_fast_scratch(k, true), 0));
 }
 static double tp__gru_flops(const tp_call *k) { return tp__rnn_flops(k, k->op->sequence, 3); }
-static const tp_attr tp__gru_schema[] = {{"batch_major", TP_ATTR_BOOL, offsetof(tp__gru_attrs, batch_major)},
-                                         {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__gru_schema[] = {TP__ATTR(tp__gru_attrs, BOOL, batch_major), TP__ATTRS_END};
 static tp_status tp__gru_infer(tp_infer *s)
 {
     const bool batch_major = ((const tp__gru_attrs *)s->attrs)->batch_major;
@@ -17216,10 +17161,10 @@ static tp_status tp__gru_grad_infer(tp_infer *s)
     s->out[5].shape = s->in[5].shape;
     return TP_OK;
 }
-static const tp_op tp__op_gru_grad = TP__SEQUENCE_ROW(
-    2, 0x22u, 0x3eu, "gru_grad", "GRUGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, 8, 8, 6, tp__gru_schema,
-    sizeof(tp__gru_attrs), tp__gru_grad_infer, NULL, TP__KERNELS(tp__gru_grad_f32, tp__gru_grad_f64, tp__gru_grad_fast),
-    tp__gru_flops, tp__gru_grad_scratch, 0, NULL, NULL);
+static const tp_op tp__op_gru_grad =
+    TP__SEQUENCE_ROW(2, 0x22u, 0x3eu, "gru_grad", "GRUGrad", TP_OP_HALF | TP__OP_SEQUENCE_GRAD, TP__IO(8, 6),
+                     TP__ATTRS(gru), tp__gru_grad_infer, NULL, TP__NAIVE_FAST(tp__gru_grad),
+                     TP__FLOPS_SCRATCH(tp__gru_flops, tp__gru_grad_scratch), TP__NO_ONNX);
 static void tp__gru_back(tp_grad *g)
 {
     tp_node *in[8];
@@ -17230,10 +17175,9 @@ static void tp__gru_back(tp_grad *g)
     if (tp_is_poison(d)) return;
     for (int i = 0; i < 6; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_gru = TP__SEQUENCE_ROW(0, 0x34u, 0x2u, "gru", "GRU", TP_OP_HALF | TP__OP_SEQUENCE, 6, 6, 3,
-                                                 tp__gru_schema, sizeof(tp__gru_attrs), tp__gru_infer, tp__gru_back,
-                                                 TP__KERNELS(tp__gru_f32, tp__gru_f64, tp__gru_fast), tp__gru_flops,
-                                                 tp__gru_scratch, 0, "GRU", NULL);
+static const tp_op tp__op_gru = TP__SEQUENCE_ROW(
+    0, 0x34u, 0x2u, "gru", "GRU", TP_OP_HALF | TP__OP_SEQUENCE, TP__IO(6, 3), TP__ATTRS(gru), tp__gru_infer,
+    tp__gru_back, TP__NAIVE_FAST(tp__gru), TP__FLOPS_SCRATCH(tp__gru_flops, tp__gru_scratch), TP__ONNX("GRU"));
 TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_node *candidate, tp_node *candidate_bias,
                           tp_node *h0, bool batch_major, tp_node **last_h)
 {
@@ -17336,9 +17280,8 @@ static double tp__attention_flops(const tp_call *k)
     return (k->n_in == 6 ? 10.0 : 4.0) * (double)q->dim[0] * (double)q->dim[1] * (double)keys->dim[1] *
            (double)q->dim[2];
 }
-static const tp_attr tp__attention_schema[] = {{"heads", TP_ATTR_INT, offsetof(tp__attention_attrs, heads)},
-                                               {"causal", TP_ATTR_BOOL, offsetof(tp__attention_attrs, causal)},
-                                               {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__attention_schema[] = {TP__ATTR(tp__attention_attrs, INT, heads),
+                                               TP__ATTR(tp__attention_attrs, BOOL, causal), TP__ATTRS_END};
 static tp_status tp__attention_infer(tp_infer *s)
 {
     const tp__attention_attrs *t = (const tp__attention_attrs *)s->attrs;
@@ -17371,10 +17314,9 @@ static tp_status tp__attention_grad_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_attention_grad =
-    TP__HALF_ROW(0x20u, 0, "attention_grad", "AttentionGrad", TP_OP_HALF, 6, 6, 3, tp__attention_schema,
-                 sizeof(tp__attention_attrs), tp__attention_grad_infer, NULL,
-                 TP__KERNELS(tp__attention_grad_f32, tp__attention_grad_f64, tp__attention_grad_fast),
-                 tp__attention_flops, TP__IF_FAST(tp__attention_scratch, NULL), 0, NULL, NULL);
+    TP__HALF_ROW(0x20u, 0, "attention_grad", "AttentionGrad", TP_OP_HALF, TP__IO(6, 3), TP__ATTRS(attention),
+                 tp__attention_grad_infer, NULL, TP__NAIVE_FAST(tp__attention_grad),
+                 TP__FLOPS_SCRATCH(tp__attention_flops, TP__IF_FAST(tp__attention_scratch, NULL)), TP__NO_ONNX);
 static void tp__attention_back(tp_grad *g)
 {
     tp_node *in[6];
@@ -17384,10 +17326,10 @@ static void tp__attention_back(tp_grad *g)
     if (tp_is_poison(d)) return;
     for (int i = 0; i < 3; i++) g->din[i] = &d->op->out[i];
 }
-static const tp_op tp__op_attention = TP__HALF_ROW(
-    0, 0x2u, "attention", "Attention", TP_OP_HALF, 3, 3, 2, tp__attention_schema, sizeof(tp__attention_attrs),
-    tp__attention_infer, tp__attention_back, TP__KERNELS(tp__attention_f32, tp__attention_f64, tp__attention_fast),
-    tp__attention_flops, TP__IF_FAST(tp__attention_scratch, NULL), 0, NULL, NULL);
+static const tp_op tp__op_attention =
+    TP__HALF_ROW(0, 0x2u, "attention", "Attention", TP_OP_HALF, TP__IO(3, 2), TP__ATTRS(attention), tp__attention_infer,
+                 tp__attention_back, TP__NAIVE_FAST(tp__attention),
+                 TP__FLOPS_SCRATCH(tp__attention_flops, TP__IF_FAST(tp__attention_scratch, NULL)), TP__NO_ONNX);
 TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal)
 {
     tp__attention_attrs t;
@@ -17418,8 +17360,7 @@ static void TP__F(tp__dropout_range)(const tp_call *k, int64_t from, int64_t to)
 }
 static void TP__F(tp__dropout)(const tp_call *k) { TP__F(tp__dropout_range)(k, 0, tp__size(&k->in[0])); }
 #ifdef TP__ROWS
-static const tp_attr tp__dropout_schema[] = {{"rate", TP_ATTR_FLOAT, offsetof(tp__dropout_attrs, rate)},
-                                             {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__dropout_schema[] = {TP__ATTR(tp__dropout_attrs, FLOAT, rate), TP__ATTRS_END};
 static tp_status tp__dropout_infer(tp_infer *s)
 {
     const float rate = ((const tp__dropout_attrs *)s->attrs)->rate;
@@ -17436,9 +17377,8 @@ static void tp__dropout_grad(tp_grad *g)
     g->din[0] = tp__dropout_node(g->dout[0], ((const tp__dropout_attrs *)g->op->attrs)->rate, g->op->stream);
 }
 static const tp_op tp__op_dropout =
-    TP__ROW("dropout", "Dropout", TP_OP_RANDOM | TP_OP_FOLLOWS, 1, 1, 1, tp__dropout_schema, sizeof(tp__dropout_attrs),
-            tp__dropout_infer, tp__dropout_grad, TP__KERNELS(tp__dropout_f32, tp__dropout_f64, tp__dropout_fast), NULL,
-            NULL, 0, "Dropout", NULL);
+    TP__ROW("dropout", "Dropout", TP_OP_RANDOM | TP_OP_FOLLOWS, TP__IO(1, 1), TP__ATTRS(dropout), tp__dropout_infer,
+            tp__dropout_grad, TP__NAIVE_FAST(tp__dropout), TP__FLOPS(NULL), TP__ONNX("Dropout"));
 static tp_node *tp__dropout_node(tp_node *x, float rate, uint64_t stream)
 {
     tp_apply_desc d;
@@ -17457,11 +17397,9 @@ TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate) { return tp__dropout_node(
 /* -- random_uniform, random_normal, random_truncated_normal: fresh numbers each run ------ >>op random_uniform
  * Element i is a function of (key of the op, random step, i). An input gives the shape. Truncated: a value beyond two
  * deviations is drawn again; attempt k uses the step word step + k 2^40. */
-static const tp_attr tp__random_schema[] = {{"shape", TP_ATTR_SHAPE, offsetof(tp__random_attrs, shape)},
-                                            {"a", TP_ATTR_FLOAT, offsetof(tp__random_attrs, a)},
-                                            {"b", TP_ATTR_FLOAT, offsetof(tp__random_attrs, b)},
-                                            {"kind", TP_ATTR_INT, offsetof(tp__random_attrs, kind)},
-                                            {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__random_schema[] = {TP__ATTR(tp__random_attrs, SHAPE, shape),
+                                            TP__ATTR(tp__random_attrs, FLOAT, a), TP__ATTR(tp__random_attrs, FLOAT, b),
+                                            TP__ATTR(tp__random_attrs, INT, kind), TP__ATTRS_END};
 static void tp__random_range(const tp_call *k, int64_t from, int64_t to) /* from is a multiple of 4 */
 {
     const tp__random_attrs *t = (const tp__random_attrs *)k->attrs;
@@ -17480,9 +17418,9 @@ static tp_status tp__random_infer(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_DTYPE, "%s cannot make %s", s->op->name, tp_dtype_name(s->out[0].dtype));
     return TP_OK;
 }
-static const tp_op tp__op_random =
-    TP__ROW("random", "Random", TP_OP_RANDOM, 0, 1, 1, tp__random_schema, sizeof(tp__random_attrs), tp__random_infer,
-            NULL, TP__KERNELS(tp__random_kernel, tp__random_kernel, NULL), NULL, NULL, 1u, "RandomUniform", NULL);
+static const tp_op tp__op_random = TP__ROW(
+    "random", "Random", TP_OP_RANDOM, TP__IO_RANGE(0, 1, 1), TP__ATTRS(random), tp__random_infer, NULL,
+    TP__KERNELS(tp__random_kernel, tp__random_kernel, NULL), TP__FLOPS(NULL), TP__REST(1u, "RandomUniform", NULL));
 static tp_node *tp__random_node(tp_graph *g, tp_node *like, const tp_shape *shape, int kind, float a, float b,
                                 const char *name)
 {
@@ -17585,22 +17523,21 @@ static tp_status tp__assign_infer(tp_infer *s)
     s->out[0] = s->var[0];
     return tp__pred_check(s, 1);
 }
-static const tp_attr tp__decay_schema[] = {{"decay", TP_ATTR_FLOAT, offsetof(tp__assign_attrs, decay)},
-                                           {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__decay_schema[] = {TP__ATTR(tp__assign_attrs, FLOAT, decay), TP__ATTRS_END};
 #define TP__ASSIGN_FLAGS (TP_OP_WRITES_VAR | TP_OP_VIEW)
 static const tp_op tp__op_assign =
-    TP__ROW("assign", "Assign", TP__ASSIGN_FLAGS | TP_OP_ANY_DTYPE, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
-            TP__KERNELS(tp__assign, tp__assign, NULL), NULL, NULL, 0, NULL, NULL);
+    TP__ROW("assign", "Assign", TP__ASSIGN_FLAGS | TP_OP_ANY_DTYPE, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS,
+            tp__assign_infer, NULL, TP__KERNELS(tp__assign, tp__assign, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 static const tp_op tp__op_assign_add =
-    TP__ROW("assign_add", "AssignAdd", TP__ASSIGN_FLAGS, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
-            TP__KERNELS(tp__assign_add, tp__assign_add, NULL), NULL, NULL, 0, NULL, NULL);
+    TP__ROW("assign_add", "AssignAdd", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,
+            TP__KERNELS(tp__assign_add, tp__assign_add, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 static const tp_op tp__op_assign_sub =
-    TP__ROW("assign_sub", "AssignSub", TP__ASSIGN_FLAGS, 1, 2, 1, NULL, 0, tp__assign_infer, NULL,
-            TP__KERNELS(tp__assign_sub, tp__assign_sub, NULL), NULL, NULL, 0, NULL, NULL);
+    TP__ROW("assign_sub", "AssignSub", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1), TP__NO_ATTRS, tp__assign_infer, NULL,
+            TP__KERNELS(tp__assign_sub, tp__assign_sub, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 static const tp_op tp__op_assign_moving_average =
-    TP__ROW("assign_moving_average", "AssignMovingAvg", TP__ASSIGN_FLAGS, 1, 2, 1, tp__decay_schema,
-            sizeof(tp__assign_attrs), tp__assign_infer, NULL,
-            TP__KERNELS(tp__assign_moving_average_f32, tp__assign_moving_average_f64, NULL), NULL, NULL, 0, NULL, NULL);
+    TP__ROW("assign_moving_average", "AssignMovingAvg", TP__ASSIGN_FLAGS, TP__IO_RANGE(1, 2, 1),
+            TP__ATTRS_OF(decay, tp__assign_attrs), tp__assign_infer, NULL, TP__NAIVE(tp__assign_moving_average),
+            TP__FLOPS(NULL), TP__NO_ONNX);
 static tp_node *tp__write(const tp_op *row, tp_node *var, tp_node *value, tp_node *pred, const void *attrs)
 {
     tp_apply_desc d;
@@ -17641,8 +17578,9 @@ static tp_status tp__read_after_infer(tp_infer *s)
     s->out[0] = s->var[0];
     return TP_OK;
 }
-static const tp_op tp__op_read_after = TP__ROW("read_after", "ReadAfter", TP_OP_READS_VAR, 1, 1, 1, NULL, 0,
-                                               tp__read_after_infer, NULL, TP__NO_KERNEL, NULL, NULL, 1u, NULL, NULL);
+static const tp_op tp__op_read_after =
+    TP__ROW("read_after", "ReadAfter", TP_OP_READS_VAR, TP__IO(1, 1), TP__NO_ATTRS, tp__read_after_infer, NULL,
+            TP__NO_KERNEL, TP__FLOPS(NULL), TP__SHAPE_ONLY(1u));
 TP_DEF tp_node *tp_read_after(tp_node *var, tp_node *after)
 {
     return tp__write(&tp__op_read_after, var, after, NULL, NULL);
@@ -17668,17 +17606,16 @@ static tp_status tp__ema_debias_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return TP_OK;
 }
-static const tp_op tp__op_ema_debias =
-    TP__ROW("ema_debias", "EMA", TP_OP_WRITES_VAR, 1, 1, 1, tp__decay_schema, sizeof(tp__assign_attrs),
-            tp__ema_debias_infer, NULL, TP__KERNELS(tp__ema_debias, tp__ema_debias, NULL), NULL, NULL, 0, NULL, NULL);
+static const tp_op tp__op_ema_debias = TP__ROW(
+    "ema_debias", "EMA", TP_OP_WRITES_VAR, TP__IO(1, 1), TP__ATTRS_OF(decay, tp__assign_attrs), tp__ema_debias_infer,
+    NULL, TP__KERNELS(tp__ema_debias, tp__ema_debias, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 
 /* -- summary: its input, marked with a tag and a kind for the monitors -------------------------- >>op summary */
-static const tp_attr tp__summary_schema[] = {{"tag", TP_ATTR_STRING, offsetof(tp_summary_attrs, tag)},
-                                             {"kind", TP_ATTR_INT, offsetof(tp_summary_attrs, kind)},
-                                             {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__summary_schema[] = {TP__ATTR(tp_summary_attrs, STRING, tag),
+                                             TP__ATTR(tp_summary_attrs, INT, kind), TP__ATTRS_END};
 static const tp_op tp__op_summary =
-    TP__ROW("summary", "Summary", TP_OP_VIEW | TP_OP_ANY_DTYPE, 1, 1, 1, tp__summary_schema, sizeof(tp_summary_attrs),
-            tp__infer_same, NULL, TP__NO_KERNEL, NULL, NULL, 0, "Identity", NULL);
+    TP__ROW("summary", "Summary", TP_OP_VIEW | TP_OP_ANY_DTYPE, TP__IO(1, 1), TP__ATTRS_OF(summary, tp_summary_attrs),
+            tp__infer_same, NULL, TP__NO_KERNEL, TP__FLOPS(NULL), TP__ONNX("Identity"));
 #endif
 
 /* -- optimizers: one step for n variables ------------------------------------------------------- >>op optimizer step
@@ -17838,13 +17775,13 @@ static void TP__F(tp__apply)(const tp_call *k)
     for (int i = 0; i < tp__apply_of(k)->n && tp__apply_runs(k); i++) piece(k, i, 0, tp__size(&k->var[i]));
 }
 #ifdef TP__ROWS
-static const tp_attr tp__apply_schema[] = {{"n", TP_ATTR_INT, offsetof(tp__apply_attrs, n)},
-                                           {"a", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, a)},
-                                           {"b", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, b)},
-                                           {"epsilon", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, epsilon)},
-                                           {"decay", TP_ATTR_FLOAT, offsetof(tp__apply_attrs, decay)},
-                                           {"nesterov", TP_ATTR_BOOL, offsetof(tp__apply_attrs, nesterov)},
-                                           {NULL, TP_ATTR_INT, 0}};
+static const tp_attr tp__apply_schema[] = {TP__ATTR(tp__apply_attrs, INT, n),
+                                           TP__ATTR(tp__apply_attrs, FLOAT, a),
+                                           TP__ATTR(tp__apply_attrs, FLOAT, b),
+                                           TP__ATTR(tp__apply_attrs, FLOAT, epsilon),
+                                           TP__ATTR(tp__apply_attrs, FLOAT, decay),
+                                           TP__ATTR(tp__apply_attrs, BOOL, nesterov),
+                                           TP__ATTRS_END};
 static tp_status tp__apply_infer(tp_infer *s)
 {
     const tp__apply_attrs *t = (const tp__apply_attrs *)s->attrs;
@@ -17887,10 +17824,11 @@ static double tp__apply_flops(const tp_call *k)
     static const tp__update tp__update_##name_ =                                                                 \
         {kind_,      min_slots_, max_slots_, scalars_, flops_, tp__##name_##_piece_f32, tp__##name_##_piece_f64, \
          piece_fast_};
-#define TP__APPLY_ROW_OF(name_, label_, update_, scratch_, ...)                                                      \
-    {                                                                                                                \
-        name_, label_, TP_OP_WRITES_VAR, 2, -1, 1, tp__apply_schema, sizeof(tp__apply_attrs), tp__apply_infer, NULL, \
-            TP__KERNELS(__VA_ARGS__), tp__apply_flops, scratch_, 0, NULL, NULL, 0, 0, 0, 0, 0, &(update_)            \
+#define TP__APPLY_ROW_OF(name_, label_, update_, scratch_, ...)                                                 \
+    {                                                                                                           \
+        name_, label_, TP_OP_WRITES_VAR, TP__IO_RANGE(2, -1, 1), TP__ATTRS(apply), tp__apply_infer, NULL,       \
+            TP__KERNELS(__VA_ARGS__), TP__FLOPS_SCRATCH(tp__apply_flops, scratch_), TP__NO_ONNX, 0, 0, 0, 0, 0, \
+            &(update_)                                                                                          \
     }
 #define TP__APPLY_ROW(name_, label_, update_) \
     TP__APPLY_ROW_OF(name_, label_, tp__update_##update_, NULL, tp__apply_f32, tp__apply_f64, tp__apply_fast)
@@ -17936,9 +17874,10 @@ static double tp__descend_flops(const tp_call *k)
 {
     return 2.0 * (double)tp__size(&k->in[0]) * (double)k->in[1].shape.dim[1] + 2.0 * (double)tp__size(&k->var[0]);
 }
-static const tp_op tp__op_descend = TP__ROW("descend", "Descend", TP_OP_WRITES_VAR, 3, 3, 0, NULL, 0, NULL, NULL,
-                                            TP__KERNELS(tp__descend_naive, NULL, tp__descend_fast), tp__descend_flops,
-                                            TP__IF_FAST(tp__descend_scratch, NULL), 0, NULL, NULL);
+static const tp_op tp__op_descend =
+    TP__ROW("descend", "Descend", TP_OP_WRITES_VAR, TP__IO(3, 0), TP__NO_ATTRS, NULL, NULL,
+            TP__KERNELS(tp__descend_naive, NULL, tp__descend_fast),
+            TP__FLOPS_SCRATCH(tp__descend_flops, TP__IF_FAST(tp__descend_scratch, NULL)), TP__NO_ONNX);
 
 static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars,
                                tp_node *const *const *slots, tp_node *const *grads, tp_node *const *scalars,

@@ -2546,13 +2546,9 @@ typedef struct tp__bucket_attrs {
     int order, ranks, half, deterministic, mean;
 } tp__bucket_attrs;
 static const tp_attr tp__bucket_schema[] = {
-    {"order", TP_ATTR_INT, offsetof(tp__bucket_attrs, order)},
-    {"ranks", TP_ATTR_INT, offsetof(tp__bucket_attrs, ranks)},
-    {"half", TP_ATTR_INT, offsetof(tp__bucket_attrs, half)},
-    {"deterministic", TP_ATTR_INT, offsetof(tp__bucket_attrs, deterministic)},
-    {"mean", TP_ATTR_INT, offsetof(tp__bucket_attrs, mean)},
-    {NULL, TP_ATTR_INT, 0},
-};
+    TP__ATTR(tp__bucket_attrs, INT, order), TP__ATTR(tp__bucket_attrs, INT, ranks),
+    TP__ATTR(tp__bucket_attrs, INT, half),  TP__ATTR(tp__bucket_attrs, INT, deterministic),
+    TP__ATTR(tp__bucket_attrs, INT, mean),  TP__ATTRS_END};
 
 /* The number of elements of a bucket; then the bytes per element in a message. */
 static int64_t tp__bucket_elements(const tp_operand *op, int n)
@@ -2823,21 +2819,18 @@ static tp_status tp__bucket_receive_infer(tp_infer *s)
     return TP_OK;
 }
 static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
-#define TP__RANKS_ROW(name_, label_, flags_, max_in_, n_out_, infer_, kernel_)                                         \
-    {                                                                                                                  \
-        name_, label_, flags_, 1, max_in_, n_out_, tp__bucket_schema, sizeof(tp__bucket_attrs), infer_, NULL, kernel_, \
-            NULL, NULL, NULL, NULL, NULL, NULL, NULL, tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0, 0, 0, 0, NULL       \
-    }
+/* The row of an op that communicates with the other processes. */
+#define TP__RANKS_ROW(name_, label_, flags_, max_in_, n_out_, attrs_, infer_, kernel_)                      \
+    TP__ROW(name_, label_,                                                                                  \
+            (flags_) | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, \
+            TP__IO_RANGE(1, max_in_, n_out_), attrs_, infer_, NULL, TP__KERNELS(kernel_, NULL, NULL),       \
+            TP__FLOPS(tp__bucket_flops), TP__NO_ONNX)
 /* Starts to send gradients of one type; y: the bytes of the bucket. */
-static const tp_op tp__op_bucket_send =
-    TP__RANKS_ROW("bucket_send", "BucketSend",
-                  TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_EARLY | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, -1,
-                  1, tp__bucket_send_infer, tp__bucket_send);
+static const tp_op tp__op_bucket_send = TP__RANKS_ROW("bucket_send", "BucketSend", TP_OP_EARLY, -1, 1,
+                                                      TP__ATTRS(bucket), tp__bucket_send_infer, tp__bucket_send);
 /* Waits for the gradients. Its variables are those of the gradients, for their shapes. */
-static const tp_op tp__op_bucket_receive =
-    TP__RANKS_ROW("bucket_receive", "BucketReceive",
-                  TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, 1, -1,
-                  tp__bucket_receive_infer, tp__bucket_receive);
+static const tp_op tp__op_bucket_receive = TP__RANKS_ROW("bucket_receive", "BucketReceive", 0, 1, -1, TP__ATTRS(bucket),
+                                                         tp__bucket_receive_infer, tp__bucket_receive);
 
 /* -- HorovodTrainer */
 
@@ -3170,10 +3163,7 @@ typedef struct tp__share {
 typedef struct tp__take_attrs {
     int first; /* index of the first one among the share's variables */
 } tp__take_attrs;
-static const tp_attr tp__take_schema[] = {
-    {"first", TP_ATTR_INT, offsetof(tp__take_attrs, first)},
-    {NULL, TP_ATTR_INT, 0},
-};
+static const tp_attr tp__take_schema[] = {TP__ATTR(tp__take_attrs, INT, first), TP__ATTRS_END};
 
 static size_t tp__lines(size_t bytes) { return (bytes + TP__LINE - 1) / TP__LINE * TP__LINE; }
 static size_t tp__node_lines(const tp_node *x)
@@ -3282,16 +3272,10 @@ static tp_status tp__share_send_infer(tp_infer *s)
     s->out[0].shape = tp_make_shape_n(0, NULL);
     return TP_OK;
 }
-#define TP__SHARE_ROW(name_, label_, flags_, max_in_, n_out_, schema_, size_, infer_, kernel_)                         \
-    {                                                                                                                  \
-        name_, label_, TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE | (flags_), \
-            1, max_in_, n_out_, schema_, size_, infer_, NULL, kernel_, NULL, NULL, NULL, NULL, NULL, NULL, NULL,       \
-            tp__bucket_flops, NULL, 0, NULL, NULL, 0, 0, 0, 0, 0, NULL                                                 \
-    }
 static const tp_op tp__op_share_send =
-    TP__SHARE_ROW("server_send", "ServerSend", TP_OP_EARLY, -1, 1, NULL, 0, tp__share_send_infer, tp__share_send);
-static const tp_op tp__op_share_take = TP__SHARE_ROW("server_take", "ServerTake", 0, 1, -1, tp__take_schema,
-                                                     sizeof(tp__take_attrs), tp__bucket_receive_infer, tp__share_take);
+    TP__RANKS_ROW("server_send", "ServerSend", TP_OP_EARLY, -1, 1, TP__NO_ATTRS, tp__share_send_infer, tp__share_send);
+static const tp_op tp__op_share_take =
+    TP__RANKS_ROW("server_take", "ServerTake", 0, 1, -1, TP__ATTRS(take), tp__bucket_receive_infer, tp__share_take);
 
 /* -- the graph with servers */
 

@@ -65,7 +65,8 @@
 
 #define TP__MAX_ROWS 14
 
-/* A run of `len` consecutive values of k, the first at offset `at` from a row's pointer. */
+/* A stretch of `len` consecutive values of k (the index that a matrix product sums over), the first at offset `at` from
+ * a row's pointer. */
 typedef struct tp__run {
     int64_t at, len;
 } tp__run;
@@ -80,14 +81,15 @@ typedef struct tp__tile {
     int n_run, m, n;
     int64_t step, ldb;
     const float *b, *bias;
-    const float *ahead; /* data to prefetch for a later tile: m floats at each step of k; NULL: none */
+    const float *ahead; /* data to prefetch for a later tile: m floats for each step of k; NULL: none */
     bool add, relu, scaled;
     float scale;          /* factor of the sums, if scaled, applied before anything is added */
-    int64_t a_gap, c_gap; /* even tiles only: row i begins at a[0] + i a_gap and ends in c[0] + i c_gap */
+    int64_t a_gap, c_gap; /* even tiles only: row i of A begins at a[0] + i a_gap, row i of C at c[0] + i c_gap */
 } tp__tile;
-#define TP__MAX_EVEN 16 /* rows of an even tile */
+#define TP__MAX_EVEN 16 /* rows of the largest even tile, a tile whose rows are equally far apart */
 
-/* Even tiles one after another: c[i] (+)= sum over k < K of a[i a_gap + k step] b[k ldb]. */
+/* Computes even tiles (rows equally far apart) one after another: c[i] (+)= sum over k < K of a[i a_gap + k step] b[k
+ * ldb]. */
 typedef struct tp__even {
     const float *a, *b;
     float *c;
@@ -106,15 +108,21 @@ typedef struct tp__bn {
 /* The functions of an instruction set; defined in the section that is compiled once for each set (>>isa). */
 struct tp__isa {
     char name[8];
-    int level; /* 0: the compiler's default target, larger: wider vectors; index into the tables of kernels that few ops need */
-    int vw, mr; /* floats in a vector, rows of the largest tile; a tile has one or two vectors of columns */
-    void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t); /* [vectors - 1][rows]; NULL: use the next larger one */
-    void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);    /* [rows], one vector of columns; NULL: no such tile */
-    /* packing of a matrix: transposed; as a panel of B, padded to whole vectors; as tiles of rows of a transposed A */
+    /* 0 is the compiler's default target, a larger level has wider vectors; index into the tables of kernels that
+     * few ops need */
+    int level;
+    /* vw: floats in a vector; mr: rows of the largest register tile. A tile has one or two vectors of columns */
+    int vw, mr;
+    /* kernels of tiles, [vectors - 1][rows]; NULL: use the next larger one */
+    void (*tile[2][TP__MAX_ROWS + 1])(const tp__tile *t);
+    /* kernels of even tiles with one vector of columns, [rows]; NULL: there is none */
+    void (*even[TP__MAX_EVEN + 1])(const tp__tile *t);
+    /* functions that pack a matrix: transposed; as a panel of B, padded to whole vectors; as tiles of rows of a
+     * transposed A */
     void (*transpose)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
     void (*panel)(float *dst, int64_t ldd, const float *src, int64_t lds, int64_t rows, int64_t columns);
     void (*tiles)(float *dst, int64_t K, int64_t k0, int64_t n, const float *src, int64_t lds, int64_t rows);
-    void (*row)(tp__tile *t, int64_t n); /* a tile of one row and n columns */
+    void (*row)(tp__tile *t, int64_t n); /* computes a tile of one row and n columns */
     void (*dot4)(int64_t K, const float *a, const float *const *b, float *out);
     void (*descend)(const tp__even *t, int64_t rows, int64_t n, float rate);
     float (*sum)(int64_t n, const float *x);
@@ -282,7 +290,7 @@ TP__COLD_BEGIN /* few machines have only SSE2: compiled for size, not for speed 
 #else
 #define TP__LEVELS(f_) {TP__BASE(f_)}
 #endif
-/* kernels without an SSE2 version */
+/* kernels that have no SSE2 version */
 #if TP__ISA_X86
 #define TP__WIDE_LEVELS(f_) {NULL, f_##_avx2, f_##_avx512}
 #elif defined(TP__SSE2)
@@ -339,12 +347,13 @@ TP__WIDE_KERNEL(void, normal, int64_t blocks, const uint32_t *words, double *out
 TP__KERNEL(void, dropout, int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale);
 
 #if TP__ISA_X86
-/* 0: SSE2, 1: AVX2 and FMA, 2: AVX-512 F, DQ, BW, VL, if the processor has them and the system saves their registers. By
- * CPUID, because __builtin_cpu_supports adds 4 KiB of names to the program. */
+/* The level of the machine's best instruction set: 0: SSE2, 1: AVX2 and FMA, 2: AVX-512 F, DQ, BW, VL, if the processor
+ * has them and the system saves their registers. Uses CPUID, because __builtin_cpu_supports adds 4 KiB of names to the
+ * program. */
 static int tp__x86_level(void)
 {
     unsigned a, b, c, d, saved, high;
-    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || !(c & 1u << 12)) return 0; /* OSXSAVE, FMA */
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c & 1u << 27) || !(c & 1u << 12)) return 0; /* bits OSXSAVE and FMA */
     __asm__("xgetbv" : "=a"(saved), "=d"(high) : "c"(0));
     if ((saved & 0x06u) != 0x06u || !__get_cpuid_count(7, 0, &a, &b, &c, &d) || !(b & 1u << 5)) return 0;
     const unsigned avx512 = 1u << 16 | 1u << 17 | 1u << 30 | 1u << 31;
@@ -373,7 +382,8 @@ static const char *tp__amx_lacks(void)
 static const char *tp__amx_lacks(void) { return NULL; }
 #endif
 
-/* The kernels of the instruction set `name`, NULL for "naive"; no name: the machine's best set. *amx: products use AMX. */
+/* Finds the kernels of the instruction set `name`, NULL for "naive"; without a name, the machine's best. *amx: products
+ * use AMX. */
 TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_status *st, bool *amx)
 {
     *st = TP_OK;
@@ -415,9 +425,10 @@ static int64_t tp__min64(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t tp__max64(int64_t a, int64_t b) { return a > b ? a : b; }
 static int64_t tp__ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* One function carves the scratch and is called twice: without memory it computes the size, with memory it sets the pointers. */
+/* A function carves its scratch memory and is called twice: without memory it computes the size, with memory it sets
+ * the pointers. */
 typedef struct tp__carver {
-    char *base; /* NULL: only the size is computed */
+    char *base; /* NULL: only the scratch size is computed */
     size_t used;
     bool overflow;
 } tp__carver;
@@ -440,7 +451,7 @@ static void *tp__carve(tp__carver *c, int64_t n, size_t size)
     c->used += (bytes + 63) / 64 * 64;
     return p;
 }
-/* The size; if it has overflowed, a size so large that the allocation fails. */
+/* The size of the scratch memory; if it has overflowed, a size so large that the allocation fails. */
 static size_t tp__carved(const tp__carver *c) { return c->overflow ? SIZE_MAX / 2 : c->used + 64; }
 
 /* Private memory for running chunks: one slot per thread, taken while a chunk runs. Data that an earlier chunk left in a slot
@@ -473,7 +484,7 @@ static int tp__even_rows(const struct tp__isa *isa, int64_t left)
         if (isa->even[m]) return m;
     return 0;
 }
-/* Can n rows be divided into even tiles without a remainder? */
+/* Whether n rows can be divided into even tiles without a remainder. */
 static bool tp__even_covers(const struct tp__isa *isa, int64_t n)
 {
     while (n > 0) {
@@ -484,7 +495,8 @@ static bool tp__even_covers(const struct tp__isa *isa, int64_t n)
     return true;
 }
 
-/* A panel is at most two vectors of columns, stored row after row, padded with zeros to whole vectors. */
+/* A panel is a strip of at most two vectors of columns of B, stored row after row and padded with zeros to whole
+ * vectors. */
 static int tp__panel_vectors(const struct tp__isa *isa, int64_t columns) { return columns > isa->vw ? 2 : 1; }
 static int64_t tp__panel_width(const struct tp__isa *isa, int64_t columns)
 {
@@ -495,7 +507,8 @@ static void tp__run_tile(const struct tp__isa *isa, tp__tile *t, int64_t columns
 {
     void (*const *tile)(const tp__tile *) = isa->tile[tp__panel_vectors(isa, columns) - 1] + t->m;
     t->n = (int)columns;
-    t->c[t->m] = t->c[t->m - 1]; /* kernels exist for some row counts only: the kernel may have one row more than m */
+    /* kernels exist only for some row counts, so the kernel may have one row more than m */
+    t->c[t->m] = t->c[t->m - 1];
     (*tile ? tile[0] : tile[1])(t);
 }
 /* Repeats the last row's pointer up to mr, since a kernel reads mr pointers. */
@@ -537,39 +550,43 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 
 /* ==== >>gemm: matrix products ========================================================================== */
 
-#define TP__KC          TP__WHOLE_SUM /* values of k in a block: a tile of A stays in L1, a block of B in L2 */
-#define TP__PACK_HERE   1000000       /* a B with more floats than this is not packed as a whole */
-#define TP__PACK_ALONE  32768         /* one thread packs matrices of up to this many floats */
-#define TP__K_IN_PLACE  16            /* up to this K A is read in place */
-#define TP__KC_STREAM   128           /* values of k in a block, when A's block has all rows */
-#define TP__NC          256           /* columns in a block */
-#define TP__MB          8             /* tiles of rows in a block */
-#define TP__M_HERE      1024          /* rows in a block, if each block packs its own columns of B */
-#define TP__LDB_NEAR    32            /* panels in a row of B, if many rows of A read it in place */
-#define TP__K_EVEN      64            /* up to this K starting a tile takes as long as its sum */
-#define TP__PACK_K      128           /* values of k in a chunk of packing B ... */
-#define TP__PACK_PANELS 8             /* ... and its panels: more write streams would evict each other from L1 */
-#define TP__CHUNK_MIN   1000000       /* multiply-adds that make a chunk worth its overhead */
-#define TP__CHUNK_MANY  16            /* chunks that keep all threads of a machine busy */
+/* values of k in a block, so that a tile of A stays in L1 and a block of B in L2 */
+#define TP__KC         TP__WHOLE_SUM
+#define TP__PACK_HERE  1000000 /* a B with more floats than this is not packed as a whole */
+#define TP__PACK_ALONE 32768   /* one thread packs matrices of up to this many floats */
+#define TP__K_IN_PLACE 16      /* up to this K the product reads A in place, without packing */
+#define TP__KC_STREAM  128     /* values of k in a block if a block of A has all rows */
+#define TP__NC         256     /* columns in a block */
+#define TP__MB         8       /* tiles of rows in a block */
+#define TP__M_HERE     1024    /* rows in a block, if each block packs its own columns of B */
+#define TP__LDB_NEAR   32      /* panels side by side in a row of B if many rows of A read B in place */
+#define TP__K_EVEN     64      /* up to this K, starting a tile takes as long as computing its sum */
+#define TP__PACK_K     128     /* values of k in a chunk that packs B ... */
+/* ... and panels in such a chunk: more write streams would evict each other from L1 */
+#define TP__PACK_PANELS 8
+#define TP__CHUNK_MIN   1000000 /* number of multiply-adds from which a chunk is worth its overhead */
+#define TP__CHUNK_MANY  16      /* number of chunks that keeps all threads of a machine busy */
 
 typedef struct tp__gemm_plan {
     tp_gemm_args g;
     const struct tp__isa *isa;
-    int64_t nr, panels;            /* columns of a full panel, panels of B */
-    int64_t mb, pb;                /* rows and panels of a chunk */
-    int64_t m_blocks, n_blocks;    /* chunks of the output */
-    int64_t kc, k_part;            /* values of k in a block, and in a part */
-    int parts;                     /* parts k is divided into */
-    bool pack_a, b_in_place, dots; /* few rows times B transposed: dot products */
-    bool even;                     /* short sums without epilogue: even tiles, which start faster */
-    bool stream;                   /* A transposed, k long, few columns: A is read once, in order of address */
-    bool row;                      /* one row times B, which is read in place, all columns of a chunk at a time */
-    bool pack_here;                /* B is large and used by few blocks of rows: each block packs the panels it uses */
-    int64_t packed_from;           /* first panel that is packed */
-    int64_t pack_k, pack_panels;   /* values of k and panels in a chunk of packing */
+    int64_t nr, panels;            /* nr: columns of a full panel; number of panels of B */
+    int64_t mb, pb;                /* rows (mb) and panels (pb) in a chunk of the output */
+    int64_t m_blocks, n_blocks;    /* number of chunks of the output along its rows and its columns */
+    int64_t kc, k_part;            /* values of k in a block (kc) and in a part (k_part) */
+    int parts;                     /* number of parts into which k is divided */
+    bool pack_a, b_in_place, dots; /* dots: few rows times B transposed, computed as dot products */
+    bool even;                     /* short sums without epilogue use even tiles, which start faster */
+    /* A is transposed, k is long and columns are few: A is read once, in the order of its addresses */
+    bool stream;
+    bool row; /* one row times B: B is read in place, all columns of a chunk at a time */
+    /* B is large and few blocks of rows use it: each block packs the panels that it uses */
+    bool pack_here;
+    int64_t packed_from;         /* first panel of B that is packed */
+    int64_t pack_k, pack_panels; /* values of k and number of panels in a chunk of packing */
     float *packed, *part;
-    float *packed_a; /* all of A, if several chunks of columns need it */
-    int64_t slot_a;  /* floats of a slot that are for A; the rest is for B */
+    float *packed_a; /* all of A, packed once if several chunks of columns need it */
+    int64_t slot_a;  /* floats of a thread's slot that are for A; the rest is for B */
     tp__slots slots;
 } tp__gemm_plan;
 
@@ -585,7 +602,7 @@ TP__SMALL static void tp__gemm_cut(tp__gemm_plan *p)
     const tp_gemm_args *a = &p->g;
     const int64_t M = a->M, N = a->N, K = a->K, mr = p->isa->mr;
     p->pack_here = !a->tb && !p->dots && M > 2 * mr && N > p->nr && K * N > TP__PACK_HERE;
-    /* B misses the cache: use each panel for more rows */
+    /* if B misses the cache: use each panel for more rows */
     const bool large = M * tp__min64(K, N) > 2000000 && K * N > 2000000;
     if (p->pack_here) p->mb = tp__ceil_div(tp__ceil_div(M, tp__ceil_div(M, TP__M_HERE)), mr) * mr;
     else p->mb = (large ? 2 * TP__MB : TP__MB) * mr;
@@ -605,16 +622,17 @@ TP__SMALL static void tp__gemm_cut(tp__gemm_plan *p)
     }
     if (p->row) /* a chunk should read a megabyte, in rows of at least a kilobyte */
         p->pb = tp__min64(p->panels, tp__max64(8, tp__ceil_div(TP__CHUNK_MIN / 4, p->nr * tp__max64(p->k_part, 1))));
-    const int64_t some = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts; /* chunks */
+    const int64_t some = tp__ceil_div(M, p->mb) * tp__ceil_div(p->panels, p->pb) * p->parts; /* number of chunks */
     if (some < 8 && some % 4 != 0 && p->mb * p->pb * p->nr * p->k_part > TP__CHUNK_MIN / 2)
-        p->pb = (p->pb + 1) / 2; /* with three or five chunks one of two threads would wait */
+        p->pb = (p->pb + 1) / 2; /* with three or five chunks, one of two threads would have to wait for the other */
     p->m_blocks = tp__ceil_div(M, p->mb);
-    if (p->m_blocks > 1) p->mb = tp__ceil_div(tp__ceil_div(M, p->m_blocks), mr) * mr; /* all of one size */
+    /* make all blocks of rows equally large */
+    if (p->m_blocks > 1) p->mb = tp__ceil_div(tp__ceil_div(M, p->m_blocks), mr) * mr;
     p->m_blocks = tp__ceil_div(M, p->mb);
     p->n_blocks = tp__ceil_div(p->panels, p->pb);
 }
 
-/* Computes the plan of a product from its shape; returns the bytes of scratch. */
+/* Computes the plan of a matrix product from its shape; returns the bytes of scratch. */
 TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
@@ -651,7 +669,7 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
 
     /* 4. read in place or pack? B in place if few blocks of rows read it and it fits into L2, or if its rows are short;
      * A in place unless it would be read often along its columns, or its rows map to the same few cache sets */
-    const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0; /* A's data stays in L1 */
+    const bool short_k = K <= TP__K_IN_PLACE && a->lda % 256 != 0; /* the data of A stays in L1 */
     p->b_in_place = !a->tb && (M <= 2 * mr || a->ldb <= p->nr ||
                                (M <= TP__M_HERE && K * N <= TP__PACK_HERE && a->ldb <= TP__LDB_NEAR * p->nr));
     p->pack_a =
@@ -660,7 +678,7 @@ TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const
     p->even = tp__even_product_of[isa->level] && K <= TP__K_EVEN && K > 0 && N % p->nr == 0 && !a->ta && !p->dots &&
               !p->pack_a && !p->pack_here && !a->descend && !a->epilogue.bias && a->epilogue.act != TP_EPILOGUE_RELU;
     p->packed_from = 0;
-    p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K; /* along the rows of B */
+    p->pack_k = a->tb ? tp__max64(K, 1) : TP__PACK_K; /* in this case packing goes along the rows of B */
     p->pack_panels = a->tb ? 1 : TP__PACK_PANELS;
     p->pack_here = p->pack_here && !p->b_in_place && !p->stream;
     if (p->dots || p->row || p->pack_here) p->packed_from = p->panels;
@@ -694,13 +712,15 @@ static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, i
 {
     const tp_gemm_args *g = &p->g;
     const int64_t nr = p->nr, whole = g->tb ? panel : tp__max64(panel, tp__min64(end, g->N / nr));
-    for (int64_t k = 0; k < kn && panel < whole; k++) { /* k outermost: B is read along its rows */
+    /* the loop over k is outermost, so that B is read along its rows */
+    for (int64_t k = 0; k < kn && panel < whole; k++) {
         const float *src = g->B + (k0 + k) * g->ldb + panel * nr;
         float *to = dst + (at + k) * nr;
         for (int64_t i = panel; i < whole; i++, src += nr, to += apart) {
             __builtin_prefetch(src + 8 * g->ldb);
             __builtin_prefetch(src + 8 * g->ldb + nr / 2);
-            for (int64_t j = 0; j < nr; j += 8) memcpy(to + j, src + j, 8 * sizeof *to); /* avoids a call */
+            /* constant size, so that the compiler does not call memcpy */
+            for (int64_t j = 0; j < nr; j += 8) memcpy(to + j, src + j, 8 * sizeof *to);
         }
     }
     for (int64_t i = whole; i < end; i++) {
@@ -761,7 +781,7 @@ static const float *tp__gemm_ahead(const tp__gemm_plan *p, const tp__tile *t, in
     return NULL;
 }
 
-/* The rows of a panel, from k on; *ldb: floats from one row to the next. */
+/* Returns the rows of a panel of B, from k on; *ldb: floats from one row to the next. */
 static const float *tp__gemm_panel(const tp__gemm_plan *p, const float *packed_b, int64_t panel, int64_t panel0,
                                    int64_t k, int64_t kn, int64_t *ldb)
 {
@@ -788,7 +808,7 @@ static void tp__gemm_descend(const tp__gemm_plan *p, int64_t row0, int64_t rows,
     p->isa->descend(&e, rows, end - column, *g->descend);
 }
 
-/* A chunk of the product: a block of rows and panels, and one part of k. */
+/* A chunk of the matrix product: a block of rows and panels, and one part of k. */
 static void tp__gemm_chunk(void *user, int64_t chunk)
 {
     tp__gemm_plan *p = (tp__gemm_plan *)user;
@@ -819,7 +839,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         return;
     }
     int64_t k = k_begin;
-    do { /* once even when K is 0: C must be written */
+    do { /* runs once even if K is 0, because C must be written */
         int64_t kn = tp__max64(tp__min64(p->kc, k_end - k), 0);
         bool last = k + kn >= k_end && !parts;
         if (p->packed_a) packed_a = p->packed_a + row0 * g->K + mb * k;
@@ -830,13 +850,13 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
         t.relu = last && g->epilogue.act == TP_EPILOGUE_RELU;
 
         int64_t i = 0;
-        if (p->even) { /* short sums: all rows that even tiles can cover */
+        if (p->even) { /* short sums use even tiles for all rows that these can cover */
             const int64_t rows = mb / isa->vw * isa->vw;
             for (int64_t panel = panel0; panel < panel1 && rows > 0; panel++) {
                 tp__even e = {g->A + row0 * g->lda, NULL, NULL, kn, g->lda, 1, 0, ldc, t.add};
                 e.b = tp__gemm_panel(p, packed_b, panel, panel0, k, kn, &e.ldb);
                 e.c = out + row0 * ldc + panel * p->nr;
-                tp__even_product_of[isa->level](&e, rows, p->nr); /* panels are whole here */
+                tp__even_product_of[isa->level](&e, rows, p->nr); /* here all panels are whole */
             }
             i = rows;
         }
@@ -868,7 +888,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
     if (slot >= 0) tp__slot_give(&p->slots, slot);
 }
 
-/* A chunk of the sum over the parts of k: some rows of C. */
+/* A chunk that adds the partial sums of the parts of k, for some rows of C. */
 static void tp__gemm_add_parts(void *user, int64_t chunk)
 {
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
@@ -940,16 +960,17 @@ TP__UNUSED static void tp__pack_matrix(const struct tp__isa *isa, float *packed,
     }
 }
 
-#define TP__PACKED_BLOCK 98304 /* floats of B that are reused while they are in L2 */
-/* C[i] (+)= A[i] B + bias for m rows, on the calling thread. */
+#define TP__PACKED_BLOCK 98304 /* floats in a block of B that is reused while it is in L2 */
+/* Computes C[i] (+)= A[i] B + bias for m rows, on the calling thread. */
 typedef struct tp__by_packed {
     const struct tp__isa *isa;
     const float *A;
-    int64_t lda, step; /* between rows, and between a row's values along k */
-    int64_t gap;       /* if A is stored in panels of 2 vw columns: floats from one panel to the next; else 0 */
+    int64_t lda, step; /* lda: floats between two rows of A; step: between the values of a row along k */
+    int64_t gap;       /* if A is stored in panels of 2 vw columns, the floats from one panel to the next; else 0 */
     float *C;
     int64_t ldc;
-    const float *packed, *bias; /* B, panels of packed_k rows, the first K are used; N values or NULL */
+    /* packed: B in panels of packed_k rows, of which the first K are used. bias: N values or NULL */
+    const float *packed, *bias;
     int64_t packed_k, K, N;
     bool add;
 } tp__by_packed;
@@ -958,7 +979,8 @@ TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
     const struct tp__isa *isa = p->isa;
     const int64_t nr = 2 * isa->vw, K = p->K, k_blocks = tp__max64(1, tp__ceil_div(K, TP__KC));
     const int64_t kc = p->gap ? tp__ceil_div(tp__ceil_div(K, k_blocks), nr) * nr : tp__ceil_div(K, k_blocks);
-    const int64_t columns = tp__max64(1, TP__PACKED_BLOCK / tp__max64(1, kc) / nr) * nr; /* of B that fit into L2 */
+    /* columns of B that fit into L2 */
+    const int64_t columns = tp__max64(1, TP__PACKED_BLOCK / tp__max64(1, kc) / nr) * nr;
     const int64_t stretch = p->gap ? nr : tp__max64(1, kc);
     tp__run run[TP__KC / 8]; /* a panel is at least 8 columns wide */
     tp__tile t;
@@ -991,7 +1013,7 @@ TP__UNUSED static void tp__by_packed_rows(const tp__by_packed *p, int64_t m)
             }
         }
 }
-/* As tp__by_packed's product, with plain arguments and without panels of A and bias. */
+/* The same as tp__by_packed, with plain arguments, without bias, and with A not in panels. */
 TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, const float *A, int64_t lda,
                                           int64_t step, float *C, int64_t ldc, const float *packed, int64_t packed_k,
                                           int64_t K, int64_t N, bool add)
@@ -1005,29 +1027,34 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 
 /* ==== >>conv: convolutions ============================================================================= */
 
-/* The common part of forward pass, input and filter gradient: a grid of `rows` x `cols` positions, one stride apart, each of which
- * reads a window of an image. The grid is processed in pieces: either some rows of one image or some whole images. A piece's part
- * of the image is copied into a buffer with zeros around it, unless no window crosses the edge. */
+/* What the forward pass, input gradient and filter gradient of a convolution share: a grid of `rows` x `cols`
+ * positions, one stride apart, each of which reads a window of an image. The grid is processed in pieces: either some
+ * rows of one image or some whole images. A piece's part of the image is copied into a buffer with zeros around it,
+ * unless no window crosses the edge. */
 typedef struct tp__grid {
     const float *src;
     bool norm; /* the pixels are batch-normalised while they are copied */
     tp__bn bn;
-    int level;                      /* of the instruction set */
-    int64_t images, h, w, c, pixel; /* the source: size, channels that are read, floats from pixel to pixel */
-    int64_t rows, cols, sy, sx;     /* positions, and the stride between them */
-    int64_t top, left, tall, wide;  /* the window, relative to a position times its stride */
+    int level; /* index of the instruction set, tp__isa.level */
+    /* the source images: size, channels that are read, floats from one pixel to the next */
+    int64_t images, h, w, c, pixel;
+    int64_t rows, cols, sy, sx; /* size of the grid of positions, and the stride between them (sy, sx) */
+    /* the window: offset of its corner from a position times the stride, its height and width */
+    int64_t top, left, tall, wide;
     bool in_place;
     int64_t piece_rows, piece_images, pieces;
-    int64_t row_floats, image_floats; /* of the data that is read: floats from row to row, from image to image */
+    /* of the images or the buffer that is read: floats from one row to the next, from one image to the next */
+    int64_t row_floats, image_floats;
     int64_t buffer_floats;
 } tp__grid;
 
 typedef struct tp__piece {
-    int64_t image, images, row, rows; /* of the grid */
-    const float *at;                  /* the pixel in the window's corner at position (0,0) of the piece */
+    /* first image and row of the piece in the grid, and the numbers of images and rows */
+    int64_t image, images, row, rows;
+    const float *at; /* the pixel under the window's corner at the piece's first position */
 } tp__piece;
 
-#define TP__BUFFER_FLOATS 49152 /* a piece's buffer should stay in L2 */
+#define TP__BUFFER_FLOATS 49152 /* floats in a piece's buffer, which should stay in L2 */
 
 /* Cuts the grid into pieces of about `work` units; one position counts as `each` units. */
 TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
@@ -1058,12 +1085,12 @@ TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
         g->buffer_floats = 0;
     } else {
         g->row_floats = buffer_row;
-        g->image_floats = floats; /* pieces with several images have all rows */
+        g->image_floats = floats; /* a piece with several images contains all their rows */
         g->buffer_floats = floats * g->piece_images;
     }
 }
 
-/* Sets the source x and its normalisation, which is done while x is copied. */
+/* Sets the source x and its batch normalisation, which is applied while x is copied. */
 static void tp__grid_norm(tp__grid *g, const tp_conv_args *a, const struct tp__isa *isa)
 {
     g->norm = a->norm != NULL;
@@ -1092,9 +1119,9 @@ static tp__piece tp__grid_load(const tp__grid *g, int64_t index, int64_t channel
     }
     p.at = buffer;
     const int64_t wide = g->row_floats / g->c, tall = (p.rows - 1) * g->sy + g->tall, c = g->c;
-    const int64_t before = tp__min64(tp__max64(-g->left, 0), wide); /* zeros on the left */
+    const int64_t before = tp__min64(tp__max64(-g->left, 0), wide); /* number of columns of zeros on the left */
     const int64_t inside = tp__max64(0, tp__min64(g->left + wide, g->w) - (g->left + before));
-    const int64_t after = wide - before - inside; /* zeros on the right */
+    const int64_t after = wide - before - inside; /* columns of zeros on the right */
     for (int64_t i = 0; i < p.images; i++)
         for (int64_t y = 0; y < tall; y++) {
             float *row = buffer + i * g->image_floats + y * g->row_floats;
@@ -1140,12 +1167,12 @@ static int64_t tp__ahead_share(const tp__ahead *a, int64_t times) { return tp__c
 static void tp__fetch(tp__ahead *a, int64_t n)
 {
     n = tp__max64(0, tp__min64(n, a->end - a->at));
-    if (n == 0) return; /* there may be no array at all */
+    if (n == 0) return; /* with n = 0 the pointer may be invalid */
     tp__fetch_row(a->at, n);
     a->at += (n + 15) / 16 * 16;
 }
 
-/* Prefetches the output that will be written. */
+/* Prefetches the part of the output that will be written next. */
 static void tp__fetch_written(tp__ahead *a, int64_t n)
 {
     n = tp__max64(0, tp__min64(n, a->end - a->at));
@@ -1154,17 +1181,17 @@ static void tp__fetch_written(tp__ahead *a, int64_t n)
 }
 
 /* -- forward and input gradient ------------------------------------------------------------------- >>conv gather */
-/* dst[position] = sum over taps of src[position * stride + tap] B[tap]. Forward: src is x, B is w. Input gradient: src
- * is dy, and B is w transposed; pixels of dx with the same remainder modulo the stride see the same taps, so each such
- * phase is a convolution of its own with stride 1. */
+/* Computes dst[position] = sum over taps of src[position * stride + tap] B[tap], where a tap is one of the window's
+ * pixels. Forward: src is x, B is w. Input gradient: src is dy, and B is w transposed; pixels of dx with the same
+ * remainder modulo the stride see the same taps, so each such phase is a convolution of its own with stride 1. */
 
 typedef struct tp__tap {
-    int64_t y, x; /* offset of the pixel it reads from the position times the stride */
-    int64_t w;    /* its kernel position, r*KW + s */
+    int64_t y, x; /* the tap reads the pixel at the position times the stride plus (y, x) */
+    int64_t w;    /* index of the tap's weight in the kernel, r*KW + s */
 } tp__tap;
 
 typedef struct tp__k_block {
-    int64_t k; /* first row of B */
+    int64_t k; /* the block's first row of B */
     int first_run, runs;
 } tp__k_block;
 
@@ -1173,12 +1200,13 @@ typedef struct tp__gather {
     const tp_conv_args *a;
     const struct tp__isa *isa;
     bool input_grad;
-    int64_t phase_y, phase_x;                        /* of dst: the first position, then every step-th */
-    int64_t step_y, step_x, dst_h, dst_w, dst_pixel; /* dst_pixel: all channels */
-    int64_t ic, oc, groups;                          /* channels of one group, in and out */
-    int64_t taps, K, nr, panels, group_floats;       /* group_floats: packed weights of a group */
+    /* the phase: the first position in dst; the next ones are step_y, step_x apart */
+    int64_t phase_y, phase_x;
+    int64_t step_y, step_x, dst_h, dst_w, dst_pixel; /* dst_pixel: number of all channels of dst */
+    int64_t ic, oc, groups;                          /* input and output channels of one group; number of groups */
+    int64_t taps, K, nr, panels, group_floats;       /* group_floats: floats of a group's packed weights */
     int runs, k_blocks;
-    bool even; /* one vector of output channels, and rows that even tiles cover */
+    bool even; /* use even tiles: there is one vector of output channels, and even tiles can cover the rows */
     float *dst, *packed;
     tp__tap *tap;
     tp__run *run;
@@ -1186,7 +1214,7 @@ typedef struct tp__gather {
     tp__slots slots;
 } tp__gather;
 
-/* The offset of kernel position r in a phase, and whether the phase uses it at all. */
+/* Computes the offset of kernel row or column r in a phase; returns false if the phase does not use it. */
 static bool tp__tap_at(int64_t phase, int64_t pad, int64_t r, int64_t dilation, int64_t stride, int64_t *at)
 {
     int64_t i = phase + pad - r * dilation;
@@ -1298,8 +1326,8 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_co
     return tp__carved(&c);
 }
 
-/* The taps as runs: taps that are neighbours in the source become one run. If the weights do not fit into L2, long runs
- * are cut and runs are grouped into blocks of k. */
+/* Stores the taps as runs: taps that are neighbours in the source become one run. If the weights do not fit into L2,
+ * long runs are cut and runs are grouped into blocks of k. */
 TP__SMALL static void tp__gather_runs(tp__gather *g)
 {
     const tp__grid *q = &g->grid;
@@ -1320,7 +1348,7 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
             g->run[g->runs++].len = tp__min64(each, len);
         }
     }
-    if (g->runs == 0) { /* no tap: dst must still be written */
+    if (g->runs == 0) { /* if a phase has no tap, dst must still be written */
         g->run[0].at = g->run[0].len = 0;
         g->runs = 1;
     }
@@ -1358,7 +1386,7 @@ TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
     tp__panel_zero(panel, width, n, g->K);
 }
 
-/* A piece with few output channels: even tiles along each row of positions. */
+/* Computes a piece with few output channels: even tiles along each row of positions. */
 static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group, tp__ahead *next)
 {
     const tp__grid *q = &g->grid;
@@ -1396,7 +1424,7 @@ static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t gro
     }
 }
 
-/* A chunk: one piece of the grid in one group. */
+/* A chunk of a convolution: one piece of the grid in one group. */
 static void tp__gather_chunk(void *user, int64_t chunk)
 {
     tp__gather *g = (tp__gather *)user;
@@ -1406,7 +1434,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     const int slot = tp__slot_take(&g->slots);
     const tp__piece p = tp__grid_load(q, chunk % q->pieces, group * g->ic, g->slots.memory + slot * g->slots.floats);
     const int64_t positions = p.images * p.rows * q->cols;
-    tp__ahead next = tp__grid_ahead(q, chunk % q->pieces + g->slots.n); /* other threads take those between */
+    tp__ahead next = tp__grid_ahead(q, chunk % q->pieces + g->slots.n); /* other threads process the pieces between */
     const int64_t share = tp__ahead_share(&next, tp__max64(1, positions / g->isa->mr));
     tp__tile t;
     memset(&t, 0, sizeof t);
@@ -1479,11 +1507,12 @@ typedef struct tp__filter_grad {
     tp__grid grid;
     const tp_conv_args *a;
     const struct tp__isa *isa;
-    int64_t cg, og, K;              /* channels of a group; K weights an output channel */
-    int64_t nr, panels, blocks, mb; /* blocks of mb rows of dw that are chunks of their own */
+    int64_t cg, og, K; /* channels of a group: input (cg) and output (og); K: weights per output channel */
+    /* blocks: number of blocks of mb rows of dw; each is computed by chunks of its own */
+    int64_t nr, panels, blocks, mb;
     int parts;
-    bool pack; /* dy of a piece is packed into panels */
-    bool even; /* one vector of output channels, and channels that even tiles cover */
+    bool pack; /* the dy of a piece is packed into panels */
+    bool even; /* use even tiles: there is one vector of output channels, and even tiles can cover the input channels */
     int64_t piece_pixels;
     float *part;
     tp__slots slots;
@@ -1517,20 +1546,23 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     q->tall = (a->KH - 1) * a->dilation_h + 1;
     q->wide = (a->KW - 1) * a->dilation_w + 1;
     if (a->B * a->OH * a->OW <= 0 || f->K <= 0 || a->O <= 0) return 0;
-    tp__grid_cut(q, 1, f->og <= f->isa->vw ? 128 : 512); /* pixels: few channels fit into L1, more into L2 */
+    /* pixels in a piece: with few channels they fit into L1, with more into L2 */
+    tp__grid_cut(q, 1, f->og <= f->isa->vw ? 128 : 512);
 
     const int64_t size = f->K * a->O;
     int64_t parts = tp__min64(TP__PARTS, q->pieces);
     parts = tp__min64(parts, (4 << 20) / size + 1);
     f->parts = (int)parts;
     f->mb = f->K;
-    const int64_t work = q->images * q->rows * q->cols / parts * f->og; /* multiply-adds for one row of dw in a chunk */
+    /* number of multiply-adds for one row of dw in a chunk */
+    const int64_t work = q->images * q->rows * q->cols / parts * f->og;
     while (tp__ceil_div(f->K, f->mb) * parts * a->groups < TP__CHUNK_MANY && f->mb * work > 4 * TP__CHUNK_MIN &&
            f->mb > 4 * f->isa->mr)
         f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
     f->blocks = tp__ceil_div(f->K, f->mb);
     f->even = f->og <= f->isa->vw && f->blocks == 1 && tp__even_covers(f->isa, f->cg);
-    f->pack = a->groups > 1 || a->O != tp__panel_width(f->isa, a->O); /* else rows of dy form a panel already */
+    /* if not packed, the rows of dy already form a panel */
+    f->pack = a->groups > 1 || a->O != tp__panel_width(f->isa, a->O);
     f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
 
     const int64_t runs = q->piece_images * q->piece_rows;
@@ -1542,7 +1574,7 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
     return tp__carved(&c);
 }
 
-/* A chunk: one part, one group, one block of rows of dw. */
+/* A chunk of the filter gradient: one part, one group, one block of rows of dw. */
 static void tp__filter_grad_chunk(void *user, int64_t chunk)
 {
     tp__filter_grad *f = (tp__filter_grad *)user;
@@ -1589,7 +1621,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
             t.b = f->pack ? packed : dy;
             t.a_gap = 1;
             t.c_gap = a->O;
-            for (int64_t k = 0; k < f->K; k += t.m) { /* the channels of one tap are adjacent */
+            for (int64_t k = 0; k < f->K; k += t.m) { /* the channels of one tap are adjacent in memory */
                 const int64_t tap = k / f->cg, ch = k % f->cg, r = tap / a->KW, s = tap % a->KW;
                 t.m = tp__even_rows(f->isa, f->cg - ch);
                 tp__fetch(&next, share);
@@ -1621,7 +1653,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
     tp__slot_give(&f->slots, slot);
 }
 
-/* Number of floats in a chunk of the sum of the parts of dw. */
+/* Number of floats in a chunk that adds the partial sums of dw. */
 #define TP__ADD_FLOATS 4096
 
 typedef struct tp__add_parts {
@@ -1671,22 +1703,26 @@ static void tp__filter_grad_run(tp_device *d, const tp_conv_args *a, void *scrat
  * over dy with the filter rotated by 180 degrees. */
 
 typedef struct tp__wino {
-    tp__grid grid; /* of tiles, two pixels apart, each of which reads 4x4 pixels */
+    tp__grid grid; /* a grid of tiles, two pixels apart, each of which reads 4x4 pixels */
     const tp_conv_args *a;
     const struct tp__isa *isa;
     tp_conv_what what;
-    int64_t in, out, nr;          /* channels; columns in a panel of U */
-    int64_t dst_h, dst_w;         /* size of the image that the tiles cover */
-    int64_t block_rows, fill;     /* rows of tiles that are processed together; a multiple of `fill` tiles */
-    int64_t v_plane, m_plane;     /* floats of one of the 16 places for these tiles, of `in` and `out` channels */
-    int64_t u_plane, pack_floats; /* U: panels of [in][columns] at each place */
-    int parts;                    /* filter gradient: sequences of pieces, each summed into a dw of its own */
+    int64_t in, out, nr;  /* numbers of input and output channels; nr: columns in a panel of U */
+    int64_t dst_h, dst_w; /* size of the image that the tiles write */
+    /* block_rows: rows of tiles that are processed together, a multiple of `fill` tiles */
+    int64_t block_rows, fill;
+    /* floats of a block of tiles at one of the 16 places: with the input channels (V), with the output channels (M) */
+    int64_t v_plane, m_plane;
+    /* the transformed weights U are stored as panels of [in][columns] at each of the 16 places */
+    int64_t u_plane, pack_floats;
+    /* filter gradient: number of sequences of pieces; each is summed into a dw of its own */
+    int parts;
     float *u, *part;
     tp__slots slots;
 } tp__wino;
 #define TP__WINO_CHANNELS  16    /* channels are processed in multiples of this */
-#define TP__WINO_FLOATS    65536 /* of V and M of a block, which should stay in L2 together with U */
-#define TP__WINO_FLOATS_L1 8192  /* with few channels all three may stay in L1 */
+#define TP__WINO_FLOATS    65536 /* floats of V and M for a block of tiles, which should stay in L2 together with U */
+#define TP__WINO_FLOATS_L1 8192  /* the same limit if channels are so few that V, M and U may stay in L1 */
 
 TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp_conv_args *a)
 {
@@ -1735,7 +1771,8 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_a
     w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / q->cols);
     w->block_rows = tp__min64(w->block_rows, q->piece_images * q->piece_rows);
     const int64_t tiles = tp__ceil_div(w->block_rows * q->cols, w->fill) * w->fill;
-    w->v_plane = tiles * w->in + 16; /* 16: otherwise the 16 places would map to the same cache set */
+    /* 16 more floats, because otherwise the 16 places would map to the same cache set */
+    w->v_plane = tiles * w->in + 16;
     w->m_plane = tiles * w->out + 16;
     w->u_plane = w->in * w->out;
     w->pack_floats = 9 * TP__WINO_CHANNELS * w->nr;
@@ -1767,7 +1804,7 @@ TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
     const int slot = tp__slot_take(&w->slots);
     float *turned = w->slots.memory + slot * w->slots.floats;
     const int64_t tap = TP__WINO_CHANNELS * n;
-    for (int64_t i = 0; i < 9; i++) /* [tap][o][c] of the filter rotated by 180 degrees */
+    for (int64_t i = 0; i < 9; i++) /* the rotated filter, [tap][o][c] */
         w->isa->transpose(turned + i * tap, n, a->w + ((8 - i) * a->C + column) * a->O + k, a->O, n, TP__WINO_CHANNELS);
     tp__wino_filter_of[w->isa->level](tap, turned, tap, u, w->u_plane);
     tp__slot_give(&w->slots, slot);
@@ -1784,7 +1821,7 @@ static int64_t tp__wino_source(const tp__wino *w, const tp__piece *p, int64_t ro
     return rows * q->cols;
 }
 
-/* A chunk of forward or input gradient: one piece. */
+/* A chunk of Winograd's forward pass or input gradient: one piece. */
 TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
 {
     tp__wino *w = (tp__wino *)user;
@@ -1809,7 +1846,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
         for (int i = 0; i < 16 && whole > tiles; i++)
             memset(v + i * w->v_plane + tiles * w->in, 0, (size_t)((whole - tiles) * w->in) * sizeof *v);
         tp__ahead mine = tp__ahead_of(dst + ((p.image + row / p.rows) * w->dst_h + 2 * (p.row + row % p.rows)) * line,
-                                      2 * rows * line); /* prefetch about as much as will be written */
+                                      2 * rows * line); /* prefetch as much as this block of tiles will write */
         for (int place = 0; place < 16; place++) {
             tp__fetch(&next, share);
             tp__fetch_written(&mine, tp__ahead_share(&mine, 16 - place));
@@ -1833,7 +1870,7 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
     tp__slot_give(&w->slots, slot);
 }
 
-/* A chunk of filter gradient: one part. */
+/* A chunk of Winograd's filter gradient: one part. */
 TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
 {
     tp__wino *w = (tp__wino *)user;
@@ -1899,16 +1936,17 @@ TP__SMALL static void tp__wino_run(tp_device *d, const tp_conv_args *a, tp_conv_
 }
 
 /* -- depthwise ------------------------------------------------------------------------------------- >>conv depthwise */
-/* One input and one output channel per group: there is no matrix product, so vectors run along the channels. */
+/* In a depthwise convolution a group has one input and one output channel, so there is no matrix product; vectors run
+ * along the channels. */
 
 typedef struct tp__depthwise {
     const tp_conv_args *a;
     const struct tp__isa *isa;
     bool input_grad;
-    int64_t rows, block; /* rows of all images, rows in a chunk */
+    int64_t rows, block; /* number of rows of all images, and of rows in a chunk */
     int parts;
     float *part;
-    tp__slots slots; /* for forward and input gradient: two lists of pointers */
+    tp__slots slots; /* forward and input gradient: each slot has two lists of pointers */
 } tp__depthwise;
 
 TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp_conv_args *a, tp_conv_what what,
@@ -1932,7 +1970,7 @@ TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const
     return tp__carved(&c);
 }
 
-/* A chunk of forward or input gradient: some rows of the output. */
+/* A chunk of a depthwise forward pass or input gradient: some rows of the output. */
 static void tp__depthwise_chunk(void *user, int64_t chunk)
 {
     tp__depthwise *w = (tp__depthwise *)user;
@@ -1949,7 +1987,7 @@ static void tp__depthwise_chunk(void *user, int64_t chunk)
             int n = 0;
             for (int64_t r = 0; r < a->KH; r++)
                 for (int64_t s = 0; s < a->KW; s++) {
-                    int64_t h, v; /* the source pixel under (r,s) */
+                    int64_t h, v; /* the source pixel that kernel position (r,s) reads */
                     if (w->input_grad) {
                         if (!tp__tap_at(i, a->pad_top, r, a->dilation_h, a->stride_h, &h)) continue;
                         if (!tp__tap_at(col, a->pad_left, s, a->dilation_w, a->stride_w, &v)) continue;
@@ -1968,7 +2006,7 @@ static void tp__depthwise_chunk(void *user, int64_t chunk)
     tp__slot_give(&w->slots, slot);
 }
 
-/* A chunk of filter gradient: one part of the output rows. */
+/* A chunk of a depthwise filter gradient: one part of the output rows. */
 static void tp__depthwise_grad_chunk(void *user, int64_t chunk)
 {
     const tp__depthwise *w = (const tp__depthwise *)user;
@@ -1979,7 +2017,7 @@ static void tp__depthwise_grad_chunk(void *user, int64_t chunk)
         for (int64_t r = 0; r < a->KH; r++)
             for (int64_t s = 0; s < a->KW; s++) {
                 int64_t b = row / a->OH, h = row % a->OH * a->stride_h + r * a->dilation_h - a->pad_top;
-                int64_t at = s * a->dilation_w - a->pad_left; /* input column under output column 0 */
+                int64_t at = s * a->dilation_w - a->pad_left; /* the input column that output column 0 reads */
                 int64_t q0 = at < 0 ? tp__ceil_div(-at, a->stride_w) : 0;
                 int64_t q1 = at < a->W ? tp__min64(a->OW, (a->W - 1 - at) / a->stride_w + 1) : 0;
                 if (h < 0 || h >= a->H || q0 >= q1) continue;
@@ -2003,7 +2041,7 @@ static void tp__depthwise_run(tp_device *d, const tp_conv_args *a, tp_conv_what 
 
 /* -- choice of the algorithm ----------------------------------------------------------------------------------------- */
 
-/* 1x1 with stride 1 is a plain matrix product over pixels. */
+/* A 1x1 convolution with stride 1 is a plain matrix product over pixels. */
 static bool tp__conv_is_gemm(const tp_conv_args *a)
 {
     return a->groups == 1 && a->KH == 1 && a->KW == 1 && a->stride_h == 1 && a->stride_w == 1 && a->pad_top == 0 &&
@@ -2070,27 +2108,31 @@ static bool tp__conv_is_depthwise(const tp_conv_args *a)
 #define TP__TILE_PRODUCT(c_, a_, b_)    _tile_dpbf16ps(c_, a_, b_)
 #endif
 
-#define TP__AMX_SIDE  32   /* rows, columns and values of k in a block: two tiles by two, one step along k */
-#define TP__AMX_STEP  1024 /* bf16 in a block of one part */
-#define TP__AMX_STAGE 128  /* values of k that are fetched in one piece */
-#define TP__AMX_WINO  128  /* with fewer channels 3x3 stays with Winograd: fetching would take most of the time */
+/* rows and columns of a block's output, and values of k in it: two tiles by two, one step along k */
+#define TP__AMX_SIDE  32
+#define TP__AMX_STEP  1024 /* bf16 values of one of the three parts in a block */
+#define TP__AMX_STAGE 128  /* number of values of k that are fetched at once */
+/* 3x3 convolutions with fewer channels stay with Winograd, because fetching would take most of the time */
+#define TP__AMX_WINO 128
 
 typedef uint32_t tp__amx_bits __attribute__((vector_size(64), may_alias));
 typedef float tp__amx_floats __attribute__((vector_size(64), may_alias));
 
 typedef struct tp__amx {
-    tp_gemm_args g; /* for a convolution: the product of its first group */
+    tp_gemm_args g; /* the matrix product; of a convolution, that of its first group */
     const struct tp__isa *isa;
-    const tp_conv_args *conv; /* NULL: a product of matrices */
+    const tp_conv_args *conv; /* NULL: a matrix product, not a convolution */
     tp_conv_what what;
-    tp__gather w; /* a convolution's windows: one phase of them */
+    tp__gather w; /* the windows of one phase of a convolution */
     int64_t groups, b_group, c_group;
-    int64_t steps, k_part, kc; /* blocks along k; values of k in a part, and those that are packed at once */
+    /* blocks along k; values of k in a part (k_part), and values of k that are packed at once (kc) */
+    int64_t steps, k_part, kc;
     int parts;
-    int64_t mb, nb, m_blocks, n_blocks, panels; /* rows and columns of a chunk; panels of columns in a group */
-    bool b_once;                                /* B is packed once, before all chunks */
+    /* rows (mb) and columns (nb) of a chunk; panels: panels of columns in a group */
+    int64_t mb, nb, m_blocks, n_blocks, panels;
+    bool b_once; /* all of B is packed once, before the product begins */
     uint16_t *packed;
-    uint8_t *kind; /* of each packed panel, for each step at which a block of k begins */
+    uint8_t *kind; /* kind of each packed panel, for each block of k */
     float *part;
     tp__slots slots;
 } tp__amx;
@@ -2100,10 +2142,10 @@ enum { TP__AMX_WHOLE = 1, TP__AMX_INFINITE = 2 };
 
 static int64_t tp__amx_up(int64_t n) { return (n + TP__AMX_SIDE - 1) / TP__AMX_SIDE * TP__AMX_SIDE; }
 
-/* All functions except packing and multiplying of tiles are compiled for size. */
+/* Only packing and multiplying of tiles are compiled for speed; all other AMX functions are compiled for size. */
 TP__COLD_BEGIN
 
-/* Computes the rest of the plan from the shape of the product in g. */
+/* Computes the rest of the AMX plan from the shape of the product in g. */
 static size_t tp__amx_cut(tp__amx *p, tp_device *d, tp__carver *c)
 {
     const int64_t M = p->g.M, N = p->g.N, K = p->g.K;
@@ -2133,7 +2175,8 @@ static size_t tp__amx_cut(tp__amx *p, tp_device *d, tp__carver *c)
     p->packed = (uint16_t *)tp__carve(c, kinds * 3 * TP__AMX_STEP, sizeof *p->packed);
     p->kind = (uint8_t *)tp__carve(c, kinds, 1);
     p->part = (float *)tp__carve(c, p->parts > 1 ? p->groups * p->parts * M * N : 0, sizeof(float));
-    /* a slot: two stages, the sums of a block, A's panels and one of B; three parts of a value take a float and a half */
+    /* floats of a slot: two stages, the sums of a block, A's panels and one panel of B; the three parts of a value take
+     * 1.5 floats */
     tp__slots_carve(&p->slots, d, c,
                     2 * TP__AMX_SIDE * TP__AMX_STAGE + TP__AMX_STEP +
                         (p->mb + (p->b_once ? 0 : TP__AMX_SIDE)) * p->kc / 2 * 3);
@@ -2156,7 +2199,7 @@ static size_t tp__amx_gemm_make(tp__amx *p, tp_device *d, const tp_gemm_args *a,
     return tp__amx_cut(p, d, &c);
 }
 
-/* Describes one phase of a convolution as a matrix product. false: the phase has no pixels. */
+/* Describes one phase of a convolution as a matrix product. Returns false if the phase has no pixels. */
 static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
                                int64_t phase_x)
 {
@@ -2171,7 +2214,7 @@ static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp_conv_args *a, 
     p->g.B = a->w;
     p->g.ldb = a->O;
     if (what == TP_CONV_FORWARD) p->g.epilogue = a->epilogue;
-    if (what == TP_CONV_FILTER_GRAD) { /* a row is a weight, k runs over the positions */
+    if (what == TP_CONV_FILTER_GRAD) { /* filter gradient: a row is a weight, k runs over the positions */
         p->g.K = p->g.M;
         p->g.M = p->w.K;
         p->g.B = a->dy;
@@ -2180,7 +2223,7 @@ static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp_conv_args *a, 
     }
     return true;
 }
-/* Plans one phase of a convolution; returns the bytes of scratch, 0: nothing to compute. */
+/* Plans one phase of a convolution; returns the bytes of scratch, or 0 if there is nothing to compute. */
 static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
                                 int64_t phase_x, void *scratch)
 {
@@ -2292,7 +2335,8 @@ typedef struct tp__amx_layout {
     int64_t block, row, half, gap;
 } tp__amx_layout;
 
-/* Converts a panel's stage of `steps` blocks to tiles, with the three parts `plane` values apart. Returns the kind. */
+/* Converts a panel's stage of `steps` blocks to AMX tiles, with the three parts `plane` values apart. Returns the
+ * panel's kind. */
 static TP__AMX_CODE unsigned tp__amx_tiles(const tp__amx_layout *l, const float *stage, int64_t steps, uint16_t *to,
                                            int64_t plane)
 {
@@ -2320,8 +2364,8 @@ static unsigned tp__amx_pack(const tp__amx *p, bool b, int64_t group, int64_t at
                              float *stage)
 {
     static const tp__amx_layout layout[2] = {
-        {TP__AMX_SIDE, TP__AMX_STAGE, 16 * TP__AMX_STAGE, 16},             /* A: rows of k */
-        {TP__AMX_SIDE * TP__AMX_SIDE, TP__AMX_SIDE, 16, 16 * TP__AMX_SIDE} /* B: rows of columns */
+        {TP__AMX_SIDE, TP__AMX_STAGE, 16 * TP__AMX_STAGE, 16},             /* layout of A: rows are values of k */
+        {TP__AMX_SIDE * TP__AMX_SIDE, TP__AMX_SIDE, 16, 16 * TP__AMX_SIDE} /* layout of B: rows are columns */
     };
     const int64_t n = tp__min64(TP__AMX_SIDE, (b ? p->g.N : p->g.M) - at), plane = tp__amx_up(kn) * TP__AMX_SIDE;
     unsigned kind = 0;
@@ -2346,7 +2390,7 @@ static __attribute__((noinline)) TP__AMX_CODE void tp__amx_block(const uint16_t 
                                                                  float *out)
 {
     static const uint8_t order[6][2] = {{2, 0}, {1, 0}, {0, 0},
-                                        {0, 1}, {1, 1}, {0, 2}}; /* in this order few tiles are loaded twice */
+                                        {0, 1}, {1, 1}, {0, 2}}; /* in this order few AMX tiles are loaded twice */
     int64_t first[6], second[6], plane = steps * TP__AMX_STEP;
     int n = 0;
     for (int i = 0; i < 6; i++) {
@@ -2382,12 +2426,12 @@ static __attribute__((noinline)) TP__AMX_CODE void tp__amx_block(const uint16_t 
 
 TP__COLD_BEGIN
 
-/* The value whose three parts are `plane` apart. */
+/* Returns the float whose three bf16 parts are `plane` apart. */
 static float tp__amx_value(const uint16_t *at, int64_t plane)
 {
     return tp_bf16_to_f32(at[0]) + (tp_bf16_to_f32(at[plane]) + tp_bf16_to_f32(at[2 * plane]));
 }
-/* As tp__amx_block, without tiles, for panels with infinities. */
+/* The same as tp__amx_block with a plain loop, for panels with infinities. */
 static __attribute__((noinline)) void tp__amx_plain(const uint16_t *a, const uint16_t *b, int64_t steps, float *out)
 {
     const int64_t plane = steps * TP__AMX_STEP;
@@ -2453,13 +2497,13 @@ static void tp__amx_pack_b(void *user, int64_t chunk)
     tp__slot_give(&p->slots, slot);
 }
 
-/* A chunk: some rows and columns of one group's product, and one part of k. */
+/* A chunk of an AMX product: some rows and columns of one group, and one part of k. */
 static TP__AMX_CODE void tp__amx_chunk(void *user, int64_t chunk)
 {
     static const uint8_t shapes[64] __attribute__((aligned(64))) = {
-        1,  0, 0,  0, 0,  0, 0,  0, 0,  0,  0,  0,  0,  0,  0,  0, /* palette 1; then bytes per row, and rows, of eight tiles */
-        64, 0, 64, 0, 64, 0, 64, 0, 64, 0,  64, 0,  64, 0,  64, 0,  0, 0, 0, 0, 0, 0, 0, 0,
-        0,  0, 0,  0, 0,  0, 0,  0, 16, 16, 16, 16, 16, 16, 16, 16, 0, 0, 0, 0, 0, 0, 0, 0};
+        /* AMX configuration: palette 1; then for eight tiles the bytes per row, and the numbers of rows */
+        1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0,  64, 0,  64, 0,  64, 0,  64, 0, 64, 0, 64, 0, 64, 0,
+        0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 16, 16, 16, 16, 16, 16, 16, 0,  0, 0,  0, 0,  0, 0,  0};
     tp__amx *p = (tp__amx *)user;
     const tp_gemm_args *g = &p->g;
     const int64_t column0 = chunk % p->n_blocks * p->nb, column1 = tp__min64(column0 + p->nb, g->N);
@@ -2495,7 +2539,7 @@ static TP__AMX_CODE void tp__amx_chunk(void *user, int64_t chunk)
     tp__slot_give(&p->slots, slot);
 }
 
-/* A chunk of the sum over the parts of k: some rows of one group's product. */
+/* A chunk that adds the partial sums of the parts of k: some rows of one group's product. */
 static void tp__amx_add_parts(void *user, int64_t chunk)
 {
     const tp__amx *p = (const tp__amx *)user;
@@ -2570,7 +2614,8 @@ static void tp__fast_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
     tp__gemm_fast(d, a, scratch);
 }
 
-/* No image, channel, filter or position: the naive loops compute this case (zeros, or the bias alone). */
+/* A convolution without images, channels, filters or positions: the naive loops compute this case (zeros, or the bias
+ * alone). */
 static bool tp__conv_is_empty(const tp_conv_args *a)
 {
     return a->B <= 0 || a->C <= 0 || a->O <= 0 || a->OH <= 0 || a->OW <= 0 || a->H <= 0 || a->W <= 0 || a->KH <= 0 ||
@@ -2614,7 +2659,7 @@ static size_t tp__fast_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv
     return most;
 }
 
-/* false: nothing to compute; the naive loops then set the result */
+/* returns false if there is nothing to compute; the naive loops then set the result */
 static bool tp__fast_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
 {
     if (tp__conv_is_empty(a)) return false;
@@ -2631,7 +2676,7 @@ static bool tp__fast_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what
     return true;
 }
 
-/* false: this instruction set has no kernel for it */
+/* returns false if this instruction set has no kernel for it */
 static bool tp__fast_normals(const struct tp__isa *isa, int64_t blocks, const uint32_t *words, double *out)
 {
     if (!tp__normal_of[isa->level]) return false;
@@ -2642,7 +2687,7 @@ static bool tp__fast_normals(const struct tp__isa *isa, int64_t blocks, const ui
 /* -- for tp_input.h ------------------------------------------------------------------------------------ */
 
 #if defined(TP__SSE2)
-/* Four elements: a v + offset, limited to 0 .. 255, as integers, for any v. */
+/* Converts four elements to integers: a v + offset, limited to 0 .. 255, for any v. */
 static inline __attribute__((always_inline)) __m128i tp__fast_line_four(__m128i v, __m128 a, const float *offset)
 {
     const __m128 x = _mm_add_ps(_mm_mul_ps(a, _mm_cvtepi32_ps(v)), _mm_loadu_ps(offset));
@@ -2688,7 +2733,7 @@ TP__UNUSED static int64_t tp__fast_line_bytes(unsigned char *x, float a, const f
  * function that takes or returns a vector is inlined. */
 
 #if TP__VW == 4 && defined(TP__SSE2)
-#define TP__WIDE 0 /* few machines have only SSE2: kernels that another loop can replace are left out */
+#define TP__WIDE 0 /* few machines have only SSE2, so kernels that another loop can replace are left out */
 #else
 #define TP__WIDE 1
 #endif
@@ -2721,18 +2766,20 @@ TP__UNUSED static int64_t tp__fast_line_bytes(unsigned char *x, float a, const f
 
 typedef float V __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef int32_t VI __attribute__((vector_size(TP__VW * 4), may_alias));
-typedef float VU __attribute__((vector_size(TP__VW * 4), aligned(4), may_alias)); /* unaligned */
+/* a vector of floats at any address */
+typedef float VU __attribute__((vector_size(TP__VW * 4), aligned(4), may_alias));
 typedef double VD __attribute__((vector_size(TP__VW * 4), may_alias));
 typedef uint64_t VQ __attribute__((vector_size(TP__VW * 4), may_alias));
-typedef uint8_t VB __attribute__((vector_size(TP__VW), aligned(1), may_alias)); /* a byte for each float */
+/* a vector with one byte for each float of V */
+typedef uint8_t VB __attribute__((vector_size(TP__VW), aligned(1), may_alias));
 
 /* -- primitives: the only code that differs between instruction sets ------------------------------------ */
-/* vget: the first n floats at p, 0 < n < TP__VW; the other lanes are `fill`. vput writes the first n. */
+/* vget loads the first n floats at p, 0 < n < TP__VW, and sets the other lanes to `fill`. vput stores the first n. */
 
 TP__INLINE V vload(const float *p) { return *(const VU *)p; }
 TP__INLINE void vstore(float *p, V a) { *(VU *)p = a; }
 
-/* each lane of mask is all ones or all zeros, like the result of a comparison */
+/* Chooses lane by lane; each lane of mask is all ones or all zeros, like the result of a comparison. */
 TP__INLINE V vsel(VI mask, V yes, V no) { return (V)((mask & (VI)yes) | (~mask & (VI)no)); }
 
 #if TP__VW == 16
@@ -2746,7 +2793,8 @@ TP__INLINE V vget(const float *p, int64_t n, float fill)
 }
 TP__INLINE void vput(float *p, int64_t n, V a) { _mm512_mask_storeu_ps(p, (__mmask16)((1u << n) - 1u), a); }
 TP__INLINE V vfma(V a, V b, V c) { return _mm512_fmadd_ps(a, b, c); }
-TP__INLINE V vmax(V a, V b) { return _mm512_maskz_max_ps(0xffff, a, b); } /* a > b ? a : b, so b if one is NaN */
+/* a > b ? a : b in each lane, so the result is b if one is NaN */
+TP__INLINE V vmax(V a, V b) { return _mm512_maskz_max_ps(0xffff, a, b); }
 TP__INLINE V vmin(V a, V b) { return _mm512_maskz_min_ps(0xffff, a, b); } /* a < b ? a : b */
 TP__INLINE V vsqrt(V a) { return _mm512_maskz_sqrt_ps(0xffff, a); }
 TP__INLINE VD vdsqrt(VD a) { return _mm512_maskz_sqrt_pd(0xff, a); }
@@ -2819,7 +2867,7 @@ TP__INLINE VD vdsqrt(VD a)
     VD v = {sqrt(a[0]), sqrt(a[1])};
     return v;
 }
-TP__INLINE VQ vwide(VQ a, VQ b) /* products of the lower halves */
+TP__INLINE VQ vwide(VQ a, VQ b) /* multiplies the lower 32 bits of each lane */
 {
     VQ v = {(a[0] & 0xffffffffu) * (b[0] & 0xffffffffu), (a[1] & 0xffffffffu) * (b[1] & 0xffffffffu)};
     return v;
@@ -2829,10 +2877,10 @@ TP__INLINE V vmin(V a, V b) { return vsel((VI)(a < b), a, b); }
 #endif
 #endif
 
-TP__INLINE V vmul(V a, V b) { return TP__VPRODUCT(a * b); } /* rounded before anything is added to it */
+TP__INLINE V vmul(V a, V b) { return TP__VPRODUCT(a * b); } /* the product is rounded before anything is added to it */
 TP__INLINE VD vdmul(VD a, VD b) { return TP__VPRODUCT(a * b); }
 TP__INLINE V vabs(V a) { return (V)((VI)a & viset(INT32_MAX)); }
-TP__INLINE V vpow2(VI e) { return (V)((e + viset(127)) << 23); } /* 2^e for -126 <= e <= 127 */
+TP__INLINE V vpow2(VI e) { return (V)((e + viset(127)) << 23); } /* computes 2^e for -126 <= e <= 127 */
 
 /* Loads the first n values of a vector; the rest is 0. */
 TP__INLINE V TP__F(part)(const float *p, int64_t n) { return n >= TP__VW ? vload(p) : vget(p, n, 0.0f); }
@@ -2843,9 +2891,10 @@ TP__INLINE void TP__F(put_part)(float *p, int64_t n, V v)
 }
 
 /* -- the register tile ----------------------------------------------------------------------------------- */
-/* c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n), for m rows, in accumulators that never leave the registers.
- * tp__tile (see >>tile) has the addresses of the operands. The body is inlined with constant mr and nv; rows beyond mr
- * cost nothing. Each row has its own code because only then do both compilers keep the tile in registers. */
+/* Computes one register tile: c[i][0..n) (+)= sum over k of a[i][k] b[k][0..n), for m rows, in accumulators that never
+ * leave the registers. tp__tile (see >>tile) has the addresses of the operands. The body is inlined with constant mr
+ * and nv; rows beyond mr cost nothing. Each row has its own code because only then do both compilers keep the tile in
+ * registers. */
 
 #if TP__MR == 14
 #define TP__ROWS(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7) X(8) X(9) X(10) X(11) X(12) X(13)
@@ -2934,7 +2983,7 @@ TP__INLINE void TP__F(tile)(const tp__tile *t, int mr, int nv)
         return;
     }
 
-    /* 3. whole rows: add the old values and the bias, apply the activation */
+    /* 3. store whole rows: add the old values and the bias, apply the activation */
     if (t->add) {
 #define X(i) TP__BOTH(i, p##i += vload(t->c[i]), q##i += vload(t->c[i] + TP__VW))
         TP__ROWS(X)
@@ -2978,7 +3027,7 @@ TP__TILE(6) TP__TILE(8) TP__TILE(10) TP__TILE(12) TP__TILE(14)
         NULL, TP__T(nv_, 1), TP__T(nv_, 2), NULL, TP__T(nv_, 4), NULL, TP__T(nv_, 6), NULL, TP__T(nv_, 8), NULL,       \
             TP__T(nv_, 10), NULL, TP__T(nv_, 12), NULL, TP__T(nv_, 14)                                                 \
     }
-#elif TP__ISA_LEVEL == 0 && defined(TP__SSE2) /* fewer tile sizes for SSE2: few machines need it */
+#elif TP__ISA_LEVEL == 0 && defined(TP__SSE2) /* SSE2 has fewer tile sizes, because few machines need it */
 TP__TILE(1)
 TP__TILE(2)
 TP__TILE(4)
@@ -3093,7 +3142,8 @@ TP__INLINE void TP__F(even_rows)(const tp__even *t, int64_t rows, int mr, int nv
             TP__EVEN(X)
 #undef X
             a0 += step, a1 += step, a2 += step, a3 += step, a4 += step, a5 += step;
-            __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5)); /* as above */
+            /* keeps these six addresses in registers */
+            __asm__("" : "+r"(a0), "+r"(a1), "+r"(a2), "+r"(a3), "+r"(a4), "+r"(a5));
         }
         float *c = t->c + row * t->c_gap;
 #define X(i, r, k)                                  \
@@ -3110,7 +3160,7 @@ TP__INLINE void TP__F(even_rows)(const tp__even *t, int64_t rows, int mr, int nv
 #undef X
     }
 }
-/* rows x n, n one or two vectors */
+/* the kernel for `rows` rows and n columns, one or two vectors */
 static void TP__F(even_product)(const tp__even *t, int64_t rows, int64_t n)
 {
     if (n == 2 * TP__VW) TP__F(even_rows)(t, rows, TP__VW / 2, 2);
@@ -3219,7 +3269,7 @@ static void TP__F(transpose)(float *dst, int64_t ldd, const float *src, int64_t 
             }
         }
 #elif defined(TP__SSE2)
-    for (; j + 16 <= columns; j += 16) { /* a cache line of each row, while it is in the cache */
+    for (; j + 16 <= columns; j += 16) { /* 16 columns at a time: one cache line of each row */
         int64_t i = 0;
         for (; i + 4 <= rows; i += 4)
             for (int l = 0; l < 16; l += 4) {
@@ -3330,7 +3380,8 @@ static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float 
     vstore(lane[1], s1 + t1);
     vstore(lane[2], s2 + t2);
     vstore(lane[3], s3 + t3);
-    for (int j = 0; j < 4; j++) { /* halves are added, in loops of constant length, which compilers vectorize */
+    /* adds halves to each other, in loops of constant length, which compilers vectorize */
+    for (int j = 0; j < 4; j++) {
         float *l = lane[j];
         for (int i = 0; i < 8 && TP__VW > 8; i++) l[i] += l[(i + 8) % TP__VW];
         for (int i = 0; i < 4 && TP__VW > 4; i++) l[i] += l[(i + 4) % TP__VW];
@@ -3341,7 +3392,7 @@ static void TP__F(dot4)(int64_t K, const float *a, const float *const *b, float 
 
 /* -- 64-bit lanes ---------------------------------------------------------------------------------------- */
 
-#define TP__QL (TP__VW / 2) /* 64-bit lanes */
+#define TP__QL (TP__VW / 2) /* number of 64-bit lanes in a vector */
 
 TP__INLINE VQ TP__F(qset)(uint64_t x)
 {
@@ -3359,7 +3410,7 @@ TP__INLINE VD TP__F(dsel)(VQ mask, VD yes, VD no) { return (VD)((mask & (VQ)yes)
 
 /* -- sums: 32 lanes, element i in lane i mod 32, then a fixed tree ---------------------------------------- */
 
-#define TP__LV (32 / TP__VW) /* vectors that hold the 32 lanes */
+#define TP__LV (32 / TP__VW) /* number of vectors that hold the 32 lanes of a sum */
 
 static float TP__F(sum)(int64_t n, const float *x)
 {
@@ -3400,7 +3451,7 @@ static float TP__F(max)(int64_t n, const float *x)
     int64_t i = 0;
     for (; i + TP__VW <= n; i += TP__VW) {
         V a = vload(x + i);
-        m = vsel((VI)(a > m) | (VI)(a != a), a, m); /* NaN wins */
+        m = vsel((VI)(a > m) | (VI)(a != a), a, m); /* a NaN in x stays */
     }
     vstore(lane, m);
     for (int j = 0; j < TP__VW && i > 0; j++) best = tp__max2(best, lane[j]);
@@ -3413,7 +3464,7 @@ static float TP__F(max)(int64_t n, const float *x)
 /* The scalar versions tp_expf, tp_logf and tp_tanhf explain the formulas. */
 TP__INLINE V TP__F(vexp)(V x)
 {
-    x = vmin(vset(89.0f), vmax(vset(-104.0f), x)); /* both keep NaN */
+    x = vmin(vset(89.0f), vmax(vset(-104.0f), x)); /* vmin and vmax keep a NaN in x */
     V big = vfma(x, vset(TP__LOG2E), vset(TP__ROUNDER)), k = big - vset(TP__ROUNDER);
     V r = vfma(k, vset(-TP__LN2_HI), x);
     r = vfma(k, vset(-TP__LN2_LO), r);
@@ -3431,7 +3482,8 @@ TP__INLINE V TP__F(vlog)(V x)
 {
     VI tiny = (VI)(x < vset(FLT_MIN)), bits;
     V m = vsel(tiny, x * vset(8388608.0f), x);
-    m = vsel((VI)(x > vset(0.0f)), m, vset(1.0f)); /* arguments without a logarithm must not overflow below */
+    /* replace arguments without a logarithm (0, negative, NaN) by 1, so that they do not overflow below */
+    m = vsel((VI)(x > vset(0.0f)), m, vset(1.0f));
     bits = (VI)m;
     VI e = (bits - viset(TP__SQRT_HALF_BITS)) >> 23;
     V f = (V)(bits - (e << 23)) - vset(1.0f);
@@ -3448,7 +3500,8 @@ TP__INLINE V TP__F(vlog)(V x)
     V low = vfma(vmul(f2, f), q, vmul(k, vset(TP__LN2_LO)));
     low = vfma(f2, vset(-0.5f), low);
     V y = vmul(k, vset(TP__LN2_HI)) + (f + low);
-    y = vsel((VI)(x < vset(INFINITY)), y, x); /* inf, and NaN for now */
+    /* the logarithms of infinity and, corrected on the next lines, of NaN, 0 and negative numbers */
+    y = vsel((VI)(x < vset(INFINITY)), y, x);
     y = vsel((VI)(x > vset(0.0f)), y, vset(-INFINITY));
     return vsel((VI)(x >= vset(0.0f)), y, vsel((VI)(x == x), vset(NAN), x));
 }
@@ -3466,7 +3519,7 @@ TP__INLINE V TP__F(vtanh)(V x)
     return (V)((VI)y | ((VI)x & viset(INT32_MIN)));
 }
 
-/* 1/(1+exp(-x)), written with exp(-|x|), which cannot overflow */
+/* The sigmoid 1/(1+exp(-x)), computed from exp(-|x|), which cannot overflow. */
 TP__INLINE V TP__F(vsigmoid)(V x)
 {
     V e = TP__F(vexp)((V)((VI)x | viset(INT32_MIN)));
@@ -3489,7 +3542,7 @@ TP__INLINE V TP__F(vsigmoid)(V x)
             vput(y + i, n - i, expr_);                                    \
         }                                                                 \
     }
-/* As TP__UNARY, for a long function, whose code is not repeated for the partial vector. */
+/* The same as TP__UNARY for a long function: its code is not repeated for the partial vector. */
 #define TP__LONG(name_, function_)                                                          \
     static void TP__F(name_)(int64_t n, float *y, const float *const *in)                   \
     {                                                                                       \
@@ -3519,8 +3572,8 @@ TP__INLINE V TP__F(vsigmoid)(V x)
         }                                                                   \
     }
 
-/* The scalar version is tp_erff. Computed in double, because the polynomials need the precision; four vectors at a time, to hide
- * the latency of a polynomial's steps. */
+/* Vector version of tp_erff. Computed in double, because the polynomials need the precision; four vectors at a time, to
+ * hide the latency of a polynomial's steps. */
 #define TP__FOUR(X) X(0) X(1) X(2) X(3)
 static void TP__F(erf4)(const float *x, float *y)
 {
@@ -3589,7 +3642,8 @@ TP__LONG(vec_tanh, vtanh)
 TP__LONG(vec_sigmoid, vsigmoid)
 TP__UNARY(vec_relu, vmax(vset(0.0f), a))
 
-/* m += (g-m) c1, v += (g g - v) c2, w -= lr m / (sqrt(v) + eps), with c = 1 - beta */
+/* One pass of Adam: m += (g-m) c1, v += (g g - v) c2, w -= lr m / (sqrt(v) + eps), where c1 = 1 - beta1 and c2 = 1 -
+ * beta2. */
 TP__INLINE void TP__F(adam1)(V *w, V *m, V *v, V g, V lr, V c1, V c2, V eps)
 {
     *m = vfma(g - *m, c1, *m);
@@ -3661,10 +3715,10 @@ static void TP__F(tap_grad)(int64_t C, int64_t n, const float *x, int64_t x_step
 
 #if TP__WIDE
 /* -- Winograd's transforms (>>conv winograd): each along columns, then along rows, a vector of channels at a time -- */
-/* plane: floats from one of the 16 elements of a transformed tile to the next. */
+/* plane: floats from one of the 16 elements of a transformed Winograd tile to the next. */
 
-/* V = B'dB of a row of tiles, 2 pixels apart, whose 4 rows of pixels are `row` floats apart. The last two columns of a tile are
- * the first two of the next tile. */
+/* Winograd's V = B'dB of a row of tiles, 2 pixels apart, whose 4 rows of pixels are `row` floats apart. The last two
+ * columns of a tile are the first two of the next tile. */
 static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row, float *v, int64_t plane)
 {
 #define TP__DOWN(p_)       \
@@ -3710,8 +3764,8 @@ static void TP__F(wino_in)(int64_t C, int64_t tiles, const float *x, int64_t row
 #undef TP__DOWN
 }
 
-/* y = A'mA of a row of tiles, for the first 2 rows (1 if only `rows` = 1 is left) of an image of `width` pixels per row, then bias
- * and activation, then adds `more`, which has the layout of y. */
+/* Winograd's y = A'mA of a row of tiles, for the first 2 rows (1 if only `rows` = 1 is left) of an image of `width`
+ * pixels per row, then bias and activation, then adds `more`, which has the layout of y. */
 static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float *m, int64_t plane, float *y,
                             const float *more, const float *bias, bool relu)
 {
@@ -3749,7 +3803,7 @@ static void TP__F(wino_out)(int64_t O, int64_t width, int64_t rows, const float 
     }
 }
 
-/* m = A dy A' of a row of tiles; dy is taken as zero beyond the edge. */
+/* Winograd's m = A dy A' of a row of tiles; dy is taken as zero beyond the edge. */
 static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *dy, float *m, int64_t plane)
 {
     const V zero = vset(0.0f);
@@ -3773,7 +3827,7 @@ static void TP__F(wino_dy)(int64_t O, int64_t width, int64_t rows, const float *
     }
 }
 
-/* U = GgG' of n filters, whose 9 taps are `tap` floats apart */
+/* Winograd's U = GgG' of n filters, whose 9 taps are `tap` floats apart. */
 static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u, int64_t plane)
 {
     const V half = vset(0.5f);
@@ -3799,7 +3853,7 @@ static void TP__F(wino_filter)(int64_t n, const float *g, int64_t tap, float *u,
     }
 }
 
-/* dw = G'sG of n sums; its taps are n floats apart */
+/* Winograd's dw = G'sG of n sums; its taps are n floats apart. */
 static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
 {
     const V half = vset(0.5f);
@@ -3829,8 +3883,8 @@ static void TP__F(wino_dw)(int64_t n, const float *s, int64_t plane, float *dw)
 
 /* -- pooling --------------------------------------------------------------------------------------------- */
 
-/* y[c] = the largest of x[tap[t] + c], the first if several are equal; NaN counts as largest; which[c] = index[t] of that one.
- * which may be NULL. */
+/* Max pooling: y[c] = the largest of x[tap[t] + c], the first one if several are equal; a NaN counts as largest.
+ * which[c] = index[t] of that element; which may be NULL. */
 static void TP__F(pool)(int64_t C, int n_tap, const float *x, const int64_t *tap, const uint8_t *index, float *y,
                         uint8_t *which)
 {
@@ -3859,12 +3913,12 @@ static void TP__F(pool)(int64_t C, int n_tap, const float *x, const int64_t *tap
     }
 }
 
-/* dx[tap[t] + c] = which[c] is t ? dy[c] : 0, for windows that do not overlap */
+/* Gradient of max pooling for windows that do not overlap: dx[tap[t] + c] = which[c] is t ? dy[c] : 0 */
 static void TP__F(unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *which, const int64_t *tap, float *dx)
 {
     int64_t c = 0;
     for (; c + TP__VW <= C; c += TP__VW) {
-        const V e = vload(dy + c) + vset(0.0f); /* as in 0 + dy: never -0 */
+        const V e = vload(dy + c) + vset(0.0f); /* adding 0 turns -0 into 0, as the sum 0 + dy of the naive loop does */
         const VI chosen = __builtin_convertvector(*(const VB *)(const void *)(which + c), VI);
         for (int t = 0; t < n_tap; t++) vstore(dx + tap[t] + c, (V)((VI)e & (VI)(chosen == viset(t))));
     }
@@ -3872,7 +3926,7 @@ static void TP__F(unpool)(int64_t C, int n_tap, const float *dy, const uint8_t *
         for (int t = 0; t < n_tap; t++) dx[tap[t] + c] = which[c] == t ? dy[c] + 0.0f : 0.0f;
 }
 
-/* y[c] = mean of x[tap[t] + c] over taps; the other way: dx[tap[t] + c] = dy[c] / taps */
+/* Average pooling: y[c] = mean of x[tap[t] + c] over taps. Its gradient: dx[tap[t] + c] = dy[c] / taps */
 static void TP__F(mean_taps)(int64_t C, int n_tap, const float *x, const int64_t *tap, float *y)
 {
     for (int64_t c = 0; c < C; c += TP__VW) {
@@ -3891,7 +3945,7 @@ static void TP__F(spread)(int64_t C, int n_tap, const float *dy, const int64_t *
 
 /* -- batch normalisation: a vector of channels along the rows; callers pass blocks of rows that stay in L1 */
 
-/* dy where y is positive, else 0 */
+/* Returns dy where the batch norm's output y is positive, else 0. */
 TP__INLINE V TP__F(bn_mask)(V dy, V d, V scale, V beta)
 {
     return (V)((VI)(vfma(d, scale, beta) > vset(0.0f)) & (VI)dy);
@@ -3993,7 +4047,7 @@ TP__INLINE float TP__F(lanes)(V v)
     return t[0];
 }
 
-/* y = gamma (x - mean) inv + beta with inv = 1/sqrt(variance + epsilon) */
+/* layer norm of a row: y = gamma (x - mean) inv + beta with inv = 1/sqrt(variance + epsilon) */
 static void TP__F(ln_row)(int64_t C, const float *x, const float *gamma, const float *beta, float epsilon, float *y,
                           float *mean, float *inv)
 {
@@ -4015,7 +4069,8 @@ static void TP__F(ln_row)(int64_t C, const float *x, const float *gamma, const f
     *inv = i;
 }
 
-/* Adds the row's share to dgamma and dbeta; dx = inv (g - mean(g) - xhat mean(g xhat)) with g = dy gamma */
+/* Gradient of layer norm for a row: adds its share to dgamma and dbeta; dx = inv (g - mean(g) - xhat mean(g xhat)) with
+ * g = dy gamma */
 static void TP__F(ln_back)(int64_t C, const float *dy, const float *x, const float *gamma, float mean, float inv,
                            float *dx, float *dgamma, float *dbeta)
 {
@@ -4059,7 +4114,7 @@ static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
     return tp__tree32(lane);
 }
 
-/* dp = p (dp - less) scale */
+/* gradient of a softmax row: dp = p (dp - less) scale */
 static void TP__F(attention_ds)(int64_t n, const float *p, float *dp, float less, float scale)
 {
     for (int64_t i = 0; i < n; i += TP__VW) {
@@ -4075,8 +4130,8 @@ static void TP__F(divide)(int64_t n, float *y, float by)
 
 /* -- one step of an LSTM for one sample; gates are i, j, f, o, of H each ---------------------------------- */
 
-/* Applies the gates' functions in place; more, if not NULL, is added to the gates first. c = sigmoid(f + forget_bias) c0 +
- * sigmoid(i) tanh(j), h = sigmoid(o) tanh(c). c may be c0. */
+/* One LSTM step of a row: applies the gates' functions in place; more, if not NULL, is added to the gates first. c =
+ * sigmoid(f + forget_bias) c0 + sigmoid(i) tanh(j), h = sigmoid(o) tanh(c). c may be c0. */
 static void TP__F(lstm_cell)(int64_t H, float *gates, const float *more, const float *c0, float *c, float *h,
                              float forget_bias)
 {
@@ -4101,8 +4156,8 @@ static void TP__F(lstm_cell)(int64_t H, float *gates, const float *more, const f
     }
 }
 
-/* dg = gradient of the gates before their functions. dc: on entry the gradient of c, on return that of c0. The gradient of
- * h is dy + dh. */
+/* Backward LSTM step of a row. dg = gradient of the gates before their functions. dc: on entry the gradient of c, on
+ * return that of c0. The gradient of h is dy + dh. */
 static void TP__F(lstm_back)(int64_t H, const float *gates, const float *c0, const float *c, const float *dy,
                              const float *dh, float *dc, float *dg)
 {
@@ -4142,7 +4197,7 @@ static void TP__F(add_panel_rows)(int64_t n, const float *panel, const int64_t *
 
 /* -- one step of a GRU for one sample; gates are r, u and the candidate, of H each -------------------------- */
 
-/* Applies the functions of r and u; rh = r h0. */
+/* GRU: applies the functions of the gates r and u; rh = r h0. */
 static void TP__F(gru_gates)(int64_t H, float *gates, const float *h0, float *rh)
 {
     for (int64_t u = 0; u < H; u += TP__VW) {
@@ -4153,7 +4208,7 @@ static void TP__F(gru_gates)(int64_t H, float *gates, const float *h0, float *rh
         TP__F(put_part)(rh + u, n, vmul(r, TP__F(part)(h0 + u, n)));
     }
 }
-/* Applies the candidate's function; h = u h0 + (1 - u) candidate. h may be h0. */
+/* GRU: applies the candidate's function; h = u h0 + (1 - u) candidate. h may be h0. */
 static void TP__F(gru_cell)(int64_t H, float *gates, const float *h0, float *h)
 {
     for (int64_t k = 0; k < H; k += TP__VW) {
@@ -4163,8 +4218,8 @@ static void TP__F(gru_cell)(int64_t H, float *gates, const float *h0, float *h)
         TP__F(put_part)(h + k, n, vfma(u, TP__F(part)(h0 + k, n), vmul(vset(1.0f) - u, c)));
     }
 }
-/* The gradient of h is dy + dh. Sets dg to the gradients of u and the candidate before their functions, and dh to the direct
- * part of h0's gradient. */
+/* GRU backward. The gradient of h is dy + dh. Sets dg to the gradients of u and the candidate before their functions,
+ * and dh to the direct part of h0's gradient. */
 static void TP__F(gru_back)(int64_t H, const float *gates, const float *h0, const float *dy, float *dh, float *dg)
 {
     const V one = vset(1.0f);
@@ -4177,7 +4232,8 @@ static void TP__F(gru_back)(int64_t H, const float *gates, const float *h0, cons
         TP__F(put_part)(dh + k, n, vmul(d, u));
     }
 }
-/* From drh, the gradient of r h0, computes the gradient of r before its function, and adds r drh to the gradient of h0. */
+/* GRU backward: from drh, the gradient of r h0, computes the gradient of r before its function, and adds r drh to the
+ * gradient of h0. */
 static void TP__F(gru_back_reset)(int64_t H, const float *gates, const float *h0, const float *drh, float *dh,
                                   float *dg)
 {
@@ -4191,7 +4247,8 @@ static void TP__F(gru_back_reset)(int64_t H, const float *gates, const float *h0
 
 /* -- random numbers: the scalar versions are tp_philox and tp__normal_pair -------------------------------- */
 
-/* Each lane computes one block. A word is the lower half of a lane; the upper half is never read. */
+/* Philox in vectors: each lane computes one block. A word is the lower half of a 64-bit lane; the upper half is never
+ * read. */
 static void TP__F(philox)(int64_t blocks, uint32_t *out, uint64_t key, uint64_t first, uint64_t step)
 {
     const VQ m0 = TP__F(qset)(0xd2511f53u), m1 = TP__F(qset)(0xcd9e8d57u);
@@ -4268,7 +4325,7 @@ static void TP__F(normal)(int64_t blocks, const uint32_t *words, double *out)
             s = vdmul(vdmul(xx, TP__F(dset)(1.0 / (double)(2 * k * (2 * k + 1)))), s) + one;
         }
         s = vdmul(s, x);
-        /* by the quarters modulo 4: (c, s), (-s, c), (-c, -s), (s, -c) */
+        /* rotates by the number of quarter turns modulo 4: (c, s), (-s, c), (-c, -s), (s, -c) */
         const VQ turn = (VQ)quarters, odd = TP__F(qset)(0) - (turn & TP__F(qset)(1));
         VQ cosine = (VQ)TP__F(dsel)(odd, s, c), sine = (VQ)TP__F(dsel)(odd, c, s);
         cosine ^= ((turn ^ (turn >> 1)) & TP__F(qset)(1)) << 63;
@@ -4283,7 +4340,7 @@ static void TP__F(normal)(int64_t blocks, const uint32_t *words, double *out)
 }
 #endif
 
-/* y = u >= rate ? x scale : 0, where u in [0,1) is the upper 24 bits of a word */
+/* dropout: y = u >= rate ? x scale : 0, where u in [0,1) is the upper 24 bits of a random word */
 static void TP__F(dropout)(int64_t n, float *y, const float *x, const uint32_t *words, float rate, float scale)
 {
     for (int64_t i = 0; i < n; i += TP__VW) {
@@ -4373,7 +4430,7 @@ static const struct tp__isa TP__CAT(tp__isa_, TP__ISA_SUFFIX) = {TP__ISA_NAME,
  * runs if the device has an instruction set and the values are float32; it calls the op's naive loop for cases that it does not
  * support. The op's page in tp_graph.h (>>op) defines the result; this section has only the implementation. */
 
-/* Naive loops for all types, defined on the op's page. */
+/* Naive loops for all types, which are defined on the op's page in tp_graph.h. */
 static void tp__reduce_sum_any(const tp_call *k);
 static void tp__reduce_max_any(const tp_call *k);
 static void tp__add_n_any(const tp_call *k);
@@ -4381,7 +4438,7 @@ static void tp__all_reduce_any(const tp_call *k);
 
 /* -- reductions: reduce_sum, reduce_mean, reduce_max, sum_to_like ------------------- >>fast reduce */
 typedef enum { TP__REDUCE_SUM, TP__REDUCE_MEAN, TP__REDUCE_MAX } tp__reduce_kind;
-#define TP__PARTIALS     32    /* largest number of partial sums of one output */
+#define TP__PARTIALS     32    /* largest number of partial sums for one output */
 #define TP__COLUMN_TILE  512   /* columns that are summed at a time; two such rows stay in L1 */
 #define TP__VEC_PIECE    16384 /* elements that tp_vec_sum, .._dot and .._max sum on the calling thread */
 typedef struct tp__reduce_job {
@@ -4390,9 +4447,9 @@ typedef struct tp__reduce_job {
     tp__reduce_kind kind;
     const float *x;
     float *y, *partial;
-    int64_t n_part;  /* partial sums per output */
-    int64_t A, R, B; /* x as (A,R,B): R is summed */
-    int64_t fold;    /* narrow matrices: `fold` rows are treated as one, (A, R/fold, fold B) */
+    int64_t n_part;  /* number of partial sums per output */
+    int64_t A, R, B; /* x is read as an array (A,R,B) and summed over R */
+    int64_t fold;    /* for a narrow matrix: `fold` rows are treated as one row, (A, R/fold, fold B) */
     int64_t W, n_tile, grain;
     tp_vec_fn vec;
 } tp__reduce_job;
@@ -4403,14 +4460,14 @@ TP__SMALL static void tp__reduce_cut(tp__reduce_job *j)
     j->n_part = j->fold = j->n_tile = 1;
     j->A = j->W = 0;
     if (r->n_reduce == 0 || r->n_sum == 0 || r->n_out == 0) return;
-    if (r->step == 1) { /* rows: long ones of few outputs are cut */
+    if (r->step == 1) { /* sums along rows: long rows are cut if outputs are few */
         if (r->n_run == 1 && r->n_out < TP__PARTIALS) j->n_part = r->run / 16384;
         if (j->n_part > TP__PARTIALS) j->n_part = TP__PARTIALS;
         if (j->n_part < 1) j->n_part = 1;
         j->grain = tp__grain(r->n_sum / j->n_part);
         return;
     }
-    j->B = r->step; /* columns */
+    j->B = r->step; /* sums along columns */
     j->R = r->run;
     j->A = r->n_out / j->B;
     while (j->fold * j->B < 128 && j->fold * 2 <= j->R) j->fold *= 2;
@@ -4438,7 +4495,7 @@ static double tp__join(const tp__reduce_job *j, double a, double b)
     if (j->kind != TP__REDUCE_MAX) return a + b;
     return a != a || a > b ? a : b;
 }
-/* Rows: chunk = a few (output, part) pairs. */
+/* A chunk of sums along rows: a few (output, part) pairs. */
 static void tp__reduce_rows_chunk(void *user, int64_t chunk)
 {
     const tp__reduce_job *j = (const tp__reduce_job *)user;
@@ -4462,8 +4519,8 @@ static void tp__reduce_rows_chunk(void *user, int64_t chunk)
         else j->y[o] = tp__finish(j, v);
     }
 }
-/* Columns: chunk = a few (a, part, tile) triples. Sums of 128 rows are added to the tile's total, which keeps
- * long sums exact enough. */
+/* A chunk of sums along columns: a few (a, part, tile) triples. Sums of 128 rows are added to the tile's total, which
+ * keeps long sums exact enough. */
 static void tp__reduce_columns_chunk(void *user, int64_t chunk)
 {
     const tp__reduce_job *j = (const tp__reduce_job *)user;
@@ -4499,7 +4556,7 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
     tp__reduce_job j;
     memset(&j, 0, sizeof j);
     if (k->in[0].dtype == TP_F32 && r->n_sum == 1 &&
-        r->n_out > 0) { /* each output is one value, as in a batch of one */
+        r->n_out > 0) { /* each output is the sum of a single element, as for a batch of one: copy */
         memcpy(k->out[0].data, k->in[0].data, (size_t)r->n_out * sizeof(float));
         return true;
     }
@@ -4524,7 +4581,8 @@ static bool tp__reduce_fast(const tp_call *k, const tp__reduction *r, tp__reduce
         }
         return true;
     }
-    const bool whole = j.n_part * j.fold == 1 && kind != TP__REDUCE_MEAN; /* nothing to join */
+    /* the sums are complete: there are no parts to add */
+    const bool whole = j.n_part * j.fold == 1 && kind != TP__REDUCE_MEAN;
     if (whole) j.partial = j.y;
     tp_device_parallel(k->device, (j.A * j.n_part * j.n_tile + j.grain - 1) / j.grain, tp__reduce_columns_chunk, &j);
     /* joins the parts, the rows that were treated as one, and the remaining rows */
@@ -4580,7 +4638,7 @@ static size_t tp__sum_to_like_scratch(const tp_call *k)
 static void tp__add_n_range(const tp_call *k, int64_t from, int64_t to)
 {
     const tp_vec_fn add = tp_vec_find_add(k->device);
-    for (int64_t i = from; i < to; i += 1024) { /* pieces that stay in L1 while the terms are added */
+    for (int64_t i = from; i < to; i += 1024) { /* pieces stay in L1 while the terms are added */
         const int64_t n = to - i < 1024 ? to - i : 1024;
         float *y = (float *)k->out[0].data + i;
         const float *in[2];
@@ -4598,7 +4656,7 @@ static void tp__add_n_fast(const tp_call *k)
     if (k->in[0].dtype != TP_F32 || !tp_vec_find_add(k->device)) tp__add_n_any(k);
     else tp__each_range(k, tp__size(&k->out[0]), 16384, tp__add_n_range);
 }
-/* In pieces that stay in L1 while the terms are added and the sum is written to all outputs. */
+/* Works in pieces that stay in L1 while the terms are added and the sum is written to all outputs. */
 static void tp__all_reduce_range(const tp_call *k, int64_t from, int64_t to)
 {
     const tp_vec_fn add = tp_vec_find_add(k->device);
@@ -4669,7 +4727,8 @@ static void tp__global_norm_fast(const tp_call *k)
 }
 
 /* -- pad_grad ------------------------------------------------------------------------- >>fast pad_grad */
-static void tp__pad_grad_rows(const tp_call *k, int64_t from, int64_t to) /* constant border: the box inside it */
+/* gradient of padding with a constant: copies the part of dy inside the border */
+static void tp__pad_grad_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
@@ -4701,7 +4760,7 @@ static void tp__gather_grad_rows_fast(const tp_call *k, int64_t from, int64_t to
     const int64_t width = tp__product(&k->out[0].shape, 1, k->out[0].shape.ndim), n = tp__size(&k->in[1]);
     const float *dy = (const float *)k->in[0].data, *in[2];
     float *dp = (float *)k->out[0].data;
-    float *to = NULL; /* destination of the previous row, which is added while the next one is being fetched */
+    float *to = NULL; /* where the previous row goes; it is added while the next one is being fetched */
     memset(dp + from * width, 0, (size_t)((to_row - from) * width) * sizeof *dp);
     for (int64_t i = 0; i < n; i++) {
         const int64_t r = tp__index_at(&k->in[1], i);
@@ -4715,7 +4774,7 @@ static void tp__gather_grad_rows_fast(const tp_call *k, int64_t from, int64_t to
 static void tp__gather_grad_fast(const tp_call *k) { tp__gather_grad_by(k, tp__gather_grad_rows_fast); }
 
 /* -- matmul --------------------------------------------------------------------------- >>fast matmul */
-/* One GEMM of the call; if b is 2-D, all matrices of a are treated as one tall matrix. */
+/* One GEMM of matmul's call; if b is 2-D, all matrices of a are treated as one tall matrix. */
 static tp_gemm_args tp__matmul_gemm(const tp_call *k, int64_t *count)
 {
     const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
@@ -4762,7 +4821,8 @@ static size_t tp__matmul_scratch(const tp_call *k)
 }
 
 /* -- conv2d and its gradients --------------------------------------------------------- >>fast conv2d */
-/* A call in the form of the engine. NCHW data is copied to NHWC; the copies are stored after the engine's scratch. */
+/* A convolution's call with the arguments of tp_conv. NCHW data is copied to NHWC; the copies are stored after the
+ * scratch of tp_conv. */
 typedef struct tp__conv_job {
     tp_conv_args a;
     tp_conv_what what;
@@ -4787,7 +4847,7 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp_conv_what what)
     j.a.groups = g.groups;
     if (k->fused.bias) j.a.epilogue.bias = (const float *)k->in[k->fused.bias].data;
     j.a.epilogue.act = k->fused.act;
-    if (k->fused.norm) { /* any address will do while only sizes are computed */
+    if (k->fused.norm) { /* while only sizes are computed, data may be NULL: any address will do */
         const float *norm = (const float *)k->in[k->fused.norm].data;
         static const float unknown = 0;
         j.a.norm = norm ? norm : &unknown;
@@ -4817,7 +4877,7 @@ static void tp__conv_run(const tp_call *k, tp_conv_what what)
                          : what == TP_CONV_INPUT_GRAD ? k->in[0].data
                                                       : k->in[1].data);
     float *user_x = x, *user_y = y;
-    const bool swapped = j.nchw && k->scratch; /* without elements there is no scratch */
+    const bool swapped = j.nchw && k->scratch; /* a call without elements has no scratch */
     if (swapped) {
         x = (float *)(void *)((char *)k->scratch + j.engine);
         y = (float *)(void *)((char *)k->scratch + j.engine + j.x_bytes);
@@ -4864,8 +4924,8 @@ static void tp__bias_add_fast(const tp_call *k)
 }
 
 /* -- max_pool, avg_pool and their gradients ------------------------------------------- >>fast max_pool */
-/* NHWC, windows of at most 256 elements: vectors of channels. Sets tap to the offsets, from the window's corner, of the elements
- * of a window that are inside the image; returns their number. */
+/* For NHWC and windows of at most 256 elements, with vectors along the channels. Sets tap to the offsets, from the
+ * window's corner, of the elements of a window that are inside the image; returns their number. */
 static int tp__pool_window(const tp__pool *g, int64_t i, int64_t j, int64_t *tap, uint8_t *index)
 {
     int n = 0;
@@ -4878,7 +4938,7 @@ static int tp__pool_window(const tp__pool *g, int64_t i, int64_t j, int64_t *tap
         }
     return n;
 }
-/* Do the windows tile the image, so that each element belongs to exactly one? */
+/* Whether the windows tile the image, so that each element belongs to exactly one. */
 static bool tp__pool_tiles(const tp__pool *g)
 {
     return g->kh == g->sh && g->kw == g->sw && g->OH * g->sh == g->H && g->OW * g->sw == g->W;
@@ -4996,23 +5056,24 @@ static void tp__avg_pool_grad_fast(const tp_call *k)
 }
 
 /* -- batch_norm, batch_norm_grad, batch_norm_infer ------------------------------------ >>fast batch_norm */
-/* Channels last, rows in at most 32 pieces. Blocks of rows that stay in the cache are summed in float; the sums of the blocks, then
- * of the pieces, are added in double, in order. */
+/* Batch norm with channels last: the rows are divided into at most 32 pieces. Blocks of rows that stay in the cache are
+ * summed in float; the sums of the blocks, then of the pieces, are added in double, in order. */
 #define TP__BN_PIECES    32
 #define TP__BN_BLOCK     64
 typedef struct tp__bn_job {
     const tp_call *k;
     const struct tp__isa *isa;
     int64_t rows, pieces;
-    const float *x, *dy; /* dy: NULL to compute the statistics of x */
-    const float *more;   /* NULL, or a tensor to which dx is added */
-    float *dx;           /* y or dx */
-    double *part;        /* pieces x 2 x C: mean and sum of squared differences from the mean; or the sums of bn_sums */
-    float *block;        /* pieces x 2 x C */
-    float *stat;         /* 4 x C: mean, scale, c1, c2 */
+    const float *x, *dy; /* dy is NULL if the statistics of x are computed */
+    const float *more;   /* a tensor to which dx is added, or NULL */
+    float *dx;           /* the output: y forward, dx backward */
+    /* pieces x 2 x C: mean and sum of squared differences from the mean; backward the two sums of each channel */
+    double *part;
+    float *block; /* pieces x 2 x C floats: the sums of a block */
+    float *stat;  /* 4 x C: mean, scale, c1, c2 of tp__bn */
     tp__bn ch;
 } tp__bn_job;
-/* Merges the mean and squared differences of n rows into those of `have` rows. */
+/* Merges the mean and sum of squared differences of n rows into those of `have` rows. */
 static void tp__bn_merge(int64_t C, double *mean, double *squares, double have, const float *mean_n,
                          const double *mean_n64, const float *squares_n, const double *squares_n64, double n)
 {
@@ -5166,7 +5227,7 @@ static void tp__batch_norm_infer_fast(const tp_call *k)
 }
 static size_t tp__bn_scratch(const tp_call *k)
 {
-    const tp_operand *gamma = k->n_out == 3 ? &k->in[2] : &k->in[1]; /* three: the gradient */
+    const tp_operand *gamma = k->n_out == 3 ? &k->in[2] : &k->in[1]; /* an op with three outputs is the gradient */
     return (size_t)gamma->shape.dim[0] * (TP__BN_PIECES * 2 * (sizeof(double) + sizeof(float)) + 4 * sizeof(float));
 }
 
@@ -5232,7 +5293,7 @@ static size_t tp__ln_scratch(const tp_call *k)
 }
 
 /* -- softmax, log_softmax, sparse_softmax_cross_entropy ------------------------------- >>fast softmax */
-#define TP__SOFTMAX_LONG 4  /* shorter rows are left to the naive loop */
+#define TP__SOFTMAX_LONG 4  /* the naive loops compute shorter rows */
 static void tp__softmax_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const int64_t C = k->in[0].shape.dim[k->in[0].shape.ndim - 1];
@@ -5287,15 +5348,16 @@ static void tp__xent_fast(const tp_call *k)
  * T B; the bits of each row stay. Backward, P[v] is the sum of dgates over the positions whose id is v, in an order that depends on
  * the shape alone. Then dWx = E^T P, and there is a sixth output, dE = P Wx^T. */
 #define TP__RNN_BLOCK    32 /* samples that are summed together; also the smallest number of samples in a chunk */
-/* Samples of an LSTM's block: depends on the number of threads. Nothing is summed over them, so the bits do not depend on it. */
+/* Number of samples in a block of an LSTM; depends on the number of threads. Nothing is summed over the samples, so the
+ * bits do not depend on it. */
 static int64_t tp__rnn_block(tp_device *d, int64_t B)
 {
     const int64_t each = tp__ceil_div(B, d->pool ? tp_pool_threads(d->pool) : 1);
     return tp__min64(tp__max64(each, 8), 128);
 }
-/* A table of rows in place of x: position i has row ids[i]. */
+/* A table of rows in place of the input x: position i has row ids[i] of the table. */
 typedef struct tp__rnn_table {
-    const tp_operand *ids; /* NULL: no table, x itself is given */
+    const tp_operand *ids; /* NULL: there is no table, x itself is given */
     int64_t V;
 } tp__rnn_table;
 static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
@@ -5305,8 +5367,8 @@ static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
     t.V = t.ids ? k->in[x].shape.dim[0] : 0;
     return t;
 }
-/* The row of the table's product for a position. For a bad id it is row 0 and the run fails, as in the gather that the
- * table replaces. */
+/* Returns the row of the table's product for a position. For an invalid id it is row 0 and the run fails, as in the
+ * gather that the table replaces. */
 static const float *tp__rnn_row(const tp__rnn_table *t, const float *table, int64_t position, int64_t width)
 {
     const int64_t id = tp__index_at(t->ids, position);
@@ -5334,13 +5396,13 @@ static void tp__rnn_table_sum(const tp_call *k, const tp__rnn_table *t, float *P
     tp__gather_grad_fast(&sum);
 }
 
-#define TP__RNN_ROWS    512 /* rows (samples times steps) that go backward together */
-/* Stored values of steps [from, to), for dW: K = (to - from) B rows, with space for `deep` rows. */
+#define TP__RNN_ROWS    512 /* number of rows (samples times steps) that the backward pass processes together */
+/* Values of steps [from, to) that the backward pass stores for dW: K = (to - from) B rows, with space for `deep` rows. */
 typedef struct tp__lstm_left {
     int64_t from, to;
-    float *dgates, *inputs; /* [panel][k][2 vw]; tiles of rows as of isa->tiles */
-    int64_t *at;            /* [k] row of P */
-    bool add;               /* add to the sums of earlier steps */
+    float *dgates, *inputs; /* dgates: [panel][k][2 vw]; inputs: tiles of rows as of isa->tiles */
+    int64_t *at;            /* for each k, the row of P that it is added to */
+    bool add;               /* add to dW of earlier steps instead of replacing it */
 } tp__lstm_left;
 typedef struct tp__lstm_job {
     const tp_call *k;
@@ -5348,25 +5410,25 @@ typedef struct tp__lstm_job {
     tp__rnn r;
     tp__rnn_table table;
     float forget_bias;
-    int64_t block, panels, x_panels; /* x_panels: the panels of wx that are needed */
+    int64_t block, panels, x_panels; /* panels: of all gates; x_panels: panels of Wx that are needed */
     bool back;
     const float *x, *w;
-    float *wx, *wh; /* packed; backward: Wx^T, Wh^T */
+    float *wx, *wh; /* packed Wx and Wh; backward their transposes */
     float *h, *c;
-    float *gates;   /* forward: of one step, if the gates of all steps are not fetched */
-    float *product; /* with a table: E Wx + b, or its gradient P, in rows of whole panels */
-    /* backward: `steps` steps at a time; left: the stored values of these steps and of the previous ones */
+    float *gates;   /* forward: the gates of one step, if those of all steps are not an output */
+    float *product; /* with a table E: E Wx + b, or its gradient P, in rows of whole panels */
+    /* Backward processes `steps` steps at a time; left: the stored values of these steps and of the previous ones. */
     int64_t steps, deep, turn, blocks;
     tp__lstm_left left[2];
-    int64_t n_in, x_in, h_in; /* n_in: requested rows of dW and db; x_in, h_in: those of x and of h */
-    float *row;               /* of each block: a sample's dgates, then its inputs */
-    tp_gemm_args gemm[2];     /* with a table: dWx = E^T P, dE = P Wx^T */
+    int64_t n_in, x_in, h_in; /* n_in: rows of dW and db that are requested; x_in, h_in: rows of dW for x and for h */
+    float *row;               /* for each block: a sample's dgates, then its inputs */
+    tp_gemm_args gemm[2];     /* with a table E: dWx = E^T P and dE = P Wx^T */
     void *gemm_scratch;
 } tp__lstm_job;
-/* Floats of a row of whole panels, padded, so that rows do not map to the same cache set. */
+/* Floats from one row to the next, where a row has whole panels; padded, so that rows do not map to the same cache set. */
 static int64_t tp__rnn_row_floats(const tp__lstm_job *j) { return j->panels * 2 * j->isa->vw + 16; }
 
-/* Computes the plan from the shapes; returns the bytes of scratch. */
+/* Computes the plan of an LSTM from the shapes; returns the bytes of scratch. */
 static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *scratch)
 {
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
@@ -5398,7 +5460,7 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     }
     const bool table = j->table.ids != NULL;
     const int64_t wide = tp__rnn_row_floats(j),
-                  most = (table ? 0 : I) + H + 1; /* outputs have no pointers while the size is computed */
+                  most = (table ? 0 : I) + H + 1; /* while the size is computed, outputs have no pointers */
     if (k->out[1].data) j->x_in = table ? 0 : I, j->h_in = H;
     j->n_in = j->x_in + j->h_in + (k->out[2].data ? 1 : 0);
     j->steps = tp__max64(1, tp__min64(j->r.T, TP__RNN_ROWS / tp__max64(B, 1)));
@@ -5505,7 +5567,7 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_left *l, i
             const int64_t row = step * r->st + b * r->sb, back = row - r->st;
             const float *h0 = step ? y + back * H : (const float *)k->in[5].data + b * H;
             const float *c0 = step ? cells + back * H : (const float *)k->in[6].data + b * H;
-            if (step > 0) { /* prepare the step that is computed next */
+            if (step > 0) { /* prepares the step that is computed next */
                 tp__fetch_row(gates + back * G, G);
                 tp__fetch_row(dy + back * H, H);
             }
@@ -5526,7 +5588,7 @@ static void tp__lstm_grad_block(const tp__lstm_job *j, const tp__lstm_left *l, i
         tp__by_packed_rows(&p, b1 - b0);
     }
 }
-/* A chunk of dW and db, or of P: a few panels of columns; for dW also some tiles of rows. */
+/* A chunk of an LSTM's dW and db, or of P: a few panels of columns; for dW also some tiles of rows. */
 #define TP__DW_PANELS   4
 #define TP__DW_TILES    10
 static int64_t tp__lstm_row_chunks(const tp__lstm_job *j)
@@ -5571,7 +5633,8 @@ static void tp__lstm_grad_weights(const tp__lstm_job *j, const tp__lstm_left *le
         }
     }
 }
-/* A backward chunk: blocks of the current steps, or dW of the previous steps. The two do not depend on each other. */
+/* A backward chunk of an LSTM: blocks of the current steps, or dW of the previous steps. The two do not depend on each
+ * other. */
 static void tp__lstm_grad_chunk(void *user, int64_t chunk)
 {
     const tp__lstm_job *j = (const tp__lstm_job *)user;
@@ -5603,7 +5666,7 @@ static void tp__lstm_grad_fast(const tp_call *k)
     if (empty && k->out[1].data) memset(k->out[1].data, 0, (size_t)tp__size(&k->out[1]) * sizeof(float));
     if (empty && k->out[2].data) memset(k->out[2].data, 0, (size_t)G * sizeof(float));
     const int64_t weights = tp__ceil_div(j.panels, TP__DW_PANELS) * tp__lstm_row_chunks(&j), T = empty ? 0 : j.r.T;
-    /* one thread still has its stored values in the cache; several threads wait only once for each other */
+    /* a single thread still has its stored values in the cache; several threads wait for each other only once */
     const bool at_once = !k->device->pool || tp_pool_threads(k->device->pool) == 1;
     for (int64_t to = T; to > 0; to -= j.steps) {
         tp__lstm_left *l = &j.left[j.turn];
@@ -5634,7 +5697,7 @@ typedef struct tp__gru_job {
     const struct tp__isa *isa;
     tp__rnn r;
     tp__rnn_table table;
-    /* forward: x Wgx, x Wcx; backward: the two parts of dx, of x^T and of h^T times dgates, and of dE */
+    /* products over all steps. Forward: x Wgx, x Wcx. Backward: the two terms of dx, then x^T dgates, h^T dgates and dE */
     tp_gemm_args gemm[8];
     float *packed_g, *packed_c, *gates, *h, *rh, *before, *before_r, *db, *product;
     void *gemm_scratch;
@@ -5665,7 +5728,7 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *sc
         j->before_r = (float *)tp__carve(&c, rows * H, sizeof(float));
         j->db = (float *)tp__carve(&c, tp__ceil_div(j->r.B, TP__RNN_BLOCK) * 3 * H, sizeof(float));
     }
-    for (int i = 0; i < 2; i++) { /* of the gates, of the candidate */
+    for (int i = 0; i < 2; i++) { /* i = 0: the gates, i = 1: the candidate */
         const int64_t n = i ? H : 2 * H, at = i ? 2 * H : 0;
         const float *w = (const float *)(i ? wc : wg)->data;
         float *dg = j->gates ? j->gates + at : NULL, *of_table = j->product ? j->product + at : NULL;
@@ -5676,7 +5739,7 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *sc
             a[i].epilogue.bias = (const float *)k->in[i ? 4 : 2].data;
             continue;
         }
-        for (int q = i; q < 8; q += 6) { /* dx, dE */
+        for (int q = i; q < 8; q += 6) { /* the products for dx and dE */
             a[q].tb = true;
             a[q].accumulate = i > 0;
             a[q].M = q == i ? rows : V, a[q].N = I, a[q].K = n;
@@ -5684,7 +5747,7 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *sc
             a[q].C = q == i ? (float *)k->out[0].data : table ? (float *)k->out[6].data : NULL;
             a[q].lda = 3 * H, a[q].ldb = n, a[q].ldc = I;
         }
-        for (int q = 2 + i; q < 6; q += 2) { /* dW, of x and of h */
+        for (int q = 2 + i; q < 6; q += 2) { /* the products for dW: its rows for x, then those for h */
             const bool of_x = q < 4;
             a[q].ta = true;
             a[q].M = a[q].lda = of_x ? I : H, a[q].N = n, a[q].K = of_x && table ? V : rows;
@@ -5808,13 +5871,13 @@ static size_t tp__gru_fast_scratch(const tp_call *k, bool back)
 
 /* -- attention, attention_grad -------------------------------------------------------- >>fast attention
  * A chunk is one head of one sample. Its queries are processed in blocks, so that the scores stay in the cache. */
-#define TP__QUERIES     64 /* queries in a block */
+#define TP__QUERIES     64 /* number of queries in a block */
 typedef struct tp__attention_job {
     const tp_call *k;
     const struct tp__isa *isa;
     tp__heads h;
     bool back;
-    int64_t panel; /* floats of keys or values of one head, packed */
+    int64_t panel; /* floats of the packed keys or values of one head */
     tp__slots slots;
 } tp__attention_job;
 static size_t tp__attention_make(tp__attention_job *j, const tp_call *k, bool back, void *scratch)
@@ -5832,8 +5895,8 @@ static size_t tp__attention_make(tp__attention_job *j, const tp_call *k, bool ba
                         2 * tp__packed_floats(j->isa, TP__QUERIES, j->h.D));
     return tp__carved(&c);
 }
-/* p = the probabilities of queries i0 .. i1; masked columns of a query are 0, up to n. Uses lse of the forward pass if have_lse,
- * else computes and stores it. */
+/* Computes p, the probabilities of queries i0 .. i1; masked columns of a query are 0, up to n. Uses lse (log of the sum
+ * of exponentials) of the forward pass if have_lse, else computes and stores it. */
 static void tp__attention_probabilities(const tp__attention_job *j, const float *q, const float *keys_packed, float *p,
                                         int64_t i0, int64_t i1, int64_t n, float *lse, bool have_lse)
 {
@@ -5851,7 +5914,7 @@ static void tp__attention_probabilities(const tp__attention_job *j, const float 
         memset(row + seen, 0, (size_t)(n - seen) * sizeof(float));
     }
 }
-/* A chunk: one head of one sample. */
+/* A chunk of attention: one head of one sample. */
 static void tp__attention_chunk(void *user, int64_t chunk)
 {
     tp__attention_job *j = (tp__attention_job *)user;
@@ -5881,7 +5944,7 @@ static void tp__attention_chunk(void *user, int64_t chunk)
         }
     } else {
         const float *dy = (const float *)k->in[0].data + rows, *y = (const float *)k->in[4].data + rows;
-        float *lse = (float *)k->in[5].data + chunk * h->Tq; /* read only */
+        float *lse = (float *)k->in[5].data + chunk * h->Tq; /* is only read */
         float *dq = k->out[0].data ? (float *)k->out[0].data + rows : NULL;
         float *dk = k->out[1].data ? (float *)k->out[1].data + cols : NULL;
         float *dv = k->out[2].data ? (float *)k->out[2].data + cols : NULL;
@@ -5935,7 +5998,7 @@ static size_t tp__attention_scratch(const tp_call *k)
 }
 
 /* -- dropout -------------------------------------------------------------------------- >>fast dropout */
-static void tp__dropout_words(const tp_call *k, int64_t from, int64_t to) /* from is a multiple of 4 */
+static void tp__dropout_words(const tp_call *k, int64_t from, int64_t to) /* from must be a multiple of 4 */
 {
     const float rate = ((const tp__dropout_attrs *)k->attrs)->rate;
     const struct tp__isa *isa = k->device->isa;
@@ -6042,7 +6105,7 @@ static tp_gemm_args tp__descend_gemm(const tp_call *k)
     g.ta = true;
     g.K = k->in[0].shape.dim[0], g.M = g.lda = k->in[0].shape.dim[1], g.N = g.ldb = g.ldc = k->in[1].shape.dim[1];
     g.A = (const float *)k->in[0].data, g.B = (const float *)k->in[1].data, g.C = (float *)k->var[0].data;
-    /* the scratch size is computed before any data exists */
+    /* data is NULL while the scratch size is computed */
     g.descend = k->in[2].data ? (const float *)k->in[2].data : &tp__one;
     return g;
 }

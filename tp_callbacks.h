@@ -501,7 +501,7 @@ typedef struct tp_cb_dump_tensor_as_image_desc {
     /* Makes the image or images from the value; NULL: the value itself. *image is empty at first: size it with tp_tensor_resize. */
     tp_status (*map_func)(const tp_tensor *value, tp_tensor *image, void *user);
     void *user;
-    double scale; /* 0 = 255; TP_ZERO for 0 */
+    double scale; /* default 255; write TP_ZERO for 0 */
 } tp_cb_dump_tensor_as_image_desc;
 TP_DEF tp_callback *tp_cb_dump_tensor_as_image_(const tp_cb_dump_tensor_as_image_desc *d);
 
@@ -549,7 +549,7 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
 /* Logs the estimated remaining time, computed from the last k epochs. [callbacks: EstimatedTimeLeft] */
 typedef struct tp_cb_estimated_time_left_desc {
     tp_at at_;
-    int last_k_epochs; /* 0 = 5 */
+    int last_k_epochs; /* default 5 */
     tp_tri median;     /* TP_NO: mean; default TP_YES */
 } tp_cb_estimated_time_left_desc;
 TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_desc *d);
@@ -575,7 +575,7 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command);
 typedef struct tp_cb_early_stopping_desc {
     tp_at at_;
     const char *monitor_stat;
-    int patience;     /* 0 = 5 */
+    int patience;     /* default 5 */
     double threshold; /* 0: any improvement counts */
     tp_tri reverse;   /* TP_YES: larger is better, an accuracy; default TP_NO */
 } tp_cb_early_stopping_desc;
@@ -589,8 +589,8 @@ TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d);
 typedef struct tp_cb_gpu_utilization_tracker_desc {
     tp_at at_;
     int devices[TP_MAX_NAMES]; /* numbers of GPUs, as nvidia-smi shows them */
-    int n_devices;             /* 0 = those of $CUDA_VISIBLE_DEVICES, else all */
-    double interval;           /* seconds; 0 = 1 */
+    int n_devices;             /* default: those of $CUDA_VISIBLE_DEVICES, else all */
+    double interval;           /* seconds; default 1 */
     const char *library;       /* NULL = libnvidia-ml.so.1, on Windows nvml.dll */
 } tp_cb_gpu_utilization_tracker_desc;
 TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_tracker_desc *d);
@@ -601,7 +601,7 @@ TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_t
 typedef struct tp_cb_gpu_memory_tracker_desc {
     tp_at at_;
     int devices[TP_MAX_NAMES]; /* numbers of the session's devices, as for tp_device_enter */
-    int n_devices;             /* 0 = device 0 alone */
+    int n_devices;             /* default: device 0 alone */
 } tp_cb_gpu_memory_tracker_desc;
 TP_DEF tp_callback *tp_cb_gpu_memory_tracker_(const tp_cb_gpu_memory_tracker_desc *d);
 
@@ -629,11 +629,11 @@ TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d);
  * sentence that names the newest existing one (see .unsaved_is_ok in tp_train.h). [callbacks: ModelSaver] */
 typedef struct tp_cb_model_saver_desc {
     tp_at at_;
-    int max_to_keep;                               /* 0 = 10; TP_NONE: all, tensorpack's 0 */
-    float keep_checkpoint_every_n_hours;           /* 0 = 0.5; TP_ZERO: keeps every checkpoint */
+    int max_to_keep;                               /* default 10; TP_NONE: all, tensorpack's 0 */
+    float keep_checkpoint_every_n_hours;           /* default 0.5; TP_ZERO: keeps every checkpoint */
     const char *checkpoint_dir;                    /* NULL = the logger's; created if missing */
     const char *var_collections[TP_MAX_NAMES + 1]; /* none = GLOBAL_VARIABLES */
-    tp_checkpoint_format format;                   /* 0 = TP_CHECKPOINT_NPZ */
+    tp_checkpoint_format format;                   /* default TP_CHECKPOINT_NPZ */
 } tp_cb_model_saver_desc;
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 
@@ -918,8 +918,8 @@ TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d);
 typedef struct tp_monitor_tf_event_writer_desc {
     tp_at at_;
     const char *logdir; /* NULL = the logger's; must exist */
-    int max_queue;      /* events kept in memory before they are written; 0 = 10; TP_NONE: none */
-    double flush_secs;  /* 0 = 120; TP_ZERO for 0 */
+    int max_queue;      /* events kept in memory before they are written; default 10; TP_NONE: none */
+    double flush_secs;  /* default 120; write TP_ZERO for 0 */
     tp_tri split_files; /* a new file for each epoch; default TP_NO */
 } tp_monitor_tf_event_writer_desc;
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d);
@@ -1005,7 +1005,7 @@ typedef struct tp_monitor_report_desc {
     tp_at at_;
     const char
         *runs[TP_MAX_NAMES + 1]; /* directories of other trainings; the curves of their stats.json are shown too */
-    double every_secs;           /* 0 = 5; TP_ZERO: after each step, without the limit on its time */
+    double every_secs;           /* default 5; TP_ZERO: after each step, without the limit on its time */
     tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: the second and third are measured and take longer */
 } tp_monitor_report_desc;
 TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d);

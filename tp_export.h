@@ -54,7 +54,7 @@ extern "C" {
 
 typedef struct tp_export_c_desc {
     const char *name; /* of the function, and prefix of the other names in its file; NULL = "model" */
-    int64_t batch;    /* value of an unknown dimension of an input; 0 = 1 */
+    int64_t batch;    /* value of an unknown dimension of an input; default 1 */
 } tp_export_c_desc;
 typedef struct tp_export_c_info {
     size_t ram, flash; /* bytes of the static array, bytes of the constants */
@@ -106,7 +106,7 @@ TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x); /* holds the
 
 typedef struct tp_export_compact_desc {
     tp_tri
-        optimize; /* tp_tri; 0 = TP_YES: fold batch norms and paddings with zeros into convolutions, omit identities */
+        optimize; /* tp_tri; default TP_YES: fold batch norms and paddings with zeros into convolutions, omit identities */
     bool toco_compatible; /* for converters that know few operators: only opset 13; needs optimize */
 } tp_export_compact_desc;
 /* Writes one self-contained ONNX file: variables are constants. [export: ModelExporter.export_compact] */
@@ -117,7 +117,7 @@ typedef struct tp_export_serving_desc {
                               * ignores it */
     int n_tags;
     const char *signature_name; /* NULL = "prediction_pipeline"; written as a parameter, like the tags */
-    int64_t version;            /* 0 = 1 */
+    int64_t version;            /* default 1 */
     int max_batch_size;         /* 0 = 64 if all inputs and outputs begin with the batch, else no batching; TP_NONE: no
                                  * batching */
 } tp_export_serving_desc;

@@ -304,7 +304,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d);
 /* ==== >>graph ========================================================================================= */
 
 typedef struct tp_graph_config {
-    uint64_t seed; /* of all random numbers in this graph; 0 = 42, (uint64_t)TP_NONE for 0 */
+    uint64_t seed; /* of all random numbers in this graph; default 42; write (uint64_t)TP_NONE for 0 */
 } tp_graph_config;
 TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config); /* NULL: out of memory */
 TP_DEF void tp_graph_free(tp_graph *g);
@@ -467,10 +467,10 @@ struct tp_variable {
 
 typedef struct tp_variable_desc {
     const char *name;
-    tp_dtype dtype; /* 0 = TP_F32 */
+    tp_dtype dtype; /* default TP_F32 */
     tp_shape shape;
     tp_init init;               /* unset: glorot uniform for floats, else zeros */
-    int trainable;              /* tp_tri; 0 = TP_YES */
+    int trainable;              /* tp_tri; default TP_YES */
     bool local;                 /* LOCAL_VARIABLES instead of GLOBAL_VARIABLES */
     const char *collection;     /* one more collection, or NULL */
     tp_regularizer regularizer; /* its value is added to REGULARIZATION_LOSSES when the variable is made */
@@ -713,11 +713,11 @@ TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool tran
 typedef enum { TP_FORMAT_DEFAULT = 0, TP_NHWC, TP_NCHW } tp_data_format;
 typedef enum { TP_PADDING_DEFAULT = 0, TP_SAME, TP_VALID } tp_padding;
 typedef struct tp_conv2d_attrs {
-    int stride_h, stride_w;     /* 0 = 1 */
-    int dilation_h, dilation_w; /* 0 = 1 */
-    int padding;                /* tp_padding; 0 = SAME */
-    int data_format;            /* tp_data_format; 0 = NHWC */
-    int groups;                 /* 0 = 1 */
+    int stride_h, stride_w;     /* default 1 */
+    int dilation_h, dilation_w; /* default 1 */
+    int padding;                /* tp_padding; default SAME */
+    int data_format;            /* tp_data_format; default NHWC */
+    int groups;                 /* default 1 */
 } tp_conv2d_attrs;
 TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a); /* w (KH,KW,C/groups,O) */
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a);
@@ -725,8 +725,8 @@ TP_DEF tp_node *tp_nn_conv2d_filter_grad(tp_node *x, tp_node *dy, tp_node *w_lik
 /* b (C); any rank >= 2; NCHW adds along axis 1 */
 TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format);
 typedef struct tp_pool_attrs {
-    int size_h, size_w, stride_h, stride_w; /* strides: 0 = the size */
-    int padding;                            /* 0 = VALID */
+    int size_h, size_w, stride_h, stride_w; /* strides: default: the size */
+    int padding;                            /* default VALID */
     int data_format;
 } tp_pool_attrs;
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a);
@@ -908,7 +908,7 @@ TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const
  * scalar gets a warning and no summary. [tfutils: add_activation_summary] */
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection);
 typedef struct tp_moving_summary_desc {
-    float decay;                    /* 0 = 0.95; TP_ZERO for 0 */
+    float decay;                    /* default 0.95; write TP_ZERO for 0 */
     const char *collection;         /* NULL = MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run the returned nodes yourself */
     const char *summary_collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
     const char *const *summary_collections; /* several collections instead of one; the list ends with NULL */
@@ -977,7 +977,7 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
 /* ==== >>session ======================================================================================= */
 
 typedef struct tp_session_config {
-    int threads;     /* 0 = one per processor. One seed gives the same bits for any number of threads. */
+    int threads;     /* default: one per processor. One seed gives the same bits for any number of threads. */
     const char *isa; /* NULL = the best; see tp_cpu_device_new */
     /* The devices 0, 1, ... of tp_device_enter: borrowed; they may be closed before or after the session is freed. NULL: none */
     tp_device *const *devices;
@@ -987,7 +987,7 @@ typedef struct tp_session_config {
     int n_cpu_devices;
     bool no_fusion;         /* run op by op, for debugging; same bits */
     tp_precision precision; /* see tp_precision */
-    /* The fraction of a GPU's memory that all sessions on it may use together: at most 1; 0 = 0.99. If sessions differ, the
+    /* The fraction of a GPU's memory that all sessions on it may use together: at most 1; default 0.99. If sessions differ, the
      * smallest counts until the GPU is closed. NCCL's and cuDNN's own memory is not counted. [per_process_gpu_memory_fraction] */
     float memory_fraction;
     /* tp_all_reduce of values on different GPUs by NCCL, which needs less memory and, if the GPUs are linked, less time. The

@@ -60,7 +60,7 @@ typedef struct tp_import_onnx_desc {
     int n_dims;
     tp_tri trainable; /* TP_YES: float weights become trainable variables with their names; 0: constants */
     double max_work;  /* limit of the operations that import computes from constants, so that a small file cannot
-                       * keep it busy for ever; 0 = 2e10, some seconds to a minute; TP_ZERO: none */
+                       * keep it busy for ever; default 2e10, some seconds to a minute; TP_ZERO: none */
 } tp_import_onnx_desc;
 /* The imported model; the graph owns the arrays. Inputs that d->inputs replaced are listed too. */
 typedef struct tp_onnx_model {

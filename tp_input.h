@@ -180,7 +180,7 @@ typedef struct tp_df_fake_desc {
     tp_at at_;
     const tp_spec *specs; /* names may be NULL; shapes must be known */
     int n;
-    int64_t size;    /* datapoints per pass; 0 = 1000; TP_NONE: none */
+    int64_t size;    /* datapoints per pass; default 1000; TP_NONE: none */
     tp_tri random;   /* TP_NO: each pass repeats one datapoint; default TP_YES */
     float low, high; /* the range; both 0 mean [0,1); TP_ZERO for a bound of 0 */
     uint64_t seed;
@@ -206,7 +206,7 @@ TP_DEF tp_dataflow *tp_df_mnist_(const tp_df_mnist_desc *d);
 typedef struct tp_df_digits_desc {
     tp_at at_;
     const char *which; /* "train" or "test": the two have different images */
-    int64_t size;      /* number of images; 0 = 12000 for train, 2000 for test; TP_NONE: none */
+    int64_t size;      /* number of images; default 12000 for train, 2000 for test; TP_NONE: none */
     tp_tri shuffle;    /* default TP_YES */
     uint64_t seed;
 } tp_df_digits_desc;
@@ -305,8 +305,8 @@ typedef struct tp_df_locally_shuffle_desc {
     tp_at at_;
     tp_dataflow *df;
     int buffer_size;
-    int num_reuse;        /* 0 = 1 */
-    int shuffle_interval; /* 0 = buffer_size/3, at least 1 */
+    int num_reuse;        /* default 1 */
+    int shuffle_interval; /* default: buffer_size/3, at least 1 */
     uint64_t seed;
 } tp_df_locally_shuffle_desc;
 TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d);
@@ -439,7 +439,7 @@ TP_DEF const tp__zero_option *tp__input_zeros(void);
 typedef struct tp_df_prefetch_desc {
     tp_at at_;
     tp_dataflow *df;
-    int num_prefetch; /* maximum number of waiting datapoints; 0 = 8 */
+    int num_prefetch; /* maximum number of waiting datapoints; default 8 */
 } tp_df_prefetch_desc;
 TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d);
 
@@ -455,7 +455,7 @@ typedef struct tp_df_parallel_map_desc {
     tp_map_fn fn;
     void *user;
     int num_thread;   /* 0: one per processor */
-    int buffer_size;  /* maximum number of datapoints that are being mapped or wait; 0 = 200 */
+    int buffer_size;  /* maximum number of datapoints that are being mapped or wait; default 200 */
     tp_tri ordered;   /* default TP_YES */
     tp_tri keeps_all; /* TP_YES: fn never drops, so that seeking need not call it; default TP_NO */
     uint64_t seed;
@@ -474,7 +474,7 @@ typedef struct tp_df_multi_thread_desc {
     tp_get_df_fn get_df;
     int num_thread;
     void *user;       /* argument of get_df, which copies what it needs from it */
-    int num_prefetch; /* maximum number of waiting datapoints of each flow; 0 = 8 */
+    int num_prefetch; /* maximum number of waiting datapoints of each flow; default 8 */
 } tp_df_multi_thread_desc;
 TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d);
 
@@ -489,7 +489,7 @@ typedef struct tp_df_multi_process_desc {
     tp_at at_;
     tp_dataflow *df;
     int num_proc;
-    int num_prefetch; /* maximum number of waiting datapoints of each process; 0 = 8 */
+    int num_prefetch; /* maximum number of waiting datapoints of each process; default 8 */
 } tp_df_multi_process_desc;
 TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d);
 
@@ -630,7 +630,7 @@ typedef struct tp_df_csv_desc {
     const tp_csv_column *columns;
     int n;
     tp_tri header;  /* the first line has the names of the columns; default TP_YES */
-    char separator; /* 0 = ',' */
+    char separator; /* default ',' */
     tp_tri shuffle; /* default TP_YES */
     uint64_t seed;
 } tp_df_csv_desc;
@@ -666,8 +666,8 @@ typedef struct tp_df_text_chars_desc {
     tp_at at_;
     const char *path;
     const tp_vocabulary *vocabulary; /* needed during the call only; NULL: tp_vocabulary_chars of the file */
-    int sequence_length;             /* 0 = 50 */
-    int64_t size;                    /* datapoints per pass; 0 = the number of pieces that fit into the text */
+    int sequence_length;             /* default 50 */
+    int64_t size;                    /* datapoints per pass; default the number of pieces that fit into the text */
     tp_tri shuffle;                  /* TP_NO: pieces side by side, from the beginning; default TP_YES */
     uint64_t seed;
 } tp_df_text_chars_desc;
@@ -680,8 +680,8 @@ typedef struct tp_df_text_words_desc {
     tp_at at_;
     const char *path;
     const tp_vocabulary *vocabulary; /* needed during the call only; NULL: tp_vocabulary_words(path, 1, 0) */
-    int batch_size;                  /* 0 = 20 */
-    int sequence_length;             /* 0 = 35 */
+    int batch_size;                  /* default 20 */
+    int sequence_length;             /* default 35 */
 } tp_df_text_words_desc;
 TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
 
@@ -702,8 +702,8 @@ typedef struct tp_df_image_from_file_desc {
     tp_at at_;
     const char *const *files; /* their paths, copied */
     int64_t n;
-    int channel;          /* 3: RGB, 1: grey; 0 = 3 */
-    int64_t max_pixels;   /* a larger image is an error; 0 = 64 Mi */
+    int channel;          /* 3: RGB, 1: grey; default 3 */
+    int64_t max_pixels;   /* a larger image is an error; default 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
     tp_tri shuffle;       /* default TP_NO */
     uint64_t seed;
@@ -715,8 +715,8 @@ TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d);
 typedef struct tp_df_image_folder_desc {
     tp_at at_;
     const char *dir;
-    int channel;          /* 3: RGB, 1: grey; 0 = 3 */
-    int64_t max_pixels;   /* 0 = 64 Mi */
+    int channel;          /* 3: RGB, 1: grey; default 3 */
+    int64_t max_pixels;   /* default 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
     tp_tri decode;        /* TP_NO: the first component is the path, uint8 (length), for tp_map_image; default TP_YES */
     tp_tri shuffle;       /* default TP_YES */
@@ -732,8 +732,8 @@ typedef struct tp_df_image_list_desc {
     tp_at at_;
     const char *list;
     const char *dir;      /* folder for relative paths; NULL: the current folder */
-    int channel;          /* 3: RGB, 1: grey; 0 = 3 */
-    int64_t max_pixels;   /* 0 = 64 Mi */
+    int channel;          /* 3: RGB, 1: grey; default 3 */
+    int64_t max_pixels;   /* default 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
     tp_tri decode;        /* TP_NO: the first component is the path, uint8 (length), for tp_map_image; default TP_YES */
     tp_tri shuffle;       /* default TP_YES */
@@ -745,8 +745,8 @@ TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d);
  * tp_image_options, or NULL for its defaults. With TP_SKIP a bad file is dropped with a warning (tp_log_once: once per file, for
  * the first 256 files). */
 typedef struct tp_image_options {
-    int channel;          /* 3: RGB, 1: grey; 0 = 3 */
-    int64_t max_pixels;   /* 0 = 64 Mi */
+    int channel;          /* 3: RGB, 1: grey; default 3 */
+    int64_t max_pixels;   /* default 64 Mi */
     tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
 } tp_image_options;
 TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
@@ -954,7 +954,7 @@ typedef struct tp_aug_random_resize_desc {
     float xrange[2], yrange[2]; /* xrange is used for both if yrange is not given */
     tp_tri pixels;              /* default TP_NO */
     int minimum[2];             /* least width and height in pixels */
-    float aspect_ratio_thres;   /* 0 = 0.15; TP_ZERO: the aspect ratio is kept, only xrange is drawn */
+    float aspect_ratio_thres;   /* default 0.15; TP_ZERO: the aspect ratio is kept, only xrange is drawn */
     int interp;                 /* tp_inter; default LINEAR */
     tp_tri antialias;           /* default TP_NO */
 } tp_aug_random_resize_desc;
@@ -971,7 +971,7 @@ TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* from ((H-h)/2, (W-w)/2
 typedef struct tp_aug_random_crop_random_shape_desc {
     tp_at at_;
     int wmin, hmin;
-    int wmax, hmax; /* 0 = the size of the image */
+    int wmax, hmax; /* default: the size of the image */
 } tp_aug_random_crop_random_shape_desc;
 TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_random_shape_desc *d);
 /* A part of random area and aspect ratio, resized: ImageNet's usual augmentation. Up to 10 times it draws the area, the aspect
@@ -981,7 +981,7 @@ typedef struct tp_aug_google_net_random_crop_and_resize_desc {
     tp_at at_;
     float crop_area_fraction[2]; /* default 0.08 to 1 */
     float aspect_ratio_range[2]; /* default 0.75 to 1.333 */
-    int target_shape;            /* 0 = 224 */
+    int target_shape;            /* default 224 */
     int interp;                  /* tp_inter; default LINEAR */
     tp_tri antialias;            /* default TP_NO */
 } tp_aug_google_net_random_crop_and_resize_desc;
@@ -1021,13 +1021,13 @@ TP_DEF tp_augmentor *tp_aug_random_paste_(const tp_aug_paste_desc *d);
 typedef struct tp_aug_flip_desc {
     tp_at at_;
     tp_tri horiz, vert; /* default TP_NO */
-    float prob;         /* 0 = 0.5; TP_ZERO: never */
+    float prob;         /* default 0.5; TP_ZERO: never */
 } tp_aug_flip_desc;
 TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d);
 /* Exchanges rows and columns with probability prob. [imgaug: Transpose] */
 typedef struct tp_aug_transpose_desc {
     tp_at at_;
-    float prob; /* 0 = 0.5; TP_ZERO: never */
+    float prob; /* default 0.5; TP_ZERO: never */
 } tp_aug_transpose_desc;
 TP_DEF tp_augmentor *tp_aug_transpose_(const tp_aug_transpose_desc *d);
 /* Shifts by round(uniform(-f*W, f*W)) pixels to the right, then by round(uniform(-f*H, f*H)) down; a half is rounded to the even
@@ -1101,7 +1101,7 @@ TP_DEF tp_augmentor *tp_aug_contrast_(const tp_aug_contrast_desc *d);
 /* x*v + grey*(1-v) with v = 1 + uniform(-alpha, alpha). [imgaug: Saturation] */
 typedef struct tp_aug_saturation_desc {
     tp_at at_;
-    float alpha; /* 0 = 0.4; TP_ZERO: no change */
+    float alpha; /* default 0.4; TP_ZERO: no change */
     tp_tri rgb;  /* default TP_YES */
     tp_tri clip; /* default TP_YES */
 } tp_aug_saturation_desc;
@@ -1122,7 +1122,7 @@ TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d);
 typedef struct tp_aug_clip_desc { /* limits values to [min, max] */
     tp_at at_;
     float min;
-    float max; /* 0 = 255; TP_ZERO: 0 */
+    float max; /* default 255; write TP_ZERO for 0 */
 } tp_aug_clip_desc;
 TP_DEF tp_augmentor *tp_aug_clip_(const tp_aug_clip_desc *d); /* [imgaug: Clip] */
 /* Adds the eigenvectors of colour times their eigenvalues times 3 normal numbers with standard deviation std: AlexNet's noise.
@@ -1146,7 +1146,7 @@ TP_DEF tp_augmentor *tp_aug_mean_variance_normalize_(const tp_aug_mean_variance_
 typedef struct tp_aug_min_max_normalize_desc {
     tp_at at_;
     float min;
-    float max;          /* 0 = 255; TP_ZERO: 0 */
+    float max;          /* default 255; write TP_ZERO for 0 */
     tp_tri all_channel; /* TP_NO: each channel separately; default TP_YES */
 } tp_aug_min_max_normalize_desc;
 TP_DEF tp_augmentor *tp_aug_min_max_normalize_(const tp_aug_min_max_normalize_desc *d);
@@ -1203,15 +1203,15 @@ TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d);
 /* Adds sigma times normal number i to element i. [imgaug: GaussianNoise] */
 typedef struct tp_aug_gaussian_noise_desc {
     tp_at at_;
-    float sigma; /* 0 = 1; TP_ZERO: no noise */
+    float sigma; /* default 1; TP_ZERO: no noise */
     tp_tri clip; /* default TP_YES */
 } tp_aug_gaussian_noise_desc;
 TP_DEF tp_augmentor *tp_aug_gaussian_noise_(const tp_aug_gaussian_noise_desc *d);
 /* Element i becomes 0 if number i < black_prob and 255 if it is > 1 - white_prob. [imgaug: SaltPepperNoise] */
 typedef struct tp_aug_salt_pepper_noise_desc {
     tp_at at_;
-    float white_prob; /* 0 = 0.05; TP_ZERO: no white */
-    float black_prob; /* 0 = 0.05; TP_ZERO: no black */
+    float white_prob; /* default 0.05; TP_ZERO: no white */
+    float black_prob; /* default 0.05; TP_ZERO: no black */
 } tp_aug_salt_pepper_noise_desc;
 TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_desc *d);
 
@@ -1229,7 +1229,7 @@ typedef struct tp_df_augment_image_desc {
     int index;                /* the component that holds the image */
     tp_tri catch_exceptions;  /* default TP_NO */
     int num_thread;           /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;          /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
+    int buffer_size; /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;
 } tp_df_augment_image_desc;
 TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d);
@@ -1239,10 +1239,10 @@ typedef struct tp_df_augment_coordinates_desc {
     tp_dataflow *df;
     tp_augmentor *augmentors;
     int img_index;
-    int coords_index;        /* component of the points; 0 = 1; TP_NONE: component 0 */
+    int coords_index;        /* component of the points; default 1; TP_NONE: component 0 */
     tp_tri catch_exceptions; /* default TP_NO */
     int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
+    int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;
 } tp_df_augment_coordinates_desc;
 TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_desc *d);
@@ -1259,7 +1259,7 @@ typedef struct tp_df_augment_images_desc {
     float mask_fill;
     tp_tri catch_exceptions; /* default TP_NO */
     int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
+    int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;
 } tp_df_augment_images_desc;
 TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d);
@@ -1274,11 +1274,11 @@ typedef struct tp_df_load_image_desc {
     tp_augmentor *augmentors; /* one augmentor, or a list */
     int index;                /* the component that holds the path; uint8 (length) */
     tp_tri encoded;           /* TP_YES: it holds the contents of an image file, not a path; default TP_NO */
-    int channel;              /* 3: RGB, 1: grey; 0 = 3 */
-    int64_t max_pixels;       /* a larger image is an error; 0 = 64 Mi */
+    int channel;              /* 3: RGB, 1: grey; default 3 */
+    int64_t max_pixels;       /* a larger image is an error; default 64 Mi */
     tp_on_error on_error;     /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is dropped, with one warning */
     int num_thread;           /* 0: no threads, the caller of tp_df_next does the work */
-    int buffer_size;          /* with num_thread: maximum number of datapoints that are processed or wait; 0 = 200 */
+    int buffer_size; /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;
 } tp_df_load_image_desc;
 TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d);
@@ -1480,7 +1480,7 @@ TP_DEF tp_dataflow *tp_df_from_queue(tp_queue *q);
 typedef struct tp_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
-    int capacity;    /* in datapoints; 0 = 50; with .queue the capacity of that queue */
+    int capacity;    /* in datapoints; default 50; with .queue the capacity of that queue */
     tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END, as for a closed queue; default TP_YES */
     tp_queue *queue; /* NULL: a queue of its own */
 } tp_queue_input_desc;
@@ -1525,7 +1525,7 @@ typedef struct tp_batch_queue_input_desc {
     tp_at at_;
     tp_dataflow *df;
     int batch_size;
-    int capacity;    /* in samples; 0 = 3000; with .queue the capacity of that queue */
+    int capacity;    /* in samples; default 3000; with .queue the capacity of that queue */
     tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END; default TP_YES */
     tp_queue *queue; /* NULL: a queue of its own */
 } tp_batch_queue_input_desc;
@@ -1583,7 +1583,7 @@ TP_DEF tp_input_source *tp_dummy_constant_input(const tp_shape *shapes, int n);
 typedef struct tp_staging_input_desc {
     tp_at at_;
     tp_input_source *input;
-    int nr_stage; /* number of staged datapoints for each tower; 0 = 1; at most 64 */
+    int nr_stage; /* number of staged datapoints for each tower; default 1; at most 64 */
     int device;   /* index of the session's device to copy them to; 0: the tower's device; TP_NONE: device 0 */
 } tp_staging_input_desc;
 TP_DEF tp_input_source *tp_staging_input_(const tp_staging_input_desc *d);
@@ -1648,7 +1648,7 @@ TP_DEF tp_status tp_datapoint_unpack(tp_datapoint *dp, const void *data, size_t 
 typedef struct tp_zmq_input_desc {
     tp_at at_;
     const char *end_point; /* the address, copied */
-    int hwm;               /* maximum number of messages that wait at this end, for each sender; 0 = 10 */
+    int hwm;               /* maximum number of messages that wait at this end, for each sender; default 10 */
     tp_tri bind;           /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
 } tp_zmq_input_desc;
 TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d);
@@ -1666,7 +1666,7 @@ TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_s
 typedef struct tp_df_remote_zmq_desc {
     tp_at at_;
     const char *addr1, *addr2; /* copied; addr2 NULL: only one address */
-    int hwm;                   /* maximum number of messages that wait at this end, for each sender; 0 = 50 */
+    int hwm;                   /* maximum number of messages that wait at this end, for each sender; default 50 */
     tp_tri bind;               /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
     int64_t timeout_ms;        /* 0: no limit */
 } tp_df_remote_zmq_desc;
@@ -1685,7 +1685,7 @@ typedef struct tp_df_send_zmq_desc {
     tp_at at_;
     tp_dataflow *df;
     const char *addr;
-    int hwm;         /* maximum number of messages that wait at this end; 0 = 50 */
+    int hwm;         /* maximum number of messages that wait at this end; default 50 */
     tp_tri bind;     /* TP_YES: it binds; TP_NO: it connects; default TP_NO */
     int64_t n;       /* number of datapoints; 0: for ever */
     const int *stop; /* checked continually; set it from another thread or a signal handler. NULL: not used */

@@ -91,14 +91,14 @@ typedef struct tp_conv2d_desc {
     const char *name;
     int filters;                        /* required */
     int kernel_size, kernel_size_w;     /* required */
-    int strides, strides_w;             /* 0 = 1 */
-    tp_padding padding;                 /* 0 = TP_SAME */
-    tp_data_format data_format;         /* 0 = TP_NHWC */
-    int dilation_rate, dilation_rate_w; /* 0 = 1 */
+    int strides, strides_w;             /* default 1 */
+    tp_padding padding;                 /* default TP_SAME */
+    tp_data_format data_format;         /* default TP_NHWC */
+    int dilation_rate, dilation_rate_w; /* default 1 */
     int split;                          /* groups: each group of output channels reads only its own group of input
-                                         * channels; 0 = 1 */
-    tp_activation activation;           /* 0 = none */
-    tp_tri use_bias;                    /* 0 = TP_YES */
+                                         * channels; default 1 */
+    tp_activation activation;           /* default none */
+    tp_tri use_bias;                    /* default TP_YES */
     tp_init kernel_initializer, bias_initializer;
     tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
 } tp_conv2d_desc;
@@ -110,8 +110,8 @@ typedef struct tp_fully_connected_desc {
     tp_at at_;
     const char *name;
     int units;                /* required */
-    tp_activation activation; /* 0 = none */
-    tp_tri use_bias;          /* 0 = TP_YES */
+    tp_activation activation; /* default none */
+    tp_tri use_bias;          /* default TP_YES */
     tp_init kernel_initializer, bias_initializer;
     tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
 } tp_fully_connected_desc;
@@ -122,9 +122,9 @@ typedef struct tp_pooling_desc {
     tp_at at_;
     const char *name;
     int pool_size, pool_size_w; /* required */
-    int strides, strides_w;     /* 0 = pool_size */
-    tp_padding padding;         /* 0 = TP_VALID, unlike Conv2D */
-    tp_data_format data_format; /* 0 = TP_NHWC */
+    int strides, strides_w;     /* default: pool_size */
+    tp_padding padding;         /* default TP_VALID, unlike Conv2D */
+    tp_data_format data_format; /* default TP_NHWC */
 } tp_pooling_desc;
 typedef tp_pooling_desc tp_max_pooling_desc;
 typedef tp_pooling_desc tp_avg_pooling_desc;
@@ -135,7 +135,7 @@ TP_DEF tp_node *tp_avg_pooling_(tp_node *x, const tp_avg_pooling_desc *d);
 typedef struct tp_global_avg_pooling_desc {
     tp_at at_;
     const char *name;
-    tp_data_format data_format; /* 0 = TP_NHWC */
+    tp_data_format data_format; /* default TP_NHWC */
 } tp_global_avg_pooling_desc;
 TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_desc *d);
 
@@ -153,30 +153,31 @@ TP_DEF tp_node *tp_global_avg_pooling_(tp_node *x, const tp_global_avg_pooling_d
  *    statistics included (in tensorpack these are updated with the biased variance). tp_build_on_towers creates the towers. If
  *    there is only one tower, the layer warns and is an ordinary BatchNorm. Cannot be combined with virtual_batch_size. */
 typedef enum tp_ema_update {
-    TP_EMA_DEFAULT = 0, /* TP_EMA_COLLECTION */
-    TP_EMA_COLLECTION,  /* two ops in UPDATE_OPS, of the main training tower; the caller or a callback must run them
-                         * each step */
-    TP_EMA_INTERNAL,    /* updated whenever the output is computed */
-    TP_EMA_SKIP         /* never updated */
+    TP_EMA_DEFAULT = 0, /* name of the collection TP_EMA_COLLECTION */
+    /* two ops in the collection UPDATE_OPS, for the main training tower; the caller or a callback must run them each
+     * step */
+    TP_EMA_COLLECTION,
+    TP_EMA_INTERNAL, /* the running statistics are updated whenever the output is computed */
+    TP_EMA_SKIP      /* the running statistics are never updated */
 } tp_ema_update;
 typedef enum tp_sync_statistics {
-    TP_SYNC_DEFAULT = 0, /* TP_SYNC_NONE */
+    TP_SYNC_DEFAULT = 0, /* the default, TP_SYNC_NONE */
     TP_SYNC_NONE,        /* each tower normalises by its own batch */
-    TP_SYNC_TOWERS       /* by the statistics of all towers */
+    TP_SYNC_TOWERS       /* each tower normalises by the statistics of all towers */
 } tp_sync_statistics;
 typedef struct tp_batch_norm_desc {
     tp_at at_;
     const char *name;
-    int axis;                   /* the channel axis: 1 or 3; 0 = as data_format says, 1 for two dimensions */
-    tp_tri training;            /* 0 = the tower's */
-    float momentum;             /* 0 = 0.9; TP_ZERO for 0 */
-    float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
-    tp_tri center, scale;       /* create beta, gamma; 0 = TP_YES */
-    tp_init beta_initializer;   /* 0 = zeros */
-    tp_init gamma_initializer;  /* 0 = ones */
-    tp_data_format data_format; /* 0 = TP_NHWC */
+    int axis;                   /* the channel axis: 1 or 3; default: as data_format says, 1 for two dimensions */
+    tp_tri training;            /* default: whether the tower is a training tower */
+    float momentum;             /* default 0.9; write TP_ZERO for 0 */
+    float epsilon;              /* default 1e-5; write TP_ZERO for 0 */
+    tp_tri center, scale;       /* create beta, gamma; default TP_YES */
+    tp_init beta_initializer;   /* default zeros */
+    tp_init gamma_initializer;  /* default ones */
+    tp_data_format data_format; /* default TP_NHWC */
     tp_ema_update ema_update;
-    int virtual_batch_size; /* 0 = the whole batch */
+    int virtual_batch_size; /* default: the whole batch */
     tp_sync_statistics sync_statistics;
 } tp_batch_norm_desc;
 TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d);
@@ -186,9 +187,9 @@ TP_DEF tp_node *tp_batch_norm_(tp_node *x, const tp_batch_norm_desc *d);
 typedef struct tp_dropout_desc {
     tp_at at_;
     const char *name;
-    float rate;      /* 0 = 0.5; TP_ZERO for 0 */
+    float rate;      /* default 0.5; write TP_ZERO for 0 */
     float keep_prob; /* 1-rate; give rate or keep_prob, not both */
-    tp_tri training; /* 0 = the tower's */
+    tp_tri training; /* default: whether the tower is a training tower */
 } tp_dropout_desc;
 TP_DEF tp_node *tp_dropout_(tp_node *x, const tp_dropout_desc *d);
 
@@ -209,11 +210,11 @@ typedef struct tp_conv2d_transpose_desc {
     const char *name;
     int filters;                    /* required */
     int kernel_size, kernel_size_w; /* required */
-    int strides, strides_w;         /* 0 = 1 */
-    tp_padding padding;             /* 0 = TP_SAME */
-    tp_data_format data_format;     /* 0 = TP_NHWC */
-    tp_activation activation;       /* 0 = none */
-    tp_tri use_bias;                /* 0 = TP_YES */
+    int strides, strides_w;         /* default 1 */
+    tp_padding padding;             /* default TP_SAME */
+    tp_data_format data_format;     /* default TP_NHWC */
+    tp_activation activation;       /* default none */
+    tp_tri use_bias;                /* default TP_YES */
     tp_init kernel_initializer, bias_initializer;
     tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
 } tp_conv2d_transpose_desc;
@@ -225,14 +226,14 @@ TP_DEF tp_node *tp_conv2d_transpose_(tp_node *x, const tp_conv2d_transpose_desc 
 typedef struct tp_depthwise_conv2d_desc {
     tp_at at_;
     const char *name;
-    int depth_multiplier;               /* M; 0 = 1 */
+    int depth_multiplier;               /* M; default 1 */
     int kernel_size, kernel_size_w;     /* required */
-    int strides, strides_w;             /* 0 = 1 */
-    tp_padding padding;                 /* 0 = TP_SAME */
-    tp_data_format data_format;         /* 0 = TP_NHWC */
-    int dilation_rate, dilation_rate_w; /* 0 = 1 */
-    tp_activation activation;           /* 0 = none */
-    tp_tri use_bias;                    /* 0 = TP_NO, unlike Conv2D */
+    int strides, strides_w;             /* default 1 */
+    tp_padding padding;                 /* default TP_SAME */
+    tp_data_format data_format;         /* default TP_NHWC */
+    int dilation_rate, dilation_rate_w; /* default 1 */
+    tp_activation activation;           /* default none */
+    tp_tri use_bias;                    /* default TP_NO, unlike Conv2D */
     tp_init kernel_initializer, bias_initializer;
     tp_regularizer kernel_regularizer, bias_regularizer, activity_regularizer;
 } tp_depthwise_conv2d_desc;
@@ -243,9 +244,9 @@ TP_DEF tp_node *tp_depthwise_conv2d_(tp_node *x, const tp_depthwise_conv2d_desc 
 typedef struct tp_fixed_unpooling_desc {
     tp_at at_;
     const char *name;
-    int shape, shape_w; /* SH, SW; required */
+    int shape, shape_w; /* SH, SW: factors of height and width; required */
     tp_node *unpool_mat;
-    tp_data_format data_format; /* 0 = TP_NHWC */
+    tp_data_format data_format; /* default TP_NHWC */
 } tp_fixed_unpooling_desc;
 TP_DEF tp_node *tp_fixed_unpooling_(tp_node *x, const tp_fixed_unpooling_desc *d);
 
@@ -254,8 +255,8 @@ TP_DEF tp_node *tp_fixed_unpooling_(tp_node *x, const tp_fixed_unpooling_desc *d
 typedef struct tp_caffe_bilinear_upsample_desc {
     tp_at at_;
     const char *name;
-    int shape;                  /* S; required */
-    tp_data_format data_format; /* 0 = TP_NHWC */
+    int shape;                  /* factor of height and width; required */
+    tp_data_format data_format; /* default TP_NHWC */
 } tp_caffe_bilinear_upsample_desc;
 TP_DEF tp_node *tp_caffe_bilinear_upsample_(tp_node *x, const tp_caffe_bilinear_upsample_desc *d);
 
@@ -266,20 +267,20 @@ TP_DEF tp_node *tp_caffe_bilinear_upsample_(tp_node *x, const tp_caffe_bilinear_
 typedef struct tp_layer_norm_desc {
     tp_at at_;
     const char *name;
-    float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
-    tp_tri center, scale;       /* create beta, gamma; 0 = TP_YES */
-    tp_init gamma_initializer;  /* 0 = ones */
-    tp_data_format data_format; /* 0 = TP_NHWC */
+    float epsilon;              /* default 1e-5; write TP_ZERO for 0 */
+    tp_tri center, scale;       /* create beta, gamma; default TP_YES */
+    tp_init gamma_initializer;  /* default ones */
+    tp_data_format data_format; /* default TP_NHWC */
 } tp_layer_norm_desc;
 typedef tp_layer_norm_desc tp_instance_norm_desc;
 typedef struct tp_group_norm_desc {
     tp_at at_;
     const char *name;
-    float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
-    tp_tri center, scale;       /* create beta, gamma; 0 = TP_YES */
-    tp_init gamma_initializer;  /* 0 = ones */
-    tp_data_format data_format; /* 0 = TP_NHWC */
-    int groups;                 /* 0 = 32 */
+    float epsilon;              /* default 1e-5; write TP_ZERO for 0 */
+    tp_tri center, scale;       /* create beta, gamma; default TP_YES */
+    tp_init gamma_initializer;  /* default ones */
+    tp_data_format data_format; /* default TP_NHWC */
+    int groups;                 /* default 32 */
 } tp_group_norm_desc;
 TP_DEF tp_node *tp_layer_norm_(tp_node *x, const tp_layer_norm_desc *d);
 TP_DEF tp_node *tp_instance_norm_(tp_node *x, const tp_instance_norm_desc *d);
@@ -296,11 +297,11 @@ typedef struct tp_batch_renorm_desc {
     float rmax; /* required, 1 or more */
     float dmax; /* required, TP_ZERO for 0; instead of rmax and dmax, scalar nodes can be given: */
     tp_node *rmax_node, *dmax_node;
-    float momentum;             /* 0 = 0.9; TP_ZERO for 0 */
-    float epsilon;              /* 0 = 1e-5; TP_ZERO for 0 */
-    tp_tri center, scale;       /* create beta, gamma; 0 = TP_YES */
-    tp_init gamma_initializer;  /* 0 = ones */
-    tp_data_format data_format; /* 0 = TP_NHWC */
+    float momentum;             /* default 0.9; write TP_ZERO for 0 */
+    float epsilon;              /* default 1e-5; write TP_ZERO for 0 */
+    tp_tri center, scale;       /* create beta, gamma; default TP_YES */
+    tp_init gamma_initializer;  /* default ones */
+    tp_data_format data_format; /* default TP_NHWC */
 } tp_batch_renorm_desc;
 TP_DEF tp_node *tp_batch_renorm_(tp_node *x, const tp_batch_renorm_desc *d);
 
@@ -308,7 +309,7 @@ TP_DEF tp_node *tp_batch_renorm_(tp_node *x, const tp_batch_renorm_desc *d);
 typedef struct tp_prelu_desc {
     tp_at at_;
     const char *name;
-    float init; /* 0 = 0.001; TP_ZERO for 0 */
+    float init; /* default 0.001; write TP_ZERO for 0 */
 } tp_prelu_desc;
 TP_DEF tp_node *tp_prelu_(tp_node *x, const tp_prelu_desc *d);
 
@@ -324,8 +325,8 @@ TP_DEF tp_node *tp_maxout_(tp_node *x, const tp_maxout_desc *d);
 typedef struct tp_concat_with_desc {
     tp_at at_;
     const char *name;
-    tp_node *tensor;         /* either one tensor, */
-    tp_node *const *tensors; /* or n_tensors tensors */
+    tp_node *tensor;         /* give either one tensor, */
+    tp_node *const *tensors; /* or a list of n_tensors tensors */
     int n_tensors;
     int dim; /* required: 1, 2, ..; or -1 for the last axis, -2, .. */
 } tp_concat_with_desc;
@@ -348,19 +349,20 @@ TP_DEF tp_node *tp_grid_sample_(tp_node *x, const tp_grid_sample_desc *d);
 typedef struct tp_softmax_layer_desc {
     tp_at at_;
     const char *name;
-    tp_tri use_temperature; /* 0 = TP_NO */
-    float temperature_init; /* 0 = 1 */
+    tp_tri use_temperature; /* default TP_NO */
+    float temperature_init; /* default 1 */
 } tp_softmax_layer_desc;
 TP_DEF tp_node *tp_softmax_layer_(tp_node *x, const tp_softmax_layer_desc *d);
 
-#ifndef TP_NO_SEQUENCE_LAYERS /* a program compiles faster and is smaller without these layers */
+/* with TP_NO_SEQUENCE_LAYERS, which leaves these layers out, a program compiles faster and is smaller */
+#ifndef TP_NO_SEQUENCE_LAYERS
 /* -- Embedding: whole numbers (..) -> (..,units), rows of the variable W (vocab,units). The run fails if an index is out of
  *    range. */
 typedef struct tp_embedding_desc {
     tp_at at_;
     const char *name;
     int vocab, units;           /* required */
-    tp_init kernel_initializer; /* 0 = glorot uniform */
+    tp_init kernel_initializer; /* default glorot uniform */
     tp_regularizer kernel_regularizer;
 } tp_embedding_desc;
 TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d);
@@ -369,19 +371,20 @@ TP_DEF tp_node *tp_embedding_(tp_node *x, const tp_embedding_desc *d);
  *    with the same name share their variables, so a loop over the time steps unrolls the cell. Formulas: tp_nn_lstm, tp_nn_gru.
  *    Variables: LSTM kernel (C+units,4*units), bias; GRU gates/kernel (C+units,2*units), gates/bias, which starts at 1,
  *    candidate/kernel (C+units,units), candidate/bias. Kernels are initialised glorot uniform. */
-typedef struct tp_rnn_state { /* (B,units) each; NULL = zeros. Only LSTMs have c */
+typedef struct tp_rnn_state { /* (B,units) each; NULL = zeros. Only LSTMs have a cell state c */
     tp_node *h, *c;
 } tp_rnn_state;
 typedef struct tp_rnn_desc {
     tp_at at_;
     const char *name;
-    int units;                  /* required */
-    float forget_bias;          /* LSTM only: 0 = 1; TP_ZERO for 0 */
-    tp_tri time_major;          /* x and y are (T,B,..); 0 = TP_NO */
-    tp_rnn_state *state;        /* read: the initial state; written: the final state. NULL: starts from zeros, the final
-                                 * state is not returned */
-    tp_init kernel_initializer; /* 0 = glorot uniform */
-    tp_init bias_initializer;   /* 0 = zeros, ones for the GRU's gates */
+    int units;         /* required */
+    float forget_bias; /* LSTM only: default 1; write TP_ZERO for 0 */
+    tp_tri time_major; /* x and y are (T,B,..); default TP_NO */
+    /* on entry the initial state, on return the final state. NULL: starts from zeros, the final state is not
+     * returned */
+    tp_rnn_state *state;
+    tp_init kernel_initializer; /* default glorot uniform */
+    tp_init bias_initializer;   /* default zeros, ones for the GRU's gates */
 } tp_rnn_desc;
 typedef tp_rnn_desc tp_lstm_desc;
 typedef tp_rnn_desc tp_gru_desc;
@@ -398,13 +401,13 @@ TP_DEF tp_node *tp_gru_cell_(tp_node *x, const tp_gru_cell_desc *d);
 typedef struct tp_multi_head_attention_desc {
     tp_at at_;
     const char *name;
-    int heads;                  /* required; divides units */
-    int units;                  /* 0 = C */
-    tp_tri causal;              /* a query does not attend to later keys; 0 = TP_NO */
-    tp_node *key, *value;       /* key: 0 = x; value: 0 = key */
-    tp_tri use_bias;            /* 0 = TP_YES */
-    tp_init kernel_initializer; /* 0 = glorot uniform */
-    tp_init bias_initializer;   /* 0 = zeros */
+    int heads;                  /* number of heads, which divides units; required */
+    int units;                  /* default: C */
+    tp_tri causal;              /* causal: a query does not attend to later keys; default TP_NO */
+    tp_node *key, *value;       /* default of key: x; default of value: key */
+    tp_tri use_bias;            /* default TP_YES */
+    tp_init kernel_initializer; /* default glorot uniform */
+    tp_init bias_initializer;   /* default zeros */
     tp_regularizer kernel_regularizer;
 } tp_multi_head_attention_desc;
 TP_DEF tp_node *tp_multi_head_attention_(tp_node *x, const tp_multi_head_attention_desc *d);
@@ -486,8 +489,8 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void);
  * given are inherited. Scopes also apply to layers inside layers: the scope of batch_norm applies to tp_bn_relu. Leave the
  * block at its end only (no break, return or goto out of it). The expressions of option values are evaluated once for each
  * layer, so they should have no side effects. */
-TP_DEF void tp_argscope_begin(tp_graph *g, const tp_at *at); /* at may be NULL */
-struct tp_layer_type;                                        /* >>registry */
+TP_DEF void tp_argscope_begin(tp_graph *g, const tp_at *at); /* at: the caller's line; may be NULL */
+struct tp_layer_type;                                        /* used by >>registry */
 /* Sets the defaults of a layer ("Conv2D" or "conv2d") until the end of the scope; desc is the layer's descriptor, without a
  * name. */
 TP_DEF void tp_argscope_set(tp_graph *g, const char *layer, const void *desc);
@@ -509,7 +512,7 @@ TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *typ
 #define TP_ARGSCOPE(g, layers_, ...)                                                                            \
     for (int TP__U(tp__a) = (tp_argscope_begin((g), TP__ARGSCOPE_AT), TP__SET_ALL((g), layers_, __VA_ARGS__), 1); \
          TP__U(tp__a); TP__U(tp__a) = (tp_argscope_end(g), 0))
-/* Is L one layer or a list in parentheses? With a list, TP__IF_LIST becomes a call whose second argument is 1. */
+/* Whether L is one layer or a list in parentheses. With a list, TP__IF_LIST becomes a call whose second argument is 1. */
 #define TP__IF_LIST(...)            x_, 1
 #define TP__SECOND(a, b, ...)       b
 #define TP__IS_LIST(...)            TP__SECOND(__VA_ARGS__, 0, x_)
@@ -542,15 +545,15 @@ TP_DEF const void *tp__get_argscope(tp_graph *g, const struct tp_layer_type *typ
  */
 typedef struct tp_layer {
     tp_at at;
-    const char *layer; /* "Conv2D" and its descriptor; or NULL and one of the two functions below */
+    const char *layer; /* a layer's name ("Conv2D") and descriptor; or NULL and one of the two functions below */
     const void *desc;
     tp_node *(*apply)(tp_node *x, void *user);
     void *user; /* the argument of apply; with a layer, its tp_layer_type, which the macros below fill in */
     tp_node *(*op)(tp_node *x);
 } tp_layer;
-TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n); /* takes an array, which you may fill in by
-                                                                         * hand */
-TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers, int n);  /* called by the macros below */
+/* applies an array of layer values, which you may fill in by hand */
+TP_DEF tp_node *tp_linear_n(tp_node *x, const tp_layer *layers, int n);
+TP_DEF tp_node *tp__linear(tp_node *x, const tp_layer *layers, int n); /* called by the macros below */
 /* Logs shape, mean, rms and first elements when the chain runs; user is the message. TP_PRINT uses it. */
 TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 /* clang-format off */
@@ -596,8 +599,10 @@ TP_DEF tp_node *tp_linear_print(tp_node *x, void *user);
 #define TP_BASIC_LSTM_CELL(...)    TP_LAYER(basic_lstm_cell, __VA_ARGS__)
 #define TP_GRU_CELL(...)           TP_LAYER(gru_cell, __VA_ARGS__)
 #define TP_MULTI_HEAD_ATTENTION(...) TP_LAYER(multi_head_attention, __VA_ARGS__)
-#define TP_APPLY(fn_, user_)       TP__BRACES(tp_layer) { TP_AT, NULL, NULL, (fn_), (user_), NULL } /* fn(x, user) */
-#define TP_OP(fn_)                 TP__BRACES(tp_layer) { TP_AT, NULL, NULL, NULL, NULL, (fn_) }    /* fn(x): tp_relu, tp_flatten, ... */
+/* calls fn(x, user) */
+#define TP_APPLY(fn_, user_)       TP__BRACES(tp_layer) { TP_AT, NULL, NULL, (fn_), (user_), NULL }
+/* calls fn(x), where fn is tp_relu, tp_flatten, ... */
+#define TP_OP(fn_)                 TP__BRACES(tp_layer) { TP_AT, NULL, NULL, NULL, NULL, (fn_) }
 #define TP_PRINT(message_)         TP__BRACES(tp_layer) { TP_AT, NULL, NULL, tp_linear_print, (void *)(message_), NULL }
 #endif
 /* clang-format on */
@@ -621,11 +626,11 @@ typedef struct tp_layer_field {
 #define TP_LAYER_REGULARIZER(T, f) {#f, offsetof(T, f), sizeof(tp_regularizer), sizeof(((T *)0)->f.fn), 0}
 /* clang-format on */
 
-#define TP_LAYER_MAX_DESC 512 /* bytes of a descriptor */
+#define TP_LAYER_MAX_DESC 512 /* size of a descriptor in bytes */
 typedef struct tp_layer_type {
-    const char *name; /* "Conv2D"; c_name is "conv2d" */
+    const char *name; /* name: "Conv2D"; c_name: "conv2d" */
     const char *c_name;
-    size_t desc_size; /* sizeof a struct that begins like tp_layer_head */
+    size_t desc_size; /* size of the descriptor, a struct that begins like tp_layer_head */
     const tp_layer_field *fields;
     int n_fields;
     /* Runs in the layer's variable scope; desc is complete (call, then argscope). Report errors with tp_graph_fail(g, NULL,
@@ -717,8 +722,8 @@ TP_DEF void tp_disable_layer_logging(
 
 /* ==== >>regularize ==================================================================================== */
 
-TP_DEF tp_regularizer tp_l2_regularizer(float scale); /* scale * sum(w^2) / 2 */
-TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* scale * sum(|w|) */
+TP_DEF tp_regularizer tp_l2_regularizer(float scale); /* a regularizer that returns scale * sum(w^2) / 2 */
+TP_DEF tp_regularizer tp_l1_regularizer(float scale); /* a regularizer that returns scale * sum(|w|) */
 /* The sum of r over all trainable variables whose name contains a match of the regex: "fc.+/W" finds aux/fc1/W and fc1/Wp. In a
  * tower with variables of its own, only these count. A regex (>>regex of tp_graph.h) without a match gives a warning. The
  * result is a float32 scalar that you add to the cost; name NULL = "regularize_cost". Only the variables created before the
@@ -774,8 +779,8 @@ TP_DEF tp_node *tp_sym_soft_triplet_loss(tp_node *anchor, tp_node *positive, tp_
 TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_node *labels, const char *name);
 
 /* More activations (tp_relu, tp_elu, tp_leaky_relu, tp_gelu, tp_silu, tp_softplus are ops). */
-TP_DEF tp_node *tp_relu6(tp_node *x);      /* min(max(x, 0), 6) */
-TP_DEF tp_node *tp_hard_swish(tp_node *x); /* x min(max(x+3, 0), 6)/6 */
+TP_DEF tp_node *tp_relu6(tp_node *x);      /* ReLU6: min(max(x, 0), 6) */
+TP_DEF tp_node *tp_hard_swish(tp_node *x); /* hard swish: x min(max(x+3, 0), 6)/6 */
 /* Pixel shuffle: (B,H,W,n*n*C) -> (B,H*n,W*n,C), channel (i*n + j)*C + c goes to pixel (i, j) of its n x n block;
  * tp_space_to_depth is the inverse. */
 TP_DEF tp_node *tp_depth_to_space(tp_node *x, int n, tp_data_format format);
@@ -806,7 +811,7 @@ TP_DEF tp_node *tp_space_to_depth(tp_node *x, int n, tp_data_format format);
 #define tp_hard_swish(...)                               TP__PLACED(tp__node_at, tp_hard_swish(__VA_ARGS__))
 #define tp_depth_to_space(...)                           TP__PLACED(tp__node_at, tp_depth_to_space(__VA_ARGS__))
 #define tp_space_to_depth(...)                           TP__PLACED(tp__node_at, tp_space_to_depth(__VA_ARGS__))
-/* with a descriptor filled in by hand, which names no place */
+/* for calls with a descriptor filled in by hand, which has no place of the call */
 #define tp_conv2d_(...)                  TP__PLACED(tp__node_at, tp_conv2d_(__VA_ARGS__))
 #define tp_fully_connected_(...)         TP__PLACED(tp__node_at, tp_fully_connected_(__VA_ARGS__))
 #define tp_max_pooling_(...)             TP__PLACED(tp__node_at, tp_max_pooling_(__VA_ARGS__))
@@ -903,7 +908,7 @@ TP_DEF const tp__zero_option *tp__layers_zeros(void)
 
 typedef struct tp__argscope_entry {
     const tp_layer_type *type;
-    void *desc; /* already merged with the enclosing scopes, so a look-up needs only the nearest entry */
+    void *desc; /* already merged with the enclosing scopes, so that a look-up needs only the nearest entry */
     struct tp__argscope_entry *next;
 } tp__argscope_entry;
 
@@ -920,15 +925,15 @@ typedef struct tp__layer_held {
     struct tp__layer_held *next;
 } tp__layer_held;
 
-/* One call of a layer. */
+/* A layer that was called: an entry of the graph's list. */
 typedef struct tp__layer_use {
-    const char *scope;      /* "conv0" */
+    const char *scope;      /* the layer's name, "conv0" */
     const tp_operation *op; /* the operation of the layer's output */
     tp__layer_held *held;
     struct tp__layer_use *outer; /* the enclosing layer, while this one is being built */
     struct tp__layer_use *next;
     const tp_node *input;
-    int depth;          /* how many logged layers enclose it */
+    int depth;          /* number of enclosing layers that are logged */
     bool logged, begun; /* logged: this layer logs its shapes; begun: its input line is already logged */
 } tp__layer_use;
 
@@ -943,8 +948,7 @@ typedef struct tp__layer_own_type {
 } tp__layer_own_type;
 
 typedef struct tp__layers {
-    void *scope, *current; /* the innermost open tp__argscope of the tower; the tp__layer_use that is being built in
-                            * it */
+    void *scope, *current; /* the tower's innermost open argscope; the layer that is being built */
     tp__layer_use *use;
     tp__layer_name *logged; /* scope names whose shapes were logged */
     tp__layer_own_type *own;
@@ -1063,7 +1067,7 @@ static const void *tp__argscope_find(const tp__layers *s, const tp_layer_type *t
     return NULL;
 }
 
-/* A layer type that was registered in this graph. */
+/* Finds a layer type that was registered in this graph. */
 static const tp_layer_type *tp__own_layer(tp_graph *g, const char *name)
 {
     const tp__layers *s = tp__layers_of(g);
@@ -1152,10 +1156,10 @@ static const char *tp__shape_list(const tp_shape *s, char *buf, size_t size)
     return buf;
 }
 
-/* Has the shape of this scope been logged, in any tower? Marks it as logged. */
+/* Whether the shape of this scope has been logged, in any tower. Marks it as logged. */
 static bool tp__layer_logged(tp_graph *g, tp__layers *s, const char *scope)
 {
-    if (strncmp(scope, "tower", 5) == 0) { /* towerN/conv0 -> conv0 */
+    if (strncmp(scope, "tower", 5) == 0) { /* removes the tower's name: towerN/conv0 becomes conv0 */
         const char *p = scope + 5;
         while (*p >= '0' && *p <= '9') p++;
         if (p > scope + 5 && *p == '/') scope = p + 1;
@@ -1206,7 +1210,7 @@ static bool tp__argscope_leaked(tp_graph *g, const tp__layers *s)
     return true;
 }
 
-/* A poison node without a graph, returned by a layer whose input is NULL. */
+/* Returns a poison node without a graph, for a layer whose input is NULL. */
 static tp_node *tp__no_input(const tp_layer_head *head, const char *layer)
 {
     const char *name = head->name ? head->name : "";
@@ -1233,7 +1237,8 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
         return tp_graph_fail(g, &head.at_, TP_ERR_NAME, "%s needs a name: tp_%s(x, \"name\", ...)", t->name, t->c_name);
     if (tp__argscope_leaked(g, s)) return tp_poison(g);
 
-    /* 1. the scope: names of variables and ops begin with the layer's name; errors give the place of the layer's call */
+    /* 1. open the scope: names of variables and ops begin with the layer's name; errors give the place of the layer's
+     * call */
     if (head.at_.file) tp_graph_set_at(g, head.at_);
     tp_variable_scope_desc scope;
     memset(&scope, 0, sizeof scope);
@@ -1241,13 +1246,13 @@ static tp_node *tp__layer_apply(tp_node *x, const tp_layer_type *t, const void *
     const bool scoped = head.name && !t->plain;
     if (scoped) tp_variable_scope_push(g, &scope);
 
-    /* 2. the options: those of the call, then those of the argscope */
+    /* 2. merge the options: those of the call, then those of the argscope */
     memcpy(merged.bytes, desc, t->desc_size);
     const void *inherited = tp__argscope_find(s, t);
     const bool complete = tp__layer_is_consistent(g, t, merged.bytes);
     if (inherited) tp__layer_merge(t, merged.bytes, (const unsigned char *)inherited);
 
-    /* 3. the layer */
+    /* 3. build the layer */
     tp_node *y = tp_poison(g);
     tp__layer_use *u = (tp__layer_use *)tp_graph_alloc(g, sizeof *u);
     if (u && complete && tp_graph_status(g) == TP_OK) {
@@ -1659,8 +1664,8 @@ static const tp_layer_field tp__batch_norm_fields[] = {TP_LAYER_FIELD(tp_batch_n
                                                        TP_LAYER_FIELD(tp_batch_norm_desc, virtual_batch_size),
                                                        TP_LAYER_FIELD(tp_batch_norm_desc, sync_statistics)};
 
-/* Creates one of the four variables (C). They are float32 for float16 inputs. Running statistics are not trained; they belong
- * to the model if the main training tower creates them. */
+/* Creates one of batch norm's four variables (C). They are float32 for float16 inputs. Running statistics are not
+ * trained; they belong to the model if the main training tower creates them. */
 static tp_node *tp__batch_norm_variable(const tp_node *x, const char *name, int64_t channels, tp_init init,
                                         bool trainable)
 {
@@ -1678,7 +1683,7 @@ static tp_node *tp__batch_norm_variable(const tp_node *x, const char *name, int6
     return tp_get_variable(g, &d);
 }
 
-/* The constant that replaces a gamma or beta that the layer does not have. */
+/* Returns the constant that replaces a gamma or beta that the layer does not have. */
 static tp_node *tp__batch_norm_fixed(const tp_node *x, int64_t channels, float value)
 {
     tp_graph *g = tp_node_graph(x);
@@ -1771,7 +1776,7 @@ static bool tp__batch_norm_is_ghost(const tp_batch_norm_desc *d, const tp_tower_
     return d->virtual_batch_size != 0 && tp__tri_option(d->training, tower->is_training);
 }
 
-/* Checks input and options; false after an error. */
+/* Checks batch norm's input and options; false after an error. */
 static bool tp__batch_norm_check(const tp_node *x, const tp_batch_norm_desc *d, const tp_tower_context *tower)
 {
     tp_graph *g = tp_node_graph(x);
@@ -1861,14 +1866,15 @@ static tp_node *tp__batch_norm_build(tp_node *x, const void *desc)
     const float momentum = tp__float_option(d->momentum, 0.9f);
     float epsilon = tp__float_option(d->epsilon, 1e-5f);
     const bool ghost = tp__batch_norm_is_ghost(d, tower);
-    if (ndim == 4 && !ghost && epsilon < 1.001e-5f) epsilon = 1.001e-5f; /* the minimum of the fused kernels */
+    /* the smallest epsilon that the fused kernels accept */
+    if (ndim == 4 && !ghost && epsilon < 1.001e-5f) epsilon = 1.001e-5f;
     const bool training = tp__tri_option(d->training, tower->is_training);
     tp_node *v[4], *y;
     tp__batch_norm_variables(x, d, x->shape.dim[axis], v);
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
     tp_node *gamma = v[0], *beta = v[1], *ema_mean = v[2], *ema_var = v[3];
     const tp_dtype dtype = x->dtype;
-    x = tp_cast(x, gamma->dtype); /* half precision: statistics are float32 */
+    x = tp_cast(x, gamma->dtype); /* for half-precision inputs the statistics are float32 */
 
     if (!training) {
         if (tower->is_training)
@@ -1965,7 +1971,7 @@ static const tp_layer_field tp__conv2d_transpose_fields[] = {
     TP_LAYER_REGULARIZER(tp_conv2d_transpose_desc, bias_regularizer),
     TP_LAYER_REGULARIZER(tp_conv2d_transpose_desc, activity_regularizer)};
 
-/* The elements begin..begin+size-1 of x along one axis (size -1: to the end). */
+/* Slices x along one axis: elements begin to begin+size-1 (size -1: to the end). */
 static tp_node *tp__slice_axis(tp_node *x, int axis, int64_t begin, int64_t size)
 {
     int64_t from[TP_MAX_DIMS] = {0}, n[TP_MAX_DIMS];
@@ -1990,7 +1996,8 @@ static tp_node *tp__image_like(tp_node *x, bool nchw, int sh, int sw, int64_t ch
     return tp_tile(x, times);
 }
 
-/* The transposed convolution of x with w (KH,KW,O/groups,C); a holds the attributes of the convolution that is transposed. */
+/* Computes the transposed convolution of x with w (KH,KW,O/groups,C); a holds the attributes of the convolution that is
+ * transposed. */
 static tp_node *tp__conv_transpose(tp_node *x, tp_node *w, int64_t channels, const tp_conv2d_attrs *a)
 {
     const bool nchw = a->data_format == TP_NCHW;
@@ -2065,7 +2072,7 @@ static tp_node *tp__depthwise_conv2d_build(tp_node *x, const void *desc)
     int64_t kernel[4] = {d->kernel_size, d->kernel_size_w ? d->kernel_size_w : d->kernel_size, c, m};
     tp_node *w = tp__layer_weight(x, "W", "W", tp_make_shape_n(4, kernel), tp__kernel_init(d->kernel_initializer),
                                   d->kernel_regularizer);
-    kernel[2] = 1; /* a convolution with C groups: the same elements in another shape */
+    kernel[2] = 1; /* as a convolution with C groups: the same weights in another shape */
     kernel[3] = c * m;
     a.groups = (int)c;
     tp_node *y = tp_nn_conv2d(x, tp_reshape_to(w, tp_make_shape_n(4, kernel)), &a);
@@ -2108,7 +2115,7 @@ static double tp__top_left(int i, int j, int h)
     return i == 0 && j == 0;
 }
 
-/* The transposed convolution of each channel separately with the matrix. */
+/* Computes the transposed convolution of each channel separately with the matrix. */
 static tp_node *tp__upsample(tp_node *x, tp_node *mat, const tp_conv2d_attrs *attrs)
 {
     tp_conv2d_attrs a = *attrs;
@@ -2215,7 +2222,7 @@ static int tp__norm_axis(const char *layer, const tp_node *x, bool two, tp_data_
     return 0;
 }
 
-/* y*gamma + beta, without gamma or beta if the layer does not have them. */
+/* Computes y*gamma + beta, without gamma or beta if the layer does not have them. */
 static tp_node *tp__norm_affine(tp_node *y, const tp_node *x, int axis, tp_tri scale, tp_tri center, tp_init gamma)
 {
     const int64_t c = x->shape.dim[axis];
@@ -2233,8 +2240,8 @@ static tp_node *tp__norm_affine(tp_node *y, const tp_node *x, int axis, tp_tri s
     return y;
 }
 
-/* The mean of each sample and group, in a shape that broadcasts against x: first over height and width, whose sizes may be
- * unknown, then over the channels of the group, which have equally many elements. */
+/* Computes the mean of each sample and group, in a shape that broadcasts against x: first over height and width, whose
+ * sizes may be unknown, then over the channels of the group, which have equally many elements. */
 static tp_node *tp__group_mean(tp_node *x, int axis, int64_t groups)
 {
     const int last = 2;
@@ -2252,7 +2259,7 @@ static tp_node *tp__group_mean(tp_node *x, int axis, int64_t groups)
     return tp_reshape_to(m, tp_make_shape_n(x->shape.ndim, back));
 }
 
-/* two: (B,C) is allowed too. */
+/* two: an input (B,C) is allowed too. */
 static tp_node *tp__norm(const char *layer, tp_node *x, const tp_group_norm_desc *d, int64_t groups, bool two)
 {
     tp_graph *g = tp_node_graph(x);
@@ -2279,7 +2286,8 @@ static tp_node *tp__layer_norm_as(const char *layer, tp_node *x, const void *des
 {
     tp_group_norm_desc d;
     memset(&d, 0, sizeof d);
-    memcpy(&d, desc, sizeof(tp_layer_norm_desc)); /* tp_group_norm_desc begins with the same fields */
+    /* this cast is valid because tp_group_norm_desc begins with the same fields */
+    memcpy(&d, desc, sizeof(tp_layer_norm_desc));
     return tp__norm(layer, x, &d, groups, groups == 1);
 }
 static tp_node *tp__layer_norm_build(tp_node *x, const void *d) { return tp__layer_norm_as("LayerNorm", x, d, 1); }
@@ -2338,14 +2346,14 @@ static tp_node *tp__batch_renorm_build(tp_node *x, const void *desc)
     const int64_t c = x->shape.dim[axis];
     const float epsilon = tp__float_option(d->epsilon, 1e-5f);
     const tp_dtype given = x->dtype;
-    if (given != TP_F64) x = tp_cast(x, TP_F32); /* half precision: statistics are float32 */
+    if (given != TP_F64) x = tp_cast(x, TP_F32); /* for half-precision inputs the statistics are float32 */
     tp_node *v[6], *one = tp__batch_norm_fixed(x, c, 1.0f), *zero = tp__batch_norm_fixed(x, c, 0.0f), *y, *ops[2];
     for (int i = 0; i < 6; i++) {
         tp_variable_desc of;
         memset(&of, 0, sizeof of);
         of.name = names[i];
         of.dtype = x->dtype == TP_F64 ? TP_F64 : TP_F32;
-        if (i != 3 && i != 5) of.shape = tp_make_shape_n(1, &c); /* the weights are scalars */
+        if (i != 3 && i != 5) of.shape = tp_make_shape_n(1, &c); /* the averages' weights are scalars */
         of.init = i == 1 ? tp_init_ones() : tp_init_zeros();
         of.trainable = TP_NO;
         if (tower->is_main_training_tower) of.collection = TP_KEY_MODEL_VARIABLES;
@@ -2548,7 +2556,7 @@ static const tp_layer_field tp__rnn_fields[] = {TP_LAYER_FIELD(tp_rnn_desc, unit
                                                 TP_LAYER_INIT(tp_rnn_desc, kernel_initializer),
                                                 TP_LAYER_INIT(tp_rnn_desc, bias_initializer)};
 
-/* Zeros (B,units) for x (T,B,C) or (B,T,C); B may be unknown. */
+/* Returns zeros (B,units) for x (T,B,C) or (B,T,C); B may be unknown. */
 static tp_node *tp__rnn_zeros(tp_node *x, bool batch_major, int units)
 {
     const int64_t flat[2] = {TP_ANY, 1}, times[2] = {1, units};
@@ -2777,7 +2785,8 @@ TP_DEF void tp_layer_register(tp_graph *g, const tp_layer_type *type)
 
 /* ==== >>linear ======================================================================================== */
 
-/* The layer type of a step: the layer macros store the type of a built-in layer in .user; otherwise it is found by name. */
+/* Finds the layer type of a chain's step: the layer macros store the type of a built-in layer in .user; otherwise it is
+ * found by name. */
 static const tp_layer_type *tp__step_of_macro(tp_graph *g, const tp_layer *l)
 {
     return l->user ? (const tp_layer_type *)l->user : tp__own_layer(g, l->layer);
@@ -2846,7 +2855,7 @@ TP_DEF tp_regularizer tp_l1_regularizer(float scale)
     return r;
 }
 
-/* The last part of both regularize functions: the sum of `losses` under the given name, or a zero. */
+/* The last part of both regularize functions: adds the `losses` under the given name, or makes a zero. */
 static tp_node *tp__regularize_sum(tp_graph *g, tp_node **losses, int n, const char *name)
 {
     char empty[256];
@@ -2859,7 +2868,7 @@ static tp_node *tp__regularize_sum(tp_graph *g, tp_node **losses, int n, const c
     return tp_named(tp_add_n(losses, n), name);
 }
 
-/* The items of a collection that this tower regularizes: its own, or all if the towers share their variables. */
+/* Lists the items of a collection that this tower regularizes: its own, or all if the towers share their variables. */
 static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n)
 {
     return tp_current_tower_context(g)->has_own_variables ? tp_tower_collection(g, key, n) : tp_collection(g, key, n);
@@ -2867,7 +2876,7 @@ static tp_node *const *tp__regularize_items(tp_graph *g, const char *key, int *n
 
 TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regularizer r, const char *name, tp_at at)
 {
-    TP__GRAPH_REQUIRE(g, g, tp_poison(g)) /* NULL as regex is reported below */
+    TP__GRAPH_REQUIRE(g, g, tp_poison(g)) /* regex may be NULL here, an error that is reported below */
 
     const tp_tower_context *tower = tp_current_tower_context(g);
     if (!name) name = "regularize_cost";
@@ -3018,14 +3027,14 @@ TP_DEF tp_node *tp_sym_print_stat(tp_node *x, const char *message)
     return tp_print(x, message ? message : tp_node_name(x));
 }
 
-/* The sum of each row. */
+/* Computes the sum of each row. */
 static tp_node *tp__row_sum(tp_node *x)
 {
     const int axis = 1;
     return tp_reduce_sum(x, &axis, 1, false);
 }
 static tp_node *tp__row_distance2(tp_node *a, tp_node *b) { return tp__row_sum(tp_squared_difference(a, b)); }
-/* The square root of `square` + `little`, because the root has no derivative at 0. */
+/* Computes sqrt(square + little); `little` is added because the root has no derivative at 0. */
 static tp_node *tp__row_root(tp_node *square, float little) { return tp_sqrt(tp_affine(square, 1.0f, little)); }
 
 TP_DEF tp_node *tp_sym_contrastive_loss(tp_node *left, tp_node *right, tp_node *similar, float margin, const char *name)
@@ -3063,7 +3072,7 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
 {
     TP__GRAPH_REQUIRE(tp_node_graph(logits ? logits : labels), logits && labels,
                       tp_poison(tp_node_graph(logits ? logits : labels)))
-    tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* 1 - beta */
+    tp_node *y = tp_cast(labels, logits->dtype), *ones = tp_mean(y); /* computes 1 - beta */
     tp_node *weight = tp_add(tp_mul(y, tp_affine(ones, -1.0f, 1.0f)), tp_mul(tp_affine(y, -1.0f, 1.0f), ones));
     return tp_named(tp_mean(tp_mul(weight, tp_sigmoid_cross_entropy(logits, y))), name ? name : "cross_entropy_loss");
 }
@@ -3071,10 +3080,11 @@ TP_DEF tp_node *tp_sym_class_balanced_sigmoid_cross_entropy(tp_node *logits, tp_
 TP_DEF tp_node *tp_relu6(tp_node *x) { return tp_clip(x, 0.0f, 6.0f); }
 TP_DEF tp_node *tp_hard_swish(tp_node *x) { return tp_mul(x, tp_clip(tp_affine(x, 1.0f / 6.0f, 0.5f), 0.0f, 1.0f)); }
 
-/* Both directions: reshape the image to six dimensions, permute the axes, reshape to four dimensions. */
+/* Depth to space and its inverse: reshape the image to six dimensions, permute the axes, reshape to four dimensions. */
 static tp_node *tp__pixel_shuffle(tp_node *x, int n, tp_data_format format, bool to_space)
 {
-    /* depth to space, NHWC: B H W i j C -> B H i W j C; NCHW: B i j C H W -> B C H i W j; and the inverses */
+    /* Axes of depth to space. NHWC: B H W i j C -> B H i W j C; NCHW: B i j C H W -> B C H i W j; the inverse goes the
+     * other way. */
     static const int perms[4][6] = {{0, 1, 3, 2, 4, 5}, {0, 3, 4, 1, 5, 2}, {0, 1, 3, 2, 4, 5}, {0, 3, 5, 1, 2, 4}};
     TP__GRAPH_REQUIRE(NULL, x, tp_poison(NULL))
     const char *what = to_space ? "depth_to_space" : "space_to_depth";

@@ -57,8 +57,8 @@ extern "C" {
 /* ==== >>gradients ===================================================================================== */
 
 typedef struct tp_grad_var {
-    tp_node *grad; /* NULL: the cost does not depend on the variable */
-    tp_node *var;  /* the node of a variable */
+    tp_node *grad; /* NULL if the cost does not depend on the variable */
+    tp_node *var;  /* the node of the variable */
 } tp_grad_var;
 
 /* Fills gvs[i] = {d cost / d vars[i], vars[i]}. cost is a floating scalar. Returns the node that was differentiated, or poison
@@ -74,19 +74,20 @@ typedef struct tp_optimizer tp_optimizer;
 typedef tp_node *(*tp_apply_fn)(tp_optimizer *o, const tp_grad_var *gvs, int n);
 struct tp_optimizer {
     tp_graph *graph;
-    const char *name; /* "Adam": its name scope, and the last part of its slots' names */
+    const char *name; /* "Adam": name scope of the update, and last part of the slots' names */
     /* Returns the node that does one update. All gradients that it gets are non-NULL and all variables differ. */
     tp_apply_fn apply_gradients;
-    tp_node *learning_rate;        /* scalar, or NULL */
-    const char *const *slot_names; /* "m", "v"; an array of n_slots names */
+    tp_node *learning_rate;        /* learning rate, a scalar node, or NULL */
+    const char *const *slot_names; /* names of the slots: "m", "v"; an array of n_slots names */
     int n_slots;
-    tp_node *loss_scale; /* scalar: the gradients are expected to be multiplied by it; NULL: no loss scale */
+    /* loss scale, a scalar: the gradients are expected to be multiplied by it; NULL: there is none */
+    tp_node *loss_scale;
     tp_optimizer *inner; /* the optimizer that a proxy wraps, else NULL */
     tp_node *pred;       /* during apply_gradients: a scalar bool; the update happens only where it is true; NULL:
                           * always */
     tp_node *after; /* during apply_gradients: an earlier update of the same variables in the same run; NULL: none */
     void *user;
-    struct tp__slot *slots; /* created by tp_optimizer_slot */
+    struct tp__slot *slots; /* list of slots that tp_optimizer_slot created */
 };
 
 TP_DEF tp_optimizer *tp_optimizer_new(tp_graph *g, const char *name, tp_apply_fn apply_gradients, void *user);
@@ -122,68 +123,68 @@ TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n);
 /* opt = tp_adam(lr, .epsilon = 1e-3f): lr is a scalar node, usually tp_get_scalar_variable(g, "learning_rate", 1e-3f), which
  * callbacks can set and checkpoints save, or a schedule. In tp_adam_(lr, &d), d may be NULL. */
 
-/* w -= lr*g */
+/* gradient descent: w -= lr*g */
 typedef struct tp_sgd_desc {
     tp_at at_;
 } tp_sgd_desc;
 TP_DEF tp_optimizer *tp_sgd_(tp_node *lr, const tp_sgd_desc *d);
 
-/* a = momentum*a + g; w -= lr*a, or with nesterov w -= lr*(g + momentum*a). Slot "momentum": <var>/Momentum. */
+/* Momentum: a = momentum*a + g; w -= lr*a, or with nesterov w -= lr*(g + momentum*a). Slot "momentum": <var>/Momentum. */
 typedef struct tp_momentum_desc {
     tp_at at_;
-    float momentum;      /* 0 = 0.9; TP_ZERO for 0 */
-    tp_tri use_nesterov; /* 0 = TP_NO; for tp_nesterov: TP_YES */
+    float momentum;      /* default 0.9; write TP_ZERO for 0 */
+    tp_tri use_nesterov; /* default TP_NO; for tp_nesterov: TP_YES */
 } tp_momentum_desc;
 typedef tp_momentum_desc tp_nesterov_desc;
 TP_DEF tp_optimizer *tp_momentum_(tp_node *lr, const tp_momentum_desc *d);
 TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d);
 
-/* m += (1-beta1)*(g - m); v += (1-beta2)*(g*g - v); w -= lr*sqrt(1-beta2^t)/(1-beta1^t) * m/(sqrt(v)+epsilon): epsilon is added
- * after the bias correction, as in TensorFlow. Slots "m": <var>/Adam, "v": <var>/Adam_1; the scalars beta1_power and
- * beta2_power hold beta^t of the next update. */
+/* Adam: m += (1-beta1)*(g - m); v += (1-beta2)*(g*g - v); w -= lr*sqrt(1-beta2^t)/(1-beta1^t) * m/(sqrt(v)+epsilon):
+ * epsilon is added after the bias correction, as in TensorFlow. Slots "m": <var>/Adam, "v": <var>/Adam_1; the scalars
+ * beta1_power and beta2_power hold beta^t of the next update. */
 typedef struct tp_adam_desc {
     tp_at at_;
-    float beta1;   /* 0 = 0.9; TP_ZERO for 0 */
-    float beta2;   /* 0 = 0.999; TP_ZERO for 0 */
-    float epsilon; /* 0 = 1e-8; TP_ZERO for 0 */
+    float beta1;   /* default 0.9; write TP_ZERO for 0 */
+    float beta2;   /* default 0.999; write TP_ZERO for 0 */
+    float epsilon; /* default 1e-8; write TP_ZERO for 0 */
 } tp_adam_desc;
 TP_DEF tp_optimizer *tp_adam_(tp_node *lr, const tp_adam_desc *d);
 
-/* First w -= lr*decay*w, then Adam: the decay is not part of the averages. Slots as in Adam. */
+/* AdamW: first w -= lr*decay*w, then Adam; so the decay is not part of the averages. Slots as in Adam. */
 typedef struct tp_adamw_desc {
     tp_at at_;
-    float beta1;        /* 0 = 0.9; TP_ZERO for 0 */
-    float beta2;        /* 0 = 0.999; TP_ZERO for 0 */
-    float epsilon;      /* 0 = 1e-8; TP_ZERO for 0 */
-    float weight_decay; /* 0 = 0.01; TP_ZERO for 0 */
+    float beta1;        /* default 0.9; write TP_ZERO for 0 */
+    float beta2;        /* default 0.999; write TP_ZERO for 0 */
+    float epsilon;      /* default 1e-8; write TP_ZERO for 0 */
+    float weight_decay; /* default 0.01; write TP_ZERO for 0 */
 } tp_adamw_desc;
 TP_DEF tp_optimizer *tp_adamw_(tp_node *lr, const tp_adamw_desc *d);
 
-/* ms = decay*ms + (1-decay)*g*g, where ms starts at 1; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom. Centered: ms minus
- * the square of the averaged gradient mg replaces ms under the root. Slots "rms": <var>/RMSProp, (centered: "mg":
- * <var>/RMSProp_1,) "momentum": the next number. */
+/* RMSProp: ms = decay*ms + (1-decay)*g*g, where ms starts at 1; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom.
+ * Centered: ms minus the square of the averaged gradient mg replaces ms under the root. Slots "rms": <var>/RMSProp,
+ * (centered: "mg": <var>/RMSProp_1,) "momentum": the next number. */
 typedef struct tp_rmsprop_desc {
     tp_at at_;
-    float decay;     /* 0 = 0.9; TP_ZERO for 0 */
+    float decay;     /* default 0.9; write TP_ZERO for 0 */
     float momentum;  /* 0 */
-    float epsilon;   /* 0 = 1e-10; TP_ZERO for 0 */
-    tp_tri centered; /* 0 = TP_NO */
+    float epsilon;   /* default 1e-10; write TP_ZERO for 0 */
+    tp_tri centered; /* default TP_NO */
 } tp_rmsprop_desc;
 TP_DEF tp_optimizer *tp_rmsprop_(tp_node *lr, const tp_rmsprop_desc *d);
 
-/* a += g*g, where a starts at initial_accumulator_value; w -= lr*g/sqrt(a). Slot "accumulator": <var>/Adagrad. */
+/* Adagrad: a += g*g, where a starts at initial_accumulator_value; w -= lr*g/sqrt(a). Slot "accumulator": <var>/Adagrad. */
 typedef struct tp_adagrad_desc {
     tp_at at_;
-    float initial_accumulator_value; /* 0 = 0.1 */
+    float initial_accumulator_value; /* default 0.1 */
 } tp_adagrad_desc;
 TP_DEF tp_optimizer *tp_adagrad_(tp_node *lr, const tp_adagrad_desc *d);
 
-/* a = rho*a + (1-rho)*g*g; d = g*sqrt(u+epsilon)/sqrt(a+epsilon); u = rho*u + (1-rho)*d*d; w -= lr*d. Slots "accum":
- * <var>/Adadelta, "accum_update": <var>/Adadelta_1. */
+/* Adadelta: a = rho*a + (1-rho)*g*g; d = g*sqrt(u+epsilon)/sqrt(a+epsilon); u = rho*u + (1-rho)*d*d; w -= lr*d. Slots
+ * "accum": <var>/Adadelta, "accum_update": <var>/Adadelta_1. */
 typedef struct tp_adadelta_desc {
     tp_at at_;
-    float rho;     /* 0 = 0.95; TP_ZERO for 0 */
-    float epsilon; /* 0 = 1e-8 */
+    float rho;     /* default 0.95; write TP_ZERO for 0 */
+    float epsilon; /* default 1e-8 */
 } tp_adadelta_desc;
 TP_DEF tp_optimizer *tp_adadelta_(tp_node *lr, const tp_adadelta_desc *d);
 
@@ -191,8 +192,8 @@ TP_DEF tp_optimizer *tp_adadelta_(tp_node *lr, const tp_adadelta_desc *d);
  * which starts at initial_accumulator_value, "linear": <var>/Ftrl_1. */
 typedef struct tp_ftrl_desc {
     tp_at at_;
-    float learning_rate_power;       /* 0 = -0.5; TP_ZERO for 0; never positive */
-    float initial_accumulator_value; /* 0 = 0.1 */
+    float learning_rate_power;       /* default -0.5; write TP_ZERO for 0; never positive */
+    float initial_accumulator_value; /* default 0.1 */
     float l1, l2, l2_shrinkage;      /* 0 */
 } tp_ftrl_desc;
 TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d);
@@ -200,9 +201,9 @@ TP_DEF tp_optimizer *tp_ftrl_(tp_node *lr, const tp_ftrl_desc *d);
 /* Layer-wise adaptive Adam for large batches: tp_apply_lamb has the formula. Slots "m": <var>/LAMB, "v": <var>/LAMB_1. */
 typedef struct tp_lamb_desc {
     tp_at at_;
-    float beta1;        /* 0 = 0.9; TP_ZERO for 0 */
-    float beta2;        /* 0 = 0.999; TP_ZERO for 0 */
-    float epsilon;      /* 0 = 1e-6; TP_ZERO for 0 */
+    float beta1;        /* default 0.9; write TP_ZERO for 0 */
+    float beta2;        /* default 0.999; write TP_ZERO for 0 */
+    float epsilon;      /* default 1e-6; write TP_ZERO for 0 */
     float weight_decay; /* 0 */
 } tp_lamb_desc;
 TP_DEF tp_optimizer *tp_lamb_(tp_node *lr, const tp_lamb_desc *d);
@@ -257,9 +258,9 @@ TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter);
  * loss_scale/good_steps, not trained, saved. */
 typedef struct tp_loss_scale_desc {
     tp_at at_;
-    float initial; /* 0 = 65536 */
-    int interval;  /* 0 = 2000 */
-    float minimum; /* 0 = 1: lower bound of the scale */
+    float initial; /* default 65536 */
+    int interval;  /* default 2000 */
+    float minimum; /* lower bound of the scale; default 1 */
 } tp_loss_scale_desc;
 TP_DEF tp_optimizer *tp_loss_scale_(tp_optimizer *opt, const tp_loss_scale_desc *d);
 #ifndef __cplusplus
@@ -286,14 +287,14 @@ struct tp_gradproc {
     /* Rewrites gvs in place and returns the number of remaining pairs (at most n). Gradients may be NULL. */
     int (*process)(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n);
     void *user;
-    /* fields of the built-in processors */
+    /* fields that the built-in processors use */
     float value;
     const char *regex;
     const tp_grad_rule *rules;
     int n_rules;
     tp_node *(*map)(tp_node *grad, tp_node *var, void *user);
     bool quiet;
-    const char *const *collections; /* for SummaryGradient; ends with NULL */
+    const char *const *collections; /* for SummaryGradient: names of collections; ends with NULL */
     tp_at at_;                      /* the place of the call that created it; file may be NULL */
 };
 
@@ -347,18 +348,18 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
 /* ==== >>schedule ====================================================================================== */
 /* Schedules: float32 scalars computed from a step, which is an integer scalar node, or NULL for the global step. */
 
-/* lr * rate^(step/decay_steps), with staircase the exponent is rounded down */
+/* exponential decay: lr * rate^(step/decay_steps); with staircase the exponent is rounded down */
 TP_DEF tp_node *tp_exponential_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float rate,
                                      bool staircase);
-/* lr * (alpha + (1-alpha) (1 + cos(pi min(step, decay_steps)/decay_steps)) / 2): falls from lr to alpha*lr, then stays
- * constant */
+/* cosine decay from lr to alpha*lr, then constant: lr * (alpha + (1-alpha) (1 + cos(pi min(step,
+ * decay_steps)/decay_steps)) / 2) */
 TP_DEF tp_node *tp_cosine_decay(tp_graph *g, float lr, tp_node *step, int64_t decay_steps, float alpha);
 /* A learning rate that rises along a straight line in the first `steps` steps, from lr * start to lr:
  * lr * (start + (1-start) * step/steps). After these steps it is lr. lr is any scalar node, such as the result of
  * tp_cosine_decay. */
 TP_DEF tp_node *tp_warm_up(tp_node *lr, tp_node *step, int64_t steps, float start);
-/* values[0] while step <= boundaries[0], values[1] while step <= boundaries[1], ... values[n] after the last boundary. The n
- * boundaries must increase. */
+/* A piecewise constant rate: values[0] while step <= boundaries[0], values[1] while step <= boundaries[1], ...
+ * values[n] after the last boundary. The n boundaries must increase. */
 TP_DEF tp_node *tp_piecewise_constant(tp_graph *g, tp_node *step, const int64_t *boundaries, const float *values,
                                       int n);
 
@@ -468,7 +469,7 @@ TP_DEF tp_node *tp_optimizer_compute_gradients(tp_optimizer *o, tp_node *cost, t
 /* ==== >>optimizer ===================================================================================== */
 
 struct tp__slot {
-    const tp_node *var; /* NULL: a scalar of the optimizer itself */
+    const tp_node *var; /* NULL: a scalar that belongs to the optimizer, not to a variable */
     const char *name;
     tp_node *node;
     struct tp__slot *next;
@@ -555,7 +556,7 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
         if (tp__filter_takes(&f, tp_node_name(all[i]))) vars[m++] = all[i];
     char near[TP__NEAREST_TEXT];
     tp__nearest_text(&f.near, near);
-    f.taken = 1; /* suppresses the warning about no match, which is an error here */
+    f.taken = 1; /* the warning about no matching variable is not needed, because here that is an error */
     tp__filter_close(&f);
     if (m == 0)
         return tp_graph_fail(g, NULL, TP_ERR_NAME, "minimize: there is no trainable variable '%s'%s",
@@ -666,7 +667,7 @@ TP_DEF const char *const *tp_get_slot_names(const tp_optimizer *o, int *n)
 typedef struct tp__apply_group {
     tp_node **var, **grad, **slot[3];
     int n;
-    tp_node *lr; /* of the group's dtype */
+    tp_node *lr; /* the learning rate, in the group's dtype */
 } tp__apply_group;
 
 typedef tp_node *(*tp__group_fn)(tp_optimizer *o, const tp__apply_group *group);
@@ -834,7 +835,7 @@ TP_DEF tp_optimizer *tp_nesterov_(tp_node *lr, const tp_nesterov_desc *d)
 /* -- adam, adamw, lamb -------------------------------------------------------------- >>optimizer adam */
 
 static const char *const tp__adam_slots[] = {"m", "v"};
-/* tp_apply_adamw or tp_apply_lamb */
+/* fn: tp_apply_adamw or tp_apply_lamb */
 typedef tp_node *(*tp__adam_fn)(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                                 int n, tp_node *lr, tp_node *power1, tp_node *power2, float beta1, float beta2,
                                 float epsilon, float decay, tp_node *pred);
@@ -861,7 +862,7 @@ static tp_node *tp__adam_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_node *power1 = tp_optimizer_scalar(o, "beta1_power", d->beta1),
             *power2 = tp_optimizer_scalar(o, "beta2_power", d->beta2);
     int n_ops = tp__apply_by_group(o, gvs, n, tp__adam_group, NULL, ops);
-    if (tp_graph_status(o->graph) == TP_OK) { /* the update reads the powers' values from the start of the run */
+    if (tp_graph_status(o->graph) == TP_OK) { /* read the powers' values from the start of the run */
         ops[n_ops++] = tp_assign(power1, tp_affine(power1, d->beta1, 0.0f), o->pred);
         ops[n_ops++] = tp_assign(power2, tp_affine(power2, d->beta2, 0.0f), o->pred);
     }
@@ -874,7 +875,7 @@ static void tp__optim_not_negative(tp_optimizer *o, tp_at at, const char *option
         tp_graph_fail(o->graph, &at, TP_ERR_ARG, "%s has .%s %g: it is not negative", o->name, option, (double)v);
 }
 
-/* beta1, beta2: 0 = the default. */
+/* Defaults: beta1 and beta2 may be 0. */
 static tp_optimizer *tp__adam_make(tp_node *lr, const char *name, tp_at at, float beta1, float beta2, float epsilon,
                                    float decay, tp__adam_fn apply)
 {
@@ -1142,7 +1143,8 @@ static tp_node *tp__accum_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_node *due =
         tp_equal(tp_mod(count, tp_const_as(g, TP_I64, (double)*(const int *)o->user)), tp_const_as(g, TP_I64, 0));
     if (o->pred) due = tp_logical_and(due, o->pred);
-    for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) { /* reads the old values */
+    /* the nodes made in this loop read the values from before the update */
+    for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
         tp_node *slot = tp_optimizer_slot(o, gvs[i].var, "grad", "AccumGrad", tp_init_zeros());
         sums[i].var = gvs[i].var;
         sums[i].grad = tp_add(tp_optimizer_read(o, slot), tp__as_dtype(gvs[i].grad, slot->dtype));
@@ -1164,7 +1166,7 @@ TP_DEF tp_optimizer *tp_accum_grad(tp_optimizer *opt, int niter)
     if (!n) return NULL;
     *n = niter;
     if (niter < 1) tp_graph_fail(opt->graph, NULL, TP_ERR_ARG, "AccumGrad: niter is %d: it must be 1 or more", niter);
-    if (opt->loss_scale) /* one infinite gradient would spoil the sum of all */
+    if (opt->loss_scale) /* a single infinite gradient would spoil the sum */
         tp_graph_fail(opt->graph, NULL, TP_ERR_ARG, "AccumGrad: put tp_loss_scale around it, not inside");
     return tp_optimizer_proxy(opt, "AccumGrad", tp__accum_apply, n);
 }
@@ -1392,7 +1394,8 @@ TP_DEF tp_gradproc(tp_gradproc_map)(tp_node *(*fn)(tp_node *grad, tp_node *var, 
 
 /* -- SummaryGradient, PrintGradient, CheckGradient --------------------------------------- >>gradproc summary */
 
-/* Is this the first call for this variable and `key` in this graph? The collection named `key` records the variables. */
+/* Whether this is the first call for this variable and `key` in this graph. The collection named `key` records the
+ * variables. */
 static bool tp__gradproc_first(tp_graph *g, const char *key, tp_node *var)
 {
     int n = 0;
@@ -1410,7 +1413,7 @@ static const char *tp__grad_name(tp_graph *g, tp_node *var, const char *suffix)
     return s ? s : suffix;
 }
 
-/* Does the name begin with "towerN/"? */
+/* Whether the name begins with "towerN/". */
 static bool tp__in_numbered_tower(const char *name)
 {
     const size_t digits = strncmp(name, "tower", 5) == 0 ? strspn(name + 5, "0123456789") : 0;
@@ -1499,7 +1502,7 @@ static tp_node *tp__gradproc_apply(tp_optimizer *o, const tp_grad_var *gvs, int 
     return tp_apply_gradients_if(o->inner, work, n, o->pred);
 }
 
-/* The caller owns processors: the graph gets copies, including rules and patterns. */
+/* Copies the processors into the graph, with their rules and patterns, because the caller owns the originals. */
 static bool tp__gradproc_copy(tp_graph *g, tp_gradproc *p)
 {
     if (p->name && !(p->name = tp_graph_strdup(g, p->name))) return false;
@@ -1549,7 +1552,7 @@ TP_DEF tp_optimizer *tp_apply_grad_processors(tp_optimizer *opt, const tp_gradpr
 
 /* ==== >>schedule ====================================================================================== */
 
-/* The step as an int64 scalar, or the poison node. */
+/* Returns the step as an int64 scalar, or the poison node. */
 static tp_node *tp__schedule_step(tp_graph *g, tp_node *step, const char *what)
 {
     char t[TP_SHAPE_TEXT];

@@ -508,7 +508,7 @@ TP_DEF void tp_random_permutation(uint64_t key, int64_t *order, int64_t n);
 typedef struct tp_pool tp_pool;
 typedef void (*tp_chunk_fn)(void *user, int64_t chunk); /* called once for each chunk, in any order */
 
-/* A pool of `threads` threads, the caller's included; 0 = one per processor. With TP_NO_THREADS always 1. */
+/* A pool of `threads` threads, the caller's included; default: one per processor. With TP_NO_THREADS always 1. */
 TP_DEF tp_pool *tp_pool_new(int threads);
 TP_DEF void tp_pool_free(tp_pool *p);
 TP_DEF int tp_pool_threads(const tp_pool *p);

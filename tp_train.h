@@ -300,8 +300,8 @@ typedef struct tp_train_desc {
     int n_monitors;              /* TP_NONE: no monitors, not even the default ones */
     tp_session_init *session_init;
     int64_t steps_per_epoch;        /* required; TP_NO_STEPS: epochs without steps */
-    int64_t starting_epoch;         /* 0 = 1; TP_NONE: 0 */
-    int64_t max_epoch;              /* 0 = 9999999; TP_NONE: no epoch at all */
+    int64_t starting_epoch;         /* default 1; write TP_NONE for 0 */
+    int64_t max_epoch;              /* default 9999999; TP_NONE: no epoch at all */
     int stop_on_nan, unsaved_is_ok; /* see tp_train_config */
     tp_tri report;                  /* see tp_train_config */
 } tp_train_desc;
@@ -438,9 +438,9 @@ typedef struct tp_horovod_trainer_desc {
     bool
         deterministic; /* gradients are added in the order of the ranks, with the same bits as the same number of devices in one
                          * process: each rank gathers all of them, which takes more memory and time. false: MPI chooses the order */
-    int64_t bucket_bytes;         /* bytes of gradients per bucket; 0 = 16 MiB */
+    int64_t bucket_bytes;         /* bytes of gradients per bucket; default 16 MiB */
     tp_tri broadcast_every_epoch; /* default TP_YES */
-    double patience;              /* seconds without a heartbeat after which a rank counts as failed; 0 = 5 */
+    double patience;              /* seconds without a heartbeat after which a rank counts as failed; default 5 */
 } tp_horovod_trainer_desc;
 TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
 
@@ -489,7 +489,7 @@ TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task);
 /* Each device of a worker has its own variables, which get the new values after each step. [train: DistributedTrainerReplicated] */
 typedef struct tp_distributed_trainer_replicated_desc {
     tp_at at_;
-    int n_devices;             /* number of towers per worker; 0 = 1 */
+    int n_devices;             /* number of towers per worker; default 1 */
     const int *devices;        /* copied; NULL: 0, 1, .. */
     const tp_cluster *cluster; /* NULL: the last rank is the server, the others train */
     double patience;           /* see tp_horovod_trainer_desc */
@@ -499,7 +499,7 @@ TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_train
 /* The devices of a worker share one copy of the variables. [train: DistributedTrainerParameterServer] */
 typedef struct tp_distributed_trainer_parameter_server_desc {
     tp_at at_;
-    int n_devices;             /* number of towers per worker; 0 = 1 */
+    int n_devices;             /* number of towers per worker; default 1 */
     const int *devices;        /* copied; NULL: 0, 1, .. */
     const tp_cluster *cluster; /* NULL: the last rank is the server, the others train */
     tp_ps_device
@@ -537,12 +537,12 @@ typedef struct tp_train_config {
     const tp_session_creator *session_creator; /* NULL: made from session_config */
     const tp_session_config *session_config;   /* NULL: the default */
     tp_session_init *session_init;
-    int64_t starting_epoch;  /* 0 = 1; TP_NONE: 0 */
-    int64_t steps_per_epoch; /* 0 = the size of the data; TP_NO_STEPS: epochs without steps */
-    int64_t max_epoch;       /* 0 = 99999; TP_NONE: no epoch at all */
+    int64_t starting_epoch;  /* default 1; write TP_NONE for 0 */
+    int64_t steps_per_epoch; /* default: the size of the data; TP_NO_STEPS: epochs without steps */
+    int64_t max_epoch;       /* default 99999; TP_NONE: no epoch at all */
     tp_tri auto_resume;      /* TP_YES: resume from the logger's directory, if it has a checkpoint; default TP_NO */
     tp_tri always_resume;    /* TP_NO: session_init and starting_epoch, if given, take precedence; default TP_YES */
-    uint64_t seed;           /* of the graph; 0 = 42, (uint64_t)TP_NONE for 0 */
+    uint64_t seed;           /* of the graph; default 42; write (uint64_t)TP_NONE for 0 */
     int stop_on_nan; /* TP_NO: training continues when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
                       * step, and the last checkpoint is an earlier one. A cost is computed before the update of its step: if the
                       * last update of an epoch makes a variable NaN, the next epoch finds it, after the checkpoint was written.

@@ -1146,36 +1146,36 @@ static void tp__pb_nonzero(tp_buf *b, unsigned field, int64_t v)
     if (v != 0) tp__pb_int(b, field, v);
 }
 
-/* Event{wall_time=1, step=2, file_version=3 | summary=5 | session_log=7}; `payload` NULL for none. room: a reused buffer. */
-static void tp__event(tp_buf *out, tp_buf *room, double wall_time, int64_t step, unsigned field, const void *payload,
-                      size_t n)
+/* Appends Event{wall_time=1, step=2, file_version=3 | summary=5 | session_log=7}; `payload` NULL for none. */
+static void tp__event(tp_buf *out, double wall_time, int64_t step, unsigned field, const void *payload, size_t n)
 {
-    room->len = 0;
-    tp__pb_double(room, 1, wall_time);
-    tp__pb_nonzero(room, 2, step);
-    if (payload) tp__pb_bytes(room, field, payload, n);
-    if (room->failed) out->failed = true;
-    else tp_tfrecord_append(out, room->data, room->len);
+    const size_t at = tp__tfrecord_begin(out);
+    tp__pb_double(out, 1, wall_time);
+    tp__pb_nonzero(out, 2, step);
+    if (payload) tp__pb_bytes(out, field, payload, n);
+    tp__tfrecord_end(out, at);
 }
 
-/* Appends Summary{value=1{tag=1, simple_value=2}} to `summary`, in three pieces for speed: most records are of this kind */
+/* Appends Summary{value=1{tag=1, simple_value=2}} to `summary`, in one piece for speed: most records are of this kind */
 TP__HOT static void tp__summary_scalar(tp_buf *summary, const char *tag, float v)
 {
-    enum { BYTES = 2, FIXED32 = 5 }; /* wire types */
-    uint8_t name[12], head[24], number[5], *p;
+    enum { BYTES = 2, FIXED32 = 5, MOST = 2 * (1 + 10) + 5 }; /* wire types; bytes beside the tag */
     const size_t n = strlen(tag);
     uint32_t bits;
+    uint8_t name[11], *p;
+    if (!tp__buf_room(summary, n + MOST)) return;
     memcpy(&bits, &v, sizeof bits);
     name[0] = 1 << 3 | BYTES;
     const size_t n_name = (size_t)(tp__put_varint(name + 1, n) - name);
-    head[0] = 1 << 3 | BYTES;
-    p = tp__put_varint(head + 1, n_name + n + sizeof number);
+    p = (uint8_t *)summary->data + summary->len;
+    *p++ = 1 << 3 | BYTES;
+    p = tp__put_varint(p, n_name + n + 5);
     memcpy(p, name, n_name);
-    number[0] = 2 << 3 | FIXED32;
-    tp__put_le(number + 1, bits, 4);
-    tp_buf_put(summary, head, (size_t)(p - head) + n_name);
-    tp_buf_put(summary, tag, n);
-    tp_buf_put(summary, number, sizeof number);
+    memcpy(p + n_name, tag, n);
+    p += n_name + n;
+    *p++ = 2 << 3 | FIXED32;
+    p = tp__put_le(p, bits, 4);
+    summary->len = (size_t)(p - (uint8_t *)summary->data);
 }
 
 enum { TP__LIMITS_HALF = 774, TP__N_LIMITS = 2 * TP__LIMITS_HALF + 3, TP__LIMITS_ROOM = 2047 };
@@ -8024,7 +8024,7 @@ typedef struct tp__events {
     int max_queue, queued, n_file;
     double flush_secs, flushed;
     int file; /* file descriptor + 1; 0: no open file */
-    tp_buf queue, payload, event;
+    tp_buf queue, payload;
     tp_callback *cb;
 } tp__events;
 
@@ -8061,7 +8061,7 @@ static tp_status tp__events_add(tp__events *e, double wall_time, int64_t step, u
                                 size_t size)
 {
     if (e->off || e->failed) return TP_OK;
-    tp__event(&e->queue, &e->event, wall_time, step, field, data, size);
+    tp__event(&e->queue, wall_time, step, field, data, size);
     e->queued++;
     return e->queue.failed || e->queued >= e->max_queue || tp_time() - e->flushed >= e->flush_secs ? tp__events_flush(e)
                                                                                                    : TP_OK;
@@ -8190,7 +8190,6 @@ static void tp__events_close(tp_callback *cb)
     tp__events *e = (tp__events *)cb->user;
     tp__events_shut(e);
     tp_buf_free(&e->queue);
-    tp_buf_free(&e->event);
     tp_buf_free(&e->payload);
 }
 

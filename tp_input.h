@@ -5707,6 +5707,22 @@ static void tp__tfrecord_tail(uint8_t tail[4], const void *data, size_t size)
     tp__put_le(tail, tp__crc_mask(tp_crc32c(0, data, size)), 4);
 }
 
+/* Makes a record of what was appended to out since tp__tfrecord_begin returned `at`: the data need not be copied. */
+TP__UNUSED static size_t tp__tfrecord_begin(tp_buf *out)
+{
+    static const char head[TP__TFRECORD_HEAD] = "";
+    tp_buf_put(out, head, sizeof head);
+    return out->len;
+}
+TP__UNUSED static void tp__tfrecord_end(tp_buf *out, size_t at)
+{
+    uint8_t tail[4];
+    if (out->failed) return;
+    tp__tfrecord_head((uint8_t *)out->data + at - TP__TFRECORD_HEAD, out->len - at);
+    tp__tfrecord_tail(tail, out->data + at, out->len - at);
+    tp_buf_put(out, tail, sizeof tail);
+}
+
 TP_DEF void tp_tfrecord_append(tp_buf *out, const void *data, size_t size)
 {
     TP__REQUIRE(out && (data || size == 0), )

@@ -243,6 +243,24 @@ TEST(crc_of_parts_is_crc_of_whole)
     for (size_t cut = 0; cut <= N; cut += 37) CHECK(tp_crc32(tp_crc32(0, p, cut), p + cut, N - cut) == ~slow);
 }
 
+/* CRC-32C may be computed by an instruction that takes eight bytes: all lengths, all alignments, both ways of cutting */
+TEST(crc32c_is_the_division_bit_by_bit)
+{
+    enum { N = 300 };
+    static uint8_t p[N + 8];
+    for (int i = 0; i < N + 8; i++) p[i] = (uint8_t)noise((uint64_t)i + 9);
+    for (size_t at = 0; at < 8; at++) {
+        uint32_t slow = 0xFFFFFFFFu;
+        for (size_t n = 0; n <= N; n++) {
+            const bool same = tp_crc32c(0, p + at, n) == ~slow;
+            if (!CHECK(same && tp_crc32c(tp_crc32c(0, p + at, n / 3), p + at + n / 3, n - n / 3) == ~slow)) return;
+            if (n == N) break;
+            slow ^= p[at + n];
+            for (int k = 0; k < 8; k++) slow = (slow >> 1) ^ (0x82F63B78u & (0u - (slow & 1)));
+        }
+    }
+}
+
 /* ==== >>deflate ======================================================================================= */
 
 static const char packed_npy[] = "9bec17ea1b10c9c850c650ad9e925a9c5ca46ea5a06e9366a2aea3a09e965f54529498179f5"

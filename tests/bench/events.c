@@ -3,8 +3,9 @@
  *   gcc -std=c11 -O2 -I. tests/bench/events.c -o events -lm -lpthread && ./events DIR [MB]
  *
  * MB (100) of events go to a file in DIR three times: as summaries of 16 scalars, as histograms of 10,000 numbers (of which most
- * of the time goes into counting them: a tenth of MB), and as events of 64 KiB that are ready. disk: the same number of bytes by write(2), 64 KiB at a time. All files are on the disk (fsync) when
- * the clock stops; best of 3. */
+ * of the time goes into counting them: a tenth of MB), and as events of 64 KiB that are ready. disk: the same number of bytes by
+ * write(2), 64 KiB at a time. All files are on the disk (fsync) when the clock stops; best of 3. ./events DIR MB 0: only the
+ * first way (1, 2, 3: the others). */
 #define TP_IMPLEMENTATION
 #include "tp_train.h"
 #include <fcntl.h>
@@ -96,6 +97,7 @@ int main(int argc, char **argv)
     double best[N_WAYS] = {0};
     for (int round = 0; round < 3; round++)
         for (int way = 0; way < N_WAYS; way++) {
+            if (argc > 3 && way != atoi(argv[3])) continue;
             double seconds = 1;
             const double bytes = way == DISK ? by_hand(dir, mb * 1e6, &seconds)
                                              : by_monitor(dir, way, way == HISTOGRAMS ? mb * 1e5 : mb * 1e6, &seconds);

@@ -13,7 +13,7 @@
  * 256 threads. Launches go through TP_LAUNCH, so that tests can run this file on a CPU.
  */
 #define TP__KERNELS
-#include "tp_graph.h" /* types, and what kernels read: TP_IMPLEMENTATION belongs into a C file */
+#include "tp_graph.h" /* for types, and for constants that kernels read; TP_IMPLEMENTATION belongs into a C file */
 #include <cublasLt.h>
 #include <cuda_runtime.h>
 #include <cudnn.h>
@@ -49,13 +49,13 @@
 /* ==== >>device ======================================================================================== */
 
 #define TP__STAGES      4
-#define TP__STAGE_BYTES ((size_t)4 << 20) /* pinned memory for transfers: size of each buffer */
+#define TP__STAGE_BYTES ((size_t)4 << 20) /* size of each buffer of pinned memory for transfers */
 #define TP__SLOTS       2                 /* number of pinned buffers for staged values */
-#define TP__STAGED      64                /* limit of staged values that are not yet used */
-#define TP__LATE        256               /* small downloads that wait() completes, at most */
+#define TP__STAGED      64                /* largest number of staged values that are not yet used */
+#define TP__LATE        256               /* largest number of small downloads that one wait() completes */
 
 typedef struct tp__product {
-    uint64_t key; /* 0: free entry */
+    uint64_t key; /* 0: this table entry is free */
     cublasLtMatmulAlgo_t algo;
     bool plain; /* cuBLASLt has no algorithm: use tp__plain_product */
 } tp__product;
@@ -66,24 +66,25 @@ typedef struct tp__staged {
     void *data;
     size_t room, bytes;
     cudaEvent_t arrived, taken;
-    bool busy; /* reserved or staged, and not yet used */
+    bool busy; /* the entry is reserved or its value is staged, and not yet used */
 } tp__staged;
 
 /* The state of a device; tp_device.impl points to it. */
 typedef struct tp__cuda {
-    tp_device device; /* first: a tp_device * is a tp__cuda * */
+    tp_device device; /* must be the first field: a tp_device * is cast to a tp__cuda * */
     tp_fail_fn fail;
-    tp_say_fn say;                        /* logs a message only once */
+    tp_say_fn say;                        /* logs a message only the first time */
     int ordinal, n_processor, generation; /* generation: the major number of the compute capability */
     cudaStream_t stream;
-    cudaMemPool_t pool; /* source of all device memory; NULL: the driver has no pools, cudaMalloc is used */
+    /* the pool that all device memory comes from; NULL: the driver has no pools, so cudaMalloc is used */
+    cudaMemPool_t pool;
     size_t limit;       /* the most bytes that may be allocated from the pool */
     uint64_t open_to;   /* bit i: peer access from GPU i to this one's memory has been requested */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
-    void *workspace; /* of cuBLASLt: only one product at a time uses it, all on one stream */
+    void *workspace; /* workspace of cuBLASLt: only one product at a time uses it, as all are on one stream */
     size_t workspace_bytes;
-    char *stage[TP__STAGES]; /* pinned memory */
+    char *stage[TP__STAGES]; /* buffers of pinned memory for transfers */
     cudaEvent_t stage_free[TP__STAGES];
     int stage_at;
     cudaStream_t copying; /* uploads staged values while kernels run on `stream` */
@@ -91,11 +92,11 @@ typedef struct tp__cuda {
     cudaEvent_t slot_free[TP__SLOTS];
     int slot_at;
     tp__staged staged[TP__STAGED];
-    pthread_mutex_t staging, filling; /* other threads may stage values: staging guards `busy`, filling guards the
-                                       * slots */
-    cudaEvent_t mark;                 /* other GPUs wait for it */
+    /* other threads may stage values: the mutex staging guards `busy`, filling guards the slots */
+    pthread_mutex_t staging, filling;
+    cudaEvent_t mark;                 /* an event that other GPUs wait for */
     struct tp__clique *cliques;
-    struct tp__joined *joined; /* the communicator of the job's ranks; NULL: none */
+    struct tp__joined *joined; /* communicator of this rank of the job; NULL: none */
     char *late_room;           /* pinned memory for small downloads */
     size_t late_used;
     struct {
@@ -103,12 +104,12 @@ typedef struct tp__cuda {
         size_t at, bytes;
     } late[TP__LATE];
     int n_late;
-    tp_status status; /* the first failure of a kernel; wait() reports it */
+    tp_status status; /* status of the first kernel that failed; wait() reports it */
     char error[512];
-    struct tp__nvml *nvml; /* reads the GPU's utilisation; NULL: not yet loaded */
+    struct tp__nvml *nvml; /* loaded NVML, which reads the GPU's utilisation; NULL: not yet loaded */
     tp__product *product;  /* hash table of the chosen algorithms of products; its size is a power of two */
     int64_t n_product, product_room;
-    struct tp__conv_choice *convolution; /* the queries to cuDNN and their answers */
+    struct tp__conv_choice *convolution; /* cuDNN's choices for the convolutions that were queried */
 } tp__cuda;
 
 static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
@@ -116,7 +117,7 @@ static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
 /* Kernels return nothing: an error is stored until the next wait(). */
 static void tp__broken(tp__cuda *c, const char *what, const char *why)
 {
-    cudaGetLastError(); /* clears the error, which is stored here */
+    cudaGetLastError(); /* clears CUDA's error, because it is stored here */
     if (c->status != TP_OK) return;
     c->status = TP_ERR_STATE;
     snprintf(c->error, sizeof c->error, "%s: %s failed: %s", c->device.name, what, why);
@@ -153,7 +154,7 @@ static unsigned tp__blocks(const tp_call *k, int64_t work)
 static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
 {
     if (e == cudaSuccess) return TP_OK;
-    cudaGetLastError(); /* clears the error, which is reported here; otherwise the next check would find it */
+    cudaGetLastError(); /* clears CUDA's error, because it is reported here; otherwise the next check would find it */
     return c->fail(e == cudaErrorMemoryAllocation ? TP_ERR_NOMEM : TP_ERR_STATE, "%s: %s failed: %s", c->device.name,
                    what, cudaGetErrorString(e));
 }
@@ -162,8 +163,8 @@ static tp_status tp__cuda_status(tp__cuda *c, cudaError_t e, const char *what)
  * work queued before the free. No call waits, whereas cudaMalloc and cudaFree wait for the whole GPU. */
 static cudaError_t tp__memory_try(tp__cuda *c, cudaStream_t stream, size_t bytes, void **p)
 {
-    const size_t limit = __atomic_load_n(&c->limit, __ATOMIC_RELAXED); /* read atomically, as another thread may stage
-                                                                        * values */
+    /* read atomically, because another thread may stage values */
+    const size_t limit = __atomic_load_n(&c->limit, __ATOMIC_RELAXED);
     uint64_t used = 0;
     if (limit != SIZE_MAX && cudaMemPoolGetAttribute(c->pool, cudaMemPoolAttrUsedMemCurrent, &used) == cudaSuccess &&
         (used > limit || bytes > limit - used))
@@ -214,7 +215,7 @@ static void *tp__cuda_alloc(tp_device *d, size_t bytes)
     void *p = NULL;
     cudaSetDevice(c->ordinal);
     if (tp__memory_take(c, c->stream, bytes ? bytes : 1, &p) == cudaSuccess) return p;
-    cudaGetLastError(); /* clears the error, so that the next check does not find it */
+    cudaGetLastError(); /* clears CUDA's error, so that the next check does not find it */
     return NULL;
 }
 static void tp__cuda_free(tp_device *d, void *p)
@@ -236,7 +237,7 @@ static tp_status tp__cuda_limit_memory(tp_device *d, double part)
     return st;
 }
 
-/* Bytes allocated from the pool, now and at most. */
+/* Reports the bytes allocated from the pool: now, and the most so far. */
 extern "C" tp_status tp_cuda_memory(tp_device *d, size_t *now, size_t *most)
 {
     tp__cuda *c = (tp__cuda *)d;
@@ -350,7 +351,8 @@ static tp_status tp__stage_into(tp__cuda *c, tp__staged *s, const char *src, siz
     cudaError_t e = cudaSuccess;
     if (!s->arrived) e = cudaEventCreateWithFlags(&s->arrived, cudaEventDisableTiming);
     if (e == cudaSuccess && !s->taken) e = cudaEventCreateWithFlags(&s->taken, cudaEventDisableTiming);
-    if (e == cudaSuccess) e = cudaStreamWaitEvent(c->copying, s->taken, 0); /* the previous value is no longer used */
+    /* wait until the previous value is no longer used */
+    if (e == cudaSuccess) e = cudaStreamWaitEvent(c->copying, s->taken, 0);
     if (e == cudaSuccess && s->room < bytes) {
         tp__memory_give(c, c->copying, s->data);
         s->data = NULL;
@@ -463,7 +465,7 @@ static tp_status tp__cuda_download(tp_device *d, void *dst, const void *src, siz
         c->n_late++;
         return TP_OK;
     }
-    size_t begun = 0, done = 0; /* the next piece is transferred while one is copied to dst */
+    size_t begun = 0, done = 0; /* transfer the next piece while this one is copied to dst */
     int slot[2] = {0, 0}, n = 0;
     while (done < bytes) {
         while (n < 2 && begun < bytes) {
@@ -603,7 +605,7 @@ static void tp__cuda_record_free(tp_device *d, void *recording)
  * towers, see all_reduce, which has the same bits on all machines), and over programs on several machines. */
 
 #ifndef TP_NO_NCCL
-/* A device's rank in a communicator of some devices of this program. */
+/* A device of this program in an NCCL communicator. */
 typedef struct tp__clique {
     struct tp__clique *next;
     uint64_t number; /* identifies the communicator; all its devices have the same number */
@@ -702,8 +704,8 @@ static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *con
     tp_status st = tp__nccl_type(first, dtype, &type);
     if (st == TP_OK) st = tp__cliques_of(d, n, comm);
     if (st != TP_OK || count == 0) return st;
-    ncclResult_t r = ncclGroupStart(); /* one thread calls several communicators, which wait for each other: they need a
-                                        * group */
+    /* one thread calls several communicators that wait for each other: NCCL requires a group */
+    ncclResult_t r = ncclGroupStart();
     for (int i = 0; i < n && r == ncclSuccess; i++)
         r = ncclAllReduce(in[i], out[i], (size_t)count, type, mean ? ncclAvg : ncclSum, comm[i],
                           ((tp__cuda *)d[i])->stream);
@@ -716,7 +718,7 @@ static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *con
 typedef struct tp__joined {
     ncclComm_t comm;
     cudaStream_t stream;
-    cudaEvent_t done; /* recorded after the last sum */
+    cudaEvent_t done; /* event that is recorded after the last sum */
 } tp__joined;
 
 static tp_status tp__cuda_ranks_id(tp_device *d, char *id) { return tp_cuda_comm_id_(id, ((tp__cuda *)d)->fail); }
@@ -728,7 +730,7 @@ static void tp__cuda_ranks_leave(tp_device *d, bool abort)
     c->joined = NULL;
     cudaSetDevice(c->ordinal);
     if (!abort) cudaStreamSynchronize(j->stream);
-    if (j->comm && abort) ncclCommAbort(j->comm); /* ends its kernels, even if they wait for other ranks */
+    if (j->comm && abort) ncclCommAbort(j->comm); /* ends NCCL's kernels, even if they wait for other ranks */
     else if (j->comm) ncclCommDestroy(j->comm);
     if (j->done) cudaEventDestroy(j->done);
     if (j->stream) cudaStreamDestroy(j->stream);
@@ -890,7 +892,7 @@ extern "C" tp_cuda_comm *tp_cuda_comm_new_(tp_device *gpu, int n, int rank, cons
     fail(TP_ERR_UNSUPPORTED, TP__NCCL_MISSING);
     return NULL;
 }
-/* without NCCL there are no communicators */
+/* a build without NCCL has no communicators */
 extern "C" void tp_cuda_comm_free(tp_cuda_comm *m) { (void)m; }
 extern "C" tp_status tp_cuda_comm_all_reduce(tp_cuda_comm *, void *, int64_t, tp_dtype, bool)
 {
@@ -939,7 +941,7 @@ __device__ __forceinline__ float tp__f32_of_f16(uint16_t h)
 #else
     const unsigned sign = (unsigned)(h & 0x8000u) << 16, exponent = (h >> 10) & 31u, mantissa = h & 0x3ffu;
     if (exponent == 31) return __uint_as_float(sign | 0x7f800000u | mantissa << 13);
-    if (exponent == 0) { /* subnormal: mantissa * 2^-24, exactly */
+    if (exponent == 0) { /* a subnormal number: mantissa * 2^-24, exactly */
         const float size = (float)mantissa * 5.9604644775390625e-8f;
         return sign ? -size : size;
     }
@@ -989,7 +991,7 @@ __device__ __forceinline__ void tp__put(double *p, int64_t i, double x) { p[i] =
 __device__ __forceinline__ void tp__put(tp__bf16 *p, int64_t i, float x) { p[i].bits = tp__bf16_of_f32(x); }
 __device__ __forceinline__ void tp__put(tp__f16 *p, int64_t i, float x) { p[i].bits = tp__f16_of_f32(x); }
 
-/* Load and store with a type that is known only at run time, for rare or small uses. */
+/* Loads and stores a value whose type is known only at run time, for rare or small uses. */
 __device__ __forceinline__ double tp__get_as(const void *p, int dtype, int64_t i)
 {
     switch (dtype) {
@@ -1064,14 +1066,14 @@ static size_t tp__dtype_size(tp_dtype d)
 template <class R> __device__ __forceinline__ R tp__block_sum(R x, R *room)
 {
     for (int d = 16; d > 0; d >>= 1) x += __shfl_xor_sync(0xffffffffu, x, d);
-    __syncthreads(); /* room may still be read by an earlier call */
+    __syncthreads(); /* wait, because threads may still read `room` from the previous call */
     if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
     __syncthreads();
     R sum = room[0];
     for (int w = 1; w < (int)(blockDim.x + 31) / 32; w++) sum += room[w];
     return sum;
 }
-template <class R> __device__ __forceinline__ R tp__block_max(R x, R *room) /* NaN if any is NaN */
+template <class R> __device__ __forceinline__ R tp__block_max(R x, R *room) /* NaN if any value is NaN */
 {
     for (int d = 16; d > 0; d >>= 1) {
         const R y = __shfl_xor_sync(0xffffffffu, x, d);
@@ -1157,7 +1159,7 @@ static tp__dims tp__dims_of(const tp_shape *s)
 typedef struct tp__cuda_kernel {
     const char *op;
     tp_kernel_fn fn;
-    size_t (*scratch)(const tp_call *k); /* NULL: none */
+    size_t (*scratch)(const tp_call *k); /* NULL: the kernel needs no scratch memory */
 } tp__cuda_kernel;
 
 /* Division by a number known on the host; for numerators below 2^31 it is a multiplication and a shift. */
@@ -1166,7 +1168,7 @@ typedef struct tp__divisor {
     uint32_t factor, shift;
     bool small;
 } tp__divisor;
-static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* numerators: the largest one */
+static tp__divisor tp__divide_by(int64_t d, int64_t numerators) /* numerators: the largest numerator that occurs */
 {
     tp__divisor v;
     memset(&v, 0, sizeof v);
@@ -1301,8 +1303,8 @@ template <class I> __device__ __forceinline__ I tp__floor_rest(I a, I b)
     const I r = a % b;
     return r != 0 && (r < 0) != (b < 0) ? r + b : r;
 }
-__device__ __forceinline__ int64_t tp__whole(double x, double lo, double hi) /* rounds x toward zero, clamped to [lo,
-                                                                              * hi] */
+/* rounds x toward zero and clamps it to [lo, hi] */
+__device__ __forceinline__ int64_t tp__whole(double x, double lo, double hi)
 {
     if (x != x) return 0;
     if (x <= lo) return (int64_t)lo;
@@ -1331,7 +1333,7 @@ template <class I> __device__ __forceinline__ I tp__affine(I x, float p, float q
     return (I)((uint64_t)x * (uint64_t)(int64_t)p + (uint64_t)(int64_t)q);
 }
 
-/* An operand of a chain that is read from memory. */
+/* An operand that a chain of element-wise ops reads from memory. */
 typedef struct tp__cuda_ext {
     void *data;
     int how, dtype;
@@ -1351,7 +1353,8 @@ typedef struct tp__cuda_program {
         int dtype;
     } out[TP__MAX_EXT];
 } tp__cuda_program;
-enum { TP__FROM_LAST = TP__FROM_REG + 1, TP__TO_NOWHERE }; /* FROM_LAST: the previous instruction's result */
+/* FROM_LAST: the operand is the previous instruction's result */
+enum { TP__FROM_LAST = TP__FROM_REG + 1, TP__TO_NOWHERE };
 
 /* The index of the operand's element for element i of the result. */
 template <class I> __device__ __forceinline__ I tp__ext_index(const tp__cuda_program &p, const tp__cuda_ext &e, I i)
@@ -1382,7 +1385,7 @@ __device__ __forceinline__ float tp__float_at(const void *data, int dtype, int64
     default: return (float)((const uint8_t *)data)[i];
     }
 }
-/* Loads four adjacent elements from i on; only m of them exist. */
+/* Loads four adjacent elements from i on, of which only m exist. */
 template <class I>
 __device__ __forceinline__ void tp__load4(const tp__cuda_program &p, const tp__cuda_ext &e, I i, int m, float x[4])
 {
@@ -1481,13 +1484,14 @@ template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_pr
             case TP__DO_logical_not:
                 for (int e = 0; e < 4; e++) y[e] = x[0][e] == 0;
                 break;
-            case TP__DO_cast: /* to bool and bytes; a float is rounded only when it is stored */
+            /* cast to bool and bytes; a cast to a float type happens only when the result is stored */
+            case TP__DO_cast:
                 for (int e = 0; e < 4; e++)
                     y[e] = s.out_dtype == TP_BOOL ? (float)(x[0][e] != 0)
                            : s.out_dtype == TP_U8 ? (float)tp__whole((double)x[0][e], 0.0, 255.0)
                                                   : x[0][e];
                 break;
-            default: /* select, select_bytes */
+            default: /* the instructions select and select_bytes */
                 for (int e = 0; e < 4; e++) y[e] = x[0][e] != 0 ? x[1][e] : x[2][e];
                 break;
             }
@@ -1502,7 +1506,7 @@ template <class I> TP_KERNEL tp__float_chain(const __grid_constant__ tp__cuda_pr
     }
 }
 
-/* A value of any element type. */
+/* A cell of the interpreter: a value of any element type. */
 union tp__cell {
     double d;
     int64_t l;
@@ -1690,7 +1694,7 @@ static void tp__instr_attrs(tp__cuda_instr *s, const void *attrs)
     }
 }
 
-/* Are all values of the chain float, half precision, bool or bytes? */
+/* Whether all values of the chain are float, half precision, bool or bytes. */
 static bool tp__is_float_chain(const tp__cuda_program *P)
 {
     for (int j = 0; j < P->n_instr; j++)
@@ -1751,7 +1755,7 @@ static void tp__fused_cuda(const tp_call *k)
         }
         tp__instr_attrs(s, from->attrs);
     }
-    for (int j = 0; j + 1 < prog->n_instr; j++) { /* skip writes that only the next instruction reads */
+    for (int j = 0; j + 1 < prog->n_instr; j++) { /* drop writes to registers that only the next instruction reads */
         tp__cuda_instr *s = &P.instr[j];
         bool read = s->to != TP__FROM_REG;
         for (int q = j + 1; q < prog->n_instr && !read; q++) {
@@ -1834,7 +1838,7 @@ static void tp__add_n_cuda(const tp_call *k)
     }
 }
 
-/* all_reduce: the sum or mean of values that were all copied to this GPU, in a fixed order; writes the results of this GPU */
+/* all_reduce: computes this GPU's results, the sum or mean of values that were all copied to this GPU, in a fixed order */
 #define TP__MAX_TOWERS 64
 typedef struct tp__towers_sum {
     const void *in[TP__MAX_TOWERS];
@@ -1857,7 +1861,7 @@ template <class I> TP_KERNEL tp__all_reduce_whole(const __grid_constant__ tp__to
 {
     TP_EACH(i, t.n)
     {
-        uint64_t sum = 0; /* unsigned, so that it wraps around */
+        uint64_t sum = 0; /* unsigned, so that overflow wraps around */
         for (int a = 0; a < t.n_in; a++) sum += (uint64_t)((const I *)t.in[a])[i];
         for (int a = 0; a < t.n_out; a++) ((I *)t.out[a])[i] = (I)sum;
     }
@@ -1901,14 +1905,15 @@ static const tp__cuda_kernel tp__cuda_elementwise[] = {{"fused", tp__fused_cuda,
 
 typedef struct tp__gemm_shape {
     int64_t M, N, K, batch, stride_a, stride_b, stride_c;
-    bool ta, tb, bias, relu, add; /* add: c += the product */
+    bool ta, tb, bias, relu, add; /* add: the product is added to c */
     float alpha;
-    tp_dtype dtype, out; /* dtype: of a and b; out: of c and bias, the same type, or float32 for halves */
+    /* dtype: type of a and b; out: type of c and bias, which is the same or, for halves, float32 */
+    tp_dtype dtype, out;
     tp_precision precision;
-    uint32_t align[3]; /* of a, b, c in bytes, set by tp__gemm */
+    uint32_t align[3]; /* alignment of a, b and c in bytes; set by tp__gemm */
 } tp__gemm_shape;
 
-/* The alignment of a pointer, for the choice of an algorithm; by default cuBLASLt assumes 256 bytes. */
+/* Returns a pointer's alignment, for the choice of an algorithm; by default cuBLASLt assumes 256 bytes. */
 static uint32_t tp__alignment(const void *p)
 {
     const uintptr_t u = (uintptr_t)p | 256u;
@@ -1969,7 +1974,7 @@ TP_KERNEL tp__plain_product(const __grid_constant__ tp__gemm_shape g, const void
     }
 }
 
-/* What cuBLASLt knows of a product: operation and layouts. */
+/* The descriptors that cuBLASLt needs for a product: operation and layouts. */
 typedef struct tp__gemm_description {
     cublasLtMatmulDesc_t op;
     cublasLtMatrixLayout_t la, lb, lc;
@@ -2017,7 +2022,7 @@ static cublasStatus_t tp__gemm_describe(const tp__gemm_shape *g, const void *bia
     return st;
 }
 
-/* Everything that determines the choice of an algorithm. Its bytes are hashed, so its padding must be 0. */
+/* The key of an algorithm choice: everything that it depends on. Its bytes are hashed, so its padding must be 0. */
 static void tp__gemm_key(const tp__gemm_shape *g, const void *a, const void *b, const void *c, tp__gemm_shape *key)
 {
     memset(key, 0, sizeof *key);
@@ -2028,7 +2033,7 @@ static void tp__gemm_key(const tp__gemm_shape *g, const void *a, const void *b, 
     key->align[0] = tp__alignment(a), key->align[1] = tp__alignment(b), key->align[2] = tp__alignment(c);
 }
 
-/* Chooses an algorithm and stores it in the table under the hash h. */
+/* Chooses an algorithm for a product and stores it in the table under the hash h. */
 static cublasStatus_t tp__gemm_choose(const tp_call *k, const tp__gemm_shape *key, uint64_t h,
                                       const tp__gemm_description *d, tp__product *slot)
 {
@@ -2048,7 +2053,8 @@ static cublasStatus_t tp__gemm_choose(const tp_call *k, const tp__gemm_shape *ke
     const cublasLtMatmulPreferenceAttributes_t which[4] = {
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES};
-    const uint32_t align[4] = {key->align[1], key->align[0], key->align[2], key->align[2]}; /* b is the first operand */
+    /* cuBLASLt's first operand is b */
+    const uint32_t align[4] = {key->align[1], key->align[0], key->align[2], key->align[2]};
     for (int i = 0; i < 4 && st == CUBLAS_STATUS_SUCCESS; i++)
         st = cublasLtMatmulPreferenceSetAttribute(pref, which[i], &align[i], sizeof align[i]);
     if (st == CUBLAS_STATUS_SUCCESS) {
@@ -2101,7 +2107,7 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
     if (d.op) cublasLtMatmulDescDestroy(d.op);
 }
 
-/* The index of x's matrix for matrix i of c; leading dimensions broadcast. */
+/* Returns the index of x's matrix for matrix i of c; leading dimensions broadcast. */
 static int64_t tp__matrix_of(const tp_shape *c, const tp_shape *x, int64_t i)
 {
     int64_t at = 0, stride = 1;
@@ -2136,11 +2142,13 @@ static void tp__matmul_cuda(const tp_call *k)
     int64_t n_batch = tp__product_of(sc, 0, sc->ndim - 2);
     if (tp__size(&k->out[0]) == 0) return;
     if (g.K == 0) {
-        g.M = 1, g.batch = tp__size(&k->out[0]) / g.N, g.stride_c = g.N; /* a product of zeros, plus the bias */
+        /* K is 0: the product is zeros, plus the bias */
+        g.M = 1, g.batch = tp__size(&k->out[0]) / g.N, g.stride_c = g.N;
         TP_RUN(k, tp__plain_product, g.batch * g.N, g, k->in[0].data, k->in[1].data, k->out[0].data, bias);
         return;
     }
-    if (sb->ndim == 2 && !g.ta) { /* one b for all: the matrices of a are stacked to a single tall matrix */
+    /* all matrices of a are multiplied by one b: they are stacked to a single tall matrix */
+    if (sb->ndim == 2 && !g.ta) {
         g.M *= n_batch;
         n_batch = 1;
     }
@@ -2207,10 +2215,10 @@ static const tp__cuda_kernel tp__cuda_matmul[] = {
  * The order of additions depends only on the shapes. A few adjacent elements are added in their own type, these sums in double. */
 
 typedef struct tp__folded {
-    int64_t n_out, n_sum; /* n_sum: elements per output */
-    int n_keep, n_reduce; /* merged dimensions, innermost first */
-    bool inner_kept;      /* the innermost dimension is kept: adjacent outputs read adjacent elements */
-    tp__divisor keep[TP_MAX_DIMS / 2], reduce[TP_MAX_DIMS / 2]; /* their sizes */
+    int64_t n_out, n_sum; /* n_out: outputs; n_sum: elements per output */
+    int n_keep, n_reduce; /* numbers of kept and reduced dimensions after merging; lists begin with the innermost one */
+    bool inner_kept;      /* the innermost dimension is kept, so adjacent outputs read adjacent elements */
+    tp__divisor keep[TP_MAX_DIMS / 2], reduce[TP_MAX_DIMS / 2]; /* sizes of the kept and of the reduced dimensions */
     int64_t keep_stride[TP_MAX_DIMS / 2], reduce_stride[TP_MAX_DIMS / 2];
 } tp__folded;
 
@@ -2251,7 +2259,7 @@ static tp__folded tp__fold_axes(const tp_call *k)
     for (int i = 0; i < t->n_axes; i++) reduced[tp__axis(t->axes[i], x->ndim)] = true;
     return tp__fold(x, reduced);
 }
-/* The dimensions along which `small` is broadcast to `large`. */
+/* Finds the dimensions along which `small` is broadcast to `large`. */
 static tp__folded tp__fold_to(const tp_shape *large, const tp_shape *small)
 {
     const int lead = large->ndim - small->ndim;
@@ -2259,11 +2267,11 @@ static tp__folded tp__fold_to(const tp_shape *large, const tp_shape *small)
     for (int d = 0; d < large->ndim; d++) reduced[d] = d < lead || (small->dim[d - lead] == 1 && large->dim[d] != 1);
     return tp__fold(large, reduced);
 }
-/* The offset of item i of the merged dimensions. */
+/* Returns the offset of item i in merged dimensions. */
 __device__ __forceinline__ int64_t tp__folded_at(int n, const tp__divisor *size, const int64_t *stride, int64_t i)
 {
     int64_t at = 0;
-#pragma unroll 1 /* this function is inlined often: unrolled, it was a third of all code */
+#pragma unroll 1 /* not unrolled: this function is inlined often, and unrolled it was a third of all code */
     for (int d = 0; d + 1 < n; d++) {
         const int64_t q = tp__quotient(i, size[d]);
         at += (i - q * size[d].d) * stride[d];
@@ -2294,7 +2302,8 @@ template <class T> struct tp__number {
         tp__put(y, i, (value)v);
     }
 };
-template <class T, class U> struct tp__whole_number { /* U: the unsigned type of sums, which wrap around */
+/* T: an integer type; U: the unsigned type of its sums, which wrap around */
+template <class T, class U> struct tp__whole_number {
     typedef T value;
     typedef U sum;
     static __device__ __forceinline__ T get(const T *p, int64_t i) { return p[i]; }
@@ -2309,7 +2318,8 @@ template <> struct tp__number<int64_t> : tp__whole_number<int64_t, unsigned long
 template <> struct tp__number<uint8_t> : tp__whole_number<uint8_t, uint32_t> {
 };
 
-/* The operations on elements: `of` converts one, `join` combines a few of them, and then the results of such groups. */
+/* Each reduction defines operations: `of` converts an element; `join` combines a few elements, and later the results of
+ * such groups. */
 template <class T> struct tp__do_sum {
     typedef typename tp__number<T>::sum sum;
     typedef typename tp__number<T>::value few;
@@ -2317,7 +2327,7 @@ template <class T> struct tp__do_sum {
     template <class R> static __device__ __forceinline__ R join(R a, R b) { return a + b; }
     static __device__ __forceinline__ sum none() { return 0; }
 };
-template <> struct tp__do_sum<int32_t> { /* unsigned: overflow is defined */
+template <> struct tp__do_sum<int32_t> { /* unsigned, because overflow is defined for it */
     typedef uint32_t sum, few;
     static __device__ __forceinline__ few of(int32_t x) { return (few)x; }
     static __device__ __forceinline__ few join(few a, few b) { return a + b; }
@@ -2339,7 +2349,7 @@ template <class T> struct tp__do_product {
     static __device__ __forceinline__ sum join(sum a, sum b) { return a * b; }
     static __device__ __forceinline__ sum none() { return 1; }
 };
-template <class T> struct tp__do_max { /* NaN if any is NaN */
+template <class T> struct tp__do_max { /* maximum; NaN if any value is NaN */
     typedef typename tp__number<T>::value sum, few;
     static __device__ __forceinline__ few of(few x) { return x; }
     static __device__ __forceinline__ few join(few a, few b) { return a != a || a > b ? a : b; }
@@ -2375,7 +2385,7 @@ template <class T> __device__ __forceinline__ tp__four<T> tp__four_at(const T *p
     for (int i = 0; i < 4; i++) f.v[i] = p[i];
     return f;
 }
-/* Is the address aligned for loads of four elements? */
+/* Whether the address is aligned for loads of four elements. */
 template <class T> static bool tp__fours_fit(const void *p) { return (uintptr_t)p % sizeof(tp__four<T>) == 0; }
 
 /* Joins the values of `lanes` adjacent threads; all of them get the result. lanes: a power of two up to 32, or the block of
@@ -2385,7 +2395,7 @@ __device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int
 {
     for (int d = (lanes < 32 ? lanes : 32) / 2; d > 0; d >>= 1) x = K::join(x, __shfl_xor_sync(0xffffffffu, x, d));
     if (lanes <= 32) return x;
-    __syncthreads(); /* room may still be read by an earlier call */
+    __syncthreads(); /* wait, because threads may still read `room` from the previous call */
     if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = x;
     __syncthreads();
     x = room[0];
@@ -2395,15 +2405,16 @@ __device__ __forceinline__ typename K::sum tp__lanes_join(typename K::sum x, int
 
 typedef struct tp__reduce_cut {
     bool columns;
-    int lanes;                    /* rows: threads per item; an item is a part of an output's elements */
+    int lanes;                    /* threads that share an item, a part of an output's elements (not for columns) */
     bool fours;                   /* a thread loads four adjacent elements at a time */
-    int64_t n_part, chunk;        /* number of parts of an output; elements (columns: passes) in a part */
-    int64_t A, R, B;              /* columns: the shape */
-    int64_t width, pitch, n_tile; /* elements of a block's pass, distance of two passes, number of tiles */
+    int64_t n_part, chunk;        /* parts per output; elements in a part (for columns: passes) */
+    int64_t A, R, B;              /* for columns: x as (A, R, B), summed over R */
+    int64_t width, pitch, n_tile; /* elements that a block's pass reads, distance between two passes, number of tiles */
 } tp__reduce_cut;
 
-#define TP__REDUCE_BLOCKS 1024 /* enough blocks for any GPU; a constant, so that sums do not depend on the GPU */
-#define TP__REDUCE_TILE   1024 /* elements of a block's pass: four per thread */
+/* number of blocks, enough for any GPU; a constant, so that sums do not depend on the GPU */
+#define TP__REDUCE_BLOCKS 1024
+#define TP__REDUCE_TILE   1024 /* elements that a block reads in a pass: four per thread */
 
 static __host__ __device__ __forceinline__ int64_t tp__reduce_up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 static tp__reduce_cut tp__cut_rows(const tp__folded *f)
@@ -2415,7 +2426,7 @@ static tp__reduce_cut tp__cut_rows(const tp__folded *f)
     for (int d = 1; d < f->n_reduce; d++) c.fours = c.fours && f->reduce_stride[d] % 4 == 0;
     const int64_t units = tp__reduce_up(f->n_sum, c.fours ? 4 : 1);
     c.n_part = c.lanes = 1;
-    if (f->inner_kept) { /* adjacent threads compute adjacent outputs; few outputs are split into parts */
+    if (f->inner_kept) { /* adjacent threads compute adjacent outputs; if outputs are few, each is split into parts */
         const int64_t want = TP__REDUCE_BLOCKS * TP__THREADS / (f->n_out > 0 ? f->n_out : 1), most = units / 16;
         c.n_part = want < most ? want : most;
         if (c.n_part > TP__REDUCE_BLOCKS) c.n_part = TP__REDUCE_BLOCKS;
@@ -2438,7 +2449,8 @@ static tp__reduce_cut tp__cut_columns(const tp__folded *f)
     c.R = f->n_sum;
     c.B = f->keep[0].d;
     c.A = f->n_out / c.B;
-    const int64_t unit = c.B % 4 == 0 ? c.B : c.B % 2 == 0 ? 2 * c.B : 4 * c.B; /* whole rows, whole fours */
+    /* a pass reads whole rows and a multiple of four elements */
+    const int64_t unit = c.B % 4 == 0 ? c.B : c.B % 2 == 0 ? 2 * c.B : 4 * c.B;
     if (c.B <= TP__REDUCE_TILE) {
         c.fours = unit <= TP__REDUCE_TILE && (c.A == 1 || c.R * c.B % 4 == 0);
         c.width = c.pitch = c.fours ? TP__REDUCE_TILE / unit * unit : TP__REDUCE_TILE / c.B * c.B;
@@ -2457,8 +2469,8 @@ static tp__reduce_cut tp__cut_columns(const tp__folded *f)
     c.chunk = tp__reduce_up(passes, c.n_part);
     return c;
 }
-/* columns: the columns kernel may be used. It is faster if a block has enough work and one thread per output would be too few
- * threads or would read elements far apart. */
+/* columns: whether the columns kernel may be used. It is faster if a block has enough work and one thread per output
+ * would be too few threads or would read elements far apart. */
 static tp__reduce_cut tp__cut_reduction(const tp__folded *f, bool columns)
 {
     if (columns && f->inner_kept && f->n_reduce == 1 && f->n_out > 0) {
@@ -2701,14 +2713,14 @@ static size_t tp__reduce_rows_room(const tp_call *k)
     return tp__reduction_room(k, &f, false);
 }
 
-/* reduce_sum */
+/* op reduce_sum */
 static void tp__reduce_sum_cuda(const tp_call *k)
 {
     const tp__folded f = tp__fold_axes(k);
     tp__reduce_numbers<tp__do_sum, true>(k, &f, TP__REDUCED_AS_IS);
 }
 
-/* size_ratio: depends only on shapes */
+/* the factor size_ratio depends only on shapes */
 template <class T> TP_KERNEL tp__put_one(T *y, double v)
 {
     if (blockIdx.x == 0 && threadIdx.x == 0) tp__put(y, 0, (tp__real<T>)v);
@@ -2720,14 +2732,14 @@ static void tp__size_ratio_cuda(const tp_call *k)
     TP_REALS(k->out[0].dtype, TP_RUN(k, (tp__put_one<T>), 1, (T *)k->out[0].data, ratio););
 }
 
-/* reduce_mean */
+/* op reduce_mean */
 static void tp__reduce_mean_cuda(const tp_call *k)
 {
     const tp__folded f = tp__fold_axes(k);
     TP_REALS(k->in[0].dtype, (tp__run_reduction<tp__do_sum<T>, T, true>(k, &f, TP__REDUCED_MEAN)););
 }
 
-/* reduce_max, reduce_min */
+/* ops reduce_max and reduce_min */
 static void tp__reduce_max_cuda(const tp_call *k)
 {
     const tp__folded f = tp__fold_axes(k);
@@ -2739,7 +2751,7 @@ static void tp__reduce_min_cuda(const tp_call *k)
     tp__reduce_numbers<tp__do_min, true>(k, &f, TP__REDUCED_AS_IS);
 }
 
-/* reduce_prod */
+/* op reduce_prod */
 static void tp__reduce_prod_cuda(const tp_call *k)
 {
     const tp__folded f = tp__fold_axes(k);
@@ -2790,7 +2802,7 @@ static size_t tp__reduce_prod_grad_room(const tp_call *k)
     return tp__dtype_size(k->in[0].dtype) == 2 ? (size_t)tp__size(&k->in[0]) * sizeof(float) : 0;
 }
 
-/* reduce_all, reduce_any */
+/* ops reduce_all and reduce_any */
 static void tp__reduce_all_cuda(const tp_call *k)
 {
     const tp__folded f = tp__fold_axes(k);
@@ -2802,7 +2814,7 @@ static void tp__reduce_any_cuda(const tp_call *k)
     tp__run_reduction<tp__do_any<uint8_t>, uint8_t, false>(k, &f, TP__REDUCED_AS_IS);
 }
 
-/* sum_to_like */
+/* op sum_to_like */
 static void tp__sum_to_like_cuda(const tp_call *k)
 {
     const tp__folded f = tp__fold_to(&k->in[0].shape, &k->out[0].shape);
@@ -2820,7 +2832,7 @@ typedef struct tp__spread {
     int n;
     tp__divisor size[TP_MAX_DIMS];
     int64_t stride[TP_MAX_DIMS], total;
-    int inner; /* where 16 bytes of y come from: 0 anywhere in x; 1 adjacent elements; 2 one element */
+    int inner; /* how 16 bytes of y are read: 0 from any places of x; 1 from adjacent elements; 2 from one element */
 } tp__spread;
 __device__ __forceinline__ int64_t tp__spread_at(const tp__spread &s, int64_t i)
 {
@@ -2897,7 +2909,7 @@ static void tp__broadcast_like_cuda(const tp_call *k)
 #define TP__SQUARES_LIST 128
 typedef struct tp__squares_list {
     int n;
-    int64_t piece; /* in elements */
+    int64_t piece; /* size of a piece in elements */
     struct {
         const void *data;
         int64_t size;
@@ -2992,7 +3004,7 @@ static void tp__run_squares(const tp_call *k, int how)
 static void tp__l2_loss_cuda(const tp_call *k) { tp__run_squares(k, TP__REDUCED_HALF); }
 static void tp__global_norm_cuda(const tp_call *k) { tp__run_squares(k, TP__REDUCED_ROOT); }
 
-/* zero_fraction */
+/* op zero_fraction */
 static tp__folded tp__fold_all(const tp_call *k)
 {
     bool reduced[TP_MAX_DIMS];
@@ -3045,7 +3057,7 @@ static int tp__row_lanes(int64_t n, int64_t rows)
     return lanes;
 }
 
-/* argmax: x as (A, n, B) */
+/* op argmax, for x as (A, n, B), over n */
 template <class T> TP_KERNEL tp__argmax_kernel(const T *x, int64_t *y, int64_t rows, int64_t n, int64_t B, int lanes)
 {
     typedef tp__number<T> N;
@@ -3122,7 +3134,7 @@ template <class T> TP_KERNEL tp__cumsum_blocks(const T *x, T *y, const tp__cumsu
                 v[e] = q < j.n ? (sum)K::of(tp__number<T>::get(x, at + i * j.B)) : (sum)0;
                 mine += v[e];
             }
-            sum upto = mine; /* sum of the lanes up to and including this one */
+            sum upto = mine; /* sum of this lane and all lower lanes */
             for (int d = 1; d < 32; d <<= 1) {
                 const sum other = __shfl_up_sync(0xffffffffu, upto, (unsigned)d);
                 if (lane >= d) upto += other;
@@ -3210,8 +3222,8 @@ TP_KERNEL tp__top_k_few(const T *x, T *y, int32_t *index, int64_t rows, int64_t 
 __device__ __forceinline__ unsigned long long tp__sort_key(float v, int64_t i)
 {
     unsigned u = __float_as_uint(v);
-    if (v != v) u = 0;                              /* NaN first */
-    else if (v == 0) u = 0x7fffffffu;               /* -0 equals 0 */
+    if (v != v) u = 0;                              /* a NaN gets the smallest key */
+    else if (v == 0) u = 0x7fffffffu;               /* -0 and 0 get the same key */
     else u = u & 0x80000000u ? u : 0x7fffffffu ^ u; /* a larger value has a smaller key */
     return (unsigned long long)u << 32 | (unsigned)i;
 }
@@ -3313,7 +3325,7 @@ static void tp__top_k_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__run_
 /* Integer indices of rows, for gather, one_hot and ops on the last axis. */
 typedef struct tp__indices {
     const void *data;
-    bool wide; /* int64, else int32 */
+    bool wide; /* the indices are int64; false: int32 */
     int64_t n, rows;
 } tp__indices;
 static tp__indices tp__indices_of(const tp_operand *x, int64_t rows)
@@ -3328,7 +3340,8 @@ __device__ __forceinline__ int64_t tp__row_of(const tp__indices &s, int64_t i)
 /* A thread that finds an invalid index searches the first invalid one, so that every run reports the same index. */
 __device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t met, tp__fault f)
 {
-    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return; /* already reported */
+    /* another thread has already reported an invalid index */
+    if (!f.words || atomicCAS((unsigned long long *)f.words, 0ull, 0ull) != 0ull) return;
     for (int64_t i = 0; i <= met; i++) {
         const int64_t row = tp__row_of(s, i);
         if (row >= 0 && row < s.rows) continue;
@@ -3336,7 +3349,7 @@ __device__ __forceinline__ void tp__report_index(const tp__indices &s, int64_t m
         return;
     }
 }
-/* take_last */
+/* op take_last */
 template <class T> TP_KERNEL tp__take_last_kernel(const T *x, tp__indices s, T *y, int64_t m, tp__fault f)
 {
     TP_EACH(i, s.n)
@@ -3386,7 +3399,7 @@ static void tp__put_last_cuda(const tp_call *k)
                     tp__fault_of(k)););
 }
 
-/* in_top_k: counts the strictly larger elements */
+/* in_top_k: counts the elements that are larger than the label's */
 template <class T>
 TP_KERNEL tp__in_top_k_kernel(const T *x, const void *labels, bool long_labels, uint8_t *y, int64_t rows, int64_t C,
                               int K, int lanes)
@@ -3402,7 +3415,7 @@ TP_KERNEL tp__in_top_k_kernel(const T *x, const void *labels, bool long_labels, 
             const int64_t label =
                 long_labels ? ((const int64_t *)labels)[row] : (int64_t)((const int32_t *)labels)[row];
             const R of_label = label >= 0 && label < C ? tp__get(x, row * C + label) : (R)INFINITY;
-            yes = of_label - of_label == 0; /* finite */
+            yes = of_label - of_label == 0; /* whether the label's value is finite */
             for (int64_t c = lane; c < C && yes; c += lanes) larger += tp__get(x, row * C + c) > of_label;
         }
         larger = tp__lanes_join<tp__do_sum<int32_t>>(larger, lanes, room);
@@ -3470,7 +3483,7 @@ static const tp__cuda_kernel tp__cuda_reductions[] = {
         } break;                \
         }                       \
     } while (0)
-/* The largest unit that divides all numbers which were combined by OR in `bits`. */
+/* Returns the largest unit that divides several numbers, which the caller combined by OR in `bits`. */
 static int64_t tp__unit_of(uint64_t bits)
 {
     int64_t unit = 16;
@@ -3548,7 +3561,7 @@ typedef struct tp__moving {
     int64_t dim[TP__MOVE_MOST], ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
     char *dst;
     const char *src;
-    int64_t size; /* of an element, in bytes */
+    int64_t size; /* size of an element in bytes */
 } tp__moving;
 
 static tp__moving tp__moving_of(const tp_operand *y, const tp_operand *x)
@@ -3579,7 +3592,7 @@ typedef struct tp__move_plan {
     int64_t ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
 } tp__move_plan;
 
-/* In the order of dst: adjacent threads write adjacent units. */
+/* Moves units in the order of dst: adjacent threads write adjacent units. */
 template <class T> TP_KERNEL tp__move_units(T *dst, const T *src, const __grid_constant__ tp__move_plan m)
 {
     const int64_t step = (int64_t)gridDim.x * blockDim.x * 4;
@@ -3606,9 +3619,9 @@ template <class T> TP_KERNEL tp__move_units(T *dst, const T *src, const __grid_c
 
 /* If dst is contiguous along one dimension and src along another, square tiles go through shared memory. */
 typedef struct tp__tile_plan {
-    int64_t rows, cols, ds_row, ss_col; /* dst[row ds_row + col] = src[row + col ss_col] */
-    tp__divisor across, down;           /* number of tiles per row, and per column */
-    int ndim;                           /* the other dimensions */
+    int64_t rows, cols, ds_row, ss_col; /* the tile's elements: dst[row ds_row + col] = src[row + col ss_col] */
+    tp__divisor across, down;           /* numbers of tiles along a row (across) and along a column (down) */
+    int ndim;                           /* number of the other dimensions */
     tp__divisor dim[TP__MOVE_MOST];
     int64_t ds[TP__MOVE_MOST], ss[TP__MOVE_MOST];
 } tp__tile_plan;
@@ -3700,7 +3713,7 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
     }
     if (tp__move_turned(k, &m)) return;
     const int last = m.ndim - 1;
-    if (m.ds[last] == 1 && m.ss[last] == 1) { /* both are contiguous: use larger units */
+    if (m.ds[last] == 1 && m.ss[last] == 1) { /* src and dst are both contiguous: use larger units */
         uint64_t bits = (uint64_t)(uintptr_t)m.dst | (uint64_t)(uintptr_t)m.src | (uint64_t)(m.dim[last] * m.size);
         for (int d = 0; d < last; d++) bits |= (uint64_t)(m.ds[d] * m.size) | (uint64_t)(m.ss[d] * m.size);
         const int64_t times = tp__unit_of(bits) / m.size;
@@ -3747,11 +3760,11 @@ static void tp__reverse_cuda(const tp_call *k)
 #define TP__PARTS_MOST 64
 typedef struct tp__part_list {
     int n;
-    int64_t row; /* length of a row of the whole, in units */
+    int64_t row; /* length in units of a row of the whole tensor */
     void *part[TP__PARTS_MOST];
-    int64_t size[TP__PARTS_MOST], at[TP__PARTS_MOST]; /* units in a part; its offset in a row */
-    tp__divisor width[TP__PARTS_MOST];                /* its units per row */
-    uint32_t first[TP__PARTS_MOST + 1];               /* first block of each part */
+    int64_t size[TP__PARTS_MOST], at[TP__PARTS_MOST]; /* number of units in each part; offset of the part in a row */
+    tp__divisor width[TP__PARTS_MOST];                /* units of each part in a row */
+    uint32_t first[TP__PARTS_MOST + 1];               /* index of each part's first block */
 } tp__part_list;
 
 template <class T, bool JOIN> TP_KERNEL tp__move_parts(T *whole, const __grid_constant__ tp__part_list p)
@@ -3781,7 +3794,8 @@ template <class T, bool JOIN> TP_KERNEL tp__move_parts(T *whole, const __grid_co
     }
 }
 
-/* part: n operands, whose data may be NULL. Parts have the axis too, except those of stack and unstack. */
+/* Joins or splits tensors. part: n operands, whose data may be NULL. The parts have the axis too, except for stack and
+ * unstack. */
 static void tp__parts_cuda(const tp_call *k, const tp_operand *whole, const tp_operand *part, int n, int axis,
                            bool join)
 {
@@ -3799,7 +3813,7 @@ static void tp__parts_cuda(const tp_call *k, const tp_operand *whole, const tp_o
             const int64_t width = tp__product_of(&part[i].shape, axis, part[i].shape.ndim);
             if (part[i].data && width > 0) {
                 p.part[p.n] = part[i].data;
-                p.size[p.n] = width; /* in elements until the unit is known */
+                p.size[p.n] = width; /* counted in elements until the unit is known */
                 p.at[p.n++] = at;
                 bits |= (uint64_t)(uintptr_t)part[i].data | (uint64_t)(width * size) | (uint64_t)(at * size);
             }
@@ -3834,7 +3848,7 @@ static void tp__concat_grad_cuda(const tp_call *k)
 {
     tp__parts_cuda(k, &k->in[0], k->out, k->n_out, ((const tp__axis_attrs *)k->attrs)->axis, false);
 }
-static void tp__split_cuda(const tp_call *k) /* unstack too */
+static void tp__split_cuda(const tp_call *k) /* also runs the op unstack */
 {
     tp__parts_cuda(k, &k->in[0], k->out, k->n_out, ((const tp__parts_attrs *)k->attrs)->axis, false);
 }
@@ -4011,10 +4025,10 @@ static void tp__tile_cuda(const tp_call *k)
 /* -- tile_grad: sums over the copies, in order. If x is small and has many copies, they are split into pieces, and a second
  *    launch adds the pieces' sums. */
 typedef struct tp__copies {
-    int64_t n, copies, piece; /* elements of x; copies of each element, and copies in a piece */
+    int64_t n, copies, piece; /* elements of x; number of copies of each element; copies in a piece */
     int ndim;
     tp__divisor x[TP_MAX_DIMS], times[TP_MAX_DIMS];
-    int64_t stride[TP_MAX_DIMS]; /* of y */
+    int64_t stride[TP_MAX_DIMS]; /* strides of y */
 } tp__copies;
 template <class T, class P> TP_KERNEL tp__tile_grad_sum(P *sums, const T *dy, const __grid_constant__ tp__copies p)
 {
@@ -4051,7 +4065,7 @@ template <class T> TP_KERNEL tp__tile_grad_end(T *dx, const tp__real<T> *sums, i
         tp__put(dx, i, sum);
     }
 }
-/* Depends only on shapes: about 65536 sums run in parallel. */
+/* The size of a piece depends only on shapes, so that about 65536 sums run in parallel. */
 static int64_t tp__tile_grad_pieces(const tp_call *k)
 {
     const int64_t n = tp__size(&k->out[0]), copies = n ? tp__size(&k->in[0]) / n : 0;
@@ -4137,10 +4151,10 @@ static void tp__gather_cuda(const tp_call *k)
 
 /* -- a stable sort of positions by 32-bit keys, eight bits at a time: count, sum, place. gather_grad and bilinear_sampler_grad
  *    use it to add in a fixed order, without atomics on floats. */
-#define TP__SORT_TILE 2048 /* positions that a block sorts: 8 per thread */
+#define TP__SORT_TILE 2048 /* positions that a block of the radix sort processes: 8 per thread */
 static int64_t tp__sort_tiles(int64_t n) { return (n + TP__SORT_TILE - 1) / TP__SORT_TILE; }
 
-/* Counts each digit in each tile. */
+/* Radix sort: counts each digit in each tile. */
 TP_KERNEL tp__sort_count(uint32_t *count, const uint32_t *key, int64_t n, int shift)
 {
     TP_SHARED(uint32_t, mine, 256);
@@ -4148,12 +4162,13 @@ TP_KERNEL tp__sort_count(uint32_t *count, const uint32_t *key, int64_t n, int sh
     __syncthreads();
     for (int j = 0; j < TP__SORT_TILE / TP__THREADS; j++) {
         const int64_t i = (int64_t)blockIdx.x * TP__SORT_TILE + j * TP__THREADS + threadIdx.x;
-        if (i < n) atomicAdd(&mine[key[i] >> shift & 255u], 1u); /* integers: their order does not matter */
+        if (i < n) atomicAdd(&mine[key[i] >> shift & 255u], 1u); /* integer additions: their order does not matter */
     }
     __syncthreads();
     count[(int64_t)blockIdx.x * 256 + threadIdx.x] = mine[threadIdx.x];
 }
-/* Replaces counts by start positions: after all smaller digits and after the same digit of earlier tiles. One block. */
+/* Radix sort: replaces counts by start positions: after all smaller digits and after the same digit of earlier tiles.
+ * One block. */
 TP_KERNEL tp__sort_sum(uint32_t *count, int64_t tiles)
 {
     TP_SHARED(uint32_t, total, 256);
@@ -4199,7 +4214,7 @@ TP_KERNEL tp__sort_place(uint32_t *key_to, uint32_t *place_to, const uint32_t *k
     }
     __syncthreads();
     uint32_t at = begin[(int64_t)blockIdx.x * 256 + threadIdx.x];
-    for (int w = 0; w < 8; w++) { /* start positions of this digit for each warp */
+    for (int w = 0; w < 8; w++) { /* compute each warp's start position for this digit */
         const uint32_t m = count[w * 256 + threadIdx.x];
         count[w * 256 + threadIdx.x] = at;
         at += m;
@@ -4304,10 +4319,10 @@ TP_KERNEL tp__gather_grad_rows(T *dp, const T *dy, const tp__real<T> *sums, cons
         *(tp__columns<T, V> *)(dp + row * width + col) = y;
     }
 }
-/* Layout of the scratch memory: keys and positions twice, counts, bounds, sums of pieces. */
+/* Layout of the scratch memory of a sort: keys and positions twice, counts, bounds, sums of pieces. */
 typedef struct tp__sort_room {
     int64_t n, rows, width;
-    size_t keys, counts, bounds, sums; /* in bytes */
+    size_t keys, counts, bounds, sums; /* sizes in bytes */
 } tp__sort_room;
 static tp__sort_room tp__sort_room_of(const tp_call *k)
 {
@@ -4357,7 +4372,8 @@ static void tp__gather_grad_cuda(const tp_call *k)
     const cudaError_t e = cudaMemsetAsync(begin, 0, 2 * r.bounds, c->stream);
     if (e != cudaSuccess) tp__broken(c, k->op->name, cudaGetErrorString(e));
     TP_RUN(k, tp__sort_begin, r.n, key[0], place[0], s);
-    const int now = tp__sort(k, key, place, count, r.n, r.rows); /* invalid indices have the key `rows` */
+    /* invalid indices have the key `rows`, so that they are sorted last */
+    const int now = tp__sort(k, key, place, count, r.n, r.rows);
     TP_RUN(k, tp__sort_bounds, r.n, begin, end, key[now], r.n, (uint32_t)r.rows);
     if (r.width % 4 == 0)
         TP_REALS(k->out[0].dtype, (tp__gather_grad_sum<T, 4>(k, &r, sums, key[now], place[now], begin, end)););
@@ -4426,7 +4442,7 @@ TP_KERNEL tp__look_end(tp__glance *g, const double *sums, int64_t blocks, const 
 }
 static void tp__print_line(void *call)
 {
-    const tp_call *k = (const tp_call *)call; /* valid as long as its plan */
+    const tp_call *k = (const tp_call *)call; /* `call` stays valid as long as its plan */
     tp_call line = *k;
     tp_operand x = k->in[0];
     x.data = NULL;
@@ -4461,7 +4477,8 @@ static void tp__print_cuda(const tp_call *k)
 template <class T> TP_KERNEL tp__check_copy(T *y, const T *x, int64_t n, double *first)
 {
     TP_SHARED(double, room, 8);
-    double bad = -1e300; /* minus the index, which a double holds exactly: the largest is the first */
+    /* the negated index of the first bad element, as the maximum of all: a double holds an index exactly */
+    double bad = -1e300;
     TP_EACH(f, (n + 3) / 4)
     {
         const int64_t i = 4 * f;
@@ -4774,16 +4791,16 @@ typedef struct tp__apply_list {
     int n;
     bool nesterov;
     float a, b, epsilon, decay;
-    int dtype, rates_dtype; /* of variables; of the three scalars */
+    int dtype, rates_dtype; /* dtype of the variables; dtype of the three scalars */
     const void *lr, *power1, *power2;
     const uint8_t *pred;
     void *w[TP__APPLY_MOST], *slot[3][TP__APPLY_MOST];
     const void *g[TP__APPLY_MOST];
     int64_t size[TP__APPLY_MOST];
-    uint32_t first[TP__APPLY_MOST + 1]; /* first block of each variable */
+    uint32_t first[TP__APPLY_MOST + 1]; /* index of each variable's first block */
 } tp__apply_list;
 
-/* The variable that this block updates. */
+/* Finds the variable that this block updates. */
 __device__ __forceinline__ int tp__apply_of(const tp__apply_list &p)
 {
     int low = 0, high = p.n - 1;
@@ -4796,7 +4813,7 @@ __device__ __forceinline__ int tp__apply_of(const tp__apply_list &p)
 }
 template <class R> struct tp__apply_rates {
     R lr, a, b, rest_a, rest_b, epsilon, decay; /* rest_a is 1 - a, rest_b is 1 - b */
-    R left1, left2, adam, keep;                 /* 1 - beta^t; Adam's corrected rate */
+    R left1, left2, adam, keep;                 /* left: 1 - beta^t; adam: the corrected learning rate */
     bool nesterov, decays;
 };
 template <class R> __device__ __forceinline__ tp__apply_rates<R> tp__apply_rates_of(const tp__apply_list &p)
@@ -4818,7 +4835,7 @@ template <class R> __device__ __forceinline__ tp__apply_rates<R> tp__apply_rates
 __device__ __forceinline__ float tp__rounded_product(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ double tp__rounded_product(double a, double b) { return __dmul_rn(a, b); }
 
-enum { TP__RMSPROP_CENTERED = 100 }; /* RMSProp with three slots */
+enum { TP__RMSPROP_CENTERED = 100 }; /* the variant of RMSProp with three slots */
 /* Updates one element: weight, gradient and slots. The formulas are those of tp__descent_piece and its counterparts. */
 template <int KIND, class R>
 __device__ __forceinline__ void tp__apply_one(const tp__apply_rates<R> &r, R g, R &w, R &a, R &v, R &mg)
@@ -4858,7 +4875,8 @@ __device__ __forceinline__ void tp__apply_one(const tp__apply_rates<R> &r, R g, 
         w -= r.lr * d;
         break;
     }
-    case TP__FTRL: { /* a: -lr_power, b: l1, epsilon: l2, decay: the shrinkage */
+    /* FTRL reads its constants from other fields: a: -lr_power, b: l1, epsilon: l2, decay: the shrinkage */
+    case TP__FTRL: {
         const R sum = a + g * g, half = (R)0.5;
         const R before = r.a == half ? sqrt(a) : exp(r.a * log(a));
         const R after = r.a == half ? sqrt(sum) : exp(r.a * log(sum));
@@ -4977,7 +4995,8 @@ static int64_t tp__apply_blocks_of(const tp_operand *v)
 {
     return (tp__size(v) + TP__APPLY_CHUNK - 1) / TP__APPLY_CHUNK;
 }
-static size_t tp__lamb_room(const tp_call *k) /* ratios, then two sums per block */
+/* bytes of scratch for LAMB: a ratio for each variable, then two sums per block */
+static size_t tp__lamb_room(const tp_call *k)
 {
     size_t blocks = 0;
     for (int i = 0; i < ((const tp__apply_attrs *)k->attrs)->n; i++) blocks += (size_t)tp__apply_blocks_of(&k->var[i]);
@@ -5026,7 +5045,8 @@ static void tp__apply_cuda(const tp_call *k)
         const tp_operand *v = &k->var[i];
         const int64_t blocks = tp__apply_blocks_of(v);
         bool full = p.n == TP__APPLY_MOST || (int)v->dtype != p.dtype || (int64_t)p.first[p.n] + blocks > INT32_MAX;
-        for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data; /* listed twice: two launches */
+        /* a variable that is listed twice needs two launches */
+        for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data;
         if (blocks == 0) continue;
         if (full && p.n > 0) {
             tp__apply_launch(k, &p);
@@ -5106,8 +5126,8 @@ __device__ __forceinline__ void tp__store(tp__f16 *p, const float (&x)[4])
                                      (unsigned)tp__f16_of_f32(x[2]) | (unsigned)tp__f16_of_f32(x[3]) << 16);
 }
 
-#ifndef TP__INT_ELEMENTS                      /* tests make these two limits small */
-#define TP__INT_ELEMENTS  ((int64_t)1 << 30)  /* larger operands need 64-bit indices */
+#ifndef TP__INT_ELEMENTS                      /* tests define lower values for these two limits */
+#define TP__INT_ELEMENTS  ((int64_t)1 << 30)  /* operands with more elements need 64-bit indices */
 #define TP__CONV_ELEMENTS (int64_t) INT32_MAX /* the most elements of an operand in one call of cuDNN */
 #endif
 
@@ -5162,7 +5182,7 @@ template <class I> __device__ __forceinline__ tp__pixel<I> tp__pixel_of(I at, I 
 typedef struct tp__conv_shape {
     int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
     int64_t xb, xh, xw, xc, yb, yh, yw, yc;
-    int more_h, more_w; /* 1: SAME pads one more row or column after the image than before */
+    int more_h, more_w; /* 1: SAME pads one row or column more after the image than before it */
     bool nchw;
 } tp__conv_shape;
 
@@ -5220,7 +5240,7 @@ static tp__conv_shape tp__conv_shape_of(const tp_conv2d_attrs *a, const tp_shape
 
 /* -- conv2d: bias and ReLU after it, and bias_add */
 
-/* single: b is float32, for any type of x */
+/* single: b is float32, whatever the type of x */
 template <class T, int V, class I>
 TP_KERNEL tp__bias_kernel(const T *x, const void *b, bool single, T *y, int64_t n, int64_t C, int64_t inner, bool relu)
 {
@@ -5277,7 +5297,7 @@ template <class T> TP_KERNEL tp__conv_input(const tp__conv_shape g, const T *dy,
         const tp__pixel<int64_t> x = tp__pixel_of<int64_t>(at, g.H, g.W, g.C, g.nchw);
         const int64_t group = x.c / cg, c = x.c - group * cg;
         tp__real<T> sum = 0;
-        for (int64_t p = 0; p < g.KH; p++) { /* find the results that used this x with kernel element (p,q) */
+        for (int64_t p = 0; p < g.KH; p++) { /* find the outputs that read this x with kernel element (p,q) */
             const int64_t h = x.h + g.top - p * g.dh, i = h / g.sh;
             if (h < 0 || i * g.sh != h || i >= g.OH) continue;
             for (int64_t q = 0; q < g.KW; q++) {
@@ -5388,7 +5408,7 @@ template <class T> TP_KERNEL tp__depthwise_input(const tp__conv_shape g, const T
 #define TP__DEPTH_TAPS 9
 
 typedef struct tp__depth_cut {
-    int64_t places, per, pieces, tiles, passes, taps; /* tiles of 32 filters (NHWC) or of one (NCHW) */
+    int64_t places, per, pieces, tiles, passes, taps; /* tiles: of 32 filters (NHWC) or of one filter (NCHW) */
 } tp__depth_cut;
 static tp__depth_cut tp__depth_cut_of(const tp__conv_shape *g) /* depends only on the shape */
 {
@@ -5474,7 +5494,7 @@ TP_KERNEL tp__depthwise_part_nchw(const tp__conv_shape g, const tp__depth_cut s,
         if (threadIdx.x == 0 && t0 + t < taps) part[((int64_t)piece * taps + t0 + t) * g.O + o] = all;
     }
 }
-/* y[e] = sum of part[p][e]: a block adds 32 columns, 8 pieces at a time. */
+/* Adds partial sums, y[e] = sum of part[p][e]: a block adds 32 columns, 8 pieces at a time. */
 template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_t n, int64_t pieces)
 {
     typedef tp__real<T> R;
@@ -5556,11 +5576,11 @@ static void tp__run_frame(const tp_call *k, const tp__conv_shape *g, tp_dtype dt
 
 /* -- conv2d: cuDNN */
 
-#define TP__CONV_WORKSPACE ((size_t)512 << 20) /* algorithms that need more are not used */
+#define TP__CONV_WORKSPACE ((size_t)512 << 20) /* bytes of workspace; algorithms of cuDNN that need more are not used */
 
 enum { TP__CONV_FORWARD, TP__CONV_INPUT, TP__CONV_FILTER };
 
-/* Everything that determines cuDNN's choice. */
+/* The key of a choice: everything on which cuDNN's choice depends. */
 typedef struct tp__conv_key {
     int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
     int32_t what, dtype, precision, nchw;
@@ -5573,7 +5593,7 @@ typedef struct tp__conv_choice {
     cudnnConvolutionDescriptor_t conv;
     int algo;
     size_t workspace;
-    bool usable; /* false: cuDNN does not support it */
+    bool usable; /* false: cuDNN does not support this convolution */
 } tp__conv_choice;
 
 static cudnnStatus_t tp__conv_describe(tp__conv_choice *s)
@@ -5673,7 +5693,8 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
         if (strict && (math[i] == CUDNN_TENSOR_OP_MATH || math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION ||
                        tp__conv_is_rough(what, algo[i])))
             continue;
-        if (math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue; /* it would convert to half precision */
+        /* this math mode would convert to half precision */
+        if (math[i] == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION) continue;
         size_t bytes = 0;
         st = cudnnSetConvolutionMathType(s->conv, strict ? CUDNN_FMA_MATH : math[i]);
         if (st == CUDNN_STATUS_SUCCESS) st = tp__conv_workspace(c, s, algo[i], &bytes);
@@ -5686,14 +5707,15 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
     return CUDNN_STATUS_NOT_SUPPORTED;
 }
 
-/* The choice for `images` images, made at the first call; NULL when out of memory. */
+/* Returns cuDNN's choice for `images` images, made at the first call; NULL when out of memory. */
 static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv_shape *g, int what, tp_dtype dtype,
                                            tp_precision precision, int64_t images)
 {
     tp__conv_key key;
     memset(&key, 0, sizeof key);
     key.B = images, key.C = g->C, key.O = g->O, key.KH = g->KH, key.KW = g->KW, key.OH = g->OH, key.OW = g->OW;
-    key.H = g->H + g->more_h, key.W = g->W + g->more_w; /* with the odd row or column, padding is equal on both sides */
+    /* with the odd row or column added, the padding is equal on both sides */
+    key.H = g->H + g->more_h, key.W = g->W + g->more_w;
     key.sh = g->sh, key.sw = g->sw, key.dh = g->dh, key.dw = g->dw, key.top = g->top, key.left = g->left;
     key.groups = g->groups, key.what = what, key.dtype = (int32_t)dtype, key.nchw = g->nchw;
     key.precision = dtype == TP_F32 ? (int32_t)precision : 0;
@@ -5760,11 +5782,12 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
 enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_CUDNN, TP__BY_ITSELF };
 
 typedef struct tp__conv_job {
-    tp__conv_shape g, asked; /* asked: with the layout that cuDNN gets */
+    tp__conv_shape g, asked; /* g: shape of the call; asked: the shape in the layout that cuDNN gets */
     int what, way;
     tp_dtype dtype;
-    int64_t images;               /* cuDNN's images per call, as it counts elements in 32 bits */
-    tp__conv_choice *most, *last; /* choices for calls with this number of images, and for the last call; NULL: none */
+    int64_t images;               /* number of images in a call of cuDNN, which counts elements in 32 bits */
+    /* cuDNN's choices for a full call, and for the last call with fewer images; NULL: none */
+    tp__conv_choice *most, *last;
     size_t filter, frame, room;   /* bytes of scratch: transposed filter, padded images, workspace */
     size_t copy_x, copy_y;        /* bytes of scratch: x and y in another layout */
 } tp__conv_job;
@@ -5786,7 +5809,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
                   image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y,
                   most = TP__CONV_ELEMENTS;
     j.way = TP__BY_ITSELF;
-    if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* empty sums */
+    if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* without elements all sums are empty */
     const bool point = g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1,
                whole = g->OH == 1 && g->OW == 1 && g->KH == g->H && g->KW == g->W && g->dh == 1 && g->dw == 1 &&
                        g->top == 0 && g->left == 0;
@@ -5804,8 +5827,8 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
 #ifndef TP_CUDA_DIRECT_CONV
     if (image > most || reach * g->O > most) return j;
     j.images = most / image < g->B ? most / image : g->B;
-    for (int turned = 0; turned < (g->nchw ? 1 : 2) && j.way != TP__BY_CUDNN; turned++) { /* in the given layout, then
-                                                                                           * in NCHW */
+    /* try the given layout first, then NCHW */
+    for (int turned = 0; turned < (g->nchw ? 1 : 2) && j.way != TP__BY_CUDNN; turned++) {
         j.asked = *g;
         if (turned) tp__conv_lay_out(&j.asked, true);
         j.most = tp__conv_choice_of(c, &j.asked, what, j.dtype, k->precision, j.images);
@@ -5925,7 +5948,8 @@ static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, 
         if (j->frame && j->what != TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
         const bool add = j->what == TP__CONV_FILTER && at > 0;
         const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, add);
-        if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) { /* or a more specific code of this kind */
+        /* all of cuDNN's codes for "not supported" have the same thousands */
+        if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) {
             c->say(TP_LOG_WARN, "%s: cuDNN has no %s after all (%s): a slow kernel makes it", c->device.name,
                    k->op->name, cudnnGetErrorString(st));
             return false;
@@ -5951,7 +5975,8 @@ static void tp__conv_run(const tp_call *k, int what)
     const bool relu = k->fused.act == TP_EPILOGUE_RELU;
     if (tp__size(&k->out[0]) == 0) return;
     if (j.way == TP__BY_PRODUCT) {
-        const bool with_it = bias && j.dtype != TP_F64 && bias->dtype == j.dtype; /* cuBLASLt can add the bias */
+        /* whether cuBLASLt can add the bias itself */
+        const bool with_it = bias && j.dtype != TP_F64 && bias->dtype == j.dtype;
         tp__conv_product(k, &j, x, w, y, with_it ? bias->data : NULL, with_it && relu);
         if (with_it) return;
     } else if (j.way == TP__BY_CUDNN) {
@@ -5989,8 +6014,8 @@ static void tp__bias_add_cuda(const tp_call *k)
 /* -- max_pool, avg_pool. The gradients gather: each element of x reads the windows that contain it, in their order. */
 
 typedef struct tp__pool_shape {
-    int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, nx, ny; /* nx, ny: number of elements */
-    bool nchw, four;                                               /* four: four channels per thread */
+    int64_t B, H, W, C, OH, OW, kh, kw, sh, sw, top, left, nx, ny; /* nx, ny: numbers of elements of x and y */
+    bool nchw, four;                                               /* four: a thread processes four channels */
 } tp__pool_shape;
 
 static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
@@ -6026,7 +6051,7 @@ template <class I> __device__ __forceinline__ I tp__pool_y(const tp__pool_shape 
 {
     return g.nchw ? ((b * (I)g.C + c) * (I)g.OH + i) * (I)g.OW + j : ((b * (I)g.OH + i) * (I)g.OW + j) * (I)g.C + c;
 }
-/* The first and the last window that contain element h; `before` is the padding before the image. */
+/* Finds the first and the last pooling window that contain element h; `before` is the padding before the image. */
 template <class I> __device__ __forceinline__ I tp__first_window(I h, int64_t before, int64_t size, int64_t stride)
 {
     const I at = h + (I)before - (I)size;
@@ -6187,14 +6212,14 @@ static void tp__max_pool_cuda(const tp_call *k)
     TP_REALS(k->in[0].dtype, TP__RUN_POOL(k, tp__max_pool_kernel, T, g, g.ny, (const T *)k->in[0].data,
                                           (T *)k->out[0].data, at8, at32););
 }
-static void tp__max_pool_grad_cuda(const tp_call *k) /* in: dy, argmax, x (only its shape) */
+static void tp__max_pool_grad_cuda(const tp_call *k) /* inputs: dy, argmax, x (only its shape) */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[2].shape);
     TP_REALS(k->in[0].dtype,
              TP__RUN_POOL(k, tp__max_pool_grad_kernel, T, g, g.nx, (const T *)k->in[0].data,
                           tp__bytes_or_null(&k->in[1]), tp__ints_or_null(&k->in[1]), (T *)k->out[0].data););
 }
-static void tp__max_pool_take_cuda(const tp_call *k) /* in: x, argmax */
+static void tp__max_pool_take_cuda(const tp_call *k) /* inputs: x, argmax */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[0].shape);
     TP_REALS(k->in[0].dtype,
@@ -6207,7 +6232,7 @@ static void tp__avg_pool_cuda(const tp_call *k)
     TP_REALS(k->in[0].dtype,
              TP__RUN_POOL(k, tp__avg_pool_kernel, T, g, g.ny, (const T *)k->in[0].data, (T *)k->out[0].data););
 }
-static void tp__avg_pool_grad_cuda(const tp_call *k) /* in: dy, x (only its shape) */
+static void tp__avg_pool_grad_cuda(const tp_call *k) /* inputs: dy, x (only its shape) */
 {
     const tp__pool_shape g = tp__pool_shape_of(k, &k->in[1].shape);
     TP_REALS(k->in[0].dtype,
@@ -6233,9 +6258,9 @@ static const tp__cuda_kernel tp__cuda_convolution[] = {
 
 typedef struct tp__bn_cut {
     int64_t C, inner, n; /* n: elements per channel */
-    int64_t per, pieces; /* elements of a channel in a piece */
-    int64_t tiles;       /* blocks that together cover all channels */
-    int lanes;           /* channels last: adjacent threads that read a row, a power of two */
+    int64_t per, pieces; /* elements of a channel in a piece; number of pieces */
+    int64_t tiles;       /* number of blocks that together cover all channels */
+    int lanes;           /* with channels last: number of adjacent threads that read a row, a power of two */
     bool four;           /* a thread reads four adjacent elements at once */
 } tp__bn_cut;
 
@@ -6247,10 +6272,11 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.C = x->shape.dim[axis];
     s.inner = tp__product_of(&x->shape, axis + 1, x->shape.ndim);
     s.n = tp__product_of(&x->shape, 0, axis) * s.inner;
-    s.four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* see tp__fours */
+    s.four = x->dtype != TP_F64 && (s.inner == 1 ? s.C : s.inner) % 4 == 0; /* for the condition see tp__fours */
     s.tiles = s.C;
     s.lanes = 1;
-    int64_t least = 4096, most = 65536; /* elements of a piece: enough work for a block, few enough for float sums */
+    /* limits of a piece's elements: enough work for a block, few enough for sums in float */
+    int64_t least = 4096, most = 65536;
     if (s.inner == 1) {
         const int64_t wide = s.four ? s.C / 4 : s.C;
         while (s.lanes < 32 && s.lanes < wide) s.lanes *= 2;
@@ -6266,17 +6292,17 @@ static tp__bn_cut tp__bn_cut_of(const tp_call *k, const tp_operand *x)
     s.pieces = (s.n + s.per - 1) / s.per;
     return s;
 }
-/* Scratch, all tp__real: two sums for each piece and channel, then eight vectors of C elements. */
+/* Layout of batch norm's scratch, all tp__real: two sums for each piece and channel, then eight vectors of C elements. */
 static size_t tp__bn_room(const tp_call *k)
 {
-    const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* three outputs: the gradient */
+    const tp_operand *x = &k->in[k->n_out == 3 ? 1 : 0]; /* an op with three outputs is the gradient */
     const tp__bn_cut s = tp__bn_cut_of(k, x);
     return (size_t)((2 * s.pieces + 8) * s.C) * (x->dtype == TP_F64 ? sizeof(double) : sizeof(float));
 }
 
 __device__ __forceinline__ float tp__fused(float a, float b, float c) { return fmaf(a, b, c); }
 __device__ __forceinline__ double tp__fused(double a, double b, double c) { return fma(a, b, c); }
-/* y of batch_norm; its gradient needs the same bits, to know where a ReLU was active. */
+/* Computes y of batch_norm; its gradient needs the same bits, to know where a ReLU was active. */
 template <class R> __device__ __forceinline__ R tp__bn_value(R x, R mean, R scale, R beta)
 {
     return tp__fused(x - mean, scale, beta);
@@ -6303,7 +6329,7 @@ template <class R, int V> struct tp__bn_sums {
             squares[e] = tp__fused(d, d, squares[e]);
         }
     }
-    /* the mean, and the sum of squares about it */
+    /* from here on, the mean and the sum of squares about it */
     __device__ __forceinline__ void end(R n, R (&mean)[V], R (&around)[V]) const
     {
         for (int e = 0; e < V; e++) {
@@ -6368,8 +6394,9 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
     __syncthreads();
     const int wide = s.lanes * V, n = (int)(b.to - b.from);
     const int64_t c0 = (blockIdx.x % s.tiles) * wide, piece = blockIdx.x / s.tiles;
-    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) { /* per channel: combine the slots */
-        const R near = means[t]; /* differences from it are small, which keeps precision */
+    /* for each channel, combine the sums of all slots */
+    for (int t = (int)threadIdx.x; t < wide && c0 + t < s.C; t += TP__THREADS) {
+        const R near = means[t]; /* differences from this value are small, which keeps precision */
         R total = 0, squares = 0;
         for (int w = 1; w < b.slots && w < n; w++)
             total += (R)((n - w + b.slots - 1) / b.slots) * (means[w * wide + t] - near);
@@ -6383,7 +6410,8 @@ template <class T, int V> TP_KERNEL tp__bn_part_rows(const tp__bn_cut s, const T
     }
 }
 
-/* Sums of dy and of dy (x - mean); if beta is given, only over elements where the ReLU was active. */
+/* Batch norm's gradient needs the sums of dy and of dy (x - mean); if beta is given, only over elements where the ReLU
+ * was active. */
 template <class T> struct tp__bn_back { /* the operands of batch_norm_grad */
     const T *dy, *x;
     const tp__real<T> *gamma, *mean, *inv, *beta;
@@ -6469,7 +6497,7 @@ TP_KERNEL tp__bn_apply_rows(const tp__bn_cut s, const T *x, T *y, const tp__real
         }
     }
 }
-/* stat holds gamma inv, dbeta/N, inv dgamma/N */
+/* stat holds, for each channel: gamma inv, dbeta/N, inv dgamma/N */
 template <class T, int V>
 TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T *dx, const tp__real<T> *stat)
 {
@@ -6506,11 +6534,11 @@ TP_KERNEL tp__bn_back_apply_rows(const tp__bn_cut s, const tp__bn_back<T> in, T 
 
 /* -- channels before the last axis: (outer, C, inner) */
 
-/* The index of element e of channel c. */
+/* Returns the index of element e of channel c. */
 template <class I> __device__ __forceinline__ I tp__bn_at(const tp__bn_cut &s, I e, I c)
 {
     const I o = e / (I)s.inner;
-    return (o * ((I)s.C - 1) + c) * (I)s.inner + e; /* (o C + c) inner + e - o inner */
+    return (o * ((I)s.C - 1) + c) * (I)s.inner + e; /* equals (o C + c) inner + e - o inner */
 }
 template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut s, const T *x, tp__real<T> *part)
 {
@@ -6539,7 +6567,8 @@ template <class T, int V, class I> TP_KERNEL tp__bn_part_planes(const tp__bn_cut
     }
     const R near = tp__finite(tp__get(x, (int64_t)tp__bn_at<I>(s, from, c)));
     R total = 0, squares = 0;
-    for (int v = 0; v < V; v++) total += n * (mean[v] - near); /* differences are small, which keeps precision */
+    /* differences from `near` are small, which keeps precision */
+    for (int v = 0; v < V; v++) total += n * (mean[v] - near);
     const R all = near + tp__block_sum(total, room) / (R)(to - from);
     for (int v = 0; v < V; v++) squares += around[v] + n * (mean[v] - all) * (mean[v] - all);
     squares = tp__block_sum(squares, room);
@@ -6635,8 +6664,8 @@ template <> struct tp__param_of<tp__f16, true> {
         }                                                    \
     } while (0)
 
-__device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* sums over the 32 slots; all of them get
-                                                                            * the result */
+/* sums over the 32 slots; all slots get the result */
+__device__ __forceinline__ double tp__bn_add_slots(double x, double *room)
 {
     __syncthreads();
     room[threadIdx.x] = x;
@@ -6647,7 +6676,7 @@ __device__ __forceinline__ double tp__bn_add_slots(double x, double *room) /* su
     }
     return room[threadIdx.x & 7];
 }
-/* stat holds mean, gamma inv, beta */
+/* stat holds, for each channel: mean, gamma inv, beta */
 template <class T, class P>
 TP_KERNEL tp__bn_combine(const tp__bn_cut s, const tp__real<T> *part, const P *gamma, const P *beta, P *out_mean,
                          P *out_var, P *out_inv, tp__real<T> *stat, float epsilon, bool unbiased)
@@ -6775,9 +6804,9 @@ static void tp__batch_norm_cuda(const tp_call *k)
         tp__bn_write<T>(k, &s, x, (T *)k->out[0].data, stat);
     });
 }
-static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean, inv; beta if a ReLU follows */
+static void tp__batch_norm_grad_cuda(const tp_call *k) /* inputs: dy, x, gamma, mean, inv; beta if a ReLU follows */
 {
-    const bool relu = k->fused.mask != 0; /* dy is the gradient after the ReLU */
+    const bool relu = k->fused.mask != 0; /* with a ReLU, dy is the gradient of the ReLU's output */
     const tp__bn_cut s = tp__bn_cut_of(k, &k->in[1]);
     const int64_t n = s.n * s.C;
     TP_REALS(k->in[1].dtype, {
@@ -6786,7 +6815,8 @@ static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean
         tp__real<T> *wide = stat + 4 * s.C;
         tp__bn_back<T> in = {(const T *)k->in[0].data, (const T *)k->in[1].data,    wide, wide + s.C,
                              wide + 2 * s.C,           relu ? wide + 3 * s.C : NULL};
-        if (k->in[2].dtype == TP_F32 || k->in[2].dtype == TP_F64) { /* already in the type of the computation */
+        /* these vectors are already in the type of the computation */
+        if (k->in[2].dtype == TP_F32 || k->in[2].dtype == TP_F64) {
             in.gamma = (const tp__real<T> *)k->in[2].data;
             in.mean = (const tp__real<T> *)k->in[3].data;
             in.inv = (const tp__real<T> *)k->in[4].data;
@@ -6806,7 +6836,7 @@ static void tp__batch_norm_grad_cuda(const tp_call *k) /* in: dy, x, gamma, mean
         else if (dx) TP__RUN_FOURS(k, tp__bn_back_apply_planes, T, s.four, n, n, s, in, dx, (const tp__real<T> *)stat);
     });
 }
-static void tp__batch_norm_infer_cuda(const tp_call *k) /* in: x, gamma, beta, mean, var */
+static void tp__batch_norm_infer_cuda(const tp_call *k) /* inputs: x, gamma, beta, mean, var */
 {
     const tp__bn_cut s = tp__bn_cut_of(k, &k->in[0]);
     TP_REALS(k->in[0].dtype, {
@@ -6877,7 +6907,7 @@ static tp__row_shape tp__row_shape_of(int64_t rows, int64_t C)
         }                                                               \
     } while (0)
 
-/* The index in the row of the lane's item i. */
+/* Returns the index in the row of the lane's item i. */
 template <bool FOURS> __device__ __forceinline__ int tp__row_at(const tp__row_shape &s, int lane, int i)
 {
     return FOURS ? (i / 4 * s.lanes + lane) * 4 + i % 4 : i * s.lanes + lane;
@@ -6935,7 +6965,7 @@ template <class R> __device__ __forceinline__ void tp__row_sums(R &a, R &b, int 
         b += __shfl_xor_sync(0xffffffffu, b, d);
     }
     if (lanes <= 32) return;
-    __syncthreads(); /* room may still be read by an earlier call */
+    __syncthreads(); /* wait, because threads may still read `room` from the previous call */
     if ((threadIdx.x & 31) == 0) room[threadIdx.x >> 5] = a, room[8 + (threadIdx.x >> 5)] = b;
     __syncthreads();
     a = room[0], b = room[8];
@@ -6972,14 +7002,14 @@ template <class R> __device__ __forceinline__ R tp__row_max(R x, int lanes, R *r
 enum { TP__SOFTMAX, TP__LOG_SOFTMAX, TP__CROSS_ENTROPY };
 typedef struct tp__softmax_job {
     const void *x;
-    void *y, *loss; /* cross entropy: the softmax and the losses; either may be NULL */
+    void *y, *loss; /* cross entropy: y is the softmax, loss the losses; either may be NULL */
     const void *label;
     bool long_labels;
     int what;
     tp__fault fault;
 } tp__softmax_job;
 
-/* The label of a row; -1 if there is no such class, in which case the run fails. */
+/* Returns the label of a row; -1 if there is no such class, in which case the run fails. */
 __device__ __forceinline__ int64_t tp__label_of(const tp__softmax_job &j, int64_t row, int64_t C, bool report)
 {
     const int64_t label = j.long_labels ? ((const int64_t *)j.label)[row] : (int64_t)((const int32_t *)j.label)[row];
@@ -7034,7 +7064,7 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x) {
         const T *x = (const T *)j.x + row * C;
         const int64_t label = j.what == TP__CROSS_ENTROPY ? tp__label_of(j, row, C, t == 0) : 0;
-        if (label < 0) continue; /* true for all threads of the block */
+        if (label < 0) continue; /* the condition is the same for all threads of the block */
         R m = -(R)INFINITY, z = 0;
         for (int64_t from = t; from < C; from += 8 * TP__THREADS) {
             R v[8], most = m;
@@ -7043,7 +7073,8 @@ template <class T> TP_KERNEL tp__softmax_long(int64_t rows, int64_t C, const tp_
                 v[i] = from + i * TP__THREADS < C ? tp__get(x, from + i * TP__THREADS) : -(R)INFINITY;
 #pragma unroll
             for (int i = 0; i < 8; i++) most = v[i] > most ? v[i] : most;
-            if (most > m) z *= exp(m - most), m = most; /* if m was minus infinity, this is 0 times 0 */
+            /* rescales the sum; if m was minus infinity, this is 0 times 0 */
+            if (most > m) z *= exp(m - most), m = most;
             const R base = m == -(R)INFINITY ? 0 : m;
             R sum = 0;
 #pragma unroll
@@ -7098,7 +7129,7 @@ static void tp__softmax_of(const tp_call *k, int what)
 static void tp__softmax_cuda(const tp_call *k) { tp__softmax_of(k, TP__SOFTMAX); }
 static void tp__log_softmax_cuda(const tp_call *k) { tp__softmax_of(k, TP__LOG_SOFTMAX); }
 
-/* sparse_softmax_cross_entropy */
+/* op sparse_softmax_cross_entropy */
 static void tp__cross_entropy_cuda(const tp_call *k)
 {
     tp__softmax_job j;
@@ -7203,7 +7234,7 @@ static void tp__layer_norm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp_
 template <class T> struct tp__ln_back_job {
     const T *dy, *x, *gamma, *mean, *inv;
     T *dx;
-    double *partial; /* (2, parts, C): dgamma, dbeta; NULL: not needed */
+    double *partial; /* partial sums (2, parts, C) of dgamma and dbeta; NULL: not needed */
     int64_t parts;
 };
 template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__row_shape s, const tp__ln_back_job<T> j)
@@ -7229,7 +7260,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
             R gamma[4];
             tp__row_get<FOURS, T>(s, j.gamma, lane, i, live, (R)0, gamma);
 #pragma unroll
-            for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* past the end of the row dy is 0 */
+            for (int e = i; e < i + (FOURS ? 4 : 1); e++) { /* dy is 0 beyond the end of the row */
                 xhat[e] = (xhat[e] - mean) * inv;
                 dgamma[e] += dy[e] * xhat[e];
                 dbeta[e] += dy[e];
@@ -7238,7 +7269,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
                 b += dy[e] * xhat[e];
             }
         }
-        if (!j.dx) continue; /* true for all threads of the block */
+        if (!j.dx) continue; /* the condition is the same for all threads of the block */
         tp__row_sums(a, b, s.lanes, room);
         a /= (R)s.C, b /= (R)s.C;
         if (!live) continue;
@@ -7249,7 +7280,7 @@ template <class T, int N, bool FOURS> TP_KERNEL tp__layer_norm_back(const tp__ro
     if (!j.partial) return;
     double *to_gamma = j.partial + blockIdx.x * (int64_t)s.C, *to_beta = to_gamma + j.parts * s.C;
 #pragma unroll
-    for (int i = 0; i < N; i++) { /* add the groups of the block in order */
+    for (int i = 0; i < N; i++) { /* add the partial sums of the block's groups, in order */
         if (groups > 1) {
             __syncthreads();
             side[t] = dgamma[i];
@@ -7374,7 +7405,7 @@ static void *tp__seq_take(tp__seq_room *r, int64_t n, size_t size)
     r->used += ((size_t)n * size + 255) & ~(size_t)255;
     return r->base ? r->base + at : NULL;
 }
-/* c (M,N) = op(a) op(b), of contiguous matrices; for halves c may be float32, as `out` says */
+/* Matrix product c (M,N) = op(a) op(b), of contiguous matrices; for halves c may be float32, as `out` says */
 static void tp__seq_product(const tp_call *k, tp_dtype dtype, tp_dtype out, int64_t M, int64_t N, int64_t K, bool ta,
                             bool tb, bool add, const void *a, const void *b, void *c)
 {
@@ -7400,7 +7431,7 @@ static void tp__seq_product(const tp_call *k, tp_dtype dtype, tp_dtype out, int6
     tp__gemm(k, &g, a, b, c, NULL);
 }
 
-/* Uses 32-bit division if possible, which is faster. */
+/* Divides; uses 32-bit division if possible, which is faster. */
 __device__ __forceinline__ int64_t tp__seq_divide(int64_t a, int64_t b)
 {
     return (uint64_t)(a | b) >> 32 ? a / b : (int64_t)((uint32_t)a / (uint32_t)b);
@@ -7411,21 +7442,23 @@ __device__ __forceinline__ int64_t tp__seq_divide(int64_t a, int64_t b)
  *    all positions of the class, which the backward block has linked in a chain. Sums over paths are in double, as on the
  *    CPU. */
 typedef struct tp__ctc_args {
-    int64_t T, B, C, L, step, row; /* step, row: stride of the logits between steps, between sequences */
-    int blank, dtype[3];           /* dtypes of labels, label lengths, lengths */
+    /* step: stride of the logits from one step to the next; row: from one sequence to the next */
+    int64_t T, B, C, L, step, row;
+    int blank, dtype[3];           /* dtypes of the labels, the label lengths and the sequence lengths */
     bool zero_infinity;
     const void *x, *labels, *label_lengths, *lengths;
     void *y, *dx;
-    double *norm, *a, *later, *total; /* shapes (B,T), (B,T (2L+1)) for a and later, (B) */
-    int32_t *chain;                   /* (B,L): 2 * next + first; next: next position of the label, n if none; first: is
-                                       * it the first */
+    double *norm, *a, *later, *total; /* shapes: norm (B,T), a and later (B,T (2L+1)), total (B) */
+    /* (B,L): 2 * next + first, where next is the next position of the same label, n if none, and first is 1 for the
+     * label's first position */
+    int32_t *chain;
     tp__fault fault;
 } tp__ctc_args;
 __device__ __forceinline__ int64_t tp__ctc_int(const void *p, int dtype, int64_t i)
 {
     return dtype == TP_I64 ? ((const int64_t *)p)[i] : ((const int32_t *)p)[i];
 }
-/* The class of position s; and tp__ctc_skips: may a path reach s from s - 2? */
+/* The class of position s. tp__ctc_skips: whether a path may reach s from s - 2. */
 __device__ __forceinline__ int64_t tp__ctc_class(const tp__ctc_args &g, int64_t b, int64_t s)
 {
     return s & 1 ? tp__ctc_int(g.labels, g.dtype[0], b * g.L + (s >> 1)) : g.blank;
@@ -7435,7 +7468,7 @@ __device__ __forceinline__ bool tp__ctc_skips(const tp__ctc_args &g, int64_t b, 
     return (s & 1) && s > 1 && tp__ctc_class(g, b, s) != tp__ctc_class(g, b, s - 2);
 }
 template <class R>
-__device__ __forceinline__ double tp__ctc_add(double a, double b, double c) /* log(e^a + e^b + e^c) */
+__device__ __forceinline__ double tp__ctc_add(double a, double b, double c) /* returns log(e^a + e^b + e^c) */
 {
     const double ab = a > b ? a : b, most = ab > c ? ab : c;
     if (most == -(double)INFINITY) return most;
@@ -7466,10 +7499,10 @@ template <class T> TP_KERNEL tp__ctc_norms(const tp__ctc_args g)
     }
 }
 
-/* The walk of one block: forward or backward through sequence b. */
+/* The walk of one block of ctc_loss: forward or backward through sequence b. */
 typedef struct tp__ctc_way {
-    int64_t b, n, steps; /* n labels, 2 n + 1 positions */
-    double *way;         /* (steps, 2 n + 1): logarithms of sums over paths */
+    int64_t b, n, steps; /* n: number of labels; there are 2 n + 1 positions */
+    double *way;         /* (steps, 2 n + 1): for each position the logarithm of the sum over all paths to it */
     bool back;
 } tp__ctc_way;
 
@@ -7488,7 +7521,7 @@ __device__ __forceinline__ bool tp__ctc_is_wrong(const tp__ctc_args &g, const tp
         if (c < 0 || c >= g.C || c == g.blank) wrong[0] = 1;
     }
     __syncthreads();
-    if (wrong[0]) { /* the run fails */
+    if (wrong[0]) { /* the lengths or labels are invalid: the run fails */
         if (tid > 0 || w.back) return true;
         int64_t bad = n < 0 || n > g.L ? n : steps;
         for (int64_t i = 0; i < n && !bad_length; i++) {
@@ -7503,7 +7536,7 @@ __device__ __forceinline__ bool tp__ctc_is_wrong(const tp__ctc_args &g, const tp
     return false;
 }
 
-/* Links the positions of equal labels. */
+/* Links the positions that have the same label. */
 __device__ __forceinline__ void tp__ctc_chains(const tp__ctc_args &g, int64_t b, int64_t n)
 {
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
@@ -7515,7 +7548,8 @@ __device__ __forceinline__ void tp__ctc_chains(const tp__ctc_args &g, int64_t b,
     }
 }
 
-/* One thread per position: the previous step is in shared memory, and the next logit is loaded in advance. */
+/* The walk with one thread per position: the previous step is in shared memory, and the next logit is loaded in
+ * advance. */
 template <class T>
 __device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const tp__ctc_way &w, double *last_step)
 {
@@ -7547,7 +7581,7 @@ __device__ __forceinline__ void tp__ctc_walk_short(const tp__ctc_args &g, const 
     }
 }
 
-/* More positions than threads: the previous step is read from memory. */
+/* The walk if there are more positions than threads: the previous step is read from memory. */
 template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__ctc_args &g, const tp__ctc_way &w)
 {
     typedef tp__real<T> R;
@@ -7557,7 +7591,7 @@ template <class T> __device__ __forceinline__ void tp__ctc_walk_long(const tp__c
     const double none = -(double)INFINITY, *norm = g.norm + b * g.T;
     double *way = w.way;
     for (int64_t i = 0; i < steps; i++) {
-        const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: the previous step */
+        const int64_t t = back ? steps - 1 - i : i, u = back ? t + 1 : t - 1; /* u: index of the previous step */
         for (int64_t s = tid; s < S; s += blockDim.x) {
             double v = (back ? s >= S - 2 : s < 2) ? 0 : none;
             if (i > 0) {
@@ -7603,7 +7637,7 @@ template <class T> TP_KERNEL tp__ctc_walk(const tp__ctc_args g)
     if (g.y) tp__put((T *)g.y, w.b, (R)(g.zero_infinity && y == none ? 0 : 0 - y));
 }
 
-/* One block for each step of each sequence. */
+/* Gradients of ctc_loss: one block for each step of each sequence. */
 template <class T> TP_KERNEL tp__ctc_gradient(const tp__ctc_args g)
 {
     typedef tp__real<T> R;
@@ -7721,7 +7755,7 @@ template <class R> TP_KERNEL tp__seq_columns_end(const R *part, void *y, int dty
     }
 }
 #define TP__SEQ_CHUNKS 64
-/* part: room for TP__SEQ_CHUNKS * N numbers */
+/* part: memory for TP__SEQ_CHUNKS * N numbers */
 template <class T>
 static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, const tp_operand *y, int64_t rows,
                                 int64_t N)
@@ -7740,7 +7774,7 @@ static void tp__seq_column_sums(const tp_call *k, const void *x, void *part, con
  *    product, and give float sums; the state that passes between steps is float. States, biases and gradients of weights are
  *    float or half, as the plan stores them. */
 typedef struct tp__rnn_shape {
-    int64_t T, B, I, H, st, sb; /* the row of (t, b) is t st + b sb */
+    int64_t T, B, I, H, st, sb; /* st, sb: sample b of step t is in row t st + b sb */
 } tp__rnn_shape;
 static tp__rnn_shape tp__rnn_shape_of(const tp_shape *x, const tp_shape *h0, bool batch_major)
 {
@@ -7772,19 +7806,20 @@ static const void *tp__rnn_single(const tp_call *k, const tp_operand *x, tp_dtyp
     return room;
 }
 
-/* The rows of a matrix from row n on. */
+/* Returns the address of a matrix's row n. */
 static void *tp__rnn_rows(const tp_operand *x, int64_t n)
 {
     return x->data ? (char *)x->data + (size_t)(n * x->shape.dim[1]) * tp__dtype_size(x->dtype) : NULL;
 }
 
-/* One step. xw (rows,4H) = x Wx and gates may be the same memory; hw (B,4H) = h Wh; h, c (B,H): the state, updated in place. */
+/* One LSTM step. xw (rows,4H) = x Wx and gates may be the same memory; hw (B,4H) = h Wh; h, c (B,H): the state, updated
+ * in place. */
 template <class T> struct tp__lstm_step {
     int64_t B, H, row, sb;
     float forget_bias;
     const tp__real<T> *xw, *hw, *bias;
     tp__real<T> *h, *c;
-    T *rounded, *gates, *cells, *y; /* rounded (B,H): h as T for the next product; NULL if h is a T */
+    T *rounded, *gates, *cells, *y; /* rounded (B,H): h as type T for the next product; NULL if h has that type */
 };
 template <class T> TP_KERNEL tp__lstm_cell(const tp__lstm_step<T> a)
 {
@@ -7819,7 +7854,8 @@ static tp__lstm_room tp__lstm_room_of(const tp_call *k)
     const size_t size = tp__dtype_size(k->in[0].dtype), real = tp__dtype_size(tp__rnn_real(k->in[0].dtype));
     tp__seq_room room = tp__seq_room_over(k->scratch);
     tp__lstm_room m;
-    m.xw = size == real ? k->out[3].data : NULL; /* the gates' memory, before the activations are applied */
+    /* xw uses the memory of the gates, before the activations are applied */
+    m.xw = size == real ? k->out[3].data : NULL;
     if (!m.xw) m.xw = tp__seq_take(&room, r.T * r.B * 4 * r.H, real);
     m.hw = tp__seq_take(&room, r.B * 4 * r.H, real);
     m.h = tp__seq_take(&room, r.B * r.H, real);
@@ -7831,7 +7867,7 @@ static tp__lstm_room tp__lstm_room_of(const tp_call *k)
 }
 static size_t tp__lstm_bytes(const tp_call *k) { return tp__lstm_room_of(k).bytes; }
 
-template <class T> static void tp__lstm_run(const tp_call *k) /* in: x, W, b, h0, c0 */
+template <class T> static void tp__lstm_run(const tp_call *k) /* inputs: x, W, b, h0, c0 */
 {
     typedef tp__real<T> R;
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
@@ -7861,11 +7897,11 @@ template <class T> static void tp__lstm_run(const tp_call *k) /* in: x, W, b, h0
 }
 static void tp__lstm_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__lstm_run<T>(k);); }
 
-/* One step back. dh, dc (B,H): the gradients from the following step, dc is updated in place; dgates (rows,4H), of which `step`
- * holds the rows of this step if they are not contiguous; before (rows,H): the state before each step. */
+/* One LSTM step back. dh, dc (B,H): the gradients from the following step, dc is updated in place; dgates (rows,4H), of
+ * which `step` holds the rows of this step if they are not contiguous; before (rows,H): the state before each step. */
 template <class T> struct tp__lstm_back_step {
     int64_t B, H, row, st, sb;
-    bool first; /* is it the first step: then the previous states are h0 and c0 */
+    bool first; /* this is the first step, whose previous states are h0 and c0 */
     const T *dy, *gates, *cells, *y;
     const tp__real<T> *h0, *c0, *dh;
     tp__real<T> *dc;
@@ -7922,7 +7958,7 @@ static tp__lstm_back_room tp__lstm_back_room_of(const tp_call *k)
 static size_t tp__lstm_back_bytes(const tp_call *k) { return tp__lstm_back_room_of(k).bytes; }
 
 template <class T>
-static void tp__lstm_back_run(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
+static void tp__lstm_back_run(const tp_call *k) /* inputs: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
 {
     typedef tp__real<T> R;
     const tp__rnn_shape r =
@@ -7960,8 +7996,8 @@ static void tp__lstm_back_cuda(const tp_call *k) { TP_REALS(k->in[3].dtype, tp__
 template <class T> struct tp__gru_step {
     int64_t B, H, row, sb;
     const tp__real<T> *xg, *xc, *hg, *hc, *bg, *bc;
-    tp__real<T> *h, *u;          /* (B,H): the state, the update gate */
-    T *rh, *rounded, *gates, *y; /* rh: r h; rounded: h as T for the next product */
+    tp__real<T> *h, *u;          /* h (B,H): the state; u (B,H): the update gate */
+    T *rh, *rounded, *gates, *y; /* rh: r h; rounded: h as type T for the next product */
 };
 template <class T> TP_KERNEL tp__gru_gates(const tp__gru_step<T> a)
 {
@@ -8020,7 +8056,7 @@ static tp__gru_room tp__gru_room_of(const tp_call *k)
 }
 static size_t tp__gru_bytes(const tp_call *k) { return tp__gru_room_of(k).bytes; }
 
-template <class T> static void tp__gru_run(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
+template <class T> static void tp__gru_run(const tp_call *k) /* inputs: x, Wg, bg, Wc, bc, h0 */
 {
     typedef tp__real<T> R;
     const tp__rnn_shape r =
@@ -8051,15 +8087,16 @@ template <class T> static void tp__gru_run(const tp_call *k) /* in: x, Wg, bg, W
 }
 static void tp__gru_cuda(const tp_call *k) { TP_REALS(k->in[0].dtype, tp__gru_run<T>(k);); }
 
-/* One step back in two kernels; the second needs drh = dc' Wch^T. Afterwards dh (B,H) += [dr', du'] Wgh^T. step_g and step_c
- * hold this step's rows of dg (rows,2H) and dc (rows,H), if these are not contiguous. */
+/* One GRU step back in two kernels; the second needs drh = dc' Wch^T. Afterwards dh (B,H) += [dr', du'] Wgh^T. step_g
+ * and step_c hold this step's rows of dg (rows,2H) and dc (rows,H), if these are not contiguous. */
 template <class T> struct tp__gru_back_step {
     int64_t B, H, row, st, sb;
     bool first;
     const T *dy, *gates, *y;
     const tp__real<T> *h0, *drh;
     tp__real<T> *dh;
-    T *dg, *dc, *step_g, *step_c, *before, *reset; /* before, reset (rows,H): h_t-1, r h_t-1 */
+    /* before (rows,H): the previous state h_t-1; reset (rows,H): r h_t-1 */
+    T *dg, *dc, *step_g, *step_c, *before, *reset;
 };
 template <class T> TP_KERNEL tp__gru_back_cell(const tp__gru_back_step<T> a)
 {
@@ -8124,7 +8161,7 @@ static tp__gru_back_room tp__gru_back_room_of(const tp_call *k)
 }
 static size_t tp__gru_back_bytes(const tp_call *k) { return tp__gru_back_room_of(k).bytes; }
 
-template <class T> static void tp__gru_back_run(const tp_call *k) /* in: dy, dh_T, x, Wg, Wc, h0, y, gates */
+template <class T> static void tp__gru_back_run(const tp_call *k) /* inputs: dy, dh_T, x, Wg, Wc, h0, y, gates */
 {
     typedef tp__real<T> R;
     const tp__rnn_shape r =
@@ -8172,16 +8209,16 @@ static void tp__gru_back_cuda(const tp_call *k) { TP_REALS(k->in[2].dtype, tp__g
 typedef struct tp__attention_args {
     int64_t Tq, Tk, C, heads, beyond; /* query i attends to the keys below min(i + beyond, Tk) */
     int D;
-    bool fours; /* rows of heads are aligned to four elements */
+    bool fours; /* the rows of each head are aligned to four elements */
     double scale;
     const void *dy, *q, *k, *v, *y, *lse;
-    void *delta, *out[3]; /* forward: y, lse; backward: dq, dk, dv */
-    int lse_type;         /* dtype of out[1]; the inputs and delta have the type of the computation */
+    void *delta, *out[3]; /* out: forward y and lse, backward dq, dk and dv */
+    int lse_type;         /* dtype of lse, the second output; the inputs and delta have the type of the computation */
 } tp__attention_args;
 template <class R, int N> struct alignas(sizeof(R) * N < 16 ? sizeof(R) * N : 16) tp__pack {
     R v[N];
 };
-/* SIZE: rows and columns of a tile; DEEP: depth of a slice; ROOM: elements of two slices. */
+/* SIZE: rows and columns of a tile; DEEP: depth of a slice; ROOM: number of elements in two slices. */
 template <class R> struct tp__tile {
     enum { M = sizeof(R) == 8 ? 2 : 4, SIZE = 16 * M, DEEP = 32, ROOM = 2 * DEEP * SIZE };
 };
@@ -8252,13 +8289,13 @@ template <class R> __device__ __forceinline__ void tp__tile_put(R *tile, const R
         *(tp__pack<R, tp__tile<R>::M> *)(tile + (tx * M + j) * SIZE + (ty ^ tx) * M) = p;
     }
 }
-/* The index in the slice of a head of element n of a thread's ND. */
+/* Maps element n of a thread's ND elements to its index in the head's slice. */
 template <int ND> __device__ __forceinline__ int tp__tile_element(int n)
 {
     const int V = ND < 4 ? ND : 4;
     return n / V * 16 * V + (int)(threadIdx.x & 15) * V + n % V;
 }
-/* sum += tile x, over n rows of x */
+/* Adds the product tile x to sum, over n rows of x. */
 template <int ND, class T, class R>
 __device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R *tile, R *room, const T *x,
                                               int64_t pitch, int n, int D, bool fours)
@@ -8296,10 +8333,10 @@ __device__ __forceinline__ void tp__tile_sums(R sum[tp__tile<R>::M][ND], const R
     }
 }
 
-/* The work of a block: a tile of a head. The last tiles come first, since they attend to the most keys. */
+/* The work of a block of attention: a tile of a head. The last tiles come first, since they attend to the most keys. */
 typedef struct tp__attention_piece {
     int64_t b, head, tile;
-    int slice; /* first element of the head that this block computes */
+    int slice; /* the head's first element that this block computes */
 } tp__attention_piece;
 __device__ __forceinline__ tp__attention_piece tp__attention_place(const tp__attention_args &a, int64_t tiles, int wide)
 {
@@ -8378,7 +8415,7 @@ template <class T, int ND> TP_KERNEL tp__attention_forward(const tp__attention_a
     }
 }
 
-/* delta = sum of dy_i y_i, one warp per row */
+/* Computes delta, for each row the sum of dy_i y_i; one warp per row. */
 template <class T> TP_KERNEL tp__attention_delta(const tp__attention_args a, int64_t n)
 {
     typedef tp__real<T> R;
@@ -8394,7 +8431,7 @@ template <class T> TP_KERNEL tp__attention_delta(const tp__attention_args a, int
         if ((threadIdx.x & 31) == 0) ((R *)a.delta)[(b * a.heads + head) * a.Tq + i] = sum;
     }
 }
-/* KEYS: rows are keys, the results dk and dv; else rows are queries, the result dq. */
+/* Backward attention. KEYS: rows are keys, the results dk and dv; else rows are queries, the result dq. */
 template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__attention_args a)
 {
     typedef tp__real<T> R;
@@ -8406,7 +8443,7 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
     const int64_t r0 = at.tile * SIZE, rows = (at.b * n_all + r0) * a.C + at.head * a.D,
                   columns = at.b * n_other * a.C + at.head * a.D, sums = (at.b * a.heads + at.head) * a.Tq;
     const int n_rows = n_all - r0 < SIZE ? (int)(n_all - r0) : SIZE;
-    int64_t c = 0, end = a.Tq; /* the range of columns that attend to these rows, or the reverse */
+    int64_t c = 0, end = a.Tq; /* the range of columns (queries or keys) that these rows interact with */
     if (KEYS) c = r0 - a.beyond + 1 > 0 ? (r0 - a.beyond + 1) / SIZE * SIZE : 0;
     else end = r0 + n_rows - 1 + a.beyond < a.Tk ? r0 + n_rows - 1 + a.beyond : a.Tk;
     const R scale = (R)a.scale;
@@ -8434,7 +8471,7 @@ template <class T, int ND, bool KEYS> TP_KERNEL tp__attention_back(const tp__att
         if (KEYS && a.out[2]) {
             tp__tile_put(tile, p);
             tp__tile_sums<ND>(sum_v, tile, room, column_p + c * a.C + at.slice, a.C, n, a.D - at.slice, a.fours);
-            __syncthreads(); /* all threads have read the tile */
+            __syncthreads(); /* wait until all threads have read the tile */
         }
         if (!KEYS || a.out[1]) {
             tp__tile_put(tile, ds);
@@ -8504,9 +8541,9 @@ template <class T, int ND> static void tp__attention_launch(const tp_call *k, co
 #define TP__MMA_COLUMNS 32
 #define TP__MMA_THREADS 128
 template <class T> struct tp__mma {
-    enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER }; /* numbers per word; depth of a product */
+    enum { PER = sizeof(T) == 4 ? 1 : 2, DEEP = 8 * PER }; /* PER: numbers per word; DEEP: depth of a product */
 };
-__device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounds to TF32 */
+__device__ __forceinline__ unsigned tp__mma_word(const float *x) /* rounds a number to TF32 */
 {
     const unsigned u = __float_as_uint(*x);
     return (u & 0x7f800000u) == 0x7f800000u ? u : (u + 0x1000u) & ~0x1fffu;
@@ -8535,7 +8572,7 @@ __device__ __forceinline__ float tp__mma_dot(const tp__f16 *, unsigned a, unsign
     return tp__f32_of_f16((uint16_t)a) * tp__f32_of_f16((uint16_t)b) +
            tp__f32_of_f16((uint16_t)(a >> 16)) * tp__f32_of_f16((uint16_t)(b >> 16));
 }
-/* Computes what mma computes, through shuffles. */
+/* Computes through shuffles what the instruction mma computes. */
 template <class T> __device__ __forceinline__ void tp__mma_add(float c[4], const unsigned a[4], const unsigned b[2])
 {
     const int lane = threadIdx.x & 31, t = lane & 3;
@@ -8567,7 +8604,8 @@ TP__MMA(tp__bf16, "m16n8k16", "bf16")
 TP__MMA(tp__f16, "m16n8k16", "f16")
 #undef TP__MMA
 #endif
-/* Rows of a head as words; rows past n and numbers past D are zeros. The pitch keeps a warp's words in different banks. */
+/* Loads rows of a head as words; rows past n and numbers past D are zeros. The pitch keeps a warp's words in different
+ * banks. */
 template <class T, int WIDE> struct tp__mma_tile {
     enum { WORDS = WIDE / tp__mma<T>::PER, PITCH = WORDS + 4 };
 };
@@ -8587,7 +8625,7 @@ __device__ __forceinline__ void tp__mma_load(unsigned *tile, int high, const T *
         *(tp__pack<unsigned, 4 / tp__mma<T>::PER> *)(tile + r * PITCH + d / PER) = w;
     }
 }
-/* s (16, TP__MMA_COLUMNS) = the warp's rows of one tile times the columns of another, over the whole depth D. */
+/* Computes s (16, TP__MMA_COLUMNS) = the warp's rows of one tile times the columns of another, over the whole depth D. */
 template <class T, int WIDE>
 __device__ __forceinline__ void tp__mma_products(float s[TP__MMA_COLUMNS / 8][4], const unsigned *rows,
                                                  const unsigned *columns, int D)
@@ -8606,7 +8644,7 @@ __device__ __forceinline__ void tp__mma_products(float s[TP__MMA_COLUMNS / 8][4]
         }
     }
 }
-/* sum (16, WIDE) += s x, over the rows of tile x. */
+/* Computes sum (16, WIDE) += s x, over the rows of tile x. */
 template <class T, int WIDE>
 __device__ __forceinline__ void tp__mma_sums(float sum[WIDE / 8][4], const float s[TP__MMA_COLUMNS / 8][4],
                                              const unsigned *x, int D)
@@ -8621,7 +8659,7 @@ __device__ __forceinline__ void tp__mma_sums(float sum[WIDE / 8][4], const float
             const float *u = s[2 * k], *v = s[2 * k + 1];
             a[0] = tp__mma_pair<T>(u[0], u[1]), a[1] = tp__mma_pair<T>(u[2], u[3]);
             a[2] = tp__mma_pair<T>(v[0], v[1]), a[3] = tp__mma_pair<T>(v[2], v[3]);
-        } else { /* words t and t+4 are replaced by columns 2t and 2t+1 */
+        } else { /* columns 2t and 2t+1 take the place of words t and t+4 */
             a[0] = tp__mma_word(s[k]), a[1] = tp__mma_word(s[k] + 2);
             a[2] = tp__mma_word(s[k] + 1), a[3] = tp__mma_word(s[k] + 3);
         }
@@ -8662,8 +8700,8 @@ template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__atten
                   columns = at.b * a.Tk * a.C + at.head * a.D;
     const int n_rows = a.Tq - i0 < TP__MMA_ROWS ? (int)(a.Tq - i0) : TP__MMA_ROWS;
     const int64_t end = i0 + n_rows - 1 + a.beyond < a.Tk ? i0 + n_rows - 1 + a.beyond : a.Tk;
-    const int64_t row = i0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2); /* this thread's rows: row and row +
-                                                                                   * 8 */
+    /* this thread computes two rows, row and row + 8 */
+    const int64_t row = i0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2);
     const float none = -INFINITY, scale = (float)a.scale;
     float sum[WIDE / 8][4], most[2] = {none, none}, z[2] = {0, 0};
     for (int n = 0; n < WIDE / 8; n++)
@@ -8719,7 +8757,7 @@ template <class T, int WIDE> TP_KERNEL tp__attention_forward_mma(const tp__atten
 template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const tp__attention_args a)
 {
     const int PITCH = tp__mma_tile<T, WIDE>::PITCH, t = threadIdx.x & 3;
-    TP_DYNAMIC_SHARED(unsigned, row_s); /* names as in tp__attention_back */
+    TP_DYNAMIC_SHARED(unsigned, row_s); /* the names are as in tp__attention_back */
     unsigned *row_p = row_s + TP__MMA_ROWS * PITCH, *column_s = row_p + TP__MMA_ROWS * PITCH,
              *column_p = column_s + TP__MMA_COLUMNS * PITCH;
     const int64_t n_all = KEYS ? a.Tk : a.Tq, n_other = KEYS ? a.Tq : a.Tk;
@@ -8728,7 +8766,7 @@ template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const t
                   columns = at.b * n_other * a.C + at.head * a.D, sums = (at.b * a.heads + at.head) * a.Tq;
     const int n_rows = n_all - r0 < TP__MMA_ROWS ? (int)(n_all - r0) : TP__MMA_ROWS;
     const int64_t own = r0 + (threadIdx.x >> 5) * 16 + ((threadIdx.x & 31) >> 2);
-    int64_t c = 0, end = a.Tq; /* the range of columns that attend to these rows, or the reverse */
+    int64_t c = 0, end = a.Tq; /* the range of columns (queries or keys) that these rows interact with */
     if (KEYS) c = r0 - a.beyond + 1 > 0 ? (r0 - a.beyond + 1) / TP__MMA_COLUMNS * TP__MMA_COLUMNS : 0;
     else end = r0 + n_rows - 1 + a.beyond < a.Tk ? r0 + n_rows - 1 + a.beyond : a.Tk;
     const float scale = (float)a.scale, one[2] = {1, 1};
@@ -8767,7 +8805,7 @@ template <class T, int WIDE, bool KEYS> TP_KERNEL tp__attention_back_mma(const t
     if (KEYS && to_v) tp__mma_store<T, WIDE>(to_v + first, a.C, sum_v, one, n_rows, a.D);
 }
 
-/* False: the GPU has no tensor cores for T, or the head is too large. */
+/* Returns false if the GPU has no tensor cores for T, or the head is too large. */
 template <class T, int WIDE>
 static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_args &a, bool back)
 {
@@ -8825,7 +8863,7 @@ static void tp__attention_back_cuda(const tp_call *k)
     const tp__attention_args a = tp__attention_args_of(k, true);
     TP_REALS(k->in[1].dtype, tp__attention_run<T>(k, a, true););
 }
-static size_t tp__attention_bytes(const tp_call *k) /* for delta, and for lse if it has another type */
+static size_t tp__attention_bytes(const tp_call *k) /* bytes of scratch for delta, and for lse if it has another type */
 {
     const tp_dtype real = tp__rnn_real(k->in[1].dtype);
     return (size_t)(tp__size(&k->in[5]) + tp__rnn_apart(&k->in[5], real)) * tp__dtype_size(real);
@@ -8866,15 +8904,16 @@ template <class T, int V> struct alignas(sizeof(T) * V < 16 ? sizeof(T) * V : 16
 
 /* -- resize, resize_grad: the source of each row and column of the result is computed once. The gradient gathers: source row h
  *    is used by the result rows whose `low` is h-1 or h, which are contiguous. Sums are in the CPU's order. */
-typedef struct tp__resize_place { /* y = (1 - part) x[low] + part x[high] */
+typedef struct tp__resize_place { /* how a result is interpolated: y = (1 - part) x[low] + part x[high] */
     int low, high;
     double part;
 } tp__resize_place;
 typedef struct tp__resize_args {
     int64_t B, H, W, C, OH, OW;
     bool align_corners, half_pixel_centers, nearest;
-    tp__resize_place *row, *column; /* OH entries, OW entries */
-    int *row_from, *column_from;    /* for the gradient: entry h counts the rows with low < h; H+1, W+1 entries */
+    tp__resize_place *row, *column; /* source positions of the OH rows and the OW columns */
+    /* for the gradient: entry h is the number of result rows (columns) with low < h; H+1 and W+1 entries */
+    int *row_from, *column_from;
     size_t bytes;
 } tp__resize_args;
 static tp__resize_args tp__resize_args_of(const tp_call *k, const tp_shape *x, bool back)
@@ -8903,7 +8942,7 @@ __device__ __forceinline__ tp__resize_place tp__resize_look(const tp__resize_arg
                                                             int64_t n_out)
 {
     tp__resize_place t;
-    int64_t num = i * n_in, den = n_out; /* the source position is num / den */
+    int64_t num = i * n_in, den = n_out; /* the position in the source is num / den */
     if (a.align_corners && n_out > 1) num = i * (n_in - 1), den = n_out - 1;
     if (a.half_pixel_centers) num = (2 * i + 1) * n_in - (a.nearest ? 0 : n_out), den = 2 * n_out;
     if (a.nearest && a.align_corners) num = 2 * num + den, den *= 2;
@@ -9013,7 +9052,7 @@ static void tp__resize_cuda(const tp_call *k)
                                         TP_RUN(k, (tp__resize_kernel<T, V, I>), n / V, a, (const T *)k->in[0].data,
                                                (T *)k->out[0].data);););
 }
-static void tp__resize_back_cuda(const tp_call *k) /* in: dy, x (only its shape) */
+static void tp__resize_back_cuda(const tp_call *k) /* inputs: dy, x (only its shape) */
 {
     const tp__resize_args a = tp__resize_args_of(k, &k->in[1].shape, true);
     const int64_t n = tp__size(&k->out[0]);
@@ -9033,9 +9072,9 @@ static size_t tp__resize_bytes(const tp_call *k)
  *    whose first pixel is itself or one of its neighbours left, above and left above, in that order. So the order of each sum
  *    is fixed. Images are processed in groups, so that the lists stay small. */
 typedef struct tp__sampler_args {
-    int64_t B, H, W, C, n; /* n: coordinates per image */
+    int64_t B, H, W, C, n; /* n: number of coordinates per image */
     int border;
-    int64_t group; /* images per group */
+    int64_t group; /* number of images in a group */
     uint32_t *key[2], *index[2], *count, *from;
     size_t bytes;
 } tp__sampler_args;
@@ -9107,14 +9146,14 @@ static void tp__sampler_cuda(const tp_call *k)
                                                (const T *)k->in[1].data, (T *)k->out[0].data);););
 }
 
-/* The gradient of the coordinates: LANES threads per position share its channels. */
+/* Computes the gradient of the coordinates: LANES threads per position share its channels. */
 template <class T, int LANES>
 TP_KERNEL tp__sampler_coords(const tp__sampler_args a, const T *dy, const T *image, const T *coords, T *out)
 {
     typedef tp__real<T> R;
     const int64_t places = a.B * a.n, step = (int64_t)gridDim.x * (TP__THREADS / LANES);
     const int64_t mine = ((int64_t)blockIdx.x * TP__THREADS + threadIdx.x) / LANES, lane = threadIdx.x % LANES;
-    for (int64_t base = 0; base < places; base += step) { /* the same for all lanes of a warp */
+    for (int64_t base = 0; base < places; base += step) { /* the loop's range is the same for all lanes of a warp */
         const int64_t i = base + mine < places ? base + mine : places - 1;
         const T *d = dy + i * a.C, *x = image + tp__seq_divide(i, a.n) * a.H * a.W * a.C;
         const R at[2] = {tp__get(coords, 2 * i), tp__get(coords, 2 * i + 1)};
@@ -9151,7 +9190,7 @@ template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T 
         a.index[0][i] = (uint32_t)i;
     }
 }
-/* The start of each pixel's coordinates in the sorted list. */
+/* Finds the start of each pixel's coordinates in the sorted list. */
 TP_KERNEL tp__sampler_froms(const uint32_t *key, uint32_t *from, int64_t places, int64_t pixels)
 {
     TP_EACH(i, pixels + 1)
@@ -9177,7 +9216,7 @@ TP_KERNEL tp__sampler_gather(const tp__sampler_args a, const uint32_t *index, co
         const int64_t pw = at - r * a.W, ph = r - tp__seq_divide(r, a.H) * a.H;
         R sum[V];
         for (int m = 0; m < V; m++) sum[m] = 0;
-        for (int side = 0; side < 4; side++) { /* the pixel itself, then left, above, left above */
+        for (int side = 0; side < 4; side++) { /* four pixels: this one, then left, above, left above */
             if ((side & 1 && pw == 0) || (side & 2 && ph == 0)) continue;
             const int64_t first = at - (side & 1) - (side & 2 ? a.W : 0);
             for (int64_t l = a.from[first], end = a.from[first + 1]; l < end; l++) {
@@ -9187,7 +9226,7 @@ TP_KERNEL tp__sampler_gather(const tp__sampler_args a, const uint32_t *index, co
                 tp__sampler_place(tp__get(coords, 2 * i), a.H, a.border, h, &f[0]);
                 tp__sampler_place(tp__get(coords, 2 * i + 1), a.W, a.border, w, &f[1]);
                 const tp__pixels<T, V> d = *(const tp__pixels<T, V> *)(dy + i * a.C + c);
-                for (int p = 0; p < 4; p++) { /* at an edge several of the four pixels are this one */
+                for (int p = 0; p < 4; p++) { /* at an edge several of the coordinate's four pixels may be this one */
                     if (h[p >> 1] != ph || w[p & 1] != pw) continue;
                     const R wh = p >> 1 ? f[0] : 1 - f[0], ww = p & 1 ? f[1] : 1 - f[1];
 #pragma unroll
@@ -9209,15 +9248,15 @@ static void tp__sampler_image(const tp_call *k, const tp__sampler_args *a, const
         const T *at = coords + b * a->n * 2, *d = dy + b * a->n * a->C;
         T *to = dx + b * a->H * a->W * a->C;
         TP_RUN(k, (tp__sampler_keys<T>), places, *a, at, places, (uint32_t)pixels);
-        const int now = tp__sort(k, a->key, a->index, a->count, places, pixels); /* coordinates outside have the key
-                                                                                  * `pixels` */
+        /* coordinates outside have the key `pixels`, so that they are sorted last */
+        const int now = tp__sort(k, a->key, a->index, a->count, places, pixels);
         TP_RUN(k, tp__sampler_froms, pixels + 1, a->key[now], a->from, places, pixels);
         if (a->C % 4 == 0)
             TP_RUN(k, (tp__sampler_gather<T, 4>), pixels * a->C / 4, *a, a->index[now], d, at, to, pixels);
         else TP_RUN(k, (tp__sampler_gather<T, 1>), pixels * a->C, *a, a->index[now], d, at, to, pixels);
     }
 }
-static void tp__sampler_back_cuda(const tp_call *k) /* in: dy, image, coords */
+static void tp__sampler_back_cuda(const tp_call *k) /* inputs: dy, image, coords */
 {
     const tp__sampler_args a = tp__sampler_args_of(k, &k->in[1].shape, &k->in[2].shape, true);
     const int64_t places = a.B * a.n;
@@ -9266,7 +9305,7 @@ static tp_kernel_fn tp__cuda_find_kernel(tp_device *d, const char *op)
     if (r) return r->fn;
     return tp__map_code(op) >= 0 ? tp__map_cuda : NULL;
 }
-/* The epilogues and masks that the kernel of an op supports. */
+/* Returns the epilogues and masks that an op's kernel supports. */
 static unsigned tp__cuda_fuses(tp_device *d, const char *op)
 {
     static const struct {
@@ -9320,7 +9359,7 @@ static void tp__cuda_close(tp_device *d)
     tp__memory_give(c, c->stream, c->workspace);
     if (c->copying) cudaStreamSynchronize(c->copying);
     if (c->stream) cudaStreamSynchronize(c->stream);
-    if (c->pool) cudaMemPoolDestroy(c->pool); /* no allocation is left: all memory returns to the driver */
+    if (c->pool) cudaMemPoolDestroy(c->pool); /* no allocation is left, so all memory returns to the driver */
     if (c->copying) cudaStreamDestroy(c->copying);
     if (c->stream) cudaStreamDestroy(c->stream);
     cudaGetLastError();
@@ -9449,7 +9488,7 @@ extern "C" tp_device *tp_cuda_open_(int ordinal, unsigned abi, tp_fail_fn fail, 
     c->say = say;
     c->ordinal = ordinal;
     c->limit = SIZE_MAX;
-    c->workspace_bytes = (size_t)32 << 20; /* the most that kernels for Hopper use */
+    c->workspace_bytes = (size_t)32 << 20; /* the largest workspace that kernels for Hopper use */
     pthread_mutex_init(&c->staging, NULL);
     pthread_mutex_init(&c->filling, NULL);
     const char *what;

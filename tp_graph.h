@@ -83,7 +83,8 @@
  *            tp_graph_status, tp_graph_error and every run report the mistake, with file:line (>>places) and name scope.
  * NOTATION   B batch, H W height and width, C input channels, O output channels, N elements; d<x> = d cost / d <x>.
  */
-#ifndef TP__F /* the whole file except the op pages at its end: for these the file includes itself */
+/* This block has the whole file except the op pages at its end; for the pages the file includes itself. */
+#ifndef TP__F
 #ifndef TP_GRAPH_H
 #define TP_GRAPH_H
 
@@ -108,7 +109,7 @@ typedef struct tp_variable tp_variable;
 /* One output value of an operation. Read the fields, never write them. */
 typedef struct tp_node {
     tp_operation *op;
-    int index; /* which output of op */
+    int index; /* index of this output among the outputs of op */
     tp_dtype dtype;
     tp_shape shape; /* static shape; TP_ANY where unknown */
 } tp_node;
@@ -117,18 +118,18 @@ typedef struct tp_node {
 struct tp_operation {
     tp_graph *graph;
     const tp_op *row;
-    const char *name; /* "tower0/conv1/Relu" */
-    int id;           /* creation order */
+    const char *name; /* for example "tower0/conv1/Relu" */
+    int id;           /* number of the operation in the order of creation */
     int n_in, n_out, n_ctrl, n_var;
     tp_node **in;
-    tp_node *out;        /* n_out values; effect-only ops have one, a bool of shape (0) */
-    tp_operation **ctrl; /* run before this one */
-    tp_variable **var;   /* written in place by this op (WRITES_VAR); of a variable op: its variable */
-    void *attrs;         /* the row's attribute struct */
+    tp_node *out;        /* n_out values; an op that has only an effect has one, a bool of shape (0) */
+    tp_operation **ctrl; /* control dependencies: operations that run before this one */
+    tp_variable **var;   /* variables that this op writes in place (WRITES_VAR); of a variable op: its variable */
+    void *attrs;         /* the struct of the op's attributes */
     void *user;          /* HOST ops: the pointer of tp_apply_desc.user */
-    uint64_t stream;     /* random stream: hash of the name, or another op's stream to repeat its numbers */
+    uint64_t stream;     /* key of its random stream: hash of the name, or another op's stream to repeat its numbers */
     int device;          /* the device that runs it: index into the session's devices (see tp_device_enter) */
-    tp_at at;            /* the user's line that added it; file may be NULL */
+    tp_at at;            /* the user's line that added the operation; file may be NULL */
 };
 
 /* How a variable is initialised. Make one with the functions tp_init_*; a zeroed one is "unset". Formulas: >>variables. */
@@ -144,10 +145,11 @@ typedef enum tp_init_kind {
 typedef enum { TP_FAN_IN = 1, TP_FAN_OUT, TP_FAN_AVG } tp_fan_mode;
 typedef enum { TP_DIST_TRUNCATED_NORMAL = 1, TP_DIST_NORMAL, TP_DIST_UNIFORM } tp_distribution;
 typedef struct tp_init {
-    int kind;   /* tp_init_kind */
-    float a, b; /* constant: value a. normal: mean a, deviation b. uniform: [a,b). variance scaling: scale a */
+    int kind; /* a tp_init_kind */
+    /* meaning by kind: constant: value a. normal: mean a, deviation b. uniform: [a,b). variance scaling: scale a */
+    float a, b;
     int mode, distribution;
-    const float *values; /* TP_INIT_VALUES: copied when the variable is made */
+    const float *values; /* for TP_INIT_VALUES; copied when the variable is made */
     int64_t n_values;
 } tp_init;
 
@@ -165,7 +167,7 @@ typedef struct tp_spec {
                           TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_DIMS, TP__SPEC_SCALAR, 0)(__VA_ARGS__)           \
     }
 #define TP__SPEC_TYPE(dtype_, ...)                                    dtype_
-#define TP__SPEC_PICK(t_, a_, b_, c_, d_, e_, f_, g_, h_, pick_, ...) pick_ /* the tenth argument */
+#define TP__SPEC_PICK(t_, a_, b_, c_, d_, e_, f_, g_, h_, pick_, ...) pick_ /* picks its tenth argument */
 #define TP__SPEC_SCALAR(dtype_) \
     {                           \
         0, { 0 }                \
@@ -186,11 +188,11 @@ typedef struct tp_spec {
  * on the op's page under >>ops. Tests walk the table (tp_op_registry), so a new entry is tested automatically. */
 
 enum {
-    TP_OP_PURE = 0,            /* may be merged, folded, pruned */
+    TP_OP_PURE = 0,            /* the op may be merged with an equal one, folded or pruned */
     TP_OP_RANDOM = 1 << 0,     /* depends on the random step: never merged or folded */
     TP_OP_READS_VAR = 1 << 1,  /* its output is the value of a variable */
     TP_OP_WRITES_VAR = 1 << 2, /* changes variables in place */
-    TP_OP_COLLECTIVE = 1 << 3, /* all ranks must run it, in creation order */
+    TP_OP_COLLECTIVE = 1 << 3, /* all ranks must run the op, in creation order */
     /* Has an effect outside the graph (prints, checks, communicates with other processes): each run calls its kernel. A GPU
      * records the kernels before and after it separately; the kernel waits for its operands (tp_device.download, wait). */
     TP_OP_HOST = 1 << 4,
@@ -198,11 +200,13 @@ enum {
     TP_OP_ELEMENTWISE = 1 << 6,   /* out[i] depends on in[][i] alone, after broadcasting: has block functions */
     TP_OP_ANY_DTYPE = 1 << 7,     /* copies elements without computing: naive_f32 serves every dtype */
     TP_OP_VIEW = 1 << 8,          /* output 0 is an alias of input 0 with another shape: no work at run time */
-    TP_OP_SOURCE = 1 << 9,        /* placeholder, constant, variable: has no kernel */
+    TP_OP_SOURCE = 1 << 9,        /* a placeholder, constant or variable, which has no kernel */
     TP_OP_NO_ALIAS = 1 << 10,     /* no output may be in the buffer of an input, even if the input is not read later */
-    TP_OP_HALF = 1 << 11,         /* computes products, with half-precision operands where the session allows it */
-    TP_OP_FOLLOWS = 1 << 12,      /* its output 0 is stored in the precision of its input 0 */
-    TP_OP_EARLY = 1 << 13,        /* runs as soon as its inputs are computed, before ops that were created earlier */
+    /* the op computes products, with half-precision operands where the session allows it */
+    TP_OP_HALF = 1 << 11,
+    TP_OP_FOLLOWS = 1 << 12, /* its output 0 is stored in the precision of its input 0 */
+    /* the op runs as soon as its inputs are computed, before ops that were created earlier */
+    TP_OP_EARLY = 1 << 13,
     TP_OP_ANY_DEVICE =
         1 << 14 /* its kernel accesses operands only through the device's functions, so it runs on every device */
 };
@@ -227,11 +231,11 @@ typedef struct tp_attr {
 
 /* The argument of a shape rule: input types and attributes; the rule fills `out`. It is called when the graph is built
  * (dimensions may be TP_ANY) and again when a plan is made (all known); both results must agree. */
-#define TP_MAX_OUTPUTS 256 /* of one op */
+#define TP_MAX_OUTPUTS 256 /* largest number of outputs of one op */
 typedef struct tp_infer {
     const tp_op *op;
     const void *attrs;
-    const char *name; /* of the operation, for error sentences */
+    const char *name; /* name of the operation, for error sentences */
     int n_in;
     const tp_type *in;
     int n_out; /* rows with a variable number of outputs set it; for others it is preset */
@@ -246,65 +250,70 @@ typedef struct tp_grad {
     tp_graph *graph;
     tp_operation *op;
     tp_node **in, **dout, **din;
-    tp_node *out; /* op->out */
+    tp_node *out; /* the operation's outputs, op->out */
 } tp_grad;
 
 /* Computes a block of an element-wise op: n elements, from contiguous inputs (already broadcast) to contiguous output. */
 typedef void (*tp_block_fn)(int64_t n, void *y, const void *const *in, const void *attrs);
 
 struct tp_op {
-    const char *name;  /* "softmax"; automatic node names use `label` */
-    const char *label; /* TensorFlow's name for it, "Softmax" */
+    const char *name;  /* for example "softmax"; automatic node names use `label` */
+    const char *label; /* TensorFlow's name for the op, "Softmax" */
     unsigned flags;
-    int min_in, max_in;  /* max_in -1: any number */
-    int n_out;           /* outputs, auxiliary ones included; -1: the shape rule sets it */
-    const tp_attr *attr; /* the schema, ends with a NULL name; NULL: no attributes */
+    int min_in, max_in;  /* numbers of inputs; max_in -1: any number */
+    int n_out;           /* number of outputs, auxiliary ones included; -1: the shape rule sets it */
+    const tp_attr *attr; /* the attributes' schema, ends with a NULL name; NULL: no attributes */
     size_t attr_size;
     tp_status (*infer)(tp_infer *s);
-    void (*grad)(tp_grad *g);          /* NULL: no gradient flows through */
-    tp_kernel_fn naive_f32, naive_f64; /* define the op; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
-    tp_kernel_fn fast;                 /* float32 on the CPU, or NULL */
-    tp_block_fn block_f32, block_f64, block_i32, block_i64; /* TP_OP_ELEMENTWISE rows */
-    tp_vec vec;                          /* finds the vectorised function for block_f32, if there is one */
-    double (*flops)(const tp_call *k);   /* NULL: one per output element. Bytes follow from the operands. */
-    size_t (*scratch)(const tp_call *k); /* bytes of scratch for the kernel; k has shapes, no pointers. NULL: none */
-    unsigned shape_only;                 /* bit i: only the shape of input i is read */
-    const char *onnx;                    /* ONNX operator, NULL if composed */
+    void (*grad)(tp_grad *g); /* NULL: no gradient flows through the op */
+    /* naive loops, which define the op; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
+    tp_kernel_fn naive_f32, naive_f64;
+    tp_kernel_fn fast; /* fast kernel for float32 on the CPU, or NULL */
+    /* for TP_OP_ELEMENTWISE rows: functions that compute a block */
+    tp_block_fn block_f32, block_f64, block_i32, block_i64;
+    tp_vec vec; /* finds the vectorised function for block_f32, if there is one */
+    /* number of FLOPs; NULL: one per output element. Bytes follow from the operands. */
+    double (*flops)(const tp_call *k);
+    /* scratch bytes that the kernel needs; k has shapes, no pointers. NULL: none */
+    size_t (*scratch)(const tp_call *k);
+    unsigned shape_only;            /* bit i: the op reads only the shape of input i */
+    const char *onnx;               /* the ONNX operator, NULL if it takes several */
     const char *fault;              /* sentence for tp_kernel_fault, with one %lld for its value; NULL: cannot happen */
-    unsigned single_in, single_out; /* TP_OP_HALF rows: bit i: input i, output i stays float32 */
-    unsigned fuses;                 /* what can be fused into `fast`: TP_FUSES_ */
-    unsigned in_place;              /* bit i: `fast` may write output 0 over input i; always over a fused addend */
-    int sequence;                   /* sequence ops: index of the input x */
-    const struct tp__update *update; /* optimizers: their slots and formulas; NULL: not an optimizer */
+    unsigned single_in, single_out; /* for TP_OP_HALF rows, bit i: input i (output i) stays float32 */
+    unsigned fuses;                 /* TP_FUSES_ bits: what can be fused into `fast` */
+    /* bit i: `fast` may write output 0 over input i. It may always write it over a fused addend */
+    unsigned in_place;
+    int sequence;                    /* for sequence ops: index of the input x */
+    const struct tp__update *update; /* for optimizers: their slots and formulas; NULL: not an optimizer */
 };
 
-TP_DEF const tp_op *tp_op_registry(int i);        /* every row; NULL past the end */
-TP_DEF const tp_op *tp_op_find(const char *name); /* NULL if there is none */
+TP_DEF const tp_op *tp_op_registry(int i);        /* row i of the op table; NULL past the end */
+TP_DEF const tp_op *tp_op_find(const char *name); /* the row of that name; NULL if there is none */
 /* Reports an error in a shape rule: `return tp_infer_fail(s, TP_ERR_SHAPE, "input is %s, ...")`. */
 TP_DEF tp_status tp_infer_fail(tp_infer *s, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 
 /* Apply any row, built-in or your own, to inputs; attrs (copied) may be NULL for zeros. Returns output 0; the other outputs
  * are node->op->out[i]. Your own rows can do everything that built-in ones can. */
 TP_DEF tp_node *tp_apply(tp_graph *g, const tp_op *row, tp_node *const *in, int n_in, const void *attrs);
-/* g NULL, in all functions that have inputs: the graph of the inputs. */
+/* In all functions that have inputs, g may be NULL: it is then the graph of the inputs. */
 /* tp_apply with all options: written variables, a name (NULL: the row's label), a user pointer. */
 typedef struct tp_apply_desc {
     const tp_op *row;
     tp_node *const *in;
     int n_in;
     const void *attrs;
-    tp_node *const *vars; /* variable nodes written in place */
+    tp_node *const *vars; /* nodes of the variables that the op writes in place */
     int n_var;
     const char *name;
     void *user;
-    uint64_t stream; /* random stream; 0: hash of the name */
+    uint64_t stream; /* key of the random stream; 0: hash of the name */
 } tp_apply_desc;
 TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d);
 
 /* ==== >>graph ========================================================================================= */
 
 typedef struct tp_graph_config {
-    uint64_t seed; /* of all random numbers in this graph; default 42; write (uint64_t)TP_NONE for 0 */
+    uint64_t seed; /* seed of all random numbers in this graph; default 42; write (uint64_t)TP_NONE for 0 */
 } tp_graph_config;
 TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config); /* NULL: out of memory */
 TP_DEF void tp_graph_free(tp_graph *g);
@@ -319,7 +328,8 @@ TP_DEF tp_graph *tp_node_graph(const tp_node *n);
 /* From this call to the next one, errors and new nodes get this place instead of their builder's (>>places); layers set the
  * place to their caller's line while they build. */
 TP_DEF void tp_graph_set_at(tp_graph *g, tp_at at);
-TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size); /* zeroed, freed with the graph; NULL: out of memory */
+/* zeroed memory that is freed with the graph; NULL: out of memory */
+TP_DEF void *tp_graph_alloc(tp_graph *g, size_t size);
 TP_DEF char *tp_graph_strdup(tp_graph *g, const char *s);
 TP_DEF int tp_graph_n_operations(const tp_graph *g);
 TP_DEF tp_operation *tp_graph_operation(const tp_graph *g, int i);
@@ -334,10 +344,10 @@ TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf 
 
 /* ==== >>names ========================================================================================= */
 /* "conv0/output" and "conv0/output:0" are the same node; ":1" is the second output. */
-TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name); /* NULL if absent */
+TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name); /* finds a node by name; NULL if absent */
 TP_DEF tp_operation *tp_graph_find_operation(const tp_graph *g, const char *name);
 TP_DEF const char *tp_node_name(const tp_node *n); /* the operation's name */
-/* an identity op on x, with this name in the current scope */
+/* names a node: returns an identity op on x with this name in the current scope */
 TP_DEF tp_node *tp_named(tp_node *x, const char *name);
 
 /* ==== >>scopes ======================================================================================== */
@@ -345,7 +355,7 @@ TP_DEF tp_node *tp_named(tp_node *x, const char *name);
  * root. */
 TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name);
 TP_DEF tp_graph *tp_name_scope_pop(tp_graph *g);
-TP_DEF const char *tp_name_scope(const tp_graph *g); /* "" or "a/b" */
+TP_DEF const char *tp_name_scope(const tp_graph *g); /* the current name scope: "" or "a/b" */
 /* Enters the same scope at each call with this name, without making the name unique [tfutils: cached_name_scope]. */
 TP_DEF tp_graph *tp_cached_name_scope_push(tp_graph *g, const char *name, bool top_level);
 
@@ -356,8 +366,8 @@ struct tp_variable_desc;
  * from the variable. [tfutils: varreplace] */
 typedef tp_node *(*tp_getter_fn)(tp_getter_call *call, struct tp_variable_desc *d, void *user);
 typedef struct tp_variable_scope_desc {
-    const char *name; /* NULL: stay in the current scope, without a new name scope */
-    int reuse;        /* tp_reuse */
+    const char *name; /* NULL: stay in the current variable scope, without a new name scope */
+    int reuse;        /* a tp_reuse */
     tp_getter_fn getter;
     void *getter_user;
     bool no_name_scope;
@@ -366,14 +376,16 @@ typedef struct tp_variable_scope_desc {
 TP_DEF tp_graph *tp_variable_scope_push(tp_graph *g, const tp_variable_scope_desc *d);
 TP_DEF tp_graph *tp_variable_scope_pop(tp_graph *g);
 TP_DEF const char *tp_variable_scope(const tp_graph *g);
-TP_DEF int tp_variable_scope_reuse(const tp_graph *g); /* TP_REUSE_NO, _YES or _AUTO */
+/* the reuse mode of the current scope: TP_REUSE_NO, _YES or _AUTO */
+TP_DEF int tp_variable_scope_reuse(const tp_graph *g);
 #define TP__U(x) TP__CAT(x, __LINE__)
-/* TP_NAME_SCOPE(g, "losses") { ... }  Leave the block at its end only (no break, return or goto out of it). */
+/* Opens a name scope for a block: TP_NAME_SCOPE(g, "losses") { ... }  Leave the block at its end only (no break, return
+ * or goto out of it). */
 #define TP_NAME_SCOPE(g, name_)                                                  \
     for (int TP__U(tp__i) = (tp_name_scope_push((g), (name_)), 1); TP__U(tp__i); \
          TP__U(tp__i) = (tp_name_scope_pop(g), 0))
-/* TP_VARIABLE_SCOPE(g, "gen") { ... }, TP_VARIABLE_SCOPE(g, "gen", .reuse = TP_REUSE_AUTO) { ... }: the name, then options of
- * tp_variable_scope_desc. Leave the block at its end only. */
+/* Opens a variable scope for a block: TP_VARIABLE_SCOPE(g, "gen") { ... }, TP_VARIABLE_SCOPE(g, "gen", .reuse =
+ * TP_REUSE_AUTO) { ... }: the name, then options of tp_variable_scope_desc. Leave the block at its end only. */
 #ifdef TP_KEYWORDS
 #define TP_VARIABLE_SCOPE(g_, ...)                                                                       \
     for (int TP__U(tp__i) =                                                                              \
@@ -390,7 +402,7 @@ TP_DEF tp_graph *tp_device_leave(tp_graph *g);
 TP_DEF int tp_current_device(const tp_graph *g);
 /* The device that stores a value: the device of its op; for an output of tp_all_reduce: that of the input of the same index. */
 TP_DEF int tp_node_device(const tp_node *n);
-/* TP_DEVICE(g, 1) { ... }  Leave the block at its end only. */
+/* Adds the operations of a block to a device: TP_DEVICE(g, 1) { ... }  Leave the block at its end only. */
 #define TP_DEVICE(g, device_) \
     for (int TP__U(tp__i) = (tp_device_enter((g), (device_)), 1); TP__U(tp__i); TP__U(tp__i) = (tp_device_leave(g), 0))
 
@@ -416,9 +428,11 @@ typedef struct tp_freeze_variables_desc {
     tp_tri stop_gradient;   /* default TP_YES */
     tp_tri skip_collection; /* default TP_NO */
 } tp_freeze_variables_desc;
-TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_desc *d); /* d NULL: the defaults */
+/* d may be NULL for the defaults */
+TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_desc *d);
 #ifdef TP_KEYWORDS
-/* TP_FREEZE_VARIABLES(g, .stop_gradient = true) { ... }  Leave the block at its end only. */
+/* Freezes the variables of a block: TP_FREEZE_VARIABLES(g, .stop_gradient = true) { ... }  Leave the block at its end
+ * only. */
 #define TP_FREEZE_VARIABLES(g_, ...)                                                                            \
     for (int TP__U(tp__z) = (tp_freeze_variables_((g_), TP_OPTIONS(tp_freeze_variables_desc, __VA_ARGS__)), 1); \
          TP__U(tp__z); TP__U(tp__z) = (tp_variable_scope_pop(g_), 0))
@@ -434,9 +448,11 @@ TP_DEF tp_graph *tp_freeze_variables_(tp_graph *g, const tp_freeze_variables_des
 #define TP_KEY_SUMMARIES             "summaries"
 #define TP_KEY_MOVING_SUMMARY_OPS    "MOVING_SUMMARY_OPS"
 TP_DEF tp_graph *tp_collection_add(tp_graph *g, const char *key, tp_node *n);
-TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n); /* valid until the next add */
-typedef struct tp_collection_backup tp_collection_backup;                         /* freed with the graph */
-/* keys NULL: all collections; restoring then empties collections that were added later. */
+/* the nodes of a collection; valid until a node is added */
+TP_DEF tp_node *const *tp_collection(const tp_graph *g, const char *key, int *n);
+typedef struct tp_collection_backup tp_collection_backup; /* the list is freed with the graph */
+/* Stores the contents of collections. keys NULL: all collections; restoring then empties collections that were added
+ * later. */
 TP_DEF tp_collection_backup *tp_backup_collection(tp_graph *g, const char *const *keys, int n_keys);
 TP_DEF void tp_restore_collection(tp_graph *g, const tp_collection_backup *b);
 /* TP_FREEZE_COLLECTION(g, keys, n) { ... }  Nodes that the block adds to these collections (keys NULL: all) are removed after it.
@@ -455,25 +471,26 @@ typedef struct tp_regularizer {
 
 struct tp_variable {
     tp_graph *graph;
-    const char *name; /* "conv0/W" */
-    tp_node *node;    /* its value at the start of a run */
+    const char *name; /* for example "conv0/W" */
+    tp_node *node;    /* the variable's value at the start of a run */
     tp_dtype dtype;
     tp_shape shape;
     tp_init init;
-    bool trainable, local; /* local: not saved */
+    bool trainable, local; /* a local variable is not saved in checkpoints */
     int id, device;
-    tp_variable *copy_of; /* if this is another tower's copy: the first tower's variable or optimizer slot; else NULL */
+    tp_variable *copy_of; /* for a copy in another tower: the first tower's variable or optimizer slot; else NULL */
 };
 
 typedef struct tp_variable_desc {
     const char *name;
     tp_dtype dtype; /* default TP_F32 */
     tp_shape shape;
-    tp_init init;               /* unset: glorot uniform for floats, else zeros */
-    int trainable;              /* tp_tri; default TP_YES */
-    bool local;                 /* LOCAL_VARIABLES instead of GLOBAL_VARIABLES */
-    const char *collection;     /* one more collection, or NULL */
-    tp_regularizer regularizer; /* its value is added to REGULARIZATION_LOSSES when the variable is made */
+    tp_init init;           /* unset: glorot uniform for floats, else zeros */
+    int trainable;          /* tp_tri; default TP_YES */
+    bool local;             /* adds the variable to LOCAL_VARIABLES instead of GLOBAL_VARIABLES */
+    const char *collection; /* one more collection to add the variable to, or NULL */
+    /* the regularizer's value is added to REGULARIZATION_LOSSES when the variable is made */
+    tp_regularizer regularizer;
 } tp_variable_desc;
 /* Create or reuse by the rules of the current variable scope and its getters. Mistakes: the variable exists without reuse, is
  * missing with reuse, or has another shape. Returns the variable's node, or the node that a getter returned. */
@@ -483,10 +500,10 @@ TP_DEF tp_node *tp_getter_next(tp_getter_call *call, tp_variable_desc *d);
 /* A float32 scalar variable that is not trained, for example `learning_rate`, by the rules of tp_get_variable: in the variable
  * scope gen its name is gen/learning_rate. Reuse with another initial value is a mistake. [get_scalar_var] */
 TP_DEF tp_node *tp_get_scalar_variable(tp_graph *g, const char *name, float init);
-/* "conv0/W" or "conv0/W:0"; NULL if absent */
+/* finds a variable by name, "conv0/W" or "conv0/W:0"; NULL if absent */
 TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name);
-TP_DEF tp_variable *tp_node_variable(const tp_node *n); /* NULL if n is no variable */
-/* int64 scalar "global_step" at the root scope, made at first use. [tfutils: get_global_step_var] */
+TP_DEF tp_variable *tp_node_variable(const tp_node *n); /* the variable of a node; NULL if n is no variable */
+/* the int64 scalar "global_step" at the root scope, made at first use. [tfutils: get_global_step_var] */
 TP_DEF tp_node *tp_get_global_step_var(tp_graph *g);
 
 /* fan_in, fan_out of shape s: rank 0: 1,1; rank 1: s0,s0; rank 2: s0,s1; else receptive field r = product of all dimensions
@@ -496,11 +513,13 @@ TP_DEF tp_init tp_init_constant(float value);
 TP_DEF tp_init tp_init_zeros(void);
 TP_DEF tp_init tp_init_ones(void);
 TP_DEF tp_init tp_init_normal(float mean, float stddev);
-TP_DEF tp_init tp_init_truncated_normal(float mean, float stddev); /* actual deviation: 0.88*stddev, as in TF */
+/* the actual deviation is 0.88*stddev, as in TensorFlow */
+TP_DEF tp_init tp_init_truncated_normal(float mean, float stddev);
 TP_DEF tp_init tp_init_uniform(float low, float high);
-/* n = fan; truncated normal: sigma = sqrt(scale/n)/0.87962566103423978; normal: sqrt(scale/n); uniform: +-sqrt(3 scale/n) */
+/* Scales by the fan n: truncated normal: sigma = sqrt(scale/n)/0.87962566103423978; normal: sqrt(scale/n); uniform:
+ * +-sqrt(3 scale/n) */
 TP_DEF tp_init tp_init_variance_scaling(float scale, tp_fan_mode mode, tp_distribution distribution);
-TP_DEF tp_init tp_init_glorot_uniform(void); /* +-sqrt(6/(fan_in+fan_out)) */
+TP_DEF tp_init tp_init_glorot_uniform(void); /* uniform in +-sqrt(6/(fan_in+fan_out)) */
 TP_DEF tp_init tp_init_values(const float *values, int64_t n);
 /* Fill t (float32 or float64 or integers) with the initial value of a variable of this name. */
 TP_DEF tp_status tp_init_fill(const tp_init *init, uint64_t seed, const char *name, tp_tensor *t);
@@ -509,21 +528,22 @@ TP_DEF tp_status tp_init_fill(const tp_init *init, uint64_t seed, const char *na
 
 typedef struct tp_tower_context {
     tp_graph *graph;
-    const char *ns_name, *vs_name; /* "tower0", ""; names of its name scope and variable scope */
+    const char *ns_name, *vs_name; /* names of the tower's name scope ("tower0") and variable scope ("") */
     bool is_training, is_main_training_tower, has_own_variables;
     int index, total, device;     /* device: the current device when the tower was entered */
-    tp_collection_backup *added_; /* the nodes that it added to collections, as of its end */
+    tp_collection_backup *added_; /* the nodes that the tower added to collections, stored at its end */
 } tp_tower_context;
 typedef struct tp_tower_desc {
-    const char *name;    /* NULL or "": none */
+    const char *name;    /* NULL or "": no name scope */
     const char *vs_name; /* NULL or "": the current variable scope */
     bool is_training;
-    int index, total; /* training towers; total 0 = 1 */
+    int index, total; /* number of this tower and of all training towers; total 0 = 1 */
 } tp_tower_desc;
-/* [tfutils: TowerContext] Only one at a time. NULL after a mistake (which the graph keeps). */
+/* Enters a tower. Only one tower can be open at a time. NULL after a mistake (which the graph keeps). [tfutils:
+ * TowerContext] */
 TP_DEF const tp_tower_context *tp_tower_enter(tp_graph *g, const tp_tower_desc *d);
 TP_DEF void tp_tower_leave(tp_graph *g);
-TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g); /* NULL outside */
+TP_DEF const tp_tower_context *tp_current_tower_context(const tp_graph *g); /* NULL outside of a tower */
 /* Nodes of a collection that were added inside the current tower; the array is freed with the graph. */
 TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n);
 
@@ -539,7 +559,7 @@ TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n)
  * after a mistake tp_last_error gives the sentence, too. Calling it inside a tower is a mistake. */
 typedef tp_node *(*tp_tower_build_fn)(const tp_tower_context *tower, void *user);
 typedef struct tp_towers_desc {
-    int n;              /* how many */
+    int n;              /* number of towers */
     const int *devices; /* device of each tower; NULL: tower i on device i */
     bool own_variables; /* later towers create their own variables, tower<i>/..., which are not saved [use_vs] */
 } tp_towers_desc;
@@ -554,17 +574,20 @@ typedef struct tp_tower_func tp_tower_func; /* freed with the graph */
 typedef struct tp_tower_handle {
     tp_tower_context ctx;
     tp_tower_func *func;
-    tp_node **in;    /* one per signature entry */
+    tp_node **in;    /* the inputs, one per entry of the signature */
     tp_node *output; /* the function's result; may be NULL */
 } tp_tower_handle;
-/* [tfutils: TowerFunc] The names in specs must be unique, without ':', '/', ' '. The specs are copied. */
+/* Makes a tower function. The names in specs must be unique, without ':', '/', ' '. The specs are copied. [tfutils:
+ * TowerFunc] */
 TP_DEF tp_tower_func *tp_tower_func_new(tp_graph *g, tp_build_fn fn, void *user, const tp_spec *specs, int n);
-TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in); /* only inside a tower; adds a tower handle */
+/* may be called only inside a tower; adds a tower handle */
+TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in);
 TP_DEF const tp_spec *tp_tower_func_signature(const tp_tower_func *f, int *n);
 TP_DEF int tp_tower_func_n_towers(const tp_tower_func *f);
 TP_DEF const tp_tower_handle *tp_tower_func_tower(const tp_tower_func *f, int i);
-TP_DEF const tp_tower_handle *tp_tower_func_find(const tp_tower_func *f, const char *ns_name); /* NULL if absent */
-/* [TowerTensorHandles] A view of the function's towers: all of them, or those of training or of inference. */
+/* finds the handle of a tower by name; NULL if absent */
+TP_DEF const tp_tower_handle *tp_tower_func_find(const tp_tower_func *f, const char *ns_name);
+/* A view of the function's towers: all of them, or those of training or of inference. [TowerTensorHandles] */
 typedef enum { TP_TOWERS_ALL, TP_TOWERS_TRAINING, TP_TOWERS_INFERENCE } tp_towers;
 typedef struct tp_tower_handles {
     const tp_tower_func *func;
@@ -572,11 +595,13 @@ typedef struct tp_tower_handles {
 } tp_tower_handles;
 TP_DEF tp_tower_handles tp_tower_func_towers(const tp_tower_func *f, tp_towers which);
 TP_DEF int tp_tower_handles_n(tp_tower_handles h);
-TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i);                 /* NULL if out of range */
-TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const char *ns_name); /* NULL if absent */
-/* [TowerTensorHandle.get_tensor] "ns_name/name", an input of that signature name, or a variable; NULL if none. */
+/* handle number i; NULL if out of range */
+TP_DEF const tp_tower_handle *tp_tower_handles_at(tp_tower_handles h, int i);
+/* finds a handle by the tower's name; NULL if absent */
+TP_DEF const tp_tower_handle *tp_tower_handles_find(tp_tower_handles h, const char *ns_name);
+/* Finds "ns_name/name", an input of that signature name, or a variable; NULL if none. [TowerTensorHandle.get_tensor] */
 TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name);
-/* The variable of this name, without the tower's variable scope; NULL if none. [get_variable] */
+/* Finds the variable of this name, without the tower's variable scope; NULL if none. [get_variable] */
 TP_DEF tp_node *tp_tower_handle_get_variable(const tp_tower_handle *h, const char *name);
 /* Look up n names and store the results in nodes. A name that is not found gives NULL; the result is then TP_ERR_NAME, whose
  * sentence has the first such name. [get_tensors, get_variables] */
@@ -590,17 +615,19 @@ TP_DEF tp_node *const *tp_tower_handle_get_collection(const tp_tower_handle *h, 
 
 /* ==== >>gradients ===================================================================================== */
 
-/* dxs[i] = d sum(y) / d xs[i], as new nodes (under name scope "gradients"); NULL where y does not depend on xs[i]. Returns y,
- * or poison after a mistake. The derivatives may be differentiated again, except those of lstm, gru, attention and
- * bilinear_sampler, which warn and give no gradient. No gradient flows through tp_stop_gradient. The gradients from several
- * consumers of a value are added in the order in which the consumers were created. */
+/* Adds the gradient dxs[i] = d sum(y) / d xs[i] as new nodes (under name scope "gradients"); NULL where y does not
+ * depend on xs[i]. Returns y, or poison after a mistake. The derivatives may be differentiated again, except those of
+ * lstm, gru, attention and bilinear_sampler, which warn and give no gradient. No gradient flows through
+ * tp_stop_gradient. The gradients from several consumers of a value are added in the order in which the consumers were
+ * created. */
 TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dxs);
-/* tp_gradients with the gradient dy of y, which has y's shape (NULL: ones). */
+/* The same as tp_gradients, with the gradient dy of y, which has y's shape (NULL: ones). */
 TP_DEF tp_node *tp_gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int n, tp_node **dxs);
 
-/* [tfutils: dependency_of_targets] Does any target depend on this op (itself included)? */
+/* Whether any target depends on this op or is its output. [tfutils: dependency_of_targets] */
 TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op);
-/* Does any node of these lists depend on op? For example the fetches of a run and those of its hooks. [dependency_of_fetches] */
+/* Whether any node of these lists depends on op. For example the fetches of a run and those of its hooks.
+ * [dependency_of_fetches] */
 TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n, int n_lists, const tp_operation *op);
 
 /* ==== >>nodes ========================================================================================= */
@@ -609,21 +636,25 @@ TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n,
 
 /* -- sources */
 TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype,
-                               tp_shape shape);                         /* must be fed; name NULL: "Placeholder" */
-TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value);       /* copied */
-TP_DEF tp_node *tp_const(tp_graph *g, float value);                     /* float32 scalar */
-TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value); /* scalar of a dtype */
-TP_DEF tp_node *tp_fill_like(tp_node *x, float value); /* x's shape and dtype; its values are not read */
+                               /* each run must feed it; name NULL: "Placeholder" */
+                               tp_shape shape);
+TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value);       /* value is copied */
+TP_DEF tp_node *tp_const(tp_graph *g, float value);                     /* a float32 scalar */
+TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value); /* a scalar of this dtype */
+/* a constant of x's shape and dtype; the values of x are not read */
+TP_DEF tp_node *tp_fill_like(tp_node *x, float value);
 TP_DEF tp_node *tp_zeros_like(tp_node *x);
 TP_DEF tp_node *tp_ones_like(tp_node *x);
 TP_DEF tp_node *tp_identity(tp_node *x);
 TP_DEF tp_node *tp_stop_gradient(tp_node *x);
-/* An effect-only node that runs after all n nodes (NULL entries are skipped). [tf.group] */
+/* A node without a value that runs all n nodes (NULL entries are skipped). [tf.group] */
 TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *name);
-TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n); /* identity of x that runs after them */
-/* identity that logs shape, mean, rms, first 20 elements */
+/* an identity of x that runs after the nodes `after` */
+TP_DEF tp_node *tp_with_dependencies(tp_node *x, tp_node *const *after, int n);
+/* An identity of x that logs its shape, mean, rms and first 20 elements. */
 TP_DEF tp_node *tp_print(tp_node *x, const char *message);
-TP_DEF tp_node *tp_check_numerics(tp_node *x, const char *message); /* identity; a NaN or infinity fails the run */
+/* an identity of x; the run fails if x has a NaN or infinity */
+TP_DEF tp_node *tp_check_numerics(tp_node *x, const char *message);
 
 /* -- element-wise; binary ones broadcast as numpy does */
 TP_DEF tp_node *tp_add(tp_node *a, tp_node *b);
@@ -631,11 +662,11 @@ TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_mul(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_div(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_pow(tp_node *a, tp_node *b);
-TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b); /* ties: the gradient goes to a */
+TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b); /* if a = b the gradient goes to a */
 TP_DEF tp_node *tp_minimum(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_floordiv(tp_node *a, tp_node *b);
-TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b);     /* sign of b, as Python */
+TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b);     /* the remainder has the sign of b, as in Python */
 TP_DEF tp_node *tp_greater(tp_node *a, tp_node *b); /* comparisons give TP_BOOL */
 TP_DEF tp_node *tp_greater_equal(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_less(tp_node *a, tp_node *b);
@@ -645,7 +676,7 @@ TP_DEF tp_node *tp_not_equal(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_logical_and(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_logical_or(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_logical_not(tp_node *a);
-TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b); /* cond ? a : b */
+TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b); /* element-wise cond ? a : b */
 TP_DEF tp_node *tp_neg(tp_node *x);
 TP_DEF tp_node *tp_abs(tp_node *x);
 TP_DEF tp_node *tp_sign(tp_node *x);
@@ -661,7 +692,7 @@ TP_DEF tp_node *tp_asin(tp_node *x);
 TP_DEF tp_node *tp_acos(tp_node *x);
 TP_DEF tp_node *tp_atan(tp_node *x);
 TP_DEF tp_node *tp_erf(tp_node *x);
-TP_DEF tp_node *tp_gelu(tp_node *x);      /* x Phi(x), by the error function */
+TP_DEF tp_node *tp_gelu(tp_node *x);      /* x Phi(x), computed with the error function */
 TP_DEF tp_node *tp_gelu_tanh(tp_node *x); /* gelu approximated by tanh */
 TP_DEF tp_node *tp_silu(tp_node *x);      /* x sigmoid(x), also called swish */
 TP_DEF tp_node *tp_tanh(tp_node *x);
@@ -673,40 +704,47 @@ TP_DEF tp_node *tp_elu(tp_node *x);
 TP_DEF tp_node *tp_selu(tp_node *x); /* 1.0507 (x > 0 ? x : 1.6733 (e^x - 1)) */
 TP_DEF tp_node *tp_floor(tp_node *x);
 TP_DEF tp_node *tp_ceil(tp_node *x);
-TP_DEF tp_node *tp_round(tp_node *x); /* half to even */
+TP_DEF tp_node *tp_round(tp_node *x); /* rounds to nearest, half to even */
 TP_DEF tp_node *tp_is_finite(tp_node *x);
 TP_DEF tp_node *tp_clip(tp_node *x, float low, float high);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset); /* x*scale + offset */
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype);
-TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n); /* same shapes; added left to right */
-/* n values of one shape, each on its own device: ys[i] is their sum (or mean), added in the order of xs, on the device of xs[i],
- * with the same bits on all devices. A mean needs floats. tp_session_config.nccl_all_reduce: NCCL's order instead. */
+TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n); /* adds tensors of one shape from left to right */
+/* Sums n values of one shape over devices, each on its own device: ys[i] is their sum (or mean), added in the order of
+ * xs, on the device of xs[i], with the same bits on all devices. A mean needs floats.
+ * tp_session_config.nccl_all_reduce: NCCL's order instead. */
 TP_DEF tp_node *tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys);
 
 /* -- reductions; n_axes 0 = all */
 TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_reduce_mean(tp_node *x, const int *axes, int n_axes, bool keep_dims);
-TP_DEF tp_node *tp_reduce_max(tp_node *x, const int *axes, int n_axes, bool keep_dims); /* gradient split among ties */
+/* equal maxima share the gradient */
+TP_DEF tp_node *tp_reduce_max(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_reduce_min(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_reduce_prod(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_reduce_all(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_reduce_any(tp_node *x, const int *axes, int n_axes, bool keep_dims);
 TP_DEF tp_node *tp_sum(tp_node *x);
 TP_DEF tp_node *tp_mean(tp_node *x);
-TP_DEF tp_node *tp_l2_loss(tp_node *x);                    /* 0.5 * sum(x^2) */
-TP_DEF tp_node *tp_zero_fraction(tp_node *x);              /* fraction of exact zeros; no gradient */
+TP_DEF tp_node *tp_l2_loss(tp_node *x); /* 0.5 * sum(x^2) */
+/* fraction of elements that are exactly 0; it has no gradient */
+TP_DEF tp_node *tp_zero_fraction(tp_node *x);
 TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n); /* sqrt(sum of all squares), float32 scalar */
-TP_DEF tp_node *tp_argmax(tp_node *x, int axis);           /* int64 indices; the first of ties */
-/* running sums along an axis; exclusive: without the element itself; reverse: from the end */
+/* int64 indices of the maxima along an axis; the first one of equal elements */
+TP_DEF tp_node *tp_argmax(tp_node *x, int axis);
+/* Running sums along an axis. exclusive: without the element itself; reverse: from the end. */
 TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse);
-TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices); /* last axis, descending; *indices int32, may be NULL */
-TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k); /* (B,C),(B) -> bool (B); a tie is correct */
-/* reduce dy to the shape of ref: sum over broadcast axes (the gradient of broadcasting); only the shape of ref is read */
+/* along the last axis, in descending order; *indices int32, may be NULL */
+TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices);
+/* logits (B,C) and labels (B) give bool (B): whether the label is among the k largest; a tie counts as correct */
+TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k);
+/* Reduces dy to the shape of ref by summing over broadcast axes (the gradient of broadcasting); only the shape of ref
+ * is read. */
 TP_DEF tp_node *tp_sum_to_like(tp_node *dy, tp_node *ref);
 TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref);
 
 /* -- linear algebra */
-TP_DEF tp_node *tp_matmul(tp_node *a, tp_node *b); /* (..,M,K) (..,K,N); leading dimensions broadcast */
+TP_DEF tp_node *tp_matmul(tp_node *a, tp_node *b); /* (..,M,K) times (..,K,N); leading dimensions broadcast */
 TP_DEF tp_node *tp_matmul_ex(tp_node *a, tp_node *b, bool transpose_a, bool transpose_b);
 
 /* -- neural networks. data_format "NHWC" unless said otherwise; weights are HWIO in both. */
@@ -719,10 +757,10 @@ typedef struct tp_conv2d_attrs {
     int data_format;            /* tp_data_format; default NHWC */
     int groups;                 /* default 1 */
 } tp_conv2d_attrs;
-TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a); /* w (KH,KW,C/groups,O) */
+TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a); /* w has the shape (KH,KW,C/groups,O) */
 TP_DEF tp_node *tp_nn_conv2d_input_grad(tp_node *dy, tp_node *w, tp_node *x_like, const tp_conv2d_attrs *a);
 TP_DEF tp_node *tp_nn_conv2d_filter_grad(tp_node *x, tp_node *dy, tp_node *w_like, const tp_conv2d_attrs *a);
-/* b (C); any rank >= 2; NCHW adds along axis 1 */
+/* Adds b (C) along the channels; x has rank 2 or more; NCHW adds along axis 1. */
 TP_DEF tp_node *tp_nn_bias_add(tp_node *x, tp_node *b, int data_format);
 typedef struct tp_pool_attrs {
     int size_h, size_w, stride_h, stride_w; /* strides: default: the size */
@@ -730,22 +768,22 @@ typedef struct tp_pool_attrs {
     int data_format;
 } tp_pool_attrs;
 TP_DEF tp_node *tp_nn_max_pool(tp_node *x, const tp_pool_attrs *a);
-TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* mean without the padding */
+TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* the mean does not count the padding */
 /* Resize images as TensorFlow 1 does: output row i samples the input at row i H/out_h, with align_corners at
  * i (H-1)/(out_h-1), with half_pixel_centers at (i+1/2) H/out_h - 1/2 (nearest: without the -1/2); columns alike. Bilinear
  * interpolates between the two neighbours; nearest takes the row at or before that position, with align_corners the nearer. */
 typedef struct tp_resize_attrs {
     int out_h, out_w;
-    bool align_corners, half_pixel_centers; /* not both */
-    bool nearest;                           /* tp_resize_bilinear and tp_resize_nearest set it */
+    bool align_corners, half_pixel_centers; /* give at most one of the two */
+    bool nearest;                           /* set by tp_resize_bilinear and tp_resize_nearest */
     int data_format;
 } tp_resize_attrs;
 TP_DEF tp_node *tp_resize_bilinear(tp_node *x, const tp_resize_attrs *a);
 TP_DEF tp_node *tp_resize_nearest(tp_node *x, const tp_resize_attrs *a);
 typedef enum { TP_BORDER_REPEAT = 0, TP_BORDER_CONSTANT } tp_border;
-/* y[b,i,j,:] = image (B,H,W,C) at row coords[b,i,j,0], column coords[b,i,j,1], interpolated between the four
- * pixels around; coords (B,H2,W2,2). Pixel (1,1) has coordinates (1.0,1.0). Outside: the nearest edge pixel, or (CONSTANT) zeros.
- * [ImageSample] */
+/* Samples an image: y[b,i,j,:] = image (B,H,W,C) at row coords[b,i,j,0], column coords[b,i,j,1], interpolated between
+ * the four pixels around; coords (B,H2,W2,2). Pixel (1,1) has coordinates (1.0,1.0). Outside: the nearest edge pixel,
+ * or (CONSTANT) zeros. [ImageSample] */
 TP_DEF tp_node *tp_bilinear_sampler(tp_node *image, tp_node *coords, int border);
 /* Batch norm over all axes but `axis`. Training: y uses the batch's mean and biased variance; out_mean, out_var
  * (either may be NULL) get the statistics for the running averages, the variance times N/(N-1) if `unbiased`. */
@@ -755,15 +793,17 @@ TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta
                                        float epsilon);
 /* Layer norm over the last axis: y = gamma (x - mean) / sqrt(var + epsilon) + beta; gamma, beta (C). */
 TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, float epsilon);
-TP_DEF tp_node *tp_softmax(tp_node *x); /* last axis */
+TP_DEF tp_node *tp_softmax(tp_node *x); /* along the last axis */
 TP_DEF tp_node *tp_log_softmax(tp_node *x);
-/* (B,C), int (B) -> (B); a label outside fails the run */
+/* logits (B,C) and labels int (B) give losses (B); a label outside the classes fails the run */
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels);
-TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels); /* dense labels (B,C) -> (B) */
-TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels); /* element-wise, stable */
+/* labels are distributions (B,C); losses (B) */
+TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels);
+/* element-wise; large logits do not overflow */
+TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels);
 typedef struct tp_ctc_attrs {
-    int blank;          /* the blank class; -1: the last one */
-    bool batch_major;   /* logits (B,T,C) instead of (T,B,C) */
+    int blank;          /* index of the blank class; -1: the last one */
+    bool batch_major;   /* logits are (B,T,C) instead of (T,B,C) */
     bool zero_infinity; /* labels that cannot be aligned cost 0 instead of infinity */
 } tp_ctc_attrs;
 /* Connectionist temporal classification: logits (T,B,C), not normalised; labels (B,L). Of sequence b the first label_lengths[b]
@@ -783,28 +823,30 @@ TP_DEF tp_node *tp_nn_gru(tp_node *x, tp_node *gates, tp_node *gates_bias, tp_no
 /* Scaled dot-product attention with `heads` heads: q (B,Tq,C), k and v (B,Tk,C), each head a slice of C/heads of the last
  * axis; y (B,Tq,C) = softmax(q k^T / sqrt(C/heads)) v. causal: query i sees keys up to i + Tk - Tq (needs Tk >= Tq). */
 TP_DEF tp_node *tp_nn_attention(tp_node *q, tp_node *k, tp_node *v, int heads, bool causal);
-/* elements are kept with probability 1-rate and divided by 1-rate */
+/* dropout: each element is kept with probability 1-rate and then divided by 1-rate */
 TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate);
 
 /* -- shapes */
-TP_DEF tp_node *tp_reshape_to(tp_node *x, tp_shape shape); /* one dimension may be TP_ANY: computed from the others */
-TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref); /* only the shape of ref is read */
-TP_DEF tp_node *tp_batch_flatten(tp_node *x);              /* (B,...) -> (B,product) */
-TP_DEF tp_node *tp_flatten(tp_node *x);                    /* -> (N) */
+/* one dimension may be TP_ANY: it is computed from the others */
+TP_DEF tp_node *tp_reshape_to(tp_node *x, tp_shape shape);
+/* gives x the shape of ref; the values of ref are not read */
+TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref);
+TP_DEF tp_node *tp_batch_flatten(tp_node *x); /* (B,...) becomes (B,product) */
+TP_DEF tp_node *tp_flatten(tp_node *x);       /* -> (N) */
 TP_DEF tp_node *tp_expand_dims(tp_node *x, int axis);
 TP_DEF tp_node *tp_squeeze(tp_node *x, int axis);
-TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n); /* n 0: reverse the axes */
+TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n); /* permutes the axes; n 0: reverses their order */
 TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis);
-TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out); /* n equal parts */
+TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out); /* splits x into n equal parts */
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis);
 TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out);
-TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes); /* reverses these axes; n_axes 0: all */
-/* begin and size: one entry per dimension; size -1: to the end */
+TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes); /* flips x along these axes; n_axes 0: along all */
+/* Cuts a box out of x. begin and size: one entry per dimension; size -1: to the end. */
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size);
 typedef enum { TP_PAD_CONSTANT = 0, TP_PAD_REFLECT, TP_PAD_SYMMETRIC } tp_pad_mode;
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value);
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples);
-TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices); /* rows of axis 0; an index outside fails the run */
+TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices); /* picks rows of axis 0; an index outside fails the run */
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off);
 /* Lists without arrays: tp_concat_along(1, a, b, c); tp_mean_over(x, 1, 2), whose result lacks these axes. */
 #ifdef TP_KEYWORDS
@@ -832,42 +874,42 @@ TP_DEF tp_node *tp_assign(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_assign_add(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_assign_sub(tp_node *var, tp_node *value, tp_node *pred);
 TP_DEF tp_node *tp_read_after(tp_node *var, tp_node *after); /* the variable's value once `after` has run */
-/* var = var - (1-decay)*(var - value) */
+/* moving average: var = var - (1-decay)*(var - value) */
 TP_DEF tp_node *tp_assign_moving_average(tp_node *var, tp_node *value, float decay, tp_node *pred);
 
 /* -- optimizer steps: one op for all variables of a group; vars[i] is written with grads[i] (n of each). lr is a scalar
  * node. They return an effect-only node. Slots are variable nodes of the same shapes. */
 TP_DEF tp_node *tp_apply_gradient_descent(tp_node *const *vars, tp_node *const *grads, int n, tp_node *lr,
                                           tp_node *pred);
-/* a = mu*a + g; w -= lr*a, or with nesterov w -= lr*(g + mu*a) */
+/* Momentum: a = mu*a + g; w -= lr*a, or with nesterov w -= lr*(g + mu*a) */
 TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
                                   tp_node *lr, float momentum, bool nesterov, tp_node *pred);
-/* lr_t = lr*sqrt(1-beta2_power)/(1-beta1_power); m, v averages; w -= lr_t*m/(sqrt(v)+epsilon) */
+/* Adam: lr_t = lr*sqrt(1-beta2_power)/(1-beta1_power); m, v averages; w -= lr_t*m/(sqrt(v)+epsilon) */
 TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                               float epsilon, tp_node *pred);
-/* First w -= lr*decay*w, then as tp_apply_adam. */
+/* AdamW: first w -= lr*decay*w, then as tp_apply_adam. */
 TP_DEF tp_node *tp_apply_adamw(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                                int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                                float epsilon, float decay, tp_node *pred);
-/* ms = decay*ms + (1-decay)*g*g; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom. mgs not NULL (centered): mg =
- * decay*mg + (1-decay)*g, and the root is that of ms - mg*mg + epsilon. */
+/* RMSProp: ms = decay*ms + (1-decay)*g*g; mom = momentum*mom + lr*g/sqrt(ms+epsilon); w -= mom. mgs not NULL
+ * (centered): mg = decay*mg + (1-decay)*g, and the root is that of ms - mg*mg + epsilon. */
 TP_DEF tp_node *tp_apply_rmsprop(tp_node *const *vars, tp_node *const *ms, tp_node *const *moms, tp_node *const *mgs,
                                  tp_node *const *grads, int n, tp_node *lr, float decay, float momentum, float epsilon,
                                  tp_node *pred);
-/* a += g*g; w -= lr*g/sqrt(a) */
+/* Adagrad: a += g*g; w -= lr*g/sqrt(a) */
 TP_DEF tp_node *tp_apply_adagrad(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
                                  tp_node *lr, tp_node *pred);
-/* a = rho*a + (1-rho)*g*g; d = g*sqrt(u+epsilon)/sqrt(a+epsilon); u = rho*u + (1-rho)*d*d; w -= lr*d */
+/* Adadelta: a = rho*a + (1-rho)*g*g; d = g*sqrt(u+epsilon)/sqrt(a+epsilon); u = rho*u + (1-rho)*d*d; w -= lr*d */
 TP_DEF tp_node *tp_apply_adadelta(tp_node *const *vars, tp_node *const *accums, tp_node *const *updates,
                                   tp_node *const *grads, int n, tp_node *lr, float rho, float epsilon, tp_node *pred);
-/* With p(x) = x^-lr_power: a' = a + g*g; l += g + 2*shrinkage*w - (p(a') - p(a))/lr*w; a = a'; w = |l| > l1 ?
+/* FTRL, with p(x) = x^-lr_power: a' = a + g*g; l += g + 2*shrinkage*w - (p(a') - p(a))/lr*w; a = a'; w = |l| > l1 ?
  * (l1*sign(l) - l) / (p(a)/lr + 2*l2) : 0. */
 TP_DEF tp_node *tp_apply_ftrl(tp_node *const *vars, tp_node *const *accums, tp_node *const *linears,
                               tp_node *const *grads, int n, tp_node *lr, float lr_power, float l1, float l2,
                               float shrinkage, tp_node *pred);
-/* m, v averages; r = m/(1-beta1_power) / (sqrt(v/(1-beta2_power)) + epsilon) + decay*w; w -= lr*|w|/|r|*r, where |w|/|r| is 1
- * if either norm is 0. The norms are computed for each variable by itself. */
+/* LAMB: m, v averages; r = m/(1-beta1_power) / (sqrt(v/(1-beta2_power)) + epsilon) + decay*w; w -= lr*|w|/|r|*r, where
+ * |w|/|r| is 1 if either norm is 0. The norms are computed for each variable by itself. */
 TP_DEF tp_node *tp_apply_lamb(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
                               float epsilon, float decay, tp_node *pred);
@@ -888,8 +930,9 @@ typedef struct tp_summary_attrs {
     const char *tag;
     int kind; /* TP_SUMMARY_SCALAR, _HISTOGRAM or _IMAGE */
 } tp_summary_attrs;
-TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n); /* NULL if n is no summary */
-/* tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, "x", .main_tower_only = TP_NO). Tags: <name>-summary, -histogram,
+/* the tag of a summary node; NULL if n is no summary */
+TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n);
+/* Adds summaries of x: tp_add_tensor_summary(x, TP_SUMMARY_MEAN | TP_SUMMARY_RMS, "x", .main_tower_only = TP_NO). Tags: <name>-summary, -histogram,
  * -sparsity, -mean, -rms, after the name scope: a/<name>-rms; a tag that exists already gets the suffix _1, _2, ... Monitors
  * remove towerN/ and a suffix -summary from tags. What towers but the main one add to SUMMARIES is removed when the tower ends;
  * what they add to your own collections is kept. [tfutils: add_tensor_summary] */
@@ -962,10 +1005,11 @@ TP_DEF void tp_add_param_summary(tp_graph *g, const char *regex, int types);
 typedef struct tp_regex tp_regex;
 TP_DEF tp_status tp_regex_new(const char *pattern, tp_regex **re);
 TP_DEF void tp_regex_free(tp_regex *re);
-TP_DEF int tp_regex_n_groups(const tp_regex *re);                /* not counting group 0, the whole match */
-TP_DEF int tp_regex_group(const tp_regex *re, const char *name); /* the number of (?P<name>...), or -1 */
+/* number of groups, not counting group 0, the whole match */
+TP_DEF int tp_regex_n_groups(const tp_regex *re);
+TP_DEF int tp_regex_group(const tp_regex *re, const char *name); /* the number of the group (?P<name>...), or -1 */
 typedef struct tp_span {
-    int64_t begin, end; /* byte offsets in the text; -1, -1 for a group that did not match */
+    int64_t begin, end; /* a match as byte offsets in the text; -1, -1 for a group that did not match */
 } tp_span;
 /* *found: is there a match anywhere (search), at the start (match), of the whole text (fullmatch)? Then spans[0] is the whole
  * match, spans[1] group 1, and so on for n_spans entries; spans may be NULL with n_spans 0. One regex may be used by many
@@ -978,15 +1022,15 @@ TP_DEF tp_status tp_regex_fullmatch(const tp_regex *re, const char *text, bool *
 
 typedef struct tp_session_config {
     int threads;     /* default: one per processor. One seed gives the same bits for any number of threads. */
-    const char *isa; /* NULL = the best; see tp_cpu_device_new */
+    const char *isa; /* instruction set; NULL = the best; see tp_cpu_device_new */
     /* The devices 0, 1, ... of tp_device_enter: borrowed; they may be closed before or after the session is freed. NULL: none */
     tp_device *const *devices;
     int n_devices;
     /* CPU devices that the session creates, numbered after .devices: each has its own memory, and they share `threads`.
      * 0: one if .devices is NULL, else none */
     int n_cpu_devices;
-    bool no_fusion;         /* run op by op, for debugging; same bits */
-    tp_precision precision; /* see tp_precision */
+    bool no_fusion;         /* runs op by op without fusion, for debugging; the bits are the same */
+    tp_precision precision; /* a tp_precision */
     /* The fraction of a GPU's memory that all sessions on it may use together: at most 1; default 0.99. If sessions differ, the
      * smallest counts until the GPU is closed. NCCL's and cuDNN's own memory is not counted. [per_process_gpu_memory_fraction] */
     float memory_fraction;
@@ -1027,7 +1071,7 @@ typedef enum tp_trace_kind {
     TP_TRACE_COPY,      /* copying a value to another device */
     TP_TRACE_FETCH,     /* copying the fetched values back, and waiting for the devices */
     TP_TRACE_WORK,      /* the part of a kernel that a thread of the device's pool did */
-    TP_TRACE_IDLE       /* the thread did nothing for this run */
+    TP_TRACE_IDLE       /* a pool's thread did nothing for this run */
 } tp_trace_kind;
 /* Times are nanoseconds of the clock of tp_time; the trace owns the texts. name: for KERNEL and WORK the op ("conv2d"; "fused" is
  * a chain of element-wise ops), else the kind as a word. node and device: for KERNEL, COPY and WORK the operation
@@ -1036,7 +1080,7 @@ typedef enum tp_trace_kind {
  * else 0. */
 typedef struct tp_trace_record {
     tp_trace_kind kind;
-    int thread;  /* 0: the thread that called the run; from 1: the threads of its devices' pools */
+    int thread;  /* number of the thread: 0 called the run, from 1 on those of its devices' pools */
     int64_t run; /* number of the run in this trace, from 0 */
     const char *name, *node, *device;
     int64_t start, end;
@@ -1050,7 +1094,7 @@ typedef struct tp_trace {
     tp_trace_record *record;
     int64_t n, cap;
     int64_t n_run;
-    int64_t lost; /* number of records that were dropped, out of memory */
+    int64_t lost; /* number of records that were dropped because memory ran out */
     const char **name_;
     int64_t n_name_, cap_name_;
     tp_arena mem_;
@@ -1061,7 +1105,7 @@ TP_DEF void tp_trace_free(tp_trace *t); /* frees the records; *t is empty then. 
  * file is written whole or not at all. */
 TP_DEF tp_status tp_trace_save(const tp_trace *t, const char *path);
 
-/* Options of one run. Zero: none. */
+/* Options of one run. A zeroed struct sets none. */
 typedef struct tp_run_options {
     /* Records of this run are added to this trace. The run then waits for each kernel, and does not replay a GPU's recording
      * but launches each kernel, so that each kernel has its own times (launch included); the run is slower, with the same bits. */
@@ -1069,7 +1113,7 @@ typedef struct tp_run_options {
     /* The run's time limit in milliseconds; 0: none. A run that exceeds it stops as a cancelled run does, with TP_ERR_TIMEOUT. */
     int64_t timeout_ms;
 } tp_run_options;
-/* tp_session_run with options; NULL: none. */
+/* The same as tp_session_run, with options (NULL: none). */
 TP_DEF tp_status tp_session_run_ex(tp_session *s, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
                                    tp_node *const *fetches, int n_fetches, const tp_tensor **values);
 /* Cancels the current runs of all execs of the session: they end with TP_ERR_CANCELLED and a sentence. Any thread may call it
@@ -1088,7 +1132,8 @@ TP_DEF tp_status tp_eval_now(tp_node *x, const tp_feed *feeds, int n_feeds, tp_t
 /* Read and set the current value of a variable; load converts float dtypes, shapes must be equal. */
 TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor *value);
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value);
-TP_DEF int64_t tp_get_global_step_value(tp_session *s); /* 0 if there is no such variable */
+/* number of elements of a variable; 0 if there is no such variable */
+TP_DEF int64_t tp_get_global_step_value(tp_session *s);
 /* Named state that checkpoints store with the variables ("tp:" keys): random step, stream position, state of callbacks. */
 TP_DEF tp_dict *tp_session_state(tp_session *s);
 
@@ -1096,22 +1141,24 @@ TP_DEF tp_dict *tp_session_state(tp_session *s);
  * variables (inference beside training, predictors on threads). */
 TP_DEF tp_exec *tp_exec_new(tp_session *s);
 TP_DEF void tp_exec_free(tp_exec *e);
-TP_DEF tp_exec *tp_session_exec(tp_session *s); /* the session's own, made at first use */
+TP_DEF tp_exec *tp_session_exec(tp_session *s); /* the session's own exec, made at first use */
 TP_DEF tp_status tp_exec_run(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                              const tp_tensor **values);
 TP_DEF tp_status tp_exec_run_ex(tp_exec *e, const tp_run_options *o, const tp_feed *feeds, int n_feeds,
                                 tp_node *const *fetches, int n_fetches, const tp_tensor **values);
-TP_DEF uint64_t tp_exec_random_step(const tp_exec *e); /* rises by one per run */
+TP_DEF uint64_t tp_exec_random_step(const tp_exec *e); /* the random step, which rises by one in each run */
 TP_DEF void tp_exec_set_random_step(tp_exec *e, uint64_t step);
 /* Prints the plan of these fetches (which must have been run once): for each kernel its output, bytes, FLOPs, milliseconds if
  * timed, its node and, in brackets, the rules that fused other ops into it; then the size of the arena. */
 TP_DEF tp_status tp_exec_print_plan(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_buf *out);
-TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* measure each kernel from now on */
+TP_DEF void tp_exec_set_timing(tp_exec *e, bool on); /* measures the time of each kernel from now on */
 typedef struct tp_plan_info {
-    int n_steps, n_fused, n_folded;     /* kernels; element-wise ops inside fused kernels; ops folded to constants */
-    int n_copies;                       /* steps that copy a value to another device */
-    bool recorded;                      /* a run replays a GPU's recording, or several, with host ops between them */
-    size_t arena_bytes, constant_bytes; /* of all devices */
+    /* numbers of kernels, of element-wise ops inside fused kernels, of ops folded to constants */
+    int n_steps, n_fused, n_folded;
+    int n_copies; /* number of steps that copy a value to another device */
+    /* each run replays one recording of a GPU, or several with host ops between them */
+    bool recorded;
+    size_t arena_bytes, constant_bytes; /* bytes of the arenas of all devices */
     double flops, bytes;
 } tp_plan_info;
 TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fetches, tp_plan_info *info);
@@ -1120,8 +1167,9 @@ TP_DEF tp_status tp_exec_plan_info(tp_exec *e, tp_node *const *fetches, int n_fe
 /* A hook takes part in each run: it adds fetches before the run, and gets their values after it. [callbacks: SessionRunHook] */
 
 typedef struct tp_run_request tp_run_request;
-TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n); /* index of its value; -1 and a sentence on failure */
-/* value is borrowed until the run is over */
+/* returns the index of the node's value in tp_run_values; -1 and a sentence on failure */
+TP_DEF int tp_request_fetch(tp_run_request *r, tp_node *n);
+/* the value is borrowed until the run has ended */
 TP_DEF tp_status tp_request_feed(tp_run_request *r, tp_node *n, const tp_tensor *value);
 /* Trace this run, before_run of all hooks included. The hook reads the trace in its after_run. A run has at most one trace: a
  * second request fails. */
@@ -1134,13 +1182,13 @@ TP_DEF int tp_request_datapoints(const tp_run_request *r);
  * the sentence ends with `what`, for example "QueueInput waited for data". */
 TP_DEF tp_status tp_request_wait(tp_run_request *r, tp_cond *c, tp_mutex *m, const char *what);
 typedef struct tp_run_values {
-    const tp_tensor *const *value; /* of this hook's fetches, in its order */
+    const tp_tensor *const *value; /* the values of this hook's fetches, in the order requested */
     int n;
 } tp_run_values;
 typedef struct tp_hook {
     const char *name;
     void *user;
-    tp_status (*begin)(struct tp_hook *h, tp_graph *g); /* called before the session is made; may add nodes */
+    tp_status (*begin)(struct tp_hook *h, tp_graph *g); /* called before the session is made; the hook may add nodes */
     tp_status (*after_create_session)(struct tp_hook *h, tp_session *s);
     tp_status (*before_run)(struct tp_hook *h, tp_run_request *r);
     tp_status (*after_run)(struct tp_hook *h, const tp_run_values *v);
@@ -1202,7 +1250,7 @@ TP_DEF void tp_session_init_free(tp_session_init *i);
 /* The format of a checkpoint follows from the end of its name: npz, safetensors or TensorFlow (V2). */
 typedef enum tp_checkpoint_format {
     TP_CHECKPOINT_NPZ,        /* <name>.npz, the default */
-    TP_CHECKPOINT_TF,         /* <name>.index and <name>.data-00000-of-00001: tf.train.load_checkpoint reads it */
+    TP_CHECKPOINT_TF,         /* <name>.index and <name>.data-00000-of-00001, which tf.train.load_checkpoint reads */
     TP_CHECKPOINT_SAFETENSORS /* <name>.safetensors */
 } tp_checkpoint_format;
 /* path: model-N.npz, model-N.safetensors, model-N.index; or model-N (the newest of these files); or the text file `checkpoint` or
@@ -1214,25 +1262,30 @@ typedef struct tp_saver_restore_desc {
     const char *prefix;
     const char *const *ignore;
     int n_ignore;
-    bool relaxed; /* SaverRestoreRelaxed: reshape and cast with a warning, skip values that do not fit */
+    /* as tensorpack's SaverRestoreRelaxed: reshape and cast with a warning, skip values that do not fit */
+    bool relaxed;
     bool
-        strict; /* a name that only the graph or only the checkpoint has: TP_ERR_NAME, not a warning. Not with relaxed */
+        /* a name that only the graph or only the checkpoint has is an error, TP_ERR_NAME, instead of a warning. Not
+         * together with .relaxed */
+        strict;
 } tp_saver_restore_desc;
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d);
 TP_DEF tp_session_init *tp_saver_restore(const char *path);
-TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch);   /* takes over the dict's content */
-TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n); /* owns them */
+TP_DEF tp_session_init *tp_dict_restore(tp_dict *d, bool ignore_mismatch); /* takes over the content of the dict */
+/* takes over the initialisers of the list */
+TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n);
 TP_DEF tp_session_init *tp_just_current_session(void);
 /* "" or NULL: restores nothing; .npz, .safetensors: as a dict; else as a checkpoint. "~" and "~/" at the beginning are replaced by
  * $HOME ("~somebody" is not replaced). For a dict instead of a path: tp_dict_restore or tp_smart_init_list. [SmartInit] */
 TP_DEF tp_session_init *tp_smart_init(const char *path, bool ignore_mismatch);
-/* Restores n sources in order, so a later one overwrites an earlier one. Each is a path as in tp_smart_init, or a dict, whose
- * content is taken over, or another list; a source with no field set restores nothing. [SmartInit of a dict and of a list] */
+/* Restores n sources in order, so that a later one overwrites an earlier one. Each is a path as in tp_smart_init, or a
+ * dict, whose content is taken over, or another list; a source with no field set restores nothing. [SmartInit of a dict
+ * and of a list] */
 typedef struct tp_smart_source {
     const char *path;
     tp_dict *dict;
     const struct tp_smart_source *list;
-    int n; /* of the list */
+    int n; /* number of sources in the list */
 } tp_smart_source;
 TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, bool ignore_mismatch);
 
@@ -1242,18 +1295,19 @@ TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, b
 TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable *const *variables, int n);
 /* Write trainable and model variables only, compressed, keys with ":0", as tensorpack's tools do. [dump_session_params] */
 TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path);
-TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d); /* path as for tp_saver_restore; removes ":0" */
+/* Loads a checkpoint into a dict. path: as for tp_saver_restore; removes ":0" from names. */
+TP_DEF tp_status tp_load_checkpoint_vars(const char *path, tp_dict *d);
 /* The end of path chooses the format: .npz (compressed), .safetensors, .index; any other name "x" is a TensorFlow checkpoint:
  * x.index and its data file. tp_dump_session_params chooses in the same way. [save_checkpoint_vars] */
 TP_DEF tp_status tp_save_checkpoint_vars(const tp_dict *d, const char *path);
 /* Writes the text file `checkpoint` of a directory: names relative to the directory, oldest first; the last is the latest. */
 TP_DEF tp_status tp_checkpoint_state_write(const char *dir, const char *const *names, int n);
-/* The path of the latest checkpoint by this file; TP_ERR_NAME if there is none */
+/* Finds the path of the latest checkpoint named in the text file `checkpoint`; TP_ERR_NAME if there is none. */
 TP_DEF tp_status tp_checkpoint_state_latest(const char *dir, char *path, size_t size);
 /* The checkpoints <prefix>-<step>.npz, .safetensors and .index of a directory, ascending by step; free *entries with tp_free.
  * dir NULL: ".", prefix NULL: "model". [get_all_checkpoints] */
 typedef struct tp_checkpoint_entry {
-    const char *path; /* in the same block as the entries */
+    const char *path; /* the text is in the same block of memory as the entries */
     int64_t step;
 } tp_checkpoint_entry;
 TP_DEF tp_status tp_get_all_checkpoints(const char *dir, const char *prefix, tp_checkpoint_entry **entries, int *n);
@@ -1281,11 +1335,12 @@ typedef struct tp_predict_config {
         *session_init;      /* restores the variables; NULL: their initial values. Always taken over, and freed with
                                     * the predictor, so use it for one predictor only */
     const char *checkpoint; /* instead of session_init: a path for tp_smart_init, for any number of predictors */
-    tp_session_creator *session_creator; /* NULL: a new session with default options. See .borrowed there */
+    /* makes the session; NULL: a new session with default options. See .borrowed there */
+    tp_session_creator *session_creator;
     bool
         allow_missing_variables; /* variables that session_init does not restore keep their initial values; else an error */
-    tp_graph *graph;             /* NULL: a new one; else borrowed, and towers named tower-pred-<n> are added to it */
-    tp_tri log_layers;           /* TP_NO: no line for each layer. Default TP_YES */
+    tp_graph *graph;             /* NULL: a new graph; else borrowed, and towers named tower-pred-<n> are added to it */
+    tp_tri log_layers;           /* TP_NO: do not log a line for each layer. Default TP_YES */
 } tp_predict_config;
 /* Builds the graph as a tower for inference and loads its variables. NULL after a mistake; tp_last_error() gives the sentence.
  * [PredictConfig, OfflinePredictor] */
@@ -1308,10 +1363,11 @@ TP_DEF tp_status tp_predict_n(tp_predictor *p, const tp_tensor *inputs, int n_in
  * first given input. A call that fails changes no state. tp_predictor_reset sets the state to zeros. */
 TP_DEF tp_status tp_predictor_carry(tp_predictor *p, int output, int input);
 TP_DEF void tp_predictor_reset(tp_predictor *p);
-TP_DEF int tp_predictor_n_inputs(const tp_predictor *p); /* without carried inputs */
+/* number of inputs that the caller gives, without carried ones */
+TP_DEF int tp_predictor_n_inputs(const tp_predictor *p);
 TP_DEF int tp_predictor_n_outputs(const tp_predictor *p);
 TP_DEF tp_session *tp_predictor_session(tp_predictor *p);
-TP_DEF void tp_predictor_free(tp_predictor *p); /* NULL is fine */
+TP_DEF void tp_predictor_free(tp_predictor *p); /* p may be NULL */
 
 /* ==== >>places ======================================================================================== */
 /* The place of an operation is the file and line of the user's call that added it: its `at`, with which error sentences begin. A
@@ -1323,7 +1379,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p); /* NULL is fine */
 TP_DEF tp_node *tp__node_at(tp_node *n, const char *file, int line);
 TP_DEF tp_graph *tp__graph_at(tp_graph *g, const char *file, int line);
 #define TP__PLACE(at_, ...)    at_(__VA_ARGS__, __FILE__, __LINE__)
-#define TP__UNPLACED(at_, ...) __VA_ARGS__ /* used while an implementation is compiled */
+#define TP__UNPLACED(at_, ...) __VA_ARGS__ /* this macro is set while an implementation is compiled */
 #define TP__PLACED             TP__PLACE
 /* clang-format off */
 #define tp_apply(...)                        TP__PLACED(tp__node_at, tp_apply(__VA_ARGS__))
@@ -1540,11 +1596,11 @@ typedef struct tp__leaky_attrs {
     float alpha;
 } tp__leaky_attrs;
 typedef struct tp__cast_attrs {
-    tp_dtype from, to; /* from: the dtype of the input, which a block function does not get otherwise */
+    tp_dtype from, to; /* from: dtype of the input, because a block function does not get it otherwise */
 } tp__cast_attrs;
 typedef struct tp__reduce_attrs {
     int axes[TP_MAX_DIMS];
-    int n_axes; /* 0: all */
+    int n_axes; /* number of axes; 0: all axes */
     bool keep_dims;
 } tp__reduce_attrs;
 typedef struct tp__axis_attrs {
@@ -1565,7 +1621,7 @@ typedef struct tp__fill_attrs {
 } tp__fill_attrs;
 typedef struct tp__transpose_attrs {
     int perm[TP_MAX_DIMS];
-    int n; /* 0: the axes are reversed */
+    int n; /* number of axes; 0: their order is reversed */
 } tp__transpose_attrs;
 typedef struct tp__all_reduce_attrs {
     bool mean;
@@ -1578,7 +1634,7 @@ typedef struct tp__slice_attrs {
 } tp__slice_attrs;
 typedef struct tp__pad_attrs {
     int64_t before[TP_MAX_DIMS], after[TP_MAX_DIMS];
-    int mode; /* tp_pad_mode */
+    int mode; /* a tp_pad_mode */
     float value;
 } tp__pad_attrs;
 typedef struct tp__tile_attrs {
@@ -1589,7 +1645,7 @@ typedef struct tp__one_hot_attrs {
     float on, off;
 } tp__one_hot_attrs;
 typedef struct tp__message_attrs {
-    const char *message; /* NULL or "": the op's name */
+    const char *message; /* text for the log or the error; NULL or "": the op's name */
 } tp__message_attrs;
 /* print: the numbers of its log line. A device that computes them itself calls the row's naive_f32 with this struct as scratch,
  * to write the line; naive_f32 then reads no data. */
@@ -1630,16 +1686,18 @@ typedef struct tp__dropout_attrs {
 } tp__dropout_attrs;
 typedef struct tp__random_attrs {
     tp_shape shape;
-    float a, b; /* low, high; mean, deviation */
-    int kind;   /* 0 uniform, 1 normal, 2 truncated normal */
+    float a, b; /* uniform: low and high; normal: mean and deviation */
+    int kind;   /* distribution: 0 uniform, 1 normal, 2 truncated normal */
 } tp__random_attrs;
 typedef struct tp__assign_attrs {
     float decay;
 } tp__assign_attrs;
 enum { TP__DESCENT, TP__MOMENTUM, TP__ADAM, TP__RMSPROP, TP__ADAGRAD, TP__ADADELTA, TP__FTRL, TP__LAMB };
 typedef struct tp__apply_attrs {
-    int n;                      /* number of variables */
-    float a, b, epsilon, decay; /* momentum; beta1, beta2; decay, momentum; rho; -lr_power, l1, l2, shrinkage */
+    int n; /* number of variables */
+    /* constants of the optimizer, in this order: momentum; beta1, beta2; decay, momentum; rho; -lr_power, l1, l2,
+     * shrinkage */
+    float a, b, epsilon, decay;
     bool nesterov;
 } tp__apply_attrs;
 /* Updates elements [from, to) of variable i by one optimizer. */
@@ -1647,17 +1705,17 @@ typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
 /* The description of an optimizer. */
 typedef struct tp__update {
     int kind;                 /* which optimizer (TP__ADAM, ...), for devices with one kernel for all optimizers */
-    int min_slots, max_slots; /* per variable */
+    int min_slots, max_slots; /* least and largest number of slots per variable */
     int scalars;              /* number of inputs after the gradients: learning rate; or learning rate and two powers */
-    double flops;             /* per element with min_slots slots; 4 more for each further slot */
+    double flops;             /* FLOPs per element with min_slots slots; 4 more for each further slot */
     tp__piece_fn piece_f32, piece_f64;
-    tp__piece_fn piece_fast; /* float32 on the CPU; NULL: piece_f32 is used */
+    tp__piece_fn piece_fast; /* for float32 on the CPU; NULL: piece_f32 is used */
 } tp__update;
 
 /* -- "fused": a chain of element-wise ops as one kernel; attrs of its call is a tp__program */
 #define TP__MAX_REG   24
 #define TP__MAX_INSTR 48
-#define TP__MAX_EXT   24 /* most external operands of a fused chain; also most results */
+#define TP__MAX_EXT   24 /* largest number of external operands of a fused chain; also of its results */
 #if TP__MAX_REG < TP__MAX_EXT || TP__MAX_INSTR < TP__MAX_EXT
 #error "each operand of a chain may need a register, and each op has an operand"
 #endif
@@ -1669,26 +1727,27 @@ typedef struct tp__instr {
     const tp_op *row;
     const void *attrs;
     tp_block_fn block;
-    tp_vec_fn vec; /* if not NULL, used instead of block */
+    tp_vec_fn vec; /* if not NULL, called instead of block */
     int n_in;
-    int from[4], in[4]; /* of each operand: TP__FROM_EXT, _OUT or _REG, and its index */
+    int from[4], in[4]; /* where each operand is: TP__FROM_EXT, _OUT or _REG, and its index */
     int to, out;        /* where the result is stored: TP__FROM_OUT or TP__FROM_REG, and its index */
-    int out_size;       /* bytes of an output element */
+    int out_size;       /* bytes of an element of the result */
     tp_dtype dtype;     /* the dtype in which the op computes: that of its last operand */
     tp_dtype out_dtype;
 } tp__instr;
 
-enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an operand is broadcast */
+enum { TP__DIRECT, TP__SPLAT, TP__INNER, TP__OUTER, TP__STRIDED }; /* how an operand of a chain is broadcast */
 
 typedef struct tp__ext {
-    int how, size;         /* how: TP__DIRECT, ...; size: bytes of an element */
-    int64_t inner, period; /* INNER: index = i % period. OUTER: index = (i / inner) % period */
+    int how, size; /* how: TP__DIRECT, ...; size: bytes of an element */
+    /* element i of the result reads, for INNER, index i % period; for OUTER, index (i / inner) % period */
+    int64_t inner, period;
     int64_t stride[TP_MAX_DIMS];
     int reg; /* the register that holds a block of the broadcast operand; -1 if direct */
 } tp__ext;
 
 typedef struct tp__program {
-    tp_shape shape; /* of every result */
+    tp_shape shape; /* shape of every result */
     int64_t n;
     int n_instr, n_ext, n_out, n_reg;
     tp__instr instr[TP__MAX_INSTR];
@@ -1755,7 +1814,7 @@ typedef struct tp__map {
     size_t cap, n;
 } tp__map;
 
-/* the slot of the name in the first n bytes of `key` */
+/* Finds the hash table's slot for the name in the first n bytes of `key`. */
 static size_t tp__map_slot_n(const tp__map *m, const char *key, size_t n)
 {
     size_t i = (size_t)tp_hash(key, n) & (m->cap - 1);
@@ -1832,19 +1891,19 @@ static bool tp__list_add(tp__list *l, void *p)
 
 typedef struct tp__collection {
     const char *key;
-    tp__list list; /* of tp_node */
+    tp__list list; /* a list of tp_node */
 } tp__collection;
 
 typedef struct tp__variable_scope {
-    const char *prefix; /* "" or "a/b" */
-    int reuse;          /* TP_REUSE_NO, _YES or _AUTO */
+    const char *prefix; /* the scope's name, "" or "a/b" */
+    int reuse;          /* the reuse mode: TP_REUSE_NO, _YES or _AUTO */
     tp_getter_fn getter;
     void *getter_user;
     bool has_name_scope;
 } tp__variable_scope;
 
 struct tp_collection_backup {
-    bool all; /* of all collections: restoring empties those that were added later */
+    bool all; /* a backup of all collections: restoring empties those that were added later */
     int n;
     const char **key;
     tp_node ***item;
@@ -1861,20 +1920,20 @@ struct tp_graph {
     const char *error;
     bool finalized;
     tp_at at;
-    bool unplaced; /* its mistake has no place yet */
+    bool unplaced; /* the graph's mistake has no place in the source yet */
     int n_placed;  /* the first n_placed operations have their final place, see tp__node_at */
     tp__list op, var, collection;
-    tp__map by_name; /* operations */
-    tp__map used;    /* names of operations and scopes -> how many suffixes were used */
+    tp__map by_name; /* operations by name */
+    tp__map used;    /* names of operations and scopes, each with the number of suffixes used */
     tp__map var_by_name, slot, cached_scope;
     const char *name_scope[TP__MAX_SCOPES];
     int n_name_scope;
     tp__variable_scope var_scope[TP__MAX_SCOPES];
     int n_var_scope;
-    int device[TP__MAX_SCOPES], n_device; /* device[0] is 0 */
+    int device[TP__MAX_SCOPES], n_device; /* stack of current devices; device[0] is 0 */
     tp_tower_context tower;
     bool in_tower;
-    int tower_scopes; /* scope depth inside the tower's own scopes, to find scopes left open */
+    int tower_scopes; /* number of open scopes in the tower when its own scopes were open; finds scopes left open */
     tp_collection_backup *tower_entry;
     void **kept[TP__MAX_KEPT]; /* pointers of other headers with one value per tower being built (tp__graph_keep) */
     int n_kept;
@@ -1882,16 +1941,17 @@ struct tp_graph {
     tp_node poison;
     tp_operation poison_op;
     tp_node *poison_in[1];
-    tp_type *infer_in, *infer_out; /* scratch of tp_apply_ex */
+    tp_type *infer_in, *infer_out; /* buffers of tp_apply_ex */
     int infer_in_cap;
     tp__map auto_reuse;    /* "function@scope" of each scope that was entered before */
     tp_node **query;       /* the targets of the last call of tp__ancestors */
-    char *ancestor;        /* its result: operation id -> is it an ancestor of these targets? */
-    int n_query, query_op; /* query_op: number of operations at that call */
-    tp_mutex *lock;        /* for what runs change: infer_in and infer_out, query, ancestor, n_session, freed */
-    int n_session;         /* sessions that are not freed */
-    bool quiet_layers;     /* layers log no line */
-    bool freed;            /* by its owner; the memory is freed when n_session is 0 */
+    char *ancestor;        /* its result: for each operation id, whether it is an ancestor of these targets */
+    int n_query, query_op; /* query_op: number of operations when that call was made */
+    /* guards fields that runs change: infer_in and infer_out, query, ancestor, n_session, freed */
+    tp_mutex *lock;
+    int n_session;     /* number of sessions that are not freed */
+    bool quiet_layers; /* layers do not log their shapes */
+    bool freed;        /* the owner has freed the graph; its memory is freed when n_session is 0 */
 };
 
 /* -- rows of the op table: one macro for each kind of op; its columns have the order of struct tp_op
@@ -1934,7 +1994,7 @@ struct tp_graph {
 #define TP__FAULT(sentence_)                 0, NULL, sentence_
 #define TP__REST(shape_only_, onnx_, fault_) shape_only_, onnx_, fault_
 
-/* The rest of tp_op is 0. */
+/* The fields of tp_op that a row does not need are 0. */
 #define TP__ROW(...)                     \
     {                                    \
         __VA_ARGS__, 0, 0, 0, 0, 0, NULL \
@@ -1958,7 +2018,7 @@ struct tp_graph {
 #define TP__MAP_ROW_OF(attrs_, infer_, name_, label_, n_in_, gradient_, maps_, vec_, onnx_)                           \
     TP__ROW(name_, label_, TP_OP_ELEMENTWISE, n_in_, n_in_, 1, attrs_, infer_, gradient_, maps_, vec_, NULL, NULL, 0, \
             onnx_, NULL)
-/* The usual one: no attributes; operands of one type, which are broadcast. */
+/* The usual element-wise op: no attributes; operands of one type, which are broadcast. */
 #define TP__MAP_ROW(name_, label_, n_in_, gradient_, maps_, vec_, onnx_)                                             \
     TP__ROW(name_, label_, TP_OP_ELEMENTWISE, n_in_, n_in_, 1, NULL, 0, tp__infer_map, gradient_, maps_, vec_, NULL, \
             NULL, 0, onnx_, NULL)
@@ -1973,7 +2033,7 @@ struct tp_graph {
     TP__ROW(name_, label_, TP_OP_ANY_DTYPE, io_, attrs_, infer_, gradient_, TP__KERNELS(kernel_, NULL, NULL), \
             tp__flops_none, NULL, rest_)
 
-/* One field of a schema, and its last entry. */
+/* One field of an op's schema of attributes, and the last entry of a schema. */
 #define TP__ATTR(type_, kind_, field_)                       \
     {                                                        \
         "" #field_, TP_ATTR_##kind_, offsetof(type_, field_) \
@@ -2080,10 +2140,10 @@ static const tp_operation tp__no_operation = {
 static const tp_node tp__no_node = {(tp_operation *)(uintptr_t)&tp__no_operation, 0, TP_F32, {0, {0}}};
 /* The sentence of the mistake for which this node was last returned in this thread. */
 static TP__THREAD_LOCAL char tp__no_node_because[256];
-static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* the sentence has no place yet */
+static TP__THREAD_LOCAL bool tp__no_node_unplaced; /* the place in the source is not known yet */
 
 #define TP__PLACE_TEXT 256
-/* "train.c:12: ", or "" */
+/* the beginning of a sentence: "train.c:12: ", or "" */
 static const char *tp__place_text(const tp_at *at, char text[TP__PLACE_TEXT])
 {
     const char *base = at && at->file ? strrchr(at->file, '/') : NULL;
@@ -2092,7 +2152,7 @@ static const char *tp__place_text(const tp_at *at, char text[TP__PLACE_TEXT])
     return text;
 }
 
-/* As TP__REQUIRE, but the graph keeps the mistake. */
+/* The same check as TP__REQUIRE, but the graph keeps the mistake. */
 #define TP__GRAPH_REQUIRE(g_, cond_, ret_)        \
     if (!(cond_)) {                               \
         tp__graph_misuse((g_), __func__, #cond_); \
@@ -2292,13 +2352,13 @@ static bool tp__name_valid(const char *s)
     return true;
 }
 
-/* scope/name made unique by a suffix _1, _2, ...; NULL after an error. */
+/* Returns scope/name made unique by a suffix _1, _2, ...; NULL after an error. */
 static const char *tp__unique_name(tp_graph *g, const char *scope, const char *name)
 {
     const char *full = *scope ? tp_arena_printf(&g->arena, "%s/%s", scope, name) : tp_arena_strdup(&g->arena, name);
     if (!full) return tp__graph_nomem(g), (const char *)NULL;
     const char *unique = full;
-    uintptr_t next = (uintptr_t)tp__map_get(&g->used, full); /* suffixes used so far, plus one */
+    uintptr_t next = (uintptr_t)tp__map_get(&g->used, full); /* number of suffixes used so far, plus one */
     if (next) {
         do {
             unique = tp_arena_printf(&g->arena, "%s_%lu", full, (unsigned long)next);
@@ -2337,7 +2397,7 @@ TP_DEF tp_graph *tp_name_scope_push(tp_graph *g, const char *name)
     const char *full = "";
     if (n == 0) {
         full = "";
-    } else if (name[n - 1] == '/') { /* this scope itself, from the root */
+    } else if (name[n - 1] == '/') { /* enter this scope itself, from the root */
         char *copy = tp_graph_strdup(g, name);
         if (copy) copy[n - 1] = 0;
         full = copy ? copy : "";
@@ -2398,7 +2458,8 @@ TP_DEF tp_graph *tp_under_name_scope_push(tp_graph *g, const char *function, con
     return g;
 }
 
-/* "op", "op:0": returns the length of the operation's name; *index: the output. The index has one digit, as in tensorpack. */
+/* Splits "op" or "op:0": returns the length of the operation's name; *index: the output. The index has one digit, as in
+ * tensorpack. */
 static size_t tp__split_name(const char *name, int *index)
 {
     const size_t n = strlen(name);
@@ -2426,7 +2487,7 @@ static int tp__edits(const char *a, const char *b, int most)
     for (int i = 0; i <= na; i++)
         for (int j = 0; j <= nb; j++) {
             const int *up = row[(i + 2) % 3], *up2 = row[(i + 1) % 3];
-            int d = i == 0 ? j : i; /* for j = 0 */
+            int d = i == 0 ? j : i; /* the edit distance to the empty prefix of b (j = 0) */
             if (i > 0 && j > 0) {
                 d = up[j - 1] + (a[i - 1] != b[j - 1]);
                 if (d > up[j] + 1) d = up[j] + 1;
@@ -2468,7 +2529,7 @@ TP__UNUSED static const char *tp__nearest_text(const tp__nearest *n, char text[T
 /* tp__nearest_text for a node ("cost", "cost:0") or a variable that does not exist. */
 TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
 {
-    char op[512]; /* longer names are similar to none */
+    char op[512]; /* longer names are not compared */
     int index;
     tp__nearest n;
     memset(&n, 0, sizeof n);
@@ -2479,7 +2540,7 @@ TP__UNUSED static const char *tp__node_near(const tp_graph *g, const char *name,
 }
 TP__UNUSED static const char *tp__variable_near(const tp_graph *g, const char *name, char text[TP__NEAREST_TEXT])
 {
-    char op[512]; /* longer names are similar to none */
+    char op[512]; /* longer names are not compared */
     int index;
     tp__nearest n;
     memset(&n, 0, sizeof n);
@@ -2538,7 +2599,7 @@ TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
     tp_node *n = tp__node_named(g, name);
-    if (!n) tp__not_there(g, name); /* see tp__missing */
+    if (!n) tp__not_there(g, name); /* a later error about NULL then explains it: see tp__missing */
     return n;
 }
 
@@ -2608,7 +2669,7 @@ TP__UNUSED static double tp__operation_work(const tp_operation *o)
     return work + o->row->flops(&k);
 }
 
-/* a * b of sizes, limited so that it cannot overflow even if one of them was not checked. */
+/* Multiplies two sizes; the result is limited so that it cannot overflow even if one of them was not checked. */
 static int64_t tp__times(int64_t a, int64_t b)
 {
     const int64_t most = INT64_MAX / 4;
@@ -2796,7 +2857,7 @@ TP_DEF tp_node *tp_apply_ex(tp_graph *g, const tp_apply_desc *d)
     if (g && g->status != TP_OK) return &g->poison;
     if (d->n_in < 0 || (d->n_in > 0 && !d->in) || d->n_var < 0 || (d->n_var > 0 && !d->vars))
         return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: the list of its inputs is NULL or shorter than none", row->name);
-    for (int i = 0; i < d->n_in && !g; i++) { /* the graph of the first input that has a graph keeps the sentence */
+    for (int i = 0; i < d->n_in && !g; i++) { /* of the graphs of the inputs, the first one keeps the sentence */
         g = tp_node_graph(d->in[i]);
         if (tp__is_broken(g)) continue;
         for (int j = 0; j < i; j++) return tp__bad_input(g, row->name, j, d->in[j]);
@@ -2843,7 +2904,7 @@ static void tp__add_control(tp_operation *op, tp_operation *before)
     if (op->n_ctrl) memcpy(c, op->ctrl, (size_t)op->n_ctrl * sizeof *c);
     c[op->n_ctrl++] = before;
     op->ctrl = c;
-    tp_free(g->ancestor); /* the new edge may change the ancestors */
+    tp_free(g->ancestor); /* the new edge may change cached ancestors */
     g->ancestor = NULL;
 }
 
@@ -2877,7 +2938,7 @@ static int tp__axis(int axis, int ndim)
     return axis >= 0 && axis < ndim ? axis : -1;
 }
 
-/* The gradient of an operand that was broadcast: summed back to the operand's shape. */
+/* Returns the gradient of an operand that was broadcast: the sum back to the operand's shape. */
 static tp_node *tp__unbroadcast(tp_node *dy, tp_node *ref)
 {
     if (tp_shape_known(&dy->shape) && tp_shape_equal(&dy->shape, &ref->shape)) return dy;
@@ -3008,7 +3069,8 @@ TP_DEF tp_graph *tp_variable_scope_push(tp_graph *g, const tp_variable_scope_des
     tp__variable_scope s;
     memset(&s, 0, sizeof s);
     s.reuse = d->reuse == TP_REUSE_INHERIT ? top->reuse : d->reuse;
-    if (top->reuse == TP_REUSE_YES) s.reuse = TP_REUSE_YES; /* as in TensorFlow, reuse cannot be undone inside */
+    /* as in TensorFlow, reuse of an outer scope cannot be undone inside */
+    if (top->reuse == TP_REUSE_YES) s.reuse = TP_REUSE_YES;
     s.getter = d->getter;
     s.getter_user = d->getter_user;
     s.prefix = top->prefix;
@@ -3166,7 +3228,7 @@ TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
     tp_variable *v = tp__variable_named(g, name);
-    if (!v) tp__not_there(g, name); /* see tp__missing */
+    if (!v) tp__not_there(g, name); /* a later error about NULL then explains it: see tp__missing */
     return v;
 }
 
@@ -3323,7 +3385,7 @@ TP_DEF tp_graph *tp_remap_variables_push(tp_graph *g, tp_node *(*fn)(tp_node *va
 
 static tp_node *tp__freeze_getter(tp_getter_call *call, tp_variable_desc *d, void *user)
 {
-    const bool *flags = (const bool *)user; /* stop_gradient, skip_collection */
+    const bool *flags = (const bool *)user; /* options stop_gradient, skip_collection */
     const bool trained = d->trainable != TP_NO;
     if (trained && flags[1]) d->trainable = TP_NO;
     tp_node *v = tp_getter_next(call, d);
@@ -3457,7 +3519,7 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
     tp_buf_printf(out, "%-*s  %-16s %10s\n", (int)width, "name", "shape", "#elements");
     for (int i = 0; i < n; i++) {
         const tp_variable *v = tp_node_variable(vars[i]);
-        if (!v || strncmp(v->name, "tower", 5) == 0) continue; /* copies of variables in replicated towers */
+        if (!v || strncmp(v->name, "tower", 5) == 0) continue; /* skip the copies of variables in replicated towers */
         const int64_t size = tp_shape_size(&v->shape);
         tp_buf_printf(out, "%-*s  %-16s %10lld\n", (int)width, v->name, tp_shape_text(&v->shape, t), (long long)size);
         count++;
@@ -3470,7 +3532,8 @@ TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out)
                   count, total, bytes / 1048576.0);
 }
 
-/* For each operation id: is it an ancestor of the targets, or a target? The last result is cached. NULL: out of memory. */
+/* Computes for each operation id whether it is an ancestor of the targets, or a target. The last result is cached.
+ * NULL: out of memory. */
 static const char *tp__ancestors(tp_graph *g, tp_node *const *targets, int n)
 {
     if (g->ancestor && g->n_query == n &&
@@ -3512,7 +3575,7 @@ TP_DEF void tp_graph_to_dot(tp_graph *g, tp_node *const *targets, int n, tp_buf 
     const char *seen = targets && n > 0 ? tp__ancestors(g, targets, n) : NULL;
     const int count = seen ? g->query_op : g->op.n;
     tp_buf_printf(out, "digraph tp {\n  node [shape=box, fontsize=10];\n");
-    for (int id = 0; id < count; id++) { /* names have no character that must be escaped */
+    for (int id = 0; id < count; id++) { /* these names have no character that must be escaped */
         const tp_operation *o = (const tp_operation *)g->op.item[id];
         if (seen && !seen[id]) continue;
         const bool variable = o->row == &tp__op_variable;
@@ -3591,7 +3654,7 @@ static tp_init tp__init_resolve(const tp_init *init, const tp_shape *s)
         return tp_init_uniform(-limit, limit);
     }
     if (init->distribution == TP_DIST_NORMAL) return tp_init_normal(0.0f, (float)sqrt(scale / n));
-    /* truncation reduces the deviation by this factor */
+    /* truncation multiplies the deviation by this factor */
     return tp_init_truncated_normal(0.0f, (float)(sqrt(scale / n) / .87962566103423978));
 }
 
@@ -3830,15 +3893,15 @@ typedef struct tp__tower_build {
     int index;
     tp_thread *thread;
     tp__building state;
-    tp__list *own; /* the nodes that it added to each collection, indexed by collection */
+    tp__list *own; /* for each collection, the nodes that the tower added to it */
     int n_own;
     bool done;
-    /* arguments of tp_tower_all_reduce while the tower waits in it */
+    /* arguments of tp_tower_all_reduce; set while the tower waits in it */
     bool waits, mean;
     tp_node *const *give;
     tp_node **get;
     int n;
-    const char *what, *layer; /* "BatchNorm", "conv1/bn" */
+    const char *what, *layer; /* name of the layer that waits: "BatchNorm", "conv1/bn" */
     tp_node *output;
 } tp__tower_build;
 
@@ -3847,8 +3910,8 @@ typedef struct tp__towers {
     const tp_towers_desc *desc;
     tp_tower_build_fn fn;
     void *user;
-    tp__building outside; /* the caller's state */
-    int *base, n_base;    /* number of nodes in each collection before */
+    tp__building outside; /* the graph's state before the towers */
+    int *base, n_base;    /* number of nodes in each collection before the towers were built */
     tp__tower_build *tower;
     int running; /* the tower whose state the graph has, -1: none */
     tp_mutex *lock;
@@ -3886,7 +3949,8 @@ static void tp__building_restore(tp_graph *g, const tp__building *b)
     g->tower_scopes = b->tower_scopes;
     g->tower_entry = b->tower_entry;
     g->at = b->at;
-    for (int i = 0; i < g->n_kept; i++) *g->kept[i] = i < b->n_kept ? b->kept[i] : NULL; /* registered later: NULL */
+    /* slots that were registered later start with NULL */
+    for (int i = 0; i < g->n_kept; i++) *g->kept[i] = i < b->n_kept ? b->kept[i] : NULL;
 }
 
 /* The number of nodes in a collection before this tower's own: those before tp_build_on_towers and those of earlier towers. */
@@ -4092,7 +4156,8 @@ TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mea
     TP__GRAPH_REQUIRE(g, g && xs && n > 0 && ys && what, )
 
     const tp_tower_context *tower = tp_current_tower_context(g);
-    tp_node **give = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *give); /* a copy, because ys may be xs */
+    /* copied, because ys may be the same array as xs */
+    tp_node **give = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *give);
     bool whole = give != NULL;
     for (int i = 0; i < n && give; i++) {
         give[i] = xs[i];
@@ -4256,7 +4321,7 @@ TP_DEF tp_node *tp_tower_func_call(tp_tower_func *f, tp_node *const *in)
     h->ctx = g->tower;
     h->func = f;
     tp__graph_settle(g);
-    h->output = f->fn(g, in, f->user); /* fn may call and end other towers */
+    h->output = f->fn(g, in, f->user); /* fn may call tp_tower_leave and enter other towers */
     tp_tower_handle **list = (tp_tower_handle **)tp_graph_alloc(g, (size_t)(f->n_handle + 1) * sizeof *list);
     if (!list) return &g->poison;
     for (int i = 0; i < f->n_handle; i++) list[i] = f->handle[i];
@@ -4330,7 +4395,7 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     TP__REQUIRE(h && name, NULL)
     int index;
     const size_t base = tp__split_name(name, &index);
-    for (int i = 0; i < h->func->n_spec; i++) { /* an input of the tower comes before a node of the same name */
+    for (int i = 0; i < h->func->n_spec; i++) { /* an input of the tower is preferred to a node of the same name */
         const char *own = h->func->spec[i].name;
         if (strncmp(own, name, base) == 0 && !own[base]) return h->in[i];
     }
@@ -4340,7 +4405,7 @@ TP_DEF tp_node *tp_tower_handle_get(const tp_tower_handle *h, const char *name)
     tp_node *n = full.data ? tp__node_named(h->ctx.graph, full.data) : NULL;
     const bool failed = full.failed;
     tp_buf_free(&full);
-    if (failed) return tp__graph_nomem(h->ctx.graph); /* out of memory is no reason to look for another node */
+    if (failed) return tp__graph_nomem(h->ctx.graph); /* after running out of memory, do not look for another node */
     return n ? n : tp_tower_handle_get_variable(h, name);
 }
 
@@ -4412,7 +4477,8 @@ TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op
     tp_mutex_lock(op->graph->lock);
     const char *seen = tp__ancestors(op->graph, targets, n);
     const bool yes =
-        !seen || (op->id < op->graph->query_op && seen[op->id] != 0); /* out of memory: true is safe, the op is run */
+        /* out of memory: `true` is safe, because then the op is run */
+        !seen || (op->id < op->graph->query_op && seen[op->id] != 0);
     tp_mutex_unlock(op->graph->lock);
     return yes;
 }
@@ -4432,7 +4498,7 @@ typedef struct tp__contribution {
     struct tp__contribution *next;
 } tp__contribution;
 
-/* Adds the contributions on the device of the value. */
+/* Adds the gradients' contributions on the device of the value. */
 static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head, const tp_node *value)
 {
     int n = 0, i;
@@ -4442,7 +4508,7 @@ static tp_node *tp__sum_contributions(tp_graph *g, tp__contribution *const *head
     if (!list) return &g->poison;
     i = n;
     for (const tp__contribution *c = head[value->op->id]; c; c = c->next)
-        if (c->value == value) list[--i] = c->grad; /* oldest consumer first */
+        if (c->value == value) list[--i] = c->grad; /* adds the contribution of the oldest consumer first */
     if (n == 1) return list[0];
     tp_device_enter(g, tp_node_device(value));
     tp_node *sum = tp_add_n(list, n);
@@ -4513,8 +4579,8 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
     if (!dy) dy = tp_ones_like(y);
     tp_device_leave(g);
     const int last = y->op->id, n_op = last + 1;
-    char *above = (char *)tp_calloc((size_t)n_op, 1); /* operation id -> does y depend on it? */
-    char *below = (char *)tp_calloc((size_t)n_op, 1); /* operation id -> does it depend on an x? (bit 0) */
+    char *above = (char *)tp_calloc((size_t)n_op, 1); /* operation id -> whether y depends on it */
+    char *below = (char *)tp_calloc((size_t)n_op, 1); /* operation id -> whether it depends on an x (bit 0) */
     tp__contribution **head = (tp__contribution **)tp_calloc((size_t)n_op, sizeof *head);
     if (!above || !below || !head) {
         tp__graph_nomem(g);
@@ -4545,14 +4611,14 @@ static void tp__gradients_from(tp_node *y, tp_node *dy, tp_node *const *xs, int 
         if (!above[id] || !below[id] || !head[id] || o->n_in == 0) continue;
         if (!o->row->grad) {
             const size_t len =
-                strlen(o->row->name); /* a gradient op without gradient: warn, since the result lacks terms */
+                strlen(o->row->name); /* the op has no gradient for a gradient: warn, because the result lacks terms */
             if (len > 5 && strcmp(o->row->name + len - 5, "_grad") == 0)
                 tp_log_once(TP_LOG_WARN,
                             "a gradient of a gradient meets '%s': %s has none, so nothing flows through it", o->name,
                             o->row->name);
             continue;
         }
-        bool inside = false; /* does an input depend on an x? */
+        bool inside = false; /* whether an input depends on an x */
         for (int i = 0; i < o->n_in; i++) inside = inside || below[o->in[i]->op->id];
         if (!inside) continue;
         tp__gradient_of(g, o, scope, below, head);
@@ -4567,7 +4633,8 @@ done:
     tp_name_scope_pop(g);
 }
 
-/* has[i]: would tp_gradients give a gradient for xs[i]? Adds nothing to the graph. Private, for tp_train.h. */
+/* Sets has[i]: whether tp_gradients would give a gradient for xs[i]. Adds nothing to the graph. Private, for
+ * tp_train.h. */
 TP__UNUSED static void tp__has_gradients(const tp_node *y, tp_node *const *xs, int n, bool *has)
 {
     tp_graph *g = y->op->graph;
@@ -4601,9 +4668,9 @@ TP_DEF tp_node *tp_gradients(tp_node *y, tp_node *const *xs, int n, tp_node **dx
 
 /* ==== >>regex ========================================================================================= */
 
-/* A pattern is compiled to a program for a machine that backtracks as Python's does. The machine records which choices have
- * failed at which position of the text, and does not try them again, so the time of (a+)+b is proportional to the text length.
- * Jumps are relative, so that a counted repetition can copy the repeated instructions. */
+/* A regular expression is compiled to a program for a machine that backtracks as Python's does. The machine records
+ * which choices have failed at which position of the text, and does not try them again, so the time of (a+)+b is
+ * proportional to the text length. Jumps are relative, so that a counted repetition can copy the repeated instructions. */
 enum {
     TP__RE_CHAR,  /* match the character x */
     TP__RE_ANY,   /* match any character, a line feed only with flag s */
@@ -4627,9 +4694,10 @@ enum { TP__RE_AHEAD, TP__RE_NOT_AHEAD, TP__RE_ATOMIC };
 
 typedef struct tp__re_inst {
     uint8_t op, flags;
-    int16_t loop; /* SPLIT: the innermost loop around it with possibly empty iterations; -1: none yet, -2: never any */
-    int32_t x, y; /* SPLIT: y */
-    int32_t row;  /* SPLIT: its first row in the table of failures */
+    /* for SPLIT: the innermost enclosing loop whose iterations may be empty; -1: none yet, -2: never any */
+    int16_t loop;
+    int32_t x, y; /* operands of the instruction; only SPLIT uses y for a second target */
+    int32_t row;  /* for SPLIT: its first row in the table of failures */
 } tp__re_inst;
 
 typedef struct tp__re_item {
@@ -4719,7 +4787,7 @@ static void tp__re_emit(tp__re_parser *p, int op, unsigned flags, int32_t x, int
     tp__re_insert(p, p->re->n_code, op, flags, x, y);
 }
 
-/* The choices from instruction `begin` on that are in no loop yet are put into this loop. */
+/* Puts the choices from instruction `begin` on into this loop, unless they are in a loop already. */
 static void tp__re_enclose(tp_regex *re, int begin, int loop)
 {
     for (tp__re_inst *i = re->code + begin; i < re->code + re->n_code; i++) {
@@ -4787,7 +4855,7 @@ static bool tp__re_take(tp__re_parser *p, char c)
 static bool tp__re_is_digit(char c) { return c >= '0' && c <= '9'; }
 static bool tp__re_is_letter(uint32_t c) { return (c | 32) >= 'a' && (c | 32) <= 'z'; }
 
-/* Reads at most n digits of a base into *value. Returns the number of digits. */
+/* Reads at most n digits in a base into *value. Returns the number of digits. */
 static int tp__re_digits(tp__re_parser *p, int n, uint32_t base, uint32_t *value)
 {
     int i = 0;
@@ -4802,7 +4870,8 @@ static int tp__re_digits(tp__re_parser *p, int n, uint32_t base, uint32_t *value
     return i;
 }
 
-/* Reads an escape after its backslash. False: *c is a character; true: a category, *c is its letter. The caller handles anchors. */
+/* Reads an escape such as \d or \n after its backslash. False: *c is a character; true: a category, *c is its letter.
+ * The caller handles anchors. */
 static bool tp__re_escape(tp__re_parser *p, bool in_set, uint32_t *c)
 {
     static const char simple[] = "a\af\fn\nr\rt\tv\v";
@@ -4883,7 +4952,8 @@ static void tp__re_expand(tp__re_parser *p, const tp__re_inst *item, int n, uint
     }
     const int begin = re->n_code;
     uint32_t times = high == TP__RE_MANY ? 1 : high - low;
-    for (uint32_t i = 0; i < times && p->status == TP_OK; i++) { /* a jump to 0 means: to the end, set below */
+    /* a jump to 0 means the end of the repetition; the code below sets it */
+    for (uint32_t i = 0; i < times && p->status == TP_OK; i++) {
         if (loop >= 0 && i > 0) tp__re_emit(p, TP__RE_CHECK, 0, loop, 0);
         tp__re_emit(p, TP__RE_SPLIT, 0, !lazy, lazy);
         if (loop >= 0) tp__re_emit(p, TP__RE_SAVE, 0, -1 - loop, 0);
@@ -4915,7 +4985,7 @@ static void tp__re_repeat(tp__re_parser *p, int begin, tp__re_width *width, uint
     const int n = re->n_code - begin;
     int loop = -1;
     if (p->status != TP_OK) return;
-    if (width->high == 0) { /* it matches no characters: once is enough */
+    if (width->high == 0) { /* the item matches no characters, so once is enough */
         low = low > 0;
         high = high > 0;
     }
@@ -4938,7 +5008,7 @@ static void tp__re_repeat(tp__re_parser *p, int begin, tp__re_width *width, uint
     width->high = tp__re_times(width->high, high);
 }
 
-/* Moves past the next `c` without a backslash before it; false: there is none. */
+/* Moves past the next `c` that has no backslash before it; false: there is none. */
 static bool tp__re_skip(tp__re_parser *p, char c)
 {
     while (*p->at && *p->at != c) {
@@ -5114,7 +5184,7 @@ static tp__re_width tp__re_sequence(tp__re_parser *p, unsigned *flags, bool firs
             if (kind == TP__RE_REPEATED) tp__re_fail(p, here, "multiple repeat");
             const bool lazy = tp__re_take(p, '?');
             tp__re_repeat(p, begin, &last, low, high, lazy);
-            if (!lazy && tp__re_take(p, '+')) { /* a possessive repetition */
+            if (!lazy && tp__re_take(p, '+')) { /* a + after a repetition makes it possessive */
                 tp__re_insert(p, begin, TP__RE_LOOK, TP__RE_ATOMIC, 0, 0);
                 tp__re_close_look(p, begin, 0);
             }
@@ -5139,7 +5209,7 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
 {
     tp_regex *re = p->re;
     tp__re_width all = {TP__RE_MANY, 0};
-    int jumps = -1; /* the last jump to the end; x of each such jump is the index of the one before it */
+    int jumps = -1; /* the last jump to the end so far; x of each such jump is the index of the one before it */
     if (p->depth++ >= TP__RE_DEPTH) tp__re_fail(p, p->at, "its groups are nested too deep");
     for (bool first = p->depth == 1;; first = false) {
         const int begin = re->n_code;
@@ -5224,7 +5294,7 @@ TP_DEF int tp_regex_group(const tp_regex *re, const char *name)
 }
 
 /* An entry of the backtracking stack: what >= 0: try instruction `what` at position a; else one of these. */
-enum { TP__RE_RESTORE = -1 /* set reg[a] = b */, TP__RE_FAILED = -2 /* mark row a, position b as failed */ };
+enum { TP__RE_RESTORE = -1 /* sets reg[a] = b */, TP__RE_FAILED = -2 /* marks row a, position b as failed */ };
 typedef struct tp__re_entry {
     int32_t what, a, b;
 } tp__re_entry;
@@ -5232,7 +5302,7 @@ typedef struct tp__re_entry {
 typedef struct tp__re_machine {
     const tp_regex *re;
     const char *text;
-    int32_t len, end; /* end: end of the last match of a group or of the pattern */
+    int32_t len, end; /* end: where the last match of a group or of the pattern ends */
     bool full;
     int32_t *reg;
     unsigned char *failed;
@@ -5261,7 +5331,7 @@ static bool tp__re_push(tp__re_machine *m, int32_t what, int32_t a, int32_t b)
     return true;
 }
 
-/* Lower case of ASCII and Latin-1. */
+/* Converts a character of ASCII or Latin-1 to lower case. */
 static uint32_t tp__re_lower(uint32_t c)
 {
     return (c >= 'A' && c <= 'Z') || (c >= 0xc0 && c <= 0xde && c != 0xd7) ? c + 32 : c;
@@ -5271,7 +5341,7 @@ static uint32_t tp__re_upper(uint32_t c)
     return (c >= 'a' && c <= 'z') || (c >= 0xe0 && c <= 0xfe && c != 0xf7) ? c - 32 : c;
 }
 
-/* Does \w match c? Beyond Latin-1 it matches all characters but spaces, punctuation and symbols. */
+/* Whether \w matches c. Beyond Latin-1 it matches all characters but spaces, punctuation and symbols. */
 static bool tp__re_is_word(uint32_t c, unsigned flags)
 {
     static const char latin[] = "\xaa\xb2\xb3\xb5\xb9\xba\xbc\xbd\xbe";
@@ -5307,7 +5377,7 @@ static bool tp__re_in_set(const tp_regex *re, const tp__re_inst *i, uint32_t c)
     return false;
 }
 
-/* Does the instruction match the character c? */
+/* Whether the instruction matches the character c. */
 static bool tp__re_takes(const tp_regex *re, const tp__re_inst *i, uint32_t c)
 {
     if (i->op == TP__RE_ANY) return c != '\n' || (i->flags & TP__RE_S);
@@ -5318,7 +5388,7 @@ static bool tp__re_takes(const tp_regex *re, const tp__re_inst *i, uint32_t c)
     return yes != ((i->flags & TP__RE_NOT) != 0);
 }
 
-/* The position at which the character before `at` begins. */
+/* Returns the position at which the character before `at` begins. */
 static int32_t tp__re_before(const tp__re_machine *m, int32_t at)
 {
     for (int32_t n = 4; n > 1; n--) {
@@ -5393,8 +5463,8 @@ static bool tp__re_back(tp__re_machine *m, int base, int32_t *pc, int32_t *at)
     return false;
 }
 
-/* Is the choice known to fail at this position? 1: yes; 0: no, and an entry TP__RE_FAILED is pushed, which marks the choice as
- * failed when the machine backtracks over it; -1: error. */
+/* Whether the choice is known to fail at this position. 1: yes; 0: no, and an entry TP__RE_FAILED is pushed, which
+ * marks the choice as failed when the machine backtracks over it; -1: error. */
 static int tp__re_known(tp__re_machine *m, const tp__re_inst *i, int32_t at)
 {
     int32_t row = i->row;
@@ -5664,7 +5734,7 @@ static bool tp__gradient_of_pooled_bias(tp_grad *g)
     tp_node *dy = g->dout[0];
     const bool last = ((const tp__bias_attrs *)g->op->attrs)->data_format != TP_NCHW;
     if (last != (((const tp_pool_attrs *)dy->op->attrs)->data_format != TP_NCHW))
-        return false; /* different channel axes */
+        return false; /* the two ops have different channel axes */
     g->dout[0] = dy->op->in[0];
     g->op->row->grad(g);
     g->dout[0] = g->din[0] = dy;
@@ -5673,7 +5743,7 @@ static bool tp__gradient_of_pooled_bias(tp_grad *g)
 
 typedef struct tp__gradient_rule {
     const char *what;
-    bool (*match)(tp_grad *g); /* true: it has set din */
+    bool (*match)(tp_grad *g); /* returns true if it has set din */
 } tp__gradient_rule;
 static const tp__gradient_rule tp__gradient_rules[] = {
     {"the mask of a pooled ReLU comes before the unpooling", tp__gradient_of_pooled_relu},
@@ -5693,7 +5763,7 @@ TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n)
     return n && n->op->row == &tp__op_summary ? (const tp_summary_attrs *)n->op->attrs : NULL;
 }
 
-/* Are summaries added here: in the main training tower, or outside towers? */
+/* Whether summaries are added here: in the main training tower, or outside towers. */
 static bool tp__summary_here(const tp_graph *g)
 {
     const tp_tower_context *t = tp_current_tower_context(g);
@@ -5740,7 +5810,7 @@ static void tp__summary_node(tp_node *x, const char *name, int kind, const tp__k
     tp__keys_add(g, keys, n);
 }
 
-/* name + suffix, in the graph's tp_arena */
+/* Returns name + suffix, in the graph's tp_arena. */
 static const char *tp__tag(tp_graph *g, const char *name, const char *suffix)
 {
     const char *s = tp_arena_printf(&g->arena, "%s%s", name, suffix);
@@ -5804,7 +5874,7 @@ TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, c
     tp_name_scope_pop(g);
 }
 
-/* `name` without every "towerN/". */
+/* Returns `name` without every "towerN/". */
 static const char *tp__strip_towers(tp_graph *g, const char *name)
 {
     char *out = tp_graph_strdup(g, name);
@@ -5818,7 +5888,7 @@ static const char *tp__strip_towers(tp_graph *g, const char *name)
     return out;
 }
 
-/* Adds the moving average of one scalar. NULL in other towers, under reuse, and after a mistake. */
+/* Adds the moving average of one scalar. Returns NULL in other towers, under reuse, and after a mistake. */
 static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *averages, const tp__keys *summaries)
 {
     tp_graph *g = tp_node_graph(x);
@@ -5860,7 +5930,7 @@ static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *aver
     d.n_var = 2;
     d.name = tp__tag(g, "EMA/", name);
     tp_node *ema = tp_apply_ex(g, &d);
-    tp_name_scope_push(g, ""); /* `name` has its scopes already */
+    tp_name_scope_push(g, ""); /* `name` already contains its scopes */
     tp__summary_node(ema, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, summaries);
     tp_name_scope_pop(g);
     tp__keys_add(g, averages, ema);
@@ -5934,8 +6004,8 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
  * different devices. A value that is read on another device is copied there when its first reader on that device is emitted
  * (tp__bring). The copy thus runs just before that reader, and the order of readers and writers in step 3 holds for copies too. */
 
-#define TP__MAX_RULES    3   /* rules that match the same op */
-#define TP__MAX_DESCENTS 256 /* products that one op of gradient descent absorbs */
+#define TP__MAX_RULES    3   /* largest number of fusion rules that match the same op */
+#define TP__MAX_DESCENTS 256 /* largest number of products that one op of gradient descent absorbs */
 #define TP__MAX_PLANS    32
 
 /* -- the parts of a plan ------------------------------------------------------------------------------- */
@@ -5946,19 +6016,20 @@ typedef struct tp__buffer {
     tp__place where;
     int device;
     int64_t bytes;
-    int first, last; /* the step that writes it first and the one that reads it last; last INT_MAX: fetched */
-    size_t offset;   /* offset in the arena */
+    /* the first step that writes the buffer and the last step that reads it; last INT_MAX: the value is fetched */
+    int first, last;
+    size_t offset; /* offset of the buffer in the arena */
     const tp_variable *var;
-    void *data;            /* the constant, on its device */
-    const void *host_data; /* the constant, readable by the host; NULL: not readable by it */
+    void *data;            /* address of a constant, on its device */
+    const void *host_data; /* address of the constant for the host; NULL: the host cannot read it */
     int merged;            /* the buffer whose memory this one shares; -1: none */
 } tp__buffer;
 
 /* One value of the plan. */
 typedef struct tp__value {
     tp_type type;
-    tp_type made; /* for a fed value: the type that its op computes, whose shape may differ */
-    int buffer;   /* -1: no step reads it */
+    tp_type made; /* for a fed value: the type that its op computes; the shape of the fed value may differ */
+    int buffer;   /* index of the value's buffer; -1: no step reads the value */
 } tp__value;
 struct tp__compiler;
 
@@ -5973,21 +6044,22 @@ typedef struct tp__step {
     tp_kernel_fn fn;
     const char *name;
     tp_call call;
-    tp_operand *operand; /* inputs, outputs, variables */
+    tp_operand *operand; /* inputs, then outputs, then variables */
     int *buffer;         /* buffer of each operand; -1: none */
-    int scratch;         /* buffer; -1: none */
+    int scratch;         /* index of the scratch buffer; -1: none */
     int device;
-    int from;      /* the step is a copy from this device; -1: it runs a kernel */
-    bool together; /* all devices of its operands run it jointly, through the all_reduce of the first one */
-    bool convert;  /* half-precision operands are converted to float for the kernel and back */
-    bool finish;   /* the kernel handles no bias and no activation: tp__finish_naive applies them */
+    int from; /* the step is a copy from this device; -1: it runs a kernel */
+    /* a collective step: all devices of its operands run it jointly, through the all_reduce of the first one */
+    bool together;
+    bool convert; /* half-precision operands are converted to float for the kernel and back */
+    bool finish;  /* the kernel handles no bias and no activation: tp__finish_naive applies them */
     const struct tp__rule *rule[TP__MAX_RULES]; /* the fusion rules that matched its op */
     int n_rule;
-    double seconds; /* measured time */
+    double seconds; /* time measured so far, in seconds */
     int64_t runs;
 } tp__step;
 
-/* A constant's memory on a device. */
+/* A copy of a constant on a device. */
 typedef struct tp__constant {
     void *data;
     int device;
@@ -6001,13 +6073,13 @@ typedef struct tp__upload {
 
 /* Steps that are recorded and replayed together; or, if `recording` is NULL, one or more host ops, which run in every run. */
 typedef struct tp__plan_piece {
-    int from, to; /* the first step, and the step after the last */
+    int from, to; /* index of the first step, and of the step after the last */
     void *recording;
 } tp__plan_piece;
 
 typedef struct tp__plan {
     struct tp__plan *next;
-    tp_arena arena; /* owns everything below */
+    tp_arena arena; /* owns all memory of the plan */
     tp_device **device;
     int n_device;
     bool *used; /* device -> true if a step of the plan runs on it, or a value is fed or fetched there */
@@ -6036,7 +6108,7 @@ typedef struct tp__plan {
     /* The device that records the plan; -1: none. The other devices that the plan uses take part in the recording. */
     int record_on;
     bool *joins;
-    int bound_runs; /* runs since the pointers were resolved, counted up to 1 */
+    int bound_runs; /* number of runs since the pointers were resolved, counted up to 1 */
     tp__plan_piece *piece;
     int n_piece;
     bool recorded; /* all pieces without host ops are recorded */
@@ -6049,7 +6121,7 @@ struct tp_session {
     tp_device **device;
     int n_device;
     int n_given;     /* number of borrowed devices, the first ones of `device` */
-    void **var_data; /* variable id -> its memory */
+    void **var_data; /* for each variable id, its memory */
     int n_var, var_cap;
     bool predicts; /* its variables are loaded for a predictor */
     bool *loaded;  /* by variable id, n_loaded entries: true if tp_session_load set it; NULL: not recorded */
@@ -6066,7 +6138,7 @@ typedef struct tp__exec_device {
     char *arena;
     size_t arena_bytes;
     uint64_t *step_word; /* device memory: the random step of this run, then two words that report a fault */
-    uint64_t words[3];   /* step_word, downloaded after the run */
+    uint64_t words[3];   /* a copy of step_word, downloaded after the run */
 } tp__exec_device;
 
 struct tp_exec {
@@ -6111,17 +6183,17 @@ static void tp__plan_free(tp__plan *p)
 /* The copy of a value on another device or in another precision. */
 typedef struct tp__replica {
     int device, buffer;
-    tp_dtype dtype; /* unset: that of the value */
+    tp_dtype dtype; /* precision of the replica; unset: that of the value */
     struct tp__replica *next;
 } tp__replica;
 
 /* How the step of an op differs from the op alone. The rules of step 6 fill it in; steps 7 and 8 read it without knowing
  * the rules. All zero: the step computes the op alone. */
 typedef struct tp__fusion {
-    const struct tp__rule *rule[TP__MAX_RULES]; /* the rules that matched */
+    const struct tp__rule *rule[TP__MAX_RULES]; /* the fusion rules that matched */
     int n_rule;
-    int n_absorbed;    /* number of ops that these rules absorbed */
-    tp_fused fused;    /* what is fused, for the kernel */
+    int n_absorbed;    /* number of ops that the matched rules absorbed */
+    tp_fused fused;    /* the fused parts, as the kernel gets them */
     const tp_op *row;  /* the step's row; NULL: the op's */
     const void *attrs; /* the step's attributes; NULL: the op's */
     tp_node **in;      /* the step's inputs; NULL: the op's inputs */
@@ -6131,17 +6203,17 @@ typedef struct tp__fusion {
     const tp_operation *result;  /* output 0 of the step is that of this op, the last absorbed; NULL: of the op */
     bool one_more;               /* the step has an additional output: see `also` */
     const tp_operation *also;    /* the op whose output 0 is the additional output; NULL: no op reads it */
-    const tp_operation *reports; /* the op that the step names when it reports a fault; NULL: the op itself */
-    const tp_operation *place;   /* the step runs at this op's place in the order; NULL: at the op's own */
+    const tp_operation *reports; /* the op that the step names when it reports a fault; NULL: its own op */
+    const tp_operation *place;   /* the step runs at this op's place in the order; NULL: at the place of its own op */
 } tp__fusion;
 
 typedef struct tp__group {
     int op[TP__MAX_INSTR], n;
-    int n_operand; /* upper bound of the operands from outside the group */
+    int n_operand; /* upper bound of the number of operands from outside the group */
 } tp__group;
 
 typedef struct tp__compiler {
-    tp_arena arena; /* freed at the end of the compilation */
+    tp_arena arena; /* freed at the end of planning */
     tp_exec *exec;
     tp_graph *g;
     tp__plan *plan;
@@ -6154,23 +6226,25 @@ typedef struct tp__compiler {
     int *position; /* op id -> index in `order` */
     int *order, n_order;
     tp__fusion *fusion; /* op id -> what is fused into its step */
-    int *absorbed_by;   /* op id -> the op whose step computes it; -1: it has a step of its own */
+    int *absorbed_by;   /* op id -> the op whose step computes this op; -1: it has a step of its own */
     int *stands;        /* op id -> the first op whose step runs at this op's place in the order; -1: none */
     int *stands_next;   /* op id -> the next op whose step runs at the same place; -1: none */
     int *group;         /* op id -> its group of element-wise ops; -1: none */
     tp__group *groups;
     int n_group;
-    int *alias;                        /* value -> the value that it is an alias of; -1: none */
-    char *folded;                      /* op id -> is it folded? */
-    char *constant;                    /* op id -> does it depend on constants alone? Used by step 3b */
-    char *wide;                        /* op id -> a half-precision product, its sum float32 until the bias is added */
+    int *alias;     /* value -> the value that it is an alias of; -1: none */
+    char *folded;   /* op id -> whether it is folded to a constant */
+    char *constant; /* op id -> whether it depends on constants alone; used by step 3b */
+    /* op id -> whether it is a half-precision product whose sum stays float32 until the bias is added */
+    char *wide;
     int *use_head, *use_next, *use_op; /* value -> list of the ops that read its data */
     int n_use;
-    char *fetched;          /* value -> is it fetched? */
-    char *elided;           /* value -> is it elided? Then its buffer holds mean, scale and beta of each channel */
+    char *fetched; /* value -> whether it is fetched */
+    /* value -> whether it is elided; its buffer then holds mean, scale and beta of each channel */
+    char *elided;
     int *fed;               /* value -> index of its feed; -1: not fed */
     int *writer_head;       /* variable id -> the first op in the order that writes it; -1: none */
-    tp__replica **replicas; /* value -> its replicas */
+    tp__replica **replicas; /* value -> its replicas on other devices or in another precision */
     int cap_buffer;
 } tp__compiler;
 static int tp__value_of(const tp__compiler *c, const tp_node *n) { return c->first_value[n->op->id] + n->index; }
@@ -6189,25 +6263,25 @@ static bool tp__shape_only(const tp_op *row, int i) { return i < 32 && ((row->sh
 
 static bool tp__is_writer(const tp_operation *o) { return (o->row->flags & TP_OP_WRITES_VAR) != 0; }
 
-/* The device on which an operation runs, and the device on which a value is. */
+/* Returns the device on which an operation runs, and the device on which a value is. */
 static int tp__device_of(const tp__compiler *c, const tp_operation *o) { return c->exec->one_device ? 0 : o->device; }
 
 static int tp__node_on(const tp__compiler *c, const tp_node *n) { return c->exec->one_device ? 0 : tp_node_device(n); }
 
-/* The session's half precision; unset: it has none. */
+/* Returns the session's half precision; unset: it has none. */
 static tp_dtype tp__half_of(const tp__compiler *c)
 {
     const tp_precision p = c->exec->session->config.precision;
     return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
 }
 
-/* Is the node float32 in the graph? The plan may store its value in half precision. */
+/* Whether the node is float32 in the graph. The plan may store its value in half precision. */
 static bool tp__single(const tp__compiler *c, const tp_node *n)
 {
     return n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype != TP_F64;
 }
 
-/* The value at the end of a chain of aliases, and the node that it belongs to. */
+/* Returns the value at the end of a chain of aliases, and the node that it belongs to. */
 static int tp__root(const tp__compiler *c, int v)
 {
     while (c->alias[v] >= 0) v = c->alias[v];
@@ -6404,7 +6478,7 @@ static tp_status tp__plan_reach(tp__compiler *c)
                 if ((!tp__shape_only(o->row, i) || o->row == &tp__op_read_after) &&
                     c->fed[tp__value_of(c, o->in[i])] < 0)
                     c->need[o->in[i]->op->id] = 1;
-            for (int i = 0; i < o->n_ctrl; i++) /* an op whose value is fed does not run */
+            for (int i = 0; i < o->n_ctrl; i++) /* an op whose value is fed is not run */
                 if (o->ctrl[i]->n_out > 1 || c->fed[c->first_value[o->ctrl[i]->id]] < 0) c->need[o->ctrl[i]->id] = 1;
             if (o->row == &tp__op_placeholder && c->fed[c->first_value[id]] < 0)
                 return tp__plan_fail(o, TP_ERR_ARG, "placeholder '%s' must be fed: what is fetched depends on it",
@@ -6434,7 +6508,7 @@ static tp_status tp__plan_devices(const tp__compiler *c)
 
 /* -- 2. infer: the shape of every value ---------------------------------------------------------------- */
 
-/* 2. The type of every value whose shape is needed. */
+/* 2. Computes the type of every value whose shape is needed. */
 static tp_status tp__plan_infer(tp__compiler *c)
 {
     tp_type *in = NULL;
@@ -6519,8 +6593,8 @@ static tp_status tp__plan_infer(tp__compiler *c)
  * forward op reports bad indices in place of the gather; the backward op has the output of gather_grad as one more
  * output. */
 
-/* The gather whose output x is, through views; NULL if there is none, if a value on the way is fed, or if an op on the
- * way has control inputs or runs on another device. */
+/* Finds the gather whose output x is, through views; NULL if there is none, if a value on the way is fed, or if an op
+ * on the way has control inputs or runs on another device. */
 static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x, int device)
 {
     for (;; x = x->op->in[0]) {
@@ -6531,7 +6605,7 @@ static const tp_operation *tp__gathered(const tp__compiler *c, const tp_node *x,
     }
 }
 
-/* Is x the memory of a variable that an op with a smaller id than `id` writes, or the result of such a write? */
+/* Whether x is the memory of a variable that an op with a smaller id than `id` writes, or the result of such a write. */
 static bool tp__is_written_before(const tp__compiler *c, const tp_node *x, int id)
 {
     while ((x->op->row->flags & TP_OP_VIEW) && !tp__is_writer(x->op)) x = x->op->in[0];
@@ -6561,7 +6635,7 @@ static tp_operation *tp__changed_op(tp__compiler *c, int id, int n_in, int n_ctr
     return o;
 }
 
-/* Op o has no step of its own: the step of op `by` computes it. */
+/* Records that op o has no step of its own: the step of op `by` computes it. */
 static void tp__absorb(tp__compiler *c, const tp_operation *o, const tp_operation *by)
 {
     c->absorbed_by[o->id] = by->id;
@@ -6573,8 +6647,8 @@ static bool tp__is_live_gather_grad(const tp__compiler *c, const tp_operation *o
     return (o->row->flags & TP__OP_GATHER_GRAD) && c->fed[c->first_value[o->id]] < 0;
 }
 
-/* The gradient that this gather_grad reads through views. The caller checks that it is dx, output 0 of a sequence op's
- * gradient. */
+/* Returns the gradient that this gather_grad reads through views. The caller checks that it is dx, output 0 of a
+ * sequence op's gradient. */
 static const tp_node *tp__gathered_gradient(const tp__compiler *c, const tp_operation *o)
 {
     const tp_node *dx = o->in[0];
@@ -6667,12 +6741,12 @@ typedef struct tp__edge {
 } tp__edge;
 
 typedef struct tp__edges {
-    tp__edge **from; /* op id -> the ops that must run after it */
-    int *degree;     /* op id -> number of ops that must run before it and are not yet ordered */
-    bool ok;         /* false: out of memory */
+    tp__edge **from; /* for each op id, the ops that must run after it */
+    int *degree;     /* for each op id, the number of ops that must run before it and are not yet ordered */
+    bool ok;         /* false if memory ran out */
 } tp__edges;
 
-/* Op a must run before op b. */
+/* Records that op a must run before op b. */
 static void tp__before(tp__compiler *c, tp__edges *g, int a, int b)
 {
     tp__edge *e = (tp__edge *)tp__need(tp_arena_alloc(&c->arena, sizeof *e), &g->ok);
@@ -6683,7 +6757,7 @@ static void tp__before(tp__compiler *c, tp__edges *g, int a, int b)
     g->degree[b]++;
 }
 
-/* All readers of op a's output 0 must run before op b. */
+/* Records that all readers of op a's output 0 must run before op b. */
 static void tp__readers_before(tp__compiler *c, tp__edges *g, int a, int b)
 {
     for (int u = c->use_head[c->first_value[a]]; u >= 0; u = c->use_next[u])
@@ -6793,7 +6867,7 @@ static tp_status tp__plan_order(tp__compiler *c)
     return TP_OK;
 }
 
-/* Does a step after position `at` write variable v? Then a value read there must be copied to keep it. */
+/* Whether a step after position `at` writes variable v. Then a value read there must be copied to keep it. */
 static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int at)
 {
     for (int i = at + 1; i < c->n_order; i++) {
@@ -6808,8 +6882,9 @@ static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int a
 /* -- 3b. precision: values that are stored in half precision ------------------------------------------- */
 
 /* 3b. With a half precision, chooses the float32 values that are stored in it: the results of products, of ops that
- * compute element by element from half-precision values or only move them, and of ops that work in the precision of their
- * input. Other ops read float32: tp__bring_as converts. tp__is_mover: does the op only move values, or add them up? */
+ * compute element by element from half-precision values or only move them, and of ops that work in the precision of
+ * their input. Other ops read float32: tp__bring_as converts. tp__is_mover: whether the op only moves values, or adds
+ * them up. */
 static bool tp__is_mover(const tp_operation *o)
 {
     const unsigned no = TP_OP_HOST | TP_OP_WRITES_VAR | TP_OP_SOURCE;
@@ -6822,9 +6897,9 @@ static bool tp__is_stored_half(const tp__compiler *c, const tp_node *n)
     return half && n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype == half;
 }
 
-/* Is op o the bias_add of a product? The sum of such a product is rounded to half precision once, after its bias was
- * added: it is float32 until then, even if a plan does not fuse the two. This does not hold for convolutions, because not
- * every kernel computes them by products. */
+/* Whether op o is the bias_add of a product. The sum of such a product is rounded to half precision once, after its
+ * bias was added: it is float32 until then, even if a plan does not fuse the two. This does not hold for convolutions,
+ * because not every kernel computes them by products. */
 static bool tp__has_bias(const tp_operation *o)
 {
     if (o->row != &tp__op_bias_add) return false;
@@ -6835,7 +6910,7 @@ static bool tp__has_bias(const tp_operation *o)
 
 static bool tp__is_wide(const tp__compiler *c, const tp_node *n)
 {
-    return c->wide[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* a product has one output, and v is it */
+    return c->wide[n->op->id] && c->fed[tp__value_of(c, n)] < 0; /* o is the product, whose only output is v */
 }
 
 static void tp__plan_precision(tp__compiler *c)
@@ -6882,7 +6957,7 @@ static void tp__plan_precision(tp__compiler *c)
     }
 }
 
-/* The precision in which op o reads its operand i, which is node n. */
+/* Returns the precision in which op o reads its operand i, which is node n. */
 static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const tp_node *n, int i)
 {
     const tp_dtype stored = c->value[tp__value_of(c, n)].type.dtype, half = tp__half_of(c);
@@ -6892,16 +6967,17 @@ static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const t
                    ? half
                    : TP_F32;
     if (tp__is_wide(c, o->in[0]) && tp__has_bias(o)) return i == 1 ? half : stored;
-    if (o->row->flags & TP_OP_FOLLOWS) /* per-channel operands have fewer dimensions, and are float32 */
+    if (o->row->flags & TP_OP_FOLLOWS) /* operands per channel have fewer dimensions, and they are float32 */
         return tp__is_stored_half(c, o->in[0]) && (i == 0 || n->shape.ndim == o->in[0]->shape.ndim) ? half : TP_F32;
     if (tp__is_mover(o)) return tp__is_stored_half(c, &o->out[0]) ? half : TP_F32;
-    if ((o->row->flags & TP_OP_ELEMENTWISE) && o->row != &tp__op_cast) return stored; /* each operand as it is stored */
+    /* each operand in the precision in which it is stored */
+    if ((o->row->flags & TP_OP_ELEMENTWISE) && o->row != &tp__op_cast) return stored;
     return TP_F32;
 }
 
 /* -- 4. alias: values that have the buffer of another value -------------------------------------------- */
 
-/* The variable in whose memory the value of n is; NULL: it is elsewhere. */
+/* Returns the variable whose memory holds the value of n; NULL: it is elsewhere. */
 static const tp_variable *tp__memory_of(const tp__compiler *c, const tp_node *n)
 {
     n = tp__root_node(c, n);
@@ -6922,7 +6998,7 @@ static void tp__plan_alias(tp__compiler *c)
             tp__type_equal(&c->value[v].type, &c->value[in].type))
             view = true;
         if (!view || c->value[in].type.dtype != c->value[v].type.dtype) continue;
-        if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue; /* a value that is copied is no alias */
+        if (tp__node_on(c, o->in[0]) != tp__device_of(c, o)) continue; /* a value that must be copied is no alias */
         const tp_variable *var = tp__memory_of(c, o->in[0]);
         if (var && tp__written_after(c, var, i)) continue;
         c->alias[v] = in;
@@ -6963,8 +7039,8 @@ static tp_status tp__plan_sources(tp__compiler *c)
     return TP_OK;
 }
 
-/* 5. Which ops are folded: those on the host that have no effect, only constant operands and a small result. Their
- * outputs are constants too. */
+/* 5. Decides which ops are folded: those on the host that have no effect, only constant operands and a small result.
+ * Their outputs are constants too. */
 static void tp__plan_fold(tp__compiler *c)
 {
     const unsigned effects =
@@ -6986,16 +7062,17 @@ static void tp__plan_fold(tp__compiler *c)
 
 /* -- 6. fuse: an op's step also does what ops around it would do; each rule is one function and an entry of tp__rules --- */
 
-/* The TP_FUSES_ flags of the kernel that will run op o: what can be fused into it. */
+/* Returns the TP_FUSES_ flags of the kernel that will run op o: what can be fused into it. */
 static unsigned tp__fuses(const tp__compiler *c, const tp_operation *o)
 {
     tp_device *d = c->plan->device[tp__device_of(c, o)];
     if (d->find_kernel(d, o->row->name)) return d->fuses ? d->fuses(d, o->row->name) : 0;
     if (!d->host) return 0;
-    return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT; /* tp__finish_naive applies these */
+    /* tp__finish_naive applies these after a naive loop */
+    return d->isa && o->row->fast ? o->row->fuses : TP_FUSES_BIAS | TP_FUSES_ACT;
 }
 
-/* Are the channels the last dimension of o's output 0? */
+/* Whether the channels are the last dimension of o's output 0. */
 static bool tp__channels_last(const tp__compiler *c, const tp_operation *o)
 {
     const int ndim = c->value[c->first_value[o->id]].type.shape.ndim;
@@ -7012,14 +7089,14 @@ static bool tp__can_fuse(const tp__compiler *c, const tp_operation *o, unsigned 
     return (can & what) == what && (!(can & TP_FUSES_CHANNELS_LAST) || tp__channels_last(c, o));
 }
 
-/* The only op that reads value v, if v is not fetched; -1: no op, or several. */
+/* Returns the only op that reads value v, if v is not fetched; -1: no op, or several. */
 static int tp__sole_direct_consumer(const tp__compiler *c, int v)
 {
     if (c->fetched[v] || c->use_head[v] < 0 || c->use_next[c->use_head[v]] >= 0) return -1;
     return c->use_op[c->use_head[v]];
 }
 
-/* The only op that reads value v or a view or name of v, if none of them is fetched; -1: no op, or several. */
+/* Returns the only op that reads value v or an alias of v, if none of them is fetched; -1: no op, or several. */
 static int tp__sole_consumer(const tp__compiler *c, int v)
 {
     for (;;) {
@@ -7068,7 +7145,7 @@ static void tp__stand_at(tp__compiler *c, const tp_operation *o, const tp_operat
     c->fusion[o->id].place = at;
 }
 
-/* The place in the order of the step that computes an op's results. */
+/* Returns the place in the order of the step that computes an op's results. */
 static int tp__made_at(const tp__compiler *c, const tp_operation *o)
 {
     const tp_operation *by = c->absorbed_by[o->id] >= 0 ? c->op[c->absorbed_by[o->id]] : o;
@@ -7076,8 +7153,8 @@ static int tp__made_at(const tp__compiler *c, const tp_operation *o)
     return c->position[place ? place->id : by->id];
 }
 
-/* Can input i of a gradient descent op be fused with it? It must be a weight gradient a^T b that no other op reads. The
- * fusion keeps the bits as long as the sum over k is not split (>>gemm). */
+/* Whether input i of a gradient descent op can be fused with it. It must be a weight gradient a^T b that no other op
+ * reads. The fusion keeps the bits as long as the sum over k is not split (>>gemm). */
 static bool tp__descends(const tp__compiler *c, const tp_operation *apply, int i)
 {
     const int n = ((const tp__apply_attrs *)apply->attrs)->n;
@@ -7092,7 +7169,7 @@ static bool tp__descends(const tp__compiler *c, const tp_operation *apply, int i
     const tp_shape *a = &c->value[tp__value_of(c, m->in[0])].type.shape,
                    *b = &c->value[tp__value_of(c, m->in[1])].type.shape;
     if (!t->transpose_a || t->transpose_b || a->ndim != 2 || b->ndim != 2) return false;
-    /* it must save time, and use no more memory than the gradient would */
+    /* the fusion must save time, and use no more memory than the gradient would */
     const int64_t K = a->dim[0], M = a->dim[1], N = b->dim[1];
     if (K < 1 || K > TP__WHOLE_SUM || K * (M + N) > M * N) return false;
     /* The product can be fused if none of its operands is a variable, no op has it as a control dependency, and the
@@ -7138,7 +7215,8 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
             rest->var[rest->n_var++] = apply->var[i];
         }
     rest->in[rest->n_in++] = apply->in[n];
-    for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) { /* last layers first: their operands were used just before */
+    /* last layers first, because their operands were used just before */
+    for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++) {
         if (!descends[i]) continue;
         const tp_operation *m = tp__unnamed(apply->in[i])->op;
         tp__fusion *f = tp__fuse(c, m, rule, 1);
@@ -7173,7 +7251,7 @@ static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const 
     return TP_OK;
 }
 
-/* Op o is the gradient of a batch norm and reads a gradient that a ReLU masks. Returns the batch norm whose output that
+/* Finds, for the gradient o of a batch norm that reads a gradient masked by a ReLU, the batch norm whose output that
  * ReLU reads; NULL if there is none. */
 static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp_operation *o)
 {
@@ -7194,7 +7272,8 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
     /* no value in between may be fed, and beta must not have changed */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
         if (c->fed[tp__value_of(c, n)] >= 0) return NULL;
-    const int *fed = &c->fed[tp__value_of(c, y)]; /* the result, and the mean and deviation that o reads */
+    /* whether o reads the result, the mean and the deviation of this batch norm */
+    const int *fed = &c->fed[tp__value_of(c, y)];
     if (fed[0] >= 0 || fed[1] >= 0 || fed[3] >= 0) return NULL;
     if (tp__memory_of(c, mask->in[0])) return NULL; /* a writer could change it before o reads it */
     const tp_variable *var = tp__memory_of(c, bn->in[2]);
@@ -7206,7 +7285,7 @@ static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const 
 {
     if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__single(c, &o->out[0]) || !tp__can_fuse(c, o, TP_FUSES_MASK))
         return TP_OK;
-    if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return TP_OK; /* a positive float32 may be 0 in float16 */
+    if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return TP_OK; /* a float32 above 0 may be 0 in float16 */
     const tp_operation *bn = tp__masked_batch_norm(c, o), *mask = o->in[0]->op;
     if (!bn) return TP_OK;
     tp__fusion *f = tp__fuse(c, o, rule, 1);
@@ -7224,7 +7303,8 @@ static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const
     const int v = c->first_value[o->id];
     const bool product = o->row == &tp__op_matmul && c->value[tp__value_of(c, o->in[1])].type.shape.ndim == 2;
     if (!product && (!(o->row->flags & TP__OP_CONV2D) || !tp__channels_last(c, o))) return TP_OK;
-    if (c->value[v].type.dtype != TP_F32) return TP_OK; /* half precision: would be rounded before the bias */
+    /* in half precision the result would be rounded before the bias is added */
+    if (c->value[v].type.dtype != TP_F32) return TP_OK;
     if (!tp__can_fuse(c, o, TP_FUSES_BIAS | TP_FUSES_ACT)) return TP_OK;
     int id = tp__sole_direct_consumer(c, v);
     const tp_operation *bias = id >= 0 ? c->op[id] : NULL, *last = bias;
@@ -7254,7 +7334,7 @@ static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const
     return TP_OK;
 }
 
-/* The geometry of a convolution in the plan, or of a convolution's gradient. */
+/* Returns the geometry of a convolution in the plan, or of a convolution's gradient. */
 static tp_conv_args tp__conv_args_of(const tp__compiler *c, const tp_operation *o)
 {
     const unsigned flags = o->row->flags;
@@ -7291,7 +7371,8 @@ static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__
     const tp_node *root = tp__root_node(c, other);
     if (tp__value_of(c, other) == v || !tp__type_equal(&c->value[v].type, &c->value[tp__value_of(c, other)].type))
         return TP_OK;
-    /* the other summand must be computed before o; an element-wise op runs where its chain ends, which may be after o */
+    /* the other summand must be computed before o; if it is an element-wise op, it runs at the end of its chain, which
+     * may be after o */
     if ((root->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)) ||
         c->position[root->op->id] >= c->position[o->id] || tp__made_at(c, root->op) >= c->position[o->id])
         return TP_OK;
@@ -7309,7 +7390,7 @@ static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__
     return TP_OK;
 }
 
-/* Is value v, or any name of v, read only by convolutions that can normalise their input? */
+/* Whether value v, with all its aliases, is read only by convolutions that can normalise their input. */
 static bool tp__only_convolved(const tp__compiler *c, int v, int device)
 {
     if (c->fetched[v] || c->fed[v] >= 0 || c->use_head[v] < 0) return false;
@@ -7322,7 +7403,7 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
             continue;
         }
         if (o->row == &tp__op_relu_grad && c->absorbed_by[o->id] >= 0 && tp__value_of(c, o->in[0]) != v)
-            continue; /* it reads y only for the mask, which the batch norm's gradient computes itself */
+            continue; /* this op reads y only for the mask, which the batch norm's gradient computes itself */
         if (!(o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_FILTER_GRAD)) || !tp__can_fuse(c, o, TP_FUSES_NORM))
             return false;
         if (tp__value_of(c, o->in[0]) != v || tp__value_of(c, o->in[1]) == v) return false;
@@ -7356,7 +7437,7 @@ static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp_
 {
     tp__fusion *f = &c->fusion[o->id];
     if (!(o->row->flags & TP__OP_BATCH_NORM) || !tp__can_fuse(c, o, TP_FUSES_ELIDE)) return TP_OK;
-    if (f->result && tp__unnamed(f->result->in[0])->op != o) return TP_OK; /* a reshape is between the two */
+    if (f->result && tp__unnamed(f->result->in[0])->op != o) return TP_OK; /* there is a reshape between the two */
     const tp_operation *last = f->result ? f->result : o;
     const int v = c->first_value[last->id];
     const tp_type *y = &c->value[v].type, *x = &c->value[tp__value_of(c, o->in[0])].type;
@@ -7416,7 +7497,7 @@ static bool tp__is_member(const tp__group *g, int id)
     return false;
 }
 
-/* May op `id` join the group? The whole group then runs at id's place in the order. */
+/* Whether op `id` may join the group of element-wise ops. The whole group then runs at id's place in the order. */
 static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
 {
     const tp_operation *o = c->op[id];
@@ -7451,7 +7532,7 @@ static bool tp__may_join(const tp__compiler *c, const tp__group *g, int id)
             for (int q = 0; q < between->n_ctrl; q++)
                 if (between->ctrl[q] == w) return false;
             if (!tp__is_writer(between)) continue;
-            /* no op between may overwrite a variable's memory that a member reads */
+            /* no op between them may overwrite a variable's memory that a member reads */
             for (int q = 0; q < between->n_var; q++) {
                 for (int i = 0; i < w->n_in; i++)
                     if (tp__memory_of(c, w->in[i]) == between->var[q]) return false;
@@ -7545,7 +7626,7 @@ static void tp__fused_chunk(void *user, int64_t chunk)
 {
     const tp_call *k = (const tp_call *)user;
     const tp__program *p = (const tp__program *)k->attrs;
-    double room[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes per element: enough for any dtype */
+    double room[TP__MAX_REG][TP__FUSE_BLOCK]; /* eight bytes per element, enough for any dtype */
     const int64_t begin = chunk * TP__FUSED_CHUNK;
     const int64_t end = begin + TP__FUSED_CHUNK < p->n ? begin + TP__FUSED_CHUNK : p->n;
     for (int e = 0; e < p->n_ext; e++)
@@ -7630,7 +7711,7 @@ static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *nam
 
 static void tp__do_nothing(const tp_call *k) { (void)k; }
 
-/* Do all outputs of this step have 0 elements? Then it has nothing to do, although other dimensions may be long. */
+/* Whether all outputs of this step have 0 elements. Then it has nothing to do, although other dimensions may be long. */
 static bool tp__gives_nothing(const tp__step *s)
 {
     if (s->call.n_out < 1 || s->row->flags & (TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST)) return false;
@@ -7676,7 +7757,7 @@ static tp_status tp__step_kernel(tp__step *s)
     return TP_OK;
 }
 
-/* Bytes of scratch that the kernel needs on this device. The row's rule is for CPU kernels. */
+/* Returns the scratch bytes that the kernel needs on this device. The row's rule is for CPU kernels. */
 static size_t tp__step_scratch(const tp__step *s)
 {
     tp_device *d = s->call.device;
@@ -7708,7 +7789,7 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
     if (s->convert && n > 64) return tp_fail(TP_ERR_UNSUPPORTED, "'%s' has too many half-precision operands", s->name);
     tp_dtype stored[64];
     size_t room = 0;
-    for (int i = 0; i < n && s->convert; i++) { /* the kernel gets float32 */
+    for (int i = 0; i < n && s->convert; i++) { /* the kernel gets float32 operands */
         stored[i] = s->operand[i].dtype;
         if (stored[i] != TP_F16 && stored[i] != TP_BF16) continue;
         s->operand[i].dtype = TP_F32;
@@ -7788,7 +7869,7 @@ static const tp_op tp__op_copy =
     TP__ROW("copy", "Copy", TP_OP_PURE | TP_OP_ANY_DTYPE, TP__IO(1, 1), TP__NO_ATTRS, tp__infer_same, NULL,
             TP__KERNELS(tp__copy_kernel, tp__copy_kernel, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 
-/* The buffer that holds value v on a device; -1: no op needs v, or it was not copied to that device. */
+/* Returns the buffer that holds value v on a device; -1: no op needs v, or it was not copied to that device. */
 static int tp__buffer_on(const tp__compiler *c, int v, int device)
 {
     const int root = tp__root(c, v), home = c->value[root].buffer;
@@ -7798,7 +7879,7 @@ static int tp__buffer_on(const tp__compiler *c, int v, int device)
     return -1;
 }
 
-/* The buffer that holds value v on a device in precision dtype; -1: none. */
+/* Returns the buffer that holds value v on a device in precision dtype; -1: none. */
 static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtype)
 {
     const int root = tp__root(c, v);
@@ -7906,11 +7987,13 @@ typedef struct tp__chain_builder {
     const tp__group *group;
     tp__program *prog;
     int device;
-    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT]; /* values of the chain's operands and results */
-    int last_use[TP__MAX_INSTR];                        /* member -> the last member that reads it; -1: none */
-    int reg_of[TP__MAX_INSTR];                          /* member -> the register of its result */
+    /* values of the plan that are the chain's operands and results */
+    int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT];
+    int last_use[TP__MAX_INSTR]; /* member -> the last member that reads its result; -1: none */
+    int reg_of[TP__MAX_INSTR];   /* member -> the register of its result */
     bool
-        reg_busy[TP__MAX_REG]; /* one is always free: at most TP__MAX_EXT operands of the members of a chain need one */
+        /* one register is always free: at most TP__MAX_EXT operands of the members of a chain need one */
+        reg_busy[TP__MAX_REG];
 } tp__chain_builder;
 
 static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
@@ -7924,7 +8007,7 @@ static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
     }
 }
 
-/* How operand shape `s` is broadcast to the result shape. */
+/* Finds how an operand of shape `s` is broadcast to the result shape. */
 static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
 {
     int64_t stride = 1, dims[TP_MAX_DIMS];
@@ -7942,7 +8025,7 @@ static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
         e->how = TP__SPLAT;
         return;
     }
-    /* are the dimensions of the operand one run [a, b) of the full dimensions, and 1 elsewhere? */
+    /* whether the operand has one run [a, b) of the full dimensions, and 1 elsewhere */
     int a = 0, b = full->ndim;
     while (a < b && (dims[a] == 1)) a++;
     while (b > a && (dims[b - 1] == 1)) b--;
@@ -7958,7 +8041,7 @@ static void tp__ext_layout(const tp_shape *full, const tp_shape *s, tp__ext *e)
     e->how = e->inner == 1 ? TP__INNER : TP__OUTER;
 }
 
-/* Operand i of member m: the result of an earlier member, or an operand of the whole chain. */
+/* Sets operand i of member m: the result of an earlier member, or an operand of the whole chain. */
 static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const tp_operation *o, int m, int i)
 {
     tp__program *prog = ch->prog;
@@ -7968,7 +8051,7 @@ static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const
     for (int k = 0; k < m; k++)
         if (c->first_value[ch->group->op[k]] == root) member = k;
     if (member >= 0 && tp_shape_equal(&c->value[v].type.shape, &prog->shape)) {
-        ins->from[i] = TP__FROM_REG; /* tp__chain_result finds the register */
+        ins->from[i] = TP__FROM_REG; /* tp__chain_result replaces it by the register */
         ins->in[i] = member;
         ch->last_use[member] = m;
         return TP_OK;
@@ -8012,7 +8095,7 @@ static tp_status tp__chain_member(tp__compiler *c, tp__chain_builder *ch, int m)
     return st;
 }
 
-/* Is value v, or a view of v, fetched, read by an op that is not a member, or read in another shape? */
+/* Whether value v, or a view of v, is fetched, read by an op that is not a member, or read in another shape. */
 static bool tp__is_read_outside(const tp__compiler *c, const tp__chain_builder *ch, int v)
 {
     int stack[64], n = 0;
@@ -8109,7 +8192,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
 
 /* -- 7. emit: an all-reduce ---------------------------------------------------------------------------- */
 
-/* Is this sum computed by the vendor's library (NCCL)? Each value must be on a device of its own. */
+/* Whether the vendor's library (NCCL) computes this sum. Each value must be on a device of its own. */
 static tp_status tp__sum_together(const tp__compiler *c, const tp_operation *o, bool *together)
 {
     const tp__plan *p = c->plan;
@@ -8182,7 +8265,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
 
 /* -- 7. emit: any other op, with what is fused into it ------------------------------------------------- */
 
-/* The plan's value for output i of o's step; -1: no op reads it. */
+/* Returns the plan's value for output i of o's step; -1: no op reads it. */
 static int tp__step_value(const tp__compiler *c, const tp_operation *o, int i)
 {
     const tp__fusion *f = &c->fusion[o->id];
@@ -8289,7 +8372,7 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
 
 static tp_status tp__run_fault(const tp_graph *g, int64_t id, int64_t value);
 
-/* 5. Runs the last step now and turns its results into constants. Its operands are constants already. */
+/* 5. Folds an op: runs the last step now and turns its results into constants. Its operands are constants already. */
 static tp_status tp__fold_step(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -8311,7 +8394,7 @@ static tp_status tp__fold_step(tp__compiler *c)
         p->constant = list;
         p->buffer[b].where = TP__IN_CONST;
         p->buffer[b].data = data;
-        p->buffer[b].host_data = data; /* only devices of the host fold */
+        p->buffer[b].host_data = data; /* only steps on devices of the host are folded */
         p->constant_bytes += (size_t)p->buffer[b].bytes;
         s->operand[s->call.n_in + i].data = data;
     }
@@ -8375,7 +8458,7 @@ static tp_status tp__emit_view(tp__compiler *c, const tp_operation *o)
     const int v = c->first_value[o->id], device = tp__device_of(c, o), from = tp__value_of(c, o->in[0]);
     if (tp__node_on(c, o->in[0]) == device)
         return tp__copy_out(c, v, c->value[tp__root(c, from)].buffer, o->name, device);
-    const tp_status st = tp__bring_node(c, o->in[0], device); /* a replica's memory is never that of a variable */
+    const tp_status st = tp__bring_node(c, o->in[0], device); /* a replica never uses the memory of a variable */
     c->value[v].buffer = tp__buffer_on(c, from, device);
     return st;
 }
@@ -8391,7 +8474,7 @@ static tp_status tp__emit(tp__compiler *c, const tp_operation *o, int k)
         const tp__group *g = &c->groups[c->group[o->id]];
         return g->op[g->n - 1] == o->id ? tp__emit_group(c, g) : TP_OK;
     }
-    if (o->row == &tp__op_group) return TP_OK; /* it only orders other ops */
+    if (o->row == &tp__op_group) return TP_OK; /* this op only orders other ops, so it has no step */
     if (o->row == &tp__op_all_reduce) return tp__emit_all_reduce(c, o);
     if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) return tp__emit_view(c, o);
     const tp_status st = tp__emit_op(c, o);
@@ -8460,8 +8543,8 @@ static tp_status tp__plan_fetches(tp__compiler *c)
 
 /* -- 8. place: results over operands that are read for the last time, buffers in an arena by lifetime -- */
 
-/* Puts result `ob` of step i into the memory of operand q, if step i is the last to read that memory and reads it as
- * operand q alone. */
+/* Puts result `ob` of step i into the memory of operand q. Possible only if step i is the last to read that memory, and
+ * reads it only as operand q. */
 static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
 {
     const tp__step *s = &p->step[i];
@@ -8477,7 +8560,8 @@ static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
         uses += other == root;
     }
     if (uses != 1) return false;
-    for (int k = 0; k < s->call.n_out; k++) { /* another result of this step, which no later step reads, is there */
+    /* that memory already holds another result of this step, which no later step reads */
+    for (int k = 0; k < s->call.n_out; k++) {
         const int result = s->buffer[s->call.n_in + k];
         if (result >= 0 && p->buffer[result].merged == root) return false;
     }
@@ -8532,7 +8616,7 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
         if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
             p->buffer[i].first != INT_MAX)
             by_size[n++] = i;
-    for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort: by size, largest first, then by age */
+    for (int gap = n / 2; gap > 0; gap /= 2) /* shell sort of the buffers: by size, largest first, then by age */
         for (int i = gap; i < n; i++) {
             const int x = by_size[i];
             int j = i;
@@ -8553,7 +8637,8 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
         int where = 0;
         for (int j = 0; j < n_placed; j++) {
             const tp__buffer *o = &p->buffer[placed[j]];
-            if (o->last < b->first || b->last < o->first) continue; /* their lifetimes do not overlap */
+            /* buffers whose lifetimes do not overlap may share memory */
+            if (o->last < b->first || b->last < o->first) continue;
             if (o->offset >= at + tp__align64((size_t)b->bytes)) break;
             const size_t end = o->offset + tp__align64((size_t)o->bytes);
             if (end > at) at = end;
@@ -8569,7 +8654,7 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
     return TP_OK;
 }
 
-/* The address of a buffer, once the arenas have been allocated; NULL: none. */
+/* Returns the address of a buffer, once the arenas have been allocated; NULL: none. */
 static void *tp__buffer_data(const tp__plan *p, const tp_exec *e, int b)
 {
     if (b < 0) return NULL;
@@ -8597,12 +8682,12 @@ static void tp__plan_bind(tp__plan *p, tp_exec *e)
 
 /* -- all steps, and facts about a plan for its runs ---------------------------------------------------- */
 
-/* Does the step have an effect on the host? Recordings cannot contain it. An op whose effect is a fault writes it to the
- * device's memory and can be recorded. */
+/* Whether the step has an effect on the host. Recordings cannot contain it. An op whose effect is a fault writes it to
+ * the device's memory and can be recorded. */
 static bool tp__on_host(const tp__step *s) { return (s->row->flags & TP_OP_HOST) && !s->row->fault; }
 
-/* The device that records the plan; -1: none. It must be able to record; all other devices must be able to take part, and
- * no copy may need the host. */
+/* Chooses the device that records the plan; -1: none. It must be able to record; all other devices must be able to take
+ * part, and no copy may need the host. */
 static int tp__plan_record_on(tp__plan *p)
 {
     int first = -1;
@@ -8639,7 +8724,7 @@ static tp_status tp__plan_pieces(tp__plan *p)
     return TP_OK;
 }
 
-/* The bytes that a step reads and writes. */
+/* Counts the bytes that a step reads and writes. */
 static double tp__step_bytes(const tp__step *s)
 {
     double bytes = 0;
@@ -8659,7 +8744,7 @@ static double tp__step_flops(const tp__step *s)
     return k->n_out ? (double)tp_shape_size(&k->out[0].shape) : 0;
 }
 
-/* Does the step write a variable? */
+/* Whether the step writes a variable. */
 static bool tp__step_writes(const tp__plan *p, const tp__step *s)
 {
     const int n_in = s->call.n_in;
@@ -8683,7 +8768,7 @@ static void tp__plan_count(tp__plan *p)
     p->info.constant_bytes = p->constant_bytes;
 }
 
-/* Runs all steps of planning. */
+/* Runs the steps 1 to 8 of planning. */
 static tp_status tp__plan_steps(tp__compiler *c)
 {
     tp__plan *p = c->plan;
@@ -8802,7 +8887,7 @@ TP_DEF tp_session_config tp_get_default_sess_config(float mem_fraction)
 }
 TP_DEF tp_session_config tp_default_session_config(void) { return tp_get_default_sess_config(0); }
 
-/* For the sentence about a full device: tells whether the limit is the session's own. */
+/* For the error sentence about a full device: tells whether the limit is the session's own. */
 static const char *tp__memory_limit(const tp_session *s, const tp_device *d, char *text, size_t size)
 {
     const double part = (double)tp__float_option(s->config.memory_fraction, 0.99f);
@@ -8844,7 +8929,7 @@ static tp_status tp__session_grow(tp_session *s)
                            v->name, v->device, s->n_device, s->n_device == 1 ? "" : "s");
         tp_device *d = s->device[v->device];
         char more[80];
-        tp_tensor t; /* the values: in the variable's own memory if the host can write there */
+        tp_tensor t; /* fill the values: in the variable's own memory if the host can write there */
         memset(&t, 0, sizeof t);
         t.dtype = v->dtype;
         t.shape = v->shape;
@@ -9046,7 +9131,7 @@ static uint64_t tp__mix(uint64_t h, uint64_t x)
     return h * 0xff51afd7ed558ccdu;
 }
 
-/* A plan for these fetches and feeds, not yet compiled; NULL: out of memory. */
+/* Makes a plan for these fetches and feeds that is not yet compiled; NULL: out of memory. */
 static tp__plan *tp__plan_new(const tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches,
                               int n_fetches)
 {
@@ -9103,7 +9188,7 @@ static tp_status tp__grow_arenas(tp_exec *e, const tp__plan *p)
     return TP_OK;
 }
 
-/* The plan for these fetches and feeds: one that was compiled before, or a new one. */
+/* Finds the plan for these fetches and feeds: one that was compiled before, or a new one. */
 static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp_node *const *fetches, int n_fetches,
                                tp_status *status)
 {
@@ -9151,7 +9236,7 @@ static tp__plan *tp__find_plan(tp_exec *e, const tp_feed *feeds, int n_feeds, tp
     return p;
 }
 
-/* Is shape x equal to shape y without the batch dimension in front? */
+/* Whether shape x equals shape y without the batch dimension in front. */
 TP__UNUSED static bool tp__lacks_batch(const tp_shape *y, const tp_shape *x)
 {
     tp_shape rest = *y;
@@ -9224,7 +9309,7 @@ static tp_status tp__check_run(const tp_session *s, const tp_feed *feeds, int n_
 
 /* -- traces */
 
-/* Stores each text once, in an open-addressed table. "": out of memory. */
+/* Stores each text of a trace once, in an open-addressed table. "": out of memory. */
 static const char *tp__trace_text(tp_trace *t, const char *text)
 {
     if (!text || !*text) return "";
@@ -9251,7 +9336,7 @@ static const char *tp__trace_text(tp_trace *t, const char *text)
     return t->name_[h] = copy;
 }
 
-/* Adds a record; NULL: out of memory. */
+/* Adds a record to a trace; NULL: out of memory. */
 static tp_trace_record *tp__trace_add(tp_trace *t, tp_trace_kind kind, int thread, int64_t start, int64_t end)
 {
     if (t->n == t->cap) {
@@ -9281,12 +9366,12 @@ static tp_trace_record *tp__trace_add(tp_trace *t, tp_trace_kind kind, int threa
 typedef struct tp__running {
     tp_session *session;
     uint32_t cancels; /* number of the session's cancellations when the run began */
-    bool stopped;     /* by a cancellation or by the timeout: */
+    bool stopped;     /* ended by a cancellation or by the timeout */
     int64_t timeout_ms;
-    double deadline;   /* in seconds, as tp_time; 0: no deadline */
+    double deadline;   /* time at which the run must end, in seconds of tp_time; 0: no deadline */
     tp_trace *trace;   /* NULL: the run is not traced */
     int64_t first;     /* index of the run's first record */
-    int64_t begun, at; /* nanoseconds: start of the run; end of the last record of thread 0 */
+    int64_t begun, at; /* nanoseconds: when the run began; when the last record of thread 0 ended */
     tp__watch *watch;  /* records the work of its devices' thread pools */
 } tp__running;
 
@@ -9299,7 +9384,7 @@ static void tp__running_begin(tp__running *r, tp_session *s, int64_t timeout_ms)
     if (timeout_ms > 0) r->deadline = tp_time() + 1e-3 * (double)timeout_ms;
 }
 
-/* May the run continue? doing: what it was doing until now, for the error sentence. */
+/* Whether the run may continue. doing: what it was doing until now, for the error sentence. */
 static tp_status tp__running_stopped(tp__running *r, const char *doing, const char *name)
 {
     const char *q = name ? "'" : "";
@@ -9326,7 +9411,7 @@ static void tp__running_trace(tp__running *r, tp_trace *t, int64_t begun)
     r->begun = r->at = begun;
 }
 
-/* Adds a record: thread 0 has done this since its last record. */
+/* Adds a record of what thread 0 has done since its last record. */
 static void tp__running_did(tp__running *r, tp_trace_kind kind, double bytes)
 {
     if (!r->trace) return;
@@ -9341,7 +9426,7 @@ static void tp__running_did_step(tp__running *r, const tp__step *s)
     tp_trace_record *x = tp__trace_add(r->trace, s->from >= 0 ? TP_TRACE_COPY : TP_TRACE_KERNEL, 0, r->at, now);
     r->at = now;
     if (!x) return;
-    x->name = s->row->name; /* may belong to the program: all texts are copied at the end of the run */
+    x->name = s->row->name; /* these texts may belong to the program: all are copied at the end of the run */
     x->node = s->name;
     x->device = s->call.device->name;
     x->bytes = tp__step_bytes(s);
@@ -9439,7 +9524,7 @@ static void tp__json_string(tp_buf *b, const char *s)
     tp_buf_printf(b, "\"");
 }
 
-/* The process number of a device in the trace: 0 for records without a device, then in order of appearance. */
+/* Returns the process number of a device in the trace: 0 for records without a device, then in order of appearance. */
 static int tp__trace_process(const char **device, int *n, int cap, const char *name)
 {
     int i = 0;
@@ -9585,7 +9670,7 @@ static tp_status tp__replay(tp__plan *p, const tp__plan_piece *piece, tp__runnin
     tp_device *d = p->device[p->record_on];
     tp_status st = TP_OK;
     if (piece->from <= p->first_write) st = tp__running_check(r, "it stood before its recorded step on", d->name);
-    if (st == TP_OK) st = tp__plan_join(p, true); /* after uploads to the other devices and after host ops */
+    if (st == TP_OK) st = tp__plan_join(p, true); /* also after uploads to the other devices and after host ops */
     if (st == TP_OK) st = d->replay(d, piece->recording);
     return st == TP_OK ? tp__plan_join(p, false) : st;
 }
@@ -9594,7 +9679,7 @@ static tp_status tp__replay(tp__plan *p, const tp__plan_piece *piece, tp__runnin
  * second is recorded; later ones replay the recording, in pieces if there are host ops between them. */
 static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
 {
-    const bool apart = timing || r->trace; /* each kernel is timed by itself */
+    const bool apart = timing || r->trace; /* with timing, each kernel is measured by itself */
     if (!apart && p->record_on >= 0 && p->bound_runs > 0 && !p->recorded) tp__record(p);
     p->bound_runs = 1;
     if (apart || !p->recorded) return tp__run_steps(p, r, timing, 0, p->n_step);
@@ -9606,7 +9691,8 @@ static tp_status tp__plan_run(tp__plan *p, tp__running *r, bool timing)
     return st;
 }
 
-#define TP__STAGE_LEAST 16384 /* bytes: staging a smaller value takes longer than a plain upload */
+/* bytes from which a value is staged: for a smaller one staging takes longer than a plain upload */
+#define TP__STAGE_LEAST 16384
 
 /* Copies the fed values to their fixed places in the arena, where a recording reads them. A large value is staged: its
  * upload overlaps with work that the device still does, and is then copied to its place in the order of that work. With a
@@ -9665,7 +9751,7 @@ static tp_status tp__run_failed(const tp__plan *p, tp_status st)
 static tp_status tp__run_fetches(tp__plan *p, tp_exec *e, const tp_tensor **values, double *moved)
 {
     tp_status st = TP_OK;
-    for (int i = 0; i < p->n_device; i++) { /* all downloads are queued first, then waited for once */
+    for (int i = 0; i < p->n_device; i++) { /* queue all downloads first, then wait once */
         tp_device *d = p->device[i];
         if (p->used[i] && st == TP_OK) st = d->download(d, e->on[i].words, e->on[i].step_word, sizeof e->on[i].words);
     }
@@ -9713,8 +9799,9 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     if (st != TP_OK) return tp__run_failed(p, st);
     if (r->trace) tp__running_watch(r, p);
     tp__running_did(r, TP_TRACE_FEED, moved);
-    const unsigned mode = tp__float_mode_enter(); /* in every kernel denormals are zero, whatever the caller's mode */
-    tp__watch *const before = tp__watching;       /* set if a host op of another run calls this run */
+    /* in every kernel denormals are zero, whatever the caller's floating-point mode */
+    const unsigned mode = tp__float_mode_enter();
+    tp__watch *const before = tp__watching; /* set if a host op of another run calls this run */
     if (r->watch) tp__watching = r->watch;
     st = tp__plan_run(p, r, e->timing);
     tp__watching = before;
@@ -9823,7 +9910,7 @@ TP_DEF tp_status tp_session_read(tp_session *s, const tp_variable *v, tp_tensor 
     if (st != TP_OK || !tp_tensor_bytes(value)) return st;
     tp_device *d = s->device[v->device];
     st = d->download(d, value->data, s->var_data[v->id], tp_tensor_bytes(value));
-    return st == TP_OK ? d->wait(d) : st; /* the caller reads the values next */
+    return st == TP_OK ? d->wait(d) : st; /* the next instructions of the caller read the values */
 }
 
 TP_DEF tp_status tp_session_load(tp_session *s, const tp_variable *v, const tp_tensor *value)
@@ -9947,7 +10034,7 @@ struct tp_run_request {
     int n_fetch, cap_fetch;
     tp_feed *feed;
     int n_feed, cap_feed;
-    int first; /* index of the first fetch of the hook that is called */
+    int first; /* index of the first fetch of the hook that is being called */
     tp__running run;
     int64_t begun; /* start of the run, in nanoseconds */
     int n_datapoints;
@@ -10304,7 +10391,8 @@ TP_DEF tp_status tp_save_checkpoint(tp_session *s, const char *path, tp_variable
         const tp_variable *v = variables ? variables[i] : tp_node_variable(all[i]);
         if (v) st = tp__save_variable(&a, v, "");
     }
-    const char *isa = tp_device_isa(s->device[0]); /* bits are the same on one instruction set only: store its name */
+    /* the same bits are promised on one instruction set only, so its name is stored */
+    const char *isa = tp_device_isa(s->device[0]);
     tp_shape shape;
     memset(&shape, 0, sizeof shape);
     shape.ndim = 1;
@@ -10352,7 +10440,7 @@ TP_DEF tp_status tp_dump_session_params(tp_session *s, const char *path)
     return tp__save_end(&a, st, full, true);
 }
 
-/* The time when a file was last changed, in nanoseconds; negative: no such file. */
+/* Returns the time when a file was last changed, in nanoseconds; negative: no such file. */
 static int64_t tp__file_time(const char *path)
 {
     tp__os_info is;
@@ -10608,7 +10696,7 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
     int n = 0;
     const char *slash = tp__os_slash(path), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
     if (strncmp(base, "interrupted", 11) == 0)
-        dash = NULL, base = "model"; /* written by a ModelSaver after Ctrl-C: newer than all others */
+        dash = NULL, base = "model"; /* a file that a ModelSaver wrote after Ctrl-C, newer than all others */
     else if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix)
         return tp_fail(TP_ERR_NAME, "'%s' has no step in its name", path);
     const int64_t step = dash ? strtoll(dash + 1, NULL, 10) : INT64_MAX;
@@ -10744,7 +10832,7 @@ static tp_status tp__restore_differences(const tp__restore *r, const char *graph
     return TP_OK;
 }
 
-/* Is item k used in training alone? That is a slot of a variable in d (fc/W/Ftrl_1) or a scalar (learning_rate,
+/* Whether item k is used in training alone. That is a slot of a variable in d (fc/W/Ftrl_1) or a scalar (learning_rate,
  * beta1_power, loss_scale/good_steps). Predictors skip these items without a warning. */
 static bool tp__is_left_over(const tp_dict *d, int k)
 {
@@ -10948,7 +11036,8 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
     tp__chain *c = (tp__chain *)tp_calloc(1, sizeof *c);
     tp_session_init **item = (tp_session_init **)tp_calloc((size_t)n + 1, sizeof *item);
     if (!c || !item) {
-        for (int i = 0; i < n; i++) /* except those that have an owner, and each only once */
+        /* frees the list's initialisers except those that have an owner, and each only once */
+        for (int i = 0; i < n; i++)
             if (inits[i] && !inits[i]->owner_.who && !tp__listed((const void *const *)(const void *)inits, i))
                 tp_session_init_free(inits[i]);
         tp_free(c);
@@ -11004,7 +11093,7 @@ static char *tp__expand_user(const char *path)
     if (!home || !*home) return tp_strdup(path);
     size_t n = strlen(home);
     while (n > 1 && path[1] && home[n - 1] == '/') n--;
-    if (n == 1 && home[0] == '/' && path[1]) n = 0; /* the home folder is "/" */
+    if (n == 1 && home[0] == '/' && path[1]) n = 0; /* `path` is the home folder "/" */
     char *full = (char *)tp_malloc(n + strlen(path));
     if (!full) return NULL;
     memcpy(full, home, n);
@@ -11050,7 +11139,7 @@ static void tp__smart_drop(const tp_smart_source *list, int n)
     }
 }
 
-/* An initialiser that fails when it runs: NULL would mean that there is nothing to load. */
+/* Returns an initialiser that fails when it runs: NULL would mean that there is nothing to load. */
 static tp_session_init *tp__smart_mistake(int number)
 {
     tp_session_init *i = tp_just_current_session();
@@ -11082,9 +11171,9 @@ TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, b
         }
         ok = item[done] != NULL;
     }
-    tp_session_init *chain = ok ? tp_chain_init(item, n) : NULL; /* owns the items, even if it fails */
+    tp_session_init *chain = ok ? tp_chain_init(item, n) : NULL; /* the list owns the items, even if it fails */
     for (int i = 0; i < done && !ok; i++) tp_session_init_free(item[i]);
-    if (!ok) tp__smart_drop(list, n); /* items that were taken are empty */
+    if (!ok) tp__smart_drop(list, n); /* items of the caller's list that were taken are empty now */
     tp_free((void *)item);
     return chain;
 }
@@ -11092,20 +11181,21 @@ TP_DEF tp_session_init *tp_smart_init_list(const tp_smart_source *list, int n, b
 /* ==== >>predict ======================================================================================= */
 
 struct tp_predictor {
-    tp_graph *graph;       /* its own graph, or NULL */
-    tp_session_init *init; /* owned; kept, so that passing it twice is detected */
+    tp_graph *graph;       /* the predictor's own graph, or NULL */
+    tp_session_init *init; /* the initialiser, owned; kept, so that passing it twice is detected */
     tp_session *session;
     bool owns_session;
     tp_exec *exec;
     tp_node **in, **out;
     tp_feed *feed;
     int n_in, n_out;
-    int n_given;         /* inputs that the caller gives; the others are carried */
-    int *carried;        /* per input: 1 + the output whose last value it gets; 0: given. NULL: all are given */
-    tp_tensor *state;    /* values of the carried inputs; dtype 0: zeros */
-    tp_predictor **more; /* predictors of the other towers */
+    int n_given; /* inputs that the caller gives; the others are carried */
+    /* for each input: 1 + the output whose last value it gets; 0: the caller gives it. NULL: the caller gives all */
+    int *carried;
+    tp_tensor *state;    /* values of the carried inputs; dtype 0: they are zeros */
+    tp_predictor **more; /* the predictors of the other towers */
     int n_more;
-    tp_predictor *next; /* in the list of the trainer that made this predictor */
+    tp_predictor *next; /* next predictor in the list of the trainer that made this one */
 };
 
 TP_DEF int tp_predictor_n_inputs(const tp_predictor *p)
@@ -11134,7 +11224,7 @@ TP_DEF void tp_predictor_free(tp_predictor *p)
     tp_free(p->carried);
     if (p->owns_session) tp_session_free(p->session);
     tp_session_init_free(p->init);
-    tp_graph_free(p->graph); /* NULL if it is not its own */
+    tp_graph_free(p->graph); /* NULL if the session is not the predictor's own */
     tp_free((void *)p->more);
     tp_free((void *)p->in);
     tp_free((void *)p->out);
@@ -11333,7 +11423,8 @@ static tp_status tp__predict_tower(const tp_predict_config *c, tp_graph *g, tp_t
     return TP_OK;
 }
 
-/* Does the initialiser load all its values from checkpoints? This is not known of an initialiser that the program wrote. */
+/* Whether the initialiser loads all its values from checkpoints. This is not known of an initialiser that the program
+ * wrote. */
 static bool tp__is_restore(const tp_session_init *i)
 {
     if (!i) return false;
@@ -11384,7 +11475,7 @@ static tp_status tp__predict_load(const tp_predict_config *c, tp_session *s, tp_
     return st;
 }
 
-/* The number of devices of a creator's session, if it is known. */
+/* Returns the number of devices of a creator's session, if it is known. */
 static int tp__creator_devices(const tp_session_creator *c)
 {
     if (c->create == tp__create_reuse && c->user) return ((const tp_session *)c->user)->n_device;
@@ -11393,7 +11484,7 @@ static int tp__creator_devices(const tp_session_creator *c)
     return n > 0 ? n : 1;
 }
 
-/* Makes the predictor. The caller frees what its own caller passed. */
+/* Makes the predictor. On failure the caller must free the arguments that its own caller passed. */
 static tp_predictor *tp__predict_make(const tp_predict_config *c, tp_graph *g, int towers)
 {
     const int n_in = c->input_names ? c->n_input_names : c->n_inputs, n_out = c->n_output_names;
@@ -11471,8 +11562,8 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
     }
     if (p) p->init = init;
     else tp_session_init_free(init);
-    if (p && init && init->run == tp__restore_run) /* init is kept for its owner mark; the session has its values */
-        tp_dict_free(&((tp__restore *)(void *)init)->dict);
+    /* init is kept to mark its owner; the session already has its values */
+    if (p && init && init->run == tp__restore_run) tp_dict_free(&((tp__restore *)(void *)init)->dict);
     return p;
 }
 
@@ -11640,7 +11731,7 @@ static void tp__each_range(const tp_call *k, int64_t n, int64_t grain, tp__range
     tp_device_parallel(k->device, (n + r.grain - 1) / r.grain, tp__range_chunk, &r);
 }
 
-/* The number of rows that is enough work for a thread. */
+/* Returns the number of rows that is enough work for a thread. */
 static int64_t tp__grain(int64_t row_size)
 {
     const int64_t n = 16384 / (row_size > 0 ? row_size : 1);
@@ -11656,7 +11747,7 @@ static int64_t tp__product(const tp_shape *s, int from, int to)
     return n;
 }
 
-/* The product of the dimensions [from, to) of s; TP_ANY if one of them is unknown. */
+/* Returns the product of the dimensions [from, to) of s; TP_ANY if one of them is unknown. */
 static int64_t tp__known_product(const tp_shape *s, int from, int to)
 {
     for (int d = from; d < to; d++)
@@ -11692,7 +11783,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
     const tp_block_fn block = tp__map_block(k->op, k->in[k->n_in - 1].dtype);
     const size_t y_size = tp_dtype_size(y->dtype);
     const int64_t n = tp__size(y);
-    double room[TP__MAP_IN][TP__MAP_BLOCK]; /* eight bytes per element: enough for any dtype */
+    double room[TP__MAP_IN][TP__MAP_BLOCK]; /* eight bytes per element, enough for any dtype */
     const void *in[TP__MAP_IN];
     int64_t dim[TP_MAX_DIMS];
     TP_ASSERT(k->n_in <= TP__MAP_IN);
@@ -11706,7 +11797,7 @@ static void tp__map_range(const tp_call *k, int64_t from, int64_t to)
                 continue;
             }
             in[a] = room[a];
-            for (int64_t i = 0; i < m; i++) { /* the index of y's element, reduced to x's shape */
+            for (int64_t i = 0; i < m; i++) { /* index of element i of y in the smaller operand x */
                 int64_t rest = i0 + i, at = 0, stride = 1;
                 for (int d = y->shape.ndim - 1; d >= 0; d--) {
                     dim[d] = rest % y->shape.dim[d];
@@ -11763,7 +11854,7 @@ static tp_status tp__infer_real(tp_infer *s)
 #endif
 
 #ifdef TP__ROWS
-/* c * x, also for a constant c that a float32 attribute cannot hold exactly. */
+/* Returns c * x, also for a constant c that a float32 attribute cannot hold exactly. */
 static tp_node *tp__scaled(tp_node *x, double c)
 {
     if ((double)(float)c == c) return tp_affine(x, (float)c, 0.0f);
@@ -11772,10 +11863,10 @@ static tp_node *tp__scaled(tp_node *x, double c)
 
 static tp_node *tp__zero_of(tp_node *x) { return tp_const_as(tp_node_graph(x), x->dtype, 0.0); }
 
-/* x where the mask is true, else 0. */
+/* Returns x where the mask is true, else 0. */
 static tp_node *tp__where(tp_node *mask, tp_node *x) { return tp_select(mask, x, tp__zero_of(x)); }
 
-/* The gradient of an op that only changes the shape. */
+/* Returns the gradient of an op that only changes the shape. */
 static void tp__view_grad(tp_grad *g) { g->din[0] = tp_reshape_like(g->dout[0], g->in[0]); }
 static void tp__identity_grad(tp_grad *g) { g->din[0] = g->dout[0]; }
 #endif
@@ -11880,7 +11971,7 @@ TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 static TP__NUM TP__F(tp__floor_quotient)(TP__NUM a, TP__NUM b)
 {
     if (b == 0) return 0;
-    if (b == -1) return TP__SUB(0, a); /* minus the least integer does not exist: it wraps */
+    if (b == -1) return TP__SUB(0, a); /* the negative of the least integer does not exist: it wraps around */
     const TP__NUM q = a / b;
     return a % b != 0 && (a < 0) != (b < 0) ? q - 1 : q;
 }
@@ -11983,7 +12074,8 @@ static void TP__F(tp__clip)(int64_t n, void *y_, const void *const *in, const vo
     TP__NUM *y = (TP__NUM *)y_;
     const int64_t least = sizeof(TP__NUM) == 8 ? INT64_MIN : INT32_MIN,
                   most = sizeof(TP__NUM) == 8 ? INT64_MAX : INT32_MAX;
-    const TP__NUM low = (TP__NUM)tp__float_to_int(ceil((double)t->low), least, most); /* bounds are rounded inwards */
+    /* for integers the bounds of clip are rounded inwards */
+    const TP__NUM low = (TP__NUM)tp__float_to_int(ceil((double)t->low), least, most);
     const TP__NUM high = (TP__NUM)tp__float_to_int(floor((double)t->high), least, most);
     for (int64_t i = 0; i < n; i++) y[i] = x[i] < low ? low : x[i] > high ? high : x[i];
 }
@@ -12001,7 +12093,7 @@ static tp_status tp__clip_infer(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_ARG, "low %g is above high %g", (double)t->low, (double)t->high);
     return tp__infer_map(s);
 }
-static void tp__clip_back(tp_grad *g); /* the gradient of clip, from dy and x, and of clip_grad */
+static void tp__clip_back(tp_grad *g); /* Adds the gradient of clip, or of clip_grad, from dy and x. */
 static const tp_op tp__op_clip_grad = TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip_grad", "ClipByValueGrad", 2,
                                                      tp__clip_back, TP__REAL_MAPS(tp__clip_grad), NULL, NULL);
 static void tp__clip_back(tp_grad *g)
@@ -12145,16 +12237,18 @@ TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
 #ifndef TP__PASS_INT
 
 #ifdef TP__REAL_IS_FLOAT
-/* sin(x), or cos(x), a quarter turn further: x = n pi/2 + r, then both series at r in double; rounding to float hides the
- * error of their last bits. Beyond a million, where floats are very coarse, libm is used. */
+/* Computes sin(x), or cos(x), a quarter turn further: x = n pi/2 + r, then both series at r in double; rounding to
+ * float hides the error of their last bits. Beyond a million, where floats are very coarse, libm is used. */
 static float tp__sinf(float x, int quarter)
 {
     if (!(x > -1e6f && x < 1e6f)) return quarter ? (float)cos((double)x) : (float)sin((double)x);
-    const double turns = floor(tp__mul_add((double)x, 0.63661977236758134308, 0.5)); /* 2/pi */
-    double r = tp__mul_add(turns, -1.57079632673412561417, (double)x); /* pi/2 in two parts; this one has 33 bits */
+    const double turns = floor(tp__mul_add((double)x, 0.63661977236758134308, 0.5)); /* the constant 2/pi */
+    /* the first of the two parts of pi/2 has 33 bits */
+    double r = tp__mul_add(turns, -1.57079632673412561417, (double)x);
     r = tp__mul_add(turns, -6.07710050650619224932e-11, r);
     const double z = r * r;
-    double s = -7.6471637318198164759e-13, c = 4.7794773323873852974e-14; /* the coefficients -1/15! and 1/16! */
+    /* the last coefficients of the two series, -1/15! and 1/16! */
+    double s = -7.6471637318198164759e-13, c = 4.7794773323873852974e-14;
     s = tp__mul_add(s, z, 1.6059043836821614599e-10);
     c = tp__mul_add(c, z, -1.1470745597729724714e-11);
     s = tp__mul_add(s, z, -2.5052108385441718775e-8);
@@ -12177,8 +12271,8 @@ static float tp__sinf(float x, int quarter)
     }
 }
 
-/* atan(x), much more exact than a float: |x| is reduced below tan(pi/12) by atan(x) = pi/2 - atan(1/x) and by atan(x) =
- * pi/6 + atan((x sqrt 3 - 1) / (x + sqrt 3)); then the series x - x^3/3 + ... is summed. */
+/* Computes atan(x), much more exact than a float: |x| is reduced below tan(pi/12) by atan(x) = pi/2 - atan(1/x) and by
+ * atan(x) = pi/6 + atan((x sqrt 3 - 1) / (x + sqrt 3)); then the series x - x^3/3 + ... is summed. */
 static double tp__arctan(double x)
 {
     double a = fabs(x), turn = 0, s = 0;
@@ -12208,7 +12302,7 @@ static double tp__pow_positive(double a, double b)
     double s = 0;
     for (int i = 21; i > 0; i -= 2) s = tp__mul_add(s, z, 1.0 / i);
     double x = tp__mul_add((double)e, 0.69314718055994530942, 2 * f * s) * b;
-    if (x > 150) x = 150; /* outside the range of float, above or below */
+    if (x > 150) x = 150; /* the result is outside the range of float, above or below */
     if (x < -150) x = -150;
     k = (int)floor(tp__mul_add(x, 1.44269504088896340736, 0.5));
     const double r = tp__mul_add((double)-k, 0.69314718055994530942, x);
@@ -12217,7 +12311,7 @@ static double tp__pow_positive(double a, double b)
     return ldexp(p, k);
 }
 
-/* C's pow for floats: a negative base needs a whole exponent. */
+/* Computes C's pow for floats: a negative base needs a whole exponent. */
 static float tp__powf(float a, float b)
 {
     if (b == 0.0f || a == 1.0f) return 1.0f;
@@ -12372,7 +12466,7 @@ TP_DEF tp_node *tp_sigmoid(tp_node *x) { return tp__op1(&tp__op_sigmoid, x, NULL
 
 /* -- softplus: y = ln(1 + e^x) = max(x, 0) + ln(1 + e^-|x|) ------------------------------ >>op softplus
  *   dx = dy sigmoid(x) */
-/* ln(1 + e) for small e: the quotient restores what is lost when 1 + e is rounded. */
+/* Computes ln(1 + e) for small e: the quotient restores what is lost when 1 + e is rounded. */
 static real TP__F(tp__log_one_plus)(real e)
 {
     const real u = 1 + e;
@@ -12394,7 +12488,7 @@ TP__MAP2(relu_grad, char, real, b > 0 ? a : 0)
 static void tp__relu_back(tp_grad *g);
 static const tp_op tp__op_relu_grad =
     TP__MAP_ROW("relu_grad", "ReluGrad", 2, tp__relu_back, TP__REAL_MAPS(tp__relu_grad), tp_vec_find_relu_grad, NULL);
-static void tp__relu_back(tp_grad *g) /* of relu, and of relu_grad for its operand dy */
+static void tp__relu_back(tp_grad *g) /* gradient of relu, and of relu_grad for its operand dy */
 {
     g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
 }
@@ -12454,7 +12548,7 @@ static void tp__elu_grad_grad(tp_grad *g)
 static void tp__elu_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_elu_grad, g->dout[0], &g->out[0], NULL); }
 static const tp_op tp__op_elu = TP__MAP_ROW("elu", "Elu", 1, tp__elu_back, TP__REAL_MAPS(tp__elu), NULL, "Elu");
 TP_DEF tp_node *tp_elu(tp_node *x) { return tp__op1(&tp__op_elu, x, NULL); }
-/* scale (alpha elu(x) + (1 - alpha) relu(x)), with alpha = 1.6732632 and scale = 1.0507010 */
+/* selu(x) = scale (alpha elu(x) + (1 - alpha) relu(x)), with alpha = 1.6732632 and scale = 1.0507010 */
 TP_DEF tp_node *tp_selu(tp_node *x)
 {
     return tp_add(tp_affine(tp_elu(x), 1.75809934f, 0), tp_affine(tp_relu(x), -0.70739836f, 0));
@@ -12539,12 +12633,13 @@ TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
 #ifdef TP__FIRST_PASS
 
 typedef struct tp__reduction {
-    int64_t n_out, n_run, run, step, n_sum; /* n_sum: elements of x per output */
-    int n_keep, n_reduce;                   /* merged dimensions, innermost first */
+    int64_t n_out, n_run, run, step, n_sum; /* n_sum: elements of x that are summed for one output */
+    /* numbers of kept and reduced dimensions after merging; lists begin with the innermost one */
+    int n_keep, n_reduce;
     int64_t keep_dim[TP_MAX_DIMS], keep_stride[TP_MAX_DIMS], reduce_dim[TP_MAX_DIMS], reduce_stride[TP_MAX_DIMS];
 } tp__reduction;
 
-/* Which dimensions of x are reduced; false if an axis does not exist or is given twice. */
+/* Sets which dimensions of x are reduced; false if an axis does not exist or is given twice. */
 static bool tp__reduced_dims(const tp__reduce_attrs *t, int ndim, bool *reduced)
 {
     for (int d = 0; d < ndim; d++) reduced[d] = t->n_axes == 0;
@@ -12559,7 +12654,7 @@ static bool tp__reduced_dims(const tp__reduce_attrs *t, int ndim, bool *reduced)
 static void tp__reduction_of_dims(tp__reduction *r, const tp_shape *x, const bool *reduced)
 {
     int64_t stride = 1;
-    int last = -1; /* kind of the next inner dimension */
+    int last = -1; /* whether the next inner dimension is reduced */
     memset(r, 0, sizeof *r);
     r->n_out = r->n_sum = 1;
     for (int d = x->ndim - 1; d >= 0; d--) {
@@ -12601,7 +12696,7 @@ static int64_t tp__offset(int64_t i, int n, const int64_t *dim, const int64_t *s
     return at;
 }
 
-/* The offset of the first element of output o; below, the offset of its run j from there. */
+/* Returns the offset of the first element of output o; the second function, the offset of its run j from there. */
 static int64_t tp__out_begin(const tp__reduction *r, int64_t o)
 {
     return tp__offset(o, r->n_keep, r->keep_dim, r->keep_stride);
@@ -12694,7 +12789,7 @@ static tp_node *tp__reduce(const tp_op *row, tp_node *x, const int *axes, int n_
     return tp__op1(row, x, &t);
 }
 
-/* y or dy of a reduction with the reduced dimensions as 1, so that it can be broadcast over x. */
+/* Reshapes y or dy of a reduction so that the reduced dimensions are 1, and it can be broadcast over x. */
 static tp_node *tp__with_dims(tp_grad *g, tp_node *y)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
@@ -12756,7 +12851,7 @@ static tp_status tp__size_ratio_infer(tp_infer *s)
 static const tp_op tp__op_size_ratio =
     TP__ROW("size_ratio", "SizeRatio", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__size_ratio_infer, NULL,
             TP__NAIVE(tp__size_ratio), TP__FLOPS(tp__flops_none), TP__SHAPE_ONLY(3u));
-/* A scalar of x's dtype: the number of elements of x per element of z. */
+/* Returns a scalar of x's dtype: the number of elements of x per element of z. */
 static tp_node *tp__size_ratio(tp_node *x, tp_node *z)
 {
     const int64_t nx = tp_shape_size(&x->shape), nz = tp_shape_size(&z->shape);
@@ -12872,7 +12967,7 @@ static void TP__F(tp__reduce_prod)(const tp_call *k)
 #endif
 }
 #ifndef TP__PASS_INT
-static void TP__F(tp__reduce_prod_grad)(const tp_call *k) /* in: x; dy, which has y's shape */
+static void TP__F(tp__reduce_prod_grad)(const tp_call *k) /* inputs: x; dy, which has y's shape */
 {
     const real *x = (const real *)k->in[0].data, *dy = (const real *)k->in[1].data;
     real *dx = (real *)k->out[0].data;
@@ -12952,7 +13047,7 @@ static void tp__reduce_bools(const tp_call *k, bool all)
     tp__reduction_of(&r, k);
     for (int64_t o = 0; o < r.n_out; o++) {
         const uint8_t *first = x + tp__out_begin(&r, o);
-        bool found = false; /* a false one for all, a true one for any */
+        bool found = false; /* reduce_all stops at the first false element, reduce_any at the first true one */
         for (int64_t j = 0; j < r.n_sum && !found; j++)
             found = (first[tp__run_begin(&r, j / r.run) + j % r.run * r.step] != 0) != all;
         y[o] = found != all;
@@ -13001,7 +13096,7 @@ static void TP__F(tp__sum_to_like)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-/* Can `small` be broadcast to `large`? Unknown dimensions count as fitting. */
+/* Whether `small` can be broadcast to `large`. Unknown dimensions count as fitting. */
 static bool tp__broadcasts_to(const tp_shape *small, const tp_shape *large)
 {
     const int lead = large->ndim - small->ndim;
@@ -13081,7 +13176,7 @@ static const tp_op tp__op_add_n =
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
     if (n == 2 && xs && xs[0] && xs[1] && tp_shape_equal(&xs[0]->shape, &xs[1]->shape))
-        return tp_add(xs[0], xs[1]); /* an add can be fused */
+        return tp_add(xs[0], xs[1]); /* the planner can fuse an addition */
     return tp__opn(&tp__op_add_n, xs, n, NULL);
 }
 #endif
@@ -13122,7 +13217,7 @@ static tp_status tp__all_reduce_infer(tp_infer *s)
     if (((const tp__all_reduce_attrs *)s->attrs)->mean && !tp_dtype_is_float(first.dtype))
         return tp_infer_fail(s, TP_ERR_DTYPE, "all_reduce: there is no mean of %s; tp_cast it first",
                              tp_dtype_name(first.dtype));
-    const tp_status st = tp__add_n_infer(s); /* each output has the type of that sum */
+    const tp_status st = tp__add_n_infer(s); /* each output has the type of its sum */
     s->n_out = s->n_in;
     for (int i = 1; i < s->n_in && st == TP_OK; i++) s->out[i] = s->out[0];
     return st;
@@ -13141,7 +13236,7 @@ TP_DEF int tp_node_device(const tp_node *n)
     while (n->op->row == &tp__op_all_reduce) n = n->op->in[n->index];
     return n->op->device;
 }
-/* x on a device: x itself, or a copy on that device. */
+/* Returns x on a device: x itself, or a copy on that device. */
 static tp_node *tp__on_device(tp_node *x, int device)
 {
     if (tp_is_poison(x) || tp_node_device(x) == device) return x;
@@ -13173,7 +13268,8 @@ static void tp__all_reduce_grad(tp_grad *g)
 {
     const int n = g->op->n_in;
     tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)n * sizeof *d);
-    for (int i = 0; i < n && d; i++) { /* zeros if an output has no gradient; each on the device of its input */
+    /* an output without a gradient counts as zeros; each gradient is on the device of its input */
+    for (int i = 0; i < n && d; i++) {
         const int device = tp_node_device(g->in[i]);
         tp_device_enter(g->graph, device);
         d[i] = g->dout[i] ? tp__on_device(g->dout[i], device) : tp_zeros_like(g->in[i]);
@@ -13223,7 +13319,7 @@ static tp_status tp__infer_real_scalar(tp_infer *s)
     s->out[0].shape.ndim = 0;
     return TP_OK;
 }
-/* The result is float64 if all inputs are float64, else float32. */
+/* the result's type: float64 if all inputs are float64, else float32 */
 static tp_status tp__global_norm_infer(tp_infer *s)
 {
     const tp_status st = tp__infer_real_scalar(s);
@@ -13304,7 +13400,7 @@ static void tp__argmax_any(const tp_call *k)
     }
 }
 static const tp_attr tp__axis_schema[] = {TP__ATTR(tp__axis_attrs, INT, axis), TP__ATTRS_END};
-/* The row's axis in the shape of x, counted from the front; -1: it does not exist, and the error is set. */
+/* Returns the row's axis in the shape of x, counted from the front; -1: it does not exist, and the error is set. */
 static int tp__infer_axis(tp_infer *s, int axis, const tp_shape *x)
 {
     const int d = tp__axis(axis, x->ndim);
@@ -13423,7 +13519,7 @@ static bool tp__one_of_last(const tp_call *k, int64_t index, int64_t n)
 }
 #endif
 #ifndef TP__PASS_INT
-/* Does element i rank before element j? */
+/* Whether element i ranks before element j. */
 static bool TP__F(tp__ranks_before)(const real *x, int64_t i, int64_t j)
 {
     const bool ni = x[i] != x[i], nj = x[j] != x[j];
@@ -13441,7 +13537,7 @@ static void TP__F(tp__top_k)(const tp_call *k)
     for (int64_t r = 0; r < rows; r++) {
         const real *x = (const real *)k->in[0].data + r * n;
         int64_t last = -1;
-        for (int64_t j = 0; j < K; j++) { /* the best of those that rank after the last one found */
+        for (int64_t j = 0; j < K; j++) { /* find the best of those that rank after the last one found */
             int64_t best = -1;
             for (int64_t i = 0; i < n; i++)
                 if ((last < 0 || TP__F(tp__ranks_before)(x, last, i)) &&
@@ -13603,14 +13699,14 @@ typedef struct tp__move {
     int64_t dim[TP__MOVE_DIMS], ds[TP__MOVE_DIMS], ss[TP__MOVE_DIMS];
     char *dst;
     const char *src;
-    size_t size; /* bytes per element */
+    size_t size; /* bytes of an element */
     int64_t n_outer, grain;
 } tp__move;
 
 static void tp__move_add(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
 {
     if (dim == 1) return;
-    if (m->ndim > 0) { /* can it be merged with the next outer dimension? */
+    if (m->ndim > 0) { /* whether it can be merged with the next outer dimension */
         const int d = m->ndim - 1;
         if (m->ds[d] == ds * dim && m->ss[d] == ss * dim) {
             m->dim[d] *= dim;
@@ -13624,7 +13720,7 @@ static void tp__move_add(tp__move *m, int64_t dim, int64_t ds, int64_t ss)
     m->ss[m->ndim++] = ss;
 }
 
-/* Copies one run of n elements; strides as in the struct. */
+/* Copies one run of n elements; the strides are those in tp__move. */
 static void tp__move_run(char *dst, const char *src, int64_t n, int64_t ds, int64_t ss, size_t size)
 {
     if (ds == 1 && ss == 1) {
@@ -13673,7 +13769,7 @@ static void tp__move_do(const tp_call *k, tp__move *m)
 {
     for (int d = 0; d < m->ndim; d++)
         if (m->dim[d] == 0) return;
-    if (m->ndim == 1 && m->ds[0] == 1 && m->ss[0] == 1 && m->dim[0] > 65536) { /* split one long run */
+    if (m->ndim == 1 && m->ds[0] == 1 && m->ss[0] == 1 && m->dim[0] > 65536) { /* cut one long run into parts */
         const int64_t whole = m->dim[0] / 16384 * 16384;
         memcpy(m->dst + (size_t)whole * m->size, m->src + (size_t)whole * m->size,
                (size_t)(m->dim[0] - whole) * m->size);
@@ -13683,7 +13779,7 @@ static void tp__move_do(const tp_call *k, tp__move *m)
         m->ds[1] = m->ss[1] = 1;
         m->ndim = 2;
     }
-    if (m->ndim == 2 && m->dim[0] > 64) { /* split it, so that threads can share the work */
+    if (m->ndim == 2 && m->dim[0] > 64) { /* cut the innermost dimension, so that threads can share the work */
         for (int d = 2; d > 0; d--) {
             m->dim[d] = m->dim[d - 1];
             m->ds[d] = m->ds[d - 1];
@@ -13756,7 +13852,7 @@ static void tp__move_box(const tp_call *k, const tp_shape *box, void *dst, const
     tp__move_do(k, &m);
 }
 
-/* Bytes from an array's start to the element at `index` (NULL: 0). */
+/* Returns the bytes from an array's start to the element at `index` (NULL: 0). */
 static int64_t tp__byte_offset(const tp_shape *s, const int64_t *index, size_t size)
 {
     int64_t stride[TP_MAX_DIMS], at = 0;
@@ -13773,7 +13869,7 @@ static void tp__fill(void *dst, const void *element, size_t size, int64_t n)
     const size_t bytes = (size_t)n * size;
     if (n <= 0) return;
     memcpy(p, element, size);
-    while (done < bytes) { /* double the filled part */
+    while (done < bytes) { /* copy the filled part, which doubles it */
         const size_t m = bytes - done < done ? bytes - done : done;
         memcpy(p + done, p, m);
         done += m;
@@ -13784,7 +13880,7 @@ static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
 {
     double room = 0;
     if (n <= 0) return;
-    if (value == 0 && !signbit(value)) { /* all bytes are zero in every type */
+    if (value == 0 && !signbit(value)) { /* a value whose bytes are all zero in every type */
         memset(dst, 0, (size_t)n * tp_dtype_size(dtype));
         return;
     }
@@ -13935,7 +14031,7 @@ static const tp_op tp__op_identity =
     TP__VIEW_ROW("identity", "Identity", 1, TP__NO_ATTRS, tp__infer_same, tp__identity_grad, TP__ONNX("Identity"));
 static const tp_op tp__op_stop_gradient =
     TP__VIEW_ROW("stop_gradient", "StopGradient", 1, TP__NO_ATTRS, tp__infer_same, NULL, TP__ONNX("Identity"));
-/* The node that x is a name of: follows identities to their input. */
+/* Follows identities to the node that x is a name of. */
 static tp_node *tp__unnamed(tp_node *x)
 {
     while (x->op->row == &tp__op_identity) x = x->op->in[0];
@@ -14176,7 +14272,7 @@ static tp_status tp__concat_infer(tp_infer *s)
     }
     return TP_OK;
 }
-static void tp__concat_grad_kernel(const tp_call *k) /* in: dy, and the concatenated values (only their shapes) */
+static void tp__concat_grad_kernel(const tp_call *k) /* inputs: dy, and the concatenated values (only their shapes) */
 {
     const tp_shape *y = &k->in[0].shape;
     const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, y->ndim);
@@ -14215,7 +14311,7 @@ static tp_status tp__concat_grad_infer(tp_infer *s)
                              tp_shape_text(y, text));
     return TP_OK;
 }
-/* The gradients of all outputs of an op: zeros for an output without a gradient. */
+/* Returns the gradients of all outputs of an op: zeros for an output without a gradient. */
 static tp_node **tp__all_douts(tp_grad *g)
 {
     const int n = g->op->n_out;
@@ -14485,7 +14581,7 @@ TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size)
 /* -- pad: x with a border: of `value`, or mirrored (reflect: without the edge; symmetric: with it) - >>op pad
  * -- pad_grad: dx = sum of dy over the places that hold a copy of x ----------------------- >>op pad_grad */
 #ifdef TP__FIRST_PASS
-/* The element of x (n long) that place i of y holds; -1: the border's value. */
+/* Returns the element of x (n long) that place i of y holds; -1: the border's value. */
 static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
 {
     const int64_t at = i - before;
@@ -14494,7 +14590,7 @@ static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
     if (mode == TP_PAD_SYMMETRIC) return at < 0 ? -at - 1 : 2 * n - 1 - at;
     return -1;
 }
-/* The row of x for row `row` of y (rows count all dimensions but the last); -1: the row is all border. */
+/* Returns the row of x for row `row` of y (rows count all dimensions but the last); -1: the row is all border. */
 static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
 {
     int64_t at = 0, stride = 1;
@@ -14507,7 +14603,7 @@ static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape
     }
     return at;
 }
-/* Is the border along the last axis alone? Then the rows keep their order. */
+/* Whether only the last axis has a border. Then the rows keep their order. */
 static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
 {
     for (int d = 0; d < last; d++)
@@ -14516,7 +14612,7 @@ static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
 }
 #endif
 #ifndef TP__PASS_INT
-static void TP__F(tp__pad_grad)(const tp_call *k) /* in: dy, and x (only its shape) */
+static void TP__F(tp__pad_grad)(const tp_call *k) /* inputs: dy, and x (only its shape) */
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
@@ -14559,7 +14655,7 @@ static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
         const char *src = (const char *)k->in[0].data + from * n * (int64_t)size;
         memcpy(to + before * (int64_t)size, src, (size_t)n * size);
         for (int64_t i = 0; i < m && t->mode != TP_PAD_CONSTANT; i++) {
-            if (i == before) i += n; /* skip the middle, which is copied already */
+            if (i == before) i += n; /* skip the inner part, which is copied already */
             if (i < m)
                 memcpy(to + i * (int64_t)size, src + tp__pad_source(i, before, n, t->mode) * (int64_t)size, size);
         }
@@ -14650,7 +14746,7 @@ TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, 
 /* -- tile: x repeated multiples[d] times along each dimension --------------------------------- >>op tile
  * -- tile_grad: dx = sum of dy over the copies -------------------------------------------- >>op tile_grad */
 #ifndef TP__PASS_INT
-static void TP__F(tp__tile_grad)(const tp_call *k) /* in: dy, and x (only its shape) */
+static void TP__F(tp__tile_grad)(const tp_call *k) /* inputs: dy, and x (only its shape) */
 {
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
     const int64_t n = tp__size(&k->out[0]), m = tp__size(&k->in[0]);
@@ -15133,7 +15229,7 @@ static tp_status tp__matmul_infer(tp_infer *s)
                              tp_shape_text(a, ta), tp_shape_text(b, tb), (long long)Ka, (long long)Kb);
     memset(c, 0, sizeof *c);
     c->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
-    for (int d = 0; d < c->ndim - 2; d++) { /* leading dimensions, from the right */
+    for (int d = 0; d < c->ndim - 2; d++) { /* multiply leading dimensions, from the right */
         const int e = d + 3;
         const int64_t x = e <= a->ndim ? a->dim[a->ndim - e] : 1, y = e <= b->ndim ? b->dim[b->ndim - e] : 1;
         if (x != y && x != 1 && y != 1 && x >= 0 && y >= 0)
@@ -15186,7 +15282,7 @@ TP_DEF tp_node *tp_matmul(tp_node *a, tp_node *b) { return tp_matmul_ex(a, b, fa
 /* Geometry of a call. Strides of x and y let one loop serve NHWC and NCHW. */
 typedef struct tp__conv {
     int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
-    int64_t xb, xh, xw, xc, yb, yh, yw, yc; /* element strides */
+    int64_t xb, xh, xw, xc, yb, yh, yw, yc; /* strides in elements */
     bool nchw;
 } tp__conv;
 
@@ -15199,7 +15295,7 @@ static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride
         *out = TP_ANY;
         return;
     }
-    if (k < 0) { /* the filter's size is unknown */
+    if (k < 0) { /* the size of the filter is unknown */
         *out = (in + stride - 1) / stride;
         return;
     }
@@ -15365,7 +15461,7 @@ TP_DEF tp_node *tp_nn_conv2d(tp_node *x, tp_node *w, const tp_conv2d_attrs *a)
 /* -- conv2d_input_grad: dx[.., c] = sum of dy[b,i,j,o] w[p,q,c,o] over the (i,j,p,q,o) that read that x ----------- >>op conv2d_input_grad
  * -- conv2d_filter_grad: dw[p,q,c,o] = sum_{b,i,j} x[..] dy[b,i,j,o] ------------------------------------- >>op conv2d_filter_grad
  * The first is also called a transposed convolution. */
-static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x (only its shape) */
+static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* inputs: dy, w, x (only its shape) */
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[2].shape, &k->in[1].shape);
     real *dx = (real *)k->out[0].data;
@@ -15373,7 +15469,7 @@ static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* in: dy, w, x (only
     for (int64_t e = 0; e < n; e++) dx[e] = 0;
     TP__F(tp__conv_naive)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
 }
-static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* in: x, dy, w (only its shape) */
+static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* inputs: x, dy, w (only its shape) */
 {
     const tp__conv g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[0].shape, &k->in[2].shape);
     real *dw = (real *)k->out[0].data;
@@ -15534,7 +15630,7 @@ static int64_t tp__chosen(const tp_operand *argmax, int64_t i)
     return argmax->dtype == TP_U8 ? (int64_t)((const uint8_t *)argmax->data)[i]
                                   : (int64_t)((const int32_t *)argmax->data)[i];
 }
-/* The offset in x of element w of the window of output (b,i,j,c). */
+/* Returns the offset in x of element w of the pooling window of output (b,i,j,c). */
 static int64_t tp__pool_offset(const tp__pool *g, int64_t b, int64_t i, int64_t j, int64_t c, int64_t w)
 {
     return b * g->xb + (i * g->sh + w / g->kw - g->top) * g->xh + (j * g->sw + w % g->kw - g->left) * g->xw + c * g->xc;
@@ -15566,7 +15662,7 @@ static void TP__F(tp__max_pool)(const tp_call *k)
         else if (k->out[1].data) ((int32_t *)k->out[1].data)[Y] = (int32_t)best;
     }
 }
-static void TP__F(tp__max_pool_grad)(const tp_call *k) /* in: dy, argmax, x (only its shape) */
+static void TP__F(tp__max_pool_grad)(const tp_call *k) /* inputs: dy, argmax, x (only its shape) */
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[2].shape);
     const real *dy = (const real *)k->in[0].data;
@@ -15579,7 +15675,7 @@ static void TP__F(tp__max_pool_grad)(const tp_call *k) /* in: dy, argmax, x (onl
         dx[tp__pool_offset(&g, b, i, j, c, tp__chosen(&k->in[1], Y))] += dy[Y];
     }
 }
-static void TP__F(tp__max_pool_take)(const tp_call *k) /* in: x, argmax; out: the chosen elements of x */
+static void TP__F(tp__max_pool_take)(const tp_call *k) /* inputs: x, argmax; output: the chosen elements of x */
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[0].shape);
     TP__POOL_LOOP(g)
@@ -15714,7 +15810,7 @@ static void TP__F(tp__avg_pool)(const tp_call *k)
         ((real *)k->out[0].data)[b * g.yb + i * g.yh + j * g.yw + c * g.yc] = s / n;
     }
 }
-static void TP__F(tp__avg_pool_grad)(const tp_call *k) /* in: dy, x (only its shape) */
+static void TP__F(tp__avg_pool_grad)(const tp_call *k) /* inputs: dy, x (only its shape) */
 {
     const tp__pool g = tp__pool_geometry((const tp_pool_attrs *)k->attrs, &k->in[1].shape);
     real *dx = (real *)k->out[0].data;
@@ -15764,14 +15860,14 @@ TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a) { return tp__
  * Places are fractions of integers, so that the result does not depend on how a scale is rounded. Each op is the transpose
  * of the other, and so its gradient. NCHW is treated as more images of one channel. */
 #ifdef TP__REAL_IS_FLOAT
-typedef struct tp__blend { /* y = (1 - part) x[low] + part x[high] */
+typedef struct tp__blend { /* how a result is interpolated: y = (1 - part) x[low] + part x[high] */
     int64_t low, high;
     double part;
 } tp__blend;
 static tp__blend tp__resize_blend(const tp_resize_attrs *a, int64_t i, int64_t n_in, int64_t n_out)
 {
     tp__blend t;
-    int64_t num = i * n_in, den = n_out; /* the place is the fraction num / den */
+    int64_t num = i * n_in, den = n_out; /* the position in the source is the fraction num / den */
     if (a->align_corners && n_out > 1) num = i * (n_in - 1), den = n_out - 1;
     if (a->half_pixel_centers) num = (2 * i + 1) * n_in - (a->nearest ? 0 : n_out), den = 2 * n_out;
     if (a->nearest && a->align_corners) num = 2 * num + den, den *= 2;
@@ -15784,7 +15880,7 @@ static tp__blend tp__resize_blend(const tp_resize_attrs *a, int64_t i, int64_t n
 }
 typedef struct tp__resized {
     int64_t B, H, W, C, OH, OW;
-    const tp__blend *column; /* one per output column, in the scratch */
+    const tp__blend *column; /* one for each output column, in the scratch memory */
 } tp__resized;
 static tp__resized tp__resize_geometry(const tp_call *k, const tp_shape *x)
 {
@@ -15817,7 +15913,7 @@ static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
         for (int64_t j = 0; j < g.OW; j++, y += g.C) {
             const int64_t a = g.column[j].low * g.C, b = g.column[j].high * g.C;
             const real q = (real)g.column[j].part;
-            if (!(q > 0) && !(p > 0)) { /* a weight of 0: an infinite neighbour must not make y NaN */
+            if (!(q > 0) && !(p > 0)) { /* skip weights of 0, so that an infinite neighbour does not make y NaN */
                 for (int64_t c = 0; c < g.C; c++) y[c] = above[a + c];
                 continue;
             }
@@ -15828,7 +15924,8 @@ static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
         }
     }
 }
-static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from, int64_t to) /* in: dy, x (only its shape) */
+static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from,
+                                          int64_t to) /* inputs: dy, x (only its shape) */
 {
     const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
     for (int64_t b = from; b < to; b++) {
@@ -15873,7 +15970,7 @@ static const tp_attr tp__resize_schema[] = {TP__ATTR(tp_resize_attrs, INT, out_h
                                             TP__ATTR(tp_resize_attrs, BOOL, nearest),
                                             TP__ATTR(tp_resize_attrs, INT, data_format),
                                             TP__ATTRS_END};
-/* The shape of the resized x. */
+/* Computes the shape of the resized x. */
 static tp_status tp__resize_check(tp_infer *s, const tp_shape *x, tp_shape *y)
 {
     const tp_resize_attrs *a = (const tp_resize_attrs *)s->attrs;
@@ -15972,7 +16069,7 @@ static void TP__F(tp__sampler)(const tp_call *k)
     const int64_t *y = k->out[0].shape.dim;
     tp__each_range(k, y[0] * y[1], tp__grain(y[2] * y[3] * 8), TP__F(tp__sampler_rows));
 }
-static void TP__F(tp__sampler_back_images)(const tp_call *k, int64_t from, int64_t to) /* in: dy, image, coords */
+static void TP__F(tp__sampler_back_images)(const tp_call *k, int64_t from, int64_t to) /* inputs: dy, image, coords */
 {
     const int64_t *x = k->in[1].shape.dim, H = x[1], W = x[2], C = x[3];
     const int64_t n = k->in[2].shape.dim[1] * k->in[2].shape.dim[2];
@@ -16129,7 +16226,7 @@ static tp_node *tp__norm_stats_back(tp_node *x, tp_node *mean, tp_node *inv, tp_
  * batch_norm_grad computes the three together. Its own gradient, and that of x through mean, var and inv, are made of
  * plain nodes, which layer_norm shares. */
 #ifdef TP__REAL_IS_FLOAT
-/* x as (outer, C, inner) */
+/* x is read as an array (outer, C, inner) */
 static void tp__bn_split(const tp_call *k, const tp_operand *x, int64_t *outer, int64_t *C, int64_t *inner)
 {
     const int axis = tp__axis(((const tp__bn_attrs *)k->attrs)->axis, x->shape.ndim);
@@ -16169,7 +16266,7 @@ static void TP__F(tp__batch_norm)(const tp_call *k)
             }
     }
 }
-static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* in: dy, x, gamma, mean, inv */
+static void TP__F(tp__batch_norm_grad)(const tp_call *k) /* inputs: dy, x, gamma, mean, inv */
 {
     const real *dy = (const real *)k->in[0].data, *x = (const real *)k->in[1].data,
                *gamma = (const real *)k->in[2].data;
@@ -16249,7 +16346,7 @@ static void tp__batch_norm_back(tp_grad *g)
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
     tp_node *in[5], *x = g->in[0], *mean = &g->out[1], *inv = &g->out[3], *dvar = g->dout[2];
-    if (dvar && t->unbiased) { /* times N/(N-1), if N > 1 */
+    if (dvar && t->unbiased) { /* the factor N/(N-1), if N > 1 */
         tp_node *n = tp__size_ratio(x, mean);
         dvar = tp_mul(dvar, tp_div(n, tp_maximum(tp_affine(n, 1, -1), tp_const_as(g->graph, x->dtype, 1))));
     }
@@ -16286,7 +16383,7 @@ TP_DEF tp_node *tp_nn_batch_norm_train(tp_node *x, tp_node *gamma, tp_node *beta
 
 /* -- batch_norm_infer: y = gamma (x - mean) / sqrt(var + epsilon) + beta, of given mean and var ------- >>op batch_norm_infer
  * x of any rank >= 2; gamma, beta, mean, var (C). */
-static void TP__F(tp__batch_norm_infer_loop)(const tp_call *k) /* in: x, gamma, beta, mean, var */
+static void TP__F(tp__batch_norm_infer_loop)(const tp_call *k) /* inputs: x, gamma, beta, mean, var */
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)k->attrs;
     const real epsilon = (real)t->epsilon;
@@ -16310,7 +16407,8 @@ static tp_status tp__batch_norm_infer_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return st;
 }
-/* d x = dy gamma / sqrt(var + eps), d gamma = sum dy (x - mean) / sqrt(..), d beta = sum dy; made of plain nodes */
+/* gradients: dx = dy gamma / sqrt(var + eps), dgamma = sum dy (x - mean) / sqrt(..), dbeta = sum dy; made of plain
+ * nodes */
 static void tp__batch_norm_infer_back(tp_grad *g)
 {
     const tp__bn_attrs *t = (const tp__bn_attrs *)g->op->attrs;
@@ -16372,7 +16470,7 @@ static void TP__F(tp__layer_norm)(const tp_call *k)
         if (k->out[2].data) ((real *)k->out[2].data)[r] = inv;
     }
 }
-static void TP__F(tp__layer_norm_grad)(const tp_call *k) /* in: dy, x, gamma, mean, inv */
+static void TP__F(tp__layer_norm_grad)(const tp_call *k) /* inputs: dy, x, gamma, mean, inv */
 {
     const int64_t C = k->in[2].shape.dim[0], rows = C ? tp__size(&k->in[1]) / C : 0;
     const real *gamma = (const real *)k->in[2].data;
@@ -16589,7 +16687,7 @@ TP_DEF tp_node *tp_softmax_cross_entropy(tp_node *logits, tp_node *labels)
     const int last = -1;
     return tp_neg(tp_reduce_sum(tp_mul(labels, tp_log_softmax(logits)), &last, 1, false));
 }
-/* -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows; s is the sigmoid. */
+/* The loss for a label z: -z log s(x) - (1-z) log(1-s(x)) = softplus(x) - x z, which never overflows; s is the sigmoid. */
 TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
 {
     return tp_sub(tp_softplus(logits), tp_mul(logits, labels));
@@ -16604,7 +16702,8 @@ TP_DEF tp_node *tp_sigmoid_cross_entropy(tp_node *logits, tp_node *labels)
  *   y = -log sum of e^a_(T-1) over the last two,                   dx_t(c) = p_t(c) - sum of e^(a_t(s) + b_t(s) + y), l_s = c
  * The second output is dx for dy = 1; it has no gradient. Labels that no path spells cost infinity (zero_infinity: 0), and
  * their dx is 0. Sums are kept in double; the sequences of a batch are independent. */
-static double TP__F(tp__ctc_add)(double a, double b, double c) /* log(e^a + e^b + e^c); log 0 is minus infinity */
+/* Returns log(e^a + e^b + e^c); log 0 is minus infinity. */
+static double TP__F(tp__ctc_add)(double a, double b, double c)
 {
     const double ab = a > b ? a : b, most = ab > c ? ab : c;
     if (most == -(double)INFINITY) return most;
@@ -16613,7 +16712,7 @@ static double TP__F(tp__ctc_add)(double a, double b, double c) /* log(e^a + e^b 
 }
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__ctc {
-    int64_t T, B, C, L, step, row; /* step, row: elements from one step, one sequence, to the next */
+    int64_t T, B, C, L, step, row; /* step, row: elements from one step to the next, from one sequence to the next */
     int blank;
 } tp__ctc;
 static tp__ctc tp__ctc_geometry(const tp_call *k)
@@ -16630,7 +16729,7 @@ static tp__ctc tp__ctc_geometry(const tp_call *k)
     g.blank = a->blank < 0 ? (int)g.C - 1 : a->blank;
     return g;
 }
-/* The class of place s, and whether a path may reach s from two places before it. */
+/* Returns the class of place s, and whether a path may reach s from two places before it. */
 static int64_t tp__ctc_class(const tp_call *k, const tp__ctc *g, int64_t b, int64_t s)
 {
     return s & 1 ? tp__index_at(&k->in[1], b * g->L + s / 2) : g->blank;
@@ -16639,7 +16738,7 @@ static bool tp__ctc_skips(const tp_call *k, const tp__ctc *g, int64_t b, int64_t
 {
     return (s & 1) && s > 1 && tp__ctc_class(k, g, b, s) != tp__ctc_class(k, g, b, s - 2);
 }
-/* Is the length of sequence b, or one of its labels, out of range? */
+/* Whether the length of sequence b, or one of its labels, is out of range. */
 static bool tp__ctc_bad(const tp_call *k, const tp__ctc *g, int64_t b)
 {
     const int64_t n = tp__index_at(&k->in[2], b), T = tp__index_at(&k->in[3], b);
@@ -16660,7 +16759,7 @@ static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__ctc g = tp__ctc_geometry(k);
     const bool zero = ((const tp_ctc_attrs *)k->attrs)->zero_infinity;
-    const double none = -(double)INFINITY; /* ln 0 */
+    const double none = -(double)INFINITY; /* the logarithm of 0 */
     for (int64_t b = from; b < to; b++) {
         const int64_t n = tp__index_at(&k->in[2], b), T = tp__index_at(&k->in[3], b), S = 2 * n + 1;
         const real *x = (const real *)k->in[0].data + b * g.row;
@@ -16670,7 +16769,7 @@ static void TP__F(tp__ctc_rows)(const tp_call *k, int64_t from, int64_t to)
         for (int64_t t = 0; dx && t < g.T; t++)
             for (int64_t c = 0; c < g.C; c++) dx[t * g.step + c] = 0;
         if (k->out[0].data) ((real *)k->out[0].data)[b] = 0;
-        if (tp__ctc_bad(k, &g, b)) continue; /* the fault makes the run fail */
+        if (tp__ctc_bad(k, &g, b)) continue; /* the fault lets the run fail */
         for (int64_t t = 0; t < T; t++) {
             const real *p = x + t * g.step;
             real most = p[0], z = 0;
@@ -16787,7 +16886,7 @@ TP_DEF tp_node *tp_ctc_loss(tp_node *logits, tp_node *labels, tp_node *label_len
  * lstm_grad has no gradient itself. The planner may give the fast kernels a table for x (tp_fast.h, >>fast lstm). */
 #ifdef TP__REAL_IS_FLOAT
 typedef struct tp__rnn {
-    int64_t T, B, I, H, st, sb; /* row of (t, b): t st + b sb */
+    int64_t T, B, I, H, st, sb; /* sample b of step t is in row t st + b sb */
 } tp__rnn;
 static tp__rnn tp__rnn_of(const tp_shape *x, const tp_shape *y, bool batch_major)
 {
@@ -16802,14 +16901,14 @@ static tp__rnn tp__rnn_of(const tp_shape *x, const tp_shape *y, bool batch_major
 }
 #endif
 static real TP__F(tp__logistic)(real x) { return x < 0 ? TP__REXP(x) / (1 + TP__REXP(x)) : 1 / (1 + TP__REXP(-x)); }
-static void TP__F(tp__lstm)(const tp_call *k) /* in: x, W, b, h0, c0 */
+static void TP__F(tp__lstm)(const tp_call *k) /* inputs: x, W, b, h0, c0 */
 {
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
     const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->out[0].shape, t->batch_major);
     const int64_t H = r.H, G = 4 * r.H;
     const real *x = (const real *)k->in[0].data, *w = (const real *)k->in[1].data, *bias = (const real *)k->in[2].data;
     real *y = (real *)k->out[0].data, *gates = (real *)k->out[3].data, *cells = (real *)k->out[4].data;
-    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* vectors of one sample */
+    real *h = (real *)k->scratch, *c = h + H, *g = c + H; /* scratch: vectors for one sample */
     for (int64_t b = 0; b < r.B; b++) {
         for (int64_t u = 0; u < H; u++) {
             h[u] = ((const real *)k->in[3].data)[b * H + u];
@@ -16838,7 +16937,7 @@ static void TP__F(tp__lstm)(const tp_call *k) /* in: x, W, b, h0, c0 */
         }
     }
 }
-static void TP__F(tp__lstm_grad)(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
+static void TP__F(tp__lstm_grad)(const tp_call *k) /* inputs: dy, dh_T, dc_T, x, W, h0, c0, y, gates, cells */
 {
     const tp__lstm_attrs *t = (const tp__lstm_attrs *)k->attrs;
     const tp__rnn r = tp__rnn_of(&k->in[3].shape, &k->in[7].shape, t->batch_major);
@@ -16894,7 +16993,8 @@ static void TP__F(tp__lstm_grad)(const tp_call *k) /* in: dy, dh_T, dc_T, x, W, 
     }
 }
 #ifdef TP__ROWS
-/* Scratch: the larger of `vectors` vectors of one sample, for the naive loop, and the bytes that the fast kernel needs. */
+/* Computes the scratch size: the larger of `vectors` vectors of one sample, for the naive loop, and the bytes that the
+ * fast kernel needs. */
 static size_t tp__rnn_scratch(const tp_operand *h0, size_t vectors, size_t fast)
 {
     const size_t naive = vectors * (size_t)h0->shape.dim[1] * sizeof(double);
@@ -16908,8 +17008,8 @@ static size_t tp__lstm_grad_scratch(const tp_call *k)
 {
     return tp__rnn_scratch(&k->in[5], 6, TP__IF_FAST(tp__lstm_fast_scratch(k, true), 0));
 }
-/* The FLOPs of a sequence op, or of its gradient, whose x is input number `x`. The forward op has x as input 0, the
- * gradient has not. */
+/* Counts the FLOPs of a sequence op, or of its gradient, whose x is input number `x`. The forward op has x as input 0,
+ * the gradient has not. */
 static double tp__rnn_flops(const tp_call *k, int x, int gates)
 {
     const tp_shape *y = x ? &k->in[0].shape : &k->out[0].shape, *s = &k->in[x].shape;
@@ -16920,7 +17020,7 @@ static double tp__rnn_flops(const tp_call *k, int x, int gates)
 static double tp__lstm_flops(const tp_call *k) { return tp__rnn_flops(k, k->op->sequence, 4); }
 static const tp_attr tp__lstm_schema[] = {TP__ATTR(tp__lstm_attrs, FLOAT, forget_bias),
                                           TP__ATTR(tp__lstm_attrs, BOOL, batch_major), TP__ATTRS_END};
-/* Is it a matrix of this size? Unknown dimensions match. */
+/* Whether it is a matrix of this size. Unknown dimensions match. */
 static bool tp__is_matrix(const tp_shape *s, int64_t rows, int64_t columns)
 {
     return s->ndim == 2 && (s->dim[0] < 0 || rows < 0 || s->dim[0] == rows) &&
@@ -17015,13 +17115,13 @@ TP_DEF tp_node *tp_nn_lstm(tp_node *x, tp_node *kernel, tp_node *bias, tp_node *
  *   dh = d u + drh r + [dr', du'] Wgh^T,  dx = [dr', du'] Wgx^T + dc' Wcx^T
  *   dWg = [x, h_t-1]^T [dr', du'],  dWc = [x, r h_t-1]^T dc',  dbg, dbc = their sums
  * gru_grad has no gradient itself. */
-static void TP__F(tp__gru)(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
+static void TP__F(tp__gru)(const tp_call *k) /* inputs: x, Wg, bg, Wc, bc, h0 */
 {
     const tp__rnn r = tp__rnn_of(&k->in[0].shape, &k->out[0].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
     const int64_t H = r.H, I = r.I;
     const real *x = (const real *)k->in[0].data, *wg = (const real *)k->in[1].data, *bg = (const real *)k->in[2].data;
     const real *wc = (const real *)k->in[3].data, *bc = (const real *)k->in[4].data;
-    real *h = (real *)k->scratch, *g = h + H; /* vectors of one sample */
+    real *h = (real *)k->scratch, *g = h + H; /* scratch: vectors for one sample */
     for (int64_t b = 0; b < r.B; b++) {
         for (int64_t u = 0; u < H; u++) h[u] = ((const real *)k->in[5].data)[b * H + u];
         for (int64_t step = 0; step < r.T; step++) {
@@ -17047,7 +17147,7 @@ static void TP__F(tp__gru)(const tp_call *k) /* in: x, Wg, bg, Wc, bc, h0 */
         for (int64_t u = 0; u < H && k->out[1].data; u++) ((real *)k->out[1].data)[b * H + u] = h[u];
     }
 }
-static void TP__F(tp__gru_grad)(const tp_call *k) /* in: dy, dh_T, x, Wg, Wc, h0, y, gates */
+static void TP__F(tp__gru_grad)(const tp_call *k) /* inputs: dy, dh_T, x, Wg, Wc, h0, y, gates */
 {
     const tp__rnn r = tp__rnn_of(&k->in[2].shape, &k->in[6].shape, ((const tp__gru_attrs *)k->attrs)->batch_major);
     const int64_t H = r.H, I = r.I;
@@ -17215,7 +17315,7 @@ static tp__heads tp__heads_of(const tp_call *k, const tp_shape *q, const tp_shap
 }
 static int64_t tp__keys_seen(const tp__heads *h, int64_t i) { return i + h->beyond < h->Tk ? i + h->beyond : h->Tk; }
 #endif
-static void TP__F(tp__attention)(const tp_call *k) /* in: q, k, v */
+static void TP__F(tp__attention)(const tp_call *k) /* inputs: q, k, v */
 {
     const tp__heads h = tp__heads_of(k, &k->in[0].shape, &k->in[1].shape);
     const real scale = 1 / TP__RSQRT((real)h.D);
@@ -17226,7 +17326,8 @@ static void TP__F(tp__attention)(const tp_call *k) /* in: q, k, v */
         const real *v = (const real *)k->in[2].data + b * h.Tk * h.C + head * h.D;
         real *y = k->out[0].data ? (real *)k->out[0].data + (b * h.Tq + i) * h.C + head * h.D : NULL;
         real most = 0, z = 0;
-        for (int pass = 0; pass < 3; pass++) { /* passes: find the largest score, the sum, the mean of v */
+        /* three passes over the keys: find the largest score, the sum, the mean of v */
+        for (int pass = 0; pass < 3; pass++) {
             for (int64_t d = 0; pass == 2 && y && d < h.D; d++) y[d] = 0;
             for (int64_t j = 0; j < n; j++) {
                 real s = 0;
@@ -17241,7 +17342,7 @@ static void TP__F(tp__attention)(const tp_call *k) /* in: q, k, v */
         if (k->out[1].data) ((real *)k->out[1].data)[at] = most + TP__RLOG(z);
     }
 }
-static void TP__F(tp__attention_grad)(const tp_call *k) /* in: dy, q, k, v, y, lse */
+static void TP__F(tp__attention_grad)(const tp_call *k) /* inputs: dy, q, k, v, y, lse */
 {
     const tp__heads h = tp__heads_of(k, &k->in[1].shape, &k->in[2].shape);
     const real scale = 1 / TP__RSQRT((real)h.D);
@@ -17400,7 +17501,7 @@ TP_DEF tp_node *tp_nn_dropout(tp_node *x, float rate) { return tp__dropout_node(
 static const tp_attr tp__random_schema[] = {TP__ATTR(tp__random_attrs, SHAPE, shape),
                                             TP__ATTR(tp__random_attrs, FLOAT, a), TP__ATTR(tp__random_attrs, FLOAT, b),
                                             TP__ATTR(tp__random_attrs, INT, kind), TP__ATTRS_END};
-static void tp__random_range(const tp_call *k, int64_t from, int64_t to) /* from is a multiple of 4 */
+static void tp__random_range(const tp_call *k, int64_t from, int64_t to) /* from must be a multiple of 4 */
 {
     const tp__random_attrs *t = (const tp__random_attrs *)k->attrs;
     const tp_dtype dtype = k->out[0].dtype;
@@ -17500,7 +17601,7 @@ static void tp__assign_sum(const tp_call *k, int sign)
 }
 static void tp__assign_add(const tp_call *k) { tp__assign_sum(k, 1); }
 static void tp__assign_sub(const tp_call *k) { tp__assign_sum(k, -1); }
-/* Checks input `at`, if there is one: it is the predicate and must be a scalar bool. */
+/* Checks input `at`, if there is one: it is the predicate, and must be a scalar bool. */
 static tp_status tp__pred_check(tp_infer *s, int at)
 {
     if (s->n_in > at && (s->in[at].dtype != TP_BOOL || s->in[at].shape.ndim != 0)) {
@@ -17592,7 +17693,7 @@ static void tp__ema_debias(const tp_call *k)
 {
     const double decay = (double)((const tp__assign_attrs *)k->attrs)->decay;
     float *biased = (float *)k->var[0].data, *n = (float *)k->var[1].data;
-    double power = 1, square = decay; /* decay^n by repeated squaring */
+    double power = 1, square = decay; /* Computes decay^n by repeated squaring. */
     *n += 1.0f;
     *biased = (float)((double)*biased - ((double)*biased - (double)*(const float *)k->in[0].data) * (1.0 - decay));
     for (uint32_t left = *n > 0 ? *n < 1e9f ? (uint32_t)*n : 1000000000u : 0; left; left >>= 1, square *= square)
@@ -17623,11 +17724,11 @@ static const tp_op tp__op_summary =
  * weights, then n of each slot. Each formula is a function for a piece of a variable; a tp__update has the rest. */
 #ifdef TP__REAL_IS_FLOAT
 static const tp__apply_attrs *tp__apply_of(const tp_call *k) { return (const tp__apply_attrs *)k->attrs; }
-/* Is the step taken? Yes if there is no predicate or if it is true. */
+/* Whether the step is taken: there is no predicate, or it is true. */
 static bool tp__apply_runs(const tp_call *k) { return tp__pred(k, tp__apply_of(k)->n + k->op->update->scalars); }
 #endif
 static real TP__F(tp__apply_rate)(const tp_call *k) { return *(const real *)k->in[tp__apply_of(k)->n].data; }
-/* Variable i; with slot >= 1, one of its slots. */
+/* Returns variable i or, with slot >= 1, one of its slots. */
 static real *TP__F(tp__apply_var)(const tp_call *k, int i, int slot)
 {
     return (real *)k->var[slot * tp__apply_of(k)->n + i].data;
@@ -17673,7 +17774,7 @@ TP__HOT static void TP__F(tp__rmsprop_piece)(const tp_call *k, int i, int64_t fr
     const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, d = (real)t->a, mu = (real)t->b;
     const real *g = (const real *)k->in[i].data;
     real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2),
-         *mg = k->n_var == 4 * t->n ? TP__F(tp__apply_var)(k, i, 3) : NULL; /* only with centered */
+         *mg = k->n_var == 4 * t->n ? TP__F(tp__apply_var)(k, i, 3) : NULL; /* used only by the centered variant */
     for (int64_t e = from; e < to; e++) {
         real less = 0;
         a[e] += (g[e] * g[e] - a[e]) * (one - d);
@@ -17835,12 +17936,13 @@ static double tp__apply_flops(const tp_call *k)
 TP__UPDATE(descent, TP__DESCENT, 0, 0, 1, 2, NULL)
 TP__UPDATE(momentum, TP__MOMENTUM, 1, 1, 1, 4, NULL)
 TP__UPDATE(adam, TP__ADAM, 2, 2, 3, 10, TP__IF_FAST(tp__adam_vec, NULL))
-TP__UPDATE(rmsprop, TP__RMSPROP, 2, 3, 1, 8, NULL) /* three slots if centered */
+TP__UPDATE(rmsprop, TP__RMSPROP, 2, 3, 1, 8, NULL) /* the centered variant has three slots */
 TP__UPDATE(adagrad, TP__ADAGRAD, 1, 1, 1, 4, NULL)
 TP__UPDATE(adadelta, TP__ADADELTA, 2, 2, 1, 12, NULL)
 TP__UPDATE(ftrl, TP__FTRL, 2, 2, 1, 14, NULL)
-static const tp__update tp__update_lamb = {TP__LAMB, 2,    2,    3,
-                                           26,       NULL, NULL, NULL}; /* two passes: it needs its own kernels */
+static const tp__update tp__update_lamb = {TP__LAMB, 2, 2, 3,
+                                           /* LAMB needs two passes, so it has kernels of its own */
+                                           26, NULL, NULL, NULL};
 static const tp_op tp__op_apply_gradient_descent =
     TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", descent);
 static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", momentum);
@@ -17856,7 +17958,8 @@ static const tp_op tp__op_apply_lamb =
 #undef TP__APPLY_ROW_OF
 #undef TP__UPDATE
 
-/* Made by the planner alone: w -= lr a^T b, where a^T b is a gradient that no other op reads. In: a (K,M), b (K,N), lr. */
+/* An op that only the planner makes: w -= lr a^T b, where a^T b is a gradient that no other op reads. Inputs: a (K,M),
+ * b (K,N), lr. */
 static void tp__descend_naive(const tp_call *k)
 {
     const int64_t K = k->in[0].shape.dim[0], M = k->in[0].shape.dim[1], N = k->in[1].shape.dim[1];

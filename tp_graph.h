@@ -635,9 +635,8 @@ TP_DEF bool tp_dependency_of_fetches(tp_node *const *const *lists, const int *n,
  * several outputs store them in an array, and return the first. */
 
 /* -- sources */
-TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype,
-                               /* each run must feed it; name NULL: "Placeholder" */
-                               tp_shape shape);
+/* A value that each run must feed. name NULL: "Placeholder". */
+TP_DEF tp_node *tp_placeholder(tp_graph *g, const char *name, tp_dtype dtype, tp_shape shape);
 TP_DEF tp_node *tp_constant(tp_graph *g, const tp_tensor *value);       /* value is copied */
 TP_DEF tp_node *tp_const(tp_graph *g, float value);                     /* a float32 scalar */
 TP_DEF tp_node *tp_const_as(tp_graph *g, tp_dtype dtype, double value); /* a scalar of this dtype */
@@ -1264,10 +1263,9 @@ typedef struct tp_saver_restore_desc {
     int n_ignore;
     /* as tensorpack's SaverRestoreRelaxed: reshape and cast with a warning, skip values that do not fit */
     bool relaxed;
-    bool
-        /* a name that only the graph or only the checkpoint has is an error, TP_ERR_NAME, instead of a warning. Not
-         * together with .relaxed */
-        strict;
+    /* a name that only the graph or only the checkpoint has is an error, TP_ERR_NAME, instead of a warning. Not
+     * together with .relaxed */
+    bool strict;
 } tp_saver_restore_desc;
 TP_DEF tp_session_init *tp_saver_restore_ex(const tp_saver_restore_desc *d);
 TP_DEF tp_session_init *tp_saver_restore(const char *path);
@@ -4476,9 +4474,8 @@ TP_DEF bool tp_depends_on(tp_node *const *targets, int n, const tp_operation *op
     if (n == 0 || op->id < 0) return false;
     tp_mutex_lock(op->graph->lock);
     const char *seen = tp__ancestors(op->graph, targets, n);
-    const bool yes =
-        /* out of memory: `true` is safe, because then the op is run */
-        !seen || (op->id < op->graph->query_op && seen[op->id] != 0);
+    /* out of memory: `true` is safe, because then the op is run */
+    const bool yes = !seen || (op->id < op->graph->query_op && seen[op->id] != 0);
     tp_mutex_unlock(op->graph->lock);
     return yes;
 }
@@ -7991,9 +7988,8 @@ typedef struct tp__chain_builder {
     int ext_value[TP__MAX_EXT], out_value[TP__MAX_EXT];
     int last_use[TP__MAX_INSTR]; /* member -> the last member that reads its result; -1: none */
     int reg_of[TP__MAX_INSTR];   /* member -> the register of its result */
-    bool
-        /* one register is always free: at most TP__MAX_EXT operands of the members of a chain need one */
-        reg_busy[TP__MAX_REG];
+    /* one register is always free: at most TP__MAX_EXT operands of the members of a chain need one */
+    bool reg_busy[TP__MAX_REG];
 } tp__chain_builder;
 
 static tp_block_fn tp__block_of(const tp_op *row, tp_dtype dtype)
@@ -15924,8 +15920,8 @@ static void TP__F(tp__resize_rows)(const tp_call *k, int64_t from, int64_t to)
         }
     }
 }
-static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from,
-                                          int64_t to) /* inputs: dy, x (only its shape) */
+/* inputs: dy, x (only its shape) */
+static void TP__F(tp__resize_back_images)(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__resized g = tp__resize_geometry(k, &k->in[1].shape);
     for (int64_t b = from; b < to; b++) {
@@ -17940,9 +17936,8 @@ TP__UPDATE(rmsprop, TP__RMSPROP, 2, 3, 1, 8, NULL) /* the centered variant has t
 TP__UPDATE(adagrad, TP__ADAGRAD, 1, 1, 1, 4, NULL)
 TP__UPDATE(adadelta, TP__ADADELTA, 2, 2, 1, 12, NULL)
 TP__UPDATE(ftrl, TP__FTRL, 2, 2, 1, 14, NULL)
-static const tp__update tp__update_lamb = {TP__LAMB, 2, 2, 3,
-                                           /* LAMB needs two passes, so it has kernels of its own */
-                                           26, NULL, NULL, NULL};
+/* LAMB needs two passes, so it has kernels of its own */
+static const tp__update tp__update_lamb = {TP__LAMB, 2, 2, 3, 26, NULL, NULL, NULL};
 static const tp_op tp__op_apply_gradient_descent =
     TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", descent);
 static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", momentum);

@@ -71,8 +71,9 @@ typedef struct tp_datapoint {
     int cap_;
 } tp_datapoint;
 TP_DEF tp_status tp_datapoint_resize(tp_datapoint *dp, int n);
-TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of); /* all components as views */
-TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of); /* all components owned */
+/* dst gets all components as views of src */
+TP_DEF tp_status tp_datapoint_view(tp_datapoint *dp, const tp_datapoint *of);
+TP_DEF tp_status tp_datapoint_copy(tp_datapoint *dp, const tp_datapoint *of); /* dst gets copies of all components */
 TP_DEF void tp_datapoint_free(tp_datapoint *dp);
 /* Components can also hold bytes or text: uint8 (N), N bytes. These functions copy bytes, or a text without its final NUL, into
  * component `index`; the datapoint grows if it has fewer components. */
@@ -91,31 +92,35 @@ TP_DEF const char *tp_datapoint_text(tp_datapoint *dp, int index);
  * that it was making, [tp_df_map: pass 2, datapoint 17], counted from 0. [dataflow: DataFlow] */
 typedef struct tp_dataflow tp_dataflow;
 struct tp_dataflow {
-    const char *name; /* for sentences: "tp_df_batch" */
+    const char *name; /* name of the flow's kind for error sentences: "tp_df_batch" */
     /* Fill dp: TP_OK, TP_END at the end of the pass, or an error. After the first datapoints it should allocate nothing. */
     tp_status (*next)(tp_dataflow *df, tp_datapoint *dp);
-    tp_status (*restart)(tp_dataflow *df, int64_t pass); /* to the start of pass 0, 1, ...; NULL: there is only one */
-    int64_t (*size)(tp_dataflow *df);                    /* datapoints per pass, advisory; NULL or -1: unknown */
+    /* goes to the start of pass 0, 1, ...; NULL: the flow has only one pass */
+    tp_status (*restart)(tp_dataflow *df, int64_t pass);
+    /* returns the datapoints per pass, advisory; NULL or -1: unknown */
+    int64_t (*size)(tp_dataflow *df);
     /* Skip n datapoints of this pass; *skipped is less than n if the pass ended. NULL: skip by calling next. */
     tp_status (*seek)(tp_dataflow *df, int64_t n, int64_t *skipped);
-    void (*close)(tp_dataflow *df); /* release what user points to; tp_df_free frees the struct itself */
+    void (*close)(tp_dataflow *df); /* releases resources that user points to; tp_df_free frees the struct itself */
     void *user;
     uint64_t seed;
     tp_owner owner_;
-    int state_;            /* from here on: private to the wrappers */
-    int64_t pass_, index_; /* the pass, and how many of its datapoints were given or skipped */
+    int state_;            /* the fields from here on are private to the wrappers */
+    int64_t pass_, index_; /* the current pass, and how many of its datapoints were given or skipped */
     tp_datapoint skip_;
 };
 
 TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp); /* begins pass 0 if nothing was read yet */
 TP_DEF tp_status tp_df_restart(tp_dataflow *df, int64_t pass);
-TP_DEF int64_t tp_df_size(tp_dataflow *df);                                /* -1: unknown */
+/* number of datapoints per pass; -1: unknown */
+TP_DEF int64_t tp_df_size(tp_dataflow *df);
 TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped); /* skipped may be NULL */
-TP_DEF void tp_df_free(tp_dataflow *df);                                   /* also frees what it owns; NULL is fine */
-TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* the error that made it a poison flow, with its sentence */
-/* A poison flow with this sentence, for constructors of your own. at may be NULL. */
+/* also frees what the flow owns; df may be NULL */
+TP_DEF void tp_df_free(tp_dataflow *df);
+TP_DEF tp_status tp_df_status(const tp_dataflow *df); /* the error that made df a poison flow, with its sentence */
+/* Makes a poison flow with this sentence, for constructors of your own. at may be NULL. */
 TP_DEF tp_dataflow *tp_df_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
-/* A flow whose `user` is `bytes` of zeroed memory, freed with the flow. NULL: out of memory. */
+/* Makes a flow whose `user` is `bytes` of zeroed memory, freed with the flow. NULL: out of memory. */
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed);
 
 /* For flows of your own that wait for something: true when the input source or the parallel flow whose thread reads this flow is
@@ -126,7 +131,8 @@ TP_DEF bool tp_df_stopping(void);
 
 /* Measures speed: reads n datapoints (passes are repeated as needed) after `warmup` others, logs and returns datapoints per second.
  * [dataflow: TestDataSpeed] */
-TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second); /* may be NULL */
+/* the result; may be NULL */
+TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, double *per_second);
 
 /* ==== >>sources of data =============================================================================== */
 /* Constructors take keyword arguments, tp_df_batch(df, 32, .remainder = true): arguments without a name come first, in the order of
@@ -145,13 +151,13 @@ typedef struct tp_df_from_list_desc {
     tp_at at_;
     const tp_datapoint *points;
     int64_t n;
-    tp_tri shuffle; /* a new order in each pass; default TP_YES */
+    tp_tri shuffle; /* each pass has a new order; default TP_YES */
     uint64_t seed;
 } tp_df_from_list_desc;
 TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d);
 
-/* The rows of n arrays along their first axis, all of the same length: component j of datapoint i is row i of arrays[j]. The arrays
- * are copied. */
+/* Gives the rows of n arrays along their first axis, all of the same length: component j of datapoint i is row i of
+ * arrays[j]. The arrays are copied. */
 typedef struct tp_df_from_arrays_desc {
     tp_at at_;
     const tp_tensor *arrays;
@@ -161,28 +167,28 @@ typedef struct tp_df_from_arrays_desc {
 } tp_df_from_arrays_desc;
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d);
 
-/* The datapoints that your function makes: fill dp and return TP_OK, or return TP_END or an error (set its sentence with tp_fail).
- * [dataflow: DataFromGenerator] */
+/* Gives the datapoints that your function makes: fill dp and return TP_OK, or return TP_END or an error (set its
+ * sentence with tp_fail). [dataflow: DataFromGenerator] */
 typedef tp_status (*tp_generator_fn)(void *user, int64_t pass, int64_t index, tp_datapoint *dp);
 typedef struct tp_df_from_generator_desc {
     tp_at at_;
     tp_generator_fn fn;
     void *user;
-    int64_t size; /* 0: unknown */
+    int64_t size; /* datapoints per pass; 0: unknown */
     int indexed;  /* TP_YES: the datapoint that fn makes depends on (pass, index) alone, so that seeking need not call
                     fn; needs .size. Default TP_NO */
     void (*release)(void *user); /* called once, when the flow is freed */
 } tp_df_from_generator_desc;
 TP_DEF tp_dataflow *tp_df_from_generator_(const tp_df_from_generator_desc *d);
 
-/* Uniform random numbers in [low, high), cast to the given dtypes. [dataflow: FakeData] */
+/* Gives uniform random numbers in [low, high), cast to the given dtypes. [dataflow: FakeData] */
 typedef struct tp_df_fake_desc {
     tp_at at_;
     const tp_spec *specs; /* names may be NULL; shapes must be known */
     int n;
     int64_t size;    /* datapoints per pass; default 1000; TP_NONE: none */
     tp_tri random;   /* TP_NO: each pass repeats one datapoint; default TP_YES */
-    float low, high; /* the range; both 0 mean [0,1); TP_ZERO for a bound of 0 */
+    float low, high; /* the range of the numbers; both 0 mean [0,1); TP_ZERO for a bound of 0 */
     uint64_t seed;
 } tp_df_fake_desc;
 TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d);
@@ -212,7 +218,7 @@ typedef struct tp_df_digits_desc {
 } tp_df_digits_desc;
 TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d);
 
-/* The rows of IDX files of equal length, in the files' own dtypes (int8 and int16 become int32). */
+/* Gives the rows of IDX files of equal length, in the files' own dtypes (int8 and int16 become int32). */
 typedef struct tp_df_idx_desc {
     tp_at at_;
     const char *const *paths;
@@ -235,8 +241,8 @@ TP_DEF tp_dataflow *tp_df_idx_(const tp_df_idx_desc *d);
  *     df = tp_df_batch(tp_df_repeated(df, -1), 32);
  */
 
-/* batch_size datapoints stacked along a new first axis. Without remainder an incomplete last batch is dropped. bool stays bool
- * (tensorpack converts it to int32). [dataflow: BatchData] */
+/* Stacks batch_size datapoints along a new first axis. Without remainder an incomplete last batch is dropped. bool
+ * stays bool (tensorpack converts it to int32). [dataflow: BatchData] */
 typedef struct tp_df_batch_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -249,12 +255,12 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d);
 typedef struct tp_map_call {
     void *user;
     uint64_t key;        /* random key for augmentation, a function of (seed, pass): tp_random_uniform(key, index, i) */
-    int64_t pass, index; /* the pass and number of the datapoint in the flow below */
-    bool drop;           /* set it to drop this datapoint */
-    int thread;          /* thread of tp_df_parallel_map that calls, from 0: for scratch memory per thread */
+    int64_t pass, index; /* number of the pass, and of the datapoint in the flow below */
+    bool drop;           /* set it to true to drop this datapoint */
+    int thread;          /* number of the tp_df_parallel_map thread that calls, from 0: for scratch memory per thread */
 } tp_map_call;
-/* out begins as a view of in. To change component i, tp_tensor_resize(&out->c[i], ...) and fill it from
- * in->c[i]; never write into in. */
+/* A mapping function. out begins as a view of in. To change component i, tp_tensor_resize(&out->c[i], ...) and fill it
+ * from in->c[i]; never write into in. */
 typedef tp_status (*tp_map_fn)(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
 typedef struct tp_df_map_desc {
     tp_at at_;
@@ -265,7 +271,7 @@ typedef struct tp_df_map_desc {
     uint64_t seed;
     void (*release)(void *user);
 } tp_df_map_desc;
-TP_DEF tp_dataflow *tp_df_map_(const tp_df_map_desc *d); /* [dataflow: MapData] */
+TP_DEF tp_dataflow *tp_df_map_(const tp_df_map_desc *d); /* Maps each datapoint with a function. [dataflow: MapData] */
 
 /* A mapping function for one component: resize out and fill it from in, or leave out as it is, a view of in. */
 typedef tp_status (*tp_map_component_fn)(const tp_tensor *in, tp_tensor *out, tp_map_call *call);
@@ -279,17 +285,17 @@ typedef struct tp_df_map_component_desc {
     uint64_t seed;
     void (*release)(void *user);
 } tp_df_map_component_desc;
-/* [dataflow: MapDataComponent] */
+/* Maps one component of each datapoint. [dataflow: MapDataComponent] */
 TP_DEF tp_dataflow *tp_df_map_component_(const tp_df_map_component_desc *d);
 
 /* Casts one component to another dtype and multiplies it by scale (0: no multiplication). tp_df_cast(df, 0, TP_F32, 1 / 255.0) */
 TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, double scale);
 /* Repeats df num times in one pass; -1: for ever. Pass p consists of passes p*num to p*num+num-1 of df. [dataflow: RepeatedData] */
 TP_DEF tp_dataflow *tp_df_repeated(tp_dataflow *df, int64_t num);
-/* The first n datapoints of each pass; all of them if there are fewer. */
+/* Gives the first n datapoints of each pass; all of them if there are fewer. */
 TP_DEF tp_dataflow *tp_df_take(tp_dataflow *df, int64_t n);
-/* Exactly `size` datapoints per pass, restarting df as needed. keep_state: the next pass continues at the datapoint of df where
- * this one ended. [dataflow: FixedSizeData] */
+/* Gives exactly `size` datapoints per pass, restarting df as needed. keep_state: the next pass continues at the
+ * datapoint of df where this one ended. [dataflow: FixedSizeData] */
 typedef struct tp_df_fixed_size_desc {
     tp_at at_;
     tp_dataflow *df;
@@ -312,27 +318,28 @@ typedef struct tp_df_locally_shuffle_desc {
 TP_DEF tp_dataflow *tp_df_locally_shuffle_(const tp_df_locally_shuffle_desc *d);
 /* Selects, reorders or repeats components. [dataflow: SelectComponent] */
 TP_DEF tp_dataflow *tp_df_select(tp_dataflow *df, const int *indices, int n);
-/* The datapoints of dfs[0], then those of dfs[1], and so on. [dataflow: ConcatData] */
+/* Gives the datapoints of dfs[0], then those of dfs[1], and so on. [dataflow: ConcatData] */
 TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n);
 /* Joins one datapoint of each flow, components side by side; ends with the shortest flow. [dataflow: JoinData, ZipData] */
 TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n);
-TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n); /* another name of tp_df_join */
+TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n); /* the same as tp_df_join */
 /* Logs dtype, shape and range of the first num datapoints. name may be NULL. [dataflow: PrintData] */
 TP_DEF tp_dataflow *tp_df_print(tp_dataflow *df, int num, const char *name);
 
-/* The datapoints for which keep returns true. Without keep: the datapoints that have components, so that a flow of your own can
- * drop a datapoint by giving one without components. The size is that of df, as if none were dropped. [dataflow: FilterNULL] */
+/* Gives the datapoints for which keep returns true. Without keep: the datapoints that have components, so that a flow
+ * of your own can drop a datapoint by giving one without components. The size is that of df, as if none were dropped.
+ * [dataflow: FilterNULL] */
 typedef bool (*tp_filter_fn)(const tp_datapoint *dp, const tp_map_call *call);
 typedef struct tp_df_filter_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_filter_fn keep;
     void *user;
-    uint64_t seed; /* for call->key */
+    uint64_t seed; /* seed of call->key */
     void (*release)(void *user);
 } tp_df_filter_desc;
 TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d);
-/* Each datapoint num times in a row. [dataflow: RepeatedDataPoint] */
+/* Gives each datapoint num times in a row. [dataflow: RepeatedDataPoint] */
 TP_DEF tp_dataflow *tp_df_repeated_point(tp_dataflow *df, int64_t num);
 /* For each datapoint a flow is chosen at random; the pass ends when the chosen flow is at its end. Choice i of pass p is a function
  * of (seed, p, i). The size is unknown. [dataflow: RandomChooseData] */
@@ -340,13 +347,13 @@ typedef struct tp_df_random_choose_desc {
     tp_at at_;
     tp_dataflow *const *dfs;
     int n;
-    const double *probabilities; /* one for each flow; their sum must be 1 (to 1e-6). NULL: all equal */
+    const double *probabilities; /* one probability for each flow; their sum must be 1 (to 1e-6). NULL: all equal */
     uint64_t seed;
 } tp_df_random_choose_desc;
 TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d);
-/* All datapoints of all flows, mixed at random; those of one flow stay in order. Every mixture is as likely as any other. The flows
- * must know their sizes: a flow that ends before its size gives fewer datapoints, and datapoints beyond its size are left out. The
- * mixture of pass p is a function of (seed, p). [dataflow: RandomMixData] */
+/* Gives all datapoints of all flows, mixed at random; those of one flow stay in order. Every mixture is as likely as
+ * any other. The flows must know their sizes: a flow that ends before its size gives fewer datapoints, and datapoints
+ * beyond its size are left out. The mixture of pass p is a function of (seed, p). [dataflow: RandomMixData] */
 typedef struct tp_df_random_mix_desc {
     tp_at at_;
     tp_dataflow *const *dfs;
@@ -363,16 +370,17 @@ typedef struct tp_df_cache_desc {
     uint64_t seed;
 } tp_df_cache_desc;
 TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d);
-/* Batches of datapoints whose component idx has the same shape: datapoints are collected by shape, and a batch is given as soon as
- * batch_size of one shape are collected. The other components must have equal shapes within a batch. [dataflow: BatchDataByShape]
- * With keep_state, as in tensorpack, datapoints left over at the end of a pass go into the batches of the next one. Then pass p
- * depends on passes 0 to p-1: restarting at pass p reads those first, so that a resumed program gets the same batches. Without
- * keep_state each pass begins with empty collections and drops its incomplete batches. Seeking reads the datapoints. */
+/* Makes batches of datapoints whose component idx has the same shape: datapoints are collected by shape, and a batch is
+ * given as soon as batch_size of one shape are collected. The other components must have equal shapes within a batch.
+ * [dataflow: BatchDataByShape] With keep_state, as in tensorpack, datapoints left over at the end of a pass go into the
+ * batches of the next one. Then pass p depends on passes 0 to p-1: restarting at pass p reads those first, so that a
+ * resumed program gets the same batches. Without keep_state each pass begins with empty collections and drops its
+ * incomplete batches. Seeking reads the datapoints. */
 typedef struct tp_df_batch_by_shape_desc {
     tp_at at_;
     tp_dataflow *df;
     int64_t batch_size;
-    int idx;           /* the component whose shape is compared */
+    int idx;           /* number of the component whose shape is compared */
     tp_tri keep_state; /* default TP_YES */
 } tp_df_batch_by_shape_desc;
 TP_DEF tp_dataflow *tp_df_batch_by_shape_(const tp_df_batch_by_shape_desc *d);
@@ -454,7 +462,7 @@ typedef struct tp_df_parallel_map_desc {
     tp_dataflow *df;
     tp_map_fn fn;
     void *user;
-    int num_thread;   /* 0: one per processor */
+    int num_thread;   /* number of threads; 0: one per processor */
     int buffer_size;  /* maximum number of datapoints that are being mapped or wait; default 200 */
     tp_tri ordered;   /* default TP_YES */
     tp_tri keeps_all; /* TP_YES: fn never drops, so that seeking need not call it; default TP_NO */
@@ -563,46 +571,50 @@ TP_DEF tp_dataflow *tp_df_cifar100_(const tp_df_cifar100_desc *d);
 TP_DEF tp_status tp_df_per_pixel_mean(tp_dataflow *df, int index, tp_tensor *mean);
 TP_DEF tp_status tp_df_per_channel_mean(tp_dataflow *df, int index, tp_tensor *mean);
 
-/* The rows of the arrays of an .npz file, all of the same length: component j of datapoint i is row i of the array called names[j].
- * tp_df_npz("svhn.npz", .names = {"X", "y"}) */
+/* Gives the rows of the arrays of an .npz file, all of the same length: component j of datapoint i is row i of the
+ * array called names[j]. tp_df_npz("svhn.npz", .names = {"X", "y"}) */
 typedef struct tp_df_npz_desc {
     tp_at at_;
     const char *path;
-    const char *names[TP_MAX_COMPONENTS + 1]; /* none given: all arrays, in the order of the file */
-    tp_tri shuffle;                           /* default TP_YES */
+    /* names of the arrays; none given: all arrays, in the order of the file */
+    const char *names[TP_MAX_COMPONENTS + 1];
+    tp_tri shuffle; /* default TP_YES */
     uint64_t seed;
 } tp_df_npz_desc;
 TP_DEF tp_dataflow *tp_df_npz_(const tp_df_npz_desc *d);
 
 /* -- TFRecord: a sequence of byte strings, each with a checksum of its length and of its bytes. */
 
-/* Appends a record to `out` (an error is kept in .failed), or to a file opened by tp_writer_open. */
+/* Appends a TFRecord record to `out` (an error is kept in .failed), or to a file opened by tp_writer_open. */
 TP_DEF void tp_tfrecord_append(tp_buf *out, const void *data, size_t size);
 TP_DEF tp_status tp_tfrecord_put(tp_writer *w, const void *data, size_t size);
-/* Reads the records in order. Errors name the file, the number of the record (from 0) and the byte where it begins. */
+/* Reads the records of a TFRecord file in order. Errors name the file, the number of the record (from 0) and the byte
+ * where it begins. */
 typedef struct tp_tfrecord_reader tp_tfrecord_reader;
 TP_DEF tp_status tp_tfrecord_open(tp_tfrecord_reader **r, const char *path);
-/* TP_OK, TP_END after the last one, or an error. *data is valid until the next call. */
+/* returns TP_OK, TP_END after the last record, or an error. *data is valid until the next call. */
 TP_DEF tp_status tp_tfrecord_next(tp_tfrecord_reader *r, const void **data, size_t *size);
-TP_DEF void tp_tfrecord_close(tp_tfrecord_reader *r); /* NULL is fine */
+TP_DEF void tp_tfrecord_close(tp_tfrecord_reader *r); /* r may be NULL */
 
-/* tf.train.Example. Writing: component i is the feature names[i]; float32 and other floats become a float list, int32, int64 and
- * bool an int64 list, uint8 a bytes list with one value. The message is appended to `out`. */
+/* Writes a tf.train.Example. Component i is the feature names[i]; float32 and other floats become a float list, int32,
+ * int64 and bool an int64 list, uint8 a bytes list with one value. The message is appended to `out`. */
 TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *names, tp_buf *out);
-/* Parsing: component i is the feature features[i].name in that dtype and shape. A dimension of TP_ANY (one per shape) is computed
- * from the number of values; a missing feature has no values, which is an error unless its shape allows it. An int64 list can be
- * read as any dtype that can hold its values, a float list as any float. A bytes list must have one value: uint8 gives its bytes,
- * another dtype takes its bytes as little-endian elements. what: a name for error sentences. */
+/* Parses a tf.train.Example: component i is the feature features[i].name in that dtype and shape. A dimension of TP_ANY
+ * (one per shape) is computed from the number of values; a missing feature has no values, which is an error unless its
+ * shape allows it. An int64 list can be read as any dtype that can hold its values, a float list as any float. A bytes
+ * list must have one value: uint8 gives its bytes, another dtype takes its bytes as little-endian elements. what: a
+ * name for error sentences. */
 TP_DEF tp_status tp_example_parse(const void *data, size_t size, const char *what, const tp_spec *features, int n,
                                   tp_datapoint *dp);
 
-/* The records of TFRecord files, one file after the other. The constructor scans the files once for the positions of the records,
- * so that the size is known, and seeking and shuffling are fast. [dataflow: TFRecordSerializer.load] */
+/* Gives the records of TFRecord files, one file after the other. The constructor scans the files once for the positions
+ * of the records, so that the size is known, and seeking and shuffling are fast. [dataflow: TFRecordSerializer.load] */
 typedef struct tp_df_tfrecord_desc {
     tp_at at_;
     const char *const *paths;
     int n;
-    const tp_spec *features; /* those of a tf.train.Example, see tp_example_parse; NULL: the record, uint8 (bytes) */
+    /* features of a tf.train.Example, see tp_example_parse; NULL: the record itself, uint8 (bytes) */
+    const tp_spec *features;
     int n_features;
     tp_tri shuffle; /* shuffles the records of all files together; default TP_NO */
     uint64_t seed;
@@ -617,20 +629,20 @@ TP_DEF tp_status tp_df_save_tfrecord(tp_dataflow *df, const char *path, const ch
  * Numbers are read without the locale. Empty lines are skipped. */
 
 typedef struct tp_csv_column {
-    const char *name; /* the name in the first line; NULL: use `index` */
+    const char *name; /* the column's name in the first line; NULL: use `index` */
     int index;        /* the number of the column, from 0 */
-    int count;        /* 0: a scalar; else a vector (count) of this column and the next ones */
-    tp_dtype dtype;   /* TP_F32 (unset), TP_F64, TP_I32, TP_I64; TP_U8: text, as bytes (length) */
+    int count;        /* 0: the column is a scalar; else a vector (count) of this column and the next ones */
+    tp_dtype dtype;   /* default TP_F32; TP_F64, TP_I32, TP_I64; TP_U8: text, as bytes (length) */
 } tp_csv_column;
-/* The lines of a CSV file (.gz too), held in memory: component j is described by columns[j]. Errors name the line and the
- * column. */
+/* Gives the lines of a CSV file (.gz too), held in memory: component j is described by columns[j]. Errors name the line
+ * and the column. */
 typedef struct tp_df_csv_desc {
     tp_at at_;
     const char *path;
     const tp_csv_column *columns;
     int n;
     tp_tri header;  /* the first line has the names of the columns; default TP_YES */
-    char separator; /* default ',' */
+    char separator; /* the character between fields; default ',' */
     tp_tri shuffle; /* default TP_YES */
     uint64_t seed;
 } tp_df_csv_desc;
@@ -641,47 +653,49 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d);
 /* The distinct words or characters of a text, numbered by frequency. Zero-initialise. */
 typedef struct tp_vocabulary {
     int n;
-    const char **word; /* word[id] is the word with this id, UTF-8 */
-    int64_t *count;    /* how often the word occurs in the text */
+    const char **word; /* the words by id, UTF-8 */
+    int64_t *count;    /* how often each word occurs in the text */
     int unk;           /* id of "<unk>", which replaces unknown words; -1: there is none */
     tp_arena mem_;
     int32_t *slot_;
     size_t n_slot_;
 } tp_vocabulary;
-/* The characters of a UTF-8 text (each invalid byte is one character); of equally frequent characters, the one that comes first in
- * the text has the lower id, as in tensorpack's char-rnn. */
+/* Collects the characters of a UTF-8 text (each invalid byte is one character); of equally frequent characters, the one
+ * that comes first in the text has the lower id, as in tensorpack's char-rnn. */
 TP_DEF tp_status tp_vocabulary_chars(tp_vocabulary *v, const char *path);
-/* The words of a text, separated by blanks, as for the Penn Treebank: a line end is the word "<eos>", and equally frequent words
- * are in byte order. Words that occur less than min_count times, and those beyond the max_words most frequent (0: no limit), become
- * "<unk>". */
+/* Collects the words of a text, separated by blanks, as for the Penn Treebank: a line end is the word "<eos>", and
+ * equally frequent words are in byte order. Words that occur less than min_count times, and those beyond the max_words
+ * most frequent (0: no limit), become "<unk>". */
 TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t min_count, int max_words);
-/* The id of a word; if the word is unknown, the id of "<unk>", or -1 if there is none. */
+/* Returns the id of a word; if the word is unknown, the id of "<unk>", or -1 if there is none. */
 TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t size);
-TP_DEF void tp_vocabulary_free(tp_vocabulary *v); /* NULL is fine */
+TP_DEF void tp_vocabulary_free(tp_vocabulary *v); /* v may be NULL */
 
-/* Pieces of a text for a character model: two components, int32 (sequence_length): the ids, and the ids that follow them (the
- * same piece shifted by one character). The position of a piece is random, a function of (seed, pass, index). [char-rnn's
- * CharRNNData] */
+/* Gives pieces of a text for a character model: two components, int32 (sequence_length): the ids, and the ids that
+ * follow them (the same piece shifted by one character). The position of a piece is random, a function of (seed, pass,
+ * index). [char-rnn's CharRNNData] */
 typedef struct tp_df_text_chars_desc {
     tp_at at_;
     const char *path;
-    const tp_vocabulary *vocabulary; /* needed during the call only; NULL: tp_vocabulary_chars of the file */
-    int sequence_length;             /* default 50 */
-    int64_t size;                    /* datapoints per pass; default the number of pieces that fit into the text */
-    tp_tri shuffle;                  /* TP_NO: pieces side by side, from the beginning; default TP_YES */
+    /* the vocabulary; needed during the call only; NULL: tp_vocabulary_chars of the file */
+    const tp_vocabulary *vocabulary;
+    int sequence_length; /* default 50 */
+    int64_t size;        /* datapoints per pass; default the number of pieces that fit into the text */
+    tp_tri shuffle;      /* TP_NO: pieces side by side, from the beginning; default TP_YES */
     uint64_t seed;
 } tp_df_text_chars_desc;
 TP_DEF tp_dataflow *tp_df_text_chars_(const tp_df_text_chars_desc *d);
 
-/* Batches of a text for a word model that keeps its state: two components, int32 (batch_size, sequence_length). The text is cut
- * into batch_size equal pieces (the rest is dropped); row b of datapoint i continues where row b of datapoint i - 1 ended. The
- * second component is the first one shifted by one word. [PTB-LSTM's ptb_producer] */
+/* Gives batches of a text for a word model that keeps its state: two components, int32 (batch_size, sequence_length).
+ * The text is cut into batch_size equal pieces (the rest is dropped); row b of datapoint i continues where row b of
+ * datapoint i - 1 ended. The second component is the first one shifted by one word. [PTB-LSTM's ptb_producer] */
 typedef struct tp_df_text_words_desc {
     tp_at at_;
     const char *path;
-    const tp_vocabulary *vocabulary; /* needed during the call only; NULL: tp_vocabulary_words(path, 1, 0) */
-    int batch_size;                  /* default 20 */
-    int sequence_length;             /* default 35 */
+    /* the vocabulary; needed during the call only; NULL: tp_vocabulary_words(path, 1, 0) */
+    const tp_vocabulary *vocabulary;
+    int batch_size;      /* default 20 */
+    int sequence_length; /* default 35 */
 } tp_df_text_words_desc;
 TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
 
@@ -690,17 +704,17 @@ TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
  * tp, which then use that copy, or in another translation unit. Without it images give TP_ERR_UNSUPPORTED. A JPEG without its end
  * marker and a PNG whose checksums do not match are errors. */
 
-/* A decoded image: uint8 (H,W,channels), 3: RGB, 1: grey. At most 64 Mi pixels, else TP_ERR_FORMAT. May be called from any
- * thread. */
+/* Reads and decodes an image: uint8 (H,W,channels), 3: RGB, 1: grey. At most 64 Mi pixels, else TP_ERR_FORMAT. May be
+ * called from any thread. */
 TP_DEF tp_status tp_image_decode(const void *data, size_t size, int channels, tp_tensor *image);
 
 typedef enum { TP_REFUSE, TP_SKIP } tp_on_error; /* what to do with a file that cannot be read or decoded */
 
-/* Image files: image uint8 (H,W,channel). TP_SKIP leaves a bad file out of every pass and logs one warning with its name; seek then
- * has to decode each file that it skips for the first time. [dataflow: ImageFromFile] */
+/* Gives image files: image uint8 (H,W,channel). TP_SKIP leaves a bad file out of every pass and logs one warning with
+ * its name; seek then has to decode each file that it skips for the first time. [dataflow: ImageFromFile] */
 typedef struct tp_df_image_from_file_desc {
     tp_at at_;
-    const char *const *files; /* their paths, copied */
+    const char *const *files; /* paths of the files, copied */
     int64_t n;
     int channel;          /* 3: RGB, 1: grey; default 3 */
     int64_t max_pixels;   /* a larger image is an error; default 64 Mi */
@@ -710,8 +724,9 @@ typedef struct tp_df_image_from_file_desc {
 } tp_df_image_from_file_desc;
 TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d);
 
-/* A folder with one subfolder per class: image as above, label int32 scalar. Classes are numbered in byte order of their names. The
- * files of a class (all whose names do not begin with a dot, also in subfolders) are in the order of their paths. */
+/* Gives the images of a folder with one subfolder per class: image as above, label int32 scalar. Classes are numbered
+ * in byte order of their names. The files of a class (all whose names do not begin with a dot, also in subfolders) are
+ * in the order of their paths. */
 typedef struct tp_df_image_folder_desc {
     tp_at at_;
     const char *dir;
@@ -726,8 +741,8 @@ TP_DEF tp_dataflow *tp_df_image_folder_(const tp_df_image_folder_desc *d);
 /* The names of the classes of a tp_df_image_folder, in the order of their labels; valid until the flow is freed. */
 TP_DEF const char *const *tp_df_image_classes(const tp_dataflow *df, int *n);
 
-/* A list of images: a text file with a path, a blank and a label in each line, as in ILSVRC12's train.txt. Components as for
- * tp_df_image_folder. [dataflow: ILSVRC12Files] */
+/* Gives the images of a list: a text file with a path, a blank and a label in each line, as in ILSVRC12's train.txt.
+ * Components as for tp_df_image_folder. [dataflow: ILSVRC12Files] */
 typedef struct tp_df_image_list_desc {
     tp_at at_;
     const char *list;
@@ -754,8 +769,8 @@ TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_
 /* -- LMDB, with TP_LMDB defined, <lmdb.h> and -llmdb; otherwise TP_ERR_UNSUPPORTED. liblmdb does not check the pages of a file:
  * read only files from people you trust. */
 
-/* The datapoints of an LMDB file or folder in the order of its keys, values in the encoding of tp_datapoint_pack. The entry
- * "__keys__" is skipped. [dataflow: LMDBSerializer.load, LMDBData] */
+/* Gives the datapoints of an LMDB file or folder in the order of its keys, values in the encoding of tp_datapoint_pack.
+ * The entry "__keys__" is skipped. [dataflow: LMDBSerializer.load, LMDBData] */
 typedef struct tp_df_lmdb_desc {
     tp_at at_;
     const char *path;
@@ -826,9 +841,10 @@ TP_DEF tp_status tp_lmdb_save(tp_dataflow *df, const char *path);
 typedef struct tp_augmentor tp_augmentor;
 /* The status of an augmentor: TP_OK, or the error of a constructor with wrong arguments, with its sentence. NULL: out of memory. */
 TP_DEF tp_status tp_aug_status(const tp_augmentor *a);
-TP_DEF void tp_aug_free(tp_augmentor *a); /* also frees what it owns; NULL is fine. Not if a list or a flow owns it */
+/* also frees what the augmentor owns; aug may be NULL. Do not call it if a list or a flow owns aug */
+TP_DEF void tp_aug_free(tp_augmentor *a);
 
-typedef struct tp__aug_taps { /* private to the library */
+typedef struct tp__aug_taps { /* a struct that is private to the library */
     int64_t in, out;
     int kind, taps;
     double size;
@@ -839,9 +855,9 @@ typedef struct tp__aug_taps { /* private to the library */
  * thread at a time; several transforms may be drawn from one augmentor at once. */
 typedef struct tp_transform {
     int n;                      /* number of steps */
-    int64_t h, w;               /* size of the image that it was drawn for */
-    int64_t out_h, out_w;       /* size of the result */
-    struct tp__aug_step *step_; /* from here on: private */
+    int64_t h, w;               /* size of the image for which it was drawn */
+    int64_t out_h, out_w;       /* size of the result image */
+    struct tp__aug_step *step_; /* the fields from here on are private */
     int cap_;
     tp_tensor image_[2], work_, row_[2];
     tp__aug_taps taps_[2];
@@ -855,26 +871,28 @@ TP_DEF tp_status tp_aug_apply_image(tp_transform *t, const tp_tensor *image, tp_
 /* Apply only the steps that move pixels to a mask: (H,W) or (H,W,C) of any dtype. Pixels are moved, never interpolated (nearest).
  * Borders and backgrounds are filled with `fill`. */
 TP_DEF tp_status tp_aug_apply_mask(tp_transform *t, const tp_tensor *mask, double fill, tp_tensor *out);
-/* Points: float32 (N,2). Boxes: float32 (N,4) as x0, y0, x1, y1; the result is the smallest upright box around the four transformed
- * corners. out may be the input tensor. */
+/* Apply the steps to points or boxes. Points: float32 (N,2). Boxes: float32 (N,4) as x0, y0, x1, y1; the result is the
+ * smallest upright box around the four transformed corners. out may be the input tensor. */
 TP_DEF tp_status tp_aug_apply_coords(const tp_transform *t, const tp_tensor *points, tp_tensor *out);
 TP_DEF tp_status tp_aug_apply_boxes(const tp_transform *t, const tp_tensor *boxes, tp_tensor *out);
-/* "Crop(y0=3, x0=4, h=32, w=32), Flip(horiz=1)" into the caller's buffer, truncated if it is full; returns buf. */
+/* Describe the steps: "Crop(y0=3, x0=4, h=32, w=32), Flip(horiz=1)" into the caller's buffer, truncated if it is full;
+ * returns buf. */
 TP_DEF const char *tp_transform_text(const tp_transform *t, char *buf, size_t size);
-TP_DEF void tp_transform_free(tp_transform *t); /* NULL is fine */
+TP_DEF void tp_transform_free(tp_transform *t); /* t may be NULL */
 
 /* -- lists and choices. They own the augmentors that they are given, also when they fail. TP_AUGS(a, b, ...) gives a list and its
  * length, for tp_aug_list, tp_aug_random_choose and tp_aug_random_order. */
 
-TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n); /* applies all in order [imgaug: AugmentorList] */
-TP_DEF tp_augmentor *tp_aug_identity(void);                         /* leaves the image unchanged [imgaug: Identity] */
-/* Applies aug with probability prob: if number 0 < prob. [imgaug: RandomApplyAug] */
+/* applies all augmentors in order [imgaug: AugmentorList] */
+TP_DEF tp_augmentor *tp_aug_list(tp_augmentor *const *augs, int n);
+TP_DEF tp_augmentor *tp_aug_identity(void); /* leaves the image unchanged [imgaug: Identity] */
+/* Applies aug with probability prob: if a random number is below prob. [imgaug: RandomApplyAug] */
 TP_DEF tp_augmentor *tp_aug_random_apply(tp_augmentor *aug, double prob);
-/* Applies one of them: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; its sum is 1. NULL: all equal.
- * [imgaug: RandomChooseAug] */
+/* Applies one augmentor: the first k with number 0 < prob[0] + ... + prob[k]. prob is copied; its sum is 1. NULL: all
+ * equal. [imgaug: RandomChooseAug] */
 TP_DEF tp_augmentor *tp_aug_random_choose(tp_augmentor *const *augs, int n, const double *prob);
-/* Applies all of them in a random order: tp_random_permutation of tp_random_key(tp_random_key(key, place), index). At most 64.
- * [imgaug: RandomOrderAug] */
+/* Applies all augmentors in a random order: tp_random_permutation of tp_random_key(tp_random_key(key, place), index).
+ * At most 64. [imgaug: RandomOrderAug] */
 TP_DEF tp_augmentor *tp_aug_random_order(tp_augmentor *const *augs, int n);
 
 /* An augmentor of your own functions. out begins as a view of in: tp_tensor_resize it and fill it, never write into in. call->key
@@ -890,9 +908,9 @@ typedef void (*tp_aug_size_fn)(int64_t *h, int64_t *w, const tp_aug_call *call);
 typedef struct tp_aug_map_image_desc {
     tp_at at_;
     tp_aug_image_fn fn;
-    tp_aug_image_fn mask_fn;   /* NULL: applying it to a mask is an error */
+    tp_aug_image_fn mask_fn;   /* applied to masks; NULL: applying the augmentor to a mask is an error */
     tp_aug_point_fn coords_fn; /* maps one point; NULL: applying it to points is an error */
-    tp_aug_size_fn size_fn;    /* from the size of the image to that of the result; NULL: it does not change */
+    tp_aug_size_fn size_fn;    /* computes the size of the result from that of the image; NULL: it does not change */
     void *user;
     void (*release)(void *user); /* called once, when the augmentor is freed, also after a mistake */
 } tp_aug_map_image_desc;
@@ -912,7 +930,7 @@ TP_DEF tp_augmentor *tp_aug_map_image_(const tp_aug_map_image_desc *d);
  * = -0.5 for CUBIC, sinc(d)*sinc(d/3) for LANCZOS. antialias does not change AREA and NEAREST. Warping (shift, rotation, affine)
  * supports NEAREST, LINEAR and CUBIC (a = -0.75). */
 typedef enum tp_inter {
-    TP_INTER_DEFAULT = 0, /* LINEAR */
+    TP_INTER_DEFAULT = 0, /* the default, LINEAR */
     TP_INTER_NEAREST,
     TP_INTER_LINEAR,
     TP_INTER_CUBIC,
@@ -922,7 +940,7 @@ typedef enum tp_inter {
 /* How a row abcd is extended beyond its edges: CONSTANT border_value, REPLICATE aaa|abcd|ddd, REFLECT cba|abcd|dcb, REFLECT_101
  * dcb|abcd|cba, WRAP bcd|abcd|abc. */
 typedef enum tp_edge {
-    TP_EDGE_DEFAULT = 0, /* see each constructor */
+    TP_EDGE_DEFAULT = 0, /* the default: see each constructor */
     TP_EDGE_CONSTANT,
     TP_EDGE_REPLICATE,
     TP_EDGE_REFLECT,
@@ -962,21 +980,22 @@ TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d);
 
 /* -- crops, borders, backgrounds */
 
-/* A part of h by w at y0 = randint(0, H-h+1), then x0 = randint(0, W-w+1); a part larger than the image is TP_ERR_SHAPE.
- * [imgaug: RandomCrop] */
+/* Cuts out a part of h by w at y0 = randint(0, H-h+1), then x0 = randint(0, W-w+1); a part larger than the image is
+ * TP_ERR_SHAPE. [imgaug: RandomCrop] */
 TP_DEF tp_augmentor *tp_aug_random_crop(int h, int w);
-TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w); /* from ((H-h)/2, (W-w)/2), rounded down [imgaug: CenterCrop] */
-/* A part of random size: h = randint(hmin, hmax+1), w = randint(wmin, wmax+1), then y0 = randint(0, H-h) (0 if H = h) and x0 in the
- * same way. [imgaug: RandomCropRandomShape] */
+/* cuts out the middle, from ((H-h)/2, (W-w)/2), rounded down [imgaug: CenterCrop] */
+TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w);
+/* Cuts out a part of random size: h = randint(hmin, hmax+1), w = randint(wmin, wmax+1), then y0 = randint(0, H-h) (0 if
+ * H = h) and x0 in the same way. [imgaug: RandomCropRandomShape] */
 typedef struct tp_aug_random_crop_random_shape_desc {
     tp_at at_;
     int wmin, hmin;
     int wmax, hmax; /* default: the size of the image */
 } tp_aug_random_crop_random_shape_desc;
 TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_random_shape_desc *d);
-/* A part of random area and aspect ratio, resized: ImageNet's usual augmentation. Up to 10 times it draws the area, the aspect
- * ratio, and a number that exchanges the sides if it is < 0.5; if the part fits, x0 and y0. If none fits, the shortest edge is
- * resized and the middle is cropped. [imgaug: GoogleNetRandomCropAndResize] */
+/* Cuts out a part of random area and aspect ratio and resizes it: ImageNet's usual augmentation. Up to 10 times it
+ * draws the area, the aspect ratio, and a number that exchanges the sides if it is < 0.5; if the part fits, x0 and y0.
+ * If none fits, the shortest edge is resized and the middle is cropped. [imgaug: GoogleNetRandomCropAndResize] */
 typedef struct tp_aug_google_net_random_crop_and_resize_desc {
     tp_at at_;
     float crop_area_fraction[2]; /* default 0.08 to 1 */
@@ -994,7 +1013,7 @@ typedef struct tp_aug_random_cutout_desc {
     float fill;
 } tp_aug_random_cutout_desc;
 TP_DEF tp_augmentor *tp_aug_random_cutout_(const tp_aug_random_cutout_desc *d);
-/* A border of `pad` pixels on each side, plus the widths given for single sides. */
+/* Adds a border of `pad` pixels on each side, plus the widths given for single sides. */
 typedef struct tp_aug_pad_desc {
     tp_at at_;
     int pad;
@@ -1047,7 +1066,7 @@ typedef struct tp_aug_rotation_desc {
     float center_range[2]; /* default 0 to 1 */
     int interp;            /* tp_inter; default LINEAR */
     int border;            /* tp_edge; default REPLICATE */
-    float step_deg;        /* 0: any angle */
+    float step_deg;        /* the angle is a multiple of this many degrees; 0: any angle */
     float border_value;
 } tp_aug_rotation_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d);
@@ -1057,15 +1076,15 @@ typedef struct tp_aug_rotation_and_crop_valid_desc {
     tp_at at_;
     float max_deg;
     int interp;     /* tp_inter; default LINEAR */
-    float step_deg; /* 0: any angle */
+    float step_deg; /* the angle is a multiple of this many degrees; 0: any angle */
 } tp_aug_rotation_and_crop_valid_desc;
 TP_DEF tp_augmentor *tp_aug_rotation_and_crop_valid_(const tp_aug_rotation_and_crop_valid_desc *d);
 /* Scales, rotates and shears about the middle, then translates. Drawn in this order, each only if its option is given: scale, dx
  * and dy (rounded, as fractions of W and H), shear in degrees; the angle is always drawn. [imgaug: Affine] */
 typedef struct tp_aug_affine_desc {
     tp_at at_;
-    float scale[2];          /* default: no scaling */
-    float translate_frac[2]; /* default: no translation */
+    float scale[2];          /* range of the scale; default: no scaling */
+    float translate_frac[2]; /* fractions of W and H; default: no translation */
     float rotate_max_deg;
     float shear; /* maximum shear in degrees */
     int interp;  /* tp_inter; default LINEAR */
@@ -1076,29 +1095,29 @@ TP_DEF tp_augmentor *tp_aug_affine_(const tp_aug_affine_desc *d);
 
 /* -- colours. Unless stated otherwise each draws one number, uniform over its range. */
 
-/* Adds uniform(-delta, delta). [imgaug: Brightness] */
+/* Adds a number uniform(-delta, delta) to all pixels. [imgaug: Brightness] */
 typedef struct tp_aug_brightness_desc {
     tp_at at_;
     float delta;
     tp_tri clip; /* default TP_YES */
 } tp_aug_brightness_desc;
 TP_DEF tp_augmentor *tp_aug_brightness_(const tp_aug_brightness_desc *d);
-typedef struct tp_aug_brightness_scale_desc { /* multiplies by a random factor */
+typedef struct tp_aug_brightness_scale_desc { /* Multiplies all pixels by a random factor. */
     tp_at at_;
     float range[2];
     tp_tri clip; /* default TP_YES */
 } tp_aug_brightness_scale_desc;
 TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d); /* [imgaug: BrightnessScale] */
-/* (x - mean)*r + mean. Each channel has its own mean; with rgb TP_YES (or TP_NO: BGR) it is the mean of the grey image.
- * [imgaug: Contrast] */
+/* Changes the contrast: (x - mean)*r + mean. Each channel has its own mean; with rgb TP_YES (or TP_NO: BGR) it is the
+ * mean of the grey image. [imgaug: Contrast] */
 typedef struct tp_aug_contrast_desc {
     tp_at at_;
     float factor_range[2];
-    tp_tri rgb;  /* see above; default: each channel has its own mean */
+    tp_tri rgb;  /* the order of colours; default: each channel has its own mean */
     tp_tri clip; /* default TP_YES */
 } tp_aug_contrast_desc;
 TP_DEF tp_augmentor *tp_aug_contrast_(const tp_aug_contrast_desc *d);
-/* x*v + grey*(1-v) with v = 1 + uniform(-alpha, alpha). [imgaug: Saturation] */
+/* Changes the saturation: x*v + grey*(1-v) with v = 1 + uniform(-alpha, alpha). [imgaug: Saturation] */
 typedef struct tp_aug_saturation_desc {
     tp_at at_;
     float alpha; /* default 0.4; TP_ZERO: no change */
@@ -1113,13 +1132,14 @@ typedef struct tp_aug_hue_desc {
     tp_tri rgb;     /* default TP_YES */
 } tp_aug_hue_desc;
 TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d);
-/* 255 * (x/255)^(1/(1+g)) for integer x in 0..255; the fraction of float32 pixels is dropped. [imgaug: Gamma] */
+/* Gamma correction: 255 * (x/255)^(1/(1+g)) for integer x in 0..255; the fraction of float32 pixels is dropped.
+ * [imgaug: Gamma] */
 typedef struct tp_aug_gamma_desc {
     tp_at at_;
     float range[2]; /* default -0.5 to 0.5; must be above -1 */
 } tp_aug_gamma_desc;
 TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d);
-typedef struct tp_aug_clip_desc { /* limits values to [min, max] */
+typedef struct tp_aug_clip_desc { /* Limits pixel values to [min, max]. */
     tp_at at_;
     float min;
     float max; /* default 255; write TP_ZERO for 0 */
@@ -1130,12 +1150,12 @@ TP_DEF tp_augmentor *tp_aug_clip_(const tp_aug_clip_desc *d); /* [imgaug: Clip] 
 typedef struct tp_aug_lighting_desc {
     tp_at at_;
     float std;
-    float eigval[3]; /* default: ImageNet's, for RGB in 0..255 */
+    float eigval[3]; /* eigenvalues; default: ImageNet's, for RGB in 0..255 */
     float eigvec[9]; /* (3,3), each column an eigenvector; default: ImageNet's */
     tp_tri clip;     /* default TP_YES */
 } tp_aug_lighting_desc;
 TP_DEF tp_augmentor *tp_aug_lighting_(const tp_aug_lighting_desc *d);
-/* (x - mean) / max(standard deviation, 1/sqrt(H*W*C)), float32. [imgaug: MeanVarianceNormalize] */
+/* Normalises: (x - mean) / max(standard deviation, 1/sqrt(H*W*C)), float32. [imgaug: MeanVarianceNormalize] */
 typedef struct tp_aug_mean_variance_normalize_desc {
     tp_at at_;
     tp_tri all_channel; /* TP_NO: each channel separately; default TP_YES */
@@ -1150,16 +1170,16 @@ typedef struct tp_aug_min_max_normalize_desc {
     tp_tri all_channel; /* TP_NO: each channel separately; default TP_YES */
 } tp_aug_min_max_normalize_desc;
 TP_DEF tp_augmentor *tp_aug_min_max_normalize_(const tp_aug_min_max_normalize_desc *d);
-/* 0.299 R + 0.587 G + 0.114 B. [imgaug: Grayscale] */
+/* Converts to grey: 0.299 R + 0.587 G + 0.114 B. [imgaug: Grayscale] */
 typedef struct tp_aug_grayscale_desc {
     tp_at at_;
-    tp_tri keepdims;  /* TP_YES: (H,W,1), TP_NO: (H,W); default TP_YES */
+    tp_tri keepdims;  /* whether the result is (H,W,1) or (H,W); default TP_YES */
     tp_tri rgb;       /* default TP_NO: the image is BGR, as in tensorpack */
-    tp_tri keepshape; /* TP_YES: three equal channels; default TP_NO */
+    tp_tri keepshape; /* TP_YES: the result has three equal channels; default TP_NO */
 } tp_aug_grayscale_desc;
 TP_DEF tp_augmentor *tp_aug_grayscale_(const tp_aug_grayscale_desc *d);
-/* OpenCV's cvtColor. HSV of uint8: H in half degrees below 180, S and V in 0..255; of float32: H in degrees, S in 0..1, V in the
- * range of the image. */
+/* Converts colours as OpenCV's cvtColor. HSV of uint8: H in half degrees below 180, S and V in 0..255; of float32: H in
+ * degrees, S in 0..1, V in the range of the image. */
 typedef enum tp_color {
     TP_COLOR_RGB2GRAY = 1,
     TP_COLOR_BGR2GRAY,
@@ -1176,14 +1196,14 @@ typedef struct tp_aug_color_space_desc {
     tp_tri keepdims; /* default TP_YES */
 } tp_aug_color_space_desc;
 TP_DEF tp_augmentor *tp_aug_color_space_(const tp_aug_color_space_desc *d); /* [imgaug: ColorSpace] */
-TP_DEF tp_augmentor *tp_aug_to_uint8(void);   /* limits to 0..255 and drops the fraction [imgaug: ToUint8] */
-TP_DEF tp_augmentor *tp_aug_to_float32(void); /* [imgaug: ToFloat32, MapToFloat] */
+TP_DEF tp_augmentor *tp_aug_to_uint8(void);   /* limits pixels to 0..255 and drops the fraction [imgaug: ToUint8] */
+TP_DEF tp_augmentor *tp_aug_to_float32(void); /* casts to float32 [imgaug: ToFloat32, MapToFloat] */
 
 /* -- blur and noise */
 
-/* A Gaussian kernel of 2*randint(size_range)+1 pixels; the edge is repeated. Drawn in this order: size in x, in y, then sigma in x,
- * in y. sigma 0 means 0.3*((n-1)/2-1)+0.8 for n pixels, and for up to 7 pixels OpenCV's small kernels (1 2 1)/4, (1 4 6 4 1)/16, (1
- * 3.5 7 9 7 3.5 1)/32. [imgaug: GaussianBlur] */
+/* Blurs with a Gaussian kernel of 2*randint(size_range)+1 pixels; the edge is repeated. Drawn in this order: size in x,
+ * in y, then sigma in x, in y. sigma 0 means 0.3*((n-1)/2-1)+0.8 for n pixels, and for up to 7 pixels OpenCV's small
+ * kernels (1 2 1)/4, (1 4 6 4 1)/16, (1 3.5 7 9 7 3.5 1)/32. [imgaug: GaussianBlur] */
 typedef struct tp_aug_gaussian_blur_desc {
     tp_at at_;
     int size_range[2];    /* default 0 to 3 */
@@ -1191,23 +1211,24 @@ typedef struct tp_aug_gaussian_blur_desc {
     tp_tri symmetric;     /* y uses the numbers drawn for x; default TP_YES */
 } tp_aug_gaussian_blur_desc;
 TP_DEF tp_augmentor *tp_aug_gaussian_blur_(const tp_aug_gaussian_blur_desc *d);
-/* The changes that writing and reading a JPEG of quality randint(range) makes to the pixels: the standard tables scaled as by
- * libjpeg, colour at half resolution (4:2:0) unless subsample is TP_NO (4:4:4), smooth upsampling. Values are limited to 0..255. C
- * is 1 or 3. [imgaug: JpegNoise] */
+/* Makes the changes that writing and reading a JPEG of quality randint(range) makes to the pixels: the standard tables
+ * scaled as by libjpeg, colour at half resolution (4:2:0) unless subsample is TP_NO (4:4:4), smooth upsampling. Values
+ * are limited to 0..255. C is 1 or 3. [imgaug: JpegNoise] */
 typedef struct tp_aug_jpeg_noise_desc {
     tp_at at_;
     int quality_range[2]; /* default 40 to 100; must be within 1 to 100 */
     tp_tri subsample;     /* default TP_YES */
 } tp_aug_jpeg_noise_desc;
 TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d);
-/* Adds sigma times normal number i to element i. [imgaug: GaussianNoise] */
+/* Adds sigma times a random normal number to each element. [imgaug: GaussianNoise] */
 typedef struct tp_aug_gaussian_noise_desc {
     tp_at at_;
     float sigma; /* default 1; TP_ZERO: no noise */
     tp_tri clip; /* default TP_YES */
 } tp_aug_gaussian_noise_desc;
 TP_DEF tp_augmentor *tp_aug_gaussian_noise_(const tp_aug_gaussian_noise_desc *d);
-/* Element i becomes 0 if number i < black_prob and 255 if it is > 1 - white_prob. [imgaug: SaltPepperNoise] */
+/* An element becomes 0 if its random number is below black_prob, and 255 if it is above 1 - white_prob. [imgaug:
+ * SaltPepperNoise] */
 typedef struct tp_aug_salt_pepper_noise_desc {
     tp_at at_;
     float white_prob; /* default 0.05; TP_ZERO: no white */
@@ -1221,14 +1242,14 @@ TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_de
  * datapoints are the same for any number of threads; with 0 threads the caller does the work. Functions given to tp_aug_map_image
  * are then called by several threads at once. */
 
-/* [dataflow: AugmentImageComponent] */
+/* Augments one component, an image. [dataflow: AugmentImageComponent] */
 typedef struct tp_df_augment_image_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_augmentor *augmentors; /* one augmentor, or a list */
     int index;                /* the component that holds the image */
     tp_tri catch_exceptions;  /* default TP_NO */
-    int num_thread;           /* 0: no threads, the caller of tp_df_next does the work */
+    int num_thread;           /* number of threads; 0: the caller of tp_df_next does the work */
     int buffer_size; /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;
 } tp_df_augment_image_desc;
@@ -1241,7 +1262,7 @@ typedef struct tp_df_augment_coordinates_desc {
     int img_index;
     int coords_index;        /* component of the points; default 1; TP_NONE: component 0 */
     tp_tri catch_exceptions; /* default TP_NO */
-    int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
+    int num_thread;          /* number of threads; 0: the caller of tp_df_next does the work */
     int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;
 } tp_df_augment_coordinates_desc;
@@ -1252,13 +1273,13 @@ typedef struct tp_df_augment_images_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_augmentor *augmentors;
-    int index[8], n_index;               /* components with images; n_index 0: components 0 and 1 */
-    int mask_index[8], n_mask_index;     /* components with masks: see tp_aug_apply_mask */
-    int coords_index[8], n_coords_index; /* components with points */
-    int box_index[8], n_box_index;       /* components with boxes */
+    int index[8], n_index;               /* numbers of the components with images; n_index 0: components 0 and 1 */
+    int mask_index[8], n_mask_index;     /* numbers of the components with masks: see tp_aug_apply_mask */
+    int coords_index[8], n_coords_index; /* numbers of the components with points */
+    int box_index[8], n_box_index;       /* numbers of the components with boxes */
     float mask_fill;
     tp_tri catch_exceptions; /* default TP_NO */
-    int num_thread;          /* 0: no threads, the caller of tp_df_next does the work */
+    int num_thread;          /* number of threads; 0: the caller of tp_df_next does the work */
     int buffer_size;         /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;
 } tp_df_augment_images_desc;
@@ -1272,12 +1293,12 @@ typedef struct tp_df_load_image_desc {
     tp_at at_;
     tp_dataflow *df;
     tp_augmentor *augmentors; /* one augmentor, or a list */
-    int index;                /* the component that holds the path; uint8 (length) */
-    tp_tri encoded;           /* TP_YES: it holds the contents of an image file, not a path; default TP_NO */
+    int index;                /* number of the component that holds the path; uint8 (length) */
+    tp_tri encoded;           /* TP_YES: the component holds the contents of an image file, not a path; default TP_NO */
     int channel;              /* 3: RGB, 1: grey; default 3 */
     int64_t max_pixels;       /* a larger image is an error; default 64 Mi */
     tp_on_error on_error;     /* TP_REFUSE (default): the flow fails; TP_SKIP: the image is dropped, with one warning */
-    int num_thread;           /* 0: no threads, the caller of tp_df_next does the work */
+    int num_thread;           /* number of threads; 0: the caller of tp_df_next does the work */
     int buffer_size; /* with num_thread: maximum number of datapoints that are processed or wait; default 200 */
     uint64_t seed;
 } tp_df_load_image_desc;
@@ -1365,15 +1386,15 @@ TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d);
 
 /* ==== >>idx =========================================================================================== */
 
-/* The IDX format of MNIST, with or without gzip: uint8, int8, int16, int32, float32, float64; int8 and int16 become int32. It is an
- * error if the file does not have exactly the number of bytes that its header implies. */
+/* Loads a file in MNIST's IDX format, with or without gzip: uint8, int8, int16, int32, float32, float64; int8 and int16
+ * become int32. It is an error if the file does not have exactly the number of bytes that its header implies. */
 TP_DEF tp_status tp_idx_load(const char *path, tp_tensor *t);
-/* Loads the IDX format from memory; what: its name in error sentences. */
+/* Loads the IDX format from memory; what: name of the file in error sentences. */
 TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, tp_tensor *t);
 
 /* ==== >>input source ================================================================================== */
 
-/* Brings datapoints into the runs of a graph. The calls in order: a constructor; tp_input_setup with the input signature, once;
+/* An input source brings datapoints into the runs of a graph. The calls in order: a constructor; tp_input_setup with the input signature, once;
  * tp_input_get_tensors for each tower; tp_input_reset_state before training (or before each round of inference); its hooks in every
  * run; tp_input_free, before the graph is freed. A trainer makes all these calls for the source in its config. Fields are
  * read-only; to write your own source, tp_calloc one and fill the functions and user. [input_source: InputSource]
@@ -1384,10 +1405,11 @@ TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, t
  */
 typedef struct tp_input_source tp_input_source;
 struct tp_input_source {
-    const char *name; /* such as "QueueInput" */
+    const char *name; /* name of the source, such as "QueueInput" */
     void *user;
-    bool feedfree;   /* it makes new tensors for each tower, so that it serves many towers; FeedInput serves one */
-    tp_graph *graph; /* set by setup */
+    /* the source makes new tensors for each tower, so that it serves many towers; FeedInput serves one */
+    bool feedfree;
+    tp_graph *graph; /* set by tp_input_setup */
     const tp_spec *spec;
     int n_spec;
     bool setup_done;
@@ -1395,23 +1417,26 @@ struct tp_input_source {
     tp_status error;  /* the error of the thread that reads ahead, or TP_OK: see tp_input_failure */
     char error_text[2048];
     tp_owner owner_;
-    tp_hook *const *hook; /* the result of hooks(), computed once */
+    tp_hook *const *hook; /* the hooks, as returned by hooks(), which is called once */
     int n_hook;
     tp_arena mem_;
     tp_input_source *inner_; /* set by tp_remap_input_source: the source that it wraps */
     tp_status (*setup)(tp_input_source *s);
     tp_status (*get_input_tensors)(tp_input_source *s, tp_node **in);
-    tp_status (*reset_state)(tp_input_source *s);                          /* NULL: a reset does nothing */
-    tp_status (*seek)(tp_input_source *s, int64_t consumed);               /* NULL: resuming is not possible */
-    int64_t (*size)(tp_input_source *s);                                   /* NULL: unknown */
-    tp_status (*hooks)(tp_input_source *s, tp_hook *const **hook, int *n); /* called once; NULL: no hooks */
+    /* goes to the start of the data; NULL: a reset does nothing */
+    tp_status (*reset_state)(tp_input_source *s);
+    /* goes to a datapoint; NULL: resuming is not possible */
+    tp_status (*seek)(tp_input_source *s, int64_t consumed);
+    int64_t (*size)(tp_input_source *s); /* datapoints per epoch; NULL: unknown */
+    /* returns the source's hooks; called once; NULL: no hooks */
+    tp_status (*hooks)(tp_input_source *s, tp_hook *const **hook, int *n);
     void (*close)(tp_input_source *s);
 };
 
-/* Call once. The specs are copied. */
+/* call it once; the specs are copied */
 TP_DEF tp_status tp_input_setup(tp_input_source *s, tp_graph *g, const tp_spec *specs, int n);
 TP_DEF bool tp_input_setup_done(const tp_input_source *s);
-/* Fills in n_spec nodes for the tower that is being built. */
+/* Sets n_spec nodes for the tower that is being built. */
 TP_DEF tp_status tp_input_get_tensors(tp_input_source *s, tp_node **in);
 /* Start at the position of the last tp_input_seek, 0 without one. Training calls it once, in before_train. Inference calls it in
  * each round, so that every round uses the same data. (QueueInput restarts too; in tensorpack it continues, so that rounds
@@ -1421,8 +1446,8 @@ TP_DEF tp_status tp_input_reset_state(tp_input_source *s);
  * place at once. */
 TP_DEF tp_status tp_input_seek(tp_input_source *s, int64_t consumed);
 TP_DEF int64_t tp_input_size(tp_input_source *s); /* datapoints per epoch, -1: unknown */
-/* The hooks that it needs in each run, computed once. They are for every rank, not only the chief. They use nothing but before_run,
- * after_run and after_create_session. */
+/* The hooks that the source needs in each run, computed once. They are for every rank, not only the chief. They use
+ * nothing but before_run, after_run and after_create_session. */
 TP_DEF tp_hook *const *tp_input_hooks(tp_input_source *s, int *n);
 /* When the thread of a queue fails, the datapoints that it had read are delivered first, then runs fail with its error. This
  * function tells whether runs have reached that point. TP_OK: no failure; else the status, and the sentence if `sentence` is not
@@ -1431,7 +1456,7 @@ TP_DEF tp_status tp_input_failure(const tp_input_source *s, const char **sentenc
 /* For your own get_input_tensors and setup: opens the name scope called after the source, "QueueInput", the same scope each time;
  * close it with tp_name_scope_pop. May be used in setup and later. [InputSource.cached_name_scope] */
 TP_DEF void tp_input_cached_name_scope_push(tp_input_source *s);
-TP_DEF void tp_input_free(tp_input_source *s); /* also frees its flow; NULL is fine */
+TP_DEF void tp_input_free(tp_input_source *s); /* also frees the source's flow; s may be NULL */
 
 /* Makes only placeholders, one for each entry of the signature, with its name, in the root scope; an existing placeholder of the
  * same name, dtype and shape is reused. The program feeds them. [input_source: PlaceholderInput] */
@@ -1458,9 +1483,9 @@ TP_DEF tp_queue *tp_queue_new(int capacity); /* capacity 0 = 50; NULL: out of me
 TP_DEF tp_status tp_queue_put(tp_queue *q, const tp_datapoint *dp);
 /* Takes the front datapoint, waiting until there is one; TP_END when the queue is closed and empty. */
 TP_DEF tp_status tp_queue_get(tp_queue *q, tp_datapoint *dp);
-TP_DEF int tp_queue_size(tp_queue *q);   /* number of waiting datapoints */
-TP_DEF void tp_queue_close(tp_queue *q); /* no more datapoints can be put in; waiting ones can still be taken */
-TP_DEF void tp_queue_free(tp_queue *q);  /* NULL is fine */
+TP_DEF int tp_queue_size(tp_queue *q);   /* number of datapoints that wait in the queue */
+TP_DEF void tp_queue_close(tp_queue *q); /* after this no datapoints can be put in; waiting ones can still be taken */
+TP_DEF void tp_queue_free(tp_queue *q);  /* q may be NULL */
 /* A flow that takes the datapoints of a queue. It ends when the queue is closed and empty, and has one pass. The queue stays
  * allocated until the flow is freed too. Datapoints of a queue cannot be repeated: seeking takes nothing and warns that the data
  * differ from those before. [dataflow: DataFromQueue] */
@@ -1482,10 +1507,11 @@ typedef struct tp_queue_input_desc {
     tp_dataflow *df;
     int capacity;    /* in datapoints; default 50; with .queue the capacity of that queue */
     tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END, as for a closed queue; default TP_YES */
-    tp_queue *queue; /* NULL: a queue of its own */
+    tp_queue *queue; /* a queue of yours; NULL: the source makes its own */
 } tp_queue_input_desc;
 TP_DEF tp_input_source *tp_queue_input_(const tp_queue_input_desc *d);
-TP_DEF float tp_queue_input_size_ema(const tp_input_source *s); /* the moving average of the queue's size */
+/* the scalar node with the moving average of the queue's size */
+TP_DEF float tp_queue_input_size_ema(const tp_input_source *s);
 
 /* clang-format off */
 #ifndef __cplusplus
@@ -1527,7 +1553,7 @@ typedef struct tp_batch_queue_input_desc {
     int batch_size;
     int capacity;    /* in samples; default 3000; with .queue the capacity of that queue */
     tp_tri infinite; /* TP_NO: one pass, then runs end with TP_END; default TP_YES */
-    tp_queue *queue; /* NULL: a queue of its own */
+    tp_queue *queue; /* a queue of yours; NULL: the source makes its own */
 } tp_batch_queue_input_desc;
 TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d);
 
@@ -1665,10 +1691,10 @@ TP_DEF tp_dataflow *tp_zmq_input_to_dataset(const tp_input_source *s, const tp_s
  * [dataflow: RemoteDataZMQ] */
 typedef struct tp_df_remote_zmq_desc {
     tp_at at_;
-    const char *addr1, *addr2; /* copied; addr2 NULL: only one address */
+    const char *addr1, *addr2; /* the addresses, copied; addr2 NULL: only one */
     int hwm;                   /* maximum number of messages that wait at this end, for each sender; default 50 */
     tp_tri bind;               /* TP_YES: it binds, TP_NO: it connects; default TP_YES */
-    int64_t timeout_ms;        /* 0: no limit */
+    int64_t timeout_ms;        /* longest time to wait for a datapoint; 0: no limit */
 } tp_df_remote_zmq_desc;
 TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d);
 /* Number of datapoints received so far from address 1 or 2. May be called from any thread. 0 for other flows. [RemoteDataZMQ.cnt1,
@@ -1885,7 +1911,7 @@ TP_DEF tp_status tp_datapoint_set_bytes(tp_datapoint *dp, int index, const void 
     memset(&from, 0, sizeof from);
     const int64_t with_nul = (int64_t)n + 1, dim = (int64_t)n;
     const bool inside = to->own && data && (uintptr_t)data - (uintptr_t)to->own < to->capacity;
-    if (!inside) st = tp_tensor_resize(to, TP_U8, tp_make_shape_n(1, &with_nul)); /* room for the NUL */
+    if (!inside) st = tp_tensor_resize(to, TP_U8, tp_make_shape_n(1, &with_nul)); /* one more byte for the NUL */
     if (st != TP_OK) return st;
     tp_tensor_view(&from, TP_U8, tp_make_shape_n(1, &dim), n ? data : "");
     return tp_tensor_copy(to, &from);
@@ -1943,7 +1969,8 @@ TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
 {
     TP__REQUIRE(name, NULL)
 
-    const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63; /* user begins after the struct, aligned */
+    /* `user` begins after the struct, at an aligned address */
+    const size_t head = (sizeof(tp_dataflow) + 63) & ~(size_t)63;
     if (bytes > SIZE_MAX - head) {
         tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
         return NULL;
@@ -2000,7 +2027,8 @@ TP_DEF tp_status tp_df_next(tp_dataflow *df, tp_datapoint *dp)
         if (st != TP_OK) return st;
     }
     if (df->state_ == TP__DF_ENDED) return TP_END;
-    const unsigned mode = tp__float_mode_enter(); /* the same numbers on all threads that read flows */
+    /* floating-point mode, so that all threads that read flows compute the same numbers */
+    const unsigned mode = tp__float_mode_enter();
     tp_status st = df->next(df, dp);
     tp__float_mode_leave(mode);
     if (st == TP_OK) df->index_++;
@@ -2054,7 +2082,7 @@ static TP__THREAD_LOCAL const bool *tp__df_stop;
 
 TP_DEF bool tp_df_stopping(void) { return tp__df_stop && __atomic_load_n(tp__df_stop, __ATOMIC_ACQUIRE); }
 
-/* As tp_cond_wait, for a flow. False: the flow must stop waiting and return TP_STOP. */
+/* The same as tp_cond_wait, for a flow. False: the flow must stop waiting and return TP_STOP. */
 TP__UNUSED static bool tp__df_wait(tp_cond *c, tp_mutex *m)
 {
     if (tp_df_stopping()) return false;
@@ -2234,7 +2262,7 @@ TP_DEF tp_status tp_df_test_speed(tp_dataflow *df, int64_t n, int64_t warmup, do
 /* -- the order of one pass: shuffled or not, made at its first use, so that skipping a pass costs nothing */
 
 typedef struct tp__order {
-    int64_t *at; /* the order of the datapoints; NULL: 0, 1, 2, ... */
+    int64_t *at; /* order in which the datapoints are given; NULL: 0, 1, 2, ... */
     int64_t n, next;
     uint64_t key;
     bool made;
@@ -2258,7 +2286,7 @@ static void tp__order_restart(tp__order *o, uint64_t key)
     o->key = key;
 }
 
-/* Index of the next datapoint, -1 at the end of the pass. */
+/* Returns the index of the next datapoint, -1 at the end of the pass. */
 static int64_t tp__order_take(tp__order *o)
 {
     if (o->next >= o->n) return -1;
@@ -2284,7 +2312,7 @@ TP__COLD_END
 /* -- from_list ---- >>df from_list */
 
 typedef struct tp__list_flow {
-    tp__order order; /* the first member in every flow that has an order */
+    tp__order order; /* must be the first member of every flow that has an order */
     tp_datapoint *point;
     int64_t n;
 } tp__list_flow;
@@ -2344,7 +2372,8 @@ TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d)
 
 /* -- rows of arrays: from_arrays, idx, mnist ---- >>df rows */
 
-/* Conversion of a row: none, bytes to [0,1], bytes to int32, (position, length) to that part of the text. */
+/* How a row is converted to a component: not at all, bytes to [0,1], bytes to int32, (position, length) to that part of
+ * the text. */
 enum { TP__ROW_AS_IS, TP__ROW_UNIT, TP__ROW_I32, TP__ROW_TEXT };
 
 typedef struct tp__rows_flow {
@@ -2355,7 +2384,7 @@ typedef struct tp__rows_flow {
     char *text; /* the text that TP__ROW_TEXT rows point into */
 } tp__rows_flow;
 
-/* byte/255 as float32, into a component that owns its memory. */
+/* Stores byte/255 as float32 into a component that owns its memory. */
 static tp_status tp__bytes_to_unit(tp_tensor *out, tp_shape shape, const unsigned char *byte)
 {
     tp_status st = tp_tensor_resize(out, TP_F32, shape);
@@ -2404,7 +2433,7 @@ static void tp__rows_close(tp_dataflow *df)
     tp_free(f->order.at);
 }
 
-/* An empty flow of n arrays; the caller fills it, then tp__rows_ready checks the lengths. NULL: out of memory. */
+/* Makes an empty flow of n arrays; the caller fills it, then tp__rows_ready checks the lengths. NULL: out of memory. */
 static tp_dataflow *tp__rows_new(const char *name, int n, uint64_t seed)
 {
     tp_dataflow *df = tp_df_new(name, sizeof(tp__rows_flow), seed);
@@ -2607,7 +2636,7 @@ typedef struct tp__fake_flow {
     float low, span;
 } tp__fake_flow;
 
-/* Element i is lane i%4 of random block i/4, as in all random tensors; a whole block is computed at once. */
+/* Element i is lane i%4 of random block i/4, as in all random tensors; each block is computed as a whole. */
 static void tp__fake_fill(tp_tensor *t, uint64_t key, uint64_t step, float low, float span)
 {
     const int64_t n = tp_tensor_size(t);
@@ -2674,18 +2703,19 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
     return df;
 }
 
-TP__COLD_BEGIN /* cold code: each image is drawn only once */
+TP__COLD_BEGIN /* compiled for size, because each image is drawn only once */
 
 /* -- digits ---- >>df digits
  * A glyph is a few strokes; a stroke is a curve (c: Catmull-Rom through its points) or straight lines (l).
  * Points are in a box of 100 by 100, x to the right and y down. All arithmetic on positions is in integers,
  * so that an image has the same bits on every machine: positions in 1/4096 pixel, distances in 1/64. */
 
-#define TP__SIDE      28
-#define TP__PIXELS    (TP__SIDE * TP__SIDE)
-#define TP__UNIT      819 /* 1/100 of the glyph's box (20 pixels wide), in 1/4096 pixel */
-#define TP__MAX_KNOTS 24  /* maximum number of points of a stroke */
-#define TP__SPLIT     4   /* number of segments between two points of a curve */
+#define TP__SIDE   28
+#define TP__PIXELS (TP__SIDE * TP__SIDE)
+/* the unit of the strokes, 1/100 of the glyph's box (20 pixels wide), in units of 1/4096 pixel */
+#define TP__UNIT      819
+#define TP__MAX_KNOTS 24 /* maximum number of points of a stroke */
+#define TP__SPLIT     4  /* number of segments between two points of a curve */
 
     typedef struct tp__glyph {
     int digit;
@@ -2725,7 +2755,7 @@ static const tp__glyph tp__glyphs[] = {
     {9, "c 72 14 48 6 28 22 30 44 50 52 70 38 72 14 l 72 14 72 95"},
     {9, "c 74 26 54 8 32 14 27 36 42 50 64 44 74 26 c 74 26 76 62 66 88 46 95 28 86"}};
 
-/* The random numbers of one image, used in order. */
+/* A source of random numbers for one image, used in order. */
 typedef struct tp__dice {
     uint64_t key, index, block;
     uint32_t r[4];
@@ -2739,12 +2769,12 @@ static uint32_t tp__roll(tp__dice *d)
     }
     return d->r[--d->left];
 }
-/* Uniform in [-range, range]. */
+/* Returns a uniform number in [-range, range]. */
 static int tp__roll_even(tp__dice *d, int range)
 {
     return (int)((uint64_t)tp__roll(d) * (2 * (uint64_t)range + 1) >> 32) - range;
 }
-/* Approximately normal with standard deviation 0.29*range, but never beyond range: the sum of four bytes. */
+/* Returns an approximately normal number with standard deviation 0.29*range, never beyond range: the sum of four bytes. */
 static int tp__roll_bell(tp__dice *d, int range)
 {
     const uint32_t r = tp__roll(d);
@@ -2766,7 +2796,7 @@ static void tp__bend_roll(tp__bend *m, tp__dice *dice)
     const int sx = 4096 + tp__roll_bell(dice, 1260), sy = 4096 + tp__roll_bell(dice, 840);
     const int cosine = 4096 - turn * turn / 8192;
     const int sine = turn - (int)((int64_t)turn * turn * turn / (6 << 24));
-    /* rotation * (scale, slant) */
+    /* the affine map: rotation * (scale, slant) */
     m->a = cosine * sx / 4096;
     m->c = sine * sx / 4096;
     m->b = (-cosine * slant / 4096 - sine) * (sy / 8) / 512;
@@ -2797,7 +2827,8 @@ static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
     *oy = (int)((m->c * px + m->d * py) / 4096) + m->dy + 14 * 4096;
 }
 
-/* Squared distances to the segment, for the pixels within `reach`; all in 1/64 pixel. near[] keeps the minimum. */
+/* Computes squared distances to the segment, for the pixels within `reach`; all in 1/64 pixel. near[] keeps the
+ * minimum. */
 static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int reach)
 {
     const int x0 = ((ax < bx ? ax : bx) - reach - 32) / 64, x1 = ((ax > bx ? ax : bx) + reach - 32) / 64 + 1;
@@ -2820,7 +2851,7 @@ static void tp__draw_segment(int32_t *near, int ax, int ay, int bx, int by, int 
         }
 }
 
-/* Point k/4 of the way from p1 to p2 on the Catmull-Rom spline, exact in integers. */
+/* Computes the point k/4 of the way from p1 to p2 on the Catmull-Rom spline, exact in integers. */
 static int tp__spline(int p0, int p1, int p2, int p3, int k)
 {
     return (128 * p1 + (p2 - p0) * 16 * k + (2 * p0 - 5 * p1 + 4 * p2 - p3) * 4 * k * k +
@@ -2867,7 +2898,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
             s = tp__number(s, &x[n]);
             s = tp__number(s, &y[n]);
             while (*s == ' ') s++;
-            /* jitter, as in handwriting */
+            /* random shifts of the points, as in handwriting */
             x[n] = (x[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
             y[n] = (y[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
             n++;
@@ -2893,7 +2924,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
             }
     }
 
-    /* 3. ink: full inside the pen's radius, fading over one pixel, slightly uneven */
+    /* 3. ink: full within the pen's radius, fading over one pixel, slightly uneven */
     for (int i = 0; i < TP__PIXELS; i++) {
         image[i] = 0;
         if (near[i] >= (radius + 32) * (radius + 32)) continue;
@@ -2906,7 +2937,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
 
 typedef struct tp__digits_flow {
     tp__order order;
-    uint64_t set;         /* random key of the set */
+    uint64_t set;         /* random key of the data set */
     unsigned char *bytes; /* images drawn so far: label + 1 (0: not drawn yet), then the image; NULL: none are kept */
     unsigned char one[1 + TP__PIXELS];
 } tp__digits_flow;
@@ -2969,7 +3000,7 @@ TP__COLD_END
 
 typedef struct tp__batch_flow {
     tp_dataflow *df;
-    int64_t batch, index; /* datapoints per batch; batches given in this pass */
+    int64_t batch, index; /* batch size; number of batches given in this pass */
     bool remainder;
     tp_datapoint in;
 } tp__batch_flow;
@@ -3084,8 +3115,8 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
 
 typedef struct tp__map_flow {
     tp_dataflow *df;
-    tp_map_fn fn;                     /* maps the whole datapoint; or NULL */
-    tp_map_component_fn component_fn; /* maps component number `component` */
+    tp_map_fn fn;                     /* function that maps the whole datapoint; or NULL */
+    tp_map_component_fn component_fn; /* function that maps component number `component` */
     int component;
     tp_map_call call;
     void (*release)(void *user);
@@ -3109,7 +3140,8 @@ static tp_status tp__map_next(tp_dataflow *df, tp_datapoint *dp)
             st = tp_fail(TP_ERR_ARG, "%s: component %d is to be mapped, but a datapoint has %d components", df->name,
                          f->component, f->in.n);
         }
-        if (st < TP_OK) tp__df_named(df, f->call.index, st); /* its number in the flow below: others may be dropped */
+        /* number of the datapoint in the flow below, which differs if others were dropped */
+        if (st < TP_OK) tp__df_named(df, f->call.index, st);
         f->call.index++;
         if (st != TP_OK || !f->call.drop) return st;
     }
@@ -3231,8 +3263,9 @@ TP_DEF tp_dataflow *tp_df_cast(tp_dataflow *df, int index, tp_dtype dtype, doubl
 
 typedef struct tp__repeated_flow {
     tp_dataflow *df;
-    int64_t num, done, base; /* finished passes of df in this pass, and the number of the first of them */
-    bool empty;              /* the pass of df has given no datapoint yet */
+    /* num: passes of df in a pass of this flow; done: finished ones; base: number of the first of them */
+    int64_t num, done, base;
+    bool empty; /* the pass of df has given no datapoint yet */
 } tp__repeated_flow;
 
 static tp_status tp__repeated_turn(tp__repeated_flow *f)
@@ -3331,7 +3364,7 @@ static int64_t tp__take_size(tp_dataflow *df)
 {
     const tp__take_flow *f = (const tp__take_flow *)df->user;
     const int64_t all = tp_df_size(f->df);
-    return all < f->n ? all : f->n; /* -1: unknown */
+    return all < f->n ? all : f->n; /* size of the pass; -1: unknown */
 }
 static tp_status tp__take_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
@@ -3386,7 +3419,8 @@ static tp_status tp__fixed_restart(tp_dataflow *df, int64_t pass)
     }
     if (pass > INT64_MAX / f->size - 1)
         return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
-    if (f->started && f->e.position == pass * f->size) return TP_OK; /* the usual case: continue */
+    /* the usual case: the next pass continues where this one ended */
+    if (f->started && f->e.position == pass * f->size) return TP_OK;
     tp_status st = tp__endless_start(&f->e, 0, pass * f->size);
     f->started = st == TP_OK;
     return st;
@@ -3441,7 +3475,7 @@ typedef struct tp__shuffle_flow {
     int *ring;          /* indices into slot, in order; begins at head */
     int *order;         /* scratch memory for a shuffle */
     int head, filled, spare;
-    tp_datapoint in; /* the datapoint that is being put in, `used` of `reuse` times so far */
+    tp_datapoint in; /* the datapoint that goes into the buffer `reuse` times, so far `used` times */
     int used;
     int64_t inputs;
     uint64_t key;
@@ -3472,7 +3506,7 @@ static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
             f->inputs++;
             f->used = 0;
         }
-        /* Put it into a free slot; swap the buffers at its last use. */
+        /* put the datapoint into a free slot; at its last use swap the buffers */
         const bool full = f->filled == f->capacity;
         const int slot = full ? f->spare : f->filled;
         if (f->used + 1 < f->reuse) {
@@ -3487,7 +3521,7 @@ static tp_status tp__shuffle_next(tp_dataflow *df, tp_datapoint *dp)
             f->ring[(f->head + f->filled++) % f->capacity] = slot;
             continue;
         }
-        f->spare = f->ring[f->head]; /* the front is given; the free index is the new end */
+        f->spare = f->ring[f->head]; /* the front datapoint is given; its index becomes the new end */
         f->ring[f->head] = slot;
         f->head = (f->head + 1) % f->capacity;
         return tp_datapoint_view(dp, &f->slot[f->spare]);
@@ -3617,14 +3651,14 @@ TP_DEF tp_dataflow *tp_df_select(tp_dataflow *child, const int *indices, int n)
 
 typedef struct tp__many_flow {
     tp_dataflow **df;
-    tp_datapoint *in; /* join: one for each flow */
-    int n, at;        /* concat: index of the current flow */
-    double *upto;     /* choose: a number in [0,1) selects the first flow i with number < upto[i] */
-    int64_t *left;    /* mix: number of datapoints that each flow has left in this pass */
-    int64_t draws;    /* choose and mix: random numbers used in this pass, one per datapoint */
-    uint64_t key;     /* key of this pass */
-    int64_t size;     /* threads: datapoints per pass, -1: no end; `draws` counts those of all passes */
-    int64_t given;    /* datapoints given in this pass */
+    tp_datapoint *in; /* tp_df_join: one datapoint for each flow */
+    int n, at;        /* tp_df_concat: index of the current flow */
+    double *upto;     /* tp_df_random_choose: a number in [0,1) selects the first flow i with number < upto[i] */
+    int64_t *left;    /* tp_df_random_mix: number of datapoints that each flow has left in this pass */
+    int64_t draws;    /* random choose and mix: number of random numbers used in this pass, one per datapoint */
+    uint64_t key;     /* random key of this pass */
+    int64_t size;     /* tp_df_multi_thread: datapoints per pass, -1: no end; `draws` counts those of all passes */
+    int64_t given;    /* number of datapoints given in this pass */
     bool started;
 } tp__many_flow;
 
@@ -3726,7 +3760,7 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *name, bool join)
 {
     tp_dataflow *df = NULL;
-    int keep = -1;                     /* the child that decides the result: a missing or a poison one */
+    int keep = -1;                     /* the child that decides the result: one that is missing or poison */
     for (int i = 0; i < n && dfs; i++) /* a flow that has an owner, or is listed twice, is not freed */
         if (dfs[i] && (tp__listed((const void *const *)(const void *)dfs, i) || dfs[i]->owner_.who)) {
             tp_owner there = dfs[i]->owner_;
@@ -3788,7 +3822,7 @@ static int tp__choose_draw(const tp__many_flow *f)
 {
     const double r = (double)tp_random_u32(f->key, (uint64_t)f->draws, 0) / 4294967296.0;
     int i = 0;
-    while (!(r < f->upto[i])) i++; /* it ends, because upto of the last flow that can be chosen is 2 */
+    while (!(r < f->upto[i])) i++; /* the loop ends, because upto of the last flow that can be chosen is 2 */
     return i;
 }
 static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)
@@ -3817,7 +3851,7 @@ static tp_status tp__choose_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     return TP_OK;
 }
 
-/* p NULL: all equal. False: p is invalid, and `why` says why. */
+/* Fills upto from probabilities; p NULL: all equal. Returns false if p is invalid, with the reason in `why`. */
 static bool tp__choose_table(tp__many_flow *f, const double *p, char *why, size_t size)
 {
     double sum = 0;
@@ -3832,7 +3866,7 @@ static bool tp__choose_table(tp__many_flow *f, const double *p, char *why, size_
         f->upto[i] = sum;
         if (one > 0) last = i;
     }
-    f->upto[last] = 2; /* so that rounding leaves no gap at the end */
+    f->upto[last] = 2; /* 2 instead of 1, so that rounding leaves no gap at the end */
     tp__format(why, size, "the probabilities sum to %.9g", sum);
     return fabs(sum - 1) <= 1e-6;
 }
@@ -3886,7 +3920,7 @@ static tp_status tp__mix_next(tp_dataflow *df, tp_datapoint *dp)
     }
     return TP_END;
 }
-/* Reads the sizes of the flows, for restart. */
+/* Reads the sizes of the flows when a pass starts. */
 static tp_status tp__mix_sizes(tp__many_flow *f)
 {
     int64_t sum = 0;
@@ -4003,7 +4037,8 @@ TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d)
 
 typedef struct tp__again_flow {
     tp_dataflow *df;
-    int64_t num, left; /* repetitions of each datapoint, and of `in` those still to be given */
+    /* num: repetitions of each datapoint; left: those of the current one that are still to be given */
+    int64_t num, left;
     tp_datapoint in;
 } tp__again_flow;
 
@@ -4044,7 +4079,7 @@ static tp_status tp__again_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         if (st != TP_OK || k < whole) return st;
     }
     if (rest % f->num == 0) return TP_OK;
-    const tp_status st = tp_df_next(f->df, &f->in); /* it is skipped only in part, so it must be read */
+    const tp_status st = tp_df_next(f->df, &f->in); /* only some of its repetitions are skipped, so it must be read */
     if (st == TP_END) return TP_OK;
     if (st != TP_OK) return st;
     f->left = f->num - rest % f->num;
@@ -4079,9 +4114,9 @@ TP_DEF tp_dataflow *tp_df_repeated_point(tp_dataflow *child, int64_t num)
 /* -- cache ---- >>df cache */
 
 typedef struct tp__cache_flow {
-    tp__order order; /* used from pass 1 on, when all datapoints are kept */
+    tp__order order; /* order of the kept datapoints; used from pass 1 on, when all are kept */
     tp_dataflow *df;
-    tp_datapoint *point; /* n datapoints, room for cap */
+    tp_datapoint *point; /* n kept datapoints in an array with room for cap */
     int64_t n, cap, at;  /* at: index of the next datapoint in pass 0 */
     bool shuffle, begun, complete;
 } tp__cache_flow;
@@ -4196,7 +4231,8 @@ typedef struct tp__by_shape {
 typedef struct tp__by_shape_flow {
     tp_dataflow *df;
     int64_t batch, index;
-    int64_t done; /* the collections hold what passes 0 to done-1 left over; -1: they are in the middle of a pass */
+    /* the collections hold the datapoints that passes 0 to done-1 left over; -1: they are in the middle of a pass */
+    int64_t done;
     int idx, n, cap;
     bool keep_state;
     tp__by_shape *holder;
@@ -4386,11 +4422,11 @@ typedef struct tp__crew_slot {
     tp_status status;
     bool unread; /* the flow below failed to make this datapoint */
     bool drop, ready;
-    char *text; /* the error sentence; NULL: out of memory for it */
+    char *text; /* sentence of the error; NULL: there was no memory for it */
 } tp__crew_slot;
 
 typedef struct tp__crew_ring {
-    int *item; /* indices of slots */
+    int *item; /* a ring of indices of slots */
     int head, n;
 } tp__crew_ring;
 
@@ -4403,19 +4439,20 @@ typedef struct tp__crew_worker {
 
 typedef struct tp__crew {
     tp_dataflow *self, *df;
-    tp_map_fn fn; /* NULL: the workers only read, and map nothing */
+    tp_map_fn fn; /* the mapping function; NULL: the workers only read */
     tp_map_call call;
     void (*release)(void *user);
     bool ordered, keeps_all;
     const char *key_name; /* name of the flow that gives the same datapoints without threads */
     tp__crew_worker *worker;
-    int n_worker, n_started, n_slot; /* no worker: the caller does all the work, in slot 0 */
+    /* numbers of workers, of started workers, of slots. Without workers the caller does all the work, in slot 0 */
+    int n_worker, n_started, n_slot;
     tp_mutex *mutex;
     tp_cond *work, *done; /* the workers wait for `work`, the caller waits for `done` */
     tp__crew_slot *slot;
     tp__crew_ring line, spare, raw, given, seen;
     int held, busy;  /* busy: number of workers that have a slot */
-    int n_ready;     /* number of ready slots in line */
+    int n_ready;     /* number of slots in `line` that are ready */
     int want, taken; /* taken: datapoints taken since the time `since`, when the caller last began to wait */
     double since;
     bool reading, ended, paused, quit;
@@ -4435,7 +4472,7 @@ static int tp__crew_pop(const tp__crew *f, tp__crew_ring *r)
 static void tp__crew_failed(const tp__crew *f, tp__crew_slot *s, tp_status st)
 {
     s->status = st;
-    if (st >= TP_OK) return; /* TP_STOP: the flow asks to stop */
+    if (st >= TP_OK) return; /* TP_STOP: the flow below asks to stop */
     tp__df_named(f->self, s->index, st);
     s->text = tp_strdup(tp_last_error());
 }
@@ -4684,7 +4721,7 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp__crew_spare(f, &f->seen);
     tp__crew_spare(f, &f->given);
     if (!f->ordered) tp__crew_spare(f, &f->raw);
-    f->raw.n = 0; /* if ordered, these slots are in line too */
+    f->raw.n = 0; /* slots in `raw`; with .ordered they are in `line` too */
     tp__crew_spare(f, &f->line);
     f->n_ready = 0;
     f->ended = false;
@@ -4708,7 +4745,7 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
                     df->name);
     if (!f->keeps_all) { /* only fn knows which datapoints it drops */
         while (*skipped < n && (st = tp_df_next(df, &df->skip_)) == TP_OK) ++*skipped;
-        df->index_ -= *skipped; /* tp_df_seek adds them */
+        df->index_ -= *skipped; /* tp_df_seek adds the skipped datapoints itself */
         return st == TP_END ? TP_OK : st;
     }
     tp__crew_pause(f);
@@ -4722,7 +4759,8 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     for (; *skipped < n && f->raw.n; ++*skipped) {
         tp__crew_push(f, &f->seen, tp__crew_pop(f, &f->raw));
-        if (f->ordered) tp__crew_pop(f, &f->line); /* the same slot is first in line: all slots before it were ready */
+        /* with .ordered this slot is also the first in line: all slots before it were ready */
+        if (f->ordered) tp__crew_pop(f, &f->line);
     }
     if (*skipped < n && f->line.n) { /* the next slot in line is a failure */
         tp_mutex_lock(f->mutex);
@@ -4755,7 +4793,7 @@ static void tp__crew_close(tp_dataflow *df)
         tp_free(f->slot[k].text);
     }
     tp_free(f->slot);
-    tp_free(f->line.item); /* also the memory of the other four rings */
+    tp_free(f->line.item); /* frees the other four rings too, which are in the same block of memory */
     tp_free(f->worker);
     tp_cond_free(f->work);
     tp_cond_free(f->done);
@@ -4763,8 +4801,8 @@ static void tp__crew_close(tp_dataflow *df)
     if (f->release) f->release(f->call.user);
 }
 
-/* A crew that reads the flow d->df with this many threads and buffers; d->fn NULL: the threads only read. key_name: see
- * tp__crew. */
+/* Makes a crew that reads the flow d->df with this many threads and buffers; d->fn NULL: the threads only read.
+ * key_name: see tp__crew. */
 static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *name, const char *key_name, int threads,
                                  int buffers)
 {
@@ -4793,7 +4831,7 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     threads = buffers = 0;
 #endif
     f->n_worker = threads;
-    f->n_slot = buffers + 1; /* one more for the slot that the caller holds */
+    f->n_slot = buffers + 1; /* one more slot, which the caller holds */
     f->slot = (tp__crew_slot *)tp_calloc((size_t)f->n_slot, sizeof *f->slot);
     f->line.item = (int *)tp_calloc((size_t)f->n_slot, 5 * sizeof(int));
     f->worker = (tp__crew_worker *)tp_calloc((size_t)threads + 1, sizeof *f->worker);
@@ -4831,7 +4869,8 @@ TP_DEF tp_dataflow *tp_df_prefetch_(const tp_df_prefetch_desc *d)
                       d->num_prefetch, (int)TP__MOST_BUFFERS);
 }
 
-/* tp_df_parallel_map under the name of another flow, which error sentences use. d->num_thread 0: one per processor. */
+/* The same as tp_df_parallel_map, with the name of another flow for error sentences. d->num_thread 0: one per
+ * processor. */
 static tp_dataflow *tp__parallel_map(const tp_df_parallel_map_desc *d, const char *name, const char *key_name)
 {
     const bool good = d->num_thread >= 0 && d->num_thread <= TP__MOST_FLOW_THREADS && d->buffer_size >= 0 &&
@@ -4887,7 +4926,8 @@ static tp_status tp__turns_restart(tp_dataflow *df, int64_t pass)
         return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
     const int64_t want = endless ? 0 : pass * f->size;
     f->given = 0;
-    if (!endless && f->started && f->draws == want) return TP_OK; /* the usual case: continue */
+    /* the usual case: continue where the last pass ended */
+    if (!endless && f->started && f->draws == want) return TP_OK;
     const tp_status st = tp__many_restart(df, endless ? pass : 0);
     f->draws = 0;
     f->started = st == TP_OK;
@@ -4948,18 +4988,19 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
 enum { TP__PROCS_BEGIN = -1, TP__PROCS_PROBE = -2 };
 typedef struct tp__procs_order {
     int64_t generation, pass, skip;
-    int64_t
-        slot; /* a free slot; or BEGIN at datapoint `skip`; or PROBE: how many of the first `skip` datapoints exist? */
+    /* index of a free slot; or BEGIN: start at datapoint `skip`; or PROBE: how many of the first `skip`
+     * datapoints exist? */
+    int64_t slot;
 } tp__procs_order;
 typedef struct tp__procs_said {
     int64_t generation, slot, status;
-    int64_t at,
-        bytes; /* offset and size of the datapoint in the memory; for a failure: size of its sentence, which follows;
-                  PROBE: at is the answer */
+    /* offset and size of the datapoint in the shared memory; for a failure: size of its sentence, which follows;
+     * for PROBE: at is the answer */
+    int64_t at, bytes;
 } tp__procs_said;
-typedef struct tp__procs_part { /* the head of a datapoint in the memory: one for each component */
+typedef struct tp__procs_part { /* the head of one component of a datapoint in the shared memory */
     int64_t dtype, ndim, dim[TP_MAX_DIMS];
-    int64_t at, parts; /* offset of the data from the first head; number of components */
+    int64_t at, parts; /* at: offset of the component's data from the first head; parts: number of components */
 } tp__procs_part;
 
 /* -- multi_process: the worker */
@@ -4973,9 +5014,10 @@ typedef struct tp__procs_self {
     int number, n, slots, fd, file;
     tp__procs_slot *slot;
     char *map;
-    int64_t size;                         /* size of the file, which is mapped completely */
-    int64_t generation, pass, here, next; /* position of df in its pass; next datapoint of this worker */
-    bool running, fresh;                  /* fresh: df must be restarted first */
+    int64_t size; /* size of the shared file, which is mapped completely */
+    /* here: position of df in its pass; next: number of the next datapoint of this worker */
+    int64_t generation, pass, here, next;
+    bool running, fresh; /* fresh: df must be restarted before it is read */
     tp_datapoint dp;
 } tp__procs_self;
 
@@ -4992,7 +5034,7 @@ static void tp__procs_say(const tp__procs_self *me, int slot, tp_status st, int6
     if (st < TP_OK && tp__os_send(me->fd, text, (size_t)said.bytes) != 0) _exit(0);
 }
 
-/* The number of bytes of the datapoint with its heads; sets the offset of the data in each part. -1: too large. */
+/* Returns the number of bytes of the datapoint with its heads; sets the offset of the data in each part. -1: too large. */
 static int64_t tp__procs_layout(const tp_datapoint *dp, tp__procs_part *part)
 {
     size_t at;
@@ -5138,14 +5180,14 @@ typedef struct tp__procs_worker {
     int fd, file;
     char *map;
     uint64_t mapped;
-    bool ended; /* it has reported the end of this pass */
+    bool ended; /* the worker has reported the end of this pass */
 } tp__procs_worker;
 typedef struct tp__procs_flow {
     tp_dataflow *df;
     tp__procs_worker *worker;
     int n, slots, started; /* started: number of running workers */
     int64_t generation, position;
-    bool begun; /* the orders of this generation are sent */
+    bool begun; /* the workers have got the orders of this generation */
     int held;   /* the worker whose slot the caller views, or -1 */
     int64_t held_slot;
     char broken[256]; /* the reason for which the flow fails until the next restart */
@@ -5185,7 +5227,7 @@ static tp_status tp__procs_start_one(tp__procs_flow *f, int i)
         tp__os_close(file);
         return tp_fail(TP_ERR, "tp_df_multi_process: no socket can be made: %s", strerror(errno));
     }
-    tp__os_lock(&tp__log_mutex); /* so that no other thread holds it in the copy */
+    tp__os_lock(&tp__log_mutex); /* locked, so that no other thread holds the mutex when the process is copied */
     const pid_t pid = fork();
     tp__os_unlock(&tp__log_mutex);
     if (pid == 0) {
@@ -5275,8 +5317,8 @@ static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
     }
 }
 
-/* The datapoint of worker i as views of its memory. The heads are checked, because a copy of this program that may have crashed
- * wrote them. */
+/* Makes dp the datapoint of worker i, as views of its memory. The heads are checked, because a copy of this program
+ * that may have crashed wrote them. */
 static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_said *said, tp_datapoint *dp)
 {
     const char *const wrong = "tp_df_multi_process: a process reported a datapoint that is not in its shared memory";
@@ -5350,7 +5392,7 @@ static tp_status tp__procs_restart(tp_dataflow *df, int64_t pass)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     tp_status st = TP_OK;
-    (void)pass; /* tp_df_restart has stored it in df->pass_ */
+    (void)pass; /* tp_df_restart has stored the pass in df->pass_ */
     if (f->broken[0]) tp__procs_stop(f);
     f->broken[0] = 0;
     while (f->started < f->n && st == TP_OK) st = tp__procs_start_one(f, f->started);
@@ -5451,9 +5493,9 @@ enum { TP__CIFAR_SIDE = 32, TP__CIFAR_PIXELS = 32 * 32, TP__CIFAR_IMAGE = 3 * 32
 
 typedef struct tp__cifar_kind {
     const char *name, *folder, *archive,
-        *variable; /* "tp_df_cifar10", "cifar10", its folder in the archive, "cifar10_data" */
+        *variable; /* names: "tp_df_cifar10", "cifar10", its folder in the archive, "cifar10_data" */
     const char *train[6], *test[2];
-    int labels, classes[2]; /* number of label bytes, and number of classes for each */
+    int labels, classes[2]; /* number of label bytes of an image, and number of classes for each */
 } tp__cifar_kind;
 
 /* Appends the records of one file to image (N,32,32,3) and label (N), which are large enough. */
@@ -5494,7 +5536,7 @@ static tp_status tp__rows_grow(tp_tensor *t, int64_t rows)
     return TP_OK;
 }
 
-/* The folder of a data set: dir, or the default, "$TP_DATA/cifar10" or "$TENSORPACK_DATASET/cifar10_data". */
+/* Finds the folder of a data set: dir, or the default, "$TP_DATA/cifar10" or "$TENSORPACK_DATASET/cifar10_data". */
 static void tp__data_dir(tp_buf *b, const char *dir, const char *ours, const char *theirs)
 {
     const char *data = getenv("TP_DATA"), *sets = getenv("TENSORPACK_DATASET"), *home = getenv("HOME");
@@ -5663,7 +5705,7 @@ static tp_status tp__npz_rows(tp_dataflow *df, tp_dict *dict, const tp_df_npz_de
                            dict->n ? dict->item[0].name : "none");
         if (!t->data && tp_tensor_size(t))
             return tp_fail(TP_ERR_ARG, "%s: \"%s\" is asked for twice", d->path, name[j]);
-        f->array[j] = *t; /* the array owns t's memory now */
+        f->array[j] = *t; /* now the array owns t's memory */
         const tp_type type = {t->dtype, t->shape};
         memset(t, 0, sizeof *t);
         t->dtype = type.dtype;
@@ -5707,7 +5749,8 @@ static void tp__tfrecord_tail(uint8_t tail[4], const void *data, size_t size)
     tp__put_le(tail, tp__crc_mask(tp_crc32c(0, data, size)), 4);
 }
 
-/* Makes a record of what was appended to out since tp__tfrecord_begin returned `at`: the data need not be copied. */
+/* Turns the bytes that were appended to out since tp__tfrecord_begin returned `at` into a record: the data need not be
+ * copied. */
 TP__UNUSED static size_t tp__tfrecord_begin(tp_buf *out)
 {
     static const char head[TP__TFRECORD_HEAD] = "";
@@ -5747,7 +5790,7 @@ TP_DEF tp_status tp_tfrecord_put(tp_writer *w, const void *data, size_t size)
     return st == TP_OK ? tp_writer_put(w, tail, sizeof tail) : st;
 }
 
-/* An open file. */
+/* A TFRecord file that is open. */
 typedef struct tp__tfrecord_file {
     const char *path;
     int fd;
@@ -5770,7 +5813,7 @@ static tp_status tp__tfrecord_open_file(tp__tfrecord_file *f, const char *path)
     return st;
 }
 
-/* Reads exactly n bytes at offset `at`. */
+/* Reads exactly n bytes of a file at offset `at`. */
 static tp_status tp__tfrecord_bytes(const tp__tfrecord_file *f, uint64_t at, void *to, size_t n)
 {
     if (tp__os_seek(f->fd, (int64_t)at) != 0)
@@ -5939,15 +5982,15 @@ TP_DEF tp_status tp_example_write(const tp_datapoint *dp, const char *const *nam
     return out->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for a tf.train.Example") : TP_OK;
 }
 
-/* The contents of a Feature: the kind of list, and the bytes of its message. */
+/* A Feature of a tf.train.Example: the kind of list, and the bytes of its message. */
 typedef struct tp__example_value {
     int kind;
     tp__pb list;
-    int64_t n;     /* number of values; in a bytes list, of strings */
+    int64_t n;     /* number of values; in a bytes list, number of strings */
     tp__pb string; /* the last string of a bytes list */
 } tp__example_value;
 
-/* Counts the values of a list; false: damaged. */
+/* Counts the values of a list; false: the message is damaged. */
 static bool tp__example_count(tp__example_value *v)
 {
     tp__pb p = v->list;
@@ -6132,25 +6175,25 @@ TP__COLD_BEGIN
 
 typedef struct tp__tfrecord_place {
     uint64_t at, size;
-    int64_t number; /* number of the record in its file */
+    int64_t number; /* number of the record in its TFRecord file */
     int file;
 } tp__tfrecord_place;
 
-enum { TP__TFRECORD_OPEN = 32 }; /* maximum number of open files */
+enum { TP__TFRECORD_OPEN = 32 }; /* largest number of open files */
 
 typedef struct tp__tfrecord_flow {
     tp__order order;
     tp__tfrecord_place *record;
     int64_t room;
     char **path;
-    tp__tfrecord_file open[TP__TFRECORD_OPEN]; /* file i is at index i % 32; path NULL: none */
+    tp__tfrecord_file open[TP__TFRECORD_OPEN]; /* open files: file i is at index i % 32; path NULL: none */
     tp_spec *feature;
     int n_feature;
     tp_arena mem;
     tp_buf data, what;
 } tp__tfrecord_flow;
 
-/* Opens the file if necessary and returns it. */
+/* Opens the TFRecord file if necessary and returns it. */
 static tp_status tp__tfrecord_at(tp__tfrecord_flow *f, int file, tp__tfrecord_file **out)
 {
     tp__tfrecord_file *o = &f->open[file % TP__TFRECORD_OPEN];
@@ -6303,13 +6346,14 @@ TP__COLD_BEGIN
  * The text is parsed in place: quoted fields are unquoted where they are, and a 0 is written after each field. */
 
 typedef struct tp__csv {
-    char *at, *end; /* text from `at` to `end`; *end is 0 */
+    char *at, *end; /* the text of a CSV file, from `at` to `end`; *end is 0 */
     const char *what;
-    int64_t line; /* number, from 1, of the line at `at` */
+    int64_t line; /* number, from 1, of the current line */
     char separator;
 } tp__csv;
 
-enum { TP__CSV_MORE, TP__CSV_LAST, TP__CSV_BAD }; /* another field follows in the row; no field follows; an error */
+/* after a field: another field follows in the row; no field follows; an error */
+enum { TP__CSV_MORE, TP__CSV_LAST, TP__CSV_BAD };
 
 /* Reads the next field of the row; returns TP__CSV_MORE, TP__CSV_LAST or TP__CSV_BAD. */
 static int tp__csv_field(tp__csv *c, char **field, size_t *length)
@@ -6350,7 +6394,7 @@ static int tp__csv_field(tp__csv *c, char **field, size_t *length)
     return after == '\n' ? TP__CSV_LAST : TP__CSV_MORE;
 }
 
-/* Skips empty lines; false at the end. */
+/* Skips empty lines of a CSV file; false at its end. */
 static bool tp__csv_row(tp__csv *c)
 {
     for (;; c->line++) {
@@ -6366,7 +6410,7 @@ static bool tp__csv_blank(const char *p, const char *end)
     return p == end;
 }
 
-/* Parses a decimal integer, with blanks around it. */
+/* Parses a decimal integer with blanks around it. */
 static bool tp__csv_int(const char *p, const char *end, int64_t *out)
 {
     while (p < end && (*p == ' ' || *p == '\t')) p++;
@@ -6407,7 +6451,7 @@ static bool tp__csv_number(tp_tensor *t, int64_t i, const char *field, size_t le
 
 /* The mapping from the fields of a row to the components. */
 typedef struct tp__csv_take {
-    const tp_csv_column *column; /* n of them */
+    const tp_csv_column *column; /* an array of n columns */
     int n;
     int64_t *first; /* first field of each component, -1: not found in the header yet */
 } tp__csv_take;
@@ -6488,7 +6532,7 @@ static tp_status tp__csv_parse(tp__rows_flow *f, size_t size, const char *what, 
     tp__csv c = {f->text, f->text + size, what, 1, separator};
     const tp__csv_take take = {columns, f->n, first};
     int64_t most = 1, rows = 0, fields = 0;
-    if (size >= 3 && memcmp(c.at, "\xEF\xBB\xBF", 3) == 0) c.at += 3; /* a byte order mark */
+    if (size >= 3 && memcmp(c.at, "\xEF\xBB\xBF", 3) == 0) c.at += 3; /* skip a byte order mark */
     for (const char *p = c.at; (p = (const char *)memchr(p, '\n', (size_t)(c.end - p))) != NULL; p++) most++;
     tp__csv_take names = take;
     tp_status st = tp__csv_header(&c, &names, header, &fields);
@@ -6576,7 +6620,7 @@ static const char *tp__text_next(const char **p, const char *end, bool words, si
     return token;
 }
 
-typedef struct tp__token { /* a distinct word of a text */
+typedef struct tp__token { /* A distinct word or character of a text. */
     const char *at;
     size_t length;
     int64_t count, order;
@@ -6587,7 +6631,7 @@ typedef struct tp__tokens {
     tp__token *token;
     int32_t n, room;
     int32_t *slot;
-    size_t n_slot; /* a power of two */
+    size_t n_slot; /* size of the hash table, a power of two */
 } tp__tokens;
 
 static size_t tp__slot_of(uint64_t hash, size_t n_slot) { return (size_t)hash & (n_slot - 1); }
@@ -6684,7 +6728,8 @@ TP_DEF int tp_vocabulary_find(const tp_vocabulary *v, const char *word, size_t s
     return is ? is - 1 : v->unk;
 }
 
-/* Copies the tokens. A 0 byte would be a character of length 0 to strlen; texts that contain one were refused before. */
+/* Copies the tokens into the vocabulary. A 0 byte would be a character of length 0 to strlen; texts that contain one
+ * were refused before. */
 static tp_status tp__vocabulary_take(tp_vocabulary *v, const tp__tokens *t, bool words)
 {
     v->n_slot_ = 4;
@@ -6762,9 +6807,9 @@ TP_DEF tp_status tp_vocabulary_words(tp_vocabulary *v, const char *path, int64_t
 /* -- flows of text ---- >>df text */
 
 typedef struct tp__text_flow {
-    tp__order order; /* next is used as the index; `at` is not used */
+    tp__order order; /* next is used as the index of a piece; `at` is not used */
     int32_t *id;
-    int64_t n; /* number of ids */
+    int64_t n; /* number of ids in the text */
     int64_t sequence, batch;
     bool random;
 } tp__text_flow;
@@ -6917,7 +6962,7 @@ TP__COLD_END
 
 typedef struct tp__stb {
     char *block;
-    size_t cap, used, need, most; /* need: the size that would have been enough; most: limit of one allocation */
+    size_t cap, used, need, most; /* need: size that would have been enough; most: limit of one allocation */
     bool nomem, over;
 } tp__stb;
 
@@ -6934,7 +6979,7 @@ typedef struct tp__stb {
 #define TP__STB
 #define TP__STB_OURS
 
-static TP__THREAD_LOCAL tp__stb *tp__stb_now; /* the memory to use while an image is decoded */
+static TP__THREAD_LOCAL tp__stb *tp__stb_now; /* the memory that stb_image uses while an image is decoded */
 
 static void *tp__stb_malloc(size_t size)
 {
@@ -6952,7 +6997,7 @@ static void *tp__stb_malloc(size_t size)
     } else {
         p = tp_malloc(size);
     }
-    if (p) memset(p, 0, size); /* because parts of a damaged JPEG are never written */
+    if (p) memset(p, 0, size); /* zeroed, because parts of a damaged JPEG are never written */
     else s->nomem = true;
     return p;
 }
@@ -6981,7 +7026,7 @@ static void *tp__stb_realloc(void *p, size_t before, size_t size)
 #define STBI_NO_PNM
 #define STBI_NO_PSD
 #define STBI_NO_TGA
-#define STBI_ASSERT(x)                         ((void)0) /* damage is reported, not asserted */
+#define STBI_ASSERT(x)                         ((void)0) /* damaged files must give an error, not a failed assertion */
 #define STBI_MALLOC(size_)                     tp__stb_malloc(size_)
 #define STBI_REALLOC_SIZED(p_, before_, size_) tp__stb_realloc(p_, before_, size_)
 #define STBI_FREE(p_)                          tp__stb_free(p_)
@@ -7004,7 +7049,7 @@ static void *tp__stb_realloc(void *p, size_t before, size_t size)
 #pragma GCC diagnostic ignored "-Wimplicit-fallthrough"
 #pragma GCC diagnostic ignored "-Wpedantic"
 #ifndef __clang__
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* false warnings with -Ofast */
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized" /* gcc gives false warnings with -Ofast */
 #endif
 #endif
 #include TP_STB_IMAGE
@@ -7027,9 +7072,9 @@ TP__COLD_BEGIN
 #define TP__MOST_PIXELS ((int64_t)64 << 20)
 
 typedef struct tp__image_look {
-    const char *kind; /* NULL: neither JPEG nor PNG nor BMP */
+    const char *kind; /* "jpeg", "png" or "bmp"; NULL: none of them */
     uint64_t w, h;
-    const char *damage; /* NULL: none that is visible without decoding */
+    const char *damage; /* what is damaged; NULL: nothing that is visible without decoding */
     /* A palette with fewer entries than the pixel values can index: stb_image would use uninitialised stack memory. `pad` zero
      * bytes (black) are inserted at pad_at, and the header's number at patch_at is replaced by patch. */
     size_t pad, pad_at, patch_at;
@@ -7039,8 +7084,8 @@ typedef struct tp__image_look {
 static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
 static uint32_t tp__be32(const uint8_t *p) { return tp__be16(p) << 16 | tp__be16(p + 2); }
 
-/* Segments: ff, a kind, a length, contents; after "start of scan" the coded image, in which ff is followed by 0 or by a restart
- * marker. The file ends with an end marker. */
+/* A JPEG file consists of segments: ff, a kind, a length, contents; after "start of scan" the coded image, in which ff
+ * is followed by 0 or by a restart marker. The file ends with an end marker. */
 static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_look *look)
 {
     look->kind = "JPEG";
@@ -7068,10 +7113,10 @@ static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_look *look)
     }
 }
 
-/* 8 bytes, then chunks: length, kind, data, CRC. */
+/* A PNG file has 8 bytes, then chunks: length, kind, data, CRC. */
 static void tp__look_at_png(const uint8_t *p, size_t n, tp__image_look *look)
 {
-    size_t palette = 0; /* bytes that it needs, 3 for each colour */
+    size_t palette = 0; /* bytes that a complete palette needs, 3 for each colour */
     look->kind = "PNG";
     look->damage = "it is cut short";
     for (size_t at = 8; n - at >= 12;) {
@@ -7109,7 +7154,7 @@ static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_look *look)
     const bool old = tp__le32(p + 14) == 12;
     const uint32_t h = tp__le32(p + 22);
     look->w = old ? tp__le16(p + 18) : tp__le32(p + 18);
-    look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* negative: top row first */
+    look->h = old ? tp__le16(p + 20) : h >> 31 ? 0u - h : h; /* a negative height means that the top row comes first */
     const uint64_t bits = old ? tp__le16(p + 24) : n < 30 ? 0 : tp__le16(p + 28), offset = tp__le32(p + 10);
     const uint64_t row = (look->w * bits + 31) / 32 * 4; /* rows are padded to multiples of four bytes */
     if (offset > n || (look->h && row > (n - offset) / look->h)) return;
@@ -7151,14 +7196,14 @@ static tp_status tp__image_refuse(const tp__image_look *look, size_t size, const
 }
 
 #ifdef TP__STB
-/* After an image: if `keep`, enlarges the block so that a similar image fits into it. */
+/* Called after an image. If `keep`, enlarges the block so that a similar image fits into it. */
 static void tp__stb_settle(tp__stb *s, bool keep)
 {
     const size_t want = s->need;
     s->used = s->need = 0;
     if (!keep || want <= s->cap || want > (size_t)256 << 20) return;
     char *more = (char *)tp_malloc(want);
-    if (!more) return; /* the block stays as it is */
+    if (!more) return; /* on failure the block stays as it is */
     tp_free(s->block);
     s->block = more;
     s->cap = want;
@@ -7186,7 +7231,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
 #ifdef TP__STB_OURS
     tp__stb_now = s;
     if (look->pad) {
-        uint8_t *padded = (uint8_t *)tp__stb_malloc(size + look->pad); /* filled with zeros */
+        uint8_t *padded = (uint8_t *)tp__stb_malloc(size + look->pad); /* the memory is filled with zeros */
         if (!padded) return TP_ERR_NOMEM;
         memcpy(padded, data, look->pad_at);
         memcpy(padded + look->pad_at + look->pad, data + look->pad_at, size - look->pad_at);
@@ -7221,7 +7266,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
 }
 #endif
 
-/* s keeps the memory for the next image; NULL: the memory is freed. */
+/* Decodes an image in memory. s keeps the memory for the next image; NULL: the memory is freed. */
 static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, const char *what, int channels,
                                   int64_t max_pixels, tp_tensor *image)
 {
@@ -7236,7 +7281,7 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
     memset(&mine, 0, sizeof mine);
     tp__stb *use = s ? s : &mine;
     const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, what, channels, image);
-    tp__stb_settle(use, s != NULL && done == TP_OK); /* settling may change the last error */
+    tp__stb_settle(use, s != NULL && done == TP_OK); /* this call may change the last error */
     return done;
 #else
     (void)s, (void)image;
@@ -7316,12 +7361,12 @@ TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_
 
 /* -- flows of images ---- >>df image */
 
-enum { TP__IMAGE_NEW, TP__IMAGE_GOOD, TP__IMAGE_BAD }; /* what is known about a file */
+enum { TP__IMAGE_NEW, TP__IMAGE_GOOD, TP__IMAGE_BAD }; /* flags of a file: what is known about it */
 
 typedef struct tp__image_flow {
     tp__order order;
     char **path;
-    int32_t *label; /* NULL: no labels */
+    int32_t *label; /* labels of the files; NULL: no labels */
     int64_t room;
     uint8_t *known;
     const char **class_name;
@@ -7334,7 +7379,7 @@ typedef struct tp__image_flow {
     tp_tensor passed; /* scratch tensor for images that seek decodes */
 } tp__image_flow;
 
-/* Decodes file i; *good false: it is skipped. */
+/* Decodes file i; *good is false if it is skipped. */
 static tp_status tp__image_take(tp__image_flow *f, int64_t i, tp_tensor *image, bool *good)
 {
     const tp_status st = tp__image_read(&f->stb, f->path[i], f->channel, f->max_pixels, &f->file, image);
@@ -7527,7 +7572,8 @@ static tp_status tp__image_add_folder(tp__image_flow *f, const char *dir, int32_
         tp_buf_printf(&path, "%s/%s", dir, l.name[i]);
         if (path.failed) st = tp_fail(TP_ERR_NOMEM, "out of memory for the name of a file");
         else if (tp__os_stat(path.data, true, &is) != 0 || is.kind != TP__OS_DIR)
-            st = tp__image_add(f, NULL, path.data, path.len, label); /* reading reports an entry that is no file */
+            /* reading the file reports an entry that is no file */
+            st = tp__image_add(f, NULL, path.data, path.len, label);
         else if (depth == TP__IMAGE_DEPTH)
             st = tp_fail(TP_ERR_FORMAT, "%s lies %d folders deep: is it a link to a folder above?", path.data, depth);
         else st = tp__image_add_folder(f, path.data, label, depth + 1);
@@ -7657,8 +7703,8 @@ typedef struct tp__lmdb_flow {
     MDB_txn *txn;
     MDB_dbi dbi;
     MDB_cursor *cursor;
-    tp_buf keys;   /* all keys, concatenated */
-    uint64_t *key; /* n + 1 offsets, where each key begins */
+    tp_buf keys;   /* all keys of the LMDB file, concatenated */
+    uint64_t *key; /* n + 1 offsets: where each key begins in `keys` */
     int64_t room;
     bool raw;
     tp_buf what;
@@ -7801,7 +7847,7 @@ TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d)
     return tp__df_failed(&d->at_, st);
 }
 
-/* The list of the keys in pickle protocol 3: a list, its items after a mark, each a short byte string. */
+/* Writes the list of the keys in pickle protocol 3: a list, its items after a mark, each a short byte string. */
 static tp_status tp__lmdb_put_keys(MDB_txn *txn, MDB_dbi dbi, int64_t n, const char *path)
 {
     tp_buf b = {NULL, 0, 0, false};
@@ -7922,33 +7968,33 @@ typedef struct tp__aug_draw tp__aug_draw;
 
 struct tp_augmentor {
     tp_owner owner_;
-    const char *name; /* of the constructor, for sentences */
+    const char *name; /* name of the constructor, for sentences */
     tp_status (*draw)(tp__aug_draw *d, const tp_augmentor *a);
     const void *desc; /* the options, with defaults filled in */
     tp_augmentor **child;
     double *prob; /* cumulative probabilities of the children */
     int n_child;
-    int places; /* number of places of this augmentor and all below */
+    int places; /* number of places of this augmentor and all augmentors below it */
     void (*release)(void *user);
     void *user;
     const struct tp__isa *isa; /* vector kernels for noise; NULL: naive loops */
-    tp_status poison;          /* TP_OK: not poison */
+    tp_status poison;          /* status of a poison augmentor; TP_OK: not poison */
     char text[512];
 };
 
-/* The current image while the steps are applied. */
+/* The image that is being augmented, while the steps are applied. */
 typedef struct tp__pixels {
     char *data;
     tp_dtype dtype;
     int64_t h, w, c;
-    int64_t stride; /* bytes from row to row */
+    int64_t stride; /* bytes from one row to the next */
     int ndim;
 } tp__pixels;
 
 typedef struct tp__aug_run {
     tp_transform *t;
     tp__pixels x, y; /* the input and the output of a step */
-    int buffer;      /* index of the transform's buffer that holds x; -1: the caller's memory */
+    int buffer;      /* index of the transform's buffer that holds x; -1: x is in the caller's memory */
     bool mask;
     double fill;
 } tp__aug_run;
@@ -7956,7 +8002,7 @@ typedef struct tp__aug_run {
 typedef struct tp__aug_kind {
     const char *name;
     const char *numbers; /* names of the step's numbers, such as "y0 x0 h w" */
-    bool moves;          /* it moves pixels, so that it applies to masks and points too */
+    bool moves;          /* the step moves pixels, so it applies to masks and points too */
     tp_status (*image)(tp__aug_run *r, const tp__aug_step *s);
     void (*point)(const tp__aug_step *s, float *x, float *y);
 } tp__aug_kind;
@@ -7965,7 +8011,7 @@ struct tp__aug_step {
     const tp__aug_kind *kind;
     const tp_augmentor *a;
     double number[12];
-    int64_t h, w; /* size of its input image */
+    int64_t h, w; /* size of the step's input image */
     uint64_t key;
     int64_t index;
 };
@@ -7975,9 +8021,9 @@ struct tp__aug_draw {
     const tp_augmentor *a;
     uint64_t root, key;
     int64_t index;
-    uint64_t drawn; /* random numbers that this augmentor has drawn so far */
+    uint64_t drawn; /* number of random numbers that this augmentor has drawn so far */
     int place;
-    int64_t h, w; /* current size of the image */
+    int64_t h, w; /* size of the image after the steps drawn so far */
 };
 
 TP__COLD_BEGIN
@@ -8000,7 +8046,7 @@ TP_DEF tp_status tp_aug_status(const tp_augmentor *a)
     return a->poison == TP_OK ? TP_OK : tp_fail(a->poison, "%s", a->text);
 }
 
-/* A new augmentor with a copy of its options in the same block. NULL: out of memory. */
+/* Makes a new augmentor with a copy of its options in the same block. NULL: out of memory. */
 static tp_augmentor *tp__aug_new(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
                                  const void *desc, size_t bytes)
 {
@@ -8015,7 +8061,7 @@ static tp_augmentor *tp__aug_new(const char *name, tp_status (*draw)(tp__aug_dra
     return a;
 }
 
-/* A new augmentor for noise, with vector kernels. */
+/* Makes a new augmentor for noise, with vector kernels. */
 static tp_augmentor *tp__aug_noise_new(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
                                        const void *desc, size_t bytes)
 {
@@ -8055,14 +8101,14 @@ static double tp__aug_uniform(tp__aug_draw *d, double low, double high)
 {
     return low + (high - low) * (double)tp_random_uniform(d->key, (uint64_t)d->index, d->drawn++);
 }
-/* Returns low if high <= low. */
+/* Draws an integer below high; returns low if high <= low. */
 static int64_t tp__aug_randint(tp__aug_draw *d, int64_t low, int64_t high)
 {
     const uint64_t r = tp_random_u32(d->key, (uint64_t)d->index, d->drawn++);
     return high > low ? low + (int64_t)(r * (uint64_t)(high - low) >> 32) : low;
 }
 
-/* A new step whose result has size h, w; NULL: out of memory, or the size is out of range. */
+/* Adds a new step whose result has size h, w; NULL: out of memory, or the size is out of range. */
 static tp__aug_step *tp__aug_step_new(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, int64_t h,
                                       int64_t w)
 {
@@ -8091,13 +8137,13 @@ static tp__aug_step *tp__aug_step_new(tp__aug_draw *d, const tp_augmentor *a, co
     d->w = w;
     return s;
 }
-/* The status of the failure for which tp__aug_step_new returned NULL. */
+/* Returns the status of the failure for which tp__aug_step_new returned NULL. */
 static tp_status tp__aug_step_status(int64_t h, int64_t w)
 {
     return h < 1 || w < 1 || h > TP__AUG_SIDE || w > TP__AUG_SIDE ? TP_ERR_SHAPE : TP_ERR_NOMEM;
 }
 
-/* A step with up to four numbers that keeps the size. */
+/* Adds a step with up to four numbers that keeps the size. */
 static tp_status tp__aug_plain(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, double p, double q)
 {
     tp__aug_step *s = tp__aug_step_new(d, a, kind, d->h, d->w);
@@ -8207,7 +8253,7 @@ static tp_status tp__aug_room_like(tp__aug_run *r, int64_t h, int64_t w)
 {
     return tp__aug_room(r, r->x.dtype, h, w, r->x.c, r->x.ndim);
 }
-static void tp__aug_done(tp__aug_run *r) /* y becomes the image */
+static void tp__aug_done(tp__aug_run *r) /* y becomes the current image */
 {
     r->buffer = r->buffer == 0;
     r->x = r->y;
@@ -8350,7 +8396,7 @@ TP__COLD_END
 
 /* -- moving pixels: crop, flip, transpose, pad, paste ---- >>aug move */
 
-/* Number of bytes of a pixel. */
+/* Returns the number of bytes of a pixel. */
 static int64_t tp__aug_pixel(const tp__pixels *x) { return x->c * (int64_t)tp_dtype_size(x->dtype); }
 
 static tp_status tp__aug_crop_image(tp__aug_run *r, const tp__aug_step *s)
@@ -8371,7 +8417,7 @@ static void tp__aug_reverse1(char *to, const char *from, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) to[i] = from[n - 1 - i];
 }
-/* Three bytes per pixel, written as four: the next pixel overwrites the fourth. */
+/* Copies pixels of three bytes by writing four: the next pixel overwrites the fourth byte. */
 static void tp__aug_reverse3(char *to, const char *from, int64_t n)
 {
     int64_t i = 0;
@@ -8419,7 +8465,7 @@ static void tp__aug_flip_point(const tp__aug_step *s, float *x, float *y)
 }
 static const tp__aug_kind tp__aug_flip = {"Flip", "horiz", true, tp__aug_flip_image, tp__aug_flip_point};
 
-/* Writes a row of pixels, taking each from its column. */
+/* Writes a row of pixels, each taken from the column that a table gives. */
 static void tp__aug_gather_row(char *to, const char *from, const int32_t *column, int64_t n, size_t size)
 {
     if (size == 1)
@@ -8453,7 +8499,8 @@ static void tp__aug_transpose_point(const tp__aug_step *s, float *x, float *y)
 }
 static const tp__aug_kind tp__aug_transpose = {"Transpose", "", true, tp__aug_transpose_image, tp__aug_transpose_point};
 
-/* Index of the pixel at position i of a row of n pixels, where i may be outside the row. -1: use the border value. */
+/* Returns the index of the pixel at position i of a row of n pixels, where i may be outside the row. -1: use the border
+ * value. */
 static int64_t tp__aug_edge(int64_t i, int64_t n, int edge)
 {
     if (i >= 0 && i < n) return i;
@@ -8466,7 +8513,7 @@ static int64_t tp__aug_edge(int64_t i, int64_t n, int edge)
     return edge == TP_EDGE_REFLECT ? 2 * n - 1 - i : 2 * n - 2 - i;
 }
 
-/* One element of the image's dtype; values for bytes are limited and rounded. */
+/* Stores one element in the image's dtype; values for bytes are limited and rounded. */
 static size_t tp__aug_element(char out[8], tp_dtype dtype, double value)
 {
     if (dtype == TP_U8) {
@@ -8529,7 +8576,7 @@ TP__HOT static void tp__aug_floats(float *to, const unsigned char *from, int64_t
 {
     for (int64_t i = 0; i < n; i++) to[i] = (float)from[i];
 }
-/* Limits to 0..255 and drops the fraction. NaN becomes 0. */
+/* Limits a number to 0..255 and drops the fraction. NaN becomes 0. */
 TP__HOT static void tp__aug_bytes(unsigned char *to, const float *from, float plus, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -8553,7 +8600,7 @@ static void tp__aug_get_row(float *to, const tp__pixels *x, int64_t i)
     if (x->dtype == TP_U8) tp__aug_floats(to, (const unsigned char *)x->data + i * x->stride, n);
     else memcpy(to, x->data + i * x->stride, (size_t)n * sizeof(float));
 }
-/* plus: 0.5 rounds bytes to the nearest, 0 drops the fraction. */
+/* Stores floats as a row of pixels. plus: 0.5 rounds bytes to the nearest, 0 drops the fraction. */
 static void tp__aug_put_row(const float *from, const tp__pixels *x, int64_t i, float plus)
 {
     const int64_t n = x->w * x->c;
@@ -8568,7 +8615,7 @@ static float *tp__aug_work(tp__aug_run *r, int which, int64_t n)
     return tp_tensor_resize(t, TP_F32, tp_make_shape_n(1, &n)) == TP_OK ? (float *)t->data : NULL;
 }
 
-/* Changes one row of n pixels of c channels. p: numbers of the step. */
+/* A function that changes one row of n pixels of c channels. p: numbers of the step. */
 typedef void (*tp__aug_row_fn)(float *x, int64_t n, int64_t c, const float *p);
 
 /* Changes the image in place, row by row, converted to floats. clip: float32 images are limited to 0..255 too. */
@@ -8659,13 +8706,14 @@ static double tp__aug_weight(const tp__aug_window *v, int64_t k)
 static tp_status tp__aug_taps_room(tp__aug_taps *t, int64_t in, int64_t out, int64_t n)
 {
     const int64_t taps = n < in ? n : in, dim[2] = {out, taps};
-    t->in = 0; /* 0 until the windows are filled */
+    t->in = 0; /* 0 means that the windows are not filled yet */
     tp_status st = tp_tensor_resize(&t->start, TP_I32, tp_make_shape_n(1, &out));
     if (st == TP_OK) st = tp_tensor_resize(&t->weight, TP_F32, tp_make_shape_n(2, dim));
     t->taps = (int)taps;
     return st;
 }
-/* Fills window i, which begins at pixel `first`; weights of pixels beyond the edge are added to the last pixel inside. */
+/* Fills the window of output pixel i, which begins at pixel `first`; weights of pixels beyond the edge are added to the
+ * last pixel inside. */
 static void tp__aug_taps_put(tp__aug_taps *t, int64_t in, int64_t i, int64_t first, const double *weight, int64_t n)
 {
     int64_t start = first < 0 ? 0 : first;
@@ -8681,7 +8729,7 @@ static void tp__aug_taps_put(tp__aug_taps *t, int64_t in, int64_t i, int64_t fir
     ((int32_t *)t->start.data)[i] = (int32_t)start;
 }
 
-/* The windows of a resize from `in` to `out`. kind: a tp_inter, plus TP__AUG_ANTIALIAS with antialias. */
+/* Computes the windows of a resize from `in` to `out`. kind: a tp_inter, plus TP__AUG_ANTIALIAS with antialias. */
 static tp_status tp__aug_taps_resize(tp__aug_taps *t, int64_t in, int64_t out, int kind, tp_tensor *work)
 {
     if (t->in == in && t->out == out && t->kind == kind) return TP_OK;
@@ -8710,11 +8758,11 @@ static tp_status tp__aug_taps_resize(tp__aug_taps *t, int64_t in, int64_t out, i
     return TP_OK;
 }
 
-/* The windows of a Gaussian of n pixels (odd). */
+/* Computes the windows of a Gaussian of n pixels (odd). */
 static tp_status tp__aug_taps_blur(tp__aug_taps *t, int64_t in, int64_t n, double sigma, tp_tensor *work)
 {
-    static const double small[4][7] = {
-        {1}, {1, 2, 1}, {1, 4, 6, 4, 1}, {1, 3.5, 7, 9, 7, 3.5, 1}}; /* their sums are 1, 4, 16, 32 */
+    /* OpenCV's small kernels; their sums are 1, 4, 16, 32 */
+    static const double small[4][7] = {{1}, {1, 2, 1}, {1, 4, 6, 4, 1}, {1, 3.5, 7, 9, 7, 3.5, 1}};
     const int kind = TP__AUG_BLUR + (int)n;
     if (t->in == in && t->out == in && t->kind == kind && !(t->size < sigma || t->size > sigma)) return TP_OK;
     tp_status st = tp__aug_taps_room(t, in, in, n);
@@ -8840,7 +8888,8 @@ static tp_status tp__aug_resize_image(tp__aug_run *r, const tp__aug_step *s)
     const int64_t h = (int64_t)s->number[0], w = (int64_t)s->number[1];
     const int inter = (int)s->number[2], kind = inter + (s->number[3] > 0 ? TP__AUG_ANTIALIAS : 0);
     tp__aug_taps *taps = r->t->taps_;
-    if (h == r->x.h && w == r->x.w) return TP_OK; /* every kernel is 1 at 0 and 0 at the other integers */
+    /* no resize is needed: every kernel is 1 at 0 and 0 at the other integers */
+    if (h == r->x.h && w == r->x.w) return TP_OK;
     if (r->mask || inter == TP_INTER_NEAREST) return tp__aug_resize_nearest(r, h, w);
     tp_status st = tp__aug_taps_resize(&taps[0], r->x.w, w, kind, &r->t->work_);
     if (st == TP_OK) st = tp__aug_taps_resize(&taps[1], r->x.h, h, kind, &r->t->work_);
@@ -8867,7 +8916,7 @@ static const tp__aug_kind tp__aug_blur = {"GaussianBlur", "size_x size_y sigma_x
 /* -- warping ---- >>aug warp */
 /* The six numbers of the step map a pixel's index: x' = a x + b y + c, y' = d x + e y + f. */
 
-/* The inverse map. */
+/* Computes the inverse map. */
 static void tp__aug_invert(const double *m, double *v)
 {
     const double det = m[0] * m[4] - m[1] * m[3];
@@ -8879,7 +8928,7 @@ static void tp__aug_invert(const double *m, double *v)
     v[5] = -(v[3] * m[2] + v[4] * m[5]);
 }
 
-/* Largest integer not above x, limited to the range around an image. */
+/* Returns the largest integer not above x, limited to the range around an image. */
 static int64_t tp__aug_floor(double x)
 {
     const double limit = 1e12;
@@ -8980,8 +9029,9 @@ static const tp__aug_kind tp__aug_warp = {"WarpAffine", "a b c d e f interp bord
 
 /* -- colours ---- >>aug colours */
 
-/* x = a x + b with b per channel, over n elements of contiguous rows; bytes are limited and their fraction is dropped. The offsets
- * repeat after 48 elements, a multiple of 1, 2, 3 and 4 channels, which suits vectors of any length. */
+/* Computes x = a x + b with b per channel, over n elements of contiguous rows; bytes are limited and their fraction is
+ * dropped. The offsets repeat after 48 elements, a multiple of 1, 2, 3 and 4 channels, which suits vectors of any
+ * length. */
 enum { TP__AUG_PATTERN = 48 };
 TP__HOT static void tp__aug_line_tail(unsigned char *x, float a, const float *offset, int64_t n)
 {
@@ -8998,7 +9048,7 @@ static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_
     for (; i < n; i += TP__AUG_PATTERN)
         tp__aug_line_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : (int64_t)TP__AUG_PATTERN);
 }
-/* The map with a = 1 and one integer offset: a saturating addition of bytes. */
+/* The same map with a = 1 and one integer offset: a saturating addition of bytes. */
 TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
 {
     const unsigned char by = (unsigned char)(plus > 255 || plus < -255 ? 255 : plus < 0 ? -plus : plus);
@@ -9017,7 +9067,7 @@ TP__HOT static void tp__aug_line_floats(float *x, float a, const float *b, int64
             for (int64_t k = 0; k < c; k++) x[i + k] = a * x[i + k] + b[k];
 }
 
-/* Applies a x + b to the image. b: one offset for each channel. */
+/* Applies a x + b to the elements x of the image. b: one offset for each channel. */
 static tp_status tp__aug_line(tp__aug_run *r, double a, const double *b, bool one, bool clip)
 {
     const tp_status st = tp__aug_own(r);
@@ -9062,7 +9112,7 @@ static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
 static const tp__aug_kind tp__aug_lighting = {"Lighting", "plus0 plus1 plus2 clip", false, tp__aug_lighting_image,
                                               NULL};
 
-/* Sums for each position of a pattern of 48 bytes. 16 bits can hold the sum of 257 bytes. */
+/* Computes sums for each position of a pattern of 48 bytes. 16 bits can hold the sum of 257 bytes. */
 TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, double *sum)
 {
     for (int64_t from = 0; from < n; from += 257 * TP__AUG_PATTERN) {
@@ -9077,7 +9127,7 @@ TP__HOT static void tp__aug_sum_bytes(const unsigned char *x, int64_t n, double 
     }
 }
 
-/* The mean of each channel, for an image with contiguous rows. */
+/* Computes the mean of each channel, for an image with contiguous rows. */
 static void tp__aug_means(const tp__pixels *x, double *mean)
 {
     const int64_t n = x->h * x->w * x->c, c = x->c;
@@ -9119,7 +9169,8 @@ static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_contrast = {"Contrast", "factor clip rgb", false, tp__aug_contrast_image, NULL};
 
-/* p: the factor, and the weights of the three channels in the grey value, which for byte images is rounded to a byte */
+/* Changes the saturation of a row. p: the factor, and the weights of the three channels in the grey value, which for
+ * byte images is rounded to a byte. */
 TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const float *p)
 {
     (void)c;
@@ -9127,7 +9178,7 @@ TP__HOT static void tp__aug_saturation_row(float *x, int64_t n, int64_t c, const
         float grey = p[1] * x[3 * i] + p[2] * x[3 * i + 1] + p[3] * x[3 * i + 2];
         if (p[4] > 0.0f) grey = (float)(int)(grey + 0.5f);
         for (int k = 0; k < 3; k++)
-            x[3 * i + k] = grey + (x[3 * i + k] - grey) * p[0]; /* written so that a grey pixel does not change */
+            x[3 * i + k] = grey + (x[3 * i + k] - grey) * p[0]; /* the formula does not change a grey pixel */
     }
 }
 static tp_status tp__aug_saturation_image(tp__aug_run *r, const tp__aug_step *s)
@@ -9140,7 +9191,7 @@ static tp_status tp__aug_saturation_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_saturation = {"Saturation", "factor clip rgb", false, tp__aug_saturation_image, NULL};
 
-/* Hue in sixths of the circle, [0,6); 0 for grey. max and range are those of the three values. */
+/* Returns the hue in sixths of the circle, [0,6); 0 for grey. max and range are those of the three values. */
 static float tp__aug_hue_of(float red, float green, float blue, float max, float range)
 {
     if (!(range > 0.0f)) return 0.0f;
@@ -9155,8 +9206,8 @@ static void tp__aug_extent(const float *x, float *max, float *range)
     *max = high > x[2] ? high : x[2];
     *range = *max - (low < x[2] ? low : x[2]);
 }
-/* The value of one colour of a hue: max minus a part of range. at: position of the colour on the circle of hues, red 5, green 3,
- * blue 1. */
+/* Returns the value of one colour of a hue: max minus a part of range. at: position of the colour on the circle of
+ * hues, red 5, green 3, blue 1. */
 static float tp__aug_colour(float hue, float at, float max, float range)
 {
     float k = hue + at;
@@ -9164,7 +9215,7 @@ static float tp__aug_colour(float hue, float at, float max, float range)
     const float far = 4.0f - k, less = k < far ? k : far;
     return max - range * (less < 0.0f ? 0.0f : less > 1.0f ? 1.0f : less);
 }
-/* p: sixths to add; indices of red and blue */
+/* Turns the hue of a row. p: sixths of the circle to add; indices of red and blue. */
 static void tp__aug_hue_row(float *x, int64_t n, int64_t c, const float *p)
 {
     const int red = p[1] > 0.0f ? 2 : 0;
@@ -9195,7 +9246,7 @@ static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
     const tp_status st = tp__aug_own(r);
     if (st != TP_OK) return st;
     for (int i = 0; i < 256; i++) {
-        /* in float32, as in tensorpack, so that dropping the fraction gives the same integers; 255 stays 255 */
+        /* computed in float32, as in tensorpack, so that dropping the fraction gives the same integers; 255 stays 255 */
         const float v = powf((float)i / 255.0f, (float)(1.0 / (1.0 + s->number[0]))) * 255.0f;
         table[i] = (unsigned char)(v < 255.0f ? (int)v : 255);
     }
@@ -9261,7 +9312,7 @@ static tp_status tp__aug_to_floats(tp__aug_run *r)
     return st == TP_OK ? tp__aug_own(r) : st;
 }
 
-/* The value to subtract and the divisor, for one channel or all: elements first, first + step, ... of n. */
+/* Computes the value to subtract and the divisor, for one channel or all: elements first, first + step, ... of n. */
 static void tp__aug_deviation(const float *x, int64_t first, int64_t step, int64_t n, double *mean, double *deviation)
 {
     double sum = 0, square = 0, count = 0;
@@ -9333,7 +9384,7 @@ static void tp__aug_convert_pixel(float *to, const float *from, int mode, bool b
         to[1] = max > 0.0f ? full * range / max : 0.0f;
         to[2] = max;
         break;
-    default: /* HSV to RGB */
+    default: /* from HSV to RGB */
         max = from[2];
         range = max * from[1] / full;
         const float sixths = from[0] / degrees, hue = sixths - 6.0f * floorf(sixths / 6.0f);
@@ -9391,7 +9442,8 @@ static const tp__aug_kind tp__aug_cutout = {"RandomCutout", "y0 x0 h w fill", fa
  * bits. */
 enum { TP__AUG_NOISE = 512 };
 
-/* x + noise * sigma, in double. In one loop a compiler could fuse the multiplication and the addition, which gives other bits. */
+/* Computes x + noise * sigma in double. In one loop a compiler could fuse the multiplication and the addition, which
+ * gives other bits. */
 TP__HOT static void tp__aug_add_noise(float *x, double *noise, double sigma, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) noise[i] *= sigma;
@@ -9448,8 +9500,8 @@ static const tp__aug_kind tp__aug_salt_pepper = {"SaltPepperNoise", "white_prob 
                                                  tp__aug_salt_pepper_image, NULL};
 
 /* -- JPEG noise ---- >>aug jpeg */
-/* Converts to YCbCr, halves the colour planes, applies 8x8 cosine transforms, quantises and converts back. Entropy coding is
- * lossless and is left out. */
+/* JPEG noise converts to YCbCr, halves the colour planes, applies 8x8 cosine transforms, quantises and converts back.
+ * Entropy coding is lossless and is left out. */
 
 /* Tables K.1 and K.2 of the JPEG standard, for luminance and chrominance at quality 50. */
 static const unsigned char tp__aug_jpeg_table[2][64] = {
@@ -9466,7 +9518,7 @@ typedef struct tp__aug_plane {
     int64_t h, w, stride, rows;
 } tp__aug_plane;
 
-/* Rounds; |x| < 1024 */
+/* Rounds to the nearest integer, for |x| < 1024. */
 static float tp__aug_whole(float x) { return (float)((int)(x + 1024.5f) - 1024); }
 static float tp__aug_byte(float x)
 {
@@ -9474,7 +9526,7 @@ static float tp__aug_byte(float x)
     return (float)(int)((x < 255.0f ? x : 255.0f) + 0.5f);
 }
 
-/* The product of two 8x8 matrices. */
+/* Computes the product of two 8x8 matrices. */
 TP__HOT static void tp__aug_product8(float *to, const float *a, const float *b)
 {
     for (int i = 0; i < 8; i++) {
@@ -9523,7 +9575,7 @@ static void tp__aug_plane_extend(const tp__aug_plane *p)
     }
 }
 
-/* Halves a plane: means of 2x2 pixels, rounded down and up alternately, as in libjpeg. */
+/* Halves the size of a plane: means of 2x2 pixels, rounded down and up alternately, as in libjpeg. */
 static void tp__aug_plane_halve(const tp__aug_plane *to, const tp__aug_plane *from)
 {
     for (int64_t i = 0; i < to->h; i++)
@@ -9532,8 +9584,8 @@ static void tp__aug_plane_halve(const tp__aug_plane *to, const tp__aug_plane *fr
             to->at[i * to->stride + j] = (float)(int)((a[0] + a[1] + b[0] + b[1] + (float)(1 + (j & 1))) * 0.25f);
         }
 }
-/* Row i of the plane at twice the size: 3/4 of the nearer and 1/4 of the farther pixel, in both directions. work: scratch memory
- * for a row of p. */
+/* Computes row i of the plane at twice the size: 3/4 of the nearer and 1/4 of the farther pixel, in both directions.
+ * work: scratch memory for a row of p. */
 static void tp__aug_plane_double_row(float *to, const tp__aug_plane *p, int64_t i, int64_t w, float *work)
 {
     const int64_t near = i / 2, next = i & 1 ? near + 1 : near - 1;
@@ -9679,7 +9731,7 @@ static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
     r->y.stride = (int64_t)tp__aug_row_bytes(&r->y);
     if (to->own && to->data == to->own) {
         tp__aug_done(r);
-    } else { /* out is a view, usually of the image */
+    } else { /* out is a view, usually of the input image */
         r->x = r->y;
         r->buffer = in.data == to->data ? r->buffer : -1;
     }
@@ -9734,7 +9786,7 @@ static tp_status tp__aug_identity_draw(tp__aug_draw *d, const tp_augmentor *a)
 }
 TP_DEF tp_augmentor *tp_aug_identity(void) { return tp__aug_new("tp_aug_identity", tp__aug_identity_draw, NULL, 0); }
 
-/* The place of child k; `first` is the place of child 0. */
+/* Returns the place of child k; `first` is the place of child 0. */
 static int tp__aug_place_of(const tp_augmentor *a, int first, int k)
 {
     for (int i = 0; i < k; i++) first += a->child[i]->places;
@@ -9778,7 +9830,8 @@ static void tp__aug_drop(tp_augmentor *a)
     if (a && !a->owner_.who) tp_aug_free(a);
 }
 
-/* An augmentor that owns n children. If it cannot be made, its children are freed and the first poison child is returned. */
+/* Makes an augmentor that owns n children. If it cannot be made, its children are freed and the first poison child is
+ * returned. */
 static tp_augmentor *tp__aug_parent(const char *name, tp_status (*draw)(tp__aug_draw *, const tp_augmentor *),
                                     tp_augmentor *const *augs, int n)
 {
@@ -10257,14 +10310,14 @@ static tp_status tp__aug_warp_step(tp__aug_draw *d, const tp_augmentor *a, const
     s->number[8] = (double)value;
     return TP_OK;
 }
-/* Cosine and sine of an angle in degrees, with the same bits on every machine. */
+/* Computes the cosine and sine of an angle in degrees, with the same bits on every machine. */
 static void tp__aug_angle(double degrees, double *cosine, double *sine)
 {
     double turn = degrees / 360.0;
     turn -= floor(turn);
     tp__turn(turn < 1.0 ? turn : 0.0, cosine, sine);
 }
-/* The matrix of a counter-clockwise rotation and a scaling about a point, OpenCV's getRotationMatrix2D. */
+/* Computes the matrix of a counter-clockwise rotation and a scaling about a point, OpenCV's getRotationMatrix2D. */
 static void tp__aug_rotation_matrix(double *m, double x, double y, double degrees, double scale)
 {
     double cosine, sine;
@@ -10344,7 +10397,8 @@ TP_DEF tp_augmentor *tp_aug_rotation_(const tp_aug_rotation_desc *d)
     return tp__aug_new(name, tp__aug_rotation_draw, &o, sizeof o);
 }
 
-/* The largest upright rectangle within a rotated rectangle of w by h. It touches either the two longer sides or all four. */
+/* Computes the largest upright rectangle within a rotated rectangle of w by h. It touches either the two longer sides
+ * or all four. */
 static void tp__aug_largest_rectangle(double w, double h, double degrees, int64_t *width, int64_t *height)
 {
     double c, s, x, y;
@@ -10472,7 +10526,7 @@ TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc
     return tp__aug_new(name, tp__aug_brightness_scale_draw, d, sizeof *d);
 }
 
-/* A step with a factor, clip, and the order of colours: 0 not given, 1 RGB, 2 BGR */
+/* Adds a step with a factor, clip, and the order of colours: 0 not given, 1 RGB, 2 BGR */
 static tp_status tp__aug_factor_step(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, double factor,
                                      tp_tri clip, tp_tri rgb)
 {
@@ -10755,23 +10809,23 @@ TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_de
 
 /* -- flows ---- >>df augment */
 
-typedef struct tp__augment_room { /* scratch memory of one thread */
+typedef struct tp__augment_room { /* The scratch memory of one thread. */
     tp_transform t;
     tp__stb stb;
     tp_buf path, file;
-    tp_tensor image; /* the loaded image */
+    tp_tensor image; /* the image loaded from the file */
 } tp__augment_room;
 
 typedef struct tp__augment {
     tp_augmentor *a;
     tp__augment_room **room;
     int n_room;
-    int n[4], index[4][8]; /* number of components, and their indices: images, masks, points, boxes */
+    int n[4], index[4][8]; /* for images, masks, points and boxes: number of components, and their indices */
     double mask_fill;
     bool catches;
-    int64_t caught; /* atomic; number of datapoints dropped after errors */
+    int64_t caught; /* atomic; number of datapoints that were dropped after errors */
     const char *name;
-    bool load, encoded, skip; /* load: the first image is a file */
+    bool load, encoded, skip; /* tp_df_load_image: the first component is a file */
     int channel;
     int64_t max_pixels;
 } tp__augment;
@@ -10862,7 +10916,7 @@ static tp_status tp__augment_map(const tp_datapoint *in, tp_datapoint *out, tp_m
     return TP_OK;
 }
 
-/* A copy of `lists` with scratch memory for each thread. NULL: out of memory. */
+/* Makes a copy of `lists` with scratch memory for each thread. NULL: out of memory. */
 static tp__augment *tp__augment_ready(const tp__augment *lists, int threads)
 {
     tp__augment *f = (tp__augment *)tp_malloc(sizeof *f);
@@ -10906,7 +10960,8 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
         f->a = a;
         f->name = name;
         m.user = f;
-        const char *key_name = lists->load ? "tp_df_augment_image" : name; /* random numbers as for decoded images */
+        /* the random numbers are those for decoded images */
+        const char *key_name = lists->load ? "tp_df_augment_image" : name;
         if (d->num_thread != 0 || d->buffer_size < 0) return tp__parallel_map(&m, name, key_name);
         tp_df_map_desc here;
         memset(&here, 0, sizeof here);
@@ -11007,7 +11062,7 @@ TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d)
 TP__COLD_END
 
 /* ==== >>idx =========================================================================================== */
-/* 00 00 type rank, then `rank` big-endian 32-bit sizes, then the elements, big-endian, row-major. */
+/* The IDX format: 00 00 type rank, then `rank` big-endian 32-bit sizes, then the elements, big-endian, row-major. */
 
 TP_DEF tp_status tp_idx_parse(const void *data, size_t size, const char *what, tp_tensor *t)
 {
@@ -11205,7 +11260,8 @@ TP_DEF void tp_input_free(tp_input_source *s)
 
 /* -- placeholders */
 
-/* A placeholder of this name in the root scope: reuses the existing node if it is a placeholder with this dtype and shape. */
+/* Finds or makes a placeholder of this name in the root scope: reuses the existing node if it is a placeholder with
+ * this dtype and shape. */
 static tp_node *tp__placeholder_or_reuse(tp_graph *g, const tp_spec *spec)
 {
     tp_node *n = tp__node_named(g, spec->name);
@@ -11251,12 +11307,13 @@ TP_DEF tp_input_source *tp_placeholder_input(void)
 
 struct tp_queue {
     tp_mutex *mutex;
-    tp_cond *room, *data; /* always broadcast: a waiter that gives up must not consume a signal meant for another */
+    /* Wakes all waiting threads: one that gives up must not consume a signal meant for another. */
+    tp_cond *room, *data;
     tp_datapoint *slot;
     int capacity, head, filled;
     bool closed;
-    int users, producers; /* number of owners; number of flows that still fill it */
-    tp_status error;      /* error of the flow that closed it */
+    int users, producers; /* number of owners of the queue; number of flows that still fill it */
+    tp_status error;      /* error of the flow that closed the queue */
     char error_text[2048];
 };
 
@@ -11441,15 +11498,16 @@ static void tp__queue_producer_ends(tp_queue *q, tp_status st)
 
 typedef struct tp__feeder {
     tp__endless e;
-    int64_t start; /* the position that reset_state goes to */
+    int64_t start; /* position to which reset_state goes */
     bool queue, threaded, quiet_end;
-    tp_queue *shared; /* the caller's queue, used instead of the ring: then slots are only those that a run holds */
+    /* the caller's queue, used instead of the ring; slots then hold only the datapoints of the current run */
+    tp_queue *shared;
     tp_datapoint fresh;
     int capacity;
     int batch;           /* BatchQueueInput: samples per batch; otherwise 0 */
     tp_tensor *row;      /* ring of BatchQueueInput: n_spec tensors (n_slot, shape of a sample) */
     tp_datapoint sample; /* the sample that is being copied into the ring */
-    tp_node **node;      /* n_tower * n_spec nodes */
+    tp_node **node;      /* nodes of all towers: n_tower * n_spec */
     int n_tower, cap_tower;
     bool running;
 
@@ -11465,12 +11523,12 @@ typedef struct tp__feeder {
 
     tp_hook hook, *hooks[1];
     tp_session *session;
-    tp_node *size_node; /* local variable QueueInput/queue_size */
+    tp_node *size_node; /* node of the local variable QueueInput/queue_size */
     float biased, weight, ema;
-    const char *scope; /* the scope "QueueInput/", to enter it again */
+    const char *scope; /* the name scope "QueueInput/", to be entered again */
 } tp__feeder;
 
-/* Zero-debiased moving average of the number of waiting datapoints, decay 0.5. */
+/* Computes the zero-debiased moving average of the number of waiting datapoints, with decay 0.5. */
 static void tp__feeder_size_ema(tp__feeder *f, float waiting)
 {
     f->biased = 0.5f * (f->biased + waiting);
@@ -11484,7 +11542,7 @@ static tp_status tp__feeder_read(tp__feeder *f, tp_datapoint *dp)
     return st == TP_OK && f->threaded ? tp__datapoint_own(dp) : st;
 }
 
-/* Number of datapoints that a run takes for each tower. */
+/* Returns the number of datapoints that a run takes for each tower. */
 static int tp__feeder_each(const tp__feeder *f) { return f->batch ? f->batch : 1; }
 
 /* Copies a sample into its row of the ring. number: number of the datapoint, for the error sentence; -1: from a queue that others
@@ -11500,7 +11558,7 @@ static tp_status tp__feeder_row(const tp_input_source *s, int at, const tp_datap
                        s->name, which, dp->n, s->n_spec);
     for (int i = 0; i < dp->n; i++) {
         const tp_tensor *x = &dp->c[i], *row = &f->row[i];
-        tp_shape want = row->shape; /* the shape of one row */
+        tp_shape want = row->shape; /* shape of one row of the ring */
         want.ndim--;
         memmove(want.dim, want.dim + 1, (size_t)want.ndim * sizeof *want.dim);
         if (x->dtype != row->dtype || !tp_shape_equal(&x->shape, &want))
@@ -11559,7 +11617,7 @@ static tp_status tp__feeder_room(tp_input_source *s, int64_t n)
 static void tp__feeder_end(tp__feeder *f, tp_status st)
 {
     f->closed = true;
-    if (st >= TP_OK) return; /* the end of a finite pass, or TP_STOP */
+    if (st >= TP_OK) return; /* the reader ended at the end of a finite pass, or by TP_STOP */
     f->error = st;
     snprintf(f->error_text, sizeof f->error_text, "%.2047s", tp_last_error());
 }
@@ -11593,7 +11651,7 @@ static void tp__feeder_thread(void *user)
         tp_mutex_unlock(f->mutex);
         tp_status st = tp__feeder_fill(s, at);
         if (st == TP_OK && !f->prepared) {
-            f->prepared = true; /* before filled++, so that no run uses the ring yet */
+            f->prepared = true; /* set before filled++, so that no run uses the ring yet */
             st = tp__feeder_prepare(f, at);
         }
         tp_mutex_lock(f->mutex);
@@ -11609,7 +11667,7 @@ static void tp__feeder_stop(tp__feeder *f)
     if (f->thread) {
         tp_mutex *m = f->shared ? f->shared->mutex : f->mutex;
         tp_mutex_lock(m);
-        __atomic_store_n(&f->stop, true, __ATOMIC_RELEASE); /* tp_df_stopping reads it without the lock */
+        __atomic_store_n(&f->stop, true, __ATOMIC_RELEASE); /* read by tp_df_stopping without the lock */
         tp_cond_broadcast(f->shared ? f->shared->room : f->room);
         tp_mutex_unlock(m);
         tp_thread_join(f->thread);
@@ -11685,7 +11743,7 @@ static tp_status tp__shared_take(tp_input_source *s, tp_run_request *r)
         } else if (f->threaded) {
             st = tp_request_wait(r, q->data, q->mutex, tp__feeder_waits(f));
         } else {
-            tp_mutex_unlock(q->mutex); /* without threads: read the source's own flow now */
+            tp_mutex_unlock(q->mutex); /* built without threads: read the source's own flow now */
             st = tp__feeder_fill(s, at);
             if (st == TP_OK) f->held++;
             if (st < TP_OK) tp__queue_producer_ends(q, st);
@@ -11754,7 +11812,7 @@ static tp_status tp__feeder_take(tp_input_source *s, tp_run_request *r)
         } else if (f->queue || st == TP_END) {
             tp__feeder_end(f, st);
         } else {
-            break; /* no queue: the next run tries again */
+            break; /* without a queue the next run tries again */
         }
     }
     if (st < TP_OK && st == f->error) { /* the error is the reader's: copy its sentence to this thread */
@@ -11907,7 +11965,7 @@ static tp_status tp__feed_tensors(tp_input_source *s, tp_node **in)
     return TP_OK;
 }
 
-/* Chooses the name scope of its placeholders. */
+/* Chooses the name scope of the source's placeholders. */
 static tp_status tp__feeder_scope(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
@@ -11936,7 +11994,7 @@ static tp_status tp__queue_setup(tp_input_source *s)
     d.trainable = TP_NO;
     d.local = true;
     f->size_node = tp_get_variable(g, &d);
-    tp_name_scope_push(g, ""); /* the name already includes the scope */
+    tp_name_scope_push(g, ""); /* the name already contains the scope */
     if (tp_node_variable(f->size_node)) (tp_add_tensor_summary)(f->size_node, TP_SUMMARY_SCALAR, name, NULL);
     else f->size_node = NULL;
     tp_name_scope_pop(g);
@@ -12015,7 +12073,7 @@ static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dat
         tp__queue_retain(shared);
         f->shared = shared;
         s->reset_state = tp__shared_reset;
-        s->seek = NULL; /* with the caller's queue it has no position */
+        s->seek = NULL; /* a source with the caller's queue has no position */
     }
     f->mutex = tp_mutex_new();
     f->room = tp_cond_new();
@@ -12048,7 +12106,8 @@ TP_DEF tp_input_source *tp_feedfree_input(const char *name, size_t bytes)
 {
     TP__REQUIRE(name, NULL)
 
-    const size_t head = (sizeof(tp_input_source) + 63) & ~(size_t)63; /* user begins after the struct, aligned */
+    /* `user` begins after the struct, at an aligned address */
+    const size_t head = (sizeof(tp_input_source) + 63) & ~(size_t)63;
     if (bytes > SIZE_MAX - head) {
         tp_fail(TP_ERR_NOMEM, "%s: %zu bytes do not fit into memory", name, bytes);
         return NULL;
@@ -12093,8 +12152,8 @@ static tp_input_source *tp__input_fail(const char *name, const tp_at *at, tp_sta
 }
 static bool tp__input_is_poison(const tp_input_source *s) { return s->setup == tp__poison_input_setup; }
 
-/* Checks that `who` may own this source. If not, *s is the value for its constructor to return, and a source without an owner is
- * freed. */
+/* Checks that `who` may own this source. If not, *s becomes the value for its constructor to return, and a source
+ * without an owner is freed. */
 static bool tp__input_around(const tp_at *at, tp_input_source **s, const char *who)
 {
     tp_input_source *const input = *s;
@@ -12110,7 +12169,7 @@ static bool tp__input_around(const tp_at *at, tp_input_source **s, const char *w
     return false;
 }
 
-/* The hooks of a source, or the status of the failure to get them. */
+/* Gets the hooks of a source, or the status of the failure to get them. */
 static tp_status tp__input_hooks_of(tp_input_source *s, tp_hook *const **hook, int *n)
 {
     const tp_status st = s->hook || !s->hooks ? TP_OK : s->hooks(s, &s->hook, &s->n_hook);
@@ -12170,7 +12229,7 @@ TP_DEF tp_input_source *tp_batch_queue_input_(const tp_batch_queue_input_desc *d
 typedef struct tp__typed {
     tp_dataflow *df;
     int n;
-    tp_dtype *type; /* stored after this struct */
+    tp_dtype *type; /* the array is stored after this struct */
 } tp__typed;
 
 static tp_status tp__typed_next(tp_dataflow *df, tp_datapoint *dp)
@@ -12261,13 +12320,13 @@ typedef struct tp__tensor_source {
     tp_status (*seek)(void *user, int64_t consumed);
     void (*release)(void *user);
     int n_tower, taken;
-    unsigned effects; /* flags of all ops that its tensors depend on */
-    tp_shape *shape;  /* DummyConstantInput: n_shape shapes, stored after this struct */
+    unsigned effects; /* flags of all ops that the source's tensors depend on */
+    tp_shape *shape;  /* for DummyConstantInput: n_shape shapes, stored after this struct */
     int n_shape;
     tp_hook hook, *hooks[1];
 } tp__tensor_source;
 
-/* The flags of all ops that the nodes depend on. */
+/* Collects the flags of all ops that the nodes depend on. */
 static tp_status tp__ancestor_flags(const tp_graph *g, tp_node *const *node, int n, unsigned *flags)
 {
     const int n_op = tp_graph_n_operations(g);
@@ -12354,7 +12413,7 @@ static tp_status tp__tensor_seek(tp_input_source *s, int64_t consumed)
 {
     const tp__tensor_source *t = (const tp__tensor_source *)s->user;
     const tp_status st = t->seek ? t->seek(t->user, consumed) : TP_OK;
-    s->consumed = consumed; /* counting continues from there */
+    s->consumed = consumed; /* counting continues from this number */
     if (t->seek || consumed == 0 || !(t->effects & TP_OP_HOST)) return st;
     return tp_fail(TP_ERR_UNSUPPORTED,
                    "%s cannot go back to datapoint %lld: its tensors come from an op of the host, and it has no .seek",
@@ -12465,7 +12524,7 @@ typedef struct tp__renamed {
     tp_hook hook, **hooks;
 } tp__renamed;
 
-/* Index in the names of input i of the signature. -1: not among them. */
+/* Returns the index in the names of input i of the signature. -1: not among them. */
 static int tp__remap_find(const tp_input_source *s, int i)
 {
     const tp__renamed *m = (const tp__renamed *)s->user;
@@ -12593,26 +12652,28 @@ typedef struct tp__staging {
     int nr_stage, device;
     int n_tower;
     bool computed;
-    tp_node **from, **node; /* n_tower * n_spec nodes: those of the source; those fed, NULL if the source lacks it */
-    int *on;                /* the device of each tower */
-    tp_device **to;         /* the devices of the towers, kept open; NULL: host memory */
+    /* n_tower * n_spec nodes. from: nodes of the source; node: nodes that are fed, NULL if the source lacks the
+     * input */
+    tp_node **from, **node;
+    int *on;        /* the device of each tower */
+    tp_device **to; /* the devices of the towers, kept open; NULL: host memory */
     tp_session *session;
     tp_hook *const *inner;
     int n_inner;
     tp_hook hook, prime, **hooks;
 
-    tp_tensor *value; /* n_round * n_tower * n_spec values */
-    int64_t *after;   /* position of the source after each of the n_round rounds */
+    tp_tensor *value; /* the staged values: n_round * n_tower * n_spec */
+    int64_t *after;   /* for each of the n_round rounds, the position of the source after it */
     int n_round, head, filled;
-    bool held; /* a run holds the first round */
+    bool held; /* a run uses the first round */
     bool running, primed, closed, stop;
-    tp_status error; /* error of the thread */
+    tp_status error; /* error of the staging thread */
     char error_text[2048];
     tp_thread *thread;
     tp_mutex *mutex;
     tp_cond *room, *data;
-    tp_run_request ahead; /* the request of the thread */
-    tp_session token;     /* cancels the waits of that request */
+    tp_run_request ahead; /* the thread's own run request */
+    tp_session token;     /* cancels the waits of the thread's request */
 } tp__staging;
 
 static void tp__staging_close(tp_input_source *s);
@@ -12625,7 +12686,7 @@ static tp__staging *tp__input_staging(const tp_input_source *s)
 
 TP__UNUSED static bool tp__input_is_staging(const tp_input_source *s) { return tp__input_staging(s) != NULL; }
 
-/* The innermost source, which may be a queue. */
+/* Finds the innermost source, which may be a queue. */
 static tp_input_source *tp__input_innermost(const tp_input_source *s)
 {
     for (;;) {
@@ -12654,7 +12715,7 @@ static tp_status tp__staging_bring(const tp_input_source *s, tp_tensor *to, tp_d
     return d && tp_tensor_bytes(value) ? tp_tensor_stage(to, d, &host) : tp_tensor_copy(to, &host);
 }
 
-/* Makes the next round, on the thread: the values that the hooks of the source feed. */
+/* Makes the next round, on the staging thread: the values that the hooks of the source feed. */
 static tp_status tp__staging_ahead(tp_input_source *s, int round)
 {
     tp__staging *g = (tp__staging *)s->user;
@@ -12721,7 +12782,7 @@ static void tp__staging_thread(void *user)
 }
 #endif
 
-/* Stops the thread and drops all staged values. */
+/* Stops the staging thread and drops all staged values. */
 static void tp__staging_stop(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
@@ -12763,7 +12824,8 @@ static tp_status tp__staging_start(tp_input_source *s)
 static tp_status tp__staging_reset(tp_input_source *s)
 {
     tp__staging *g = (tp__staging *)s->user;
-    if (g->running && !tp__input_kind(g->input)->reset_state) return TP_OK; /* the source continues, so staging does */
+    /* if the source continues its data, staging does too */
+    if (g->running && !tp__input_kind(g->input)->reset_state) return TP_OK;
     if (!g->n_tower || !s->n_hook)
         return tp_fail(TP_ERR_STATE, "%s: the towers ask for their tensors before, and then its hooks are asked for",
                        s->name);
@@ -12856,7 +12918,7 @@ static tp_status tp__staging_prime(tp_hook *h, tp_run_request *r)
     return st;
 }
 
-/* Takes a round for this run. */
+/* Takes a staged round for this run. */
 static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
 {
     tp__staging *g = (tp__staging *)s->user;
@@ -12876,7 +12938,7 @@ static tp_status tp__staging_take(tp_input_source *s, tp_run_request *r)
         } else if (g->thread) {
             if ((st = tp_request_wait(r, g->data, g->mutex, "StagingInput waited for data")) != TP_OK) break;
         } else {
-            tp_mutex_unlock(g->mutex); /* without threads: make the round now */
+            tp_mutex_unlock(g->mutex); /* built without threads: make the round now */
             g->ahead.run = r->run;
             g->ahead.run.trace = NULL;
             st = tp__staging_ahead(s, g->head);
@@ -13014,7 +13076,7 @@ static tp_status tp__staging_tensors(tp_input_source *s, tp_node **in)
         return tp_fail(TP_ERR_STATE, "%s: %s feeds the tensors of one tower and computes the tensors of another",
                        s->name, g->input->name);
     g->computed = computed;
-    if (computed) { /* placeholders for values of an earlier run replace the tensors */
+    if (computed) { /* for computed values, placeholders that get the values of an earlier run replace the tensors */
         tp_input_cached_name_scope_push(s);
         for (int i = 0; i < s->n_spec; i++)
             if (node[i]) node[i] = tp_placeholder(s->graph, s->spec[i].name, from[i]->dtype, from[i]->shape);
@@ -13108,7 +13170,7 @@ TP_DEF tp_status tp_queue_input_refill_queue(tp_input_source *s)
     tp__feeder *f = tp__input_feeder(s);
     if (!f || !f->queue)
         return tp_fail(TP_ERR_ARG, "tp_queue_input_refill_queue: %s has no queue", s->name ? s->name : "the source");
-    if (!f->running) return TP_OK; /* the queue is empty */
+    if (!f->running) return TP_OK; /* the inner queue is empty */
     const int64_t start = f->start, at = s->consumed;
     for (tp_input_source *p = s; p != in; p = p->inner_ ? p->inner_ : tp__input_staging(p)->input)
         if (!p->inner_) staging = p;
@@ -13151,7 +13213,7 @@ typedef struct tp__wire_type {
     uint32_t code;
     char kind; /* type letter as in .npy files, see tp__npy */
     int size;
-    tp_dtype dtype; /* dtype after decoding; unset: an error */
+    tp_dtype dtype; /* dtype after decoding; unset: it cannot be decoded */
     const char *name;
 } tp__wire_type;
 static const tp__wire_type tp__wire_types[] = {
@@ -13162,7 +13224,7 @@ static const tp__wire_type tp__wire_types[] = {
     {9, 'i', 8, TP_I64, "int64"},
     {10, 'b', 1, TP_BOOL, "bool"},
     {14, 'f', 2, TP_BF16, "bfloat16"},
-    {19, 'f', 2, TP_F16, "float16"}, /* the types up to here can also be written */
+    {19, 'f', 2, TP_F16, "float16"}, /* types up to this row can also be written */
     {5, 'i', 2, TP_I32, "int16"},
     {6, 'i', 1, TP_I32, "int8"},
     {17, 'u', 2, TP_I32, "uint16"},
@@ -13173,7 +13235,7 @@ static const tp__wire_type tp__wire_types[] = {
     {18, 'c', 16, TP_DTYPE_UNSET, "complex128"},
 };
 
-/* The number of bytes of dp's message. */
+/* Returns the number of bytes of dp's message. */
 static tp_status tp__wire_size(const tp_datapoint *dp, size_t *size)
 {
     size_t all = 4;
@@ -13364,11 +13426,11 @@ TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
 
 /* One or two open or closed sockets, with their addresses. */
 typedef struct tp__zmq_end {
-    const char *who; /* for sentences: "ZMQInput" */
+    const char *who; /* name for error sentences: "ZMQInput" */
     char *addr[2];
     int n, hwm;
     bool bind;
-    void *context, *socket[2]; /* NULL: closed */
+    void *context, *socket[2]; /* NULL: the socket is closed */
 } tp__zmq_end;
 
 /* linger_ms: how long sent messages may wait for their receivers. */
@@ -13409,7 +13471,7 @@ static tp_status tp__zmq_open(tp__zmq_end *z, int type)
     return st;
 }
 
-/* The error in an address or a high-water mark; NULL: none. */
+/* Returns the mistake in an address or a high-water mark; NULL: none. */
 static const char *tp__zmq_mistake(const char *addr, int hwm)
 {
     if (!addr || !*addr) return "an address is missing: \"tcp://127.0.0.1:5555\", \"ipc:///run/train.sock\"";
@@ -13420,19 +13482,19 @@ static const char *tp__zmq_mistake(const char *addr, int hwm)
 
 typedef struct tp__zmq_flow {
     tp__zmq_end end; /* must be the first member */
-    int turn, from;  /* the socket that is polled first, so that both are served; the socket of the last message */
+    int turn, from;  /* turn: the socket to poll first, so that both get served; from: the socket of the last message */
     bool kept;       /* the message could not be unpacked for lack of memory: the next call unpacks it again */
     zmq_msg_t message;
     bool told; /* the log has said that the flow has no position */
     int64_t timeout_ms;
     int64_t messages;            /* number of messages received, bad ones included */
     int64_t received[2];         /* atomic: good messages from each address */
-    tp_run_request *run;         /* ZMQInput: the run that waits */
+    tp_run_request *run;         /* for ZMQInput: the run that waits for a message */
     const tp_input_source *like; /* source whose signature the messages must have; NULL: any */
-    tp_input_source own;         /* for to_dataset: such a source, with only a name and a signature */
+    tp_input_source own;         /* for to_dataset: a source with only a name and a signature, for `like` */
 } tp__zmq_flow;
 
-/* Whether to wait longer: TP_OK, or the status to return. */
+/* Whether to wait longer for a message: TP_OK, or the status to return. */
 static tp_status tp__zmq_patience(const tp__zmq_flow *f, double until)
 {
     if (f->run) {
@@ -13446,7 +13508,7 @@ static tp_status tp__zmq_patience(const tp__zmq_flow *f, double until)
     return TP_OK;
 }
 
-/* Waits for a message; *which is its socket. */
+/* Waits for a message; *which: the socket that has it. */
 static tp_status tp__zmq_wait(tp__zmq_flow *f, int *which)
 {
     double until = f->timeout_ms > 0 ? tp_time() + 1e-3 * (double)f->timeout_ms : 0;
@@ -13484,7 +13546,8 @@ static tp_status tp__zmq_receive(tp__zmq_flow *f, int which, zmq_msg_t *m)
     if (rc < 0) return tp__zmq_fail(&f->end, which, "receive from");
     f->messages++;
     if (!zmq_msg_more(m)) return TP_OK;
-    while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[which]); /* read the message's other parts */
+    /* receive the message's other parts */
+    while (rc >= 0 && zmq_msg_more(m)) rc = tp__zmq_recv(m, f->end.socket[which]);
     return tp_fail(TP_ERR_FORMAT, "%s: message %lld from %s has several parts: a datapoint has one", f->end.who,
                    (long long)f->messages, f->end.addr[which]);
 }
@@ -13508,7 +13571,7 @@ static tp_status tp__zmq_next(tp_dataflow *df, tp_datapoint *dp)
         snprintf(what, sizeof what, "%s: message %lld from %.300s", f->end.who, (long long)f->messages,
                  f->end.addr[f->from]);
         st = tp_datapoint_unpack(dp, zmq_msg_data(&f->message), zmq_msg_size(&f->message), what);
-        f->kept = st == TP_ERR_NOMEM; /* so that the message is not lost */
+        f->kept = st == TP_ERR_NOMEM; /* keep the message, so that it is not lost */
         if (st == TP_OK && f->like) st = tp__feeder_check(f->like, dp, f->messages - 1);
         if (st == TP_OK) __atomic_add_fetch(&f->received[f->from], 1, __ATOMIC_RELAXED);
     }
@@ -13589,7 +13652,7 @@ TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address)
 static tp__zmq_flow *tp__zmq_of(const tp_input_source *s)
 {
     const tp_dataflow *df = ((const tp__feeder *)s->user)->e.df;
-    return df->next == tp__zmq_next ? (tp__zmq_flow *)df->user : NULL; /* otherwise it is a poison flow */
+    return df->next == tp__zmq_next ? (tp__zmq_flow *)df->user : NULL; /* otherwise the flow is poison */
 }
 
 static tp_status tp__zmq_before(tp_hook *h, tp_run_request *r)
@@ -13635,7 +13698,7 @@ TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d)
     s->setup = tp__zmq_setup;
     s->get_input_tensors = tp__queue_tensors;
     s->hooks = tp__zmq_hooks;
-    s->reset_state = NULL; /* a reset does nothing */
+    s->reset_state = NULL; /* NULL: a reset does nothing */
     s->seek = NULL;
     s->size = NULL;
     return s;

@@ -2,7 +2,7 @@
 # Build and run every test in every configuration that `make test` promises. Results are printed as they come; the last
 # lines say what was skipped and why, and the sum.
 #   tests/run.sh [part of configuration/test, as in gcc-c11/test_train]
-# As many at a time as there are processors, or TP_TEST_JOBS. A test's line ends with its seconds: to compile, to run. A
+# As many at a time as there are processors, or TP_TEST_JOBS, and one of the checks that mostly wait. A test's line ends with its seconds: to compile, to run. A
 # test that runs longer than TP_TEST_LIMIT seconds (600) is ended and fails.
 #
 # Most tests call what the headers declare and nothing else: the implementation of all headers is compiled once for a
@@ -24,17 +24,20 @@ left_out=() # "name: why"
 command -v timeout >/dev/null || { echo "timeout (Debian package coreutils) is missing"; exit 1; }
 within() { timeout -k 10 "$limit" "$@"; } # ends all that the command has started; status 124
 
-# start <name> <command...>: in the background; its report, but the last line, "passed failed skipped", is printed when it
-# has ended. What it skipped is in <name>.skipped.
-start() {
+# report <name> <command...>: the command's output, but for the last line, "passed failed skipped", is printed when it has ended. What it
+# skipped is in <name>.skipped.
+report() {
     local name=$1; shift
-    while [ "$(jobs -rp | wc -l)" -ge "$jobs" ]; do wait -n; done
-    order+=("$name")
     rm -f "$out/$name.report" "$out/$name.skipped"
-    {
-        ("$@") >"$out/$name.report" 2>&1 </dev/null
-        { flock 9; head -n -1 "$out/$name.report"; } 9>"$out/lock"
-    } &
+    ("$@") >"$out/$name.report" 2>&1 </dev/null
+    { flock 9; head -n -1 "$out/$name.report"; } 9>"$out/lock"
+}
+# start <name> <command...>: in the background, as soon as fewer than $jobs run
+waiting="" # the process that runs the checks that mostly wait, which are not counted
+start() {
+    while [ "$(jobs -rp | grep -cvx "$waiting")" -ge "$jobs" ]; do wait -n; done
+    order+=("$1")
+    report "$@" &
 }
 
 # seconds since a time that `now` gave, to a tenth
@@ -170,7 +173,13 @@ for t in $tests; do
     case "$computing " in *" $t "*) continue ;; esac
     if looks_inside "$t"; then inside="$inside $t"; else linked="$linked $t"; fi
 done
-address="-g1 -fsanitize=address,undefined -fno-sanitize-recover=undefined"
+# clang's UBSan finds all that gcc's finds and more (arithmetic on NULL, floats that do not fit the integer they become), and runs the
+# same tests; with gcc's own the address sanitizer's compilations take twice as long
+ubsan=""
+if echo 'int main(void) { return 0; }' | clang -fsanitize=undefined -x c -o "$out/clang-ubsan.runs" - 2>/dev/null; then
+    ubsan="-fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all"
+fi
+address="-g1 -fsanitize=address$([ -n "$ubsan" ] || echo ",undefined -fno-sanitize-recover=undefined")"
 configuration asan "$linked$computing" "gcc -std=gnu11 -O1 $address -fno-omit-frame-pointer"
 quick
 configuration asan-o0 "$inside" "gcc -std=gnu11 -O0 $address -fno-omit-frame-pointer"
@@ -184,9 +193,7 @@ run_with "env TSAN_OPTIONS=die_after_fork=0:atexit_sleep_ms=0" # processes that 
 quick
 configuration g++-17 "test_ops test_graph test_places test_train test_amx" "g++ -x c++ -std=c++17 -O1"
 configuration g++-20 test_named "g++ -x c++ -std=c++20 -O0"
-# clang's UBSan sees what gcc's does not: arithmetic on NULL, floats that do not fit the integer they become
-if echo 'int main(void) { return 0; }' | clang -fsanitize=undefined -x c -o "$out/clang-ubsan.runs" - 2>/dev/null; then
-    ubsan="-fsanitize=undefined,float-cast-overflow -fno-sanitize-recover=all"
+if [ -n "$ubsan" ]; then
     configuration clang-ubsan "$linked$computing" "clang -std=gnu11 -O1 $ubsan"
     judged_with -O0
     quick
@@ -248,7 +255,7 @@ mkdir -p "$out/plain"
 cp -p tp_[!f]*.h "$out/plain/"
 configuration plain "test_ops test_ops_nn test_plans test_graph test_layers test_optim test_train" "gcc -std=c11 -O2" "$out/plain"
 quick
-configuration no-threads "test_train test_towers" "gcc -std=c11 -O1 -DTP_NO_THREADS"
+configuration no-threads "test_train test_towers" "gcc -std=c11 -O0 -DTP_NO_THREADS"
 quick
 
 # In an order that leaves the short ones for last, so that all processors end together: the headers, what compiles much
@@ -264,8 +271,15 @@ for c in "${configurations[@]}"; do
         fi
     done
 done
+# the ranks of a job wait for each other, and for a time limit where one of them is killed
+for s in tests/check_mpi*.sh; do wanted "$s" && order+=("$(basename "$s" .sh)"); done
+{ for s in tests/check_mpi*.sh; do wanted "$s" && report "$(basename "$s" .sh)" one_check "$s"; done; } &
+waiting=$!
 for t in test_cuda test_shim; do wanted "shim/$t" && start "shim-$t" one_shim "$t"; done
-for s in tests/check_*.sh; do wanted "$s" && start "$(basename "$s" .sh)" one_check "$s"; done
+for s in tests/check_*.sh; do
+    case "$s" in tests/check_mpi*) continue ;; esac # they run already
+    wanted "$s" && start "$(basename "$s" .sh)" one_check "$s"
+done
 for inside in yes no; do
     for c in "${configurations[@]}"; do
         for t in ${tests_of[$c]}; do

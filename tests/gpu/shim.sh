@@ -8,8 +8,9 @@ name=${1:-test_cuda} part=${2:-}
 sanitize=${SANITIZE:-address,undefined}
 out=build/shim/$name
 mkdir -p "$out"
-# Of tp_cuda.cu memory alone is watched unless SANITIZE is given: the checks of arithmetic double its two minutes of gcc.
-cu=${SANITIZE:-address}
+# Of tp_cuda.cu and the CPU's side of its test only memory is checked unless SANITIZE is given: checks of arithmetic double the time
+# that gcc needs for them.
+memory=${SANITIZE:-address}
 flags="-O1 -g1 -fno-sanitize-recover=undefined -fno-omit-frame-pointer -DTP_CUDA_SHIM -Itests/gpu/shim -I."
 warn="-Wall -Wextra -Wno-unknown-pragmas -Werror"
 cxx="g++ -x c++ -std=c++17 $flags $warn"
@@ -21,9 +22,9 @@ compile() { # <object> <command...>: in the background
 }
 rm -f "$out"/*.o "$out/$name"
 if [ "$name" = test_cuda ]; then
-    compile tp_cuda.o $cxx -fsanitize="$cu" tp_cuda.cu
+    compile tp_cuda.o $cxx -fsanitize="$memory" tp_cuda.cu
     compile nothing $cxx -fsyntax-only -DTP_NO_NCCL tp_cuda.cu
-    compile test.o gcc -std=gnu11 $flags -fsanitize="$sanitize" -DTP_NAIVE $warn tests/gpu/test_cuda.c
+    compile test.o gcc -std=gnu11 $flags -fsanitize="$memory" -DTP_NAIVE $warn tests/gpu/test_cuda.c
 else
     compile test.o $cxx -fsanitize="$sanitize" "tests/gpu/$name.cpp"
 fi

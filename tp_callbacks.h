@@ -1521,7 +1521,7 @@ static bool tp__json_value(tp__json *j)
 
 /* Reads dir/stats.json: *text (tp_malloc'ed) and the epoch of its last record, -1 if the record has none. TP_ERR_NAME: no file.
  * If kept is not NULL, *text begins with the '[', and *kept is the size in bytes of the records of steps up to limit;
- * *size counts from the '[' too. */
+ * *size counts from the '[' too. With a limit below INT64_MAX the file may be damaged behind these records, as by a power failure. */
 static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int64_t *epoch, int64_t limit, size_t *kept)
 {
     char path[TP__PATH];
@@ -1545,7 +1545,11 @@ static tp_status tp__stats_load(const char *dir, char **text, size_t *size, int6
     j.kept = begin + 1;
     const bool good = tp__json_value(&j);
     if (good) tp__json_space(&j);
-    if (!good || j.p != j.end || !array) {
+    if (kept && limit < INT64_MAX && array && j.kept > begin + 1 && (!good || j.p != j.end)) {
+        tp_log(TP_LOG_WARN, "'%s' is damaged at byte %ld; its records up to global_step=%lld are read", path,
+               (long)(j.p - *text), (long long)limit);
+        j.has_epoch = false;
+    } else if (!good || j.p != j.end || !array) {
         const long at = (long)(j.p - *text);
         tp_free(*text);
         *text = NULL;
@@ -8340,19 +8344,59 @@ static tp_status tp__json_setup_graph(tp_callback *cb)
     return TP_OK;
 }
 
-static tp_status tp__json_write(tp_callback *cb)
+/* Writes n bytes at byte `at` of a file of `before` bytes. False: it has another size, or an I/O error. */
+static bool tp__json_overwrite(const char *path, size_t before, size_t at, const char *data, size_t n, bool sync)
+{
+    char blank[256];
+    tp__os_info is;
+    const int fd = tp__os_open(path, TP__OS_CHANGE);
+    if (fd < 0) return false;
+    bool good =
+        tp__os_fstat(fd, &is) == 0 && is.kind == TP__OS_FILE && is.size == before && tp__os_seek(fd, (int64_t)at) == 0;
+    if (good && tp__os_write(fd, data, n) != 0) { /* a full disk: end the list where it ended, blanks over the rest */
+        good = false;
+        memset(blank, ' ', sizeof blank);
+        uint64_t left = tp__os_fstat(fd, &is) == 0 && is.size > before ? is.size - before : 0;
+        bool back = tp__os_seek(fd, (int64_t)at) == 0 && tp__os_write(fd, "]", 1) == 0;
+        for (size_t some; back && left > 0; left -= some) {
+            some = left < sizeof blank ? (size_t)left : sizeof blank;
+            back = tp__os_write(fd, blank, some) == 0;
+        }
+    }
+    if (good && sync) good = tp__os_sync(fd) == 0;
+    return tp__os_close(fd) == 0 && good;
+}
+
+/* Writes the whole file. */
+static tp_status tp__json_rewrite(const char *path, const char *data, size_t n)
+{
+    tp_writer *w = NULL;
+    tp_status st = tp_writer_open(&w, path);
+    if (st == TP_OK) st = tp_writer_put(w, data, n);
+    if (st == TP_OK) return tp_writer_commit(w);
+    tp_writer_abort(w);
+    return st;
+}
+
+/* Writes the new records to the file. If it has the size that this writer gave it, they overwrite its last byte, the ']', so that a step
+ * costs the same however long the training is; otherwise the whole file is written. This is one call of write(): a kill before or
+ * after it leaves a list that can be read. A power failure may leave a part of a record, which a resume drops. sync: wait until
+ * the file is on the disk; done once per epoch. */
+static tp_status tp__json_write(tp_callback *cb, bool sync)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
     char path[TP__PATH];
-    tp_writer *w = NULL;
     tp_status st = tp__path(path, "%s/stats.json", j->dir);
-    if (st == TP_OK) st = tp_writer_open(&w, path);
-    if (st == TP_OK) st = tp_writer_put(w, j->records.data, j->records.len);
-    if (st == TP_OK) st = tp_writer_put(w, "]", 1);
-    if (st == TP_OK) st = tp_writer_commit(w);
-    else tp_writer_abort(w);
+    if (st != TP_OK) return st;
+    tp_buf_put(&j->records, "]", 1);
+    if (j->records.failed) return tp_fail(TP_ERR_NOMEM, "out of memory for stats.json");
+    const size_t at = j->written;
+    if (!at || j->cut || !tp__json_overwrite(path, at + 1, at, j->records.data + at, j->records.len - at, sync))
+        st = tp__json_rewrite(path, j->records.data, j->records.len);
+    j->records.data[--j->records.len] = 0;
     if (st == TP_OK) {
         j->written = j->records.len;
+        j->cut = false;
         tp_callback_set_unsaved(cb, NULL);
     }
     if (st != TP_ERR_IO) return st;
@@ -8362,8 +8406,8 @@ static tp_status tp__json_write(tp_callback *cb)
     return TP_OK;
 }
 
-/* Appends the reported values as one record and writes the whole file again. */
-static tp_status tp__json_flush(tp_callback *cb)
+/* Appends the reported values as one record. */
+static tp_status tp__json_flush(tp_callback *cb, bool sync)
 {
     tp__json_writer *j = (tp__json_writer *)cb->user;
     tp_buf *b = &j->records;
@@ -8379,7 +8423,7 @@ static tp_status tp__json_flush(tp_callback *cb)
     tp_buf_printf(b, "\"epoch_num\": %lld, \"global_step\": %lld}", (long long)cb->train->epoch_num,
                   (long long)cb->train->global_step);
     tp__table_clear(&j->now);
-    return b->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : tp__json_write(cb);
+    return b->failed ? tp_fail(TP_ERR_NOMEM, "out of memory for stats.json") : tp__json_write(cb, sync);
 }
 
 /* Renames a stats.json of another training. Returns false if that fails; then no new file is written. */
@@ -8433,8 +8477,8 @@ static tp_status tp__json_before_train(tp_callback *cb)
             j->records.len = j->written = 0;
         }
     }
-    if (j->now.n) return tp__json_flush(cb);
-    return cb->resumed && (j->cut || j->written != j->records.len) ? tp__json_write(cb) : TP_OK;
+    if (j->now.n) return tp__json_flush(cb, true);
+    return cb->resumed && (j->cut || j->written != j->records.len) ? tp__json_write(cb, true) : TP_OK;
 }
 
 /* Saves the records that could not be written to stats.json. */
@@ -8513,8 +8557,10 @@ static tp_status tp__json_load_state(tp_callback *cb, const tp_dict *d, const ch
 static tp_status tp__json_trigger_step(tp_callback *cb)
 {
     /* the last step of an epoch is written with the epoch's values */
-    return cb->train->local_step != cb->train->steps_per_epoch - 1 ? tp__json_flush(cb) : TP_OK;
+    return cb->train->local_step != cb->train->steps_per_epoch - 1 ? tp__json_flush(cb, false) : TP_OK;
 }
+
+static tp_status tp__json_trigger(tp_callback *cb) { return tp__json_flush(cb, true); }
 
 static tp_status tp__json_scalar(tp_monitor *m, const char *name, const tp_stat *s)
 {
@@ -8525,7 +8571,7 @@ static tp_status tp__json_scalar(tp_monitor *m, const char *name, const tp_stat 
 static tp_status tp__json_after_train(tp_callback *cb)
 {
     const tp__json_writer *j = (const tp__json_writer *)cb->user;
-    return j->dir && !j->records.failed && j->written != j->records.len ? tp__json_write(cb) : TP_OK;
+    return j->dir && !j->records.failed && j->written != j->records.len ? tp__json_write(cb, true) : TP_OK;
 }
 
 static void tp__json_close(tp_callback *cb)
@@ -8545,7 +8591,7 @@ TP_DEF tp_monitor *tp_monitor_json_writer(void)
     m->cb.save_state = tp__json_save_state;
     m->cb.load_state = tp__json_load_state;
     m->cb.trigger_step = tp__json_trigger_step;
-    m->cb.trigger = tp__json_flush;
+    m->cb.trigger = tp__json_trigger;
     m->cb.close = tp__json_close;
     m->process_scalar = tp__json_scalar;
     return m;

@@ -1045,8 +1045,9 @@ typedef struct tp__os_info {
 } tp__os_info;
 /* Called for each name in a directory except . and ..; returning true ends the listing. */
 typedef bool (*tp__os_name_fn)(void *user, const char *name);
-/* How to open a file: NEW fails if the name exists, READ_NOW does not wait for the other end of a pipe. */
-enum { TP__OS_READ, TP__OS_NEW, TP__OS_APPEND, TP__OS_READ_NOW };
+/* How to open a file: NEW fails if the name exists, READ_NOW does not wait for the other end of a pipe, CHANGE writes into a file that
+ * exists. */
+enum { TP__OS_READ, TP__OS_NEW, TP__OS_APPEND, TP__OS_READ_NOW, TP__OS_CHANGE };
 
 TP__COLD_BEGIN
 /* -- files: POSIX ---------------------------------------------------------------------------------------- */
@@ -1090,7 +1091,7 @@ TP__COLD_BEGIN
 static int tp__os_open(const char *path, int how)
 {
     static const int flags[] = {O_RDONLY, O_WRONLY | O_CREAT | O_EXCL, O_WRONLY | O_CREAT | O_APPEND,
-                                O_RDONLY | O_NONBLOCK};
+                                O_RDONLY | O_NONBLOCK, O_WRONLY};
     int fd, low;
     TP__OS_AGAIN(fd, TP_OS_OPEN(path, flags[how] | O_CLOEXEC, 0666));
     if (fd < 0 || fd > 2) return fd;
@@ -1331,7 +1332,8 @@ static int tp__os_fail(void)
 
 static int tp__os_open(const char *path, int how)
 {
-    static const int flags[] = {_O_RDONLY, _O_WRONLY | _O_CREAT | _O_EXCL, _O_WRONLY | _O_CREAT | _O_APPEND, _O_RDONLY};
+    static const int flags[] = {_O_RDONLY, _O_WRONLY | _O_CREAT | _O_EXCL, _O_WRONLY | _O_CREAT | _O_APPEND, _O_RDONLY,
+                                _O_WRONLY};
     wchar_t *wide = tp__os_wide(path);
     const int fd = wide ? _wopen(wide, flags[how] | _O_BINARY | _O_NOINHERIT, _S_IREAD | _S_IWRITE) : -1;
     tp__hook_free(wide);

@@ -1,0 +1,217 @@
+/* stats.json while scalars are reported at each step: what is written, what a kill, a full disk and a damaged end leave. */
+#define _GNU_SOURCE
+#define TP_IMPLEMENTATION
+#include "tp_callbacks.h"
+#include "tp_test.h"
+#include "inject.h"
+
+#include <sys/resource.h>
+
+enum { EPOCH = 10, EPOCHS = 4, STEPS = EPOCH * EPOCHS };
+static char folder[400];
+
+/* The records of steps first .. last, as the format's description has them. */
+static size_t records(char *text, size_t size, int first, int last)
+{
+    size_t n = 0;
+    for (int step = first; step <= last; step++)
+        n += (size_t)snprintf(text + n, size - n,
+                              "%s{\"cost\": %d.5, \"n\": %d, \"epoch_num\": %d, \"global_step\": %d}",
+                              step > 1 ? ", " : "[", step, 3 * step, (step - 1) / EPOCH + 1, step);
+    return n;
+}
+
+typedef struct writer {
+    tp_train_state train;
+    tp_monitor *m;
+    tp_monitors *all;
+} writer;
+
+/* saved: NULL, or the checkpoint after `step` steps. */
+static tp_status begin(writer *w, const tp_dict *saved, int step)
+{
+    memset(w, 0, sizeof *w);
+    w->m = tp_monitor_json_writer();
+    w->all = tp_monitors_new(&w->m, 1);
+    if (!w->all) return TP_ERR_NOMEM;
+    w->train.monitors = w->all;
+    w->train.steps_per_epoch = EPOCH;
+    w->train.global_step = step;
+    w->train.starting_epoch = step / EPOCH + 1;
+    tp_status st = tp_callback_setup_graph(&w->all->cb, &w->train);
+    if (st == TP_OK) st = tp_callback_setup_graph(&w->m->cb, &w->train);
+    if (st == TP_OK && saved) st = tp_callback_load_state(&w->m->cb, saved, "p/");
+    w->m->cb.resumed = saved != NULL;
+    return st == TP_OK ? tp_callback_before_train(&w->m->cb) : st;
+}
+
+static tp_status steps(writer *w, int first, int last)
+{
+    tp_status st = TP_OK;
+    for (int step = first; step <= last && st == TP_OK; step++) {
+        w->train.global_step = step;
+        w->train.local_step = (step - 1) % EPOCH;
+        w->train.epoch_num = (step - 1) / EPOCH + 1;
+        st = tp_monitors_put_scalar(w->all, "cost", step + 0.5);
+        if (st == TP_OK) st = tp_monitors_put_int(w->all, "n", 3 * step);
+        if (st == TP_OK) st = tp_callback_trigger_step(&w->m->cb);
+        if (st == TP_OK && step % EPOCH == 0) st = tp_callback_trigger_epoch(&w->m->cb);
+    }
+    return st;
+}
+
+static void end(writer *w)
+{
+    tp_callback_free(&w->all->cb);
+    tp_monitor_free(w->m);
+}
+
+static int body(void *arg)
+{
+    writer w;
+    (void)arg;
+    tp_status st = begin(&w, NULL, 0);
+    if (st == TP_OK) st = steps(&w, 1, STEPS);
+    if (st == TP_OK) st = tp_callback_after_train(&w.m->cb);
+    const bool saved = !w.m->cb.unsaved;
+    end(&w);
+    return st != TP_OK ? 2 : saved ? 0 : 1;
+}
+
+/* A folder of its own is the logger's. */
+static void anew(void)
+{
+    snprintf(folder, sizeof folder, "%s", tp_test_tmpdir());
+    tp_test_keep_log();
+    CHECK_OK(tp_logger_set_dir(folder, 'k'));
+}
+
+/* How many records the file has, -1 if there is none, -2 if it is not the list of the first ones. */
+static int whole_records(void)
+{
+    static char want[100 * STEPS];
+    char *text = NULL;
+    int n = 0;
+    if (!tp_file_exists(tp_test_path(folder, "stats.json"))) return -1;
+    if (!CHECK_OK(tp_load_existing_json(folder, &text))) return -2;
+    for (const char *p = text; (p = strchr(p, '{')) != NULL; p++) n++;
+    const size_t size = records(want, sizeof want, 1, n);
+    const bool same =
+        strncmp(text, want, size) == 0 && text[size] == ']' && strspn(text + size + 1, " ") == strlen(text + size + 1);
+    CHECK_MSG(same, "%s", text);
+    tp_free(text);
+    return same ? n : -2;
+}
+
+static uint64_t bytes_written;
+static long syncs;
+static void count_bytes(void *user, pid_t thread, const char *call, unsigned kind, const uint64_t *args)
+{
+    (void)user, (void)thread;
+    if (strcmp(call, "write") == 0) bytes_written += args[2];
+    if (kind == INJECT_SYNC) syncs++;
+}
+
+/* A step writes its own record, and an epoch waits for the disk once. */
+TEST(what_is_written_is_what_is_new)
+{
+    inject_plan plan;
+    inject_result r;
+    static char want[100 * STEPS];
+    anew();
+    memset(&plan, 0, sizeof plan);
+    memset(&r, 0, sizeof r);
+    plan.watch = count_bytes;
+    bytes_written = 0, syncs = 0;
+    if (inject_run(body, NULL, &plan, &r) != 0) TEST_SKIP(r.why);
+    const size_t size = records(want, sizeof want, 1, STEPS) + 1;
+    CHECK(WIFEXITED(r.status) && WEXITSTATUS(r.status) == 0);
+    CHECK(whole_records() == STEPS);
+    CHECK_MSG(bytes_written >= size && bytes_written <= size + 2 * STEPS, "%llu bytes for a file of %lu",
+              (unsigned long long)bytes_written, (unsigned long)size);
+    CHECK_MSG(syncs >= EPOCHS && syncs <= EPOCHS + 3, "%ld", syncs);
+}
+
+TEST(a_kill_at_any_call_leaves_a_list)
+{
+    inject_plan plan;
+    inject_result r;
+    int most = -1;
+    anew();
+    memset(&plan, 0, sizeof plan);
+    memset(&r, 0, sizeof r);
+    if (inject_run(body, NULL, &plan, &r) != 0) TEST_SKIP(r.why);
+    const long calls = r.calls, kills = getenv("TP_TEST_QUICK") ? 15 : 60;
+    for (long k = 0; k < kills; k++) {
+        remove(tp_test_path(folder, "stats.json"));
+        plan.what = INJECT_KILL;
+        plan.n = 1 + k * (calls - 1) / (kills - 1);
+        memset(&r, 0, sizeof r);
+        if (!CHECK(inject_run(body, NULL, &plan, &r) == 0)) return;
+        CHECK(WIFSIGNALED(r.status) && WTERMSIG(r.status) == SIGKILL);
+        const int n = whole_records();
+        if (!CHECK_MSG(n >= most, "%d records, %d before", n, most)) return;
+        most = n;
+    }
+    CHECK(most == STEPS);
+}
+
+/* The limit cuts a write short, as a full disk does, and fails the next one. Later there is room again. */
+TEST(a_full_disk_leaves_a_list)
+{
+    static char want[100 * STEPS];
+    struct rlimit old, now;
+    TEST_MAY_ERROR("was not written");
+    if (!CHECK(getrlimit(RLIMIT_FSIZE, &old) == 0)) return;
+    signal(SIGXFSZ, SIG_IGN);
+    for (int more = 0; more < 90; more += 7) {
+        writer w;
+        anew();
+        CHECK_OK(begin(&w, NULL, 0));
+        CHECK_OK(steps(&w, 1, 13));
+        CHECK(!w.m->cb.unsaved);
+        now = old;
+        now.rlim_cur = (rlim_t)(records(want, sizeof want, 1, 13) + 1 + (size_t)more);
+        CHECK(setrlimit(RLIMIT_FSIZE, &now) == 0);
+        CHECK_OK(steps(&w, 14, 17));
+        CHECK(setrlimit(RLIMIT_FSIZE, &old) == 0);
+        CHECK(w.m->cb.unsaved != NULL);
+        const int n = whole_records();
+        CHECK_MSG(n == 13 || n == 14, "%d records, %d bytes more", n, more);
+        CHECK_OK(steps(&w, 18, 18));
+        CHECK(!w.m->cb.unsaved && whole_records() == 18);
+        end(&w);
+    }
+    signal(SIGXFSZ, SIG_DFL);
+}
+
+/* A power failure: the records up to the checkpoint are on the disk, what comes behind them is not what was written. */
+TEST(a_resume_drops_a_damaged_end)
+{
+    static const char *const ends[] = {"",
+                                       ", ",
+                                       ", {\"cost\": 21.",
+                                       ", {\"cost\": 21.5, \"n\": 63, \"epoch_num\": 3, \"global_step\": 21}",
+                                       "\1\2\3",
+                                       ", {\"cost\": 21.5, \"n\": 63, \"epoch_num\": 3, \"global_step\": 21}, }]",
+                                       "]]"};
+    static char text[100 * STEPS];
+    for (int i = 0; i < TP_COUNT(ends); i++) {
+        writer w;
+        tp_dict saved;
+        const tp_stat *stat = NULL;
+        memset(&saved, 0, sizeof saved);
+        anew();
+        const size_t n = records(text, sizeof text, 1, 20);
+        snprintf(text + n, sizeof text - n, "%s", ends[i]);
+        CHECK(tp_test_write(tp_test_path(folder, "stats.json"), text, strlen(text)));
+        CHECK_OK(begin(&w, &saved, 20));
+        CHECK_HAS(tp_test_logged, "is damaged at byte");
+        CHECK(tp_monitors_get_history(w.all, "n", &stat) == 20 && stat[19].value == 60 && stat[19].step == 20);
+        CHECK_OK(steps(&w, 21, STEPS));
+        end(&w);
+        CHECK(whole_records() == STEPS);
+    }
+}
+
+TEST_MAIN()

@@ -115,100 +115,103 @@ typedef struct tp_train_state {
     bool resumed;  /* this training continues from its own checkpoint; valid from before_train on */
     bool is_chief; /* in a distributed training, true on one rank only */
     tp_graph *graph;
-    tp_session *session;               /* from before_train on; evaluates nodes that do not depend on the input */
+    tp_session *session;               /* valid from before_train on; evaluates nodes that do not depend on the input */
     tp_hooked_session *hooked_session; /* each of its runs is one training step */
     tp_monitors *monitors;             /* receives reported numbers; from setup_graph on */
     tp_tower_func *tower_func;         /* NULL if the trainer has none */
     tp_node *cost;                     /* the scalar that is trained, from setup_graph on; NULL if there is none */
     struct tp_trainer
         *trainer; /* see tp_train.h: its train_op, run_step and user; NULL in a loop of your own [Callback.trainer] */
-    tp_input_source *input;        /* of the training; may be NULL */
-    tp_callback *const *callbacks; /* all of them, in order; their states go into checkpoints */
+    tp_input_source *input;        /* the input of the training; may be NULL */
+    tp_callback *const *callbacks; /* all callbacks, in order; their states go into checkpoints */
     int n_callbacks;
-    char stop_reason[256]; /* see tp_stop */
+    char stop_reason[256]; /* the text given to tp_stop */
     /* Called after every hook; returns TP_INTR after Ctrl-C, which ends the phase. May be NULL */
     tp_status (*poll)(struct tp_train_state *train);
     tp_callback *due_; /* list of callbacks that requested a checkpoint in this phase */
     bool save_failed_; /* the checkpoint could not be written */
     bool within_;      /* an epoch has begun, and its triggers are not finished */
-    int64_t done_;     /* finished steps of this epoch */
+    int64_t done_;     /* number of finished steps of this epoch */
     tp_status end_;    /* in after_train: how the loop ended */
 } tp_train_state;
 
 /* Ends the training as a success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
  * A plain `return TP_STOP;` does the same without a reason. [train: StopTraining] */
 TP_DEF tp_status tp_stop(tp_train_state *train, const char *fmt, ...) TP_PRINTF(2, 3);
-/* "1 minute 27 seconds": days, hours, minutes and seconds without those that are 0. Below a minute: three significant
- * digits. */
+/* Writes a time as "1 minute 27 seconds": days, hours, minutes and seconds without those that are 0. Below a minute:
+ * three significant digits. */
 #define TP_TIME_TEXT 96
 TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf); /* buf: at least TP_TIME_TEXT bytes; returns it */
 
 /* ==== >>callback ====================================================================================== */
 
-/* The protocol. Every function may be NULL. To write your own callback, make one with tp_callback_new and set the
- * hooks that it needs; its data is at `user`. Call hooks through the functions below, which skip those that are NULL.
- * [callbacks: Callback] */
+/* The protocol of callbacks. Every function may be NULL. To write your own callback, make one with tp_callback_new and
+ * set the hooks that it needs; its data is at `user`. Call hooks through the functions below, which skip those that are
+ * NULL. [callbacks: Callback] */
 struct tp_callback {
-    const char *name; /* "ModelSaver"; for logs and as name scope of setup_graph. Must outlive the callback. */
-    bool chief_only;  /* in a distributed training only the chief runs it; true unless changed */
-    bool is_monitor;  /* set by tp_monitor_new */
+    /* name such as "ModelSaver", for logs and as name scope of setup_graph. Must outlive the callback. */
+    const char *name;
+    bool chief_only; /* in a distributed training only the chief runs it; true unless changed */
+    bool is_monitor; /* set by tp_monitor_new */
     void *user;
-    tp_train_state *train; /* from setup_graph on */
+    tp_train_state *train; /* set from setup_graph on */
     tp_status (*setup_graph)(tp_callback *cb);
     tp_status (*before_train)(tp_callback *cb);
     tp_status (*before_epoch)(tp_callback *cb);
-    tp_status (*before_run)(tp_callback *cb, tp_run_request *r); /* call tp_request_fetch, tp_request_feed */
+    /* to add fetches and feeds, call tp_request_fetch, tp_request_feed */
+    tp_status (*before_run)(tp_callback *cb, tp_run_request *r);
     tp_status (*after_run)(tp_callback *cb,
                            const tp_run_values *v); /* the fetched values, in the order requested; v->n may be 0 */
     tp_status (*trigger_step)(tp_callback *cb);
     tp_status (*after_epoch)(tp_callback *cb);
-    tp_status (*trigger_epoch)(tp_callback *cb); /* NULL: calls trigger */
+    tp_status (*trigger_epoch)(tp_callback *cb); /* for slow work at the end of an epoch; NULL: calls trigger */
     tp_status (*trigger)(tp_callback *cb);       /* the main action; called by trigger_epoch or by a wrapper */
     /* checkpoint writes the checkpoint, as savers do. It is called after every callback has triggered, if this one
      * called tp_callback_request_checkpoint; tp_train_state_save has collected all states before. after_checkpoint is
      * called for all callbacks after each epoch and each checkpoint; it may use the checkpoint file, which is complete. */
     tp_status (*checkpoint)(tp_callback *cb);
     tp_status (*after_checkpoint)(tp_callback *cb);
-    tp_status (*after_train)(tp_callback *cb); /* also when before_train failed or was never reached */
+    tp_status (*after_train)(tp_callback *cb); /* called also when before_train failed or was never reached */
     /* State that a checkpoint must hold, so that a resume is exact. save_state puts arrays into d under prefix + a
      * name of your choice (tp_state_put_i64, _f64). load_state reads them and is called before before_train. Missing keys
      * are not an error. The prefix is made of name and id, not of the position in the list:
      * "tp:callback/MinSaver(validation_error)/"; a second callback of the same name and id gets ":2". */
     tp_status (*save_state)(tp_callback *cb, tp_dict *d, const char *prefix);
     tp_status (*load_state)(tp_callback *cb, const tp_dict *d, const char *prefix);
-    bool is_resumed_from; /* auto-resume reads what this callback writes, so it writes last; set by ModelSaver */
-    const char *id;       /* distinguishes callbacks of the same name: the statistic, the parameter; NULL: none */
+    bool is_resumed_from; /* auto-resume reads what this callback writes, so it must write last; set by ModelSaver */
+    /* tells callbacks of the same name apart: the name of the statistic or parameter; NULL: none */
+    const char *id;
     /* From before_train on: the training continues from a checkpoint that contains this callback, so actions that are done
      * once per model have been done */
     bool resumed;
-    char *unsaved;             /* see tp_callback_set_unsaved */
+    char *unsaved;             /* set by tp_callback_set_unsaved */
     tp_callback *const *inner; /* the callbacks it wraps, whose states are saved too; NULL: none */
     int n_inner;
     void (*close)(tp_callback *cb); /* releases resources held by *user; tp_callback_free frees user and the struct */
     tp_owner owner_;
     tp_at at_;
-    tp_status status_; /* not TP_OK: the constructor failed, error_ is the sentence */
+    tp_status status_; /* if not TP_OK, the constructor failed, and error_ is the sentence */
     const char *error_;
     const char *state_prefix_;
     tp_callback *next_due_;
-    bool due_, unnamed_; /* unnamed_: belongs to the input; has no prefix in checkpoints */
+    bool due_, unnamed_; /* unnamed_: the callback belongs to the input and has no prefix in checkpoints */
     tp_arena mem_;       /* copies of names and options; freed with the callback */
 };
 
-/* A callback with `bytes` of zeroed memory at user, freed with it; chief_only is true. NULL: out of
- * memory. */
+/* Makes a callback with `bytes` of zeroed memory at user, freed with it; chief_only is true. NULL: out of memory. */
 TP_DEF tp_callback *tp_callback_new(const char *name, size_t bytes);
-/* A callback that fails in setup_graph with this sentence, for constructors of your own. at may be NULL. */
+/* Makes a callback that fails in setup_graph with this sentence, for constructors of your own. at may be NULL. */
 TP_DEF tp_callback *tp_callback_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
-TP_DEF tp_status
-tp_callback_status(const tp_callback *cb); /* TP_OK, or the constructor's error with its sentence; NULL: TP_ERR_NOMEM */
+/* The status of the constructor, with its error sentence; cb NULL: TP_ERR_NOMEM. */
+TP_DEF tp_status tp_callback_status(const tp_callback *cb);
 TP_DEF tp_callback *tp_callback_set_chief_only(tp_callback *cb, bool chief_only); /* returns cb */
-TP_DEF void tp_callback_free(tp_callback *cb);                                    /* NULL is fine */
+TP_DEF void tp_callback_free(tp_callback *cb);                                    /* cb may be NULL */
 /* Records that a file could not be written: the sentence says which one and why. fmt NULL: it has been written now. A
  * sentence that is still set at the end of the training is logged as an error; the training's status is then TP_ERR_IO. */
 TP_DEF void tp_callback_set_unsaved(tp_callback *cb, const char *fmt, ...) TP_PRINTF(2, 3);
 
-TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train); /* in a name scope of its name */
+/* runs in a name scope called like cb */
+TP_DEF tp_status tp_callback_setup_graph(tp_callback *cb, tp_train_state *train);
 TP_DEF tp_status tp_callback_before_train(tp_callback *cb);
 TP_DEF tp_status tp_callback_before_epoch(tp_callback *cb);
 TP_DEF tp_status tp_callback_before_run(tp_callback *cb, tp_run_request *r);
@@ -249,15 +252,15 @@ TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force);
 
 /* A number that was reported. */
 typedef struct tp_stat {
-    int64_t step; /* global_step at that time */
+    int64_t step; /* global_step when the value was reported */
     double value;
-    bool is_int; /* reported as an integer: printed without a fraction */
+    bool is_int; /* the value was reported as an integer: it is printed without a fraction */
 } tp_stat;
 
 /* Several values of one step with their tags. scalar is set for TP_SUMMARY_SCALAR, tensor for the other kinds. */
 typedef struct tp_summary_value {
     const char *tag;
-    int kind; /* TP_SUMMARY_SCALAR, _HISTOGRAM (any shape) or _IMAGE (see tp_monitors_put_image) */
+    int kind; /* the kind: TP_SUMMARY_SCALAR, _HISTOGRAM (any shape) or _IMAGE (see tp_monitors_put_image) */
     double scalar;
     bool is_int;
     const tp_tensor *tensor;
@@ -270,30 +273,31 @@ typedef struct tp_summary {
 /* One Event of TensorBoard's event.proto: `data` is the encoded field number `field` (4 graph_def, 5 summary,
  * 7 session_log, 8 tagged_run_metadata). wall_time and step are filled in by tp_monitors_put_event. */
 typedef struct tp_event {
-    double wall_time; /* seconds since 1970 */
+    double wall_time; /* time in seconds since 1970 */
     int64_t step;
     unsigned field;
     const void *data;
     size_t size;
 } tp_event;
 
-/* The protocol: a callback that also receives all reported values. Every function may be NULL. An error status
- * fails the training, so monitors that write files log I/O errors and return TP_OK. chief_only is false. [callbacks:
- * MonitorBase] */
+/* The protocol of monitors: a callback that also receives all reported values. Every function may be NULL. An error
+ * status fails the training, so monitors that write files log I/O errors and return TP_OK. chief_only is false.
+ * [callbacks: MonitorBase] */
 struct tp_monitor {
-    tp_callback cb; /* first, so that a monitor is a callback */
+    tp_callback cb; /* must be the first field, so that a monitor is a callback */
     tp_status (*process_scalar)(tp_monitor *m, const char *name, const tp_stat *stat);
-    tp_status (*process_image)(tp_monitor *m, const char *name, const tp_tensor *image); /* NHWC, 0..255, RGB */
+    /* image: NHWC, values 0..255, RGB */
+    tp_status (*process_image)(tp_monitor *m, const char *name, const tp_tensor *image);
     tp_status (*process_event)(tp_monitor *m, const tp_event *event);
     tp_status (*process_summary)(tp_monitor *m,
                                  const tp_summary *summary); /* also called with each scalar, after process_scalar */
-    /* A key and a value; called only by tp_monitors_process [MonitorBase.process] */
+    /* Receives a key and a value; called only by tp_monitors_process [MonitorBase.process] */
     tp_status (*process)(tp_monitor *m, const char *name, const tp_stat *stat);
 };
-/* A monitor with `bytes` of zeroed memory at cb.user. NULL: out of memory. */
+/* Makes a monitor with `bytes` of zeroed memory at cb.user. NULL: out of memory. */
 TP_DEF tp_monitor *tp_monitor_new(const char *name, size_t bytes);
 TP_DEF tp_monitor *tp_monitor_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
-TP_DEF void tp_monitor_free(tp_monitor *m); /* NULL is fine */
+TP_DEF void tp_monitor_free(tp_monitor *m); /* m may be NULL */
 
 /* All monitors of a training as one callback, the last one in the trainer's list, with the history of every scalar.
  * The monitors themselves are borrowed. [callbacks: Monitors] */
@@ -301,25 +305,25 @@ struct tp_monitors {
     tp_callback cb;
     tp_monitor *const *monitor;
     int n_monitor;
-    struct tp__history *history; /* one entry per name */
+    struct tp__history *history; /* history of each name */
     int n_history, cap_history;
-    tp_summary_value *clean_; /* buffer for put_summary */
+    tp_summary_value *clean_; /* buffer of tp_monitors_put_summary */
     char *tags_;
     size_t cap_clean_, cap_tags_;
     tp_tensor image_;
 };
-TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n); /* free with tp_callback_free(&m->cb) */
-/* Calls process_scalar of all monitors, then process_summary with this one value. name is copied where it is
- * kept. */
+TP_DEF tp_monitors *tp_monitors_new(tp_monitor *const *monitor, int n); /* free it with tp_callback_free(&m->cb) */
+/* Reports a scalar: calls process_scalar of all monitors, then process_summary with this one value. name is copied
+ * where it is kept. */
 TP_DEF tp_status tp_monitors_put_scalar(tp_monitors *m, const char *name, double value);
 TP_DEF tp_status tp_monitors_put_int(tp_monitors *m, const char *name, int64_t value);
 /* Only calls `process` of all monitors that have one; adds nothing to the history and makes no summary. */
 TP_DEF tp_status tp_monitors_process(tp_monitors *m, const char *name, double value);
-/* Calls process_image, then process_summary. image: values 0..255, RGB, of shape (N,H,W,C), (H,W) or (H,W,C) with C of
- * 1, 3 or 4; any other 3-dimensional shape is (N,H,W). */
+/* Reports an image: calls process_image, then process_summary. image: values 0..255, RGB, of shape (N,H,W,C), (H,W) or
+ * (H,W,C) with C of 1, 3 or 4; any other 3-dimensional shape is (N,H,W). */
 TP_DEF tp_status tp_monitors_put_image(tp_monitors *m, const char *name, const tp_tensor *image);
-/* Removes every "tower[0-9]+/" and a final "-summary" from the tags. Calls process_scalar for each scalar, then
- * process_summary. */
+/* Reports several values: removes every "tower[0-9]+/" and a final "-summary" from the tags, calls process_scalar for
+ * each scalar, then process_summary. */
 TP_DEF tp_status tp_monitors_put_summary(tp_monitors *m, const tp_summary *summary);
 TP_DEF tp_status tp_monitors_put_event(tp_monitors *m, tp_event *event);
 /* Gets the newest value of a name; TP_ERR_NAME "No available data for the key: X" if there is none. */
@@ -351,7 +355,7 @@ typedef struct tp_cb_lambda_desc {
     tp_status (*after_train)(tp_callback *cb);
     void *user;
     void (*release)(void *user); /* called once, when the callback is freed */
-    const char *name;            /* NULL = "CallbackFactory" */
+    const char *name;            /* default "CallbackFactory" */
 } tp_cb_lambda_desc;
 TP_DEF tp_callback *tp_cb_lambda_(const tp_cb_lambda_desc *d);
 TP_DEF void *tp_lambda_user(const tp_callback *cb);
@@ -379,8 +383,8 @@ typedef struct tp_cb_enable_if_desc {
 } tp_cb_enable_if_desc;
 TP_DEF tp_callback *tp_cb_enable_if_(const tp_cb_enable_if_desc *d);
 
-/* tp_cb_enable_if with this condition: global_step % every_k_steps == 0, or epoch_num % every_k_epochs == 0, or (with
- * every_k_epochs) the last step of the last epoch. before_run uses the global_step before the run,
+/* The same as tp_cb_enable_if with this condition: global_step % every_k_steps == 0, or epoch_num % every_k_epochs ==
+ * 0, or (with every_k_epochs) the last step of the last epoch. before_run uses the global_step before the run,
  * trigger_step the one after it. [callbacks: PeriodicCallback] */
 typedef struct tp_cb_periodic_callback_desc {
     tp_at at_;
@@ -390,18 +394,18 @@ typedef struct tp_cb_periodic_callback_desc {
 } tp_cb_periodic_callback_desc;
 TP_DEF tp_callback *tp_cb_periodic_callback_(const tp_cb_periodic_callback_desc *d);
 
-/* n callbacks as one callback, which owns them and calls them in order in each phase. trigger_epoch is timed and logged if
- * it takes 2 s or more. If after_train of a callback fails, the error is logged and the next one still runs. A trainer
- * holds its callbacks in such a group. The group does not skip chief-only members. [callbacks: Callbacks] */
+/* Makes one callback of n callbacks. It owns them and calls them in order in each phase. trigger_epoch is timed and
+ * logged if it takes 2 s or more. If after_train of a callback fails, the error is logged and the next one still runs.
+ * A trainer holds its callbacks in such a group. The group does not skip chief-only members. [callbacks: Callbacks] */
 TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n);
-/* A session hook as a callback: begin in setup_graph, after_create_session in before_train, end in
- * after_train. The hook is borrowed. chief_only is false. [callbacks: HookToCallback] */
+/* Makes a callback of a session hook: begin in setup_graph, after_create_session in before_train, end in after_train.
+ * The hook is borrowed. chief_only is false. [callbacks: HookToCallback] */
 TP_DEF tp_callback *tp_cb_hook(tp_hook *hook);
-/* A callback as a session hook: the hook calls cb's before_run and after_run, for a tp_hooked_session or an InferenceRunner.
- * You still own cb; the hook is freed with it. If train is NULL, the hook calls nothing else, as in the original; you call
- * cb's other functions. Otherwise the hook's begin calls setup_graph with this state, after_create_session calls before_train, and
- * end calls after_train; a state without graph and session gets them from the hook. NULL: out of memory.
- * [callbacks: CallbackToHook] */
+/* Makes a session hook of a callback: the hook calls cb's before_run and after_run, for a tp_hooked_session or an
+ * InferenceRunner. You still own cb; the hook is freed with it. If train is NULL, the hook calls nothing else, as in
+ * the original; you call cb's other functions. Otherwise the hook's begin calls setup_graph with this state,
+ * after_create_session calls before_train, and end calls after_train; a state without graph and session gets them from
+ * the hook. NULL: out of memory. [callbacks: CallbackToHook] */
 TP_DEF tp_hook *tp_callback_to_hook(tp_callback *cb, tp_train_state *train);
 
 /* ==== >>graph callbacks =============================================================================== */
@@ -419,7 +423,7 @@ typedef struct tp_cb_run_op_desc {
     tp_tri run_before;     /* default TP_YES */
     tp_tri run_as_trigger; /* default TP_YES */
     tp_tri run_step;       /* default TP_NO */
-    tp_tri verbose;        /* log each time; default TP_NO */
+    tp_tri verbose;        /* log each time the op runs; default TP_NO */
 } tp_cb_run_op_desc;
 TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d);
 
@@ -427,7 +431,7 @@ TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d);
  * [callbacks: RunUpdateOps] */
 typedef struct tp_cb_run_update_ops_desc {
     tp_at at_;
-    const char *collection; /* NULL = UPDATE_OPS */
+    const char *collection; /* default UPDATE_OPS */
 } tp_cb_run_update_ops_desc;
 TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d);
 
@@ -436,9 +440,9 @@ TP_DEF tp_callback *tp_cb_run_update_ops_(const tp_cb_run_update_ops_desc *d);
  * on older ops. [callbacks: MovingAverageSummary] */
 typedef struct tp_cb_moving_average_summary_desc {
     tp_at at_;
-    const char *collection; /* NULL = MOVING_SUMMARY_OPS */
+    const char *collection; /* default MOVING_SUMMARY_OPS */
     tp_node *train_op;
-    const char *train_op_name; /* instead of train_op: its name, looked up in setup_graph */
+    const char *train_op_name; /* name of the train_op, looked up in setup_graph; instead of train_op */
 } tp_cb_moving_average_summary_desc;
 TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_summary_desc *d);
 
@@ -447,9 +451,9 @@ TP_DEF tp_callback *tp_cb_moving_average_summary_(const tp_cb_moving_average_sum
  * should not depend on the input. [callbacks: MergeAllSummaries] */
 typedef struct tp_cb_merge_all_summaries_desc {
     tp_at at_;
-    int64_t period;   /* steps; 0: only the last step of an epoch */
+    int64_t period;   /* period in steps; 0: only the last step of an epoch */
     tp_tri run_alone; /* default TP_NO */
-    const char *key;  /* NULL = SUMMARIES */
+    const char *key;  /* default SUMMARIES */
 } tp_cb_merge_all_summaries_desc;
 TP_DEF tp_callback *tp_cb_merge_all_summaries_(const tp_cb_merge_all_summaries_desc *d);
 
@@ -497,7 +501,7 @@ TP_DEF tp_callback *tp_cb_simple_moving_average_(const tp_cb_simple_moving_avera
 typedef struct tp_cb_dump_tensor_as_image_desc {
     tp_at at_;
     const char *tensor_name;
-    const char *prefix; /* NULL = the op's name; '/' becomes '_' */
+    const char *prefix; /* default: the op's name; '/' becomes '_' */
     /* Makes the image or images from the value; NULL: the value itself. *image is empty at first: size it with tp_tensor_resize. */
     tp_status (*map_func)(const tp_tensor *value, tp_tensor *image, void *user);
     void *user;
@@ -521,8 +525,9 @@ typedef struct tp_startable {
 } tp_startable;
 typedef struct tp_cb_start_proc_or_thread_desc {
     tp_at at_;
-    tp_startable startable[TP_MAX_NAMES + 1]; /* ends with the first entry that has neither argv nor run */
-    tp_tri stop_at_last;                      /* TP_NO: leave them running; default TP_YES */
+    /* array of processes and threads; ends with the first entry that has neither argv nor run */
+    tp_startable startable[TP_MAX_NAMES + 1];
+    tp_tri stop_at_last; /* TP_NO: leave them running after the training; default TP_YES */
 } tp_cb_start_proc_or_thread_desc;
 TP_DEF tp_callback *tp_cb_start_proc_or_thread_(const tp_cb_start_proc_or_thread_desc *d);
 
@@ -550,7 +555,7 @@ TP_DEF tp_callback *tp_cb_progress_bar_(const tp_cb_progress_bar_desc *d);
 typedef struct tp_cb_estimated_time_left_desc {
     tp_at at_;
     int last_k_epochs; /* default 5 */
-    tp_tri median;     /* TP_NO: mean; default TP_YES */
+    tp_tri median;     /* TP_YES: use the median time of an epoch, TP_NO: the mean; default TP_YES */
 } tp_cb_estimated_time_left_desc;
 TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_desc *d);
 
@@ -576,8 +581,8 @@ typedef struct tp_cb_early_stopping_desc {
     tp_at at_;
     const char *monitor_stat;
     int patience;     /* default 5 */
-    double threshold; /* 0: any improvement counts */
-    tp_tri reverse;   /* TP_YES: larger is better, an accuracy; default TP_NO */
+    double threshold; /* smallest change that counts as an improvement; 0: any */
+    tp_tri reverse;   /* TP_YES: larger is better, for example for an accuracy; default TP_NO */
 } tp_cb_early_stopping_desc;
 TP_DEF tp_callback *tp_cb_early_stopping_(const tp_cb_early_stopping_desc *d);
 
@@ -590,8 +595,8 @@ typedef struct tp_cb_gpu_utilization_tracker_desc {
     tp_at at_;
     int devices[TP_MAX_NAMES]; /* numbers of GPUs, as nvidia-smi shows them */
     int n_devices;             /* default: those of $CUDA_VISIBLE_DEVICES, else all */
-    double interval;           /* seconds; default 1 */
-    const char *library;       /* NULL = libnvidia-ml.so.1, on Windows nvml.dll */
+    double interval;           /* seconds between two samples; default 1 */
+    const char *library;       /* default: libnvidia-ml.so.1, on Windows nvml.dll */
 } tp_cb_gpu_utilization_tracker_desc;
 TP_DEF tp_callback *tp_cb_gpu_utilization_tracker_(const tp_cb_gpu_utilization_tracker_desc *d);
 
@@ -629,10 +634,11 @@ TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d);
  * sentence that names the newest existing one (see .unsaved_is_ok in tp_train.h). [callbacks: ModelSaver] */
 typedef struct tp_cb_model_saver_desc {
     tp_at at_;
-    int max_to_keep;                               /* default 10; TP_NONE: all, tensorpack's 0 */
+    /* number of checkpoints to keep; default 10; TP_NONE: all, tensorpack's 0 */
+    int max_to_keep;
     float keep_checkpoint_every_n_hours;           /* default 0.5; TP_ZERO: keeps every checkpoint */
-    const char *checkpoint_dir;                    /* NULL = the logger's; created if missing */
-    const char *var_collections[TP_MAX_NAMES + 1]; /* none = GLOBAL_VARIABLES */
+    const char *checkpoint_dir;                    /* default: the logger's directory; created if missing */
+    const char *var_collections[TP_MAX_NAMES + 1]; /* collections of variables to save; default GLOBAL_VARIABLES */
     tp_checkpoint_format format;                   /* default TP_CHECKPOINT_NPZ */
 } tp_cb_model_saver_desc;
 TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
@@ -646,13 +652,13 @@ TP_DEF tp_callback *tp_cb_model_saver_(const tp_cb_model_saver_desc *d);
 typedef struct tp_cb_min_saver_desc {
     tp_at at_;
     const char *monitor_stat;
-    tp_tri reverse;             /* TP_YES: the maximum; default TP_NO */
-    const char *filename;       /* NULL = "min-<stat>"; a final .npz is replaced by the suffix of the format */
-    const char *checkpoint_dir; /* NULL = the logger's */
+    tp_tri reverse;             /* TP_YES: keep the maximum, not the minimum; default TP_NO */
+    const char *filename;       /* default "min-<stat>"; a final .npz is replaced by the suffix of the format */
+    const char *checkpoint_dir; /* default: the logger's directory */
 } tp_cb_min_saver_desc;
 typedef tp_cb_min_saver_desc tp_cb_max_saver_desc;
 TP_DEF tp_callback *tp_cb_min_saver_(const tp_cb_min_saver_desc *d);
-TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d); /* .reverse is set for you */
+TP_DEF tp_callback *tp_cb_max_saver_(const tp_cb_min_saver_desc *d); /* tp_cb_max_saver sets .reverse itself */
 
 /* ==== >>inference ===================================================================================== */
 
@@ -662,13 +668,17 @@ typedef struct tp_inferencer tp_inferencer;
 struct tp_inferencer {
     const char *name;
     void *user;
-    tp_train_state *train;    /* from setup_graph on */
-    const char *const *names; /* tensors of the inference tower (or of the graph), the values of on_fetches */
+    tp_train_state *train; /* set from setup_graph on */
+    /* names of tensors of the inference tower (or of the graph), whose values on_fetches gets */
+    const char *const *names;
     int n_names;
-    tp_status (*setup_graph)(tp_inferencer *inf);                                       /* once; may still set names */
-    tp_status (*before_inference)(tp_inferencer *inf);                                  /* at the start of a pass */
-    tp_status (*on_fetches)(tp_inferencer *inf, const tp_tensor *const *values, int n); /* for each datapoint */
-    tp_status (*after_inference)(tp_inferencer *inf); /* report: tp_monitors_put_scalar(inf->train->monitors, ...) */
+    /* called once; may still set names */
+    tp_status (*setup_graph)(tp_inferencer *inf);
+    /* called at the start of a pass */
+    tp_status (*before_inference)(tp_inferencer *inf);
+    tp_status (*on_fetches)(tp_inferencer *inf, const tp_tensor *const *values, int n); /* called for each datapoint */
+    /* called at the end of a pass, to report: tp_monitors_put_scalar(inf->train->monitors, ...) */
+    tp_status (*after_inference)(tp_inferencer *inf);
     void (*close)(tp_inferencer *inf);
     tp_owner owner_;
     tp_at at_;
@@ -676,10 +686,10 @@ struct tp_inferencer {
     const char *error_;
     tp_arena mem_; /* copies of names and options; freed with the inferencer */
 };
-/* An inferencer with `bytes` of zeroed memory at user. NULL: out of memory. NULL ends a list of inferencers, so
+/* Makes an inferencer with `bytes` of zeroed memory at user. NULL: out of memory. NULL ends a list of inferencers, so
  * constructors then return tp_inferencer_fail(...), which is never NULL. */
 TP_DEF tp_inferencer *tp_inferencer_new(const char *name, size_t bytes);
-TP_DEF tp_status tp_inferencer_set_names(tp_inferencer *inf, const char *const *names, int n); /* copies */
+TP_DEF tp_status tp_inferencer_set_names(tp_inferencer *inf, const char *const *names, int n); /* names are copied */
 TP_DEF tp_inferencer *tp_inferencer_fail(const tp_at *at, tp_status status, const char *fmt, ...) TP_PRINTF(3, 4);
 TP_DEF void tp_inferencer_free(tp_inferencer *inf);
 
@@ -687,15 +697,15 @@ TP_DEF void tp_inferencer_free(tp_inferencer *inf);
 typedef struct tp_inf_scalar_stats_desc {
     tp_at at_;
     const char *names[TP_MAX_NAMES + 1];
-    const char *prefix; /* NULL = "validation"; "" for none */
+    const char *prefix; /* default "validation"; "" for no prefix */
 } tp_inf_scalar_stats_desc;
 TP_DEF tp_inferencer *tp_inf_scalar_stats_(const tp_inf_scalar_stats_desc *d);
 /* Reports the mean of a vector whose entries are 1 where the model was wrong, over all samples; exact also with a smaller
  * last batch. [callbacks: ClassificationError] */
 typedef struct tp_inf_classification_error_desc {
     tp_at at_;
-    const char *wrong_tensor_name; /* NULL = "incorrect_vector" */
-    const char *summary_name;      /* NULL = "validation_error" */
+    const char *wrong_tensor_name; /* default "incorrect_vector" */
+    const char *summary_name;      /* default "validation_error" */
 } tp_inf_classification_error_desc;
 TP_DEF tp_inferencer *tp_inf_classification_error_(const tp_inf_classification_error_desc *d);
 /* Reports <prefix>_precision and <prefix>_recall of predictions; predictions and labels are 0 or 1. [callbacks:
@@ -704,7 +714,7 @@ typedef struct tp_inf_binary_classification_desc {
     tp_at at_;
     const char *pred_tensor_name;
     const char *label_tensor_name;
-    const char *prefix; /* NULL = "val" */
+    const char *prefix; /* default "val" */
 } tp_inf_binary_classification_desc;
 TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classification_desc *d);
 
@@ -715,11 +725,11 @@ TP_DEF tp_inferencer *tp_inf_binary_classification_(const tp_inf_binary_classifi
  * that number if that tower has its own, otherwise those of the first tower. [callbacks: InferenceRunner] */
 typedef struct tp_cb_inference_runner_desc {
     tp_at at_;
-    tp_dataflow *df; /* or .input */
+    tp_dataflow *df; /* give either df or .input */
     tp_inferencer *inferencers[TP_MAX_NAMES + 1];
     tp_input_source *input;
-    const char *tower_name;    /* NULL = "InferenceTower" */
-    tp_tower_func *tower_func; /* NULL = the trainer's */
+    const char *tower_name;    /* default "InferenceTower" */
+    tp_tower_func *tower_func; /* default: the trainer's tower function */
     int device;
 } tp_cb_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d);
@@ -729,13 +739,13 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
  * or a dataflow, which is wrapped in a QueueInput; its size must be known. [callbacks: DataParallelInferenceRunner] */
 typedef struct tp_cb_data_parallel_inference_runner_desc {
     tp_at at_;
-    tp_dataflow *df; /* or .input */
+    tp_dataflow *df; /* give either df or .input */
     tp_inferencer *inferencers[TP_MAX_NAMES + 1];
     int n_devices;      /* number of towers; required */
     const int *devices; /* number of the session's device for each tower; NULL: 0, 1, .. */
     tp_input_source *input;
-    const char *tower_name;    /* NULL = "InferenceTower" */
-    tp_tower_func *tower_func; /* NULL = the trainer's */
+    const char *tower_name;    /* default "InferenceTower" */
+    tp_tower_func *tower_func; /* default: the trainer's tower function */
 } tp_cb_data_parallel_inference_runner_desc;
 TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_parallel_inference_runner_desc *d);
 /* For a runner of your own, which builds the model for inference itself. `build` is called once, in setup_graph: it calls
@@ -744,13 +754,13 @@ TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_paral
  * tp_input_size datapoints. [callbacks: InferenceRunnerBase] */
 typedef struct tp_cb_inference_runner_base_desc {
     tp_at at_;
-    tp_dataflow *df; /* or .input */
+    tp_dataflow *df; /* give either df or .input */
     tp_inferencer *inferencers[TP_MAX_NAMES + 1];
     tp_input_source *input;
     tp_status (*build)(tp_callback *runner, tp_input_source *input, void *user);
-    tp_node *(*find)(tp_callback *runner, const char *name, void *user); /* NULL = tp_callback_find */
+    tp_node *(*find)(tp_callback *runner, const char *name, void *user); /* default: tp_callback_find */
     void *user;
-    const char *name; /* NULL = "InferenceRunnerBase" */
+    const char *name; /* default "InferenceRunnerBase" */
 } tp_cb_inference_runner_base_desc;
 TP_DEF tp_callback *tp_cb_inference_runner_base_(const tp_cb_inference_runner_base_desc *d);
 /* Adds a hook to the runs of an inference runner; the hook is borrowed. Call it before training.
@@ -762,28 +772,30 @@ TP_DEF tp_status tp_inference_runner_register_hook(tp_callback *runner, tp_hook 
 /* A number that training can change. [callbacks: HyperParam] */
 typedef struct tp_hyper_param tp_hyper_param;
 struct tp_hyper_param {
-    const char *name; /* for log lines */
+    const char *name; /* name of the parameter for log lines */
     void *user;
-    tp_train_state *train; /* from setup_graph on */
+    tp_train_state *train; /* set from setup_graph on */
     tp_status (*setup_graph)(tp_hyper_param *p);
     tp_status (*get_value)(tp_hyper_param *p, double *value);
     tp_status (*set_value)(tp_hyper_param *p, double value);
     void (*close)(tp_hyper_param *p);
     tp_owner owner_;
     tp_arena mem_;
-    /* For a parameter that is an array; then get_value and set_value may be NULL */
+    /* These two are for a parameter that is an array; then get_value and set_value may be NULL */
     tp_status (*get_array)(tp_hyper_param *p, tp_tensor *value);
     tp_status (*set_array)(tp_hyper_param *p, const tp_tensor *value);
 };
 TP_DEF tp_hyper_param *tp_hyper_param_new(const char *name, size_t bytes); /* name is copied */
 TP_DEF void tp_hyper_param_free(tp_hyper_param *p);
-/* A scalar variable of the graph, "learning_rate". [callbacks: GraphVarParam] */
+/* A parameter that is a scalar variable of the graph, "learning_rate". [callbacks: GraphVarParam] */
 TP_DEF tp_hyper_param *tp_param_graph_var(const char *name);
-/* An array variable of the graph. A dimension of `shape` that is TP_ANY matches any size. get_array reads it, set_array writes it
- * (and converts between float types), and tp_cb_hyper_param_setter with fn_array changes it. The other setters work with one
- * number and refuse an array; tensorpack's setters fail when they log the value. [callbacks: GraphVarParam(shape)] */
+/* A parameter that is an array variable of the graph. A dimension of `shape` that is TP_ANY matches any size. get_array
+ * reads it, set_array writes it (and converts between float types), and tp_cb_hyper_param_setter with fn_array changes
+ * it. The other setters work with one number and refuse an array; tensorpack's setters fail when they log the value.
+ * [callbacks: GraphVarParam(shape)] */
 TP_DEF tp_hyper_param *tp_param_graph_var_array(const char *name, tp_shape shape);
-/* A double, float, int32 or int64 of the calling program; field is borrowed. [callbacks: ObjAttrParam] */
+/* A parameter that is a double, float, int32 or int64 of the calling program; field is borrowed. [callbacks:
+ * ObjAttrParam] */
 TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dtype);
 
 /* Sets a parameter at each trigger, and once before training (not again after a resume), with fn. *value is the current
@@ -791,7 +803,7 @@ TP_DEF tp_hyper_param *tp_param_field(const char *name, void *field, tp_dtype dt
  * one. The parameter is the graph variable `name`, or `param`. Changes are logged once per epoch. chief_only is false.
  * [callbacks: HyperParamSetter] */
 typedef tp_status (*tp_param_fn)(tp_callback *setter, void *user, double *value, bool *set);
-/* tp_param_fn for an array: value has the parameter's dtype and shape and is changed in place. */
+/* The same as tp_param_fn for an array: value has the parameter's dtype and shape and is changed in place. */
 typedef tp_status (*tp_param_array_fn)(tp_callback *setter, void *user, tp_tensor *value, bool *set);
 typedef struct tp_cb_hyper_param_setter_desc {
     tp_at at_;
@@ -804,8 +816,8 @@ typedef struct tp_cb_hyper_param_setter_desc {
 } tp_cb_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_hyper_param_setter_(const tp_cb_hyper_param_setter_desc *d);
 TP_DEF tp_status tp_setter_current_value(tp_callback *setter, double *value);
-TP_DEF tp_status tp_setter_current_array(tp_callback *setter,
-                                         tp_tensor *value); /* for an array; the caller owns value */
+/* For a parameter that is an array; the caller owns value. */
+TP_DEF tp_status tp_setter_current_array(tp_callback *setter, tp_tensor *value);
 
 /* Sets the value from a file in the logger's directory, which is read at each trigger: lines "name: value". As in the
  * original, if one line (even an empty one) has another form, the whole file is ignored with a warning.
@@ -813,7 +825,7 @@ TP_DEF tp_status tp_setter_current_array(tp_callback *setter,
 typedef struct tp_cb_human_hyper_param_setter_desc {
     tp_at at_;
     const char *name;
-    const char *file_name; /* NULL = "hyper.txt" */
+    const char *file_name; /* default "hyper.txt" */
     tp_hyper_param *param;
 } tp_cb_human_hyper_param_setter_desc;
 TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_param_setter_desc *d);
@@ -823,7 +835,7 @@ TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_para
  * after that step. If training starts between two points, it sets the value of the schedule there
  * (set_at_beginning), otherwise it only warns. [callbacks: ScheduledHyperParamSetter] */
 typedef struct tp_schedule_point {
-    int64_t at; /* epoch or step */
+    int64_t at; /* the epoch, or with step_based the step */
     double value;
 } tp_schedule_point;
 #define TP_MAX_SCHEDULE 128
@@ -831,9 +843,10 @@ typedef enum { TP_INTERP_NONE = 0, TP_INTERP_LINEAR = 1 } tp_interp;
 typedef struct tp_cb_scheduled_hyper_param_setter_desc {
     tp_at at_;
     const char *name;
-    tp_schedule_point schedule[TP_MAX_SCHEDULE + 1]; /* in any order: {{1, 0.1}, {30, 0.01}} */
-    int n_schedule;          /* 0: up to the last point that is not {0, 0}; required if the last point is {0, 0} */
-    int interp;              /* tp_interp */
+    tp_schedule_point schedule[TP_MAX_SCHEDULE + 1]; /* the points, in any order: {{1, 0.1}, {30, 0.01}} */
+    /* number of points; 0: up to the last point that is not {0, 0}; required if the last point is {0, 0} */
+    int n_schedule;
+    int interp;              /* interpolation, a tp_interp */
     tp_tri step_based;       /* default TP_NO */
     tp_tri set_at_beginning; /* default TP_YES */
     tp_hyper_param *param;
@@ -859,7 +872,7 @@ typedef struct tp_cb_stat_monitor_param_setter_desc {
     tp_at at_;
     const char *name;
     const char *stat_name;
-    tp_status (*fn)(double *value, void *user); /* in: the old value, out: the new one */
+    tp_status (*fn)(double *value, void *user); /* *value: on entry the old value, on return the new one */
     void *user;
     double threshold;
     int last_k;
@@ -890,8 +903,8 @@ TP_DEF tp_callback *tp_cb_stat_monitor_param_setter_(const tp_cb_stat_monitor_pa
  * [callbacks: TFLocalCLIDebugHook] */
 typedef struct tp_cb_debug_cli_desc {
     tp_at at_;
-    const char *run_filter; /* starts with the command "run -f" and this filter; NULL: stops before the first step */
-    const char *commands;   /* run before stdin is read, with ';' or newlines between them; NULL: none */
+    const char *run_filter; /* begin with the command "run -f" and this filter; NULL: stop before the first step */
+    const char *commands;   /* commands to run before stdin is read, with ';' or newlines between them; NULL: none */
 } tp_cb_debug_cli_desc;
 TP_DEF tp_callback *tp_cb_debug_cli_(const tp_cb_debug_cli_desc *d);
 /* Adds a filter of your own; built-in ones are has_inf_or_nan, has_nan, has_inf and all_zero. fn returns true for a value at which
@@ -905,7 +918,7 @@ TP_DEF tp_status tp_debug_cli_add_tensor_filter(tp_callback *debugger, const cha
  * [callbacks: InjectShell] */
 typedef struct tp_cb_inject_shell_desc {
     tp_at at_;
-    const char *file; /* NULL = "INJECT_SHELL.tmp", in the working directory of the program */
+    const char *file; /* default "INJECT_SHELL.tmp", in the working directory of the program */
 } tp_cb_inject_shell_desc;
 TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d);
 
@@ -917,10 +930,10 @@ TP_DEF tp_callback *tp_cb_inject_shell_(const tp_cb_inject_shell_desc *d);
  * [callbacks: TFEventWriter] */
 typedef struct tp_monitor_tf_event_writer_desc {
     tp_at at_;
-    const char *logdir; /* NULL = the logger's; must exist */
+    const char *logdir; /* default: the logger's directory; must exist */
     int max_queue;      /* events kept in memory before they are written; default 10; TP_NONE: none */
     double flush_secs;  /* default 120; write TP_ZERO for 0 */
-    tp_tri split_files; /* a new file for each epoch; default TP_NO */
+    tp_tri split_files; /* whether each epoch gets a new file; default TP_NO */
 } tp_monitor_tf_event_writer_desc;
 TP_DEF tp_monitor *tp_monitor_tf_event_writer_(const tp_monitor_tf_event_writer_desc *d);
 
@@ -938,7 +951,7 @@ TP_DEF tp_status tp_load_existing_epoch_number(const char *dir, int64_t *epoch);
  *         if (strcmp(e[i].name, "cost") == 0) printf("%lld %g\n", (long long)e[i].epoch_num, e[i].value); */
 typedef struct tp_stat_entry {
     const char *name;
-    int64_t epoch_num, global_step; /* of its record; -1 if the record has none */
+    int64_t epoch_num, global_step; /* of the number's record; -1 if the record has none */
     double value;
 } tp_stat_entry;
 TP_DEF tp_status tp_load_existing_stats(const char *dir, tp_stat_entry **entries, int *n);
@@ -953,7 +966,7 @@ typedef struct tp_monitor_scalar_printer_desc {
     tp_at at_;
     tp_tri enable_step;                      /* default TP_NO */
     tp_tri enable_epoch;                     /* default TP_YES */
-    const char *whitelist[TP_MAX_NAMES + 1]; /* none: everything */
+    const char *whitelist[TP_MAX_NAMES + 1]; /* names to print; none: all */
     const char *blacklist[TP_MAX_NAMES + 1];
 } tp_monitor_scalar_printer_desc;
 TP_DEF tp_monitor *tp_monitor_scalar_printer_(const tp_monitor_scalar_printer_desc *d);
@@ -974,14 +987,14 @@ TP_DEF tp_monitor *tp_monitor_send_data_(const tp_monitor_send_data_desc *d);
  * after_train waits at most 10 s for data that is still in the queue. [callbacks: CometMLMonitor] */
 typedef struct tp_monitor_comet_desc {
     tp_at at_;
-    const char *api_key;         /* NULL = $COMET_API_KEY */
-    const char *project_name;    /* NULL = $COMET_PROJECT_NAME, else "general" */
-    const char *workspace;       /* NULL = $COMET_WORKSPACE, else your default one */
-    const char *experiment_name; /* NULL: Comet chooses */
-    const char *experiment_key;  /* continue this experiment; NULL: a new one */
+    const char *api_key;         /* default: $COMET_API_KEY */
+    const char *project_name;    /* default: $COMET_PROJECT_NAME, else "general" */
+    const char *workspace;       /* default: $COMET_WORKSPACE, else your default one */
+    const char *experiment_name; /* NULL: Comet chooses a name */
+    const char *experiment_key;  /* key of an experiment to continue; NULL: a new one */
     const char *tags[TP_MAX_NAMES + 1];
-    const char *url;     /* NULL = "https://www.comet.com/api/rest/v2" */
-    const char *library; /* NULL = libcurl by its usual names */
+    const char *url;     /* default "https://www.comet.com/api/rest/v2" */
+    const char *library; /* default: libcurl by its usual names */
 } tp_monitor_comet_desc;
 TP_DEF tp_monitor *tp_monitor_comet_(const tp_monitor_comet_desc *d);
 
@@ -1005,17 +1018,18 @@ typedef struct tp_monitor_report_desc {
     tp_at at_;
     const char
         *runs[TP_MAX_NAMES + 1]; /* directories of other trainings; the curves of their stats.json are shown too */
-    double every_secs;           /* default 5; TP_ZERO: after each step, without the limit on its time */
+    double every_secs;           /* seconds; default 5; TP_ZERO: write after each step, without the limit on its time */
     tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: the second and third are measured and take longer */
 } tp_monitor_report_desc;
 TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d);
 
 /* ==== >>default sets ================================================================================== */
 
-/* MovingAverageSummary, ProgressBar, MergeAllSummaries, RunUpdateOps. Entries are NULL when out of memory. */
+/* Makes the default callbacks: MovingAverageSummary, ProgressBar, MergeAllSummaries, RunUpdateOps. Entries are NULL
+ * when out of memory. */
 #define TP_N_DEFAULT_CALLBACKS 4
 TP_DEF void tp_default_callbacks(tp_callback *list[TP_N_DEFAULT_CALLBACKS]);
-/* TFEventWriter, JSONWriter, ScalarPrinter, the report. */
+/* Makes the default monitors: TFEventWriter, JSONWriter, ScalarPrinter, the report. */
 #define TP_N_DEFAULT_MONITORS 4
 TP_DEF void tp_default_monitors(tp_monitor *list[TP_N_DEFAULT_MONITORS]);
 /* Counts steps in the graph's global_step variable and in train->global_step. A trainer puts it in front of the user's
@@ -1159,7 +1173,8 @@ static void tp__event(tp_buf *out, double wall_time, int64_t step, unsigned fiel
 /* Appends Summary{value=1{tag=1, simple_value=2}} to `summary`, in one piece for speed: most records are of this kind */
 TP__HOT static void tp__summary_scalar(tp_buf *summary, const char *tag, float v)
 {
-    enum { BYTES = 2, FIXED32 = 5, MOST = 2 * (1 + 10) + 5 }; /* wire types; bytes beside the tag */
+    /* protobuf's wire types; bytes of a record beside the tag */
+    enum { BYTES = 2, FIXED32 = 5, MOST = 2 * (1 + 10) + 5 };
     const size_t n = strlen(tag);
     uint32_t bits;
     uint8_t name[11], *p;
@@ -1189,7 +1204,7 @@ TP__HOT static void tp__histogram_count(const tp_tensor *t, const double *limit,
     double low = DBL_MAX, high = -DBL_MAX, num = 0, sum = 0, squares = 0;
     for (int64_t i = 0; i < n; i++) {
         const double x = tp_tensor_get(t, i);
-        int below = 0; /* number of limits that are not above x */
+        int below = 0; /* the number of limits that are not above x */
         if (!tp__finite(x)) continue;
         for (int step = (TP__LIMITS_ROOM + 1) / 2; step > 0; step /= 2)
             below += limit[below + step - 1] <= x ? step : 0;
@@ -1229,7 +1244,7 @@ static void tp__summary_histogram(tp_buf *summary, const char *tag, const tp_ten
         limit[HALF + 1] = 0.0;
         limit[0] = -DBL_MAX;
         /* limit[0] is -DBL_MAX, 1..HALF the negative limits ascending, HALF+1 zero, then the positive ones, the last DBL_MAX */
-        for (int i = N - 1; i < TP__LIMITS_ROOM; i++) limit[i] = HUGE_VAL; /* above every number */
+        for (int i = N - 1; i < TP__LIMITS_ROOM; i++) limit[i] = HUGE_VAL; /* a limit above every number */
         tp__histogram_count(t, limit, count, all);
         limit[N - 1] = DBL_MAX;
         for (int i = 0; i < N;) {
@@ -1285,7 +1300,7 @@ static void tp__png(tp_buf *out, const unsigned char *pixels, int64_t height, in
     }
     head[8] = 8;
     head[9] = channels == 4 ? 6 : channels == 3 ? 2 : 0;
-    uint32_t a = 1, b = 0; /* Adler-32 of the uncompressed data */
+    uint32_t a = 1, b = 0; /* a zlib stream ends with the Adler-32 of the uncompressed data */
     for (int64_t y = 0; y < height; y++) {
         tp_buf_put(&raw, "", 1);
         tp_buf_put(&raw, pixels + y * width * channels, (size_t)(width * channels));
@@ -1310,8 +1325,8 @@ static void tp__png(tp_buf *out, const unsigned char *pixels, int64_t height, in
     tp_buf_free(&zlib);
 }
 
-/* Shape of a tensor as a list of images: NHWC; HWC with 1, 3 or 4 channels is one image; other 3-d shapes are NHW, grey; HW is one
- * image. */
+/* Finds the shape of a tensor as a list of images: NHWC; HWC with 1, 3 or 4 channels is one image; other 3-d shapes are
+ * NHW, grey; HW is one image. */
 static tp_status tp__image_layout(const tp_tensor *t, int64_t nhwc[4])
 {
     const tp_shape *s = &t->shape;
@@ -1376,7 +1391,7 @@ static tp_status tp__summary_image(tp_buf *summary, const char *tag, const tp_te
 
 /* -- JSON: numbers as Python prints them, and a reader that checks a whole text and extracts the values of stats.json */
 
-/* The shortest text that reads back as v, in Python's form: 1.0, 0.1, 1e-07, 1e+16, NaN, Infinity. */
+/* Writes the shortest text that reads back as v, in Python's form: 1.0, 0.1, 1e-07, 1e+16, NaN, Infinity. */
 static void tp__json_double(tp_buf *b, double v)
 {
     char text[TP_NUMBER_TEXT];
@@ -1387,16 +1402,16 @@ static void tp__json_double(tp_buf *b, double v)
 typedef struct tp__json {
     const char *p, *end;
     int depth;
-    double number;  /* of the last number read */
+    double number;  /* the last number that was read */
     bool has_epoch; /* the last object of the outermost array has an epoch_num */
     double epoch;
     int n_record;
-    double step, limit; /* global_step of the last object; the largest global_step to keep */
-    const char *kept;   /* the end of the last object before the first one that is not kept */
+    double step, limit; /* step: global_step of the last object; limit: the largest global_step to keep */
+    const char *kept;   /* where the last object ends before the first one that is not kept */
     bool beyond;
     tp_status (*number_fn)(void *user, const char *key,
-                           const tp_stat *stat);      /* for each number of an object; or NULL */
-    tp_status (*object_fn)(void *user, int64_t step); /* at the end of an object */
+                           const tp_stat *stat);      /* called for each number of an object; may be NULL */
+    tp_status (*object_fn)(void *user, int64_t step); /* called at the end of an object; may be NULL */
     void *user;
     tp_status status;
 } tp__json;
@@ -1633,18 +1648,19 @@ static const char *const *tp__arena_names(tp_arena *a, const char *const *names,
     return copy;
 }
 
-/* Number of names in an option array, which ends with the first NULL. If it is above TP_MAX_NAMES, the compiler may have
- * truncated the list. */
+/* Counts the names in an option array, which ends with the first NULL. If there are more than TP_MAX_NAMES, the
+ * compiler may have truncated the list. */
 static int tp__count_names(const char *const names[TP_MAX_NAMES + 1])
 {
     int n = 0;
     while (n <= TP_MAX_NAMES && names[n]) n++;
     return n;
 }
-#define TP__TOO_MANY "%s: .%s holds at most %d: divide the list among several" /* who, option, how many */
+/* format of a sentence; arguments: callback, option, limit */
+#define TP__TOO_MANY "%s: .%s holds at most %d: divide the list among several"
 
-/* The error sentence for an option array of TP_MAX_NAMES + 1 elements: too many names, or a name after a NULL, which would be
- * ignored silently. Returns NULL if the array is good. */
+/* Returns an error sentence for an option array of TP_MAX_NAMES + 1 elements: too many names, or a name after a NULL,
+ * which would be ignored silently. NULL if the array is good. */
 static const char *tp__bad_list(const char *who, const char *option, const void *const *list, char text[192])
 {
     int n = 0, next;
@@ -1720,7 +1736,7 @@ TP_DEF tp_status tp_callback_status(const tp_callback *cb)
     return cb->status_ == TP_OK ? TP_OK : tp_fail(cb->status_, "%s", cb->error_ ? cb->error_ : "out of memory");
 }
 
-/* A callback that fails with the error sentence that tp__own set. */
+/* Returns a callback that fails with the error sentence that tp__own set. */
 static tp_callback *tp__cb_twice(void)
 {
     char text[TP__ERROR_TEXT];
@@ -1981,7 +1997,7 @@ static tp_status tp__visit(tp_callback *const *list, int n, tp__visit_fn fn, voi
 
 typedef struct tp__naming {
     tp_train_state *train;
-    const tp_callback *cb; /* the callback to be numbered among those of the same name and id */
+    const tp_callback *cb; /* the callback whose number among those of the same name and id is needed */
     int occurrence;
 } tp__naming;
 
@@ -2024,7 +2040,7 @@ static tp_status tp__name_states(tp_train_state *train)
 
 typedef struct tp__saving {
     tp_dict *d;
-    tp_buf known; /* the prefixes of all callbacks, each with its NUL */
+    tp_buf known; /* the prefixes of all callbacks, each followed by a NUL */
 } tp__saving;
 
 static tp_status tp__save_one(tp_callback *cb, void *user)
@@ -2106,7 +2122,7 @@ static tp_status tp__local_variables(tp_train_state *train, tp_dict *d, bool sav
 static void tp__forget_state(tp_dict *d)
 {
     int kept = 0;
-    for (int i = 0; i < d->n; i++) { /* entries of an earlier checkpoint */
+    for (int i = 0; i < d->n; i++) { /* removes entries of an earlier checkpoint */
         if (strncmp(d->item[i].name, TP__CALLBACK_STATE, strlen(TP__CALLBACK_STATE)) == 0 ||
             strncmp(d->item[i].name, "tp:local/", 9) == 0) {
             tp_free(d->item[i].name);
@@ -2153,9 +2169,9 @@ TP_DEF tp_status tp_train_state_save(tp_train_state *train)
 
 typedef struct tp__loading {
     const tp_dict *d;
-    const char *known; /* the prefixes of the callbacks in the checkpoint, each with its NUL */
+    const char *known; /* prefixes of the callbacks in the checkpoint, each followed by a NUL */
     int64_t n_known;
-    const char *item; /* the entry whose callback is searched */
+    const char *item; /* the entry whose callback is being looked for */
 } tp__loading;
 
 /* Whether the checkpoint contains a callback with this prefix. */
@@ -2287,7 +2303,8 @@ TP_DEF tp_status tp_train_checkpoint(tp_train_state *train, bool force)
             if (cb->checkpoint && cb->is_resumed_from == last) st = cb->checkpoint(cb);
     if (st == TP_OK && (first || force))
         st = tp__visit(train->callbacks, train->n_callbacks, tp__after_checkpoint, NULL);
-    for (tp_callback *cb = first; cb; cb = cb->next_due_) { /* those inside a wrapper that does not set `inner` */
+    /* also the callbacks inside a wrapper that does not set `inner` */
+    for (tp_callback *cb = first; cb; cb = cb->next_due_) {
         if (cb->due_ && st == TP_OK) st = tp__after_checkpoint(cb, NULL);
         cb->due_ = false;
     }
@@ -2647,7 +2664,7 @@ static tp_status tp__proxy_trigger(tp_callback *cb) { return tp_callback_trigger
 static tp_status tp__proxy_after_train(tp_callback *cb) { return tp_callback_after_train(tp_proxy_inner(cb)); }
 static void tp__proxy_close(tp_callback *cb) { tp_callback_free(tp_proxy_inner(cb)); }
 
-/* A proxy whose user memory begins with tp__proxy. Frees the inner callback on failure. */
+/* Makes a proxy whose user memory begins with tp__proxy. Frees the inner callback on failure. */
 static tp_callback *tp__proxy_new(tp_callback *inner, size_t bytes)
 {
     if (!inner || inner->status_ != TP_OK) return inner; /* the caller gets the failed callback itself */
@@ -2784,7 +2801,7 @@ typedef struct tp__enable {
     bool (*pred)(tp_callback *wrapper, void *user);
     void *user;
     int64_t every_k_steps, every_k_epochs;
-    bool run_enabled; /* the condition in before_run; after_run uses it too */
+    bool run_enabled; /* result of the condition in before_run; after_run uses it too */
 } tp__enable;
 
 static bool tp__enabled(tp_callback *cb)
@@ -2869,7 +2886,7 @@ TP_DEF tp_callback *tp_cb_periodic_callback_(const tp_cb_periodic_callback_desc 
 typedef struct tp__members {
     tp_callback **cb;
     int n;
-    int *first, *count; /* each member's fetches: index of the first in the group's, and number */
+    int *first, *count; /* fetches of each member: index of its first one among the group's, and their number */
     double *seconds;
 } tp__members;
 
@@ -2940,7 +2957,8 @@ static tp_status tp__members_trigger_epoch(tp_callback *cb)
     const tp__members *g = (const tp__members *)cb->user;
     double total = 0;
     tp_status st = TP_OK;
-    tp_status stop = TP_OK; /* the first TP_STOP or TP_END; the other members still trigger */
+    /* status TP_STOP or TP_END of the first member that returned it; the other members still trigger */
+    tp_status stop = TP_OK;
     for (int i = 0; i < g->n && st == TP_OK; i++) {
         const double t0 = tp_time();
         st = tp_callback_trigger_epoch(g->cb[i]);
@@ -2978,7 +2996,7 @@ static void tp__members_close(tp_callback *cb)
     for (int i = 0; i < g->n; i++) tp_callback_free(g->cb[i]);
 }
 
-/* A group of callbacks whose ownership has already been taken. */
+/* Makes a group of callbacks whose ownership has already been taken. */
 static tp_callback *tp__group_new(tp_callback *const *cbs, int n)
 {
     tp_callback *cb = tp_callback_new("Callbacks", sizeof(tp__members));
@@ -3256,8 +3274,8 @@ TP_DEF tp_callback *tp_cb_run_op_(const tp_cb_run_op_desc *d)
 
 typedef struct tp__collection_op {
     const char *key;
-    tp_node *group; /* NULL: nothing to do */
-    tp_node *with;  /* not NULL: run the updates with this op instead of with each step */
+    tp_node *group; /* NULL: the collection is empty */
+    tp_node *with;  /* if not NULL, this op runs the updates, instead of each step */
     const char *with_name;
 } tp__collection_op;
 
@@ -3439,7 +3457,7 @@ typedef struct tp__fetcher {
     tp_node **node;
     tp_status (*fn)(tp_callback *cb, const tp_tensor *const *values, int n, void *user);
     void *user;
-    int window; /* SimpleMovingAverage */
+    int window; /* for tp_cb_simple_moving_average */
     double *ring;
     int64_t seen;
 } tp__fetcher;
@@ -3567,7 +3585,8 @@ static tp_status tp__sma_load_state(tp_callback *cb, const tp_dict *d, const cha
     int64_t seen = 0, n = 0;
     const void *ring = tp__state_find(d, prefix, "window", TP_F64, &n);
     if (!tp_state_get_i64(d, prefix, "seen", &seen, 1) || seen < 0) return TP_OK;
-    if (n != (seen < f->window ? seen : f->window) * f->n) return TP_OK; /* saved with another window_size */
+    /* the state was saved with another window_size */
+    if (n != (seen < f->window ? seen : f->window) * f->n) return TP_OK;
     f->seen = seen;
     if (n) memcpy(f->ring, ring, (size_t)n * sizeof(double));
     return TP_OK;
@@ -3879,8 +3898,8 @@ static void tp__startable_leave(tp_stop_flag *f)
 
 typedef struct tp__starter {
     tp_startable item[TP_MAX_NAMES];
-    tp_stop_flag *flag[TP_MAX_NAMES]; /* of the running threads */
-    long pid[TP_MAX_NAMES];           /* of the running processes; 0: none */
+    tp_stop_flag *flag[TP_MAX_NAMES]; /* flags of the running threads */
+    long pid[TP_MAX_NAMES];           /* ids of the running processes; 0: none */
     int n;
     bool stop;
 } tp__starter;
@@ -3949,7 +3968,7 @@ static tp_status tp__starter_after_train(tp_callback *cb)
 static void tp__starter_close(tp_callback *cb)
 {
     tp__starter *s = (tp__starter *)cb->user;
-    tp__starter_after_train(cb); /* in case the training failed before it began */
+    tp__starter_after_train(cb); /* needed here in case the training failed before it began */
     for (int i = 0; i < s->n; i++)
         if (s->flag[i]) tp__startable_leave(s->flag[i]);
 }
@@ -4030,7 +4049,7 @@ static void tp__clock_text(double seconds, char *buf, size_t size)
     else snprintf(buf, size, "%02ld:%02ld", s / 60, s % 60);
 }
 
-/* Number of columns of a text: the number of bytes that begin a UTF-8 character. */
+/* Returns the number of columns of a text: the number of bytes that begin a UTF-8 character. */
 static int tp__columns(const char *text)
 {
     int n = 0;
@@ -4067,7 +4086,7 @@ static void tp__bar_text(const tp__bar *b, int columns, char *out, size_t size)
     if (width >= 5) {
         const double full = part * width;
         for (int i = 0; i < width; i++) {
-            const double here = full - i; /* filled fraction of this cell */
+            const double here = full - i; /* how much of this cell is filled; 1 or more: all of it */
             bar[i] = here >= 1 ? '#' : here >= 0.1 ? (char)('0' + (int)(here * 10)) : ' ';
         }
         bar[width] = 0;
@@ -4261,7 +4280,7 @@ typedef struct tp__eta {
     int k, n;
     bool median;
     double last;
-    double *seconds, *sorted; /* of the last k epochs, oldest first */
+    double *seconds, *sorted; /* times of the last k epochs, oldest first */
 } tp__eta;
 
 static tp_status tp__eta_before_train(tp_callback *cb)
@@ -4323,7 +4342,7 @@ TP_DEF tp_callback *tp_cb_estimated_time_left_(const tp_cb_estimated_time_left_d
  * ThroughputTracker */
 
 typedef struct tp__throughput {
-    double samples, seconds, since; /* since: time at which the current epoch's steps began */
+    double samples, seconds, since; /* since: when the steps of the current epoch began */
     bool running;
     int64_t step;
 } tp__throughput;
@@ -4385,7 +4404,7 @@ TP_DEF tp_callback *tp_cb_throughput_tracker_(const tp_cb_throughput_tracker_des
 /* -- free memory of the host ---------------------------------------------------------- >>callback
  * HostMemoryTracker */
 
-/* In GB; negative if the system does not provide it. */
+/* Returns the free memory in GB; negative if the system does not provide it. */
 static double tp__free_memory(void) { return tp__os_free_memory() / (1024.0 * 1024.0 * 1024.0); }
 
 static tp_status tp__host_memory_setup_graph(tp_callback *cb)
@@ -4429,7 +4448,8 @@ typedef struct tp__send {
     const char *command;
 } tp__send;
 
-/* One value in Python's format syntax for numbers: [<>][+ ][#][0][width][.precision][deEfFgG%]; *spec ends at '}'. */
+/* Formats one value by Python's format syntax for numbers: [<>][+ ][#][0][width][.precision][deEfFgG%]; *spec ends at
+ * '}'. */
 static bool tp__send_value(tp_buf *text, const char *spec, size_t n, const tp_stat *stat)
 {
     char room[1400], shortest[TP_NUMBER_TEXT];
@@ -4451,7 +4471,7 @@ static bool tp__send_value(tp_buf *text, const char *spec, size_t n, const tp_st
     if (p != end || (how && !strchr("deEfFgG%", how)) || (how == 'd' && (!stat->is_int || s.precision >= 0)))
         return false;
     if (how == 'd' || (!how && s.precision < 0 && stat->is_int)) how = 'f', s.precision = 0;
-    if (!how && s.precision < 0) { /* formatted as by Python's str() */
+    if (!how && s.precision < 0) { /* without a format the number is printed as by Python's str() */
         tp_format_double(shortest, value);
         tp__print_word(&o, &s, shortest);
     } else {
@@ -4471,7 +4491,7 @@ static tp_status tp__send_command(const char *who, const char *command, tp__send
     tp_status st = TP_OK;
     memset(&text, 0, sizeof text);
     for (const char *p = command; *p && st == TP_OK;) {
-        if ((*p == '{' || *p == '}') && p[1] == *p) { /* {{ is a brace */
+        if ((*p == '{' || *p == '}') && p[1] == *p) { /* {{ stands for a brace */
             tp_buf_put(&text, p, 1);
             p += 2;
             continue;
@@ -4529,19 +4549,19 @@ TP_DEF tp_callback *tp_cb_send_stat(const char *command)
  * GPUUtilizationTracker */
 
 typedef struct tp__nvml_rates {
-    unsigned gpu, memory; /* percent */
+    unsigned gpu, memory; /* utilization in percent */
 } tp__nvml_rates;
 
 typedef struct tp__gpu_util {
     int device[TP_MAX_NAMES], n;
-    bool chosen; /* the caller chose the devices */
+    bool chosen; /* the caller named the devices */
     double interval;
     const char *library_name;
     void *library;
     void *handle[TP_MAX_NAMES];
     int (*rates)(void *gpu, tp__nvml_rates *rates);
     int (*shutdown)(void);
-    tp_stop_flag *flag; /* of the thread that samples while steps run */
+    tp_stop_flag *flag; /* flag of the thread that samples while steps run */
     double sum[TP_MAX_NAMES], last[TP_MAX_NAMES];
     int samples, error;
 } tp__gpu_util;
@@ -4682,7 +4702,7 @@ static tp_status tp__gpu_util_after_train(tp_callback *cb)
 
 static void tp__gpu_util_close(tp_callback *cb) { tp__gpu_util_shut((tp__gpu_util *)cb->user); }
 
-/* NULL if the list of devices is good, else a callback that fails with the error sentence. */
+/* Returns NULL if the list of devices is good, else a callback that fails with the error sentence. */
 static tp_callback *tp__bad_devices(const tp_at *at, const char *who, const int *devices, int n)
 {
     if (n < 0 || n > TP_MAX_NAMES)
@@ -4784,8 +4804,8 @@ typedef struct tp__profiler {
     tp_trace trace;
 } tp__profiler;
 
-/* NodeExecStats{node_name=1 all_start_micros=2 op_start_rel_micros=3 op_end_rel_micros=4 all_end_rel_micros=5 timeline_label=8
- * thread_id=10 all_start_nanos=13 op_start_rel_nanos=14 op_end_rel_nanos=15 all_end_rel_nanos=16} */
+/* Appends NodeExecStats{node_name=1 all_start_micros=2 op_start_rel_micros=3 op_end_rel_micros=4 all_end_rel_micros=5
+ * timeline_label=8 thread_id=10 all_start_nanos=13 op_start_rel_nanos=14 op_end_rel_nanos=15 all_end_rel_nanos=16} */
 static void tp__node_exec_stats(tp_buf *stats, const tp_trace_record *r, int64_t to_wall)
 {
     tp_buf b;
@@ -4813,7 +4833,8 @@ static tp_status tp__run_metadata(const tp_trace *t, tp_buf *out)
     tp_buf steps, device;
     memset(&steps, 0, sizeof steps);
     memset(&device, 0, sizeof device);
-    /* Offset from the trace's clock to the time of day: the trace has just ended, so its last record ended now. */
+    /* Returns the offset from the trace's clock to the time of day: the trace has just ended, so its last record ended
+     * now. */
     const int64_t to_wall = t->n ? (int64_t)(tp__os_wall() * 1e6) * 1000 - t->record[t->n - 1].end : 0;
     for (int64_t i = 0; i < t->n; i++) {
         const char *name = t->record[i].device;
@@ -4919,9 +4940,11 @@ TP_DEF tp_callback *tp_cb_graph_profiler_(const tp_cb_graph_profiler_desc *d)
  * ModelSaver */
 
 typedef struct tp__checkpoint {
-    int64_t step; /* the step in "model-<step>" */
+    int64_t step; /* number of the step in the file name "model-<step>" */
     double made;
-    int stays; /* decision of an earlier process: 1 never delete, -1 delete when too old; 0: not decided yet */
+    /* what an earlier process decided: 1 never delete, -1 delete when it is no longer among the newest; 0: not
+     * decided yet */
+    int stays;
 } tp__checkpoint;
 
 /* Name of the checkpoint that is written after Ctrl-C. It has no step in its name and does not count for max_to_keep. It is
@@ -4929,8 +4952,8 @@ typedef struct tp__checkpoint {
 #define TP__INTERRUPTED "interrupted"
 
 typedef struct tp__saver {
-    int max_to_keep;   /* -1: all */
-    double keep_every; /* seconds */
+    int max_to_keep;   /* number of checkpoints to keep; -1: all */
+    double keep_every; /* in seconds */
     double next_keep;
     const char *dir;
     const char *const *collections;
@@ -4940,10 +4963,11 @@ typedef struct tp__saver {
     int n, cap;
     tp_variable **variable; /* the variables of the collections; NULL: all saved variables */
     int n_variable;
-    int64_t last_epoch, last_step; /* of the newest checkpoint on the disk; -1: none */
+    int64_t last_epoch, last_step; /* epoch and step of the newest checkpoint on the disk; -1: none */
     int written_stays;             /* tp__checkpoint.stays of the checkpoint that training was resumed from */
-    bool interrupted;              /* the next checkpoint is the one after Ctrl-C */
-    bool leftover;                 /* a checkpoint of Ctrl-C exists and is older than the newest checkpoint */
+    bool interrupted;              /* the next checkpoint to write is the one after Ctrl-C */
+    /* there is a checkpoint written after Ctrl-C that is older than the newest checkpoint */
+    bool leftover;
 } tp__saver;
 
 static tp_status tp__saver_setup_graph(tp_callback *cb)
@@ -5002,7 +5026,8 @@ static tp_status tp__saver_add(tp__saver *s, int64_t step, double made)
     return TP_OK;
 }
 
-/* "<dir>/model-<step>.npz", or with the suffix of another format; step -1: "<dir>/interrupted.npz" */
+/* Writes a checkpoint's path: "<dir>/model-<step>.npz", or with the suffix of another format; step -1:
+ * "<dir>/interrupted.npz" */
 static tp_status tp__saver_path(const tp__saver *s, int64_t step, int format, char *path)
 {
     if (step < 0) return tp__path(path, "%s/" TP__INTERRUPTED "%s", s->dir, tp__checkpoint_ends[format]);

@@ -53,20 +53,19 @@ extern "C" {
 /* ==== >>c ============================================================================================= */
 
 typedef struct tp_export_c_desc {
-    const char *name; /* of the function, and prefix of the other names in its file; NULL = "model" */
+    const char *name; /* name of the C function, and prefix of the other names in its file; default "model" */
     int64_t batch;    /* value of an unknown dimension of an input; default 1 */
 } tp_export_c_desc;
 typedef struct tp_export_c_info {
-    size_t ram, flash; /* bytes of the static array, bytes of the constants */
+    size_t ram, flash; /* bytes of the file's static array, bytes of its constants */
     int kernels;
 } tp_export_c_info;
-/* void <name>(const float *<input>, ..., float *<output>, ...): inputs and outputs in this order, row-major, with the names of
- * their nodes. tp_export_c writes the function to path, and its declaration to a header of the same name in the same folder
- * (model.c: model.h; no header if path ends in .h or has no extension). All other names of the file begin with <name>_ and are
- * static, so that models with different names can be in one program, also in one file. The file compiles as C99 and as C++;
- * both can call the function. tp_export_c_text returns only the text of the file. d and info may be NULL. Variables are written
- * with their current values.
- * [beyond: C export] */
+/* Writes C code of a graph: void <name>(const float *<input>, ..., float *<output>, ...): inputs and outputs in this
+ * order, row-major, with the names of their nodes. tp_export_c writes the function to path, and its declaration to a
+ * header of the same name in the same folder (model.c: model.h; no header if path ends in .h or has no extension). All
+ * other names of the file begin with <name>_ and are static, so that models with different names can be in one program,
+ * also in one file. The file compiles as C99 and as C++; both can call the function. tp_export_c_text returns only the
+ * text of the file. d and info may be NULL. Variables are written with their current values. [beyond: C export] */
 TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                              int n_outputs, const char *path, const tp_export_c_desc *d);
 TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -75,20 +74,22 @@ TP_DEF tp_status tp_export_c_text(tp_session *s, tp_node *const *inputs, int n_i
 /* ==== >>onnx ========================================================================================== */
 
 typedef struct tp_export_onnx_desc {
-    const char *name; /* of the graph in the file; NULL = "model" */
+    const char *name; /* name of the ONNX graph in the file; default "model" */
     /* Folds into convolutions: a following batch norm into the weights (the last digits of the results change), a preceding
      * padding with zeros into the convolution's padding. */
     bool fold;
-    bool keep_identities; /* named nodes, stop_gradient, summaries, print and dropout become Identity; otherwise they
-                           * are omitted */
-    int opset;            /* 0: 13, or 17 if layer_norm needs it; 13: layer_norm is written as several ops; 17 */
+    /* keep named nodes, stop_gradient, summaries, print and dropout as Identity; otherwise they are omitted */
+    bool keep_identities;
+    /* ONNX opset. 0: 13, or 17 if layer_norm needs it; 13: layer_norm is written as several ops; 17 */
+    int opset;
 } tp_export_onnx_desc;
-/* The part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 with layer_norm). Values
- * that depend on no input are computed during the export and written as constants; ops that only training needs are omitted.
- * Values have the names of their nodes (output k > 0 of an op is "name:k") and tp's layouts; an unknown first dimension is
- * named "batch" (for an output, only if it equals that of the inputs), others "<name>_dim<axis>". d may be NULL. The error
- * names an op without an ONNX form (random numbers, ops that change variables, derivatives). An op of your own is written if it
- * is element-wise, has no attributes and its field `onnx` names an operator of opset 13. [beyond: ONNX export] */
+/* Writes the part of the graph between inputs and outputs as an ONNX model, IR 7 and opset 13 (IR 8 and 17 with
+ * layer_norm). Values that depend on no input are computed during the export and written as constants; ops that only
+ * training needs are omitted. Values have the names of their nodes (output k > 0 of an op is "name:k") and tp's
+ * layouts; an unknown first dimension is named "batch" (for an output, only if it equals that of the inputs), others
+ * "<name>_dim<axis>". d may be NULL. The error names an op without an ONNX form (random numbers, ops that change
+ * variables, derivatives). An op of your own is written if it is element-wise, has no attributes and its field `onnx`
+ * names an operator of opset 13. [beyond: ONNX export] */
 TP_DEF tp_status tp_export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                 int n_outputs, const char *path, const tp_export_onnx_desc *d);
 TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
@@ -102,24 +103,26 @@ TP_DEF tp_status tp_export_onnx_buf(tp_session *s, tp_node *const *inputs, int n
 typedef struct tp_model_exporter tp_model_exporter;
 TP_DEF tp_model_exporter *tp_model_exporter_new(const tp_predict_config *c);
 TP_DEF void tp_model_exporter_free(tp_model_exporter *x);           /* x may be NULL */
-TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x); /* holds the model's variables */
+TP_DEF tp_session *tp_model_exporter_session(tp_model_exporter *x); /* the session that holds the model's variables */
 
 typedef struct tp_export_compact_desc {
     tp_tri
         optimize; /* tp_tri; default TP_YES: fold batch norms and paddings with zeros into convolutions, omit identities */
-    bool toco_compatible; /* for converters that know few operators: only opset 13; needs optimize */
+    bool toco_compatible; /* use only opset 13, for converters that know few operators; needs optimize */
 } tp_export_compact_desc;
 /* Writes one self-contained ONNX file: variables are constants. [export: ModelExporter.export_compact] */
 TP_DEF tp_status tp_export_compact(tp_model_exporter *x, const char *path, const tp_export_compact_desc *d);
 
 typedef struct tp_export_serving_desc {
-    const char *const *tags; /* NULL: "serve". Written to config.pbtxt as a parameter, for information: the server
-                              * ignores it */
+    /* tags, written to config.pbtxt as a parameter, for information: the server ignores them; NULL: "serve" */
+    const char *const *tags;
     int n_tags;
-    const char *signature_name; /* NULL = "prediction_pipeline"; written as a parameter, like the tags */
-    int64_t version;            /* default 1 */
-    int max_batch_size;         /* 0 = 64 if all inputs and outputs begin with the batch, else no batching; TP_NONE: no
-                                 * batching */
+    /* signature name, written as a parameter, like the tags; default "prediction_pipeline" */
+    const char *signature_name;
+    int64_t version; /* default 1 */
+    /* maximum batch size. 0 = 64 if all inputs and outputs begin with the batch, else no batching; TP_NONE: no
+     * batching */
+    int max_batch_size;
 } tp_export_serving_desc;
 /* Writes a model for NVIDIA's Triton server: <dir>/config.pbtxt and <dir>/<version>/model.onnx, where dir is in a model
  * repository and its name is the model's name. It is an error if the version exists, or if config.pbtxt exists with other
@@ -177,16 +180,16 @@ typedef struct tp__c_writer {
     const tp_exec *exec;
     const char *name;
     tp_buf constants, body;
-    int *constant; /* buffer -> number of its array, or -1 */
+    int *constant; /* for each buffer, the number of its array, or -1 */
     int n_constant;
-    bool ram; /* is the static array needed */
+    bool ram; /* the file needs the static array */
     size_t flash;
     unsigned helpers;
 } tp__c_writer;
 
 enum { TP__C_CONV = 1, TP__C_MATMUL = 2, TP__C_POOL = 4, TP__C_SOFTMAX = 8, TP__C_MOVE = 16, TP__C_REDUCE = 32 };
 
-/* The helpers: naive loops that take every size and stride as an argument. */
+/* Helpers that the C file may contain: naive loops that take every size and stride as an argument. */
 static const struct {
     const char *name, *text;
 } tp__c_helper[] = {
@@ -295,11 +298,11 @@ static void tp__c_float(tp_buf *out, float v)
     tp_format_float(t, v);
     if (v != v) tp_buf_printf(out, "NAN");
     else if (!tp__finite((double)v)) tp_buf_printf(out, v < 0 ? "-INFINITY" : "INFINITY");
-    else tp_buf_printf(out, "%sf", t); /* it has a decimal point or an exponent */
+    else tp_buf_printf(out, "%sf", t); /* the text already has a decimal point or an exponent */
 }
 
-/* "conv0/output" -> "conv0_output": not a keyword of C or C++ nor another name in the file, and different from `n` earlier
- * names. */
+/* Makes a name for C: "conv0/output" becomes "conv0_output", not a keyword of C or C++ nor another name in the file,
+ * and different from `n` earlier names. */
 static void tp__c_name(const tp__c_writer *w, char *out, size_t size, const char *name, const char (*before)[64], int n)
 {
     size_t k = 0;
@@ -419,7 +422,7 @@ static const char *tp__c_map(const char *row)
     return NULL;
 }
 
-/* A fused chain of element-wise ops: one loop over the elements. */
+/* Writes a fused chain of element-wise ops as one loop over the elements. */
 static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
 {
     const tp__program *p = (const tp__program *)s->call.attrs;
@@ -483,7 +486,7 @@ static tp_status tp__c_fused(tp__c_writer *w, const tp__step *s)
     return TP_OK;
 }
 
-/* The stride of each axis of a contiguous array. */
+/* Computes the stride of each axis of a contiguous array. */
 static void tp__c_strides(const tp_shape *s, int64_t *stride)
 {
     int64_t n = 1;
@@ -500,7 +503,7 @@ static void tp__c_call(tp__c_writer *w, const tp__step *s, const char *name, int
     tp__c_operand(w, s, s->call.n_in + out);
 }
 
-/* conv2d or matmul, with the bias and the ReLU that were fused into it. */
+/* Writes conv2d or matmul, with the bias and the ReLU that were fused into it. */
 static void tp__c_product(tp__c_writer *w, const tp__step *s, const char *name)
 {
     const tp_fused *f = &s->call.fused;
@@ -515,7 +518,8 @@ static void tp__c_product(tp__c_writer *w, const tp__step *s, const char *name)
     tp_buf_printf(o, ", g, %d);\n", f->act == TP_EPILOGUE_RELU);
 }
 
-/* Copies a box of x, whose axes have the strides `from`, into y, with the strides `to` and the offset `at`. */
+/* Writes code that copies a box of x, whose axes have the strides `from`, into y, with the strides `to` and the offset
+ * `at`. */
 static void tp__c_move(tp__c_writer *w, const tp__step *s, int in, const tp_shape *box, const int64_t *from,
                        const int64_t *to, int64_t at)
 {
@@ -662,7 +666,7 @@ static void tp__c_transpose(tp__c_writer *w, const tp__step *s)
     tp__c_move(w, s, 0, y, from, to, 0);
 }
 
-/* Fills y with the constant, then copies x into it. */
+/* Writes code that fills y with the constant, then copies x into it. */
 static void tp__c_pad(tp__c_writer *w, const tp__step *s)
 {
     const tp_shape *x = &s->call.in[0].shape, *y = &s->call.out[0].shape;
@@ -725,7 +729,7 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
     const tp_op *row = s->row;
     tp_status st = tp__c_check(s);
     if (st != TP_OK) return st;
-    int64_t elements = 0; /* of all outputs; an empty output needs no code */
+    int64_t elements = 0; /* elements of all outputs; an empty output needs no code */
     for (int i = 0; i < s->call.n_out; i++) elements += tp__size(&s->call.out[i]);
     if (s->call.n_out && elements == 0) return TP_OK;
     tp_buf_printf(&w->body, "    { /* %s: %s */\n", s->name, row->name);
@@ -746,7 +750,7 @@ static tp_status tp__c_step(tp__c_writer *w, const tp__step *s)
     return st;
 }
 
-/* void name(const float *x, float *y), without the text after it. */
+/* Writes void name(const float *x, float *y), without the text after it. */
 static void tp__c_prototype(const tp__c_writer *w, tp_buf *out, const char (*param)[64])
 {
     const tp__plan *p = w->plan;
@@ -767,7 +771,7 @@ static void tp__c_signature(const tp__c_writer *w, tp_buf *out, const char (*par
         tp_buf_printf(out, " * %-6s %s: float%s\n", i < p->n_feed ? "input" : "output", param[i],
                       tp_shape_text(i < p->n_feed ? &p->feed_type[i].shape : &p->fetch_type[i - p->n_feed].shape, t));
 }
-/* The text of the header: the function, and the number of floats in each array. */
+/* Writes the text of the header: the function, and the number of floats in each array. */
 static void tp__c_header(const tp__c_writer *w, tp_buf *out, const char (*param)[64])
 {
     const tp__plan *p = w->plan;
@@ -861,7 +865,7 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
             return tp_fail(TP_ERR_UNSUPPORTED,
                            "C export: the session's variables are on %s: load them into one on the CPU",
                            s->device[i]->name);
-    /* make a plan with naive kernels, for inputs of known shapes; nothing is run */
+    /* makes a plan with naive kernels, for inputs of known shapes; nothing is run */
     tp_device *naive = tp_cpu_device_new(1, "naive");
     tp_exec *e = naive ? tp_exec_new(s) : NULL;
     tp_feed *feed = (tp_feed *)tp_calloc((size_t)n_inputs + 1, sizeof *feed);
@@ -882,7 +886,7 @@ static tp_status tp__export_c(tp_session *s, tp_node *const *inputs, int n_input
         else if (tp_shape_size(&feed[i].value.shape) > INT_MAX / 4)
             st = tp_fail(TP_ERR_UNSUPPORTED, "C export: input '%s' is too large", tp_node_name(inputs[i]));
         static const float nothing = 0;
-        feed[i].value.data = (void *)(uintptr_t)&nothing; /* only the shape is read */
+        feed[i].value.data = (void *)(uintptr_t)&nothing; /* of this input only the shape is read */
     }
     if (st == TP_OK) st = tp__check_run(s, feed, n_inputs, outputs, n_outputs);
     if (st == TP_OK) {
@@ -957,16 +961,17 @@ TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs
  * inputs. */
 
 enum { TP__OWN, TP__CHANNELS_FIRST };
-static const int tp__onnx_to_first[4] = {0, 3, 1, 2}; /* axis of the second form -> axis of the value */
-static const int tp__onnx_to_own[4] = {0, 2, 3, 1};   /* axis of the value -> axis of the second form */
+/* for each axis of the second form (channels first), the axis of the value */
+static const int tp__onnx_to_first[4] = {0, 3, 1, 2};
+static const int tp__onnx_to_own[4] = {0, 2, 3, 1}; /* for each axis of the value, the axis of the second form */
 
 typedef struct tp__onnx_value {
-    const char *name;          /* in the file */
-    const char *form[2];       /* name of the tensor that holds this form; NULL: the form does not exist yet */
-    const tp_node *flat;       /* if this value is a flattened image: the image; the second form is flattened in its own
-                                * order */
-    const tp_tensor *constant; /* set if the value depends on no input */
-    const tp_operation *user;  /* one of its users */
+    const char *name;    /* name of the value in the ONNX file */
+    const char *form[2]; /* name of the tensor that holds this form; NULL: the form does not exist yet */
+    /* if this value is a flattened image, the image; the second form is flattened in its own order */
+    const tp_node *flat;
+    const tp_tensor *constant; /* the constant, if the value depends on no input */
+    const tp_operation *user;  /* one of the ops that use the value */
     int uses;                  /* number of uses by ops that are written; an output counts 2 */
     bool input;
 } tp__onnx_value;
@@ -975,22 +980,23 @@ typedef struct tp__onnx {
     tp_session *s;
     const tp_export_onnx_desc *d;
     tp_arena names;
-    tp__map written; /* names of initializers that are written on demand */
+    tp__map written; /* names of constants that are written when first needed */
     tp_buf node, init, attr;
     tp__onnx_value *value;
-    int *first;             /* operation id -> its first value */
-    char *live, *done;      /* per operation id: does it depend on an input; is it already written */
-    tp_type *type;          /* of each value, inferred for inputs of another batch size */
+    int *first;             /* for each operation id, the index of its first value */
+    char *live, *done;      /* for each operation id: whether it depends on an input; whether it is already written */
+    tp_type *type;          /* shape of each value, inferred for inputs of another batch size */
     const tp_operation *op; /* the op that is being written */
     int n_names, opset;
-    tp_status st; /* the first error is kept */
+    tp_status st; /* status of the first error */
 } tp__onnx;
 
 static tp_status tp__onnx_nomem(void)
 {
     return tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as ONNX");
 }
-static const char *tp__onnx_kept(tp__onnx *w, const char *name) /* checks the result of the arena */
+/* Returns name, or ""; records an error if it is NULL because the arena had no memory. */
+static const char *tp__onnx_kept(tp__onnx *w, const char *name)
 {
     if (!name) w->st = tp__onnx_nomem();
     return name ? name : "";
@@ -1012,7 +1018,7 @@ static tp__onnx_value *tp__onnx_raw(const tp__onnx *w, const tp_node *n)
 {
     return &w->value[w->first[n->op->id] + n->index];
 }
-/* The node whose value n has: skips ops that do nothing at inference. */
+/* Finds the node whose value n has: skips ops that do nothing at inference. */
 static const tp_node *tp__onnx_root(const tp__onnx *w, const tp_node *n)
 {
     while (!tp__onnx_raw(w, n)->input && tp__onnx_passes_through(w, n->op->row)) n = n->op->in[0];
@@ -1074,7 +1080,8 @@ static void tp__onnx_emit_n(tp__onnx *w, const char *type, const char *const *in
     w->attr.len = 0;
     tp__pb_message(&w->node, 1, &n);
 }
-/* Writes a node with one output and up to three inputs; NULL: no more inputs; "": an optional input that is omitted. */
+/* Writes an ONNX node with one output and up to three inputs; NULL: no more inputs; "": an optional input that is
+ * omitted. */
 static const char *tp__onnx_emit_to(tp__onnx *w, const char *out, const char *type, const char *a, const char *b,
                                     const char *c)
 {
@@ -1107,7 +1114,7 @@ static void tp__onnx_tensor(tp_buf *b, unsigned field, const char *name, tp_dtyp
     tp__pb_varint(&head, 9u << 3 | 2u);
     tp__pb_varint(&head, bytes);
     if (head.failed) b->failed = true;
-    tp__pb_varint(b, field << 3 | 2u); /* avoids a second copy of the large part */
+    tp__pb_varint(b, field << 3 | 2u); /* writes the large part directly, without a second copy */
     tp__pb_varint(b, head.len + bytes);
     tp_buf_put(b, head.data, head.len);
     if (tp__little_endian() || size == 1) tp_buf_put(b, data, bytes);
@@ -1133,7 +1140,7 @@ static const char *tp__onnx_scalar(tp__onnx *w, tp_dtype dtype, double v)
     tp_convert(&room, dtype, &v, TP_F64, 1);
     return tp__onnx_init(w, tp__onnx_fresh(w), dtype, &scalar, &room);
 }
-static const char *tp__onnx_list(tp__onnx *w, const int64_t *v, int n) /* a vector of int64 */
+static const char *tp__onnx_list(tp__onnx *w, const int64_t *v, int n) /* Writes a vector of int64 as a constant. */
 {
     const int64_t size = n;
     const tp_shape shape = tp_make_shape_n(1, &size);
@@ -1141,7 +1148,7 @@ static const char *tp__onnx_list(tp__onnx *w, const int64_t *v, int n) /* a vect
 }
 static const char *tp__onnx_one(tp__onnx *w, int64_t v) { return tp__onnx_list(w, &v, 1); }
 
-/* Has an initializer or a value of this name been written? Marks it as written. */
+/* Whether an initializer or a value of this name has been written. Marks it as written. */
 static bool tp__onnx_have(tp__onnx *w, const char *name)
 {
     if (w->st != TP_OK || tp__map_get(&w->written, name)) return true;
@@ -1206,8 +1213,8 @@ static const char *tp__onnx_unsqueeze(tp__onnx *w, const char *out, const char *
     return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Unsqueeze", x, tp__onnx_one(w, axis), NULL);
 }
 
-/* The name of the tensor that holds a value in a form; creates the form if necessary. For channels first, a value of fewer than
- * four dimensions gets leading dimensions of 1; a scalar stays a scalar. */
+/* Returns the name of the tensor that holds a value in a form; creates the form if necessary. For channels first, a
+ * value of fewer than four dimensions gets leading dimensions of 1; a scalar stays a scalar. */
 static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
 {
     const tp_node *n = tp__onnx_root(w, node);
@@ -1216,7 +1223,7 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
     if (form == TP__CHANNELS_FIRST && ndim == 0) form = TP__OWN;
     if (v->form[form] || w->st != TP_OK) return v->form[form] ? v->form[form] : "";
     const char *name = form == TP__OWN ? v->name : tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
-    const tp_buf attr = w->attr; /* belongs to the node that uses this value */
+    const tp_buf attr = w->attr; /* this name belongs to the node that uses the value */
     memset(&w->attr, 0, sizeof w->attr);
     if (v->constant && form == TP__OWN)
         tp__onnx_init(w, name, v->constant->dtype, &v->constant->shape, v->constant->data);
@@ -1240,20 +1247,20 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
 }
 static const char *tp__onnx_in(tp__onnx *w, int i, int form) { return tp__onnx_get(w, w->op->in[i], form); }
 
-/* The name for output i of the op that is being written; marks this form of the output as existing. */
+/* Returns the name for output i of the op that is being written; marks this form of the output as existing. */
 static const char *tp__onnx_out(tp__onnx *w, const tp_operation *op, int i, int form)
 {
     tp__onnx_value *v = tp__onnx_raw(w, &op->out[i]);
     return v->form[form] = form == TP__OWN ? v->name : tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
 }
 
-/* Does the value exist with channels first, but not in its own layout? */
+/* Whether the value exists with channels first, but not in its own layout. */
 static bool tp__onnx_only_first(const tp__onnx *w, const tp_node *n)
 {
     const tp__onnx_value *v = tp__onnx_at(w, n);
     return n->shape.ndim == 4 && v->form[TP__CHANNELS_FIRST] && !v->form[TP__OWN];
 }
-/* The form for an op that broadcasts its operands: the one that needs fewer transposes. */
+/* Chooses the form for an op that broadcasts its operands: the one that needs fewer transposes. */
 static int tp__onnx_form(const tp__onnx *w)
 {
     int own = 0, first = 0, there = 0;
@@ -1268,7 +1275,7 @@ static int tp__onnx_form(const tp__onnx *w)
     return there && first <= own ? TP__CHANNELS_FIRST : TP__OWN;
 }
 
-/* A permuted value: a permuted constant, or a Transpose; `kind` is appended to its name. */
+/* Permutes a value: a permuted constant, or a Transpose; `kind` is appended to its name. */
 static const char *tp__onnx_permuted(tp__onnx *w, const tp_node *node, int n, const int *perm, const char *kind)
 {
     const tp__onnx_value *v = tp__onnx_at(w, node);
@@ -1285,7 +1292,7 @@ static const char *tp__onnx_permuted(tp__onnx *w, const tp_node *node, int n, co
                              tp__onnx_list(w, front, n - node->shape.ndim), NULL);
     return moves ? tp__onnx_transpose(w, name, x, perm, n) : x;
 }
-static const char *tp__onnx_swapped(tp__onnx *w, const tp_node *node) /* swaps the last two axes */
+static const char *tp__onnx_swapped(tp__onnx *w, const tp_node *node) /* permutation that swaps the last two axes */
 {
     const int n = node->shape.ndim;
     int perm[TP_MAX_DIMS];
@@ -1311,7 +1318,7 @@ static const char *tp__onnx_along(tp__onnx *w, const tp_node *vector, int axis, 
     return tp__onnx_emit_to(w, name, "Unsqueeze", tp__onnx_get(w, vector, TP__OWN),
                             tp__onnx_list(w, behind, wide.ndim - 1), NULL);
 }
-/* The shape of a value, as a vector. */
+/* Returns the shape of a value, as a vector. */
 static const char *tp__onnx_shape(tp__onnx *w, const tp_node *n)
 {
     if (tp_shape_known(&n->shape)) return tp__onnx_list(w, n->shape.dim, n->shape.ndim);
@@ -1320,7 +1327,7 @@ static const char *tp__onnx_shape(tp__onnx *w, const tp_node *n)
     const char *s = tp__onnx_emit(w, "Shape", tp__onnx_at(w, n)->form[TP__CHANNELS_FIRST], NULL, NULL);
     return tp__onnx_emit(w, "Gather", s, tp__onnx_list(w, order, 4), NULL);
 }
-static const char *tp__onnx_dim(tp__onnx *w, const tp_node *n, int axis) /* returns a scalar */
+static const char *tp__onnx_dim(tp__onnx *w, const tp_node *n, int axis) /* the function returns a scalar */
 {
     if (n->shape.dim[axis] >= 0) return tp__onnx_scalar(w, TP_I64, (double)n->shape.dim[axis]);
     return tp__onnx_emit(w, "Gather", tp__onnx_shape(w, n), tp__onnx_scalar(w, TP_I64, axis), NULL);
@@ -1336,7 +1343,7 @@ static const char *tp__onnx_is_finite(tp__onnx *w, const char *out, const char *
                                     tp__onnx_emit(w, "IsNaN", x, NULL, NULL), NULL);
     return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Not", bad, NULL, NULL);
 }
-/* The constant value of input i; an error if it depends on the model's inputs. */
+/* Returns the constant value of input i; an error if it depends on the model's inputs. */
 static const tp_tensor *tp__onnx_constant(tp__onnx *w, int i)
 {
     const tp__onnx_value *v = tp__onnx_at(w, w->op->in[i]);
@@ -1349,7 +1356,7 @@ static const tp_tensor *tp__onnx_constant(tp__onnx *w, int i)
 
 /* -- element-wise ops */
 
-/* floordiv and mod round down; integers divided by 0 give 0. */
+/* The ops floordiv and mod round down; integers divided by 0 give 0. */
 static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const char *y, bool rest)
 {
     const tp_dtype t = w->op->out[0].dtype;
@@ -1369,7 +1376,7 @@ static void tp__onnx_divide(tp__onnx *w, const char *a, const char *b, const cha
         const char *odd = tp__onnx_emit(w, "Or", tp__onnx_emit(w, "Equal", b, zero, NULL),
                                         tp__onnx_emit(w, "Equal", b, tp__onnx_scalar(w, t, -1), NULL), NULL);
         const char *safe = tp__onnx_emit(w, "Where", odd, tp__onnx_scalar(w, t, 1), b);
-        const char *r = tp__onnx_emit(w, "Mod", a, safe, NULL); /* the result has the divisor's sign */
+        const char *r = tp__onnx_emit(w, "Mod", a, safe, NULL); /* the remainder has the divisor's sign */
         if (rest) {
             tp__onnx_emit_to(w, y, "Where", odd, zero, r);
             return;
@@ -1400,7 +1407,7 @@ static void tp__onnx_map(tp__onnx *w)
         tp__onnx_emit_to(w, y, "Not", tp__onnx_emit(w, "Equal", x[0], x[1], NULL), NULL, NULL);
     } else if (row == &tp__op_rsqrt) {
         tp__onnx_emit_to(w, y, "Reciprocal", tp__onnx_emit(w, "Sqrt", x[0], NULL, NULL), NULL, NULL);
-    } else if (row == &tp__op_select_bytes && t == TP_BOOL) { /* Where does not take bools */
+    } else if (row == &tp__op_select_bytes && t == TP_BOOL) { /* ONNX's Where does not take bools */
         const char *no = tp__onnx_emit(w, "Not", x[0], NULL, NULL);
         tp__onnx_emit_to(w, y, "Or", tp__onnx_emit(w, "And", x[0], x[1], NULL), tp__onnx_emit(w, "And", no, x[2], NULL),
                          NULL);
@@ -1424,13 +1431,13 @@ static void tp__onnx_map(tp__onnx *w)
         tp__onnx_is_finite(w, y, x[0]);
     } else if (row == &tp__op_cast) {
         tp__onnx_cast_to(w, y, x[0], ((const tp__cast_attrs *)w->op->attrs)->to);
-    } else if (row == &tp__op_add_n && !tp_dtype_is_float(t)) { /* Sum takes floats only */
+    } else if (row == &tp__op_add_n && !tp_dtype_is_float(t)) { /* ONNX's Sum takes floats only */
         const char *sum = x[0];
         for (int i = 1; i < w->op->n_in; i++)
             sum = tp__onnx_emit_to(w, i + 1 < w->op->n_in ? tp__onnx_fresh(w) : y, "Add", sum, tp__onnx_in(w, i, form),
                                    NULL);
         if (w->op->n_in == 1) tp__onnx_emit_to(w, y, "Identity", sum, NULL, NULL);
-    } else { /* ONNX has the same op: the row names it */
+    } else { /* ONNX has the same op: its name is in the row */
         const char **in = (const char **)tp_arena_alloc(&w->names, (size_t)w->op->n_in * sizeof *in);
         if (!in) w->st = tp__onnx_nomem();
         for (int i = 0; i < w->op->n_in && in; i++) in[i] = tp__onnx_in(w, i, form);
@@ -1440,7 +1447,7 @@ static void tp__onnx_map(tp__onnx *w)
 
 /* -- reductions */
 
-/* If the remaining axes keep their order in the form with channels first, that form can be reduced directly. */
+/* When the remaining axes keep their order in the form with channels first, that form can be reduced directly. */
 static int tp__onnx_reduce_form(const tp__onnx *w, const bool *reduced, bool keep)
 {
     const bool order = reduced[3] || (reduced[1] && reduced[2]);
@@ -1467,8 +1474,8 @@ static void tp__onnx_reduce(tp__onnx *w)
         if (reduced[form == TP__OWN ? d : tp__onnx_to_first[d]]) axes[n_axes++] = d;
     if (truth) x = tp__onnx_cast_to(w, NULL, x, TP_I32), end = tp__onnx_fresh(w);
     tp__onnx_int(w, "keepdims", a->keep_dims);
-    const bool sum =
-        row == &tp__op_reduce_sum || row == &tp__op_reduce_any; /* any: a sum, as it is 0 (false) over no elements */
+    /* reduce_any is a sum, which is 0 (false) over no elements */
+    const bool sum = row == &tp__op_reduce_sum || row == &tp__op_reduce_any;
     if (n_axes < n && !sum) tp__onnx_ints(w, "axes", axes, n_axes);
     tp__onnx_emit_to(w, end,
                      sum                         ? "ReduceSum"
@@ -1484,7 +1491,8 @@ static const char *tp__onnx_sum_of_squares(tp__onnx *w, int i)
                          tp__onnx_in(w, i, tp__onnx_only_first(w, w->op->in[i]) ? TP__CHANNELS_FIRST : TP__OWN), NULL,
                          NULL);
 }
-static void tp__onnx_measure(tp__onnx *w) /* of all elements: l2_loss, global_norm, zero_fraction */
+/* Writes reductions over all elements: l2_loss, global_norm, zero_fraction. */
+static void tp__onnx_measure(tp__onnx *w)
 {
     const tp_dtype t = w->op->out[0].dtype;
     const char *y = tp__onnx_out(w, w->op, 0, TP__OWN);
@@ -1498,7 +1506,7 @@ static void tp__onnx_measure(tp__onnx *w) /* of all elements: l2_loss, global_no
             sum = sum ? tp__onnx_emit(w, "Add", sum, one, NULL) : one;
         }
         tp__onnx_emit_to(w, y, "Sqrt", sum, NULL, NULL);
-    } else { /* zero_fraction */
+    } else { /* for zero_fraction */
         const char *x = tp__onnx_in(w, 0, tp__onnx_only_first(w, w->op->in[0]) ? TP__CHANNELS_FIRST : TP__OWN);
         const char *zero = tp__onnx_emit(w, "Equal", x, tp__onnx_scalar(w, w->op->in[0]->dtype, 0), NULL);
         zero = tp__onnx_cast_to(w, NULL, zero, t);
@@ -1529,7 +1537,7 @@ static void tp__onnx_cumsum(tp__onnx *w)
 }
 static void tp__onnx_reverse(tp__onnx *w)
 {
-    int64_t v[4][TP_MAX_DIMS]; /* slices with step -1, from the last element to the first */
+    int64_t v[4][TP_MAX_DIMS]; /* Slice with step -1, from the last element to the first */
     bool turned[TP_MAX_DIMS];
     int n = 0;
     tp__reduced_dims((const tp__reduce_attrs *)w->op->attrs, w->op->in[0]->shape.ndim, turned);
@@ -1552,7 +1560,7 @@ static void tp__onnx_top_k(tp__onnx *w)
     tp__onnx_cast_to(w, tp__onnx_out(w, w->op, 1, TP__OWN), out[1], TP_I32);
 }
 static void tp__onnx_in_top_k(
-    tp__onnx *w) /* fewer than k elements of the row are larger; the label is in range and its value finite */
+    tp__onnx *w) /* in_top_k: fewer than k elements of the row are larger; the label is in range and its value finite */
 {
     const tp_node *x = w->op->in[0];
     const char *logits = tp__onnx_in(w, 0, TP__OWN), *label = tp__onnx_in(w, 1, TP__OWN);
@@ -1581,8 +1589,8 @@ static void tp__onnx_identity(tp__onnx *w)
     const char *x = tp__onnx_in(w, 0, form);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, form), "Identity", x, NULL, NULL);
 }
-/* (B,..) -> (B,product). With channels first an image's elements have another order; a following matmul with constant weights
- * uses this form and permutes the rows of the weights. */
+/* Writes flatten: (B,..) -> (B,product). With channels first an image's elements have another order; a following matmul
+ * with constant weights uses this form and permutes the rows of the weights. */
 static void tp__onnx_flat(tp__onnx *w)
 {
     const tp_node *x = w->op->in[0];
@@ -1627,7 +1635,7 @@ static void tp__onnx_reshape(tp__onnx *w)
     }
     tp__onnx_emit_to(w, tp__onnx_out(w, y->op, 0, TP__OWN), "Reshape", in, shape, NULL);
 }
-static void tp__onnx_dims(tp__onnx *w) /* expand_dims, squeeze */
+static void tp__onnx_dims(tp__onnx *w) /* Writes expand_dims and squeeze. */
 {
     const tp_node *x = w->op->in[0];
     const bool more = w->op->row == &tp__op_expand_dims;
@@ -1740,7 +1748,7 @@ static void tp__onnx_pad(tp__onnx *w)
                          a->mode == TP_PAD_CONSTANT ? tp__onnx_scalar(w, w->op->in[0]->dtype, (double)a->value) : NULL);
         return;
     }
-    for (int d = 0; d < n; d++) { /* ONNX has no symmetric mode: concatenate the mirrored edges and the image */
+    for (int d = 0; d < n; d++) { /* ONNX's Pad has no symmetric mode: concatenate the mirrored edges and the image */
         const char *part[3];
         int k = 0;
         if (pads[d] > 0) part[k++] = tp__onnx_cut(w, NULL, in, d, pads[d] - 1, INT64_MIN, -1);
@@ -1769,7 +1777,7 @@ static void tp__onnx_gather(tp__onnx *w)
     const char *rows = tp__onnx_in(w, 0, TP__OWN), *index = tp__onnx_in(w, 1, TP__OWN);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Gather", rows, index, NULL);
 }
-static void tp__onnx_one_hot(tp__onnx *w) /* not OneHot, which counts negative indices from the end */
+static void tp__onnx_one_hot(tp__onnx *w) /* OneHot is not used, because it counts negative indices from the end */
 {
     const tp__one_hot_attrs *a = (const tp__one_hot_attrs *)w->op->attrs;
     const int64_t n = a->depth;
@@ -1787,7 +1795,7 @@ static void tp__onnx_one_hot(tp__onnx *w) /* not OneHot, which counts negative i
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Where", hit, tp__onnx_scalar(w, TP_F32, (double)a->on),
                      tp__onnx_scalar(w, TP_F32, (double)a->off));
 }
-static void tp__onnx_like(tp__onnx *w) /* fill_like, broadcast_like */
+static void tp__onnx_like(tp__onnx *w) /* Writes fill_like and broadcast_like. */
 {
     const bool fill = w->op->row == &tp__op_fill_like;
     const char *x = fill
@@ -1824,7 +1832,7 @@ static void tp__onnx_sum_to_like(tp__onnx *w)
 
 /* -- neural networks */
 
-/* The convolution into which a padding with zeros can be folded, or NULL. */
+/* Finds the convolution into which a padding with zeros can be folded, or NULL. */
 static const tp_operation *tp__onnx_border_for(const tp__onnx *w, const tp_operation *pad)
 {
     const tp__pad_attrs *a = (const tp__pad_attrs *)pad->attrs;
@@ -1871,20 +1879,20 @@ static void tp__onnx_window(tp__onnx *w, bool same, int64_t H, int64_t W, int64_
     else tp__onnx_ints(w, "pads", pads, 4);
 }
 
-/* The only user of a value, if it is an op of this row. */
+/* Returns the only user of a value, if it is an op of this row. */
 static const tp_operation *tp__onnx_only_user(const tp__onnx *w, const tp_node *n, const tp_op *row)
 {
     const tp__onnx_value *v = tp__onnx_raw(w, n);
     return v->uses == 1 && v->user && v->user->row == row && tp__onnx_root(w, v->user->in[0]) == n ? v->user : NULL;
 }
-/* The bias_add after a product, if it can be fused into the product, else NULL. */
+/* Returns the bias_add after a product, if it can be fused into the product, else NULL. */
 static const tp_operation *tp__onnx_bias_of(const tp__onnx *w, const tp_operation *op, bool nchw)
 {
     const tp_operation *b = tp__onnx_only_user(w, &op->out[0], &tp__op_bias_add);
     if (!b || !tp__onnx_at(w, b->in[1])->constant) return NULL;
     return (((const tp__bias_attrs *)b->attrs)->data_format == TP_NCHW) == nchw ? b : NULL;
 }
-/* The batch norm after a convolution, if it can be folded into the weights, else NULL. */
+/* Returns the batch norm after a convolution, if it can be folded into the weights, else NULL. */
 static const tp_operation *tp__onnx_norm_of(const tp__onnx *w, const tp_operation *conv, const tp_operation *last,
                                             bool nchw)
 {
@@ -1896,7 +1904,8 @@ static const tp_operation *tp__onnx_norm_of(const tp__onnx *w, const tp_operatio
         if (!tp__onnx_at(w, n->in[i])->constant) return NULL;
     return n;
 }
-/* W' = W gamma / sqrt(var + epsilon), b' = (b - mean) gamma / sqrt(var + epsilon) + beta, per filter */
+/* Folds a batch norm into the weights: W' = W gamma / sqrt(var + epsilon), b' = (b - mean) gamma / sqrt(var + epsilon)
+ * + beta, per filter */
 static void tp__onnx_fold_norm(tp__onnx *w, const tp_operation *conv, const tp_operation *bias,
                                const tp_operation *norm, const char **weights, const char **b)
 {
@@ -1951,7 +1960,7 @@ static void tp__onnx_conv(tp__onnx *w)
     if (bias) w->done[bias->id] = 1;
     if (norm) w->done[norm->id] = 1;
 }
-/* The gradient of a convolution with respect to its input; networks use it to enlarge images. */
+/* Writes the gradient of a convolution with respect to its input; networks use it to enlarge images. */
 static void tp__onnx_conv_transpose(tp__onnx *w)
 {
     static const int oihw[4] = {3, 2, 0, 1}; /* here O is the number of input channels */
@@ -1963,7 +1972,7 @@ static void tp__onnx_conv_transpose(tp__onnx *w)
     int64_t pads[4] = {0, 0, 0, 0}, more[2] = {0, 0};
     for (int i = 0; i < 2; i++) {
         const int64_t all = (size[i] - 1) * dilation[i];
-        int64_t rest = all; /* total padding, if the image is large enough for every filter position */
+        int64_t rest = all; /* the total padding, if the image is large enough for every filter position */
         if (to[i] >= 0) rest = stride[i] * (from[i] - 1) + all + 1 - to[i];
         else if (a->padding == TP_VALID) rest = 0;
         if ((to[i] < 0 && stride[i] != 1) || size[i] < 0) {
@@ -2006,7 +2015,7 @@ static void tp__onnx_resize(tp__onnx *w)
     const char *in[4];
     size[0] = x->dim[0], size[1] = x->dim[nchw ? 1 : 3], size[2] = a->out_h, size[3] = a->out_w;
     in[0] = tp__onnx_in(w, 0, form);
-    in[1] = in[2] = ""; /* no region of interest, no scales */
+    in[1] = in[2] = ""; /* Resize without region of interest and without scales */
     if (size[0] >= 0 && size[1] >= 0) {
         in[3] = tp__onnx_list(w, size, 4);
     } else {
@@ -2202,7 +2211,7 @@ static void tp__onnx_rnn(tp__onnx *w)
     tp_tensor_free(&B);
 }
 
-/* 0 if query i attends to key j, that is j <= i + Tk - Tq, otherwise minus infinity. */
+/* Writes the causal mask: 0 if query i attends to key j, that is j <= i + Tk - Tq, otherwise minus infinity. */
 static const char *tp__onnx_causal_mask(tp__onnx *w)
 {
     const tp_node *q = w->op->in[0], *k = w->op->in[1];
@@ -2367,7 +2376,7 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
     }
     for (int i = 0; i < n_outputs; i++) {
         tp__onnx_value *v = tp__onnx_at(w, outputs[i]);
-        v->uses += 2; /* so that an output is never folded into another op */
+        v->uses += 2; /* counts an output twice, so that it is never folded into another op */
         v->user = NULL;
         for (int k = 0; k < i; k++)
             if (outputs[k] == outputs[i])
@@ -2415,7 +2424,7 @@ static tp_status tp__onnx_fold(tp__onnx *w, tp_exec *e)
 {
     const tp_graph *g = w->s->graph;
     int n = 0, k = 0;
-    for (int pass = 0; pass < 2; pass++) { /* count, then collect */
+    for (int pass = 0; pass < 2; pass++) { /* count the constants, then collect them */
         tp_node **fetch = pass && n ? (tp_node **)tp_malloc((size_t)n * sizeof *fetch) : NULL;
         const tp_tensor **value = pass && n ? (const tp_tensor **)tp_malloc((size_t)n * sizeof *value) : NULL;
         tp_status st = pass && n && (!fetch || !value) ? tp__onnx_nomem() : TP_OK;
@@ -2437,7 +2446,8 @@ static tp_status tp__onnx_fold(tp__onnx *w, tp_exec *e)
     return TP_OK;
 }
 
-/* Is the first dimension of each output that of the inputs? Shapes are inferred a second time, with an unusual batch size. */
+/* Whether the first dimension of each output is that of the inputs. Shapes are inferred a second time, with an unusual
+ * batch size. */
 static void tp__onnx_probe(tp__onnx *w, tp_node *const *inputs, int n_inputs)
 {
     const int64_t batch = 9973;
@@ -2542,7 +2552,7 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
     return model->failed || w->st != TP_OK ? tp__onnx_nomem() : TP_OK;
 }
 
-/* *batched (or NULL): set if every input and output has an unknown first dimension, the batch. */
+/* *batched (may be NULL): whether every input and output has an unknown first dimension, the batch. */
 static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_inputs, tp_node *const *outputs,
                                  int n_outputs, tp_buf *out, const tp_export_onnx_desc *d, bool *batched)
 {
@@ -2686,8 +2696,9 @@ TP_DEF tp_status tp_export_compact(tp_model_exporter *x, const char *path, const
     return st;
 }
 
-/* One "input" or "output" of config.pbtxt, without the batch dimension, which max_batch_size describes. dims must not be empty:
- * a value that is a scalar per sample is described as one element that is reshaped. The server takes no other scalars. */
+/* Writes one "input" or "output" of config.pbtxt, without the batch dimension, which max_batch_size describes. dims
+ * must not be empty: a value that is a scalar per sample is described as one element that is reshaped. The server takes
+ * no other scalars. */
 static tp_status tp__serving_value(tp_buf *c, const char *what, const tp_node *n, bool batched)
 {
     static const char *const type[TP_DTYPE_COUNT] = {"",           "TYPE_FP32",  "TYPE_FP64",  "TYPE_FP16", "TYPE_BF16",
@@ -2769,7 +2780,7 @@ static tp_status tp__serving_write(const char *dir, int64_t version, const tp_bu
     if (st == TP_OK) made_temp = true;
     if (st == TP_OK) st = tp__export_write(file, model);
     if (st == TP_OK && !had_config) {
-        made_config = true; /* also after an error, as the file may then exist */
+        made_config = true; /* delete the temporary folder also after an error, because the file may exist then */
         st = tp__export_write(pbtxt, config);
     }
     if (st == TP_OK && tp__os_rename(temp, final_dir) != 0)

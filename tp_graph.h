@@ -939,8 +939,8 @@ TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n);
 typedef struct tp_tensor_summary_desc {
     tp_at at_;
     int types;              /* a sum of tp_summary_type */
-    const char *name;       /* NULL = the op's name */
-    const char *collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
+    const char *name;       /* default: the op's name */
+    const char *collection; /* default SUMMARIES; TP_NO_COLLECTION: none */
     int main_tower_only;    /* TP_NO: in all towers; default TP_YES: in the main training tower, or outside towers */
     const char *const *collections; /* several collections instead of one; the list ends with NULL */
 } tp_tensor_summary_desc;
@@ -951,8 +951,8 @@ TP_DEF void tp_add_tensor_summary(tp_node *x, int types, const char *name, const
 TP_DEF void tp_add_activation_summary(tp_node *x, int types, const char *name, const char *collection);
 typedef struct tp_moving_summary_desc {
     float decay;                    /* default 0.95; write TP_ZERO for 0 */
-    const char *collection;         /* NULL = MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run the returned nodes yourself */
-    const char *summary_collection; /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
+    const char *collection;         /* default MOVING_SUMMARY_OPS; TP_NO_COLLECTION: run the returned nodes yourself */
+    const char *summary_collection; /* default SUMMARIES; TP_NO_COLLECTION: none */
     const char *const *summary_collections; /* several collections instead of one; the list ends with NULL */
 } tp_moving_summary_desc;
 /* Zero-debiased moving average of scalars, in local variables EMA/<name>. Returns n nodes; running one updates its average with
@@ -966,7 +966,7 @@ typedef struct tp_param_summary_desc {
     tp_at at_;
     const char *regex;
     int types;                      /* a sum of tp_summary_type */
-    const char *collection;         /* NULL = SUMMARIES; TP_NO_COLLECTION: none */
+    const char *collection;         /* default SUMMARIES; TP_NO_COLLECTION: none */
     const char *const *collections; /* several collections instead of one; the list ends with NULL */
 } tp_param_summary_desc;
 TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d);

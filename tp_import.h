@@ -44,11 +44,11 @@ extern "C" {
 #endif
 
 typedef struct tp_onnx_value {
-    const char *name; /* in the file */
+    const char *name; /* name of the input or output in the file */
     tp_node *node;
 } tp_onnx_value;
 typedef struct tp_onnx_dim {
-    const char *name; /* of a dimension without a fixed size: "batch" */
+    const char *name; /* name of a dimension without a fixed size, such as "batch" */
     int64_t size;
 } tp_onnx_dim;
 typedef struct tp_import_onnx_desc {
@@ -56,10 +56,12 @@ typedef struct tp_import_onnx_desc {
     const tp_onnx_value *inputs; /* nodes that replace inputs of the file; the other inputs become placeholders. A
                                   * constant here is known at import time, as sizes, axes and shapes must be */
     int n_inputs;
-    const tp_onnx_dim *dims; /* sizes of named dimensions; the others remain unknown */
+    const tp_onnx_dim *dims; /* sizes for named dimensions; dimensions that are not listed remain unknown */
     int n_dims;
-    tp_tri trainable; /* TP_YES: float weights become trainable variables with their names; 0: constants */
-    double max_work;  /* limit of the operations that import computes from constants, so that a small file cannot
+    /* TP_YES: float weights become trainable variables with their names; default: they become constants */
+    tp_tri trainable;
+    double
+        max_work; /* limit of the number of operations that import computes from constants, so that a small file cannot
                        * keep it busy for ever; default 2e10, some seconds to a minute; TP_ZERO: none */
 } tp_import_onnx_desc;
 /* The imported model; the graph owns the arrays. Inputs that d->inputs replaced are listed too. */
@@ -67,12 +69,13 @@ typedef struct tp_onnx_model {
     tp_onnx_value *input, *output;
     int n_input, n_output;
 } tp_onnx_model;
-/* d may be NULL. Weights in separate files ("external data") are read from the folder of the file. [beyond: ONNX import] */
+/* Imports an ONNX file into a graph. d may be NULL. Weights in separate files ("external data") are read from the
+ * folder of the file. [beyond: ONNX import] */
 TP_DEF tp_status tp_import_onnx(tp_graph *g, const char *path, const tp_import_onnx_desc *d, tp_onnx_model *m);
 /* Like tp_import_onnx, from memory; `what` names the model in errors. External data is not supported. */
 TP_DEF tp_status tp_import_onnx_parse(tp_graph *g, const void *data, size_t size, const char *what,
                                       const tp_import_onnx_desc *d, tp_onnx_model *m);
-TP_DEF const char *tp_import_onnx_operator(int i); /* the names of the supported operators; NULL past the end */
+TP_DEF const char *tp_import_onnx_operator(int i); /* names of the supported operators, by index; NULL past the end */
 
 /* Registers the option types of this header for TP_OPTIONS. */
 TP_DEF const tp__zero_option *tp__import_zeros(void);
@@ -139,11 +142,11 @@ static float tp__bits_f32(uint64_t bits)
 /* A value of the file. A known value stores its elements here and becomes a node when an op needs one. */
 typedef struct tp__ov {
     const char *name;
-    tp_node *node[2]; /* in the user's graph and in the graph for folding */
+    tp_node *node[2]; /* its node in the user's graph, and its node in the graph for folding */
     tp_tensor known;
     bool is_known;
-    bool partial;  /* an int64 list in which some elements are unknown dimensions: see tp__is_any */
-    bool variable; /* its node is a variable, whose value will change: its shape is known, but it is never folded */
+    bool partial;  /* the value is an int64 list in which some elements are unknown dimensions: see tp__is_any */
+    bool variable; /* the value is a variable, which will change: its shape is known, but it is never folded */
 } tp__ov;
 /* In a list of sizes, an unknown size is TP__OV_ANY plus the number of its symbol, which stands for one dimension of a node;
  * plus 0 if the size is computed from unknown sizes. */
@@ -163,17 +166,17 @@ typedef struct tp__oi {
     tp_session *session;
     const tp_import_onnx_desc *d;
     const char *what;
-    const char *path; /* of the file, for external data; NULL when importing from memory */
+    const char *path; /* folder of the file, for external data; NULL when importing from memory */
     tp_arena mem;
     tp__map values;
     tp__list all;
-    tp__list symbols; /* item i is symbol i + 1 */
+    tp__list symbols; /* list of symbols: item i is symbol i + 1 */
     int64_t opset;
-    double work, max_work; /* done so far, and the limit: elements listed, operations computed */
-    int depth;             /* of nested Ifs */
+    double work, max_work; /* work done so far, and its limit: elements listed, operations computed */
+    int depth;             /* depth of nested Ifs */
     tp_status status;
-    char sentence[1400]; /* of the first error: a builder continues to the end of its node, which may cause more
-                          * errors */
+    /* status of the first error: a builder continues to the end of its node, which may cause more errors */
+    char sentence[1400];
 } tp__oi;
 
 typedef struct tp__oattr {
@@ -181,7 +184,7 @@ typedef struct tp__oattr {
     tp__pb msg;
 } tp__oattr;
 
-/* The node that is being built. */
+/* The ONNX node that is being built. */
 typedef struct tp__on {
     tp__oi *c;
     const struct tp__import_row *row;
@@ -189,7 +192,7 @@ typedef struct tp__on {
     tp__ov **in; /* NULL for an omitted optional input */
     const char **out;
     tp_node **made;
-    tp_tensor *value; /* of outputs whose value the builder itself computes: set[i] */
+    tp_tensor *value; /* values of outputs that the builder itself computes, where set[i] is true */
     bool *set, partial;
     tp__oattr *attr;
     int n_in, n_out, n_attr;
@@ -203,10 +206,10 @@ typedef struct tp__import_row {
     int flags;
 } tp__import_row;
 enum {
-    TP__IMPORT_NO_FOLD = 1, /* computes its value itself, or draws random numbers */
-    TP__IMPORT_SIZES = 2,   /* arithmetic of sizes: also computed if some of them are unknown */
-    TP__IMPORT_SHAPE = 8,   /* takes a list of sizes, some of which may be unknown, as a shape */
-    TP__IMPORT_BYTES = 4    /* one, two: uint8 and bool are computed as int32 */
+    TP__IMPORT_NO_FOLD = 1, /* the operator computes its value itself, or draws random numbers */
+    TP__IMPORT_SIZES = 2,   /* arithmetic of sizes, which is computed even if some of them are unknown */
+    TP__IMPORT_SHAPE = 8,   /* the operator takes a list of sizes, some of which may be unknown, as a shape */
+    TP__IMPORT_BYTES = 4    /* operators with one or two inputs for which uint8 and bool are computed as int32 */
 };
 
 static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const char *fmt, ...) TP_PRINTF(4, 5);
@@ -279,7 +282,7 @@ static const char *tp__oi_name(tp__oi *c, const char *name)
     for (const char *p = name; *p; p++) {
         const bool letter =
             (*p >= 'a' && *p <= 'z') || (*p >= 'A' && *p <= 'Z') || (*p >= '0' && *p <= '9') || *p == '_';
-        if (*p == '/' && (n == 0 || t[n - 1] == '/')) continue; /* no empty scopes */
+        if (*p == '/' && (n == 0 || t[n - 1] == '/')) continue; /* skip slashes that would make empty scopes */
         if ((n == 0 || t[n - 1] == '/') && !letter && *p != '.') t[n++] = '_';
         else t[n++] = letter || *p == '.' || *p == '-' || *p == '/' ? *p : '_';
     }
@@ -299,7 +302,7 @@ static tp__ov *tp__oi_value(tp__oi *c, const char *name)
     return v;
 }
 
-/* The element type for a type number of ONNX; 0 if there is none. */
+/* Returns the element type for a type number of ONNX; 0 if there is none. */
 static tp_dtype tp__import_dtype(int64_t elem)
 {
     switch (elem) {
@@ -473,7 +476,7 @@ static const tp_tensor *tp__on_known(const tp__on *n, int i)
 {
     return tp__on_has(n, i) && n->in[i]->is_known ? &n->in[i]->known : NULL;
 }
-/* The value of an input that must be known at import time. */
+/* Returns the value of an input that must be known at import time. */
 static const tp_tensor *tp__on_need(tp__on *n, int i)
 {
     const tp_tensor *t = tp__on_known(n, i);
@@ -484,7 +487,7 @@ static const tp_tensor *tp__on_need(tp__on *n, int i)
     else if (!t) tp__on_fail(n, TP_ERR_FORMAT, "%s lacks its input %d", n->op, i);
     return t;
 }
-/* The value of an input that must be a single number, known at import time. */
+/* Returns the value of an input that must be a single number, known at import time. */
 static const tp_tensor *tp__on_one(tp__on *n, int i)
 {
     const tp_tensor *t = tp__on_need(n, i);
@@ -529,11 +532,11 @@ static const tp__pb *tp__on_attr(const tp__on *n, const char *name)
         if (strcmp(n->attr[i].name, name) == 0) return &n->attr[i].msg;
     return NULL;
 }
-/* Is the attribute of the type whose values are in field `number`? Newer files state the type, and may omit zeros and empty
- * lists. Older files must have only that field. */
+/* Whether the attribute has the type whose values are in field `number`. Newer files state the type, and may omit zeros
+ * and empty lists. Older files must have only that field. */
 static bool tp__on_kind(tp__on *n, const char *name, int number)
 {
-    static const int type_of[] = {0, 0, 1, 2, 3, 4, 5, 6, 7}; /* for field 2 (a float) to field 8 (integers) */
+    static const int type_of[] = {0, 0, 1, 2, 3, 4, 5, 6, 7}; /* the fields from 2 (a float) to 8 (integers) */
     const tp__pb *a = tp__on_attr(n, name);
     tp__pb_field e;
     bool good = true;
@@ -665,7 +668,7 @@ static tp_node *tp__index_list(tp__on *n, const int64_t *index, int64_t count)
     tp_tensor_view(&t, TP_I64, tp__shape1(count), index);
     return tp_constant(n->c->g[n->c->side], &t);
 }
-/* `count` elements of an axis from `begin` on; count -1: to the end. */
+/* Slices an axis: `count` elements from `begin` on; count -1: to the end. */
 static tp_node *tp__cut(tp_node *x, int axis, int64_t begin, int64_t count)
 {
     int64_t from[TP_MAX_DIMS] = {0}, size[TP_MAX_DIMS];
@@ -691,7 +694,7 @@ static tp_node *tp__wide(tp_node *x) { return x->dtype == TP_U8 || x->dtype == T
 
 /* -- element-wise */
 
-static void tp__import_map(tp__on *n) /* one function for one or two inputs, named by the row */
+static void tp__import_map(tp__on *n) /* Builds an operator by a function for one or two inputs, which the row names. */
 {
     const bool bytes = n->row->flags & TP__IMPORT_BYTES;
     tp_node *a = tp__on_in(n, 0), *b = n->row->two ? tp__on_in(n, 1) : NULL;
@@ -705,7 +708,7 @@ static void tp__import_map(tp__on *n) /* one function for one or two inputs, nam
     tp__on_out(n, 0, bytes && y->dtype == TP_I32 ? tp__as(y, d) : y);
 }
 
-static tp_node *tp__divide(tp_node *a, tp_node *b) /* integers: round toward zero */
+static tp_node *tp__divide(tp_node *a, tp_node *b) /* integer division rounds toward zero */
 {
     if (a->dtype != TP_I32 && a->dtype != TP_I64) return tp_div(a, b);
     tp_node *q = tp_floordiv(a, b), *zero = tp__oc(a, 0), *rest = tp_not_equal(tp_mul(q, b), a);
@@ -739,7 +742,7 @@ static void tp__import_mod(tp__on *n)
                tp__as(tp__on_i(n, "fmod", 0) ? tp_mul(tp_sign(a), tp_mod(tp_abs(a), tp_abs(b))) : tp_mod(a, b), d));
 }
 
-static void tp__import_pow(tp__on *n) /* the result has the type of the base */
+static void tp__import_pow(tp__on *n) /* the result of Pow has the type of the base */
 {
     tp_node *a = tp__on_in(n, 0), *b = tp__on_in(n, 1);
     const tp_dtype d = a->dtype;
@@ -750,13 +753,13 @@ static void tp__import_pow(tp__on *n) /* the result has the type of the base */
     tp__on_out(n, 0, tp__as(tp_pow(a, b), d));
 }
 
-static void tp__import_fold_left(tp__on *n) /* Max, Min, Sum, Mean of any number of inputs */
+static void tp__import_fold_left(tp__on *n) /* Builds Max, Min, Sum, Mean of any number of inputs. */
 {
     tp_node *y = tp__on_in(n, 0);
     const tp_dtype d = y->dtype;
     y = tp__wide(y);
     for (int i = 1; i < n->n_in; i++) y = n->row->two(y, tp__wide(tp__on_in(n, i)));
-    if (n->op[1] == 'e') y = tp_div(y, tp__oc(y, n->n_in)); /* Mean */
+    if (n->op[1] == 'e') y = tp_div(y, tp__oc(y, n->n_in)); /* the sum divided by their number: Mean */
     tp__on_out(n, 0, tp__as(y, d));
 }
 
@@ -773,7 +776,7 @@ static void tp__import_clip(tp__on *n)
     tp__on_out(n, 0, tp__as(y, x->dtype));
 }
 
-/* Activations with attributes. */
+/* Builds activations with attributes. */
 static void tp__import_activation(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *y = x;
@@ -839,8 +842,8 @@ static void tp__import_cast(tp__on *n)
 }
 static void tp__import_cast_like(tp__on *n) { tp__on_out(n, 0, tp__as(tp__on_in(n, 0), tp__on_in(n, 1)->dtype)); }
 
-static void tp__import_dropout(tp__on *n) /* drops elements only in the training mode of the file; otherwise the
-                                           * identity */
+/* Dropout drops elements only in the training mode of the file; otherwise it is the identity. */
+static void tp__import_dropout(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0);
     const tp_tensor *training = tp__on_has(n, 2) ? tp__on_one(n, 2) : NULL;
@@ -849,9 +852,8 @@ static void tp__import_dropout(tp__on *n) /* drops elements only in the training
     const bool drops = training && tp_tensor_get(training, 0) != 0.0 && rate > 0;
     if (drops && tp__on_wants(n, 1)) tp__on_unsupported(n, "the mask of a training run");
     else tp__on_out(n, 0, drops ? tp_nn_dropout(x, (float)rate) : tp_identity(x));
-    if (tp__on_wants(n, 1))
-        tp__on_out(n, 1, tp_cast(tp_ones_like(tp__as(x, TP_F32)), TP_BOOL)); /* the mask: all
-                                                                                                  * elements are kept */
+    if (tp__on_wants(n, 1)) /* the second output, the mask: all elements are kept */
+        tp__on_out(n, 1, tp_cast(tp_ones_like(tp__as(x, TP_F32)), TP_BOOL));
 }
 
 /* -- reductions */
@@ -861,7 +863,7 @@ static void tp__import_reduce(tp__on *n)
     int64_t list[TP__ON_INTS];
     const int count = tp__on_ints(n, "axes", 1, list);
     const bool keep = tp__on_i(n, "keepdims", 1) != 0;
-    const char *op = n->op + 6; /* the part after "Reduce" */
+    const char *op = n->op + 6; /* the operator's name without "Reduce" */
     tp_node *x = tp__on_in(n, 0), *y = x;
     int axes[TP_MAX_DIMS], k = 0;
     bool flag[TP_MAX_DIMS];
@@ -881,7 +883,7 @@ static void tp__import_reduce(tp__on *n)
             tp_node *most = tp_reduce_max(y, axes, k, true);
             most = tp_select(tp_is_finite(most), most, tp_zeros_like(most));
             y = tp_add(tp_ln(tp_reduce_sum(tp_exp(tp_sub(y, most)), axes, k, true)), most);
-            if (!keep) y = tp_reduce_sum(y, axes, k, false); /* each sum has one element: drops the axes */
+            if (!keep) y = tp_reduce_sum(y, axes, k, false); /* each sum has one element: only drop the axes */
         }
     } else if (k) {
         tp_node *(*fn)(tp_node *, const int *, int, bool) = strcmp(op, "Mean") == 0   ? tp_reduce_mean
@@ -907,7 +909,7 @@ static int64_t *tp__on_list(tp__on *n, int64_t count)
     return NULL;
 }
 
-static void tp__import_arg(tp__on *n) /* ArgMax, ArgMin */
+static void tp__import_arg(tp__on *n) /* Builds ArgMax and ArgMin. */
 {
     tp_node *x = tp__wide(tp__on_in(n, 0));
     const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
@@ -987,11 +989,11 @@ static void tp__import_gemm(tp__on *n)
 /* -- windows: convolutions and pools. All values have two spatial axes, H and W; a value with one axis gets H = 1. */
 
 typedef struct tp__window {
-    int64_t k[3], stride[3], dilation[3], before[3], after[3]; /* of H and W, or of D, H and W */
+    int64_t k[3], stride[3], dilation[3], before[3], after[3]; /* for H and W, or for D, H and W */
     int axes;
-    bool same, none; /* the padding is tp's SAME; there is no padding */
+    bool same, none; /* the padding equals tp's SAME; there is no padding */
     bool open;       /* the amount of padding depends on an unknown size */
-    bool one;        /* there is only one spatial axis */
+    bool one;        /* the file has only one spatial axis */
 } tp__window;
 
 static tp_node *tp__two_axes(tp_node *x, bool *one)
@@ -1007,7 +1009,8 @@ static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
     static const char *const list[] = {"strides", "dilations", "pads"};
     const char *mode = tp__on_s(n, "auto_pad", "NOTSET");
     const int axes = x->shape.ndim - 2, rank = one ? 1 : axes;
-    if (axes < 1) return tp__on_fail(n, TP_ERR_FORMAT, "%s without spatial axes", n->op), false; /* x is poison */
+    /* x is the poison node */
+    if (axes < 1) return tp__on_fail(n, TP_ERR_FORMAT, "%s without spatial axes", n->op), false;
     w->one = one;
     w->axes = axes;
     for (int i = 0; i < 3; i++) w->stride[i] = w->dilation[i] = 1, w->before[i] = w->after[i] = 0;
@@ -1135,7 +1138,7 @@ static void tp__import_conv_transpose(tp__on *n)
         size[i] = full - cut;
         if ((n_want > 0 || strncmp(mode, "SAME", 4) == 0) && i >= one) {
             size[i] = n_want > 0 ? want[n_want - (2 - one) + i - one] : tp__times(H, s);
-            if (size[i] < 0 || size[i] > TP__IMPORT_LAST) size[i] = 0; /* reported below */
+            if (size[i] < 0 || size[i] > TP__IMPORT_LAST) size[i] = 0; /* the error is reported below */
             cut = full - size[i];
             from[i] = cut < 0 ? 0 : strcmp(mode, "SAME_UPPER") == 0 ? cut / 2 : cut - cut / 2;
         }
@@ -1155,7 +1158,7 @@ static void tp__import_conv_transpose(tp__on *n)
     tp__on_out(n, 0, one ? tp_squeeze(y, 2) : y);
 }
 
-/* `count` rows or columns, every stride-th from `first` on. */
+/* Slices rows or columns: `count` of them, every stride-th from `first` on. */
 static tp_node *tp__every(tp__on *n, tp_node *x, int axis, int64_t first, int64_t stride, int64_t count)
 {
     if (stride == 1) return tp__cut(x, axis, first, count);
@@ -1165,8 +1168,8 @@ static tp_node *tp__every(tp__on *n, tp_node *x, int axis, int64_t first, int64_
     return tp__take(x, tp__index_list(n, list, count), axis);
 }
 
-/* The number of windows along H and W of a padded x. Reports windows that are too large: each element of a window becomes a
- * node. */
+/* Computes the number of windows along H and W of a padded x. Reports windows that are too large: each element of a
+ * window becomes a node. */
 static bool tp__on_parts(tp__on *n, const tp_node *x, const tp__window *w, int64_t *size)
 {
     for (int i = 0; i < 2; i++) {
@@ -1178,12 +1181,13 @@ static bool tp__on_parts(tp__on *n, const tp_node *x, const tp__window *w, int64
     return n->c->status == TP_OK;
 }
 
-/* Maximum or mean of each window of a padded x. Dilated windows: combines one shifted image per element of the window. */
+/* Computes the maximum or mean of each window of a padded x. Dilated windows: combines one shifted image per element of
+ * the window. */
 static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, bool mean, bool same)
 {
     tp_pool_attrs a;
     tp_node *y = NULL;
-    if (w->axes == 3) { /* first over H and W, then over D */
+    if (w->axes == 3) { /* pool first over H and W, then over D */
         const int64_t N = x->shape.dim[0], C = tp__on_dim(n, x, 1), D = tp__on_dim(n, x, 2);
         int64_t size[3], dim[5] = {N, C * D, tp__on_dim(n, x, 3), tp__on_dim(n, x, 4), 1};
         tp__window flat = *w, deep = *w;
@@ -1217,7 +1221,7 @@ static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, boo
     return y && mean ? tp_div(y, tp__oc(y, (double)(w->k[0] * w->k[1]))) : y ? y : x;
 }
 
-/* The maximum of each window and, as the second output, its index in the flattened x. */
+/* Computes the maximum of each window and, as the second output, its index in the flattened x. */
 static tp_node *tp__pool_places(tp__on *n, tp_node *x, const tp__window *w)
 {
     const bool by_column = tp__on_i(n, "storage_order", 0) != 0;
@@ -1256,7 +1260,7 @@ static tp_node *tp__pool_places(tp__on *n, tp_node *x, const tp__window *w)
     return best ? best : x;
 }
 
-static void tp__import_pool(tp__on *n) /* MaxPool, AveragePool, LpPool */
+static void tp__import_pool(tp__on *n) /* Builds MaxPool, AveragePool and LpPool. */
 {
     tp_node *x = tp__on_in(n, 0);
     const char kind = n->op[0];
@@ -1333,7 +1337,7 @@ static void tp__import_global_pool(tp__on *n)
 
 /* -- normalisation */
 
-/* (x - mean) / sqrt(var + epsilon) over `first` and all following axes. */
+/* Normalises: (x - mean) / sqrt(var + epsilon) over `first` and all following axes. */
 static tp_node *tp__standard(tp_node *x, int first, float epsilon, tp_node **mean, tp_node **rdev)
 {
     int axes[TP_MAX_DIMS], k = 0;
@@ -1409,7 +1413,7 @@ static void tp__import_group_norm(tp__on *n)
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld groups of %lld channels", n->op, (long long)groups, (long long)C);
         return;
     }
-    tp_shape split = x->shape; /* (N, groups, C / groups, ..) */
+    tp_shape split = x->shape; /* reshaped to (N, groups, C / groups, ..) */
     split.ndim++;
     for (int d = split.ndim - 1; d > 2; d--) split.dim[d] = tp__on_dim(n, x, d - 1);
     split.dim[1] = groups;
@@ -1417,8 +1421,8 @@ static void tp__import_group_norm(tp__on *n)
     if (n->c->status != TP_OK) return;
     tp_node *y = tp__standard(tp_reshape_to(x, split), 2, tp__on_f(n, "epsilon", 1e-5f), NULL, NULL);
     tp_node *scale = tp__on_in(n, 1), *bias = tp__on_in(n, 2);
-    if (n->c->opset < 21 && scale->shape.ndim == 1 && scale->shape.dim[0] == groups && groups != C) /* one scale per
-                                                                                                     * group */
+    /* the file has one scale per group */
+    if (n->c->opset < 21 && scale->shape.ndim == 1 && scale->shape.dim[0] == groups && groups != C)
         y = tp_reshape_like(tp_add(tp_mul(y, tp__with_ones(scale, 1, behind + 1)), tp__with_ones(bias, 1, behind + 1)),
                             x);
     else y = tp_add(tp_mul(tp_reshape_like(y, x), tp__with_ones(scale, 1, behind)), tp__with_ones(bias, 1, behind));
@@ -1479,7 +1483,7 @@ static void tp__import_lrn(tp__on *n) /* sums over adjacent channels: a pool ove
     tp__on_out(n, 0, tp_div(x, tp_reshape_like(y, x)));
 }
 
-/* Softmax, LogSoftmax, Hardmax over an axis; before opset 13, over this and all following axes. */
+/* Builds Softmax, LogSoftmax and Hardmax over an axis; before opset 13, over this and all following axes. */
 static tp_node *tp__hardmax(tp_node *x)
 {
     const int last = x->shape.ndim - 1;
@@ -1507,7 +1511,7 @@ static void tp__import_softmax(tp__on *n)
 
 static void tp__import_identity(tp__on *n) { tp__on_out(n, 0, tp_identity(tp__on_in(n, 0))); }
 
-/* The symbol of an unknown dimension, created at first use. */
+/* Returns the symbol of an unknown dimension, created at first use. */
 static int64_t tp__oi_symbol(tp__oi *c, tp_node *x, int axis)
 {
     for (int i = 0; i < c->symbols.n; i++) {
@@ -1525,7 +1529,8 @@ static int64_t tp__oi_symbol(tp__oi *c, tp_node *x, int axis)
     return TP__OV_ANY + c->symbols.n;
 }
 
-/* Zeros along `axis` of `ndim` dimensions, as many as the dimension of the symbol has; NULL: the size has no symbol. */
+/* Makes zeros along `axis` of `ndim` dimensions, as many as the dimension of the symbol has; NULL: the size has no
+ * symbol. */
 static tp_node *tp__oi_zeros_along(tp__oi *c, int64_t symbol, tp_dtype dtype, int axis, int ndim)
 {
     if (symbol <= TP__OV_ANY || symbol - TP__OV_ANY > c->symbols.n) return NULL;
@@ -1615,7 +1620,7 @@ static bool tp__on_shape(tp__on *n, const int64_t *list, int count, tp_shape *s)
     return n->c->status == TP_OK;
 }
 
-/* x broadcast to a shape of `count` known sizes or symbols; NULL after an error. */
+/* Broadcasts x to a shape of `count` known sizes or symbols; NULL after an error. */
 static tp_node *tp__on_expand(tp__on *n, tp_node *x, const int64_t *list, int count)
 {
     int64_t tiles[TP_MAX_DIMS];
@@ -1739,7 +1744,7 @@ static void tp__import_reshape(tp__on *n)
     if (open >= 0 && copied > 0 && copied == x_any && known > 0 && x_known % known == 0) list[open] = x_known / known;
     if (count < 0 || !tp__on_shape(n, list, count, &s)) return;
     for (int d = copied = 0; d < s.ndim; d++) copied += s.dim[d] < 0;
-    if (copied > 1) { /* several unknown dimensions: reshape like a node that has them */
+    if (copied > 1) { /* if several dimensions are unknown, reshape to the shape of a node that has them */
         tp_node *ref = tp__on_expand(n, tp_const(n->c->g[n->c->side], 0.0f), list, count);
         if (ref) tp__on_out(n, 0, tp_reshape_like(x, ref));
     } else tp__on_out(n, 0, tp_reshape_to(x, s));
@@ -1768,7 +1773,7 @@ static void tp__import_flatten(tp__on *n)
     tp__on_out(n, 0, axis == 1 ? tp_batch_flatten(x) : tp_reshape_to(x, tp_make_shape_n(2, flat)));
 }
 
-static void tp__import_squeeze(tp__on *n) /* Squeeze, Unsqueeze */
+static void tp__import_squeeze(tp__on *n) /* Builds Squeeze and Unsqueeze. */
 {
     int64_t list[TP__ON_INTS];
     tp_node *x = tp__on_in(n, 0);
@@ -1785,8 +1790,7 @@ static void tp__import_squeeze(tp__on *n) /* Squeeze, Unsqueeze */
     for (int d = 0; d < nd && add; d++)
         if (flag[d]) x = tp_expand_dims(x, d);
     for (int d = 0; d < nd && !add && count < 0; d++)
-        tp__on_dim(n, x, d); /* its size must be known, as only dimensions
-                                                                            * of 1 are removed */
+        tp__on_dim(n, x, d); /* the size must be known, because only dimensions of 1 are removed */
     if (n->c->status != TP_OK) return;
     for (int d = nd - 1; d >= 0 && !add; d--)
         if (count < 0 ? x->shape.dim[d] == 1 : flag[d]) x = tp_squeeze(x, d);
@@ -1872,11 +1876,12 @@ static void tp__import_slice(tp__on *n)
             tp__on_fail(n, TP_ERR_FORMAT, "Slice with a step of 0");
             return;
         }
-        if (size < 0 && step == 1 && a >= 0 && b >= INT32_MAX) { /* all but the first a elements */
+        if (size < 0 && step == 1 && a >= 0 && b >= INT32_MAX) { /* all elements but the first a */
             y = tp__cut(y, axis, a, -1);
             continue;
         }
-        if (size < 0 && step == -1 && (a == -1 || a >= INT32_MAX) && b <= -INT32_MAX) { /* the whole axis, reversed */
+        /* the whole axis in reverse order */
+        if (size < 0 && step == -1 && (a == -1 || a >= INT32_MAX) && b <= -INT32_MAX) {
             y = tp_reverse(y, &axis, 1);
             continue;
         }
@@ -1925,7 +1930,7 @@ static void tp__import_pad(tp__on *n)
         any |= pads[i] || pads[i + k];
     }
     if (n->c->status != TP_OK) return;
-    for (int d = 0; d < x->shape.ndim && negative; d++) { /* negative padding crops */
+    for (int d = 0; d < x->shape.ndim && negative; d++) { /* a negative padding crops */
         const int64_t a = before[d] < 0 ? -before[d] : 0, b = after[d] < 0 ? -after[d] : 0;
         if (a || b) y = tp__cut(y, d, a, tp__on_dim(n, x, d) - a - b);
         before[d] = before[d] < 0 ? 0 : before[d], after[d] = after[d] < 0 ? 0 : after[d];
@@ -1933,7 +1938,7 @@ static void tp__import_pad(tp__on *n)
     if (strcmp(mode, "constant") == 0) y = tp_pad(y, before, after, TP_PAD_CONSTANT, value);
     else if (strcmp(mode, "reflect") == 0) y = tp_pad(y, before, after, TP_PAD_REFLECT, 0.0f);
     else if (strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0) tp__on_unsupported(n, "that mode");
-    else /* edge and wrap: gather, with the index of each element */
+    else /* modes edge and wrap: gather, with the index of each element */
         for (int d = 0; d < x->shape.ndim; d++) {
             const int64_t size = tp__on_dim(n, y, d), all = before[d] + size + after[d];
             int64_t *list;
@@ -1995,8 +2000,8 @@ static void tp__import_gather(tp__on *n)
     for (int64_t i = 0; known && i < tp_tensor_size(known); i++) negative |= tp__known_int(known, i) < 0;
     if (n->c->status != TP_OK) return;
     if (negative) index = tp__from_start(n, index, x, axis);
-    tp_node *y = tp_gather(tp__move_axis(x, axis, 0), index); /* (index.., rest..): move the first `axis` dimensions of
-                                                               * rest to the front */
+    /* Permutes (index.., rest..): moves the first `axis` dimensions of rest to the front. */
+    tp_node *y = tp_gather(tp__move_axis(x, axis, 0), index);
     int perm[TP_MAX_DIMS];
     if (tp_is_poison(y) || axis == 0) {
         tp__on_out(n, 0, y);
@@ -2006,7 +2011,7 @@ static void tp__import_gather(tp__on *n)
     tp__on_out(n, 0, tp_transpose(y, perm, y->shape.ndim));
 }
 
-/* For GatherElements and ScatterElements: the index in the flattened x for each element of an index. */
+/* For GatherElements and ScatterElements: computes the index in the flattened x for each element of an index. */
 static tp_node *tp__flat_elements(tp__on *n, tp_node *x, tp_node *index, int axis)
 {
     int64_t stride[TP_MAX_DIMS + 1], at = 0, size = 1;
@@ -2124,8 +2129,8 @@ static void tp__import_gather_nd(tp__on *n)
 }
 
 static tp_node *tp__positions(tp__on *n, const tp_node *x, int64_t size, int axis);
-/* ScatterElements and ScatterND: rows are replaced (each at most once), added, or combined by max, min or mul. gather's
- * gradient is the op that adds rows. */
+/* Builds ScatterElements and ScatterND: rows are replaced (each at most once), added, or combined by max, min or mul.
+ * gather's gradient is the op that adds rows. */
 static tp_node *tp__scattered(tp__on *n, tp_node *x, tp_node *row, tp_node *updates)
 {
     const char *how = tp__on_s(n, "reduction", "none");
@@ -2136,7 +2141,7 @@ static tp_node *tp__scattered(tp__on *n, tp_node *x, tp_node *row, tp_node *upda
                                             : strcmp(how, "min") == 0 ? tp_minimum
                                             : strcmp(how, "mul") == 0 ? tp_mul
                                                                       : NULL;
-    if (mix) { /* combine one row after the other, if there are few */
+    if (mix) { /* if rows are few, combine one after the other */
         const int64_t count = tp__on_dim(n, row, 0), rows = tp__on_dim(n, x, 0);
         if (n->c->status != TP_OK || count > 256) return tp__on_unsupported(n, "that many updates to mix");
         tp_node *place = tp__positions(n, row, rows, 3);
@@ -2240,7 +2245,7 @@ static void tp__import_eye_like(tp__on *n)
     for (int64_t i = 0; t && i < dim[0] * dim[1]; i++) tp_tensor_set(t, i, i % dim[1] - i / dim[1] == k ? 1.0 : 0.0);
 }
 
-static void tp__import_depth_space(tp__on *n) /* DepthToSpace, SpaceToDepth */
+static void tp__import_depth_space(tp__on *n) /* Builds DepthToSpace and SpaceToDepth. */
 {
     static const int dcr[] = {0, 3, 4, 1, 5, 2}, crd[] = {0, 1, 4, 2, 5, 3};
     static const int dcr_back[] = {0, 3, 5, 1, 2, 4}, crd_back[] = {0, 1, 3, 5, 2, 4};
@@ -2292,7 +2297,7 @@ static void tp__import_center_crop_pad(tp__on *n)
 
 typedef struct tp__resize {
     const char *mode, *where, *nearest;
-    float a; /* of the cubic filter */
+    float a; /* coefficient of the cubic filter */
     bool outside, antialias;
     double scale, start, end;
     int64_t in, out;
@@ -2306,7 +2311,8 @@ static double tp__resize_weight(const tp__resize *r, double x)
     return x <= 1 ? ((a + 2) * x - (a + 3)) * x * x + 1 : x < 2 ? ((x - 5) * x + 8) * x * a - 4 * a : 0;
 }
 
-/* Row i of the matrix: the weights of the input elements in output element i. False: it is outside the image. */
+/* Computes row i of the resize matrix: the weights of the input elements in output element i. Returns false if it is
+ * outside the image. */
 static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
 {
     const double in = (double)r->in, out = (double)r->out, I = (double)i, s = r->scale;
@@ -2356,8 +2362,8 @@ static bool tp__resize_stays(tp__on *n, const tp_node *x, int axis, int64_t size
     return false;
 }
 
-/* Resizes images of unknown height or width to known sizes, in the modes that the ops of tp_graph.h have. False: not such a
- * case. */
+/* Resizes images of unknown height or width to known sizes, in the modes that the ops of tp_graph.h have. Returns false
+ * in other cases. */
 static bool tp__import_resize_open(tp__on *n, tp_node *x, const tp__resize *r, int n_sizes, const int64_t *sizes,
                                    int n_axes)
 {
@@ -2400,7 +2406,7 @@ static void tp__resize_scales(tp__on *n, int at, int k, float *scales)
         tp__on_fail(n, TP_ERR_FORMAT, "%s has %d scales for %d axes", n->op, count, k);
 }
 
-/* The scale that keeps the aspect ratio; 0 if each axis has its own scale. */
+/* Returns the scale that keeps the aspect ratio; 0 if each axis has its own scale. */
 static double tp__resize_common(tp__on *n, const tp_node *x, const char *policy, int n_sizes, const int64_t *sizes,
                                 int n_axes, const int64_t *axes)
 {
@@ -2420,7 +2426,7 @@ static tp_node *tp__resize_axis(tp__on *n, tp_node *y, const tp__resize *r, int 
 {
     tp_graph *g = tp_node_graph(y);
     const int nd = y->shape.ndim;
-    tp_tensor m, in; /* the matrix (out, in), and which outputs are inside the image */
+    tp_tensor m, in; /* the matrix (out, in), and flags of the outputs that are inside the image */
     memset(&m, 0, sizeof m);
     memset(&in, 0, sizeof in);
     const int64_t dim[2] = {r->out, r->in};
@@ -2451,7 +2457,7 @@ static tp_node *tp__resize_axis(tp__on *n, tp_node *y, const tp__resize *r, int 
     return y;
 }
 
-static void tp__import_resize(tp__on *n) /* Resize, Upsample */
+static void tp__import_resize(tp__on *n) /* Builds Resize and Upsample. */
 {
     tp_node *x = tp__on_in(n, 0), *y = x, *inside = NULL;
     const bool old = n->op[0] == 'U' || n->c->opset < 11;
@@ -2513,7 +2519,7 @@ static void tp__import_resize(tp__on *n) /* Resize, Upsample */
 
 /* -- losses */
 
-static void tp__import_class_loss(tp__on *n) /* SoftmaxCrossEntropyLoss, NegativeLogLikelihoodLoss */
+static void tp__import_class_loss(tp__on *n) /* Builds SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss. */
 {
     tp_node *x = tp__on_in(n, 0), *label = tp__as(tp__on_in(n, 1), TP_I64), *weight = NULL, *keep = NULL;
     const bool softmax = n->op[0] == 'S', ignores = tp__on_attr(n, "ignore_index") != NULL;
@@ -2543,7 +2549,8 @@ static void tp__import_class_loss(tp__on *n) /* SoftmaxCrossEntropyLoss, Negativ
 /* -- recurrent layers: W (directions, gates H, I), R (directions, gates H, H), B (directions, 2 gates H). tp's sequence ops are
  *    used where they compute the same; other cells are unrolled over the time steps. */
 
-static tp_node *tp__rnn_part(tp_node *x, int64_t d) { return tp_squeeze(tp__cut(x, 0, d, 1), 0); } /* direction d */
+/* selects direction d */
+static tp_node *tp__rnn_part(tp_node *x, int64_t d) { return tp_squeeze(tp__cut(x, 0, d, 1), 0); }
 static tp_node *tp__rnn_gate(tp_node *x, int64_t gate, int64_t H) { return tp__cut(x, 0, gate * H, H); }
 static tp_node *tp__rnn_gates(tp_node *x, const char *order, int64_t H) /* reorders the gates */
 {
@@ -2552,7 +2559,7 @@ static tp_node *tp__rnn_gates(tp_node *x, const char *order, int64_t H) /* reord
     for (; order[k]; k++) part[k] = tp__rnn_gate(x, order[k] - '0', H);
     return k == 1 ? part[0] : tp_concat(part, k, 0);
 }
-/* The kernel of a sequence op: rows for x, then for h; columns in the op's order of gates. */
+/* Makes the kernel of a sequence op: rows for x, then for h; columns in the op's order of gates. */
 static tp_node *tp__rnn_kernel(tp_node *W, tp_node *R, const char *order, int64_t H)
 {
     tp_node *both[2] = {tp_transpose(tp__rnn_gates(W, order, H), NULL, 0),
@@ -2568,14 +2575,14 @@ static tp_node *tp__rnn_linear(tp_node *x, tp_node *W, tp_node *h, tp_node *R, t
 
 /* The operands of one direction, and its state before and after. */
 typedef struct tp__on_rnn {
-    tp_node *x, *xs;                /* xs: in the order of the steps */
-    tp_node *w, *r, *bw, *br, *sum; /* sum: of the biases bw and br */
-    tp_node *P;                     /* peepholes of an LSTM, or NULL */
+    tp_node *x, *xs;                /* xs: the inputs in the order of the steps */
+    tp_node *w, *r, *bw, *br, *sum; /* sum: of the biases bw (for x) and br (for h) */
+    tp_node *P;                     /* weights of an LSTM's peepholes, or NULL */
     tp_node *h, *c;
     int64_t H;
 } tp__on_rnn;
 
-/* One step of a cell that has no sequence op; updates q->h and q->c. */
+/* Builds one step of a cell that has no sequence op; updates q->h and q->c. */
 static void tp__rnn_step(char kind, tp__on_rnn *q, tp_node *xt)
 {
     tp_node *w = q->w, *r = q->r, *sum = q->sum, *h = q->h, *c = q->c;
@@ -2590,7 +2597,7 @@ static void tp__rnn_step(char kind, tp__on_rnn *q, tp_node *xt)
             tp_nn_bias_add(tp_matmul_ex(xt, tp__rnn_gate(w, 2, H), false, true), tp__rnn_gate(q->bw, 2, H), TP_NHWC);
         now = tp_tanh(tp_add(now, tp_mul(s, past)));
         h = tp_add(tp_mul(tp_affine(z, -1.0f, 1.0f), now), tp_mul(z, h));
-    } else { /* LSTM with peepholes, in the order i, o, f */
+    } else { /* LSTM with peepholes; the gates are in the order i, o, f */
         tp_node *in = tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 0, H), tp_mul(c, tp__rnn_gate(q->P, 0, H))));
         tp_node *forget =
             tp_sigmoid(tp_add(tp__rnn_linear(xt, w, h, r, sum, 2, H), tp_mul(c, tp__rnn_gate(q->P, 2, H))));
@@ -2603,7 +2610,7 @@ static void tp__rnn_step(char kind, tp__on_rnn *q, tp_node *xt)
     q->h = h, q->c = c;
 }
 
-/* Unrolls such a cell over the time steps; the outputs of all steps, or NULL after an error. */
+/* Unrolls a cell without a sequence op over the time steps; returns the outputs of all steps, or NULL after an error. */
 static tp_node *tp__rnn_unrolled(tp__on *n, char kind, tp__on_rnn *q)
 {
     const int64_t T = tp__on_dim(n, q->x, 0);
@@ -2621,7 +2628,7 @@ static tp_node *tp__rnn_unrolled(tp__on *n, char kind, tp__on_rnn *q)
     return tp_stack(step, (int)T, 0);
 }
 
-/* All steps of one direction; NULL after an error. */
+/* Builds all steps of one direction; NULL after an error. */
 static tp_node *tp__rnn_direction(tp__on *n, char kind, bool after, tp__on_rnn *q)
 {
     tp_node *hl = NULL, *cl = NULL, *y;
@@ -2638,7 +2645,7 @@ static tp_node *tp__rnn_direction(tp__on *n, char kind, bool after, tp__on_rnn *
     return y;
 }
 
-static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
+static void tp__import_rnn(tp__on *n) /* Builds LSTM, GRU and RNN. */
 {
     const char kind = n->op[0];
     const int gates = kind == 'L' ? 4 : kind == 'G' ? 3 : 1;
@@ -2691,7 +2698,7 @@ static void tp__import_rnn(tp__on *n) /* LSTM, GRU, RNN */
         if (!y) return;
         all[d] = backwards ? tp_reverse(y, &time, 1) : y, hs[d] = q.h, cs[d] = q.c;
     }
-    const int by = batch_first ? 1 : 0; /* position of the axis of directions: after the batch, or before it */
+    const int by = batch_first ? 1 : 0; /* where the axis of directions is: after the batch, or before it */
     tp_node *y = tp_stack(all, (int)D, 1);
     tp__on_out(n, 0, batch_first ? tp_transpose(y, batch_then_time, 4) : y);
     tp__on_out(n, 1, tp_stack(hs, (int)D, by));
@@ -2717,7 +2724,7 @@ static tp_node *tp__merge_heads(tp__on *n, tp_node *x)
     const int64_t dim[3] = {x->shape.dim[0], tp__on_dim(n, x, 2), tp__on_dim(n, x, 1) * tp__on_dim(n, x, 3)};
     return n->c->status == TP_OK ? tp_reshape_to(tp_transpose(x, perm, 4), tp_make_shape_n(3, dim)) : x;
 }
-/* 0, 1, .. along one of the last two axes of (1,1,S,T). */
+/* Makes a constant with 0, 1, .. along one of the last two axes of (1,1,S,T). */
 static tp_node *tp__positions(tp__on *n, const tp_node *x, int64_t size, int axis)
 {
     tp_tensor t;
@@ -2769,7 +2776,7 @@ static void tp__import_attention(tp__on *n)
     }
     const double scale = (double)tp__on_f(n, "scale", (float)(1.0 / sqrt((double)E)));
     const float half = (float)sqrt(scale), cap = tp__on_f(n, "softcap", 0.0f);
-    if (cap > 0 && cap < FLT_MIN) { /* kernels treat denormal numbers as zero */
+    if (cap > 0 && cap < FLT_MIN) { /* too small, because kernels treat denormal numbers as zero */
         tp__on_unsupported(n, "a softcap that small");
         return;
     }
@@ -2811,7 +2818,7 @@ static void tp__import_rotary(tp__on *n)
 {
     tp_node *x = tp__on_in(n, 0), *cache[2] = {tp__on_in(n, 1), tp__on_in(n, 2)};
     const bool flat = x->shape.ndim == 3, interleaved = tp__on_i(n, "interleaved", 0) != 0;
-    x = tp__split_heads(n, x, tp__on_i(n, "num_heads", 0)); /* (B, heads, S, size) */
+    x = tp__split_heads(n, x, tp__on_i(n, "num_heads", 0)); /* reshaped to (B, heads, S, size) */
     if (n->c->status != TP_OK || !tp__on_rank(n, x, 4, 4)) return;
     const int64_t size = tp__on_dim(n, x, 3), some = tp__on_i(n, "rotary_embedding_dim", 0), dim = some ? some : size;
     if (n->c->status != TP_OK) return;
@@ -2821,7 +2828,7 @@ static void tp__import_rotary(tp__on *n)
     }
     for (int i = 0; i < 2; i++) {
         if (tp__on_has(n, 3)) cache[i] = tp_gather(cache[i], tp__on_in(n, 3));
-        cache[i] = tp_expand_dims(cache[i], 1); /* (B, 1, S, dim / 2) */
+        cache[i] = tp_expand_dims(cache[i], 1); /* reshaped to (B, 1, S, dim / 2) */
     }
     tp_node *turned = tp__cut(x, 3, 0, dim), *a, *b, *parts[3];
     a = interleaved ? tp__every(n, turned, 3, 0, 2, dim / 2) : tp__cut(turned, 3, 0, dim / 2);
@@ -2845,7 +2852,7 @@ static void tp__import_rotary(tp__on *n)
 
 /* -- Einsum of one or two operands: diagonals, sums, transposes and one product */
 typedef struct tp__einsum {
-    char in[2][32], out[32]; /* one letter per axis */
+    char in[2][32], out[32]; /* the equation: one letter per axis */
     int n_in;
     tp_node *x[2];
 } tp__einsum;
@@ -2853,7 +2860,8 @@ typedef struct tp__einsum {
 /* Copies the equation to `text` without spaces; letters that the equation does not use replace "...". False after an error. */
 static bool tp__einsum_expand(tp__on *n, const char *eq, char text[128])
 {
-    const char free_letters[] = "ZYXWVUTS"; /* for "...": as many as the first input has axes without a letter */
+    /* letters for "...": as many as the first input has axes without a letter */
+    const char free_letters[] = "ZYXWVUTS";
     int len = 0, dots = 0, letters = 0;
     for (const char *p = eq; *p && *p != ',' && *p != '-'; p++) letters += *p != ' ' && *p != '.';
     if (strstr(eq, "...")) dots = tp__on_in(n, 0)->shape.ndim - letters;
@@ -2923,12 +2931,13 @@ static bool tp__einsum_reduce(tp__on *n, tp__einsum *e, int i)
     return true;
 }
 
-/* The product of the inputs as one matmul: (shared.., own 0.., summed..) times (shared.., summed.., own 1..). `made` receives
- * the letters of the result. NULL after an error. */
+/* Computes the product of the inputs as one matmul: (shared.., own 0.., summed..) times (shared.., summed.., own 1..).
+ * `made` receives the letters of the result. NULL after an error. */
 static tp_node *tp__einsum_product(tp__on *n, tp__einsum *e, char made[96])
 {
     char shared[32] = "", summed[32] = "", own[2][32] = {"", ""};
-    int64_t size[128], product[4] = {1, 1, 1, 1}, dim[TP_MAX_DIMS]; /* product: of shared, own 0, own 1, summed */
+    /* products of the sizes: of shared, own 0, own 1, summed */
+    int64_t size[128], product[4] = {1, 1, 1, 1}, dim[TP_MAX_DIMS];
     memset(size, 0, sizeof size);
     for (int i = 0; i < 2; i++)
         for (int d = 0; e->in[i][d]; d++) {
@@ -2986,7 +2995,7 @@ static void tp__import_einsum(tp__on *n)
     tp__on_out(n, 0, m > 1 ? tp_transpose(y, perm, m) : tp_identity(y));
 }
 
-static void tp__import_window(tp__on *n) /* HannWindow, HammingWindow, BlackmanWindow */
+static void tp__import_window(tp__on *n) /* Builds HannWindow, HammingWindow and BlackmanWindow. */
 {
     const tp_tensor *t = tp__on_one(n, 0);
     const int64_t elem = tp__on_i(n, "output_datatype", 1), size = t ? tp__known_int(t, 0) : 0;
@@ -3050,7 +3059,7 @@ static void tp__import_if(tp__on *n)
         name_, build_, NULL, NULL, 0 \
     }
 static const tp__import_row tp__import_table[] = {
-    /* element-wise */
+    /* element-wise operators */
     TP__IMPORT_ONE("Sqrt", tp_sqrt),
     TP__IMPORT_ONE("Reciprocal", tp_reciprocal),
     TP__IMPORT_ONE("Exp", tp_exp),
@@ -3180,7 +3189,7 @@ static const tp__import_row tp__import_table[] = {
     TP__IMPORT_BY("CenterCropPad", tp__import_center_crop_pad),
     {"Resize", tp__import_resize, NULL, NULL, TP__IMPORT_SHAPE},
     TP__IMPORT_BY("Upsample", tp__import_resize),
-    /* picking elements */
+    /* operators that pick elements */
     {"Gather", tp__import_gather, NULL, NULL, TP__IMPORT_SIZES},
     TP__IMPORT_BY("GatherElements", tp__import_gather_elements),
     TP__IMPORT_BY("GatherND", tp__import_gather_nd),
@@ -3293,7 +3302,7 @@ static bool tp__on_guess(tp__on *n, tp__ov **in, tp__ov **stand, int64_t guess, 
 /* Computes sizes from partly unknown sizes in two trial runs: outputs that differ depend on unknown sizes. */
 static void tp__on_fold_sizes(tp__on *n)
 {
-    static const int64_t guess[2] = {100003, 200003}, step[2] = {1, 7}; /* one pair of values per symbol */
+    static const int64_t guess[2] = {100003, 200003}, step[2] = {1, 7}; /* a pair of results for each symbol */
     tp__oi *c = n->c;
     tp__ov **in = n->in, **stand = (tp__ov **)tp__oi_alloc(c, (size_t)n->n_in, sizeof *stand);
     tp_tensor *first = (tp_tensor *)tp__oi_alloc(c, (size_t)n->n_out, sizeof *first);
@@ -3334,7 +3343,7 @@ static const tp__import_row *tp__import_find(const char *op)
     return NULL;
 }
 
-/* Is name[i] among the names before it? */
+/* Whether name[i] is among the names before it. */
 static bool tp__oi_twice(const char *const *name, int i)
 {
     for (int k = 0; k < i; k++)
@@ -3342,7 +3351,7 @@ static bool tp__oi_twice(const char *const *name, int i)
     return false;
 }
 
-#define TP__IMPORT_OPERANDS 16384 /* the most inputs or outputs of a node */
+#define TP__IMPORT_OPERANDS 16384 /* largest number of inputs or outputs of a node */
 
 /* Builds or folds a node and stores its outputs as values of the file. */
 static void tp__on_run(tp__on *n)
@@ -3358,7 +3367,7 @@ static void tp__on_run(tp__on *n)
     if (!known || variable || (n->row->flags & TP__IMPORT_NO_FOLD)) tp__on_build(n);
     else if (!partial) tp__on_fold(n);
     else if (n->row->flags & TP__IMPORT_SIZES) tp__on_fold_sizes(n);
-    else tp__on_build(n); /* it reports an error if it needs the unknown sizes */
+    else tp__on_build(n); /* the builder reports an error if it needs the unknown sizes */
     for (int i = 0; i < n->n_out; i++) {
         tp__ov *v = c->status == TP_OK && n->out[i][0] ? tp__oi_value(c, n->out[i]) : NULL;
         if (!v) {
@@ -3367,7 +3376,7 @@ static void tp__on_run(tp__on *n)
         }
         v->node[0] = n->made[i];
         v->is_known = n->set[i];
-        v->known = n->value[i]; /* becomes the owner */
+        v->known = n->value[i]; /* v becomes the owner of the tensor */
         v->partial = n->partial && n->set[i] && n->value[i].dtype == TP_I64;
     }
 }
@@ -3493,7 +3502,7 @@ static tp_status tp__oi_signature(tp__oi *c, tp__pb msg, const char **name, int6
         if (f.number == 1 && f.wire == 2) *name = tp__oi_string(c, f.sub);
         if (f.number != 2 || f.wire != 2) continue;
         while (tp__pb_next(&f.sub, &t)) {
-            if (t.number != 1 || t.wire != 2) continue; /* tensor_type */
+            if (t.number != 1 || t.wire != 2) continue; /* the field tensor_type */
             while (tp__pb_next(&t.sub, &e)) {
                 if (e.number == 1 && e.wire == 0) *elem = (int64_t)e.value;
                 if (e.number != 2 || e.wire != 2) continue;

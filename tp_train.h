@@ -182,12 +182,13 @@ typedef enum tp_aggregation {
 } tp_aggregation;
 /* All fields may be read. Set only the fields whose comments allow it, before the call that uses them. */
 struct tp_trainer {
-    const char *name;     /* "SimpleTrainer" */
+    const char *name;     /* name of the trainer, "SimpleTrainer" */
     tp_train_state state; /* what callbacks see: counters, session, graph, monitors, input */
-    tp_graph *graph;      /* owned; exists from the start, so that it may be built by hand, without setup_graph */
-    tp_node *train_op;    /* may be set */
-    tp_node *cost;        /* a scalar that is checked after every step, see stop_on_nan; may be set; NULL: none */
-    int stop_on_nan;      /* see tp_train_config; may be set before setup_callbacks */
+    /* owned by the trainer; exists from the start, so that it may be built by hand, without setup_graph */
+    tp_graph *graph;
+    tp_node *train_op; /* the node that each step runs; may be set */
+    tp_node *cost;     /* a scalar that is checked after every step, see stop_on_nan; may be set; NULL: none */
+    int stop_on_nan;   /* see tp_train_config; may be set before setup_callbacks */
     /* Builds the training towers. May be set before setup_graph, which calls it once, as its last action: state.input is then
      * set up for the graph, and state.tower_func has the model's inputs and build_graph. A function of your own calls, for each
      * tower, tp_tower_enter, tp_input_get_tensors(t->state.input, in), tp_tower_func_call(t->state.tower_func, in), which
@@ -215,7 +216,7 @@ struct tp_trainer {
     tp_tri gate_gradients;   /* TP_YES: updates begin after all gradients are computed; the same bits. Default TP_NO */
     tp_tri xla_compile;      /* TP_NO: each op is a kernel, none are fused; the same bits. Default TP_YES */
     void *user;              /* for your own use */
-    tp_callback **callback_; /* the registered ones; setup_callbacks moves them into group_ */
+    tp_callback **callback_; /* the registered callbacks; setup_callbacks moves them into group_ */
     int n_callback_, cap_callback_;
     bool unsaved_is_ok; /* see tp_train_config */
     tp_node *learning_rate_;
@@ -223,18 +224,18 @@ struct tp_trainer {
     tp_hook *hooks_[1];
     tp_input_source *input_;
     bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
-    struct tp__multi *multi_;  /* of trainers with several towers */
-    struct tp__ranked *ranks_; /* of trainers that are one of several processes */
+    struct tp__multi *multi_;  /* state of trainers with several towers */
+    struct tp__ranked *ranks_; /* state of trainers that train in several processes */
     tp_predictor *predictors_;
-    const char *finishing_; /* description, for the log, of the work that Ctrl-C does not interrupt now; NULL: none */
-    bool told_;             /* Ctrl-C was logged */
+    const char *finishing_; /* what Ctrl-C has to wait for, as a text for the log; NULL: nothing */
+    bool told_;             /* the message about Ctrl-C was logged */
 };
 
-/* One device, one tower, whose name is "". [train: SimpleTrainer] NULL: out of memory. */
+/* Makes a trainer with one device and one tower, whose name is "". [train: SimpleTrainer] NULL: out of memory. */
 TP_DEF tp_trainer *tp_simple_trainer(void);
-/* A trainer whose steps run only the nodes that callbacks fetch. [train: NoOpTrainer] NULL: out of memory. */
+/* Makes a trainer whose steps run only the nodes that callbacks fetch. [train: NoOpTrainer] NULL: out of memory. */
 TP_DEF tp_trainer *tp_noop_trainer(void);
-/* A SimpleTrainer whose DataFlow goes through a queue. [train: QueueInputTrainer] */
+/* Makes a SimpleTrainer whose DataFlow goes through a queue. [train: QueueInputTrainer] */
 TP_DEF tp_trainer *tp_queue_input_trainer(void);
 /* Sets the seed of all random ops of the trainer's graph, 0 = 42, (uint64_t)TP_NONE for 0. Call it before anything is built. */
 TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed);
@@ -242,13 +243,13 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed);
  * session, may be freed before or after the trainer. */
 TP_DEF void tp_trainer_free(tp_trainer *t);
 
-/* Takes over the input; NULL is an error. Registers the input's callbacks. [SingleCostTrainer.setup_graph] */
+/* input: owned from then on; NULL is an error. Registers the input's callbacks. [SingleCostTrainer.setup_graph] */
 TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_input_source *input);
 /* Adds a callback; call it before setup_callbacks. A chief-only callback on another rank is freed, with a warning.
  * [Trainer.register_callback] */
 TP_DEF tp_status tp_trainer_register_callback(tp_trainer *t, tp_callback *cb);
-/* As tp_trainer_register_callback; sets *registered (may be NULL) to whether the callback was added: false after an error, and for
- * a chief-only callback on another rank, which is TP_OK. */
+/* The same as tp_trainer_register_callback; sets *registered (may be NULL) to whether the callback was added: false
+ * after an error, and for a chief-only callback on another rank, which is TP_OK. */
 TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb, bool *registered);
 /* Calls setup_graph of all callbacks. Their order is the same in every phase: the input's callbacks, those registered earlier, the
  * step counter, `callbacks`, the monitors. List a callback that reports a value before one that uses the value. A monitor among
@@ -262,7 +263,8 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t,
  * with more than one op. It sets state.hooked_session to the one whose stop request ends the loop, which the trainer frees; you
  * free the others. Called once. [Trainer.initialize_hooks] */
 TP_DEF tp_status tp_trainer_initialize_hooks(tp_trainer *t);
-/* The before_run and after_run of all callbacks, as hooks; available after setup_callbacks. [Callbacks.get_hooks] */
+/* Returns the before_run and after_run of all callbacks, as hooks; available after setup_callbacks.
+ * [Callbacks.get_hooks] */
 TP_DEF tp_hook *const *tp_trainer_hooks(tp_trainer *t, int *n);
 /* Runs the epochs starting_epoch to max_epoch of steps_per_epoch steps each (0 is allowed: only the callbacks of epochs run).
  * [Trainer.main_loop] */
@@ -274,17 +276,19 @@ TP_DEF tp_monitors *tp_trainer_monitors(tp_trainer *t);
 /* Sets the function that builds the trainer's towers. setup_graph sets it, too. For a graph that is built by hand, set a tower
  * function of that graph, once, before the callbacks are set up. [TowerTrainer.tower_func] */
 TP_DEF tp_status tp_trainer_set_tower_func(tp_trainer *t, tp_tower_func *f);
-/* The towers built so far, for training and inference; none without a tower function. [TowerTrainer.towers] */
+/* Returns the towers built so far, for training and inference; none without a tower function. [TowerTrainer.towers] */
 TP_DEF tp_tower_handles tp_trainer_towers(tp_trainer *t);
-/* The inputs of the trainer's tower function, *n of them; NULL without a tower function. [TowerTrainer.inputs_desc] */
+/* Returns the inputs of the trainer's tower function, *n of them; NULL without a tower function.
+ * [TowerTrainer.inputs_desc] */
 TP_DEF const tp_spec *tp_trainer_inputs_desc(tp_trainer *t, int *n);
-/* A predictor of the trained model. The tower function builds the inference tower tower-pred-<device>, once for each
- * device, with the variables of the training tower of that device if that tower has its own, else with those of the first tower.
- * Inputs are names of the tower function's inputs (NULL: all of them) or of any tensor of that tower, outputs are names without
- * the tower's name. A predictor made between setup_graph and tp_trainer_initialize, in a callback's setup_graph for example, can
- * be called once the trainer is initialized. One made later can be called at once, but nothing else may run in the session while
- * it is made. Each predictor has its own memory, so that several threads may each call their own predictor at the same time.
- * The trainer owns and frees the predictor. NULL after an error. [TowerTrainer.get_predictor] */
+/* Makes a predictor of the trained model. The tower function builds the inference tower tower-pred-<device>, once for
+ * each device, with the variables of the training tower of that device if that tower has its own, else with those of
+ * the first tower. Inputs are names of the tower function's inputs (NULL: all of them) or of any tensor of that tower,
+ * outputs are names without the tower's name. A predictor made between setup_graph and tp_trainer_initialize, in a
+ * callback's setup_graph for example, can be called once the trainer is initialized. One made later can be called at
+ * once, but nothing else may run in the session while it is made. Each predictor has its own memory, so that several
+ * threads may each call their own predictor at the same time. The trainer owns and frees the predictor. NULL after an
+ * error. [TowerTrainer.get_predictor] */
 TP_DEF tp_predictor *tp_trainer_get_predictor(tp_trainer *t, const char *const *input_names, int n_inputs,
                                               const char *const *output_names, int n_outputs, int device);
 
@@ -310,7 +314,7 @@ typedef struct tp_train_desc {
 TP_DEF tp_status tp_train(tp_trainer *t, const tp_train_desc *d);
 TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d);
 
-/* Rank of this process, number of processes, rank on this machine: 0, 1, 0 without MPI. */
+/* Return the rank of this process, the number of processes, and the rank on this machine: 0, 1, 0 without MPI. */
 TP_DEF int tp_rank(void);
 TP_DEF int tp_size(void);
 TP_DEF int tp_local_rank(void);
@@ -332,10 +336,12 @@ TP_DEF int tp_local_rank(void);
 
 /* How the gradients of several towers are summed. The modes differ only in rounding. */
 typedef enum tp_all_reduce_mode {
-    TP_ALL_REDUCE_AUTO = 0, /* HIERARCHICAL for 8 devices, else NCCL */
-    TP_ALL_REDUCE_NCCL,     /* between GPUs NCCL sums, in an order of its choice; else in the order of the towers */
-    TP_ALL_REDUCE_HIERARCHICAL, /* 8 devices: sums of the first four and the last four, then of both. Else AUTO, with a warning */
-    TP_ALL_REDUCE_CPU           /* a CPU device sums, in the order of the towers */
+    TP_ALL_REDUCE_AUTO = 0, /* TP_ALL_REDUCE_HIERARCHICAL for 8 devices, else _NCCL */
+    TP_ALL_REDUCE_NCCL,     /* between GPUs NCCL adds, in its own order; other devices add in the order of the towers */
+    /* for 8 devices: sums of the first four and the last four, then of both. Otherwise the same as AUTO, with a
+     * warning */
+    TP_ALL_REDUCE_HIERARCHICAL,
+    TP_ALL_REDUCE_CPU /* a CPU device adds, in the order of the towers */
 } tp_all_reduce_mode;
 
 /* Each tower has its own variables; the gradients are all-reduced, and every tower makes the same update. The variables of the
@@ -355,9 +361,10 @@ TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_replicated_(const tp_sync_multi_gpu
 
 /* The device that stores the shared variables. */
 typedef enum tp_ps_device {
-    TP_ON_AUTO = 0, /* TP_ON_GPU for at most 2 devices, else TP_ON_CPU */
-    TP_ON_GPU, /* spread over the towers' devices: each variable goes to the device with the fewest elements so far */
-    TP_ON_CPU  /* the variables and their updates are on a CPU device */
+    TP_ON_AUTO = 0, /* the default: TP_ON_GPU for at most 2 devices, else TP_ON_CPU */
+    /* the variables are spread over the towers' devices: each goes to the device with the fewest elements so far */
+    TP_ON_GPU,
+    TP_ON_CPU /* the variables and their updates are on a CPU device */
 } tp_ps_device;
 
 /* The towers share one set of variables, which each tower reads once per step. The device that stores a variable computes the mean
@@ -385,11 +392,11 @@ typedef struct tp_async_multi_gpu_trainer_desc {
 } tp_async_multi_gpu_trainer_desc;
 TP_DEF tp_trainer *tp_async_multi_gpu_trainer_(const tp_async_multi_gpu_trainer_desc *d);
 
-/* The default choice: a tp_sync_multi_gpu_trainer_parameter_server with ps_device TP_ON_CPU. devices NULL: 0, 1, .... [train: the
- * default multi-GPU trainer] */
+/* The default multi-GPU trainer: a tp_sync_multi_gpu_trainer_parameter_server with ps_device TP_ON_CPU. devices NULL:
+ * 0, 1, .... [train: the default multi-GPU trainer] */
 TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *devices);
 
-/* tp_sync_multi_gpu_trainer_replicated(.n_devices = 4, .average = TP_NO) */
+/* for example tp_sync_multi_gpu_trainer_replicated(.n_devices = 4, .average = TP_NO) */
 #ifdef TP_KEYWORDS
 #define tp_sync_multi_gpu_trainer_replicated(...) \
     TP__CALL(train, tp_sync_multi_gpu_trainer_replicated, #__VA_ARGS__, __VA_ARGS__)
@@ -415,7 +422,7 @@ TP_DEF tp_trainer *tp_default_multi_gpu_trainer(int n_devices, const int *device
  * that leaves before the others. For this a thread of each rank sends a heartbeat twice a second. The other ranks wait for a rank
  * that is busy for long, with validation for example. When the chief stops the training (tp_stop), all ranks stop. */
 
-/* The logger's directory of this rank: `dir` for the chief, <dir>-rank<k> for the others. See tp_logger_set_dir. */
+/* The logger's directory for this rank: `dir` for the chief, <dir>-rank<k> for the others. See tp_logger_set_dir. */
 TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action);
 
 typedef enum tp_compression {
@@ -477,10 +484,10 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d);
 typedef enum tp_job { TP_JOB_WORKER = 0, TP_JOB_PS } tp_job;
 /* The jobs of the ranks; must be equal on all ranks. Lists are borrowed until the trainer is made. [tf.train.ClusterSpec] */
 typedef struct tp_cluster {
-    int n_ps;           /* number of servers: at least 1, fewer than ranks */
+    int n_ps;           /* number of parameter servers: at least 1, fewer than ranks */
     const int *ps;      /* ranks of the servers, n_ps of them; NULL: the last n_ps ranks */
     const int *workers; /* ranks that train, n_workers of them; the first must be 0. NULL: all but the servers */
-    int n_workers;      /* 0 if workers is NULL */
+    int n_workers;      /* number of workers; 0 if workers is NULL */
 } tp_cluster;
 /* Sets *job to the job of this rank (worker or server) and *task to its index among the ranks with that job, from 0. TP_ERR_ARG,
  * with a sentence: the cluster does not match the number of ranks. [tf.train.Server] */
@@ -491,7 +498,7 @@ typedef struct tp_distributed_trainer_replicated_desc {
     tp_at at_;
     int n_devices;             /* number of towers per worker; default 1 */
     const int *devices;        /* copied; NULL: 0, 1, .. */
-    const tp_cluster *cluster; /* NULL: the last rank is the server, the others train */
+    const tp_cluster *cluster; /* the jobs of the ranks; NULL: the last rank is the server, the others train */
     double patience;           /* see tp_horovod_trainer_desc */
 } tp_distributed_trainer_replicated_desc;
 TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_trainer_replicated_desc *d);
@@ -501,16 +508,16 @@ typedef struct tp_distributed_trainer_parameter_server_desc {
     tp_at at_;
     int n_devices;             /* number of towers per worker; default 1 */
     const int *devices;        /* copied; NULL: 0, 1, .. */
-    const tp_cluster *cluster; /* NULL: the last rank is the server, the others train */
+    const tp_cluster *cluster; /* the jobs of the ranks; NULL: the last rank is the server, the others train */
     tp_ps_device
         caching_device; /* device of the worker's copy: TP_ON_CPU, or TP_ON_GPU: spread over the towers' devices, except
                                   * variables of less than 65536 elements. TP_ON_AUTO: TP_ON_CPU */
-    bool deterministic; /* updates in the order of the workers; false: as they arrive */
+    bool deterministic; /* true: updates are made in the order of the workers; false: as gradients arrive */
     double patience;    /* see tp_horovod_trainer_desc */
 } tp_distributed_trainer_parameter_server_desc;
 TP_DEF tp_trainer *tp_distributed_trainer_parameter_server_(const tp_distributed_trainer_parameter_server_desc *d);
 
-/* tp_horovod_trainer(.compression = TP_COMPRESSION_FP16) */
+/* for example tp_horovod_trainer(.compression = TP_COMPRESSION_FP16) */
 #ifdef TP_KEYWORDS
 #define tp_horovod_trainer(...) TP__CALL(train, tp_horovod_trainer, #__VA_ARGS__, __VA_ARGS__)
 #define tp_distributed_trainer_replicated(...) \
@@ -521,7 +528,7 @@ TP_DEF tp_trainer *tp_distributed_trainer_parameter_server_(const tp_distributed
 
 /* ==== >>config ======================================================================================== */
 
-/* [train: TrainConfig, AutoResumeTrainConfig] */
+/* The configuration of a training. [train: TrainConfig, AutoResumeTrainConfig] */
 typedef struct tp_train_config {
     tp_model model;
     tp_dataflow *dataflow; /* set either dataflow or data */
@@ -530,11 +537,13 @@ typedef struct tp_train_config {
      * tp_callbacks.h; the extra callbacks are called after these, the monitors last */
     tp_callback *const *callbacks;
     int n_callbacks;
-    tp_callback *const *extra_callbacks; /* NULL = tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
-    int n_extra_callbacks;               /* TP_NONE: no extra callbacks, not even the default ones */
-    tp_monitor *const *monitors; /* NULL = tp_default_monitors, unless n_monitors is TP_NONE. TP_MONITORS(...) */
-    int n_monitors;              /* TP_NONE: no monitors, not even the default ones */
-    const tp_session_creator *session_creator; /* NULL: made from session_config */
+    /* default: those of tp_default_callbacks, unless n_extra_callbacks is TP_NONE */
+    tp_callback *const *extra_callbacks;
+    int n_extra_callbacks; /* TP_NONE: no extra callbacks, not even the default ones */
+    /* set by TP_MONITORS(...); default: those of tp_default_monitors, unless n_monitors is TP_NONE */
+    tp_monitor *const *monitors;
+    int n_monitors;                            /* TP_NONE: no monitors, not even the default ones */
+    const tp_session_creator *session_creator; /* makes the session; NULL: it is made from session_config */
     const tp_session_config *session_config;   /* NULL: the default */
     tp_session_init *session_init;
     int64_t starting_epoch;  /* default 1; write TP_NONE for 0 */
@@ -542,14 +551,16 @@ typedef struct tp_train_config {
     int64_t max_epoch;       /* default 99999; TP_NONE: no epoch at all */
     tp_tri auto_resume;      /* TP_YES: resume from the logger's directory, if it has a checkpoint; default TP_NO */
     tp_tri always_resume;    /* TP_NO: session_init and starting_epoch, if given, take precedence; default TP_YES */
-    uint64_t seed;           /* of the graph; default 42; write (uint64_t)TP_NONE for 0 */
+    uint64_t seed;           /* seed of the graph; default 42; write (uint64_t)TP_NONE for 0 */
     int stop_on_nan; /* TP_NO: training continues when the cost is NaN. Default TP_YES: it ends with TP_ERR_NUMERIC after that
                       * step, and the last checkpoint is an earlier one. A cost is computed before the update of its step: if the
                       * last update of an epoch makes a variable NaN, the next epoch finds it, after the checkpoint was written.
                       * tp_cb_check_numerics fails before the checkpoint is written and so keeps NaN out of checkpoints */
-    int unsaved_is_ok; /* TP_YES: TP_OK even if the last checkpoint, a best model or stats.json was not written. Default TP_NO */
-    const char *checkpoint; /* instead of session_init: argument of tp_smart_init. The config can be used again */
-    tp_tri log_layers;      /* TP_NO: no line for each layer. Default TP_YES */
+    /* TP_YES: the training returns TP_OK even if the last checkpoint, a best model or stats.json was not written.
+     * Default TP_NO */
+    int unsaved_is_ok;
+    const char *checkpoint; /* argument of tp_smart_init, instead of session_init. The config can be used again */
+    tp_tri log_layers;      /* TP_NO: do not log a line for each layer. Default TP_YES */
     tp_tri report; /* TP_NO: the default monitors write no report.html. Default TP_YES. See tp_monitor_report */
 } tp_train_config;
 #ifndef __cplusplus
@@ -577,10 +588,11 @@ typedef struct tp_train_config {
  * is used; such a checkpoint without stats.json is an error. Without a checkpoint training starts from
  * the beginning. [train: AutoResumeTrainConfig] */
 TP_DEF tp_status tp_auto_resume_train_config(tp_train_config *c);
-/* FeedInput for a SimpleTrainer, else QueueInput. Takes over df. For a trainer with n_devices > 1,
- * tp_launch_train_with_config then wraps the input with tp_input_default_prefetch. [train: apply_default_prefetch] */
+/* Makes the input source of a trainer: FeedInput for a SimpleTrainer, else QueueInput. Takes over df. For a trainer
+ * with n_devices > 1, tp_launch_train_with_config then wraps the input with tp_input_default_prefetch. [train:
+ * apply_default_prefetch] */
 TP_DEF tp_input_source *tp_apply_default_prefetch(tp_dataflow *df, const tp_trainer *t);
-/* Trains. Takes over and frees the trainer and everything that the config points at.
+/* Trains as the config says. Takes over and frees the trainer and everything that the config points at.
  * [launch_train_with_config] */
 TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *c, tp_trainer *t);
 
@@ -606,7 +618,7 @@ TP_DEF const tp__zero_option *tp__train_zeros(void);
 #define TP__TRAIN_IMPLEMENTED
 #ifdef TP_MPI
 #ifndef MPICH_SKIP_MPICXX
-#define MPICH_SKIP_MPICXX /* no C++ classes: C++ uses MPI's C functions, too */
+#define MPICH_SKIP_MPICXX /* MPI's C++ classes are not used: C++ programs use its C functions, too */
 #endif
 #ifndef OMPI_SKIP_MPICXX
 #define OMPI_SKIP_MPICXX
@@ -672,7 +684,8 @@ static tp_status tp__trainer_poll(tp_train_state *train)
     tp_trainer *const t = train->trainer;
     const tp_status st = tp__ranks_poll(t);
     if (!tp__os_interrupted()) return st;
-    if (!t->finishing_ || t->ranks_) return TP_INTR; /* ranks end at once: they would not all stop at the same step */
+    /* in training with several ranks, end at once: the ranks would not all stop at the same step */
+    if (!t->finishing_ || t->ranks_) return TP_INTR;
     if (!t->told_)
         tp_log(TP_LOG_INFO, "Ctrl-C: %s, then the model is saved and training ends. Press it again to stop at once.",
                t->finishing_);
@@ -706,7 +719,7 @@ static tp_status tp__graph_result(const tp_graph *g)
     return tp_graph_status(g) == TP_OK ? TP_OK : tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
 }
 
-/* The checked cost of the current tower; NULL after an error, which the graph's status keeps. */
+/* Returns the checked cost of the current tower; NULL after an error, which the graph's status keeps. */
 static tp_node *tp__tower_cost(tp_trainer *t, tp_node *const *in)
 {
     tp_graph *g = t->graph;
@@ -773,7 +786,7 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
     tp_node **var = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *var);
     tp_grad_var *gv = (tp_grad_var *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *gv);
     if (!var || !gv) return;                      /* the graph's status keeps the error */
-    for (int i = 0; i < n; i++) var[i] = vars[i]; /* building more nodes may move the collection */
+    for (int i = 0; i < n; i++) var[i] = vars[i]; /* adding nodes may move the array of the collection */
     tp_optimizer *opt = tp__model_optimizer(t, m);
     if (!opt) return;
     tp_optimizer_compute_gradients(opt, cost, var, n, gv);
@@ -843,24 +856,25 @@ TP_DEF tp_trainer *tp_queue_input_trainer(void) { return tp__trainer_new("QueueI
 
 /* Options of a trainer with several towers, and its state during the build. */
 typedef struct tp__multi {
-    int host; /* the number of the CPU device for values on the host; -1: none */
+    int host; /* number of the CPU device for values on the host; -1: there is none */
     bool average, broadcast, scale_gradient, own_variables, on_host, async;
-    bool served;           /* parameter servers compute the new values, which are then assigned to all copies */
-    int64_t small_on_host; /* variables with fewer elements are stored on the host */
+    /* parameter servers compute new values of the variables, which are then assigned to all copies */
+    bool served;
+    int64_t small_on_host; /* a variable with fewer elements is stored on the host */
     tp_all_reduce_mode mode;
-    int64_t *elements; /* elements of the variables on each tower's device, if they are spread */
-    /* during the build only */
+    int64_t *elements; /* if variables are spread: elements of the variables on each tower's device */
+    /* the following fields are used only during the build */
     tp_trainer *t;
     const tp_model *model;
     tp_optimizer *opt;
-    tp_node **cost; /* of each tower */
-    tp_node **var;  /* the n_var trained variables: the first tower's, or the shared ones */
+    tp_node **cost; /* context of each tower */
+    tp_node **var;  /* the n_var trained variables: of the first tower, or shared by all */
     int n_var;
 } tp__multi;
 
 static int tp__tower_device(const tp_trainer *t, int tower) { return t->devices ? t->devices[tower] : tower; }
 
-/* The largest device number of a tower, plus one. */
+/* Returns the largest device number of a tower, plus one. */
 static int tp__tower_devices(const tp_trainer *t)
 {
     int most = 0;
@@ -897,7 +911,7 @@ static tp_node *tp__multi_tower(const tp_tower_context *tower, void *user)
     const tp_status st = tp_input_get_tensors(t->input_, in);
     char text[TP__ERROR_TEXT];
     snprintf(text, sizeof text, "%s", st != TP_OK ? tp_last_error() : "");
-    if (st != TP_OK) tp_graph_fail(t->graph, NULL, st, "%s", text); /* stops the other towers, too */
+    if (st != TP_OK) tp_graph_fail(t->graph, NULL, st, "%s", text); /* this poison cost stops the other towers, too */
     tp_node *cost = st == TP_OK ? tp__tower_cost(t, in) : NULL;
     if (cost && tower->index == 0) b->opt = tp__model_optimizer(t, b->model);
     return cost ? cost : tp_poison(t->graph);
@@ -924,7 +938,7 @@ static bool tp__find_trained(tp__multi *b)
     return tp_graph_status(g) == TP_OK;
 }
 
-/* The variable of tower k that is a copy of `first`. */
+/* Finds the variable of tower k that is a copy of `first`. */
 static tp_node *tp__copy_in_tower(tp__multi *b, tp_node *first, int tower)
 {
     char name[1100];
@@ -944,7 +958,7 @@ static tp_node *tp__sum_of_costs(const tp__multi *b)
     return b->t->n_devices == 1 ? b->cost[0] : tp_add_n(b->cost, b->t->n_devices);
 }
 
-/* The error for gradients that only some towers have. wrt[k * n_var], ... are the variables of tower k. */
+/* Reports an error for gradients that only some towers have. wrt[k * n_var], ... are the variables of tower k. */
 static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int each, int tower)
 {
     tp_buf names;
@@ -963,7 +977,7 @@ static void tp__different_gradients(const tp__multi *b, tp_node *const *wrt, int
     tp_buf_free(&names);
 }
 
-/* y = x / n, on the device of x. */
+/* Returns x / n, computed on the device of x. */
 static tp_node *tp__divided(tp_node *x, int n)
 {
     if (n == 1) return x;
@@ -1015,7 +1029,8 @@ static void tp__replicated_update(tp__multi *b)
     if (tp_graph_status(g) != TP_OK) return;
     for (int k = 1; k < n; k++) tp__different_gradients(b, wrt, b->n_var, k);
     tp_optimizer_compute_gradients(b->opt, tp__sum_of_costs(b), wrt, all, gvs);
-    for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) { /* last layers' gradients are first */
+    /* the last layers come first, because their gradients are computed first */
+    for (int i = b->n_var - 1; i >= 0 && tp_graph_status(g) == TP_OK; i--) {
         if (!gvs[i].grad) continue;
         for (int k = 0; k < n; k++) one[k] = gvs[k * b->n_var + i].grad;
         tp__reduce_gradients(b, one);
@@ -1143,7 +1158,7 @@ static void tp__multi_towers(tp__multi *b)
     if (b->own_variables) tp__replicated_update(b);
     else if (b->async) tp__async_update(b);
     else tp__server_update(b);
-    if (tp_graph_status(g) == TP_OK) /* so that a NaN in any tower's cost is found */
+    if (tp_graph_status(g) == TP_OK) /* fetches the sum of all costs, so that a NaN in any tower's cost is found */
         t->cost = d.n == 1 ? b->cost[0] : tp_named(tp__divided(tp__sum_of_costs(b), d.n), "mean_cost_of_towers");
     tp_device_leave(g);
 }
@@ -1161,7 +1176,7 @@ static tp_status tp__multi_build(tp_trainer *t, const tp_model *m)
     return tp__graph_result(t->graph);
 }
 
-/* The number of devices that the graph uses. */
+/* Returns the number of devices that the graph uses. */
 static int tp__graph_devices(const tp_graph *g)
 {
     int n = 1;
@@ -1189,8 +1204,8 @@ static tp_status tp__session_for_towers(tp_trainer *t)
                    t->name, towers - 1, have, have == 1 ? "" : "s");
 }
 
-/* The common part of the three multi-GPU trainers. The graph's status keeps an error, which setup_graph reports. NULL: out of
- * memory. */
+/* The common part of the constructors of the three multi-GPU trainers. The graph's status keeps an error, which
+ * setup_graph reports. NULL: out of memory. */
 static tp_trainer *tp__multi_new(const char *name, tp_at at, int n, const int *devices)
 {
     const bool ok = n >= 1 && n <= TP_MAX_OUTPUTS;
@@ -1297,7 +1312,7 @@ TP_DEF const tp_spec *tp_trainer_inputs_desc(tp_trainer *t, int *n)
     return t->state.tower_func ? tp_tower_func_signature(t->state.tower_func, n) : NULL;
 }
 
-/* The inference tower of the predictors on a device; NULL after an error. */
+/* Builds or finds the inference tower of the predictors on a device; NULL after an error. */
 static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
 {
     char name[40];
@@ -1311,7 +1326,7 @@ static const tp_tower_handle *tp__predictor_tower(tp_trainer *t, int device)
     tp_node **in = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *in);
     if (!in) return NULL;
     const bool finalized = g->finalized;
-    g->finalized = false; /* the new nodes do not change existing ones */
+    g->finalized = false; /* allowed while training, because the new nodes do not change existing ones */
     if (tp__predict_tower_enter(f, name, device)) {
         for (int i = 0; i < n; i++) in[i] = tp_placeholder(g, spec[i].name, spec[i].dtype, spec[i].shape);
         tp_tower_func_call(f, in);
@@ -1374,7 +1389,7 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     memset(&c, 0, sizeof c);
     if (t->graph_ready_ || t->callbacks_ready_ || tp_graph_n_operations(t->graph) > 0)
         return tp_fail(TP_ERR_STATE, "%s: the seed is set before anything is built", t->name);
-    if (tp_graph_status(t->graph) != TP_OK) return tp__graph_result(t->graph); /* error of a constructor */
+    if (tp_graph_status(t->graph) != TP_OK) return tp__graph_result(t->graph); /* the error of a constructor */
     c.seed = seed;
     tp_graph *g = tp_graph_new(&c);
     if (!g) return TP_ERR_NOMEM;
@@ -1383,7 +1398,7 @@ TP_DEF tp_status tp_trainer_set_seed(tp_trainer *t, uint64_t seed)
     return TP_OK;
 }
 
-/* Objects that use the session are freed before it, objects with nodes before the graph. */
+/* Frees the objects of a trainer in order: those that use the session before it, those with nodes before the graph. */
 TP_DEF void tp_trainer_free(tp_trainer *t)
 {
     if (!t) return;
@@ -1509,7 +1524,7 @@ static void tp__drop_listed(void *const *list, int i)
     if (!tp__listed((const void *const *)(const void *)list, i)) tp__drop_callback((tp_callback *)list[i]);
 }
 
-/* By mistake a monitor may be in both lists. It is then freed with the monitors. */
+/* A monitor may by mistake be in both lists, of callbacks and of monitors. It is then freed with the monitors. */
 static bool tp__among_monitors(const tp_callback *cb, tp_monitor *const *monitors, int n_monitors)
 {
     for (int i = 0; monitors && i < n_monitors; i++)
@@ -1551,7 +1566,7 @@ static tp_status tp__cost_after_run(tp_callback *cb, const tp_run_values *v)
         (long long)s->global_step);
 }
 
-/* The scalar that is fetched in each step together with the step counter. */
+/* Returns the scalar that is fetched in each step together with the step counter. */
 static tp_status tp__register_cost(tp_trainer *t)
 {
     if (!t->cost || t->stop_on_nan == TP_NO) return TP_OK;
@@ -1565,7 +1580,7 @@ static tp_status tp__register_cost(tp_trainer *t)
     return tp_trainer_register_callback(t, cb);
 }
 
-/* TP_ERR_NOMEM if the list contains NULL: constructors return NULL only when memory is exhausted. */
+/* Returns TP_ERR_NOMEM if the list contains NULL: constructors return NULL only when memory is exhausted. */
 static tp_status tp__check_list(const char *name, const void *const *list, int n)
 {
     for (int i = 0; i < n; i++)
@@ -1615,7 +1630,7 @@ static tp_status tp__register_all(tp_trainer *t, tp_callback *const *callbacks, 
     if (st != TP_OK) return st;
     st = tp_trainer_register_callback(t, all ? &all->cb : NULL);
     if (st != TP_OK) return st;
-    all->cb.train = &t->state; /* so that callbacks may report to it in setup_graph */
+    all->cb.train = &t->state; /* set before setup_graph, so that callbacks may report to the monitors there */
     t->state.monitors = all;
     return TP_OK;
 }
@@ -1755,7 +1770,8 @@ static tp_status tp__is_setter(tp_callback *cb, void *user)
     return cb->setup_graph == tp__setter_setup_graph ? TP_STOP : TP_OK;
 }
 
-/* Warns of a learning rate with which nothing is learnt. A rate of 0 may be intended if a setter or the step changes it later. */
+/* Warns of a learning rate with which the variables do not change. A rate of 0 may be intended if a setter or the step
+ * changes it later. */
 static void tp__check_learning_rate(tp_trainer *t)
 {
     tp_train_state *s = &t->state;
@@ -1763,7 +1779,8 @@ static void tp__check_learning_rate(tp_trainer *t)
     const tp_tensor *value = NULL;
     const bool plain = lr && lr->op->n_in == 0;
     if (!lr || tp__visit(s->callbacks, s->n_callbacks, tp__is_setter, NULL) == TP_STOP) return;
-    tp_exec *e = tp_exec_new(s->session); /* a separate exec: the random steps of the training do not advance */
+    /* uses its own exec, so that the random steps of the training do not advance */
+    tp_exec *e = tp_exec_new(s->session);
     if (e && tp_exec_run(e, NULL, 0, &lr, 1, &value) == TP_OK && tp_tensor_size(value) == 1) {
         const double v = tp_tensor_get(value, 0);
         if (tp__is_not_a_number(v) || v < 0 || (plain && !(v > 0)))
@@ -1772,7 +1789,7 @@ static void tp__check_learning_rate(tp_trainer *t)
     tp_exec_free(e);
 }
 
-/* The completed steps of the current epoch, if the checkpoint was made within an epoch. */
+/* Returns the completed steps of the current epoch, if the checkpoint was made within an epoch. */
 static int64_t tp__steps_done(tp_train_state *s)
 {
     const tp_dict *d = tp_session_state(s->session);
@@ -1797,7 +1814,7 @@ static tp_status tp__interrupted(tp_train_state *s)
     return st < 0 ? st : TP_INTR;
 }
 
-/* One step, including its callbacks. */
+/* Runs one step, including its callbacks. */
 static tp_status tp__one_step(tp_trainer *t, int64_t i)
 {
     tp_train_state *s = &t->state;
@@ -1809,11 +1826,11 @@ static tp_status tp__one_step(tp_trainer *t, int64_t i)
     if (st == TP_OK || s->global_step != before) s->done_ = i + 1;
     if (st == TP_OK) st = tp_callback_trigger_step(t->group_);
     t->finishing_ = NULL;
-    /* not after the last step: the end of the epoch first writes the values that the last step reported */
+    /* no checkpoint after the last step: the end of the epoch first writes the values that this step reported */
     return st == TP_OK && i + 1 < s->steps_per_epoch ? tp__trainer_poll(s) : st;
 }
 
-/* The end of an epoch, after its steps. */
+/* Runs the callbacks at the end of an epoch, after its steps. */
 static tp_status tp__epoch_end(tp_trainer *t, double t0)
 {
     tp_train_state *s = &t->state;
@@ -1824,7 +1841,7 @@ static tp_status tp__epoch_end(tp_trainer *t, double t0)
         tp_log(TP_LOG_INFO, "Epoch %lld (global_step %lld) finished, time:%s.", (long long)s->epoch_num,
                (long long)s->global_step, tp_humanize_time_delta(tp_time() - t0, time));
         st = tp_callback_trigger_epoch(t->group_);
-        s->within_ = st < 0 || st == TP_INTR; /* otherwise the epoch is complete */
+        s->within_ = st < 0 || st == TP_INTR; /* otherwise all steps of the epoch have run */
     }
     t->finishing_ = NULL;
     if (s->within_) return st;
@@ -1861,9 +1878,10 @@ static tp_status tp__all_epochs(tp_trainer *t)
     bool stop = false;
     tp_status st = tp__resume_state(s);
     if (st == TP_OK) st = tp_callback_before_train(t->group_);
-    if (st == TP_OK) st = tp__read_global_step(s); /* again: a callback may have loaded a checkpoint */
+    /* read the step again, because a callback may have loaded a checkpoint */
+    if (st == TP_OK) st = tp__read_global_step(s);
     if (st == TP_OK) tp__check_learning_rate(t);
-    if (st == TP_OK && s->resumed) st = tp__load_random_steps(s); /* runs before the training do not count */
+    if (st == TP_OK && s->resumed) st = tp__load_random_steps(s); /* runs before the training do not count as steps */
     tp__ranks_random(t);
     int64_t first = s->done_ = st == TP_OK ? tp__steps_done(s) : 0;
     if (st == TP_OK) st = tp_train_checkpoint(s, false);
@@ -1899,7 +1917,7 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
     u.any = false;
     s->end_ = st;
     if (st < 0 || st == TP_INTR)
-        tp__forget_checkpoint(s); /* it was requested in a phase that not all callbacks completed */
+        tp__forget_checkpoint(s); /* the checkpoint was requested in a phase that not all callbacks completed */
     tp_callback_after_train(t->group_);
     const tp_status last = tp_train_checkpoint(s, false);
     if (last < 0) tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
@@ -1934,7 +1952,8 @@ TP_DEF tp_status tp_trainer_main_loop(tp_trainer *t, int64_t steps_per_epoch, in
 
     tp_status st = agreed;
     if (st == TP_OK && !tp__ranks_serve(t, &st)) st = tp__all_epochs(t);
-    if (st == TP_OK || st == TP_STOP || st == TP_END) { /* so that after_train saves the servers' values */
+    /* fetches the servers' values first, so that after_train saves them */
+    if (st == TP_OK || st == TP_STOP || st == TP_END) {
         const tp_status collected = tp__ranks_collect(t);
         if (collected != TP_OK) st = collected;
     }
@@ -1987,8 +2006,8 @@ static tp_status tp__train_with(tp_trainer *t, const tp_train_desc *d, tp_callba
     return tp_trainer_main_loop(t, steps, tp__int_option(d->starting_epoch, 1), tp__int_option(d->max_epoch, 9999999));
 }
 
-/* The callbacks followed by the extra ones, in one array. The default callbacks are made here, so that a NULL among
- * them is found. */
+/* Makes one array of the callbacks, followed by the extra ones. The default callbacks are made here, so that a NULL
+ * among them is found. */
 static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool defaults)
 {
     tp_callback *default_cb[TP_N_DEFAULT_CALLBACKS];
@@ -2007,7 +2026,7 @@ static tp_status tp__train_lists(tp_trainer *t, const tp_train_desc *d, bool def
         tp_default_monitors(default_monitor);
         monitors = default_monitor;
         n_monitors = TP_N_DEFAULT_MONITORS;
-        if (d->report == TP_NO) tp_monitor_free(default_monitor[--n_monitors]); /* the last one */
+        if (d->report == TP_NO) tp_monitor_free(default_monitor[--n_monitors]); /* the last monitor */
     }
     tp_status st = tp__check_callbacks("callbacks", d->callbacks, n);
     if (st == TP_OK) st = tp__check_callbacks("extra_callbacks", extra, n_extra);
@@ -2039,28 +2058,30 @@ TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
 
 /* ==== >>ranks ========================================================================================= */
 
-/* Options and state of a trainer that is one of several ranks. */
+/* Options and state of a trainer that trains in several ranks. */
 typedef struct tp__ranked {
     bool average, deterministic, broadcast;
     tp_compression compression;
     int64_t bucket_bytes;
-    struct tp__bucket *bucket; /* list of all buckets, the newest first */
+    struct tp__bucket *bucket; /* list of all buckets of gradients, the newest first */
     int n_bucket;
     int n_variable;     /* number of the graph's variables after the towers were built; equal on all ranks */
-    tp_device *summing; /* this device's library sums the buckets on it; NULL: buckets are summed through the host */
+    tp_device *summing; /* the device whose library sums the buckets; NULL: buckets are summed through the host */
     int training;       /* serial number of the trainer in this process: messages with another number are outdated */
     bool left;          /* the other ranks were notified that this training has ended */
-    /* with parameter servers */
-    int n_ps, n_worker, task; /* 0: there are no servers */
-    int *ps, *worker;         /* their ranks */
-    bool serves, ordered;     /* this rank is server `task`; updates are made in the order of the workers */
-    struct tp__share *share;  /* n_ps of them: the variables of each server */
+    /* the following fields are for parameter servers */
+    int n_ps, n_worker, task; /* number of servers; 0: there are none */
+    int *ps, *worker;         /* ranks of the servers, and of the workers */
+    /* job of this rank: it is server `task`; ordered: updates are made in the order of the workers */
+    bool serves, ordered;
+    struct tp__share *share; /* shares of the n_ps servers: each has its own variables */
     tp_optimizer *opt;
-    tp_apply_fn *apply; /* the original apply_gradients of opt and of the optimizers that it wraps */
+    tp_apply_fn *apply; /* the original apply_gradients of opt and of the optimizers that opt wraps */
     void *leaf_user;    /* user pointer of the innermost optimizer */
 } tp__ranked;
 
-/* The number of processes according to the launcher's environment variable, whose name is set in *name; 0: there is none. */
+/* Returns the number of processes according to the launcher's environment variable, whose name is set in *name; 0:
+ * there is none. */
 static int tp__launched_as(const char **name)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE"};
@@ -2102,32 +2123,33 @@ static tp_status tp__ranks_collect(tp_trainer *t) { return (void)t, TP_OK; }
 /* -- the job: the state of the other processes */
 
 enum { TP__LETTER_ALIVE = 1, TP__LETTER_LEFT, TP__LETTER_LOST, TP__LETTER_EXIT };
-/* Control message between ranks. */
+/* A control message between ranks. */
 typedef struct tp__letter {
-    int32_t kind, rank;   /* rank: the sender, or (LOST) the lost rank */
-    int32_t training, ok; /* LEFT: the training that was left; ok 1: it was stopped as a success, 2: it was completed */
-    char text[496];       /* the reason */
+    int32_t kind, rank; /* rank of the sender, or (LOST) of the lost rank */
+    /* for LEFT: number of the training that was left; ok 1: it was stopped as a success, 2: it was completed */
+    int32_t training, ok;
+    char text[496]; /* the reason as a text */
 } tp__letter;
 #define TP__LETTER_HEAD 16
-#define TP__LINE        64 /* message sizes of parameter servers are multiples of this many bytes */
+#define TP__LINE        64 /* messages of parameter servers are padded to multiples of this many bytes */
 
 typedef struct tp__peer {
     double heard, left_at;
-    int left;          /* the training that this peer left */
+    int left;          /* number of the training that this peer has left */
     int ok;            /* how the peer left it: see tp__letter; 3: the peer's program has ended */
     bool gone;         /* the peer is at the end of its program */
-    MPI_Request alive; /* the last heartbeat sent to this peer */
+    MPI_Request alive; /* time when the last heartbeat was sent to this peer */
     char why[496];
 } tp__peer;
 
 /* Mutable state that outlives the trainers, because MPI belongs to the whole process. All MPI calls are made with the
  * lock held, and none of them blocks. */
 typedef struct tp__job_state {
-    bool begun, ours, failed, stop, chief_lost, served; /* served: this training has servers */
+    bool begun, ours, failed, stop, chief_lost, served; /* served: parameter servers take part in this training */
     int rank, size, local_rank, local_size, training, in_flight;
     int64_t pid;
     MPI_Comm data, control;
-    MPI_Datatype half, line; /* types of 2 bytes; of TP__LINE bytes */
+    MPI_Datatype half, line; /* MPI types: 2 bytes; TP__LINE bytes */
     MPI_Op half_sum;
     MPI_Request inbox;
     tp__letter in, alive, sent[8];
@@ -2137,11 +2159,14 @@ typedef struct tp__job_state {
     tp_cond *wake;
     tp_thread *watch;
     double patience, turned, told,
-        waiting; /* times of the last poll (turned), the last heartbeat (told) and the start of the wait (0: not waiting) */
+        /* when messages were last polled (turned), when the last heartbeat was sent (told), when the wait began (0:
+         * not waiting) */
+        waiting;
     bool over; /* the chief has ended the training as a success */
     char why[TP__ERROR_TEXT];
 } tp__job_state;
-/* One per process, like MPI: MPI can be started once, and all trainers of a process have the same rank. */
+/* The state exists once per process, like MPI: MPI can be started once, and all trainers of a process have the same
+ * rank. */
 static tp__job_state tp__job;
 
 static void tp__job_fail(const char *fmt, ...) TP_PRINTF(1, 2);
@@ -2156,7 +2181,7 @@ static void tp__job_fail(const char *fmt, ...)
     j->failed = true;
 }
 
-/* Sends *l to all other ranks. The copy is kept, since no one waits for the end of the send. */
+/* Sends *l to all other ranks. The copy is kept, because nothing waits for the end of the send. */
 static void tp__job_tell(const tp__letter *l)
 {
     tp__job_state *j = &tp__job;
@@ -2179,7 +2204,8 @@ static void tp__job_read(const tp__letter *l)
     else p->heard = tp_time();
     if (l->kind == TP__LETTER_EXIT) {
         p->gone = true;
-        if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text); /* the sender failed, with this reason */
+        /* the sender's training failed, with this reason */
+        if (!l->ok) tp__job_fail("%.*s", (int)sizeof l->text, l->text);
     }
     if (l->kind != TP__LETTER_LEFT && (l->kind != TP__LETTER_EXIT || p->left == l->training)) return;
     p->left = l->training;
@@ -2216,8 +2242,8 @@ static void tp__job_look_for_left(double now)
     for (int r = 0; r < j->size && j->waiting > 0 && !j->failed && !j->over; r++) {
         const tp__peer *p = &j->peer[r];
         if (r == j->rank || (p->left != j->training && !p->gone)) continue;
-        if (r != 0 && p->ok == 2 && j->served) continue;            /* servers also wait for the chief's end */
-        if (now - p->left_at < 1 || now - j->waiting < 1) continue; /* its messages may still be in transit */
+        if (r != 0 && p->ok == 2 && j->served) continue;            /* servers also wait for the chief to end */
+        if (now - p->left_at < 1 || now - j->waiting < 1) continue; /* a message of that rank may still be in transit */
         if (r == 0 && p->ok && p->ok != 3) {
             snprintf(j->why, sizeof j->why, "%s", p->why);
             j->over = true;
@@ -2314,7 +2340,7 @@ static tp_status tp__job_wait(MPI_Request *request)
     return tp__job_wait_any(request, 1, &which);
 }
 
-/* Sum of float16 values, each addition rounded once. */
+/* Adds float16 values, each addition rounded once. */
 static void tp__sum_halves(void *in, void *inout, int *n, MPI_Datatype *type)
 {
     float a[256], b[256];
@@ -2410,7 +2436,7 @@ static tp_status tp__job_begin(double patience)
     return tp__job_connect(j, level);
 }
 
-/* After this call the header makes no more MPI calls. */
+/* Ends MPI's use: after this call the header makes no more MPI calls. */
 static void tp__job_end(void)
 {
     tp__job_state *j = &tp__job;
@@ -2444,13 +2470,13 @@ static void tp__job_exit(void)
     memset(&l, 0, sizeof l);
     l.kind = TP__LETTER_EXIT;
     l.rank = j->rank;
-    l.training = j->training; /* leaves the current training, unless this rank has left it already */
+    l.training = j->training; /* this rank also leaves its current training, unless it has left it already */
     l.ok = !j->failed;
     snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, j->failed ? j->why : "its program has ended");
     fflush(NULL); /* a rank that receives the exit message may end the whole job */
     if (j->size > 1) {
         tp_mutex_lock(j->lock);
-        j->training = -2; /* ranks that left a training are ignored from here on */
+        j->training = -2; /* from here on, ranks that have left a training are ignored */
         j->over = false;
         if (!j->failed) MPI_Ibarrier(j->control, &barrier);
         tp__job_tell(&l);
@@ -2538,8 +2564,8 @@ static tp_status tp__job_barrier(void)
 typedef struct tp__bucket {
     tp_trainer *trainer;
     MPI_Request request;
-    bool in_flight, on_device; /* on_device: the device sums this bucket */
-    char *room;                /* in host memory, if the bucket's device has separate memory */
+    bool in_flight, on_device; /* on_device: the device's library sums this bucket */
+    char *room;                /* buffer in host memory, if the bucket's device has separate memory */
     struct tp__bucket *next;
 } tp__bucket;
 typedef struct tp__bucket_attrs {
@@ -2550,7 +2576,7 @@ static const tp_attr tp__bucket_schema[] = {
     TP__ATTR(tp__bucket_attrs, INT, half),  TP__ATTR(tp__bucket_attrs, INT, deterministic),
     TP__ATTR(tp__bucket_attrs, INT, mean),  TP__ATTRS_END};
 
-/* The number of elements of a bucket; then the bytes per element in a message. */
+/* Returns the number of elements of a bucket; the second function, the bytes per element in a message. */
 static int64_t tp__bucket_elements(const tp_operand *op, int n)
 {
     int64_t sum = 0;
@@ -2562,8 +2588,8 @@ static size_t tp__bucket_size(const tp_call *k, tp_dtype dtype)
     return ((const tp__bucket_attrs *)k->attrs)->half ? 2 : tp_dtype_size(dtype);
 }
 
-/* The bucket's buffer in host memory: the message, with one part per rank if it is deterministic, followed by space for the float32
- * values that are converted to float16. NULL: out of memory. */
+/* Returns the bucket's buffer in host memory: the message, with one part per rank if it is deterministic, followed by
+ * space for the float32 values that are converted to float16. NULL: out of memory. */
 static char *tp__bucket_room(tp__bucket *b, const tp_operand *flat, const tp_device *d, int64_t elements)
 {
     const int64_t bytes = tp_shape_size(&flat->shape);
@@ -2696,7 +2722,7 @@ static void tp__bucket_send(const tp_call *k)
     const tp_dtype dtype = k->in[0].dtype;
     const int64_t elements = tp__bucket_elements(k->in, k->n_in);
     const size_t size = tp__bucket_size(k, dtype);
-    if (b->in_flight && tp__job_wait(&b->request) != TP_OK) return; /* the request of a cancelled run */
+    if (b->in_flight && tp__job_wait(&b->request) != TP_OK) return; /* request for the message of a cancelled run */
     char *room = tp__bucket_room(b, &k->out[0], k->device, elements);
     char *mine = room + (a->deterministic ? (size_t)j->rank * (size_t)elements * size : 0);
     tp_status st = room ? tp__bucket_pack(k, b, mine, elements) : TP_ERR_NOMEM;
@@ -2819,22 +2845,23 @@ static tp_status tp__bucket_receive_infer(tp_infer *s)
     return TP_OK;
 }
 static double tp__bucket_flops(const tp_call *k) { return (void)k, 0; }
-/* The row of an op that communicates with the other processes. */
+/* Defines the row of an op that communicates with other processes. */
 #define TP__RANKS_ROW(name_, label_, flags_, max_in_, n_out_, attrs_, infer_, kernel_)                      \
     TP__ROW(name_, label_,                                                                                  \
             (flags_) | TP_OP_COLLECTIVE | TP_OP_HOST | TP_OP_ANY_DTYPE | TP_OP_NO_ALIAS | TP_OP_ANY_DEVICE, \
             TP__IO_RANGE(1, max_in_, n_out_), attrs_, infer_, NULL, TP__KERNELS(kernel_, NULL, NULL),       \
             TP__FLOPS(tp__bucket_flops), TP__NO_ONNX)
-/* Starts to send gradients of one type; y: the bytes of the bucket. */
+/* The op that starts to send gradients of one type; y: the bytes of the bucket. */
 static const tp_op tp__op_bucket_send = TP__RANKS_ROW("bucket_send", "BucketSend", TP_OP_EARLY, -1, 1,
                                                       TP__ATTRS(bucket), tp__bucket_send_infer, tp__bucket_send);
-/* Waits for the gradients. Its variables are those of the gradients, for their shapes. */
+/* The op that waits for the reduced gradients. Its variables are those of the gradients, for their shapes. */
 static const tp_op tp__op_bucket_receive = TP__RANKS_ROW("bucket_receive", "BucketReceive", 0, 1, -1, TP__ATTRS(bucket),
                                                          tp__bucket_receive_infer, tp__bucket_receive);
 
 /* -- HorovodTrainer */
 
-/* One bucket: gradients order[0..n) of the list. It is sent after `before`, the bucket before it; NULL: it is the first. */
+/* Makes one bucket of gradients order[0..n) of the list. It is sent after `before`, the bucket before it; NULL: it is
+ * the first. */
 static tp_node *tp__bucket_new(tp_trainer *t, const tp_grad_var *gvs, const int *order, int n, tp_node *before)
 {
     tp_graph *g = t->graph;
@@ -2890,7 +2917,7 @@ static void tp__bucket_take(tp_trainer *t, tp_grad_var *gvs, const int *order, i
     for (int i = 0; i < n && !tp_is_poison(y); i++) gvs[order[i]].grad = &y->op->out[i];
 }
 
-/* Does gradient x fit into the bucket that begins with `first` and already has n gradients of `bytes` bytes? */
+/* Whether gradient x fits into the bucket that begins with `first` and already has n gradients of `bytes` bytes. */
 static bool tp__bucket_fits(const tp_trainer *t, const tp_grad_var *first, const tp_grad_var *x, int n, int64_t bytes)
 {
     const int64_t more = tp_shape_size(&x->grad->shape) * (int64_t)tp_dtype_size(x->grad->dtype);
@@ -2899,7 +2926,8 @@ static bool tp__bucket_fits(const tp_trainer *t, const tp_grad_var *first, const
             tp_node_device(first->grad) == tp_node_device(x->grad) && bytes + more <= t->ranks_->bucket_bytes);
 }
 
-/* Makes the buckets, in the order in which their last gradients are computed, which is the same on all ranks. */
+/* Makes the buckets of gradients, in the order in which their last gradients are computed, which is the same on all
+ * ranks. */
 static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n)
 {
     tp_graph *g = t->graph;
@@ -2946,7 +2974,7 @@ static tp_status tp__ranks_poll(tp_trainer *t)
 {
     return t->ranks_ && tp__job.begun && tp__job.size > 1 ? tp__job_status() : TP_OK;
 }
-/* Does the chief report the error of the whole job, so that this rank need not? */
+/* Whether the chief reports the error of the whole job, so that this rank need not. */
 static bool tp__job_knows(const tp_trainer *t)
 {
     return t->ranks_ && tp__job.failed && tp__job.rank != 0 && !tp__job.chief_lost;
@@ -2974,7 +3002,7 @@ static uint64_t tp__attrs_hash(const tp_operation *op)
     return h;
 }
 
-/* Text of a step's graph, one line for each variable and operation. */
+/* Writes the text of a step's graph, one line for each variable and operation. */
 static tp_status tp__describe_step(tp_trainer *t, tp_buf *out, tp__graph_facts *f)
 {
     tp_graph *g = t->graph;
@@ -3022,7 +3050,7 @@ static void tp__first_difference(const char **a, const char **b)
     }
 }
 
-/* The error sentence about rank r, whose graph has the text `theirs`. */
+/* Makes the error sentence about rank r, whose graph has the text `theirs`. */
 static void tp__tell_difference(const tp__graph_facts *facts, int r, const char *mine, const char *theirs, char *text,
                                 size_t size)
 {
@@ -3098,7 +3126,8 @@ static tp_status tp__broadcast_variables(tp_trainer *t)
     return st == TP_OK ? tp__job_barrier() : st;
 }
 
-/* The position at which a resumed training continues: numbers from the chief's checkpoint. -1: not in the checkpoint. */
+/* The position at which a resumed training continues: numbers from the chief's checkpoint. -1: the checkpoint does not
+ * have the number. */
 typedef struct tp__position {
     int64_t epoch[2], local_step, random_step, outside, consumed, ranks;
 } tp__position;
@@ -3145,23 +3174,23 @@ static tp_status tp__share_position(tp_trainer *t)
 enum { TP__PARCEL_GRADIENTS = 1, TP__PARCEL_COLLECT, TP__PARCEL_END };
 enum { TP__TAG_PUSH = 0, TP__TAG_VALUES, TP__TAG_COLLECTED, TP__TAG_COUNT };
 
-/* The variables of one server; the same description on all ranks. */
+/* The share of one server: its variables; the same description on all ranks. */
 typedef struct tp__share {
     tp_trainer *trainer;
-    int rank;                   /* of the server */
-    int n;                      /* number of trained variables */
-    tp_node **var;              /* the first tower's variables */
-    tp_node **grad, *lr, *pred; /* placeholders that the server's update is fed; lr and pred may be NULL */
-    tp_node *update;            /* NULL: the server has no variable */
-    const tp_variable **owned;  /* the n_owned variables that the update writes, including slots */
+    int rank;                   /* rank of the server */
+    int n;                      /* number of trained variables of this server */
+    tp_node **var;              /* the first tower's variables that belong to this server */
+    tp_node **grad, *lr, *pred; /* placeholders that feed the server's update; lr and pred may be NULL */
+    tp_node *update;            /* the server's update; NULL: the server has no variable */
+    const tp_variable **owned;  /* the n_owned variables that the server's update writes, including slots */
     int n_owned;
-    size_t push_bytes, value_bytes, owned_bytes; /* of messages */
-    char *out, *in;                              /* a worker's messages */
+    size_t push_bytes, value_bytes, owned_bytes; /* sizes of messages in bytes */
+    char *out, *in;                              /* a worker's messages: gradients out, values in */
     MPI_Request sent, got;
-    bool in_flight; /* gradients were sent, the new values have not arrived yet */
+    bool in_flight; /* the gradients were sent, but the new values have not arrived yet */
 } tp__share;
 typedef struct tp__take_attrs {
-    int first; /* index of the first one among the share's variables */
+    int first; /* index of its first value among the share's variables */
 } tp__take_attrs;
 static const tp_attr tp__take_schema[] = {TP__ATTR(tp__take_attrs, INT, first), TP__ATTRS_END};
 
@@ -3172,7 +3201,7 @@ static size_t tp__node_lines(const tp_node *x)
 }
 static int tp__share_tag(const tp_trainer *t, int what) { return t->ranks_->training % 8000 * TP__TAG_COUNT + what; }
 
-/* Start to send or receive; do not wait. */
+/* Start to send or receive a message; do not wait. */
 static tp_status tp__parcel_send(const tp_trainer *t, const char *data, size_t bytes, int to, int what, MPI_Request *q)
 {
     tp__job_state *j = &tp__job;
@@ -3205,14 +3234,15 @@ static bool tp__parcel_drop(MPI_Request *q)
 
 /* -- a worker's step: send gradients, receive values */
 
-/* in: a share's gradients, then the learning rate and the condition, if the share has them. */
+/* The inputs of the op that sends: a share's gradients, then the learning rate and the condition, if the share has
+ * them. */
 static void tp__share_send(const tp_call *k)
 {
     tp__share *s = (tp__share *)k->user;
     tp__job_state *j = &tp__job;
     tp_device *d = k->device;
     tp_status st = TP_OK;
-    if (s->in_flight) st = tp__job_wait(&s->got); /* the request of a cancelled run */
+    if (s->in_flight) st = tp__job_wait(&s->got); /* request for the message of a cancelled run */
     if (s->in_flight && st == TP_OK) st = tp__job_wait(&s->sent);
     char *to = s->out + TP__LINE;
     if (st == TP_OK) memset(s->out, 0, TP__LINE), *(int32_t *)(void *)s->out = TP__PARCEL_GRADIENTS;
@@ -3232,8 +3262,8 @@ static void tp__share_send(const tp_call *k)
     tp_mutex_unlock(j->lock);
 }
 
-/* out: the new values of the variables k->var, which begin at index a->first of the share's variables. If the job is over, out has
- * the old values, and the run ends before it changes a variable. */
+/* Sets its outputs to the new values of the variables k->var, which begin at index a->first of the share's variables.
+ * If the job is over, out has the old values, and the run ends before it changes a variable. */
 static void tp__share_take(const tp_call *k)
 {
     const tp__take_attrs *a = (const tp__take_attrs *)k->attrs;
@@ -3322,7 +3352,7 @@ static bool tp__shares_deal(tp_trainer *t, const tp_grad_var *gvs, int n)
     return true;
 }
 
-/* The worker's half of a share: adds the op that reads and sends s->grad. */
+/* Builds the worker's half of a share: adds the op that reads and sends s->grad. */
 static tp_node *tp__share_sender(tp__share *s, tp_node *lr, tp_node *pred)
 {
     tp_graph *g = s->trainer->graph;
@@ -3375,7 +3405,7 @@ static int tp__share_taker(tp__share *s, tp_node *sent, tp_node **ops)
     return n_ops;
 }
 
-/* The server's half of a share: the update, whose gradients are fed through placeholders. */
+/* Builds the server's half of a share: the update, whose gradients are fed through placeholders. */
 static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
 {
     tp_trainer *t = s->trainer;
@@ -3417,7 +3447,7 @@ static tp_node *tp__served_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     tp_node **sent = (tp_node **)tp_graph_alloc(g, (size_t)r->n_ps * sizeof *sent);
     if (!ops || !sent || !tp__shares_deal(t, gvs, n)) return tp_poison(g);
     tp_node *lr = o->learning_rate, *pred = o->pred;
-    for (int k = 0; k < r->n_ps; k++) /* send to all servers before waiting for one */
+    for (int k = 0; k < r->n_ps; k++) /* send to all servers before waiting for any of them */
         if (r->share[k].n) sent[k] = tp__share_sender(&r->share[k], lr, pred);
     for (int k = 0; k < r->n_ps && tp_graph_status(g) == TP_OK; k++)
         if (r->share[k].n) n_ops += tp__share_taker(&r->share[k], sent[k], ops + n_ops);
@@ -3513,12 +3543,12 @@ static tp_status tp__shares_initialize(tp_trainer *t)
 typedef struct tp__serving {
     tp_trainer *t;
     tp__share *s;
-    char **in, *out; /* in: a message from each worker; out: the reply */
+    char **in, *out; /* in: a message from each worker; out: the reply to all */
     MPI_Request *got, *sent;
-    bool *here, *done; /* of each worker: its gradients have arrived; they are applied */
+    bool *here, *done; /* for each worker: its gradients have arrived; its gradients have been applied */
     int n_done;
     tp_feed *feed;
-    char rate[16]; /* the last learning rate from the chief */
+    char rate[16]; /* the learning rate that the chief sent last */
     bool rated;
     tp_tensor value;
 } tp__serving;
@@ -3629,7 +3659,7 @@ static tp_status tp__serving_collected(tp__serving *v)
     return st == TP_OK ? tp__serving_sent(&v->sent[0]) : st;
 }
 
-/* Handles a message from worker w. TP_END: the training is over. */
+/* Handles a message from worker w. Returns TP_END when the training is over. */
 static tp_status tp__serving_heard(tp__serving *v, int w)
 {
     const tp__ranked *r = v->t->ranks_;
@@ -3674,7 +3704,7 @@ static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
     return true;
 }
 
-/* The chief sends request `what` to a server. */
+/* Sends request `what` from the chief to a server. */
 static tp_status tp__share_ask(tp__share *s, int what)
 {
     memset(s->out, 0, TP__LINE);
@@ -3703,7 +3733,7 @@ static tp_status tp__share_collect(tp__share *s)
     return st;
 }
 
-/* The chief fetches the servers' variables, including slots. */
+/* Fetches the servers' variables, including slots, to the chief. */
 static tp_status tp__ranks_collect(tp_trainer *t)
 {
     const tp__ranked *r = t->ranks_;
@@ -3713,7 +3743,7 @@ static tp_status tp__ranks_collect(tp_trainer *t)
         if (r->share[k].update && r->share[k].out) st = tp__share_collect(&r->share[k]);
     return st;
 }
-/* The chief ends the training and notifies the servers. */
+/* Ends the training on the chief and notifies the servers. */
 static void tp__shares_end(tp_trainer *t)
 {
     const tp__ranked *r = t->ranks_;
@@ -3740,7 +3770,7 @@ static tp_status tp__ranks_session(tp_trainer *t)
                        t->name);
     tp_session_config *c = &t->creator.config;
     const int n = tp__os_processors() / (tp__job.local_size > 0 ? tp__job.local_size : 1);
-    if (c->threads == 0 && tp__job.local_size > 1) c->threads = n > 1 ? n : 1; /* ranks share processors */
+    if (c->threads == 0 && tp__job.local_size > 1) c->threads = n > 1 ? n : 1; /* several ranks share processors */
     return TP_OK;
 }
 
@@ -3860,7 +3890,7 @@ static void tp__ranks_free(tp_trainer *t)
 }
 #endif
 
-/* One step; if the job ended during the step, the error with the reason. */
+/* Runs one step; if the job ended during the step, returns the error with the reason. */
 static tp_status tp__ranks_step(tp_trainer *t)
 {
     tp_status st = tp__ranks_poll(t);
@@ -4050,7 +4080,7 @@ static tp_status tp__served_build(tp_trainer *t, const tp_model *m)
     return tp_trainer_register_callback(t, cb);
 }
 
-/* The common part of both distributed trainers. NULL: out of memory. */
+/* The common part of the constructors of both distributed trainers. NULL: out of memory. */
 static tp_trainer *tp__served_new(const char *name, tp_at at, int n, const int *devices, const tp_cluster *cluster,
                                   double patience)
 {
@@ -4111,8 +4141,8 @@ TP_DEF tp_status tp_logger_set_rank_dir(const char *dir, char action)
 
 /* ==== >>config ======================================================================================== */
 
-/* The number of complete epochs in a checkpoint of this library; -1 if the checkpoint does not contain it. If the
- * checkpoint was made within an epoch, training continues within that epoch. */
+/* Returns the number of complete epochs in a checkpoint of this library; -1 if the checkpoint does not contain it. If
+ * the checkpoint was made within an epoch, training continues within that epoch. */
 static int64_t tp__epoch_in(const tp_dict *d)
 {
     int64_t saved[2];
@@ -4120,7 +4150,8 @@ static int64_t tp__epoch_in(const tp_dict *d)
     return tells ? saved[0] : -1;
 }
 
-/* The checkpoint to resume from: the latest, or the newest older one that can be read. TP_ERR_NAME: there is no checkpoint. */
+/* Finds the checkpoint to resume from: the latest, or the newest older one that can be read. TP_ERR_NAME: there is no
+ * checkpoint. */
 static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *epoch)
 {
     char file[TP__PATH], older[TP__PATH], sentence[TP__ERROR_TEXT];
@@ -4130,7 +4161,7 @@ static tp_status tp__checkpoint_to_resume(const char *dir, char *path, int64_t *
     if (st == TP_ERR_NAME) return st;
     if (st == TP_OK) st = tp__checkpoint_path(path, file);
     else if (tp__path(path, "%s/model-%lld", dir, (long long)INT64_MAX) != TP_OK)
-        return TP_ERR_ARG; /* a damaged list */
+        return TP_ERR_ARG; /* the list of checkpoints is damaged */
     if (st == TP_OK) st = tp_load_checkpoint_vars(file, &d);
     if (st == TP_ERR_FORMAT || st == TP_ERR_IO || st == TP_ERR_NAME) {
         snprintf(sentence, sizeof sentence, "%s", tp_last_error());
@@ -4279,7 +4310,7 @@ static tp_status tp__launch(tp_train_config *c, tp_trainer *t)
     d.session_init = c->session_init;
     d.steps_per_epoch = steps;
     d.starting_epoch = c->starting_epoch;
-    d.max_epoch = c->max_epoch ? c->max_epoch : 99999; /* TP_NONE is passed to tp_train */
+    d.max_epoch = c->max_epoch ? c->max_epoch : 99999; /* here TP_NONE is passed on to tp_train */
     d.stop_on_nan = c->stop_on_nan;
     d.unsaved_is_ok = c->unsaved_is_ok;
     d.report = c->report;
@@ -4299,8 +4330,9 @@ TP_DEF tp_status tp_launch_train_with_config(const tp_train_config *config, tp_t
     snprintf(sentence, sizeof sentence, "%s", st != TP_OK ? tp_last_error() : "");
     if (st < 0 && !(t && t->looped_))
         tp_log(t && tp__job_knows(t) ? TP_LOG_DEBUG : TP_LOG_ERROR, "Training did not start: %s",
-               sentence);                                                 /* otherwise the loop has logged it */
-    tp__free_lists(c.callbacks, c.n_callbacks, c.monitors, c.n_monitors); /* those that were not handed over */
+               sentence); /* otherwise the loop has logged the error */
+    /* frees the objects that were not handed over */
+    tp__free_lists(c.callbacks, c.n_callbacks, c.monitors, c.n_monitors);
     tp__free_lists(c.extra_callbacks, c.n_extra_callbacks, NULL, 0);
     tp__drop_init(c.session_init);
     tp__df_drop(c.dataflow);

@@ -78,8 +78,8 @@ typedef struct tp__cuda {
     cudaStream_t stream;
     /* the pool that all device memory comes from; NULL: the driver has no pools, so cudaMalloc is used */
     cudaMemPool_t pool;
-    size_t limit;       /* the most bytes that may be allocated from the pool */
-    uint64_t open_to;   /* bit i: peer access from GPU i to this one's memory has been requested */
+    size_t limit;     /* the most bytes that may be allocated from the pool */
+    uint64_t open_to; /* bit i: peer access from GPU i to this one's memory has been requested */
     cublasLtHandle_t blas;
     cudnnHandle_t dnn;
     void *workspace; /* workspace of cuBLASLt: only one product at a time uses it, as all are on one stream */
@@ -94,7 +94,7 @@ typedef struct tp__cuda {
     tp__staged staged[TP__STAGED];
     /* other threads may stage values: the mutex staging guards `busy`, filling guards the slots */
     pthread_mutex_t staging, filling;
-    cudaEvent_t mark;                 /* an event that other GPUs wait for */
+    cudaEvent_t mark; /* an event that other GPUs wait for */
     struct tp__clique *cliques;
     struct tp__joined *joined; /* communicator of this rank of the job; NULL: none */
     char *late_room;           /* pinned memory for small downloads */
@@ -5178,64 +5178,14 @@ template <class I> __device__ __forceinline__ tp__pixel<I> tp__pixel_of(I at, I 
 
 /* -- conv2d: geometry */
 
-/* The geometry of a call; with the strides of x and y one loop serves NHWC and NCHW. */
-typedef struct tp__conv_shape {
-    int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
-    int64_t xb, xh, xw, xc, yb, yh, yw, yc;
-    int more_h, more_w; /* 1: SAME pads one row or column more after the image than before it */
-    bool nchw;
-} tp__conv_shape;
-
-static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride, int64_t dilation, int64_t *out,
-                              int64_t *before, int *more)
+/* SAME pads one row (or column) more after the image than before it: 1 if it does, else 0. */
+static int64_t tp__odd_row(const tp__conv *g)
 {
-    const int64_t reach = (k - 1) * dilation + 1;
-    *before = 0;
-    *more = 0;
-    if (padding == TP_VALID) {
-        *out = in >= reach ? (in - reach) / stride + 1 : 0;
-        return;
-    }
-    *out = (in + stride - 1) / stride;
-    const int64_t pad = (*out - 1) * stride + reach - in;
-    if (pad <= 0) return;
-    *before = pad / 2;
-    *more = (int)(pad & 1);
+    return (g->OH - 1) * g->sh + (g->KH - 1) * g->dh + 1 - g->H > 2 * g->top;
 }
-
-/* Sets the strides of contiguous x and y in one of the layouts. */
-static void tp__conv_lay_out(tp__conv_shape *g, bool nchw)
+static int64_t tp__odd_column(const tp__conv *g)
 {
-    g->nchw = nchw;
-    if (nchw) {
-        g->xw = 1, g->xh = g->W, g->xc = g->H * g->W, g->xb = g->C * g->xc;
-        g->yw = 1, g->yh = g->OW, g->yc = g->OH * g->OW, g->yb = g->O * g->yc;
-    } else {
-        g->xc = 1, g->xw = g->C, g->xh = g->W * g->C, g->xb = g->H * g->xh;
-        g->yc = 1, g->yw = g->O, g->yh = g->OW * g->O, g->yb = g->OH * g->yh;
-    }
-}
-static tp__conv_shape tp__conv_shape_of(const tp_conv2d_attrs *a, const tp_shape *x, const tp_shape *w)
-{
-    tp__conv_shape g;
-    memset(&g, 0, sizeof g);
-    g.nchw = a->data_format == TP_NCHW;
-    g.sh = a->stride_h ? a->stride_h : 1;
-    g.sw = a->stride_w ? a->stride_w : 1;
-    g.dh = a->dilation_h ? a->dilation_h : 1;
-    g.dw = a->dilation_w ? a->dilation_w : 1;
-    g.groups = a->groups ? a->groups : 1;
-    g.B = x->dim[0];
-    g.C = x->dim[g.nchw ? 1 : 3];
-    g.H = x->dim[g.nchw ? 2 : 1];
-    g.W = x->dim[g.nchw ? 3 : 2];
-    g.KH = w->dim[0];
-    g.KW = w->dim[1];
-    g.O = w->dim[3];
-    tp__same_or_valid(a->padding, g.H, g.KH, g.sh, g.dh, &g.OH, &g.top, &g.more_h);
-    tp__same_or_valid(a->padding, g.W, g.KW, g.sw, g.dw, &g.OW, &g.left, &g.more_w);
-    tp__conv_lay_out(&g, g.nchw);
-    return g;
+    return (g->OW - 1) * g->sw + (g->KW - 1) * g->dw + 1 - g->W > 2 * g->left;
 }
 
 /* -- conv2d: bias and ReLU after it, and bias_add */
@@ -5268,7 +5218,7 @@ static void tp__run_bias(const tp_call *k, const void *x, const tp_operand *b, c
 
 /* -- conv2d: one thread per result */
 
-template <class T> TP_KERNEL tp__conv_forward(const tp__conv_shape g, const T *x, const T *w, T *y, int64_t n)
+template <class T> TP_KERNEL tp__conv_forward(const tp__conv g, const T *x, const T *w, T *y, int64_t n)
 {
     const int64_t cg = g.C / g.groups, og = g.O / g.groups;
     TP_EACH(at, n)
@@ -5289,7 +5239,7 @@ template <class T> TP_KERNEL tp__conv_forward(const tp__conv_shape g, const T *x
         tp__put(y, at, sum);
     }
 }
-template <class T> TP_KERNEL tp__conv_input(const tp__conv_shape g, const T *dy, const T *w, T *dx, int64_t n)
+template <class T> TP_KERNEL tp__conv_input(const tp__conv g, const T *dy, const T *w, T *dx, int64_t n)
 {
     const int64_t cg = g.C / g.groups, og = g.O / g.groups;
     TP_EACH(at, n)
@@ -5311,7 +5261,7 @@ template <class T> TP_KERNEL tp__conv_input(const tp__conv_shape g, const T *dy,
         tp__put(dx, at, sum);
     }
 }
-template <class T> TP_KERNEL tp__conv_filter(const tp__conv_shape g, const T *x, const T *dy, T *dw, int64_t n)
+template <class T> TP_KERNEL tp__conv_filter(const tp__conv g, const T *x, const T *dy, T *dw, int64_t n)
 {
     const int64_t cg = g.C / g.groups, og = g.O / g.groups;
     TP_EACH(at, n)
@@ -5339,7 +5289,7 @@ template <class T> TP_KERNEL tp__conv_filter(const tp__conv_shape g, const T *x,
 
 #define TP__DEPTH_ROW 4
 
-template <class T> TP_KERNEL tp__depthwise_forward(const tp__conv_shape g, const T *x, const T *w, T *y, int n)
+template <class T> TP_KERNEL tp__depthwise_forward(const tp__conv g, const T *x, const T *w, T *y, int n)
 {
     typedef tp__real<T> R;
     const int C = (int)g.C, C4 = C / 4, H = (int)g.H, W = (int)g.W, OH = (int)g.OH, OW = (int)g.OW,
@@ -5370,7 +5320,7 @@ template <class T> TP_KERNEL tp__depthwise_forward(const tp__conv_shape g, const
             if (j0 + u < OW) tp__store(to + (int64_t)u * C, sum[u]);
     }
 }
-template <class T> TP_KERNEL tp__depthwise_input(const tp__conv_shape g, const T *dy, const T *w, T *dx, int n)
+template <class T> TP_KERNEL tp__depthwise_input(const tp__conv g, const T *dy, const T *w, T *dx, int n)
 {
     typedef tp__real<T> R;
     const int C = (int)g.C, C4 = C / 4, H = (int)g.H, W = (int)g.W, OH = (int)g.OH, OW = (int)g.OW,
@@ -5410,7 +5360,7 @@ template <class T> TP_KERNEL tp__depthwise_input(const tp__conv_shape g, const T
 typedef struct tp__depth_cut {
     int64_t places, per, pieces, tiles, passes, taps; /* tiles: of 32 filters (NHWC) or of one filter (NCHW) */
 } tp__depth_cut;
-static tp__depth_cut tp__depth_cut_of(const tp__conv_shape *g) /* depends only on the shape */
+static tp__depth_cut tp__depth_cut_of(const tp__conv *g) /* depends only on the shape */
 {
     tp__depth_cut s;
     s.places = g->B * g->OH * g->OW;
@@ -5426,7 +5376,7 @@ static tp__depth_cut tp__depth_cut_of(const tp__conv_shape *g) /* depends only o
     return s;
 }
 /* The offset in x, without the channel, of kernel element t at position (b, i, j); negative if it is outside. */
-__device__ __forceinline__ int64_t tp__depth_tap(const tp__conv_shape &g, int b, int i, int j, int t)
+__device__ __forceinline__ int64_t tp__depth_tap(const tp__conv &g, int b, int i, int j, int t)
 {
     const int p = t / (int)g.KW, q = t - p * (int)g.KW;
     const int h = i * (int)g.sh + p * (int)g.dh - (int)g.top, v = j * (int)g.sw + q * (int)g.dw - (int)g.left;
@@ -5434,8 +5384,7 @@ __device__ __forceinline__ int64_t tp__depth_tap(const tp__conv_shape &g, int b,
     return b * g.xb + h * g.xh + v * g.xw;
 }
 template <class T>
-TP_KERNEL tp__depthwise_part_nhwc(const tp__conv_shape g, const tp__depth_cut s, const T *x, const T *dy,
-                                  tp__real<T> *part)
+TP_KERNEL tp__depthwise_part_nhwc(const tp__conv g, const tp__depth_cut s, const T *x, const T *dy, tp__real<T> *part)
 {
     typedef tp__real<T> R;
     TP_SHARED(R, room, 8 * TP__DEPTH_TAPS * 32);
@@ -5468,8 +5417,7 @@ TP_KERNEL tp__depthwise_part_nhwc(const tp__conv_shape g, const tp__depth_cut s,
     }
 }
 template <class T>
-TP_KERNEL tp__depthwise_part_nchw(const tp__conv_shape g, const tp__depth_cut s, const T *x, const T *dy,
-                                  tp__real<T> *part)
+TP_KERNEL tp__depthwise_part_nchw(const tp__conv g, const tp__depth_cut s, const T *x, const T *dy, tp__real<T> *part)
 {
     typedef tp__real<T> R;
     TP_SHARED(R, room, 8);
@@ -5532,7 +5480,7 @@ TP_KERNEL tp__turn_filter(const T *from, T *to, int64_t rows, int64_t O, int64_t
         else to[o * rows + r % I * S + r / I] = tile[x * 33 + u];
     }
 }
-static void tp__run_turn_filter(const tp_call *k, const tp__conv_shape *g, tp_dtype dtype, const void *from, void *to,
+static void tp__run_turn_filter(const tp_call *k, const tp__conv *g, tp_dtype dtype, const void *from, void *to,
                                 bool back)
 {
     const int64_t I = g->C / g->groups, S = g->KH * g->KW, rows = I * S;
@@ -5554,12 +5502,12 @@ TP_KERNEL tp__frame(const T *from, T *to, int64_t n, int64_t H, int64_t W, int64
         to[at] = v;
     }
 }
-static void tp__run_frame(const tp_call *k, const tp__conv_shape *g, tp_dtype dtype, int64_t images, const void *from,
+static void tp__run_frame(const tp_call *k, const tp__conv *g, tp_dtype dtype, int64_t images, const void *from,
                           void *to, bool back)
 {
     const int64_t N = g->nchw ? images * g->C : images, size = (int64_t)tp__dtype_size(dtype),
                   bytes = g->nchw ? size : g->C * size;
-    const int64_t more_H = g->H + g->more_h, more_W = g->W + g->more_w;
+    const int64_t more_H = g->H + tp__odd_row(g), more_W = g->W + tp__odd_column(g);
     const int64_t H = back ? more_H : g->H, W = back ? more_W : g->W, to_H = back ? g->H : more_H,
                   to_W = back ? g->W : more_W;
 #define TP__FRAME(T_)                                                                                    \
@@ -5577,8 +5525,6 @@ static void tp__run_frame(const tp_call *k, const tp__conv_shape *g, tp_dtype dt
 /* -- conv2d: cuDNN */
 
 #define TP__CONV_WORKSPACE ((size_t)512 << 20) /* bytes of workspace; algorithms of cuDNN that need more are not used */
-
-enum { TP__CONV_FORWARD, TP__CONV_INPUT, TP__CONV_FILTER };
 
 /* The key of a choice: everything on which cuDNN's choice depends. */
 typedef struct tp__conv_key {
@@ -5628,7 +5574,7 @@ static cudnnStatus_t tp__conv_workspace(tp__cuda *c, const tp__conv_choice *s, i
     case TP__CONV_FORWARD:
         return cudnnGetConvolutionForwardWorkspaceSize(c->dnn, s->x, s->w, s->conv, s->y,
                                                        (cudnnConvolutionFwdAlgo_t)algo, bytes);
-    case TP__CONV_INPUT:
+    case TP__CONV_INPUT_GRAD:
         return cudnnGetConvolutionBackwardDataWorkspaceSize(c->dnn, s->w, s->y, s->conv, s->x,
                                                             (cudnnConvolutionBwdDataAlgo_t)algo, bytes);
     default:
@@ -5644,7 +5590,7 @@ static bool tp__conv_is_rough(int what, int algo)
     if (what == TP__CONV_FORWARD)
         return algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT || algo == CUDNN_CONVOLUTION_FWD_ALGO_FFT_TILING ||
                algo == CUDNN_CONVOLUTION_FWD_ALGO_WINOGRAD_NONFUSED;
-    if (what == TP__CONV_INPUT)
+    if (what == TP__CONV_INPUT_GRAD)
         return algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT || algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_FFT_TILING ||
                algo == CUDNN_CONVOLUTION_BWD_DATA_ALGO_WINOGRAD_NONFUSED;
     return algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT || algo == CUDNN_CONVOLUTION_BWD_FILTER_ALGO_FFT_TILING ||
@@ -5676,7 +5622,7 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
     if (what == TP__CONV_FORWARD)
         TP__CONV_CANDIDATES(
             Fwd, cudnnGetConvolutionForwardAlgorithm_v7(c->dnn, s->x, s->w, s->conv, s->y, TP__CONV_ALGOS, &m, found));
-    else if (what == TP__CONV_INPUT)
+    else if (what == TP__CONV_INPUT_GRAD)
         TP__CONV_CANDIDATES(BwdData, cudnnGetConvolutionBackwardDataAlgorithm_v7(c->dnn, s->w, s->y, s->conv, s->x,
                                                                                  TP__CONV_ALGOS, &m, found));
     else
@@ -5708,14 +5654,14 @@ static cudnnStatus_t tp__conv_choose(tp__cuda *c, tp__conv_choice *s)
 }
 
 /* Returns cuDNN's choice for `images` images, made at the first call; NULL when out of memory. */
-static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv_shape *g, int what, tp_dtype dtype,
+static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv *g, int what, tp_dtype dtype,
                                            tp_precision precision, int64_t images)
 {
     tp__conv_key key;
     memset(&key, 0, sizeof key);
     key.B = images, key.C = g->C, key.O = g->O, key.KH = g->KH, key.KW = g->KW, key.OH = g->OH, key.OW = g->OW;
     /* with the odd row or column added, the padding is equal on both sides */
-    key.H = g->H + g->more_h, key.W = g->W + g->more_w;
+    key.H = g->H + tp__odd_row(g), key.W = g->W + tp__odd_column(g);
     key.sh = g->sh, key.sw = g->sw, key.dh = g->dh, key.dw = g->dw, key.top = g->top, key.left = g->left;
     key.groups = g->groups, key.what = what, key.dtype = (int32_t)dtype, key.nchw = g->nchw;
     key.precision = dtype == TP_F32 ? (int32_t)precision : 0;
@@ -5731,9 +5677,9 @@ static tp__conv_choice *tp__conv_choice_of(tp__cuda *c, const tp__conv_shape *g,
             "%s: cuDNN has no %s of %lld pictures (%lld,%lld,%lld) and a filter (%lld,%lld,%lld,%lld) in %s of element "
             "type %d, precision %d: %s",
             c->device.name,
-            what == TP__CONV_FORWARD ? "conv2d"
-            : what == TP__CONV_INPUT ? "conv2d_input_grad"
-                                     : "conv2d_filter_grad",
+            what == TP__CONV_FORWARD      ? "conv2d"
+            : what == TP__CONV_INPUT_GRAD ? "conv2d_input_grad"
+                                          : "conv2d_filter_grad",
             (long long)images, (long long)g->H, (long long)g->W, (long long)g->C, (long long)g->KH, (long long)g->KW,
             (long long)(g->C / g->groups), (long long)g->O, g->nchw ? "NCHW" : "NHWC", (int)dtype, (int)precision,
             g->nchw ? "a slow kernel makes it" : "it gets copies in NCHW");
@@ -5767,7 +5713,7 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
     case TP__CONV_FORWARD:
         return cudnnConvolutionForward(c->dnn, one, s->x, x, s->w, w, s->conv, (cudnnConvolutionFwdAlgo_t)s->algo, room,
                                        s->workspace, beta, s->y, y);
-    case TP__CONV_INPUT:
+    case TP__CONV_INPUT_GRAD:
         return cudnnConvolutionBackwardData(c->dnn, one, s->w, w, s->y, y, s->conv,
                                             (cudnnConvolutionBwdDataAlgo_t)s->algo, room, s->workspace, beta, s->x, x);
     default:
@@ -5782,14 +5728,14 @@ static cudnnStatus_t tp__conv_by_cudnn(tp__cuda *c, const tp__conv_choice *s, vo
 enum { TP__BY_PRODUCT, TP__BY_DEPTH, TP__BY_CUDNN, TP__BY_ITSELF };
 
 typedef struct tp__conv_job {
-    tp__conv_shape g, asked; /* g: shape of the call; asked: the shape in the layout that cuDNN gets */
+    tp__conv g, asked; /* g: shape of the call; asked: the shape in the layout that cuDNN gets */
     int what, way;
     tp_dtype dtype;
-    int64_t images;               /* number of images in a call of cuDNN, which counts elements in 32 bits */
+    int64_t images; /* number of images in a call of cuDNN, which counts elements in 32 bits */
     /* cuDNN's choices for a full call, and for the last call with fewer images; NULL: none */
     tp__conv_choice *most, *last;
-    size_t filter, frame, room;   /* bytes of scratch: transposed filter, padded images, workspace */
-    size_t copy_x, copy_y;        /* bytes of scratch: x and y in another layout */
+    size_t filter, frame, room; /* bytes of scratch: transposed filter, padded images, workspace */
+    size_t copy_x, copy_y;      /* bytes of scratch: x and y in another layout */
 } tp__conv_job;
 
 static size_t tp__round256(size_t n) { return (n + 255) & ~(size_t)255; }
@@ -5801,13 +5747,13 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
     memset(&j, 0, sizeof j);
     j.what = what;
     j.dtype = k->out[0].dtype;
-    j.g = tp__conv_shape_of((const tp_conv2d_attrs *)k->attrs, &k->in[what == TP__CONV_INPUT ? 2 : 0].shape,
-                            &k->in[what == TP__CONV_FILTER ? 2 : 1].shape);
-    const tp__conv_shape *g = &j.g;
+    j.g = tp__conv_geometry((const tp_conv2d_attrs *)k->attrs, &k->in[what == TP__CONV_INPUT_GRAD ? 2 : 0].shape,
+                            &k->in[what == TP__CONV_FILTER_GRAD ? 2 : 1].shape);
+    const tp__conv *g = &j.g;
     const size_t size = tp__dtype_size(j.dtype);
-    const int64_t reach = g->KH * g->KW * (g->C / g->groups), image_x = g->C * (g->H + g->more_h) * (g->W + g->more_w),
-                  image_y = g->O * g->OH * g->OW, image = image_x > image_y ? image_x : image_y,
-                  most = TP__CONV_ELEMENTS;
+    const int64_t reach = g->KH * g->KW * (g->C / g->groups),
+                  image_x = g->C * (g->H + tp__odd_row(g)) * (g->W + tp__odd_column(g)), image_y = g->O * g->OH * g->OW,
+                  image = image_x > image_y ? image_x : image_y, most = TP__CONV_ELEMENTS;
     j.way = TP__BY_ITSELF;
     if (g->B * image_x == 0 || g->B * image_y == 0 || reach == 0) return j; /* without elements all sums are empty */
     const bool point = g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1,
@@ -5819,7 +5765,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
     }
     if (g->groups == g->C && g->C > 1 && g->B * image < (int64_t)1 << 30) {
         j.way = TP__BY_DEPTH;
-        if (what != TP__CONV_FILTER) return j;
+        if (what != TP__CONV_FILTER_GRAD) return j;
         const tp__depth_cut s = tp__depth_cut_of(g);
         j.room = (size_t)(s.pieces * s.taps * g->O) * (j.dtype == TP_F64 ? sizeof(double) : sizeof(float));
         return j;
@@ -5830,7 +5776,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
     /* try the given layout first, then NCHW */
     for (int turned = 0; turned < (g->nchw ? 1 : 2) && j.way != TP__BY_CUDNN; turned++) {
         j.asked = *g;
-        if (turned) tp__conv_lay_out(&j.asked, true);
+        if (turned) tp__conv_strides(&j.asked, true);
         j.most = tp__conv_choice_of(c, &j.asked, what, j.dtype, k->precision, j.images);
         if (!j.most || !j.most->usable) continue;
         j.room = j.most->workspace;
@@ -5846,7 +5792,7 @@ static tp__conv_job tp__conv_job_of(const tp_call *k, int what)
         j.copy_y = tp__round256((size_t)(j.images * g->yb) * size);
     }
     j.filter = tp__round256((size_t)(reach * g->O) * size);
-    if (g->more_h || g->more_w) j.frame = tp__round256((size_t)(j.images * image_x) * size);
+    if (tp__odd_row(g) || tp__odd_column(g)) j.frame = tp__round256((size_t)(j.images * image_x) * size);
 #else
     (void)c, (void)size, (void)most;
 #endif
@@ -5871,7 +5817,7 @@ static void tp__conv_product(const tp_call *k, const tp__conv_job *j, void *x, v
     if (j->what == TP__CONV_FORWARD) {
         s.M = places, s.N = O, s.K = taps, s.bias = bias != NULL, s.relu = relu;
         tp__gemm(k, &s, x, w, y, bias);
-    } else if (j->what == TP__CONV_INPUT) {
+    } else if (j->what == TP__CONV_INPUT_GRAD) {
         s.M = places, s.N = taps, s.K = O, s.tb = true;
         tp__gemm(k, &s, y, w, x, NULL);
     } else {
@@ -5881,7 +5827,7 @@ static void tp__conv_product(const tp_call *k, const tp__conv_job *j, void *x, v
 }
 static void tp__conv_depthwise(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
 {
-    const tp__conv_shape *g = &j->g;
+    const tp__conv *g = &j->g;
     const int64_t C4 = g->C / 4, n = j->what == TP__CONV_FORWARD
                                          ? g->B * g->OH * ((g->OW + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW) * C4
                                          : g->B * g->H * ((g->W + TP__DEPTH_ROW - 1) / TP__DEPTH_ROW) * C4;
@@ -5891,7 +5837,7 @@ static void tp__conv_depthwise(const tp_call *k, const tp__conv_job *j, void *x,
 }
 static void tp__conv_depthwise_filter(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
 {
-    const tp__conv_shape *g = &j->g;
+    const tp__conv *g = &j->g;
     const tp__depth_cut s = tp__depth_cut_of(g);
     const int64_t blocks = s.pieces * s.passes * s.tiles, n = s.taps * g->O;
     TP_REALS(j->dtype, {
@@ -5911,7 +5857,7 @@ static void tp__conv_directly(const tp_call *k, const tp__conv_job *j, void *x, 
     const int64_t n = tp__size(&k->out[0]);
     if (j->what == TP__CONV_FORWARD)
         TP_REALS(j->dtype, TP_RUN(k, (tp__conv_forward<T>), n, j->g, (const T *)x, (const T *)w, (T *)y, n););
-    else if (j->what == TP__CONV_INPUT)
+    else if (j->what == TP__CONV_INPUT_GRAD)
         TP_REALS(j->dtype, TP_RUN(k, (tp__conv_input<T>), n, j->g, (const T *)y, (const T *)w, (T *)x, n););
     else TP_REALS(j->dtype, TP_RUN(k, (tp__conv_filter<T>), n, j->g, (const T *)x, (const T *)y, (T *)w, n););
 }
@@ -5930,23 +5876,23 @@ static void tp__conv_turn(const tp_call *k, size_t size, const void *from, void 
 /* Runs cuDNN on all images, in one or several calls; false if cuDNN fails although it reported support. */
 static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
 {
-    const tp__conv_shape *g = &j->asked;
+    const tp__conv *g = &j->asked;
     tp__cuda *c = tp__cuda_of(k);
     const size_t size = tp__dtype_size(j->dtype);
     char *filter = (char *)k->scratch, *frame = filter + j->filter, *copy_x = frame + j->frame;
     char *copy_y = copy_x + j->copy_x, *room = copy_y + j->copy_y;
     const int64_t places_x = g->H * g->W, places_y = g->OH * g->OW;
-    if (j->what != TP__CONV_FILTER) tp__run_turn_filter(k, g, j->dtype, w, filter, false);
+    if (j->what != TP__CONV_FILTER_GRAD) tp__run_turn_filter(k, g, j->dtype, w, filter, false);
     for (int64_t at = 0; at < g->B; at += j->images) {
         const tp__conv_choice *s = g->B - at >= j->images ? j->most : j->last;
         char *from_x = (char *)x + (size_t)(at * g->xb) * size, *from_y = (char *)y + (size_t)(at * g->yb) * size;
         char *px = j->copy_x ? copy_x : from_x, *py = j->copy_y ? copy_y : from_y;
-        if (px != from_x && j->what != TP__CONV_INPUT)
+        if (px != from_x && j->what != TP__CONV_INPUT_GRAD)
             tp__conv_turn(k, size, from_x, px, s->key.B, places_x, g->C, true);
         if (py != from_y && j->what != TP__CONV_FORWARD)
             tp__conv_turn(k, size, from_y, py, s->key.B, places_y, g->O, true);
-        if (j->frame && j->what != TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
-        const bool add = j->what == TP__CONV_FILTER && at > 0;
+        if (j->frame && j->what != TP__CONV_INPUT_GRAD) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
+        const bool add = j->what == TP__CONV_FILTER_GRAD && at > 0;
         const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, add);
         /* all of cuDNN's codes for "not supported" have the same thousands */
         if ((int)st / 1000 == (int)CUDNN_STATUS_NOT_SUPPORTED / 1000) {
@@ -5955,22 +5901,22 @@ static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, 
             return false;
         }
         if (st != CUDNN_STATUS_SUCCESS) tp__broken(c, k->op->name, cudnnGetErrorString(st));
-        if (j->frame && j->what == TP__CONV_INPUT) tp__run_frame(k, g, j->dtype, s->key.B, frame, px, true);
-        if (px != from_x && j->what == TP__CONV_INPUT)
+        if (j->frame && j->what == TP__CONV_INPUT_GRAD) tp__run_frame(k, g, j->dtype, s->key.B, frame, px, true);
+        if (px != from_x && j->what == TP__CONV_INPUT_GRAD)
             tp__conv_turn(k, size, px, from_x, s->key.B, places_x, g->C, false);
         if (py != from_y && j->what == TP__CONV_FORWARD)
             tp__conv_turn(k, size, py, from_y, s->key.B, places_y, g->O, false);
     }
-    if (j->what == TP__CONV_FILTER) tp__run_turn_filter(k, g, j->dtype, filter, w, true);
+    if (j->what == TP__CONV_FILTER_GRAD) tp__run_turn_filter(k, g, j->dtype, filter, w, true);
     return true;
 }
 
 static void tp__conv_run(const tp_call *k, int what)
 {
     tp__conv_job j = tp__conv_job_of(k, what);
-    void *x = what == TP__CONV_INPUT ? k->out[0].data : k->in[0].data;
-    void *w = what == TP__CONV_FILTER ? k->out[0].data : k->in[1].data;
-    void *y = what == TP__CONV_FORWARD ? k->out[0].data : what == TP__CONV_INPUT ? k->in[0].data : k->in[1].data;
+    void *x = what == TP__CONV_INPUT_GRAD ? k->out[0].data : k->in[0].data;
+    void *w = what == TP__CONV_FILTER_GRAD ? k->out[0].data : k->in[1].data;
+    void *y = what == TP__CONV_FORWARD ? k->out[0].data : what == TP__CONV_INPUT_GRAD ? k->in[0].data : k->in[1].data;
     const tp_operand *bias = k->fused.bias ? &k->in[k->fused.bias] : NULL;
     const bool relu = k->fused.act == TP_EPILOGUE_RELU;
     if (tp__size(&k->out[0]) == 0) return;
@@ -5981,17 +5927,17 @@ static void tp__conv_run(const tp_call *k, int what)
         if (with_it) return;
     } else if (j.way == TP__BY_CUDNN) {
         if (!tp__conv_pictures(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
-    } else if (j.way == TP__BY_DEPTH && what == TP__CONV_FILTER) tp__conv_depthwise_filter(k, &j, x, w, y);
+    } else if (j.way == TP__BY_DEPTH && what == TP__CONV_FILTER_GRAD) tp__conv_depthwise_filter(k, &j, x, w, y);
     else if (j.way == TP__BY_DEPTH && !j.g.nchw && j.g.O == j.g.C && j.g.C % 4 == 0) tp__conv_depthwise(k, &j, x, w, y);
     else tp__conv_directly(k, &j, x, w, y);
     if (bias) tp__run_bias(k, y, bias, &k->out[0], j.g.yc, relu);
 }
 static void tp__conv2d_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FORWARD); }
-static void tp__conv2d_input_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_INPUT); }
-static void tp__conv2d_filter_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FILTER); }
+static void tp__conv2d_input_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_INPUT_GRAD); }
+static void tp__conv2d_filter_grad_cuda(const tp_call *k) { tp__conv_run(k, TP__CONV_FILTER_GRAD); }
 static size_t tp__conv2d_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FORWARD); }
-static size_t tp__conv2d_input_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_INPUT); }
-static size_t tp__conv2d_filter_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FILTER); }
+static size_t tp__conv2d_input_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_INPUT_GRAD); }
+static size_t tp__conv2d_filter_grad_room(const tp_call *k) { return tp__conv_room(k, TP__CONV_FILTER_GRAD); }
 
 /* Rounds the float32 sum of a product together with its bias, if cuBLASLt cannot add the bias. */
 TP_KERNEL tp__bias_of_sums(const float *x, const void *b, int dtype_b, void *y, int dtype, int64_t n, int64_t C)
@@ -6022,7 +5968,6 @@ static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
 {
     const tp_pool_attrs *a = (const tp_pool_attrs *)k->attrs;
     tp__pool_shape g;
-    int more;
     memset(&g, 0, sizeof g);
     g.nchw = a->data_format == TP_NCHW;
     g.kh = a->size_h;
@@ -6033,8 +5978,8 @@ static tp__pool_shape tp__pool_shape_of(const tp_call *k, const tp_shape *x)
     g.C = x->dim[g.nchw ? 1 : 3];
     g.H = x->dim[g.nchw ? 2 : 1];
     g.W = x->dim[g.nchw ? 3 : 2];
-    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.H, g.kh, g.sh, 1, &g.OH, &g.top, &more);
-    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.W, g.kw, g.sw, 1, &g.OW, &g.left, &more);
+    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.H, g.kh, g.sh, 1, &g.OH, &g.top);
+    tp__same_or_valid(a->padding == TP_SAME ? TP_SAME : TP_VALID, g.W, g.kw, g.sw, 1, &g.OW, &g.left);
     g.nx = g.B * g.H * g.W * g.C;
     g.ny = g.B * g.OH * g.OW * g.C;
     g.four = !g.nchw && g.C % 4 == 0;
@@ -7444,7 +7389,7 @@ __device__ __forceinline__ int64_t tp__seq_divide(int64_t a, int64_t b)
 typedef struct tp__ctc_args {
     /* step: stride of the logits from one step to the next; row: from one sequence to the next */
     int64_t T, B, C, L, step, row;
-    int blank, dtype[3];           /* dtypes of the labels, the label lengths and the sequence lengths */
+    int blank, dtype[3]; /* dtypes of the labels, the label lengths and the sequence lengths */
     bool zero_infinity;
     const void *x, *labels, *label_lengths, *lengths;
     void *y, *dx;

@@ -8,7 +8,7 @@
  *                    GPU. Without this file every program compiles, runs and trains in the same way, but slowly: a step of a
  *                    convnet takes about 100 times as long. The first session then logs a sentence about it.
  * WHAT THIS IS NOT   a definition: the naive loop defines what an op computes, and tests compare the two. Nothing here is
- *                    public; a program calls tp_gemm, tp_conv and the builders of tp_graph.h.
+ *                    public; a program calls the builders of tp_graph.h.
  *
  * A COMPLETE PROGRAM
  *     #define TP_IMPLEMENTATION
@@ -550,6 +550,30 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 
 /* ==== >>gemm: matrix products ========================================================================== */
 
+/* How a product or convolution changes a finished sum before storing it: v += bias[column], then the activation. */
+typedef struct tp__epilogue {
+    const float *bias; /* one value per column (output channel), or NULL */
+    int act;           /* the activation, a tp_epilogue_act */
+} tp__epilogue;
+
+static float tp__finished(const tp__epilogue *e, int64_t column, float v)
+{
+    if (e->bias) v += e->bias[column];
+    return e->act == TP_EPILOGUE_RELU && v < 0.0f ? 0.0f : v;
+}
+
+/* C[M,N] = op(A) op(B) (+ C if accumulate), op(X) = X or its transpose; A is [M,K] (or [K,M] if ta), B is [K,N] (or [N,K] if tb);
+ * matrices are row-major, lda, ldb, ldc are row strides in elements. Used by tp__gemm (>>entries). */
+typedef struct tp__gemm_args {
+    bool ta, tb, accumulate;
+    int64_t M, N, K;
+    const float *A, *B;
+    float *C;
+    int64_t lda, ldb, ldc;
+    tp__epilogue epilogue;
+    const float *descend; /* not NULL: compute C -= *descend op(A) op(B), a step of gradient descent */
+} tp__gemm_args;
+
 /* values of k in a block, so that a tile of A stays in L1 and a block of B in L2 */
 #define TP__KC         TP__WHOLE_SUM
 #define TP__PACK_HERE  1000000 /* a B with more floats than this is not packed as a whole */
@@ -568,7 +592,7 @@ static void tp__tree_add(const struct tp__isa *isa, float *part, int64_t stride,
 #define TP__CHUNK_MANY  16      /* number of chunks that keeps all threads of a machine busy */
 
 typedef struct tp__gemm_plan {
-    tp_gemm_args g;
+    tp__gemm_args g;
     const struct tp__isa *isa;
     int64_t nr, panels;            /* nr: columns of a full panel; number of panels of B */
     int64_t mb, pb;                /* rows (mb) and panels (pb) in a chunk of the output */
@@ -599,7 +623,7 @@ static bool tp__panel_whole(const tp__gemm_plan *p, int64_t panel)
 /* Chooses the blocks of the output: enlarges chunks that are too small for their overhead, shrinks them if there are too few. */
 TP__SMALL static void tp__gemm_cut(tp__gemm_plan *p)
 {
-    const tp_gemm_args *a = &p->g;
+    const tp__gemm_args *a = &p->g;
     const int64_t M = a->M, N = a->N, K = a->K, mr = p->isa->mr;
     p->pack_here = !a->tb && !p->dots && M > 2 * mr && N > p->nr && K * N > TP__PACK_HERE;
     /* if B misses the cache: use each panel for more rows */
@@ -633,7 +657,7 @@ TP__SMALL static void tp__gemm_cut(tp__gemm_plan *p)
 }
 
 /* Computes the plan of a matrix product from its shape; returns the bytes of scratch. */
-TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp_gemm_args *a, void *scratch)
+TP__SMALL static size_t tp__gemm_plan_make(tp__gemm_plan *p, tp_device *d, const tp__gemm_args *a, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     const struct tp__isa *isa = d->isa;
@@ -710,7 +734,7 @@ static void tp__pack_panel(const struct tp__isa *isa, float *panel, const float 
 static void tp__gemm_pack_b(const tp__gemm_plan *p, float *dst, int64_t apart, int64_t at, int64_t panel, int64_t end,
                             int64_t k0, int64_t kn)
 {
-    const tp_gemm_args *g = &p->g;
+    const tp__gemm_args *g = &p->g;
     const int64_t nr = p->nr, whole = g->tb ? panel : tp__max64(panel, tp__min64(end, g->N / nr));
     /* the loop over k is outermost, so that B is read along its rows */
     for (int64_t k = 0; k < kn && panel < whole; k++) {
@@ -747,7 +771,7 @@ TP__SMALL static void tp__gemm_pack_panels(void *user, int64_t chunk)
 /* Packs rows [row, row + mb) of op(A), k from k0, as rows of kn values; a transposed A as tiles, each [kn][rows of the tile]. */
 static void tp__gemm_pack_a(const tp__gemm_plan *p, float *dst, int64_t row, int64_t mb, int64_t k0, int64_t kn)
 {
-    const tp_gemm_args *g = &p->g;
+    const tp__gemm_args *g = &p->g;
     if (!g->ta) {
         tp__copy_rows(dst, kn, g->A + row * g->lda + k0, g->lda, kn, mb);
         return;
@@ -770,7 +794,7 @@ TP__SMALL static void tp__gemm_pack_rows(void *user, int64_t chunk)
 static const float *tp__gemm_ahead(const tp__gemm_plan *p, const tp__tile *t, int64_t row, int64_t panel,
                                    int64_t panel0, int64_t k, int64_t kn, int64_t mb, int64_t row0)
 {
-    const tp_gemm_args *g = &p->g;
+    const tp__gemm_args *g = &p->g;
     if (p->stream) return panel == panel0 ? g->A + (k + kn) * g->lda + row * kn : NULL;
     if (p->pack_a && p->pack_here) return panel == panel0 ? t->a[0] + t->m * kn : NULL; /* the next tile's rows */
     if (!p->pack_a)
@@ -795,7 +819,7 @@ static const float *tp__gemm_panel(const tp__gemm_plan *p, const float *packed_b
 /* C -= rate A B in columns [column, end) of some rows, for a sum that is too short for a tile: row by row. */
 static void tp__gemm_descend(const tp__gemm_plan *p, int64_t row0, int64_t rows, int64_t column, int64_t end)
 {
-    const tp_gemm_args *g = &p->g;
+    const tp__gemm_args *g = &p->g;
     const tp__even e = {g->ta ? g->A + row0 : g->A + row0 * g->lda,
                         g->B + column,
                         g->C + row0 * g->ldc + column,
@@ -812,7 +836,7 @@ static void tp__gemm_descend(const tp__gemm_plan *p, int64_t row0, int64_t rows,
 static void tp__gemm_chunk(void *user, int64_t chunk)
 {
     tp__gemm_plan *p = (tp__gemm_plan *)user;
-    const tp_gemm_args *g = &p->g;
+    const tp__gemm_args *g = &p->g;
     const struct tp__isa *isa = p->isa;
     const int64_t part = chunk / (p->m_blocks * p->n_blocks);
     const int64_t row0 = chunk / p->n_blocks % p->m_blocks * p->mb, mb = tp__min64(g->M - row0, p->mb);
@@ -892,7 +916,7 @@ static void tp__gemm_chunk(void *user, int64_t chunk)
 static void tp__gemm_add_parts(void *user, int64_t chunk)
 {
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
-    const tp_gemm_args *g = &p->g;
+    const tp__gemm_args *g = &p->g;
     const int64_t row0 = chunk * p->isa->mr, row1 = tp__min64(row0 + p->isa->mr, g->M);
     float *sum = p->part + row0 * g->N;
     tp__tree_add(p->isa, sum, g->M * g->N, p->parts, (row1 - row0) * g->N);
@@ -900,7 +924,7 @@ static void tp__gemm_add_parts(void *user, int64_t chunk)
         for (int64_t j = 0; j < g->N; j++, sum++) {
             float *c = &g->C[i * g->ldc + j];
             if (g->descend) *c = tp__descended(*c, *g->descend, *sum);
-            else *c = tp__epilogue(&g->epilogue, j, g->accumulate ? *sum + *c : *sum);
+            else *c = tp__finished(&g->epilogue, j, g->accumulate ? *sum + *c : *sum);
         }
 }
 
@@ -908,7 +932,7 @@ static void tp__gemm_add_parts(void *user, int64_t chunk)
 static void tp__gemm_dots(void *user, int64_t chunk)
 {
     const tp__gemm_plan *p = (const tp__gemm_plan *)user;
-    const tp_gemm_args *g = &p->g;
+    const tp__gemm_args *g = &p->g;
     const int64_t first = chunk * p->pb * p->nr, end = tp__min64(first + p->pb * p->nr, g->N);
     for (int64_t j = first; j < end; j += 4) {
         const float *b[4];
@@ -919,12 +943,12 @@ static void tp__gemm_dots(void *user, int64_t chunk)
             float *c = g->C + i * g->ldc + j;
             p->isa->dot4(g->K, g->A + i * g->lda, b, sum);
             for (int l = 0; l < n; l++)
-                c[l] = tp__epilogue(&g->epilogue, j + l, g->accumulate ? sum[l] + c[l] : sum[l]);
+                c[l] = tp__finished(&g->epilogue, j + l, g->accumulate ? sum[l] + c[l] : sum[l]);
         }
     }
 }
 
-TP__SMALL static void tp__gemm_fast(tp_device *d, const tp_gemm_args *a, void *scratch)
+TP__SMALL static void tp__gemm_fast(tp_device *d, const tp__gemm_args *a, void *scratch)
 {
     tp__gemm_plan p;
     tp__gemm_plan_make(&p, d, a, scratch);
@@ -1026,6 +1050,22 @@ TP__UNUSED static void tp__rows_by_packed(const struct tp__isa *isa, int64_t m, 
 }
 
 /* ==== >>conv: convolutions ============================================================================= */
+/* NHWC. 3x3 convolutions with stride 1 over multiples of 16 channels use Winograd's F(2x2,3x3): its error against double is that of
+ * the direct sum (1 to 2e-7 of the sum of magnitudes), but an infinity or NaN spreads to the 4 output positions of its tile. */
+
+/* A convolution for tp__convolve (>>entries): its geometry, what it reads and writes, and what is fused into it. */
+typedef struct tp__conv_args {
+    tp__conv g; /* the strides xb to yc are not used: x and y are NHWC */
+    /* inputs: the forward pass reads x and w, the input gradient dy and w, the filter gradient x and dy */
+    const float *x, *w, *dy;
+    float *y, *dx, *dw;    /* outputs: one of them is written */
+    tp__epilogue epilogue; /* used by the forward pass only */
+    /* not NULL: x is read as (x - norm[c]) norm[C + c] + norm[2C + c], and as max(0, that) if norm_relu: a batch norm whose output
+     * is elided. Not for the input gradient, and only for one group and a filter larger than 1x1. */
+    const float *norm;
+    bool norm_relu;
+    const float *more; /* not NULL: y or dx = the result + more. Not for the filter gradient; see tp__conv_adds */
+} tp__conv_args;
 
 /* What the forward pass, input gradient and filter gradient of a convolution share: a grid of `rows` x `cols`
  * positions, one stride apart, each of which reads a window of an image. The grid is processed in pieces: either some
@@ -1091,15 +1131,15 @@ TP__SMALL static void tp__grid_cut(tp__grid *g, int64_t each, int64_t work)
 }
 
 /* Sets the source x and its batch normalisation, which is applied while x is copied. */
-static void tp__grid_norm(tp__grid *g, const tp_conv_args *a, const struct tp__isa *isa)
+static void tp__grid_norm(tp__grid *g, const tp__conv_args *a, const struct tp__isa *isa)
 {
     g->norm = a->norm != NULL;
     g->level = isa->level;
     if (!g->norm) return;
-    g->bn.C = a->C;
+    g->bn.C = a->g.C;
     g->bn.mean = a->norm;
-    g->bn.scale = a->norm + a->C;
-    g->bn.beta = a->norm + 2 * a->C;
+    g->bn.scale = a->norm + a->g.C;
+    g->bn.beta = a->norm + 2 * a->g.C;
     g->bn.relu = a->norm_relu;
 }
 
@@ -1197,7 +1237,7 @@ typedef struct tp__k_block {
 
 typedef struct tp__gather {
     tp__grid grid;
-    const tp_conv_args *a;
+    const tp__conv_args *a;
     const struct tp__isa *isa;
     bool input_grad;
     /* the phase: the first position in dst; the next ones are step_y, step_x apart */
@@ -1226,17 +1266,17 @@ static bool tp__tap_at(int64_t phase, int64_t pad, int64_t r, int64_t dilation, 
 TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int64_t *y0, int64_t *y1, int64_t *x0,
                                          int64_t *x1)
 {
-    const tp_conv_args *a = g->a;
+    const tp__conv_args *a = g->a;
     int64_t n = 0;
-    for (int64_t i = 0; i < a->KH; i++)
-        for (int64_t j = 0; j < a->KW; j++) {
-            int64_t r = g->input_grad ? a->KH - 1 - i : i, s = g->input_grad ? a->KW - 1 - j : j, y, x;
+    for (int64_t i = 0; i < a->g.KH; i++)
+        for (int64_t j = 0; j < a->g.KW; j++) {
+            int64_t r = g->input_grad ? a->g.KH - 1 - i : i, s = g->input_grad ? a->g.KW - 1 - j : j, y, x;
             if (g->input_grad) {
-                if (!tp__tap_at(g->phase_y, a->pad_top, r, a->dilation_h, a->stride_h, &y)) continue;
-                if (!tp__tap_at(g->phase_x, a->pad_left, s, a->dilation_w, a->stride_w, &x)) continue;
+                if (!tp__tap_at(g->phase_y, a->g.top, r, a->g.dh, a->g.sh, &y)) continue;
+                if (!tp__tap_at(g->phase_x, a->g.left, s, a->g.dw, a->g.sw, &x)) continue;
             } else {
-                y = r * a->dilation_h - a->pad_top;
-                x = s * a->dilation_w - a->pad_left;
+                y = r * a->g.dh - a->g.top;
+                x = s * a->g.dw - a->g.left;
             }
             if (n == 0) {
                 *y0 = *y1 = y;
@@ -1249,7 +1289,7 @@ TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int6
             if (out) {
                 out[n].y = y;
                 out[n].x = x;
-                out[n].w = r * a->KW + s;
+                out[n].w = r * a->g.KW + s;
             }
             n++;
         }
@@ -1257,7 +1297,7 @@ TP__SMALL static int64_t tp__gather_taps(const tp__gather *g, tp__tap *out, int6
 }
 
 /* Computes the plan of one phase (forward has one) from the shape; sets pointers into scratch if scratch is given. */
-TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_conv_args *a, bool input_grad,
+TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp__conv_args *a, bool input_grad,
                                         int64_t phase_y, int64_t phase_x, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
@@ -1267,42 +1307,42 @@ TP__SMALL static size_t tp__gather_make(tp__gather *g, tp_device *d, const tp_co
     g->a = a;
     g->isa = d->isa;
     g->input_grad = input_grad;
-    g->groups = a->groups;
+    g->groups = a->g.groups;
     g->phase_y = phase_y;
     g->phase_x = phase_x;
-    q->images = a->B;
+    q->images = a->g.B;
     if (input_grad) {
-        g->ic = a->O / a->groups;
-        g->oc = a->C / a->groups;
+        g->ic = a->g.O / a->g.groups;
+        g->oc = a->g.C / a->g.groups;
         q->src = a->dy;
-        q->h = a->OH;
-        q->w = a->OW;
-        q->pixel = a->O;
-        q->rows = tp__ceil_div(a->H - phase_y, a->stride_h);
-        q->cols = tp__ceil_div(a->W - phase_x, a->stride_w);
+        q->h = a->g.OH;
+        q->w = a->g.OW;
+        q->pixel = a->g.O;
+        q->rows = tp__ceil_div(a->g.H - phase_y, a->g.sh);
+        q->cols = tp__ceil_div(a->g.W - phase_x, a->g.sw);
         q->sy = q->sx = 1;
         g->dst = a->dx;
-        g->dst_h = a->H;
-        g->dst_w = a->W;
-        g->dst_pixel = a->C;
-        g->step_y = a->stride_h;
-        g->step_x = a->stride_w;
+        g->dst_h = a->g.H;
+        g->dst_w = a->g.W;
+        g->dst_pixel = a->g.C;
+        g->step_y = a->g.sh;
+        g->step_x = a->g.sw;
     } else {
-        g->ic = a->C / a->groups;
-        g->oc = a->O / a->groups;
+        g->ic = a->g.C / a->g.groups;
+        g->oc = a->g.O / a->g.groups;
         q->src = a->x;
         tp__grid_norm(q, a, d->isa);
-        q->h = a->H;
-        q->w = a->W;
-        q->pixel = a->C;
-        q->rows = a->OH;
-        q->cols = a->OW;
-        q->sy = a->stride_h;
-        q->sx = a->stride_w;
+        q->h = a->g.H;
+        q->w = a->g.W;
+        q->pixel = a->g.C;
+        q->rows = a->g.OH;
+        q->cols = a->g.OW;
+        q->sy = a->g.sh;
+        q->sx = a->g.sw;
         g->dst = a->y;
-        g->dst_h = a->OH;
-        g->dst_w = a->OW;
-        g->dst_pixel = a->O;
+        g->dst_h = a->g.OH;
+        g->dst_w = a->g.OW;
+        g->dst_pixel = a->g.O;
         g->step_y = g->step_x = 1;
     }
     if (q->rows <= 0 || q->cols <= 0) return 0;
@@ -1372,16 +1412,17 @@ TP__SMALL static void tp__gather_runs(tp__gather *g)
 TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
 {
     const tp__gather *g = (const tp__gather *)user;
-    const tp_conv_args *a = g->a;
+    const tp__conv_args *a = g->a;
     const int64_t group = chunk / g->panels, column = chunk % g->panels * g->nr;
     const int64_t n = tp__min64(g->oc - column, g->nr), width = tp__panel_width(g->isa, n);
     float *panel = g->packed + group * g->group_floats + chunk % g->panels * g->nr * g->K;
     for (int64_t i = 0; i < g->taps; i++) {
         float *dst = panel + i * g->ic * width;
         if (g->input_grad) { /* B[tap, o][c] = w[r, s, c, o] */
-            const float *src = a->w + (g->tap[i].w * g->oc + column) * a->O + group * g->ic;
-            g->isa->transpose(dst, width, src, a->O, n, g->ic);
-        } else tp__copy_rows(dst, width, a->w + g->tap[i].w * g->ic * a->O + group * g->oc + column, a->O, n, g->ic);
+            const float *src = a->w + (g->tap[i].w * g->oc + column) * a->g.O + group * g->ic;
+            g->isa->transpose(dst, width, src, a->g.O, n, g->ic);
+        } else
+            tp__copy_rows(dst, width, a->w + g->tap[i].w * g->ic * a->g.O + group * g->oc + column, a->g.O, n, g->ic);
     }
     tp__panel_zero(panel, width, n, g->K);
 }
@@ -1390,7 +1431,7 @@ TP__SMALL static void tp__gather_pack(void *user, int64_t chunk)
 static void tp__gather_even(const tp__gather *g, const tp__piece *p, int64_t group, tp__ahead *next)
 {
     const tp__grid *q = &g->grid;
-    const tp_epilogue *e = &g->a->epilogue;
+    const tp__epilogue *e = &g->a->epilogue;
     tp__tile t;
     memset(&t, 0, sizeof t);
     t.step = 1;
@@ -1429,7 +1470,7 @@ static void tp__gather_chunk(void *user, int64_t chunk)
 {
     tp__gather *g = (tp__gather *)user;
     const tp__grid *q = &g->grid;
-    const tp_epilogue *e = &g->a->epilogue;
+    const tp__epilogue *e = &g->a->epilogue;
     const int64_t group = chunk / q->pieces, block_panels = TP__NC / g->nr;
     const int slot = tp__slot_take(&g->slots);
     const tp__piece p = tp__grid_load(q, chunk % q->pieces, group * g->ic, g->slots.memory + slot * g->slots.floats);
@@ -1485,9 +1526,9 @@ static void tp__gather_chunk(void *user, int64_t chunk)
     tp__slot_give(&g->slots, slot);
 }
 
-static void tp__gather_run(tp_device *d, const tp_conv_args *a, bool input_grad, void *scratch)
+static void tp__gather_run(tp_device *d, const tp__conv_args *a, bool input_grad, void *scratch)
 {
-    const int64_t sy = input_grad ? a->stride_h : 1, sx = input_grad ? a->stride_w : 1;
+    const int64_t sy = input_grad ? a->g.sh : 1, sx = input_grad ? a->g.sw : 1;
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__gather g;
@@ -1505,7 +1546,7 @@ static void tp__gather_run(tp_device *d, const tp_conv_args *a, bool input_grad,
 
 typedef struct tp__filter_grad {
     tp__grid grid;
-    const tp_conv_args *a;
+    const tp__conv_args *a;
     const struct tp__isa *isa;
     int64_t cg, og, K; /* channels of a group: input (cg) and output (og); K: weights per output channel */
     /* blocks: number of blocks of mb rows of dw; each is computed by chunks of its own */
@@ -1518,51 +1559,51 @@ typedef struct tp__filter_grad {
     tp__slots slots;
 } tp__filter_grad;
 
-TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp_conv_args *a, void *scratch)
+TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, const tp__conv_args *a, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     tp__grid *q = &f->grid;
     memset(f, 0, sizeof *f);
     f->a = a;
     f->isa = d->isa;
-    f->cg = a->C / a->groups;
-    f->og = a->O / a->groups;
-    f->K = a->KH * a->KW * f->cg;
+    f->cg = a->g.C / a->g.groups;
+    f->og = a->g.O / a->g.groups;
+    f->K = a->g.KH * a->g.KW * f->cg;
     f->nr = 2 * f->isa->vw;
     f->panels = tp__ceil_div(f->og, f->nr);
     q->src = a->x;
     tp__grid_norm(q, a, d->isa);
-    q->images = a->B;
-    q->h = a->H;
-    q->w = a->W;
+    q->images = a->g.B;
+    q->h = a->g.H;
+    q->w = a->g.W;
     q->c = f->cg;
-    q->pixel = a->C;
-    q->rows = a->OH;
-    q->cols = a->OW;
-    q->sy = a->stride_h;
-    q->sx = a->stride_w;
-    q->top = -a->pad_top;
-    q->left = -a->pad_left;
-    q->tall = (a->KH - 1) * a->dilation_h + 1;
-    q->wide = (a->KW - 1) * a->dilation_w + 1;
-    if (a->B * a->OH * a->OW <= 0 || f->K <= 0 || a->O <= 0) return 0;
+    q->pixel = a->g.C;
+    q->rows = a->g.OH;
+    q->cols = a->g.OW;
+    q->sy = a->g.sh;
+    q->sx = a->g.sw;
+    q->top = -a->g.top;
+    q->left = -a->g.left;
+    q->tall = (a->g.KH - 1) * a->g.dh + 1;
+    q->wide = (a->g.KW - 1) * a->g.dw + 1;
+    if (a->g.B * a->g.OH * a->g.OW <= 0 || f->K <= 0 || a->g.O <= 0) return 0;
     /* pixels in a piece: with few channels they fit into L1, with more into L2 */
     tp__grid_cut(q, 1, f->og <= f->isa->vw ? 128 : 512);
 
-    const int64_t size = f->K * a->O;
+    const int64_t size = f->K * a->g.O;
     int64_t parts = tp__min64(TP__PARTS, q->pieces);
     parts = tp__min64(parts, (4 << 20) / size + 1);
     f->parts = (int)parts;
     f->mb = f->K;
     /* number of multiply-adds for one row of dw in a chunk */
     const int64_t work = q->images * q->rows * q->cols / parts * f->og;
-    while (tp__ceil_div(f->K, f->mb) * parts * a->groups < TP__CHUNK_MANY && f->mb * work > 4 * TP__CHUNK_MIN &&
+    while (tp__ceil_div(f->K, f->mb) * parts * a->g.groups < TP__CHUNK_MANY && f->mb * work > 4 * TP__CHUNK_MIN &&
            f->mb > 4 * f->isa->mr)
         f->mb = tp__ceil_div(f->mb, 2 * f->isa->mr) * f->isa->mr;
     f->blocks = tp__ceil_div(f->K, f->mb);
     f->even = f->og <= f->isa->vw && f->blocks == 1 && tp__even_covers(f->isa, f->cg);
     /* if not packed, the rows of dy already form a panel */
-    f->pack = a->groups > 1 || a->O != tp__panel_width(f->isa, a->O);
+    f->pack = a->g.groups > 1 || a->g.O != tp__panel_width(f->isa, a->g.O);
     f->piece_pixels = q->piece_images * q->piece_rows * q->cols;
 
     const int64_t runs = q->piece_images * q->piece_rows;
@@ -1578,9 +1619,9 @@ TP__SMALL static size_t tp__filter_grad_make(tp__filter_grad *f, tp_device *d, c
 static void tp__filter_grad_chunk(void *user, int64_t chunk)
 {
     tp__filter_grad *f = (tp__filter_grad *)user;
-    const tp_conv_args *a = f->a;
+    const tp__conv_args *a = f->a;
     const tp__grid *q = &f->grid;
-    const int64_t part = chunk / (f->blocks * a->groups), group = chunk / f->blocks % a->groups;
+    const int64_t part = chunk / (f->blocks * a->g.groups), group = chunk / f->blocks % a->g.groups;
     const int64_t k0 = chunk % f->blocks * f->mb, k1 = tp__min64(k0 + f->mb, f->K);
     const int64_t first = part * q->pieces / f->parts, end = (part + 1) * q->pieces / f->parts;
     const int slot = tp__slot_take(&f->slots);
@@ -1588,7 +1629,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
     float *buffer = f->slots.memory + slot * f->slots.floats +
                     (q->piece_images * q->piece_rows * (int64_t)sizeof(tp__run) + 63) / 64 * 16;
     float *packed = buffer + (q->buffer_floats + 15) / 16 * 16;
-    float *dw = (f->parts > 1 ? f->part + part * f->K * a->O : a->dw) + group * f->og;
+    float *dw = (f->parts > 1 ? f->part + part * f->K * a->g.O : a->dw) + group * f->og;
     tp__tile t;
     memset(&t, 0, sizeof t);
     t.step = q->sx * f->cg;
@@ -1596,7 +1637,7 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
 
     for (int64_t index = first; index < end; index++) {
         const tp__piece p = tp__grid_load(q, index, group * f->cg, buffer);
-        const float *dy = a->dy + (p.image * a->OH + p.row) * a->OW * a->O + group * f->og;
+        const float *dy = a->dy + (p.image * a->g.OH + p.row) * a->g.OW * a->g.O + group * f->og;
         const int64_t pixels = p.images * p.rows * q->cols;
         t.n_run = 0;
         for (int64_t i = 0; i < p.images; i++)
@@ -1607,43 +1648,43 @@ static void tp__filter_grad_chunk(void *user, int64_t chunk)
         for (int64_t panel = 0; panel < f->panels && f->pack; panel++) {
             int64_t n = tp__min64(f->og - panel * f->nr, f->nr), width = tp__panel_width(f->isa, n);
             float *to = packed + panel * f->nr * f->piece_pixels;
-            f->isa->panel(to, width, dy + panel * f->nr, a->O, pixels, n);
+            f->isa->panel(to, width, dy + panel * f->nr, a->g.O, pixels, n);
         }
         t.add = index > first;
         tp__ahead next = tp__grid_ahead(q, index + 1 < end ? index + 1 : q->pieces);
         tp__ahead next_dy = tp__ahead_of(
-            next.at ? a->dy + (p.image * a->OH + p.row) * a->OW * a->O + pixels * a->O : NULL, pixels * a->O);
+            next.at ? a->dy + (p.image * a->g.OH + p.row) * a->g.OW * a->g.O + pixels * a->g.O : NULL, pixels * a->g.O);
         const int64_t tiles = tp__max64(1, (k1 - k0) / f->isa->mr);
         const int64_t share = tp__ahead_share(&next, tiles), share_dy = tp__ahead_share(&next_dy, tiles);
         if (f->even) {
             t.n = (int)f->og;
-            t.ldb = f->pack ? f->isa->vw : a->O;
+            t.ldb = f->pack ? f->isa->vw : a->g.O;
             t.b = f->pack ? packed : dy;
             t.a_gap = 1;
-            t.c_gap = a->O;
+            t.c_gap = a->g.O;
             for (int64_t k = 0; k < f->K; k += t.m) { /* the channels of one tap are adjacent in memory */
-                const int64_t tap = k / f->cg, ch = k % f->cg, r = tap / a->KW, s = tap % a->KW;
+                const int64_t tap = k / f->cg, ch = k % f->cg, r = tap / a->g.KW, s = tap % a->g.KW;
                 t.m = tp__even_rows(f->isa, f->cg - ch);
                 tp__fetch(&next, share);
                 tp__fetch(&next_dy, share_dy);
-                t.a[0] = p.at + r * a->dilation_h * q->row_floats + s * a->dilation_w * f->cg + ch;
-                t.c[0] = dw + k * a->O;
+                t.a[0] = p.at + r * a->g.dh * q->row_floats + s * a->g.dw * f->cg + ch;
+                t.c[0] = dw + k * a->g.O;
                 f->isa->even[t.m](&t);
             }
             continue;
         }
         for (int64_t panel = 0; panel < f->panels; panel++) {
             const int64_t column = panel * f->nr, n = tp__min64(f->og - column, f->nr);
-            t.ldb = f->pack ? tp__panel_width(f->isa, n) : a->O;
+            t.ldb = f->pack ? tp__panel_width(f->isa, n) : a->g.O;
             t.b = f->pack ? packed + panel * f->nr * f->piece_pixels : dy;
             for (int64_t k = k0; k < k1; k += t.m) {
                 t.m = tp__tile_rows(k1 - k, f->isa->mr);
                 tp__fetch(&next, share);
                 tp__fetch(&next_dy, share_dy);
                 for (int j = 0; j < t.m; j++) {
-                    int64_t tap = (k + j) / f->cg, ch = (k + j) % f->cg, r = tap / a->KW, s = tap % a->KW;
-                    t.a[j] = p.at + r * a->dilation_h * q->row_floats + s * a->dilation_w * f->cg + ch;
-                    t.c[j] = dw + (k + j) * a->O + column;
+                    int64_t tap = (k + j) / f->cg, ch = (k + j) % f->cg, r = tap / a->g.KW, s = tap % a->g.KW;
+                    t.a[j] = p.at + r * a->g.dh * q->row_floats + s * a->g.dw * f->cg + ch;
+                    t.c[j] = dw + (k + j) * a->g.O + column;
                 }
                 tp__tile_pad(&t, f->isa->mr);
                 tp__run_tile(f->isa, &t, n);
@@ -1682,16 +1723,16 @@ static void tp__add_parts_run(tp_device *d, float *dst, float *part, int64_t siz
     tp_device_parallel(d, tp__ceil_div(size, TP__ADD_FLOATS), tp__add_parts_chunk, &s);
 }
 
-static void tp__filter_grad_run(tp_device *d, const tp_conv_args *a, void *scratch)
+static void tp__filter_grad_run(tp_device *d, const tp__conv_args *a, void *scratch)
 {
     tp__filter_grad f;
     if (tp__filter_grad_make(&f, d, a, scratch) == 0) {
-        int64_t size = f.K * a->O;
+        int64_t size = f.K * a->g.O;
         if (size > 0) memset(a->dw, 0, (size_t)size * sizeof(float));
         return;
     }
-    tp_device_parallel(d, f.parts * a->groups * f.blocks, tp__filter_grad_chunk, &f);
-    if (f.parts > 1) tp__add_parts_run(d, a->dw, f.part, f.K * a->O, f.parts);
+    tp_device_parallel(d, f.parts * a->g.groups * f.blocks, tp__filter_grad_chunk, &f);
+    if (f.parts > 1) tp__add_parts_run(d, a->dw, f.part, f.K * a->g.O, f.parts);
 }
 
 /* -- 3x3 with stride 1, with fewer multiplications ------------------------------------------------- >>conv winograd */
@@ -1704,9 +1745,9 @@ static void tp__filter_grad_run(tp_device *d, const tp_conv_args *a, void *scrat
 
 typedef struct tp__wino {
     tp__grid grid; /* a grid of tiles, two pixels apart, each of which reads 4x4 pixels */
-    const tp_conv_args *a;
+    const tp__conv_args *a;
     const struct tp__isa *isa;
-    tp_conv_what what;
+    tp__conv_what what;
     int64_t in, out, nr;  /* numbers of input and output channels; nr: columns in a panel of U */
     int64_t dst_h, dst_w; /* size of the image that the tiles write */
     /* block_rows: rows of tiles that are processed together, a multiple of `fill` tiles */
@@ -1724,48 +1765,48 @@ typedef struct tp__wino {
 #define TP__WINO_FLOATS    65536 /* floats of V and M for a block of tiles, which should stay in L2 together with U */
 #define TP__WINO_FLOATS_L1 8192  /* the same limit if channels are so few that V, M and U may stay in L1 */
 
-TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp_conv_args *a)
+TP__SMALL static bool tp__conv_is_wino(const struct tp__isa *isa, const tp__conv *g)
 {
 #ifdef TP_NO_WINOGRAD
     (void)isa;
-    (void)a;
+    (void)g;
     return false;
 #else
-    return tp__wino_in_of[isa->level] && a->KH == 3 && a->KW == 3 && a->stride_h == 1 && a->stride_w == 1 &&
-           a->dilation_h == 1 && a->dilation_w == 1 && a->groups == 1 && a->C % TP__WINO_CHANNELS == 0 &&
-           a->O % TP__WINO_CHANNELS == 0 && a->OH >= 2 && a->OW >= 2 && a->B * a->OH * a->OW >= 256;
+    return tp__wino_in_of[isa->level] && g->KH == 3 && g->KW == 3 && g->sh == 1 && g->sw == 1 && g->dh == 1 &&
+           g->dw == 1 && g->groups == 1 && g->C % TP__WINO_CHANNELS == 0 && g->O % TP__WINO_CHANNELS == 0 &&
+           g->OH >= 2 && g->OW >= 2 && g->B * g->OH * g->OW >= 256;
 #endif
 }
 
-TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_args *a, tp_conv_what what,
+TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp__conv_args *a, tp__conv_what what,
                                       void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     tp__grid *q = &w->grid;
-    const bool input_grad = what == TP_CONV_INPUT_GRAD;
+    const bool input_grad = what == TP__CONV_INPUT_GRAD;
     memset(w, 0, sizeof *w);
     w->a = a;
     w->isa = d->isa;
     w->what = what;
-    w->in = input_grad ? a->O : a->C;
-    w->out = input_grad ? a->C : a->O;
+    w->in = input_grad ? a->g.O : a->g.C;
+    w->out = input_grad ? a->g.C : a->g.O;
     w->nr = 2 * w->isa->vw;
-    w->dst_h = input_grad ? a->H : a->OH;
-    w->dst_w = input_grad ? a->W : a->OW;
+    w->dst_h = input_grad ? a->g.H : a->g.OH;
+    w->dst_w = input_grad ? a->g.W : a->g.OW;
     q->src = input_grad ? a->dy : a->x;
     if (!input_grad) tp__grid_norm(q, a, d->isa);
-    q->images = a->B;
-    q->h = input_grad ? a->OH : a->H;
-    q->w = input_grad ? a->OW : a->W;
+    q->images = a->g.B;
+    q->h = input_grad ? a->g.OH : a->g.H;
+    q->w = input_grad ? a->g.OW : a->g.W;
     q->c = q->pixel = w->in;
     q->rows = tp__ceil_div(w->dst_h, 2);
     q->cols = tp__ceil_div(w->dst_w, 2);
     q->sy = q->sx = 2;
-    q->top = input_grad ? a->pad_top - 2 : -a->pad_top;
-    q->left = input_grad ? a->pad_left - 2 : -a->pad_left;
+    q->top = input_grad ? a->g.top - 2 : -a->g.top;
+    q->left = input_grad ? a->g.left - 2 : -a->g.left;
     q->tall = q->wide = 4;
     tp__grid_cut(q, 1, tp__max64(16, 131072 / 16 / (w->in + w->out)));
-    const bool near_by = what != TP_CONV_FILTER_GRAD && w->in + w->out <= 32;
+    const bool near_by = what != TP__CONV_FILTER_GRAD && w->in + w->out <= 32;
     const int64_t limit = near_by ? TP__WINO_FLOATS_L1 : TP__WINO_FLOATS;
     w->fill = w->out % w->nr == 0 ? w->isa->vw / 2 : tp__max64(8, w->isa->vw);
     w->block_rows = tp__max64(1, limit / 16 / (w->in + w->out) / q->cols);
@@ -1776,7 +1817,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_a
     w->m_plane = tiles * w->out + 16;
     w->u_plane = w->in * w->out;
     w->pack_floats = 9 * TP__WINO_CHANNELS * w->nr;
-    if (what == TP_CONV_FILTER_GRAD) {
+    if (what == TP__CONV_FILTER_GRAD) {
         w->u_plane += 16;
         w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, q->images * q->rows * q->cols / 192));
         w->parts = (int)tp__min64(w->parts, q->pieces);
@@ -1784,7 +1825,7 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_a
     } else w->u = (float *)tp__carve(&c, 16 * w->u_plane, sizeof(float));
     tp__slots_carve(&w->slots, d, &c,
                     tp__max64(w->pack_floats, (q->buffer_floats + 15) / 16 * 16 + 16 * (w->v_plane + w->m_plane) +
-                                                  (what == TP_CONV_FILTER_GRAD ? 16 * w->u_plane : 0)));
+                                                  (what == TP__CONV_FILTER_GRAD ? 16 * w->u_plane : 0)));
     return tp__carved(&c);
 }
 
@@ -1792,20 +1833,22 @@ TP__SMALL static size_t tp__wino_make(tp__wino *w, tp_device *d, const tp_conv_a
 TP__SMALL static void tp__wino_pack(void *user, int64_t chunk)
 {
     tp__wino *w = (tp__wino *)user;
-    const tp_conv_args *a = w->a;
+    const tp__conv_args *a = w->a;
     const int64_t blocks = w->in / TP__WINO_CHANNELS, k = chunk % blocks * TP__WINO_CHANNELS;
     const int64_t column = chunk / blocks * w->nr, n = tp__min64(w->out - column, w->nr);
     float *u = w->u + column * w->in + k * n;
-    if (w->what == TP_CONV_FORWARD) {
+    if (w->what == TP__CONV_FORWARD) {
         for (int64_t i = 0; i < TP__WINO_CHANNELS; i++)
-            tp__wino_filter_of[w->isa->level](n, a->w + (k + i) * a->O + column, a->C * a->O, u + i * n, w->u_plane);
+            tp__wino_filter_of[w->isa->level](n, a->w + (k + i) * a->g.O + column, a->g.C * a->g.O, u + i * n,
+                                              w->u_plane);
         return;
     }
     const int slot = tp__slot_take(&w->slots);
     float *turned = w->slots.memory + slot * w->slots.floats;
     const int64_t tap = TP__WINO_CHANNELS * n;
     for (int64_t i = 0; i < 9; i++) /* the rotated filter, [tap][o][c] */
-        w->isa->transpose(turned + i * tap, n, a->w + ((8 - i) * a->C + column) * a->O + k, a->O, n, TP__WINO_CHANNELS);
+        w->isa->transpose(turned + i * tap, n, a->w + ((8 - i) * a->g.C + column) * a->g.O + k, a->g.O, n,
+                          TP__WINO_CHANNELS);
     tp__wino_filter_of[w->isa->level](tap, turned, tap, u, w->u_plane);
     tp__slot_give(&w->slots, slot);
 }
@@ -1826,8 +1869,8 @@ TP__SMALL static void tp__wino_chunk(void *user, int64_t chunk)
 {
     tp__wino *w = (tp__wino *)user;
     const tp__grid *q = &w->grid;
-    const tp_epilogue *e = &w->a->epilogue;
-    const bool forward = w->what == TP_CONV_FORWARD;
+    const tp__epilogue *e = &w->a->epilogue;
+    const bool forward = w->what == TP__CONV_FORWARD;
     const int slot = tp__slot_take(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
     float *m = v + 16 * w->v_plane, *dst = forward ? w->a->y : w->a->dx;
@@ -1875,7 +1918,7 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
 {
     tp__wino *w = (tp__wino *)user;
     const tp__grid *q = &w->grid;
-    const tp_conv_args *a = w->a;
+    const tp__conv_args *a = w->a;
     const int64_t first = part * q->pieces / w->parts, end = (part + 1) * q->pieces / w->parts;
     const int slot = tp__slot_take(&w->slots);
     float *buffer = w->slots.memory + slot * w->slots.floats, *v = buffer + (q->buffer_floats + 15) / 16 * 16;
@@ -1890,10 +1933,11 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
         const tp__piece p = tp__grid_load(q, index, 0, buffer);
         const int64_t piece_rows = p.images * p.rows;
         tp__ahead next = tp__grid_ahead(q, index + 1 < end ? index + 1 : q->pieces);
-        const int64_t image = a->OH * a->OW * a->O, used = p.images == 1 ? 2 * p.rows * a->OW * a->O : p.images * image;
-        const float *dy0 = a->dy + p.image * image + 2 * p.row * a->OW * a->O;
+        const int64_t image = a->g.OH * a->g.OW * a->g.O,
+                      used = p.images == 1 ? 2 * p.rows * a->g.OW * a->g.O : p.images * image;
+        const float *dy0 = a->dy + p.image * image + 2 * p.row * a->g.OW * a->g.O;
         tp__ahead next_dy =
-            tp__ahead_of(dy0 + used, tp__max64(0, tp__min64(used, a->B * image - (dy0 + used - a->dy))));
+            tp__ahead_of(dy0 + used, tp__max64(0, tp__min64(used, a->g.B * image - (dy0 + used - a->dy))));
         const int64_t share_dy = tp__ahead_share(&next_dy, 16 * tp__ceil_div(piece_rows, w->block_rows));
         const int64_t share = tp__ahead_share(&next, 16 * tp__ceil_div(piece_rows, w->block_rows));
         for (int64_t row = 0; row < piece_rows; row += w->block_rows) {
@@ -1901,8 +1945,8 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
             t.K = tp__wino_source(w, &p, row, rows, v);
             for (int64_t i = row; i < row + rows; i++) {
                 const int64_t y = 2 * (p.row + i % p.rows);
-                tp__wino_dy_of[w->isa->level](w->out, a->OW, a->OH - y,
-                                              a->dy + ((p.image + i / p.rows) * a->OH + y) * a->OW * a->O,
+                tp__wino_dy_of[w->isa->level](w->out, a->g.OW, a->g.OH - y,
+                                              a->dy + ((p.image + i / p.rows) * a->g.OH + y) * a->g.OW * a->g.O,
                                               m + (i - row) * q->cols * w->out, w->m_plane);
             }
             for (int place = 0; place < 16; place++) {
@@ -1922,11 +1966,11 @@ TP__SMALL static void tp__wino_grad_chunk(void *user, int64_t part)
     tp__slot_give(&w->slots, slot);
 }
 
-TP__SMALL static void tp__wino_run(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+TP__SMALL static void tp__wino_run(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
 {
     tp__wino w;
     tp__wino_make(&w, d, a, what, scratch);
-    if (what == TP_CONV_FILTER_GRAD) {
+    if (what == TP__CONV_FILTER_GRAD) {
         tp_device_parallel(d, w.parts, tp__wino_grad_chunk, &w);
         if (w.parts > 1) tp__add_parts_run(d, a->dw, w.part, 9 * w.in * w.out, w.parts);
         return;
@@ -1940,7 +1984,7 @@ TP__SMALL static void tp__wino_run(tp_device *d, const tp_conv_args *a, tp_conv_
  * along the channels. */
 
 typedef struct tp__depthwise {
-    const tp_conv_args *a;
+    const tp__conv_args *a;
     const struct tp__isa *isa;
     bool input_grad;
     int64_t rows, block; /* number of rows of all images, and of rows in a chunk */
@@ -1949,23 +1993,23 @@ typedef struct tp__depthwise {
     tp__slots slots; /* forward and input gradient: each slot has two lists of pointers */
 } tp__depthwise;
 
-TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp_conv_args *a, tp_conv_what what,
+TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const tp__conv_args *a, tp__conv_what what,
                                            void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     memset(w, 0, sizeof *w);
     w->a = a;
     w->isa = d->isa;
-    w->input_grad = what == TP_CONV_INPUT_GRAD;
-    w->rows = a->B * (w->input_grad ? a->H : a->OH);
-    const int64_t work = tp__max64(1, (w->input_grad ? a->W : a->OW) * a->C * a->KH * a->KW);
-    if (what == TP_CONV_FILTER_GRAD) {
+    w->input_grad = what == TP__CONV_INPUT_GRAD;
+    w->rows = a->g.B * (w->input_grad ? a->g.H : a->g.OH);
+    const int64_t work = tp__max64(1, (w->input_grad ? a->g.W : a->g.OW) * a->g.C * a->g.KH * a->g.KW);
+    if (what == TP__CONV_FILTER_GRAD) {
         w->parts = (int)tp__max64(1, tp__min64(TP__PARTS, w->rows * work / (TP__CHUNK_MIN / 16)));
         w->parts = (int)tp__max64(1, tp__min64(w->parts, w->rows));
-        w->part = (float *)tp__carve(&c, w->parts * a->KH * a->KW * a->C, sizeof(float));
+        w->part = (float *)tp__carve(&c, w->parts * a->g.KH * a->g.KW * a->g.C, sizeof(float));
     } else {
         w->block = tp__max64(1, TP__CHUNK_MIN / 8 / work);
-        tp__slots_carve(&w->slots, d, &c, a->KH * a->KW * 2 * (int64_t)sizeof(void *) / 4);
+        tp__slots_carve(&w->slots, d, &c, a->g.KH * a->g.KW * 2 * (int64_t)sizeof(void *) / 4);
     }
     return tp__carved(&c);
 }
@@ -1974,32 +2018,32 @@ TP__SMALL static size_t tp__depthwise_make(tp__depthwise *w, tp_device *d, const
 static void tp__depthwise_chunk(void *user, int64_t chunk)
 {
     tp__depthwise *w = (tp__depthwise *)user;
-    const tp_conv_args *a = w->a;
-    const int64_t out_h = w->input_grad ? a->H : a->OH, out_w = w->input_grad ? a->W : a->OW;
-    const int64_t in_h = w->input_grad ? a->OH : a->H, in_w = w->input_grad ? a->OW : a->W;
+    const tp__conv_args *a = w->a;
+    const int64_t out_h = w->input_grad ? a->g.H : a->g.OH, out_w = w->input_grad ? a->g.W : a->g.OW;
+    const int64_t in_h = w->input_grad ? a->g.OH : a->g.H, in_w = w->input_grad ? a->g.OW : a->g.W;
     const float *src = w->input_grad ? a->dy : a->x;
     float *dst = w->input_grad ? a->dx : a->y;
     const int slot = tp__slot_take(&w->slots);
-    const float **x = (const float **)(void *)(w->slots.memory + slot * w->slots.floats), **k = x + a->KH * a->KW;
+    const float **x = (const float **)(void *)(w->slots.memory + slot * w->slots.floats), **k = x + a->g.KH * a->g.KW;
     for (int64_t row = chunk * w->block; row < tp__min64((chunk + 1) * w->block, w->rows); row++)
         for (int64_t col = 0; col < out_w; col++) {
             int64_t b = row / out_h, i = row % out_h;
             int n = 0;
-            for (int64_t r = 0; r < a->KH; r++)
-                for (int64_t s = 0; s < a->KW; s++) {
+            for (int64_t r = 0; r < a->g.KH; r++)
+                for (int64_t s = 0; s < a->g.KW; s++) {
                     int64_t h, v; /* the source pixel that kernel position (r,s) reads */
                     if (w->input_grad) {
-                        if (!tp__tap_at(i, a->pad_top, r, a->dilation_h, a->stride_h, &h)) continue;
-                        if (!tp__tap_at(col, a->pad_left, s, a->dilation_w, a->stride_w, &v)) continue;
+                        if (!tp__tap_at(i, a->g.top, r, a->g.dh, a->g.sh, &h)) continue;
+                        if (!tp__tap_at(col, a->g.left, s, a->g.dw, a->g.sw, &v)) continue;
                     } else {
-                        h = i * a->stride_h + r * a->dilation_h - a->pad_top;
-                        v = col * a->stride_w + s * a->dilation_w - a->pad_left;
+                        h = i * a->g.sh + r * a->g.dh - a->g.top;
+                        v = col * a->g.sw + s * a->g.dw - a->g.left;
                     }
                     if (h < 0 || h >= in_h || v < 0 || v >= in_w) continue;
-                    x[n] = src + ((b * in_h + h) * in_w + v) * a->C;
-                    k[n++] = a->w + (r * a->KW + s) * a->C;
+                    x[n] = src + ((b * in_h + h) * in_w + v) * a->g.C;
+                    k[n++] = a->w + (r * a->g.KW + s) * a->g.C;
                 }
-            tp__taps_of[w->isa->level](a->C, n, x, k, dst + (row * out_w + col) * a->C,
+            tp__taps_of[w->isa->level](a->g.C, n, x, k, dst + (row * out_w + col) * a->g.C,
                                        w->input_grad ? NULL : a->epilogue.bias,
                                        !w->input_grad && a->epilogue.act == TP_EPILOGUE_RELU);
         }
@@ -2010,72 +2054,69 @@ static void tp__depthwise_chunk(void *user, int64_t chunk)
 static void tp__depthwise_grad_chunk(void *user, int64_t chunk)
 {
     const tp__depthwise *w = (const tp__depthwise *)user;
-    const tp_conv_args *a = w->a;
-    float *dw = w->part + chunk * a->KH * a->KW * a->C;
-    memset(dw, 0, (size_t)(a->KH * a->KW * a->C) * sizeof *dw);
+    const tp__conv_args *a = w->a;
+    float *dw = w->part + chunk * a->g.KH * a->g.KW * a->g.C;
+    memset(dw, 0, (size_t)(a->g.KH * a->g.KW * a->g.C) * sizeof *dw);
     for (int64_t row = chunk * w->rows / w->parts; row < (chunk + 1) * w->rows / w->parts; row++)
-        for (int64_t r = 0; r < a->KH; r++)
-            for (int64_t s = 0; s < a->KW; s++) {
-                int64_t b = row / a->OH, h = row % a->OH * a->stride_h + r * a->dilation_h - a->pad_top;
-                int64_t at = s * a->dilation_w - a->pad_left; /* the input column that output column 0 reads */
-                int64_t q0 = at < 0 ? tp__ceil_div(-at, a->stride_w) : 0;
-                int64_t q1 = at < a->W ? tp__min64(a->OW, (a->W - 1 - at) / a->stride_w + 1) : 0;
-                if (h < 0 || h >= a->H || q0 >= q1) continue;
+        for (int64_t r = 0; r < a->g.KH; r++)
+            for (int64_t s = 0; s < a->g.KW; s++) {
+                int64_t b = row / a->g.OH, h = row % a->g.OH * a->g.sh + r * a->g.dh - a->g.top;
+                int64_t at = s * a->g.dw - a->g.left; /* the input column that output column 0 reads */
+                int64_t q0 = at < 0 ? tp__ceil_div(-at, a->g.sw) : 0;
+                int64_t q1 = at < a->g.W ? tp__min64(a->g.OW, (a->g.W - 1 - at) / a->g.sw + 1) : 0;
+                if (h < 0 || h >= a->g.H || q0 >= q1) continue;
                 tp__tap_grad_of[w->isa->level](
-                    a->C, q1 - q0, a->x + ((b * a->H + h) * a->W + at + q0 * a->stride_w) * a->C, a->stride_w * a->C,
-                    a->dy + (row * a->OW + q0) * a->C, a->C, dw + (r * a->KW + s) * a->C);
+                    a->g.C, q1 - q0, a->x + ((b * a->g.H + h) * a->g.W + at + q0 * a->g.sw) * a->g.C, a->g.sw * a->g.C,
+                    a->dy + (row * a->g.OW + q0) * a->g.C, a->g.C, dw + (r * a->g.KW + s) * a->g.C);
             }
 }
 
-static void tp__depthwise_run(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+static void tp__depthwise_run(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
 {
     tp__depthwise w;
     tp__depthwise_make(&w, d, a, what, scratch);
-    if (what != TP_CONV_FILTER_GRAD) {
+    if (what != TP__CONV_FILTER_GRAD) {
         tp_device_parallel(d, tp__ceil_div(w.rows, w.block), tp__depthwise_chunk, &w);
         return;
     }
     tp_device_parallel(d, w.parts, tp__depthwise_grad_chunk, &w);
-    tp__add_parts_run(d, a->dw, w.part, a->KH * a->KW * a->C, w.parts);
+    tp__add_parts_run(d, a->dw, w.part, a->g.KH * a->g.KW * a->g.C, w.parts);
 }
 
 /* -- choice of the algorithm ----------------------------------------------------------------------------------------- */
 
 /* A 1x1 convolution with stride 1 is a plain matrix product over pixels. */
-static bool tp__conv_is_gemm(const tp_conv_args *a)
+static bool tp__conv_is_gemm(const tp__conv *g)
 {
-    return a->groups == 1 && a->KH == 1 && a->KW == 1 && a->stride_h == 1 && a->stride_w == 1 && a->pad_top == 0 &&
-           a->pad_left == 0 && a->OH == a->H && a->OW == a->W;
+    return g->groups == 1 && g->KH == 1 && g->KW == 1 && g->sh == 1 && g->sw == 1 && g->top == 0 && g->left == 0 &&
+           g->OH == g->H && g->OW == g->W;
 }
 
-TP__SMALL static tp_gemm_args tp__conv_as_gemm(const tp_conv_args *a, tp_conv_what what)
+TP__SMALL static tp__gemm_args tp__conv_as_gemm(const tp__conv_args *a, tp__conv_what what)
 {
-    const int64_t pixels = a->B * a->H * a->W;
-    tp_gemm_args g;
+    const int64_t pixels = a->g.B * a->g.H * a->g.W;
+    tp__gemm_args g;
     memset(&g, 0, sizeof g);
-    if (what == TP_CONV_FORWARD) { /* y[pixel,o] = x[pixel,c] w[c,o] */
-        g.M = pixels, g.N = a->O, g.K = a->C;
+    if (what == TP__CONV_FORWARD) { /* y[pixel,o] = x[pixel,c] w[c,o] */
+        g.M = pixels, g.N = a->g.O, g.K = a->g.C;
         g.A = a->x, g.B = a->w, g.C = a->y;
-        g.lda = a->C, g.ldb = a->O, g.ldc = a->O;
+        g.lda = a->g.C, g.ldb = a->g.O, g.ldc = a->g.O;
         g.epilogue = a->epilogue;
-    } else if (what == TP_CONV_INPUT_GRAD) { /* dx[pixel,c] = dy[pixel,o] w[c,o] */
+    } else if (what == TP__CONV_INPUT_GRAD) { /* dx[pixel,c] = dy[pixel,o] w[c,o] */
         g.tb = true;
-        g.M = pixels, g.N = a->C, g.K = a->O;
+        g.M = pixels, g.N = a->g.C, g.K = a->g.O;
         g.A = a->dy, g.B = a->w, g.C = a->dx;
-        g.lda = a->O, g.ldb = a->O, g.ldc = a->C;
+        g.lda = a->g.O, g.ldb = a->g.O, g.ldc = a->g.C;
     } else { /* dw[c,o] = x[pixel,c] dy[pixel,o] */
         g.ta = true;
-        g.M = a->C, g.N = a->O, g.K = pixels;
+        g.M = a->g.C, g.N = a->g.O, g.K = pixels;
         g.A = a->x, g.B = a->dy, g.C = a->dw;
-        g.lda = a->C, g.ldb = a->O, g.ldc = a->O;
+        g.lda = a->g.C, g.ldb = a->g.O, g.ldc = a->g.O;
     }
     return g;
 }
 
-static bool tp__conv_is_depthwise(const tp_conv_args *a)
-{
-    return a->groups > 1 && a->groups == a->C && a->groups == a->O;
-}
+static bool tp__conv_is_depthwise(const tp__conv *g) { return g->groups > 1 && g->groups == g->C && g->groups == g->O; }
 
 /* ==== >>amx: products in bf16 tiles ===================================================================== */
 /* One AMX instruction multiplies 16 rows of 32 bf16 by 32 rows of 16 and adds the products to 256 float sums: sixteen times
@@ -2119,10 +2160,10 @@ typedef uint32_t tp__amx_bits __attribute__((vector_size(64), may_alias));
 typedef float tp__amx_floats __attribute__((vector_size(64), may_alias));
 
 typedef struct tp__amx {
-    tp_gemm_args g; /* the matrix product; of a convolution, that of its first group */
+    tp__gemm_args g; /* the matrix product; of a convolution, that of its first group */
     const struct tp__isa *isa;
-    const tp_conv_args *conv; /* NULL: a matrix product, not a convolution */
-    tp_conv_what what;
+    const tp__conv_args *conv; /* NULL: a matrix product, not a convolution */
+    tp__conv_what what;
     tp__gather w; /* the windows of one phase of a convolution */
     int64_t groups, b_group, c_group;
     /* blocks along k; values of k in a part (k_part), and values of k that are packed at once (kc) */
@@ -2186,11 +2227,11 @@ static size_t tp__amx_cut(tp__amx *p, tp_device *d, tp__carver *c)
 static bool tp__amx_fits(int64_t M, int64_t N, int64_t K) { return M >= 16 && N >= 16 && K >= 32; }
 
 /* Gradient descent subtracts finished sums, so k must be in one piece. */
-static bool tp__amx_takes_gemm(const tp_device *d, const tp_gemm_args *a)
+static bool tp__amx_takes_gemm(const tp_device *d, const tp__gemm_args *a)
 {
     return d->amx && tp__amx_fits(a->M, a->N, a->K) && !(a->descend && a->K > TP__KC);
 }
-static size_t tp__amx_gemm_make(tp__amx *p, tp_device *d, const tp_gemm_args *a, void *scratch)
+static size_t tp__amx_gemm_make(tp__amx *p, tp_device *d, const tp__gemm_args *a, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
     memset(p, 0, sizeof *p);
@@ -2200,31 +2241,31 @@ static size_t tp__amx_gemm_make(tp__amx *p, tp_device *d, const tp_gemm_args *a,
 }
 
 /* Describes one phase of a convolution as a matrix product. Returns false if the phase has no pixels. */
-static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
+static bool tp__amx_conv_shape(tp__amx *p, tp_device *d, const tp__conv_args *a, tp__conv_what what, int64_t phase_y,
                                int64_t phase_x)
 {
     memset(p, 0, sizeof *p);
-    if (tp__gather_make(&p->w, d, a, what == TP_CONV_INPUT_GRAD, phase_y, phase_x, NULL) == 0) return false;
+    if (tp__gather_make(&p->w, d, a, what == TP__CONV_INPUT_GRAD, phase_y, phase_x, NULL) == 0) return false;
     p->conv = a;
     p->what = what;
-    p->groups = a->groups;
-    p->g.M = a->B * p->w.grid.rows * p->w.grid.cols;
+    p->groups = a->g.groups;
+    p->g.M = a->g.B * p->w.grid.rows * p->w.grid.cols;
     p->g.N = p->b_group = p->c_group = p->w.oc;
     p->g.K = p->w.K;
     p->g.B = a->w;
-    p->g.ldb = a->O;
-    if (what == TP_CONV_FORWARD) p->g.epilogue = a->epilogue;
-    if (what == TP_CONV_FILTER_GRAD) { /* filter gradient: a row is a weight, k runs over the positions */
+    p->g.ldb = a->g.O;
+    if (what == TP__CONV_FORWARD) p->g.epilogue = a->epilogue;
+    if (what == TP__CONV_FILTER_GRAD) { /* filter gradient: a row is a weight, k runs over the positions */
         p->g.K = p->g.M;
         p->g.M = p->w.K;
         p->g.B = a->dy;
         p->g.C = a->dw;
-        p->g.ldc = a->O;
+        p->g.ldc = a->g.O;
     }
     return true;
 }
 /* Plans one phase of a convolution; returns the bytes of scratch, or 0 if there is nothing to compute. */
-static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp_conv_args *a, tp_conv_what what, int64_t phase_y,
+static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp__conv_args *a, tp__conv_what what, int64_t phase_y,
                                 int64_t phase_x, void *scratch)
 {
     tp__carver c = tp__carver_over(scratch);
@@ -2234,10 +2275,11 @@ static size_t tp__amx_conv_make(tp__amx *p, tp_device *d, const tp_conv_args *a,
     if (p->w.tap) tp__gather_taps(&p->w, p->w.tap, &y0, &y1, &x0, &x1);
     return tp__amx_cut(p, d, &c);
 }
-static bool tp__amx_takes_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what)
+static bool tp__amx_takes_conv(tp_device *d, const tp__conv_args *a, tp__conv_what what)
 {
-    const int64_t sy = what == TP_CONV_INPUT_GRAD ? a->stride_h : 1, sx = what == TP_CONV_INPUT_GRAD ? a->stride_w : 1;
-    if (!d->amx || a->more || (tp__conv_is_wino(d->isa, a) && tp__min64(a->C, a->O) < TP__AMX_WINO)) return false;
+    const int64_t sy = what == TP__CONV_INPUT_GRAD ? a->g.sh : 1, sx = what == TP__CONV_INPUT_GRAD ? a->g.sw : 1;
+    if (!d->amx || a->more || (tp__conv_is_wino(d->isa, &a->g) && tp__min64(a->g.C, a->g.O) < TP__AMX_WINO))
+        return false;
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
             tp__amx p;
@@ -2284,9 +2326,9 @@ static void tp__amx_windows(const tp__amx *p, int64_t group, int64_t row, int64_
 /* Fetches rows [row, row + rows) of A, k from k0, to to[i][TP__AMX_STAGE]. */
 static void tp__amx_fetch_a(const tp__amx *p, int64_t group, int64_t row, int64_t rows, int64_t k, int64_t n, float *to)
 {
-    const tp_gemm_args *g = &p->g;
+    const tp__gemm_args *g = &p->g;
     float *turned = to + TP__AMX_SIDE * TP__AMX_STAGE;
-    if (p->conv && p->what == TP_CONV_FILTER_GRAD) {
+    if (p->conv && p->what == TP__CONV_FILTER_GRAD) {
         tp__amx_windows(p, group, k, n, row, rows, turned, TP__AMX_SIDE);
         p->isa->transpose(to, TP__AMX_STAGE, turned, TP__AMX_SIDE, n, rows);
     } else if (p->conv) tp__amx_windows(p, group, row, rows, k, n, to, TP__AMX_STAGE);
@@ -2297,8 +2339,8 @@ static void tp__amx_fetch_a(const tp__amx *p, int64_t group, int64_t row, int64_
 static void tp__amx_fetch_b(const tp__amx *p, int64_t group, int64_t column, int64_t n, int64_t k, int64_t kn,
                             float *to)
 {
-    const tp_gemm_args *g = &p->g;
-    if (p->conv && p->what == TP_CONV_INPUT_GRAD) { /* B[tap, o][c] = w[tap, c, o] */
+    const tp__gemm_args *g = &p->g;
+    if (p->conv && p->what == TP__CONV_INPUT_GRAD) { /* B[tap, o][c] = w[tap, c, o] */
         const int64_t ic = p->w.ic;
         for (int64_t end = k + kn, len; k < end; k += len, to += len * TP__AMX_SIDE) {
             len = tp__min64(ic - k % ic, end - k);
@@ -2451,14 +2493,14 @@ static __attribute__((noinline)) void tp__amx_plain(const uint16_t *a, const uin
 static void tp__amx_put(const tp__amx *p, int64_t group, int64_t part, int64_t row, int64_t rows, int64_t column,
                         int64_t n, bool add, bool last, const float *v, int64_t ldv)
 {
-    const tp_gemm_args *g = &p->g;
+    const tp__gemm_args *g = &p->g;
     const tp__grid *q = &p->w.grid;
-    const tp_epilogue *e = &g->epilogue;
+    const tp__epilogue *e = &g->epilogue;
     const float *in[2];
     for (int64_t i = row; i < row + rows; i++, v += ldv) {
         float *c = NULL;
         if (part >= 0) c = p->part + ((group * p->parts + part) * g->M + i) * g->N + column;
-        else if (p->conv && p->what != TP_CONV_FILTER_GRAD) {
+        else if (p->conv && p->what != TP__CONV_FILTER_GRAD) {
             const int64_t y = p->w.phase_y + i / q->cols % q->rows * p->w.step_y,
                           x = p->w.phase_x + i % q->cols * p->w.step_x, image = i / q->cols / q->rows;
             c = p->w.dst + ((image * p->w.dst_h + y) * p->w.dst_w + x) * p->w.dst_pixel + column + group * p->c_group;
@@ -2505,7 +2547,7 @@ static TP__AMX_CODE void tp__amx_chunk(void *user, int64_t chunk)
         1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 64, 0,  64, 0,  64, 0,  64, 0,  64, 0, 64, 0, 64, 0, 64, 0,
         0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 16, 16, 16, 16, 16, 16, 16, 16, 0,  0, 0,  0, 0,  0, 0,  0};
     tp__amx *p = (tp__amx *)user;
-    const tp_gemm_args *g = &p->g;
+    const tp__gemm_args *g = &p->g;
     const int64_t column0 = chunk % p->n_blocks * p->nb, column1 = tp__min64(column0 + p->nb, g->N);
     const int64_t row0 = chunk / p->n_blocks % p->m_blocks * p->mb, row1 = tp__min64(row0 + p->mb, g->M);
     const int64_t rest = chunk / p->n_blocks / p->m_blocks, part = rest % p->parts, group = rest / p->parts;
@@ -2557,7 +2599,7 @@ static void tp__amx_run(tp_device *d, tp__amx *p)
     if (p->parts > 1) tp_device_parallel(d, p->groups * tp__ceil_div(p->g.M, TP__AMX_SIDE), tp__amx_add_parts, p);
 }
 
-static void tp__amx_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
+static void tp__amx_gemm(tp_device *d, const tp__gemm_args *a, void *scratch)
 {
     tp__amx p;
     tp__amx_gemm_make(&p, d, a, scratch);
@@ -2565,9 +2607,9 @@ static void tp__amx_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
 }
 
 /* Computes all phases of a convolution; without scratch only returns its size. */
-static size_t tp__amx_conv_phases(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+static size_t tp__amx_conv_phases(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
 {
-    const int64_t sy = what == TP_CONV_INPUT_GRAD ? a->stride_h : 1, sx = what == TP_CONV_INPUT_GRAD ? a->stride_w : 1;
+    const int64_t sy = what == TP__CONV_INPUT_GRAD ? a->g.sh : 1, sx = what == TP__CONV_INPUT_GRAD ? a->g.sw : 1;
     size_t most = 0;
     for (int64_t y = 0; y < sy; y++)
         for (int64_t x = 0; x < sx; x++) {
@@ -2578,11 +2620,11 @@ static size_t tp__amx_conv_phases(tp_device *d, const tp_conv_args *a, tp_conv_w
         }
     return most;
 }
-static size_t tp__amx_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
+static size_t tp__amx_conv_scratch(tp_device *d, const tp__conv_args *a, tp__conv_what what)
 {
     return tp__amx_conv_phases(d, a, what, NULL);
 }
-static void tp__amx_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+static void tp__amx_conv(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
 {
     tp__amx_conv_phases(d, a, what, scratch);
 }
@@ -2591,10 +2633,12 @@ TP__COLD_END
 
 #endif /* TP__AMX */
 
-/* ==== >>entries: what tp_tensor.h calls ================================================================= */
+/* ==== >>entries: what ops and tp_tensor.h call ========================================================== */
 
-static size_t tp__fast_gemm_scratch(tp_device *d, const tp_gemm_args *a)
+/* Bytes of scratch that tp__gemm needs, 0 where naive loops run; the pointers in `a` are not read. */
+static size_t tp__gemm_scratch(tp_device *d, const tp__gemm_args *a)
 {
+    if (!d->isa || a->M <= 0 || a->N <= 0) return 0;
 #if TP__AMX
     tp__amx m;
     if (tp__amx_takes_gemm(d, a)) return tp__amx_gemm_make(&m, d, a, NULL);
@@ -2603,8 +2647,9 @@ static size_t tp__fast_gemm_scratch(tp_device *d, const tp_gemm_args *a)
     return tp__gemm_plan_make(&p, d, a, NULL);
 }
 
-static void tp__fast_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
+static void tp__gemm(tp_device *d, const tp__gemm_args *a, void *scratch)
 {
+    if (a->M <= 0 || a->N <= 0) return;
 #if TP__AMX
     if (tp__amx_takes_gemm(d, a)) {
         tp__amx_gemm(d, a, scratch);
@@ -2614,66 +2659,79 @@ static void tp__fast_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
     tp__gemm_fast(d, a, scratch);
 }
 
-/* A convolution without images, channels, filters or positions: the naive loops compute this case (zeros, or the bias
- * alone). */
-static bool tp__conv_is_empty(const tp_conv_args *a)
+/* No image, channel, filter or position: every sum is empty. */
+static bool tp__conv_is_empty(const tp__conv *g)
 {
-    return a->B <= 0 || a->C <= 0 || a->O <= 0 || a->OH <= 0 || a->OW <= 0 || a->H <= 0 || a->W <= 0 || a->KH <= 0 ||
-           a->KW <= 0;
+    return g->B <= 0 || g->C <= 0 || g->O <= 0 || g->OH <= 0 || g->OW <= 0 || g->H <= 0 || g->W <= 0 || g->KH <= 0 ||
+           g->KW <= 0;
 }
 
-static bool tp__fast_conv_adds(const tp_device *d, const tp_conv_args *a)
+/* The result where every sum is empty: zeros, to which bias and activation are applied and `more` is added. */
+static void tp__conv_of_nothing(const tp__conv_args *a, tp__conv_what what)
 {
-    return !d->amx && !tp__conv_is_empty(a) && tp__conv_is_wino(d->isa, a);
+    const tp__conv *g = &a->g;
+    const int64_t ny = g->B * g->OH * g->OW * g->O, nx = g->B * g->H * g->W * g->C,
+                  nw = g->KH * g->KW * (g->C / g->groups) * g->O;
+    if (what == TP__CONV_FORWARD)
+        for (int64_t i = 0; i < ny; i++) a->y[i] = tp__finished(&a->epilogue, i % g->O, 0) + (a->more ? a->more[i] : 0);
+    else if (what == TP__CONV_INPUT_GRAD)
+        for (int64_t i = 0; i < nx; i++) a->dx[i] = a->more ? a->more[i] : 0;
+    else
+        for (int64_t i = 0; i < nw; i++) a->dw[i] = 0;
 }
 
-static size_t tp__fast_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
+/* Can `more` be set, for forward and input gradient? If not, it is ignored. */
+static bool tp__conv_adds(const tp_device *d, const tp__conv *g)
 {
+    return !d->amx && !tp__conv_is_empty(g) && tp__conv_is_wino(d->isa, g);
+}
+
+static size_t tp__convolve_scratch(tp_device *d, const tp__conv_args *a, tp__conv_what what)
+{
+    const tp__conv *g = &a->g;
     size_t most = 0;
-    if (tp__conv_is_empty(a)) return 0;
-    if (tp__conv_is_gemm(a)) {
-        tp_gemm_args g = tp__conv_as_gemm(a, what);
-        return tp_gemm_scratch(d, &g);
+    if (!d->isa || tp__conv_is_empty(g)) return 0;
+    if (tp__conv_is_gemm(g)) {
+        const tp__gemm_args product = tp__conv_as_gemm(a, what);
+        return tp__gemm_scratch(d, &product);
     }
-    if (tp__conv_is_depthwise(a)) {
+    if (tp__conv_is_depthwise(g)) {
         tp__depthwise w;
         return tp__depthwise_make(&w, d, a, what, NULL);
     }
 #if TP__AMX
     if (tp__amx_takes_conv(d, a, what)) return tp__amx_conv_scratch(d, a, what);
 #endif
-    if (tp__conv_is_wino(d->isa, a)) {
+    if (tp__conv_is_wino(d->isa, g)) {
         tp__wino w;
         return tp__wino_make(&w, d, a, what, NULL);
     }
-    if (what == TP_CONV_FILTER_GRAD) {
+    if (what == TP__CONV_FILTER_GRAD) {
         tp__filter_grad f;
         return tp__filter_grad_make(&f, d, a, NULL);
     }
-    for (int64_t y = 0; y < (what == TP_CONV_INPUT_GRAD ? a->stride_h : 1); y++)
-        for (int64_t x = 0; x < (what == TP_CONV_INPUT_GRAD ? a->stride_w : 1); x++) {
-            tp__gather g;
-            size_t need = tp__gather_make(&g, d, a, what == TP_CONV_INPUT_GRAD, y, x, NULL);
+    for (int64_t y = 0; y < (what == TP__CONV_INPUT_GRAD ? g->sh : 1); y++)
+        for (int64_t x = 0; x < (what == TP__CONV_INPUT_GRAD ? g->sw : 1); x++) {
+            tp__gather p;
+            const size_t need = tp__gather_make(&p, d, a, what == TP__CONV_INPUT_GRAD, y, x, NULL);
             if (need > most) most = need;
         }
     return most;
 }
 
-/* returns false if there is nothing to compute; the naive loops then set the result */
-static bool tp__fast_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
+static void tp__convolve(tp_device *d, const tp__conv_args *a, tp__conv_what what, void *scratch)
 {
-    if (tp__conv_is_empty(a)) return false;
-    if (tp__conv_is_gemm(a)) {
-        tp_gemm_args g = tp__conv_as_gemm(a, what);
-        tp_gemm(d, &g, scratch);
-    } else if (tp__conv_is_depthwise(a)) tp__depthwise_run(d, a, what, scratch);
+    if (tp__conv_is_empty(&a->g)) tp__conv_of_nothing(a, what);
+    else if (tp__conv_is_gemm(&a->g)) {
+        const tp__gemm_args product = tp__conv_as_gemm(a, what);
+        tp__gemm(d, &product, scratch);
+    } else if (tp__conv_is_depthwise(&a->g)) tp__depthwise_run(d, a, what, scratch);
 #if TP__AMX
     else if (tp__amx_takes_conv(d, a, what)) tp__amx_conv(d, a, what, scratch);
 #endif
-    else if (tp__conv_is_wino(d->isa, a)) tp__wino_run(d, a, what, scratch);
-    else if (what == TP_CONV_FILTER_GRAD) tp__filter_grad_run(d, a, scratch);
-    else tp__gather_run(d, a, what == TP_CONV_INPUT_GRAD, scratch);
-    return true;
+    else if (tp__conv_is_wino(d->isa, &a->g)) tp__wino_run(d, a, what, scratch);
+    else if (what == TP__CONV_FILTER_GRAD) tp__filter_grad_run(d, a, scratch);
+    else tp__gather_run(d, a, what == TP__CONV_INPUT_GRAD, scratch);
 }
 
 /* returns false if this instruction set has no kernel for it */
@@ -4775,11 +4833,11 @@ static void tp__gather_grad_fast(const tp_call *k) { tp__gather_grad_by(k, tp__g
 
 /* -- matmul --------------------------------------------------------------------------- >>fast matmul */
 /* One GEMM of matmul's call; if b is 2-D, all matrices of a are treated as one tall matrix. */
-static tp_gemm_args tp__matmul_gemm(const tp_call *k, int64_t *count)
+static tp__gemm_args tp__matmul_gemm(const tp_call *k, int64_t *count)
 {
     const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
     const tp__matmul_dims d = tp__matmul_sizes(k);
-    tp_gemm_args g;
+    tp__gemm_args g;
     memset(&g, 0, sizeof g);
     g.ta = t->transpose_a;
     g.tb = t->transpose_b;
@@ -4802,49 +4860,43 @@ static void tp__matmul_fast(const tp_call *k)
 {
     int64_t count;
     const tp__matmul_dims d = tp__matmul_sizes(k);
-    tp_gemm_args g = tp__matmul_gemm(k, &count);
+    tp__gemm_args g = tp__matmul_gemm(k, &count);
     for (int64_t i = 0; i < count; i++) {
         g.A = (const float *)k->in[0].data +
               (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[0].shape, i) * d.M * d.K);
         g.B = (const float *)k->in[1].data +
               (count == 1 ? 0 : tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N);
         g.C = (float *)k->out[0].data + i * d.M * d.N;
-        tp_gemm(k->device, &g, k->scratch);
+        tp__gemm(k->device, &g, k->scratch);
     }
 }
 static size_t tp__matmul_scratch(const tp_call *k)
 {
     int64_t count;
     if (k->in[0].dtype != TP_F32) return 0;
-    const tp_gemm_args g = tp__matmul_gemm(k, &count);
-    return tp_gemm_scratch(k->device, &g);
+    const tp__gemm_args g = tp__matmul_gemm(k, &count);
+    return tp__gemm_scratch(k->device, &g);
 }
 
 /* -- conv2d and its gradients --------------------------------------------------------- >>fast conv2d */
-/* A convolution's call with the arguments of tp_conv. NCHW data is copied to NHWC; the copies are stored after the
- * scratch of tp_conv. */
+/* A convolution's call with the arguments of tp__convolve. NCHW data is copied to NHWC; the copies are stored after the
+ * scratch of tp__convolve. */
 typedef struct tp__conv_job {
-    tp_conv_args a;
-    tp_conv_what what;
+    tp__conv_args a;
+    tp__conv_what what;
     size_t engine, x_bytes, y_bytes;
-    bool nchw;
 } tp__conv_job;
 static size_t tp__round64(size_t n) { return (n + 63) & ~(size_t)63; }
-static tp__conv_job tp__conv_engine(const tp_call *k, tp_conv_what what)
+static tp__conv_job tp__conv_engine(const tp_call *k, tp__conv_what what)
 {
     const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)k->attrs;
-    const tp_operand *x = what == TP_CONV_INPUT_GRAD ? &k->in[2] : &k->in[0],
-                     *w = what == TP_CONV_FILTER_GRAD ? &k->in[2] : &k->in[1];
+    const tp_operand *x = what == TP__CONV_INPUT_GRAD ? &k->in[2] : &k->in[0],
+                     *w = what == TP__CONV_FILTER_GRAD ? &k->in[2] : &k->in[1];
     const tp__conv g = tp__conv_geometry(t, &x->shape, &w->shape);
     tp__conv_job j;
     memset(&j, 0, sizeof j);
     j.what = what;
-    j.nchw = g.nchw;
-    j.a.B = g.B, j.a.H = g.H, j.a.W = g.W, j.a.C = g.C, j.a.O = g.O, j.a.KH = g.KH, j.a.KW = g.KW, j.a.OH = g.OH,
-    j.a.OW = g.OW;
-    j.a.stride_h = g.sh, j.a.stride_w = g.sw, j.a.dilation_h = g.dh, j.a.dilation_w = g.dw, j.a.pad_top = g.top,
-    j.a.pad_left = g.left;
-    j.a.groups = g.groups;
+    j.a.g = g;
     if (k->fused.bias) j.a.epilogue.bias = (const float *)k->in[k->fused.bias].data;
     j.a.epilogue.act = k->fused.act;
     if (k->fused.norm) { /* while only sizes are computed, data may be NULL: any address will do */
@@ -4853,7 +4905,7 @@ static tp__conv_job tp__conv_engine(const tp_call *k, tp_conv_what what)
         j.a.norm = norm ? norm : &unknown;
         j.a.norm_relu = k->fused.norm_relu;
     }
-    j.engine = tp__round64(tp_conv_scratch(k->device, &j.a, what));
+    j.engine = tp__round64(tp__convolve_scratch(k->device, &j.a, what));
     j.x_bytes = tp__round64((size_t)(g.B * g.H * g.W * g.C) * sizeof(float));
     j.y_bytes = tp__round64((size_t)(g.B * g.OH * g.OW * g.O) * sizeof(float));
     return j;
@@ -4866,42 +4918,42 @@ static void tp__swap_last(const tp_call *k, const float *from, float *to, int64_
         for (int64_t r = 0; r < R; r++)
             for (int64_t s = 0; s < S; s++) to[s * R + r] = from[r * S + s];
 }
-static void tp__conv_run(const tp_call *k, tp_conv_what what)
+static void tp__conv_run(const tp_call *k, tp__conv_what what)
 {
     tp__conv_job j = tp__conv_engine(k, what);
-    const tp_conv_args *a = &j.a;
-    const int64_t hw = a->H * a->W, ohw = a->OH * a->OW;
-    float *x = (float *)(what == TP_CONV_INPUT_GRAD ? k->out[0].data : k->in[0].data);
-    float *w = (float *)(what == TP_CONV_FILTER_GRAD ? k->out[0].data : k->in[1].data);
-    float *y = (float *)(what == TP_CONV_FORWARD      ? k->out[0].data
-                         : what == TP_CONV_INPUT_GRAD ? k->in[0].data
-                                                      : k->in[1].data);
+    const tp__conv_args *a = &j.a;
+    const int64_t hw = a->g.H * a->g.W, ohw = a->g.OH * a->g.OW;
+    float *x = (float *)(what == TP__CONV_INPUT_GRAD ? k->out[0].data : k->in[0].data);
+    float *w = (float *)(what == TP__CONV_FILTER_GRAD ? k->out[0].data : k->in[1].data);
+    float *y = (float *)(what == TP__CONV_FORWARD      ? k->out[0].data
+                         : what == TP__CONV_INPUT_GRAD ? k->in[0].data
+                                                       : k->in[1].data);
     float *user_x = x, *user_y = y;
-    const bool swapped = j.nchw && k->scratch; /* a call without elements has no scratch */
+    const bool swapped = j.a.g.nchw && k->scratch; /* a call without elements has no scratch */
     if (swapped) {
         x = (float *)(void *)((char *)k->scratch + j.engine);
         y = (float *)(void *)((char *)k->scratch + j.engine + j.x_bytes);
-        if (what != TP_CONV_INPUT_GRAD) tp__swap_last(k, user_x, x, a->B, a->C, hw);
-        if (what != TP_CONV_FORWARD) tp__swap_last(k, user_y, y, a->B, a->O, ohw);
+        if (what != TP__CONV_INPUT_GRAD) tp__swap_last(k, user_x, x, a->g.B, a->g.C, hw);
+        if (what != TP__CONV_FORWARD) tp__swap_last(k, user_y, y, a->g.B, a->g.O, ohw);
     }
     if (k->fused.add) j.a.more = (const float *)k->in[k->fused.add].data;
     j.a.x = x, j.a.dx = x, j.a.w = w, j.a.dw = w, j.a.y = y, j.a.dy = y;
-    tp_conv(k->device, &j.a, what, k->scratch);
-    if (swapped && what == TP_CONV_FORWARD) tp__swap_last(k, y, user_y, a->B, ohw, a->O);
-    if (swapped && what == TP_CONV_INPUT_GRAD) tp__swap_last(k, x, user_x, a->B, hw, a->C);
+    tp__convolve(k->device, &j.a, what, k->scratch);
+    if (swapped && what == TP__CONV_FORWARD) tp__swap_last(k, y, user_y, a->g.B, ohw, a->g.O);
+    if (swapped && what == TP__CONV_INPUT_GRAD) tp__swap_last(k, x, user_x, a->g.B, hw, a->g.C);
 }
-static void tp__conv2d_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_FORWARD); }
-static void tp__conv2d_input_grad_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_INPUT_GRAD); }
-static void tp__conv2d_filter_grad_fast(const tp_call *k) { tp__conv_run(k, TP_CONV_FILTER_GRAD); }
-static size_t tp__conv_room(const tp_call *k, tp_conv_what what)
+static void tp__conv2d_fast(const tp_call *k) { tp__conv_run(k, TP__CONV_FORWARD); }
+static void tp__conv2d_input_grad_fast(const tp_call *k) { tp__conv_run(k, TP__CONV_INPUT_GRAD); }
+static void tp__conv2d_filter_grad_fast(const tp_call *k) { tp__conv_run(k, TP__CONV_FILTER_GRAD); }
+static size_t tp__conv_room(const tp_call *k, tp__conv_what what)
 {
     if (k->in[0].dtype == TP_F64) return 0;
     const tp__conv_job j = tp__conv_engine(k, what);
-    return j.engine + (j.nchw ? j.x_bytes + j.y_bytes : 0);
+    return j.engine + (j.a.g.nchw ? j.x_bytes + j.y_bytes : 0);
 }
-static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_FORWARD); }
-static size_t tp__conv2d_input_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_INPUT_GRAD); }
-static size_t tp__conv2d_filter_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP_CONV_FILTER_GRAD); }
+static size_t tp__conv2d_scratch(const tp_call *k) { return tp__conv_room(k, TP__CONV_FORWARD); }
+static size_t tp__conv2d_input_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP__CONV_INPUT_GRAD); }
+static size_t tp__conv2d_filter_grad_scratch(const tp_call *k) { return tp__conv_room(k, TP__CONV_FILTER_GRAD); }
 
 /* -- bias_add ------------------------------------------------------------------------- >>fast bias_add */
 static void tp__bias_rows(const tp_call *k, int64_t from, int64_t to)
@@ -5422,7 +5474,7 @@ typedef struct tp__lstm_job {
     tp__lstm_left left[2];
     int64_t n_in, x_in, h_in; /* n_in: rows of dW and db that are requested; x_in, h_in: rows of dW for x and for h */
     float *row;               /* for each block: a sample's dgates, then its inputs */
-    tp_gemm_args gemm[2];     /* with a table E: dWx = E^T P and dE = P Wx^T */
+    tp__gemm_args gemm[2];    /* with a table E: dWx = E^T P and dE = P Wx^T */
     void *gemm_scratch;
 } tp__lstm_job;
 /* Floats from one row to the next, where a row has whole panels; padded, so that rows do not map to the same cache set. */
@@ -5473,12 +5525,12 @@ static size_t tp__lstm_make(tp__lstm_job *j, const tp_call *k, bool back, void *
     j->row = (float *)tp__carve(&c, tp__ceil_div(B, j->block) * (wide + most), sizeof(float));
     j->product = (float *)tp__carve(&c, V * wide, sizeof(float));
     if (!table) return tp__carved(&c);
-    tp_gemm_args *a = j->gemm;
+    tp__gemm_args *a = j->gemm;
     a[0].ta = a[1].tb = true;
     a[0].M = a[0].lda = a[1].N = a[1].ldc = I, a[0].N = a[0].ldc = a[1].K = a[1].ldb = G, a[0].K = a[1].M = V;
     a[0].A = j->x, a[1].B = j->w, a[0].B = a[1].A = j->product, a[0].ldb = a[1].lda = wide;
     a[0].C = (float *)k->out[1].data, a[1].C = (float *)k->out[5].data;
-    const size_t first = tp_gemm_scratch(k->device, &a[0]), second = tp_gemm_scratch(k->device, &a[1]);
+    const size_t first = tp__gemm_scratch(k->device, &a[0]), second = tp__gemm_scratch(k->device, &a[1]);
     j->gemm_scratch = tp__carve(&c, (int64_t)(first > second ? first : second), 1);
     return tp__carved(&c);
 }
@@ -5681,7 +5733,7 @@ static void tp__lstm_grad_fast(const tp_call *k)
     if (k->out[3].data) memcpy(k->out[3].data, j.h, state);
     if (k->out[4].data) memcpy(k->out[4].data, j.c, state);
     for (int i = 0; i < 2; i++)
-        if (table && j.gemm[i].C && I > 0) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
+        if (table && j.gemm[i].C && I > 0) tp__gemm(k->device, &j.gemm[i], j.gemm_scratch);
 }
 static size_t tp__lstm_fast_scratch(const tp_call *k, bool back)
 {
@@ -5698,7 +5750,7 @@ typedef struct tp__gru_job {
     tp__rnn r;
     tp__rnn_table table;
     /* products over all steps. Forward: x Wgx, x Wcx. Backward: the two terms of dx, then x^T dgates, h^T dgates and dE */
-    tp_gemm_args gemm[8];
+    tp__gemm_args gemm[8];
     float *packed_g, *packed_c, *gates, *h, *rh, *before, *before_r, *db, *product;
     void *gemm_scratch;
 } tp__gru_job;
@@ -5714,7 +5766,7 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *sc
     j->table = tp__rnn_table_of(k, back ? 2 : 0);
     const int64_t rows = j->r.T * j->r.B, I = j->r.I, H = j->r.H, V = j->table.V;
     const bool table = j->table.ids != NULL;
-    tp_gemm_args *a = j->gemm;
+    tp__gemm_args *a = j->gemm;
     j->h = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
     j->rh = (float *)tp__carve(&c, j->r.B * H, sizeof(float));
     j->product = (float *)tp__carve(&c, V * 3 * H, sizeof(float));
@@ -5759,7 +5811,7 @@ static size_t tp__gru_make(tp__gru_job *j, const tp_call *k, bool back, void *sc
     }
     size_t most = 0;
     for (int i = 0; i < (back ? 8 : 2); i++) {
-        const size_t bytes = a[i].M > 0 ? tp_gemm_scratch(k->device, &a[i]) : 0;
+        const size_t bytes = a[i].M > 0 ? tp__gemm_scratch(k->device, &a[i]) : 0;
         if (bytes > most) most = bytes;
     }
     j->gemm_scratch = tp__carve(&c, (int64_t)most, 1);
@@ -5841,7 +5893,7 @@ static void tp__gru_fast(const tp_call *k)
     if (j.table.ids) tp__check_indices(k, j.table.ids, j.table.V);
     tp__pack_matrix(j.isa, j.packed_g, (const float *)k->in[1].data + I * 2 * H, 2 * H, false, H, 2 * H);
     tp__pack_matrix(j.isa, j.packed_c, (const float *)k->in[3].data + I * H, H, false, H, H);
-    for (int i = 0; i < 2; i++) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
+    for (int i = 0; i < 2; i++) tp__gemm(k->device, &j.gemm[i], j.gemm_scratch);
     tp_device_parallel(k->device, tp__ceil_div(j.r.B, TP__RNN_BLOCK), tp__gru_block, &j);
 }
 static void tp__gru_grad_fast(const tp_call *k)
@@ -5854,7 +5906,7 @@ static void tp__gru_grad_fast(const tp_call *k)
     tp_device_parallel(k->device, blocks, tp__gru_grad_block, &j);
     if (j.table.ids) tp__rnn_table_sum(k, &j.table, j.product, j.gates, 3 * H);
     for (int i = 0; i < 8; i++)
-        if (j.gemm[i].C && j.gemm[i].M > 0) tp_gemm(k->device, &j.gemm[i], j.gemm_scratch);
+        if (j.gemm[i].C && j.gemm[i].M > 0) tp__gemm(k->device, &j.gemm[i], j.gemm_scratch);
     if (blocks > 0) tp__tree_add(j.isa, j.db, 3 * H, (int)blocks, 3 * H);
     for (int i = 0; i < 2; i++) {
         float *db = (float *)k->out[2 + 2 * i].data;
@@ -6098,9 +6150,9 @@ static void tp__lamb_fast(const tp_call *k)
 }
 static size_t tp__lamb_scratch(const tp_call *k) { return (size_t)tp__apply_chunks(k) * 2 * sizeof(double); }
 static const float tp__one = 1.0f;
-static tp_gemm_args tp__descend_gemm(const tp_call *k)
+static tp__gemm_args tp__descend_gemm(const tp_call *k)
 {
-    tp_gemm_args g;
+    tp__gemm_args g;
     memset(&g, 0, sizeof g);
     g.ta = true;
     g.K = k->in[0].shape.dim[0], g.M = g.lda = k->in[0].shape.dim[1], g.N = g.ldb = g.ldc = k->in[1].shape.dim[1];
@@ -6111,13 +6163,13 @@ static tp_gemm_args tp__descend_gemm(const tp_call *k)
 }
 static void tp__descend_fast(const tp_call *k)
 {
-    const tp_gemm_args g = tp__descend_gemm(k);
-    tp_gemm(k->device, &g, k->scratch);
+    const tp__gemm_args g = tp__descend_gemm(k);
+    tp__gemm(k->device, &g, k->scratch);
 }
 static size_t tp__descend_scratch(const tp_call *k)
 {
-    const tp_gemm_args g = tp__descend_gemm(k);
-    return tp_gemm_scratch(k->device, &g);
+    const tp__gemm_args g = tp__descend_gemm(k);
+    return tp__gemm_scratch(k->device, &g);
 }
 
 #else

@@ -1572,12 +1572,13 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void);
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
 #if (defined(TP_IMPLEMENTATION) || defined(TP__KERNELS)) && !defined(TP__KERNELS_SEEN)
 #define TP__KERNELS_SEEN
+#include <string.h>
 #ifdef __cplusplus
 extern "C" {
 #endif
 /* ==== >>kernels ======================================================================================= */
-/* Types that kernels read besides tp_call: the attributes of each op, whose schemas are on the op's page (>>ops), and the program
- * of a chain of element-wise ops. tp_cuda.cu defines TP__KERNELS to include this part. Private: names and fields may change,
+/* What kernels read besides tp_call: the attributes of each op, whose schemas are on the op's page (>>ops), the geometry of
+ * convolutions, and the program of a chain of element-wise ops. tp_cuda.cu defines TP__KERNELS to include this part. Private: names and fields may change,
  * together with TP_ABI. */
 
 typedef struct tp__source_attrs {
@@ -1709,6 +1710,77 @@ typedef struct tp__update {
     tp__piece_fn piece_f32, piece_f64;
     tp__piece_fn piece_fast; /* for float32 on the CPU; NULL: piece_f32 is used */
 } tp__update;
+
+/* -- the geometry of convolutions and pools ------------------------------------------------------------ */
+
+/* Multiplies two sizes; the result is limited so that it cannot overflow even if one of them was not checked. */
+static int64_t tp__times(int64_t a, int64_t b)
+{
+    const int64_t most = INT64_MAX / 4;
+    const double product = (double)a * (double)b;
+    return product > (double)most ? most : product < -(double)most ? -most : a * b;
+}
+
+/* The output size of one dimension and the padding before it. SAME: out = ceil(in / stride); half of the padding is before the image
+ * and half after, an odd pixel after. VALID: no padding, out = ceil((in - (k-1) dilation) / stride). Sizes may be unknown. */
+static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride, int64_t dilation, int64_t *out,
+                              int64_t *before)
+{
+    const int64_t eff = tp__times(k - 1, dilation) + 1;
+    *before = 0;
+    if (in < 0 || (k < 0 && padding == TP_VALID)) {
+        *out = TP_ANY;
+        return;
+    }
+    if (k < 0) { /* the size of the filter is unknown */
+        *out = (in + stride - 1) / stride;
+        return;
+    }
+    if (padding == TP_VALID) {
+        *out = in >= eff ? (in - eff) / stride + 1 : 0;
+        return;
+    }
+    *out = (in + stride - 1) / stride;
+    const int64_t pad = (*out - 1) * stride + eff - in;
+    *before = pad > 0 ? pad / 2 : 0;
+}
+
+/* Sets the strides of contiguous x and y in one of the layouts. */
+static void tp__conv_strides(tp__conv *g, bool nchw)
+{
+    g->nchw = nchw;
+    if (nchw) {
+        g->xw = 1, g->xh = g->W, g->xc = g->H * g->W, g->xb = g->C * g->xc;
+        g->yw = 1, g->yh = g->OW, g->yc = g->OH * g->OW, g->yb = tp__times(g->O, g->yc);
+    } else {
+        g->xc = 1, g->xw = g->C, g->xh = g->W * g->C, g->xb = g->H * g->xh;
+        g->yc = 1, g->yw = g->O, g->yh = tp__times(g->OW, g->O), g->yb = tp__times(g->OH, g->yh);
+    }
+}
+
+/* x and w: the image and the filter of the convolution, also where its gradients are computed. */
+static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, const tp_shape *w)
+{
+    const bool nchw = a->data_format == TP_NCHW;
+    tp__conv g;
+    memset(&g, 0, sizeof g);
+    g.sh = a->stride_h ? a->stride_h : 1;
+    g.sw = a->stride_w ? a->stride_w : 1;
+    g.dh = a->dilation_h ? a->dilation_h : 1;
+    g.dw = a->dilation_w ? a->dilation_w : 1;
+    g.groups = a->groups ? a->groups : 1;
+    g.B = x->dim[0];
+    g.C = x->dim[nchw ? 1 : 3];
+    g.H = x->dim[nchw ? 2 : 1];
+    g.W = x->dim[nchw ? 3 : 2];
+    g.KH = w->dim[0];
+    g.KW = w->dim[1];
+    g.O = w->dim[3];
+    tp__same_or_valid(a->padding, g.H, g.KH, g.sh, g.dh, &g.OH, &g.top);
+    tp__same_or_valid(a->padding, g.W, g.KW, g.sw, g.dw, &g.OW, &g.left);
+    tp__conv_strides(&g, nchw);
+    return g;
+}
 
 /* -- "fused": a chain of element-wise ops as one kernel; attrs of its call is a tp__program */
 #define TP__MAX_REG   24
@@ -2665,14 +2737,6 @@ TP__UNUSED static double tp__operation_work(const tp_operation *o)
     k.out = x + o->n_in;
     k.n_out = o->n_out;
     return work + o->row->flops(&k);
-}
-
-/* Multiplies two sizes; the result is limited so that it cannot overflow even if one of them was not checked. */
-static int64_t tp__times(int64_t a, int64_t b)
-{
-    const int64_t most = INT64_MAX / 4;
-    const double product = (double)a * (double)b;
-    return product > (double)most ? most : product < -(double)most ? -most : a * b;
 }
 
 static tp_status tp__infer_same(tp_infer *s)
@@ -7331,25 +7395,31 @@ static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const
     return TP_OK;
 }
 
-/* Returns the geometry of a convolution in the plan, or of a convolution's gradient. */
-static tp_conv_args tp__conv_args_of(const tp__compiler *c, const tp_operation *o)
+/* Returns the geometry of a convolution in the plan, or of the convolution whose gradient o computes. */
+static tp__conv tp__conv_of(const tp__compiler *c, const tp_operation *o)
 {
-    const unsigned flags = o->row->flags;
-    const tp_conv2d_attrs *t = (const tp_conv2d_attrs *)o->attrs;
     const tp_shape *out = &c->value[c->first_value[o->id]].type.shape;
-    const tp_shape *first = &c->value[tp__value_of(c, o->in[0])].type.shape;
-    const tp_shape *second = &c->value[tp__value_of(c, o->in[1])].type.shape;
-    const tp_shape *x = flags & TP__OP_CONV2D_INPUT_GRAD ? out : first;
-    const tp_shape *w = flags & TP__OP_CONV2D_FILTER_GRAD ? out : second;
-    const tp_shape *y = flags & TP__OP_CONV2D ? out : flags & TP__OP_CONV2D_INPUT_GRAD ? first : second;
-    tp_conv_args a;
-    memset(&a, 0, sizeof a);
-    a.B = x->dim[0], a.H = x->dim[1], a.W = x->dim[2], a.C = x->dim[3];
-    a.KH = w->dim[0], a.KW = w->dim[1], a.OH = y->dim[1], a.OW = y->dim[2], a.O = y->dim[3];
-    a.stride_h = t->stride_h ? t->stride_h : 1, a.stride_w = t->stride_w ? t->stride_w : 1;
-    a.dilation_h = t->dilation_h ? t->dilation_h : 1, a.dilation_w = t->dilation_w ? t->dilation_w : 1;
-    a.groups = t->groups ? t->groups : 1;
-    return a;
+    const tp_shape *x = &c->value[tp__value_of(c, o->in[0])].type.shape,
+                   *w = &c->value[tp__value_of(c, o->in[1])].type.shape;
+    if (o->row->flags & TP__OP_CONV2D_INPUT_GRAD) x = out;
+    if (o->row->flags & TP__OP_CONV2D_FILTER_GRAD) w = out;
+    return tp__conv_geometry((const tp_conv2d_attrs *)o->attrs, x, w);
+}
+
+/* Can the convolution's kernel add another value while it writes? On the host only the kernels of some shapes can. */
+static bool tp__conv_can_add(const tp__compiler *c, const tp_operation *o)
+{
+    const tp_device *d = c->plan->device[tp__device_of(c, o)];
+    const tp__conv g = tp__conv_of(c, o);
+    (void)g;
+    return !d->isa || TP__IF_FAST(tp__conv_adds(d, &g), false);
+}
+
+/* Can it normalise x while loading it? For one group and a filter larger than 1x1, whose kernels copy x in any case. */
+static bool tp__conv_can_normalise(const tp__compiler *c, const tp_operation *o)
+{
+    const tp__conv g = tp__conv_of(c, o);
+    return g.groups == 1 && g.KH * g.KW > 1;
 }
 
 /* Fuses an addition into a convolution or into the gradient of a batch norm: the kernel adds the other summand while it
@@ -7376,10 +7446,7 @@ static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__
     if (c->absorbed_by[root->op->id] < 0 && (root->op->row->flags & TP_OP_ELEMENTWISE) &&
         c->fed[tp__value_of(c, root)] < 0)
         return TP_OK;
-    if (conv) {
-        const tp_conv_args a = tp__conv_args_of(c, o);
-        if (!tp_conv_adds(c->plan->device[device], &a)) return TP_OK;
-    }
+    if (conv && !tp__conv_can_add(c, o)) return TP_OK;
     tp__fusion *f = tp__fuse(c, o, rule, 1);
     if (!f) return tp__nomem_plan();
     f->fused.add = tp__add_input(f, other);
@@ -7404,8 +7471,7 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
         if (!(o->row->flags & (TP__OP_CONV2D | TP__OP_CONV2D_FILTER_GRAD)) || !tp__can_fuse(c, o, TP_FUSES_NORM))
             return false;
         if (tp__value_of(c, o->in[0]) != v || tp__value_of(c, o->in[1]) == v) return false;
-        const tp_conv_args a = tp__conv_args_of(c, o);
-        if (!tp_conv_normalises(&a) || c->value[first].type.dtype != TP_F32) return false;
+        if (!tp__conv_can_normalise(c, o) || c->value[first].type.dtype != TP_F32) return false;
     }
     return true;
 }
@@ -15174,24 +15240,26 @@ static int64_t tp__matmul_matrix(const tp_shape *c, const tp_shape *x, int64_t i
     return at;
 }
 #endif
+/* sum_k a[k] b[k], whose elements are so many apart */
+static real TP__F(tp__dot)(int64_t K, const real *a, int64_t a_step, const real *b, int64_t b_step)
+{
+    real sum = 0;
+    for (int64_t q = 0; q < K; q++) sum += a[q * a_step] * b[q * b_step];
+    return sum;
+}
 static void TP__F(tp__matmul)(const tp_call *k)
 {
     const tp__matmul_attrs *t = (const tp__matmul_attrs *)k->attrs;
     const tp__matmul_dims d = tp__matmul_sizes(k);
+    const tp_shape *sa = &k->in[0].shape, *sb = &k->in[1].shape, *sc = &k->out[0].shape;
     for (int64_t i = 0; i < d.batch; i++) {
-        const real *a =
-            (const real *)k->in[0].data + tp__matmul_matrix(&k->out[0].shape, &k->in[0].shape, i) * d.M * d.K;
-        const real *b =
-            (const real *)k->in[1].data + tp__matmul_matrix(&k->out[0].shape, &k->in[1].shape, i) * d.K * d.N;
+        const real *a = (const real *)k->in[0].data + tp__matmul_matrix(sc, sa, i) * d.M * d.K;
+        const real *b = (const real *)k->in[1].data + tp__matmul_matrix(sc, sb, i) * d.K * d.N;
         real *c = (real *)k->out[0].data + i * d.M * d.N;
         for (int64_t m = 0; m < d.M; m++)
-            for (int64_t n = 0; n < d.N; n++) {
-                real s = 0;
-                for (int64_t q = 0; q < d.K; q++)
-                    s += (t->transpose_a ? a[q * d.M + m] : a[m * d.K + q]) *
-                         (t->transpose_b ? b[n * d.K + q] : b[q * d.N + n]);
-                c[m * d.N + n] = s;
-            }
+            for (int64_t n = 0; n < d.N; n++)
+                c[m * d.N + n] = TP__F(tp__dot)(d.K, t->transpose_a ? a + m : a + m * d.K, t->transpose_a ? d.M : 1,
+                                                t->transpose_b ? b + n * d.K : b + n, t->transpose_b ? 1 : d.N);
     }
 }
 #ifdef TP__ROWS
@@ -15274,68 +15342,9 @@ TP_DEF tp_node *tp_matmul(tp_node *a, tp_node *b) { return tp_matmul_ex(a, b, fa
  * padding is before x and half after, an odd pixel after. VALID: OH = ceil((H - (KH-1) dh) / sh). Group g reads channels
  * [g C/groups, ..) and computes channels [g O/groups, ..).
  * It is linear in both operands, so conv2d, conv2d_input_grad and conv2d_filter_grad are each other's gradients. */
-#ifdef TP__REAL_IS_FLOAT
-/* Geometry of a call. Strides of x and y let one loop serve NHWC and NCHW. */
-typedef struct tp__conv {
-    int64_t B, H, W, C, O, KH, KW, OH, OW, sh, sw, dh, dw, top, left, groups;
-    int64_t xb, xh, xw, xc, yb, yh, yw, yc; /* strides in elements */
-    bool nchw;
-} tp__conv;
-
-static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride, int64_t dilation, int64_t *out,
-                              int64_t *before)
-{
-    const int64_t eff = tp__times(k - 1, dilation) + 1;
-    *before = 0;
-    if (in < 0 || (k < 0 && padding == TP_VALID)) {
-        *out = TP_ANY;
-        return;
-    }
-    if (k < 0) { /* the size of the filter is unknown */
-        *out = (in + stride - 1) / stride;
-        return;
-    }
-    if (padding == TP_VALID) {
-        *out = in >= eff ? (in - eff) / stride + 1 : 0;
-        return;
-    }
-    *out = (in + stride - 1) / stride;
-    const int64_t pad = (*out - 1) * stride + eff - in;
-    *before = pad > 0 ? pad / 2 : 0;
-}
-
-static tp__conv tp__conv_geometry(const tp_conv2d_attrs *a, const tp_shape *x, const tp_shape *w)
-{
-    tp__conv g;
-    memset(&g, 0, sizeof g);
-    g.nchw = a->data_format == TP_NCHW;
-    g.sh = a->stride_h ? a->stride_h : 1;
-    g.sw = a->stride_w ? a->stride_w : 1;
-    g.dh = a->dilation_h ? a->dilation_h : 1;
-    g.dw = a->dilation_w ? a->dilation_w : 1;
-    g.groups = a->groups ? a->groups : 1;
-    g.B = x->dim[0];
-    g.C = x->dim[g.nchw ? 1 : 3];
-    g.H = x->dim[g.nchw ? 2 : 1];
-    g.W = x->dim[g.nchw ? 3 : 2];
-    g.KH = w->dim[0];
-    g.KW = w->dim[1];
-    g.O = w->dim[3];
-    tp__same_or_valid(a->padding, g.H, g.KH, g.sh, g.dh, &g.OH, &g.top);
-    tp__same_or_valid(a->padding, g.W, g.KW, g.sw, g.dw, &g.OW, &g.left);
-    if (g.nchw) {
-        g.xw = 1, g.xh = g.W, g.xc = g.H * g.W, g.xb = g.C * g.xc;
-        g.yw = 1, g.yh = g.OW, g.yc = g.OH * g.OW, g.yb = tp__times(g.O, g.yc);
-    } else {
-        g.xc = 1, g.xw = g.C, g.xh = g.W * g.C, g.xb = g.H * g.xh;
-        g.yc = 1, g.yw = g.O, g.yh = tp__times(g.OW, g.O), g.yb = tp__times(g.OH, g.yh);
-    }
-    return g;
-}
-#endif
 /* One loop nest serves the three convolutions. It visits all (x, w, y) that belong together and adds the product of two
  * of them to the third, the output, which is zero at the start. */
-static void TP__F(tp__conv_naive)(const tp__conv *g, tp_conv_what what, real *x, real *w, real *y)
+static void TP__F(tp__conv_naive)(const tp__conv *g, tp__conv_what what, real *x, real *w, real *y)
 {
     const int64_t cg = g->C / g->groups, og = g->O / g->groups;
     for (int64_t b = 0; b < g->B; b++)
@@ -15350,8 +15359,8 @@ static void TP__F(tp__conv_naive)(const tp__conv *g, tp_conv_what what, real *x,
                             real *xe = x + b * g->xb + h * g->xh + v * g->xw + o / og * cg * g->xc;
                             real *we = w + (p * g->KW + q) * cg * g->O + o;
                             for (int64_t c = 0; c < cg; c++, xe += g->xc, we += g->O)
-                                if (what == TP_CONV_FORWARD) *ye += *xe * *we;
-                                else if (what == TP_CONV_INPUT_GRAD) *xe += *ye * *we;
+                                if (what == TP__CONV_FORWARD) *ye += *xe * *we;
+                                else if (what == TP__CONV_INPUT_GRAD) *xe += *ye * *we;
                                 else *we += *xe * *ye;
                         }
 }
@@ -15362,7 +15371,7 @@ static void TP__F(tp__conv2d)(const tp_call *k)
     real *y = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) y[e] = 0;
-    TP__F(tp__conv_naive)(&g, TP_CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, y);
+    TP__F(tp__conv_naive)(&g, TP__CONV_FORWARD, (real *)k->in[0].data, (real *)k->in[1].data, y);
 }
 #ifdef TP__ROWS
 #define TP__CONV_SCHEMA_ENTRY(f_)                       \
@@ -15463,7 +15472,7 @@ static void TP__F(tp__conv2d_input_grad)(const tp_call *k) /* inputs: dy, w, x (
     real *dx = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) dx[e] = 0;
-    TP__F(tp__conv_naive)(&g, TP_CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
+    TP__F(tp__conv_naive)(&g, TP__CONV_INPUT_GRAD, dx, (real *)k->in[1].data, (real *)k->in[0].data);
 }
 static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* inputs: x, dy, w (only its shape) */
 {
@@ -15471,7 +15480,7 @@ static void TP__F(tp__conv2d_filter_grad)(const tp_call *k) /* inputs: x, dy, w 
     real *dw = (real *)k->out[0].data;
     const int64_t n = tp__size(&k->out[0]);
     for (int64_t e = 0; e < n; e++) dw[e] = 0;
-    TP__F(tp__conv_naive)(&g, TP_CONV_FILTER_GRAD, (real *)k->in[0].data, dw, (real *)k->in[1].data);
+    TP__F(tp__conv_naive)(&g, TP__CONV_FILTER_GRAD, (real *)k->in[0].data, dw, (real *)k->in[1].data);
 }
 #ifdef TP__ROWS
 static tp_status tp__conv_like(tp_infer *s, int x, int w, int dy, int like)
@@ -17962,11 +17971,8 @@ static void tp__descend_naive(const tp_call *k)
                 lr = *(const float *)k->in[2].data;
     float *w = (float *)k->var[0].data;
     for (int64_t i = 0; i < M; i++)
-        for (int64_t j = 0; j < N; j++) {
-            float s = 0;
-            for (int64_t q = 0; q < K; q++) s += a[q * M + i] * b[q * N + j];
-            w[i * N + j] = tp__descended(w[i * N + j], lr, s);
-        }
+        for (int64_t j = 0; j < N; j++)
+            w[i * N + j] = tp__descended(w[i * N + j], lr, tp__dot_f32(K, a + i, M, b + j, N));
 }
 static double tp__descend_flops(const tp_call *k)
 {

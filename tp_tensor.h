@@ -43,6 +43,7 @@
  *
  * CONTENTS   what programs use: >>config >>status >>numbers >>log >>alloc >>dtype >>shape >>tensor >>random >>threads >>device
  *            >>engine >>files
+ *            behind STOP HERE, for kernels on other devices too: >>conv geometry
  *            the implementation: >>config >>os >>options >>numbers >>status >>log >>alloc >>dtype >>shape >>tensor >>random
  *            >>threads >>device >>engine (naive loops) >>fast (includes tp_fast.h) >>engine (public functions) >>files
  *
@@ -738,54 +739,10 @@ TP_DEF tp_status tp_device_add_kernel(tp_device *d, const char *op, tp_kernel_fn
 TP_DEF void tp_device_parallel(tp_device *d, int64_t n, tp_chunk_fn fn, void *user);
 
 /* ==== >>engine ======================================================================================== */
-/* The numeric engine that several ops share. Each function has a naive loop, which defines the result, and a fast kernel in
- * tp_fast.h for devices with an instruction set. Matrices are row-major float; every function gives the same bits for any
- * number of threads. A fast kernel differs from the naive loop only by rounding, because it sums in another order. 3x3
- * convolutions with stride 1 over multiples of 16 channels use Winograd's F(2x2,3x3): its error against double is that of the
- * direct sum (1 to 2e-7 of the sum of magnitudes), but an infinity or NaN spreads to the 4 output positions of its tile. */
-
-/* How a GEMM or convolution changes a finished sum before storing it: v += bias[column], then the activation. */
-typedef struct tp_epilogue {
-    const float *bias; /* one value per column (output channel), or NULL */
-    int act;           /* the activation, a tp_epilogue_act */
-} tp_epilogue;
-
-/* C[M,N] = op(A) op(B) (+ C if accumulate), op(X) = X or its transpose; A is [M,K] (or [K,M] if ta), B is [K,N] (or
- * [N,K] if tb); lda, ldb, ldc are row strides in elements. The epilogue's bias may be NULL. scratch has tp_gemm_scratch bytes. */
-typedef struct tp_gemm_args {
-    bool ta, tb, accumulate;
-    int64_t M, N, K;
-    const float *A, *B;
-    float *C;
-    int64_t lda, ldb, ldc;
-    tp_epilogue epilogue;
-    const float *descend; /* not NULL: compute C -= *descend op(A) op(B), a step of gradient descent */
-} tp_gemm_args;
-TP_DEF size_t tp_gemm_scratch(tp_device *d, const tp_gemm_args *a); /* returns bytes; ignores the pointers in `a` */
-TP_DEF void tp_gemm(tp_device *d, const tp_gemm_args *a, void *scratch);
-
-/* 2-D convolution, NHWC, weights HWIO: x (B,H,W,C), w (KH,KW,C/groups,O), y (B,OH,OW,O). The padding is given at the top and
- * at the left; the padding at the bottom and at the right follows from the output size. */
-typedef struct tp_conv_args {
-    int64_t B, H, W, C, O, KH, KW, OH, OW;
-    int64_t stride_h, stride_w, dilation_h, dilation_w, pad_top, pad_left, groups;
-    /* inputs: the forward pass reads x and w, the input gradient dy and w, the filter gradient x and dy */
-    const float *x, *w, *dy;
-    float *y, *dx, *dw;   /* outputs: one of them is written */
-    tp_epilogue epilogue; /* used by the forward pass only */
-    /* not NULL: x is read as (x - norm[c]) norm[C + c] + norm[2C + c], and as max(0, that) if norm_relu: a batch norm whose output
-     * is elided. Not for the input gradient, and only if tp_conv_normalises allows it. */
-    const float *norm;
-    bool norm_relu;
-    const float *more; /* not NULL: y or dx = the result + more. Not for the filter gradient; see tp_conv_adds */
-} tp_conv_args;
-typedef enum { TP_CONV_FORWARD, TP_CONV_INPUT_GRAD, TP_CONV_FILTER_GRAD } tp_conv_what;
-TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what);
-TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch);
-/* Whether `norm` may be set: for one group and a kernel larger than 1x1, whose x is copied before the product in any case. */
-TP_DEF bool tp_conv_normalises(const tp_conv_args *a);
-/* Whether `more` may be set on this device, for forward and input gradient. If false, `more` is ignored. */
-TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a);
+/* Functions over arrays that several ops share. Each has a naive loop, which defines the result, and a fast kernel in tp_fast.h for
+ * devices with an instruction set, which differs from the naive loop only by rounding. Every function gives the same bits for any
+ * number of threads. Matrix products and convolutions are ops: their naive loops are on their pages in tp_graph.h, the fast ones
+ * in tp_fast.h (>>gemm, >>conv). */
 
 /* Vector functions over n floats, from which chains of element-wise ops are built. y may be the same array as an input.
  * exp, log, tanh and sigmoid are tp's own (2 ulp); equal bits are promised on one ISA, not between ISAs. Each vector function has
@@ -912,6 +869,27 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 #endif /* TP_TENSOR_H */
 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
+#if (defined(TP_IMPLEMENTATION) || defined(TP__KERNELS)) && !defined(TP__CONV_SEEN)
+#define TP__CONV_SEEN
+/* ==== >>conv geometry ================================================================================= */
+/* The geometry of a 2-D convolution, for every loop and kernel of it: on its page in tp_graph.h, in tp_fast.h and in tp_cuda.cu. At
+ * position (p,q) of the filter, y(i,j) reads the pixel (i sh + p dh - top, j sw + q dw - left) of x; pixels outside x are 0. Output
+ * channel o belongs to group o / (O/groups), and reads the C/groups input channels of that group.
+ * x[b,h,w,c] is element b xb + h xh + w xw + c xc, y[b,i,j,o] is element b yb + i yh + j yw + o yc: strides for NHWC or NCHW. The
+ * filter is (KH,KW,C/groups,O). tp__conv_geometry in tp_graph.h computes all this from the attributes. */
+typedef struct tp__conv {
+    int64_t B, H, W, C, O, KH, KW, OH, OW; /* TP_ANY: unknown while shapes are inferred */
+    int64_t sh, sw, dh, dw, top, left, groups;
+    int64_t xb, xh, xw, xc, yb, yh, yw, yc;
+    bool nchw;
+} tp__conv;
+typedef enum {
+    TP__CONV_FORWARD,
+    TP__CONV_INPUT_GRAD,
+    TP__CONV_FILTER_GRAD
+} tp__conv_what; /* which of the three is computed */
+#endif
+
 #if defined(TP_IMPLEMENTATION) && !defined(TP__TENSOR_IMPLEMENTED)
 #define TP__TENSOR_IMPLEMENTED
 #include <ctype.h>
@@ -4990,7 +4968,15 @@ TP__COLD_END
     X(add) X(sub) X(mul) X(div) X(max) X(min) X(neg) X(abs) X(square) X(sqrt) X(rsqrt) X(reciprocal) X(exp) X(log) X(tanh) \
     X(sigmoid) X(relu) X(relu_grad) X(erf)
 /* clang-format on */
-#define TP__PARTS 32 /* largest number of partial sums of a reduction */
+#define TP__PARTS     32  /* largest number of partial sums of a reduction */
+#define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: one sum from k = 0 to K - 1 */
+
+/* c - rate * sum; the product is rounded before the difference, so the result equals that of two separate operations */
+static float tp__descended(float c, float rate, float sum)
+{
+    volatile float step = rate * sum;
+    return c - step;
+}
 
 /* -- scalar maths ------------------------------------------------------------------------------ >>engine_maths */
 
@@ -5112,126 +5098,6 @@ TP_DEF float tp_erff(float x)
     return (float)(x < 0.0f ? -y : y);
 }
 
-TP__COLD_BEGIN
-/* -- naive gemm ------------------------------------------------------------------------------------ >>naive gemm */
-
-static float tp__epilogue(const tp_epilogue *e, int64_t column, float v)
-{
-    if (e->bias) v += e->bias[column];
-    return e->act == TP_EPILOGUE_RELU && v < 0.0f ? 0.0f : v;
-}
-
-#define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: one sum from k = 0 to K - 1 */
-
-/* c - rate * sum; the product is rounded before the difference, so the result equals that of two separate operations */
-static float tp__descended(float c, float rate, float sum)
-{
-    volatile float step = rate * sum;
-    return c - step;
-}
-
-/* C[i,j] = sum over k of A[i,k] B[k,j] */
-static void tp__gemm_naive(const tp_gemm_args *a)
-{
-    for (int64_t i = 0; i < a->M; i++)
-        for (int64_t j = 0; j < a->N; j++) {
-            float sum = 0.0f;
-            for (int64_t k = 0; k < a->K; k++) {
-                float x = a->ta ? a->A[k * a->lda + i] : a->A[i * a->lda + k];
-                float y = a->tb ? a->B[j * a->ldb + k] : a->B[k * a->ldb + j];
-                sum += x * y;
-            }
-            float *c = &a->C[i * a->ldc + j];
-            if (a->descend) *c = tp__descended(*c, *a->descend, sum);
-            else *c = tp__epilogue(&a->epilogue, j, a->accumulate ? sum + *c : sum);
-        }
-}
-
-/* -- naive convolution ----------------------------------------------------------------------------- >>naive conv */
-/* At kernel position (r,s), output pixel (p,q) reads input pixel (p*stride + r*dilation - pad, q*stride + s*dilation - pad);
- * pixels outside the image are zero. Output channel o belongs to group o / (O/groups) and reads that group's input channels. */
-
-/* The element x[at] of channel c, normalised if a->norm is set. */
-static float tp__conv_x(const tp_conv_args *a, int64_t at, int64_t c)
-{
-    if (!a->norm) return a->x[at];
-    const float y = (a->x[at] - a->norm[c]) * a->norm[a->C + c] + a->norm[2 * a->C + c];
-    return a->norm_relu && 0 > y ? 0 : y;
-}
-
-/* y[b,p,q,o] = sum over r,s,c of x[b, h(p,r), w(q,s), c] w[r,s,c,o] */
-static void tp__conv_naive(const tp_conv_args *a)
-{
-    const int64_t cg = a->C / a->groups, og = a->O / a->groups;
-    for (int64_t b = 0; b < a->B; b++)
-        for (int64_t p = 0; p < a->OH; p++)
-            for (int64_t q = 0; q < a->OW; q++)
-                for (int64_t o = 0; o < a->O; o++) {
-                    float sum = 0.0f;
-                    for (int64_t r = 0; r < a->KH; r++)
-                        for (int64_t s = 0; s < a->KW; s++) {
-                            int64_t h = p * a->stride_h + r * a->dilation_h - a->pad_top;
-                            int64_t w = q * a->stride_w + s * a->dilation_w - a->pad_left;
-                            if (h < 0 || h >= a->H || w < 0 || w >= a->W) continue;
-                            const int64_t c0 = o / og * cg, x = ((b * a->H + h) * a->W + w) * a->C + c0;
-                            const float *k = &a->w[(r * a->KW + s) * cg * a->O + o];
-                            for (int64_t c = 0; c < cg; c++) sum += tp__conv_x(a, x + c, c0 + c) * k[c * a->O];
-                        }
-                    const int64_t y = ((b * a->OH + p) * a->OW + q) * a->O + o;
-                    a->y[y] = tp__epilogue(&a->epilogue, o, sum);
-                    if (a->more) a->y[y] += a->more[y];
-                }
-}
-
-/* dx[b,h,w,c] = sum over r,s,o of dy[b,p,q,o] w[r,s,c,o], where (p,q) is the output pixel that reads (h,w) at (r,s) */
-static void tp__conv_input_grad_naive(const tp_conv_args *a)
-{
-    const int64_t cg = a->C / a->groups, og = a->O / a->groups;
-    for (int64_t b = 0; b < a->B; b++)
-        for (int64_t h = 0; h < a->H; h++)
-            for (int64_t w = 0; w < a->W; w++)
-                for (int64_t c = 0; c < a->C; c++) {
-                    float sum = 0.0f;
-                    for (int64_t r = 0; r < a->KH; r++)
-                        for (int64_t s = 0; s < a->KW; s++) {
-                            int64_t p = h + a->pad_top - r * a->dilation_h, q = w + a->pad_left - s * a->dilation_w;
-                            if (p < 0 || q < 0 || p % a->stride_h != 0 || q % a->stride_w != 0) continue;
-                            p /= a->stride_h;
-                            q /= a->stride_w;
-                            if (p >= a->OH || q >= a->OW) continue;
-                            const float *dy = &a->dy[((b * a->OH + p) * a->OW + q) * a->O + c / cg * og];
-                            const float *k = &a->w[((r * a->KW + s) * cg + c % cg) * a->O + c / cg * og];
-                            for (int64_t o = 0; o < og; o++) sum += dy[o] * k[o];
-                        }
-                    const int64_t x = ((b * a->H + h) * a->W + w) * a->C + c;
-                    a->dx[x] = a->more ? sum + a->more[x] : sum;
-                }
-}
-
-/* dw[r,s,c,o] = sum over b,p,q of x[b, h(p,r), w(q,s), c] dy[b,p,q,o] */
-static void tp__conv_filter_grad_naive(const tp_conv_args *a)
-{
-    const int64_t cg = a->C / a->groups, og = a->O / a->groups;
-    for (int64_t r = 0; r < a->KH; r++)
-        for (int64_t s = 0; s < a->KW; s++)
-            for (int64_t c = 0; c < cg; c++)
-                for (int64_t o = 0; o < a->O; o++) {
-                    float sum = 0.0f;
-                    for (int64_t b = 0; b < a->B; b++)
-                        for (int64_t p = 0; p < a->OH; p++)
-                            for (int64_t q = 0; q < a->OW; q++) {
-                                int64_t h = p * a->stride_h + r * a->dilation_h - a->pad_top;
-                                int64_t w = q * a->stride_w + s * a->dilation_w - a->pad_left;
-                                if (h < 0 || h >= a->H || w < 0 || w >= a->W) continue;
-                                const int64_t ch = o / og * cg + c;
-                                sum += tp__conv_x(a, ((b * a->H + h) * a->W + w) * a->C + ch, ch) *
-                                       a->dy[((b * a->OH + p) * a->OW + q) * a->O + o];
-                            }
-                    a->dw[((r * a->KW + s) * cg + c) * a->O + o] = sum;
-                }
-}
-
-TP__COLD_END
 /* -- naive sums -------------------------------------------------------------------------------------- >>naive sum */
 /* A sum has 32 lanes: element i is added to lane i mod 32, and a tree adds the lanes. This is also the order of the fast path. */
 
@@ -5307,50 +5173,6 @@ TP__UNUSED static void tp__say_if_slow(void)
 }
 
 /* ==== >>engine: the public functions ==================================================================== */
-
-TP_DEF size_t tp_gemm_scratch(tp_device *d, const tp_gemm_args *a)
-{
-    TP__REQUIRE(d && a, 0)
-    return d->isa && a->M > 0 && a->N > 0 ? TP__IF_FAST(tp__fast_gemm_scratch(d, a), 0) : 0;
-}
-
-TP_DEF void tp_gemm(tp_device *d, const tp_gemm_args *a, void *scratch)
-{
-    TP__REQUIRE(d && a, )
-
-    if (a->M <= 0 || a->N <= 0) return;
-    if (d->isa) TP__IF_FAST(tp__fast_gemm(d, a, scratch), (void)scratch);
-    else tp__gemm_naive(a);
-}
-
-TP_DEF bool tp_conv_adds(tp_device *d, const tp_conv_args *a)
-{
-    TP__REQUIRE(d && a, false)
-    return !d->isa || TP__IF_FAST(tp__fast_conv_adds(d, a), false);
-}
-TP_DEF bool tp_conv_normalises(const tp_conv_args *a)
-{
-    TP__REQUIRE(a, false)
-    return a->groups == 1 && a->KH * a->KW > 1;
-}
-
-TP_DEF size_t tp_conv_scratch(tp_device *d, const tp_conv_args *a, tp_conv_what what)
-{
-    TP__REQUIRE(d && a, 0)
-    (void)what;
-    return d->isa ? TP__IF_FAST(tp__fast_conv_scratch(d, a, what), 0) : 0;
-}
-
-TP_DEF void tp_conv(tp_device *d, const tp_conv_args *a, tp_conv_what what, void *scratch)
-{
-    TP__REQUIRE(d && a, )
-
-    (void)scratch;
-    if (d->isa && TP__IF_FAST(tp__fast_conv(d, a, what, scratch), false)) return;
-    if (what == TP_CONV_FORWARD) tp__conv_naive(a);
-    else if (what == TP_CONV_INPUT_GRAD) tp__conv_input_grad_naive(a);
-    else tp__conv_filter_grad_naive(a);
-}
 
 #define X(name_)                                                                                       \
     TP_DEF tp_vec_fn tp_vec_find_##name_(tp_device *d)                                                 \

@@ -44,7 +44,7 @@ NULL_OK = """
 tp_default_multi_gpu_trainer.devices *.user *.at tp_callback_to_hook.train tp_trainer_register_callback_ex.registered tp_free.p tp_realloc.p tp_free_aligned.p tp_arena_free.a tp_buf_free.b tp_tensor_free.t tp_pool_free.p tp_queue_free.q tp_aug_free.a tp_transform_free.t tp_aug_random_choose.prob
 tp_thread_join.t tp_thread_detach.t tp_mutex_free.m tp_mutex_lock.m tp_mutex_unlock.m tp_cond_free.c tp_cond_wait_for.c tp_cond_wait_for.m
 tp_cond_signal.c tp_cond_broadcast.c tp_cpu_device_new.isa tp_cpu_devices_new.isa tp_writer_abort.w tp_npz_abort.w
-tp_dict_free.d tp_gemm.scratch tp_conv.scratch tp_tensor_view.data tp_fail.fmt tp_log.fmt tp_log_once.fmt tp_stop.fmt tp_infer_fail.fmt
+tp_dict_free.d tp_tensor_view.data tp_fail.fmt tp_log.fmt tp_log_once.fmt tp_stop.fmt tp_infer_fail.fmt
 tp_arena_printf.fmt tp_buf_printf.fmt tp_graph_fail.fmt tp_df_fail.fmt tp_callback_fail.fmt tp_monitor_fail.fmt
 tp_inferencer_fail.fmt tp_logger_auto_set_dir.name tp_buf_put.p tp_convert.dst tp_convert.src
 tp_graph_new.config tp_graph_free.g tp_graph_to_dot.targets tp_apply.attrs tp_is_poison.n tp_poison.g
@@ -224,7 +224,6 @@ BY_TYPE = {
     "tp_arena *": "arena()", "tp_queue *": "queue()", "tp_pool *": "pool()", "const tp_pool *": "pool()", "tp_chunk_fn": "no_chunk",
     "tp_thread **": "&thread_out", "tp_mutex *": "mutex()", "tp_cond *": "cond()", "tp_writer **": "&writer_out",
     "tp_writer *": "writer()", "tp_npz_writer **": "&npz_out", "tp_npz_writer *": "npz()",
-    "const tp_gemm_args *": "&gemm_args", "const tp_conv_args *": "&conv_args", "tp_conv_what": "TP_CONV_FORWARD",
     "tp_kernel_fn": "no_kernel", "tp_device **": "&device_out", "const tp_call *": "a_call()",
     "const tp_graph_config *": "NULL", "const tp_apply_desc *": "&apply_relu()", "const tp_op *": 'tp_op_find("relu")',
     "tp_infer *": "an_infer()", "const tp_variable *": "variable()", "tp_variable *const *": "list_of_variables()",
@@ -341,7 +340,7 @@ BAD = {
     "tp_dtype": [("0", "TP_DTYPE_UNSET"), ("-1", "(tp_dtype)bad_enum"), ("99", "(tp_dtype)large_enum")],
     "tp_shape": [("9 dimensions", "bad_shape(9, 1)"), ("-1 dimensions", "bad_shape(-1, 1)"),
                  ("a dimension of -5", "bad_shape(2, -5)"), ("dimensions of 2^40", "bad_shape(4, (int64_t)1 << 40)")],
-    "tp_conv_what": [], "const char *": [('""', '""'), ("300 letters", "long_text()"), ('":/ "', '":/ "')],
+    "const char *": [('""', '""'), ("300 letters", "long_text()"), ('":/ "', '":/ "')],
     "tp_node *": [("a node of another graph", "node_of_another_graph()"), ("poison of no graph", "tp_relu(no_node)")],
     "tp_node *const *": [("a list with a NULL", "list_with_null()")],
     "tp_data_format": [("99", "(tp_data_format)large_enum")],

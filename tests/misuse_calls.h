@@ -842,69 +842,6 @@ static void call_tp_device_parallel(int which)
 }
 static const char *const cases_tp_device_parallel[] = {"Ggood arguments", "?d = NULL", "?n = INT64_MIN", "?n = 0", "?n = -1", "!fn = NULL", NULL};
 
-static void call_tp_gemm_scratch(int which)
-{
-    (void)which;
-    tp_device *d_ = which == 1 ? NULL : device();
-    const tp_gemm_args *a_ = which == 2 ? NULL : &gemm_args;
-    (void)tp_gemm_scratch(d_, a_);
-    got_answer();
-}
-static const char *const cases_tp_gemm_scratch[] = {"Ggood arguments", "!d = NULL", "!a = NULL", NULL};
-
-static void call_tp_gemm(int which)
-{
-    (void)which;
-    tp_device *d_ = which == 1 ? NULL : device();
-    const tp_gemm_args *a_ = which == 2 ? NULL : &gemm_args;
-    void *scratch_ = scratch;
-    tp_gemm(d_, a_, scratch_);
-    got_nothing();
-}
-static const char *const cases_tp_gemm[] = {"Ggood arguments", "!d = NULL", "!a = NULL", NULL};
-
-static void call_tp_conv_scratch(int which)
-{
-    (void)which;
-    tp_device *d_ = which == 1 ? NULL : device();
-    const tp_conv_args *a_ = which == 2 ? NULL : &conv_args;
-    tp_conv_what what_ = TP_CONV_FORWARD;
-    (void)tp_conv_scratch(d_, a_, what_);
-    got_answer();
-}
-static const char *const cases_tp_conv_scratch[] = {"Ggood arguments", "!d = NULL", "!a = NULL", NULL};
-
-static void call_tp_conv(int which)
-{
-    (void)which;
-    tp_device *d_ = which == 1 ? NULL : device();
-    const tp_conv_args *a_ = which == 2 ? NULL : &conv_args;
-    tp_conv_what what_ = TP_CONV_FORWARD;
-    void *scratch_ = scratch;
-    tp_conv(d_, a_, what_, scratch_);
-    got_nothing();
-}
-static const char *const cases_tp_conv[] = {"Ggood arguments", "!d = NULL", "!a = NULL", NULL};
-
-static void call_tp_conv_normalises(int which)
-{
-    (void)which;
-    const tp_conv_args *a_ = which == 1 ? NULL : &conv_args;
-    (void)tp_conv_normalises(a_);
-    got_answer();
-}
-static const char *const cases_tp_conv_normalises[] = {"Ggood arguments", "!a = NULL", NULL};
-
-static void call_tp_conv_adds(int which)
-{
-    (void)which;
-    tp_device *d_ = which == 1 ? NULL : device();
-    const tp_conv_args *a_ = which == 2 ? NULL : &conv_args;
-    (void)tp_conv_adds(d_, a_);
-    got_answer();
-}
-static const char *const cases_tp_conv_adds[] = {"Ggood arguments", "!d = NULL", "!a = NULL", NULL};
-
 static void call_tp_vec_find_add(int which)
 {
     (void)which;
@@ -9157,12 +9094,6 @@ static const misuse_call misuse_calls[] = {
     {"tp_device_utilization", call_tp_device_utilization, cases_tp_device_utilization},
     {"tp_device_add_kernel", call_tp_device_add_kernel, cases_tp_device_add_kernel},
     {"tp_device_parallel", call_tp_device_parallel, cases_tp_device_parallel},
-    {"tp_gemm_scratch", call_tp_gemm_scratch, cases_tp_gemm_scratch},
-    {"tp_gemm", call_tp_gemm, cases_tp_gemm},
-    {"tp_conv_scratch", call_tp_conv_scratch, cases_tp_conv_scratch},
-    {"tp_conv", call_tp_conv, cases_tp_conv},
-    {"tp_conv_normalises", call_tp_conv_normalises, cases_tp_conv_normalises},
-    {"tp_conv_adds", call_tp_conv_adds, cases_tp_conv_adds},
     {"tp_vec_find_add", call_tp_vec_find_add, cases_tp_vec_find_add},
     {"tp_vec_find_sub", call_tp_vec_find_sub, cases_tp_vec_find_sub},
     {"tp_vec_find_mul", call_tp_vec_find_mul, cases_tp_vec_find_mul},

@@ -245,21 +245,21 @@ static void report(const char *what, const errors *tiles, const errors *kernel)
 static bool same_bits(const float *a, const float *b, int64_t n) { return memcmp(a, b, (size_t)n * sizeof *a) == 0; }
 
 /* Run on a device with exactly as much scratch as asked for, poisoned. */
-static void gemm_on(tp_device *d, const tp_gemm_args *a)
+static void gemm_on(tp_device *d, const tp__gemm_args *a)
 {
-    const size_t size = tp_gemm_scratch(d, a);
+    const size_t size = tp__gemm_scratch(d, a);
     unsigned char *scratch = (unsigned char *)malloc(size + 64);
     memset(scratch, 0xff, size + 64);
-    tp_gemm(d, a, scratch);
+    tp__gemm(d, a, scratch);
     for (int i = 0; i < 64; i++) CHECK_MSG(scratch[size + (size_t)i] == 0xff, "scratch overrun");
     free(scratch);
 }
-static void conv_on(tp_device *d, const tp_conv_args *a, tp_conv_what what)
+static void conv_on(tp_device *d, const tp__conv_args *a, tp__conv_what what)
 {
-    const size_t size = tp_conv_scratch(d, a, what);
+    const size_t size = tp__convolve_scratch(d, a, what);
     unsigned char *scratch = (unsigned char *)malloc(size + 64);
     memset(scratch, 0xff, size + 64);
-    tp_conv(d, a, what, scratch);
+    tp__convolve(d, a, what, scratch);
     for (int i = 0; i < 64; i++) CHECK_MSG(scratch[size + (size_t)i] == 0xff, "scratch overrun");
     free(scratch);
 }
@@ -269,7 +269,7 @@ static void conv_on(tp_device *d, const tp_conv_args *a, tp_conv_what what)
 static void check_gemm(tp_device *ordinary, tp_device *one, tp_device *three, int64_t M, int64_t N, int64_t K, int bits,
                        int kind, errors *tiles, errors *kernel)
 {
-    tp_gemm_args a;
+    tp__gemm_args a;
     const float rate = 0.25f;
     memset(&a, 0, sizeof a);
     a.ta = bits & 1;
@@ -367,7 +367,7 @@ TEST(what_is_left_out_changes_no_bit)
     enum { M = 32, N = 48, K = 200 };
     float *A = numbers(M * K, 1, BF16), *B = numbers(K * N, 2, BF16), *c = numbers(M * N, 3, UNIFORM);
     float *d = numbers(M * N, 3, UNIFORM);
-    tp_gemm_args a;
+    tp__gemm_args a;
     memset(&a, 0, sizeof a);
     a.M = M, a.N = N, a.K = K;
     a.A = A, a.B = B, a.C = c;
@@ -398,7 +398,7 @@ TEST(what_is_not_finite)
     enum { M = 40, N = 40, K = 64 };
     float *A = numbers(M * K, 1, UNIFORM), *B = numbers(K * N, 2, UNIFORM), *c = numbers(M * N, 3, UNIFORM);
     float *d = numbers(M * N, 3, UNIFORM);
-    tp_gemm_args a;
+    tp__gemm_args a;
     memset(&a, 0, sizeof a);
     a.M = M, a.N = N, a.K = K;
     a.A = A, a.B = B;
@@ -432,35 +432,35 @@ TEST(what_is_not_finite)
 
 /* -- convolutions ------------------------------------------------------------------------------------------------ */
 
-static tp_conv_args conv_shape(int64_t B, int64_t H, int64_t W, int64_t C, int64_t O, int64_t KH, int64_t KW,
-                               int64_t stride, int64_t dilation, int64_t pad, int64_t groups)
+static tp__conv_args conv_shape(int64_t B, int64_t H, int64_t W, int64_t C, int64_t O, int64_t KH, int64_t KW,
+                                int64_t stride, int64_t dilation, int64_t pad, int64_t groups)
 {
-    tp_conv_args a;
+    tp__conv_args a;
     memset(&a, 0, sizeof a);
-    a.B = B, a.H = H, a.W = W, a.C = C, a.O = O, a.KH = KH, a.KW = KW;
-    a.stride_h = a.stride_w = stride;
-    a.dilation_h = a.dilation_w = dilation;
-    a.pad_top = a.pad_left = pad;
-    a.groups = groups;
-    a.OH = (H + 2 * pad - (KH - 1) * dilation - 1) / stride + 1;
-    a.OW = (W + 2 * pad - (KW - 1) * dilation - 1) / stride + 1;
+    a.g.B = B, a.g.H = H, a.g.W = W, a.g.C = C, a.g.O = O, a.g.KH = KH, a.g.KW = KW;
+    a.g.sh = a.g.sw = stride;
+    a.g.dh = a.g.dw = dilation;
+    a.g.top = a.g.left = pad;
+    a.g.groups = groups;
+    a.g.OH = (H + 2 * pad - (KH - 1) * dilation - 1) / stride + 1;
+    a.g.OW = (W + 2 * pad - (KW - 1) * dilation - 1) / stride + 1;
     return a;
 }
 
-static void conv_reference(const tp_conv_args *a, const float *x, double *want[3], double *size[3])
+static void conv_reference(const tp__conv_args *a, const float *x, double *want[3], double *size[3])
 {
-    const int64_t cg = a->C / a->groups, og = a->O / a->groups;
-    for (int64_t i = 0; i < a->B * a->OH * a->OW * a->KH * a->KW; i++) {
-        const int64_t s = i % a->KW, r = i / a->KW % a->KH, q = i / a->KW / a->KH % a->OW;
-        const int64_t p = i / a->KW / a->KH / a->OW % a->OH, b = i / a->KW / a->KH / a->OW / a->OH;
-        const int64_t h = p * a->stride_h + r * a->dilation_h - a->pad_top;
-        const int64_t v = q * a->stride_w + s * a->dilation_w - a->pad_left;
-        if (h < 0 || h >= a->H || v < 0 || v >= a->W) continue;
+    const int64_t cg = a->g.C / a->g.groups, og = a->g.O / a->g.groups;
+    for (int64_t i = 0; i < a->g.B * a->g.OH * a->g.OW * a->g.KH * a->g.KW; i++) {
+        const int64_t s = i % a->g.KW, r = i / a->g.KW % a->g.KH, q = i / a->g.KW / a->g.KH % a->g.OW;
+        const int64_t p = i / a->g.KW / a->g.KH / a->g.OW % a->g.OH, b = i / a->g.KW / a->g.KH / a->g.OW / a->g.OH;
+        const int64_t h = p * a->g.sh + r * a->g.dh - a->g.top;
+        const int64_t v = q * a->g.sw + s * a->g.dw - a->g.left;
+        if (h < 0 || h >= a->g.H || v < 0 || v >= a->g.W) continue;
         for (int64_t c = 0; c < cg; c++)
-            for (int64_t o = 0; o < a->O; o++) {
-                const int64_t at[3] = {((b * a->OH + p) * a->OW + q) * a->O + o,
-                                       ((b * a->H + h) * a->W + v) * a->C + o / og * cg + c,
-                                       ((r * a->KW + s) * cg + c) * a->O + o};
+            for (int64_t o = 0; o < a->g.O; o++) {
+                const int64_t at[3] = {((b * a->g.OH + p) * a->g.OW + q) * a->g.O + o,
+                                       ((b * a->g.H + h) * a->g.W + v) * a->g.C + o / og * cg + c,
+                                       ((r * a->g.KW + s) * cg + c) * a->g.O + o};
                 const double y = (double)a->dy[at[0]], z = (double)x[at[1]], w = (double)a->w[at[2]];
                 const double term[3] = {z * w, y * w, z * y};
                 for (int k = 0; k < 3; k++) {
@@ -469,27 +469,28 @@ static void conv_reference(const tp_conv_args *a, const float *x, double *want[3
                 }
             }
     }
-    for (int64_t i = 0; i < a->B * a->OH * a->OW * a->O; i++) {
-        if (a->epilogue.bias) want[0][i] += (double)a->epilogue.bias[i % a->O];
+    for (int64_t i = 0; i < a->g.B * a->g.OH * a->g.OW * a->g.O; i++) {
+        if (a->epilogue.bias) want[0][i] += (double)a->epilogue.bias[i % a->g.O];
         if (a->epilogue.act && want[0][i] < 0) want[0][i] = 0;
     }
 }
 
 /* Returns how many of the three went through tiles. */
-static int check_conv(tp_device *ordinary, tp_device *one, tp_device *three, const tp_conv_args *shape, int epilogue,
+static int check_conv(tp_device *ordinary, tp_device *one, tp_device *three, const tp__conv_args *shape, int epilogue,
                       bool norm, errors *tiles, errors *kernel)
 {
-    tp_conv_args a = *shape;
-    const int64_t n[3] = {a.B * a.OH * a.OW * a.O, a.B * a.H * a.W * a.C, a.KH * a.KW * a.C / a.groups * a.O};
+    tp__conv_args a = *shape;
+    const int64_t n[3] = {a.g.B * a.g.OH * a.g.OW * a.g.O, a.g.B * a.g.H * a.g.W * a.g.C,
+                          a.g.KH * a.g.KW * a.g.C / a.g.groups * a.g.O};
     float *x = numbers(n[1], 5, UNIFORM), *w = numbers(n[2], 6, UNIFORM), *dy = numbers(n[0], 7, UNIFORM);
-    float *bias = numbers(a.O, 8, UNIFORM), *bn = numbers(3 * a.C, 9, UNIFORM), *seen = numbers(n[1], 5, UNIFORM);
+    float *bias = numbers(a.g.O, 8, UNIFORM), *bn = numbers(3 * a.g.C, 9, UNIFORM), *seen = numbers(n[1], 5, UNIFORM);
     double *want[3], *size[3];
     int through = 0;
     a.x = x, a.w = w, a.dy = dy;
     if (epilogue & 1) a.epilogue.bias = bias;
     if (epilogue & 2) a.epilogue.act = TP_EPILOGUE_RELU;
     for (int64_t i = 0; i < n[1] && norm; i++) {
-        const float v = fmaf(x[i] - bn[i % a.C], bn[a.C + i % a.C], bn[2 * a.C + i % a.C]);
+        const float v = fmaf(x[i] - bn[i % a.g.C], bn[a.g.C + i % a.g.C], bn[2 * a.g.C + i % a.g.C]);
         seen[i] = v > 0 ? v : 0;
     }
     for (int k = 0; k < 3; k++) {
@@ -508,7 +509,7 @@ static int check_conv(tp_device *ordinary, tp_device *one, tp_device *three, con
             c[q] = (float *)malloc((size_t)(n[k] + 1) * sizeof(float));
             memset(c[q], 0xff, (size_t)(n[k] + 1) * sizeof(float));
             a.y = a.dx = a.dw = c[q];
-            conv_on(d[q], &a, (tp_conv_what)k);
+            conv_on(d[q], &a, (tp__conv_what)k);
             CHECK(c[q][n[k]] != c[q][n[k]]);
         }
         CHECK_MSG(same_bits(c[1], c[2], n[k]), "%d: the bits depend on the threads", k);
@@ -516,9 +517,9 @@ static int check_conv(tp_device *ordinary, tp_device *one, tp_device *three, con
             errors e = {0, 0, 0};
             through++;
             add_errors(&e, c[1], want[k], size[k], n[k], n[k], n[k]);
-            CHECK_MSG(e.worst <= 2e-6, "%d: B%d %dx%dx%d O%d K%dx%d s%d d%d p%d g%d: error %g", k, (int)a.B, (int)a.H,
-                      (int)a.W, (int)a.C, (int)a.O, (int)a.KH, (int)a.KW, (int)a.stride_h, (int)a.dilation_h,
-                      (int)a.pad_top, (int)a.groups, e.worst);
+            CHECK_MSG(e.worst <= 2e-6, "%d: B%d %dx%dx%d O%d K%dx%d s%d d%d p%d g%d: error %g", k, (int)a.g.B,
+                      (int)a.g.H, (int)a.g.W, (int)a.g.C, (int)a.g.O, (int)a.g.KH, (int)a.g.KW, (int)a.g.sh,
+                      (int)a.g.dh, (int)a.g.top, (int)a.g.groups, e.worst);
             add_errors(tiles, c[1], want[k], size[k], n[k], n[k], n[k]);
             add_errors(kernel, c[0], want[k], size[k], n[k], n[k], n[k]);
         }
@@ -544,8 +545,8 @@ TEST(convolutions_are_as_exact_as_without_tiles)
     errors tiles = {0, 0, 0}, kernel = {0, 0, 0};
     for (int i = 0; i < TP_COUNT(s); i++) {
         if (quick && s[i].H * s[i].W * s[i].C * s[i].O > 100000) continue;
-        const tp_conv_args a = conv_shape(s[i].B, s[i].H, s[i].W, s[i].C, s[i].O, s[i].KH, s[i].KW, s[i].stride,
-                                          s[i].dilation, s[i].pad, s[i].groups);
+        const tp__conv_args a = conv_shape(s[i].B, s[i].H, s[i].W, s[i].C, s[i].O, s[i].KH, s[i].KW, s[i].stride,
+                                           s[i].dilation, s[i].pad, s[i].groups);
         const int through = check_conv(ordinary, one, three, &a, i % 4, false, &tiles, &kernel);
 #ifndef AMX_REAL
         CHECK_MSG(through == s[i].through, "shape %d: %d of 3 went through tiles", i, through);
@@ -567,13 +568,13 @@ TEST(convolutions_of_random_shapes)
     const int n = getenv("TP_TEST_QUICK") ? 12 : 60;
     for (int i = 0; i < n; i++) {
         const int64_t g = i % 4 ? 1 : 2;
-        tp_conv_args a = conv_shape(1 + rnd(3), 3 + rnd(9), 3 + rnd(9), g * (1 + rnd(40)), g * (1 + rnd(40)),
-                                    1 + rnd(4), 1 + rnd(4), 1, 1, 0, g);
-        a.stride_h = 1 + rnd(2), a.stride_w = 1 + rnd(3);
-        a.dilation_h = 1 + rnd(2), a.dilation_w = 1 + rnd(2);
-        a.pad_top = rnd(4), a.pad_left = rnd(4);
-        a.OH = 1 + rnd((a.H + 6) / a.stride_h + 1);
-        a.OW = 1 + rnd((a.W + 6) / a.stride_w + 1);
+        tp__conv_args a = conv_shape(1 + rnd(3), 3 + rnd(9), 3 + rnd(9), g * (1 + rnd(40)), g * (1 + rnd(40)),
+                                     1 + rnd(4), 1 + rnd(4), 1, 1, 0, g);
+        a.g.sh = 1 + rnd(2), a.g.sw = 1 + rnd(3);
+        a.g.dh = 1 + rnd(2), a.g.dw = 1 + rnd(2);
+        a.g.top = rnd(4), a.g.left = rnd(4);
+        a.g.OH = 1 + rnd((a.g.H + 6) / a.g.sh + 1);
+        a.g.OW = 1 + rnd((a.g.W + 6) / a.g.sw + 1);
         check_conv(ordinary, one, three, &a, i % 4, false, &tiles, &kernel);
     }
 #ifndef AMX_REAL

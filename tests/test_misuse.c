@@ -363,8 +363,6 @@ static const tp_call *a_call(void)
     k.fault_id = 1;
     return &k;
 }
-static tp_gemm_args gemm_args;
-static tp_conv_args conv_args;
 
 /* ==== >>graph's ======================================================================================= */
 
@@ -906,12 +904,6 @@ static void world_begin(void)
     memset(&a_layer, 0, sizeof a_layer);
     memset(&a_model, 0, sizeof a_model);
     memset(&train_desc, 0, sizeof train_desc);
-    memset(&conv_args, 0, sizeof conv_args);
-    conv_args.B = conv_args.H = conv_args.W = conv_args.C = conv_args.O = conv_args.KH = conv_args.KW = 1;
-    conv_args.OH = conv_args.OW = conv_args.stride_h = conv_args.stride_w = conv_args.groups = 1;
-    conv_args.dilation_h = conv_args.dilation_w = 1;
-    conv_args.x = floats, conv_args.w = floats + 16, conv_args.dy = floats + 32;
-    conv_args.y = conv_args.dx = conv_args.dw = floats + 48;
     variable_desc.name = "described";
     variable_desc.shape = shape_of(2, 4);
     variable_scope.name = "scope";

@@ -59,13 +59,13 @@ typedef int (*dnnl_fn)(char, char, int64_t, int64_t, int64_t, float, const float
 static cblas_fn cblas;
 static dnnl_fn dnnl;
 static tp_device *device;
-static tp_gemm_args args;
+static tp__gemm_args args;
 static void *scratch;
 
 static void run(int who)
 {
-    const tp_gemm_args *a = &args;
-    if (who == 0) tp_gemm(device, a, scratch);
+    const tp__gemm_args *a = &args;
+    if (who == 0) tp__gemm(device, a, scratch);
     else if (who == 1)
         cblas(101, a->ta ? 112 : 111, a->tb ? 112 : 111, (int)a->M, (int)a->N, (int)a->K, 1.0f, a->A, (int)a->lda, a->B,
               (int)a->ldb, 0.0f, a->C, (int)a->ldc);
@@ -140,7 +140,7 @@ static measured measure(int who, const shape *s, int threads)
     float *A = (float *)tp_alloc_aligned((size_t)(s->M * s->K) * 4);
     float *B = (float *)tp_alloc_aligned((size_t)(s->K * s->N) * 4);
     float *C = (float *)tp_alloc_aligned((size_t)(s->M * s->N) * 4);
-    scratch = tp_alloc_aligned(tp_gemm_scratch(device, &args) + 64);
+    scratch = tp_alloc_aligned(tp__gemm_scratch(device, &args) + 64);
     if (!A || !B || !C || !scratch) return r;
     for (int64_t k = 0; k < s->M * s->K; k++) A[k] = tp_random_uniform(1, 0, (uint64_t)k) - 0.5f;
     for (int64_t k = 0; k < s->K * s->N; k++) B[k] = tp_random_uniform(2, 0, (uint64_t)k) - 0.5f;

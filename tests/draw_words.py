@@ -23,16 +23,17 @@ import re
 LITERAL_OR_COMMENT = re.compile(r'"(?:\\.|[^"\\\n])*"|(?<![0-9A-Za-z])\'(?:\\.|[^\'\\\n])+\'|/\*.*?\*/|//[^\n]*', re.S)
 TYPE = (r'(?:(?:const|static|unsigned|struct|enum|volatile|register)\s+)*'
         r'(?:tp_\w+|tp__\w+|\w+_t|void|bool|char|short|int|long long|long|float|double|unsigned|size_t|FILE|cuda\w+|cu\w+)')
-DECLARATION = re.compile(r'(?:^|[;{(,]\s*)(' + TYPE + r')\b((?:\s*\*+(?:\s*const\b)?)*\s*)(\w+)(?=\s*(?:[=;,)\[:]|$))')
+DECLARATION = re.compile(r'(?:^\s*|[;{(,]\s*)(' + TYPE + r')\b((?:\s*\*+(?:\s*const\b)?)*\s*)(\w+)(?=\s*(?:[=;,)\[:]|$))')
 MORE = re.compile(r',\s*(\**)(\w+)(?=\s*(?:[=;,\[]))')
-KEYWORDS = {'return', 'else', 'const', 'case', 'goto', 'sizeof', 'void', 'static', 'struct', 'unsigned', 'int'}
+KEYWORDS = set('return else const case goto sizeof void static struct unsigned int long char NULL true false'.split())
 
 
 def blank(text):
-    """Comments and string contents become spaces, so that lines and columns stay."""
+    """Comments, strings and preprocessor lines become spaces, so that lines and columns stay."""
     def spaces(match):
         return re.sub(r'[^\n]', ' ', match.group())
-    return LITERAL_OR_COMMENT.sub(spaces, text)
+    text = LITERAL_OR_COMMENT.sub(spaces, text)
+    return re.sub(r'^[ \t]*#(?:[^\n]*\\\n)*[^\n]*', spaces, text, flags=re.M)
 
 
 def comments(path, text):
@@ -54,7 +55,7 @@ def names(path, text):
     seen = set()
     owner, depth, kind = '', 0, ''
     for number, line in enumerate(blank(text).split('\n'), 1):
-        if line.startswith('#') or line.startswith('extern "'):
+        if line.startswith('extern'):
             continue
         if depth == 0:
             aggregate = re.match(r'(?:typedef\s+)?(struct|union|enum)\s*(\w*)', line)
@@ -77,20 +78,26 @@ def names(path, text):
         elif depth > 0 or kind == 'function':
             what = 'field' if kind in ('struct', 'union') else 'local'
             rows = []
+            if what == 'field':
+                rows += [(what, 'function pointer', name) for name in re.findall(r'\(\*(\w+)(?:\[\w*\])*\)\(', line)]
             for match in DECLARATION.finditer(line):
+                if what == 'field' and '(' in line[:match.start(1)]:
+                    break
                 kind_of = re.sub(r'\s+', ' ', match.group(1) + ' ' + match.group(2)).strip()
+                if line[match.end(3):].lstrip().startswith('['):
+                    kind_of += '[]'
                 rows.append((what, kind_of, match.group(3)))
                 if '(' not in line[:match.start(1)] and ('(' not in line or what == 'field'):
-                    rows += [(what, kind_of.rstrip(' *') + ' ' + m.group(1), m.group(2)) for m in MORE.finditer(line, match.end(3))]
+                    rows += [(what, kind_of.rstrip(' *[]') + ' ' + m.group(1), m.group(2)) for m in MORE.finditer(line, match.end(3))]
         else:
             rows = []
         for what, kind_of, name in rows:
             short = len(name) < 3 and what == 'local'
-            if short or name in KEYWORDS or not name or (owner, name) in seen:
+            if short or name in KEYWORDS or not re.match('[A-Za-z_]', name) or (owner, name) in seen:
                 continue
             seen.add((owner, name))
             yield f'{path}:{number}', f'{what}  {kind_of} {name}  of {owner}'.replace('  constant', 'constant')
-        depth += line.count('{') - line.count('}')
+        depth = max(0, depth + line.count('{') - line.count('}'))
         if depth == 0 and (';' in line or '}' in line):
             kind = ''
 

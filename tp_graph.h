@@ -11929,8 +11929,8 @@ static tp_node *tp__zero_of(tp_node *x) { return tp_const_as(tp_node_graph(x), x
 static tp_node *tp__where(tp_node *mask, tp_node *x) { return tp_select(mask, x, tp__zero_of(x)); }
 
 /* Returns the gradient of an op that only changes the shape. */
-static void tp__view_grad(tp_grad *g) { g->din[0] = tp_reshape_like(g->dout[0], g->in[0]); }
-static void tp__identity_grad(tp_grad *g) { g->din[0] = g->dout[0]; }
+static void tp__view_gradient(tp_grad *g) { g->din[0] = tp_reshape_like(g->dout[0], g->in[0]); }
+static void tp__identity_gradient(tp_grad *g) { g->din[0] = g->dout[0]; }
 #endif
 
 /* ==== element-wise: arithmetic ========================================================================= */
@@ -11938,36 +11938,39 @@ static void tp__identity_grad(tp_grad *g) { g->din[0] = g->dout[0]; }
 /* -- add: y = a + b ------------------------------------------------------------------------- >>op add */
 TP__MAP2(add, char, TP__NUM, TP__ADD(a, b))
 #ifdef TP__ROWS
-static void tp__add_grad(tp_grad *g)
+static void tp__add_gradient(tp_grad *g)
 {
     g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
     g->din[1] = tp__unbroadcast(g->dout[0], g->in[1]);
 }
-static const tp_op tp__op_add = TP__MAP_ROW("add", "Add", 2, tp__add_grad, TP__MAPS(tp__add), tp_vec_find_add, "Add");
+static const tp_op tp__op_add =
+    TP__MAP_ROW("add", "Add", 2, tp__add_gradient, TP__MAPS(tp__add), tp_vec_find_add, "Add");
 TP_DEF tp_node *tp_add(tp_node *a, tp_node *b) { return tp__op2(&tp__op_add, a, b, NULL); }
 #endif
 
 /* -- sub: y = a - b ------------------------------------------------------------------------- >>op sub */
 TP__MAP2(sub, char, TP__NUM, TP__SUB(a, b))
 #ifdef TP__ROWS
-static void tp__sub_grad(tp_grad *g)
+static void tp__sub_gradient(tp_grad *g)
 {
     g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(g->dout[0]), g->in[1]);
 }
-static const tp_op tp__op_sub = TP__MAP_ROW("sub", "Sub", 2, tp__sub_grad, TP__MAPS(tp__sub), tp_vec_find_sub, "Sub");
+static const tp_op tp__op_sub =
+    TP__MAP_ROW("sub", "Sub", 2, tp__sub_gradient, TP__MAPS(tp__sub), tp_vec_find_sub, "Sub");
 TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b) { return tp__op2(&tp__op_sub, a, b, NULL); }
 #endif
 
 /* -- mul: y = a b --------------------------------------------------------------------------- >>op mul */
 TP__MAP2(mul, char, TP__NUM, TP__MUL(a, b))
 #ifdef TP__ROWS
-static void tp__mul_grad(tp_grad *g)
+static void tp__mul_gradient(tp_grad *g)
 {
     g->din[0] = tp__unbroadcast(tp_mul(g->dout[0], g->in[1]), g->in[0]);
     g->din[1] = tp__unbroadcast(tp_mul(g->dout[0], g->in[0]), g->in[1]);
 }
-static const tp_op tp__op_mul = TP__MAP_ROW("mul", "Mul", 2, tp__mul_grad, TP__MAPS(tp__mul), tp_vec_find_mul, "Mul");
+static const tp_op tp__op_mul =
+    TP__MAP_ROW("mul", "Mul", 2, tp__mul_gradient, TP__MAPS(tp__mul), tp_vec_find_mul, "Mul");
 TP_DEF tp_node *tp_mul(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mul, a, b, NULL); }
 #endif
 
@@ -11977,14 +11980,14 @@ TP_DEF tp_node *tp_mul(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mul, a, 
 TP__MAP2(div, char, real, a / b)
 #endif
 #ifdef TP__ROWS
-static void tp__div_grad(tp_grad *g)
+static void tp__div_gradient(tp_grad *g)
 {
     tp_node *d = tp_div(g->dout[0], g->in[1]);
     g->din[0] = tp__unbroadcast(d, g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(d, &g->out[0])), g->in[1]);
 }
 static const tp_op tp__op_div =
-    TP__MAP_ROW("div", "RealDiv", 2, tp__div_grad, TP__REAL_MAPS(tp__div), tp_vec_find_div, "Div");
+    TP__MAP_ROW("div", "RealDiv", 2, tp__div_gradient, TP__REAL_MAPS(tp__div), tp_vec_find_div, "Div");
 TP_DEF tp_node *tp_div(tp_node *a, tp_node *b) { return tp__op2(&tp__op_div, a, b, NULL); }
 #endif
 
@@ -11993,18 +11996,18 @@ TP_DEF tp_node *tp_div(tp_node *a, tp_node *b) { return tp__op2(&tp__op_div, a, 
 TP__MAP2(maximum, char, TP__NUM, TP__IS_NAN(a) || a > b ? a : b)
 TP__MAP2(minimum, char, TP__NUM, TP__IS_NAN(a) || a < b ? a : b)
 #ifdef TP__ROWS
-static void tp__extremum_grad(tp_grad *g, tp_node *first_wins)
+static void tp__extremum_gradient(tp_grad *g, tp_node *first_wins)
 {
     tp_node *zero = tp__zero_of(g->dout[0]);
     g->din[0] = tp__unbroadcast(tp_select(first_wins, g->dout[0], zero), g->in[0]);
     g->din[1] = tp__unbroadcast(tp_select(first_wins, zero, g->dout[0]), g->in[1]);
 }
-static void tp__maximum_grad(tp_grad *g) { tp__extremum_grad(g, tp_greater_equal(g->in[0], g->in[1])); }
-static void tp__minimum_grad(tp_grad *g) { tp__extremum_grad(g, tp_less_equal(g->in[0], g->in[1])); }
+static void tp__maximum_gradient(tp_grad *g) { tp__extremum_gradient(g, tp_greater_equal(g->in[0], g->in[1])); }
+static void tp__minimum_gradient(tp_grad *g) { tp__extremum_gradient(g, tp_less_equal(g->in[0], g->in[1])); }
 static const tp_op tp__op_maximum =
-    TP__MAP_ROW("maximum", "Maximum", 2, tp__maximum_grad, TP__MAPS(tp__maximum), tp_vec_find_max, "Max");
+    TP__MAP_ROW("maximum", "Maximum", 2, tp__maximum_gradient, TP__MAPS(tp__maximum), tp_vec_find_max, "Max");
 static const tp_op tp__op_minimum =
-    TP__MAP_ROW("minimum", "Minimum", 2, tp__minimum_grad, TP__MAPS(tp__minimum), tp_vec_find_min, "Min");
+    TP__MAP_ROW("minimum", "Minimum", 2, tp__minimum_gradient, TP__MAPS(tp__minimum), tp_vec_find_min, "Min");
 TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_maximum, a, b, NULL); }
 TP_DEF tp_node *tp_minimum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_minimum, a, b, NULL); }
 #endif
@@ -12012,14 +12015,14 @@ TP_DEF tp_node *tp_minimum(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mini
 /* -- squared_difference: y = (a - b)^2 ------------------------------------------ >>op squared_difference */
 TP__MAP2(squared_difference, char, TP__NUM, TP__MUL(TP__SUB(a, b), TP__SUB(a, b)))
 #ifdef TP__ROWS
-static void tp__squared_difference_grad(tp_grad *g)
+static void tp__squared_difference_gradient(tp_grad *g)
 {
     tp_node *d = tp_mul(tp__scaled(g->dout[0], 2.0), tp_sub(g->in[0], g->in[1]));
     g->din[0] = tp__unbroadcast(d, g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(d), g->in[1]);
 }
 static const tp_op tp__op_squared_difference =
-    TP__MAP_ROW("squared_difference", "SquaredDifference", 2, tp__squared_difference_grad,
+    TP__MAP_ROW("squared_difference", "SquaredDifference", 2, tp__squared_difference_gradient,
                 TP__MAPS(tp__squared_difference), NULL, NULL);
 TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b)
 {
@@ -12054,14 +12057,14 @@ static real TP__F(tp__floor_rest)(real a, real b)
 TP__MAP2(floordiv, char, TP__NUM, TP__F(tp__floor_quotient)(a, b))
 TP__MAP2(mod, char, TP__NUM, TP__F(tp__floor_rest)(a, b))
 #ifdef TP__ROWS
-static void tp__mod_grad(tp_grad *g)
+static void tp__mod_gradient(tp_grad *g)
 {
     tp_node *q = tp_floordiv(g->in[0], g->in[1]);
     g->din[0] = tp__unbroadcast(g->dout[0], g->in[0]);
     g->din[1] = tp__unbroadcast(tp_neg(tp_mul(g->dout[0], q)), g->in[1]);
 }
 static const tp_op tp__op_floordiv = TP__MAP_ROW("floordiv", "FloorDiv", 2, NULL, TP__MAPS(tp__floordiv), NULL, NULL);
-static const tp_op tp__op_mod = TP__MAP_ROW("mod", "FloorMod", 2, tp__mod_grad, TP__MAPS(tp__mod), NULL, NULL);
+static const tp_op tp__op_mod = TP__MAP_ROW("mod", "FloorMod", 2, tp__mod_gradient, TP__MAPS(tp__mod), NULL, NULL);
 TP_DEF tp_node *tp_floordiv(tp_node *a, tp_node *b) { return tp__op2(&tp__op_floordiv, a, b, NULL); }
 TP_DEF tp_node *tp_mod(tp_node *a, tp_node *b) { return tp__op2(&tp__op_mod, a, b, NULL); }
 #endif
@@ -12077,14 +12080,16 @@ TP__MAP1(abs, char, TP__R(fabs)(x))
 TP__MAP1(sign, char, x > 0 ? 1 : x < 0 ? -1 : x)
 TP__MAP1(square, char, TP__MUL(x, x))
 #ifdef TP__ROWS
-static void tp__neg_grad(tp_grad *g) { g->din[0] = tp_neg(g->dout[0]); }
-static void tp__abs_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sign(g->in[0])); }
-static void tp__square_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp__scaled(g->in[0], 2.0)); }
-static const tp_op tp__op_neg = TP__MAP_ROW("neg", "Neg", 1, tp__neg_grad, TP__MAPS(tp__neg), tp_vec_find_neg, "Neg");
-static const tp_op tp__op_abs = TP__MAP_ROW("abs", "Abs", 1, tp__abs_grad, TP__MAPS(tp__abs), tp_vec_find_abs, "Abs");
+static void tp__neg_gradient(tp_grad *g) { g->din[0] = tp_neg(g->dout[0]); }
+static void tp__abs_gradient(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sign(g->in[0])); }
+static void tp__square_gradient(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp__scaled(g->in[0], 2.0)); }
+static const tp_op tp__op_neg =
+    TP__MAP_ROW("neg", "Neg", 1, tp__neg_gradient, TP__MAPS(tp__neg), tp_vec_find_neg, "Neg");
+static const tp_op tp__op_abs =
+    TP__MAP_ROW("abs", "Abs", 1, tp__abs_gradient, TP__MAPS(tp__abs), tp_vec_find_abs, "Abs");
 static const tp_op tp__op_sign = TP__MAP_ROW("sign", "Sign", 1, NULL, TP__MAPS(tp__sign), NULL, "Sign");
 static const tp_op tp__op_square =
-    TP__MAP_ROW("square", "Square", 1, tp__square_grad, TP__MAPS(tp__square), tp_vec_find_square, NULL);
+    TP__MAP_ROW("square", "Square", 1, tp__square_gradient, TP__MAPS(tp__square), tp_vec_find_square, NULL);
 TP_DEF tp_node *tp_neg(tp_node *x) { return tp__op1(&tp__op_neg, x, NULL); }
 TP_DEF tp_node *tp_abs(tp_node *x) { return tp__op1(&tp__op_abs, x, NULL); }
 TP_DEF tp_node *tp_sign(tp_node *x) { return tp__op1(&tp__op_sign, x, NULL); }
@@ -12110,12 +12115,12 @@ static tp_status tp__affine_infer(tp_infer *s)
                              tp_dtype_name(s->in[0].dtype), (double)t->scale, (double)t->offset);
     return tp__infer_map(s);
 }
-static void tp__affine_grad(tp_grad *g)
+static void tp__affine_gradient(tp_grad *g)
 {
     g->din[0] = tp_affine(g->dout[0], ((const tp__affine_attrs *)g->op->attrs)->scale, 0.0f);
 }
 static const tp_op tp__op_affine = TP__MAP_ROW_OF(TP__ATTRS(affine), tp__affine_infer, "affine", "Affine", 1,
-                                                  tp__affine_grad, TP__MAPS(tp__affine), NULL, NULL);
+                                                  tp__affine_gradient, TP__MAPS(tp__affine), NULL, NULL);
 TP_DEF tp_node *tp_affine(tp_node *x, float scale, float offset)
 {
     tp__affine_attrs t;
@@ -12155,15 +12160,15 @@ static tp_status tp__clip_infer(tp_infer *s)
         return tp_infer_fail(s, TP_ERR_ARG, "low %g is above high %g", (double)t->low, (double)t->high);
     return tp__infer_map(s);
 }
-static void tp__clip_back(tp_grad *g); /* Adds the gradient of clip, or of clip_grad, from dy and x. */
+static void tp__clip_gradient(tp_grad *g); /* Adds the gradient of clip, or of clip_grad, from dy and x. */
 static const tp_op tp__op_clip_grad = TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip_grad", "ClipByValueGrad", 2,
-                                                     tp__clip_back, TP__REAL_MAPS(tp__clip_grad), NULL, NULL);
-static void tp__clip_back(tp_grad *g)
+                                                     tp__clip_gradient, TP__REAL_MAPS(tp__clip_grad), NULL, NULL);
+static void tp__clip_gradient(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_clip_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
 static const tp_op tp__op_clip = TP__MAP_ROW_OF(TP__ATTRS(clip), tp__clip_infer, "clip", "ClipByValue", 1,
-                                                tp__clip_back, TP__MAPS(tp__clip), NULL, "Clip");
+                                                tp__clip_gradient, TP__MAPS(tp__clip), NULL, "Clip");
 TP_DEF tp_node *tp_clip(tp_node *x, float low, float high)
 {
     tp__clip_attrs t;
@@ -12273,14 +12278,14 @@ static tp_status tp__select_infer(tp_infer *s)
     s->out[0].dtype = s->in[1].dtype;
     return tp__infer_broadcast(s, 0, 3, &s->out[0].shape);
 }
-static void tp__select_grad(tp_grad *g)
+static void tp__select_gradient(tp_grad *g)
 {
     tp_node *zero = tp__zero_of(g->dout[0]);
     g->din[1] = tp__unbroadcast(tp_select(g->in[0], g->dout[0], zero), g->in[1]);
     g->din[2] = tp__unbroadcast(tp_select(g->in[0], zero, g->dout[0]), g->in[2]);
 }
 static const tp_op tp__op_select = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__select_infer, "select", "Select", 3,
-                                                  tp__select_grad, TP__MAPS(tp__select), NULL, "Where");
+                                                  tp__select_gradient, TP__MAPS(tp__select), NULL, "Where");
 static const tp_op tp__op_select_bytes = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__select_infer, "select_bytes", "Select", 3,
                                                         NULL, TP__BYTE_MAP(tp__select_byte), NULL, "Where");
 TP_DEF tp_node *tp_select(tp_node *cond, tp_node *a, tp_node *b)
@@ -12398,7 +12403,7 @@ static float tp__powf(float a, float b)
  *   da = dy b a^(b-1),  db = dy y ln a where a > 0, else 0. */
 TP__MAP2(pow, char, real, TP__POW(a, b))
 #ifdef TP__ROWS
-static void tp__pow_grad(tp_grad *g)
+static void tp__pow_gradient(tp_grad *g)
 {
     tp_node *a = g->in[0], *b = g->in[1], *one = tp_const_as(g->graph, a->dtype, 1.0);
     tp_node *positive = tp_greater(a, tp__zero_of(a));
@@ -12406,7 +12411,7 @@ static void tp__pow_grad(tp_grad *g)
     g->din[0] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], b), tp_pow(a, tp_sub(b, one))), a);
     g->din[1] = tp__unbroadcast(tp_mul(tp_mul(g->dout[0], &g->out[0]), ln_a), b);
 }
-static const tp_op tp__op_pow = TP__MAP_ROW("pow", "Pow", 2, tp__pow_grad, TP__REAL_MAPS(tp__pow), NULL, "Pow");
+static const tp_op tp__op_pow = TP__MAP_ROW("pow", "Pow", 2, tp__pow_gradient, TP__REAL_MAPS(tp__pow), NULL, "Pow");
 TP_DEF tp_node *tp_pow(tp_node *a, tp_node *b) { return tp__op2(&tp__op_pow, a, b, NULL); }
 #endif
 
@@ -12416,18 +12421,18 @@ TP__MAP1(sqrt, char, TP__R(sqrt)(x))
 TP__MAP1(rsqrt, char, 1 / TP__R(sqrt)(x))
 TP__MAP1(reciprocal, char, 1 / x)
 #ifdef TP__ROWS
-static void tp__sqrt_grad(tp_grad *g) { g->din[0] = tp_div(tp__scaled(g->dout[0], 0.5), &g->out[0]); }
-static void tp__rsqrt_grad(tp_grad *g)
+static void tp__sqrt_gradient(tp_grad *g) { g->din[0] = tp_div(tp__scaled(g->dout[0], 0.5), &g->out[0]); }
+static void tp__rsqrt_gradient(tp_grad *g)
 {
     tp_node *y = &g->out[0];
     g->din[0] = tp_mul(tp__scaled(g->dout[0], -0.5), tp_mul(y, tp_square(y)));
 }
-static void tp__reciprocal_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_square(&g->out[0]))); }
+static void tp__reciprocal_gradient(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_square(&g->out[0]))); }
 static const tp_op tp__op_sqrt =
-    TP__MAP_ROW("sqrt", "Sqrt", 1, tp__sqrt_grad, TP__REAL_MAPS(tp__sqrt), tp_vec_find_sqrt, "Sqrt");
+    TP__MAP_ROW("sqrt", "Sqrt", 1, tp__sqrt_gradient, TP__REAL_MAPS(tp__sqrt), tp_vec_find_sqrt, "Sqrt");
 static const tp_op tp__op_rsqrt =
-    TP__MAP_ROW("rsqrt", "Rsqrt", 1, tp__rsqrt_grad, TP__REAL_MAPS(tp__rsqrt), tp_vec_find_rsqrt, NULL);
-static const tp_op tp__op_reciprocal = TP__MAP_ROW("reciprocal", "Reciprocal", 1, tp__reciprocal_grad,
+    TP__MAP_ROW("rsqrt", "Rsqrt", 1, tp__rsqrt_gradient, TP__REAL_MAPS(tp__rsqrt), tp_vec_find_rsqrt, NULL);
+static const tp_op tp__op_reciprocal = TP__MAP_ROW("reciprocal", "Reciprocal", 1, tp__reciprocal_gradient,
                                                    TP__REAL_MAPS(tp__reciprocal), tp_vec_find_reciprocal, "Reciprocal");
 TP_DEF tp_node *tp_sqrt(tp_node *x) { return tp__op1(&tp__op_sqrt, x, NULL); }
 TP_DEF tp_node *tp_rsqrt(tp_node *x) { return tp__op1(&tp__op_rsqrt, x, NULL); }
@@ -12439,11 +12444,12 @@ TP_DEF tp_node *tp_reciprocal(tp_node *x) { return tp__op1(&tp__op_reciprocal, x
 TP__MAP1(exp, char, TP__EXP(x))
 TP__MAP1(ln, char, TP__LOG(x))
 #ifdef TP__ROWS
-static void tp__exp_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], &g->out[0]); }
-static void tp__ln_grad(tp_grad *g) { g->din[0] = tp_div(g->dout[0], g->in[0]); }
+static void tp__exp_gradient(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], &g->out[0]); }
+static void tp__ln_gradient(tp_grad *g) { g->din[0] = tp_div(g->dout[0], g->in[0]); }
 static const tp_op tp__op_exp =
-    TP__MAP_ROW("exp", "Exp", 1, tp__exp_grad, TP__REAL_MAPS(tp__exp), tp_vec_find_exp, "Exp");
-static const tp_op tp__op_ln = TP__MAP_ROW("ln", "Log", 1, tp__ln_grad, TP__REAL_MAPS(tp__ln), tp_vec_find_log, "Log");
+    TP__MAP_ROW("exp", "Exp", 1, tp__exp_gradient, TP__REAL_MAPS(tp__exp), tp_vec_find_exp, "Exp");
+static const tp_op tp__op_ln =
+    TP__MAP_ROW("ln", "Log", 1, tp__ln_gradient, TP__REAL_MAPS(tp__ln), tp_vec_find_log, "Log");
 TP_DEF tp_node *tp_exp(tp_node *x) { return tp__op1(&tp__op_exp, x, NULL); }
 TP_DEF tp_node *tp_ln(tp_node *x) { return tp__op1(&tp__op_ln, x, NULL); }
 #endif
@@ -12452,10 +12458,10 @@ TP_DEF tp_node *tp_ln(tp_node *x) { return tp__op1(&tp__op_ln, x, NULL); }
 TP__MAP1(sin, char, TP__SIN(x))
 TP__MAP1(cos, char, TP__COS(x))
 #ifdef TP__ROWS
-static void tp__sin_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_cos(g->in[0])); }
-static void tp__cos_grad(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_sin(g->in[0]))); }
-static const tp_op tp__op_sin = TP__MAP_ROW("sin", "Sin", 1, tp__sin_grad, TP__REAL_MAPS(tp__sin), NULL, "Sin");
-static const tp_op tp__op_cos = TP__MAP_ROW("cos", "Cos", 1, tp__cos_grad, TP__REAL_MAPS(tp__cos), NULL, "Cos");
+static void tp__sin_gradient(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_cos(g->in[0])); }
+static void tp__cos_gradient(tp_grad *g) { g->din[0] = tp_neg(tp_mul(g->dout[0], tp_sin(g->in[0]))); }
+static const tp_op tp__op_sin = TP__MAP_ROW("sin", "Sin", 1, tp__sin_gradient, TP__REAL_MAPS(tp__sin), NULL, "Sin");
+static const tp_op tp__op_cos = TP__MAP_ROW("cos", "Cos", 1, tp__cos_gradient, TP__REAL_MAPS(tp__cos), NULL, "Cos");
 TP_DEF tp_node *tp_sin(tp_node *x) { return tp__op1(&tp__op_sin, x, NULL); }
 TP_DEF tp_node *tp_cos(tp_node *x) { return tp__op1(&tp__op_cos, x, NULL); }
 #endif
@@ -12466,19 +12472,22 @@ TP__MAP1(asin, char, TP__ASIN(x))
 TP__MAP1(acos, char, TP__ACOS(x))
 TP__MAP1(atan, char, TP__ATAN(x))
 #ifdef TP__ROWS
-static void tp__asin_grad(tp_grad *g)
+static void tp__asin_gradient(tp_grad *g)
 {
     g->din[0] = tp_mul(g->dout[0], tp_rsqrt(tp_affine(tp_square(g->in[0]), -1, 1)));
 }
-static void tp__acos_grad(tp_grad *g)
+static void tp__acos_gradient(tp_grad *g)
 {
-    tp__asin_grad(g);
+    tp__asin_gradient(g);
     g->din[0] = tp_neg(g->din[0]);
 }
-static void tp__atan_grad(tp_grad *g) { g->din[0] = tp_div(g->dout[0], tp_affine(tp_square(g->in[0]), 1, 1)); }
-static const tp_op tp__op_asin = TP__MAP_ROW("asin", "Asin", 1, tp__asin_grad, TP__REAL_MAPS(tp__asin), NULL, "Asin");
-static const tp_op tp__op_acos = TP__MAP_ROW("acos", "Acos", 1, tp__acos_grad, TP__REAL_MAPS(tp__acos), NULL, "Acos");
-static const tp_op tp__op_atan = TP__MAP_ROW("atan", "Atan", 1, tp__atan_grad, TP__REAL_MAPS(tp__atan), NULL, "Atan");
+static void tp__atan_gradient(tp_grad *g) { g->din[0] = tp_div(g->dout[0], tp_affine(tp_square(g->in[0]), 1, 1)); }
+static const tp_op tp__op_asin =
+    TP__MAP_ROW("asin", "Asin", 1, tp__asin_gradient, TP__REAL_MAPS(tp__asin), NULL, "Asin");
+static const tp_op tp__op_acos =
+    TP__MAP_ROW("acos", "Acos", 1, tp__acos_gradient, TP__REAL_MAPS(tp__acos), NULL, "Acos");
+static const tp_op tp__op_atan =
+    TP__MAP_ROW("atan", "Atan", 1, tp__atan_gradient, TP__REAL_MAPS(tp__atan), NULL, "Atan");
 TP_DEF tp_node *tp_asin(tp_node *x) { return tp__op1(&tp__op_asin, x, NULL); }
 TP_DEF tp_node *tp_acos(tp_node *x) { return tp__op1(&tp__op_acos, x, NULL); }
 TP_DEF tp_node *tp_atan(tp_node *x) { return tp__op1(&tp__op_atan, x, NULL); }
@@ -12488,12 +12497,12 @@ TP_DEF tp_node *tp_atan(tp_node *x) { return tp__op1(&tp__op_atan, x, NULL); }
  *   dx = dy 2/sqrt(pi) exp(-x^2) */
 TP__MAP1(erf, char, TP__ERF(x))
 #ifdef TP__ROWS
-static void tp__erf_grad(tp_grad *g)
+static void tp__erf_gradient(tp_grad *g)
 {
     g->din[0] = tp_mul(tp__scaled(g->dout[0], 1.12837916709551257390), tp_exp(tp_neg(tp_square(g->in[0]))));
 }
 static const tp_op tp__op_erf =
-    TP__MAP_ROW("erf", "Erf", 1, tp__erf_grad, TP__REAL_MAPS(tp__erf), tp_vec_find_erf, "Erf");
+    TP__MAP_ROW("erf", "Erf", 1, tp__erf_gradient, TP__REAL_MAPS(tp__erf), tp_vec_find_erf, "Erf");
 TP_DEF tp_node *tp_erf(tp_node *x) { return tp__op1(&tp__op_erf, x, NULL); }
 /* Made of plain nodes, so that gradients of any order exist; the planner fuses the nodes into one pass. */
 TP_DEF tp_node *tp_gelu(tp_node *x)
@@ -12513,15 +12522,18 @@ TP_DEF tp_node *tp_silu(tp_node *x) { return tp_mul(x, tp_sigmoid(x)); }
 TP__MAP1(tanh, char, TP__TANH(x))
 TP__MAP1(sigmoid, char, 1 / (1 + TP__EXP(-x)))
 #ifdef TP__ROWS
-static void tp__tanh_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(&g->out[0]), -1.0f, 1.0f)); }
-static void tp__sigmoid_grad(tp_grad *g)
+static void tp__tanh_gradient(tp_grad *g)
+{
+    g->din[0] = tp_mul(g->dout[0], tp_affine(tp_square(&g->out[0]), -1.0f, 1.0f));
+}
+static void tp__sigmoid_gradient(tp_grad *g)
 {
     g->din[0] = tp_mul(tp_mul(g->dout[0], &g->out[0]), tp_affine(&g->out[0], -1.0f, 1.0f));
 }
 static const tp_op tp__op_tanh =
-    TP__MAP_ROW("tanh", "Tanh", 1, tp__tanh_grad, TP__REAL_MAPS(tp__tanh), tp_vec_find_tanh, "Tanh");
-static const tp_op tp__op_sigmoid =
-    TP__MAP_ROW("sigmoid", "Sigmoid", 1, tp__sigmoid_grad, TP__REAL_MAPS(tp__sigmoid), tp_vec_find_sigmoid, "Sigmoid");
+    TP__MAP_ROW("tanh", "Tanh", 1, tp__tanh_gradient, TP__REAL_MAPS(tp__tanh), tp_vec_find_tanh, "Tanh");
+static const tp_op tp__op_sigmoid = TP__MAP_ROW("sigmoid", "Sigmoid", 1, tp__sigmoid_gradient,
+                                                TP__REAL_MAPS(tp__sigmoid), tp_vec_find_sigmoid, "Sigmoid");
 TP_DEF tp_node *tp_tanh(tp_node *x) { return tp__op1(&tp__op_tanh, x, NULL); }
 TP_DEF tp_node *tp_sigmoid(tp_node *x) { return tp__op1(&tp__op_sigmoid, x, NULL); }
 #endif
@@ -12536,9 +12548,9 @@ static real TP__F(tp__log_one_plus)(real e)
 }
 TP__MAP1(softplus, char, (x > 0 ? x : 0) + TP__F(tp__log_one_plus)(TP__EXP(-TP__R(fabs)(x))))
 #ifdef TP__ROWS
-static void tp__softplus_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sigmoid(g->in[0])); }
+static void tp__softplus_gradient(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], tp_sigmoid(g->in[0])); }
 static const tp_op tp__op_softplus =
-    TP__MAP_ROW("softplus", "Softplus", 1, tp__softplus_grad, TP__REAL_MAPS(tp__softplus), NULL, "Softplus");
+    TP__MAP_ROW("softplus", "Softplus", 1, tp__softplus_gradient, TP__REAL_MAPS(tp__softplus), NULL, "Softplus");
 TP_DEF tp_node *tp_softplus(tp_node *x) { return tp__op1(&tp__op_softplus, x, NULL); }
 #endif
 
@@ -12547,15 +12559,15 @@ TP_DEF tp_node *tp_softplus(tp_node *x) { return tp__op1(&tp__op_softplus, x, NU
 TP__MAP1(relu, char, 0 > x ? 0 : x)
 TP__MAP2(relu_grad, char, real, b > 0 ? a : 0)
 #ifdef TP__ROWS
-static void tp__relu_back(tp_grad *g);
-static const tp_op tp__op_relu_grad =
-    TP__MAP_ROW("relu_grad", "ReluGrad", 2, tp__relu_back, TP__REAL_MAPS(tp__relu_grad), tp_vec_find_relu_grad, NULL);
-static void tp__relu_back(tp_grad *g) /* gradient of relu, and of relu_grad for its operand dy */
+static void tp__relu_gradient(tp_grad *g);
+static const tp_op tp__op_relu_grad = TP__MAP_ROW("relu_grad", "ReluGrad", 2, tp__relu_gradient,
+                                                  TP__REAL_MAPS(tp__relu_grad), tp_vec_find_relu_grad, NULL);
+static void tp__relu_gradient(tp_grad *g) /* gradient of relu, and of relu_grad for its operand dy */
 {
     g->din[0] = tp__op2(&tp__op_relu_grad, g->dout[0], g->op->n_in == 2 ? g->in[1] : &g->out[0], NULL);
 }
 static const tp_op tp__op_relu =
-    TP__MAP_ROW("relu", "Relu", 1, tp__relu_back, TP__REAL_MAPS(tp__relu), tp_vec_find_relu, "Relu");
+    TP__MAP_ROW("relu", "Relu", 1, tp__relu_gradient, TP__REAL_MAPS(tp__relu), tp_vec_find_relu, "Relu");
 TP_DEF tp_node *tp_relu(tp_node *x) { return tp__op1(&tp__op_relu, x, NULL); }
 #endif
 
@@ -12565,16 +12577,17 @@ TP__MAP1(leaky_relu, tp__leaky_attrs, x > 0 ? x : (real)t->alpha * x)
 TP__MAP2(leaky_relu_grad, tp__leaky_attrs, real, b > 0 ? a : (real)t->alpha * a)
 #ifdef TP__ROWS
 static const tp_attr tp__leaky_schema[] = {TP__ATTR(tp__leaky_attrs, FLOAT, alpha), TP__ATTRS_END};
-static void tp__leaky_back(tp_grad *g);
+static void tp__leaky_relu_gradient(tp_grad *g);
 static const tp_op tp__op_leaky_relu_grad =
-    TP__MAP_ROW_OF(TP__ATTRS(leaky), tp__infer_map, "leaky_relu_grad", "LeakyReluGrad", 2, tp__leaky_back,
+    TP__MAP_ROW_OF(TP__ATTRS(leaky), tp__infer_map, "leaky_relu_grad", "LeakyReluGrad", 2, tp__leaky_relu_gradient,
                    TP__REAL_MAPS(tp__leaky_relu_grad), NULL, NULL);
-static void tp__leaky_back(tp_grad *g)
+static void tp__leaky_relu_gradient(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_leaky_relu_grad, g->dout[0], g->in[g->op->n_in - 1], g->op->attrs);
 }
-static const tp_op tp__op_leaky_relu = TP__MAP_ROW_OF(TP__ATTRS(leaky), tp__infer_map, "leaky_relu", "LeakyRelu", 1,
-                                                      tp__leaky_back, TP__REAL_MAPS(tp__leaky_relu), NULL, "LeakyRelu");
+static const tp_op tp__op_leaky_relu =
+    TP__MAP_ROW_OF(TP__ATTRS(leaky), tp__infer_map, "leaky_relu", "LeakyRelu", 1, tp__leaky_relu_gradient,
+                   TP__REAL_MAPS(tp__leaky_relu), NULL, "LeakyRelu");
 TP_DEF tp_node *tp_leaky_relu(tp_node *x, float alpha)
 {
     tp__leaky_attrs t;
@@ -12598,17 +12611,17 @@ static double tp__exp_minus_one_f64(double x) { return expm1(x); }
 TP__MAP1(elu, char, x > 0 ? x : TP__F(tp__exp_minus_one)(x))
 TP__MAP2(elu_grad, char, real, b > 0 ? a : a * (b + 1))
 #ifdef TP__ROWS
-static void tp__elu_grad_grad(tp_grad *g);
+static void tp__elu_grad_gradient(tp_grad *g);
 static const tp_op tp__op_elu_grad =
-    TP__MAP_ROW("elu_grad", "EluGrad", 2, tp__elu_grad_grad, TP__REAL_MAPS(tp__elu_grad), NULL, NULL);
-static void tp__elu_grad_grad(tp_grad *g)
+    TP__MAP_ROW("elu_grad", "EluGrad", 2, tp__elu_grad_gradient, TP__REAL_MAPS(tp__elu_grad), NULL, NULL);
+static void tp__elu_grad_gradient(tp_grad *g)
 {
     tp_node *negative = tp_less_equal(g->in[1], tp__zero_of(g->in[1]));
     g->din[0] = tp__op2(&tp__op_elu_grad, g->dout[0], g->in[1], NULL);
     g->din[1] = tp__where(negative, tp_mul(g->dout[0], g->in[0]));
 }
-static void tp__elu_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_elu_grad, g->dout[0], &g->out[0], NULL); }
-static const tp_op tp__op_elu = TP__MAP_ROW("elu", "Elu", 1, tp__elu_back, TP__REAL_MAPS(tp__elu), NULL, "Elu");
+static void tp__elu_gradient(tp_grad *g) { g->din[0] = tp__op2(&tp__op_elu_grad, g->dout[0], &g->out[0], NULL); }
+static const tp_op tp__op_elu = TP__MAP_ROW("elu", "Elu", 1, tp__elu_gradient, TP__REAL_MAPS(tp__elu), NULL, "Elu");
 TP_DEF tp_node *tp_elu(tp_node *x) { return tp__op1(&tp__op_elu, x, NULL); }
 /* selu(x) = scale (alpha elu(x) + (1 - alpha) relu(x)), with alpha = 1.6732632 and scale = 1.0507010 */
 TP_DEF tp_node *tp_selu(tp_node *x)
@@ -12668,12 +12681,12 @@ static tp_status tp__cast_infer(tp_infer *s)
     s->out[0].shape = s->in[0].shape;
     return TP_OK;
 }
-static void tp__cast_grad(tp_grad *g)
+static void tp__cast_gradient(tp_grad *g)
 {
     const tp__cast_attrs *t = (const tp__cast_attrs *)g->op->attrs;
     if (tp_dtype_is_float(t->from) && tp_dtype_is_float(t->to)) g->din[0] = tp_cast(g->dout[0], t->from);
 }
-static const tp_op tp__op_cast = TP__MAP_ROW_OF(TP__ATTRS(cast), tp__cast_infer, "cast", "Cast", 1, tp__cast_grad,
+static const tp_op tp__op_cast = TP__MAP_ROW_OF(TP__ATTRS(cast), tp__cast_infer, "cast", "Cast", 1, tp__cast_gradient,
                                                 TP__ANY_MAP(tp__cast_block), NULL, "Cast");
 TP_DEF tp_node *tp_cast(tp_node *x, tp_dtype dtype)
 {
@@ -12881,9 +12894,12 @@ static void tp__reduce_sum_any(const tp_call *k)
     default: tp__reduce_sum_f32(k); break;
     }
 }
-static void tp__reduce_sum_grad(tp_grad *g) { g->din[0] = tp_broadcast_like(tp__with_dims(g, g->dout[0]), g->in[0]); }
+static void tp__reduce_sum_gradient(tp_grad *g)
+{
+    g->din[0] = tp_broadcast_like(tp__with_dims(g, g->dout[0]), g->in[0]);
+}
 static const tp_op tp__op_reduce_sum = TP__REDUCE_ROW(
-    "reduce_sum", "Sum", tp__infer_reduce_number, tp__reduce_sum_grad,
+    "reduce_sum", "Sum", tp__infer_reduce_number, tp__reduce_sum_gradient,
     TP__KERNELS(tp__reduce_sum_any, tp__reduce_sum_f64, tp__reduce_sum_fast), tp__reduce_scratch, "ReduceSum");
 TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
@@ -12933,13 +12949,13 @@ static void TP__F(tp__reduce_mean)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-static void tp__reduce_mean_grad(tp_grad *g)
+static void tp__reduce_mean_gradient(tp_grad *g)
 {
     tp_node *d = tp_div(tp__with_dims(g, g->dout[0]), tp__size_ratio(g->in[0], &g->out[0]));
     g->din[0] = tp_broadcast_like(d, g->in[0]);
 }
 static const tp_op tp__op_reduce_mean = TP__REDUCE_ROW(
-    "reduce_mean", "Mean", tp__infer_reduce_real, tp__reduce_mean_grad,
+    "reduce_mean", "Mean", tp__infer_reduce_real, tp__reduce_mean_gradient,
     TP__KERNELS(tp__reduce_mean_f32, tp__reduce_mean_f64, tp__reduce_mean_fast), tp__reduce_scratch, "ReduceMean");
 TP_DEF tp_node *tp_reduce_mean(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
@@ -12990,7 +13006,7 @@ static void tp__reduce_min_any(const tp_call *k)
     default: tp__reduce_min_f32(k); break;
     }
 }
-static void tp__reduce_extremum_grad(tp_grad *g)
+static void tp__reduce_extremum_gradient(tp_grad *g)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
     tp_node *x = g->in[0], *ties = tp_cast(tp_equal(x, tp__with_dims(g, &g->out[0])), x->dtype);
@@ -12998,10 +13014,10 @@ static void tp__reduce_extremum_grad(tp_grad *g)
     g->din[0] = tp_mul(ties, tp_div(tp__with_dims(g, g->dout[0]), count));
 }
 static const tp_op tp__op_reduce_max = TP__REDUCE_ROW(
-    "reduce_max", "Max", tp__infer_reduce_number, tp__reduce_extremum_grad,
+    "reduce_max", "Max", tp__infer_reduce_number, tp__reduce_extremum_gradient,
     TP__KERNELS(tp__reduce_max_any, tp__reduce_max_f64, tp__reduce_max_fast), tp__reduce_scratch, "ReduceMax");
 static const tp_op tp__op_reduce_min =
-    TP__REDUCE_ROW("reduce_min", "Min", tp__infer_reduce_number, tp__reduce_extremum_grad,
+    TP__REDUCE_ROW("reduce_min", "Min", tp__infer_reduce_number, tp__reduce_extremum_gradient,
                    TP__KERNELS(tp__reduce_min_any, tp__reduce_min_f64, NULL), NULL, "ReduceMin");
 TP_DEF tp_node *tp_reduce_max(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
@@ -13073,7 +13089,7 @@ static tp_status tp__reduce_prod_grad_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return TP_OK;
 }
-static void tp__reduce_prod_grad_grad(tp_grad *g)
+static void tp__reduce_prod_grad_gradient(tp_grad *g)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
     tp_node *x = g->in[0], *v = g->dout[0], *vg = tp_mul(v, &g->out[0]);
@@ -13085,13 +13101,13 @@ static void tp__reduce_prod_grad_grad(tp_grad *g)
 }
 static const tp_op tp__op_reduce_prod_grad =
     TP__ROW("reduce_prod_grad", "ProdGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(reduce), tp__reduce_prod_grad_infer,
-            tp__reduce_prod_grad_grad, TP__NAIVE(tp__reduce_prod_grad), TP__FLOPS(tp__flops_of_input), TP__NO_ONNX);
-static void tp__reduce_prod_back(tp_grad *g)
+            tp__reduce_prod_grad_gradient, TP__NAIVE(tp__reduce_prod_grad), TP__FLOPS(tp__flops_of_input), TP__NO_ONNX);
+static void tp__reduce_prod_gradient(tp_grad *g)
 {
     g->din[0] = tp__op2(&tp__op_reduce_prod_grad, g->in[0], g->dout[0], g->op->attrs);
 }
 static const tp_op tp__op_reduce_prod =
-    TP__REDUCE_ROW("reduce_prod", "Prod", tp__infer_reduce_number, tp__reduce_prod_back,
+    TP__REDUCE_ROW("reduce_prod", "Prod", tp__infer_reduce_number, tp__reduce_prod_gradient,
                    TP__KERNELS(tp__reduce_prod_any, tp__reduce_prod_f64, NULL), NULL, "ReduceProd");
 TP_DEF tp_node *tp_reduce_prod(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
@@ -13182,10 +13198,10 @@ static tp_status tp__sum_to_like_infer(tp_infer *s)
     s->out[0].shape = s->in[1].shape;
     return TP_OK;
 }
-static void tp__sum_to_like_grad(tp_grad *g) { g->din[0] = tp_broadcast_like(g->dout[0], g->in[0]); }
+static void tp__sum_to_like_gradient(tp_grad *g) { g->din[0] = tp_broadcast_like(g->dout[0], g->in[0]); }
 static const tp_op tp__op_sum_to_like =
     TP__ROW("sum_to_like", "SumToLike", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__sum_to_like_infer,
-            tp__sum_to_like_grad, TP__NAIVE_FAST(tp__sum_to_like),
+            tp__sum_to_like_gradient, TP__NAIVE_FAST(tp__sum_to_like),
             TP__FLOPS_SCRATCH(tp__flops_of_input, TP__IF_FAST(tp__sum_to_like_scratch, NULL)), TP__SHAPE_ONLY(2u));
 TP_DEF tp_node *tp_sum_to_like(tp_node *dy, tp_node *ref) { return tp__op2(&tp__op_sum_to_like, dy, ref, NULL); }
 #endif
@@ -13227,13 +13243,13 @@ static tp_status tp__add_n_infer(tp_infer *s)
     }
     return TP_OK;
 }
-static void tp__add_n_grad(tp_grad *g)
+static void tp__add_n_gradient(tp_grad *g)
 {
     for (int i = 0; i < g->op->n_in; i++) g->din[i] = g->dout[0];
 }
 static double tp__add_n_flops(const tp_call *k) { return (double)tp__size(&k->out[0]) * (k->n_in - 1); }
 static const tp_op tp__op_add_n =
-    TP__ROW("add_n", "AddN", TP_OP_PURE, TP__IO_RANGE(1, -1, 1), TP__NO_ATTRS, tp__add_n_infer, tp__add_n_grad,
+    TP__ROW("add_n", "AddN", TP_OP_PURE, TP__IO_RANGE(1, -1, 1), TP__NO_ATTRS, tp__add_n_infer, tp__add_n_gradient,
             TP__KERNELS(tp__add_n_any, tp__add_n_f64, tp__add_n_fast), TP__FLOPS(tp__add_n_flops), TP__ONNX("Sum"));
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
@@ -13285,10 +13301,10 @@ static tp_status tp__all_reduce_infer(tp_infer *s)
     return st;
 }
 static const tp_attr tp__all_reduce_schema[] = {TP__ATTR(tp__all_reduce_attrs, BOOL, mean), TP__ATTRS_END};
-static void tp__all_reduce_grad(tp_grad *g);
+static void tp__all_reduce_gradient(tp_grad *g);
 static double tp__all_reduce_flops(const tp_call *k) { return (double)tp__size(&k->out[0]) * k->n_in; }
 static const tp_op tp__op_all_reduce = TP__ROW("all_reduce", "AllReduce", TP_OP_COLLECTIVE, TP__IO_RANGE(1, -1, -1),
-                                               TP__ATTRS(all_reduce), tp__all_reduce_infer, tp__all_reduce_grad,
+                                               TP__ATTRS(all_reduce), tp__all_reduce_infer, tp__all_reduce_gradient,
                                                TP__KERNELS(tp__all_reduce_any, tp__all_reduce_f64, tp__all_reduce_fast),
                                                TP__FLOPS(tp__all_reduce_flops), TP__NO_ONNX);
 TP_DEF int tp_node_device(const tp_node *n)
@@ -13326,7 +13342,7 @@ static void tp__all_reduce_as(tp_node *const *xs, int n, bool mean, const char *
     tp_device_leave(g);
     for (int i = 0; i < n; i++) ys[i] = tp_is_poison(y) ? y : &y->op->out[i];
 }
-static void tp__all_reduce_grad(tp_grad *g)
+static void tp__all_reduce_gradient(tp_grad *g)
 {
     const int n = g->op->n_in;
     tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)n * sizeof *d);
@@ -13399,18 +13415,18 @@ static double tp__flops_of_squares(const tp_call *k)
     for (int i = 0; i < k->n_in; i++) n += 2.0 * (double)tp__size(&k->in[i]);
     return n;
 }
-static void tp__l2_loss_grad(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], g->in[0]); }
-static void tp__global_norm_grad(tp_grad *g)
+static void tp__l2_loss_gradient(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], g->in[0]); }
+static void tp__global_norm_gradient(tp_grad *g)
 {
     tp_node *d = tp_div(g->dout[0], &g->out[0]);
     for (int i = 0; i < g->op->n_in; i++) g->din[i] = tp_mul(tp_cast(d, g->in[i]->dtype), g->in[i]);
 }
 static const tp_op tp__op_l2_loss =
-    TP__ROW("l2_loss", "L2Loss", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__infer_real_scalar, tp__l2_loss_grad,
+    TP__ROW("l2_loss", "L2Loss", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__infer_real_scalar, tp__l2_loss_gradient,
             TP__NAIVE_FAST(tp__l2_loss), TP__FLOPS(tp__flops_of_squares), TP__NO_ONNX);
 static const tp_op tp__op_global_norm =
     TP__ROW("global_norm", "GlobalNorm", TP_OP_PURE, TP__IO_RANGE(1, -1, 1), TP__NO_ATTRS, tp__global_norm_infer,
-            tp__global_norm_grad, TP__NAIVE_FAST(tp__global_norm), TP__FLOPS(tp__flops_of_squares), TP__NO_ONNX);
+            tp__global_norm_gradient, TP__NAIVE_FAST(tp__global_norm), TP__FLOPS(tp__flops_of_squares), TP__NO_ONNX);
 TP_DEF tp_node *tp_l2_loss(tp_node *x) { return tp__op1(&tp__op_l2_loss, x, NULL); }
 TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n) { return tp__opn(&tp__op_global_norm, xs, n, NULL); }
 #endif
@@ -13549,13 +13565,13 @@ static tp_status tp__cumsum_infer(tp_infer *s)
                              tp_dtype_name(s->in[0].dtype));
     return tp__infer_same(s);
 }
-static void tp__cumsum_grad(tp_grad *g)
+static void tp__cumsum_gradient(tp_grad *g)
 {
     const tp__cumsum_attrs *t = (const tp__cumsum_attrs *)g->op->attrs;
     g->din[0] = tp_cumsum(g->dout[0], t->axis, t->exclusive, !t->reverse);
 }
 static const tp_op tp__op_cumsum =
-    TP__ROW("cumsum", "Cumsum", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS(cumsum), tp__cumsum_infer, tp__cumsum_grad,
+    TP__ROW("cumsum", "Cumsum", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS(cumsum), tp__cumsum_infer, tp__cumsum_gradient,
             TP__KERNELS(tp__cumsum_kernel, tp__cumsum_kernel, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
 TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse)
 {
@@ -13666,13 +13682,13 @@ static tp_status tp__infer_last(tp_infer *s)
     return TP_OK;
 }
 static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref);
-static void tp__take_last_grad(tp_grad *g) { g->din[0] = tp__put_last(g->dout[0], g->in[1], g->in[0]); }
+static void tp__take_last_gradient(tp_grad *g) { g->din[0] = tp__put_last(g->dout[0], g->in[1], g->in[0]); }
 static const tp_op tp__op_take_last =
-    TP__ROW("take_last", "TakeLast", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__infer_last, tp__take_last_grad,
+    TP__ROW("take_last", "TakeLast", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__infer_last, tp__take_last_gradient,
             TP__NAIVE(tp__take_last), TP__FLOPS(tp__flops_none), TP__FAULT("index %lld is outside the last axis"));
-static void tp__put_last_grad(tp_grad *g) { g->din[0] = tp__op2(&tp__op_take_last, g->dout[0], g->in[1], NULL); }
+static void tp__put_last_gradient(tp_grad *g) { g->din[0] = tp__op2(&tp__op_take_last, g->dout[0], g->in[1], NULL); }
 static const tp_op tp__op_put_last = TP__ROW(
-    "put_last", "PutLast", TP_OP_PURE, TP__IO(3, 1), TP__NO_ATTRS, tp__infer_last, tp__put_last_grad,
+    "put_last", "PutLast", TP_OP_PURE, TP__IO(3, 1), TP__NO_ATTRS, tp__infer_last, tp__put_last_gradient,
     TP__NAIVE(tp__put_last), TP__FLOPS(tp__flops_of_input), TP__REST(4u, NULL, "index %lld is outside the last axis"));
 static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref)
 {
@@ -13682,7 +13698,7 @@ static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref)
     in[2] = ref;
     return tp__opn(&tp__op_put_last, in, 3, NULL);
 }
-static void tp__top_k_grad(tp_grad *g)
+static void tp__top_k_gradient(tp_grad *g)
 {
     if (g->dout[0]) g->din[0] = tp__put_last(g->dout[0], &g->out[1], g->in[0]);
 }
@@ -13691,7 +13707,7 @@ static double tp__top_k_flops(const tp_call *k)
     return (double)tp__size(&k->in[0]) * (double)((const tp__top_k_attrs *)k->attrs)->k;
 }
 static const tp_op tp__op_top_k =
-    TP__ROW("top_k", "TopKV2", TP_OP_PURE, TP__IO(1, 2), TP__ATTRS(top_k), tp__top_k_infer, tp__top_k_grad,
+    TP__ROW("top_k", "TopKV2", TP_OP_PURE, TP__IO(1, 2), TP__ATTRS(top_k), tp__top_k_infer, tp__top_k_gradient,
             TP__NAIVE(tp__top_k), TP__FLOPS(tp__top_k_flops), TP__NO_ONNX);
 TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices)
 {
@@ -13985,8 +14001,8 @@ static tp_status tp__reshape_infer(tp_infer *s)
                              (long long)n, tp_shape_text(want, b));
     return TP_OK;
 }
-static const tp_op tp__op_reshape =
-    TP__VIEW_ROW("reshape", "Reshape", 1, TP__ATTRS(reshape), tp__reshape_infer, tp__view_grad, TP__ONNX("Reshape"));
+static const tp_op tp__op_reshape = TP__VIEW_ROW("reshape", "Reshape", 1, TP__ATTRS(reshape), tp__reshape_infer,
+                                                 tp__view_gradient, TP__ONNX("Reshape"));
 TP_DEF tp_node *tp_reshape_to(tp_node *x, tp_shape shape)
 {
     tp__reshape_attrs t;
@@ -14012,8 +14028,8 @@ static tp_status tp__reshape_like_infer(tp_infer *s)
     s->out[0].shape = s->in[1].shape;
     return TP_OK;
 }
-static const tp_op tp__op_reshape_like =
-    TP__VIEW_ROW("reshape_like", "Reshape", 2, TP__NO_ATTRS, tp__reshape_like_infer, tp__view_grad, TP__SHAPE_ONLY(2u));
+static const tp_op tp__op_reshape_like = TP__VIEW_ROW("reshape_like", "Reshape", 2, TP__NO_ATTRS,
+                                                      tp__reshape_like_infer, tp__view_gradient, TP__SHAPE_ONLY(2u));
 TP_DEF tp_node *tp_reshape_like(tp_node *x, tp_node *ref)
 {
     if (x && ref && tp_shape_known(&x->shape) && tp_shape_equal(&x->shape, &ref->shape)) return x;
@@ -14034,7 +14050,7 @@ static tp_status tp__batch_flatten_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_batch_flatten = TP__VIEW_ROW("batch_flatten", "Reshape", 1, TP__NO_ATTRS,
-                                                       tp__batch_flatten_infer, tp__view_grad, TP__ONNX("Flatten"));
+                                                       tp__batch_flatten_infer, tp__view_gradient, TP__ONNX("Flatten"));
 TP_DEF tp_node *tp_batch_flatten(tp_node *x) { return tp__op1(&tp__op_batch_flatten, x, NULL); }
 #endif
 
@@ -14070,9 +14086,9 @@ static tp_status tp__squeeze_infer(tp_infer *s)
     return TP_OK;
 }
 static const tp_op tp__op_expand_dims = TP__VIEW_ROW("expand_dims", "ExpandDims", 1, TP__ATTRS(axis),
-                                                     tp__expand_dims_infer, tp__view_grad, TP__ONNX("Unsqueeze"));
+                                                     tp__expand_dims_infer, tp__view_gradient, TP__ONNX("Unsqueeze"));
 static const tp_op tp__op_squeeze =
-    TP__VIEW_ROW("squeeze", "Squeeze", 1, TP__ATTRS(axis), tp__squeeze_infer, tp__view_grad, TP__ONNX("Squeeze"));
+    TP__VIEW_ROW("squeeze", "Squeeze", 1, TP__ATTRS(axis), tp__squeeze_infer, tp__view_gradient, TP__ONNX("Squeeze"));
 TP_DEF tp_node *tp_expand_dims(tp_node *x, int axis)
 {
     tp__axis_attrs t;
@@ -14090,7 +14106,7 @@ TP_DEF tp_node *tp_squeeze(tp_node *x, int axis)
 /* -- identity, stop_gradient: y = x; the second passes no gradient to x ----- >>op identity, stop_gradient */
 #ifdef TP__ROWS
 static const tp_op tp__op_identity =
-    TP__VIEW_ROW("identity", "Identity", 1, TP__NO_ATTRS, tp__infer_same, tp__identity_grad, TP__ONNX("Identity"));
+    TP__VIEW_ROW("identity", "Identity", 1, TP__NO_ATTRS, tp__infer_same, tp__identity_gradient, TP__ONNX("Identity"));
 static const tp_op tp__op_stop_gradient =
     TP__VIEW_ROW("stop_gradient", "StopGradient", 1, TP__NO_ATTRS, tp__infer_same, NULL, TP__ONNX("Identity"));
 /* Follows identities to the node that x is a name of. */
@@ -14189,10 +14205,10 @@ static tp_status tp__broadcast_like_infer(tp_infer *s)
     s->out[0].shape = s->in[1].shape;
     return TP_OK;
 }
-static void tp__broadcast_like_grad(tp_grad *g) { g->din[0] = tp_sum_to_like(g->dout[0], g->in[0]); }
+static void tp__broadcast_like_gradient(tp_grad *g) { g->din[0] = tp_sum_to_like(g->dout[0], g->in[0]); }
 static const tp_op tp__op_broadcast_like =
     TP__MOVE_ROW("broadcast_like", "BroadcastTo", TP__IO(2, 1), TP__NO_ATTRS, tp__broadcast_like_infer,
-                 tp__broadcast_like_grad, tp__broadcast_like, TP__SHAPE_ONLY(2u));
+                 tp__broadcast_like_gradient, tp__broadcast_like, TP__SHAPE_ONLY(2u));
 TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref) { return tp__op2(&tp__op_broadcast_like, x, ref, NULL); }
 #endif
 
@@ -14238,7 +14254,7 @@ static tp_status tp__transpose_infer(tp_infer *s)
     for (int d = 0; d < x->ndim; d++) s->out[0].shape.dim[d] = x->dim[perm[d]];
     return TP_OK;
 }
-static void tp__transpose_grad(tp_grad *g)
+static void tp__transpose_gradient(tp_grad *g)
 {
     int perm[TP_MAX_DIMS], inverse[TP_MAX_DIMS] = {0};
     const int n = g->in[0]->shape.ndim;
@@ -14247,8 +14263,8 @@ static void tp__transpose_grad(tp_grad *g)
     g->din[0] = tp_transpose(g->dout[0], inverse, n);
 }
 static const tp_op tp__op_transpose =
-    TP__MOVE_ROW("transpose", "Transpose", TP__IO(1, 1), TP__ATTRS(transpose), tp__transpose_infer, tp__transpose_grad,
-                 tp__transpose_kernel, TP__ONNX("Transpose"));
+    TP__MOVE_ROW("transpose", "Transpose", TP__IO(1, 1), TP__ATTRS(transpose), tp__transpose_infer,
+                 tp__transpose_gradient, tp__transpose_kernel, TP__ONNX("Transpose"));
 TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n)
 {
     tp__transpose_attrs t;
@@ -14284,13 +14300,14 @@ static tp_status tp__reverse_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return st;
 }
-static void tp__reverse_grad(tp_grad *g)
+static void tp__reverse_gradient(tp_grad *g)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
     g->din[0] = tp_reverse(g->dout[0], t->axes, t->n_axes);
 }
-static const tp_op tp__op_reverse = TP__MOVE_ROW("reverse", "ReverseV2", TP__IO(1, 1), TP__ATTRS(reduce),
-                                                 tp__reverse_infer, tp__reverse_grad, tp__reverse_kernel, TP__NO_ONNX);
+static const tp_op tp__op_reverse =
+    TP__MOVE_ROW("reverse", "ReverseV2", TP__IO(1, 1), TP__ATTRS(reduce), tp__reverse_infer, tp__reverse_gradient,
+                 tp__reverse_kernel, TP__NO_ONNX);
 TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes)
 {
     return tp__reduce(&tp__op_reverse, x, axes, n_axes, false);
@@ -14381,15 +14398,15 @@ static tp_node **tp__all_douts(tp_grad *g)
     for (int i = 0; d && i < n; i++) d[i] = g->dout[i] ? g->dout[i] : tp_zeros_like(&g->out[i]);
     return d;
 }
-static void tp__concat_grad_grad(tp_grad *g)
+static void tp__concat_grad_gradient(tp_grad *g)
 {
     tp_node **d = tp__all_douts(g);
     if (d) g->din[0] = tp_concat(d, g->op->n_out, ((const tp__axis_attrs *)g->op->attrs)->axis);
 }
 static const tp_op tp__op_concat_grad =
     TP__MOVE_ROW("concat_grad", "ConcatGrad", TP__IO_RANGE(2, -1, -1), TP__ATTRS(axis), tp__concat_grad_infer,
-                 tp__concat_grad_grad, tp__concat_grad_kernel, TP__SHAPE_ONLY(0xfffffffeu));
-static void tp__concat_back(tp_grad *g)
+                 tp__concat_grad_gradient, tp__concat_grad_kernel, TP__SHAPE_ONLY(0xfffffffeu));
+static void tp__concat_gradient(tp_grad *g)
 {
     const int n = g->op->n_in;
     tp_node **in = (tp_node **)tp_graph_alloc(g->graph, (size_t)(n + 1) * sizeof *in);
@@ -14400,7 +14417,7 @@ static void tp__concat_back(tp_grad *g)
     for (int i = 0; i < n; i++) g->din[i] = tp_is_poison(d) ? d : &d->op->out[i];
 }
 static const tp_op tp__op_concat = TP__MOVE_ROW("concat", "Concat", TP__IO_RANGE(1, -1, 1), TP__ATTRS(axis),
-                                                tp__concat_infer, tp__concat_back, tp__concat, TP__ONNX("Concat"));
+                                                tp__concat_infer, tp__concat_gradient, tp__concat, TP__ONNX("Concat"));
 TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis)
 {
     tp__axis_attrs t;
@@ -14444,13 +14461,13 @@ static tp_status tp__split_infer(tp_infer *s)
     }
     return TP_OK;
 }
-static void tp__split_grad(tp_grad *g)
+static void tp__split_gradient(tp_grad *g)
 {
     tp_node **d = tp__all_douts(g);
     if (d) g->din[0] = tp_concat(d, g->op->n_out, ((const tp__parts_attrs *)g->op->attrs)->axis);
 }
 static const tp_op tp__op_split = TP__MOVE_ROW("split", "Split", TP__IO(1, -1), TP__ATTRS(parts), tp__split_infer,
-                                               tp__split_grad, tp__split, TP__ONNX("Split"));
+                                               tp__split_gradient, tp__split, TP__ONNX("Split"));
 static void tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **out)
 {
     tp__parts_attrs t;
@@ -14536,19 +14553,19 @@ static tp_status tp__unstack_infer(tp_infer *s)
     }
     return TP_OK;
 }
-static void tp__stack_grad(tp_grad *g)
+static void tp__stack_gradient(tp_grad *g)
 {
     tp_unstack(g->dout[0], ((const tp__axis_attrs *)g->op->attrs)->axis, g->op->n_in, g->din);
 }
-static void tp__unstack_grad(tp_grad *g)
+static void tp__unstack_gradient(tp_grad *g)
 {
     tp_node **d = tp__all_douts(g);
     if (d) g->din[0] = tp_stack(d, g->op->n_out, ((const tp__parts_attrs *)g->op->attrs)->axis);
 }
 static const tp_op tp__op_stack = TP__MOVE_ROW("stack", "Stack", TP__IO_RANGE(1, TP_MAX_OUTPUTS, 1), TP__ATTRS(axis),
-                                               tp__stack_infer, tp__stack_grad, tp__stack, TP__NO_ONNX);
+                                               tp__stack_infer, tp__stack_gradient, tp__stack, TP__NO_ONNX);
 static const tp_op tp__op_unstack = TP__MOVE_ROW("unstack", "Unstack", TP__IO(1, -1), TP__ATTRS(parts),
-                                                 tp__unstack_infer, tp__unstack_grad, tp__unstack, TP__NO_ONNX);
+                                                 tp__unstack_infer, tp__unstack_gradient, tp__unstack, TP__NO_ONNX);
 TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis)
 {
     tp__axis_attrs t;
@@ -14616,17 +14633,20 @@ static tp_status tp__slice_grad_infer(tp_infer *s)
     s->out[0].shape = s->in[1].shape;
     return TP_OK;
 }
-static void tp__slice_grad_grad(tp_grad *g)
+static void tp__slice_grad_gradient(tp_grad *g)
 {
     const tp__slice_attrs *t = (const tp__slice_attrs *)g->op->attrs;
     g->din[0] = tp_slice(g->dout[0], t->begin, t->size);
 }
 static const tp_op tp__op_slice_grad =
-    TP__MOVE_ROW("slice_grad", "SliceGrad", TP__IO(2, 1), TP__ATTRS(slice), tp__slice_grad_infer, tp__slice_grad_grad,
-                 tp__slice_grad_kernel, TP__SHAPE_ONLY(2u));
-static void tp__slice_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_slice_grad, g->dout[0], g->in[0], g->op->attrs); }
+    TP__MOVE_ROW("slice_grad", "SliceGrad", TP__IO(2, 1), TP__ATTRS(slice), tp__slice_grad_infer,
+                 tp__slice_grad_gradient, tp__slice_grad_kernel, TP__SHAPE_ONLY(2u));
+static void tp__slice_gradient(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_slice_grad, g->dout[0], g->in[0], g->op->attrs);
+}
 static const tp_op tp__op_slice = TP__MOVE_ROW("slice", "Slice", TP__IO(1, 1), TP__ATTRS(slice), tp__slice_infer,
-                                               tp__slice_back, tp__slice, TP__ONNX("Slice"));
+                                               tp__slice_gradient, tp__slice, TP__ONNX("Slice"));
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size)
 {
     tp__slice_attrs t;
@@ -14773,15 +14793,15 @@ static tp_status tp__pad_grad_infer(tp_infer *s)
     s->out[0].shape = s->in[1].shape;
     return TP_OK;
 }
-static void tp__pad_grad_grad(tp_grad *g)
+static void tp__pad_grad_gradient(tp_grad *g)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
     g->din[0] = tp_pad(g->dout[0], t->before, t->after, t->mode, 0.0f);
 }
 static const tp_op tp__op_pad_grad =
-    TP__ROW("pad_grad", "PadGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(pad), tp__pad_grad_infer, tp__pad_grad_grad,
+    TP__ROW("pad_grad", "PadGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(pad), tp__pad_grad_infer, tp__pad_grad_gradient,
             TP__NAIVE_FAST(tp__pad_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(2u));
-static void tp__pad_back(tp_grad *g)
+static void tp__pad_gradient(tp_grad *g)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
     if (t->mode == TP_PAD_CONSTANT && tp_shape_known(&g->in[0]->shape))
@@ -14789,7 +14809,7 @@ static void tp__pad_back(tp_grad *g)
     else g->din[0] = tp__op2(&tp__op_pad_grad, g->dout[0], g->in[0], t);
 }
 static const tp_op tp__op_pad =
-    TP__MOVE_ROW("pad", "Pad", TP__IO(1, 1), TP__ATTRS(pad), tp__pad_infer, tp__pad_back, tp__pad, TP__ONNX("Pad"));
+    TP__MOVE_ROW("pad", "Pad", TP__IO(1, 1), TP__ATTRS(pad), tp__pad_infer, tp__pad_gradient, tp__pad, TP__ONNX("Pad"));
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value)
 {
     tp__pad_attrs t;
@@ -14874,16 +14894,19 @@ static tp_status tp__tile_grad_infer(tp_infer *s)
     s->out[0].shape = s->in[1].shape;
     return TP_OK;
 }
-static void tp__tile_grad_grad(tp_grad *g)
+static void tp__tile_grad_gradient(tp_grad *g)
 {
     g->din[0] = tp_tile(g->dout[0], ((const tp__tile_attrs *)g->op->attrs)->multiples);
 }
 static const tp_op tp__op_tile_grad =
-    TP__ROW("tile_grad", "TileGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(tile), tp__tile_grad_infer, tp__tile_grad_grad,
-            TP__NAIVE(tp__tile_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(2u));
-static void tp__tile_back(tp_grad *g) { g->din[0] = tp__op2(&tp__op_tile_grad, g->dout[0], g->in[0], g->op->attrs); }
+    TP__ROW("tile_grad", "TileGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(tile), tp__tile_grad_infer,
+            tp__tile_grad_gradient, TP__NAIVE(tp__tile_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(2u));
+static void tp__tile_gradient(tp_grad *g)
+{
+    g->din[0] = tp__op2(&tp__op_tile_grad, g->dout[0], g->in[0], g->op->attrs);
+}
 static const tp_op tp__op_tile = TP__MOVE_ROW("tile", "Tile", TP__IO(1, 1), TP__ATTRS(tile), tp__tile_infer,
-                                              tp__tile_back, tp__tile_kernel, TP__ONNX("Tile"));
+                                              tp__tile_gradient, tp__tile_kernel, TP__ONNX("Tile"));
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples)
 {
     tp__tile_attrs t;
@@ -14991,11 +15014,11 @@ static tp_status tp__gather_grad_infer(tp_infer *s)
     s->out[0].shape = s->in[2].shape;
     return TP_OK;
 }
-static void tp__gather_grad_grad(tp_grad *g) { g->din[0] = tp_gather(g->dout[0], g->in[1]); }
+static void tp__gather_grad_gradient(tp_grad *g) { g->din[0] = tp_gather(g->dout[0], g->in[1]); }
 static const tp_op tp__op_gather_grad = TP__ROW(
     "gather_grad", "GatherGrad", TP_OP_PURE | TP__OP_GATHER_GRAD, TP__IO(3, 1), TP__NO_ATTRS, tp__gather_grad_infer,
-    tp__gather_grad_grad, TP__NAIVE_FAST(tp__gather_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(4u));
-static void tp__gather_back(tp_grad *g)
+    tp__gather_grad_gradient, TP__NAIVE_FAST(tp__gather_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(4u));
+static void tp__gather_gradient(tp_grad *g)
 {
     tp_node *in[3];
     in[0] = g->dout[0];
@@ -15005,7 +15028,7 @@ static void tp__gather_back(tp_grad *g)
 }
 static const tp_op tp__op_gather =
     TP__ROW("gather", "Gather", TP_OP_ANY_DTYPE | TP__OP_GATHER, TP__IO(2, 1), TP__NO_ATTRS, tp__gather_infer,
-            tp__gather_back, TP__KERNELS(tp__gather_kernel, NULL, NULL), TP__FLOPS(tp__flops_none),
+            tp__gather_gradient, TP__KERNELS(tp__gather_kernel, NULL, NULL), TP__FLOPS(tp__flops_none),
             TP__REST(0, "Gather", "index %lld is outside the rows of what is gathered"));
 TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices) { return tp__op2(&tp__op_gather, params, indices, NULL); }
 #endif
@@ -15098,7 +15121,7 @@ static void tp__print(const tp_call *k)
 }
 static const tp_op tp__op_print =
     TP__ROW("print", "Print", TP_OP_HOST | TP_OP_ANY_DTYPE, TP__IO(1, 1), TP__ATTRS(message), tp__infer_same,
-            tp__identity_grad, TP__KERNELS(tp__print, NULL, NULL), TP__FLOPS(tp__flops_of_input), TP__NO_ONNX);
+            tp__identity_gradient, TP__KERNELS(tp__print, NULL, NULL), TP__FLOPS(tp__flops_of_input), TP__NO_ONNX);
 static tp_node *tp__with_message(const tp_op *row, tp_node *x, const char *message)
 {
     tp__message_attrs t;
@@ -15129,9 +15152,10 @@ static tp_status tp__check_numerics_infer(tp_infer *s)
     s->out[0] = s->in[0];
     return tp__infer_real(s);
 }
-static const tp_op tp__op_check_numerics = TP__ROW(
-    "check_numerics", "CheckNumerics", TP_OP_HOST, TP__IO(1, 1), TP__ATTRS(message), tp__check_numerics_infer,
-    tp__identity_grad, TP__NAIVE(tp__check_numerics), TP__FLOPS(NULL), TP__FAULT("element %lld is NaN or infinite"));
+static const tp_op tp__op_check_numerics =
+    TP__ROW("check_numerics", "CheckNumerics", TP_OP_HOST, TP__IO(1, 1), TP__ATTRS(message), tp__check_numerics_infer,
+            tp__identity_gradient, TP__NAIVE(tp__check_numerics), TP__FLOPS(NULL),
+            TP__FAULT("element %lld is NaN or infinite"));
 TP_DEF tp_node *tp_check_numerics(tp_node *x, const char *message)
 {
     return tp__with_message(&tp__op_check_numerics, x, message);

@@ -4784,8 +4784,61 @@ static void tp__global_norm_fast(const tp_call *k)
     *(float *)k->out[0].data = (float)sqrt(sum);
 }
 
-/* -- pad_grad ------------------------------------------------------------------------- >>fast pad_grad */
-/* gradient of padding with a constant: copies the part of dy inside the border */
+/* -- pad, pad_grad: row by row ------------------------------------------------------- >>fast pad */
+/* Returns the row of x for row `row` of y (rows count all dimensions but the last); -1: the row is all border. */
+static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
+{
+    int64_t at = 0, stride = 1;
+    for (int d = y->ndim - 2; d >= 0; d--) {
+        const int64_t i = tp__pad_source(row % y->dim[d], t->before[d], x->dim[d], t->mode);
+        if (i < 0) return -1;
+        at += i * stride;
+        row /= y->dim[d];
+        stride *= x->dim[d];
+    }
+    return at;
+}
+/* Whether only the last axis has a border. Then the rows keep their order. */
+static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
+{
+    for (int d = 0; d < last; d++)
+        if (t->before[d] || t->after[d]) return false;
+    return true;
+}
+static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
+    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
+    const int last = y->ndim - 1;
+    const int64_t n = x->dim[last], m = y->dim[last], before = t->before[last];
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    const bool last_only = tp__pad_last_only(t, last);
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t from = last_only ? r : tp__pad_source_row(r, x, y, t), end_of_x = before + n;
+        char *to = (char *)k->out[0].data + r * m * (int64_t)size;
+        if (from < 0 || n == 0) tp__fill_value(to, k->out[0].dtype, (double)t->value, m);
+        else if (t->mode == TP_PAD_CONSTANT) {
+            tp__fill_value(to, k->out[0].dtype, (double)t->value, before);
+            tp__fill_value(to + end_of_x * (int64_t)size, k->out[0].dtype, (double)t->value, m - end_of_x);
+        }
+        if (from < 0 || n == 0) continue;
+        const char *src = (const char *)k->in[0].data + from * n * (int64_t)size;
+        memcpy(to + before * (int64_t)size, src, (size_t)n * size);
+        for (int64_t i = 0; i < m && t->mode != TP_PAD_CONSTANT; i++) {
+            if (i == before) i += n; /* skip the inner part, which is copied already */
+            if (i < m)
+                memcpy(to + i * (int64_t)size, src + tp__pad_source(i, before, n, t->mode) * (int64_t)size, size);
+        }
+    }
+}
+static void tp__pad_fast(const tp_call *k)
+{
+    const tp_shape *y = &k->out[0].shape;
+    if (y->ndim == 0) tp__pad_naive(k);
+    else if (tp__size(&k->out[0]) > 0)
+        tp__each_range(k, tp__product(y, 0, y->ndim - 1), tp__grain(y->dim[y->ndim - 1]), tp__pad_rows);
+}
+
 static void tp__pad_grad_rows(const tp_call *k, int64_t from, int64_t to)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
@@ -4804,16 +4857,31 @@ static void tp__pad_grad_rows(const tp_call *k, int64_t from, int64_t to)
                (size_t)n * sizeof(float));
     }
 }
+static void tp__pad_grad_mirrored(const tp_call *k)
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
+    const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
+    const int last = y->ndim - 1;
+    const int64_t n = x->dim[last], m = y->dim[last], rows = tp__product(y, 0, last);
+    float *dx = (float *)k->out[0].data;
+    for (int64_t i = tp__size(&k->out[0]) - 1; i >= 0; i--) dx[i] = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t from = tp__pad_source_row(r, x, y, t);
+        const float *dy = (const float *)k->in[0].data + r * m;
+        for (int64_t i = 0; i < m; i++) dx[from * n + tp__pad_source(i, t->before[last], n, t->mode)] += dy[i];
+    }
+}
 static void tp__pad_grad_fast(const tp_call *k)
 {
     const tp_shape *x = &k->out[0].shape;
-    if (((const tp__pad_attrs *)k->attrs)->mode != TP_PAD_CONSTANT || x->ndim < 1) tp__pad_grad_f32(k);
+    if (x->ndim < 1) tp__pad_grad_f32(k);
+    else if (((const tp__pad_attrs *)k->attrs)->mode != TP_PAD_CONSTANT) tp__pad_grad_mirrored(k);
     else if (tp__size(&k->out[0]) > 0)
         tp__each_range(k, tp__product(x, 0, x->ndim - 1), tp__grain(x->dim[x->ndim - 1]), tp__pad_grad_rows);
 }
 
 /* -- gather_grad ---------------------------------------------------------------------- >>fast gather_grad */
-static void tp__gather_grad_rows_fast(const tp_call *k, int64_t from, int64_t to_row)
+static void tp__gather_grad_range(const tp_call *k, int64_t from, int64_t to_row)
 {
     const int64_t width = tp__product(&k->out[0].shape, 1, k->out[0].shape.ndim), n = tp__size(&k->in[1]);
     const float *dy = (const float *)k->in[0].data, *in[2];
@@ -4829,7 +4897,13 @@ static void tp__gather_grad_rows_fast(const tp_call *k, int64_t from, int64_t to
     }
     if (to) tp__vec_add_of[k->device->isa->level](width, to, in);
 }
-static void tp__gather_grad_fast(const tp_call *k) { tp__gather_grad_by(k, tp__gather_grad_rows_fast); }
+static void tp__gather_grad_fast(const tp_call *k)
+{
+    const int64_t rows = k->out[0].shape.dim[0], n = tp__size(&k->out[0]);
+    int64_t pieces = (n + tp__size(&k->in[0])) / 32768;
+    if (pieces > 32) pieces = 32;
+    tp__each_range(k, rows, pieces > 1 ? (rows + pieces - 1) / pieces : rows, tp__gather_grad_range);
+}
 
 /* -- matmul --------------------------------------------------------------------------- >>fast matmul */
 /* One GEMM of matmul's call; if b is 2-D, all matrices of a are treated as one tall matrix. */

@@ -268,7 +268,7 @@ struct tp_op {
     void (*grad)(tp_grad *g); /* NULL: no gradient flows through the op */
     /* naive loops, which define the op; naive_f32 serves every dtype of TP_OP_ANY_DTYPE rows */
     tp_kernel_fn naive_f32, naive_f64;
-    tp_kernel_fn fast; /* fast kernel for float32 on the CPU, or NULL */
+    tp_kernel_fn fast; /* fast kernel for float32 (TP_OP_ANY_DTYPE rows: for every dtype) on the CPU, or NULL */
     /* for TP_OP_ELEMENTWISE rows: functions that compute a block */
     tp_block_fn block_f32, block_f64, block_i32, block_i64;
     tp_vec vec; /* finds the vectorised function for block_f32, if there is one */
@@ -2049,10 +2049,13 @@ struct tp_graph {
 #define TP__REAL_MAPS(fn_) tp__map_kernel, tp__map_kernel, NULL, fn_##_f32, fn_##_f64, NULL, NULL
 #define TP__ANY_MAP(fn_)   tp__map_kernel, tp__map_kernel, NULL, fn_, fn_, fn_, fn_
 #define TP__BYTE_MAP(fn_)  tp__map_kernel, tp__map_kernel, NULL, fn_, NULL, NULL, NULL
-/* Kernels of other ops. NAIVE: fn_f32 and fn_f64. NAIVE_FAST: these and fn_fast, which is in tp_fast.h. */
+/* Kernels of other ops. NAIVE: fn_f32 and fn_f64. NUMBERS: fn_any, for float32 and integers, and fn_f64. _FAST: these and
+ * fn_fast, which is in tp_fast.h. */
 #define TP__KERNELS(f32_, f64_, fast_) f32_, f64_, TP__IF_FAST(fast_, NULL), NULL, NULL, NULL, NULL, NULL
 #define TP__NAIVE(fn_)                 TP__KERNELS(fn_##_f32, fn_##_f64, NULL)
 #define TP__NAIVE_FAST(fn_)            TP__KERNELS(fn_##_f32, fn_##_f64, fn_##_fast)
+#define TP__NUMBERS(fn_)               TP__KERNELS(fn_##_any, fn_##_f64, NULL)
+#define TP__NUMBERS_FAST(fn_)          TP__KERNELS(fn_##_any, fn_##_f64, fn_##_fast)
 #define TP__NO_KERNEL                  TP__KERNELS(NULL, NULL, NULL)
 /* A function that counts operations (NULL: one per output element), and one for the size of the scratch memory. */
 #define TP__FLOPS(flops_)                   flops_, NULL
@@ -2972,7 +2975,7 @@ static void tp__add_control(tp_operation *op, tp_operation *before)
 
 /* -- helpers for op pages */
 
-static tp_node *tp__opn(const tp_op *row, tp_node *const *in, int n, const void *attrs)
+static tp_node *tp__op_named(const tp_op *row, tp_node *const *in, int n, const void *attrs, const char *name)
 {
     tp_apply_desc d;
     memset(&d, 0, sizeof d);
@@ -2980,8 +2983,14 @@ static tp_node *tp__opn(const tp_op *row, tp_node *const *in, int n, const void 
     d.in = in;
     d.n_in = n;
     d.attrs = attrs;
+    d.name = name;
     if (n < 1 || !in) return tp_graph_fail(NULL, NULL, TP_ERR_ARG, "%s: there are no inputs", row->name);
     return tp_apply_ex(tp_node_graph(in[0]), &d);
+}
+
+static tp_node *tp__opn(const tp_op *row, tp_node *const *in, int n, const void *attrs)
+{
+    return tp__op_named(row, in, n, attrs, NULL);
 }
 
 static tp_node *tp__op1(const tp_op *row, tp_node *x, const void *attrs) { return tp__opn(row, &x, 1, attrs); }
@@ -2992,6 +3001,15 @@ static tp_node *tp__op2(const tp_op *row, tp_node *a, tp_node *b, const void *at
     in[0] = a;
     in[1] = b;
     return tp__opn(row, in, 2, attrs);
+}
+
+static tp_node *tp__op3(const tp_op *row, tp_node *a, tp_node *b, tp_node *c, const void *attrs)
+{
+    tp_node *in[3];
+    in[0] = a;
+    in[1] = b;
+    in[2] = c;
+    return tp__opn(row, in, 3, attrs);
 }
 
 static int tp__axis(int axis, int ndim)
@@ -7805,8 +7823,7 @@ static tp_status tp__step_kernel(tp__step *s)
         half = half || s->operand[i].dtype == TP_F16 || s->operand[i].dtype == TP_BF16;
     }
     if (s->row->flags & TP_OP_ANY_DTYPE) {
-        s->fn = s->row->naive_f32;
-        if (!s->fn) s->fn = s->row->fast;
+        s->fn = s->row->fast && (d->isa || !s->row->naive_f32) ? s->row->fast : s->row->naive_f32;
     } else {
         dtype = f64 ? TP_F64 : TP_F32;
         s->convert = half && s->row != &tp__op_cast;
@@ -11666,11 +11683,12 @@ TP__EXACT_END
  *   element-wise rows   the block of the dtype of the LAST input; uint8 and bool use the block of float32, and a row
  *                       that takes them has its byte function there (logical_and, select_bytes)
  *   other rows          naive_f64 if an operand is float64, else naive_f32, which tests the dtype itself
- *                       where integers are allowed
+ *                       where integers are allowed; in rows that only move elements naive_f32 for every type
  *   half precision      is converted by the executor, so that float16 and bfloat16 are float32 here;
  *                       cast and the rows that only move elements get them unconverted
  *   float32 on a CPU    with an instruction set: the row's fast kernel, tp__<op>_fast in tp_fast.h (>>fast_ops), if there
- *                       is one; without that file TP__IF_FAST puts NULL in its place */
+ *                       is one (rows that only move elements: for every type); without that file TP__IF_FAST puts NULL
+ *                       in its place */
 
 #ifndef TP__MATH_SEEN
 #define TP__MATH_SEEN
@@ -11706,17 +11724,20 @@ TP__EXACT_END
         }                                                                                           \
     }
 
-/* Integers wrap around, as on the machine. The C standard promises this for unsigned integers only. */
+/* Integers wrap around, as on the machine. The C standard promises this for unsigned integers only. TP__TOTAL is the type in
+ * which a sum or a product of many elements is kept. */
 #ifdef TP__PASS_INT
 #define TP__ADD(a_, b_) ((TP__NUM)((uint64_t)(a_) + (uint64_t)(b_)))
 #define TP__SUB(a_, b_) ((TP__NUM)((uint64_t)(a_) - (uint64_t)(b_)))
 #define TP__MUL(a_, b_) ((TP__NUM)((uint64_t)(a_) * (uint64_t)(b_)))
 #define TP__IS_NAN(x_)  false
+#define TP__TOTAL       TP__NUM
 #else
 #define TP__ADD(a_, b_) ((a_) + (b_))
 #define TP__SUB(a_, b_) ((a_) - (b_))
 #define TP__MUL(a_, b_) ((a_) * (b_))
 #define TP__IS_NAN(x_)  ((x_) != (x_))
+#define TP__TOTAL       double
 #endif
 
 /* A product that is rounded before anything is added to it. Otherwise compilers may fuse product and sum. */
@@ -11817,6 +11838,17 @@ static int64_t tp__known_product(const tp_shape *s, int from, int to)
     return tp__product(s, from, to);
 }
 
+/* Defines fn_any: the loop of fn for the type of input 0, float32 or an integer type. */
+#define TP__ANY_NUMBER(fn_)                 \
+    static void fn_##_any(const tp_call *k) \
+    {                                       \
+        switch (k->in[0].dtype) {           \
+        case TP_I32: fn_##_i32(k); break;   \
+        case TP_I64: fn_##_i64(k); break;   \
+        default: fn_##_f32(k); break;       \
+        }                                   \
+    }
+
 static double tp__flops_of_input(const tp_call *k) { return (double)tp__size(&k->in[0]); }
 static double tp__flops_none(const tp_call *k)
 {
@@ -11904,6 +11936,16 @@ static tp_status tp__infer_logical(tp_infer *s)
     return tp__infer_broadcast_same(s);
 }
 
+/* Checks that input 0 has a number type. */
+static tp_status tp__infer_number(tp_infer *s)
+{
+    const tp_dtype d = s->in[0].dtype;
+    if (d == TP_U8 || d == TP_BOOL)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_cast it first", s->op->name,
+                             tp_dtype_name(d));
+    return TP_OK;
+}
+
 /* The shape rule of ops that only need a real input. */
 static tp_status tp__infer_real(tp_infer *s)
 {
@@ -11912,6 +11954,14 @@ static tp_status tp__infer_real(tp_infer *s)
             return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_cast it first", s->op->name,
                                  tp_dtype_name(s->in[i].dtype));
     return TP_OK;
+}
+
+/* ... whose output is a scalar of the type of input 0. */
+static tp_status tp__infer_real_scalar(tp_infer *s)
+{
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape.ndim = 0;
+    return tp__infer_real(s);
 }
 #endif
 
@@ -11931,6 +11981,17 @@ static tp_node *tp__where(tp_node *mask, tp_node *x) { return tp_select(mask, x,
 /* Returns the gradient of an op that only changes the shape. */
 static void tp__view_gradient(tp_grad *g) { g->din[0] = tp_reshape_like(g->dout[0], g->in[0]); }
 static void tp__identity_gradient(tp_grad *g) { g->din[0] = g->dout[0]; }
+
+/* Returns x on a device: x itself, or a copy on that device. */
+static tp_node *tp__on_device(tp_node *x, int device)
+{
+    if (tp_is_poison(x) || tp_node_device(x) == device) return x;
+    tp_graph *g = tp_node_graph(x);
+    tp_device_enter(g, device);
+    tp_node *y = tp_identity(x);
+    tp_device_leave(g);
+    return y;
+}
 #endif
 
 /* ==== element-wise: arithmetic ========================================================================= */
@@ -12190,19 +12251,15 @@ TP__MAP2(less_equal, char, uint8_t, a <= b)
 TP__MAP2(equal, char, uint8_t, a == b)
 TP__MAP2(not_equal, char, uint8_t, a != b)
 #ifdef TP__ROWS
-static const tp_op tp__op_greater = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "greater", "Greater", 2, NULL,
-                                                   TP__MAPS(tp__greater), NULL, "Greater");
+#define TP__COMPARE_ROW(name_, label_, fn_, onnx_) \
+    TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, name_, label_, 2, NULL, TP__MAPS(fn_), NULL, onnx_)
+static const tp_op tp__op_greater = TP__COMPARE_ROW("greater", "Greater", tp__greater, "Greater");
 static const tp_op tp__op_greater_equal =
-    TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "greater_equal", "GreaterEqual", 2, NULL,
-                   TP__MAPS(tp__greater_equal), NULL, "GreaterOrEqual");
-static const tp_op tp__op_less =
-    TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "less", "Less", 2, NULL, TP__MAPS(tp__less), NULL, "Less");
-static const tp_op tp__op_less_equal = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "less_equal", "LessEqual", 2,
-                                                      NULL, TP__MAPS(tp__less_equal), NULL, "LessOrEqual");
-static const tp_op tp__op_equal =
-    TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "equal", "Equal", 2, NULL, TP__MAPS(tp__equal), NULL, "Equal");
-static const tp_op tp__op_not_equal = TP__MAP_ROW_OF(TP__NO_ATTRS, tp__infer_compare, "not_equal", "NotEqual", 2, NULL,
-                                                     TP__MAPS(tp__not_equal), NULL, NULL);
+    TP__COMPARE_ROW("greater_equal", "GreaterEqual", tp__greater_equal, "GreaterOrEqual");
+static const tp_op tp__op_less = TP__COMPARE_ROW("less", "Less", tp__less, "Less");
+static const tp_op tp__op_less_equal = TP__COMPARE_ROW("less_equal", "LessEqual", tp__less_equal, "LessOrEqual");
+static const tp_op tp__op_equal = TP__COMPARE_ROW("equal", "Equal", tp__equal, "Equal");
+static const tp_op tp__op_not_equal = TP__COMPARE_ROW("not_equal", "NotEqual", tp__not_equal, NULL);
 TP_DEF tp_node *tp_greater(tp_node *a, tp_node *b) { return tp__op2(&tp__op_greater, a, b, NULL); }
 TP_DEF tp_node *tp_greater_equal(tp_node *a, tp_node *b) { return tp__op2(&tp__op_greater_equal, a, b, NULL); }
 TP_DEF tp_node *tp_less(tp_node *a, tp_node *b) { return tp__op2(&tp__op_less, a, b, NULL); }
@@ -12781,6 +12838,12 @@ static int64_t tp__run_begin(const tp__reduction *r, int64_t j)
     return r->n_reduce > 1 ? tp__offset(j, r->n_reduce - 1, r->reduce_dim + 1, r->reduce_stride + 1) : 0;
 }
 
+/* Returns the offset of element i of the n_sum elements that output o is computed from. */
+static int64_t tp__element(const tp__reduction *r, int64_t o, int64_t i)
+{
+    return tp__out_begin(r, o) + tp__run_begin(r, i / r->run) + i % r->run * r->step;
+}
+
 /* A loop over each output o and each of its elements v, in order, that runs body_. */
 #define TP__REDUCE(begin_, body_, end_)                      \
     for (int64_t o = 0; o < r.n_out; o++) {                  \
@@ -12820,10 +12883,8 @@ static tp_status tp__infer_reduce(tp_infer *s)
 
 static tp_status tp__infer_reduce_number(tp_infer *s)
 {
-    if (s->in[0].dtype == TP_BOOL || s->in[0].dtype == TP_U8)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_cast it first", s->op->name,
-                             tp_dtype_name(s->in[0].dtype));
-    return tp__infer_reduce(s);
+    const tp_status st = tp__infer_number(s);
+    return st == TP_OK ? tp__infer_reduce(s) : st;
 }
 
 static tp_status tp__infer_reduce_real(tp_infer *s)
@@ -12839,12 +12900,8 @@ static void TP__F(tp__sum_loop)(const tp_call *k, const tp__reduction *plan, boo
     const TP__NUM *x = (const TP__NUM *)k->in[0].data;
     TP__NUM *y = (TP__NUM *)k->out[0].data;
     const tp__reduction r = *plan;
-#ifdef TP__PASS_INT
-    (void)mean;
-    TP__REDUCE(TP__NUM sum = 0, sum = TP__ADD(sum, v), y[o] = sum)
-#else
-    TP__REDUCE(double sum = 0, sum += (double)v, y[o] = (TP__NUM)(mean ? sum / (double)r.n_sum : sum))
-#endif
+    TP__REDUCE(TP__TOTAL sum = 0, sum = TP__ADD(sum, (TP__TOTAL)v),
+               y[o] = (TP__NUM)(mean ? sum / (TP__TOTAL)r.n_sum : sum))
 }
 
 #ifdef TP__ROWS
@@ -12886,21 +12943,14 @@ static void TP__F(tp__reduce_sum)(const tp_call *k)
     TP__F(tp__sum_loop)(k, &r, false);
 }
 #ifdef TP__ROWS
-static void tp__reduce_sum_any(const tp_call *k)
-{
-    switch (k->in[0].dtype) {
-    case TP_I32: tp__reduce_sum_i32(k); break;
-    case TP_I64: tp__reduce_sum_i64(k); break;
-    default: tp__reduce_sum_f32(k); break;
-    }
-}
+TP__ANY_NUMBER(tp__reduce_sum)
 static void tp__reduce_sum_gradient(tp_grad *g)
 {
     g->din[0] = tp_broadcast_like(tp__with_dims(g, g->dout[0]), g->in[0]);
 }
-static const tp_op tp__op_reduce_sum = TP__REDUCE_ROW(
-    "reduce_sum", "Sum", tp__infer_reduce_number, tp__reduce_sum_gradient,
-    TP__KERNELS(tp__reduce_sum_any, tp__reduce_sum_f64, tp__reduce_sum_fast), tp__reduce_scratch, "ReduceSum");
+static const tp_op tp__op_reduce_sum =
+    TP__REDUCE_ROW("reduce_sum", "Sum", tp__infer_reduce_number, tp__reduce_sum_gradient,
+                   TP__NUMBERS_FAST(tp__reduce_sum), tp__reduce_scratch, "ReduceSum");
 TP_DEF tp_node *tp_reduce_sum(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_sum, x, axes, n_axes, keep_dims);
@@ -12918,16 +12968,8 @@ static void TP__F(tp__size_ratio)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-static tp_status tp__size_ratio_infer(tp_infer *s)
-{
-    const tp_status st = tp__infer_real(s);
-    if (st != TP_OK) return st;
-    s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape.ndim = 0;
-    return TP_OK;
-}
 static const tp_op tp__op_size_ratio =
-    TP__ROW("size_ratio", "SizeRatio", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__size_ratio_infer, NULL,
+    TP__ROW("size_ratio", "SizeRatio", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__infer_real_scalar, NULL,
             TP__NAIVE(tp__size_ratio), TP__FLOPS(tp__flops_none), TP__SHAPE_ONLY(3u));
 /* Returns a scalar of x's dtype: the number of elements of x per element of z. */
 static tp_node *tp__size_ratio(tp_node *x, tp_node *z)
@@ -12954,9 +12996,9 @@ static void tp__reduce_mean_gradient(tp_grad *g)
     tp_node *d = tp_div(tp__with_dims(g, g->dout[0]), tp__size_ratio(g->in[0], &g->out[0]));
     g->din[0] = tp_broadcast_like(d, g->in[0]);
 }
-static const tp_op tp__op_reduce_mean = TP__REDUCE_ROW(
-    "reduce_mean", "Mean", tp__infer_reduce_real, tp__reduce_mean_gradient,
-    TP__KERNELS(tp__reduce_mean_f32, tp__reduce_mean_f64, tp__reduce_mean_fast), tp__reduce_scratch, "ReduceMean");
+static const tp_op tp__op_reduce_mean =
+    TP__REDUCE_ROW("reduce_mean", "Mean", tp__infer_reduce_real, tp__reduce_mean_gradient,
+                   TP__NAIVE_FAST(tp__reduce_mean), tp__reduce_scratch, "ReduceMean");
 TP_DEF tp_node *tp_reduce_mean(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_mean, x, axes, n_axes, keep_dims);
@@ -12990,22 +13032,8 @@ static void TP__F(tp__reduce_min)(const tp_call *k)
     TP__REDUCE(TP__NUM best = TP__HIGHEST, if (TP__IS_NAN(v) || v < best) best = v, y[o] = best)
 }
 #ifdef TP__ROWS
-static void tp__reduce_max_any(const tp_call *k)
-{
-    switch (k->in[0].dtype) {
-    case TP_I32: tp__reduce_max_i32(k); break;
-    case TP_I64: tp__reduce_max_i64(k); break;
-    default: tp__reduce_max_f32(k); break;
-    }
-}
-static void tp__reduce_min_any(const tp_call *k)
-{
-    switch (k->in[0].dtype) {
-    case TP_I32: tp__reduce_min_i32(k); break;
-    case TP_I64: tp__reduce_min_i64(k); break;
-    default: tp__reduce_min_f32(k); break;
-    }
-}
+TP__ANY_NUMBER(tp__reduce_max)
+TP__ANY_NUMBER(tp__reduce_min)
 static void tp__reduce_extremum_gradient(tp_grad *g)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
@@ -13013,12 +13041,12 @@ static void tp__reduce_extremum_gradient(tp_grad *g)
     tp_node *count = tp_reduce_sum(ties, t->axes, t->n_axes, true);
     g->din[0] = tp_mul(ties, tp_div(tp__with_dims(g, g->dout[0]), count));
 }
-static const tp_op tp__op_reduce_max = TP__REDUCE_ROW(
-    "reduce_max", "Max", tp__infer_reduce_number, tp__reduce_extremum_gradient,
-    TP__KERNELS(tp__reduce_max_any, tp__reduce_max_f64, tp__reduce_max_fast), tp__reduce_scratch, "ReduceMax");
+static const tp_op tp__op_reduce_max =
+    TP__REDUCE_ROW("reduce_max", "Max", tp__infer_reduce_number, tp__reduce_extremum_gradient,
+                   TP__NUMBERS_FAST(tp__reduce_max), tp__reduce_scratch, "ReduceMax");
 static const tp_op tp__op_reduce_min =
     TP__REDUCE_ROW("reduce_min", "Min", tp__infer_reduce_number, tp__reduce_extremum_gradient,
-                   TP__KERNELS(tp__reduce_min_any, tp__reduce_min_f64, NULL), NULL, "ReduceMin");
+                   TP__NUMBERS(tp__reduce_min), NULL, "ReduceMin");
 TP_DEF tp_node *tp_reduce_max(tp_node *x, const int *axes, int n_axes, bool keep_dims)
 {
     return tp__reduce(&tp__op_reduce_max, x, axes, n_axes, keep_dims);
@@ -13029,38 +13057,51 @@ TP_DEF tp_node *tp_reduce_min(tp_node *x, const int *axes, int n_axes, bool keep
 }
 #endif
 
-/* -- reduce_prod: y = product of x over axes ---------------------------- >>op reduce_prod, reduce_prod_grad
- *   dx_i = dy (product of the others), the product of those before times that of those after, which is exact
- *   for zeros too. The gradient of reduce_prod_grad divides by x: it needs x without zeros. */
+/* -- reduce_prod: y = product of x over axes ---------------------------------------- >>op reduce_prod
+ *   dx = reduce_prod_grad(x, dy) */
 static void TP__F(tp__reduce_prod)(const tp_call *k)
 {
     const TP__NUM *x = (const TP__NUM *)k->in[0].data;
     TP__NUM *y = (TP__NUM *)k->out[0].data;
     tp__reduction r;
     tp__reduction_of(&r, k);
-#ifdef TP__PASS_INT
-    TP__REDUCE(TP__NUM product = 1, product = TP__MUL(product, v), y[o] = product)
-#else
-    TP__REDUCE(double product = 1, product *= (double)v, y[o] = (real)product)
-#endif
+    TP__REDUCE(TP__TOTAL product = 1, product = TP__MUL(product, (TP__TOTAL)v), y[o] = (TP__NUM)product)
 }
+#ifdef TP__ROWS
+TP__ANY_NUMBER(tp__reduce_prod)
+static tp_node *tp__reduce_prod_grad(tp_node *x, tp_node *dy, const void *attrs);
+static void tp__reduce_prod_gradient(tp_grad *g)
+{
+    g->din[0] = tp__reduce_prod_grad(g->in[0], g->dout[0], g->op->attrs);
+}
+static const tp_op tp__op_reduce_prod =
+    TP__REDUCE_ROW("reduce_prod", "Prod", tp__infer_reduce_number, tp__reduce_prod_gradient,
+                   TP__NUMBERS(tp__reduce_prod), NULL, "ReduceProd");
+TP_DEF tp_node *tp_reduce_prod(tp_node *x, const int *axes, int n_axes, bool keep_dims)
+{
+    return tp__reduce(&tp__op_reduce_prod, x, axes, n_axes, keep_dims);
+}
+#endif
+
+/* -- reduce_prod_grad: dx_i = dy (product of the other x) ------------------------ >>op reduce_prod_grad
+ *   Computed as the product of those before x_i times the product of those after it, which is exact for zeros too. Its own
+ *   gradient divides by x: it needs x without zeros. Inputs: x, dy. */
 #ifndef TP__PASS_INT
-static void TP__F(tp__reduce_prod_grad)(const tp_call *k) /* inputs: x; dy, which has y's shape */
+static void TP__F(tp__reduce_prod_grad)(const tp_call *k)
 {
     const real *x = (const real *)k->in[0].data, *dy = (const real *)k->in[1].data;
     real *dx = (real *)k->out[0].data;
     tp__reduction r;
     tp__reduction_of(&r, k);
     for (int64_t o = 0; o < r.n_out; o++) {
-        const int64_t first = tp__out_begin(&r, o);
         double before = (double)dy[o], after = 1;
-        for (int64_t j = 0; j < r.n_sum; j++) {
-            const int64_t at = first + tp__run_begin(&r, j / r.run) + j % r.run * r.step;
+        for (int64_t i = 0; i < r.n_sum; i++) {
+            const int64_t at = tp__element(&r, o, i);
             dx[at] = (real)before;
             before *= (double)x[at];
         }
-        for (int64_t j = r.n_sum - 1; j >= 0; j--) {
-            const int64_t at = first + tp__run_begin(&r, j / r.run) + j % r.run * r.step;
+        for (int64_t i = r.n_sum - 1; i >= 0; i--) {
+            const int64_t at = tp__element(&r, o, i);
             dx[at] = (real)((double)dx[at] * after);
             after *= (double)x[at];
         }
@@ -13068,14 +13109,6 @@ static void TP__F(tp__reduce_prod_grad)(const tp_call *k) /* inputs: x; dy, whic
 }
 #endif
 #ifdef TP__ROWS
-static void tp__reduce_prod_any(const tp_call *k)
-{
-    switch (k->in[0].dtype) {
-    case TP_I32: tp__reduce_prod_i32(k); break;
-    case TP_I64: tp__reduce_prod_i64(k); break;
-    default: tp__reduce_prod_f32(k); break;
-    }
-}
 static tp_status tp__reduce_prod_grad_infer(tp_infer *s)
 {
     const tp_status st = tp__infer_reduce_real(s);
@@ -13093,25 +13126,16 @@ static void tp__reduce_prod_grad_gradient(tp_grad *g)
 {
     const tp__reduce_attrs *t = (const tp__reduce_attrs *)g->op->attrs;
     tp_node *x = g->in[0], *v = g->dout[0], *vg = tp_mul(v, &g->out[0]);
-    tp_node *sum = tp_reduce_sum(vg, t->axes, t->n_axes, true);
-    g->din[0] = tp_div(tp_sub(sum, vg), x);
-    g->din[1] = tp_reshape_like(tp_reduce_sum(tp_mul(v, tp_div(tp_reduce_prod(x, t->axes, t->n_axes, true), x)),
-                                              t->axes, t->n_axes, t->keep_dims),
-                                g->in[1]);
+    g->din[0] = tp_div(tp_sub(tp_reduce_sum(vg, t->axes, t->n_axes, true), vg), x);
+    tp_node *others = tp_div(tp_reduce_prod(x, t->axes, t->n_axes, true), x);
+    g->din[1] = tp_reshape_like(tp_reduce_sum(tp_mul(v, others), t->axes, t->n_axes, t->keep_dims), g->in[1]);
 }
 static const tp_op tp__op_reduce_prod_grad =
     TP__ROW("reduce_prod_grad", "ProdGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(reduce), tp__reduce_prod_grad_infer,
             tp__reduce_prod_grad_gradient, TP__NAIVE(tp__reduce_prod_grad), TP__FLOPS(tp__flops_of_input), TP__NO_ONNX);
-static void tp__reduce_prod_gradient(tp_grad *g)
+static tp_node *tp__reduce_prod_grad(tp_node *x, tp_node *dy, const void *attrs)
 {
-    g->din[0] = tp__op2(&tp__op_reduce_prod_grad, g->in[0], g->dout[0], g->op->attrs);
-}
-static const tp_op tp__op_reduce_prod =
-    TP__REDUCE_ROW("reduce_prod", "Prod", tp__infer_reduce_number, tp__reduce_prod_gradient,
-                   TP__KERNELS(tp__reduce_prod_any, tp__reduce_prod_f64, NULL), NULL, "ReduceProd");
-TP_DEF tp_node *tp_reduce_prod(tp_node *x, const int *axes, int n_axes, bool keep_dims)
-{
-    return tp__reduce(&tp__op_reduce_prod, x, axes, n_axes, keep_dims);
+    return tp__op2(&tp__op_reduce_prod_grad, x, dy, attrs);
 }
 #endif
 
@@ -13124,10 +13148,8 @@ static void tp__reduce_bools(const tp_call *k, bool all)
     tp__reduction r;
     tp__reduction_of(&r, k);
     for (int64_t o = 0; o < r.n_out; o++) {
-        const uint8_t *first = x + tp__out_begin(&r, o);
         bool found = false; /* reduce_all stops at the first false element, reduce_any at the first true one */
-        for (int64_t j = 0; j < r.n_sum && !found; j++)
-            found = (first[tp__run_begin(&r, j / r.run) + j % r.run * r.step] != 0) != all;
+        for (int64_t i = 0; i < r.n_sum && !found; i++) found = (x[tp__element(&r, o, i)] != 0) != all;
         y[o] = found != all;
     }
 }
@@ -13218,19 +13240,9 @@ static void TP__F(tp__add_n)(const tp_call *k)
     }
 }
 #ifdef TP__ROWS
-static void tp__add_n_any(const tp_call *k)
-{
-    switch (k->in[0].dtype) {
-    case TP_I32: tp__add_n_i32(k); break;
-    case TP_I64: tp__add_n_i64(k); break;
-    default: tp__add_n_f32(k); break;
-    }
-}
+TP__ANY_NUMBER(tp__add_n)
 static tp_status tp__add_n_infer(tp_infer *s)
 {
-    if (s->in[0].dtype == TP_U8 || s->in[0].dtype == TP_BOOL)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "%s does not work on %s; tp_cast it first", s->op->name,
-                             tp_dtype_name(s->in[0].dtype));
     s->out[0] = s->in[0];
     for (int i = 1; i < s->n_in; i++) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
@@ -13241,7 +13253,7 @@ static tp_status tp__add_n_infer(tp_infer *s)
         for (int d = 0; d < s->out[0].shape.ndim; d++)
             if (s->out[0].shape.dim[d] < 0) s->out[0].shape.dim[d] = s->in[i].shape.dim[d];
     }
-    return TP_OK;
+    return tp__infer_number(s);
 }
 static void tp__add_n_gradient(tp_grad *g)
 {
@@ -13250,7 +13262,7 @@ static void tp__add_n_gradient(tp_grad *g)
 static double tp__add_n_flops(const tp_call *k) { return (double)tp__size(&k->out[0]) * (k->n_in - 1); }
 static const tp_op tp__op_add_n =
     TP__ROW("add_n", "AddN", TP_OP_PURE, TP__IO_RANGE(1, -1, 1), TP__NO_ATTRS, tp__add_n_infer, tp__add_n_gradient,
-            TP__KERNELS(tp__add_n_any, tp__add_n_f64, tp__add_n_fast), TP__FLOPS(tp__add_n_flops), TP__ONNX("Sum"));
+            TP__NUMBERS_FAST(tp__add_n), TP__FLOPS(tp__add_n_flops), TP__ONNX("Sum"));
 TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 {
     if (n == 2 && xs && xs[0] && xs[1] && tp_shape_equal(&xs[0]->shape, &xs[1]->shape))
@@ -13265,48 +13277,64 @@ TP_DEF tp_node *tp_add_n(tp_node *const *xs, int n)
 static void TP__F(tp__all_reduce)(const tp_call *k)
 {
     const int64_t n = tp__size(&k->out[0]);
-    const bool mean = ((const tp__all_reduce_attrs *)k->attrs)->mean;
+    const bool mean = ((const tp__all_reduce_attrs *)k->attrs)->mean; /* never of integers: the shape rule refuses it */
+    const TP__NUM scale = mean ? (TP__NUM)1 / (TP__NUM)k->n_in : 1;
     for (int64_t i = 0; i < n; i++) {
         TP__NUM sum = ((const TP__NUM *)k->in[0].data)[i];
         for (int a = 1; a < k->n_in; a++) sum = TP__ADD(sum, ((const TP__NUM *)k->in[a].data)[i]);
-#ifndef TP__PASS_INT
-        if (mean) sum *= (real)1 / (real)k->n_in;
-#else
-        (void)mean; /* integers have no mean: the shape rule refuses it */
-#endif
         for (int a = 0; a < k->n_out; a++)
-            if (k->out[a].data) ((TP__NUM *)k->out[a].data)[i] = sum;
+            if (k->out[a].data) ((TP__NUM *)k->out[a].data)[i] = TP__MUL(sum, scale);
     }
 }
 #ifdef TP__ROWS
-static void tp__all_reduce_any(const tp_call *k)
-{
-    switch (k->in[0].dtype) {
-    case TP_I32: tp__all_reduce_i32(k); break;
-    case TP_I64: tp__all_reduce_i64(k); break;
-    default: tp__all_reduce_f32(k); break;
-    }
-}
+TP__ANY_NUMBER(tp__all_reduce)
+static const tp_attr tp__all_reduce_schema[] = {TP__ATTR(tp__all_reduce_attrs, BOOL, mean), TP__ATTRS_END};
 static tp_status tp__all_reduce_infer(tp_infer *s)
 {
-    const tp_type first = s->in[0];
-    if (s->n_in > TP_MAX_OUTPUTS)
-        return tp_infer_fail(s, TP_ERR_ARG, "all_reduce takes %d inputs at most, not %d", TP_MAX_OUTPUTS, s->n_in);
-    if (((const tp__all_reduce_attrs *)s->attrs)->mean && !tp_dtype_is_float(first.dtype))
+    if (((const tp__all_reduce_attrs *)s->attrs)->mean && !tp_dtype_is_float(s->in[0].dtype))
         return tp_infer_fail(s, TP_ERR_DTYPE, "all_reduce: there is no mean of %s; tp_cast it first",
-                             tp_dtype_name(first.dtype));
+                             tp_dtype_name(s->in[0].dtype));
     const tp_status st = tp__add_n_infer(s); /* each output has the type of its sum */
     s->n_out = s->n_in;
     for (int i = 1; i < s->n_in && st == TP_OK; i++) s->out[i] = s->out[0];
     return st;
 }
-static const tp_attr tp__all_reduce_schema[] = {TP__ATTR(tp__all_reduce_attrs, BOOL, mean), TP__ATTRS_END};
-static void tp__all_reduce_gradient(tp_grad *g);
+static void tp__all_reduce_gradient(tp_grad *g)
+{
+    tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)g->op->n_in * sizeof *d);
+    /* an output without a gradient counts as zeros; each gradient is on the device of its input */
+    for (int i = 0; i < g->op->n_in && d; i++) {
+        const int device = tp_node_device(g->in[i]);
+        tp_device_enter(g->graph, device);
+        d[i] = g->dout[i] ? tp__on_device(g->dout[i], device) : tp_zeros_like(g->in[i]);
+        tp_device_leave(g->graph);
+    }
+    if (d) tp__all_reduce_as(d, g->op->n_in, ((const tp__all_reduce_attrs *)g->op->attrs)->mean, NULL, g->din);
+}
 static double tp__all_reduce_flops(const tp_call *k) { return (double)tp__size(&k->out[0]) * k->n_in; }
-static const tp_op tp__op_all_reduce = TP__ROW("all_reduce", "AllReduce", TP_OP_COLLECTIVE, TP__IO_RANGE(1, -1, -1),
-                                               TP__ATTRS(all_reduce), tp__all_reduce_infer, tp__all_reduce_gradient,
-                                               TP__KERNELS(tp__all_reduce_any, tp__all_reduce_f64, tp__all_reduce_fast),
-                                               TP__FLOPS(tp__all_reduce_flops), TP__NO_ONNX);
+static const tp_op tp__op_all_reduce =
+    TP__ROW("all_reduce", "AllReduce", TP_OP_COLLECTIVE, TP__IO_RANGE(1, TP_MAX_OUTPUTS, -1), TP__ATTRS(all_reduce),
+            tp__all_reduce_infer, tp__all_reduce_gradient, TP__NUMBERS_FAST(tp__all_reduce),
+            TP__FLOPS(tp__all_reduce_flops), TP__NO_ONNX);
+static void tp__all_reduce_as(tp_node *const *xs, int n, bool mean, const char *name, tp_node **ys)
+{
+    const tp__all_reduce_attrs t = {mean};
+    tp_graph *g = tp_node_graph(xs[0]);
+    tp_device_enter(g, tp_is_poison(xs[0]) ? 0 : tp_node_device(xs[0]));
+    tp_node *y = tp__op_named(&tp__op_all_reduce, xs, n, &t, name);
+    tp_device_leave(g);
+    for (int i = 0; i < n; i++) ys[i] = tp_is_poison(y) ? y : &y->op->out[i];
+}
+TP_DEF tp_node *tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys)
+{
+    TP__GRAPH_REQUIRE(tp__list_graph(xs, n), xs && n > 0 && ys, tp_poison(tp__list_graph(xs, n)))
+    tp__all_reduce_as(xs, n, mean, NULL, ys);
+    return ys[0];
+}
+#endif
+
+/* -- the device of a node: of each output of an all_reduce the device of its input */
+#ifdef TP__ROWS
 TP_DEF int tp_node_device(const tp_node *n)
 {
     TP__REQUIRE(n, 0)
@@ -13314,60 +13342,9 @@ TP_DEF int tp_node_device(const tp_node *n)
     while (n->op->row == &tp__op_all_reduce) n = n->op->in[n->index];
     return n->op->device;
 }
-/* Returns x on a device: x itself, or a copy on that device. */
-static tp_node *tp__on_device(tp_node *x, int device)
-{
-    if (tp_is_poison(x) || tp_node_device(x) == device) return x;
-    tp_graph *g = tp_node_graph(x);
-    tp_device_enter(g, device);
-    tp_node *y = tp_identity(x);
-    tp_device_leave(g);
-    return y;
-}
-static void tp__all_reduce_as(tp_node *const *xs, int n, bool mean, const char *name, tp_node **ys)
-{
-    tp__all_reduce_attrs t;
-    tp_apply_desc d;
-    memset(&t, 0, sizeof t);
-    memset(&d, 0, sizeof d);
-    t.mean = mean;
-    d.row = &tp__op_all_reduce;
-    d.in = xs;
-    d.n_in = n;
-    d.attrs = &t;
-    d.name = name;
-    tp_graph *g = tp_node_graph(xs[0]);
-    tp_device_enter(g, tp_is_poison(xs[0]) ? 0 : tp_node_device(xs[0]));
-    tp_node *y = tp_apply_ex(g, &d);
-    tp_device_leave(g);
-    for (int i = 0; i < n; i++) ys[i] = tp_is_poison(y) ? y : &y->op->out[i];
-}
-static void tp__all_reduce_gradient(tp_grad *g)
-{
-    const int n = g->op->n_in;
-    tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)n * sizeof *d);
-    /* an output without a gradient counts as zeros; each gradient is on the device of its input */
-    for (int i = 0; i < n && d; i++) {
-        const int device = tp_node_device(g->in[i]);
-        tp_device_enter(g->graph, device);
-        d[i] = g->dout[i] ? tp__on_device(g->dout[i], device) : tp_zeros_like(g->in[i]);
-        tp_device_leave(g->graph);
-    }
-    if (d) tp__all_reduce_as(d, n, ((const tp__all_reduce_attrs *)g->op->attrs)->mean, NULL, g->din);
-}
-TP_DEF tp_node *tp_all_reduce(tp_node *const *xs, int n, bool mean, tp_node **ys)
-{
-    TP__GRAPH_REQUIRE(tp__list_graph(xs, n), xs && n > 0 && ys, tp_poison(tp__list_graph(xs, n)))
-
-    tp__all_reduce_as(xs, n, mean, NULL, ys);
-    return ys[0];
-}
 #endif
 
-/* -- l2_loss: y = sum of x^2 / 2 ------------------------------------------------------------- >>op l2_loss
- *   dx = dy x
- * -- global_norm: y = sqrt(sum of x^2 over all elements of all inputs) ---------------- >>op global_norm
- *   dx = dy x / y */
+/* -- shared by l2_loss and global_norm: the sum of squares */
 #ifndef TP__PASS_INT
 static double TP__F(tp__sum_of_squares)(const tp_operand *x)
 {
@@ -13377,10 +13354,35 @@ static double TP__F(tp__sum_of_squares)(const tp_operand *x)
     for (int64_t i = 0; i < n; i++) sum = tp__mul_add((double)p[i], (double)p[i], sum);
     return sum;
 }
+#endif
+#ifdef TP__ROWS
+static double tp__flops_of_squares(const tp_call *k)
+{
+    double n = 0;
+    for (int i = 0; i < k->n_in; i++) n += 2.0 * (double)tp__size(&k->in[i]);
+    return n;
+}
+#endif
+
+/* -- l2_loss: y = sum of x^2 / 2 ------------------------------------------------------------- >>op l2_loss
+ *   dx = dy x */
+#ifndef TP__PASS_INT
 static void TP__F(tp__l2_loss)(const tp_call *k)
 {
     *(real *)k->out[0].data = (real)(0.5 * TP__F(tp__sum_of_squares)(&k->in[0]));
 }
+#endif
+#ifdef TP__ROWS
+static void tp__l2_loss_gradient(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], g->in[0]); }
+static const tp_op tp__op_l2_loss =
+    TP__ROW("l2_loss", "L2Loss", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__infer_real_scalar, tp__l2_loss_gradient,
+            TP__NAIVE_FAST(tp__l2_loss), TP__FLOPS(tp__flops_of_squares), TP__NO_ONNX);
+TP_DEF tp_node *tp_l2_loss(tp_node *x) { return tp__op1(&tp__op_l2_loss, x, NULL); }
+#endif
+
+/* -- global_norm: y = sqrt(sum of x^2 over all elements of all inputs) ---------------- >>op global_norm
+ *   dx = dy x / y.  y is float64 if all inputs are float64, else float32. */
+#ifndef TP__PASS_INT
 static void TP__F(tp__global_norm)(const tp_call *k)
 {
     double sum = 0;
@@ -13389,15 +13391,6 @@ static void TP__F(tp__global_norm)(const tp_call *k)
 }
 #endif
 #ifdef TP__ROWS
-static tp_status tp__infer_real_scalar(tp_infer *s)
-{
-    const tp_status st = tp__infer_real(s);
-    if (st != TP_OK) return st;
-    s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape.ndim = 0;
-    return TP_OK;
-}
-/* the result's type: float64 if all inputs are float64, else float32 */
 static tp_status tp__global_norm_infer(tp_infer *s)
 {
     const tp_status st = tp__infer_real_scalar(s);
@@ -13409,25 +13402,14 @@ static tp_status tp__global_norm_infer(tp_infer *s)
     s->out[0].dtype = s->in[0].dtype == TP_F64 ? TP_F64 : TP_F32;
     return TP_OK;
 }
-static double tp__flops_of_squares(const tp_call *k)
-{
-    double n = 0;
-    for (int i = 0; i < k->n_in; i++) n += 2.0 * (double)tp__size(&k->in[i]);
-    return n;
-}
-static void tp__l2_loss_gradient(tp_grad *g) { g->din[0] = tp_mul(g->dout[0], g->in[0]); }
 static void tp__global_norm_gradient(tp_grad *g)
 {
     tp_node *d = tp_div(g->dout[0], &g->out[0]);
     for (int i = 0; i < g->op->n_in; i++) g->din[i] = tp_mul(tp_cast(d, g->in[i]->dtype), g->in[i]);
 }
-static const tp_op tp__op_l2_loss =
-    TP__ROW("l2_loss", "L2Loss", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__infer_real_scalar, tp__l2_loss_gradient,
-            TP__NAIVE_FAST(tp__l2_loss), TP__FLOPS(tp__flops_of_squares), TP__NO_ONNX);
 static const tp_op tp__op_global_norm =
     TP__ROW("global_norm", "GlobalNorm", TP_OP_PURE, TP__IO_RANGE(1, -1, 1), TP__NO_ATTRS, tp__global_norm_infer,
             tp__global_norm_gradient, TP__NAIVE_FAST(tp__global_norm), TP__FLOPS(tp__flops_of_squares), TP__NO_ONNX);
-TP_DEF tp_node *tp_l2_loss(tp_node *x) { return tp__op1(&tp__op_l2_loss, x, NULL); }
 TP_DEF tp_node *tp_global_norm(tp_node *const *xs, int n) { return tp__opn(&tp__op_global_norm, xs, n, NULL); }
 #endif
 
@@ -13447,6 +13429,40 @@ static const tp_op tp__op_zero_fraction =
     TP__ROW("zero_fraction", "ZeroFraction", TP_OP_PURE, TP__IO(1, 1), TP__NO_ATTRS, tp__infer_real_scalar, NULL,
             TP__NAIVE(tp__zero_fraction), TP__FLOPS(tp__flops_of_input), TP__NO_ONNX);
 TP_DEF tp_node *tp_zero_fraction(tp_node *x) { return tp__op1(&tp__op_zero_fraction, x, NULL); }
+#endif
+
+/* -- shared by ops along one axis: argmax, cumsum, expand_dims, squeeze, concat, split, stack, unstack */
+#ifdef TP__ROWS
+static const tp_attr tp__axis_schema[] = {TP__ATTR(tp__axis_attrs, INT, axis), TP__ATTRS_END};
+
+/* Returns the row's axis in the shape of x, counted from the front; -1: it does not exist, and the error is set. */
+static int tp__infer_axis(tp_infer *s, int axis, const tp_shape *x)
+{
+    const int d = tp__axis(axis, x->ndim);
+    char text[TP_SHAPE_TEXT];
+    if (d < 0) tp_infer_fail(s, TP_ERR_ARG, "axis %d does not exist in shape %s", axis, tp_shape_text(x, text));
+    return d;
+}
+
+/* Takes away dimension d of the shape; below, adds a dimension of n at place `axis`, which may count from the end. */
+static void tp__remove_dim(tp_shape *s, int d)
+{
+    for (s->ndim--; d < s->ndim; d++) s->dim[d] = s->dim[d + 1];
+}
+static tp_status tp__infer_insert_dim(tp_infer *s, tp_shape *y, int axis, int64_t n)
+{
+    const int at = tp__axis(axis, y->ndim + 1);
+    char text[TP_SHAPE_TEXT];
+    if (at < 0)
+        return tp_infer_fail(s, TP_ERR_ARG, "there is no place %d for a new dimension in shape %s", axis,
+                             tp_shape_text(y, text));
+    if (y->ndim == TP_MAX_DIMS)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s has %d dimensions, which is the most", tp_shape_text(y, text),
+                             TP_MAX_DIMS);
+    for (int d = y->ndim++; d > at; d--) y->dim[d] = y->dim[d - 1];
+    y->dim[at] = n;
+    return TP_OK;
+}
 #endif
 
 /* -- argmax: index (int64) of the largest along an axis, the first of ties; a NaN is largest - >>op argmax */
@@ -13469,34 +13485,13 @@ static void TP__F(tp__argmax)(const tp_call *k)
         }
 }
 #ifdef TP__ROWS
-static void tp__argmax_any(const tp_call *k)
-{
-    switch (k->in[0].dtype) {
-    case TP_I32: tp__argmax_i32(k); break;
-    case TP_I64: tp__argmax_i64(k); break;
-    default: tp__argmax_f32(k); break;
-    }
-}
-static const tp_attr tp__axis_schema[] = {TP__ATTR(tp__axis_attrs, INT, axis), TP__ATTRS_END};
-/* Returns the row's axis in the shape of x, counted from the front; -1: it does not exist, and the error is set. */
-static int tp__infer_axis(tp_infer *s, int axis, const tp_shape *x)
-{
-    const int d = tp__axis(axis, x->ndim);
-    char text[TP_SHAPE_TEXT];
-    if (d < 0) tp_infer_fail(s, TP_ERR_ARG, "axis %d does not exist in shape %s", axis, tp_shape_text(x, text));
-    return d;
-}
-static void tp__remove_dim(tp_shape *s, int d)
-{
-    for (s->ndim--; d < s->ndim; d++) s->dim[d] = s->dim[d + 1];
-}
+TP__ANY_NUMBER(tp__argmax)
 static tp_status tp__argmax_infer(tp_infer *s)
 {
+    const tp_status st = tp__infer_number(s);
+    if (st != TP_OK) return st;
     const int d = tp__infer_axis(s, ((const tp__axis_attrs *)s->attrs)->axis, &s->in[0].shape);
     if (d < 0) return TP_ERR_ARG;
-    if (s->in[0].dtype == TP_U8 || s->in[0].dtype == TP_BOOL)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "argmax does not work on %s; tp_cast it first",
-                             tp_dtype_name(s->in[0].dtype));
     if (s->in[0].shape.dim[d] == 0) return tp_infer_fail(s, TP_ERR_SHAPE, "axis %d is empty, so it has no largest", d);
     s->out[0].dtype = TP_I64;
     s->out[0].shape = s->in[0].shape;
@@ -13505,7 +13500,7 @@ static tp_status tp__argmax_infer(tp_infer *s)
 }
 static const tp_op tp__op_argmax =
     TP__ROW("argmax", "ArgMax", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS(axis), tp__argmax_infer, NULL,
-            TP__KERNELS(tp__argmax_any, tp__argmax_f64, NULL), TP__FLOPS(tp__flops_of_input), TP__ONNX("ArgMax"));
+            TP__NUMBERS(tp__argmax), TP__FLOPS(tp__flops_of_input), TP__ONNX("ArgMax"));
 TP_DEF tp_node *tp_argmax(tp_node *x, int axis)
 {
     tp__axis_attrs t;
@@ -13526,11 +13521,7 @@ static void TP__F(tp__cumsum_lines)(const tp_call *k, int64_t from, int64_t to)
         const int64_t at = line / B * n * B + line % B;
         const TP__NUM *x = (const TP__NUM *)k->in[0].data + at;
         TP__NUM *y = (TP__NUM *)k->out[0].data + at;
-#ifdef TP__PASS_INT
-        TP__NUM sum = 0;
-#else
-        double sum = 0;
-#endif
+        TP__TOTAL sum = 0;
         for (int64_t q = 0; q < n; q++) {
             const int64_t i = (t->reverse ? n - 1 - q : q) * B;
             const TP__NUM v = x[i];
@@ -13540,29 +13531,22 @@ static void TP__F(tp__cumsum_lines)(const tp_call *k, int64_t from, int64_t to)
         }
     }
 }
-#ifdef TP__ROWS
-static void tp__cumsum_kernel(const tp_call *k)
+static void TP__F(tp__cumsum)(const tp_call *k)
 {
     const tp_shape *s = &k->in[0].shape;
     const int64_t n = s->dim[tp__axis(((const tp__cumsum_attrs *)k->attrs)->axis, s->ndim)];
-    if (n == 0) return;
-    const int64_t lines = tp__size(&k->in[0]) / n;
-    switch (k->in[0].dtype) {
-    case TP_I32: tp__each_range(k, lines, tp__grain(n), tp__cumsum_lines_i32); break;
-    case TP_I64: tp__each_range(k, lines, tp__grain(n), tp__cumsum_lines_i64); break;
-    case TP_F64: tp__each_range(k, lines, tp__grain(n), tp__cumsum_lines_f64); break;
-    default: tp__each_range(k, lines, tp__grain(n), tp__cumsum_lines_f32); break;
-    }
+    if (n > 0) tp__each_range(k, tp__size(&k->in[0]) / n, tp__grain(n), TP__F(tp__cumsum_lines));
 }
+#ifdef TP__ROWS
+TP__ANY_NUMBER(tp__cumsum)
 static const tp_attr tp__cumsum_schema[] = {TP__ATTR(tp__cumsum_attrs, INT, axis),
                                             TP__ATTR(tp__cumsum_attrs, BOOL, exclusive),
                                             TP__ATTR(tp__cumsum_attrs, BOOL, reverse), TP__ATTRS_END};
 static tp_status tp__cumsum_infer(tp_infer *s)
 {
+    const tp_status st = tp__infer_number(s);
+    if (st != TP_OK) return st;
     if (tp__infer_axis(s, ((const tp__cumsum_attrs *)s->attrs)->axis, &s->in[0].shape) < 0) return TP_ERR_ARG;
-    if (s->in[0].dtype == TP_U8 || s->in[0].dtype == TP_BOOL)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "cumsum does not work on %s; tp_cast it first",
-                             tp_dtype_name(s->in[0].dtype));
     return tp__infer_same(s);
 }
 static void tp__cumsum_gradient(tp_grad *g)
@@ -13572,7 +13556,7 @@ static void tp__cumsum_gradient(tp_grad *g)
 }
 static const tp_op tp__op_cumsum =
     TP__ROW("cumsum", "Cumsum", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS(cumsum), tp__cumsum_infer, tp__cumsum_gradient,
-            TP__KERNELS(tp__cumsum_kernel, tp__cumsum_kernel, NULL), TP__FLOPS(NULL), TP__NO_ONNX);
+            TP__NUMBERS(tp__cumsum), TP__FLOPS(NULL), TP__NO_ONNX);
 TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse)
 {
     tp__cumsum_attrs t;
@@ -13585,17 +13569,7 @@ TP_DEF tp_node *tp_cumsum(tp_node *x, int axis, bool exclusive, bool reverse)
 #endif
 
 /* -- top_k: the k largest of the last axis, descending, and their indices (int32) ------------ >>op top_k
- *   Of ties the lower index comes first; NaNs come before all. dx: dy at the places of the chosen elements, else 0.
- * -- take_last: y[..,j] = x[..,i[..,j]];  put_last is its transpose ------------ >>op take_last, put_last
- *   An index out of range fails the run. */
-#ifdef TP__FIRST_PASS
-static bool tp__one_of_last(const tp_call *k, int64_t index, int64_t n)
-{
-    const bool is = index >= 0 && index < n;
-    if (!is) tp_kernel_fault(k, index);
-    return is;
-}
-#endif
+ *   Of ties the lower index comes first; NaNs come before all. dx: dy at the places of the chosen elements, else 0. */
 #ifndef TP__PASS_INT
 /* Whether element i ranks before element j. */
 static bool TP__F(tp__ranks_before)(const real *x, int64_t i, int64_t j)
@@ -13627,77 +13601,22 @@ static void TP__F(tp__top_k)(const tp_call *k)
         }
     }
 }
-static void TP__F(tp__take_last)(const tp_call *k)
-{
-    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
-    const int64_t n = s->dim[s->ndim - 1], m = o->dim[o->ndim - 1], rows = tp__product(s, 0, s->ndim - 1);
-    const int32_t *index = (const int32_t *)k->in[1].data;
-    const real *x = (const real *)k->in[0].data;
-    real *y = (real *)k->out[0].data;
-    for (int64_t i = 0; i < rows * m; i++) y[i] = tp__one_of_last(k, index[i], n) ? x[i / m * n + index[i]] : 0;
-}
-static void TP__F(tp__put_last)(const tp_call *k)
-{
-    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
-    const int64_t m = s->dim[s->ndim - 1], n = o->dim[o->ndim - 1], rows = tp__product(s, 0, s->ndim - 1);
-    const int32_t *index = (const int32_t *)k->in[1].data;
-    real *y = (real *)k->out[0].data;
-    for (int64_t i = 0; i < rows * n; i++) y[i] = 0;
-    for (int64_t i = 0; i < rows * m; i++)
-        if (tp__one_of_last(k, index[i], n)) y[i / m * n + index[i]] += ((const real *)k->in[0].data)[i];
-}
 #endif
 #ifdef TP__ROWS
 static const tp_attr tp__top_k_schema[] = {TP__ATTR(tp__top_k_attrs, INT, k), TP__ATTRS_END};
 static tp_status tp__top_k_infer(tp_infer *s)
 {
-    const tp_status st = tp__infer_real(s);
-    const int k = ((const tp__top_k_attrs *)s->attrs)->k, nd = s->in[0].shape.ndim;
+    const int k = ((const tp__top_k_attrs *)s->attrs)->k, last = s->in[0].shape.ndim - 1;
     char text[TP_SHAPE_TEXT];
-    if (st != TP_OK) return st;
-    if (nd < 1 || k < 1 || (s->in[0].shape.dim[nd - 1] >= 0 && k > s->in[0].shape.dim[nd - 1]))
+    if (last < 0 || k < 1 || (s->in[0].shape.dim[last] >= 0 && k > s->in[0].shape.dim[last]))
         return tp_infer_fail(s, TP_ERR_ARG, "the %d largest of the last axis of shape %s do not exist", k,
                              tp_shape_text(&s->in[0].shape, text));
-    s->out[0] = s->in[0];
-    s->out[0].shape.dim[nd - 1] = k;
-    s->out[1] = s->out[0];
+    s->out[0] = s->out[1] = s->in[0];
+    s->out[0].shape.dim[last] = s->out[1].shape.dim[last] = k;
     s->out[1].dtype = TP_I32;
-    return TP_OK;
-}
-/* Checks that x (..,n) and index (..,m) have the same shape, except for the last dimension. */
-static tp_status tp__infer_last(tp_infer *s)
-{
-    tp_shape a = s->in[0].shape, b = s->in[1].shape;
-    char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
-    if (!tp_dtype_is_float(s->in[0].dtype) || s->in[1].dtype != TP_I32)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "x is %s and index %s; they should be floating and int32",
-                             tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
-    if (a.ndim > 0) a.ndim--;
-    if (b.ndim > 0) b.ndim--;
-    if (s->in[0].shape.ndim < 1 || s->in[1].shape.ndim < 1 || !tp_shape_compatible(&a, &b))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "x is %s and index %s; they may differ in the last dimension only",
-                             tp_shape_text(&s->in[0].shape, ta), tp_shape_text(&s->in[1].shape, tb));
-    s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[s->n_in - 1].shape; /* take_last: shape of the index; put_last: of the reference */
-    return TP_OK;
+    return tp__infer_real(s);
 }
 static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref);
-static void tp__take_last_gradient(tp_grad *g) { g->din[0] = tp__put_last(g->dout[0], g->in[1], g->in[0]); }
-static const tp_op tp__op_take_last =
-    TP__ROW("take_last", "TakeLast", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__infer_last, tp__take_last_gradient,
-            TP__NAIVE(tp__take_last), TP__FLOPS(tp__flops_none), TP__FAULT("index %lld is outside the last axis"));
-static void tp__put_last_gradient(tp_grad *g) { g->din[0] = tp__op2(&tp__op_take_last, g->dout[0], g->in[1], NULL); }
-static const tp_op tp__op_put_last = TP__ROW(
-    "put_last", "PutLast", TP_OP_PURE, TP__IO(3, 1), TP__NO_ATTRS, tp__infer_last, tp__put_last_gradient,
-    TP__NAIVE(tp__put_last), TP__FLOPS(tp__flops_of_input), TP__REST(4u, NULL, "index %lld is outside the last axis"));
-static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref)
-{
-    tp_node *in[3];
-    in[0] = dy;
-    in[1] = index;
-    in[2] = ref;
-    return tp__opn(&tp__op_put_last, in, 3, NULL);
-}
 static void tp__top_k_gradient(tp_grad *g)
 {
     if (g->dout[0]) g->din[0] = tp__put_last(g->dout[0], &g->out[1], g->in[0]);
@@ -13716,6 +13635,80 @@ TP_DEF tp_node *tp_top_k(tp_node *x, int k, tp_node **indices)
     tp_node *y = tp__op1(&tp__op_top_k, x, &t);
     if (indices) *indices = tp_is_poison(y) ? y : &y->op->out[1];
     return y;
+}
+#endif
+
+/* -- shared by take_last and put_last: indices into the last axis. An index out of range fails the run. */
+#ifdef TP__FIRST_PASS
+static bool tp__one_of_last(const tp_call *k, int64_t index, int64_t n)
+{
+    const bool is = index >= 0 && index < n;
+    if (!is) tp_kernel_fault(k, index);
+    return is;
+}
+/* Checks that x (..,n) and index (..,m) have the same shape, except for the last dimension. The output has the shape of the
+ * last input. */
+static tp_status tp__infer_last(tp_infer *s)
+{
+    tp_shape a = s->in[0].shape, b = s->in[1].shape;
+    char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
+    if (!tp_dtype_is_float(s->in[0].dtype) || s->in[1].dtype != TP_I32)
+        return tp_infer_fail(s, TP_ERR_DTYPE, "x is %s and index %s; they should be floating and int32",
+                             tp_dtype_name(s->in[0].dtype), tp_dtype_name(s->in[1].dtype));
+    if (a.ndim > 0) a.ndim--;
+    if (b.ndim > 0) b.ndim--;
+    if (s->in[0].shape.ndim < 1 || s->in[1].shape.ndim < 1 || !tp_shape_compatible(&a, &b))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "x is %s and index %s; they may differ in the last dimension only",
+                             tp_shape_text(&s->in[0].shape, ta), tp_shape_text(&s->in[1].shape, tb));
+    s->out[0].dtype = s->in[0].dtype;
+    s->out[0].shape = s->in[s->n_in - 1].shape;
+    return TP_OK;
+}
+#endif
+
+/* -- take_last: y[..,j] = x[..,i[..,j]] ---------------------------------------------------- >>op take_last
+ *   dx = put_last(dy, i, x).  Inputs: x, i. */
+#ifndef TP__PASS_INT
+static void TP__F(tp__take_last)(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
+    const int64_t n = s->dim[s->ndim - 1], m = o->dim[o->ndim - 1], rows = tp__product(s, 0, s->ndim - 1);
+    const int32_t *index = (const int32_t *)k->in[1].data;
+    const real *x = (const real *)k->in[0].data;
+    real *y = (real *)k->out[0].data;
+    for (int64_t i = 0; i < rows * m; i++) y[i] = tp__one_of_last(k, index[i], n) ? x[i / m * n + index[i]] : 0;
+}
+#endif
+#ifdef TP__ROWS
+static void tp__take_last_gradient(tp_grad *g) { g->din[0] = tp__put_last(g->dout[0], g->in[1], g->in[0]); }
+static const tp_op tp__op_take_last =
+    TP__ROW("take_last", "TakeLast", TP_OP_PURE, TP__IO(2, 1), TP__NO_ATTRS, tp__infer_last, tp__take_last_gradient,
+            TP__NAIVE(tp__take_last), TP__FLOPS(tp__flops_none), TP__FAULT("index %lld is outside the last axis"));
+#endif
+
+/* -- put_last: y = 0 but y[..,i[..,j]] = sum of x[..,j], in the shape of ref ---------------- >>op put_last
+ *   The transpose of take_last: dx = take_last(dy, i).  Inputs: x, i, ref (only its shape is read). */
+#ifndef TP__PASS_INT
+static void TP__F(tp__put_last)(const tp_call *k)
+{
+    const tp_shape *s = &k->in[0].shape, *o = &k->out[0].shape;
+    const int64_t m = s->dim[s->ndim - 1], n = o->dim[o->ndim - 1], rows = tp__product(s, 0, s->ndim - 1);
+    const int32_t *index = (const int32_t *)k->in[1].data;
+    const real *x = (const real *)k->in[0].data;
+    real *y = (real *)k->out[0].data;
+    for (int64_t i = 0; i < rows * n; i++) y[i] = 0;
+    for (int64_t i = 0; i < rows * m; i++)
+        if (tp__one_of_last(k, index[i], n)) y[i / m * n + index[i]] += x[i];
+}
+#endif
+#ifdef TP__ROWS
+static void tp__put_last_gradient(tp_grad *g) { g->din[0] = tp__op2(&tp__op_take_last, g->dout[0], g->in[1], NULL); }
+static const tp_op tp__op_put_last = TP__ROW(
+    "put_last", "PutLast", TP_OP_PURE, TP__IO(3, 1), TP__NO_ATTRS, tp__infer_last, tp__put_last_gradient,
+    TP__NAIVE(tp__put_last), TP__FLOPS(tp__flops_of_input), TP__REST(4u, NULL, "index %lld is outside the last axis"));
+static tp_node *tp__put_last(tp_node *dy, tp_node *index, tp_node *ref)
+{
+    return tp__op3(&tp__op_put_last, dy, index, ref, NULL);
 }
 #endif
 
@@ -13768,7 +13761,7 @@ TP_DEF tp_node *tp_in_top_k(tp_node *logits, tp_node *labels, int k)
 /* These rows move elements without reading their values: one kernel serves all element types of a size. Most rows are one
  * strided copy, which goes along the longest contiguous stretch and is split over threads. */
 
-#ifdef TP__ROWS
+#ifdef TP__FIRST_PASS
 #define TP__MOVE_DIMS (2 * TP_MAX_DIMS)
 
 /* Copies dst[sum i_d ds_d] = src[sum i_d ss_d] for all indices i below dim; strides count elements. */
@@ -13930,13 +13923,33 @@ static void tp__move_box(const tp_call *k, const tp_shape *box, void *dst, const
     tp__move_do(k, &m);
 }
 
-/* Returns the bytes from an array's start to the element at `index` (NULL: 0). */
-static int64_t tp__byte_offset(const tp_shape *s, const int64_t *index, size_t size)
+/* y[i_0, i_1, ..] = x[first + the sum of i_d stride[d]] for all elements of output 0, where x is input 0. */
+static void tp__move_strided(const tp_call *k, int64_t first, const int64_t *stride)
 {
-    int64_t stride[TP_MAX_DIMS], at = 0;
-    tp__strides(s, stride);
-    for (int d = 0; d < s->ndim; d++) at += index[d] * stride[d];
-    return at * (int64_t)size;
+    const tp_shape *y = &k->out[0].shape;
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    tp__move m;
+    int64_t ds[TP_MAX_DIMS];
+    if (tp__size(&k->out[0]) == 0) return;
+    tp__strides(y, ds);
+    tp__move_begin(&m, k->out[0].data, (const char *)k->in[0].data + first * (int64_t)size, size);
+    for (int d = 0; d < y->ndim; d++) tp__move_add(&m, y->dim[d], ds[d], stride[d]);
+    tp__move_do(k, &m);
+}
+
+/* index[d] = the index of element i of an array in dimension d; below, the element that has this index. */
+static void tp__index_of(int64_t i, const tp_shape *s, int64_t *index)
+{
+    for (int d = s->ndim - 1; d >= 0; d--) {
+        index[d] = i % s->dim[d];
+        i /= s->dim[d];
+    }
+}
+static int64_t tp__element_at(const int64_t *index, const tp_shape *s)
+{
+    int64_t i = 0;
+    for (int d = 0; d < s->ndim; d++) i = i * s->dim[d] + index[d];
+    return i;
 }
 
 /* Writes n copies of one element. */
@@ -13965,10 +13978,22 @@ static void tp__fill_value(void *dst, tp_dtype dtype, double value, int64_t n)
     tp_convert(&room, dtype, &value, TP_F64, 1);
     tp__fill(dst, &room, tp_dtype_size(dtype), n);
 }
+
+/* The shape rule of a gradient whose inputs are dy, .. and x (the last one): dx is as x; dy must be as y. `is` tells what y is,
+ * for the sentence. */
+static tp_status tp__infer_dx(tp_infer *s, const tp_shape *y, const char *is)
+{
+    const tp_type *dy = &s->in[0], *x = &s->in[s->n_in - 1];
+    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
+    if (!tp_shape_compatible(y, &dy->shape))
+        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, %s %s", tp_shape_text(&dy->shape, a), is, tp_shape_text(y, b));
+    s->out[0].dtype = dy->dtype;
+    s->out[0].shape = x->shape;
+    return TP_OK;
+}
 #endif
 
-/* -- reshape: y = x under another shape, of which one dimension may follow from the rest --- >>op reshape
- * -- reshape_like: the shape of another value -------------------------------------- >>op reshape_like */
+/* -- reshape: y = x under another shape, of which one dimension may follow from the rest --- >>op reshape */
 #ifdef TP__ROWS
 static const tp_attr tp__reshape_schema[] = {TP__ATTR(tp__reshape_attrs, SHAPE, shape), TP__ATTRS_END};
 static tp_status tp__reshape_infer(tp_infer *s)
@@ -14015,7 +14040,10 @@ TP_DEF tp_node *tp_flatten(tp_node *x)
     const int64_t any = TP_ANY;
     return tp_reshape_to(x, tp_make_shape_n(1, &any));
 }
+#endif
 
+/* -- reshape_like: y = x under the shape of ref, whose values are not read ------------- >>op reshape_like */
+#ifdef TP__ROWS
 static tp_status tp__reshape_like_infer(tp_infer *s)
 {
     const int64_t n = tp_shape_size(&s->in[0].shape), m = tp_shape_size(&s->in[1].shape);
@@ -14058,20 +14086,8 @@ TP_DEF tp_node *tp_batch_flatten(tp_node *x) { return tp__op1(&tp__op_batch_flat
 #ifdef TP__ROWS
 static tp_status tp__expand_dims_infer(tp_infer *s)
 {
-    const tp_shape *x = &s->in[0].shape;
-    const int axis = ((const tp__axis_attrs *)s->attrs)->axis, at = tp__axis(axis, x->ndim + 1);
-    char text[TP_SHAPE_TEXT];
-    if (at < 0)
-        return tp_infer_fail(s, TP_ERR_ARG, "there is no place %d for a new dimension in shape %s", axis,
-                             tp_shape_text(x, text));
-    if (x->ndim == TP_MAX_DIMS)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "shape %s has %d dimensions, which is the most", tp_shape_text(x, text),
-                             TP_MAX_DIMS);
     s->out[0] = s->in[0];
-    tp_shape *y = &s->out[0].shape;
-    for (int d = y->ndim++; d > at; d--) y->dim[d] = y->dim[d - 1];
-    y->dim[at] = 1;
-    return TP_OK;
+    return tp__infer_insert_dim(s, &s->out[0].shape, ((const tp__axis_attrs *)s->attrs)->axis, 1);
 }
 static tp_status tp__squeeze_infer(tp_infer *s)
 {
@@ -14161,13 +14177,13 @@ TP_DEF tp_node *tp_group(tp_graph *g, tp_node *const *nodes, int n, const char *
 /* -- fill_like: y = value, in x's shape and dtype; x is read for its shape alone ------ >>op fill_like */
 #ifdef TP__ROWS
 static const tp_attr tp__fill_schema[] = {TP__ATTR(tp__fill_attrs, FLOAT, value), TP__ATTRS_END};
-static void tp__fill_like(const tp_call *k)
+static void tp__fill_like_naive(const tp_call *k)
 {
     tp__fill_value(k->out[0].data, k->out[0].dtype, (double)((const tp__fill_attrs *)k->attrs)->value,
                    tp__size(&k->out[0]));
 }
 static const tp_op tp__op_fill_like = TP__MOVE_ROW("fill_like", "Fill", TP__IO(1, 1), TP__ATTRS(fill), tp__infer_same,
-                                                   NULL, tp__fill_like, TP__SHAPE_ONLY(1u));
+                                                   NULL, tp__fill_like_naive, TP__SHAPE_ONLY(1u));
 TP_DEF tp_node *tp_fill_like(tp_node *x, float value)
 {
     tp__fill_attrs t;
@@ -14181,18 +14197,14 @@ TP_DEF tp_node *tp_ones_like(tp_node *x) { return tp_fill_like(x, 1.0f); }
 /* -- broadcast_like: y = x repeated to the shape of ref; ref's data is not read ----- >>op broadcast_like
  *   dx = sum_to_like(dy, x) */
 #ifdef TP__ROWS
-static void tp__broadcast_like(const tp_call *k)
+static void tp__broadcast_like_naive(const tp_call *k)
 {
     const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
-    int64_t ds[TP_MAX_DIMS], ss[TP_MAX_DIMS];
     const int lead = y->ndim - x->ndim;
-    tp__move m;
-    tp__strides(y, ds);
-    tp__strides(x, ss);
-    tp__move_begin(&m, k->out[0].data, k->in[0].data, tp_dtype_size(k->in[0].dtype));
-    for (int d = 0; d < y->ndim; d++)
-        tp__move_add(&m, y->dim[d], ds[d], d < lead || x->dim[d - lead] == 1 ? 0 : ss[d - lead]);
-    tp__move_do(k, &m);
+    int64_t of_x[TP_MAX_DIMS], stride[TP_MAX_DIMS];
+    tp__strides(x, of_x);
+    for (int d = 0; d < y->ndim; d++) stride[d] = d < lead || x->dim[d - lead] == 1 ? 0 : of_x[d - lead];
+    tp__move_strided(k, 0, stride);
 }
 static tp_status tp__broadcast_like_infer(tp_infer *s)
 {
@@ -14208,7 +14220,7 @@ static tp_status tp__broadcast_like_infer(tp_infer *s)
 static void tp__broadcast_like_gradient(tp_grad *g) { g->din[0] = tp_sum_to_like(g->dout[0], g->in[0]); }
 static const tp_op tp__op_broadcast_like =
     TP__MOVE_ROW("broadcast_like", "BroadcastTo", TP__IO(2, 1), TP__NO_ATTRS, tp__broadcast_like_infer,
-                 tp__broadcast_like_gradient, tp__broadcast_like, TP__SHAPE_ONLY(2u));
+                 tp__broadcast_like_gradient, tp__broadcast_like_naive, TP__SHAPE_ONLY(2u));
 TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref) { return tp__op2(&tp__op_broadcast_like, x, ref, NULL); }
 #endif
 
@@ -14217,37 +14229,33 @@ TP_DEF tp_node *tp_broadcast_like(tp_node *x, tp_node *ref) { return tp__op2(&tp
 #ifdef TP__ROWS
 static const tp_attr tp__transpose_schema[] = {TP__ATTR(tp__transpose_attrs, INTS8, perm),
                                                TP__ATTR(tp__transpose_attrs, INT, n), TP__ATTRS_END};
+/* perm = the attribute, or the axes in reverse order if it is empty; false if it is no permutation of the axes. */
 static bool tp__permutation(const tp__transpose_attrs *t, int ndim, int *perm)
 {
     unsigned seen = 0;
-    if (t->n != 0 && t->n != ndim) return false;
     for (int d = 0; d < ndim; d++) {
         perm[d] = t->n == 0 ? ndim - 1 - d : tp__axis(t->perm[d], ndim);
         if (perm[d] < 0 || (seen >> perm[d] & 1u)) return false;
         seen |= 1u << perm[d];
     }
-    return true;
+    return t->n == 0 || t->n == ndim;
 }
-static void tp__transpose_kernel(const tp_call *k)
+static void tp__transpose_naive(const tp_call *k)
 {
-    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
-    int64_t ds[TP_MAX_DIMS], ss[TP_MAX_DIMS];
+    const tp_shape *x = &k->in[0].shape;
+    int64_t of_x[TP_MAX_DIMS], stride[TP_MAX_DIMS];
     int perm[TP_MAX_DIMS];
-    tp__move m;
     tp__permutation((const tp__transpose_attrs *)k->attrs, x->ndim, perm);
-    tp__strides(y, ds);
-    tp__strides(x, ss);
-    tp__move_begin(&m, k->out[0].data, k->in[0].data, tp_dtype_size(k->in[0].dtype));
-    for (int d = 0; d < y->ndim; d++) tp__move_add(&m, y->dim[d], ds[d], ss[perm[d]]);
-    tp__move_do(k, &m);
+    tp__strides(x, of_x);
+    for (int d = 0; d < x->ndim; d++) stride[d] = of_x[perm[d]];
+    tp__move_strided(k, 0, stride);
 }
 static tp_status tp__transpose_infer(tp_infer *s)
 {
-    const tp__transpose_attrs *t = (const tp__transpose_attrs *)s->attrs;
     const tp_shape *x = &s->in[0].shape;
     int perm[TP_MAX_DIMS];
     char text[TP_SHAPE_TEXT];
-    if (!tp__permutation(t, x->ndim, perm))
+    if (!tp__permutation((const tp__transpose_attrs *)s->attrs, x->ndim, perm))
         return tp_infer_fail(s, TP_ERR_ARG, "perm is no permutation of the %d axes of shape %s", x->ndim,
                              tp_shape_text(x, text));
     s->out[0] = s->in[0];
@@ -14264,7 +14272,7 @@ static void tp__transpose_gradient(tp_grad *g)
 }
 static const tp_op tp__op_transpose =
     TP__MOVE_ROW("transpose", "Transpose", TP__IO(1, 1), TP__ATTRS(transpose), tp__transpose_infer,
-                 tp__transpose_gradient, tp__transpose_kernel, TP__ONNX("Transpose"));
+                 tp__transpose_gradient, tp__transpose_naive, TP__ONNX("Transpose"));
 TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n)
 {
     tp__transpose_attrs t;
@@ -14278,21 +14286,19 @@ TP_DEF tp_node *tp_transpose(tp_node *x, const int *perm, int n)
 
 /* -- reverse: x with the last element first along axes; dx = dy reversed ------------------------- >>op reverse */
 #ifdef TP__ROWS
-static void tp__reverse_kernel(const tp_call *k)
+static void tp__reverse_naive(const tp_call *k)
 {
     const tp_shape *s = &k->in[0].shape;
-    int64_t stride[TP_MAX_DIMS];
+    int64_t stride[TP_MAX_DIMS], first = 0;
     bool turned[TP_MAX_DIMS];
-    tp__move m;
-    if (tp__size(&k->in[0]) == 0) return;
     tp__reduced_dims((const tp__reduce_attrs *)k->attrs, s->ndim, turned);
     tp__strides(s, stride);
-    tp__move_begin(&m, k->out[0].data, k->in[0].data, tp_dtype_size(k->in[0].dtype));
     for (int d = 0; d < s->ndim; d++) {
-        if (turned[d]) m.src += (s->dim[d] - 1) * stride[d] * (int64_t)m.size;
-        tp__move_add(&m, s->dim[d], stride[d], turned[d] ? -stride[d] : stride[d]);
+        if (!turned[d]) continue;
+        first += (s->dim[d] - 1) * stride[d];
+        stride[d] = -stride[d];
     }
-    tp__move_do(k, &m);
+    tp__move_strided(k, first, stride);
 }
 static tp_status tp__reverse_infer(tp_infer *s)
 {
@@ -14307,26 +14313,77 @@ static void tp__reverse_gradient(tp_grad *g)
 }
 static const tp_op tp__op_reverse =
     TP__MOVE_ROW("reverse", "ReverseV2", TP__IO(1, 1), TP__ATTRS(reduce), tp__reverse_infer, tp__reverse_gradient,
-                 tp__reverse_kernel, TP__NO_ONNX);
+                 tp__reverse_naive, TP__NO_ONNX);
 TP_DEF tp_node *tp_reverse(tp_node *x, const int *axes, int n_axes)
 {
     return tp__reduce(&tp__op_reverse, x, axes, n_axes, false);
 }
 #endif
 
-/* -- concat: inputs joined along axis; concat_grad splits dy again -------------- >>op concat, concat_grad */
+/* -- shared by concat, concat_grad, split, stack and unstack: a value and its parts, which lie side by side along an axis */
 #ifdef TP__ROWS
-static void tp__concat(const tp_call *k)
+/* Copies the n parts into the whole, or the whole into its parts. A part that nobody reads has no data. A part may lack the axis,
+ * if it is 1 there. */
+static void tp__move_parts(const tp_call *k, const tp_operand *whole, const tp_operand *part, int n, int axis,
+                           bool join)
 {
-    const tp_shape *y = &k->out[0].shape;
-    const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, y->ndim);
-    const size_t size = tp_dtype_size(k->out[0].dtype);
-    int64_t at[TP_MAX_DIMS] = {0};
-    for (int i = 0; i < k->n_in; i++) {
-        const tp_shape *x = &k->in[i].shape;
-        tp__move_box(k, x, (char *)k->out[0].data + tp__byte_offset(y, at, size), y, k->in[i].data, x, size);
-        at[axis] += x->dim[axis];
+    const int64_t rows = tp__product(&whole->shape, 0, axis);
+    const int64_t width = tp__product(&whole->shape, axis, whole->shape.ndim);
+    const size_t size = tp_dtype_size(whole->dtype);
+    int64_t at = 0;
+    for (int i = 0; i < n; i++) {
+        const int64_t part_width = tp__product(&part[i].shape, axis, part[i].shape.ndim);
+        char *place = (char *)whole->data + at * (int64_t)size;
+        tp__move m;
+        at += part_width;
+        if (!part[i].data) continue;
+        if (join) tp__move_begin(&m, place, part[i].data, size);
+        else tp__move_begin(&m, part[i].data, place, size);
+        tp__move_add(&m, rows, join ? width : part_width, join ? part_width : width);
+        tp__move_add(&m, part_width, 1, 1);
+        tp__move_do(k, &m);
     }
+}
+
+/* Refuses input i of an op whose inputs have one element type, if it has another one. */
+static tp_status tp__infer_same_dtype(tp_infer *s, int i)
+{
+    if (s->in[i].dtype == s->in[0].dtype) return TP_OK;
+    return tp_infer_fail(s, TP_ERR_DTYPE, "input 0 is %s, input %d is %s; tp_cast one of them",
+                         tp_dtype_name(s->in[0].dtype), i, tp_dtype_name(s->in[i].dtype));
+}
+
+/* Returns the gradients of all outputs of an op: zeros for an output without a gradient. */
+static tp_node **tp__all_douts(tp_grad *g)
+{
+    const int n = g->op->n_out;
+    tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)n * sizeof *d);
+    for (int i = 0; d && i < n; i++) d[i] = g->dout[i] ? g->dout[i] : tp_zeros_like(&g->out[i]);
+    return d;
+}
+
+/* split and unstack: n outputs. */
+static const tp_attr tp__parts_schema[] = {TP__ATTR(tp__parts_attrs, INT, axis), TP__ATTR(tp__parts_attrs, INT, n),
+                                           TP__ATTRS_END};
+static tp_node *tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **out)
+{
+    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, tp_poison(tp_node_graph(x)))
+    tp__parts_attrs t;
+    t.axis = axis;
+    t.n = n;
+    tp_node *y = tp__op1(row, x, &t);
+    for (int i = 0; i < n; i++) out[i] = tp_is_poison(y) ? y : &y->op->out[i];
+    return out[0];
+}
+#endif
+
+/* -- concat: inputs joined along axis -------------------------------------------------------- >>op concat
+ *   dx_0, dx_1, .. = concat_grad(dy, x_0, x_1, ..) */
+#ifdef TP__ROWS
+static void tp__concat_naive(const tp_call *k)
+{
+    const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, k->out[0].shape.ndim);
+    tp__move_parts(k, &k->out[0], k->in, k->n_in, axis, true);
 }
 static tp_status tp__concat_infer(tp_infer *s)
 {
@@ -14339,9 +14396,7 @@ static tp_status tp__concat_infer(tp_infer *s)
         tp_shape a = *y, b = *x;
         char ta[TP_SHAPE_TEXT], tb[TP_SHAPE_TEXT];
         if (b.ndim == a.ndim) a.dim[axis] = b.dim[axis] = 0;
-        if (s->in[i].dtype != s->in[0].dtype)
-            return tp_infer_fail(s, TP_ERR_DTYPE, "input 0 is %s, input %d is %s; tp_cast one of them",
-                                 tp_dtype_name(s->in[0].dtype), i, tp_dtype_name(s->in[i].dtype));
+        if (tp__infer_same_dtype(s, i) != TP_OK) return TP_ERR_DTYPE;
         if (!tp_shape_compatible(&a, &b))
             return tp_infer_fail(s, TP_ERR_SHAPE, "input 0 is %s, input %d is %s; they may differ along axis %d only",
                                  tp_shape_text(&s->in[0].shape, ta), i, tp_shape_text(x, tb), axis);
@@ -14351,18 +14406,26 @@ static tp_status tp__concat_infer(tp_infer *s)
     }
     return TP_OK;
 }
-static void tp__concat_grad_kernel(const tp_call *k) /* inputs: dy, and the concatenated values (only their shapes) */
+static void tp__concat_grad(tp_node *dy, tp_node *const *xs, int n, const void *attrs, tp_node **dxs);
+static void tp__concat_gradient(tp_grad *g) { tp__concat_grad(g->dout[0], g->in, g->op->n_in, g->op->attrs, g->din); }
+static const tp_op tp__op_concat =
+    TP__MOVE_ROW("concat", "Concat", TP__IO_RANGE(1, -1, 1), TP__ATTRS(axis), tp__concat_infer, tp__concat_gradient,
+                 tp__concat_naive, TP__ONNX("Concat"));
+TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis)
 {
-    const tp_shape *y = &k->in[0].shape;
-    const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, y->ndim);
-    const size_t size = tp_dtype_size(k->in[0].dtype);
-    int64_t at[TP_MAX_DIMS] = {0};
-    for (int i = 0; i < k->n_out; i++) {
-        const tp_shape *x = &k->out[i].shape;
-        if (k->out[i].data)
-            tp__move_box(k, x, k->out[i].data, x, (const char *)k->in[0].data + tp__byte_offset(y, at, size), y, size);
-        at[axis] += x->dim[axis];
-    }
+    tp__axis_attrs t;
+    t.axis = axis;
+    return tp__opn(&tp__op_concat, xs, n, &t);
+}
+#endif
+
+/* -- concat_grad: dy of a concat, cut into the gradients of its inputs --------------------- >>op concat_grad
+ *   Inputs: dy, and the inputs of the concat (only their shapes are read). */
+#ifdef TP__ROWS
+static void tp__concat_grad_naive(const tp_call *k)
+{
+    const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, k->in[0].shape.ndim);
+    tp__move_parts(k, &k->in[0], k->out, k->n_out, axis, false);
 }
 static tp_status tp__concat_grad_infer(tp_infer *s)
 {
@@ -14390,14 +14453,6 @@ static tp_status tp__concat_grad_infer(tp_infer *s)
                              tp_shape_text(y, text));
     return TP_OK;
 }
-/* Returns the gradients of all outputs of an op: zeros for an output without a gradient. */
-static tp_node **tp__all_douts(tp_grad *g)
-{
-    const int n = g->op->n_out;
-    tp_node **d = (tp_node **)tp_graph_alloc(g->graph, (size_t)n * sizeof *d);
-    for (int i = 0; d && i < n; i++) d[i] = g->dout[i] ? g->dout[i] : tp_zeros_like(&g->out[i]);
-    return d;
-}
 static void tp__concat_grad_gradient(tp_grad *g)
 {
     tp_node **d = tp__all_douts(g);
@@ -14405,44 +14460,25 @@ static void tp__concat_grad_gradient(tp_grad *g)
 }
 static const tp_op tp__op_concat_grad =
     TP__MOVE_ROW("concat_grad", "ConcatGrad", TP__IO_RANGE(2, -1, -1), TP__ATTRS(axis), tp__concat_grad_infer,
-                 tp__concat_grad_gradient, tp__concat_grad_kernel, TP__SHAPE_ONLY(0xfffffffeu));
-static void tp__concat_gradient(tp_grad *g)
+                 tp__concat_grad_gradient, tp__concat_grad_naive, TP__SHAPE_ONLY(0xfffffffeu));
+static void tp__concat_grad(tp_node *dy, tp_node *const *xs, int n, const void *attrs, tp_node **dxs)
 {
-    const int n = g->op->n_in;
-    tp_node **in = (tp_node **)tp_graph_alloc(g->graph, (size_t)(n + 1) * sizeof *in);
+    tp_node **in = (tp_node **)tp_graph_alloc(tp_node_graph(dy), (size_t)(n + 1) * sizeof *in);
     if (!in) return;
-    in[0] = g->dout[0];
-    for (int i = 0; i < n; i++) in[i + 1] = g->in[i];
-    tp_node *d = tp__opn(&tp__op_concat_grad, in, n + 1, g->op->attrs);
-    for (int i = 0; i < n; i++) g->din[i] = tp_is_poison(d) ? d : &d->op->out[i];
-}
-static const tp_op tp__op_concat = TP__MOVE_ROW("concat", "Concat", TP__IO_RANGE(1, -1, 1), TP__ATTRS(axis),
-                                                tp__concat_infer, tp__concat_gradient, tp__concat, TP__ONNX("Concat"));
-TP_DEF tp_node *tp_concat(tp_node *const *xs, int n, int axis)
-{
-    tp__axis_attrs t;
-    t.axis = axis;
-    return tp__opn(&tp__op_concat, xs, n, &t);
+    in[0] = dy;
+    for (int i = 0; i < n; i++) in[i + 1] = xs[i];
+    tp_node *d = tp__opn(&tp__op_concat_grad, in, n + 1, attrs);
+    for (int i = 0; i < n; i++) dxs[i] = tp_is_poison(d) ? d : &d->op->out[i];
 }
 #endif
 
 /* -- split: n equal parts along axis ------------------------------------------------------------ >>op split
  *   dx = the parts' gradients, concatenated */
 #ifdef TP__ROWS
-static const tp_attr tp__parts_schema[] = {TP__ATTR(tp__parts_attrs, INT, axis), TP__ATTR(tp__parts_attrs, INT, n),
-                                           TP__ATTRS_END};
-static void tp__split(const tp_call *k)
+static void tp__split_naive(const tp_call *k)
 {
-    const tp_shape *x = &k->in[0].shape;
-    const int axis = tp__axis(((const tp__parts_attrs *)k->attrs)->axis, x->ndim);
-    const size_t size = tp_dtype_size(k->in[0].dtype);
-    int64_t at[TP_MAX_DIMS] = {0};
-    for (int i = 0; i < k->n_out; i++) {
-        const tp_shape *y = &k->out[i].shape;
-        if (k->out[i].data)
-            tp__move_box(k, y, k->out[i].data, y, (const char *)k->in[0].data + tp__byte_offset(x, at, size), x, size);
-        at[axis] += y->dim[axis];
-    }
+    const int axis = tp__axis(((const tp__parts_attrs *)k->attrs)->axis, k->in[0].shape.ndim);
+    tp__move_parts(k, &k->in[0], k->out, k->n_out, axis, false);
 }
 static tp_status tp__split_infer(tp_infer *s)
 {
@@ -14467,57 +14503,23 @@ static void tp__split_gradient(tp_grad *g)
     if (d) g->din[0] = tp_concat(d, g->op->n_out, ((const tp__parts_attrs *)g->op->attrs)->axis);
 }
 static const tp_op tp__op_split = TP__MOVE_ROW("split", "Split", TP__IO(1, -1), TP__ATTRS(parts), tp__split_infer,
-                                               tp__split_gradient, tp__split, TP__ONNX("Split"));
-static void tp__parts(const tp_op *row, tp_node *x, int n, int axis, tp_node **out)
-{
-    tp__parts_attrs t;
-    t.axis = axis;
-    t.n = n;
-    tp_node *y = tp__op1(row, x, &t);
-    for (int i = 0; i < n; i++) out[i] = tp_is_poison(y) ? y : &y->op->out[i];
-}
+                                               tp__split_gradient, tp__split_naive, TP__ONNX("Split"));
 TP_DEF tp_node *tp_split(tp_node *x, int n, int axis, tp_node **out)
 {
-    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, tp_poison(tp_node_graph(x)))
-    tp__parts(&tp__op_split, x, n, axis, out);
-    return out[0];
+    return tp__parts(&tp__op_split, x, n, axis, out);
 }
 #endif
 
-/* -- stack: inputs of one shape along a new axis; unstack is its inverse --------- >>op stack, unstack */
+/* -- stack: inputs of one shape along a new axis ------------------------------------------------ >>op stack
+ *   dx_0, dx_1, .. = unstack(dy) */
 #ifdef TP__ROWS
-static void tp__stack(const tp_call *k)
+static void tp__stack_naive(const tp_call *k)
 {
     const int axis = tp__axis(((const tp__axis_attrs *)k->attrs)->axis, k->out[0].shape.ndim);
-    const tp_shape *x = &k->in[0].shape;
-    const int64_t outer = tp__product(x, 0, axis), inner = tp__product(x, axis, x->ndim);
-    const size_t size = tp_dtype_size(k->in[0].dtype);
-    for (int i = 0; i < k->n_in; i++) {
-        tp__move m;
-        tp__move_begin(&m, (char *)k->out[0].data + i * inner * (int64_t)size, k->in[i].data, size);
-        tp__move_add(&m, outer, inner * k->n_in, inner);
-        tp__move_add(&m, inner, 1, 1);
-        tp__move_do(k, &m);
-    }
-}
-static void tp__unstack(const tp_call *k)
-{
-    const int axis = tp__axis(((const tp__parts_attrs *)k->attrs)->axis, k->in[0].shape.ndim);
-    const tp_shape *x = &k->in[0].shape;
-    const int64_t outer = tp__product(x, 0, axis), inner = tp__product(x, axis + 1, x->ndim);
-    const size_t size = tp_dtype_size(k->in[0].dtype);
-    for (int i = 0; i < k->n_out; i++) {
-        tp__move m;
-        if (!k->out[i].data) continue;
-        tp__move_begin(&m, k->out[i].data, (const char *)k->in[0].data + i * inner * (int64_t)size, size);
-        tp__move_add(&m, outer, inner, inner * k->n_out);
-        tp__move_add(&m, inner, 1, 1);
-        tp__move_do(k, &m);
-    }
+    tp__move_parts(k, &k->out[0], k->in, k->n_in, axis, true);
 }
 static tp_status tp__stack_infer(tp_infer *s)
 {
-    const int axis = ((const tp__axis_attrs *)s->attrs)->axis, at = tp__axis(axis, s->in[0].shape.ndim + 1);
     tp_shape *y = &s->out[0].shape;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     s->out[0] = s->in[0];
@@ -14529,12 +14531,29 @@ static tp_status tp__stack_infer(tp_infer *s)
         for (int d = 0; d < y->ndim; d++)
             if (y->dim[d] < 0) y->dim[d] = s->in[i].shape.dim[d];
     }
-    if (at < 0 || y->ndim == TP_MAX_DIMS)
-        return tp_infer_fail(s, TP_ERR_ARG, "there is no place %d for a new dimension in shape %s", axis,
-                             tp_shape_text(y, a));
-    for (int d = y->ndim++; d > at; d--) y->dim[d] = y->dim[d - 1];
-    y->dim[at] = s->n_in;
-    return TP_OK;
+    return tp__infer_insert_dim(s, y, ((const tp__axis_attrs *)s->attrs)->axis, s->n_in);
+}
+static void tp__stack_gradient(tp_grad *g)
+{
+    tp_unstack(g->dout[0], ((const tp__axis_attrs *)g->op->attrs)->axis, g->op->n_in, g->din);
+}
+static const tp_op tp__op_stack = TP__MOVE_ROW("stack", "Stack", TP__IO_RANGE(1, TP_MAX_OUTPUTS, 1), TP__ATTRS(axis),
+                                               tp__stack_infer, tp__stack_gradient, tp__stack_naive, TP__NO_ONNX);
+TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis)
+{
+    tp__axis_attrs t;
+    t.axis = axis;
+    return tp__opn(&tp__op_stack, xs, n, &t);
+}
+#endif
+
+/* -- unstack: x cut along an axis of n, which is taken away, into n values; the inverse of stack --- >>op unstack
+ *   dx = stack(dy_0, dy_1, ..) */
+#ifdef TP__ROWS
+static void tp__unstack_naive(const tp_call *k)
+{
+    const int axis = tp__axis(((const tp__parts_attrs *)k->attrs)->axis, k->in[0].shape.ndim);
+    tp__move_parts(k, &k->in[0], k->out, k->n_out, axis, false);
 }
 static tp_status tp__unstack_infer(tp_infer *s)
 {
@@ -14553,53 +14572,24 @@ static tp_status tp__unstack_infer(tp_infer *s)
     }
     return TP_OK;
 }
-static void tp__stack_gradient(tp_grad *g)
-{
-    tp_unstack(g->dout[0], ((const tp__axis_attrs *)g->op->attrs)->axis, g->op->n_in, g->din);
-}
 static void tp__unstack_gradient(tp_grad *g)
 {
     tp_node **d = tp__all_douts(g);
     if (d) g->din[0] = tp_stack(d, g->op->n_out, ((const tp__parts_attrs *)g->op->attrs)->axis);
 }
-static const tp_op tp__op_stack = TP__MOVE_ROW("stack", "Stack", TP__IO_RANGE(1, TP_MAX_OUTPUTS, 1), TP__ATTRS(axis),
-                                               tp__stack_infer, tp__stack_gradient, tp__stack, TP__NO_ONNX);
-static const tp_op tp__op_unstack = TP__MOVE_ROW("unstack", "Unstack", TP__IO(1, -1), TP__ATTRS(parts),
-                                                 tp__unstack_infer, tp__unstack_gradient, tp__unstack, TP__NO_ONNX);
-TP_DEF tp_node *tp_stack(tp_node *const *xs, int n, int axis)
-{
-    tp__axis_attrs t;
-    t.axis = axis;
-    return tp__opn(&tp__op_stack, xs, n, &t);
-}
+static const tp_op tp__op_unstack =
+    TP__MOVE_ROW("unstack", "Unstack", TP__IO(1, -1), TP__ATTRS(parts), tp__unstack_infer, tp__unstack_gradient,
+                 tp__unstack_naive, TP__NO_ONNX);
 TP_DEF tp_node *tp_unstack(tp_node *x, int axis, int n, tp_node **out)
 {
-    TP__GRAPH_REQUIRE(tp_node_graph(x), out && n > 0, tp_poison(tp_node_graph(x)))
-    tp__parts(&tp__op_unstack, x, n, axis, out);
-    return out[0];
+    return tp__parts(&tp__op_unstack, x, n, axis, out);
 }
 #endif
 
-/* -- slice: y = the box of `size` elements that begins at `begin`; size -1: to the end ---------- >>op slice
- * -- slice_grad: dy in a box of zeros of x's shape (x is not read) ------------------- >>op slice_grad */
+/* -- shared by slice and slice_grad: the box and its place in x */
 #ifdef TP__ROWS
 static const tp_attr tp__slice_schema[] = {TP__ATTR(tp__slice_attrs, I64S8, begin),
                                            TP__ATTR(tp__slice_attrs, I64S8, size), TP__ATTRS_END};
-static void tp__slice(const tp_call *k)
-{
-    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
-    const size_t size = tp_dtype_size(k->in[0].dtype);
-    const int64_t *begin = ((const tp__slice_attrs *)k->attrs)->begin;
-    tp__move_box(k, y, k->out[0].data, y, (const char *)k->in[0].data + tp__byte_offset(x, begin, size), x, size);
-}
-static void tp__slice_grad_kernel(const tp_call *k)
-{
-    const tp_shape *y = &k->in[0].shape, *x = &k->out[0].shape;
-    const size_t size = tp_dtype_size(k->in[0].dtype);
-    const int64_t *begin = ((const tp__slice_attrs *)k->attrs)->begin;
-    if (tp__size(&k->out[0]) > 0) memset(k->out[0].data, 0, (size_t)tp__size(&k->out[0]) * size);
-    tp__move_box(k, y, (char *)k->out[0].data + tp__byte_offset(x, begin, size), x, k->in[0].data, y, size);
-}
 static tp_status tp__slice_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
 {
     const tp__slice_attrs *t = (const tp__slice_attrs *)s->attrs;
@@ -14615,38 +14605,27 @@ static tp_status tp__slice_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
     }
     return TP_OK;
 }
+#endif
+
+/* -- slice: y = the box of `size` elements that begins at `begin`; size -1: to the end ---------- >>op slice
+ *   dx = slice_grad(dy, x) */
+#ifdef TP__ROWS
+static void tp__slice_naive(const tp_call *k)
+{
+    const tp_shape *x = &k->in[0].shape;
+    int64_t stride[TP_MAX_DIMS];
+    tp__strides(x, stride);
+    tp__move_strided(k, tp__element_at(((const tp__slice_attrs *)k->attrs)->begin, x), stride);
+}
 static tp_status tp__slice_infer(tp_infer *s)
 {
     s->out[0].dtype = s->in[0].dtype;
     return tp__slice_shape(s, &s->in[0].shape, &s->out[0].shape);
 }
-static tp_status tp__slice_grad_infer(tp_infer *s)
-{
-    tp_shape y;
-    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    const tp_status st = tp__slice_shape(s, &s->in[1].shape, &y);
-    if (st != TP_OK) return st;
-    if (!tp_shape_compatible(&y, &s->in[0].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the slice is %s", tp_shape_text(&s->in[0].shape, a),
-                             tp_shape_text(&y, b));
-    s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[1].shape;
-    return TP_OK;
-}
-static void tp__slice_grad_gradient(tp_grad *g)
-{
-    const tp__slice_attrs *t = (const tp__slice_attrs *)g->op->attrs;
-    g->din[0] = tp_slice(g->dout[0], t->begin, t->size);
-}
-static const tp_op tp__op_slice_grad =
-    TP__MOVE_ROW("slice_grad", "SliceGrad", TP__IO(2, 1), TP__ATTRS(slice), tp__slice_grad_infer,
-                 tp__slice_grad_gradient, tp__slice_grad_kernel, TP__SHAPE_ONLY(2u));
-static void tp__slice_gradient(tp_grad *g)
-{
-    g->din[0] = tp__op2(&tp__op_slice_grad, g->dout[0], g->in[0], g->op->attrs);
-}
+static tp_node *tp__slice_grad(tp_node *dy, tp_node *x, const void *attrs);
+static void tp__slice_gradient(tp_grad *g) { g->din[0] = tp__slice_grad(g->dout[0], g->in[0], g->op->attrs); }
 static const tp_op tp__op_slice = TP__MOVE_ROW("slice", "Slice", TP__IO(1, 1), TP__ATTRS(slice), tp__slice_infer,
-                                               tp__slice_gradient, tp__slice, TP__ONNX("Slice"));
+                                               tp__slice_gradient, tp__slice_naive, TP__ONNX("Slice"));
 TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size)
 {
     tp__slice_attrs t;
@@ -14660,10 +14639,41 @@ TP_DEF tp_node *tp_slice(tp_node *x, const int64_t *begin, const int64_t *size)
 }
 #endif
 
-/* -- pad: x with a border: of `value`, or mirrored (reflect: without the edge; symmetric: with it) - >>op pad
- * -- pad_grad: dx = sum of dy over the places that hold a copy of x ----------------------- >>op pad_grad */
+/* -- slice_grad: dy in a box of zeros of x's shape -------------------------------------------- >>op slice_grad
+ *   Inputs: dy, x (only its shape is read). */
+#ifdef TP__ROWS
+static void tp__slice_grad_naive(const tp_call *k)
+{
+    const tp_shape *y = &k->in[0].shape, *x = &k->out[0].shape;
+    const int64_t *begin = ((const tp__slice_attrs *)k->attrs)->begin;
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    if (tp__size(&k->out[0]) == 0) return;
+    memset(k->out[0].data, 0, (size_t)tp__size(&k->out[0]) * size);
+    tp__move_box(k, y, (char *)k->out[0].data + tp__element_at(begin, x) * (int64_t)size, x, k->in[0].data, y, size);
+}
+static tp_status tp__slice_grad_infer(tp_infer *s)
+{
+    tp_shape y;
+    const tp_status st = tp__slice_shape(s, &s->in[1].shape, &y);
+    return st == TP_OK ? tp__infer_dx(s, &y, "the slice is") : st;
+}
+static void tp__slice_grad_gradient(tp_grad *g)
+{
+    const tp__slice_attrs *t = (const tp__slice_attrs *)g->op->attrs;
+    g->din[0] = tp_slice(g->dout[0], t->begin, t->size);
+}
+static const tp_op tp__op_slice_grad =
+    TP__MOVE_ROW("slice_grad", "SliceGrad", TP__IO(2, 1), TP__ATTRS(slice), tp__slice_grad_infer,
+                 tp__slice_grad_gradient, tp__slice_grad_naive, TP__SHAPE_ONLY(2u));
+static tp_node *tp__slice_grad(tp_node *dy, tp_node *x, const void *attrs)
+{
+    return tp__op2(&tp__op_slice_grad, dy, x, attrs);
+}
+#endif
+
+/* -- shared by pad and pad_grad: which element of x stands where in y, and the shape of y */
 #ifdef TP__FIRST_PASS
-/* Returns the element of x (n long) that place i of y holds; -1: the border's value. */
+/* Returns the element of x (n long) that place i of y holds, along one dimension; -1: the border's value. */
 static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
 {
     const int64_t at = i - before;
@@ -14672,87 +14682,22 @@ static int64_t tp__pad_source(int64_t i, int64_t before, int64_t n, int mode)
     if (mode == TP_PAD_SYMMETRIC) return at < 0 ? -at - 1 : 2 * n - 1 - at;
     return -1;
 }
-/* Returns the row of x for row `row` of y (rows count all dimensions but the last); -1: the row is all border. */
-static int64_t tp__pad_source_row(int64_t row, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
+/* Returns the element of x that element i of y holds; -1: the border's value. */
+static int64_t tp__pad_element(int64_t i, const tp_shape *x, const tp_shape *y, const tp__pad_attrs *t)
 {
-    int64_t at = 0, stride = 1;
-    for (int d = y->ndim - 2; d >= 0; d--) {
-        const int64_t i = tp__pad_source(row % y->dim[d], t->before[d], x->dim[d], t->mode);
-        if (i < 0) return -1;
-        at += i * stride;
-        row /= y->dim[d];
-        stride *= x->dim[d];
+    int64_t index[TP_MAX_DIMS];
+    tp__index_of(i, y, index);
+    for (int d = 0; d < y->ndim; d++) {
+        index[d] = tp__pad_source(index[d], t->before[d], x->dim[d], t->mode);
+        if (index[d] < 0) return -1;
     }
-    return at;
-}
-/* Whether only the last axis has a border. Then the rows keep their order. */
-static bool tp__pad_last_only(const tp__pad_attrs *t, int last)
-{
-    for (int d = 0; d < last; d++)
-        if (t->before[d] || t->after[d]) return false;
-    return true;
-}
-#endif
-#ifndef TP__PASS_INT
-static void TP__F(tp__pad_grad)(const tp_call *k) /* inputs: dy, and x (only its shape) */
-{
-    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
-    const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
-    const int last = y->ndim - 1;
-    const int64_t n = last < 0 ? 1 : x->dim[last], m = last < 0 ? 1 : y->dim[last];
-    const int64_t rows = last < 0 ? 1 : tp__product(y, 0, last), size = tp__size(&k->out[0]);
-    real *dx = (real *)k->out[0].data;
-    for (int64_t i = 0; i < size; i++) dx[i] = 0;
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t from = tp__pad_source_row(r, x, y, t);
-        const real *dy = (const real *)k->in[0].data + r * m;
-        for (int64_t i = 0; i < m && from >= 0; i++) {
-            const int64_t at = last < 0 ? 0 : tp__pad_source(i, t->before[last], n, t->mode);
-            if (at >= 0) dx[from * n + at] += dy[i];
-        }
-    }
+    return tp__element_at(index, x);
 }
 #endif
 #ifdef TP__ROWS
 static const tp_attr tp__pad_schema[] = {TP__ATTR(tp__pad_attrs, I64S8, before), TP__ATTR(tp__pad_attrs, I64S8, after),
                                          TP__ATTR(tp__pad_attrs, INT, mode), TP__ATTR(tp__pad_attrs, FLOAT, value),
                                          TP__ATTRS_END};
-static void tp__pad_rows(const tp_call *k, int64_t begin, int64_t end)
-{
-    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
-    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
-    const int last = y->ndim - 1;
-    const int64_t n = x->dim[last], m = y->dim[last], before = t->before[last];
-    const size_t size = tp_dtype_size(k->in[0].dtype);
-    const bool last_only = tp__pad_last_only(t, last);
-    for (int64_t r = begin; r < end; r++) {
-        const int64_t from = last_only ? r : tp__pad_source_row(r, x, y, t), end_of_x = before + n;
-        char *to = (char *)k->out[0].data + r * m * (int64_t)size;
-        if (from < 0 || n == 0) tp__fill_value(to, k->out[0].dtype, (double)t->value, m);
-        else if (t->mode == TP_PAD_CONSTANT) {
-            tp__fill_value(to, k->out[0].dtype, (double)t->value, before);
-            tp__fill_value(to + end_of_x * (int64_t)size, k->out[0].dtype, (double)t->value, m - end_of_x);
-        }
-        if (from < 0 || n == 0) continue;
-        const char *src = (const char *)k->in[0].data + from * n * (int64_t)size;
-        memcpy(to + before * (int64_t)size, src, (size_t)n * size);
-        for (int64_t i = 0; i < m && t->mode != TP_PAD_CONSTANT; i++) {
-            if (i == before) i += n; /* skip the inner part, which is copied already */
-            if (i < m)
-                memcpy(to + i * (int64_t)size, src + tp__pad_source(i, before, n, t->mode) * (int64_t)size, size);
-        }
-    }
-}
-static void tp__pad(const tp_call *k)
-{
-    const tp_shape *y = &k->out[0].shape;
-    if (tp__size(&k->out[0]) == 0) return;
-    if (y->ndim == 0) {
-        memcpy(k->out[0].data, k->in[0].data, tp_dtype_size(k->in[0].dtype));
-        return;
-    }
-    tp__each_range(k, tp__product(y, 0, y->ndim - 1), tp__grain(y->dim[y->ndim - 1]), tp__pad_rows);
-}
 static tp_status tp__pad_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)s->attrs;
@@ -14775,41 +14720,43 @@ static tp_status tp__pad_shape(tp_infer *s, const tp_shape *x, tp_shape *y)
     }
     return TP_OK;
 }
+#endif
+
+/* -- pad: x with a border: of `value`, or mirrored (reflect: without the edge; symmetric: with it) - >>op pad
+ *   dx = pad_grad(dy, x); a slice of dy, if the border is constant */
+#ifdef TP__FIRST_PASS
+static void tp__pad_naive(const tp_call *k)
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)k->attrs;
+    const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
+    const size_t size = tp_dtype_size(k->in[0].dtype);
+    const int64_t n = tp__size(&k->out[0]);
+    double border = 0; /* room for an element of any type */
+    tp__fill_value(&border, k->out[0].dtype, (double)t->value, 1);
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t at = tp__pad_element(i, x, y, t);
+        const void *from = at < 0 ? (const char *)&border : (const char *)k->in[0].data + (size_t)at * size;
+        memcpy((char *)k->out[0].data + (size_t)i * size, from, size);
+    }
+}
+#endif
+#ifdef TP__ROWS
 static tp_status tp__pad_infer(tp_infer *s)
 {
     s->out[0].dtype = s->in[0].dtype;
     return tp__pad_shape(s, &s->in[0].shape, &s->out[0].shape);
 }
-static tp_status tp__pad_grad_infer(tp_infer *s)
-{
-    tp_shape y;
-    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    const tp_status st = tp__pad_shape(s, &s->in[1].shape, &y);
-    if (st != TP_OK) return st;
-    if (!tp_shape_compatible(&y, &s->in[0].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the padded shape is %s", tp_shape_text(&s->in[0].shape, a),
-                             tp_shape_text(&y, b));
-    s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[1].shape;
-    return TP_OK;
-}
-static void tp__pad_grad_gradient(tp_grad *g)
-{
-    const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
-    g->din[0] = tp_pad(g->dout[0], t->before, t->after, t->mode, 0.0f);
-}
-static const tp_op tp__op_pad_grad =
-    TP__ROW("pad_grad", "PadGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(pad), tp__pad_grad_infer, tp__pad_grad_gradient,
-            TP__NAIVE_FAST(tp__pad_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(2u));
+static tp_node *tp__pad_grad(tp_node *dy, tp_node *x, const void *attrs);
 static void tp__pad_gradient(tp_grad *g)
 {
     const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
     if (t->mode == TP_PAD_CONSTANT && tp_shape_known(&g->in[0]->shape))
         g->din[0] = tp_slice(g->dout[0], t->before, g->in[0]->shape.dim);
-    else g->din[0] = tp__op2(&tp__op_pad_grad, g->dout[0], g->in[0], t);
+    else g->din[0] = tp__pad_grad(g->dout[0], g->in[0], t);
 }
 static const tp_op tp__op_pad =
-    TP__MOVE_ROW("pad", "Pad", TP__IO(1, 1), TP__ATTRS(pad), tp__pad_infer, tp__pad_gradient, tp__pad, TP__ONNX("Pad"));
+    TP__ROW("pad", "Pad", TP_OP_ANY_DTYPE, TP__IO(1, 1), TP__ATTRS(pad), tp__pad_infer, tp__pad_gradient,
+            TP__KERNELS(tp__pad_naive, NULL, tp__pad_fast), TP__FLOPS(tp__flops_none), TP__ONNX("Pad"));
 TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, int mode, float value)
 {
     tp__pad_attrs t;
@@ -14825,10 +14772,10 @@ TP_DEF tp_node *tp_pad(tp_node *x, const int64_t *before, const int64_t *after, 
 }
 #endif
 
-/* -- tile: x repeated multiples[d] times along each dimension --------------------------------- >>op tile
- * -- tile_grad: dx = sum of dy over the copies -------------------------------------------- >>op tile_grad */
+/* -- pad_grad: dx = sum of dy over the places that hold a copy of x ----------------------- >>op pad_grad
+ *   Inputs: dy, x (only its shape is read). */
 #ifndef TP__PASS_INT
-static void TP__F(tp__tile_grad)(const tp_call *k) /* inputs: dy, and x (only its shape) */
+static void TP__F(tp__pad_grad)(const tp_call *k)
 {
     const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
     const int64_t n = tp__size(&k->out[0]), m = tp__size(&k->in[0]);
@@ -14836,19 +14783,37 @@ static void TP__F(tp__tile_grad)(const tp_call *k) /* inputs: dy, and x (only it
     real *dx = (real *)k->out[0].data;
     for (int64_t i = 0; i < n; i++) dx[i] = 0;
     for (int64_t i = 0; i < m; i++) {
-        int64_t rest = i, at = 0, stride = 1;
-        for (int d = y->ndim - 1; d >= 0; d--) {
-            at += rest % y->dim[d] % x->dim[d] * stride;
-            rest /= y->dim[d];
-            stride *= x->dim[d];
-        }
-        dx[at] += dy[i];
+        const int64_t at = tp__pad_element(i, x, y, (const tp__pad_attrs *)k->attrs);
+        if (at >= 0) dx[at] += dy[i];
     }
 }
 #endif
 #ifdef TP__ROWS
+static tp_status tp__pad_grad_infer(tp_infer *s)
+{
+    tp_shape y;
+    const tp_status st = tp__pad_shape(s, &s->in[1].shape, &y);
+    return st == TP_OK ? tp__infer_dx(s, &y, "the padded shape is") : st;
+}
+static void tp__pad_grad_gradient(tp_grad *g)
+{
+    const tp__pad_attrs *t = (const tp__pad_attrs *)g->op->attrs;
+    g->din[0] = tp_pad(g->dout[0], t->before, t->after, t->mode, 0.0f);
+}
+static const tp_op tp__op_pad_grad =
+    TP__ROW("pad_grad", "PadGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(pad), tp__pad_grad_infer, tp__pad_grad_gradient,
+            TP__NAIVE_FAST(tp__pad_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(2u));
+static tp_node *tp__pad_grad(tp_node *dy, tp_node *x, const void *attrs)
+{
+    return tp__op2(&tp__op_pad_grad, dy, x, attrs);
+}
+#endif
+
+/* -- tile: x repeated multiples[d] times along each dimension --------------------------------- >>op tile
+ *   dx = tile_grad(dy, x) */
+#ifdef TP__ROWS
 static const tp_attr tp__tile_schema[] = {TP__ATTR(tp__tile_attrs, I64S8, multiples), TP__ATTRS_END};
-static void tp__tile_kernel(const tp_call *k)
+static void tp__tile_naive(const tp_call *k)
 {
     const tp__tile_attrs *t = (const tp__tile_attrs *)k->attrs;
     const tp_shape *x = &k->in[0].shape, *y = &k->out[0].shape;
@@ -14881,32 +14846,10 @@ static tp_status tp__tile_infer(tp_infer *s)
     s->out[0].dtype = s->in[0].dtype;
     return tp__tile_shape(s, &s->in[0].shape, &s->out[0].shape);
 }
-static tp_status tp__tile_grad_infer(tp_infer *s)
-{
-    tp_shape y;
-    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    const tp_status st = tp__tile_shape(s, &s->in[1].shape, &y);
-    if (st != TP_OK) return st;
-    if (!tp_shape_compatible(&y, &s->in[0].shape))
-        return tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, the tiled shape is %s", tp_shape_text(&s->in[0].shape, a),
-                             tp_shape_text(&y, b));
-    s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[1].shape;
-    return TP_OK;
-}
-static void tp__tile_grad_gradient(tp_grad *g)
-{
-    g->din[0] = tp_tile(g->dout[0], ((const tp__tile_attrs *)g->op->attrs)->multiples);
-}
-static const tp_op tp__op_tile_grad =
-    TP__ROW("tile_grad", "TileGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(tile), tp__tile_grad_infer,
-            tp__tile_grad_gradient, TP__NAIVE(tp__tile_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(2u));
-static void tp__tile_gradient(tp_grad *g)
-{
-    g->din[0] = tp__op2(&tp__op_tile_grad, g->dout[0], g->in[0], g->op->attrs);
-}
+static tp_node *tp__tile_grad(tp_node *dy, tp_node *x, const void *attrs);
+static void tp__tile_gradient(tp_grad *g) { g->din[0] = tp__tile_grad(g->dout[0], g->in[0], g->op->attrs); }
 static const tp_op tp__op_tile = TP__MOVE_ROW("tile", "Tile", TP__IO(1, 1), TP__ATTRS(tile), tp__tile_infer,
-                                              tp__tile_gradient, tp__tile_kernel, TP__ONNX("Tile"));
+                                              tp__tile_gradient, tp__tile_naive, TP__ONNX("Tile"));
 TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples)
 {
     tp__tile_attrs t;
@@ -14917,10 +14860,45 @@ TP_DEF tp_node *tp_tile(tp_node *x, const int64_t *multiples)
 }
 #endif
 
-/* -- gather: y[i.., :] = params[indices[i..], :], rows of axis 0 ---------------------------- >>op gather
- *   An index out of range fails the run.  dparams = gather_grad(dy, indices)
- * -- gather_grad: dparams[r, :] = sum of dy[i.., :] over indices[i..] = r, in order -------- >>op gather_grad
- *   The result is dense, unlike TensorFlow's; only the shape of params is read. */
+/* -- tile_grad: dx = sum of dy over the copies -------------------------------------------- >>op tile_grad
+ *   Inputs: dy, x (only its shape is read). */
+#ifndef TP__PASS_INT
+static void TP__F(tp__tile_grad)(const tp_call *k)
+{
+    const tp_shape *x = &k->out[0].shape, *y = &k->in[0].shape;
+    const int64_t n = tp__size(&k->out[0]), m = tp__size(&k->in[0]);
+    const real *dy = (const real *)k->in[0].data;
+    real *dx = (real *)k->out[0].data;
+    for (int64_t i = 0; i < n; i++) dx[i] = 0;
+    for (int64_t i = 0; i < m; i++) {
+        int64_t index[TP_MAX_DIMS];
+        tp__index_of(i, y, index);
+        for (int d = 0; d < y->ndim; d++) index[d] %= x->dim[d];
+        dx[tp__element_at(index, x)] += dy[i];
+    }
+}
+#endif
+#ifdef TP__ROWS
+static tp_status tp__tile_grad_infer(tp_infer *s)
+{
+    tp_shape y;
+    const tp_status st = tp__tile_shape(s, &s->in[1].shape, &y);
+    return st == TP_OK ? tp__infer_dx(s, &y, "the tiled shape is") : st;
+}
+static void tp__tile_grad_gradient(tp_grad *g)
+{
+    g->din[0] = tp_tile(g->dout[0], ((const tp__tile_attrs *)g->op->attrs)->multiples);
+}
+static const tp_op tp__op_tile_grad =
+    TP__ROW("tile_grad", "TileGrad", TP_OP_PURE, TP__IO(2, 1), TP__ATTRS(tile), tp__tile_grad_infer,
+            tp__tile_grad_gradient, TP__NAIVE(tp__tile_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(2u));
+static tp_node *tp__tile_grad(tp_node *dy, tp_node *x, const void *attrs)
+{
+    return tp__op2(&tp__op_tile_grad, dy, x, attrs);
+}
+#endif
+
+/* -- shared by gather, gather_grad, one_hot and losses: indices, which are int32 or int64 */
 #ifdef TP__FIRST_PASS
 static int64_t tp__index_at(const tp_operand *x, int64_t i)
 {
@@ -14936,31 +14914,30 @@ static void tp__check_indices(const tp_call *k, const tp_operand *indices, int64
         break;
     }
 }
-static void tp__gather_grad_by(const tp_call *k, tp__range_fn rows_fn)
+static tp_status tp__infer_indices(tp_infer *s, const tp_type *indices)
 {
-    const int64_t rows = k->out[0].shape.dim[0], n = tp__size(&k->out[0]);
-    int64_t pieces = (n + tp__size(&k->in[0])) / 32768;
-    if (pieces > 32) pieces = 32;
-    tp__each_range(k, rows, pieces > 1 ? (rows + pieces - 1) / pieces : rows, rows_fn);
+    if (indices->dtype == TP_I32 || indices->dtype == TP_I64) return TP_OK;
+    return tp_infer_fail(s, TP_ERR_DTYPE, "indices are %s; they should be int32 or int64",
+                         tp_dtype_name(indices->dtype));
+}
+/* y = the shape of the gathered rows. */
+static tp_status tp__infer_rows(tp_infer *s, const tp_type *params, const tp_type *indices, tp_shape *y)
+{
+    char text[TP_SHAPE_TEXT];
+    const tp_status st = tp__infer_indices(s, indices);
+    if (st != TP_OK) return st;
+    if (params->shape.ndim < 1) return tp_infer_fail(s, TP_ERR_SHAPE, "a scalar has no rows to gather");
+    if (indices->shape.ndim + params->shape.ndim - 1 > TP_MAX_DIMS)
+        return tp_infer_fail(s, TP_ERR_SHAPE, "indices of shape %s make more than %d dimensions",
+                             tp_shape_text(&indices->shape, text), TP_MAX_DIMS);
+    *y = indices->shape;
+    for (int d = 1; d < params->shape.ndim; d++) y->dim[y->ndim++] = params->shape.dim[d];
+    return TP_OK;
 }
 #endif
-#ifndef TP__PASS_INT
-/* Computes rows [from, to) of dparams. Each call reads all indices. */
-static void TP__F(tp__gather_grad_rows)(const tp_call *k, int64_t from, int64_t to)
-{
-    const tp_shape *p = &k->out[0].shape;
-    const int64_t width = tp__product(p, 1, p->ndim), n = tp__size(&k->in[1]);
-    const real *dy = (const real *)k->in[0].data;
-    real *dp = (real *)k->out[0].data;
-    for (int64_t i = from * width; i < to * width; i++) dp[i] = 0;
-    for (int64_t i = 0; i < n; i++) {
-        const int64_t r = tp__index_at(&k->in[1], i);
-        if (r < from || r >= to) continue;
-        for (int64_t j = 0; j < width; j++) dp[r * width + j] += dy[i * width + j];
-    }
-}
-static void TP__F(tp__gather_grad)(const tp_call *k) { tp__gather_grad_by(k, TP__F(tp__gather_grad_rows)); }
-#endif
+
+/* -- gather: y[i.., :] = params[indices[i..], :], rows of axis 0 ---------------------------- >>op gather
+ *   An index out of range fails the run.  dparams = gather_grad(dy, indices, params) */
 #ifdef TP__ROWS
 static void tp__gather_range(const tp_call *k, int64_t from, int64_t to)
 {
@@ -14974,63 +14951,61 @@ static void tp__gather_range(const tp_call *k, int64_t from, int64_t to)
         else memset(y, 0, bytes);
     }
 }
-static void tp__gather_kernel(const tp_call *k)
+static void tp__gather_naive(const tp_call *k)
 {
     const tp_shape *p = &k->in[0].shape;
     tp__check_indices(k, &k->in[1], p->dim[0]);
     tp__each_range(k, tp__size(&k->in[1]), tp__grain(tp__product(p, 1, p->ndim)), tp__gather_range);
-}
-static tp_status tp__infer_rows(tp_infer *s, const tp_type *params, const tp_type *indices, tp_shape *y)
-{
-    char text[TP_SHAPE_TEXT];
-    if (indices->dtype != TP_I32 && indices->dtype != TP_I64)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "indices are %s; they should be int32 or int64",
-                             tp_dtype_name(indices->dtype));
-    if (params->shape.ndim < 1) return tp_infer_fail(s, TP_ERR_SHAPE, "a scalar has no rows to gather");
-    if (indices->shape.ndim + params->shape.ndim - 1 > TP_MAX_DIMS)
-        return tp_infer_fail(s, TP_ERR_SHAPE, "indices of shape %s make more than %d dimensions",
-                             tp_shape_text(&indices->shape, text), TP_MAX_DIMS);
-    *y = indices->shape;
-    for (int d = 1; d < params->shape.ndim; d++) y->dim[y->ndim++] = params->shape.dim[d];
-    return TP_OK;
 }
 static tp_status tp__gather_infer(tp_infer *s)
 {
     s->out[0].dtype = s->in[0].dtype;
     return tp__infer_rows(s, &s->in[0], &s->in[1], &s->out[0].shape);
 }
+static tp_node *tp__gather_grad(tp_node *dy, tp_node *indices, tp_node *params);
+static void tp__gather_gradient(tp_grad *g) { g->din[0] = tp__gather_grad(g->dout[0], g->in[1], g->in[0]); }
+static const tp_op tp__op_gather =
+    TP__ROW("gather", "Gather", TP_OP_ANY_DTYPE | TP__OP_GATHER, TP__IO(2, 1), TP__NO_ATTRS, tp__gather_infer,
+            tp__gather_gradient, TP__KERNELS(tp__gather_naive, NULL, NULL), TP__FLOPS(tp__flops_none),
+            TP__REST(0, "Gather", "index %lld is outside the rows of what is gathered"));
+TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices) { return tp__op2(&tp__op_gather, params, indices, NULL); }
+#endif
+
+/* -- gather_grad: dparams[r, :] = sum of dy[i.., :] over indices[i..] = r, in order -------- >>op gather_grad
+ *   The result is dense, unlike TensorFlow's.  Inputs: dy, indices, params (only its shape is read). */
+#ifndef TP__PASS_INT
+static void TP__F(tp__gather_grad)(const tp_call *k)
+{
+    const tp_shape *p = &k->out[0].shape;
+    const int64_t rows = p->dim[0], width = tp__product(p, 1, p->ndim), n = tp__size(&k->in[1]);
+    const real *dy = (const real *)k->in[0].data;
+    real *dp = (real *)k->out[0].data;
+    for (int64_t i = 0; i < rows * width; i++) dp[i] = 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t r = tp__index_at(&k->in[1], i);
+        if (r < 0 || r >= rows) continue; /* gather has reported it */
+        for (int64_t j = 0; j < width; j++) dp[r * width + j] += dy[i * width + j];
+    }
+}
+#endif
+#ifdef TP__ROWS
 static tp_status tp__gather_grad_infer(tp_infer *s)
 {
     tp_shape y;
-    char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-    tp_status st = tp__infer_rows(s, &s->in[2], &s->in[1], &y);
-    if (st == TP_OK && !tp_dtype_is_float(s->in[0].dtype))
-        st = tp_infer_fail(s, TP_ERR_DTYPE, "dy is %s; it should be floating", tp_dtype_name(s->in[0].dtype));
-    if (st == TP_OK && !tp_shape_compatible(&y, &s->in[0].shape))
-        st = tp_infer_fail(s, TP_ERR_SHAPE, "dy is %s, gathered rows are %s", tp_shape_text(&s->in[0].shape, a),
-                           tp_shape_text(&y, b));
+    const tp_status st = tp__infer_rows(s, &s->in[2], &s->in[1], &y);
     if (st != TP_OK) return st;
-    s->out[0].dtype = s->in[0].dtype;
-    s->out[0].shape = s->in[2].shape;
-    return TP_OK;
+    if (!tp_dtype_is_float(s->in[0].dtype))
+        return tp_infer_fail(s, TP_ERR_DTYPE, "dy is %s; it should be floating", tp_dtype_name(s->in[0].dtype));
+    return tp__infer_dx(s, &y, "gathered rows are");
 }
 static void tp__gather_grad_gradient(tp_grad *g) { g->din[0] = tp_gather(g->dout[0], g->in[1]); }
 static const tp_op tp__op_gather_grad = TP__ROW(
     "gather_grad", "GatherGrad", TP_OP_PURE | TP__OP_GATHER_GRAD, TP__IO(3, 1), TP__NO_ATTRS, tp__gather_grad_infer,
     tp__gather_grad_gradient, TP__NAIVE_FAST(tp__gather_grad), TP__FLOPS(tp__flops_of_input), TP__SHAPE_ONLY(4u));
-static void tp__gather_gradient(tp_grad *g)
+static tp_node *tp__gather_grad(tp_node *dy, tp_node *indices, tp_node *params)
 {
-    tp_node *in[3];
-    in[0] = g->dout[0];
-    in[1] = g->in[1];
-    in[2] = g->in[0];
-    g->din[0] = tp__opn(&tp__op_gather_grad, in, 3, NULL);
+    return tp__op3(&tp__op_gather_grad, dy, indices, params, NULL);
 }
-static const tp_op tp__op_gather =
-    TP__ROW("gather", "Gather", TP_OP_ANY_DTYPE | TP__OP_GATHER, TP__IO(2, 1), TP__NO_ATTRS, tp__gather_infer,
-            tp__gather_gradient, TP__KERNELS(tp__gather_kernel, NULL, NULL), TP__FLOPS(tp__flops_none),
-            TP__REST(0, "Gather", "index %lld is outside the rows of what is gathered"));
-TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices) { return tp__op2(&tp__op_gather, params, indices, NULL); }
 #endif
 
 /* -- one_hot: float32 y[i.., j] = on where j = indices[i..], else off ---------------------- >>op one_hot
@@ -15039,7 +15014,7 @@ TP_DEF tp_node *tp_gather(tp_node *params, tp_node *indices) { return tp__op2(&t
 static const tp_attr tp__one_hot_schema[] = {TP__ATTR(tp__one_hot_attrs, INT, depth),
                                              TP__ATTR(tp__one_hot_attrs, FLOAT, on),
                                              TP__ATTR(tp__one_hot_attrs, FLOAT, off), TP__ATTRS_END};
-static void tp__one_hot(const tp_call *k)
+static void tp__one_hot_naive(const tp_call *k)
 {
     const tp__one_hot_attrs *t = (const tp__one_hot_attrs *)k->attrs;
     const int64_t n = tp__size(&k->in[0]);
@@ -15053,9 +15028,8 @@ static tp_status tp__one_hot_infer(tp_infer *s)
 {
     const int depth = ((const tp__one_hot_attrs *)s->attrs)->depth;
     tp_shape *y = &s->out[0].shape;
-    if (s->in[0].dtype != TP_I32 && s->in[0].dtype != TP_I64)
-        return tp_infer_fail(s, TP_ERR_DTYPE, "indices are %s; they should be int32 or int64",
-                             tp_dtype_name(s->in[0].dtype));
+    const tp_status st = tp__infer_indices(s, &s->in[0]);
+    if (st != TP_OK) return st;
     if (depth < 1 || s->in[0].shape.ndim == TP_MAX_DIMS)
         return tp_infer_fail(s, TP_ERR_ARG, "depth %d behind %d dimensions makes no shape", depth, s->in[0].shape.ndim);
     s->out[0].dtype = TP_F32;
@@ -15065,7 +15039,7 @@ static tp_status tp__one_hot_infer(tp_infer *s)
 }
 static const tp_op tp__op_one_hot =
     TP__ROW("one_hot", "OneHot", TP_OP_PURE, TP__IO(1, 1), TP__ATTRS(one_hot), tp__one_hot_infer, NULL,
-            TP__KERNELS(tp__one_hot, NULL, NULL), TP__FLOPS(tp__flops_none), TP__NO_ONNX);
+            TP__KERNELS(tp__one_hot_naive, NULL, NULL), TP__FLOPS(tp__flops_none), TP__NO_ONNX);
 TP_DEF tp_node *tp_one_hot(tp_node *indices, int64_t depth, float on, float off)
 {
     tp__one_hot_attrs t;
@@ -15191,6 +15165,7 @@ static const tp_op *const tp__math_rows[] = {
 #undef TP__SUB
 #undef TP__MUL
 #undef TP__IS_NAN
+#undef TP__TOTAL
 #undef TP__R
 #undef TP__EXP
 #undef TP__LOG

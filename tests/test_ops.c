@@ -164,7 +164,7 @@ static tp_kernel_fn kernel_of(const tp_op *row, const tp_call *k)
         f64 = f64 || x[i].dtype == TP_F64;
         half = half || x[i].dtype == TP_F16 || x[i].dtype == TP_BF16;
     }
-    if (row->flags & TP_OP_ANY_DTYPE) return row->naive_f32;
+    if (row->flags & TP_OP_ANY_DTYPE) return k->device->isa && row->fast ? row->fast : row->naive_f32;
     if (half) return NULL; /* the executor converts */
     return f64 ? row->naive_f64 : k->device->isa && row->fast ? row->fast : row->naive_f32;
 }

@@ -339,7 +339,7 @@ static const rule shapes[] = {
     {"stack", "axis 0", "f32(2) f32(3)", "!input 0 is float32 (2), input 1 is float32 (3); they should be alike"},
     {"stack", "axis 0", "f32(2) f64(2)", "!input 0 is float32 (2), input 1 is float64 (2); they should be alike"},
     {"stack", "axis 2", "f32(2) f32(2)", "!there is no place 2 for a new dimension in shape (2)"},
-    {"stack", "axis 0", "f32(1,1,1,1,1,1,1,1)", "!there is no place 0 for a new dimension in shape (1,1,1,1,1,1,1,1)"},
+    {"stack", "axis 0", "f32(1,1,1,1,1,1,1,1)", "!shape (1,1,1,1,1,1,1,1) has 8 dimensions, which is the most"},
     {"unstack", "axis 1;n 3", "f32(2,3,?)", "f32(2,?) f32(2,?) f32(2,?)"},
     {"unstack", "axis 0;n 2", "f32(?,3)", "f32(3) f32(3)"},
     {"unstack", "axis 0;n 3", "f32(2,3)", "!axis 0 of shape (2,3) is not 3 long (256 at most)"},

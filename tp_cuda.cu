@@ -4789,15 +4789,14 @@ static void tp__ema_debias_cuda(const tp_call *k)
 #define TP__APPLY_CHUNK 4096
 typedef struct tp__apply_list {
     int n;
-    bool nesterov;
-    float a, b, epsilon, decay;
-    int dtype, rates_dtype; /* dtype of the variables; dtype of the three scalars */
-    const void *lr, *power1, *power2;
+    int dtype, rates_dtype; /* dtype of the variables; dtype of the scalars */
+    const void *scalar[3];  /* indices: enum tp__apply_scalars */
     const uint8_t *pred;
     void *w[TP__APPLY_MOST], *slot[3][TP__APPLY_MOST];
     const void *g[TP__APPLY_MOST];
     int64_t size[TP__APPLY_MOST];
     uint32_t first[TP__APPLY_MOST + 1]; /* index of each variable's first block */
+    float attrs[8];                     /* the op's attributes, for example a tp__adam_attrs */
 } tp__apply_list;
 
 /* Finds the variable that this block updates. */
@@ -4811,121 +4810,190 @@ __device__ __forceinline__ int tp__apply_of(const tp__apply_list &p)
     }
     return low;
 }
-template <class R> struct tp__apply_rates {
-    R lr, a, b, rest_a, rest_b, epsilon, decay; /* rest_a is 1 - a, rest_b is 1 - b */
-    R left1, left2, adam, keep;                 /* left: 1 - beta^t; adam: the corrected learning rate */
-    bool nesterov, decays;
-};
-template <class R> __device__ __forceinline__ tp__apply_rates<R> tp__apply_rates_of(const tp__apply_list &p)
+template <class A> __device__ __forceinline__ const A *tp__attrs_of(const tp__apply_list &p)
 {
-    tp__apply_rates<R> r;
-    r.lr = (R)tp__cell_at(p.lr, p.rates_dtype, 0).d;
-    r.a = (R)p.a, r.b = (R)p.b, r.rest_a = 1 - r.a, r.rest_b = 1 - r.b;
-    r.epsilon = (R)p.epsilon, r.decay = (R)p.decay;
-    r.nesterov = p.nesterov, r.decays = p.decay != 0;
-    r.keep = 1 - r.lr * r.decay;
-    r.left1 = r.left2 = 1;
-    if (p.power1) {
-        r.left1 = 1 - (R)tp__cell_at(p.power1, p.rates_dtype, 0).d;
-        r.left2 = 1 - (R)tp__cell_at(p.power2, p.rates_dtype, 0).d;
-    }
-    r.adam = r.lr * sqrt(r.left2) / r.left1;
-    return r;
+    return (const A *)(const void *)p.attrs;
+}
+template <class R> __device__ __forceinline__ R tp__apply_scalar(const tp__apply_list &p, int which)
+{
+    return (R)tp__cell_at(p.scalar[which], p.rates_dtype, 0).d;
 }
 __device__ __forceinline__ float tp__rounded_product(float a, float b) { return __fmul_rn(a, b); }
 __device__ __forceinline__ double tp__rounded_product(double a, double b) { return __dmul_rn(a, b); }
 
-enum { TP__RMSPROP_CENTERED = 100 }; /* the variant of RMSProp with three slots */
-/* Updates one element: weight, gradient and slots. The formulas are those of tp__descent_piece and its counterparts. */
-template <int KIND, class R>
-__device__ __forceinline__ void tp__apply_one(const tp__apply_rates<R> &r, R g, R &w, R &a, R &v, R &mg)
-{
-    switch (KIND) {
-    case TP__DESCENT: w -= tp__rounded_product(r.lr, g); break;
-    case TP__MOMENTUM:
-        a = r.a * a + g;
-        w -= r.nesterov ? r.lr * (g + r.a * a) : r.lr * a;
-        break;
-    case TP__ADAM:
-        if (r.decays) w *= r.keep;
-        a += (g - a) * r.rest_a;
-        v += (g * g - v) * r.rest_b;
-        w -= r.adam * a / (sqrt(v) + r.epsilon);
-        break;
-    case TP__RMSPROP:
-    case TP__RMSPROP_CENTERED: {
+/* One struct for each optimizer. SLOTS: slots of a variable. The constructor computes what all elements share; the operator
+ * updates one element: g gradient, w weight, s slots. The formulas are those of the loops in tp_graph.h. */
+template <class R> struct tp__descent_one {
+    enum { SLOTS = 0 };
+    R lr;
+    __device__ __forceinline__ explicit tp__descent_one(const tp__apply_list &p)
+        : lr(tp__apply_scalar<R>(p, TP__LEARNING_RATE))
+    {
+    }
+    __device__ __forceinline__ void operator()(R g, R &w, R *) const { w -= tp__rounded_product(lr, g); }
+};
+template <class R> struct tp__momentum_one {
+    enum { SLOTS = 1 };
+    R lr, mu;
+    bool nesterov;
+    __device__ __forceinline__ explicit tp__momentum_one(const tp__apply_list &p)
+    {
+        const tp__momentum_attrs *t = tp__attrs_of<tp__momentum_attrs>(p);
+        lr = tp__apply_scalar<R>(p, TP__LEARNING_RATE), mu = (R)t->momentum, nesterov = t->nesterov;
+    }
+    __device__ __forceinline__ void operator()(R g, R &w, R *s) const
+    {
+        s[0] = mu * s[0] + g;
+        w -= nesterov ? lr * (g + mu * s[0]) : lr * s[0];
+    }
+};
+/* What Adam and LAMB share; left: 1 - beta^t, rest: 1 - beta. */
+template <class R> struct tp__moments {
+    R lr, left1, left2, rest1, rest2, epsilon, decay;
+    __device__ __forceinline__ explicit tp__moments(const tp__apply_list &p)
+    {
+        const tp__adam_attrs *t = tp__attrs_of<tp__adam_attrs>(p);
+        lr = tp__apply_scalar<R>(p, TP__LEARNING_RATE);
+        left1 = 1 - tp__apply_scalar<R>(p, TP__BETA1_POWER), left2 = 1 - tp__apply_scalar<R>(p, TP__BETA2_POWER);
+        rest1 = 1 - (R)t->beta1, rest2 = 1 - (R)t->beta2;
+        epsilon = (R)t->epsilon, decay = (R)t->decay;
+    }
+    __device__ __forceinline__ void average(R g, R &m, R &v) const
+    {
+        m += (g - m) * rest1;
+        v += (g * g - v) * rest2;
+    }
+    __device__ __forceinline__ R lamb_r(R w, R m, R v) const
+    {
+        return m / left1 / (sqrt(v / left2) + epsilon) + decay * w;
+    }
+};
+template <class R> struct tp__adam_one : tp__moments<R> {
+    enum { SLOTS = 2 };
+    R lr_t, keep; /* the corrected rate */
+    bool decays;
+    __device__ __forceinline__ explicit tp__adam_one(const tp__apply_list &p) : tp__moments<R>(p)
+    {
+        lr_t = this->lr * sqrt(this->left2) / this->left1;
+        keep = 1 - this->lr * this->decay;
+        decays = this->decay != 0;
+    }
+    __device__ __forceinline__ void operator()(R g, R &w, R *s) const
+    {
+        if (decays) w *= keep;
+        this->average(g, s[0], s[1]);
+        w -= lr_t * s[0] / (sqrt(s[1]) + this->epsilon);
+    }
+};
+template <class R, bool CENTERED> struct tp__rmsprop {
+    enum { SLOTS = CENTERED ? 3 : 2 };
+    R lr, rest, mu, epsilon;
+    __device__ __forceinline__ explicit tp__rmsprop(const tp__apply_list &p)
+    {
+        const tp__rmsprop_attrs *t = tp__attrs_of<tp__rmsprop_attrs>(p);
+        lr = tp__apply_scalar<R>(p, TP__LEARNING_RATE);
+        rest = 1 - (R)t->decay, mu = (R)t->momentum, epsilon = (R)t->epsilon;
+    }
+    __device__ __forceinline__ void operator()(R g, R &w, R *s) const
+    {
         R less = 0;
-        a += (g * g - a) * r.rest_a;
-        if (KIND == TP__RMSPROP_CENTERED) {
-            mg += (g - mg) * r.rest_a;
-            less = tp__rounded_product(mg, mg);
+        s[0] += (g * g - s[0]) * rest;
+        if (CENTERED) {
+            s[2] += (g - s[2]) * rest;
+            less = tp__rounded_product(s[2], s[2]);
         }
-        v = r.b * v + r.lr * g / sqrt(a - less + r.epsilon);
-        w -= v;
-        break;
+        s[1] = mu * s[1] + lr * g / sqrt(s[0] - less + epsilon);
+        w -= s[1];
     }
-    case TP__ADAGRAD:
-        a += g * g;
-        w -= r.lr * g / sqrt(a);
-        break;
-    case TP__ADADELTA: {
-        a += (g * g - a) * r.rest_a;
-        const R d = g * sqrt(v + r.epsilon) / sqrt(a + r.epsilon);
-        v += (d * d - v) * r.rest_a;
-        w -= r.lr * d;
-        break;
+};
+template <class R> using tp__rmsprop_one = tp__rmsprop<R, false>;
+template <class R> using tp__rmsprop_centered_one = tp__rmsprop<R, true>;
+template <class R> struct tp__adagrad_one {
+    enum { SLOTS = 1 };
+    R lr;
+    __device__ __forceinline__ explicit tp__adagrad_one(const tp__apply_list &p)
+        : lr(tp__apply_scalar<R>(p, TP__LEARNING_RATE))
+    {
     }
-    /* FTRL reads its constants from other fields: a: -lr_power, b: l1, epsilon: l2, decay: the shrinkage */
-    case TP__FTRL: {
-        const R sum = a + g * g, half = (R)0.5;
-        const R before = r.a == half ? sqrt(a) : exp(r.a * log(a));
-        const R after = r.a == half ? sqrt(sum) : exp(r.a * log(sum));
-        v += g + 2 * r.decay * w - (after - before) / r.lr * w;
-        a = sum;
-        w = fabs(v) > r.b ? ((v < 0 ? -r.b : r.b) - v) / (after / r.lr + 2 * r.epsilon) : 0;
-        break;
+    __device__ __forceinline__ void operator()(R g, R &w, R *s) const
+    {
+        s[0] += g * g;
+        w -= lr * g / sqrt(s[0]);
     }
-    default: break;
+};
+template <class R> struct tp__adadelta_one {
+    enum { SLOTS = 2 };
+    R lr, rest, epsilon;
+    __device__ __forceinline__ explicit tp__adadelta_one(const tp__apply_list &p)
+    {
+        const tp__adadelta_attrs *t = tp__attrs_of<tp__adadelta_attrs>(p);
+        lr = tp__apply_scalar<R>(p, TP__LEARNING_RATE), rest = 1 - (R)t->rho, epsilon = (R)t->epsilon;
     }
-}
-template <int KIND, class T> TP_KERNEL tp__apply_step(const __grid_constant__ tp__apply_list p)
+    __device__ __forceinline__ void operator()(R g, R &w, R *s) const
+    {
+        s[0] += (g * g - s[0]) * rest;
+        const R d = g * sqrt(s[1] + epsilon) / sqrt(s[0] + epsilon);
+        s[1] += (d * d - s[1]) * rest;
+        w -= lr * d;
+    }
+};
+template <class R> struct tp__ftrl_one {
+    enum { SLOTS = 2 };
+    R lr, power, l1, l2, shrinkage;
+    __device__ __forceinline__ explicit tp__ftrl_one(const tp__apply_list &p)
+    {
+        const tp__ftrl_attrs *t = tp__attrs_of<tp__ftrl_attrs>(p);
+        lr = tp__apply_scalar<R>(p, TP__LEARNING_RATE), power = -(R)t->lr_power;
+        l1 = (R)t->l1, l2 = (R)t->l2, shrinkage = (R)t->shrinkage;
+    }
+    __device__ __forceinline__ void operator()(R g, R &w, R *s) const
+    {
+        const R sum = s[0] + g * g, half = (R)0.5;
+        const R before = power == half ? sqrt(s[0]) : exp(power * log(s[0]));
+        const R after = power == half ? sqrt(sum) : exp(power * log(sum));
+        s[1] += g + 2 * shrinkage * w - (after - before) / lr * w;
+        s[0] = sum;
+        w = fabs(s[1]) > l1 ? ((s[1] < 0 ? -l1 : l1) - s[1]) / (after / lr + 2 * l2) : 0;
+    }
+};
+template <template <class> class ONE, class T> TP_KERNEL tp__apply_step(const __grid_constant__ tp__apply_list p)
 {
-    const int slots = KIND == TP__DESCENT                           ? 0
-                      : KIND == TP__MOMENTUM || KIND == TP__ADAGRAD ? 1
-                      : KIND == TP__RMSPROP_CENTERED                ? 3
-                                                                    : 2;
+    typedef tp__real<T> R;
+    enum { SLOTS = ONE<R>::SLOTS };
     if (p.pred && !*p.pred) return;
-    const tp__apply_rates<tp__real<T>> r = tp__apply_rates_of<tp__real<T>>(p);
+    const ONE<R> update(p);
     const int i = tp__apply_of(p);
     const int64_t from = (int64_t)(blockIdx.x - p.first[i]) * TP__APPLY_CHUNK, left = p.size[i] - from;
     const int n = left < TP__APPLY_CHUNK ? (int)left : TP__APPLY_CHUNK;
     const T *g_at = (const T *)p.g[i] + from;
     T *w_at = (T *)p.w[i] + from, *slot[3];
-    for (int s = 0; s < slots; s++) slot[s] = (T *)p.slot[s][i] + from;
+    for (int q = 0; q < SLOTS; q++) slot[q] = (T *)p.slot[q][i] + from;
     for (int e = 4 * (int)threadIdx.x; e < n; e += 4 * TP__THREADS) {
         const int m = n - e < 4 ? n - e : 4;
-        tp__real<T> g[4], w[4], s[3][4];
+        R g[4], w[4], s[4][3], four[4];
         tp__get_four(g_at, e, m, g);
         tp__get_four(w_at, e, m, w);
-        for (int q = 0; q < slots; q++) tp__get_four(slot[q], e, m, s[q]);
-        for (int j = 0; j < 4; j++) tp__apply_one<KIND>(r, g[j], w[j], s[0][j], s[1][j], s[2][j]);
+        for (int q = 0; q < SLOTS; q++) {
+            tp__get_four(slot[q], e, m, four);
+            for (int j = 0; j < 4; j++) s[j][q] = four[j];
+        }
+        for (int j = 0; j < 4; j++) update(g[j], w[j], s[j]);
         tp__put_four(w_at, e, m, w);
-        for (int q = 0; q < slots; q++) tp__put_four(slot[q], e, m, s[q]);
+        for (int q = 0; q < SLOTS; q++) {
+            for (int j = 0; j < 4; j++) four[j] = s[j][q];
+            tp__put_four(slot[q], e, m, four);
+        }
     }
 }
 
 /* LAMB: the averages and both squared norms of each block, then the norms of each variable, then the step. r is computed
  * twice. */
-template <class R> __device__ __forceinline__ R tp__lamb_r(const tp__apply_rates<R> &r, R w, R m, R v)
-{
-    return m / r.left1 / (sqrt(v / r.left2) + r.epsilon) + r.decay * w;
-}
 template <class T> TP_KERNEL tp__lamb_averages(const __grid_constant__ tp__apply_list p, double *squares)
 {
     TP_SHARED(double, room, 8);
     typedef tp__real<T> R;
     if (p.pred && !*p.pred) return;
-    const tp__apply_rates<R> r = tp__apply_rates_of<R>(p);
+    const tp__moments<R> r(p);
     const int i = tp__apply_of(p);
     const int64_t from = (int64_t)(blockIdx.x - p.first[i]) * TP__APPLY_CHUNK, left = p.size[i] - from;
     const int n = left < TP__APPLY_CHUNK ? (int)left : TP__APPLY_CHUNK;
@@ -4940,9 +5008,8 @@ template <class T> TP_KERNEL tp__lamb_averages(const __grid_constant__ tp__apply
         tp__get_four(m_at, e, many, m);
         tp__get_four(v_at, e, many, v);
         for (int j = 0; j < many; j++) {
-            m[j] += (g[j] - m[j]) * r.rest_a;
-            v[j] += (g[j] * g[j] - v[j]) * r.rest_b;
-            const double x = (double)tp__lamb_r(r, w[j], m[j], v[j]);
+            r.average(g[j], m[j], v[j]);
+            const double x = (double)r.lamb_r(w[j], m[j], v[j]);
             ww += (double)w[j] * (double)w[j];
             rr += x * x;
         }
@@ -4973,7 +5040,7 @@ template <class T> TP_KERNEL tp__lamb_step(const double *ratio, const __grid_con
 {
     typedef tp__real<T> R;
     if (p.pred && !*p.pred) return;
-    const tp__apply_rates<R> r = tp__apply_rates_of<R>(p);
+    const tp__moments<R> r(p);
     const int i = tp__apply_of(p);
     const R step = r.lr * (R)ratio[i];
     const int64_t from = (int64_t)(blockIdx.x - p.first[i]) * TP__APPLY_CHUNK, left = p.size[i] - from;
@@ -4986,7 +5053,7 @@ template <class T> TP_KERNEL tp__lamb_step(const double *ratio, const __grid_con
         tp__get_four(w_at, e, many, w);
         tp__get_four(m_at, e, many, m);
         tp__get_four(v_at, e, many, v);
-        for (int j = 0; j < 4; j++) w[j] -= step * tp__lamb_r(r, w[j], m[j], v[j]);
+        for (int j = 0; j < 4; j++) w[j] -= step * r.lamb_r(w[j], m[j], v[j]);
         tp__put_four(w_at, e, many, w);
     }
 }
@@ -5002,44 +5069,33 @@ static size_t tp__lamb_room(const tp_call *k)
     for (int i = 0; i < ((const tp__apply_attrs *)k->attrs)->n; i++) blocks += (size_t)tp__apply_blocks_of(&k->var[i]);
     return (TP__APPLY_MOST + 2 * blocks) * sizeof(double);
 }
-static void tp__apply_launch(const tp_call *k, const tp__apply_list *p)
+typedef void (*tp__apply_launch_fn)(const tp_call *k, const tp__apply_list *p);
+template <template <class> class ONE> static void tp__apply_launch(const tp_call *k, const tp__apply_list *p)
 {
-    const bool centered = k->op->update->kind == TP__RMSPROP && k->n_var == 4 * ((const tp__apply_attrs *)k->attrs)->n;
     const int64_t blocks = p->first[p->n];
-#define TP__APPLY_KIND(kind_) \
-    case kind_: TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__apply_step<kind_, T>), blocks, TP__THREADS, 0, *p);); break;
-    switch (centered ? TP__RMSPROP_CENTERED : k->op->update->kind) {
-        TP__APPLY_KIND(TP__DESCENT)
-        TP__APPLY_KIND(TP__MOMENTUM)
-        TP__APPLY_KIND(TP__ADAM)
-        TP__APPLY_KIND(TP__RMSPROP)
-        TP__APPLY_KIND(TP__RMSPROP_CENTERED)
-        TP__APPLY_KIND(TP__ADAGRAD)
-        TP__APPLY_KIND(TP__ADADELTA)
-        TP__APPLY_KIND(TP__FTRL)
-    case TP__LAMB: {
-        double *ratio = (double *)k->scratch, *squares = ratio + TP__APPLY_MOST;
-        TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__lamb_averages<T>), blocks, TP__THREADS, 0, *p, squares););
-        TP_RUN_BLOCKS(k, tp__lamb_norms, p->n, TP__THREADS, 0, ratio, (const double *)squares, *p);
-        TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__lamb_step<T>), blocks, TP__THREADS, 0, (const double *)ratio, *p););
-        break;
-    }
-    default: tp__broken(tp__cuda_of(k), k->op->name, "there is no kernel for this optimizer"); break;
-    }
-#undef TP__APPLY_KIND
+    TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__apply_step<ONE, T>), blocks, TP__THREADS, 0, *p););
 }
-static void tp__apply_cuda(const tp_call *k)
+static void tp__lamb_launch(const tp_call *k, const tp__apply_list *p)
 {
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    const int n = t->n, slots = k->n_var / n - 1, scalars = k->op->update->scalars;
+    const int64_t blocks = p->first[p->n];
+    double *ratio = (double *)k->scratch, *squares = ratio + TP__APPLY_MOST;
+    TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__lamb_averages<T>), blocks, TP__THREADS, 0, *p, squares););
+    TP_RUN_BLOCKS(k, tp__lamb_norms, p->n, TP__THREADS, 0, ratio, (const double *)squares, *p);
+    TP_REALS(p->dtype, TP_RUN_BLOCKS(k, (tp__lamb_step<T>), blocks, TP__THREADS, 0, (const double *)ratio, *p););
+}
+/* Cuts the variables into lists and launches each. */
+static void tp__apply_lists(const tp_call *k, tp__apply_launch_fn launch)
+{
+    const int n = ((const tp__apply_attrs *)k->attrs)->n, slots = k->n_var / n - 1, scalars = k->op->update->scalars;
     tp__apply_list p;
     memset(&p, 0, sizeof p);
-    p.nesterov = t->nesterov;
-    p.a = t->a, p.b = t->b, p.epsilon = t->epsilon, p.decay = t->decay;
+    if (k->op->attr_size > sizeof p.attrs) {
+        tp__broken(tp__cuda_of(k), k->op->name, "its attributes are larger than tp__apply_list.attrs");
+        return;
+    }
+    memcpy(p.attrs, k->attrs, k->op->attr_size);
     p.rates_dtype = (int)k->in[n].dtype;
-    p.lr = k->in[n].data;
-    p.power1 = scalars == 3 ? k->in[n + 1].data : NULL;
-    p.power2 = scalars == 3 ? k->in[n + 2].data : NULL;
+    for (int i = 0; i < scalars; i++) p.scalar[i] = k->in[n + i].data;
     p.pred = tp__pred_of(k, n + scalars);
     for (int i = 0; i < n; i++) {
         const tp_operand *v = &k->var[i];
@@ -5049,7 +5105,7 @@ static void tp__apply_cuda(const tp_call *k)
         for (int j = 0; j < p.n; j++) full = full || p.w[j] == v->data;
         if (blocks == 0) continue;
         if (full && p.n > 0) {
-            tp__apply_launch(k, &p);
+            launch(k, &p);
             p.n = 0;
         }
         p.dtype = (int)v->dtype;
@@ -5060,22 +5116,32 @@ static void tp__apply_cuda(const tp_call *k)
         p.first[p.n + 1] = p.first[p.n] + (uint32_t)blocks;
         p.n++;
     }
-    if (p.n > 0) tp__apply_launch(k, &p);
+    if (p.n > 0) launch(k, &p);
 }
+template <template <class> class ONE> static void tp__apply_cuda(const tp_call *k)
+{
+    tp__apply_lists(k, tp__apply_launch<ONE>);
+}
+static void tp__rmsprop_cuda(const tp_call *k)
+{
+    const int slots = k->n_var / ((const tp__apply_attrs *)k->attrs)->n - 1;
+    tp__apply_lists(k, slots == 3 ? tp__apply_launch<tp__rmsprop_centered_one> : tp__apply_launch<tp__rmsprop_one>);
+}
+static void tp__lamb_cuda(const tp_call *k) { tp__apply_lists(k, tp__lamb_launch); }
 
 static const tp__cuda_kernel tp__cuda_variables[] = {{"assign", tp__assign_cuda, NULL},
                                                      {"assign_add", tp__assign_add_cuda, NULL},
                                                      {"assign_sub", tp__assign_sub_cuda, NULL},
                                                      {"assign_moving_average", tp__assign_average_cuda, NULL},
                                                      {"ema_debias", tp__ema_debias_cuda, NULL},
-                                                     {"apply_gradient_descent", tp__apply_cuda, NULL},
-                                                     {"apply_momentum", tp__apply_cuda, NULL},
-                                                     {"apply_adam", tp__apply_cuda, NULL},
-                                                     {"apply_rmsprop", tp__apply_cuda, NULL},
-                                                     {"apply_adagrad", tp__apply_cuda, NULL},
-                                                     {"apply_adadelta", tp__apply_cuda, NULL},
-                                                     {"apply_ftrl", tp__apply_cuda, NULL},
-                                                     {"apply_lamb", tp__apply_cuda, tp__lamb_room},
+                                                     {"apply_gradient_descent", tp__apply_cuda<tp__descent_one>, NULL},
+                                                     {"apply_momentum", tp__apply_cuda<tp__momentum_one>, NULL},
+                                                     {"apply_adam", tp__apply_cuda<tp__adam_one>, NULL},
+                                                     {"apply_rmsprop", tp__rmsprop_cuda, NULL},
+                                                     {"apply_adagrad", tp__apply_cuda<tp__adagrad_one>, NULL},
+                                                     {"apply_adadelta", tp__apply_cuda<tp__adadelta_one>, NULL},
+                                                     {"apply_ftrl", tp__apply_cuda<tp__ftrl_one>, NULL},
+                                                     {"apply_lamb", tp__lamb_cuda, tp__lamb_room},
                                                      {NULL, NULL, NULL}};
 
 /* ==== >>convolution =================================================================================== */

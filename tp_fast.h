@@ -6174,7 +6174,7 @@ static void tp__apply_chunk(void *user, int64_t chunk)
 static int64_t tp__apply_chunks(const tp_call *k)
 {
     int64_t chunks = 0;
-    for (int i = 0; i < tp__apply_of(k)->n; i++) chunks += tp__apply_pieces(&k->var[i]);
+    for (int i = 0; i < tp__apply_n(k); i++) chunks += tp__apply_pieces(&k->var[i]);
     return chunks;
 }
 static void tp__apply_fast(const tp_call *k)
@@ -6185,16 +6185,17 @@ static void tp__apply_fast(const tp_call *k)
     j.piece = u->piece_fast ? u->piece_fast : u->piece_f32;
     if (tp__apply_runs(k)) tp_device_parallel(k->device, tp__apply_chunks(k), tp__apply_chunk, &j);
 }
-static void tp__adam_vec(const tp_call *k, int i, int64_t from, int64_t to)
+static void tp__adam_fast(const tp_call *k, int i, int64_t from, int64_t to)
 {
-    const tp__apply_attrs *t = tp__apply_of(k);
-    const float lr = tp__apply_rate_f32(k);
-    const float lr_t =
-        lr * sqrtf(1.0f - *(const float *)k->in[t->n + 2].data) / (1.0f - *(const float *)k->in[t->n + 1].data);
-    if (t->decay != 0) tp__apply_decay((float *)k->var[i].data + from, to - from, 1.0f - lr * t->decay);
-    tp_vec_adam(k->device, to - from, (float *)k->var[i].data + from, (float *)k->var[t->n + i].data + from,
-                (float *)k->var[2 * t->n + i].data + from, (const float *)k->in[i].data + from, lr_t, t->a, t->b,
-                t->epsilon);
+    const tp__adam_attrs *t = (const tp__adam_attrs *)k->attrs;
+    const float lr = tp__apply_scalar_f32(k, TP__LEARNING_RATE),
+                left1 = 1.0f - tp__apply_scalar_f32(k, TP__BETA1_POWER),
+                left2 = 1.0f - tp__apply_scalar_f32(k, TP__BETA2_POWER);
+    float *w = tp__apply_weight_f32(k, i) + from, *m = tp__apply_slot_f32(k, i, 0) + from,
+          *v = tp__apply_slot_f32(k, i, 1) + from;
+    if (t->decay != 0) tp__apply_decay(w, to - from, 1.0f - lr * t->decay);
+    tp_vec_adam(k->device, to - from, w, m, v, tp__apply_gradient_f32(k, i) + from, lr * sqrtf(left2) / left1, t->beta1,
+                t->beta2, t->epsilon);
 }
 static void tp__lamb_chunk(void *user, int64_t chunk)
 {

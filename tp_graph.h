@@ -1691,21 +1691,41 @@ typedef struct tp__random_attrs {
 typedef struct tp__assign_attrs {
     float decay;
 } tp__assign_attrs;
-enum { TP__DESCENT, TP__MOMENTUM, TP__ADAM, TP__RMSPROP, TP__ADAGRAD, TP__ADADELTA, TP__FTRL, TP__LAMB };
+/* Attributes of optimizers. n: the number of variables. */
 typedef struct tp__apply_attrs {
-    int n; /* number of variables */
-    /* constants of the optimizer, in this order: momentum; beta1, beta2; decay, momentum; rho; -lr_power, l1, l2,
-     * shrinkage */
-    float a, b, epsilon, decay;
-    bool nesterov;
+    int n;
 } tp__apply_attrs;
+typedef tp__apply_attrs tp__gradient_descent_attrs;
+typedef struct tp__momentum_attrs {
+    tp__apply_attrs list;
+    float momentum;
+    bool nesterov;
+} tp__momentum_attrs;
+typedef struct tp__adam_attrs { /* AdamW and LAMB, too */
+    tp__apply_attrs list;
+    float beta1, beta2, epsilon, decay;
+} tp__adam_attrs;
+typedef struct tp__rmsprop_attrs {
+    tp__apply_attrs list;
+    float decay, momentum, epsilon;
+} tp__rmsprop_attrs;
+typedef tp__apply_attrs tp__adagrad_attrs;
+typedef struct tp__adadelta_attrs {
+    tp__apply_attrs list;
+    float rho, epsilon;
+} tp__adadelta_attrs;
+typedef struct tp__ftrl_attrs {
+    tp__apply_attrs list;
+    float lr_power, l1, l2, shrinkage;
+} tp__ftrl_attrs;
+/* Inputs of an optimizer after its gradients; Adam and LAMB have all three, other optimizers the first. */
+enum tp__apply_scalars { TP__LEARNING_RATE, TP__BETA1_POWER, TP__BETA2_POWER };
 /* Updates elements [from, to) of variable i by one optimizer. */
 typedef void (*tp__piece_fn)(const tp_call *k, int i, int64_t from, int64_t to);
 /* The description of an optimizer. */
 typedef struct tp__update {
-    int kind;                 /* which optimizer (TP__ADAM, ...), for devices with one kernel for all optimizers */
     int min_slots, max_slots; /* least and largest number of slots per variable */
-    int scalars;              /* number of inputs after the gradients: learning rate; or learning rate and two powers */
+    int scalars;              /* number of inputs after the gradients: of enum tp__apply_scalars */
     double flops;             /* FLOPs per element with min_slots slots; 4 more for each further slot */
     tp__piece_fn piece_f32, piece_f64;
     tp__piece_fn piece_fast; /* for float32 on the CPU; NULL: piece_f32 is used */
@@ -17723,176 +17743,64 @@ static const tp_op tp__op_summary =
             tp__infer_same, NULL, TP__NO_KERNEL, TP__FLOPS(NULL), TP__ONNX("Identity"));
 #endif
 
-/* -- optimizers: one step for n variables ------------------------------------------------------- >>op optimizer step
- * Inputs: n gradients, then lr (and for Adam and LAMB beta1^t, beta2^t) as scalars, then an optional predicate. Variables: n
- * weights, then n of each slot. Each formula is a function for a piece of a variable; a tp__update has the rest. */
+/* -- optimizers: one op updates n variables --------------------------------------------------- >>op optimizers
+ * An optimizer is a struct of attributes that begins with n (tp__apply_attrs), a loop that updates a piece of a variable, a row
+ * (TP__OPTIMIZER) and a builder. Inputs: n gradients, then scalars (tp__apply_scalars), then an optional predicate. Variables:
+ * n weights, then n of each slot. */
 #ifdef TP__REAL_IS_FLOAT
-static const tp__apply_attrs *tp__apply_of(const tp_call *k) { return (const tp__apply_attrs *)k->attrs; }
+static int tp__apply_n(const tp_call *k) { return ((const tp__apply_attrs *)k->attrs)->n; }
+static int tp__apply_slots(const tp_call *k) { return k->n_var / tp__apply_n(k) - 1; } /* of each variable */
 /* Whether the step is taken: there is no predicate, or it is true. */
-static bool tp__apply_runs(const tp_call *k) { return tp__pred(k, tp__apply_of(k)->n + k->op->update->scalars); }
+static bool tp__apply_runs(const tp_call *k) { return tp__pred(k, tp__apply_n(k) + k->op->update->scalars); }
 #endif
-static real TP__F(tp__apply_rate)(const tp_call *k) { return *(const real *)k->in[tp__apply_of(k)->n].data; }
-/* Returns variable i or, with slot >= 1, one of its slots. */
-static real *TP__F(tp__apply_var)(const tp_call *k, int i, int slot)
+static real TP__F(tp__apply_scalar)(const tp_call *k, int which)
 {
-    return (real *)k->var[slot * tp__apply_of(k)->n + i].data;
+    return *(const real *)k->in[tp__apply_n(k) + which].data;
 }
-/* -- apply_gradient_descent: w -= lr g ------------------------------------------------- >>op apply_gradient_descent */
-TP__HOT static void TP__F(tp__descent_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+static const real *TP__F(tp__apply_gradient)(const tp_call *k, int i) { return (const real *)k->in[i].data; }
+static real *TP__F(tp__apply_weight)(const tp_call *k, int i) { return (real *)k->var[i].data; }
+static real *TP__F(tp__apply_slot)(const tp_call *k, int i, int slot) /* of variable i; slot: from 0 */
 {
-    const real lr = TP__F(tp__apply_rate)(k), *g = (const real *)k->in[i].data;
-    real *w = TP__F(tp__apply_var)(k, i, 0);
-    for (int64_t e = from; e < to; e++) w[e] -= TP__ROUNDED(lr * g[e]);
+    return (real *)k->var[(slot + 1) * tp__apply_n(k) + i].data;
 }
-/* -- apply_momentum: a = mu a + g, w -= lr a; Nesterov: w -= lr (g + mu a) --------------------- >>op apply_momentum */
-TP__HOT static void TP__F(tp__momentum_piece)(const tp_call *k, int i, int64_t from, int64_t to)
-{
-    const bool nesterov = tp__apply_of(k)->nesterov;
-    const real lr = TP__F(tp__apply_rate)(k), mu = (real)tp__apply_of(k)->a, *g = (const real *)k->in[i].data;
-    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1);
-    for (int64_t e = from; e < to; e++) {
-        a[e] = mu * a[e] + g[e];
-        w[e] -= nesterov ? lr * (g[e] + mu * a[e]) : lr * a[e];
-    }
-}
-/* -- apply_adam: m, v averages of g, g^2; w -= lr' m / (sqrt(v) + epsilon) ------------------------- >>op apply_adam */
-TP__HOT static void TP__F(tp__adam_piece)(const tp_call *k, int i, int64_t from, int64_t to)
-{
-    const tp__apply_attrs *t = tp__apply_of(k);
-    const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, b1 = (real)t->a, b2 = (real)t->b;
-    const real lr_t =
-        lr * TP__RSQRT(one - *(const real *)k->in[t->n + 2].data) / (one - *(const real *)k->in[t->n + 1].data);
-    const real keep = one - lr * (real)t->decay, *g = (const real *)k->in[i].data;
-    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2);
-    for (int64_t e = from; e < to; e++) {
-        if (t->decay != 0) w[e] *= keep;
-        a[e] += (g[e] - a[e]) * (one - b1);
-        v[e] += (g[e] * g[e] - v[e]) * (one - b2);
-        w[e] -= lr_t * a[e] / (TP__RSQRT(v[e]) + eps);
-    }
-}
-/* -- apply_rmsprop: a average of g^2, v = mu v + lr g / sqrt(a + epsilon), w -= v --------------- >>op apply_rmsprop */
-TP__HOT static void TP__F(tp__rmsprop_piece)(const tp_call *k, int i, int64_t from, int64_t to)
-{
-    const tp__apply_attrs *t = tp__apply_of(k);
-    const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, d = (real)t->a, mu = (real)t->b;
-    const real *g = (const real *)k->in[i].data;
-    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2),
-         *mg = k->n_var == 4 * t->n ? TP__F(tp__apply_var)(k, i, 3) : NULL; /* used only by the centered variant */
-    for (int64_t e = from; e < to; e++) {
-        real less = 0;
-        a[e] += (g[e] * g[e] - a[e]) * (one - d);
-        if (mg) {
-            mg[e] += (g[e] - mg[e]) * (one - d);
-            less = mg[e] * mg[e];
-        }
-        v[e] = mu * v[e] + lr * g[e] / TP__RSQRT(a[e] - less + eps);
-        w[e] -= v[e];
-    }
-}
-/* -- apply_adagrad: a += g^2, w -= lr g / sqrt(a) ----------------------------------------------- >>op apply_adagrad */
-TP__HOT static void TP__F(tp__adagrad_piece)(const tp_call *k, int i, int64_t from, int64_t to)
-{
-    const real lr = TP__F(tp__apply_rate)(k), *g = (const real *)k->in[i].data;
-    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1);
-    for (int64_t e = from; e < to; e++) {
-        a[e] += g[e] * g[e];
-        w[e] -= lr * g[e] / TP__RSQRT(a[e]);
-    }
-}
-/* -- apply_adadelta: d = g sqrt(v + epsilon) / sqrt(a + epsilon), w -= lr d -------------------- >>op apply_adadelta */
-TP__HOT static void TP__F(tp__adadelta_piece)(const tp_call *k, int i, int64_t from, int64_t to)
-{
-    const tp__apply_attrs *t = tp__apply_of(k);
-    const real lr = TP__F(tp__apply_rate)(k), eps = (real)t->epsilon, one = 1, rho = (real)t->a;
-    const real *g = (const real *)k->in[i].data;
-    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2);
-    for (int64_t e = from; e < to; e++) {
-        a[e] += (g[e] * g[e] - a[e]) * (one - rho);
-        const real d = g[e] * TP__RSQRT(v[e] + eps) / TP__RSQRT(a[e] + eps);
-        v[e] += (d * d - v[e]) * (one - rho);
-        w[e] -= lr * d;
-    }
-}
-/* -- apply_ftrl: follow the regularized leader ----------------------------------------------------- >>op apply_ftrl */
-TP__HOT static void TP__F(tp__ftrl_piece)(const tp_call *k, int i, int64_t from, int64_t to)
-{
-    const tp__apply_attrs *t = tp__apply_of(k);
-    const real p = (real)t->a, l1 = (real)t->b, l2 = (real)t->epsilon, shrinkage = (real)t->decay;
-    const real lr = TP__F(tp__apply_rate)(k), *g = (const real *)k->in[i].data;
-    real *w = TP__F(tp__apply_var)(k, i, 0), *a = TP__F(tp__apply_var)(k, i, 1), *v = TP__F(tp__apply_var)(k, i, 2);
-    for (int64_t e = from; e < to; e++) {
-        const real sum = a[e] + g[e] * g[e];
-        const real before = p == (real)0.5 ? TP__RSQRT(a[e]) : TP__REXP(p * TP__RLOG(a[e]));
-        const real after = p == (real)0.5 ? TP__RSQRT(sum) : TP__REXP(p * TP__RLOG(sum));
-        v[e] += g[e] + 2 * shrinkage * w[e] - (after - before) / lr * w[e];
-        a[e] = sum;
-        const real l = v[e], size = l < 0 ? -l : l;
-        w[e] = size > l1 ? ((l < 0 ? -l1 : l1) - l) / (after / lr + 2 * l2) : 0;
-    }
-}
-/* -- apply_lamb: Adam with a step size per variable, scaled by the variable's norm ----------------- >>op apply_lamb */
-/* LAMB in two passes: the first computes the averages and both squared norms of a piece, the second takes the step. r is
- * computed twice instead of stored. */
-static real TP__F(tp__lamb_r)(const tp_call *k, real w, real m, real v)
-{
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    const real left1 = 1 - *(const real *)k->in[t->n + 1].data, left2 = 1 - *(const real *)k->in[t->n + 2].data;
-    return m / left1 / (TP__RSQRT(v / left2) + (real)t->epsilon) + (real)t->decay * w;
-}
-static void TP__F(tp__lamb_piece)(const tp_call *k, int i, int64_t from, int64_t to, double *squares)
-{
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    const real *g = (const real *)k->in[i].data, *w = (const real *)k->var[i].data;
-    real *m = (real *)k->var[t->n + i].data, *v = (real *)k->var[2 * t->n + i].data;
-    squares[0] = squares[1] = 0;
-    for (int64_t e = from; e < to; e++) {
-        m[e] += (g[e] - m[e]) * (1 - (real)t->a);
-        v[e] += (g[e] * g[e] - v[e]) * (1 - (real)t->b);
-        const real r = TP__F(tp__lamb_r)(k, w[e], m[e], v[e]);
-        squares[0] += (double)w[e] * (double)w[e];
-        squares[1] += (double)r * (double)r;
-    }
-}
-static void TP__F(tp__lamb_step)(const tp_call *k, int i, int64_t from, int64_t to, const double *squares)
-{
-    const tp__apply_attrs *t = (const tp__apply_attrs *)k->attrs;
-    const real ratio = squares[0] > 0 && squares[1] > 0 ? (real)sqrt(squares[0] / squares[1]) : (real)1;
-    const real step = *(const real *)k->in[t->n].data * ratio;
-    const real *m = (const real *)k->var[t->n + i].data, *v = (const real *)k->var[2 * t->n + i].data;
-    real *w = (real *)k->var[i].data;
-    for (int64_t e = from; e < to; e++) w[e] -= step * TP__F(tp__lamb_r)(k, w[e], m[e], v[e]);
-}
-static void TP__F(tp__lamb)(const tp_call *k)
-{
-    const int n = tp__apply_of(k)->n;
-    if (!tp__apply_runs(k)) return;
-    for (int i = 0; i < n; i++) {
-        double squares[2];
-        TP__F(tp__lamb_piece)(k, i, 0, tp__size(&k->var[i]), squares);
-        TP__F(tp__lamb_step)(k, i, 0, tp__size(&k->var[i]), squares);
-    }
-}
-/* -- all optimizers: loop, shape rule, rows, builders ---------------------------------------------- >>op optimizers */
 static void TP__F(tp__apply)(const tp_call *k)
 {
     const tp__piece_fn piece = k->op->update->TP__F(piece);
-    for (int i = 0; i < tp__apply_of(k)->n && tp__apply_runs(k); i++) piece(k, i, 0, tp__size(&k->var[i]));
+    for (int i = 0; i < tp__apply_n(k) && tp__apply_runs(k); i++) piece(k, i, 0, tp__size(&k->var[i]));
 }
 #ifdef TP__ROWS
-static const tp_attr tp__apply_schema[] = {TP__ATTR(tp__apply_attrs, INT, n),
-                                           TP__ATTR(tp__apply_attrs, FLOAT, a),
-                                           TP__ATTR(tp__apply_attrs, FLOAT, b),
-                                           TP__ATTR(tp__apply_attrs, FLOAT, epsilon),
-                                           TP__ATTR(tp__apply_attrs, FLOAT, decay),
-                                           TP__ATTR(tp__apply_attrs, BOOL, nesterov),
-                                           TP__ATTRS_END};
+static double tp__apply_flops(const tp_call *k)
+{
+    const tp__update *u = k->op->update;
+    double n = 0;
+    for (int i = 0; i < tp__apply_n(k); i++) n += (double)tp__size(&k->var[i]);
+    return n * (u->flops + 4.0 * (tp__apply_slots(k) - u->min_slots));
+}
+#define TP__ATTR_N          \
+    {                       \
+        "n", TP_ATTR_INT, 0 \
+    } /* the first attribute of each optimizer */
+/* attrs_ is TP__ATTRS(name) */
+#define TP__APPLY_ROW(name_, label_, attrs_, update_, scratch_, ...)                                            \
+    {                                                                                                           \
+        name_, label_, TP_OP_WRITES_VAR, TP__IO_RANGE(2, -1, 1), attrs_, tp__apply_infer, NULL,                 \
+            TP__KERNELS(__VA_ARGS__), TP__FLOPS_SCRATCH(tp__apply_flops, scratch_), TP__NO_ONNX, 0, 0, 0, 0, 0, \
+            &(update_)                                                                                          \
+    }
+/* The row of the optimizer "apply_<name_>" and its tp__update. fast_: its fast loop, or NULL. */
+#define TP__OPTIMIZER(name_, label_, min_slots_, max_slots_, scalars_, flops_, fast_)                       \
+    static const tp__update tp__update_##name_ = {                                                          \
+        min_slots_, max_slots_, scalars_, flops_, tp__##name_##_piece_f32, tp__##name_##_piece_f64, fast_}; \
+    static const tp_op tp__op_apply_##name_ =                                                               \
+        TP__APPLY_ROW("apply_" #name_, label_, TP__ATTRS(name_), tp__update_##name_, NULL, tp__apply_f32,   \
+                      tp__apply_f64, tp__apply_fast);
+
+/* -- optimizers: the shape rule and the builder ------------------------------------------------- >>op optimizers */
 static tp_status tp__apply_infer(tp_infer *s)
 {
-    const tp__apply_attrs *t = (const tp__apply_attrs *)s->attrs;
     char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
     const tp__update *u = s->op->update;
-    const int n = t->n, scalars = u->scalars, slots = n > 0 ? s->n_var / n - 1 : 0;
+    const int n = ((const tp__apply_attrs *)s->attrs)->n, scalars = u->scalars, slots = n > 0 ? s->n_var / n - 1 : 0;
     if (n < 1 || s->n_var != n * (1 + slots) || slots < u->min_slots || slots > u->max_slots || s->n_in < n + scalars ||
         s->n_in > n + scalars + 1)
         return tp_infer_fail(s, TP_ERR_ARG, "%s: %d gradients, %d inputs and %d variables do not fit together",
@@ -17916,53 +17824,327 @@ static tp_status tp__apply_infer(tp_infer *s)
     s->out[0].shape.dim[0] = 0;
     return tp__pred_check(s, n + scalars);
 }
-static double tp__apply_flops(const tp_call *k)
+/* attrs: those of the row. slots: lists of n variables each; optional ones at the end may be NULL. */
+static tp_node *tp__apply_node(const tp_op *row, const void *attrs, tp_node *const *vars, tp_node *const *const *slots,
+                               tp_node *const *grads, tp_node *const *scalars, tp_node *pred)
 {
-    const tp__update *u = k->op->update;
-    const int vars = tp__apply_of(k)->n;
-    double n = 0;
-    for (int i = 0; i < vars; i++) n += (double)tp__size(&k->var[i]);
-    return n * (u->flops + 4.0 * (k->n_var / vars - 1 - u->min_slots));
-}
-/* name_ is also part of the name of its formula, tp__<name_>_piece. */
-#define TP__UPDATE(name_, kind_, min_slots_, max_slots_, scalars_, flops_, piece_fast_)                          \
-    static const tp__update tp__update_##name_ =                                                                 \
-        {kind_,      min_slots_, max_slots_, scalars_, flops_, tp__##name_##_piece_f32, tp__##name_##_piece_f64, \
-         piece_fast_};
-#define TP__APPLY_ROW_OF(name_, label_, update_, scratch_, ...)                                                 \
-    {                                                                                                           \
-        name_, label_, TP_OP_WRITES_VAR, TP__IO_RANGE(2, -1, 1), TP__ATTRS(apply), tp__apply_infer, NULL,       \
-            TP__KERNELS(__VA_ARGS__), TP__FLOPS_SCRATCH(tp__apply_flops, scratch_), TP__NO_ONNX, 0, 0, 0, 0, 0, \
-            &(update_)                                                                                          \
+    const int n = ((const tp__apply_attrs *)attrs)->n, n_scalars = row->update->scalars;
+    int n_slots = row->update->min_slots;
+    while (n_slots < row->update->max_slots && slots[n_slots]) n_slots++;
+    tp_graph *g = tp__list_graph(vars, n);
+    bool complete = vars && grads && n > 0;
+    for (int k = 0; k < n_slots; k++) complete = complete && slots[k];
+    if (!complete)
+        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: a list of variables or gradients is NULL or empty", row->name);
+    tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)(n + n_scalars + 1) * sizeof *in),
+            **v = (tp_node **)tp_graph_alloc(g, (size_t)n * (size_t)(1 + n_slots) * sizeof *v);
+    tp_apply_desc d;
+    if (!in || !v) return tp_poison(g);
+    for (int i = 0; i < n; i++) {
+        in[i] = grads[i];
+        v[i] = vars[i];
+        for (int k = 0; k < n_slots; k++) v[(k + 1) * n + i] = slots[k][i];
     }
-#define TP__APPLY_ROW(name_, label_, update_) \
-    TP__APPLY_ROW_OF(name_, label_, tp__update_##update_, NULL, tp__apply_f32, tp__apply_f64, tp__apply_fast)
-TP__UPDATE(descent, TP__DESCENT, 0, 0, 1, 2, NULL)
-TP__UPDATE(momentum, TP__MOMENTUM, 1, 1, 1, 4, NULL)
-TP__UPDATE(adam, TP__ADAM, 2, 2, 3, 10, TP__IF_FAST(tp__adam_vec, NULL))
-TP__UPDATE(rmsprop, TP__RMSPROP, 2, 3, 1, 8, NULL) /* the centered variant has three slots */
-TP__UPDATE(adagrad, TP__ADAGRAD, 1, 1, 1, 4, NULL)
-TP__UPDATE(adadelta, TP__ADADELTA, 2, 2, 1, 12, NULL)
-TP__UPDATE(ftrl, TP__FTRL, 2, 2, 1, 14, NULL)
-/* LAMB needs two passes, so it has kernels of its own */
-static const tp__update tp__update_lamb = {TP__LAMB, 2, 2, 3, 26, NULL, NULL, NULL};
-static const tp_op tp__op_apply_gradient_descent =
-    TP__APPLY_ROW("apply_gradient_descent", "ApplyGradientDescent", descent);
-static const tp_op tp__op_apply_momentum = TP__APPLY_ROW("apply_momentum", "ApplyMomentum", momentum);
-static const tp_op tp__op_apply_adam = TP__APPLY_ROW("apply_adam", "ApplyAdam", adam);
-static const tp_op tp__op_apply_rmsprop = TP__APPLY_ROW("apply_rmsprop", "ApplyRMSProp", rmsprop);
-static const tp_op tp__op_apply_adagrad = TP__APPLY_ROW("apply_adagrad", "ApplyAdagrad", adagrad);
-static const tp_op tp__op_apply_adadelta = TP__APPLY_ROW("apply_adadelta", "ApplyAdadelta", adadelta);
-static const tp_op tp__op_apply_ftrl = TP__APPLY_ROW("apply_ftrl", "ApplyFtrl", ftrl);
-static const tp_op tp__op_apply_lamb =
-    TP__APPLY_ROW_OF("apply_lamb", "ApplyLAMB", tp__update_lamb, TP__IF_FAST(tp__lamb_scratch, NULL), tp__lamb_f32,
-                     tp__lamb_f64, tp__lamb_fast);
-#undef TP__APPLY_ROW
-#undef TP__APPLY_ROW_OF
-#undef TP__UPDATE
+    for (int i = 0; i < n_scalars; i++) in[n + i] = scalars[i];
+    in[n + n_scalars] = pred;
+    memset(&d, 0, sizeof d);
+    d.row = row;
+    d.in = in;
+    d.n_in = n + n_scalars + (pred ? 1 : 0);
+    d.attrs = attrs;
+    d.vars = v;
+    d.n_var = n * (1 + n_slots);
+    return tp_apply_ex(g, &d);
+}
+#endif
 
-/* An op that only the planner makes: w -= lr a^T b, where a^T b is a gradient that no other op reads. Inputs: a (K,M),
- * b (K,N), lr. */
+/* -- apply_gradient_descent: w -= lr g ------------------------------------------------- >>op apply_gradient_descent */
+TP__HOT static void TP__F(tp__gradient_descent_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const real lr = TP__F(tp__apply_scalar)(k, TP__LEARNING_RATE), *g = TP__F(tp__apply_gradient)(k, i);
+    real *w = TP__F(tp__apply_weight)(k, i);
+    for (int64_t e = from; e < to; e++) w[e] -= TP__ROUNDED(lr * g[e]);
+}
+#ifdef TP__ROWS
+static const tp_attr tp__gradient_descent_schema[] = {TP__ATTR_N, TP__ATTRS_END};
+TP__OPTIMIZER(gradient_descent, "ApplyGradientDescent", 0, 0, 1, 2, NULL)
+
+TP_DEF tp_node *tp_apply_gradient_descent(tp_node *const *vars, tp_node *const *grads, int n, tp_node *lr,
+                                          tp_node *pred)
+{
+    const tp__gradient_descent_attrs t = {n};
+    return tp__apply_node(&tp__op_apply_gradient_descent, &t, vars, NULL, grads, &lr, pred);
+}
+#endif
+
+/* -- apply_momentum: a = mu a + g, w -= lr a; Nesterov: w -= lr (g + mu a) --------------------- >>op apply_momentum */
+TP__HOT static void TP__F(tp__momentum_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__momentum_attrs *t = (const tp__momentum_attrs *)k->attrs;
+    const bool nesterov = t->nesterov;
+    const real lr = TP__F(tp__apply_scalar)(k, TP__LEARNING_RATE), mu = (real)t->momentum;
+    const real *g = TP__F(tp__apply_gradient)(k, i);
+    real *w = TP__F(tp__apply_weight)(k, i), *a = TP__F(tp__apply_slot)(k, i, 0);
+    for (int64_t e = from; e < to; e++) {
+        a[e] = mu * a[e] + g[e];
+        w[e] -= nesterov ? lr * (g[e] + mu * a[e]) : lr * a[e];
+    }
+}
+#ifdef TP__ROWS
+static const tp_attr tp__momentum_schema[] = {TP__ATTR_N, TP__ATTR(tp__momentum_attrs, FLOAT, momentum),
+                                              TP__ATTR(tp__momentum_attrs, BOOL, nesterov), TP__ATTRS_END};
+TP__OPTIMIZER(momentum, "ApplyMomentum", 1, 1, 1, 4, NULL)
+
+TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
+                                  tp_node *lr, float momentum, bool nesterov, tp_node *pred)
+{
+    const tp__momentum_attrs t = {{n}, momentum, nesterov};
+    return tp__apply_node(&tp__op_apply_momentum, &t, vars, &accums, grads, &lr, pred);
+}
+#endif
+
+/* -- apply_adam: m, v averages of g, g^2; w -= lr' m / (sqrt(v) + epsilon) ------------------------- >>op apply_adam
+ * lr' = lr sqrt(1 - beta2^t) / (1 - beta1^t); with a decay (AdamW), first w -= lr decay w. */
+TP__HOT static void TP__F(tp__adam_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__adam_attrs *t = (const tp__adam_attrs *)k->attrs;
+    const real lr = TP__F(tp__apply_scalar)(k, TP__LEARNING_RATE), one = 1;
+    const real left1 = one - TP__F(tp__apply_scalar)(k, TP__BETA1_POWER),
+               left2 = one - TP__F(tp__apply_scalar)(k, TP__BETA2_POWER), lr_t = lr * TP__RSQRT(left2) / left1;
+    const real beta1 = (real)t->beta1, beta2 = (real)t->beta2, eps = (real)t->epsilon, keep = one - lr * (real)t->decay;
+    const real *g = TP__F(tp__apply_gradient)(k, i);
+    real *w = TP__F(tp__apply_weight)(k, i), *m = TP__F(tp__apply_slot)(k, i, 0), *v = TP__F(tp__apply_slot)(k, i, 1);
+    for (int64_t e = from; e < to; e++) {
+        if (t->decay != 0) w[e] *= keep;
+        m[e] += (g[e] - m[e]) * (one - beta1);
+        v[e] += (g[e] * g[e] - v[e]) * (one - beta2);
+        w[e] -= lr_t * m[e] / (TP__RSQRT(v[e]) + eps);
+    }
+}
+#ifdef TP__ROWS
+static const tp_attr tp__adam_schema[] = {TP__ATTR_N,
+                                          TP__ATTR(tp__adam_attrs, FLOAT, beta1),
+                                          TP__ATTR(tp__adam_attrs, FLOAT, beta2),
+                                          TP__ATTR(tp__adam_attrs, FLOAT, epsilon),
+                                          TP__ATTR(tp__adam_attrs, FLOAT, decay),
+                                          TP__ATTRS_END};
+TP__OPTIMIZER(adam, "ApplyAdam", 2, 2, 3, 10, TP__IF_FAST(tp__adam_fast, NULL))
+
+static tp_node *tp__adam_node(const tp_op *row, const tp__adam_attrs *t, tp_node *const *vars, tp_node *const *ms,
+                              tp_node *const *vs, tp_node *const *grads, tp_node *lr, tp_node *beta1_power,
+                              tp_node *beta2_power, tp_node *pred)
+{
+    tp_node *const *slots[2];
+    tp_node *scalars[3];
+    slots[0] = ms, slots[1] = vs;
+    scalars[TP__LEARNING_RATE] = lr;
+    scalars[TP__BETA1_POWER] = beta1_power, scalars[TP__BETA2_POWER] = beta2_power;
+    return tp__apply_node(row, t, vars, slots, grads, scalars, pred);
+}
+TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
+                              int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
+                              float epsilon, tp_node *pred)
+{
+    return tp_apply_adamw(vars, ms, vs, grads, n, lr, beta1_power, beta2_power, beta1, beta2, epsilon, 0, pred);
+}
+TP_DEF tp_node *tp_apply_adamw(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
+                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
+                               float epsilon, float decay, tp_node *pred)
+{
+    const tp__adam_attrs t = {{n}, beta1, beta2, epsilon, decay};
+    return tp__adam_node(&tp__op_apply_adam, &t, vars, ms, vs, grads, lr, beta1_power, beta2_power, pred);
+}
+#endif
+
+/* -- apply_rmsprop: ms average of g^2, mom = mu mom + lr g / sqrt(ms + epsilon), w -= mom ------- >>op apply_rmsprop
+ * With a third slot (centered), mg is the average of g, and ms - mg^2 replaces ms under the root. */
+TP__HOT static void TP__F(tp__rmsprop_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__rmsprop_attrs *t = (const tp__rmsprop_attrs *)k->attrs;
+    const real lr = TP__F(tp__apply_scalar)(k, TP__LEARNING_RATE), one = 1;
+    const real decay = (real)t->decay, mu = (real)t->momentum, eps = (real)t->epsilon;
+    const real *g = TP__F(tp__apply_gradient)(k, i);
+    real *w = TP__F(tp__apply_weight)(k, i), *ms = TP__F(tp__apply_slot)(k, i, 0),
+         *mom = TP__F(tp__apply_slot)(k, i, 1), *mg = tp__apply_slots(k) == 3 ? TP__F(tp__apply_slot)(k, i, 2) : NULL;
+    for (int64_t e = from; e < to; e++) {
+        real less = 0;
+        ms[e] += (g[e] * g[e] - ms[e]) * (one - decay);
+        if (mg) {
+            mg[e] += (g[e] - mg[e]) * (one - decay);
+            less = mg[e] * mg[e];
+        }
+        mom[e] = mu * mom[e] + lr * g[e] / TP__RSQRT(ms[e] - less + eps);
+        w[e] -= mom[e];
+    }
+}
+#ifdef TP__ROWS
+static const tp_attr tp__rmsprop_schema[] = {TP__ATTR_N, TP__ATTR(tp__rmsprop_attrs, FLOAT, decay),
+                                             TP__ATTR(tp__rmsprop_attrs, FLOAT, momentum),
+                                             TP__ATTR(tp__rmsprop_attrs, FLOAT, epsilon), TP__ATTRS_END};
+TP__OPTIMIZER(rmsprop, "ApplyRMSProp", 2, 3, 1, 8, NULL)
+
+TP_DEF tp_node *tp_apply_rmsprop(tp_node *const *vars, tp_node *const *ms, tp_node *const *moms, tp_node *const *mgs,
+                                 tp_node *const *grads, int n, tp_node *lr, float decay, float momentum, float epsilon,
+                                 tp_node *pred)
+{
+    const tp__rmsprop_attrs t = {{n}, decay, momentum, epsilon};
+    tp_node *const *slots[3];
+    slots[0] = ms, slots[1] = moms, slots[2] = mgs;
+    return tp__apply_node(&tp__op_apply_rmsprop, &t, vars, slots, grads, &lr, pred);
+}
+#endif
+
+/* -- apply_adagrad: a += g^2, w -= lr g / sqrt(a) ----------------------------------------------- >>op apply_adagrad */
+TP__HOT static void TP__F(tp__adagrad_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const real lr = TP__F(tp__apply_scalar)(k, TP__LEARNING_RATE), *g = TP__F(tp__apply_gradient)(k, i);
+    real *w = TP__F(tp__apply_weight)(k, i), *a = TP__F(tp__apply_slot)(k, i, 0);
+    for (int64_t e = from; e < to; e++) {
+        a[e] += g[e] * g[e];
+        w[e] -= lr * g[e] / TP__RSQRT(a[e]);
+    }
+}
+#ifdef TP__ROWS
+static const tp_attr tp__adagrad_schema[] = {TP__ATTR_N, TP__ATTRS_END};
+TP__OPTIMIZER(adagrad, "ApplyAdagrad", 1, 1, 1, 4, NULL)
+
+TP_DEF tp_node *tp_apply_adagrad(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
+                                 tp_node *lr, tp_node *pred)
+{
+    const tp__adagrad_attrs t = {n};
+    return tp__apply_node(&tp__op_apply_adagrad, &t, vars, &accums, grads, &lr, pred);
+}
+#endif
+
+/* -- apply_adadelta: d = g sqrt(u + epsilon) / sqrt(a + epsilon), w -= lr d -------------------- >>op apply_adadelta
+ * a is the average of g^2, u that of d^2. */
+TP__HOT static void TP__F(tp__adadelta_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__adadelta_attrs *t = (const tp__adadelta_attrs *)k->attrs;
+    const real lr = TP__F(tp__apply_scalar)(k, TP__LEARNING_RATE), one = 1;
+    const real rho = (real)t->rho, eps = (real)t->epsilon, *g = TP__F(tp__apply_gradient)(k, i);
+    real *w = TP__F(tp__apply_weight)(k, i), *a = TP__F(tp__apply_slot)(k, i, 0), *u = TP__F(tp__apply_slot)(k, i, 1);
+    for (int64_t e = from; e < to; e++) {
+        a[e] += (g[e] * g[e] - a[e]) * (one - rho);
+        const real d = g[e] * TP__RSQRT(u[e] + eps) / TP__RSQRT(a[e] + eps);
+        u[e] += (d * d - u[e]) * (one - rho);
+        w[e] -= lr * d;
+    }
+}
+#ifdef TP__ROWS
+static const tp_attr tp__adadelta_schema[] = {TP__ATTR_N, TP__ATTR(tp__adadelta_attrs, FLOAT, rho),
+                                              TP__ATTR(tp__adadelta_attrs, FLOAT, epsilon), TP__ATTRS_END};
+TP__OPTIMIZER(adadelta, "ApplyAdadelta", 2, 2, 1, 12, NULL)
+
+TP_DEF tp_node *tp_apply_adadelta(tp_node *const *vars, tp_node *const *accums, tp_node *const *updates,
+                                  tp_node *const *grads, int n, tp_node *lr, float rho, float epsilon, tp_node *pred)
+{
+    const tp__adadelta_attrs t = {{n}, rho, epsilon};
+    tp_node *const *slots[2];
+    slots[0] = accums, slots[1] = updates;
+    return tp__apply_node(&tp__op_apply_adadelta, &t, vars, slots, grads, &lr, pred);
+}
+#endif
+
+/* -- apply_ftrl: follow the regularized leader ----------------------------------------------------- >>op apply_ftrl
+ * With p(x) = x^-lr_power: l += g + 2 shrinkage w - (p(a + g^2) - p(a)) / lr w, a += g^2;
+ * w = |l| > l1 ? (l1 sign(l) - l) / (p(a) / lr + 2 l2) : 0. */
+TP__HOT static void TP__F(tp__ftrl_piece)(const tp_call *k, int i, int64_t from, int64_t to)
+{
+    const tp__ftrl_attrs *t = (const tp__ftrl_attrs *)k->attrs;
+    const real p = -(real)t->lr_power, l1 = (real)t->l1, l2 = (real)t->l2, shrinkage = (real)t->shrinkage;
+    const real lr = TP__F(tp__apply_scalar)(k, TP__LEARNING_RATE), *g = TP__F(tp__apply_gradient)(k, i);
+    real *w = TP__F(tp__apply_weight)(k, i), *a = TP__F(tp__apply_slot)(k, i, 0), *l = TP__F(tp__apply_slot)(k, i, 1);
+    for (int64_t e = from; e < to; e++) {
+        const real sum = a[e] + g[e] * g[e];
+        const real before = p == (real)0.5 ? TP__RSQRT(a[e]) : TP__REXP(p * TP__RLOG(a[e]));
+        const real after = p == (real)0.5 ? TP__RSQRT(sum) : TP__REXP(p * TP__RLOG(sum));
+        l[e] += g[e] + 2 * shrinkage * w[e] - (after - before) / lr * w[e];
+        a[e] = sum;
+        const real le = l[e], size = le < 0 ? -le : le;
+        w[e] = size > l1 ? ((le < 0 ? -l1 : l1) - le) / (after / lr + 2 * l2) : 0;
+    }
+}
+#ifdef TP__ROWS
+static const tp_attr tp__ftrl_schema[] = {TP__ATTR_N,
+                                          TP__ATTR(tp__ftrl_attrs, FLOAT, lr_power),
+                                          TP__ATTR(tp__ftrl_attrs, FLOAT, l1),
+                                          TP__ATTR(tp__ftrl_attrs, FLOAT, l2),
+                                          TP__ATTR(tp__ftrl_attrs, FLOAT, shrinkage),
+                                          TP__ATTRS_END};
+TP__OPTIMIZER(ftrl, "ApplyFtrl", 2, 2, 1, 14, NULL)
+
+TP_DEF tp_node *tp_apply_ftrl(tp_node *const *vars, tp_node *const *accums, tp_node *const *linears,
+                              tp_node *const *grads, int n, tp_node *lr, float lr_power, float l1, float l2,
+                              float shrinkage, tp_node *pred)
+{
+    const tp__ftrl_attrs t = {{n}, lr_power, l1, l2, shrinkage};
+    tp_node *const *slots[2];
+    slots[0] = accums, slots[1] = linears;
+    return tp__apply_node(&tp__op_apply_ftrl, &t, vars, slots, grads, &lr, pred);
+}
+#endif
+
+/* -- apply_lamb: Adam with a step size per variable, scaled by the variable's norm ----------------- >>op apply_lamb
+ * r = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon) + decay w, w -= lr |w| / |r| r. Two passes: the first computes
+ * the averages and both squared norms of a piece, the second takes the step. r is computed twice instead of stored. */
+static real TP__F(tp__lamb_r)(const tp_call *k, real w, real m, real v)
+{
+    const tp__adam_attrs *t = (const tp__adam_attrs *)k->attrs;
+    const real left1 = 1 - TP__F(tp__apply_scalar)(k, TP__BETA1_POWER),
+               left2 = 1 - TP__F(tp__apply_scalar)(k, TP__BETA2_POWER);
+    return m / left1 / (TP__RSQRT(v / left2) + (real)t->epsilon) + (real)t->decay * w;
+}
+static void TP__F(tp__lamb_piece)(const tp_call *k, int i, int64_t from, int64_t to, double *squares)
+{
+    const tp__adam_attrs *t = (const tp__adam_attrs *)k->attrs;
+    const real *g = TP__F(tp__apply_gradient)(k, i), *w = TP__F(tp__apply_weight)(k, i);
+    real *m = TP__F(tp__apply_slot)(k, i, 0), *v = TP__F(tp__apply_slot)(k, i, 1);
+    squares[0] = squares[1] = 0;
+    for (int64_t e = from; e < to; e++) {
+        m[e] += (g[e] - m[e]) * (1 - (real)t->beta1);
+        v[e] += (g[e] * g[e] - v[e]) * (1 - (real)t->beta2);
+        const real r = TP__F(tp__lamb_r)(k, w[e], m[e], v[e]);
+        squares[0] += (double)w[e] * (double)w[e];
+        squares[1] += (double)r * (double)r;
+    }
+}
+static void TP__F(tp__lamb_step)(const tp_call *k, int i, int64_t from, int64_t to, const double *squares)
+{
+    const real ratio = squares[0] > 0 && squares[1] > 0 ? (real)sqrt(squares[0] / squares[1]) : (real)1;
+    const real step = TP__F(tp__apply_scalar)(k, TP__LEARNING_RATE) * ratio;
+    const real *m = TP__F(tp__apply_slot)(k, i, 0), *v = TP__F(tp__apply_slot)(k, i, 1);
+    real *w = TP__F(tp__apply_weight)(k, i);
+    for (int64_t e = from; e < to; e++) w[e] -= step * TP__F(tp__lamb_r)(k, w[e], m[e], v[e]);
+}
+static void TP__F(tp__lamb)(const tp_call *k)
+{
+    for (int i = 0; i < tp__apply_n(k) && tp__apply_runs(k); i++) {
+        double squares[2];
+        TP__F(tp__lamb_piece)(k, i, 0, tp__size(&k->var[i]), squares);
+        TP__F(tp__lamb_step)(k, i, 0, tp__size(&k->var[i]), squares);
+    }
+}
+#ifdef TP__ROWS
+/* LAMB needs two passes, so it has kernels of its own */
+static const tp__update tp__update_lamb = {2, 2, 3, 26, NULL, NULL, NULL};
+static const tp_op tp__op_apply_lamb =
+    TP__APPLY_ROW("apply_lamb", "ApplyLAMB", TP__ATTRS(adam), tp__update_lamb, TP__IF_FAST(tp__lamb_scratch, NULL),
+                  tp__lamb_f32, tp__lamb_f64, tp__lamb_fast);
+
+TP_DEF tp_node *tp_apply_lamb(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
+                              int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
+                              float epsilon, float decay, tp_node *pred)
+{
+    const tp__adam_attrs t = {{n}, beta1, beta2, epsilon, decay};
+    return tp__adam_node(&tp__op_apply_lamb, &t, vars, ms, vs, grads, lr, beta1_power, beta2_power, pred);
+}
+#undef TP__OPTIMIZER
+#undef TP__APPLY_ROW
+#undef TP__ATTR_N
+
+/* -- descend: w -= lr a^T b, where a^T b is a gradient that no other op reads ----------------------- >>op descend
+ * An op that only the planner makes, from a gradient descent and a product. Inputs: a (K,M), b (K,N), lr. */
 static void tp__descend_naive(const tp_call *k)
 {
     const int64_t K = k->in[0].shape.dim[0], M = k->in[0].shape.dim[1], N = k->in[1].shape.dim[1];
@@ -17981,125 +18163,6 @@ static const tp_op tp__op_descend =
     TP__ROW("descend", "Descend", TP_OP_WRITES_VAR, TP__IO(3, 0), TP__NO_ATTRS, NULL, NULL,
             TP__KERNELS(tp__descend_naive, NULL, tp__descend_fast),
             TP__FLOPS_SCRATCH(tp__descend_flops, TP__IF_FAST(tp__descend_scratch, NULL)), TP__NO_ONNX);
-
-static tp_node *tp__apply_node(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars,
-                               tp_node *const *const *slots, tp_node *const *grads, tp_node *const *scalars,
-                               tp_node *pred)
-{
-    const int n = t->n, n_scalars = row->update->scalars;
-    int n_slots = row->update->min_slots;
-    while (n_slots < row->update->max_slots && slots[n_slots]) n_slots++;
-    tp_graph *g = tp__list_graph(vars, n);
-    bool complete = vars && grads && n > 0;
-    for (int k = 0; k < n_slots; k++) complete = complete && slots[k];
-    if (!complete)
-        return tp_graph_fail(g, NULL, TP_ERR_ARG, "%s: a list of variables or gradients is NULL or empty", row->name);
-    tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)(n + n_scalars + 1) * sizeof *in),
-            **v = (tp_node **)tp_graph_alloc(g, (size_t)n * 4 * sizeof *v);
-    tp_apply_desc d;
-    if (!in || !v) return tp_poison(g);
-    for (int i = 0; i < n; i++) {
-        in[i] = grads[i];
-        v[i] = vars[i];
-        for (int k = 0; k < n_slots; k++) v[(k + 1) * n + i] = slots[k][i];
-    }
-    for (int i = 0; i < n_scalars; i++) in[n + i] = scalars[i];
-    in[n + n_scalars] = pred;
-    memset(&d, 0, sizeof d);
-    d.row = row;
-    d.in = in;
-    d.n_in = n + n_scalars + (pred ? 1 : 0);
-    d.attrs = t;
-    d.vars = v;
-    d.n_var = n * (1 + n_slots);
-    return tp_apply_ex(g, &d);
-}
-static tp__apply_attrs tp__apply_options(int n, float a, float b, float epsilon, float decay)
-{
-    tp__apply_attrs t;
-    memset(&t, 0, sizeof t);
-    t.n = n;
-    t.a = a;
-    t.b = b;
-    t.epsilon = epsilon;
-    t.decay = decay;
-    return t;
-}
-TP_DEF tp_node *tp_apply_gradient_descent(tp_node *const *vars, tp_node *const *grads, int n, tp_node *lr,
-                                          tp_node *pred)
-{
-    const tp__apply_attrs t = tp__apply_options(n, 0, 0, 0, 0);
-    return tp__apply_node(&tp__op_apply_gradient_descent, &t, vars, NULL, grads, &lr, pred);
-}
-TP_DEF tp_node *tp_apply_momentum(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
-                                  tp_node *lr, float momentum, bool nesterov, tp_node *pred)
-{
-    tp__apply_attrs t = tp__apply_options(n, momentum, 0, 0, 0);
-    t.nesterov = nesterov;
-    return tp__apply_node(&tp__op_apply_momentum, &t, vars, &accums, grads, &lr, pred);
-}
-TP_DEF tp_node *tp_apply_adam(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
-                              int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
-                              float epsilon, tp_node *pred)
-{
-    return tp_apply_adamw(vars, ms, vs, grads, n, lr, beta1_power, beta2_power, beta1, beta2, epsilon, 0, pred);
-}
-static tp_node *tp__apply_moments(const tp_op *row, const tp__apply_attrs *t, tp_node *const *vars, tp_node *const *ms,
-                                  tp_node *const *vs, tp_node *const *grads, tp_node *lr, tp_node *beta1_power,
-                                  tp_node *beta2_power, tp_node *pred)
-{
-    tp_node *const *slots[2];
-    tp_node *scalars[3];
-    slots[0] = ms, slots[1] = vs;
-    scalars[0] = lr, scalars[1] = beta1_power, scalars[2] = beta2_power;
-    return tp__apply_node(row, t, vars, slots, grads, scalars, pred);
-}
-TP_DEF tp_node *tp_apply_adamw(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
-                               int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
-                               float epsilon, float decay, tp_node *pred)
-{
-    const tp__apply_attrs t = tp__apply_options(n, beta1, beta2, epsilon, decay);
-    return tp__apply_moments(&tp__op_apply_adam, &t, vars, ms, vs, grads, lr, beta1_power, beta2_power, pred);
-}
-TP_DEF tp_node *tp_apply_lamb(tp_node *const *vars, tp_node *const *ms, tp_node *const *vs, tp_node *const *grads,
-                              int n, tp_node *lr, tp_node *beta1_power, tp_node *beta2_power, float beta1, float beta2,
-                              float epsilon, float decay, tp_node *pred)
-{
-    const tp__apply_attrs t = tp__apply_options(n, beta1, beta2, epsilon, decay);
-    return tp__apply_moments(&tp__op_apply_lamb, &t, vars, ms, vs, grads, lr, beta1_power, beta2_power, pred);
-}
-TP_DEF tp_node *tp_apply_rmsprop(tp_node *const *vars, tp_node *const *ms, tp_node *const *moms, tp_node *const *mgs,
-                                 tp_node *const *grads, int n, tp_node *lr, float decay, float momentum, float epsilon,
-                                 tp_node *pred)
-{
-    const tp__apply_attrs t = tp__apply_options(n, decay, momentum, epsilon, 0);
-    tp_node *const *slots[3];
-    slots[0] = ms, slots[1] = moms, slots[2] = mgs;
-    return tp__apply_node(&tp__op_apply_rmsprop, &t, vars, slots, grads, &lr, pred);
-}
-TP_DEF tp_node *tp_apply_adagrad(tp_node *const *vars, tp_node *const *accums, tp_node *const *grads, int n,
-                                 tp_node *lr, tp_node *pred)
-{
-    const tp__apply_attrs t = tp__apply_options(n, 0, 0, 0, 0);
-    return tp__apply_node(&tp__op_apply_adagrad, &t, vars, &accums, grads, &lr, pred);
-}
-TP_DEF tp_node *tp_apply_adadelta(tp_node *const *vars, tp_node *const *accums, tp_node *const *updates,
-                                  tp_node *const *grads, int n, tp_node *lr, float rho, float epsilon, tp_node *pred)
-{
-    const tp__apply_attrs t = tp__apply_options(n, rho, 0, epsilon, 0);
-    tp_node *const *slots[2];
-    slots[0] = accums, slots[1] = updates;
-    return tp__apply_node(&tp__op_apply_adadelta, &t, vars, slots, grads, &lr, pred);
-}
-TP_DEF tp_node *tp_apply_ftrl(tp_node *const *vars, tp_node *const *accums, tp_node *const *linears,
-                              tp_node *const *grads, int n, tp_node *lr, float lr_power, float l1, float l2,
-                              float shrinkage, tp_node *pred)
-{
-    const tp__apply_attrs t = tp__apply_options(n, -lr_power, l1, l2, shrinkage);
-    tp_node *const *slots[2];
-    slots[0] = accums, slots[1] = linears;
-    return tp__apply_node(&tp__op_apply_ftrl, &t, vars, slots, grads, &lr, pred);
-}
 
 /* clang-format off */
 static const tp_op *const tp__nn_rows[] = {

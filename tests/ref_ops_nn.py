@@ -289,7 +289,7 @@ a1, a2 = w.normal(4), w.normal(2, 3)
 for nesterov in (0, 1):
     n1, n2 = 0.9 * a1 + g1, 0.9 * a2 + g2
     u1, u2 = (g1 + 0.9 * n1, g2 + 0.9 * n2) if nesterov else (n1, n2)
-    w.case("apply_momentum", [g1, g2, lr], [None], var=[w1, w2, a1, a2], newvar=[x.astype(f32) for x in (w1 - 0.1 * u1, w2 - 0.1 * u2, n1, n2)], n=2, a=0.9, nesterov=nesterov)
+    w.case("apply_momentum", [g1, g2, lr], [None], var=[w1, w2, a1, a2], newvar=[x.astype(f32) for x in (w1 - 0.1 * u1, w2 - 0.1 * u2, n1, n2)], n=2, momentum=0.9, nesterov=nesterov)
 m1, m2, v1, v2 = w.normal(4), w.normal(2, 3), w.uniform(0.1, 1, 4), w.uniform(0.1, 1, 2, 3)
 b1p, b2p = np.array(0.9 ** 3, f32), np.array(0.999 ** 3, f32)
 
@@ -301,10 +301,10 @@ def adam(p, m, v, g):
 
 p1, p2 = adam(w1, m1, v1, g1), adam(w2, m2, v2, g2)
 w.case("apply_adam", [g1, g2, lr, b1p, b2p], [None], var=[w1, w2, m1, m2, v1, v2], newvar=[x.astype(f32) for x in (p1[0], p2[0], p1[1], p2[1], p1[2], p2[2])], n=2,
-       a=0.9, b=0.999, epsilon=1e-3, tol=5e-5)
+       beta1=0.9, beta2=0.999, epsilon=1e-3, tol=5e-5)
 d1, d2 = w1.astype(f64) * (1 - 0.1 * 0.3), w2.astype(f64) * (1 - 0.1 * 0.3)
 w.case("apply_adam", [g1, g2, lr, b1p, b2p], [None], var=[w1, w2, m1, m2, v1, v2], newvar=[x.astype(f32) for x in (adam(d1, m1, v1, g1)[0], adam(d2, m2, v2, g2)[0], p1[1], p2[1], p1[2], p2[2])],
-       n=2, a=0.9, b=0.999, epsilon=1e-3, decay=0.3, tol=5e-5)
+       n=2, beta1=0.9, beta2=0.999, epsilon=1e-3, decay=0.3, tol=5e-5)
 F = lambda *xs: [x.astype(f32) for x in xs]
 for kind in (3, 4):
     out = []
@@ -315,7 +315,7 @@ for kind in (3, 4):
         out.append((p - mom, ms, mom, mg))
     n_slot = kind - 1
     w.case("apply_rmsprop", [g1, g2, lr], [None], var=[w1, w2, v1, v2, m1, m2] + ([x.astype(f32) for x in (a1 * 0.1, a2 * 0.1)] if kind == 4 else []),
-           newvar=F(*[out[i][q] for q in range(1 + n_slot) for i in range(2)]), n=2, a=0.9, b=0.5, epsilon=0.3, tol=2e-5)
+           newvar=F(*[out[i][q] for q in range(1 + n_slot) for i in range(2)]), n=2, decay=0.9, momentum=0.5, epsilon=0.3, tol=2e-5)
 acc = [v.astype(f64) + g.astype(f64) ** 2 for v, g in ((v1, g1), (v2, g2))]
 w.case("apply_adagrad", [g1, g2, lr], [None], var=[w1, w2, v1, v2], newvar=F(*[p - 0.1 * g / np.sqrt(a) for p, g, a in ((w1, g1, acc[0]), (w2, g2, acc[1]))], *acc), n=2, tol=2e-5)
 out = []
@@ -324,7 +324,7 @@ for p, a, u, g in ((w1, v1, np.abs(m1), g1), (w2, v2, np.abs(m2), g2)):
     a = 0.95 * a + 0.05 * g * g
     d = g * np.sqrt(u + 1e-3) / np.sqrt(a + 1e-3)
     out.append((p - 0.1 * d, a, 0.95 * u + 0.05 * d * d))
-w.case("apply_adadelta", [g1, g2, lr], [None], var=[w1, w2, v1, v2] + F(np.abs(m1), np.abs(m2)), newvar=F(*[out[i][q] for q in range(3) for i in range(2)]), n=2, a=0.95, epsilon=1e-3, tol=2e-5)
+w.case("apply_adadelta", [g1, g2, lr], [None], var=[w1, w2, v1, v2] + F(np.abs(m1), np.abs(m2)), newvar=F(*[out[i][q] for q in range(3) for i in range(2)]), n=2, rho=0.95, epsilon=1e-3, tol=2e-5)
 for power, l1, l2, shrink in ((0.5, 0.2, 0.1, 0.05), (0.7, 0.0, 0.3, 0.0)):
     out = []
     for p, a, l, g in ((w1, v1, m1, g1), (w2, v2, m2, g2)):
@@ -332,15 +332,15 @@ for power, l1, l2, shrink in ((0.5, 0.2, 0.1, 0.05), (0.7, 0.0, 0.3, 0.0)):
         new = a + g * g
         l = l + g + 2 * shrink * p - (new ** power - a ** power) / 0.1 * p
         out.append((np.where(np.abs(l) > l1, (l1 * np.sign(l) - l) / (new ** power / 0.1 + 2 * l2), 0), new, l))
-    w.case("apply_ftrl", [g1, g2, lr], [None], var=[w1, w2, v1, v2, m1, m2], newvar=F(*[out[i][q] for q in range(3) for i in range(2)]), n=2, a=power, b=l1, epsilon=l2, decay=shrink, tol=5e-5)
+    w.case("apply_ftrl", [g1, g2, lr], [None], var=[w1, w2, v1, v2, m1, m2], newvar=F(*[out[i][q] for q in range(3) for i in range(2)]), n=2, lr_power=-power, l1=l1, l2=l2, shrinkage=shrink, tol=5e-5)
 out = []
 for p, m, v, g in ((w1, m1, v1, g1), (w2, m2, v2, g2)):
     p, m, v, g = (x.astype(f64) for x in (p, m, v, g))
     m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g * g
     r = m / (1 - 0.9 ** 3) / (np.sqrt(v / (1 - 0.999 ** 3)) + 1e-3) + 0.2 * p
     out.append((p - 0.1 * np.sqrt((p * p).sum() / (r * r).sum()) * r, m, v))
-w.case("apply_lamb", [g1, g2, lr, b1p, b2p], [None], var=[w1, w2, m1, m2, v1, v2], newvar=F(*[out[i][q] for q in range(3) for i in range(2)]), n=2, a=0.9, b=0.999, epsilon=1e-3, decay=0.2, tol=5e-5)
-w.case("apply_adam", [g1, g2, lr, b1p, b2p, no], [None], var=[w1, w2, m1, m2, v1, v2], newvar=[w1, w2, m1, m2, v1, v2], n=2, a=0.9, b=0.999, epsilon=1e-3)
+w.case("apply_lamb", [g1, g2, lr, b1p, b2p], [None], var=[w1, w2, m1, m2, v1, v2], newvar=F(*[out[i][q] for q in range(3) for i in range(2)]), n=2, beta1=0.9, beta2=0.999, epsilon=1e-3, decay=0.2, tol=5e-5)
+w.case("apply_adam", [g1, g2, lr, b1p, b2p, no], [None], var=[w1, w2, m1, m2, v1, v2], newvar=[w1, w2, m1, m2, v1, v2], n=2, beta1=0.9, beta2=0.999, epsilon=1e-3)
 
 # ---- added later, at the end, so that the numbers above stay
 # norms, their gradients and the gradients of these by finite differences

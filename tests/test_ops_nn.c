@@ -234,9 +234,20 @@ static double before(int slot, int64_t e)
     return slot == 0 ? (double)(e % 11) / 8 - 0.5 : slot == 3 ? (double)(e % 5) / 8 : (double)(e % 5 + 1) / 2;
 }
 
+/* Index in step_options of an attribute of the op; -1: it stays 0. */
+static int step_option(const char *name, const char *attr)
+{
+    const bool rmsprop = !strcmp(name, "rmsprop") || !strcmp(name, "centered");
+    if (!strcmp(attr, "beta1") || !strcmp(attr, "rho")) return 0;
+    if (!strcmp(attr, "beta2")) return 1;
+    if (!strcmp(attr, "epsilon")) return 2;
+    if (!strcmp(attr, "momentum")) return rmsprop ? 1 : 0;
+    if (!strcmp(attr, "decay")) return rmsprop ? 0 : !strcmp(name, "adamw") || !strcmp(name, "lamb") ? 3 : -1;
+    return -1;
+}
+
 /* Three variables, of which one is cut into pieces, and one step that a predicate stops. */
-static void one_step(const char *name, const char *row_name, int slots, int scalars, int kind, tp_device *d,
-                     tp_dtype dtype)
+static void one_step(const char *name, const char *row_name, int slots, int scalars, tp_device *d, tp_dtype dtype)
 {
     enum { N = 3, MOST = 4 * N };
     static const int64_t sizes[N] = {16385, 1, 700};
@@ -247,12 +258,8 @@ static void one_step(const char *name, const char *row_name, int slots, int scal
     const bool nesterov = !strcmp(name, "nesterov");
     for (const tp_attr *a = row->attr; a->name; a++) {
         if (!strcmp(a->name, "n")) memcpy(attrs + a->offset, &n, sizeof n);
-        if (!strcmp(a->name, "kind")) memcpy(attrs + a->offset, &kind, sizeof kind);
-        if (!strcmp(a->name, "a")) memcpy(attrs + a->offset, &step_options[0], sizeof(float));
-        if (!strcmp(a->name, "b")) memcpy(attrs + a->offset, &step_options[1], sizeof(float));
-        if (!strcmp(a->name, "epsilon")) memcpy(attrs + a->offset, &step_options[2], sizeof(float));
-        if (!strcmp(a->name, "decay") && (!strcmp(name, "adamw") || !strcmp(name, "lamb")))
-            memcpy(attrs + a->offset, &step_options[3], sizeof(float));
+        const int option = step_option(name, a->name);
+        if (option >= 0) memcpy(attrs + a->offset, &step_options[option], sizeof(float));
         if (!strcmp(a->name, "nesterov")) memcpy(attrs + a->offset, &nesterov, sizeof nesterov);
     }
     tp_tensor t[N + 3 + 2 + MOST];
@@ -310,23 +317,22 @@ TEST(every_optimizer_steps_by_its_formula)
 {
     static const struct {
         const char *name, *row;
-        int slots, scalars, kind;
-    } rules[] = {{"gradient_descent", "apply_gradient_descent", 0, 1, 0},
-                 {"momentum", "apply_momentum", 1, 1, 1},
-                 {"nesterov", "apply_momentum", 1, 1, 1},
-                 {"adam", "apply_adam", 2, 3, 2},
-                 {"adamw", "apply_adam", 2, 3, 2},
-                 {"rmsprop", "apply_rmsprop", 2, 1, 3},
-                 {"centered", "apply_rmsprop", 3, 1, 4},
-                 {"adagrad", "apply_adagrad", 1, 1, 5},
-                 {"adadelta", "apply_adadelta", 2, 1, 6},
-                 {"lamb", "apply_lamb", 2, 3, 8}};
+        int slots, scalars;
+    } rules[] = {{"gradient_descent", "apply_gradient_descent", 0, 1},
+                 {"momentum", "apply_momentum", 1, 1},
+                 {"nesterov", "apply_momentum", 1, 1},
+                 {"adam", "apply_adam", 2, 3},
+                 {"adamw", "apply_adam", 2, 3},
+                 {"rmsprop", "apply_rmsprop", 2, 1},
+                 {"centered", "apply_rmsprop", 3, 1},
+                 {"adagrad", "apply_adagrad", 1, 1},
+                 {"adadelta", "apply_adadelta", 2, 1},
+                 {"lamb", "apply_lamb", 2, 3}};
     for (int i = 0; i < 3; i++) {
         tp_device *d = opened(i);
         for (int r = 0; r < TP_COUNT(rules); r++)
             for (int f64 = 0; f64 < (i ? 1 : 2); f64++)
-                one_step(rules[r].name, rules[r].row, rules[r].slots, rules[r].scalars, rules[r].kind, d,
-                         f64 ? TP_F64 : TP_F32);
+                one_step(rules[r].name, rules[r].row, rules[r].slots, rules[r].scalars, d, f64 ? TP_F64 : TP_F32);
         d->close(d);
     }
 }

@@ -1481,8 +1481,8 @@ TEST(variables_are_written_where_the_predicate_holds)
 /* More variables than a launch takes, some of several blocks, and one named twice. */
 static void optimizers(tp_dtype dtype, int n, double tol)
 {
-    enum { RMSPROP_CENTERED = TP__LAMB + 1 };
-    for (int kind = TP__DESCENT; kind <= RMSPROP_CENTERED; kind++)
+    enum { DESCENT, MOMENTUM, ADAM, RMSPROP, ADAGRAD, ADADELTA, FTRL, LAMB, RMSPROP_CENTERED, KINDS };
+    for (int kind = DESCENT; kind < KINDS; kind++)
         for (int way = 0; way < 3; way++) { /* plain; with all options; with a predicate that is false */
             if (way == 2 && kind % 3 != 0) continue;
             twins t;
@@ -1494,12 +1494,12 @@ static void optimizers(tp_dtype dtype, int n, double tol)
                 for (int s = 0; s < 3; s++) {
                     char name[16];
                     snprintf(name, sizeof name, "s%d_", s);
-                    slot[s][i] = twin_var(&t, name, i, dtype, size, s == 1 && kind == TP__FTRL ? -0.5f : 0.1f, 0.9f);
+                    slot[s][i] = twin_var(&t, name, i, dtype, size, s == 1 && kind == FTRL ? -0.5f : 0.1f, 0.9f);
                 }
                 if (kind == RMSPROP_CENTERED) slot[2][i] = twin_var(&t, "mg", i, dtype, size, -0.1f, 0.1f);
                 grad[i] = twin_in(&t, dtype, tp_make_shape(size), -0.5, 0.5);
             }
-            if (kind <= TP__MOMENTUM && n > 9) { /* one after the other; the CPU converts halves once for all */
+            if (kind <= MOMENTUM && n > 9) { /* one after the other; the CPU converts halves once for all */
                 var[2] = var[0], slot[0][2] = slot[0][0];
                 grad[2] = grad[0];
             }
@@ -1509,20 +1509,20 @@ static void optimizers(tp_dtype dtype, int n, double tol)
                     *pred = way == 0 ? NULL : twin_in(&t, TP_BOOL, tp_make_shape_n(0, NULL), way == 1, way == 1);
             const float decay = way ? 0.125f : 0.0f;
             switch (kind) {
-            case TP__DESCENT: y = tp_apply_gradient_descent(var, grad, n, lr, pred); break;
-            case TP__MOMENTUM: y = tp_apply_momentum(var, slot[0], grad, n, lr, 0.9f, way == 1, pred); break;
-            case TP__ADAM:
+            case DESCENT: y = tp_apply_gradient_descent(var, grad, n, lr, pred); break;
+            case MOMENTUM: y = tp_apply_momentum(var, slot[0], grad, n, lr, 0.9f, way == 1, pred); break;
+            case ADAM:
                 y = tp_apply_adamw(var, slot[0], slot[1], grad, n, lr, p1, p2, 0.9f, 0.99f, 1e-3f, decay, pred);
                 break;
-            case TP__RMSPROP:
+            case RMSPROP:
                 y = tp_apply_rmsprop(var, slot[0], slot[1], NULL, grad, n, lr, 0.9f, 0.5f, 1e-3f, pred);
                 break;
             case RMSPROP_CENTERED:
                 y = tp_apply_rmsprop(var, slot[0], slot[1], slot[2], grad, n, lr, 0.9f, 0.5f, 1e-3f, pred);
                 break;
-            case TP__ADAGRAD: y = tp_apply_adagrad(var, slot[0], grad, n, lr, pred); break;
-            case TP__ADADELTA: y = tp_apply_adadelta(var, slot[0], slot[1], grad, n, lr, 0.9f, 1e-3f, pred); break;
-            case TP__FTRL:
+            case ADAGRAD: y = tp_apply_adagrad(var, slot[0], grad, n, lr, pred); break;
+            case ADADELTA: y = tp_apply_adadelta(var, slot[0], slot[1], grad, n, lr, 0.9f, 1e-3f, pred); break;
+            case FTRL:
                 y = tp_apply_ftrl(var, slot[0], slot[1], grad, n, lr, way ? -0.75f : -0.5f, 0.01f, 0.02f, 0.03f, pred);
                 break;
             default:
@@ -1532,7 +1532,7 @@ static void optimizers(tp_dtype dtype, int n, double tol)
             char what[64];
             snprintf(what, sizeof what, "optimizer %d, way %d", kind, way);
             twin_out(&t, y);
-            twins_end(&t, 2, way == 2 ? 0 : kind == TP__FTRL ? 20 * tol : tol, what); /* FTRL: a difference of powers */
+            twins_end(&t, 2, way == 2 ? 0 : kind == FTRL ? 20 * tol : tol, what); /* FTRL: a difference of powers */
         }
 }
 TEST(optimizers_of_many_variables) { optimizers(TP_F32, 70, 1e-5); }

@@ -1570,7 +1570,8 @@ TP_DEF const tp__zero_option *tp__graph_zeros(void);
 #endif /* TP_GRAPH_H */
 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
-#if (defined(TP_IMPLEMENTATION) || defined(TP__KERNELS)) && !defined(TP__KERNELS_SEEN)
+#if ((defined(TP_IMPLEMENTATION) && !defined(TP__GRAPH_IMPLEMENTED)) || defined(TP__KERNELS)) && \
+    !defined(TP__KERNELS_SEEN)
 #define TP__KERNELS_SEEN
 #include <string.h>
 #ifdef __cplusplus

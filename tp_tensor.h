@@ -869,7 +869,8 @@ TP_DEF tp_status tp_tf_checkpoint_save(const char *prefix, const tp_dict *d);
 #endif /* TP_TENSOR_H */
 
 /* ===== STOP HERE if you only want to use the library. Everything below is implementation. ===== */
-#if (defined(TP_IMPLEMENTATION) || defined(TP__KERNELS)) && !defined(TP__CONV_SEEN)
+#if ((defined(TP_IMPLEMENTATION) && !defined(TP__TENSOR_IMPLEMENTED)) || defined(TP__KERNELS)) && \
+    !defined(TP__CONV_SEEN)
 #define TP__CONV_SEEN
 /* ==== >>conv geometry ================================================================================= */
 /* The geometry of a 2-D convolution, for every loop and kernel of it: on its page in tp_graph.h, in tp_fast.h and in tp_cuda.cu. At

@@ -2113,7 +2113,11 @@ static void tp__ranks_random(tp_trainer *t) { (void)t; }
 static tp_status tp__ranks_leave(tp_trainer *t, tp_status st) { return (void)t, st; }
 static void tp__ranks_reduce(tp_trainer *t, tp_grad_var *gvs, int n) { (void)t, (void)gvs, (void)n; }
 static tp_status tp__broadcast_variables(tp_trainer *t) { return (void)t, TP_OK; }
-static void tp__ranks_free(tp_trainer *t) { tp_free(t->ranks_); }
+static void tp__ranks_free(tp_trainer *t)
+{
+    if (t->ranks_) tp_free(t->ranks_->ps);
+    tp_free(t->ranks_);
+}
 static bool tp__ranks_serve(tp_trainer *t, tp_status *st) { return (void)t, (void)st, false; }
 static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt) { (void)t, (void)opt; }
 static tp_status tp__ranks_collect(tp_trainer *t) { return (void)t, TP_OK; }
@@ -3886,6 +3890,7 @@ static void tp__ranks_free(tp_trainer *t)
         tp_free(b);
     }
     tp__shares_free(t->ranks_);
+    tp_free(t->ranks_->ps);
     tp_free(t->ranks_);
 }
 #endif
@@ -4051,9 +4056,10 @@ static tp_status tp__take_cluster(tp_trainer *t, const tp_cluster *given)
     const int size = tp_size();
     const tp_status st = tp_cluster_task(&c, &job, &r->task);
     if (st != TP_OK) return st;
-    r->ps = (int *)tp_graph_alloc(t->graph, (size_t)size * sizeof *r->ps);
-    r->worker = (int *)tp_graph_alloc(t->graph, (size_t)size * sizeof *r->worker);
-    if (!r->ps || !r->worker) return TP_ERR_NOMEM;
+    r->ps =
+        (int *)tp_calloc(2 * (size_t)size, sizeof *r->ps); /* not of the graph, which tp_trainer_set_seed replaces */
+    if (!r->ps) return TP_ERR_NOMEM;
+    r->worker = r->ps + size;
     r->n_ps = c.n_ps;
     r->serves = job == TP_JOB_PS;
     for (int k = 0; k < r->n_ps; k++) r->ps[k] = tp__cluster_ps(&c, k);

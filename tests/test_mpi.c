@@ -126,7 +126,10 @@ static tp_status trained(tp_trainer *t, source s, int64_t steps, values *v)
     d.steps_per_epoch = steps / 2, d.max_epoch = 2;
     if (device) t->creator.config.devices = &device, t->creator.config.n_devices = 1;
     tp_input_source *input = tp_apply_default_prefetch(flow(&s), t);
-    tp_status st = tp_trainer_setup_graph(t, &m, input);
+    tp_status st =
+        tp_trainer_set_seed(t, 11); /* replaces the graph, so that what a constructor keeps there would be gone */
+    const tp_status built = tp_trainer_setup_graph(t, &m, input); /* takes the input, also after a mistake */
+    if (st == TP_OK) st = built;
     if (st == TP_OK) st = tp_train(t, &d);
     for (int i = 0; i < tp_graph_n_variables(t->graph) && st == TP_OK && v->n < MOST; i++) {
         const tp_variable *x = tp_graph_variable(t->graph, i);

@@ -1736,7 +1736,7 @@ TP_DEF tp_status tp_callback_status(const tp_callback *cb)
     return cb->status_ == TP_OK ? TP_OK : tp_fail(cb->status_, "%s", cb->error_ ? cb->error_ : "out of memory");
 }
 
-/* Returns a callback that fails with the error sentence that tp__own set. */
+/* Returns a callback that fails with the error sentence that tp__set_owner set. */
 static tp_callback *tp__cb_twice(void)
 {
     char text[TP__ERROR_TEXT];
@@ -2201,7 +2201,7 @@ static tp_status tp__load_one(tp_callback *cb, void *user)
     return TP_OK;
 }
 
-static tp_status tp__takes_item(tp_callback *cb, void *user)
+static tp_status tp__load_item_if_its(tp_callback *cb, void *user)
 {
     return strncmp(((const tp__loading *)user)->item, cb->state_prefix_, strlen(cb->state_prefix_)) ? TP_OK : TP_STOP;
 }
@@ -2213,7 +2213,7 @@ static void tp__warn_of_states_left(tp_train_state *train, tp__loading *l)
     for (int i = 0; i < l->d->n; i++) {
         l->item = l->d->item[i].name;
         if (strncmp(l->item, TP__CALLBACK_STATE, strlen(TP__CALLBACK_STATE)) != 0) continue;
-        if (tp__visit(train->callbacks, train->n_callbacks, tp__takes_item, l) == TP_STOP) continue;
+        if (tp__visit(train->callbacks, train->n_callbacks, tp__load_item_if_its, l) == TP_STOP) continue;
         tp_buf_printf(&left, "%s%s", left.len ? ", " : "", l->item + strlen(TP__CALLBACK_STATE));
     }
     if (left.len && !left.failed)
@@ -2451,7 +2451,7 @@ static tp_status tp__monitors_summary(tp_monitors *m, const tp_summary *s)
     return st;
 }
 
-static tp_status tp__monitors_one(tp_monitors *m, const char *name, double value, bool is_int)
+static tp_status tp__monitors_put(tp_monitors *m, const char *name, double value, bool is_int)
 {
     if (!m) return TP_OK; /* without a trainer there are no monitors */
     tp_summary_value v;
@@ -2471,13 +2471,13 @@ TP_DEF tp_status tp_monitors_put_scalar(tp_monitors *m, const char *name, double
 {
     TP__REQUIRE(name, TP_ERR_ARG)
 
-    return tp__monitors_one(m, name, value, false);
+    return tp__monitors_put(m, name, value, false);
 }
 TP_DEF tp_status tp_monitors_put_int(tp_monitors *m, const char *name, int64_t value)
 {
     TP__REQUIRE(name, TP_ERR_ARG)
 
-    return tp__monitors_one(m, name, (double)value, true);
+    return tp__monitors_put(m, name, (double)value, true);
 }
 
 /* Copies `tag` without "tower[0-9]+/" and a final "-summary" to `to`, which must be large enough; returns the end, after
@@ -2668,7 +2668,7 @@ static void tp__proxy_close(tp_callback *cb) { tp_callback_free(tp_proxy_inner(c
 static tp_callback *tp__proxy_new(tp_callback *inner, size_t bytes)
 {
     if (!inner || inner->status_ != TP_OK) return inner; /* the caller gets the failed callback itself */
-    if (!tp__own(&inner->owner_, inner->name, "a callback around it", NULL)) return tp__cb_twice();
+    if (!tp__set_owner(&inner->owner_, inner->name, "a callback around it", NULL)) return tp__cb_twice();
     tp_callback *cb = tp_callback_new("", bytes);
     if (!cb || !(cb->name = tp_arena_printf(&cb->mem_, "Proxy-%s", inner->name))) {
         tp_callback_free(inner);
@@ -3036,10 +3036,11 @@ TP_DEF tp_callback *tp_cb_group(tp_callback *const *cbs, int n)
 {
     if (n < 0 || (n > 0 && !cbs)) return tp_callback_fail(NULL, TP_ERR_ARG, "tp_cb_group: a list of %d at NULL", n);
     for (int i = 0; i < n; i++) {
-        if (!cbs[i] || tp__own(&cbs[i]->owner_, cbs[i]->name, "Callbacks", NULL)) continue;
+        if (!cbs[i] || tp__set_owner(&cbs[i]->owner_, cbs[i]->name, "Callbacks", NULL)) continue;
         tp_callback *const twice = tp__cb_twice();
         for (int k = 0; k < n; k++)
-            if (cbs[k] && !tp__listed((const void *const *)(const void *)cbs, k) && (k < i || !cbs[k]->owner_.who))
+            if (cbs[k] && !tp__listed_before((const void *const *)(const void *)cbs, k) &&
+                (k < i || !cbs[k]->owner_.who))
                 tp_callback_free(cbs[k]);
         return twice;
     }
@@ -3881,7 +3882,7 @@ static bool tp__startable_join(tp_stop_flag **flag, double seconds)
 }
 
 /* Detaches the thread, which then owns and frees f. A thread that has already ended is joined instead. */
-static void tp__startable_leave(tp_stop_flag *f)
+static void tp__startable_detach(tp_stop_flag *f)
 {
     tp_mutex_lock(f->mutex);
     const bool done = f->done;
@@ -3970,7 +3971,7 @@ static void tp__starter_close(tp_callback *cb)
     tp__starter *s = (tp__starter *)cb->user;
     tp__starter_after_train(cb); /* needed here in case the training failed before it began */
     for (int i = 0; i < s->n; i++)
-        if (s->flag[i]) tp__startable_leave(s->flag[i]);
+        if (s->flag[i]) tp__startable_detach(s->flag[i]);
 }
 
 TP_DEF tp_callback *tp_cb_start_proc_or_thread_(const tp_cb_start_proc_or_thread_desc *d)
@@ -5035,7 +5036,7 @@ static tp_status tp__saver_path(const tp__saver *s, int64_t step, int format, ch
 }
 
 /* Whether a checkpoint of this step exists, in any format: an earlier process may have used another format. */
-static bool tp__saver_has(const tp__saver *s, int64_t step)
+static bool tp__saver_file_exists(const tp__saver *s, int64_t step)
 {
     char path[TP__PATH];
     for (int i = 0; i < TP_COUNT(tp__checkpoint_ends); i++)
@@ -5057,7 +5058,7 @@ static void tp__saver_delete(const tp__saver *s, int64_t step, int but)
 
 /* Whether a checkpoint is kept although it is no longer among the newest. Call it for the oldest checkpoint first;
  * *next_keep is the time of the next one to keep and is moved on. */
-static bool tp__saver_stays(const tp__saver *s, const tp__checkpoint *c, double *next_keep)
+static bool tp__saver_keeps_old(const tp__saver *s, const tp__checkpoint *c, double *next_keep)
 {
     if (c->stays) return c->stays > 0;
     if (!(c->made > *next_keep)) return false;
@@ -5073,12 +5074,12 @@ static void tp__saver_prune(tp__saver *s)
     while (s->max_to_keep >= 0 && s->n > s->max_to_keep) {
         const tp__checkpoint oldest = s->made[0];
         memmove(s->made, s->made + 1, (size_t)--s->n * sizeof *s->made);
-        if (!tp__saver_stays(s, &oldest, &s->next_keep)) tp__saver_delete(s, oldest.step, -1);
+        if (!tp__saver_keeps_old(s, &oldest, &s->next_keep)) tp__saver_delete(s, oldest.step, -1);
     }
 }
 
 /* Warns if two savers write to one folder: each would delete checkpoints that the other keeps. */
-static tp_status tp__saver_meets(tp_callback *cb, void *user)
+static tp_status tp__warn_shared_folder(tp_callback *cb, void *user)
 {
     const tp_callback *me = (const tp_callback *)user;
     const tp__saver *mine = (const tp__saver *)me->user;
@@ -5096,15 +5097,15 @@ static tp_status tp__saver_before_train(tp_callback *cb)
 {
     tp__saver *s = (tp__saver *)cb->user;
     tp_status st = tp__saver_variables(cb);
-    tp__visit(cb->train->callbacks, cb->train->n_callbacks, tp__saver_meets, cb);
+    tp__visit(cb->train->callbacks, cb->train->n_callbacks, tp__warn_shared_folder, cb);
     if (st != TP_OK || !cb->resumed) return st;
     const int64_t step = cb->train->global_step;
-    if (tp__saver_has(s, step)) {
+    if (tp__saver_file_exists(s, step)) {
         s->last_step = step;
         s->last_epoch = cb->train->epoch_num;
         st = tp__saver_add(s, step, tp_time());
         if (st == TP_OK) s->made[s->n - 1].stays = s->written_stays;
-        s->leftover = tp__saver_has(s, -1); /* exists if the process was killed before the file was deleted */
+        s->leftover = tp__saver_file_exists(s, -1); /* exists if the process was killed before the file was deleted */
     }
     if (st == TP_OK) tp__saver_prune(s);
     return st;
@@ -5123,7 +5124,7 @@ static tp_status tp__saver_save_state(tp_callback *cb, tp_dict *d, const char *p
     next.made = tp_time();
     for (size_t i = 0; i <= n; i++) {
         if (i < n) step[i] = s->made[i].step;
-        stays[i] = tp__saver_stays(s, i < n ? &s->made[i] : &next, &next_keep) ? 1 : -1;
+        stays[i] = tp__saver_keeps_old(s, i < n ? &s->made[i] : &next, &next_keep) ? 1 : -1;
     }
     tp_status st = tp_state_put_i64(d, prefix, "kept", step, s->n);
     if (st == TP_OK) st = tp_state_put_i64(d, prefix, "stays", stays, s->n + 1);
@@ -5179,7 +5180,7 @@ static tp_status tp__saver_save(tp_callback *cb)
     if (st == TP_OK) tp__saver_delete(s, step, (int)s->format);
     if (st == TP_OK) st = tp__saver_list(s);
     if (st != TP_OK) return st;
-    s->leftover = !s->interrupted && (s->leftover || tp__saver_has(s, -1));
+    s->leftover = !s->interrupted && (s->leftover || tp__saver_file_exists(s, -1));
     tp_log(TP_LOG_INFO, "Model saved to %s.", path);
     return TP_OK;
 }
@@ -5368,7 +5369,7 @@ static void tp__best_unsaved(tp_callback *cb, const tp__score *what, const char 
 }
 
 /* Makes the file hold the best model. */
-static tp_status tp__best_settle(tp_callback *cb)
+static tp_status tp__best_update_file(tp_callback *cb)
 {
     tp__best *b = (tp__best *)cb->user;
     const tp_train_state *t = cb->train;
@@ -5435,7 +5436,7 @@ static tp_status tp__best_decide(tp_callback *cb, bool saving)
 static tp_status tp__best_after_checkpoint(tp_callback *cb)
 {
     const tp_status st = tp__best_decide(cb, false);
-    return st == TP_OK ? tp__best_settle(cb) : st;
+    return st == TP_OK ? tp__best_update_file(cb) : st;
 }
 
 static tp_status tp__best_trigger(tp_callback *cb)
@@ -5447,10 +5448,10 @@ static tp_status tp__best_trigger(tp_callback *cb)
 
 static tp_status tp__best_after_train(tp_callback *cb)
 {
-    return cb->unsaved && cb->train->session ? tp__best_settle(cb) : TP_OK;
+    return cb->unsaved && cb->train->session ? tp__best_update_file(cb) : TP_OK;
 }
 
-static tp_status tp__best_before_train(tp_callback *cb) { return cb->resumed ? tp__best_settle(cb) : TP_OK; }
+static tp_status tp__best_before_train(tp_callback *cb) { return cb->resumed ? tp__best_update_file(cb) : TP_OK; }
 
 static tp_status tp__best_save_state(tp_callback *cb, tp_dict *d, const char *prefix)
 {
@@ -6217,13 +6218,13 @@ static tp_callback *tp__runner_new(const tp__runner_options *d)
     }
     int taken = 0;
     const bool input_ours = !d->input || !d->input->owner_.who;
-    if (!mistake && d->input && !tp__own(&d->input->owner_, d->input->name, d->name, &d->at)) {
+    if (!mistake && d->input && !tp__set_owner(&d->input->owner_, d->input->name, d->name, &d->at)) {
         snprintf(text, sizeof text, "%s", tp_last_error());
         mistake = text;
     }
     for (; ok && !mistake && taken < n; taken++) {
         tp_inferencer *const inf = d->inferencers[taken];
-        if (tp__own(&inf->owner_, inf->name, d->name, &d->at)) continue;
+        if (tp__set_owner(&inf->owner_, inf->name, d->name, &d->at)) continue;
         snprintf(text, sizeof text, "%s", tp_last_error());
         mistake = text;
         break;
@@ -6238,7 +6239,7 @@ static tp_callback *tp__runner_new(const tp__runner_options *d)
     if (mistake || !cb || !tp__runner_fill(cb, d, n)) { /* free all objects that the options passed to the runner */
         if (input_ours) tp_input_free(input);
         for (int i = 0; i < n; i++) /* except those with another owner; each one only once */
-            if (d->inferencers[i] && !tp__listed((const void *const *)(const void *)d->inferencers, i) &&
+            if (d->inferencers[i] && !tp__listed_before((const void *const *)(const void *)d->inferencers, i) &&
                 (i < taken || !d->inferencers[i]->owner_.who))
                 tp_inferencer_free(d->inferencers[i]);
         if (mistake) return cb;
@@ -6258,8 +6259,8 @@ static tp_callback *tp__runner_new(const tp__runner_options *d)
 }
 
 /* Fills the options that every runner has. */
-static tp__runner_options tp__runner_given(const char *name, tp_at at, tp_dataflow *df, tp_input_source *input,
-                                           tp_inferencer *const *inferencers)
+static tp__runner_options tp__runner_base_options(const char *name, tp_at at, tp_dataflow *df, tp_input_source *input,
+                                                  tp_inferencer *const *inferencers)
 {
     static const int first = 0;
     tp__runner_options o;
@@ -6277,7 +6278,7 @@ static tp__runner_options tp__runner_given(const char *name, tp_at at, tp_datafl
 TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
-    tp__runner_options o = tp__runner_given("InferenceRunner", d->at_, d->df, d->input, d->inferencers);
+    tp__runner_options o = tp__runner_base_options("InferenceRunner", d->at_, d->df, d->input, d->inferencers);
     o.tower_name = d->tower_name;
     o.tower_func = d->tower_func;
     o.devices = &d->device;
@@ -6287,7 +6288,8 @@ TP_DEF tp_callback *tp_cb_inference_runner_(const tp_cb_inference_runner_desc *d
 TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_parallel_inference_runner_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
-    tp__runner_options o = tp__runner_given("DataParallelInferenceRunner", d->at_, d->df, d->input, d->inferencers);
+    tp__runner_options o =
+        tp__runner_base_options("DataParallelInferenceRunner", d->at_, d->df, d->input, d->inferencers);
     o.tower_name = d->tower_name;
     o.tower_func = d->tower_func;
     o.devices = d->devices;
@@ -6299,7 +6301,7 @@ TP_DEF tp_callback *tp_cb_data_parallel_inference_runner_(const tp_cb_data_paral
 TP_DEF tp_callback *tp_cb_inference_runner_base_(const tp_cb_inference_runner_base_desc *d)
 {
     if (!d) return tp__cb_no_options(__func__);
-    tp__runner_options o = tp__runner_given("InferenceRunnerBase", d->at_, d->df, d->input, d->inferencers);
+    tp__runner_options o = tp__runner_base_options("InferenceRunnerBase", d->at_, d->df, d->input, d->inferencers);
     o.user_name = d->name;
     o.base = true;
     o.build = d->build;
@@ -6624,7 +6626,7 @@ static tp_callback *tp__setter_new(const tp_at *at, const char *kind, const char
 {
     if (!name && !param)
         return tp_callback_fail(at, TP_ERR_ARG, "%s: which parameter? Give the name of a variable, or .param", kind);
-    if (param && !tp__own(&param->owner_, param->name, kind, at)) return tp__cb_twice();
+    if (param && !tp__set_owner(&param->owner_, param->name, kind, at)) return tp__cb_twice();
     const bool fits = !param || (array ? param->get_array && param->set_array : param->get_value && param->set_value);
     if (!fits) {
         const bool other = array ? param->get_value != NULL : param->get_array != NULL;
@@ -7192,7 +7194,7 @@ static bool tp__debug_fed(const tp__debugger *d, const tp_node *n)
 }
 
 /* Whether this operation can be run twice without an effect on the training. Does not look at its operands. */
-static bool tp__debug_harmless(const tp__debugger *d, const tp_operation *o)
+static bool tp__debug_can_repeat(const tp__debugger *d, const tp_operation *o)
 {
     const unsigned flags = o->row->flags;
     bool fed = o->n_out > 0;
@@ -7222,7 +7224,7 @@ static tp_status tp__debug_begin(tp__debugger *d, const tp_run_request *request)
     }
     for (int i = 0; i < d->n_op; i++) {
         const tp_operation *o = tp_graph_operation(g, i);
-        bool open = tp__debug_harmless(d, o);
+        bool open = tp__debug_can_repeat(d, o);
         for (int k = 0; k < o->n_in && open; k++) open = (d->state[o->in[k]->op->id] & TP__DEBUG_OPEN) != 0;
         for (int k = 0; k < o->n_ctrl && open; k++) open = (d->state[o->ctrl[k]->id] & TP__DEBUG_OPEN) != 0;
         if (open) d->state[i] |= TP__DEBUG_OPEN;
@@ -7426,7 +7428,7 @@ static tp_node *tp__debug_value(tp__debugger *d, const char *name)
 
 /* -- commands; `a` holds the words of the command line */
 
-static void tp__debug_go(tp__debugger *d, tp_status st)
+static void tp__debug_continue(tp__debugger *d, tp_status st)
 {
     d->leave = true;
     d->leave_as = st;
@@ -7450,7 +7452,7 @@ static void tp__debug_run(tp__debugger *d, const tp__debug_args *a)
     } else {
         d->pass = n - 1;
     }
-    tp__debug_go(d, TP_OK);
+    tp__debug_continue(d, TP_OK);
 }
 
 static void tp__debug_steps(tp__debugger *d, const tp__debug_args *a)
@@ -7734,7 +7736,7 @@ static void tp__debug_save(tp__debugger *d, const tp__debug_args *a)
 static void tp__debug_stop(tp__debugger *d, const tp__debug_args *a)
 {
     (void)a;
-    tp__debug_go(d, tp_stop(d->cb->train, "the debugger was told to"));
+    tp__debug_continue(d, tp_stop(d->cb->train, "the debugger was told to"));
 }
 
 static void tp__debug_help(tp__debugger *d, const tp__debug_args *a);
@@ -7784,7 +7786,7 @@ static bool tp__debug_read(tp__debugger *d, char line[TP__DEBUG_LINE])
         tp_buf_printf(&d->out, "%s\n", line);
         return true;
     }
-    while (!tp__os_typed(0.1)) /* Ctrl-C shortly before a blocking read would go unnoticed */
+    while (!tp__os_stdin_ready(0.1)) /* Ctrl-C shortly before a blocking read would go unnoticed */
         if (tp__os_interrupted()) return false;
     errno = 0;
     if (fgets(line, TP__DEBUG_LINE, stdin)) return true;
@@ -7824,10 +7826,10 @@ static tp_status tp__debug_prompt(tp__debugger *d)
         }
         if (tp__os_interrupted()) {
             d->ended = true;
-            tp__debug_go(d, TP_OK); /* the trainer handles Ctrl-C itself */
+            tp__debug_continue(d, TP_OK); /* the trainer handles Ctrl-C itself */
         } else if (d->ended) {
             tp_log(TP_LOG_INFO, "The debugger's commands are over: training goes on without it.");
-            tp__debug_go(d, TP_OK);
+            tp__debug_continue(d, TP_OK);
         }
     }
     d->request = NULL;
@@ -8942,7 +8944,7 @@ static void tp__comet_complain(tp__comet *c, const char *what, const char *why)
     c->complained = true;
 }
 
-static void tp__comet_now(tp__comet *c, const tp__comet_call *call)
+static void tp__comet_send_now(tp__comet *c, const tp__comet_call *call)
 {
     char why[256];
     tp_buf answer;
@@ -8964,14 +8966,14 @@ static void tp__comet_run(tp_stop_flag *f, void *user)
         const bool stop = f->stop && !call;
         tp_mutex_unlock(f->mutex);
         if (stop) return;
-        if (call) tp__comet_now(c, call);
+        if (call) tp__comet_send_now(c, call);
         tp__comet_call_free(call);
         if (tp_time() - alive < (double)TP__COMET_ALIVE) continue;
         tp__comet_call ping;
         memset(&ping, 0, sizeof ping);
         ping.type = "application/json";
         snprintf(ping.path, sizeof ping.path, "/write/experiment/set-status?experimentKey=%s", c->key);
-        tp__comet_now(c, &ping);
+        tp__comet_send_now(c, &ping);
         alive = tp_time();
     }
 }
@@ -9190,7 +9192,7 @@ static tp_status tp__comet_image(tp_monitor *m, const char *name, const tp_tenso
 }
 
 /* Sends the number of the finished epoch, or (end) the time at which training ended. */
-static tp_status tp__comet_note(tp__comet *c, int64_t epoch, bool end)
+static tp_status tp__comet_send_progress(tp__comet *c, int64_t epoch, bool end)
 {
     tp__comet_call *call =
         tp__comet_json(c, end ? "/write/experiment/set-start-end-time" : "/write/experiment/log-other");
@@ -9204,14 +9206,14 @@ static tp_status tp__comet_note(tp__comet *c, int64_t epoch, bool end)
 static tp_status tp__comet_trigger_epoch(tp_callback *cb)
 {
     tp__comet *c = (tp__comet *)cb->user;
-    return c->off || !c->flag ? TP_OK : tp__comet_note(c, cb->train->epoch_num, false);
+    return c->off || !c->flag ? TP_OK : tp__comet_send_progress(c, cb->train->epoch_num, false);
 }
 
 static tp_status tp__comet_after_train(tp_callback *cb)
 {
     tp__comet *c = (tp__comet *)cb->user;
     if (!c->flag) return TP_OK;
-    const tp_status st = tp__comet_note(c, 0, true);
+    const tp_status st = tp__comet_send_progress(c, 0, true);
     if (!tp__startable_join(&c->flag, TP__COMET_SECONDS)) {
         tp_mutex_lock(c->flag->mutex); /* drop the rest of the queue: the thread ends after its current request */
         tp__comet_call *rest = c->first;
@@ -10635,7 +10637,7 @@ static int tp__report_extremes(const tp_stat *s, int begin, int end, int keep[5]
 
 /* Reduces n values to about `most`: appends their steps to r->scratch and the values to `values`. If several values
  * have the same step, the last one is used, as in stats.json. Returns the number of points. */
-static int tp__report_thin(tp__report *r, const tp_stat *s, int n, int most, bool wide, tp_buf *values)
+static int tp__report_reduce_points(tp__report *r, const tp_stat *s, int n, int most, bool wide, tp_buf *values)
 {
     const int pieces = n <= most ? n : most / 5;
     int done = 0, newest = -1;
@@ -10673,7 +10675,7 @@ static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
         for (int k = 0; k < h->n; k++) total += k + 1 == h->n || h->stat[k + 1].step != h->stat[k].step;
         const bool wide = h->n > 0 && (h->stat[0].step < 0 || h->stat[h->n - 1].step > 4294967295);
         values.len = 0;
-        tp__report_thin(r, h->stat, h->n, share, wide, &values);
+        tp__report_reduce_points(r, h->stat, h->n, share, wide, &values);
         tp_buf_printf(b, "%s\n{\"name\":", i ? "," : "");
         tp__report_string(b, h->name);
         tp_buf_printf(b, ",\"total\":%d,\"wide\":%s,\"steps\":", total, wide ? "true" : "false");
@@ -10700,7 +10702,7 @@ static void tp__report_scalars(tp__report *r, tp_buf *b, const tp_monitors *m)
 /* The last component of a path: the name of the training on the page. */
 static const char *tp__report_name(const char *dir)
 {
-    const char *slash = tp__os_slash(dir);
+    const char *slash = tp__os_last_separator(dir);
     return slash && slash[1] ? slash + 1 : dir;
 }
 
@@ -10754,7 +10756,10 @@ static void tp__report_forget_tracks(tp__report *r)
     r->n_track = 0;
 }
 
-static int tp__report_most(int kind) { return kind == TP_SUMMARY_HISTOGRAM ? TP__REPORT_HISTOGRAMS : TP__REPORT_SHOTS; }
+static int tp__report_capacity(int kind)
+{
+    return kind == TP_SUMMARY_HISTOGRAM ? TP__REPORT_HISTOGRAMS : TP__REPORT_SHOTS;
+}
 
 /* Finds the track of a tag, or appends a new one. NULL: out of memory. */
 static tp__report_track *tp__report_track_of(tp__report *r, const char *tag, int kind)
@@ -10773,7 +10778,7 @@ static tp__report_track *tp__report_track_of(tp__report *r, const char *tag, int
     t->kind = kind;
     t->stride = 1;
     t->tag = tp_strdup(tag);
-    t->entry = (tp__report_entry *)tp_calloc((size_t)tp__report_most(kind), sizeof *t->entry);
+    t->entry = (tp__report_entry *)tp_calloc((size_t)tp__report_capacity(kind), sizeof *t->entry);
     if (t->tag && t->entry) return r->n_track++, t;
     tp_free(t->tag);
     tp_free(t->entry);
@@ -10784,9 +10789,9 @@ static tp__report_track *tp__report_track_of(tp__report *r, const char *tag, int
 static tp__report_entry *tp__report_place(tp__report *r, tp__report_track *t)
 {
     if (t->newest) tp__report_forget_entry(r, &t->entry[--t->n]);
-    if (t->n == tp__report_most(t->kind)) {
+    if (t->n == tp__report_capacity(t->kind)) {
         t->n = 0;
-        for (int i = 0; i < tp__report_most(t->kind); i++) {
+        for (int i = 0; i < tp__report_capacity(t->kind); i++) {
             if (i % 2) tp__report_forget_entry(r, &t->entry[i]);
             else t->entry[t->n++] = t->entry[i];
         }
@@ -11005,7 +11010,7 @@ typedef struct tp__report_in {
     bool bad;
 } tp__report_in;
 
-static const unsigned char *tp__report_take(tp__report_in *in, size_t n)
+static const unsigned char *tp__report_read(tp__report_in *in, size_t n)
 {
     const unsigned char *p = in->p;
     if (in->bad || n > in->left) {
@@ -11016,14 +11021,14 @@ static const unsigned char *tp__report_take(tp__report_in *in, size_t n)
     in->left -= n;
     return p;
 }
-static uint64_t tp__report_take_int(tp__report_in *in, int size)
+static uint64_t tp__report_read_int(tp__report_in *in, int size)
 {
-    const unsigned char *p = tp__report_take(in, (size_t)size);
+    const unsigned char *p = tp__report_read(in, (size_t)size);
     return p ? tp__report_unbytes(p, size) : 0;
 }
-static double tp__report_take_f64(tp__report_in *in)
+static double tp__report_read_f64(tp__report_in *in)
 {
-    const uint64_t bits = tp__report_take_int(in, 8);
+    const uint64_t bits = tp__report_read_int(in, 8);
     double v;
     memcpy(&v, &bits, sizeof v);
     return tp__finite(v) ? v : 0;
@@ -11033,15 +11038,15 @@ static tp_status tp__report_load_entry(tp__report *r, tp__report_in *in, tp__rep
 {
     tp__report_entry *e = &t->entry[t->n];
     memset(e, 0, sizeof *e);
-    e->step = (int64_t)tp__report_take_int(in, 8);
-    e->min = tp__report_take_f64(in);
-    e->max = tp__report_take_f64(in);
+    e->step = (int64_t)tp__report_read_int(in, 8);
+    e->min = tp__report_read_f64(in);
+    e->max = tp__report_read_f64(in);
     for (int q = 0; t->kind == TP_SUMMARY_HISTOGRAM && q < TP__REPORT_BINS; q++) {
-        const uint32_t bits = (uint32_t)tp__report_take_int(in, 4);
+        const uint32_t bits = (uint32_t)tp__report_read_int(in, 4);
         memcpy(&e->bin[q], &bits, sizeof bits);
     }
-    const size_t size = (size_t)tp__report_take_int(in, 4);
-    const unsigned char *png = tp__report_take(in, size);
+    const size_t size = (size_t)tp__report_read_int(in, 4);
+    const unsigned char *png = tp__report_read(in, size);
     if (in->bad) return TP_ERR_FORMAT;
     tp_buf_put(&e->png, png, size);
     t->n++;
@@ -11052,21 +11057,22 @@ static tp_status tp__report_load_entry(tp__report *r, tp__report_in *in, tp__rep
 static tp_status tp__report_load_track(tp__report *r, tp__report_in *in)
 {
     char tag[1024];
-    const size_t size = (size_t)tp__report_take_int(in, 4);
-    const unsigned char *text = tp__report_take(in, size);
-    const int kind = (int)tp__report_take_int(in, 4);
+    const size_t size = (size_t)tp__report_read_int(in, 4);
+    const unsigned char *text = tp__report_read(in, size);
+    const int kind = (int)tp__report_read_int(in, 4);
     if (in->bad || size >= sizeof tag || (kind != TP_SUMMARY_HISTOGRAM && kind != TP_SUMMARY_IMAGE))
         return TP_ERR_FORMAT;
     memcpy(tag, text, size);
     tag[size] = 0;
     tp__report_track *t = tp__report_track_of(r, tag, kind);
     if (!t) return TP_ERR_NOMEM;
-    t->seen = (int64_t)tp__report_take_int(in, 8);
-    t->stride = (int64_t)tp__report_take_int(in, 8);
-    const bool newest = tp__report_take_int(in, 4) != 0;
-    const uint64_t n = tp__report_take_int(in, 4);
-    tp_status st =
-        in->bad || t->n || n > (uint64_t)tp__report_most(kind) || t->stride < 1 || t->seen < 0 ? TP_ERR_FORMAT : TP_OK;
+    t->seen = (int64_t)tp__report_read_int(in, 8);
+    t->stride = (int64_t)tp__report_read_int(in, 8);
+    const bool newest = tp__report_read_int(in, 4) != 0;
+    const uint64_t n = tp__report_read_int(in, 4);
+    tp_status st = in->bad || t->n || n > (uint64_t)tp__report_capacity(kind) || t->stride < 1 || t->seen < 0
+                       ? TP_ERR_FORMAT
+                       : TP_OK;
     for (uint64_t k = 0; k < n && st == TP_OK; k++) st = tp__report_load_entry(r, in, t);
     t->newest = newest && t->n > 0;
     return st;

@@ -95,8 +95,8 @@ typedef struct tp__cuda {
     /* other threads may stage values: the mutex staging guards `busy`, filling guards the slots */
     pthread_mutex_t staging, filling;
     cudaEvent_t mark; /* an event that other GPUs wait for */
-    struct tp__clique *cliques;
-    struct tp__joined *joined; /* communicator of this rank of the job; NULL: none */
+    struct tp__communicator *cliques;
+    struct tp__job_communicator *joined; /* communicator of this rank of the job; NULL: none */
     char *late_room;           /* pinned memory for small downloads */
     size_t late_used;
     struct {
@@ -115,7 +115,7 @@ typedef struct tp__cuda {
 static tp__cuda *tp__cuda_of(const tp_call *k) { return (tp__cuda *)k->device; }
 
 /* Kernels return nothing: an error is stored until the next wait(). */
-static void tp__broken(tp__cuda *c, const char *what, const char *why)
+static void tp__store_error(tp__cuda *c, const char *what, const char *why)
 {
     cudaGetLastError(); /* clears CUDA's error, because it is stored here */
     if (c->status != TP_OK) return;
@@ -125,7 +125,7 @@ static void tp__broken(tp__cuda *c, const char *what, const char *why)
 static void tp__check_launch(const tp_call *k)
 {
     const cudaError_t e = cudaGetLastError();
-    if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op ? k->op->name : "a kernel", cudaGetErrorString(e));
+    if (e != cudaSuccess) tp__store_error(tp__cuda_of(k), k->op ? k->op->name : "a kernel", cudaGetErrorString(e));
 }
 /* The usual launch: one thread per element of `work_`, up to 16 blocks per multiprocessor. */
 #define TP_RUN(k_, kernel_, work_, ...)                                                                        \
@@ -606,12 +606,12 @@ static void tp__cuda_record_free(tp_device *d, void *recording)
 
 #ifndef TP_NO_NCCL
 /* A device of this program in an NCCL communicator. */
-typedef struct tp__clique {
-    struct tp__clique *next;
+typedef struct tp__communicator {
+    struct tp__communicator *next;
     uint64_t number; /* identifies the communicator; all its devices have the same number */
     ncclComm_t comm;
     int n, rank;
-} tp__clique;
+} tp__communicator;
 
 static tp_status tp__nccl_status(tp__cuda *c, ncclResult_t r, ncclComm_t comm, const char *what)
 {
@@ -634,23 +634,23 @@ static tp_status tp__nccl_type(tp__cuda *c, tp_dtype dtype, ncclDataType_t *type
     }
 }
 
-static tp__clique *tp__clique_find(const tp__cuda *c, uint64_t number)
+static tp__communicator *tp__communicator_find(const tp__cuda *c, uint64_t number)
 {
-    tp__clique *q = c->cliques;
+    tp__communicator *q = c->cliques;
     while (q && q->number != number) q = q->next;
     return q;
 }
 /* The communicators of n devices, created at first use: when a step runs kernel by kernel, before it is recorded. */
-static tp_status tp__cliques_of(tp_device *const *d, int n, ncclComm_t *comm)
+static tp_status tp__communicators_of(tp_device *const *d, int n, ncclComm_t *comm)
 {
     static uint64_t last_number;
     tp__cuda *first = (tp__cuda *)d[0];
     int ordinal[TP_MAX_OUTPUTS];
-    tp__clique *made[TP_MAX_OUTPUTS];
-    for (const tp__clique *q = first->cliques; q; q = q->next) {
+    tp__communicator *made[TP_MAX_OUTPUTS];
+    for (const tp__communicator *q = first->cliques; q; q = q->next) {
         bool same = q->n == n;
         for (int i = 0; i < n && same; i++) {
-            const tp__clique *mine = tp__clique_find((const tp__cuda *)d[i], q->number);
+            const tp__communicator *mine = tp__communicator_find((const tp__cuda *)d[i], q->number);
             same = mine && mine->rank == i;
             if (same) comm[i] = mine->comm;
         }
@@ -659,7 +659,7 @@ static tp_status tp__cliques_of(tp_device *const *d, int n, ncclComm_t *comm)
     bool enough = true;
     for (int i = 0; i < n; i++) {
         ordinal[i] = ((const tp__cuda *)d[i])->ordinal;
-        made[i] = (tp__clique *)calloc(1, sizeof *made[i]);
+        made[i] = (tp__communicator *)calloc(1, sizeof *made[i]);
         enough = enough && made[i];
     }
     tp_status st = enough ? TP_OK : first->fail(TP_ERR_NOMEM, "out of memory for a communicator");
@@ -682,10 +682,10 @@ static tp_status tp__cliques_of(tp_device *const *d, int n, ncclComm_t *comm)
     cudaSetDevice(first->ordinal);
     return st;
 }
-static void tp__cliques_free(tp__cuda *c)
+static void tp__communicators_free(tp__cuda *c)
 {
     while (c->cliques) {
-        tp__clique *q = c->cliques;
+        tp__communicator *q = c->cliques;
         c->cliques = q->next;
         ncclCommDestroy(q->comm);
         free(q);
@@ -702,7 +702,7 @@ static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *con
             return first->fail(TP_ERR_UNSUPPORTED, "NCCL sums over at most %d GPUs, not over %s", TP_MAX_OUTPUTS,
                                d[i]->name);
     tp_status st = tp__nccl_type(first, dtype, &type);
-    if (st == TP_OK) st = tp__cliques_of(d, n, comm);
+    if (st == TP_OK) st = tp__communicators_of(d, n, comm);
     if (st != TP_OK || count == 0) return st;
     /* one thread calls several communicators that wait for each other: NCCL requires a group */
     ncclResult_t r = ncclGroupStart();
@@ -715,17 +715,17 @@ static tp_status tp__cuda_all_reduce(tp_device *const *d, int n, const void *con
 }
 
 /* The communicator of a job's ranks. Sums have a stream of their own, so that they overlap with the backward pass. */
-typedef struct tp__joined {
+typedef struct tp__job_communicator {
     ncclComm_t comm;
     cudaStream_t stream;
     cudaEvent_t done; /* event that is recorded after the last sum */
-} tp__joined;
+} tp__job_communicator;
 
 static tp_status tp__cuda_ranks_id(tp_device *d, char *id) { return tp_cuda_comm_id_(id, ((tp__cuda *)d)->fail); }
 static void tp__cuda_ranks_leave(tp_device *d, bool abort)
 {
     tp__cuda *c = (tp__cuda *)d;
-    tp__joined *j = c->joined;
+    tp__job_communicator *j = c->joined;
     if (!j) return;
     c->joined = NULL;
     cudaSetDevice(c->ordinal);
@@ -742,7 +742,7 @@ static tp_status tp__cuda_ranks_join(tp_device *d, const char *id, int n, int ra
     ncclUniqueId made;
     memcpy(&made, id, sizeof made);
     tp__cuda_ranks_leave(d, false);
-    tp__joined *j = (tp__joined *)calloc(1, sizeof *j);
+    tp__job_communicator *j = (tp__job_communicator *)calloc(1, sizeof *j);
     if (!j) return c->fail(TP_ERR_NOMEM, "out of memory for a communicator");
     c->joined = j;
     cudaSetDevice(c->ordinal);
@@ -757,7 +757,7 @@ static tp_status tp__cuda_ranks_join(tp_device *d, const char *id, int n, int ra
 static tp_status tp__cuda_ranks_sum(tp_device *d, void *data, int64_t n, tp_dtype dtype, bool mean)
 {
     tp__cuda *c = (tp__cuda *)d;
-    tp__joined *j = c->joined;
+    tp__job_communicator *j = c->joined;
     ncclDataType_t type = ncclFloat32;
     tp_status st = j ? tp__nccl_type(c, dtype, &type)
                      : c->fail(TP_ERR_STATE, "%s: sums over ranks come after ranks_join", d->name);
@@ -775,7 +775,7 @@ static tp_status tp__cuda_ranks_sum(tp_device *d, void *data, int64_t n, tp_dtyp
 static tp_status tp__cuda_ranks_done(tp_device *d, bool *done)
 {
     tp__cuda *c = (tp__cuda *)d;
-    tp__joined *j = c->joined;
+    tp__job_communicator *j = c->joined;
     ncclResult_t r = ncclSuccess;
     *done = false;
     if (!j) return c->fail(TP_ERR_STATE, "%s: sums over ranks come after ranks_join", d->name);
@@ -879,7 +879,7 @@ extern "C" tp_status tp_cuda_comm_all_gather(tp_cuda_comm *m, void *all, const v
 }
 #else
 #define TP__NCCL_MISSING "tp_cuda.cu was built without NCCL (TP_NO_NCCL): build it again with it"
-static void tp__cliques_free(tp__cuda *c) { (void)c; }
+static void tp__communicators_free(tp__cuda *c) { (void)c; }
 static void tp__cuda_ranks_leave(tp_device *d, bool abort) { (void)d, (void)abort; }
 extern "C" tp_status tp_cuda_comm_id_(char *id, tp_fail_fn fail)
 {
@@ -1737,7 +1737,7 @@ static void tp__fused_cuda(const tp_call *k)
         tp__cuda_instr *s = &P.instr[j];
         const int code = tp__map_code(from->row->name);
         if (code < 0) {
-            tp__broken(tp__cuda_of(k), from->row->name, "it is not known to the kernel for chains");
+            tp__store_error(tp__cuda_of(k), from->row->name, "it is not known to the kernel for chains");
             return;
         }
         s->code = (uint8_t)code;
@@ -1871,7 +1871,7 @@ static void tp__all_reduce_cuda(const tp_call *k)
     tp__towers_sum t;
     memset(&t, 0, sizeof t);
     if (k->n_in > TP__MAX_TOWERS) {
-        tp__broken(tp__cuda_of(k), "all_reduce", "more than 64 values were given");
+        tp__store_error(tp__cuda_of(k), "all_reduce", "more than 64 values were given");
         return;
     }
     for (int a = 0; a < k->n_in; a++) t.in[t.n_in++] = k->in[a].data;
@@ -1891,7 +1891,7 @@ static void tp__copy_cuda(const tp_call *k)
     if (!bytes) return;
     const cudaError_t e =
         cudaMemcpyAsync(k->out[0].data, k->in[0].data, bytes, cudaMemcpyDeviceToDevice, tp__cuda_of(k)->stream);
-    if (e != cudaSuccess) tp__broken(tp__cuda_of(k), "a copy", cudaGetErrorString(e));
+    if (e != cudaSuccess) tp__store_error(tp__cuda_of(k), "a copy", cudaGetErrorString(e));
 }
 
 static const tp__cuda_kernel tp__cuda_elementwise[] = {{"fused", tp__fused_cuda, NULL},
@@ -2100,7 +2100,7 @@ static void tp__gemm(const tp_call *k, const tp__gemm_shape *g, const void *a, c
         st = cublasLtMatmul(u->blas, d.op, f64 ? (const void *)&alpha64 : (const void *)&alpha32, b, d.lb, a, d.la,
                             f64 ? (const void *)&beta64 : (const void *)&beta32, c, d.lc, c, d.lc, &slot->algo,
                             u->workspace, u->workspace_bytes, u->stream);
-    if (st != CUBLAS_STATUS_SUCCESS) tp__broken(u, k->op->name, cublasLtGetStatusString(st));
+    if (st != CUBLAS_STATUS_SUCCESS) tp__store_error(u, k->op->name, cublasLtGetStatusString(st));
     if (d.la) cublasLtMatrixLayoutDestroy(d.la);
     if (d.lb) cublasLtMatrixLayoutDestroy(d.lb);
     if (d.lc) cublasLtMatrixLayoutDestroy(d.lc);
@@ -3708,7 +3708,7 @@ static void tp__move_cuda(const tp_call *k, const tp__moving *move)
     if (m.ndim == 0 || (m.ndim == 1 && m.ds[0] == 1 && m.ss[0] == 1)) {
         const cudaError_t e =
             cudaMemcpyAsync(m.dst, m.src, (size_t)(p.n * m.size), cudaMemcpyDeviceToDevice, tp__cuda_of(k)->stream);
-        if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
+        if (e != cudaSuccess) tp__store_error(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
         return;
     }
     if (tp__move_turned(k, &m)) return;
@@ -3831,7 +3831,7 @@ static void tp__parts_cuda(const tp_call *k, const tp_operand *whole, const tp_o
             blocks += (p.size[j] + TP__THREADS * 4 - 1) / (TP__THREADS * 4);
         }
         if (blocks > INT32_MAX) {
-            tp__broken(tp__cuda_of(k), k->op->name, "its values are too large");
+            tp__store_error(tp__cuda_of(k), k->op->name, "its values are too large");
             return;
         }
         if (join)
@@ -4360,7 +4360,7 @@ static void tp__gather_grad_cuda(const tp_call *k)
     tp__cuda *c = tp__cuda_of(k);
     if (r.rows == 0 || r.width == 0) return;
     if (r.n > INT32_MAX || r.rows > INT32_MAX) {
-        tp__broken(c, k->op->name, "more than 2^31 rows or indices are not sorted on a GPU");
+        tp__store_error(c, k->op->name, "more than 2^31 rows or indices are not sorted on a GPU");
         return;
     }
     char *at = (char *)k->scratch;
@@ -4370,7 +4370,7 @@ static void tp__gather_grad_cuda(const tp_call *k)
              *end = (uint32_t *)((char *)begin + r.bounds);
     void *sums = (char *)end + r.bounds;
     const cudaError_t e = cudaMemsetAsync(begin, 0, 2 * r.bounds, c->stream);
-    if (e != cudaSuccess) tp__broken(c, k->op->name, cudaGetErrorString(e));
+    if (e != cudaSuccess) tp__store_error(c, k->op->name, cudaGetErrorString(e));
     TP_RUN(k, tp__sort_begin, r.n, key[0], place[0], s);
     /* invalid indices have the key `rows`, so that they are sorted last */
     const int now = tp__sort(k, key, place, count, r.n, r.rows);
@@ -4400,7 +4400,7 @@ static void tp__one_hot_cuda(const tp_call *k)
 /* -- print: computes sums in a fixed order and the first elements and copies them to pinned memory as one struct; the CPU's
  *    function of the op then writes the line, on a thread of the driver. The next print of this stream waits for it. */
 #define TP__LOOK_BLOCKS 1024
-static int64_t tp__look_blocks(const tp_call *k) /* depends only on the shape */
+static int64_t tp__print_blocks(const tp_call *k) /* depends only on the shape */
 {
     const int64_t want = (tp__size(&k->in[0]) + 4095) / 4096;
     return want < TP__LOOK_BLOCKS ? want : TP__LOOK_BLOCKS;
@@ -4410,7 +4410,7 @@ __device__ __forceinline__ double tp__double_at(const void *x, int dtype, int64_
     const tp__cell c = tp__cell_at(x, dtype, i);
     return tp__holds_real(dtype) ? c.d : dtype == TP_BOOL ? (double)(c.l != 0) : (double)c.l;
 }
-TP_KERNEL tp__look(double *sums, const void *x, int dtype, int64_t n)
+TP_KERNEL tp__print_sums(double *sums, const void *x, int dtype, int64_t n)
 {
     TP_SHARED(double, room, 8);
     double sum = 0, squares = 0;
@@ -4427,7 +4427,7 @@ TP_KERNEL tp__look(double *sums, const void *x, int dtype, int64_t n)
         sums[2 * blockIdx.x + 1] = squares;
     }
 }
-TP_KERNEL tp__look_end(tp__glance *g, const double *sums, int64_t blocks, const void *x, int dtype, int64_t n)
+TP_KERNEL tp__print_sums_end(tp__glance *g, const double *sums, int64_t blocks, const void *x, int dtype, int64_t n)
 {
     TP_SHARED(double, room, 8);
     double sum = 0, squares = 0;
@@ -4452,25 +4452,25 @@ static void tp__print_line(void *call)
 }
 static size_t tp__print_room(const tp_call *k)
 {
-    return sizeof(tp__glance) + (size_t)tp__look_blocks(k) * 2 * sizeof(double);
+    return sizeof(tp__glance) + (size_t)tp__print_blocks(k) * 2 * sizeof(double);
 }
 static void tp__print_cuda(const tp_call *k)
 {
     const tp_operand *x = &k->in[0];
     tp__cuda *c = tp__cuda_of(k);
-    const int64_t n = tp__size(x), blocks = tp__look_blocks(k);
+    const int64_t n = tp__size(x), blocks = tp__print_blocks(k);
     tp__glance *g = (tp__glance *)k->scratch;
     double *sums = (double *)(void *)(g + 1);
     cudaError_t e = cudaSuccess;
     if (n > 0)
         e = cudaMemcpyAsync(k->out[0].data, x->data, (size_t)n * tp__dtype_size(x->dtype), cudaMemcpyDeviceToDevice,
                             c->stream);
-    TP_RUN_BLOCKS(k, tp__look, blocks, TP__THREADS, 0, sums, x->data, (int)x->dtype, n);
-    TP_RUN_BLOCKS(k, tp__look_end, 1, TP__THREADS, 0, g, sums, blocks, x->data, (int)x->dtype, n);
+    TP_RUN_BLOCKS(k, tp__print_sums, blocks, TP__THREADS, 0, sums, x->data, (int)x->dtype, n);
+    TP_RUN_BLOCKS(k, tp__print_sums_end, 1, TP__THREADS, 0, g, sums, blocks, x->data, (int)x->dtype, n);
     if (e == cudaSuccess)
         e = cudaMemcpyAsync(c->late_room + TP__STAGE_BYTES, g, sizeof *g, cudaMemcpyDeviceToHost, c->stream);
     if (e == cudaSuccess) e = cudaLaunchHostFunc(c->stream, tp__print_line, (void *)(uintptr_t)k);
-    if (e != cudaSuccess) tp__broken(c, k->op->name, cudaGetErrorString(e));
+    if (e != cudaSuccess) tp__store_error(c, k->op->name, cudaGetErrorString(e));
 }
 
 /* -- check_numerics: y = x; finds the first NaN or infinity of each block, and then of all blocks */
@@ -4559,7 +4559,7 @@ __device__ __forceinline__ double tp__ln_unit(double u)
     const double ln_m = tp__mul_then_add(__dmul_rn(__dmul_rn(2.0, f), s), sum, __dmul_rn(2.0, f));
     return tp__mul_then_add((double)e, 0x1.62e42fefap-1, tp__mul_then_add((double)e, 0x1.cf79abc9e3b3ap-40, ln_m));
 }
-/* cos and sin of 2 pi u, u in [0,1), like tp__turn */
+/* cos and sin of 2 pi u, u in [0,1), like tp__cos_sin_of_turn */
 __device__ __forceinline__ void tp__cos_sin(double u, double *c, double *s)
 {
     const double rounder = 6755399441055744.0, quarters = tp__mul_then_add(4.0, u, rounder);
@@ -4691,7 +4691,7 @@ static void tp__assign_cuda(const tp_call *k)
     if (!tp__pred_of(k, 1)) {
         const cudaError_t e =
             cudaMemcpyAsync(v->data, x->data, (size_t)bytes, cudaMemcpyDeviceToDevice, tp__cuda_of(k)->stream);
-        if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
+        if (e != cudaSuccess) tp__store_error(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
         return;
     }
     const int64_t unit = tp__unit_of((uint64_t)bytes | (uint64_t)(uintptr_t)v->data | (uint64_t)(uintptr_t)x->data);
@@ -4732,7 +4732,7 @@ static void tp__assign_sum_cuda(const tp_call *k, int sign)
         TP_RUN(k, (tp__assign_sum_wholes<uint64_t>), n, (uint64_t *)v->data, (const uint64_t *)x, n, sign, pred);
         break;
     case TP_U8:
-    case TP_BOOL: tp__broken(tp__cuda_of(k), k->op->name, "bytes are not added to"); break;
+    case TP_BOOL: tp__store_error(tp__cuda_of(k), k->op->name, "bytes are not added to"); break;
     default:
         TP_REALS(v->dtype,
                  TP_RUN(k, (tp__assign_sum_reals<T>), (n + 3) / 4, (T *)v->data, (const T *)x, n, sign, pred););
@@ -5090,7 +5090,7 @@ static void tp__apply_lists(const tp_call *k, tp__apply_launch_fn launch)
     tp__apply_list p;
     memset(&p, 0, sizeof p);
     if (k->op->attr_size > sizeof p.attrs) {
-        tp__broken(tp__cuda_of(k), k->op->name, "its attributes are larger than tp__apply_list.attrs");
+        tp__store_error(tp__cuda_of(k), k->op->name, "its attributes are larger than tp__apply_list.attrs");
         return;
     }
     memcpy(p.attrs, k->attrs, k->op->attr_size);
@@ -5529,7 +5529,7 @@ template <class T> TP_KERNEL tp__add_parts(const tp__real<T> *part, T *y, int64_
 /* Transposes a filter (S, I, O) to (O, S, I), which cuDNN needs for NHWC (then I = rows, S = 1), or to (O, I, S) for NCHW.
  * back: the inverse. Tiles of 32 by 32, so that reads and writes are both contiguous. */
 template <class T>
-TP_KERNEL tp__turn_filter(const T *from, T *to, int64_t rows, int64_t O, int64_t I, int64_t S, bool back)
+TP_KERNEL tp__transpose_filter(const T *from, T *to, int64_t rows, int64_t O, int64_t I, int64_t S, bool back)
 {
     TP_SHARED(T, tile, 32 * 33);
     const int x = (int)(threadIdx.x & 31), y = (int)(threadIdx.x >> 5);
@@ -5546,18 +5546,18 @@ TP_KERNEL tp__turn_filter(const T *from, T *to, int64_t rows, int64_t O, int64_t
         else to[o * rows + r % I * S + r / I] = tile[x * 33 + u];
     }
 }
-static void tp__run_turn_filter(const tp_call *k, const tp__conv *g, tp_dtype dtype, const void *from, void *to,
+static void tp__run_transpose_filter(const tp_call *k, const tp__conv *g, tp_dtype dtype, const void *from, void *to,
                                 bool back)
 {
     const int64_t I = g->C / g->groups, S = g->KH * g->KW, rows = I * S;
     const int64_t blocks = (rows + 31) / 32 * ((g->O + 31) / 32);
-    TP_SIZES(dtype, TP_RUN_BLOCKS(k, (tp__turn_filter<T>), blocks, TP__THREADS, 0, (const T *)from, (T *)to, rows, g->O,
+    TP_SIZES(dtype, TP_RUN_BLOCKS(k, (tp__transpose_filter<T>), blocks, TP__THREADS, 0, (const T *)from, (T *)to, rows, g->O,
                                   g->nchw ? I : rows, g->nchw ? S : 1, back););
 }
 
 /* Copies (N, H, W, C) with rows and columns of zeros added, or with rows and columns removed. */
 template <class T, class I>
-TP_KERNEL tp__frame(const T *from, T *to, int64_t n, int64_t H, int64_t W, int64_t to_H, int64_t to_W, int64_t C)
+TP_KERNEL tp__pad_frame(const T *from, T *to, int64_t n, int64_t H, int64_t W, int64_t to_H, int64_t to_W, int64_t C)
 {
     TP__EACH_FOUR(I, 1, at, n)
     {
@@ -5568,7 +5568,7 @@ TP_KERNEL tp__frame(const T *from, T *to, int64_t n, int64_t H, int64_t W, int64
         to[at] = v;
     }
 }
-static void tp__run_frame(const tp_call *k, const tp__conv *g, tp_dtype dtype, int64_t images, const void *from,
+static void tp__run_pad_frame(const tp_call *k, const tp__conv *g, tp_dtype dtype, int64_t images, const void *from,
                           void *to, bool back)
 {
     const int64_t N = g->nchw ? images * g->C : images, size = (int64_t)tp__dtype_size(dtype),
@@ -5580,8 +5580,8 @@ static void tp__run_frame(const tp_call *k, const tp__conv *g, tp_dtype dtype, i
     do {                                                                                                 \
         const int64_t C = bytes / (int64_t)sizeof(T_), n = N * to_H * to_W * C;                          \
         if (N * more_H * more_W * C < TP__INT_ELEMENTS)                                                  \
-            TP_RUN(k, (tp__frame<T_, int>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C);      \
-        else TP_RUN(k, (tp__frame<T_, int64_t>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C); \
+            TP_RUN(k, (tp__pad_frame<T_, int>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C);      \
+        else TP_RUN(k, (tp__pad_frame<T_, int64_t>), n, (const T_ *)from, (T_ *)to, n, H, W, to_H, to_W, C); \
     } while (0)
     if (bytes % 16 == 0) TP__FRAME(uint4);
     else TP_SIZES(dtype, TP__FRAME(T););
@@ -5928,7 +5928,7 @@ static void tp__conv_directly(const tp_call *k, const tp__conv_job *j, void *x, 
     else TP_REALS(j->dtype, TP_RUN(k, (tp__conv_filter<T>), n, j->g, (const T *)x, (const T *)y, (T *)w, n););
 }
 /* Converts images between the layouts: N images of S pixels with C channels. */
-static void tp__conv_turn(const tp_call *k, size_t size, const void *from, void *to, int64_t N, int64_t S, int64_t C,
+static void tp__conv_change_layout(const tp_call *k, size_t size, const void *from, void *to, int64_t N, int64_t S, int64_t C,
                           bool to_nchw)
 {
     tp__moving m;
@@ -5940,7 +5940,7 @@ static void tp__conv_turn(const tp_call *k, size_t size, const void *from, void 
     tp__move_cuda(k, &m);
 }
 /* Runs cuDNN on all images, in one or several calls; false if cuDNN fails although it reported support. */
-static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
+static bool tp__conv_all_images(const tp_call *k, const tp__conv_job *j, void *x, void *w, void *y)
 {
     const tp__conv *g = &j->asked;
     tp__cuda *c = tp__cuda_of(k);
@@ -5948,16 +5948,16 @@ static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, 
     char *filter = (char *)k->scratch, *frame = filter + j->filter, *copy_x = frame + j->frame;
     char *copy_y = copy_x + j->copy_x, *room = copy_y + j->copy_y;
     const int64_t places_x = g->H * g->W, places_y = g->OH * g->OW;
-    if (j->what != TP__CONV_FILTER_GRAD) tp__run_turn_filter(k, g, j->dtype, w, filter, false);
+    if (j->what != TP__CONV_FILTER_GRAD) tp__run_transpose_filter(k, g, j->dtype, w, filter, false);
     for (int64_t at = 0; at < g->B; at += j->images) {
         const tp__conv_choice *s = g->B - at >= j->images ? j->most : j->last;
         char *from_x = (char *)x + (size_t)(at * g->xb) * size, *from_y = (char *)y + (size_t)(at * g->yb) * size;
         char *px = j->copy_x ? copy_x : from_x, *py = j->copy_y ? copy_y : from_y;
         if (px != from_x && j->what != TP__CONV_INPUT_GRAD)
-            tp__conv_turn(k, size, from_x, px, s->key.B, places_x, g->C, true);
+            tp__conv_change_layout(k, size, from_x, px, s->key.B, places_x, g->C, true);
         if (py != from_y && j->what != TP__CONV_FORWARD)
-            tp__conv_turn(k, size, from_y, py, s->key.B, places_y, g->O, true);
-        if (j->frame && j->what != TP__CONV_INPUT_GRAD) tp__run_frame(k, g, j->dtype, s->key.B, px, frame, false);
+            tp__conv_change_layout(k, size, from_y, py, s->key.B, places_y, g->O, true);
+        if (j->frame && j->what != TP__CONV_INPUT_GRAD) tp__run_pad_frame(k, g, j->dtype, s->key.B, px, frame, false);
         const bool add = j->what == TP__CONV_FILTER_GRAD && at > 0;
         const cudnnStatus_t st = tp__conv_by_cudnn(c, s, j->frame ? frame : px, filter, py, room, add);
         /* all of cuDNN's codes for "not supported" have the same thousands */
@@ -5966,14 +5966,14 @@ static bool tp__conv_pictures(const tp_call *k, const tp__conv_job *j, void *x, 
                    k->op->name, cudnnGetErrorString(st));
             return false;
         }
-        if (st != CUDNN_STATUS_SUCCESS) tp__broken(c, k->op->name, cudnnGetErrorString(st));
-        if (j->frame && j->what == TP__CONV_INPUT_GRAD) tp__run_frame(k, g, j->dtype, s->key.B, frame, px, true);
+        if (st != CUDNN_STATUS_SUCCESS) tp__store_error(c, k->op->name, cudnnGetErrorString(st));
+        if (j->frame && j->what == TP__CONV_INPUT_GRAD) tp__run_pad_frame(k, g, j->dtype, s->key.B, frame, px, true);
         if (px != from_x && j->what == TP__CONV_INPUT_GRAD)
-            tp__conv_turn(k, size, px, from_x, s->key.B, places_x, g->C, false);
+            tp__conv_change_layout(k, size, px, from_x, s->key.B, places_x, g->C, false);
         if (py != from_y && j->what == TP__CONV_FORWARD)
-            tp__conv_turn(k, size, py, from_y, s->key.B, places_y, g->O, false);
+            tp__conv_change_layout(k, size, py, from_y, s->key.B, places_y, g->O, false);
     }
-    if (j->what == TP__CONV_FILTER_GRAD) tp__run_turn_filter(k, g, j->dtype, filter, w, true);
+    if (j->what == TP__CONV_FILTER_GRAD) tp__run_transpose_filter(k, g, j->dtype, filter, w, true);
     return true;
 }
 
@@ -5992,7 +5992,7 @@ static void tp__conv_run(const tp_call *k, int what)
         tp__conv_product(k, &j, x, w, y, with_it ? bias->data : NULL, with_it && relu);
         if (with_it) return;
     } else if (j.way == TP__BY_CUDNN) {
-        if (!tp__conv_pictures(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
+        if (!tp__conv_all_images(k, &j, x, w, y)) tp__conv_directly(k, &j, x, w, y);
     } else if (j.way == TP__BY_DEPTH && what == TP__CONV_FILTER_GRAD) tp__conv_depthwise_filter(k, &j, x, w, y);
     else if (j.way == TP__BY_DEPTH && !j.g.nchw && j.g.O == j.g.C && j.g.C % 4 == 0) tp__conv_depthwise(k, &j, x, w, y);
     else tp__conv_directly(k, &j, x, w, y);
@@ -7424,7 +7424,7 @@ static void tp__seq_product(const tp_call *k, tp_dtype dtype, tp_dtype out, int6
     if (!c || M == 0 || N == 0 || (K == 0 && add)) return;
     if (K == 0) {
         const cudaError_t e = cudaMemsetAsync(c, 0, (size_t)(M * N) * tp__dtype_size(out), tp__cuda_of(k)->stream);
-        if (e != cudaSuccess) tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
+        if (e != cudaSuccess) tp__store_error(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));
         return;
     }
     memset(&g, 0, sizeof g);
@@ -7717,7 +7717,7 @@ template <class T> static void tp__ctc_run(const tp_call *k)
     const tp__ctc_args g = tp__ctc_args_of(k, &bytes);
     const int64_t S = 2 * g.L + 1, threads = S < TP__THREADS ? (S + 31) / 32 * 32 : TP__THREADS;
     if (g.L >> 30 || (g.B * g.T) >> 31) {
-        tp__broken(tp__cuda_of(k), k->op->name, "the sequences are more or longer than a grid has blocks");
+        tp__store_error(tp__cuda_of(k), k->op->name, "the sequences are more or longer than a grid has blocks");
         return;
     }
     TP_RUN(k, (tp__ctc_norms<T>), g.B * g.T * 32, g);
@@ -7807,9 +7807,9 @@ static void tp__rnn_as(const tp_call *k, const void *x, tp_dtype from, void *y, 
 {
     if (y) TP_RUN(k, tp__rnn_convert, n, x, (int)from, y, (int)to, n);
 }
-/* tp__rnn_single: a small operand in the type of the computation; converted into `room` if it has another type. tp__rnn_apart:
+/* tp__rnn_single: a small operand in the type of the computation; converted into `room` if it has another type. tp__rnn_converted_size:
  * the size of that room. */
-static int64_t tp__rnn_apart(const tp_operand *x, tp_dtype real) { return x->dtype == real ? 0 : tp__size(x); }
+static int64_t tp__rnn_converted_size(const tp_operand *x, tp_dtype real) { return x->dtype == real ? 0 : tp__size(x); }
 static const void *tp__rnn_single(const tp_call *k, const tp_operand *x, tp_dtype real, void *room)
 {
     if (x->dtype == real) return x->data;
@@ -7872,7 +7872,7 @@ static tp__lstm_room tp__lstm_room_of(const tp_call *k)
     m.h = tp__seq_take(&room, r.B * r.H, real);
     m.c = tp__seq_take(&room, r.B * r.H, real);
     m.rounded = size < real ? tp__seq_take(&room, r.B * r.H, size) : NULL;
-    m.bias = tp__seq_take(&room, tp__rnn_apart(&k->in[2], tp__rnn_real(k->in[0].dtype)), real);
+    m.bias = tp__seq_take(&room, tp__rnn_converted_size(&k->in[2], tp__rnn_real(k->in[0].dtype)), real);
     m.bytes = room.used;
     return m;
 }
@@ -7960,8 +7960,8 @@ static tp__lstm_back_room tp__lstm_back_room_of(const tp_call *k)
     m.before = tp__seq_take(&room, r.T * r.B * r.H, size);
     m.dh = tp__seq_take(&room, r.B * r.H, real);
     m.dc = tp__seq_take(&room, r.B * r.H, real);
-    m.h0 = tp__seq_take(&room, tp__rnn_apart(&k->in[5], tp__rnn_real(k->in[3].dtype)), real);
-    m.c0 = tp__seq_take(&room, tp__rnn_apart(&k->in[6], tp__rnn_real(k->in[3].dtype)), real);
+    m.h0 = tp__seq_take(&room, tp__rnn_converted_size(&k->in[5], tp__rnn_real(k->in[3].dtype)), real);
+    m.c0 = tp__seq_take(&room, tp__rnn_converted_size(&k->in[6], tp__rnn_real(k->in[3].dtype)), real);
     m.part = tp__seq_take(&room, TP__SEQ_CHUNKS * 4 * r.H, real);
     m.bytes = room.used;
     return m;
@@ -8060,8 +8060,8 @@ static tp__gru_room tp__gru_room_of(const tp_call *k)
     m.u = tp__seq_take(&room, state, real);
     m.rh = tp__seq_take(&room, state, size);
     m.rounded = size < real ? tp__seq_take(&room, state, size) : NULL;
-    m.bg = tp__seq_take(&room, tp__rnn_apart(&k->in[2], tp__rnn_real(k->in[0].dtype)), real);
-    m.bc = tp__seq_take(&room, tp__rnn_apart(&k->in[4], tp__rnn_real(k->in[0].dtype)), real);
+    m.bg = tp__seq_take(&room, tp__rnn_converted_size(&k->in[2], tp__rnn_real(k->in[0].dtype)), real);
+    m.bc = tp__seq_take(&room, tp__rnn_converted_size(&k->in[4], tp__rnn_real(k->in[0].dtype)), real);
     m.bytes = room.used;
     return m;
 }
@@ -8165,7 +8165,7 @@ static tp__gru_back_room tp__gru_back_room_of(const tp_call *k)
     m.reset = tp__seq_take(&room, r.T * state, size);
     m.drh = tp__seq_take(&room, state, real);
     m.dh = tp__seq_take(&room, state, real);
-    m.h0 = tp__seq_take(&room, tp__rnn_apart(&k->in[5], tp__rnn_real(k->in[2].dtype)), real);
+    m.h0 = tp__seq_take(&room, tp__rnn_converted_size(&k->in[5], tp__rnn_real(k->in[2].dtype)), real);
     m.part = tp__seq_take(&room, TP__SEQ_CHUNKS * 2 * r.H, real);
     m.bytes = room.used;
     return m;
@@ -8529,7 +8529,7 @@ template <class T, int ND> static void tp__attention_launch(const tp_call *k, co
     const int64_t each = B * a.heads * ((a.D + 16 * ND - 1) / (16 * ND));
     const int64_t queries = each * ((a.Tq + SIZE - 1) / SIZE), keys = each * ((a.Tk + SIZE - 1) / SIZE);
     if (queries >> 31 || keys >> 31) {
-        tp__broken(tp__cuda_of(k), k->op->name, "it has more tiles than a grid has blocks");
+        tp__store_error(tp__cuda_of(k), k->op->name, "it has more tiles than a grid has blocks");
         return;
     }
     if (!back) {
@@ -8830,7 +8830,7 @@ static bool tp__attention_by_tensor_cores(const tp_call *k, const tp__attention_
     do {                                                                                                          \
         const cudaError_t e = cudaFuncSetAttribute(kernel_, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes_); \
         if (e == cudaSuccess) TP_RUN_BLOCKS(k, (kernel_), blocks_, TP__MMA_THREADS, (size_t)(bytes_), a);         \
-        else tp__broken(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));                                      \
+        else tp__store_error(tp__cuda_of(k), k->op->name, cudaGetErrorString(e));                                      \
     } while (0)
     if (!back) {
         if (a.out[0] || a.out[1]) TP__BY_MMA((tp__attention_forward_mma<T, WIDE>), queries, bytes + more);
@@ -8877,7 +8877,7 @@ static void tp__attention_back_cuda(const tp_call *k)
 static size_t tp__attention_bytes(const tp_call *k) /* bytes of scratch for delta, and for lse if it has another type */
 {
     const tp_dtype real = tp__rnn_real(k->in[1].dtype);
-    return (size_t)(tp__size(&k->in[5]) + tp__rnn_apart(&k->in[5], real)) * tp__dtype_size(real);
+    return (size_t)(tp__size(&k->in[5]) + tp__rnn_converted_size(&k->in[5], real)) * tp__dtype_size(real);
 }
 
 static const tp__cuda_kernel tp__cuda_sequences[] = {{"ctc_loss", tp__ctc_cuda, tp__ctc_bytes},
@@ -8949,7 +8949,7 @@ static tp__resize_args tp__resize_args_of(const tp_call *k, const tp_shape *x, b
     a.bytes = (size_t)(a.OH + a.OW) * sizeof(tp__resize_place) + (back ? (size_t)(a.H + a.W + 2) * sizeof(int) : 0);
     return a;
 }
-__device__ __forceinline__ tp__resize_place tp__resize_look(const tp__resize_args &a, int64_t i, int64_t n_in,
+__device__ __forceinline__ tp__resize_place tp__resize_lookup(const tp__resize_args &a, int64_t i, int64_t n_in,
                                                             int64_t n_out)
 {
     tp__resize_place t;
@@ -8968,10 +8968,10 @@ __device__ __forceinline__ tp__resize_place tp__resize_look(const tp__resize_arg
 TP_KERNEL tp__resize_places(const tp__resize_args a)
 {
     TP_EACH(i, a.OH + a.OW)
-    a.row[i] = i < a.OH ? tp__resize_look(a, i, a.H, a.OH) : tp__resize_look(a, i - a.OH, a.W, a.OW);
+    a.row[i] = i < a.OH ? tp__resize_lookup(a, i, a.H, a.OH) : tp__resize_lookup(a, i - a.OH, a.W, a.OW);
 }
 /* Counts the result rows with low < h by bisection, as `low` is ascending. */
-TP_KERNEL tp__resize_froms(const tp__resize_args a)
+TP_KERNEL tp__resize_row_starts(const tp__resize_args a)
 {
     TP_EACH(i, a.H + a.W + 2)
     {
@@ -9047,11 +9047,11 @@ template <class T, int V, class I> TP_KERNEL tp__resize_back(const tp__resize_ar
 static bool tp__resize_ready(const tp_call *k, const tp__resize_args *a, bool back)
 {
     if (a->H >> 31 || a->W >> 31) {
-        tp__broken(tp__cuda_of(k), k->op->name, "an image is higher or wider than an int can say");
+        tp__store_error(tp__cuda_of(k), k->op->name, "an image is higher or wider than an int can say");
         return false;
     }
     TP_RUN(k, tp__resize_places, a->OH + a->OW, *a);
-    if (back) TP_RUN(k, tp__resize_froms, a->H + a->W + 2, *a);
+    if (back) TP_RUN(k, tp__resize_row_starts, a->H + a->W + 2, *a);
     return true;
 }
 static void tp__resize_cuda(const tp_call *k)
@@ -9202,7 +9202,7 @@ template <class T> TP_KERNEL tp__sampler_keys(const tp__sampler_args a, const T 
     }
 }
 /* Finds the start of each pixel's coordinates in the sorted list. */
-TP_KERNEL tp__sampler_froms(const uint32_t *key, uint32_t *from, int64_t places, int64_t pixels)
+TP_KERNEL tp__sampler_pixel_starts(const uint32_t *key, uint32_t *from, int64_t places, int64_t pixels)
 {
     TP_EACH(i, pixels + 1)
     {
@@ -9261,7 +9261,7 @@ static void tp__sampler_image(const tp_call *k, const tp__sampler_args *a, const
         TP_RUN(k, (tp__sampler_keys<T>), places, *a, at, places, (uint32_t)pixels);
         /* coordinates outside have the key `pixels`, so that they are sorted last */
         const int now = tp__sort(k, a->key, a->index, a->count, places, pixels);
-        TP_RUN(k, tp__sampler_froms, pixels + 1, a->key[now], a->from, places, pixels);
+        TP_RUN(k, tp__sampler_pixel_starts, pixels + 1, a->key[now], a->from, places, pixels);
         if (a->C % 4 == 0)
             TP_RUN(k, (tp__sampler_gather<T, 4>), pixels * a->C / 4, *a, a->index[now], d, at, to, pixels);
         else TP_RUN(k, (tp__sampler_gather<T, 1>), pixels * a->C, *a, a->index[now], d, at, to, pixels);
@@ -9272,7 +9272,7 @@ static void tp__sampler_back_cuda(const tp_call *k) /* inputs: dy, image, coords
     const tp__sampler_args a = tp__sampler_args_of(k, &k->in[1].shape, &k->in[2].shape, true);
     const int64_t places = a.B * a.n;
     if (a.H * a.W >= 0xffffffffll || a.n >= 0xffffffffll) {
-        tp__broken(tp__cuda_of(k), k->op->name, "an image has more pixels or coordinates than 32 bits number");
+        tp__store_error(tp__cuda_of(k), k->op->name, "an image has more pixels or coordinates than 32 bits number");
         return;
     }
     TP_REALS(k->in[0].dtype, {
@@ -9347,7 +9347,7 @@ static void tp__cuda_close(tp_device *d)
     cudaSetDevice(c->ordinal);
     if (c->copying) cudaStreamSynchronize(c->copying);
     if (c->stream) cudaStreamSynchronize(c->stream);
-    tp__cliques_free(c);
+    tp__communicators_free(c);
     tp__cuda_ranks_leave(d, true);
     tp__conv_free_choices(c);
     if (c->dnn) cudnnDestroy(c->dnn);

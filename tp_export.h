@@ -937,7 +937,7 @@ TP_DEF tp_status tp_export_c(tp_session *s, tp_node *const *inputs, int n_inputs
     memset(&text, 0, sizeof text);
     memset(&header, 0, sizeof header);
     memset(&beside, 0, sizeof beside);
-    const char *slash = tp__os_slash(path), *dot = strrchr(slash ? slash : path, '.');
+    const char *slash = tp__os_last_separator(path), *dot = strrchr(slash ? slash : path, '.');
     const bool with_header = dot && strcmp(dot, ".h") != 0;
     if (with_header) {
         tp_buf_put(&beside, path, (size_t)(dot - path));
@@ -996,14 +996,14 @@ static tp_status tp__onnx_nomem(void)
     return tp_fail(TP_ERR_NOMEM, "out of memory while a model was written as ONNX");
 }
 /* Returns name, or ""; records an error if it is NULL because the arena had no memory. */
-static const char *tp__onnx_kept(tp__onnx *w, const char *name)
+static const char *tp__onnx_check_name(tp__onnx *w, const char *name)
 {
     if (!name) w->st = tp__onnx_nomem();
     return name ? name : "";
 }
-static const char *tp__onnx_fresh(tp__onnx *w)
+static const char *tp__onnx_unique_name(tp__onnx *w)
 {
-    return tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:t%d", w->op->name, w->n_names++));
+    return tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:t%d", w->op->name, w->n_names++));
 }
 
 /* -- values */
@@ -1092,7 +1092,7 @@ static const char *tp__onnx_emit_to(tp__onnx *w, const char *out, const char *ty
 }
 static const char *tp__onnx_emit(tp__onnx *w, const char *type, const char *a, const char *b, const char *c)
 {
-    return tp__onnx_emit_to(w, tp__onnx_fresh(w), type, a, b, c);
+    return tp__onnx_emit_to(w, tp__onnx_unique_name(w), type, a, b, c);
 }
 
 /* -- initializers */
@@ -1138,18 +1138,18 @@ static const char *tp__onnx_scalar(tp__onnx *w, tp_dtype dtype, double v)
     tp_shape scalar;
     memset(&scalar, 0, sizeof scalar);
     tp_convert(&room, dtype, &v, TP_F64, 1);
-    return tp__onnx_init(w, tp__onnx_fresh(w), dtype, &scalar, &room);
+    return tp__onnx_init(w, tp__onnx_unique_name(w), dtype, &scalar, &room);
 }
 static const char *tp__onnx_list(tp__onnx *w, const int64_t *v, int n) /* Writes a vector of int64 as a constant. */
 {
     const int64_t size = n;
     const tp_shape shape = tp_make_shape_n(1, &size);
-    return tp__onnx_init(w, tp__onnx_fresh(w), TP_I64, &shape, v);
+    return tp__onnx_init(w, tp__onnx_unique_name(w), TP_I64, &shape, v);
 }
-static const char *tp__onnx_one(tp__onnx *w, int64_t v) { return tp__onnx_list(w, &v, 1); }
+static const char *tp__onnx_list_of_one(tp__onnx *w, int64_t v) { return tp__onnx_list(w, &v, 1); }
 
 /* Whether an initializer or a value of this name has been written. Marks it as written. */
-static bool tp__onnx_have(tp__onnx *w, const char *name)
+static bool tp__onnx_is_written(tp__onnx *w, const char *name)
 {
     if (w->st != TP_OK || tp__map_get(&w->written, name)) return true;
     if (!tp__map_put(&w->written, name, w)) w->st = tp__onnx_nomem();
@@ -1201,7 +1201,7 @@ static const char *tp__onnx_transpose(tp__onnx *w, const char *out, const char *
     int64_t v[TP_MAX_DIMS];
     for (int d = 0; d < n; d++) v[d] = perm[d];
     tp__onnx_ints(w, "perm", v, n);
-    return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Transpose", x, NULL, NULL);
+    return tp__onnx_emit_to(w, out ? out : tp__onnx_unique_name(w), "Transpose", x, NULL, NULL);
 }
 static const char *tp__onnx_flatten(tp__onnx *w, const char *out, const char *x)
 {
@@ -1210,7 +1210,8 @@ static const char *tp__onnx_flatten(tp__onnx *w, const char *out, const char *x)
 }
 static const char *tp__onnx_unsqueeze(tp__onnx *w, const char *out, const char *x, int64_t axis)
 {
-    return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Unsqueeze", x, tp__onnx_one(w, axis), NULL);
+    return tp__onnx_emit_to(w, out ? out : tp__onnx_unique_name(w), "Unsqueeze", x, tp__onnx_list_of_one(w, axis),
+                            NULL);
 }
 
 /* Returns the name of the tensor that holds a value in a form; creates the form if necessary. For channels first, a
@@ -1222,7 +1223,8 @@ static const char *tp__onnx_get(tp__onnx *w, const tp_node *node, int form)
     const int ndim = n->shape.ndim;
     if (form == TP__CHANNELS_FIRST && ndim == 0) form = TP__OWN;
     if (v->form[form] || w->st != TP_OK) return v->form[form] ? v->form[form] : "";
-    const char *name = form == TP__OWN ? v->name : tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
+    const char *name =
+        form == TP__OWN ? v->name : tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
     const tp_buf attr = w->attr; /* this name belongs to the node that uses the value */
     memset(&w->attr, 0, sizeof w->attr);
     if (v->constant && form == TP__OWN)
@@ -1251,7 +1253,8 @@ static const char *tp__onnx_in(tp__onnx *w, int i, int form) { return tp__onnx_g
 static const char *tp__onnx_out(tp__onnx *w, const tp_operation *op, int i, int form)
 {
     tp__onnx_value *v = tp__onnx_raw(w, &op->out[i]);
-    return v->form[form] = form == TP__OWN ? v->name : tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
+    return v->form[form] =
+               form == TP__OWN ? v->name : tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:nchw", v->name));
 }
 
 /* Whether the value exists with channels first, but not in its own layout. */
@@ -1279,8 +1282,8 @@ static int tp__onnx_form(const tp__onnx *w)
 static const char *tp__onnx_permuted(tp__onnx *w, const tp_node *node, int n, const int *perm, const char *kind)
 {
     const tp__onnx_value *v = tp__onnx_at(w, node);
-    const char *name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:%s", v->name, kind));
-    if (tp__onnx_have(w, name)) return name;
+    const char *name = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:%s", v->name, kind));
+    if (tp__onnx_is_written(w, name)) return name;
     if (v->constant) return tp__onnx_init_permuted(w, name, v->constant, n, perm, NULL);
     const char *x = tp__onnx_get(w, node, TP__OWN);
     int64_t front[TP_MAX_DIMS];
@@ -1288,7 +1291,7 @@ static const char *tp__onnx_permuted(tp__onnx *w, const tp_node *node, int n, co
     for (int d = 0; d < TP_MAX_DIMS; d++) front[d] = d;
     for (int d = 0; d < n; d++) moves |= perm[d] != d;
     if (node->shape.ndim < n)
-        x = tp__onnx_emit_to(w, moves ? tp__onnx_fresh(w) : name, "Unsqueeze", x,
+        x = tp__onnx_emit_to(w, moves ? tp__onnx_unique_name(w) : name, "Unsqueeze", x,
                              tp__onnx_list(w, front, n - node->shape.ndim), NULL);
     return moves ? tp__onnx_transpose(w, name, x, perm, n) : x;
 }
@@ -1304,8 +1307,8 @@ static const char *tp__onnx_along(tp__onnx *w, const tp_node *vector, int axis, 
 {
     const tp__onnx_value *v = tp__onnx_at(w, vector);
     if (axis == n - 1) return tp__onnx_get(w, vector, TP__OWN);
-    const char *name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:along%d", v->name, n - axis));
-    if (tp__onnx_have(w, name)) return name;
+    const char *name = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:along%d", v->name, n - axis));
+    if (tp__onnx_is_written(w, name)) return name;
     tp_shape wide;
     int64_t behind[TP_MAX_DIMS];
     memset(&wide, 0, sizeof wide);
@@ -1335,13 +1338,13 @@ static const char *tp__onnx_dim(tp__onnx *w, const tp_node *n, int axis) /* the 
 static const char *tp__onnx_cast_to(tp__onnx *w, const char *out, const char *x, tp_dtype dtype)
 {
     tp__onnx_int(w, "to", tp__onnx_dtype(dtype));
-    return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Cast", x, NULL, NULL);
+    return tp__onnx_emit_to(w, out ? out : tp__onnx_unique_name(w), "Cast", x, NULL, NULL);
 }
 static const char *tp__onnx_is_finite(tp__onnx *w, const char *out, const char *x)
 {
     const char *bad = tp__onnx_emit(w, "Or", tp__onnx_emit(w, "IsInf", x, NULL, NULL),
                                     tp__onnx_emit(w, "IsNaN", x, NULL, NULL), NULL);
-    return tp__onnx_emit_to(w, out ? out : tp__onnx_fresh(w), "Not", bad, NULL, NULL);
+    return tp__onnx_emit_to(w, out ? out : tp__onnx_unique_name(w), "Not", bad, NULL, NULL);
 }
 /* Returns the constant value of input i; an error if it depends on the model's inputs. */
 static const tp_tensor *tp__onnx_constant(tp__onnx *w, int i)
@@ -1415,7 +1418,7 @@ static void tp__onnx_map(tp__onnx *w)
         const tp__affine_attrs *a = (const tp__affine_attrs *)w->op->attrs;
         const char *e = x[0];
         if (a->scale != 1.0f || a->offset == 0.0f)
-            e = tp__onnx_emit_to(w, a->offset != 0.0f ? tp__onnx_fresh(w) : y, "Mul", e,
+            e = tp__onnx_emit_to(w, a->offset != 0.0f ? tp__onnx_unique_name(w) : y, "Mul", e,
                                  tp__onnx_scalar(w, t, (double)a->scale), NULL);
         if (a->offset != 0.0f) tp__onnx_emit_to(w, y, "Add", e, tp__onnx_scalar(w, t, (double)a->offset), NULL);
     } else if (row == &tp__op_clip) {
@@ -1434,8 +1437,8 @@ static void tp__onnx_map(tp__onnx *w)
     } else if (row == &tp__op_add_n && !tp_dtype_is_float(t)) { /* ONNX's Sum takes floats only */
         const char *sum = x[0];
         for (int i = 1; i < w->op->n_in; i++)
-            sum = tp__onnx_emit_to(w, i + 1 < w->op->n_in ? tp__onnx_fresh(w) : y, "Add", sum, tp__onnx_in(w, i, form),
-                                   NULL);
+            sum = tp__onnx_emit_to(w, i + 1 < w->op->n_in ? tp__onnx_unique_name(w) : y, "Add", sum,
+                                   tp__onnx_in(w, i, form), NULL);
         if (w->op->n_in == 1) tp__onnx_emit_to(w, y, "Identity", sum, NULL, NULL);
     } else { /* ONNX has the same op: its name is in the row */
         const char **in = (const char **)tp_arena_alloc(&w->names, (size_t)w->op->n_in * sizeof *in);
@@ -1472,7 +1475,7 @@ static void tp__onnx_reduce(tp__onnx *w)
     }
     for (int d = 0; d < n; d++)
         if (reduced[form == TP__OWN ? d : tp__onnx_to_first[d]]) axes[n_axes++] = d;
-    if (truth) x = tp__onnx_cast_to(w, NULL, x, TP_I32), end = tp__onnx_fresh(w);
+    if (truth) x = tp__onnx_cast_to(w, NULL, x, TP_I32), end = tp__onnx_unique_name(w);
     tp__onnx_int(w, "keepdims", a->keep_dims);
     /* reduce_any is a sum, which is 0 (false) over no elements */
     const bool sum = row == &tp__op_reduce_sum || row == &tp__op_reduce_any;
@@ -1492,7 +1495,7 @@ static const char *tp__onnx_sum_of_squares(tp__onnx *w, int i)
                          NULL);
 }
 /* Writes reductions over all elements: l2_loss, global_norm, zero_fraction. */
-static void tp__onnx_measure(tp__onnx *w)
+static void tp__onnx_reduce_to_scalar(tp__onnx *w)
 {
     const tp_dtype t = w->op->out[0].dtype;
     const char *y = tp__onnx_out(w, w->op, 0, TP__OWN);
@@ -1552,9 +1555,9 @@ static void tp__onnx_top_k(tp__onnx *w)
 {
     const char *in[2], *out[2];
     in[0] = tp__onnx_in(w, 0, TP__OWN);
-    in[1] = tp__onnx_one(w, ((const tp__top_k_attrs *)w->op->attrs)->k);
+    in[1] = tp__onnx_list_of_one(w, ((const tp__top_k_attrs *)w->op->attrs)->k);
     out[0] = tp__onnx_out(w, w->op, 0, TP__OWN);
-    out[1] = tp__onnx_fresh(w);
+    out[1] = tp__onnx_unique_name(w);
     tp__onnx_int(w, "axis", -1);
     tp__onnx_emit_n(w, "TopK", in, 2, out, 2);
     tp__onnx_cast_to(w, tp__onnx_out(w, w->op, 1, TP__OWN), out[1], TP_I32);
@@ -1573,10 +1576,10 @@ static void tp__onnx_in_top_k(
     const char *v = tp__onnx_emit(w, "GatherElements", logits, column, NULL);
     const char *larger = tp__onnx_cast_to(w, NULL, tp__onnx_emit(w, "Greater", logits, v, NULL), TP_I32);
     tp__onnx_int(w, "keepdims", 0);
-    larger = tp__onnx_emit(w, "ReduceSum", larger, tp__onnx_one(w, 1), NULL);
+    larger = tp__onnx_emit(w, "ReduceSum", larger, tp__onnx_list_of_one(w, 1), NULL);
     const char *few =
         tp__onnx_emit(w, "Less", larger, tp__onnx_scalar(w, TP_I32, ((const tp__top_k_attrs *)w->op->attrs)->k), NULL);
-    const char *finite = tp__onnx_emit(w, "Squeeze", tp__onnx_is_finite(w, NULL, v), tp__onnx_one(w, 1), NULL);
+    const char *finite = tp__onnx_emit(w, "Squeeze", tp__onnx_is_finite(w, NULL, v), tp__onnx_list_of_one(w, 1), NULL);
     const char *good = tp__onnx_emit(w, "And", finite, tp__onnx_emit(w, "Equal", inside, label, NULL), NULL);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "And", few, good, NULL);
 }
@@ -1641,8 +1644,8 @@ static void tp__onnx_dims(tp__onnx *w) /* Writes expand_dims and squeeze. */
     const bool more = w->op->row == &tp__op_expand_dims;
     const int axis = tp__axis(((const tp__axis_attrs *)w->op->attrs)->axis, x->shape.ndim + more);
     const char *in = tp__onnx_in(w, 0, TP__OWN);
-    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), more ? "Unsqueeze" : "Squeeze", in, tp__onnx_one(w, axis),
-                     NULL);
+    tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), more ? "Unsqueeze" : "Squeeze", in,
+                     tp__onnx_list_of_one(w, axis), NULL);
 }
 static void tp__onnx_transposed(tp__onnx *w)
 {
@@ -1692,19 +1695,21 @@ static void tp__onnx_parts(tp__onnx *w)
         return;
     }
     const char *in = tp__onnx_in(w, 0, form);
-    for (int i = 0; i < n; i++) part[i] = row == &tp__op_split ? tp__onnx_out(w, w->op, i, form) : tp__onnx_fresh(w);
+    for (int i = 0; i < n; i++)
+        part[i] = row == &tp__op_split ? tp__onnx_out(w, w->op, i, form) : tp__onnx_unique_name(w);
     tp__onnx_int(w, "axis", at);
     tp__onnx_emit_n(w, "Split", &in, 1, part, n);
     for (int i = 0; i < n && row == &tp__op_unstack; i++)
-        tp__onnx_emit_to(w, tp__onnx_out(w, w->op, i, TP__OWN), "Squeeze", part[i], tp__onnx_one(w, at), NULL);
+        tp__onnx_emit_to(w, tp__onnx_out(w, w->op, i, TP__OWN), "Squeeze", part[i], tp__onnx_list_of_one(w, at), NULL);
 }
 static const char *tp__onnx_cut(tp__onnx *w, const char *out, const char *x, int64_t axis, int64_t from, int64_t to,
                                 int64_t step)
 {
     const char *in[5];
-    in[0] = x, in[1] = tp__onnx_one(w, from), in[2] = tp__onnx_one(w, to), in[3] = tp__onnx_one(w, axis);
-    in[4] = tp__onnx_one(w, step);
-    if (!out) out = tp__onnx_fresh(w);
+    in[0] = x, in[1] = tp__onnx_list_of_one(w, from), in[2] = tp__onnx_list_of_one(w, to),
+    in[3] = tp__onnx_list_of_one(w, axis);
+    in[4] = tp__onnx_list_of_one(w, step);
+    if (!out) out = tp__onnx_unique_name(w);
     tp__onnx_emit_n(w, "Slice", in, 5, &out, 1);
     return out;
 }
@@ -1756,7 +1761,7 @@ static void tp__onnx_pad(tp__onnx *w)
         if (pads[n + d] > 0) part[k++] = tp__onnx_cut(w, NULL, in, d, -1, -pads[n + d] - 1, -1);
         if (k == 1) continue;
         tp__onnx_int(w, "axis", d);
-        const char *joined = tp__onnx_fresh(w);
+        const char *joined = tp__onnx_unique_name(w);
         tp__onnx_emit_n(w, "Concat", part, k, &joined, 1);
         in = joined;
     }
@@ -1790,7 +1795,7 @@ static void tp__onnx_one_hot(tp__onnx *w) /* OneHot is not used, because it coun
     for (int64_t i = 0; i < n; i++) v[i] = i;
     const char *index = tp__onnx_in(w, 0, TP__OWN);
     if (w->op->in[0]->dtype != TP_I64) index = tp__onnx_cast_to(w, NULL, index, TP_I64);
-    const char *classes = tp__onnx_init(w, tp__onnx_fresh(w), TP_I64, &shape, v);
+    const char *classes = tp__onnx_init(w, tp__onnx_unique_name(w), TP_I64, &shape, v);
     const char *hit = tp__onnx_emit(w, "Equal", tp__onnx_unsqueeze(w, NULL, index, -1), classes, NULL);
     tp__onnx_emit_to(w, tp__onnx_out(w, w->op, 0, TP__OWN), "Where", hit, tp__onnx_scalar(w, TP_F32, (double)a->on),
                      tp__onnx_scalar(w, TP_F32, (double)a->off));
@@ -1821,7 +1826,7 @@ static void tp__onnx_sum_to_like(tp__onnx *w)
     }
     if (lead > 0) {
         tp__onnx_int(w, "keepdims", 0);
-        e = tp__onnx_emit_to(w, n ? tp__onnx_fresh(w) : out, "ReduceSum", e, tp__onnx_list(w, front, lead), NULL);
+        e = tp__onnx_emit_to(w, n ? tp__onnx_unique_name(w) : out, "ReduceSum", e, tp__onnx_list(w, front, lead), NULL);
     }
     if (n) {
         tp__onnx_int(w, "keepdims", 1);
@@ -1927,8 +1932,8 @@ static void tp__onnx_fold_norm(tp__onnx *w, const tp_operation *conv, const tp_o
                       ((shift ? tp_tensor_get(shift, o) : 0) - tp_tensor_get(of[3], o)) * scale +
                           tp_tensor_get(of[2], o));
     }
-    *weights = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:weights", norm->name));
-    *b = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:bias", norm->name));
+    *weights = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:weights", norm->name));
+    *b = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:bias", norm->name));
     if (w->st == TP_OK) tp__onnx_init_permuted(w, *weights, &scaled, 4, oihw, NULL);
     if (w->st == TP_OK) tp__onnx_init(w, *b, TP_F32, &moved.shape, moved.data);
     tp_tensor_free(&scaled);
@@ -2019,7 +2024,7 @@ static void tp__onnx_resize(tp__onnx *w)
     if (size[0] >= 0 && size[1] >= 0) {
         in[3] = tp__onnx_list(w, size, 4);
     } else {
-        const char *part[2], *all = tp__onnx_fresh(w);
+        const char *part[2], *all = tp__onnx_unique_name(w);
         part[0] = tp__onnx_cut(w, NULL, tp__onnx_emit(w, "Shape", in[0], NULL, NULL), 0, 0, 2, 1);
         part[1] = tp__onnx_list(w, size + 2, 2);
         tp__onnx_int(w, "axis", 0);
@@ -2051,9 +2056,9 @@ static void tp__onnx_matmul(tp__onnx *w)
         const int first[4] = {2, 0, 1, 3};
         tp_tensor t = *weights->constant;
         t.shape = tp_make_shape_n(4, rows);
-        y = tp__onnx_kept(
+        y = tp__onnx_check_name(
             w, tp_arena_printf(&w->names, "%s:rows%lldx%lld", weights->name, (long long)d[1], (long long)d[2]));
-        if (!tp__onnx_have(w, y)) tp__onnx_init_permuted(w, y, &t, 4, first, &weights->constant->shape);
+        if (!tp__onnx_is_written(w, y)) tp__onnx_init_permuted(w, y, &t, 4, first, &weights->constant->shape);
         x = image->form[TP__CHANNELS_FIRST];
     } else if (flat) {
         x = tp__onnx_in(w, 0, TP__OWN);
@@ -2188,23 +2193,24 @@ static void tp__onnx_rnn(tp__onnx *w)
             tp_tensor_set(&B, G + q, 0);
         }
         in[0] = batch_major ? tp__onnx_permuted(w, op->in[0], 3, swap, "time_major") : tp__onnx_in(w, 0, TP__OWN);
-        in[1] = tp__onnx_init(w, tp__onnx_fresh(w), W.dtype, &W.shape, W.data);
-        in[2] = tp__onnx_init(w, tp__onnx_fresh(w), R.dtype, &R.shape, R.data);
-        in[3] = tp__onnx_init(w, tp__onnx_fresh(w), B.dtype, &B.shape, B.data);
+        in[1] = tp__onnx_init(w, tp__onnx_unique_name(w), W.dtype, &W.shape, W.data);
+        in[2] = tp__onnx_init(w, tp__onnx_unique_name(w), R.dtype, &R.shape, R.data);
+        in[3] = tp__onnx_init(w, tp__onnx_unique_name(w), B.dtype, &B.shape, B.data);
         for (int i = 0; i <= lstm; i++) in[5 + i] = tp__onnx_permuted(w, op->in[(lstm ? 3 : 5) + i], 3, own, "state");
         for (int i = 0; i < 2 + lstm; i++)
-            if (tp__onnx_raw(w, &op->out[i])->uses) out[i] = tp__onnx_fresh(w);
+            if (tp__onnx_raw(w, &op->out[i])->uses) out[i] = tp__onnx_unique_name(w);
         tp__onnx_int(w, "hidden_size", H);
         tp__onnx_emit_n(w, op->row->onnx, in, 6 + lstm, out, 2 + lstm);
         if (*out[0] && batch_major) {
-            const char *y = tp__onnx_emit(w, "Squeeze", out[0], tp__onnx_one(w, 1), NULL);
+            const char *y = tp__onnx_emit(w, "Squeeze", out[0], tp__onnx_list_of_one(w, 1), NULL);
             tp__onnx_transpose(w, tp__onnx_out(w, op, 0, TP__OWN), y, swap, 3);
         } else if (*out[0]) {
-            tp__onnx_emit_to(w, tp__onnx_out(w, op, 0, TP__OWN), "Squeeze", out[0], tp__onnx_one(w, 1), NULL);
+            tp__onnx_emit_to(w, tp__onnx_out(w, op, 0, TP__OWN), "Squeeze", out[0], tp__onnx_list_of_one(w, 1), NULL);
         }
         for (int i = 1; i < 2 + lstm; i++)
             if (*out[i])
-                tp__onnx_emit_to(w, tp__onnx_out(w, op, i, TP__OWN), "Squeeze", out[i], tp__onnx_one(w, 0), NULL);
+                tp__onnx_emit_to(w, tp__onnx_out(w, op, i, TP__OWN), "Squeeze", out[i], tp__onnx_list_of_one(w, 0),
+                                 NULL);
     }
     tp_tensor_free(&W);
     tp_tensor_free(&R);
@@ -2221,7 +2227,7 @@ static const char *tp__onnx_causal_mask(tp__onnx *w)
         const int64_t dim[2] = {Tq, Tk};
         tp_tensor m;
         memset(&m, 0, sizeof m);
-        const char *name = tp__onnx_fresh(w);
+        const char *name = tp__onnx_unique_name(w);
         if (w->st == TP_OK) w->st = tp_tensor_resize(&m, t, tp_make_shape_n(2, dim));
         for (int64_t i = 0; i < Tq * Tk && w->st == TP_OK; i++)
             tp_tensor_set(&m, i, i % Tk <= i / Tk + Tk - Tq ? 0 : -(double)INFINITY);
@@ -2294,9 +2300,9 @@ static tp__onnx_fn tp__onnx_find(const tp_op *row)
                {&tp__op_reduce_prod, tp__onnx_reduce},
                {&tp__op_reduce_all, tp__onnx_reduce},
                {&tp__op_reduce_any, tp__onnx_reduce},
-               {&tp__op_l2_loss, tp__onnx_measure},
-               {&tp__op_global_norm, tp__onnx_measure},
-               {&tp__op_zero_fraction, tp__onnx_measure},
+               {&tp__op_l2_loss, tp__onnx_reduce_to_scalar},
+               {&tp__op_global_norm, tp__onnx_reduce_to_scalar},
+               {&tp__op_zero_fraction, tp__onnx_reduce_to_scalar},
                {&tp__op_argmax, tp__onnx_argmax},
                {&tp__op_cumsum, tp__onnx_cumsum},
                {&tp__op_reverse, tp__onnx_reverse},
@@ -2363,7 +2369,7 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
         for (int i = 0; i < op->n_out; i++) {
             tp__onnx_value *v = tp__onnx_raw(w, &op->out[i]);
             v->name = op->name;
-            if (i) v->name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:%d", op->name, i));
+            if (i) v->name = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:%d", op->name, i));
             if (v->input) v->form[TP__OWN] = v->name;
         }
         /* an op with control dependencies or side effects must not be run during the export */
@@ -2410,7 +2416,7 @@ static tp_status tp__onnx_mark(tp__onnx *w, tp_node *const *inputs, int n_inputs
         const tp_node *root = tp__onnx_root(w, outputs[i]);
         tp__onnx_value *v = tp__onnx_raw(w, root);
         if (root == outputs[i] && !w->live[root->op->id] && !v->input)
-            v->name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:value", v->name));
+            v->name = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:value", v->name));
         bool taken = root == outputs[i] || v->input || !w->live[root->op->id];
         for (int k = 0; k < n_outputs && !taken; k++)
             taken = outputs[k] == root || (k < i && tp__onnx_root(w, outputs[k]) == root);
@@ -2448,7 +2454,7 @@ static tp_status tp__onnx_fold(tp__onnx *w, tp_exec *e)
 
 /* Whether the first dimension of each output is that of the inputs. Shapes are inferred a second time, with an unusual
  * batch size. */
-static void tp__onnx_probe(tp__onnx *w, tp_node *const *inputs, int n_inputs)
+static void tp__onnx_infer_batched(tp__onnx *w, tp_node *const *inputs, int n_inputs)
 {
     const int64_t batch = 9973;
     const tp_graph *g = w->s->graph;
@@ -2493,13 +2499,13 @@ static void tp__onnx_value_info(tp__onnx *w, tp_buf *graph, unsigned field, cons
     memset(&tensor, 0, sizeof tensor);
     memset(&type, 0, sizeof type);
     memset(&info, 0, sizeof info);
-    if (n->index) name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:%d", name, n->index));
+    if (n->index) name = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:%d", name, n->index));
     for (int d = 0; d < n->shape.ndim; d++) {
         tp_buf dim;
         memset(&dim, 0, sizeof dim);
         if (n->shape.dim[d] >= 0) tp__pb_int(&dim, 1, n->shape.dim[d]);
         else if (d == 0 && tp__onnx_is_batch(w, n)) tp__pb_text(&dim, 2, "batch");
-        else tp__pb_text(&dim, 2, tp__onnx_kept(w, tp_arena_printf(&w->names, "%s_dim%d", name, d)));
+        else tp__pb_text(&dim, 2, tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s_dim%d", name, d)));
         tp__pb_message(&shape, 1, &dim);
     }
     tp__pb_int(&tensor, 1, tp__onnx_dtype(n->dtype));
@@ -2525,7 +2531,8 @@ static tp_status tp__onnx_write(tp__onnx *w, tp_node *const *inputs, int n_input
     for (int i = 0; i < n_outputs && w->st == TP_OK; i++) {
         const char *name = tp_node_name(outputs[i]);
         w->op = outputs[i]->op;
-        if (outputs[i]->index) name = tp__onnx_kept(w, tp_arena_printf(&w->names, "%s:%d", name, outputs[i]->index));
+        if (outputs[i]->index)
+            name = tp__onnx_check_name(w, tp_arena_printf(&w->names, "%s:%d", name, outputs[i]->index));
         const char *have = tp__onnx_get(w, outputs[i], TP__OWN);
         if (strcmp(have, name) != 0) tp__onnx_emit_to(w, name, "Identity", have, NULL, NULL);
     }
@@ -2591,7 +2598,7 @@ static tp_status tp__export_onnx(tp_session *s, tp_node *const *inputs, int n_in
     if (st == TP_OK) st = tp__onnx_mark(&w, inputs, n_inputs, outputs, n_outputs);
     if (st == TP_OK) st = tp__onnx_fold(&w, e);
     if (st == TP_OK) {
-        tp__onnx_probe(&w, inputs, n_inputs);
+        tp__onnx_infer_batched(&w, inputs, n_inputs);
         st = tp__onnx_write(&w, inputs, n_inputs, outputs, n_outputs, out);
     }
     if (batched) {

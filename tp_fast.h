@@ -923,7 +923,7 @@ static void tp__gemm_add_parts(void *user, int64_t chunk)
     for (int64_t i = row0; i < row1; i++)
         for (int64_t j = 0; j < g->N; j++, sum++) {
             float *c = &g->C[i * g->ldc + j];
-            if (g->descend) *c = tp__descended(*c, *g->descend, *sum);
+            if (g->descend) *c = tp__descend_value(*c, *g->descend, *sum);
             else *c = tp__finished(&g->epilogue, j, g->accumulate ? *sum + *c : *sum);
         }
 }
@@ -2508,7 +2508,7 @@ static void tp__amx_put(const tp__amx *p, int64_t group, int64_t part, int64_t r
             c = g->C + i * g->ldc + column + group * p->c_group;
         }
         if (g->descend) {
-            for (int64_t j = 0; j < n; j++) c[j] = tp__descended(c[j], *g->descend, v[j]);
+            for (int64_t j = 0; j < n; j++) c[j] = tp__descend_value(c[j], *g->descend, v[j]);
             continue;
         }
         in[0] = v;
@@ -3480,7 +3480,7 @@ static float TP__F(sum)(int64_t n, const float *x)
         for (int j = 0; j < TP__LV; j++) s[j] += vload(x + i + j * TP__VW);
     for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
     for (int j = 0; i < n; i++, j++) lane[j] += x[i];
-    return tp__tree32(lane);
+    return tp__add_32_lanes(lane);
 }
 
 static float TP__F(dot)(int64_t n, const float *x, const float *y)
@@ -3499,7 +3499,7 @@ static float TP__F(dot)(int64_t n, const float *x, const float *y)
         for (int j = 0; j < TP__LV; j++) s[j] = vfma(vload(xt + j * TP__VW), vload(yt + j * TP__VW), s[j]);
     }
     for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
-    return tp__tree32(lane);
+    return tp__add_32_lanes(lane);
 }
 
 static float TP__F(max)(int64_t n, const float *x)
@@ -4169,7 +4169,7 @@ static float TP__F(exp_sum)(int64_t n, const float *x, float less, float *e)
         if (e) TP__F(put_part)(e + i, n - i, v);
     }
     for (int j = 0; j < TP__LV; j++) vstore(lane + j * TP__VW, s[j]);
-    return tp__tree32(lane);
+    return tp__add_32_lanes(lane);
 }
 
 /* gradient of a softmax row: dp = p (dp - less) scale */
@@ -4373,7 +4373,7 @@ static void TP__F(normal)(int64_t blocks, const uint32_t *words, double *out)
         ln = vdmul(e, TP__F(dset)(TP__LN2_LO_DOUBLE)) + ln;
         ln = vdmul(e, TP__F(dset)(TP__LN2_HI_DOUBLE)) + ln;
         const VD radius = vdsqrt(TP__F(dset)(-2.0) * ln);
-        /* cosine and sine of 2 pi u, as in tp__turn */
+        /* cosine and sine of 2 pi u, as in tp__cos_sin_of_turn */
         const VD u = TP__F(dwhole)(w1 >> 11) * unit, quarters = TP__F(dset)(4.0) * u + rounder;
         const VD x = TP__F(dset)(6.283185307179586477) * (u - TP__F(dset)(0.25) * (quarters - rounder));
         const VD xx = -vdmul(x, x);

@@ -1735,7 +1735,7 @@ typedef struct tp__update {
 /* -- the geometry of convolutions and pools ------------------------------------------------------------ */
 
 /* Multiplies two sizes; the result is limited so that it cannot overflow even if one of them was not checked. */
-static int64_t tp__times(int64_t a, int64_t b)
+static int64_t tp__limited_product(int64_t a, int64_t b)
 {
     const int64_t most = INT64_MAX / 4;
     const double product = (double)a * (double)b;
@@ -1747,7 +1747,7 @@ static int64_t tp__times(int64_t a, int64_t b)
 static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride, int64_t dilation, int64_t *out,
                               int64_t *before)
 {
-    const int64_t eff = tp__times(k - 1, dilation) + 1;
+    const int64_t eff = tp__limited_product(k - 1, dilation) + 1;
     *before = 0;
     if (in < 0 || (k < 0 && padding == TP_VALID)) {
         *out = TP_ANY;
@@ -1772,10 +1772,10 @@ static void tp__conv_strides(tp__conv *g, bool nchw)
     g->nchw = nchw;
     if (nchw) {
         g->xw = 1, g->xh = g->W, g->xc = g->H * g->W, g->xb = g->C * g->xc;
-        g->yw = 1, g->yh = g->OW, g->yc = g->OH * g->OW, g->yb = tp__times(g->O, g->yc);
+        g->yw = 1, g->yh = g->OW, g->yc = g->OH * g->OW, g->yb = tp__limited_product(g->O, g->yc);
     } else {
         g->xc = 1, g->xw = g->C, g->xh = g->W * g->C, g->xb = g->H * g->xh;
-        g->yc = 1, g->yw = g->O, g->yh = tp__times(g->OW, g->O), g->yb = tp__times(g->OH, g->yh);
+        g->yc = 1, g->yw = g->O, g->yh = tp__limited_product(g->OW, g->O), g->yb = tp__limited_product(g->OH, g->yh);
     }
 }
 
@@ -2173,7 +2173,7 @@ TP_DEF tp_graph *tp_graph_new(const tp_graph_config *config)
 /* The last name that tp_graph_find or tp_find_variable did not find in this thread, and the graph that was searched. */
 static TP__THREAD_LOCAL char tp__not_found[96];
 static TP__THREAD_LOCAL const tp_graph *tp__not_found_in;
-static void tp__not_there(const tp_graph *g, const char *name)
+static void tp__remember_missing(const tp_graph *g, const char *name)
 {
     snprintf(tp__not_found, sizeof tp__not_found, "%.95s", name);
     tp__not_found_in = g;
@@ -2573,7 +2573,7 @@ typedef struct tp__nearest {
 
 /* The edit distance of a and b: inserted, deleted, changed characters and swapped neighbours; `most` + 1 if it is larger than
  * `most`, or if a name has 128 characters or more. */
-static int tp__edits(const char *a, const char *b, int most)
+static int tp__edit_distance(const char *a, const char *b, int most)
 {
     int row[3][128]; /* distances for the last three prefixes of a, in rotation */
     const int na = (int)strlen(a), nb = (int)strlen(b);
@@ -2604,7 +2604,7 @@ TP__UNUSED static void tp__nearest_try(tp__nearest *n, const char *name)
     const size_t over = nw > nn ? nw - nn : nn - nw;
     const int most = (int)(nw > nn ? nw : nn) / 3 + (nw < 3);
     const bool last = over > 1 && whole[over - 1] == '/' && strcmp(whole + over, part) == 0;
-    const int d = last ? 1 : tp__edits(n->wanted, name, most);
+    const int d = last ? 1 : tp__edit_distance(n->wanted, name, most);
     if (d > most && !last) return;
     if (n->name && d >= n->distance) return;
     n->name = name;
@@ -2693,7 +2693,7 @@ TP_DEF tp_node *tp_graph_find(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
     tp_node *n = tp__node_named(g, name);
-    if (!n) tp__not_there(g, name); /* a later error about NULL then explains it: see tp__missing */
+    if (!n) tp__remember_missing(g, name); /* a later error about NULL then explains it: see tp__missing */
     return n;
 }
 
@@ -3329,7 +3329,7 @@ TP_DEF tp_variable *tp_find_variable(const tp_graph *g, const char *name)
 {
     TP__REQUIRE(g && name, NULL)
     tp_variable *v = tp__variable_named(g, name);
-    if (!v) tp__not_there(g, name); /* a later error about NULL then explains it: see tp__missing */
+    if (!v) tp__remember_missing(g, name); /* a later error about NULL then explains it: see tp__missing */
     return v;
 }
 
@@ -3922,7 +3922,7 @@ TP_DEF tp_node *const *tp_tower_collection(tp_graph *g, const char *key, int *n)
 }
 
 /* Stores the nodes that the current tower added to collections, for its handles. */
-static void tp__tower_added(tp_graph *g)
+static void tp__tower_store_added(tp_graph *g)
 {
     tp_collection_backup *b = g->tower.added_;
     const int n = g->collection.n;
@@ -3963,7 +3963,7 @@ TP_DEF void tp_tower_leave(tp_graph *g)
         const int before = tp__tower_entry_count(g, tp__frozen_keys[i]);
         if (c && c->list.n > before) c->list.n = before;
     }
-    tp__tower_added(g);
+    tp__tower_store_added(g);
     g->in_tower = false;
     /* close the scopes that were left open in the tower; they were reported above */
     while (g->n_name_scope > g->tower_scopes / 1000) g->n_name_scope--;
@@ -4072,7 +4072,7 @@ static int tp__towers_entry_count(const tp_graph *g, const char *key)
 }
 
 /* Sets each collection to the nodes before tp_build_on_towers and those of the first `n` towers, in the order of the towers. */
-static void tp__towers_show(tp__towers *t, int n)
+static void tp__towers_show_collections(tp__towers *t, int n)
 {
     tp_graph *g = t->graph;
     for (int c = 0; c < g->collection.n; c++) {
@@ -4088,7 +4088,7 @@ static void tp__towers_show(tp__towers *t, int n)
 static void tp__towers_switch_in(tp__towers *t, int i)
 {
     tp__building_restore(t->graph, &t->tower[i].state);
-    tp__towers_show(t, i + 1);
+    tp__towers_show_collections(t, i + 1);
     t->running = i;
 }
 
@@ -4117,7 +4117,7 @@ static void tp__towers_switch_out(tp__towers *t)
 }
 
 /* The running thread (tower `self`, -1: the caller) lets tower `to` run and waits until it may run again itself. */
-static void tp__towers_pass(tp__towers *t, int to, int self)
+static void tp__towers_let_run(tp__towers *t, int to, int self)
 {
     tp_mutex_lock(t->lock);
     t->turn = to;
@@ -4204,7 +4204,7 @@ static void tp__towers_run(tp__towers *t, int i)
             tp_graph_fail(t->graph, NULL, TP_ERR_NOMEM, "tower%d cannot be built: %s", i, why);
             b->done = true;
         } else {
-            tp__towers_pass(t, i, -1);
+            tp__towers_let_run(t, i, -1);
         }
     } else {
         tp__tower_body(b);
@@ -4216,7 +4216,7 @@ static void tp__towers_run(tp__towers *t, int i)
 static void tp__all_reduce_as(tp_node *const *xs, int n, bool mean, const char *name, tp_node **ys);
 
 /* All towers wait or have ended. If all wait for the same all-reduce, build it; else report that they would wait for ever. */
-static void tp__towers_meet(tp__towers *t)
+static void tp__towers_build_all_reduce(tp__towers *t)
 {
     tp_graph *g = t->graph;
     const int n = t->desc->n;
@@ -4295,7 +4295,7 @@ TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mea
     b->n = n;
     b->mean = mean;
     b->waits = true;
-    tp__towers_pass(t, -1, b->index);
+    tp__towers_let_run(t, -1, b->index);
     for (int i = 0; i < n && g->status != TP_OK; i++) ys[i] = &g->poison;
 }
 
@@ -4341,10 +4341,10 @@ TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tow
                 if (!t.tower[i].done) tp__towers_run(&t, i);
                 more = more || !t.tower[i].done;
             }
-            tp__towers_meet(&t);
+            tp__towers_build_all_reduce(&t);
         }
         for (int i = 0; i < d->n; i++) tp_thread_join(t.tower[i].thread);
-        tp__towers_show(&t, d->n);
+        tp__towers_show_collections(&t, d->n);
         g->towers = NULL;
         for (int i = 0; i < d->n; i++) {
             if (outputs) outputs[i] = g->status == TP_OK ? t.tower[i].output : &g->poison;
@@ -4945,7 +4945,7 @@ static uint32_t tp__re_next(tp__re_parser *p)
     return c;
 }
 
-static bool tp__re_take(tp__re_parser *p, char c)
+static bool tp__re_skip_char(tp__re_parser *p, char c)
 {
     if (*p->at != c) return false;
     p->at++;
@@ -5007,7 +5007,7 @@ static void tp__re_class(tp__re_parser *p, unsigned flags)
 {
     const char *begin = p->at - 1;
     const int first = p->re->n_set;
-    if (tp__re_take(p, '^')) flags |= TP__RE_NOT;
+    if (tp__re_skip_char(p, '^')) flags |= TP__RE_NOT;
     for (;;) {
         const char *here = p->at;
         uint32_t low = tp__re_next(p), high;
@@ -5116,7 +5116,7 @@ static bool tp__re_skip(tp__re_parser *p, char c)
         if (*p->at) p->at++;
         else tp__re_fail(p, p->at - 1, "bad escape (end of pattern)");
     }
-    return tp__re_take(p, c);
+    return tp__re_skip_char(p, c);
 }
 
 /* The TP__RE_ flag for a letter of (?imsxau), or 0. */
@@ -5133,7 +5133,7 @@ static bool tp__re_flags(tp__re_parser *p, unsigned *flags, bool first)
     const char *begin = p->at;
     unsigned on = 0, off = 0, bit;
     for (; (bit = tp__re_flag(*p->at)) != 0; p->at++) on |= bit;
-    const bool minus = tp__re_take(p, '-');
+    const bool minus = tp__re_skip_char(p, '-');
     for (; minus && (bit = tp__re_flag(*p->at)) != 0; p->at++) off |= bit;
     const char end = *p->at;
     if ((end != ':' && end != ')') || (end == ')' && minus) || (minus && !off) || (!minus && !on))
@@ -5157,7 +5157,7 @@ static void tp__re_group_name(tp__re_parser *p, int group)
            (p->at > begin && tp__re_is_digit(*p->at)))
         p->at++;
     const int n = (int)(p->at - begin);
-    if (n == 0 || !tp__re_take(p, '>')) {
+    if (n == 0 || !tp__re_skip_char(p, '>')) {
         tp__re_fail(p, begin, "bad or unterminated group name");
         return;
     }
@@ -5180,31 +5180,31 @@ static bool tp__re_group(tp__re_parser *p, unsigned *flags, bool first, tp__re_w
     int look = -1, group = -1;
     unsigned inner = *flags;
     bool behind = false;
-    if (!tp__re_take(p, '?')) {
+    if (!tp__re_skip_char(p, '?')) {
         group = ++re->n_group;
-    } else if (tp__re_take(p, '#')) {
+    } else if (tp__re_skip_char(p, '#')) {
         if (!tp__re_skip(p, ')')) tp__re_fail(p, begin, "missing ), unterminated comment");
         return false;
-    } else if (tp__re_take(p, 'P')) {
-        if (!tp__re_take(p, '<'))
+    } else if (tp__re_skip_char(p, 'P')) {
+        if (!tp__re_skip_char(p, '<'))
             tp__re_fail(p, begin, *p->at == '=' ? "back references are not supported" : "unknown extension");
         else tp__re_group_name(p, group = ++re->n_group);
-    } else if (tp__re_take(p, '>')) {
+    } else if (tp__re_skip_char(p, '>')) {
         look = TP__RE_ATOMIC;
     } else if (*p->at == '(') {
         tp__re_fail(p, begin, "groups with a condition are not supported");
     } else if (*p->at == '=' || *p->at == '!' || *p->at == '<') {
-        behind = tp__re_take(p, '<');
+        behind = tp__re_skip_char(p, '<');
         if (*p->at != '=' && *p->at != '!') tp__re_fail(p, begin, "unknown extension");
         else look = *p->at++ == '=' ? TP__RE_AHEAD : TP__RE_NOT_AHEAD;
-    } else if (!tp__re_take(p, ':') && !tp__re_flags(p, &inner, first)) {
+    } else if (!tp__re_skip_char(p, ':') && !tp__re_flags(p, &inner, first)) {
         *flags = inner;
         return false;
     }
     if (group > 0) tp__re_emit(p, TP__RE_SAVE, 0, 2 * group, 0);
     if (look >= 0) tp__re_emit(p, TP__RE_LOOK, (unsigned)look, 0, 0);
     *width = tp__re_alternatives(p, inner);
-    if (!tp__re_take(p, ')')) tp__re_fail(p, begin, "missing ), unterminated subpattern");
+    if (!tp__re_skip_char(p, ')')) tp__re_fail(p, begin, "missing ), unterminated subpattern");
     if (group > 0) tp__re_emit(p, TP__RE_SAVE, 0, 2 * group + 1, 0);
     if (look >= 0) tp__re_close_look(p, start, behind ? (int)width->low : 0);
     if (behind && (width->low != width->high || width->low > TP__RE_CODE))
@@ -5227,12 +5227,12 @@ static bool tp__re_counts(tp__re_parser *p, uint32_t c, uint32_t *low, uint32_t 
     for (int k = 0; k < 2; k++) {
         if (tp__re_is_digit(*p->at)) *v[k] = 0;
         for (; tp__re_is_digit(*p->at); p->at++) *v[k] = tp__re_plus(tp__re_times(*v[k], 10), (uint32_t)(*p->at - '0'));
-        if (k == 0 && !tp__re_take(p, ',')) {
+        if (k == 0 && !tp__re_skip_char(p, ',')) {
             if (p->at > begin) *high = *low;
             break;
         }
     }
-    if (!tp__re_take(p, '}')) {
+    if (!tp__re_skip_char(p, '}')) {
         p->at = begin;
         return false;
     }
@@ -5282,9 +5282,9 @@ static tp__re_width tp__re_sequence(tp__re_parser *p, unsigned *flags, bool firs
         } else if (tp__re_counts(p, c, &low, &high)) {
             if (kind < TP__RE_ITEM) tp__re_fail(p, here, "nothing to repeat");
             if (kind == TP__RE_REPEATED) tp__re_fail(p, here, "multiple repeat");
-            const bool lazy = tp__re_take(p, '?');
+            const bool lazy = tp__re_skip_char(p, '?');
             tp__re_repeat(p, begin, &last, low, high, lazy);
-            if (!lazy && tp__re_take(p, '+')) { /* a + after a repetition makes it possessive */
+            if (!lazy && tp__re_skip_char(p, '+')) { /* a + after a repetition makes it possessive */
                 tp__re_insert(p, begin, TP__RE_LOOK, TP__RE_ATOMIC, 0, 0);
                 tp__re_close_look(p, begin, 0);
             }
@@ -5316,7 +5316,7 @@ static tp__re_width tp__re_alternatives(tp__re_parser *p, unsigned flags)
         const tp__re_width one = tp__re_sequence(p, &flags, first);
         if (one.low < all.low) all.low = one.low;
         if (one.high > all.high) all.high = one.high;
-        if (!tp__re_take(p, '|')) break;
+        if (!tp__re_skip_char(p, '|')) break;
         tp__re_insert(p, begin, TP__RE_SPLIT, 0, 1, re->n_code + 2 - begin);
         tp__re_emit(p, TP__RE_JUMP, 0, jumps, 0);
         jumps = re->n_code - 1;
@@ -5478,7 +5478,7 @@ static bool tp__re_in_set(const tp_regex *re, const tp__re_inst *i, uint32_t c)
 }
 
 /* Whether the instruction matches the character c. */
-static bool tp__re_takes(const tp_regex *re, const tp__re_inst *i, uint32_t c)
+static bool tp__re_matches_char(const tp_regex *re, const tp__re_inst *i, uint32_t c)
 {
     if (i->op == TP__RE_ANY) return c != '\n' || (i->flags & TP__RE_S);
     if (i->op == TP__RE_CHAR)
@@ -5500,7 +5500,7 @@ static int32_t tp__re_before(const tp__re_machine *m, int32_t at)
     return at - 1;
 }
 
-static bool tp__re_at(const tp__re_machine *m, const tp__re_inst *i, int32_t at)
+static bool tp__re_position_matches(const tp__re_machine *m, const tp__re_inst *i, int32_t at)
 {
     const char *t = m->text;
     const bool lines = (i->flags & TP__RE_M) != 0;
@@ -5521,7 +5521,7 @@ static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at);
 
 /* Runs a lookaround or an atomic group at `pc`: 1 it holds, 0 it does not, -1 error. The registers that its groups set keep
  * their values, and can be restored later; its untried choices are dropped. */
-static int tp__re_look(tp__re_machine *m, int32_t pc, int32_t at)
+static int tp__re_lookaround(tp__re_machine *m, int32_t pc, int32_t at)
 {
     const tp__re_inst *i = &m->re->code[pc];
     const int base = m->n;
@@ -5544,7 +5544,7 @@ static int tp__re_look(tp__re_machine *m, int32_t pc, int32_t at)
 }
 
 /* Backtracks to the last untried choice above `base` on the stack: false if there is none. */
-static bool tp__re_back(tp__re_machine *m, int base, int32_t *pc, int32_t *at)
+static bool tp__re_backtrack(tp__re_machine *m, int base, int32_t *pc, int32_t *at)
 {
     while (m->n > base) {
         const tp__re_entry e = m->stack[--m->n];
@@ -5565,7 +5565,7 @@ static bool tp__re_back(tp__re_machine *m, int base, int32_t *pc, int32_t *at)
 
 /* Whether the choice is known to fail at this position. 1: yes; 0: no, and an entry TP__RE_FAILED is pushed, which
  * marks the choice as failed when the machine backtracks over it; -1: error. */
-static int tp__re_known(tp__re_machine *m, const tp__re_inst *i, int32_t at)
+static int tp__re_known_to_fail(tp__re_machine *m, const tp__re_inst *i, int32_t at)
 {
     int32_t row = i->row;
     for (int l = i->loop; l >= 0; l = m->re->outer[l]) row += m->reg[2 * m->re->n_group + 2 + l] == at;
@@ -5590,12 +5590,12 @@ static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
         }
         switch (i->op) {
         case TP__RE_AT:
-            yes = tp__re_at(m, i, at);
+            yes = tp__re_position_matches(m, i, at);
             pc++;
             break;
         case TP__RE_JUMP: pc += i->x; break;
         case TP__RE_SPLIT:
-            yes = tp__re_known(m, i, at);
+            yes = tp__re_known_to_fail(m, i, at);
             if (yes < 0 || (yes == 0 && !tp__re_push(m, pc + i->y, at, 0))) return -1;
             yes = !yes;
             pc += i->x;
@@ -5607,7 +5607,7 @@ static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
             break;
         case TP__RE_CHECK: pc += m->reg[i->x] == at ? i->y : 1; break;
         case TP__RE_LOOK:
-            yes = tp__re_look(m, pc, at);
+            yes = tp__re_lookaround(m, pc, at);
             if (yes < 0) return -1;
             if (i->flags == TP__RE_ATOMIC) at = m->end;
             pc += i->x;
@@ -5621,11 +5621,11 @@ static int tp__re_run(tp__re_machine *m, int32_t pc, int32_t at)
         default: /* instructions that match one character */
             yes = at < m->len;
             if (!yes) break;
-            yes = tp__re_takes(m->re, i, tp__re_decode(m->text + at, m->text + m->len, &size));
+            yes = tp__re_matches_char(m->re, i, tp__re_decode(m->text + at, m->text + m->len, &size));
             at += size;
             pc++;
         }
-        if (!yes && !tp__re_back(m, base, &pc, &at)) return 0;
+        if (!yes && !tp__re_backtrack(m, base, &pc, &at)) return 0;
     }
 }
 
@@ -5715,7 +5715,7 @@ TP__UNUSED static bool tp__filter_open(tp__filter *f, tp_graph *g, const tp_at *
     return s == TP_OK;
 }
 
-TP__UNUSED static bool tp__filter_takes(tp__filter *f, const char *name)
+TP__UNUSED static bool tp__filter_matches(tp__filter *f, const char *name)
 {
     bool yes = f->near.wanted == NULL;
     if (f->re) {
@@ -5871,18 +5871,18 @@ static bool tp__summary_here(const tp_graph *g)
 }
 
 /* The collections for new nodes: each of a list that ends with NULL, else `one`, else the default; "": none. */
-typedef struct tp__keys {
+typedef struct tp__collection_keys {
     const char *one;
     const char *const *several;
-} tp__keys;
-static tp__keys tp__keys_of(const char *one, const char *const *several, const char *otherwise)
+} tp__collection_keys;
+static tp__collection_keys tp__collection_keys_of(const char *one, const char *const *several, const char *otherwise)
 {
-    tp__keys k;
+    tp__collection_keys k;
     k.one = one ? one : otherwise;
     k.several = several;
     return k;
 }
-static void tp__keys_add(tp_graph *g, const tp__keys *k, tp_node *n)
+static void tp__add_to_collections(tp_graph *g, const tp__collection_keys *k, tp_node *n)
 {
     for (int i = 0; k->several && k->several[i]; i++)
         if (*k->several[i]) tp_collection_add(g, k->several[i], n);
@@ -5890,7 +5890,7 @@ static void tp__keys_add(tp_graph *g, const tp__keys *k, tp_node *n)
 }
 
 /* Adds a summary node. Its tag is the node's name, with its name scope and unique in the graph, as in TensorFlow. */
-static void tp__summary_node(tp_node *x, const char *name, int kind, const tp__keys *keys)
+static void tp__summary_node(tp_node *x, const char *name, int kind, const tp__collection_keys *keys)
 {
     tp_graph *g = tp_node_graph(x);
     tp_summary_attrs a;
@@ -5907,7 +5907,7 @@ static void tp__summary_node(tp_node *x, const char *name, int kind, const tp__k
     tp_node *n = tp_apply_ex(g, &d);
     if (tp_is_poison(n)) return;
     ((tp_summary_attrs *)n->op->attrs)->tag = n->op->name;
-    tp__keys_add(g, keys, n);
+    tp__add_to_collections(g, keys, n);
 }
 
 /* Returns name + suffix, in the graph's tp_arena. */
@@ -5917,7 +5917,7 @@ static const char *tp__tag(tp_graph *g, const char *name, const char *suffix)
     return s ? s : (tp__graph_nomem(g), "");
 }
 
-static void tp__tensor_summary(tp_node *x, int types, const char *name, const tp__keys *k, const tp_at *at)
+static void tp__tensor_summary(tp_node *x, int types, const char *name, const tp__collection_keys *k, const tp_at *at)
 {
     tp_graph *g = tp_node_graph(x);
     const int known = TP_SUMMARY_SCALAR | TP_SUMMARY_HISTOGRAM | TP_SUMMARY_SPARSITY | TP_SUMMARY_MEAN |
@@ -5943,7 +5943,7 @@ TP_DEF void tp_add_tensor_summary_(tp_node *x, const tp_tensor_summary_desc *d)
 
     if (tp_is_poison(x)) return;
     const tp_graph *g = tp_node_graph(x);
-    const tp__keys k = tp__keys_of(d->collection, d->collections, TP_KEY_SUMMARIES);
+    const tp__collection_keys k = tp__collection_keys_of(d->collection, d->collections, TP_KEY_SUMMARIES);
     if (d->main_tower_only == TP_NO ? g->status == TP_OK : tp__summary_here(g))
         tp__tensor_summary(x, d->types, d->name, &k, &d->at_);
 }
@@ -5989,7 +5989,8 @@ static const char *tp__strip_towers(tp_graph *g, const char *name)
 }
 
 /* Adds the moving average of one scalar. Returns NULL in other towers, under reuse, and after a mistake. */
-static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *averages, const tp__keys *summaries)
+static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__collection_keys *averages,
+                                   const tp__collection_keys *summaries)
 {
     tp_graph *g = tp_node_graph(x);
     if (tp_is_poison(x) || !tp__summary_here(g)) return NULL;
@@ -6033,7 +6034,7 @@ static tp_node *tp__moving_summary(tp_node *x, float decay, const tp__keys *aver
     tp_name_scope_push(g, ""); /* `name` already contains its scopes */
     tp__summary_node(ema, tp__tag(g, name, "-summary"), TP_SUMMARY_SCALAR, summaries);
     tp_name_scope_pop(g);
-    tp__keys_add(g, averages, ema);
+    tp__add_to_collections(g, averages, ema);
     return g->status == TP_OK ? ema : NULL;
 }
 
@@ -6044,8 +6045,9 @@ TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, c
     tp_moving_summary_desc none;
     memset(&none, 0, sizeof none);
     if (!desc) desc = &none;
-    const tp__keys averages = tp__keys_of(desc->collection, NULL, TP_KEY_MOVING_SUMMARY_OPS),
-                   summaries = tp__keys_of(desc->summary_collection, desc->summary_collections, TP_KEY_SUMMARIES);
+    const tp__collection_keys averages = tp__collection_keys_of(desc->collection, NULL, TP_KEY_MOVING_SUMMARY_OPS),
+                              summaries = tp__collection_keys_of(desc->summary_collection, desc->summary_collections,
+                                                                 TP_KEY_SUMMARIES);
     tp_node **ema = NULL;
     for (int i = 0; i < n; i++) {
         tp_node *y = tp__moving_summary(scalars[i], tp__float_option(desc->decay, 0.95f), &averages, &summaries);
@@ -6063,13 +6065,13 @@ TP_DEF void tp_add_param_summary_(tp_graph *g, const tp_param_summary_desc *d)
 
     int n = 0;
     if (!tp__summary_here(g)) return;
-    const tp__keys k = tp__keys_of(d->collection, d->collections, TP_KEY_SUMMARIES);
+    const tp__collection_keys k = tp__collection_keys_of(d->collection, d->collections, TP_KEY_SUMMARIES);
     tp_cached_name_scope_push(g, "param-summary", true);
     tp__filter f;
     if (tp__filter_open(&f, g, &d->at_, "add_param_summary", d->regex, false)) {
         tp_node *const *vars = tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
         for (int i = 0; i < n; i++)
-            if (tp__filter_takes(&f, vars[i]->op->name)) tp__tensor_summary(vars[i], d->types, NULL, &k, &d->at_);
+            if (tp__filter_matches(&f, vars[i]->op->name)) tp__tensor_summary(vars[i], d->types, NULL, &k, &d->at_);
         tp__filter_close(&f);
     }
     tp_name_scope_pop(g);
@@ -6102,7 +6104,7 @@ TP_DEF void(tp_add_param_summary)(tp_graph *g, const char *regex, int types)
  *
  * Each operation runs on its device, and its values are in that device's arena. Steps 4 to 6 never combine operations of
  * different devices. A value that is read on another device is copied there when its first reader on that device is emitted
- * (tp__bring). The copy thus runs just before that reader, and the order of readers and writers in step 3 holds for copies too. */
+ * (tp__replicate_on). The copy thus runs just before that reader, and the order of readers and writers in step 3 holds for copies too. */
 
 #define TP__MAX_RULES    3   /* largest number of fusion rules that match the same op */
 #define TP__MAX_DESCENTS 256 /* largest number of products that one op of gradient descent absorbs */
@@ -6369,47 +6371,47 @@ static int tp__device_of(const tp__compiler *c, const tp_operation *o) { return 
 static int tp__node_on(const tp__compiler *c, const tp_node *n) { return c->exec->one_device ? 0 : tp_node_device(n); }
 
 /* Returns the session's half precision; unset: it has none. */
-static tp_dtype tp__half_of(const tp__compiler *c)
+static tp_dtype tp__session_half_dtype(const tp__compiler *c)
 {
     const tp_precision p = c->exec->session->config.precision;
     return p == TP_PRECISION_BF16 ? TP_BF16 : p == TP_PRECISION_F16 ? TP_F16 : TP_DTYPE_UNSET;
 }
 
 /* Whether the node is float32 in the graph. The plan may store its value in half precision. */
-static bool tp__single(const tp__compiler *c, const tp_node *n)
+static bool tp__is_float32(const tp__compiler *c, const tp_node *n)
 {
     return n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype != TP_F64;
 }
 
 /* Returns the value at the end of a chain of aliases, and the node that it belongs to. */
-static int tp__root(const tp__compiler *c, int v)
+static int tp__alias_root(const tp__compiler *c, int v)
 {
     while (c->alias[v] >= 0) v = c->alias[v];
     return v;
 }
 
-static const tp_node *tp__root_node(const tp__compiler *c, const tp_node *n)
+static const tp_node *tp__alias_root_node(const tp__compiler *c, const tp_node *n)
 {
     while (c->alias[tp__value_of(c, n)] >= 0) n = n->op->in[0];
     return n;
 }
 
-static void *tp__need(void *p, bool *ok)
+static void *tp__check_memory(void *p, bool *ok)
 {
     if (!p) *ok = false;
     return p;
 }
 
-static int *tp__ints(tp__compiler *c, int n, int value, bool *ok)
+static int *tp__alloc_ints(tp__compiler *c, int n, int value, bool *ok)
 {
-    int *x = (int *)tp__need(tp_arena_alloc(&c->arena, (size_t)n * sizeof *x), ok);
+    int *x = (int *)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)n * sizeof *x), ok);
     for (int i = 0; i < n && x; i++) x[i] = value;
     return x;
 }
 
-static char *tp__marks(tp__compiler *c, int n, bool *ok)
+static char *tp__alloc_marks(tp__compiler *c, int n, bool *ok)
 {
-    return (char *)tp__need(tp_arena_alloc(&c->arena, (size_t)n), ok);
+    return (char *)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)n), ok);
 }
 
 static tp_status tp__nomem_plan(void) { return tp_fail(TP_ERR_NOMEM, "out of memory while a plan was compiled"); }
@@ -6435,8 +6437,8 @@ static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
     c->plan = p;
     c->n_op = c->g->op.n;
     bool ok = true;
-    c->first_value = tp__ints(c, c->n_op, 0, &ok);
-    c->op = (const tp_operation **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *c->op), &ok);
+    c->first_value = tp__alloc_ints(c, c->n_op, 0, &ok);
+    c->op = (const tp_operation **)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *c->op), &ok);
     if (!ok) return tp__nomem_plan();
     int n_use = 0;
     for (int id = 0; id < c->n_op; id++) {
@@ -6445,28 +6447,29 @@ static tp_status tp__compiler_init(tp__compiler *c, tp_exec *e, tp__plan *p)
         c->n_value += o->n_out;
         n_use += o->n_in + 1;
     }
-    c->need = tp__marks(c, c->n_op, &ok);
-    c->shape_need = tp__marks(c, c->n_op, &ok);
-    c->folded = tp__marks(c, c->n_op, &ok);
-    c->constant = tp__marks(c, c->n_op, &ok);
-    c->wide = tp__marks(c, c->n_op, &ok);
-    c->fetched = tp__marks(c, c->n_value, &ok);
-    c->elided = tp__marks(c, c->n_value, &ok);
-    c->position = tp__ints(c, c->n_op, -1, &ok);
-    c->order = tp__ints(c, c->n_op, -1, &ok);
-    c->fusion = (tp__fusion *)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *c->fusion), &ok);
-    c->absorbed_by = tp__ints(c, c->n_op, -1, &ok);
-    c->stands = tp__ints(c, c->n_op, -1, &ok);
-    c->stands_next = tp__ints(c, c->n_op, -1, &ok);
-    c->group = tp__ints(c, c->n_op, -1, &ok);
-    c->alias = tp__ints(c, c->n_value, -1, &ok);
-    c->fed = tp__ints(c, c->n_value, -1, &ok);
-    c->use_head = tp__ints(c, c->n_value, -1, &ok);
-    c->use_next = tp__ints(c, n_use, -1, &ok);
-    c->use_op = tp__ints(c, n_use, -1, &ok);
-    c->writer_head = tp__ints(c, c->g->var.n, -1, &ok);
-    c->replicas = (tp__replica **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->replicas), &ok);
-    c->value = (tp__value *)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->value), &ok);
+    c->need = tp__alloc_marks(c, c->n_op, &ok);
+    c->shape_need = tp__alloc_marks(c, c->n_op, &ok);
+    c->folded = tp__alloc_marks(c, c->n_op, &ok);
+    c->constant = tp__alloc_marks(c, c->n_op, &ok);
+    c->wide = tp__alloc_marks(c, c->n_op, &ok);
+    c->fetched = tp__alloc_marks(c, c->n_value, &ok);
+    c->elided = tp__alloc_marks(c, c->n_value, &ok);
+    c->position = tp__alloc_ints(c, c->n_op, -1, &ok);
+    c->order = tp__alloc_ints(c, c->n_op, -1, &ok);
+    c->fusion = (tp__fusion *)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *c->fusion), &ok);
+    c->absorbed_by = tp__alloc_ints(c, c->n_op, -1, &ok);
+    c->stands = tp__alloc_ints(c, c->n_op, -1, &ok);
+    c->stands_next = tp__alloc_ints(c, c->n_op, -1, &ok);
+    c->group = tp__alloc_ints(c, c->n_op, -1, &ok);
+    c->alias = tp__alloc_ints(c, c->n_value, -1, &ok);
+    c->fed = tp__alloc_ints(c, c->n_value, -1, &ok);
+    c->use_head = tp__alloc_ints(c, c->n_value, -1, &ok);
+    c->use_next = tp__alloc_ints(c, n_use, -1, &ok);
+    c->use_op = tp__alloc_ints(c, n_use, -1, &ok);
+    c->writer_head = tp__alloc_ints(c, c->g->var.n, -1, &ok);
+    c->replicas =
+        (tp__replica **)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->replicas), &ok);
+    c->value = (tp__value *)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)c->n_value * sizeof *c->value), &ok);
     if (!ok) return tp__nomem_plan();
     for (int id = 0; id < c->n_op; id++) c->stands[id] = id;
     for (int v = 0; v < c->n_value; v++) c->value[v].buffer = -1;
@@ -6502,7 +6505,7 @@ static int tp__new_buffer(tp__compiler *c, tp__place where, int64_t bytes, int d
     return p->n_buffer++;
 }
 
-static void tp__touch(tp__plan *p, int buffer, int step)
+static void tp__extend_lifetime(tp__plan *p, int buffer, int step)
 {
     if (buffer < 0) return;
     tp__buffer *b = &p->buffer[buffer];
@@ -6763,7 +6766,7 @@ static tp_status tp__rewrite_table(tp__compiler *c, const tp_operation *o, const
     const bool back = (o->row->flags & TP__OP_SEQUENCE_GRAD) != 0;
     const int device = tp__device_of(c, o), i = o->row->sequence;
     tp_device *d = c->plan->device[device];
-    if (tp__half_of(c)) return TP_OK;
+    if (tp__session_half_dtype(c)) return TP_OK;
     if (tp__is_live_gather_grad(c, o)) { /* the step of the sequence op's gradient computes it */
         const tp_node *dx = tp__gathered_gradient(c, o);
         const tp_operation *from = c->op[dx->op->id];
@@ -6847,9 +6850,9 @@ typedef struct tp__edges {
 } tp__edges;
 
 /* Records that op a must run before op b. */
-static void tp__before(tp__compiler *c, tp__edges *g, int a, int b)
+static void tp__order_before(tp__compiler *c, tp__edges *g, int a, int b)
 {
-    tp__edge *e = (tp__edge *)tp__need(tp_arena_alloc(&c->arena, sizeof *e), &g->ok);
+    tp__edge *e = (tp__edge *)tp__check_memory(tp_arena_alloc(&c->arena, sizeof *e), &g->ok);
     if (!e) return;
     e->to = b;
     e->next = g->from[a];
@@ -6858,13 +6861,13 @@ static void tp__before(tp__compiler *c, tp__edges *g, int a, int b)
 }
 
 /* Records that all readers of op a's output 0 must run before op b. */
-static void tp__readers_before(tp__compiler *c, tp__edges *g, int a, int b)
+static void tp__order_readers_before(tp__compiler *c, tp__edges *g, int a, int b)
 {
     for (int u = c->use_head[c->first_value[a]]; u >= 0; u = c->use_next[u])
-        if (c->use_op[u] != b) tp__before(c, g, c->use_op[u], b);
+        if (c->use_op[u] != b) tp__order_before(c, g, c->use_op[u], b);
 }
 
-static bool tp__writes(const tp__compiler *c, int id, const tp_variable *v)
+static bool tp__op_writes(const tp__compiler *c, int id, const tp_variable *v)
 {
     const tp_operation *o = c->op[id];
     if (!c->need[id] || !tp__is_writer(o)) return false;
@@ -6881,10 +6884,10 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
         for (int i = 0; i < o->n_in; i++) {
             const bool data = !tp__shape_only(o->row, i) && c->fed[tp__value_of(c, o->in[i])] < 0;
             if (c->need[o->in[i]->op->id] && (data || o->row == &tp__op_read_after))
-                tp__before(c, g, o->in[i]->op->id, id);
+                tp__order_before(c, g, o->in[i]->op->id, id);
         }
         for (int i = 0; i < o->n_ctrl; i++)
-            if (c->need[o->ctrl[i]->id]) tp__before(c, g, o->ctrl[i]->id, id);
+            if (c->need[o->ctrl[i]->id]) tp__order_before(c, g, o->ctrl[i]->id, id);
     }
     /* a writer runs after the readers of the old value; writers of one variable keep their creation order */
     for (int id = 0; id < c->n_op; id++) {
@@ -6892,19 +6895,19 @@ static void tp__plan_edges(tp__compiler *c, tp__edges *g)
         for (int k = 0; k < o->n_var && c->need[id] && tp__is_writer(o); k++) {
             const tp_variable *v = o->var[k];
             int previous = id - 1;
-            while (previous >= 0 && !tp__writes(c, previous, v)) previous--;
+            while (previous >= 0 && !tp__op_writes(c, previous, v)) previous--;
             if (c->writer_head[v->id] < 0) c->writer_head[v->id] = id;
-            if (previous >= 0) tp__before(c, g, previous, id);
-            tp__readers_before(c, g, previous >= 0 ? previous : v->node->op->id, id);
+            if (previous >= 0) tp__order_before(c, g, previous, id);
+            tp__order_readers_before(c, g, previous >= 0 ? previous : v->node->op->id, id);
         }
     }
     for (int id = 0; id < c->n_op; id++) { /* a read_after and its readers run before newer ops write the variable */
         const tp_operation *o = c->op[id];
         if (!c->need[id] || o->row != &tp__op_read_after) continue;
         for (int w = id + 1; w < c->n_op; w++) {
-            if (!tp__writes(c, w, o->var[0])) continue;
-            tp__before(c, g, id, w);
-            tp__readers_before(c, g, id, w);
+            if (!tp__op_writes(c, w, o->var[0])) continue;
+            tp__order_before(c, g, id, w);
+            tp__order_readers_before(c, g, id, w);
         }
     }
 }
@@ -6933,7 +6936,7 @@ static int tp__heap_take(int *heap, int *n)
     return least;
 }
 
-static int tp__turn_of(const tp__compiler *c, int id)
+static int tp__order_key(const tp__compiler *c, int id)
 {
     return c->op[id]->row->flags & TP_OP_EARLY ? id - c->n_op : id;
 }
@@ -6943,20 +6946,20 @@ static tp_status tp__plan_order(tp__compiler *c)
     tp__edges g;
     int n_ready = 0;
     g.ok = true;
-    g.from = (tp__edge **)tp__need(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *g.from), &g.ok);
-    g.degree = tp__ints(c, c->n_op, 0, &g.ok);
-    int *ready = tp__ints(c, c->n_op + 1, 0, &g.ok);
+    g.from = (tp__edge **)tp__check_memory(tp_arena_alloc(&c->arena, (size_t)c->n_op * sizeof *g.from), &g.ok);
+    g.degree = tp__alloc_ints(c, c->n_op, 0, &g.ok);
+    int *ready = tp__alloc_ints(c, c->n_op + 1, 0, &g.ok);
     if (g.ok) tp__plan_edges(c, &g);
     if (!g.ok) return tp__nomem_plan();
     for (int id = 0; id < c->n_op; id++)
-        if (c->need[id] && g.degree[id] == 0) tp__heap_put(ready, &n_ready, tp__turn_of(c, id));
+        if (c->need[id] && g.degree[id] == 0) tp__heap_put(ready, &n_ready, tp__order_key(c, id));
     c->n_order = 0;
     while (n_ready > 0) {
         const int turn = tp__heap_take(ready, &n_ready), id = turn < 0 ? turn + c->n_op : turn;
         c->position[id] = c->n_order;
         c->order[c->n_order++] = id;
         for (const tp__edge *e = g.from[id]; e; e = e->next)
-            if (--g.degree[e->to] == 0) tp__heap_put(ready, &n_ready, tp__turn_of(c, e->to));
+            if (--g.degree[e->to] == 0) tp__heap_put(ready, &n_ready, tp__order_key(c, e->to));
     }
     for (int id = 0; id < c->n_op; id++)
         if (c->need[id] && g.degree[id] > 0)
@@ -6983,7 +6986,7 @@ static bool tp__written_after(const tp__compiler *c, const tp_variable *v, int a
 
 /* 3b. With a half precision, chooses the float32 values that are stored in it: the results of products, of ops that
  * compute element by element from half-precision values or only move them, and of ops that work in the precision of
- * their input. Other ops read float32: tp__bring_as converts. tp__is_mover: whether the op only moves values, or adds
+ * their input. Other ops read float32: tp__node_as_dtype converts. tp__is_mover: whether the op only moves values, or adds
  * them up. */
 static bool tp__is_mover(const tp_operation *o)
 {
@@ -6993,7 +6996,7 @@ static bool tp__is_mover(const tp_operation *o)
 
 static bool tp__is_stored_half(const tp__compiler *c, const tp_node *n)
 {
-    const tp_dtype half = tp__half_of(c);
+    const tp_dtype half = tp__session_half_dtype(c);
     return half && n->dtype == TP_F32 && c->value[tp__value_of(c, n)].type.dtype == half;
 }
 
@@ -7015,7 +7018,7 @@ static bool tp__is_wide(const tp__compiler *c, const tp_node *n)
 
 static void tp__plan_precision(tp__compiler *c)
 {
-    const tp_dtype half = tp__half_of(c);
+    const tp_dtype half = tp__session_half_dtype(c);
     for (int id = 0; id < c->n_op && half; id++) {
         const tp_operation *o = c->op[id];
         if (tp__has_bias(o)) c->wide[o->in[0]->op->id] = 1;
@@ -7058,9 +7061,9 @@ static void tp__plan_precision(tp__compiler *c)
 }
 
 /* Returns the precision in which op o reads its operand i, which is node n. */
-static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const tp_node *n, int i)
+static tp_dtype tp__operand_precision(const tp__compiler *c, const tp_operation *o, const tp_node *n, int i)
 {
-    const tp_dtype stored = c->value[tp__value_of(c, n)].type.dtype, half = tp__half_of(c);
+    const tp_dtype stored = c->value[tp__value_of(c, n)].type.dtype, half = tp__session_half_dtype(c);
     if (!half || n->dtype != TP_F32) return stored;
     if (o->row->flags & TP_OP_HALF)
         return (tp__is_stored_half(c, &o->out[0]) || tp__is_wide(c, &o->out[0])) && !((o->row->single_in >> i) & 1u)
@@ -7080,7 +7083,7 @@ static tp_dtype tp__wanted(const tp__compiler *c, const tp_operation *o, const t
 /* Returns the variable whose memory holds the value of n; NULL: it is elsewhere. */
 static const tp_variable *tp__memory_of(const tp__compiler *c, const tp_node *n)
 {
-    n = tp__root_node(c, n);
+    n = tp__alias_root_node(c, n);
     if (n->index != 0 || c->fed[tp__value_of(c, n)] >= 0) return NULL;
     return n->op->n_var ? n->op->var[0] : tp_node_variable(n);
 }
@@ -7163,7 +7166,7 @@ static void tp__plan_fold(tp__compiler *c)
 /* -- 6. fuse: an op's step also does what ops around it would do; each rule is one function and an entry of tp__rules --- */
 
 /* Returns the TP_FUSES_ flags of the kernel that will run op o: what can be fused into it. */
-static unsigned tp__fuses(const tp__compiler *c, const tp_operation *o)
+static unsigned tp__kernel_fuses(const tp__compiler *c, const tp_operation *o)
 {
     tp_device *d = c->plan->device[tp__device_of(c, o)];
     if (d->find_kernel(d, o->row->name)) return d->fuses ? d->fuses(d, o->row->name) : 0;
@@ -7185,7 +7188,7 @@ static bool tp__channels_last(const tp__compiler *c, const tp_operation *o)
 
 static bool tp__can_fuse(const tp__compiler *c, const tp_operation *o, unsigned what)
 {
-    const unsigned can = tp__fuses(c, o);
+    const unsigned can = tp__kernel_fuses(c, o);
     return (can & what) == what && (!(can & TP_FUSES_CHANNELS_LAST) || tp__channels_last(c, o));
 }
 
@@ -7237,7 +7240,7 @@ static void tp__absorb_next(tp__compiler *c, tp__fusion *f, const tp_operation *
 }
 
 /* The step of op o runs at the place of op `at`, before the steps that are there. */
-static void tp__stand_at(tp__compiler *c, const tp_operation *o, const tp_operation *at)
+static void tp__run_at_place_of(tp__compiler *c, const tp_operation *o, const tp_operation *at)
 {
     c->stands[o->id] = -1;
     c->stands_next[o->id] = c->stands[at->id];
@@ -7246,7 +7249,7 @@ static void tp__stand_at(tp__compiler *c, const tp_operation *o, const tp_operat
 }
 
 /* Returns the place in the order of the step that computes an op's results. */
-static int tp__made_at(const tp__compiler *c, const tp_operation *o)
+static int tp__place_of_result(const tp__compiler *c, const tp_operation *o)
 {
     const tp_operation *by = c->absorbed_by[o->id] >= 0 ? c->op[c->absorbed_by[o->id]] : o;
     const tp_operation *place = c->fusion[by->id].place;
@@ -7255,7 +7258,7 @@ static int tp__made_at(const tp__compiler *c, const tp_operation *o)
 
 /* Whether input i of a gradient descent op can be fused with it. It must be a weight gradient a^T b that no other op
  * reads. The fusion keeps the bits as long as the sum over k is not split (>>gemm). */
-static bool tp__descends(const tp__compiler *c, const tp_operation *apply, int i)
+static bool tp__can_fuse_descent(const tp__compiler *c, const tp_operation *apply, int i)
 {
     const int n = ((const tp__apply_attrs *)apply->attrs)->n;
     const tp_node *grad = tp__unnamed(apply->in[i]);
@@ -7298,7 +7301,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
     if (apply->n_in != n + 1 || (!d->host && !d->find_kernel(d, tp__op_descend.name)))
         return TP_OK; /* with a predicate, the update does not always happen */
     for (int i = 0; i < n && i < TP__MAX_DESCENTS; i++)
-        if ((descends[i] = left > 1 && tp__descends(c, apply, i))) left--;
+        if ((descends[i] = left > 1 && tp__can_fuse_descent(c, apply, i))) left--;
     if (left == n) return TP_OK;
     tp_arena *arena = &c->plan->arena;
     tp__fusion *rest = &c->fusion[apply->id];
@@ -7326,7 +7329,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
         f->var = &apply->var[i];
         f->n_var = 1;
         f->n_absorbed = 1;
-        tp__stand_at(c, m, apply);
+        tp__run_at_place_of(c, m, apply);
     }
     return TP_OK;
 }
@@ -7335,7 +7338,7 @@ static tp_status tp__fuse_descent(tp__compiler *c, const tp_operation *apply, co
 static tp_status tp__fuse_bn_relu(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
     const int v = c->first_value[o->id];
-    if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER)) || !tp__single(c, &o->out[0]) ||
+    if (!(o->row->flags & (TP__OP_BATCH_NORM | TP__OP_BATCH_NORM_INFER)) || !tp__is_float32(c, &o->out[0]) ||
         !tp__can_fuse(c, o, TP_FUSES_ACT))
         return TP_OK;
     const int id = tp__sole_consumer(c, v);
@@ -7378,12 +7381,13 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
     if (tp__memory_of(c, mask->in[0])) return NULL; /* a writer could change it before o reads it */
     const tp_variable *var = tp__memory_of(c, bn->in[2]);
     if (var && c->writer_head[var->id] >= 0 && c->position[c->writer_head[var->id]] < c->position[o->id]) return NULL;
-    return c->value[tp__root(c, tp__value_of(c, bn->in[2]))].type.dtype == TP_F32 ? bn : NULL;
+    return c->value[tp__alias_root(c, tp__value_of(c, bn->in[2]))].type.dtype == TP_F32 ? bn : NULL;
 }
 
 static tp_status tp__fuse_bn_mask(tp__compiler *c, const tp_operation *o, const tp__rule *rule)
 {
-    if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__single(c, &o->out[0]) || !tp__can_fuse(c, o, TP_FUSES_MASK))
+    if (!(o->row->flags & TP__OP_BATCH_NORM_GRAD) || !tp__is_float32(c, &o->out[0]) ||
+        !tp__can_fuse(c, o, TP_FUSES_MASK))
         return TP_OK;
     if (c->value[c->first_value[o->id]].type.dtype == TP_F16) return TP_OK; /* a float32 above 0 may be 0 in float16 */
     const tp_operation *bn = tp__masked_batch_norm(c, o), *mask = o->in[0]->op;
@@ -7430,7 +7434,7 @@ static tp_status tp__fuse_epilogue(tp__compiler *c, const tp_operation *o, const
         f->fused.act = TP_EPILOGUE_RELU;
         tp__absorb_next(c, f, last, o);
     }
-    tp__stand_at(c, o, last);
+    tp__run_at_place_of(c, o, last);
     return TP_OK;
 }
 
@@ -7474,13 +7478,13 @@ static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__
         tp__device_of(c, sum) != device || c->fed[c->first_value[id]] >= 0)
         return TP_OK;
     tp_node *other = sum->in[tp__value_of(c, sum->in[0]) == v];
-    const tp_node *root = tp__root_node(c, other);
+    const tp_node *root = tp__alias_root_node(c, other);
     if (tp__value_of(c, other) == v || !tp__type_equal(&c->value[v].type, &c->value[tp__value_of(c, other)].type))
         return TP_OK;
     /* the other summand must be computed before o; if it is an element-wise op, it runs at the end of its chain, which
      * may be after o */
     if ((root->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)) ||
-        c->position[root->op->id] >= c->position[o->id] || tp__made_at(c, root->op) >= c->position[o->id])
+        c->position[root->op->id] >= c->position[o->id] || tp__place_of_result(c, root->op) >= c->position[o->id])
         return TP_OK;
     if (c->absorbed_by[root->op->id] < 0 && (root->op->row->flags & TP_OP_ELEMENTWISE) &&
         c->fed[tp__value_of(c, root)] < 0)
@@ -7494,7 +7498,7 @@ static tp_status tp__fuse_sum(tp__compiler *c, const tp_operation *o, const tp__
 }
 
 /* Whether value v, with all its aliases, is read only by convolutions that can normalise their input. */
-static bool tp__only_convolved(const tp__compiler *c, int v, int device)
+static bool tp__read_only_by_convs(const tp__compiler *c, int v, int device)
 {
     if (c->fetched[v] || c->fed[v] >= 0 || c->use_head[v] < 0) return false;
     for (int u = c->use_head[v]; u >= 0; u = c->use_next[u]) {
@@ -7502,7 +7506,7 @@ static bool tp__only_convolved(const tp__compiler *c, int v, int device)
         const int first = c->first_value[o->id];
         if (tp__device_of(c, o) != device || c->folded[o->id]) return false;
         if (c->alias[first] == v) {
-            if (o->row != &tp__op_identity || o->n_ctrl || !tp__only_convolved(c, first, device)) return false;
+            if (o->row != &tp__op_identity || o->n_ctrl || !tp__read_only_by_convs(c, first, device)) return false;
             continue;
         }
         if (o->row == &tp__op_relu_grad && c->absorbed_by[o->id] >= 0 && tp__value_of(c, o->in[0]) != v)
@@ -7546,7 +7550,7 @@ static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp_
     if (y->shape.ndim != 4 || y->shape.dim[0] < 1 || y->dtype != TP_F32 || x->dtype != TP_F32 ||
         !tp__channels_last(c, o) || (tp__unnamed(o->in[0])->op->row->flags & (TP_OP_READS_VAR | TP_OP_WRITES_VAR)))
         return TP_OK;
-    if (!tp__only_convolved(c, v, tp__device_of(c, o))) return TP_OK;
+    if (!tp__read_only_by_convs(c, v, tp__device_of(c, o))) return TP_OK;
     if (!(f = tp__fuse(c, o, rule, 0))) return tp__nomem_plan();
     f->fused.elided = true;
     c->elided[v] = 1;
@@ -7656,7 +7660,7 @@ static tp_status tp__plan_groups(tp__compiler *c)
         if (c->folded[o->id] || c->absorbed_by[o->id] >= 0 || c->alias[v] >= 0 || !tp__fusable(c, o)) continue;
         int best = -1;
         for (int i = 0; i < o->n_in && best < 0 && !c->exec->session->config.no_fusion; i++) {
-            const tp_node *node = tp__root_node(c, o->in[i]);
+            const tp_node *node = tp__alias_root_node(c, o->in[i]);
             const int group = c->group[node->op->id];
             if (group >= 0 && node->index == 0 && tp__may_join(c, &c->groups[group], o->id)) best = group;
         }
@@ -7814,7 +7818,7 @@ static tp__step *tp__add_step(tp__compiler *c, const tp_op *row, const char *nam
 static void tp__do_nothing(const tp_call *k) { (void)k; }
 
 /* Whether all outputs of this step have 0 elements. Then it has nothing to do, although other dimensions may be long. */
-static bool tp__gives_nothing(const tp__step *s)
+static bool tp__has_empty_outputs(const tp__step *s)
 {
     if (s->call.n_out < 1 || s->row->flags & (TP_OP_WRITES_VAR | TP_OP_COLLECTIVE | TP_OP_HOST)) return false;
     for (int i = 0; i < s->call.n_out; i++)
@@ -7827,7 +7831,7 @@ static tp_status tp__step_kernel(tp__step *s)
 {
     tp_device *d = s->call.device;
     s->fn = tp__do_nothing;
-    if (tp__gives_nothing(s)) return TP_OK;
+    if (tp__has_empty_outputs(s)) return TP_OK;
     s->fn = d->find_kernel(d, s->row->name);
     if (s->fn) return TP_OK;
     if (!d->host && (s->row->flags & TP_OP_ANY_DEVICE)) {
@@ -7902,7 +7906,7 @@ static tp_status tp__step_finish(tp__compiler *c, tp__step *s)
     if (scratch) {
         s->scratch = tp__new_buffer(c, TP__IN_ARENA, (int64_t)scratch, s->device);
         if (s->scratch < 0) return tp__nomem_plan();
-        tp__touch(p, s->scratch, p->n_step - 1);
+        tp__extend_lifetime(p, s->scratch, p->n_step - 1);
     }
     return TP_OK;
 }
@@ -7973,7 +7977,7 @@ static const tp_op tp__op_copy =
 /* Returns the buffer that holds value v on a device; -1: no op needs v, or it was not copied to that device. */
 static int tp__buffer_on(const tp__compiler *c, int v, int device)
 {
-    const int root = tp__root(c, v), home = c->value[root].buffer;
+    const int root = tp__alias_root(c, v), home = c->value[root].buffer;
     if (home < 0 || c->plan->buffer[home].device == device) return home;
     for (const tp__replica *a = c->replicas[root]; a; a = a->next)
         if (a->device == device && !a->dtype) return a->buffer;
@@ -7983,7 +7987,7 @@ static int tp__buffer_on(const tp__compiler *c, int v, int device)
 /* Returns the buffer that holds value v on a device in precision dtype; -1: none. */
 static int tp__buffer_as(const tp__compiler *c, int v, int device, tp_dtype dtype)
 {
-    const int root = tp__root(c, v);
+    const int root = tp__alias_root(c, v);
     if (c->value[root].type.dtype == dtype) return tp__buffer_on(c, v, device);
     for (const tp__replica *a = c->replicas[root]; a; a = a->next)
         if (a->device == device && a->dtype == dtype) return a->buffer;
@@ -8006,10 +8010,10 @@ static int tp__add_replica(tp__compiler *c, int root, tp__place where, int64_t b
 
 /* Makes value v readable on a device for the next step. It gets one replica per device: a constant is stored there, a fed
  * value is uploaded there too, and for any other value a copy step is added. */
-static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
+static tp_status tp__replicate_on(tp__compiler *c, int v, int device, const char *name)
 {
     tp__plan *p = c->plan;
-    const int root = tp__root(c, v), home = c->value[root].buffer;
+    const int root = tp__alias_root(c, v), home = c->value[root].buffer;
     if (home < 0 || tp__buffer_on(c, root, device) >= 0) return TP_OK;
     const bool constant = p->buffer[home].where == TP__IN_CONST;
     const tp__place place = constant ? TP__IN_CONST : TP__IN_ARENA;
@@ -8026,26 +8030,26 @@ static tp_status tp__bring(tp__compiler *c, int v, int device, const char *name)
     s->operand[0] = s->operand[1] = tp__operand(&c->value[root].type);
     s->buffer[0] = home;
     s->buffer[1] = b;
-    tp__touch(p, home, p->n_step - 1);
-    tp__touch(p, b, p->n_step - 1);
+    tp__extend_lifetime(p, home, p->n_step - 1);
+    tp__extend_lifetime(p, b, p->n_step - 1);
     p->info.n_copies++;
     const bool far = !p->device[device]->host && !p->device[s->from]->host && !p->device[device]->copy_from;
     if (far && (size_t)p->buffer[b].bytes > p->room_bytes) p->room_bytes = (size_t)p->buffer[b].bytes;
     return TP_OK;
 }
 
-static tp_status tp__bring_node(tp__compiler *c, const tp_node *n, int device)
+static tp_status tp__node_on_device(tp__compiler *c, const tp_node *n, int device)
 {
-    return tp__bring(c, tp__value_of(c, n), device, n->op->name);
+    return tp__replicate_on(c, tp__value_of(c, n), device, n->op->name);
 }
 
 /* Makes node n readable on a device in precision dtype. It gets one replica per device and precision, by a step that
  * converts it. */
-static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_dtype dtype)
+static tp_status tp__node_as_dtype(tp__compiler *c, const tp_node *n, int device, tp_dtype dtype)
 {
     tp__plan *p = c->plan;
-    const int v = tp__value_of(c, n), root = tp__root(c, v);
-    const tp_status st = tp__bring_node(c, n, device);
+    const int v = tp__value_of(c, n), root = tp__alias_root(c, v);
+    const tp_status st = tp__node_on_device(c, n, device);
     const int from = tp__buffer_on(c, v, device);
     if (st != TP_OK || from < 0 || c->value[root].type.dtype == dtype || tp__buffer_as(c, v, device, dtype) >= 0)
         return st;
@@ -8062,8 +8066,8 @@ static tp_status tp__bring_as(tp__compiler *c, const tp_node *n, int device, tp_
     s->operand[1] = tp__operand(&t);
     s->buffer[0] = from;
     s->buffer[1] = b;
-    tp__touch(p, from, p->n_step - 1);
-    tp__touch(p, b, p->n_step - 1);
+    tp__extend_lifetime(p, from, p->n_step - 1);
+    tp__extend_lifetime(p, b, p->n_step - 1);
     return tp__step_kernel(s);
 }
 
@@ -8077,8 +8081,8 @@ static tp_status tp__copy_out(tp__compiler *c, int v, int from, const char *name
     s->operand[0] = s->operand[1] = tp__operand(&c->value[v].type);
     s->buffer[0] = from;
     s->buffer[1] = c->value[v].buffer = b;
-    tp__touch(p, from, p->n_step - 1);
-    tp__touch(p, b, p->n_step - 1);
+    tp__extend_lifetime(p, from, p->n_step - 1);
+    tp__extend_lifetime(p, b, p->n_step - 1);
     return tp__step_kernel(s);
 }
 
@@ -8146,7 +8150,7 @@ static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const
 {
     tp__program *prog = ch->prog;
     tp__instr *ins = &prog->instr[m];
-    const int v = tp__value_of(c, o->in[i]), root = tp__root(c, v);
+    const int v = tp__value_of(c, o->in[i]), root = tp__alias_root(c, v);
     int member = -1, e = 0;
     for (int k = 0; k < m; k++)
         if (c->first_value[ch->group->op[k]] == root) member = k;
@@ -8158,7 +8162,7 @@ static tp_status tp__chain_operand(tp__compiler *c, tp__chain_builder *ch, const
     }
     while (e < prog->n_ext && ch->ext_value[e] != v) e++;
     if (e == prog->n_ext) {
-        const tp_status st = tp__bring_node(c, o->in[i], ch->device);
+        const tp_status st = tp__node_on_device(c, o->in[i], ch->device);
         if (st != TP_OK) return st;
         ch->ext_value[e] = v;
         tp__ext_layout(&prog->shape, &c->value[v].type.shape, &prog->ext[e]);
@@ -8276,7 +8280,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
     for (int e = 0; e < prog->n_ext; e++) {
         s->operand[e] = tp__operand(&c->value[ch.ext_value[e]].type);
         s->buffer[e] = tp__buffer_on(c, ch.ext_value[e], ch.device);
-        tp__touch(p, s->buffer[e], at);
+        tp__extend_lifetime(p, s->buffer[e], at);
     }
     for (int k = 0; k < prog->n_out; k++) {
         const int v = ch.out_value[k],
@@ -8284,7 +8288,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
         if (buffer < 0) return tp__nomem_plan();
         s->operand[prog->n_ext + k] = tp__operand(&c->value[v].type);
         s->buffer[prog->n_ext + k] = c->value[v].buffer = buffer;
-        tp__touch(p, buffer, at);
+        tp__extend_lifetime(p, buffer, at);
     }
     p->info.n_fused += group->n;
     return tp__step_kernel(s);
@@ -8293,7 +8297,7 @@ static tp_status tp__emit_group(tp__compiler *c, const tp__group *group)
 /* -- 7. emit: an all-reduce ---------------------------------------------------------------------------- */
 
 /* Whether the vendor's library (NCCL) computes this sum. Each value must be on a device of its own. */
-static tp_status tp__sum_together(const tp__compiler *c, const tp_operation *o, bool *together)
+static tp_status tp__sum_by_vendor(const tp__compiler *c, const tp_operation *o, bool *together)
 {
     const tp__plan *p = c->plan;
     *together = false;
@@ -8323,7 +8327,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
     tp__plan *p = c->plan;
     const int n = o->n_in, v0 = c->first_value[o->id];
     bool host = true, together = false;
-    tp_status st = tp__sum_together(c, o, &together);
+    tp_status st = tp__sum_by_vendor(c, o, &together);
     if (st != TP_OK) return st;
     for (int i = 0; i < n; i++) host = host && p->device[tp__node_on(c, o->in[i])]->host;
     const bool once = host || together; /* each input is read on its own device */
@@ -8337,7 +8341,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
         }
         if (done || !live) continue;
         for (int i = 0; i < n && st == TP_OK; i++)
-            st = tp__bring_as(c, o->in[i], once ? tp__node_on(c, o->in[i]) : device, o->in[i]->dtype);
+            st = tp__node_as_dtype(c, o->in[i], once ? tp__node_on(c, o->in[i]) : device, o->in[i]->dtype);
         if (st != TP_OK) return st;
         tp__step *s = tp__add_step(c, o->row, o->name, n, n, 0, device);
         if (!s) return tp__nomem_plan();
@@ -8348,7 +8352,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
             s->operand[i] = tp__operand(&c->value[in].type);
             s->operand[i].dtype = o->in[i]->dtype;
             s->buffer[i] = tp__buffer_as(c, in, once ? on : device, o->in[i]->dtype);
-            tp__touch(p, s->buffer[i], p->n_step - 1);
+            tp__extend_lifetime(p, s->buffer[i], p->n_step - 1);
             const tp_type *made = tp__made_type(c, v0 + i);
             s->operand[n + i] = tp__operand(made);
             const bool fed = c->fed[v0 + i] >= 0, dead = fed || (!c->fetched[v0 + i] && c->use_head[v0 + i] < 0);
@@ -8356,7 +8360,7 @@ static tp_status tp__emit_all_reduce(tp__compiler *c, const tp_operation *o)
             s->buffer[n + i] = tp__new_buffer(c, TP__IN_ARENA, tp__bytes_of(made), on);
             if (s->buffer[n + i] < 0) return tp__nomem_plan();
             if (!fed) c->value[v0 + i].buffer = s->buffer[n + i];
-            tp__touch(p, s->buffer[n + i], p->n_step - 1);
+            tp__extend_lifetime(p, s->buffer[n + i], p->n_step - 1);
         }
         if ((st = tp__step_finish(c, s)) != TP_OK) return st;
     }
@@ -8380,14 +8384,14 @@ static void tp__bind_inputs(tp__compiler *c, tp__step *s, const tp_operation *o,
         const int v = tp__value_of(c, in[i]);
         const tp_type *t = &c->value[v].type;
         s->operand[i] = tp__operand(t);
-        s->operand[i].dtype = tp__wanted(c, o, in[i], i);
+        s->operand[i].dtype = tp__operand_precision(c, o, in[i], i);
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
         if (i > 0 && i == s->call.fused.norm) {
             const tp_shape three = {2, {3, t->shape.dim[t->shape.ndim - 1]}};
             s->operand[i].shape = three;
         }
         s->buffer[i] = tp__buffer_as(c, v, s->device, s->operand[i].dtype);
-        tp__touch(c->plan, s->buffer[i], c->plan->n_step - 1);
+        tp__extend_lifetime(c->plan, s->buffer[i], c->plan->n_step - 1);
     }
 }
 
@@ -8408,7 +8412,7 @@ static tp_status tp__bind_outputs(tp__compiler *c, tp__step *s, const tp_operati
         if (b < 0) return tp__nomem_plan();
         if (c->fed[v] < 0) c->value[v].buffer = b;
         s->buffer[s->call.n_in + i] = b;
-        tp__touch(c->plan, b, c->plan->n_step - 1);
+        tp__extend_lifetime(c->plan, b, c->plan->n_step - 1);
     }
     return TP_OK;
 }
@@ -8425,7 +8429,7 @@ static tp_status tp__bind_variables(tp__compiler *c, tp__step *s, const tp_opera
         c->plan->buffer[b].var = var[i];
         s->operand[first + i] = tp__operand(&t);
         s->buffer[first + i] = b;
-        tp__touch(c->plan, b, c->plan->n_step - 1);
+        tp__extend_lifetime(c->plan, b, c->plan->n_step - 1);
         if (i == 0 && in_var) c->value[c->first_value[o->id]].buffer = s->buffer[s->call.n_in] = b;
     }
     return TP_OK;
@@ -8446,11 +8450,11 @@ static tp_status tp__emit_op(tp__compiler *c, const tp_operation *o)
         if (i < o->n_in && tp__shape_only(o->row, i)) continue;
         for (int k = 0; k < n_var && n_var > 1; k++) /* copy an input that the step overwrites before reading it */
             if (tp__memory_of(c, in[i]) == var[k]) {
-                const int root = tp__root(c, tp__value_of(c, in[i])), from = c->value[root].buffer;
+                const int root = tp__alias_root(c, tp__value_of(c, in[i])), from = c->value[root].buffer;
                 if (p->buffer[from].where == TP__IN_VAR) st = tp__copy_out(c, root, from, o->name, device);
                 break;
             }
-        if (st == TP_OK) st = tp__bring_as(c, in[i], device, tp__wanted(c, o, in[i], i));
+        if (st == TP_OK) st = tp__node_as_dtype(c, in[i], device, tp__operand_precision(c, o, in[i], i));
     }
     if (st != TP_OK) return st;
     tp__step *s = tp__add_step(c, row, o->name, n_in, n_out, n_var, device);
@@ -8534,7 +8538,7 @@ static tp_status tp__emit_folded(tp__compiler *c, const tp_operation *o)
 }
 
 /* Copies the value of op o, which is in the memory of a variable, if it is fetched and the variable is written later. */
-static tp_status tp__keep_fetched(tp__compiler *c, const tp_operation *o, int at)
+static tp_status tp__copy_fetched_variable(tp__compiler *c, const tp_operation *o, int at)
 {
     const int v = c->first_value[o->id];
     if (!c->fetched[v] || !tp__written_after(c, o->var[0], at)) return TP_OK;
@@ -8549,7 +8553,7 @@ static tp_status tp__emit_read_after(tp__compiler *c, const tp_operation *o, int
     if (b < 0) return tp__nomem_plan();
     c->plan->buffer[b].var = o->var[0];
     c->value[v].buffer = b;
-    return tp__keep_fetched(c, o, at);
+    return tp__copy_fetched_variable(c, o, at);
 }
 
 /* Emits a view that is no alias: its operand is on another device, or will be overwritten. */
@@ -8557,8 +8561,8 @@ static tp_status tp__emit_view(tp__compiler *c, const tp_operation *o)
 {
     const int v = c->first_value[o->id], device = tp__device_of(c, o), from = tp__value_of(c, o->in[0]);
     if (tp__node_on(c, o->in[0]) == device)
-        return tp__copy_out(c, v, c->value[tp__root(c, from)].buffer, o->name, device);
-    const tp_status st = tp__bring_node(c, o->in[0], device); /* a replica never uses the memory of a variable */
+        return tp__copy_out(c, v, c->value[tp__alias_root(c, from)].buffer, o->name, device);
+    const tp_status st = tp__node_on_device(c, o->in[0], device); /* a replica never uses the memory of a variable */
     c->value[v].buffer = tp__buffer_on(c, from, device);
     return st;
 }
@@ -8578,7 +8582,7 @@ static tp_status tp__emit(tp__compiler *c, const tp_operation *o, int k)
     if (o->row == &tp__op_all_reduce) return tp__emit_all_reduce(c, o);
     if (!o->row->naive_f32 && (o->row->flags & TP_OP_VIEW)) return tp__emit_view(c, o);
     const tp_status st = tp__emit_op(c, o);
-    if (st == TP_OK && tp__is_writer(o) && (o->row->flags & TP_OP_VIEW)) return tp__keep_fetched(c, o, k);
+    if (st == TP_OK && tp__is_writer(o) && (o->row->flags & TP_OP_VIEW)) return tp__copy_fetched_variable(c, o, k);
     return st;
 }
 
@@ -8598,15 +8602,15 @@ static tp_status tp__plan_fetches(tp__compiler *c)
     tp__plan *p = c->plan;
     tp_status st = TP_OK;
     for (int i = 0; i < p->n_fetch && st == TP_OK; i++) {
-        const int b = c->value[tp__root(c, tp__value_of(c, p->fetch[i]))].buffer;
+        const int b = c->value[tp__alias_root(c, tp__value_of(c, p->fetch[i]))].buffer;
         if (b >= 0 && tp__is_stored_half(c, p->fetch[i]))
-            st = tp__bring_as(c, p->fetch[i], p->buffer[b].device, TP_F32);
+            st = tp__node_as_dtype(c, p->fetch[i], p->buffer[b].device, TP_F32);
     }
     const int n_before = p->n_step;
     for (int i = 0; i < p->n_fetch && st == TP_OK; i++) {
         const int v = tp__value_of(c, p->fetch[i]);
         const tp_variable *var = c->fed[v] >= 0 ? NULL : tp_node_variable(p->fetch[i]);
-        int b = c->value[tp__root(c, v)].buffer;
+        int b = c->value[tp__alias_root(c, v)].buffer;
         if (var && c->writer_head[var->id] >= 0 && p->buffer[b].where == TP__IN_VAR) {
             st = tp__copy_out(c, v, b, p->fetch[i]->op->name, p->buffer[b].device);
             if (st != TP_OK) return st;
@@ -8645,7 +8649,7 @@ static tp_status tp__plan_fetches(tp__compiler *c)
 
 /* Puts result `ob` of step i into the memory of operand q. Possible only if step i is the last to read that memory, and
  * reads it only as operand q. */
-static bool tp__merge_over(tp__plan *p, int i, int ob, int q)
+static bool tp__write_over_operand(tp__plan *p, int i, int ob, int q)
 {
     const tp__step *s = &p->step[i];
     int root = s->buffer[q], uses = 0;
@@ -8679,7 +8683,7 @@ static void tp__plan_in_place(tp__compiler *c)
         if (s->fn == s->row->fast && s->row->in_place) {
             for (int q = 0; q < s->call.n_in; q++)
                 if ((q < 32 && (s->row->in_place >> q & 1u)) || (q > 0 && q == s->call.fused.add))
-                    if (tp__merge_over(p, i, s->buffer[s->call.n_in], q)) break;
+                    if (tp__write_over_operand(p, i, s->buffer[s->call.n_in], q)) break;
             continue;
         }
         if (s->row != &tp__op_fused) continue;
@@ -8697,7 +8701,7 @@ static void tp__plan_in_place(tp__compiler *c)
                 for (int j = writes + 1; j < prog->n_instr; j++)
                     for (int a = 0; a < prog->instr[j].n_in; a++)
                         if (prog->instr[j].from[a] == TP__FROM_EXT && prog->instr[j].in[a] == e) safe = false;
-                if (safe && tp__merge_over(p, i, ob, e)) break;
+                if (safe && tp__write_over_operand(p, i, ob, e)) break;
             }
         }
     }
@@ -8710,7 +8714,7 @@ static tp_status tp__plan_place(tp__compiler *c, int device)
     tp__plan *p = c->plan;
     int n = 0;
     bool ok = true;
-    int *by_size = tp__ints(c, p->n_buffer + 1, -1, &ok), *placed = tp__ints(c, p->n_buffer + 1, -1, &ok);
+    int *by_size = tp__alloc_ints(c, p->n_buffer + 1, -1, &ok), *placed = tp__alloc_ints(c, p->n_buffer + 1, -1, &ok);
     if (!ok) return tp__nomem_plan();
     for (int i = 0; i < p->n_buffer; i++)
         if (p->buffer[i].where == TP__IN_ARENA && p->buffer[i].device == device && p->buffer[i].merged < 0 &&
@@ -9097,7 +9101,7 @@ TP_DEF tp_session *tp_session_new(tp_graph *g, const tp_session_config *c)
         return NULL;
     }
     for (int i = 0; i < s->n_device; i++)
-        if (s->device[i]->host) tp__say_if_slow();
+        if (s->device[i]->host) tp__log_if_slow();
     return s;
 }
 
@@ -9512,7 +9516,7 @@ static void tp__running_trace(tp__running *r, tp_trace *t, int64_t begun)
 }
 
 /* Adds a record of what thread 0 has done since its last record. */
-static void tp__running_did(tp__running *r, tp_trace_kind kind, double bytes)
+static void tp__running_add_record(tp__running *r, tp_trace_kind kind, double bytes)
 {
     if (!r->trace) return;
     const int64_t now = tp__clock_ns();
@@ -9520,7 +9524,7 @@ static void tp__running_did(tp__running *r, tp_trace_kind kind, double bytes)
     if (x) x->bytes = bytes;
     r->at = now;
 }
-static void tp__running_did_step(tp__running *r, const tp__step *s)
+static void tp__running_add_step_record(tp__running *r, const tp__step *s)
 {
     const int64_t now = tp__clock_ns();
     tp_trace_record *x = tp__trace_add(r->trace, s->from >= 0 ? TP_TRACE_COPY : TP_TRACE_KERNEL, 0, r->at, now);
@@ -9714,7 +9718,7 @@ static tp_status tp__run_steps(tp__plan *p, tp__running *r, bool timing, int fro
         else tp__run_step(s);
         if (!(timing || traced) || st != TP_OK) continue;
         st = s->call.device->wait(s->call.device);
-        if (traced) tp__running_did_step(r, s);
+        if (traced) tp__running_add_step_record(r, s);
         if (!timing) continue;
         s->seconds += tp_time() - t0;
         s->runs++;
@@ -9886,7 +9890,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     if (!p) return st;
     p->used_at = ++e->clock;
     if (p->bound_to != e->arenas) tp__plan_bind(p, e);
-    tp__running_did(r, TP_TRACE_PLAN, 0);
+    tp__running_add_record(r, TP_TRACE_PLAN, 0);
     uint64_t words[3];
     words[0] = e->random_step++;
     words[1] = words[2] = 0;
@@ -9898,7 +9902,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     if (st == TP_OK) st = tp__run_feeds(p, e, feeds, &moved);
     if (st != TP_OK) return tp__run_failed(p, st);
     if (r->trace) tp__running_watch(r, p);
-    tp__running_did(r, TP_TRACE_FEED, moved);
+    tp__running_add_record(r, TP_TRACE_FEED, moved);
     /* in every kernel denormals are zero, whatever the caller's floating-point mode */
     const unsigned mode = tp__float_mode_enter();
     tp__watch *const before = tp__watching; /* set if a host op of another run calls this run */
@@ -9910,7 +9914,7 @@ static tp_status tp__exec_run(tp_exec *e, tp__running *r, const tp_feed *feeds, 
     if (st != TP_OK) return tp__run_failed(p, st);
     moved = 0;
     st = tp__run_fetches(p, e, values, &moved);
-    tp__running_did(r, TP_TRACE_FETCH, moved);
+    tp__running_add_record(r, TP_TRACE_FETCH, moved);
     if (st != TP_OK) return tp__run_failed(p, st);
     for (int i = 0; i < p->n_device && st == TP_OK; i++)
         if (p->used[i] && e->on[i].words[1] != 0)
@@ -10326,7 +10330,7 @@ TP_DEF tp_status tp_hooked_run(tp_hooked_session *h, tp_node *const *fetches, in
     r->begun = tp__clock_ns();
     r->n_datapoints = h->n_datapoints;
     tp_status st = tp__hooked_before(h, fetches, n_fetches);
-    tp__running_did(&r->run, TP_TRACE_HOOKS, 0);
+    tp__running_add_record(&r->run, TP_TRACE_HOOKS, 0);
     if (st == TP_OK) st = tp__exec_run(h->exec, &r->run, r->feed, r->n_feed, r->fetch, r->n_fetch, h->value);
     tp__running_end(&r->run);
     if (st != TP_OK) return st;
@@ -10583,7 +10587,7 @@ static TP__UNUSED tp_status tp__delete_checkpoint(const char *path)
  * "model-10.npz". `out` has TP__PATH bytes. */
 static tp_status tp__checkpoint_path(const char *path, char *out)
 {
-    const char *base = tp__os_slash(path);
+    const char *base = tp__os_last_separator(path);
     base = base ? base + 1 : path;
     char with[TP__PATH], dir[TP__PATH];
     tp__os_info is;
@@ -10594,7 +10598,7 @@ static tp_status tp__checkpoint_path(const char *path, char *out)
                                       : tp__path(dir, "%.*s", (int)(base - path - 1), path);
         if (st == TP_OK) st = tp_checkpoint_state_latest(*dir ? dir : "/", with, sizeof with);
         if (st != TP_OK) return st;
-        base = tp__os_slash(with);
+        base = tp__os_last_separator(with);
         base = base ? base + 1 : with;
         if (strcmp(base, "checkpoint") == 0 || (tp__os_stat(with, true, &is) == 0 && is.kind == TP__OS_DIR))
             return tp_fail(TP_ERR_FORMAT, "the file 'checkpoint' in '%s' names '%s', which is no checkpoint", dir,
@@ -10794,7 +10798,7 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
     char dir[TP__PATH], prefix[512];
     tp_checkpoint_entry *entry = NULL;
     int n = 0;
-    const char *slash = tp__os_slash(path), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
+    const char *slash = tp__os_last_separator(path), *base = slash ? slash + 1 : path, *dash = strrchr(base, '-');
     if (strncmp(base, "interrupted", 11) == 0)
         dash = NULL, base = "model"; /* a file that a ModelSaver wrote after Ctrl-C, newer than all others */
     else if (!dash || dash[1] < '0' || dash[1] > '9' || dash - base >= (int)sizeof prefix)
@@ -10816,7 +10820,7 @@ static tp_status tp__older_checkpoint(const char *path, char *older, tp_dict *d)
 
 /* Loads a checkpoint that the user named. If it cannot be read, this fails; the sentence names an older checkpoint that
  * can be read. */
-static tp_status tp__load_asked(const char *path, tp_dict *d)
+static tp_status tp__load_named_checkpoint(const char *path, tp_dict *d)
 {
     char older[TP__PATH], sentence[TP__ERROR_TEXT];
     const tp_status st = tp_load_checkpoint_vars(path, d);
@@ -10934,7 +10938,7 @@ static tp_status tp__restore_differences(const tp__restore *r, const char *graph
 
 /* Whether item k is used in training alone. That is a slot of a variable in d (fc/W/Ftrl_1) or a scalar (learning_rate,
  * beta1_power, loss_scale/good_steps). Predictors skip these items without a warning. */
-static bool tp__is_left_over(const tp_dict *d, int k)
+static bool tp__is_training_only(const tp_dict *d, int k)
 {
     const char *name = d->item[k].name;
     if (tp_tensor_size(&d->item[k].value) == 1 && d->item[k].value.shape.ndim == 0) return true;
@@ -10979,7 +10983,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
         char path[TP__PATH];
         if ((st = tp__checkpoint_path(r->path, path)) != TP_OK) return st;
         tp_log(TP_LOG_INFO, "Restoring checkpoint from %s ...", path);
-        if ((st = tp__load_asked(path, &loaded)) != TP_OK) {
+        if ((st = tp__load_named_checkpoint(path, &loaded)) != TP_OK) {
             tp_dict_free(&loaded);
             return st;
         }
@@ -11024,7 +11028,7 @@ static tp_status tp__restore_run(tp_session_init *i, tp_session *s)
             st = tp__restore_state(s, name, &d->item[k].value);
             continue;
         }
-        if (!used[k] && !tp__is_training_name(name) && !(s->predicts && tp__is_left_over(d, k)))
+        if (!used[k] && !tp__is_training_name(name) && !(s->predicts && tp__is_training_only(d, k)))
             tp_buf_printf(&file_only, "%s%s", file_only.len ? ", " : "", name);
     }
     if (st == TP_OK) st = tp__restore_differences(r, graph_only.data, file_only.data);
@@ -11138,14 +11142,14 @@ TP_DEF tp_session_init *tp_chain_init(tp_session_init *const *inits, int n)
     if (!c || !item) {
         /* frees the list's initialisers except those that have an owner, and each only once */
         for (int i = 0; i < n; i++)
-            if (inits[i] && !inits[i]->owner_.who && !tp__listed((const void *const *)(const void *)inits, i))
+            if (inits[i] && !inits[i]->owner_.who && !tp__listed_before((const void *const *)(const void *)inits, i))
                 tp_session_init_free(inits[i]);
         tp_free(c);
         tp_free((void *)item);
         return NULL;
     }
     for (int i = 0; i < n; i++) { /* an init that has another owner is not taken; the chain then fails when it runs */
-        if (inits[i] && !tp__own(&inits[i]->owner_, "a session_init", "tp_chain_init", NULL))
+        if (inits[i] && !tp__set_owner(&inits[i]->owner_, "a session_init", "tp_chain_init", NULL))
             snprintf(c->mistake, sizeof c->mistake, "%.255s", tp_last_error());
         else item[i] = inits[i];
     }
@@ -11171,7 +11175,7 @@ static tp_status tp__file_init_run(tp_session_init *i, tp_session *s)
     const tp__file_init *z = (const tp__file_init *)(void *)i;
     tp_dict d;
     memset(&d, 0, sizeof d);
-    tp_status st = tp__load_asked(z->path, &d);
+    tp_status st = tp__load_named_checkpoint(z->path, &d);
     tp_session_init *r = st == TP_OK ? tp_dict_restore(&d, z->ignore_mismatch) : NULL;
     if (st == TP_OK) st = r ? tp_session_init_run(r, s) : TP_ERR_NOMEM;
     tp_session_init_free(r);
@@ -11649,7 +11653,7 @@ TP_DEF tp_predictor *tp_multi_tower_predictor(const tp_predict_config *c, int n)
     }
     with.session_init = init;
     c = &with;
-    if (init && !tp__own(&init->owner_, "a session_init", "a predictor", NULL)) return NULL;
+    if (init && !tp__set_owner(&init->owner_, "a session_init", "a predictor", NULL)) return NULL;
     if (!c->build_graph) tp_fail(TP_ERR_ARG, "PredictConfig: build_graph is NULL");
     else if (c->n_output_names < 1 || !c->output_names)
         tp_fail(TP_ERR_ARG, "PredictConfig: output_names must name at least one tensor");
@@ -18154,7 +18158,7 @@ static void tp__descend_naive(const tp_call *k)
     float *w = (float *)k->var[0].data;
     for (int64_t i = 0; i < M; i++)
         for (int64_t j = 0; j < N; j++)
-            w[i * N + j] = tp__descended(w[i * N + j], lr, tp__dot_f32(K, a + i, M, b + j, N));
+            w[i * N + j] = tp__descend_value(w[i * N + j], lr, tp__dot_f32(K, a + i, M, b + j, N));
 }
 static double tp__descend_flops(const tp_call *k)
 {

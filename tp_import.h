@@ -140,14 +140,14 @@ static float tp__bits_f32(uint64_t bits)
 /* ==== >>model: what an import knows ===================================================================== */
 
 /* A value of the file. A known value stores its elements here and becomes a node when an op needs one. */
-typedef struct tp__ov {
+typedef struct tp__import_value {
     const char *name;
     tp_node *node[2]; /* its node in the user's graph, and its node in the graph for folding */
     tp_tensor known;
     bool is_known;
     bool partial;  /* the value is an int64 list in which some elements are unknown dimensions: see tp__is_any */
     bool variable; /* the value is a variable, which will change: its shape is known, but it is never folded */
-} tp__ov;
+} tp__import_value;
 /* In a list of sizes, an unknown size is TP__OV_ANY plus the number of its symbol, which stands for one dimension of a node;
  * plus 0 if the size is computed from unknown sizes. */
 #define TP__OV_ANY     (INT64_MIN + 4711)
@@ -160,7 +160,7 @@ typedef struct tp__symbol {
 
 /* The state of an import. Operators are built into the user's graph; if all inputs are known, into a private graph, whose
  * session computes the value. */
-typedef struct tp__oi {
+typedef struct tp__importer {
     tp_graph *g[2];
     int side; /* index of the graph in which nodes are being built */
     tp_session *session;
@@ -177,30 +177,30 @@ typedef struct tp__oi {
     tp_status status;
     /* status of the first error: a builder continues to the end of its node, which may cause more errors */
     char sentence[1400];
-} tp__oi;
+} tp__importer;
 
-typedef struct tp__oattr {
+typedef struct tp__import_attr {
     const char *name;
     tp__pb msg;
-} tp__oattr;
+} tp__import_attr;
 
 /* The ONNX node that is being built. */
-typedef struct tp__on {
-    tp__oi *c;
+typedef struct tp__import_node {
+    tp__importer *c;
     const struct tp__import_row *row;
     const char *name, *op;
-    tp__ov **in; /* NULL for an omitted optional input */
+    tp__import_value **in; /* NULL for an omitted optional input */
     const char **out;
     tp_node **made;
     tp_tensor *value; /* values of outputs that the builder itself computes, where set[i] is true */
     bool *set, partial;
-    tp__oattr *attr;
+    tp__import_attr *attr;
     int n_in, n_out, n_attr;
-} tp__on;
+} tp__import_node;
 
 typedef struct tp__import_row {
     const char *name;
-    void (*build)(tp__on *n);
+    void (*build)(tp__import_node *n);
     tp_node *(*one)(tp_node *x);
     tp_node *(*two)(tp_node *a, tp_node *b);
     int flags;
@@ -212,8 +212,9 @@ enum {
     TP__IMPORT_BYTES = 4    /* operators with one or two inputs for which uint8 and bool are computed as int32 */
 };
 
-static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const char *fmt, ...) TP_PRINTF(4, 5);
-static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const char *fmt, ...)
+static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status st, const char *fmt, ...)
+    TP_PRINTF(4, 5);
+static tp_status tp__importer_fail(tp__importer *c, const char *node, tp_status st, const char *fmt, ...)
 {
     char text[700];
     va_list ap;
@@ -229,13 +230,16 @@ static tp_status tp__oi_fail(tp__oi *c, const char *node, tp_status st, const ch
     snprintf(c->sentence, sizeof c->sentence, "%s: %s%s%s", c->what, node ? node : "", node ? ": " : "", text);
     return c->status = tp_fail(st, "%s", c->sentence);
 }
-static tp_status tp__oi_nomem(tp__oi *c) { return tp__oi_fail(c, NULL, TP_ERR_NOMEM, "out of memory"); }
+static tp_status tp__importer_nomem(tp__importer *c)
+{
+    return tp__importer_fail(c, NULL, TP_ERR_NOMEM, "out of memory");
+}
 /* The most elements of a value that is computed or listed during the import, and of a value of the graph (TP__VALUE_MOST), so
  * that products of a few dimensions cannot overflow. */
 #define TP__IMPORT_MOST           ((int64_t)1 << 28)
 #define TP__IMPORT_LAST           TP__VALUE_MOST
-#define tp__on_fail(n_, st_, ...) tp__oi_fail((n_)->c, (n_)->name, (st_), __VA_ARGS__)
-static bool tp__on_spend(tp__on *n, double work)
+#define tp__on_fail(n_, st_, ...) tp__importer_fail((n_)->c, (n_)->name, (st_), __VA_ARGS__)
+static bool tp__import_node_spend(tp__import_node *n, double work)
 {
     n->c->work += work;
     if (n->c->work <= n->c->max_work) return n->c->status == TP_OK;
@@ -246,37 +250,37 @@ static bool tp__on_spend(tp__on *n, double work)
     return false;
 }
 
-static tp_node *tp__on_unsupported(tp__on *n, const char *why)
+static tp_node *tp__import_node_unsupported(tp__import_node *n, const char *why)
 {
     tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s with %s cannot be expressed", n->op, why);
     return tp_poison(n->c->g[n->c->side]);
 }
 
-static void *tp__oi_alloc(tp__oi *c, size_t n, size_t size)
+static void *tp__importer_alloc(tp__importer *c, size_t n, size_t size)
 {
     size_t bytes = 0;
     void *p = tp_mul_size(n, size, &bytes) ? tp_arena_alloc(&c->mem, bytes + 1) : NULL;
-    if (!p) tp__oi_nomem(c);
+    if (!p) tp__importer_nomem(c);
     return p;
 }
 
 /* Copies a string of the file. */
-static const char *tp__oi_string(tp__oi *c, tp__pb s)
+static const char *tp__importer_string(tp__importer *c, tp__pb s)
 {
     const size_t n = (size_t)(s.end - s.at);
-    char *t = (char *)tp__oi_alloc(c, n + 1, 1);
+    char *t = (char *)tp__importer_alloc(c, n + 1, 1);
     if (!t) return "";
     if (n) memcpy(t, s.at, n);
     t[n] = 0;
-    if (memchr(t, 0, n)) tp__oi_fail(c, NULL, TP_ERR_FORMAT, "a name has a zero byte in it; the file is damaged");
+    if (memchr(t, 0, n)) tp__importer_fail(c, NULL, TP_ERR_FORMAT, "a name has a zero byte in it; the file is damaged");
     return t;
 }
 
 /* Turns a name of the file into a name of the graph: invalid characters become '_', which is also put in front of an invalid
  * first character. */
-static const char *tp__oi_name(tp__oi *c, const char *name)
+static const char *tp__importer_name(tp__importer *c, const char *name)
 {
-    char *t = (char *)tp__oi_alloc(c, strlen(name) + 3, 1);
+    char *t = (char *)tp__importer_alloc(c, strlen(name) + 3, 1);
     size_t n = 0;
     if (!t) return "node";
     for (const char *p = name; *p; p++) {
@@ -291,11 +295,11 @@ static const char *tp__oi_name(tp__oi *c, const char *name)
     return n ? t : "node";
 }
 
-static tp__ov *tp__oi_value(tp__oi *c, const char *name)
+static tp__import_value *tp__importer_value(tp__importer *c, const char *name)
 {
-    tp__ov *v = (tp__ov *)tp__oi_alloc(c, 1, sizeof *v);
+    tp__import_value *v = (tp__import_value *)tp__importer_alloc(c, 1, sizeof *v);
     if (!v || !tp__list_add(&c->all, v) || !tp__map_put(&c->values, name, v)) {
-        tp__oi_nomem(c);
+        tp__importer_nomem(c);
         return NULL;
     }
     v->name = name;
@@ -326,7 +330,7 @@ static const char *tp__import_dtype_name(int64_t elem)
 }
 
 /* -- weights that are stored in a separate file */
-static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char **data, size_t *size)
+static tp_status tp__importer_external(tp__importer *c, const char *name, tp__pb msg, char **data, size_t *size)
 {
     const char *location = NULL;
     int64_t offset = 0, length = -1;
@@ -335,33 +339,34 @@ static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char *
         if (f.number != 13 || f.wire != 2) continue;
         const char *key = "", *value = "";
         while (tp__pb_next(&f.sub, &e)) {
-            if (e.number == 1 && e.wire == 2) key = tp__oi_string(c, e.sub);
-            if (e.number == 2 && e.wire == 2) value = tp__oi_string(c, e.sub);
+            if (e.number == 1 && e.wire == 2) key = tp__importer_string(c, e.sub);
+            if (e.number == 2 && e.wire == 2) value = tp__importer_string(c, e.sub);
         }
         if (strcmp(key, "location") == 0) location = value;
         else if (strcmp(key, "offset") == 0) offset = (int64_t)strtoll(value, NULL, 10);
         else if (strcmp(key, "length") == 0 && (length = (int64_t)strtoll(value, NULL, 10)) < 0) offset = -1;
     }
     if (!location || !location[0] || !c->path)
-        return tp__oi_fail(c, name, TP_ERR_FORMAT, "its data lies in another file, which %s",
-                           c->path ? "is not named" : "a model from memory does not have");
+        return tp__importer_fail(c, name, TP_ERR_FORMAT, "its data lies in another file, which %s",
+                                 c->path ? "is not named" : "a model from memory does not have");
     bool inside = location[0] != '/' && !strchr(location, '\\');
     for (const char *p = location; inside && *p; p += strcspn(p, "/"), p += *p == '/')
         if (strncmp(p, "..", 2) == 0 && (p[2] == '/' || p[2] == 0)) inside = false;
-    const char *slash = tp__os_slash(c->path);
+    const char *slash = tp__os_last_separator(c->path);
     const char *file = tp_arena_printf(&c->mem, "%.*s%s", slash ? (int)(slash - c->path + 1) : 0, c->path, location);
     tp__os_info is;
-    if (!file) return tp__oi_nomem(c);
+    if (!file) return tp__importer_nomem(c);
     if (!inside || tp__os_stat(file, false, &is) != 0 || is.kind != TP__OS_FILE)
-        return tp__oi_fail(c, name, TP_ERR_FORMAT,
-                           "its data should lie in '%s', which is no plain file in the model's folder", location);
+        return tp__importer_fail(c, name, TP_ERR_FORMAT,
+                                 "its data should lie in '%s', which is no plain file in the model's folder", location);
     tp_status ok = tp_file_read(file, false, 0, data, size);
-    if (ok != TP_OK) return tp__oi_fail(c, name, ok, "%s", tp_last_error());
+    if (ok != TP_OK) return tp__importer_fail(c, name, ok, "%s", tp_last_error());
     if (offset < 0 || (uint64_t)offset > *size || (length >= 0 && (uint64_t)length > *size - (uint64_t)offset)) {
         tp_free(*data);
         *data = NULL;
-        return tp__oi_fail(c, name, TP_ERR_FORMAT, "its data is %lld bytes from byte %lld of '%s' on, which has %lld",
-                           (long long)length, (long long)offset, location, (long long)*size);
+        return tp__importer_fail(c, name, TP_ERR_FORMAT,
+                                 "its data is %lld bytes from byte %lld of '%s' on, which has %lld", (long long)length,
+                                 (long long)offset, location, (long long)*size);
     }
     *size = length >= 0 ? (size_t)length : *size - (size_t)offset;
     memmove(*data, *data + offset, *size);
@@ -369,7 +374,7 @@ static tp_status tp__oi_external(tp__oi *c, const char *name, tp__pb msg, char *
 }
 
 /* -- tensors (TensorProto) */
-static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char **name_out, const char *node)
+static tp_status tp__importer_tensor(tp__importer *c, tp__pb msg, tp_tensor *t, const char **name_out, const char *node)
 {
     tp__pb_field f;
     tp__pb m = msg, raw = {NULL, NULL, false}, pack = {NULL, NULL, false};
@@ -382,18 +387,18 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
     while (tp__pb_next(&m, &f)) {
         if (f.number == 2 && f.wire == 0) elem = (int64_t)f.value;
         else if (f.number == 8 && f.wire == 2) {
-            name = tp__oi_string(c, f.sub);
+            name = tp__importer_string(c, f.sub);
             if (name_out) *name_out = name;
         } else if (f.number == 9 && f.wire == 2) raw = f.sub, has_raw = true;
         else if (f.number == 14 && f.wire == 0) external = f.value == 1;
     }
-    if (m.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' is damaged", name);
+    if (m.bad) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' is damaged", name);
     for (m = msg; tp__pb_number(&m, &pack, 1, 0, &v);) {
         if (shape.ndim == TP_MAX_DIMS)
-            return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the tensor '%s' has more than %d dimensions", name,
-                               TP_MAX_DIMS);
+            return tp__importer_fail(c, NULL, TP_ERR_UNSUPPORTED, "the tensor '%s' has more than %d dimensions", name,
+                                     TP_MAX_DIMS);
         if (v > INT64_MAX || (v > 0 && n > TP__IMPORT_LAST / (int64_t)v))
-            return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has impossible dimensions", name);
+            return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has impossible dimensions", name);
         if (v > 0) n *= (int64_t)v; /* zeros are counted separately, so that a later dimension cannot overflow n */
         shape.dim[shape.ndim++] = (int64_t)v;
     }
@@ -401,12 +406,12 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
     const int item = elem == 10 || elem == 16 ? 2 : (int)tp_dtype_size(dtype);
     n = tp_shape_size(&shape);
     if (!dtype)
-        return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the tensor '%s' is %s, which tp does not have", name,
-                           tp__import_dtype_name(elem));
+        return tp__importer_fail(c, NULL, TP_ERR_UNSUPPORTED, "the tensor '%s' is %s, which tp does not have", name,
+                                 tp__import_dtype_name(elem));
     char *file = NULL;
     if (external) {
         size_t size = 0;
-        if (tp__oi_external(c, name, msg, &file, &size) != TP_OK) return c->status;
+        if (tp__importer_external(c, name, msg, &file, &size) != TP_OK) return c->status;
         raw.at = (const uint8_t *)file;
         raw.end = raw.at + size;
         has_raw = true;
@@ -415,13 +420,13 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
     const int number = elem == 1 ? 4 : elem == 11 ? 10 : elem == 7 ? 7 : 5, wire = elem == 1 ? 5 : elem == 11 ? 1 : 0;
     if (has_raw ? raw.end - raw.at != n * item : n > msg.end - msg.at) {
         tp_free(file);
-        return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has %lld bytes for %lld elements of %s", name,
-                           (long long)(has_raw ? raw.end - raw.at : msg.end - msg.at), (long long)n,
-                           tp__import_dtype_name(elem));
+        return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has %lld bytes for %lld elements of %s", name,
+                                 (long long)(has_raw ? raw.end - raw.at : msg.end - msg.at), (long long)n,
+                                 tp__import_dtype_name(elem));
     }
     if (tp_tensor_resize(t, dtype, shape) != TP_OK) {
         tp_free(file);
-        return tp__oi_nomem(c);
+        return tp__importer_nomem(c);
     }
     int64_t i = 0;
     m = msg;
@@ -444,43 +449,44 @@ static tp_status tp__oi_tensor(tp__oi *c, tp__pb msg, tp_tensor *t, const char *
     }
     tp_free(file);
     if (i < n)
-        return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has %lld of its %lld elements", name, (long long)i,
-                           (long long)n);
+        return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the tensor '%s' has %lld of its %lld elements", name,
+                                 (long long)i, (long long)n);
     return TP_OK;
 }
 
 /* -- values as nodes */
 
-static tp_node *tp__oi_node(tp__oi *c, tp__ov *v, const char *node, const char *op)
+static tp_node *tp__importer_node(tp__importer *c, tp__import_value *v, const char *node, const char *op)
 {
     tp_graph *g = c->g[c->side];
     if (v->node[c->side]) return v->node[c->side];
     if (v->partial) {
-        tp__oi_fail(c, node, TP_ERR_UNSUPPORTED,
-                    "%s%sthe value '%s' depends on a dimension that is not known when the graph is built; give it in "
-                    ".dims",
-                    op, op[0] ? ": " : "", v->name);
+        tp__importer_fail(
+            c, node, TP_ERR_UNSUPPORTED,
+            "%s%sthe value '%s' depends on a dimension that is not known when the graph is built; give it in "
+            ".dims",
+            op, op[0] ? ": " : "", v->name);
         return tp_poison(g);
     }
     return v->node[c->side] = v->is_known ? tp_constant(g, &v->known) : tp_poison(g);
 }
 
-static tp_node *tp__on_in(tp__on *n, int i)
+static tp_node *tp__import_node_input(tp__import_node *n, int i)
 {
-    if (i < n->n_in && n->in[i]) return tp__oi_node(n->c, n->in[i], n->name, n->op);
+    if (i < n->n_in && n->in[i]) return tp__importer_node(n->c, n->in[i], n->name, n->op);
     tp__on_fail(n, TP_ERR_FORMAT, "%s lacks its input %d", n->op, i);
     return tp_poison(n->c->g[n->c->side]);
 }
-static bool tp__on_has(const tp__on *n, int i) { return i < n->n_in && n->in[i]; }
-static const tp_tensor *tp__on_known(const tp__on *n, int i)
+static bool tp__import_node_has(const tp__import_node *n, int i) { return i < n->n_in && n->in[i]; }
+static const tp_tensor *tp__import_node_known(const tp__import_node *n, int i)
 {
-    return tp__on_has(n, i) && n->in[i]->is_known ? &n->in[i]->known : NULL;
+    return tp__import_node_has(n, i) && n->in[i]->is_known ? &n->in[i]->known : NULL;
 }
 /* Returns the value of an input that must be known at import time. */
-static const tp_tensor *tp__on_need(tp__on *n, int i)
+static const tp_tensor *tp__import_node_need(tp__import_node *n, int i)
 {
-    const tp_tensor *t = tp__on_known(n, i);
-    if (!t && tp__on_has(n, i))
+    const tp_tensor *t = tp__import_node_known(n, i);
+    if (!t && tp__import_node_has(n, i))
         tp__on_fail(n, TP_ERR_UNSUPPORTED,
                     "the input '%s' of %s must be known when the graph is built; give it as a constant in .inputs",
                     n->in[i]->name, n->op);
@@ -488,9 +494,9 @@ static const tp_tensor *tp__on_need(tp__on *n, int i)
     return t;
 }
 /* Returns the value of an input that must be a single number, known at import time. */
-static const tp_tensor *tp__on_one(tp__on *n, int i)
+static const tp_tensor *tp__import_node_known_number(tp__import_node *n, int i)
 {
-    const tp_tensor *t = tp__on_need(n, i);
+    const tp_tensor *t = tp__import_node_need(n, i);
     if (t && tp_tensor_size(t) == 1 && !n->in[i]->partial) return t;
     if (t)
         tp__on_fail(n, TP_ERR_FORMAT, "the input '%s' of %s should be a single number, known when the graph is built",
@@ -504,21 +510,21 @@ static int64_t tp__known_int(const tp_tensor *t, int64_t i)
     return tp__float_to_int(tp_tensor_get(t, i), INT64_MIN, INT64_MAX);
 }
 
-static void tp__on_out(tp__on *n, int i, tp_node *y)
+static void tp__import_node_set_output(tp__import_node *n, int i, tp_node *y)
 {
     if (i < n->n_out) n->made[i] = y;
 }
-static bool tp__on_wants(const tp__on *n, int i) { return i < n->n_out && n->out[i][0]; }
+static bool tp__import_node_output_used(const tp__import_node *n, int i) { return i < n->n_out && n->out[i][0]; }
 /* Creates the tensor of an output whose value the builder computes. NULL after an error. */
-static tp_tensor *tp__on_value(tp__on *n, int i, tp_dtype dtype, tp_shape shape)
+static tp_tensor *tp__import_node_value(tp__import_node *n, int i, tp_dtype dtype, tp_shape shape)
 {
     if (tp_shape_size(&shape) > TP__IMPORT_MOST) {
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s gives more than %lld numbers", n->op, (long long)TP__IMPORT_MOST);
         return NULL;
     }
-    if (!tp__on_spend(n, (double)tp_shape_size(&shape))) return NULL;
+    if (!tp__import_node_spend(n, (double)tp_shape_size(&shape))) return NULL;
     if (tp_tensor_resize(&n->value[i], dtype, shape) != TP_OK) {
-        tp__oi_nomem(n->c);
+        tp__importer_nomem(n->c);
         return NULL;
     }
     n->set[i] = true;
@@ -526,7 +532,7 @@ static tp_tensor *tp__on_value(tp__on *n, int i, tp_dtype dtype, tp_shape shape)
 }
 
 /* -- attributes */
-static const tp__pb *tp__on_attr(const tp__on *n, const char *name)
+static const tp__pb *tp__import_node_attr(const tp__import_node *n, const char *name)
 {
     for (int i = 0; i < n->n_attr; i++)
         if (strcmp(n->attr[i].name, name) == 0) return &n->attr[i].msg;
@@ -534,10 +540,10 @@ static const tp__pb *tp__on_attr(const tp__on *n, const char *name)
 }
 /* Whether the attribute has the type whose values are in field `number`. Newer files state the type, and may omit zeros
  * and empty lists. Older files must have only that field. */
-static bool tp__on_kind(tp__on *n, const char *name, int number)
+static bool tp__import_node_kind(tp__import_node *n, const char *name, int number)
 {
     static const int type_of[] = {0, 0, 1, 2, 3, 4, 5, 6, 7}; /* the fields from 2 (a float) to 8 (integers) */
-    const tp__pb *a = tp__on_attr(n, name);
+    const tp__pb *a = tp__import_node_attr(n, name);
     tp__pb_field e;
     bool good = true;
     if (!a) return false;
@@ -547,41 +553,41 @@ static bool tp__on_kind(tp__on *n, const char *name, int number)
     if (!good) tp__on_fail(n, TP_ERR_FORMAT, "the attribute '%s' is of another kind than %s takes", name, n->op);
     return good;
 }
-static bool tp__on_field(tp__on *n, const char *name, int number, int wire, tp__pb_field *f)
+static bool tp__import_node_field(tp__import_node *n, const char *name, int number, int wire, tp__pb_field *f)
 {
     tp__pb_field e;
     memset(f, 0, sizeof *f);
-    if (!tp__on_kind(n, name, number)) return false;
-    for (tp__pb m = *tp__on_attr(n, name); tp__pb_next(&m, &e);)
+    if (!tp__import_node_kind(n, name, number)) return false;
+    for (tp__pb m = *tp__import_node_attr(n, name); tp__pb_next(&m, &e);)
         if (e.number == number && e.wire == wire) *f = e;
     return true;
 }
-static int64_t tp__on_i(tp__on *n, const char *name, int64_t otherwise)
+static int64_t tp__import_node_int(tp__import_node *n, const char *name, int64_t otherwise)
 {
     tp__pb_field f;
-    return tp__on_field(n, name, 3, 0, &f) ? (int64_t)f.value : otherwise;
+    return tp__import_node_field(n, name, 3, 0, &f) ? (int64_t)f.value : otherwise;
 }
-static float tp__on_f(tp__on *n, const char *name, float otherwise)
+static float tp__import_node_float(tp__import_node *n, const char *name, float otherwise)
 {
     tp__pb_field f;
-    return tp__on_field(n, name, 2, 5, &f) ? tp__bits_f32(f.value) : otherwise;
+    return tp__import_node_field(n, name, 2, 5, &f) ? tp__bits_f32(f.value) : otherwise;
 }
-static const char *tp__on_s(tp__on *n, const char *name, const char *otherwise)
+static const char *tp__import_node_string(tp__import_node *n, const char *name, const char *otherwise)
 {
     tp__pb_field f;
-    return tp__on_field(n, name, 4, 2, &f) ? tp__oi_string(n->c, f.sub) : otherwise;
+    return tp__import_node_field(n, name, 4, 2, &f) ? tp__importer_string(n->c, f.sub) : otherwise;
 }
 /* Reads a list of integers from the attribute or, in newer files, from input i (-1: no such input). Returns their number, or -1
  * if there is no list. */
 #define TP__ON_INTS 64
-static int tp__on_ints(tp__on *n, const char *name, int i, int64_t *to)
+static int tp__import_node_ints(tp__import_node *n, const char *name, int i, int64_t *to)
 {
-    const tp__pb *a = tp__on_attr(n, name);
+    const tp__pb *a = tp__import_node_attr(n, name);
     int count = 0;
     if (a) {
         tp__pb m = *a, pack = {NULL, NULL, false};
         uint64_t v;
-        if (!tp__on_kind(n, name, 8)) return -1;
+        if (!tp__import_node_kind(n, name, 8)) return -1;
         while (tp__pb_number(&m, &pack, 8, 0, &v)) {
             if (count == TP__ON_INTS)
                 return tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s: the list '%s' is too long", n->op, name), -1;
@@ -590,8 +596,8 @@ static int tp__on_ints(tp__on *n, const char *name, int i, int64_t *to)
         if (m.bad) return tp__on_fail(n, TP_ERR_FORMAT, "%s: the list '%s' is damaged", n->op, name), -1;
         return count;
     }
-    if (i < 0 || !tp__on_has(n, i)) return -1;
-    const tp_tensor *t = tp__on_need(n, i);
+    if (i < 0 || !tp__import_node_has(n, i)) return -1;
+    const tp_tensor *t = tp__import_node_need(n, i);
     if (!t) return -1;
     const int64_t size = tp_tensor_size(t);
     if (n->in[i]->partial && !(n->row->flags & TP__IMPORT_SHAPE))
@@ -608,32 +614,32 @@ static int tp__on_ints(tp__on *n, const char *name, int i, int64_t *to)
     for (; count < size; count++) to[count] = tp__known_int(t, count);
     return count;
 }
-static int tp__on_axis(tp__on *n, int64_t axis, int ndim)
+static int tp__import_node_axis(tp__import_node *n, int64_t axis, int ndim)
 {
     if (axis >= -ndim && axis < ndim) return (int)(axis < 0 ? axis + ndim : axis);
     tp__on_fail(n, TP_ERR_FORMAT, "%s has axis %lld of a value with %d dimensions", n->op, (long long)axis, ndim);
     return 0;
 }
 /* Converts axes to flags, one per dimension; false after an error. */
-static bool tp__on_axes(tp__on *n, const int64_t *axes, int count, int ndim, bool *flag)
+static bool tp__import_node_axes(tp__import_node *n, const int64_t *axes, int count, int ndim, bool *flag)
 {
     memset(flag, 0, TP_MAX_DIMS * sizeof *flag);
     for (int i = 0; i < count; i++) {
-        const int a = tp__on_axis(n, axes[i], ndim);
+        const int a = tp__import_node_axis(n, axes[i], ndim);
         if (n->c->status != TP_OK) return false;
         if (flag[a]) return tp__on_fail(n, TP_ERR_FORMAT, "%s names axis %d twice", n->op, a), false;
         flag[a] = true;
     }
     return true;
 }
-static int64_t tp__on_dim(tp__on *n, const tp_node *x, int d)
+static int64_t tp__import_node_dim(tp__import_node *n, const tp_node *x, int d)
 {
     if (d >= 0 && d < x->shape.ndim && x->shape.dim[d] >= 0) return x->shape.dim[d];
     if (!tp_is_poison(x))
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s needs to know dimension %d of its input; give it in .dims", n->op, d);
     return 1;
 }
-static bool tp__on_rank(tp__on *n, const tp_node *x, int least, int most)
+static bool tp__import_node_rank(tp__import_node *n, const tp_node *x, int least, int most)
 {
     if (x->shape.ndim >= least && x->shape.ndim <= most) return true;
     if (!tp_is_poison(x))
@@ -643,7 +649,7 @@ static bool tp__on_rank(tp__on *n, const tp_node *x, int least, int most)
 }
 
 /* -- small functions that builders share */
-static tp_node *tp__oc(const tp_node *x, double v) { return tp_const_as(tp_node_graph(x), x->dtype, v); }
+static tp_node *tp__constant_like(const tp_node *x, double v) { return tp_const_as(tp_node_graph(x), x->dtype, v); }
 static tp_shape tp__shape1(int64_t n) { return tp_make_shape_n(1, &n); }
 /* Moves axis `from` to position `to`; the other axes keep their order. */
 static tp_node *tp__move_axis(tp_node *x, int from, int to)
@@ -661,7 +667,7 @@ static tp_node *tp__take(tp_node *x, tp_node *indices, int axis)
 {
     return tp__move_axis(tp_gather(tp__move_axis(x, axis, 0), indices), 0, axis);
 }
-static tp_node *tp__index_list(tp__on *n, const int64_t *index, int64_t count)
+static tp_node *tp__index_list(tp__import_node *n, const int64_t *index, int64_t count)
 {
     tp_tensor t;
     memset(&t, 0, sizeof t);
@@ -669,7 +675,7 @@ static tp_node *tp__index_list(tp__on *n, const int64_t *index, int64_t count)
     return tp_constant(n->c->g[n->c->side], &t);
 }
 /* Slices an axis: `count` elements from `begin` on; count -1: to the end. */
-static tp_node *tp__cut(tp_node *x, int axis, int64_t begin, int64_t count)
+static tp_node *tp__slice_from(tp_node *x, int axis, int64_t begin, int64_t count)
 {
     int64_t from[TP_MAX_DIMS] = {0}, size[TP_MAX_DIMS];
     for (int d = 0; d < TP_MAX_DIMS; d++) size[d] = -1;
@@ -684,9 +690,15 @@ static tp_node *tp__with_ones(tp_node *x, int ndim, int behind)
     for (; behind > 0 && !tp_is_poison(x); behind--) x = tp_expand_dims(x, x->shape.ndim);
     return x;
 }
-static tp_node *tp__as(tp_node *x, tp_dtype d) { return x->dtype == d || tp_is_poison(x) ? x : tp_cast(x, d); }
+static tp_node *tp__cast_if_needed(tp_node *x, tp_dtype d)
+{
+    return x->dtype == d || tp_is_poison(x) ? x : tp_cast(x, d);
+}
 /* Casts uint8 and bool to int32, for which arithmetic is defined. */
-static tp_node *tp__wide(tp_node *x) { return x->dtype == TP_U8 || x->dtype == TP_BOOL ? tp__as(x, TP_I32) : x; }
+static tp_node *tp__bytes_to_int32(tp_node *x)
+{
+    return x->dtype == TP_U8 || x->dtype == TP_BOOL ? tp__cast_if_needed(x, TP_I32) : x;
+}
 
 /* ==== >>operators ====================================================================================== */
 /* One builder per operator of ONNX: it reads its inputs and attributes and sets its outputs. After an error a builder returns;
@@ -694,28 +706,30 @@ static tp_node *tp__wide(tp_node *x) { return x->dtype == TP_U8 || x->dtype == T
 
 /* -- element-wise */
 
-static void tp__import_map(tp__on *n) /* Builds an operator by a function for one or two inputs, which the row names. */
+static void tp__import_map(
+    tp__import_node *n) /* Builds an operator by a function for one or two inputs, which the row names. */
 {
     const bool bytes = n->row->flags & TP__IMPORT_BYTES;
-    tp_node *a = tp__on_in(n, 0), *b = n->row->two ? tp__on_in(n, 1) : NULL;
+    tp_node *a = tp__import_node_input(n, 0), *b = n->row->two ? tp__import_node_input(n, 1) : NULL;
     const tp_dtype d = a->dtype;
     if (b && b->dtype != d && !tp_is_poison(b) && !tp_is_poison(a)) {
         tp__on_fail(n, TP_ERR_DTYPE, "%s of %s and %s", n->op, tp_dtype_name(d), tp_dtype_name(b->dtype));
         return;
     }
-    if (bytes) a = tp__wide(a), b = b ? tp__wide(b) : NULL;
+    if (bytes) a = tp__bytes_to_int32(a), b = b ? tp__bytes_to_int32(b) : NULL;
     tp_node *y = b ? n->row->two(a, b) : n->row->one(a);
-    tp__on_out(n, 0, bytes && y->dtype == TP_I32 ? tp__as(y, d) : y);
+    tp__import_node_set_output(n, 0, bytes && y->dtype == TP_I32 ? tp__cast_if_needed(y, d) : y);
 }
 
 static tp_node *tp__divide(tp_node *a, tp_node *b) /* integer division rounds toward zero */
 {
     if (a->dtype != TP_I32 && a->dtype != TP_I64) return tp_div(a, b);
-    tp_node *q = tp_floordiv(a, b), *zero = tp__oc(a, 0), *rest = tp_not_equal(tp_mul(q, b), a);
-    tp_node *apart = tp_not_equal(tp__as(tp_less(a, zero), TP_I32), tp__as(tp_less(b, zero), TP_I32));
-    return tp_add(q, tp__as(tp_logical_and(rest, apart), a->dtype));
+    tp_node *q = tp_floordiv(a, b), *zero = tp__constant_like(a, 0), *rest = tp_not_equal(tp_mul(q, b), a);
+    tp_node *apart =
+        tp_not_equal(tp__cast_if_needed(tp_less(a, zero), TP_I32), tp__cast_if_needed(tp_less(b, zero), TP_I32));
+    return tp_add(q, tp__cast_if_needed(tp_logical_and(rest, apart), a->dtype));
 }
-static tp_node *tp__xor(tp_node *a, tp_node *b) { return tp_not_equal(tp__wide(a), tp__wide(b)); }
+static tp_node *tp__xor(tp_node *a, tp_node *b) { return tp_not_equal(tp__bytes_to_int32(a), tp__bytes_to_int32(b)); }
 static tp_node *tp__softsign(tp_node *x) { return tp_div(x, tp_affine(tp_abs(x), 1.0f, 1.0f)); }
 static tp_node *tp__hard_swish(tp_node *x) { return tp_mul(x, tp_clip(tp_affine(x, 1.0f / 6, 0.5f), 0.0f, 1.0f)); }
 static tp_node *tp__mish(tp_node *x) { return tp_mul(x, tp_tanh(tp_softplus(x))); }
@@ -733,149 +747,166 @@ static tp_node *tp__atanh(tp_node *x)
     return tp_affine(tp_ln(tp_div(tp_affine(x, 1.0f, 1.0f), tp_affine(x, -1.0f, 1.0f))), 0.5f, 0.0f);
 }
 
-static void tp__import_mod(tp__on *n)
+static void tp__import_mod(tp__import_node *n)
 {
-    tp_node *a = tp__on_in(n, 0), *b = tp__on_in(n, 1);
+    tp_node *a = tp__import_node_input(n, 0), *b = tp__import_node_input(n, 1);
     const tp_dtype d = a->dtype;
-    a = tp__wide(a), b = tp__wide(b);
-    tp__on_out(n, 0,
-               tp__as(tp__on_i(n, "fmod", 0) ? tp_mul(tp_sign(a), tp_mod(tp_abs(a), tp_abs(b))) : tp_mod(a, b), d));
+    a = tp__bytes_to_int32(a), b = tp__bytes_to_int32(b);
+    tp__import_node_set_output(
+        n, 0,
+        tp__cast_if_needed(
+            tp__import_node_int(n, "fmod", 0) ? tp_mul(tp_sign(a), tp_mod(tp_abs(a), tp_abs(b))) : tp_mod(a, b), d));
 }
 
-static void tp__import_pow(tp__on *n) /* the result of Pow has the type of the base */
+static void tp__import_pow(tp__import_node *n) /* the result of Pow has the type of the base */
 {
-    tp_node *a = tp__on_in(n, 0), *b = tp__on_in(n, 1);
+    tp_node *a = tp__import_node_input(n, 0), *b = tp__import_node_input(n, 1);
     const tp_dtype d = a->dtype;
     if (!tp_dtype_is_float(d) || a->dtype != b->dtype) {
         const tp_dtype real = d == TP_F32 && b->dtype != TP_F64 ? TP_F32 : TP_F64;
-        a = tp__as(a, real), b = tp__as(b, real);
+        a = tp__cast_if_needed(a, real), b = tp__cast_if_needed(b, real);
     }
-    tp__on_out(n, 0, tp__as(tp_pow(a, b), d));
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(tp_pow(a, b), d));
 }
 
-static void tp__import_fold_left(tp__on *n) /* Builds Max, Min, Sum, Mean of any number of inputs. */
+static void tp__import_fold_left(tp__import_node *n) /* Builds Max, Min, Sum, Mean of any number of inputs. */
 {
-    tp_node *y = tp__on_in(n, 0);
+    tp_node *y = tp__import_node_input(n, 0);
     const tp_dtype d = y->dtype;
-    y = tp__wide(y);
-    for (int i = 1; i < n->n_in; i++) y = n->row->two(y, tp__wide(tp__on_in(n, i)));
-    if (n->op[1] == 'e') y = tp_div(y, tp__oc(y, n->n_in)); /* the sum divided by their number: Mean */
-    tp__on_out(n, 0, tp__as(y, d));
+    y = tp__bytes_to_int32(y);
+    for (int i = 1; i < n->n_in; i++) y = n->row->two(y, tp__bytes_to_int32(tp__import_node_input(n, i)));
+    if (n->op[1] == 'e') y = tp_div(y, tp__constant_like(y, n->n_in)); /* the sum divided by their number: Mean */
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(y, d));
 }
 
-static void tp__import_clip(tp__on *n)
+static void tp__import_clip(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *y = tp__wide(x);
+    tp_node *x = tp__import_node_input(n, 0), *y = tp__bytes_to_int32(x);
     for (int i = 1; i <= 2; i++) {
         const char *name = i == 1 ? "min" : "max";
-        tp_node *limit = tp__on_has(n, i)       ? tp__on_in(n, i)
-                         : tp__on_attr(n, name) ? tp__oc(x, tp__on_f(n, name, 0))
-                                                : NULL;
-        if (limit) y = (i == 1 ? tp_maximum : tp_minimum)(y, tp__wide(limit));
+        tp_node *limit = tp__import_node_has(n, i)       ? tp__import_node_input(n, i)
+                         : tp__import_node_attr(n, name) ? tp__constant_like(x, tp__import_node_float(n, name, 0))
+                                                         : NULL;
+        if (limit) y = (i == 1 ? tp_maximum : tp_minimum)(y, tp__bytes_to_int32(limit));
     }
-    tp__on_out(n, 0, tp__as(y, x->dtype));
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(y, x->dtype));
 }
 
 /* Builds activations with attributes. */
-static void tp__import_activation(tp__on *n)
+static void tp__import_activation(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *y = x;
+    tp_node *x = tp__import_node_input(n, 0), *y = x;
     const char *op = n->op;
-    if (strcmp(op, "LeakyRelu") == 0) y = tp_leaky_relu(x, tp__on_f(n, "alpha", 0.01f));
+    if (strcmp(op, "LeakyRelu") == 0) y = tp_leaky_relu(x, tp__import_node_float(n, "alpha", 0.01f));
     else if (strcmp(op, "Elu") == 0) {
-        const float alpha = tp__on_f(n, "alpha", 1.0f);
-        y = alpha == 1.0f ? tp_elu(x) : tp_add(tp_relu(x), tp_affine(tp_elu(tp_minimum(x, tp__oc(x, 0))), alpha, 0.0f));
+        const float alpha = tp__import_node_float(n, "alpha", 1.0f);
+        y = alpha == 1.0f ? tp_elu(x)
+                          : tp_add(tp_relu(x), tp_affine(tp_elu(tp_minimum(x, tp__constant_like(x, 0))), alpha, 0.0f));
     } else if (strcmp(op, "Celu") == 0) {
-        const float alpha = tp__on_f(n, "alpha", 1.0f);
-        y = tp_add(tp_relu(x),
-                   tp_affine(tp_elu(tp_affine(tp_minimum(x, tp__oc(x, 0)), 1.0f / alpha, 0.0f)), alpha, 0.0f));
+        const float alpha = tp__import_node_float(n, "alpha", 1.0f);
+        y = tp_add(tp_relu(x), tp_affine(tp_elu(tp_affine(tp_minimum(x, tp__constant_like(x, 0)), 1.0f / alpha, 0.0f)),
+                                         alpha, 0.0f));
     } else if (strcmp(op, "Selu") == 0) {
-        const float alpha = tp__on_f(n, "alpha", 1.67326319217681884765625f),
-                    gamma = tp__on_f(n, "gamma", 1.05070102214813232421875f);
-        y = tp_affine(tp_add(tp_relu(x), tp_affine(tp_elu(tp_minimum(x, tp__oc(x, 0))), alpha, 0.0f)), gamma, 0.0f);
+        const float alpha = tp__import_node_float(n, "alpha", 1.67326319217681884765625f),
+                    gamma = tp__import_node_float(n, "gamma", 1.05070102214813232421875f);
+        y = tp_affine(tp_add(tp_relu(x), tp_affine(tp_elu(tp_minimum(x, tp__constant_like(x, 0))), alpha, 0.0f)), gamma,
+                      0.0f);
     } else if (strcmp(op, "HardSigmoid") == 0)
-        y = tp_clip(tp_affine(x, tp__on_f(n, "alpha", 0.2f), tp__on_f(n, "beta", 0.5f)), 0.0f, 1.0f);
+        y = tp_clip(tp_affine(x, tp__import_node_float(n, "alpha", 0.2f), tp__import_node_float(n, "beta", 0.5f)), 0.0f,
+                    1.0f);
     else if (strcmp(op, "ThresholdedRelu") == 0)
-        y = tp_select(tp_greater(x, tp__oc(x, (double)tp__on_f(n, "alpha", 1.0f))), x, tp_zeros_like(x));
+        y = tp_select(tp_greater(x, tp__constant_like(x, (double)tp__import_node_float(n, "alpha", 1.0f))), x,
+                      tp_zeros_like(x));
     else if (strcmp(op, "Shrink") == 0) {
-        const double lambd = (double)tp__on_f(n, "lambd", 0.5f), bias = (double)tp__on_f(n, "bias", 0.0f);
-        tp_node *w = tp__wide(x);
-        y = tp_select(tp_greater(w, tp__oc(w, lambd)), tp_sub(w, tp__oc(w, bias)), tp_zeros_like(w));
-        y = tp__as(tp_select(tp_less(w, tp__oc(w, -lambd)), tp_add(w, tp__oc(w, bias)), y), x->dtype);
+        const double lambd = (double)tp__import_node_float(n, "lambd", 0.5f),
+                     bias = (double)tp__import_node_float(n, "bias", 0.0f);
+        tp_node *w = tp__bytes_to_int32(x);
+        y = tp_select(tp_greater(w, tp__constant_like(w, lambd)), tp_sub(w, tp__constant_like(w, bias)),
+                      tp_zeros_like(w));
+        y = tp__cast_if_needed(
+            tp_select(tp_less(w, tp__constant_like(w, -lambd)), tp_add(w, tp__constant_like(w, bias)), y), x->dtype);
     } else if (strcmp(op, "Gelu") == 0)
-        y = strcmp(tp__on_s(n, "approximate", "none"), "tanh") == 0 ? tp_gelu_tanh(x) : tp_gelu(x);
+        y = strcmp(tp__import_node_string(n, "approximate", "none"), "tanh") == 0 ? tp_gelu_tanh(x) : tp_gelu(x);
     else if (strcmp(op, "Swish") == 0) {
-        const float alpha = tp__on_f(n, "alpha", 1.0f);
+        const float alpha = tp__import_node_float(n, "alpha", 1.0f);
         y = alpha == 1.0f ? tp_silu(x) : tp_mul(x, tp_sigmoid(tp_affine(x, alpha, 0.0f)));
     } else if (strcmp(op, "SwiGLU") == 0) {
-        y = tp_mul(tp_mul(x, tp_sigmoid(tp_affine(x, tp__on_f(n, "alpha", 1.0f), 0.0f))), tp__on_in(n, 1));
+        y = tp_mul(tp_mul(x, tp_sigmoid(tp_affine(x, tp__import_node_float(n, "alpha", 1.0f), 0.0f))),
+                   tp__import_node_input(n, 1));
     } else if (strcmp(op, "IsInf") == 0) {
-        tp_node *up = tp_equal(x, tp__oc(x, HUGE_VAL)), *down = tp_equal(x, tp__oc(x, -HUGE_VAL)), *no = tp_less(x, x);
-        y = tp_logical_or(tp__on_i(n, "detect_positive", 1) ? up : no, tp__on_i(n, "detect_negative", 1) ? down : no);
+        tp_node *up = tp_equal(x, tp__constant_like(x, HUGE_VAL)), *down = tp_equal(x, tp__constant_like(x, -HUGE_VAL)),
+                *no = tp_less(x, x);
+        y = tp_logical_or(tp__import_node_int(n, "detect_positive", 1) ? up : no,
+                          tp__import_node_int(n, "detect_negative", 1) ? down : no);
     }
-    tp__on_out(n, 0, y);
+    tp__import_node_set_output(n, 0, y);
 }
 
-static void tp__import_prelu(tp__on *n)
+static void tp__import_prelu(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *slope = tp__on_in(n, 1);
-    tp__on_out(n, 0, tp_select(tp_less(x, tp__oc(x, 0)), tp_mul(x, slope), x));
+    tp_node *x = tp__import_node_input(n, 0), *slope = tp__import_node_input(n, 1);
+    tp__import_node_set_output(n, 0, tp_select(tp_less(x, tp__constant_like(x, 0)), tp_mul(x, slope), x));
 }
 
-static void tp__import_where(tp__on *n)
+static void tp__import_where(tp__import_node *n)
 {
-    tp_node *c = tp__on_in(n, 0), *a = tp__on_in(n, 1), *b = tp__on_in(n, 2);
-    tp__on_out(n, 0, tp__as(tp_select(c, tp__wide(a), tp__wide(b)), a->dtype));
+    tp_node *c = tp__import_node_input(n, 0), *a = tp__import_node_input(n, 1), *b = tp__import_node_input(n, 2);
+    tp__import_node_set_output(
+        n, 0, tp__cast_if_needed(tp_select(c, tp__bytes_to_int32(a), tp__bytes_to_int32(b)), a->dtype));
 }
 
 static tp_node *tp__cast_to(tp_node *x, int64_t elem)
 {
-    x = tp__as(x, tp__import_dtype(elem));
+    x = tp__cast_if_needed(x, tp__import_dtype(elem));
     return elem == 10 ? tp_cast(tp_cast(x, TP_F16), TP_F32) : elem == 16 ? tp_cast(tp_cast(x, TP_BF16), TP_F32) : x;
 }
-static void tp__import_cast(tp__on *n)
+static void tp__import_cast(tp__import_node *n)
 {
-    const int64_t to = tp__on_i(n, "to", 0);
+    const int64_t to = tp__import_node_int(n, "to", 0);
     if (!tp__import_dtype(to))
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "Cast to %s, which tp does not have", tp__import_dtype_name(to));
-    else tp__on_out(n, 0, tp__cast_to(tp__on_in(n, 0), to));
+    else tp__import_node_set_output(n, 0, tp__cast_to(tp__import_node_input(n, 0), to));
 }
-static void tp__import_cast_like(tp__on *n) { tp__on_out(n, 0, tp__as(tp__on_in(n, 0), tp__on_in(n, 1)->dtype)); }
+static void tp__import_cast_like(tp__import_node *n)
+{
+    tp__import_node_set_output(n, 0,
+                               tp__cast_if_needed(tp__import_node_input(n, 0), tp__import_node_input(n, 1)->dtype));
+}
 
 /* Dropout drops elements only in the training mode of the file; otherwise it is the identity. */
-static void tp__import_dropout(tp__on *n)
+static void tp__import_dropout(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0);
-    const tp_tensor *training = tp__on_has(n, 2) ? tp__on_one(n, 2) : NULL;
-    const tp_tensor *ratio = tp__on_has(n, 1) ? tp__on_one(n, 1) : NULL;
-    const double rate = ratio ? tp_tensor_get(ratio, 0) : (double)tp__on_f(n, "ratio", 0.5f);
+    tp_node *x = tp__import_node_input(n, 0);
+    const tp_tensor *training = tp__import_node_has(n, 2) ? tp__import_node_known_number(n, 2) : NULL;
+    const tp_tensor *ratio = tp__import_node_has(n, 1) ? tp__import_node_known_number(n, 1) : NULL;
+    const double rate = ratio ? tp_tensor_get(ratio, 0) : (double)tp__import_node_float(n, "ratio", 0.5f);
     const bool drops = training && tp_tensor_get(training, 0) != 0.0 && rate > 0;
-    if (drops && tp__on_wants(n, 1)) tp__on_unsupported(n, "the mask of a training run");
-    else tp__on_out(n, 0, drops ? tp_nn_dropout(x, (float)rate) : tp_identity(x));
-    if (tp__on_wants(n, 1)) /* the second output, the mask: all elements are kept */
-        tp__on_out(n, 1, tp_cast(tp_ones_like(tp__as(x, TP_F32)), TP_BOOL));
+    if (drops && tp__import_node_output_used(n, 1)) tp__import_node_unsupported(n, "the mask of a training run");
+    else tp__import_node_set_output(n, 0, drops ? tp_nn_dropout(x, (float)rate) : tp_identity(x));
+    if (tp__import_node_output_used(n, 1)) /* the second output, the mask: all elements are kept */
+        tp__import_node_set_output(n, 1, tp_cast(tp_ones_like(tp__cast_if_needed(x, TP_F32)), TP_BOOL));
 }
 
 /* -- reductions */
 
-static void tp__import_reduce(tp__on *n)
+static void tp__import_reduce(tp__import_node *n)
 {
     int64_t list[TP__ON_INTS];
-    const int count = tp__on_ints(n, "axes", 1, list);
-    const bool keep = tp__on_i(n, "keepdims", 1) != 0;
+    const int count = tp__import_node_ints(n, "axes", 1, list);
+    const bool keep = tp__import_node_int(n, "keepdims", 1) != 0;
     const char *op = n->op + 6; /* the operator's name without "Reduce" */
-    tp_node *x = tp__on_in(n, 0), *y = x;
+    tp_node *x = tp__import_node_input(n, 0), *y = x;
     int axes[TP_MAX_DIMS], k = 0;
     bool flag[TP_MAX_DIMS];
-    if (n->c->status != TP_OK || !tp__on_axes(n, list, count > 0 ? count : 0, x->shape.ndim, flag)) return;
+    if (n->c->status != TP_OK || !tp__import_node_axes(n, list, count > 0 ? count : 0, x->shape.ndim, flag)) return;
     for (int d = 0; d < x->shape.ndim; d++)
         if (flag[d] || count <= 0) axes[k++] = d;
-    if ((count <= 0 && tp__on_i(n, "noop_with_empty_axes", 0)) || x->shape.ndim == 0) k = 0;
+    if ((count <= 0 && tp__import_node_int(n, "noop_with_empty_axes", 0)) || x->shape.ndim == 0) k = 0;
     if (x->dtype == TP_BOOL && k) { /* the maximum of bools is "any" */
-        tp__on_out(n, 0, (op[1] == 'a' ? tp_reduce_any : tp_reduce_all)(x, axes, k, keep));
+        tp__import_node_set_output(n, 0, (op[1] == 'a' ? tp_reduce_any : tp_reduce_all)(x, axes, k, keep));
         return;
     }
-    y = tp__wide(x);
+    y = tp__bytes_to_int32(x);
     if (strcmp(op, "L1") == 0) y = tp_abs(y);
     else if (strcmp(op, "L2") == 0 || strcmp(op, "SumSquare") == 0) y = tp_square(y);
     if (strcmp(op, "LogSumExp") == 0) {
@@ -893,65 +924,69 @@ static void tp__import_reduce(tp__on *n)
                                                                                       : tp_reduce_sum;
         const tp_dtype d = y->dtype; /* mean and product of integers are computed as doubles */
         const bool real = (fn == tp_reduce_mean || fn == tp_reduce_prod) && !tp_dtype_is_float(d);
-        y = tp__as(fn(real ? tp__as(y, TP_F64) : y, axes, k, keep), d);
+        y = tp__cast_if_needed(fn(real ? tp__cast_if_needed(y, TP_F64) : y, axes, k, keep), d);
     }
     if (strcmp(op, "L2") == 0) y = tp_sqrt(y);
     else if (strcmp(op, "LogSum") == 0) y = tp_ln(y);
-    tp__on_out(n, 0, tp__as(y, x->dtype));
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(y, x->dtype));
 }
 
 /* Allocates a list of indices; NULL after an error. */
-static int64_t *tp__on_list(tp__on *n, int64_t count)
+static int64_t *tp__import_node_list(tp__import_node *n, int64_t count)
 {
-    if (count >= 0 && count <= TP__IMPORT_MOST && !tp__on_spend(n, (double)count)) return NULL;
-    if (count >= 0 && count <= TP__IMPORT_MOST) return (int64_t *)tp__oi_alloc(n->c, (size_t)count, sizeof(int64_t));
+    if (count >= 0 && count <= TP__IMPORT_MOST && !tp__import_node_spend(n, (double)count)) return NULL;
+    if (count >= 0 && count <= TP__IMPORT_MOST)
+        return (int64_t *)tp__importer_alloc(n->c, (size_t)count, sizeof(int64_t));
     tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s takes a list of %lld elements", n->op, (long long)count);
     return NULL;
 }
 
-static void tp__import_arg(tp__on *n) /* Builds ArgMax and ArgMin. */
+static void tp__import_arg(tp__import_node *n) /* Builds ArgMax and ArgMin. */
 {
-    tp_node *x = tp__wide(tp__on_in(n, 0));
-    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
-    const bool last = tp__on_i(n, "select_last_index", 0) != 0;
+    tp_node *x = tp__bytes_to_int32(tp__import_node_input(n, 0));
+    const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim);
+    const bool last = tp__import_node_int(n, "select_last_index", 0) != 0;
     if (n->op[3] == 'M' && n->op[4] == 'i') x = tp_neg(x);
     if (last) x = tp_reverse(x, &axis, 1);
-    if (last) tp__on_dim(n, x, axis);
+    if (last) tp__import_node_dim(n, x, axis);
     if (n->c->status != TP_OK) return;
     tp_node *y = tp_argmax(x, axis);
-    if (last) y = tp_sub(tp__oc(y, (double)(x->shape.dim[axis] - 1)), y);
-    tp__on_out(n, 0, tp__on_i(n, "keepdims", 1) ? tp_expand_dims(y, axis) : y);
+    if (last) y = tp_sub(tp__constant_like(y, (double)(x->shape.dim[axis] - 1)), y);
+    tp__import_node_set_output(n, 0, tp__import_node_int(n, "keepdims", 1) ? tp_expand_dims(y, axis) : y);
 }
 
-static void tp__import_top_k(tp__on *n)
+static void tp__import_top_k(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *index = NULL;
-    const tp_tensor *kt = tp__on_attr(n, "k") ? NULL : tp__on_one(n, 1);
-    const int64_t k = kt ? tp__known_int(kt, 0) : tp__on_i(n, "k", 1);
-    const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
-    const bool least = !tp__on_i(n, "largest", 1);
+    tp_node *x = tp__import_node_input(n, 0), *index = NULL;
+    const tp_tensor *kt = tp__import_node_attr(n, "k") ? NULL : tp__import_node_known_number(n, 1);
+    const int64_t k = kt ? tp__known_int(kt, 0) : tp__import_node_int(n, "k", 1);
+    const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), x->shape.ndim);
+    const bool least = !tp__import_node_int(n, "largest", 1);
     const tp_dtype d = x->dtype;
     if (n->c->status != TP_OK) return;
     if (k < 1 || k > INT_MAX) {
-        tp__on_unsupported(n, "that k");
+        tp__import_node_unsupported(n, "that k");
         return;
     }
-    x = tp__move_axis(tp_dtype_is_float(d) ? x : tp__as(x, TP_F64), axis, x->shape.ndim - 1);
+    x = tp__move_axis(tp_dtype_is_float(d) ? x : tp__cast_if_needed(x, TP_F64), axis, x->shape.ndim - 1);
     tp_node *y = tp_top_k(least ? tp_neg(x) : x, (int)k, &index);
-    tp__on_out(n, 0, tp__as(tp__move_axis(least ? tp_neg(y) : y, x->shape.ndim - 1, axis), d));
-    tp__on_out(n, 1, tp__as(tp__move_axis(index, x->shape.ndim - 1, axis), TP_I64));
+    tp__import_node_set_output(n, 0,
+                               tp__cast_if_needed(tp__move_axis(least ? tp_neg(y) : y, x->shape.ndim - 1, axis), d));
+    tp__import_node_set_output(n, 1, tp__cast_if_needed(tp__move_axis(index, x->shape.ndim - 1, axis), TP_I64));
 }
 
-static void tp__import_cum_sum(tp__on *n)
+static void tp__import_cum_sum(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0);
-    const tp_tensor *at = tp__on_one(n, 1);
+    tp_node *x = tp__import_node_input(n, 0);
+    const tp_tensor *at = tp__import_node_known_number(n, 1);
     if (!at) return;
-    const int axis = tp__on_axis(n, tp__known_int(at, 0), x->shape.ndim);
-    const bool exclusive = tp__on_i(n, "exclusive", 0) != 0, reverse = tp__on_i(n, "reverse", 0) != 0;
+    const int axis = tp__import_node_axis(n, tp__known_int(at, 0), x->shape.ndim);
+    const bool exclusive = tp__import_node_int(n, "exclusive", 0) != 0,
+               reverse = tp__import_node_int(n, "reverse", 0) != 0;
     if (n->c->status != TP_OK) return;
     const tp_dtype real = tp_dtype_is_float(x->dtype) ? x->dtype : TP_F64;
-    tp__on_out(n, 0, tp__as(tp_cumsum(tp__as(x, real), axis, exclusive, reverse), x->dtype));
+    tp__import_node_set_output(
+        n, 0, tp__cast_if_needed(tp_cumsum(tp__cast_if_needed(x, real), axis, exclusive, reverse), x->dtype));
 }
 
 /* -- products */
@@ -963,27 +998,27 @@ static tp_node *tp__matrix_product(tp_node *a,
     const bool row = a->shape.ndim == 1, column = b->shape.ndim == 1;
     const tp_dtype d = a->dtype;
     if (tp_is_poison(a) || tp_is_poison(b)) return a;
-    if (!tp_dtype_is_float(d)) a = tp__as(a, TP_F64), b = tp__as(b, TP_F64);
+    if (!tp_dtype_is_float(d)) a = tp__cast_if_needed(a, TP_F64), b = tp__cast_if_needed(b, TP_F64);
     tp_node *y = tp_matmul(row ? tp_expand_dims(a, 0) : a, column ? tp_expand_dims(b, 1) : b);
     if (column) y = tp_squeeze(y, y->shape.ndim - 1);
     if (row) y = tp_squeeze(y, y->shape.ndim - (column ? 1 : 2));
-    return tp__as(y, d);
+    return tp__cast_if_needed(y, d);
 }
 
-static void tp__import_gemm(tp__on *n)
+static void tp__import_gemm(tp__import_node *n)
 {
-    tp_node *a = tp__on_in(n, 0), *b = tp__on_in(n, 1);
-    const float alpha = tp__on_f(n, "alpha", 1.0f), beta = tp__on_f(n, "beta", 1.0f);
+    tp_node *a = tp__import_node_input(n, 0), *b = tp__import_node_input(n, 1);
+    const float alpha = tp__import_node_float(n, "alpha", 1.0f), beta = tp__import_node_float(n, "beta", 1.0f);
     const tp_dtype d = a->dtype;
-    if (!tp_dtype_is_float(d)) a = tp__as(a, TP_F64), b = tp__as(b, TP_F64);
-    tp_node *y = tp_matmul_ex(a, b, tp__on_i(n, "transA", 0) != 0, tp__on_i(n, "transB", 0) != 0);
+    if (!tp_dtype_is_float(d)) a = tp__cast_if_needed(a, TP_F64), b = tp__cast_if_needed(b, TP_F64);
+    tp_node *y = tp_matmul_ex(a, b, tp__import_node_int(n, "transA", 0) != 0, tp__import_node_int(n, "transB", 0) != 0);
     if (alpha != 1.0f) y = tp_affine(y, alpha, 0.0f);
-    if (tp__on_has(n, 2) && beta != 0.0f) {
-        tp_node *c = tp__as(tp__on_in(n, 2), y->dtype);
+    if (tp__import_node_has(n, 2) && beta != 0.0f) {
+        tp_node *c = tp__cast_if_needed(tp__import_node_input(n, 2), y->dtype);
         if (beta != 1.0f) c = tp_affine(c, beta, 0.0f);
         y = c->shape.ndim == 1 && c->shape.dim[0] == y->shape.dim[1] ? tp_nn_bias_add(y, c, TP_NHWC) : tp_add(y, c);
     }
-    tp__on_out(n, 0, tp__as(y, d));
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(y, d));
 }
 
 /* -- windows: convolutions and pools. All values have two spatial axes, H and W; a value with one axis gets H = 1. */
@@ -1004,10 +1039,10 @@ static tp_node *tp__two_axes(tp_node *x, bool *one)
 
 /* Reads the attributes of a window. The kernel size comes from the attribute or the weight; with one axis only k[1] is used. x
  * is (N,C,H,W) or (N,C,D,H,W). */
-static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
+static bool tp__import_node_window(tp__import_node *n, const tp_node *x, bool one, tp__window *w)
 {
     static const char *const list[] = {"strides", "dilations", "pads"};
-    const char *mode = tp__on_s(n, "auto_pad", "NOTSET");
+    const char *mode = tp__import_node_string(n, "auto_pad", "NOTSET");
     const int axes = x->shape.ndim - 2, rank = one ? 1 : axes;
     /* x is the poison node */
     if (axes < 1) return tp__on_fail(n, TP_ERR_FORMAT, "%s without spatial axes", n->op), false;
@@ -1016,7 +1051,7 @@ static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
     for (int i = 0; i < 3; i++) w->stride[i] = w->dilation[i] = 1, w->before[i] = w->after[i] = 0;
     for (int what = 0; what < 3; what++) {
         int64_t v[TP__ON_INTS];
-        const int count = tp__on_ints(n, list[what], -1, v);
+        const int count = tp__import_node_ints(n, list[what], -1, v);
         if (count < 0) continue;
         if (count != (what == 2 ? 2 * rank : rank))
             return tp__on_fail(n, TP_ERR_FORMAT, "%s has %d %s for %d spatial axes", n->op, count, list[what], rank),
@@ -1044,7 +1079,7 @@ static bool tp__on_window(tp__on *n, const tp_node *x, bool one, tp__window *w)
         if (total < 0) total = 0;
         if (strcmp(mode, "VALID") == 0) w->before[i] = w->after[i] = 0;
         else if (strncmp(mode, "SAME", 4) == 0) {
-            if (!exact && strcmp(mode, "SAME_LOWER") == 0) tp__on_dim(n, x, 2 + i);
+            if (!exact && strcmp(mode, "SAME_LOWER") == 0) tp__import_node_dim(n, x, 2 + i);
             w->before[i] = strcmp(mode, "SAME_LOWER") == 0 ? total - total / 2 : total / 2;
             w->after[i] = total - w->before[i];
         }
@@ -1077,47 +1112,49 @@ static tp_conv2d_attrs tp__window_conv(const tp__window *w, int groups, bool sam
 }
 
 /* Transposes a weight to tp's layout: (O,I,KH,KW) to (KH,KW,I,O), or (O,I,K) with KH = 1. */
-static tp_node *tp__weight(tp__on *n, tp_node *w, tp__window *win)
+static tp_node *tp__weight(tp__import_node *n, tp_node *w, tp__window *win)
 {
     static const int perm[] = {2, 3, 1, 0};
     bool one;
     w = tp__two_axes(w, &one);
-    for (int i = 0; i < 2; i++) win->k[i] = tp__on_dim(n, w, 2 + i);
+    for (int i = 0; i < 2; i++) win->k[i] = tp__import_node_dim(n, w, 2 + i);
     return tp_transpose(w, perm, 4);
 }
 
-static void tp__import_conv(tp__on *n)
+static void tp__import_conv(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *w = tp__on_in(n, 1);
+    tp_node *x = tp__import_node_input(n, 0), *w = tp__import_node_input(n, 1);
     tp__window win;
     bool one;
-    if (!tp__on_rank(n, x, 3, 4) || !tp__on_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
+    if (!tp__import_node_rank(n, x, 3, 4) || !tp__import_node_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
     x = tp__two_axes(x, &one);
     w = tp__weight(n, w, &win);
-    if (n->c->status != TP_OK || !tp__on_window(n, x, one, &win)) return;
-    const int64_t groups = tp__on_i(n, "group", 1);
+    if (n->c->status != TP_OK || !tp__import_node_window(n, x, one, &win)) return;
+    const int64_t groups = tp__import_node_int(n, "group", 1);
     const tp_conv2d_attrs a =
         tp__window_conv(&win, groups < 1 || groups > INT_MAX ? -1 : (int)groups, win.same && !win.none);
     tp_node *y = tp_nn_conv2d(win.same ? x : tp__pad_space(x, &win, 0.0f), w, &a);
-    if (tp__on_has(n, 2)) y = tp_nn_bias_add(y, tp__on_in(n, 2), TP_NCHW);
-    tp__on_out(n, 0, one ? tp_squeeze(y, 2) : y);
+    if (tp__import_node_has(n, 2)) y = tp_nn_bias_add(y, tp__import_node_input(n, 2), TP_NCHW);
+    tp__import_node_set_output(n, 0, one ? tp_squeeze(y, 2) : y);
 }
 
 /* The gradient of a convolution with respect to its input, computed without cropping and then cropped. */
-static void tp__import_conv_transpose(tp__on *n)
+static void tp__import_conv_transpose(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *w = tp__on_in(n, 1);
+    tp_node *x = tp__import_node_input(n, 0), *w = tp__import_node_input(n, 1);
     tp__window win;
     bool one;
     int64_t extra[TP__ON_INTS] = {0}, want[TP__ON_INTS], tiles[TP_MAX_DIMS] = {1, 1, 1, 1}, zero[TP_MAX_DIMS] = {0},
             more[TP_MAX_DIMS] = {0};
-    const char *mode = tp__on_s(n, "auto_pad", "NOTSET");
-    if (!tp__on_rank(n, x, 3, 4) || !tp__on_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
+    const char *mode = tp__import_node_string(n, "auto_pad", "NOTSET");
+    if (!tp__import_node_rank(n, x, 3, 4) || !tp__import_node_rank(n, w, x->shape.ndim, x->shape.ndim)) return;
     x = tp__two_axes(x, &one);
     w = tp__weight(n, w, &win);
-    const int64_t groups = tp__on_i(n, "group", 1), O = tp__times(tp__on_dim(n, w, 2), groups);
-    if (n->c->status != TP_OK || !tp__on_window(n, x, one, &win)) return;
-    const int n_extra = tp__on_ints(n, "output_padding", -1, extra), n_want = tp__on_ints(n, "output_shape", -1, want);
+    const int64_t groups = tp__import_node_int(n, "group", 1),
+                  O = tp__limited_product(tp__import_node_dim(n, w, 2), groups);
+    if (n->c->status != TP_OK || !tp__import_node_window(n, x, one, &win)) return;
+    const int n_extra = tp__import_node_ints(n, "output_padding", -1, extra),
+              n_want = tp__import_node_ints(n, "output_shape", -1, want);
     if (groups < 1 || groups > 1 << 20 || O < 1 || (n_extra >= 0 && n_extra != 2 - one) ||
         (n_want >= 0 && n_want < 2 - one)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: its groups, output_padding or output_shape make no sense", n->op);
@@ -1126,24 +1163,24 @@ static void tp__import_conv_transpose(tp__on *n)
     int64_t size[2], from[2];
     tiles[1] = O;
     for (int i = 0; i < 2; i++) {
-        const int64_t H = tp__on_dim(n, x, 2 + i), s = win.stride[i];
+        const int64_t H = tp__import_node_dim(n, x, 2 + i), s = win.stride[i];
         const int64_t add = i >= one && n_extra > 0 ? extra[i - one] : 0;
         if (add < 0 || add > 1 << 20) {
-            tp__on_unsupported(n, "that output_padding");
+            tp__import_node_unsupported(n, "that output_padding");
             return;
         }
-        const int64_t full = tp__times(H - 1, s) + (win.k[i] - 1) * win.dilation[i] + 1 + add;
+        const int64_t full = tp__limited_product(H - 1, s) + (win.k[i] - 1) * win.dilation[i] + 1 + add;
         int64_t cut = win.before[i] + win.after[i];
         from[i] = win.before[i];
         size[i] = full - cut;
         if ((n_want > 0 || strncmp(mode, "SAME", 4) == 0) && i >= one) {
-            size[i] = n_want > 0 ? want[n_want - (2 - one) + i - one] : tp__times(H, s);
+            size[i] = n_want > 0 ? want[n_want - (2 - one) + i - one] : tp__limited_product(H, s);
             if (size[i] < 0 || size[i] > TP__IMPORT_LAST) size[i] = 0; /* the error is reported below */
             cut = full - size[i];
             from[i] = cut < 0 ? 0 : strcmp(mode, "SAME_UPPER") == 0 ? cut / 2 : cut - cut / 2;
         }
         if (full < H || size[i] < 1) {
-            tp__on_unsupported(n, "those sizes");
+            tp__import_node_unsupported(n, "those sizes");
             return;
         }
         more[2 + i] =
@@ -1151,18 +1188,18 @@ static void tp__import_conv_transpose(tp__on *n)
     }
     if (n->c->status != TP_OK) return;
     const tp_conv2d_attrs a = tp__window_conv(&win, (int)groups, false);
-    tp_node *like = tp_pad(tp_tile(tp__cut(x, 1, 0, 1), tiles), zero, more, TP_PAD_CONSTANT, 0.0f);
+    tp_node *like = tp_pad(tp_tile(tp__slice_from(x, 1, 0, 1), tiles), zero, more, TP_PAD_CONSTANT, 0.0f);
     tp_node *y = tp_nn_conv2d_input_grad(x, w, like, &a);
-    for (int i = 0; i < 2; i++) y = tp__cut(y, 2 + i, from[i], size[i]);
-    if (tp__on_has(n, 2)) y = tp_nn_bias_add(y, tp__on_in(n, 2), TP_NCHW);
-    tp__on_out(n, 0, one ? tp_squeeze(y, 2) : y);
+    for (int i = 0; i < 2; i++) y = tp__slice_from(y, 2 + i, from[i], size[i]);
+    if (tp__import_node_has(n, 2)) y = tp_nn_bias_add(y, tp__import_node_input(n, 2), TP_NCHW);
+    tp__import_node_set_output(n, 0, one ? tp_squeeze(y, 2) : y);
 }
 
 /* Slices rows or columns: `count` of them, every stride-th from `first` on. */
-static tp_node *tp__every(tp__on *n, tp_node *x, int axis, int64_t first, int64_t stride, int64_t count)
+static tp_node *tp__every(tp__import_node *n, tp_node *x, int axis, int64_t first, int64_t stride, int64_t count)
 {
-    if (stride == 1) return tp__cut(x, axis, first, count);
-    int64_t *list = tp__on_list(n, count);
+    if (stride == 1) return tp__slice_from(x, axis, first, count);
+    int64_t *list = tp__import_node_list(n, count);
     if (!list) return x;
     for (int64_t i = 0; i < count; i++) list[i] = first + i * stride;
     return tp__take(x, tp__index_list(n, list, count), axis);
@@ -1170,10 +1207,10 @@ static tp_node *tp__every(tp__on *n, tp_node *x, int axis, int64_t first, int64_
 
 /* Computes the number of windows along H and W of a padded x. Reports windows that are too large: each element of a
  * window becomes a node. */
-static bool tp__on_parts(tp__on *n, const tp_node *x, const tp__window *w, int64_t *size)
+static bool tp__import_node_parts(tp__import_node *n, const tp_node *x, const tp__window *w, int64_t *size)
 {
     for (int i = 0; i < 2; i++) {
-        size[i] = (tp__on_dim(n, x, 2 + i) - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
+        size[i] = (tp__import_node_dim(n, x, 2 + i) - (w->k[i] - 1) * w->dilation[i] - 1) / w->stride[i] + 1;
         if (size[i] < 1 || w->k[0] * w->k[1] > 4096)
             tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s: a window of %lld by %lld is larger than the picture, or too large",
                         n->op, (long long)w->k[0], (long long)w->k[1]);
@@ -1183,13 +1220,13 @@ static bool tp__on_parts(tp__on *n, const tp_node *x, const tp__window *w, int64
 
 /* Computes the maximum or mean of each window of a padded x. Dilated windows: combines one shifted image per element of
  * the window. */
-static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, bool mean, bool same)
+static tp_node *tp__pool_windows(tp__import_node *n, tp_node *x, const tp__window *w, bool mean, bool same)
 {
     tp_pool_attrs a;
     tp_node *y = NULL;
     if (w->axes == 3) { /* pool first over H and W, then over D */
-        const int64_t N = x->shape.dim[0], C = tp__on_dim(n, x, 1), D = tp__on_dim(n, x, 2);
-        int64_t size[3], dim[5] = {N, C * D, tp__on_dim(n, x, 3), tp__on_dim(n, x, 4), 1};
+        const int64_t N = x->shape.dim[0], C = tp__import_node_dim(n, x, 1), D = tp__import_node_dim(n, x, 2);
+        int64_t size[3], dim[5] = {N, C * D, tp__import_node_dim(n, x, 3), tp__import_node_dim(n, x, 4), 1};
         tp__window flat = *w, deep = *w;
         if (n->c->status != TP_OK) return x;
         for (int i = 0; i < 3; i++)
@@ -1211,32 +1248,32 @@ static tp_node *tp__pool_windows(tp__on *n, tp_node *x, const tp__window *w, boo
     a.data_format = TP_NCHW;
     if (w->dilation[0] == 1 && w->dilation[1] == 1) return mean ? tp_nn_avg_pool(x, &a) : tp_nn_max_pool(x, &a);
     int64_t size[2];
-    if (!tp__on_parts(n, x, w, size)) return x;
+    if (!tp__import_node_parts(n, x, w, size)) return x;
     for (int64_t p = 0; p < w->k[0] && n->c->status == TP_OK; p++)
         for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
             tp_node *part = tp__every(n, x, 2, p * w->dilation[0], w->stride[0], size[0]);
             part = tp__every(n, part, 3, q * w->dilation[1], w->stride[1], size[1]);
             y = !y ? part : mean ? tp_add(y, part) : tp_maximum(y, part);
         }
-    return y && mean ? tp_div(y, tp__oc(y, (double)(w->k[0] * w->k[1]))) : y ? y : x;
+    return y && mean ? tp_div(y, tp__constant_like(y, (double)(w->k[0] * w->k[1]))) : y ? y : x;
 }
 
 /* Computes the maximum of each window and, as the second output, its index in the flattened x. */
-static tp_node *tp__pool_places(tp__on *n, tp_node *x, const tp__window *w)
+static tp_node *tp__pool_places(tp__import_node *n, tp_node *x, const tp__window *w)
 {
-    const bool by_column = tp__on_i(n, "storage_order", 0) != 0;
+    const bool by_column = tp__import_node_int(n, "storage_order", 0) != 0;
     int64_t dim[4], size[2], strides[4];
     tp_tensor t;
     tp_node *best = NULL, *where = NULL;
     memset(&t, 0, sizeof t);
-    if (!tp__on_rank(n, x, 4, 4)) return x;
-    for (int d = 0; d < 4; d++) dim[d] = tp__on_dim(n, x, d);
+    if (!tp__import_node_rank(n, x, 4, 4)) return x;
+    for (int d = 0; d < 4; d++) dim[d] = tp__import_node_dim(n, x, d);
     if (n->c->status != TP_OK) return x;
     strides[2] = by_column ? 1 : dim[3], strides[3] = by_column ? dim[2] : 1;
     strides[1] = dim[2] * dim[3], strides[0] = dim[1] * strides[1];
-    if (dim[0] * strides[0] > TP__IMPORT_MOST) return tp__on_unsupported(n, "that many places");
-    if (!tp__on_spend(n, (double)(dim[0] * strides[0]))) return x;
-    if (tp_tensor_resize(&t, TP_I64, tp_make_shape_n(4, dim)) != TP_OK) return tp__oi_nomem(n->c), x;
+    if (dim[0] * strides[0] > TP__IMPORT_MOST) return tp__import_node_unsupported(n, "that many places");
+    if (!tp__import_node_spend(n, (double)(dim[0] * strides[0]))) return x;
+    if (tp_tensor_resize(&t, TP_I64, tp_make_shape_n(4, dim)) != TP_OK) return tp__importer_nomem(n->c), x;
     for (int64_t i = 0; i < dim[0] * strides[0]; i++) {
         const int64_t h = i / dim[3] % dim[2], v = i % dim[3];
         ((int64_t *)t.data)[i] = i - h * dim[3] - v + h * strides[2] + v * strides[3];
@@ -1244,7 +1281,7 @@ static tp_node *tp__pool_places(tp__on *n, tp_node *x, const tp__window *w)
     tp_node *place = tp__pad_space(tp_constant(tp_node_graph(x), &t), w, 0.0f);
     tp_tensor_free(&t);
     x = tp__pad_space(x, w, -HUGE_VALF);
-    if (!tp__on_parts(n, x, w, size)) return x;
+    if (!tp__import_node_parts(n, x, w, size)) return x;
     for (int64_t p = 0; p < w->k[0] && n->c->status == TP_OK; p++)
         for (int64_t q = 0; q < w->k[1] && n->c->status == TP_OK; q++) {
             tp_node *part[2] = {x, place};
@@ -1256,41 +1293,41 @@ static tp_node *tp__pool_places(tp__on *n, tp_node *x, const tp__window *w)
             best = best ? tp_select(more, part[0], best) : part[0];
             where = where ? tp_select(more, part[1], where) : part[1];
         }
-    tp__on_out(n, 1, where && w->one ? tp_squeeze(where, 2) : where);
+    tp__import_node_set_output(n, 1, where && w->one ? tp_squeeze(where, 2) : where);
     return best ? best : x;
 }
 
-static void tp__import_pool(tp__on *n) /* Builds MaxPool, AveragePool and LpPool. */
+static void tp__import_pool(tp__import_node *n) /* Builds MaxPool, AveragePool and LpPool. */
 {
-    tp_node *x = tp__on_in(n, 0);
+    tp_node *x = tp__import_node_input(n, 0);
     const char kind = n->op[0];
     const tp_dtype d = x->dtype;
     int64_t k[TP__ON_INTS], elements = 1;
     bool hangs = false;
     bool one;
     tp__window w;
-    if (!tp__on_rank(n, x, 3, 5)) return;
-    x = tp__two_axes(tp_dtype_is_float(d) ? x : tp__as(x, TP_F64), &one);
-    if (tp__on_ints(n, "kernel_shape", -1, k) != (one ? 1 : x->shape.ndim - 2)) {
+    if (!tp__import_node_rank(n, x, 3, 5)) return;
+    x = tp__two_axes(tp_dtype_is_float(d) ? x : tp__cast_if_needed(x, TP_F64), &one);
+    if (tp__import_node_ints(n, "kernel_shape", -1, k) != (one ? 1 : x->shape.ndim - 2)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s should have a kernel_shape of as many numbers as there are spatial axes",
                     n->op);
         return;
     }
     for (int i = 0; i < x->shape.ndim - 2; i++) w.k[i] = !one ? k[i] : i ? k[0] : 1;
-    if (!tp__on_window(n, x, one, &w)) return;
+    if (!tp__import_node_window(n, x, one, &w)) return;
     if (w.open) {
-        if (kind == 'L' || w.axes == 3 || tp__on_wants(n, 1) || w.dilation[0] > 1 || w.dilation[1] > 1 ||
-            tp__on_i(n, "ceil_mode", 0) || tp__on_i(n, "count_include_pad", 0))
-            for (int i = 0; i < w.axes; i++) tp__on_dim(n, x, 2 + i);
+        if (kind == 'L' || w.axes == 3 || tp__import_node_output_used(n, 1) || w.dilation[0] > 1 || w.dilation[1] > 1 ||
+            tp__import_node_int(n, "ceil_mode", 0) || tp__import_node_int(n, "count_include_pad", 0))
+            for (int i = 0; i < w.axes; i++) tp__import_node_dim(n, x, 2 + i);
         if (n->c->status != TP_OK) return;
         tp_node *y = tp__pool_windows(n, x, &w, kind == 'A', true);
-        tp__on_out(n, 0, tp__as(one ? tp_squeeze(y, 2) : y, d));
+        tp__import_node_set_output(n, 0, tp__cast_if_needed(one ? tp_squeeze(y, 2) : y, d));
         return;
     }
     const tp__window counted = w;
     /* with ceil_mode, the last window may extend past the end if it begins inside */
-    for (int i = 0; i < w.axes && tp__on_i(n, "ceil_mode", 0); i++) {
-        const int64_t full = tp__on_dim(n, x, 2 + i) + w.before[i] + w.after[i],
+    for (int i = 0; i < w.axes && tp__import_node_int(n, "ceil_mode", 0); i++) {
+        const int64_t full = tp__import_node_dim(n, x, 2 + i) + w.before[i] + w.after[i],
                       reach = (w.k[i] - 1) * w.dilation[i] + 1;
         int64_t count = (full - reach + w.stride[i] - 1) / w.stride[i] + 1;
         if ((count - 1) * w.stride[i] >= full - w.after[i]) count--;
@@ -1300,39 +1337,40 @@ static void tp__import_pool(tp__on *n) /* Builds MaxPool, AveragePool and LpPool
     for (int i = 0; i < w.axes; i++) elements *= w.k[i];
     if (n->c->status != TP_OK) return;
     tp_node *y;
-    if (kind == 'M' && tp__on_wants(n, 1)) y = tp__pool_places(n, x, &w);
+    if (kind == 'M' && tp__import_node_output_used(n, 1)) y = tp__pool_places(n, x, &w);
     else if (kind == 'M') y = tp__pool_windows(n, tp__pad_space(x, &w, -HUGE_VALF), &w, false, false);
     else if (kind == 'L') {
-        const float p = (float)(tp__on_attr(n, "p") ? tp__on_i(n, "p", 2) : 2);
+        const float p = (float)(tp__import_node_attr(n, "p") ? tp__import_node_int(n, "p", 2) : 2);
         y = tp__pool_windows(
-            n, tp__pad_space(p == 2.0f ? tp_square(x) : tp_pow(tp_abs(x), tp__oc(x, (double)p)), &w, 0.0f), &w, true,
-            false);
+            n, tp__pad_space(p == 2.0f ? tp_square(x) : tp_pow(tp_abs(x), tp__constant_like(x, (double)p)), &w, 0.0f),
+            &w, true, false);
         y = tp_affine(y, (float)elements, 0.0f);
-        y = p == 2.0f ? tp_sqrt(y) : tp_pow(y, tp__oc(y, 1.0 / (double)p));
+        y = p == 2.0f ? tp_sqrt(y) : tp_pow(y, tp__constant_like(y, 1.0 / (double)p));
     } else {
-        const bool all = tp__on_i(n, "count_include_pad", 0) != 0 || counted.none;
+        const bool all = tp__import_node_int(n, "count_include_pad", 0) != 0 || counted.none;
         const bool like_ours = w.same && !all && !hangs && w.axes == 2 && w.dilation[0] == 1 && w.dilation[1] == 1;
         y = tp__pool_windows(n, like_ours ? x : tp__pad_space(x, &w, 0.0f), &w, true, like_ours);
         if ((!all || hangs) && !like_ours) { /* divide by the fraction of each window that is counted */
             int64_t dim[5] = {1, 1};
-            for (int i = 0; i < w.axes; i++) dim[2 + i] = tp__on_dim(n, x, 2 + i);
-            tp_node *ones = n->c->status == TP_OK ? tp_tile(tp__with_ones(tp__oc(x, 1), 2 + w.axes, 0), dim) : x;
+            for (int i = 0; i < w.axes; i++) dim[2 + i] = tp__import_node_dim(n, x, 2 + i);
+            tp_node *ones =
+                n->c->status == TP_OK ? tp_tile(tp__with_ones(tp__constant_like(x, 1), 2 + w.axes, 0), dim) : x;
             if (all) ones = tp__pad_space(ones, &counted, 1.0f);
             tp__window rest = w;
             for (int i = 0; i < w.axes && all; i++) rest.before[i] = 0, rest.after[i] = w.after[i] - counted.after[i];
             y = tp_div(y, tp__pool_windows(n, tp__pad_space(ones, &rest, 0.0f), &w, true, false));
         }
     }
-    tp__on_out(n, 0, tp__as(one ? tp_squeeze(y, 2) : y, d));
+    tp__import_node_set_output(n, 0, tp__cast_if_needed(one ? tp_squeeze(y, 2) : y, d));
 }
 
-static void tp__import_global_pool(tp__on *n)
+static void tp__import_global_pool(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0);
+    tp_node *x = tp__import_node_input(n, 0);
     int axes[TP_MAX_DIMS], k = 0;
     for (int d = 2; d < x->shape.ndim; d++) axes[k++] = d;
-    if (k == 0) tp__on_rank(n, x, 3, TP_MAX_DIMS);
-    else tp__on_out(n, 0, (n->op[6] == 'A' ? tp_reduce_mean : tp_reduce_max)(x, axes, k, true));
+    if (k == 0) tp__import_node_rank(n, x, 3, TP_MAX_DIMS);
+    else tp__import_node_set_output(n, 0, (n->op[6] == 'A' ? tp_reduce_mean : tp_reduce_max)(x, axes, k, true));
 }
 
 /* -- normalisation */
@@ -1350,64 +1388,67 @@ static tp_node *tp__standard(tp_node *x, int first, float epsilon, tp_node **mea
     return tp_mul(c, r);
 }
 
-static void tp__import_batch_norm(tp__on *n)
+static void tp__import_batch_norm(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *gamma = tp__on_in(n, 1), *beta = tp__on_in(n, 2), *mean = tp__on_in(n, 3),
-            *var = tp__on_in(n, 4);
-    const float epsilon = tp__on_f(n, "epsilon", 1e-5f), momentum = tp__on_f(n, "momentum", 0.9f);
-    if (!tp__on_rank(n, x, 2, TP_MAX_DIMS)) return;
-    if (!tp__on_i(n, "training_mode", 0)) {
-        tp__on_out(n, 0, tp_nn_batch_norm_infer(x, gamma, beta, mean, var, 1, epsilon));
+    tp_node *x = tp__import_node_input(n, 0), *gamma = tp__import_node_input(n, 1), *beta = tp__import_node_input(n, 2),
+            *mean = tp__import_node_input(n, 3), *var = tp__import_node_input(n, 4);
+    const float epsilon = tp__import_node_float(n, "epsilon", 1e-5f),
+                momentum = tp__import_node_float(n, "momentum", 0.9f);
+    if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
+    if (!tp__import_node_int(n, "training_mode", 0)) {
+        tp__import_node_set_output(n, 0, tp_nn_batch_norm_infer(x, gamma, beta, mean, var, 1, epsilon));
         return;
     }
     tp_node *m = NULL, *v = NULL;
-    tp__on_out(n, 0, tp_nn_batch_norm_train(x, gamma, beta, 1, epsilon, false, &m, &v));
-    tp__on_out(n, 1, tp_add(tp_affine(mean, momentum, 0.0f), tp_affine(m, 1.0f - momentum, 0.0f)));
-    tp__on_out(n, 2, tp_add(tp_affine(var, momentum, 0.0f), tp_affine(v, 1.0f - momentum, 0.0f)));
+    tp__import_node_set_output(n, 0, tp_nn_batch_norm_train(x, gamma, beta, 1, epsilon, false, &m, &v));
+    tp__import_node_set_output(n, 1, tp_add(tp_affine(mean, momentum, 0.0f), tp_affine(m, 1.0f - momentum, 0.0f)));
+    tp__import_node_set_output(n, 2, tp_add(tp_affine(var, momentum, 0.0f), tp_affine(v, 1.0f - momentum, 0.0f)));
 }
 
-static void tp__import_layer_norm(tp__on *n)
+static void tp__import_layer_norm(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *scale = tp__on_in(n, 1), *mean = NULL, *rdev = NULL;
-    const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
-    const float epsilon = tp__on_f(n, "epsilon", 1e-5f);
+    tp_node *x = tp__import_node_input(n, 0), *scale = tp__import_node_input(n, 1), *mean = NULL, *rdev = NULL;
+    const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), x->shape.ndim);
+    const float epsilon = tp__import_node_float(n, "epsilon", 1e-5f);
     if (n->c->status != TP_OK) return;
-    if (axis == x->shape.ndim - 1 && scale->shape.ndim == 1 && tp__on_has(n, 2) && n->n_out == 1) {
-        tp__on_out(n, 0, tp_nn_layer_norm(x, scale, tp__on_in(n, 2), epsilon));
+    if (axis == x->shape.ndim - 1 && scale->shape.ndim == 1 && tp__import_node_has(n, 2) && n->n_out == 1) {
+        tp__import_node_set_output(n, 0, tp_nn_layer_norm(x, scale, tp__import_node_input(n, 2), epsilon));
         return;
     }
     tp_node *y = tp_mul(tp__standard(x, axis, epsilon, &mean, &rdev), scale);
-    tp__on_out(n, 0, tp__on_has(n, 2) ? tp_add(y, tp__on_in(n, 2)) : y);
-    tp__on_out(n, 1, mean);
-    tp__on_out(n, 2, rdev);
+    tp__import_node_set_output(n, 0, tp__import_node_has(n, 2) ? tp_add(y, tp__import_node_input(n, 2)) : y);
+    tp__import_node_set_output(n, 1, mean);
+    tp__import_node_set_output(n, 2, rdev);
 }
 
-static void tp__import_rms_norm(tp__on *n)
+static void tp__import_rms_norm(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0);
-    const int first = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
+    tp_node *x = tp__import_node_input(n, 0);
+    const int first = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), x->shape.ndim);
     int axes[TP_MAX_DIMS], k = 0;
     for (int d = first; d < x->shape.ndim; d++) axes[k++] = d;
-    tp_node *r = tp_rsqrt(tp_affine(tp_reduce_mean(tp_square(x), axes, k, true), 1.0f, tp__on_f(n, "epsilon", 1e-5f)));
-    tp__on_out(n, 0, tp_mul(tp_mul(x, r), tp__on_in(n, 1)));
+    tp_node *r = tp_rsqrt(
+        tp_affine(tp_reduce_mean(tp_square(x), axes, k, true), 1.0f, tp__import_node_float(n, "epsilon", 1e-5f)));
+    tp__import_node_set_output(n, 0, tp_mul(tp_mul(x, r), tp__import_node_input(n, 1)));
 }
 
-static void tp__import_instance_norm(tp__on *n)
+static void tp__import_instance_norm(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0);
+    tp_node *x = tp__import_node_input(n, 0);
     const int behind = x->shape.ndim - 2;
-    if (!tp__on_rank(n, x, 3, TP_MAX_DIMS)) return;
-    tp_node *y = tp__standard(x, 2, tp__on_f(n, "epsilon", 1e-5f), NULL, NULL);
-    tp__on_out(n, 0,
-               tp_add(tp_mul(y, tp__with_ones(tp__on_in(n, 1), 1, behind)), tp__with_ones(tp__on_in(n, 2), 1, behind)));
+    if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS)) return;
+    tp_node *y = tp__standard(x, 2, tp__import_node_float(n, "epsilon", 1e-5f), NULL, NULL);
+    tp__import_node_set_output(n, 0,
+                               tp_add(tp_mul(y, tp__with_ones(tp__import_node_input(n, 1), 1, behind)),
+                                      tp__with_ones(tp__import_node_input(n, 2), 1, behind)));
 }
 
-static void tp__import_group_norm(tp__on *n)
+static void tp__import_group_norm(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0);
+    tp_node *x = tp__import_node_input(n, 0);
     const int behind = x->shape.ndim - 2;
-    if (!tp__on_rank(n, x, 3, TP_MAX_DIMS - 1)) return;
-    const int64_t groups = tp__on_i(n, "num_groups", 0), C = tp__on_dim(n, x, 1);
+    if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS - 1)) return;
+    const int64_t groups = tp__import_node_int(n, "num_groups", 0), C = tp__import_node_dim(n, x, 1);
     if (n->c->status != TP_OK) return;
     if (groups < 1 || C % groups != 0) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld groups of %lld channels", n->op, (long long)groups, (long long)C);
@@ -1415,59 +1456,59 @@ static void tp__import_group_norm(tp__on *n)
     }
     tp_shape split = x->shape; /* reshaped to (N, groups, C / groups, ..) */
     split.ndim++;
-    for (int d = split.ndim - 1; d > 2; d--) split.dim[d] = tp__on_dim(n, x, d - 1);
+    for (int d = split.ndim - 1; d > 2; d--) split.dim[d] = tp__import_node_dim(n, x, d - 1);
     split.dim[1] = groups;
     split.dim[2] = C / groups;
     if (n->c->status != TP_OK) return;
-    tp_node *y = tp__standard(tp_reshape_to(x, split), 2, tp__on_f(n, "epsilon", 1e-5f), NULL, NULL);
-    tp_node *scale = tp__on_in(n, 1), *bias = tp__on_in(n, 2);
+    tp_node *y = tp__standard(tp_reshape_to(x, split), 2, tp__import_node_float(n, "epsilon", 1e-5f), NULL, NULL);
+    tp_node *scale = tp__import_node_input(n, 1), *bias = tp__import_node_input(n, 2);
     /* the file has one scale per group */
     if (n->c->opset < 21 && scale->shape.ndim == 1 && scale->shape.dim[0] == groups && groups != C)
         y = tp_reshape_like(tp_add(tp_mul(y, tp__with_ones(scale, 1, behind + 1)), tp__with_ones(bias, 1, behind + 1)),
                             x);
     else y = tp_add(tp_mul(tp_reshape_like(y, x), tp__with_ones(scale, 1, behind)), tp__with_ones(bias, 1, behind));
-    tp__on_out(n, 0, y);
+    tp__import_node_set_output(n, 0, y);
 }
 
-static void tp__import_lp_norm(tp__on *n)
+static void tp__import_lp_norm(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0);
-    const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), x->shape.ndim);
-    tp_node *r = tp__on_i(n, "p", 2) == 1 ? tp_reduce_sum(tp_abs(x), &axis, 1, true)
-                                          : tp_sqrt(tp_reduce_sum(tp_square(x), &axis, 1, true));
-    tp_node *zero = tp_equal(r, tp__oc(r, 0)); /* 0 divided by 0 gives 0 */
-    tp__on_out(n, 0, tp_div(x, tp_select(zero, tp_ones_like(r), r)));
+    tp_node *x = tp__import_node_input(n, 0);
+    const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), x->shape.ndim);
+    tp_node *r = tp__import_node_int(n, "p", 2) == 1 ? tp_reduce_sum(tp_abs(x), &axis, 1, true)
+                                                     : tp_sqrt(tp_reduce_sum(tp_square(x), &axis, 1, true));
+    tp_node *zero = tp_equal(r, tp__constant_like(r, 0)); /* 0 divided by 0 gives 0 */
+    tp__import_node_set_output(n, 0, tp_div(x, tp_select(zero, tp_ones_like(r), r)));
 }
 
-static void tp__import_mean_variance_norm(tp__on *n)
+static void tp__import_mean_variance_norm(tp__import_node *n)
 {
     int64_t list[TP__ON_INTS] = {0, 2, 3};
-    int axes[TP_MAX_DIMS], count = tp__on_ints(n, "axes", -1, list);
-    tp_node *x = tp__on_in(n, 0);
+    int axes[TP_MAX_DIMS], count = tp__import_node_ints(n, "axes", -1, list);
+    tp_node *x = tp__import_node_input(n, 0);
     if (count < 0) count = 3;
     bool flag[TP_MAX_DIMS];
-    if (n->c->status != TP_OK || !tp__on_axes(n, list, count, x->shape.ndim, flag)) return;
-    for (int i = 0; i < count; i++) axes[i] = tp__on_axis(n, list[i], x->shape.ndim);
+    if (n->c->status != TP_OK || !tp__import_node_axes(n, list, count, x->shape.ndim, flag)) return;
+    for (int i = 0; i < count; i++) axes[i] = tp__import_node_axis(n, list[i], x->shape.ndim);
     tp_node *c = tp_sub(x, tp_reduce_mean(x, axes, count, true));
     tp_node *dev = tp_sqrt(tp_reduce_mean(tp_square(c), axes, count, true));
-    tp__on_out(n, 0, tp_div(c, tp_affine(dev, 1.0f, 1e-9f)));
+    tp__import_node_set_output(n, 0, tp_div(c, tp_affine(dev, 1.0f, 1e-9f)));
 }
 
-static void tp__import_lrn(tp__on *n) /* sums over adjacent channels: a pool over (channels, all other axes) */
+static void tp__import_lrn(tp__import_node *n) /* sums over adjacent channels: a pool over (channels, all other axes) */
 {
-    tp_node *x = tp__on_in(n, 0), *y = x;
-    const int64_t size = tp__on_i(n, "size", 1);
-    const float alpha = tp__on_f(n, "alpha", 1e-4f), beta = tp__on_f(n, "beta", 0.75f),
-                bias = tp__on_f(n, "bias", 1.0f);
+    tp_node *x = tp__import_node_input(n, 0), *y = x;
+    const int64_t size = tp__import_node_int(n, "size", 1);
+    const float alpha = tp__import_node_float(n, "alpha", 1e-4f), beta = tp__import_node_float(n, "beta", 0.75f),
+                bias = tp__import_node_float(n, "bias", 1.0f);
     int64_t before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0}, rest = 1;
-    if (!tp__on_rank(n, x, 3, TP_MAX_DIMS)) return;
+    if (!tp__import_node_rank(n, x, 3, TP_MAX_DIMS)) return;
     if (size < 1 || size > 1 << 20) {
-        tp__on_unsupported(n, "that size");
+        tp__import_node_unsupported(n, "that size");
         return;
     }
     before[2] = (size - 1) / 2, after[2] = size - 1 - before[2];
-    for (int d = 2; d < x->shape.ndim; d++) rest *= tp__on_dim(n, x, d);
-    const int64_t flat[4] = {x->shape.dim[0], 1, tp__on_dim(n, x, 1), rest};
+    for (int d = 2; d < x->shape.ndim; d++) rest *= tp__import_node_dim(n, x, d);
+    const int64_t flat[4] = {x->shape.dim[0], 1, tp__import_node_dim(n, x, 1), rest};
     tp__window w;
     memset(&w, 0, sizeof w);
     w.axes = 2;
@@ -1477,10 +1518,11 @@ static void tp__import_lrn(tp__on *n) /* sums over adjacent channels: a pool ove
     y = tp__pool_windows(
         n, tp_pad(tp_reshape_to(tp_square(x), tp_make_shape_n(4, flat)), before, after, TP_PAD_CONSTANT, 0.0f), &w,
         true, false);
-    y = tp_pow(tp_affine(y, alpha, bias), tp__oc(y, (double)beta)); /* the pool gives the mean over `size` channels:
+    y = tp_pow(tp_affine(y, alpha, bias),
+               tp__constant_like(y, (double)beta)); /* the pool gives the mean over `size` channels:
                                                                      * alpha times the mean is alpha / size times the
                                                                      * sum */
-    tp__on_out(n, 0, tp_div(x, tp_reshape_like(y, x)));
+    tp__import_node_set_output(n, 0, tp_div(x, tp_reshape_like(y, x)));
 }
 
 /* Builds Softmax, LogSoftmax and Hardmax over an axis; before opset 13, over this and all following axes. */
@@ -1488,40 +1530,45 @@ static tp_node *tp__hardmax(tp_node *x)
 {
     const int last = x->shape.ndim - 1;
     if (tp_is_poison(x)) return x;
-    return tp__as(tp_one_hot(tp_argmax(x, last), x->shape.dim[last] < 1 ? 1 : x->shape.dim[last], 1.0f, 0.0f),
-                  x->dtype);
+    return tp__cast_if_needed(
+        tp_one_hot(tp_argmax(x, last), x->shape.dim[last] < 1 ? 1 : x->shape.dim[last], 1.0f, 0.0f), x->dtype);
 }
-static void tp__import_softmax(tp__on *n)
+static void tp__import_softmax(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0);
+    tp_node *x = tp__import_node_input(n, 0);
     const bool old = n->c->opset < 13;
-    const int last = x->shape.ndim - 1, axis = tp__on_axis(n, tp__on_i(n, "axis", old ? 1 : -1), x->shape.ndim);
+    const int last = x->shape.ndim - 1,
+              axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", old ? 1 : -1), x->shape.ndim);
     if (n->c->status != TP_OK || tp_is_poison(x)) return;
-    if (n->op[0] == 'H') tp__on_dim(n, x, axis);
-    if (!old || axis == last) tp__on_out(n, 0, tp__move_axis(n->row->one(tp__move_axis(x, axis, last)), last, axis));
+    if (n->op[0] == 'H') tp__import_node_dim(n, x, axis);
+    if (!old || axis == last)
+        tp__import_node_set_output(n, 0, tp__move_axis(n->row->one(tp__move_axis(x, axis, last)), last, axis));
     else {
         int64_t flat[2] = {1, 1};
-        for (int d = 0; d <= last; d++) flat[d >= axis] *= d < axis && axis == 1 ? 1 : tp__on_dim(n, x, d);
+        for (int d = 0; d <= last; d++) flat[d >= axis] *= d < axis && axis == 1 ? 1 : tp__import_node_dim(n, x, d);
         if (axis == 1) flat[0] = x->shape.dim[0];
-        tp__on_out(n, 0, tp_reshape_like(n->row->one(tp_reshape_to(x, tp_make_shape_n(2, flat))), x));
+        tp__import_node_set_output(n, 0, tp_reshape_like(n->row->one(tp_reshape_to(x, tp_make_shape_n(2, flat))), x));
     }
 }
 
 /* -- shapes */
 
-static void tp__import_identity(tp__on *n) { tp__on_out(n, 0, tp_identity(tp__on_in(n, 0))); }
+static void tp__import_identity(tp__import_node *n)
+{
+    tp__import_node_set_output(n, 0, tp_identity(tp__import_node_input(n, 0)));
+}
 
 /* Returns the symbol of an unknown dimension, created at first use. */
-static int64_t tp__oi_symbol(tp__oi *c, tp_node *x, int axis)
+static int64_t tp__importer_symbol(tp__importer *c, tp_node *x, int axis)
 {
     for (int i = 0; i < c->symbols.n; i++) {
         const tp__symbol *s = (const tp__symbol *)c->symbols.item[i];
         if (s->node == x && s->axis == axis) return TP__OV_ANY + i + 1;
     }
-    tp__symbol *s = (tp__symbol *)tp__oi_alloc(c, 1, sizeof *s);
+    tp__symbol *s = (tp__symbol *)tp__importer_alloc(c, 1, sizeof *s);
     if (!s || c->symbols.n >= TP__OV_SYMBOLS - 1) return TP__OV_ANY;
     if (!tp__list_add(&c->symbols, s)) {
-        tp__oi_nomem(c);
+        tp__importer_nomem(c);
         return TP__OV_ANY;
     }
     s->node = x;
@@ -1531,7 +1578,7 @@ static int64_t tp__oi_symbol(tp__oi *c, tp_node *x, int axis)
 
 /* Makes zeros along `axis` of `ndim` dimensions, as many as the dimension of the symbol has; NULL: the size has no
  * symbol. */
-static tp_node *tp__oi_zeros_along(tp__oi *c, int64_t symbol, tp_dtype dtype, int axis, int ndim)
+static tp_node *tp__importer_zeros_along(tp__importer *c, int64_t symbol, tp_dtype dtype, int axis, int ndim)
 {
     if (symbol <= TP__OV_ANY || symbol - TP__OV_ANY > c->symbols.n) return NULL;
     const tp__symbol *s = (const tp__symbol *)c->symbols.item[symbol - TP__OV_ANY - 1];
@@ -1540,8 +1587,8 @@ static tp_node *tp__oi_zeros_along(tp__oi *c, int64_t symbol, tp_dtype dtype, in
     int empty[TP_MAX_DIMS], n_empty = 0;
     for (int d = 0; d < s->node->shape.ndim; d++)
         if (d != s->axis && s->node->shape.dim[d] == 0) empty[n_empty++] = d;
-        else if (d != s->axis) x = tp__cut(x, d, 0, 1);
-    x = tp__as(tp_zeros_like(x), dtype);
+        else if (d != s->axis) x = tp__slice_from(x, d, 0, 1);
+    x = tp__cast_if_needed(tp_zeros_like(x), dtype);
     if (n_empty) x = tp_reduce_sum(x, empty, n_empty, true); /* a sum over no elements gives 0 */
     memset(&shape, 0, sizeof shape);
     shape.ndim = ndim;
@@ -1549,45 +1596,46 @@ static tp_node *tp__oi_zeros_along(tp__oi *c, int64_t symbol, tp_dtype dtype, in
     return tp_reshape_to(x, shape);
 }
 
-static void tp__import_shape(tp__on *n) /* the shape may be known although the value is not */
+static void tp__import_shape(tp__import_node *n) /* the shape may be known although the value is not */
 {
-    tp_node *x = tp__on_in(n, 0);
+    tp_node *x = tp__import_node_input(n, 0);
     const int64_t nd = x->shape.ndim;
-    int64_t from = tp__on_i(n, "start", 0), to = tp__on_i(n, "end", nd);
+    int64_t from = tp__import_node_int(n, "start", 0), to = tp__import_node_int(n, "end", nd);
     from = from < 0 ? from + nd : from, to = to < 0 ? to + nd : to;
     from = from < 0 ? 0 : from > nd ? nd : from, to = to > nd ? nd : to < from ? from : to;
-    tp_tensor *t = n->c->status == TP_OK ? tp__on_value(n, 0, TP_I64, tp__shape1(to - from)) : NULL;
+    tp_tensor *t = n->c->status == TP_OK ? tp__import_node_value(n, 0, TP_I64, tp__shape1(to - from)) : NULL;
     for (int64_t i = from; i < to && t; i++) {
         n->partial |= x->shape.dim[i] < 0;
-        ((int64_t *)t->data)[i - from] = x->shape.dim[i] < 0 ? tp__oi_symbol(n->c, x, (int)i) : x->shape.dim[i];
+        ((int64_t *)t->data)[i - from] = x->shape.dim[i] < 0 ? tp__importer_symbol(n->c, x, (int)i) : x->shape.dim[i];
     }
 }
 
-static void tp__import_size(tp__on *n)
+static void tp__import_size(tp__import_node *n)
 {
-    const int64_t size = tp_shape_size(&tp__on_in(n, 0)->shape);
-    tp_tensor *t = n->c->status == TP_OK ? tp__on_value(n, 0, TP_I64, tp_make_shape_n(0, NULL)) : NULL;
+    const int64_t size = tp_shape_size(&tp__import_node_input(n, 0)->shape);
+    tp_tensor *t = n->c->status == TP_OK ? tp__import_node_value(n, 0, TP_I64, tp_make_shape_n(0, NULL)) : NULL;
     n->partial = size < 0;
     if (t) *(int64_t *)t->data = size < 0 ? TP__OV_ANY : size;
 }
 
-static void tp__import_constant(tp__on *n)
+static void tp__import_constant(tp__import_node *n)
 {
     tp__pb_field f;
     tp_tensor *t;
-    if (tp__on_attr(n, "value")) {
-        if (tp__on_field(n, "value", 5, 2, &f) && (t = tp__on_value(n, 0, TP_F32, tp_make_shape_n(0, NULL))) != NULL)
-            tp__oi_tensor(n->c, f.sub, t, NULL, n->name);
-    } else if (tp__on_attr(n, "value_float")) {
-        const float v = tp__on_f(n, "value_float", 0);
-        if ((t = tp__on_value(n, 0, TP_F32, tp_make_shape_n(0, NULL))) != NULL) *(float *)t->data = v;
-    } else if (tp__on_attr(n, "value_int")) {
-        const int64_t v = tp__on_i(n, "value_int", 0);
-        if ((t = tp__on_value(n, 0, TP_I64, tp_make_shape_n(0, NULL))) != NULL) *(int64_t *)t->data = v;
-    } else if (tp__on_attr(n, "value_ints") || tp__on_attr(n, "value_floats")) {
-        const bool ints = tp__on_attr(n, "value_ints") != NULL;
-        const tp__pb *a = tp__on_attr(n, ints ? "value_ints" : "value_floats");
-        if (!tp__on_kind(n, ints ? "value_ints" : "value_floats", ints ? 8 : 7)) return;
+    if (tp__import_node_attr(n, "value")) {
+        if (tp__import_node_field(n, "value", 5, 2, &f) &&
+            (t = tp__import_node_value(n, 0, TP_F32, tp_make_shape_n(0, NULL))) != NULL)
+            tp__importer_tensor(n->c, f.sub, t, NULL, n->name);
+    } else if (tp__import_node_attr(n, "value_float")) {
+        const float v = tp__import_node_float(n, "value_float", 0);
+        if ((t = tp__import_node_value(n, 0, TP_F32, tp_make_shape_n(0, NULL))) != NULL) *(float *)t->data = v;
+    } else if (tp__import_node_attr(n, "value_int")) {
+        const int64_t v = tp__import_node_int(n, "value_int", 0);
+        if ((t = tp__import_node_value(n, 0, TP_I64, tp_make_shape_n(0, NULL))) != NULL) *(int64_t *)t->data = v;
+    } else if (tp__import_node_attr(n, "value_ints") || tp__import_node_attr(n, "value_floats")) {
+        const bool ints = tp__import_node_attr(n, "value_ints") != NULL;
+        const tp__pb *a = tp__import_node_attr(n, ints ? "value_ints" : "value_floats");
+        if (!tp__import_node_kind(n, ints ? "value_ints" : "value_floats", ints ? 8 : 7)) return;
         for (int pass = 0; pass < 2; pass++) {
             tp__pb m = *a, pack = {NULL, NULL, false};
             int64_t count = 0;
@@ -1600,13 +1648,13 @@ static void tp__import_constant(tp__on *n)
                 tp__on_fail(n, TP_ERR_FORMAT, "%s: its list is damaged", n->op);
                 return;
             }
-            if (!pass && !tp__on_value(n, 0, ints ? TP_I64 : TP_F32, tp__shape1(count))) return;
+            if (!pass && !tp__import_node_value(n, 0, ints ? TP_I64 : TP_F32, tp__shape1(count))) return;
         }
-    } else tp__on_unsupported(n, "a string or a sparse tensor");
+    } else tp__import_node_unsupported(n, "a string or a sparse tensor");
 }
 
 /* Converts a known list to a shape; unknown sizes become TP_ANY. */
-static bool tp__on_shape(tp__on *n, const int64_t *list, int count, tp_shape *s)
+static bool tp__import_node_shape(tp__import_node *n, const int64_t *list, int count, tp_shape *s)
 {
     memset(s, 0, sizeof *s);
     if (count > TP_MAX_DIMS)
@@ -1621,12 +1669,12 @@ static bool tp__on_shape(tp__on *n, const int64_t *list, int count, tp_shape *s)
 }
 
 /* Broadcasts x to a shape of `count` known sizes or symbols; NULL after an error. */
-static tp_node *tp__on_expand(tp__on *n, tp_node *x, const int64_t *list, int count)
+static tp_node *tp__import_node_expand(tp__import_node *n, tp_node *x, const int64_t *list, int count)
 {
     int64_t tiles[TP_MAX_DIMS];
     bool any = false;
     tp_shape s;
-    if (!tp__on_shape(n, list, count, &s)) return NULL;
+    if (!tp__import_node_shape(n, list, count, &s)) return NULL;
     x = tp__with_ones(x, count, 0);
     for (int d = 0; d < x->shape.ndim; d++) {
         const int e = d - (x->shape.ndim - count);
@@ -1641,37 +1689,37 @@ static tp_node *tp__on_expand(tp__on *n, tp_node *x, const int64_t *list, int co
         if ((want >= 0 && have >= 0) || want == 1 || have > 1) continue;
         /* the size of x or the wanted size is unknown: add zeros of the wanted shape, which broadcasts x at run time */
         const tp_dtype dtype = x->dtype;
-        tp_node *wide = tp__wide(x), *zeros;
+        tp_node *wide = tp__bytes_to_int32(x), *zeros;
         if (want >= 0) {
             int64_t ones[TP_MAX_DIMS] = {1, 1, 1, 1, 1, 1, 1, 1};
             ones[d] = want;
-            zeros = tp_tile(tp__with_ones(tp__oc(wide, 0), x->shape.ndim, 0), ones);
-        } else zeros = tp__oi_zeros_along(n->c, list[e], wide->dtype, d, x->shape.ndim);
+            zeros = tp_tile(tp__with_ones(tp__constant_like(wide, 0), x->shape.ndim, 0), ones);
+        } else zeros = tp__importer_zeros_along(n->c, list[e], wide->dtype, d, x->shape.ndim);
         if (!zeros) {
             tp__on_fail(n, TP_ERR_UNSUPPORTED,
                         "%s to a dimension that is not known when the graph is built; give it in .dims", n->op);
             return NULL;
         }
-        x = tp__as(tp_add(wide, zeros), dtype);
+        x = tp__cast_if_needed(tp_add(wide, zeros), dtype);
     }
     return any ? tp_tile(x, tiles) : x;
 }
 
-static void tp__import_constant_of_shape(tp__on *n)
+static void tp__import_constant_of_shape(tp__import_node *n)
 {
     int64_t list[TP__ON_INTS];
     tp_shape s;
     tp__pb_field f;
     tp_tensor v, *t;
     memset(&v, 0, sizeof v);
-    const int count = tp__on_need(n, 0) ? tp__on_ints(n, "", 0, list) : -1;
-    if (count < 0 || !tp__on_shape(n, list, count, &s)) return;
+    const int count = tp__import_node_need(n, 0) ? tp__import_node_ints(n, "", 0, list) : -1;
+    if (count < 0 || !tp__import_node_shape(n, list, count, &s)) return;
     if (tp_shape_size(&s) > TP__IMPORT_MOST) {
-        tp__on_unsupported(n, "a shape that large");
+        tp__import_node_unsupported(n, "a shape that large");
         return;
     }
-    if (tp__on_attr(n, "value") &&
-        (!tp__on_field(n, "value", 5, 2, &f) || tp__oi_tensor(n->c, f.sub, &v, NULL, n->name) != TP_OK)) {
+    if (tp__import_node_attr(n, "value") && (!tp__import_node_field(n, "value", 5, 2, &f) ||
+                                             tp__importer_tensor(n->c, f.sub, &v, NULL, n->name) != TP_OK)) {
         tp_tensor_free(&v);
         return;
     }
@@ -1683,9 +1731,9 @@ static void tp__import_constant_of_shape(tp__on *n)
     if (tp_shape_size(&s) < 0) {
         tp_node *x = v.data ? tp_constant(n->c->g[n->c->side], &v) : tp_const(n->c->g[n->c->side], 0.0f);
         tp_tensor_free(&v);
-        x = tp__on_expand(n, tp_reshape_to(x, tp_make_shape_n(0, NULL)), list, count);
-        if (x) tp__on_out(n, 0, x);
-    } else if ((t = tp__on_value(n, 0, v.data ? v.dtype : TP_F32, s)) != NULL)
+        x = tp__import_node_expand(n, tp_reshape_to(x, tp_make_shape_n(0, NULL)), list, count);
+        if (x) tp__import_node_set_output(n, 0, x);
+    } else if ((t = tp__import_node_value(n, 0, v.data ? v.dtype : TP_F32, s)) != NULL)
         for (int64_t i = 0; i < tp_tensor_size(t); i++) {
             const size_t size = tp_dtype_size(t->dtype);
             if (v.data) memcpy((char *)t->data + (size_t)i * size, v.data, size);
@@ -1694,9 +1742,10 @@ static void tp__import_constant_of_shape(tp__on *n)
     tp_tensor_free(&v);
 }
 
-static void tp__import_range(tp__on *n)
+static void tp__import_range(tp__import_node *n)
 {
-    const tp_tensor *a = tp__on_one(n, 0), *b = tp__on_one(n, 1), *c = tp__on_one(n, 2);
+    const tp_tensor *a = tp__import_node_known_number(n, 0), *b = tp__import_node_known_number(n, 1),
+                    *c = tp__import_node_known_number(n, 2);
     if (!a || !b || !c) return;
     if (a->dtype != b->dtype || a->dtype != c->dtype) {
         tp__on_fail(n, TP_ERR_DTYPE, "Range from %s to %s by %s", tp_dtype_name(a->dtype), tp_dtype_name(b->dtype),
@@ -1709,16 +1758,16 @@ static void tp__import_range(tp__on *n)
         tp__on_fail(n, TP_ERR_FORMAT, "Range from %g to %g by %g", from, to, by);
         return;
     }
-    tp_tensor *t = tp__on_value(n, 0, a->dtype, tp__shape1(count > 0 ? (int64_t)count : 0));
+    tp_tensor *t = tp__import_node_value(n, 0, a->dtype, tp__shape1(count > 0 ? (int64_t)count : 0));
     for (int64_t i = 0; t && i < tp_tensor_size(t); i++) tp_tensor_set(t, i, from + (double)i * by);
 }
 
-static void tp__import_reshape(tp__on *n)
+static void tp__import_reshape(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0);
+    tp_node *x = tp__import_node_input(n, 0);
     int64_t list[TP__ON_INTS], known = 1, x_known = 1;
-    const int count = tp__on_ints(n, "shape", 1, list);
-    const bool zero = tp__on_i(n, "allowzero", 0) != 0;
+    const int count = tp__import_node_ints(n, "shape", 1, list);
+    const bool zero = tp__import_node_int(n, "allowzero", 0) != 0;
     int copied = 0, open = -1, x_any = 0;
     tp_shape s;
     for (int d = 0; d < count && d < TP_MAX_DIMS; d++) {
@@ -1727,7 +1776,7 @@ static void tp__import_reshape(tp__on *n)
                 tp__on_fail(n, TP_ERR_FORMAT, "Reshape copies dimension %d, which the input does not have", d);
                 return;
             }
-            list[d] = x->shape.dim[d] < 0 ? tp__oi_symbol(n->c, x, d) : x->shape.dim[d];
+            list[d] = x->shape.dim[d] < 0 ? tp__importer_symbol(n->c, x, d) : x->shape.dim[d];
         }
         if (list[d] == -1 && open >= 0) {
             tp__on_fail(n, TP_ERR_FORMAT, "Reshape to a list with two dimensions of -1");
@@ -1742,22 +1791,22 @@ static void tp__import_reshape(tp__on *n)
         else if (x->shape.dim[d] > 0) x_known *= x->shape.dim[d];
     /* if input and output have the same unknown dimensions, the -1 follows from the known ones */
     if (open >= 0 && copied > 0 && copied == x_any && known > 0 && x_known % known == 0) list[open] = x_known / known;
-    if (count < 0 || !tp__on_shape(n, list, count, &s)) return;
+    if (count < 0 || !tp__import_node_shape(n, list, count, &s)) return;
     for (int d = copied = 0; d < s.ndim; d++) copied += s.dim[d] < 0;
     if (copied > 1) { /* if several dimensions are unknown, reshape to the shape of a node that has them */
-        tp_node *ref = tp__on_expand(n, tp_const(n->c->g[n->c->side], 0.0f), list, count);
-        if (ref) tp__on_out(n, 0, tp_reshape_like(x, ref));
-    } else tp__on_out(n, 0, tp_reshape_to(x, s));
+        tp_node *ref = tp__import_node_expand(n, tp_const(n->c->g[n->c->side], 0.0f), list, count);
+        if (ref) tp__import_node_set_output(n, 0, tp_reshape_like(x, ref));
+    } else tp__import_node_set_output(n, 0, tp_reshape_to(x, s));
 }
 
-static void tp__import_flatten(tp__on *n)
+static void tp__import_flatten(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0);
-    const int64_t at = tp__on_i(n, "axis", 1);
+    tp_node *x = tp__import_node_input(n, 0);
+    const int64_t at = tp__import_node_int(n, "axis", 1);
     const int nd = x->shape.ndim, axis = (int)(at < 0 ? at + nd : at);
     int64_t flat[2] = {1, 1};
     if (at < -nd || at > nd) {
-        tp__on_axis(n, at, nd);
+        tp__import_node_axis(n, at, nd);
         return;
     }
     bool any[2] = {false, false};
@@ -1767,17 +1816,17 @@ static void tp__import_flatten(tp__on *n)
     for (int i = 0; i < 2; i++)
         if (any[i]) flat[i] = TP_ANY;
     for (int d = axis; d < nd && any[0] && any[1] && axis != 1; d++)
-        tp__on_dim(n, x, d); /* only one unknown size is
+        tp__import_node_dim(n, x, d); /* only one unknown size is
                                                                                            * allowed */
     if (n->c->status != TP_OK) return;
-    tp__on_out(n, 0, axis == 1 ? tp_batch_flatten(x) : tp_reshape_to(x, tp_make_shape_n(2, flat)));
+    tp__import_node_set_output(n, 0, axis == 1 ? tp_batch_flatten(x) : tp_reshape_to(x, tp_make_shape_n(2, flat)));
 }
 
-static void tp__import_squeeze(tp__on *n) /* Builds Squeeze and Unsqueeze. */
+static void tp__import_squeeze(tp__import_node *n) /* Builds Squeeze and Unsqueeze. */
 {
     int64_t list[TP__ON_INTS];
-    tp_node *x = tp__on_in(n, 0);
-    const int count = tp__on_ints(n, "axes", 1, list);
+    tp_node *x = tp__import_node_input(n, 0);
+    const int count = tp__import_node_ints(n, "axes", 1, list);
     const bool add = n->op[0] == 'U';
     const int nd = x->shape.ndim + (add && count > 0 ? count : 0);
     bool flag[TP_MAX_DIMS];
@@ -1786,58 +1835,60 @@ static void tp__import_squeeze(tp__on *n) /* Builds Squeeze and Unsqueeze. */
         tp__on_fail(n, TP_ERR_UNSUPPORTED, "%s makes more than %d dimensions", n->op, TP_MAX_DIMS);
         return;
     }
-    if (!tp__on_axes(n, list, count > 0 ? count : 0, nd, flag)) return;
+    if (!tp__import_node_axes(n, list, count > 0 ? count : 0, nd, flag)) return;
     for (int d = 0; d < nd && add; d++)
         if (flag[d]) x = tp_expand_dims(x, d);
     for (int d = 0; d < nd && !add && count < 0; d++)
-        tp__on_dim(n, x, d); /* the size must be known, because only dimensions of 1 are removed */
+        tp__import_node_dim(n, x, d); /* the size must be known, because only dimensions of 1 are removed */
     if (n->c->status != TP_OK) return;
     for (int d = nd - 1; d >= 0 && !add; d--)
         if (count < 0 ? x->shape.dim[d] == 1 : flag[d]) x = tp_squeeze(x, d);
-    tp__on_out(n, 0, count == 0 || (!add && x == tp__on_in(n, 0)) ? tp_identity(x) : x);
+    tp__import_node_set_output(n, 0, count == 0 || (!add && x == tp__import_node_input(n, 0)) ? tp_identity(x) : x);
 }
 
-static void tp__import_transpose(tp__on *n)
+static void tp__import_transpose(tp__import_node *n)
 {
     int64_t list[TP__ON_INTS];
     int perm[TP_MAX_DIMS];
-    tp_node *x = tp__on_in(n, 0);
-    const int count = tp__on_ints(n, "perm", -1, list);
+    tp_node *x = tp__import_node_input(n, 0);
+    const int count = tp__import_node_ints(n, "perm", -1, list);
     bool flag[TP_MAX_DIMS];
-    if (count >= 0 && (count != x->shape.ndim || !tp__on_axes(n, list, count, count, flag))) {
+    if (count >= 0 && (count != x->shape.ndim || !tp__import_node_axes(n, list, count, count, flag))) {
         tp__on_fail(n, TP_ERR_FORMAT, "Transpose orders %d axes of a value with %d dimensions", count, x->shape.ndim);
         return;
     }
     for (int d = 0; d < x->shape.ndim; d++) perm[d] = count < 0 ? x->shape.ndim - 1 - d : (int)list[d];
-    tp__on_out(n, 0, x->shape.ndim < 2 ? tp_identity(x) : tp_transpose(x, perm, x->shape.ndim));
+    tp__import_node_set_output(n, 0, x->shape.ndim < 2 ? tp_identity(x) : tp_transpose(x, perm, x->shape.ndim));
 }
 
-static void tp__import_concat(tp__on *n)
+static void tp__import_concat(tp__import_node *n)
 {
-    tp_node **xs = (tp_node **)tp__oi_alloc(n->c, (size_t)n->n_in, sizeof *xs);
+    tp_node **xs = (tp_node **)tp__importer_alloc(n->c, (size_t)n->n_in, sizeof *xs);
     if (!xs) return;
     if (n->n_in < 1) {
         tp__on_fail(n, TP_ERR_FORMAT, "Concat has no inputs");
         return;
     }
-    for (int i = 0; i < n->n_in; i++) xs[i] = tp__on_in(n, i);
-    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 1), xs[0]->shape.ndim);
-    if (n->c->status == TP_OK) tp__on_out(n, 0, n->n_in == 1 ? tp_identity(xs[0]) : tp_concat(xs, n->n_in, axis));
+    for (int i = 0; i < n->n_in; i++) xs[i] = tp__import_node_input(n, i);
+    const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 1), xs[0]->shape.ndim);
+    if (n->c->status == TP_OK)
+        tp__import_node_set_output(n, 0, n->n_in == 1 ? tp_identity(xs[0]) : tp_concat(xs, n->n_in, axis));
 }
 
-static void tp__import_split(tp__on *n)
+static void tp__import_split(tp__import_node *n)
 {
     int64_t size[TP__ON_INTS], at = 0;
-    tp_node *x = tp__on_in(n, 0);
-    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim), count = tp__on_ints(n, "split", 1, size);
-    const int64_t equal = tp__on_i(n, "num_outputs", n->n_out);
+    tp_node *x = tp__import_node_input(n, 0);
+    const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim),
+              count = tp__import_node_ints(n, "split", 1, size);
+    const int64_t equal = tp__import_node_int(n, "num_outputs", n->n_out);
     if (n->c->status != TP_OK) return;
     if (equal != n->n_out) {
         tp__on_fail(n, TP_ERR_FORMAT, "Split into %lld has %d outputs", (long long)equal, n->n_out);
         return;
     }
     /* the axis is unknown: cut off the given sizes in order; the run reports an error if the axis is too short */
-    const int64_t all = count > 0 && x->shape.dim[axis] < 0 ? TP__IMPORT_LAST : tp__on_dim(n, x, axis);
+    const int64_t all = count > 0 && x->shape.dim[axis] < 0 ? TP__IMPORT_LAST : tp__import_node_dim(n, x, axis);
     const int64_t part = (all + n->n_out - 1) / n->n_out;
     if (n->c->status != TP_OK) return;
     if (count >= 0 && count != n->n_out) {
@@ -1850,24 +1901,24 @@ static void tp__import_split(tp__on *n)
             tp__on_fail(n, TP_ERR_FORMAT, "Split cuts more than there is along axis %d", axis);
             return;
         }
-        tp__on_out(n, i, tp__cut(x, axis, at, k));
+        tp__import_node_set_output(n, i, tp__slice_from(x, axis, at, k));
         at += k;
     }
 }
 
-static void tp__import_slice(tp__on *n)
+static void tp__import_slice(tp__import_node *n)
 {
     int64_t from[TP__ON_INTS], to[TP__ON_INTS], axes[TP__ON_INTS], steps[TP__ON_INTS];
-    tp_node *x = tp__on_in(n, 0), *y = x;
-    const int count = tp__on_ints(n, "starts", 1, from), n_to = tp__on_ints(n, "ends", 2, to);
-    const int n_axes = tp__on_ints(n, "axes", 3, axes), n_steps = tp__on_ints(n, "steps", 4, steps);
+    tp_node *x = tp__import_node_input(n, 0), *y = x;
+    const int count = tp__import_node_ints(n, "starts", 1, from), n_to = tp__import_node_ints(n, "ends", 2, to);
+    const int n_axes = tp__import_node_ints(n, "axes", 3, axes), n_steps = tp__import_node_ints(n, "steps", 4, steps);
     if (n->c->status != TP_OK) return;
     if (count < 0 || count != n_to || (n_axes >= 0 && n_axes != count) || (n_steps >= 0 && n_steps != count)) {
         tp__on_fail(n, TP_ERR_FORMAT, "Slice has lists of different lengths");
         return;
     }
     for (int i = 0; i < count; i++) {
-        const int axis = tp__on_axis(n, n_axes < 0 ? i : axes[i], x->shape.ndim);
+        const int axis = tp__import_node_axis(n, n_axes < 0 ? i : axes[i], x->shape.ndim);
         const int64_t size = n->c->status == TP_OK ? x->shape.dim[axis] : 1, most = TP__IMPORT_LAST;
         const int64_t step = n_steps < 0 ? 1 : steps[i] > most ? most : steps[i] < -most ? -most : steps[i];
         int64_t a = from[i], b = to[i];
@@ -1877,7 +1928,7 @@ static void tp__import_slice(tp__on *n)
             return;
         }
         if (size < 0 && step == 1 && a >= 0 && b >= INT32_MAX) { /* all elements but the first a */
-            y = tp__cut(y, axis, a, -1);
+            y = tp__slice_from(y, axis, a, -1);
             continue;
         }
         /* the whole axis in reverse order */
@@ -1886,10 +1937,10 @@ static void tp__import_slice(tp__on *n)
             continue;
         }
         if (size < 0 && step == 1 && a >= 0 && b > a) { /* the run reports an error if the axis is too short */
-            y = tp__cut(y, axis, a, b - a);
+            y = tp__slice_from(y, axis, a, b - a);
             continue;
         }
-        if (tp__on_dim(n, x, axis) < 0 || n->c->status != TP_OK) return;
+        if (tp__import_node_dim(n, x, axis) < 0 || n->c->status != TP_OK) return;
         a = a < 0 ? a + size : a, b = b < 0 ? b + size : b;
         if (step > 0) {
             a = a < 0 ? 0 : a > size ? size : a, b = b < a ? a : b > size ? size : b;
@@ -1900,17 +1951,17 @@ static void tp__import_slice(tp__on *n)
         }
         if (n->c->status != TP_OK) return;
     }
-    tp__on_out(n, 0, y == x ? tp_identity(x) : y);
+    tp__import_node_set_output(n, 0, y == x ? tp_identity(x) : y);
 }
 
-static void tp__import_pad(tp__on *n)
+static void tp__import_pad(tp__import_node *n)
 {
     int64_t pads[TP__ON_INTS], axes[TP__ON_INTS], before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0};
-    tp_node *x = tp__on_in(n, 0), *y = x;
-    const int count = tp__on_ints(n, "pads", 1, pads), n_axes = tp__on_ints(n, "", 3, axes);
-    const char *mode = tp__on_s(n, "mode", "constant");
-    const tp_tensor *v = tp__on_has(n, 2) ? tp__on_one(n, 2) : NULL;
-    const float value = v ? (float)tp_tensor_get(v, 0) : tp__on_f(n, "value", 0.0f);
+    tp_node *x = tp__import_node_input(n, 0), *y = x;
+    const int count = tp__import_node_ints(n, "pads", 1, pads), n_axes = tp__import_node_ints(n, "", 3, axes);
+    const char *mode = tp__import_node_string(n, "mode", "constant");
+    const tp_tensor *v = tp__import_node_has(n, 2) ? tp__import_node_known_number(n, 2) : NULL;
+    const float value = v ? (float)tp_tensor_get(v, 0) : tp__import_node_float(n, "value", 0.0f);
     const int k = n_axes >= 0 ? n_axes : x->shape.ndim;
     bool negative = false, any = false;
     if (n->c->status != TP_OK) return;
@@ -1919,11 +1970,11 @@ static void tp__import_pad(tp__on *n)
         return;
     }
     for (int i = 0; i < k; i++) {
-        const int d = tp__on_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim);
+        const int d = tp__import_node_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim);
         before[d] = pads[i], after[d] = pads[i + k];
         if (pads[i] > TP__IMPORT_MOST || pads[i] < -TP__IMPORT_MOST || pads[i + k] > TP__IMPORT_MOST ||
             pads[i + k] < -TP__IMPORT_MOST) {
-            tp__on_unsupported(n, "pads that large");
+            tp__import_node_unsupported(n, "pads that large");
             return;
         }
         negative |= pads[i] < 0 || pads[i + k] < 0;
@@ -1932,70 +1983,70 @@ static void tp__import_pad(tp__on *n)
     if (n->c->status != TP_OK) return;
     for (int d = 0; d < x->shape.ndim && negative; d++) { /* a negative padding crops */
         const int64_t a = before[d] < 0 ? -before[d] : 0, b = after[d] < 0 ? -after[d] : 0;
-        if (a || b) y = tp__cut(y, d, a, tp__on_dim(n, x, d) - a - b);
+        if (a || b) y = tp__slice_from(y, d, a, tp__import_node_dim(n, x, d) - a - b);
         before[d] = before[d] < 0 ? 0 : before[d], after[d] = after[d] < 0 ? 0 : after[d];
     }
     if (strcmp(mode, "constant") == 0) y = tp_pad(y, before, after, TP_PAD_CONSTANT, value);
     else if (strcmp(mode, "reflect") == 0) y = tp_pad(y, before, after, TP_PAD_REFLECT, 0.0f);
-    else if (strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0) tp__on_unsupported(n, "that mode");
+    else if (strcmp(mode, "edge") != 0 && strcmp(mode, "wrap") != 0) tp__import_node_unsupported(n, "that mode");
     else /* modes edge and wrap: gather, with the index of each element */
         for (int d = 0; d < x->shape.ndim; d++) {
-            const int64_t size = tp__on_dim(n, y, d), all = before[d] + size + after[d];
+            const int64_t size = tp__import_node_dim(n, y, d), all = before[d] + size + after[d];
             int64_t *list;
             if (!before[d] && !after[d]) continue;
             if (all > 1 << 24 || size < 1) {
-                tp__on_unsupported(n, "those pads");
+                tp__import_node_unsupported(n, "those pads");
                 return;
             }
-            if (!(list = tp__on_list(n, all))) return;
+            if (!(list = tp__import_node_list(n, all))) return;
             for (int64_t i = 0; i < all; i++) {
                 const int64_t at = i - before[d];
                 list[i] = mode[0] == 'w' ? ((at % size) + size) % size : at < 0 ? 0 : at >= size ? size - 1 : at;
             }
             y = tp__take(y, tp__index_list(n, list, all), d);
         }
-    tp__on_out(n, 0, any ? y : tp_identity(x));
+    tp__import_node_set_output(n, 0, any ? y : tp_identity(x));
 }
 
-static void tp__import_tile(tp__on *n)
+static void tp__import_tile(tp__import_node *n)
 {
     int64_t list[TP__ON_INTS];
-    tp_node *x = tp__on_in(n, 0);
-    const int count = tp__on_ints(n, "", 1, list);
+    tp_node *x = tp__import_node_input(n, 0);
+    const int count = tp__import_node_ints(n, "", 1, list);
     if (n->c->status != TP_OK) return;
     if (count != x->shape.ndim)
         tp__on_fail(n, TP_ERR_FORMAT, "Tile has %d repeats for %d dimensions", count, x->shape.ndim);
-    else tp__on_out(n, 0, count ? tp_tile(x, list) : tp_identity(x));
+    else tp__import_node_set_output(n, 0, count ? tp_tile(x, list) : tp_identity(x));
 }
 
-static void tp__import_expand(tp__on *n)
+static void tp__import_expand(tp__import_node *n)
 {
     int64_t list[TP__ON_INTS];
-    tp_node *x = tp__on_in(n, 0);
-    const int count = tp__on_ints(n, "", 1, list);
-    tp_node *y = count < 0 ? NULL : tp__on_expand(n, x, list, count);
-    if (y) tp__on_out(n, 0, y == x ? tp_identity(x) : y);
+    tp_node *x = tp__import_node_input(n, 0);
+    const int count = tp__import_node_ints(n, "", 1, list);
+    tp_node *y = count < 0 ? NULL : tp__import_node_expand(n, x, list, count);
+    if (y) tp__import_node_set_output(n, 0, y == x ? tp_identity(x) : y);
 }
 
 /* -- picking elements */
 
 /* Converts indices into an axis of x, which may be negative (counted from the end), to indices >= 0. */
-static tp_node *tp__from_start(tp__on *n, tp_node *index, tp_node *x, int axis)
+static tp_node *tp__from_start(tp__import_node *n, tp_node *index, tp_node *x, int axis)
 {
     tp_node *size;
-    if (tp_is_poison(x) || x->shape.dim[axis] >= 0) size = tp__oc(index, (double)x->shape.dim[axis]);
+    if (tp_is_poison(x) || x->shape.dim[axis] >= 0) size = tp__constant_like(index, (double)x->shape.dim[axis]);
     else { /* the size is known only at run time */
-        tp_node *zeros = tp__oi_zeros_along(n->c, tp__oi_symbol(n->c, x, axis), index->dtype, 0, 1);
-        size = zeros ? tp_sum(tp_ones_like(zeros)) : tp__oc(index, (double)tp__on_dim(n, x, axis));
+        tp_node *zeros = tp__importer_zeros_along(n->c, tp__importer_symbol(n->c, x, axis), index->dtype, 0, 1);
+        size = zeros ? tp_sum(tp_ones_like(zeros)) : tp__constant_like(index, (double)tp__import_node_dim(n, x, axis));
     }
-    return tp_select(tp_less(index, tp__oc(index, 0)), tp_add(index, size), index);
+    return tp_select(tp_less(index, tp__constant_like(index, 0)), tp_add(index, size), index);
 }
 
-static void tp__import_gather(tp__on *n)
+static void tp__import_gather(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1);
-    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim), k = index->shape.ndim;
-    const tp_tensor *known = tp__on_known(n, 1);
+    tp_node *x = tp__import_node_input(n, 0), *index = tp__import_node_input(n, 1);
+    const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim), k = index->shape.ndim;
+    const tp_tensor *known = tp__import_node_known(n, 1);
     bool negative = !known;
     for (int64_t i = 0; known && i < tp_tensor_size(known); i++) negative |= tp__known_int(known, i) < 0;
     if (n->c->status != TP_OK) return;
@@ -2004,29 +2055,29 @@ static void tp__import_gather(tp__on *n)
     tp_node *y = tp_gather(tp__move_axis(x, axis, 0), index);
     int perm[TP_MAX_DIMS];
     if (tp_is_poison(y) || axis == 0) {
-        tp__on_out(n, 0, y);
+        tp__import_node_set_output(n, 0, y);
         return;
     }
     for (int d = 0; d < y->shape.ndim; d++) perm[d] = d < axis ? k + d : d < axis + k ? d - axis : d;
-    tp__on_out(n, 0, tp_transpose(y, perm, y->shape.ndim));
+    tp__import_node_set_output(n, 0, tp_transpose(y, perm, y->shape.ndim));
 }
 
 /* For GatherElements and ScatterElements: computes the index in the flattened x for each element of an index. */
-static tp_node *tp__flat_elements(tp__on *n, tp_node *x, tp_node *index, int axis)
+static tp_node *tp__flat_elements(tp__import_node *n, tp_node *x, tp_node *index, int axis)
 {
     int64_t stride[TP_MAX_DIMS + 1], at = 0, size = 1;
     tp_tensor base;
     memset(&base, 0, sizeof base);
     stride[x->shape.ndim] = 1;
-    for (int d = x->shape.ndim - 1; d >= 0; d--) stride[d] = stride[d + 1] * tp__on_dim(n, x, d);
-    for (int d = 0; d < index->shape.ndim; d++) size *= tp__on_dim(n, index, d);
+    for (int d = x->shape.ndim - 1; d >= 0; d--) stride[d] = stride[d + 1] * tp__import_node_dim(n, x, d);
+    for (int d = 0; d < index->shape.ndim; d++) size *= tp__import_node_dim(n, index, d);
     if (n->c->status != TP_OK) return index;
     if (index->shape.ndim != x->shape.ndim || size > 1 << 26) {
-        tp__on_unsupported(n, "an index of that shape");
+        tp__import_node_unsupported(n, "an index of that shape");
         return index;
     }
-    if (!tp__on_spend(n, (double)size)) return index;
-    if (tp_tensor_resize(&base, TP_I64, index->shape) != TP_OK) return tp__oi_nomem(n->c), index;
+    if (!tp__import_node_spend(n, (double)size)) return index;
+    if (tp_tensor_resize(&base, TP_I64, index->shape) != TP_OK) return tp__importer_nomem(n->c), index;
     for (int64_t i = 0; i < size; i++) {
         int64_t rest = i;
         at = 0;
@@ -2038,14 +2089,14 @@ static tp_node *tp__flat_elements(tp__on *n, tp_node *x, tp_node *index, int axi
     }
     tp_node *b = tp_constant(tp_node_graph(x), &base);
     tp_tensor_free(&base);
-    index = tp__from_start(n, tp__as(index, TP_I64), x, axis);
-    return tp_flatten(tp_add(tp_mul(index, tp__oc(index, (double)stride[axis + 1])), b));
+    index = tp__from_start(n, tp__cast_if_needed(index, TP_I64), x, axis);
+    return tp_flatten(tp_add(tp_mul(index, tp__constant_like(index, (double)stride[axis + 1])), b));
 }
 
-static void tp__import_gather_elements(tp__on *n)
+static void tp__import_gather_elements(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1);
-    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
+    tp_node *x = tp__import_node_input(n, 0), *index = tp__import_node_input(n, 1);
+    const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim);
     if (n->c->status != TP_OK) return;
     bool same = x->shape.ndim == index->shape.ndim;
     for (int d = 0; d < x->shape.ndim && same; d++) {
@@ -2055,21 +2106,24 @@ static void tp__import_gather_elements(tp__on *n)
     if (same && tp_dtype_is_float(x->dtype)) { /* tp__op_take_last does this along the last axis */
         const int last = x->shape.ndim - 1;
         tp_node *in[2] = {tp__move_axis(x, axis, last), tp__from_start(n, index, x, axis)};
-        in[1] = tp__move_axis(tp__as(in[1], TP_I32), axis, last);
-        tp__on_out(n, 0, tp__move_axis(tp_apply(tp_node_graph(x), &tp__op_take_last, in, 2, NULL), last, axis));
+        in[1] = tp__move_axis(tp__cast_if_needed(in[1], TP_I32), axis, last);
+        tp__import_node_set_output(
+            n, 0, tp__move_axis(tp_apply(tp_node_graph(x), &tp__op_take_last, in, 2, NULL), last, axis));
         return;
     }
     tp_node *flat = tp__flat_elements(n, x, index, axis);
-    if (n->c->status == TP_OK) tp__on_out(n, 0, tp_reshape_to(tp_gather(tp_flatten(x), flat), index->shape));
+    if (n->c->status == TP_OK)
+        tp__import_node_set_output(n, 0, tp_reshape_to(tp_gather(tp_flatten(x), flat), index->shape));
 }
 
 /* For GatherND and ScatterND: merges the leading axes of x (batch axes and indexed axes) and returns the row for each index
  * vector. */
-static tp_node *tp__flat_places(tp__on *n, tp_node *x, tp_node *index, int64_t batched, int64_t *rows, int *used)
+static tp_node *tp__flat_places(tp__import_node *n, tp_node *x, tp_node *index, int64_t batched, int64_t *rows,
+                                int *used)
 {
     const int batch = batched < 0 || batched > TP_MAX_DIMS ? -1 : (int)batched;
     const int last = index->shape.ndim - 1;
-    const int64_t k = last >= 0 ? tp__on_dim(n, index, last) : 0;
+    const int64_t k = last >= 0 ? tp__import_node_dim(n, index, last) : 0;
     int64_t stride[TP_MAX_DIMS], count = 1, per = 1;
     tp_tensor t;
     memset(&t, 0, sizeof t);
@@ -2082,22 +2136,22 @@ static tp_node *tp__flat_places(tp__on *n, tp_node *x, tp_node *index, int64_t b
     *used = batch + (int)k;
     for (int d = *used - 1; d >= 0; d--) {
         stride[d] = *rows;
-        *rows *= tp__on_dim(n, x, d);
+        *rows *= tp__import_node_dim(n, x, d);
     }
-    for (int d = 0; d < last; d++) *(d < batch ? &count : &per) *= tp__on_dim(n, index, d);
+    for (int d = 0; d < last; d++) *(d < batch ? &count : &per) *= tp__import_node_dim(n, index, d);
     if (n->c->status != TP_OK) return index;
-    tp_node *place = tp__as(index, TP_I64), *row = NULL;
+    tp_node *place = tp__cast_if_needed(index, TP_I64), *row = NULL;
     for (int j = 0; j < k; j++) {
-        tp_node *one = tp_squeeze(tp__cut(place, last, j, 1), last);
+        tp_node *one = tp_squeeze(tp__slice_from(place, last, j, 1), last);
         one = tp__from_start(n, one, x, batch + j);
-        one = tp_mul(one, tp__oc(one, (double)stride[batch + j]));
+        one = tp_mul(one, tp__constant_like(one, (double)stride[batch + j]));
         row = row ? tp_add(row, one) : one;
     }
     row = tp_flatten(row);
     if (batch > 0) { /* add the first row of each batch element */
-        if (count * per > TP__IMPORT_MOST) return tp__on_unsupported(n, "that many places");
-        if (!tp__on_spend(n, (double)(count * per))) return index;
-        if (tp_tensor_resize(&t, TP_I64, tp__shape1(count * per)) != TP_OK) return tp__oi_nomem(n->c), index;
+        if (count * per > TP__IMPORT_MOST) return tp__import_node_unsupported(n, "that many places");
+        if (!tp__import_node_spend(n, (double)(count * per))) return index;
+        if (tp_tensor_resize(&t, TP_I64, tp__shape1(count * per)) != TP_OK) return tp__importer_nomem(n->c), index;
         for (int64_t i = 0; i < count * per; i++) ((int64_t *)t.data)[i] = i / per * stride[batch - 1];
         row = tp_add(row, tp_constant(tp_node_graph(x), &t));
         tp_tensor_free(&t);
@@ -2115,25 +2169,25 @@ static tp_node *tp__merged(tp_node *x, int64_t rows, int used)
     return tp_reshape_to(x, s);
 }
 
-static void tp__import_gather_nd(tp__on *n)
+static void tp__import_gather_nd(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1);
+    tp_node *x = tp__import_node_input(n, 0), *index = tp__import_node_input(n, 1);
     int64_t rows = 1;
     int used = 0;
-    tp_node *row = tp__flat_places(n, x, index, tp__on_i(n, "batch_dims", 0), &rows, &used);
+    tp_node *row = tp__flat_places(n, x, index, tp__import_node_int(n, "batch_dims", 0), &rows, &used);
     if (n->c->status != TP_OK) return;
     tp_shape s = index->shape; /* all dimensions of index but the last, then the rest of x */
     s.ndim--;
     for (int d = used; d < x->shape.ndim && s.ndim < TP_MAX_DIMS; d++) s.dim[s.ndim++] = x->shape.dim[d];
-    tp__on_out(n, 0, tp_reshape_to(tp_gather(tp__merged(x, rows, used), row), s));
+    tp__import_node_set_output(n, 0, tp_reshape_to(tp_gather(tp__merged(x, rows, used), row), s));
 }
 
-static tp_node *tp__positions(tp__on *n, const tp_node *x, int64_t size, int axis);
+static tp_node *tp__positions(tp__import_node *n, const tp_node *x, int64_t size, int axis);
 /* Builds ScatterElements and ScatterND: rows are replaced (each at most once), added, or combined by max, min or mul.
  * gather's gradient is the op that adds rows. */
-static tp_node *tp__scattered(tp__on *n, tp_node *x, tp_node *row, tp_node *updates)
+static tp_node *tp__scattered(tp__import_node *n, tp_node *x, tp_node *row, tp_node *updates)
 {
-    const char *how = tp__on_s(n, "reduction", "none");
+    const char *how = tp__import_node_string(n, "reduction", "none");
     const tp_op *op = &tp__op_gather_grad;
     tp_node *in[3] = {updates, row, x};
     const tp_dtype d = x->dtype;
@@ -2142,118 +2196,123 @@ static tp_node *tp__scattered(tp__on *n, tp_node *x, tp_node *row, tp_node *upda
                                             : strcmp(how, "mul") == 0 ? tp_mul
                                                                       : NULL;
     if (mix) { /* if rows are few, combine one after the other */
-        const int64_t count = tp__on_dim(n, row, 0), rows = tp__on_dim(n, x, 0);
-        if (n->c->status != TP_OK || count > 256) return tp__on_unsupported(n, "that many updates to mix");
+        const int64_t count = tp__import_node_dim(n, row, 0), rows = tp__import_node_dim(n, x, 0);
+        if (n->c->status != TP_OK || count > 256) return tp__import_node_unsupported(n, "that many updates to mix");
         tp_node *place = tp__positions(n, row, rows, 3);
         for (int64_t i = 0; i < count && !tp_is_poison(x); i++) {
-            tp_node *hit = tp__with_ones(tp_equal(place, tp__cut(row, 0, i, 1)), 1, x->shape.ndim - 1);
-            x = tp_select(hit, mix(x, tp__cut(updates, 0, i, 1)), x);
+            tp_node *hit = tp__with_ones(tp_equal(place, tp__slice_from(row, 0, i, 1)), 1, x->shape.ndim - 1);
+            x = tp_select(hit, mix(x, tp__slice_from(updates, 0, i, 1)), x);
         }
         return x;
     }
-    if (strcmp(how, "none") != 0 && strcmp(how, "add") != 0) return tp__on_unsupported(n, how);
-    if (!tp_dtype_is_float(d)) in[0] = tp__as(updates, TP_F64), in[2] = x = tp__as(x, TP_F64);
+    if (strcmp(how, "none") != 0 && strcmp(how, "add") != 0) return tp__import_node_unsupported(n, how);
+    if (!tp_dtype_is_float(d)) in[0] = tp__cast_if_needed(updates, TP_F64), in[2] = x = tp__cast_if_needed(x, TP_F64);
     tp_node *sum = tp_apply(tp_node_graph(x), op, in, 3, NULL);
-    if (how[0] == 'a') return tp__as(tp_add(x, sum), d);
+    if (how[0] == 'a') return tp__cast_if_needed(tp_add(x, sum), d);
     in[0] = tp_ones_like(in[0]);
     tp_node *touched = tp_apply(tp_node_graph(x), op, in, 3, NULL);
-    return tp__as(tp_select(tp_greater(touched, tp__oc(touched, 0)), sum, x), d);
+    return tp__cast_if_needed(tp_select(tp_greater(touched, tp__constant_like(touched, 0)), sum, x), d);
 }
-static void tp__import_scatter_elements(tp__on *n)
+static void tp__import_scatter_elements(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *index = tp__on_in(n, 1), *updates = tp__on_in(n, 2);
-    const int axis = tp__on_axis(n, tp__on_i(n, "axis", 0), x->shape.ndim);
+    tp_node *x = tp__import_node_input(n, 0), *index = tp__import_node_input(n, 1),
+            *updates = tp__import_node_input(n, 2);
+    const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", 0), x->shape.ndim);
     if (n->c->status != TP_OK) return;
     tp_node *flat = tp__flat_elements(n, x, index, axis);
     if (n->c->status == TP_OK)
-        tp__on_out(n, 0, tp_reshape_like(tp__scattered(n, tp_flatten(x), flat, tp_flatten(updates)), x));
+        tp__import_node_set_output(n, 0,
+                                   tp_reshape_like(tp__scattered(n, tp_flatten(x), flat, tp_flatten(updates)), x));
 }
-static void tp__import_scatter_nd(tp__on *n)
+static void tp__import_scatter_nd(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *updates = tp__on_in(n, 2);
+    tp_node *x = tp__import_node_input(n, 0), *updates = tp__import_node_input(n, 2);
     int64_t rows = 1, count = 1;
     int used = 0;
-    tp_node *index = tp__on_in(n, 1), *row = tp__flat_places(n, x, index, 0, &rows, &used);
-    for (int d = 0; d < index->shape.ndim - 1; d++) count *= tp__on_dim(n, index, d);
+    tp_node *index = tp__import_node_input(n, 1), *row = tp__flat_places(n, x, index, 0, &rows, &used);
+    for (int d = 0; d < index->shape.ndim - 1; d++) count *= tp__import_node_dim(n, index, d);
     if (n->c->status != TP_OK) return;
-    tp__on_out(
+    tp__import_node_set_output(
         n, 0,
         tp_reshape_like(
             tp__scattered(n, tp__merged(x, rows, used), row, tp__merged(updates, count, index->shape.ndim - 1)), x));
 }
 
-static void tp__import_one_hot(tp__on *n)
+static void tp__import_one_hot(tp__import_node *n)
 {
-    tp_node *index = tp__as(tp__on_in(n, 0), TP_I64), *values = tp__on_in(n, 2);
-    const tp_tensor *depth = tp__on_one(n, 1);
+    tp_node *index = tp__cast_if_needed(tp__import_node_input(n, 0), TP_I64), *values = tp__import_node_input(n, 2);
+    const tp_tensor *depth = tp__import_node_known_number(n, 1);
     if (!depth) return;
     const int64_t k = tp__known_int(depth, 0);
-    const int axis = tp__on_axis(n, tp__on_i(n, "axis", -1), index->shape.ndim + 1);
+    const int axis = tp__import_node_axis(n, tp__import_node_int(n, "axis", -1), index->shape.ndim + 1);
     if (n->c->status != TP_OK) return;
     if (k < 1 || k > INT_MAX) {
-        tp__on_unsupported(n, "that depth");
+        tp__import_node_unsupported(n, "that depth");
         return;
     }
-    tp_node *hot =
-                tp_one_hot(tp_select(tp_less(index, tp__oc(index, 0)), tp_add(index, tp__oc(index, (double)k)), index),
-                           k, 1.0f, 0.0f),
-            *wide = tp__wide(values);
-    hot = tp__move_axis(tp_greater(hot, tp__oc(hot, 0.5)), hot->shape.ndim - 1, axis);
-    tp__on_out(n, 0,
-               tp__as(tp_select(hot, tp_squeeze(tp__cut(wide, 0, 1, 1), 0), tp_squeeze(tp__cut(wide, 0, 0, 1), 0)),
-                      values->dtype));
+    tp_node *hot = tp_one_hot(tp_select(tp_less(index, tp__constant_like(index, 0)),
+                                        tp_add(index, tp__constant_like(index, (double)k)), index),
+                              k, 1.0f, 0.0f),
+            *wide = tp__bytes_to_int32(values);
+    hot = tp__move_axis(tp_greater(hot, tp__constant_like(hot, 0.5)), hot->shape.ndim - 1, axis);
+    tp__import_node_set_output(n, 0,
+                               tp__cast_if_needed(tp_select(hot, tp_squeeze(tp__slice_from(wide, 0, 1, 1), 0),
+                                                            tp_squeeze(tp__slice_from(wide, 0, 0, 1), 0)),
+                                                  values->dtype));
 }
 
-static void tp__import_trilu(tp__on *n)
+static void tp__import_trilu(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *w = tp__wide(x);
-    const tp_tensor *kt = tp__on_has(n, 1) ? tp__on_one(n, 1) : NULL;
+    tp_node *x = tp__import_node_input(n, 0), *w = tp__bytes_to_int32(x);
+    const tp_tensor *kt = tp__import_node_has(n, 1) ? tp__import_node_known_number(n, 1) : NULL;
     const int64_t k = kt ? tp__known_int(kt, 0) : 0;
-    const bool upper = tp__on_i(n, "upper", 1) != 0;
+    const bool upper = tp__import_node_int(n, "upper", 1) != 0;
     tp_tensor t;
     memset(&t, 0, sizeof t);
-    if (!tp__on_rank(n, x, 2, TP_MAX_DIMS)) return;
-    const int64_t dim[2] = {tp__on_dim(n, x, x->shape.ndim - 2), tp__on_dim(n, x, x->shape.ndim - 1)};
+    if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
+    const int64_t dim[2] = {tp__import_node_dim(n, x, x->shape.ndim - 2), tp__import_node_dim(n, x, x->shape.ndim - 1)};
     if (n->c->status != TP_OK) return;
     if (dim[0] * dim[1] > TP__IMPORT_MOST) {
-        tp__on_unsupported(n, "a matrix that large");
+        tp__import_node_unsupported(n, "a matrix that large");
         return;
     }
-    if (!tp__on_spend(n, (double)(dim[0] * dim[1]))) return;
+    if (!tp__import_node_spend(n, (double)(dim[0] * dim[1]))) return;
     if (tp_tensor_resize(&t, TP_BOOL, tp_make_shape_n(2, dim)) != TP_OK) {
-        tp__oi_nomem(n->c);
+        tp__importer_nomem(n->c);
         return;
     }
     for (int64_t i = 0; i < dim[0] * dim[1]; i++)
         ((bool *)t.data)[i] = upper ? i % dim[1] - i / dim[1] >= k : i % dim[1] - i / dim[1] <= k;
-    tp__on_out(n, 0, tp__as(tp_select(tp_constant(tp_node_graph(x), &t), w, tp_zeros_like(w)), x->dtype));
+    tp__import_node_set_output(
+        n, 0, tp__cast_if_needed(tp_select(tp_constant(tp_node_graph(x), &t), w, tp_zeros_like(w)), x->dtype));
     tp_tensor_free(&t);
 }
 
-static void tp__import_eye_like(tp__on *n)
+static void tp__import_eye_like(tp__import_node *n)
 {
-    const tp_node *x = tp__on_in(n, 0);
-    const int64_t k = tp__on_i(n, "k", 0), elem = tp__on_i(n, "dtype", 0);
-    if (!tp__on_rank(n, x, 2, 2)) return;
-    const int64_t dim[2] = {tp__on_dim(n, x, 0), tp__on_dim(n, x, 1)};
+    const tp_node *x = tp__import_node_input(n, 0);
+    const int64_t k = tp__import_node_int(n, "k", 0), elem = tp__import_node_int(n, "dtype", 0);
+    if (!tp__import_node_rank(n, x, 2, 2)) return;
+    const int64_t dim[2] = {tp__import_node_dim(n, x, 0), tp__import_node_dim(n, x, 1)};
     if (n->c->status != TP_OK) return;
     if (elem && !tp__import_dtype(elem)) {
-        tp__on_unsupported(n, tp__import_dtype_name(elem));
+        tp__import_node_unsupported(n, tp__import_dtype_name(elem));
         return;
     }
-    tp_tensor *t = tp__on_value(n, 0, elem ? tp__import_dtype(elem) : x->dtype, tp_make_shape_n(2, dim));
+    tp_tensor *t = tp__import_node_value(n, 0, elem ? tp__import_dtype(elem) : x->dtype, tp_make_shape_n(2, dim));
     for (int64_t i = 0; t && i < dim[0] * dim[1]; i++) tp_tensor_set(t, i, i % dim[1] - i / dim[1] == k ? 1.0 : 0.0);
 }
 
-static void tp__import_depth_space(tp__on *n) /* Builds DepthToSpace and SpaceToDepth. */
+static void tp__import_depth_space(tp__import_node *n) /* Builds DepthToSpace and SpaceToDepth. */
 {
     static const int dcr[] = {0, 3, 4, 1, 5, 2}, crd[] = {0, 1, 4, 2, 5, 3};
     static const int dcr_back[] = {0, 3, 5, 1, 2, 4}, crd_back[] = {0, 1, 3, 5, 2, 4};
-    tp_node *x = tp__on_in(n, 0);
-    const bool to_space = n->op[0] == 'D', by_column = strcmp(tp__on_s(n, "mode", "DCR"), "CRD") == 0;
-    const int64_t b = tp__on_i(n, "blocksize", 0);
-    if (!tp__on_rank(n, x, 4, 4)) return;
-    const int64_t N = x->shape.dim[0], C = tp__on_dim(n, x, 1), H = tp__on_dim(n, x, 2), W = tp__on_dim(n, x, 3);
+    tp_node *x = tp__import_node_input(n, 0);
+    const bool to_space = n->op[0] == 'D', by_column = strcmp(tp__import_node_string(n, "mode", "DCR"), "CRD") == 0;
+    const int64_t b = tp__import_node_int(n, "blocksize", 0);
+    if (!tp__import_node_rank(n, x, 4, 4)) return;
+    const int64_t N = x->shape.dim[0], C = tp__import_node_dim(n, x, 1), H = tp__import_node_dim(n, x, 2),
+                  W = tp__import_node_dim(n, x, 3);
     if (n->c->status != TP_OK) return;
     if (b < 1 || b > 4096 || (to_space ? C % (b * b) : H % b || W % b)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s with blocks of %lld", n->op, (long long)b);
@@ -2263,14 +2322,14 @@ static void tp__import_depth_space(tp__on *n) /* Builds DepthToSpace and SpaceTo
     const int64_t d3[6] = {N, C, H / b, b, W / b, b}, s3[4] = {N, C * b * b, H / b, W / b};
     tp_node *y = tp_reshape_to(x, tp_make_shape_n(6, !to_space ? d3 : by_column ? d2 : d1));
     y = tp_transpose(y, to_space ? by_column ? crd : dcr : by_column ? crd_back : dcr_back, 6);
-    tp__on_out(n, 0, tp_reshape_to(y, tp_make_shape_n(4, to_space ? s1 : s3)));
+    tp__import_node_set_output(n, 0, tp_reshape_to(y, tp_make_shape_n(4, to_space ? s1 : s3)));
 }
 
-static void tp__import_center_crop_pad(tp__on *n)
+static void tp__import_center_crop_pad(tp__import_node *n)
 {
     int64_t size[TP__ON_INTS], axes[TP__ON_INTS], before[TP_MAX_DIMS] = {0}, after[TP_MAX_DIMS] = {0};
-    tp_node *x = tp__on_in(n, 0), *y = x;
-    const int count = tp__on_ints(n, "", 1, size), n_axes = tp__on_ints(n, "axes", -1, axes);
+    tp_node *x = tp__import_node_input(n, 0), *y = x;
+    const int count = tp__import_node_ints(n, "", 1, size), n_axes = tp__import_node_ints(n, "axes", -1, axes);
     bool flag[TP_MAX_DIMS];
     if (n->c->status != TP_OK) return;
     if (count != (n_axes >= 0 ? n_axes : x->shape.ndim)) {
@@ -2278,19 +2337,19 @@ static void tp__import_center_crop_pad(tp__on *n)
                     n_axes >= 0 ? n_axes : x->shape.ndim);
         return;
     }
-    if (n_axes >= 0 && !tp__on_axes(n, axes, n_axes, x->shape.ndim, flag)) return;
+    if (n_axes >= 0 && !tp__import_node_axes(n, axes, n_axes, x->shape.ndim, flag)) return;
     for (int i = 0; i < count; i++) {
-        const int d = tp__on_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim);
-        const int64_t have = tp__on_dim(n, x, d), want = size[i];
+        const int d = tp__import_node_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim);
+        const int64_t have = tp__import_node_dim(n, x, d), want = size[i];
         if (n->c->status != TP_OK) return;
         if (want < 0 || want > TP__IMPORT_LAST) {
             tp__on_fail(n, TP_ERR_FORMAT, "%s to a size of %lld", n->op, (long long)want);
             return;
         }
-        if (have > want) y = tp__cut(y, d, (have - want) / 2, want);
+        if (have > want) y = tp__slice_from(y, d, (have - want) / 2, want);
         else before[d] = (want - have) / 2, after[d] = want - have - before[d];
     }
-    if (n->c->status == TP_OK) tp__on_out(n, 0, tp_pad(y, before, after, TP_PAD_CONSTANT, 0.0f));
+    if (n->c->status == TP_OK) tp__import_node_set_output(n, 0, tp_pad(y, before, after, TP_PAD_CONSTANT, 0.0f));
 }
 
 /* -- resizing: each axis is multiplied by a matrix of weights, so that one function does every mode */
@@ -2351,7 +2410,7 @@ static bool tp__resize_row(const tp__resize *r, int64_t i, double *row)
 }
 
 /* An unknown size must be the size of the same dimension of x, such as the batch. */
-static bool tp__resize_stays(tp__on *n, const tp_node *x, int axis, int64_t size)
+static bool tp__resize_stays(tp__import_node *n, const tp_node *x, int axis, int64_t size)
 {
     const tp__symbol *s = size > TP__OV_ANY && size - TP__OV_ANY <= n->c->symbols.n
                               ? (const tp__symbol *)n->c->symbols.item[size - TP__OV_ANY - 1]
@@ -2364,8 +2423,8 @@ static bool tp__resize_stays(tp__on *n, const tp_node *x, int axis, int64_t size
 
 /* Resizes images of unknown height or width to known sizes, in the modes that the ops of tp_graph.h have. Returns false
  * in other cases. */
-static bool tp__import_resize_open(tp__on *n, tp_node *x, const tp__resize *r, int n_sizes, const int64_t *sizes,
-                                   int n_axes)
+static bool tp__import_resize_open(tp__import_node *n, tp_node *x, const tp__resize *r, int n_sizes,
+                                   const int64_t *sizes, int n_axes)
 {
     tp_resize_attrs a;
     memset(&a, 0, sizeof a);
@@ -2378,28 +2437,29 @@ static bool tp__import_resize_open(tp__on *n, tp_node *x, const tp__resize *r, i
     for (int d = 0; d < 2; d++)
         if (sizes[d] != x->shape.dim[d] && !(tp__is_any(sizes[d]) && tp__resize_stays(n, x, d, sizes[d]))) return false;
     if (sizes[2] < 1 || sizes[3] < 1 || sizes[2] > 1 << 20 || sizes[3] > 1 << 20) return false;
-    if (strcmp(tp__on_s(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0 || !tp_dtype_is_float(x->dtype))
+    if (strcmp(tp__import_node_string(n, "keep_aspect_ratio_policy", "stretch"), "stretch") != 0 ||
+        !tp_dtype_is_float(x->dtype))
         return false;
     a.out_h = (int)sizes[2], a.out_w = (int)sizes[3];
     a.align_corners = corners;
     a.half_pixel_centers = half;
     a.data_format = TP_NCHW;
-    tp__on_out(n, 0, nearest ? tp_resize_nearest(x, &a) : tp_resize_bilinear(x, &a));
+    tp__import_node_set_output(n, 0, nearest ? tp_resize_nearest(x, &a) : tp_resize_bilinear(x, &a));
     return true;
 }
 
 /* Reads the scales of k axes, from the attribute or from input `at`. */
-static void tp__resize_scales(tp__on *n, int at, int k, float *scales)
+static void tp__resize_scales(tp__import_node *n, int at, int k, float *scales)
 {
     const tp_tensor *st = NULL;
-    const tp__pb *a = tp__on_attr(n, "scales");
+    const tp__pb *a = tp__import_node_attr(n, "scales");
     int count = 0;
     if (a) {
         tp__pb m = *a, pack = {NULL, NULL, false};
         uint64_t v;
-        if (!tp__on_kind(n, "scales", 7)) return;
+        if (!tp__import_node_kind(n, "scales", 7)) return;
         while (count < TP_MAX_DIMS && tp__pb_number(&m, &pack, 7, 5, &v)) scales[count++] = tp__bits_f32(v);
-    } else if ((st = tp__on_need(n, at)) != NULL)
+    } else if ((st = tp__import_node_need(n, at)) != NULL)
         for (; count < k && count < TP_MAX_DIMS && count < tp_tensor_size(st); count++)
             scales[count] = (float)tp_tensor_get(st, count);
     if (n->c->status == TP_OK && count != k)
@@ -2407,12 +2467,13 @@ static void tp__resize_scales(tp__on *n, int at, int k, float *scales)
 }
 
 /* Returns the scale that keeps the aspect ratio; 0 if each axis has its own scale. */
-static double tp__resize_common(tp__on *n, const tp_node *x, const char *policy, int n_sizes, const int64_t *sizes,
-                                int n_axes, const int64_t *axes)
+static double tp__resize_common(tp__import_node *n, const tp_node *x, const char *policy, int n_sizes,
+                                const int64_t *sizes, int n_axes, const int64_t *axes)
 {
     double common = 0;
     for (int i = 0; i < n_sizes && strcmp(policy, "stretch") != 0; i++) {
-        const int64_t have = tp__on_dim(n, x, tp__on_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim));
+        const int64_t have =
+            tp__import_node_dim(n, x, tp__import_node_axis(n, n_axes >= 0 ? axes[i] : i, x->shape.ndim));
         const double s = (double)sizes[i] / (double)(have ? have : 1);
         if (tp__is_any(sizes[i])) continue;
         if (common == 0 || (strcmp(policy, "not_larger") == 0 ? s < common : s > common)) common = s;
@@ -2422,7 +2483,7 @@ static double tp__resize_common(tp__on *n, const tp_node *x, const char *policy,
 
 /* Multiplies y along one axis by the matrix of weights. *inside, if not NULL, is 1 for elements inside the image: it is
  * multiplied by the flags of this axis. NULL after an error. */
-static tp_node *tp__resize_axis(tp__on *n, tp_node *y, const tp__resize *r, int axis, tp_node **inside)
+static tp_node *tp__resize_axis(tp__import_node *n, tp_node *y, const tp__resize *r, int axis, tp_node **inside)
 {
     tp_graph *g = tp_node_graph(y);
     const int nd = y->shape.ndim;
@@ -2430,9 +2491,9 @@ static tp_node *tp__resize_axis(tp__on *n, tp_node *y, const tp__resize *r, int 
     memset(&m, 0, sizeof m);
     memset(&in, 0, sizeof in);
     const int64_t dim[2] = {r->out, r->in};
-    if (!tp__on_spend(n, (double)(r->in * r->out) + (r->scale < 1 ? 4.0 / r->scale : 4.0) * (double)r->out))
+    if (!tp__import_node_spend(n, (double)(r->in * r->out) + (r->scale < 1 ? 4.0 / r->scale : 4.0) * (double)r->out))
         return NULL;
-    double *row = (double *)tp__oi_alloc(n->c, (size_t)r->in, sizeof *row);
+    double *row = (double *)tp__importer_alloc(n->c, (size_t)r->in, sizeof *row);
     bool all = true;
     if (row && tp_tensor_resize(&m, y->dtype, tp_make_shape_n(2, dim)) == TP_OK &&
         tp_tensor_resize(&in, y->dtype, tp__shape1(r->out)) == TP_OK) {
@@ -2451,35 +2512,35 @@ static tp_node *tp__resize_axis(tp__on *n, tp_node *y, const tp__resize *r, int 
             tp_node *here = tp__with_ones(tp_constant(g, &in), 1, nd - 1 - axis);
             *inside = *inside ? tp_mul(*inside, here) : here;
         }
-    } else tp__oi_nomem(n->c);
+    } else tp__importer_nomem(n->c);
     tp_tensor_free(&m);
     tp_tensor_free(&in);
     return y;
 }
 
-static void tp__import_resize(tp__on *n) /* Builds Resize and Upsample. */
+static void tp__import_resize(tp__import_node *n) /* Builds Resize and Upsample. */
 {
-    tp_node *x = tp__on_in(n, 0), *y = x, *inside = NULL;
+    tp_node *x = tp__import_node_input(n, 0), *y = x, *inside = NULL;
     const bool old = n->op[0] == 'U' || n->c->opset < 11;
     int64_t sizes[TP__ON_INTS], axes[TP__ON_INTS];
     float scales[TP_MAX_DIMS];
-    const int nd = x->shape.ndim, at = old ? 1 : 2, n_axes = tp__on_ints(n, "axes", -1, axes);
-    const int n_sizes = old ? -1 : tp__on_ints(n, "", 3, sizes), k = n_axes >= 0 ? n_axes : nd;
-    const char *policy = tp__on_s(n, "keep_aspect_ratio_policy", "stretch");
-    const float fill = tp__on_f(n, "extrapolation_value", 0.0f);
+    const int nd = x->shape.ndim, at = old ? 1 : 2, n_axes = tp__import_node_ints(n, "axes", -1, axes);
+    const int n_sizes = old ? -1 : tp__import_node_ints(n, "", 3, sizes), k = n_axes >= 0 ? n_axes : nd;
+    const char *policy = tp__import_node_string(n, "keep_aspect_ratio_policy", "stretch");
+    const float fill = tp__import_node_float(n, "extrapolation_value", 0.0f);
     const tp_tensor *roi = NULL;
     tp__resize r;
     memset(&r, 0, sizeof r);
-    r.mode = tp__on_s(n, "mode", "nearest");
-    r.where = tp__on_s(n, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
-    r.nearest = tp__on_s(n, "nearest_mode", old ? "floor" : "round_prefer_floor");
-    r.a = tp__on_f(n, "cubic_coeff_a", -0.75f);
-    r.outside = tp__on_i(n, "exclude_outside", 0) != 0;
-    r.antialias = tp__on_i(n, "antialias", 0) != 0;
+    r.mode = tp__import_node_string(n, "mode", "nearest");
+    r.where = tp__import_node_string(n, "coordinate_transformation_mode", old ? "asymmetric" : "half_pixel");
+    r.nearest = tp__import_node_string(n, "nearest_mode", old ? "floor" : "round_prefer_floor");
+    r.a = tp__import_node_float(n, "cubic_coeff_a", -0.75f);
+    r.outside = tp__import_node_int(n, "exclude_outside", 0) != 0;
+    r.antialias = tp__import_node_int(n, "antialias", 0) != 0;
     if (n_sizes <= 0) tp__resize_scales(n, at, k, scales);
     else if (n_sizes != k) tp__on_fail(n, TP_ERR_FORMAT, "%s has %d sizes for %d axes", n->op, n_sizes, k);
     if (strcmp(r.where, "tf_crop_and_resize") == 0) {
-        roi = tp__on_need(n, 1);
+        roi = tp__import_node_need(n, 1);
         if (roi && tp_tensor_size(roi) != 2 * k)
             tp__on_fail(n, TP_ERR_FORMAT, "%s has a roi of %lld numbers", n->op, (long long)tp_tensor_size(roi));
     }
@@ -2487,13 +2548,13 @@ static void tp__import_resize(tp__on *n) /* Builds Resize and Upsample. */
     if (tp__import_resize_open(n, x, &r, n_sizes, sizes, n_axes)) return;
     const double common = tp__resize_common(n, x, policy, n_sizes, sizes, n_axes, axes);
     const tp_dtype d = x->dtype;
-    y = tp_dtype_is_float(d) ? y : tp__as(y, TP_F64);
+    y = tp_dtype_is_float(d) ? y : tp__cast_if_needed(y, TP_F64);
     for (int i = 0; i < k; i++) {
-        const int axis = tp__on_axis(n, n_axes >= 0 ? axes[i] : i, nd);
+        const int axis = tp__import_node_axis(n, n_axes >= 0 ? axes[i] : i, nd);
         if (n->c->status != TP_OK) return;
         if (n_sizes <= 0 && scales[i] == 1.0f && !roi) continue;
         if (n_sizes > 0 && tp__is_any(sizes[i]) && tp__resize_stays(n, x, axis, sizes[i])) continue;
-        r.in = tp__on_dim(n, x, axis);
+        r.in = tp__import_node_dim(n, x, axis);
         r.start = roi ? tp_tensor_get(roi, i) : 0, r.end = roi ? tp_tensor_get(roi, i + k) : 1;
         if (n_sizes > 0) {
             r.scale = common > 0 ? common : (double)sizes[i] / (double)(r.in ? r.in : 1);
@@ -2514,44 +2575,47 @@ static void tp__import_resize(tp__on *n) /* Builds Resize and Upsample. */
         if (!y) return;
     }
     if (inside) y = tp_add(y, tp_affine(inside, -fill, fill)); /* outputs outside the image are 0 up to here */
-    tp__on_out(n, 0, y == x ? tp_identity(x) : tp__as(y, d));
+    tp__import_node_set_output(n, 0, y == x ? tp_identity(x) : tp__cast_if_needed(y, d));
 }
 
 /* -- losses */
 
-static void tp__import_class_loss(tp__on *n) /* Builds SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss. */
+static void tp__import_class_loss(
+    tp__import_node *n) /* Builds SoftmaxCrossEntropyLoss and NegativeLogLikelihoodLoss. */
 {
-    tp_node *x = tp__on_in(n, 0), *label = tp__as(tp__on_in(n, 1), TP_I64), *weight = NULL, *keep = NULL;
-    const bool softmax = n->op[0] == 'S', ignores = tp__on_attr(n, "ignore_index") != NULL;
-    const double ignored = (double)tp__on_i(n, "ignore_index", 0);
-    const char *how = tp__on_s(n, "reduction", "mean");
+    tp_node *x = tp__import_node_input(n, 0), *label = tp__cast_if_needed(tp__import_node_input(n, 1), TP_I64),
+            *weight = NULL, *keep = NULL;
+    const bool softmax = n->op[0] == 'S', ignores = tp__import_node_attr(n, "ignore_index") != NULL;
+    const double ignored = (double)tp__import_node_int(n, "ignore_index", 0);
+    const char *how = tp__import_node_string(n, "reduction", "mean");
     const int last = x->shape.ndim - 1;
-    if (!tp__on_rank(n, x, 2, TP_MAX_DIMS)) return;
-    const int64_t C = tp__on_dim(n, x, 1);
+    if (!tp__import_node_rank(n, x, 2, TP_MAX_DIMS)) return;
+    const int64_t C = tp__import_node_dim(n, x, 1);
     if (n->c->status != TP_OK) return;
     tp_node *p = tp__move_axis(x, 1, last); /* (N, .., C) */
     if (softmax) p = tp_log_softmax(p);
-    if (tp__on_wants(n, 1)) tp__on_out(n, 1, tp__move_axis(p, last, 1));
+    if (tp__import_node_output_used(n, 1)) tp__import_node_set_output(n, 1, tp__move_axis(p, last, 1));
     if (ignores) {
-        keep = tp_not_equal(label, tp__oc(label, ignored));
+        keep = tp_not_equal(label, tp__constant_like(label, ignored));
         label = tp_select(keep, label, tp_zeros_like(label));
-        keep = tp__as(keep, p->dtype);
+        keep = tp__cast_if_needed(keep, p->dtype);
     }
-    if (tp__on_has(n, 2)) weight = tp_gather(tp__on_in(n, 2), label);
+    if (tp__import_node_has(n, 2)) weight = tp_gather(tp__import_node_input(n, 2), label);
     if (keep) weight = weight ? tp_mul(weight, keep) : keep;
-    tp_node *y = tp_neg(tp_reduce_sum(tp_mul(p, tp__as(tp_one_hot(label, C, 1.0f, 0.0f), p->dtype)), &last, 1, false));
+    tp_node *y = tp_neg(
+        tp_reduce_sum(tp_mul(p, tp__cast_if_needed(tp_one_hot(label, C, 1.0f, 0.0f), p->dtype)), &last, 1, false));
     if (weight) y = tp_mul(y, weight);
     if (strcmp(how, "sum") == 0) y = tp_sum(y);
     else if (strcmp(how, "mean") == 0) y = weight ? tp_div(tp_sum(y), tp_sum(weight)) : tp_mean(y);
-    tp__on_out(n, 0, y);
+    tp__import_node_set_output(n, 0, y);
 }
 
 /* -- recurrent layers: W (directions, gates H, I), R (directions, gates H, H), B (directions, 2 gates H). tp's sequence ops are
  *    used where they compute the same; other cells are unrolled over the time steps. */
 
 /* selects direction d */
-static tp_node *tp__rnn_part(tp_node *x, int64_t d) { return tp_squeeze(tp__cut(x, 0, d, 1), 0); }
-static tp_node *tp__rnn_gate(tp_node *x, int64_t gate, int64_t H) { return tp__cut(x, 0, gate * H, H); }
+static tp_node *tp__rnn_part(tp_node *x, int64_t d) { return tp_squeeze(tp__slice_from(x, 0, d, 1), 0); }
+static tp_node *tp__rnn_gate(tp_node *x, int64_t gate, int64_t H) { return tp__slice_from(x, 0, gate * H, H); }
 static tp_node *tp__rnn_gates(tp_node *x, const char *order, int64_t H) /* reorders the gates */
 {
     tp_node *part[4];
@@ -2574,16 +2638,16 @@ static tp_node *tp__rnn_linear(tp_node *x, tp_node *W, tp_node *h, tp_node *R, t
 }
 
 /* The operands of one direction, and its state before and after. */
-typedef struct tp__on_rnn {
+typedef struct tp__import_node_rnn {
     tp_node *x, *xs;                /* xs: the inputs in the order of the steps */
     tp_node *w, *r, *bw, *br, *sum; /* sum: of the biases bw (for x) and br (for h) */
     tp_node *P;                     /* weights of an LSTM's peepholes, or NULL */
     tp_node *h, *c;
     int64_t H;
-} tp__on_rnn;
+} tp__import_node_rnn;
 
 /* Builds one step of a cell that has no sequence op; updates q->h and q->c. */
-static void tp__rnn_step(char kind, tp__on_rnn *q, tp_node *xt)
+static void tp__rnn_step(char kind, tp__import_node_rnn *q, tp_node *xt)
 {
     tp_node *w = q->w, *r = q->r, *sum = q->sum, *h = q->h, *c = q->c;
     const int64_t H = q->H;
@@ -2611,15 +2675,15 @@ static void tp__rnn_step(char kind, tp__on_rnn *q, tp_node *xt)
 }
 
 /* Unrolls a cell without a sequence op over the time steps; returns the outputs of all steps, or NULL after an error. */
-static tp_node *tp__rnn_unrolled(tp__on *n, char kind, tp__on_rnn *q)
+static tp_node *tp__rnn_unrolled(tp__import_node *n, char kind, tp__import_node_rnn *q)
 {
-    const int64_t T = tp__on_dim(n, q->x, 0);
+    const int64_t T = tp__import_node_dim(n, q->x, 0);
     if (n->c->status != TP_OK) return NULL;
     if (T > 4096 || T < 1) {
-        tp__on_unsupported(n, "that many steps");
+        tp__import_node_unsupported(n, "that many steps");
         return NULL;
     }
-    tp_node **step = (tp_node **)tp__oi_alloc(n->c, (size_t)T, sizeof *step);
+    tp_node **step = (tp_node **)tp__importer_alloc(n->c, (size_t)T, sizeof *step);
     if (!step) return NULL;
     for (int64_t t = 0; t < T; t++) {
         tp__rnn_step(kind, q, tp__rnn_part(q->xs, t));
@@ -2629,7 +2693,7 @@ static tp_node *tp__rnn_unrolled(tp__on *n, char kind, tp__on_rnn *q)
 }
 
 /* Builds all steps of one direction; NULL after an error. */
-static tp_node *tp__rnn_direction(tp__on *n, char kind, bool after, tp__on_rnn *q)
+static tp_node *tp__rnn_direction(tp__import_node *n, char kind, bool after, tp__import_node_rnn *q)
 {
     tp_node *hl = NULL, *cl = NULL, *y;
     const int64_t H = q->H;
@@ -2645,54 +2709,59 @@ static tp_node *tp__rnn_direction(tp__on *n, char kind, bool after, tp__on_rnn *
     return y;
 }
 
-static void tp__import_rnn(tp__on *n) /* Builds LSTM, GRU and RNN. */
+static void tp__import_rnn(tp__import_node *n) /* Builds LSTM, GRU and RNN. */
 {
     const char kind = n->op[0];
     const int gates = kind == 'L' ? 4 : kind == 'G' ? 3 : 1;
-    tp_node *x = tp__on_in(n, 0), *W = tp__on_in(n, 1), *R = tp__on_in(n, 2);
-    const char *direction = tp__on_s(n, "direction", "forward");
-    const bool batch_first = tp__on_i(n, "layout", 0) != 0, after = tp__on_i(n, "linear_before_reset", 0) != 0;
-    if (!tp__on_rank(n, x, 3, 3) || !tp__on_rank(n, W, 3, 3) || !tp__on_rank(n, R, 3, 3)) return;
+    tp_node *x = tp__import_node_input(n, 0), *W = tp__import_node_input(n, 1), *R = tp__import_node_input(n, 2);
+    const char *direction = tp__import_node_string(n, "direction", "forward");
+    const bool batch_first = tp__import_node_int(n, "layout", 0) != 0,
+               after = tp__import_node_int(n, "linear_before_reset", 0) != 0;
+    if (!tp__import_node_rank(n, x, 3, 3) || !tp__import_node_rank(n, W, 3, 3) || !tp__import_node_rank(n, R, 3, 3))
+        return;
     if (batch_first) x = tp__move_axis(x, 1, 0);
-    const int64_t D = tp__on_dim(n, R, 0), H = tp__on_dim(n, R, 2);
+    const int64_t D = tp__import_node_dim(n, R, 0), H = tp__import_node_dim(n, R, 2);
     if (n->c->status != TP_OK) return;
-    if (tp__on_attr(n, "clip") || tp__on_attr(n, "activations") || (kind == 'L' && tp__on_i(n, "input_forget", 0))) {
-        tp__on_unsupported(n, "clip, activations or input_forget");
+    if (tp__import_node_attr(n, "clip") || tp__import_node_attr(n, "activations") ||
+        (kind == 'L' && tp__import_node_int(n, "input_forget", 0))) {
+        tp__import_node_unsupported(n, "clip, activations or input_forget");
         return;
     }
-    if (D != (strcmp(direction, "bidirectional") == 0 ? 2 : 1) || H < 1 || R->shape.dim[1] != tp__times(gates, H)) {
+    if (D != (strcmp(direction, "bidirectional") == 0 ? 2 : 1) || H < 1 ||
+        R->shape.dim[1] != tp__limited_product(gates, H)) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: its weights do not fit its direction", n->op);
         return;
     }
-    const tp_tensor *lengths = tp__on_has(n, 4) ? tp__on_need(n, 4) : NULL;
+    const tp_tensor *lengths = tp__import_node_has(n, 4) ? tp__import_node_need(n, 4) : NULL;
     for (int64_t i = 0; lengths && i < tp_tensor_size(lengths); i++)
-        if (tp__known_int(lengths, i) != tp__on_dim(n, x, 0)) {
-            tp__on_unsupported(n, "sequences of different lengths");
+        if (tp__known_int(lengths, i) != tp__import_node_dim(n, x, 0)) {
+            tp__import_node_unsupported(n, "sequences of different lengths");
             return;
         }
     const int64_t row[TP_MAX_DIMS] = {1, H}, doubled[TP_MAX_DIMS] = {2 * gates * H};
     static const int batch_then_time[] = {2, 0, 1, 3}, time = 0;
-    tp_node *zero = tp_zeros_like(tp_tile(tp_squeeze(tp__cut(tp__cut(x, 0, 0, 1), 2, 0, 1), 0), row)); /* (B,H) */
+    tp_node *zero =
+        tp_zeros_like(tp_tile(tp_squeeze(tp__slice_from(tp__slice_from(x, 0, 0, 1), 2, 0, 1), 0), row)); /* (B,H) */
     tp_node *all[2], *hs[2], *cs[2];
     for (int64_t d = 0; d < D; d++) {
         const bool backwards = d == 1 || strcmp(direction, "reverse") == 0;
-        tp__on_rnn q;
+        tp__import_node_rnn q;
         memset(&q, 0, sizeof q);
         q.H = H;
         q.x = x;
         q.w = tp__rnn_part(W, d), q.r = tp__rnn_part(R, d), q.xs = backwards ? tp_reverse(x, &time, 1) : x;
-        tp_node *b = tp__on_has(n, 3) ? tp__rnn_part(tp__on_in(n, 3), d) : NULL;
-        if (!b) b = tp_tile(tp__with_ones(tp__oc(x, 0), 1, 0), doubled);
-        q.bw = tp__cut(b, 0, 0, gates * H), q.br = tp__cut(b, 0, gates * H, gates * H);
+        tp_node *b = tp__import_node_has(n, 3) ? tp__rnn_part(tp__import_node_input(n, 3), d) : NULL;
+        if (!b) b = tp_tile(tp__with_ones(tp__constant_like(x, 0), 1, 0), doubled);
+        q.bw = tp__slice_from(b, 0, 0, gates * H), q.br = tp__slice_from(b, 0, gates * H, gates * H);
         q.sum = tp_add(q.bw, q.br), q.h = q.c = zero;
         for (int i = 0; i < 2; i++)
-            if (tp__on_has(n, 5 + i) && (i == 0 || kind == 'L')) {
-                tp_node *start = tp__on_in(n, 5 + i);
+            if (tp__import_node_has(n, 5 + i) && (i == 0 || kind == 'L')) {
+                tp_node *start = tp__import_node_input(n, 5 + i);
                 start = tp__rnn_part(batch_first ? tp__move_axis(start, 1, 0) : start, d);
                 if (i) q.c = start;
                 else q.h = start;
             }
-        if (kind == 'L' && tp__on_has(n, 7)) q.P = tp__rnn_part(tp__on_in(n, 7), d);
+        if (kind == 'L' && tp__import_node_has(n, 7)) q.P = tp__rnn_part(tp__import_node_input(n, 7), d);
         if (n->c->status != TP_OK) return;
         tp_node *y = tp__rnn_direction(n, kind, after, &q);
         if (!y) return;
@@ -2700,66 +2769,69 @@ static void tp__import_rnn(tp__on *n) /* Builds LSTM, GRU and RNN. */
     }
     const int by = batch_first ? 1 : 0; /* where the axis of directions is: after the batch, or before it */
     tp_node *y = tp_stack(all, (int)D, 1);
-    tp__on_out(n, 0, batch_first ? tp_transpose(y, batch_then_time, 4) : y);
-    tp__on_out(n, 1, tp_stack(hs, (int)D, by));
-    if (kind == 'L') tp__on_out(n, 2, tp_stack(cs, (int)D, by));
+    tp__import_node_set_output(n, 0, batch_first ? tp_transpose(y, batch_then_time, 4) : y);
+    tp__import_node_set_output(n, 1, tp_stack(hs, (int)D, by));
+    if (kind == 'L') tp__import_node_set_output(n, 2, tp_stack(cs, (int)D, by));
 }
 
 /* -- attention */
 
 /* Reshapes (B, S, heads * size) to (B, heads, S, size). */
-static tp_node *tp__split_heads(tp__on *n, tp_node *x, int64_t heads)
+static tp_node *tp__split_heads(tp__import_node *n, tp_node *x, int64_t heads)
 {
     static const int perm[] = {0, 2, 1, 3};
-    if (x->shape.ndim == 4 || tp_is_poison(x) || !tp__on_rank(n, x, 3, 4)) return x;
-    const int64_t C = tp__on_dim(n, x, 2),
-                  dim[4] = {x->shape.dim[0], tp__on_dim(n, x, 1), heads, heads > 0 ? C / heads : 0};
+    if (x->shape.ndim == 4 || tp_is_poison(x) || !tp__import_node_rank(n, x, 3, 4)) return x;
+    const int64_t C = tp__import_node_dim(n, x, 2),
+                  dim[4] = {x->shape.dim[0], tp__import_node_dim(n, x, 1), heads, heads > 0 ? C / heads : 0};
     if (heads < 1 || C % heads != 0)
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld heads of %lld channels", n->op, (long long)heads, (long long)C);
     return n->c->status == TP_OK ? tp_transpose(tp_reshape_to(x, tp_make_shape_n(4, dim)), perm, 4) : x;
 }
-static tp_node *tp__merge_heads(tp__on *n, tp_node *x)
+static tp_node *tp__merge_heads(tp__import_node *n, tp_node *x)
 {
     static const int perm[] = {0, 2, 1, 3};
-    const int64_t dim[3] = {x->shape.dim[0], tp__on_dim(n, x, 2), tp__on_dim(n, x, 1) * tp__on_dim(n, x, 3)};
+    const int64_t dim[3] = {x->shape.dim[0], tp__import_node_dim(n, x, 2),
+                            tp__import_node_dim(n, x, 1) * tp__import_node_dim(n, x, 3)};
     return n->c->status == TP_OK ? tp_reshape_to(tp_transpose(x, perm, 4), tp_make_shape_n(3, dim)) : x;
 }
 /* Makes a constant with 0, 1, .. along one of the last two axes of (1,1,S,T). */
-static tp_node *tp__positions(tp__on *n, const tp_node *x, int64_t size, int axis)
+static tp_node *tp__positions(tp__import_node *n, const tp_node *x, int64_t size, int axis)
 {
     tp_tensor t;
     memset(&t, 0, sizeof t);
-    if (size > TP__IMPORT_MOST) return tp__on_unsupported(n, "a sequence that long");
-    if (!tp__on_spend(n, (double)size)) return tp_poison(n->c->g[n->c->side]);
+    if (size > TP__IMPORT_MOST) return tp__import_node_unsupported(n, "a sequence that long");
+    if (!tp__import_node_spend(n, (double)size)) return tp_poison(n->c->g[n->c->side]);
     if (tp_tensor_resize(&t, x->dtype, tp__shape1(size)) != TP_OK)
-        return tp__oi_nomem(n->c), tp_poison(n->c->g[n->c->side]);
+        return tp__importer_nomem(n->c), tp_poison(n->c->g[n->c->side]);
     for (int64_t i = 0; i < size; i++) tp_tensor_set(&t, i, (double)i);
     tp_node *y = tp_constant(n->c->g[n->c->side], &t);
     tp_tensor_free(&t);
     return axis == 3 ? y : tp_expand_dims(y, 1);
 }
 
-static void tp__import_attention(tp__on *n)
+static void tp__import_attention(tp__import_node *n)
 {
-    tp_node *Q = tp__on_in(n, 0), *K = tp__on_in(n, 1), *V = tp__on_in(n, 2);
+    tp_node *Q = tp__import_node_input(n, 0), *K = tp__import_node_input(n, 1), *V = tp__import_node_input(n, 2);
     const bool flat = Q->shape.ndim == 3;
-    const int64_t mode = tp__on_i(n, "qk_matmul_output_mode", 0), left = tp__on_i(n, "left_window_size", -1),
-                  right = tp__on_i(n, "right_window_size", -1);
+    const int64_t mode = tp__import_node_int(n, "qk_matmul_output_mode", 0),
+                  left = tp__import_node_int(n, "left_window_size", -1),
+                  right = tp__import_node_int(n, "right_window_size", -1);
     int64_t past = 0;
-    Q = tp__split_heads(n, Q, tp__on_i(n, "q_num_heads", 0));
-    K = tp__split_heads(n, K, tp__on_i(n, "kv_num_heads", 0));
-    V = tp__split_heads(n, V, tp__on_i(n, "kv_num_heads", 0));
-    if (n->c->status != TP_OK || !tp__on_rank(n, Q, 4, 4) || !tp__on_rank(n, K, 4, 4) || !tp__on_rank(n, V, 4, 4))
+    Q = tp__split_heads(n, Q, tp__import_node_int(n, "q_num_heads", 0));
+    K = tp__split_heads(n, K, tp__import_node_int(n, "kv_num_heads", 0));
+    V = tp__split_heads(n, V, tp__import_node_int(n, "kv_num_heads", 0));
+    if (n->c->status != TP_OK || !tp__import_node_rank(n, Q, 4, 4) || !tp__import_node_rank(n, K, 4, 4) ||
+        !tp__import_node_rank(n, V, 4, 4))
         return;
-    if (tp__on_has(n, 4) && tp__on_has(n, 5)) {
-        tp_node *k[2] = {tp__on_in(n, 4), K}, *v[2] = {tp__on_in(n, 5), V};
-        past = tp__on_dim(n, k[0], 2);
+    if (tp__import_node_has(n, 4) && tp__import_node_has(n, 5)) {
+        tp_node *k[2] = {tp__import_node_input(n, 4), K}, *v[2] = {tp__import_node_input(n, 5), V};
+        past = tp__import_node_dim(n, k[0], 2);
         K = tp_concat(k, 2, 2), V = tp_concat(v, 2, 2);
     }
-    tp__on_out(n, 1, K);
-    tp__on_out(n, 2, V);
-    const int64_t heads = tp__on_dim(n, Q, 1), kv = tp__on_dim(n, K, 1), S = tp__on_dim(n, Q, 2),
-                  T = tp__on_dim(n, K, 2), E = tp__on_dim(n, Q, 3);
+    tp__import_node_set_output(n, 1, K);
+    tp__import_node_set_output(n, 2, V);
+    const int64_t heads = tp__import_node_dim(n, Q, 1), kv = tp__import_node_dim(n, K, 1),
+                  S = tp__import_node_dim(n, Q, 2), T = tp__import_node_dim(n, K, 2), E = tp__import_node_dim(n, Q, 3);
     if (n->c->status != TP_OK) return;
     if (kv < 1 || heads % kv != 0) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: %lld query heads for %lld key heads", n->op, (long long)heads,
@@ -2769,25 +2841,25 @@ static void tp__import_attention(tp__on *n)
     for (int i = 0; i < 2 && kv != heads; i++) { /* each key head is used by a group of query heads */
         tp_node *x = i ? V : K;
         const int64_t tiles[TP_MAX_DIMS] = {1, 1, heads / kv, 1, 1},
-                      dim[4] = {x->shape.dim[0], heads, T, tp__on_dim(n, x, 3)};
+                      dim[4] = {x->shape.dim[0], heads, T, tp__import_node_dim(n, x, 3)};
         x = tp_reshape_to(tp_tile(tp_expand_dims(x, 2), tiles), tp_make_shape_n(4, dim));
         if (i) V = x;
         else K = x;
     }
-    const double scale = (double)tp__on_f(n, "scale", (float)(1.0 / sqrt((double)E)));
-    const float half = (float)sqrt(scale), cap = tp__on_f(n, "softcap", 0.0f);
+    const double scale = (double)tp__import_node_float(n, "scale", (float)(1.0 / sqrt((double)E)));
+    const float half = (float)sqrt(scale), cap = tp__import_node_float(n, "softcap", 0.0f);
     if (cap > 0 && cap < FLT_MIN) { /* too small, because kernels treat denormal numbers as zero */
-        tp__on_unsupported(n, "a softcap that small");
+        tp__import_node_unsupported(n, "a softcap that small");
         return;
     }
     tp_node *s = tp_matmul_ex(tp_affine(Q, half, 0.0f), tp_affine(K, half, 0.0f), false, true);
-    if (mode == 0) tp__on_out(n, 3, s);
-    if (cap > 0) s = tp_affine(tp_tanh(tp_div(s, tp__oc(s, (double)cap))), cap, 0.0f);
-    if (mode == 1) tp__on_out(n, 3, s);
-    tp_node *never = tp__oc(s, -HUGE_VAL);
-    if (tp__on_has(n, 3)) {
-        tp_node *m = tp__on_in(n, 3);
-        const int64_t short_by = T - tp__on_dim(n, m, m->shape.ndim - 1);
+    if (mode == 0) tp__import_node_set_output(n, 3, s);
+    if (cap > 0) s = tp_affine(tp_tanh(tp_div(s, tp__constant_like(s, (double)cap))), cap, 0.0f);
+    if (mode == 1) tp__import_node_set_output(n, 3, s);
+    tp_node *never = tp__constant_like(s, -HUGE_VAL);
+    if (tp__import_node_has(n, 3)) {
+        tp_node *m = tp__import_node_input(n, 3);
+        const int64_t short_by = T - tp__import_node_dim(n, m, m->shape.ndim - 1);
         const bool yes = m->dtype == TP_BOOL;
         int64_t none[TP_MAX_DIMS] = {0}, more[TP_MAX_DIMS] = {0};
         if (n->c->status != TP_OK) return;
@@ -2795,59 +2867,61 @@ static void tp__import_attention(tp__on *n)
             more[m->shape.ndim - 1] = short_by;
             m = tp_pad(m, none, more, TP_PAD_CONSTANT, yes ? 0.0f : -HUGE_VALF);
         }
-        s = yes ? tp_select(m, s, never) : tp_add(s, tp__as(m, s->dtype));
+        s = yes ? tp_select(m, s, never) : tp_add(s, tp__cast_if_needed(m, s->dtype));
     }
     /* masks depend on the distance between a key and the query's position among the keys */
     tp_node *valid = NULL, *place = tp__positions(n, s, S, 2), *key = tp__positions(n, s, T, 3);
-    if (tp__on_has(n, 6)) valid = tp__with_ones(tp__as(tp__on_in(n, 6), s->dtype), 1, 3); /* (B,1,1,1) */
+    if (tp__import_node_has(n, 6))
+        valid = tp__with_ones(tp__cast_if_needed(tp__import_node_input(n, 6), s->dtype), 1, 3); /* (B,1,1,1) */
     place = valid && past == 0 ? tp_add(place, tp_affine(valid, 1.0f, (float)-S)) : tp_affine(place, 1.0f, (float)past);
-    if (tp__on_i(n, "is_causal", 0)) s = tp_select(tp_less_equal(key, place), s, never);
+    if (tp__import_node_int(n, "is_causal", 0)) s = tp_select(tp_less_equal(key, place), s, never);
     if (left >= 0) s = tp_select(tp_greater_equal(key, tp_affine(place, 1.0f, (float)-left)), s, never);
     if (right >= 0) s = tp_select(tp_less_equal(key, tp_affine(place, 1.0f, (float)right)), s, never);
     if (valid) s = tp_select(tp_less(key, valid), s, never);
-    if (mode == 2) tp__on_out(n, 3, s);
+    if (mode == 2) tp__import_node_set_output(n, 3, s);
     /* a query that attends to no key gets 0, not NaN */
-    tp_node *p = tp_softmax(tp_maximum(s, tp__oc(s, -1e30)));
+    tp_node *p = tp_softmax(tp_maximum(s, tp__constant_like(s, -1e30)));
     p = tp_select(tp_equal(s, never), tp_zeros_like(p), p);
-    if (mode == 3) tp__on_out(n, 3, p);
+    if (mode == 3) tp__import_node_set_output(n, 3, p);
     tp_node *y = tp_matmul(p, V);
-    tp__on_out(n, 0, flat ? tp__merge_heads(n, y) : y);
+    tp__import_node_set_output(n, 0, flat ? tp__merge_heads(n, y) : y);
 }
 
-static void tp__import_rotary(tp__on *n)
+static void tp__import_rotary(tp__import_node *n)
 {
-    tp_node *x = tp__on_in(n, 0), *cache[2] = {tp__on_in(n, 1), tp__on_in(n, 2)};
-    const bool flat = x->shape.ndim == 3, interleaved = tp__on_i(n, "interleaved", 0) != 0;
-    x = tp__split_heads(n, x, tp__on_i(n, "num_heads", 0)); /* reshaped to (B, heads, S, size) */
-    if (n->c->status != TP_OK || !tp__on_rank(n, x, 4, 4)) return;
-    const int64_t size = tp__on_dim(n, x, 3), some = tp__on_i(n, "rotary_embedding_dim", 0), dim = some ? some : size;
+    tp_node *x = tp__import_node_input(n, 0), *cache[2] = {tp__import_node_input(n, 1), tp__import_node_input(n, 2)};
+    const bool flat = x->shape.ndim == 3, interleaved = tp__import_node_int(n, "interleaved", 0) != 0;
+    x = tp__split_heads(n, x, tp__import_node_int(n, "num_heads", 0)); /* reshaped to (B, heads, S, size) */
+    if (n->c->status != TP_OK || !tp__import_node_rank(n, x, 4, 4)) return;
+    const int64_t size = tp__import_node_dim(n, x, 3), some = tp__import_node_int(n, "rotary_embedding_dim", 0),
+                  dim = some ? some : size;
     if (n->c->status != TP_OK) return;
     if (dim < 2 || dim % 2 || dim > size) {
         tp__on_fail(n, TP_ERR_FORMAT, "%s: a rotation of %lld of %lld numbers", n->op, (long long)dim, (long long)size);
         return;
     }
     for (int i = 0; i < 2; i++) {
-        if (tp__on_has(n, 3)) cache[i] = tp_gather(cache[i], tp__on_in(n, 3));
+        if (tp__import_node_has(n, 3)) cache[i] = tp_gather(cache[i], tp__import_node_input(n, 3));
         cache[i] = tp_expand_dims(cache[i], 1); /* reshaped to (B, 1, S, dim / 2) */
     }
-    tp_node *turned = tp__cut(x, 3, 0, dim), *a, *b, *parts[3];
-    a = interleaved ? tp__every(n, turned, 3, 0, 2, dim / 2) : tp__cut(turned, 3, 0, dim / 2);
-    b = interleaved ? tp__every(n, turned, 3, 1, 2, dim / 2) : tp__cut(turned, 3, dim / 2, dim / 2);
+    tp_node *turned = tp__slice_from(x, 3, 0, dim), *a, *b, *parts[3];
+    a = interleaved ? tp__every(n, turned, 3, 0, 2, dim / 2) : tp__slice_from(turned, 3, 0, dim / 2);
+    b = interleaved ? tp__every(n, turned, 3, 1, 2, dim / 2) : tp__slice_from(turned, 3, dim / 2, dim / 2);
     parts[0] = tp_sub(tp_mul(a, cache[0]), tp_mul(b, cache[1]));
     parts[1] = tp_add(tp_mul(a, cache[1]), tp_mul(b, cache[0]));
-    parts[2] = tp__cut(x, 3, dim, -1);
+    parts[2] = tp__slice_from(x, 3, dim, -1);
     tp_node *y;
     if (interleaved) {
         tp_node *pair = tp_stack(parts, 2, 4);
         tp_shape s = x->shape;
-        for (int d = 1; d < 3; d++) s.dim[d] = tp__on_dim(n, x, d);
+        for (int d = 1; d < 3; d++) s.dim[d] = tp__import_node_dim(n, x, d);
         s.dim[3] = dim;
         y = tp_reshape_to(pair, s);
         parts[1] = parts[2];
         parts[0] = y;
         if (dim < size) y = tp_concat(parts, 2, 3);
     } else y = tp_concat(parts, dim < size ? 3 : 2, 3);
-    tp__on_out(n, 0, flat ? tp__merge_heads(n, y) : y);
+    tp__import_node_set_output(n, 0, flat ? tp__merge_heads(n, y) : y);
 }
 
 /* -- Einsum of one or two operands: diagonals, sums, transposes and one product */
@@ -2858,17 +2932,17 @@ typedef struct tp__einsum {
 } tp__einsum;
 
 /* Copies the equation to `text` without spaces; letters that the equation does not use replace "...". False after an error. */
-static bool tp__einsum_expand(tp__on *n, const char *eq, char text[128])
+static bool tp__einsum_expand(tp__import_node *n, const char *eq, char text[128])
 {
     /* letters for "...": as many as the first input has axes without a letter */
     const char free_letters[] = "ZYXWVUTS";
     int len = 0, dots = 0, letters = 0;
     for (const char *p = eq; *p && *p != ',' && *p != '-'; p++) letters += *p != ' ' && *p != '.';
-    if (strstr(eq, "...")) dots = tp__on_in(n, 0)->shape.ndim - letters;
+    if (strstr(eq, "...")) dots = tp__import_node_input(n, 0)->shape.ndim - letters;
     for (int i = 0; i < 8; i++)
         if (strchr(eq, free_letters[i])) dots = -1;
     if (dots < 0 && strstr(eq, "...")) {
-        tp__on_unsupported(n, "these axes");
+        tp__import_node_unsupported(n, "these axes");
         return false;
     }
     for (const char *p = eq; *p && len < 100; p++) {
@@ -2908,15 +2982,15 @@ static bool tp__einsum_parse(const char *text, tp__einsum *e)
 
 /* Reduces input i so that each of its letters occurs once and is also in the output or in the other input: a letter that occurs
  * twice becomes the diagonal, a letter that no other operand has is summed. False after an error. */
-static bool tp__einsum_reduce(tp__on *n, tp__einsum *e, int i)
+static bool tp__einsum_reduce(tp__import_node *n, tp__einsum *e, int i)
 {
     char *in = e->in[i];
-    tp_node *x = tp__on_in(n, i);
-    if (!tp__on_rank(n, x, (int)strlen(in), (int)strlen(in))) return false;
+    tp_node *x = tp__import_node_input(n, i);
+    if (!tp__import_node_rank(n, x, (int)strlen(in), (int)strlen(in))) return false;
     for (int d = (int)strlen(in) - 1; d > 0; d--) {
         const int first = (int)(strchr(in, in[d]) - in);
         if (first == d) continue;
-        tp_node *a = tp__positions(n, x, tp__on_dim(n, x, first), 3);
+        tp_node *a = tp__positions(n, x, tp__import_node_dim(n, x, first), 3);
         tp_node *same =
             tp_equal(tp__with_ones(a, 1, x->shape.ndim - 1 - first), tp__with_ones(a, 1, x->shape.ndim - 1 - d));
         x = tp_reduce_sum(tp_select(same, x, tp_zeros_like(x)), &d, 1, false);
@@ -2933,7 +3007,7 @@ static bool tp__einsum_reduce(tp__on *n, tp__einsum *e, int i)
 
 /* Computes the product of the inputs as one matmul: (shared.., own 0.., summed..) times (shared.., summed.., own 1..).
  * `made` receives the letters of the result. NULL after an error. */
-static tp_node *tp__einsum_product(tp__on *n, tp__einsum *e, char made[96])
+static tp_node *tp__einsum_product(tp__import_node *n, tp__einsum *e, char made[96])
 {
     char shared[32] = "", summed[32] = "", own[2][32] = {"", ""};
     /* products of the sizes: of shared, own 0, own 1, summed */
@@ -2943,7 +3017,7 @@ static tp_node *tp__einsum_product(tp__on *n, tp__einsum *e, char made[96])
         for (int d = 0; e->in[i][d]; d++) {
             const char ch[2] = {e->in[i][d], 0};
             const bool both = strchr(e->in[1 - i], ch[0]) != NULL;
-            size[(int)ch[0]] = tp__on_dim(n, e->x[i], d);
+            size[(int)ch[0]] = tp__import_node_dim(n, e->x[i], d);
             if (i == 0 || !both) strcat(both ? strchr(e->out, ch[0]) ? shared : summed : own[i], ch);
         }
     if (n->c->status != TP_OK) return NULL;
@@ -2961,16 +3035,16 @@ static tp_node *tp__einsum_product(tp__on *n, tp__einsum *e, char made[96])
     snprintf(made, 96, "%s%s%s", shared, own[0], own[1]);
     const int m = (int)strlen(made);
     if (m > TP_MAX_DIMS) {
-        tp__on_unsupported(n, "that many dimensions");
+        tp__import_node_unsupported(n, "that many dimensions");
         return NULL;
     }
     for (int d = 0; d < m; d++) dim[d] = size[(int)made[d]];
     return tp_reshape_to(tp_matmul(e->x[0], e->x[1]), tp_make_shape_n(m, dim));
 }
 
-static void tp__import_einsum(tp__on *n)
+static void tp__import_einsum(tp__import_node *n)
 {
-    const char *eq = tp__on_s(n, "equation", "");
+    const char *eq = tp__import_node_string(n, "equation", "");
     char text[128], made[96] = "";
     int perm[TP_MAX_DIMS];
     tp__einsum e;
@@ -2992,54 +3066,55 @@ static void tp__import_einsum(tp__on *n)
         return;
     }
     for (int d = 0; d < m; d++) perm[d] = (int)(strchr(made, e.out[d]) - made);
-    tp__on_out(n, 0, m > 1 ? tp_transpose(y, perm, m) : tp_identity(y));
+    tp__import_node_set_output(n, 0, m > 1 ? tp_transpose(y, perm, m) : tp_identity(y));
 }
 
-static void tp__import_window(tp__on *n) /* Builds HannWindow, HammingWindow and BlackmanWindow. */
+static void tp__import_window(tp__import_node *n) /* Builds HannWindow, HammingWindow and BlackmanWindow. */
 {
-    const tp_tensor *t = tp__on_one(n, 0);
-    const int64_t elem = tp__on_i(n, "output_datatype", 1), size = t ? tp__known_int(t, 0) : 0;
+    const tp_tensor *t = tp__import_node_known_number(n, 0);
+    const int64_t elem = tp__import_node_int(n, "output_datatype", 1), size = t ? tp__known_int(t, 0) : 0;
     const double pi = 3.14159265358979323846, a0 = n->op[0] == 'B' ? 0.42 : n->op[2] == 'm' ? 25.0 / 46 : 0.5;
     if (!t || n->c->status != TP_OK) return;
     if (size < 0 || size > 1 << 28 || !tp__import_dtype(elem)) {
-        tp__on_unsupported(n, "that size or type");
+        tp__import_node_unsupported(n, "that size or type");
         return;
     }
-    tp_tensor *y = tp__on_value(n, 0, tp__import_dtype(elem), tp__shape1(size));
+    tp_tensor *y = tp__import_node_value(n, 0, tp__import_dtype(elem), tp__shape1(size));
     for (int64_t i = 0; y && i < size; i++) {
-        const double turn = 2 * pi * (double)i / (double)(tp__on_i(n, "periodic", 1) ? size : size - 1);
+        const double turn = 2 * pi * (double)i / (double)(tp__import_node_int(n, "periodic", 1) ? size : size - 1);
         tp_tensor_set(y, i, n->op[0] == 'B' ? a0 - 0.5 * cos(turn) + 0.08 * cos(2 * turn) : a0 - (1 - a0) * cos(turn));
     }
 }
 
 /* -- If: builds the chosen branch in place of the node */
-static void tp__oi_nodes(tp__oi *c, tp__pb graph);
-static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph);
-static void tp__import_if(tp__on *n)
+static void tp__importer_nodes(tp__importer *c, tp__pb graph);
+static tp_status tp__importer_initializers(tp__importer *c, tp__pb graph);
+static void tp__import_if(tp__import_node *n)
 {
-    const tp_tensor *cond = tp__on_one(n, 0);
+    const tp_tensor *cond = tp__import_node_known_number(n, 0);
     tp__pb_field f, e, name;
     int i = 0;
-    if (!cond || !tp__on_field(n, tp_tensor_get(cond, 0) != 0.0 ? "then_branch" : "else_branch", 6, 2, &f)) return;
+    if (!cond || !tp__import_node_field(n, tp_tensor_get(cond, 0) != 0.0 ? "then_branch" : "else_branch", 6, 2, &f))
+        return;
     if (n->c->depth >= 16) {
         tp__on_fail(n, TP_ERR_FORMAT, "If inside If, deeper than 16");
         return;
     }
     n->c->depth++;
-    if (tp__oi_initializers(n->c, f.sub) == TP_OK) tp__oi_nodes(n->c, f.sub);
+    if (tp__importer_initializers(n->c, f.sub) == TP_OK) tp__importer_nodes(n->c, f.sub);
     n->c->depth--;
     for (tp__pb g = f.sub; n->c->status == TP_OK && tp__pb_next(&g, &e);) {
         if (e.number != 12 || e.wire != 2) continue; /* an output of the branch is an output of the node */
         const char *text = "";
         while (tp__pb_next(&e.sub, &name))
-            if (name.number == 1 && name.wire == 2) text = tp__oi_string(n->c, name.sub);
-        tp__ov *v = (tp__ov *)tp__map_get(&n->c->values, text);
+            if (name.number == 1 && name.wire == 2) text = tp__importer_string(n->c, name.sub);
+        tp__import_value *v = (tp__import_value *)tp__map_get(&n->c->values, text);
         if (!v) tp__on_fail(n, TP_ERR_FORMAT, "If: its branch gives '%s', which nothing makes", text);
         else if (i < n->n_out && v->is_known) {
             n->set[i] = tp_tensor_copy(&n->value[i], &v->known) == TP_OK;
-            if (!n->set[i]) tp__oi_nomem(n->c);
+            if (!n->set[i]) tp__importer_nomem(n->c);
             n->partial |= v->partial;
-        } else tp__on_out(n, i, tp__oi_node(n->c, v, n->name, n->op));
+        } else tp__import_node_set_output(n, i, tp__importer_node(n->c, v, n->name, n->op));
         i++;
     }
 }
@@ -3221,35 +3296,35 @@ TP_DEF const char *tp_import_onnx_operator(int i)
 /* ==== >>import ========================================================================================= */
 
 /* Creates the graph for folding and its session; replaces them when the graph has grown. reset: only frees them. */
-static tp_status tp__oi_scratch(tp__oi *c, bool reset)
+static tp_status tp__importer_scratch(tp__importer *c, bool reset)
 {
     if (reset || (c->g[1] && tp_graph_n_operations(c->g[1]) > 512)) {
         tp_session_free(c->session);
         tp_graph_free(c->g[1]);
         c->session = NULL;
         c->g[1] = NULL;
-        for (int i = 0; i < c->all.n; i++) ((tp__ov *)c->all.item[i])->node[1] = NULL;
+        for (int i = 0; i < c->all.n; i++) ((tp__import_value *)c->all.item[i])->node[1] = NULL;
     }
     if (reset || c->g[1]) return TP_OK;
     tp_session_config config = tp_default_session_config();
     config.threads = 1;
     c->g[1] = tp_graph_new(NULL);
     c->session = c->g[1] ? tp_session_new(c->g[1], &config) : NULL;
-    return c->session ? TP_OK : tp__oi_nomem(c);
+    return c->session ? TP_OK : tp__importer_nomem(c);
 }
 
 /* Builds the node in the current graph; an error of the graph becomes the import's error. */
-static void tp__on_build(tp__on *n)
+static void tp__import_node_build(tp__import_node *n)
 {
-    tp__oi *c = n->c;
+    tp__importer *c = n->c;
     tp_graph *g = c->g[c->side];
     memset(n->made, 0, (size_t)n->n_out * sizeof *n->made);
     n->partial = false;
-    if (c->side == 0) tp_name_scope_push(g, tp__oi_name(c, n->name));
+    if (c->side == 0) tp_name_scope_push(g, tp__importer_name(c, n->name));
     n->row->build(n);
     if (c->side == 0) tp_name_scope_pop(g);
     if (c->status == TP_OK && tp_graph_status(g) != TP_OK)
-        tp__oi_fail(c, n->name, tp_graph_status(g), "%s: %s", n->op, tp_graph_error(g));
+        tp__importer_fail(c, n->name, tp_graph_status(g), "%s: %s", n->op, tp_graph_error(g));
     for (int i = 0; i < n->n_out && c->status == TP_OK; i++) {
         const tp_node *y = n->made[i];
         if (n->out[i][0] && !y && !n->set[i])
@@ -3260,16 +3335,16 @@ static void tp__on_build(tp__on *n)
 }
 
 /* Builds the node in the graph for folding and computes its outputs. */
-static void tp__on_fold(tp__on *n)
+static void tp__import_node_fold(tp__import_node *n)
 {
-    tp__oi *c = n->c;
-    if (tp__oi_scratch(c, false) != TP_OK) return;
+    tp__importer *c = n->c;
+    if (tp__importer_scratch(c, false) != TP_OK) return;
     const int first = tp_graph_n_operations(c->g[1]);
     c->side = 1;
-    tp__on_build(n);
+    tp__import_node_build(n);
     c->side = 0;
     for (int i = first; i < tp_graph_n_operations(c->g[1]) && c->status == TP_OK; i++)
-        tp__on_spend(n, tp__operation_work(tp_graph_operation(c->g[1], i)));
+        tp__import_node_spend(n, tp__operation_work(tp_graph_operation(c->g[1], i)));
     for (int i = 0; i < n->n_out && c->status == TP_OK; i++) {
         if (!n->made[i] || !n->out[i][0]) continue;
         const tp_status st = tp_session_eval(c->session, n->made[i], &n->value[i]);
@@ -3281,14 +3356,15 @@ static void tp__on_fold(tp__on *n)
 
 /* Creates the inputs for a trial run of the operator: guess + k step replaces the unknown size of symbol k, so that the result
  * shows which sizes depend on it. */
-static bool tp__on_guess(tp__on *n, tp__ov **in, tp__ov **stand, int64_t guess, int64_t step)
+static bool tp__import_node_guess(tp__import_node *n, tp__import_value **in, tp__import_value **stand, int64_t guess,
+                                  int64_t step)
 {
-    tp__oi *c = n->c;
+    tp__importer *c = n->c;
     for (int i = 0; i < n->n_in; i++) {
         stand[i] = in[i];
         if (!in[i] || !in[i]->partial) continue;
-        if (!(stand[i] = (tp__ov *)tp__oi_alloc(c, 1, sizeof **stand))) stand[i] = in[i];
-        else if (tp_tensor_copy(&stand[i]->known, &in[i]->known) != TP_OK) tp__oi_nomem(c);
+        if (!(stand[i] = (tp__import_value *)tp__importer_alloc(c, 1, sizeof **stand))) stand[i] = in[i];
+        else if (tp_tensor_copy(&stand[i]->known, &in[i]->known) != TP_OK) tp__importer_nomem(c);
         if (c->status != TP_OK) continue;
         stand[i]->name = in[i]->name;
         stand[i]->is_known = true;
@@ -3300,16 +3376,16 @@ static bool tp__on_guess(tp__on *n, tp__ov **in, tp__ov **stand, int64_t guess, 
 }
 
 /* Computes sizes from partly unknown sizes in two trial runs: outputs that differ depend on unknown sizes. */
-static void tp__on_fold_sizes(tp__on *n)
+static void tp__import_node_fold_sizes(tp__import_node *n)
 {
     static const int64_t guess[2] = {100003, 200003}, step[2] = {1, 7}; /* a pair of results for each symbol */
-    tp__oi *c = n->c;
-    tp__ov **in = n->in, **stand = (tp__ov **)tp__oi_alloc(c, (size_t)n->n_in, sizeof *stand);
-    tp_tensor *first = (tp_tensor *)tp__oi_alloc(c, (size_t)n->n_out, sizeof *first);
+    tp__importer *c = n->c;
+    tp__import_value **in = n->in, **stand = (tp__import_value **)tp__importer_alloc(c, (size_t)n->n_in, sizeof *stand);
+    tp_tensor *first = (tp_tensor *)tp__importer_alloc(c, (size_t)n->n_out, sizeof *first);
     if (!stand || !first) return;
     for (int pass = 0; pass < 2 && c->status == TP_OK; pass++) {
         n->in = stand;
-        if (tp__on_guess(n, in, stand, guess[pass], step[pass])) tp__on_fold(n);
+        if (tp__import_node_guess(n, in, stand, guess[pass], step[pass])) tp__import_node_fold(n);
         for (int i = 0; i < n->n_in; i++)
             if (stand[i] != in[i]) tp_tensor_free(&stand[i]->known);
         n->in = in;
@@ -3321,7 +3397,7 @@ static void tp__on_fold_sizes(tp__on *n)
     for (int i = 0; i < n->n_out; i++) {
         const tp_tensor *second = &n->value[i];
         if (c->status == TP_OK && !tp_shape_equal(&first[i].shape, &second->shape))
-            tp__on_unsupported(n, "a size that is not known");
+            tp__import_node_unsupported(n, "a size that is not known");
         for (int64_t k = 0; c->status == TP_OK && first[i].data && k < tp_tensor_size(&first[i]); k++) {
             const int64_t a = tp__known_int(&first[i], k), b = tp__known_int(second, k), symbol = a - guess[0];
             if (a == b) continue;
@@ -3329,7 +3405,7 @@ static void tp__on_fold_sizes(tp__on *n)
                 ((int64_t *)second->data)[k] =
                     TP__OV_ANY +
                     (symbol > 0 && symbol <= c->symbols.n && b == guess[1] + step[1] * symbol ? symbol : 0);
-            else tp__on_unsupported(n, "a size that is not known");
+            else tp__import_node_unsupported(n, "a size that is not known");
             n->partial = true;
         }
         tp_tensor_free(&first[i]);
@@ -3344,7 +3420,7 @@ static const tp__import_row *tp__import_find(const char *op)
 }
 
 /* Whether name[i] is among the names before it. */
-static bool tp__oi_twice(const char *const *name, int i)
+static bool tp__importer_twice(const char *const *name, int i)
 {
     for (int k = 0; k < i; k++)
         if (strcmp(name[k], name[i]) == 0) return true;
@@ -3354,9 +3430,9 @@ static bool tp__oi_twice(const char *const *name, int i)
 #define TP__IMPORT_OPERANDS 16384 /* largest number of inputs or outputs of a node */
 
 /* Builds or folds a node and stores its outputs as values of the file. */
-static void tp__on_run(tp__on *n)
+static void tp__import_node_run(tp__import_node *n)
 {
-    tp__oi *c = n->c;
+    tp__importer *c = n->c;
     bool known = true, partial = false, variable = false;
     for (int i = 0; i < n->n_in; i++) {
         if (!n->in[i]) continue;
@@ -3364,12 +3440,12 @@ static void tp__on_run(tp__on *n)
         partial |= n->in[i]->partial;
         variable |= n->in[i]->variable;
     }
-    if (!known || variable || (n->row->flags & TP__IMPORT_NO_FOLD)) tp__on_build(n);
-    else if (!partial) tp__on_fold(n);
-    else if (n->row->flags & TP__IMPORT_SIZES) tp__on_fold_sizes(n);
-    else tp__on_build(n); /* the builder reports an error if it needs the unknown sizes */
+    if (!known || variable || (n->row->flags & TP__IMPORT_NO_FOLD)) tp__import_node_build(n);
+    else if (!partial) tp__import_node_fold(n);
+    else if (n->row->flags & TP__IMPORT_SIZES) tp__import_node_fold_sizes(n);
+    else tp__import_node_build(n); /* the builder reports an error if it needs the unknown sizes */
     for (int i = 0; i < n->n_out; i++) {
-        tp__ov *v = c->status == TP_OK && n->out[i][0] ? tp__oi_value(c, n->out[i]) : NULL;
+        tp__import_value *v = c->status == TP_OK && n->out[i][0] ? tp__importer_value(c, n->out[i]) : NULL;
         if (!v) {
             tp_tensor_free(&n->value[i]);
             continue;
@@ -3381,9 +3457,9 @@ static void tp__on_run(tp__on *n)
     }
 }
 
-static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
+static tp_status tp__importer_node_msg(tp__importer *c, tp__pb msg)
 {
-    tp__on n;
+    tp__import_node n;
     tp__pb m;
     tp__pb_field f, e;
     const char *domain = "", *name = NULL;
@@ -3392,26 +3468,27 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
     n.c = c;
     n.op = "";
     for (m = msg; tp__pb_next(&m, &f);) n_in += f.number == 1, n_out += f.number == 2, n_attr += f.number == 5;
-    if (m.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "a node is damaged");
+    if (m.bad) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "a node is damaged");
     if (n_in > TP__IMPORT_OPERANDS || n_out > TP__IMPORT_OPERANDS)
-        return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "a node has %d inputs and %d outputs, too many", n_in, n_out);
-    n.in = (tp__ov **)tp__oi_alloc(c, (size_t)n_in, sizeof *n.in);
-    n.out = (const char **)tp__oi_alloc(c, (size_t)n_out, sizeof *n.out);
-    n.made = (tp_node **)tp__oi_alloc(c, (size_t)n_out, sizeof *n.made);
-    n.value = (tp_tensor *)tp__oi_alloc(c, (size_t)n_out, sizeof *n.value);
-    n.set = (bool *)tp__oi_alloc(c, (size_t)n_out, sizeof *n.set);
-    n.attr = (tp__oattr *)tp__oi_alloc(c, (size_t)n_attr, sizeof *n.attr);
+        return tp__importer_fail(c, NULL, TP_ERR_UNSUPPORTED, "a node has %d inputs and %d outputs, too many", n_in,
+                                 n_out);
+    n.in = (tp__import_value **)tp__importer_alloc(c, (size_t)n_in, sizeof *n.in);
+    n.out = (const char **)tp__importer_alloc(c, (size_t)n_out, sizeof *n.out);
+    n.made = (tp_node **)tp__importer_alloc(c, (size_t)n_out, sizeof *n.made);
+    n.value = (tp_tensor *)tp__importer_alloc(c, (size_t)n_out, sizeof *n.value);
+    n.set = (bool *)tp__importer_alloc(c, (size_t)n_out, sizeof *n.set);
+    n.attr = (tp__import_attr *)tp__importer_alloc(c, (size_t)n_attr, sizeof *n.attr);
     if (!n.in || !n.out || !n.made || !n.value || !n.set || !n.attr) return c->status;
     const char *missing = NULL;
     for (m = msg; tp__pb_next(&m, &f);) {
         if (f.wire != 2) continue;
-        if (f.number == 3) name = tp__oi_string(c, f.sub);
-        else if (f.number == 4) n.op = tp__oi_string(c, f.sub);
-        else if (f.number == 7) domain = tp__oi_string(c, f.sub);
-        else if (f.number == 2) n.out[n.n_out++] = tp__oi_string(c, f.sub);
+        if (f.number == 3) name = tp__importer_string(c, f.sub);
+        else if (f.number == 4) n.op = tp__importer_string(c, f.sub);
+        else if (f.number == 7) domain = tp__importer_string(c, f.sub);
+        else if (f.number == 2) n.out[n.n_out++] = tp__importer_string(c, f.sub);
         else if (f.number == 1) {
-            const char *text = tp__oi_string(c, f.sub);
-            n.in[n.n_in] = text[0] ? (tp__ov *)tp__map_get(&c->values, text) : NULL;
+            const char *text = tp__importer_string(c, f.sub);
+            n.in[n.n_in] = text[0] ? (tp__import_value *)tp__map_get(&c->values, text) : NULL;
             if (text[0] && !n.in[n.n_in]) missing = text;
             n.n_in++;
         } else if (f.number == 5) {
@@ -3419,8 +3496,8 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
             n.attr[n.n_attr].name = "";
             n.attr[n.n_attr].msg = f.sub;
             while (tp__pb_next(&a, &e))
-                if (e.number == 1 && e.wire == 2) n.attr[n.n_attr].name = tp__oi_string(c, e.sub);
-            if (a.bad) return tp__oi_fail(c, name, TP_ERR_FORMAT, "an attribute is damaged");
+                if (e.number == 1 && e.wire == 2) n.attr[n.n_attr].name = tp__importer_string(c, e.sub);
+            if (a.bad) return tp__importer_fail(c, name, TP_ERR_FORMAT, "an attribute is damaged");
             n.n_attr++;
         }
     }
@@ -3428,58 +3505,58 @@ static tp_status tp__oi_node_msg(tp__oi *c, tp__pb msg)
     n.row = domain[0] && strcmp(domain, "ai.onnx") != 0 ? NULL : tp__import_find(n.op);
     if (c->status != TP_OK) return c->status;
     if (missing)
-        return tp__oi_fail(c, n.name, TP_ERR_FORMAT,
-                           "%s takes '%s', which nothing before it makes; nodes have to be in order, without cycles",
-                           n.op, missing);
+        return tp__importer_fail(
+            c, n.name, TP_ERR_FORMAT,
+            "%s takes '%s', which nothing before it makes; nodes have to be in order, without cycles", n.op, missing);
     if (!n.row)
-        return tp__oi_fail(c, n.name, TP_ERR_UNSUPPORTED, "tp has no operator %s%s%s", domain, domain[0] ? "." : "",
-                           n.op);
-    if (n.n_out < 1) return tp__oi_fail(c, n.name, TP_ERR_FORMAT, "%s has no outputs", n.op);
+        return tp__importer_fail(c, n.name, TP_ERR_UNSUPPORTED, "tp has no operator %s%s%s", domain,
+                                 domain[0] ? "." : "", n.op);
+    if (n.n_out < 1) return tp__importer_fail(c, n.name, TP_ERR_FORMAT, "%s has no outputs", n.op);
     for (int i = 0; i < n.n_out; i++)
-        if (n.out[i][0] && (tp__map_get(&c->values, n.out[i]) || tp__oi_twice(n.out, i)))
-            return tp__oi_fail(c, n.name, TP_ERR_FORMAT, "%s makes '%s', which is there already", n.op, n.out[i]);
-    tp__on_run(&n);
+        if (n.out[i][0] && (tp__map_get(&c->values, n.out[i]) || tp__importer_twice(n.out, i)))
+            return tp__importer_fail(c, n.name, TP_ERR_FORMAT, "%s makes '%s', which is there already", n.op, n.out[i]);
+    tp__import_node_run(&n);
     return c->status;
 }
 
-static void tp__oi_nodes(tp__oi *c, tp__pb graph)
+static void tp__importer_nodes(tp__importer *c, tp__pb graph)
 {
     tp__pb_field f;
     while (c->status == TP_OK && tp__pb_next(&graph, &f))
-        if (f.number == 1 && f.wire == 2) tp__oi_node_msg(c, f.sub);
-    if (graph.bad) tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
+        if (f.number == 1 && f.wire == 2) tp__importer_node_msg(c, f.sub);
+    if (graph.bad) tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
 }
 
-static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph)
+static tp_status tp__importer_initializers(tp__importer *c, tp__pb graph)
 {
     tp__pb_field f;
     while (c->status == TP_OK && tp__pb_next(&graph, &f)) {
-        if (f.number == 15) return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the model has sparse weights");
+        if (f.number == 15) return tp__importer_fail(c, NULL, TP_ERR_UNSUPPORTED, "the model has sparse weights");
         if (f.number != 5 || f.wire != 2) continue;
         tp_tensor t;
         const char *name = NULL;
         memset(&t, 0, sizeof t);
-        if (tp__oi_tensor(c, f.sub, &t, &name, NULL) == TP_OK) {
-            tp__ov *v = NULL;
+        if (tp__importer_tensor(c, f.sub, &t, &name, NULL) == TP_OK) {
+            tp__import_value *v = NULL;
             if (!name || !name[0] || tp__map_get(&c->values, name))
-                tp__oi_fail(c, NULL, TP_ERR_FORMAT,
-                            name && name[0] ? "two values are called '%s'" : "a weight has no name%s",
-                            name ? name : "");
-            else v = tp__oi_value(c, name);
+                tp__importer_fail(c, NULL, TP_ERR_FORMAT,
+                                  name && name[0] ? "two values are called '%s'" : "a weight has no name%s",
+                                  name ? name : "");
+            else v = tp__importer_value(c, name);
             if (v) {
                 v->known = t;
                 v->is_known = true;
                 if (c->d && c->d->trainable == TP_YES && t.dtype == TP_F32 && t.shape.ndim > 0) {
                     tp_variable_desc d;
                     memset(&d, 0, sizeof d);
-                    d.name = tp__oi_name(c, name);
+                    d.name = tp__importer_name(c, name);
                     d.dtype = t.dtype;
                     d.shape = t.shape;
                     d.init = tp_init_values((const float *)t.data, tp_tensor_size(&t));
                     v->node[0] = tp_get_variable(c->g[0], &d);
                     v->variable = true;
                     if (tp_graph_status(c->g[0]) != TP_OK)
-                        tp__oi_fail(c, name, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
+                        tp__importer_fail(c, name, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
                 }
                 continue;
             }
@@ -3490,8 +3567,8 @@ static tp_status tp__oi_initializers(tp__oi *c, tp__pb graph)
 }
 
 /* Reads an input or output: its name; for an input, also its type. */
-static tp_status tp__oi_signature(tp__oi *c, tp__pb msg, const char **name, int64_t *elem, tp_shape *shape,
-                                  bool *has_shape)
+static tp_status tp__importer_signature(tp__importer *c, tp__pb msg, const char **name, int64_t *elem, tp_shape *shape,
+                                        bool *has_shape)
 {
     tp__pb_field f, t, e, s, d;
     *name = "";
@@ -3499,7 +3576,7 @@ static tp_status tp__oi_signature(tp__oi *c, tp__pb msg, const char **name, int6
     *has_shape = false;
     memset(shape, 0, sizeof *shape);
     while (tp__pb_next(&msg, &f)) {
-        if (f.number == 1 && f.wire == 2) *name = tp__oi_string(c, f.sub);
+        if (f.number == 1 && f.wire == 2) *name = tp__importer_string(c, f.sub);
         if (f.number != 2 || f.wire != 2) continue;
         while (tp__pb_next(&f.sub, &t)) {
             if (t.number != 1 || t.wire != 2) continue; /* the field tensor_type */
@@ -3513,57 +3590,57 @@ static tp_status tp__oi_signature(tp__oi *c, tp__pb msg, const char **name, int6
                     while (tp__pb_next(&s.sub, &d)) {
                         if (d.number == 1 && d.wire == 0) size = (int64_t)d.value < 0 ? TP_ANY : (int64_t)d.value;
                         if (d.number != 2 || d.wire != 2) continue;
-                        const char *text = tp__oi_string(c, d.sub);
+                        const char *text = tp__importer_string(c, d.sub);
                         for (int i = 0; c->d && i < c->d->n_dims; i++)
                             if (strcmp(c->d->dims[i].name, text) == 0) size = c->d->dims[i].size;
                     }
                     if (shape->ndim == TP_MAX_DIMS)
-                        return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "'%s' has more than %d dimensions", *name,
-                                           TP_MAX_DIMS);
+                        return tp__importer_fail(c, NULL, TP_ERR_UNSUPPORTED, "'%s' has more than %d dimensions", *name,
+                                                 TP_MAX_DIMS);
                     shape->dim[shape->ndim++] = size;
                 }
             }
         }
     }
-    if (msg.bad) tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the description of '%s' is damaged", *name);
+    if (msg.bad) tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the description of '%s' is damaged", *name);
     return c->status;
 }
 
-static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
+static tp_status tp__importer_input(tp__importer *c, tp__pb msg, tp_onnx_model *m)
 {
     const char *name;
     int64_t elem;
     tp_shape shape;
     bool has_shape;
     tp_node *node = NULL;
-    if (tp__oi_signature(c, msg, &name, &elem, &shape, &has_shape) != TP_OK) return c->status;
-    if (!name[0]) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "an input has no name");
+    if (tp__importer_signature(c, msg, &name, &elem, &shape, &has_shape) != TP_OK) return c->status;
+    if (!name[0]) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "an input has no name");
     for (int i = 0; i < m->n_input; i++)
         if (strcmp(m->input[i].name, name) == 0)
-            return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "two inputs are called '%s'", name);
+            return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "two inputs are called '%s'", name);
     if (tp__map_get(&c->values, name)) return TP_OK; /* an initializer: it is the default value of the input */
     const tp_dtype dtype = tp__import_dtype(elem);
     if (!tp__shape_fits(&shape))
-        return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the input '%s' has impossible dimensions", name);
+        return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the input '%s' has impossible dimensions", name);
     for (int i = 0; c->d && i < c->d->n_inputs; i++)
         if (strcmp(c->d->inputs[i].name, name) == 0) node = c->d->inputs[i].node;
     if (!dtype)
-        return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED, "the input '%s' is %s, which tp does not have", name,
-                           tp__import_dtype_name(elem));
+        return tp__importer_fail(c, NULL, TP_ERR_UNSUPPORTED, "the input '%s' is %s, which tp does not have", name,
+                                 tp__import_dtype_name(elem));
     if (node && (node->dtype != dtype || (has_shape && !tp_shape_compatible(&node->shape, &shape)))) {
         char a[TP_SHAPE_TEXT], b[TP_SHAPE_TEXT];
-        return tp__oi_fail(c, NULL, TP_ERR_ARG, "what .inputs gives for '%s' is %s %s; the file wants %s %s", name,
-                           tp_dtype_name(node->dtype), tp_shape_text(&node->shape, a), tp_dtype_name(dtype),
-                           has_shape ? tp_shape_text(&shape, b) : "");
+        return tp__importer_fail(c, NULL, TP_ERR_ARG, "what .inputs gives for '%s' is %s %s; the file wants %s %s",
+                                 name, tp_dtype_name(node->dtype), tp_shape_text(&node->shape, a), tp_dtype_name(dtype),
+                                 has_shape ? tp_shape_text(&shape, b) : "");
     }
     if (!node && !has_shape)
-        return tp__oi_fail(c, NULL, TP_ERR_UNSUPPORTED,
-                           "the input '%s' does not say how many dimensions it has; give a node for it in .inputs",
-                           name);
-    if (!node) node = tp_placeholder(c->g[0], tp__oi_name(c, name), dtype, shape);
+        return tp__importer_fail(
+            c, NULL, TP_ERR_UNSUPPORTED,
+            "the input '%s' does not say how many dimensions it has; give a node for it in .inputs", name);
+    if (!node) node = tp_placeholder(c->g[0], tp__importer_name(c, name), dtype, shape);
     if (tp_graph_status(c->g[0]) != TP_OK)
-        return tp__oi_fail(c, name, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
-    tp__ov *v = tp__oi_value(c, name);
+        return tp__importer_fail(c, name, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
+    tp__import_value *v = tp__importer_value(c, name);
     if (!v) return c->status;
     v->node[0] = node;
     if (node->op->row == &tp__op_constant) {
@@ -3571,14 +3648,14 @@ static tp_status tp__oi_input(tp__oi *c, tp__pb msg, tp_onnx_model *m)
         memset(&view, 0, sizeof view);
         tp_tensor_view(&view, node->dtype, node->shape, node->op->user);
         v->is_known = tp_tensor_copy(&v->known, &view) == TP_OK;
-        if (!v->is_known) return tp__oi_nomem(c);
+        if (!v->is_known) return tp__importer_nomem(c);
     }
     m->input[m->n_input].name = tp_graph_strdup(c->g[0], name);
     m->input[m->n_input++].node = node;
     return TP_OK;
 }
 
-static tp_status tp__oi_model(tp__oi *c, tp__pb file, tp_onnx_model *m)
+static tp_status tp__importer_model(tp__importer *c, tp__pb file, tp_onnx_model *m)
 {
     tp__pb_field f, e;
     tp__pb graph = {NULL, NULL, false}, p;
@@ -3590,50 +3667,52 @@ static tp_status tp__oi_model(tp__oi *c, tp__pb file, tp_onnx_model *m)
         const char *domain = "";
         int64_t version = 0;
         while (tp__pb_next(&f.sub, &e)) {
-            if (e.number == 1 && e.wire == 2) domain = tp__oi_string(c, e.sub);
+            if (e.number == 1 && e.wire == 2) domain = tp__importer_string(c, e.sub);
             if (e.number == 2 && e.wire == 0) version = (int64_t)e.value;
         }
         if (!domain[0] || strcmp(domain, "ai.onnx") == 0) c->opset = version;
     }
     if (p.bad || !found)
-        return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "this is no ONNX model, or the file is damaged or cut off");
+        return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "this is no ONNX model, or the file is damaged or cut off");
     if (c->opset < 1)
-        return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the model does not say which version of the operators it uses");
+        return tp__importer_fail(c, NULL, TP_ERR_FORMAT,
+                                 "the model does not say which version of the operators it uses");
     for (p = graph; tp__pb_next(&p, &f);) n_in += f.number == 11 && f.wire == 2, n_out += f.number == 12 && f.wire == 2;
-    if (p.bad) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
+    if (p.bad) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the graph is damaged");
     m->input = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_in + 1) * sizeof *m->input);
     m->output = (tp_onnx_value *)tp_graph_alloc(c->g[0], (size_t)(n_out + 1) * sizeof *m->output);
-    if (!m->input || !m->output) return tp__oi_nomem(c);
-    tp__oi_initializers(c, graph);
+    if (!m->input || !m->output) return tp__importer_nomem(c);
+    tp__importer_initializers(c, graph);
     for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);)
-        if (f.number == 11 && f.wire == 2) tp__oi_input(c, f.sub, m);
+        if (f.number == 11 && f.wire == 2) tp__importer_input(c, f.sub, m);
     for (int i = 0; c->status == TP_OK && c->d && i < c->d->n_inputs; i++) {
         bool used = false;
         for (int k = 0; k < m->n_input; k++) used |= strcmp(m->input[k].name, c->d->inputs[i].name) == 0;
-        if (!used) tp__oi_fail(c, NULL, TP_ERR_NAME, "the model has no input '%s'", c->d->inputs[i].name);
+        if (!used) tp__importer_fail(c, NULL, TP_ERR_NAME, "the model has no input '%s'", c->d->inputs[i].name);
     }
-    if (c->status == TP_OK) tp__oi_nodes(c, graph);
+    if (c->status == TP_OK) tp__importer_nodes(c, graph);
     for (p = graph; c->status == TP_OK && tp__pb_next(&p, &f);) {
         const char *name;
         int64_t elem;
         tp_shape shape;
         bool has_shape;
-        if (f.number != 12 || f.wire != 2 || tp__oi_signature(c, f.sub, &name, &elem, &shape, &has_shape) != TP_OK)
+        if (f.number != 12 || f.wire != 2 ||
+            tp__importer_signature(c, f.sub, &name, &elem, &shape, &has_shape) != TP_OK)
             continue;
-        tp__ov *v = (tp__ov *)tp__map_get(&c->values, name);
-        if (!v) return tp__oi_fail(c, NULL, TP_ERR_FORMAT, "the output '%s' is made by no node", name);
+        tp__import_value *v = (tp__import_value *)tp__map_get(&c->values, name);
+        if (!v) return tp__importer_fail(c, NULL, TP_ERR_FORMAT, "the output '%s' is made by no node", name);
         m->output[m->n_output].name = tp_graph_strdup(c->g[0], name);
-        m->output[m->n_output++].node = tp_named(tp__oi_node(c, v, NULL, ""), tp__oi_name(c, name));
+        m->output[m->n_output++].node = tp_named(tp__importer_node(c, v, NULL, ""), tp__importer_name(c, name));
     }
     if (c->status == TP_OK && tp_graph_status(c->g[0]) != TP_OK)
-        tp__oi_fail(c, NULL, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
+        tp__importer_fail(c, NULL, tp_graph_status(c->g[0]), "%s", tp_graph_error(c->g[0]));
     return c->status;
 }
 
 static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, const char *what, const char *path,
                                  const tp_import_onnx_desc *d, tp_onnx_model *m)
 {
-    tp__oi c;
+    tp__importer c;
     tp__pb file = {(const uint8_t *)data, size ? (const uint8_t *)data + size : (const uint8_t *)data, false};
     memset(&c, 0, sizeof c);
     memset(m, 0, sizeof *m);
@@ -3644,10 +3723,10 @@ static tp_status tp__import_onnx(tp_graph *g, const void *data, size_t size, con
     c.max_work = d && d->max_work > 0 ? d->max_work : 2e10;
     if (tp_graph_status(g) != TP_OK) return tp_fail(tp_graph_status(g), "%s", tp_graph_error(g));
     if (d && d->scope) tp_name_scope_push(g, d->scope);
-    const tp_status st = tp__oi_model(&c, file, m);
+    const tp_status st = tp__importer_model(&c, file, m);
     if (d && d->scope) tp_name_scope_pop(g);
-    tp__oi_scratch(&c, true);
-    for (int i = 0; i < c.all.n; i++) tp_tensor_free(&((tp__ov *)c.all.item[i])->known);
+    tp__importer_scratch(&c, true);
+    for (int i = 0; i < c.all.n; i++) tp_tensor_free(&((tp__import_value *)c.all.item[i])->known);
     tp_free((void *)c.all.item);
     tp_free((void *)c.symbols.item);
     tp__map_free(&c.values);

@@ -1963,7 +1963,7 @@ static tp_status tp__datapoint_own(tp_datapoint *dp)
 
 enum { TP__DF_FRESH = 0, TP__DF_RUNNING, TP__DF_ENDED };
 
-static bool tp__yes(int tri, bool unset) { return tri == TP_YES || (tri != TP_NO && unset); }
+static bool tp__tri_is_yes(int tri, bool unset) { return tri == TP_YES || (tri != TP_NO && unset); }
 
 TP_DEF tp_dataflow *tp_df_new(const char *name, size_t bytes, uint64_t seed)
 {
@@ -2150,8 +2150,8 @@ static tp_dataflow *tp__df_failed(const tp_at *at, tp_status st)
     return tp_df_fail(at, st, "%s", text);
 }
 
-/* A flow that fails with the sentence set by tp__own. */
-static tp_dataflow *tp__df_twice(void)
+/* A flow that fails with the sentence set by tp__set_owner. */
+static tp_dataflow *tp__df_owned_twice(void)
 {
     char text[TP__ERROR_TEXT];
     snprintf(text, sizeof text, "%s", tp_last_error());
@@ -2176,8 +2176,8 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
         tp_df_status(child);
         return false;
     }
-    if (!tp__own(&child->owner_, child->name, name, at)) {
-        *df = tp__df_twice();
+    if (!tp__set_owner(&child->owner_, child->name, name, at)) {
+        *df = tp__df_owned_twice();
         return false;
     }
     *df = tp_df_new(name, bytes, seed);
@@ -2199,7 +2199,7 @@ typedef struct tp__endless {
     bool empty; /* this pass has given no datapoint yet */
 } tp__endless;
 
-static tp_status tp__endless_turn(tp__endless *e)
+static tp_status tp__endless_next_pass(tp__endless *e)
 {
     if (e->empty)
         return tp_fail(TP_ERR_STATE, "%s: a whole pass gave no datapoint, so it cannot be repeated for ever",
@@ -2217,7 +2217,7 @@ static tp_status tp__endless_next(tp__endless *e, tp_datapoint *dp)
             e->position++;
         }
         if (st != TP_END || e->once) return st;
-        if ((st = tp__endless_turn(e)) != TP_OK) return st;
+        if ((st = tp__endless_next_pass(e)) != TP_OK) return st;
     }
 }
 
@@ -2234,7 +2234,7 @@ static tp_status tp__endless_start(tp__endless *e, int64_t pass, int64_t n)
         if (k > 0) e->empty = false;
         e->position += k;
         if (st != TP_OK || e->position >= n || e->once) break;
-        st = tp__endless_turn(e);
+        st = tp__endless_next_pass(e);
     }
     return st;
 }
@@ -2358,7 +2358,7 @@ TP_DEF tp_dataflow *tp_df_from_list_(const tp_df_from_list_desc *d)
     df->size = tp__ordered_size;
     df->seek = tp__ordered_seek;
     df->close = tp__list_close;
-    tp_status st = tp__order_init(&f->order, d->n, tp__yes(d->shuffle, true));
+    tp_status st = tp__order_init(&f->order, d->n, tp__tri_is_yes(d->shuffle, true));
     if (st == TP_OK && d->n > 0) {
         f->point = (tp_datapoint *)tp_calloc((size_t)d->n, sizeof(tp_datapoint));
         f->n = d->n;
@@ -2466,7 +2466,7 @@ static tp_status tp__rows_ready(tp_dataflow *df, const char *const *names, int s
                            names ? names[0] : "array 0", (long long)f->array[0].shape.dim[0], name,
                            (long long)f->array[j].shape.dim[0]);
     }
-    return tp__order_init(&f->order, f->array[0].shape.dim[0], tp__yes(shuffle, true));
+    return tp__order_init(&f->order, f->array[0].shape.dim[0], tp__tri_is_yes(shuffle, true));
 }
 
 TP_DEF tp_dataflow *tp_df_from_arrays_(const tp_df_from_arrays_desc *d)
@@ -2696,7 +2696,7 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d)
         f->type[j].shape = d->specs[j].shape;
     }
     f->order.n = tp__int_option(d->size, 1000);
-    f->random = tp__yes(d->random, true);
+    f->random = tp__tri_is_yes(d->random, true);
     const bool unit = !(d->low < 0 || d->low > 0) && !(d->high < 0 || d->high > 0);
     f->low = tp__float_option(d->low, 0.0f);
     f->span = unit ? 1.0f : tp__float_option(d->high, 0.0f) - f->low;
@@ -2761,7 +2761,7 @@ typedef struct tp__dice {
     uint32_t r[4];
     int left;
 } tp__dice;
-static uint32_t tp__roll(tp__dice *d)
+static uint32_t tp__dice_next(tp__dice *d)
 {
     if (d->left == 0) {
         tp_philox(d->key, d->block++, d->index, d->r);
@@ -2770,14 +2770,14 @@ static uint32_t tp__roll(tp__dice *d)
     return d->r[--d->left];
 }
 /* Returns a uniform number in [-range, range]. */
-static int tp__roll_even(tp__dice *d, int range)
+static int tp__dice_uniform(tp__dice *d, int range)
 {
-    return (int)((uint64_t)tp__roll(d) * (2 * (uint64_t)range + 1) >> 32) - range;
+    return (int)((uint64_t)tp__dice_next(d) * (2 * (uint64_t)range + 1) >> 32) - range;
 }
 /* Returns an approximately normal number with standard deviation 0.29*range, never beyond range: the sum of four bytes. */
-static int tp__roll_bell(tp__dice *d, int range)
+static int tp__dice_normal(tp__dice *d, int range)
 {
-    const uint32_t r = tp__roll(d);
+    const uint32_t r = tp__dice_next(d);
     const int sum = (int)((r & 255) + (r >> 8 & 255) + (r >> 16 & 255) + (r >> 24)) - 510;
     return sum * range / 510;
 }
@@ -2791,9 +2791,9 @@ typedef struct tp__bend {
 
 static void tp__bend_roll(tp__bend *m, tp__dice *dice)
 {
-    const int turn = tp__roll_bell(dice, 2400); /* rotation in radians; at most 34 degrees */
-    const int slant = tp__roll_bell(dice, 3000);
-    const int sx = 4096 + tp__roll_bell(dice, 1260), sy = 4096 + tp__roll_bell(dice, 840);
+    const int turn = tp__dice_normal(dice, 2400); /* rotation in radians; at most 34 degrees */
+    const int slant = tp__dice_normal(dice, 3000);
+    const int sx = 4096 + tp__dice_normal(dice, 1260), sy = 4096 + tp__dice_normal(dice, 840);
     const int cosine = 4096 - turn * turn / 8192;
     const int sine = turn - (int)((int64_t)turn * turn * turn / (6 << 24));
     /* the affine map: rotation * (scale, slant) */
@@ -2801,12 +2801,12 @@ static void tp__bend_roll(tp__bend *m, tp__dice *dice)
     m->c = sine * sx / 4096;
     m->b = (-cosine * slant / 4096 - sine) * (sy / 8) / 512;
     m->d = (-sine * slant / 4096 + cosine) * (sy / 8) / 512;
-    m->dx = tp__roll_bell(dice, 14000);
-    m->dy = tp__roll_bell(dice, 11200);
+    m->dx = tp__dice_normal(dice, 14000);
+    m->dy = tp__dice_normal(dice, 11200);
     for (int y = 0; y < 4; y++)
         for (int x = 0; x < 4; x++) {
-            m->gx[y][x] = tp__roll_bell(dice, 15000);
-            m->gy[y][x] = tp__roll_bell(dice, 15000);
+            m->gx[y][x] = tp__dice_normal(dice, 15000);
+            m->gy[y][x] = tp__dice_normal(dice, 15000);
         }
 }
 
@@ -2875,18 +2875,18 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
     dice.index = index;
 
     /* 1. the digit, its style, its deformation, and the pen */
-    const int digit = (int)((uint64_t)tp__roll(&dice) * 10 >> 32);
+    const int digit = (int)((uint64_t)tp__dice_next(&dice) * 10 >> 32);
     int first = 0, styles = 0;
     for (int i = 0; i < TP_COUNT(tp__glyphs); i++) {
         if (tp__glyphs[i].digit < digit) first = i + 1;
         if (tp__glyphs[i].digit == digit) styles++;
     }
-    const char *s = tp__glyphs[first + (int)((uint64_t)tp__roll(&dice) * (uint64_t)styles >> 32)].strokes;
+    const char *s = tp__glyphs[first + (int)((uint64_t)tp__dice_next(&dice) * (uint64_t)styles >> 32)].strokes;
     tp__bend bend;
     tp__bend_roll(&bend, &dice);
-    const int thick = tp__roll_bell(&dice, 64);
+    const int thick = tp__dice_normal(&dice, 64);
     const int radius = 84 + (thick < 0 ? thick / 2 : thick); /* radius of the pen, 1/64 pixel */
-    const int ink = 235 + tp__roll_even(&dice, 20);
+    const int ink = 235 + tp__dice_uniform(&dice, 20);
 
     /* 2. the strokes: the distance of each pixel to the nearest stroke */
     int32_t near[TP__PIXELS];
@@ -2899,8 +2899,8 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
             s = tp__number(s, &y[n]);
             while (*s == ' ') s++;
             /* random shifts of the points, as in handwriting */
-            x[n] = (x[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
-            y[n] = (y[n] - 50) * TP__UNIT + tp__roll_bell(&dice, 14000);
+            x[n] = (x[n] - 50) * TP__UNIT + tp__dice_normal(&dice, 14000);
+            y[n] = (y[n] - 50) * TP__UNIT + tp__dice_normal(&dice, 14000);
             n++;
         }
         int ax = 0, ay = 0;
@@ -2929,7 +2929,7 @@ static int tp__draw_digit(uint64_t key, uint64_t index, unsigned char *image)
         image[i] = 0;
         if (near[i] >= (radius + 32) * (radius + 32)) continue;
         int v = (int)(((float)(radius + 32) - sqrtf((float)near[i])) * 4.0f);
-        v = (v > 255 ? 255 : v) * ink / 255 + tp__roll_bell(&dice, 36);
+        v = (v > 255 ? 255 : v) * ink / 255 + tp__dice_normal(&dice, 36);
         image[i] = (unsigned char)(v < 0 ? 0 : v > 255 ? 255 : v);
     }
     return digit;
@@ -2981,7 +2981,7 @@ TP_DEF tp_dataflow *tp_df_digits_(const tp_df_digits_desc *d)
     df->close = tp__digits_close;
     f->set = tp_random_key(df->seed, tp_hash_name(train ? "digits/train" : "digits/test"));
     const int64_t usual = train ? 12000 : 2000;
-    tp_status st = tp__order_init(&f->order, tp__int_option(d->size, usual), tp__yes(d->shuffle, true));
+    tp_status st = tp__order_init(&f->order, tp__int_option(d->size, usual), tp__tri_is_yes(d->shuffle, true));
     if (st == TP_OK && f->order.n > 0 &&
         f->order.n <= 100000) { /* 80 MB: above that, drawing again is better than using more memory */
         f->bytes = (unsigned char *)tp_calloc((size_t)f->order.n, sizeof f->one);
@@ -3093,7 +3093,7 @@ TP_DEF tp_dataflow *tp_df_batch_(const tp_df_batch_desc *d)
     tp__batch_flow *f = (tp__batch_flow *)df->user;
     f->df = d->df;
     f->batch = d->batch_size;
-    f->remainder = tp__yes(d->remainder, false);
+    f->remainder = tp__tri_is_yes(d->remainder, false);
     df->next = tp__batch_next;
     df->restart = tp__batch_restart;
     df->size = tp__batch_size;
@@ -3190,7 +3190,7 @@ static tp_dataflow *tp__map_new(const tp_df_map_desc *d, tp_map_component_fn com
     df->next = tp__map_next;
     df->restart = tp__map_restart;
     df->size = tp__map_size;
-    if (tp__yes(d->keeps_all, false)) df->seek = tp__map_seek;
+    if (tp__tri_is_yes(d->keeps_all, false)) df->seek = tp__map_seek;
     df->close = tp__map_close;
     if (!d->fn && !component_fn) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: the function is NULL", name);
     if (index < 0) return TP__REFUSE(df, &d->at_, TP_ERR_ARG, "%s: there is no component %d", name, index);
@@ -3268,7 +3268,7 @@ typedef struct tp__repeated_flow {
     bool empty; /* the pass of df has given no datapoint yet */
 } tp__repeated_flow;
 
-static tp_status tp__repeated_turn(tp__repeated_flow *f)
+static tp_status tp__repeated_next_pass(tp__repeated_flow *f)
 {
     if (f->num < 0 && f->empty)
         return tp_fail(TP_ERR_STATE,
@@ -3286,7 +3286,7 @@ static tp_status tp__repeated_next(tp_dataflow *df, tp_datapoint *dp)
         tp_status st = tp_df_next(f->df, dp);
         if (st == TP_OK) f->empty = false;
         if (st != TP_END) return st;
-        if ((st = tp__repeated_turn(f)) != TP_OK) return st;
+        if ((st = tp__repeated_next_pass(f)) != TP_OK) return st;
     }
 }
 static tp_status tp__repeated_restart(tp_dataflow *df, int64_t pass)
@@ -3313,7 +3313,7 @@ static tp_status tp__repeated_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         tp_status st = tp_df_seek(f->df, n - *skipped, &k);
         if (k > 0) f->empty = false;
         *skipped += k;
-        if (st == TP_OK && *skipped < n) st = tp__repeated_turn(f);
+        if (st == TP_OK && *skipped < n) st = tp__repeated_next_pass(f);
         if (st == TP_END) break;
         if (st != TP_OK) return st;
     }
@@ -3438,7 +3438,7 @@ static tp_status tp__fixed_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         f->e.position += k;
         f->given += k;
         *skipped += k;
-        if (st == TP_OK && *skipped < want) st = tp__endless_turn(&f->e);
+        if (st == TP_OK && *skipped < want) st = tp__endless_next_pass(&f->e);
     }
     return st;
 }
@@ -3452,7 +3452,7 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
     tp__fixed_flow *f = (tp__fixed_flow *)df->user;
     f->e.df = d->df;
     f->size = d->size;
-    f->keep_state = tp__yes(d->keep_state, true);
+    f->keep_state = tp__tri_is_yes(d->keep_state, true);
     df->next = tp__fixed_next;
     df->restart = tp__fixed_restart;
     df->size = tp__fixed_size;
@@ -3649,7 +3649,7 @@ TP_DEF tp_dataflow *tp_df_select(tp_dataflow *child, const int *indices, int n)
 
 /* -- concat and join ---- >>df concat >>df join */
 
-typedef struct tp__many_flow {
+typedef struct tp__several_flows {
     tp_dataflow **df;
     tp_datapoint *in; /* tp_df_join: one datapoint for each flow */
     int n, at;        /* tp_df_concat: index of the current flow */
@@ -3660,20 +3660,20 @@ typedef struct tp__many_flow {
     int64_t size;     /* tp_df_multi_thread: datapoints per pass, -1: no end; `draws` counts those of all passes */
     int64_t given;    /* number of datapoints given in this pass */
     bool started;
-} tp__many_flow;
+} tp__several_flows;
 
 static tp_status tp__concat_next(tp_dataflow *df, tp_datapoint *dp)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     for (; f->at < f->n; f->at++) {
         tp_status st = tp_df_next(f->df[f->at], dp);
         if (st != TP_END) return st;
     }
     return TP_END;
 }
-static tp_status tp__many_restart(tp_dataflow *df, int64_t pass)
+static tp_status tp__several_restart(tp_dataflow *df, int64_t pass)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     tp_status st = TP_OK;
     f->at = 0;
     for (int i = 0; i < f->n && st == TP_OK; i++) st = tp_df_restart(f->df[i], pass);
@@ -3681,7 +3681,7 @@ static tp_status tp__many_restart(tp_dataflow *df, int64_t pass)
 }
 static int64_t tp__concat_size(tp_dataflow *df)
 {
-    const tp__many_flow *f = (const tp__many_flow *)df->user;
+    const tp__several_flows *f = (const tp__several_flows *)df->user;
     int64_t sum = 0;
     for (int i = 0; i < f->n; i++) {
         const int64_t n = tp_df_size(f->df[i]);
@@ -3692,7 +3692,7 @@ static int64_t tp__concat_size(tp_dataflow *df)
 }
 static tp_status tp__concat_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     for (; f->at < f->n; f->at++) {
         int64_t k = 0;
         tp_status st = tp_df_seek(f->df[f->at], n - *skipped, &k);
@@ -3701,9 +3701,9 @@ static tp_status tp__concat_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     return TP_OK;
 }
-static void tp__many_close(tp_dataflow *df)
+static void tp__several_close(tp_dataflow *df)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     for (int i = 0; i < f->n; i++) {
         if (f->df) tp_df_free(f->df[i]);
         if (f->in) tp_datapoint_free(&f->in[i]);
@@ -3716,7 +3716,7 @@ static void tp__many_close(tp_dataflow *df)
 
 static tp_status tp__join_next(tp_dataflow *df, tp_datapoint *dp)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     int n = 0;
     for (int i = 0; i < f->n; i++) {
         tp_status st = tp_df_next(f->df[i], &f->in[i]);
@@ -3734,7 +3734,7 @@ static tp_status tp__join_next(tp_dataflow *df, tp_datapoint *dp)
 }
 static int64_t tp__join_size(tp_dataflow *df)
 {
-    const tp__many_flow *f = (const tp__many_flow *)df->user;
+    const tp__several_flows *f = (const tp__several_flows *)df->user;
     int64_t least = -1;
     for (int i = 0; i < f->n; i++) {
         const int64_t n = tp_df_size(f->df[i]);
@@ -3745,7 +3745,7 @@ static int64_t tp__join_size(tp_dataflow *df)
 }
 static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     *skipped = n;
     for (int i = 0; i < f->n; i++) { /* if one flow ends earlier, the others are too far, and the pass has ended */
         int64_t k = 0;
@@ -3757,25 +3757,25 @@ static tp_status tp__join_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     return TP_OK;
 }
 
-static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *name, bool join)
+static tp_dataflow *tp__several_new(tp_dataflow *const *dfs, int n, const char *name, bool join)
 {
     tp_dataflow *df = NULL;
     int keep = -1;                     /* the child that decides the result: one that is missing or poison */
     for (int i = 0; i < n && dfs; i++) /* a flow that has an owner, or is listed twice, is not freed */
-        if (dfs[i] && (tp__listed((const void *const *)(const void *)dfs, i) || dfs[i]->owner_.who)) {
+        if (dfs[i] && (tp__listed_before((const void *const *)(const void *)dfs, i) || dfs[i]->owner_.who)) {
             tp_owner there = dfs[i]->owner_;
             if (!there.who) there.who = name;
-            tp__own(&there, dfs[i]->name, name, NULL);
-            tp_dataflow *const twice = tp__df_twice();
+            tp__set_owner(&there, dfs[i]->name, name, NULL);
+            tp_dataflow *const twice = tp__df_owned_twice();
             for (int k = 0; k < n; k++)
-                if (!tp__listed((const void *const *)(const void *)dfs, k)) tp__df_drop(dfs[k]);
+                if (!tp__listed_before((const void *const *)(const void *)dfs, k)) tp__df_drop(dfs[k]);
             return twice;
         }
     for (int i = 0; i < n && dfs && keep < 0; i++)
         if (!dfs[i] || dfs[i]->next == tp__poison_next) keep = i;
     const bool good = n > 0 && dfs && keep < 0;
-    if (good) df = tp_df_new(name, sizeof(tp__many_flow), 0);
-    tp__many_flow *f = df ? (tp__many_flow *)df->user : NULL;
+    if (good) df = tp_df_new(name, sizeof(tp__several_flows), 0);
+    tp__several_flows *f = df ? (tp__several_flows *)df->user : NULL;
     if (df) {
         f->df = (tp_dataflow **)tp_calloc((size_t)n, sizeof *f->df);
         f->in = join ? (tp_datapoint *)tp_calloc((size_t)n, sizeof *f->in) : NULL;
@@ -3805,20 +3805,23 @@ static tp_dataflow *tp__many_new(tp_dataflow *const *dfs, int n, const char *nam
     }
     f->n = n;
     df->next = join ? tp__join_next : tp__concat_next;
-    df->restart = tp__many_restart;
+    df->restart = tp__several_restart;
     df->size = join ? tp__join_size : tp__concat_size;
     df->seek = join ? tp__join_seek : tp__concat_seek;
-    df->close = tp__many_close;
+    df->close = tp__several_close;
     return df;
 }
 
-TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_concat", false); }
-TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_join", true); }
-TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n) { return tp__many_new(dfs, n, "tp_df_zip", true); }
+TP_DEF tp_dataflow *tp_df_concat(tp_dataflow *const *dfs, int n)
+{
+    return tp__several_new(dfs, n, "tp_df_concat", false);
+}
+TP_DEF tp_dataflow *tp_df_join(tp_dataflow *const *dfs, int n) { return tp__several_new(dfs, n, "tp_df_join", true); }
+TP_DEF tp_dataflow *tp_df_zip(tp_dataflow *const *dfs, int n) { return tp__several_new(dfs, n, "tp_df_zip", true); }
 
 /* -- random choose and random mix ---- >>df random_choose >>df random_mix */
 
-static int tp__choose_draw(const tp__many_flow *f)
+static int tp__choose_draw(const tp__several_flows *f)
 {
     const double r = (double)tp_random_u32(f->key, (uint64_t)f->draws, 0) / 4294967296.0;
     int i = 0;
@@ -3827,21 +3830,21 @@ static int tp__choose_draw(const tp__many_flow *f)
 }
 static tp_status tp__choose_next(tp_dataflow *df, tp_datapoint *dp)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     const tp_status st = tp_df_next(f->df[tp__choose_draw(f)], dp);
     if (st == TP_OK) f->draws++;
     return st;
 }
 static tp_status tp__choose_restart(tp_dataflow *df, int64_t pass)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     f->key = tp__df_key(df->seed, df->name, pass);
     f->draws = 0;
-    return tp__many_restart(df, pass);
+    return tp__several_restart(df, pass);
 }
 static tp_status tp__choose_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     for (; *skipped < n; ++*skipped, f->draws++) {
         int64_t k = 0;
         const tp_status st = tp_df_seek(f->df[tp__choose_draw(f)], 1, &k);
@@ -3852,7 +3855,7 @@ static tp_status tp__choose_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 }
 
 /* Fills upto from probabilities; p NULL: all equal. Returns false if p is invalid, with the reason in `why`. */
-static bool tp__choose_table(tp__many_flow *f, const double *p, char *why, size_t size)
+static bool tp__choose_table(tp__several_flows *f, const double *p, char *why, size_t size)
 {
     double sum = 0;
     int last = 0;
@@ -3874,9 +3877,9 @@ static bool tp__choose_table(tp__many_flow *f, const double *p, char *why, size_
 TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
-    tp_dataflow *df = tp__many_new(d->dfs, d->n, "tp_df_random_choose", false);
+    tp_dataflow *df = tp__several_new(d->dfs, d->n, "tp_df_random_choose", false);
     if (!df || df->next != tp__concat_next) return df;
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     char why[96];
     df->seed = (uint64_t)tp__int_option((int64_t)d->seed, 42);
     df->next = tp__choose_next;
@@ -3895,7 +3898,7 @@ TP_DEF tp_dataflow *tp_df_random_choose_(const tp_df_random_choose_desc *d)
 }
 
 /* Chooses the flow for the next datapoint with probabilities proportional to the datapoints left; -1: none is left. */
-static int tp__mix_draw(tp__many_flow *f)
+static int tp__mix_draw(tp__several_flows *f)
 {
     uint64_t total = 0;
     uint32_t r[4];
@@ -3910,7 +3913,7 @@ static int tp__mix_draw(tp__many_flow *f)
 }
 static tp_status tp__mix_next(tp_dataflow *df, tp_datapoint *dp)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     for (int i; (i = tp__mix_draw(f)) >= 0;) {
         const tp_status st = tp_df_next(f->df[i], dp);
         if (st == TP_OK) f->left[i]--;
@@ -3921,7 +3924,7 @@ static tp_status tp__mix_next(tp_dataflow *df, tp_datapoint *dp)
     return TP_END;
 }
 /* Reads the sizes of the flows when a pass starts. */
-static tp_status tp__mix_sizes(tp__many_flow *f)
+static tp_status tp__mix_sizes(tp__several_flows *f)
 {
     int64_t sum = 0;
     for (int i = 0; i < f->n; i++) {
@@ -3937,12 +3940,12 @@ static tp_status tp__mix_sizes(tp__many_flow *f)
 }
 static tp_status tp__mix_restart(tp_dataflow *df, int64_t pass)
 {
-    const tp_status st = tp__mix_sizes((tp__many_flow *)df->user);
+    const tp_status st = tp__mix_sizes((tp__several_flows *)df->user);
     return st == TP_OK ? tp__choose_restart(df, pass) : st;
 }
 static tp_status tp__mix_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     for (int i; *skipped < n && (i = tp__mix_draw(f)) >= 0;) {
         int64_t k = 0;
         const tp_status st = tp_df_seek(f->df[i], 1, &k);
@@ -3959,9 +3962,9 @@ static tp_status tp__mix_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
-    tp_dataflow *df = tp__many_new(d->dfs, d->n, "tp_df_random_mix", false);
+    tp_dataflow *df = tp__several_new(d->dfs, d->n, "tp_df_random_mix", false);
     if (!df || df->next != tp__concat_next) return df;
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     df->seed = (uint64_t)tp__int_option((int64_t)d->seed, 42);
     df->next = tp__mix_next;
     df->restart = tp__mix_restart;
@@ -3979,16 +3982,16 @@ TP_DEF tp_dataflow *tp_df_random_mix_(const tp_df_random_mix_desc *d)
 
 /* -- filter ---- >>df filter */
 
-typedef struct tp__keep_flow {
+typedef struct tp__df_filter_flow {
     tp_dataflow *df;
     tp_filter_fn keep;
     tp_map_call call;
     void (*release)(void *user);
-} tp__keep_flow;
+} tp__df_filter_flow;
 
-static tp_status tp__keep_next(tp_dataflow *df, tp_datapoint *dp)
+static tp_status tp__df_filter_next(tp_dataflow *df, tp_datapoint *dp)
 {
-    tp__keep_flow *f = (tp__keep_flow *)df->user;
+    tp__df_filter_flow *f = (tp__df_filter_flow *)df->user;
     for (;;) {
         const tp_status st = tp_df_next(f->df, dp);
         if (st != TP_OK) return st;
@@ -3997,18 +4000,18 @@ static tp_status tp__keep_next(tp_dataflow *df, tp_datapoint *dp)
         if (stays) return TP_OK;
     }
 }
-static tp_status tp__keep_restart(tp_dataflow *df, int64_t pass)
+static tp_status tp__df_filter_restart(tp_dataflow *df, int64_t pass)
 {
-    tp__keep_flow *f = (tp__keep_flow *)df->user;
+    tp__df_filter_flow *f = (tp__df_filter_flow *)df->user;
     f->call.key = tp__df_key(df->seed, df->name, pass);
     f->call.pass = pass;
     f->call.index = 0;
     return tp_df_restart(f->df, pass);
 }
-static int64_t tp__keep_size(tp_dataflow *df) { return tp_df_size(((const tp__keep_flow *)df->user)->df); }
-static void tp__keep_close(tp_dataflow *df)
+static int64_t tp__df_filter_size(tp_dataflow *df) { return tp_df_size(((const tp__df_filter_flow *)df->user)->df); }
+static void tp__df_filter_close(tp_dataflow *df)
 {
-    tp__keep_flow *f = (tp__keep_flow *)df->user;
+    tp__df_filter_flow *f = (tp__df_filter_flow *)df->user;
     tp_df_free(f->df);
     if (f->release) f->release(f->call.user);
 }
@@ -4017,34 +4020,34 @@ TP_DEF tp_dataflow *tp_df_filter_(const tp_df_filter_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
     tp_dataflow *df;
-    if (!tp__df_around(&d->at_, d->df, "tp_df_filter", sizeof(tp__keep_flow), d->seed, &df)) {
+    if (!tp__df_around(&d->at_, d->df, "tp_df_filter", sizeof(tp__df_filter_flow), d->seed, &df)) {
         if (d->release) d->release(d->user);
         return df;
     }
-    tp__keep_flow *f = (tp__keep_flow *)df->user;
+    tp__df_filter_flow *f = (tp__df_filter_flow *)df->user;
     f->df = d->df;
     f->keep = d->keep;
     f->call.user = d->user;
     f->release = d->release;
-    df->next = tp__keep_next;
-    df->restart = tp__keep_restart;
-    df->size = tp__keep_size;
-    df->close = tp__keep_close;
+    df->next = tp__df_filter_next;
+    df->restart = tp__df_filter_restart;
+    df->size = tp__df_filter_size;
+    df->close = tp__df_filter_close;
     return df;
 }
 
 /* -- repeated_point ---- >>df repeated_point */
 
-typedef struct tp__again_flow {
+typedef struct tp__repeated_point_flow {
     tp_dataflow *df;
     /* num: repetitions of each datapoint; left: those of the current one that are still to be given */
     int64_t num, left;
     tp_datapoint in;
-} tp__again_flow;
+} tp__repeated_point_flow;
 
-static tp_status tp__again_next(tp_dataflow *df, tp_datapoint *dp)
+static tp_status tp__repeated_point_next(tp_dataflow *df, tp_datapoint *dp)
 {
-    tp__again_flow *f = (tp__again_flow *)df->user;
+    tp__repeated_point_flow *f = (tp__repeated_point_flow *)df->user;
     tp_status st = TP_OK;
     if (f->left == 0) {
         st = tp_df_next(f->df, &f->in);
@@ -4054,21 +4057,21 @@ static tp_status tp__again_next(tp_dataflow *df, tp_datapoint *dp)
     if (st == TP_OK) f->left--;
     return st;
 }
-static tp_status tp__again_restart(tp_dataflow *df, int64_t pass)
+static tp_status tp__repeated_point_restart(tp_dataflow *df, int64_t pass)
 {
-    tp__again_flow *f = (tp__again_flow *)df->user;
+    tp__repeated_point_flow *f = (tp__repeated_point_flow *)df->user;
     f->left = 0;
     return tp_df_restart(f->df, pass);
 }
-static int64_t tp__again_size(tp_dataflow *df)
+static int64_t tp__repeated_point_size(tp_dataflow *df)
 {
-    const tp__again_flow *f = (const tp__again_flow *)df->user;
+    const tp__repeated_point_flow *f = (const tp__repeated_point_flow *)df->user;
     const int64_t n = tp_df_size(f->df);
     return n < 0 || n > INT64_MAX / f->num ? -1 : n * f->num;
 }
-static tp_status tp__again_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+static tp_status tp__repeated_point_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
-    tp__again_flow *f = (tp__again_flow *)df->user;
+    tp__repeated_point_flow *f = (tp__repeated_point_flow *)df->user;
     *skipped = n < f->left ? n : f->left;
     f->left -= *skipped;
     const int64_t rest = n - *skipped, whole = rest / f->num;
@@ -4086,9 +4089,9 @@ static tp_status tp__again_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     *skipped = n;
     return TP_OK;
 }
-static void tp__again_close(tp_dataflow *df)
+static void tp__repeated_point_close(tp_dataflow *df)
 {
-    tp__again_flow *f = (tp__again_flow *)df->user;
+    tp__repeated_point_flow *f = (tp__repeated_point_flow *)df->user;
     tp_df_free(f->df);
     tp_datapoint_free(&f->in);
 }
@@ -4096,15 +4099,15 @@ static void tp__again_close(tp_dataflow *df)
 TP_DEF tp_dataflow *tp_df_repeated_point(tp_dataflow *child, int64_t num)
 {
     tp_dataflow *df;
-    if (!tp__df_around(NULL, child, "tp_df_repeated_point", sizeof(tp__again_flow), 0, &df)) return df;
-    tp__again_flow *f = (tp__again_flow *)df->user;
+    if (!tp__df_around(NULL, child, "tp_df_repeated_point", sizeof(tp__repeated_point_flow), 0, &df)) return df;
+    tp__repeated_point_flow *f = (tp__repeated_point_flow *)df->user;
     f->df = child;
     f->num = num;
-    df->next = tp__again_next;
-    df->restart = tp__again_restart;
-    df->size = tp__again_size;
-    df->seek = tp__again_seek;
-    df->close = tp__again_close;
+    df->next = tp__repeated_point_next;
+    df->restart = tp__repeated_point_restart;
+    df->size = tp__repeated_point_size;
+    df->seek = tp__repeated_point_seek;
+    df->close = tp__repeated_point_close;
     if (num < 1)
         return TP__REFUSE(df, NULL, TP_ERR_ARG, "tp_df_repeated_point: %lld times: give a positive number",
                           (long long)num);
@@ -4211,7 +4214,7 @@ TP_DEF tp_dataflow *tp_df_cache_(const tp_df_cache_desc *d)
     if (!tp__df_around(&d->at_, d->df, "tp_df_cache", sizeof(tp__cache_flow), d->seed, &df)) return df;
     tp__cache_flow *f = (tp__cache_flow *)df->user;
     f->df = d->df;
-    f->shuffle = tp__yes(d->shuffle, false);
+    f->shuffle = tp__tri_is_yes(d->shuffle, false);
     df->next = tp__cache_next;
     df->restart = tp__cache_restart;
     df->size = tp__cache_size;
@@ -4329,7 +4332,7 @@ TP_DEF tp_dataflow *tp_df_batch_by_shape_(const tp_df_batch_by_shape_desc *d)
     f->df = d->df;
     f->batch = d->batch_size;
     f->idx = d->idx;
-    f->keep_state = tp__yes(d->keep_state, true);
+    f->keep_state = tp__tri_is_yes(d->keep_state, true);
     df->next = tp__by_shape_next;
     df->restart = tp__by_shape_restart;
     df->size = tp__by_shape_size;
@@ -4504,7 +4507,7 @@ static tp_status tp__crew_read(const tp__crew *f, tp__crew_slot *s)
 }
 
 /* Wakes the caller if it has something to do: called after a slot became ready or a worker finished. The mutex is locked. */
-static void tp__crew_tell(tp__crew *f)
+static void tp__crew_wake_caller(tp__crew *f)
 {
     if (f->paused || f->ended || f->n_ready >= f->want) tp_cond_signal(f->done);
 }
@@ -4538,12 +4541,12 @@ static void tp__crew_refill(tp__crew *f)
             tp_cond_signal(f->work);
         } else if (!none) {
             tp__crew_ready(f, k);
-            tp__crew_tell(f);
+            tp__crew_wake_caller(f);
         }
     }
     f->reading = false;
     f->busy--;
-    tp__crew_tell(f);
+    tp__crew_wake_caller(f);
 }
 
 static void tp__crew_thread(void *user)
@@ -4568,13 +4571,13 @@ static void tp__crew_thread(void *user)
         tp_mutex_lock(f->mutex);
         tp__crew_ready(f, k);
         f->busy--;
-        tp__crew_tell(f);
+        tp__crew_wake_caller(f);
     }
     tp_mutex_unlock(f->mutex);
 }
 
 /* Frees the slots of a queue; the mutex is locked. */
-static void tp__crew_spare(tp__crew *f, tp__crew_ring *of)
+static void tp__crew_free_slots(tp__crew *f, tp__crew_ring *of)
 {
     if (of->n == 0) return;
     while (of->n) {
@@ -4586,7 +4589,7 @@ static void tp__crew_spare(tp__crew *f, tp__crew_ring *of)
     if (4 * (int64_t)f->spare.n >= f->n_slot) tp_cond_signal(f->work);
 }
 /* Moves ready slots from the head of the line to the caller, up to `most`. The mutex is locked. */
-static void tp__crew_give(tp__crew *f, int most)
+static void tp__crew_give_to_caller(tp__crew *f, int most)
 {
     for (int n = 0; n < most && f->line.n && f->slot[f->line.item[f->line.head]].ready; n++) {
         tp__crew_push(f, &f->given, tp__crew_pop(f, &f->line));
@@ -4596,7 +4599,7 @@ static void tp__crew_give(tp__crew *f, int most)
 }
 
 /* Returns the failure of a slot with its sentence, and lets reading continue after it. */
-static tp_status tp__crew_says(tp__crew *f, int k)
+static tp_status tp__crew_slot_failure(tp__crew *f, int k)
 {
     const tp__crew_slot *s = &f->slot[k];
     const tp_status st = s->status;
@@ -4670,14 +4673,14 @@ static bool tp__crew_await(tp__crew *f)
 static tp_status tp__crew_more(tp__crew *f)
 {
     tp_mutex_lock(f->mutex);
-    tp__crew_spare(f, &f->seen);
+    tp__crew_free_slots(f, &f->seen);
     if (f->paused) {
         f->paused = false;
         __atomic_store_n(&f->stopping, false, __ATOMIC_RELEASE);
         tp_cond_signal(f->work); /* the worker that reads wakes the next one */
     }
     const bool waited = tp__crew_await(f);
-    tp__crew_give(f, f->n_slot / 4 + 1);
+    tp__crew_give_to_caller(f, f->n_slot / 4 + 1);
     tp_mutex_unlock(f->mutex);
     return f->given.n ? TP_OK : waited ? TP_END : TP_STOP;
 }
@@ -4693,7 +4696,7 @@ static tp_status tp__crew_next(tp_dataflow *df, tp_datapoint *dp)
         if (f->given.n == 0 && (st = tp__crew_more(f)) != TP_OK) break;
         const int k = tp__crew_pop(f, &f->given);
         const tp__crew_slot *s = &f->slot[k];
-        if (s->status != TP_OK) return tp__crew_says(f, k);
+        if (s->status != TP_OK) return tp__crew_slot_failure(f, k);
         if (!s->drop) {
             f->held = k;
             return tp_datapoint_view(dp, f->fn ? &s->out : &s->in);
@@ -4718,11 +4721,11 @@ static tp_status tp__crew_restart(tp_dataflow *df, int64_t pass)
     tp__crew_pause(f);
     if (f->held >= 0) tp__crew_push(f, &f->seen, f->held);
     f->held = -1;
-    tp__crew_spare(f, &f->seen);
-    tp__crew_spare(f, &f->given);
-    if (!f->ordered) tp__crew_spare(f, &f->raw);
+    tp__crew_free_slots(f, &f->seen);
+    tp__crew_free_slots(f, &f->given);
+    if (!f->ordered) tp__crew_free_slots(f, &f->raw);
     f->raw.n = 0; /* slots in `raw`; with .ordered they are in `line` too */
-    tp__crew_spare(f, &f->line);
+    tp__crew_free_slots(f, &f->line);
     f->n_ready = 0;
     f->ended = false;
     tp_mutex_unlock(f->mutex);
@@ -4749,11 +4752,11 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         return st == TP_END ? TP_OK : st;
     }
     tp__crew_pause(f);
-    tp__crew_give(f, f->n_slot);
+    tp__crew_give_to_caller(f, f->n_slot);
     tp_mutex_unlock(f->mutex);
     while (*skipped < n && f->given.n) {
         const int k = tp__crew_pop(f, &f->given);
-        if (f->slot[k].unread) return tp__crew_says(f, k);
+        if (f->slot[k].unread) return tp__crew_slot_failure(f, k);
         tp__crew_push(f, &f->seen, k);
         ++*skipped;
     }
@@ -4764,9 +4767,9 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
     }
     if (*skipped < n && f->line.n) { /* the next slot in line is a failure */
         tp_mutex_lock(f->mutex);
-        tp__crew_give(f, 1);
+        tp__crew_give_to_caller(f, 1);
         tp_mutex_unlock(f->mutex);
-        return tp__crew_says(f, tp__crew_pop(f, &f->given));
+        return tp__crew_slot_failure(f, tp__crew_pop(f, &f->given));
     }
     if (*skipped < n && !f->ended) {
         int64_t k = 0;
@@ -4818,8 +4821,8 @@ static tp_dataflow *tp__crew_new(const tp_df_parallel_map_desc *d, const char *n
     f->call.user = d->user;
     f->release = d->release;
     f->key_name = key_name;
-    f->ordered = tp__yes(d->ordered, true);
-    f->keeps_all = !d->fn || tp__yes(d->keeps_all, false);
+    f->ordered = tp__tri_is_yes(d->ordered, true);
+    f->keeps_all = !d->fn || tp__tri_is_yes(d->keeps_all, false);
     f->held = -1;
     f->paused = true;
     df->next = tp__crew_next;
@@ -4895,9 +4898,9 @@ TP_DEF tp_dataflow *tp_df_parallel_map_(const tp_df_parallel_map_desc *d)
     return tp__parallel_map(d, "tp_df_parallel_map", "tp_df_map");
 }
 
-static tp_status tp__turns_next(tp_dataflow *df, tp_datapoint *dp)
+static tp_status tp__round_robin_next(tp_dataflow *df, tp_datapoint *dp)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     if (f->given == f->size) return TP_END;
     const tp_status st = tp_df_next(f->df[f->draws % f->n], dp);
     if (st != TP_OK) return st;
@@ -4906,7 +4909,7 @@ static tp_status tp__turns_next(tp_dataflow *df, tp_datapoint *dp)
     return TP_OK;
 }
 /* Skips n datapoints, each flow its share of them. */
-static tp_status tp__turns_skip(tp__many_flow *f, int64_t n)
+static tp_status tp__round_robin_skip(tp__several_flows *f, int64_t n)
 {
     tp_status st = TP_OK;
     const int first = (int)(f->draws % f->n);
@@ -4918,9 +4921,9 @@ static tp_status tp__turns_skip(tp__many_flow *f, int64_t n)
     if (st != TP_OK) f->started = false; /* the next restart must restart all flows */
     return st;
 }
-static tp_status tp__turns_restart(tp_dataflow *df, int64_t pass)
+static tp_status tp__round_robin_restart(tp_dataflow *df, int64_t pass)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     const bool endless = f->size < 0;
     if (f->size > 0 && pass > INT64_MAX / f->size - 1)
         return tp_fail(TP_ERR_ARG, "%s: there is no pass %lld", df->name, (long long)pass);
@@ -4928,17 +4931,17 @@ static tp_status tp__turns_restart(tp_dataflow *df, int64_t pass)
     f->given = 0;
     /* the usual case: continue where the last pass ended */
     if (!endless && f->started && f->draws == want) return TP_OK;
-    const tp_status st = tp__many_restart(df, endless ? pass : 0);
+    const tp_status st = tp__several_restart(df, endless ? pass : 0);
     f->draws = 0;
     f->started = st == TP_OK;
-    return st == TP_OK ? tp__turns_skip(f, want) : st;
+    return st == TP_OK ? tp__round_robin_skip(f, want) : st;
 }
-static int64_t tp__turns_size(tp_dataflow *df) { return ((const tp__many_flow *)df->user)->size; }
-static tp_status tp__turns_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
+static int64_t tp__round_robin_size(tp_dataflow *df) { return ((const tp__several_flows *)df->user)->size; }
+static tp_status tp__round_robin_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
-    tp__many_flow *f = (tp__many_flow *)df->user;
+    tp__several_flows *f = (tp__several_flows *)df->user;
     const int64_t m = f->size < 0 || n < f->size - f->given ? n : f->size - f->given;
-    const tp_status st = tp__turns_skip(f, m);
+    const tp_status st = tp__round_robin_skip(f, m);
     if (st != TP_OK) return st;
     if (f->size >= 0) f->given += m;
     *skipped = m;
@@ -4966,14 +4969,14 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
         list[i] = p.df ? tp_df_prefetch_(&p) : NULL;
         if (!list[i]) break; /* the flows after it are NULL too */
     }
-    tp_dataflow *df = tp__many_new(list, d->num_thread, "tp_df_multi_thread", false);
+    tp_dataflow *df = tp__several_new(list, d->num_thread, "tp_df_multi_thread", false);
     tp_free((void *)list);
     if (!df || df->next != tp__concat_next) return df;
-    ((tp__many_flow *)df->user)->size = size;
-    df->next = tp__turns_next;
-    df->restart = tp__turns_restart;
-    df->size = tp__turns_size;
-    df->seek = tp__turns_seek;
+    ((tp__several_flows *)df->user)->size = size;
+    df->next = tp__round_robin_next;
+    df->restart = tp__round_robin_restart;
+    df->size = tp__round_robin_size;
+    df->seek = tp__round_robin_seek;
     return df;
 }
 
@@ -4992,16 +4995,16 @@ typedef struct tp__procs_order {
      * datapoints exist? */
     int64_t slot;
 } tp__procs_order;
-typedef struct tp__procs_said {
+typedef struct tp__procs_report_message {
     int64_t generation, slot, status;
     /* offset and size of the datapoint in the shared memory; for a failure: size of its sentence, which follows;
      * for PROBE: at is the answer */
     int64_t at, bytes;
-} tp__procs_said;
-typedef struct tp__procs_part { /* the head of one component of a datapoint in the shared memory */
+} tp__procs_report_message;
+typedef struct tp__procs_component_head { /* the head of one component of a datapoint in the shared memory */
     int64_t dtype, ndim, dim[TP_MAX_DIMS];
     int64_t at, parts; /* at: offset of the component's data from the first head; parts: number of components */
-} tp__procs_part;
+} tp__procs_component_head;
 
 /* -- multi_process: the worker */
 
@@ -5021,9 +5024,9 @@ typedef struct tp__procs_self {
     tp_datapoint dp;
 } tp__procs_self;
 
-static void tp__procs_say(const tp__procs_self *me, int slot, tp_status st, int64_t at, int64_t bytes)
+static void tp__procs_report(const tp__procs_self *me, int slot, tp_status st, int64_t at, int64_t bytes)
 {
-    tp__procs_said said;
+    tp__procs_report_message said;
     const char *text = tp_last_error();
     said.generation = me->generation;
     said.slot = slot;
@@ -5035,7 +5038,7 @@ static void tp__procs_say(const tp__procs_self *me, int slot, tp_status st, int6
 }
 
 /* Returns the number of bytes of the datapoint with its heads; sets the offset of the data in each part. -1: too large. */
-static int64_t tp__procs_layout(const tp_datapoint *dp, tp__procs_part *part)
+static int64_t tp__procs_layout(const tp_datapoint *dp, tp__procs_component_head *part)
 {
     size_t at;
     if (!tp_mul_size((size_t)dp->n, sizeof *part, &at)) return -1;
@@ -5061,7 +5064,7 @@ static tp_status tp__procs_room(tp__procs_self *me, tp__procs_slot *s, int64_t b
     tp__os_unmap_file(me->map, (uint64_t)me->size);
     me->map = tp__os_map_file(me->file, (uint64_t)(me->size + room));
     if (!me->map) { /* the old mapping is gone: this process cannot continue */
-        tp__procs_say(
+        tp__procs_report(
             me, 0, tp_fail(TP_ERR_NOMEM, "%lld bytes of shared memory cannot be mapped", (long long)(me->size + room)),
             0, 0);
         _exit(1);
@@ -5081,7 +5084,7 @@ static tp_status tp__procs_pack(tp__procs_self *me, tp__procs_slot *s, int64_t *
     *bytes = tp__procs_layout(dp, NULL);
     const tp_status st = tp__procs_room(me, s, *bytes);
     if (st != TP_OK) return st;
-    tp__procs_part *part = (tp__procs_part *)(void *)(me->map + s->at);
+    tp__procs_component_head *part = (tp__procs_component_head *)(void *)(me->map + s->at);
     for (int i = 0; i < dp->n; i++) {
         memset(&part[i], 0, sizeof part[i]);
         part[i].parts = dp->n;
@@ -5117,7 +5120,7 @@ static tp_status tp__procs_make(tp__procs_self *me)
     return st;
 }
 
-static void tp__procs_obey(tp__procs_self *me, const tp__procs_order *o)
+static void tp__procs_do_order(tp__procs_self *me, const tp__procs_order *o)
 {
     if (o->slot >= 0) {
         if (o->generation == me->generation && o->slot < me->slots) me->slot[o->slot].taken = false;
@@ -5134,7 +5137,7 @@ static void tp__procs_obey(tp__procs_self *me, const tp__procs_order *o)
     int64_t k = 0;
     tp_status st = tp_df_restart(me->df, o->pass);
     if (st == TP_OK) st = tp_df_seek(me->df, o->skip, &k);
-    tp__procs_say(me, 0, st, k, 0);
+    tp__procs_report(me, 0, st, k, 0);
 }
 
 #ifndef TP_NO_THREADS
@@ -5161,7 +5164,7 @@ static void tp__procs_main(tp__procs_self *me)
         if (!me->running || k == me->slots || tp__os_readable(me->fd, 0)) {
             tp__procs_order order;
             if (tp__os_read(me->fd, &order, sizeof order) != (int64_t)sizeof order) _exit(0);
-            tp__procs_obey(me, &order);
+            tp__procs_do_order(me, &order);
             continue;
         }
         int64_t bytes = 0;
@@ -5169,7 +5172,7 @@ static void tp__procs_main(tp__procs_self *me)
         if (st == TP_OK) st = tp__procs_pack(me, &me->slot[k], &bytes);
         me->slot[k].taken = true;
         if (st > TP_OK) me->running = false;
-        tp__procs_say(me, k, st, me->slot[k].at, bytes);
+        tp__procs_report(me, k, st, me->slot[k].at, bytes);
     }
 }
 
@@ -5293,7 +5296,7 @@ static tp_status tp__procs_order_to(tp_dataflow *df, int i, int64_t slot, int64_
 
 /* Reads the next report of worker i about this generation. For a failure the sentence is set. TP_STOP: the source must stop; the
  * report can be read later. */
-static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
+static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_report_message *said)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     const tp__procs_worker *w = &f->worker[i];
@@ -5319,11 +5322,11 @@ static tp_status tp__procs_listen(tp_dataflow *df, int i, tp__procs_said *said)
 
 /* Makes dp the datapoint of worker i, as views of its memory. The heads are checked, because a copy of this program
  * that may have crashed wrote them. */
-static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_said *said, tp_datapoint *dp)
+static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_report_message *said, tp_datapoint *dp)
 {
     const char *const wrong = "tp_df_multi_process: a process reported a datapoint that is not in its shared memory";
     if (said->bytes == 0) return tp_datapoint_resize(dp, 0);
-    if (said->at < 0 || said->bytes < (int64_t)sizeof(tp__procs_part) || said->bytes > INT64_MAX - said->at)
+    if (said->at < 0 || said->bytes < (int64_t)sizeof(tp__procs_component_head) || said->bytes > INT64_MAX - said->at)
         return tp_fail(TP_ERR_FORMAT, "%s", wrong);
     if ((uint64_t)(said->at + said->bytes) > w->mapped) {
         tp__os_unmap_file(w->map, w->mapped);
@@ -5334,7 +5337,7 @@ static tp_status tp__procs_unpack(tp__procs_worker *w, const tp__procs_said *sai
             return tp_fail(TP_ERR_NOMEM, "tp_df_multi_process: %lld bytes of shared memory cannot be mapped",
                            (long long)(said->at + said->bytes));
     }
-    const tp__procs_part *part = (const tp__procs_part *)(const void *)(w->map + said->at);
+    const tp__procs_component_head *part = (const tp__procs_component_head *)(const void *)(w->map + said->at);
     const int64_t n = part->parts;
     if (n < 1 || n > INT_MAX || n > said->bytes / (int64_t)sizeof *part) return tp_fail(TP_ERR_FORMAT, "%s", wrong);
     tp_status st = tp_datapoint_resize(dp, (int)n);
@@ -5358,7 +5361,7 @@ static tp_status tp__procs_next(tp_dataflow *df, tp_datapoint *dp)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
     tp_status st = TP_OK;
-    tp__procs_said said;
+    tp__procs_report_message said;
     if (f->broken[0]) return tp_fail(TP_ERR, "%s", f->broken);
     for (int i = 0; i < f->n && !f->begun && st == TP_OK; i++)
         st = tp__procs_order_to(df, i, TP__PROCS_BEGIN, f->position);
@@ -5379,7 +5382,7 @@ static tp_status tp__procs_next(tp_dataflow *df, tp_datapoint *dp)
 }
 
 /* Drops the datapoints read ahead; the next call of next tells the workers where to continue. */
-static void tp__procs_anew(tp__procs_flow *f, int64_t position)
+static void tp__procs_drop_ahead(tp__procs_flow *f, int64_t position)
 {
     f->generation++;
     f->position = position;
@@ -5402,23 +5405,23 @@ static tp_status tp__procs_restart(tp_dataflow *df, int64_t pass)
         tp__procs_stop(f);
         return tp_fail(st, "%s", text);
     }
-    tp__procs_anew(f, 0);
+    tp__procs_drop_ahead(f, 0);
     return TP_OK;
 }
 
 static tp_status tp__procs_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
 {
     tp__procs_flow *f = (tp__procs_flow *)df->user;
-    tp__procs_said said;
+    tp__procs_report_message said;
     if (f->broken[0]) return tp_fail(TP_ERR, "%s", f->broken);
     const int64_t target = n > INT64_MAX - f->position ? INT64_MAX : f->position + n;
-    tp__procs_anew(f, f->position);
+    tp__procs_drop_ahead(f, f->position);
     tp_status st = tp__procs_order_to(df, 0, TP__PROCS_PROBE, target); /* worker 0 can seek df; the parent cannot */
     if (st == TP_OK) st = tp__procs_listen(df, 0, &said);
     if (st != TP_OK) return st;
     if (said.status != TP_OK) return (tp_status)said.status;
     *skipped = said.at > f->position ? said.at - f->position : 0;
-    tp__procs_anew(f, f->position + *skipped);
+    tp__procs_drop_ahead(f, f->position + *skipped);
     return TP_OK;
 }
 
@@ -5611,7 +5614,7 @@ static tp_dataflow *tp__df_cifar(const tp__cifar_kind *kind, int which_label, co
     if (!df) return NULL;
     tp__rows_flow *f = (tp__rows_flow *)df->user;
     tp_status st = tp__cifar_load(kind, which_label, d->dir, train, &f->array[0], &f->array[1]);
-    if (st == TP_OK) st = tp__rows_ready(df, NULL, tp__yes(d->shuffle, train) ? TP_YES : TP_NO);
+    if (st == TP_OK) st = tp__rows_ready(df, NULL, tp__tri_is_yes(d->shuffle, train) ? TP_YES : TP_NO);
     if (st == TP_OK) return df;
     tp_df_free(df);
     return tp__df_failed(&d->at_, st);
@@ -5633,7 +5636,7 @@ TP_DEF tp_dataflow *tp_df_cifar100_(const tp_df_cifar100_desc *d)
     same.dir = d->dir;
     same.shuffle = d->shuffle;
     same.seed = d->seed;
-    return tp__df_cifar(&tp__cifar100, tp__yes(d->coarse, false) ? 0 : 1, &same);
+    return tp__df_cifar(&tp__cifar100, tp__tri_is_yes(d->coarse, false) ? 0 : 1, &same);
 }
 
 /* -- means */
@@ -6307,7 +6310,7 @@ TP_DEF tp_dataflow *tp_df_tfrecord_(const tp_df_tfrecord_desc *d)
     df->close = tp__tfrecord_flow_close;
     tp_status st = tp__tfrecord_take(f, d);
     for (int i = 0; i < d->n && st == TP_OK; i++) st = tp__tfrecord_scan(f, i);
-    if (st == TP_OK) st = tp__order_init(&f->order, f->order.n, tp__yes(d->shuffle, false));
+    if (st == TP_OK) st = tp__order_init(&f->order, f->order.n, tp__tri_is_yes(d->shuffle, false));
     if (st == TP_OK) return df;
     tp_df_free(df);
     return tp__df_failed(&d->at_, st);
@@ -6569,7 +6572,7 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d)
                 "tp_df_csv: component %d: columns have a number from 0 and are float32, float64, int32, int64 or, "
                 "one at a time, text (TP_U8)",
                 j);
-        if (c->name && !tp__yes(d->header, true))
+        if (c->name && !tp__tri_is_yes(d->header, true))
             return tp_df_fail(&d->at_, TP_ERR_ARG,
                               "tp_df_csv: column \"%s\" is asked for by name, but there is no header", c->name);
     }
@@ -6579,7 +6582,8 @@ TP_DEF tp_dataflow *tp_df_csv_(const tp_df_csv_desc *d)
     size_t size = 0;
     int64_t *first = (int64_t *)tp_calloc((size_t)d->n, sizeof *first);
     tp_status st = first ? tp_file_read(d->path, true, 0, &f->text, &size) : TP_ERR_NOMEM;
-    if (st == TP_OK) st = tp__csv_parse(f, size, d->path, d->columns, tp__yes(d->header, true), separator, first);
+    if (st == TP_OK)
+        st = tp__csv_parse(f, size, d->path, d->columns, tp__tri_is_yes(d->header, true), separator, first);
     tp_free(first);
     if (st == TP_OK) st = tp__rows_ready(df, NULL, d->shuffle);
     if (st == TP_OK) return df;
@@ -6918,7 +6922,7 @@ TP_DEF tp_dataflow *tp_df_text_chars_(const tp_df_text_chars_desc *d)
     df->next = tp__text_chars_next;
     tp_status st = tp__text_read(f, d->path, d->vocabulary, false);
     const int64_t most = (f->n - 1) / sequence;
-    f->random = tp__yes(d->shuffle, true);
+    f->random = tp__tri_is_yes(d->shuffle, true);
     f->order.n = d->size ? d->size : most;
     if (st == TP_OK && f->n <= sequence)
         st = tp_fail(TP_ERR_FORMAT, "%s has %lld characters, a sequence of %lld needs one more than that", d->path,
@@ -7071,7 +7075,7 @@ TP__COLD_BEGIN
 
 #define TP__MOST_PIXELS ((int64_t)64 << 20)
 
-typedef struct tp__image_look {
+typedef struct tp__image_header {
     const char *kind; /* "jpeg", "png" or "bmp"; NULL: none of them */
     uint64_t w, h;
     const char *damage; /* what is damaged; NULL: nothing that is visible without decoding */
@@ -7079,14 +7083,14 @@ typedef struct tp__image_look {
      * bytes (black) are inserted at pad_at, and the header's number at patch_at is replaced by patch. */
     size_t pad, pad_at, patch_at;
     uint8_t patch[4];
-} tp__image_look;
+} tp__image_header;
 
 static uint32_t tp__be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
 static uint32_t tp__be32(const uint8_t *p) { return tp__be16(p) << 16 | tp__be16(p + 2); }
 
 /* A JPEG file consists of segments: ff, a kind, a length, contents; after "start of scan" the coded image, in which ff
  * is followed by 0 or by a restart marker. The file ends with an end marker. */
-static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_look *look)
+static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_header *look)
 {
     look->kind = "JPEG";
     look->damage = "it is cut short";
@@ -7114,7 +7118,7 @@ static void tp__look_at_jpeg(const uint8_t *p, size_t n, tp__image_look *look)
 }
 
 /* A PNG file has 8 bytes, then chunks: length, kind, data, CRC. */
-static void tp__look_at_png(const uint8_t *p, size_t n, tp__image_look *look)
+static void tp__look_at_png(const uint8_t *p, size_t n, tp__image_header *look)
 {
     size_t palette = 0; /* bytes that a complete palette needs, 3 for each colour */
     look->kind = "PNG";
@@ -7146,7 +7150,7 @@ static void tp__look_at_png(const uint8_t *p, size_t n, tp__image_look *look)
     }
 }
 
-static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_look *look)
+static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_header *look)
 {
     look->kind = "BMP";
     look->damage = "it is cut short";
@@ -7170,9 +7174,9 @@ static void tp__look_at_bmp(const uint8_t *p, size_t n, tp__image_look *look)
     tp__put_le(look->patch, offset + look->pad, 4);
 }
 
-static tp__image_look tp__look_at_image(const uint8_t *p, size_t n)
+static tp__image_header tp__look_at_image(const uint8_t *p, size_t n)
 {
-    tp__image_look look;
+    tp__image_header look;
     memset(&look, 0, sizeof look);
     if (n >= 3 && p[0] == 0xff && p[1] == 0xd8 && p[2] == 0xff) tp__look_at_jpeg(p, n, &look);
     else if (n >= 8 && memcmp(p, "\x89PNG\r\n\x1a\n", 8) == 0) tp__look_at_png(p, n, &look);
@@ -7180,7 +7184,7 @@ static tp__image_look tp__look_at_image(const uint8_t *p, size_t n)
     return look;
 }
 
-static tp_status tp__image_refuse(const tp__image_look *look, size_t size, const char *what, int64_t max_pixels)
+static tp_status tp__image_check(const tp__image_header *look, size_t size, const char *what, int64_t max_pixels)
 {
     if (size == 0) return tp_fail(TP_ERR_FORMAT, "%s is empty", what);
     if (!look->kind)
@@ -7197,7 +7201,7 @@ static tp_status tp__image_refuse(const tp__image_look *look, size_t size, const
 
 #ifdef TP__STB
 /* Called after an image. If `keep`, enlarges the block so that a similar image fits into it. */
-static void tp__stb_settle(tp__stb *s, bool keep)
+static void tp__stb_resize_block(tp__stb *s, bool keep)
 {
     const size_t want = s->need;
     s->used = s->need = 0;
@@ -7211,7 +7215,7 @@ static void tp__stb_settle(tp__stb *s, bool keep)
 
 /* For a JPEG that is damaged after its header, stb_image may return the part that it decoded, without an error. Its failure reason
  * still shows the damage: PNG is tried first, so a good JPEG leaves the reason "bad png sig". */
-static bool tp__stb_gave_up(const tp__image_look *look)
+static bool tp__stb_gave_up(const tp__image_header *look)
 {
 #ifdef TP__STB_OURS
     const char *why = look->kind[0] == 'J' ? stbi_failure_reason() : NULL;
@@ -7221,7 +7225,7 @@ static bool tp__stb_gave_up(const tp__image_look *look)
 #endif
 }
 
-static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, const tp__image_look *look,
+static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, const tp__image_header *look,
                                   const char *what, int channels, tp_tensor *image)
 {
     int w = 0, h = 0, have = 0;
@@ -7236,7 +7240,7 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
         memcpy(padded, data, look->pad_at);
         memcpy(padded + look->pad_at + look->pad, data + look->pad_at, size - look->pad_at);
         memcpy(padded + look->patch_at, look->patch, 4);
-        const tp__image_look whole = {look->kind, look->w, look->h, NULL, 0, 0, 0, {0, 0, 0, 0}};
+        const tp__image_header whole = {look->kind, look->w, look->h, NULL, 0, 0, 0, {0, 0, 0, 0}};
         const tp_status st = tp__image_unpack(s, padded, size + look->pad, &whole, what, channels, image);
         tp__stb_now = s;
         tp__stb_free(padded);
@@ -7272,8 +7276,8 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
 {
     if (channels != 1 && channels != 3)
         return tp_fail(TP_ERR_ARG, "%s: an image with %d channels was asked for: 3 (RGB) or 1 (grey)", what, channels);
-    const tp__image_look look = tp__look_at_image((const uint8_t *)data, size);
-    const tp_status st = tp__image_refuse(&look, size, what, max_pixels);
+    const tp__image_header look = tp__look_at_image((const uint8_t *)data, size);
+    const tp_status st = tp__image_check(&look, size, what, max_pixels);
     if (st != TP_OK) return st;
     if (size > INT_MAX) return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file may have", what, size);
 #ifdef TP__STB
@@ -7281,7 +7285,7 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
     memset(&mine, 0, sizeof mine);
     tp__stb *use = s ? s : &mine;
     const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, what, channels, image);
-    tp__stb_settle(use, s != NULL && done == TP_OK); /* this call may change the last error */
+    tp__stb_resize_block(use, s != NULL && done == TP_OK); /* this call may change the last error */
     return done;
 #else
     (void)s, (void)image;
@@ -7437,7 +7441,7 @@ static void tp__image_close(tp_dataflow *df)
     tp_tensor_free(&f->passed);
 }
 
-typedef struct tp__image_choice { /* options that the three descriptors have in common */
+typedef struct tp__image_options { /* options that the three descriptors have in common */
     tp_at at;
     const char *name;
     int channel;
@@ -7445,9 +7449,9 @@ typedef struct tp__image_choice { /* options that the three descriptors have in 
     tp_on_error on_error;
     bool decode, shuffle;
     uint64_t seed;
-} tp__image_choice;
+} tp__image_options;
 
-static tp_dataflow *tp__image_new(const tp__image_choice *d)
+static tp_dataflow *tp__image_new(const tp__image_options *d)
 {
     if (d->channel != 0 && d->channel != 1 && d->channel != 3)
         return tp_df_fail(&d->at, TP_ERR_ARG, "%s: channel is %d: 3 (RGB) or 1 (grey)", d->name, d->channel);
@@ -7494,7 +7498,7 @@ static tp_status tp__image_add(tp__image_flow *f, const char *dir, const char *p
 }
 
 /* The last step of the three constructors: returns df if st is TP_OK, else a poison flow for the error. */
-static tp_dataflow *tp__image_made(tp_dataflow *df, const tp__image_choice *d, tp_status st)
+static tp_dataflow *tp__image_finish(tp_dataflow *df, const tp__image_options *d, tp_status st)
 {
     tp__image_flow *f = (tp__image_flow *)df->user;
     if (st == TP_OK) st = tp__order_init(&f->order, f->order.n, d->shuffle);
@@ -7508,15 +7512,15 @@ TP_DEF tp_dataflow *tp_df_image_from_file_(const tp_df_image_from_file_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
     if (d->n < 1 || !d->files) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_image_from_file: needs at least one file");
-    const tp__image_choice choice = {d->at_, "tp_df_image_from_file",    d->channel, d->max_pixels, d->on_error,
-                                     true,   tp__yes(d->shuffle, false), d->seed};
+    const tp__image_options choice = {d->at_, "tp_df_image_from_file",           d->channel, d->max_pixels, d->on_error,
+                                      true,   tp__tri_is_yes(d->shuffle, false), d->seed};
     tp_dataflow *df = tp__image_new(&choice);
     if (!df || df->next != tp__image_next) return df;
     tp_status st = TP_OK;
     for (int64_t i = 0; i < d->n && st == TP_OK; i++)
         st = d->files[i] ? tp__image_add((tp__image_flow *)df->user, NULL, d->files[i], strlen(d->files[i]), -1)
                          : tp_fail(TP_ERR_ARG, "tp_df_image_from_file: file %lld is NULL", (long long)i);
-    return tp__image_made(df, &choice, st);
+    return tp__image_finish(df, &choice, st);
 }
 
 /* The names in a folder in byte order, without those that begin with a dot. */
@@ -7609,17 +7613,17 @@ TP_DEF tp_dataflow *tp_df_image_folder_(const tp_df_image_folder_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
     if (!d->dir) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_image_folder: the folder is NULL");
-    const tp__image_choice choice = {d->at_,
-                                     "tp_df_image_folder",
-                                     d->channel,
-                                     d->max_pixels,
-                                     d->on_error,
-                                     tp__yes(d->decode, true),
-                                     tp__yes(d->shuffle, true),
-                                     d->seed};
+    const tp__image_options choice = {d->at_,
+                                      "tp_df_image_folder",
+                                      d->channel,
+                                      d->max_pixels,
+                                      d->on_error,
+                                      tp__tri_is_yes(d->decode, true),
+                                      tp__tri_is_yes(d->shuffle, true),
+                                      d->seed};
     tp_dataflow *df = tp__image_new(&choice);
     if (!df || df->next != tp__image_next) return df;
-    return tp__image_made(df, &choice, tp__image_add_classes((tp__image_flow *)df->user, d->dir));
+    return tp__image_finish(df, &choice, tp__image_add_classes((tp__image_flow *)df->user, d->dir));
 }
 
 TP_DEF const char *const *tp_df_image_classes(const tp_dataflow *df, int *n)
@@ -7674,14 +7678,14 @@ TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
     if (!d->list) return tp_df_fail(&d->at_, TP_ERR_ARG, "tp_df_image_list: the list is NULL");
-    const tp__image_choice choice = {d->at_,
-                                     "tp_df_image_list",
-                                     d->channel,
-                                     d->max_pixels,
-                                     d->on_error,
-                                     tp__yes(d->decode, true),
-                                     tp__yes(d->shuffle, true),
-                                     d->seed};
+    const tp__image_options choice = {d->at_,
+                                      "tp_df_image_list",
+                                      d->channel,
+                                      d->max_pixels,
+                                      d->on_error,
+                                      tp__tri_is_yes(d->decode, true),
+                                      tp__tri_is_yes(d->shuffle, true),
+                                      d->seed};
     tp_dataflow *df = tp__image_new(&choice);
     if (!df || df->next != tp__image_next) return df;
     char *text = NULL;
@@ -7689,7 +7693,7 @@ TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d)
     tp_status st = tp_file_read(d->list, true, 0, &text, &size);
     if (st == TP_OK) st = tp__image_list_parse((tp__image_flow *)df->user, text, size, d->list, d->dir);
     tp_free(text);
-    return tp__image_made(df, &choice, st);
+    return tp__image_finish(df, &choice, st);
 }
 
 /* -- lmdb ---- >>df lmdb */
@@ -7838,10 +7842,10 @@ TP_DEF tp_dataflow *tp_df_lmdb_(const tp_df_lmdb_desc *d)
     df->size = tp__ordered_size;
     df->seek = tp__ordered_seek;
     df->close = tp__lmdb_close;
-    f->raw = tp__yes(d->raw, false);
+    f->raw = tp__tri_is_yes(d->raw, false);
     f->path = tp_strdup(d->path);
     tp_status st = f->path ? tp__lmdb_open(f) : TP_ERR_NOMEM;
-    if (st == TP_OK) st = tp__order_init(&f->order, f->order.n, tp__yes(d->shuffle, true));
+    if (st == TP_OK) st = tp__order_init(&f->order, f->order.n, tp__tri_is_yes(d->shuffle, true));
     if (st == TP_OK) return df;
     tp_df_free(df);
     return tp__df_failed(&d->at_, st);
@@ -8144,7 +8148,7 @@ static tp_status tp__aug_step_status(int64_t h, int64_t w)
 }
 
 /* Adds a step with up to four numbers that keeps the size. */
-static tp_status tp__aug_plain(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, double p, double q)
+static tp_status tp__aug_add_step(tp__aug_draw *d, const tp_augmentor *a, const tp__aug_kind *kind, double p, double q)
 {
     tp__aug_step *s = tp__aug_step_new(d, a, kind, d->h, d->w);
     if (!s) return TP_ERR_NOMEM;
@@ -8253,7 +8257,7 @@ static tp_status tp__aug_room_like(tp__aug_run *r, int64_t h, int64_t w)
 {
     return tp__aug_room(r, r->x.dtype, h, w, r->x.c, r->x.ndim);
 }
-static void tp__aug_done(tp__aug_run *r) /* y becomes the current image */
+static void tp__aug_use_result(tp__aug_run *r) /* y becomes the current image */
 {
     r->buffer = r->buffer == 0;
     r->x = r->y;
@@ -8261,7 +8265,7 @@ static void tp__aug_done(tp__aug_run *r) /* y becomes the current image */
 static size_t tp__aug_row_bytes(const tp__pixels *x) { return (size_t)(x->w * x->c) * tp_dtype_size(x->dtype); }
 
 /* Makes the image writable and its rows contiguous. */
-static tp_status tp__aug_own(tp__aug_run *r)
+static tp_status tp__aug_make_writable(tp__aug_run *r)
 {
     const size_t bytes = tp__aug_row_bytes(&r->x);
     if (r->buffer >= 0 && r->x.stride == (int64_t)bytes && r->x.data == (char *)r->t->image_[r->buffer].data)
@@ -8269,7 +8273,7 @@ static tp_status tp__aug_own(tp__aug_run *r)
     const tp_status st = tp__aug_room_like(r, r->x.h, r->x.w);
     if (st != TP_OK) return st;
     for (int64_t i = 0; i < r->x.h; i++) memcpy(r->y.data + i * r->y.stride, r->x.data + i * r->x.stride, bytes);
-    tp__aug_done(r);
+    tp__aug_use_result(r);
     return TP_OK;
 }
 
@@ -8307,7 +8311,7 @@ static tp_status tp__aug_start(tp__aug_run *r, tp_transform *t, const tp_tensor 
 /* Swaps the result with the caller's tensor. */
 static tp_status tp__aug_finish(tp__aug_run *r, tp_tensor *out)
 {
-    const tp_status st = tp__aug_own(r);
+    const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     const int64_t dim[3] = {r->x.h, r->x.w, r->x.c};
     tp_tensor *from = &r->t->image_[r->buffer], keep = *out;
@@ -8455,7 +8459,7 @@ static tp_status tp__aug_flip_image(tp__aug_run *r, const tp__aug_step *s)
         else
             for (int64_t j = 0; j < w; j++) memcpy(to + j * size, from + (w - 1 - j) * size, (size_t)size);
     }
-    tp__aug_done(r);
+    tp__aug_use_result(r);
     return TP_OK;
 }
 static void tp__aug_flip_point(const tp__aug_step *s, float *x, float *y)
@@ -8487,7 +8491,7 @@ static tp_status tp__aug_transpose_image(tp__aug_run *r, const tp__aug_step *s)
     for (int64_t i = 0; i < r->x.w; i++)
         for (int64_t j = 0; j < r->x.h; j++)
             memcpy(r->y.data + i * r->y.stride + j * size, r->x.data + j * r->x.stride + i * size, (size_t)size);
-    tp__aug_done(r);
+    tp__aug_use_result(r);
     return TP_OK;
 }
 static void tp__aug_transpose_point(const tp__aug_step *s, float *x, float *y)
@@ -8559,7 +8563,7 @@ static tp_status tp__aug_pad_image(tp__aug_run *r, const tp__aug_step *s)
             if (j < w) memcpy(to + j * size, from + tp__aug_edge(j - left, r->x.w, edge) * size, (size_t)size);
         }
     }
-    tp__aug_done(r);
+    tp__aug_use_result(r);
     return TP_OK;
 }
 static void tp__aug_pad_point(const tp__aug_step *s, float *x, float *y)
@@ -8621,7 +8625,7 @@ typedef void (*tp__aug_row_fn)(float *x, int64_t n, int64_t c, const float *p);
 /* Changes the image in place, row by row, converted to floats. clip: float32 images are limited to 0..255 too. */
 static tp_status tp__aug_rows(tp__aug_run *r, tp__aug_row_fn fn, const float *p, float plus, bool clip)
 {
-    const tp_status st = tp__aug_own(r);
+    const tp_status st = tp__aug_make_writable(r);
     const int64_t n = r->x.w * r->x.c;
     float *row = st == TP_OK && r->x.dtype == TP_U8 ? tp__aug_work(r, 0, n) : NULL;
     if (st != TP_OK) return st;
@@ -8865,7 +8869,7 @@ static tp_status tp__aug_resample(tp__aug_run *r, const tp__aug_taps *tx, const 
                            tx->out, r->x.c);
         tp__aug_put_row(row, &r->y, i, 0.5f);
     }
-    tp__aug_done(r);
+    tp__aug_use_result(r);
     return TP_OK;
 }
 
@@ -8879,7 +8883,7 @@ static tp_status tp__aug_resize_nearest(tp__aug_run *r, int64_t h, int64_t w)
     for (int64_t i = 0; i < h; i++)
         tp__aug_gather_row(r->y.data + i * r->y.stride, r->x.data + (2 * i + 1) * r->x.h / (2 * h) * r->x.stride,
                            column, w, (size_t)tp__aug_pixel(&r->x));
-    tp__aug_done(r);
+    tp__aug_use_result(r);
     return TP_OK;
 }
 
@@ -8995,7 +8999,7 @@ static tp_status tp__aug_warp_nearest(tp__aug_run *r, const double *v, int edge,
             if (row < 0 || column < 0) tp__aug_fill(to, r->x.c, element, width);
             else memcpy(to, r->x.data + row * r->x.stride + column * size, (size_t)size);
         }
-    tp__aug_done(r);
+    tp__aug_use_result(r);
     return TP_OK;
 }
 
@@ -9015,7 +9019,7 @@ static tp_status tp__aug_warp_image(tp__aug_run *r, const tp__aug_step *s)
         tp__aug_warp_row(row, image, &r->x, v, (double)i, inter, edge, (float)s->number[8]);
         tp__aug_put_row(row, &r->y, i, 0.5f);
     }
-    tp__aug_done(r);
+    tp__aug_use_result(r);
     return TP_OK;
 }
 static void tp__aug_warp_point(const tp__aug_step *s, float *x, float *y)
@@ -9033,7 +9037,7 @@ static const tp__aug_kind tp__aug_warp = {"WarpAffine", "a b c d e f interp bord
  * dropped. The offsets repeat after 48 elements, a multiple of 1, 2, 3 and 4 channels, which suits vectors of any
  * length. */
 enum { TP__AUG_PATTERN = 48 };
-TP__HOT static void tp__aug_line_tail(unsigned char *x, float a, const float *offset, int64_t n)
+TP__HOT static void tp__aug_scale_add_tail(unsigned char *x, float a, const float *offset, int64_t n)
 {
     for (int64_t i = 0; i < n; i++) {
         float v = a * (float)x[i] + offset[i];
@@ -9042,11 +9046,11 @@ TP__HOT static void tp__aug_line_tail(unsigned char *x, float a, const float *of
         x[i] = (unsigned char)(int)v;
     }
 }
-static void tp__aug_line_bytes(unsigned char *x, float a, const float *b, int64_t n)
+static void tp__aug_scale_add_bytes(unsigned char *x, float a, const float *b, int64_t n)
 {
     int64_t i = TP__IF_FAST(tp__fast_line_bytes(x, a, b, TP__AUG_PATTERN, n), 0);
     for (; i < n; i += TP__AUG_PATTERN)
-        tp__aug_line_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : (int64_t)TP__AUG_PATTERN);
+        tp__aug_scale_add_tail(x + i, a, b, n - i < TP__AUG_PATTERN ? n - i : (int64_t)TP__AUG_PATTERN);
 }
 /* The same map with a = 1 and one integer offset: a saturating addition of bytes. */
 TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
@@ -9058,7 +9062,7 @@ TP__HOT static void tp__aug_add_bytes(unsigned char *x, int plus, int64_t n)
     else
         for (int64_t i = 0; i < n; i++) x[i] = (unsigned char)((x[i] > by ? x[i] : by) - by);
 }
-TP__HOT static void tp__aug_line_floats(float *x, float a, const float *b, int64_t c, int64_t n)
+TP__HOT static void tp__aug_scale_add_floats(float *x, float a, const float *b, int64_t c, int64_t n)
 {
     if (c == 1)
         for (int64_t i = 0; i < n; i++) x[i] = a * x[i] + b[0];
@@ -9068,9 +9072,9 @@ TP__HOT static void tp__aug_line_floats(float *x, float a, const float *b, int64
 }
 
 /* Applies a x + b to the elements x of the image. b: one offset for each channel. */
-static tp_status tp__aug_line(tp__aug_run *r, double a, const double *b, bool one, bool clip)
+static tp_status tp__aug_scale_add(tp__aug_run *r, double a, const double *b, bool one, bool clip)
 {
-    const tp_status st = tp__aug_own(r);
+    const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     const int64_t c = r->x.c, row = r->x.w * c, n = r->x.h * row;
     if (r->x.dtype == TP_U8 && one && a >= 1 && a <= 1) {
@@ -9079,7 +9083,7 @@ static tp_status tp__aug_line(tp__aug_run *r, double a, const double *b, bool on
     } else if (r->x.dtype == TP_U8 && (one || TP__AUG_PATTERN % c == 0)) {
         float pattern[TP__AUG_PATTERN];
         for (int k = 0; k < TP__AUG_PATTERN; k++) pattern[k] = (float)b[one ? 0 : k % c];
-        tp__aug_line_bytes((unsigned char *)r->x.data, (float)a, pattern, n);
+        tp__aug_scale_add_bytes((unsigned char *)r->x.data, (float)a, pattern, n);
     } else {
         float *each = tp__aug_work(r, 1, c), *x = each ? tp__aug_work(r, 0, row) : NULL;
         if (!x) return TP_ERR_NOMEM;
@@ -9087,7 +9091,7 @@ static tp_status tp__aug_line(tp__aug_run *r, double a, const double *b, bool on
         for (int64_t i = 0; i < r->x.h; i++) {
             float *at = r->x.dtype == TP_U8 ? x : (float *)(void *)(r->x.data + i * r->x.stride);
             if (at == x) tp__aug_get_row(at, &r->x, i);
-            tp__aug_line_floats(at, (float)a, each, one ? 1 : c, row);
+            tp__aug_scale_add_floats(at, (float)a, each, one ? 1 : c, row);
             if (at == x) tp__aug_put_row(at, &r->x, i, 0.0f);
             else if (clip) tp__aug_limit(at, 0.0f, 255.0f, row);
         }
@@ -9098,7 +9102,7 @@ static tp_status tp__aug_line(tp__aug_run *r, double a, const double *b, bool on
 /* numbers of the step: factor, offset, clip */
 static tp_status tp__aug_brightness_image(tp__aug_run *r, const tp__aug_step *s)
 {
-    return tp__aug_line(r, s->number[0], &s->number[1], true, s->number[2] > 0);
+    return tp__aug_scale_add(r, s->number[0], &s->number[1], true, s->number[2] > 0);
 }
 static const tp__aug_kind tp__aug_brightness = {"Brightness", "factor plus clip", false, tp__aug_brightness_image,
                                                 NULL};
@@ -9107,7 +9111,7 @@ static const tp__aug_kind tp__aug_brightness = {"Brightness", "factor plus clip"
 static tp_status tp__aug_lighting_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_need_rgb(r, s);
-    return st == TP_OK ? tp__aug_line(r, 1, s->number, false, s->number[3] > 0) : st;
+    return st == TP_OK ? tp__aug_scale_add(r, 1, s->number, false, s->number[3] > 0) : st;
 }
 static const tp__aug_kind tp__aug_lighting = {"Lighting", "plus0 plus1 plus2 clip", false, tp__aug_lighting_image,
                                               NULL};
@@ -9154,7 +9158,7 @@ static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
     const int rgb = (int)s->number[2];
     const double factor = s->number[0];
     tp_status st = rgb && r->x.c > 1 ? tp__aug_need_rgb(r, s) : TP_OK;
-    if (st == TP_OK) st = tp__aug_own(r);
+    if (st == TP_OK) st = tp__aug_make_writable(r);
     if (st == TP_OK) st = tp_tensor_resize(&r->t->work_, TP_F64, tp_make_shape_n(1, &r->x.c));
     if (st != TP_OK) return st;
     double *b = (double *)r->t->work_.data;
@@ -9165,7 +9169,7 @@ static tp_status tp__aug_contrast_image(tp__aug_run *r, const tp__aug_step *s)
         b[0] = b[1] = b[2] = grey;
     }
     for (int64_t k = 0; k < r->x.c; k++) b[k] *= 1 - factor;
-    return tp__aug_line(r, factor, b, r->x.c == 1, s->number[1] > 0);
+    return tp__aug_scale_add(r, factor, b, r->x.c == 1, s->number[1] > 0);
 }
 static const tp__aug_kind tp__aug_contrast = {"Contrast", "factor clip rgb", false, tp__aug_contrast_image, NULL};
 
@@ -9243,7 +9247,7 @@ static const tp__aug_kind tp__aug_hue = {"Hue", "hue rgb", false, tp__aug_hue_im
 static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
 {
     unsigned char table[256];
-    const tp_status st = tp__aug_own(r);
+    const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     for (int i = 0; i < 256; i++) {
         /* computed in float32, as in tensorpack, so that dropping the fraction gives the same integers; 255 stays 255 */
@@ -9265,7 +9269,7 @@ static const tp__aug_kind tp__aug_gamma = {"Gamma", "gamma", false, tp__aug_gamm
 /* numbers of the step: min, max */
 static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 {
-    const tp_status st = tp__aug_own(r);
+    const tp_status st = tp__aug_make_writable(r);
     const int64_t n = r->x.h * r->x.w * r->x.c;
     if (st != TP_OK) return st;
     if (r->x.dtype == TP_F32) {
@@ -9298,7 +9302,7 @@ static tp_status tp__aug_cast_image(tp__aug_run *r, const tp__aug_step *s)
         if (dtype == TP_F32) tp__aug_get_row((float *)(void *)to, &r->x, i);
         else tp__aug_bytes((unsigned char *)to, (const float *)(const void *)(r->x.data + i * r->x.stride), 0.0f, n);
     }
-    tp__aug_done(r);
+    tp__aug_use_result(r);
     return TP_OK;
 }
 static const tp__aug_kind tp__aug_cast = {"Cast", "float32", false, tp__aug_cast_image, NULL};
@@ -9309,7 +9313,7 @@ static tp_status tp__aug_to_floats(tp__aug_run *r)
     memset(&s, 0, sizeof s);
     s.number[0] = 1;
     const tp_status st = tp__aug_cast_image(r, &s);
-    return st == TP_OK ? tp__aug_own(r) : st;
+    return st == TP_OK ? tp__aug_make_writable(r) : st;
 }
 
 /* Computes the value to subtract and the divisor, for one channel or all: elements first, first + step, ... of n. */
@@ -9416,7 +9420,7 @@ static tp_status tp__aug_color_image(tp__aug_run *r, const tp__aug_step *s)
         }
         tp__aug_put_row(to, &r->y, i, 0.5f);
     }
-    tp__aug_done(r);
+    tp__aug_use_result(r);
     return TP_OK;
 }
 static const tp__aug_kind tp__aug_color = {"ColorSpace", "mode keepdims keepshape", false, tp__aug_color_image, NULL};
@@ -9426,7 +9430,7 @@ static const tp__aug_kind tp__aug_color = {"ColorSpace", "mode keepdims keepshap
 /* numbers of the step: y0 x0 h w fill */
 static tp_status tp__aug_cutout_image(tp__aug_run *r, const tp__aug_step *s)
 {
-    const tp_status st = tp__aug_own(r);
+    const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     char element[8];
     const size_t size = tp__aug_element(element, r->x.dtype, s->number[4]);
@@ -9456,7 +9460,7 @@ static tp_status tp__aug_gaussian_noise_image(tp__aug_run *r, const tp__aug_step
     uint32_t words[2 * TP__AUG_NOISE];
     double noise[TP__AUG_NOISE];
     float x[TP__AUG_NOISE];
-    const tp_status st = tp__aug_own(r);
+    const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     const int64_t n = r->x.h * r->x.w * r->x.c;
     for (int64_t i = 0; i < n; i += TP__AUG_NOISE) {
@@ -9478,7 +9482,7 @@ static const tp__aug_kind tp__aug_gaussian_noise = {"GaussianNoise", "sigma clip
 /* numbers of the step: white_prob, black_prob */
 static tp_status tp__aug_salt_pepper_image(tp__aug_run *r, const tp__aug_step *s)
 {
-    const tp_status st = tp__aug_own(r);
+    const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     const float white = (float)(1.0 - s->number[0]), black = (float)s->number[1];
     const int64_t n = r->x.h * r->x.w * r->x.c;
@@ -9519,7 +9523,7 @@ typedef struct tp__aug_plane {
 } tp__aug_plane;
 
 /* Rounds to the nearest integer, for |x| < 1024. */
-static float tp__aug_whole(float x) { return (float)((int)(x + 1024.5f) - 1024); }
+static float tp__aug_round_small(float x) { return (float)((int)(x + 1024.5f) - 1024); }
 static float tp__aug_byte(float x)
 {
     x = x > 0.0f ? x : 0.0f;
@@ -9624,9 +9628,9 @@ static void tp__aug_jpeg_row(float *row, const float *y, const float *cb, const 
 {
     for (int64_t j = 0; j < w; j++) {
         const float blue = cb[j] - 128.0f, red = cr[j] - 128.0f;
-        row[3 * j] = tp__aug_byte(y[j] + tp__aug_whole(1.402f * red));
-        row[3 * j + 1] = tp__aug_byte(y[j] + tp__aug_whole(-0.344136286f * blue - 0.714136286f * red));
-        row[3 * j + 2] = tp__aug_byte(y[j] + tp__aug_whole(1.772f * blue));
+        row[3 * j] = tp__aug_byte(y[j] + tp__aug_round_small(1.402f * red));
+        row[3 * j + 1] = tp__aug_byte(y[j] + tp__aug_round_small(-0.344136286f * blue - 0.714136286f * red));
+        row[3 * j + 2] = tp__aug_byte(y[j] + tp__aug_round_small(1.772f * blue));
     }
 }
 
@@ -9636,7 +9640,7 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
     if (r->x.c != 1 && r->x.c != 3)
         return tp_fail(TP_ERR_SHAPE, "%s: the image has %lld channels, it must have 1 or 3", s->a->name,
                        (long long)r->x.c);
-    const tp_status st = tp__aug_own(r);
+    const tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     const bool colour = r->x.c == 3, half = colour && s->number[1] > 0;
     const int64_t h = r->x.h, w = r->x.w, side = half ? 16 : 8;
@@ -9652,7 +9656,7 @@ static tp_status tp__aug_jpeg_image(tp__aug_run *r, const tp__aug_step *s)
     float c[64], t[64], *more = at + (colour ? 3 : 1) * n;
     for (int i = 0; i < 64; i++) {
         double cosine, sine;
-        tp__turn((double)((2 * (i & 7) + 1) * (i >> 3) % 32) / 32.0, &cosine, &sine);
+        tp__cos_sin_of_turn((double)((2 * (i & 7) + 1) * (i >> 3) % 32) / 32.0, &cosine, &sine);
         c[i] = (float)(cosine * (i < 8 ? 0.35355339059327376 : 0.5));
         t[(i & 7) * 8 + (i >> 3)] = c[i];
     }
@@ -9704,7 +9708,7 @@ static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
     const tp_aug_map_image_desc *d = (const tp_aug_map_image_desc *)s->a->desc;
     const tp_aug_image_fn fn = r->mask ? d->mask_fn : d->fn;
     if (!fn) return tp_fail(TP_ERR_UNSUPPORTED, "%s: without mask_fn it cannot be applied to a mask", s->a->name);
-    tp_status st = tp__aug_own(r);
+    tp_status st = tp__aug_make_writable(r);
     if (st != TP_OK) return st;
     tp_tensor *to = &r->t->image_[r->buffer == 0], in;
     const int64_t dim[3] = {r->x.h, r->x.w, r->x.c};
@@ -9730,7 +9734,7 @@ static tp_status tp__aug_map_apply(tp__aug_run *r, const tp__aug_step *s)
     r->y.ndim = n;
     r->y.stride = (int64_t)tp__aug_row_bytes(&r->y);
     if (to->own && to->data == to->own) {
-        tp__aug_done(r);
+        tp__aug_use_result(r);
     } else { /* out is a view, usually of the input image */
         r->x = r->y;
         r->buffer = in.data == to->data ? r->buffer : -1;
@@ -9857,11 +9861,11 @@ static tp_augmentor *tp__aug_parent(const char *name, tp_status (*draw)(tp__aug_
         return tp__aug_fail(NULL, TP_ERR_ARG, "%s: needs at least one augmentor", name);
     }
     for (int i = 0; i < n && a; i++) {
-        if (!tp__own(&augs[i]->owner_, augs[i]->name, name, NULL)) {
+        if (!tp__set_owner(&augs[i]->owner_, augs[i]->name, name, NULL)) {
             char text[TP__ERROR_TEXT];
             snprintf(text, sizeof text, "%s", tp_last_error());
             for (int k = i + 1; k < n; k++)
-                if (!tp__listed((const void *const *)augs, k)) tp__aug_drop(augs[k]);
+                if (!tp__listed_before((const void *const *)augs, k)) tp__aug_drop(augs[k]);
             tp_aug_free(a);
             return tp__aug_fail(NULL, TP_ERR_ARG, "%.380s", text);
         }
@@ -9869,7 +9873,7 @@ static tp_augmentor *tp__aug_parent(const char *name, tp_status (*draw)(tp__aug_
         a->places += augs[i]->places;
     }
     for (int i = 0; i < n && !a; i++)
-        if (augs[i] != bad && !tp__listed((const void *const *)augs, i)) tp__aug_drop(augs[i]);
+        if (augs[i] != bad && !tp__listed_before((const void *const *)augs, i)) tp__aug_drop(augs[i]);
     return a ? a : bad;
 }
 
@@ -9935,7 +9939,7 @@ static tp_augmentor *tp__aug_bad_size(const tp_at *at, const char *name, int h, 
 }
 static bool tp__aug_size_fine(int n) { return n >= 1 && n <= TP__AUG_SIDE; }
 /* Whether a range was given, with low <= high; both 0: not given. */
-static bool tp__aug_given(const float *range)
+static bool tp__aug_range_given(const float *range)
 {
     return !(range[0] >= 0 && range[0] <= 0 && range[1] >= 0 && range[1] <= 0);
 }
@@ -9945,7 +9949,7 @@ static bool tp__aug_range_fine(const float *range, double least, double most)
 }
 static void tp__aug_range_default(float *range, float low, float high)
 {
-    if (tp__aug_given(range)) return;
+    if (tp__aug_range_given(range)) return;
     range[0] = low;
     range[1] = high;
 }
@@ -9972,7 +9976,7 @@ static tp_status tp__aug_resize_step(tp__aug_draw *d, const tp_augmentor *a, int
 static tp_status tp__aug_resize_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_resize_desc *o = (const tp_aug_resize_desc *)a->desc;
-    return tp__aug_resize_step(d, a, o->h, o->w, o->interp, tp__yes(o->antialias, false));
+    return tp__aug_resize_step(d, a, o->h, o->w, o->interp, tp__tri_is_yes(o->antialias, false));
 }
 TP_DEF tp_augmentor *tp_aug_resize_(const tp_aug_resize_desc *d)
 {
@@ -9994,7 +9998,7 @@ static tp_status tp__aug_shortest_step(tp__aug_draw *d, const tp_augmentor *a, i
 static tp_status tp__aug_shortest_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_resize_shortest_edge_desc *o = (const tp_aug_resize_shortest_edge_desc *)a->desc;
-    return tp__aug_shortest_step(d, a, o->size, o->interp, tp__yes(o->antialias, false));
+    return tp__aug_shortest_step(d, a, o->size, o->interp, tp__tri_is_yes(o->antialias, false));
 }
 TP_DEF tp_augmentor *tp_aug_resize_shortest_edge_(const tp_aug_resize_shortest_edge_desc *d)
 {
@@ -10015,7 +10019,8 @@ static tp_status tp__aug_random_resize_draw(tp__aug_draw *d, const tp_augmentor 
 {
     const tp_aug_random_resize_desc *o = (const tp_aug_random_resize_desc *)a->desc;
     const double h = (double)d->h, w = (double)d->w, threshold = (double)o->aspect_ratio_thres;
-    const bool pixels = tp__yes(o->pixels, false), keep = !(threshold > 0), antialias = tp__yes(o->antialias, false);
+    const bool pixels = tp__tri_is_yes(o->pixels, false), keep = !(threshold > 0),
+               antialias = tp__tri_is_yes(o->antialias, false);
     for (int i = 0; i <= 50; i++) {
         double x = tp__aug_uniform(d, (double)o->xrange[0], (double)o->xrange[1]);
         double y = keep ? pixels ? x / w * h : x : tp__aug_uniform(d, (double)o->yrange[0], (double)o->yrange[1]);
@@ -10032,9 +10037,9 @@ TP_DEF tp_augmentor *tp_aug_random_resize_(const tp_aug_random_resize_desc *d)
     static const char name[] = "tp_aug_random_resize";
     if (!d) return tp__aug_no_options(__func__);
     tp_aug_random_resize_desc o = *d;
-    if (!tp__aug_given(o.yrange)) memcpy(o.yrange, o.xrange, sizeof o.yrange);
+    if (!tp__aug_range_given(o.yrange)) memcpy(o.yrange, o.xrange, sizeof o.yrange);
     o.aspect_ratio_thres = tp__float_option(d->aspect_ratio_thres, 0.15f);
-    if (!tp__aug_given(o.xrange) || !tp__aug_range_fine(o.xrange, 0, 1e6))
+    if (!tp__aug_range_given(o.xrange) || !tp__aug_range_fine(o.xrange, 0, 1e6))
         return tp__aug_bad_range(&d->at_, name, "xrange", o.xrange);
     if (!tp__aug_range_fine(o.yrange, 0, 1e6)) return tp__aug_bad_range(&d->at_, name, "yrange", o.yrange);
     if (!(o.aspect_ratio_thres >= 0) || o.minimum[0] < 0 || o.minimum[1] < 0)
@@ -10118,7 +10123,7 @@ static tp_status tp__aug_google_net_draw(tp__aug_draw *d, const tp_augmentor *a)
     typedef tp_aug_google_net_random_crop_and_resize_desc desc;
     const desc *o = (const desc *)a->desc;
     const double area = (double)d->h * (double)d->w;
-    const bool antialias = tp__yes(o->antialias, false);
+    const bool antialias = tp__tri_is_yes(o->antialias, false);
     tp_status st = TP_OK;
     for (int i = 0; i < 10; i++) {
         const double target =
@@ -10271,14 +10276,14 @@ static tp_status tp__aug_flip_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_flip_desc *o = (const tp_aug_flip_desc *)a->desc;
     if (!(tp__aug_uniform(d, 0, 1) < (double)o->prob)) return TP_OK;
-    return tp__aug_plain(d, a, &tp__aug_flip, tp__yes(o->horiz, false), 0);
+    return tp__aug_add_step(d, a, &tp__aug_flip, tp__tri_is_yes(o->horiz, false), 0);
 }
 TP_DEF tp_augmentor *tp_aug_flip_(const tp_aug_flip_desc *d)
 {
     if (!d) return tp__aug_no_options(__func__);
     tp_aug_flip_desc o = *d;
     o.prob = tp__float_option(d->prob, 0.5f);
-    if (tp__yes(o.horiz, false) == tp__yes(o.vert, false))
+    if (tp__tri_is_yes(o.horiz, false) == tp__tri_is_yes(o.vert, false))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_flip: set one of .horiz and .vert; for both use two flips");
     if (!tp__aug_prob_fine(o.prob)) return tp__aug_bad_prob(&d->at_, "tp_aug_flip", o.prob);
     return tp__aug_new("tp_aug_flip", tp__aug_flip_draw, &o, sizeof o);
@@ -10315,7 +10320,7 @@ static void tp__aug_angle(double degrees, double *cosine, double *sine)
 {
     double turn = degrees / 360.0;
     turn -= floor(turn);
-    tp__turn(turn < 1.0 ? turn : 0.0, cosine, sine);
+    tp__cos_sin_of_turn(turn < 1.0 ? turn : 0.0, cosine, sine);
 }
 /* Computes the matrix of a counter-clockwise rotation and a scaling about a point, OpenCV's getRotationMatrix2D. */
 static void tp__aug_rotation_matrix(double *m, double x, double y, double degrees, double scale)
@@ -10329,7 +10334,7 @@ static void tp__aug_rotation_matrix(double *m, double x, double y, double degree
     m[5] = m[1] * x + (1 - m[0]) * y;
 }
 /* Rounds half to even, as numpy's round. */
-static double tp__aug_even(double x)
+static double tp__aug_round_even(double x)
 {
     const double low = floor(x), rest = x - low;
     const double up = rest > 0.5 ? 1 : rest < 0.5 ? 0 : floor(low / 2) * 2 < low ? 1 : 0;
@@ -10341,8 +10346,8 @@ static tp_status tp__aug_shift_draw(tp__aug_draw *d, const tp_augmentor *a)
     const tp_aug_shift_desc *o = (const tp_aug_shift_desc *)a->desc;
     const double x = (double)o->horiz_frac * (double)d->w, y = (double)o->vert_frac * (double)d->h;
     double m[6] = {1, 0, 0, 0, 1, 0};
-    m[2] = tp__aug_even(tp__aug_uniform(d, -x, x));
-    m[5] = tp__aug_even(tp__aug_uniform(d, -y, y));
+    m[2] = tp__aug_round_even(tp__aug_uniform(d, -x, x));
+    m[5] = tp__aug_round_even(tp__aug_uniform(d, -y, y));
     return tp__aug_warp_step(d, a, m, TP_INTER_NEAREST, o->border, o->border_value);
 }
 TP_DEF tp_augmentor *tp_aug_shift_(const tp_aug_shift_desc *d)
@@ -10413,8 +10418,8 @@ static void tp__aug_largest_rectangle(double w, double h, double degrees, int64_
         x = (w * c - h * s) / (c * c - s * s);
         y = (h * c - w * s) / (c * c - s * s);
     }
-    x = tp__aug_even(x < w ? x : w);
-    y = tp__aug_even(y < h ? y : h);
+    x = tp__aug_round_even(x < w ? x : w);
+    y = tp__aug_round_even(y < h ? y : h);
     *width = x < 1 ? 1 : (int64_t)x;
     *height = y < 1 ? 1 : (int64_t)y;
 }
@@ -10447,12 +10452,13 @@ static tp_status tp__aug_affine_draw(tp__aug_draw *d, const tp_augmentor *a)
     const tp_aug_affine_desc *o = (const tp_aug_affine_desc *)a->desc;
     const double x = (double)d->w * 0.5 - 0.5, y = (double)d->h * 0.5 - 0.5;
     double m[6], dx = 0, dy = 0, shear = 0, c, s;
-    const double scale = tp__aug_given(o->scale) ? tp__aug_uniform(d, (double)o->scale[0], (double)o->scale[1]) : 1;
-    if (tp__aug_given(o->translate_frac)) {
+    const double scale =
+        tp__aug_range_given(o->scale) ? tp__aug_uniform(d, (double)o->scale[0], (double)o->scale[1]) : 1;
+    if (tp__aug_range_given(o->translate_frac)) {
         const double most_x = (double)o->translate_frac[0] * (double)d->w,
                      most_y = (double)o->translate_frac[1] * (double)d->h;
-        dx = tp__aug_even(tp__aug_uniform(d, -most_x, most_x));
-        dy = tp__aug_even(tp__aug_uniform(d, -most_y, most_y));
+        dx = tp__aug_round_even(tp__aug_uniform(d, -most_x, most_x));
+        dy = tp__aug_round_even(tp__aug_uniform(d, -most_y, most_y));
     }
     if (o->shear > 0) shear = tp__aug_uniform(d, -(double)o->shear, (double)o->shear);
     tp__aug_rotation_matrix(m, x, y, tp__aug_degrees(d, o->rotate_max_deg, 0), scale);
@@ -10472,7 +10478,7 @@ TP_DEF tp_augmentor *tp_aug_affine_(const tp_aug_affine_desc *d)
     static const char name[] = "tp_aug_affine";
     if (!d) return tp__aug_no_options(__func__);
     const float *t = d->translate_frac;
-    if (tp__aug_given(d->scale) && !tp__aug_range_fine(d->scale, 1e-3, 1e3))
+    if (tp__aug_range_given(d->scale) && !tp__aug_range_fine(d->scale, 1e-3, 1e3))
         return tp__aug_bad_range(&d->at_, name, "scale", d->scale);
     if (!(t[0] >= 0 && t[0] <= 100 && t[1] >= 0 && t[1] <= 100))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "%s: translate_frac is {%g, %g}, each must lie in 0 to 100", name,
@@ -10496,7 +10502,7 @@ static tp_status tp__aug_brightness_draw(tp__aug_draw *d, const tp_augmentor *a)
     if (!s) return TP_ERR_NOMEM;
     s->number[0] = 1;
     s->number[1] = tp__aug_uniform(d, -(double)o->delta, (double)o->delta);
-    s->number[2] = tp__yes(o->clip, true);
+    s->number[2] = tp__tri_is_yes(o->clip, true);
     return TP_OK;
 }
 TP_DEF tp_augmentor *tp_aug_brightness_(const tp_aug_brightness_desc *d)
@@ -10514,14 +10520,14 @@ static tp_status tp__aug_brightness_scale_draw(tp__aug_draw *d, const tp_augment
     tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_brightness, d->h, d->w);
     if (!s) return TP_ERR_NOMEM;
     s->number[0] = tp__aug_uniform(d, (double)o->range[0], (double)o->range[1]);
-    s->number[2] = tp__yes(o->clip, true);
+    s->number[2] = tp__tri_is_yes(o->clip, true);
     return TP_OK;
 }
 TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d)
 {
     static const char name[] = "tp_aug_brightness_scale";
     if (!d) return tp__aug_no_options(__func__);
-    if (!tp__aug_given(d->range) || !tp__aug_range_fine(d->range, -1e6, 1e6))
+    if (!tp__aug_range_given(d->range) || !tp__aug_range_fine(d->range, -1e6, 1e6))
         return tp__aug_bad_range(&d->at_, name, "range", d->range);
     return tp__aug_new(name, tp__aug_brightness_scale_draw, d, sizeof *d);
 }
@@ -10533,7 +10539,7 @@ static tp_status tp__aug_factor_step(tp__aug_draw *d, const tp_augmentor *a, con
     tp__aug_step *s = tp__aug_step_new(d, a, kind, d->h, d->w);
     if (!s) return TP_ERR_NOMEM;
     s->number[0] = factor;
-    s->number[1] = tp__yes(clip, true);
+    s->number[1] = tp__tri_is_yes(clip, true);
     s->number[2] = rgb == TP_YES ? 1 : rgb == TP_NO ? 2 : 0;
     return TP_OK;
 }
@@ -10546,7 +10552,7 @@ static tp_status tp__aug_contrast_draw(tp__aug_draw *d, const tp_augmentor *a)
 TP_DEF tp_augmentor *tp_aug_contrast_(const tp_aug_contrast_desc *d)
 {
     if (!d) return tp__aug_no_options(__func__);
-    if (!tp__aug_given(d->factor_range) || !tp__aug_range_fine(d->factor_range, -1e6, 1e6))
+    if (!tp__aug_range_given(d->factor_range) || !tp__aug_range_fine(d->factor_range, -1e6, 1e6))
         return tp__aug_bad_range(&d->at_, "tp_aug_contrast", "factor_range", d->factor_range);
     return tp__aug_new("tp_aug_contrast", tp__aug_contrast_draw, d, sizeof *d);
 }
@@ -10572,7 +10578,7 @@ static tp_status tp__aug_hue_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_hue_desc *o = (const tp_aug_hue_desc *)a->desc;
     const double hue = tp__aug_uniform(d, (double)o->range[0], (double)o->range[1]);
-    return tp__aug_plain(d, a, &tp__aug_hue, hue, o->rgb == TP_NO ? 2 : 1);
+    return tp__aug_add_step(d, a, &tp__aug_hue, hue, o->rgb == TP_NO ? 2 : 1);
 }
 TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d)
 {
@@ -10586,7 +10592,7 @@ TP_DEF tp_augmentor *tp_aug_hue_(const tp_aug_hue_desc *d)
 static tp_status tp__aug_gamma_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_gamma_desc *o = (const tp_aug_gamma_desc *)a->desc;
-    return tp__aug_plain(d, a, &tp__aug_gamma, tp__aug_uniform(d, (double)o->range[0], (double)o->range[1]), 0);
+    return tp__aug_add_step(d, a, &tp__aug_gamma, tp__aug_uniform(d, (double)o->range[0], (double)o->range[1]), 0);
 }
 TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d)
 {
@@ -10600,7 +10606,7 @@ TP_DEF tp_augmentor *tp_aug_gamma_(const tp_aug_gamma_desc *d)
 static tp_status tp__aug_clip_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_clip_desc *o = (const tp_aug_clip_desc *)a->desc;
-    return tp__aug_plain(d, a, &tp__aug_clip, (double)o->min, (double)o->max);
+    return tp__aug_add_step(d, a, &tp__aug_clip, (double)o->min, (double)o->max);
 }
 TP_DEF tp_augmentor *tp_aug_clip_(const tp_aug_clip_desc *d)
 {
@@ -10622,7 +10628,7 @@ static tp_status tp__aug_lighting_draw(tp__aug_draw *d, const tp_augmentor *a)
             tp_random_normal(d->key, (uint64_t)d->index, d->drawn++) * (double)o->std * (double)o->eigval[k];
         for (int i = 0; i < 3; i++) s->number[i] += (double)o->eigvec[3 * i + k] * v;
     }
-    s->number[3] = tp__yes(o->clip, true);
+    s->number[3] = tp__tri_is_yes(o->clip, true);
     return TP_OK;
 }
 TP_DEF tp_augmentor *tp_aug_lighting_(const tp_aug_lighting_desc *d)
@@ -10656,7 +10662,7 @@ static tp_status tp__aug_normalize_step(tp__aug_draw *d, const tp_augmentor *a, 
 static tp_status tp__aug_mean_variance_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_mean_variance_normalize_desc *o = (const tp_aug_mean_variance_normalize_desc *)a->desc;
-    return tp__aug_normalize_step(d, a, &tp__aug_mean_variance, tp__yes(o->all_channel, true), 1, 0);
+    return tp__aug_normalize_step(d, a, &tp__aug_mean_variance, tp__tri_is_yes(o->all_channel, true), 1, 0);
 }
 TP_DEF tp_augmentor *tp_aug_mean_variance_normalize_(const tp_aug_mean_variance_normalize_desc *d)
 {
@@ -10667,7 +10673,7 @@ static tp_status tp__aug_min_max_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_min_max_normalize_desc *o = (const tp_aug_min_max_normalize_desc *)a->desc;
     const double low = (double)o->min, high = (double)o->max;
-    return tp__aug_normalize_step(d, a, &tp__aug_min_max, tp__yes(o->all_channel, true), high - low, low);
+    return tp__aug_normalize_step(d, a, &tp__aug_min_max, tp__tri_is_yes(o->all_channel, true), high - low, low);
 }
 TP_DEF tp_augmentor *tp_aug_min_max_normalize_(const tp_aug_min_max_normalize_desc *d)
 {
@@ -10689,20 +10695,20 @@ static tp_status tp__aug_color_step(tp__aug_draw *d, const tp_augmentor *a, int 
 static tp_status tp__aug_grayscale_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_grayscale_desc *o = (const tp_aug_grayscale_desc *)a->desc;
-    const int mode = tp__yes(o->rgb, false) ? TP_COLOR_RGB2GRAY : TP_COLOR_BGR2GRAY;
-    return tp__aug_color_step(d, a, mode, tp__yes(o->keepdims, true), tp__yes(o->keepshape, false));
+    const int mode = tp__tri_is_yes(o->rgb, false) ? TP_COLOR_RGB2GRAY : TP_COLOR_BGR2GRAY;
+    return tp__aug_color_step(d, a, mode, tp__tri_is_yes(o->keepdims, true), tp__tri_is_yes(o->keepshape, false));
 }
 TP_DEF tp_augmentor *tp_aug_grayscale_(const tp_aug_grayscale_desc *d)
 {
     if (!d) return tp__aug_no_options(__func__);
-    if (tp__yes(d->keepshape, false) && !tp__yes(d->keepdims, true))
+    if (tp__tri_is_yes(d->keepshape, false) && !tp__tri_is_yes(d->keepdims, true))
         return tp__aug_fail(&d->at_, TP_ERR_ARG, "tp_aug_grayscale: .keepshape needs .keepdims");
     return tp__aug_new("tp_aug_grayscale", tp__aug_grayscale_draw, d, sizeof *d);
 }
 static tp_status tp__aug_color_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_color_space_desc *o = (const tp_aug_color_space_desc *)a->desc;
-    return tp__aug_color_step(d, a, o->mode, tp__yes(o->keepdims, true), false);
+    return tp__aug_color_step(d, a, o->mode, tp__tri_is_yes(o->keepdims, true), false);
 }
 TP_DEF tp_augmentor *tp_aug_color_space_(const tp_aug_color_space_desc *d)
 {
@@ -10714,11 +10720,11 @@ TP_DEF tp_augmentor *tp_aug_color_space_(const tp_aug_color_space_desc *d)
 
 static tp_status tp__aug_to_uint8_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
-    return tp__aug_plain(d, a, &tp__aug_cast, 0, 0);
+    return tp__aug_add_step(d, a, &tp__aug_cast, 0, 0);
 }
 static tp_status tp__aug_to_float32_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
-    return tp__aug_plain(d, a, &tp__aug_cast, 1, 0);
+    return tp__aug_add_step(d, a, &tp__aug_cast, 1, 0);
 }
 TP_DEF tp_augmentor *tp_aug_to_uint8(void) { return tp__aug_new("tp_aug_to_uint8", tp__aug_to_uint8_draw, NULL, 0); }
 TP_DEF tp_augmentor *tp_aug_to_float32(void)
@@ -10729,7 +10735,7 @@ TP_DEF tp_augmentor *tp_aug_to_float32(void)
 static tp_status tp__aug_blur_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_gaussian_blur_desc *o = (const tp_aug_gaussian_blur_desc *)a->desc;
-    const bool same = tp__yes(o->symmetric, true);
+    const bool same = tp__tri_is_yes(o->symmetric, true);
     tp__aug_step *s = tp__aug_step_new(d, a, &tp__aug_blur, d->h, d->w);
     if (!s) return TP_ERR_NOMEM;
     for (int k = 0; k < 2; k++) s->number[k] = (double)(2 * tp__aug_randint(d, o->size_range[0], o->size_range[1]) + 1);
@@ -10757,7 +10763,7 @@ static tp_status tp__aug_jpeg_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_jpeg_noise_desc *o = (const tp_aug_jpeg_noise_desc *)a->desc;
     const int64_t quality = tp__aug_randint(d, o->quality_range[0], o->quality_range[1]);
-    return tp__aug_plain(d, a, &tp__aug_jpeg, (double)quality, tp__yes(o->subsample, true));
+    return tp__aug_add_step(d, a, &tp__aug_jpeg, (double)quality, tp__tri_is_yes(o->subsample, true));
 }
 TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d)
 {
@@ -10775,7 +10781,7 @@ TP_DEF tp_augmentor *tp_aug_jpeg_noise_(const tp_aug_jpeg_noise_desc *d)
 static tp_status tp__aug_gaussian_noise_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_gaussian_noise_desc *o = (const tp_aug_gaussian_noise_desc *)a->desc;
-    return tp__aug_plain(d, a, &tp__aug_gaussian_noise, (double)o->sigma, tp__yes(o->clip, true));
+    return tp__aug_add_step(d, a, &tp__aug_gaussian_noise, (double)o->sigma, tp__tri_is_yes(o->clip, true));
 }
 TP_DEF tp_augmentor *tp_aug_gaussian_noise_(const tp_aug_gaussian_noise_desc *d)
 {
@@ -10791,7 +10797,7 @@ TP_DEF tp_augmentor *tp_aug_gaussian_noise_(const tp_aug_gaussian_noise_desc *d)
 static tp_status tp__aug_salt_pepper_draw(tp__aug_draw *d, const tp_augmentor *a)
 {
     const tp_aug_salt_pepper_noise_desc *o = (const tp_aug_salt_pepper_noise_desc *)a->desc;
-    return tp__aug_plain(d, a, &tp__aug_salt_pepper, (double)o->white_prob, (double)o->black_prob);
+    return tp__aug_add_step(d, a, &tp__aug_salt_pepper, (double)o->white_prob, (double)o->black_prob);
 }
 TP_DEF tp_augmentor *tp_aug_salt_pepper_noise_(const tp_aug_salt_pepper_noise_desc *d)
 {
@@ -10944,7 +10950,7 @@ static tp_dataflow *tp__augment_new(const tp_df_parallel_map_desc *d, const char
     m.release = tp__augment_release;
     m.keeps_all = lists->catches || lists->skip ? TP_NO : TP_YES;
     tp_status st = tp_aug_status(a);
-    const bool mine = st == TP_OK && tp__own(&a->owner_, a->name, name, &d->at_);
+    const bool mine = st == TP_OK && tp__set_owner(&a->owner_, a->name, name, &d->at_);
     if (st == TP_OK && !mine) st = TP_ERR_ARG;
     for (int kind = 0; kind < 4 && st == TP_OK; kind++) {
         if (lists->n[kind] < 0 || lists->n[kind] > 8)
@@ -11005,7 +11011,7 @@ TP_DEF tp_dataflow *tp_df_augment_image_(const tp_df_augment_image_desc *d)
     memset(&lists, 0, sizeof lists);
     lists.n[0] = 1;
     lists.index[0][0] = d->index;
-    lists.catches = tp__yes(d->catch_exceptions, false);
+    lists.catches = tp__tri_is_yes(d->catch_exceptions, false);
     const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);
     return tp__augment_new(&m, "tp_df_augment_image", d->augmentors, &lists);
 }
@@ -11018,7 +11024,7 @@ TP_DEF tp_dataflow *tp_df_augment_coordinates_(const tp_df_augment_coordinates_d
     lists.n[0] = lists.n[2] = 1;
     lists.index[0][0] = d->img_index;
     lists.index[2][0] = (int)tp__int_option(d->coords_index, 1);
-    lists.catches = tp__yes(d->catch_exceptions, false);
+    lists.catches = tp__tri_is_yes(d->catch_exceptions, false);
     const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);
     return tp__augment_new(&m, "tp_df_augment_coordinates", d->augmentors, &lists);
 }
@@ -11038,7 +11044,7 @@ TP_DEF tp_dataflow *tp_df_augment_images_(const tp_df_augment_images_desc *d)
     memcpy(lists.index[3], d->box_index, sizeof lists.index[0]);
     if (!d->n_index) lists.index[0][0] = 0, lists.index[0][1] = 1;
     lists.mask_fill = (double)d->mask_fill;
-    lists.catches = tp__yes(d->catch_exceptions, false);
+    lists.catches = tp__tri_is_yes(d->catch_exceptions, false);
     const tp_df_parallel_map_desc m = tp__augment_desc(d->at_, d->df, d->num_thread, d->buffer_size, d->seed);
     return tp__augment_new(&m, "tp_df_augment_images", d->augmentors, &lists);
 }
@@ -11051,7 +11057,7 @@ TP_DEF tp_dataflow *tp_df_load_image_(const tp_df_load_image_desc *d)
     lists.n[0] = 1;
     lists.index[0][0] = d->index;
     lists.load = true;
-    lists.encoded = tp__yes(d->encoded, false);
+    lists.encoded = tp__tri_is_yes(d->encoded, false);
     lists.skip = d->on_error == TP_SKIP;
     lists.channel = d->channel ? d->channel : 3;
     lists.max_pixels = d->max_pixels ? d->max_pixels : TP__MOST_PIXELS;
@@ -11543,7 +11549,7 @@ static tp_status tp__feeder_read(tp__feeder *f, tp_datapoint *dp)
 }
 
 /* Returns the number of datapoints that a run takes for each tower. */
-static int tp__feeder_each(const tp__feeder *f) { return f->batch ? f->batch : 1; }
+static int tp__feeder_per_tower(const tp__feeder *f) { return f->batch ? f->batch : 1; }
 
 /* Copies a sample into its row of the ring. number: number of the datapoint, for the error sentence; -1: from a queue that others
  * fill. */
@@ -11704,7 +11710,7 @@ static tp_status tp__shared_reset(tp_input_source *s)
 {
     tp__feeder *f = (tp__feeder *)s->user;
     if (f->running) return TP_OK;
-    tp_status st = tp__feeder_room(s, (int64_t)(f->n_tower > 0 ? f->n_tower : 1) * tp__feeder_each(f));
+    tp_status st = tp__feeder_room(s, (int64_t)(f->n_tower > 0 ? f->n_tower : 1) * tp__feeder_per_tower(f));
     if (st == TP_OK) st = tp__endless_start(&f->e, 0, 0);
     if (st != TP_OK) return st;
     tp_mutex_lock(f->shared->mutex);
@@ -11771,7 +11777,7 @@ static tp_status tp__feeder_reset(tp_input_source *s)
     f->error_text[0] = s->error_text[0] = 0;
     s->consumed = f->start;
     const int64_t towers = f->n_tower > 0 ? f->n_tower : 1;
-    tp_status st = tp__feeder_room(s, (f->threaded ? f->capacity : 0) + towers * tp__feeder_each(f));
+    tp_status st = tp__feeder_room(s, (f->threaded ? f->capacity : 0) + towers * tp__feeder_per_tower(f));
     if (st == TP_OK) st = tp__endless_start(&f->e, 0, f->start);
     if (st == TP_OK && f->threaded) st = tp_thread_start(&f->thread, tp__feeder_thread, s);
     f->running = st == TP_OK;
@@ -11789,7 +11795,7 @@ static int64_t tp__feeder_size(tp_input_source *s)
 {
     const tp__feeder *f = (const tp__feeder *)s->user;
     const int64_t n = tp_df_size(f->e.df);
-    return n < 0 ? n : n / tp__feeder_each(f);
+    return n < 0 ? n : n / tp__feeder_per_tower(f);
 }
 
 /* Takes the datapoints of a run. TP_END: not enough are left. */
@@ -11885,7 +11891,7 @@ static tp_status tp__feeder_before(tp_hook *h, tp_run_request *r)
     tp__feeder *f = (tp__feeder *)s->user;
     const int n = tp_request_datapoints(r);
     const int towers = n > 0 && n < f->n_tower ? n : f->n_tower;
-    f->taken = towers * tp__feeder_each(f);
+    f->taken = towers * tp__feeder_per_tower(f);
     tp_status st = f->running ? TP_OK : tp_input_reset_state(s);
     if (st == TP_OK) st = f->shared ? tp__shared_take(s, r) : tp__feeder_take(s, r);
     if (st == TP_END && !f->queue && !f->quiet_end)
@@ -12043,7 +12049,7 @@ static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dat
         tp_df_status(df);
         return NULL;
     }
-    if (!tp__own(&df->owner_, df->name, name, at)) df = tp__df_twice();
+    if (!tp__set_owner(&df->owner_, df->name, name, at)) df = tp__df_owned_twice();
     if (!df) return NULL;
     tp_input_source *s = (tp_input_source *)tp_calloc(1, sizeof *s);
     tp__feeder *f = s ? (tp__feeder *)tp_calloc(1, sizeof *f) : NULL;
@@ -12063,7 +12069,7 @@ static tp_input_source *tp__feeder_new(const char *name, const tp_at *at, tp_dat
     s->hooks = tp__feeder_hooks;
     s->close = tp__feeder_close;
     f->e.df = df;
-    f->e.once = !tp__yes(infinite, true);
+    f->e.once = !tp__tri_is_yes(infinite, true);
     f->queue = queue;
 #ifndef TP_NO_THREADS
     f->threaded = queue;
@@ -12087,7 +12093,7 @@ TP_DEF tp_input_source *tp_feed_input_(const tp_feed_input_desc *d)
 {
     TP__REQUIRE(d, NULL)
     tp_input_source *s = tp__feeder_new("FeedInput", &d->at_, d->df, d->infinite, 1, false, NULL);
-    if (s) ((tp__feeder *)s->user)->quiet_end = tp__yes(d->quiet_end, false);
+    if (s) ((tp__feeder *)s->user)->quiet_end = tp__tri_is_yes(d->quiet_end, false);
     return s;
 }
 
@@ -12162,7 +12168,7 @@ static bool tp__input_around(const tp_at *at, tp_input_source **s, const char *w
         return false;
     }
     if (tp__input_is_poison(input) && !input->owner_.who) return false;
-    if (tp__own(&input->owner_, input->name, who, at)) return true;
+    if (tp__set_owner(&input->owner_, input->name, who, at)) return true;
     char text[TP__ERROR_TEXT];
     snprintf(text, sizeof text, "%s", tp_last_error());
     *s = tp__input_fail(who, NULL, TP_ERR_ARG, "%s", text);
@@ -13495,7 +13501,7 @@ typedef struct tp__zmq_flow {
 } tp__zmq_flow;
 
 /* Whether to wait longer for a message: TP_OK, or the status to return. */
-static tp_status tp__zmq_patience(const tp__zmq_flow *f, double until)
+static tp_status tp__zmq_may_wait(const tp__zmq_flow *f, double until)
 {
     if (f->run) {
         const tp_status st = tp__running_check(&f->run->run, "ZMQInput waited for data", NULL);
@@ -13525,7 +13531,7 @@ static tp_status tp__zmq_wait(tp__zmq_flow *f, int *which)
             *which = (f->turn + i) % f->end.n;
             if (item[*which].revents & ZMQ_POLLIN) return TP_OK;
         }
-        const tp_status st = tp__zmq_patience(f, until);
+        const tp_status st = tp__zmq_may_wait(f, until);
         if (st != TP_OK) return st;
     }
 }
@@ -13637,7 +13643,7 @@ TP_DEF tp_dataflow *tp_df_remote_zmq_(const tp_df_remote_zmq_desc *d)
 {
     if (!d) return tp__df_no_options(__func__);
     return tp__zmq_flow_new(&d->at_, "tp_df_remote_zmq", d->addr1, d->addr2, d->hwm ? d->hwm : 50,
-                            tp__yes(d->bind, true), d->timeout_ms);
+                            tp__tri_is_yes(d->bind, true), d->timeout_ms);
 }
 
 TP_DEF int64_t tp_df_remote_zmq_received(const tp_dataflow *df, int address)
@@ -13690,8 +13696,8 @@ static tp_status tp__zmq_setup(tp_input_source *s)
 TP_DEF tp_input_source *tp_zmq_input_(const tp_zmq_input_desc *d)
 {
     TP__REQUIRE(d, NULL)
-    tp_dataflow *df =
-        tp__zmq_flow_new(&d->at_, "ZMQInput", d->end_point, NULL, d->hwm ? d->hwm : 10, tp__yes(d->bind, true), 0);
+    tp_dataflow *df = tp__zmq_flow_new(&d->at_, "ZMQInput", d->end_point, NULL, d->hwm ? d->hwm : 10,
+                                       tp__tri_is_yes(d->bind, true), 0);
     tp_input_source *s = tp__feeder_new("ZMQInput", &d->at_, df, TP_YES, 1, false, NULL);
     if (!s) return NULL;
     s->feedfree = true;
@@ -13782,7 +13788,7 @@ TP_DEF tp_status tp_df_send_zmq_(const tp_df_send_zmq_desc *d)
     z.who = "tp_df_send_zmq";
     z.n = 1;
     z.hwm = d->hwm ? d->hwm : 50;
-    z.bind = tp__yes(d->bind, false);
+    z.bind = tp__tri_is_yes(d->bind, false);
     z.addr[0] = tp_strdup(d->addr);
     if (!z.addr[0]) return TP_ERR_NOMEM;
     tp__endless e = {d->df, 0, 0, false, false};

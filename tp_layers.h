@@ -2905,7 +2905,7 @@ TP_DEF tp_node *tp_regularize_cost_(tp_graph *g, const char *regex, tp_regulariz
     tp_name_scope_push(g, inside);
     for (int i = 0; i < n_all; i++) {
         const char *var = tp_node_name(all[i]);
-        if (!tp__filter_takes(&filter, var)) continue;
+        if (!tp__filter_matches(&filter, var)) continue;
         tp_node *l = r.fn(all[i], r.scale);
         if (!l) continue;
         if (!tp_is_poison(l) && !tp_dtype_is_float(l->dtype))

@@ -553,7 +553,7 @@ TP_DEF tp_node *tp_minimize(tp_optimizer *o, tp_node *cost, const char *regex)
     tp__filter f;
     if (!vars || !gvs || !tp__filter_open(&f, g, NULL, "minimize", regex, false)) return tp_poison(g);
     for (int i = 0; i < n; i++)
-        if (tp__filter_takes(&f, tp_node_name(all[i]))) vars[m++] = all[i];
+        if (tp__filter_matches(&f, tp_node_name(all[i]))) vars[m++] = all[i];
     char near[TP__NEAREST_TEXT];
     tp__nearest_text(&f.near, near);
     f.taken = 1; /* the warning about no matching variable is not needed, because here that is an error */
@@ -1333,7 +1333,7 @@ static int tp__gradproc_scale(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
         float multiplier = 1.0f;
         bool matched = false;
         for (int r = 0; r < n_rules && !matched; r++) {
-            matched = tp__filter_takes(&filter[r], name);
+            matched = tp__filter_matches(&filter[r], name);
             if (matched) multiplier = rules[r].multiplier;
         }
         if (matched && !p->quiet && tp__first_copy(gvs[i].var) == gvs[i].var)
@@ -1372,7 +1372,7 @@ static int tp__gradproc_map(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs,
     if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n; i++) {
         tp_grad_var gv = gvs[i];
-        if (gv.grad && tp__filter_takes(&filter, tp__rule_name(gv.var))) {
+        if (gv.grad && tp__filter_matches(&filter, tp__rule_name(gv.var))) {
             gv.grad = p->map(gv.grad, gv.var, p->user);
             if (!gv.grad) continue;
         }
@@ -1423,11 +1423,11 @@ static bool tp__in_numbered_tower(const char *name)
 static int tp__gradproc_summary(const tp_gradproc *p, tp_graph *g, tp_grad_var *gvs, int n)
 {
     tp__filter filter;
-    const tp__keys keys = tp__keys_of(NULL, p->collections, TP_KEY_SUMMARIES);
+    const tp__collection_keys keys = tp__collection_keys_of(NULL, p->collections, TP_KEY_SUMMARIES);
     if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++) {
         tp_node *var = gvs[i].var, *grad = gvs[i].grad;
-        if (!grad || !tp__filter_takes(&filter, tp__rule_name(var)) || tp__in_numbered_tower(tp_node_name(var)) ||
+        if (!grad || !tp__filter_matches(&filter, tp__rule_name(var)) || tp__in_numbered_tower(tp_node_name(var)) ||
             !tp__summary_here(g) || !tp__gradproc_first(g, "tp/summarised_gradients", var))
             continue;
         tp__summary_node(grad, tp__grad_name(g, var, "-grad"), TP_SUMMARY_HISTOGRAM, &keys);
@@ -1452,7 +1452,7 @@ static int tp__gradproc_print(const tp_gradproc *p, tp_graph *g, tp_grad_var *gv
     tp__filter filter;
     if (!tp__filter_open(&filter, g, &p->at_, p->name, p->regex, false)) return n;
     for (int i = 0; i < n && tp_graph_status(g) == TP_OK; i++)
-        if (gvs[i].grad && tp__filter_takes(&filter, tp__rule_name(gvs[i].var)) &&
+        if (gvs[i].grad && tp__filter_matches(&filter, tp__rule_name(gvs[i].var)) &&
             tp__gradproc_first(g, "tp/printed_gradients", gvs[i].var))
             gvs[i].grad = tp_print(gvs[i].grad, tp__grad_name(g, gvs[i].var, "-grad"));
     tp__filter_close(&filter);

@@ -198,7 +198,7 @@ typedef struct tp__zero_option {
     }
 /* Replaces the zeros of named options in desc, and returns desc. type: the name of desc's struct. text: the options as the
  * caller wrote them. */
-TP_DEF void *tp__named(void *desc, const char *type, const tp__zero_option *options, const char *text);
+TP_DEF void *tp__fill_named_zeros(void *desc, const char *type, const tp__zero_option *options, const char *text);
 /* A struct of options, by name: tp_graph_new(TP_OPTIONS(tp_graph_config, .seed = 0)). It is valid until the end of the block, in
  * C++ until the end of the statement.
  * C++20 has the same macros. There the options must be in the order of the fields, with or without braces: tp_conv2d(x, "conv0",
@@ -214,7 +214,7 @@ TP_DEF void *tp__named(void *desc, const char *type, const tp__zero_option *opti
 #define TP_NAMES(...)                          {__VA_ARGS__} /* a list of names as the first argument: tp_inf_scalar_stats(TP_NAMES("cost", "error")) */
 #define TP_OPTIONS(type_, ...)                 TP__NAMED(TP__PART_##type_, type_, #__VA_ARGS__, __VA_ARGS__)
 #define TP__OPTIONS(part_, type_, text_, ...)  TP__NAMED(part_, type_, text_, .at_ = TP_AT, __VA_ARGS__)
-#define TP__NAMED(part_, type_, text_, ...)    ((const type_ *)tp__named(&(type_){__VA_ARGS__}, #type_, TP__CAT(TP__CAT(tp__, part_), _zeros)(), text_))
+#define TP__NAMED(part_, type_, text_, ...)    ((const type_ *)tp__fill_named_zeros(&(type_){__VA_ARGS__}, #type_, TP__CAT(TP__CAT(tp__, part_), _zeros)(), text_))
 /* tp_cb_model_saver(.max_to_keep = 3) calls tp_cb_model_saver_(&(tp_cb_model_saver_desc){..}) */
 #define TP__CALL(part_, fn_, text_, ...)       fn_##_(TP__OPTIONS(part_, fn_##_desc, text_, __VA_ARGS__))
 #define TP__CALL_X(part_, fn_, x_, text_, ...) fn_##_((x_), TP__OPTIONS(part_, fn_##_desc, text_, __VA_ARGS__))
@@ -244,7 +244,7 @@ template <class T> struct tp__cxx_call {
     const T *named(tp_at at, const char *type, const tp__zero_option *zeros, const char *text) &&
     {
         if constexpr (requires { options.at_; }) options.at_ = at;
-        return (const T *)tp__named(&options, type, zeros, text);
+        return (const T *)tp__fill_named_zeros(&options, type, zeros, text);
     }
 };
 template <class T> tp__cxx_call<T> tp__cxx_options(int = 0) { return {}; }
@@ -1260,7 +1260,7 @@ static int tp__os_empty_dir(const char *dir)
 
 static int tp__os_cwd(char *path, size_t size) { return getcwd(path, size) ? 0 : -1; }
 /* Returns the last separator in a path, or NULL. */
-static const char *tp__os_slash(const char *path) { return strrchr(path, '/'); }
+static const char *tp__os_last_separator(const char *path) { return strrchr(path, '/'); }
 static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == '/'; }
 #endif
 
@@ -1284,7 +1284,7 @@ static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == 
 #include <sys/stat.h>
 
 /* A path in UTF-16, for Windows; the caller frees it. NULL: out of memory, or the path is not UTF-8. */
-static wchar_t *tp__os_wide(const char *path)
+static wchar_t *tp__os_utf16_path(const char *path)
 {
     const int n = MultiByteToWideChar(CP_UTF8, 0, path, -1, NULL, 0);
     wchar_t *wide = (wchar_t *)tp__hook_malloc((size_t)(n < 1 ? 1 : n) * sizeof *wide);
@@ -1313,7 +1313,7 @@ static int tp__os_open(const char *path, int how)
 {
     static const int flags[] = {_O_RDONLY, _O_WRONLY | _O_CREAT | _O_EXCL, _O_WRONLY | _O_CREAT | _O_APPEND, _O_RDONLY,
                                 _O_WRONLY};
-    wchar_t *wide = tp__os_wide(path);
+    wchar_t *wide = tp__os_utf16_path(path);
     const int fd = wide ? _wopen(wide, flags[how] | _O_BINARY | _O_NOINHERIT, _S_IREAD | _S_IWRITE) : -1;
     tp__hook_free(wide);
     return fd;
@@ -1356,7 +1356,7 @@ static int tp__os_sync_dir(const char *dir) { return (void)dir, 0; }
 
 static int tp__os_rename(const char *from, const char *to)
 {
-    wchar_t *a = tp__os_wide(from), *b = a ? tp__os_wide(to) : NULL;
+    wchar_t *a = tp__os_utf16_path(from), *b = a ? tp__os_utf16_path(to) : NULL;
     int failed = -1;
     if (b) {
         const DWORD is = GetFileAttributesW(a);
@@ -1371,7 +1371,7 @@ static int tp__os_rename(const char *from, const char *to)
 
 static int tp__os_remove(const char *path)
 {
-    wchar_t *wide = tp__os_wide(path);
+    wchar_t *wide = tp__os_utf16_path(path);
     const int failed = wide ? _wunlink(wide) : -1;
     tp__hook_free(wide);
     return failed;
@@ -1379,7 +1379,7 @@ static int tp__os_remove(const char *path)
 
 static int tp__os_mkdir(const char *path)
 {
-    wchar_t *wide = tp__os_wide(path);
+    wchar_t *wide = tp__os_utf16_path(path);
     const int failed = wide ? _wmkdir(wide) : -1;
     tp__hook_free(wide);
     return failed;
@@ -1387,7 +1387,7 @@ static int tp__os_mkdir(const char *path)
 
 static int tp__os_rmdir(const char *path)
 {
-    wchar_t *wide = tp__os_wide(path);
+    wchar_t *wide = tp__os_utf16_path(path);
     const int failed = !wide ? -1 : RemoveDirectoryW(wide) ? 0 : tp__os_fail();
     tp__hook_free(wide);
     return failed;
@@ -1411,7 +1411,7 @@ static int tp__os_tell(HANDLE file, tp__os_info *info)
 
 static int tp__os_stat(const char *path, bool follow, tp__os_info *info)
 {
-    wchar_t *wide = tp__os_wide(path);
+    wchar_t *wide = tp__os_utf16_path(path);
     memset(info, 0, sizeof *info);
     if (!wide) return -1;
     const HANDLE file =
@@ -1431,7 +1431,7 @@ static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
     const size_t n = strlen(dir);
     char *pattern = (char *)tp__hook_malloc(n + 3), name[3 * MAX_PATH];
     if (pattern) snprintf(pattern, n + 3, "%s/*", dir);
-    wchar_t *wide = pattern ? tp__os_wide(pattern) : NULL;
+    wchar_t *wide = pattern ? tp__os_utf16_path(pattern) : NULL;
     WIN32_FIND_DATAW found;
     HANDLE list = wide ? FindFirstFileW(wide, &found) : INVALID_HANDLE_VALUE;
     if (list == INVALID_HANDLE_VALUE) tp__os_fail();
@@ -1487,7 +1487,7 @@ static int tp__os_cwd(char *path, size_t size)
     return 0;
 }
 
-static const char *tp__os_slash(const char *path) /* Returns the last separator in a path, or NULL. */
+static const char *tp__os_last_separator(const char *path) /* Returns the last separator in a path, or NULL. */
 {
     const char *last = NULL;
     for (; *path; path++)
@@ -1532,7 +1532,7 @@ static int tp__os_list(const char *dir, tp__os_name_fn fn, void *user)
 }
 static int tp__os_empty_dir(const char *dir) { return (void)dir, tp__os_no_files(); }
 static int tp__os_cwd(char *path, size_t size) { return (void)path, (void)size, tp__os_no_files(); }
-static const char *tp__os_slash(const char *path) { return strrchr(path, '/'); }
+static const char *tp__os_last_separator(const char *path) { return strrchr(path, '/'); }
 static TP__UNUSED bool tp__os_is_absolute(const char *path) { return path[0] == '/'; }
 #endif
 
@@ -1558,14 +1558,14 @@ static TP__UNUSED void tp__os_peek(const char *path, char *text, size_t size)
 
 #if defined(TP__NO_SYSTEM)
 static int64_t tp__os_pid(void) { return 0; }
-static bool tp__os_lives(int64_t pid) { return (void)pid, true; }
+static bool tp__os_process_exists(int64_t pid) { return (void)pid, true; }
 static void tp__os_host(char *name, size_t size) { snprintf(name, size, "localhost"); }
 static int tp__os_terminal_width(void) { return 0; }
 #elif defined(_WIN32)
 #include <io.h>
 static int64_t tp__os_pid(void) { return (int64_t)GetCurrentProcessId(); }
 
-static bool tp__os_lives(int64_t pid)
+static bool tp__os_process_exists(int64_t pid)
 {
     DWORD code = STILL_ACTIVE;
     const HANDLE process = OpenProcess(PROCESS_QUERY_LIMITED_INFORMATION, FALSE, (DWORD)pid);
@@ -1591,7 +1591,7 @@ static int tp__os_terminal_width(void)
 }
 
 /* On Windows this need not wait, because Ctrl-C interrupts a read of the console. See the POSIX version below. */
-static TP__UNUSED bool tp__os_typed(double seconds) { return (void)seconds, true; }
+static TP__UNUSED bool tp__os_stdin_ready(double seconds) { return (void)seconds, true; }
 #else
 #include <poll.h>
 #include <signal.h>
@@ -1600,7 +1600,7 @@ static TP__UNUSED bool tp__os_typed(double seconds) { return (void)seconds, true
 static int64_t tp__os_pid(void) { return (int64_t)getpid(); }
 
 /* Whether the process exists. A process of another user counts. */
-static bool tp__os_lives(int64_t pid) { return kill((pid_t)pid, 0) == 0 || errno != ESRCH; }
+static bool tp__os_process_exists(int64_t pid) { return kill((pid_t)pid, 0) == 0 || errno != ESRCH; }
 
 /* The name of this machine. */
 static void tp__os_host(char *name, size_t size)
@@ -1620,7 +1620,7 @@ static int tp__os_terminal_width(void)
 }
 
 /* Whether a read of stdin need not wait. If stdin is a terminal: false after `seconds` without a line. */
-static TP__UNUSED bool tp__os_typed(double seconds)
+static TP__UNUSED bool tp__os_stdin_ready(double seconds)
 {
     struct pollfd p;
     p.fd = STDIN_FILENO;
@@ -2262,20 +2262,20 @@ TP__UNUSED TP__SMALL static tp_status tp__misuse(const char *function, const cha
 /* ==== >>options ======================================================================================= */
 
 /* Skip a string or character literal, or a group in parentheses, brackets or braces, that begins at s. */
-static const char *tp__past(const char *s)
+static const char *tp__skip_group(const char *s)
 {
     const char first = *s++;
     if (first == '"' || first == '\'') {
         while (*s && *s != first) s += *s == '\\' && s[1] ? 2 : 1;
         return *s ? s + 1 : s;
     }
-    while (*s && !strchr(")]}", *s)) s = strchr("\"'([{", *s) ? tp__past(s) : s + 1;
+    while (*s && !strchr(")]}", *s)) s = strchr("\"'([{", *s) ? tp__skip_group(s) : s + 1;
     return *s ? s + 1 : s;
 }
 
 /* Whether the text of a call's options, `"conv0", .filters = 32, .use_bias = x ? a : b`, names the field. In C++ the text may
  * begin with a brace. */
-static bool tp__names(const char *text, const char *field)
+static bool tp__text_names_field(const char *text, const char *field)
 {
     const size_t n = strlen(field);
     bool begins = true;
@@ -2286,7 +2286,7 @@ static bool tp__names(const char *text, const char *field)
             if (strncmp(text, field, n) == 0 && text[n + strspn(text + n, " ")] == '=') return true;
         }
         begins = *text == ',' || (begins && *text == ' ');
-        text = strchr("\"'([{", *text) ? tp__past(text) : text + 1;
+        text = strchr("\"'([{", *text) ? tp__skip_group(text) : text + 1;
     }
     return false;
 }
@@ -2299,13 +2299,13 @@ static bool tp__zero_is_written(const tp__zero_option *o, const char *at)
     return o->size == sizeof(int) ? *(const int *)at == 0 : *(const int64_t *)at == 0;
 }
 
-TP_DEF void *tp__named(void *desc, const char *type, const tp__zero_option *o, const char *text)
+TP_DEF void *tp__fill_named_zeros(void *desc, const char *type, const tp__zero_option *o, const char *text)
 {
     for (; o->type; o++) {
         if (strcmp(o->type, type) != 0) continue;
         char *at = (char *)desc + o->offset;
         if (o->spelling == TP__ZERO_NO && *(const int *)at == TP_UNSET) *(int *)at = 0;
-        else if (!tp__zero_is_written(o, at) || !tp__names(text, o->field)) continue;
+        else if (!tp__zero_is_written(o, at) || !tp__text_names_field(text, o->field)) continue;
         else if (o->spelling == TP__ZERO_NO) *(int *)at = TP_NO;
         else if (o->spelling == TP__ZERO_NONE && o->size == sizeof(int)) *(int *)at = TP_NONE;
         else if (o->spelling == TP__ZERO_NONE) *(int64_t *)at = TP_NONE;
@@ -2871,7 +2871,7 @@ static const char *tp__owner_text(const char *who, const tp_at *at, char *buf, s
 }
 
 /* Make `who` the owner of an object; returns false with an error sentence if the object has an owner. */
-TP__UNUSED TP__SMALL static bool tp__own(tp_owner *o, const char *what, const char *who, const tp_at *at)
+TP__UNUSED TP__SMALL static bool tp__set_owner(tp_owner *o, const char *what, const char *who, const tp_at *at)
 {
     char first[160], second[160];
     if (o->who) {
@@ -2885,7 +2885,7 @@ TP__UNUSED TP__SMALL static bool tp__own(tp_owner *o, const char *what, const ch
 }
 
 /* Whether item i of a list is also an earlier item. */
-TP__UNUSED static bool tp__listed(const void *const *list, int i)
+TP__UNUSED static bool tp__listed_before(const void *const *list, int i)
 {
     for (int k = 0; k < i; k++)
         if (list[k] && list[k] == list[i]) return true;
@@ -3075,7 +3075,7 @@ static TP__UNUSED tp_status tp__path(char *out, const char *fmt, ...)
 static bool tp__dir_visible(void *user, const char *name) { return *(bool *)user = name[0] != '.'; }
 
 /* 1: a directory with visible files; 0: an empty directory, or none; -1: the path exists and is not a directory. */
-static int tp__dir_filled(const char *dir)
+static int tp__dir_has_files(const char *dir)
 {
     tp__os_info is;
     bool filled = false;
@@ -3128,7 +3128,7 @@ static tp_status tp__set_aside(const char *from, const char *path, const char *s
 static tp_status tp__logger_make_room(char *dir, size_t size, char action)
 {
     char other[TP__PATH];
-    int filled = tp__dir_filled(dir);
+    int filled = tp__dir_has_files(dir);
     if (filled < 0) return tp_fail(TP_ERR_IO, "log directory: '%s' exists and is not a directory", dir);
     if (filled == 0 || action == 'k') return TP_OK;
 
@@ -3201,7 +3201,7 @@ TP_DEF tp_status tp_logger_set_dir(const char *dir, char action)
 TP_DEF tp_status tp_logger_auto_set_dir(const char *program, const char *name, char action)
 {
     if (!program) program = "";
-    const char *slash = tp__os_slash(program);
+    const char *slash = tp__os_last_separator(program);
     const char *base = slash ? slash + 1 : program;
     const char *dot = strrchr(base, '.');
     size_t n = dot && dot > base ? (size_t)(dot - base) : strlen(base);
@@ -4148,7 +4148,7 @@ static double tp__log_unit(double u)
 /* cos and sin of 2 pi u, u in [0,1). The nearest multiple of a quarter turn is subtracted exactly; the Taylor series takes the
  * remainder, |x| <= pi/4. Adding 1.5 2^52 rounds to an integer, whose bits are then the lowest bits of the sum. */
 #define TP__ROUND_DOUBLE 6755399441055744.0
-static void tp__turn(double u, double *c, double *s)
+static void tp__cos_sin_of_turn(double u, double *c, double *s)
 {
     double quarters = 4.0 * u + TP__ROUND_DOUBLE;
     uint64_t quarter;
@@ -4175,7 +4175,7 @@ static void tp__normal_pair(const uint32_t r[4], double normal[2])
     uint64_t a = ((uint64_t)r[1] << 32 | r[0]) >> 11, b = ((uint64_t)r[3] << 32 | r[2]) >> 11;
     const double unit = 1.0 / 9007199254740992.0;
     double radius = sqrt(-2.0 * tp__log_unit((double)(a + 1) * unit)), c, s;
-    tp__turn((double)b * unit, &c, &s);
+    tp__cos_sin_of_turn((double)b * unit, &c, &s);
     normal[0] = radius * c;
     normal[1] = radius * s;
 }
@@ -4245,7 +4245,7 @@ static unsigned tp__float_mode_enter(void) { return 0; }
 static void tp__float_mode_leave(unsigned mode) { (void)mode; }
 #endif
 
-static void tp__run_here(int64_t n, tp_chunk_fn fn, void *user)
+static void tp__run_on_caller(int64_t n, tp_chunk_fn fn, void *user)
 {
     for (int64_t i = 0; i < n; i++) fn(user, i);
 }
@@ -4296,7 +4296,7 @@ TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     TP__REQUIRE(fn, )
     (void)p;
     unsigned mode = tp__float_mode_enter();
-    tp__run_here(n, fn, user);
+    tp__run_on_caller(n, fn, user);
     tp__float_mode_leave(mode);
 }
 
@@ -4521,7 +4521,7 @@ static void tp__pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     }
 
     /* 3. Work, then wait for the chunks that workers have claimed. */
-    tp__run_here(first, fn, user);
+    tp__run_on_caller(first, fn, user);
     p->claimed += n - first - tp__pool_work(p, -1);
     if (__atomic_load_n(&p->finished, __ATOMIC_ACQUIRE) == p->claimed ||
         tp__spin_until(&p->finished, true, p->claimed, p->spin))
@@ -4539,7 +4539,7 @@ TP_DEF void tp_pool_run(tp_pool *p, int64_t n, tp_chunk_fn fn, void *user)
     TP__REQUIRE(fn, )
     unsigned mode = tp__float_mode_enter();
     if (n <= 1 || !p || p->threads == 1) {
-        tp__run_here(n, fn, user);
+        tp__run_on_caller(n, fn, user);
     } else {
         tp__os_lock(&p->turn);
         tp__pool_run(p, n, fn, user);
@@ -4973,7 +4973,7 @@ TP__COLD_END
 #define TP__WHOLE_SUM 512 /* matrix products with K up to this are not split along K: one sum from k = 0 to K - 1 */
 
 /* c - rate * sum; the product is rounded before the difference, so the result equals that of two separate operations */
-static float tp__descended(float c, float rate, float sum)
+static float tp__descend_value(float c, float rate, float sum)
 {
     volatile float step = rate * sum;
     return c - step;
@@ -5102,7 +5102,7 @@ TP_DEF float tp_erff(float x)
 /* -- naive sums -------------------------------------------------------------------------------------- >>naive sum */
 /* A sum has 32 lanes: element i is added to lane i mod 32, and a tree adds the lanes. This is also the order of the fast path. */
 
-static float tp__tree32(float *lane)
+static float tp__add_32_lanes(float *lane)
 {
     for (int i = 0; i < 16; i++) lane[i] += lane[i + 16]; /* constant lengths, so that the loops are vectorised */
     for (int i = 0; i < 8; i++) lane[i] += lane[i + 8];
@@ -5117,14 +5117,14 @@ static float tp__sum_naive(int64_t n, const float *x)
 {
     float lane[32] = {0};
     for (int64_t i = 0; i < n; i++) lane[i % 32] += x[i];
-    return tp__tree32(lane);
+    return tp__add_32_lanes(lane);
 }
 
 static float tp__dot_naive(int64_t n, const float *x, const float *y)
 {
     float lane[32] = {0};
     for (int64_t i = 0; i < n; i++) lane[i % 32] += x[i] * y[i];
-    return tp__tree32(lane);
+    return tp__add_32_lanes(lane);
 }
 
 static float tp__max_naive(int64_t n, const float *x)
@@ -5166,7 +5166,7 @@ TP__SMALL static const struct tp__isa *tp__isa_choose(const char *name, tp_statu
 static const char *tp__isa_name(const struct tp__isa *isa) { return isa ? TP__IF_FAST(isa->name, "") : "naive"; }
 
 /* Log once per process why the CPU computes slowly, unless TP_NAIVE was defined. */
-TP__UNUSED static void tp__say_if_slow(void)
+TP__UNUSED static void tp__log_if_slow(void)
 {
 #if !TP__FAST && !defined(TP_NAIVE)
     tp_log_once(TP_LOG_INFO, "the CPU computes with plain loops, which are slow: " TP__FAST_LACKS);
@@ -5224,7 +5224,7 @@ static float tp__sum_run(tp_device *d, enum tp__sum_kind what, int64_t n, const 
     for (int i = 0; i < TP__PARTS; i++) s.part[i] = what == TP__MAX ? -INFINITY : 0.0f;
     if (parts == 1) tp__sum_chunk(&s, 0);
     else tp_device_parallel(d, parts, tp__sum_chunk, &s);
-    return what == TP__MAX ? tp__max_naive(parts, s.part) : tp__tree32(s.part);
+    return what == TP__MAX ? tp__max_naive(parts, s.part) : tp__add_32_lanes(s.part);
 }
 
 TP_DEF float tp_vec_sum(tp_device *d, int64_t n, const float *x)
@@ -6400,7 +6400,7 @@ static tp_status tp__writer_fail(tp_writer *w, tp_status s)
     return s;
 }
 
-static tp_status tp__writer_again(const tp_writer *w)
+static tp_status tp__writer_earlier_error(const tp_writer *w)
 {
     return w->failed ? tp_fail(w->failed, "%s", w->sentence) : TP_OK;
 }
@@ -6416,7 +6416,7 @@ static tp_status tp__writer_flush(tp_writer *w)
 {
     size_t n = w->fill;
     w->fill = 0;
-    return w->failed ? tp__writer_again(w) : tp__writer_write(w, w->buffer, n);
+    return w->failed ? tp__writer_earlier_error(w) : tp__writer_write(w, w->buffer, n);
 }
 
 /* Overwrite n bytes at position `at` that were written before: for sizes in a header, which are known only later. */
@@ -6432,7 +6432,7 @@ static tp_status tp__writer_patch(tp_writer *w, uint64_t at, const void *data, s
 /* The folder of a file; the caller frees it. */
 static char *tp__folder_of(const char *path)
 {
-    const char *slash = tp__os_slash(path);
+    const char *slash = tp__os_last_separator(path);
     char *dir = tp_strdup(slash ? path : ".");
     if (dir && slash) dir[slash == path ? 1 : slash - path] = 0;
     return dir;
@@ -6483,7 +6483,7 @@ static bool tp__leftover(void *user, const char *name)
     const int64_t pid = strtoll(end + 1, &end, 10);
     if (*end != '-' || pid <= 0) return false;
     (void)strtol(end + 1, &last, 10);
-    if (last == end + 1 || *last || (machine == in->machine && tp__os_lives(pid))) return false;
+    if (last == end + 1 || *last || (machine == in->machine && tp__os_process_exists(pid))) return false;
     const size_t n = strlen(in->dir) + strlen(name) + 2;
     char *path = (char *)tp_malloc(n);
     if (!path) return true;
@@ -6544,7 +6544,7 @@ TP_DEF tp_status tp_writer_put(tp_writer *w, const void *data, size_t size)
 {
     TP__REQUIRE(w && (data || size == 0), TP_ERR_ARG)
 
-    if (w->failed) return tp__writer_again(w);
+    if (w->failed) return tp__writer_earlier_error(w);
     w->at += size;
     if (size > sizeof w->buffer - w->fill) {
         tp_status s = tp__writer_flush(w);
@@ -7469,7 +7469,7 @@ TP_DEF tp_status tp_npz_put(tp_npz_writer *w, const char *name, const tp_tensor 
 {
     TP__REQUIRE(w && name && t, TP_ERR_ARG)
 
-    if (w->file->failed) return tp__writer_again(w->file);
+    if (w->file->failed) return tp__writer_earlier_error(w->file);
     /* An npz that lacks an array is useless, so after an error every later call fails. */
     return tp__writer_fail(w->file, tp__npz_put(w, name, t));
 }
@@ -7555,7 +7555,7 @@ static const struct tp__foreign {
                    {"U64", 'u', 8, 23, TP_I64}};
 
 /* Find the row of a dtype in the table of types. */
-static int tp__foreign_row(tp_dtype dtype)
+static int tp__file_type_row(tp_dtype dtype)
 {
     int i = 0;
     while (tp__foreign[i].dtype != dtype) i++;
@@ -8042,8 +8042,8 @@ TP_DEF tp_status tp_safetensors_load(const char *path, tp_dict *d)
 
 static int tp__out_by_type(const void *a, const void *b)
 {
-    int x = tp__foreign_row(((const tp__out *)a)->item->value.dtype);
-    int y = tp__foreign_row(((const tp__out *)b)->item->value.dtype);
+    int x = tp__file_type_row(((const tp__out *)a)->item->value.dtype);
+    int y = tp__file_type_row(((const tp__out *)b)->item->value.dtype);
     return x != y ? x - y : tp__out_by_name(a, b);
 }
 
@@ -8075,7 +8075,7 @@ static tp_status tp__safetensors_write(const char *path, const tp_dict *d, tp__f
             if ((unsigned char)*name < 32) tp_buf_printf(&h, "\\u%04x", (unsigned)*name);
             else tp_buf_printf(&h, *name == '"' || *name == '\\' ? "\\%c" : "%c", *name);
         }
-        tp_buf_printf(&h, "\":{\"dtype\":\"%s\",\"shape\":[", tp__foreign[tp__foreign_row(t->dtype)].name);
+        tp_buf_printf(&h, "\":{\"dtype\":\"%s\",\"shape\":[", tp__foreign[tp__file_type_row(t->dtype)].name);
         for (int k = 0; k < t->shape.ndim; k++) tp_buf_printf(&h, k ? ",%lld" : "%lld", (long long)t->shape.dim[k]);
         tp_buf_printf(&h, "],\"data_offsets\":[%llu,%llu]}", (unsigned long long)at, (unsigned long long)(at + size));
         at += size;
@@ -8523,7 +8523,7 @@ static tp_status tp__tf_flush(tp__tf_out *b, tp_writer *w, uint8_t *handle, size
 }
 
 /* Write a short key that is not before `key` but before `next` (NULL: no next key), chosen as LevelDB does. */
-static void tp__tf_between(const char *key, const char *next, tp_buf *out)
+static void tp__tf_short_key(const char *key, const char *next, tp_buf *out)
 {
     size_t n = strlen(key), same = 0;
     if (next)
@@ -8555,12 +8555,12 @@ static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int
         const char *name = i < n ? out[i].item->name : NULL, *before = i ? out[i - 1].item->name : "";
         if (i == n || data.bytes.len + data.restarts.len + 4 >= TP__TF_BLOCK) {
             s = tp__tf_flush(&data, w, handle, &nhandle);
-            tp__tf_between(before, name, &between);
+            tp__tf_short_key(before, name, &between);
             tp__tf_add(&index, between.data, between.len, handle, nhandle);
         }
         if (i == n || s) break;
         const tp_tensor *t = &out[i].item->value;
-        uint8_t *v = tp__put_field(value, 1, tp__foreign[tp__foreign_row(t->dtype)].tf), *shape = v;
+        uint8_t *v = tp__put_field(value, 1, tp__foreign[tp__file_type_row(t->dtype)].tf), *shape = v;
         v += 2;
         for (int k = 0; k < t->shape.ndim; k++) {
             uint8_t *dim = v;
@@ -8590,12 +8590,12 @@ static tp_status tp__tf_write_index(tp_writer *w, const tp__out *out, int n, int
 
 /* The files of a checkpoint that is being written. The data are shard 0 of 1; if an index of this prefix names such data, they are
  * shard 0 of 2. So an old index and its data stay valid until one rename replaces it with the new index, which names other data. */
-typedef struct tp__tf_place {
+typedef struct tp__tf_files {
     char *dir, *index, *data; /* paths of the folder, the index and the data file */
     size_t n;                 /* length of the prefix in characters */
     int shards;
     tp_writer *index_file, *data_file;
-} tp__tf_place;
+} tp__tf_files;
 
 /* The number of shards that the index at `path` names; 0: there is no file, or it is not an index. */
 static tp_status tp__tf_shards(const char *path, uint64_t *shards)
@@ -8614,7 +8614,7 @@ static tp_status tp__tf_shards(const char *path, uint64_t *shards)
     return s == TP_ERR_NOMEM ? s : TP_OK;
 }
 
-static tp_status tp__tf_place_open(tp__tf_place *p, const char *prefix)
+static tp_status tp__tf_files_open(tp__tf_files *p, const char *prefix)
 {
     uint64_t old = 0;
     memset(p, 0, sizeof *p);
@@ -8633,16 +8633,16 @@ static tp_status tp__tf_place_open(tp__tf_place *p, const char *prefix)
 }
 
 /* The arguments of the function that removes the data files of a prefix. */
-typedef struct tp__tf_old {
+typedef struct tp__tf_removal {
     char *path;       /* a buffer that begins with the prefix; the rest of each file's name is written after it */
     size_t folder, n; /* lengths of the folder with its slash, and of the prefix */
     int keep;         /* number of shards of the checkpoint whose shard 0 is kept; 0: keep none */
     tp_status failed;
-} tp__tf_old;
+} tp__tf_removal;
 
-static bool tp__tf_old_file(void *user, const char *name)
+static bool tp__tf_remove_file(void *user, const char *name)
 {
-    tp__tf_old *o = (tp__tf_old *)user;
+    tp__tf_removal *o = (tp__tf_removal *)user;
     const size_t n = o->n - o->folder;
     if (tp__tf_suffix(name) != n || strncmp(name, o->path + o->folder, n) != 0 || tp__ends_with(name, ".index"))
         return false;
@@ -8658,15 +8658,15 @@ static bool tp__tf_old_file(void *user, const char *name)
  * 21 more bytes. */
 static tp_status tp__tf_remove_data(const char *dir, char *path, size_t n, int keep)
 {
-    const char *slash = tp__os_slash(path);
-    tp__tf_old o = {path, slash ? (size_t)(slash - path) + 1 : 0, n, keep, TP_OK};
-    if (tp__os_list(dir, tp__tf_old_file, &o) != 0 && errno != ENOENT)
+    const char *slash = tp__os_last_separator(path);
+    tp__tf_removal o = {path, slash ? (size_t)(slash - path) + 1 : 0, n, keep, TP_OK};
+    if (tp__os_list(dir, tp__tf_remove_file, &o) != 0 && errno != ENOENT)
         o.failed = tp_fail(TP_ERR_IO, "the files in %s cannot be listed: %s", dir, tp__os_error());
     return o.failed;
 }
 
 /* If s is TP_OK, replace the old checkpoint with the written one; else discard the written files. */
-static tp_status tp__tf_place_close(tp__tf_place *p, tp_status s)
+static tp_status tp__tf_files_close(tp__tf_files *p, tp_status s)
 {
     uint64_t now = 0;
     if (!s) s = tp__writer_flush(p->index_file); /* sync first, so that a full disk is found before a file is renamed */
@@ -8691,14 +8691,14 @@ static tp_status tp__tf_place_close(tp__tf_place *p, tp_status s)
 
 static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn fetch, void *user)
 {
-    tp__tf_place p;
+    tp__tf_files p;
     tp__out *out = NULL;
     tp_tensor room;
     if (!prefix || !prefix[0]) return tp_fail(TP_ERR_ARG, "tp_tf_checkpoint_save: the prefix is empty");
     memset(&room, 0, sizeof room);
     tp_status s = tp__out_list(d, prefix, &out);
     if (s) return s;
-    s = tp__tf_place_open(&p, prefix);
+    s = tp__tf_files_open(&p, prefix);
     for (int i = 0; i < d->n && !s; i++) {
         out[i].at = p.data_file->at;
         s = tp__out_put(p.data_file, d, out[i].item, fetch, user, &room, &out[i].crc);
@@ -8706,7 +8706,7 @@ static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn
     if (!s) s = tp__tf_write_index(p.index_file, out, d->n, p.shards);
     tp_free(out);
     tp_tensor_free(&room);
-    return tp__tf_place_close(&p, s);
+    return tp__tf_files_close(&p, s);
 }
 
 /* Set the number of shards in an index that tp wrote: a number in its first block, and that block's checksum. */
@@ -8733,7 +8733,7 @@ static tp_status tp__tf_patch(uint8_t *p, size_t size, int shards, const char *w
 /* Copy a checkpoint that tp wrote to another name, without reading its data into memory. */
 static TP__UNUSED tp_status tp__tf_copy(const char *from, const char *to)
 {
-    tp__tf_place p;
+    tp__tf_files p;
     tp__tf t;
     char *index = NULL, *path = (char *)tp_malloc(strlen(from) + 64);
     size_t size = 0, n = tp__tf_suffix(from);
@@ -8746,7 +8746,7 @@ static TP__UNUSED tp_status tp__tf_copy(const char *from, const char *to)
     if (!s && t.list.n && t.list.item[t.list.n - 1].shard != 0)
         s = tp_fail(TP_ERR_UNSUPPORTED, "%s was not written by tp: load it and save it instead", path);
     tp__entries_free(&t.list);
-    if (!s) s = tp__tf_place_open(&p, to);
+    if (!s) s = tp__tf_files_open(&p, to);
     else memset(&p, 0, sizeof p);
     if (!s) s = tp__tf_patch((uint8_t *)index, size, p.shards, path);
     if (!s) s = tp_writer_put(p.index_file, index, size);
@@ -8754,7 +8754,7 @@ static TP__UNUSED tp_status tp__tf_copy(const char *from, const char *to)
     if (!s) s = tp__writer_put_file(p.data_file, path);
     tp_free(index);
     tp_free(path);
-    return tp__tf_place_close(&p, s);
+    return tp__tf_files_close(&p, s);
 }
 #else
 static tp_status tp__tf_write(const char *prefix, const tp_dict *d, tp__fetch_fn fetch, void *user)

@@ -224,8 +224,8 @@ struct tp_trainer {
     tp_hook *hooks_[1];
     tp_input_source *input_;
     bool graph_ready_, callbacks_ready_, initialized_, looped_, owns_session_;
-    struct tp__multi *multi_;  /* state of trainers with several towers */
-    struct tp__ranked *ranks_; /* state of trainers that train in several processes */
+    struct tp__multi *multi_;      /* state of trainers with several towers */
+    struct tp__rank_state *ranks_; /* state of trainers that train in several processes */
     tp_predictor *predictors_;
     const char *finishing_; /* what Ctrl-C has to wait for, as a text for the log; NULL: nothing */
     bool told_;             /* the message about Ctrl-C was logged */
@@ -747,7 +747,7 @@ static tp_optimizer *tp__model_optimizer(tp_trainer *t, const tp_model *m)
 }
 
 /* Makes every update depend on all gradients. */
-static void tp__gate(const tp_trainer *t, tp_grad_var *gvs, int n)
+static void tp__gate_updates(const tp_trainer *t, tp_grad_var *gvs, int n)
 {
     tp_graph *g = t->graph;
     tp_node **all = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *all);
@@ -793,7 +793,7 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
     n = tp__filter_gradients(t, gv, n);
     if (n == 0) return;
     tp__ranks_reduce(t, gv, n);
-    tp__gate(t, gv, n);
+    tp__gate_updates(t, gv, n);
     t->train_op = tp_apply_gradients(opt, gv, n);
     t->cost = cost;
 }
@@ -1044,7 +1044,7 @@ static void tp__replicated_update(tp__multi *b)
         for (int i = 0; i < b->n_var && k > 0; i++)
             if (own[i].grad) own[kept++] = own[i];
         if (tp_graph_status(g) != TP_OK) return;
-        tp__gate(t, own, kept);
+        tp__gate_updates(t, own, kept);
         tp_device_enter(g, tp__tower_device(t, k));
         update[k] = tp_apply_gradients(b->opt, own, kept);
         tp_device_leave(g);
@@ -1069,7 +1069,7 @@ static void tp__server_update(tp__multi *b)
         tp_device_leave(g);
     }
     if (n == 0) return;
-    tp__gate(t, gvs, n);
+    tp__gate_updates(t, gvs, n);
     t->train_op = tp_apply_gradients(b->opt, gvs, n);
 }
 
@@ -1094,7 +1094,7 @@ static void tp__async_update(tp__multi *b)
             if (own[i].grad) own[kept++] = own[i];
         if (tp_graph_status(g) != TP_OK) return;
         for (int i = 0; i < kept && b->scale_gradient; i++) own[i].grad = tp__divided(own[i].grad, n);
-        tp__gate(t, own, kept);
+        tp__gate_updates(t, own, kept);
         for (tp_optimizer *o = b->opt; o && k > 0; o = o->inner) o->after = update[k - 1];
         update[k] = tp_apply_gradients(b->opt, own, kept);
     }
@@ -1460,7 +1460,7 @@ TP_DEF tp_status tp_trainer_setup_graph(tp_trainer *t, const tp_model *m, tp_inp
         tp__drop_input(input);
         return tp_fail(TP_ERR_STATE, "%s: setup_graph comes once, and before the callbacks", t->name);
     }
-    if (input && !tp__own(&input->owner_, input->name, t->name, NULL)) return TP_ERR_ARG;
+    if (input && !tp__set_owner(&input->owner_, input->name, t->name, NULL)) return TP_ERR_ARG;
     t->graph_ready_ = true;
     t->input_ = t->state.input = input;
     if (!input)
@@ -1489,7 +1489,7 @@ TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb,
     if (registered) *registered = false;
     tp_status st = tp_callback_status(cb);
     if (cb && cb->owner_.who)
-        return tp__own(&cb->owner_, cb->name, t ? t->name : "a trainer", NULL) ? TP_OK : TP_ERR_ARG;
+        return tp__set_owner(&cb->owner_, cb->name, t ? t->name : "a trainer", NULL) ? TP_OK : TP_ERR_ARG;
     if (st == TP_OK && !t) st = tp__misuse(__func__, "t");
     if (st == TP_OK && t->callbacks_ready_)
         st = tp_fail(TP_ERR_STATE, "%s: '%s' comes too late: the callbacks are set up", t->name, cb->name);
@@ -1521,7 +1521,7 @@ TP_DEF tp_status tp_trainer_register_callback_ex(tp_trainer *t, tp_callback *cb,
 /* Frees item i of a list of callbacks or monitors that no trainer took over, unless the item has an owner or was freed already. */
 static void tp__drop_listed(void *const *list, int i)
 {
-    if (!tp__listed((const void *const *)(const void *)list, i)) tp__drop_callback((tp_callback *)list[i]);
+    if (!tp__listed_before((const void *const *)(const void *)list, i)) tp__drop_callback((tp_callback *)list[i]);
 }
 
 /* A monitor may by mistake be in both lists, of callbacks and of monitors. It is then freed with the monitors. */
@@ -1713,7 +1713,7 @@ TP_DEF tp_status tp_trainer_initialize(tp_trainer *t, tp_session_init *init)
         tp__drop_init(init);
         return st;
     }
-    if (init && !tp__own(&init->owner_, "a session_init", t->name, NULL)) return TP_ERR_ARG;
+    if (init && !tp__set_owner(&init->owner_, "a session_init", t->name, NULL)) return TP_ERR_ARG;
     if (t->initialized_ || !t->callbacks_ready_ || !t->group_)
         st = tp_fail(TP_ERR_STATE, "%s: initialize comes once, after setup_callbacks", t->name);
     if (st == TP_OK) {
@@ -1899,7 +1899,7 @@ typedef struct tp__unsaved {
     char first[TP__ERROR_TEXT];
 } tp__unsaved;
 
-static tp_status tp__tell_unsaved(tp_callback *cb, void *user)
+static tp_status tp__report_unsaved(tp_callback *cb, void *user)
 {
     tp__unsaved *u = (tp__unsaved *)user;
     if (!cb->unsaved) return TP_OK;
@@ -1921,7 +1921,7 @@ static tp_status tp__end_training(tp_trainer *t, tp_status st)
     tp_callback_after_train(t->group_);
     const tp_status last = tp_train_checkpoint(s, false);
     if (last < 0) tp_log(TP_LOG_ERROR, "The checkpoint at the end of the training failed: %s", tp_last_error());
-    tp__visit(s->callbacks, s->n_callbacks, tp__tell_unsaved, &u);
+    tp__visit(s->callbacks, s->n_callbacks, tp__report_unsaved, &u);
     if (st == TP_STOP || st == TP_END) st = TP_OK;
     if (st == TP_OK && last < 0) st = last;
     return st == TP_OK && u.any && !t->unsaved_is_ok ? tp_fail(TP_ERR_IO, "%s", u.first) : st;
@@ -2059,7 +2059,7 @@ TP_DEF tp_status tp_train_with_defaults(tp_trainer *t, const tp_train_desc *d)
 /* ==== >>ranks ========================================================================================= */
 
 /* Options and state of a trainer that trains in several ranks. */
-typedef struct tp__ranked {
+typedef struct tp__rank_state {
     bool average, deterministic, broadcast;
     tp_compression compression;
     int64_t bucket_bytes;
@@ -2078,11 +2078,11 @@ typedef struct tp__ranked {
     tp_optimizer *opt;
     tp_apply_fn *apply; /* the original apply_gradients of opt and of the optimizers that opt wraps */
     void *leaf_user;    /* user pointer of the innermost optimizer */
-} tp__ranked;
+} tp__rank_state;
 
 /* Returns the number of processes according to the launcher's environment variable, whose name is set in *name; 0:
  * there is none. */
-static int tp__launched_as(const char **name)
+static int tp__launcher_size(const char **name)
 {
     static const char *const names[] = {"OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PMIX_SIZE", "MV2_COMM_WORLD_SIZE"};
     for (int i = 0; i < TP_COUNT(names); i++) {
@@ -2100,7 +2100,7 @@ TP_DEF int tp_size(void) { return 1; }
 TP_DEF int tp_local_rank(void) { return 0; }
 static tp_status tp__job_begin(double patience) { return (void)patience, TP_OK; }
 static int tp__job_training(void) { return 0; }
-static void tp__job_served(bool served) { (void)served; }
+static void tp__job_set_served(bool served) { (void)served; }
 static bool tp__job_knows(const tp_trainer *t) { return (void)t, false; }
 static tp_status tp__ranks_poll(tp_trainer *t) { return (void)t, TP_OK; }
 static tp_status tp__ranks_session(tp_trainer *t) { return (void)t, TP_OK; }
@@ -2128,19 +2128,19 @@ static tp_status tp__ranks_collect(tp_trainer *t) { return (void)t, TP_OK; }
 
 enum { TP__LETTER_ALIVE = 1, TP__LETTER_LEFT, TP__LETTER_LOST, TP__LETTER_EXIT };
 /* A control message between ranks. */
-typedef struct tp__letter {
+typedef struct tp__control_message {
     int32_t kind, rank; /* rank of the sender, or (LOST) of the lost rank */
     /* for LEFT: number of the training that was left; ok 1: it was stopped as a success, 2: it was completed */
     int32_t training, ok;
     char text[496]; /* the reason as a text */
-} tp__letter;
+} tp__control_message;
 #define TP__LETTER_HEAD 16
 #define TP__LINE        64 /* messages of parameter servers are padded to multiples of this many bytes */
 
 typedef struct tp__peer {
     double heard, left_at;
     int left;          /* number of the training that this peer has left */
-    int ok;            /* how the peer left it: see tp__letter; 3: the peer's program has ended */
+    int ok;            /* how the peer left it: see tp__control_message; 3: the peer's program has ended */
     bool gone;         /* the peer is at the end of its program */
     MPI_Request alive; /* time when the last heartbeat was sent to this peer */
     char why[496];
@@ -2156,7 +2156,7 @@ typedef struct tp__job_state {
     MPI_Datatype half, line; /* MPI types: 2 bytes; TP__LINE bytes */
     MPI_Op half_sum;
     MPI_Request inbox;
-    tp__letter in, alive, sent[8];
+    tp__control_message in, alive, sent[8];
     int n_sent;
     tp__peer *peer;
     tp_mutex *lock;
@@ -2186,10 +2186,10 @@ static void tp__job_fail(const char *fmt, ...)
 }
 
 /* Sends *l to all other ranks. The copy is kept, because nothing waits for the end of the send. */
-static void tp__job_tell(const tp__letter *l)
+static void tp__job_send_to_all(const tp__control_message *l)
 {
     tp__job_state *j = &tp__job;
-    tp__letter *copy = &j->sent[j->n_sent++ % TP_COUNT(j->sent)];
+    tp__control_message *copy = &j->sent[j->n_sent++ % TP_COUNT(j->sent)];
     *copy = *l;
     for (int r = 0; r < j->size; r++) {
         MPI_Request sent = MPI_REQUEST_NULL;
@@ -2199,7 +2199,7 @@ static void tp__job_tell(const tp__letter *l)
     }
 }
 
-static void tp__job_read(const tp__letter *l)
+static void tp__job_read(const tp__control_message *l)
 {
     tp__job_state *j = &tp__job;
     if (l->rank < 0 || l->rank >= j->size) return;
@@ -2225,7 +2225,7 @@ static void tp__job_look_for_dead(double now)
     for (int r = 0; r < j->size && !j->failed && j->watch; r++) {
         if (r == j->rank || (j->rank != 0 && r != 0) || now - j->peer[r].heard < j->patience || j->peer[r].gone)
             continue;
-        tp__letter l;
+        tp__control_message l;
         memset(&l, 0, sizeof l);
         snprintf(l.text, sizeof l.text,
                  "rank %d of %d has given no sign of life for %.0f seconds: its process was killed, or its machine is "
@@ -2235,7 +2235,7 @@ static void tp__job_look_for_dead(double now)
         l.kind = TP__LETTER_LOST;
         l.rank = r;
         j->chief_lost = r == 0;
-        if (j->rank == 0) tp__job_tell(&l);
+        if (j->rank == 0) tp__job_send_to_all(&l);
     }
 }
 
@@ -2261,7 +2261,7 @@ static void tp__job_look_for_left(double now)
 }
 
 /* Reads control messages, sends the heartbeat and checks the other ranks. The lock must be held. */
-static void tp__job_turn(void)
+static void tp__job_poll(void)
 {
     tp__job_state *j = &tp__job;
     const double now = tp_time();
@@ -2292,7 +2292,7 @@ static void tp__job_watch(void *user)
     tp__job_state *j = (tp__job_state *)user;
     tp_mutex_lock(j->lock);
     while (!j->stop) {
-        tp__job_turn();
+        tp__job_poll();
         tp_cond_wait_for(j->wake, j->lock, j->in_flight ? 0.0005 : 0.02);
     }
     tp_mutex_unlock(j->lock);
@@ -2323,7 +2323,7 @@ static tp_status tp__job_wait_any(MPI_Request *request, int n, int *which)
             MPI_Error_string(rc, text, &length);
             tp__job_fail("MPI has failed: %s", text);
         }
-        if (!j->watch && !done) tp__job_turn();
+        if (!j->watch && !done) tp__job_poll();
         if (!done) st = tp__job_status();
         if (done || st != TP_OK) break;
         if (tp_time() - from > 0.05) {
@@ -2465,7 +2465,7 @@ static void tp__job_end(void)
 static void tp__job_exit(void)
 {
     tp__job_state *j = &tp__job;
-    tp__letter l;
+    tp__control_message l;
     MPI_Request barrier = MPI_REQUEST_NULL;
     int was = 0;
     if (!j->begun || j->pid != tp__os_pid()) return; /* a forked child does not end the job */
@@ -2483,7 +2483,7 @@ static void tp__job_exit(void)
         j->training = -2; /* from here on, ranks that have left a training are ignored */
         j->over = false;
         if (!j->failed) MPI_Ibarrier(j->control, &barrier);
-        tp__job_tell(&l);
+        tp__job_send_to_all(&l);
         tp_mutex_unlock(j->lock);
         if (!j->failed) (void)tp__job_wait(&barrier);
     }
@@ -2494,7 +2494,7 @@ static void tp__job_exit(void)
         all = true;
         for (int r = 0; r < j->size; r++)
             all = all && (r == j->rank || j->peer[r].gone || tp_time() - j->peer[r].heard > j->patience);
-        if (!j->watch) tp__job_turn();
+        if (!j->watch) tp__job_poll();
         tp_cond_wait_for(j->wake, j->lock, 0.02);
         tp_mutex_unlock(j->lock);
     }
@@ -2517,7 +2517,7 @@ static int tp__job_training(void)
     return j->training;
 }
 
-static void tp__job_served(bool served)
+static void tp__job_set_served(bool served)
 {
     if (tp__job.lock) tp_mutex_lock(tp__job.lock);
     tp__job.served = served;
@@ -2670,7 +2670,7 @@ static tp_status tp__job_wait_for_device(tp_device *d)
         const tp_status asked = d->ranks_done(d, &done);
         tp_mutex_lock(j->lock);
         if (asked != TP_OK) tp__job_fail("a bucket of gradients cannot be summed: %s", tp_last_error());
-        if (!j->watch && !done) tp__job_turn();
+        if (!j->watch && !done) tp__job_poll();
         if (!done) st = tp__job_status();
         if (st == TP_OK && !done && tp_time() - from > 0.05) tp_cond_wait_for(j->wake, j->lock, 0.00005);
     }
@@ -2698,7 +2698,7 @@ static tp_status tp__bucket_take_on_device(const tp_call *k, tp_status arrived)
 }
 static void tp__bucket_receive_on_device(const tp_call *k, tp__bucket *b)
 {
-    tp__ranked *r = b->trainer->ranks_;
+    tp__rank_state *r = b->trainer->ranks_;
     const tp_status st = r->summing ? tp__job_wait_for_device(k->device) : TP_ERR;
     if (st != TP_OK && r->summing) { /* the device's kernels wait for a rank that has ended */
         k->device->ranks_leave(k->device, true);
@@ -2869,7 +2869,7 @@ static const tp_op tp__op_bucket_receive = TP__RANKS_ROW("bucket_receive", "Buck
 static tp_node *tp__bucket_new(tp_trainer *t, const tp_grad_var *gvs, const int *order, int n, tp_node *before)
 {
     tp_graph *g = t->graph;
-    tp__ranked *r = t->ranks_;
+    tp__rank_state *r = t->ranks_;
     tp_node **in = (tp_node **)tp_graph_alloc(g, (size_t)n * sizeof *in);
     tp__bucket *b = (tp__bucket *)tp_calloc(1, sizeof *b);
     tp__bucket_attrs a;
@@ -3055,8 +3055,8 @@ static void tp__first_difference(const char **a, const char **b)
 }
 
 /* Makes the error sentence about rank r, whose graph has the text `theirs`. */
-static void tp__tell_difference(const tp__graph_facts *facts, int r, const char *mine, const char *theirs, char *text,
-                                size_t size)
+static void tp__report_difference(const tp__graph_facts *facts, int r, const char *mine, const char *theirs, char *text,
+                                  size_t size)
 {
     const tp__graph_facts *a = &facts[0], *b = &facts[r];
     tp__first_difference(&mine, &theirs);
@@ -3092,7 +3092,7 @@ static tp_status tp__compare_graphs(tp_trainer *t)
         char *theirs = (char *)tp_calloc(n + 1, 1);
         if (theirs && j->rank == other) memcpy(theirs, text.data, n);
         st = theirs ? tp__job_broadcast(theirs, n, other) : TP_ERR_NOMEM;
-        if (st == TP_OK) tp__tell_difference(all, other, text.data, theirs, sentence, sizeof sentence);
+        if (st == TP_OK) tp__report_difference(all, other, text.data, theirs, sentence, sizeof sentence);
         if (st == TP_OK) st = tp__job_broadcast(sentence, sizeof sentence, 0);
         tp_free(theirs);
         tp_mutex_lock(j->lock);
@@ -3206,7 +3206,7 @@ static size_t tp__node_lines(const tp_node *x)
 static int tp__share_tag(const tp_trainer *t, int what) { return t->ranks_->training % 8000 * TP__TAG_COUNT + what; }
 
 /* Start to send or receive a message; do not wait. */
-static tp_status tp__parcel_send(const tp_trainer *t, const char *data, size_t bytes, int to, int what, MPI_Request *q)
+static tp_status tp__message_send(const tp_trainer *t, const char *data, size_t bytes, int to, int what, MPI_Request *q)
 {
     tp__job_state *j = &tp__job;
     tp_mutex_lock(j->lock);
@@ -3214,7 +3214,7 @@ static tp_status tp__parcel_send(const tp_trainer *t, const char *data, size_t b
     tp_mutex_unlock(j->lock);
     return rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Isend", rc);
 }
-static tp_status tp__parcel_receive(const tp_trainer *t, char *data, size_t bytes, int from, int what, MPI_Request *q)
+static tp_status tp__message_receive(const tp_trainer *t, char *data, size_t bytes, int from, int what, MPI_Request *q)
 {
     tp__job_state *j = &tp__job;
     tp_mutex_lock(j->lock);
@@ -3223,7 +3223,7 @@ static tp_status tp__parcel_receive(const tp_trainer *t, char *data, size_t byte
     return rc == MPI_SUCCESS ? TP_OK : tp__job_error("MPI_Irecv", rc);
 }
 /* Cancels a message. true: its memory may be freed; false: a part of the message is still in transit. */
-static bool tp__parcel_drop(MPI_Request *q)
+static bool tp__message_cancel(MPI_Request *q)
 {
     int done = 1;
     if (*q == MPI_REQUEST_NULL || !tp__job.begun) return *q == MPI_REQUEST_NULL;
@@ -3256,8 +3256,8 @@ static void tp__share_send(const tp_call *k)
         to += tp__lines(bytes);
     }
     if (st == TP_OK) st = d->wait(d);
-    if (st == TP_OK) st = tp__parcel_receive(s->trainer, s->in, s->value_bytes, s->rank, TP__TAG_VALUES, &s->got);
-    if (st == TP_OK) st = tp__parcel_send(s->trainer, s->out, s->push_bytes, s->rank, TP__TAG_PUSH, &s->sent);
+    if (st == TP_OK) st = tp__message_receive(s->trainer, s->in, s->value_bytes, s->rank, TP__TAG_VALUES, &s->got);
+    if (st == TP_OK) st = tp__message_send(s->trainer, s->out, s->push_bytes, s->rank, TP__TAG_PUSH, &s->sent);
     tp_mutex_lock(j->lock);
     if (st < 0) tp__job_fail("gradients cannot be sent to a parameter server: %s", tp_last_error());
     j->in_flight += st == TP_OK && !s->in_flight;
@@ -3268,7 +3268,7 @@ static void tp__share_send(const tp_call *k)
 
 /* Sets its outputs to the new values of the variables k->var, which begin at index a->first of the share's variables.
  * If the job is over, out has the old values, and the run ends before it changes a variable. */
-static void tp__share_take(const tp_call *k)
+static void tp__share_receive(const tp_call *k)
 {
     const tp__take_attrs *a = (const tp__take_attrs *)k->attrs;
     tp__share *s = (tp__share *)k->user;
@@ -3309,7 +3309,7 @@ static tp_status tp__share_send_infer(tp_infer *s)
 static const tp_op tp__op_share_send =
     TP__RANKS_ROW("server_send", "ServerSend", TP_OP_EARLY, -1, 1, TP__NO_ATTRS, tp__share_send_infer, tp__share_send);
 static const tp_op tp__op_share_take =
-    TP__RANKS_ROW("server_take", "ServerTake", 0, 1, -1, TP__ATTRS(take), tp__bucket_receive_infer, tp__share_take);
+    TP__RANKS_ROW("server_take", "ServerTake", 0, 1, -1, TP__ATTRS(take), tp__bucket_receive_infer, tp__share_receive);
 
 /* -- the graph with servers */
 
@@ -3317,7 +3317,7 @@ static const tp_op tp__op_share_take =
  * innermost optimizer. On the servers: the innermost optimizer and tp_post_process. */
 static void tp__optimizer_half(tp_trainer *t, bool server, tp_apply_fn leaf)
 {
-    tp__ranked *r = t->ranks_;
+    tp__rank_state *r = t->ranks_;
     int i = 0;
     for (tp_optimizer *o = r->opt; o; o = o->inner, i++) {
         const bool updates = !o->inner || r->apply[i] == tp__post_apply;
@@ -3328,9 +3328,9 @@ static void tp__optimizer_half(tp_trainer *t, bool server, tp_apply_fn leaf)
 }
 
 /* Assigns each variable to the server with the fewest bytes so far. */
-static bool tp__shares_deal(tp_trainer *t, const tp_grad_var *gvs, int n)
+static bool tp__shares_assign(tp_trainer *t, const tp_grad_var *gvs, int n)
 {
-    tp__ranked *r = t->ranks_;
+    tp__rank_state *r = t->ranks_;
     size_t *bytes = (size_t *)tp_graph_alloc(t->graph, (size_t)r->n_ps * sizeof *bytes);
     r->share = (tp__share *)tp_graph_alloc(t->graph, (size_t)r->n_ps * sizeof *r->share);
     if (!bytes || !r->share) return false;
@@ -3376,7 +3376,7 @@ static tp_node *tp__share_sender(tp__share *s, tp_node *lr, tp_node *pred)
 }
 
 /* Assigns the new values of a share to the variables and to their copies in other towers. Returns the number of ops. */
-static int tp__share_taker(tp__share *s, tp_node *sent, tp_node **ops)
+static int tp__share_assigner(tp__share *s, tp_node *sent, tp_node **ops)
 {
     tp_graph *g = s->trainer->graph;
     int n_ops = 0;
@@ -3440,7 +3440,7 @@ static void tp__share_update(tp__share *s, tp_node *lr, tp_node *pred)
 static tp_node *tp__served_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 {
     tp_trainer *t = (tp_trainer *)o->user;
-    tp__ranked *r = t->ranks_;
+    tp__rank_state *r = t->ranks_;
     tp_graph *g = t->graph;
     int n_ops = 0, copies = 1;
     if (r->share)
@@ -3449,12 +3449,12 @@ static tp_node *tp__served_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
     copies += t->n_devices;
     tp_node **ops = (tp_node **)tp_graph_alloc(g, (size_t)n * (size_t)copies * sizeof *ops);
     tp_node **sent = (tp_node **)tp_graph_alloc(g, (size_t)r->n_ps * sizeof *sent);
-    if (!ops || !sent || !tp__shares_deal(t, gvs, n)) return tp_poison(g);
+    if (!ops || !sent || !tp__shares_assign(t, gvs, n)) return tp_poison(g);
     tp_node *lr = o->learning_rate, *pred = o->pred;
     for (int k = 0; k < r->n_ps; k++) /* send to all servers before waiting for any of them */
         if (r->share[k].n) sent[k] = tp__share_sender(&r->share[k], lr, pred);
     for (int k = 0; k < r->n_ps && tp_graph_status(g) == TP_OK; k++)
-        if (r->share[k].n) n_ops += tp__share_taker(&r->share[k], sent[k], ops + n_ops);
+        if (r->share[k].n) n_ops += tp__share_assigner(&r->share[k], sent[k], ops + n_ops);
     for (int k = 0; k < r->n_ps && tp_graph_status(g) == TP_OK; k++)
         if (r->share[k].n) tp__share_update(&r->share[k], lr, pred);
     if (tp_graph_status(g) != TP_OK) return tp_poison(g);
@@ -3466,7 +3466,7 @@ static tp_node *tp__served_apply(tp_optimizer *o, const tp_grad_var *gvs, int n)
 
 static void tp__ranks_optimizer(tp_trainer *t, tp_optimizer *opt)
 {
-    tp__ranked *r = t->ranks_;
+    tp__rank_state *r = t->ranks_;
     int n = 0;
     if (!r || !r->n_ps) return;
     r->opt = opt;
@@ -3515,7 +3515,7 @@ static tp_status tp__share_find_owned(tp__share *s)
 /* Computes the message sizes and allocates a worker's messages. */
 static tp_status tp__shares_initialize(tp_trainer *t)
 {
-    tp__ranked *r = t->ranks_;
+    tp__rank_state *r = t->ranks_;
     for (int k = 0; k < r->n_ps; k++) {
         tp__share *s = &r->share[k];
         s->push_bytes = TP__LINE + tp__node_lines(s->lr) + tp__node_lines(s->pred);
@@ -3560,12 +3560,12 @@ typedef struct tp__serving {
 static tp_status tp__serving_listen(tp__serving *v, int w)
 {
     const size_t bytes = v->s->push_bytes;
-    return tp__parcel_receive(v->t, v->in[w], bytes, v->t->ranks_->worker[w], TP__TAG_PUSH, &v->got[w]);
+    return tp__message_receive(v->t, v->in[w], bytes, v->t->ranks_->worker[w], TP__TAG_PUSH, &v->got[w]);
 }
 
 static tp_status tp__serving_open(tp__serving *v)
 {
-    tp__ranked *r = v->t->ranks_;
+    tp__rank_state *r = v->t->ranks_;
     const size_t n = (size_t)r->n_worker;
     const size_t most = v->s->value_bytes > v->s->owned_bytes ? v->s->value_bytes : v->s->owned_bytes;
     v->in = (char **)tp_calloc(n, sizeof *v->in);
@@ -3588,8 +3588,8 @@ static void tp__serving_close(tp__serving *v)
     const int n = v->t->ranks_->n_worker;
     bool free_out = true;
     for (int w = 0; w < n && v->got && v->in; w++) {
-        if (tp__parcel_drop(&v->got[w])) tp_free(v->in[w]);
-        free_out = tp__parcel_drop(&v->sent[w]) && free_out;
+        if (tp__message_cancel(&v->got[w])) tp_free(v->in[w]);
+        free_out = tp__message_cancel(&v->sent[w]) && free_out;
     }
     if (free_out) tp_free(v->out);
     tp_free((void *)v->in);
@@ -3636,7 +3636,7 @@ static tp_status tp__serving_sent(MPI_Request *q)
 /* When all workers' gradients are applied: sends the new values to all workers and begins the next step. */
 static tp_status tp__serving_answer(tp__serving *v)
 {
-    const tp__ranked *r = v->t->ranks_;
+    const tp__rank_state *r = v->t->ranks_;
     char *to = v->out;
     tp_status st = TP_OK;
     for (int i = 0; i < v->s->n && st == TP_OK; i++) st = tp__serving_pack(v, tp_node_variable(v->s->var[i]), &to);
@@ -3644,7 +3644,7 @@ static tp_status tp__serving_answer(tp__serving *v)
         v->here[w] = v->done[w] = false;
         st = tp__serving_listen(v, w);
         if (st == TP_OK)
-            st = tp__parcel_send(v->t, v->out, v->s->value_bytes, r->worker[w], TP__TAG_VALUES, &v->sent[w]);
+            st = tp__message_send(v->t, v->out, v->s->value_bytes, r->worker[w], TP__TAG_VALUES, &v->sent[w]);
     }
     v->n_done = 0;
     for (int w = 0; w < r->n_worker && st == TP_OK; w++) st = tp__serving_sent(&v->sent[w]);
@@ -3659,14 +3659,14 @@ static tp_status tp__serving_collected(tp__serving *v)
     for (int i = 0; i < v->s->n_owned && st == TP_OK; i++) st = tp__serving_pack(v, v->s->owned[i], &to);
     if (st == TP_OK) st = tp__serving_listen(v, 0);
     if (st == TP_OK)
-        st = tp__parcel_send(v->t, v->out, v->s->owned_bytes, v->t->ranks_->worker[0], TP__TAG_COLLECTED, &v->sent[0]);
+        st = tp__message_send(v->t, v->out, v->s->owned_bytes, v->t->ranks_->worker[0], TP__TAG_COLLECTED, &v->sent[0]);
     return st == TP_OK ? tp__serving_sent(&v->sent[0]) : st;
 }
 
 /* Handles a message from worker w. Returns TP_END when the training is over. */
-static tp_status tp__serving_heard(tp__serving *v, int w)
+static tp_status tp__serving_handle(tp__serving *v, int w)
 {
-    const tp__ranked *r = v->t->ranks_;
+    const tp__rank_state *r = v->t->ranks_;
     const int kind = *(const int32_t *)(const void *)v->in[w];
     if (kind == TP__PARCEL_END) return TP_END;
     if (kind == TP__PARCEL_COLLECT) return tp__serving_collected(v);
@@ -3691,7 +3691,7 @@ static tp_status tp__serving_heard(tp__serving *v, int w)
 /* If this rank is a server, serves until the training is over and returns true. */
 static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
 {
-    tp__ranked *r = t->ranks_;
+    tp__rank_state *r = t->ranks_;
     tp__serving v;
     if (!r || !r->serves) return false;
     memset(&v, 0, sizeof v);
@@ -3701,7 +3701,7 @@ static bool tp__ranks_serve(tp_trainer *t, tp_status *st)
     while (*st == TP_OK) {
         int w = 0;
         *st = tp__job_wait_any(v.got, r->n_worker, &w);
-        if (*st == TP_OK) *st = tp__serving_heard(&v, w);
+        if (*st == TP_OK) *st = tp__serving_handle(&v, w);
     }
     if (*st == TP_END) *st = TP_OK;
     tp__serving_close(&v);
@@ -3713,7 +3713,7 @@ static tp_status tp__share_ask(tp__share *s, int what)
 {
     memset(s->out, 0, TP__LINE);
     *(int32_t *)(void *)s->out = what;
-    const tp_status st = tp__parcel_send(s->trainer, s->out, TP__LINE, s->rank, TP__TAG_PUSH, &s->sent);
+    const tp_status st = tp__message_send(s->trainer, s->out, TP__LINE, s->rank, TP__TAG_PUSH, &s->sent);
     return st == TP_OK ? tp__job_wait(&s->sent) : st;
 }
 static tp_status tp__share_collect(tp__share *s)
@@ -3723,7 +3723,7 @@ static tp_status tp__share_collect(tp__share *s)
     char *in = (char *)tp_calloc(1, s->owned_bytes + TP__LINE);
     if (!in) return tp_fail(TP_ERR_NOMEM, "out of memory for what a parameter server keeps");
     const char *at = in;
-    tp_status st = tp__parcel_receive(s->trainer, in, s->owned_bytes, s->rank, TP__TAG_COLLECTED, &q);
+    tp_status st = tp__message_receive(s->trainer, in, s->owned_bytes, s->rank, TP__TAG_COLLECTED, &q);
     if (st == TP_OK) st = tp__share_ask(s, TP__PARCEL_COLLECT);
     if (st == TP_OK) st = tp__job_wait(&q);
     for (int i = 0; i < s->n_owned && st == TP_OK; i++) {
@@ -3733,14 +3733,14 @@ static tp_status tp__share_collect(tp__share *s)
         st = tp_session_load(session, s->owned[i], &value);
         at += tp__node_lines(s->owned[i]->node);
     }
-    if (tp__parcel_drop(&q)) tp_free(in);
+    if (tp__message_cancel(&q)) tp_free(in);
     return st;
 }
 
 /* Fetches the servers' variables, including slots, to the chief. */
 static tp_status tp__ranks_collect(tp_trainer *t)
 {
-    const tp__ranked *r = t->ranks_;
+    const tp__rank_state *r = t->ranks_;
     tp_status st = TP_OK;
     if (!r || !r->share || !t->state.is_chief || r->left) return TP_OK;
     for (int k = 0; k < r->n_ps && st == TP_OK; k++)
@@ -3750,16 +3750,16 @@ static tp_status tp__ranks_collect(tp_trainer *t)
 /* Ends the training on the chief and notifies the servers. */
 static void tp__shares_end(tp_trainer *t)
 {
-    const tp__ranked *r = t->ranks_;
+    const tp__rank_state *r = t->ranks_;
     for (int k = 0; k < r->n_ps && r->share && t->state.is_chief; k++)
         if (r->share[k].out && tp__share_ask(&r->share[k], TP__PARCEL_END) != TP_OK) return;
 }
-static void tp__shares_free(tp__ranked *r)
+static void tp__shares_free(tp__rank_state *r)
 {
     for (int k = 0; k < r->n_ps && r->share; k++) {
         tp__share *s = &r->share[k];
-        if (tp__parcel_drop(&s->sent)) tp_free(s->out);
-        if (tp__parcel_drop(&s->got)) tp_free(s->in);
+        if (tp__message_cancel(&s->sent)) tp_free(s->out);
+        if (tp__message_cancel(&s->got)) tp_free(s->in);
     }
 }
 
@@ -3793,7 +3793,7 @@ static tp_status tp__all_agree(bool *ok)
  * rank, all ranks sum through the host. (Only mpirun notices a rank that is killed while the ranks connect.) */
 static tp_status tp__ranks_join(tp_trainer *t)
 {
-    tp__ranked *r = t->ranks_;
+    tp__rank_state *r = t->ranks_;
     tp__job_state *j = &tp__job;
     tp_device *d = tp_session_device(t->state.session, 0);
     char id[TP_CUDA_COMM_ID] = {0};
@@ -3862,7 +3862,7 @@ static void tp__ranks_random(tp_trainer *t)
 /* Notifies the other ranks that this rank's training is over, since they may wait for this rank. */
 static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
 {
-    tp__letter l;
+    tp__control_message l;
     const char *why = st == TP_END ? "its data has ended" : st == TP_INTR ? "it was interrupted" : t->state.stop_reason;
     if (!t->ranks_ || t->ranks_->left || !tp__job.begun || tp__job.size == 1) return st;
     t->ranks_->left = true;
@@ -3876,7 +3876,7 @@ static tp_status tp__ranks_leave(tp_trainer *t, tp_status st)
     l.ok = st == TP_OK ? 2 : st == TP_STOP || st == TP_END;
     snprintf(l.text, sizeof l.text, "%.*s", (int)sizeof l.text - 1, l.ok || st == TP_INTR ? why : tp_last_error());
     tp_mutex_lock(tp__job.lock);
-    tp__job_tell(&l);
+    tp__job_send_to_all(&l);
     tp_mutex_unlock(tp__job.lock);
     return st;
 }
@@ -3925,7 +3925,7 @@ static tp_status tp__horovod_build(tp_trainer *t, const tp_model *m)
 static void tp__ranks_begin(tp_trainer *t, tp_at at, double patience)
 {
     const char *name = NULL;
-    const int launched = tp__launched_as(&name);
+    const int launched = tp__launcher_size(&name);
     const tp_status st = tp__job_begin(patience);
     t->ranks_->training = tp__job_training();
     t->state.is_chief = tp_rank() == 0;
@@ -3944,13 +3944,13 @@ TP_DEF tp_trainer *tp_horovod_trainer_(const tp_horovod_trainer_desc *d)
 {
     TP__REQUIRE(d, NULL)
     tp_trainer *t = tp__trainer_new("HorovodTrainer");
-    if (t) t->ranks_ = (tp__ranked *)tp_calloc(1, sizeof *t->ranks_);
+    if (t) t->ranks_ = (tp__rank_state *)tp_calloc(1, sizeof *t->ranks_);
     if (!t || !t->ranks_) {
         tp_trainer_free(t);
         return NULL;
     }
     tp__ranks_begin(t, d->at_, d->patience);
-    tp__ranked *r = t->ranks_;
+    tp__rank_state *r = t->ranks_;
     r->average = d->average != TP_NO;
     r->compression = d->compression;
     r->deterministic = d->deterministic;
@@ -4045,9 +4045,9 @@ TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task)
 }
 
 /* Copies the lists of the cluster and sets the job of this rank. */
-static tp_status tp__take_cluster(tp_trainer *t, const tp_cluster *given)
+static tp_status tp__copy_cluster(tp_trainer *t, const tp_cluster *given)
 {
-    tp__ranked *r = t->ranks_;
+    tp__rank_state *r = t->ranks_;
     tp_cluster c;
     tp_job job = TP_JOB_WORKER;
     memset(&c, 0, sizeof c);
@@ -4091,18 +4091,18 @@ static tp_trainer *tp__served_new(const char *name, tp_at at, int n, const int *
                                   double patience)
 {
     tp_trainer *t = tp__multi_new(name, at, n == 0 ? 1 : n, devices);
-    if (t) t->ranks_ = (tp__ranked *)tp_calloc(1, sizeof *t->ranks_);
+    if (t) t->ranks_ = (tp__rank_state *)tp_calloc(1, sizeof *t->ranks_);
     if (!t || !t->ranks_) {
         tp_trainer_free(t);
         return NULL;
     }
-    tp__ranked *r = t->ranks_;
+    tp__rank_state *r = t->ranks_;
     tp__ranks_begin(t, at, patience);
-    const tp_status st = tp_graph_status(t->graph) == TP_OK ? tp__take_cluster(t, cluster) : TP_OK;
+    const tp_status st = tp_graph_status(t->graph) == TP_OK ? tp__copy_cluster(t, cluster) : TP_OK;
     if (st != TP_OK) tp_graph_fail(t->graph, &at, st, "%s: %s", name, tp_last_error());
     r->ordered = true;
     t->multi_->served = true;
-    tp__job_served(r->n_ps > 0);
+    tp__job_set_served(r->n_ps > 0);
     t->build = tp__served_build;
     t->run_step = tp__ranks_step;
     return t;

@@ -146,7 +146,7 @@ static tp_tri bias_of(const char *text)
 {
     tp_conv2d_desc d;
     memset(&d, 0, sizeof d);
-    tp__named(&d, "tp_conv2d_desc", tp__layers_zeros(), text);
+    tp__fill_named_zeros(&d, "tp_conv2d_desc", tp__layers_zeros(), text);
     return d.use_bias;
 }
 TEST(what_is_named_is_read_from_the_text)

@@ -2,9 +2,10 @@
  *
  *   make build/towers && build/towers --data <folder> [--trainer simple|replicated|ps|async] [--towers n] [--epochs n] [--seed n]
  *                                     [--threads n] [--gpu]
+ *   mpicc -O2 -DTP_MPI -I. tests/bench/towers.c -o towers -lm -lpthread && mpirun -np 3 ./towers --trainer horovod|server ...
  *
- * tensorpack's mnist-convnet, 128 samples a step, a share of them for each tower; the learning rate falls to 0 in the
- * last epoch. Prints one line of JSON: the validation error of the last epoch and seconds of a step. --gpu: a tower on each of
+ * tensorpack's mnist-convnet, 128 samples a step, a share of them for each tower, or for each rank that trains (with server the last
+ * rank keeps the variables, and updates are applied as they arrive); the learning rate falls to 0 in the last epoch. Prints one line of JSON: the validation error of the last epoch and seconds of a step. --gpu: a tower on each of
  * the first GPUs, else on CPU devices. Without --data: digits that the library draws. */
 #define TP_IMPLEMENTATION
 #define TP_STATIC
@@ -69,6 +70,10 @@ static tp_trainer *trainer_of(const char *name, int n)
     if (strcmp(name, "replicated") == 0) return tp_sync_multi_gpu_trainer_replicated(.n_devices = n);
     if (strcmp(name, "ps") == 0) return tp_sync_multi_gpu_trainer_parameter_server(.n_devices = n);
     if (strcmp(name, "async") == 0) return tp_async_multi_gpu_trainer(.n_devices = n);
+#ifdef TP_MPI
+    if (strcmp(name, "horovod") == 0) return tp_horovod_trainer();
+    if (strcmp(name, "server") == 0) return tp_distributed_trainer_parameter_server();
+#endif
     return strcmp(name, "simple") == 0 ? tp_queue_input_trainer() : NULL;
 }
 
@@ -90,9 +95,14 @@ int main(int argc, char **argv)
         else if (strcmp(argv[i], "--gpu") == 0) gpu = 1;
         else return fprintf(stderr, "%s: what is %s?\n", argv[0], argv[i]), 2;
     }
+    if (tp_size() > 1) towers = strcmp(name, "server") == 0 ? tp_size() - 1 : tp_size();
     tp_trainer *t = towers >= 1 && towers <= MOST ? trainer_of(name, towers) : NULL;
     if (!t)
-        return fprintf(stderr, "%s: the trainer is simple, replicated, ps or async, with 1 to 16 towers\n", argv[0]), 2;
+        return fprintf(stderr,
+                       "%s: the trainer is simple, replicated, ps or async, with 1 to 16 towers; with MPI horovod or "
+                       "server\n",
+                       argv[0]),
+               2;
     for (int i = 0; i < towers && gpu; i++) {
 #ifdef TP_CUDA
         device[i] = tp_cuda_open(i);
@@ -104,7 +114,8 @@ int main(int argc, char **argv)
         session.devices = device;
         session.n_devices = i + 1;
     }
-    tp_dataflow *train = data ? tp_df_mnist("train", .dir = data) : tp_df_digits("train");
+    const uint64_t order = (uint64_t)tp_rank(); /* each rank has an order of its own */
+    tp_dataflow *train = data ? tp_df_mnist("train", .dir = data, .seed = order) : tp_df_digits("train", .seed = order);
     tp_dataflow *test =
         data ? tp_df_mnist("test", .dir = data, .shuffle = false) : tp_df_digits("test", .shuffle = false);
     train = tp_df_batch(train, BATCH / towers);
@@ -124,10 +135,11 @@ int main(int argc, char **argv)
             .n_extra_callbacks = TP_NONE, .n_monitors = TP_NONE, .session_config = &session, .steps_per_epoch = steps,
             .max_epoch = epochs, .seed = (uint64_t)seed, .log_layers = TP_NO),
         t);
-    printf("{\"trainer\": \"%s\", \"towers\": %d, \"on\": \"%s\", \"seed\": %ld, \"epochs\": %d, \"error\": %.4f, "
-           "\"ms_per_step\": %.3f}\n",
-           name, towers, gpu ? "GPU" : "CPU", seed, epochs, last.error,
-           last.steps ? 1e3 * last.seconds / (double)last.steps : 0);
+    if (tp_rank() == 0)
+        printf("{\"trainer\": \"%s\", \"towers\": %d, \"on\": \"%s\", \"seed\": %ld, \"epochs\": %d, \"error\": %.4f, "
+               "\"ms_per_step\": %.3f}\n",
+               name, towers, gpu ? "GPU" : "CPU", seed, epochs, last.error,
+               last.steps ? 1e3 * last.seconds / (double)last.steps : 0);
     for (int i = 0; i < session.n_devices; i++) device[i]->close(device[i]);
     return st == TP_OK ? 0 : 1;
 }

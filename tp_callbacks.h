@@ -111,7 +111,7 @@ typedef struct tp_train_state {
     int64_t epoch_num;   /* the epoch in progress; in before_train, the number of finished epochs */
     int64_t global_step; /* finished steps since the model was created; restored from a checkpoint */
     int64_t local_step;  /* index of the step in its epoch, from 0; keeps its value until the next epoch's first step */
-    int64_t steps_per_epoch, starting_epoch, max_epoch; /* valid from before_train on */
+    int64_t steps_per_epoch, starting_epoch, max_epoch; /* these three are valid from before_train on */
     bool resumed;  /* this training continues from its own checkpoint; valid from before_train on */
     bool is_chief; /* in a distributed training, true on one rank only */
     tp_graph *graph;
@@ -129,10 +129,10 @@ typedef struct tp_train_state {
     /* Called after every hook; returns TP_INTR after Ctrl-C, which ends the phase. May be NULL */
     tp_status (*poll)(struct tp_train_state *train);
     tp_callback *due_; /* list of callbacks that requested a checkpoint in this phase */
-    bool save_failed_; /* the checkpoint could not be written */
+    bool save_failed_; /* the last checkpoint could not be written */
     bool within_;      /* an epoch has begun, and its triggers are not finished */
     int64_t done_;     /* number of finished steps of this epoch */
-    tp_status end_;    /* in after_train: how the loop ended */
+    tp_status end_;    /* set in after_train: the status with which the loop ended */
 } tp_train_state;
 
 /* Ends the training as a success: `return tp_stop(cb->train, "the error is below %g", goal);` returns TP_STOP.
@@ -184,7 +184,7 @@ struct tp_callback {
     /* From before_train on: the training continues from a checkpoint that contains this callback, so actions that are done
      * once per model have been done */
     bool resumed;
-    char *unsaved;             /* set by tp_callback_set_unsaved */
+    char *unsaved;             /* the sentence set by tp_callback_set_unsaved */
     tp_callback *const *inner; /* the callbacks it wraps, whose states are saved too; NULL: none */
     int n_inner;
     void (*close)(tp_callback *cb); /* releases resources held by *user; tp_callback_free frees user and the struct */
@@ -672,7 +672,7 @@ struct tp_inferencer {
     /* names of tensors of the inference tower (or of the graph), whose values on_fetches gets */
     const char *const *names;
     int n_names;
-    /* called once; may still set names */
+    /* called once before training; may still set names */
     tp_status (*setup_graph)(tp_inferencer *inf);
     /* called at the start of a pass */
     tp_status (*before_inference)(tp_inferencer *inf);
@@ -835,7 +835,7 @@ TP_DEF tp_callback *tp_cb_human_hyper_param_setter_(const tp_cb_human_hyper_para
  * after that step. If training starts between two points, it sets the value of the schedule there
  * (set_at_beginning), otherwise it only warns. [callbacks: ScheduledHyperParamSetter] */
 typedef struct tp_schedule_point {
-    int64_t at; /* the epoch, or with step_based the step */
+    int64_t at; /* number of the epoch, or with step_based of the step */
     double value;
 } tp_schedule_point;
 #define TP_MAX_SCHEDULE 128
@@ -1018,7 +1018,9 @@ typedef struct tp_monitor_report_desc {
     tp_at at_;
     const char
         *runs[TP_MAX_NAMES + 1]; /* directories of other trainings; the curves of their stats.json are shown too */
-    double every_secs;           /* seconds; default 5; TP_ZERO: write after each step, without the limit on its time */
+    /* seconds between two writings of the page; default 5; TP_ZERO: write after each step, without the limit on its
+     * time */
+    double every_secs;
     tp_tri trace; /* TP_NO: no step is measured. Default TP_YES: the second and third are measured and take longer */
 } tp_monitor_report_desc;
 TP_DEF tp_monitor *tp_monitor_report_(const tp_monitor_report_desc *d);
@@ -1616,7 +1618,7 @@ TP_DEF const char *tp_humanize_time_delta(double seconds, char *buf)
     for (int i = 0; i < 4; i++) {
         const double n = i < 3 ? floor(left / length[i]) : left;
         left -= i < 3 ? n * length[i] : 0;
-        if (n > 0 || (i == 3 && at == 0)) /* 0 seconds are written as "0 second" */
+        if (n > 0 || (i == 3 && at == 0)) /* a time of 0 seconds is written as "0 second" */
             at += tp__format(buf + at, (size_t)(TP_TIME_TEXT - at), "%s%.3g %s%s", at ? " " : "", n, unit[i],
                              n > 1 ? "s" : "");
         if (at >= TP_TIME_TEXT) break;
@@ -3458,7 +3460,7 @@ typedef struct tp__fetcher {
     tp_node **node;
     tp_status (*fn)(tp_callback *cb, const tp_tensor *const *values, int n, void *user);
     void *user;
-    int window; /* for tp_cb_simple_moving_average */
+    int window; /* used by tp_cb_simple_moving_average */
     double *ring;
     int64_t seen;
 } tp__fetcher;
@@ -4301,7 +4303,7 @@ static tp_status tp__eta_trigger_epoch(tp_callback *cb)
     e->last = now;
     double one = 0;
     if (e->median) {
-        for (int i = 0; i < e->n; i++) { /* insertion sort */
+        for (int i = 0; i < e->n; i++) { /* insertion sort of the times */
             int j = i;
             for (; j > 0 && e->sorted[j - 1] > e->seconds[i]; j--) e->sorted[j] = e->sorted[j - 1];
             e->sorted[j] = e->seconds[i];
@@ -4382,7 +4384,7 @@ static tp_status tp__throughput_trigger(tp_callback *cb)
     t->step = cb->train->global_step;
     t->seconds = 0;
     if (running) tp__throughput_start(cb);
-    if (!(seconds > 0)) return TP_OK; /* no step was timed */
+    if (!(seconds > 0)) return TP_OK; /* no step has been timed */
     if (t->samples > 0)
         return tp_monitors_put_scalar(cb->train->monitors, "Throughput (samples/sec)", steps / seconds * t->samples);
     return tp_monitors_put_scalar(cb->train->monitors, "Throughput (steps/sec)", steps / seconds);
@@ -4954,7 +4956,7 @@ typedef struct tp__checkpoint {
 
 typedef struct tp__saver {
     int max_to_keep;   /* number of checkpoints to keep; -1: all */
-    double keep_every; /* in seconds */
+    double keep_every; /* interval in seconds at which a checkpoint is kept for ever */
     double next_keep;
     const char *dir;
     const char *const *collections;
@@ -5872,11 +5874,11 @@ typedef struct tp__inf_hook {
     tp_hook hook;
     tp_inferencer *inf;
     tp_node **node; /* the nodes to fetch: n_names of the first tower, then n_names of the next */
-    int n_tower;    /* number of towers in this run */
+    int n_tower;    /* number of towers that take part in this run */
 } tp__inf_hook;
 
 typedef struct tp__runner {
-    const char *name; /* of the runner, for error sentences */
+    const char *name; /* name of the runner, for error sentences */
     tp_input_source *input;
     bool fed; /* the input was made from a dataflow */
     tp__inf_hook *inf;
@@ -7089,14 +7091,14 @@ typedef struct tp__debug_filter {
 
 enum {
     TP__DEBUG_PART = 1, /* flag of an operation: the step runs it */
-    TP__DEBUG_OPEN = 2, /* the debugger can compute it */
-    TP__DEBUG_KNOWN = 4 /* its values have been computed */
+    TP__DEBUG_OPEN = 2, /* flag of an operation: the debugger can compute it */
+    TP__DEBUG_KNOWN = 4 /* flag of an operation: its values have been computed */
 };
 
 typedef struct tp__debugger {
     tp__debug_filter filter[TP_MAX_NAMES];
     int n_filter;
-    const char *run_filter;        /* option .run_filter */
+    const char *run_filter;        /* the option .run_filter */
     const char *script;            /* commands to execute before those of stdin */
     bool ended;                    /* there are no more commands */
     int64_t pass;                  /* number of runs to skip without stopping */
@@ -7114,8 +7116,8 @@ typedef struct tp__debugger {
     const tp_tensor **got;
     int next; /* the operation that the command `step` computes next */
     tp_buf out;
-    bool leave;         /* the prompt ends and training goes on */
-    tp_status leave_as; /* status to return then */
+    bool leave;         /* set by a command that ends the prompt: training goes on */
+    tp_status leave_as; /* status that the prompt then returns */
 } tp__debugger;
 
 /* -- filters of the debugger: they test one value */
@@ -8283,7 +8285,7 @@ TP_DEF tp_status tp_load_existing_json(const char *dir, char **text)
 
 /* Reads the records of stats.json in two passes: the first counts them, the second stores them. */
 typedef struct tp__stats_reader {
-    tp_stat_entry *entry; /* NULL in the first pass */
+    tp_stat_entry *entry; /* entries to fill; NULL in the first pass, which only counts */
     char *names;
     size_t bytes;
     int n, first; /* n: entries so far; first: the first entry of the current record */
@@ -8743,7 +8745,7 @@ typedef struct tp__send_data {
     const char *command;
     const char *const *names;
     int n;
-    tp_stat *stat; /* newest value of each name */
+    tp_stat *stat; /* newest value of each of the names */
     bool *there;
 } tp__send_data;
 

@@ -3256,7 +3256,7 @@ TP_KERNEL tp__sort_piece(unsigned long long *key, int64_t P, int piece, int64_t 
     __syncthreads();
     for (int i = (int)threadIdx.x; i < piece; i += TP__THREADS) mine[i] = room[i];
 }
-/* One step of the network whose distance exceeds a piece. */
+/* One step of the sorting network whose distance exceeds a piece: it compares keys in global memory. */
 TP_KERNEL tp__sort_step(unsigned long long *key, int64_t pairs, int64_t P, int64_t size, int64_t distance)
 {
     TP_EACH(i, pairs)

@@ -5493,8 +5493,8 @@ static tp__rnn_table tp__rnn_table_of(const tp_call *k, int x)
     t.V = t.ids ? k->in[x].shape.dim[0] : 0;
     return t;
 }
-/* Returns the row of the table's product for a position. For an invalid id it is row 0 and the run fails, as in the
- * gather that the table replaces. */
+/* For a sequence op whose input comes from a table: returns the row of E Wx for a position. For an invalid id it is row
+ * 0 and the run fails, as in the gather that the table replaces. */
 static const float *tp__rnn_row(const tp__rnn_table *t, const float *table, int64_t position, int64_t width)
 {
     const int64_t id = tp__index_at(t->ids, position);

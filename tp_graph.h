@@ -111,7 +111,7 @@ typedef struct tp_node {
     tp_operation *op;
     int index; /* index of this output among the outputs of op */
     tp_dtype dtype;
-    tp_shape shape; /* static shape; TP_ANY where unknown */
+    tp_shape shape; /* the shape as far as it is known; TP_ANY where it is not */
 } tp_node;
 
 /* One operation of a graph: a row of the op table applied to inputs. Read the fields, never write them. */
@@ -190,8 +190,8 @@ typedef struct tp_spec {
 enum {
     TP_OP_PURE = 0,            /* the op may be merged with an equal one, folded or pruned */
     TP_OP_RANDOM = 1 << 0,     /* depends on the random step: never merged or folded */
-    TP_OP_READS_VAR = 1 << 1,  /* its output is the value of a variable */
-    TP_OP_WRITES_VAR = 1 << 2, /* changes variables in place */
+    TP_OP_READS_VAR = 1 << 1,  /* the op's output is the value of a variable */
+    TP_OP_WRITES_VAR = 1 << 2, /* the op changes variables in place */
     TP_OP_COLLECTIVE = 1 << 3, /* all ranks must run the op, in creation order */
     /* Has an effect outside the graph (prints, checks, communicates with other processes): each run calls its kernel. A GPU
      * records the kernels before and after it separately; the kernel waits for its operands (tp_device.download, wait). */
@@ -335,7 +335,7 @@ TP_DEF int tp_graph_n_operations(const tp_graph *g);
 TP_DEF tp_operation *tp_graph_operation(const tp_graph *g, int i);
 TP_DEF int tp_graph_n_variables(const tp_graph *g);
 TP_DEF tp_variable *tp_graph_variable(const tp_graph *g, int i);
-TP_DEF void tp_graph_finalize(tp_graph *g); /* adding nodes later is a mistake */
+TP_DEF void tp_graph_finalize(tp_graph *g); /* after this call, adding nodes is a mistake */
 /* writes a table of the trainable variables to out [describe_trainable_vars] */
 TP_DEF void tp_graph_describe_variables(tp_graph *g, tp_buf *out);
 /* The graph in the language of graphviz: one box per operation, with its row and output shape; variables as cylinders, control
@@ -534,8 +534,8 @@ typedef struct tp_tower_context {
     tp_collection_backup *added_; /* the nodes that the tower added to collections, stored at its end */
 } tp_tower_context;
 typedef struct tp_tower_desc {
-    const char *name;    /* NULL or "": no name scope */
-    const char *vs_name; /* NULL or "": the current variable scope */
+    const char *name;    /* name of the tower's scope; NULL or "": no name scope */
+    const char *vs_name; /* name of the tower's variable scope; NULL or "": the current one */
     bool is_training;
     int index, total; /* number of this tower and of all training towers; total 0 = 1 */
 } tp_tower_desc;
@@ -570,7 +570,7 @@ TP_DEF tp_status tp_build_on_towers(tp_graph *g, const tp_towers_desc *d, tp_tow
 TP_DEF void tp_tower_all_reduce(tp_graph *g, tp_node *const *xs, int n, bool mean, const char *what, tp_node **ys);
 
 typedef tp_node *(*tp_build_fn)(tp_graph *g, tp_node *const *in, void *user);
-typedef struct tp_tower_func tp_tower_func; /* freed with the graph */
+typedef struct tp_tower_func tp_tower_func; /* the array is freed with the graph */
 typedef struct tp_tower_handle {
     tp_tower_context ctx;
     tp_tower_func *func;
@@ -661,7 +661,7 @@ TP_DEF tp_node *tp_sub(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_mul(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_div(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_pow(tp_node *a, tp_node *b);
-TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b); /* if a = b the gradient goes to a */
+TP_DEF tp_node *tp_maximum(tp_node *a, tp_node *b); /* if a = b, the gradient goes to a */
 TP_DEF tp_node *tp_minimum(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_squared_difference(tp_node *a, tp_node *b);
 TP_DEF tp_node *tp_floordiv(tp_node *a, tp_node *b);
@@ -773,7 +773,7 @@ TP_DEF tp_node *tp_nn_avg_pool(tp_node *x, const tp_pool_attrs *a); /* the mean 
  * interpolates between the two neighbours; nearest takes the row at or before that position, with align_corners the nearer. */
 typedef struct tp_resize_attrs {
     int out_h, out_w;
-    bool align_corners, half_pixel_centers; /* give at most one of the two */
+    bool align_corners, half_pixel_centers; /* give at most one of align_corners and half_pixel_centers */
     bool nearest;                           /* set by tp_resize_bilinear and tp_resize_nearest */
     int data_format;
 } tp_resize_attrs;
@@ -792,7 +792,7 @@ TP_DEF tp_node *tp_nn_batch_norm_infer(tp_node *x, tp_node *gamma, tp_node *beta
                                        float epsilon);
 /* Layer norm over the last axis: y = gamma (x - mean) / sqrt(var + epsilon) + beta; gamma, beta (C). */
 TP_DEF tp_node *tp_nn_layer_norm(tp_node *x, tp_node *gamma, tp_node *beta, float epsilon);
-TP_DEF tp_node *tp_softmax(tp_node *x); /* along the last axis */
+TP_DEF tp_node *tp_softmax(tp_node *x); /* softmax along the last axis */
 TP_DEF tp_node *tp_log_softmax(tp_node *x);
 /* logits (B,C) and labels int (B) give losses (B); a label outside the classes fails the run */
 TP_DEF tp_node *tp_sparse_softmax_cross_entropy(tp_node *logits, tp_node *labels);
@@ -938,7 +938,7 @@ TP_DEF const tp_summary_attrs *tp_summary_info(const tp_node *n);
 #define TP_NO_COLLECTION ""
 typedef struct tp_tensor_summary_desc {
     tp_at at_;
-    int types;              /* a sum of tp_summary_type */
+    int types;              /* kinds of summaries: a sum of tp_summary_type */
     const char *name;       /* default: the op's name */
     const char *collection; /* default SUMMARIES; TP_NO_COLLECTION: none */
     int main_tower_only;    /* TP_NO: in all towers; default TP_YES: in the main training tower, or outside towers */
@@ -965,7 +965,7 @@ TP_DEF tp_node *const *tp_add_moving_summary_n(tp_node *const *scalars, int n, c
 typedef struct tp_param_summary_desc {
     tp_at at_;
     const char *regex;
-    int types;                      /* a sum of tp_summary_type */
+    int types;                      /* kinds of summaries: a sum of tp_summary_type */
     const char *collection;         /* default SUMMARIES; TP_NO_COLLECTION: none */
     const char *const *collections; /* several collections instead of one; the list ends with NULL */
 } tp_param_summary_desc;
@@ -1702,7 +1702,7 @@ typedef struct tp__momentum_attrs {
     float momentum;
     bool nesterov;
 } tp__momentum_attrs;
-typedef struct tp__adam_attrs { /* AdamW and LAMB, too */
+typedef struct tp__adam_attrs { /* used by AdamW and LAMB, too */
     tp__apply_attrs list;
     float beta1, beta2, epsilon, decay;
 } tp__adam_attrs;
@@ -1753,7 +1753,7 @@ static void tp__same_or_valid(int padding, int64_t in, int64_t k, int64_t stride
         *out = TP_ANY;
         return;
     }
-    if (k < 0) { /* the size of the filter is unknown */
+    if (k < 0) { /* size of the filter is unknown */
         *out = (in + stride - 1) / stride;
         return;
     }
@@ -4787,7 +4787,7 @@ enum {
 enum { TP__RE_I = 1, TP__RE_M = 2, TP__RE_S = 4, TP__RE_X = 8, TP__RE_A = 16, TP__RE_U = 32, TP__RE_NOT = 64 };
 enum { TP__RE_AHEAD, TP__RE_NOT_AHEAD, TP__RE_ATOMIC };
 #define TP__RE_CATEGORY 0xffffffffu /* the `high` of a set item for \d, \D, \s, \S, \w, \W */
-#define TP__RE_MANY     0xffffffffu /* no upper bound */
+#define TP__RE_MANY     0xffffffffu /* a repetition without upper bound */
 #define TP__RE_CODE     30000
 #define TP__RE_DEPTH    100
 #define TP__RE_STEPS    20000000
@@ -6155,7 +6155,7 @@ typedef struct tp__step {
     bool together;
     bool convert; /* half-precision operands are converted to float for the kernel and back */
     bool finish;  /* the kernel handles no bias and no activation: tp__finish_naive applies them */
-    const struct tp__rule *rule[TP__MAX_RULES]; /* the fusion rules that matched its op */
+    const struct tp__rule *rule[TP__MAX_RULES]; /* the fusion rules that matched the step's op */
     int n_rule;
     double seconds; /* time measured so far, in seconds */
     int64_t runs;
@@ -6249,7 +6249,7 @@ struct tp_exec {
     int n_device;
     bool one_device; /* everything runs on device 0, whatever device its op names: for the C exporter */
     tp__exec_device *on;
-    uint64_t arenas; /* incremented whenever an arena moves */
+    uint64_t arenas; /* incremented whenever an arena is moved to a new address */
     tp__plan *plans;
     uint64_t clock;
     uint64_t random_step;
@@ -6296,8 +6296,8 @@ typedef struct tp__fusion {
     int n_rule;
     int n_absorbed;    /* number of ops that the matched rules absorbed */
     tp_fused fused;    /* the fused parts, as the kernel gets them */
-    const tp_op *row;  /* the step's row; NULL: the op's */
-    const void *attrs; /* the step's attributes; NULL: the op's */
+    const tp_op *row;  /* the step's row; NULL: that of the op */
+    const void *attrs; /* the step's attributes; NULL: those of the op */
     tp_node **in;      /* the step's inputs; NULL: the op's inputs */
     int n_in;
     tp_variable **var; /* the variables that the step updates; NULL: the op's variables */
@@ -7372,7 +7372,7 @@ static const tp_operation *tp__masked_batch_norm(const tp__compiler *c, const tp
         return NULL;
     if (bn->in[0] != o->in[1] || bn->in[1] != o->in[2] || o->in[3] != &bn->out[1] || o->in[4] != &bn->out[3])
         return NULL;
-    /* no value in between may be fed, and beta must not have changed */
+    /* no value between the batch norm and o may be fed, and beta must not have changed */
     for (const tp_node *n = mask->in[1]; n != y; n = n->op->in[0])
         if (c->fed[tp__value_of(c, n)] >= 0) return NULL;
     /* whether o reads the result, the mean and the deviation of this batch norm */
@@ -7543,7 +7543,8 @@ static tp_status tp__fuse_norm(tp__compiler *c, const tp_operation *o, const tp_
 {
     tp__fusion *f = &c->fusion[o->id];
     if (!(o->row->flags & TP__OP_BATCH_NORM) || !tp__can_fuse(c, o, TP_FUSES_ELIDE)) return TP_OK;
-    if (f->result && tp__unnamed(f->result->in[0])->op != o) return TP_OK; /* there is a reshape between the two */
+    /* there is a reshape between the batch norm and the convolution */
+    if (f->result && tp__unnamed(f->result->in[0])->op != o) return TP_OK;
     const tp_operation *last = f->result ? f->result : o;
     const int v = c->first_value[last->id];
     const tp_type *y = &c->value[v].type, *x = &c->value[tp__value_of(c, o->in[0])].type;
@@ -14327,7 +14328,7 @@ static void tp__reverse_naive(const tp_call *k)
 }
 static tp_status tp__reverse_infer(tp_infer *s)
 {
-    const tp_status st = tp__infer_reduce(s); /* checks the axes */
+    const tp_status st = tp__infer_reduce(s); /* also checks the axes */
     s->out[0] = s->in[0];
     return st;
 }
@@ -15008,7 +15009,7 @@ static void TP__F(tp__gather_grad)(const tp_call *k)
     for (int64_t i = 0; i < rows * width; i++) dp[i] = 0;
     for (int64_t i = 0; i < n; i++) {
         const int64_t r = tp__index_at(&k->in[1], i);
-        if (r < 0 || r >= rows) continue; /* gather has reported it */
+        if (r < 0 || r >= rows) continue; /* gather has reported the bad index */
         for (int64_t j = 0; j < width; j++) dp[r * width + j] += dy[i * width + j];
     }
 }
@@ -15909,7 +15910,7 @@ static tp__blend tp__resize_blend(const tp_resize_attrs *a, int64_t i, int64_t n
 }
 typedef struct tp__resized {
     int64_t B, H, W, C, OH, OW;
-    const tp__blend *column; /* one for each output column, in the scratch memory */
+    const tp__blend *column; /* source positions of the output columns, in the scratch memory */
 } tp__resized;
 static tp__resized tp__resize_geometry(const tp_call *k, const tp_shape *x)
 {
@@ -17754,7 +17755,8 @@ static const tp_op tp__op_summary =
  * n weights, then n of each slot. */
 #ifdef TP__REAL_IS_FLOAT
 static int tp__apply_n(const tp_call *k) { return ((const tp__apply_attrs *)k->attrs)->n; }
-static int tp__apply_slots(const tp_call *k) { return k->n_var / tp__apply_n(k) - 1; } /* of each variable */
+/* number of slots of each variable */
+static int tp__apply_slots(const tp_call *k) { return k->n_var / tp__apply_n(k) - 1; }
 /* Whether the step is taken: there is no predicate, or it is true. */
 static bool tp__apply_runs(const tp_call *k) { return tp__pred(k, tp__apply_n(k) + k->op->update->scalars); }
 #endif

@@ -199,7 +199,7 @@ TP_DEF tp_dataflow *tp_df_fake_(const tp_df_fake_desc *d);
  * [dataflow: Mnist, FashionMnist] */
 typedef struct tp_df_mnist_desc {
     tp_at at_;
-    const char *which; /* "train" or "test" */
+    const char *which; /* which images: "train" or "test" */
     const char *dir;   /* NULL: the default folder, see above */
     tp_tri shuffle;    /* default TP_YES */
     uint64_t seed;
@@ -547,8 +547,8 @@ TP_DEF tp_dataflow *tp_df_multi_process_(const tp_df_multi_process_desc *d);
  * have fewer images than the original. [dataflow: Cifar10] */
 typedef struct tp_df_cifar10_desc {
     tp_at at_;
-    const char *which; /* "train" or "test" */
-    const char *dir;   /* NULL: the default folder, see above */
+    const char *which; /* which images: "train" or "test" */
+    const char *dir;   /* folder of the files; NULL: the default folder */
     tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
     uint64_t seed;
 } tp_df_cifar10_desc;
@@ -557,7 +557,7 @@ TP_DEF tp_dataflow *tp_df_cifar10_(const tp_df_cifar10_desc *d);
 /* CIFAR-100: as CIFAR-10, but with the names train.bin, test.bin, cifar-100-binary and cifar100. [dataflow: Cifar100] */
 typedef struct tp_df_cifar100_desc {
     tp_at at_;
-    const char *which; /* "train" or "test" */
+    const char *which; /* which images: "train" or "test" */
     const char *dir;   /* NULL: the default folder */
     tp_tri coarse;     /* TP_YES: one of the 20 coarse labels, TP_NO: one of the 100 fine ones; default TP_NO */
     tp_tri shuffle;    /* default TP_YES for "train", TP_NO for "test" */
@@ -718,7 +718,7 @@ typedef struct tp_df_image_from_file_desc {
     int64_t n;
     int channel;          /* 3: RGB, 1: grey; default 3 */
     int64_t max_pixels;   /* a larger image is an error; default 64 Mi */
-    tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
+    tp_on_error on_error; /* what to do with a bad file; TP_REFUSE (default): the flow fails */
     tp_tri shuffle;       /* default TP_NO */
     uint64_t seed;
 } tp_df_image_from_file_desc;
@@ -732,7 +732,7 @@ typedef struct tp_df_image_folder_desc {
     const char *dir;
     int channel;          /* 3: RGB, 1: grey; default 3 */
     int64_t max_pixels;   /* default 64 Mi */
-    tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
+    tp_on_error on_error; /* what to do with a bad file; TP_REFUSE (default): the flow fails */
     tp_tri decode;        /* TP_NO: the first component is the path, uint8 (length), for tp_map_image; default TP_YES */
     tp_tri shuffle;       /* default TP_YES */
     uint64_t seed;
@@ -749,7 +749,7 @@ typedef struct tp_df_image_list_desc {
     const char *dir;      /* folder for relative paths; NULL: the current folder */
     int channel;          /* 3: RGB, 1: grey; default 3 */
     int64_t max_pixels;   /* default 64 Mi */
-    tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
+    tp_on_error on_error; /* what to do with a bad file; TP_REFUSE (default): the flow fails */
     tp_tri decode;        /* TP_NO: the first component is the path, uint8 (length), for tp_map_image; default TP_YES */
     tp_tri shuffle;       /* default TP_YES */
     uint64_t seed;
@@ -762,7 +762,7 @@ TP_DEF tp_dataflow *tp_df_image_list_(const tp_df_image_list_desc *d);
 typedef struct tp_image_options {
     int channel;          /* 3: RGB, 1: grey; default 3 */
     int64_t max_pixels;   /* default 64 Mi */
-    tp_on_error on_error; /* TP_REFUSE (default): the flow fails */
+    tp_on_error on_error; /* what to do with a bad file; TP_REFUSE (default): the flow fails */
 } tp_image_options;
 TP_DEF tp_status tp_map_image(const tp_datapoint *in, tp_datapoint *out, tp_map_call *call);
 
@@ -854,7 +854,7 @@ typedef struct tp__aug_taps { /* a struct that is private to the library */
  * nothing is allocated after the largest image was processed. Its steps point into the augmentor, which must outlive them. For one
  * thread at a time; several transforms may be drawn from one augmentor at once. */
 typedef struct tp_transform {
-    int n;                      /* number of steps */
+    int n;                      /* number of steps of the transform */
     int64_t h, w;               /* size of the image for which it was drawn */
     int64_t out_h, out_w;       /* size of the result image */
     struct tp__aug_step *step_; /* the fields from here on are private */
@@ -951,7 +951,7 @@ typedef enum tp_edge {
 /* Resizes to h by w. [imgaug: Resize] */
 typedef struct tp_aug_resize_desc {
     tp_at at_;
-    int h, w;         /* w = 0 means h */
+    int h, w;         /* height and width; w = 0 means h */
     int interp;       /* tp_inter; default LINEAR */
     tp_tri antialias; /* default TP_NO */
 } tp_aug_resize_desc;
@@ -990,7 +990,7 @@ TP_DEF tp_augmentor *tp_aug_center_crop(int h, int w);
 typedef struct tp_aug_random_crop_random_shape_desc {
     tp_at at_;
     int wmin, hmin;
-    int wmax, hmax; /* default: the size of the image */
+    int wmax, hmax; /* largest height and width; default: the size of the image */
 } tp_aug_random_crop_random_shape_desc;
 TP_DEF tp_augmentor *tp_aug_random_crop_random_shape_(const tp_aug_random_crop_random_shape_desc *d);
 /* Cuts out a part of random area and aspect ratio and resizes it: ImageNet's usual augmentation. Up to 10 times it
@@ -1026,7 +1026,7 @@ TP_DEF tp_augmentor *tp_aug_pad_(const tp_aug_pad_desc *d);
  * (ConstantBackgroundFiller). RandomPaste: y0 = uniform(0, h-H) without fraction, then x0. [imgaug: CenterPaste, RandomPaste] */
 typedef struct tp_aug_paste_desc {
     tp_at at_;
-    int h, w; /* w = 0 means h */
+    int h, w; /* height and width of the background; w = 0 means h */
     float fill;
 } tp_aug_paste_desc;
 typedef tp_aug_paste_desc tp_aug_center_paste_desc;
@@ -1107,7 +1107,8 @@ typedef struct tp_aug_brightness_scale_desc { /* Multiplies all pixels by a rand
     float range[2];
     tp_tri clip; /* default TP_YES */
 } tp_aug_brightness_scale_desc;
-TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d); /* [imgaug: BrightnessScale] */
+/* Multiplies all pixels by a random factor. [imgaug: BrightnessScale] */
+TP_DEF tp_augmentor *tp_aug_brightness_scale_(const tp_aug_brightness_scale_desc *d);
 /* Changes the contrast: (x - mean)*r + mean. Each channel has its own mean; with rgb TP_YES (or TP_NO: BGR) it is the
  * mean of the grey image. [imgaug: Contrast] */
 typedef struct tp_aug_contrast_desc {
@@ -1144,7 +1145,7 @@ typedef struct tp_aug_clip_desc { /* Limits pixel values to [min, max]. */
     float min;
     float max; /* default 255; write TP_ZERO for 0 */
 } tp_aug_clip_desc;
-TP_DEF tp_augmentor *tp_aug_clip_(const tp_aug_clip_desc *d); /* [imgaug: Clip] */
+TP_DEF tp_augmentor *tp_aug_clip_(const tp_aug_clip_desc *d); /* Limits pixel values to [min, max]. [imgaug: Clip] */
 /* Adds the eigenvectors of colour times their eigenvalues times 3 normal numbers with standard deviation std: AlexNet's noise.
  * [imgaug: Lighting] */
 typedef struct tp_aug_lighting_desc {
@@ -1192,10 +1193,10 @@ typedef enum tp_color {
 } tp_color;
 typedef struct tp_aug_color_space_desc {
     tp_at at_;
-    int mode;        /* a tp_color */
+    int mode;        /* the conversion, a tp_color */
     tp_tri keepdims; /* default TP_YES */
 } tp_aug_color_space_desc;
-TP_DEF tp_augmentor *tp_aug_color_space_(const tp_aug_color_space_desc *d); /* [imgaug: ColorSpace] */
+TP_DEF tp_augmentor *tp_aug_color_space_(const tp_aug_color_space_desc *d); /* Converts colours. [imgaug: ColorSpace] */
 TP_DEF tp_augmentor *tp_aug_to_uint8(void);   /* limits pixels to 0..255 and drops the fraction [imgaug: ToUint8] */
 TP_DEF tp_augmentor *tp_aug_to_float32(void); /* casts to float32 [imgaug: ToFloat32, MapToFloat] */
 
@@ -2062,7 +2063,7 @@ TP_DEF tp_status tp_df_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         df->index_ += *skipped;
         return st;
     }
-    while (*skipped < n) { /* skip by calling next */
+    while (*skipped < n) { /* a flow without seek: skip by calling next */
         tp_status st = tp_df_next(df, &df->skip_);
         if (st == TP_END) return TP_OK;
         if (st != TP_OK) return st;
@@ -2195,8 +2196,8 @@ static bool tp__df_around(const tp_at *at, tp_dataflow *child, const char *name,
 typedef struct tp__endless {
     tp_dataflow *df;
     int64_t pass, position;
-    bool once;  /* stop after one pass */
-    bool empty; /* this pass has given no datapoint yet */
+    bool once;  /* the flow gives only one pass */
+    bool empty; /* the current pass has given no datapoint yet */
 } tp__endless;
 
 static tp_status tp__endless_next_pass(tp__endless *e)
@@ -2813,11 +2814,12 @@ static void tp__bend_roll(tp__bend *m, tp__dice *dice)
 /* Maps a point relative to the glyph's middle to the image; both in 1/4096 pixel. */
 static void tp__bend_point(const tp__bend *m, int x, int y, int *ox, int *oy)
 {
-    const int cell = 32768, half = 3 * cell / 2; /* the grid spans 24 pixels, 8 per cell */
+    const int cell = 32768, half = 3 * cell / 2; /* the grid of the elastic displacement spans 24 pixels, 8 per cell */
     int u = x + half, v = y + half;
     u = u < 0 ? 0 : u > 3 * cell - 1 ? 3 * cell - 1 : u;
     v = v < 0 ? 0 : v > 3 * cell - 1 ? 3 * cell - 1 : v;
-    const int i = u / cell, j = v / cell, fu = (u % cell) >> 6, fv = (v % cell) >> 6; /* fractions with 9 bits */
+    /* fractions within a grid cell, with 9 bits */
+    const int i = u / cell, j = v / cell, fu = (u % cell) >> 6, fv = (v % cell) >> 6;
     const int wx = (m->gx[j][i] * (512 - fu) + m->gx[j][i + 1] * fu) / 512 * (512 - fv) +
                    (m->gx[j + 1][i] * (512 - fu) + m->gx[j + 1][i + 1] * fu) / 512 * fv;
     const int wy = (m->gy[j][i] * (512 - fu) + m->gy[j][i + 1] * fu) / 512 * (512 - fv) +
@@ -3471,7 +3473,7 @@ TP_DEF tp_dataflow *tp_df_fixed_size_(const tp_df_fixed_size_desc *d)
 typedef struct tp__shuffle_flow {
     tp__endless e; /* must be first: shared functions take the flow below from it */
     int capacity, reuse, interval;
-    tp_datapoint *slot; /* capacity + 1 datapoints */
+    tp_datapoint *slot; /* the buffer: capacity + 1 datapoints */
     int *ring;          /* indices into slot, in order; begins at head */
     int *order;         /* scratch memory for a shuffle */
     int head, filled, spare;
@@ -4765,7 +4767,7 @@ static tp_status tp__crew_seek(tp_dataflow *df, int64_t n, int64_t *skipped)
         /* with .ordered this slot is also the first in line: all slots before it were ready */
         if (f->ordered) tp__crew_pop(f, &f->line);
     }
-    if (*skipped < n && f->line.n) { /* the next slot in line is a failure */
+    if (*skipped < n && f->line.n) { /* the next slot in line has failed */
         tp_mutex_lock(f->mutex);
         tp__crew_give_to_caller(f, 1);
         tp_mutex_unlock(f->mutex);
@@ -4967,7 +4969,7 @@ TP_DEF tp_dataflow *tp_df_multi_thread_(const tp_df_multi_thread_desc *d)
         if (i == 0 && p.df) size = tp_df_size(p.df);
         p.df = tp_df_repeated(p.df, -1);
         list[i] = p.df ? tp_df_prefetch_(&p) : NULL;
-        if (!list[i]) break; /* the flows after it are NULL too */
+        if (!list[i]) break; /* if a flow could not be made, the flows after it are NULL too */
     }
     tp_dataflow *df = tp__several_new(list, d->num_thread, "tp_df_multi_thread", false);
     tp_free((void *)list);
@@ -6684,7 +6686,7 @@ static int tp__token_by_order(const void *a, const void *b) /* order: by count, 
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
     return x->order < y->order ? -1 : x->order > y->order;
 }
-static int tp__token_by_bytes(const void *a, const void *b) /* order: by count, then by bytes */
+static int tp__token_by_bytes(const void *a, const void *b) /* compares tokens by count, then by bytes */
 {
     const tp__token *x = (const tp__token *)a, *y = (const tp__token *)b;
     if (x->count != y->count) return x->count > y->count ? -1 : 1;
@@ -7285,7 +7287,7 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
     memset(&mine, 0, sizeof mine);
     tp__stb *use = s ? s : &mine;
     const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, what, channels, image);
-    tp__stb_resize_block(use, s != NULL && done == TP_OK); /* this call may change the last error */
+    tp__stb_resize_block(use, s != NULL && done == TP_OK); /* resizing may change the last error */
     return done;
 #else
     (void)s, (void)image;
@@ -9266,7 +9268,7 @@ static tp_status tp__aug_gamma_image(tp__aug_run *r, const tp__aug_step *s)
 }
 static const tp__aug_kind tp__aug_gamma = {"Gamma", "gamma", false, tp__aug_gamma_image, NULL};
 
-/* numbers of the step: min, max */
+/* the two numbers of the step: min, max */
 static tp_status tp__aug_clip_image(tp__aug_run *r, const tp__aug_step *s)
 {
     const tp_status st = tp__aug_make_writable(r);
@@ -11504,7 +11506,7 @@ static void tp__queue_producer_ends(tp_queue *q, tp_status st)
 
 typedef struct tp__feeder {
     tp__endless e;
-    int64_t start; /* position to which reset_state goes */
+    int64_t start; /* the position to which reset_state goes */
     bool queue, threaded, quiet_end;
     /* the caller's queue, used instead of the ring; slots then hold only the datapoints of the current run */
     tp_queue *shared;
@@ -11683,7 +11685,7 @@ static void tp__feeder_stop(tp__feeder *f)
     f->running = false;
 }
 
-/* Reads into the caller's queue. */
+/* Reads the source's flow into the caller's queue. */
 static void tp__shared_thread(void *user)
 {
     tp__feeder *f = (tp__feeder *)user;

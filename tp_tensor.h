@@ -113,7 +113,7 @@ extern "C" {
 #define TP_VERSION_MAJOR 0
 #define TP_VERSION_MINOR 1
 #define TP_VERSION_PATCH 0
-#define TP_ABI           7u /* increased when a public struct changes */
+#define TP_ABI           7u /* increased when the layout of a public struct changes */
 
 #ifndef TP_DEF
 #if defined(TP_STATIC) && defined(__GNUC__)
@@ -159,7 +159,7 @@ extern "C" {
 #define TP__IF_FAST(yes_, no_) no_
 #endif
 
-#define TP_COUNT(a)    ((int)(sizeof(a) / sizeof((a)[0]))) /* elements of a fixed array */
+#define TP_COUNT(a)    ((int)(sizeof(a) / sizeof((a)[0]))) /* number of elements of a fixed array */
 #define TP__CAT2(a, b) a##b
 #define TP__CAT(a, b)  TP__CAT2(a, b)
 
@@ -188,7 +188,7 @@ typedef struct tp_at {
 /* An option for which 0 is a value other than the default. Each header has a table of them; its last row has a NULL type. */
 typedef enum { TP__ZERO_NO, TP__ZERO_ZERO, TP__ZERO_NONE } tp__zero_spelling;
 typedef struct tp__zero_option {
-    const char *type, *field; /* for example "tp_dropout_desc" and "rate" */
+    const char *type, *field; /* names of the struct and the field, for example "tp_dropout_desc" and "rate" */
     size_t offset, size;
     tp__zero_spelling spelling;
 } tp__zero_option;
@@ -289,7 +289,7 @@ typedef enum tp_status {
     TP_OK = 0,
     TP_STOP = 1, /* end training, as success (StopTraining) */
     TP_END = 2,  /* the input has no more data */
-    TP_INTR = 3, /* Ctrl-C */
+    TP_INTR = 3, /* the user pressed Ctrl-C */
     TP_ERR = -1,
     TP_ERR_ARG = -2,          /* an argument or option makes no sense */
     TP_ERR_SHAPE = -3,        /* shapes do not fit */
@@ -310,7 +310,7 @@ TP_DEF const char *tp_last_error(void);
 /* Set this thread's error sentence and return `status`: `return tp_fail(TP_ERR_ARG, "...", x);` A sentence says what is wrong,
  * where, and what to do. Any thread. */
 TP_DEF tp_status tp_fail(tp_status status, const char *fmt, ...) TP_PRINTF(2, 3);
-TP_DEF const char *tp_status_name(tp_status status); /* "TP_ERR_SHAPE" */
+TP_DEF const char *tp_status_name(tp_status status); /* the status's name, "TP_ERR_SHAPE" */
 
 /* ==== >>numbers ======================================================================================= */
 /* Floating-point numbers as text, the same in every locale. The library reads and writes all its numbers with these functions. */
@@ -362,7 +362,7 @@ TP_DEF void tp_set_allocator(const tp_allocator *a);
 
 TP_DEF void *tp_malloc(size_t size);           /* NULL when out of memory, with tp_last_error() set */
 TP_DEF void *tp_calloc(size_t n, size_t size); /* zeroed memory; NULL on overflow of n * size too */
-TP_DEF void *tp_realloc(void *p, size_t size); /* on failure p is untouched */
+TP_DEF void *tp_realloc(void *p, size_t size); /* if it fails, p stays valid and unchanged */
 TP_DEF void tp_free(void *p);
 TP_DEF void *tp_alloc_aligned(size_t size); /* 64-byte aligned, for tensor data; free with tp_free_aligned */
 TP_DEF void tp_free_aligned(void *p);
@@ -407,7 +407,7 @@ TP_DEF size_t tp_dtype_size(tp_dtype d);      /* bytes of an element; 0 for TP_D
 TP_DEF const char *tp_dtype_name(tp_dtype d); /* the dtype's name, "float32" */
 TP_DEF bool tp_dtype_is_float(tp_dtype d);
 TP_DEF float tp_f16_to_f32(uint16_t h);
-TP_DEF uint16_t tp_f32_to_f16(float f); /* round to nearest even */
+TP_DEF uint16_t tp_f32_to_f16(float f); /* conversions round to nearest even */
 TP_DEF float tp_bf16_to_f32(uint16_t h);
 TP_DEF uint16_t tp_f32_to_bf16(float f);
 /* Convert n elements to another dtype: float to integer truncates toward zero, x to bool is x != 0. */
@@ -564,7 +564,7 @@ typedef struct tp_fused {
     int act;        /* then output 0 = act(output 0): tp_epilogue_act */
     int add;        /* then output 0 += this input, which has its shape */
     int norm;       /* (3,C) mean, scale and beta: input 0 is read as (input 0 - mean) * scale + beta */
-    bool norm_relu; /* ... and then a ReLU is applied to it */
+    bool norm_relu; /* ... and then through a ReLU */
     int mask;       /* batch_norm_grad: beta (C). Where the batch norm's output is not positive, dy is taken as 0 */
     int table;      /* sequence ops: indices. x is a table, and position i reads x[table[i]] */
     /* batch_norm: output 0 is not written; the first 3 C floats of its memory become mean, scale and beta */
@@ -623,7 +623,7 @@ typedef struct tp_memory_use {
  * functions may be NULL (plans then run kernel by kernel). */
 struct tp_device {
     unsigned abi;  /* TP_ABI of the C file that made the device */
-    char name[32]; /* for example "cpu:0" */
+    char name[32]; /* name such as "cpu:0" */
     bool host;
     /* returns memory aligned to 64 bytes; NULL when the device's memory is full */
     void *(*alloc)(tp_device *d, size_t bytes);
@@ -791,7 +791,7 @@ TP_DEF float tp_erff(float x);
  * a gzip file is inflated; the magic number decides, not the name. */
 TP_DEF tp_status tp_file_read(const char *path, bool gunzip, size_t limit, char **data, size_t *size);
 TP_DEF bool tp_file_exists(const char *path);
-TP_DEF tp_status tp_make_dirs(const char *path); /* mkdir -p */
+TP_DEF tp_status tp_make_dirs(const char *path); /* creates the directory and its parents, like mkdir -p */
 
 /* Write a file atomically: to <path>.tmp.<machine>-<process>-<number>, a new name each time, which commit syncs and renames to
  * <path>. After an error every later call returns that error. Commit and abort always free the writer; on failure no file is
@@ -888,7 +888,7 @@ typedef enum {
     TP__CONV_FORWARD,
     TP__CONV_INPUT_GRAD,
     TP__CONV_FILTER_GRAD
-} tp__conv_what; /* which of the three is computed */
+} tp__conv_what; /* which of forward pass, input gradient and filter gradient is computed */
 #endif
 
 #if defined(TP_IMPLEMENTATION) && !defined(TP__TENSOR_IMPLEMENTED)
@@ -1001,7 +1001,7 @@ static void tp__hook_free(void *p);
  * return 0, or -1 with errno set; paths are UTF-8 with '/'. A call that a signal interrupts is repeated, and a short read or
  * write is continued. */
 
-#if !defined(_WIN32) && !defined(__unix__) && !defined(__APPLE__) /* an unknown system */
+#if !defined(_WIN32) && !defined(__unix__) && !defined(__APPLE__) /* the operating system is unknown */
 #define TP__NO_SYSTEM
 #ifndef TP_NO_FILES
 #define TP_NO_FILES
@@ -1602,7 +1602,7 @@ static int64_t tp__os_pid(void) { return (int64_t)getpid(); }
 /* Whether the process exists. A process of another user counts. */
 static bool tp__os_process_exists(int64_t pid) { return kill((pid_t)pid, 0) == 0 || errno != ESRCH; }
 
-/* The name of this machine. */
+/* Writes the name of this machine. */
 static void tp__os_host(char *name, size_t size)
 {
     if (gethostname(name, size) != 0) snprintf(name, size, "localhost");
@@ -2927,7 +2927,7 @@ static struct {
     tp_log_fn fn; /* NULL: the default sink */
     void *user;
     int file;           /* 1 + the descriptor of <dir>/log.log; 0: none */
-    char dir[TP__PATH]; /* "" until tp_logger_set_dir */
+    char dir[TP__PATH]; /* directory of the logger; "" until tp_logger_set_dir */
     uint64_t once[TP__LOG_ONCES];
     int n_once;
     bool open_line; /* the terminal's last line is a progress bar, which the next message replaces */
@@ -3371,7 +3371,7 @@ TP_DEF void tp_free_aligned(void *p)
 
 struct tp__arena_block {
     struct tp__arena_block *next;
-    size_t used, cap; /* bytes after the header */
+    size_t used, cap; /* size in bytes of the data after the header */
 };
 
 #define TP__ARENA_ALIGN  ((size_t)16)
@@ -3593,7 +3593,7 @@ static float tp__int_to_odd(int64_t v)
 {
     uint64_t size = v < 0 ? 0u - (uint64_t)v : (uint64_t)v;
     if (size >> 53) size = (size >> 11 | ((size & 2047u) != 0)) << 11;
-    double x = (double)size; /* at most 53 bits: exact */
+    double x = (double)size; /* an integer of at most 53 bits is converted exactly */
     return tp__round_to_odd(v < 0 ? -x : x);
 }
 
@@ -4078,8 +4078,8 @@ TP_DEF void tp_philox(uint64_t key, uint64_t counter_lo, uint64_t counter_hi, ui
         c1 = (uint32_t)b;
         c2 = (uint32_t)(a >> 32) ^ c3 ^ k1;
         c3 = (uint32_t)a;
-        k0 += 0x9e3779b9u; /* golden ratio */
-        k1 += 0xbb67ae85u; /* sqrt(3) - 1 */
+        k0 += 0x9e3779b9u; /* Weyl constant: the golden ratio */
+        k1 += 0xbb67ae85u; /* Weyl constant: sqrt(3) - 1 */
     }
     out[0] = c0;
     out[1] = c1;
@@ -4255,7 +4255,7 @@ TP__UNUSED static int64_t tp__clock_ns(void) { return (int64_t)(tp__os_clock() *
 /* A tp__watch records when a pool's workers were busy, for runs of a thread that has the tp__watch in tp__watching. A worker writes
  * to its own list before it reports its chunks as finished; the caller reads the lists after the run. */
 typedef struct tp__span {
-    int64_t start, end; /* nanoseconds */
+    int64_t start, end; /* in nanoseconds */
 } tp__span;
 typedef struct tp__spans {
     tp__span *item;
@@ -5435,7 +5435,7 @@ TP__UNUSED static void tp__pb_bytes(tp_buf *b, unsigned field, const void *p, si
     tp_buf_put(b, p, n);
 }
 TP__UNUSED static void tp__pb_text(tp_buf *b, unsigned field, const char *s) { tp__pb_bytes(b, field, s, strlen(s)); }
-TP__UNUSED static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message) /* frees message */
+TP__UNUSED static void tp__pb_message(tp_buf *b, unsigned field, tp_buf *message) /* also frees message */
 {
     if (message->failed) b->failed = true;
     tp__pb_bytes(b, field, message->data, message->len);

@@ -210,7 +210,7 @@ struct tp_trainer {
     int n_devices; /* number of towers, also with your own build; 0: one. With more, a QueueInput of a config is staged */
     const int *devices; /* device of each tower: n_devices numbers of the session's devices; NULL: 0, 1, .. */
     /* Options of trainings with one cost; may be set before setup_graph. [SingleCostTrainer] */
-    tp_aggregation aggregation_method; /* see tp_aggregation */
+    tp_aggregation aggregation_method; /* how gradients of one value are added, see tp_aggregation */
     tp_tri
         colocate_gradients_with_ops; /* TP_YES, the default: gradients run on the devices of their ops; TP_NO does the same */
     tp_tri gate_gradients;   /* TP_YES: updates begin after all gradients are computed; the same bits. Default TP_NO */
@@ -306,8 +306,8 @@ typedef struct tp_train_desc {
     int64_t steps_per_epoch;        /* required; TP_NO_STEPS: epochs without steps */
     int64_t starting_epoch;         /* default 1; write TP_NONE for 0 */
     int64_t max_epoch;              /* default 9999999; TP_NONE: no epoch at all */
-    int stop_on_nan, unsaved_is_ok; /* see tp_train_config */
-    tp_tri report;                  /* see tp_train_config */
+    int stop_on_nan, unsaved_is_ok; /* as in tp_train_config */
+    tp_tri report;                  /* as in tp_train_config */
 } tp_train_desc;
 /* Calls setup_callbacks, initialize and main_loop. Takes over everything that d points at, but not t. [Trainer.train,
  * train_with_defaults] */
@@ -352,7 +352,7 @@ typedef enum tp_all_reduce_mode {
 typedef struct tp_sync_multi_gpu_trainer_replicated_desc {
     tp_at at_;
     int n_devices;      /* required */
-    const int *devices; /* copied */
+    const int *devices; /* the array is copied */
     tp_tri average;     /* TP_NO: gradients are summed. Default TP_YES */
     tp_all_reduce_mode mode;
     tp_tri broadcast_every_epoch; /* default TP_YES */
@@ -372,7 +372,7 @@ typedef enum tp_ps_device {
 typedef struct tp_sync_multi_gpu_trainer_parameter_server_desc {
     tp_at at_;
     int n_devices;      /* required */
-    const int *devices; /* copied */
+    const int *devices; /* the array is copied */
     tp_ps_device ps_device;
 } tp_sync_multi_gpu_trainer_parameter_server_desc;
 TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_parameter_server_(
@@ -387,7 +387,7 @@ TP_DEF tp_trainer *tp_sync_multi_gpu_trainer_parameter_server_(
 typedef struct tp_async_multi_gpu_trainer_desc {
     tp_at at_;
     int n_devices;         /* required */
-    const int *devices;    /* copied */
+    const int *devices;    /* the array is copied */
     tp_tri scale_gradient; /* each gradient is divided by n_devices. Default TP_YES */
 } tp_async_multi_gpu_trainer_desc;
 TP_DEF tp_trainer *tp_async_multi_gpu_trainer_(const tp_async_multi_gpu_trainer_desc *d);
@@ -497,9 +497,9 @@ TP_DEF tp_status tp_cluster_task(const tp_cluster *c, tp_job *job, int *task);
 typedef struct tp_distributed_trainer_replicated_desc {
     tp_at at_;
     int n_devices;             /* number of towers per worker; default 1 */
-    const int *devices;        /* copied; NULL: 0, 1, .. */
+    const int *devices;        /* numbers of the devices, copied; NULL: 0, 1, .. */
     const tp_cluster *cluster; /* the jobs of the ranks; NULL: the last rank is the server, the others train */
-    double patience;           /* see tp_horovod_trainer_desc */
+    double patience;           /* as in tp_horovod_trainer_desc */
 } tp_distributed_trainer_replicated_desc;
 TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_trainer_replicated_desc *d);
 
@@ -507,13 +507,13 @@ TP_DEF tp_trainer *tp_distributed_trainer_replicated_(const tp_distributed_train
 typedef struct tp_distributed_trainer_parameter_server_desc {
     tp_at at_;
     int n_devices;             /* number of towers per worker; default 1 */
-    const int *devices;        /* copied; NULL: 0, 1, .. */
+    const int *devices;        /* numbers of the devices, copied; NULL: 0, 1, .. */
     const tp_cluster *cluster; /* the jobs of the ranks; NULL: the last rank is the server, the others train */
     tp_ps_device
         caching_device; /* device of the worker's copy: TP_ON_CPU, or TP_ON_GPU: spread over the towers' devices, except
                                   * variables of less than 65536 elements. TP_ON_AUTO: TP_ON_CPU */
     bool deterministic; /* true: updates are made in the order of the workers; false: as gradients arrive */
-    double patience;    /* see tp_horovod_trainer_desc */
+    double patience;    /* as in tp_horovod_trainer_desc */
 } tp_distributed_trainer_parameter_server_desc;
 TP_DEF tp_trainer *tp_distributed_trainer_parameter_server_(const tp_distributed_trainer_parameter_server_desc *d);
 
@@ -785,7 +785,7 @@ static void tp__simple_tower(tp_trainer *t, const tp_model *m, tp_node *const *i
                                                   : tp_collection(g, TP_KEY_TRAINABLE_VARIABLES, &n);
     tp_node **var = (tp_node **)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *var);
     tp_grad_var *gv = (tp_grad_var *)tp_graph_alloc(g, ((size_t)n + 1) * sizeof *gv);
-    if (!var || !gv) return;                      /* the graph's status keeps the error */
+    if (!var || !gv) return;                      /* the graph keeps the error */
     for (int i = 0; i < n; i++) var[i] = vars[i]; /* adding nodes may move the array of the collection */
     tp_optimizer *opt = tp__model_optimizer(t, m);
     if (!opt) return;

@@ -702,7 +702,10 @@ TP_DEF tp_dataflow *tp_df_text_words_(const tp_df_text_words_desc *d);
 /* -- image files: JPEG, PNG and BMP, decoded by stb_image.h, which is included as <stb/stb_image.h>, or from the path in
  * TP_STB_IMAGE, "a path"; TP_NO_STB_IMAGE leaves it out. A program that includes stb_image.h itself does so before the headers of
  * tp, which then use that copy, or in another translation unit. Without it images give TP_ERR_UNSUPPORTED. A JPEG without its end
- * marker and a PNG whose checksums do not match are errors. */
+ * marker and a PNG whose checksums do not match are errors.
+ * JPEG files are decoded by libjpeg-turbo instead if TP_JPEG is defined before the implementation (jpeglib.h, -ljpeg; Debian package
+ * libjpeg62-turbo-dev): faster for photographs, and it reads arithmetic coding, too. Pixels of the two decoders differ by a few
+ * levels, most where colour is stored at half the resolution; libjpeg's memory does not come from tp's allocator. */
 
 /* Reads and decodes an image: uint8 (H,W,channels), 3: RGB, 1: grey. At most 64 Mi pixels, else TP_ERR_FORMAT. May be
  * called from any thread. */
@@ -6966,10 +6969,13 @@ TP__COLD_END
  * Compiled as static functions, for JPEG, PNG and BMP in memory. It allocates from a block that is kept between images, and from
  * tp_malloc when the block is full; the memory for one image is limited by its size in pixels. */
 
+struct tp__jpeg;
+
 typedef struct tp__stb {
     char *block;
     size_t cap, used, need, most; /* need: size that would have been enough; most: limit of one allocation */
     bool nomem, over;
+    struct tp__jpeg *jpeg; /* the decoder of libjpeg; NULL: not needed yet */
 } tp__stb;
 
 #if !defined(TP_NO_STB_IMAGE) && !defined(STBI_INCLUDE_STB_IMAGE_H) && !defined(TP_STB_IMAGE) && defined(__has_include)
@@ -7069,6 +7075,12 @@ static void stbi_set_flip_vertically_on_load_thread(int flag) { (void)flag; }
 #endif
 #undef STB_IMAGE_IMPLEMENTATION /* for a program that includes stb_image.h after tp in one translation unit */
 #undef STB_IMAGE_STATIC
+#endif
+#ifdef TP_JPEG
+#include <setjmp.h>
+#include <stdio.h> /* jpeglib.h needs FILE */
+#include <jpeglib.h>
+#include <jerror.h>
 #endif
 
 TP__COLD_BEGIN
@@ -7272,6 +7284,137 @@ static tp_status tp__image_unpack(tp__stb *s, const uint8_t *data, size_t size, 
 }
 #endif
 
+/* -- libjpeg ---- >>jpeg
+ * Its decoder is made once and reused. Errors leave it by longjmp to tp__jpeg_unpack, in which nothing else must be freed. */
+
+#ifdef TP_JPEG
+typedef struct tp__jpeg {
+    struct jpeg_decompress_struct c;
+    struct jpeg_error_mgr error;
+    struct jpeg_progress_mgr progress;
+    jmp_buf failed;
+    bool nomem;
+    char why[JMSG_LENGTH_MAX];
+} tp__jpeg;
+
+static void tp__jpeg_exit(j_common_ptr c)
+{
+    tp__jpeg *j = (tp__jpeg *)c->client_data;
+    j->nomem = c->err->msg_code == JERR_OUT_OF_MEMORY;
+    c->err->format_message(c, j->why);
+    longjmp(j->failed, 1);
+}
+
+/* libjpeg fills in what damage took away and warns; here such an image is an error. Other warnings are of headers alone. */
+static void tp__jpeg_warn(j_common_ptr c, int level)
+{
+    const int code = c->err->msg_code;
+    if (level < 0 && (code == JWRN_HIT_MARKER || code == JWRN_HUFF_BAD_CODE || code == JWRN_ARITH_BAD_CODE ||
+                      code == JWRN_JPEG_EOF || code == JWRN_MUST_RESYNC))
+        tp__jpeg_exit(c);
+}
+static void tp__jpeg_print(j_common_ptr c) { (void)c; }
+
+/* A progressive JPEG of a few bytes may have thousands of scans, each of which passes through the whole image. */
+static void tp__jpeg_scan(j_common_ptr c)
+{
+    tp__jpeg *j = (tp__jpeg *)c->client_data;
+    if (j->c.input_scan_number <= 500) return;
+    snprintf(j->why, sizeof j->why, "it has more than 500 scans");
+    longjmp(j->failed, 1);
+}
+
+static tp_status tp__jpeg_begin(tp__jpeg *j, const uint8_t *data, size_t size)
+{
+    j->c.err = jpeg_std_error(&j->error);
+    j->c.client_data = j;
+    j->error.error_exit = tp__jpeg_exit;
+    j->error.emit_message = tp__jpeg_warn;
+    j->error.output_message = tp__jpeg_print;
+    j->progress.progress_monitor = tp__jpeg_scan;
+    if (!j->c.mem) jpeg_create_decompress(&j->c);
+    j->c.progress = &j->progress;
+    jpeg_mem_src(&j->c, data, (unsigned long)size);
+    jpeg_read_header(&j->c, TRUE);
+    return TP_OK;
+}
+
+/* A row of CMYK as RGB or grey, as stb_image has it. Adobe's programs store CMYK inverted. */
+static void tp__jpeg_row_of_cmyk(const tp__jpeg *j, const uint8_t *cmyk, int channels, uint8_t *out)
+{
+    const int flip = j->c.saw_Adobe_marker ? 0 : 255;
+    for (JDIMENSION x = 0; x < j->c.output_width; x++, cmyk += 4, out += channels) {
+        int rgb[3];
+        for (int i = 0; i < 3; i++) {
+            const int t = (cmyk[i] ^ flip) * (cmyk[3] ^ flip) + 128; /* the product / 255, rounded */
+            rgb[i] = (t + (t >> 8)) >> 8;
+        }
+        if (channels == 1) out[0] = (uint8_t)((77 * rgb[0] + 150 * rgb[1] + 29 * rgb[2]) >> 8);
+        else
+            for (int i = 0; i < 3; i++) out[i] = (uint8_t)rgb[i];
+    }
+}
+
+static void tp__jpeg_rows(tp__jpeg *j, int channels, uint8_t *out)
+{
+    enum { ROWS = 16 };
+    JSAMPROW row[ROWS];
+    const size_t step = (size_t)j->c.output_width * (size_t)channels;
+    const bool cmyk = j->c.out_color_space == JCS_CMYK;
+    JSAMPARRAY one = cmyk ? j->c.mem->alloc_sarray((j_common_ptr)&j->c, JPOOL_IMAGE, j->c.output_width * 4, 1) : NULL;
+    while (j->c.output_scanline < j->c.output_height) {
+        const JDIMENSION y = j->c.output_scanline;
+        const JDIMENSION left = j->c.output_height - y, n = left < ROWS ? left : (JDIMENSION)ROWS;
+        if (one) {
+            if (jpeg_read_scanlines(&j->c, one, 1)) tp__jpeg_row_of_cmyk(j, one[0], channels, out + y * step);
+            continue;
+        }
+        for (JDIMENSION i = 0; i < n; i++) row[i] = out + (y + i) * step;
+        jpeg_read_scanlines(&j->c, row, n);
+    }
+}
+
+static tp_status tp__jpeg_unpack(tp__jpeg *j, const uint8_t *data, size_t size, const tp__image_look *look,
+                                 const char *what, int channels, tp_tensor *image)
+{
+    if (setjmp(j->failed))
+        return j->nomem ? tp_fail(TP_ERR_NOMEM, "%s: out of memory in libjpeg", what)
+                        : tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: %s", what, j->why);
+    tp_status st = tp__jpeg_begin(j, data, size);
+    if (j->c.image_width != look->w || j->c.image_height != look->h)
+        return tp_fail(TP_ERR_FORMAT, "%s is a damaged JPEG: it has %u x %u pixels, its header says %llu x %llu", what,
+                       (unsigned)j->c.image_width, (unsigned)j->c.image_height, (unsigned long long)look->w,
+                       (unsigned long long)look->h);
+    const bool cmyk = j->c.jpeg_color_space == JCS_CMYK || j->c.jpeg_color_space == JCS_YCCK;
+    j->c.out_color_space = cmyk ? JCS_CMYK : channels == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    const int64_t dim[3] = {(int64_t)look->h, (int64_t)look->w, channels};
+    st = tp_tensor_resize(image, TP_U8, tp_make_shape_n(3, dim));
+    if (st != TP_OK) return st;
+    jpeg_start_decompress(&j->c);
+    tp__jpeg_rows(j, channels, (uint8_t *)image->data);
+    jpeg_finish_decompress(&j->c);
+    return TP_OK;
+}
+
+static tp_status tp__jpeg_decode(tp__stb *s, const uint8_t *data, size_t size, const tp__image_look *look,
+                                 const char *what, int channels, tp_tensor *image)
+{
+    if (!s->jpeg && !(s->jpeg = (tp__jpeg *)tp_calloc(1, sizeof *s->jpeg))) return TP_ERR_NOMEM;
+    const tp_status st = tp__jpeg_unpack(s->jpeg, data, size, look, what, channels, image);
+    if (st != TP_OK && s->jpeg->c.mem) jpeg_abort_decompress(&s->jpeg->c);
+    return st;
+}
+#endif
+
+static void tp__stb_free_all(tp__stb *s)
+{
+    tp_free(s->block);
+#ifdef TP_JPEG
+    if (s->jpeg) jpeg_destroy_decompress(&s->jpeg->c);
+    tp_free(s->jpeg);
+#endif
+}
+
 /* Decodes an image in memory. s keeps the memory for the next image; NULL: the memory is freed. */
 static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, const char *what, int channels,
                                   int64_t max_pixels, tp_tensor *image)
@@ -7282,10 +7425,19 @@ static tp_status tp__image_decode(tp__stb *s, const void *data, size_t size, con
     const tp_status st = tp__image_check(&look, size, what, max_pixels);
     if (st != TP_OK) return st;
     if (size > INT_MAX) return tp_fail(TP_ERR_FORMAT, "%s has %zu bytes, more than an image file may have", what, size);
-#ifdef TP__STB
+#if defined(TP__STB) || defined(TP_JPEG)
     tp__stb mine;
     memset(&mine, 0, sizeof mine);
     tp__stb *use = s ? s : &mine;
+#endif
+#ifdef TP_JPEG
+    if (look.kind[0] == 'J') {
+        const tp_status done = tp__jpeg_decode(use, (const uint8_t *)data, size, &look, what, channels, image);
+        if (!s) tp__stb_free_all(&mine);
+        return done;
+    }
+#endif
+#ifdef TP__STB
     const tp_status done = tp__image_unpack(use, (const uint8_t *)data, size, &look, what, channels, image);
     tp__stb_resize_block(use, s != NULL && done == TP_OK); /* resizing may change the last error */
     return done;
@@ -7439,7 +7591,7 @@ static void tp__image_close(tp_dataflow *df)
     tp_free(f->class_name);
     tp_arena_free(&f->mem);
     tp_free(f->file.data);
-    tp_free(f->stb.block);
+    tp__stb_free_all(&f->stb);
     tp_tensor_free(&f->passed);
 }
 
@@ -10845,7 +10997,7 @@ static void tp__augment_release(void *user)
         tp__augment_room *m = f->room[i];
         if (!m) continue;
         tp_transform_free(&m->t);
-        tp_free(m->stb.block);
+        tp__stb_free_all(&m->stb);
         tp_buf_free(&m->path);
         tp_buf_free(&m->file);
         tp_tensor_free(&m->image);

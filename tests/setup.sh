@@ -22,6 +22,7 @@ command -v clang-format >/dev/null || want="$want clang-format"
 [ -e /usr/include/lmdb.h ] || want="$want liblmdb-dev"
 command -v mpirun >/dev/null && command -v mpicc >/dev/null || want="$want libopenmpi-dev openmpi-bin"
 [ -e /usr/include/stb/stb_image.h ] || want="$want libstb-dev"
+[ -e /usr/include/jpeglib.h ] || want="$want libjpeg62-turbo-dev"
 echo 'int main(void) { return 0; }' | clang -fsanitize=undefined -x c -o /dev/null - 2>/dev/null || want="$want libclang-rt-14-dev"
 if [ -n "$want" ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
     { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq $want; } >/dev/null 2>&1 ||
